@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# A thin front: everything is built by Meson. `make demo` and `make check` do all set-up themselves.
+BUILD ?= build
+SAN ?= build-san
+
+.PHONY: all build deps demo check check-unit check-san check-system bench bundle install clean
+
+all: build
+
+deps:
+	@tools/deps
+
+$(BUILD)/build.ninja: | deps
+	@meson setup $(BUILD)
+
+build: $(BUILD)/build.ninja
+	@meson compile -C $(BUILD)
+
+demo: build
+	@tools/demo $(BUILD)
+
+check: build
+	@tools/check $(BUILD) $(SAN)
+
+bench: build
+	@bench/run $(BUILD)
+
+bundle: build
+	@tools/bundle $(BUILD)
+
+install: build
+	@meson install -C $(BUILD)
+
+clean:
+	rm -rf $(BUILD) $(SAN)

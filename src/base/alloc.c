@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ * Allocation that ends the process when there is none: see alloc.h.
+ */
+#include "base/alloc.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void out_of_memory(size_t size) __attribute__((noreturn));
+static void out_of_memory(size_t size)
+{
+	fprintf(stderr, "rad: out of host memory: could not allocate %zu bytes\n", size);
+	abort();
+}
+
+void *alloc_zero(size_t size)
+{
+	void *p = calloc(1, size ? size : 1);
+	if (!p)
+		out_of_memory(size);
+	return p;
+}
+
+void *alloc_resize(void *old, size_t count, size_t size)
+{
+	size_t bytes;
+	if (__builtin_mul_overflow(count, size, &bytes))
+		out_of_memory(SIZE_MAX);
+	void *p = realloc(old, bytes ? bytes : 1);
+	if (!p)
+		out_of_memory(bytes);
+	return p;
+}
+
+char *alloc_string(const char *s)
+{
+	char *p = strdup(s);
+	if (!p)
+		out_of_memory(strlen(s));
+	return p;
+}
+
+char *alloc_string_or_null(const char *s)
+{
+	return s ? alloc_string(s) : NULL;
+}
+
+char *alloc_printf(const char *fmt, ...)
+{
+	char *p;
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vasprintf(&p, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		out_of_memory(0);
+	return p;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ * Whole reads and writes: see io.h.
+ */
+#include "base/io.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <string.h>
+#include <sys/stat.h>
+
+ssize_t io_read_full(int fd, void *bytes, size_t n)
+{
+	size_t done = 0;
+	while (done < n) {
+		ssize_t got = read(fd, (char *)bytes + done, n - done);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (!got)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+int io_write_full(int fd, const void *bytes, size_t n)
+{
+	size_t done = 0;
+	while (done < n) {
+		ssize_t put = write(fd, (const char *)bytes + done, n - done);
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put < 0)
+			return -1;
+		done += (size_t)put;
+	}
+	return 0;
+}
+
+int io_read_fd(int fd, const char *name, size_t max, struct buf *out, struct error *err)
+{
+	char chunk[65536];
+	size_t before = out->len;
+	for (;;) {
+		ssize_t got = read(fd, chunk, sizeof chunk);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return error_errno(err, "%s", name);
+		if (!got)
+			return 0;
+		buf_add(out, chunk, (size_t)got);
+		if (out->len - before > max)
+			return error_set(err, ERR_INVALID, "%s: larger than %zu bytes, the most that is read here", name, max);
+	}
+}
+
+int io_read_file(const char *path, size_t max, struct buf *out, struct error *err)
+{
+	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return error_errno(err, "%s", path);
+	struct stat st;
+	if (!fstat(fd, &st) && S_ISDIR(st.st_mode))
+		return error_set(err, ERR_INVALID, "%s: is a folder, not a file", path);
+	return io_read_fd(fd, path, max, out, err);
+}
+
+static int sync_parent(const char *path, struct error *err)
+{
+	scoped_free char *copy = alloc_string(path);
+	const char *dir = dirname(copy);
+	scoped_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd))
+		return error_errno(err, "%s", dir);
+	return 0;
+}
+
+int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode, struct error *err)
+{
+	scoped_free char *temporary = alloc_printf("%s.tmp-%d", path, (int)getpid());
+	scoped_fd int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+	if (fd < 0)
+		return error_errno(err, "%s", temporary);
+	if (io_write_full(fd, bytes, n) || fsync(fd) || rename(temporary, path)) {
+		error_errno(err, "%s", path);
+		unlink(temporary);
+		return -1;
+	}
+	return sync_parent(path, err);
+}
+
+int io_make_dirs(const char *path, unsigned mode, struct error *err)
+{
+	scoped_free char *copy = alloc_string(path);
+	for (char *p = copy + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = 0;
+		if (mkdir(copy, 0755) && errno != EEXIST)
+			return error_errno(err, "%s", copy);
+		*p = '/';
+	}
+	if (mkdir(copy, mode) && errno != EEXIST)
+		return error_errno(err, "%s", path);
+	struct stat st;
+	if (stat(copy, &st) || !S_ISDIR(st.st_mode))
+		return error_set(err, ERR_INVALID, "%s: is not a folder", path);
+	return 0;
+}
+
+int io_set_nonblocking(int fd, bool on)
+{
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0)
+		return -1;
+	return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Files and descriptors: whole reads and writes, bounded.
+ */
+#ifndef RAD_BASE_IO_H
+#define RAD_BASE_IO_H
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Reads until n bytes or the end. Returns the bytes read, or -1 (errno set). */
+ssize_t io_read_full(int fd, void *bytes, size_t n);
+/* Writes all of it. Returns 0, or -1 (errno set). */
+int io_write_full(int fd, const void *bytes, size_t n);
+/* Appends the whole of a file, or fails if it is larger than `max`; the error names the path. */
+int io_read_file(const char *path, size_t max, struct buf *out, struct error *err);
+/* The same from an open descriptor; `name` is for the error. */
+int io_read_fd(int fd, const char *name, size_t max, struct buf *out, struct error *err);
+/* Replaces a file so that a crash leaves the old or the new one, never a part: temporary, fsync, rename, fsync of the folder. */
+int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode, struct error *err);
+/* mkdir -p; the last component gets `mode`. */
+int io_make_dirs(const char *path, unsigned mode, struct error *err);
+int io_set_nonblocking(int fd, bool on);
+
+#endif

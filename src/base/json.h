@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Small helpers over jansson: typed reads that explain what is wrong, and writers that map "unknown" to null.
+ */
+#ifndef RAD_BASE_JSON_H
+#define RAD_BASE_JSON_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline void scope_json(json_t **j) { json_decref(*j); }
+#define scoped_json __attribute__((cleanup(scope_json))) json_t
+
+/* Optional members: absent or null leaves *value as it is and returns 0; the wrong type or range is an error naming the key. */
+int json_read_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *value, struct error *err);
+int json_read_double(const json_t *obj, const char *key, double *value, struct error *err);
+int json_read_bool(const json_t *obj, const char *key, bool *value, struct error *err);
+/* Replaces *value (freed first) by a copy. Refuses more than `max_len` bytes and embedded zeros. */
+int json_read_text(const json_t *obj, const char *key, size_t max_len, char **value, struct error *err);
+
+/* The one way JSON leaves us: compact, members in the order they were set, reals with 12 significant digits. Free it. */
+char *json_to_text(const json_t *v);
+
+/* A number with at most 3 decimals; null when not finite. */
+json_t *json_round3(double v);
+/* A string; null for NULL and "". */
+json_t *json_text_or_null(const char *text);
+/* ISO time; null for 0. */
+json_t *json_time_or_null(int64_t wall_ms);
+/* An integer; null when `known` is false. */
+json_t *json_int_or_null(int64_t v, bool known);
+
+#endif

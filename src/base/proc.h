@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Processes as /proc shows them. A process is known by pid *and* start time: pids come round again.
+ */
+#ifndef RAD_BASE_PROC_H
+#define RAD_BASE_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct proc_id {
+	pid_t pid;		/* 0: none */
+	uint64_t start_ticks;	/* field 22 of /proc/PID/stat: clock ticks since boot */
+};
+
+/* Fills *start_ticks, and *parent if not NULL. Returns 0, or -1 if there is no such process (a zombie counts as gone). */
+int proc_stat(pid_t pid, uint64_t *start_ticks, pid_t *parent);
+/* Whether exactly that process still runs (a zombie does not). */
+bool proc_alive(struct proc_id id);
+/* The effective uid of a process; -1 as uid_t if it is gone. */
+uid_t proc_uid(pid_t pid);
+/* pidfd_open(2). Returns a descriptor with O_CLOEXEC, or -1 (errno). */
+int proc_pidfd(pid_t pid);
+/* Copies the value of `name` from the environment the process was started with. Can block while that process is in
+ * an uninterruptible sleep: call it only from a helper process. Returns 0, or -1 if unset or unreadable. */
+int proc_environ(pid_t pid, const char *name, char *value, size_t size);
+/* Whether `pid` is `ancestor` or descends from it, by walking parents (at most 64). */
+bool proc_descends(pid_t pid, pid_t ancestor);
+/* All living processes that descend from `ancestor`, itself not included. *pids is to be freed. Returns how many. */
+size_t proc_descendants(pid_t ancestor, pid_t **pids);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+ * Sizes, durations and numbers as people type them. Everything that is not wholly understood is refused.
+ */
+#include "base/units.h"
+
+#include "base/scope.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+int units_parse_double(const char *text, double min, double max, double *value, struct error *err)
+{
+	char *end;
+	errno = 0;
+	double v = text && *text && !isspace((unsigned char)*text) ? strtod(text, &end) : NAN;
+	if (isnan(v) || *end || errno == ERANGE || v < min || v > max)
+		return error_set(err, ERR_INVALID, "'%.60s' is not a number from %g to %g", text ? text : "", min, max);
+	*value = v;
+	return 0;
+}
+
+int units_parse_int(const char *text, int64_t min, int64_t max, int64_t *value, struct error *err)
+{
+	char *end = NULL;
+	errno = 0;
+	bool plain = text && (isdigit((unsigned char)*text) || (*text == '-' && isdigit((unsigned char)text[1])));
+	long long v = plain ? strtoll(text, &end, 10) : 0;
+	if (!plain || *end || errno == ERANGE || v < min || v > max)
+		return error_set(err, ERR_INVALID, "'%.60s' is not a whole number from %lld to %lld",
+				 text ? text : "", (long long)min, (long long)max);
+	*value = v;
+	return 0;
+}
+
+/* MiB per unit of that suffix, 0 if there is no such suffix. */
+static double size_factor(const char *suffix)
+{
+	static const struct { char letter; double mib; } units[] = {
+		{ 'k', 1.0 / 1024 }, { 'm', 1 }, { 'g', 1024 }, { 't', 1024.0 * 1024 },
+	};
+	if (!*suffix)
+		return 1;
+	const char *rest = suffix + 1;
+	if (*rest && strcasecmp(rest, "b") && strcasecmp(rest, "ib"))
+		return 0;
+	for (size_t i = 0; i < COUNT_OF(units); i++)
+		if (tolower((unsigned char)*suffix) == units[i].letter)
+			return units[i].mib;
+	return 0;
+}
+
+int units_parse_mib(const char *text, uint64_t *mib, struct error *err)
+{
+	char *end = NULL;
+	bool plain = text && (isdigit((unsigned char)*text) || (*text == '.' && isdigit((unsigned char)text[1])));
+	if (plain && text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+		plain = false;
+	double v = plain ? strtod(text, &end) : 0;
+	while (plain && *end == ' ')
+		end++;
+	double factor = plain ? size_factor(end) : 0;
+	double size = ceil(v * factor - 1e-9);
+	if (!plain || factor <= 0 || !isfinite(size) || size > 1024.0 * 1024 * 1024)
+		return error_set(err, ERR_INVALID, "'%.60s' is not a size: write 20G, 512M or a number of MiB",
+				 text ? text : "");
+	*mib = (uint64_t)size;
+	return 0;
+}
+
+static int bad_duration(const char *text, struct error *err)
+{
+	return error_set(err, ERR_INVALID, "'%.60s' is not a duration: write MM, MM:SS, HH:MM:SS, D-HH:MM:SS, or 90s, 15m, 2h, 1d",
+			 text ? text : "");
+}
+
+/* The number at *p, which moves past it; -1 if there is none or it is absurd. */
+static int64_t take_number(const char **p)
+{
+	if (!isdigit((unsigned char)**p))
+		return -1;
+	char *end;
+	errno = 0;
+	long long v = strtoll(*p, &end, 10);
+	*p = end;
+	return errno || v > 1000000000 ? -1 : v;
+}
+
+static int64_t letter_seconds(char c)
+{
+	switch (c) {
+	case 's': return 1;
+	case 'm': return 60;
+	case 'h': return 3600;
+	case 'd': return 86400;
+	default: return 0;
+	}
+}
+
+int units_parse_duration(const char *text, int64_t *seconds, struct error *err)
+{
+	int64_t part[4], days = 0;
+	size_t n = 0;
+	const char *p = text ? text : "";
+	bool has_days = false;
+	for (;;) {
+		int64_t v = n < 3 ? take_number(&p) : -1;
+		if (v < 0)
+			return bad_duration(text, err);
+		if (!n && !has_days && *p == '-') {
+			days = v, has_days = true, p++;
+			continue;
+		}
+		if (!n && !has_days && letter_seconds(*p) && !p[1]) {
+			*seconds = v * letter_seconds(*p);
+			return 0;
+		}
+		part[n++] = v;
+		if (!*p)
+			break;
+		if (*p++ != ':')
+			return bad_duration(text, err);
+	}
+	/* With days the parts are hours first; without, one part is minutes and two are minutes and seconds. */
+	static const int64_t with_days[] = { 3600, 60, 1 }, plain[3][3] = { { 60 }, { 60, 1 }, { 3600, 60, 1 } };
+	int64_t total = days * 86400;
+	for (size_t i = 0; i < n; i++)
+		total += part[i] * (has_days ? with_days[i] : plain[n - 1][i]);
+	*seconds = total;
+	return 0;
+}
+
+char *units_format_mib(double mib, char *buf, size_t size)
+{
+	if (mib >= 1024 * 1024)
+		snprintf(buf, size, "%.1fT", mib / 1024 / 1024);
+	else if (mib >= 1024)
+		snprintf(buf, size, "%.1fG", mib / 1024);
+	else
+		snprintf(buf, size, "%.0fM", mib);
+	return buf;
+}
+
+char *units_format_duration(int64_t s, char *buf, size_t size)
+{
+	if (s < 0)
+		s = 0;
+	int d = (int)(s / 86400), h = (int)(s / 3600 % 24), m = (int)(s / 60 % 60), r = (int)(s % 60);
+	if (d)
+		snprintf(buf, size, "%d-%02d:%02d:%02d", d, h, m, r);
+	else if (h)
+		snprintf(buf, size, "%02d:%02d:%02d", h, m, r);
+	else
+		snprintf(buf, size, "%02d:%02d", m, r);
+	return buf;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Starting tasks and finding them again. Each attempt has a shim (`rad-shim`): its own session, subreaper of the task,
+ * in a cgroup when allowed; it drops to the task's user, starts the program with its output going straight to the log
+ * file, follows that file, and writes an exit record. Neither a dead shim nor a dead daemon can block the task.
+ *
+ * Exactly once: the daemon commits `placed` before it forks the shim; the shim creates the attempt's claim file with
+ * O_EXCL before it starts the program. Whoever comes second finds the file and starts nothing.
+ *
+ * Attempt folder STATE/attempts/ID.N/:  request (JSON, what to start)  claim ("PID START_TICKS\n", by the shim)
+ *	exit (JSON, one line, by the shim)
+ */
+#ifndef RAD_LAUNCH_LAUNCH_H
+#define RAD_LAUNCH_LAUNCH_H
+
+#include "base/error.h"
+#include "base/proc.h"
+#include "recover/recover.h"
+#include "task/task.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct launch_gpu { char uuid[GPU_UUID_LEN]; uint32_t index; bool mig; };
+
+struct launch_request {
+	const char *state_dir;
+	const struct task *task;	/* its last attempt is the one to start */
+	const struct launch_gpu *gpus;
+	unsigned n_gpus;
+	/* MPS: the pipe folder of the server for its GPU, NULL without; the fence in MiB, 0 for none. */
+	const char *mps_pipe_dir;
+	uint64_t fence_mib;
+	const char *sim_devices;	/* path of the simulated devices' file; NULL on real ones */
+	const char *socket_path;	/* given to the task as RAD_SOCKET */
+};
+
+/* Writes the attempt folder and forks the shim. *shim is its identity. ERR_CONFLICT: the attempt was started before. */
+int launch_start(const struct launch_request *r, struct proc_id *shim, struct error *err);
+
+/* Finds the shim of an attempt after a restart. 1: runs, *shim filled; 0: it has ended or never began (see launch_result);
+ * -1: error. */
+int launch_adopt(const char *state_dir, task_id task, uint32_t attempt, struct proc_id *shim, struct error *err);
+
+/* What the attempt left: fills the first part of *r (have_record, never_began, exit code, signal, output, cgroup_oom, ran_ms).
+ * `never started` (no claim file) is told by *claimed = false. */
+int launch_result(const char *state_dir, task_id task, uint32_t attempt, bool *claimed, struct exit_report *r, struct error *err);
+
+/* Signals every process of the attempt: cgroup, process group, and all descendants of the shim. Returns how many got it. */
+int launch_signal(const struct task *t, int signal);
+/* All processes of the attempt, the shim not included. *pids to be freed. */
+size_t launch_processes(const struct task *t, pid_t **pids);
+
+/* Removes the folder of an attempt whose end is in the store. */
+void launch_forget(const char *state_dir, task_id task, uint32_t attempt);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ledger of GPU memory: estimate -> reserve -> observe -> release. Pure.
+ *
+ * Free memory as the driver shows it is stale for minutes after a launch: a task takes its memory slowly, and a placer
+ * that trusts the driver puts the next one into the same room. So the claim of a task is held from the decision on:
+ *	available = total - driver reserved - MPS server - foreign - sum of held
+ *	foreign   = max(0, used - reserved - MPS server - sum of observed of ours), never less than what processes that
+ *		    are not ours are seen to hold
+ * Warm (30 s of its activity seen, and a full window): held = max(claim, observed) for claims that last for life
+ * (declared, history, fenced); otherwise observed peak + max(5 %, 512 MiB).
+ * A hold ends when a sample newer than the exit shows the task's processes gone; where memory per process cannot be read,
+ * nothing is released early.
+ */
+#ifndef RAD_MAP_LEDGER_H
+#define RAD_MAP_LEDGER_H
+
+#include "task/task.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ledger_hold {
+	task_id task;
+	uint64_t claim_mib;
+	bool for_life, unknown;		/* unknown: placed without an estimate, claim is min_free */
+	bool warm;
+	uint64_t observed_mib, peak_mib;
+	int64_t exit_ms;		/* mono; 0: runs */
+};
+
+/* One GPU's account. Zeroed memory is an empty one; freed by ledger_clear. */
+struct ledger {
+	uint64_t total_mib, reserved_mib, used_mib, mps_mib;
+	uint64_t foreign_seen_mib;	/* processes that are not ours */
+	bool proc_mem_known, used_known;
+	struct ledger_hold *holds;
+	size_t n, cap;
+};
+
+void ledger_clear(struct ledger *l);
+/* A task is placed here. */
+void ledger_hold(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown);
+/* Its processes ended (mono time). The hold stays until ledger_settle sees it gone. */
+void ledger_exited(struct ledger *l, task_id task, int64_t mono_ms);
+/* A reading of the GPU itself. */
+void ledger_reading(struct ledger *l, uint64_t total_mib, uint64_t reserved_mib, uint64_t used_mib, bool used_known,
+		    uint64_t mps_mib, uint64_t foreign_seen_mib, bool proc_mem_known);
+/* What the task's processes held in that sample; `warm` from then on. */
+void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm);
+/* Drops the holds of exited tasks for which this sample (begun at mono_ms) shows no process; `present` tells whether a task
+ * still has one. Returns how many were dropped. */
+size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(task_id task, void *ctx), void *ctx);
+/* Whether an exited task's hold is still kept. */
+bool ledger_settling(const struct ledger *l);
+struct ledger_hold *ledger_find(const struct ledger *l, task_id task);
+
+/* MiB held for one task now, by the rule above. */
+uint64_t ledger_held_of(const struct ledger_hold *h);
+uint64_t ledger_held(const struct ledger *l);
+uint64_t ledger_foreign(const struct ledger *l);
+/* By the formula above; never negative. */
+uint64_t ledger_available(const struct ledger *l);
+/* total - reserved: what an empty GPU has. */
+uint64_t ledger_capacity(const struct ledger *l);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Placement: (request, GPUs as they are now, policy) -> GPUs, or a reason in numbers. Pure.
+ *
+ * A policy is a filter and a rank (section 6.2.2). The filter asks the same questions of every GPU, in this order, and
+ * the first "no" is the reason shown; the rank picks among those that pass; ties go to the lowest index.
+ */
+#ifndef RAD_MAP_MAP_H
+#define RAD_MAP_MAP_H
+
+#include "base/error.h"
+#include "monitor/window.h"
+#include "task/task.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* name, word, meaning */
+#define MAP_RANKS(X) \
+	X(RANK_MAGM, "magm", "most available memory first (worst fit)") \
+	X(RANK_RR, "rr", "next in turn") \
+	X(RANK_LUG, "lug", "least loaded first") \
+	X(RANK_MUG, "mug", "most loaded that still fits first (best fit)") \
+	X(RANK_FF, "ff", "first that fits") \
+	X(RANK_EXCLUSIVE, "exclusive", "idle GPUs only, one task each")
+
+enum map_rank {
+#define X(name, word, help) name,
+	MAP_RANKS(X)
+#undef X
+	MAP_RANK_COUNT
+};
+
+const char *map_rank_name(enum map_rank r);
+int map_rank_parse(const char *word, enum map_rank *r, struct error *err);
+
+/* What the administrator decides. A condition that is "off" is NaN or 0 as its comment says. */
+struct map_policy {
+	enum map_rank rank;
+	enum share_mode share;		/* default mode: SHARE_MPS, SHARE_STREAMS or SHARE_NEVER */
+	double max_smact;		/* 0.80 under mps; NaN: off */
+	double max_gract;		/* 0.90 under streams; NaN: off */
+	uint64_t min_free_mib;		/* 5120: held for and asked of a task without an estimate; 0: off */
+	uint64_t slack_mib;		/* 2048: free on top of the claim at admission (section 6.3.3), not held */
+	unsigned max_tasks;		/* 2: per GPU, where no load is known; 0: off */
+	bool foreign_share;		/* false ("avoid"): GPUs with a foreign compute process over 1 GiB are not used */
+	bool ledger;			/* false: driver readings only, as the papers do */
+};
+
+/* The defaults of DESIGN section 2. */
+struct map_policy map_policy_default(void);
+
+/* One GPU as the map sees it. Made anew for each decision by `core` from ledger, windows and readings. */
+struct map_gpu {
+	uint32_t slot;			/* the caller's number for it */
+	uint32_t index;			/* shown to people; breaks ties */
+	const char *uuid;
+	uint64_t total_mib;		/* capacity of the empty GPU: total less driver reserve */
+	uint64_t available_mib;		/* by the ledger, or by the driver when the ledger is off */
+	uint64_t foreign_mib;		/* held by processes that are not ours */
+	struct load load;
+	unsigned n_tasks;		/* ours on it */
+	enum share_mode mode;		/* of the tasks on it; SHARE_NEVER: one task has it alone. Counts when n_tasks > 0 */
+	uid_t mps_uid;			/* whose MPS server runs there; -1: none */
+	bool mps_capable, mig;
+	bool drained, stale;		/* stale: no reading within the deadline, or fallen */
+	bool cold_unknown;		/* a task without an estimate is on it and not yet warm */
+	bool settling;			/* memory of an ended task is not yet seen to be free */
+	bool has_multi_gpu;		/* one of its tasks spans several GPUs */
+	task_id kept_for;		/* kept free for a recovering task; 0: no */
+};
+
+struct map_request {
+	task_id task;
+	unsigned gpus;
+	uint64_t claim_mib;		/* 0: no estimate */
+	bool claim_is_declared;		/* declared claims are refused above an empty GPU, others are clamped to it */
+	bool exclusive;			/* wants its GPUs alone for its whole life */
+	bool start_alone;		/* recovery: idle GPUs now, others may join later */
+	enum share_mode share;		/* the task's wish */
+	uid_t uid;
+};
+
+/* Why a GPU was not taken; word and help for `rad why`. In the order in which the filter asks. */
+#define MAP_REASONS(X) \
+	X(MAP_OK, "ok", "fits") \
+	X(MAP_DRAINED, "Drained", "an administrator drained it") \
+	X(MAP_STALE, "NoReading", "the GPU does not answer, or its last reading is too old") \
+	X(MAP_KEPT, "Kept", "kept free for a task that ran out of memory") \
+	X(MAP_MODE, "Mode", "the GPU is shared in another way, or used alone") \
+	X(MAP_USER, "MpsUser", "another user's MPS server runs there") \
+	X(MAP_FOREIGN, "Foreign", "a process that is not ours uses it") \
+	X(MAP_BUSY, "Busy", "an idle GPU is wanted and this one has tasks") \
+	X(MAP_SETTLING, "Settling", "memory of a task that ended is not yet seen to be free") \
+	X(MAP_COLD, "Cold", "a task without an estimate has just started there") \
+	X(MAP_MEMORY, "Memory", "not enough memory available") \
+	X(MAP_LOAD, "Load", "its SMs are too busy") \
+	X(MAP_TASKS, "MaxTasks", "no load can be read there, and it has as many tasks as are allowed without") \
+	X(MAP_TOO_FEW, "Gpus", "fits, but not enough GPUs fit at once")
+
+enum map_reason {
+#define X(name, word, help) name,
+	MAP_REASONS(X)
+#undef X
+	MAP_REASON_COUNT
+};
+
+const char *map_reason_word(enum map_reason r);
+const char *map_reason_help(enum map_reason r);
+
+/* What the filter found about one GPU: the reason and its arithmetic. */
+struct map_finding {
+	uint32_t slot;
+	enum map_reason reason;
+	enum share_mode mode;		/* in which it would run there */
+	double have, want;		/* of that reason: MiB for memory, fractions for load, counts for tasks; else NaN */
+};
+
+struct placement {
+	uint32_t slots[SPEC_MAX_GPUS];
+	unsigned n;
+	enum share_mode mode;
+	uint64_t claim_mib;		/* what to hold on each: clamped claim, or min_free */
+};
+
+/* Whether the request could ever run on these GPUs (memory no GPU has, more GPUs than there are). -1: never, with why. */
+int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r, struct error *err);
+
+/* Decides. `turn` is the round-robin position, advanced when a placement is made by RANK_RR. `findings` (n of them) may be
+ * NULL. Returns true with *out filled, or false. */
+bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+	       uint32_t *turn, struct placement *out, struct map_finding *findings);
+
+/* The reason that stands for all: the one that the most GPUs share, the nearest to fitting on a tie. */
+enum map_reason map_summary(const struct map_finding *findings, size_t n);
+
+/* One line of arithmetic for one GPU: "GPU 2: 12.3G available, 15.8G wanted (claim 13.8G + slack 2.0G): 3.5G short".
+ * Returns buf. */
+char *map_explain(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
+		  const struct map_finding *f, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the GPUs said, once. Plain data: made by a backend in the sampler process, read by everything else.
+ * Unknown is not zero: a field counts only when its bit is set in `valid`.
+ */
+#ifndef RAD_MONITOR_READING_H
+#define RAD_MONITOR_READING_H
+
+#include "task/task.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum gpu_field {
+	GPU_MEM_TOTAL = 1 << 0, GPU_MEM_USED = 1 << 1, GPU_MEM_RESERVED = 1 << 2,
+	GPU_GRACT = 1 << 3, GPU_SMACT = 1 << 4, GPU_SMOCC = 1 << 5, GPU_DRAM = 1 << 6,
+	GPU_PCIE = 1 << 7, GPU_POWER = 1 << 8, GPU_ENERGY = 1 << 9, GPU_UTIL = 1 << 10,
+	GPU_PROCS = 1 << 11,		/* the process list of this GPU is complete */
+	GPU_PROC_MEM = 1 << 12,		/* ... and each process's memory is known */
+};
+
+enum smact_source { SMACT_NONE, SMACT_GPM, SMACT_DCGM, SMACT_SIM };
+const char *smact_source_name(enum smact_source s);	/* "none", "gpm", "dcgm", "sim" */
+
+/* One GPU, or one MIG instance (then `parent_uuid` is its GPU, which is not listed itself while it has instances). */
+struct gpu_reading {
+	char uuid[GPU_UUID_LEN];
+	char parent_uuid[GPU_UUID_LEN];	/* "" for a whole GPU */
+	char name[64];			/* "NVIDIA H200" */
+	uint32_t index;			/* PCI order, as CUDA_DEVICE_ORDER=PCI_BUS_ID counts; of the parent for MIG */
+	uint32_t sm_count;		/* 0: not known */
+	bool mig;
+	bool mps_capable;		/* whether an MPS server could run on it */
+	bool fallen;			/* the driver lists it, and every call for it fails */
+	uint32_t valid;			/* enum gpu_field bits */
+	uint64_t mem_total_mib, mem_used_mib, mem_reserved_mib;	/* used contains reserved as NVML v1 counts it */
+	double gract, smact, smocc, dram;			/* 0..1 over the time since the sample before */
+	double gpu_util;					/* 0..1; "some kernel ran", never SMACT */
+	enum smact_source smact_source;
+	double pcie_rx_mib_s, pcie_tx_mib_s;
+	double power_w, energy_j;				/* energy: a counter that only grows */
+};
+
+struct proc_reading {
+	uint32_t gpu;		/* position in the snapshot's `gpus` */
+	struct proc_id id;
+	uid_t uid;
+	uint64_t mem_mib;	/* counts when that GPU has GPU_PROC_MEM */
+	task_id claimed;	/* RAD_TASK_ID of its environment; 0: none. A claim, to be checked against the uid */
+	bool mps_server;	/* nvidia-cuda-mps-server: part of the GPU's overhead, nobody's task */
+};
+
+struct snapshot {
+	int64_t mono_ms, wall_ms;	/* when reading began */
+	uint32_t n_gpus, n_procs;
+	struct gpu_reading *gpus;	/* owned */
+	struct proc_reading *procs;	/* owned */
+};
+
+void snapshot_clear(struct snapshot *s);
+/* Adds a zeroed element and returns it; valid until the next add. */
+struct gpu_reading *snapshot_add_gpu(struct snapshot *s);
+struct proc_reading *snapshot_add_proc(struct snapshot *s);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The load of one GPU over a window of time (section 6.2.2 of the dissertation: 1 s samples, 90 s). Pure.
+ *
+ * A window never crosses a change of the set of tasks. After a change, until `settle_ms` of samples exist, the load is
+ *	last full mean + what the arrivals are expected to add - what the leavers are thought to have taken,
+ * and from then on the mean over the samples since the change (at most the window).
+ */
+#ifndef RAD_MONITOR_WINDOW_H
+#define RAD_MONITOR_WINDOW_H
+
+#include "monitor/reading.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct window_config {
+	int64_t span_ms;	/* 90000 */
+	int64_t settle_ms;	/* 30000 */
+};
+
+struct load { double gract, smact; bool gract_known, smact_known; };
+
+struct window;	/* one per GPU */
+
+struct window *window_create(const struct window_config *config);
+void window_destroy(struct window *w);
+
+/* A sample. Readings without the valid bit add nothing to that mean. Time goes forward (mono). */
+void window_add(struct window *w, int64_t mono_ms, const struct gpu_reading *r);
+/* The set of tasks changed: `delta` is the load expected to come (+) or to go (-), of a task alone. */
+void window_change(struct window *w, int64_t mono_ms, struct load delta);
+/* The load for decisions, as defined above; clamped to 0..1. */
+struct load window_load(const struct window *w);
+/* The plain mean of the samples since the last change (at most the span), and how long they cover. */
+struct load window_mean(const struct window *w, int64_t *covers_ms);
+
+#endif

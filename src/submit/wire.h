@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The protocol between `rad` and `radd`: a Unix stream socket; each message is a 4-byte big-endian length and that many
+ * bytes of JSON, an object. A request carries "v" (WIRE_VERSION) and "op"; a reply "v" and either "error"
+ * {"code","text"} or the members of the answer. Requests on one connection are answered in order.
+ */
+#ifndef RAD_SUBMIT_WIRE_H
+#define RAD_SUBMIT_WIRE_H
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#include <jansson.h>
+
+#define WIRE_VERSION 1
+#define WIRE_MAX_MESSAGE (32u << 20)
+
+/* Appends one message. */
+void wire_encode(const json_t *message, struct buf *out);
+/* Takes one message off the front of `in`. 1: *message is a new reference; 0: not all there yet; -1: broken beyond repair. */
+int wire_decode(struct buf *in, json_t **message, struct error *err);
+
+json_t *wire_error(const struct error *e);
+/* Turns a reply that carries an error into that error: -1; else 0. */
+int wire_check(const json_t *reply, struct error *err);
+
+/* Client side: where the daemon's socket is ($RAD_SOCKET; root's /run/rad/radd.sock when it is there; the user's own).
+ * Free it. */
+char *wire_socket_path(void);
+/* The path for a daemon of the caller's own. Free it. */
+char *wire_own_socket_path(void);
+/* Connects. Returns a descriptor or -1; ERR_UNAVAILABLE when nobody listens. */
+int wire_connect(const char *path, struct error *err);
+/* One request, one reply (blocking). Returns a new reference or NULL; a reply with an error counts as an error. */
+json_t *wire_call(int fd, const json_t *request, struct error *err);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a person asked for. Written once at submission, shared by all elements of an array, never changed after
+ * (what may change later lives in the task record and comes through an event).
+ */
+#ifndef RAD_TASK_SPEC_H
+#define RAD_TASK_SPEC_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* How a GPU is shared. SHARE_AUTO and SHARE_NEVER are wishes; the others are also what a placement gets. */
+#define SHARE_MODES(X) \
+	X(SHARE_AUTO, "auto")		/* whatever the administrator's default is and the GPU can do */ \
+	X(SHARE_NEVER, "never")		/* alone on its GPUs, for as long as it runs ("exclusive") */ \
+	X(SHARE_STREAMS, "streams")	/* plain time slicing between processes */ \
+	X(SHARE_MPS, "mps")		/* client of the MPS server of that GPU */ \
+	X(SHARE_MIG, "mig")		/* one MIG instance, alone on it */
+
+enum share_mode {
+#define X(name, word) name,
+	SHARE_MODES(X)
+#undef X
+	SHARE_MODE_COUNT
+};
+
+const char *share_mode_name(enum share_mode mode);
+/* Returns 0, or -1 with the list of words in the error. */
+int share_mode_parse(const char *word, enum share_mode *mode, struct error *err);
+
+enum dependency_kind { DEP_AFTEROK, DEP_AFTERANY, DEP_AFTERNOTOK };
+
+struct dependency {
+	enum dependency_kind kind;
+	int64_t task;	/* a task_id; without index it means the job and so every element of the array */
+};
+
+const char *dependency_kind_name(enum dependency_kind kind);
+
+/* Resource limits of the submitting shell that are worth keeping, soft and hard; RLIM_INFINITY is -1. */
+struct spec_rlimit { int resource; int64_t soft, hard; };
+
+struct spec {
+	unsigned refs;
+
+	/* Who. From the socket, never from the client's words. */
+	uid_t uid;
+	gid_t gid;
+	char *user;
+
+	/* What runs. Either a script (its content, stored at submission) or a command (argv). */
+	char *name;
+	char *script;		/* NULL for a command */
+	char **argv;		/* script: its arguments; command: the whole of it. NULL-terminated, never NULL itself */
+	char *conda_env;	/* `env:`; NULL for none */
+	char *cwd;
+	char **environ;		/* NULL-terminated "NAME=value"; private: stored apart, never printed */
+	mode_t umask;
+	struct spec_rlimit *rlimits;
+	size_t n_rlimits;
+	char *output, *error;	/* patterns (%j %A %a %x %u %%); error NULL: into the output */
+
+	/* What it needs. */
+	unsigned gpus;			/* 1..64 */
+	uint64_t gpu_mem_mib;		/* declared, per GPU; 0: not declared */
+	uint64_t estimates_mib[3];	/* positional files bring Horus, FakeTensor and GPUMemNet figures; 0: none */
+	bool exclusive;
+	enum share_mode share;
+	double max_slowdown;		/* 0: no limit */
+
+	/* What estimators may use. NULL or 0 where not said. */
+	char *model;		/* content of the model summary, read by the client */
+	char *model_name;	/* its file name */
+	char *capture;		/* base64 of a capture file's content */
+	int64_t batch_size, seq_len;
+	char *optimizer, *precision;
+	char *signature;	/* equal for runs that should use the same memory; made at submission */
+
+	/* When. */
+	int64_t priority;	/* higher first; --nice lowers it */
+	bool hold;
+	int64_t time_limit_s;	/* 0: none */
+	int signal;		/* sent `signal_before_s` before the limit; 0: none */
+	int64_t signal_before_s;
+	struct dependency *deps;
+	size_t n_deps;
+	bool requeue;		/* run again when the machine or a neighbour, not the task, was at fault. Default true */
+
+	/* Array. */
+	uint32_t *array;	/* indices in the order given; NULL: not an array */
+	size_t n_array;
+	uint32_t array_limit;	/* `%4`: at most so many at once; 0: no limit */
+};
+
+/* A spec with the defaults of an empty submission, one reference. */
+struct spec *spec_create(void);
+struct spec *spec_ref(struct spec *s);
+/* Drops a reference; takes NULL. */
+void spec_unref(struct spec *s);
+
+/* Everything but `environ` (see spec_environ_json) and who. */
+json_t *spec_to_json(const struct spec *s);
+json_t *spec_environ_to_json(const struct spec *s);
+/* The reverse, with every bound checked: used on what clients send and on what the store holds. `environ` may be NULL.
+ * Returns NULL with *err naming the member. */
+struct spec *spec_from_json(const json_t *obj, const json_t *environ, struct error *err);
+
+/* The command in one line for tables: "python train.py --lr 0.1", or the script's name. Free it. */
+char *spec_command_text(const struct spec *s);
+
+/* Expands %j %A %a %x %u %%: job or task id, array job id, array index, name, user. Free it. */
+char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
+
+/* Whether two GPUs-and-memory requests are interchangeable is decided elsewhere; this only bounds them. */
+#define SPEC_MAX_GPUS 64
+#define SPEC_MAX_ARRAY 100000
+#define SPEC_MAX_TEXT (1 << 20)		/* script, summary */
+#define SPEC_MAX_CAPTURE (8 << 20)
+#define SPEC_MAX_PATH 4096
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The task record, its states and its events. A task *is* its event log: task_apply is the only code that changes a
+ * task, and it serves live running, restart and simulation alike. No I/O, no clock: events carry their time.
+ */
+#ifndef RAD_TASK_TASK_H
+#define RAD_TASK_TASK_H
+
+#include "base/error.h"
+#include "base/proc.h"
+#include "task/spec.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "12" is job 12; "12_3" is element 3 of array job 12. One number, so that ids sort and compare. */
+typedef int64_t task_id;
+#define TASK_INDEX_BITS 20
+#define TASK_ID(job, index) (((task_id)(job) << TASK_INDEX_BITS) | ((task_id)(index) + 1))
+#define TASK_JOB(id) ((uint32_t)((id) >> TASK_INDEX_BITS))
+#define TASK_INDEX(id) ((int32_t)((id) & ((1 << TASK_INDEX_BITS) - 1)) - 1)	/* -1: no array */
+#define TASK_ID_TEXT 24
+
+char *task_id_text(task_id id, char buf[TASK_ID_TEXT]);
+/* Returns 0, or -1 with an error that shows the two forms. */
+int task_id_parse(const char *text, task_id *id, struct error *err);
+
+/* name, long word, short code, terminal */
+#define TASK_STATES(X) \
+	X(TASK_PENDING, "PENDING", "PD", false) \
+	X(TASK_HELD, "HELD", "H", false) \
+	X(TASK_RUNNING, "RUNNING", "R", false) \
+	X(TASK_COMPLETED, "COMPLETED", "CD", true) \
+	X(TASK_FAILED, "FAILED", "F", true) \
+	X(TASK_OUT_OF_MEMORY, "OUT_OF_MEMORY", "OOM", true) \
+	X(TASK_CANCELLED, "CANCELLED", "CA", true) \
+	X(TASK_TIMEOUT, "TIMEOUT", "TO", true) \
+	X(TASK_LOST, "LOST", "LO", true)
+
+enum task_state {
+#define X(name, word, code, terminal) name,
+	TASK_STATES(X)
+#undef X
+	TASK_STATE_COUNT
+};
+
+const char *task_state_name(enum task_state s);
+const char *task_state_code(enum task_state s);
+bool task_state_terminal(enum task_state s);
+/* Word or code, any case. Returns 0 or -1. */
+int task_state_parse(const char *word, enum task_state *s);
+
+/* Why an attempt ended (stage `recover` decides it). */
+#define VERDICTS(X) \
+	X(VERDICT_NONE, "none") \
+	X(VERDICT_OK, "ok") \
+	X(VERDICT_OOM, "oom")			/* GPU memory */ \
+	X(VERDICT_HOST_OOM, "host_oom") \
+	X(VERDICT_FAILED, "failed") \
+	X(VERDICT_TIMEOUT, "timeout") \
+	X(VERDICT_CANCELLED, "cancelled") \
+	X(VERDICT_NEIGHBOUR, "neighbour")	/* another client's fault took it down */ \
+	X(VERDICT_LOST, "lost")			/* nobody knows: no exit record */ \
+	X(VERDICT_LAUNCH, "launch")		/* it never began: our side or the MPS server failed */
+
+enum verdict {
+#define X(name, word) name,
+	VERDICTS(X)
+#undef X
+	VERDICT_COUNT
+};
+
+const char *verdict_name(enum verdict v);
+
+/* Where a task goes when an attempt has ended. */
+enum task_next {
+	NEXT_DONE,	/* to a terminal state */
+	NEXT_QUEUE,	/* back into the main queue, at its old place */
+	NEXT_RECOVER,	/* into the recovery queue */
+};
+
+/* Which queue a pending task stands in. */
+enum task_queue { QUEUE_MAIN, QUEUE_RECOVERY };
+
+#define GPU_UUID_LEN 64
+
+/* What an estimator said (stage `estimate`). All MiB, per GPU; 0: unknown. */
+struct estimate {
+	char estimator[16];	/* "declared", "history", ..., "none" */
+	uint64_t need_mib;	/* smallest cap that works */
+	uint64_t comfort_mib;	/* what it takes when memory is free */
+	uint64_t claim_mib;	/* what placement holds for it; 0: unknown, place by min_free */
+	bool fenced;		/* claim may be enforced by an MPS limit */
+	bool enforced_for_life;	/* declared, history or fenced: the hold does not shrink to what is seen */
+};
+
+/* What was measured of one attempt so far. NaN: not known. */
+struct measured {
+	uint64_t peak_mib;	/* largest on one GPU; 0: not known */
+	double mean_smact;	/* over its life, mean over its GPUs; 0..1 */
+	double alone_s;		/* time without a neighbour on any of its GPUs */
+	double energy_j;	/* an equal split among the tasks present */
+	bool warm;		/* ran long enough for the peak to mean something */
+};
+
+struct attempt {
+	int64_t placed_ms, start_ms, end_ms;	/* wall; 0: not yet */
+	char (*gpus)[GPU_UUID_LEN];		/* n_gpus UUIDs, owned */
+	uint32_t n_gpus;
+	enum share_mode mode;			/* SHARE_NEVER: had its GPUs alone */
+	uint64_t claim_mib;			/* held on each GPU */
+	bool fenced;
+	struct proc_id shim;
+	int exit_code, signal;			/* signal 0: exited by itself */
+	enum verdict verdict;
+	char *evidence;				/* one line for people: why this verdict; owned, may be NULL */
+	struct measured seen;
+};
+
+/* What an event does to whom, in one table: name, word in the store, meaning. */
+#define TASK_EVENTS(X) \
+	X(EV_SUBMITTED, "submitted")	/* the task exists; held if its spec says so, waiting if it has dependencies */ \
+	X(EV_HELD, "held")		/* a person holds it */ \
+	X(EV_RELEASED, "released") \
+	X(EV_ELIGIBLE, "eligible")	/* its dependencies are met */ \
+	X(EV_UPDATED, "updated")	/* priority, time limit, declared memory, name */ \
+	X(EV_ESTIMATED, "estimated") \
+	X(EV_PLACED, "placed")		/* GPUs are chosen and held; committed before anything is started */ \
+	X(EV_STARTED, "started")	/* the shim runs: pid and start time */ \
+	X(EV_STOP_ASKED, "stop_asked")	/* cancel, time limit or requeue: the stop sequence began */ \
+	X(EV_MEASURED, "measured")	/* peak and activity so far, so that a restart does not forget them */ \
+	X(EV_ENDED, "ended")		/* the attempt is over: verdict, and what comes next */ \
+	X(EV_CANCELLED, "cancelled")	/* a task that does not run is cancelled */ \
+	X(EV_REQUEUED, "requeued")	/* a finished task is put back by a person */
+
+enum event_kind {
+#define X(name, word) name,
+	TASK_EVENTS(X)
+#undef X
+	EVENT_KIND_COUNT
+};
+
+const char *event_kind_name(enum event_kind k);
+
+enum stop_reason { STOP_NONE, STOP_CANCEL, STOP_TIME_LIMIT, STOP_REQUEUE };
+
+struct event {
+	enum event_kind kind;
+	task_id task;
+	int64_t t_ms;		/* wall time */
+	union {
+		struct { uint32_t uid; } by;	/* EV_HELD, EV_RELEASED, EV_CANCELLED, EV_REQUEUED */
+		struct {
+			bool set_priority, set_time_limit, set_gpu_mem, set_max_slowdown;
+			int64_t priority, time_limit_s;
+			uint64_t gpu_mem_mib;
+			double max_slowdown;
+			char *name;		/* borrowed by task_apply; NULL: unchanged */
+		} updated;
+		struct estimate estimate;	/* EV_ESTIMATED */
+		struct {
+			char (*gpus)[GPU_UUID_LEN];	/* borrowed by task_apply */
+			uint32_t n_gpus;
+			enum share_mode mode;
+			uint64_t claim_mib;
+			bool fenced;
+		} placed;
+		struct { struct proc_id shim; } started;
+		struct { enum stop_reason reason; uint32_t uid; } stop;
+		struct measured measured;
+		struct {
+			enum verdict verdict;
+			int exit_code, signal;
+			char *evidence;			/* borrowed by task_apply */
+			struct measured seen;
+			enum task_next next;
+			enum task_state state;		/* with NEXT_DONE: the terminal state */
+			uint64_t next_claim_mib;	/* otherwise: claim of the next attempt; 0: unchanged */
+			bool next_exclusive;		/* the next attempt starts alone on its GPUs */
+		} ended;
+	} u;
+};
+
+struct task {
+	task_id id;
+	struct spec *spec;		/* one reference */
+
+	enum task_state state;
+	enum task_queue queue;		/* while pending */
+	bool waiting_for_deps;
+	enum stop_reason stopping;	/* while running */
+
+	/* Changeable copies of what the spec asked for. */
+	char *name;			/* owned */
+	int64_t priority, time_limit_s;
+	uint64_t gpu_mem_mib;
+	double max_slowdown;
+
+	bool estimated;
+	struct estimate estimate;
+	uint64_t claim_floor_mib;	/* from an out-of-memory: no later claim below it; 0: none */
+	bool exclusive_next;		/* the recovery attempt starts alone */
+	unsigned recoveries;		/* attempts that ended out of memory */
+	unsigned infra_failures;	/* attempts that ended by no fault of the task */
+
+	struct attempt *attempts;	/* owned */
+	uint32_t n_attempts;
+
+	int64_t submit_ms, start_ms, end_ms;	/* start: of the first attempt */
+	int64_t queued_ms;			/* when it last entered its queue */
+	/* Time is booked when the state changes: [0] waiting, [1] held or waiting for others, [2] running. */
+	int64_t booked_ms[3];
+	int64_t booked_until_ms;
+	int64_t lost_ms;			/* running time of attempts that did not count */
+
+	uint32_t end_by_uid;			/* who cancelled it */
+	uint32_t n_events;
+};
+
+/* A task before its first event. Takes over one reference of `spec`. */
+struct task *task_create(task_id id, struct spec *spec);
+/* Takes NULL. */
+void task_destroy(struct task *t);
+
+/* Applies one event. Returns 0; or -1 and leaves the task as it was, with an error naming event and state, when the
+ * event does not belong in that state (a corrupt log, or a bug of the caller). Copies what it keeps. */
+int task_apply(struct task *t, const struct event *ev, struct error *err);
+
+/* Whether that event is legal in that state: the transition table, which rad(7) prints and a test walks. */
+bool task_event_allowed(enum task_state s, enum event_kind k);
+
+/* The running or last attempt; NULL before the first. */
+struct attempt *task_attempt(const struct task *t);
+
+/* Times as of `now_ms` (wall), in seconds; the invariant jct = wait + held + run holds to the millisecond. */
+struct task_times { double wait_s, held_s, run_s, lost_s, jct_s; };
+struct task_times task_times(const struct task *t, int64_t now_ms);
+
+/* Event bodies as the store keeps them. */
+json_t *event_to_json(const struct event *ev);
+/* Fills ev->u; what it allocates is freed by event_clear. Returns 0 or -1. */
+int event_from_json(enum event_kind kind, const json_t *body, struct event *ev, struct error *err);
+void event_clear(struct event *ev);
+
+/* The task object of the contract (`rad show --json`), all members but `shared_with`, `reason`, `reason_text`, which only
+ * the daemon knows. `log_path` is expanded. */
+json_t *task_to_json(const struct task *t, int64_t now_ms);
+
+#endif
