@@ -34,7 +34,7 @@ char *clock_iso(int64_t wall_ms, char buf[CLOCK_ISO_LEN])
 	if (!gmtime_r(&s, &tm) || tm.tm_year < 0 || tm.tm_year > 8099)
 		return buf;
 	strftime(buf, CLOCK_ISO_LEN, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(buf + 19, CLOCK_ISO_LEN - 19, ".%03dZ", (int)(wall_ms % 1000));
+	snprintf(buf + 19, CLOCK_ISO_LEN - 19, ".%03uZ", (unsigned)(wall_ms % 1000) % 1000);
 	return buf;
 }
 
