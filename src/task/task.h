@@ -73,6 +73,8 @@ enum verdict {
 };
 
 const char *verdict_name(enum verdict v);
+/* Returns 0 or -1. */
+int verdict_parse(const char *word, enum verdict *v);
 
 /* Where a task goes when an attempt has ended. */
 enum task_next {

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT
+ * Events as the store keeps them: one JSON body per kind. Reading checks everything; a body that is not as it should be
+ * makes that task broken, never the daemon.
+ */
+#include "task/task.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kinds[] = {
+#define X(name, word) [name] = word,
+	TASK_EVENTS(X)
+#undef X
+};
+
+static const char *const nexts[] = { [NEXT_DONE] = "done", [NEXT_QUEUE] = "queue", [NEXT_RECOVER] = "recover" };
+static const char *const stops[] = {
+	[STOP_NONE] = "none", [STOP_CANCEL] = "cancel", [STOP_TIME_LIMIT] = "time_limit", [STOP_REQUEUE] = "requeue",
+};
+
+const char *event_kind_name(enum event_kind k)
+{
+	return kinds[k];
+}
+
+static json_t *measured_to_json(const struct measured *m)
+{
+	return json_pack("{so, so, so, so, sb}",
+		"peak_mib", json_int_or_null((int64_t)m->peak_mib, m->peak_mib != 0),
+		"mean_smact", json_round3(m->mean_smact), "alone_s", json_round3(m->alone_s),
+		"energy_j", json_round3(m->energy_j), "warm", m->warm);
+}
+
+static json_t *placed_to_json(const struct event *ev)
+{
+	json_t *gpus = json_array();
+	for (uint32_t i = 0; i < ev->u.placed.n_gpus; i++)
+		json_array_append_new(gpus, json_string(ev->u.placed.gpus[i]));
+	return json_pack("{so, ss, sI, sb}", "gpus", gpus, "mode", share_mode_name(ev->u.placed.mode),
+			 "claim_mib", (json_int_t)ev->u.placed.claim_mib, "fenced", ev->u.placed.fenced);
+}
+
+static json_t *updated_to_json(const struct event *ev)
+{
+	json_t *o = json_object();
+	if (ev->u.updated.set_priority)
+		json_object_set_new(o, "priority", json_integer(ev->u.updated.priority));
+	if (ev->u.updated.set_time_limit)
+		json_object_set_new(o, "time_limit_s", json_integer(ev->u.updated.time_limit_s));
+	if (ev->u.updated.set_gpu_mem)
+		json_object_set_new(o, "gpu_mem_mib", json_integer((json_int_t)ev->u.updated.gpu_mem_mib));
+	if (ev->u.updated.set_max_slowdown)
+		json_object_set_new(o, "max_slowdown", json_real(ev->u.updated.max_slowdown));
+	if (ev->u.updated.name)
+		json_object_set_new(o, "name", json_string(ev->u.updated.name));
+	return o;
+}
+
+static json_t *ended_to_json(const struct event *ev)
+{
+	json_t *o = measured_to_json(&ev->u.ended.seen);
+	json_t *more = json_pack("{ss, si, si, so, ss, ss, sI, sb}", "verdict", verdict_name(ev->u.ended.verdict),
+		"exit_code", ev->u.ended.exit_code, "signal", ev->u.ended.signal,
+		"evidence", json_text_or_null(ev->u.ended.evidence), "next", nexts[ev->u.ended.next],
+		"state", task_state_name(ev->u.ended.state), "next_claim_mib", (json_int_t)ev->u.ended.next_claim_mib,
+		"next_exclusive", ev->u.ended.next_exclusive);
+	json_object_update(o, more);
+	json_decref(more);
+	return o;
+}
+
+json_t *event_to_json(const struct event *ev)
+{
+	const struct estimate *e = &ev->u.estimate;
+	switch (ev->kind) {
+	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED:
+		return json_pack("{sI}", "uid", (json_int_t)ev->u.by.uid);
+	case EV_UPDATED: return updated_to_json(ev);
+	case EV_ESTIMATED:
+		return json_pack("{ss, sI, sI, sI, sb, sb}", "estimator", e->estimator, "need_mib", (json_int_t)e->need_mib,
+			"comfort_mib", (json_int_t)e->comfort_mib, "claim_mib", (json_int_t)e->claim_mib,
+			"fenced", e->fenced, "for_life", e->enforced_for_life);
+	case EV_PLACED: return placed_to_json(ev);
+	case EV_STARTED:
+		return json_pack("{sI, sI}", "pid", (json_int_t)ev->u.started.shim.pid,
+				 "start_ticks", (json_int_t)ev->u.started.shim.start_ticks);
+	case EV_STOP_ASKED:
+		return json_pack("{ss, sI}", "reason", stops[ev->u.stop.reason], "uid", (json_int_t)ev->u.stop.uid);
+	case EV_MEASURED: return measured_to_json(&ev->u.measured);
+	case EV_ENDED: return ended_to_json(ev);
+	case EV_SUBMITTED: case EV_ELIGIBLE: case EVENT_KIND_COUNT: break;
+	}
+	return json_object();
+}
+
+/* The position of a word in a list; -1 with an error if it is not there. */
+static int read_word(const json_t *body, const char *key, const char *const *words, size_t n, int *value, struct error *err)
+{
+	const char *word = json_string_value(json_object_get(body, key));
+	for (size_t i = 0; word && i < n; i++)
+		if (!strcmp(word, words[i])) {
+			*value = (int)i;
+			return 0;
+		}
+	return error_set(err, ERR_CORRUPT, "'%s' is '%.40s'", key, word ? word : "(missing)");
+}
+
+static int read_u64(const json_t *body, const char *key, uint64_t *value, struct error *err)
+{
+	int64_t v = 0;
+	if (json_read_int(body, key, 0, INT64_MAX, &v, err))
+		return -1;
+	*value = (uint64_t)v;
+	return 0;
+}
+
+static int read_measured(const json_t *body, struct measured *m, struct error *err)
+{
+	*m = (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN };
+	if (read_u64(body, "peak_mib", &m->peak_mib, err) || json_read_double(body, "mean_smact", &m->mean_smact, err) ||
+	    json_read_double(body, "alone_s", &m->alone_s, err) || json_read_double(body, "energy_j", &m->energy_j, err) ||
+	    json_read_bool(body, "warm", &m->warm, err))
+		return -1;
+	return 0;
+}
+
+static int read_placed(const json_t *body, struct event *ev, struct error *err)
+{
+	const json_t *gpus = json_object_get(body, "gpus");
+	size_t n = json_array_size(gpus);
+	const char *mode = json_string_value(json_object_get(body, "mode"));
+	if (!n || n > SPEC_MAX_GPUS)
+		return error_set(err, ERR_CORRUPT, "'gpus' holds %zu GPUs", n);
+	if (share_mode_parse(mode ? mode : "", &ev->u.placed.mode, err) ||
+	    read_u64(body, "claim_mib", &ev->u.placed.claim_mib, err) ||
+	    json_read_bool(body, "fenced", &ev->u.placed.fenced, err))
+		return -1;
+	ev->u.placed.gpus = alloc_zero(n * sizeof *ev->u.placed.gpus);
+	ev->u.placed.n_gpus = (uint32_t)n;
+	for (size_t i = 0; i < n; i++) {
+		const char *uuid = json_string_value(json_array_get(gpus, i));
+		if (!uuid || !*uuid || strlen(uuid) >= GPU_UUID_LEN)
+			return error_set(err, ERR_CORRUPT, "'gpus' holds something that is no UUID");
+		strcpy(ev->u.placed.gpus[i], uuid);
+	}
+	return 0;
+}
+
+static int read_estimate(const json_t *body, struct estimate *e, struct error *err)
+{
+	const char *name = json_string_value(json_object_get(body, "estimator"));
+	snprintf(e->estimator, sizeof e->estimator, "%s", name ? name : "none");
+	if (read_u64(body, "need_mib", &e->need_mib, err) || read_u64(body, "comfort_mib", &e->comfort_mib, err) ||
+	    read_u64(body, "claim_mib", &e->claim_mib, err) || json_read_bool(body, "fenced", &e->fenced, err) ||
+	    json_read_bool(body, "for_life", &e->enforced_for_life, err))
+		return -1;
+	return 0;
+}
+
+static int read_updated(const json_t *body, struct event *ev, struct error *err)
+{
+	ev->u.updated.set_priority = json_object_get(body, "priority");
+	ev->u.updated.set_time_limit = json_object_get(body, "time_limit_s");
+	ev->u.updated.set_gpu_mem = json_object_get(body, "gpu_mem_mib");
+	ev->u.updated.set_max_slowdown = json_object_get(body, "max_slowdown");
+	if (json_read_int(body, "priority", INT32_MIN, INT32_MAX, &ev->u.updated.priority, err) ||
+	    json_read_int(body, "time_limit_s", 0, INT64_MAX / 1000, &ev->u.updated.time_limit_s, err) ||
+	    read_u64(body, "gpu_mem_mib", &ev->u.updated.gpu_mem_mib, err) ||
+	    json_read_double(body, "max_slowdown", &ev->u.updated.max_slowdown, err) ||
+	    json_read_text(body, "name", 1000, &ev->u.updated.name, err))
+		return -1;
+	return 0;
+}
+
+static int read_started(const json_t *body, struct event *ev, struct error *err)
+{
+	int64_t pid = 0;
+	if (json_read_int(body, "pid", 0, INT32_MAX, &pid, err) ||
+	    read_u64(body, "start_ticks", &ev->u.started.shim.start_ticks, err))
+		return -1;
+	ev->u.started.shim.pid = (pid_t)pid;
+	return 0;
+}
+
+static int read_uid(const json_t *body, uint32_t *uid, struct error *err)
+{
+	int64_t v = 0;
+	if (json_read_int(body, "uid", 0, UINT32_MAX, &v, err))
+		return -1;
+	*uid = (uint32_t)v;
+	return 0;
+}
+
+static int read_ended(const json_t *body, struct event *ev, struct error *err)
+{
+	int next;
+	int64_t code = 0, sig = 0;
+	const char *verdict = json_string_value(json_object_get(body, "verdict"));
+	const char *state = json_string_value(json_object_get(body, "state"));
+	if (read_word(body, "next", nexts, sizeof nexts / sizeof *nexts, &next, err) ||
+	    json_read_int(body, "exit_code", INT32_MIN, INT32_MAX, &code, err) ||
+	    json_read_int(body, "signal", 0, 128, &sig, err) ||
+	    read_u64(body, "next_claim_mib", &ev->u.ended.next_claim_mib, err) ||
+	    json_read_bool(body, "next_exclusive", &ev->u.ended.next_exclusive, err) ||
+	    json_read_text(body, "evidence", 4096, &ev->u.ended.evidence, err) ||
+	    read_measured(body, &ev->u.ended.seen, err))
+		return -1;
+	if (!state || task_state_parse(state, &ev->u.ended.state))
+		return error_set(err, ERR_CORRUPT, "'state' is '%.40s'", state ? state : "(missing)");
+	if (!verdict || verdict_parse(verdict, &ev->u.ended.verdict))
+		return error_set(err, ERR_CORRUPT, "'verdict' is '%.40s'", verdict ? verdict : "(missing)");
+	ev->u.ended.next = (enum task_next)next;
+	ev->u.ended.exit_code = (int)code;
+	ev->u.ended.signal = (int)sig;
+	return 0;
+}
+
+static int read_stop(const json_t *body, struct event *ev, struct error *err)
+{
+	int reason;
+	if (read_word(body, "reason", stops, sizeof stops / sizeof *stops, &reason, err) ||
+	    read_uid(body, &ev->u.stop.uid, err))
+		return -1;
+	ev->u.stop.reason = (enum stop_reason)reason;
+	return 0;
+}
+
+static int read_body(const json_t *body, struct event *ev, struct error *err)
+{
+	switch (ev->kind) {
+	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: return read_uid(body, &ev->u.by.uid, err);
+	case EV_UPDATED: return read_updated(body, ev, err);
+	case EV_ESTIMATED: return read_estimate(body, &ev->u.estimate, err);
+	case EV_PLACED: return read_placed(body, ev, err);
+	case EV_STARTED: return read_started(body, ev, err);
+	case EV_STOP_ASKED: return read_stop(body, ev, err);
+	case EV_MEASURED: return read_measured(body, &ev->u.measured, err);
+	case EV_ENDED: return read_ended(body, ev, err);
+	case EV_SUBMITTED: case EV_ELIGIBLE: return 0;
+	case EVENT_KIND_COUNT: break;
+	}
+	return error_set(err, ERR_CORRUPT, "event kind %d is not known to this version", (int)ev->kind);
+}
+
+int event_from_json(enum event_kind kind, const json_t *body, struct event *ev, struct error *err)
+{
+	memset(&ev->u, 0, sizeof ev->u);
+	ev->kind = kind;
+	if (read_body(body, ev, err)) {
+		event_clear(ev);
+		return error_wrap(err, "event '%s'", kind < EVENT_KIND_COUNT ? kinds[kind] : "?");
+	}
+	return 0;
+}
+
+void event_clear(struct event *ev)
+{
+	if (ev->kind == EV_PLACED)
+		free(ev->u.placed.gpus);
+	else if (ev->kind == EV_UPDATED)
+		free(ev->u.updated.name);
+	else if (ev->kind == EV_ENDED)
+		free(ev->u.ended.evidence);
+	memset(&ev->u, 0, sizeof ev->u);
+}

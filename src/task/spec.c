@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT
+ * The spec and its JSON form. Scalar members stand in one table, so that writing and reading cannot drift apart; the few
+ * lists have a function each way. Reading is done on what clients send and on what the store holds: every bound is checked.
+ */
+#include "task/spec.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "task/task.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_WORDS 100000	/* arguments, environment entries */
+
+static const char *const share_modes[] = {
+#define X(name, word) [name] = word,
+	SHARE_MODES(X)
+#undef X
+};
+
+static const char *const dependency_kinds[] = {
+	[DEP_AFTEROK] = "afterok", [DEP_AFTERANY] = "afterany", [DEP_AFTERNOTOK] = "afternotok",
+};
+
+const char *share_mode_name(enum share_mode mode)
+{
+	return share_modes[mode];
+}
+
+const char *dependency_kind_name(enum dependency_kind kind)
+{
+	return dependency_kinds[kind];
+}
+
+int share_mode_parse(const char *word, enum share_mode *mode, struct error *err)
+{
+	for (unsigned i = 0; i < SHARE_MODE_COUNT; i++)
+		if (!strcmp(word, share_modes[i])) {
+			*mode = (enum share_mode)i;
+			return 0;
+		}
+	return error_set(err, ERR_INVALID, "'%.40s' is no way of sharing: auto, never, mps, streams or mig", word);
+}
+
+/* A member of the spec that is one value. */
+struct field {
+	const char *key;
+	enum { F_TEXT, F_I64, F_U64, F_U32, F_INT, F_BOOL, F_DOUBLE } type;
+	size_t offset;
+	int64_t min, max;	/* of a number; of the length of a text */
+};
+
+#define FIELD(member, type, min, max) { #member, type, offsetof(struct spec, member), min, max }
+static const struct field fields[] = {
+	FIELD(name, F_TEXT, 0, 1000),
+	FIELD(script, F_TEXT, 0, SPEC_MAX_TEXT),
+	FIELD(conda_env, F_TEXT, 0, SPEC_MAX_PATH),
+	FIELD(cwd, F_TEXT, 0, SPEC_MAX_PATH),
+	FIELD(output, F_TEXT, 0, SPEC_MAX_PATH),
+	FIELD(error, F_TEXT, 0, SPEC_MAX_PATH),
+	FIELD(gpus, F_U32, 1, SPEC_MAX_GPUS),
+	FIELD(gpu_mem_mib, F_U64, 0, 1 << 30),
+	FIELD(exclusive, F_BOOL, 0, 1),
+	FIELD(max_slowdown, F_DOUBLE, 0, 1000),
+	FIELD(model, F_TEXT, 0, SPEC_MAX_TEXT),
+	FIELD(model_name, F_TEXT, 0, SPEC_MAX_PATH),
+	FIELD(capture, F_TEXT, 0, SPEC_MAX_CAPTURE),
+	FIELD(batch_size, F_I64, 0, INT32_MAX),
+	FIELD(seq_len, F_I64, 0, INT32_MAX),
+	FIELD(optimizer, F_TEXT, 0, 100),
+	FIELD(precision, F_TEXT, 0, 100),
+	FIELD(signature, F_TEXT, 0, 100),
+	FIELD(priority, F_I64, INT32_MIN, INT32_MAX),
+	FIELD(hold, F_BOOL, 0, 1),
+	FIELD(time_limit_s, F_I64, 0, (int64_t)100 * 366 * 86400),
+	FIELD(signal, F_INT, 0, 64),
+	FIELD(signal_before_s, F_I64, 0, 65535),
+	FIELD(requeue, F_BOOL, 0, 1),
+	FIELD(array_limit, F_U32, 0, UINT32_MAX),
+};
+
+struct spec *spec_create(void)
+{
+	struct spec *s = alloc_zero(sizeof *s);
+	s->refs = 1;
+	s->gpus = 1;
+	s->requeue = true;
+	s->umask = 022;
+	s->argv = alloc_zero(sizeof *s->argv);
+	s->environ = alloc_zero(sizeof *s->environ);
+	return s;
+}
+
+struct spec *spec_ref(struct spec *s)
+{
+	s->refs++;
+	return s;
+}
+
+static void free_words(char **words)
+{
+	for (char **w = words; w && *w; w++)
+		free(*w);
+	free(words);
+}
+
+void spec_unref(struct spec *s)
+{
+	if (!s || --s->refs)
+		return;
+	for (size_t i = 0; i < COUNT_OF(fields); i++)
+		if (fields[i].type == F_TEXT)
+			free(*(char **)((char *)s + fields[i].offset));
+	free(s->user);
+	free_words(s->argv);
+	free_words(s->environ);
+	free(s->rlimits);
+	free(s->deps);
+	free(s->array);
+	free(s);
+}
+
+static json_t *field_to_json(const struct field *f, const struct spec *s)
+{
+	const void *at = (const char *)s + f->offset;
+	switch (f->type) {
+	case F_TEXT: return *(char *const *)at ? json_string(*(char *const *)at) : NULL;
+	case F_I64: return json_integer(*(const int64_t *)at);
+	case F_U64: return json_integer((json_int_t)*(const uint64_t *)at);
+	case F_U32: return json_integer(*(const uint32_t *)at);
+	case F_INT: return json_integer(*(const int *)at);
+	case F_BOOL: return json_boolean(*(const bool *)at);
+	case F_DOUBLE: return json_real(*(const double *)at);
+	}
+	return NULL;
+}
+
+static json_t *words_to_json(char *const *words)
+{
+	json_t *a = json_array();
+	for (; *words; words++) {
+		/* A word that is not UTF-8 (a file name, say) travels byte by byte as an array of numbers. */
+		json_t *text = json_string(*words);
+		for (const char *p = *words; !text && *p; p++) {
+			if (p == *words)
+				json_array_append_new(a, json_array());
+			json_array_append_new(json_array_get(a, json_array_size(a) - 1), json_integer((unsigned char)*p));
+		}
+		if (text)
+			json_array_append_new(a, text);
+	}
+	return a;
+}
+
+static void lists_to_json(const struct spec *s, json_t *o)
+{
+	json_t *limits = json_array(), *deps = json_array(), *array = json_array();
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < s->n_rlimits; i++)
+		json_array_append_new(limits, json_pack("[i, I, I]", s->rlimits[i].resource, (json_int_t)s->rlimits[i].soft,
+							(json_int_t)s->rlimits[i].hard));
+	for (size_t i = 0; i < s->n_deps; i++)
+		json_array_append_new(deps, json_pack("[s, s]", dependency_kinds[s->deps[i].kind],
+						      task_id_text(s->deps[i].task, id)));
+	for (size_t i = 0; i < s->n_array; i++)
+		json_array_append_new(array, json_integer(s->array[i]));
+	json_object_set_new(o, "rlimits", limits);
+	json_object_set_new(o, "deps", deps);
+	if (s->n_array)
+		json_object_set_new(o, "array", array);
+	else
+		json_decref(array);
+}
+
+json_t *spec_to_json(const struct spec *s)
+{
+	json_t *o = json_object();
+	for (size_t i = 0; i < COUNT_OF(fields); i++) {
+		json_t *v = field_to_json(&fields[i], s);
+		if (v)
+			json_object_set_new(o, fields[i].key, v);
+	}
+	json_object_set_new(o, "argv", words_to_json(s->argv));
+	json_object_set_new(o, "share", json_string(share_modes[s->share]));
+	json_object_set_new(o, "umask", json_integer((json_int_t)s->umask));
+	json_object_set_new(o, "estimates_mib", json_pack("[I, I, I]", (json_int_t)s->estimates_mib[0],
+		(json_int_t)s->estimates_mib[1], (json_int_t)s->estimates_mib[2]));
+	lists_to_json(s, o);
+	return o;
+}
+
+json_t *spec_environ_to_json(const struct spec *s)
+{
+	return words_to_json(s->environ);
+}
+
+static int field_from_json(const struct field *f, const json_t *o, struct spec *s, struct error *err)
+{
+	void *at = (char *)s + f->offset;
+	int64_t v = 0;
+	if (f->type == F_TEXT)
+		return json_read_text(o, f->key, (size_t)f->max, at, err);
+	if (f->type == F_BOOL)
+		return json_read_bool(o, f->key, at, err);
+	if (f->type == F_DOUBLE) {
+		double *d = at;
+		if (json_read_double(o, f->key, d, err))
+			return -1;
+		if (!(*d >= (double)f->min && *d <= (double)f->max))
+			return error_set(err, ERR_INVALID, "'%s' is %g; it must be from %lld to %lld", f->key, *d,
+					 (long long)f->min, (long long)f->max);
+		return 0;
+	}
+	const json_t *member = json_object_get(o, f->key);
+	if (!member || json_is_null(member))
+		return 0;
+	if (json_read_int(o, f->key, f->min, f->max, &v, err))
+		return -1;
+	switch (f->type) {
+	case F_I64: *(int64_t *)at = v; break;
+	case F_U64: *(uint64_t *)at = (uint64_t)v; break;
+	case F_U32: *(uint32_t *)at = (uint32_t)v; break;
+	default: *(int *)at = (int)v; break;
+	}
+	return 0;
+}
+
+/* One word: text, or the array of bytes that words_to_json writes for what is not UTF-8. NULL if it is neither. */
+static char *word_from_json(const json_t *v)
+{
+	if (json_is_string(v))
+		return strlen(json_string_value(v)) == json_string_length(v) ? alloc_string(json_string_value(v)) : NULL;
+	if (!json_is_array(v) || !json_array_size(v))
+		return NULL;
+	char *word = alloc_zero(json_array_size(v) + 1);
+	for (size_t i = 0; i < json_array_size(v); i++) {
+		json_int_t byte = json_integer_value(json_array_get(v, i));
+		if (byte < 1 || byte > 255) {
+			free(word);
+			return NULL;
+		}
+		word[i] = (char)byte;
+	}
+	return word;
+}
+
+static int words_from_json(const json_t *a, const char *key, char ***words, struct error *err)
+{
+	size_t n = json_array_size(a);
+	if (!a)
+		return 0;
+	if (!json_is_array(a) || n > MAX_WORDS)
+		return error_set(err, ERR_INVALID, "'%s' must be a list of at most %d texts", key, MAX_WORDS);
+	free_words(*words);
+	*words = alloc_zero((n + 1) * sizeof **words);
+	for (size_t i = 0; i < n; i++)
+		if (!((*words)[i] = word_from_json(json_array_get(a, i))))
+			return error_set(err, ERR_INVALID, "'%s': element %zu is not text", key, i);
+	return 0;
+}
+
+static int dependency_from_json(const json_t *d, struct dependency *dep, struct error *err)
+{
+	const char *kind = json_string_value(json_array_get(d, 0)), *id = json_string_value(json_array_get(d, 1));
+	for (unsigned k = 0; kind && k < COUNT_OF(dependency_kinds); k++)
+		if (!strcmp(kind, dependency_kinds[k])) {
+			dep->kind = (enum dependency_kind)k;
+			return task_id_parse(id, &dep->task, err);
+		}
+	return error_set(err, ERR_INVALID, "'deps': '%.40s' is no kind of dependency", kind ? kind : "");
+}
+
+static int lists_from_json(const json_t *o, struct spec *s, struct error *err)
+{
+	const json_t *limits = json_object_get(o, "rlimits"), *deps = json_object_get(o, "deps");
+	const json_t *array = json_object_get(o, "array");
+	if (json_array_size(limits) > 64 || json_array_size(deps) > 1000 || json_array_size(array) > SPEC_MAX_ARRAY)
+		return error_set(err, ERR_INVALID, "too many limits, dependencies (1000) or array elements (%d)", SPEC_MAX_ARRAY);
+	s->n_rlimits = json_array_size(limits);
+	s->rlimits = alloc_zero((s->n_rlimits + 1) * sizeof *s->rlimits);
+	for (size_t i = 0; i < s->n_rlimits; i++) {
+		const json_t *l = json_array_get(limits, i);
+		s->rlimits[i] = (struct spec_rlimit){ (int)json_integer_value(json_array_get(l, 0)),
+			json_integer_value(json_array_get(l, 1)), json_integer_value(json_array_get(l, 2)) };
+	}
+	s->n_deps = json_array_size(deps);
+	s->deps = alloc_zero((s->n_deps + 1) * sizeof *s->deps);
+	for (size_t i = 0; i < s->n_deps; i++)
+		if (dependency_from_json(json_array_get(deps, i), &s->deps[i], err))
+			return -1;
+	s->n_array = json_array_size(array);
+	s->array = s->n_array ? alloc_zero(s->n_array * sizeof *s->array) : NULL;
+	for (size_t i = 0; i < s->n_array; i++) {
+		json_int_t v = json_integer_value(json_array_get(array, i));
+		if (v < 0 || v >= (1 << TASK_INDEX_BITS) - 1)
+			return error_set(err, ERR_INVALID, "'array': index %lld is out of range", (long long)v);
+		s->array[i] = (uint32_t)v;
+	}
+	return 0;
+}
+
+static int read_all(struct spec *s, const json_t *o, const json_t *environ, struct error *err)
+{
+	int64_t mask = s->umask;
+	const char *share = json_string_value(json_object_get(o, "share"));
+	const json_t *estimates = json_object_get(o, "estimates_mib");
+	if (!json_is_object(o))
+		return error_set(err, ERR_INVALID, "a task's description must be an object");
+	for (size_t i = 0; i < COUNT_OF(fields); i++)
+		if (field_from_json(&fields[i], o, s, err))
+			return -1;
+	if (words_from_json(json_object_get(o, "argv"), "argv", &s->argv, err) ||
+	    words_from_json(environ, "environ", &s->environ, err) || json_read_int(o, "umask", 0, 0777, &mask, err) ||
+	    (share && share_mode_parse(share, &s->share, err)) || lists_from_json(o, s, err))
+		return -1;
+	s->umask = (mode_t)mask;
+	for (size_t i = 0; i < COUNT_OF(s->estimates_mib); i++) {
+		json_int_t v = json_integer_value(json_array_get(estimates, i));
+		s->estimates_mib[i] = v > 0 && v < 1 << 30 ? (uint64_t)v : 0;
+	}
+	return 0;
+}
+
+struct spec *spec_from_json(const json_t *o, const json_t *environ, struct error *err)
+{
+	struct spec *s = spec_create();
+	if (!read_all(s, o, environ, err))
+		return s;
+	spec_unref(s);
+	return NULL;
+}
+
+char *spec_command_text(const struct spec *s)
+{
+	scoped_buf text = { 0 };
+	if (s->script)
+		buf_add_text(&text, s->name ? s->name : "script");
+	for (char *const *w = s->argv; *w; w++) {
+		if (text.len)
+			buf_add(&text, " ", 1);
+		buf_add_text(&text, *w);
+	}
+	return buf_steal(&text);
+}
+
+/* A name inside a path stays one component. */
+static void add_component(struct buf *path, const char *name)
+{
+	for (; name && *name; name++)
+		buf_add(path, *name == '/' ? "_" : name, 1);
+}
+
+char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task)
+{
+	scoped_buf path = { 0 };
+	char id[TASK_ID_TEXT];
+	for (const char *p = pattern; *p; p++) {
+		if (*p != '%' || !p[1]) {
+			buf_add(&path, p, 1);
+			continue;
+		}
+		switch (*++p) {
+		case 'j': buf_add_text(&path, task_id_text(task, id)); break;
+		case 'A': buf_printf(&path, "%u", TASK_JOB(task)); break;
+		case 'a': buf_printf(&path, "%d", TASK_INDEX(task) < 0 ? 0 : TASK_INDEX(task)); break;
+		case 'x': add_component(&path, s->name); break;
+		case 'u': add_component(&path, s->user); break;
+		case '%': buf_add(&path, "%", 1); break;
+		default: buf_add(&path, p - 1, 2); break;
+		}
+	}
+	return buf_steal(&path);
+}

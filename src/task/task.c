@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT
+ * The task record and the one function that changes it. What each event may do in which state stands in `allowed`;
+ * what it does stands in one small function per event. No I/O, no clock.
+ */
+#include "task/task.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct { const char *word, *code; bool terminal; } states[] = {
+#define X(name, word, code, terminal) [name] = { word, code, terminal },
+	TASK_STATES(X)
+#undef X
+};
+
+static const char *const verdicts[] = {
+#define X(name, word) [name] = word,
+	VERDICTS(X)
+#undef X
+};
+
+#define BIT(state) (1u << (state))
+#define TERMINAL_STATES (BIT(TASK_COMPLETED) | BIT(TASK_FAILED) | BIT(TASK_OUT_OF_MEMORY) | BIT(TASK_CANCELLED) \
+			 | BIT(TASK_TIMEOUT) | BIT(TASK_LOST))
+#define WAITING_STATES (BIT(TASK_PENDING) | BIT(TASK_HELD))
+
+/* The transition table: in which states an event may come. */
+static const unsigned allowed[EVENT_KIND_COUNT] = {
+	[EV_SUBMITTED] = BIT(TASK_PENDING),	/* and only as the first event */
+	[EV_HELD] = BIT(TASK_PENDING),
+	[EV_RELEASED] = BIT(TASK_HELD),
+	[EV_ELIGIBLE] = WAITING_STATES,
+	[EV_UPDATED] = WAITING_STATES | BIT(TASK_RUNNING),
+	[EV_ESTIMATED] = WAITING_STATES,
+	[EV_PLACED] = BIT(TASK_PENDING),
+	[EV_STARTED] = BIT(TASK_RUNNING),
+	[EV_STOP_ASKED] = BIT(TASK_RUNNING),
+	[EV_MEASURED] = BIT(TASK_RUNNING),
+	[EV_ENDED] = BIT(TASK_RUNNING),
+	[EV_CANCELLED] = WAITING_STATES,
+	[EV_REQUEUED] = TERMINAL_STATES,
+};
+
+char *task_id_text(task_id id, char buf[TASK_ID_TEXT])
+{
+	if (TASK_INDEX(id) < 0)
+		snprintf(buf, TASK_ID_TEXT, "%u", TASK_JOB(id));
+	else
+		snprintf(buf, TASK_ID_TEXT, "%u_%d", TASK_JOB(id), TASK_INDEX(id));
+	return buf;
+}
+
+int task_id_parse(const char *text, task_id *id, struct error *err)
+{
+	unsigned long job = 0, index = 0;
+	char *end = NULL;
+	bool plain = text && *text >= '1' && *text <= '9', has_index = false;
+	errno = 0;
+	if (plain)
+		job = strtoul(text, &end, 10);
+	if (plain && *end == '_' && end[1] >= '0' && end[1] <= '9') {
+		has_index = true;
+		index = strtoul(end + 1, &end, 10);
+	}
+	if (!plain || *end || errno || job > UINT32_MAX || index >= (1 << TASK_INDEX_BITS) - 1)
+		return error_set(err, ERR_INVALID, "'%.40s' is not a task id: write 12, or 12_3 for an element of an array",
+				 text ? text : "");
+	*id = has_index ? TASK_ID(job, index) : TASK_ID(job, -1);
+	return 0;
+}
+
+const char *task_state_name(enum task_state s) { return states[s].word; }
+const char *task_state_code(enum task_state s) { return states[s].code; }
+bool task_state_terminal(enum task_state s) { return states[s].terminal; }
+const char *verdict_name(enum verdict v) { return verdicts[v]; }
+
+int task_state_parse(const char *word, enum task_state *s)
+{
+	for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
+		if (!strcasecmp(word, states[i].word) || !strcasecmp(word, states[i].code)) {
+			*s = (enum task_state)i;
+			return 0;
+		}
+	return -1;
+}
+
+bool task_event_allowed(enum task_state s, enum event_kind k)
+{
+	return allowed[k] & BIT(s);
+}
+
+int verdict_parse(const char *word, enum verdict *v)
+{
+	for (unsigned i = 0; i < VERDICT_COUNT; i++)
+		if (!strcmp(word, verdicts[i])) {
+			*v = (enum verdict)i;
+			return 0;
+		}
+	return -1;
+}
+
+struct task *task_create(task_id id, struct spec *spec)
+{
+	struct task *t = alloc_zero(sizeof *t);
+	t->id = id;
+	t->spec = spec;
+	t->name = alloc_string(spec->name ? spec->name : "");
+	t->priority = spec->priority;
+	t->time_limit_s = spec->time_limit_s;
+	t->gpu_mem_mib = spec->gpu_mem_mib;
+	t->max_slowdown = spec->max_slowdown;
+	return t;
+}
+
+void task_destroy(struct task *t)
+{
+	if (!t)
+		return;
+	for (uint32_t i = 0; i < t->n_attempts; i++) {
+		free(t->attempts[i].gpus);
+		free(t->attempts[i].evidence);
+	}
+	free(t->attempts);
+	free(t->name);
+	spec_unref(t->spec);
+	free(t);
+}
+
+struct attempt *task_attempt(const struct task *t)
+{
+	return t->n_attempts ? &t->attempts[t->n_attempts - 1] : NULL;
+}
+
+enum bucket { BUCKET_WAIT, BUCKET_HELD, BUCKET_RUN, BUCKET_NONE };
+
+/* To which account the time from now on is booked. */
+static enum bucket bucket_of(const struct task *t)
+{
+	if (task_state_terminal(t->state) || !t->submit_ms)
+		return BUCKET_NONE;
+	if (t->state == TASK_RUNNING)
+		return BUCKET_RUN;
+	return t->state == TASK_HELD || t->waiting_for_deps ? BUCKET_HELD : BUCKET_WAIT;
+}
+
+/* Books the time since the last event to the state that is about to end. A wall clock that was set back books nothing. */
+static void book(struct task *t, int64_t now_ms)
+{
+	enum bucket b = bucket_of(t);
+	if (now_ms < t->booked_until_ms)
+		return;
+	if (b != BUCKET_NONE)
+		t->booked_ms[b] += now_ms - t->booked_until_ms;
+	t->booked_until_ms = now_ms;
+}
+
+static void apply_submitted(struct task *t, const struct event *ev)
+{
+	t->submit_ms = t->queued_ms = t->booked_until_ms = ev->t_ms;
+	t->state = t->spec->hold ? TASK_HELD : TASK_PENDING;
+	t->waiting_for_deps = t->spec->n_deps > 0;
+}
+
+static void apply_updated(struct task *t, const struct event *ev)
+{
+	if (ev->u.updated.set_priority)
+		t->priority = ev->u.updated.priority;
+	if (ev->u.updated.set_time_limit)
+		t->time_limit_s = ev->u.updated.time_limit_s;
+	if (ev->u.updated.set_max_slowdown)
+		t->max_slowdown = ev->u.updated.max_slowdown;
+	if (ev->u.updated.set_gpu_mem) {
+		t->gpu_mem_mib = ev->u.updated.gpu_mem_mib;
+		t->estimated = false;
+	}
+	if (ev->u.updated.name) {
+		free(t->name);
+		t->name = alloc_string(ev->u.updated.name);
+	}
+}
+
+static void apply_placed(struct task *t, const struct event *ev)
+{
+	size_t bytes = ev->u.placed.n_gpus * sizeof *ev->u.placed.gpus;
+	t->attempts = alloc_resize(t->attempts, t->n_attempts + 1, sizeof *t->attempts);
+	struct attempt *a = &t->attempts[t->n_attempts++];
+	*a = (struct attempt){
+		.placed_ms = ev->t_ms, .start_ms = ev->t_ms, .n_gpus = ev->u.placed.n_gpus, .mode = ev->u.placed.mode,
+		.claim_mib = ev->u.placed.claim_mib, .fenced = ev->u.placed.fenced, .gpus = alloc_zero(bytes),
+		.seen = { .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN },
+	};
+	memcpy(a->gpus, ev->u.placed.gpus, bytes);
+	t->state = TASK_RUNNING;
+	t->stopping = STOP_NONE;
+	if (!t->start_ms)
+		t->start_ms = ev->t_ms;
+}
+
+static void finish(struct task *t, enum task_state state, int64_t now_ms)
+{
+	t->state = state;
+	t->end_ms = now_ms > t->booked_until_ms ? now_ms : t->booked_until_ms;
+	t->exclusive_next = false;
+}
+
+static void enqueue(struct task *t, enum task_queue queue, int64_t now_ms)
+{
+	t->state = TASK_PENDING;
+	t->queue = queue;
+	t->end_ms = 0;
+	/* A task that goes back to the main queue keeps its place; the recovery queue is served in the order of failing. */
+	if (queue == QUEUE_RECOVERY)
+		t->queued_ms = now_ms;
+}
+
+static void apply_ended(struct task *t, const struct event *ev)
+{
+	struct attempt *a = task_attempt(t);
+	a->end_ms = t->booked_until_ms;
+	a->verdict = ev->u.ended.verdict;
+	a->exit_code = ev->u.ended.exit_code;
+	a->signal = ev->u.ended.signal;
+	a->evidence = alloc_string_or_null(ev->u.ended.evidence);
+	a->seen = ev->u.ended.seen;
+	if (a->verdict == VERDICT_OOM)
+		t->recoveries++;
+	if (a->verdict == VERDICT_NEIGHBOUR || a->verdict == VERDICT_LAUNCH)
+		t->infra_failures++;
+	if (a->verdict != VERDICT_OK)
+		t->lost_ms += a->end_ms - a->start_ms;
+	t->stopping = STOP_NONE;
+	if (ev->u.ended.next_claim_mib)
+		t->claim_floor_mib = ev->u.ended.next_claim_mib;
+	if (ev->u.ended.next == NEXT_DONE)
+		return finish(t, ev->u.ended.state, ev->t_ms);
+	t->exclusive_next = ev->u.ended.next_exclusive;
+	enqueue(t, ev->u.ended.next == NEXT_RECOVER ? QUEUE_RECOVERY : QUEUE_MAIN, ev->t_ms);
+}
+
+static void apply_requeued(struct task *t, const struct event *ev)
+{
+	t->booked_until_ms = ev->t_ms > t->booked_until_ms ? ev->t_ms : t->booked_until_ms;
+	t->recoveries = t->infra_failures = 0;
+	t->claim_floor_mib = 0;
+	t->queued_ms = ev->t_ms;
+	t->end_by_uid = 0;
+	enqueue(t, QUEUE_MAIN, ev->t_ms);
+}
+
+/* What the table of states cannot say. */
+static int check_event(const struct task *t, const struct event *ev, struct error *err)
+{
+	const char *name = ev->kind < EVENT_KIND_COUNT ? event_kind_name(ev->kind) : "?";
+	char id[TASK_ID_TEXT];
+	task_id_text(t->id, id);
+	if (ev->kind >= EVENT_KIND_COUNT)
+		return error_set(err, ERR_CORRUPT, "task %s: unknown event %d", id, (int)ev->kind);
+	if ((ev->kind == EV_SUBMITTED) != (t->n_events == 0))
+		return error_set(err, ERR_CORRUPT, "task %s: event '%s' as number %u of its log", id, name, t->n_events + 1);
+	if (!task_event_allowed(t->state, ev->kind))
+		return error_set(err, ERR_CORRUPT, "task %s: event '%s' cannot happen while %s", id, name,
+				 task_state_name(t->state));
+	if (ev->kind == EV_PLACED && (!ev->u.placed.n_gpus || ev->u.placed.n_gpus > SPEC_MAX_GPUS))
+		return error_set(err, ERR_CORRUPT, "task %s: placed on %u GPUs", id, ev->u.placed.n_gpus);
+	if (ev->kind == EV_ENDED && ev->u.ended.next == NEXT_DONE && !task_state_terminal(ev->u.ended.state))
+		return error_set(err, ERR_CORRUPT, "task %s: ended into %s, which is no end", id,
+				 task_state_name(ev->u.ended.state));
+	return 0;
+}
+
+int task_apply(struct task *t, const struct event *ev, struct error *err)
+{
+	if (check_event(t, ev, err))
+		return -1;
+	book(t, ev->t_ms);
+	switch (ev->kind) {
+	case EV_SUBMITTED: apply_submitted(t, ev); break;
+	case EV_HELD: t->state = TASK_HELD; break;
+	case EV_RELEASED: t->state = TASK_PENDING; break;
+	case EV_ELIGIBLE: t->waiting_for_deps = false; break;
+	case EV_UPDATED: apply_updated(t, ev); break;
+	case EV_ESTIMATED: t->estimate = ev->u.estimate; t->estimated = true; break;
+	case EV_PLACED: apply_placed(t, ev); break;
+	case EV_STARTED:
+		task_attempt(t)->shim = ev->u.started.shim;
+		task_attempt(t)->start_ms = ev->t_ms;
+		break;
+	case EV_STOP_ASKED:
+		t->stopping = ev->u.stop.reason;
+		t->end_by_uid = ev->u.stop.uid;
+		break;
+	case EV_MEASURED: task_attempt(t)->seen = ev->u.measured; break;
+	case EV_ENDED: apply_ended(t, ev); break;
+	case EV_CANCELLED:
+		t->end_by_uid = ev->u.by.uid;
+		finish(t, TASK_CANCELLED, ev->t_ms);
+		break;
+	case EV_REQUEUED: apply_requeued(t, ev); break;
+	case EVENT_KIND_COUNT: break;
+	}
+	t->n_events++;
+	return 0;
+}
+
+struct task_times task_times(const struct task *t, int64_t now_ms)
+{
+	int64_t ms[BUCKET_NONE] = { t->booked_ms[0], t->booked_ms[1], t->booked_ms[2] };
+	enum bucket b = bucket_of(t);
+	if (b != BUCKET_NONE && now_ms > t->booked_until_ms)
+		ms[b] += now_ms - t->booked_until_ms;
+	return (struct task_times){
+		.wait_s = (double)ms[BUCKET_WAIT] / 1000, .held_s = (double)ms[BUCKET_HELD] / 1000,
+		.run_s = (double)ms[BUCKET_RUN] / 1000, .lost_s = (double)t->lost_ms / 1000,
+		.jct_s = (double)(ms[BUCKET_WAIT] + ms[BUCKET_HELD] + ms[BUCKET_RUN]) / 1000,
+	};
+}
+
+static json_t *attempt_to_json(const struct attempt *a)
+{
+	json_t *gpus = json_array();
+	for (uint32_t i = 0; i < a->n_gpus; i++)
+		json_array_append_new(gpus, json_string(a->gpus[i]));
+	return json_pack("{so, so, so, ss, so, so, ss, so, so, so, so, so}",
+		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms), "gpus", gpus,
+		"share", share_mode_name(a->mode),
+		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal),
+		"signal", json_int_or_null(a->signal, a->signal != 0),
+		"verdict", verdict_name(a->verdict), "evidence", json_text_or_null(a->evidence),
+		"peak_mib", json_int_or_null((int64_t)a->seen.peak_mib, a->seen.peak_mib != 0),
+		"mean_smact", json_round3(a->seen.mean_smact), "alone_s", json_round3(a->seen.alone_s),
+		"energy_j", json_round3(a->seen.energy_j));
+}
+
+static json_t *estimate_to_json(const struct task *t)
+{
+	const struct estimate *e = &t->estimate;
+	if (!t->estimated)
+		return json_null();
+	return json_pack("{ss, so, so, so}", "estimator", e->estimator,
+		"need_mib", json_int_or_null((int64_t)e->need_mib, e->need_mib != 0),
+		"comfort_mib", json_int_or_null((int64_t)e->comfort_mib, e->comfort_mib != 0),
+		"claim_mib", json_int_or_null((int64_t)e->claim_mib, e->claim_mib != 0));
+}
+
+/* Running time over time it would have taken alone is not known from one run; what is known is the largest share of its
+ * time that it spent beside others. So the slowdown stays null until history has a run of it alone. */
+json_t *task_to_json(const struct task *t, int64_t now_ms)
+{
+	const struct attempt *last = task_attempt(t);
+	const struct task_times times = task_times(t, now_ms);
+	bool ended = last && task_state_terminal(t->state) && last->end_ms;
+	char id[TASK_ID_TEXT];
+	scoped_free char *command = spec_command_text(t->spec);
+	scoped_free char *log = spec_expand_path(t->spec, t->spec->output ? t->spec->output : "", t->id);
+	json_t *attempts = json_array();
+	for (uint32_t i = 0; i < t->n_attempts; i++)
+		json_array_append_new(attempts, attempt_to_json(&t->attempts[i]));
+	json_t *o = json_pack("{ss, ss, ss, ss, sI, si, ss, ss, so, so}",
+		"id", task_id_text(t->id, id), "name", t->name, "user", t->spec->user ? t->spec->user : "",
+		"state", task_state_name(t->state), "priority", (json_int_t)t->priority, "gpus_requested", (int)t->spec->gpus,
+		"share", last && t->state != TASK_PENDING ? share_mode_name(last->mode) : share_mode_name(t->spec->share),
+		"command", command, "cwd", json_text_or_null(t->spec->cwd), "log_path", json_text_or_null(log));
+	json_t *rest = json_pack("{so, so, so, so, so, so, so, so, so, so, so, so, so, so}",
+		"submit_time", json_time_or_null(t->submit_ms), "start_time", json_time_or_null(t->start_ms),
+		"end_time", json_time_or_null(t->end_ms), "wait_s", json_round3(times.wait_s),
+		"held_s", json_round3(times.held_s), "run_s", json_round3(times.run_s), "lost_s", json_round3(times.lost_s),
+		"jct_s", json_round3(times.jct_s), "time_limit_s", json_int_or_null(t->time_limit_s, t->time_limit_s != 0),
+		"exit_code", json_int_or_null(last ? last->exit_code : 0, ended && !last->signal),
+		"signal", json_int_or_null(last ? last->signal : 0, ended && last->signal), "slowdown", json_null(),
+		"estimate", estimate_to_json(t), "attempts", attempts);
+	json_object_update(o, rest);
+	json_decref(rest);
+	return o;
+}

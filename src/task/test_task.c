@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT
+ * The task record: every (state, event) pair, a life with recovery, the times' invariant, and both JSON forms there and back.
+ */
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "task/task.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char two_gpus[2][GPU_UUID_LEN] = { "GPU-aaaa", "GPU-bbbb" };
+
+static struct task *new_task(void)
+{
+	struct spec *s = spec_create();
+	s->user = alloc_string("ada");
+	s->name = alloc_string("train");
+	return task_create(TASK_ID(7, -1), s);
+}
+
+static void apply(struct task *t, struct event ev)
+{
+	struct error err = ERROR_INIT;
+	ev.task = t->id;
+	if (task_apply(t, &ev, &err))
+		fail_msg("%s", err.text);
+}
+
+static struct event placed(int64_t t_ms)
+{
+	return (struct event){ .kind = EV_PLACED, .t_ms = t_ms,
+		.u.placed = { .gpus = two_gpus, .n_gpus = 2, .mode = SHARE_MPS, .claim_mib = 9000, .fenced = true } };
+}
+
+static struct event ended(int64_t t_ms, enum verdict v, enum task_next next, enum task_state state)
+{
+	return (struct event){ .kind = EV_ENDED, .t_ms = t_ms, .u.ended = { .verdict = v, .next = next, .state = state,
+		.evidence = (char *)"because", .seen = { .peak_mib = 8000, .mean_smact = NAN, .alone_s = 1, .energy_j = 2 } } };
+}
+
+/* Brings a new task into a state by legal events. */
+static struct task *task_in(enum task_state s)
+{
+	struct task *t = new_task();
+	t->spec->hold = s == TASK_HELD;
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1000 });
+	if (s == TASK_RUNNING || task_state_terminal(s))
+		apply(t, placed(2000));
+	if (task_state_terminal(s))
+		apply(t, ended(3000, VERDICT_OK, NEXT_DONE, s));
+	assert_int_equal(t->state, s);
+	return t;
+}
+
+static void every_pair_follows_the_table(void **state)
+{
+	(void)state;
+	for (unsigned s = 0; s < TASK_STATE_COUNT; s++)
+		for (unsigned k = 0; k < EVENT_KIND_COUNT; k++) {
+			struct task *t = task_in((enum task_state)s);
+			struct event ev = k == EV_PLACED ? placed(5000) : (struct event){ .t_ms = 5000 };
+			struct error err = ERROR_INIT;
+			if (k == EV_ENDED)
+				ev = ended(5000, VERDICT_OK, NEXT_DONE, TASK_COMPLETED);
+			ev.kind = (enum event_kind)k;
+			bool legal = task_event_allowed((enum task_state)s, ev.kind) && k != EV_SUBMITTED;
+			uint32_t before = t->n_events;
+			assert_int_equal(task_apply(t, &ev, &err), legal ? 0 : -1);
+			assert_int_equal(t->n_events, before + (legal ? 1 : 0));
+			if (!legal) {
+				assert_int_equal(t->state, s);
+				assert_non_null(strstr(err.text, "task 7"));
+			}
+			task_destroy(t);
+		}
+}
+
+static void a_life_with_recovery_books_every_millisecond(void **state)
+{
+	(void)state;
+	struct task *t = new_task();
+	t->spec->hold = true;
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 10000 });
+	apply(t, (struct event){ .kind = EV_RELEASED, .t_ms = 14000 });
+	apply(t, placed(20000));
+	apply(t, (struct event){ .kind = EV_STARTED, .t_ms = 20100, .u.started.shim = { 42, 99 } });
+	struct event oom = ended(50000, VERDICT_OOM, NEXT_RECOVER, TASK_PENDING);
+	oom.u.ended.next_claim_mib = 13500;
+	oom.u.ended.next_exclusive = true;
+	apply(t, oom);
+	assert_int_equal(t->state, TASK_PENDING);
+	assert_int_equal(t->queue, QUEUE_RECOVERY);
+	assert_int_equal(t->claim_floor_mib, 13500);
+	assert_true(t->exclusive_next);
+	assert_int_equal(t->recoveries, 1);
+	apply(t, placed(61000));
+	apply(t, (struct event){ .kind = EV_STARTED, .t_ms = 61000, .u.started.shim = { 43, 100 } });
+	apply(t, ended(90000, VERDICT_OK, NEXT_DONE, TASK_COMPLETED));
+
+	struct task_times times = task_times(t, 999999);
+	assert_true(times.held_s == 4 && times.wait_s == 17 && times.run_s == 59);
+	assert_true(times.jct_s == 80 && times.jct_s == times.wait_s + times.held_s + times.run_s);
+	assert_true(times.lost_s == 29.9);
+	assert_int_equal(t->n_attempts, 2);
+	assert_int_equal(t->attempts[0].shim.pid, 42);
+	task_destroy(t);
+}
+
+static void a_clock_set_back_books_nothing(void **state)
+{
+	(void)state;
+	struct task *t = task_in(TASK_RUNNING);
+	apply(t, ended(500, VERDICT_OK, NEXT_DONE, TASK_COMPLETED));
+	struct task_times times = task_times(t, 0);
+	assert_true(times.run_s == 0 && times.wait_s == 1);
+	assert_int_equal(t->end_ms, 2000);
+	task_destroy(t);
+}
+
+static void dependencies_count_as_held(void **state)
+{
+	(void)state;
+	struct task *t = new_task();
+	t->spec->deps = alloc_zero(sizeof *t->spec->deps);
+	t->spec->n_deps = 1;
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1000 });
+	assert_int_equal(t->state, TASK_PENDING);
+	assert_true(t->waiting_for_deps);
+	apply(t, (struct event){ .kind = EV_ELIGIBLE, .t_ms = 5000 });
+	struct task_times times = task_times(t, 6000);
+	assert_true(times.held_s == 4 && times.wait_s == 1);
+	task_destroy(t);
+}
+
+static void events_survive_json(void **state)
+{
+	(void)state;
+	struct event all[] = {
+		{ .kind = EV_SUBMITTED }, { .kind = EV_HELD, .u.by.uid = 1000 }, { .kind = EV_RELEASED, .u.by.uid = 0 },
+		{ .kind = EV_ELIGIBLE },
+		{ .kind = EV_UPDATED, .u.updated = { .set_priority = true, .priority = -5, .set_gpu_mem = true,
+			.gpu_mem_mib = 77, .name = (char *)"other" } },
+		{ .kind = EV_ESTIMATED, .u.estimate = { .estimator = "declared", .need_mib = 1, .comfort_mib = 2,
+			.claim_mib = 3, .fenced = true } },
+		placed(0), { .kind = EV_STARTED, .u.started.shim = { 5, 1ULL << 40 } },
+		{ .kind = EV_STOP_ASKED, .u.stop = { STOP_TIME_LIMIT, 1000 } },
+		{ .kind = EV_MEASURED, .u.measured = { 9, 0.5, NAN, 1.5, true } },
+		ended(0, VERDICT_NEIGHBOUR, NEXT_QUEUE, TASK_PENDING),
+		{ .kind = EV_CANCELLED, .u.by.uid = 3 }, { .kind = EV_REQUEUED, .u.by.uid = 4 },
+	};
+	assert_int_equal(COUNT_OF(all), EVENT_KIND_COUNT);
+	for (size_t i = 0; i < COUNT_OF(all); i++) {
+		assert_int_equal(all[i].kind, i);
+		json_t *body = event_to_json(&all[i]);
+		struct event back = { 0 };
+		struct error err = ERROR_INIT;
+		if (event_from_json(all[i].kind, body, &back, &err))
+			fail_msg("%s", err.text);
+		json_t *again = event_to_json(&back);
+		assert_true(json_equal(body, again));
+		json_decref(body);
+		json_decref(again);
+		event_clear(&back);
+	}
+}
+
+static void broken_event_bodies_are_refused(void **state)
+{
+	(void)state;
+	static const struct { enum event_kind kind; const char *body; } bad[] = {
+		{ EV_PLACED, "{}" }, { EV_PLACED, "{\"gpus\":[],\"mode\":\"mps\"}" },
+		{ EV_PLACED, "{\"gpus\":[1],\"mode\":\"mps\",\"claim_mib\":1}" },
+		{ EV_PLACED, "{\"gpus\":[\"GPU-1\"],\"mode\":\"magic\",\"claim_mib\":1}" },
+		{ EV_ENDED, "{}" }, { EV_ENDED, "{\"verdict\":\"ok\",\"next\":\"done\",\"state\":\"NOWHERE\"}" },
+		{ EV_STOP_ASKED, "{\"reason\":\"mood\"}" }, { EV_HELD, "{\"uid\":-1}" }, { EVENT_KIND_COUNT, "{}" },
+		{ EV_MEASURED, "{\"peak_mib\":\"many\"}" },
+	};
+	for (size_t i = 0; i < COUNT_OF(bad); i++) {
+		json_t *body = json_loads(bad[i].body, 0, NULL);
+		struct event ev = { 0 };
+		struct error err = ERROR_INIT;
+		assert_non_null(body);
+		assert_int_equal(event_from_json(bad[i].kind, body, &ev, &err), -1);
+		assert_true(err.text[0]);
+		json_decref(body);
+	}
+}
+
+static void ids_read_and_print(void **state)
+{
+	(void)state;
+	char text[TASK_ID_TEXT];
+	task_id id;
+	assert_int_equal(task_id_parse("12", &id, NULL), 0);
+	assert_true(TASK_JOB(id) == 12 && TASK_INDEX(id) == -1);
+	assert_string_equal(task_id_text(id, text), "12");
+	assert_int_equal(task_id_parse("12_3", &id, NULL), 0);
+	assert_true(TASK_JOB(id) == 12 && TASK_INDEX(id) == 3);
+	assert_string_equal(task_id_text(id, text), "12_3");
+	static const char *const bad[] = { "", "0", "-1", "12_", "12_x", "12 ", "x", "99999999999", "1_1048575", "012" };
+	for (size_t i = 0; i < COUNT_OF(bad); i++)
+		assert_int_equal(task_id_parse(bad[i], &id, NULL), -1);
+}
+
+static struct spec *full_spec(void)
+{
+	struct spec *s = spec_create();
+	static const struct spec_rlimit limit = { 7, 1024, -1 };
+	s->name = alloc_string("a/b");
+	s->user = alloc_string("ada");
+	s->script = alloc_string("echo \"hi\"\n");
+	s->argv = alloc_zero(3 * sizeof *s->argv);
+	s->argv[0] = alloc_string("plain");
+	s->argv[1] = alloc_string("not utf-8: \xff\xfe");
+	s->cwd = alloc_string("/tmp");
+	s->gpus = 2;
+	s->gpu_mem_mib = 1234;
+	s->share = SHARE_STREAMS;
+	s->max_slowdown = 1.5;
+	s->rlimits = alloc_zero(sizeof limit);
+	s->rlimits[0] = limit;
+	s->n_rlimits = 1;
+	s->deps = alloc_zero(sizeof *s->deps);
+	s->deps[0] = (struct dependency){ DEP_AFTERNOTOK, TASK_ID(3, 1) };
+	s->n_deps = 1;
+	s->array = alloc_zero(2 * sizeof *s->array);
+	s->array[1] = 9;
+	s->n_array = 2;
+	s->array_limit = 4;
+	s->estimates_mib[1] = 5;
+	return s;
+}
+
+static void specs_survive_json(void **state)
+{
+	(void)state;
+	struct spec *s = full_spec();
+	json_t *o = spec_to_json(s), *env = json_loads("[\"A=1\",\"B=\"]", 0, NULL);
+	struct error err = ERROR_INIT;
+	struct spec *back = spec_from_json(o, env, &err);
+	if (!back)
+		fail_msg("%s", err.text);
+	json_t *again = spec_to_json(back);
+	assert_true(json_equal(o, again));
+	assert_string_equal(back->argv[1], "not utf-8: \xff\xfe");
+	assert_string_equal(back->environ[1], "B=");
+	assert_null(json_object_get(o, "environ"));
+	json_decref(o);
+	json_decref(env);
+	json_decref(again);
+	spec_unref(back);
+	spec_unref(s);
+}
+
+static void hostile_specs_are_refused(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {
+		"[]", "{\"gpus\":0}", "{\"gpus\":65}", "{\"gpus\":\"two\"}", "{\"gpu_mem_mib\":-1}", "{\"name\":5}",
+		"{\"argv\":\"ls\"}", "{\"argv\":[5]}", "{\"argv\":[[0]]}", "{\"array\":[-1]}", "{\"array\":[99999999]}",
+		"{\"deps\":[[\"before\",\"1\"]]}", "{\"deps\":[[\"afterok\",\"x\"]]}", "{\"share\":\"all\"}",
+		"{\"max_slowdown\":-1}", "{\"name\":\"a\\u0000b\"}", "{\"umask\":4096}",
+	};
+	for (size_t i = 0; i < COUNT_OF(bad); i++) {
+		json_t *o = json_loads(bad[i], JSON_ALLOW_NUL, NULL);
+		struct error err = ERROR_INIT;
+		assert_non_null(o);
+		if (spec_from_json(o, NULL, &err))
+			fail_msg("accepted: %s", bad[i]);
+		assert_true(err.text[0]);
+		json_decref(o);
+	}
+}
+
+static void paths_expand(void **state)
+{
+	(void)state;
+	struct spec *s = full_spec();
+	char *path = spec_expand_path(s, "/l/%x-%u-%j-%A_%a-%%-%q", TASK_ID(12, 3));
+	assert_string_equal(path, "/l/a_b-ada-12_3-12_3-%-%q");
+	free(path);
+	spec_unref(s);
+}
+
+static void task_objects_have_the_members_of_the_contract(void **state)
+{
+	(void)state;
+	static const char *const members[] = { "id", "name", "user", "state", "priority", "gpus_requested", "share", "command",
+		"cwd", "log_path", "submit_time", "start_time", "end_time", "wait_s", "held_s", "run_s", "lost_s", "jct_s",
+		"time_limit_s", "exit_code", "signal", "slowdown", "estimate", "attempts" };
+	struct task *t = task_in(TASK_COMPLETED);
+	json_t *o = task_to_json(t, 9000);
+	for (size_t i = 0; i < COUNT_OF(members); i++)
+		if (!json_object_get(o, members[i]))
+			fail_msg("no member %s", members[i]);
+	assert_int_equal(json_array_size(json_object_get(o, "attempts")), 1);
+	assert_true(json_is_null(json_object_get(o, "signal")));
+	assert_int_equal(json_integer_value(json_object_get(o, "exit_code")), 0);
+	json_decref(o);
+	task_destroy(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_pair_follows_the_table),
+		cmocka_unit_test(a_life_with_recovery_books_every_millisecond),
+		cmocka_unit_test(a_clock_set_back_books_nothing),
+		cmocka_unit_test(dependencies_count_as_held),
+		cmocka_unit_test(events_survive_json),
+		cmocka_unit_test(broken_event_bodies_are_refused),
+		cmocka_unit_test(ids_read_and_print),
+		cmocka_unit_test(specs_survive_json),
+		cmocka_unit_test(hostile_specs_are_refused),
+		cmocka_unit_test(paths_expand),
+		cmocka_unit_test(task_objects_have_the_members_of_the_contract),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
