@@ -21,20 +21,22 @@ enum scan_kind {
 
 struct scan_result {
 	enum scan_kind kind;		/* of the last error; SCAN_NOTHING: no error seen */
-	char line[240];			/* that line, cut, control characters replaced */
-	char source[16];		/* whose wording: "PyTorch", "TensorFlow", "JAX", "CUDA", "cuDNN", "cuBLAS", "" */
+	char line[240];			/* that line, cut, control characters replaced; always valid UTF-8 */
+	char source[16];		/* whose wording: "PyTorch", "TensorFlow", "JAX", "CUDA", "cuDNN", "cuBLAS", "NCCL", ..., "" */
 	uint64_t offset;		/* where it began */
 	bool survived;			/* output went on for more than a traceback's worth after it */
-	unsigned oom_seen;		/* how many out-of-memory errors in all */
+	bool oom_near;			/* it is another error than GPU out-of-memory, but one came within a traceback's worth before it */
+	unsigned oom_seen;		/* how many GPU out-of-memory errors in all */
 };
 
 struct scan;
 
 struct scan *scan_create(void);
+/* Takes NULL. */
 void scan_destroy(struct scan *s);
 /* More output; any cut is fine. */
 void scan_feed(struct scan *s, const char *bytes, size_t n);
-/* The verdict on all that was fed (an unfinished last line counts). */
-void scan_finish(struct scan *s, struct scan_result *out);
+/* The verdict on all that was fed so far (an unfinished last line counts). Changes nothing: feeding may go on. */
+void scan_finish(const struct scan *s, struct scan_result *out);
 
 #endif
