@@ -7,10 +7,16 @@
  *	available = total - driver reserved - MPS server - foreign - sum of held
  *	foreign   = max(0, used - reserved - MPS server - sum of observed of ours), never less than what processes that
  *		    are not ours are seen to hold
- * Warm (30 s of its activity seen, and a full window): held = max(claim, observed) for claims that last for life
- * (declared, history, fenced); otherwise observed peak + max(5 %, 512 MiB).
- * A hold ends when a sample newer than the exit shows the task's processes gone; where memory per process cannot be read,
- * nothing is released early.
+ * Where memory per process cannot be read, any of the memory used may be ours up to what is held, so sum of held stands for
+ * sum of observed: available is then the smaller of what the holds leave and what the driver shows.
+ *
+ * What is held for a task:
+ *	claim lasts for life (declared, history, fenced):	max(claim, observed)
+ *	otherwise, until it is warm:				max(claim, observed peak)
+ *	otherwise, once warm:					observed peak + max(5 %, 512 MiB), above the claim or below it
+ * Warm: 30 s of its activity seen, and a full window; the caller says so. It stays warm, unless memory per process can no
+ * longer be read: then nothing is released early.
+ * A hold ends when a sample newer than the exit shows the task's processes gone.
  */
 #ifndef RAD_MAP_LEDGER_H
 #define RAD_MAP_LEDGER_H
@@ -39,14 +45,15 @@ struct ledger {
 };
 
 void ledger_clear(struct ledger *l);
-/* A task is placed here. */
+/* A task is placed here. Again for the same task: the new claim counts, and an exit is forgotten (a new attempt began). */
 void ledger_hold(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown);
-/* Its processes ended (mono time). The hold stays until ledger_settle sees it gone. */
+/* Its processes ended (mono time; the first report counts). The hold stays until ledger_settle sees it gone. */
 void ledger_exited(struct ledger *l, task_id task, int64_t mono_ms);
-/* A reading of the GPU itself. */
+/* A reading of the GPU itself, before the ledger_observe of the same sample. */
 void ledger_reading(struct ledger *l, uint64_t total_mib, uint64_t reserved_mib, uint64_t used_mib, bool used_known,
 		    uint64_t mps_mib, uint64_t foreign_seen_mib, bool proc_mem_known);
-/* What the task's processes held in that sample; `warm` from then on. */
+/* What the task's processes held in the sample of the last ledger_reading; `warm`: it is from now on. Ignored for tasks that
+ * hold nothing here, and while memory per process is not known. */
 void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm);
 /* Drops the holds of exited tasks for which this sample (begun at mono_ms) shows no process; `present` tells whether a task
  * still has one. Returns how many were dropped. */

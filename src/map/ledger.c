@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ * The memory account of one GPU: see ledger.h for the rule. Every subtraction stops at zero: readings of one moment may
+ * contradict each other (a GPU that was cut into instances, a process that left between two calls), and a wrapped number
+ * would look like room for everything.
+ */
+#include "map/ledger.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+#define WARM_MARGIN_MIB 512
+#define WARM_MARGIN_DIVISOR 20	/* 5 % */
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+void ledger_clear(struct ledger *l)
+{
+	free(l->holds);
+	*l = (struct ledger){ 0 };
+}
+
+struct ledger_hold *ledger_find(const struct ledger *l, task_id task)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->holds[i].task == task)
+			return &l->holds[i];
+	return NULL;
+}
+
+void ledger_hold(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown)
+{
+	struct ledger_hold *h = ledger_find(l, task);
+	if (!h) {
+		alloc_grow(l->holds, l->n, l->cap);
+		h = &l->holds[l->n++];
+		*h = (struct ledger_hold){ .task = task };
+	} else if (h->exit_ms) {
+		/* Placed again before its last attempt was seen to be gone: what that one still has stays observed, until a
+		 * sample says otherwise, but says nothing about the new attempt. */
+		h->exit_ms = 0;
+		h->warm = false;
+		h->peak_mib = h->observed_mib;
+	}
+	h->claim_mib = claim_mib;
+	h->for_life = for_life;
+	h->unknown = unknown;
+}
+
+void ledger_exited(struct ledger *l, task_id task, int64_t mono_ms)
+{
+	struct ledger_hold *h = ledger_find(l, task);
+	/* An exit is often told twice (exit record, then the empty cgroup): the first is when it happened. */
+	if (h && !h->exit_ms)
+		h->exit_ms = mono_ms > 0 ? mono_ms : 1;
+}
+
+void ledger_reading(struct ledger *l, uint64_t total_mib, uint64_t reserved_mib, uint64_t used_mib, bool used_known,
+		    uint64_t mps_mib, uint64_t foreign_seen_mib, bool proc_mem_known)
+{
+	l->total_mib = total_mib;
+	l->reserved_mib = reserved_mib;
+	l->used_mib = used_known ? used_mib : 0;
+	l->used_known = used_known;
+	l->mps_mib = mps_mib;
+	l->foreign_seen_mib = foreign_seen_mib;
+	l->proc_mem_known = proc_mem_known;
+	/* Growth would go unseen from here on, so nobody's hold may be smaller than the claim. */
+	for (size_t i = 0; !proc_mem_known && i < l->n; i++)
+		l->holds[i].warm = false;
+}
+
+void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm)
+{
+	struct ledger_hold *h = ledger_find(l, task);
+	if (!h || !l->proc_mem_known)
+		return;
+	h->observed_mib = mem_mib;
+	h->peak_mib = larger(h->peak_mib, mem_mib);
+	h->warm = h->warm || warm;
+}
+
+size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(task_id task, void *ctx), void *ctx)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		const struct ledger_hold *h = &l->holds[i];
+		if (!h->exit_ms || sample_mono_ms <= h->exit_ms || present(h->task, ctx))
+			l->holds[kept++] = *h;
+	}
+	size_t dropped = l->n - kept;
+	l->n = kept;
+	return dropped;
+}
+
+bool ledger_settling(const struct ledger *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->holds[i].exit_ms)
+			return true;
+	return false;
+}
+
+uint64_t ledger_held_of(const struct ledger_hold *h)
+{
+	if (h->for_life)
+		return larger(h->claim_mib, h->observed_mib);
+	if (!h->warm)
+		return larger(h->claim_mib, h->peak_mib);
+	return h->peak_mib + larger(h->peak_mib / WARM_MARGIN_DIVISOR, WARM_MARGIN_MIB);
+}
+
+uint64_t ledger_held(const struct ledger *l)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < l->n; i++)
+		sum += ledger_held_of(&l->holds[i]);
+	return sum;
+}
+
+static uint64_t observed(const struct ledger *l)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < l->n; i++)
+		sum += l->holds[i].observed_mib;
+	return sum;
+}
+
+uint64_t ledger_foreign(const struct ledger *l)
+{
+	if (!l->used_known)
+		return l->foreign_seen_mib;
+	uint64_t ours = l->proc_mem_known ? observed(l) : ledger_held(l);
+	return larger(less(l->used_mib, l->reserved_mib + l->mps_mib + ours), l->foreign_seen_mib);
+}
+
+uint64_t ledger_capacity(const struct ledger *l)
+{
+	return less(l->total_mib, l->reserved_mib);
+}
+
+uint64_t ledger_available(const struct ledger *l)
+{
+	return less(ledger_capacity(l), l->mps_mib + ledger_foreign(l) + ledger_held(l));
+}
