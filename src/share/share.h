@@ -2,11 +2,13 @@
  *
  * How fast tasks run when they share one GPU. Pure; used by placement, by simulated devices and by the simulator alike.
  *
- * A speed is relative to running alone: 1 is undisturbed. `doc/share.md` derives both models and compares them with the
- * measured mixes.
- *	streams: max-min fair sharing of GPU time. Demand of a task is its GRACT alone, capacity 0.92 as soon as two share
- *		 (8 % go to switching); a task's speed is what it is granted over what it demands.
- *	mps:	 tasks run side by side. See share.c.
+ * A speed is relative to running alone: 1 is undisturbed. Both models are one law, weighted max-min fairness, over two
+ * resources; `doc/share.md` derives them and compares them with what was measured. A task's speed is what it is granted
+ * over what it demands.
+ *	streams: GPU time. Demand is the task's GRACT alone, all tasks weigh the same, capacity 0.92 as soon as two share
+ *		 (8 % go to switching).
+ *	mps:	 SM activity. Demand is the task's SMACT alone, weight SMACT^1.5 (large grids keep the SMs they hold), capacity
+ *		 0.96. A light task beside one that fills the GPU can be slower than under streams; together they never do less.
  */
 #ifndef RAD_SHARE_SHARE_H
 #define RAD_SHARE_SHARE_H
@@ -15,11 +17,17 @@
 
 #include <stddef.h>
 
-/* A task's load on that GPU when alone; fractions 0..1. NaN: not known (taken as SHARE_UNKNOWN_LOAD). */
-struct share_task { double gract, smact, dram; };
+/* A task's load on that GPU when alone; fractions 0..1. NaN: not known (taken as SHARE_UNKNOWN_LOAD). SMACT never exceeds
+ * GRACT; where it is said to, it counts as GRACT. */
+struct share_task { double gract, smact; };
 #define SHARE_UNKNOWN_LOAD 0.5
 
-/* Writes n speeds in (0, 1]. For SHARE_NEVER and SHARE_MIG, and for n == 1, all are 1. */
+/* Writes n speeds in (0, 1]. For SHARE_NEVER and SHARE_MIG, and for n == 1, all are 1. SHARE_AUTO counts as SHARE_STREAMS,
+ * which every GPU can do. Adding a task never makes another faster; the order of the tasks does not matter. */
 void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode, double *speed);
+
+/* The activity of the GPU while these tasks run at those speeds; each at most 1. */
+struct share_activity { double gract, smact; };
+struct share_activity share_activity(const struct share_task *tasks, size_t n, const double *speed);
 
 #endif
