@@ -5,6 +5,11 @@
  * A window never crosses a change of the set of tasks. After a change, until `settle_ms` of samples exist, the load is
  *	last full mean + what the arrivals are expected to add - what the leavers are thought to have taken,
  * and from then on the mean over the samples since the change (at most the window).
+ *
+ * A sample speaks for the time since the sample before it, at most a tenth of the span: over a longer silence nothing is
+ * known. One that reaches back over a change, or is the first, speaks for no time and only marks where the next begins.
+ * GRACT and SMACT are kept apart: each counts only where its valid bit was set, and settles by its own samples. One that has
+ * no valid samples for a whole span is not known, whatever was expected.
  */
 #ifndef RAD_MONITOR_WINDOW_H
 #define RAD_MONITOR_WINDOW_H
@@ -23,14 +28,18 @@ struct load { double gract, smact; bool gract_known, smact_known; };
 
 struct window;	/* one per GPU */
 
+/* `settle_ms` above the span counts as the span. Memory is bounded: four samples a second, and an hour at most, are kept. */
 struct window *window_create(const struct window_config *config);
+/* Takes NULL. */
 void window_destroy(struct window *w);
 
-/* A sample. Readings without the valid bit add nothing to that mean. Time goes forward (mono). */
+/* A sample. Readings without the valid bit add nothing to that mean. Time goes forward (mono); a sample that does not is
+ * ignored. */
 void window_add(struct window *w, int64_t mono_ms, const struct gpu_reading *r);
-/* The set of tasks changed: `delta` is the load expected to come (+) or to go (-), of a task alone. */
+/* The set of tasks changed: `delta` is the load expected to come (+) or to go (-), of a task alone. A delta that is not known
+ * makes the load not known until it settles. */
 void window_change(struct window *w, int64_t mono_ms, struct load delta);
-/* The load for decisions, as defined above; clamped to 0..1. */
+/* The load for decisions, as defined above; clamped to 0..1. Before the first change, the plain mean. */
 struct load window_load(const struct window *w);
 /* The plain mean of the samples since the last change (at most the span), and how long they cover. */
 struct load window_mean(const struct window *w, int64_t *covers_ms);

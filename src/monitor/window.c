@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ * A ring of samples with running sums. Sums are whole numbers (millionths times milliseconds), so that what is added and
+ * later taken off cancels exactly, however long the daemon runs.
+ */
+#include "monitor/window.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define MILLION 1000000
+#define FINEST_MS 250
+#define LONGEST_MS 3600000
+
+enum { GRACT, SMACT, FIELDS };
+static const uint32_t field_bit[FIELDS] = { GPU_GRACT, GPU_SMACT };
+
+struct sample {
+	int64_t mono_ms;
+	int32_t for_ms;			/* the time it speaks for */
+	int32_t millionths[FIELDS];	/* -1: not known */
+};
+
+struct sum {
+	int64_t weighted;	/* millionths * ms */
+	int64_t ms;		/* over this time */
+	bool settling;		/* a change came, and too little is known since: `expected` holds */
+	bool expected_known;
+	double expected;	/* not clamped, so that coming and going add up */
+};
+
+struct window {
+	int64_t span_ms, settle_ms;
+	int64_t last_ms, change_ms;	/* newest sample (INT64_MIN: none); last change */
+	int64_t covers_ms;
+	struct sum sum[FIELDS];
+	size_t first, n, cap;
+	struct sample ring[];
+};
+
+static int64_t between(int64_t v, int64_t low, int64_t high)
+{
+	return v < low ? low : v > high ? high : v;
+}
+
+struct window *window_create(const struct window_config *config)
+{
+	int64_t span_ms = between(config->span_ms, FINEST_MS, LONGEST_MS);
+	size_t cap = (size_t)(span_ms / FINEST_MS);
+	struct window *w = alloc_zero(sizeof *w + cap * sizeof *w->ring);
+	w->span_ms = span_ms;
+	w->settle_ms = between(config->settle_ms, 1, span_ms);
+	w->last_ms = w->change_ms = INT64_MIN;
+	w->cap = cap;
+	return w;
+}
+
+void window_destroy(struct window *w)
+{
+	free(w);
+}
+
+/* Adds (sign 1) or takes off (sign -1) what a sample contributes. */
+static void account(struct window *w, const struct sample *s, int sign)
+{
+	w->covers_ms += sign * s->for_ms;
+	for (int f = 0; f < FIELDS; f++) {
+		if (s->millionths[f] < 0)
+			continue;
+		w->sum[f].weighted += (int64_t)sign * s->millionths[f] * s->for_ms;
+		w->sum[f].ms += sign * s->for_ms;
+	}
+}
+
+static void drop_oldest(struct window *w)
+{
+	account(w, &w->ring[w->first], -1);
+	w->first = (w->first + 1) % w->cap;
+	w->n--;
+}
+
+static int32_t to_millionths(double v)
+{
+	return isfinite(v) ? (int32_t)lround(fmin(fmax(v, 0), 1) * MILLION) : -1;
+}
+
+static void push(struct window *w, int64_t mono_ms, int64_t for_ms, const struct gpu_reading *r)
+{
+	const double value[FIELDS] = { r->gract, r->smact };
+	if (w->n == w->cap)
+		drop_oldest(w);
+	struct sample *s = &w->ring[(w->first + w->n++) % w->cap];
+	*s = (struct sample){ .mono_ms = mono_ms, .for_ms = (int32_t)for_ms };
+	for (int f = 0; f < FIELDS; f++)
+		s->millionths[f] = r->valid & field_bit[f] ? to_millionths(value[f]) : -1;
+	account(w, s, 1);
+}
+
+void window_add(struct window *w, int64_t mono_ms, const struct gpu_reading *r)
+{
+	int64_t last_ms = w->last_ms;
+	if (mono_ms <= last_ms)
+		return;
+	w->last_ms = mono_ms;
+	while (w->n && w->ring[w->first].mono_ms <= mono_ms - w->span_ms)
+		drop_oldest(w);
+	if (last_ms != INT64_MIN && last_ms >= w->change_ms)
+		push(w, mono_ms, between(mono_ms - last_ms, 0, w->span_ms / 10), r);
+	for (int f = 0; f < FIELDS; f++)
+		if (w->sum[f].ms >= w->settle_ms || mono_ms - w->span_ms >= w->change_ms)
+			w->sum[f].settling = false;
+}
+
+/* The load of one field, not clamped. */
+static bool field_load(const struct sum *s, double *value)
+{
+	if (s->settling)
+		*value = s->expected;
+	else if (s->ms)
+		*value = (double)s->weighted / (double)s->ms / MILLION;
+	return s->settling ? s->expected_known : s->ms > 0;
+}
+
+void window_change(struct window *w, int64_t mono_ms, struct load delta)
+{
+	const double expected[FIELDS] = { delta.gract, delta.smact };
+	const bool known[FIELDS] = { delta.gract_known, delta.smact_known };
+	for (int f = 0; f < FIELDS; f++) {
+		double before = 0;
+		bool before_known = field_load(&w->sum[f], &before) && isfinite(expected[f]);
+		w->sum[f] = (struct sum){
+			.settling = true,
+			.expected_known = before_known && known[f],
+			.expected = before + (known[f] ? expected[f] : 0),
+		};
+	}
+	w->n = 0;
+	w->covers_ms = 0;
+	if (mono_ms > w->change_ms)
+		w->change_ms = mono_ms;
+}
+
+struct load window_load(const struct window *w)
+{
+	struct load load = { 0 };
+	load.gract_known = field_load(&w->sum[GRACT], &load.gract);
+	load.smact_known = field_load(&w->sum[SMACT], &load.smact);
+	load.gract = load.gract_known ? fmin(fmax(load.gract, 0), 1) : 0;
+	load.smact = load.smact_known ? fmin(fmax(load.smact, 0), 1) : 0;
+	return load;
+}
+
+struct load window_mean(const struct window *w, int64_t *covers_ms)
+{
+	double mean[FIELDS];
+	for (int f = 0; f < FIELDS; f++)
+		mean[f] = w->sum[f].ms ? (double)w->sum[f].weighted / (double)w->sum[f].ms / MILLION : 0;
+	*covers_ms = w->covers_ms;
+	return (struct load){ mean[GRACT], mean[SMACT], w->sum[GRACT].ms > 0, w->sum[SMACT].ms > 0 };
+}
