@@ -16,19 +16,21 @@ struct queue;
 struct queue *queue_create(void);
 void queue_destroy(struct queue *q);
 
-/* Adds a pending task; its key (queue, priority, turn) is read now. O(log n). */
+/* Adds a pending task; its key (queue, priority, turn) is read now. Does nothing if it is there. O(log n). */
 void queue_push(struct queue *q, struct task *t);
 /* Removes it if it is there; the key must not have changed since (remove, change, push). O(log n). */
 bool queue_remove(struct queue *q, struct task *t);
 bool queue_contains(const struct queue *q, const struct task *t);
 size_t queue_length(const struct queue *q);
 
-/* Walking in order; the queue must not change during a walk except by removing the task just returned. */
+/* Walking in order, O(log n) a step. The queue may change during a walk, the task just returned may be removed (its key
+ * unchanged): the next one is the first that stands after it. */
 struct task *queue_first(const struct queue *q);
 struct task *queue_next(const struct queue *q, const struct task *t);
 
-/* Whether dependencies allow it: 1 met, 0 not yet, -1 never. `state_of` gives the state of a task or array job: it returns false if
- * there is no such task. For a job with several elements it is asked with the job id and gives the worst of their states. */
+/* Whether dependencies allow it: 1 met, 0 not yet, -1 never (one that can no longer be met decides at once). `state_of` gives the
+ * state of a task or array job: it returns false if there is no such task, which is never. For a job with several elements it
+ * is asked with the job id and gives the worst of their states, where one that has not ended is worse than any that has. */
 int queue_dependencies(const struct spec *s, bool (*state_of)(task_id id, enum task_state *state, void *ctx), void *ctx);
 
 #endif

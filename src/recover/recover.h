@@ -19,7 +19,9 @@
 /* What is known when an attempt has ended. */
 struct exit_report {
 	bool have_record;		/* false: no exit record: nobody saw it end */
-	bool never_began;		/* the shim could not start the program (evidence says why) */
+	bool never_began;		/* the program was not started; `why` says why not */
+	bool users_fault;		/* with never_began: what the task asked for is not there (program, folder, log path) */
+	char why[200];
 	int exit_code, signal;		/* signal 0: exited by itself */
 	struct scan_result output;	/* last error in the output */
 	bool cgroup_oom;		/* the kernel's out-of-memory killer struck in its cgroup */
@@ -31,9 +33,10 @@ struct exit_report {
 	uint64_t device_total_mib, device_free_min_mib;	/* lowest free seen in its last minute */
 	uint64_t peak_mib;		/* the task's own, largest on one GPU; 0: not known */
 	uint64_t claim_mib;
-	bool fenced, had_neighbours, mps;
+	bool fenced, mps;
+	bool had_neighbours;		/* other tasks, or foreign processes with memory, were on one of its GPUs */
 	bool neighbour_faulted;		/* another client of the same MPS server died within 5 s before or after */
-	bool mps_faulted;		/* the server reported a fault, or the text says so (error 805-810) */
+	bool mps_faulted;		/* the server reported a fault */
 };
 
 struct verdict_result {
@@ -41,6 +44,19 @@ struct verdict_result {
 	char evidence[300];	/* "exit 1; last error 'CUDA out of memory. Tried to allocate 2.00 GiB' (PyTorch); GPU had 0.4G of 39.4G free" */
 };
 
+/* The first of these that holds:
+ *  1. we were ending it: cancelled or timeout, however it left (a program that saves and exits 0 on TERM was still ended);
+ *  2. it never began: failed when the task asked for what is not there, launch when it was our side;
+ *  3. no record: lost;
+ *  4. exit 0: ok, whatever was printed;
+ *  5. the kernel's out-of-memory killer ended it: host_oom; the last error is a GPU out-of-memory and the output did not go
+ *     on: oom;
+ *  6. its MPS server or a client of it died with it, and it shows no error of its own: neighbour (launch, if it was the
+ *     server's only client and could not reach it);
+ *  7. that killer struck another process of its cgroup, or the last error is of host memory: host_oom;
+ *  8. the device (or its fence) was full, and the last error is one that a full device causes (a library that could not make
+ *     its handle, an error raised while an out-of-memory was handled): oom;
+ *  9. failed. */
 void recover_verdict(const struct exit_report *r, struct verdict_result *out);
 
 enum recover_mode { RECOVER_EXCLUSIVE, RECOVER_GROW, RECOVER_OFF };
@@ -64,6 +80,10 @@ struct recover_next {
 	bool exclusive;
 };
 
+/* `t` as it is before EV_ENDED. `empty_gpu_mib`: what the largest GPU it may use offers when empty; 0: not known.
+ * After an out-of-memory the next claim is, in both modes, what section 7.2 asks for: max(available to it, last claim) +
+ * grow_step, where available = its own peak + the lowest free memory (if known); so when an exclusive attempt cannot get its GPUs within
+ * keep_max, dropping `exclusive` makes it a growing one. At its own fence with device memory left: claim * 1.5, shared. */
 void recover_decide(const struct recover_policy *p, const struct task *t, const struct exit_report *r, enum verdict v,
 		    uint64_t empty_gpu_mib, struct recover_next *out);
 

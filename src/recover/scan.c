@@ -138,6 +138,9 @@ static const struct wording wordings[] = {
 	{ SCAN_OTHER_ERROR, "", "Segmentation fault", NULL, true },
 	{ SCAN_OTHER_ERROR, "", "Aborted (core dumped)", NULL, true },
 
+	{ SCAN_OTHER_ERROR, "CUDA", "CUDA error:" },
+	{ SCAN_OTHER_ERROR, "CUDA", "CUDA_ERROR_" },
+
 	{ SCAN_OTHER_ERROR, "", "can't open file", "No such file or directory" },
 	{ SCAN_OTHER_ERROR, "", ": command not found" },
 };
@@ -460,8 +463,6 @@ static void end_line(struct scan *s)
 
 static void add_byte(struct scan *s, char c)
 {
-	if (s->len == 0)
-		s->line_offset = s->offset;
 	if (s->len == sizeof s->line) {
 		look(s);
 		memmove(s->line, s->line + sizeof s->line - OVERLAP, OVERLAP);
@@ -497,14 +498,16 @@ void scan_feed(struct scan *s, const char *bytes, size_t n)
 	for (size_t i = 0; i < n; i++, s->offset++) {
 		char c = bytes[i];
 
-		if (c == '\n' || c == '\r')
+		if (c == '\n' || c == '\r') {
 			end_line(s);
-		else if (s->escape != ESC_NONE)
+			s->line_offset = s->offset + 1;
+		} else if (s->escape != ESC_NONE) {
 			escape_byte(s, (unsigned char)c);
-		else if (c == 0x1b)
+		} else if (c == 0x1b) {
 			s->escape = ESC_BEGUN;
-		else
+		} else {
 			add_byte(s, c);
+		}
 	}
 }
 

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pending tasks in order, as a treap: a binary tree by key that is also a heap by a number drawn from the task's id, which
+ * keeps it balanced in expectation whatever the order of pushes. Keys are copied into the nodes and found again from the task
+ * itself, so tasks need no link back.
+ */
+#include "queue/queue.h"
+
+#include "base/alloc.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+struct key {
+	bool main;		/* not in the recovery queue, which goes first */
+	int64_t priority;	/* higher first; all alike in the recovery queue */
+	int64_t queued_ms;
+	task_id id;
+};
+
+struct node {
+	struct key key;
+	uint64_t weight;	/* no child is heavier */
+	struct task *task;
+	struct node *before, *after;
+};
+
+struct queue {
+	struct node *root;
+	size_t length;
+};
+
+struct queue *queue_create(void)
+{
+	return alloc_zero(sizeof(struct queue));
+}
+
+static void free_tree(struct node *n)
+{
+	if (!n)
+		return;
+	free_tree(n->before);
+	free_tree(n->after);
+	free(n);
+}
+
+void queue_destroy(struct queue *q)
+{
+	if (!q)
+		return;
+	free_tree(q->root);
+	free(q);
+}
+
+static struct key key_of(const struct task *t)
+{
+	bool main = t->queue == QUEUE_MAIN;
+
+	return (struct key){ main, main ? t->priority : 0, t->queued_ms, t->id };
+}
+
+/* Negative: a goes before b. */
+static int compare(const struct key *a, const struct key *b)
+{
+	if (a->main != b->main)
+		return a->main ? 1 : -1;
+	if (a->priority != b->priority)
+		return a->priority > b->priority ? -1 : 1;
+	if (a->queued_ms != b->queued_ms)
+		return a->queued_ms < b->queued_ms ? -1 : 1;
+	return (a->id > b->id) - (a->id < b->id);
+}
+
+/* Scatters ids evenly (the finalizer of MurmurHash3): equal runs make equal trees. */
+static uint64_t weight_of(task_id id)
+{
+	uint64_t x = (uint64_t)id;
+
+	x = (x ^ x >> 33) * 0xff51afd7ed558ccdULL;
+	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ULL;
+	return x ^ x >> 33;
+}
+
+/* Parts a tree into what goes before `key` and what goes after it. */
+static void split(struct node *n, const struct key *key, struct node **before, struct node **after)
+{
+	while (n) {
+		if (compare(&n->key, key) < 0) {
+			*before = n;
+			before = &n->after;
+			n = n->after;
+		} else {
+			*after = n;
+			after = &n->before;
+			n = n->before;
+		}
+	}
+	*before = *after = NULL;
+}
+
+/* The reverse: everything in `a` goes before everything in `b`. */
+static struct node *join(struct node *a, struct node *b)
+{
+	struct node *root = NULL, **at = &root;
+
+	while (a && b) {
+		if (a->weight > b->weight) {
+			*at = a;
+			at = &a->after;
+			a = a->after;
+		} else {
+			*at = b;
+			at = &b->before;
+			b = b->before;
+		}
+	}
+	*at = a ? a : b;
+	return root;
+}
+
+/* The place that points to the node of that key, or to NULL. */
+static struct node **find(struct node **at, const struct key *key)
+{
+	while (*at) {
+		int c = compare(key, &(*at)->key);
+
+		if (c == 0)
+			break;
+		at = c < 0 ? &(*at)->before : &(*at)->after;
+	}
+	return at;
+}
+
+void queue_push(struct queue *q, struct task *t)
+{
+	struct key key = key_of(t);
+	struct node *n, **at = &q->root;
+
+	if (*find(&q->root, &key))
+		return;
+	n = alloc_zero(sizeof *n);
+	n->key = key;
+	n->task = t;
+	n->weight = weight_of(t->id);
+	while (*at && (*at)->weight >= n->weight)
+		at = compare(&key, &(*at)->key) < 0 ? &(*at)->before : &(*at)->after;
+	split(*at, &key, &n->before, &n->after);
+	*at = n;
+	q->length++;
+}
+
+bool queue_remove(struct queue *q, struct task *t)
+{
+	struct key key = key_of(t);
+	struct node **at = find(&q->root, &key), *n = *at;
+
+	if (!n)
+		return false;
+	*at = join(n->before, n->after);
+	free(n);
+	q->length--;
+	return true;
+}
+
+bool queue_contains(const struct queue *q, const struct task *t)
+{
+	struct key key = key_of(t);
+	struct node *root = q->root;
+
+	return *find(&root, &key) != NULL;
+}
+
+size_t queue_length(const struct queue *q)
+{
+	return q->length;
+}
+
+struct task *queue_first(const struct queue *q)
+{
+	const struct node *n = q->root;
+
+	while (n && n->before)
+		n = n->before;
+	return n ? n->task : NULL;
+}
+
+struct task *queue_next(const struct queue *q, const struct task *t)
+{
+	struct key key = key_of(t);
+	struct task *next = NULL;
+
+	for (const struct node *n = q->root; n;) {
+		if (compare(&key, &n->key) < 0) {
+			next = n->task;
+			n = n->before;
+		} else {
+			n = n->after;
+		}
+	}
+	return next;
+}

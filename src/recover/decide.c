@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What follows a verdict: the recovery queue with a larger claim or with GPUs of its own (sections 6.2.3 and 7.2), the main
+ * queue again, or the end. Only what was not the task's doing, and lack of GPU memory, is ever run again.
+ */
+#include "recover/recover.h"
+
+#include "base/scope.h"
+
+#include <string.h>
+
+#define LEFT_MIN_MIB 1024	/* a device with more than this free was not what stopped a task at its own limit */
+
+static const char *const modes[] = { [RECOVER_EXCLUSIVE] = "exclusive", [RECOVER_GROW] = "grow", [RECOVER_OFF] = "off" };
+
+const char *recover_mode_name(enum recover_mode m)
+{
+	return modes[m];
+}
+
+int recover_mode_parse(const char *word, enum recover_mode *m, struct error *err)
+{
+	for (unsigned i = 0; i < COUNT_OF(modes); i++)
+		if (!strcmp(word, modes[i])) {
+			*m = (enum recover_mode)i;
+			return 0;
+		}
+	return error_set(err, ERR_INVALID, "'%.40s' is no way of recovering: exclusive, grow or off", word);
+}
+
+struct recover_policy recover_policy_default(void)
+{
+	return (struct recover_policy){ .mode = RECOVER_EXCLUSIVE, .max_attempts = 3, .keep_max_ms = 30 * 60 * 1000,
+					.grow_step_mib = 5 * 1024 };
+}
+
+static unsigned attempts_with(const struct task *t, enum verdict v)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < t->n_attempts; i++)
+		n += t->attempts[i].verdict == v;
+	return n;
+}
+
+/* It ran into its own MPS limit, not into the end of the device. */
+static bool stopped_by_fence(const struct exit_report *r)
+{
+	if (!r->fenced || !r->claim_mib)
+		return false;
+	if (r->device_known)
+		return r->device_free_min_mib > LEFT_MIN_MIB;
+	return r->peak_mib >= r->claim_mib / 10 * 9;
+}
+
+static uint64_t larger_claim(const struct recover_policy *p, const struct exit_report *r)
+{
+	uint64_t available = r->peak_mib + (r->device_known ? r->device_free_min_mib : 0);
+
+	if (stopped_by_fence(r))
+		return r->claim_mib + r->claim_mib / 2;
+	return (available > r->claim_mib ? available : r->claim_mib) + p->grow_step_mib;
+}
+
+static void decide_oom(const struct recover_policy *p, const struct task *t, const struct exit_report *r,
+		       uint64_t empty_gpu_mib, struct recover_next *out)
+{
+	bool fence = stopped_by_fence(r);
+	bool whole_gpu = !r->fenced && !r->had_neighbours;
+	bool larger_exists = r->device_known && empty_gpu_mib > r->device_total_mib;
+
+	if (p->mode == RECOVER_OFF || t->recoveries + 1 >= p->max_attempts || (whole_gpu && !larger_exists))
+		return;
+	out->next = NEXT_RECOVER;
+	out->claim_mib = larger_claim(p, r);
+	out->exclusive = p->mode == RECOVER_EXCLUSIVE && !fence;
+	if (whole_gpu)
+		out->claim_mib = empty_gpu_mib;
+	if (empty_gpu_mib && out->claim_mib >= empty_gpu_mib) {
+		out->claim_mib = empty_gpu_mib;
+		out->exclusive = true;
+	}
+}
+
+/* Alone it cannot be a neighbour's victim again: a second time is its own fault. */
+static void decide_neighbour(const struct task *t, struct recover_next *out)
+{
+	if (!t->spec->requeue || attempts_with(t, VERDICT_NEIGHBOUR) > 0)
+		return;
+	out->next = NEXT_RECOVER;
+	out->exclusive = true;
+}
+
+/* What never began may begin again; what met a dead MPS server does so without one the second time. */
+static void decide_launch(const struct recover_policy *p, const struct task *t, const struct exit_report *r,
+			  struct recover_next *out)
+{
+	unsigned before = attempts_with(t, VERDICT_LAUNCH);
+
+	if (before + 1 >= p->max_attempts || (!r->never_began && !t->spec->requeue))
+		return;
+	out->next = NEXT_QUEUE;
+	out->exclusive = !r->never_began && before > 0;
+}
+
+static enum task_state final_state(enum verdict v)
+{
+	switch (v) {
+	case VERDICT_OK: return TASK_COMPLETED;
+	case VERDICT_OOM: return TASK_OUT_OF_MEMORY;
+	case VERDICT_CANCELLED: return TASK_CANCELLED;
+	case VERDICT_TIMEOUT: return TASK_TIMEOUT;
+	case VERDICT_LOST: return TASK_LOST;
+	default: return TASK_FAILED;
+	}
+}
+
+void recover_decide(const struct recover_policy *p, const struct task *t, const struct exit_report *r, enum verdict v,
+		    uint64_t empty_gpu_mib, struct recover_next *out)
+{
+	*out = (struct recover_next){ .next = NEXT_DONE, .state = final_state(v) };
+	if (v == VERDICT_OOM)
+		decide_oom(p, t, r, empty_gpu_mib, out);
+	else if (v == VERDICT_NEIGHBOUR)
+		decide_neighbour(t, out);
+	else if (v == VERDICT_LAUNCH)
+		decide_launch(p, t, r, out);
+	else if (v == VERDICT_CANCELLED && r->stopping == STOP_REQUEUE)
+		out->next = NEXT_QUEUE;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Exit code, last error and device evidence to a verdict, and the sentence that a person reads in `rad show`.
+ */
+#include "recover/recover.h"
+
+#include "base/units.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define QUOTE_MAX 120		/* bytes of the error line that are quoted */
+#define FULL_MIN_MIB 1024	/* a GPU with less free, or less than 1/40 of it, is nearly full: handles and workspaces of */
+#define FULL_PART 40		/* CUDA's libraries take hundreds of MiB at once */
+
+static void say(struct verdict_result *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct verdict_result *out, const char *fmt, ...)
+{
+	size_t len = strlen(out->evidence);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(out->evidence + len, sizeof out->evidence - len, fmt, args);
+	va_end(args);
+}
+
+/* Cuts at most `max` bytes so that no character is split. */
+static int quote_length(const char *text, size_t max)
+{
+	size_t len = strnlen(text, max + 1);
+
+	if (len <= max)
+		return (int)len;
+	for (len = max; len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80; len--)
+		;
+	return (int)len;
+}
+
+static void say_how(const struct exit_report *r, struct verdict_result *out)
+{
+	const char *name = r->signal ? sigabbrev_np(r->signal) : NULL;
+
+	if (!r->signal)
+		say(out, "exit %d", r->exit_code);
+	else if (name)
+		say(out, "killed by signal %d (%s)", r->signal, name);
+	else
+		say(out, "killed by signal %d", r->signal);
+}
+
+static void say_error(const struct exit_report *r, struct verdict_result *out)
+{
+	const struct scan_result *o = &r->output;
+	int len = quote_length(o->line, QUOTE_MAX);
+
+	if (o->kind == SCAN_NOTHING) {
+		say(out, "; no error in its output");
+		return;
+	}
+	say(out, "; last error '%.*s%s'", len, o->line, o->line[len] ? "..." : "");
+	if (o->source[0])
+		say(out, " (%s)", o->source);
+	if (o->survived)
+		say(out, ", after which it went on");
+}
+
+static void say_device(const struct exit_report *r, struct verdict_result *out)
+{
+	char free_text[16], total_text[16], peak_text[16], claim_text[16];
+
+	if (!r->device_known)
+		return;
+	say(out, "; GPU had %s of %s free", units_format_mib((double)r->device_free_min_mib, free_text, sizeof free_text),
+	    units_format_mib((double)r->device_total_mib, total_text, sizeof total_text));
+	if (r->peak_mib)
+		say(out, ", the task held %s", units_format_mib((double)r->peak_mib, peak_text, sizeof peak_text));
+	if (r->fenced)
+		say(out, ", limit %s", units_format_mib((double)r->claim_mib, claim_text, sizeof claim_text));
+	if (!r->had_neighbours)
+		say(out, ", alone");
+}
+
+static bool device_full(const struct exit_report *r)
+{
+	uint64_t part = r->device_total_mib / FULL_PART;
+
+	return r->device_known && r->device_free_min_mib < (part > FULL_MIN_MIB ? part : FULL_MIN_MIB);
+}
+
+/* At its MPS limit: within the size of a workspace of it. */
+static bool fence_full(const struct exit_report *r)
+{
+	return r->fenced && r->peak_mib && r->peak_mib + FULL_MIN_MIB / 2 >= r->claim_mib;
+}
+
+/* Errors of CUDA's libraries that say nothing of memory and are often caused by the lack of it. */
+static bool handle_error(const struct scan_result *o)
+{
+	static const char *const sources[] = { "cuBLAS", "cuDNN", "cuSOLVER", "cuSPARSE", "NCCL" };
+
+	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+		if (o->kind == SCAN_OTHER_ERROR && !strcmp(o->source, sources[i]))
+			return true;
+	return false;
+}
+
+/* Whether what it printed can be the work of another client's fault. An error of Python's own cannot. */
+static bool blameless(const struct exit_report *r)
+{
+	const struct scan_result *o = &r->output;
+
+	return o->kind == SCAN_NOTHING || o->survived || o->kind == SCAN_MPS || o->kind == SCAN_DEVICE_FAULT ||
+	       (o->kind == SCAN_OTHER_ERROR && o->source[0]);
+}
+
+static enum verdict mps_verdict(const struct exit_report *r)
+{
+	bool text = r->output.kind == SCAN_MPS && !r->output.survived;
+
+	if (!r->mps)
+		return VERDICT_NONE;
+	if (r->mps_faulted && (r->had_neighbours || r->neighbour_faulted))
+		return VERDICT_NEIGHBOUR;
+	if (text)
+		return r->had_neighbours || r->neighbour_faulted ? VERDICT_NEIGHBOUR : VERDICT_LAUNCH;
+	return r->neighbour_faulted && blameless(r) ? VERDICT_NEIGHBOUR : VERDICT_NONE;
+}
+
+static enum verdict failure_verdict(const struct exit_report *r)
+{
+	const struct scan_result *o = &r->output;
+	enum verdict mps;
+
+	if (r->cgroup_oom && (r->signal == SIGKILL || r->exit_code == 128 + SIGKILL))
+		return VERDICT_HOST_OOM;
+	if (o->kind == SCAN_GPU_OOM && !o->survived)
+		return VERDICT_OOM;
+	mps = mps_verdict(r);
+	if (mps != VERDICT_NONE)
+		return mps;
+	if (r->cgroup_oom || (o->kind == SCAN_HOST_OOM && !o->survived))
+		return VERDICT_HOST_OOM;
+	if (!o->survived && (o->oom_near || handle_error(o)) && (device_full(r) || fence_full(r)))
+		return VERDICT_OOM;
+	return VERDICT_FAILED;
+}
+
+static void explain_failure(const struct exit_report *r, struct verdict_result *out)
+{
+	say_how(r, out);
+	if (r->cgroup_oom)
+		say(out, "; the kernel's out-of-memory killer struck in its cgroup");
+	say_error(r, out);
+	if (out->verdict == VERDICT_OOM || r->output.oom_seen)
+		say_device(r, out);
+	if (r->output.oom_seen && out->verdict == VERDICT_FAILED && r->output.kind != SCAN_GPU_OOM)
+		say(out, "; a GPU out-of-memory before that is not what ended it");
+	if (out->verdict == VERDICT_NEIGHBOUR)
+		say(out, "; %s", r->mps_faulted ? "its MPS server reported a fault" :
+			 r->neighbour_faulted ? "another client of its MPS server died at the same time" :
+						"its MPS server ended it or could not be reached");
+	if (out->verdict == VERDICT_LAUNCH)
+		say(out, "; its MPS server failed with no other client on it");
+}
+
+static bool verdict_when_stopping(const struct exit_report *r, struct verdict_result *out)
+{
+	if (r->stopping == STOP_NONE || (r->stopping == STOP_REQUEUE && !r->have_record && !r->never_began))
+		return false;
+	out->verdict = r->stopping == STOP_TIME_LIMIT ? VERDICT_TIMEOUT : VERDICT_CANCELLED;
+	say(out, "%s; ", r->stopping == STOP_TIME_LIMIT ? "ended at its time limit" :
+			 r->stopping == STOP_REQUEUE ? "ended to be queued again" : "cancelled");
+	if (r->never_began)
+		say(out, "it had not begun");
+	else if (!r->have_record)
+		say(out, "it left no exit record");
+	else
+		say_how(r, out);
+	return true;
+}
+
+void recover_verdict(const struct exit_report *r, struct verdict_result *out)
+{
+	memset(out, 0, sizeof *out);
+	if (verdict_when_stopping(r, out))
+		return;
+	if (r->never_began) {
+		out->verdict = r->users_fault ? VERDICT_FAILED : VERDICT_LAUNCH;
+		say(out, "not started: %s", r->why[0] ? r->why : "the reason was not recorded");
+	} else if (!r->have_record) {
+		out->verdict = VERDICT_LOST;
+		say(out, "no exit record: nobody saw it end (was its shim killed, or the machine restarted?); not run again by itself");
+	} else if (!r->signal && r->exit_code == 0) {
+		out->verdict = VERDICT_OK;
+		say(out, "exit 0");
+		if (r->output.oom_seen)
+			say(out, "; survived %u GPU out-of-memory error%s", r->output.oom_seen, r->output.oom_seen > 1 ? "s" : "");
+	} else {
+		out->verdict = failure_verdict(r);
+		explain_failure(r, out);
+	}
+}
