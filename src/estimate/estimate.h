@@ -6,7 +6,12 @@
  *	claim	what placement holds: comfort + the estimator's calibrated margin
  * All MiB per GPU, context included. An estimator that has nothing to say returns false and says why in a note.
  *
- * To add one: a file in this folder, a row in estimate.c, a test, a line in the manual.
+ * To add one: a file in this folder with its function, the function's declaration in table.h, a row in estimate.c where
+ * `auto` should ask it, a test, a line in the manual. The contract of the function:
+ *	- it is pure: what it may know is in its arguments;
+ *	- it starts from a zeroed result and leaves `value.estimator` alone (the table's name is put there);
+ *	- true: need, comfort and claim are set, need <= comfort <= claim; `note` says from what;
+ *	- false: `note` says what is missing, in words for the person who asked.
  */
 #ifndef RAD_ESTIMATE_ESTIMATE_H
 #define RAD_ESTIMATE_ESTIMATE_H
@@ -50,8 +55,13 @@ extern const struct estimator estimators[];
 
 const struct estimator *estimate_find(const char *name, struct error *err);
 
-/* `auto`: the first that speaks; never below the out-of-memory floor of the same signature. `declared_mib` is the task's
- * current declaration (it may be updated after submission); 0: none. Always fills *out ("none" at the end). */
+/* Asks one estimator: *out is zeroed before and named after. Returns what it returned. */
+bool estimate_ask(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+		  struct estimate_result *out);
+
+/* `auto`: the first that speaks, slow ones not asked; never below the out-of-memory floor of the same signature, which is also
+ * the claim when nobody speaks. `declared_mib` is the task's current declaration (it may be updated after submission); 0: none.
+ * Always fills *out ("none" at the end). */
 void estimate_auto(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pending tasks in order, as a treap: a binary tree by key that is also a heap by a number drawn from the task's id, which
- * keeps it balanced in expectation whatever the order of pushes. Keys are copied into the nodes and found again from the task
+ * The pending tasks in order, as a treap: a binary tree by key that is also a heap by a number drawn at random, which keeps
+ * it balanced in expectation whatever the order of pushes. Keys are copied into the nodes and found again from the task
  * itself, so tasks need no link back.
  */
 #include "queue/queue.h"
@@ -28,11 +28,15 @@ struct node {
 struct queue {
 	struct node *root;
 	size_t length;
+	uint64_t coin;		/* never 0 */
 };
 
 struct queue *queue_create(void)
 {
-	return alloc_zero(sizeof(struct queue));
+	struct queue *q = alloc_zero(sizeof *q);
+
+	q->coin = 1;
+	return q;
 }
 
 static void free_tree(struct node *n)
@@ -71,14 +75,13 @@ static int compare(const struct key *a, const struct key *b)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-/* Scatters ids evenly (the finalizer of MurmurHash3): equal runs make equal trees. */
-static uint64_t weight_of(task_id id)
+/* Marsaglia, "Xorshift RNGs": any fair coin will do; one of the queue's own makes equal runs equal trees. */
+static uint64_t next_weight(struct queue *q)
 {
-	uint64_t x = (uint64_t)id;
-
-	x = (x ^ x >> 33) * 0xff51afd7ed558ccdULL;
-	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ULL;
-	return x ^ x >> 33;
+	q->coin ^= q->coin << 13;
+	q->coin ^= q->coin >> 7;
+	q->coin ^= q->coin << 17;
+	return q->coin;
 }
 
 /* Parts a tree into what goes before `key` and what goes after it. */
@@ -141,7 +144,7 @@ void queue_push(struct queue *q, struct task *t)
 	n = alloc_zero(sizeof *n);
 	n->key = key;
 	n->task = t;
-	n->weight = weight_of(t->id);
+	n->weight = next_weight(q);
 	while (*at && (*at)->weight >= n->weight)
 		at = compare(&key, &(*at)->key) < 0 ? &(*at)->before : &(*at)->after;
 	split(*at, &key, &n->before, &n->after);

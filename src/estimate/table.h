@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The functions behind the rows of the table, one a file. Only for the files of this folder.
+ */
+#ifndef RAD_ESTIMATE_TABLE_H
+#define RAD_ESTIMATE_TABLE_H
+
+#include "estimate/estimate.h"
+
+bool estimate_declared(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+		       struct estimate_result *out);
+bool estimate_none(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out);
+
+#endif

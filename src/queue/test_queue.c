@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+ * The queue against a plain sorted array under random operations, its order in words, speed at 100,000 tasks; dependencies.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/scope.h"
+#include "queue/queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct task make(uint32_t job, enum task_queue queue, int64_t priority, int64_t queued_ms)
+{
+	return (struct task){ .id = TASK_ID(job, -1), .queue = queue, .priority = priority, .queued_ms = queued_ms };
+}
+
+static void test_order(void **state)
+{
+	struct task late_high = make(1, QUEUE_MAIN, 10, 900), early = make(2, QUEUE_MAIN, 0, 100), twin = make(3, QUEUE_MAIN, 0, 100),
+		    low = make(4, QUEUE_MAIN, -5, 50), old_oom = make(5, QUEUE_RECOVERY, -9, 200),
+		    new_oom = make(6, QUEUE_RECOVERY, 99, 300);
+	struct task *pushed[] = { &low, &twin, &new_oom, &early, &late_high, &old_oom };
+	struct task *expected[] = { &old_oom, &new_oom, &late_high, &early, &twin, &low };
+	struct queue *q = queue_create();
+	struct task *t = NULL;
+
+	(void)state;
+	assert_null(queue_first(q));
+	for (size_t i = 0; i < COUNT_OF(pushed); i++)
+		queue_push(q, pushed[i]);
+	queue_push(q, &early);
+	assert_int_equal(queue_length(q), COUNT_OF(expected));
+	for (size_t i = 0; i < COUNT_OF(expected); i++) {
+		t = i ? queue_next(q, t) : queue_first(q);
+		assert_ptr_equal(t, expected[i]);
+	}
+	assert_null(queue_next(q, t));
+	queue_destroy(q);
+	queue_destroy(NULL);
+}
+
+/* Priority may be INT64_MIN or MAX: comparing by subtraction would overflow. */
+static void test_extreme_keys(void **state)
+{
+	struct task a = make(1, QUEUE_MAIN, INT64_MAX, INT64_MAX), b = make(2, QUEUE_MAIN, INT64_MIN, INT64_MIN);
+	struct queue *q = queue_create();
+
+	(void)state;
+	queue_push(q, &b);
+	queue_push(q, &a);
+	assert_ptr_equal(queue_first(q), &a);
+	assert_ptr_equal(queue_next(q, &a), &b);
+	queue_destroy(q);
+}
+
+static void test_walk_while_removing(void **state)
+{
+	struct task tasks[200];
+	struct queue *q = queue_create();
+	unsigned seen = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < COUNT_OF(tasks); i++) {
+		tasks[i] = make(i + 1, QUEUE_MAIN, 0, i);
+		queue_push(q, &tasks[i]);
+	}
+	for (struct task *t = queue_first(q); t; t = queue_next(q, t)) {
+		assert_ptr_equal(t, &tasks[seen++]);
+		if (seen % 3)
+			assert_true(queue_remove(q, t));
+	}
+	assert_int_equal(seen, COUNT_OF(tasks));
+	assert_int_equal(queue_length(q), COUNT_OF(tasks) / 3);
+	queue_destroy(q);
+}
+
+/* The order as a sentence, written once more and differently. */
+static int by_rule(const void *pa, const void *pb)
+{
+	const struct task *a = *(struct task *const *)pa, *b = *(struct task *const *)pb;
+
+	if (a->queue != b->queue)
+		return a->queue == QUEUE_RECOVERY ? -1 : 1;
+	if (a->queue == QUEUE_MAIN && a->priority != b->priority)
+		return a->priority > b->priority ? -1 : 1;
+	if (a->queued_ms != b->queued_ms)
+		return a->queued_ms < b->queued_ms ? -1 : 1;
+	return a->id < b->id ? -1 : 1;
+}
+
+static void check_same(const struct queue *q, struct task **model, size_t n)
+{
+	struct task *t = queue_first(q);
+
+	qsort(model, n, sizeof *model, by_rule);
+	assert_int_equal(queue_length(q), n);
+	for (size_t i = 0; i < n; i++, t = queue_next(q, t))
+		assert_ptr_equal(t, model[i]);
+	assert_null(t);
+}
+
+static void test_random_operations_against_a_sorted_array(void **state)
+{
+	enum { TASKS = 300, STEPS = 6000 };
+	struct task *tasks = alloc_zero(TASKS * sizeof *tasks);
+	struct task *model[TASKS];
+	struct queue *q = queue_create();
+	size_t n = 0;
+
+	(void)state;
+	srand(20261120);
+	for (int step = 0; step < STEPS; step++) {
+		uint32_t i = (uint32_t)rand() % TASKS;
+		struct task *t = &tasks[i];
+		size_t at = 0;
+
+		while (at < n && model[at] != t)
+			at++;
+		assert_int_equal(queue_contains(q, t), at < n);
+		if (at < n) {
+			assert_true(queue_remove(q, t));
+			model[at] = model[--n];
+		} else {
+			assert_false(queue_remove(q, t));
+			*t = make(i + 1, rand() % 5 ? QUEUE_MAIN : QUEUE_RECOVERY, rand() % 7 - 3, rand() % 40);
+			queue_push(q, t);
+			model[n++] = t;
+		}
+		if (step % 50 == 0)
+			check_same(q, model, n);
+	}
+	check_same(q, model, n);
+	queue_destroy(q);
+	free(tasks);
+}
+
+/* Tasks come in order of time, which degenerates a tree without balance into a list: 100,000 of them would take minutes. */
+static void test_hundred_thousand_in_order(void **state)
+{
+	enum { TASKS = 100000 };
+	struct task *tasks = alloc_zero(TASKS * sizeof *tasks);
+	struct queue *q = queue_create();
+	int64_t begin = clock_mono_ms();
+
+	(void)state;
+	for (uint32_t i = 0; i < TASKS; i++) {
+		tasks[i] = make(i + 1, QUEUE_MAIN, 0, i);
+		queue_push(q, &tasks[i]);
+	}
+	for (uint32_t i = 0; i < TASKS; i++) {
+		assert_ptr_equal(queue_first(q), &tasks[i]);
+		assert_true(queue_remove(q, &tasks[i]));
+	}
+	print_message("100,000 pushes and pops in order: %lld ms\n", (long long)(clock_mono_ms() - begin));
+	assert_true(clock_mono_ms() - begin < 5000);
+	queue_destroy(q);
+	free(tasks);
+}
+
+/* Task n is in the state table[n]; TASK_STATE_COUNT: there is no such task. */
+static bool state_from_table(task_id id, enum task_state *state, void *ctx)
+{
+	const enum task_state *table = ctx;
+
+	*state = table[TASK_JOB(id)];
+	return *state != TASK_STATE_COUNT;
+}
+
+static int met(enum dependency_kind kind, enum task_state state)
+{
+	struct dependency dep = { kind, TASK_ID(0, -1) };
+	struct spec s = { .deps = &dep, .n_deps = 1 };
+
+	return queue_dependencies(&s, state_from_table, &state);
+}
+
+static void test_one_dependency(void **state)
+{
+	(void)state;
+	for (enum task_state s = 0; s < TASK_STATE_COUNT; s++) {
+		bool ended = task_state_terminal(s), ok = s == TASK_COMPLETED;
+
+		assert_int_equal(met(DEP_AFTERANY, s), ended ? 1 : 0);
+		assert_int_equal(met(DEP_AFTEROK, s), !ended ? 0 : ok ? 1 : -1);
+		assert_int_equal(met(DEP_AFTERNOTOK, s), !ended ? 0 : ok ? -1 : 1);
+	}
+	assert_int_equal(met(DEP_AFTERANY, TASK_STATE_COUNT), -1);
+}
+
+static void test_several_dependencies(void **state)
+{
+	enum task_state table[] = { TASK_COMPLETED, TASK_RUNNING, TASK_FAILED };
+	struct dependency deps[] = { { DEP_AFTEROK, TASK_ID(0, -1) }, { DEP_AFTEROK, TASK_ID(1, -1) }, { DEP_AFTEROK, TASK_ID(2, -1) } };
+	struct spec s = { .deps = deps };
+
+	(void)state;
+	assert_int_equal(queue_dependencies(&s, state_from_table, table), 1);
+	s.n_deps = 1;
+	assert_int_equal(queue_dependencies(&s, state_from_table, table), 1);
+	s.n_deps = 2;
+	assert_int_equal(queue_dependencies(&s, state_from_table, table), 0);
+	s.n_deps = 3;	/* what can never be met need not wait for the rest */
+	assert_int_equal(queue_dependencies(&s, state_from_table, table), -1);
+	deps[2].kind = DEP_AFTERNOTOK;
+	table[1] = TASK_COMPLETED;
+	assert_int_equal(queue_dependencies(&s, state_from_table, table), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_extreme_keys),
+		cmocka_unit_test(test_walk_while_removing),
+		cmocka_unit_test(test_random_operations_against_a_sorted_array),
+		cmocka_unit_test(test_hundred_thousand_in_order),
+		cmocka_unit_test(test_one_dependency),
+		cmocka_unit_test(test_several_dependencies),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
