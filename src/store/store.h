@@ -3,10 +3,12 @@
  * What survives: jobs (specs) and the event log of every task, in SQLite (WAL, synchronous=FULL, STRICT tables).
  * One transaction a loop turn: store_append only adds to it; nothing is told to anybody before store_commit returned 0.
  *
- *	jobs(job PRIMARY KEY, uid, user, gid, submit_ms, spec JSON, environ JSON)
+ *	jobs(job PRIMARY KEY, uid, gid, user, submit_ms, spec JSON, environ JSON)
  *	events(seq PRIMARY KEY, task, t_ms, kind, body JSON)
- *	tasks(task PRIMARY KEY, job, uid, live, state, submit_ms, end_ms)	the index of the log, rebuilt from it when missing
+ *	tasks(task PRIMARY KEY, uid, live, state, submit_ms, end_ms)	the index of the log, rebuilt from it when empty
  *	meta(key PRIMARY KEY, value)
+ *
+ * `environ` is private: it is in no event and in no other column. One connection, one thread; the daemon holds store_lock.
  */
 #ifndef RAD_STORE_STORE_H
 #define RAD_STORE_STORE_H
@@ -21,34 +23,47 @@
 
 struct store;
 
-/* Opens or makes DIR/rad.db. Refuses a corrupt one, one of a newer schema, and one on a network file system; the error says
- * what to do and nothing is overwritten. Migrates an older one (a copy is kept beside it). */
+/* Makes DIR if need be (mode 0700) and takes its lock, so that one daemon at a time works on it. Returns the descriptor
+ * (O_CLOEXEC; the lock ends when it and every fork's copy of it are closed), or -1: ERR_CONFLICT names the holder. */
+int store_lock(const char *dir, struct error *err);
+
+/* Opens or makes DIR/rad.db (mode 0600). Refuses a damaged one, one of a newer schema, another program's, and a folder that is
+ * on a network file system or that others may write to; the error says what to do and nothing is overwritten. An older one is
+ * migrated, after a copy was kept beside it as rad.db.vN. A torn WAL is cut after its last whole commit. */
 struct store *store_open(const char *dir, struct error *err);
+/* Takes NULL. What was not committed is gone. */
 void store_close(struct store *s);
 
-/* A new job number, never used before. */
+/* A new job number: no job that was ever committed has it. */
 uint32_t store_next_job(struct store *s);
+/* Adding to the transaction. One that fails dooms the whole of it: all further ones fail with the same error. */
 int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_t submit_ms, struct error *err);
 /* The event, and the task's row as it stands after it. */
 int store_append(struct store *s, const struct event *ev, const struct task *after, struct error *err);
-/* Ends the transaction and waits for the disk. On failure everything since the last commit is rolled back. */
+/* Ends the transaction and waits for the disk. On failure everything since the last commit is rolled back, the store is as it
+ * was then and can be used on (ERR_UNAVAILABLE: no room on the disk, or locked by another program). */
 int store_commit(struct store *s, struct error *err);
+/* Whether there is something to commit (or a doomed transaction to roll back). */
 bool store_dirty(const struct store *s);
 
-/* Replays every live task (or, with `id`, one task, finished or not) through task_apply and hands it over. A task whose log does not
- * apply is handed over with `broken` set to the reason, as far as it came. Return non-zero from `each` to stop. */
+/* Replays tasks through task_apply and hands each over (`each` owns it), by id. A task whose log does not apply, or cannot be
+ * read, is handed over with `broken` set to the reason, as far as it came, and does not hinder the others. Return non-zero
+ * from `each` to stop; it may append and commit meanwhile. */
 typedef int (*store_each)(void *ctx, struct task *t, const char *broken);
 int store_load_live(struct store *s, store_each each, void *ctx, struct error *err);
+/* One task, finished or not. ERR_NOT_FOUND; ERR_CORRUPT when its log does not apply. */
 struct task *store_load_task(struct store *s, task_id id, struct error *err);
 
-/* Finished tasks that ended in [from_ms, to_ms), oldest first; uid -1: all users; `limit` 0: all. */
-int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t uid, unsigned limit, store_each each, void *ctx,
-			struct error *err);
-/* The states of all elements of a job, finished ones too. */
+/* Finished tasks that ended in [from_ms, to_ms), oldest first; uid -1: all users; `limit` 0: all. Their specs come without
+ * `environ`. */
+int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t uid, unsigned limit, store_each each,
+			void *ctx, struct error *err);
+/* The states of all elements of a job, finished ones too. None: no such job. */
 int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
 		     struct error *err);
 /* The event log of one task, in order. */
-int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const struct event *ev), void *ctx, struct error *err);
+int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const struct event *ev), void *ctx,
+		      struct error *err);
 
 /* Small values that outlive a restart: "drained:GPU-...", "turn". */
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err);	/* value NULL: removes it */

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT
+ * Reading: a task is made again by feeding its log to task_apply. Damage is kept to the task it is in: such a task is
+ * handed over with the reason, and every other one loads.
+ *
+ * Ids are collected before the first task is handed over, so the caller may append and commit while it gets them.
+ */
+#include "store/store_internal.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <string.h>
+
+/* Elements of an array come one after another and share one spec. */
+struct loader {
+	struct store *s;
+	bool with_environ;
+	uint32_t job;
+	struct spec *spec;	/* one reference; NULL: no job loaded yet */
+	struct error broken;	/* why `spec` is not what was submitted; ERR_NONE: it is */
+};
+
+static const char *column(sqlite3_stmt *st, int i)
+{
+	const char *text = (const char *)sqlite3_column_text(st, i);
+	return text ? text : "";
+}
+
+/* Corrupt pages are the task's misfortune, any other failure is everybody's. */
+static int damaged(struct store *s, int rc, struct error *broken, struct error *err)
+{
+	if ((rc & 0xff) != SQLITE_CORRUPT)
+		return store_fail(s, rc, err);
+	store_fail(s, rc, broken);
+	return 0;
+}
+
+static struct spec *spec_of_row(sqlite3_stmt *st, bool with_environ, struct error *err)
+{
+	json_error_t why;
+	scoped_json *obj = json_loads(column(st, 3), 0, &why);
+	scoped_json *environ_obj = obj && with_environ ? json_loads(column(st, 4), 0, &why) : NULL;
+	if (!obj || (with_environ && !environ_obj)) {
+		error_set(err, ERR_CORRUPT, "its stored request is not JSON: %s", why.text);
+		return NULL;
+	}
+	struct spec *spec = spec_from_json(obj, environ_obj, err);
+	if (!spec)
+		error_wrap(err, "its stored request");
+	return spec;
+}
+
+/* Makes l->spec the request of that job; a placeholder with the reason in l->broken if it cannot be read. */
+static int load_spec(struct loader *l, uint32_t job, struct error *err)
+{
+	if (l->spec && l->job == job)
+		return 0;
+	spec_unref(l->spec);
+	l->spec = NULL;
+	l->job = job;
+	l->broken = ERROR_INIT;
+	sqlite3_stmt *st = l->s->statements[STORE_GET_JOB];
+	sqlite3_bind_int64(st, 1, job);
+	int rc = sqlite3_step(st);
+	if (rc == SQLITE_ROW)
+		l->spec = spec_of_row(st, l->with_environ, &l->broken);
+	else if (rc == SQLITE_DONE)
+		error_set(&l->broken, ERR_CORRUPT, "its stored request is missing");
+	else if (damaged(l->s, rc, &l->broken, err)) {
+		sqlite3_reset(st);
+		return -1;
+	}
+	if (!l->spec)
+		l->spec = spec_create();
+	if (rc == SQLITE_ROW) {
+		l->spec->uid = (uid_t)sqlite3_column_int64(st, 0);
+		l->spec->gid = (gid_t)sqlite3_column_int64(st, 1);
+		free(l->spec->user);
+		l->spec->user = alloc_string_or_null((const char *)sqlite3_column_text(st, 2));
+	}
+	sqlite3_reset(st);
+	return 0;
+}
+
+static int kind_of_word(const char *word, enum event_kind *kind, struct error *err)
+{
+	for (int k = 0; k < EVENT_KIND_COUNT; k++)
+		if (!strcmp(word, event_kind_name((enum event_kind)k))) {
+			*kind = (enum event_kind)k;
+			return 0;
+		}
+	return error_set(err, ERR_CORRUPT, "unknown event '%.40s'", word);
+}
+
+/* The event in columns t_ms, kind, body. Free it with event_clear. */
+static int event_of_row(sqlite3_stmt *st, task_id id, struct event *ev, struct error *err)
+{
+	*ev = (struct event){ .task = id, .t_ms = sqlite3_column_int64(st, 0) };
+	if (kind_of_word(column(st, 1), &ev->kind, err))
+		return -1;
+	json_error_t why;
+	scoped_json *body = json_loads(column(st, 2), 0, &why);
+	if (!body)
+		return error_set(err, ERR_CORRUPT, "is not JSON: %s", why.text);
+	return event_from_json(ev->kind, body, ev, err);
+}
+
+static int apply_row(sqlite3_stmt *st, struct task *t, struct error *broken)
+{
+	struct event ev;
+	int rc = event_of_row(st, t->id, &ev, broken);
+	if (!rc) {
+		rc = task_apply(t, &ev, broken);
+		event_clear(&ev);
+	}
+	return rc ? error_wrap(broken, "event %u of its log", t->n_events + 1) : 0;
+}
+
+static int apply_log(struct store *s, struct task *t, struct error *broken, struct error *err)
+{
+	sqlite3_stmt *st = s->statements[STORE_GET_EVENTS];
+	sqlite3_bind_int64(st, 1, t->id);
+	int rc, failed = 0;
+	unsigned seen = 0;
+	for (; (rc = sqlite3_step(st)) == SQLITE_ROW && !failed; seen++)
+		failed = apply_row(st, t, broken);
+	int hard = failed || rc == SQLITE_DONE ? 0 : damaged(s, rc, broken, err);
+	if (!failed && rc == SQLITE_DONE && !seen)
+		error_set(broken, ERR_CORRUPT, "its log is empty");
+	sqlite3_reset(st);
+	return hard;
+}
+
+/* The task as far as its log goes; broken->code says whether it goes to the end. NULL only when the store cannot be read. */
+static struct task *replay(struct loader *l, task_id id, struct error *broken, struct error *err)
+{
+	*broken = ERROR_INIT;
+	if (load_spec(l, TASK_JOB(id), err))
+		return NULL;
+	struct task *t = task_create(id, spec_ref(l->spec));
+	*broken = l->broken;
+	if (!broken->code && apply_log(l->s, t, broken, err)) {
+		task_destroy(t);
+		return NULL;
+	}
+	return t;
+}
+
+struct ids { task_id *ids; size_t n, cap; };
+
+static int collect(struct store *s, sqlite3_stmt *st, struct ids *out, struct error *err)
+{
+	int rc;
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		alloc_grow(out->ids, out->n, out->cap);
+		out->ids[out->n++] = sqlite3_column_int64(st, 0);
+	}
+	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
+}
+
+static int replay_all(struct loader *l, const struct ids *ids, store_each each, void *ctx, struct error *err)
+{
+	int rc = 0;
+	for (size_t i = 0; i < ids->n && !rc; i++) {
+		struct error broken;
+		struct task *t = replay(l, ids->ids[i], &broken, err);
+		if (!t)
+			rc = -1;
+		else if (each(ctx, t, broken.code ? broken.text : NULL))
+			break;
+	}
+	spec_unref(l->spec);
+	return rc;
+}
+
+int store_load_live(struct store *s, store_each each, void *ctx, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT task FROM tasks WHERE live = 1 ORDER BY task", -1, &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	struct ids ids = { 0 };
+	struct loader l = { .s = s, .with_environ = true };
+	rc = collect(s, st, &ids, err);
+	if (!rc)
+		rc = replay_all(&l, &ids, each, ctx, err);
+	free(ids.ids);
+	return rc;
+}
+
+int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t uid, unsigned limit, store_each each,
+			void *ctx, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT task FROM tasks WHERE live = 0 AND end_ms >= ?1 AND end_ms < ?2"
+				    " AND (?3 = -1 OR uid = ?3) ORDER BY end_ms, task LIMIT ?4", -1, &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	sqlite3_bind_int64(st, 1, from_ms);
+	sqlite3_bind_int64(st, 2, to_ms);
+	sqlite3_bind_int64(st, 3, uid);
+	sqlite3_bind_int64(st, 4, limit ? (int64_t)limit : -1);
+	struct ids ids = { 0 };
+	struct loader l = { .s = s };
+	rc = collect(s, st, &ids, err);
+	if (!rc)
+		rc = replay_all(&l, &ids, each, ctx, err);
+	free(ids.ids);
+	return rc;
+}
+
+static bool known(struct store *s, task_id id)
+{
+	scoped_statement *st = NULL;
+	if (sqlite3_prepare_v2(s->db, "SELECT 1 FROM tasks WHERE task = ?1", -1, &st, NULL))
+		return true;	/* replay will say what is wrong */
+	sqlite3_bind_int64(st, 1, id);
+	return sqlite3_step(st) != SQLITE_DONE;
+}
+
+struct task *store_load_task(struct store *s, task_id id, struct error *err)
+{
+	char name[TASK_ID_TEXT];
+	task_id_text(id, name);
+	if (!known(s, id)) {
+		error_set(err, ERR_NOT_FOUND, "task %s: there is none of that id", name);
+		return NULL;
+	}
+	struct loader l = { .s = s, .with_environ = true };
+	struct error broken;
+	struct task *t = replay(&l, id, &broken, err);
+	spec_unref(l.spec);
+	if (!t || !broken.code)
+		return t;
+	task_destroy(t);
+	if (err)
+		*err = broken;
+	error_wrap(err, "task %s", name);
+	return NULL;
+}
+
+int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
+		     struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT task, state FROM tasks WHERE task >= ?1 AND task < ?2 ORDER BY task", -1,
+				    &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	sqlite3_bind_int64(st, 1, (int64_t)job << TASK_INDEX_BITS);
+	sqlite3_bind_int64(st, 2, ((int64_t)job + 1) << TASK_INDEX_BITS);
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		enum task_state state;
+		if (task_state_parse(column(st, 1), &state))
+			return error_set(err, ERR_CORRUPT, "%s: job %u: unknown state '%.40s'", s->path, job, column(st, 1));
+		if (each(ctx, sqlite3_column_int64(st, 0), state))
+			return 0;
+	}
+	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
+}
+
+int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const struct event *ev), void *ctx, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT t_ms, kind, body FROM events WHERE task = ?1 ORDER BY seq", -1, &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	sqlite3_bind_int64(st, 1, id);
+	int stop = 0;
+	for (unsigned n = 1; !stop && (rc = sqlite3_step(st)) == SQLITE_ROW; n++) {
+		char name[TASK_ID_TEXT];
+		struct event ev;
+		if (event_of_row(st, id, &ev, err))
+			return error_wrap(err, "task %s: event %u of its log", task_id_text(id, name), n);
+		stop = each(ctx, &ev);
+		event_clear(&ev);
+	}
+	return stop || rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
+}
+
+struct rebuild { struct store *s; struct error *err; int rc; };
+
+/* A task whose log is broken counts as live, so that every start tells of it. */
+static int index_task(void *ctx, struct task *t, const char *broken)
+{
+	struct rebuild *to = ctx;
+	to->rc = store_put_task(to->s, t, broken || !task_state_terminal(t->state), to->err);
+	task_destroy(t);
+	return to->rc;
+}
+
+int store_rebuild_index(struct store *s, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT DISTINCT task FROM events ORDER BY task", -1, &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	struct ids ids = { 0 };
+	struct loader l = { .s = s };
+	struct rebuild to = { s, err, 0 };
+	rc = collect(s, st, &ids, err);
+	if (!rc)
+		rc = replay_all(&l, &ids, index_task, &to, err);
+	free(ids.ids);
+	return rc ? rc : to.rc;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * One daemon per state folder: an flock that the kernel drops when its holder dies, however it dies.
+ */
+#include "store/store_internal.h"
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+
+static int refuse(int fd, const char *dir, struct error *err)
+{
+	char text[32] = "";
+	if (pread(fd, text, sizeof text - 1, 0) < 0)
+		text[0] = 0;
+	long pid = strtol(text, NULL, 10);
+	if (pid <= 0)	/* it has the lock and has not written its pid yet */
+		return error_set(err, ERR_CONFLICT, "another radd already runs on this state directory: %s", dir);
+	return error_set(err, ERR_CONFLICT, "radd (pid %ld) already runs on this state directory: %s: use it, or stop it first",
+			 pid, dir);
+}
+
+int store_lock(const char *dir, struct error *err)
+{
+	if (store_place(dir, err))
+		return -1;
+	scoped_free char *path = alloc_printf("%s/lock", dir);
+	scoped_fd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (fd < 0)
+		return error_errno(err, "%s", path);
+	if (flock(fd, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK ? refuse(fd, dir, err) : error_errno(err, "%s", path);
+	/* The pid is for people only; a full disk must not keep the daemon from starting. */
+	char text[32];
+	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+	if (ftruncate(fd, 0) || io_write_full(fd, text, (size_t)n))
+		errno = 0;
+	return steal_fd(fd);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT
+ * Opening rad.db. Everything that could be wrong with the file is found before anything is written to it: a file that is
+ * refused is left, bytes and WAL, as it was.
+ */
+#include "store/store_internal.h"
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char sqlite_magic[16] = "SQLite format 3";
+
+/* An empty or missing file beside a full WAL: SQLite would take it for new and throw the WAL away. */
+static int check_orphan_wal(const char *path, struct error *err)
+{
+	scoped_free char *wal = alloc_printf("%s-wal", path);
+	struct stat st;
+	if (stat(wal, &st) || !st.st_size)
+		return 0;
+	return error_set(err, ERR_CORRUPT, "%s: is missing or empty, but %s holds data that belongs to it: put the file back, "
+			 "or move both away to begin anew; nothing was changed", path, wal);
+}
+
+/* Looks at the bytes before SQLite does. Must come before the connection: closing a second descriptor of the file would
+ * drop SQLite's POSIX locks. */
+static int check_bytes(const char *path, struct error *err)
+{
+	scoped_fd int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 && errno == ENOENT)
+		return check_orphan_wal(path, err);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st))
+		return error_errno(err, "%s: cannot be opened", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERR_INVALID, "%s: is not a regular file: move it away, or use another folder (--state)", path);
+	char head[sizeof sqlite_magic];
+	ssize_t got = io_read_full(fd, head, sizeof head);
+	if (got < 0)
+		return error_errno(err, "%s: cannot be read", path);
+	if (!got)
+		return check_orphan_wal(path, err);
+	if (got < (ssize_t)sizeof head || memcmp(head, sqlite_magic, sizeof head))
+		return error_set(err, ERR_CORRUPT, "%s: is not a database, or its beginning is damaged: restore it from a "
+				 "copy, or move it away to begin anew; nothing was changed", path);
+	if ((st.st_mode & 077) && st.st_uid == geteuid() && fchmod(fd, 0600))	/* it holds environments */
+		return error_errno(err, "%s: mode 0600", path);
+	return 0;
+}
+
+/* SQLite would create the file readable by others; it gives its WAL the mode of the file. */
+static int make_file(const char *dir, const char *path, struct error *err)
+{
+	scoped_fd int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == EEXIST)
+		return 0;
+	scoped_fd int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || folder < 0 || fsync(folder))
+		return error_errno(err, "%s", path);
+	return 0;
+}
+
+static int connect_file(struct store *s, struct error *err)
+{
+	int rc = sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	/* Until the file is accepted, closing must not write the WAL back into it. */
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_busy_timeout(s->db, 2000);
+	return 0;
+}
+
+static int refuse_newer(struct store *s, int64_t version, int known, struct error *err)
+{
+	const char *who = NULL;
+	scoped_statement *st = NULL;
+	if (!sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key = 'written_by'", -1, &st, NULL) &&
+	    sqlite3_step(st) == SQLITE_ROW)
+		who = (const char *)sqlite3_column_text(st, 0);
+	return error_set(err, ERR_CONFLICT, "%s: was written by RAD-RM %s (schema %lld), newer than this one, %s (schema %d): "
+			 "install that version again, or choose another folder with --state; nothing was changed", s->path,
+			 who ? who : "of a later version", (long long)version, RAD_VERSION, known);
+}
+
+/* Whose file it is and how old. A new, empty one is version 0. */
+static int identify(struct store *s, int known, int *version, struct error *err)
+{
+	int64_t application, user_version, objects;
+	if (store_query_int(s, "PRAGMA application_id", &application, err) ||
+	    store_query_int(s, "PRAGMA user_version", &user_version, err) ||
+	    store_query_int(s, "SELECT count(*) FROM sqlite_schema", &objects, err))
+		return -1;
+	bool empty = !application && !user_version && !objects;
+	if (!empty && application != STORE_APPLICATION_ID)
+		return error_set(err, ERR_INVALID, "%s: is the database of another program: choose another folder with "
+				 "--state; nothing was changed", s->path);
+	if (user_version > known)
+		return refuse_newer(s, user_version, known, err);
+	*version = (int)user_version;
+	return 0;
+}
+
+static int run_check(struct store *s, const char *sql, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
+	if (!rc)
+		rc = sqlite3_step(st);
+	if (rc != SQLITE_ROW)
+		return store_fail(s, rc, err);
+	const char *said = (const char *)sqlite3_column_text(st, 0);
+	if (said && !strcmp(said, "ok"))
+		return 0;
+	return error_set(err, ERR_CORRUPT, "%s: is damaged (%.200s): keep a copy of the folder, then restore rad.db from a "
+			 "backup, or move rad.db and rad.db-wal away to begin anew; nothing was changed", s->path,
+			 said ? said : "no answer");
+}
+
+static int check_whole(struct store *s, struct error *err)
+{
+	int64_t bytes;
+	if (store_query_int(s, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", &bytes, err))
+		return -1;
+	if (bytes <= STORE_FULL_CHECK_BYTES)
+		return run_check(s, "PRAGMA quick_check(1)", err);
+	if (run_check(s, "PRAGMA quick_check(tasks)", err))
+		return -1;
+	return run_check(s, "PRAGMA quick_check(meta)", err);
+}
+
+static int set_up(struct store *s, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, "PRAGMA journal_mode = WAL", -1, &st, NULL);
+	if (!rc)
+		rc = sqlite3_step(st);
+	if (rc != SQLITE_ROW)
+		return store_fail(s, rc, err);
+	if (strcmp((const char *)sqlite3_column_text(st, 0), "wal"))
+		return error_set(err, ERR_UNAVAILABLE, "%s: this file system cannot hold a write-ahead log (no shared "
+				 "memory): choose another folder with --state", s->path);
+	sqlite3_reset(st);
+	return store_exec(s, "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 16777216; PRAGMA temp_store = MEMORY;"
+			  "PRAGMA cache_size = -4096", err);
+}
+
+static int prepare(struct store *s, struct error *err)
+{
+	static const char *const sql[] = {
+#define X(name, text) [name] = text,
+		STORE_STATEMENTS(X)
+#undef X
+	};
+	for (size_t i = 0; i < COUNT_OF(sql); i++) {
+		int rc = sqlite3_prepare_v3(s->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &s->statements[i], NULL);
+		if (rc)
+			return store_fail(s, rc, err);
+	}
+	return 0;
+}
+
+/* What a newer schema's refusal names. */
+static int sign(struct store *s, struct error *err)
+{
+	scoped_free char *was = store_get_meta(s, "written_by");
+	if (was && !strcmp(was, RAD_VERSION))
+		return 0;
+	return store_set_meta(s, "written_by", RAD_VERSION, err);
+}
+
+static int rebuild_if_missing(struct store *s, struct error *err)
+{
+	int64_t missing;
+	if (store_query_int(s, "SELECT EXISTS(SELECT 1 FROM events) AND NOT EXISTS(SELECT 1 FROM tasks)", &missing, err))
+		return -1;
+	return missing ? store_rebuild_index(s, err) : 0;
+}
+
+static int start(struct store *s, struct error *err)
+{
+	int64_t last;
+	if (prepare(s, err) || rebuild_if_missing(s, err) || sign(s, err) || store_commit(s, err) ||
+	    store_query_int(s, "SELECT coalesce(max(job), 0) FROM jobs", &last, err))
+		return -1;
+	s->next_job = (uint32_t)last + 1;
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+	return 0;
+}
+
+struct store *store_open_schema(const char *dir, const char *const *steps, int n_steps, struct error *err)
+{
+	if (store_place(dir, err))
+		return NULL;
+	struct store *s = alloc_zero(sizeof *s);
+	s->path = alloc_printf("%s/rad.db", dir);
+	int version = 0;
+	if (check_bytes(s->path, err) || make_file(dir, s->path, err) || connect_file(s, err) ||
+	    identify(s, n_steps, &version, err) || check_whole(s, err) || set_up(s, err) ||
+	    store_migrate(s, version, steps, n_steps, err) || start(s, err)) {
+		store_close(s);
+		return NULL;
+	}
+	return s;
+}
+
+struct store *store_open(const char *dir, struct error *err)
+{
+	return store_open_schema(dir, store_schema_steps, STORE_SCHEMA, err);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ * The state folder: who may own it and where it may lie. SQLite's WAL keeps its index in shared memory and trusts fcntl
+ * locks and fsync; the daemon's own lock is an flock. None of these hold across the machines of a network file system.
+ */
+#include "store/store_internal.h"
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/scope.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#define MAGIC_FUSE 0x65735546UL
+
+static const struct { unsigned long magic; const char *name; } network_fs[] = {
+	{ 0x6969, "NFS" },
+	{ 0x517B, "SMB" },
+	{ 0xFE534D42, "SMB" },
+	{ 0xFF534D42, "CIFS" },
+	{ 0x0BD00BD0, "Lustre" },
+	{ 0x47504653, "GPFS" },
+	{ 0x19830326, "BeeGFS" },
+	{ 0x00C36400, "CephFS" },
+	{ 0x5346414F, "AFS" },
+	{ 0x6B414653, "AFS" },
+	{ 0x73757245, "Coda" },
+	{ 0x01021997, "9P" },
+	{ 0x20030528, "OrangeFS" },
+	{ 0x7461636F, "OCFS2" },
+	{ 0x01161970, "GFS2" },
+};
+
+/* FUSE file systems known to be local; every other one (sshfs, rclone, GlusterFS, s3fs...) may have a network behind it. */
+static const char *const local_fuse[] = { "fuseblk", "fuse.fuse-overlayfs" };
+
+const char *store_network_fs(unsigned long magic, const char *mount_type)
+{
+	magic &= 0xFFFFFFFFUL;	/* f_type is signed on some systems */
+	for (size_t i = 0; i < COUNT_OF(network_fs); i++)
+		if (network_fs[i].magic == magic)
+			return network_fs[i].name;
+	if (magic != MAGIC_FUSE)
+		return NULL;
+	for (size_t i = 0; i < COUNT_OF(local_fuse); i++)
+		if (mount_type && !strcmp(mount_type, local_fuse[i]))
+			return NULL;
+	return mount_type && *mount_type ? mount_type : "FUSE";
+}
+
+/* The file system type in /proc/self/mountinfo of the mount that holds `dev`; "" if it cannot be told. */
+static void mount_type(dev_t dev, char type[64])
+{
+	type[0] = 0;
+	scoped_file FILE *f = fopen("/proc/self/mountinfo", "re");
+	scoped_free char *line = NULL;
+	size_t size = 0;
+	while (f && getline(&line, &size, f) > 0) {
+		unsigned major_no, minor_no;
+		const char *dash = strstr(line, " - ");
+		if (sscanf(line, "%*d %*d %u:%u", &major_no, &minor_no) == 2 && dash && makedev(major_no, minor_no) == dev &&
+		    sscanf(dash, " - %63s", type) == 1)
+			return;
+	}
+}
+
+static int check_file_system(const char *dir, int fd, const struct stat *st, struct error *err)
+{
+	struct statfs fs;
+	if (fstatfs(fd, &fs))
+		return error_errno(err, "%s", dir);
+	char type[64];
+	mount_type(st->st_dev, type);
+	const char *name = store_network_fs((unsigned long)fs.f_type, type);
+	if (!name)
+		return 0;
+	return error_set(err, ERR_INVALID, "%s: is on a network file system (%s), where locks and writes are not safe enough "
+			 "for the state: choose a local folder, for example: radd --state /var/tmp/rad-%u", dir, name,
+			 (unsigned)geteuid());
+}
+
+int store_place(const char *dir, struct error *err)
+{
+	if (io_make_dirs(dir, 0700, err))
+		return error_wrap(err, "state folder");
+	scoped_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st))
+		return error_errno(err, "state folder %s", dir);
+	/* Whoever can write here can make us run what he likes as whom he likes. */
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return error_set(err, ERR_DENIED, "state folder %s: belongs to uid %u: choose one of your own with --state",
+				 dir, (unsigned)st.st_uid);
+	if (st.st_mode & (S_IWGRP | S_IWOTH))
+		return error_set(err, ERR_DENIED, "state folder %s: others may write to it (mode %03o): chmod go-w it, or "
+				 "choose another folder with --state", dir, (unsigned)st.st_mode & 0777);
+	return check_file_system(dir, fd, &st, err);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ * The tables, as the ordered steps that lead to them. A step that was released is never edited: add one below it and
+ * raise STORE_SCHEMA. A step that changes `tasks` may simply drop and create it: it is filled again from the log.
+ */
+#include "store/store_internal.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/scope.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+/* Large columns come last: reading what stands before them then touches no overflow page. The partial indexes hold a start
+ * to the live tasks and a report to its span, however long the history is. */
+const char *const store_schema_steps[STORE_SCHEMA] = {
+	"CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE jobs(job INTEGER PRIMARY KEY, uid INTEGER NOT NULL, gid INTEGER NOT NULL, user TEXT,"
+	" submit_ms INTEGER NOT NULL, spec TEXT NOT NULL, environ TEXT NOT NULL) STRICT;"
+	"CREATE TABLE events(seq INTEGER PRIMARY KEY, task INTEGER NOT NULL, t_ms INTEGER NOT NULL, kind TEXT NOT NULL,"
+	" body TEXT NOT NULL) STRICT;"
+	"CREATE INDEX events_task ON events(task);"
+	"CREATE TABLE tasks(task INTEGER PRIMARY KEY, uid INTEGER NOT NULL, live INTEGER NOT NULL, state TEXT NOT NULL,"
+	" submit_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL) STRICT;"
+	"CREATE INDEX tasks_live ON tasks(task) WHERE live = 1;"
+	"CREATE INDEX tasks_ended ON tasks(end_ms) WHERE live = 0;",
+};
+
+static int sync_path(const char *path, int flags, struct error *err)
+{
+	scoped_fd int fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0 || fsync(fd))
+		return error_errno(err, "%s", path);
+	return 0;
+}
+
+static int vacuum_into(struct store *s, const char *copy, struct error *err)
+{
+	char *sql = sqlite3_mprintf("VACUUM INTO %Q", copy);
+	int rc = store_exec(s, sql, err);
+	sqlite3_free(sql);
+	return rc;
+}
+
+/* rad.db.v1 beside rad.db: the state just before the migration, what is still in the WAL included. */
+static int keep_copy(struct store *s, int version, struct error *err)
+{
+	scoped_free char *copy = alloc_printf("%s.v%d", s->path, version);
+	scoped_free char *temporary = alloc_printf("%s.tmp", copy);
+	unlink(temporary);
+	/* SQLite would make it readable by all; it fills an empty file as well. */
+	scoped_fd int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return error_errno(err, "%s", temporary);
+	scoped_free char *dir = alloc_string(s->path);
+	*strrchr(dir, '/') = 0;
+	if (vacuum_into(s, temporary, err) || sync_path(temporary, O_RDONLY, err)) {
+		unlink(temporary);
+		return error_wrap(err, "keeping a copy before the migration");
+	}
+	if (rename(temporary, copy))
+		return error_errno(err, "%s", copy);
+	log_info("store: the file of schema %d is kept as %s", version, copy);
+	return sync_path(dir, O_RDONLY | O_DIRECTORY, err);
+}
+
+int store_migrate(struct store *s, int version, const char *const *steps, int n_steps, struct error *err)
+{
+	if (version == n_steps)
+		return 0;
+	if (version > 0 && keep_copy(s, version, err))
+		return -1;
+	if (store_exec(s, "BEGIN IMMEDIATE", err))
+		return -1;
+	char mark[96];
+	snprintf(mark, sizeof mark, "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
+		 STORE_APPLICATION_ID, n_steps);
+	int rc = 0;
+	for (int i = version; i < n_steps && !rc; i++)
+		rc = store_exec(s, steps[i], err);
+	if (!rc)
+		rc = store_exec(s, mark, err);
+	if (rc) {
+		if (!sqlite3_get_autocommit(s->db))
+			sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+		return error_wrap(err, "migrating from schema %d to %d", version, n_steps);
+	}
+	return 0;
+}

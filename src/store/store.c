@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ * Writing: one transaction a loop turn. The first write begins it, store_commit ends it. A write that failed dooms it: part
+ * of a turn is never committed, and whoever forgets to look at one error gets it again from store_commit.
+ */
+#include "store/store_internal.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+/* errno of the system call behind an I/O error. SQLite does not hand over all of them; the call was the last one made. */
+static int system_errno(sqlite3 *db, int rc)
+{
+	int last = errno;
+	if ((rc & 0xff) != SQLITE_IOERR && (rc & 0xff) != SQLITE_CANTOPEN)
+		return 0;
+	int no = sqlite3_system_errno(db);
+	return no ? no : last;
+}
+
+int store_fail(struct store *s, int rc, struct error *err)
+{
+	int no = system_errno(s->db, rc);
+	switch (rc & 0xff) {
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return error_set(err, ERR_CORRUPT, "%s: is damaged (%s): keep a copy of the folder, then restore rad.db from "
+				 "a backup, or move rad.db and rad.db-wal away to begin anew", s->path, sqlite3_errmsg(s->db));
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return error_set(err, ERR_UNAVAILABLE, "%s: another program holds a lock on it: close that program and try "
+				 "again", s->path);
+	}
+	if ((rc & 0xff) == SQLITE_FULL || no == ENOSPC || no == EDQUOT || no == EFBIG)
+		return error_set(err, ERR_UNAVAILABLE, "%s: no room on the disk (or quota): what was stored before is safe, "
+				 "this was not kept: make room and try again", s->path);
+	if (no)
+		return error_set(err, ERR_SYSTEM, "%s: %s: %s", s->path, sqlite3_errstr(rc), strerror(no));
+	return error_set(err, ERR_SYSTEM, "%s: %s", s->path, sqlite3_errmsg(s->db));
+}
+
+int store_exec(struct store *s, const char *sql, struct error *err)
+{
+	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+	return rc ? store_fail(s, rc, err) : 0;
+}
+
+int store_query_int(struct store *s, const char *sql, int64_t *value, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
+	if (!rc)
+		rc = sqlite3_step(st);
+	if (rc != SQLITE_ROW)
+		return store_fail(s, rc, err);
+	*value = sqlite3_column_int64(st, 0);
+	return 0;
+}
+
+void store_close(struct store *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < STORE_STATEMENT_COUNT; i++)
+		sqlite3_finalize(s->statements[i]);
+	sqlite3_close(s->db);
+	free(s->path);
+	free(s);
+}
+
+/* Binds one value a letter ('i' int64_t, 't' const char *, NULL allowed) and runs the statement. Returns SQLite's code. */
+static int run_v(struct store *s, enum store_statement which, const char *types, va_list ap)
+{
+	sqlite3_stmt *st = s->statements[which];
+	int rc = SQLITE_OK;
+	for (int i = 1; *types && !rc; i++, types++)
+		rc = *types == 'i' ? sqlite3_bind_int64(st, i, va_arg(ap, int64_t))
+				   : sqlite3_bind_text(st, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
+	if (!rc)
+		rc = sqlite3_step(st);
+	int reset = sqlite3_reset(st);
+	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : reset ? reset : rc;
+}
+
+static int run(struct store *s, enum store_statement which, const char *types, ...)
+{
+	va_list ap;
+	va_start(ap, types);
+	int rc = run_v(s, which, types, ap);
+	va_end(ap);
+	return rc;
+}
+
+/* Runs a change inside the transaction, which it begins if need be. */
+static int change(struct store *s, struct error *err, enum store_statement which, const char *types, ...)
+{
+	if (s->doomed.code) {
+		if (err)
+			*err = s->doomed;
+		return -1;
+	}
+	int rc = SQLITE_OK;
+	if (!s->dirty)
+		rc = run(s, STORE_BEGIN, "");
+	if (!rc) {
+		s->dirty = true;
+		va_list ap;
+		va_start(ap, types);
+		rc = run_v(s, which, types, ap);
+		va_end(ap);
+	}
+	if (!rc)
+		return 0;
+	s->dirty = true;
+	store_fail(s, rc, &s->doomed);
+	if (err)
+		*err = s->doomed;
+	return -1;
+}
+
+static int doom(struct store *s, struct error *err, const char *what)
+{
+	s->dirty = true;
+	error_set(&s->doomed, ERR_INTERNAL, "%s: %s has no JSON form", s->path, what);
+	if (err)
+		*err = s->doomed;
+	return -1;
+}
+
+uint32_t store_next_job(struct store *s)
+{
+	return s->next_job++;
+}
+
+static char *object_text(json_t *value, bool (*is)(const json_t *))
+{
+	scoped_json *v = value;
+	return v && is(v) ? json_dumps(v, JSON_COMPACT) : NULL;
+}
+
+static bool is_object(const json_t *v) { return json_is_object(v); }
+static bool is_any(const json_t *v) { return v; }
+
+int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_t submit_ms, struct error *err)
+{
+	scoped_free char *text = object_text(spec_to_json(spec), is_object);
+	scoped_free char *environ_text = object_text(spec_environ_to_json(spec), is_any);
+	if (!text || !environ_text)
+		return doom(s, err, "the job");
+	return change(s, err, STORE_ADD_JOB, "iiititt", (int64_t)job, (int64_t)spec->uid, (int64_t)spec->gid, spec->user,
+		      submit_ms, text, environ_text);
+}
+
+int store_put_task(struct store *s, const struct task *t, bool live, struct error *err)
+{
+	return change(s, err, STORE_PUT_TASK, "iiitii", (int64_t)t->id, (int64_t)t->spec->uid, (int64_t)live,
+		      task_state_name(t->state), t->submit_ms, live ? (int64_t)0 : t->end_ms);
+}
+
+int store_append(struct store *s, const struct event *ev, const struct task *after, struct error *err)
+{
+	scoped_free char *body = object_text(event_to_json(ev), is_object);
+	if (!body)
+		return doom(s, err, "the event");
+	if (change(s, err, STORE_ADD_EVENT, "iitt", (int64_t)ev->task, ev->t_ms, event_kind_name(ev->kind), body))
+		return -1;
+	return store_put_task(s, after, !task_state_terminal(after->state), err);
+}
+
+/* After some failures (a full disk, an I/O error) SQLite has rolled back by itself. */
+static void roll_back(struct store *s)
+{
+	if (!sqlite3_get_autocommit(s->db))
+		run(s, STORE_ROLLBACK, "");
+	s->dirty = false;
+	s->doomed = ERROR_INIT;
+}
+
+int store_commit(struct store *s, struct error *err)
+{
+	if (!s->dirty)
+		return 0;
+	if (!s->doomed.code) {
+		int rc = run(s, STORE_COMMIT, "");
+		if (!rc) {
+			s->dirty = false;
+			return 0;
+		}
+		store_fail(s, rc, &s->doomed);
+	}
+	if (err)
+		*err = s->doomed;
+	roll_back(s);
+	return -1;
+}
+
+bool store_dirty(const struct store *s)
+{
+	return s->dirty;
+}
+
+int store_set_meta(struct store *s, const char *key, const char *value, struct error *err)
+{
+	return value ? change(s, err, STORE_SET_META, "tt", key, value) : change(s, err, STORE_DEL_META, "t", key);
+}
+
+char *store_get_meta(struct store *s, const char *key)
+{
+	sqlite3_stmt *st = s->statements[STORE_GET_META];
+	sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC);
+	char *value = sqlite3_step(st) == SQLITE_ROW ? alloc_string_or_null((const char *)sqlite3_column_text(st, 0)) : NULL;
+	sqlite3_reset(st);
+	return value;
+}
+
+int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx)
+{
+	scoped_statement *st = NULL;
+	if (sqlite3_prepare_v2(s->db, "SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key", -1,
+			       &st, NULL))
+		return -1;
+	sqlite3_bind_text(st, 1, prefix, -1, SQLITE_STATIC);
+	int rc;
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+		if (each(ctx, (const char *)sqlite3_column_text(st, 0), (const char *)sqlite3_column_text(st, 1)))
+			return 0;
+	return rc == SQLITE_DONE ? 0 : -1;
+}

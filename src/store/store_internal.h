@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of this folder share. Nobody else includes it, tests of this folder apart.
+ */
+#ifndef RAD_STORE_STORE_INTERNAL_H
+#define RAD_STORE_STORE_INTERNAL_H
+
+#include "store/store.h"
+
+#include <sqlite3.h>
+
+/* "RADS" in ASCII, at offset 68 of the file: file(1) and we know whose database it is. */
+#define STORE_APPLICATION_ID 0x52414453
+
+/* Up to this size the whole file is checked at every start (well under a second); above it only the tables that a start
+ * depends on. Damage in old history then shows when that history is read, and costs that history alone. */
+#define STORE_FULL_CHECK_BYTES ((int64_t)64 << 20)
+
+/* The statements of the hot path, prepared once. */
+#define STORE_STATEMENTS(X) \
+	X(STORE_BEGIN, "BEGIN IMMEDIATE") \
+	X(STORE_COMMIT, "COMMIT") \
+	X(STORE_ROLLBACK, "ROLLBACK") \
+	X(STORE_ADD_JOB, "INSERT INTO jobs(job, uid, gid, user, submit_ms, spec, environ)" \
+		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)") \
+	X(STORE_ADD_EVENT, "INSERT INTO events(task, t_ms, kind, body) VALUES (?1, ?2, ?3, ?4)") \
+	X(STORE_PUT_TASK, "INSERT INTO tasks(task, uid, live, state, submit_ms, end_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)" \
+		" ON CONFLICT(task) DO UPDATE SET live = excluded.live, state = excluded.state, end_ms = excluded.end_ms" \
+		" WHERE live <> excluded.live OR state <> excluded.state OR end_ms <> excluded.end_ms") \
+	X(STORE_GET_JOB, "SELECT uid, gid, user, spec, environ FROM jobs WHERE job = ?1") \
+	X(STORE_GET_EVENTS, "SELECT t_ms, kind, body FROM events WHERE task = ?1 ORDER BY seq") \
+	X(STORE_GET_META, "SELECT value FROM meta WHERE key = ?1") \
+	X(STORE_SET_META, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)") \
+	X(STORE_DEL_META, "DELETE FROM meta WHERE key = ?1")
+
+enum store_statement {
+#define X(name, sql) name,
+	STORE_STATEMENTS(X)
+#undef X
+	STORE_STATEMENT_COUNT
+};
+
+struct store {
+	sqlite3 *db;
+	char *path;		/* DIR/rad.db */
+	sqlite3_stmt *statements[STORE_STATEMENT_COUNT];
+	bool dirty;		/* a transaction is open */
+	struct error doomed;	/* why that transaction can no longer be committed; ERR_NONE: it can */
+	uint32_t next_job;
+};
+
+#define scoped_statement __attribute__((cleanup(store_scope_finalize))) sqlite3_stmt
+static inline void store_scope_finalize(sqlite3_stmt **st) { sqlite3_finalize(*st); }
+
+/* place.c: the folder: made with mode 0700, ours, and on a file system where locks and fsync mean something. */
+int store_place(const char *dir, struct error *err);
+/* The name of the network file system behind a statfs(2) magic number and a mountinfo(5) type; NULL if it is local. */
+const char *store_network_fs(unsigned long magic, const char *mount_type);
+
+/* open.c */
+struct store *store_open_schema(const char *dir, const char *const *steps, int n_steps, struct error *err);
+
+/* schema.c: step i leads from version i to i+1. */
+extern const char *const store_schema_steps[STORE_SCHEMA];
+/* Brings the file from `version` to `n_steps`, all or nothing; a copy of a file that holds something is made first. */
+int store_migrate(struct store *s, int version, const char *const *steps, int n_steps, struct error *err);
+
+/* store.c: sets *err from SQLite's last failure on this connection. Returns -1. */
+int store_fail(struct store *s, int rc, struct error *err);
+int store_exec(struct store *s, const char *sql, struct error *err);
+/* The first column of the first row as a number. */
+int store_query_int(struct store *s, const char *sql, int64_t *value, struct error *err);
+/* Writes the index row of a task inside the open transaction. */
+int store_put_task(struct store *s, const struct task *t, bool live, struct error *err);
+
+/* load.c: fills an empty `tasks` table from the event log. */
+int store_rebuild_index(struct store *s, struct error *err);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ * Reading: a task that comes back from its log equals the one that lived; damage stays in the task it is in.
+ */
+#include "store/test_fixture.h"
+
+static void every_step_of_a_life_survives_a_restart(void **state)
+{
+	const struct event life[] = {
+		{ .kind = EV_HELD, .t_ms = 2000, .u.by.uid = 1000 },
+		{ .kind = EV_RELEASED, .t_ms = 3000, .u.by.uid = 0 },
+		{ .kind = EV_ESTIMATED, .t_ms = 3000,
+		  .u.estimate = { .estimator = "declared", .need_mib = 10, .claim_mib = 12 } },
+		{ .kind = EV_UPDATED, .t_ms = 3500, .u.updated = { .set_priority = true, .priority = 9, .name = (char *)"b" } },
+		fixture_placed(4000),
+		{ .kind = EV_STARTED, .t_ms = 4100, .u.started.shim = { .pid = 99, .start_ticks = 12345678901 } },
+		{ .kind = EV_MEASURED, .t_ms = 5000, .u.measured = { .peak_mib = 7000, .mean_smact = 0.5, .alone_s = NAN } },
+		fixture_ended(6000, VERDICT_OOM, NEXT_RECOVER, TASK_PENDING),
+		fixture_placed(7000),
+		{ .kind = EV_STOP_ASKED, .t_ms = 8000, .u.stop = { .reason = STOP_CANCEL, .uid = 1000 } },
+		fixture_ended(8001, VERDICT_CANCELLED, NEXT_DONE, TASK_CANCELLED),
+		{ .kind = EV_REQUEUED, .t_ms = 9000, .u.by.uid = 1000 },
+	};
+	struct store *s = fixture_open(*state);
+	struct task *t = fixture_submit(s, 1000, 1000);
+	for (size_t i = 0; i < COUNT_OF(life); i++) {
+		fixture_event(s, t, life[i]);
+		fixture_commit(s);
+		store_close(s);
+		s = fixture_open(*state);
+		fixture_same_as_stored(s, t);
+		assert_int_equal(fixture_live(s).n, task_state_terminal(t->state) ? 0 : 1);
+	}
+	assert_int_equal(t->n_events, COUNT_OF(life) + 1);
+	store_close(s);
+	task_destroy(t);
+}
+
+static void the_request_comes_back_whole(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	struct task *t = fixture_submit(s, 4000000000U, 1000);
+	fixture_commit(s);
+	store_close(s);
+	s = fixture_open(*state);
+	struct task *again = store_load_task(s, t->id, &err);
+	assert_int_equal(again->spec->uid, 4000000000U);
+	assert_int_equal(again->spec->gid, 100);
+	assert_string_equal(again->spec->user, "ada");
+	assert_string_equal(again->spec->environ[1], t->spec->environ[1]);
+	assert_null(again->spec->environ[2]);
+	scoped_json *a = spec_to_json(t->spec);
+	scoped_json *b = spec_to_json(again->spec);
+	assert_true(json_equal(a, b));
+	task_destroy(again);
+	task_destroy(t);
+	store_close(s);
+}
+
+struct shared { const struct spec *spec; unsigned n; };
+
+static int one_spec(void *ctx, struct task *t, const char *broken)
+{
+	struct shared *sh = ctx;
+	assert_null(broken);
+	if (sh->n++)
+		assert_ptr_equal(t->spec, sh->spec);
+	sh->spec = t->spec;	/* kept alive by the loader until the next job */
+	task_destroy(t);
+	return 0;
+}
+
+static void elements_share_one_request(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	struct spec *spec = fixture_spec(1000);
+	uint32_t job = store_next_job(s);
+	assert_int_equal(store_add_job(s, job, spec, 1, &err), 0);
+	for (int i = 0; i < 5; i++) {
+		struct task *t = task_create(TASK_ID(job, i), spec_ref(spec));
+		fixture_event(s, t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1 });
+		task_destroy(t);
+	}
+	spec_unref(spec);
+	fixture_commit(s);
+	struct shared sh = { 0 };
+	assert_int_equal(store_load_live(s, one_spec, &sh, &err), 0);
+	assert_int_equal(sh.n, 5);
+	store_close(s);
+}
+
+static struct fixture_list finished(struct store *s, int64_t from, int64_t to, int64_t uid, unsigned limit)
+{
+	struct fixture_list l = { .n = 0 };
+	struct error err = ERROR_INIT;
+	if (store_load_finished(s, from, to, uid, limit, fixture_collect, &l, &err))
+		fail_msg("%s", err.text);
+	return l;
+}
+
+static void finished_tasks_by_span_and_user(void **state)
+{
+	struct store *s = fixture_open(*state);
+	task_id late = fixture_finished(s, 1000, 3000);		/* ends at 3100 */
+	task_id early = fixture_finished(s, 1000, 1000);	/* ends at 1100 */
+	task_id other = fixture_finished(s, 2000, 2000);	/* ends at 2100 */
+	task_destroy(fixture_submit(s, 1000, 10));
+	fixture_commit(s);
+	struct fixture_list l = finished(s, 0, 1000000, -1, 0);
+	assert_int_equal(l.n, 3);
+	assert_int_equal(l.ids[0], early);
+	assert_int_equal(l.ids[1], other);
+	assert_int_equal(l.ids[2], late);
+	assert_int_equal(finished(s, 1100, 3100, -1, 0).n, 2);	/* from is in, to is not */
+	assert_int_equal(finished(s, 1101, 3101, -1, 0).n, 2);
+	l = finished(s, 0, 1000000, 2000, 0);
+	assert_int_equal(l.n, 1);
+	assert_int_equal(l.ids[0], other);
+	l = finished(s, 0, 1000000, -1, 1);
+	assert_int_equal(l.n, 1);
+	assert_int_equal(l.ids[0], early);
+	assert_int_equal(fixture_live(s).n, 1);
+	store_close(s);
+}
+
+static int no_environ(void *ctx, struct task *t, const char *broken)
+{
+	(void)ctx;
+	assert_null(broken);
+	assert_null(t->spec->environ[0]);
+	task_destroy(t);
+	return 0;
+}
+
+static void reports_do_not_see_environments(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	fixture_finished(s, 1000, 1);
+	assert_int_equal(store_load_finished(s, 0, 1000, -1, 0, no_environ, NULL, &err), 0);
+	store_close(s);
+}
+
+static void unknown_tasks_are_not_found(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	assert_null(store_load_task(s, TASK_ID(12, 3), &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_non_null(strstr(err.text, "12_3"));
+	store_close(s);
+}
+
+/* Six tasks; what the SQL does to five of them must not reach the sixth. */
+static void damage_stays_in_its_task(void **state)
+{
+	static const char *const reasons[] = {
+		"event 2 of its log: ", "unknown event 'teleported'", "is not JSON", "its stored request is missing",
+		"its stored request is not JSON", "",
+	};
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	for (size_t i = 0; i < COUNT_OF(reasons); i++)
+		task_destroy(fixture_submit(s, 1000, 1));
+	fixture_commit(s);
+	store_close(s);
+	fixture_sql(*state,
+		"INSERT INTO events(task, t_ms, kind, body) VALUES ((1 << 20), 5, 'requeued', '{}');"
+		"INSERT INTO events(task, t_ms, kind, body) VALUES ((2 << 20), 5, 'teleported', '{}');"
+		"UPDATE events SET body = '{' WHERE task = (3 << 20);"
+		"DELETE FROM jobs WHERE job = 4;"
+		"UPDATE jobs SET spec = 'x' WHERE job = 5");
+	s = fixture_open(*state);
+	struct fixture_list l = fixture_live(s);
+	assert_int_equal(l.n, COUNT_OF(reasons));
+	for (size_t i = 0; i < COUNT_OF(reasons); i++)
+		if (*reasons[i] ? !strstr(l.broken[i], reasons[i]) : *l.broken[i])
+			fail_msg("task %zu: '%s', expected '%s'", i + 1, l.broken[i], reasons[i]);
+	assert_null(store_load_task(s, TASK_ID(1, -1), &err));
+	assert_int_equal(strncmp(err.text, "task 1: event 2 of its log: ", 28), 0);
+	struct task *t = store_load_task(s, TASK_ID(6, -1), &err);
+	fixture_event(s, t, fixture_placed(10));
+	fixture_commit(s);
+	task_destroy(t);
+	store_close(s);
+}
+
+static int step_and_commit(void *ctx, struct task *t, const char *broken)
+{
+	assert_null(broken);
+	fixture_event(ctx, t, fixture_placed(10));
+	fixture_commit(ctx);
+	task_destroy(t);
+	return 0;
+}
+
+static void the_store_may_be_used_while_it_is_read(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	for (int i = 0; i < 5; i++)
+		task_destroy(fixture_submit(s, 1000, 1));
+	fixture_commit(s);
+	assert_int_equal(store_load_live(s, step_and_commit, s, &err), 0);
+	struct fixture_list l = { .stop_at = 2 };
+	assert_int_equal(store_load_live(s, fixture_collect, &l, &err), 0);
+	assert_int_equal(l.n, 2);
+	struct task *t = store_load_task(s, TASK_ID(5, -1), &err);
+	assert_int_equal(t->state, TASK_RUNNING);
+	task_destroy(t);
+	store_close(s);
+}
+
+static void a_missing_index_is_made_again(void **state)
+{
+	struct store *s = fixture_open(*state);
+	task_id done = fixture_finished(s, 1000, 1000);
+	struct task *t = fixture_submit(s, 1000, 2000);
+	task_id odd = fixture_finished(s, 1000, 3000);
+	fixture_commit(s);
+	store_close(s);
+	fixture_sql(*state, "INSERT INTO events(task, t_ms, kind, body) VALUES ((3 << 20), 5, 'teleported', '{}');"
+		    "DELETE FROM tasks");
+	s = fixture_open(*state);
+	struct fixture_list l = fixture_live(s);
+	assert_int_equal(l.n, 2);
+	assert_int_equal(l.ids[0], t->id);
+	assert_string_equal(l.broken[0], "");
+	assert_int_equal(l.ids[1], odd);	/* broken ones stay in sight */
+	l = finished(s, 1100, 1101, 1000, 0);
+	assert_int_equal(l.n, 1);
+	assert_int_equal(l.ids[0], done);
+	store_close(s);
+	task_destroy(t);
+}
+
+static int plan_text(void *ctx, int n, char **values, char **names)
+{
+	(void)names;
+	buf_printf(ctx, "%s\n", values[n - 1]);
+	return 0;
+}
+
+/* A start must not grow with the history. */
+static void live_tasks_are_found_without_a_scan(void **state)
+{
+	struct store *s = fixture_open(*state);
+	scoped_buf plan = { 0 };
+	sqlite3_exec(s->db, "EXPLAIN QUERY PLAN SELECT task FROM tasks WHERE live = 1 ORDER BY task", plan_text, &plan, NULL);
+	assert_non_null(strstr(buf_text(&plan), "tasks_live"));
+	buf_drop(&plan, plan.len);
+	sqlite3_exec(s->db, "EXPLAIN QUERY PLAN SELECT task FROM tasks WHERE live = 0 AND end_ms >= 5 AND end_ms < 9"
+		     " ORDER BY end_ms, task", plan_text, &plan, NULL);
+	assert_non_null(strstr(buf_text(&plan), "tasks_ended"));
+	assert_null(strstr(buf_text(&plan), "TEMP B-TREE"));
+	store_close(s);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
+	const struct CMUnitTest tests[] = {
+		T(every_step_of_a_life_survives_a_restart),
+		T(the_request_comes_back_whole),
+		T(elements_share_one_request),
+		T(finished_tasks_by_span_and_user),
+		T(reports_do_not_see_environments),
+		T(unknown_tasks_are_not_found),
+		T(damage_stays_in_its_task),
+		T(the_store_may_be_used_while_it_is_read),
+		T(a_missing_index_is_made_again),
+		T(live_tasks_are_found_without_a_scan),
+	};
+	return cmocka_run_group_tests_name("load", tests, NULL, NULL);
+}

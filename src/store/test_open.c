@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT
+ * Opening: what is refused stays byte for byte as it was; what is older is migrated, with a copy kept.
+ */
+#include "store/test_fixture.h"
+
+static void a_new_store_is_private(void **state)
+{
+	scoped_free char *dir = fixture_path(*state, "a/b");
+	scoped_free char *db = fixture_path(dir, "rad.db");
+	scoped_free char *wal = fixture_path(dir, "rad.db-wal");
+	mode_t mask = umask(0);
+	struct store *s = fixture_open(dir);
+	task_destroy(fixture_submit(s, 1000, 1));
+	fixture_commit(s);
+	struct stat st;
+	assert_int_equal(stat(dir, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	assert_int_equal(stat(db, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(stat(wal, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	store_close(s);
+	assert_int_equal(chmod(db, 0644), 0);
+	store_close(fixture_open(dir));
+	assert_int_equal(stat(db, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	umask(mask);
+}
+
+/* A store with three tasks, closed. */
+static void make_store(const char *dir)
+{
+	struct store *s = fixture_open(dir);
+	for (int i = 0; i < 3; i++)
+		task_destroy(fixture_submit(s, 1000, 1));
+	fixture_commit(s);
+	store_close(s);
+}
+
+/* Writes rad.db anew, sees it refused, and that not a byte of it changed. */
+static void refused_untouched(const char *dir, const struct buf *bytes, enum error_code code, const char *words)
+{
+	fixture_write(dir, "rad.db", bytes->data, bytes->len);
+	fixture_refused(dir, code, words);
+	scoped_buf after = { 0 };
+	fixture_read(dir, "rad.db", &after);
+	assert_int_equal(after.len, bytes->len);
+	assert_memory_equal(after.data, bytes->data, bytes->len);
+}
+
+static void damaged_files_are_refused(void **state)
+{
+	scoped_buf good = { 0 };
+	make_store(*state);
+	fixture_read(*state, "rad.db", &good);
+	size_t page = 4096;
+	assert_true(good.len >= 4 * page);
+
+	scoped_buf bad = { 0 };
+	buf_add(&bad, good.data, good.len);
+	memset(bad.data, 0x5a, 64);
+	refused_untouched(*state, &bad, ERR_CORRUPT, "not a database");
+
+	buf_drop(&bad, bad.len);
+	buf_add_text(&bad, "hello");
+	refused_untouched(*state, &bad, ERR_CORRUPT, "not a database");
+
+	buf_drop(&bad, bad.len);
+	buf_add(&bad, good.data, good.len - page);	/* cut */
+	refused_untouched(*state, &bad, ERR_CORRUPT, "is damaged");
+
+	for (size_t at = 100; at < good.len; at += page) {	/* the head of every page's tree node */
+		size_t node = at == 100 ? 100 : at - 100;
+		buf_drop(&bad, bad.len);
+		buf_add(&bad, good.data, good.len);
+		memset(bad.data + node, 0xff, 12);
+		refused_untouched(*state, &bad, ERR_CORRUPT, "is damaged");
+	}
+	fixture_write(*state, "rad.db", good.data, good.len);
+	struct store *s = fixture_open(*state);
+	assert_int_equal(fixture_live(s).n, 3);
+	store_close(s);
+}
+
+/* Above STORE_FULL_CHECK_BYTES only the index is checked, but that still is. */
+static void a_big_damaged_file_is_refused(void **state)
+{
+	make_store(*state);
+	fixture_sql(*state, "PRAGMA writable_schema = on; UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM "
+			    "sqlite_schema WHERE name = 'jobs') WHERE name = 'tasks'");
+	fixture_refused(*state, ERR_CORRUPT, "is damaged");
+	scoped_free char *path = fixture_path(*state, "rad.db");
+	fixture_sql(*state, "PRAGMA writable_schema = on; INSERT INTO meta VALUES ('pad', hex(zeroblob(40000000)))");
+	struct stat st;
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size > STORE_FULL_CHECK_BYTES);
+	fixture_refused(*state, ERR_CORRUPT, "is damaged");
+}
+
+static void a_wal_without_its_file_is_not_thrown_away(void **state)
+{
+	make_store(*state);
+	fixture_write(*state, "rad.db-wal", "0123456789", 10);
+	fixture_write(*state, "rad.db", "", 0);
+	fixture_refused(*state, ERR_CORRUPT, "rad.db-wal holds data that belongs to it");
+	scoped_free char *path = fixture_path(*state, "rad.db");
+	assert_int_equal(unlink(path), 0);
+	fixture_refused(*state, ERR_CORRUPT, "is missing or empty");
+	scoped_buf wal = { 0 };
+	fixture_read(*state, "rad.db-wal", &wal);
+	assert_int_equal(wal.len, 10);
+	assert_false(fixture_exists(*state, "rad.db"));
+}
+
+static void other_files_are_refused(void **state)
+{
+	scoped_free char *path = fixture_path(*state, "rad.db");
+	assert_int_equal(mkfifo(path, 0600), 0);	/* must not hang either */
+	fixture_refused(*state, ERR_INVALID, "not a regular file");
+	unlink(path);
+	assert_int_equal(mkdir(path, 0700), 0);
+	fixture_refused(*state, ERR_SYSTEM, "cannot be opened");
+	rmdir(path);
+	fixture_sql(*state, "CREATE TABLE bookmarks(url TEXT)");
+	scoped_buf before = { 0 }, after = { 0 };
+	fixture_read(*state, "rad.db", &before);
+	fixture_refused(*state, ERR_INVALID, "database of another program");
+	fixture_read(*state, "rad.db", &after);
+	assert_int_equal(before.len, after.len);
+	assert_memory_equal(before.data, after.data, after.len);
+}
+
+static void a_file_we_may_not_read_is_refused(void **state)
+{
+	if (!geteuid())
+		skip();	/* root reads everything */
+	make_store(*state);
+	scoped_free char *path = fixture_path(*state, "rad.db");
+	assert_int_equal(chmod(path, 0), 0);
+	fixture_refused(*state, ERR_SYSTEM, "cannot be opened");
+}
+
+static void a_newer_schema_is_refused(void **state)
+{
+	make_store(*state);
+	fixture_sql(*state, "PRAGMA user_version = 7; UPDATE meta SET value = '9.8.7' WHERE key = 'written_by'");
+	scoped_buf before = { 0 }, after = { 0 };
+	fixture_read(*state, "rad.db", &before);
+	fixture_refused(*state, ERR_CONFLICT, "was written by RAD-RM 9.8.7 (schema 7), newer than this one, " RAD_VERSION
+			" (schema 1)");
+	fixture_read(*state, "rad.db", &after);
+	assert_int_equal(before.len, after.len);
+	assert_memory_equal(before.data, after.data, after.len);
+	fixture_sql(*state, "DROP TABLE meta");	/* which a later version may do */
+	fixture_refused(*state, ERR_CONFLICT, "RAD-RM of a later version (schema 7)");
+}
+
+static const char *const later[] = {
+	NULL,	/* the first step; filled in below */
+	"ALTER TABLE tasks ADD COLUMN note TEXT; UPDATE tasks SET note = 'old'",
+	"DROP TABLE tasks; CREATE TABLE tasks(task INTEGER PRIMARY KEY, uid INTEGER NOT NULL, live INTEGER NOT NULL,"
+	" state TEXT NOT NULL, submit_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL, extra TEXT) STRICT",
+};
+
+static void an_older_file_is_migrated_and_kept(void **state)
+{
+	struct error err = ERROR_INIT;
+	const char *steps[] = { store_schema_steps[0], later[1], later[2] };
+	make_store(*state);
+	struct store *s = store_open_schema(*state, steps, 3, &err);
+	if (!s)
+		fail_msg("%s", err.text);
+	int64_t version = 0;
+	assert_int_equal(store_query_int(s, "PRAGMA user_version", &version, &err), 0);
+	assert_int_equal(version, 3);
+	assert_int_equal(fixture_live(s).n, 3);	/* the new index was filled from the log */
+	task_destroy(fixture_submit(s, 1000, 5));
+	fixture_commit(s);
+	store_close(s);
+
+	fixture_refused(*state, ERR_CONFLICT, "(schema 3)");
+	scoped_free char *kept = fixture_path(*state, "rad.db.v1");
+	struct stat st;
+	assert_int_equal(stat(kept, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	scoped_free char *db = fixture_path(*state, "rad.db");	/* going back is renaming the copy */
+	assert_int_equal(rename(kept, db), 0);
+	s = fixture_open(*state);
+	assert_int_equal(fixture_live(s).n, 3);
+	store_close(s);
+}
+
+static void a_failed_migration_changes_nothing(void **state)
+{
+	struct error err = ERROR_INIT;
+	const char *steps[] = { store_schema_steps[0], later[1], "CREATE TABLE broken(" };
+	make_store(*state);
+	assert_null(store_open_schema(*state, steps, 3, &err));
+	assert_non_null(strstr(err.text, "migrating from schema 1 to 3"));
+	struct store *s = fixture_open(*state);
+	assert_int_equal(fixture_live(s).n, 3);
+	store_close(s);
+}
+
+static void an_empty_file_becomes_a_store(void **state)
+{
+	fixture_write(*state, "rad.db", "", 0);
+	make_store(*state);
+	fixture_sql(*state, "SELECT 1 FROM jobs, events, tasks, meta");
+	assert_false(fixture_exists(*state, "rad.db.v0"));	/* there was nothing to keep */
+	int64_t version = 0;
+	struct store *s = fixture_open(*state);
+	assert_int_equal(store_query_int(s, "PRAGMA user_version", &version, NULL), 0);
+	assert_int_equal(version, STORE_SCHEMA);
+	store_close(s);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
+	const struct CMUnitTest tests[] = {
+		T(a_new_store_is_private),
+		T(damaged_files_are_refused),
+		T(a_big_damaged_file_is_refused),
+		T(a_wal_without_its_file_is_not_thrown_away),
+		T(other_files_are_refused),
+		T(a_file_we_may_not_read_is_refused),
+		T(a_newer_schema_is_refused),
+		T(an_older_file_is_migrated_and_kept),
+		T(a_failed_migration_changes_nothing),
+		T(an_empty_file_becomes_a_store),
+	};
+	return cmocka_run_group_tests_name("open", tests, NULL, NULL);
+}

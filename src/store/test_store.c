@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT
+ * Writing: every event there and back, transactions that fail, job numbers, small values, privacy.
+ */
+#include "store/test_fixture.h"
+
+static struct event sample(enum event_kind kind)
+{
+	struct event ev = { .kind = kind, .t_ms = 2000 + (int64_t)kind };
+	switch (kind) {
+	case EV_UPDATED:
+		ev.u.updated.set_priority = ev.u.updated.set_gpu_mem = true;
+		ev.u.updated.priority = -5;
+		ev.u.updated.gpu_mem_mib = 4096;
+		ev.u.updated.name = (char *)"new name";
+		return ev;
+	case EV_ESTIMATED:
+		ev.u.estimate = (struct estimate){ .estimator = "declared", .need_mib = 1, .comfort_mib = 2,
+						  .claim_mib = 3, .fenced = true };
+		return ev;
+	case EV_PLACED:
+		return fixture_placed(ev.t_ms);
+	case EV_STARTED:
+		ev.u.started.shim = (struct proc_id){ .pid = 4321, .start_ticks = 987654321 };
+		return ev;
+	case EV_STOP_ASKED:
+		ev.u.stop.reason = STOP_TIME_LIMIT;
+		ev.u.stop.uid = 77;
+		return ev;
+	case EV_MEASURED:
+		ev.u.measured = (struct measured){ .peak_mib = 5, .mean_smact = NAN, .alone_s = 7.25,
+						  .energy_j = 1e6, .warm = true };
+		return ev;
+	case EV_ENDED:
+		return fixture_ended(ev.t_ms, VERDICT_OOM, NEXT_RECOVER, TASK_PENDING);
+	case EV_SUBMITTED:
+	case EV_ELIGIBLE:
+		return ev;
+	default:
+		ev.u.by.uid = 78;
+		return ev;
+	}
+}
+
+struct next_event { unsigned n; };
+
+static int same_as_sample(void *ctx, const struct event *ev)
+{
+	struct next_event *next = ctx;
+	struct event want = sample((enum event_kind)next->n);
+	assert_int_equal(ev->kind, next->n);
+	assert_int_equal(ev->task, TASK_ID(1, -1));
+	assert_int_equal(ev->t_ms, want.t_ms);
+	scoped_json *a = event_to_json(&want);
+	scoped_json *b = event_to_json(ev);
+	assert_true(json_equal(a, b));
+	next->n++;
+	return 0;
+}
+
+static void every_event_comes_back(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	struct task *t = task_create(TASK_ID(1, -1), fixture_spec(1000));
+	for (unsigned k = 0; k < EVENT_KIND_COUNT; k++) {
+		struct event ev = sample((enum event_kind)k);
+		ev.task = t->id;
+		assert_int_equal(store_append(s, &ev, t, &err), 0);
+	}
+	fixture_commit(s);
+	store_close(s);
+	s = fixture_open(*state);
+	struct next_event next = { 0 };
+	assert_int_equal(store_load_events(s, t->id, same_as_sample, &next, &err), 0);
+	assert_int_equal(next.n, EVENT_KIND_COUNT);
+	store_close(s);
+	task_destroy(t);
+}
+
+static void what_is_not_committed_is_gone(void **state)
+{
+	struct store *s = fixture_open(*state);
+	task_destroy(fixture_submit(s, 1000, 1));
+	assert_true(store_dirty(s));
+	fixture_commit(s);
+	assert_false(store_dirty(s));
+	task_destroy(fixture_submit(s, 1000, 2));
+	store_close(s);
+	s = fixture_open(*state);
+	assert_int_equal(fixture_live(s).n, 1);
+	assert_int_equal(store_next_job(s), 2);
+	store_close(s);
+}
+
+static void job_numbers_are_never_used_twice(void **state)
+{
+	struct store *s = fixture_open(*state);
+	assert_int_equal(TASK_JOB(fixture_finished(s, 1000, 1)), 1);
+	assert_int_equal(TASK_JOB(fixture_finished(s, 1000, 1)), 2);
+	fixture_commit(s);
+	store_close(s);
+	s = fixture_open(*state);
+	assert_int_equal(store_next_job(s), 3);
+	assert_int_equal(store_next_job(s), 4);
+	store_close(s);
+}
+
+/* Adds tasks until one fails; the transaction stays open. */
+static void fill_up(struct store *s, struct error *err)
+{
+	for (int i = 0; i < 100000; i++) {
+		struct spec *spec = fixture_spec(1000);
+		struct task *t = task_create(TASK_ID(store_next_job(s), -1), spec);
+		struct event ev = { .kind = EV_SUBMITTED, .task = t->id, .t_ms = 5 };
+		task_apply(t, &ev, NULL);
+		int rc = store_add_job(s, TASK_JOB(t->id), spec, 5, err) ? -1 : store_append(s, &ev, t, err);
+		task_destroy(t);
+		if (rc)
+			return;
+	}
+	fail_msg("the store never became full");
+}
+
+static void a_full_store_keeps_the_past_and_recovers(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	struct task *t = fixture_submit(s, 1000, 1);
+	fixture_commit(s);
+	assert_int_equal(store_exec(s, "PRAGMA max_page_count = 40", &err), 0);
+	fill_up(s, &err);
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(err.text, "no room on the disk"));
+	assert_true(store_dirty(s));
+	struct error again = ERROR_INIT;
+	assert_int_equal(store_set_meta(s, "turn", "1", &again), -1);	/* doomed: the rest of the turn fails alike */
+	assert_string_equal(again.text, err.text);
+	assert_int_equal(store_commit(s, &again), -1);
+	assert_string_equal(again.text, err.text);
+	assert_false(store_dirty(s));
+	assert_int_equal(fixture_live(s).n, 1);
+	assert_int_equal(store_exec(s, "PRAGMA max_page_count = 100000", &err), 0);
+	fixture_event(s, t, fixture_placed(10));
+	fixture_commit(s);
+	store_close(s);
+	s = fixture_open(*state);
+	assert_int_equal(fixture_live(s).n, 1);
+	fixture_same_as_stored(s, t);
+	store_close(s);
+	task_destroy(t);
+}
+
+static void a_duplicate_job_dooms_its_turn_only(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	struct task *t = fixture_submit(s, 1000, 1);
+	fixture_commit(s);
+	assert_int_equal(store_set_meta(s, "turn", "7", &err), 0);
+	assert_int_equal(store_add_job(s, TASK_JOB(t->id), t->spec, 2, &err), -1);
+	assert_int_equal(store_commit(s, &err), -1);
+	assert_null(store_get_meta(s, "turn"));
+	assert_int_equal(store_set_meta(s, "turn", "8", &err), 0);
+	fixture_commit(s);
+	scoped_free char *turn = store_get_meta(s, "turn");
+	assert_string_equal(turn, "8");
+	store_close(s);
+	task_destroy(t);
+}
+
+static void a_reader_from_outside_sees_whole_turns(void **state)
+{
+	scoped_free char *path = fixture_path(*state, "rad.db");
+	struct store *s = fixture_open(*state);
+	sqlite3 *db;
+	sqlite3_stmt *st;
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), 0);
+	task_destroy(fixture_submit(s, 1000, 1));
+	const char *sql = "SELECT (SELECT count(*) FROM jobs) + (SELECT count(*) FROM events)";
+	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), 0);
+	assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+	assert_int_equal(sqlite3_column_int(st, 0), 0);
+	fixture_commit(s);	/* a reader in the middle of its read is no hindrance */
+	sqlite3_reset(st);
+	assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+	assert_int_equal(sqlite3_column_int(st, 0), 2);
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+	store_close(s);
+}
+
+static void each_commit_waits_for_the_disk(void **state)
+{
+	struct store *s = fixture_open(*state);
+	int64_t mode = 0;
+	assert_int_equal(store_query_int(s, "PRAGMA synchronous", &mode, NULL), 0);
+	assert_int_equal(mode, 2);	/* FULL */
+	store_close(s);
+}
+
+static int join(void *ctx, const char *key, const char *value)
+{
+	buf_printf(ctx, "%s=%s;", key, value);
+	return !strcmp(value, "stop");
+}
+
+static void small_values(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	assert_null(store_get_meta(s, "turn"));
+	assert_int_equal(store_set_meta(s, "drained:GPU-2", "by ada", &err), 0);
+	assert_int_equal(store_set_meta(s, "drained:GPU-1", "", &err), 0);
+	assert_int_equal(store_set_meta(s, "drained:GPU-3", "x", &err), 0);
+	assert_int_equal(store_set_meta(s, "drained:GPU-3", NULL, &err), 0);
+	assert_int_equal(store_set_meta(s, "drained%", "not a pattern", &err), 0);
+	fixture_commit(s);
+	store_close(s);
+	s = fixture_open(*state);
+	scoped_buf all = { 0 };
+	assert_int_equal(store_each_meta(s, "drained:", join, &all), 0);
+	assert_string_equal(buf_text(&all), "drained:GPU-1=;drained:GPU-2=by ada;");
+	store_close(s);
+}
+
+static int contains_secret(void *ctx, int n, char **values, char **names)
+{
+	(void)names;
+	for (int i = 0; i < n; i++)
+		*(int *)ctx += values[i] && strstr(values[i], FIXTURE_SECRET);
+	return 0;
+}
+
+static int count_secrets(struct store *s, const char *sql)
+{
+	int n = 0;
+	assert_int_equal(sqlite3_exec(s->db, sql, contains_secret, &n, NULL), 0);
+	return n;
+}
+
+static void environments_are_kept_apart(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	task_id id = fixture_finished(s, 1000, 1);
+	fixture_commit(s);
+	assert_int_equal(count_secrets(s, "SELECT environ FROM jobs"), 1);
+	assert_int_equal(count_secrets(s, "SELECT spec, user FROM jobs"), 0);
+	assert_int_equal(count_secrets(s, "SELECT * FROM events"), 0);
+	assert_int_equal(count_secrets(s, "SELECT * FROM tasks"), 0);
+	struct task *t = store_load_task(s, id, &err);
+	assert_string_equal(t->spec->environ[1], "SECRET=" FIXTURE_SECRET);
+	task_destroy(t);
+	store_close(s);
+}
+
+static int states_text(void *ctx, task_id id, enum task_state st)
+{
+	char name[TASK_ID_TEXT];
+	buf_printf(ctx, "%s:%s ", task_id_text(id, name), task_state_code(st));
+	return 0;
+}
+
+static void states_of_a_job(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	task_id one = fixture_finished(s, 1000, 1);
+	uint32_t job = store_next_job(s);
+	struct spec *spec = fixture_spec(1000);
+	assert_int_equal(store_add_job(s, job, spec, 1, &err), 0);
+	for (int i = 0; i < 3; i++) {
+		struct task *t = task_create(TASK_ID(job, i * 5), spec_ref(spec));
+		fixture_event(s, t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1 });
+		if (i == 1)
+			fixture_event(s, t, (struct event){ .kind = EV_CANCELLED, .t_ms = 2 });
+		task_destroy(t);
+	}
+	spec_unref(spec);
+	task_destroy(fixture_submit(s, 1000, 3));
+	fixture_commit(s);
+	scoped_buf text = { 0 };
+	assert_int_equal(store_job_states(s, job, states_text, &text, &err), 0);
+	assert_string_equal(buf_text(&text), "2_0:PD 2_5:CA 2_10:PD ");
+	buf_drop(&text, text.len);
+	assert_int_equal(store_job_states(s, TASK_JOB(one), states_text, &text, &err), 0);
+	assert_string_equal(buf_text(&text), "1:CD ");
+	buf_drop(&text, text.len);
+	assert_int_equal(store_job_states(s, 99, states_text, &text, &err), 0);
+	assert_int_equal(text.len, 0);
+	store_close(s);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
+	const struct CMUnitTest tests[] = {
+		T(every_event_comes_back),
+		T(what_is_not_committed_is_gone),
+		T(job_numbers_are_never_used_twice),
+		T(a_full_store_keeps_the_past_and_recovers),
+		T(a_duplicate_job_dooms_its_turn_only),
+		T(a_reader_from_outside_sees_whole_turns),
+		T(each_commit_waits_for_the_disk),
+		T(small_values),
+		T(environments_are_kept_apart),
+		T(states_of_a_job),
+	};
+	return cmocka_run_group_tests_name("store", tests, NULL, NULL);
+}
