@@ -2,8 +2,31 @@
  *
  * Placement: (request, GPUs as they are now, policy) -> GPUs, or a reason in numbers. Pure.
  *
- * A policy is a filter and a rank (section 6.2.2). The filter asks the same questions of every GPU, in this order, and
- * the first "no" is the reason shown; the rank picks among those that pass; ties go to the lowest index.
+ * A policy is a filter and a rank (section 6.2.2). The filter asks the same questions of every GPU, in the order of
+ * MAP_REASONS, and the first "no" is the reason shown; the rank picks among those that pass; ties go to the lowest index,
+ * then the first in the list. Callers list GPUs by index: `rr` takes turns in the order of the list.
+ *
+ * Idle: no task of ours, no memory still to be freed, at most 1 GiB foreign. A GPU with more foreign memory is never idle,
+ * and is shared only with `foreign_share`.
+ *
+ * Memory
+ *	shared		available >= claim + slack
+ *	idle		available >= claim; slack is for neighbours, and there are none
+ *	no estimate	available >= min_free, and one such task a GPU until it is warm
+ *	cut		An estimate is a guess: where no GPU has that much, it is cut to what an idle GPU has that is as large as
+ *			any (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU alone for life. So is
+ *			min_free on any idle GPU. GPUs where the claim fits come first. A declaration is not cut: the task waits,
+ *			or is refused at submission.
+ *
+ * Modes, one a GPU at a time, and one for all GPUs of a placement
+ *	alone for life	(the task or its administrator says so, or `exclusive`): idle GPUs, and nobody joins: SHARE_NEVER
+ *	auto		on an idle GPU SHARE_MPS where the policy says so, the GPU can and the task has one GPU, else
+ *			SHARE_STREAMS; on a shared one the mode it has, but never MPS against the policy
+ *	mps, streams, mig	that or wait
+ *	MPS		for tasks of one GPU, of one user
+ *	MIG instances	for tasks of one GPU, one each, that say auto or mig or are alone for life: SHARE_MIG
+ *
+ * Load counts where something runs: SMACT under MPS, GRACT under streams; where it is not known, the number of tasks does.
  */
 #ifndef RAD_MAP_MAP_H
 #define RAD_MAP_MAP_H
@@ -43,7 +66,7 @@ struct map_policy {
 	double max_gract;		/* 0.90 under streams; NaN: off */
 	uint64_t min_free_mib;		/* 5120: held for and asked of a task without an estimate; 0: off */
 	uint64_t slack_mib;		/* 2048: free on top of the claim at admission (section 6.3.3), not held */
-	unsigned max_tasks;		/* 2: per GPU, where no load is known; 0: off */
+	unsigned max_tasks;		/* 2: per GPU, where no load is known; 0: off. Asked even if the limits above are off */
 	bool foreign_share;		/* false ("avoid"): GPUs with a foreign compute process over 1 GiB are not used */
 	bool ledger;			/* false: driver readings only, as the papers do */
 };
@@ -62,7 +85,7 @@ struct map_gpu {
 	struct load load;
 	unsigned n_tasks;		/* ours on it */
 	enum share_mode mode;		/* of the tasks on it; SHARE_NEVER: one task has it alone. Counts when n_tasks > 0 */
-	uid_t mps_uid;			/* whose MPS server runs there; -1: none */
+	uid_t mps_uid;			/* whose MPS server runs there; -1: none. Counts when n_tasks > 0: idle, it bars nobody */
 	bool mps_capable, mig;
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen */
 	bool cold_unknown;		/* a task without an estimate is on it and not yet warm */
@@ -75,7 +98,7 @@ struct map_request {
 	task_id task;
 	unsigned gpus;
 	uint64_t claim_mib;		/* 0: no estimate */
-	bool claim_is_declared;		/* declared claims are refused above an empty GPU, others are clamped to it */
+	bool claim_is_declared;		/* declared claims are refused above an empty GPU, others are cut to it */
 	bool exclusive;			/* wants its GPUs alone for its whole life */
 	bool start_alone;		/* recovery: idle GPUs now, others may join later */
 	enum share_mode share;		/* the task's wish */
@@ -114,21 +137,25 @@ struct map_finding {
 	uint32_t slot;
 	enum map_reason reason;
 	enum share_mode mode;		/* in which it would run there */
-	double have, want;		/* of that reason: MiB for memory, fractions for load, counts for tasks; else NaN */
+	double have, want;		/* of that reason: MiB for ok, memory and foreign, fractions for load, counts for busy, tasks and
+					 * too few; else NaN */
 };
 
 struct placement {
 	uint32_t slots[SPEC_MAX_GPUS];
 	unsigned n;
 	enum share_mode mode;
-	uint64_t claim_mib;		/* what to hold on each: clamped claim, or min_free */
+	uint64_t claim_mib;		/* what to hold on each: the claim, or min_free, cut to what there is */
 };
 
-/* Whether the request could ever run on these GPUs (memory no GPU has, more GPUs than there are). -1: never, with why. */
-int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r, struct error *err);
+/* Whether the request could ever run on these GPUs, drained and silent ones included: -1 with why for memory that no GPU has
+ * (declared), more GPUs than there are, and a sharing mode that none can do. */
+int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+		 struct error *err);
 
-/* Decides. `turn` is the round-robin position, advanced when a placement is made by RANK_RR. `findings` (n of them) may be
- * NULL. Returns true with *out filled, or false. */
+/* Decides. `turn` is the position in the list from which RANK_RR looks next; a placement by that rank moves it past the last
+ * GPU taken. `findings` (n of them) may be NULL. Returns true with *out filled, or false; then no finding is MAP_OK, since
+ * GPUs that fit are too few. */
 bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 	       uint32_t *turn, struct placement *out, struct map_finding *findings);
 

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ * What `rad why` and the queue's REASON column say: the filter's findings as text. Every line tells what is short and, where
+ * there is something, what would help.
+ */
+#include "base/units.h"
+#include "map/filter.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *map_reason_word(enum map_reason r)
+{
+	static const char *const words[] = {
+#define X(name, word, help) [name] = word,
+		MAP_REASONS(X)
+#undef X
+	};
+	return r < MAP_REASON_COUNT ? words[r] : "?";
+}
+
+const char *map_reason_help(enum map_reason r)
+{
+	static const char *const helps[] = {
+#define X(name, word, help) [name] = help,
+		MAP_REASONS(X)
+#undef X
+	};
+	return r < MAP_REASON_COUNT ? helps[r] : "?";
+}
+
+enum map_reason map_summary(const struct map_finding *findings, size_t n)
+{
+	size_t count[MAP_REASON_COUNT] = { 0 };
+	for (size_t i = 0; i < n; i++)
+		if (findings[i].reason < MAP_REASON_COUNT)
+			count[findings[i].reason]++;
+	/* The filter asks in the order of the reasons, so a later one came nearer to fitting. */
+	enum map_reason best = n ? MAP_OK : MAP_TOO_FEW;
+	for (unsigned i = 0; i < MAP_REASON_COUNT; i++)
+		if (count[i] && count[i] >= count[best])
+			best = (enum map_reason)i;
+	return best;
+}
+
+struct line { char *buf; size_t size, len; };
+
+static void say(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct line *l, const char *fmt, ...)
+{
+	if (l->len + 1 >= l->size)
+		return;
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(l->buf + l->len, l->size - l->len, fmt, ap);
+	va_end(ap);
+	l->len += n > 0 ? (size_t)n : 0;
+}
+
+/* One size, as text that lives as long as the full expression it stands in. */
+#define SIZE(mib) units_format_mib((double)(mib), (char[32]){ "" }, 32)
+
+static const char *mode_text(const struct map_gpu *g)
+{
+	switch (g->mode) {
+	case SHARE_STREAMS: return "shared by time slicing";
+	case SHARE_MPS: return "shared under MPS";
+	default: return "used by its task alone";
+	}
+}
+
+static void say_mode(struct line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r)
+{
+	bool multi = r->gpus > 1;
+	if (g->mig && multi)
+		say(l, "a MIG instance: a task of %u GPUs cannot use it", r->gpus);
+	else if (g->mig)
+		say(l, "a MIG instance: it is not shared, and share %s is wanted; share auto takes it", share_mode_name(r->share));
+	else if (r->share == SHARE_MIG)
+		say(l, "no MIG instance, and share mig is wanted");
+	else if (r->share == SHARE_MPS && (!g->mps_capable || multi))
+		say(l, "no MPS server can run there%s, and share mps is wanted; share auto takes it",
+		    multi ? " for a task of several GPUs" : "");
+	else if (g->mode == SHARE_MPS && multi)
+		say(l, "%s: a task of %u GPUs cannot join; free when its tasks end", mode_text(g), r->gpus);
+	else if (g->mode == SHARE_MPS && r->share == SHARE_AUTO && p->share != SHARE_MPS)
+		say(l, "%s: the policy shares by time slicing; free when its tasks end", mode_text(g));
+	else if ((g->mode == SHARE_MPS || g->mode == SHARE_STREAMS) && r->share != SHARE_AUTO)
+		say(l, "%s, and share %s is wanted; share auto could join", mode_text(g), share_mode_name(r->share));
+	else
+		say(l, "%s: nothing joins until %s", mode_text(g), g->n_tasks == 1 ? "that ends" : "they end");
+}
+
+static const char *why_idle(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r)
+{
+	if (g->mig)
+		return "a MIG instance takes one task at a time";
+	if (p->rank == RANK_EXCLUSIVE || p->share == SHARE_NEVER)
+		return "the policy gives each task its own GPUs";
+	if (r->exclusive || r->share == SHARE_NEVER)
+		return "the task wants its GPUs alone";
+	return r->start_alone ? "it ran out of memory before and starts alone" : "an idle GPU is wanted";
+}
+
+static void say_memory(struct line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
+		       const struct map_finding *f)
+{
+	uint64_t claim = r->claim_mib ? r->claim_mib : p->min_free_mib;
+	double slack = f->want - (double)claim;
+	say(l, "%s available, %s wanted (", SIZE(f->have), SIZE(f->want));
+	if (!r->claim_mib)
+		say(l, "no estimate: min_free");
+	else if (slack > 0)
+		say(l, "claim %s + slack %s", SIZE(claim), SIZE(slack));
+	else
+		say(l, "claim %s", SIZE(claim));
+	say(l, "): %s short", SIZE(f->want - f->have));
+	if (claim > g->total_mib)
+		say(l, "; it has %s when empty", SIZE(g->total_mib));
+	else if (!r->claim_mib)
+		say(l, "; a declared --gpu-mem of less could fit");
+	else if (f->have > slack)
+		say(l, "; a claim of up to %s would fit now", SIZE(f->have - slack));
+	else
+		say(l, "; fits when tasks there end");
+}
+
+static void say_load(struct line *l, const struct map_finding *f)
+{
+	bool mps = f->mode == SHARE_MPS;
+	say(l, "%s %.2f, at most %.2f to join (%s): fits when the load falls or a task ends", mps ? "SMACT" : "GRACT", f->have,
+	    f->want, mps ? "max_smact" : "max_gract");
+}
+
+static void say_ok(struct line *l, const struct map_finding *f)
+{
+	say(l, "fits: %s available, %s wanted; would run as %s", SIZE(f->have), SIZE(f->want),
+	    f->mode == SHARE_NEVER ? "exclusive" : share_mode_name(f->mode));
+}
+
+char *map_explain(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
+		  const struct map_finding *f, char *buf, size_t size)
+{
+	struct line l = { buf, size, 0 };
+	char task[TASK_ID_TEXT];
+	if (size)
+		*buf = '\0';
+	say(&l, "GPU %u", g->index);
+	if (g->mig && g->uuid)	/* instances share their GPU's index */
+		say(&l, " %.12s", g->uuid);
+	say(&l, ": ");
+	switch (f->reason) {
+	case MAP_OK:
+		say_ok(&l, f);
+		break;
+	case MAP_DRAINED:
+		say(&l, "drained by an administrator; `rad undrain %u` puts it back", g->index);
+		break;
+	case MAP_STALE:
+		say(&l, "it does not answer, or its last reading is too old; see `rad doctor`");
+		break;
+	case MAP_KEPT:
+		say(&l, "kept free for task %s, which ran out of memory", task_id_text(g->kept_for, task));
+		break;
+	case MAP_MODE:
+		say_mode(&l, p, g, r);
+		break;
+	case MAP_USER:
+		say(&l, "user %u's MPS server runs there, and MPS is for one user at a time; free when its tasks end",
+		    (unsigned)g->mps_uid);
+		break;
+	case MAP_FOREIGN:
+		say(&l, "processes that are not ours hold %s; above %s a GPU is %s", SIZE(f->have), SIZE(f->want),
+		    p->foreign_share ? "not idle" : "not used (foreign: share would allow it)");
+		break;
+	case MAP_BUSY:
+		say(&l, "%u task%s there, and %s", g->n_tasks, g->n_tasks == 1 ? " runs" : "s run", why_idle(p, g, r));
+		break;
+	case MAP_SETTLING:
+		say(&l, "a task has ended there and its memory is not yet seen to be free; a few seconds");
+		break;
+	case MAP_COLD:
+		say(&l, "another task without an estimate has just started there; fits once it is warm, or with --gpu-mem");
+		break;
+	case MAP_MEMORY:
+		say_memory(&l, p, g, r, f);
+		break;
+	case MAP_LOAD:
+		say_load(&l, f);
+		break;
+	case MAP_TASKS:
+		say(&l, "%.0f tasks run there and no load can be read; at most %.0f then (max_tasks)", f->have, f->want);
+		break;
+	case MAP_TOO_FEW:
+		say(&l, "fits, but %.0f of %.0f GPUs fit at once", f->have, f->want);
+		break;
+	case MAP_REASON_COUNT:
+		break;
+	}
+	return buf;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ * The filter: the questions of MAP_REASONS, asked of one GPU in that order. See map.h for the rules.
+ */
+#include "map/filter.h"
+
+#include <math.h>
+
+/* Means of samples that are all at the limit may come out a hair above it. */
+#define LOAD_EPSILON 1e-9
+/* GPUs of one model differ a little in capacity (retired pages, driver reserve): within 5 % they count as equally large. */
+#define NEARLY(capacity) ((capacity) - (capacity) / 20)
+
+void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct map_gpu *gpus, size_t n,
+		  const struct map_request *r)
+{
+	bool alone = r->exclusive || r->share == SHARE_NEVER || p->share == SHARE_NEVER || p->rank == RANK_EXCLUSIVE;
+	*ask = (struct map_ask){
+		.p = p, .r = r, .gpus = gpus, .n = n,
+		.alone = alone,
+		.idle_only = alone || r->start_alone,
+		.unknown = !r->claim_mib,
+		.claim_mib = r->claim_mib ? r->claim_mib : p->min_free_mib,
+	};
+}
+
+bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g)
+{
+	enum share_mode wish = ask->r->share;
+	if (g->mig)	/* a process sees one instance only, so a task of several GPUs cannot use them */
+		return ask->r->gpus == 1 && (ask->alone || wish == SHARE_AUTO || wish == SHARE_MIG);
+	if (wish == SHARE_MIG)
+		return false;
+	return wish != SHARE_MPS || ask->alone || (g->mps_capable && ask->r->gpus == 1);
+}
+
+uint64_t map_nth_capacity(const struct map_ask *ask, const struct map_gpu **which)
+{
+	const struct map_gpu *top[SPEC_MAX_GPUS];
+	unsigned want = ask->r->gpus <= SPEC_MAX_GPUS ? ask->r->gpus : 0, n = 0;
+	for (size_t i = 0; i < ask->n; i++) {
+		const struct map_gpu *g = &ask->gpus[i];
+		if (!map_kind_fits(ask, g) || (n == want && (!n || g->total_mib <= top[n - 1]->total_mib)))
+			continue;
+		unsigned at = n < want ? n++ : n - 1;
+		for (; at > 0 && top[at - 1]->total_mib < g->total_mib; at--)
+			top[at] = top[at - 1];
+		top[at] = g;
+	}
+	if (!want || n < want)
+		return 0;
+	if (which)
+		*which = top[n - 1];
+	return top[n - 1]->total_mib;
+}
+
+/* The mode in which it would begin on a GPU without tasks. */
+static enum share_mode first_mode(const struct map_ask *ask, const struct map_gpu *g)
+{
+	if (g->mig)
+		return SHARE_MIG;
+	if (ask->alone)
+		return SHARE_NEVER;
+	enum share_mode wish = ask->r->share == SHARE_AUTO ? ask->p->share : ask->r->share;
+	return wish == SHARE_MPS && g->mps_capable && ask->r->gpus == 1 ? SHARE_MPS : SHARE_STREAMS;
+}
+
+/* Modes are one a GPU at a time: whoever joins takes the mode of those who run there, or does not join. */
+static enum map_reason join(const struct map_ask *ask, const struct map_gpu *g, enum share_mode *mode)
+{
+	enum share_mode wish = ask->r->share;
+	*mode = g->mode;
+	if (g->mode == SHARE_STREAMS)
+		return wish == SHARE_MPS ? MAP_MODE : MAP_OK;
+	if (g->mode != SHARE_MPS || ask->r->gpus > 1 || g->has_multi_gpu)
+		return MAP_MODE;
+	if (wish != SHARE_MPS && (wish != SHARE_AUTO || ask->p->share != SHARE_MPS))
+		return MAP_MODE;
+	return g->mps_uid == ask->r->uid ? MAP_OK : MAP_USER;
+}
+
+/* An estimate may say more than any GPU has, or nothing at all: then an idle GPU that is as large as any it could have gives
+ * what there is. A declaration is a promise and is not bent. */
+static bool may_clamp(struct map_ask *ask, const struct map_gpu *g)
+{
+	if (ask->unknown || ask->r->claim_is_declared)
+		return ask->unknown;
+	if (!ask->nth_mib)
+		ask->nth_mib = map_nth_capacity(ask, NULL);
+	return g->total_mib >= NEARLY(ask->nth_mib);
+}
+
+static enum map_reason ask_memory(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+{
+	/* Slack is for those who share. On an idle GPU there is nobody to leave it to. */
+	uint64_t slack = a->idle || ask->unknown ? 0 : ask->p->slack_mib;
+	uint64_t want = ask->claim_mib > UINT64_MAX - slack ? UINT64_MAX : ask->claim_mib + slack;
+	a->have = (double)g->available_mib;
+	a->want = (double)want;
+	if (g->available_mib >= want)
+		return MAP_OK;
+	if (a->idle && g->available_mib && may_clamp(ask, g)) {
+		a->clamped = true;
+		a->mode = g->mig ? SHARE_MIG : SHARE_NEVER;
+		a->want = a->have;
+		return MAP_OK;
+	}
+	bool empty_soon = !g->n_tasks && g->settling && !map_foreign_runs(g);
+	return empty_soon && (g->total_mib >= ask->claim_mib || may_clamp(ask, g)) ? MAP_SETTLING : MAP_MEMORY;
+}
+
+static enum map_reason ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+{
+	if (!g->n_tasks && !map_foreign_runs(g))
+		return MAP_OK;
+	bool mps = a->mode == SHARE_MPS;
+	double limit = mps ? ask->p->max_smact : ask->p->max_gract;
+	double load = mps ? g->load.smact : g->load.gract;
+	if ((mps ? g->load.smact_known : g->load.gract_known) && isfinite(load)) {
+		if (isnan(limit) || load <= limit + LOAD_EPSILON)
+			return MAP_OK;
+		a->have = load, a->want = limit;
+		return MAP_LOAD;
+	}
+	if (!ask->p->max_tasks || g->n_tasks < ask->p->max_tasks)
+		return MAP_OK;
+	a->have = g->n_tasks, a->want = ask->p->max_tasks;
+	return MAP_TASKS;
+}
+
+/* Everything before memory and load. */
+static enum map_reason ask_admission(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+{
+	if (g->drained)
+		return MAP_DRAINED;
+	if (g->stale)
+		return MAP_STALE;
+	if (g->kept_for && g->kept_for != ask->r->task)
+		return MAP_KEPT;
+	if (!map_kind_fits(ask, g))
+		return MAP_MODE;
+	bool idle_wanted = ask->idle_only || g->mig;
+	if (g->n_tasks && !idle_wanted) {
+		enum map_reason why = join(ask, g, &a->mode);
+		if (why)
+			return why;
+	}
+	if (map_foreign_runs(g) && (idle_wanted || !ask->p->foreign_share)) {
+		a->have = (double)g->foreign_mib, a->want = MAP_FOREIGN_MIB;
+		return MAP_FOREIGN;
+	}
+	if (idle_wanted && g->n_tasks) {
+		a->have = g->n_tasks, a->want = 0;
+		return MAP_BUSY;
+	}
+	if (idle_wanted && g->settling)
+		return MAP_SETTLING;
+	return ask->unknown && g->cold_unknown ? MAP_COLD : MAP_OK;
+}
+
+void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+{
+	a->idle = !g->n_tasks && !g->settling && !map_foreign_runs(g);
+	a->clamped = false;
+	a->mode = first_mode(ask, g);
+	a->have = a->want = NAN;
+	a->reason = ask_admission(ask, g, a);
+	if (!a->reason)
+		a->reason = ask_memory(ask, g, a);
+	if (!a->reason)
+		a->reason = ask_load(ask, g, a);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The filter of placement, shared by map.c and explain.c: one request, reduced once, asked of every GPU. Private to the stage.
+ */
+#ifndef RAD_MAP_FILTER_H
+#define RAD_MAP_FILTER_H
+
+#include "map/map.h"
+
+/* Up to this much memory of processes that are not ours (a desktop, a notebook at rest) leaves a GPU idle. */
+#define MAP_FOREIGN_MIB 1024
+
+struct map_ask {
+	const struct map_policy *p;
+	const struct map_request *r;
+	const struct map_gpu *gpus;
+	size_t n;
+	bool alone;		/* has its GPUs alone for life */
+	bool idle_only;		/* alone, or starts alone */
+	bool unknown;		/* no estimate */
+	uint64_t claim_mib;	/* the estimate, or min_free */
+	uint64_t nth_mib;	/* see map_nth_capacity; 0: not asked yet */
+};
+
+struct map_answer {
+	enum map_reason reason;
+	enum share_mode mode;	/* in which it would run there */
+	bool idle;		/* nothing runs there, nothing is being freed */
+	bool clamped;		/* the claim is more than there is, and is cut to that: it must run alone */
+	double have, want;	/* as in map_finding */
+};
+
+void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct map_gpu *gpus, size_t n,
+		  const struct map_request *r);
+/* Asks one GPU. */
+void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
+
+/* Whether tasks like this could run on a GPU like that, whatever runs there now. */
+bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g);
+/* Capacity of the smallest of the `r->gpus` largest GPUs of that kind; 0 if there are fewer. *which (may be NULL): that GPU. */
+uint64_t map_nth_capacity(const struct map_ask *ask, const struct map_gpu **which);
+
+/* Whether processes that are not ours are more than a trifle there. */
+static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT
+ * Placement: the filter finds who may (filter.c), the rank picks the best of them. One pass over the GPUs, no allocation.
+ */
+#include "map/map.h"
+
+#include "base/units.h"
+#include "map/filter.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct map_policy map_policy_default(void)
+{
+	return (struct map_policy){
+		.rank = RANK_MAGM,
+		.share = SHARE_MPS,
+		.max_smact = 0.80,
+		.max_gract = 0.90,
+		.min_free_mib = 5120,
+		.slack_mib = 2048,
+		.max_tasks = 2,
+		.foreign_share = false,
+		.ledger = true,
+	};
+}
+
+const char *map_rank_name(enum map_rank r)
+{
+	static const char *const names[] = {
+#define X(name, word, help) [name] = word,
+		MAP_RANKS(X)
+#undef X
+	};
+	return r < MAP_RANK_COUNT ? names[r] : "?";
+}
+
+int map_rank_parse(const char *word, enum map_rank *r, struct error *err)
+{
+	for (unsigned i = 0; word && i < MAP_RANK_COUNT; i++) {
+		if (!strcmp(word, map_rank_name((enum map_rank)i))) {
+			*r = (enum map_rank)i;
+			return 0;
+		}
+	}
+#define X(name, known, help) " " known
+	return error_set(err, ERR_INVALID, "'%.60s' is no placement policy; there are:" MAP_RANKS(X), word ? word : "");
+#undef X
+}
+
+static int refuse_kind(const struct map_request *r, unsigned of_kind, struct error *err)
+{
+	if (r->share == SHARE_MIG && r->gpus > 1)
+		return error_set(err, ERR_INVALID, "%u GPUs with share mig: a task can use one MIG instance only", r->gpus);
+	if (r->share == SHARE_MPS && r->gpus > 1)
+		return error_set(err, ERR_INVALID, "%u GPUs with share mps: MPS is for tasks of one GPU; use share auto or "
+				 "streams", r->gpus);
+	if (r->share == SHARE_MIG)
+		return error_set(err, ERR_INVALID, "share mig: there is no MIG instance here; an administrator creates them with "
+				 "nvidia-smi, or use share auto");
+	if (r->share == SHARE_MPS)
+		return error_set(err, ERR_INVALID, "share mps: no GPU here can run an MPS server; use share auto or streams");
+	return error_set(err, ERR_INVALID, "%u GPUs wanted, and there %s only %u that such a task can use: ask for fewer", r->gpus,
+			 of_kind == 1 ? "is" : "are", of_kind);
+}
+
+int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+		 struct error *err)
+{
+	struct map_ask ask;
+	map_ask_init(&ask, p, gpus, n, r);
+	if (!r->gpus || r->gpus > SPEC_MAX_GPUS)
+		return error_set(err, ERR_INVALID, "%u GPUs wanted: 1 to %d can be asked for", r->gpus, SPEC_MAX_GPUS);
+	if (r->gpus > n)
+		return error_set(err, ERR_INVALID, "%u GPUs wanted, and there %s only %zu: ask for fewer", r->gpus,
+				 n == 1 ? "is" : "are", n);
+	unsigned of_kind = 0;
+	for (size_t i = 0; i < n; i++)
+		of_kind += map_kind_fits(&ask, &gpus[i]);
+	if (of_kind < r->gpus)
+		return refuse_kind(r, of_kind, err);
+	const struct map_gpu *last = NULL;
+	uint64_t largest = map_nth_capacity(&ask, &last);
+	if (!r->claim_is_declared || r->claim_mib <= largest)
+		return 0;
+	char want[32], have[32], which[40] = "";
+	if (r->gpus > 1)
+		snprintf(which, sizeof which, "of the %u largest GPUs ", r->gpus);
+	return error_set(err, ERR_INVALID, "%s of GPU memory wanted on each GPU: %sGPU %u has %s when empty%s: declare less, or use "
+			 "a smaller batch", units_format_mib((double)r->claim_mib, want, sizeof want), which, last->index,
+			 units_format_mib((double)largest, have, sizeof have), r->gpus > 1 ? "" : ", and none has more");
+}
+
+/* A GPU that passed, with its place in the order; the lowest is taken first. */
+struct pick {
+	double first, then;
+	uint32_t index, at;	/* shown index, position in the list */
+	enum share_mode mode;
+};
+
+/* The best `want` of those that passed, best first. */
+struct picks {
+	unsigned want, n;
+	size_t passed;
+	struct pick best[SPEC_MAX_GPUS];
+};
+
+/* Candidates: GPUs where the claim fits, and idle GPUs, where it may also be cut to fit. */
+struct choice {
+	struct picks fit, idle;
+	bool any_clamped;
+};
+
+/* What runs there takes this much, for `lug`: unknown counts as full. */
+static double load_of(const struct map_gpu *g)
+{
+	if (!g->n_tasks && !map_foreign_runs(g))
+		return 0;
+	if (g->load.smact_known && isfinite(g->load.smact))
+		return g->load.smact;
+	return g->load.gract_known && isfinite(g->load.gract) ? g->load.gract : 1;
+}
+
+static struct pick rank(const struct map_ask *ask, size_t at, size_t turn, const struct map_answer *a)
+{
+	const struct map_gpu *g = &ask->gpus[at];
+	struct pick k = { .index = g->index, .at = (uint32_t)at, .mode = a->mode };
+	switch (ask->p->rank) {
+	case RANK_MAGM:
+		k.first = -(double)g->available_mib;
+		break;
+	case RANK_RR:
+		k.first = (double)(at >= turn ? at - turn : at + ask->n - turn);
+		break;
+	case RANK_LUG:
+		k.first = load_of(g);
+		k.then = g->n_tasks;
+		break;
+	case RANK_MUG:	/* section 6.3.3 takes best fit, the least available memory, for "most utilized" */
+		k.first = a->idle;
+		k.then = (double)g->available_mib;
+		break;
+	case RANK_FF:
+	case RANK_EXCLUSIVE:
+	case MAP_RANK_COUNT:
+		break;
+	}
+	return k;
+}
+
+static bool before(const struct pick *a, const struct pick *b)
+{
+	if (a->first < b->first || a->first > b->first)
+		return a->first < b->first;
+	if (a->then < b->then || a->then > b->then)
+		return a->then < b->then;
+	return a->index != b->index ? a->index < b->index : a->at < b->at;
+}
+
+static void keep_best(struct picks *s, const struct pick *k)
+{
+	s->passed++;
+	if (s->n == s->want && (!s->n || !before(k, &s->best[s->n - 1])))
+		return;
+	unsigned at = s->n < s->want ? s->n++ : s->n - 1;
+	for (; at > 0 && before(k, &s->best[at - 1]); at--)
+		s->best[at] = s->best[at - 1];
+	s->best[at] = *k;
+}
+
+/* Asks and ranks every GPU. */
+static void choose(struct map_ask *ask, size_t turn, struct choice *c, struct map_finding *findings)
+{
+	for (size_t i = 0; i < ask->n; i++) {
+		struct map_answer a;
+		map_filter(ask, &ask->gpus[i], &a);
+		if (findings)
+			findings[i] = (struct map_finding){ ask->gpus[i].slot, a.reason, a.mode, a.have, a.want };
+		if (a.reason)
+			continue;
+		struct pick k = rank(ask, i, turn, &a);
+		if (!a.clamped)
+			keep_best(&c->fit, &k);
+		if (a.idle)
+			keep_best(&c->idle, &k);
+		c->any_clamped |= a.clamped;
+	}
+}
+
+static void fill(struct placement *out, const struct map_ask *ask, const struct picks *s, bool clamped)
+{
+	out->n = s->n;
+	/* Beside a GPU where the claim is cut, the others are had alone too; MIG instances are never taken several at once. */
+	out->mode = clamped && s->best[0].mode != SHARE_MIG ? SHARE_NEVER : s->best[0].mode;
+	out->claim_mib = ask->claim_mib;
+	for (unsigned i = 0; i < s->n; i++) {
+		const struct map_gpu *g = &ask->gpus[s->best[i].at];
+		out->slots[i] = g->slot;
+		if (clamped && g->available_mib < out->claim_mib)
+			out->claim_mib = g->available_mib;
+	}
+}
+
+/* Nobody is placed, so nobody fits: those that passed lack company. */
+static void mark_too_few(struct map_finding *findings, size_t n, size_t passed, unsigned want)
+{
+	for (size_t i = 0; findings && i < n; i++) {
+		if (findings[i].reason)
+			continue;
+		findings[i].reason = MAP_TOO_FEW;
+		findings[i].have = (double)passed;
+		findings[i].want = want;
+	}
+}
+
+bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+	       uint32_t *turn, struct placement *out, struct map_finding *findings)
+{
+	struct map_ask ask;
+	struct choice c;
+	unsigned want = r->gpus <= SPEC_MAX_GPUS ? r->gpus : 0;
+	map_ask_init(&ask, p, gpus, n, r);
+	c.fit.want = c.idle.want = want;
+	c.fit.n = c.idle.n = 0;
+	c.fit.passed = c.idle.passed = 0;
+	c.any_clamped = false;
+	choose(&ask, n ? *turn % n : 0, &c, findings);
+
+	bool clamped = c.any_clamped && c.fit.n < want;
+	const struct picks *s = clamped ? &c.idle : &c.fit;
+	if (!want || s->n < want) {
+		mark_too_few(findings, n, c.fit.passed > s->passed ? c.fit.passed : s->passed, r->gpus);
+		return false;
+	}
+	fill(out, &ask, s, clamped);
+	if (p->rank == RANK_RR)
+		*turn = (uint32_t)((s->best[s->n - 1].at + 1) % n);
+	return true;
+}
