@@ -21,19 +21,22 @@ struct monitor_backend {
 	void (*close)(void *state);
 };
 
-/* The table; ends with a NULL name. */
+/* The table; ends with NULL. */
 extern const struct monitor_backend *const monitor_backends[];
 
 /* Finds the backend for a --devices value: "nvml", "sim:4xa100-40g", "sim:FILE.yaml". *rest is the part after the colon. */
 const struct monitor_backend *monitor_find(const char *devices, const char **rest, struct error *err);
 
-/* The body of the sampler process: samples every `interval_ms`, writes frames to `fd`, returns when the reader is gone.
- * Dies with its parent. */
+/* The body of the sampler process: samples every `interval_ms` (at least 100) and writes frames to `fd`; identity, owner
+ * and RAD_TASK_ID of each process are filled in here. Returns 0 when the reader is gone; 1 after an error frame, when the
+ * backend could not be opened or a whole sample failed: a fresh process starts from a clean state. Dies with its parent. */
 int monitor_sampler_main(const char *devices, int64_t interval_ms, int fd);
 
-/* Frames: how a snapshot travels through the pipe. Appends one frame. */
+/* Frames: how a snapshot, or the reason that there is none, travels through the pipe. Each appends one frame. */
 void monitor_frame_write(const struct snapshot *s, struct buf *out);
-/* Takes one whole frame off the front of `in`. 1: *out is filled (clear it); 0: not all there yet; -1: not a frame. */
+void monitor_frame_write_error(const struct error *e, struct buf *out);
+/* Takes one whole frame off the front of `in`. 1: *out is filled (clear it); 0: not all there yet; -1: ERR_UNAVAILABLE with
+ * the sampler's own error, or ERR_CORRUPT when it is not a frame (and never will be: end the sampler). */
 int monitor_frame_read(struct buf *in, struct snapshot *out, struct error *err);
 
 #endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The backend `nvml`: which GPUs and MIG instances there are, in PCI order.
+ *
+ * One GPU that fails is listed as fallen and the others go on; it is looked for again once a minute. What the driver does
+ * not say stays unknown. A GPU in MIG mode is not listed itself: its instances are, and without any instance nothing can
+ * run on it. Power and energy exist only for whole GPUs; so does DCGM here.
+ *
+ * Run on hardware: an H200 without MIG. MIG, the fallback to DCGM and GPUs that fall off the bus have only ever run against
+ * the fake libraries of tests/fake-nvml.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "monitor/backends.h"
+#include "monitor/dcgm.h"
+#include "monitor/nvml_device.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_GPUS 256u
+#define MAX_INSTANCES 64u
+#define RELIST_MS 60000
+
+static void unit_release(struct nvml_state *n, struct nvml_unit *u)
+{
+	if (u->before)
+		n->api.gpm_free(u->before);
+	if (u->after)
+		n->api.gpm_free(u->after);
+	u->before = u->after = NULL;
+}
+
+static void gpus_release(struct nvml_state *n, struct nvml_gpu *gpus, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		unit_release(n, &gpus[i].whole);
+		for (uint32_t k = 0; k < gpus[i].n_mig; k++)
+			unit_release(n, &gpus[i].mig[k]);
+		free(gpus[i].mig);
+	}
+	free(gpus);
+}
+
+/* Streaming multiprocessors of a whole GPU, from its CUDA cores; 0 where the cores of one SM are not known. */
+static uint32_t count_sms(const struct nvml_api *api, nvml_device handle, int major, int minor)
+{
+	uint32_t cores;
+	if (major < 7 || !api->cores || api->cores(handle, &cores))
+		return 0;
+	return cores / (major == 7 || (major == 8 && minor == 0) ? 64 : 128);
+}
+
+static bool has_gpm(const struct nvml_api *api, nvml_device handle)
+{
+	struct nvml_gpm_support support = { .version = NVML_GPM_VERSION };
+	return api->gpm_support && api->gpm_alloc && api->gpm_free && api->gpm_get && api->gpm_metrics &&
+	       !api->gpm_support(handle, &support) && support.supported;
+}
+
+/* Fills what never changes of a GPU. Returns NVML's result. */
+static int identify(const struct nvml_api *api, uint32_t nvml_index, struct nvml_gpu *g)
+{
+	struct nvml_unit *u = &g->whole;
+	struct nvml_pci pci;
+	char uuid[96], name[96];
+	int rc = api->by_index(nvml_index, &u->handle);
+	if (!rc)
+		rc = api->uuid(u->handle, uuid, sizeof uuid);
+	if (!rc)
+		rc = api->name(u->handle, name, sizeof name);
+	if (!rc)
+		rc = api->pci(u->handle, &pci);
+	if (rc)
+		return rc;
+	g->pci = (uint64_t)pci.domain << 32 | (pci.bus & 0xff) << 8 | (pci.device & 0xff);
+	snprintf(u->fixed.uuid, sizeof u->fixed.uuid, "%.*s", (int)sizeof u->fixed.uuid - 1, uuid);
+	snprintf(u->fixed.name, sizeof u->fixed.name, "%.*s", (int)sizeof u->fixed.name - 1, name);
+	int major = 0, minor = 0;
+	uint32_t now, pending;
+	if (api->compute_capability && api->compute_capability(u->handle, &major, &minor))
+		major = 0;
+	u->fixed.sm_count = count_sms(api, u->handle, major, minor);
+	u->fixed.mps_capable = major >= 7;
+	u->gpm = has_gpm(api, u->handle);
+	g->mig_able = api->mig_mode && api->mig_max && api->mig_by_index && !api->mig_mode(u->handle, &now, &pending);
+	return 0;
+}
+
+static struct nvml_gpu *find_gpu(struct nvml_gpu *gpus, uint32_t count, const char *uuid)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!strcmp(gpus[i].whole.fixed.uuid, uuid))
+			return &gpus[i];
+	return NULL;
+}
+
+/* GPUs that the driver counts but gives no handle for: first those known from before, then nameless ones. */
+static uint32_t add_unreachable(struct nvml_state *n, struct nvml_gpu *fresh, uint32_t got, uint32_t missing)
+{
+	for (uint32_t i = 0; i < n->n_gpus && missing; i++) {
+		if (find_gpu(fresh, got, n->gpus[i].whole.fixed.uuid))
+			continue;
+		fresh[got] = n->gpus[i];
+		memset(&n->gpus[i], 0, sizeof n->gpus[i]);
+		fresh[got++].unreachable = true;
+		missing--;
+	}
+	for (uint32_t i = 0; i < missing; i++) {
+		struct nvml_gpu *g = &fresh[got++];
+		g->unreachable = true;
+		g->pci = UINT64_MAX;
+		snprintf(g->whole.fixed.uuid, sizeof g->whole.fixed.uuid, "unreachable-%" PRIu32, i);
+		snprintf(g->whole.fixed.name, sizeof g->whole.fixed.name, "unreachable GPU");
+	}
+	return got;
+}
+
+static int by_pci(const void *a, const void *b)
+{
+	const struct nvml_gpu *x = a, *y = b;
+	return x->pci < y->pci ? -1 : x->pci > y->pci;
+}
+
+/* A GPU that is still the same one goes on with its samples, so that looking again costs no reading. */
+static void keep_state(struct nvml_state *n, struct nvml_gpu *fresh)
+{
+	struct nvml_gpu *old = find_gpu(n->gpus, n->n_gpus, fresh->whole.fixed.uuid);
+	if (!old || old->whole.handle != fresh->whole.handle || old->unreachable)
+		return;
+	*fresh = *old;
+	memset(old, 0, sizeof *old);
+}
+
+/* Lists the `count` GPUs of the driver anew. */
+static void list_gpus(struct nvml_state *n, uint32_t count)
+{
+	struct nvml_gpu *fresh = alloc_zero((count + 1) * sizeof *fresh);
+	uint32_t got = 0, missing = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		int rc = identify(&n->api, i, &fresh[got]);
+		if (!rc)
+			keep_state(n, &fresh[got++]);
+		else
+			memset(&fresh[got], 0, sizeof *fresh);
+		/* Without permission it is not ours to use, and CUDA does not count it either. */
+		if (rc && rc != NVML_NO_PERMISSION) {
+			missing++;
+			log_warn_limited("nvml: GPU %" PRIu32 ": %s", i, n->api.error_string(rc));
+		}
+	}
+	got = add_unreachable(n, fresh, got, missing);
+	qsort(fresh, got, sizeof *fresh, by_pci);
+	for (uint32_t i = 0; i < got; i++) {
+		fresh[i].whole.fixed.index = i;
+		for (uint32_t k = 0; k < fresh[i].n_mig; k++)
+			fresh[i].mig[k].fixed.index = i;
+	}
+	gpus_release(n, n->gpus, n->n_gpus);
+	n->gpus = fresh;
+	n->n_gpus = got;
+}
+
+/* Fills a MIG instance. False if there is none at this place (the driver's numbering has holes). */
+static bool identify_instance(const struct nvml_state *n, const struct nvml_gpu *g, uint32_t place, struct nvml_unit *u)
+{
+	const struct nvml_api *api = &n->api;
+	char uuid[96], name[96];
+	if (api->mig_by_index(g->whole.handle, place, &u->handle) || api->uuid(u->handle, uuid, sizeof uuid))
+		return false;
+	u->fixed = g->whole.fixed;
+	u->fixed.mig = true;
+	u->fixed.mps_capable = false;	/* one task each */
+	u->fixed.sm_count = 0;
+	memcpy(u->fixed.parent_uuid, g->whole.fixed.uuid, sizeof u->fixed.parent_uuid);
+	snprintf(u->fixed.uuid, sizeof u->fixed.uuid, "%.*s", (int)sizeof u->fixed.uuid - 1, uuid);
+	if (!api->name(u->handle, name, sizeof name))
+		snprintf(u->fixed.name, sizeof u->fixed.name, "%.*s", (int)sizeof u->fixed.name - 1, name);
+	struct nvml_attributes attributes;
+	if (api->attributes && !api->attributes(u->handle, &attributes))
+		u->fixed.sm_count = attributes.multiprocessors;
+	u->gpm = g->whole.gpm && api->gpm_mig_get && api->gpu_instance && !api->gpu_instance(u->handle, &u->gpu_instance);
+	return true;
+}
+
+static void keep_instance_state(struct nvml_gpu *g, struct nvml_unit *fresh)
+{
+	for (uint32_t k = 0; k < g->n_mig; k++) {
+		struct nvml_unit *old = &g->mig[k];
+		if (strcmp(old->fixed.uuid, fresh->fixed.uuid))
+			continue;
+		fresh->before = steal(old->before);
+		fresh->after = steal(old->after);
+		fresh->before_ms = old->before_ms;
+		fresh->reported_fallen = old->reported_fallen;
+	}
+}
+
+/* The instances may be changed by an administrator at any time, so they are listed for every sample. */
+static void list_instances(struct nvml_state *n, struct nvml_gpu *g, bool enabled)
+{
+	uint32_t places = 0, got = 0;
+	if (enabled && n->api.mig_max(g->whole.handle, &places))
+		places = 0;
+	if (places > MAX_INSTANCES)
+		places = MAX_INSTANCES;
+	struct nvml_unit *fresh = places ? alloc_zero(places * sizeof *fresh) : NULL;
+	for (uint32_t i = 0; i < places; i++) {
+		memset(&fresh[got], 0, sizeof *fresh);
+		if (identify_instance(n, g, i, &fresh[got]))
+			keep_instance_state(g, &fresh[got++]);
+	}
+	for (uint32_t k = 0; k < g->n_mig; k++)
+		unit_release(n, &g->mig[k]);
+	free(g->mig);
+	g->mig = fresh;
+	g->n_mig = got;
+}
+
+static void report_empty(struct nvml_gpu *g)
+{
+	if (!g->reported_empty)
+		log_warn("nvml: GPU %" PRIu32 " (%s) is in MIG mode without instances: nothing can run on it until "
+			 "an administrator makes some (nvidia-smi mig) or turns MIG off", g->whole.fixed.index, g->whole.fixed.uuid);
+	g->reported_empty = true;
+}
+
+static void read_instances(struct nvml_state *n, struct nvml_gpu *g, bool fallen, struct snapshot *out)
+{
+	for (uint32_t k = 0; k < g->n_mig; k++) {
+		if (fallen)
+			nvml_read_fallen(&g->mig[k], out);
+		else
+			nvml_read_unit(n, g, &g->mig[k], out);
+	}
+}
+
+static void read_gpu(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *out)
+{
+	uint32_t mode = 0, pending;
+	if (g->unreachable) {
+		if (g->n_mig)
+			read_instances(n, g, true, out);
+		else
+			nvml_read_fallen(&g->whole, out);
+		return;
+	}
+	if (g->mig_able && n->api.mig_mode(g->whole.handle, &mode, &pending)) {
+		/* It answered this before: something is wrong with the GPU. What was there is listed on, as fallen. */
+		if (g->n_mig) {
+			read_instances(n, g, true, out);
+			return;
+		}
+		mode = 0;
+	}
+	if (g->mig_able && (mode == NVML_MIG_ENABLED || g->n_mig))
+		list_instances(n, g, mode == NVML_MIG_ENABLED);
+	if (g->n_mig)
+		read_instances(n, g, false, out);
+	else if (mode == NVML_MIG_ENABLED)
+		report_empty(g);
+	else
+		nvml_read_unit(n, g, &g->whole, out);
+}
+
+static int count_gpus(struct nvml_state *n, uint32_t *count, struct error *err)
+{
+	int rc = n->api.count(count);
+	if (rc)
+		return error_set(err, ERR_UNAVAILABLE, "NVIDIA driver: no GPU could be listed: %s", n->api.error_string(rc));
+	if (*count > MAX_GPUS)
+		*count = MAX_GPUS;
+	return 0;
+}
+
+static void backend_close(void *state)
+{
+	struct nvml_state *n = state;
+	gpus_release(n, n->gpus, n->n_gpus);
+	dcgm_destroy(n->dcgm);
+	nvml_api_unload(&n->api);
+	free(n->query);
+	free(n->processes);
+	free(n);
+}
+
+static void *backend_open(const char *spec, struct error *err)
+{
+	if (*spec) {
+		error_set(err, ERR_INVALID, "devices: nvml takes nothing after its name, not \":%.60s\"", spec);
+		return NULL;
+	}
+	struct nvml_state *n = alloc_zero(sizeof *n);
+	n->query = alloc_zero(sizeof *n->query);
+	uint32_t count = 0;
+	if (!nvml_api_load(&n->api, err) && !count_gpus(n, &count, err)) {
+		if (count)
+			return n;
+		error_set(err, ERR_UNAVAILABLE, "NVIDIA driver: it runs but sees no GPU: check nvidia-smi; "
+			  "radd --devices sim:4xa100-40g tries simulated ones");
+	}
+	backend_close(n);
+	return NULL;
+}
+
+static bool any_fallen(const struct snapshot *s)
+{
+	for (uint32_t i = 0; i < s->n_gpus; i++)
+		if (s->gpus[i].fallen)
+			return true;
+	return false;
+}
+
+static int backend_sample(void *state, struct snapshot *out, struct error *err)
+{
+	struct nvml_state *n = state;
+	uint32_t count;
+	if (count_gpus(n, &count, err))
+		return -1;
+	bool relist = n->relist_ms && out->mono_ms >= n->relist_ms;
+	if (count != n->counted || relist || !n->gpus)
+		list_gpus(n, count);
+	n->counted = count;
+	for (uint32_t i = 0; i < n->n_gpus; i++)
+		read_gpu(n, &n->gpus[i], out);
+	if (!any_fallen(out))
+		n->relist_ms = 0;
+	else if (relist || !n->relist_ms)
+		n->relist_ms = out->mono_ms + RELIST_MS;
+	return 0;
+}
+
+const struct monitor_backend nvml_backend = {
+	.name = "nvml", .open = backend_open, .sample = backend_sample, .close = backend_close,
+};

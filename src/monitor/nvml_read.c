@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The backend `nvml`: what one GPU or MIG instance says now. Percent becomes 0..1, bytes MiB, milliwatts watts; "not
+ * available" becomes a missing bit.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "monitor/dcgm.h"
+#include "monitor/nvml_device.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GPM_MIN_MS 100		/* closer samples give zeros */
+#define MAX_PROCESSES 65536u
+#define UNKNOWN_MIB UINT64_MAX
+
+/* How a unit answered during one reading. */
+struct answers { bool some, lost; };
+
+static bool answered(struct answers *a, int rc)
+{
+	if (rc == NVML_OK)
+		a->some = true;
+	if (rc == NVML_GPU_LOST || rc == NVML_RESET_REQUIRED || rc == NVML_GPU_NOT_FOUND)
+		a->lost = true;
+	return rc == NVML_OK;
+}
+
+static uint64_t mib_up(uint64_t bytes)
+{
+	return bytes / MIB + (bytes % MIB != 0);
+}
+
+/* Used is what is not free: so it contains the reserved part whichever way a driver counts its own `used`. */
+static void set_memory(struct gpu_reading *r, uint64_t total, uint64_t free)
+{
+	r->mem_total_mib = total / MIB;
+	r->mem_used_mib = mib_up(total > free ? total - free : 0);
+	r->valid |= GPU_MEM_TOTAL | GPU_MEM_USED;
+}
+
+static void read_memory(const struct nvml_api *api, nvml_device handle, struct answers *a, struct gpu_reading *r)
+{
+	struct nvml_memory_v2 v2 = { .version = NVML_STRUCT_VERSION(struct nvml_memory_v2, 2) };
+	struct nvml_memory v1;
+	if (api->memory_v2 && answered(a, api->memory_v2(handle, &v2))) {
+		set_memory(r, v2.total, v2.free);
+		r->mem_reserved_mib = mib_up(v2.reserved);
+		r->valid |= GPU_MEM_RESERVED;
+	} else if (!a->lost && answered(a, api->memory(handle, &v1))) {
+		set_memory(r, v1.total, v1.free);
+	}
+}
+
+/* Calls `list` with room enough. Returns the number of entries in n->processes, or -1. */
+static int64_t list_processes(struct nvml_state *n, nvml_processes_fn *list, nvml_device handle, struct answers *a)
+{
+	for (int attempt = 0; attempt < 4; attempt++) {
+		uint32_t count = n->processes_cap;
+		int rc = list(handle, &count, n->processes);
+		if (rc != NVML_INSUFFICIENT_SIZE)
+			return answered(a, rc) && count <= n->processes_cap ? (int64_t)count : -1;
+		/* More may start before the next call. */
+		uint32_t room = count < MAX_PROCESSES / 2 ? count * 2 + 32 : MAX_PROCESSES;
+		if (room <= n->processes_cap)
+			return -1;
+		n->processes = alloc_resize(n->processes, room, sizeof *n->processes);
+		n->processes_cap = room;
+	}
+	return -1;
+}
+
+/* Both lists may name a process; the one that knows its memory counts. */
+static void add_process(struct snapshot *out, uint32_t gpu, uint32_t first, const struct nvml_process *p)
+{
+	uint64_t mem = p->used == NVML_NOT_AVAILABLE ? UNKNOWN_MIB : mib_up(p->used);
+	for (uint32_t i = first; i < out->n_procs; i++) {
+		struct proc_reading *r = &out->procs[i];
+		if (r->id.pid != (pid_t)p->pid)
+			continue;
+		if (r->mem_mib == UNKNOWN_MIB || (mem != UNKNOWN_MIB && mem > r->mem_mib))
+			r->mem_mib = mem;
+		return;
+	}
+	struct proc_reading *r = snapshot_add_proc(out);
+	r->gpu = gpu;
+	r->id.pid = (pid_t)p->pid;
+	r->uid = (uid_t)-1;
+	r->mem_mib = mem;
+}
+
+/* Returns the bits that hold: the list is complete, every memory is known. */
+static uint32_t read_processes(struct nvml_state *n, nvml_device handle, struct answers *a, struct snapshot *out)
+{
+	nvml_processes_fn *const lists[] = { n->api.processes, n->api.mps_processes };
+	uint32_t gpu = out->n_gpus - 1, first = out->n_procs, bits = GPU_PROCS | GPU_PROC_MEM;
+	for (size_t k = 0; k < 2; k++) {
+		int64_t count = lists[k] ? list_processes(n, lists[k], handle, a) : -1;
+		/* The compute list holds MPS clients too; the MPS list only adds to it. */
+		if (count < 0 && k == 0)
+			bits = 0;
+		for (int64_t i = 0; i < count; i++)
+			if (n->processes[i].pid)
+				add_process(out, gpu, first, &n->processes[i]);
+	}
+	for (uint32_t i = first; i < out->n_procs; i++) {
+		if (out->procs[i].mem_mib != UNKNOWN_MIB)
+			continue;
+		out->procs[i].mem_mib = 0;
+		bits &= ~(uint32_t)GPU_PROC_MEM;
+	}
+	return bits;
+}
+
+static bool take_sample(const struct nvml_state *n, const struct nvml_gpu *gpu, const struct nvml_unit *u, nvml_sample into,
+			struct answers *a)
+{
+	int rc = u->fixed.mig ? n->api.gpm_mig_get(gpu->whole.handle, u->gpu_instance, into) : n->api.gpm_get(u->handle, into);
+	return answered(a, rc);
+}
+
+/* A metric that the GPU gave; the value may be anything, so it is checked before it is believed. */
+static bool metric(const struct nvml_gpm_get *q, uint32_t i, double scale, double max, double *value)
+{
+	const struct nvml_gpm_metric *m = &q->metrics[i];
+	if (m->result != NVML_OK || !isfinite(m->value) || m->value < 0)
+		return false;
+	*value = fmin(m->value / scale, max);
+	return true;
+}
+
+static void read_metrics(struct nvml_gpm_get *q, struct gpu_reading *r)
+{
+	if (metric(q, 0, 100, 1, &r->gract))
+		r->valid |= GPU_GRACT;
+	if (metric(q, 1, 100, 1, &r->smact)) {
+		r->valid |= GPU_SMACT;
+		r->smact_source = SMACT_GPM;
+	}
+	if (metric(q, 2, 100, 1, &r->smocc))
+		r->valid |= GPU_SMOCC;
+	if (metric(q, 3, 100, 1, &r->dram))
+		r->valid |= GPU_DRAM;
+	if (metric(q, 4, 1, INFINITY, &r->pcie_tx_mib_s) && metric(q, 5, 1, INFINITY, &r->pcie_rx_mib_s))
+		r->valid |= GPU_PCIE;
+}
+
+static void read_gpm(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvml_unit *u, int64_t mono_ms, struct answers *a,
+		     struct gpu_reading *r)
+{
+	static const uint32_t ids[] = { GPM_GRACT, GPM_SMACT, GPM_SMOCC, GPM_DRAM, GPM_PCIE_TX, GPM_PCIE_RX };
+	struct nvml_gpm_get *q = n->query;
+	if ((!u->before && n->api.gpm_alloc(&u->before)) || (!u->after && n->api.gpm_alloc(&u->after)))
+		return;
+	if (u->before_ms && mono_ms - u->before_ms < GPM_MIN_MS)
+		return;
+	nvml_sample into = u->before_ms ? u->after : u->before;
+	if (!take_sample(n, gpu, u, into, a)) {
+		u->before_ms = 0;
+		return;
+	}
+	if (u->before_ms) {
+		q->version = NVML_GPM_VERSION;
+		q->n = sizeof ids / sizeof *ids;
+		q->before = u->before;
+		q->after = u->after;
+		for (uint32_t i = 0; i < q->n; i++)
+			q->metrics[i] = (struct nvml_gpm_metric){ .id = ids[i], .result = -1 };
+		if (answered(a, n->api.gpm_metrics(q)))
+			read_metrics(q, r);
+		u->after = u->before;
+		u->before = into;
+	}
+	u->before_ms = mono_ms;
+}
+
+static void read_power(const struct nvml_api *api, nvml_device handle, struct answers *a, struct gpu_reading *r)
+{
+	uint32_t mw;
+	uint64_t mj;
+	if (api->power && answered(a, api->power(handle, &mw))) {
+		r->power_w = mw / 1e3;
+		r->valid |= GPU_POWER;
+	}
+	if (api->energy && answered(a, api->energy(handle, &mj))) {
+		r->energy_j = (double)mj / 1e3;
+		r->valid |= GPU_ENERGY;
+	}
+}
+
+/* Where GPM gave no load: DCGM if the GPU has no GPM; and where that has nothing either, the utilization that is no SMACT,
+ * under its own name. */
+static void read_other_load(struct nvml_state *n, const struct nvml_unit *u, int64_t mono_ms, struct answers *a,
+			    struct gpu_reading *r)
+{
+	struct nvml_utilization percent;
+	if (!u->gpm && !n->dcgm)
+		n->dcgm = dcgm_create();
+	if (!u->gpm)
+		dcgm_read(n->dcgm, mono_ms, r);
+	if (r->valid & GPU_GRACT || !n->api.utilization || !answered(a, n->api.utilization(u->handle, &percent)))
+		return;
+	r->gpu_util = percent.gpu < 100 ? percent.gpu / 100.0 : 1;
+	r->valid |= GPU_UTIL;
+}
+
+static void report_fallen(struct nvml_unit *u, bool fallen)
+{
+	if (fallen && !u->reported_fallen)
+		log_warn("nvml: GPU %u (%s) no longer answers; the others go on", u->fixed.index, u->fixed.uuid);
+	else if (!fallen && u->reported_fallen)
+		log_info("nvml: GPU %u (%s) answers again", u->fixed.index, u->fixed.uuid);
+	u->reported_fallen = fallen;
+}
+
+void nvml_read_fallen(struct nvml_unit *unit, struct snapshot *out)
+{
+	struct gpu_reading *r = snapshot_add_gpu(out);
+	*r = unit->fixed;
+	r->fallen = true;
+	report_fallen(unit, true);
+}
+
+void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvml_unit *u, struct snapshot *out)
+{
+	struct answers a = { 0 };
+	struct gpu_reading *r = snapshot_add_gpu(out);
+	uint32_t first_proc = out->n_procs;
+	*r = u->fixed;
+	read_memory(&n->api, u->handle, &a, r);
+	/* Every call to a lost GPU may be slow: the first that says so is the last. */
+	if (!a.lost)
+		r->valid |= read_processes(n, u->handle, &a, out);
+	if (!a.lost && u->gpm)
+		read_gpm(n, gpu, u, out->mono_ms, &a, r);
+	if (!a.lost && !u->fixed.mig)
+		read_power(&n->api, u->handle, &a, r);
+	if (!a.lost && !u->fixed.mig && !(r->valid & GPU_GRACT))
+		read_other_load(n, u, out->mono_ms, &a, r);
+	if (a.lost || !a.some) {
+		*r = u->fixed;
+		r->fallen = true;
+		out->n_procs = first_proc;
+	}
+	report_fallen(u, r->fallen);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Process identities, remembered from sample to sample. An entry lives as long as the driver lists its pid.
+ */
+#include "monitor/procs.h"
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/scope.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+/* What the kernel keeps (15 characters) of "nvidia-cuda-mps-server". The control daemon shortens to the same, but it holds
+ * no GPU context and so is in no driver's list. */
+#define MPS_SERVER_COMM "nvidia-cuda-mps"
+
+struct entry {
+	struct proc_id id;
+	uid_t uid;
+	task_id claimed;
+	bool mps_server;
+	bool listed;	/* in the snapshot at hand */
+};
+
+struct procs {
+	struct entry *entries;
+	size_t n, cap;
+};
+
+struct procs *procs_create(void)
+{
+	return alloc_zero(sizeof(struct procs));
+}
+
+void procs_destroy(struct procs *p)
+{
+	if (p)
+		free(p->entries);
+	free(p);
+}
+
+static bool is_mps_server(pid_t pid)
+{
+	char path[40], comm[32];
+	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : io_read_full(fd, comm, sizeof comm - 1);
+	if (n <= 0)
+		return false;
+	comm[n] = 0;
+	return !strcmp(comm, MPS_SERVER_COMM "\n");
+}
+
+static task_id claimed_task(pid_t pid)
+{
+	char text[TASK_ID_TEXT];
+	task_id id;
+	if (proc_environ(pid, "RAD_TASK_ID", text, sizeof text) || task_id_parse(text, &id, NULL))
+		return 0;
+	return id;
+}
+
+static void learn(struct entry *e, pid_t pid, uint64_t start_ticks)
+{
+	e->id = (struct proc_id){ .pid = pid, .start_ticks = start_ticks };
+	e->uid = (uid_t)-1;
+	e->claimed = 0;
+	e->mps_server = false;
+	if (!start_ticks)
+		return;
+	e->uid = proc_uid(pid);
+	e->claimed = claimed_task(pid);
+	e->mps_server = is_mps_server(pid);
+}
+
+static struct entry *lookup(struct procs *p, pid_t pid)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->entries[i].id.pid == pid)
+			return &p->entries[i];
+	alloc_grow(p->entries, p->n, p->cap);
+	struct entry *e = &p->entries[p->n++];
+	memset(e, 0, sizeof *e);
+	return e;
+}
+
+static const struct entry *identify(struct procs *p, pid_t pid)
+{
+	struct entry *e = lookup(p, pid);
+	if (e->listed)
+		return e;
+	uint64_t start = 0;
+	bool known = e->id.pid == pid;
+	bool alive = !proc_stat(pid, &start, NULL);
+	if (!known || (alive && start != e->id.start_ticks))
+		learn(e, pid, start);
+	e->listed = true;
+	return e;
+}
+
+static void forget_unlisted(struct procs *p)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < p->n; i++) {
+		if (!p->entries[i].listed)
+			continue;
+		p->entries[kept] = p->entries[i];
+		p->entries[kept++].listed = false;
+	}
+	p->n = kept;
+}
+
+void procs_fill(struct procs *p, struct snapshot *s)
+{
+	for (uint32_t i = 0; i < s->n_procs; i++) {
+		struct proc_reading *r = &s->procs[i];
+		const struct entry *e = identify(p, r->id.pid);
+		r->id = e->id;
+		r->uid = e->uid;
+		r->claimed = e->claimed;
+		r->mps_server = e->mps_server;
+	}
+	forget_unlisted(p);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who the processes of a snapshot are: start time, owner, RAD_TASK_ID, MPS server. Only the sampler process uses this:
+ * reading another process's environment can block.
+ */
+#ifndef RAD_MONITOR_PROCS_H
+#define RAD_MONITOR_PROCS_H
+
+#include "monitor/reading.h"
+
+struct procs;
+
+struct procs *procs_create(void);
+void procs_destroy(struct procs *p);	/* takes NULL */
+
+/* Fills start time, uid, claim and mps_server of every process of the snapshot. Each process's environment is read once in
+ * its life. A process that has ended but is still listed by the driver keeps the identity it had; one that was never
+ * seen alive (another pid namespace) gets start time 0 and uid -1. */
+void procs_fill(struct procs *p, struct snapshot *s);
+
+#endif
