@@ -7,8 +7,8 @@
  * Exactly once: the daemon commits `placed` before it forks the shim; the shim creates the attempt's claim file with
  * O_EXCL before it starts the program. Whoever comes second finds the file and starts nothing.
  *
- * Attempt folder STATE/attempts/ID.N/:  request (JSON, what to start)  claim ("PID START_TICKS\n", by the shim)
- *	exit (JSON, one line, by the shim)
+ * Attempt folder STATE/attempts/ID.N/, mode 700:  request (what to start: request.h)  claim ("PID START_TICKS\n", by the
+ *	shim)  exit (JSON, one line, by the shim: record.h)  cgroup (its path, if there is one)
  */
 #ifndef RAD_LAUNCH_LAUNCH_H
 #define RAD_LAUNCH_LAUNCH_H
@@ -36,18 +36,23 @@ struct launch_request {
 	const char *socket_path;	/* given to the task as RAD_SOCKET */
 };
 
-/* Writes the attempt folder and forks the shim. *shim is its identity. ERR_CONFLICT: the attempt was started before. */
+/* Writes the attempt folder and forks the shim. *shim is its identity; it is nobody's child, so watch it by pidfd and never
+ * wait for it. Success means that the shim runs; why a program could not begin is told by its record.
+ * ERR_CONFLICT: the attempt was started before. On other errors nothing was started and nothing half-made stays. */
 int launch_start(const struct launch_request *r, struct proc_id *shim, struct error *err);
 
 /* Finds the shim of an attempt after a restart. 1: runs, *shim filled; 0: it has ended or never began (see launch_result);
  * -1: error. */
 int launch_adopt(const char *state_dir, task_id task, uint32_t attempt, struct proc_id *shim, struct error *err);
 
-/* What the attempt left: fills the first part of *r (have_record, never_began, exit code, signal, output, cgroup_oom, ran_ms).
- * `never started` (no claim file) is told by *claimed = false. */
+/* What the attempt left: fills the first part of *r (have_record, never_began, exit code, signal, output, cgroup_oom, ran_ms);
+ * with never_began, output.line says why. `never started` (no claim file: it may be started again) is told by
+ * *claimed = false. 0: done; 1: the process that claimed it still runs (two daemons raced, ours lost): launch_adopt it;
+ * -1: error. */
 int launch_result(const char *state_dir, task_id task, uint32_t attempt, bool *claimed, struct exit_report *r, struct error *err);
 
-/* Signals every process of the attempt: cgroup, process group, and all descendants of the shim. Returns how many got it. */
+/* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found
+ * when the shim is dead. Never the shim itself. Returns how many got it. */
 int launch_signal(const struct task *t, int signal);
 /* All processes of the attempt, the shim not included. *pids to be freed. */
 size_t launch_processes(const struct task *t, pid_t **pids);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ * Attempt folders and claim files: see attempt.h.
+ */
+#include "launch/attempt.h"
+
+#include "base/io.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int attempt_open(const char *path, struct error *err)
+{
+	scoped_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0 && errno == ENOENT)
+		return error_set(err, ERR_NOT_FOUND, "%s: no such folder", path);
+	if (fd < 0 || fstat(fd, &st))
+		return error_errno(err, "%s", path);
+	if (st.st_uid != geteuid() || (st.st_mode & 077))
+		return error_set(err, ERR_DENIED, "%s: must belong to uid %u with mode 700: others could forge what is run",
+				 path, (unsigned)geteuid());
+	return steal_fd(fd);
+}
+
+static int sync_around(int folder)
+{
+	scoped_fd int parent = openat(folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fsync(folder) || parent < 0 || fsync(parent) ? -1 : 0;
+}
+
+static int write_draft(int folder, const char *draft, struct proc_id self, struct error *err)
+{
+	char text[64];
+	int n = snprintf(text, sizeof text, "%d %llu\n", (int)self.pid, (unsigned long long)self.start_ticks);
+	scoped_fd int fd = openat(folder, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || io_write_full(fd, text, (size_t)n) || fsync(fd))
+		return error_errno(err, "%s", draft);
+	return 0;
+}
+
+int claim_create(int folder, const char *name, struct proc_id self, struct error *err)
+{
+	char draft[64];
+	snprintf(draft, sizeof draft, "%.20s.%d", name, (int)self.pid);
+	int result = write_draft(folder, draft, self, err);
+	if (!result && linkat(folder, draft, folder, name, 0)) {
+		int why = errno;
+		result = error_errno(err, "%s", name);
+		if (why == EEXIST)
+			error_set(err, ERR_CONFLICT, "%s: exists: this was started before", name);
+	}
+	unlinkat(folder, draft, 0);
+	if (!result && sync_around(folder)) {
+		result = error_errno(err, "%s", name);
+		unlinkat(folder, name, 0);
+	}
+	return result;
+}
+
+int claim_read(int folder, const char *name, struct proc_id *id, struct error *err)
+{
+	char text[64];
+	unsigned long long start;
+	scoped_fd int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	*id = (struct proc_id){ 0 };
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, sizeof text - 1);
+	if (n < 0)
+		return error_errno(err, "%s", name);
+	text[n] = 0;
+	if (sscanf(text, "%d %llu", &id->pid, &start) != 2 || id->pid <= 1)
+		return error_set(err, ERR_CORRUPT, "%s: '%.40s' is not a pid and a start time", name, text);
+	id->start_ticks = start;
+	return 1;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The folder of an attempt, STATE/attempts/ID.N/, and the files that say "I am the one": used by daemon and shim.
+ * All of it belongs to the daemon's user alone: what lies there decides what is run, and as whom.
+ */
+#ifndef RAD_LAUNCH_ATTEMPT_H
+#define RAD_LAUNCH_ATTEMPT_H
+
+#include "base/error.h"
+#include "base/proc.h"
+
+#include <stdbool.h>
+
+#define ATTEMPT_REQUEST "request"
+#define ATTEMPT_CLAIM "claim"
+#define ATTEMPT_EXIT "exit"
+#define ATTEMPT_CGROUP "cgroup"		/* the path of its cgroup; only when there is one */
+
+/* Opens the folder. Refuses one that others may write, or that is a link. Returns a descriptor, or -1;
+ * the code is ERR_NOT_FOUND when there is none. */
+int attempt_open(const char *path, struct error *err);
+
+/* "PID START_TICKS\n": the file comes into being whole or not at all (written aside, then linked to its name, which fails
+ * if the name is taken), and is durable on return, folder and parent folder included.
+ * Returns 0; -1 with ERR_CONFLICT when the name was taken. */
+int claim_create(int folder, const char *name, struct proc_id self, struct error *err);
+/* 1: *id is filled; 0: there is no such file; -1: error. */
+int claim_read(int folder, const char *name, struct proc_id *id, struct error *err);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ * Cgroups of attempts: see cgroup.h.
+ */
+#include "launch/cgroup.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/scope.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Where version 2 is mounted: alone, or beside version 1. */
+static const char *const mounts[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+
+static const char *mounted_at(void)
+{
+	for (size_t i = 0; i < COUNT_OF(mounts); i++) {
+		char probe[64];
+		snprintf(probe, sizeof probe, "%s/cgroup.procs", mounts[i]);
+		if (!access(probe, F_OK))
+			return mounts[i];
+	}
+	return NULL;
+}
+
+/* The folder of the cgroup a process is in. */
+static int path_of(pid_t pid, char path[PATH_MAX])
+{
+	char file[40];
+	scoped_buf text = { 0 };
+	const char *mount = mounted_at();
+	snprintf(file, sizeof file, "/proc/%d/cgroup", (int)pid);
+	if (!mount || io_read_file(file, 65536, &text, NULL))
+		return -1;
+	const char *line = strncmp(buf_text(&text), "0::/", 4) ? strstr(buf_text(&text), "\n0::/") : buf_text(&text);
+	if (!line)
+		return -1;
+	const char *own = strchr(line, '/');
+	int len = (int)strcspn(own, "\n");
+	if (len == 1)
+		len = 0;	/* the root */
+	return snprintf(path, PATH_MAX, "%s%.*s", mount, len, own) < PATH_MAX ? 0 : -1;
+}
+
+int cgroup_path(pid_t of, const char *name, char path[PATH_MAX])
+{
+	if (path_of(of, path))
+		return -1;
+	size_t used = strlen(path);
+	return (size_t)snprintf(path + used, PATH_MAX - used, "/%s", name) < PATH_MAX - used ? 0 : -1;
+}
+
+bool cgroup_holds(const char *path, pid_t pid)
+{
+	char other[PATH_MAX];
+	return !path_of(pid, other) && !strcmp(other, path);
+}
+
+static int open_in(const char *folder, const char *name, int flags)
+{
+	scoped_free char *path = alloc_printf("%s/%s", folder, name);
+	return open(path, flags | O_CLOEXEC);
+}
+
+void cgroup_create(struct cgroup *c, const char *name)
+{
+	*c = (struct cgroup){ .procs_fd = -1, .kill_fd = -1, .events_fd = -1 };
+	char path[PATH_MAX];
+	if (cgroup_path(getpid(), name, path) || mkdir(path, 0755))
+		return;
+	c->procs_fd = open_in(path, "cgroup.procs", O_WRONLY);
+	if (c->procs_fd < 0) {
+		rmdir(path);
+		return;
+	}
+	memcpy(c->path, path, sizeof path);
+	c->kill_fd = open_in(path, "cgroup.kill", O_WRONLY);
+	c->events_fd = open_in(path, "memory.events", O_RDONLY);
+}
+
+void cgroup_enter(const struct cgroup *c)
+{
+	if (c->procs_fd >= 0 && write(c->procs_fd, "0", 1) != 1)
+		return;		/* an old kernel looks at the rights of now, not of when it was opened: go on without */
+}
+
+static int kill_through(int fd)
+{
+	return fd >= 0 && write(fd, "1", 1) == 1 ? 0 : -1;
+}
+
+int cgroup_kill(const struct cgroup *c)
+{
+	return kill_through(c->kill_fd);
+}
+
+int cgroup_kill_path(const char *path)
+{
+	scoped_fd int fd = open_in(path, "cgroup.kill", O_WRONLY);
+	return kill_through(fd);
+}
+
+int64_t cgroup_oom_kills(const struct cgroup *c)
+{
+	char text[1024];
+	long long count = 0;
+	ssize_t n = c->events_fd < 0 ? 0 : pread(c->events_fd, text, sizeof text - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	const char *line = strstr(text, "oom_kill ");
+	return line && sscanf(line, "oom_kill %lld", &count) == 1 && count > 0 ? count : 0;
+}
+
+size_t cgroup_members(const char *path, pid_t **pids)
+{
+	scoped_buf text = { 0 };
+	scoped_free char *file = alloc_printf("%s/cgroup.procs", path);
+	size_t n = 0, cap = 0;
+	*pids = NULL;
+	if (io_read_file(file, 16 << 20, &text, NULL))
+		return 0;
+	for (char *p = text.data, *end; p && *p; p = end + 1) {
+		long pid = strtol(p, &end, 10);
+		if (end == p)
+			break;
+		if (pid <= 1)
+			continue;
+		alloc_grow(*pids, n, cap);
+		(*pids)[n++] = (pid_t)pid;
+	}
+	return n;
+}

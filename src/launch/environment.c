@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ * Building a task's environment: see environment.h.
+ */
+#include "launch/environment.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/scope.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct list { char **items; size_t n, cap; };
+
+static bool is_named(const char *item, const char *name, size_t len)
+{
+	return !strncmp(item, name, len) && item[len] == '=';
+}
+
+const char *environment_get(char *const *env, const char *name)
+{
+	size_t len = strlen(name);
+	for (; env && *env; env++)
+		if (is_named(*env, name, len))
+			return *env + len + 1;
+	return NULL;
+}
+
+static void add(struct list *l, char *item)
+{
+	if (l->n + 1 >= l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 64;
+		l->items = alloc_resize(l->items, l->cap, sizeof *l->items);
+	}
+	l->items[l->n++] = item;
+	l->items[l->n] = NULL;
+}
+
+/* Takes every entry of that name out: an environment can hold one twice, and programs differ in which they believe. */
+static void unset(struct list *l, const char *name)
+{
+	size_t len = strlen(name), kept = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		if (is_named(l->items[i], name, len))
+			free(l->items[i]);
+		else
+			l->items[kept++] = l->items[i];
+	}
+	l->n = kept;
+	if (l->items)
+		l->items[kept] = NULL;
+}
+
+static void set(struct list *l, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void set(struct list *l, const char *name, const char *fmt, ...)
+{
+	scoped_buf item = { 0 };
+	char value[512];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(value, sizeof value, fmt, ap);
+	va_end(ap);
+	unset(l, name);
+	buf_printf(&item, "%s=%s", name, value);
+	add(l, buf_steal(&item));
+}
+
+/* For values of any length. */
+static void set_text(struct list *l, const char *name, const char *value)
+{
+	unset(l, name);
+	add(l, alloc_printf("%s=%s", name, value));
+}
+
+/* How CUDA names the GPUs of a task.
+ *  - Whole GPUs: indices in PCI order, which scripts and launchers parse as numbers.
+ *  - MIG instances have no index of their own.
+ *  - An MPS client counts devices as its server does, and the server sees one GPU: the UUID means the same to both. */
+static char *visible_devices(const struct launch_request *r)
+{
+	scoped_buf list = { 0 };
+	for (unsigned i = 0; i < r->n_gpus; i++) {
+		const struct launch_gpu *gpu = &r->gpus[i];
+		if (gpu->mig || r->mps_pipe_dir)
+			buf_printf(&list, "%s%s", i ? "," : "", gpu->uuid);
+		else
+			buf_printf(&list, "%s%u", i ? "," : "", gpu->index);
+	}
+	return buf_steal(&list);
+}
+
+static void set_gpus(struct list *l, const struct launch_request *r)
+{
+	scoped_free char *visible = visible_devices(r);
+	scoped_buf uuids = { 0 };
+	for (unsigned i = 0; i < r->n_gpus; i++)
+		buf_printf(&uuids, "%s%s", i ? "," : "", r->gpus[i].uuid);
+	set_text(l, "CUDA_VISIBLE_DEVICES", visible);
+	set_text(l, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+	set_text(l, "RAD_GPU_UUIDS", buf_text(&uuids));
+}
+
+/* What must not come from the user: it would be believed about this attempt. */
+static const char *const ours[] = {
+	"RAD_GPU_MEM_MIB", "RAD_ARRAY_TASK_ID", "RAD_ARRAY_JOB_ID", "RAD_SIM_DEVICES", "CUDA_MPS_PIPE_DIRECTORY",
+	"CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+};
+
+static void set_task(struct list *l, const struct launch_request *r)
+{
+	const struct task *t = r->task;
+	const struct attempt *attempt = task_attempt(t);
+	char id[TASK_ID_TEXT];
+	set(l, "RAD_TASK_ID", "%s", task_id_text(t->id, id));
+	set(l, "RAD_ATTEMPT", "%u", t->n_attempts);
+	if (attempt && attempt->claim_mib)
+		set(l, "RAD_GPU_MEM_MIB", "%llu", (unsigned long long)attempt->claim_mib);
+	if (TASK_INDEX(t->id) >= 0) {
+		set(l, "RAD_ARRAY_TASK_ID", "%d", TASK_INDEX(t->id));
+		set(l, "RAD_ARRAY_JOB_ID", "%u", TASK_JOB(t->id));
+	}
+	if (r->sim_devices)
+		set_text(l, "RAD_SIM_DEVICES", r->sim_devices);
+	if (r->socket_path)
+		set_text(l, "RAD_SOCKET", r->socket_path);
+}
+
+/* The limit's key is the index among the devices of the server: there is one. */
+static void set_mps(struct list *l, const struct environment_input *in)
+{
+	const struct launch_request *r = in->request;
+	set_text(l, "CUDA_MPS_PIPE_DIRECTORY", r->mps_pipe_dir ? r->mps_pipe_dir : in->no_mps_dir);
+	if (r->mps_pipe_dir && r->fence_mib)
+		set(l, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=%lluM", (unsigned long long)r->fence_mib);
+}
+
+/* JAX and TensorFlow take nearly the whole GPU at their start unless told not to: nobody could share with them. */
+static void set_no_preallocation(struct list *l, const struct task *t)
+{
+	const struct attempt *attempt = task_attempt(t);
+	if (!attempt || (attempt->mode != SHARE_STREAMS && attempt->mode != SHARE_MPS))
+		return;
+	if (!environment_get(l->items, "XLA_PYTHON_CLIENT_PREALLOCATE"))
+		set(l, "XLA_PYTHON_CLIENT_PREALLOCATE", "false");
+	if (!environment_get(l->items, "TF_FORCE_GPU_ALLOW_GROWTH"))
+		set(l, "TF_FORCE_GPU_ALLOW_GROWTH", "true");
+}
+
+char **launch_environment(const struct environment_input *in)
+{
+	const struct task *t = in->request->task;
+	struct list l = { 0 };
+	for (char **item = t->spec->environ; item && *item; item++)
+		if (strchr(*item, '=') && strncmp(*item, "SLURM_", 6))
+			add(&l, alloc_string(*item));
+	for (size_t i = 0; i < COUNT_OF(ours); i++)
+		unset(&l, ours[i]);
+	set_gpus(&l, in->request);
+	set_task(&l, in->request);
+	set_mps(&l, in);
+	set_no_preallocation(&l, t);
+	if (!environment_get(l.items, "PYTHONUNBUFFERED"))
+		set(&l, "PYTHONUNBUFFERED", "1");
+	if (in->master_port)
+		set(&l, "MASTER_PORT", "%u", in->master_port);
+	return l.items;
+}
+
+void environment_free(char **env)
+{
+	for (size_t i = 0; env && env[i]; i++)
+		free(env[i]);
+	free(env);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The environment a task sees: what its user had at submission, and what tells it of its GPUs. Pure.
+ */
+#ifndef RAD_LAUNCH_ENVIRONMENT_H
+#define RAD_LAUNCH_ENVIRONMENT_H
+
+#include "launch/launch.h"
+
+struct environment_input {
+	const struct launch_request *request;
+	/* Where no MPS daemon listens. A client that finds one at the default place silently joins it; so a task that is not
+	 * to use MPS is pointed there. */
+	const char *no_mps_dir;
+	unsigned master_port;	/* for tasks of several GPUs; 0: none */
+};
+
+/* NULL-terminated "NAME=value"; free with environment_free. Names that we set replace the user's; the exceptions are the
+ * no-preallocation settings of JAX and TensorFlow, where the user's word counts. Slurm's variables are taken out. */
+char **launch_environment(const struct environment_input *in);
+void environment_free(char **env);
+/* The value of `name`, NULL if it is not there. */
+const char *environment_get(char *const *env, const char *name);
+
+#endif

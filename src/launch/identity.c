@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ * Dropping root: see identity.h.
+ */
+#include "launch/identity.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static int take_groups(uid_t uid, gid_t gid)
+{
+	const struct passwd *user = getpwuid(uid);
+	/* A uid without an entry (a container's, a deleted user's) has its one group. */
+	return user ? initgroups(user->pw_name, gid) : setgroups(1, &gid);
+}
+
+static int check_gone(uid_t uid, gid_t gid, struct error *err)
+{
+	uid_t r, e, s;
+	gid_t rg, eg, sg;
+	bool kept = getresuid(&r, &e, &s) || getresgid(&rg, &eg, &sg) || r != uid || e != uid || s != uid || rg != gid ||
+		    eg != gid || sg != gid;
+	if (!kept && uid)
+		kept = !setuid(0) || !seteuid(0) || (gid && !setegid(0));
+	if (kept)
+		return error_set(err, ERR_INTERNAL, "could not give up root for uid %u: nothing was started", (unsigned)uid);
+	return 0;
+}
+
+int identity_become(uid_t uid, gid_t gid, struct error *err)
+{
+	if (geteuid() && (geteuid() != uid || getuid() != uid))
+		return error_set(err, ERR_DENIED, "this radd runs as uid %u and cannot start tasks of uid %u",
+				 (unsigned)geteuid(), (unsigned)uid);
+	if (geteuid())
+		return 0;
+	if (take_groups(uid, gid) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
+		return error_errno(err, "becoming uid %u, gid %u", (unsigned)uid, (unsigned)gid);
+	if (check_gone(uid, gid, err))
+		return -1;
+	/* Descriptors that were opened as root stay closed to the user's other processes and debuggers. */
+	if (uid && prctl(PR_SET_DUMPABLE, 0))
+		return error_errno(err, "prctl");
+	return 0;
+}

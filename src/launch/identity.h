@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Becoming the task's user for good.
+ */
+#ifndef RAD_LAUNCH_IDENTITY_H
+#define RAD_LAUNCH_IDENTITY_H
+
+#include "base/error.h"
+
+#include <sys/types.h>
+
+/* Takes on uid, gid and the user's supplementary groups, and makes sure that there is no way back. Without root it only
+ * checks that we are that user already. Asks the user database, which may be slow: never call it in the daemon. */
+int identity_become(uid_t uid, gid_t gid, struct error *err);
+
+#endif

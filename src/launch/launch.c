@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT
+ * The daemon's side of starting tasks: see launch.h. Nothing here waits for a task, its shim, or a disk to settle; what must
+ * be durable before the program begins, the shim makes durable.
+ */
+#include "launch/launch.h"
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "launch/attempt.h"
+#include "launch/cgroup.h"
+#include "launch/environment.h"
+#include "launch/processes.h"
+#include "launch/record.h"
+#include "launch/request.h"
+#include "launch/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define LABEL_LEN (TASK_ID_TEXT + 12)
+
+static void label_of(task_id task, uint32_t attempt, char label[LABEL_LEN])
+{
+	char id[TASK_ID_TEXT];
+	snprintf(label, LABEL_LEN, "%s.%u", task_id_text(task, id), attempt);
+}
+
+static char *folder_path(const char *state_dir, task_id task, uint32_t attempt)
+{
+	char label[LABEL_LEN];
+	label_of(task, attempt, label);
+	return alloc_printf("%s/attempts/%s", state_dir, label);
+}
+
+/* A port that is free now. Whoever takes it before the task does was quicker; nothing can be reserved for another process. */
+static unsigned free_port(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof a;
+	scoped_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) || getsockname(fd, (struct sockaddr *)&a, &len))
+		return 0;
+	return ntohs(a.sin_port);
+}
+
+/* An empty folder that every user can look into and none can write. It lies where the socket lies, because that is
+ * reachable for all. */
+static char *no_mps_dir(const struct launch_request *r)
+{
+	scoped_free char *copy = alloc_string(r->socket_path ? r->socket_path : r->state_dir);
+	char *dir = r->socket_path ? alloc_printf("%s/no-mps", dirname(copy)) : alloc_printf("%s/no-mps", copy);
+	/* If it cannot be made, a path that does not exist holds no daemon either. */
+	if (mkdir(dir, 0755) && errno != EEXIST)
+		return dir;
+	return dir;
+}
+
+static char **make_environment(const struct launch_request *r)
+{
+	scoped_free char *no_mps = no_mps_dir(r);
+	struct environment_input in = { .request = r, .no_mps_dir = no_mps,
+					.master_port = r->n_gpus > 1 ? free_port() : 0 };
+	return launch_environment(&in);
+}
+
+static void encode(const struct launch_request *r, struct buf *out)
+{
+	const struct spec *s = r->task->spec;
+	char label[LABEL_LEN];
+	label_of(r->task->id, r->task->n_attempts, label);
+	scoped_free char *output = spec_expand_path(s, s->output, r->task->id);
+	scoped_free char *error = s->error ? spec_expand_path(s, s->error, r->task->id) : NULL;
+	char **env = make_environment(r);
+	struct request request = {
+		.label = label, .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777, .cwd = s->cwd, .output = output,
+		.error = error, .script = s->script, .conda_env = s->conda_env, .argv = s->argv, .environ = env,
+		.rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
+	};
+	request_encode(&request, out);
+	environment_free(env);
+}
+
+/* Whole or not at all, for a shim that may be reading. It need not survive a power cut: nothing was started then. */
+static int write_request(int folder, const struct launch_request *r, struct error *err)
+{
+	static const char draft[] = ATTEMPT_REQUEST ".new";
+	scoped_buf bytes = { 0 };
+	encode(r, &bytes);
+	if (bytes.len > REQUEST_MAX)
+		return error_set(err, ERR_INVALID, "script, arguments and environment take %zu MiB; %zu are allowed",
+				 bytes.len >> 20, REQUEST_MAX >> 20);
+	scoped_fd int fd = openat(folder, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || io_write_full(fd, bytes.data, bytes.len) || renameat(folder, draft, folder, ATTEMPT_REQUEST)) {
+		error_errno(err, ATTEMPT_REQUEST);
+		unlinkat(folder, draft, 0);
+		return -1;
+	}
+	return 0;
+}
+
+/* A folder that was claimed, by whomever, is removed by launch_forget only. */
+static void remove_unclaimed(int folder, const char *path)
+{
+	if (!faccessat(folder, ATTEMPT_CLAIM, F_OK, 0))
+		return;
+	unlinkat(folder, ATTEMPT_REQUEST, 0);
+	unlinkat(folder, ATTEMPT_EXIT, 0);
+	rmdir(path);
+}
+
+static void remove_folder(int folder, const char *path)
+{
+	static const char *const names[] = { ATTEMPT_REQUEST, ATTEMPT_CLAIM, ATTEMPT_EXIT, ATTEMPT_CGROUP };
+	for (size_t i = 0; i < COUNT_OF(names); i++)
+		unlinkat(folder, names[i], 0);
+	rmdir(path);
+}
+
+static int make_folder(const struct launch_request *r, const char *path, struct error *err)
+{
+	scoped_free char *parent = alloc_printf("%s/attempts", r->state_dir);
+	if (io_make_dirs(parent, 0700, err))
+		return -1;
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return error_errno(err, "%s", path);
+	return attempt_open(path, err);
+}
+
+static int fill_folder(int folder, const char *path, const struct launch_request *r, struct error *err)
+{
+	struct proc_id before;
+	int claimed = claim_read(folder, ATTEMPT_CLAIM, &before, err);
+	if (claimed)
+		return claimed < 0 ? -1 : error_set(err, ERR_CONFLICT, "was started before, as process %d", (int)before.pid);
+	if (!record_reserve(folder, ATTEMPT_EXIT, err) && !write_request(folder, r, err))
+		return 0;
+	remove_unclaimed(folder, path);
+	return -1;
+}
+
+int launch_start(const struct launch_request *r, struct proc_id *shim, struct error *err)
+{
+	char label[LABEL_LEN];
+	label_of(r->task->id, r->task->n_attempts, label);
+	*shim = (struct proc_id){ 0 };
+	scoped_free char *program = spawn_shim_path(err);
+	scoped_free char *path = folder_path(r->state_dir, r->task->id, r->task->n_attempts);
+	scoped_fd int folder = program ? make_folder(r, path, err) : -1;
+	if (folder < 0 || fill_folder(folder, path, r, err))
+		return error_wrap(err, "starting %s", label);
+	char *argv[] = { program, (char *)"task", path, NULL };
+	char *env[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin", NULL };
+	if (!spawn_detached(argv, env, -1, shim, err))
+		return 0;
+	remove_unclaimed(folder, path);
+	return error_wrap(err, "starting %s", label);
+}
+
+/* 0: the folder is open; 1: there is none; -1: error. */
+static int open_folder(const char *state_dir, task_id task, uint32_t attempt, int *folder, struct error *err)
+{
+	scoped_free char *path = folder_path(state_dir, task, attempt);
+	struct error why = ERROR_INIT;
+	*folder = attempt_open(path, &why);
+	if (*folder >= 0)
+		return 0;
+	return why.code == ERR_NOT_FOUND ? 1 : error_set(err, why.code, "%s", why.text);
+}
+
+int launch_adopt(const char *state_dir, task_id task, uint32_t attempt, struct proc_id *shim, struct error *err)
+{
+	scoped_fd int folder = -1;
+	*shim = (struct proc_id){ 0 };
+	int absent = open_folder(state_dir, task, attempt, &folder, err);
+	if (absent)
+		return absent < 0 ? -1 : 0;
+	int claimed = claim_read(folder, ATTEMPT_CLAIM, shim, err);
+	return claimed < 0 ? -1 : claimed && proc_alive(*shim);
+}
+
+static void fill_report(const struct exit_record *record, struct exit_report *r)
+{
+	r->have_record = true;
+	r->never_began = !record->began;
+	r->exit_code = record->exit_code;
+	r->signal = record->signal;
+	r->output = record->output;
+	r->cgroup_oom = record->oom_kills > 0;
+	r->ran_ms = record->began && record->end_ms > record->start_ms ? record->end_ms - record->start_ms : 0;
+}
+
+int launch_result(const char *state_dir, task_id task, uint32_t attempt, bool *claimed, struct exit_report *r,
+		  struct error *err)
+{
+	scoped_fd int folder = -1;
+	struct exit_record record;
+	struct proc_id shim;
+	*claimed = false;
+	int absent = open_folder(state_dir, task, attempt, &folder, err);
+	int claim = absent ? 0 : claim_read(folder, ATTEMPT_CLAIM, &shim, err);
+	if (absent < 0 || claim < 0)
+		return -1;
+	*claimed = claim > 0;
+	/* Alive is asked first: its record is complete when it is gone. */
+	if (*claimed && proc_alive(shim))
+		return 1;
+	int have = *claimed ? record_read(folder, ATTEMPT_EXIT, &record, err) : 0;
+	if (have > 0)
+		fill_report(&record, r);
+	return have < 0 ? -1 : 0;
+}
+
+static void task_family(const struct task *t, struct family *f)
+{
+	const struct attempt *attempt = task_attempt(t);
+	char label[LABEL_LEN];
+	label_of(t->id, t->n_attempts, label);
+	family_of(attempt ? attempt->shim : (struct proc_id){ 0 }, label, f);
+}
+
+int launch_signal(const struct task *t, int signal)
+{
+	struct family f;
+	scoped_free pid_t *pids = NULL;
+	int got = 0;
+	task_family(t, &f);
+	size_t n = family_list(&f, &pids);
+	for (size_t i = 0; i < n; i++)
+		got += !family_signal(&f, pids[i], signal);
+	/* Faster than anything that forks. */
+	if (signal == SIGKILL && f.cgroup[0])
+		cgroup_kill_path(f.cgroup);
+	return got;
+}
+
+size_t launch_processes(const struct task *t, pid_t **pids)
+{
+	struct family f;
+	task_family(t, &f);
+	return family_list(&f, pids);
+}
+
+static void remove_cgroup(int folder)
+{
+	char path[PATH_MAX];
+	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
+	path[n > 0 ? n : 0] = 0;
+	if (n > 0)
+		rmdir(path);
+}
+
+void launch_forget(const char *state_dir, task_id task, uint32_t attempt)
+{
+	scoped_free char *path = folder_path(state_dir, task, attempt);
+	scoped_fd int folder = -1;
+	if (open_folder(state_dir, task, attempt, &folder, NULL))
+		return;
+	remove_cgroup(folder);
+	remove_folder(folder, path);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The processes of an attempt: what descends from its shim, what is in its cgroup, and what is in the session that its
+ * shim began. The last is how they are found when somebody killed the shim.
+ */
+#ifndef RAD_LAUNCH_PROCESSES_H
+#define RAD_LAUNCH_PROCESSES_H
+
+#include "base/proc.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+struct family {
+	struct proc_id shim;	/* may be dead */
+	char cgroup[PATH_MAX];	/* "" without */
+};
+
+/* The name of an attempt's cgroup; `label` is "ID.N". The start time keeps two daemons' attempts apart. */
+void family_cgroup_name(const char *label, struct proc_id shim, char *name, size_t size);
+/* Fills *f for that shim. */
+void family_of(struct proc_id shim, const char *label, struct family *f);
+
+/* All living members, the shim and ourselves not included, each once. Returns how many; *pids to be freed. */
+size_t family_list(const struct family *f, pid_t **pids);
+/* Signals `pid` if it is a member. That is asked after a pidfd of it was opened, so the signal cannot reach a stranger who
+ * got the pid meanwhile. 0: sent; -1: gone, no member, or refused. */
+int family_signal(const struct family *f, pid_t pid, int signal);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The exit record: one line of JSON, which the shim writes at an attempt's end. The file is made, with its blocks, before
+ * the attempt begins, so that a disk that is full by then cannot take the record away. What follows the line is zeros.
+ * A line without its newline, or that is not JSON, was torn and counts as none.
+ *	{"v":1,"began":true,"exit_code":1,"signal":0,"start_ms":...,"end_ms":...,"maxrss_kib":...,"oom_kills":0,
+ *	 "kind":1,"survived":false,"oom_seen":1,"offset":120,"source":"PyTorch","line":"..."}
+ * `line` is the last error in the output, or why the program did not begin. It is ASCII here.
+ */
+#ifndef RAD_LAUNCH_RECORD_H
+#define RAD_LAUNCH_RECORD_H
+
+#include "base/error.h"
+#include "recover/scan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RECORD_BYTES 4096
+
+struct exit_record {
+	bool began;		/* the program was executed */
+	int exit_code, signal;	/* signal 0: exited by itself */
+	int64_t start_ms, end_ms;	/* wall; of the program itself, not of what it left behind */
+	int64_t maxrss_kib;	/* largest resident size of one of its processes */
+	int64_t oom_kills;	/* of the kernel's out-of-memory killer in its cgroup; 0 too when there is no counter */
+	struct scan_result output;
+};
+
+/* Makes the file with its blocks; one that is there stays as it is. Fails when the disk is full. */
+int record_reserve(int folder, const char *name, struct error *err);
+/* Writes the whole record and makes it durable. Returns 0 or -1 (errno). */
+int record_write(int fd, const struct exit_record *r);
+/* 1: *r is filled; 0: there is none yet, or it is torn; -1: error. */
+int record_read(int folder, const char *name, struct exit_record *r, struct error *err);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ * Making and writing the exit record: the shim's side, without a JSON library. See record.h.
+ */
+#include "launch/record.h"
+
+#include "base/buf.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+int record_reserve(int folder, const char *name, struct error *err)
+{
+	static const char zeros[RECORD_BYTES];
+	scoped_fd int fd = openat(folder, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st))
+		return error_errno(err, "%s", name);
+	if (st.st_size >= RECORD_BYTES)
+		return 0;
+	/* Written, not only allocated: file systems that cannot allocate ahead at least have counted the bytes. */
+	if (pwrite(fd, zeros, sizeof zeros, 0) != sizeof zeros)
+		return error_errno(err, "%s", name);
+	int failed = posix_fallocate(fd, 0, sizeof zeros);
+	if (failed == ENOSPC || failed == EDQUOT) {
+		errno = failed;
+		return error_errno(err, "%s", name);
+	}
+	return 0;
+}
+
+static void add_text(struct buf *out, const char *key, const char *text, size_t max)
+{
+	buf_printf(out, ",\"%s\":\"", key);
+	for (size_t i = 0; i < max && text[i]; i++) {
+		char c = text[i];
+		if (c < ' ' || c > '~')
+			c = '?';
+		if (c == '"' || c == '\\')
+			buf_add(out, "\\", 1);
+		buf_add(out, &c, 1);
+	}
+	buf_add(out, "\"", 1);
+}
+
+int record_write(int fd, const struct exit_record *r)
+{
+	scoped_buf out = { 0 };
+	buf_printf(&out, "{\"v\":1,\"began\":%s,\"exit_code\":%d,\"signal\":%d,\"start_ms\":%lld,\"end_ms\":%lld",
+		   r->began ? "true" : "false", r->exit_code, r->signal, (long long)r->start_ms, (long long)r->end_ms);
+	buf_printf(&out, ",\"maxrss_kib\":%lld,\"oom_kills\":%lld", (long long)r->maxrss_kib, (long long)r->oom_kills);
+	buf_printf(&out, ",\"kind\":%d,\"survived\":%s,\"oom_seen\":%u,\"offset\":%llu", r->output.kind,
+		   r->output.survived ? "true" : "false", r->output.oom_seen, (unsigned long long)r->output.offset);
+	add_text(&out, "source", r->output.source, sizeof r->output.source);
+	add_text(&out, "line", r->output.line, sizeof r->output.line);
+	buf_add_text(&out, "}\n");
+	/* One write: a reader sees none of it or all of it, short of a power cut, which the newline and the braces tell. */
+	if (pwrite(fd, out.data, out.len, 0) != (ssize_t)out.len)
+		return -1;
+	return fsync(fd);
+}

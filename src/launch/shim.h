@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The parts of `rad-shim`. It outlives the daemon and stays beside every task, so it links the C library only.
+ */
+#ifndef RAD_LAUNCH_SHIM_H
+#define RAD_LAUNCH_SHIM_H
+
+#include "base/error.h"
+#include "launch/cgroup.h"
+#include "launch/request.h"
+#include "recover/scan.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Exit codes, for tests and for whoever starts it by hand; the daemon reads files, not these. */
+enum shim_exit {
+	SHIM_DONE = 0,		/* the record is written, whatever the program did */
+	SHIM_USAGE = 2,
+	SHIM_SECOND = 17,	/* this attempt was started before; nothing was started */
+	SHIM_FAILED = 18,	/* could not even write why */
+};
+
+/* shim_task.c: one attempt from claim to exit record. */
+int shim_task(const char *folder);
+
+/* shim_program.c: runs the request's program in a process group of its own with these outputs. Called as the task's user,
+ * in its working directory. Returns its pid once it is executed, or -1 with a text for its user. */
+pid_t program_start(const struct request *r, const struct cgroup *cgroup, int out_fd, int err_fd, struct error *err);
+
+/* shim_output.c: opens one output file for appending, as the task's user. */
+int output_open(const char *path, struct error *err);
+/* Follows a regular file from where it ends now. NULL for anything else. */
+struct follow *follow_start(const char *path, int written_fd);
+/* Reads what is new, a bounded amount at once. True when there is more. NULL: false. */
+bool follow_read(struct follow *f);
+/* The last error since follow_start. Frees it; takes NULL. */
+void follow_end(struct follow *f, struct scan_result *out);
+
+/* Puts /dev/null on 0-2 and closes everything else. */
+void shim_close_all(void);
+
+#endif

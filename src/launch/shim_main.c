@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ * rad-shim: the process beside a task. Started by radd only.
+ */
+#include "launch/shim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "task"))
+		return shim_task(argv[2]);
+	if (argc == 2 && !strcmp(argv[1], "--version")) {
+		puts("rad-shim " RAD_VERSION);
+		return SHIM_DONE;
+	}
+	fputs("rad-shim: started by radd for each task; there is nothing to do with it by hand\n", stderr);
+	return SHIM_USAGE;
+}

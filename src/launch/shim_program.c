@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ * Executing a task's program: a command as it is, a script by `bash -e` from memory. Line numbers in bash's messages are
+ * those of the script, since nothing is put before it: what `conda` needs comes in by BASH_ENV, which is put back at once.
+ */
+#include "launch/shim.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+/* Finds conda where its installers put it, lets it define its own function, and calls that. Under `set -e` a function
+ * that is the left side of || is not stopped half-way. */
+static const char conda_function[] =
+	"conda() {\n"
+	"	local rad_conda rad_hook\n"
+	"	for rad_conda in \"${CONDA_EXE-}\" \"$(type -P conda)\" ~/miniconda3/bin/conda ~/anaconda3/bin/conda"
+	" ~/miniforge3/bin/conda ~/mambaforge/bin/conda /opt/conda/bin/conda /opt/miniconda3/bin/conda ''; do\n"
+	"		if [ -f \"$rad_conda\" ] && [ -x \"$rad_conda\" ]; then break; fi\n"
+	"	done\n"
+	"	if [ -z \"$rad_conda\" ]; then\n"
+	"		echo 'rad: conda: not found in CONDA_EXE, PATH, the home folder or /opt: set CONDA_EXE' >&2\n"
+	"		exit 127\n"
+	"	fi\n"
+	"	rad_hook=$(\"$rad_conda\" shell.bash hook) || {\n"
+	"		echo \"rad: conda: '$rad_conda shell.bash hook' failed\" >&2\n"
+	"		exit 127\n"
+	"	}\n"
+	"	unset -f conda\n"
+	"	eval \"$rad_hook\"\n"
+	"	conda \"$@\"\n"
+	"}\n";
+
+/* A read-only file in memory. It stays open over exec: the shell opens it by its /dev/fd name. */
+static int memory_file(const char *name, const char *text)
+{
+	scoped_fd int fd = memfd_create(name, MFD_ALLOW_SEALING);
+	if (fd < 0 || io_write_full(fd, text, strlen(text)) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
+		return -1;
+	return steal_fd(fd);
+}
+
+static void add_quoted(struct buf *out, const char *text)
+{
+	buf_add(out, "'", 1);
+	for (; *text; text++) {
+		if (*text == '\'')
+			buf_add_text(out, "'\\'");
+		buf_add(out, text, 1);
+	}
+	buf_add(out, "'", 1);
+}
+
+/* What bash reads before the script. It undoes its own way in, then does what the user's BASH_ENV would have done. */
+static char *prelude(const struct request *r, const char *bash_env)
+{
+	scoped_buf text = { 0 };
+	if (bash_env) {
+		buf_add_text(&text, "export BASH_ENV=");
+		add_quoted(&text, bash_env);
+		buf_add_text(&text, "\nif [ -r \"$BASH_ENV\" ]; then . \"$BASH_ENV\"; fi\n");
+	} else {
+		buf_add_text(&text, "unset BASH_ENV\n");
+	}
+	buf_add_text(&text, conda_function);
+	if (r->conda_env) {
+		buf_add_text(&text, "conda activate ");
+		add_quoted(&text, r->conda_env);
+		buf_add_text(&text, " || { echo \"rad: env: 'conda activate' failed\" >&2; exit 127; }\n");
+	}
+	return buf_steal(&text);
+}
+
+/* What is executed: words and environment, made before the fork. Nothing is freed: exec or exit follow. */
+struct program { char **argv, **env; };
+
+static size_t count(char *const *list)
+{
+	size_t n = 0;
+	while (list[n])
+		n++;
+	return n;
+}
+
+static int add_prelude(const struct request *r, struct program *p)
+{
+	size_t n = count(p->env), at = n;
+	const char *bash_env = NULL;
+	for (size_t i = 0; i < n; i++)
+		if (!strncmp(p->env[i], "BASH_ENV=", 9)) {
+			bash_env = p->env[i] + 9;
+			at = i;
+		}
+	scoped_free char *text = prelude(r, bash_env);
+	int fd = memory_file("rad-prelude", text);
+	if (fd < 0)
+		return -1;
+	char **env = alloc_zero((n + 2) * sizeof *env);
+	memcpy(env, p->env, n * sizeof *env);
+	env[at] = alloc_printf("BASH_ENV=/dev/fd/%d", fd);
+	p->env = env;
+	return 0;
+}
+
+static int prepare_script(const struct request *r, struct program *p)
+{
+	/* A command in a conda environment needs a shell to enter it. */
+	const char *script = r->script ? r->script : "exec \"$@\"\n";
+	int fd = memory_file("rad-script", script);
+	if (fd < 0)
+		return -1;
+	size_t n = count(r->argv);
+	p->argv = alloc_zero((n + 4) * sizeof *p->argv);
+	p->argv[0] = alloc_string("bash");
+	p->argv[1] = alloc_string("-e");
+	p->argv[2] = alloc_printf("/dev/fd/%d", fd);
+	memcpy(p->argv + 3, r->argv, n * sizeof *r->argv);
+	return r->conda_env || strstr(script, "conda activate") ? add_prelude(r, p) : 0;
+}
+
+/* The submitter's limits, but never above what the daemon was given: they come from the client's words. */
+static void set_limits(const struct request *r)
+{
+	for (size_t i = 0; i < r->n_rlimits; i++) {
+		const struct spec_rlimit *want = &r->rlimits[i];
+		rlim_t soft = want->soft < 0 ? RLIM_INFINITY : (rlim_t)want->soft;
+		rlim_t hard = want->hard < 0 ? RLIM_INFINITY : (rlim_t)want->hard;
+		struct rlimit limit;
+		if (getrlimit((__rlimit_resource_t)want->resource, &limit))
+			continue;
+		limit.rlim_max = hard < limit.rlim_max ? hard : limit.rlim_max;
+		limit.rlim_cur = soft < limit.rlim_max ? soft : limit.rlim_max;
+		setrlimit((__rlimit_resource_t)want->resource, &limit);
+	}
+}
+
+__attribute__((noreturn)) static void become(const struct request *r, const struct program *p, const struct cgroup *cgroup,
+					     int out_fd, int err_fd, int report_fd)
+{
+	setpgid(0, 0);	/* `kill 0` in a script is not meant for the shim */
+	cgroup_enter(cgroup);
+	bool ready = dup2(out_fd, 1) == 1 && dup2(err_fd, 2) == 2;
+	set_limits(r);
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (ready) {
+		environ = p->env;
+		bool shell = p->argv != r->argv;
+		if (shell)
+			execv("/bin/bash", p->argv);
+		if (!shell || errno == ENOENT)
+			execvp(p->argv[0], p->argv);
+	}
+	int why = errno;
+	ssize_t ignored = write(report_fd, &why, sizeof why);
+	(void)ignored;
+	_exit(127);
+}
+
+static int explain_exec(const char *word, int why, struct error *err)
+{
+	if (why == ENOENT && !strchr(word, '/'))
+		return error_set(err, ERR_INVALID, "exec %s: not found in PATH", word);
+	if (why == ENOENT && !access(word, F_OK))
+		return error_set(err, ERR_INVALID, "exec %s: the interpreter that its first line names does not exist", word);
+	errno = why;
+	return error_errno(err, "exec %s", word);
+}
+
+pid_t program_start(const struct request *r, const struct cgroup *cgroup, int out_fd, int err_fd, struct error *err)
+{
+	struct program p = { .argv = r->argv, .env = r->environ };
+	int report[2], why;
+	if ((r->script || r->conda_env) && prepare_script(r, &p))
+		return error_errno(err, "keeping the script in memory");
+	if (pipe2(report, O_CLOEXEC))
+		return error_errno(err, "pipe");
+	pid_t pid = fork();
+	if (!pid)
+		become(r, &p, cgroup, out_fd, err_fd, report[1]);
+	int fork_error = errno;
+	close(report[1]);
+	ssize_t n = pid < 0 ? 0 : io_read_full(report[0], &why, sizeof why);
+	close(report[0]);
+	if (pid < 0) {
+		errno = fork_error;
+		return error_errno(err, "fork");
+	}
+	return n == sizeof why ? explain_exec(p.argv[0], why, err) : pid;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ * One attempt, from claim to exit record. In this order, because each step needs what the next gives up:
+ * as the daemon's user: claim, request, record file, cgroup; as the task's user: folder, output files, program; then
+ * waiting, reading along, clearing up what the program left, and the record.
+ * All signals are blocked: a TERM that a user sends to all of his processes must not lose the record.
+ */
+#include "launch/shim.h"
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "launch/attempt.h"
+#include "launch/identity.h"
+#include "launch/processes.h"
+#include "launch/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define FOLLOW_MS 1000
+/* What a program leaves behind when it ends gets TERM, this long, then KILL; then we go, whatever hangs in a driver. */
+#define LEFTOVER_GRACE_MS 5000
+#define LEFTOVER_GIVE_UP_MS 15000
+#define LEFTOVER_LOOK_MS 100
+
+struct attempt_run {
+	struct proc_id self;
+	int folder, exit_fd, signal_fd;
+	struct request *request;
+	struct cgroup cgroup;
+	int out_fd, err_fd;
+	struct follow *out, *err;	/* err NULL: the output has both */
+	pid_t program;
+	bool ended;
+	struct exit_record record;
+};
+
+void shim_close_all(void)
+{
+	int null_fd = open("/dev/null", O_RDWR);
+	for (int fd = 0; fd < 3 && null_fd >= 0; fd++)
+		dup2(null_fd, fd);
+	syscall(SYS_close_range, 3u, ~0u, 0u);
+}
+
+/* A daemon that is protected from the out-of-memory killer must not hand that on. */
+static void unprotect(void)
+{
+	char text[16] = "";
+	scoped_fd int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && read(fd, text, sizeof text - 1) > 0 && text[0] == '-' && pwrite(fd, "0", 1, 0) != 1)
+		return;		/* raising it is always allowed; nothing else is lost */
+}
+
+static int prepare_self(struct attempt_run *run, struct error *err)
+{
+	sigset_t all, child;
+	sigfillset(&all);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	setsid();
+	unprotect();
+	/* A keyring of the daemon's session is not for the task; where there are no keyrings there is nothing to hide. */
+	syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
+	run->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (run->signal_fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1))
+		return error_errno(err, "preparing");
+	return 0;
+}
+
+static int take_request(struct attempt_run *run, struct error *err)
+{
+	scoped_buf bytes = { 0 };
+	scoped_fd int fd = openat(run->folder, ATTEMPT_REQUEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, ATTEMPT_REQUEST);
+	if (io_read_fd(fd, ATTEMPT_REQUEST, REQUEST_MAX, &bytes, err))
+		return -1;
+	run->request = request_decode(buf_text(&bytes), bytes.len, err);
+	return run->request ? 0 : -1;
+}
+
+static void make_cgroup(struct attempt_run *run)
+{
+	char name[128];
+	family_cgroup_name(run->request->label, run->self, name, sizeof name);
+	cgroup_create(&run->cgroup, name);
+	if (!run->cgroup.path[0])
+		return;
+	/* Only so that the empty cgroup can be removed later. */
+	scoped_fd int fd = openat(run->folder, ATTEMPT_CGROUP, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd >= 0 && io_write_full(fd, run->cgroup.path, strlen(run->cgroup.path)))
+		return;
+}
+
+/* From here on as the task's user. */
+static int open_outputs(struct attempt_run *run, struct error *err)
+{
+	const struct request *r = run->request;
+	umask(r->umask);
+	if (chdir(r->cwd))
+		return error_errno(err, "working directory %s", r->cwd);
+	run->out_fd = output_open(r->output, err);
+	if (run->out_fd < 0)
+		return -1;
+	run->out = follow_start(r->output, run->out_fd);
+	run->err_fd = run->out_fd;
+	if (!r->error || !strcmp(r->error, r->output))
+		return 0;
+	run->err_fd = output_open(r->error, err);
+	if (run->err_fd < 0)
+		return -1;
+	run->err = follow_start(r->error, run->err_fd);
+	return 0;
+}
+
+static int begin(struct attempt_run *run, struct error *err)
+{
+	if (take_request(run, err))
+		return -1;
+	make_cgroup(run);
+	close(run->folder);
+	if (identity_become(run->request->uid, run->request->gid, err) || open_outputs(run, err))
+		return -1;
+	run->record.start_ms = clock_wall_ms();
+	run->program = program_start(run->request, &run->cgroup, run->out_fd, run->err_fd, err);
+	if (run->program < 0)
+		return -1;
+	run->record.began = true;
+	/* A pipe's reader must see the end when the program closes it; and no file system is held by us. */
+	close(run->out_fd);
+	if (run->err_fd != run->out_fd)
+		close(run->err_fd);
+	return chdir("/") ? error_errno(err, "/") : 0;
+}
+
+static void reap(struct attempt_run *run)
+{
+	int status;
+	pid_t pid;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid != run->program)
+			continue;
+		run->ended = true;
+		run->record.end_ms = clock_wall_ms();
+		run->record.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+		run->record.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	}
+}
+
+/* Waits for the end of a child, at most timeout_ms, and reaps. */
+static void wait_child(struct attempt_run *run, int timeout_ms)
+{
+	struct pollfd p = { .fd = run->signal_fd, .events = POLLIN };
+	struct signalfd_siginfo info;
+	if (poll(&p, 1, timeout_ms) > 0)
+		while (read(run->signal_fd, &info, sizeof info) == sizeof info)
+			;
+	reap(run);
+}
+
+static bool read_outputs(struct attempt_run *run)
+{
+	bool more = follow_read(run->out);
+	return follow_read(run->err) || more;
+}
+
+/* Returns how many there are. signal 0: only counts. */
+static size_t signal_leftovers(const struct family *f, int signal)
+{
+	scoped_free pid_t *pids = NULL;
+	size_t n = family_list(f, &pids);
+	for (size_t i = 0; signal && i < n; i++)
+		family_signal(f, pids[i], signal);
+	return n;
+}
+
+/* As Slurm does, nothing of a task outlives its program: a forgotten worker would hold the GPU's memory. */
+static void clear_leftovers(struct attempt_run *run)
+{
+	struct family f = { .shim = run->self };
+	int64_t began = clock_mono_ms(), next_term = began;
+	snprintf(f.cgroup, sizeof f.cgroup, "%s", run->cgroup.path);
+	for (;;) {
+		int64_t now = clock_mono_ms();
+		int signal = 0;
+		if (now - began >= LEFTOVER_GRACE_MS) {
+			signal = SIGKILL;
+			cgroup_kill(&run->cgroup);	/* also those of them that changed their user */
+		} else if (now >= next_term) {
+			signal = SIGTERM;
+			next_term = now + 1000;
+		}
+		if (!signal_leftovers(&f, signal) || now - began >= LEFTOVER_GIVE_UP_MS)
+			return;
+		wait_child(run, LEFTOVER_LOOK_MS);
+	}
+}
+
+static void wait_end(struct attempt_run *run)
+{
+	while (!run->ended)
+		wait_child(run, read_outputs(run) ? 0 : FOLLOW_MS);
+	clear_leftovers(run);
+	while (read_outputs(run))
+		;
+}
+
+static void finish_record(struct attempt_run *run)
+{
+	struct scan_result out;
+	struct rusage usage;
+	follow_end(run->out, &out);
+	follow_end(run->err, &run->record.output);
+	if (run->record.output.kind == SCAN_NOTHING)
+		run->record.output = out;
+	if (!getrusage(RUSAGE_CHILDREN, &usage))
+		run->record.maxrss_kib = usage.ru_maxrss;
+	run->record.oom_kills = cgroup_oom_kills(&run->cgroup);
+}
+
+/* Why it never began stands where the last error of an output would. */
+static void record_failure(struct attempt_run *run, const struct error *err)
+{
+	run->record.end_ms = clock_wall_ms();
+	run->record.output = (struct scan_result){ .kind = SCAN_OTHER_ERROR };
+	snprintf(run->record.output.line, sizeof run->record.output.line, "%.239s", err->text);
+}
+
+int shim_task(const char *folder)
+{
+	struct attempt_run run = { .folder = -1, .exit_fd = -1, .out_fd = -1, .err_fd = -1,
+				   .self = { .pid = getpid() } };
+	struct error err = ERROR_INIT;
+	shim_close_all();
+	if (prepare_self(&run, &err) || proc_stat(run.self.pid, &run.self.start_ticks, NULL))
+		return SHIM_FAILED;
+	run.folder = attempt_open(folder, &err);
+	if (run.folder < 0)
+		return SHIM_FAILED;
+	run.exit_fd = openat(run.folder, ATTEMPT_EXIT, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (run.exit_fd < 0)
+		return SHIM_FAILED;
+	if (claim_create(run.folder, ATTEMPT_CLAIM, run.self, &err))
+		return err.code == ERR_CONFLICT ? SHIM_SECOND : SHIM_FAILED;
+	if (!begin(&run, &err) || run.record.began) {
+		wait_end(&run);
+		finish_record(&run);
+	} else {
+		record_failure(&run, &err);
+	}
+	return record_write(run.exit_fd, &run.record) ? SHIM_FAILED : SHIM_DONE;
+}
