@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One running attempt's meter. Zeroed memory, then meter_init. */
+/* One running attempt's meter. Zeroed memory is a new one. */
 struct meter {
 	uint64_t peak_mib;
 	double smact_ms, smact_seen_ms;	/* integral of SMACT, and the time it covers */
@@ -26,27 +26,35 @@ struct meter_sample {
 	uint64_t mem_mib;	/* largest on one GPU; counts when mem_known */
 	bool mem_known;
 	double smact;		/* mean over its GPUs; NaN: not known */
-	double energy_j;	/* its share of the energy since the last sample; NaN: not known */
+	double energy_j;	/* its share of the energy since the sample before; NaN: not known */
 	bool alone;
 };
 
+/* The first sample begins the time measured: of it only the memory counts, as of one that is not newer than the one before. */
 void meter_add(struct meter *m, const struct meter_sample *s);
+/* Goes on after a restart from what was known (the last EV_MEASURED) when it had run for ran_ms. The time nobody measured is left
+ * out, not guessed. */
+void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms);
 /* `warm_after_ms`: how long it must have run for its peak to count. */
 struct measured meter_read(const struct meter *m, int64_t warm_after_ms);
 
-/* Sums over tasks. */
+/* Sums over tasks. Zeroed memory is an empty one; freed by account_clear. */
 struct account {
-	unsigned n, by_state[TASK_STATE_COUNT], attempts, ooms;
+	unsigned n, by_state[TASK_STATE_COUNT], attempts, ooms;	/* ooms: attempts that ran out of GPU memory */
 	int64_t first_submit_ms, last_end_ms;
 	double wait_s, held_s, run_s, lost_s, jct_s;
-	double gpu_s, energy_j;
-	double *jct_list;	/* for percentiles; n of them */
+	double gpu_s, energy_j;		/* gpu_s: every GPU of every attempt from placement to end */
+	double *jct_list;	/* for percentiles; n of them, as they came */
 	size_t cap;
 };
 
+/* A task that has not ended counts with its times as of now_ms (wall). */
 void account_add(struct account *a, const struct task *t, int64_t now_ms);
 void account_clear(struct account *a);
-/* trace_total_s avg_wait_s avg_exec_s avg_jct_s p95_jct_s tasks by_state oom attempts gpu_hours energy_j */
+/* The completion time that `fraction` (0..1) of the tasks do not exceed (nearest rank); NaN for none. */
+double account_jct_percentile(const struct account *a, double fraction);
+/* trace_total_s avg_wait_s avg_exec_s avg_jct_s p95_jct_s tasks by_state oom attempts held_s lost_s gpu_hours energy_j.
+ * Averages are over all tasks, execution being the sum of a task's attempts; unknown is null. */
 json_t *account_to_json(const struct account *a);
 
 #endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ * Meters and accounts: plain sums, with "not known" kept apart from zero.
+ */
+#include "account/account.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void meter_add(struct meter *m, const struct meter_sample *s)
+{
+	if (s->mem_known && s->mem_mib > m->peak_mib)
+		m->peak_mib = s->mem_mib;
+	int64_t since = m->last_ms ? s->mono_ms - m->last_ms : 0;
+	if (m->last_ms && since <= 0)
+		return;
+	m->last_ms = s->mono_ms;
+	if (!since)
+		return;
+	m->ran_ms += (double)since;
+	if (s->alone)
+		m->alone_ms += (double)since;
+	if (isfinite(s->smact)) {
+		m->smact_ms += fmin(fmax(s->smact, 0), 1) * (double)since;
+		m->smact_seen_ms += (double)since;
+	}
+	/* A counter that started over (driver reload) would take away what was used. */
+	if (isfinite(s->energy_j) && s->energy_j > 0)
+		m->energy_j += s->energy_j;
+}
+
+void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms)
+{
+	*m = (struct meter){ .peak_mib = seen->peak_mib, .ran_ms = ran_ms > 0 ? (double)ran_ms : 0 };
+	if (isfinite(seen->mean_smact)) {
+		m->smact_ms = seen->mean_smact * m->ran_ms;
+		m->smact_seen_ms = m->ran_ms;
+	}
+	if (isfinite(seen->alone_s))
+		m->alone_ms = seen->alone_s * 1000;
+	if (isfinite(seen->energy_j))
+		m->energy_j = seen->energy_j;
+}
+
+struct measured meter_read(const struct meter *m, int64_t warm_after_ms)
+{
+	return (struct measured){
+		.peak_mib = m->peak_mib,
+		.mean_smact = m->smact_seen_ms > 0 ? m->smact_ms / m->smact_seen_ms : NAN,
+		.alone_s = m->ran_ms > 0 ? m->alone_ms / 1000 : NAN,
+		.energy_j = m->energy_j > 0 ? m->energy_j : NAN,	/* no GPU runs on nothing */
+		.warm = m->ran_ms >= (double)warm_after_ms,
+	};
+}
+
+static void add_attempt(struct account *a, const struct attempt *t, int64_t now_ms)
+{
+	a->attempts++;
+	a->ooms += t->verdict == VERDICT_OOM;
+	int64_t end = t->end_ms ? t->end_ms : now_ms;
+	if (t->placed_ms && end > t->placed_ms)
+		a->gpu_s += (double)(end - t->placed_ms) / 1000 * t->n_gpus;
+	if (isfinite(t->seen.energy_j))
+		a->energy_j += t->seen.energy_j;
+}
+
+void account_add(struct account *a, const struct task *t, int64_t now_ms)
+{
+	const struct task_times times = task_times(t, now_ms);
+	alloc_grow(a->jct_list, a->n, a->cap);
+	a->jct_list[a->n++] = times.jct_s;
+	a->by_state[t->state]++;
+	a->wait_s += times.wait_s;
+	a->held_s += times.held_s;
+	a->run_s += times.run_s;
+	a->lost_s += times.lost_s;
+	a->jct_s += times.jct_s;
+	if (!a->first_submit_ms || t->submit_ms < a->first_submit_ms)
+		a->first_submit_ms = t->submit_ms;
+	if (t->end_ms > a->last_end_ms)
+		a->last_end_ms = t->end_ms;
+	for (uint32_t i = 0; i < t->n_attempts; i++)
+		add_attempt(a, &t->attempts[i], now_ms);
+}
+
+void account_clear(struct account *a)
+{
+	free(a->jct_list);
+	*a = (struct account){ 0 };
+}
+
+static int by_size(const void *x, const void *y)
+{
+	double a = *(const double *)x, b = *(const double *)y;
+	return (a > b) - (a < b);
+}
+
+double account_jct_percentile(const struct account *a, double fraction)
+{
+	if (!a->n)
+		return NAN;
+	double *sorted = alloc_resize(NULL, a->n, sizeof *sorted);
+	memcpy(sorted, a->jct_list, a->n * sizeof *sorted);
+	qsort(sorted, a->n, sizeof *sorted, by_size);
+	double rank = ceil(fmin(fmax(fraction, 0), 1) * a->n - 1e-9);
+	double value = sorted[rank < 1 ? 0 : (size_t)rank - 1];
+	free(sorted);
+	return value;
+}
+
+json_t *account_to_json(const struct account *a)
+{
+	json_t *states = json_object();
+	for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
+		json_object_set_new(states, task_state_name((enum task_state)i), json_integer(a->by_state[i]));
+	double n = a->n ? (double)a->n : NAN;
+	/* The wall clock may have been set back between the two. */
+	double total = a->last_end_ms ? fmax(0, (double)(a->last_end_ms - a->first_submit_ms) / 1000) : NAN;
+	return json_pack("{so, so, so, so, so, si, so, si, si, so, so, so, so}",
+		"trace_total_s", json_round3(total), "avg_wait_s", json_round3(a->wait_s / n),
+		"avg_exec_s", json_round3(a->run_s / n), "avg_jct_s", json_round3(a->jct_s / n),
+		"p95_jct_s", json_round3(account_jct_percentile(a, 0.95)), "tasks", (int)a->n, "by_state", states,
+		"oom", (int)a->ooms, "attempts", (int)a->attempts, "held_s", json_round3(a->held_s),
+		"lost_s", json_round3(a->lost_s), "gpu_hours", json_round3(a->gpu_s / 3600),
+		"energy_j", json_round3(a->energy_j > 0 ? a->energy_j : NAN));
+}
