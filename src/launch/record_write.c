@@ -50,8 +50,9 @@ int record_write(int fd, const struct exit_record *r)
 	buf_printf(&out, "{\"v\":1,\"began\":%s,\"exit_code\":%d,\"signal\":%d,\"start_ms\":%lld,\"end_ms\":%lld",
 		   r->began ? "true" : "false", r->exit_code, r->signal, (long long)r->start_ms, (long long)r->end_ms);
 	buf_printf(&out, ",\"maxrss_kib\":%lld,\"oom_kills\":%lld", (long long)r->maxrss_kib, (long long)r->oom_kills);
-	buf_printf(&out, ",\"kind\":%d,\"survived\":%s,\"oom_seen\":%u,\"offset\":%llu", r->output.kind,
-		   r->output.survived ? "true" : "false", r->output.oom_seen, (unsigned long long)r->output.offset);
+	buf_printf(&out, ",\"kind\":%d,\"survived\":%s,\"oom_near\":%s,\"oom_seen\":%u,\"offset\":%llu", r->output.kind,
+		   r->output.survived ? "true" : "false", r->output.oom_near ? "true" : "false", r->output.oom_seen,
+		   (unsigned long long)r->output.offset);
 	add_text(&out, "source", r->output.source, sizeof r->output.source);
 	add_text(&out, "line", r->output.line, sizeof r->output.line);
 	buf_add_text(&out, "}\n");

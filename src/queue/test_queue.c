@@ -195,7 +195,8 @@ static void test_one_dependency(void **state)
 static void test_several_dependencies(void **state)
 {
 	enum task_state table[] = { TASK_COMPLETED, TASK_RUNNING, TASK_FAILED };
-	struct dependency deps[] = { { DEP_AFTEROK, TASK_ID(0, -1) }, { DEP_AFTEROK, TASK_ID(1, -1) }, { DEP_AFTEROK, TASK_ID(2, -1) } };
+	struct dependency deps[] = { { DEP_AFTEROK, TASK_ID(0, -1) }, { DEP_AFTEROK, TASK_ID(1, -1) },
+				     { DEP_AFTEROK, TASK_ID(2, -1) } };
 	struct spec s = { .deps = deps };
 
 	(void)state;

@@ -19,9 +19,8 @@
 /* What is known when an attempt has ended. */
 struct exit_report {
 	bool have_record;		/* false: no exit record: nobody saw it end */
-	bool never_began;		/* the program was not started; `why` says why not */
-	bool users_fault;		/* with never_began: what the task asked for is not there (program, folder, log path) */
-	char why[200];
+	bool never_began;		/* the program was not started; output.line says why not. With a record: the shim could not do
+					 * what the task asks for (program, folder, log path); without: no shim could be started */
 	int exit_code, signal;		/* signal 0: exited by itself */
 	struct scan_result output;	/* last error in the output */
 	bool cgroup_oom;		/* the kernel's out-of-memory killer struck in its cgroup */
@@ -41,12 +40,13 @@ struct exit_report {
 
 struct verdict_result {
 	enum verdict verdict;
-	char evidence[300];	/* "exit 1; last error 'CUDA out of memory. Tried to allocate 2.00 GiB' (PyTorch); GPU had 0.4G of 39.4G free" */
+	/* "exit 1; last error 'CUDA out of memory. Tried to allocate 2.00 GiB' (PyTorch); GPU had 0.4G of 39.4G free" */
+	char evidence[300];
 };
 
 /* The first of these that holds:
  *  1. we were ending it: cancelled or timeout, however it left (a program that saves and exits 0 on TERM was still ended);
- *  2. it never began: failed when the task asked for what is not there, launch when it was our side;
+ *  2. it never began: failed when the task asks for what is not there, launch when it was our side;
  *  3. no record: lost;
  *  4. exit 0: ok, whatever was printed;
  *  5. the kernel's out-of-memory killer ended it: host_oom; the last error is a GPU out-of-memory and the output did not go
@@ -82,8 +82,9 @@ struct recover_next {
 
 /* `t` as it is before EV_ENDED. `empty_gpu_mib`: what the largest GPU it may use offers when empty; 0: not known.
  * After an out-of-memory the next claim is, in both modes, what section 7.2 asks for: max(available to it, last claim) +
- * grow_step, where available = its own peak + the lowest free memory (if known); so when an exclusive attempt cannot get its GPUs within
- * keep_max, dropping `exclusive` makes it a growing one. At its own fence with device memory left: claim * 1.5, shared. */
+ * grow_step, where available = its own peak + the lowest free memory (if known); so when an exclusive attempt cannot get its
+ * GPUs within keep_max, dropping `exclusive` makes it a growing one. At its own fence with device memory left: claim * 1.5,
+ * shared. A claim that reaches an empty GPU is clamped to it, and the attempt is exclusive (and so without a fence). */
 void recover_decide(const struct recover_policy *p, const struct task *t, const struct exit_report *r, enum verdict v,
 		    uint64_t empty_gpu_mib, struct recover_next *out);
 

@@ -29,6 +29,7 @@ struct wording {
 static const struct wording wordings[] = {
 	/* These contain phrases of rows below and mean something else. */
 	{ SCAN_NOTHING, "", "ran out of memory trying to allocate", "this is not a failure" },
+	{ SCAN_NOTHING, "", "Search for `cuda", "for more information" },
 	{ SCAN_OTHER_ERROR, "", "No space left on device" },
 	{ SCAN_HOST_OOM, "TensorFlow", "OOM when allocating tensor", "device:CPU" },
 	{ SCAN_HOST_OOM, "CUDA", "bytes on host: CUDA_ERROR_OUT_OF_MEMORY" },
@@ -51,6 +52,7 @@ static const struct wording wordings[] = {
 	{ SCAN_GPU_OOM, "JAX", "RESOURCE_EXHAUSTED:", "ut of memory" },
 	{ SCAN_GPU_OOM, "JAX", "RESOURCE_EXHAUSTED:", "Failed to allocate request" },
 	{ SCAN_GPU_OOM, "JAX", "Resource exhausted: Out of memory" },
+	{ SCAN_GPU_OOM, "JAX", "Resource exhausted: Failed to allocate request" },
 
 	{ SCAN_GPU_OOM, "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED" },
 	{ SCAN_GPU_OOM, "cuDNN", "CUDNN_STATUS_ALLOC_FAILED" },
@@ -70,6 +72,8 @@ static const struct wording wordings[] = {
 	{ SCAN_GPU_OOM, "CUDA", "Cuda Runtime (out of memory)" },
 	{ SCAN_GPU_OOM, "CUDA", "cuMemAlloc failed: out of memory" },
 	{ SCAN_GPU_OOM, "CUDA", "CUDA", "rror: out of memory" },
+	{ SCAN_GPU_OOM, "CUDA", "CUDA error:out of memory" },
+	{ SCAN_GPU_OOM, "CUDA", "cuda failed with error 2 out of memory" },
 	{ SCAN_GPU_OOM, "CUDA", "[CUDA]: out of memory" },
 	{ SCAN_GPU_OOM, "CUDA", "CUDA failure 2: out of memory" },
 	{ SCAN_GPU_OOM, "CUDA", "cudaMalloc", "failed: out of memory" },
@@ -129,6 +133,7 @@ static const struct wording wordings[] = {
 	{ SCAN_OTHER_ERROR, "", "Connection closed by peer", NULL, true },
 	{ SCAN_OTHER_ERROR, "", "Connection reset by peer", NULL, true },
 	{ SCAN_OTHER_ERROR, "", "errors.ChildFailedError:", NULL, true },
+	{ SCAN_OTHER_ERROR, "", "RayTaskError(", NULL, true },
 	{ SCAN_OTHER_ERROR, "", "subprocess.CalledProcessError:", NULL, true },
 	{ SCAN_OTHER_ERROR, "", "ProcessExitedException:", NULL, true },
 	{ SCAN_OTHER_ERROR, "", "DataLoader worker (pid", "exited unexpectedly", true },

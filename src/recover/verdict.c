@@ -188,8 +188,8 @@ void recover_verdict(const struct exit_report *r, struct verdict_result *out)
 	if (verdict_when_stopping(r, out))
 		return;
 	if (r->never_began) {
-		out->verdict = r->users_fault ? VERDICT_FAILED : VERDICT_LAUNCH;
-		say(out, "not started: %s", r->why[0] ? r->why : "the reason was not recorded");
+		out->verdict = r->have_record ? VERDICT_FAILED : VERDICT_LAUNCH;
+		say(out, "not started: %s", r->output.line[0] ? r->output.line : "the reason was not recorded");
 	} else if (!r->have_record) {
 		out->verdict = VERDICT_LOST;
 		say(out, "no exit record: nobody saw it end (was its shim killed, or the machine restarted?); not run again by itself");

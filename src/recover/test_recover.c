@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT
+ * Verdicts where exit code, text and device disagree, and what is decided after each.
+ */
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "recover/recover.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define OOM_TEXT "CUDA out of memory. Tried to allocate 2.00 GiB"
+#define GPU_OOM { SCAN_GPU_OOM, "torch.OutOfMemoryError: " OOM_TEXT, "PyTorch", .oom_seen = 1 }
+#define CAUGHT_OOM { SCAN_GPU_OOM, OOM_TEXT, "PyTorch", .survived = true, .oom_seen = 1 }
+#define VALUE_ERROR { SCAN_OTHER_ERROR, "ValueError: bad shape", "" }
+#define OOM_THEN_VALUE_ERROR { SCAN_OTHER_ERROR, "ValueError: bad shape", "", .oom_seen = 1 }
+#define OOM_IN_HANDLER { SCAN_OTHER_ERROR, "KeyError: 'batch'", "", .oom_near = true, .oom_seen = 1 }
+#define NO_HANDLE { SCAN_OTHER_ERROR, "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED", "cuBLAS" }
+#define MPS_ERROR { SCAN_MPS, "RuntimeError: CUDA error: the MPS client has been terminated by the server", "CUDA" }
+#define DEVICE_FAULT { SCAN_DEVICE_FAULT, "RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA" }
+#define HOST_OOM { SCAN_HOST_OOM, "MemoryError", "Python" }
+
+#define FULL .device_known = true, .device_total_mib = 40960, .device_free_min_mib = 400, .peak_mib = 30000
+#define ROOMY .device_known = true, .device_total_mib = 40960, .device_free_min_mib = 20000, .peak_mib = 8000
+#define ENDED .have_record = true
+
+struct verdict_case {
+	const char *what;
+	struct exit_report report;
+	enum verdict verdict;
+	const char *evidence;	/* a part of it */
+};
+
+static const struct verdict_case verdict_cases[] = {
+	{ "plain success", { ENDED }, VERDICT_OK, "exit 0" },
+	{ "success though it printed an out-of-memory last", { ENDED, .output = GPU_OOM, FULL }, VERDICT_OK,
+	  "exit 0; survived 1 GPU out-of-memory error" },
+	{ "success in a cgroup where a helper was killed", { ENDED, .cgroup_oom = true }, VERDICT_OK, "exit 0" },
+
+	{ "out of memory", { ENDED, .exit_code = 1, .output = GPU_OOM, FULL, .had_neighbours = true }, VERDICT_OOM,
+	  "exit 1; last error 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB' (PyTorch); GPU had 400M of "
+	  "40.0G free, the task held 29.3G" },
+	{ "out of memory with room left: one large allocation", { ENDED, .exit_code = 1, .output = GPU_OOM, ROOMY }, VERDICT_OOM,
+	  "GPU had 19.5G of 40.0G free, the task held 7.8G, alone" },
+	{ "out of memory, device not known", { ENDED, .exit_code = 1, .output = GPU_OOM }, VERDICT_OOM, "exit 1; last error" },
+	{ "out of memory that aborts", { ENDED, .signal = SIGABRT, .output = GPU_OOM }, VERDICT_OOM, "killed by signal 6 (ABRT)" },
+	{ "out of memory at its fence", { ENDED, .exit_code = 1, .output = GPU_OOM, ROOMY, .fenced = true, .claim_mib = 8192 },
+	  VERDICT_OOM, "limit 8.0G" },
+
+	{ "survived, then a silent failure, device full", { ENDED, .exit_code = 3, .output = CAUGHT_OOM, FULL }, VERDICT_FAILED,
+	  "after which it went on" },
+	{ "survived, then another error, device full", { ENDED, .exit_code = 1, .output = OOM_THEN_VALUE_ERROR, FULL },
+	  VERDICT_FAILED, "'ValueError: bad shape'; GPU had 400M of 40.0G free, the task held 29.3G, alone; a GPU out-of-memory "
+	  "before that is not what ended it" },
+	{ "handler of an out-of-memory failed, device full", { ENDED, .exit_code = 1, .output = OOM_IN_HANDLER, FULL },
+	  VERDICT_OOM, "KeyError" },
+	{ "handler of an out-of-memory failed, room left", { ENDED, .exit_code = 1, .output = OOM_IN_HANDLER, ROOMY },
+	  VERDICT_FAILED, "KeyError" },
+	{ "handler of an out-of-memory failed, at its fence",
+	  { ENDED, .exit_code = 1, .output = OOM_IN_HANDLER, ROOMY, .fenced = true, .claim_mib = 8192 }, VERDICT_OOM, "limit 8.0G" },
+	{ "no handle, device full", { ENDED, .exit_code = 1, .output = NO_HANDLE, FULL }, VERDICT_OOM, "(cuBLAS); GPU had 400M" },
+	{ "no handle, room left", { ENDED, .exit_code = 1, .output = NO_HANDLE, ROOMY }, VERDICT_FAILED, "(cuBLAS)" },
+	{ "no handle, device not known", { ENDED, .exit_code = 1, .output = NO_HANDLE }, VERDICT_FAILED, "(cuBLAS)" },
+	{ "plain error, device full", { ENDED, .exit_code = 1, .output = VALUE_ERROR, FULL }, VERDICT_FAILED,
+	  "exit 1; last error 'ValueError: bad shape'" },
+	{ "silent error, device full", { ENDED, .exit_code = 2, FULL }, VERDICT_FAILED, "exit 2; no error in its output" },
+
+	{ "killed in its cgroup", { ENDED, .signal = SIGKILL, .cgroup_oom = true }, VERDICT_HOST_OOM, "out-of-memory killer" },
+	{ "killed in its cgroup, seen by its shell", { ENDED, .exit_code = 137, .cgroup_oom = true }, VERDICT_HOST_OOM, "exit 137" },
+	{ "killed in its cgroup after a GPU out-of-memory", { ENDED, .signal = SIGKILL, .cgroup_oom = true, .output = GPU_OOM },
+	  VERDICT_HOST_OOM, "out-of-memory killer" },
+	{ "a helper was killed, it failed of GPU memory", { ENDED, .exit_code = 1, .cgroup_oom = true, .output = GPU_OOM },
+	  VERDICT_OOM, "exit 1" },
+	{ "a helper was killed, it failed", { ENDED, .exit_code = 1, .cgroup_oom = true, .output = VALUE_ERROR }, VERDICT_HOST_OOM,
+	  "out-of-memory killer" },
+	{ "host memory by its text", { ENDED, .exit_code = 1, .output = HOST_OOM, FULL }, VERDICT_HOST_OOM, "MemoryError" },
+	{ "killed by somebody", { ENDED, .signal = SIGKILL }, VERDICT_FAILED, "killed by signal 9 (KILL)" },
+
+	{ "cancelled", { ENDED, .signal = SIGTERM, .stopping = STOP_CANCEL }, VERDICT_CANCELLED, "cancelled; killed by signal 15" },
+	{ "cancelled while out of memory", { ENDED, .exit_code = 1, .stopping = STOP_CANCEL, .output = GPU_OOM }, VERDICT_CANCELLED,
+	  "cancelled; exit 1" },
+	{ "time limit, killed", { ENDED, .signal = SIGKILL, .stopping = STOP_TIME_LIMIT }, VERDICT_TIMEOUT, "time limit" },
+	{ "time limit, saved and left", { ENDED, .stopping = STOP_TIME_LIMIT }, VERDICT_TIMEOUT, "time limit; exit 0" },
+	{ "requeued", { ENDED, .signal = SIGTERM, .stopping = STOP_REQUEUE }, VERDICT_CANCELLED, "to be queued again" },
+	{ "cancelled, shim gone too", { .stopping = STOP_CANCEL }, VERDICT_CANCELLED, "no exit record" },
+	{ "requeued, shim gone too: it may still run", { .stopping = STOP_REQUEUE }, VERDICT_LOST, "no exit record" },
+	{ "no record", { .output = GPU_OOM }, VERDICT_LOST, "no exit record" },
+
+	{ "program not found", { ENDED, .never_began = true, .output.line = "exec trian: not found in PATH" }, VERDICT_FAILED,
+	  "not started: exec trian: not found in PATH" },
+	{ "no shim", { .never_began = true, .output.line = "fork: Cannot allocate memory" }, VERDICT_LAUNCH, "not started: fork" },
+	{ "no shim, no reason", { .never_began = true }, VERDICT_LAUNCH, "the reason was not recorded" },
+	{ "cancelled before it began", { .never_began = true, .stopping = STOP_CANCEL }, VERDICT_CANCELLED, "had not begun" },
+
+	{ "ended by the server beside others", { ENDED, .exit_code = 1, .output = MPS_ERROR, .mps = true, .had_neighbours = true },
+	  VERDICT_NEIGHBOUR, "MPS server" },
+	{ "the server's only client cannot reach it", { ENDED, .exit_code = 1, .output = MPS_ERROR, .mps = true }, VERDICT_LAUNCH,
+	  "no other client" },
+	{ "MPS words without MPS", { ENDED, .exit_code = 1, .output = MPS_ERROR }, VERDICT_FAILED, "last error" },
+	{ "faults with a neighbour: cohort",
+	  { ENDED, .exit_code = 1, .output = DEVICE_FAULT, .mps = true, .had_neighbours = true, .neighbour_faulted = true },
+	  VERDICT_NEIGHBOUR, "died at the same time" },
+	{ "faults alone", { ENDED, .exit_code = 1, .output = DEVICE_FAULT, .mps = true, .mps_faulted = true }, VERDICT_FAILED,
+	  "illegal memory access" },
+	{ "faults beside a healthy neighbour", { ENDED, .exit_code = 1, .output = DEVICE_FAULT, .mps = true, .had_neighbours = true },
+	  VERDICT_FAILED, "illegal memory access" },
+	{ "the server reported a fault", { ENDED, .exit_code = 1, .output = VALUE_ERROR, .mps = true, .had_neighbours = true,
+	  .mps_faulted = true }, VERDICT_NEIGHBOUR, "reported a fault" },
+	{ "its own error at the time of a neighbour's", { ENDED, .exit_code = 1, .output = VALUE_ERROR, .mps = true,
+	  .had_neighbours = true, .neighbour_faulted = true }, VERDICT_FAILED, "ValueError" },
+	{ "silent death with a neighbour", { ENDED, .signal = SIGSEGV, .mps = true, .had_neighbours = true,
+	  .neighbour_faulted = true }, VERDICT_NEIGHBOUR, "(SEGV)" },
+	{ "its own out-of-memory beside a dying neighbour", { ENDED, .exit_code = 1, .output = GPU_OOM, .mps = true,
+	  .had_neighbours = true, .neighbour_faulted = true, .mps_faulted = true }, VERDICT_OOM, "CUDA out of memory" },
+	{ "a neighbour died, but this is no MPS task", { ENDED, .exit_code = 1, .output = DEVICE_FAULT, .had_neighbours = true,
+	  .neighbour_faulted = true }, VERDICT_FAILED, "illegal memory access" },
+};
+
+static void test_verdicts(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(verdict_cases); i++) {
+		const struct verdict_case *k = &verdict_cases[i];
+		struct verdict_result v;
+
+		recover_verdict(&k->report, &v);
+		if (v.verdict != k->verdict || !strstr(v.evidence, k->evidence))
+			fail_msg("%s: %s, '%s'", k->what, verdict_name(v.verdict), v.evidence);
+	}
+}
+
+/* Whatever the witnesses say together, there is one verdict, a text that fits, and it is valid UTF-8. */
+static void test_every_combination_has_a_verdict(void **state)
+{
+	char wide[sizeof((struct scan_result *)0)->line];
+
+	(void)state;
+	for (size_t i = 0; i + 2 < sizeof wide; i += 2)
+		memcpy(wide + i, "\xc3\xa9", 3);
+	for (unsigned bits = 0; bits < 1 << 14; bits++) {
+		struct exit_report r = { .have_record = bits & 1, .never_began = bits & 2, .exit_code = bits & 4 ? 1 : 0,
+			.signal = bits & 8 ? SIGKILL : 0, .cgroup_oom = bits & 16, .device_known = bits & 32,
+			.device_total_mib = 40960, .device_free_min_mib = bits & 64 ? 100 : 30000, .peak_mib = 9000, .claim_mib = 9000,
+			.fenced = bits & 128, .mps = bits & 256, .had_neighbours = bits & 512, .neighbour_faulted = bits & 1024,
+			.mps_faulted = bits & 2048, .stopping = (enum stop_reason)(bits >> 12 & 3) };
+		struct verdict_result v;
+		scoped_json *text = NULL;
+
+		r.output.kind = (enum scan_kind)(bits % 6);
+		snprintf(r.output.line, sizeof r.output.line, "%s", wide);
+		recover_verdict(&r, &v);
+		assert_true(v.verdict > VERDICT_NONE && v.verdict < VERDICT_COUNT);
+		assert_true(v.evidence[0] && strlen(v.evidence) < sizeof v.evidence - 1);
+		text = json_string(v.evidence);
+		assert_non_null(text);
+	}
+}
+
+struct decide_case {
+	const char *what;
+	enum recover_mode mode;
+	unsigned recoveries;			/* before this attempt */
+	enum verdict before;			/* verdict of the attempt before this one; VERDICT_NONE: it is the first */
+	bool no_requeue;
+	enum verdict verdict;
+	struct exit_report report;
+	uint64_t empty_mib;
+	struct recover_next expected;
+};
+
+#define SHARED .had_neighbours = true
+#define FINAL(s) { NEXT_DONE, s, 0, false }
+#define AGAIN(queue, s, claim, alone) { queue, s, claim, alone }
+#define OOM_STATE TASK_OUT_OF_MEMORY
+
+/* FULL: 400 MiB free and 30000 of its own: 30400 were available to it; + 5120 is 35520. */
+static const struct decide_case decide_cases[] = {
+	{ "exclusive: alone next, with the claim to grow from", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { FULL, SHARED, .claim_mib = 12000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 35520, true) },
+	{ "grow: shared next", RECOVER_GROW, 0, 0, false, VERDICT_OOM, { FULL, SHARED, .claim_mib = 12000 }, 40000,
+	  AGAIN(NEXT_RECOVER, OOM_STATE, 35520, false) },
+	{ "grow: from the claim when it was larger", RECOVER_GROW, 0, 0, false, VERDICT_OOM, { FULL, SHARED, .claim_mib = 32000 },
+	  40000, AGAIN(NEXT_RECOVER, OOM_STATE, 37120, false) },
+	{ "grow: from the claim when nothing was seen", RECOVER_GROW, 0, 0, false, VERDICT_OOM, { SHARED, .claim_mib = 12000 }, 40000,
+	  AGAIN(NEXT_RECOVER, OOM_STATE, 17120, false) },
+	{ "grow: clamped to an empty GPU, which it then gets alone", RECOVER_GROW, 1, VERDICT_OOM, false, VERDICT_OOM,
+	  { FULL, SHARED, .claim_mib = 39000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 40000, true) },
+	{ "grow: no clamp when no GPU is known", RECOVER_GROW, 0, 0, false, VERDICT_OOM, { FULL, SHARED, .claim_mib = 39000 }, 0,
+	  AGAIN(NEXT_RECOVER, OOM_STATE, 44120, false) },
+	{ "off", RECOVER_OFF, 0, 0, false, VERDICT_OOM, { FULL, SHARED }, 40000, FINAL(OOM_STATE) },
+	{ "third attempt is the last", RECOVER_EXCLUSIVE, 2, VERDICT_OOM, false, VERDICT_OOM, { FULL, SHARED }, 40000,
+	  FINAL(OOM_STATE) },
+	{ "second is not", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM, { FULL, SHARED, .claim_mib = 12000 }, 40000,
+	  AGAIN(NEXT_RECOVER, OOM_STATE, 35520, true) },
+	{ "alone on a whole GPU", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM, { FULL, .claim_mib = 12000 }, 40000,
+	  FINAL(OOM_STATE) },
+	{ "alone on a whole GPU, nothing seen of it", RECOVER_GROW, 0, 0, false, VERDICT_OOM, { .claim_mib = 12000 }, 40000,
+	  FINAL(OOM_STATE) },
+	{ "alone, but a larger GPU exists", RECOVER_GROW, 0, 0, false, VERDICT_OOM, { FULL, .claim_mib = 12000 }, 80000,
+	  AGAIN(NEXT_RECOVER, OOM_STATE, 80000, true) },
+	{ "at its fence with room: half as much again, shared", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 8000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 12000, false) },
+	{ "at its fence with room, alone", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM, { ROOMY, .fenced = true, .claim_mib = 8000 },
+	  40000, AGAIN(NEXT_RECOVER, OOM_STATE, 12000, false) },
+	{ "at its fence, device not known", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { SHARED, .fenced = true, .claim_mib = 8000, .peak_mib = 7900 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 12000, false) },
+	{ "fenced, but the device was full", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
+	  { FULL, SHARED, .fenced = true, .claim_mib = 32000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 37120, true) },
+	{ "a fence that cannot grow: the whole GPU without one", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 30000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 40000, true) },
+
+	{ "neighbour: once more, alone", RECOVER_OFF, 0, 0, false, VERDICT_NEIGHBOUR, { .mps = true, SHARED }, 40000,
+	  AGAIN(NEXT_RECOVER, TASK_FAILED, 0, true) },
+	{ "neighbour twice: guilty", RECOVER_EXCLUSIVE, 0, VERDICT_NEIGHBOUR, false, VERDICT_NEIGHBOUR, { .mps = true }, 40000,
+	  FINAL(TASK_FAILED) },
+	{ "neighbour after another kind of failure", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_NEIGHBOUR,
+	  { .mps = true, SHARED }, 40000, AGAIN(NEXT_RECOVER, TASK_FAILED, 0, true) },
+	{ "neighbour, not to be requeued", RECOVER_EXCLUSIVE, 0, 0, true, VERDICT_NEIGHBOUR, { .mps = true, SHARED }, 40000,
+	  FINAL(TASK_FAILED) },
+	{ "never began: again, even if not to be requeued", RECOVER_EXCLUSIVE, 0, 0, true, VERDICT_LAUNCH, { .never_began = true },
+	  40000, AGAIN(NEXT_QUEUE, TASK_FAILED, 0, false) },
+	{ "MPS server dead: again", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_LAUNCH, { .mps = true }, 40000,
+	  AGAIN(NEXT_QUEUE, TASK_FAILED, 0, false) },
+	{ "MPS server dead twice: without one", RECOVER_EXCLUSIVE, 0, VERDICT_LAUNCH, false, VERDICT_LAUNCH, { .mps = true }, 40000,
+	  AGAIN(NEXT_QUEUE, TASK_FAILED, 0, true) },
+	{ "MPS server dead, not to be requeued", RECOVER_EXCLUSIVE, 0, 0, true, VERDICT_LAUNCH, { .mps = true }, 40000,
+	  FINAL(TASK_FAILED) },
+
+	{ "requeued by a person", RECOVER_OFF, 0, 0, true, VERDICT_CANCELLED, { .stopping = STOP_REQUEUE }, 40000,
+	  AGAIN(NEXT_QUEUE, TASK_CANCELLED, 0, false) },
+	{ "cancelled", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_CANCELLED, { .stopping = STOP_CANCEL }, 40000, FINAL(TASK_CANCELLED) },
+	{ "ok", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OK, { 0 }, 40000, FINAL(TASK_COMPLETED) },
+	{ "failed", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_FAILED, { FULL, SHARED }, 40000, FINAL(TASK_FAILED) },
+	{ "host memory", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_HOST_OOM, { SHARED }, 40000, FINAL(TASK_FAILED) },
+	{ "timeout", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_TIMEOUT, { .stopping = STOP_TIME_LIMIT }, 40000, FINAL(TASK_TIMEOUT) },
+	{ "lost: never a second run", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_LOST, { SHARED }, 40000, FINAL(TASK_LOST) },
+};
+
+static void test_decisions(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(decide_cases); i++) {
+		const struct decide_case *k = &decide_cases[i];
+		struct recover_policy p = recover_policy_default();
+		struct spec spec = { .requeue = !k->no_requeue };
+		struct attempt attempts[2] = { { .verdict = k->before } };
+		struct task t = { .spec = &spec, .recoveries = k->recoveries, .attempts = attempts,
+				  .n_attempts = k->before ? 2 : 1 };
+		struct recover_next n;
+
+		p.mode = k->mode;
+		recover_decide(&p, &t, &k->report, k->verdict, k->empty_mib, &n);
+		if (n.next != k->expected.next || n.state != k->expected.state || n.claim_mib != k->expected.claim_mib ||
+		    n.exclusive != k->expected.exclusive)
+			fail_msg("%s: next %d, state %s, claim %llu, exclusive %d", k->what, (int)n.next, task_state_name(n.state),
+				 (unsigned long long)n.claim_mib, n.exclusive);
+	}
+}
+
+static char one_gpu[1][GPU_UUID_LEN] = { "GPU-aaaa" };
+
+/* Until the end, through the real record: every way of dying again and again ends, after at most three attempts. */
+static void test_every_life_ends(void **state)
+{
+	static const enum verdict deaths[] = { VERDICT_OOM, VERDICT_NEIGHBOUR, VERDICT_LAUNCH, VERDICT_FAILED };
+
+	(void)state;
+	for (size_t d = 0; d < COUNT_OF(deaths); d++) {
+		struct recover_policy p = recover_policy_default();
+		struct task *t = task_create(TASK_ID(7, -1), spec_create());
+		struct exit_report r = { FULL, SHARED, .mps = true, .claim_mib = 8000 };
+		struct event submitted = { .kind = EV_SUBMITTED, .task = t->id, .t_ms = 1 };
+		int64_t now_ms = 1;
+
+		assert_int_equal(task_apply(t, &submitted, NULL), 0);
+		while (!task_state_terminal(t->state)) {
+			struct event placed = { .kind = EV_PLACED, .task = t->id, .t_ms = ++now_ms, .u.placed = { .gpus = one_gpu,
+						.n_gpus = 1, .mode = SHARE_MPS, .claim_mib = r.claim_mib } };
+			struct event ended = { .kind = EV_ENDED, .task = t->id, .t_ms = ++now_ms };
+			struct recover_next n;
+
+			assert_int_equal(task_apply(t, &placed, NULL), 0);
+			recover_decide(&p, t, &r, deaths[d], 40000, &n);
+			ended.u.ended.verdict = deaths[d];
+			ended.u.ended.next = n.next;
+			ended.u.ended.state = n.state;
+			ended.u.ended.next_claim_mib = n.claim_mib;
+			ended.u.ended.next_exclusive = n.exclusive;
+			assert_int_equal(task_apply(t, &ended, NULL), 0);
+			assert_true(t->n_attempts <= p.max_attempts);
+			r.claim_mib = n.claim_mib ? n.claim_mib : r.claim_mib;
+		}
+		task_destroy(t);
+	}
+}
+
+static void test_mode_words(void **state)
+{
+	struct error err = ERROR_INIT;
+	enum recover_mode m;
+
+	(void)state;
+	for (enum recover_mode want = RECOVER_EXCLUSIVE; want <= RECOVER_OFF; want++) {
+		assert_int_equal(recover_mode_parse(recover_mode_name(want), &m, NULL), 0);
+		assert_int_equal(m, want);
+	}
+	assert_int_equal(recover_mode_parse("gorw", &m, &err), -1);
+	assert_non_null(strstr(err.text, "exclusive, grow or off"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_verdicts),
+		cmocka_unit_test(test_every_combination_has_a_verdict),
+		cmocka_unit_test(test_decisions),
+		cmocka_unit_test(test_every_life_ends),
+		cmocka_unit_test(test_mode_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
