@@ -15,21 +15,31 @@
 #define WIRE_VERSION 1
 #define WIRE_MAX_MESSAGE (32u << 20)
 
-/* Appends one message. */
-void wire_encode(const json_t *message, struct buf *out);
+/* Appends one message. Returns 0; or -1, with nothing appended, when it is larger than WIRE_MAX_MESSAGE. */
+int wire_encode(const json_t *message, struct buf *out, struct error *err);
 /* Takes one message off the front of `in`. 1: *message is a new reference; 0: not all there yet; -1: broken beyond repair. */
 int wire_decode(struct buf *in, json_t **message, struct error *err);
 
+/* {"v", "op", "rad": release} and {"v", "rad"}: what every request and every reply begins with. New references. */
+json_t *wire_request(const char *op);
+json_t *wire_reply(void);
+
 json_t *wire_error(const struct error *e);
-/* Turns a reply that carries an error into that error: -1; else 0. */
+/* Daemon side: the request's `op` (borrowed); NULL when version or op are missing or not ours. */
+const char *wire_check_request(const json_t *request, struct error *err);
+/* Turns a reply that carries an error, or comes from another protocol version, into that error: -1; else 0. */
 int wire_check(const json_t *reply, struct error *err);
 
 /* Client side: where the daemon's socket is ($RAD_SOCKET; root's /run/rad/radd.sock when it is there; the user's own).
  * Free it. */
 char *wire_socket_path(void);
-/* The path for a daemon of the caller's own. Free it. */
+/* The path for a daemon of the caller's own: $XDG_RUNTIME_DIR/rad/radd.sock, else /tmp/rad-UID/radd.sock; root's
+ * /run/rad/radd.sock. Free it. */
 char *wire_own_socket_path(void);
-/* Connects. Returns a descriptor or -1; ERR_UNAVAILABLE when nobody listens. */
+/* Daemon side: makes the socket's folder (0700; root's 0755) and refuses one that others own or may write to. */
+int wire_prepare_folder(const char *socket_path, struct error *err);
+/* Connects. Returns a descriptor or -1; ERR_UNAVAILABLE when nobody listens; ERR_DENIED when the listener is neither root
+ * nor the caller (unless RAD_SOCKET named it). */
 int wire_connect(const char *path, struct error *err);
 /* One request, one reply (blocking). Returns a new reference or NULL; a reply with an error counts as an error. */
 json_t *wire_call(int fd, const json_t *request, struct error *err);

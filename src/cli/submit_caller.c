@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ * The caller's environment and limits, and checks with the caller's rights: see submit_caller.h.
+ */
+#include "cli/submit_caller.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "parse/radfile.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define MAX_NAME 100
+#define MAX_VARIABLE ((128u << 10) - 1)	/* what execve takes as one string */
+
+extern char **environ;
+
+void submit_caller_identity(struct spec *s)
+{
+	static const int kept[] = {
+		RLIMIT_AS, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_MEMLOCK, RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_STACK,
+	};
+	const struct passwd *who = getpwuid(getuid());
+	s->uid = getuid();
+	s->gid = getgid();
+	s->user = who ? alloc_string(who->pw_name) : alloc_printf("%lu", (unsigned long)s->uid);
+	s->umask = umask(077);
+	umask(s->umask);
+	s->rlimits = alloc_zero(sizeof kept / sizeof *kept * sizeof *s->rlimits);
+	for (size_t i = 0; i < COUNT_OF(kept); i++) {
+		struct rlimit l;
+		if (!getrlimit((__rlimit_resource_t)kept[i], &l))
+			s->rlimits[s->n_rlimits++] = (struct spec_rlimit){ .resource = kept[i],
+				.soft = l.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)l.rlim_cur,
+				.hard = l.rlim_max == RLIM_INFINITY ? -1 : (int64_t)l.rlim_max };
+	}
+}
+
+bool submit_caller_is_utf8(const char *text)
+{
+	return !radfile_check_text("", text, strlen(text), NULL);
+}
+
+/* A variable that says where its process runs or which GPUs it has is wrong in the task. */
+static bool is_left_behind(const char *variable)
+{
+	static const char *const prefixes[] = { "SLURM_", "XDG_", "SSH_", "TMUX", "RAD_", "CUDA_VISIBLE_DEVICES=", "PWD=", "OLDPWD=", "_=" };
+	for (size_t i = 0; i < COUNT_OF(prefixes); i++)
+		if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
+size_t submit_caller_environ(struct spec *s)
+{
+	size_t n = 0, dropped = 0, kept = 0;
+	while (environ[n])
+		n++;
+	free(s->environ);	/* still the empty list of spec_create */
+	s->environ = alloc_zero((n + 2) * sizeof *s->environ);
+	for (char **e = environ; *e; e++) {
+		if (is_left_behind(*e) || !strchr(*e, '=') || **e == '=')
+			continue;
+		if (strlen(*e) > MAX_VARIABLE || !submit_caller_is_utf8(*e))
+			dropped++;
+		else
+			s->environ[kept++] = alloc_string(*e);
+	}
+	s->environ[kept] = alloc_printf("PWD=%s", s->cwd);
+	return dropped;
+}
+
+char *submit_caller_name(const char *file)
+{
+	char *name = alloc_string(file);
+	if (!submit_caller_is_utf8(name))
+		for (char *p = name; *p; p++)
+			if ((unsigned char)*p >= 0x80)
+				*p = '?';
+	for (char *p = name; *p; p++)
+		if (iscntrl((unsigned char)*p))
+			*p = '_';
+	size_t len = strlen(name);
+	if (len > MAX_NAME)
+		for (len = MAX_NAME; len && ((unsigned char)name[len] & 0xc0) == 0x80; len--)	/* cut between characters */
+			;
+	name[len] = 0;
+	return name;
+}
+
+/* ---- paths ---- */
+
+/* Whether a path may be written: it is there and writable, or *no_file is set and its folder decides. */
+static int check_log_file(const char *what, const char *path, bool *no_file, struct error *err)
+{
+	struct stat st;
+	*no_file = stat(path, &st) && errno == ENOENT;
+	if (*no_file)
+		return 0;
+	if (!stat(path, &st) && S_ISDIR(st.st_mode))
+		return error_set(err, ERR_INVALID, "--%s: %.300s: is a folder: add a file name", what, path);
+	return access(path, W_OK) ? error_errno(err, "--%s: %.300s: cannot be written", what, path) : 0;
+}
+
+static int check_log_folder(const char *what, const char *folder, struct error *err)
+{
+	struct stat st;
+	if (stat(folder, &st))
+		return error_errno(err, "--%s: folder %.300s: make it first (mkdir -p)", what, folder);
+	if (!S_ISDIR(st.st_mode))
+		return error_set(err, ERR_INVALID, "--%s: %.300s: is not a folder", what, folder);
+	return access(folder, W_OK | X_OK) ? error_errno(err, "--%s: folder %.300s: cannot be written to", what, folder) : 0;
+}
+
+int submit_caller_check_log(const char *what, const struct spec *s, const char *pattern, struct error *err)
+{
+	scoped_free char *copy = alloc_string(pattern), *path = NULL;
+	if (strlen(pattern) >= SPEC_MAX_PATH || !submit_caller_is_utf8(pattern))
+		return error_set(err, ERR_INVALID, "--%s: %.60s...: the path is too long or not UTF-8", what, pattern);
+	const char *folder = dirname(copy);
+	for (const char *c = strchr(folder, '%'); c; c = strchr(c + 2, '%'))
+		if (c[1] == 'j' || c[1] == 'A' || c[1] == 'a')
+			return error_set(err, ERR_INVALID, "--%s: %.300s: the folder must be there before the task has its id: put %%%c into the "
+					 "file's name", what, pattern, c[1]);
+	if (!strchr(pattern, '%')) {
+		bool no_file;
+		if (check_log_file(what, pattern, &no_file, err) || !no_file)
+			return no_file ? 0 : err && err->code != ERR_NONE ? -1 : 0;
+	}
+	path = spec_expand_path(s, folder, 0);
+	return check_log_folder(what, path, err);
+}
+
+/* ---- the program ---- */
+
+static bool is_program(const char *path)
+{
+	struct stat st;
+	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
+}
+
+static bool in_path(const char *program)
+{
+	const char *path = getenv("PATH");
+	for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; ; path++) {
+		size_t len = strcspn(path, ":");
+		scoped_free char *candidate = alloc_printf("%.*s/%s", len ? (int)len : 1, len ? path : ".", program);
+		if (is_program(candidate))
+			return true;
+		path += len;
+		if (!*path)
+			return false;
+	}
+}
+
+static char *in_cwd(const struct spec *s, const char *path)
+{
+	return *path == '/' ? alloc_string(path) : alloc_printf("%s/%s", s->cwd, path);
+}
+
+int submit_caller_check_program(const struct spec *s, struct error *err)
+{
+	const char *program = s->argv[0];
+	scoped_free char *path = in_cwd(s, program);
+	struct stat st;
+	bool there = !stat(path, &st) && S_ISREG(st.st_mode);
+	if (!*program)
+		return error_set(err, ERR_INVALID, "the command is an empty word");
+	if (strchr(program, '/')) {
+		if (is_program(path))
+			return 0;
+		if (!there)
+			return error_set(err, ERR_NOT_FOUND, "%.300s: there is no such program (from %.300s)", program, s->cwd);
+		return error_set(err, ERR_INVALID, "%.300s: is not executable: run it with its interpreter (python %.60s), or chmod +x it",
+				 program, program);
+	}
+	if (s->conda_env || in_path(program))
+		return 0;
+	if (there)
+		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%.60s", program,
+				 access(path, X_OK) ? "python " : "./", program);
+	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
+}
+
+char *submit_caller_program_text(const struct spec *s, size_t *len)
+{
+	static const char *const endings[] = { ".py", ".sh", ".pl", ".R", ".jl", ".lua" };
+	for (char *const *w = s->argv; *w; w++) {
+		const char *dot = strrchr(*w, '.');
+		bool script = false;
+		for (size_t i = 0; dot && i < COUNT_OF(endings); i++)
+			script = script || !strcmp(dot, endings[i]);
+		scoped_buf text = { 0 };
+		scoped_free char *path = in_cwd(s, *w);
+		struct stat st;
+		if (!script || stat(path, &st) || !S_ISREG(st.st_mode) || io_read_file(path, SPEC_MAX_TEXT, &text, NULL))
+			continue;
+		*len = text.len;
+		return buf_steal(&text);
+	}
+	return NULL;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a task inherits from who submits it, and what can be known of its paths before it runs.
+ */
+#ifndef RAD_CLI_SUBMIT_CALLER_H
+#define RAD_CLI_SUBMIT_CALLER_H
+
+#include "base/error.h"
+#include "task/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* uid, gid, user, umask and resource limits. */
+void submit_caller_identity(struct spec *s);
+/* The environment without what belongs to another scheduler, to a login session, or to RAD-RM itself; PWD becomes s->cwd.
+ * Returns how many variables could not be taken along. */
+size_t submit_caller_environ(struct spec *s);
+
+/* A file's name as a task's name: bounded, without control characters, UTF-8. Free it. */
+char *submit_caller_name(const char *file);
+bool submit_caller_is_utf8(const char *text);
+
+/* Whether the folder of a log pattern is there and writable. `what` is the option's name. */
+int submit_caller_check_log(const char *what, const struct spec *s, const char *pattern, struct error *err);
+/* Whether the command's program can be found (with a conda environment only a program with a path is looked for). */
+int submit_caller_check_program(const struct spec *s, struct error *err);
+/* Content of the first word of the command that names a script file; NULL if none does. Free it. */
+char *submit_caller_program_text(const struct spec *s, size_t *len);
+
+#endif

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT
+ * Reading of a submission: see submit_client.h. Command line beats directive beats file, so the file is applied first and
+ * paths are settled last.
+ */
+#include "cli/submit_client.h"
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "cli/submit_caller.h"
+#include "parse/radfile.h"
+#include "submit/options.h"
+#include "submit/signature.h"
+#include "submit/validate.h"
+#include "submit/wire.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_OPTIONS 64
+#define LONG_BASE 1000	/* what getopt_long returns for row 0 */
+
+/* One option as it stood on the command line; `value` is borrowed from argv. */
+struct given { const struct submit_option *option; const char *value; };
+
+/* A submission being read. */
+struct job {
+	struct spec *spec;
+	struct submit_flags *flags;
+	struct submit_pending pending;
+	char *model_where, *capture_where;	/* what to say before errors about those files; owned */
+	char *caller_dir, *base_dir;	/* where the caller is; where the task runs without --chdir. Owned */
+	char *program;			/* content of the script that a command runs, for the signature; owned, may be NULL */
+	size_t program_len;
+};
+
+static void job_clear(struct job *j)
+{
+	spec_unref(j->spec);
+	options_pending_clear(&j->pending);
+	free(j->model_where);
+	free(j->capture_where);
+	free(j->caller_dir);
+	free(j->base_dir);
+	free(j->program);
+}
+
+static void add_note(struct submit_flags *f, char *note)
+{
+	f->notes = alloc_resize(f->notes, f->n_notes + 1, sizeof *f->notes);
+	f->notes[f->n_notes++] = note;
+}
+
+void submit_flags_clear(struct submit_flags *f)
+{
+	for (size_t i = 0; i < f->n_notes; i++)
+		free(f->notes[i]);
+	free(f->notes);
+	f->notes = NULL;
+	f->n_notes = 0;
+}
+
+static char *absolute(const char *path, const char *base)
+{
+	return *path == '/' ? alloc_string(path) : alloc_printf("%s%s%s", base, strcmp(base, "/") ? "/" : "", path);
+}
+
+static void make_absolute(char **path, const char *base)
+{
+	if (!*path || **path == '/')
+		return;
+	char *whole = absolute(*path, base);
+	free(*path);
+	*path = whole;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static char *folder_of(const char *path)
+{
+	scoped_free char *copy = alloc_string(path);
+	return alloc_string(dirname(copy));
+}
+
+static char **copy_words(char *const *words)
+{
+	size_t n = 0;
+	while (words[n])
+		n++;
+	char **copy = alloc_zero((n + 1) * sizeof *copy);
+	for (size_t i = 0; i < n; i++)
+		copy[i] = alloc_string(words[i]);
+	return copy;
+}
+
+static void set_argv(struct spec *s, char *const *words)
+{
+	free(s->argv);	/* still the empty list of spec_create */
+	s->argv = copy_words(words);
+}
+
+/* ---- the command line ---- */
+
+/* getopt's tables from ours. `letters` has room for all. */
+static void getopt_tables(struct option *longs, char *letters)
+{
+	size_t i = 0;
+	letters += sprintf(letters, "+:");
+	for (const struct submit_option *o = submit_options; o->name; o++, i++) {
+		int takes = !o->arg ? no_argument : *o->arg == '[' ? optional_argument : required_argument;
+		longs[i] = (struct option){ .name = o->name, .has_arg = takes, .val = LONG_BASE + (int)i };
+		if (o->letter)
+			letters += sprintf(letters, "%c%s", o->letter, takes == required_argument ? ":" : "");
+	}
+	longs[i] = (struct option){ 0 };
+}
+
+static const struct submit_option *option_of(int code)
+{
+	return code >= LONG_BASE ? &submit_options[code - LONG_BASE] : options_find_letter((char)code);
+}
+
+static int bad_option(int code, const char *word, struct error *err)
+{
+	const struct submit_option *o = optopt ? option_of(optopt) : NULL;
+	if (code == ':' && o)
+		return error_set(err, ERR_INVALID, "--%s needs a value: --%s=%s", o->name, o->name, o->arg);
+	if (o)
+		return error_set(err, ERR_INVALID, "--%s takes no value, but '%.60s' was given", o->name, word);
+	if (word[0] == '-' && word[1] != '-')
+		return error_set(err, ERR_INVALID, "unknown option '-%c' in '%.60s': see rad submit --help", optopt, word);
+	o = options_near(word);
+	if (o)
+		return error_set(err, ERR_INVALID, "unknown option '%.60s': did you mean '--%s'?", word, o->name);
+	return error_set(err, ERR_INVALID, "unknown option '%.60s': see rad submit --help", word);
+}
+
+static bool set_flag(struct submit_flags *f, const char *name)
+{
+	const struct { const char *name; bool *flag; } flags[] = {
+		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run }, { "wait", &f->wait }, { "json", &f->json }, { "help", &f->help },
+	};
+	for (size_t i = 0; i < COUNT_OF(flags); i++)
+		if (!strcmp(name, flags[i].name))
+			*flags[i].flag = true;
+	return true;
+}
+
+/* Reads options up to the first word. Returns the index of that word, *dashes whether "--" stood before it; -1 on an error. */
+static int read_options(int argc, char **argv, struct submit_flags *flags, struct given *given, size_t *n, bool *dashes,
+			struct error *err)
+{
+	struct option longs[MAX_OPTIONS];
+	char letters[2 * MAX_OPTIONS + 3];
+	getopt_tables(longs, letters);
+	optind = 0;	/* GNU: start afresh */
+	opterr = 0;
+	int code, last = 1;
+	while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		const char *word = argv[last < argc ? last : argc - 1];
+		last = optind;
+		if (code == '?' || code == ':')
+			return bad_option(code, word, err);
+		const struct submit_option *o = option_of(code);
+		if (o->client_only)
+			set_flag(flags, o->name);
+		else if (*n == MAX_OPTIONS * 4)
+			return error_set(err, ERR_INVALID, "more than %d options", MAX_OPTIONS * 4);
+		else
+			given[(*n)++] = (struct given){ o, optarg };
+	}
+	*dashes = optind > last;
+	return optind;
+}
+
+static int apply_given(struct job *j, const struct given *given, size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		char where[80];
+		snprintf(where, sizeof where, "--%s", given[i].option->name);
+		if (options_set(j->spec, &j->pending, given[i].option, given[i].value, where, err))
+			return -1;
+		char **said = !strcmp(given[i].option->name, "model") ? &j->model_where :
+			      !strcmp(given[i].option->name, "capture") ? &j->capture_where : NULL;
+		if (said) {
+			free(*said);
+			*said = alloc_string(where);
+		}
+	}
+	make_absolute(&j->pending.model, j->caller_dir);
+	make_absolute(&j->pending.capture, j->caller_dir);
+	make_absolute(&j->pending.chdir, j->caller_dir);
+	return 0;
+}
+
+/* ---- task files ---- */
+
+/* Whether the first word is a task file: by its ending, or because it is a file with #RAD lines. */
+static bool is_task_file(const char *word)
+{
+	struct stat st;
+	if (radfile_is_name(word))
+		return true;
+	if (stat(word, &st) || !S_ISREG(st.st_mode) || st.st_size > SPEC_MAX_TEXT)
+		return false;
+	scoped_buf text = { 0 };
+	return !io_read_file(word, SPEC_MAX_TEXT, &text, NULL) && radfile_has_directives(buf_text(&text), text.len);
+}
+
+static int apply_settings(struct job *j, const char *name, const struct radfile *f, struct error *err)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct rad_setting *set = &f->settings[i];
+		scoped_free char *where = alloc_printf("%.300s:%d: %s", name, set->line, set->key);
+		if (options_set(j->spec, &j->pending, options_find(set->key), set->value, where, err))
+			return -1;
+		char **said = !strcmp(set->key, "model") ? &j->model_where : !strcmp(set->key, "capture") ? &j->capture_where : NULL;
+		if (said) {
+			free(*said);
+			*said = steal(where);
+		}
+	}
+	memcpy(j->spec->estimates_mib, f->estimates_mib, sizeof f->estimates_mib);
+	return 0;
+}
+
+/* Reads a task file and applies what it says; paths in it are taken from its own folder. */
+static int read_task_file(struct job *j, const char *path, struct error *err)
+{
+	scoped_buf text = { 0 };
+	struct stat st;
+	if (stat(path, &st))
+		return error_errno(err, "%.300s: no such task file", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERR_INVALID, "%.300s: is a %s, not a task file", path, S_ISDIR(st.st_mode) ? "folder" : "device or pipe");
+	if (st.st_size > SPEC_MAX_TEXT)
+		return error_set(err, ERR_INVALID, "%.300s: is larger than 1 MiB: a task file is a short script; keep data elsewhere", path);
+	if (io_read_file(path, SPEC_MAX_TEXT, &text, err))
+		return -1;
+	struct radfile f;
+	if (radfile_parse(path, buf_text(&text), text.len, j->flags->positional_policy, &f, err))
+		return -1;
+	int failed = apply_settings(j, path, &f, err);
+	scoped_free char *real = realpath(path, NULL), *folder = folder_of(real ? real : path);
+	make_absolute(&j->pending.model, folder);
+	make_absolute(&j->pending.capture, folder);
+	if (radfile_is_name(path)) {
+		free(j->base_dir);
+		j->base_dir = steal(folder);
+	}
+	make_absolute(&j->pending.chdir, j->base_dir);
+	j->spec->script = steal(f.script);
+	for (size_t i = 0; i < f.n_notes; i++)
+		add_note(j->flags, alloc_printf("%.300s: %s", path, f.notes[i]));
+	radfile_clear(&f);
+	return failed;
+}
+
+/* The words after a task file are its script's arguments. Options among them are a likely slip. */
+static int check_script_words(struct job *j, const char *file, char *const *words, struct error *err)
+{
+	for (; *words; words++) {
+		if (radfile_is_name(*words) && !access(*words, F_OK))
+			return error_set(err, ERR_INVALID, "%.200s and %.200s: one task file at a time: submit each by itself", file, *words);
+		scoped_free char *name = alloc_string(strncmp(*words, "--", 2) ? "" : *words + 2);
+		name[strcspn(name, "=")] = 0;
+		if (options_find(name))
+			add_note(j->flags, alloc_printf("'--%s' stands after %.200s and so goes to the script: options of rad stand before it",
+							name, file));
+	}
+	return 0;
+}
+
+static int read_words(struct job *j, char *const *words, bool dashes, struct error *err)
+{
+	struct spec *s = j->spec;
+	if (!words[0])
+		return error_set(err, ERR_INVALID, "nothing to run: write a task file (train.rad) or a command (python train.py)");
+	bool file = !dashes && is_task_file(words[0]);
+	if (file && (check_script_words(j, words[0], words + 1, err) || read_task_file(j, words[0], err)))
+		return -1;
+	set_argv(s, file ? words + 1 : words);
+	if (!s->name)
+		s->name = submit_caller_name(base_name(words[0]));
+	return 0;
+}
+
+/* ---- what files say to estimators ---- */
+
+static char *base64(const struct buf *in)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	char *out = alloc_zero((in->len + 2) / 3 * 4 + 1), *p = out;
+	for (size_t i = 0; i < in->len; i += 3) {
+		uint32_t v = 0;
+		for (size_t k = 0; k < 3; k++)
+			v = v << 8 | (i + k < in->len ? (unsigned char)in->data[i + k] : 0);
+		for (int k = 0; k < 4; k++)
+			*p++ = i + (size_t)k > in->len ? '=' : digits[v >> (18 - 6 * k) & 63];
+	}
+	return out;
+}
+
+static int read_estimator_files(struct job *j, struct error *err)
+{
+	struct spec *s = j->spec;
+	scoped_buf model = { 0 }, capture = { 0 };
+	const char *path = j->pending.model;
+	if (path && (io_read_file(path, SPEC_MAX_TEXT, &model, err) || radfile_check_text(path, buf_text(&model), model.len, err)))
+		return error_wrap(err, "%s", j->model_where);
+	if (path && !model.len)
+		return error_set(err, ERR_INVALID, "%s: %.300s: is empty: expected a printed model summary", j->model_where, path);
+	if (path) {
+		s->model = buf_steal(&model);
+		s->model_name = submit_caller_name(base_name(path));
+	}
+	path = j->pending.capture;
+	if (path && io_read_file(path, SPEC_MAX_CAPTURE / 4 * 3, &capture, err))
+		return error_wrap(err, "%s", j->capture_where);
+	if (path && !capture.len)
+		return error_set(err, ERR_INVALID, "%s: %.300s: is empty: expected a capture made by `rad capture`", j->capture_where, path);
+	if (path)
+		s->capture = base64(&capture);
+	return 0;
+}
+
+/* ---- settling ---- */
+
+static int settle_folder(struct job *j, struct error *err)
+{
+	const char *wanted = j->pending.chdir ? j->pending.chdir : j->base_dir;
+	struct stat st;
+	scoped_free char *real = realpath(wanted, NULL);
+	if (!real)
+		return error_errno(err, "--chdir: %.300s", wanted);
+	if (stat(real, &st) || !S_ISDIR(st.st_mode))
+		return error_set(err, ERR_INVALID, "--chdir: %.300s: is not a folder", wanted);
+	if (access(real, X_OK))
+		return error_errno(err, "working directory %.300s", real);
+	if (strlen(real) >= SPEC_MAX_PATH || !submit_caller_is_utf8(real))
+		return error_set(err, ERR_INVALID, "working directory %.60s...: its path is too long or not UTF-8: use another", real);
+	j->spec->cwd = steal(real);
+	return 0;
+}
+
+static int settle(struct job *j, struct error *err)
+{
+	struct spec *s = j->spec;
+	submit_caller_identity(s);
+	if (settle_folder(j, err))
+		return -1;
+	if (!s->output)
+		s->output = alloc_string(s->n_array ? "rad-%A_%a.out" : "rad-%j.out");
+	make_absolute(&s->output, s->cwd);
+	make_absolute(&s->error, s->cwd);
+	if (submit_caller_check_log("output", s, s->output, err) || (s->error && submit_caller_check_log("error", s, s->error, err)))
+		return -1;
+	if (!s->script && submit_caller_check_program(s, err))
+		return -1;
+	if (read_estimator_files(j, err))
+		return -1;
+	s->priority -= j->pending.nice;
+	size_t dropped = submit_caller_environ(s);
+	if (dropped)
+		add_note(j->flags, alloc_printf("%zu environment variable%s left out: not UTF-8, or too long", dropped, dropped == 1 ? " is" : "s are"));
+	if (!s->script)
+		j->program = submit_caller_program_text(s, &j->program_len);
+	s->signature = signature_make(s, j->program, j->program_len);
+	return submit_validate(s, err);
+}
+
+int submit_parse_command(int argc, char **argv, struct spec **out, struct submit_flags *flags, struct error *err)
+{
+	struct given given[MAX_OPTIONS * 4];
+	size_t n = 0;
+	bool dashes = false;
+	*out = NULL;
+	int first = read_options(argc, argv, flags, given, &n, &dashes, err);
+	flags->usage = first < 0 || (!flags->help && !argv[first]);
+	if (first < 0 || flags->help)
+		return first < 0 ? -1 : 0;
+	struct job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
+	j.base_dir = alloc_string_or_null(j.caller_dir);
+	int failed = j.caller_dir ? 0 : error_errno(err, "the current folder");
+	failed = failed || read_words(&j, argv + first, dashes, err) || apply_given(&j, given, n, err) || settle(&j, err);
+	if (!failed)
+		*out = steal(j.spec);
+	job_clear(&j);
+	return failed ? -1 : 0;
+}
+
+int submit_parse_file(const char *path, struct spec **out, struct submit_flags *flags, struct error *err)
+{
+	*out = NULL;
+	struct job j = { .spec = spec_create(), .flags = flags, .base_dir = alloc_string("/") };
+	submit_caller_identity(j.spec);
+	int failed = read_task_file(&j, path, err) || read_estimator_files(&j, err);
+	if (!failed && !j.spec->name)
+		j.spec->name = submit_caller_name(base_name(path));
+	if (!failed) {
+		j.spec->signature = signature_make(j.spec, NULL, 0);
+		*out = steal(j.spec);
+	}
+	job_clear(&j);
+	return failed ? -1 : 0;
+}
+
+json_t *submit_request(const struct spec *s)
+{
+	json_t *request = wire_request("submit");
+	json_object_set_new(request, "spec", spec_to_json(s));
+	json_object_set_new(request, "environ", spec_environ_to_json(s));
+	return request;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From a command line to a spec: what `rad submit` and `rad run` do before they speak to the daemon. Files are read here,
+ * with the caller's rights; the daemon opens none of them.
+ */
+#ifndef RAD_CLI_SUBMIT_CLIENT_H
+#define RAD_CLI_SUBMIT_CLIENT_H
+
+#include "base/error.h"
+#include "task/spec.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct submit_flags {
+	bool positional_policy;	/* in: the configuration's `positional_policy` is "honour" */
+	bool parsable, dry_run, wait, json, help;
+	bool usage;		/* on an error: the command line itself is wrong (exit code 2) */
+	char **notes;		/* things to tell the user on stderr; n_notes */
+	size_t n_notes;
+};
+
+void submit_flags_clear(struct submit_flags *f);
+
+/* argv[0] is the verb. Reads options, task file or command, and everything about the caller that the task inherits; checks
+ * what can be checked without the daemon. *out is a new reference (NULL with --help). Returns 0; or -1 with *out NULL. */
+int submit_parse_command(int argc, char **argv, struct spec **out, struct submit_flags *flags, struct error *err);
+
+/* Reads one task file alone into a spec: what it says, its model summary and its capture, and nothing about the caller
+ * (for `rad estimate` and `rad parse`). Returns 0; or -1 with *out NULL. */
+int submit_parse_file(const char *path, struct spec **out, struct submit_flags *flags, struct error *err);
+
+/* {"v", "op": "submit", "spec", "environ"}: a new reference. */
+json_t *submit_request(const struct spec *s);
+
+#endif

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: MIT
+ * Task files: see radfile.h and rad(5). The text is checked once, line ends are made plain, and then every line is either
+ * a setting, a `#RAD` line or script; setting lines leave an empty line behind.
+ */
+#include "parse/radfile.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "parse/shellscan.h"
+#include "submit/options.h"
+#include "submit/signature.h"
+
+#include <ctype.h>
+#include <string.h>
+
+struct line { const char *text; size_t len; };
+
+struct list { struct rad_setting *items; size_t n, cap; };
+
+/* A file being read. */
+struct reader {
+	const char *name;
+	struct radfile *out;
+	struct error *err;
+	struct list keys, directives;
+	struct shellscan scan;
+	struct buf script;
+	int swallowed;	/* last line that looks like a setting but stands inside something; 0: none */
+};
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static struct line trim(const char *text, size_t len)
+{
+	while (len && is_blank(text[len - 1]))
+		len--;
+	while (len && is_blank(*text))
+		text++, len--;
+	return (struct line){ text, len };
+}
+
+static char *copy(struct line l)
+{
+	return alloc_printf("%.*s", (int)l.len, l.text);
+}
+
+/* Takes the line at *at; false at the end. A last line without its line end counts. */
+static bool next_line(const char *text, size_t len, size_t *at, struct line *l)
+{
+	if (*at >= len)
+		return false;
+	const char *end = memchr(text + *at, '\n', len - *at);
+	*l = (struct line){ text + *at, end ? (size_t)(end - (text + *at)) : len - *at };
+	*at += l->len + 1;
+	return true;
+}
+
+static void add_note(struct radfile *f, char *note)
+{
+	f->notes = alloc_resize(f->notes, f->n_notes + 1, sizeof *f->notes);
+	f->notes[f->n_notes++] = note;
+}
+
+bool radfile_is_name(const char *path)
+{
+	size_t len = strlen(path);
+	return len > 4 && !strcmp(path + len - 4, ".rad");
+}
+
+/* ---- the text as a whole ---- */
+
+/* Length of the UTF-8 character at p, 0 if it is none: no overlong forms, no surrogates, nothing above U+10FFFF. */
+static size_t utf8_length(const unsigned char *p, size_t left)
+{
+	size_t n = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
+	if (!n || n > left)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+int radfile_check_text(const char *name, const char *text, size_t len, struct error *err)
+{
+	int line = 1;
+	for (size_t i = 0, n; i < len; i += n) {
+		const unsigned char *p = (const unsigned char *)text + i;
+		n = utf8_length(p, len - i);
+		if (!*p)
+			return error_set(err, ERR_INVALID, "%.300s:%d: a zero byte: this is not a text file", name, line);
+		if (!n)
+			return error_set(err, ERR_INVALID, "%.300s:%d: byte 0x%02x is not UTF-8: save the file as UTF-8 text", name, line, *p);
+		line += *p == '\n';
+	}
+	return 0;
+}
+
+/* Copies the text without a byte order mark and with plain line ends. */
+static void plain_text(const char *text, size_t len, struct buf *out, struct radfile *f)
+{
+	if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
+		text += 3, len -= 3;
+	size_t at = 0, ends = 0;
+	for (struct line l; next_line(text, len, &at, &l);) {
+		bool windows = l.len && l.text[l.len - 1] == '\r';
+		ends += windows;
+		buf_add(out, l.text, l.len - windows);
+		buf_add(out, "\n", 1);
+	}
+	if (ends)
+		add_note(f, alloc_string("it has Windows line ends; they were read as plain ones"));
+}
+
+/* ---- settings ---- */
+
+static int add_setting(struct reader *r, struct list *to, const struct submit_option *o, char *value, int line)
+{
+	scoped_free char *owned = value;
+	for (size_t i = 0; i < to->n; i++)
+		if (!strcmp(to->items[i].key, o->name))
+			return error_set(r->err, ERR_INVALID, "%.300s:%d: '%s' was already set on line %d: keep one of them", r->name,
+					 line, o->name, to->items[i].line);
+	alloc_grow(to->items, to->n, to->cap);
+	to->items[to->n++] = (struct rad_setting){ .key = alloc_string(o->name), .value = steal(owned), .line = line };
+	return 0;
+}
+
+/* The length of the word if the line is "word:" followed by a blank or nothing; 0 if it is not. */
+static size_t key_length(struct line l)
+{
+	size_t n = 0;
+	while (n < l.len && (isalnum((unsigned char)l.text[n]) || l.text[n] == '_' || (n && l.text[n] == '-')))
+		n++;
+	bool named = n && !isdigit((unsigned char)*l.text) && n < l.len && l.text[n] == ':';
+	return named && (n + 1 == l.len || is_blank(l.text[n + 1])) ? n : 0;
+}
+
+/* The value of a setting: " #" ends it, blanks around it and one pair of quotes do not belong to it. */
+static char *setting_value(struct line l)
+{
+	for (size_t i = 1; i < l.len; i++)
+		if (l.text[i] == '#' && is_blank(l.text[i - 1]))
+			l.len = i;
+	l = trim(l.text, l.len);
+	if (l.len >= 2 && (*l.text == '"' || *l.text == '\'') && l.text[l.len - 1] == *l.text)
+		l = (struct line){ l.text + 1, l.len - 2 };
+	return copy(l);
+}
+
+static int unknown_key(struct reader *r, const char *key, int line)
+{
+	const char *words[64], *near;
+	size_t n = 0;
+	const struct submit_option *o = options_find(key);
+	if (o && !o->client_only)
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.60s' is no setting of a task file: write '#RAD --%s%s' instead",
+				 r->name, line, key, o->name, o->arg ? "=..." : "");
+	for (o = submit_options; o->name && n < COUNT_OF(words) - 1; o++)
+		if (o->key)
+			words[n++] = o->key;
+	words[n] = NULL;
+	near = options_nearest(key, words);
+	if (near)
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown setting '%.60s': did you mean '%s'?", r->name, line, key, near);
+	scoped_buf known = { 0 };
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&known, " %s", words[i]);
+	return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown setting '%.60s': expected a command, or one of%s", r->name, line,
+			 key, buf_text(&known));
+}
+
+static int key_line(struct reader *r, struct line l, size_t key_len)
+{
+	scoped_free char *key = copy((struct line){ l.text, key_len });
+	const struct submit_option *o = options_find_key(key);
+	if (!o)
+		return unknown_key(r, key, r->scan.line);
+	char *value = setting_value((struct line){ l.text + key_len + 1, l.len - key_len - 1 });
+	return add_setting(r, &r->keys, o, value, r->scan.line);
+}
+
+/* ---- #RAD lines ---- */
+
+static bool is_directive(struct line l)
+{
+	return l.len > 5 && !memcmp(l.text, "#RAD", 4) && is_blank(l.text[4]);
+}
+
+/* The next word of a `#RAD` line, quotes removed; NULL at its end, which a "#" begins. */
+static char *next_word(struct line *l)
+{
+	*l = trim(l->text, l->len);
+	if (!l->len || *l->text == '#')
+		return NULL;
+	struct buf word = { 0 };
+	char quote = 0;
+	size_t i = 0;
+	for (; i < l->len && (quote || !is_blank(l->text[i])); i++) {
+		char c = l->text[i];
+		if (c == quote)
+			quote = 0;
+		else if (!quote && (c == '"' || c == '\''))
+			quote = c;
+		else
+			buf_add(&word, &c, 1);
+	}
+	*l = (struct line){ l->text + i, l->len - i };
+	return buf_steal(&word);
+}
+
+static int unknown_option(struct reader *r, const char *word)
+{
+	const struct submit_option *near = options_near(word);
+	if (near)
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown option '%.60s' after #RAD: did you mean '--%s'?", r->name,
+				 r->scan.line, word, near->name);
+	return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown option '%.60s' after #RAD: see rad-submit(1)", r->name,
+			 r->scan.line, word);
+}
+
+/* "--name=value", "--name value", "-G 2", "-G2". Takes the value off the line when it stands apart. */
+static int directive_word(struct reader *r, const char *word, struct line *rest)
+{
+	const char *equals = NULL, *value = NULL;
+	const struct submit_option *o = NULL;
+	if (word[0] == '-' && word[1] == '-') {
+		equals = strchr(word, '=');
+		scoped_free char *name = copy((struct line){ word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2) });
+		o = options_find(name);
+		value = equals ? equals + 1 : NULL;
+	} else if (word[0] == '-' && word[1]) {
+		o = options_find_letter(word[1]);
+		value = word[2] ? word + 2 : NULL;
+	}
+	if (!o)
+		return unknown_option(r, word);
+	if (o->client_only)
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' belongs on the command line, not in a file", r->name,
+				 r->scan.line, o->name);
+	if (!o->arg && value)
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' takes no value, but '%.60s' was given", r->name,
+				 r->scan.line, o->name, value);
+	scoped_free char *apart = NULL;
+	if (o->arg && *o->arg != '[' && !value && !(value = apart = next_word(rest)))
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' needs a value: write --%s=%s", r->name, r->scan.line,
+				 o->name, o->name, o->arg);
+	return add_setting(r, &r->directives, o, alloc_string(value ? value : ""), r->scan.line);
+}
+
+static int directive_line(struct reader *r, struct line l)
+{
+	l = (struct line){ l.text + 4, l.len - 4 };
+	struct line first = trim(l.text, l.len);
+	if (!first.len || *first.text != '-') {
+		/* A comment, unless it is an option whose dashes were forgotten. */
+		size_t n = 0;
+		while (n < first.len && (isalnum((unsigned char)first.text[n]) || strchr("-_", first.text[n])))
+			n++;
+		scoped_free char *name = copy((struct line){ first.text, n });
+		const struct submit_option *o = n < first.len && first.text[n] == '=' ? options_find(name) : NULL;
+		return !o ? 0 : error_set(r->err, ERR_INVALID, "%.300s:%d: '#RAD %s=': options begin with two dashes: write #RAD --%s=",
+					  r->name, r->scan.line, name, o->name);
+	}
+	for (char *word; (word = next_word(&l));) {
+		int failed = directive_word(r, word, &l);
+		free(word);
+		if (failed)
+			return -1;
+	}
+	return 0;
+}
+
+bool radfile_has_directives(const char *text, size_t len)
+{
+	size_t at = 0;
+	for (struct line l; next_line(text, len, &at, &l);) {
+		if (!is_directive(l))
+			continue;
+		struct line rest = trim(l.text + 4, l.len - 4);
+		if (rest.len > 1 && *rest.text == '-')
+			return true;
+	}
+	return false;
+}
+
+/* ---- the positional form ---- */
+
+#define POSITIONAL_MIN 9
+#define POSITIONAL_MAX 12
+
+struct positional { struct line field[POSITIONAL_MAX]; int line[POSITIONAL_MAX]; size_t n; };
+
+static bool is_word(struct line l, const char *word)
+{
+	return l.len == strlen(word) && !memcmp(l.text, word, l.len);
+}
+
+static bool is_number(struct line l, bool whole)
+{
+	scoped_free char *text = copy(l);
+	double d;
+	int64_t i;
+	return whole ? !units_parse_int(text, INT64_MIN, INT64_MAX, &i, NULL) : !units_parse_double(text, -1e15, 1e15, &d, NULL);
+}
+
+static bool is_positional(const char *text, size_t len, struct positional *p)
+{
+	size_t at = 0;
+	int line = 0;
+	for (struct line l; next_line(text, len, &at, &l);) {
+		line++;
+		l = trim(l.text, l.len);
+		if (!l.len)
+			continue;
+		if (p->n == POSITIONAL_MAX)
+			return false;
+		p->line[p->n] = line;
+		p->field[p->n++] = l;
+	}
+	if (p->n < POSITIONAL_MIN || *p->field[0].text != '#' || !is_number(p->field[5], true) || !is_number(p->field[7], true))
+		return false;
+	if (!is_word(p->field[6], "exclusive") && !is_word(p->field[6], "collocation"))
+		return false;
+	for (size_t i = POSITIONAL_MIN - 1; i < p->n; i++)
+		if (!is_number(p->field[i], false))
+			return false;
+	return true;
+}
+
+static int set_positional(struct reader *r, const struct positional *p, size_t i, const char *name)
+{
+	return add_setting(r, &r->keys, options_find(name), copy(p->field[i]), p->line[i]);
+}
+
+/* Memory figures: whole or not, 0 for unknown. */
+static int positional_memory(struct reader *r, const struct positional *p)
+{
+	for (size_t i = 8; i < p->n; i++) {
+		scoped_free char *text = copy(p->field[i]);
+		double mib;
+		if (units_parse_double(text, 0, 1 << 30, &mib, r->err))
+			return error_wrap(r->err, "%.300s:%d: memory in MiB", r->name, p->line[i]);
+		if (i > 8)
+			r->out->estimates_mib[i - 9] = (uint64_t)(mib + 0.5);
+		else if (mib > 0 && set_positional(r, p, i, "gpu-mem"))
+			return -1;
+	}
+	return 0;
+}
+
+static int read_positional(struct reader *r, struct positional *p, bool honour_policy)
+{
+	static const char activate[] = "conda activate ";
+	struct line *env = &p->field[1];
+	if (env->len > strlen(activate) && !memcmp(env->text, activate, strlen(activate)))
+		*env = trim(env->text + strlen(activate), env->len - strlen(activate));
+	if (set_positional(r, p, 1, "env") || set_positional(r, p, 3, "model") || set_positional(r, p, 5, "batch-size") ||
+	    set_positional(r, p, 7, "gpus") || positional_memory(r, p))
+		return -1;
+	if (honour_policy && set_positional(r, p, 6, "policy"))
+		return -1;
+	if (!honour_policy)
+		add_note(r->out, alloc_printf("policy '%.*s' on line %d is ignored (positional_policy: honour in rad.conf changes that)",
+					      (int)p->field[6].len, p->field[6].text, p->line[6]));
+	for (int i = 1; i < p->line[2]; i++)
+		buf_add(&r->script, "\n", 1);
+	buf_add(&r->script, p->field[2].text, p->field[2].len);
+	buf_add(&r->script, "\n", 1);
+	return 0;
+}
+
+/* ---- scripts ---- */
+
+static bool has_command(const char *script)
+{
+	size_t at = 0;
+	for (struct line l; next_line(script, strlen(script), &at, &l);) {
+		l = trim(l.text, l.len);
+		if (l.len && *l.text != '#')
+			return true;
+	}
+	return false;
+}
+
+/* The interpreter that "#!" names, when it is no shell that bash can stand in for; else an empty line. */
+static struct line other_interpreter(const char *text, size_t len)
+{
+	static const char *const shells[] = { "bash", "sh", "dash", "ksh" };
+	struct line l = { 0 };
+	size_t at = 0;
+	if (len < 3 || memcmp(text, "#!", 2) || !next_line(text, len, &at, &l))
+		return (struct line){ 0 };
+	l = trim(l.text + 2, l.len - 2);
+	/* The word that names it: the first, or after "env" the first that is no option. */
+	for (struct line rest = l; rest.len;) {
+		size_t n = 0, base = 0;
+		for (; n < rest.len && !is_blank(rest.text[n]); n++)
+			if (rest.text[n] == '/')
+				base = n + 1;
+		struct line word = { rest.text + base, n - base };
+		for (size_t i = 0; i < COUNT_OF(shells); i++)
+			if (is_word(word, shells[i]))
+				return (struct line){ 0 };
+		if (!is_word(word, "env") && *word.text != '-')
+			return l;
+		rest = trim(rest.text + n, rest.len - n);
+	}
+	return (struct line){ 0 };
+}
+
+/* bash runs the script, so one for another interpreter is handed to it as a file descriptor; its line numbers stay. */
+static void wrap_script(struct reader *r, struct line interpreter, const char *text, size_t len)
+{
+	char end[40];
+	snprintf(end, sizeof end, "RAD_SCRIPT_END_%016llx", (unsigned long long)signature_hash(SIGNATURE_SEED, text, len));
+	buf_printf(&r->script, "exec %.*s /dev/fd/9 \"$@\" 9<<'%s'\n", (int)interpreter.len, interpreter.text, end);
+	buf_add(&r->script, text, len);
+	buf_printf(&r->script, "%s\n", end);
+}
+
+static int read_line(struct reader *r, struct line l, bool keys, bool shell)
+{
+	bool inside = shell && shellscan_inside(&r->scan);
+	size_t key = keys ? key_length(l) : 0;
+	if (key && !inside) {
+		shellscan_skip(&r->scan);
+		buf_add(&r->script, "\n", 1);
+		return key_line(r, l, key);
+	}
+	if (shell)
+		shellscan_line(&r->scan, l.text, l.len);
+	else
+		shellscan_skip(&r->scan);
+	if (inside && (key || is_directive(l)))
+		r->swallowed = r->scan.line;
+	buf_add(&r->script, l.text, l.len);
+	buf_add(&r->script, "\n", 1);
+	return !inside && is_directive(l) ? directive_line(r, l) : 0;
+}
+
+static int read_script(struct reader *r, const char *text, size_t len)
+{
+	bool keys = radfile_is_name(r->name);
+	struct line interpreter = other_interpreter(text, len);
+	if (keys && interpreter.len)
+		return error_set(r->err, ERR_INVALID, "%.300s:1: '#!%.*s': a .rad file is a bash script: write '%.*s FILE' as its command",
+				 r->name, (int)(interpreter.len < 60 ? interpreter.len : 60), interpreter.text,
+				 (int)(interpreter.len < 60 ? interpreter.len : 60), interpreter.text);
+	size_t at = 0;
+	for (struct line l; next_line(text, len, &at, &l);)
+		if (read_line(r, l, keys, !interpreter.len))
+			return -1;
+	int from;
+	const char *open = shellscan_unfinished(&r->scan, &from);
+	if (open && r->swallowed)
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: this setting is inside the %s that began on line %d and never end%s",
+				 r->name, r->swallowed, open, from, strcmp(open, "quotes") ? "s" : "");
+	if (!has_command(buf_text(&r->script)))
+		return error_set(r->err, ERR_INVALID, "%.300s: holds no command: expected at least one line that bash can run", r->name);
+	if (interpreter.len) {
+		buf_free(&r->script);
+		wrap_script(r, interpreter, text, len);
+	}
+	return 0;
+}
+
+static void free_list(struct list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->items[i].key);
+		free(l->items[i].value);
+	}
+	free(l->items);
+}
+
+/* KEY lines first: a directive beats them. */
+static void hand_over(struct reader *r)
+{
+	struct list *all = &r->keys;
+	for (size_t i = 0; i < r->directives.n; i++) {
+		alloc_grow(all->items, all->n, all->cap);
+		all->items[all->n++] = r->directives.items[i];
+	}
+	r->directives.n = 0;
+	r->out->settings = steal(all->items);
+	r->out->n = all->n;
+	all->n = 0;
+	r->out->script = buf_steal(&r->script);
+}
+
+int radfile_parse(const char *name, const char *text, size_t len, bool positional_policy, struct radfile *out, struct error *err)
+{
+	*out = (struct radfile){ 0 };
+	if (len > SPEC_MAX_TEXT)
+		return error_set(err, ERR_INVALID, "%.300s: is larger than 1 MiB: a task file is a short script; keep data elsewhere", name);
+	if (radfile_check_text(name, text, len, err))
+		return -1;
+	struct reader r = { .name = name, .out = out, .err = err };
+	struct positional p = { 0 };
+	scoped_buf plain = { 0 };
+	plain_text(text, len, &plain, out);
+	int failed;
+	if (strspn(buf_text(&plain), " \t\n") == plain.len) {
+		failed = error_set(err, ERR_INVALID, "%.300s: is empty: expected a script with at least one command", name);
+	} else if (radfile_is_name(name) && is_positional(plain.data, plain.len, &p)) {
+		out->form = RAD_FORM_POSITIONAL;
+		failed = read_positional(&r, &p, positional_policy);
+	} else {
+		out->form = radfile_has_directives(plain.data, plain.len) ? RAD_FORM_DIRECTIVES : RAD_FORM_KEYS;
+		failed = read_script(&r, plain.data, plain.len);
+	}
+	if (failed)
+		radfile_clear(out);
+	else
+		hand_over(&r);
+	free_list(&r.keys);
+	free_list(&r.directives);
+	buf_free(&r.script);
+	return failed ? -1 : 0;
+}
+
+void radfile_clear(struct radfile *f)
+{
+	free_list(&(struct list){ .items = f->settings, .n = f->n });
+	for (size_t i = 0; i < f->n_notes; i++)
+		free(f->notes[i]);
+	free(f->notes);
+	free(f->script);
+	*f = (struct radfile){ 0 };
+}

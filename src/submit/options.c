@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT
+ * The option table and what each row does to a spec: see options.h. What a value may be is said here, once, for the command
+ * line and for files alike.
+ */
+#include "submit/options.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "base/units.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#define MAX_WORD 100			/* names, optimizers: as the spec's codec has them */
+#define MAX_TIME_S (10LL * 366 * 86400)
+
+static void replace(char **text, const char *value)
+{
+	free(*text);
+	*text = alloc_string(value);
+}
+
+/* A text without control characters, bounded. */
+static int set_text(char **to, const char *value, size_t max, struct error *err)
+{
+	if (!*value)
+		return error_set(err, ERR_INVALID, "expected a value");
+	if (strlen(value) > max)
+		return error_set(err, ERR_INVALID, "'%.60s...' is %zu bytes long; %zu are allowed", value, strlen(value), max);
+	for (const char *p = value; *p; p++)
+		if (iscntrl((unsigned char)*p))
+			return error_set(err, ERR_INVALID, "holds a control character (byte 0x%02x)", (unsigned char)*p);
+	replace(to, value);
+	return 0;
+}
+
+static int parse_flag(const char *value, bool *flag, struct error *err)
+{
+	static const struct { const char *word; bool value; } words[] = {
+		{ "", true }, { "true", true }, { "yes", true }, { "1", true },
+		{ "false", false }, { "no", false }, { "0", false },
+	};
+	for (size_t i = 0; i < COUNT_OF(words); i++)
+		if (!strcasecmp(value, words[i].word)) {
+			*flag = words[i].value;
+			return 0;
+		}
+	return error_set(err, ERR_INVALID, "'%.60s' is not yes or no", value);
+}
+
+static int set_positive(int64_t *to, const char *value, struct error *err)
+{
+	return units_parse_int(value, 1, INT32_MAX, to, err);
+}
+
+/* `exclusive` and `share` say the same in two ways; they are kept in agreement. */
+static void set_sharing(struct spec *s, enum share_mode mode)
+{
+	s->share = mode;
+	s->exclusive = mode == SHARE_NEVER;
+}
+
+static int set_gpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	int64_t n;
+	if (units_parse_int(value, 1, SPEC_MAX_GPUS, &n, err))
+		return -1;
+	s->gpus = (unsigned)n;
+	return 0;
+}
+
+static int set_gres(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	if (!strcmp(value, "gpu"))
+		return set_gpus(s, p, "1", err);
+	if (strncmp(value, "gpu:", 4) || !isdigit((unsigned char)value[4]))
+		return error_set(err, ERR_INVALID, "'%.60s': only gpu:N is known here", value);
+	return set_gpus(s, p, value + 4, err);
+}
+
+static int set_gpu_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	uint64_t mib;
+	if (units_parse_mib(value, &mib, err))
+		return -1;
+	if (!mib)
+		return error_set(err, ERR_INVALID, "'%.60s': a task that declares no memory leaves this out", value);
+	s->gpu_mem_mib = mib;
+	return 0;
+}
+
+static int set_exclusive(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	bool on;
+	if (parse_flag(value, &on, err))
+		return -1;
+	if (on)
+		set_sharing(s, SHARE_NEVER);
+	else if (s->exclusive)
+		set_sharing(s, SHARE_AUTO);
+	return 0;
+}
+
+static int set_policy(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	if (strcmp(value, "exclusive") && strcmp(value, "collocation"))
+		return error_set(err, ERR_INVALID, "'%.60s': expected exclusive or collocation", value);
+	return set_exclusive(s, p, *value == 'e' ? "yes" : "no", err);
+}
+
+static int set_share(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	enum share_mode mode;
+	if (share_mode_parse(value, &mode, err))
+		return -1;
+	set_sharing(s, mode);
+	return 0;
+}
+
+static int set_max_slowdown(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return units_parse_double(value, 1, 1000, &s->max_slowdown, err);
+}
+
+static int set_batch_size(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return set_positive(&s->batch_size, value, err);
+}
+
+static int set_seq_len(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return set_positive(&s->seq_len, value, err);
+}
+
+static int set_optimizer(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return set_text(&s->optimizer, value, MAX_WORD, err);
+}
+
+static int set_precision(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return set_text(&s->precision, value, MAX_WORD, err);
+}
+
+static int set_env(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	if (*value == '-')
+		return error_set(err, ERR_INVALID, "'%.60s' is no name of a conda environment", value);
+	return set_text(&s->conda_env, value, SPEC_MAX_PATH - 1, err);
+}
+
+static int set_model(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)s;
+	return set_text(&p->model, value, SPEC_MAX_PATH - 1, err);
+}
+
+static int set_capture(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)s;
+	return set_text(&p->capture, value, SPEC_MAX_PATH - 1, err);
+}
+
+static int set_chdir(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)s;
+	return set_text(&p->chdir, value, SPEC_MAX_PATH - 1, err);
+}
+
+static int set_name(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return set_text(&s->name, value, MAX_WORD, err);
+}
+
+/* A path in which % stands only before what it can name. */
+static int set_pattern(char **to, const char *value, struct error *err)
+{
+	for (const char *c = strchr(value, '%'); c; c = strchr(c + 2, '%'))
+		if (!c[1] || !strchr("jAaxu%", c[1]))
+			return error_set(err, ERR_INVALID, "'%.60s': '%%%.1s' stands for nothing: known are %%j %%A %%a %%x %%u %%%%",
+					 value, c + 1);
+	return set_text(to, value, SPEC_MAX_PATH - 1, err);
+}
+
+static int set_output(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return set_pattern(&s->output, value, err);
+}
+
+static int set_error(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return set_pattern(&s->error, value, err);
+}
+
+static int set_priority(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return units_parse_int(value, -1000000000, 1000000000, &s->priority, err);
+}
+
+static int set_nice(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)s;
+	return units_parse_int(*value ? value : "100", -1000000000, 1000000000, &p->nice, err);
+}
+
+static int set_time(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	int64_t seconds = 0;
+	if (strcasecmp(value, "unlimited") && strcasecmp(value, "infinite") && units_parse_duration(value, &seconds, err))
+		return -1;
+	if (seconds > MAX_TIME_S)
+		return error_set(err, ERR_INVALID, "'%.60s' is more than ten years: leave it out for no limit", value);
+	s->time_limit_s = seconds;
+	return 0;
+}
+
+static int set_signal(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return options_parse_signal(value, &s->signal, &s->signal_before_s, err);
+}
+
+static int set_array(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	uint32_t *indices;
+	size_t n;
+	if (options_parse_array(value, &indices, &n, &s->array_limit, err))
+		return -1;
+	free(s->array);
+	s->array = indices;
+	s->n_array = n;
+	return 0;
+}
+
+static int set_dependency(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	struct dependency *deps;
+	size_t n;
+	if (options_parse_dependencies(value, &deps, &n, err))
+		return -1;
+	free(s->deps);
+	s->deps = deps;
+	s->n_deps = n;
+	return 0;
+}
+
+static int set_hold(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return parse_flag(value, &s->hold, err);
+}
+
+static int set_requeue(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return parse_flag(value, &s->requeue, err);
+}
+
+static int set_no_requeue(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	bool no;
+	if (parse_flag(value, &no, err))
+		return -1;
+	s->requeue = !no;
+	return 0;
+}
+
+#define TASK(name, letter, arg, key, alias, set, help) { name, letter, arg, key, alias, help, false, set }
+#define CLIENT(name, letter, help) { name, letter, NULL, NULL, NULL, help, true, NULL }
+
+const struct submit_option submit_options[] = {
+	TASK("gpus", 'G', "N", "gpus", NULL, set_gpus, "GPUs the task needs at once (default 1)"),
+	TASK("gres", 0, "gpu:N", NULL, NULL, set_gres, "the same, in Slurm's spelling"),
+	TASK("gpu-mem", 0, "SIZE", "gpu_mem", NULL, set_gpu_mem, "GPU memory it takes on each GPU: 12G, 800M, or MiB; beats every estimate"),
+	TASK("batch-size", 0, "N", "batch_size", NULL, set_batch_size, "batch size, for estimates"),
+	TASK("seq-len", 0, "N", "seq_len", NULL, set_seq_len, "sequence length, for estimates"),
+	TASK("model", 0, "FILE", "model", NULL, set_model, "model summary, for estimates"),
+	TASK("capture", 0, "FILE", "capture", NULL, set_capture, "capture of the task's allocations, for estimates"),
+	TASK("optimizer", 0, "NAME", "optimizer", NULL, set_optimizer, "optimizer, for estimates: adam, sgd, ..."),
+	TASK("precision", 0, "NAME", "precision", NULL, set_precision, "precision, for estimates: fp32, bf16, amp, ..."),
+	TASK("exclusive", 0, NULL, NULL, NULL, set_exclusive, "alone on its GPUs for as long as it runs"),
+	TASK("policy", 0, "WORD", "policy", NULL, set_policy, "exclusive (as --exclusive) or collocation"),
+	TASK("share", 0, "MODE", "share", NULL, set_share, "how its GPUs may be shared: auto, never, mps, streams or mig"),
+	TASK("max-slowdown", 0, "X", NULL, NULL, set_max_slowdown, "share only where it should take at most X times as long as alone"),
+	TASK("priority", 0, "N", "priority", NULL, set_priority, "higher goes first (default 0)"),
+	TASK("nice", 0, "[N]", NULL, NULL, set_nice, "lowers the priority by N (default 100)"),
+	TASK("time", 't', "TIME", "time", "time_limit", set_time, "time limit: MM, HH:MM:SS, D-HH:MM, 90s, 15m, 2h, 1d"),
+	TASK("signal", 0, "SIG[@SEC]", NULL, NULL, set_signal, "signal sent SEC seconds (default 60) before the time limit"),
+	TASK("name", 'J', "NAME", "name", NULL, set_name, "name shown in lists (default: the file's or program's)"),
+	TASK("array", 'a', "INDICES", NULL, NULL, set_array, "one task for each index: 0-9, 1,3,7, 0-99:10, 0-9%4 (four at once)"),
+	TASK("dependency", 'd', "KIND:ID", "dependency", NULL, set_dependency, "starts after others: afterok:12:13,afterany:14,afternotok:15"),
+	TASK("hold", 'H', NULL, NULL, NULL, set_hold, "waits for `rad release`"),
+	TASK("output", 'o', "FILE", "output", NULL, set_output, "log file; %j task, %A job, %a index, %x name, %u user"),
+	TASK("error", 'e', "FILE", "error", NULL, set_error, "a log file of its own for errors"),
+	TASK("chdir", 'D', "DIR", NULL, NULL, set_chdir, "working directory"),
+	TASK("env", 0, "NAME", "env", NULL, set_env, "conda environment to run in"),
+	TASK("requeue", 0, NULL, "requeue", NULL, set_requeue, "run again when the machine or a neighbour was at fault (default)"),
+	TASK("no-requeue", 0, NULL, NULL, NULL, set_no_requeue, "never run again"),
+	CLIENT("parsable", 0, "print the id and nothing else"),
+	CLIENT("dry-run", 0, "check everything, show estimate and placement, queue nothing"),
+	CLIENT("wait", 'W', "wait for the end; exit with the task's code"),
+	CLIENT("json", 0, "print JSON"),
+	CLIENT("help", 'h', "show this help"),
+	{ 0 },
+};
+
+const struct submit_option *options_find(const char *name)
+{
+	for (const struct submit_option *o = submit_options; o->name; o++)
+		if (!strcmp(o->name, name))
+			return o;
+	return NULL;
+}
+
+const struct submit_option *options_find_letter(char letter)
+{
+	for (const struct submit_option *o = submit_options; letter && o->name; o++)
+		if (o->letter == letter)
+			return o;
+	return NULL;
+}
+
+static char fold(char c)
+{
+	return c == '-' ? '_' : (char)tolower((unsigned char)c);
+}
+
+static bool same_key(const char *a, const char *key)
+{
+	for (; *a && key && (*a == '-' ? '_' : *a) == *key; a++)
+		key++;
+	return key && !*a && !*key;
+}
+
+const struct submit_option *options_find_key(const char *key)
+{
+	for (const struct submit_option *o = submit_options; o->name; o++)
+		if (same_key(key, o->key) || same_key(key, o->alias))
+			return o;
+	return NULL;
+}
+
+int options_set(struct spec *s, struct submit_pending *p, const struct submit_option *o, const char *value, const char *where,
+		struct error *err)
+{
+	if (o->set(s, p, value ? value : "", err))
+		return error_wrap(err, "%.400s", where);
+	return 0;
+}
+
+void options_pending_clear(struct submit_pending *p)
+{
+	free(p->model);
+	free(p->capture);
+	free(p->chdir);
+	*p = (struct submit_pending){ 0 };
+}
+
+#define NEAREST_MAX 32	/* longer words are no typing errors of ours */
+
+/* Edits (insert, delete, replace, swap of neighbours) between two words. */
+static unsigned distance(const char *a, size_t na, const char *b, size_t nb)
+{
+	unsigned d[NEAREST_MAX + 1][NEAREST_MAX + 1];
+	for (size_t i = 0; i <= na; i++)
+		d[i][0] = (unsigned)i;
+	for (size_t j = 0; j <= nb; j++)
+		d[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= na; i++)
+		for (size_t j = 1; j <= nb; j++) {
+			unsigned best = d[i - 1][j - 1] + (fold(a[i - 1]) != fold(b[j - 1]));
+			best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
+			best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
+			if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) && fold(a[i - 2]) == fold(b[j - 1]) &&
+			    d[i - 2][j - 2] + 1 < best)
+				best = d[i - 2][j - 2] + 1;
+			d[i][j] = best;
+		}
+	return d[na][nb];
+}
+
+const char *options_nearest(const char *word, const char *const *words)
+{
+	size_t len = strlen(word);
+	const char *found = NULL;
+	unsigned best = len < 4 ? 2 : len < 8 ? 3 : 4;	/* one less is the most that counts as near */
+	for (; len && len <= NEAREST_MAX && *words; words++) {
+		size_t n = strlen(*words);
+		unsigned d = n <= NEAREST_MAX ? distance(word, len, *words, n) : best;
+		if (d < best && d < n) {
+			best = d;
+			found = *words;
+		}
+	}
+	return found;
+}
+
+const struct submit_option *options_near(const char *word)
+{
+	const char *names[64];
+	char bare[NEAREST_MAX + 2];
+	size_t n = 0;
+	for (const struct submit_option *o = submit_options; o->name && n < COUNT_OF(names) - 1; o++)
+		names[n++] = o->name;
+	names[n] = NULL;
+	word += strspn(word, "-");
+	snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
+	const char *name = options_nearest(bare, names);
+	return name ? options_find(name) : NULL;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The signature of a task: equal for runs that should use the same GPU memory, so that what one run was seen to take
+ * tells about the next. What does not change memory does not count: seed, learning rate, name, output.
+ */
+#ifndef RAD_SUBMIT_SIGNATURE_H
+#define RAD_SUBMIT_SIGNATURE_H
+
+#include "task/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* FNV-1a, 64 bits; chain calls by handing the last result in. Not for secrets: who forges a collision only confuses the
+ * history of his own runs, since the uid stands in the signature by itself. */
+#define SIGNATURE_SEED UINT64_C(14695981039346656037)
+uint64_t signature_hash(uint64_t hash, const void *bytes, size_t n);
+
+/* "u1000-0123456789abcdef" from the uid, script or command, its arguments and what was said about the model.
+ * `program` is the content of the script that a command runs ("python train.py"), NULL if there is none. Free it. */
+char *signature_make(const struct spec *s, const char *program, size_t program_len);
+
+/* Whether a signature that a client sent names that uid. */
+bool signature_belongs(const char *signature, uid_t uid);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ * Where the daemon's socket is, and who may stand behind it: see wire.h. Another user could put a socket of his own where
+ * ours is expected (/tmp is everybody's) and be handed environments; so both sides check owners.
+ */
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "submit/wire.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define ROOT_SOCKET "/run/rad/radd.sock"
+
+static bool fits(const char *path)
+{
+	return strlen(path) < sizeof ((struct sockaddr_un *)0)->sun_path;
+}
+
+static char *user_socket_path(void)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	struct stat st;
+	if (runtime && *runtime == '/' && !stat(runtime, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid()) {
+		scoped_free char *path = alloc_printf("%s/rad/radd.sock", runtime);
+		if (fits(path))
+			return steal(path);
+	}
+	return alloc_printf("/tmp/rad-%lu/radd.sock", (unsigned long)geteuid());
+}
+
+char *wire_own_socket_path(void)
+{
+	return geteuid() ? user_socket_path() : alloc_string(ROOT_SOCKET);
+}
+
+char *wire_socket_path(void)
+{
+	const char *said = getenv("RAD_SOCKET");
+	if (said && *said)
+		return alloc_string(said);
+	return access(ROOT_SOCKET, F_OK) ? wire_own_socket_path() : alloc_string(ROOT_SOCKET);
+}
+
+int wire_prepare_folder(const char *socket_path, struct error *err)
+{
+	scoped_free char *copy = alloc_string(socket_path);
+	const char *folder = dirname(copy);
+	if (!fits(socket_path))
+		return error_set(err, ERR_INVALID, "%.200s: is too long for a socket (%zu bytes at most): choose a shorter path", socket_path,
+				 sizeof ((struct sockaddr_un *)0)->sun_path - 1);
+	struct stat st;
+	if (lstat(folder, &st) && io_make_dirs(folder, geteuid() ? 0700 : 0755, err))
+		return -1;
+	if (lstat(folder, &st))
+		return error_errno(err, "%s", folder);
+	if (!S_ISDIR(st.st_mode))
+		return error_set(err, ERR_DENIED, "%s: is not a folder: remove it, or give another path with --socket", folder);
+	if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
+		return error_set(err, ERR_DENIED, "%s: belongs to uid %lu with mode %o, so others could take our place there: "
+				 "give another path with --socket", folder, (unsigned long)st.st_uid, st.st_mode & 07777);
+	return 0;
+}
+
+/* The daemon is root's or the caller's own; any other only where the caller named the socket himself. */
+static int check_peer(int fd, const char *path, struct error *err)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+	const char *said = getenv("RAD_SOCKET");
+	if (said && !strcmp(said, path))
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+		return error_errno(err, "%s", path);
+	if (peer.uid == 0 || peer.uid == geteuid())
+		return 0;
+	return error_set(err, ERR_DENIED, "%s: is served by uid %lu, neither you nor root: set RAD_SOCKET if you trust it", path,
+			 (unsigned long)peer.uid);
+}
+
+int wire_connect(const char *path, struct error *err)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	if (!fits(path))
+		return error_set(err, ERR_INVALID, "%.200s: is too long for a socket (%zu bytes at most)", path, sizeof address.sun_path - 1);
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	scoped_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return error_errno(err, "socket");
+	if (connect(fd, (const struct sockaddr *)&address, sizeof address)) {
+		if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR)
+			return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: start one (radd), or name its socket in RAD_SOCKET", path);
+		if (errno == EACCES)
+			return error_set(err, ERR_DENIED, "%s: you may not speak to that radd", path);
+		return error_errno(err, "%s", path);
+	}
+	if (check_peer(fd, path, err))
+		return -1;
+	return steal_fd(fd);
+}

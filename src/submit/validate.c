@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ * Sense of a submission: see validate.h.
+ */
+#include "submit/validate.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "submit/signature.h"
+#include "task/task.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+#define MAX_WORDS_BYTES (2u << 20)	/* what execve takes on Linux with the usual 8 MiB stack limit */
+#define MAX_WORD_BYTES ((128u << 10) - 1)	/* one string of it (MAX_ARG_STRLEN) */
+
+static int check_path(const char *what, const char *path, struct error *err)
+{
+	if (path && *path == '/' && strlen(path) < SPEC_MAX_PATH)
+		return 0;
+	return error_set(err, ERR_INVALID, "'%s' must be an absolute path of less than %d bytes", what, SPEC_MAX_PATH);
+}
+
+/* A list of words that execve would take. */
+static int check_words(const char *what, char *const *words, struct error *err)
+{
+	size_t total = 0;
+	for (; words && *words; words++) {
+		size_t len = strlen(*words);
+		total += len + 1;
+		if (len > MAX_WORD_BYTES || total > MAX_WORDS_BYTES)
+			return error_set(err, ERR_INVALID, "'%s' is too long to start a program with: %u KiB in all, %u KiB each", what,
+					 MAX_WORDS_BYTES >> 10, (MAX_WORD_BYTES + 1) >> 10);
+	}
+	return 0;
+}
+
+static int check_what_runs(const struct spec *s, struct error *err)
+{
+	if (!s->argv || (!s->script && (!s->argv[0] || !*s->argv[0])))
+		return error_set(err, ERR_INVALID, "a task needs a 'script' or a command in 'argv'");
+	if (s->script && !*s->script)
+		return error_set(err, ERR_INVALID, "'script' is empty");
+	if (!s->name || !*s->name)
+		return error_set(err, ERR_INVALID, "'name' is missing");
+	for (const char *p = s->name; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			return error_set(err, ERR_INVALID, "'name' holds a control character");
+	if (check_path("cwd", s->cwd, err) || check_path("output", s->output, err) || (s->error && check_path("error", s->error, err)))
+		return -1;
+	for (char *const *e = s->environ; e && *e; e++)
+		if (**e == '=' || !strchr(*e, '='))
+			return error_set(err, ERR_INVALID, "'environ': '%.40s' is not NAME=value", *e);
+	return check_words("argv", s->argv, err) || check_words("environ", s->environ, err) ? -1 : 0;
+}
+
+static int check_limits(const struct spec *s, struct error *err)
+{
+	for (size_t i = 0; i < s->n_rlimits; i++) {
+		const struct spec_rlimit *l = &s->rlimits[i];
+		bool soft_above = l->hard != -1 && (l->soft == -1 || l->soft > l->hard);
+		if (l->resource < 0 || l->resource >= (int)RLIM_NLIMITS || l->soft < -1 || l->hard < -1 || soft_above)
+			return error_set(err, ERR_INVALID, "'rlimits': limit %d from %lld to %lld makes no sense", l->resource,
+					 (long long)l->soft, (long long)l->hard);
+	}
+	if (s->umask & ~(mode_t)0777)
+		return error_set(err, ERR_INVALID, "'umask' is %o", s->umask);
+	return 0;
+}
+
+static int check_needs(const struct spec *s, struct error *err)
+{
+	if (s->gpus < 1 || s->gpus > SPEC_MAX_GPUS)
+		return error_set(err, ERR_INVALID, "'gpus' is %u; it must be from 1 to %d", s->gpus, SPEC_MAX_GPUS);
+	if (s->max_slowdown != 0 && !(s->max_slowdown >= 1 && s->max_slowdown <= 1000))
+		return error_set(err, ERR_INVALID, "'max_slowdown' must be from 1 to 1000, or 0 for no limit");
+	if (s->share == SHARE_MIG && s->gpus > 1)
+		return error_set(err, ERR_INVALID, "'share' is mig with %u GPUs: a task can use one MIG instance only: ask for 1 GPU",
+				 s->gpus);
+	if (s->signal < 0 || s->signal > 64 || (s->signal && !s->time_limit_s))
+		return error_set(err, ERR_INVALID, "'signal' needs a time limit to come before: add --time");
+	return 0;
+}
+
+static int check_array(const struct spec *s, struct error *err)
+{
+	if (s->n_array > SPEC_MAX_ARRAY)
+		return error_set(err, ERR_INVALID, "'array' has more than %d elements", SPEC_MAX_ARRAY);
+	scoped_free unsigned char *seen = s->n_array ? alloc_zero((1 << TASK_INDEX_BITS) / 8) : NULL;
+	for (size_t i = 0; i < s->n_array; i++) {
+		uint32_t index = s->array[i];
+		if (index >= (1 << TASK_INDEX_BITS) - 1 || seen[index / 8] & (1u << index % 8))
+			return error_set(err, ERR_INVALID, "'array': index %u is out of range or stands there twice", index);
+		seen[index / 8] |= (unsigned char)(1u << index % 8);
+	}
+	for (size_t i = 0; i < s->n_deps; i++)
+		if (s->deps[i].task <= 0)
+			return error_set(err, ERR_INVALID, "'deps': no task has that id");
+	return 0;
+}
+
+int submit_validate(const struct spec *s, struct error *err)
+{
+	if (check_what_runs(s, err) || check_limits(s, err) || check_needs(s, err) || check_array(s, err))
+		return -1;
+	if (s->signature && !signature_belongs(s->signature, s->uid))
+		return error_set(err, ERR_INVALID, "'signature' is not one of user %lu", (unsigned long)s->uid);
+	return 0;
+}

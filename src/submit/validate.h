@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The daemon's side of accepting a submission. spec_from_json has checked types and ranges of single members; this checks
+ * that together they make a task that can be started, whatever a client sent.
+ */
+#ifndef RAD_SUBMIT_VALIDATE_H
+#define RAD_SUBMIT_VALIDATE_H
+
+#include "base/error.h"
+#include "task/spec.h"
+
+/* Call it with s->uid set from the socket: a signature that names another uid is refused, so that nobody writes into the
+ * history of somebody else's runs. Returns 0, or -1 with an error that names the member. */
+int submit_validate(const struct spec *s, struct error *err);
+
+#endif
