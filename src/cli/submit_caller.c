@@ -98,14 +98,13 @@ char *submit_caller_name(const char *file)
 
 /* ---- paths ---- */
 
-/* Whether a path may be written: it is there and writable, or *no_file is set and its folder decides. */
-static int check_log_file(const char *what, const char *path, bool *no_file, struct error *err)
+/* 0: the file is there and may be written; 1: it is not there; -1: it cannot be. */
+static int check_log_file(const char *what, const char *path, struct error *err)
 {
 	struct stat st;
-	*no_file = stat(path, &st) && errno == ENOENT;
-	if (*no_file)
-		return 0;
-	if (!stat(path, &st) && S_ISDIR(st.st_mode))
+	if (stat(path, &st))
+		return 1;
+	if (S_ISDIR(st.st_mode))
 		return error_set(err, ERR_INVALID, "--%s: %.300s: is a folder: add a file name", what, path);
 	return access(path, W_OK) ? error_errno(err, "--%s: %.300s: cannot be written", what, path) : 0;
 }
@@ -130,11 +129,9 @@ int submit_caller_check_log(const char *what, const struct spec *s, const char *
 		if (c[1] == 'j' || c[1] == 'A' || c[1] == 'a')
 			return error_set(err, ERR_INVALID, "--%s: %.300s: the folder must be there before the task has its id: put %%%c into the "
 					 "file's name", what, pattern, c[1]);
-	if (!strchr(pattern, '%')) {
-		bool no_file;
-		if (check_log_file(what, pattern, &no_file, err) || !no_file)
-			return no_file ? 0 : err && err->code != ERR_NONE ? -1 : 0;
-	}
+	int file = strchr(pattern, '%') ? 1 : check_log_file(what, pattern, err);
+	if (file <= 0)
+		return file;
 	path = spec_expand_path(s, folder, 0);
 	return check_log_folder(what, path, err);
 }

@@ -135,7 +135,7 @@ static int add_dependency(struct dependency_list *list, enum dependency_kind kin
 /* "afterok:12:13" */
 static int take_dependency(const char **p, struct dependency_list *list, struct error *err)
 {
-	enum dependency_kind kind;
+	enum dependency_kind kind = DEP_AFTEROK;
 	size_t len = strcspn(*p, ":,");
 	if (parse_kind(*p, len, &kind, err))
 		return -1;

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ * Task files: each row is a text and what must become of it.
+ */
+#include "parse/radfile.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "task/spec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void parse(const char *name, const char *text, struct radfile *f)
+{
+	struct error err = ERROR_INIT;
+	if (radfile_parse(name, text, strlen(text), false, f, &err))
+		fail_msg("%s", err.text);
+}
+
+/* "key=value@line;..." of all settings. */
+static char *settings_text(const struct radfile *f)
+{
+	char *text = alloc_string("");
+	for (size_t i = 0; i < f->n; i++) {
+		char *longer = alloc_printf("%s%s=%s@%d;", text, f->settings[i].key, f->settings[i].value, f->settings[i].line);
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+static void expect(const char *name, const char *text, const char *settings, const char *script)
+{
+	struct radfile f;
+	parse(name, text, &f);
+	scoped_free char *got = settings_text(&f);
+	assert_string_equal(got, settings);
+	if (script)
+		assert_string_equal(f.script, script);
+	radfile_clear(&f);
+}
+
+static void refuse(const char *name, const char *text, size_t len, const char *message)
+{
+	struct error err = ERROR_INIT;
+	struct radfile f;
+	assert_int_equal(radfile_parse(name, text, len, false, &f, &err), -1);
+	if (!strstr(err.text, message))
+		fail_msg("'%s' does not hold '%s'", err.text, message);
+	assert_null(strchr(err.text, '\n'));
+	assert_null(f.settings);
+	assert_null(f.script);
+}
+
+/* Listing 6.1 of the dissertation, without the numbers in its margin. */
+static const char listing[] =
+	"# assumption is that model.txt file is in the same directory\n"
+	"conda activate tf # specifying the conda environment\n"
+	"python resnet.py --b 128 # command to execute\n"
+	"model: resnet.txt # model summary file name\n"
+	"batch_size: 128 # batch size\n"
+	"policy: %s\n";
+
+static void test_listing(void **state)
+{
+	(void)state;
+	scoped_free char *text = alloc_printf(listing, "collocation"), *literal = alloc_printf(listing, "exclusive/ collocation");
+	expect("resnet.rad", text, "model=resnet.txt@4;batch-size=128@5;policy=collocation@6;",
+	       "# assumption is that model.txt file is in the same directory\n"
+	       "conda activate tf # specifying the conda environment\n"
+	       "python resnet.py --b 128 # command to execute\n\n\n\n");
+	/* The choice that the listing prints reaches the option, which refuses it. */
+	expect("resnet.rad", literal, "model=resnet.txt@4;batch-size=128@5;policy=exclusive/ collocation@6;", NULL);
+}
+
+static void test_keys(void **state)
+{
+	(void)state;
+	static const struct { const char *text, *settings; } rows[] = {
+		{ "gpus: 2\necho\n", "gpus=2@1;" },
+		{ "batch-size: 3\necho\n", "batch-size=3@1;" },
+		{ "time_limit: 2h\necho\n", "time=2h@1;" },
+		{ "name:\tmy job\t # why\necho\n", "name=my job@1;" },
+		{ "name: a#b\necho\n", "name=a#b@1;" },
+		{ "name: \"two words\"\necho\n", "name=two words@1;" },
+		{ "name: 'x\necho\n", "name='x@1;" },
+		{ "requeue:\necho\n", "requeue=@1;" },
+		{ "model: # none\necho\n", "model=@1;" },
+		{ " gpus: 2\necho\n", "" },			/* not at column 1 */
+		{ "gpus:2\necho\n", "" },			/* no blank: a word of bash's */
+		{ ": ${X:=1}\necho\n", "" },
+		{ "ns::f\necho\n", "" },
+		{ "echo gpus: 2\n", "" },
+		{ "echo\ngpus: 2", "gpus=2@2;" },		/* no line end at the end */
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		expect("t.rad", rows[i].text, rows[i].settings, NULL);
+}
+
+static void test_script_lines(void **state)
+{
+	(void)state;
+	static const struct { const char *text, *settings; } rows[] = {
+		{ "cat <<EOF\ngpus: 2\nEOF\ngpus: 3\n", "gpus=3@4;" },
+		{ "cat <<-'END x'\n\tgpus: 2\n\tEND x\ngpus: 3\n", "gpus=3@4;" },
+		{ "cat <<\\E <<\"F\"\ngpus: 2\nE\ngpus: 4\nF\ngpus: 3\n", "gpus=3@6;" },
+		{ "cat <<EOF | sort\ngpus: 2\n EOF\nEOFX\nEOF\ngpus: 3\n", "gpus=3@6;" },
+		{ "cat <<<EOF\ngpus: 2\n", "gpus=2@2;" },
+		{ "x=$((1 << 2))\ngpus: 2\n", "gpus=2@2;" },
+		{ "((x = 1 << (2 << y)))\ngpus: 2\n", "gpus=2@2;" },
+		{ "x=$(cat <<E\ngpus: 9\nE\n)\ngpus: 2\n", "gpus=2@5;" },
+		{ "# cat <<EOF\ngpus: 2\necho\n", "gpus=2@2;" },
+		{ "echo '<<EOF' \"<<E\"\ngpus: 2\n", "gpus=2@2;" },
+		{ "echo a \\\ngpus: 2\n", "" },
+		{ "echo a \\\\\ngpus: 2\n", "gpus=2@2;" },
+		{ "# a comment \\\ngpus: 2\necho\n", "gpus=2@2;" },
+		{ "echo 'a\\\ngpus: 2\n'\ngpus: 3\n", "gpus=3@4;" },
+		{ "echo 'one\ngpus: 2\ntwo'\ngpus: 3\n", "gpus=3@4;" },
+		{ "echo \"$(echo \")\")\ngpus: 2\n\"\ngpus: 3\n", "gpus=3@4;" },
+		{ "echo $'it\\'s\ngpus: 2\n'\ngpus: 3\n", "gpus=3@4;" },
+		{ "echo it\\'s\ngpus: 2\n", "gpus=2@2;" },
+		{ "echo \"it's\" # don't\ngpus: 2\n", "gpus=2@2;" },
+		{ "echo ${x#\\'} ${#x} $# a#'b\n'\ngpus: 2\n", "gpus=2@3;" },
+		{ "echo \"${x:-it's}\"\ngpus: 2\n", "gpus=2@2;" },
+		{ "case $x in\na) echo ;;\nesac\ngpus: 2\n", "gpus=2@4;" },
+		{ "echo `echo 'a'`\ngpus: 2\n", "gpus=2@2;" },
+		{ "f() {\ncat <<E\nmodel: x\nE\n}\ngpus: 2\nf\n", "gpus=2@6;" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		expect("t.rad", rows[i].text, rows[i].settings, NULL);
+	/* What is script stays as it is. */
+	expect("t.rad", "cat <<EOF\nfoo: bar\nEOF\n", "", "cat <<EOF\nfoo: bar\nEOF\n");
+}
+
+static void test_directives(void **state)
+{
+	(void)state;
+	expect("t.sh", "#!/bin/sh\n#RAD --gpus=2 --name \"a b\" # why\n#RAD -t 10 -H\nelse: no setting\n",
+	       "gpus=2@2;name=a b@2;time=10@3;hold=@3;",
+	       "#!/bin/sh\n#RAD --gpus=2 --name \"a b\" # why\n#RAD -t 10 -H\nelse: no setting\n");
+	expect("t.sh", "#RAD --gpus=2\ncat <<E\n#RAD --gpus=3\nE\n", "gpus=2@1;", NULL);
+	expect("t.sh", "#RAD --nice --gpus=2\n#RAD is a comment\n#RADIUS -x\necho\n", "nice=@1;gpus=2@1;", NULL);
+	/* In a .rad file both count, and the directive comes later: it beats the setting. */
+	expect("t.rad", "#RAD --gpus=2\necho\ngpus: 1\n", "gpus=1@3;gpus=2@1;", NULL);
+	assert_true(radfile_has_directives("a\n#RAD --x\n", 10));
+	assert_true(radfile_has_directives("#RAD -G 2", 9));
+	assert_false(radfile_has_directives("# RAD --x\n #RAD --x\n#RAD x\n", 28));
+}
+
+static void test_other_interpreter(void **state)
+{
+	(void)state;
+	struct radfile f;
+	parse("t.py", "#!/usr/bin/env python3\n#RAD --gpus=2\nx = 1 << 3\ntry:\n  pass\n#RAD --name=x\nprint('it''s')\n", &f);
+	scoped_free char *got = settings_text(&f);
+	assert_string_equal(got, "gpus=2@2;name=x@6;");
+	assert_non_null(strstr(f.script, "exec /usr/bin/env python3 /dev/fd/9 \"$@\" 9<<'RAD_SCRIPT_END_"));
+	assert_non_null(strstr(f.script, "\n#!/usr/bin/env python3\n#RAD --gpus=2\nx = 1 << 3\n"));
+	radfile_clear(&f);
+	expect("t.sh", "#!/usr/bin/env -S bash -e\n#RAD --gpus=2\necho\n", "gpus=2@2;", "#!/usr/bin/env -S bash -e\n#RAD --gpus=2\necho\n");
+	refuse("t.rad", "#!/usr/bin/python\nprint()\n", 26, "t.rad:1: '#!/usr/bin/python'");
+}
+
+#define POSITIONAL "# resnet\n\ntf\npython resnet.py --b 128\nresnet.txt\nimagenet\n128\nexclusive\n2\n"
+
+static void test_positional(void **state)
+{
+	(void)state;
+	struct radfile f;
+	struct error err = ERROR_INIT;
+	const char *text = POSITIONAL "12578\n9000.6\n0\n13000\n";
+	parse("t.rad", text, &f);
+	scoped_free char *got = settings_text(&f);
+	assert_int_equal(f.form, RAD_FORM_POSITIONAL);
+	assert_string_equal(got, "env=tf@3;model=resnet.txt@5;batch-size=128@7;gpus=2@9;gpu-mem=12578@10;");
+	assert_string_equal(f.script, "\n\n\npython resnet.py --b 128\n");
+	assert_int_equal(f.estimates_mib[0], 9001);
+	assert_int_equal(f.estimates_mib[1], 0);
+	assert_int_equal(f.estimates_mib[2], 13000);
+	assert_int_equal(f.n_notes, 1);
+	assert_non_null(strstr(f.notes[0], "'exclusive' on line 8 is ignored"));
+	radfile_clear(&f);
+	assert_int_equal(radfile_parse("t.rad", text, strlen(text), true, &f, &err), 0);
+	scoped_free char *honoured = settings_text(&f);
+	assert_non_null(strstr(honoured, "policy=exclusive@8;"));
+	assert_int_equal(f.n_notes, 0);
+	radfile_clear(&f);
+	/* Recognised exactly so: one line less, one more, another word, and it is a script. */
+	static const char *const others[] = {
+		POSITIONAL, POSITIONAL "1\n2\n3\n4\n5\n", POSITIONAL "much\n",
+		"# r\ntf\npython r.py\nr.txt\nd\n128\nshared\n2\n1\n", "# r\ntf\npython r.py\nr.txt\nd\n12.8\nexclusive\n2\n1\n",
+		"r\ntf\npython r.py\nr.txt\nd\n128\nexclusive\n2\n1\n",
+	};
+	for (size_t i = 0; i < COUNT_OF(others); i++) {
+		parse("t.rad", others[i], &f);
+		assert_int_equal(f.form, RAD_FORM_KEYS);
+		assert_int_equal(f.n, 0);
+		radfile_clear(&f);
+	}
+	refuse("t.rad", POSITIONAL "-5\n", strlen(POSITIONAL "-5\n"), "t.rad:10: memory in MiB");
+}
+
+static void test_line_ends(void **state)
+{
+	(void)state;
+	struct radfile f;
+	parse("t.rad", "\xef\xbb\xbfgpus: 2\r\necho hi\r\n", &f);
+	assert_int_equal(f.n, 1);
+	assert_string_equal(f.settings[0].value, "2");
+	assert_string_equal(f.script, "\necho hi\n");
+	assert_int_equal(f.n_notes, 1);
+	radfile_clear(&f);
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	static const struct { const char *text, *message; } rows[] = {
+		{ "", "t.rad: is empty" },
+		{ "\n \t\n", "t.rad: is empty" },
+		{ "\xef\xbb\xbf", "t.rad: is empty" },
+		{ "# only\ngpus: 2\n", "t.rad: holds no command" },
+		{ "echo\nbathc_size: 3\n", "t.rad:2: unknown setting 'bathc_size': did you mean 'batch_size'?" },
+		{ "echo\nGPUS: 3\n", "t.rad:2: unknown setting 'GPUS': did you mean 'gpus'?" },
+		{ "echo\nzzzzzz: 3\n", "t.rad:2: unknown setting 'zzzzzz': expected a command, or one of gpus" },
+		{ "echo\nzzzzzz:\n", "t.rad:2: unknown setting 'zzzzzz'" },
+		{ "echo\narray: 0-9\n", "t.rad:2: 'array' is no setting of a task file: write '#RAD --array=...' instead" },
+		{ "gpus: 1\necho\ngpus: 2\n", "t.rad:3: 'gpus' was already set on line 1" },
+		{ "time: 1\necho\ntime-limit: 2\n", "t.rad:3: 'time' was already set on line 1" },
+		{ "#RAD --gpu=1\necho\n", "t.rad:1: unknown option '--gpu=1' after #RAD: did you mean '--gpus'?" },
+		{ "#RAD --qqqqqqq\necho\n", "t.rad:1: unknown option '--qqqqqqq' after #RAD: see" },
+		{ "#RAD -Z\necho\n", "t.rad:1: unknown option '-Z'" },
+		{ "#RAD --gpus=1 stray\necho\n", "t.rad:1: unknown option 'stray'" },
+		{ "#RAD --json\necho\n", "t.rad:1: '--json' belongs on the command line" },
+		{ "#RAD --hold=1\necho\n", "t.rad:1: '--hold' takes no value" },
+		{ "#RAD --gpus\necho\n", "t.rad:1: '--gpus' needs a value: write --gpus=N" },
+		{ "#RAD gpus=2\necho\n", "t.rad:1: '#RAD gpus=': options begin with two dashes" },
+		{ "echo\ncaf\xe9\n", "t.rad:2: byte 0xe9 is not UTF-8" },
+		{ "echo \xc0\xaf\n", "t.rad:1: byte 0xc0 is not UTF-8" },
+		{ "echo \xed\xa0\x80\n", "is not UTF-8" },
+		{ "cat <<EOF\ngpus: 2\n", "t.rad:2: this setting is inside the here-document that began on line 1 and never ends" },
+		{ "echo\necho 'x\n\ngpus: 2\n", "t.rad:4: this setting is inside the quotes that began on line 2 and never end" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		refuse("t.rad", rows[i].text, strlen(rows[i].text), rows[i].message);
+	refuse("t.rad", "a\nb\0c\n", 6, "t.rad:2: a zero byte");
+}
+
+static void test_sizes(void **state)
+{
+	(void)state;
+	scoped_free char *big = alloc_zero(SPEC_MAX_TEXT + 2);
+	memset(big, 'x', SPEC_MAX_TEXT + 1);
+	refuse("t.rad", big, SPEC_MAX_TEXT + 1, "t.rad: is larger than 1 MiB");
+	/* One line of 1 MiB: as a command, as a key, as a here-document's word, as nested quotes. */
+	struct radfile f;
+	assert_int_equal(radfile_parse("t.rad", big, SPEC_MAX_TEXT, false, &f, NULL), 0);
+	radfile_clear(&f);
+	memcpy(big + SPEC_MAX_TEXT - 3, ": 1", 3);
+	refuse("t.rad", big, SPEC_MAX_TEXT, "t.rad:1: unknown setting 'xxxx");
+	static const char *const fills[] = { "<<", "\"$(", "'", "((", "`", "<<a ", "${", "\\", "#RAD -", ")" };
+	for (size_t i = 0; i < COUNT_OF(fills); i++) {
+		for (size_t k = 0, n = strlen(fills[i]); k < SPEC_MAX_TEXT; k++)
+			big[k] = fills[i][k % n];
+		if (!radfile_parse("t.rad", big, SPEC_MAX_TEXT, false, &f, NULL))
+			radfile_clear(&f);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_listing), cmocka_unit_test(test_keys), cmocka_unit_test(test_script_lines),
+		cmocka_unit_test(test_directives), cmocka_unit_test(test_other_interpreter), cmocka_unit_test(test_positional),
+		cmocka_unit_test(test_line_ends), cmocka_unit_test(test_refused), cmocka_unit_test(test_sizes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT
+ * The option table: values taken and refused for each row, the small languages, nearest words, help and completions.
+ */
+#include "submit/options.h"
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "task/task.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int set(struct spec *s, struct submit_pending *p, const char *name, const char *value, struct error *err)
+{
+	const struct submit_option *o = options_find(name);
+	assert_non_null(o);
+	return options_set(s, p, o, value, "t.rad:4", err);
+}
+
+static void test_taken(void **state)
+{
+	(void)state;
+	struct spec *s = spec_create();
+	struct submit_pending p = { 0 };
+	static const char *const rows[][2] = {
+		{ "gpus", "64" }, { "gpu-mem", "1.5G" }, { "batch-size", "128" }, { "seq-len", "512" }, { "optimizer", "adam" },
+		{ "precision", "bf16" }, { "share", "mps" }, { "max-slowdown", "1.3" }, { "priority", "-7" }, { "nice", "" },
+		{ "time", "1-02" }, { "signal", "USR1@90" }, { "name", "a name" }, { "array", "1,3-5%2" }, { "dependency", "afterok:12" },
+		{ "hold", NULL }, { "output", "x-%A_%a-%x-%u-%%.log" }, { "error", "e-%j" }, { "env", "tf" }, { "requeue", "no" },
+		{ "model", "m.txt" }, { "capture", "c.json" }, { "chdir", "/tmp" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct error err = ERROR_INIT;
+		if (set(s, &p, rows[i][0], rows[i][1], &err))
+			fail_msg("%s", err.text);
+	}
+	assert_int_equal(s->gpus, 64);
+	assert_int_equal(s->gpu_mem_mib, 1536);
+	assert_int_equal(s->batch_size, 128);
+	assert_int_equal(s->seq_len, 512);
+	assert_string_equal(s->optimizer, "adam");
+	assert_string_equal(s->precision, "bf16");
+	assert_int_equal(s->share, SHARE_MPS);
+	assert_true(s->max_slowdown > 1.29 && s->max_slowdown < 1.31);
+	assert_int_equal(s->priority, -7);
+	assert_int_equal(p.nice, 100);
+	assert_int_equal(s->time_limit_s, 26 * 3600);
+	assert_int_equal(s->signal, 10);
+	assert_int_equal(s->signal_before_s, 90);
+	assert_string_equal(s->name, "a name");
+	assert_int_equal(s->n_array, 4);
+	assert_int_equal(s->array_limit, 2);
+	assert_int_equal(s->n_deps, 1);
+	assert_true(s->hold);
+	assert_string_equal(s->output, "x-%A_%a-%x-%u-%%.log");
+	assert_string_equal(s->error, "e-%j");
+	assert_string_equal(s->conda_env, "tf");
+	assert_false(s->requeue);
+	assert_string_equal(p.model, "m.txt");
+	assert_string_equal(p.capture, "c.json");
+	assert_string_equal(p.chdir, "/tmp");
+	assert_int_equal(set(s, &p, "gres", "gpu:3", NULL), 0);
+	assert_int_equal(s->gpus, 3);
+	assert_int_equal(set(s, &p, "time", "unlimited", NULL), 0);
+	assert_int_equal(s->time_limit_s, 0);
+	assert_int_equal(set(s, &p, "no-requeue", "no", NULL), 0);
+	assert_true(s->requeue);
+	options_pending_clear(&p);
+	spec_unref(s);
+}
+
+static void test_sharing_agrees(void **state)
+{
+	(void)state;
+	struct spec *s = spec_create();
+	struct submit_pending p = { 0 };
+	static const struct { const char *name, *value; bool exclusive; enum share_mode share; } steps[] = {
+		{ "policy", "exclusive", true, SHARE_NEVER }, { "share", "mps", false, SHARE_MPS },
+		{ "policy", "collocation", false, SHARE_MPS }, { "exclusive", NULL, true, SHARE_NEVER },
+		{ "policy", "collocation", false, SHARE_AUTO }, { "share", "never", true, SHARE_NEVER },
+	};
+	for (size_t i = 0; i < COUNT_OF(steps); i++) {
+		assert_int_equal(set(s, &p, steps[i].name, steps[i].value, NULL), 0);
+		assert_int_equal(s->exclusive, steps[i].exclusive);
+		assert_int_equal(s->share, steps[i].share);
+	}
+	spec_unref(s);
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	static const char *const rows[][3] = {
+		{ "gpus", "0", "1 to 64" }, { "gpus", "65", "1 to 64" }, { "gpus", "two", "'two'" }, { "gpus", "", "whole number" },
+		{ "gpus", "a100:2", "whole number" }, { "gres", "shard:1", "only gpu:N" }, { "gres", "gpu:a100:2", "only gpu:N" },
+		{ "gpu-mem", "0", "declares no memory" }, { "gpu-mem", "-1", "is not a size" }, { "gpu-mem", "12Q", "is not a size" },
+		{ "batch-size", "0", "1 to" }, { "batch-size", "1e3", "whole number" }, { "seq-len", "-2", "1 to" },
+		{ "optimizer", "", "expected a value" }, { "share", "maybe", "no way of sharing" }, { "policy", "exclusive/ collocation", "expected exclusive or collocation" },
+		{ "max-slowdown", "0.5", "from 1" }, { "max-slowdown", "nan", "number" }, { "priority", "high", "whole number" },
+		{ "time", "soon", "not a duration" }, { "time", "4000d", "more than ten years" }, { "signal", "BANG", "names no signal" },
+		{ "signal", "USR1@-1", "0 to 65535" }, { "signal", "", "names no signal" }, { "signal", "99", "names no signal" },
+		{ "name", "a\nb", "control character" }, { "output", "x-%q", "'%q' stands for nothing" }, { "output", "x%", "stands for nothing" },
+		{ "error", "", "expected a value" }, { "env", "-n", "no name of a conda" }, { "requeue", "maybe", "not yes or no" },
+		{ "array", "x", "expected an index" }, { "dependency", "after:1", "no kind of dependency" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct spec *s = spec_create();
+		struct submit_pending p = { 0 };
+		struct error err = ERROR_INIT;
+		if (!set(s, &p, rows[i][0], rows[i][1], &err))
+			fail_msg("--%s=%s was taken", rows[i][0], rows[i][1]);
+		if (!strstr(err.text, rows[i][2]) || strncmp(err.text, "t.rad:4: ", 9))
+			fail_msg("--%s=%s: '%s' does not hold '%s'", rows[i][0], rows[i][1], err.text, rows[i][2]);
+		options_pending_clear(&p);
+		spec_unref(s);
+	}
+	scoped_free char *longest = alloc_zero(200);
+	memset(longest, 'n', 199);
+	struct spec *s = spec_create();
+	struct error err = ERROR_INIT;
+	assert_int_equal(set(s, NULL, "name", longest, &err), -1);
+	assert_non_null(strstr(err.text, "199 bytes long; 100"));
+	spec_unref(s);
+}
+
+static void test_arrays(void **state)
+{
+	(void)state;
+	static const struct { const char *text, *indices; uint32_t limit; } good[] = {
+		{ "0-9%4", "0 1 2 3 4 5 6 7 8 9 ", 4 }, { "1,3,5-7:2", "1 3 5 7 ", 0 }, { "7", "7 ", 0 }, { "9,1", "9 1 ", 0 },
+		{ "0-10:5", "0 5 10 ", 0 }, { "999999", "999999 ", 0 }, { "3-3", "3 ", 0 },
+	};
+	for (size_t i = 0; i < COUNT_OF(good); i++) {
+		uint32_t *indices, limit;
+		size_t n;
+		struct error err = ERROR_INIT;
+		if (options_parse_array(good[i].text, &indices, &n, &limit, &err))
+			fail_msg("%s", err.text);
+		char got[100] = "";
+		for (size_t k = 0; k < n; k++)
+			snprintf(got + strlen(got), sizeof got - strlen(got), "%u ", indices[k]);
+		assert_string_equal(got, good[i].indices);
+		assert_int_equal(limit, good[i].limit);
+		free(indices);
+	}
+	static const char *const bad[][2] = {
+		{ "", "expected an index" }, { "1,", "expected an index" }, { "-1", "expected an index" }, { "1-", "after '-'" },
+		{ "5-1", "upwards" }, { "1-9:0", "step above 0" }, { "1,1", "index 1 stands there twice" }, { "0-5,3", "index 3" },
+		{ "1000000", "from 0 to 999999" }, { "99999999999999999999", "expected an index" }, { "0-100000", "more than 100000" },
+		{ "1%0", "above 0" }, { "1%", "above 0" }, { "1 2", "to its end" }, { "0-999999:1%2", "more than 100000" },
+	};
+	for (size_t i = 0; i < COUNT_OF(bad); i++) {
+		uint32_t *indices, limit;
+		size_t n;
+		struct error err = ERROR_INIT;
+		assert_int_equal(options_parse_array(bad[i][0], &indices, &n, &limit, &err), -1);
+		if (!strstr(err.text, bad[i][1]))
+			fail_msg("%s: '%s' does not hold '%s'", bad[i][0], err.text, bad[i][1]);
+	}
+}
+
+static void test_dependencies(void **state)
+{
+	(void)state;
+	struct dependency *deps;
+	size_t n;
+	struct error err = ERROR_INIT;
+	assert_int_equal(options_parse_dependencies("afterok:12:13_4,afterany:14,afternotok:15", &deps, &n, &err), 0);
+	assert_int_equal(n, 4);
+	assert_int_equal(deps[1].kind, DEP_AFTEROK);
+	assert_true(deps[0].task == TASK_ID(12, -1));
+	assert_true(deps[1].task == TASK_ID(13, 4));
+	assert_int_equal(deps[2].kind, DEP_AFTERANY);
+	assert_int_equal(deps[3].kind, DEP_AFTERNOTOK);
+	free(deps);
+	static const char *const bad[] = { "", "afterok", "afterok:", "afterok:x", "afterok:1,", "12", "singleton", "afterok:1::2",
+		"afterok:111111111111111111111111111111" };
+	for (size_t i = 0; i < COUNT_OF(bad); i++)
+		if (!options_parse_dependencies(bad[i], &deps, &n, &err))
+			fail_msg("'%s' was taken", bad[i]);
+}
+
+static void test_signals(void **state)
+{
+	(void)state;
+	static const struct { const char *text; int signal; int64_t before; } good[] = {
+		{ "USR1@60", 10, 60 }, { "B:TERM@30", 15, 30 }, { "10", 10, 60 }, { "sigint", 2, 60 }, { "HUP@0", 1, 0 },
+	};
+	for (size_t i = 0; i < COUNT_OF(good); i++) {
+		int number;
+		int64_t before;
+		assert_int_equal(options_parse_signal(good[i].text, &number, &before, NULL), 0);
+		assert_int_equal(number, good[i].signal);
+		assert_int_equal(before, good[i].before);
+	}
+}
+
+static void test_keys(void **state)
+{
+	(void)state;
+	/* The keys of a task file, by name and no others. */
+	static const char *const keys[] = {
+		"name", "model", "batch_size", "seq_len", "optimizer", "precision", "gpus", "gpu_mem", "policy", "share", "priority", "time",
+		"dependency", "env", "capture", "output", "error", "requeue",
+	};
+	size_t n = 0;
+	for (const struct submit_option *o = submit_options; o->name; o++)
+		n += o->key != NULL;
+	assert_int_equal(n, COUNT_OF(keys));
+	for (size_t i = 0; i < COUNT_OF(keys); i++)
+		assert_non_null(options_find_key(keys[i]));
+	assert_ptr_equal(options_find_key("gpu-mem"), options_find_key("gpu_mem"));
+	assert_null(options_find_key("gpu"));
+	assert_null(options_find_key("gpusx"));
+	assert_null(options_find_key("array"));
+	assert_null(options_find_key(""));
+}
+
+static void test_nearest(void **state)
+{
+	(void)state;
+	static const char *const words[] = { "batch_size", "gpus", "gpu_mem", "time", NULL };
+	assert_string_equal(options_nearest("batchsize", words), "batch_size");
+	assert_string_equal(options_nearest("Batch-Size", words), "batch_size");
+	assert_string_equal(options_nearest("bathc_size", words), "batch_size");
+	assert_string_equal(options_nearest("gpu", words), "gpus");
+	assert_string_equal(options_nearest("gpumem", words), "gpu_mem");
+	assert_null(options_nearest("learning_rate", words));
+	assert_null(options_nearest("", words));
+	assert_null(options_nearest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", words));
+	assert_string_equal(options_near("--gpumem=3")->name, "gpu-mem");
+	assert_null(options_near("--frobnicate"));
+}
+
+static char *written(int (*write)(FILE *out, const char *arg), const char *arg)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	assert_int_equal(write(out, arg), 0);
+	fclose(out);
+	return text;
+}
+
+static int write_help(FILE *out, const char *arg)
+{
+	(void)arg;
+	options_help(out);
+	return 0;
+}
+
+static int write_completion(FILE *out, const char *shell)
+{
+	static const struct options_verb verbs[] = { { "submit", "hand in a task" }, { "why", "why it's waiting: [numbers]" }, { 0 } };
+	return options_completion(out, shell, verbs, NULL);
+}
+
+static void test_generated(void **state)
+{
+	(void)state;
+	scoped_free char *help = written(write_help, NULL), *bash = written(write_completion, "bash");
+	scoped_free char *zsh = written(write_completion, "zsh"), *fish = written(write_completion, "fish");
+	for (const struct submit_option *o = submit_options; o->name; o++) {
+		scoped_free char *dashed = alloc_printf("--%s", o->name), *fished = alloc_printf("-l %s", o->name);
+		assert_non_null(strstr(help, dashed));
+		assert_non_null(strstr(bash, dashed));
+		assert_non_null(strstr(zsh, dashed));
+		assert_non_null(strstr(fish, fished));
+	}
+	assert_non_null(strstr(help, "  -G, --gpus=N"));
+	assert_non_null(strstr(zsh, "'why:why it'\\''s waiting\\: \\[numbers\\]'"));
+	assert_int_equal(options_completion(stderr, "tcsh", NULL, NULL), -1);
+}
+
+/* bash itself reads the script, and completes with it. */
+static void test_bash_completes(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/rad-test-XXXXXX";
+	scoped_fd int fd = mkstemp(path);
+	scoped_free char *script = written(write_completion, "bash");
+	assert_int_equal(io_write_full(fd, script, strlen(script)), 0);
+	scoped_free char *command = alloc_printf(
+		"bash -c '. %s; COMP_WORDS=(rad submit --share m); COMP_CWORD=3; _rad; echo ${COMPREPLY[@]};"
+		" COMP_WORDS=(rad w); COMP_CWORD=1; _rad; echo ${COMPREPLY[@]};"
+		" COMP_WORDS=(rad submit --gpu); COMP_CWORD=2; _rad; echo ${COMPREPLY[@]}'", path);
+	FILE *out = popen(command, "r");
+	char text[200] = "";
+	assert_true(fread(text, 1, sizeof text - 1, out) > 0);
+	pclose(out);
+	unlink(path);
+	assert_string_equal(text, "mps mig\nwhy\n--gpus --gpu-mem\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_taken), cmocka_unit_test(test_sharing_agrees), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_arrays), cmocka_unit_test(test_dependencies), cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_keys), cmocka_unit_test(test_nearest), cmocka_unit_test(test_generated),
+		cmocka_unit_test(test_bash_completes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ * What the daemon refuses of a spec whose members are each in range.
+ */
+#include "submit/validate.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "submit/signature.h"
+#include "task/task.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <math.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct spec *good(void)
+{
+	struct spec *s = spec_create();
+	s->uid = 1000;
+	s->name = alloc_string("t");
+	s->script = alloc_string("echo\n");
+	s->cwd = alloc_string("/tmp");
+	s->output = alloc_string("/tmp/rad-%j.out");
+	s->signature = signature_make(s, NULL, 0);
+	return s;
+}
+
+static void replace(char **text, const char *by)
+{
+	free(*text);
+	*text = alloc_string_or_null(by);
+}
+
+static void no_script(struct spec *s) { replace(&s->script, NULL); }
+static void empty_script(struct spec *s) { replace(&s->script, ""); }
+static void relative_cwd(struct spec *s) { replace(&s->cwd, "tmp"); }
+static void no_cwd(struct spec *s) { replace(&s->cwd, NULL); }
+static void relative_output(struct spec *s) { replace(&s->output, "x.out"); }
+static void relative_error(struct spec *s) { replace(&s->error, "x.err"); }
+static void no_name(struct spec *s) { replace(&s->name, NULL); }
+static void bad_name(struct spec *s) { replace(&s->name, "a\x1b[2J"); }
+static void foreign_signature(struct spec *s) { s->uid = 1001; }
+static void nan_slowdown(struct spec *s) { s->max_slowdown = NAN; }
+static void small_slowdown(struct spec *s) { s->max_slowdown = 0.5; }
+static void signal_without_time(struct spec *s) { s->signal = 10; }
+static void mig_of_two(struct spec *s) { s->share = SHARE_MIG, s->gpus = 2; }
+
+static void bad_variable(struct spec *s)
+{
+	free(s->environ);
+	s->environ = alloc_zero(2 * sizeof *s->environ);
+	s->environ[0] = alloc_string("novalue");
+}
+
+static void long_word(struct spec *s)
+{
+	free(s->argv);
+	s->argv = alloc_zero(2 * sizeof *s->argv);
+	s->argv[0] = alloc_zero(200001);
+	memset(s->argv[0], 'x', 200000);
+}
+
+static void bad_limit(struct spec *s)
+{
+	s->rlimits = alloc_zero(sizeof *s->rlimits);
+	s->rlimits[0] = (struct spec_rlimit){ .resource = 7, .soft = -1, .hard = 100 };
+	s->n_rlimits = 1;
+}
+
+static void bad_resource(struct spec *s)
+{
+	bad_limit(s);
+	s->rlimits[0] = (struct spec_rlimit){ .resource = 1000 };
+}
+
+static void twice_in_array(struct spec *s)
+{
+	s->array = alloc_zero(2 * sizeof *s->array);
+	s->n_array = 2;
+}
+
+static void nobody_dependency(struct spec *s)
+{
+	s->deps = alloc_zero(sizeof *s->deps);
+	s->n_deps = 1;
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	static const struct { void (*spoil)(struct spec *s); const char *message; } rows[] = {
+		{ no_script, "'script' or a command" }, { empty_script, "'script' is empty" }, { relative_cwd, "'cwd' must be an absolute" },
+		{ no_cwd, "'cwd'" }, { relative_output, "'output'" }, { relative_error, "'error'" }, { no_name, "'name' is missing" },
+		{ bad_name, "control character" }, { foreign_signature, "not one of user 1001" }, { nan_slowdown, "'max_slowdown'" },
+		{ small_slowdown, "'max_slowdown'" }, { signal_without_time, "needs a time limit" }, { mig_of_two, "ask for 1 GPU" },
+		{ bad_variable, "'novalue' is not NAME=value" }, { long_word, "'argv' is too long" }, { bad_limit, "'rlimits'" },
+		{ bad_resource, "'rlimits'" }, { twice_in_array, "'array'" }, { nobody_dependency, "'deps'" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct spec *s = good();
+		struct error err = ERROR_INIT;
+		assert_int_equal(submit_validate(s, &err), 0);
+		rows[i].spoil(s);
+		assert_int_equal(submit_validate(s, &err), -1);
+		if (!strstr(err.text, rows[i].message))
+			fail_msg("row %zu: '%s' does not hold '%s'", i, err.text, rows[i].message);
+		spec_unref(s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
