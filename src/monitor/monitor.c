@@ -20,6 +20,7 @@
 
 const struct monitor_backend *const monitor_backends[] = {
 	&nvml_backend,
+	&simdev_backend,
 	NULL,
 };
 

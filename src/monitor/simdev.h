@@ -3,12 +3,19 @@
  * Simulated devices for trying RAD-RM without a GPU: `sim:4xa100-40g`, or a YAML file. Real processes run on them
  * (`rad simtask`). Which process holds how much memory of which device lies in one locked file; an entry lives as long as
  * its process (pid and start time), so that the devices survive the daemon as real ones do.
+ *
+ * The file is a header and a page per device. A change of a device is one write of less than a page under a lock of that page,
+ * so a process killed at any moment leaves the old state or the new, and the kernel drops its lock. All processes must be
+ * in one pid namespace.
  */
 #ifndef RAD_MONITOR_SIMDEV_H
 #define RAD_MONITOR_SIMDEV_H
 
 #include "base/error.h"
 #include "monitor/reading.h"
+
+#define SIMDEV_MAX_DEVICES 1024
+#define SIMDEV_MAX_CLIENTS 48	/* processes on one device */
 
 /* A kind of device, or one line of a YAML file. */
 struct device_model {
@@ -19,28 +26,36 @@ struct device_model {
 	double idle_w, peak_w;
 };
 
-/* "4xa100-40g,1xh200-141g" or a path that ends in .yaml or .yml. *out is to be freed. */
+/* "4xa100-40g,1xh200-141g" ("a100-40g" alone is one) or a path that ends in .yaml or .yml (models/devices.example.yaml explains
+ * the keys). *out has one element a device, *n of them, at most SIMDEV_MAX_DEVICES, and is to be freed. */
 int simdev_parse(const char *spec, struct device_model **out, size_t *n, struct error *err);
 /* The built-in table, ends with an empty name: a100-40g a100-80g h100-80g h200-141g v100-16g v100-32g. */
 extern const struct device_model simdev_models[];
 
 struct simdev;
 
-/* Opens the shared file of devices (made if missing) at `path`; all processes of one daemon use the same, given to tasks in
- * RAD_SIM_DEVICES. The spec counts only when the file is made. */
+/* Opens the shared file of devices at `path`; all processes of one daemon use the same, given to tasks in RAD_SIM_DEVICES.
+ * With a spec it is made if missing, and made anew if it holds other devices and no process is on them (ERR_CONFLICT if
+ * one is). With NULL it must be there, and is taken as it is. A file that is not ours or is damaged is refused, unchanged. */
 struct simdev *simdev_open(const char *path, const char *spec, struct error *err);
+/* Takes NULL. What this process holds stays held until it leaves or ends. */
 void simdev_close(struct simdev *s);
 
 /* A process comes to a device with its load when alone; memory starts at 0. `mps`: whether it is an MPS client.
- * Returns 0, or -1 (no such device). */
+ * Returns 0, or -1 (no such device, or SIMDEV_MAX_CLIENTS are on it). */
 int simdev_join(struct simdev *s, const char *uuid, double gract, double smact, bool mps, struct error *err);
-/* Sets this process's memory on that device. 0; 1 when the device is full (nothing changed; *free_mib tells what there was). */
+/* Sets this process's memory on that device. 0; 1 when the device is full (nothing changed; *free_mib tells what there was);
+ * -1. Less memory than it has always fits. free_mib may be NULL. */
 int simdev_set_memory(struct simdev *s, const char *uuid, uint64_t mem_mib, uint64_t *free_mib, struct error *err);
-/* The speed, 0..1, at which this process now runs on that device, by the model in `share`. */
+/* The speed, above 0 and at most 1, at which this process now runs on that device, by the model in `share`: MPS if all
+ * processes there are MPS clients, else streams. 0: it is not on it. Negative: the fault of another MPS client ended it. */
 double simdev_speed(struct simdev *s, const char *uuid);
+/* A fault of this process: all MPS clients of that device are ended with it, if it is one itself. */
+void simdev_fault(struct simdev *s, const char *uuid);
 void simdev_leave(struct simdev *s, const char *uuid);
 
-/* Reads everything, as a driver would: memory with dead processes gone, loads, power, energy. */
+/* Reads everything, as a driver would: memory with dead processes gone, loads, power, energy, processes. Loads are those of
+ * the moment; GPU_SMOCC, GPU_DRAM and GPU_PCIE are not valid. */
 int simdev_snapshot(struct simdev *s, struct snapshot *out, struct error *err);
 
 #endif
