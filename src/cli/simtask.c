@@ -193,7 +193,7 @@ static int join_devices(struct run *r, struct error *err)
 		return -1;
 	struct snapshot snap = { 0 };
 	int rc = simdev_snapshot(r->devices, &snap, err);
-	r->mps = pipe && *pipe;
+	r->mps = pipe && !strcmp(pipe, path);
 	if (!rc)
 		rc = find_targets(r, &snap, err) || read_fences(r, err) ? -1 : 0;
 	snapshot_clear(&snap);

@@ -7,9 +7,12 @@
 #define RAD_CLI_SIMTASK_H
 
 /* Returns the exit code: 0 done, 1 it failed as a training program would (out of memory, a fault, no device), 2 usage,
- * 143 ended by SIGTERM, --exit's where --crash-at says so. Reads CUDA_VISIBLE_DEVICES (indices or UUIDs; device 0 when unset),
- * RAD_SIM_DEVICES, CUDA_MPS_PIPE_DIRECTORY (set: it is an MPS client) and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT (an MPS client's
- * fence; keys are UUIDs or places in CUDA_VISIBLE_DEVICES). */
+ * 143 ended by SIGTERM, --exit's where --crash-at says so. Reads
+ *	RAD_SIM_DEVICES				the file of simulated devices
+ *	CUDA_VISIBLE_DEVICES			indices or UUIDs; device 0 when unset
+ *	CUDA_MPS_PIPE_DIRECTORY			an MPS client if it names the file of devices itself: simulated devices need no
+ *						server, and a real program finds none there
+ *	CUDA_MPS_PINNED_DEVICE_MEM_LIMIT	an MPS client's fence; keys are UUIDs or places in CUDA_VISIBLE_DEVICES */
 int simtask_main(int argc, char **argv);
 
 #endif

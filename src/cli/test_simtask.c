@@ -162,7 +162,7 @@ static void test_neighbours_slow_each_other(void **state)
 	double speed[2];
 	for (int mps = 0; mps < 2; mps++) {
 		if (mps)
-			setenv("CUDA_MPS_PIPE_DIRECTORY", dir, 1);
+			setenv("CUDA_MPS_PIPE_DIRECTORY", path, 1);
 		share_speeds(both, 2, mps ? SHARE_MPS : SHARE_STREAMS, speed);
 		struct proc longer = start("--mem 1000 --seconds 60 --print-every 0.05");
 		assert_true(wait_text(&longer, "step"));
@@ -217,10 +217,10 @@ static void test_fence_of_mps(void **state)
 	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
 	for (size_t i = 0; i < 2; i++) {
 		setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limits[i], 1);
-		unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+		setenv("CUDA_MPS_PIPE_DIRECTORY", dir, 1);	/* as tasks without MPS have it: a folder without a server */
 		struct proc free_one = start("--mem 4G --seconds 0.1 --ramp 0");
 		assert_int_equal(finish(&free_one), 0);
-		setenv("CUDA_MPS_PIPE_DIRECTORY", dir, 1);
+		setenv("CUDA_MPS_PIPE_DIRECTORY", path, 1);
 		struct proc fits = start("--mem 3G --seconds 0.1 --ramp 0"), fenced = start("--mem 4G --seconds 9 --ramp 0");
 		assert_int_equal(finish(&fits), 0);
 		assert_int_equal(finish(&fenced), 1);
@@ -265,7 +265,7 @@ static void test_mps_fault_takes_the_clients_along(void **state)
 {
 	(void)state;
 	struct proc plain = start("--mem 1000 --seconds 1.5");
-	setenv("CUDA_MPS_PIPE_DIRECTORY", dir, 1);
+	setenv("CUDA_MPS_PIPE_DIRECTORY", path, 1);
 	struct proc victim = start("--mem 1000 --seconds 60 --print-every 0.05");
 	assert_true(wait_text(&victim, "step"));
 	struct proc guilty = start("--mem 1000 --seconds 60 --mps-fault-at 0.05");
