@@ -14,11 +14,12 @@ void meter_add(struct meter *m, const struct meter_sample *s)
 {
 	if (s->mem_known && s->mem_mib > m->peak_mib)
 		m->peak_mib = s->mem_mib;
-	int64_t since = m->last_ms ? s->mono_ms - m->last_ms : 0;
-	if (m->last_ms && since <= 0)
+	bool first = !m->last_ms;
+	int64_t since = s->mono_ms - m->last_ms;
+	if (!first && since <= 0)
 		return;
 	m->last_ms = s->mono_ms;
-	if (!since)
+	if (first)
 		return;
 	m->ran_ms += (double)since;
 	if (s->alone)

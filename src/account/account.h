@@ -30,10 +30,10 @@ struct meter_sample {
 	bool alone;
 };
 
-/* The first sample begins the time measured: of it only the memory counts, as of one that is not newer than the one before. */
+/* The first sample begins the time measured: of it only the memory counts, as of one no newer than the one before. */
 void meter_add(struct meter *m, const struct meter_sample *s);
-/* Goes on after a restart from what was known (the last EV_MEASURED) when it had run for ran_ms. The time nobody measured is left
- * out, not guessed. */
+/* Goes on after a restart from what was known (the last EV_MEASURED) when it had run for ran_ms. The time nobody measured
+ * is left out, not guessed. */
 void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms);
 /* `warm_after_ms`: how long it must have run for its peak to count. */
 struct measured meter_read(const struct meter *m, int64_t warm_after_ms);

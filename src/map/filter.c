@@ -92,13 +92,14 @@ static bool may_clamp(struct map_ask *ask, const struct map_gpu *g)
 static enum map_reason ask_memory(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
 	/* Slack is for those who share. On an idle GPU there is nobody to leave it to. */
-	uint64_t slack = a->idle || ask->unknown ? 0 : ask->p->slack_mib;
+	bool idle = map_is_idle(g);
+	uint64_t slack = idle || ask->unknown ? 0 : ask->p->slack_mib;
 	uint64_t want = ask->claim_mib > UINT64_MAX - slack ? UINT64_MAX : ask->claim_mib + slack;
 	a->have = (double)g->available_mib;
 	a->want = (double)want;
 	if (g->available_mib >= want)
 		return MAP_OK;
-	if (a->idle && g->available_mib && may_clamp(ask, g)) {
+	if (idle && g->available_mib && may_clamp(ask, g)) {
 		a->clamped = true;
 		a->mode = g->mig ? SHARE_MIG : SHARE_NEVER;
 		a->want = a->have;
@@ -159,7 +160,6 @@ static enum map_reason ask_admission(const struct map_ask *ask, const struct map
 
 void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	a->idle = !g->n_tasks && !g->settling && !map_foreign_runs(g);
 	a->clamped = false;
 	a->mode = first_mode(ask, g);
 	a->have = a->want = NAN;

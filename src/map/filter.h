@@ -25,7 +25,6 @@ struct map_ask {
 struct map_answer {
 	enum map_reason reason;
 	enum share_mode mode;	/* in which it would run there */
-	bool idle;		/* nothing runs there, nothing is being freed */
 	bool clamped;		/* the claim is more than there is, and is cut to that: it must run alone */
 	double have, want;	/* as in map_finding */
 };
@@ -42,5 +41,6 @@ uint64_t map_nth_capacity(const struct map_ask *ask, const struct map_gpu **whic
 
 /* Whether processes that are not ours are more than a trifle there. */
 static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }
+static inline bool map_is_idle(const struct map_gpu *g) { return !g->n_tasks && !g->settling && !map_foreign_runs(g); }
 
 #endif

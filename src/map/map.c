@@ -121,10 +121,10 @@ static double load_of(const struct map_gpu *g)
 	return g->load.gract_known && isfinite(g->load.gract) ? g->load.gract : 1;
 }
 
-static struct pick rank(const struct map_ask *ask, size_t at, size_t turn, const struct map_answer *a)
+static struct pick rank(const struct map_ask *ask, size_t at, size_t turn, bool idle)
 {
 	const struct map_gpu *g = &ask->gpus[at];
-	struct pick k = { .index = g->index, .at = (uint32_t)at, .mode = a->mode };
+	struct pick k = { .index = g->index, .at = (uint32_t)at };
 	switch (ask->p->rank) {
 	case RANK_MAGM:
 		k.first = -(double)g->available_mib;
@@ -137,7 +137,7 @@ static struct pick rank(const struct map_ask *ask, size_t at, size_t turn, const
 		k.then = g->n_tasks;
 		break;
 	case RANK_MUG:	/* section 6.3.3 takes best fit, the least available memory, for "most utilized" */
-		k.first = a->idle;
+		k.first = idle;
 		k.then = (double)g->available_mib;
 		break;
 	case RANK_FF:
@@ -157,10 +157,13 @@ static bool before(const struct pick *a, const struct pick *b)
 	return a->index != b->index ? a->index < b->index : a->at < b->at;
 }
 
+static bool is_full(const struct picks *s) { return s->n && s->n == s->want; }
+static const struct pick *last_of(const struct picks *s) { return &s->best[s->n - 1]; }
+
 static void keep_best(struct picks *s, const struct pick *k)
 {
 	s->passed++;
-	if (s->n == s->want && (!s->n || !before(k, &s->best[s->n - 1])))
+	if (!s->want || (is_full(s) && !before(k, last_of(s))))
 		return;
 	unsigned at = s->n < s->want ? s->n++ : s->n - 1;
 	for (; at > 0 && before(k, &s->best[at - 1]); at--)
@@ -168,20 +171,31 @@ static void keep_best(struct picks *s, const struct pick *k)
 	s->best[at] = *k;
 }
 
-/* Asks and ranks every GPU. */
+/* Whether the answer cannot matter: it would not be among the best, or is shared and short by far. */
+static bool may_skip(const struct map_ask *ask, const struct map_gpu *g, const struct choice *c, const struct pick *k)
+{
+	return (g->n_tasks && g->available_mib < ask->claim_mib) || (is_full(&c->fit) && !before(k, last_of(&c->fit)));
+}
+
+/* Ranks and asks every GPU. */
 static void choose(struct map_ask *ask, size_t turn, struct choice *c, struct map_finding *findings)
 {
 	for (size_t i = 0; i < ask->n; i++) {
+		const struct map_gpu *g = &ask->gpus[i];
+		bool idle = map_is_idle(g);
+		struct pick k = rank(ask, i, turn, idle);
+		if (!findings && may_skip(ask, g, c, &k))
+			continue;
 		struct map_answer a;
-		map_filter(ask, &ask->gpus[i], &a);
+		map_filter(ask, g, &a);
 		if (findings)
-			findings[i] = (struct map_finding){ ask->gpus[i].slot, a.reason, a.mode, a.have, a.want };
+			findings[i] = (struct map_finding){ g->slot, a.reason, a.mode, a.have, a.want };
 		if (a.reason)
 			continue;
-		struct pick k = rank(ask, i, turn, &a);
+		k.mode = a.mode;
 		if (!a.clamped)
 			keep_best(&c->fit, &k);
-		if (a.idle)
+		if (idle)
 			keep_best(&c->idle, &k);
 		c->any_clamped |= a.clamped;
 	}

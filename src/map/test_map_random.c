@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ * Placement over random situations: whatever is decided, no GPU gives more than it has and no rule of sharing is broken; and
+ * what is refused, no GPU could have taken.
+ */
+#include "base/scope.h"
+#include "map/map.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+/* A generator of our own, so that a failure can be seen again everywhere. */
+static uint64_t draw(uint64_t *seed, uint64_t below)
+{
+	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+	return (*seed >> 33) % below;
+}
+
+static bool chance(uint64_t *seed, unsigned percent) { return draw(seed, 100) < percent; }
+
+static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
+{
+	static const uint64_t totals[] = { 40448, 40440, 81408, 9728 };
+	struct map_gpu g = { .slot = 10 + i, .index = i, .uuid = "GPU-1111", .total_mib = totals[draw(s, 4)] };
+	g.n_tasks = chance(s, 60) ? (unsigned)draw(s, 4) : 0;
+	g.available_mib = g.n_tasks ? draw(s, g.total_mib + 1) : g.total_mib;
+	g.mode = (enum share_mode[]){ SHARE_MPS, SHARE_STREAMS, SHARE_NEVER }[draw(s, 3)];
+	g.mps_uid = 1000 + (uid_t)chance(s, 20);
+	g.mps_capable = (g.n_tasks && g.mode == SHARE_MPS) || chance(s, 80);
+	g.mig = chance(s, 10);
+	g.has_multi_gpu = g.n_tasks && g.mode != SHARE_MPS && chance(s, 20);
+	g.foreign_mib = chance(s, 20) ? draw(s, 3000) : 0;
+	g.settling = chance(s, 10);
+	if (!g.n_tasks && g.available_mib > g.foreign_mib)
+		g.available_mib -= g.foreign_mib;
+	g.load = (struct load){ (double)draw(s, 101) / 100, (double)draw(s, 101) / 100, chance(s, 80), chance(s, 80) };
+	g.drained = chance(s, 5);
+	g.stale = chance(s, 5);
+	g.cold_unknown = g.n_tasks && chance(s, 20);
+	g.kept_for = chance(s, 10) ? TASK_ID(1 + draw(s, 2), -1) : 0;
+	return g;
+}
+
+static void any_request(uint64_t *s, struct map_policy *p, struct map_request *r)
+{
+	static const enum share_mode wishes[] = { SHARE_AUTO, SHARE_AUTO, SHARE_NEVER, SHARE_STREAMS, SHARE_MPS, SHARE_MIG };
+	*p = map_policy_default();
+	p->rank = (enum map_rank)draw(s, MAP_RANK_COUNT);
+	p->share = (enum share_mode[]){ SHARE_MPS, SHARE_MPS, SHARE_STREAMS, SHARE_NEVER }[draw(s, 4)];
+	p->foreign_share = chance(s, 30);
+	if (chance(s, 20))
+		p->max_smact = p->max_gract = NAN;
+	*r = (struct map_request){
+		.task = TASK_ID(1, -1), .gpus = chance(s, 30) ? 2 + (unsigned)draw(s, 2) : 1, .uid = 1000,
+		.claim_mib = chance(s, 20) ? 0 : 1 + draw(s, 100000), .claim_is_declared = chance(s, 50),
+		.exclusive = chance(s, 10), .start_alone = chance(s, 10), .share = wishes[draw(s, COUNT_OF(wishes))],
+	};
+}
+
+/* What must hold of every GPU that is taken, said in other words than the code. */
+static const char *broken_rule(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
+			       const struct placement *out)
+{
+	bool alone = r->exclusive || r->share == SHARE_NEVER || p->share == SHARE_NEVER || p->rank == RANK_EXCLUSIVE;
+	bool cut = out->claim_mib < (r->claim_mib ? r->claim_mib : p->min_free_mib);
+	bool empty = !g->n_tasks && !g->settling && g->foreign_mib <= 1024;
+	if (out->claim_mib > g->available_mib)
+		return "more than available";
+	if (g->drained || g->stale || (g->kept_for && g->kept_for != r->task))
+		return "not to be used";
+	if ((alone || r->start_alone || cut || g->mig || out->mode == SHARE_NEVER) && !empty)
+		return "not idle";
+	if (g->mig != (out->mode == SHARE_MIG) || (g->mig && r->gpus > 1))
+		return "MIG";
+	if (!g->mig && (alone || cut) && out->mode != SHARE_NEVER)
+		return "not alone";
+	if (g->n_tasks && out->mode != g->mode)
+		return "two modes on one GPU";
+	if (out->mode == SHARE_MPS && (r->gpus > 1 || !g->mps_capable || (g->n_tasks && g->mps_uid != r->uid)))
+		return "MPS";
+	if (!alone && !cut && r->share != SHARE_AUTO && r->share != out->mode)
+		return "not what was insisted on";
+	if (r->claim_is_declared && r->claim_mib && cut)
+		return "a declaration was cut";
+	if (g->foreign_mib > 1024 && !p->foreign_share)
+		return "foreign";
+	if (!empty && r->claim_mib && g->available_mib < r->claim_mib + p->slack_mib)
+		return "no slack";
+	return NULL;
+}
+
+struct situation {
+	struct map_policy p;
+	struct map_request r;
+	struct map_gpu g[6];
+	size_t n;
+	uint32_t turn;
+};
+
+/* GPUs may be passed over when nobody wants the findings, but nothing is decided otherwise. */
+static void check_quick(const struct situation *s, bool placed, uint32_t turn, const struct placement *out)
+{
+	struct placement quick;
+	uint32_t at = s->turn;
+	assert_int_equal(map_place(&s->p, s->g, s->n, &s->r, &at, &quick, NULL), placed);
+	assert_int_equal(at, turn);
+	if (!placed)
+		return;
+	assert_memory_equal(quick.slots, out->slots, out->n * sizeof *out->slots);
+	assert_true(quick.mode == out->mode && quick.claim_mib == out->claim_mib);
+}
+
+/* No GPU hides another: for claims that are not cut by comparison, one that fits by itself is enough. */
+static void check_each(const struct situation *s, bool placed)
+{
+	unsigned fit = 0;
+	if (s->r.gpus > 1 || (s->r.claim_mib && !s->r.claim_is_declared))
+		return;
+	for (size_t i = 0; i < s->n; i++) {
+		uint32_t turn = 0;
+		struct placement one;
+		fit += map_place(&s->p, &s->g[i], 1, &s->r, &turn, &one, NULL);
+	}
+	assert_int_equal(placed, fit > 0);
+}
+
+/* Returns for how many GPUs it was placed. */
+static unsigned check_situation(const struct situation *s)
+{
+	struct map_finding f[6];
+	struct placement out;
+	uint32_t turn = s->turn;
+	unsigned ok = 0, taken = 0;
+	bool placed = map_place(&s->p, s->g, s->n, &s->r, &turn, &out, f);
+	for (size_t i = 0; i < s->n; i++)
+		ok += f[i].reason == MAP_OK;
+	assert_int_equal(placed, ok >= s->r.gpus);
+	assert_true(turn == s->turn || (placed && s->p.rank == RANK_RR));
+	check_quick(s, placed, turn, &out);
+	check_each(s, placed);
+	if (!placed) {
+		assert_int_equal(ok, 0);
+		return 0;
+	}
+	assert_int_equal(map_feasible(&s->p, s->g, s->n, &s->r, NULL), 0);
+	assert_int_equal(out.n, s->r.gpus);
+	for (unsigned k = 0; k < out.n; k++) {
+		uint32_t i = out.slots[k] - 10;
+		const char *broken = broken_rule(&s->p, &s->g[i], &s->r, &out);
+		if (broken)
+			fail_msg("GPU %u: %s", i, broken);
+		assert_false(taken & (1u << i));
+		taken |= 1u << i;
+		assert_int_equal(f[i].reason, MAP_OK);
+	}
+	return out.n;
+}
+
+static void any_situation(void **state)
+{
+	(void)state;
+	uint64_t seed = 42;
+	unsigned seen[4] = { 0 };
+	for (int round = 0; round < 60000; round++) {
+		struct situation s = { .turn = (uint32_t)draw(&seed, 9), .n = 1 + draw(&seed, 6) };
+		any_request(&seed, &s.p, &s.r);
+		for (size_t i = 0; i < s.n; i++)
+			s.g[i] = any_gpu(&seed, (uint32_t)i);
+		seen[check_situation(&s)]++;
+	}
+	/* The dice were fair: each outcome was seen often. */
+	for (size_t i = 0; i < COUNT_OF(seen); i++)
+		assert_true(seen[i] > 300);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(any_situation) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
