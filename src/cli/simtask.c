@@ -63,8 +63,7 @@ static const char usage[] =
 	"  --print-every S     seconds between progress lines (1)\n"
 	"Times are in seconds of work when alone.\n";
 
-enum { OPT_MEM = 256, OPT_SECONDS, OPT_GRACT, OPT_SMACT, OPT_RAMP, OPT_GROW_TO, OPT_GROW_AT, OPT_CRASH_AT, OPT_EXIT,
-	OPT_FAULT_AT,
+enum { OPT_MEM = 256, OPT_SECONDS, OPT_GRACT, OPT_SMACT, OPT_RAMP, OPT_GROW_TO, OPT_GROW_AT, OPT_CRASH_AT, OPT_EXIT, OPT_FAULT_AT,
        OPT_HOST_OOM_AT, OPT_PRINT_EVERY };
 
 static const struct option long_options[] = {

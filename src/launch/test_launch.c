@@ -288,8 +288,7 @@ static void test_clean_start(void **state)
 	struct bench *b = *state;
 	b->task->spec->umask = 027;
 	set_words(&b->task->spec->argv,
-		  words("bash", "-c",
-			"umask; cat; ls /proc/$$/fd > fds; tr '\\n' ' ' < fds; grep -E 'Sig(Blk|Ign)' /proc/self/status", NULL));
+		  words("bash", "-c", "umask; cat; ls /proc/$$/fd > fds; tr '\\n' ' ' < fds; grep -E 'Sig(Blk|Ign)' /proc/self/status", NULL));
 	int held = open("/dev/null", O_RDONLY);	/* without O_CLOEXEC */
 	signal(SIGHUP, SIG_IGN);
 	run(b);

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The core: tasks, GPUs and the decisions about them. It joins the pure stages (queue, estimate, window, ledger, map,
+ * recover, account) and is itself free of I/O: time and readings come in as arguments, changes go out as events. The daemon
+ * and the simulator are two wirings of it, so a policy that was simulated is the policy that ships.
+ *
+ *	in:	requests of people, snapshots of the GPUs, starts and ends of attempts, time
+ *	out:	ops->event for every change (the wiring stores it, then acts on EV_PLACED and EV_STOP_ASKED)
+ */
+#ifndef RAD_CORE_CORE_H
+#define RAD_CORE_CORE_H
+
+#include "base/error.h"
+#include "map/map.h"
+#include "monitor/reading.h"
+#include "monitor/window.h"
+#include "recover/recover.h"
+#include "task/task.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct core;
+
+struct core_config {
+	struct map_policy map;
+	struct recover_policy recover;
+	struct window_config window;
+	int64_t warm_ms;	/* 30 s: activity a task must have shown before its memory is believed; also a full window */
+	int64_t stale_ms;	/* 10 s: an older reading of a GPU is none */
+	int64_t cohort_ms;	/* 5 s: MPS clients that die this close together are one cohort */
+	bool fence;		/* give MPS tasks with a trusted claim a memory limit */
+};
+
+struct core_config core_config_default(void);
+
+struct now { int64_t mono_ms, wall_ms; };
+
+struct core_ops {
+	void *ctx;
+	/* A task changed. Called after task_apply; `t` may be freed after the call when its state is terminal. */
+	void (*event)(void *ctx, const struct event *ev, const struct task *t);
+	/* Send the running task this signal (the warning before its time limit). */
+	void (*signal)(void *ctx, const struct task *t, int signal);
+	/* The state of a task or of a whole job (the worst of its elements) that may have finished long ago. False: no such. */
+	bool (*state_of)(task_id id, enum task_state *state, void *ctx);
+	/* Whose process that is: a task now running, or 0 for a foreign one. NULL: its claim is believed. */
+	task_id (*owner)(void *ctx, const struct proc_reading *p);
+};
+
+struct core *core_create(const struct core_config *config, const struct core_ops *ops);
+void core_destroy(struct core *c);
+const struct core_config *core_get_config(const struct core *c);
+
+/* Tasks ------------------------------------------------------------------------------------------------------------- */
+
+/* Whether GPUs of this server could ever run it. */
+int core_feasible(struct core *c, const struct spec *spec, struct error *err);
+/* Makes the task, or all elements of its array. Takes over one reference of `spec`. Returns how many tasks. */
+size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now now);
+/* Takes over a task replayed from the store. Running ones hold their GPUs from now on. */
+void core_restore(struct core *c, struct task *t, struct now now);
+
+/* These return 0, or -1 with a text that says why that task cannot (state, not found). `uid` goes into the log. */
+int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+/* Pending: ends it. Running: EV_STOP_ASKED, the wiring ends its processes. */
+int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+/* `ev->u.updated` says what; kind and task are set here. */
+int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err);
+/* Running: stops it and queues it again. (A finished one is restored from the store first.) */
+int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+
+struct task *core_task(const struct core *c, task_id id);
+/* Calls for every live task, running ones first, then in the order of the queue, then held and waiting ones. */
+void core_each_task(const struct core *c, void (*each)(void *ctx, const struct task *t), void *ctx);
+size_t core_count(const struct core *c, enum task_state state);
+/* The live elements of an array job (or the one task), in order of index. Free *ids. */
+size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids);
+
+/* Attempts ---------------------------------------------------------------------------------------------------------- */
+
+/* The shim of a placed task runs. */
+void core_started(struct core *c, task_id id, struct proc_id shim, struct now now);
+/* The attempt ended: `r` as launch_result filled it (or never_began). The core adds what the device showed. The verdict may
+ * come up to cohort_ms later, when MPS neighbours have had time to die of the same cause. */
+void core_exited(struct core *c, task_id id, const struct exit_report *r, struct now now);
+/* An MPS server reported a fault at this time. */
+void core_mps_fault(struct core *c, const char *gpu_uuid, struct now now);
+
+/* GPUs -------------------------------------------------------------------------------------------------------------- */
+
+/* A new snapshot. `mps` says whether MPS servers can be had on this machine. */
+void core_snapshot(struct core *c, const struct snapshot *s, bool mps, struct now now);
+/* Returns -1 if there is no such GPU. */
+int core_drain(struct core *c, const char *uuid, bool drained, struct error *err);
+/* "0", "GPU-..." or a unique beginning of a UUID, to the UUID; NULL with an error. Valid while the core lives. */
+const char *core_find_gpu(const struct core *c, const char *word, struct error *err);
+size_t core_gpu_count(const struct core *c);
+
+/* One GPU of a running attempt, for the launcher. Returns how many. */
+struct core_gpu_ref { const char *uuid; uint32_t index; bool mig; };
+size_t core_task_gpus(const struct core *c, task_id id, struct core_gpu_ref out[SPEC_MAX_GPUS]);
+/* How many of our tasks run there in MPS mode, and whose. */
+unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, uid_t *uid);
+
+/* Deciding ---------------------------------------------------------------------------------------------------------- */
+
+/* Time limits, late verdicts, placements: everything that is due. Returns when to call again at the latest (mono), or
+ * INT64_MAX. Cheap when nothing has changed. */
+int64_t core_turn(struct core *c, struct now now);
+
+/* Views ------------------------------------------------------------------------------------------------------------- */
+
+/* The task object with reason, reason_text and shared_with. */
+json_t *core_task_json(struct core *c, const struct task *t, struct now now);
+/* {"schema":1,"gpus":[...]} */
+json_t *core_gpus_json(struct core *c, struct now now);
+/* {"schema":1,"task","state","reason","reason_text","claim_mib","gpus":[{"index","uuid","reason","text",...}]} */
+json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *err);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ * Exits: what the device showed is added to what the shim wrote, MPS neighbours get a moment to die of the same cause, and
+ * then `recover` gives the verdict and says what comes next.
+ */
+#include "core/private.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+
+static bool failed_by_itself(const struct run *r)
+{
+	const struct exit_report *e = &r->report;
+	return e->have_record && !e->never_began && !e->stopping && (e->signal || e->exit_code) &&
+	       e->output.kind != SCAN_GPU_OOM;
+}
+
+static bool under_mps(const struct run *r)
+{
+	return task_attempt(r->t)->mode == SHARE_MPS;
+}
+
+/* The GPU that had least is the one that speaks. */
+static void add_device_evidence(struct core *c, struct run *r)
+{
+	struct exit_report *e = &r->report;
+	const struct attempt *a = task_attempt(r->t);
+	uint64_t least = UINT64_MAX;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		const struct slot *s = c->slots[r->slots[i]];
+		uint64_t low = core_low_water(s);
+		if (low >= least)
+			continue;
+		least = low;
+		e->device_known = true;
+		e->device_total_mib = s->r.mem_total_mib;
+		e->device_free_min_mib = low;
+	}
+	e->peak_mib = r->meter.peak_mib;
+	e->claim_mib = a->claim_mib;
+	e->fenced = a->fenced;
+	e->mps = a->mode == SHARE_MPS;
+	e->had_neighbours = r->had_neighbours;
+	e->stopping = r->t->stopping;
+}
+
+static void note_death(struct core *c, const struct run *r, int64_t mono_ms)
+{
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		struct slot *s = c->slots[r->slots[i]];
+		unsigned at = s->n_deaths++ % (unsigned)(sizeof s->deaths / sizeof *s->deaths);
+		s->deaths[at].task = r->t->id;
+		s->deaths[at].ms = mono_ms;
+	}
+}
+
+static bool close_in_time(const struct core *c, int64_t a_ms, int64_t b_ms)
+{
+	return llabs(a_ms - b_ms) <= c->config.cohort_ms;
+}
+
+/* Whether another client of the same MPS server died within the cohort's time. */
+static bool has_cohort(const struct core *c, const struct run *r)
+{
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		const struct slot *s = c->slots[r->slots[i]];
+		for (size_t k = 0; k < sizeof s->deaths / sizeof *s->deaths; k++)
+			if (s->deaths[k].task && s->deaths[k].task != r->t->id && close_in_time(c, s->deaths[k].ms, r->exit_ms))
+				return true;
+	}
+	return false;
+}
+
+static bool mps_faulted(const struct core *c, const struct run *r)
+{
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		const struct slot *s = c->slots[r->slots[i]];
+		if (s->mps_fault_ms && close_in_time(c, s->mps_fault_ms, r->exit_ms))
+			return true;
+	}
+	return false;
+}
+
+static uint64_t empty_gpu_mib(const struct core *c, const struct run *r)
+{
+	uint64_t least = UINT64_MAX;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		uint64_t capacity = ledger_capacity(&c->slots[r->slots[i]]->ledger);
+		if (capacity < least)
+			least = capacity;
+	}
+	return least == UINT64_MAX ? c->largest_gpu_mib : least;
+}
+
+static void conclude(struct core *c, struct run *r, struct now now)
+{
+	struct task *t = r->t;
+	struct verdict_result v = { 0 };
+	struct recover_next next = { 0 };
+	char id[TASK_ID_TEXT];
+	r->report.neighbour_faulted = under_mps(r) && failed_by_itself(r) && has_cohort(c, r);
+	r->report.mps_faulted = under_mps(r) && mps_faulted(c, r);
+	recover_verdict(&r->report, &v);
+	recover_decide(&c->config.recover, t, &r->report, v.verdict, empty_gpu_mib(c, r), &next);
+	struct event ev = { .kind = EV_ENDED, .t_ms = now.wall_ms, .u.ended = {
+		.verdict = v.verdict, .exit_code = r->report.exit_code, .signal = r->report.signal, .evidence = v.evidence,
+		.seen = core_measured(c, r), .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
+		.next_exclusive = next.exclusive } };
+	log_info("task %s: attempt %u: %s: %s", task_id_text(t->id, id), t->n_attempts, verdict_name(v.verdict), v.evidence);
+	core_emit(c, t, &ev);
+	core_after_end(c, t, now);
+}
+
+void core_exited(struct core *c, task_id id, const struct exit_report *report, struct now now)
+{
+	struct run *r = core_run(c, id);
+	if (!r || r->exited)
+		return;
+	r->report = *report;
+	add_device_evidence(c, r);
+	r->exited = true;
+	r->exit_ms = now.mono_ms;
+	core_detach(c, r, now);
+	c->dirty = true;
+	if (under_mps(r) && failed_by_itself(r))
+		note_death(c, r, now.mono_ms);
+	if (!(under_mps(r) && r->had_neighbours && failed_by_itself(r)))
+		conclude(c, r, now);
+}
+
+int64_t core_settle_exits(struct core *c, struct now now)
+{
+	struct run **due = NULL;
+	size_t n = 0, cap = 0, at = 0;
+	int64_t next = INT64_MAX;
+	for (struct run *r; (r = idmap_next(&c->runs, &at));) {
+		int64_t when = r->exit_ms + c->config.cohort_ms;
+		if (!r->exited)
+			continue;
+		if (when > now.mono_ms) {
+			next = when < next ? when : next;
+			continue;
+		}
+		alloc_grow(due, n, cap);
+		due[n++] = r;
+	}
+	for (size_t i = 0; i < n; i++)
+		conclude(c, due[i], now);
+	free(due);
+	return next;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT
+ * The GPUs as the core knows them: the last reading, a window of load, a ledger of memory, and the attempts that run there.
+ */
+#include "core/private.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNKNOWN_LOAD 0.5	/* what a task is expected to add until something is known of it */
+
+/* Slots --------------------------------------------------------------------------------------------------------------- */
+
+struct slot *core_slot(const struct core *c, const char *uuid)
+{
+	for (size_t i = 0; i < c->n_slots; i++)
+		if (!strcmp(c->slots[i]->r.uuid, uuid))
+			return c->slots[i];
+	return NULL;
+}
+
+static size_t slot_number(struct core *c, const char *uuid)
+{
+	for (size_t i = 0; i < c->n_slots; i++)
+		if (!strcmp(c->slots[i]->r.uuid, uuid))
+			return i;
+	struct slot *s = alloc_zero(sizeof *s);
+	snprintf(s->r.uuid, sizeof s->r.uuid, "%s", uuid);
+	s->energy_j = NAN;
+	s->low_mib[0] = s->low_mib[1] = UINT64_MAX;
+	s->window = window_create(&c->config.window);
+	alloc_grow(c->slots, c->n_slots, c->cap_slots);
+	c->slots[c->n_slots] = s;
+	return c->n_slots++;
+}
+
+struct run *core_run(const struct core *c, task_id id)
+{
+	return idmap_get(&c->runs, id);
+}
+
+bool core_slot_stale(const struct core *c, const struct slot *s, int64_t mono_ms)
+{
+	return !s->in_snapshot || s->r.fallen || mono_ms - s->read_ms > c->config.stale_ms;
+}
+
+uint64_t core_low_water(const struct slot *s)
+{
+	return s->low_mib[0] < s->low_mib[1] ? s->low_mib[0] : s->low_mib[1];
+}
+
+/* Attempts come and go ------------------------------------------------------------------------------------------------ */
+
+static void slot_join(struct core *c, struct slot *s, struct run *r, struct now now)
+{
+	const struct attempt *a = task_attempt(r->t);
+	bool for_life = r->t->estimate.enforced_for_life || a->fenced;
+	alloc_grow(s->runs, s->n_runs, s->cap_runs);
+	s->runs[s->n_runs++] = r;
+	for (size_t i = 0; s->n_runs > 1 && i < s->n_runs; i++)
+		s->runs[i]->had_neighbours = true;
+	ledger_hold(&s->ledger, r->t->id, a->claim_mib, for_life, r->unknown);
+	window_change(s->window, now.mono_ms, (struct load){ UNKNOWN_LOAD, UNKNOWN_LOAD, true, true });
+	(void)c;
+}
+
+/* What was measured before a restart counts on. */
+static void resume_meter(struct run *r, const struct measured *seen, double ran_ms)
+{
+	r->meter.peak_mib = seen->peak_mib;
+	r->meter.ran_ms = r->meter.smact_seen_ms = ran_ms;
+	r->meter.smact_ms = isnan(seen->mean_smact) ? 0 : seen->mean_smact * ran_ms;
+	r->meter.alone_ms = isnan(seen->alone_s) ? 0 : seen->alone_s * 1000;
+	r->meter.energy_j = isnan(seen->energy_j) ? 0 : seen->energy_j;
+	r->warm = seen->warm;
+}
+
+struct run *core_attach(struct core *c, struct task *t, struct now now)
+{
+	const struct attempt *a = task_attempt(t);
+	struct run *r = alloc_zero(sizeof *r);
+	r->t = t;
+	r->placed_ms = now.mono_ms;
+	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
+	for (uint32_t i = 0; i < a->n_gpus; i++)
+		r->slots[r->n_slots++] = (uint32_t)slot_number(c, a->gpus[i]);
+	if (a->seen.peak_mib)
+		resume_meter(r, &a->seen, (double)(now.wall_ms - a->start_ms));
+	r->noted_ms = now.mono_ms;
+	idmap_put(&c->runs, t->id, r);
+	for (unsigned i = 0; i < r->n_slots; i++)
+		slot_join(c, c->slots[r->slots[i]], r, now);
+	return r;
+}
+
+static void slot_leave(struct slot *s, struct run *r, struct now now)
+{
+	struct load l = window_load(s->window);
+	double n = (double)s->n_runs;
+	for (size_t i = 0; i < s->n_runs; i++) {
+		if (s->runs[i] != r)
+			continue;
+		s->runs[i] = s->runs[--s->n_runs];
+		/* What it took is not known one by one: an equal part of what all took. */
+		window_change(s->window, now.mono_ms, (struct load){ -l.gract / n, -l.smact / n, l.gract_known, l.smact_known });
+		ledger_exited(&s->ledger, r->t->id, now.mono_ms);
+		return;
+	}
+}
+
+void core_detach(struct core *c, struct run *r, struct now now)
+{
+	for (unsigned i = 0; i < r->n_slots; i++)
+		slot_leave(c->slots[r->slots[i]], r, now);
+}
+
+/* Snapshots ----------------------------------------------------------------------------------------------------------- */
+
+static void note_low_water(struct slot *s, int64_t mono_ms)
+{
+	const unsigned needed = GPU_MEM_TOTAL | GPU_MEM_USED;
+	if ((s->r.valid & needed) != needed || s->r.mem_used_mib > s->r.mem_total_mib)
+		return;
+	uint64_t free_mib = s->r.mem_total_mib - s->r.mem_used_mib;
+	if (mono_ms - s->low_since_ms >= LOW_WATER_MS) {
+		s->low_mib[0] = s->low_mib[1];
+		s->low_mib[1] = UINT64_MAX;
+		s->low_since_ms = mono_ms;
+	}
+	if (free_mib < s->low_mib[1])
+		s->low_mib[1] = free_mib;
+}
+
+static void read_slot(struct core *c, const struct gpu_reading *g, struct now now)
+{
+	size_t number = slot_number(c, g->uuid);	/* may move c->slots */
+	struct slot *s = c->slots[number];
+	s->r = *g;
+	s->in_snapshot = true;
+	s->n_seen = s->n_procs = 0;
+	s->foreign_mib = s->mps_mib = 0;
+	if (g->fallen)
+		return;
+	s->read_ms = now.mono_ms;
+	window_add(s->window, now.mono_ms, g);
+	note_low_water(s, now.mono_ms);
+	if (g->valid & GPU_MEM_TOTAL) {
+		uint64_t capacity = g->mem_total_mib - (g->valid & GPU_MEM_RESERVED ? g->mem_reserved_mib : 0);
+		if (capacity > c->largest_gpu_mib)
+			c->largest_gpu_mib = capacity;
+	}
+}
+
+static struct slot_seen *seen_of(struct slot *s, task_id task)
+{
+	for (size_t i = 0; i < s->n_seen; i++)
+		if (s->seen[i].task == task)
+			return &s->seen[i];
+	return NULL;
+}
+
+/* Books a process to the task that holds memory for it, to the MPS server, or to foreigners. */
+static void read_process(struct core *c, struct slot *s, const struct proc_reading *p)
+{
+	task_id owner = p->mps_server ? 0 : c->ops.owner ? c->ops.owner(c->ops.ctx, p) : p->claimed;
+	bool ours = owner && ledger_find(&s->ledger, owner);
+	alloc_grow(s->procs, s->n_procs, s->cap_procs);
+	s->procs[s->n_procs] = *p;
+	s->procs[s->n_procs++].claimed = ours ? owner : 0;
+	if (p->mps_server) {
+		s->mps_mib += p->mem_mib;
+	} else if (!ours) {
+		s->foreign_mib += p->mem_mib;
+	} else {
+		struct slot_seen *seen = seen_of(s, owner);
+		if (!seen) {
+			alloc_grow(s->seen, s->n_seen, s->cap_seen);
+			seen = &s->seen[s->n_seen++];
+			*seen = (struct slot_seen){ .task = owner };
+		}
+		seen->mib += p->mem_mib;
+		seen->procs++;
+	}
+}
+
+static bool is_present(task_id task, void *ctx)
+{
+	return seen_of(ctx, task) != NULL;
+}
+
+static void update_ledger(struct core *c, struct slot *s, int64_t begun_ms)
+{
+	bool mem_known = s->r.valid & GPU_PROC_MEM, procs_known = s->r.valid & GPU_PROCS;
+	if (s->r.valid & GPU_MEM_TOTAL)
+		ledger_reading(&s->ledger, s->r.mem_total_mib, s->r.valid & GPU_MEM_RESERVED ? s->r.mem_reserved_mib : 0,
+			       s->r.mem_used_mib, s->r.valid & GPU_MEM_USED, s->mps_mib, mem_known ? s->foreign_mib : 0, mem_known);
+	for (size_t i = 0; mem_known && i < s->n_seen; i++) {
+		const struct run *r = core_run(c, s->seen[i].task);
+		ledger_observe(&s->ledger, s->seen[i].task, s->seen[i].mib, r && r->warm);
+	}
+	/* Where processes cannot be listed, a hold may only go when the memory of the GPU as a whole came back; that needs no
+	 * rule of its own: with no process known to be there, used memory counts as foreign. */
+	if (ledger_settle(&s->ledger, begun_ms, procs_known ? is_present : NULL, s))
+		c->dirty = true;
+}
+
+/* One sample of one attempt, over all its GPUs. */
+static void meter_run(struct core *c, struct run *r, struct now now)
+{
+	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .smact = 0, .energy_j = 0, .alone = true };
+	unsigned smact_seen = 0;
+	bool active = false;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		struct slot *s = c->slots[r->slots[i]];
+		const struct slot_seen *seen = seen_of(s, r->t->id);
+		if (s->r.valid & GPU_SMACT)
+			m.smact += s->r.smact, smact_seen++;
+		if (!(s->r.valid & GPU_PROC_MEM))
+			m.mem_known = false;
+		else if (seen && seen->mib > m.mem_mib)
+			m.mem_mib = seen->mib;
+		m.alone = m.alone && s->n_runs == 1;
+		active = active || seen || !(s->r.valid & GPU_PROCS);
+		m.energy_j += s->r.valid & GPU_ENERGY && !isnan(s->energy_j) ?
+			(s->r.energy_j - s->energy_j) / (double)s->n_runs : NAN;
+	}
+	m.smact = smact_seen ? m.smact / smact_seen : NAN;
+	meter_add(&r->meter, &m);
+	if (active && !r->active_since_ms)
+		r->active_since_ms = now.mono_ms;
+	if (!r->warm && r->active_since_ms && now.mono_ms - r->active_since_ms >= c->config.warm_ms &&
+	    now.mono_ms - r->placed_ms >= c->config.window.span_ms)
+		r->warm = true, c->dirty = true;
+}
+
+void core_snapshot(struct core *c, const struct snapshot *snap, bool mps, struct now now)
+{
+	size_t at = 0;
+	c->mps = mps;
+	for (size_t i = 0; i < c->n_slots; i++)
+		c->slots[i]->in_snapshot = false;
+	for (uint32_t i = 0; i < snap->n_gpus; i++)
+		read_slot(c, &snap->gpus[i], now);
+	for (uint32_t i = 0; i < snap->n_procs; i++)
+		if (snap->procs[i].gpu < snap->n_gpus)
+			read_process(c, core_slot(c, snap->gpus[snap->procs[i].gpu].uuid), &snap->procs[i]);
+	for (struct run *r; (r = idmap_next(&c->runs, &at));)
+		if (!r->exited)
+			meter_run(c, r, now);
+	for (size_t i = 0; i < c->n_slots; i++) {
+		struct slot *s = c->slots[i];
+		if (!s->in_snapshot || s->r.fallen)
+			continue;
+		update_ledger(c, s, snap->mono_ms);
+		s->energy_j = s->r.valid & GPU_ENERGY ? s->r.energy_j : NAN;
+	}
+	c->snapshot_seen = c->dirty = true;
+}
+
+struct measured core_measured(const struct core *c, const struct run *r)
+{
+	struct measured m = meter_read(&r->meter, c->config.warm_ms);
+	m.warm = r->warm;
+	return m;
+}
+
+/* Requests about GPUs ------------------------------------------------------------------------------------------------- */
+
+size_t core_gpu_count(const struct core *c)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < c->n_slots; i++)
+		n += c->slots[i]->in_snapshot;
+	return n;
+}
+
+int core_drain(struct core *c, const char *uuid, bool drained, struct error *err)
+{
+	struct slot *s = core_slot(c, uuid);
+	if (!s)
+		return error_set(err, ERR_NOT_FOUND, "GPU %s: is not known here", uuid);
+	s->drained = drained;
+	if (drained && s->kept_for)
+		core_stop_keeping(c);
+	c->dirty = true;
+	return 0;
+}
+
+const char *core_find_gpu(const struct core *c, const char *word, struct error *err)
+{
+	const struct slot *found = NULL;
+	bool number = *word && strspn(word, "0123456789") == strlen(word);
+	for (size_t i = 0; i < c->n_slots; i++) {
+		const struct slot *s = c->slots[i];
+		bool match = number ? s->in_snapshot && !s->r.mig && s->r.index == strtoul(word, NULL, 10)
+				    : *word && !strncmp(s->r.uuid, word, strlen(word));
+		if (match && found) {
+			error_set(err, ERR_INVALID, "GPU '%.60s': several UUIDs begin so; write more of it", word);
+			return NULL;
+		}
+		if (match)
+			found = s;
+	}
+	if (!found)
+		error_set(err, ERR_NOT_FOUND, "GPU '%.60s': there is none; 'rad gpus' lists them by index and UUID", word);
+	return found ? found->r.uuid : NULL;
+}
+
+size_t core_task_gpus(const struct core *c, task_id id, struct core_gpu_ref out[SPEC_MAX_GPUS])
+{
+	const struct run *r = core_run(c, id);
+	for (unsigned i = 0; r && i < r->n_slots; i++) {
+		const struct gpu_reading *g = &c->slots[r->slots[i]]->r;
+		out[i] = (struct core_gpu_ref){ g->uuid, g->index, g->mig };
+	}
+	return r ? r->n_slots : 0;
+}
+
+unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, uid_t *uid)
+{
+	const struct slot *s = core_slot(c, gpu_uuid);
+	unsigned n = 0;
+	for (size_t i = 0; s && i < s->n_runs; i++)
+		if (task_attempt(s->runs[i]->t)->mode == SHARE_MPS) {
+			*uid = s->runs[i]->t->spec->uid;
+			n++;
+		}
+	return n;
+}
+
+void core_mps_fault(struct core *c, const char *gpu_uuid, struct now now)
+{
+	struct slot *s = core_slot(c, gpu_uuid);
+	if (s)
+		s->mps_fault_ms = now.mono_ms;
+}

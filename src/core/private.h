@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of this folder share. Who changes what:
+ *	tasks.c		the table of tasks, jobs and their arrays, dependencies; every event goes through core_emit
+ *	gpus.c		slots: readings, windows, ledgers, meters
+ *	schedule.c	requests, kept GPUs, placements, why
+ *	ending.c	exits, cohorts, verdicts
+ *	view.c		JSON, changes nothing
+ */
+#ifndef RAD_CORE_PRIVATE_H
+#define RAD_CORE_PRIVATE_H
+
+#include "account/account.h"
+#include "base/idmap.h"
+#include "core/core.h"
+#include "map/ledger.h"
+#include "queue/queue.h"
+
+/* A running attempt. Lives from EV_PLACED to EV_ENDED. */
+struct run {
+	struct task *t;
+	uint32_t slots[SPEC_MAX_GPUS];
+	unsigned n_slots;
+	struct meter meter;
+	int64_t placed_ms;		/* mono */
+	int64_t active_since_ms;	/* mono, first sample with a process of its own; 0: none yet */
+	bool warm, unknown;		/* unknown: placed without an estimate */
+	bool had_neighbours;
+	bool signalled;			/* the warning signal was sent */
+	int64_t noted_ms;		/* mono of the last EV_MEASURED */
+	/* Set once the processes have ended and the verdict is still open. */
+	bool exited;
+	int64_t exit_ms;		/* mono */
+	struct exit_report report;
+};
+
+#define LOW_WATER_MS 30000	/* the lowest free memory is kept for this and the interval before it */
+
+/* One GPU or MIG instance. Slots are never reused: a device that went away stays known by its UUID. */
+struct slot {
+	struct gpu_reading r;		/* the last one */
+	int64_t read_ms;		/* mono of the last good reading */
+	bool drained;
+	struct window *window;
+	struct ledger ledger;
+	struct run **runs;		/* attempts whose processes run there */
+	size_t n_runs, cap_runs;
+	task_id kept_for;
+	int64_t mps_fault_ms;		/* mono; 0: none */
+	double energy_j;		/* of the reading before, NaN: none */
+	uint64_t low_mib[2];		/* lowest free memory: of the interval before, of this one */
+	int64_t low_since_ms;
+	bool in_snapshot;		/* it was in the last one */
+	/* What the processes on it held in the snapshot being read. */
+	struct slot_seen { task_id task; uint64_t mib; uint32_t procs; } *seen;
+	size_t n_seen, cap_seen;
+	uint64_t foreign_mib, mps_mib;
+	struct proc_reading *procs;	/* of the last snapshot, with `claimed` set to the owner */
+	size_t n_procs, cap_procs;
+	/* Recent deaths under MPS, for cohorts. */
+	struct { task_id task; int64_t ms; } deaths[8];
+	unsigned n_deaths;
+};
+
+/* An array job: its elements beyond the limit are parked here, not queued. */
+struct job {
+	uint32_t limit, active;
+	struct task **parked;	/* ascending by index from `first` */
+	size_t first, n, cap;
+};
+
+struct core {
+	struct core_config config;
+	struct core_ops ops;
+
+	struct idmap tasks;	/* task_id -> struct task */
+	struct idmap runs;	/* task_id -> struct run */
+	struct idmap jobs;	/* job number -> struct job, arrays with a limit only */
+	struct idmap floors;	/* hash of a signature -> uint64_t*: out-of-memory floor in MiB */
+	struct queue *queue;	/* eligible pending tasks */
+	size_t by_state[TASK_STATE_COUNT];
+
+	struct slot **slots;
+	size_t n_slots, cap_slots;
+	uint64_t largest_gpu_mib;
+	bool mps;		/* MPS servers can be had on this machine */
+
+	uint32_t turn;		/* round robin */
+	task_id keeping;	/* the recovering task that GPUs are kept for */
+	int64_t keep_since_ms;
+	bool dirty;		/* something changed since the last pass */
+	bool snapshot_seen;
+	task_id blocked_at;	/* head of the main queue that did not fit in the last pass */
+	/* Scratch of one pass, kept to avoid allocation. */
+	struct map_gpu *gpus;
+	struct map_finding *findings;
+	size_t cap_scratch;
+};
+
+/* tasks.c: applies, counts, and tells the wiring. `ev->task` and time are set by the caller. */
+void core_emit(struct core *c, struct task *t, struct event *ev);
+/* Puts a pending task where it belongs: queue, parked, or nowhere (held, waiting). */
+void core_enqueue(struct core *c, struct task *t);
+uint64_t core_floor(const struct core *c, const struct spec *s);
+/* An out-of-memory raises the claim of every run of the same signature. */
+void core_raise_floor(struct core *c, const struct spec *s, uint64_t mib);
+/* After EV_ENDED: frees the run; queues, parks or drops the task. */
+void core_after_end(struct core *c, struct task *t, struct now now);
+
+/* gpus.c */
+struct slot *core_slot(const struct core *c, const char *uuid);
+struct run *core_run(const struct core *c, task_id id);
+/* Makes the run of the task's last attempt and puts it on its slots. */
+struct run *core_attach(struct core *c, struct task *t, struct now now);
+/* Its processes are gone: off the slots; the ledger keeps the hold until a sample shows it. */
+void core_detach(struct core *c, struct run *r, struct now now);
+bool core_slot_stale(const struct core *c, const struct slot *s, int64_t mono_ms);
+/* What a running attempt was seen to use so far. */
+struct measured core_measured(const struct core *c, const struct run *r);
+/* The lowest free memory on a slot in its last minute; UINT64_MAX: not known. */
+uint64_t core_low_water(const struct slot *s);
+
+/* schedule.c */
+void core_schedule(struct core *c, struct now now);
+struct map_request core_request(const struct core *c, const struct task *t, struct now now);
+/* Fills c->gpus for all slots; returns how many. */
+size_t core_map_gpus(struct core *c, struct now now);
+void core_stop_keeping(struct core *c);
+
+/* ending.c: verdicts whose waiting time is over. Returns the next mono time one is due, INT64_MAX if none. */
+int64_t core_settle_exits(struct core *c, struct now now);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ * One pass over the queue: what each task asks for, what the GPUs have, and where it goes.
+ *
+ * The recovery queue comes first. Its head, if it wants GPUs alone, has them kept free: the n with the least work, chosen
+ * once, for at most keep_max; after that it asks for more memory instead of for solitude (section 7.2). The main queue is
+ * FIFO by priority: a head that does not fit stops the pass, so that nothing overtakes it for ever.
+ */
+#include "core/private.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+static bool keepable(const struct core *c, const struct slot *s, int64_t mono_ms)
+{
+	return !s->drained && !core_slot_stale(c, s, mono_ms) && !s->r.mig;
+}
+
+void core_stop_keeping(struct core *c)
+{
+	c->keeping = 0;
+	for (size_t i = 0; i < c->n_slots; i++)
+		c->slots[i]->kept_for = 0;
+	c->dirty = true;
+}
+
+/* Keeps the n GPUs with the fewest tasks (ties: the lowest slot) free for this task. */
+static void keep_gpus(struct core *c, const struct task *t, struct now now)
+{
+	if (c->keeping == t->id)
+		return;
+	core_stop_keeping(c);
+	for (unsigned k = 0; k < t->spec->gpus; k++) {
+		struct slot *best = NULL;
+		for (size_t i = 0; i < c->n_slots; i++) {
+			struct slot *s = c->slots[i];
+			if (keepable(c, s, now.mono_ms) && !s->kept_for && (!best || s->n_runs < best->n_runs))
+				best = s;
+		}
+		if (best)
+			best->kept_for = t->id;
+	}
+	c->keeping = t->id;
+	c->keep_since_ms = now.mono_ms;
+}
+
+static bool kept_long_enough(const struct core *c, const struct task *t, struct now now)
+{
+	return c->keeping == t->id && now.mono_ms - c->keep_since_ms >= c->config.recover.keep_max_ms;
+}
+
+struct map_request core_request(const struct core *c, const struct task *t, struct now now)
+{
+	struct map_request r = {
+		.task = t->id, .gpus = t->spec->gpus, .exclusive = t->spec->exclusive, .share = t->spec->share,
+		.uid = t->spec->uid, .claim_mib = t->estimate.claim_mib, .claim_is_declared = t->gpu_mem_mib != 0,
+	};
+	if (t->claim_floor_mib > r.claim_mib)
+		r.claim_mib = t->claim_floor_mib, r.claim_is_declared = false;
+	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next;
+	if (r.start_alone && kept_long_enough(c, t, now)) {
+		const struct attempt *last = task_attempt(t);
+		uint64_t base = last->claim_mib > last->seen.peak_mib ? last->claim_mib : last->seen.peak_mib;
+		uint64_t grown = base + c->config.recover.grow_step_mib;
+		r.start_alone = false;
+		if (grown > r.claim_mib)
+			r.claim_mib = grown;
+	}
+	return r;
+}
+
+/* A run that was to start alone is not joined before it is warm. */
+static task_id alone_still(const struct slot *s)
+{
+	for (size_t i = 0; i < s->n_runs; i++)
+		if (s->runs[i]->t->exclusive_next && !s->runs[i]->warm)
+			return s->runs[i]->t->id;
+	return 0;
+}
+
+static uint64_t driver_available(const struct slot *s)
+{
+	const struct gpu_reading *g = &s->r;
+	return g->valid & GPU_MEM_USED && g->mem_used_mib < g->mem_total_mib ? g->mem_total_mib - g->mem_used_mib : 0;
+}
+
+static void fill_gpu(const struct core *c, uint32_t i, struct now now, struct map_gpu *g)
+{
+	const struct slot *s = c->slots[i];
+	*g = (struct map_gpu){
+		.slot = i, .index = s->r.index, .uuid = s->r.uuid, .total_mib = ledger_capacity(&s->ledger),
+		.available_mib = c->config.map.ledger ? ledger_available(&s->ledger) : driver_available(s),
+		.foreign_mib = ledger_foreign(&s->ledger), .load = window_load(s->window), .n_tasks = (unsigned)s->n_runs,
+		.mps_uid = (uid_t)-1, .mps_capable = s->r.mps_capable && c->mps, .mig = s->r.mig, .drained = s->drained,
+		.stale = core_slot_stale(c, s, now.mono_ms), .settling = ledger_settling(&s->ledger),
+		.kept_for = s->kept_for ? s->kept_for : alone_still(s),
+	};
+	for (size_t k = 0; k < s->n_runs; k++) {
+		const struct run *r = s->runs[k];
+		g->mode = task_attempt(r->t)->mode;
+		g->cold_unknown = g->cold_unknown || (r->unknown && !r->warm);
+		g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
+		if (g->mode == SHARE_MPS)
+			g->mps_uid = r->t->spec->uid;
+	}
+}
+
+size_t core_map_gpus(struct core *c, struct now now)
+{
+	if (c->cap_scratch < c->n_slots) {
+		c->cap_scratch = c->n_slots;
+		c->gpus = alloc_resize(c->gpus, c->n_slots, sizeof *c->gpus);
+		c->findings = alloc_resize(c->findings, c->n_slots, sizeof *c->findings);
+	}
+	for (size_t i = 0; i < c->n_slots; i++)
+		fill_gpu(c, (uint32_t)i, now, &c->gpus[i]);
+	return c->n_slots;
+}
+
+int core_feasible(struct core *c, const struct spec *spec, struct error *err)
+{
+	struct map_request r = {
+		.gpus = spec->gpus, .exclusive = spec->exclusive, .share = spec->share, .uid = spec->uid,
+		.claim_mib = spec->gpu_mem_mib, .claim_is_declared = spec->gpu_mem_mib != 0,
+	};
+	size_t n = 0;
+	core_map_gpus(c, (struct now){ 0, 0 });
+	for (size_t i = 0; i < c->n_slots; i++)
+		if (c->slots[i]->in_snapshot)
+			c->gpus[n++] = c->gpus[i];
+	return map_feasible(&c->config.map, c->gpus, n, &r, err);
+}
+
+/* Fences only what is trusted and shares: a run that has its GPUs to itself may take what it needs. */
+static bool wants_fence(const struct core *c, const struct task *t, const struct map_request *r, enum share_mode mode)
+{
+	return c->config.fence && mode == SHARE_MPS && t->estimate.fenced && !r->start_alone && !r->exclusive;
+}
+
+static void place(struct core *c, struct task *t, const struct map_request *r, const struct placement *p, struct now now)
+{
+	char uuids[SPEC_MAX_GPUS][GPU_UUID_LEN];
+	for (unsigned i = 0; i < p->n; i++)
+		memcpy(uuids[i], c->slots[p->slots[i]]->r.uuid, GPU_UUID_LEN);
+	if (c->keeping == t->id)
+		core_stop_keeping(c);
+	queue_remove(c->queue, t);
+	struct event ev = { .kind = EV_PLACED, .t_ms = now.wall_ms, .u.placed = {
+		.gpus = uuids, .n_gpus = p->n, .mode = p->mode, .claim_mib = p->claim_mib,
+		.fenced = wants_fence(c, t, r, p->mode) } };
+	core_emit(c, t, &ev);
+	core_attach(c, t, now);
+	for (unsigned i = 0; i < p->n; i++)
+		fill_gpu(c, p->slots[i], now, &c->gpus[p->slots[i]]);
+}
+
+/* Returns whether the task was placed. */
+static bool try_task(struct core *c, struct task *t, struct now now)
+{
+	struct map_request r = core_request(c, t, now);
+	struct placement p;
+	if (r.start_alone && c->config.recover.mode == RECOVER_EXCLUSIVE) {
+		task_id before = c->keeping;
+		keep_gpus(c, t, now);
+		if (before != c->keeping)
+			core_map_gpus(c, now);
+	}
+	if (!map_place(&c->config.map, c->gpus, c->n_slots, &r, &c->turn, &p, NULL))
+		return false;
+	place(c, t, &r, &p, now);
+	return true;
+}
+
+/* A task that no GPU here can run now (one went away since it was submitted) must not block the others. */
+static bool hopeless(struct core *c, const struct task *t, struct now now)
+{
+	struct map_request r = core_request(c, t, now);
+	return map_feasible(&c->config.map, c->gpus, c->n_slots, &r, NULL) != 0;
+}
+
+void core_schedule(struct core *c, struct now now)
+{
+	bool recovery_blocked = false;
+	c->dirty = false;
+	c->blocked_at = 0;
+	if (!c->snapshot_seen || !queue_length(c->queue))
+		return;
+	core_map_gpus(c, now);
+	for (struct task *t = queue_first(c->queue), *next; t; t = next) {
+		bool recovering = t->queue == QUEUE_RECOVERY;
+		next = queue_next(c->queue, t);
+		if ((recovering && recovery_blocked) || try_task(c, t, now) || hopeless(c, t, now))
+			continue;
+		if (!recovering) {
+			c->blocked_at = t->id;
+			break;
+		}
+		recovery_blocked = true;
+	}
+	c->dirty = false;
+}
+
+/* Running attempts --------------------------------------------------------------------------------------------------------- */
+
+void core_started(struct core *c, task_id id, struct proc_id shim, struct now now)
+{
+	struct run *r = core_run(c, id);
+	struct event ev = { .kind = EV_STARTED, .t_ms = now.wall_ms, .u.started.shim = shim };
+	if (r && !r->exited)
+		core_emit(c, r->t, &ev);
+}
+
+/* When the limit of a run is next of interest (wall ms); acts when it is now. */
+static int64_t watch_limit(struct core *c, struct run *r, struct now now)
+{
+	struct task *t = r->t;
+	int64_t end, warn;
+	if (!t->time_limit_s || t->stopping || r->exited)
+		return INT64_MAX;
+	end = task_attempt(t)->start_ms + t->time_limit_s * 1000;
+	warn = end - t->spec->signal_before_s * 1000;
+	if (t->spec->signal && !r->signalled && now.wall_ms >= warn && now.wall_ms < end) {
+		r->signalled = true;
+		c->ops.signal(c->ops.ctx, t, t->spec->signal);
+	}
+	if (now.wall_ms >= end) {
+		struct event ev = { .kind = EV_STOP_ASKED, .t_ms = now.wall_ms, .u.stop = { STOP_TIME_LIMIT, 0 } };
+		core_emit(c, t, &ev);
+		return INT64_MAX;
+	}
+	return t->spec->signal && !r->signalled ? warn : end;
+}
+
+#define NOTE_EVERY_MS 60000
+
+/* Once a minute what was measured goes into the log, so that a restart does not forget it. */
+static void note_measured(struct core *c, struct run *r, struct now now)
+{
+	if (r->exited || now.mono_ms - r->noted_ms < NOTE_EVERY_MS || !r->meter.last_ms)
+		return;
+	struct event ev = { .kind = EV_MEASURED, .t_ms = now.wall_ms, .u.measured = core_measured(c, r) };
+	bool dirty = c->dirty;
+	r->noted_ms = now.mono_ms;
+	core_emit(c, r->t, &ev);
+	c->dirty = dirty;
+}
+
+int64_t core_turn(struct core *c, struct now now)
+{
+	int64_t due = INT64_MAX, at_wall;
+	size_t at = 0;
+	for (struct run *r; (r = idmap_next(&c->runs, &at));) {
+		note_measured(c, r, now);
+		at_wall = watch_limit(c, r, now);
+		if (at_wall != INT64_MAX && at_wall - now.wall_ms + now.mono_ms < due)
+			due = at_wall - now.wall_ms + now.mono_ms;
+	}
+	int64_t verdict_due = core_settle_exits(c, now);
+	if (c->keeping && now.mono_ms - c->keep_since_ms >= c->config.recover.keep_max_ms)
+		c->dirty = true;
+	if (c->dirty)
+		core_schedule(c, now);
+	return verdict_due < due ? verdict_due : due;
+}

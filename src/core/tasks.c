@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT
+ * The table of live tasks: making them, holding, releasing, cancelling, dependencies, array limits. Each change is one
+ * event through core_emit, which is the only caller of task_apply here.
+ */
+#include "core/private.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "estimate/estimate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct core_config core_config_default(void)
+{
+	return (struct core_config){
+		.map = map_policy_default(), .recover = recover_policy_default(),
+		.window = { .span_ms = 90000, .settle_ms = 30000 },
+		.warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
+	};
+}
+
+struct core *core_create(const struct core_config *config, const struct core_ops *ops)
+{
+	struct core *c = alloc_zero(sizeof *c);
+	c->config = *config;
+	c->ops = *ops;
+	c->queue = queue_create();
+	return c;
+}
+
+const struct core_config *core_get_config(const struct core *c)
+{
+	return &c->config;
+}
+
+static void free_slot(struct slot *s)
+{
+	window_destroy(s->window);
+	ledger_clear(&s->ledger);
+	free(s->runs);
+	free(s->seen);
+	free(s->procs);
+	free(s);
+}
+
+void core_destroy(struct core *c)
+{
+	if (!c)
+		return;
+	size_t at = 0;
+	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
+		task_destroy(t);
+	at = 0;
+	for (struct run *r; (r = idmap_next(&c->runs, &at));)
+		free(r);
+	at = 0;
+	for (struct job *j; (j = idmap_next(&c->jobs, &at));) {
+		free(j->parked);
+		free(j);
+	}
+	at = 0;
+	for (uint64_t *f; (f = idmap_next(&c->floors, &at));)
+		free(f);
+	for (size_t i = 0; i < c->n_slots; i++)
+		free_slot(c->slots[i]);
+	idmap_free(&c->tasks);
+	idmap_free(&c->runs);
+	idmap_free(&c->jobs);
+	idmap_free(&c->floors);
+	queue_destroy(c->queue);
+	free(c->slots);
+	free(c->gpus);
+	free(c->findings);
+	free(c);
+}
+
+struct task *core_task(const struct core *c, task_id id)
+{
+	return idmap_get(&c->tasks, id);
+}
+
+size_t core_count(const struct core *c, enum task_state state)
+{
+	return c->by_state[state];
+}
+
+/* Applies, keeps the counts, tells the wiring. An event that does not apply is a bug of ours, so it is said loudly; the task
+ * stays as it was. */
+void core_emit(struct core *c, struct task *t, struct event *ev)
+{
+	struct error err = ERROR_INIT;
+	enum task_state before = t->state;
+	bool first = t->n_events == 0;
+	ev->task = t->id;
+	if (task_apply(t, ev, &err)) {
+		log_error("%s", err.text);
+		return;
+	}
+	if (!first)
+		c->by_state[before]--;
+	c->by_state[t->state]++;
+	c->dirty = true;
+	c->ops.event(c->ops.ctx, ev, t);
+}
+
+/* Floors of signatures ------------------------------------------------------------------------------------------------ */
+
+/* FNV-1a; 0 stands for "no signature". */
+static int64_t signature_key(const struct spec *s)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+	if (!s->signature || !*s->signature)
+		return 0;
+	for (const char *p = s->signature; *p; p++)
+		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
+	return (int64_t)(h ? h : 1);
+}
+
+uint64_t core_floor(const struct core *c, const struct spec *s)
+{
+	int64_t key = signature_key(s);
+	const uint64_t *floor = key ? idmap_get(&c->floors, key) : NULL;
+	return floor ? *floor : 0;
+}
+
+/* A pending task is estimated as soon as it exists, and again when what is known has changed. */
+static void estimate(struct core *c, struct task *t, struct now now)
+{
+	struct estimate_history history = { .oom_floor_mib = core_floor(c, t->spec) };
+	struct estimate_context context = { .gpu_total_mib = c->largest_gpu_mib, .history = &history };
+	struct estimate_result result = { 0 };
+	estimate_auto(t->spec, t->gpu_mem_mib, &context, &result);
+	struct event ev = { .kind = EV_ESTIMATED, .t_ms = now.wall_ms, .u.estimate = result.value };
+	core_emit(c, t, &ev);
+}
+
+void core_raise_floor(struct core *c, const struct spec *s, uint64_t mib)
+{
+	int64_t key = signature_key(s);
+	uint64_t *floor = key ? idmap_get(&c->floors, key) : NULL;
+	if (!key || (floor && *floor >= mib))
+		return;
+	if (!floor)
+		idmap_put(&c->floors, key, floor = alloc_zero(sizeof *floor));
+	*floor = mib;
+}
+
+/* All pending runs of that signature learn of it. */
+static void estimate_signature(struct core *c, const struct spec *s, struct now now)
+{
+	size_t at = 0;
+	int64_t key = signature_key(s);
+	if (!key)
+		return;
+	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
+		if ((t->state == TASK_PENDING || t->state == TASK_HELD) && signature_key(t->spec) == key)
+			estimate(c, t, now);
+}
+
+/* Array limits -------------------------------------------------------------------------------------------------------- */
+
+static struct job *job_of(const struct core *c, const struct task *t)
+{
+	return t->spec->array_limit ? idmap_get(&c->jobs, TASK_JOB(t->id)) : NULL;
+}
+
+static void park(struct job *j, struct task *t)
+{
+	alloc_grow(j->parked, j->n, j->cap);
+	size_t i = j->n++;
+	for (; i > j->first && j->parked[i - 1]->id > t->id; i--)
+		j->parked[i] = j->parked[i - 1];
+	j->parked[i] = t;
+}
+
+static bool unpark(struct job *j, const struct task *t)
+{
+	for (size_t i = j->first; i < j->n; i++) {
+		if (j->parked[i] != t)
+			continue;
+		memmove(&j->parked[i], &j->parked[i + 1], (j->n - i - 1) * sizeof *j->parked);
+		j->n--;
+		return true;
+	}
+	return false;
+}
+
+/* One of a job's places is free: the next element takes it. */
+static void admit_next(struct core *c, struct job *j)
+{
+	while (j && j->active < j->limit && j->first < j->n) {
+		j->active++;
+		queue_push(c->queue, j->parked[j->first++]);
+	}
+}
+
+void core_enqueue(struct core *c, struct task *t)
+{
+	struct job *j = job_of(c, t);
+	if (t->state != TASK_PENDING || t->waiting_for_deps)
+		return;
+	if (!j) {
+		queue_push(c->queue, t);
+		return;
+	}
+	park(j, t);
+	admit_next(c, j);
+}
+
+/* Out of the queue (or out of the parked ones), its place given to the next. */
+static void dequeue(struct core *c, struct task *t)
+{
+	struct job *j = job_of(c, t);
+	if (j && unpark(j, t))
+		return;
+	if (queue_remove(c->queue, t) && j) {
+		j->active--;
+		admit_next(c, j);
+	}
+}
+
+/* Dependencies -------------------------------------------------------------------------------------------------------- */
+
+static void try_dependencies(struct core *c, struct task *t, struct now now)
+{
+	if (!t->waiting_for_deps || queue_dependencies(t->spec, c->ops.state_of, c->ops.ctx) != 1)
+		return;
+	struct event ev = { .kind = EV_ELIGIBLE, .t_ms = now.wall_ms };
+	core_emit(c, t, &ev);
+	core_enqueue(c, t);
+}
+
+static void job_ended(struct core *c, uint32_t job, struct now now)
+{
+	size_t at = 0, n = 0, cap = 0;
+	struct task **waiting = NULL;
+	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
+		for (size_t i = 0; t->waiting_for_deps && i < t->spec->n_deps; i++)
+			if (TASK_JOB(t->spec->deps[i].task) == job) {
+				alloc_grow(waiting, n, cap);
+				waiting[n++] = t;
+				break;
+			}
+	for (size_t i = 0; i < n; i++)
+		try_dependencies(c, waiting[i], now);
+	free(waiting);
+}
+
+/* Making and ending --------------------------------------------------------------------------------------------------- */
+
+static void add_task(struct core *c, struct task *t)
+{
+	if (t->spec->array_limit && !job_of(c, t)) {
+		struct job *j = alloc_zero(sizeof *j);
+		j->limit = t->spec->array_limit;
+		idmap_put(&c->jobs, TASK_JOB(t->id), j);
+	}
+	idmap_put(&c->tasks, t->id, t);
+}
+
+static void drop_task(struct core *c, struct task *t)
+{
+	idmap_remove(&c->tasks, t->id);
+	c->by_state[t->state]--;
+	task_destroy(t);
+}
+
+static void submit_one(struct core *c, task_id id, struct spec *spec, struct now now)
+{
+	struct task *t = task_create(id, spec_ref(spec));
+	struct event ev = { .kind = EV_SUBMITTED, .t_ms = now.wall_ms };
+	add_task(c, t);
+	core_emit(c, t, &ev);
+	estimate(c, t, now);
+	if (t->waiting_for_deps)
+		try_dependencies(c, t, now);
+	else
+		core_enqueue(c, t);
+}
+
+size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now now)
+{
+	size_t n = spec->n_array;
+	for (size_t i = 0; i < n; i++)
+		submit_one(c, TASK_ID(job, spec->array[i]), spec, now);
+	if (!n)
+		submit_one(c, TASK_ID(job, -1), spec, now);
+	spec_unref(spec);
+	return n ? n : 1;
+}
+
+void core_restore(struct core *c, struct task *t, struct now now)
+{
+	add_task(c, t);
+	c->by_state[t->state]++;
+	c->dirty = true;
+	for (uint32_t i = 0; i < t->n_attempts; i++)
+		if (t->attempts[i].verdict == VERDICT_OOM)
+			core_raise_floor(c, t->spec, t->claim_floor_mib);
+	if (t->state == TASK_RUNNING) {
+		struct job *j = job_of(c, t);
+		if (j)
+			j->active++;
+		core_attach(c, t, now);
+	} else if (t->waiting_for_deps) {
+		try_dependencies(c, t, now);
+	} else {
+		core_enqueue(c, t);
+	}
+}
+
+void core_after_end(struct core *c, struct task *t, struct now now)
+{
+	struct job *j = job_of(c, t);
+	uint32_t number = TASK_JOB(t->id);
+	free(idmap_remove(&c->runs, t->id));
+	if (j) {
+		j->active--;
+		admit_next(c, j);
+	}
+	if (task_attempt(t)->verdict == VERDICT_OOM) {
+		core_raise_floor(c, t->spec, t->claim_floor_mib);
+		estimate_signature(c, t->spec, now);
+	}
+	if (task_state_terminal(t->state)) {
+		drop_task(c, t);
+		job_ended(c, number, now);
+	} else {
+		core_enqueue(c, t);
+	}
+}
+
+/* Requests of people -------------------------------------------------------------------------------------------------- */
+
+static struct task *find(const struct core *c, task_id id, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	struct task *t = core_task(c, id);
+	if (!t)
+		error_set(err, ERR_NOT_FOUND, "task %s: there is no such pending or running task", task_id_text(id, text));
+	return t;
+}
+
+/* The task, if that event may come now; else the reason in words of the request. */
+static struct task *find_for(const struct core *c, task_id id, enum event_kind kind, const char *what, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	struct task *t = find(c, id, err);
+	if (!t || task_event_allowed(t->state, kind))
+		return t;
+	error_set(err, ERR_CONFLICT, "task %s: is %s, so it cannot be %s", task_id_text(id, text), task_state_name(t->state), what);
+	return NULL;
+}
+
+int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = find_for(c, id, EV_HELD, "held", err);
+	if (!t)
+		return -1;
+	dequeue(c, t);
+	struct event ev = { .kind = EV_HELD, .t_ms = now.wall_ms, .u.by.uid = uid };
+	core_emit(c, t, &ev);
+	return 0;
+}
+
+int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = find_for(c, id, EV_RELEASED, "released", err);
+	if (!t)
+		return -1;
+	struct event ev = { .kind = EV_RELEASED, .t_ms = now.wall_ms, .u.by.uid = uid };
+	core_emit(c, t, &ev);
+	core_enqueue(c, t);
+	return 0;
+}
+
+static void ask_stop(struct core *c, struct task *t, enum stop_reason reason, uint32_t uid, struct now now)
+{
+	struct event ev = { .kind = EV_STOP_ASKED, .t_ms = now.wall_ms, .u.stop = { reason, uid } };
+	core_emit(c, t, &ev);
+}
+
+int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = find(c, id, err);
+	if (!t)
+		return -1;
+	if (t->state == TASK_RUNNING) {
+		if (t->stopping != STOP_CANCEL)
+			ask_stop(c, t, STOP_CANCEL, uid, now);
+		return 0;
+	}
+	dequeue(c, t);
+	if (c->keeping == id)
+		core_stop_keeping(c);
+	struct event ev = { .kind = EV_CANCELLED, .t_ms = now.wall_ms, .u.by.uid = uid };
+	core_emit(c, t, &ev);
+	drop_task(c, t);
+	job_ended(c, TASK_JOB(id), now);
+	return 0;
+}
+
+int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err)
+{
+	struct task *t = find_for(c, id, EV_UPDATED, "changed", err);
+	char text[TASK_ID_TEXT];
+	if (!t)
+		return -1;
+	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority))
+		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; only its name and time limit can still be changed",
+				 task_id_text(id, text));
+	dequeue(c, t);
+	ev->kind = EV_UPDATED;
+	ev->t_ms = now.wall_ms;
+	core_emit(c, t, ev);
+	if (t->state == TASK_RUNNING)
+		return 0;
+	if (ev->u.updated.set_gpu_mem)
+		estimate(c, t, now);
+	core_enqueue(c, t);
+	return 0;
+}
+
+int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = find(c, id, err);
+	char text[TASK_ID_TEXT];
+	if (!t)
+		return -1;
+	if (t->state == TASK_RUNNING) {
+		if (!t->stopping)
+			ask_stop(c, t, STOP_REQUEUE, uid, now);
+		return 0;
+	}
+	if (!task_state_terminal(t->state))
+		return error_set(err, ERR_CONFLICT, "task %s: is %s already", task_id_text(id, text), task_state_name(t->state));
+	struct event ev = { .kind = EV_REQUEUED, .t_ms = now.wall_ms, .u.by.uid = uid };
+	core_emit(c, t, &ev);
+	estimate(c, t, now);
+	core_enqueue(c, t);
+	return 0;
+}
+
+/* Walks ---------------------------------------------------------------------------------------------------------------- */
+
+static int by_id(const void *a, const void *b)
+{
+	task_id x = (*(struct task *const *)a)->id, y = (*(struct task *const *)b)->id;
+	return x < y ? -1 : x > y;
+}
+
+/* The tasks for which `want` holds, by id. Free the list. */
+static size_t select_tasks(const struct core *c, bool (*want)(const struct core *c, const struct task *t), struct task ***list)
+{
+	size_t at = 0, n = 0, cap = 0;
+	*list = NULL;
+	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
+		if (want(c, t)) {
+			alloc_grow(*list, n, cap);
+			(*list)[n++] = t;
+		}
+	if (n)
+		qsort(*list, n, sizeof **list, by_id);
+	return n;
+}
+
+static bool is_running(const struct core *c, const struct task *t)
+{
+	(void)c;
+	return t->state == TASK_RUNNING;
+}
+
+static bool is_waiting(const struct core *c, const struct task *t)
+{
+	return t->state != TASK_RUNNING && !queue_contains(c->queue, t);
+}
+
+void core_each_task(const struct core *c, void (*each)(void *ctx, const struct task *t), void *ctx)
+{
+	scoped_free struct task **running = NULL, **waiting = NULL;
+	size_t n = select_tasks(c, is_running, &running);
+	for (size_t i = 0; i < n; i++)
+		each(ctx, running[i]);
+	for (struct task *t = queue_first(c->queue); t; t = queue_next(c->queue, t))
+		each(ctx, t);
+	n = select_tasks(c, is_waiting, &waiting);
+	for (size_t i = 0; i < n; i++)
+		each(ctx, waiting[i]);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	task_id x = *(const task_id *)a, y = *(const task_id *)b;
+	return x < y ? -1 : x > y;
+}
+
+size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids)
+{
+	size_t at = 0, n = 0, cap = 0;
+	*ids = NULL;
+	for (const struct task *t; (t = idmap_next(&c->tasks, &at));)
+		if (TASK_JOB(t->id) == job) {
+			alloc_grow(*ids, n, cap);
+			(*ids)[n++] = t->id;
+		}
+	if (n)
+		qsort(*ids, n, sizeof **ids, by_number);
+	return n;
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: MIT
+ * The core with made-up GPUs and a clock of the test's own: placements, the ledger's holds, recovery, cohorts, arrays,
+ * dependencies, time limits, and that a core restored from its events decides as the one before it would have.
+ */
+#include "core/private.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MAX_GPUS 4
+#define MAX_EVENTS 1000
+
+/* A small world: GPUs of 40 GiB, and what the core said. */
+struct world {
+	struct core *c;
+	struct now now;
+	unsigned n_gpus;
+	struct { task_id task; uint64_t mib; pid_t pid; } procs[32];
+	unsigned n_procs;
+	double smact;
+	struct { enum event_kind kind; task_id task; enum task_state state; enum verdict verdict; } log[MAX_EVENTS];
+	unsigned n_log;
+	int signalled;
+	struct { task_id id; enum task_state state; } ended[64];
+	unsigned n_ended;
+	uint32_t next_job;
+};
+
+static void on_event(void *ctx, const struct event *ev, const struct task *t)
+{
+	struct world *w = ctx;
+	assert_true(w->n_log < MAX_EVENTS);
+	w->log[w->n_log].kind = ev->kind;
+	w->log[w->n_log].task = t->id;
+	w->log[w->n_log].verdict = ev->kind == EV_ENDED ? ev->u.ended.verdict : VERDICT_NONE;
+	w->log[w->n_log++].state = t->state;
+	if (task_state_terminal(t->state)) {
+		w->ended[w->n_ended].id = t->id;
+		w->ended[w->n_ended++].state = t->state;
+	}
+}
+
+static void on_signal(void *ctx, const struct task *t, int sig)
+{
+	(void)t;
+	((struct world *)ctx)->signalled = sig;
+}
+
+static bool state_of(task_id id, enum task_state *state, void *ctx)
+{
+	struct world *w = ctx;
+	const struct task *t = core_task(w->c, id);
+	if (t)
+		*state = t->state;
+	for (unsigned i = 0; !t && i < w->n_ended; i++)
+		if (w->ended[i].id == id) {
+			*state = w->ended[i].state;
+			return true;
+		}
+	return t;
+}
+
+static const char *uuid_of(unsigned gpu)
+{
+	static const char *const names[MAX_GPUS] = { "GPU-0", "GPU-1", "GPU-2", "GPU-3" };
+	return names[gpu];
+}
+
+/* One sample: every process of `procs` on the GPU its task is on. */
+static void sample(struct world *w)
+{
+	struct snapshot s = { .mono_ms = w->now.mono_ms, .wall_ms = w->now.wall_ms };
+	uint64_t used[MAX_GPUS] = { 0 };
+	for (unsigned g = 0; g < w->n_gpus; g++) {
+		struct gpu_reading *r = snapshot_add_gpu(&s);
+		snprintf(r->uuid, sizeof r->uuid, "%s", uuid_of(g));
+		r->index = g;
+		r->mps_capable = true;
+		r->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_PROCS | GPU_PROC_MEM | GPU_SMACT | GPU_GRACT;
+		r->mem_total_mib = 40960;
+		r->smact = r->gract = w->smact;
+	}
+	for (unsigned i = 0; i < w->n_procs; i++) {
+		const struct run *run = core_run(w->c, w->procs[i].task);
+		for (unsigned k = 0; run && k < run->n_slots; k++) {
+			struct proc_reading *p = snapshot_add_proc(&s);
+			p->gpu = run->slots[k];
+			p->id.pid = w->procs[i].pid;
+			p->mem_mib = w->procs[i].mib;
+			p->claimed = w->procs[i].task;
+			used[p->gpu] += p->mem_mib;
+		}
+	}
+	for (unsigned g = 0; g < w->n_gpus; g++)
+		s.gpus[g].mem_used_mib = used[g];
+	core_snapshot(w->c, &s, true, w->now);
+	snapshot_clear(&s);
+	core_turn(w->c, w->now);
+}
+
+static void pass(struct world *w, int seconds)
+{
+	for (int i = 0; i < seconds; i++) {
+		w->now.mono_ms += 1000;
+		w->now.wall_ms += 1000;
+		sample(w);
+	}
+}
+
+static struct world *new_world(unsigned gpus, const struct core_config *config)
+{
+	struct world *w = alloc_zero(sizeof *w);
+	struct core_config standard = core_config_default();
+	struct core_ops ops = { w, on_event, on_signal, state_of, NULL };
+	w->n_gpus = gpus;
+	w->now = (struct now){ 1000000, 1700000000000 };
+	w->smact = 0.2;
+	w->c = core_create(config ? config : &standard, &ops);
+	sample(w);
+	return w;
+}
+
+static void end_world(struct world *w)
+{
+	core_destroy(w->c);
+	free(w);
+}
+
+static struct spec *spec_of(uint64_t mem_mib, unsigned gpus)
+{
+	struct spec *s = spec_create();
+	s->gpu_mem_mib = mem_mib;
+	s->gpus = gpus;
+	s->uid = 1000;
+	s->signature = alloc_printf("1000:%u:%llu", gpus, (unsigned long long)mem_mib);
+	return s;
+}
+
+static task_id submit(struct world *w, struct spec *s)
+{
+	uint32_t job = ++w->next_job;
+	core_submit(w->c, job, s, w->now);
+	core_turn(w->c, w->now);
+	return TASK_ID(job, -1);
+}
+
+static void hold_memory(struct world *w, task_id id, uint64_t mib)
+{
+	w->procs[w->n_procs].task = id;
+	w->procs[w->n_procs].mib = mib;
+	w->procs[w->n_procs].pid = (pid_t)(100 + w->n_procs);
+	w->n_procs++;
+}
+
+static void end_process(struct world *w, task_id id)
+{
+	for (unsigned i = 0; i < w->n_procs; i++)
+		if (w->procs[i].task == id)
+			w->procs[i--] = w->procs[--w->n_procs];
+}
+
+static void exits(struct world *w, task_id id, int code, enum scan_kind kind)
+{
+	struct exit_report r = { .have_record = true, .exit_code = code, .ran_ms = 5000 };
+	r.output.kind = kind;
+	end_process(w, id);
+	core_exited(w->c, id, &r, w->now);
+	core_turn(w->c, w->now);
+}
+
+static enum task_state state(const struct world *w, task_id id)
+{
+	enum task_state s = TASK_STATE_COUNT;
+	state_of(id, &s, (void *)w);
+	return s;
+}
+
+static const char *gpu_of(const struct world *w, task_id id)
+{
+	const struct task *t = core_task(w->c, id);
+	return t && t->state == TASK_RUNNING ? task_attempt(t)->gpus[0] : "none";
+}
+
+static void tasks_go_where_memory_is_and_the_claim_is_held_at_once(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(2, NULL);
+	task_id a = submit(w, spec_of(20000, 1)), b = submit(w, spec_of(20000, 1)), c = submit(w, spec_of(10000, 1));
+	/* No process has taken anything yet, so the driver shows both GPUs empty. */
+	assert_string_equal(gpu_of(w, a), "GPU-0");
+	assert_string_equal(gpu_of(w, b), "GPU-1");
+	assert_string_equal(gpu_of(w, c), "GPU-0");
+	task_id d = submit(w, spec_of(25000, 1)), e = submit(w, spec_of(1000, 1));
+	assert_int_equal(state(w, d), TASK_PENDING);
+	assert_int_equal(state(w, e), TASK_PENDING);	/* it would fit, but nothing overtakes the head */
+	exits(w, b, 0, SCAN_NOTHING);
+	assert_int_equal(state(w, b), TASK_COMPLETED);
+	assert_int_equal(state(w, d), TASK_PENDING);	/* the memory is not yet seen to be free */
+	pass(w, 1);
+	assert_string_equal(gpu_of(w, d), "GPU-1");
+	assert_int_equal(state(w, e), TASK_RUNNING);
+	end_world(w);
+}
+
+static void an_out_of_memory_is_rerun_alone_and_neighbours_go_on(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.fence = false;
+	struct world *w = new_world(2, &config);
+	task_id n1 = submit(w, spec_of(10000, 1)), n2 = submit(w, spec_of(10000, 1)), liar = submit(w, spec_of(5000, 1));
+	hold_memory(w, n1, 9000);
+	hold_memory(w, n2, 9000);
+	hold_memory(w, liar, 31000);
+	pass(w, 5);
+	exits(w, liar, 1, SCAN_GPU_OOM);
+	assert_int_equal(state(w, liar), TASK_PENDING);
+	assert_int_equal(core_task(w->c, liar)->queue, QUEUE_RECOVERY);
+	assert_int_equal(state(w, n1), TASK_RUNNING);
+	assert_int_equal(state(w, n2), TASK_RUNNING);
+	assert_true(core_task(w->c, liar)->exclusive_next);
+	/* One GPU is kept for it: a later task may only go to the other. */
+	task_id later = submit(w, spec_of(1000, 1));
+	const struct slot *kept = NULL;
+	for (size_t i = 0; i < w->c->n_slots; i++)
+		if (w->c->slots[i]->kept_for == liar)
+			kept = w->c->slots[i];
+	assert_non_null(kept);
+	assert_int_equal(state(w, later), TASK_RUNNING);
+	assert_string_not_equal(gpu_of(w, later), kept->r.uuid);
+	exits(w, kept == w->c->slots[0] ? n1 : n2, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_string_equal(gpu_of(w, liar), kept->r.uuid);
+	/* And nobody joins it there before it is warm. */
+	task_id joiner = submit(w, spec_of(30000, 1));
+	assert_int_equal(state(w, joiner), TASK_PENDING);
+	end_world(w);
+}
+
+static void unestimated_tasks_wait_for_each_other_to_get_warm(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(0, 1));
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	hold_memory(w, a, 3000);
+	pass(w, 80);
+	assert_int_equal(state(w, b), TASK_PENDING);
+	pass(w, 20);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
+static void a_lone_out_of_memory_on_an_open_gpu_is_final(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *s = spec_of(0, 1);
+	s->exclusive = true;
+	task_id a = submit(w, s);
+	hold_memory(w, a, 40000);
+	pass(w, 3);
+	exits(w, a, 1, SCAN_GPU_OOM);
+	assert_int_equal(state(w, a), TASK_OUT_OF_MEMORY);
+	end_world(w);
+}
+
+static void kept_gpus_are_given_up_after_a_while(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.recover.keep_max_ms = 20000;
+	config.map.max_smact = 1;
+	config.fence = false;
+	struct world *w = new_world(2, &config);
+	task_id n1 = submit(w, spec_of(20000, 1)), n2 = submit(w, spec_of(20000, 1));
+	task_id o = submit(w, spec_of(5000, 1)), n3 = submit(w, spec_of(5000, 1));
+	assert_string_equal(gpu_of(w, o), "GPU-0");
+	assert_string_equal(gpu_of(w, n3), "GPU-1");
+	hold_memory(w, n1, 20000);
+	hold_memory(w, n2, 20000);
+	hold_memory(w, o, 20900);
+	hold_memory(w, n3, 5000);
+	pass(w, 3);
+	exits(w, o, 1, SCAN_GPU_OOM);
+	assert_true(core_task(w->c, o)->exclusive_next);
+	exits(w, n2, 0, SCAN_NOTHING);
+	pass(w, 15);
+	assert_int_equal(state(w, o), TASK_PENDING);	/* GPU 1 has room, but it is to run alone */
+	pass(w, 10);
+	assert_string_equal(gpu_of(w, o), "GPU-1");	/* beside n3 after all, with a larger claim */
+	assert_true(task_attempt(core_task(w->c, o))->claim_mib >= 20900 + 5120);
+	end_world(w);
+}
+
+static void mps_clients_that_die_together_are_one_cohort(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(5000, 1)), b = submit(w, spec_of(5000, 1)), c = submit(w, spec_of(5000, 1));
+	hold_memory(w, a, 4000);
+	hold_memory(w, b, 4000);
+	hold_memory(w, c, 4000);
+	pass(w, 3);
+	exits(w, a, 1, SCAN_DEVICE_FAULT);
+	assert_int_equal(state(w, a), TASK_RUNNING);	/* the verdict waits for the others */
+	w->now.mono_ms += 1000;
+	exits(w, b, 1, SCAN_DEVICE_FAULT);
+	pass(w, 10);
+	for (unsigned i = 0; i < w->n_log; i++)
+		if (w->log[i].kind == EV_ENDED)
+			assert_int_equal(w->log[i].verdict, VERDICT_NEIGHBOUR);
+	assert_true(!task_state_terminal(state(w, a)) && !task_state_terminal(state(w, b)));
+	assert_int_equal(state(w, c), TASK_RUNNING);
+	end_world(w);
+}
+
+static void one_client_that_dies_alone_is_guilty(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(5000, 1)), b = submit(w, spec_of(5000, 1));
+	hold_memory(w, a, 4000);
+	hold_memory(w, b, 4000);
+	pass(w, 3);
+	exits(w, a, 1, SCAN_OTHER_ERROR);
+	pass(w, 10);
+	assert_int_equal(state(w, a), TASK_FAILED);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
+static void arrays_keep_to_their_limit(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.map.max_smact = 1;
+	struct world *w = new_world(4, &config);
+	struct spec *s = spec_of(1000, 1);
+	s->n_array = 6;
+	s->array = alloc_zero(6 * sizeof *s->array);
+	for (uint32_t i = 0; i < 6; i++)
+		s->array[i] = 5 - i;
+	s->array_limit = 2;
+	submit(w, s);
+	task_id *ids;
+	assert_int_equal(core_job_tasks(w->c, 1, &ids), 6);
+	free(ids);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 2);
+	core_cancel(w->c, TASK_ID(1, 0), 1000, w->now, NULL);	/* parked or queued: out at once */
+	for (int i = 0; i < 20 && w->n_ended < 6; i++) {
+		assert_true(core_count(w->c, TASK_RUNNING) <= 2);
+		for (uint32_t k = 0; k < 6; k++)
+			if (core_task(w->c, TASK_ID(1, k)) && state(w, TASK_ID(1, k)) == TASK_RUNNING) {
+				exits(w, TASK_ID(1, k), 0, SCAN_NOTHING);
+				break;
+			}
+		pass(w, 1);
+	}
+	assert_int_equal(w->n_ended, 6);
+	end_world(w);
+}
+
+static void dependencies_open_and_never_open(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(1000, 1));
+	struct spec *ok = spec_of(1000, 1), *bad = spec_of(1000, 1);
+	struct dependency after = { DEP_AFTEROK, a }, not = { DEP_AFTERNOTOK, a };
+	ok->deps = alloc_zero(sizeof after);
+	bad->deps = alloc_zero(sizeof not);
+	*ok->deps = after;
+	*bad->deps = not;
+	ok->n_deps = bad->n_deps = 1;
+	task_id b = submit(w, ok), c = submit(w, bad);
+	assert_int_equal(state(w, b), TASK_PENDING);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_int_equal(state(w, c), TASK_PENDING);
+	json_t *o = core_task_json(w->c, core_task(w->c, c), w->now);
+	assert_string_equal(json_string_value(json_object_get(o, "reason")), "DependencyNeverSatisfied");
+	json_decref(o);
+	end_world(w);
+}
+
+static void limits_warn_then_stop(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *s = spec_of(1000, 1);
+	s->time_limit_s = 60;
+	s->signal = SIGUSR1;
+	s->signal_before_s = 20;
+	task_id a = submit(w, s);
+	pass(w, 39);
+	assert_int_equal(w->signalled, 0);
+	pass(w, 2);
+	assert_int_equal(w->signalled, SIGUSR1);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_NONE);
+	pass(w, 20);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_TIME_LIMIT);
+	exits(w, a, 143, SCAN_NOTHING);
+	assert_int_equal(state(w, a), TASK_TIMEOUT);
+	end_world(w);
+}
+
+static void stale_drained_and_vanished_gpus_get_nothing(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(2, NULL);
+	assert_int_equal(core_drain(w->c, "GPU-1", true, NULL), 0);
+	assert_int_equal(core_drain(w->c, "GPU-9", true, NULL), -1);
+	task_id a = submit(w, spec_of(30000, 1)), b = submit(w, spec_of(30000, 1));
+	assert_string_equal(gpu_of(w, a), "GPU-0");
+	assert_int_equal(state(w, b), TASK_PENDING);
+	core_drain(w->c, "GPU-1", false, NULL);
+	w->n_gpus = 1;	/* and now it is gone */
+	pass(w, 12);
+	assert_int_equal(state(w, b), TASK_PENDING);
+	w->n_gpus = 2;
+	pass(w, 1);
+	assert_string_equal(gpu_of(w, b), "GPU-1");
+	end_world(w);
+}
+
+static void what_no_gpu_has_is_refused(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(2, NULL);
+	struct error err = ERROR_INIT;
+	struct spec *big = spec_of(50000, 1), *many = spec_of(0, 3);
+	assert_int_equal(core_feasible(w->c, big, &err), -1);
+	assert_int_equal(core_feasible(w->c, many, &err), -1);
+	spec_unref(big);
+	spec_unref(many);
+	end_world(w);
+}
+
+static void people_hold_release_cancel_and_requeue(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct error err = ERROR_INIT;
+	struct spec *s = spec_of(1000, 1);
+	s->hold = true;
+	task_id a = submit(w, s);
+	assert_int_equal(state(w, a), TASK_HELD);
+	assert_int_equal(core_hold(w->c, a, 1000, w->now, &err), -1);
+	assert_int_equal(core_release(w->c, a, 1000, w->now, NULL), 0);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(core_requeue(w->c, a, 1000, w->now, NULL), 0);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_REQUEUE);
+	exits(w, a, 143, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(core_task(w->c, a)->n_attempts, 2);
+	assert_int_equal(core_cancel(w->c, a, 1000, w->now, NULL), 0);
+	exits(w, a, 143, SCAN_NOTHING);
+	assert_int_equal(state(w, a), TASK_CANCELLED);
+	assert_int_equal(core_cancel(w->c, a, 1000, w->now, &err), -1);
+	end_world(w);
+}
+
+static void a_restored_core_holds_what_runs(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL), *again;
+	task_id a = submit(w, spec_of(30000, 1));
+	struct spec *same = spec_ref(core_task(w->c, a)->spec);
+	struct task *t = task_create(a, same);
+	struct event submitted = { .kind = EV_SUBMITTED, .task = a, .t_ms = w->now.wall_ms };
+	struct event estimated = { .kind = EV_ESTIMATED, .task = a, .u.estimate = core_task(w->c, a)->estimate };
+	char gpus[1][GPU_UUID_LEN] = { "GPU-0" };
+	struct event placed = { .kind = EV_PLACED, .task = a, .t_ms = w->now.wall_ms,
+		.u.placed = { .gpus = gpus, .n_gpus = 1, .mode = SHARE_MPS, .claim_mib = 30000 } };
+	task_apply(t, &submitted, NULL);
+	task_apply(t, &estimated, NULL);
+	task_apply(t, &placed, NULL);
+	end_world(w);
+	again = new_world(1, NULL);
+	core_restore(again->c, t, again->now);
+	again->next_job = 1;
+	sample(again);
+	task_id b = submit(again, spec_of(30000, 1));
+	assert_int_equal(state(again, a), TASK_RUNNING);
+	assert_int_equal(state(again, b), TASK_PENDING);
+	end_world(again);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tasks_go_where_memory_is_and_the_claim_is_held_at_once),
+		cmocka_unit_test(an_out_of_memory_is_rerun_alone_and_neighbours_go_on),
+		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
+		cmocka_unit_test(a_lone_out_of_memory_on_an_open_gpu_is_final),
+		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),
+		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),
+		cmocka_unit_test(one_client_that_dies_alone_is_guilty),
+		cmocka_unit_test(arrays_keep_to_their_limit),
+		cmocka_unit_test(dependencies_open_and_never_open),
+		cmocka_unit_test(limits_warn_then_stop),
+		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
+		cmocka_unit_test(what_no_gpu_has_is_refused),
+		cmocka_unit_test(people_hold_release_cancel_and_requeue),
+		cmocka_unit_test(a_restored_core_holds_what_runs),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ * The core as JSON: task objects with their reason, GPUs, and the arithmetic of `rad why`. Changes nothing.
+ */
+#include "core/private.h"
+
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct reason { const char *word; char text[400]; };
+
+/* Why the main queue does not come to this task: who is before it. */
+static void reason_behind(const struct core *c, struct reason *out)
+{
+	char id[TASK_ID_TEXT];
+	out->word = "Priority";
+	if (c->blocked_at)
+		snprintf(out->text, sizeof out->text, "task %s is before it and waits for a GPU", task_id_text(c->blocked_at, id));
+	else
+		snprintf(out->text, sizeof out->text, "tasks before it are placed first");
+}
+
+/* Asks the map again, as of now, and tells what stands in the way. */
+static void reason_from_map(struct core *c, const struct task *t, struct now now, struct reason *out)
+{
+	struct map_request r = core_request(c, t, now);
+	struct placement p;
+	struct error err = ERROR_INIT;
+	uint32_t turn = c->turn;
+	size_t n = core_map_gpus(c, now);
+	if (!c->snapshot_seen || !n) {
+		out->word = "NoReading";
+		snprintf(out->text, sizeof out->text, "no GPU has been read yet");
+	} else if (map_feasible(&c->config.map, c->gpus, n, &r, &err)) {
+		out->word = "Infeasible";
+		snprintf(out->text, sizeof out->text, "%.399s", err.text);
+	} else if (map_place(&c->config.map, c->gpus, n, &r, &turn, &p, c->findings)) {
+		reason_behind(c, out);
+	} else {
+		enum map_reason why = map_summary(c->findings, n);
+		out->word = map_reason_word(why);
+		snprintf(out->text, sizeof out->text, "%s", map_reason_help(why));
+	}
+}
+
+static void reason_of(struct core *c, const struct task *t, struct now now, struct reason *out)
+{
+	*out = (struct reason){ .word = NULL };
+	if (t->state == TASK_HELD) {
+		out->word = "Held";
+		snprintf(out->text, sizeof out->text, "held by a person; 'rad release' lets it go");
+	} else if (t->state == TASK_PENDING && t->waiting_for_deps) {
+		bool never = queue_dependencies(t->spec, c->ops.state_of, c->ops.ctx) < 0;
+		out->word = never ? "DependencyNeverSatisfied" : "Dependency";
+		snprintf(out->text, sizeof out->text, never ? "what it waits for can no longer happen; cancel it"
+			 : "waits for other tasks to end");
+	} else if (t->state == TASK_PENDING && !queue_contains(c->queue, t)) {
+		out->word = "ArrayLimit";
+		snprintf(out->text, sizeof out->text, "%u elements of its array run at once", t->spec->array_limit);
+	} else if (t->state == TASK_PENDING) {
+		reason_from_map(c, t, now, out);
+	} else if (t->state == TASK_RUNNING && t->stopping) {
+		out->word = "Stopping";
+	}
+}
+
+static json_t *shared_with(const struct core *c, const struct task *t)
+{
+	json_t *ids = json_array();
+	const struct run *r = core_run(c, t->id);
+	char id[TASK_ID_TEXT];
+	for (unsigned i = 0; r && i < r->n_slots; i++) {
+		const struct slot *s = c->slots[r->slots[i]];
+		for (size_t k = 0; k < s->n_runs; k++)
+			if (s->runs[k] != r)
+				json_array_append_new(ids, json_string(task_id_text(s->runs[k]->t->id, id)));
+	}
+	return ids;
+}
+
+json_t *core_task_json(struct core *c, const struct task *t, struct now now)
+{
+	struct reason why;
+	json_t *o = task_to_json(t, now.wall_ms);
+	const struct run *r = core_run(c, t->id);
+	reason_of(c, t, now, &why);
+	json_object_set_new(o, "reason", json_text_or_null(why.word));
+	json_object_set_new(o, "reason_text", json_text_or_null(why.text));
+	json_object_set_new(o, "shared_with", shared_with(c, t));
+	if (r && t->state == TASK_RUNNING) {
+		/* What is measured of the running attempt is not in the log yet. */
+		json_t *attempts = json_object_get(o, "attempts"), *last = json_array_get(attempts, json_array_size(attempts) - 1);
+		struct measured m = core_measured(c, r);
+		json_object_set_new(last, "peak_mib", json_int_or_null((int64_t)m.peak_mib, m.peak_mib != 0));
+		json_object_set_new(last, "mean_smact", json_round3(m.mean_smact));
+		json_object_set_new(last, "alone_s", json_round3(m.alone_s));
+		json_object_set_new(last, "energy_j", json_round3(m.energy_j));
+	}
+	return o;
+}
+
+static json_t *number(const struct gpu_reading *g, unsigned bit, double v)
+{
+	return g->valid & bit ? json_round3(v) : json_null();
+}
+
+static json_t *mib(const struct gpu_reading *g, unsigned bit, uint64_t v)
+{
+	return json_int_or_null((int64_t)v, g->valid & bit);
+}
+
+static void add_people(const struct slot *s, json_t *o)
+{
+	json_t *tasks = json_array(), *procs = json_array();
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < s->n_runs; i++)
+		json_array_append_new(tasks, json_string(task_id_text(s->runs[i]->t->id, id)));
+	for (size_t i = 0; i < s->n_procs; i++) {
+		const struct proc_reading *p = &s->procs[i];
+		if (p->mps_server)
+			continue;
+		json_array_append_new(procs, json_pack("{si, sI, so, so}", "pid", (int)p->id.pid, "uid", (json_int_t)p->uid,
+			"task", p->claimed ? json_string(task_id_text(p->claimed, id)) : json_null(),
+			"mem_mib", mib(&s->r, GPU_PROC_MEM, p->mem_mib)));
+	}
+	json_object_set_new(o, "tasks", tasks);
+	json_object_set_new(o, "processes", procs);
+}
+
+static const char *slot_share(const struct slot *s)
+{
+	if (!s->n_runs)
+		return s->r.mig ? share_mode_name(SHARE_MIG) : "idle";
+	enum share_mode m = task_attempt(s->runs[0]->t)->mode;
+	return m == SHARE_NEVER ? "exclusive" : share_mode_name(m);
+}
+
+static json_t *gpu_json(const struct core *c, const struct slot *s, struct now now)
+{
+	const struct gpu_reading *g = &s->r;
+	struct load load = window_load(s->window);
+	bool stale = core_slot_stale(c, s, now.mono_ms), mem = g->valid & GPU_MEM_TOTAL;
+	json_t *o = json_pack("{si, ss, ss, sb, so, so, so, sI, so, so}", "index", (int)g->index, "uuid", g->uuid, "name", g->name,
+		"mig", g->mig, "parent_uuid", json_text_or_null(g->parent_uuid), "mem_total_mib", mib(g, GPU_MEM_TOTAL, g->mem_total_mib),
+		"mem_used_mib", mib(g, GPU_MEM_USED, g->mem_used_mib), "mem_held_mib", (json_int_t)ledger_held(&s->ledger),
+		"mem_foreign_mib", json_int_or_null((int64_t)ledger_foreign(&s->ledger), mem),
+		"mem_available_mib", json_int_or_null((int64_t)ledger_available(&s->ledger), mem));
+	json_t *rest = json_pack("{so, so, so, ss, so, so, so, so, so, so, ss, sb, sb}",
+		"gract", load.gract_known ? json_round3(load.gract) : json_null(),
+		"smact", load.smact_known ? json_round3(load.smact) : json_null(),
+		"smact_now", number(g, GPU_SMACT, g->smact), "smact_source", smact_source_name(g->smact_source),
+		"smocc", number(g, GPU_SMOCC, g->smocc), "dram", number(g, GPU_DRAM, g->dram),
+		"pcie_rx_mib_s", number(g, GPU_PCIE, g->pcie_rx_mib_s), "pcie_tx_mib_s", number(g, GPU_PCIE, g->pcie_tx_mib_s),
+		"power_w", number(g, GPU_POWER, g->power_w), "energy_j", number(g, GPU_ENERGY, g->energy_j),
+		"share", slot_share(s), "drained", s->drained, "stale", stale);
+	json_object_update(o, rest);
+	json_decref(rest);
+	json_object_set_new(o, "gpu_util", number(g, GPU_UTIL, g->gpu_util));
+	add_people(s, o);
+	return o;
+}
+
+json_t *core_gpus_json(struct core *c, struct now now)
+{
+	json_t *gpus = json_array();
+	for (size_t i = 0; i < c->n_slots; i++)
+		if (c->slots[i]->in_snapshot || c->slots[i]->n_runs)
+			json_array_append_new(gpus, gpu_json(c, c->slots[i], now));
+	return json_pack("{si, so}", "schema", 1, "gpus", gpus);
+}
+
+static json_t *finding_json(const struct core *c, const struct map_request *r, const struct map_gpu *g,
+			    const struct map_finding *f)
+{
+	char text[400];
+	return json_pack("{si, ss, ss, ss, sb, so, so}", "index", (int)g->index, "uuid", g->uuid,
+		"reason", f->reason == MAP_OK ? "ok" : map_reason_word(f->reason),
+		"text", map_explain(&c->config.map, g, r, f, text, sizeof text), "fits", f->reason == MAP_OK,
+		"have", json_round3(f->have), "want", json_round3(f->want));
+}
+
+json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	const struct task *t = core_task(c, id);
+	struct reason why;
+	if (!t) {
+		error_set(err, ERR_NOT_FOUND, "task %s: there is no such pending or running task", task_id_text(id, text));
+		return NULL;
+	}
+	reason_of(c, t, now, &why);
+	json_t *gpus = json_array();
+	struct map_request r = core_request(c, t, now);
+	if (t->state == TASK_PENDING && c->snapshot_seen) {
+		struct placement p;
+		uint32_t turn = c->turn;
+		size_t n = core_map_gpus(c, now);
+		map_place(&c->config.map, c->gpus, n, &r, &turn, &p, c->findings);
+		for (size_t i = 0; i < n; i++)
+			json_array_append_new(gpus, finding_json(c, &r, &c->gpus[i], &c->findings[i]));
+	}
+	return json_pack("{si, ss, ss, so, so, si, sI, ss, so}", "schema", 1, "task", task_id_text(id, text),
+		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),
+		"reason_text", json_text_or_null(why.text), "gpus_requested", (int)r.gpus, "claim_mib", (json_int_t)r.claim_mib,
+		"estimator", t->estimate.estimator, "gpus", gpus);
+}
