@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT
+ * The wiring: makes the parts, joins them in the loop, and keeps the order "write, commit, then answer, then act".
+ */
+#include "daemon/daemon.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "daemon/runner.h"
+#include "daemon/sampling.h"
+#include "daemon/server.h"
+#include "submit/wire.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_SNAPSHOT_MS 5000
+
+struct now daemon_now(void)
+{
+	return (struct now){ clock_mono_ms(), clock_wall_ms() };
+}
+
+char *daemon_default_state_dir(void)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	if (!geteuid())
+		return alloc_string("/var/lib/rad");
+	if (state && *state == '/')
+		return alloc_printf("%s/rad", state);
+	if (home && *home == '/')
+		return alloc_printf("%s/.local/state/rad", home);
+	return alloc_printf("/var/tmp/rad-%u", (unsigned)geteuid());
+}
+
+/* The turn ------------------------------------------------------------------------------------------------------------- */
+
+static void on_event(void *ctx, const struct event *ev, const struct task *t)
+{
+	struct daemon *d = ctx;
+	struct error err = ERROR_INIT;
+	if (store_append(d->store, ev, t, &err)) {
+		log_error("%s", err.text);
+		d->store_failed = true;
+	}
+	runner_note(d->runner, ev, t);
+	server_task_changed(d->server);
+}
+
+/* A store that cannot be written (a full disk) must not lose what was promised: nothing is answered and nothing is started
+ * until a commit succeeds. What is in memory cannot be rolled back piece by piece, so the daemon ends itself and lets its
+ * successor read what is on disk; running tasks do not notice. */
+static void store_broken(struct daemon *d, const struct error *err)
+{
+	log_error("the store cannot be written, so this radd stops; tasks go on, and the next radd finds them: %s", err->text);
+	server_fail_replies(d->server, err);
+	server_flush(d->server);
+	d->store_failed = true;
+	uv_stop(d->loop);
+}
+
+/* One commit, with all that follows from it. Returns whether effects made new events. */
+static bool commit_and_act(struct daemon *d)
+{
+	struct error err = ERROR_INIT;
+	if (store_dirty(d->store) && (d->store_failed || store_commit(d->store, &err))) {
+		store_broken(d, &err);
+		return false;
+	}
+	server_flush(d->server);
+	return runner_work(d->runner);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	(void)t;	/* it only has to wake the loop: the turn comes after */
+}
+
+static void turn(struct daemon *d)
+{
+	int64_t due;
+	if (d->store_failed)
+		return;
+	do
+		due = core_turn(d->core, daemon_now());
+	while (commit_and_act(d));
+	int64_t now = clock_mono_ms();
+	if (due == INT64_MAX)
+		uv_timer_stop(&d->timer);
+	else
+		uv_timer_start(&d->timer, on_timer, due > now ? (uint64_t)(due - now) : 1, 0);
+}
+
+/* Before the poll, so that what timers did is on disk before the loop sleeps; after it, for what the poll brought. */
+static void on_prepare(uv_prepare_t *h) { turn(h->data); }
+static void on_check(uv_check_t *h) { turn(h->data); }
+
+static void on_signal(uv_signal_t *h, int signum)
+{
+	struct daemon *d = h->data;
+	log_info("%s: stopping; running tasks go on", strsignal(signum));
+	uv_stop(d->loop);
+}
+
+static void on_hangup(uv_signal_t *h, int signum)
+{
+	(void)h;
+	(void)signum;
+	log_info("SIGHUP: settings are read at start only; restart radd to change them (tasks go on)");
+}
+
+/* Start-up ------------------------------------------------------------------------------------------------------------- */
+
+
+struct worst { enum task_state state; bool any; };
+
+/* A job is as far as its least advanced element; ended ones that failed weigh more than completed ones. */
+static int note_state(void *ctx, task_id id, enum task_state state)
+{
+	struct worst *w = ctx;
+	(void)id;
+	bool open = !task_state_terminal(state), worst_open = w->any && !task_state_terminal(w->state);
+	if (!w->any || (open && !worst_open) || (!open && !worst_open && w->state == TASK_COMPLETED))
+		w->state = state;
+	w->any = true;
+	return 0;
+}
+
+static bool state_of(task_id id, enum task_state *state, void *ctx)
+{
+	struct daemon *d = ctx;
+	const struct task *t = TASK_INDEX(id) >= 0 ? core_task(d->core, id) : NULL;
+	struct worst w = { .any = false };
+	if (t) {
+		*state = t->state;
+		return true;
+	}
+	if (TASK_INDEX(id) >= 0) {
+		struct task *old = store_load_task(d->store, id, NULL);
+		if (old)
+			*state = old->state;
+		task_destroy(old);
+		return old;
+	}
+	if (store_job_states(d->store, TASK_JOB(id), note_state, &w, NULL) || !w.any)
+		return false;
+	*state = w.state;
+	return true;
+}
+
+static void on_task_signal(void *ctx, const struct task *t, int signal)
+{
+	runner_signal(((struct daemon *)ctx)->runner, t, signal);
+}
+
+static task_id owner_of(void *ctx, const struct proc_reading *p)
+{
+	return runner_owner(((struct daemon *)ctx)->runner, p);
+}
+
+static int restore_one(void *ctx, struct task *t, const char *broken)
+{
+	struct daemon *d = ctx;
+	char id[TASK_ID_TEXT];
+	if (broken) {
+		log_error("task %s: its log cannot be read, so it is left alone: %s", task_id_text(t->id, id), broken);
+		task_destroy(t);
+		return 0;
+	}
+	core_restore(d->core, t, daemon_now());
+	return 0;
+}
+
+static void adopt_one(void *ctx, const struct task *t)
+{
+	struct daemon *d = ctx;
+	if (t->state == TASK_RUNNING)
+		runner_adopt(d->runner, core_task(d->core, t->id));
+}
+
+static int restore_drained(void *ctx, const char *key, const char *value)
+{
+	struct daemon *d = ctx;
+	(void)value;
+	core_drain(d->core, key + strlen("drained:"), true, NULL);
+	return 0;
+}
+
+static int restore(struct daemon *d, struct error *err)
+{
+	if (store_load_live(d->store, restore_one, d, err))
+		return -1;
+	core_each_task(d->core, adopt_one, d);
+	return store_each_meta(d->store, "drained:", restore_drained, d);
+}
+
+/* Folders, lock, store. */
+static int open_state(struct daemon *d, struct error *err)
+{
+	scoped_free char *socket_dir = alloc_string(d->socket_path);
+	char *slash = strrchr(socket_dir, '/');
+	if (slash)
+		*slash = 0;
+	if (io_make_dirs(d->state_dir, geteuid() ? 0700 : 0711, err) ||
+	    io_make_dirs(d->run_dir, geteuid() ? 0700 : 0755, err) ||
+	    (slash && *socket_dir && io_make_dirs(socket_dir, geteuid() ? 0700 : 0755, err)))
+		return -1;
+	if ((d->lock_fd = store_lock(d->state_dir, err)) < 0 || !(d->store = store_open(d->state_dir, err)))
+		return -1;
+	return 0;
+}
+
+static int read_config(struct daemon *d, const struct daemon_options *o, struct error *err)
+{
+	const char *named = o->config_path ? o->config_path : getenv("RAD_CONFIG");
+	const char *config_home = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	scoped_free char *standard = !geteuid() ? alloc_string("/etc/rad/rad.conf")
+		: config_home ? alloc_printf("%s/rad/rad.conf", config_home) : alloc_printf("%s/.config/rad/rad.conf", home ? home : "");
+	d->config = config_default();
+	if (config_read(named ? named : standard, named != NULL, &d->config, err))
+		return -1;
+	return o->devices ? config_set(&d->config, "devices", o->devices, err) : 0;
+}
+
+/* Simulated devices live in one file beside the state; tasks and the sampler find it by this variable. */
+static void export_sim_devices(const struct daemon *d)
+{
+	if (!strncmp(d->config.devices, "sim:", 4)) {
+		scoped_free char *path = alloc_printf("%s/sim-devices", d->state_dir);
+		setenv("RAD_SIM_DEVICES", path, 1);
+	} else {
+		unsetenv("RAD_SIM_DEVICES");
+	}
+}
+
+static void start_loop_handles(struct daemon *d)
+{
+	uv_prepare_init(d->loop, &d->prepare);
+	uv_check_init(d->loop, &d->check);
+	uv_timer_init(d->loop, &d->timer);
+	uv_signal_init(d->loop, &d->on_term);
+	uv_signal_init(d->loop, &d->on_int);
+	uv_signal_init(d->loop, &d->on_hup);
+	d->prepare.data = d->check.data = d->timer.data = d->on_term.data = d->on_int.data = d->on_hup.data = d;
+	uv_prepare_start(&d->prepare, on_prepare);
+	uv_check_start(&d->check, on_check);
+	uv_signal_start(&d->on_term, on_signal, SIGTERM);
+	uv_signal_start(&d->on_int, on_signal, SIGINT);
+	uv_signal_start(&d->on_hup, on_hangup, SIGHUP);
+}
+
+struct daemon *daemon_create(const struct daemon_options *o, const char *program, struct error *err)
+{
+	struct daemon *d = alloc_zero(sizeof *d);
+	struct core_ops ops = { d, on_event, on_task_signal, state_of, owner_of };
+	const char *named_socket = o->socket_path ? o->socket_path : getenv("RAD_SOCKET");
+	d->lock_fd = -1;
+	d->loop = uv_default_loop();
+	d->started_ms = clock_wall_ms();
+	d->program = alloc_string(program);
+	d->state_dir = o->state_dir ? alloc_string(o->state_dir) : daemon_default_state_dir();
+	d->run_dir = geteuid() ? alloc_printf("%s/run", d->state_dir) : alloc_string("/run/rad");
+	d->socket_path = named_socket ? alloc_string(named_socket) : wire_own_socket_path();
+	if (read_config(d, o, err) || open_state(d, err))
+		goto fail;
+	export_sim_devices(d);
+	signal(SIGPIPE, SIG_IGN);
+	start_loop_handles(d);
+	d->runner = runner_create(d);
+	d->core = core_create(&d->config.core, &ops);
+	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
+	if (!(d->server = server_create(d, d->socket_path, err)) || restore(d, err) ||
+	    !(d->sampling = sampling_create(d, FIRST_SNAPSHOT_MS, err)))
+		goto fail;
+	return d;
+fail:
+	daemon_destroy(d);
+	return NULL;
+}
+
+void daemon_run(struct daemon *d)
+{
+	log_info("radd " RAD_VERSION ": devices %s, %zu GPUs, state %s, socket %s", d->config.devices, core_gpu_count(d->core),
+		 d->state_dir, d->socket_path);
+	uv_run(d->loop, UV_RUN_DEFAULT);
+	d->stopping = true;
+}
+
+static void close_handle(uv_handle_t *h, void *ctx)
+{
+	(void)ctx;
+	if (!uv_is_closing(h))
+		uv_close(h, NULL);
+}
+
+void daemon_destroy(struct daemon *d)
+{
+	if (!d)
+		return;
+	if (d->core) {
+		uv_prepare_stop(&d->prepare);
+		uv_check_stop(&d->check);
+	}
+	server_destroy(d->server);
+	sampling_destroy(d->sampling);
+	runner_destroy(d->runner);
+	uv_run(d->loop, UV_RUN_NOWAIT);
+	uv_walk(d->loop, close_handle, NULL);
+	while (uv_run(d->loop, UV_RUN_NOWAIT))
+		;
+	uv_loop_close(d->loop);
+	if (d->store && !d->store_failed && store_dirty(d->store))
+		store_commit(d->store, NULL);
+	store_close(d->store);
+	core_destroy(d->core);
+	if (d->socket_path && d->lock_fd >= 0 && d->stopping)
+		unlink(d->socket_path);
+	if (d->lock_fd >= 0)
+		close(d->lock_fd);
+	config_clear(&d->config);
+	free(d->state_dir);
+	free(d->run_dir);
+	free(d->socket_path);
+	free(d->program);
+	free(d);
+}

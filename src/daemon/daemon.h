@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The daemon: one thread, one libuv loop, one owner of all state. Each turn of the loop does, in this order:
+ *	read (clients, sampler, ends of shims)  ->  core_turn  ->  store_commit  ->  replies  ->  effects
+ * so that nothing is told to anybody, and no program is started, before it is on disk.
+ */
+#ifndef RAD_DAEMON_DAEMON_H
+#define RAD_DAEMON_DAEMON_H
+
+#include "core/core.h"
+#include "daemon/config.h"
+#include "monitor/sampler.h"
+#include "store/store.h"
+
+#include <uv.h>
+
+struct server;
+struct runner;
+struct sampling;
+
+struct daemon {
+	struct config config;
+	uv_loop_t *loop;
+	struct store *store;
+	struct core *core;
+	struct server *server;		/* clients */
+	struct runner *runner;		/* attempts: launching, watching, ending, MPS servers */
+	struct sampling *sampling;	/* the sampler process */
+	int lock_fd;
+	char *state_dir, *run_dir, *socket_path, *program;	/* owned; program: radd's own path */
+	int64_t started_ms;		/* wall */
+	bool stopping;
+	bool store_failed;		/* the last commit failed */
+
+	uv_prepare_t prepare;
+	uv_check_t check;
+	uv_timer_t timer;		/* for what core_turn says is due */
+	uv_signal_t on_term, on_int, on_hup;
+};
+
+struct now daemon_now(void);
+
+/* What `radd` was asked for on its command line; NULL: the default of that thing. */
+struct daemon_options {
+	const char *devices, *config_path, *state_dir, *socket_path;
+	int ready_fd;	/* a line is written here when the socket is open, or the error; -1: none */
+};
+
+/* Everything up to an open socket. Returns NULL with an error for people. */
+struct daemon *daemon_create(const struct daemon_options *options, const char *program, struct error *err);
+/* Runs until SIGTERM or SIGINT. Running tasks go on; the next radd finds them. */
+void daemon_run(struct daemon *d);
+void daemon_destroy(struct daemon *d);
+
+/* Where state lies and whether this is the daemon of the whole server (root) or of one user. */
+char *daemon_default_state_dir(void);
+
+#endif

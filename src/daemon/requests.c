@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT
+ * What clients may ask: one function per operation, one row each in `operations` (doc/protocol.md describes them). Every
+ * operation checks who asks; what it changes goes through the core and is answered after the commit.
+ */
+#include "daemon/server.h"
+
+#include "account/account.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "daemon/daemon.h"
+#include "daemon/sampling.h"
+#include "launch/mps.h"
+#include "map/map.h"
+#include "submit/validate.h"
+#include "submit/wire.h"
+
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#define MIN_DISK_BYTES ((unsigned long long)16 << 20)	/* kept for the events of tasks that were already accepted */
+#define MAX_IDS 100000
+#define MAX_ACCT_TASKS 10000
+
+/* Reading requests ----------------------------------------------------------------------------------------------------- */
+
+static int read_id(const struct request *r, task_id *id, struct error *err)
+{
+	const char *text = json_string_value(json_object_get(r->json, "id"));
+	return text ? task_id_parse(text, id, err) : error_set(err, ERR_INVALID, "'id' must be a task id as text");
+}
+
+/* NSS may be slow, so each name is asked once. */
+static const char *user_name(uid_t uid)
+{
+	static struct { uid_t uid; char name[64]; } cache[64];
+	static unsigned used;
+	for (unsigned i = 0; i < used && i < COUNT_OF(cache); i++)
+		if (cache[i].uid == uid)
+			return cache[i].name;
+	unsigned at = used++ % COUNT_OF(cache);
+	const struct passwd *pw = getpwuid(uid);
+	cache[at].uid = uid;
+	if (pw)
+		snprintf(cache[at].name, sizeof cache[at].name, "%s", pw->pw_name);
+	else
+		snprintf(cache[at].name, sizeof cache[at].name, "%u", (unsigned)uid);
+	return cache[at].name;
+}
+
+static int need_owner(const struct request *r, const struct task *t, struct error *err)
+{
+	char id[TASK_ID_TEXT];
+	if (request_is_admin(r) || t->spec->uid == r->uid)
+		return 0;
+	return error_set(err, ERR_DENIED, "task %s: belongs to %s; only they and the administrator may do that",
+			 task_id_text(t->id, id), t->spec->user);
+}
+
+static int need_admin(const struct request *r, const char *what, struct error *err)
+{
+	if (request_is_admin(r))
+		return 0;
+	return error_set(err, ERR_DENIED, "%s is for the administrator (root, or the user that radd runs as)", what);
+}
+
+/* Submitting ----------------------------------------------------------------------------------------------------------- */
+
+static int check_room(const struct daemon *d, struct error *err)
+{
+	struct statvfs fs;
+	if (statvfs(d->state_dir, &fs) || (unsigned long long)fs.f_bavail * fs.f_frsize >= MIN_DISK_BYTES)
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "the disk of %s is full: nothing can be accepted until there is room", d->state_dir);
+}
+
+static struct spec *read_spec(const struct request *r, struct error *err)
+{
+	struct spec *s = spec_from_json(json_object_get(r->json, "spec"), json_object_get(r->json, "environ"), err);
+	if (!s)
+		return NULL;
+	s->uid = r->uid;
+	s->gid = r->gid;
+	s->user = alloc_string(user_name(r->uid));
+	if (!submit_validate(s, err) && !core_feasible(r->d->core, s, err))
+		return s;
+	spec_unref(s);
+	return NULL;
+}
+
+static json_t *estimate_of(struct core *core, task_id id)
+{
+	const struct task *t = core_task(core, id);
+	json_t *whole = t ? task_to_json(t, 0) : NULL;
+	json_t *estimate = whole ? json_incref(json_object_get(whole, "estimate")) : json_null();
+	json_decref(whole);
+	return estimate;
+}
+
+static json_t *op_submit(const struct request *r, struct error *err)
+{
+	struct daemon *d = r->d;
+	struct spec *s = check_room(d, err) ? NULL : read_spec(r, err);
+	char text[TASK_ID_TEXT];
+	if (!s)
+		return NULL;
+	if (json_is_true(json_object_get(r->json, "dry_run"))) {
+		spec_unref(s);
+		return json_pack("{si, sb}", "schema", 1, "dry_run", true);
+	}
+	uint32_t job = store_next_job(d->store);
+	task_id first = TASK_ID(job, s->n_array ? (int32_t)s->array[0] : -1);
+	scoped_free char *log = spec_expand_path(s, s->output ? s->output : "", first);
+	struct now now = daemon_now();
+	if (store_add_job(d->store, job, s, now.wall_ms, err)) {
+		spec_unref(s);
+		return NULL;
+	}
+	size_t n = core_submit(d->core, job, s, now);
+	return json_pack("{si, ss, sI, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks", (json_int_t)n,
+			 "log_path", json_text_or_null(log), "estimate", estimate_of(d->core, first));
+}
+
+/* Looking -------------------------------------------------------------------------------------------------------------- */
+
+struct listing { struct daemon *d; json_t *tasks; struct now now; };
+
+static void list_one(void *ctx, const struct task *t)
+{
+	struct listing *l = ctx;
+	json_array_append_new(l->tasks, core_task_json(l->d->core, t, l->now));
+}
+
+static json_t *op_list(const struct request *r, struct error *err)
+{
+	struct listing l = { r->d, json_array(), daemon_now() };
+	(void)err;
+	core_each_task(r->d->core, list_one, &l);
+	return json_pack("{si, so}", "schema", 1, "tasks", l.tasks);
+}
+
+/* A task, alive or from the store; *old is to be destroyed by the caller. */
+static const struct task *any_task(struct daemon *d, task_id id, struct task **old, struct error *err)
+{
+	const struct task *t = core_task(d->core, id);
+	*old = NULL;
+	return t ? t : (*old = store_load_task(d->store, id, err));
+}
+
+struct ids { task_id *list; size_t n, cap; };
+
+static int add_id(void *ctx, task_id id, enum task_state state)
+{
+	struct ids *ids = ctx;
+	(void)state;
+	alloc_grow(ids->list, ids->n, ids->cap);
+	ids->list[ids->n++] = id;
+	return 0;
+}
+
+/* The elements of an array job, or the one task. */
+static int expand_id(struct daemon *d, task_id id, struct ids *ids, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	if (TASK_INDEX(id) >= 0)
+		return add_id(ids, id, TASK_PENDING);
+	if (store_job_states(d->store, TASK_JOB(id), add_id, ids, err))
+		return -1;
+	return ids->n ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
+}
+
+static json_t *op_show(const struct request *r, struct error *err)
+{
+	struct daemon *d = r->d;
+	struct ids ids = { 0 };
+	task_id id;
+	if (read_id(r, &id, err) || expand_id(d, id, &ids, err)) {
+		free(ids.list);
+		return NULL;
+	}
+	json_t *tasks = json_array();
+	for (size_t i = 0; i < ids.n; i++) {
+		struct task *old;
+		const struct task *t = any_task(d, ids.list[i], &old, err);
+		if (t)
+			json_array_append_new(tasks, core_task_json(d->core, t, daemon_now()));
+		task_destroy(old);
+	}
+	free(ids.list);
+	if (json_array_size(tasks))
+		return json_pack("{si, so}", "schema", 1, "tasks", tasks);
+	json_decref(tasks);
+	return NULL;
+}
+
+static int event_row(void *ctx, const struct event *ev)
+{
+	json_array_append_new(ctx, json_pack("{so, ss, so}", "time", json_time_or_null(ev->t_ms), "event",
+					     event_kind_name(ev->kind), "data", event_to_json(ev)));
+	return 0;
+}
+
+static json_t *op_events(const struct request *r, struct error *err)
+{
+	task_id id;
+	json_t *events = json_array();
+	if (!read_id(r, &id, err) && !store_load_events(r->d->store, id, event_row, events, err))
+		return json_pack("{si, so}", "schema", 1, "events", events);
+	json_decref(events);
+	return NULL;
+}
+
+static json_t *op_why(const struct request *r, struct error *err)
+{
+	task_id id;
+	return read_id(r, &id, err) ? NULL : core_why_json(r->d->core, id, daemon_now(), err);
+}
+
+static json_t *op_gpus(const struct request *r, struct error *err)
+{
+	(void)err;
+	return core_gpus_json(r->d->core, daemon_now());
+}
+
+/* Changing ------------------------------------------------------------------------------------------------------------- */
+
+typedef int (*change)(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+
+/* The live tasks that an id stands for: one, or all elements of an array job. */
+static int live_ids(const struct request *r, struct ids *ids, struct error *err)
+{
+	task_id id;
+	char text[TASK_ID_TEXT];
+	if (read_id(r, &id, err))
+		return -1;
+	if (TASK_INDEX(id) >= 0)
+		return add_id(ids, id, TASK_PENDING);
+	ids->n = core_job_tasks(r->d->core, TASK_JOB(id), &ids->list);
+	if (ids->n)
+		return 0;
+	struct task *old = store_load_task(r->d->store, id, NULL);
+	error_set(err, old ? ERR_CONFLICT : ERR_NOT_FOUND, old ? "task %s: has ended already (%s)" : "task %s: there is none%s",
+		  task_id_text(id, text), old ? task_state_name(old->state) : "");
+	task_destroy(old);
+	return -1;
+}
+
+/* Does it to each; an array's elements that are in another state are passed over, unless none could be changed. */
+static json_t *change_all(const struct request *r, change f, struct error *err)
+{
+	struct ids ids = { 0 };
+	size_t done = 0;
+	int rc = live_ids(r, &ids, err);
+	for (size_t i = 0; !rc && i < ids.n; i++) {
+		const struct task *t = core_task(r->d->core, ids.list[i]);
+		if (t && need_owner(r, t, err)) {
+			rc = -1;
+			break;
+		}
+		done += !f(r->d->core, ids.list[i], r->uid, daemon_now(), err);
+	}
+	free(ids.list);
+	return rc || !done ? NULL : json_pack("{si, sI}", "schema", 1, "changed", (json_int_t)done);
+}
+
+static json_t *op_cancel(const struct request *r, struct error *err) { return change_all(r, core_cancel, err); }
+static json_t *op_hold(const struct request *r, struct error *err) { return change_all(r, core_hold, err); }
+static json_t *op_release(const struct request *r, struct error *err) { return change_all(r, core_release, err); }
+
+/* A finished task comes back from the store first. */
+static json_t *op_requeue(const struct request *r, struct error *err)
+{
+	task_id id;
+	if (read_id(r, &id, err))
+		return NULL;
+	struct task *old = NULL;
+	const struct task *t = any_task(r->d, id, &old, err);
+	if (!t)
+		return NULL;
+	if (need_owner(r, t, err)) {
+		task_destroy(old);
+		return NULL;
+	}
+	if (old)
+		core_restore(r->d->core, old, daemon_now());
+	if (core_requeue(r->d->core, id, r->uid, daemon_now(), err))
+		return NULL;
+	return json_pack("{si, si}", "schema", 1, "changed", 1);
+}
+
+static int read_update(const struct request *r, struct event *ev, char **name, struct error *err)
+{
+	int64_t mem = 0, priority = 0;
+	ev->u.updated.set_priority = json_object_get(r->json, "priority");
+	ev->u.updated.set_time_limit = json_object_get(r->json, "time_limit_s");
+	ev->u.updated.set_gpu_mem = json_object_get(r->json, "gpu_mem_mib");
+	if (json_read_int(r->json, "priority", INT32_MIN, INT32_MAX, &priority, err) ||
+	    json_read_int(r->json, "time_limit_s", 0, (int64_t)100 * 366 * 86400, &ev->u.updated.time_limit_s, err) ||
+	    json_read_int(r->json, "gpu_mem_mib", 0, 1 << 30, &mem, err) || json_read_text(r->json, "name", 1000, name, err))
+		return -1;
+	ev->u.updated.priority = priority;
+	ev->u.updated.gpu_mem_mib = (uint64_t)mem;
+	ev->u.updated.name = *name;
+	if (priority > 0 && !request_is_admin(r))
+		return error_set(err, ERR_DENIED, "only the administrator may raise a priority above 0");
+	return 0;
+}
+
+static json_t *op_update(const struct request *r, struct error *err)
+{
+	struct ids ids = { 0 };
+	struct event ev = { 0 };
+	scoped_free char *name = NULL;
+	size_t done = 0;
+	int rc = read_update(r, &ev, &name, err) || live_ids(r, &ids, err) ? -1 : 0;
+	for (size_t i = 0; !rc && i < ids.n; i++) {
+		const struct task *t = core_task(r->d->core, ids.list[i]);
+		struct event one = ev;
+		if (t && need_owner(r, t, err))
+			rc = -1;
+		else
+			done += !core_update(r->d->core, ids.list[i], &one, daemon_now(), err);
+	}
+	free(ids.list);
+	return rc || !done ? NULL : json_pack("{si, sI}", "schema", 1, "changed", (json_int_t)done);
+}
+
+static json_t *set_drained(const struct request *r, bool drained, struct error *err)
+{
+	const char *word = json_string_value(json_object_get(r->json, "gpu"));
+	const char *uuid = word && !need_admin(r, "draining a GPU", err) ? core_find_gpu(r->d->core, word, err) : NULL;
+	if (!word)
+		error_set(err, ERR_INVALID, "'gpu' must be an index or a UUID as text");
+	if (!uuid || core_drain(r->d->core, uuid, drained, err))
+		return NULL;
+	scoped_free char *key = alloc_printf("drained:%s", uuid);
+	if (store_set_meta(r->d->store, key, drained ? "1" : NULL, err))
+		return NULL;
+	return json_pack("{si, ss, sb}", "schema", 1, "uuid", uuid, "drained", drained);
+}
+
+static json_t *op_drain(const struct request *r, struct error *err) { return set_drained(r, true, err); }
+static json_t *op_undrain(const struct request *r, struct error *err) { return set_drained(r, false, err); }
+
+/* Waiting -------------------------------------------------------------------------------------------------------------- */
+
+static json_t *op_wait(const struct request *r, struct error *err)
+{
+	const json_t *list = json_object_get(r->json, "ids");
+	const char *until = json_string_value(json_object_get(r->json, "until"));
+	size_t n = json_array_size(list);
+	if (!n || n > MAX_IDS) {
+		error_set(err, ERR_INVALID, "'ids' must be a list of 1 to %d task ids", MAX_IDS);
+		return NULL;
+	}
+	scoped_free task_id *ids = alloc_zero(n * sizeof *ids);
+	for (size_t i = 0; i < n; i++) {
+		struct ids found = { 0 };
+		const char *text = json_string_value(json_array_get(list, i));
+		int rc = task_id_parse(text, &ids[i], err) || expand_id(r->d, ids[i], &found, err);
+		free(found.list);
+		if (rc)
+			return NULL;
+	}
+	server_wait(r->client, ids, n, until && !strcmp(until, "start"));
+	return REQUEST_LATER;
+}
+
+json_t *request_wait_reply(struct daemon *d, const task_id *ids, size_t n)
+{
+	json_t *tasks = json_array();
+	for (size_t i = 0; i < n; i++) {
+		struct ids found = { 0 };
+		if (expand_id(d, ids[i], &found, NULL)) {
+			free(found.list);
+			continue;
+		}
+		for (size_t k = 0; k < found.n; k++) {
+			struct task *old;
+			const struct task *t = any_task(d, found.list[k], &old, NULL);
+			if (t)
+				json_array_append_new(tasks, core_task_json(d->core, t, daemon_now()));
+			task_destroy(old);
+		}
+		free(found.list);
+	}
+	return json_pack("{si, so}", "schema", 1, "tasks", tasks);
+}
+
+/* Accounts ------------------------------------------------------------------------------------------------------------- */
+
+struct accounting { struct account sums; json_t *tasks; int64_t now_ms; bool truncated; };
+
+static int account_one(void *ctx, struct task *t, const char *broken)
+{
+	struct accounting *a = ctx;
+	if (!broken) {
+		account_add(&a->sums, t, a->now_ms);
+		if (json_array_size(a->tasks) < MAX_ACCT_TASKS)
+			json_array_append_new(a->tasks, task_to_json(t, a->now_ms));
+		else
+			a->truncated = true;
+	}
+	task_destroy(t);
+	return 0;
+}
+
+static json_t *op_acct(const struct request *r, struct error *err)
+{
+	int64_t from = 0, to = INT64_MAX, uid = -1;
+	struct accounting a = { .tasks = json_array(), .now_ms = clock_wall_ms() };
+	if (json_read_int(r->json, "from_ms", 0, INT64_MAX, &from, err) || json_read_int(r->json, "to_ms", 0, INT64_MAX, &to, err) ||
+	    json_read_int(r->json, "uid", -1, UINT32_MAX, &uid, err) ||
+	    store_load_finished(r->d->store, from, to, uid, 0, account_one, &a, err)) {
+		json_decref(a.tasks);
+		account_clear(&a.sums);
+		return NULL;
+	}
+	json_t *totals = account_to_json(&a.sums);
+	account_clear(&a.sums);
+	return json_pack("{si, so, so, sb}", "schema", 1, "tasks", a.tasks, "totals", totals, "truncated", a.truncated);
+}
+
+/* About the daemon ----------------------------------------------------------------------------------------------------- */
+
+static json_t *op_status(const struct request *r, struct error *err)
+{
+	const struct daemon *d = r->d;
+	const struct core_config *c = core_get_config(d->core);
+	long long age = sampling_age_ms(d->sampling);
+	(void)err;
+	return json_pack("{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, sb, sb, sI, si, so, so, sI}", "schema", 1, "version", RAD_VERSION,
+		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", d->config.devices, "state_dir", d->state_dir,
+		"socket", d->socket_path, "gpus", (json_int_t)core_gpu_count(d->core), "placement", map_rank_name(c->map.rank),
+		"share", share_mode_name(c->map.share), "mps_available", d->config.mps && mps_available(),
+		"positional_policy", d->config.positional_policy, "ledger", c->map.ledger,
+		"uid", (json_int_t)geteuid(), "sampler_restarts", (int)sampling_restarts(d->sampling),
+		"snapshot_age_s", age < 0 ? json_null() : json_round3((double)age / 1000),
+		"start_time", json_time_or_null(d->started_ms),
+		"running", (json_int_t)core_count(d->core, TASK_RUNNING));
+}
+
+static const struct {
+	const char *op;
+	json_t *(*run)(const struct request *r, struct error *err);
+} operations[] = {
+	{ "submit", op_submit }, { "list", op_list }, { "show", op_show }, { "events", op_events }, { "why", op_why },
+	{ "gpus", op_gpus }, { "cancel", op_cancel }, { "hold", op_hold }, { "release", op_release }, { "requeue", op_requeue },
+	{ "update", op_update }, { "drain", op_drain }, { "undrain", op_undrain }, { "wait", op_wait }, { "acct", op_acct },
+	{ "status", op_status },
+};
+
+json_t *request_run(const struct request *r, struct error *err)
+{
+	const char *op = json_string_value(json_object_get(r->json, "op"));
+	json_int_t version = json_integer_value(json_object_get(r->json, "v"));
+	if (version != WIRE_VERSION) {
+		error_set(err, ERR_INVALID, "rad speaks protocol %lld, this radd (" RAD_VERSION ") speaks %d: use the rad of the same "
+			  "version, or restart radd after an upgrade (running tasks go on)", (long long)version, WIRE_VERSION);
+		return NULL;
+	}
+	for (size_t i = 0; op && i < COUNT_OF(operations); i++)
+		if (!strcmp(op, operations[i].op))
+			return operations[i].run(r, err);
+	error_set(err, ERR_INVALID, "radd " RAD_VERSION " knows no operation '%.40s'", op ? op : "");
+	return NULL;
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT
+ * Attempts in the loop: launching them (after their MPS server, where they want one), watching their shims through pidfds,
+ * ending them in steps, and telling whose process is whose.
+ */
+#include "daemon/runner.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/idmap.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "daemon/daemon.h"
+#include "daemon/servers.h"
+#include "launch/launch.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TICK_MS 100		/* while something waits: an MPS server to come up, a task to end */
+#define TERMINATE_MS 5000	/* between terminate_client and SIGKILL */
+
+/* One running attempt. */
+struct watch {
+	struct runner *r;
+	task_id task;
+	struct proc_id shim;
+	uv_poll_t poll;
+	int pidfd;
+	bool polling;
+	enum { WATCH_NEW, WATCH_MPS, WATCH_RUNNING } stage;
+	/* The stop sequence; 0: not stopping. */
+	int64_t next_step_ms;
+	enum { STEP_TERM, STEP_TERMINATE_CLIENT, STEP_KILL } step;
+};
+
+enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_FORGET };
+
+struct effect { enum effect_kind kind; task_id task; uint32_t attempt; };
+
+/* Who owns a process is asked every second and does not change: the answer is kept by pid and start time. */
+struct owned { uint64_t start_ticks; task_id owner; uint64_t generation; };
+
+struct runner {
+	struct daemon *d;
+	struct servers *servers;	/* MPS */
+	struct idmap watches;		/* task -> struct watch */
+	struct idmap shims;		/* pid of the shim -> struct watch */
+	struct idmap owners;		/* pid -> struct owned */
+	uint64_t generation;		/* counts starts: a "nobody's" is asked again after one */
+	struct effect *effects;
+	size_t n, cap;
+	uv_timer_t tick;
+};
+
+/* Watching ------------------------------------------------------------------------------------------------------------- */
+
+static void free_watch(struct watch *w)
+{
+	if (w->pidfd >= 0)
+		close(w->pidfd);
+	free(w);
+}
+
+static void on_watch_closed(uv_handle_t *h)
+{
+	free_watch(h->data);
+}
+
+static void drop_watch(struct watch *w)
+{
+	idmap_remove(&w->r->watches, w->task);
+	if (w->shim.pid)
+		idmap_remove(&w->r->shims, w->shim.pid);
+	if (w->polling)
+		uv_close((uv_handle_t *)&w->poll, on_watch_closed);
+	else
+		free_watch(w);
+}
+
+static const struct task *task_of(const struct watch *w)
+{
+	return core_task(w->r->d->core, w->task);
+}
+
+static int watch_shim(struct watch *w, struct proc_id shim);
+
+static bool watch_claimant(struct watch *w)
+{
+	struct proc_id shim;
+	if (w->polling || launch_adopt(w->r->d->state_dir, w->task, task_of(w)->n_attempts, &shim, NULL) != 1)
+		return false;
+	return !watch_shim(w, shim);
+}
+
+/* The shim is gone: reads what it left and tells the core. */
+static void attempt_over(struct watch *w)
+{
+	struct daemon *d = w->r->d;
+	const struct task *t = task_of(w);
+	struct exit_report report = { 0 };
+	struct error err = ERROR_INIT;
+	bool claimed = true;
+	char id[TASK_ID_TEXT];
+	task_id task = w->task;
+	int rc = launch_result(d->state_dir, w->task, t->n_attempts, &claimed, &report, &err);
+	if (rc == 1 && watch_claimant(w))	/* ours lost the race for the attempt to another radd's: that one runs */
+		return;
+	if (rc < 0) {
+		log_warn("task %s: its exit record cannot be read: %s", task_id_text(task, id), err.text);
+		report = (struct exit_report){ .have_record = false };
+	}
+	drop_watch(w);
+	core_exited(d->core, task, &report, daemon_now());
+}
+
+static void on_shim_gone(uv_poll_t *p, int status, int events)
+{
+	struct watch *w = p->data;
+	(void)status;
+	(void)events;
+	uv_poll_stop(p);
+	attempt_over(w);
+}
+
+/* Returns 0, or -1 when the process is gone already. */
+static int watch_shim(struct watch *w, struct proc_id shim)
+{
+	w->shim = shim;
+	w->pidfd = proc_pidfd(shim.pid);
+	/* Between reading the identity and opening it, the pid may have become another's. */
+	if (w->pidfd < 0 || !proc_alive(shim))
+		return -1;
+	uv_poll_init(w->r->d->loop, &w->poll, w->pidfd);
+	w->poll.data = w;
+	w->polling = true;
+	uv_poll_start(&w->poll, UV_READABLE, on_shim_gone);
+	idmap_put(&w->r->shims, shim.pid, w);
+	w->stage = WATCH_RUNNING;
+	w->r->generation++;
+	return 0;
+}
+
+static struct watch *new_watch(struct runner *r, task_id task)
+{
+	struct watch *w = alloc_zero(sizeof *w);
+	w->r = r;
+	w->task = task;
+	w->pidfd = -1;
+	idmap_put(&r->watches, task, w);
+	return w;
+}
+
+/* Launching ------------------------------------------------------------------------------------------------------------ */
+
+static void on_tick(uv_timer_t *t);
+
+static void want_tick(struct runner *r)
+{
+	if (!uv_is_active((uv_handle_t *)&r->tick))
+		uv_timer_start(&r->tick, on_tick, TICK_MS, TICK_MS);
+}
+
+/* It could not be started, by no fault of the task's. */
+static void launch_failed(struct watch *w, const char *why)
+{
+	struct daemon *d = w->r->d;
+	struct exit_report report = { .never_began = true, .have_record = false };
+	task_id task = w->task;
+	char id[TASK_ID_TEXT];
+	log_warn("task %s: not started: %s", task_id_text(task, id), why);
+	report.output.kind = SCAN_OTHER_ERROR;
+	snprintf(report.output.line, sizeof report.output.line, "%s", why);
+	drop_watch(w);
+	core_exited(d->core, task, &report, daemon_now());
+}
+
+static void started(struct watch *w, struct proc_id shim)
+{
+	struct daemon *d = w->r->d;
+	core_started(d->core, w->task, shim, daemon_now());
+	if (watch_shim(w, shim))
+		attempt_over(w);
+}
+
+static void launch(struct watch *w)
+{
+	struct daemon *d = w->r->d;
+	const struct task *t = task_of(w);
+	const struct attempt *a = task_attempt(t);
+	struct core_gpu_ref refs[SPEC_MAX_GPUS];
+	struct launch_gpu gpus[SPEC_MAX_GPUS] = { 0 };
+	struct error err = ERROR_INIT;
+	struct proc_id shim = { 0 };
+	size_t n = core_task_gpus(d->core, w->task, refs);
+	const char *sim = getenv("RAD_SIM_DEVICES"), *pipe = NULL;
+	/* On simulated devices their file stands for the server: a client is one that is pointed at it. */
+	if (a->mode == SHARE_MPS)
+		pipe = sim ? sim : servers_pipe_dir(w->r->servers, a->gpus[0], t->spec->uid);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(gpus[i].uuid, sizeof gpus[i].uuid, "%s", refs[i].uuid);
+		gpus[i].index = refs[i].index;
+		gpus[i].mig = refs[i].mig;
+	}
+	struct launch_request q = {
+		.state_dir = d->state_dir, .task = t, .gpus = gpus, .n_gpus = (unsigned)n,
+		.fence_mib = a->fenced ? a->claim_mib : 0, .sim_devices = sim, .mps_pipe_dir = pipe,
+		.socket_path = d->socket_path,
+	};
+	int rc = launch_start(&q, &shim, &err);
+	if (rc && err.code == ERR_CONFLICT)	/* a former radd started it */
+		rc = launch_adopt(d->state_dir, w->task, t->n_attempts, &shim, &err) == 1 ? 0 : -1;
+	if (!rc)
+		started(w, shim);
+	else if (err.code == ERR_CONFLICT)
+		attempt_over(w);
+	else
+		launch_failed(w, err.text);
+}
+
+/* An MPS task waits for its server; simulated devices have none to wait for. */
+static void begin(struct watch *w)
+{
+	const struct task *t = task_of(w);
+	const struct attempt *a = task_attempt(t);
+	const char *why = "";
+	if (a->mode == SHARE_MPS && !getenv("RAD_SIM_DEVICES")) {
+		switch (servers_want(w->r->servers, a->gpus[0], t->spec->uid, t->spec->gid, &why)) {
+		case MPS_READY: break;
+		case MPS_FAILED: launch_failed(w, why); return;
+		case MPS_STARTING:
+			w->stage = WATCH_MPS;
+			want_tick(w->r);
+			return;
+		}
+	}
+	launch(w);
+}
+
+/* Ending --------------------------------------------------------------------------------------------------------------- */
+
+static void signal_task(struct watch *w, int sig)
+{
+	const struct task *t = task_of(w);
+	char id[TASK_ID_TEXT];
+	int n = launch_signal(t, sig);
+	log_info("task %s: %s sent to %d processes", task_id_text(w->task, id), strsignal(sig), n);
+}
+
+/* A client with work in flight that is killed can take its MPS server along: the server is asked to end it first. */
+static void terminate_clients(struct watch *w)
+{
+	const struct task *t = task_of(w);
+	scoped_free pid_t *pids = NULL;
+	size_t n = launch_processes(t, &pids);
+	for (size_t i = 0; i < n; i++)
+		servers_terminate_client(w->r->servers, task_attempt(t)->gpus[0], t->spec->uid, pids[i]);
+}
+
+static void next_stop_step(struct watch *w)
+{
+	bool mps = task_attempt(task_of(w))->mode == SHARE_MPS && !getenv("RAD_SIM_DEVICES");
+	int64_t now = clock_mono_ms();
+	switch (w->step) {
+	case STEP_TERM:
+		signal_task(w, SIGTERM);
+		w->next_step_ms = now + w->r->d->config.kill_wait_ms;
+		w->step = mps ? STEP_TERMINATE_CLIENT : STEP_KILL;
+		break;
+	case STEP_TERMINATE_CLIENT:
+		terminate_clients(w);
+		w->next_step_ms = now + TERMINATE_MS;
+		w->step = STEP_KILL;
+		break;
+	case STEP_KILL:
+		signal_task(w, SIGKILL);
+		w->next_step_ms = now + TERMINATE_MS;
+		break;
+	}
+}
+
+static void stop(struct watch *w)
+{
+	if (w->stage != WATCH_RUNNING) {	/* not started yet: it need not be */
+		launch_failed(w, "it was stopped before it began");
+		return;
+	}
+	if (!w->next_step_ms) {
+		w->step = STEP_TERM;
+		next_stop_step(w);
+		want_tick(w->r);
+	}
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct runner *r = timer->data;
+	size_t at = 0, n = 0, cap = 0;
+	struct watch **busy = NULL;
+	for (struct watch *w; (w = idmap_next(&r->watches, &at));)
+		if (w->stage == WATCH_MPS || w->next_step_ms) {
+			alloc_grow(busy, n, cap);
+			busy[n++] = w;
+		}
+	for (size_t i = 0; i < n; i++) {
+		if (busy[i]->stage == WATCH_MPS)
+			begin(busy[i]);
+		else if (clock_mono_ms() >= busy[i]->next_step_ms)
+			next_stop_step(busy[i]);
+	}
+	free(busy);
+	if (!n)
+		uv_timer_stop(timer);
+}
+
+void runner_signal(struct runner *r, const struct task *t, int signal)
+{
+	struct watch *w = idmap_get(&r->watches, t->id);
+	if (w && w->stage == WATCH_RUNNING)
+		signal_task(w, signal);
+}
+
+/* Effects -------------------------------------------------------------------------------------------------------------- */
+
+void runner_note(struct runner *r, const struct event *ev, const struct task *t)
+{
+	enum effect_kind kind;
+	switch (ev->kind) {
+	case EV_PLACED: kind = EFFECT_LAUNCH; break;
+	case EV_STOP_ASKED: kind = EFFECT_STOP; break;
+	case EV_ENDED: kind = EFFECT_FORGET; break;
+	default: return;
+	}
+	alloc_grow(r->effects, r->n, r->cap);
+	r->effects[r->n++] = (struct effect){ kind, t->id, t->n_attempts };
+}
+
+static void run_effect(struct runner *r, const struct effect *e)
+{
+	struct watch *w = idmap_get(&r->watches, e->task);
+	const struct task *t = core_task(r->d->core, e->task);
+	switch (e->kind) {
+	case EFFECT_LAUNCH:
+		if (t && t->state == TASK_RUNNING && !w)
+			begin(new_watch(r, e->task));
+		break;
+	case EFFECT_STOP:
+		if (w)
+			stop(w);
+		break;
+	case EFFECT_FORGET:
+		launch_forget(r->d->state_dir, e->task, e->attempt);
+		servers_tidy(r->servers, r->d->core);
+		break;
+	}
+}
+
+bool runner_work(struct runner *r)
+{
+	struct effect *todo = r->effects;
+	size_t n = r->n;
+	r->effects = NULL;
+	r->n = r->cap = 0;
+	for (size_t i = 0; i < n; i++)
+		run_effect(r, &todo[i]);
+	free(todo);
+	return n;
+}
+
+void runner_adopt(struct runner *r, struct task *t)
+{
+	struct error err = ERROR_INIT;
+	struct proc_id shim = { 0 };
+	struct exit_report report = { 0 };
+	bool claimed = false;
+	char id[TASK_ID_TEXT];
+	struct watch *w = new_watch(r, t->id);
+	const struct attempt *a = task_attempt(t);
+	if (a->mode == SHARE_MPS && !getenv("RAD_SIM_DEVICES"))
+		servers_adopt(r->servers, a->gpus[0], t->spec->uid, t->spec->gid);
+	if (launch_adopt(r->d->state_dir, t->id, t->n_attempts, &shim, &err) == 1 && !watch_shim(w, shim)) {
+		log_info("task %s: adopted, its shim is pid %d", task_id_text(t->id, id), (int)shim.pid);
+		if (!a->shim.pid)
+			core_started(r->d->core, t->id, shim, daemon_now());
+		if (t->stopping)
+			stop(w);
+		return;
+	}
+	launch_result(r->d->state_dir, t->id, t->n_attempts, &claimed, &report, &err);
+	if (claimed || a->shim.pid) {
+		log_info("task %s: ended while no radd ran", task_id_text(t->id, id));
+		attempt_over(w);
+	} else if (t->stopping) {
+		launch_failed(w, "it was stopped before it began");
+	} else {
+		drop_watch(w);
+		struct event again = { .kind = EV_PLACED };
+		runner_note(r, &again, t);
+	}
+}
+
+/* Owners --------------------------------------------------------------------------------------------------------------- */
+
+/* Up the parents to a shim of ours; else the task that the process names in its environment, if its user is the task's. */
+static task_id find_owner(struct runner *r, const struct proc_reading *p)
+{
+	pid_t pid = p->id.pid;
+	uint64_t start;
+	for (int depth = 0; depth < 32 && pid > 1; depth++) {
+		const struct watch *w = idmap_get(&r->shims, pid);
+		if (w)
+			return w->task;
+		if (proc_stat(pid, &start, &pid))
+			break;
+	}
+	const struct task *t = p->claimed ? core_task(r->d->core, p->claimed) : NULL;
+	return t && t->spec->uid == p->uid ? t->id : 0;
+}
+
+task_id runner_owner(struct runner *r, const struct proc_reading *p)
+{
+	struct owned *o = idmap_get(&r->owners, p->id.pid);
+	if (o && o->start_ticks == p->id.start_ticks && (o->owner || o->generation == r->generation))
+		return o->owner;
+	if (!o)
+		idmap_put(&r->owners, p->id.pid, o = alloc_zero(sizeof *o));
+	*o = (struct owned){ p->id.start_ticks, find_owner(r, p), r->generation };
+	return o->owner;
+}
+
+/* Life ----------------------------------------------------------------------------------------------------------------- */
+
+struct runner *runner_create(struct daemon *d)
+{
+	struct runner *r = alloc_zero(sizeof *r);
+	r->d = d;
+	r->servers = servers_create(d->run_dir);
+	uv_timer_init(d->loop, &r->tick);
+	r->tick.data = r;
+	return r;
+}
+
+static void on_tick_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+void runner_destroy(struct runner *r)
+{
+	if (!r)
+		return;
+	for (;;) {
+		size_t at = 0;
+		struct watch *w = idmap_next(&r->watches, &at);
+		if (!w)
+			break;
+		drop_watch(w);
+	}
+	size_t at = 0;
+	for (struct owned *o; (o = idmap_next(&r->owners, &at));)
+		free(o);
+	idmap_free(&r->watches);
+	idmap_free(&r->shims);
+	idmap_free(&r->owners);
+	servers_destroy(r->servers);
+	free(r->effects);
+	uv_close((uv_handle_t *)&r->tick, on_tick_closed);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The socket and its clients. Replies are kept until daemon_turn has committed. A client that is slow, silent or broken
+ * costs bounded memory and nobody's time.
+ */
+#ifndef RAD_DAEMON_SERVER_H
+#define RAD_DAEMON_SERVER_H
+
+#include "base/error.h"
+#include "task/task.h"
+
+#include <jansson.h>
+#include <sys/types.h>
+
+struct daemon;
+struct server;
+struct client;
+
+/* Opens the socket; refuses when another radd answers on it. */
+struct server *server_create(struct daemon *d, const char *path, struct error *err);
+void server_destroy(struct server *s);
+
+/* After the commit: sends what was answered, and answers those who wait for tasks. */
+void server_flush(struct server *s);
+/* Tasks changed in this turn: waiting clients may be done. */
+void server_task_changed(struct server *s);
+/* Whether replies are kept for after the commit. */
+bool server_has_replies(const struct server *s);
+/* The commit failed: what was answered since the last one did not happen. */
+void server_fail_replies(struct server *s, const struct error *why);
+
+/* One request, as requests.c sees it. */
+struct request {
+	struct daemon *d;
+	struct client *client;
+	const json_t *json;
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+};
+
+/* Whether the peer may act for everybody: root, or the user the daemon runs as. */
+bool request_is_admin(const struct request *r);
+
+/* Answers a request: a new reference to the reply, NULL with an error, or REQUEST_LATER when the answer comes by
+ * server_wait. */
+#define REQUEST_LATER ((json_t *)-1)
+json_t *request_run(const struct request *r, struct error *err);
+
+/* The client is answered when none of these tasks is pending (`until_start`) or alive any more. */
+void server_wait(struct client *c, const task_id *ids, size_t n, bool until_start);
+/* The reply of that wait, made when it is over (requests.c). */
+json_t *request_wait_reply(struct daemon *d, const task_id *ids, size_t n);
+
+#endif
