@@ -312,11 +312,14 @@ static void test_speeds_are_those_of_the_model(void **state)
 		end(&heavy);
 		assert_true(simdev_speed(s, uuid) == 1);
 	}
-	/* One process that is no MPS client makes the GPU time-sliced. */
-	struct child plain = come(uuid, false, .99, .95);
+	/* One process that is no MPS client makes the GPU time-sliced, whoever came first. */
 	share_speeds(light_first, 2, SHARE_STREAMS, want);
-	assert_true(fabs(simdev_speed(s, uuid) - want[0]) < 1e-9);
-	end(&plain);
+	for (int mps = 0; mps < 2; mps++) {
+		simdev_join(s, uuid, .3, .16, mps, NULL);
+		struct child heavy = come(uuid, !mps, .99, .95);
+		assert_true(fabs(simdev_speed(s, uuid) - want[0]) < 1e-9);
+		end(&heavy);
+	}
 	snapshot_clear(&snap);
 	simdev_close(s);
 }
@@ -382,6 +385,40 @@ static void test_full_of_processes(void **state)
 		if (i != 7)
 			end(&crowd[i]);
 	assert_true(simdev_speed(s, snap.gpus[0].uuid) == 1);
+	snapshot_clear(&snap);
+	simdev_close(s);
+}
+
+/* Changes by several processes at once: each must find its own as it left it. Exits 0 if it does. */
+static void change_and_check(const char *uuid)
+{
+	struct simdev *s = simdev_open(path, NULL, NULL);
+	bool good = s && !simdev_join(s, uuid, .5, .5, true, NULL);
+	for (uint64_t mib = 1; good && mib <= 300; mib++) {
+		struct snapshot snap = { 0 };
+		bool found = false;
+		good = !simdev_set_memory(s, uuid, mib, NULL, NULL) && !simdev_snapshot(s, &snap, NULL);
+		for (uint32_t i = 0; i < snap.n_procs; i++)
+			found = found || (snap.procs[i].id.pid == getpid() && snap.procs[i].mem_mib == mib);
+		good = good && found;
+		snapshot_clear(&snap);
+	}
+	_exit(good ? 0 : 1);
+}
+
+static void test_many_at_once(void **state)
+{
+	(void)state;
+	struct simdev *s = open_devices("1xa100-40g");
+	struct snapshot snap = look(s);
+	pid_t pids[4];
+	int status, bad = 0;
+	for (int i = 0; i < 4; i++)
+		if (!(pids[i] = fork()))
+			change_and_check(snap.gpus[0].uuid);
+	for (int i = 0; i < 4; i++)
+		bad += waitpid(pids[i], &status, 0) != pids[i] || status;
+	assert_int_equal(bad, 0);
 	snapshot_clear(&snap);
 	simdev_close(s);
 }
@@ -528,7 +565,7 @@ int main(void)
 		cmocka_unit_test(test_specs), cmocka_unit_test(test_built_in_models_are_sound), TEST(test_yaml_files),
 		TEST(test_empty_devices), TEST(test_memory_is_bounded_and_comes_back), TEST(test_speeds_are_those_of_the_model),
 		TEST(test_energy_only_grows), TEST(test_a_fault_ends_mps_clients_only), TEST(test_full_of_processes),
-		TEST(test_killed_in_the_middle), TEST(test_bad_files_are_refused), TEST(test_unfinished_file_is_made_again),
+		TEST(test_many_at_once), TEST(test_killed_in_the_middle), TEST(test_bad_files_are_refused), TEST(test_unfinished_file_is_made_again),
 		TEST(test_another_spec), TEST(test_backend),
 	};
 	signal(SIGPIPE, SIG_IGN);

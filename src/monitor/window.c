@@ -132,7 +132,7 @@ void window_change(struct window *w, int64_t mono_ms, struct load delta)
 		w->sum[f] = (struct sum){
 			.settling = true,
 			.expected_known = before_known && known[f],
-			.expected = before + (known[f] ? expected[f] : 0),
+			.expected = before + expected[f],
 		};
 	}
 	w->n = 0;
