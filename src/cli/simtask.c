@@ -63,17 +63,26 @@ static const char usage[] =
 	"  --print-every S     seconds between progress lines (1)\n"
 	"Times are in seconds of work when alone.\n";
 
-enum { OPT_MEM = 256, OPT_SECONDS, OPT_GRACT, OPT_SMACT, OPT_RAMP, OPT_GROW_TO, OPT_GROW_AT, OPT_CRASH_AT, OPT_EXIT, OPT_FAULT_AT,
-       OPT_HOST_OOM_AT, OPT_PRINT_EVERY };
+enum {
+	OPT_MEM = 256, OPT_SECONDS, OPT_GRACT, OPT_SMACT, OPT_RAMP, OPT_GROW_TO, OPT_GROW_AT, OPT_CRASH_AT, OPT_EXIT,
+	OPT_MPS_FAULT_AT, OPT_HOST_OOM_AT, OPT_PRINT_EVERY,
+};
 
 static const struct option long_options[] = {
-	{ "mem", required_argument, NULL, OPT_MEM }, { "seconds", required_argument, NULL, OPT_SECONDS },
-	{ "gract", required_argument, NULL, OPT_GRACT }, { "smact", required_argument, NULL, OPT_SMACT },
-	{ "ramp", required_argument, NULL, OPT_RAMP }, { "grow-to", required_argument, NULL, OPT_GROW_TO },
-	{ "grow-at", required_argument, NULL, OPT_GROW_AT }, { "crash-at", required_argument, NULL, OPT_CRASH_AT },
-	{ "exit", required_argument, NULL, OPT_EXIT }, { "mps-fault-at", required_argument, NULL, OPT_FAULT_AT },
-	{ "host-oom-at", required_argument, NULL, OPT_HOST_OOM_AT }, { "print-every", required_argument, NULL, OPT_PRINT_EVERY },
-	{ "help", no_argument, NULL, 'h' }, { 0 },
+	{ "mem", required_argument, NULL, OPT_MEM },
+	{ "seconds", required_argument, NULL, OPT_SECONDS },
+	{ "gract", required_argument, NULL, OPT_GRACT },
+	{ "smact", required_argument, NULL, OPT_SMACT },
+	{ "ramp", required_argument, NULL, OPT_RAMP },
+	{ "grow-to", required_argument, NULL, OPT_GROW_TO },
+	{ "grow-at", required_argument, NULL, OPT_GROW_AT },
+	{ "crash-at", required_argument, NULL, OPT_CRASH_AT },
+	{ "exit", required_argument, NULL, OPT_EXIT },
+	{ "mps-fault-at", required_argument, NULL, OPT_MPS_FAULT_AT },
+	{ "host-oom-at", required_argument, NULL, OPT_HOST_OOM_AT },
+	{ "print-every", required_argument, NULL, OPT_PRINT_EVERY },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
 };
 
 static int read_option(struct options *o, int option, const char *value, struct error *err)
@@ -88,7 +97,7 @@ static int read_option(struct options *o, int option, const char *value, struct 
 	case OPT_RAMP:		return units_parse_double(value, 0, most, &o->ramp_s, err);
 	case OPT_GROW_AT:	return units_parse_double(value, 0, most, &o->grow_at_s, err);
 	case OPT_CRASH_AT:	return units_parse_double(value, 0, most, &o->crash_at_s, err);
-	case OPT_FAULT_AT:	return units_parse_double(value, 0, most, &o->mps_fault_at_s, err);
+	case OPT_MPS_FAULT_AT:	return units_parse_double(value, 0, most, &o->mps_fault_at_s, err);
 	case OPT_HOST_OOM_AT:	return units_parse_double(value, 0, most, &o->host_oom_at_s, err);
 	case OPT_PRINT_EVERY:	return units_parse_double(value, 0.01, most, &o->print_every_s, err);
 	default:		return units_parse_int(value, 0, 255, &o->exit_code, err);
@@ -149,8 +158,8 @@ static int find_targets(struct run *r, const struct snapshot *snap, struct error
 			continue;
 		const struct gpu_reading *gpu = find_gpu(snap, word);
 		if (!gpu)
-			return error_set(err, ERR_NOT_FOUND, "CUDA_VISIBLE_DEVICES=%.200s: there is no simulated device '%.63s'",
-					 visible, word);
+			return error_set(err, ERR_NOT_FOUND, "CUDA_VISIBLE_DEVICES=%.200s: there is no simulated device "
+					 "'%.63s'", visible, word);
 		for (size_t i = 0; i < r->n; i++)
 			if (!strcmp(r->targets[i].gpu.uuid, gpu->uuid))
 				return error_set(err, ERR_INVALID, "CUDA_VISIBLE_DEVICES=%.200s names a device twice", visible);
@@ -172,7 +181,8 @@ static int read_fences(struct run *r, struct error *err)
 		uint64_t mib;
 		int64_t place = -1;
 		if (!size || units_parse_mib(size + 1, &mib, err))
-			return error_set(err, ERR_INVALID, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%.200s: write 0=12G or UUID=12G", limits);
+			return error_set(err, ERR_INVALID, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%.200s: write 0=12G or "
+					 "UUID=12G", limits);
 		*size = 0;
 		bool number = !units_parse_int(word, 0, SIMDEV_MAX_DEVICES, &place, NULL);
 		for (size_t i = 0; i < r->n; i++)
@@ -337,8 +347,8 @@ static int misfortunes(const struct run *r)
 	}
 	if (r->work_s >= o->host_oom_at_s) {
 		print_traceback("batch = torch.stack(samples)");
-		fputs("RuntimeError: [enforce fail at alloc_cpu.cpp:1] . DefaultCPUAllocator: can't allocate memory: you tried to "
-		      "allocate 68719476736 bytes. Error code 12 (Cannot allocate memory)\n", stderr);
+		fputs("RuntimeError: [enforce fail at alloc_cpu.cpp:1] . DefaultCPUAllocator: can't allocate memory: you tried "
+		      "to allocate 68719476736 bytes. Error code 12 (Cannot allocate memory)\n", stderr);
 		return 1;
 	}
 	if (r->work_s >= o->crash_at_s) {

@@ -75,7 +75,7 @@ static void unlock_page(const struct simdev *s, int64_t page)
 
 static int damaged(const struct simdev *s, const char *what, struct error *err)
 {
-	return error_set(err, ERR_CORRUPT, "%s: damaged: %s: end the tasks that run on these simulated devices and remove the file",
+	return error_set(err, ERR_CORRUPT, "%s: damaged: %s: end the tasks on these simulated devices and remove the file",
 			 s->path, what);
 }
 
@@ -116,8 +116,9 @@ static bool is_sound(const struct device *d, uint32_t index)
 	if (d->magic != DEVICE_MAGIC || d->index != index || !is_text(d->uuid, sizeof d->uuid) ||
 	    !is_text(m->name, sizeof m->name) || !is_text(m->gpu_name, sizeof m->gpu_name))
 		return false;
-	if (!isfinite(m->idle_w) || !isfinite(m->peak_w) || !isfinite(d->energy_j) || d->energy_j < 0 ||
-	    m->mem_reserved_mib >= m->mem_total_mib)
+	/* Written so that a NaN fails too. */
+	if (!(m->idle_w >= 0 && m->idle_w <= m->peak_w && m->peak_w < 1e9) || !(d->energy_j >= 0 && isfinite(d->energy_j)) ||
+	    m->mem_reserved_mib >= m->mem_total_mib || d->settled_ms < 0)
 		return false;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++)
 		if (d->clients[i].pid < 0 || d->clients[i].mem_mib > m->mem_total_mib)
@@ -453,8 +454,8 @@ static int ensure(const struct simdev *s, const char *spec, struct error *err)
 	if (rc < 0 || (!rc && !spec))
 		return rc;
 	if (!spec)
-		return error_set(err, ERR_NOT_FOUND, "%s: holds no simulated devices yet: start radd with --devices sim:4xa100-40g",
-				 s->path);
+		return error_set(err, ERR_NOT_FOUND, "%s: holds no simulated devices yet: start radd with "
+				 "--devices sim:4xa100-40g", s->path);
 	int same = rc ? 0 : holds_same(s, &h, models, n, err);
 	if (same)
 		return same < 0 ? -1 : 0;

@@ -14,7 +14,7 @@ static void *backend_open(const char *spec, struct error *err)
 		return NULL;
 	}
 	if (!path || !*path) {
-		error_set(err, ERR_INVALID, "sim: RAD_SIM_DEVICES is not set: it names the file that keeps the simulated devices");
+		error_set(err, ERR_INVALID, "sim: RAD_SIM_DEVICES is not set; it names the file of the devices");
 		return NULL;
 	}
 	return simdev_open(path, spec, err);

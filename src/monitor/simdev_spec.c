@@ -41,8 +41,8 @@ static int unknown_model(const char *name, struct error *err)
 	scoped_buf names = { 0 };
 	for (const struct device_model *m = simdev_models; *m->name; m++)
 		buf_printf(&names, " %s", m->name);
-	return error_set(err, ERR_INVALID, "no simulated device is called '%.40s'; there are:%s. A YAML file can describe others",
-			 name, names.data);
+	return error_set(err, ERR_INVALID, "no simulated device is called '%.40s'; there are:%s. A YAML file can describe "
+			 "others", name, names.data);
 }
 
 struct devices { struct device_model *list; size_t n, cap; };
@@ -177,8 +177,8 @@ static int check_key(const struct file *f, const yaml_node_t *node, struct error
 	for (size_t k = 0; name && k < COUNT_OF(keys); k++)
 		if (!strcmp(name, keys[k].name))
 			return 0;
-	error_set(err, ERR_INVALID, "unknown key '%.40s'; a device has: model count gpu_name memory reserved sm_count idle_w peak_w",
-		  name ? name : "(not a word)");
+	error_set(err, ERR_INVALID, "unknown key '%.40s'; a device has: model count gpu_name memory reserved sm_count idle_w "
+		  "peak_w", name ? name : "(not a word)");
 	return wrong_at(f, node, err);
 }
 

@@ -70,7 +70,8 @@ static void test_scripts(void **state)
 	static const struct { const char *name; struct step steps[16]; } scripts[] = {
 		{ "nothing is not zero", { { UNKNOWN } } },
 		{ "one sample speaks for no time", { { SAMPLE, 1000, 1000, .7 }, { UNKNOWN }, { COVERS, 0 } } },
-		{ "before a change: the plain mean", { { SAMPLE, 1000, 1000, .7 }, { SAMPLE, 2000, 1000, .7 }, { LOAD, .value = .7 } } },
+		{ "before a change: the plain mean", {
+			{ SAMPLE, 1000, 1000, .7 }, { SAMPLE, 2000, 1000, .7 }, { LOAD, .value = .7 } } },
 		{ "a full window forgets what is older than its span", {
 			{ SAMPLE, 100000, 1000, 1 }, { COVERS, 90000 }, { LOAD, .value = 1 },
 			{ SAMPLE, 145000, 1000, 0 }, { LOAD, .value = .5 }, { COVERS, 90000 },
@@ -90,8 +91,8 @@ static void test_scripts(void **state)
 			{ LOAD, .value = 1 }, { GO, 93000, 0, -.5 }, { GO, 94000, 0, -.5 }, { LOAD, .value = .9 },
 			{ GO, 95000, 0, -2 }, { LOAD, .value = 0 } } },
 		{ "a settled window starts the next expectation from its mean", {
-			{ SAMPLE, 91000, 1000, .2 }, { COME, 91000, 0, .5 }, { SAMPLE, 131000, 1000, .4 }, { LOAD, .value = .4 },
-			{ COME, 131000, 0, .3 }, { LOAD, .value = .7 } } },
+			{ SAMPLE, 91000, 1000, .2 }, { COME, 91000, 0, .5 }, { SAMPLE, 131000, 1000, .4 },
+			{ LOAD, .value = .4 }, { COME, 131000, 0, .3 }, { LOAD, .value = .7 } } },
 		{ "a change before anything is known", {
 			{ COME, 1000, 0, .5 }, { UNKNOWN }, { SAMPLE, 31000, 1000, .6 }, { UNKNOWN },
 			{ SAMPLE, 32000, 1000, .6 }, { LOAD, .value = .6 } } },
@@ -102,18 +103,21 @@ static void test_scripts(void **state)
 			{ SAMPLE, 50000, 1000, .6 }, { NO_SMACT, 80000, 1000, .6 }, { LOAD, .value = .6 },
 			{ NOTHING, 100000, 1000, 0 }, { LOAD, .value = .6 } } },
 		{ "and do not settle", {
-			{ SAMPLE, 91000, 1000, .2 }, { COME, 91000, 0, .5 }, { NO_SMACT, 131000, 1000, .3 }, { LOAD, .value = .7 },
-			{ SAMPLE, 160000, 1000, .3 }, { LOAD, .value = .7 }, { SAMPLE, 161000, 1000, .3 }, { LOAD, .value = .3 } } },
+			{ SAMPLE, 91000, 1000, .2 }, { COME, 91000, 0, .5 }, { NO_SMACT, 131000, 1000, .3 },
+			{ LOAD, .value = .7 }, { SAMPLE, 160000, 1000, .3 }, { LOAD, .value = .7 },
+			{ SAMPLE, 161000, 1000, .3 }, { LOAD, .value = .3 } } },
 		{ "an expectation does not outlive a span without readings", {
-			{ SAMPLE, 91000, 1000, .2 }, { COME, 91000, 0, .5 }, { NOTHING, 180000, 1000, 0 }, { LOAD, .value = .7 },
-			{ NOTHING, 182000, 1000, 0 }, { UNKNOWN }, { SAMPLE, 183000, 1000, .4 }, { LOAD, .value = .4 } } },
+			{ SAMPLE, 91000, 1000, .2 }, { COME, 91000, 0, .5 }, { NOTHING, 180000, 1000, 0 },
+			{ LOAD, .value = .7 }, { NOTHING, 182000, 1000, 0 }, { UNKNOWN },
+			{ SAMPLE, 183000, 1000, .4 }, { LOAD, .value = .4 } } },
 		{ "readings that stop become unknown, not zero", {
 			{ SAMPLE, 91000, 1000, .6 }, { NOTHING, 185000, 1000, 0 }, { UNKNOWN } } },
 		{ "a silence is not filled with what comes after it", {
 			{ SAMPLE, 31000, 1000, 0 }, { SAMPLE, 91000, 60000, 1 }, { COVERS, 39000 },
 			{ LOAD, .value = 9. / 39 } } },
 		{ "a silence longer than the span leaves only what is new", {
-			{ SAMPLE, 91000, 1000, .9 }, { SAMPLE, 991000, 900000, .1 }, { LOAD, .value = .1 }, { COVERS, 9000 } } },
+			{ SAMPLE, 91000, 1000, .9 }, { SAMPLE, 991000, 900000, .1 }, { LOAD, .value = .1 },
+			{ COVERS, 9000 } } },
 		{ "samples weigh by their time", {
 			{ SAMPLE, 11000, 1000, 1 }, { SAMPLE, 16000, 5000, 0 }, { LOAD, .value = 10. / 15 } } },
 		{ "values out of range are clamped", { { SAMPLE, 91000, 1000, 7 }, { LOAD, .value = 1 } } },
