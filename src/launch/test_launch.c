@@ -288,13 +288,16 @@ static void test_clean_start(void **state)
 	struct bench *b = *state;
 	b->task->spec->umask = 027;
 	set_words(&b->task->spec->argv,
-		  words("bash", "-c", "umask; cat; ls /proc/$$/fd > fds; tr '\\n' ' ' < fds; grep -E 'Sig(Blk|Ign)' /proc/self/status", NULL));
+		  words("bash", "-c",
+			"umask; cat; ls /proc/$$/fd > fds; tr '\\n' ' ' < fds; grep SigBlk /proc/self/status;"
+			/* 32 and 33 are the C library's own: posix_spawn ignores them in its child, and signal() cannot undo it. */
+			"i=$(sed -n 's/^SigIgn:.//p' /proc/self/status); echo $((0x$i & ~0x180000000))", NULL));
 	int held = open("/dev/null", O_RDONLY);	/* without O_CLOEXEC */
 	signal(SIGHUP, SIG_IGN);
 	run(b);
 	signal(SIGHUP, SIG_DFL);
 	close(held);
-	assert_log(b, "0027\n0 1 2 SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+	assert_log(b, "0027\n0 1 2 SigBlk:\t0000000000000000\n0\n");
 }
 
 static void test_limits(void **state)

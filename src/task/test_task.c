@@ -215,6 +215,7 @@ static struct spec *full_spec(void)
 	s->name = alloc_string("a/b");
 	s->user = alloc_string("ada");
 	s->script = alloc_string("echo \"hi\"\n");
+	free(s->argv);
 	s->argv = alloc_zero(3 * sizeof *s->argv);
 	s->argv[0] = alloc_string("plain");
 	s->argv[1] = alloc_string("not utf-8: \xff\xfe");
