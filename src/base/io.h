@@ -20,7 +20,8 @@ int io_write_full(int fd, const void *bytes, size_t n);
 int io_read_file(const char *path, size_t max, struct buf *out, struct error *err);
 /* The same from an open descriptor; `name` is for the error. */
 int io_read_fd(int fd, const char *name, size_t max, struct buf *out, struct error *err);
-/* Replaces a file so that a crash leaves the old or the new one, never a part: temporary, fsync, rename, fsync of the folder. */
+/* Replaces a file so that a crash leaves the old or the new one, never a part: temporary, fsync, rename, fsync
+ * of the folder. */
 int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode, struct error *err);
 /* mkdir -p; the last component gets `mode`. */
 int io_make_dirs(const char *path, unsigned mode, struct error *err);

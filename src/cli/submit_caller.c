@@ -52,7 +52,8 @@ bool submit_caller_is_utf8(const char *text)
 /* A variable that says where its process runs or which GPUs it has is wrong in the task. */
 static bool is_left_behind(const char *variable)
 {
-	static const char *const prefixes[] = { "SLURM_", "XDG_", "SSH_", "TMUX", "RAD_", "CUDA_VISIBLE_DEVICES=", "PWD=", "OLDPWD=", "_=" };
+	static const char *const prefixes[] = { "SLURM_", "XDG_", "SSH_", "TMUX", "RAD_", "CUDA_VISIBLE_DEVICES=", "PWD=",
+		"OLDPWD=", "_=" };
 	for (size_t i = 0; i < COUNT_OF(prefixes); i++)
 		if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
 			return true;

@@ -240,7 +240,8 @@ static int read_task_file(struct job *j, const char *path, struct error *err)
 	if (stat(path, &st))
 		return error_errno(err, "%.300s: no such task file", path);
 	if (!S_ISREG(st.st_mode))
-		return error_set(err, ERR_INVALID, "%.300s: is a %s, not a task file", path, S_ISDIR(st.st_mode) ? "folder" : "device or pipe");
+		return error_set(err, ERR_INVALID, "%.300s: is a %s, not a task file", path,
+				 S_ISDIR(st.st_mode) ? "folder" : "device or pipe");
 	if (st.st_size > SPEC_MAX_TEXT)
 		return error_set(err, ERR_INVALID, "%.300s: is larger than 1 MiB: a task file is a short script; keep data elsewhere", path);
 	if (io_read_file(path, SPEC_MAX_TEXT, &text, err))
@@ -370,7 +371,8 @@ static int settle(struct job *j, struct error *err)
 	s->priority -= j->pending.nice;
 	size_t dropped = submit_caller_environ(s);
 	if (dropped)
-		add_note(j->flags, alloc_printf("%zu environment variable%s left out: not UTF-8, or too long", dropped, dropped == 1 ? " is" : "s are"));
+		add_note(j->flags, alloc_printf("%zu environment variable%s left out: not UTF-8, or too long", dropped,
+						dropped == 1 ? " is" : "s are"));
 	if (!s->script)
 		j->program = submit_caller_program_text(s, &j->program_len);
 	s->signature = signature_make(s, j->program, j->program_len);

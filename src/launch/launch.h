@@ -49,7 +49,8 @@ int launch_adopt(const char *state_dir, task_id task, uint32_t attempt, struct p
  * with never_began, output.line says why. `never started` (no claim file: it may be started again) is told by
  * *claimed = false. 0: done; 1: the process that claimed it still runs (two daemons raced, ours lost): launch_adopt it;
  * -1: error. */
-int launch_result(const char *state_dir, task_id task, uint32_t attempt, bool *claimed, struct exit_report *r, struct error *err);
+int launch_result(const char *state_dir, task_id task, uint32_t attempt, bool *claimed, struct exit_report *r,
+		  struct error *err);
 
 /* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found
  * when the shim is dead. Never the shim itself. Returns how many got it. */

@@ -496,7 +496,8 @@ static void hand_over(struct reader *r)
 	r->out->script = buf_steal(&r->script);
 }
 
-int radfile_parse(const char *name, const char *text, size_t len, bool positional_policy, struct radfile *out, struct error *err)
+int radfile_parse(const char *name, const char *text, size_t len, bool positional_policy, struct radfile *out,
+		  struct error *err)
 {
 	*out = (struct radfile){ 0 };
 	if (len > SPEC_MAX_TEXT)

@@ -38,7 +38,8 @@ struct radfile {
  * count. `positional_policy`: whether line 7 of the positional form counts.
  * Refuses empty, binary (zero bytes, or not UTF-8), and unknown keys with the nearest known one.
  * Returns 0; or -1 with *out empty. */
-int radfile_parse(const char *name, const char *text, size_t len, bool positional_policy, struct radfile *out, struct error *err);
+int radfile_parse(const char *name, const char *text, size_t len, bool positional_policy, struct radfile *out,
+		  struct error *err);
 void radfile_clear(struct radfile *f);
 
 /* Refuses zero bytes and what is not UTF-8, with the line. */

@@ -161,7 +161,8 @@ static void test_other_interpreter(void **state)
 	assert_non_null(strstr(f.script, "exec /usr/bin/env python3 /dev/fd/9 \"$@\" 9<<'RAD_SCRIPT_END_"));
 	assert_non_null(strstr(f.script, "\n#!/usr/bin/env python3\n#RAD --gpus=2\nx = 1 << 3\n"));
 	radfile_clear(&f);
-	expect("t.sh", "#!/usr/bin/env -S bash -e\n#RAD --gpus=2\necho\n", "gpus=2@2;", "#!/usr/bin/env -S bash -e\n#RAD --gpus=2\necho\n");
+	expect("t.sh", "#!/usr/bin/env -S bash -e\n#RAD --gpus=2\necho\n", "gpus=2@2;",
+	       "#!/usr/bin/env -S bash -e\n#RAD --gpus=2\necho\n");
 	refuse("t.rad", "#!/usr/bin/python\nprint()\n", 26, "t.rad:1: '#!/usr/bin/python'");
 }
 

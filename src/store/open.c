@@ -37,7 +37,8 @@ static int check_bytes(const char *path, struct error *err)
 	if (fd < 0 || fstat(fd, &st))
 		return error_errno(err, "%s: cannot be opened", path);
 	if (!S_ISREG(st.st_mode))
-		return error_set(err, ERR_INVALID, "%s: is not a regular file: move it away, or use another folder (--state)", path);
+		return error_set(err, ERR_INVALID, "%s: is not a regular file: move it away, or choose another folder with "
+				 "--state", path);
 	char head[sizeof sqlite_magic];
 	ssize_t got = io_read_full(fd, head, sizeof head);
 	if (got < 0)

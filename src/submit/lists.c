@@ -115,7 +115,8 @@ static int parse_kind(const char *word, size_t len, enum dependency_kind *kind, 
 			 (int)(len < 60 ? len : 60), word);
 }
 
-static int add_dependency(struct dependency_list *list, enum dependency_kind kind, const char *word, size_t len, struct error *err)
+static int add_dependency(struct dependency_list *list, enum dependency_kind kind, const char *word, size_t len,
+			  struct error *err)
 {
 	char id[TASK_ID_TEXT];
 	task_id task;

@@ -43,8 +43,8 @@ const struct submit_option *options_find_key(const char *key);
 /* The option whose long name is nearest to a mistyped word (dashes and "=value" in it do not count); NULL if none is near. */
 const struct submit_option *options_near(const char *word);
 
-/* Sets one option on a spec. `where` is prefixed to errors ("train.rad:4: gpus", "--gpu-mem"). Flags take "true", "yes", "1", ""
- * or "false", "no", "0" in files. NULL value: the flag stands alone. */
+/* Sets one option on a spec. `where` is prefixed to errors ("train.rad:4: gpus", "--gpu-mem"). Flags take "true", "yes", "1",
+ * "" or "false", "no", "0" in files. NULL value: the flag stands alone. */
 int options_set(struct spec *s, struct submit_pending *p, const struct submit_option *o, const char *value, const char *where,
 		struct error *err);
 void options_pending_clear(struct submit_pending *p);

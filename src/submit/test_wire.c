@@ -95,7 +95,8 @@ static void test_versions(void **state)
 	scoped_json *bare = json_pack("{s:s}", "op", "ping"), *nameless = json_pack("{s:i}", "v", 1);
 	assert_string_equal(wire_check_request(good, &err), "ping");
 	assert_null(wire_check_request(newer, &err));
-	assert_string_equal(err.text, "rad 0.2 speaks protocol 2, radd " RAD_VERSION " speaks 1: restart radd so that both are of the same "
+	assert_string_equal(err.text, "rad 0.2 speaks protocol 2, radd " RAD_VERSION " speaks 1: restart radd so that both are "
+			    "of the same "
 			    "release (running tasks go on)");
 	assert_null(wire_check_request(bare, &err));
 	assert_non_null(strstr(err.text, "'v'"));
@@ -245,8 +246,10 @@ static void test_connect(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pieces), cmocka_unit_test(test_broken), cmocka_unit_test(test_too_large), cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_errors_travel), cmocka_unit_test(test_calls), cmocka_unit_test(test_paths), cmocka_unit_test(test_connect),
+		cmocka_unit_test(test_pieces), cmocka_unit_test(test_broken), cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_errors_travel), cmocka_unit_test(test_calls), cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_connect),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
