@@ -432,7 +432,8 @@ static json_t *op_status(const struct request *r, struct error *err)
 	const struct core_config *c = core_get_config(d->core);
 	long long age = sampling_age_ms(d->sampling);
 	(void)err;
-	return json_pack("{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, sb, sb, sI, si, so, so, sI}", "schema", 1, "version", RAD_VERSION,
+	return json_pack("{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, sb, sb, sI, si, so, so, sI}", "schema", 1,
+			 "version", RAD_VERSION,
 		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", d->config.devices, "state_dir", d->state_dir,
 		"socket", d->socket_path, "gpus", (json_int_t)core_gpu_count(d->core), "placement", map_rank_name(c->map.rank),
 		"share", share_mode_name(c->map.share), "mps_available", d->config.mps && mps_available(),

@@ -10,8 +10,8 @@
 struct daemon;
 struct sampling;
 
-/* Starts the sampler and waits for the first snapshot, at most `first_ms`. Returns NULL when the sampler ended instead (no driver,
- * a bad device spec: it has said why on stderr). A driver that merely hangs is no error: the daemon comes up without
+/* Starts the sampler and waits for the first snapshot, at most `first_ms`. Returns NULL when the sampler ended instead (no
+ * driver, a bad device spec: it has said why on stderr). A driver that merely hangs is no error: the daemon comes up without
  * readings and places nothing. */
 struct sampling *sampling_create(struct daemon *d, int first_ms, struct error *err);
 void sampling_destroy(struct sampling *s);
