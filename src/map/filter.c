@@ -33,13 +33,13 @@ bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g)
 	return wish != SHARE_MPS || ask->alone || (g->mps_capable && ask->r->gpus == 1);
 }
 
-uint64_t map_nth_capacity(const struct map_ask *ask, const struct map_gpu **which)
+uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struct map_gpu **which)
 {
 	const struct map_gpu *top[SPEC_MAX_GPUS];
 	unsigned want = ask->r->gpus <= SPEC_MAX_GPUS ? ask->r->gpus : 0, n = 0;
 	for (size_t i = 0; i < ask->n; i++) {
 		const struct map_gpu *g = &ask->gpus[i];
-		if (!map_kind_fits(ask, g) || (n == want && (!n || g->total_mib <= top[n - 1]->total_mib)))
+		if (!map_kind_fits(ask, g) || (g->stale && !stale_too) || (n == want && (!n || g->total_mib <= top[n - 1]->total_mib)))
 			continue;
 		unsigned at = n < want ? n++ : n - 1;
 		for (; at > 0 && top[at - 1]->total_mib < g->total_mib; at--)
@@ -85,7 +85,7 @@ static bool may_clamp(struct map_ask *ask, const struct map_gpu *g)
 	if (ask->unknown || ask->r->claim_is_declared)
 		return ask->unknown;
 	if (!ask->nth_mib)
-		ask->nth_mib = map_nth_capacity(ask, NULL);
+		ask->nth_mib = map_nth_capacity(ask, false, NULL);
 	return g->total_mib >= NEARLY(ask->nth_mib);
 }
 

@@ -36,8 +36,9 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 
 /* Whether tasks like this could run on a GPU like that, whatever runs there now. */
 bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g);
-/* Capacity of the smallest of the `r->gpus` largest GPUs of that kind; 0 if there are fewer. *which (may be NULL): that GPU. */
-uint64_t map_nth_capacity(const struct map_ask *ask, const struct map_gpu **which);
+/* Capacity of the smallest of the `r->gpus` largest GPUs of that kind; 0 if there are fewer. *which (may be NULL): that GPU.
+ * Stale GPUs count if `stale_too`. */
+uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struct map_gpu **which);
 
 /* Whether processes that are not ours are more than a trifle there. */
 static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }

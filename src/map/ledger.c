@@ -93,7 +93,7 @@ size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(t
 	size_t kept = 0;
 	for (size_t i = 0; i < l->n; i++) {
 		const struct ledger_hold *h = &l->holds[i];
-		if (!h->exit_ms || sample_mono_ms <= h->exit_ms || present(h->task, ctx))
+		if (!h->exit_ms || sample_mono_ms <= h->exit_ms || (present && present(h->task, ctx)))
 			l->holds[kept++] = *h;
 	}
 	size_t dropped = l->n - kept;

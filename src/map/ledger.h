@@ -56,7 +56,8 @@ void ledger_reading(struct ledger *l, uint64_t total_mib, uint64_t reserved_mib,
  * hold nothing here, and while memory per process is not known. */
 void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm);
 /* Drops the holds of exited tasks for which this sample (begun at mono_ms) shows no process; `present` tells whether a task
- * still has one. Returns how many were dropped. */
+ * still has one. NULL where processes cannot be listed: then the exit is all there is to go by, and memory that is still used
+ * beyond the other holds counts as foreign. Returns how many were dropped. */
 size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(task_id task, void *ctx), void *ctx);
 /* Whether an exited task's hold is still kept. */
 bool ledger_settling(const struct ledger *l);

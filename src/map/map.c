@@ -71,6 +71,8 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 	map_ask_init(&ask, p, gpus, n, r);
 	if (!r->gpus || r->gpus > SPEC_MAX_GPUS)
 		return error_set(err, ERR_INVALID, "%u GPUs wanted: 1 to %d can be asked for", r->gpus, SPEC_MAX_GPUS);
+	if (!n)
+		return error_set(err, ERR_UNAVAILABLE, "no GPU is known here: see `rad gpus` and `rad doctor`");
 	if (r->gpus > n)
 		return error_set(err, ERR_INVALID, "%u GPUs wanted, and there %s only %zu: ask for fewer", r->gpus,
 				 n == 1 ? "is" : "are", n);
@@ -80,7 +82,7 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 	if (of_kind < r->gpus)
 		return refuse_kind(r, of_kind, err);
 	const struct map_gpu *last = NULL;
-	uint64_t largest = map_nth_capacity(&ask, &last);
+	uint64_t largest = map_nth_capacity(&ask, true, &last);
 	if (!r->claim_is_declared || r->claim_mib <= largest)
 		return 0;
 	char want[32], have[32], which[40] = "";

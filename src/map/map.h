@@ -14,7 +14,7 @@
  *	idle		available >= claim; slack is for neighbours, and there are none
  *	no estimate	available >= min_free, and one such task a GPU until it is warm
  *	cut		An estimate is a guess: where no GPU has that much, it is cut to what an idle GPU has that is as large as
- *			any (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU alone for life. So is
+ *			any that answers (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU alone for life. So is
  *			min_free on any idle GPU. GPUs where the claim fits come first. A declaration is not cut: the task waits,
  *			or is refused at submission.
  *

@@ -190,6 +190,26 @@ static void exits(void **state)
 	ledger_clear(&l);
 }
 
+/* Where nothing is known of processes, memory that an ended task leaves used is foreign until it is free. */
+static void processes_unknown(void **state)
+{
+	(void)state;
+	struct ledger l = { 0 };
+	struct situation s = { .used = 16512, .proc_mem_unknown = true, .task = { { 10000, 0, 0, true },
+			       { 6000, 0, 0, true, true, true } } };
+	set_up(&l, &s);
+	assert_int_equal(ledger_available(&l), 24448);
+	assert_int_equal(ledger_settle(&l, 1000, NULL, NULL), 0);
+	assert_int_equal(ledger_settle(&l, 1001, NULL, NULL), 1);
+	assert_int_equal(ledger_foreign(&l), 6000);
+	assert_int_equal(ledger_available(&l), 24448);
+	s.used = 10512;
+	read_gpu(&l, &s);
+	assert_int_equal(ledger_foreign(&l), 0);
+	assert_int_equal(ledger_available(&l), 30448);
+	ledger_clear(&l);
+}
+
 /* A second attempt on the same GPU, placed before the first was seen to be gone. */
 static void placed_again(void **state)
 {
@@ -237,7 +257,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formula), cmocka_unit_test(shrinking_gpu), cmocka_unit_test(knowledge_lost),
-		cmocka_unit_test(exits), cmocka_unit_test(placed_again), cmocka_unit_test(strangers_and_many),
+		cmocka_unit_test(exits), cmocka_unit_test(processes_unknown), cmocka_unit_test(placed_again),
+		cmocka_unit_test(strangers_and_many),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

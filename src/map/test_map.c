@@ -213,6 +213,8 @@ static void memory(void **state)
 		{ "a large estimate waits for a large GPU", "", "claim=60000", { "empty", "total=81408 mps=1 free=50000" },
 		  "Memory Memory" },
 		{ "... and takes it", "", "claim=60000", { "empty", "total=81408" }, "1 mps 60000" },
+		{ "... unless that one is gone", "", "claim=60000", { "empty", "total=81408 stale" }, "0 never 40448" },
+		{ "... but not if it is drained", "", "claim=60000", { "empty", "total=81408 drained" }, "Memory Drained" },
 		{ "above all: the largest only", "rank=mug", "claim=90000", { "empty", "total=81408" }, "1 never 81408" },
 		{ "GPUs of one model differ a little", "rank=ff", "claim=90000", { "total=81000", "total=81408" },
 		  "0 never 81000" },
@@ -495,6 +497,7 @@ static void feasible(void **state)
 		  "58.6G of GPU memory wanted on each GPU: of the 2 largest GPUs GPU 0 has 39.5G when empty: declare less, or use a "
 		  "smaller batch" },
 		{ "more GPUs than there are", "", "gpus=3", { "empty", "empty" }, "3 GPUs wanted, and there are only 2: ask for fewer" },
+		{ "none known", "", "gpus=1", { NULL }, "no GPU is known here: see `rad gpus` and `rad doctor`" },
 		{ "more than the one", "", "gpus=2", { "empty" }, "2 GPUs wanted, and there is only 1: ask for fewer" },
 		{ "MIG instances do not add up", "", "gpus=2", { "empty", "mig" },
 		  "2 GPUs wanted, and there is only 1 that such a task can use: ask for fewer" },
@@ -518,7 +521,7 @@ static void feasible(void **state)
 		int rc = map_feasible(&p, g, n, &r, &err);
 		if (strcmp(err.text, rows[i].comes) || rc != (*rows[i].comes ? -1 : 0))
 			fail_msg("%s: %d '%s'", rows[i].what, rc, err.text);
-		assert_int_equal(err.code, rc ? ERR_INVALID : ERR_NONE);
+		assert_int_equal(err.code, !rc ? ERR_NONE : n ? ERR_INVALID : ERR_UNAVAILABLE);
 	}
 }
 
