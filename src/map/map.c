@@ -64,6 +64,16 @@ static int refuse_kind(const struct map_request *r, unsigned of_kind, struct err
 			 of_kind == 1 ? "is" : "are", of_kind);
 }
 
+static int refuse_memory(const struct map_request *r, const struct map_gpu *last, struct error *err)
+{
+	char want[32], have[32], which[40] = "";
+	if (r->gpus > 1)
+		snprintf(which, sizeof which, "of the %u largest GPUs ", r->gpus);
+	return error_set(err, ERR_INVALID, "%s of GPU memory wanted on each GPU: %sGPU %u has %s when empty%s: declare less, or use "
+			 "a smaller batch", units_format_mib((double)r->claim_mib, want, sizeof want), which, last->index,
+			 units_format_mib((double)last->total_mib, have, sizeof have), r->gpus > 1 ? "" : ", and none has more");
+}
+
 int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 		 struct error *err)
 {
@@ -82,15 +92,9 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 	if (of_kind < r->gpus)
 		return refuse_kind(r, of_kind, err);
 	const struct map_gpu *last = NULL;
-	uint64_t largest = map_nth_capacity(&ask, true, &last);
-	if (!r->claim_is_declared || r->claim_mib <= largest)
-		return 0;
-	char want[32], have[32], which[40] = "";
-	if (r->gpus > 1)
-		snprintf(which, sizeof which, "of the %u largest GPUs ", r->gpus);
-	return error_set(err, ERR_INVALID, "%s of GPU memory wanted on each GPU: %sGPU %u has %s when empty%s: declare less, or use "
-			 "a smaller batch", units_format_mib((double)r->claim_mib, want, sizeof want), which, last->index,
-			 units_format_mib((double)largest, have, sizeof have), r->gpus > 1 ? "" : ", and none has more");
+	if (r->claim_is_declared && r->claim_mib > map_nth_capacity(&ask, true, &last))
+		return refuse_memory(r, last, err);
+	return 0;
 }
 
 /* A GPU that passed, with its place in the order; the lowest is taken first. */
