@@ -102,7 +102,8 @@ static struct nvml_gpu *find_gpu(struct nvml_gpu *gpus, uint32_t count, const ch
 static uint32_t add_unreachable(struct nvml_state *n, struct nvml_gpu *fresh, uint32_t got, uint32_t missing)
 {
 	for (uint32_t i = 0; i < n->n_gpus && missing; i++) {
-		if (find_gpu(fresh, got, n->gpus[i].whole.fixed.uuid))
+		const char *uuid = n->gpus[i].whole.fixed.uuid;
+		if (!*uuid || find_gpu(fresh, got, uuid))	/* "": keep_state took it over */
 			continue;
 		fresh[got] = n->gpus[i];
 		memset(&n->gpus[i], 0, sizeof n->gpus[i]);

@@ -34,11 +34,16 @@ EXPORT int dcgmInit(void)
 	return script_failure(script, "dcgmInit");
 }
 
-EXPORT int dcgmShutdown(void);
-EXPORT int dcgmShutdown(void)
+__attribute__((destructor)) static void forget(void)
 {
 	json_decref(script);
 	script = NULL;
+}
+
+EXPORT int dcgmShutdown(void);
+EXPORT int dcgmShutdown(void)
+{
+	forget();
 	return OK;
 }
 

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT
+ * The NVML backend against the fake library of tests/fake-nvml.
+ */
+#include "monitor/backends.h"
+#include "monitor/test_fake.h"
+
+#include <math.h>
+
+#define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-6)
+
+#define H200(uuid, pci) "{\"uuid\": \"" uuid "\", \"name\": \"NVIDIA H200\", \"pci\": " pci ", \"cc\": [9, 0], \"cores\": 16896, " \
+	"\"total_mib\": 143771, \"reserved_mib\": 600, \"used_mib\": 1000, \"power_mw\": 75500, \"energy_mj\": 123456, " \
+	"\"util\": 12, \"processes\": [[4711, 740]], \"mps\": [], \"mig\": null, " \
+	"\"gpm\": {\"1\": 97.5, \"2\": 75.0, \"3\": 30.0, \"10\": 20.0, \"20\": 1.5, \"21\": 2.5}, \"fail\": {}}"
+
+static void script(const char *text)
+{
+	fake_script("nvml", text);
+}
+
+/* Changes what the script says: `from` occurs once. */
+static void script_change(const char *from, const char *to)
+{
+	scoped_buf b = { 0 };
+	scoped_free char *path = fake_path("nvml");
+	assert_int_equal(io_read_file(path, 1 << 20, &b, NULL), 0);
+	const char *at = strstr(buf_text(&b), from);
+	assert_non_null(at);
+	assert_null(strstr(at + 1, from));
+	scoped_free char *text = alloc_printf("%.*s%s%s", (int)(at - b.data), b.data, to, at + strlen(from));
+	script(text);
+}
+
+static int set_up(void **state)
+{
+	*state = NULL;
+	fake_use_nvml();
+	setenv("RAD_DCGM_LIBRARY", "/nonexistent/libdcgm.so", 1);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	if (*state)
+		nvml_backend.close(*state);
+	return 0;
+}
+
+static void *open_backend(void **state)
+{
+	struct error err = ERROR_INIT;
+	*state = nvml_backend.open("", &err);
+	assert_string_equal(err.text, "");
+	return *state;
+}
+
+static struct snapshot sample(void *backend, int64_t mono_ms)
+{
+	struct snapshot s = { .mono_ms = mono_ms };
+	struct error err = ERROR_INIT;
+	nvml_backend.sample(backend, &s, &err);
+	assert_string_equal(err.text, "");
+	return s;
+}
+
+static void assert_open_fails(const char *needle, const char *advice)
+{
+	struct error err = ERROR_INIT;
+	assert_null(nvml_backend.open("", &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(err.text, needle));
+	assert_non_null(strstr(err.text, advice));
+}
+
+static void test_no_driver(void **state)
+{
+	(void)state;
+	setenv("RAD_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
+	assert_open_fails("/nonexistent/libnvidia-ml.so.1 was not found", "radd --devices sim:4xa100-40g");
+	fake_library("RAD_NVML_LIBRARY", "libdcgm.so.4");
+	assert_open_fails("has no nvmlInit_v2", "driver 450 or newer");
+	fake_library("RAD_NVML_LIBRARY", "libnvidia-ml.so.1");
+	script("{\"fail\": {\"nvmlInit_v2\": 9}}");
+	assert_open_fails("fake error 9", "modprobe nvidia");
+	script("{\"fail\": {\"nvmlInit_v2\": 18}}");
+	assert_open_fails("fake error 18", "reboot");
+	script("{\"fail\": {\"nvmlDeviceGetCount_v2\": 999}}");
+	assert_open_fails("fake error 999", "no GPU could be listed");
+	script("{\"devices\": []}");
+	assert_open_fails("sees no GPU", "sim:4xa100-40g");
+	struct error err = ERROR_INIT;
+	assert_null(nvml_backend.open("4", &err));
+	assert_int_equal(err.code, ERR_INVALID);
+}
+
+static void test_reading(void **state)
+{
+	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_int_equal(s.n_gpus, 1);
+	const struct gpu_reading *r = &s.gpus[0];
+	assert_string_equal(r->uuid, "GPU-a");
+	assert_string_equal(r->parent_uuid, "");
+	assert_string_equal(r->name, "NVIDIA H200");
+	assert_int_equal(r->sm_count, 132);
+	assert_true(r->mps_capable && !r->mig && !r->fallen);
+	assert_int_equal(r->mem_total_mib, 143771);
+	assert_int_equal(r->mem_used_mib, 1600);	/* contains the reserved part */
+	assert_int_equal(r->mem_reserved_mib, 600);
+	NEAR(r->power_w, 75.5);
+	NEAR(r->energy_j, 123.456);
+	const uint32_t always = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_MEM_RESERVED | GPU_POWER | GPU_ENERGY | GPU_PROCS | GPU_PROC_MEM;
+	/* No load before there are two samples; what is known then is no SMACT and does not pose as it. */
+	assert_int_equal(r->valid, always | GPU_UTIL);
+	NEAR(r->gpu_util, 0.12);
+	snapshot_clear(&s);
+
+	s = sample(*state, 2000);
+	r = &s.gpus[0];
+	assert_int_equal(r->valid, always | GPU_GRACT | GPU_SMACT | GPU_SMOCC | GPU_DRAM | GPU_PCIE);
+	assert_int_equal(r->smact_source, SMACT_GPM);
+	NEAR(r->gract, 0.975);
+	NEAR(r->smact, 0.75);
+	NEAR(r->smocc, 0.30);
+	NEAR(r->dram, 0.20);
+	NEAR(r->pcie_tx_mib_s, 1.5);
+	NEAR(r->pcie_rx_mib_s, 2.5);
+	snapshot_clear(&s);
+}
+
+static void test_gpm_edges(void **state)
+{
+	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	struct snapshot s = sample(open_backend(state), 1000);
+	snapshot_clear(&s);
+	/* Too close to the sample before: unknown, not zero. */
+	s = sample(*state, 1050);
+	assert_false(s.gpus[0].valid & GPU_SMACT);
+	snapshot_clear(&s);
+	script_change("\"2\": 75.0", "\"2\": 100.4");
+	script_change("\"10\": 20.0, ", "");
+	script_change("\"21\": 2.5", "\"21\": -1");
+	s = sample(*state, 1100);
+	NEAR(s.gpus[0].smact, 1);
+	assert_int_equal(s.gpus[0].valid & (GPU_GRACT | GPU_SMACT | GPU_SMOCC | GPU_DRAM | GPU_PCIE),
+			 GPU_GRACT | GPU_SMACT | GPU_SMOCC);
+	snapshot_clear(&s);
+	/* A sample that fails makes the next one a first one again. */
+	script_change("\"fail\": {}", "\"fail\": {\"nvmlGpmSampleGet\": 999}");
+	s = sample(*state, 2000);
+	assert_false(s.gpus[0].valid & GPU_SMACT);
+	snapshot_clear(&s);
+	script_change("\"nvmlGpmSampleGet\": 999", "");
+	s = sample(*state, 3000);
+	assert_false(s.gpus[0].valid & GPU_SMACT);
+	snapshot_clear(&s);
+	s = sample(*state, 4000);
+	assert_true(s.gpus[0].valid & GPU_SMACT);
+	snapshot_clear(&s);
+}
+
+static void test_pci_order(void **state)
+{
+	script("{\"devices\": [" H200("GPU-c", "[1, 3, 0]") ", " H200("GPU-b", "[0, 200, 1]") ", " H200("GPU-a", "[0, 200, 0]") "]}");
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_int_equal(s.n_gpus, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(s.gpus[i].index, i);
+		assert_int_equal(s.gpus[i].uuid[4], 'a' + (int)i);
+	}
+	/* Each process points at its GPU. */
+	assert_int_equal(s.n_procs, 3);
+	assert_int_equal(s.procs[2].gpu, 2);
+	snapshot_clear(&s);
+}
+
+static void test_processes(void **state)
+{
+	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	script_change("[[4711, 740]], \"mps\": []", "[[4711, 740], [4712, 66], [4713, null]], \"mps\": [[4711, 740], [4713, 90], [4714, 5]]");
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_int_equal(s.n_procs, 4);
+	assert_int_equal(s.procs[0].id.pid, 4711);
+	assert_int_equal(s.procs[0].mem_mib, 740);
+	assert_int_equal(s.procs[2].mem_mib, 90);	/* known from the other list */
+	assert_int_equal(s.procs[3].id.pid, 4714);
+	assert_true(s.gpus[0].valid & GPU_PROC_MEM);
+	snapshot_clear(&s);
+
+	script_change("[4714, 5]", "[4714, null]");
+	s = sample(*state, 2000);
+	assert_int_equal(s.n_procs, 4);
+	assert_int_equal(s.procs[3].mem_mib, 0);
+	assert_true(s.gpus[0].valid & GPU_PROCS);
+	assert_false(s.gpus[0].valid & GPU_PROC_MEM);
+	snapshot_clear(&s);
+
+	script_change("\"fail\": {}", "\"fail\": {\"nvmlDeviceGetComputeRunningProcesses_v3\": 4}");
+	s = sample(*state, 3000);
+	assert_false(s.gpus[0].valid & (GPU_PROCS | GPU_PROC_MEM));
+	assert_false(s.gpus[0].fallen);
+	snapshot_clear(&s);
+}
+
+static void test_many_processes(void **state)
+{
+	scoped_buf list = { 0 };
+	buf_add_text(&list, "[[1, 1]");
+	for (int i = 2; i <= 3000; i++)
+		buf_printf(&list, ", [%d, 1]", i);
+	buf_add_text(&list, "]");
+	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	script_change("[[4711, 740]]", list.data);
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_int_equal(s.n_procs, 3000);
+	assert_int_equal(s.procs[2999].id.pid, 3000);
+	snapshot_clear(&s);
+}
+
+/* Drivers 535.43 to 535.86: longer entries behind the same symbol. */
+static void test_long_entries(void **state)
+{
+	script("{\"driver_version\": \"535.54.03\", \"long_entries\": true, \"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	script_change("[[4711, 740]]", "[[4711, 740], [4712, 66]]");
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_int_equal(s.n_procs, 2);
+	assert_int_equal(s.procs[1].id.pid, 4712);
+	assert_int_equal(s.procs[1].mem_mib, 66);
+	snapshot_clear(&s);
+}
+
+static void test_old_driver(void **state)
+{
+	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	script_change("\"cc\": [9, 0], \"cores\": 16896", "\"cc\": [8, 0], \"cores\": 6912");
+	fake_library("RAD_NVML_LIBRARY", "libnvidia-ml-old.so.1");
+	struct snapshot s = sample(open_backend(state), 1000);
+	snapshot_clear(&s);
+	s = sample(*state, 2000);
+	const struct gpu_reading *r = &s.gpus[0];
+	assert_int_equal(r->valid, GPU_MEM_TOTAL | GPU_MEM_USED | GPU_POWER | GPU_UTIL | GPU_PROCS | GPU_PROC_MEM);
+	assert_int_equal(r->mem_used_mib, 1600);
+	assert_int_equal(r->smact_source, SMACT_NONE);
+	assert_int_equal(r->sm_count, 108);
+	NEAR(r->gpu_util, 0.12);
+	assert_int_equal(s.n_procs, 1);
+	snapshot_clear(&s);
+}
+
+/* The symbol is there, but the driver behind it does not know it. */
+static void test_function_missing(void **state)
+{
+	script("{\"fail\": {\"nvmlDeviceGetMemoryInfo_v2\": 13, \"nvmlDeviceGetMPSComputeRunningProcesses_v3\": 13, "
+	       "\"nvmlDeviceGetTotalEnergyConsumption\": 3}, \"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_int_equal(s.gpus[0].valid, GPU_MEM_TOTAL | GPU_MEM_USED | GPU_POWER | GPU_UTIL | GPU_PROCS | GPU_PROC_MEM);
+	assert_int_equal(s.gpus[0].mem_used_mib, 1600);
+	snapshot_clear(&s);
+}
+
+static void test_gpu_falls(void **state)
+{
+	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-b", "[0, 2, 0]") "]}");
+	struct snapshot s = sample(open_backend(state), 1000);
+	snapshot_clear(&s);
+	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", {\"uuid\": \"GPU-b\", \"fail\": {\"*\": 15}}]}");
+	s = sample(*state, 2000);
+	assert_int_equal(s.n_gpus, 2);
+	assert_false(s.gpus[0].fallen);
+	assert_true(s.gpus[0].valid & GPU_SMACT);
+	assert_true(s.gpus[1].fallen);
+	assert_int_equal(s.gpus[1].valid, 0);
+	assert_string_equal(s.gpus[1].uuid, "GPU-b");
+	assert_int_equal(s.n_procs, 1);
+	snapshot_clear(&s);
+	/* A minute later the driver is asked again for all of them: the healthy one loses no reading by that. */
+	for (int64_t t = 60000; t <= 63000; t += 1000) {
+		s = sample(*state, t);
+		assert_true(s.gpus[0].valid & GPU_SMACT);
+		assert_true(s.gpus[1].fallen);
+		assert_string_equal(s.gpus[1].uuid, "GPU-b");
+		assert_int_equal(s.gpus[1].index, 1);
+		snapshot_clear(&s);
+	}
+	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-b", "[0, 2, 0]") "]}");
+	s = sample(*state, 124000);
+	assert_false(s.gpus[1].fallen);
+	assert_true(s.gpus[1].valid & GPU_MEM_TOTAL);
+	assert_true(s.gpus[0].valid & GPU_SMACT);
+	snapshot_clear(&s);
+}
+
+static void test_unreachable_from_the_start(void **state)
+{
+	script("{\"devices\": [{\"uuid\": \"GPU-x\", \"fail\": {\"*\": 15}}, " H200("GPU-a", "[0, 1, 0]") "]}");
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_int_equal(s.n_gpus, 2);
+	assert_string_equal(s.gpus[0].uuid, "GPU-a");
+	assert_int_equal(s.gpus[0].index, 0);
+	assert_true(s.gpus[1].fallen);
+	snapshot_clear(&s);
+	s = sample(*state, 70000);
+	assert_int_equal(s.n_gpus, 2);
+	assert_string_equal(s.gpus[0].uuid, "GPU-a");
+	assert_false(s.gpus[0].fallen);
+	assert_string_equal(s.gpus[1].name, "unreachable GPU");
+	snapshot_clear(&s);
+}
+
+static void test_not_permitted_is_not_ours(void **state)
+{
+	script("{\"devices\": [{\"uuid\": \"GPU-x\", \"fail\": {\"*\": 4}}, " H200("GPU-a", "[0, 1, 0]") "]}");
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_int_equal(s.n_gpus, 1);
+	assert_string_equal(s.gpus[0].uuid, "GPU-a");
+	snapshot_clear(&s);
+}
+
+static void test_gpus_come_and_go(void **state)
+{
+	script("{\"devices\": [" H200("GPU-b", "[0, 2, 0]") "]}");
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_int_equal(s.n_gpus, 1);
+	snapshot_clear(&s);
+	script("{\"devices\": [" H200("GPU-b", "[0, 2, 0]") ", " H200("GPU-a", "[0, 1, 0]") "]}");
+	s = sample(*state, 2000);
+	assert_int_equal(s.n_gpus, 2);
+	assert_string_equal(s.gpus[0].uuid, "GPU-a");
+	assert_int_equal(s.gpus[1].index, 1);
+	assert_true(s.gpus[1].valid & GPU_SMACT);
+	snapshot_clear(&s);
+	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") "]}");
+	s = sample(*state, 3000);
+	assert_int_equal(s.n_gpus, 1);
+	assert_string_equal(s.gpus[0].uuid, "GPU-a");
+	snapshot_clear(&s);
+	script("{\"fail\": {\"nvmlDeviceGetCount_v2\": 1}}");
+	struct error err = ERROR_INIT;
+	struct snapshot none = { 0 };
+	assert_int_equal(nvml_backend.sample(*state, &none, &err), -1);
+	assert_non_null(strstr(err.text, "no GPU could be listed"));
+}
+
+#define MIG(uuid, gi, gpm) "{\"uuid\": \"" uuid "\", \"name\": \"NVIDIA H200 MIG 1g.18gb\", \"gi\": " gi ", \"sms\": 16, " \
+	"\"total_mib\": 16384, \"reserved_mib\": 20, \"used_mib\": 100, \"processes\": [[5000, 90]], \"power_mw\": 1, " \
+	"\"gpm\": {\"1\": " gpm ", \"2\": 40.0}}"
+
+static void test_mig(void **state)
+{
+	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-b", "[0, 2, 0]") "]}");
+	struct snapshot s = sample(open_backend(state), 1000);
+	snapshot_clear(&s);
+	/* An administrator turns MIG on for the first: instances with a hole between them. */
+	scoped_buf text = { 0 };
+	buf_add_text(&text, "{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-b", "[0, 2, 0]") "]}");
+	char *first = strstr(text.data, "\"mig\": null");
+	scoped_free char *with = alloc_printf("%.*s\"mig\": [" MIG("MIG-1", "7", "50.0") ", null, " MIG("MIG-2", "9", "25.0") "]%s",
+					      (int)(first - text.data), text.data, first + strlen("\"mig\": null"));
+	script(with);
+	s = sample(*state, 2000);
+	assert_int_equal(s.n_gpus, 3);
+	snapshot_clear(&s);
+	s = sample(*state, 3000);
+	const struct gpu_reading *r = &s.gpus[1];
+	assert_string_equal(r->uuid, "MIG-2");
+	assert_string_equal(r->parent_uuid, "GPU-a");
+	assert_string_equal(r->name, "NVIDIA H200 MIG 1g.18gb");
+	assert_true(r->mig && !r->mps_capable && !r->fallen);
+	assert_int_equal(r->index, 0);
+	assert_int_equal(r->sm_count, 16);
+	assert_int_equal(r->mem_total_mib, 16384);
+	NEAR(r->gract, 0.25);
+	NEAR(r->smact, 0.40);
+	/* Power and energy belong to the whole GPU. */
+	assert_int_equal(r->valid, GPU_MEM_TOTAL | GPU_MEM_USED | GPU_MEM_RESERVED | GPU_PROCS | GPU_PROC_MEM | GPU_GRACT | GPU_SMACT);
+	assert_int_equal(s.procs[1].gpu, 1);
+	assert_string_equal(s.gpus[2].uuid, "GPU-b");
+	assert_int_equal(s.gpus[2].index, 1);
+	assert_true(s.gpus[2].valid & GPU_POWER);
+	snapshot_clear(&s);
+}
+
+static void test_mig_falls_and_goes(void **state)
+{
+	const char *with = "{\"devices\": [{\"uuid\": \"GPU-a\", \"name\": \"A\", \"pci\": [0, 1, 0], \"cc\": [8, 0], \"mig\": [null, "
+			   MIG("MIG-1", "7", "50.0") "]%s}, " H200("GPU-b", "[0, 2, 0]") "]}";
+	scoped_free char *well = alloc_printf(with, ""), *lost = alloc_printf(with, ", \"fail\": {\"*\": 15}");
+	script(well);
+	struct snapshot s = sample(open_backend(state), 1000);
+	assert_string_equal(s.gpus[0].uuid, "MIG-1");
+	snapshot_clear(&s);
+	script(lost);
+	/* Before and after the driver is asked anew. */
+	for (int64_t t = 2000; t < 130000; t += 61000) {
+		s = sample(*state, t);
+		assert_int_equal(s.n_gpus, 2);
+		assert_string_equal(s.gpus[0].uuid, "MIG-1");
+		assert_true(s.gpus[0].fallen);
+		assert_false(s.gpus[1].fallen);
+		snapshot_clear(&s);
+	}
+	/* MIG mode without instances: nothing can run there. */
+	script("{\"devices\": [{\"uuid\": \"GPU-a\", \"name\": \"A\", \"pci\": [0, 1, 0], \"cc\": [8, 0], \"mig\": []}, "
+	       H200("GPU-b", "[0, 2, 0]") "]}");
+	s = sample(*state, 300000);
+	snapshot_clear(&s);
+	s = sample(*state, 301000);
+	assert_int_equal(s.n_gpus, 1);
+	assert_string_equal(s.gpus[0].uuid, "GPU-b");
+	assert_int_equal(s.gpus[0].index, 1);
+	snapshot_clear(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_no_driver, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_gpm_edges, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_pci_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_processes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_many_processes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_long_entries, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_old_driver, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_function_missing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_gpu_falls, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_unreachable_from_the_start, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_not_permitted_is_not_ours, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_gpus_come_and_go, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_mig, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_mig_falls_and_goes, set_up, tear_down),
+	};
+	return cmocka_run_group_tests(tests, fake_group_set_up, fake_group_tear_down);
+}
