@@ -21,6 +21,16 @@ static bool under_mps(const struct run *r)
 	return task_attempt(r->t)->mode == SHARE_MPS;
 }
 
+#define FOREIGN_MIB 1024	/* as the map counts: less is a desktop or a driver's helper */
+
+static bool has_foreign(const struct core *c, const struct run *r)
+{
+	for (unsigned i = 0; i < r->n_slots; i++)
+		if (ledger_foreign(&c->slots[r->slots[i]]->ledger) > FOREIGN_MIB)
+			return true;
+	return false;
+}
+
 /* The GPU that had least is the one that speaks. */
 static void add_device_evidence(struct core *c, struct run *r)
 {
@@ -41,7 +51,7 @@ static void add_device_evidence(struct core *c, struct run *r)
 	e->claim_mib = a->claim_mib;
 	e->fenced = a->fenced;
 	e->mps = a->mode == SHARE_MPS;
-	e->had_neighbours = r->had_neighbours;
+	e->had_neighbours = r->had_neighbours || has_foreign(c, r);
 	e->stopping = r->t->stopping;
 }
 
@@ -82,17 +92,6 @@ static bool mps_faulted(const struct core *c, const struct run *r)
 	return false;
 }
 
-static uint64_t empty_gpu_mib(const struct core *c, const struct run *r)
-{
-	uint64_t least = UINT64_MAX;
-	for (unsigned i = 0; i < r->n_slots; i++) {
-		uint64_t capacity = ledger_capacity(&c->slots[r->slots[i]]->ledger);
-		if (capacity < least)
-			least = capacity;
-	}
-	return least == UINT64_MAX ? c->largest_gpu_mib : least;
-}
-
 static void conclude(struct core *c, struct run *r, struct now now)
 {
 	struct task *t = r->t;
@@ -102,7 +101,7 @@ static void conclude(struct core *c, struct run *r, struct now now)
 	r->report.neighbour_faulted = under_mps(r) && failed_by_itself(r) && has_cohort(c, r);
 	r->report.mps_faulted = under_mps(r) && mps_faulted(c, r);
 	recover_verdict(&r->report, &v);
-	recover_decide(&c->config.recover, t, &r->report, v.verdict, empty_gpu_mib(c, r), &next);
+	recover_decide(&c->config.recover, t, &r->report, v.verdict, c->largest_gpu_mib, &next);
 	struct event ev = { .kind = EV_ENDED, .t_ms = now.wall_ms, .u.ended = {
 		.verdict = v.verdict, .exit_code = r->report.exit_code, .signal = r->report.signal, .evidence = v.evidence,
 		.seen = core_measured(c, r), .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,

@@ -101,9 +101,6 @@ struct core {
 void core_emit(struct core *c, struct task *t, struct event *ev);
 /* Puts a pending task where it belongs: queue, parked, or nowhere (held, waiting). */
 void core_enqueue(struct core *c, struct task *t);
-uint64_t core_floor(const struct core *c, const struct spec *s);
-/* An out-of-memory raises the claim of every run of the same signature. */
-void core_raise_floor(struct core *c, const struct spec *s, uint64_t mib);
 /* After EV_ENDED: frees the run; queues, parks or drops the task. */
 void core_after_end(struct core *c, struct task *t, struct now now);
 

@@ -57,15 +57,8 @@ struct map_request core_request(const struct core *c, const struct task *t, stru
 	};
 	if (t->claim_floor_mib > r.claim_mib)
 		r.claim_mib = t->claim_floor_mib, r.claim_is_declared = false;
-	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next;
-	if (r.start_alone && kept_long_enough(c, t, now)) {
-		const struct attempt *last = task_attempt(t);
-		uint64_t base = last->claim_mib > last->seen.peak_mib ? last->claim_mib : last->seen.peak_mib;
-		uint64_t grown = base + c->config.recover.grow_step_mib;
-		r.start_alone = false;
-		if (grown > r.claim_mib)
-			r.claim_mib = grown;
-	}
+	/* The claim has grown already when the attempt ended; when the time for keeping GPUs is over, only solitude is given up. */
+	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next && !kept_long_enough(c, t, now);
 	return r;
 }
 

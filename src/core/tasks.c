@@ -119,7 +119,7 @@ static int64_t signature_key(const struct spec *s)
 	return (int64_t)(h ? h : 1);
 }
 
-uint64_t core_floor(const struct core *c, const struct spec *s)
+static uint64_t floor_of(const struct core *c, const struct spec *s)
 {
 	int64_t key = signature_key(s);
 	const uint64_t *floor = key ? idmap_get(&c->floors, key) : NULL;
@@ -129,7 +129,7 @@ uint64_t core_floor(const struct core *c, const struct spec *s)
 /* A pending task is estimated as soon as it exists, and again when what is known has changed. */
 static void estimate(struct core *c, struct task *t, struct now now)
 {
-	struct estimate_history history = { .oom_floor_mib = core_floor(c, t->spec) };
+	struct estimate_history history = { .oom_floor_mib = floor_of(c, t->spec) };
 	struct estimate_context context = { .gpu_total_mib = c->largest_gpu_mib, .history = &history };
 	struct estimate_result result = { 0 };
 	estimate_auto(t->spec, t->gpu_mem_mib, &context, &result);
@@ -137,7 +137,7 @@ static void estimate(struct core *c, struct task *t, struct now now)
 	core_emit(c, t, &ev);
 }
 
-void core_raise_floor(struct core *c, const struct spec *s, uint64_t mib)
+static void raise_floor(struct core *c, const struct spec *s, uint64_t mib)
 {
 	int64_t key = signature_key(s);
 	uint64_t *floor = key ? idmap_get(&c->floors, key) : NULL;
@@ -146,6 +146,16 @@ void core_raise_floor(struct core *c, const struct spec *s, uint64_t mib)
 	if (!floor)
 		idmap_put(&c->floors, key, floor = alloc_zero(sizeof *floor));
 	*floor = mib;
+}
+
+/* What the runs of the same signature should claim after this attempt ran out of memory. Under a fence the limit was what was
+ * too small, so they take the same step as the task itself. Without one the task met its neighbours: what is refuted is only
+ * what it had, so they get one growth step above that (section 7.2), at most what the task itself asks for now. */
+static uint64_t sibling_floor(const struct core *c, const struct task *t, const struct attempt *a)
+{
+	uint64_t had = a->seen.peak_mib > a->claim_mib ? a->seen.peak_mib : a->claim_mib;
+	uint64_t grown = had + c->config.recover.grow_step_mib;
+	return a->fenced || grown > t->claim_floor_mib ? t->claim_floor_mib : grown;
 }
 
 /* All pending runs of that signature learn of it. */
@@ -299,7 +309,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 	c->dirty = true;
 	for (uint32_t i = 0; i < t->n_attempts; i++)
 		if (t->attempts[i].verdict == VERDICT_OOM)
-			core_raise_floor(c, t->spec, t->claim_floor_mib);
+			raise_floor(c, t->spec, sibling_floor(c, t, &t->attempts[i]));
 	if (t->state == TASK_RUNNING) {
 		struct job *j = job_of(c, t);
 		if (j)
@@ -322,7 +332,7 @@ void core_after_end(struct core *c, struct task *t, struct now now)
 		admit_next(c, j);
 	}
 	if (task_attempt(t)->verdict == VERDICT_OOM) {
-		core_raise_floor(c, t->spec, t->claim_floor_mib);
+		raise_floor(c, t->spec, sibling_floor(c, t, task_attempt(t)));
 		estimate_signature(c, t->spec, now);
 	}
 	if (task_state_terminal(t->state)) {
