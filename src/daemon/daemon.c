@@ -11,6 +11,7 @@
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
 #include "daemon/server.h"
+#include "launch/mps.h"
 #include "submit/wire.h"
 
 #include <signal.h>
@@ -34,6 +35,16 @@ char *daemon_default_state_dir(void)
 	if (home && *home == '/')
 		return alloc_printf("%s/.local/state/rad", home);
 	return alloc_printf("/var/tmp/rad-%u", (unsigned)geteuid());
+}
+
+const char *daemon_sim_devices(void)
+{
+	return getenv("RAD_SIM_DEVICES");
+}
+
+bool daemon_has_mps(const struct daemon *d)
+{
+	return d->config.mps && (daemon_sim_devices() || mps_available());
 }
 
 /* The turn ------------------------------------------------------------------------------------------------------------- */

@@ -11,7 +11,6 @@
 #include "base/scope.h"
 #include "daemon/daemon.h"
 #include "daemon/sampling.h"
-#include "launch/mps.h"
 #include "map/map.h"
 #include "submit/validate.h"
 #include "submit/wire.h"
@@ -436,7 +435,7 @@ static json_t *op_status(const struct request *r, struct error *err)
 			 "version", RAD_VERSION,
 		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", d->config.devices, "state_dir", d->state_dir,
 		"socket", d->socket_path, "gpus", (json_int_t)core_gpu_count(d->core), "placement", map_rank_name(c->map.rank),
-		"share", share_mode_name(c->map.share), "mps_available", d->config.mps && mps_available(),
+		"share", share_mode_name(c->map.share), "mps_available", daemon_has_mps(d),
 		"positional_policy", d->config.positional_policy, "ledger", c->map.ledger,
 		"uid", (json_int_t)geteuid(), "sampler_restarts", (int)sampling_restarts(d->sampling),
 		"snapshot_age_s", age < 0 ? json_null() : json_round3((double)age / 1000),

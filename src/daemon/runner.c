@@ -195,7 +195,7 @@ static void launch(struct watch *w)
 	struct error err = ERROR_INIT;
 	struct proc_id shim = { 0 };
 	size_t n = core_task_gpus(d->core, w->task, refs);
-	const char *sim = getenv("RAD_SIM_DEVICES"), *pipe = NULL;
+	const char *sim = daemon_sim_devices(), *pipe = NULL;
 	/* On simulated devices their file stands for the server: a client is one that is pointed at it. */
 	if (a->mode == SHARE_MPS)
 		pipe = sim ? sim : servers_pipe_dir(w->r->servers, a->gpus[0], t->spec->uid);
@@ -226,7 +226,7 @@ static void begin(struct watch *w)
 	const struct task *t = task_of(w);
 	const struct attempt *a = task_attempt(t);
 	const char *why = "";
-	if (a->mode == SHARE_MPS && !getenv("RAD_SIM_DEVICES")) {
+	if (a->mode == SHARE_MPS && !daemon_sim_devices()) {
 		switch (servers_want(w->r->servers, a->gpus[0], t->spec->uid, t->spec->gid, &why)) {
 		case MPS_READY: break;
 		case MPS_FAILED: launch_failed(w, why); return;
@@ -261,7 +261,7 @@ static void terminate_clients(struct watch *w)
 
 static void next_stop_step(struct watch *w)
 {
-	bool mps = task_attempt(task_of(w))->mode == SHARE_MPS && !getenv("RAD_SIM_DEVICES");
+	bool mps = task_attempt(task_of(w))->mode == SHARE_MPS && !daemon_sim_devices();
 	int64_t now = clock_mono_ms();
 	switch (w->step) {
 	case STEP_TERM:
@@ -378,7 +378,7 @@ void runner_adopt(struct runner *r, struct task *t)
 	char id[TASK_ID_TEXT];
 	struct watch *w = new_watch(r, t->id);
 	const struct attempt *a = task_attempt(t);
-	if (a->mode == SHARE_MPS && !getenv("RAD_SIM_DEVICES"))
+	if (a->mode == SHARE_MPS && !daemon_sim_devices())
 		servers_adopt(r->servers, a->gpus[0], t->spec->uid, t->spec->gid);
 	if (launch_adopt(r->d->state_dir, t->id, t->n_attempts, &shim, &err) == 1 && !watch_shim(w, shim)) {
 		log_info("task %s: adopted, its shim is pid %d", task_id_text(t->id, id), (int)shim.pid);

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
-#include "launch/mps.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -32,7 +31,7 @@ static void start(struct sampling *s);
 
 static void take_snapshot(struct sampling *s, struct snapshot *snap)
 {
-	core_snapshot(s->d->core, snap, s->d->config.mps && mps_available(), daemon_now());
+	core_snapshot(s->d->core, snap, daemon_has_mps(s->d), daemon_now());
 	snapshot_clear(snap);
 	s->last_ms = clock_mono_ms();
 	s->pause_ms = 1000;
