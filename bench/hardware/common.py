@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: MIT
+"""What the experiments share: a private daemon, the rad command, tidying up. Standard library only."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORKLOADS = ROOT / "workloads"
+MARK = "RAD_BENCH_RUN"  # in the environment of everything started here; also part of the private folder's name
+
+
+def say(*words):
+    print(time.strftime("%H:%M:%S"), *words, flush=True)
+
+
+def save(path, data):
+    """Whole or not at all: a run that is cut off leaves the file as it was after the last step."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(path.name + ".new")
+    new.write_text(json.dumps(data, indent=1) + "\n")
+    new.replace(path)
+
+
+def tail(path, limit=16384):
+    """The end of a file, or None."""
+    try:
+        with open(path, "rb") as f:
+            f.seek(max(0, os.path.getsize(path) - limit))
+            return f.read().decode(errors="replace")
+    except OSError:
+        return None
+
+
+def last_json(text):
+    """The last line that is a JSON object: the summary that train.py prints. None if there is none."""
+    for line in reversed((text or "").splitlines()):
+        if line.startswith("{"):
+            try:
+                return json.loads(line)
+            except ValueError:
+                pass
+    return None
+
+
+def wait_for(what, deadline_s, test, period_s=0.2):
+    """Waits until test() gives something true, and returns that. Raises TimeoutError naming `what`."""
+    end = time.monotonic() + deadline_s
+    while True:
+        got = test()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not within {deadline_s} s")
+        time.sleep(period_s)
+
+
+class Workspace:
+    """A private folder, and the sure end of every process that was started in it."""
+    def __init__(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="radbench-", dir="/tmp"))
+        self.env = {**os.environ, MARK: self.dir.name}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def processes(self):
+        """Pids that carry the mark in their environment or the folder in their command line; not this one."""
+        mark = self.dir.name.encode()
+        found = []
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and int(entry) != os.getpid() and any(mark in self._read(entry, f) for f in ("environ", "cmdline")):
+                found.append(int(entry))
+        return found
+
+    @staticmethod
+    def _read(pid, name):
+        try:
+            return pathlib.Path("/proc", pid, name).read_bytes()
+        except OSError:
+            return b""
+
+    def end_processes(self):
+        """TERM, five seconds, KILL. MPS control daemons end with their clients gone. Returns how many needed KILL."""
+        for number, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+            left = self.processes()
+            for pid in left:
+                try:
+                    os.kill(pid, number)
+                except OSError:
+                    pass
+            try:
+                wait_for("processes to end", patience_s, lambda: not self.processes())
+                return len(left) if number == signal.SIGKILL else 0
+            except TimeoutError:
+                continue
+        return len(self.processes())
+
+    def close(self):
+        killed = self.end_processes()
+        if killed:
+            say(f"note: {killed} processes had to be killed")
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Client:
+    """A process of an experiment, with its output in NAME.log."""
+    def __init__(self, workspace, name, command, env):
+        self.path = workspace.dir / f"{name}.log"
+        with open(self.path, "w") as f:
+            self.process = subprocess.Popen(command, env={**env, "PYTHONUNBUFFERED": "1"}, stdin=subprocess.DEVNULL, stdout=f,
+                                            stderr=f, cwd=WORKLOADS)
+
+    def text(self):
+        return tail(self.path, 1 << 20)
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def rates(self, since=0):
+        """Steps a second of each progress line, from line `since` on."""
+        return [rate for _, _, rate in progress(self.text())][since:]
+
+    def wait_output(self, words, deadline_s):
+        """Until `words` are in the output. Raises when it ends without them."""
+        def seen():
+            return words in self.text() or (not self.alive() and self._ended(words))
+        return wait_for(f"'{words}' from {self.path.stem}", deadline_s, seen)
+
+    def wait_rates(self, n, deadline_s):
+        """Until n progress lines are there."""
+        def seen():
+            return len(self.rates()) >= n or (not self.alive() and self._ended("progress"))
+        return wait_for(f"progress of {self.path.stem}", deadline_s, seen)
+
+    def _ended(self, words):
+        raise RuntimeError(f"{self.path.stem} ended with {self.process.returncode} before '{words}': {self.text()[-1000:]}")
+
+    def wait(self, deadline_s):
+        """Its exit code; None if it still runs then."""
+        try:
+            return self.process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self, number=signal.SIGTERM, deadline_s=15):
+        if self.alive():
+            self.process.send_signal(number)
+        return self.wait(deadline_s)
+
+
+class Rad:
+    """A private radd with its own state, socket and configuration, and the rad command that talks to it."""
+    def __init__(self, bin_dir, workspace, devices, config):
+        self.bin, self.ws, self.devices = pathlib.Path(bin_dir).resolve(), workspace, devices
+        self.socket, self.state, self.config = (workspace.dir / n for n in ("radd.sock", "state", "rad.yaml"))
+        self.log = workspace.dir / "radd.log"
+        self.env = {**workspace.env, "RAD_SOCKET": str(self.socket), "RAD_CONFIG": str(self.config), "RAD_NO_START": "1",
+                    "PATH": f"{self.bin}:{os.environ.get('PATH', '/usr/bin:/bin')}"}
+        self.config.write_text(config)
+        self.process = None
+
+    def start(self):
+        """Starts the daemon and waits until it answers."""
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.bin / "radd", "--foreground", "--devices", self.devices, "--config", self.config, "--state", self.state,
+                 "--socket", self.socket], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env)
+
+        def answers():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"radd ended with {self.process.returncode}: {tail(self.log, 2000)}")
+            return self.run("gpus", "--json", check=False).returncode == 0
+        wait_for("radd to answer", 30, answers)
+        return self
+
+    def stop(self):
+        """Ends the daemon; running tasks go on, as they must."""
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def run(self, *args, check=True, timeout=60, cwd=None):
+        result = subprocess.run([self.bin / "rad", *map(str, args)], env=self.env, cwd=cwd, stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, timeout=timeout)
+        if check and result.returncode:
+            raise RuntimeError(f"rad {' '.join(map(str, args))}: exit {result.returncode}: {result.stderr.strip()}")
+        return result
+
+    def json(self, *args):
+        return json.loads(self.run(*args, "--json").stdout)
+
+    def submit(self, name, command, *options):
+        """Queues a command; returns its id. Its output goes to NAME.log in the private folder."""
+        out = self.run("submit", "--parsable", "--name", name, "--output", self.output(name), *options, "--", *command,
+                       cwd=WORKLOADS)
+        return out.stdout.strip()
+
+    def output(self, name):
+        return self.ws.dir / f"{name}.log"
+
+    def tasks(self):
+        return {t["id"]: t for t in self.json("queue", "-t", "all")["tasks"]}
+
+    def show(self, task_id):
+        answer = self.json("show", task_id)
+        return answer["tasks"][0] if "tasks" in answer else answer
+
+    def wait_all(self, ids, deadline_s):
+        """Until every one of them is in a state that is final. Raises TimeoutError with the states."""
+        running = {"PENDING", "HELD", "RUNNING"}
+
+        def done():
+            tasks = self.tasks()
+            return all(i in tasks and tasks[i]["state"] not in running for i in ids)
+        try:
+            wait_for("tasks to end", deadline_s, done, 0.5)
+        except TimeoutError as e:
+            states = {i: t["state"] for i, t in self.tasks().items() if i in ids}
+            raise TimeoutError(f"{e}: {states}") from None
+
+    def wait_state(self, task_id, states, deadline_s):
+        return wait_for(f"task {task_id} to be {'/'.join(states)}", deadline_s,
+                        lambda: (t := self.tasks().get(task_id)) and t["state"] in states and t)
+
+
+def train(*args, python=sys.executable):
+    """The command of one training task."""
+    return [python, str(WORKLOADS / "train.py"), *map(str, args)]
+
+
+def progress(text):
+    """[(step, seconds, steps/s)] of train.py's progress lines."""
+    rows = []
+    for line in (text or "").splitlines():
+        if line.startswith("step ") and "steps/s" in line:
+            words = line.replace("/", " ").split()
+            seconds = float(line.split(" s ")[0].split()[-1])
+            rate = float(line.split(" steps/s")[0].split()[-1])
+            rows.append((int(words[1]), seconds, rate))
+    return rows

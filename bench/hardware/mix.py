@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""The tasks of the policy comparison: light CNNs on CIFAR-size images, medium ones on ImageNet-size, transformers, one that
+waits for its loader. Each takes about five seconds of work alone on an H200, besides its start."""
+from collections import namedtuple
+
+# mem_mib: what its user declares, per GPU as NVML counts it. The last three are what it shows when alone, for simulated
+# devices: seconds, GRACT, SMACT (measured on an H200, or taken from the nearest model that was).
+Task = namedtuple("Task", "name mem_mib steps args seconds gract smact")
+
+MOMENTUM = "--optimizer momentum"
+
+# In the order of submission: heavy and light ones mixed, as they come.
+TASKS = [
+    Task("resnet50-b64",     8 << 10, 150, f"--model resnet50 --batch-size 64 {MOMENTUM}", 11, .99, .82),
+    Task("resnet18-c128",       1536, 600, f"--model resnet18 --image-size 32 --batch-size 128 {MOMENTUM}", 10, .29, .14),
+    Task("bert-base-b32",   10 << 10, 100, "--model bert-base --batch-size 32 --seq-len 128", 12, .99, .90),
+    Task("mobilenet-c64",       1536, 280, f"--model mobilenet_v2 --image-size 32 --batch-size 64 {MOMENTUM}", 10, .14, .05),
+    Task("vgg16-b32",        8 << 10, 180, f"--model vgg16 --batch-size 32 {MOMENTUM}", 10, .99, .92),
+    Task("efficientnet-c128",   1536, 160, f"--model efficientnet_b0 --image-size 32 --batch-size 128 {MOMENTUM}", 10, .24, .14),
+    Task("resnet34-c64",        1536, 380, f"--model resnet34 --image-size 32 --batch-size 64 {MOMENTUM}", 10, .34, .19),
+    Task("mobilenet-b64",    7 << 10, 180, f"--model mobilenet_v2 --batch-size 64 {MOMENTUM}", 10, .97, .69),
+    Task("gpt2-b4",          6 << 10, 100, "--model gpt2 --batch-size 4 --seq-len 256 --precision amp-bf16", 11, .90, .60),
+    Task("resnet18-c32",        1536, 600, f"--model resnet18 --image-size 32 --batch-size 32 {MOMENTUM}", 10, .24, .11),
+    Task("inception-b32",    6 << 10, 125, f"--model inception_v3 --batch-size 32 --image-size 299 {MOMENTUM}", 11, .89, .61),
+    Task("dlrm-loader",      4 << 10, 200, "--model dlrm --batch-size 1024 --loader-ms 20 --optimizer sgd", 10, .10, .05),
+    Task("resnet50-b128",   15 << 10,  80, f"--model resnet50 --batch-size 128 {MOMENTUM}", 11, .99, .86),
+    Task("resnet34-c128",       1536, 380, f"--model resnet34 --image-size 32 --batch-size 128 {MOMENTUM}", 10, .32, .16),
+]
+
+QUICK = ("resnet18-c128", "mobilenet-c64", "resnet50-b64", "bert-base-b32")

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the same tasks under several policies on a real GPU, and says what each policy cost and saved.
+
+    bench/hardware/run_policies.py --bin dist/rad/bin --out results            # on a GPU
+    bench/hardware/run_policies.py --bin build --out results --sim             # on a simulated one
+
+Per policy: a private radd, all tasks submitted at once, measured through rad's JSON and, beside it, once a second through
+NVML by this program. Writes OUT/policy-NAME.json after each policy; table.py makes the table. It changes no setting of the GPU.
+"""
+import argparse
+import contextlib
+import datetime
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import nvml
+from common import Rad, WORKLOADS, Workspace, last_json, save, say, tail, train, wait_for
+from mix import QUICK, TASKS
+
+# name: placement, share, whether the tasks' memory is declared
+POLICIES = {
+    "exclusive": ("exclusive", "never", False),
+    "streams-rr": ("rr", "streams", False),
+    "mps-rr": ("rr", "mps", False),
+    "mps-magm": ("magm", "mps", True),
+}
+
+
+def parse_args():
+    p = argparse.ArgumentParser(description="Compare policies on the same tasks, on a real GPU or a simulated one.")
+    p.add_argument("--bin", required=True, help="folder that holds rad and radd")
+    p.add_argument("--out", required=True, help="folder for the results")
+    p.add_argument("--policies", default=",".join(POLICIES), help=f"some of {','.join(POLICIES)}")
+    p.add_argument("--scale", type=float, default=1.0, help="steps of every task times this (default 1)")
+    p.add_argument("--quick", action="store_true", help="four tasks, a third of the steps")
+    p.add_argument("--leave", type=int, default=40960, metavar="MIB", help="a holder takes the rest; 0: none (default 40960)")
+    p.add_argument("--deadline", type=float, default=240, metavar="S", help="per policy (default 240)")
+    p.add_argument("--budget", type=float, default=570, metavar="S", help="start no policy that could end later (default 570)")
+    p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")
+    p.add_argument("--sim", action="store_true", help="simulated GPU, `rad simtask` as the tasks")
+    args = p.parse_args()
+    args.policies = args.policies.split(",")
+    unknown = set(args.policies) - set(POLICIES)
+    if unknown:
+        p.error(f"no such policy: {', '.join(sorted(unknown))}; there are {', '.join(POLICIES)}")
+    if args.quick:
+        args.scale /= 3
+    args.tasks = [t for t in TASKS if not args.quick or t.name in QUICK]
+    return args
+
+
+def config_text(policy, extra):
+    placement, share, _ = POLICIES[policy]
+    # The holder is a foreign process: the GPU is to be used all the same. The tasks take seconds, not hours, so the
+    # window of the load must be short too.
+    return "\n".join([f"placement: {placement}", f"share: {share}", "foreign: share", "window_s: 10", "warm_s: 4",
+                      *extra.split("\\n"), ""])
+
+
+def command(args, task):
+    if args.sim:
+        return [str(pathlib.Path(args.bin).resolve() / "rad"), "simtask", "--mem", str(task.mem_mib * 9 // 10), "--seconds",
+                str(round(task.seconds * args.scale, 2)), "--gract", str(task.gract), "--smact", str(task.smact)]
+    return train(*task.args.split(), "--steps", max(5, round(task.steps * args.scale)))
+
+
+@contextlib.contextmanager
+def holder(args, ws):
+    """Makes the GPU scarce while it lasts. Gives what the holder said."""
+    if args.sim or not args.leave:
+        yield None
+        return
+    log = ws.dir / "hold.log"
+    with open(log, "w") as f:
+        process = subprocess.Popen([sys.executable, str(WORKLOADS / "hold.py"), "--leave", str(args.leave)], stdout=f, stderr=f,
+                                   env=ws.env)
+
+    def ready():
+        if process.poll() is not None:
+            raise RuntimeError(f"hold.py: {tail(log)}")
+        return "ready:" in (tail(log) or "")
+    try:
+        wait_for("hold.py to take memory", 60, ready)
+        yield tail(log).strip()
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def mean(values):
+    values = [v for v in values if v is not None]
+    return sum(values) / len(values) if values else None
+
+
+def seconds_of(iso):
+    """An ISO 8601 time as seconds since 1970."""
+    return datetime.datetime.fromisoformat(iso.replace("Z", "+00:00")).timestamp()
+
+
+def counter_at(samples, name, t):
+    """A counter's value at a time, between the samples around it; None outside of them."""
+    points = [(s["t"], s[name]) for s in samples if s.get(name) is not None]
+    for (t0, v0), (t1, v1) in zip(points, points[1:]):
+        if t0 <= t <= t1:
+            return v0 + (v1 - v0) * ((t - t0) / (t1 - t0) if t1 > t0 else 0)
+    return None
+
+
+def metrics(tasks, samples):
+    """The trace metrics of section 6.3.4 of the dissertation, and what the second witness saw between the first submission and
+    the last end. Times from rad, activity and energy from the samples."""
+    begin = min(seconds_of(t["submit_time"]) for t in tasks)
+    end = max(seconds_of(t["end_time"]) for t in tasks if t["end_time"])
+    seen = [s for s in samples if begin <= s["t"] <= end]
+    energy = counter_at(samples, "energy_j", begin), counter_at(samples, "energy_j", end)
+    attempts = [a for t in tasks for a in t["attempts"]]
+    return {
+        "tasks": len(tasks),
+        "completed": sum(t["state"] == "COMPLETED" for t in tasks),
+        "trace_total_s": end - begin,
+        "avg_wait_s": mean(t["wait_s"] for t in tasks),
+        "avg_exec_s": mean(t["run_s"] for t in tasks),
+        "avg_jct_s": mean(t["jct_s"] for t in tasks),
+        "mean_smact": mean(s.get("smact") for s in seen),
+        "mean_gract": mean(s.get("gract") for s in seen),
+        "mean_power_w": mean(s.get("power_w") for s in seen),
+        "max_used_mib": max((s["used_mib"] for s in seen if s.get("used_mib") is not None), default=None),
+        "energy_j": None if None in energy else energy[1] - energy[0],
+        "oom": sum(a["verdict"] == "oom" for a in attempts),
+        "neighbours_lost": sum(a["verdict"] == "neighbour" for a in attempts),
+        "attempts": len(attempts),
+    }
+
+
+def rad_reader(rad):
+    """The reading of a simulated GPU, which NVML does not know."""
+    def read():
+        gpu = rad.json("gpus")["gpus"][0]
+        return {"t": round(time.time(), 3), "used_mib": gpu["mem_used_mib"], "power_w": gpu["power_w"],
+                "energy_j": gpu["energy_j"], "smact": gpu["smact_now"], "gract": gpu["gract"]}
+    return read
+
+
+def run_tasks(args, policy, rad, result):
+    declare = POLICIES[policy][2]
+    ids = {}
+    for task in args.tasks:
+        options = ["--gpu-mem", f"{task.mem_mib}M"] if declare else []
+        ids[rad.submit(task.name, command(args, task), *options)] = task
+    say(f"{policy}: {len(ids)} tasks submitted")
+    try:
+        rad.wait_all(ids, args.deadline)
+    except TimeoutError as e:
+        result["error"] = str(e)
+        result["why"] = {i: rad.run("why", i, check=False).stdout for i in ids}
+        say(f"{policy}: {e}")
+    result["tasks"] = [rad.show(i) for i in ids]
+    result["output"] = {t.name: tail(rad.output(t.name), 3000) for t in ids.values()}
+    result["summary"] = {name: last_json(text) for name, text in result["output"].items()}
+    result["acct"] = rad.run("acct", "--json", check=False).stdout
+    for state in [t for t in result["tasks"] if t["state"] != "COMPLETED"]:
+        say(f"{policy}: {state['name']} ended {state['state']}: {(result['output'][state['name']] or '').strip()[-300:]}")
+
+
+def run_policy(args, policy):
+    """Never raises: what went wrong is part of the result."""
+    result = {"policy": policy, "sim": args.sim, "scale": args.scale, "leave_mib": None if args.sim else args.leave,
+              "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "tasks": []}
+    with Workspace() as ws:
+        try:
+            result["config"] = config_text(policy, args.config)
+            with holder(args, ws) as held:
+                result["holder"] = held
+                rad = Rad(args.bin, ws, "sim:1xa100-40g" if args.sim else "nvml", result["config"]).start()
+                result["gpus_before"] = rad.json("gpus")
+                gpu = None if args.sim else nvml.Gpu()
+                logger = nvml.Logger(rad_reader(rad) if args.sim else gpu.read)
+                logger.start()
+                try:
+                    run_tasks(args, policy, rad, result)
+                finally:
+                    result["samples"] = logger.stop()
+                    result["gpus_after"] = rad.json("gpus")
+                    rad.stop()
+        except Exception:
+            result["error"] = traceback.format_exc()
+            say(f"{policy}: {result['error']}")
+        result["radd_log"] = tail(ws.dir / "radd.log", 64 << 10)
+    if result["tasks"] and all(t["end_time"] for t in result["tasks"]):
+        result["metrics"] = metrics(result["tasks"], result["samples"])
+    return result
+
+
+def warm_up(out):
+    """The first start of PyTorch on a machine reads gigabytes from disk; no policy should pay for that."""
+    for model in ("resnet18", "bert-base"):
+        begin = time.monotonic()
+        done = subprocess.run(train("--model", model, "--batch-size", 4, "--image-size", 32, "--steps", 3), capture_output=True,
+                              text=True, timeout=180)
+        say(f"warm-up {model}: exit {done.returncode}, {time.monotonic() - begin:.1f} s")
+        if done.returncode:
+            save(out / "warm-up-failed.json", {"stdout": done.stdout, "stderr": done.stderr})
+            sys.exit(f"{model} does not run here: {done.stderr.strip()[-500:]}")
+
+
+def main():
+    args = parse_args()
+    out = pathlib.Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    begin = time.monotonic()
+    if not args.sim:
+        if not shutil.which("nvidia-cuda-mps-control"):
+            say("note: no nvidia-cuda-mps-control here; mps policies will fail")
+        warm_up(out)
+    worst, failed = 0.0, 0
+    for policy in args.policies:
+        used = time.monotonic() - begin
+        if used + worst > args.budget:
+            say(f"{policy}: left out, {used:.0f} s of {args.budget:.0f} s are used; run it with --policies {policy}")
+            failed += 1
+            continue
+        result = run_policy(args, policy)
+        save(out / f"policy-{policy}.json", result)
+        worst = max(worst, time.monotonic() - begin - used)
+        failed += "metrics" not in result or result["metrics"]["completed"] < len(args.tasks)
+        say(f"{policy}:", {k: round(v, 3) if isinstance(v, float) else v for k, v in result.get("metrics", {}).items()})
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

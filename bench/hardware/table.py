@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes the markdown tables of doc/results from the JSON that run_policies.py and run_faults.py wrote.
+
+    bench/hardware/table.py results/            # policy-*.json and faults.jsonl in there
+"""
+import json
+import pathlib
+import sys
+
+ORDER = ["exclusive", "streams-rr", "mps-rr", "mps-magm"]
+COLUMNS = [("trace total (s)", "trace_total_s", 1), ("mean wait (s)", "avg_wait_s", 1), ("mean execution (s)", "avg_exec_s", 1),
+           ("mean JCT (s)", "avg_jct_s", 1), ("SMACT", "mean_smact", 3), ("energy (kJ)", "energy_j", 1), ("OOMs", "oom", 0),
+           ("completed", "completed", 0)]
+
+
+def cell(value, digits):
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def row(words):
+    return "| " + " | ".join(words) + " |"
+
+
+def change(value, base):
+    return f" ({(value / base - 1) * 100:+.0f} %)" if value is not None and base else ""
+
+
+def policies_table(results):
+    """One row a policy; in brackets, against the first of ORDER that was run."""
+    lines = [row(["policy", *(title for title, _, _ in COLUMNS)]), row(["---"] * (len(COLUMNS) + 1))]
+    base = next((r["metrics"] for r in results if "metrics" in r), {})
+    for result in results:
+        found = result.get("metrics")
+        if not found:
+            lines.append(row([result["policy"], "did not finish"] + [""] * (len(COLUMNS) - 1)))
+            continue
+        cells = []
+        for _, name, digits in COLUMNS:
+            scale = 1e-3 if name == "energy_j" and found[name] is not None else 1
+            text = cell(found[name] * scale if found[name] is not None else None, digits)
+            if name in ("trace_total_s", "avg_jct_s", "energy_j") and found is not base:
+                text += change(found[name], base.get(name))
+            cells.append(f"{text}/{found['tasks']}" if name == "completed" else text)
+        lines.append(row([result["policy"], *cells]))
+    return "\n".join(lines)
+
+
+def tasks_table(results):
+    """Execution time of each task under each policy: what sharing costs the single task."""
+    names = [t["name"] for t in results[0]["tasks"]] if results else []
+    lines = [row(["task", *(r["policy"] for r in results)]), row(["---"] * (len(results) + 1))]
+    for name in names:
+        runs = [next((t for t in r["tasks"] if t["name"] == name), None) for r in results]
+        lines.append(row([name, *(cell(t and t["run_s"], 1) + (f", {len(t['attempts'])} attempts" if t and len(t["attempts"]) > 1
+                                                               else "") for t in runs)]))
+    return "\n".join(lines)
+
+
+def faults_table(steps):
+    lines = [row(["experiment", "result", "what was seen"]), row(["---"] * 3)]
+    for step in steps:
+        lines.append(row([step["step"], step["outcome"], "; ".join(step.get("findings", [])) or step.get("error", "").strip()[-200:]]
+                         ).replace("\n", " "))
+    return "\n".join(lines)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: table.py FOLDER")
+    folder = pathlib.Path(sys.argv[1])
+    results = [json.loads(p.read_text()) for p in sorted(folder.glob("policy-*.json"))]
+    results.sort(key=lambda r: ORDER.index(r["policy"]) if r["policy"] in ORDER else len(ORDER))
+    faults = folder / "faults.jsonl"
+    if not results and not faults.exists():
+        sys.exit(f"table.py: no policy-*.json and no faults.jsonl in {folder}")
+    if results:
+        print(policies_table(results), "\n", tasks_table(results), sep="\n")
+    if faults.exists():
+        print("\n" + faults_table([json.loads(line) for line in faults.read_text().splitlines()]))
+
+
+if __name__ == "__main__":
+    main()
