@@ -63,6 +63,8 @@ def wait_for(what, deadline_s, test, period_s=0.2):
 
 class Workspace:
     """A private folder, and the sure end of every process that was started in it."""
+    PATIENCE_S = 5
+
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="radbench-", dir="/tmp"))
         self.env = {**os.environ, MARK: self.dir.name}
@@ -90,8 +92,8 @@ class Workspace:
             return b""
 
     def end_processes(self):
-        """TERM, five seconds, KILL. MPS control daemons end with their clients gone. Returns how many needed KILL."""
-        for number, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+        """TERM, some patience, KILL. Returns how many needed KILL."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
             left = self.processes()
             for pid in left:
                 try:
@@ -99,7 +101,7 @@ class Workspace:
                 except OSError:
                     pass
             try:
-                wait_for("processes to end", patience_s, lambda: not self.processes())
+                wait_for("processes to end", self.PATIENCE_S, lambda: not self.processes())
                 return len(left) if number == signal.SIGKILL else 0
             except TimeoutError:
                 continue

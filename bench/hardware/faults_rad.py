@@ -10,7 +10,7 @@ from common import Rad, last_json, progress, tail, train, wait_for
 HERE = pathlib.Path(__file__).resolve().parent
 
 # Neighbours may not be kept apart by their load: the point is that they are together.
-CONFIG = "placement: magm\nshare: mps\nmax_smact: off\nslack: 0\nwindow_s: 10\nwarm_s: 4\n"
+CONFIG = "placement: magm\nshare: mps\nmax_smact: off\nslack: 0\nkill_wait: 5\n"
 
 
 def start(step):

@@ -23,20 +23,24 @@ import nvml
 from common import Rad, WORKLOADS, Workspace, last_json, save, say, tail, train, wait_for
 from mix import QUICK, TASKS
 
-# name: placement, share, whether the tasks' memory is declared
+# name: placement, share, whether the tasks' memory is declared, further settings
 POLICIES = {
-    "exclusive": ("exclusive", "never", False),
-    "streams-rr": ("rr", "streams", False),
-    "mps-rr": ("rr", "mps", False),
-    "mps-magm": ("magm", "mps", True),
+    "exclusive": ("exclusive", "never", False, ()),
+    "streams-rr": ("rr", "streams", False, ()),
+    "mps-rr": ("rr", "mps", False, ()),
+    "mps-magm": ("magm", "mps", True, ()),
+    "streams-magm": ("magm", "streams", True, ()),
+    "mps-packed": ("magm", "mps", True, ("max_smact: off",)),  # memory alone decides
 }
+DEFAULT = ("exclusive", "streams-rr", "mps-rr", "mps-magm")
 
 
 def parse_args():
     p = argparse.ArgumentParser(description="Compare policies on the same tasks, on a real GPU or a simulated one.")
     p.add_argument("--bin", required=True, help="folder that holds rad and radd")
     p.add_argument("--out", required=True, help="folder for the results")
-    p.add_argument("--policies", default=",".join(POLICIES), help=f"some of {','.join(POLICIES)}")
+    p.add_argument("--policies", default=",".join(DEFAULT),
+                   help=f"some of {', '.join(POLICIES)} (default: the first four)")
     p.add_argument("--scale", type=float, default=1.0, help="steps of every task times this (default 1)")
     p.add_argument("--quick", action="store_true", help="four tasks, a third of the steps")
     p.add_argument("--leave", type=int, default=40960, metavar="MIB", help="a holder takes the rest; 0: none (default 40960)")
@@ -56,11 +60,11 @@ def parse_args():
 
 
 def config_text(policy, extra):
-    placement, share, _ = POLICIES[policy]
+    placement, share, _, settings = POLICIES[policy]
     # The holder is a foreign process: the GPU is to be used all the same. The tasks take seconds, not hours, so the
     # window of the load must be short too.
-    return "\n".join([f"placement: {placement}", f"share: {share}", "foreign: share", "window_s: 10", "warm_s: 4",
-                      *extra.split("\\n"), ""])
+    return "\n".join([f"placement: {placement}", f"share: {share}", "foreign: share", "window: 10", "settle: 3", "warm: 4",
+                      *settings, *extra.split("\\n"), ""])
 
 
 def command(args, task):
