@@ -89,7 +89,7 @@ def run_step(name, args, limit=float("inf")):
     with Workspace() as ws:
         step = Step(title, args, ws)
         step.write()
-        process = multiprocessing.Process(target=step.run, args=(function,))
+        process = multiprocessing.Process(target=step.run, args=(function,), daemon=True)
         process.start()
         process.join(deadline)
         late = process.is_alive()

@@ -36,13 +36,13 @@ def sample(second, energy, smact):
 
 class Metrics(unittest.TestCase):
     def test_of_two_tasks(self):
-        tasks = [task("a", 2, 12, 0, 10), task("b", 2, 22, 10, 10, ("oom", "ok"))]
+        tasks = [task("a", 2, 12, 0, 10), task("b", 2, 21, 10, 9, ("oom", "ok"))]
         samples = [sample(0, 0, 0.9), sample(4, 400, 0.2), sample(20, 2000, 0.4), sample(24, 2400, 0.9), {"t": 0, "error": "x"}]
         got = run_policies.metrics(tasks, samples)
-        self.assertEqual(got["trace_total_s"], 20)
-        self.assertEqual((got["avg_wait_s"], got["avg_exec_s"], got["avg_jct_s"]), (5, 10, 15))
+        self.assertEqual(got["trace_total_s"], 19)
+        self.assertEqual((got["avg_wait_s"], got["avg_exec_s"], got["avg_jct_s"]), (5, 9.5, 14.5))
         self.assertAlmostEqual(got["mean_smact"], 0.3)  # only what lies between the first submission and the last end
-        self.assertAlmostEqual(got["energy_j"], 2000)   # 2 s to 22 s, between samples
+        self.assertAlmostEqual(got["energy_j"], 1900)   # 2 s to 21 s, between samples
         self.assertEqual((got["oom"], got["attempts"], got["completed"]), (1, 3, 2))
 
     def test_unknown_is_not_zero(self):
