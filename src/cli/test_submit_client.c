@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT
+ * From command lines to specs, in a folder of its own with real files.
+ */
+#include "cli/submit_client.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "submit/validate.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static void put(const char *name, const char *text, mode_t mode)
+{
+	scoped_free char *path = alloc_printf("%s/%s", folder, name);
+	scoped_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+	assert_true(fd >= 0);
+	assert_int_equal(io_write_full(fd, text, strlen(text)), 0);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	strcpy(folder, "/tmp/rad-client-XXXXXX");
+	if (!mkdtemp(folder) || chdir(folder) || mkdir("jobs", 0755) || mkdir("logs", 0755) || mkdir("closed", 0555))
+		return -1;
+	put("train.py", "import torch\n", 0644);
+	put("run.py", "#!/usr/bin/env python3\n", 0755);
+	put("jobs/resnet.txt", "Conv2d-1 [-1, 64, 112, 112] 9,408\n", 0644);
+	put("jobs/resnet.rad", "conda activate tf # env\npython resnet.py --b 128 # command\nmodel: resnet.txt # summary\n"
+	    "batch_size: 128 # batch size\npolicy: collocation\ngpus: 2\ntime: 30\n#RAD --gpus=3\n", 0644);
+	put("jobs/other.rad", "echo\n", 0644);
+	put("jobs/nomodel.rad", "echo\n\nmodel: missing.txt\n", 0644);
+	put("jobs/badvalue.rad", "echo\ngpus: many\n", 0644);
+	put("jobs/old.rad", "# old\ntf\npython t.py\nresnet.txt\nimagenet\n128\nexclusive\n1\n12000\n11000\n", 0644);
+	put("job.sh", "#!/bin/sh\n#RAD --name=fromfile\necho \"$@\"\n", 0644);
+	put("plain.sh", "#!/bin/sh\necho\n", 0755);
+	put("capture.bin", "Man", 0644);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	scoped_free char *command = alloc_printf("rm -rf '%s'", folder);
+	return chdir("/") || system(command);
+}
+
+/* Splits at blanks: no word of these tests holds one. */
+static int submit(const char *line, struct spec **s, struct submit_flags *flags, struct error *err)
+{
+	scoped_free char *copy = alloc_printf("submit %s", line);
+	char *argv[64], **next = argv;
+	*err = ERROR_INIT;
+	for (char *w = strtok(copy, " "); w; w = strtok(NULL, " "))
+		*next++ = w;
+	*next = NULL;
+	return submit_parse_command((int)(next - argv), argv, s, flags, err);
+}
+
+static struct spec *take(const char *line)
+{
+	struct spec *s;
+	struct submit_flags flags = { 0 };
+	struct error err;
+	if (submit(line, &s, &flags, &err))
+		fail_msg("%s: %s", line, err.text);
+	submit_flags_clear(&flags);
+	return s;
+}
+
+static void assert_in_folder(const char *path, const char *rest)
+{
+	scoped_free char *real = realpath(folder, NULL), *want = alloc_printf("%s%s", real, rest);
+	assert_string_equal(path, want);
+}
+
+static void test_task_file(void **state)
+{
+	(void)state;
+	struct spec *s = take("--time 10 jobs/resnet.rad --lr 1 x");
+	assert_string_equal(s->name, "resnet.rad");
+	assert_string_equal(s->script, "conda activate tf # env\npython resnet.py --b 128 # command\n\n\n\n\n\n#RAD --gpus=3\n");
+	assert_string_equal(s->argv[0], "--lr");
+	assert_string_equal(s->argv[2], "x");
+	assert_null(s->argv[3]);
+	assert_int_equal(s->batch_size, 128);
+	assert_int_equal(s->gpus, 3);			/* directive beats file */
+	assert_int_equal(s->time_limit_s, 600);		/* command line beats file */
+	assert_in_folder(s->cwd, "/jobs");
+	assert_in_folder(s->output, "/jobs/rad-%j.out");
+	assert_non_null(strstr(s->model, "Conv2d-1"));	/* from the file's own folder */
+	assert_string_equal(s->model_name, "resnet.txt");
+	assert_int_equal(s->share, SHARE_AUTO);
+	assert_non_null(s->signature);
+	spec_unref(s);
+	s = take("--gpus=1 jobs/resnet.rad");
+	assert_int_equal(s->gpus, 1);
+	spec_unref(s);
+}
+
+static void test_script_with_directives(void **state)
+{
+	(void)state;
+	struct spec *s = take("job.sh a b");
+	assert_string_equal(s->name, "fromfile");
+	assert_string_equal(s->argv[0], "a");
+	assert_in_folder(s->cwd, "");
+	spec_unref(s);
+	s = take("./plain.sh");			/* no #RAD line: a command */
+	assert_null(s->script);
+	assert_string_equal(s->argv[0], "./plain.sh");
+	spec_unref(s);
+	s = take("-- ./plain.sh --gpus 2");
+	assert_null(s->script);
+	assert_int_equal(s->gpus, 1);
+	assert_string_equal(s->argv[1], "--gpus");
+	spec_unref(s);
+}
+
+static void test_positional(void **state)
+{
+	(void)state;
+	struct spec *s;
+	struct submit_flags flags = { 0 };
+	struct error err;
+	assert_int_equal(submit("jobs/old.rad", &s, &flags, &err), 0);
+	assert_int_equal(s->gpu_mem_mib, 12000);
+	assert_int_equal(s->estimates_mib[0], 11000);
+	assert_int_equal(s->share, SHARE_AUTO);
+	assert_int_equal(flags.n_notes, 1);
+	submit_flags_clear(&flags);
+	spec_unref(s);
+	flags.positional_policy = true;
+	assert_int_equal(submit("jobs/old.rad", &s, &flags, &err), 0);
+	assert_int_equal(s->share, SHARE_NEVER);
+	assert_int_equal(flags.n_notes, 0);
+	spec_unref(s);
+}
+
+static void test_command(void **state)
+{
+	(void)state;
+	struct spec *s = take("-G 2 --gpu-mem=12G --priority 10 --nice=3 -J first -o ../logs/%x-%j.log --chdir jobs env -u X");
+	assert_int_equal(s->gpus, 2);
+	assert_int_equal(s->gpu_mem_mib, 12288);
+	assert_int_equal(s->priority, 7);
+	assert_string_equal(s->name, "first");
+	assert_string_equal(s->argv[0], "env");
+	assert_string_equal(s->argv[2], "X");
+	assert_in_folder(s->cwd, "/jobs");
+	assert_int_equal(s->uid, getuid());
+	spec_unref(s);
+}
+
+static void test_inherited(void **state)
+{
+	(void)state;
+	static const char *const gone[] = { "SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES", "XDG_RUNTIME_DIR", "SSH_TTY", "TMUX", "RAD_SOCKET", "OLDPWD" };
+	for (size_t i = 0; i < COUNT_OF(gone); i++)
+		setenv(gone[i], "x", 1);
+	setenv("RADIUS", "2", 1);
+	setenv("CUDA_VISIBLE_DEVICES_", "3", 1);
+	setenv("BROKEN", "caf\xe9", 1);
+	mode_t mask = umask(027);
+	struct spec *s;
+	struct submit_flags flags = { 0 };
+	struct error err;
+	assert_int_equal(submit("true", &s, &flags, &err), 0);
+	umask(mask);
+	bool kept = false, kept_too = false, pwd = false;
+	for (char **e = s->environ; *e; e++) {
+		for (size_t i = 0; i < COUNT_OF(gone); i++)
+			assert_false(!strncmp(*e, gone[i], strlen(gone[i])) && (*e)[strlen(gone[i])] == '=');
+		assert_memory_not_equal(*e, "BROKEN", 6);
+		kept = kept || !strcmp(*e, "RADIUS=2");
+		kept_too = kept_too || !strcmp(*e, "CUDA_VISIBLE_DEVICES_=3");
+		if (!strncmp(*e, "PWD=", 4)) {
+			assert_false(pwd);
+			assert_string_equal(*e + 4, s->cwd);
+			pwd = true;
+		}
+	}
+	assert_true(kept && kept_too && pwd);
+	assert_int_equal(flags.n_notes, 1);
+	assert_int_equal(s->umask, 027);
+	assert_true(s->n_rlimits > 5);
+	for (size_t i = 0; i < COUNT_OF(gone); i++)
+		unsetenv(gone[i]);
+	unsetenv("BROKEN");
+	submit_flags_clear(&flags);
+	spec_unref(s);
+}
+
+static void test_capture(void **state)
+{
+	(void)state;
+	static const char *const rows[][2] = { { "Man", "TWFu" }, { "Ma", "TWE=" }, { "M", "TQ==" }, { "\xff\xfe\xfd\xfc", "//79/A==" } };
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		put("capture.bin", rows[i][0], 0644);
+		struct spec *s = take("--capture capture.bin true");
+		assert_string_equal(s->capture, rows[i][1]);
+		spec_unref(s);
+	}
+}
+
+static void test_flags(void **state)
+{
+	(void)state;
+	struct spec *s;
+	struct submit_flags flags = { 0 };
+	struct error err;
+	assert_int_equal(submit("--parsable --dry-run -W --json true", &s, &flags, &err), 0);
+	assert_true(flags.parsable && flags.dry_run && flags.wait && flags.json && !flags.help);
+	spec_unref(s);
+	assert_int_equal(submit("-h", &s, &flags, &err), 0);
+	assert_true(flags.help);
+	assert_null(s);
+}
+
+static void test_array(void **state)
+{
+	(void)state;
+	struct spec *s = take("-a 0-3%2 true");
+	assert_int_equal(s->n_array, 4);
+	assert_int_equal(s->array_limit, 2);
+	assert_in_folder(s->output, "/rad-%A_%a.out");
+	spec_unref(s);
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	static const struct { const char *line, *message; bool usage; } rows[] = {
+		{ "", "nothing to run", true },
+		{ "--gpus 2", "nothing to run", true },
+		{ "--gpumem 3 true", "unknown option '--gpumem': did you mean '--gpu-mem'?", true },
+		{ "--gpu 3 true", "unknown option '--gpu'", true },
+		{ "--frobnicate true", "unknown option '--frobnicate': see", true },
+		{ "-Z true", "unknown option '-Z'", true },
+		{ "--gpus", "--gpus needs a value: --gpus=N", true },
+		{ "-G", "--gpus needs a value", true },
+		{ "--hold=1 true", "--hold takes no value", true },
+		{ "--gpus 99 true", "--gpus: '99' is not a whole number from 1 to 64", false },
+		{ "jobs/absent.rad", "jobs/absent.rad: no such task file: No such file", false },
+		{ "jobs/nomodel.rad", "jobs/nomodel.rad:3: model: ", false },
+		{ "jobs/badvalue.rad", "jobs/badvalue.rad:2: gpus: 'many' is not a whole number", false },
+		{ "jobs/resnet.rad jobs/other.rad", "one task file at a time", false },
+		{ "--model absent.txt true", "--model: ", false },
+		{ "--chdir absent true", "--chdir: ", false },
+		{ "--chdir train.py true", "is not a folder", false },
+		{ "-o absent/x.log true", "--output: folder ", false },
+		{ "-o logs/%j/x.log true", "put %j into the file's name", false },
+		{ "-o logs true", "is a folder: add a file name", false },
+		{ "-e absent/x.log true", "--error: folder ", false },
+		{ "pyhton train.py", "no program 'pyhton' in PATH", false },
+		{ "train.py", "'train.py' is not in PATH, but is a file here: write python train.py", false },
+		{ "./train.py", "./train.py: is not executable", false },
+		{ "./absent.sh", "./absent.sh: there is no such program", false },
+		{ "run.py", "write ./run.py", false },
+		{ "--signal USR1 true", "add --time", false },
+		{ "--share=mig -G 2 true", "ask for 1 GPU", false },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct spec *s;
+		struct submit_flags flags = { 0 };
+		struct error err;
+		if (!submit(rows[i].line, &s, &flags, &err))
+			fail_msg("'%s' was taken", rows[i].line);
+		if (!strstr(err.text, rows[i].message))
+			fail_msg("'%s': '%s' does not hold '%s'", rows[i].line, err.text, rows[i].message);
+		assert_null(strchr(err.text, '\n'));
+		assert_int_equal(flags.usage, rows[i].usage);
+		assert_null(s);
+		submit_flags_clear(&flags);
+	}
+}
+
+static void test_notes_and_exceptions(void **state)
+{
+	(void)state;
+	struct spec *s;
+	struct submit_flags flags = { 0 };
+	struct error err;
+	/* Options after the file go to the script, and that is said. */
+	assert_int_equal(submit("jobs/other.rad --gpus=2", &s, &flags, &err), 0);
+	assert_int_equal(s->gpus, 1);
+	assert_int_equal(flags.n_notes, 1);
+	assert_non_null(strstr(flags.notes[0], "'--gpus' stands after jobs/other.rad"));
+	submit_flags_clear(&flags);
+	spec_unref(s);
+	/* A program of a conda environment cannot be looked for from outside. */
+	s = take("--env tf only-in-conda");
+	assert_string_equal(s->conda_env, "tf");
+	spec_unref(s);
+	s = take("-o /dev/null true");
+	assert_string_equal(s->output, "/dev/null");
+	spec_unref(s);
+	/* "--" as an option's value does not end the options. */
+	s = take("--name -- jobs/other.rad");
+	assert_string_equal(s->name, "--");
+	assert_non_null(s->script);
+	spec_unref(s);
+}
+
+static void test_closed_folder(void **state)
+{
+	(void)state;
+	struct spec *s;
+	struct submit_flags flags = { 0 };
+	struct error err;
+	if (!geteuid())
+		skip();	/* root may write anywhere */
+	assert_int_equal(submit("-o closed/x.log true", &s, &flags, &err), -1);
+	assert_non_null(strstr(err.text, "cannot be written to"));
+}
+
+static void test_request(void **state)
+{
+	(void)state;
+	struct spec *s = take("--gpus 2 jobs/resnet.rad");
+	scoped_json *request = submit_request(s);
+	assert_int_equal(json_integer_value(json_object_get(request, "v")), 1);
+	assert_string_equal(json_string_value(json_object_get(request, "op")), "submit");
+	struct error err = ERROR_INIT;
+	struct spec *back = spec_from_json(json_object_get(request, "spec"), json_object_get(request, "environ"), &err);
+	assert_non_null(back);
+	back->uid = getuid();
+	if (submit_validate(back, &err))
+		fail_msg("%s", err.text);
+	assert_string_equal(back->script, s->script);
+	assert_string_equal(back->signature, s->signature);
+	spec_unref(back);
+	spec_unref(s);
+}
+
+static void test_file_alone(void **state)
+{
+	(void)state;
+	struct spec *s;
+	struct submit_flags flags = { 0 };
+	struct error err = ERROR_INIT;
+	assert_int_equal(submit_parse_file("jobs/resnet.rad", &s, &flags, &err), 0);
+	assert_non_null(s->model);
+	assert_int_equal(s->batch_size, 128);
+	spec_unref(s);
+	assert_int_equal(submit_parse_file("jobs", &s, &flags, &err), -1);
+	assert_non_null(strstr(err.text, "jobs: is a folder"));
+	assert_null(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_task_file), cmocka_unit_test(test_script_with_directives), cmocka_unit_test(test_positional),
+		cmocka_unit_test(test_command), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture), cmocka_unit_test(test_flags),
+		cmocka_unit_test(test_array), cmocka_unit_test(test_refused), cmocka_unit_test(test_notes_and_exceptions),
+		cmocka_unit_test(test_closed_folder), cmocka_unit_test(test_request), cmocka_unit_test(test_file_alone),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
