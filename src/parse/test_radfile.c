@@ -166,6 +166,25 @@ static void test_other_interpreter(void **state)
 	refuse("t.rad", "#!/usr/bin/python\nprint()\n", 26, "t.rad:1: '#!/usr/bin/python'");
 }
 
+/* What bash gets for another interpreter's script really runs it, with its arguments. */
+static void test_other_interpreter_runs(void **state)
+{
+	(void)state;
+	struct radfile f;
+	char text[100] = "";
+	parse("t", "#!/usr/bin/awk -f\n#RAD --gpus=1\nBEGIN { print \"it's $HOME `x`\", ARGV[1] }\n", &f);
+	char path[] = "/tmp/rad-script-XXXXXX";
+	scoped_fd int fd = mkstemp(path);
+	assert_true(write(fd, f.script, strlen(f.script)) == (ssize_t)strlen(f.script));
+	scoped_free char *command = alloc_printf("bash -e %s 'a b'", path);
+	FILE *out = popen(command, "r");
+	assert_true(fread(text, 1, sizeof text - 1, out) > 0);
+	assert_int_equal(pclose(out), 0);
+	unlink(path);
+	radfile_clear(&f);
+	assert_string_equal(text, "it's $HOME `x` a b\n");
+}
+
 #define POSITIONAL "# resnet\n\ntf\npython resnet.py --b 128\nresnet.txt\nimagenet\n128\nexclusive\n2\n"
 
 static void test_positional(void **state)
@@ -276,7 +295,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_listing), cmocka_unit_test(test_keys), cmocka_unit_test(test_script_lines),
-		cmocka_unit_test(test_directives), cmocka_unit_test(test_other_interpreter), cmocka_unit_test(test_positional),
+		cmocka_unit_test(test_directives), cmocka_unit_test(test_other_interpreter), cmocka_unit_test(test_other_interpreter_runs),
+		cmocka_unit_test(test_positional),
 		cmocka_unit_test(test_line_ends), cmocka_unit_test(test_refused), cmocka_unit_test(test_sizes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

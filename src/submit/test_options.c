@@ -299,13 +299,36 @@ static void test_bash_completes(void **state)
 	assert_string_equal(text, "mps mig\nwhy\n--gpus --gpu-mem\n");
 }
 
+/* Every option stands in its manual page, every key in rad(5); scdoc escapes '_' where it is no emphasis. */
+static void test_manual(void **state)
+{
+	(void)state;
+	const char *root = getenv("RAD_SOURCE_ROOT");
+	struct error err = ERROR_INIT;
+	scoped_buf submit_page = { 0 }, file_page = { 0 };
+	if (!root)
+		skip();
+	scoped_free char *submit_path = alloc_printf("%s/man/rad-submit.1.scd", root);
+	scoped_free char *file_path = alloc_printf("%s/man/rad.5.scd", root);
+	if (io_read_file(submit_path, 1 << 20, &submit_page, &err) || io_read_file(file_path, 1 << 20, &file_page, &err))
+		fail_msg("%s", err.text);
+	for (const struct submit_option *o = submit_options; o->name; o++) {
+		scoped_free char *bold = alloc_printf("*--%s*", o->name), *letter = alloc_printf("*-%c*", o->letter);
+		if (!strstr(buf_text(&submit_page), bold) || (o->letter && !strstr(buf_text(&submit_page), letter)))
+			fail_msg("rad-submit(1) does not have --%s", o->name);
+		scoped_free char *key = alloc_printf("*%s*", o->key ? o->key : "name"), *alias = alloc_printf("*%s*", o->alias ? o->alias : "name");
+		if (!strstr(buf_text(&file_page), key) || !strstr(buf_text(&file_page), alias))
+			fail_msg("rad(5) does not have the key of --%s", o->name);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_taken), cmocka_unit_test(test_sharing_agrees), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_arrays), cmocka_unit_test(test_dependencies), cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_keys), cmocka_unit_test(test_nearest), cmocka_unit_test(test_generated),
-		cmocka_unit_test(test_bash_completes),
+		cmocka_unit_test(test_bash_completes), cmocka_unit_test(test_manual),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
