@@ -168,7 +168,8 @@ static void test_command(void **state)
 static void test_inherited(void **state)
 {
 	(void)state;
-	static const char *const gone[] = { "SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES", "XDG_RUNTIME_DIR", "SSH_TTY", "TMUX", "RAD_SOCKET", "OLDPWD" };
+	static const char *const gone[] = { "SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES", "XDG_RUNTIME_DIR", "SSH_TTY", "TMUX",
+		"RAD_SOCKET", "OLDPWD" };
 	for (size_t i = 0; i < COUNT_OF(gone); i++)
 		setenv(gone[i], "x", 1);
 	setenv("RADIUS", "2", 1);
@@ -207,7 +208,8 @@ static void test_inherited(void **state)
 static void test_capture(void **state)
 {
 	(void)state;
-	static const char *const rows[][2] = { { "Man", "TWFu" }, { "Ma", "TWE=" }, { "M", "TQ==" }, { "\xff\xfe\xfd\xfc", "//79/A==" } };
+	static const char *const rows[][2] = { { "Man", "TWFu" }, { "Ma", "TWE=" }, { "M", "TQ==" },
+		{ "\xff\xfe\xfd\xfc", "//79/A==" } };
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		put("capture.bin", rows[i][0], 0644);
 		struct spec *s = take("--capture capture.bin true");
@@ -372,7 +374,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_task_file), cmocka_unit_test(test_script_with_directives), cmocka_unit_test(test_positional),
-		cmocka_unit_test(test_command), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture), cmocka_unit_test(test_flags),
+		cmocka_unit_test(test_command), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture),
+		cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_array), cmocka_unit_test(test_refused), cmocka_unit_test(test_notes_and_exceptions),
 		cmocka_unit_test(test_closed_folder), cmocka_unit_test(test_request), cmocka_unit_test(test_file_alone),
 	};

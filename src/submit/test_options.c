@@ -316,7 +316,8 @@ static void test_manual(void **state)
 		scoped_free char *bold = alloc_printf("*--%s*", o->name), *letter = alloc_printf("*-%c*", o->letter);
 		if (!strstr(buf_text(&submit_page), bold) || (o->letter && !strstr(buf_text(&submit_page), letter)))
 			fail_msg("rad-submit(1) does not have --%s", o->name);
-		scoped_free char *key = alloc_printf("*%s*", o->key ? o->key : "name"), *alias = alloc_printf("*%s*", o->alias ? o->alias : "name");
+		scoped_free char *key = alloc_printf("*%s*", o->key ? o->key : "name");
+		scoped_free char *alias = alloc_printf("*%s*", o->alias ? o->alias : "name");
 		if (!strstr(buf_text(&file_page), key) || !strstr(buf_text(&file_page), alias))
 			fail_msg("rad(5) does not have the key of --%s", o->name);
 	}
