@@ -21,12 +21,10 @@ static bool under_mps(const struct run *r)
 	return task_attempt(r->t)->mode == SHARE_MPS;
 }
 
-#define FOREIGN_MIB 1024	/* as the map counts: less is a desktop or a driver's helper */
-
 static bool has_foreign(const struct core *c, const struct run *r)
 {
 	for (unsigned i = 0; i < r->n_slots; i++)
-		if (ledger_foreign(&c->slots[r->slots[i]]->ledger) > FOREIGN_MIB)
+		if (ledger_foreign(&c->slots[r->slots[i]]->ledger) > MAP_FOREIGN_MIB)
 			return true;
 	return false;
 }

@@ -67,17 +67,6 @@ static void slot_join(struct core *c, struct slot *s, struct run *r, struct now 
 	(void)c;
 }
 
-/* What was measured before a restart counts on. */
-static void resume_meter(struct run *r, const struct measured *seen, double ran_ms)
-{
-	r->meter.peak_mib = seen->peak_mib;
-	r->meter.ran_ms = r->meter.smact_seen_ms = ran_ms;
-	r->meter.smact_ms = isnan(seen->mean_smact) ? 0 : seen->mean_smact * ran_ms;
-	r->meter.alone_ms = isnan(seen->alone_s) ? 0 : seen->alone_s * 1000;
-	r->meter.energy_j = isnan(seen->energy_j) ? 0 : seen->energy_j;
-	r->warm = seen->warm;
-}
-
 struct run *core_attach(struct core *c, struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);
@@ -87,8 +76,11 @@ struct run *core_attach(struct core *c, struct task *t, struct now now)
 	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		r->slots[r->n_slots++] = (uint32_t)slot_number(c, a->gpus[i]);
-	if (a->seen.peak_mib)
-		resume_meter(r, &a->seen, (double)(now.wall_ms - a->start_ms));
+	/* After a restart what was measured counts on; the log's last event tells until when. */
+	if (a->seen.peak_mib) {
+		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms);
+		r->warm = a->seen.warm;
+	}
 	r->noted_ms = now.mono_ms;
 	idmap_put(&c->runs, t->id, r);
 	for (unsigned i = 0; i < r->n_slots; i++)

@@ -7,9 +7,6 @@
 
 #include "map/map.h"
 
-/* Up to this much memory of processes that are not ours (a desktop, a notebook at rest) leaves a GPU idle. */
-#define MAP_FOREIGN_MIB 1024
-
 struct map_ask {
 	const struct map_policy *p;
 	const struct map_request *r;

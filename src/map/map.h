@@ -71,6 +71,9 @@ struct map_policy {
 	bool ledger;			/* false: driver readings only, as the papers do */
 };
 
+/* Up to this much memory of processes that are not ours (a desktop, a notebook at rest) leaves a GPU idle. */
+#define MAP_FOREIGN_MIB 1024
+
 /* The defaults of DESIGN section 2. */
 struct map_policy map_policy_default(void);
 
