@@ -74,7 +74,7 @@ struct map_policy {
 /* Up to this much memory of processes that are not ours (a desktop, a notebook at rest) leaves a GPU idle. */
 #define MAP_FOREIGN_MIB 1024
 
-/* The defaults of DESIGN section 2. */
+/* The defaults, as rad.conf(5) lists them. */
 struct map_policy map_policy_default(void);
 
 /* One GPU as the map sees it. Made anew for each decision by `core` from ledger, windows and readings. */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ * The toolbox: what people type (sizes, durations, numbers, times), growing bytes, the id map, files, processes.
+ */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/idmap.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/proc.h"
+#include "base/scope.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+static void sizes(void **state)
+{
+	(void)state;
+	static const struct { const char *text; uint64_t mib; } good[] = {
+		{ "40960", 40960 }, { "20G", 20480 }, { "20g", 20480 }, { "20GB", 20480 }, { "20GiB", 20480 }, { "1.5G", 1536 },
+		{ "512M", 512 }, { "1T", 1 << 20 }, { "1K", 1 }, { "2048K", 2 }, { "0", 0 }, { "20 G", 20480 }, { ".5G", 512 },
+	};
+	static const char *const bad[] = { "", "G", "-1", "1X", "1GG", "1e999", "nan", "inf", "0x10", "20G extra", "2000000T", NULL };
+	uint64_t mib;
+	struct error err;
+	for (size_t i = 0; i < COUNT_OF(good); i++) {
+		assert_int_equal(units_parse_mib(good[i].text, &mib, NULL), 0);
+		assert_int_equal(mib, good[i].mib);
+	}
+	for (size_t i = 0; bad[i]; i++) {
+		if (!units_parse_mib(bad[i], &mib, &err))
+			fail_msg("'%s' was taken for %llu MiB", bad[i], (unsigned long long)mib);
+		assert_non_null(strstr(err.text, "is not a size"));
+	}
+	assert_int_equal(units_parse_mib(NULL, &mib, NULL), -1);
+}
+
+static void durations(void **state)
+{
+	(void)state;
+	static const struct { const char *text; int64_t s; } good[] = {
+		{ "10", 600 }, { "10:30", 630 }, { "1:00:00", 3600 }, { "1-0", 86400 }, { "1-12", 129600 }, { "1-12:30", 131400 },
+		{ "2-01:02:03", 176523 }, { "90s", 90 }, { "15m", 900 }, { "2h", 7200 }, { "1d", 86400 }, { "0", 0 },
+	};
+	static const char *const bad[] = { "", "x", "1:", ":1", "1:2:3:4", "1-", "-1", "1-2-3", "1hh", "1 h", "99999999999", "1.5h", NULL };
+	int64_t s;
+	for (size_t i = 0; i < COUNT_OF(good); i++) {
+		assert_int_equal(units_parse_duration(good[i].text, &s, NULL), 0);
+		assert_int_equal(s, good[i].s);
+	}
+	for (size_t i = 0; bad[i]; i++)
+		if (!units_parse_duration(bad[i], &s, NULL))
+			fail_msg("'%s' was taken for %lld s", bad[i], (long long)s);
+}
+
+static void numbers(void **state)
+{
+	(void)state;
+	int64_t i;
+	double d;
+	assert_int_equal(units_parse_int("-5", -10, 10, &i, NULL), 0);
+	assert_int_equal(i, -5);
+	static const char *const bad_int[] = { "", " 1", "1 ", "11", "-11", "1.0", "x", "+1", "99999999999999999999", NULL };
+	for (size_t k = 0; bad_int[k]; k++)
+		assert_int_equal(units_parse_int(bad_int[k], -10, 10, &i, NULL), -1);
+	assert_int_equal(units_parse_double("0.8", 0, 1, &d, NULL), 0);
+	assert_true(d == 0.8);
+	static const char *const bad_double[] = { "", "nan", "1.1", "-0.1", "0.5x", " 0.5", NULL };
+	for (size_t k = 0; bad_double[k]; k++)
+		assert_int_equal(units_parse_double(bad_double[k], 0, 1, &d, NULL), -1);
+}
+
+static void printed_forms(void **state)
+{
+	(void)state;
+	char buf[32];
+	assert_string_equal(units_format_mib(512, buf, sizeof buf), "512M");
+	assert_string_equal(units_format_mib(20480, buf, sizeof buf), "20.0G");
+	assert_string_equal(units_format_duration(63, buf, sizeof buf), "01:03");
+	assert_string_equal(units_format_duration(3661, buf, sizeof buf), "01:01:01");
+	assert_string_equal(units_format_duration(90061, buf, sizeof buf), "1-01:01:01");
+}
+
+static void times(void **state)
+{
+	(void)state;
+	char buf[CLOCK_ISO_LEN];
+	int64_t ms;
+	assert_string_equal(clock_iso(1700000000123, buf), "2023-11-14T22:13:20.123Z");
+	assert_string_equal(clock_iso(0, buf), "");
+	assert_int_equal(clock_parse_iso("2023-11-14T22:13:20.123Z", &ms), 0);
+	assert_true(ms == 1700000000123);
+	assert_int_equal(clock_parse_iso("2023-11-14", &ms), 0);
+	assert_true(ms == 1699920000000);
+	assert_int_equal(clock_parse_iso("yesterday", &ms), -1);
+	assert_int_equal(clock_parse_iso("2023-11-14T22:13:20+01:00", &ms), -1);
+}
+
+static void json_reads_check_types_and_ranges(void **state)
+{
+	(void)state;
+	scoped_json *o = json_pack("{si, ss, sn, sf}", "n", 5, "text", "abc", "nothing", "f", 0.1);
+	int64_t i = 1;
+	char *text = NULL;
+	bool flag = true;
+	struct error err;
+	assert_int_equal(json_read_int(o, "n", 0, 4, &i, &err), -1);
+	assert_non_null(strstr(err.text, "'n' is 5"));
+	assert_int_equal(json_read_int(o, "text", 0, 4, &i, NULL), -1);
+	assert_int_equal(json_read_int(o, "nothing", 0, 4, &i, NULL), 0);
+	assert_int_equal(i, 1);
+	assert_int_equal(json_read_text(o, "text", 2, &text, NULL), -1);
+	assert_int_equal(json_read_text(o, "text", 3, &text, NULL), 0);
+	assert_string_equal(text, "abc");
+	assert_int_equal(json_read_bool(o, "n", &flag, NULL), -1);
+	free(text);
+	text = json_to_text(o);
+	assert_string_equal(text, "{\"n\":5,\"text\":\"abc\",\"nothing\":null,\"f\":0.1}");
+	free(text);
+	scoped_json *unknown = json_round3(NAN), *third = json_round3(1.0 / 3);
+	assert_true(json_is_null(unknown));
+	assert_true(json_real_value(third) == 0.333);
+}
+
+static void growing_bytes(void **state)
+{
+	(void)state;
+	scoped_buf b = { 0 };
+	assert_string_equal(buf_text(&b), "");
+	for (int i = 0; i < 1000; i++)
+		buf_printf(&b, "%d,", i);
+	assert_int_equal(b.len, 3890);
+	buf_drop(&b, 3886);
+	assert_string_equal(buf_text(&b), "999,");
+	buf_drop(&b, 100);
+	assert_int_equal(b.len, 0);
+	char *empty = buf_steal(&b);
+	assert_string_equal(empty, "");
+	free(empty);
+}
+
+static void the_id_map_finds_what_was_put(void **state)
+{
+	(void)state;
+	struct idmap m = { 0 };
+	static char values[5000];
+	/* Keys that collide in their low bits, half of them removed again, in another order. */
+	for (int64_t k = 1; k <= 5000; k++)
+		idmap_put(&m, k << 20, &values[k - 1]);
+	for (int64_t k = 4999; k > 0; k -= 2)
+		assert_ptr_equal(idmap_remove(&m, k << 20), &values[k - 1]);
+	assert_int_equal(m.n, 2500);
+	for (int64_t k = 1; k <= 5000; k++)
+		assert_ptr_equal(idmap_get(&m, k << 20), k % 2 ? NULL : &values[k - 1]);
+	size_t at = 0, n = 0;
+	while (idmap_next(&m, &at))
+		n++;
+	assert_int_equal(n, 2500);
+	assert_null(idmap_remove(&m, 7));
+	idmap_free(&m);
+	assert_null(idmap_get(&m, 1));
+}
+
+static void files(void **state)
+{
+	(void)state;
+	char dir[] = "/tmp/rad-base-XXXXXX";
+	struct error err = ERROR_INIT;
+	assert_non_null(mkdtemp(dir));
+	scoped_free char *deep = alloc_printf("%s/a/b", dir), *file = alloc_printf("%s/a/b/f", dir);
+	assert_int_equal(io_make_dirs(deep, 0700, &err), 0);
+	assert_int_equal(io_make_dirs(deep, 0700, &err), 0);
+	assert_int_equal(io_replace_file(file, "one", 3, 0600, &err), 0);
+	assert_int_equal(io_replace_file(file, "second", 6, 0600, &err), 0);
+	scoped_buf b = { 0 };
+	assert_int_equal(io_read_file(file, 5, &b, &err), -1);
+	assert_non_null(strstr(err.text, "larger than 5 bytes"));
+	buf_drop(&b, b.len);
+	assert_int_equal(io_read_file(file, 6, &b, &err), 0);
+	assert_string_equal(buf_text(&b), "second");
+	assert_int_equal(io_read_file(deep, 6, &b, &err), -1);
+	assert_non_null(strstr(err.text, "is a folder"));
+	assert_int_equal(io_make_dirs(file, 0700, &err), -1);
+	assert_int_equal(io_read_file("/no/such/file", 6, &b, &err), -1);
+	unlink(file);
+	rmdir(deep);
+	scoped_free char *a = alloc_printf("%s/a", dir);
+	rmdir(a);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+static void processes_are_known_by_pid_and_start(void **state)
+{
+	(void)state;
+	struct proc_id self = { .pid = getpid() };
+	pid_t parent;
+	assert_int_equal(proc_stat(self.pid, &self.start_ticks, &parent), 0);
+	assert_int_equal(parent, getppid());
+	assert_true(proc_alive(self));
+	self.start_ticks++;
+	assert_false(proc_alive(self));
+	assert_int_equal(proc_uid(getpid()), geteuid());
+
+	int gate[2];
+	assert_int_equal(pipe(gate), 0);
+	pid_t child = fork();
+	if (!child) {
+		char byte;
+		close(gate[1]);
+		_exit((int)read(gate[0], &byte, 1));
+	}
+	struct proc_id id = { .pid = child };
+	pid_t *pids;
+	assert_int_equal(proc_stat(child, &id.start_ticks, NULL), 0);
+	assert_true(proc_descends(child, getpid()));
+	assert_false(proc_descends(getpid(), child));
+	assert_true(proc_descendants(getpid(), &pids) >= 1);
+	free(pids);
+	kill(child, SIGKILL);
+	siginfo_t info;
+	waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+	assert_false(proc_alive(id));	/* a zombie is gone */
+	waitpid(child, NULL, 0);
+	close(gate[0]);
+	close(gate[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
+		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
+		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
+		cmocka_unit_test(processes_are_known_by_pid_and_start),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

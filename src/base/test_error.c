@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ * The rule of doc/errors.md: set once, wrapped on the way up, harmless without an object, never past the buffer.
+ */
+#include "base/error.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int leaf(struct error *err)
+{
+	return error_set(err, ERR_INVALID, "'%s' is not a size", "20Q");
+}
+
+static int caller(struct error *err)
+{
+	return leaf(err) ? error_wrap(err, "%s:%d", "train.rad", 4) : 0;
+}
+
+static void the_leaf_sets_and_callers_prepend(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	assert_int_equal(caller(&err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_string_equal(err.text, "train.rad:4: '20Q' is not a size");
+}
+
+static void no_object_is_no_problem(void **state)
+{
+	(void)state;
+	assert_int_equal(caller(NULL), -1);
+	assert_int_equal(error_errno(NULL, "x"), -1);
+}
+
+static void system_errors_name_the_cause(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	errno = ENOENT;
+	assert_int_equal(error_errno(&err, "%s", "/no/such"), -1);
+	assert_int_equal(err.code, ERR_SYSTEM);
+	assert_string_equal(err.text, "/no/such: No such file or directory");
+}
+
+static void long_texts_are_cut_not_spilled(void **state)
+{
+	(void)state;
+	struct { struct error err; char guard[8]; } box = { .guard = "guarded" };
+	char huge[5000];
+	memset(huge, 'x', sizeof huge - 1);
+	huge[sizeof huge - 1] = 0;
+	error_set(&box.err, ERR_INVALID, "%s", huge);
+	for (int i = 0; i < 10; i++)
+		error_wrap(&box.err, "%s", huge);
+	assert_int_equal(strlen(box.err.text), sizeof box.err.text - 1);
+	assert_string_equal(box.guard, "guarded");
+}
+
+static void codes_have_words_and_come_back(void **state)
+{
+	(void)state;
+	for (int c = ERR_NONE; c <= ERR_INTERNAL; c++)
+		assert_int_equal(error_code_from_name(error_code_name((enum error_code)c)), c);
+	assert_int_equal(error_code_from_name("no such word"), ERR_INTERNAL);
+	assert_int_equal(error_code_from_name(NULL), ERR_INTERNAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_leaf_sets_and_callers_prepend), cmocka_unit_test(no_object_is_no_problem),
+		cmocka_unit_test(system_errors_name_the_cause), cmocka_unit_test(long_texts_are_cut_not_spilled),
+		cmocka_unit_test(codes_have_words_and_come_back),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
