@@ -53,7 +53,6 @@ static int sample_once(struct sampling *s)
 	scoped_buf frame = { 0 };
 	int rc = s->backend->sample(s->state, &snap, &err);
 	if (rc) {
-		log_warn("sampler: %s", err.text);
 		monitor_frame_write_error(&err, &frame);
 	} else {
 		procs_fill(s->procs, &snap);
@@ -83,8 +82,11 @@ static bool wait_beat(int timer, int fd)
 	struct pollfd watch[2] = { { .fd = timer, .events = POLLIN }, { .fd = fd } };
 	uint64_t beats;
 	for (;;) {
-		if (poll(watch, 2, -1) < 0 && errno != EINTR)
-			return false;
+		if (poll(watch, 2, -1) < 0) {
+			if (errno != EINTR)
+				return false;
+			continue;
+		}
 		if (watch[1].revents & (POLLERR | POLLHUP | POLLNVAL))
 			return false;
 		if (watch[0].revents & POLLIN && read(timer, &beats, sizeof beats) == (ssize_t)sizeof beats)

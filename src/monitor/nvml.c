@@ -6,12 +6,11 @@
  * not say stays unknown. A GPU in MIG mode is not listed itself: its instances are, and without any instance nothing can
  * run on it. Power and energy exist only for whole GPUs; so does DCGM here.
  *
- * Run on hardware: an H200 without MIG. MIG, the fallback to DCGM and GPUs that fall off the bus have only ever run against
- * the fake libraries of tests/fake-nvml.
+ * Untested on hardware: MIG, the fallback to DCGM, and GPUs that fall off the bus have only ever run against the fake
+ * libraries of tests/fake-nvml.
  */
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "monitor/backends.h"
 #include "monitor/dcgm.h"
 #include "monitor/nvml_device.h"
@@ -165,39 +164,47 @@ static void list_gpus(struct nvml_state *n, uint32_t count)
 	n->n_gpus = got;
 }
 
-/* Fills a MIG instance. False if there is none at this place (the driver's numbering has holes). */
-static bool identify_instance(const struct nvml_state *n, const struct nvml_gpu *g, uint32_t place, struct nvml_unit *u)
+static struct nvml_unit *find_instance(const struct nvml_gpu *g, const char *uuid)
 {
-	const struct nvml_api *api = &n->api;
-	char uuid[96], name[96];
-	if (api->mig_by_index(g->whole.handle, place, &u->handle) || api->uuid(u->handle, uuid, sizeof uuid))
-		return false;
-	u->fixed = g->whole.fixed;
+	for (uint32_t k = 0; k < g->n_mig; k++)
+		if (!strcmp(g->mig[k].fixed.uuid, uuid))
+			return &g->mig[k];
+	return NULL;
+}
+
+/* Fills what never changes of a MIG instance; handle and UUID are there already. */
+static void identify_instance(const struct nvml_api *api, const struct nvml_gpu *g, struct nvml_unit *u)
+{
+	char name[96];
+	struct nvml_attributes attributes;
 	u->fixed.mig = true;
-	u->fixed.mps_capable = false;	/* one task each */
-	u->fixed.sm_count = 0;
+	u->fixed.index = g->whole.fixed.index;
 	memcpy(u->fixed.parent_uuid, g->whole.fixed.uuid, sizeof u->fixed.parent_uuid);
-	snprintf(u->fixed.uuid, sizeof u->fixed.uuid, "%.*s", (int)sizeof u->fixed.uuid - 1, uuid);
+	memcpy(u->fixed.name, g->whole.fixed.name, sizeof u->fixed.name);
 	if (!api->name(u->handle, name, sizeof name))
 		snprintf(u->fixed.name, sizeof u->fixed.name, "%.*s", (int)sizeof u->fixed.name - 1, name);
-	struct nvml_attributes attributes;
 	if (api->attributes && !api->attributes(u->handle, &attributes))
 		u->fixed.sm_count = attributes.multiprocessors;
 	u->gpm = g->whole.gpm && api->gpm_mig_get && api->gpu_instance && !api->gpu_instance(u->handle, &u->gpu_instance);
-	return true;
 }
 
-static void keep_instance_state(struct nvml_gpu *g, struct nvml_unit *fresh)
+/* False if there is no instance at this place: the driver's numbering has holes. One known from before goes on. */
+static bool take_instance(const struct nvml_state *n, const struct nvml_gpu *g, uint32_t place, struct nvml_unit *u)
 {
-	for (uint32_t k = 0; k < g->n_mig; k++) {
-		struct nvml_unit *old = &g->mig[k];
-		if (strcmp(old->fixed.uuid, fresh->fixed.uuid))
-			continue;
-		fresh->before = steal(old->before);
-		fresh->after = steal(old->after);
-		fresh->before_ms = old->before_ms;
-		fresh->reported_fallen = old->reported_fallen;
+	char uuid[96];
+	nvml_device handle;
+	if (n->api.mig_by_index(g->whole.handle, place, &handle) || n->api.uuid(handle, uuid, sizeof uuid))
+		return false;
+	struct nvml_unit *old = find_instance(g, uuid);
+	if (old) {
+		*u = *old;
+		old->before = old->after = NULL;
 	}
+	u->handle = handle;
+	snprintf(u->fixed.uuid, sizeof u->fixed.uuid, "%.*s", (int)sizeof u->fixed.uuid - 1, uuid);
+	if (!old)
+		identify_instance(&n->api, g, u);
+	return true;
 }
 
 /* The instances may be changed by an administrator at any time, so they are listed for every sample. */
@@ -209,11 +216,9 @@ static void list_instances(struct nvml_state *n, struct nvml_gpu *g, bool enable
 	if (places > MAX_INSTANCES)
 		places = MAX_INSTANCES;
 	struct nvml_unit *fresh = places ? alloc_zero(places * sizeof *fresh) : NULL;
-	for (uint32_t i = 0; i < places; i++) {
-		memset(&fresh[got], 0, sizeof *fresh);
-		if (identify_instance(n, g, i, &fresh[got]))
-			keep_instance_state(g, &fresh[got++]);
-	}
+	for (uint32_t i = 0; i < places; i++)
+		if (take_instance(n, g, i, &fresh[got]))
+			got++;
 	for (uint32_t k = 0; k < g->n_mig; k++)
 		unit_release(n, &g->mig[k]);
 	free(g->mig);

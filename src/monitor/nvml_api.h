@@ -31,7 +31,7 @@ enum nvml_result {
 
 #define NVML_NOT_AVAILABLE UINT64_MAX		/* in place of a memory size */
 #define NVML_MIG_ENABLED 1u
-#define NVML_STRUCT_VERSION(type, version) ((uint32_t)sizeof(type) | (uint32_t)(version) << 24)
+#define NVML_VERSIONED(type, version) ((uint32_t)sizeof(type) | (uint32_t)(version) << 24)
 
 struct nvml_memory { uint64_t total, free, used; };			/* bytes; used contains the driver's own */
 struct nvml_memory_v2 { uint32_t version; uint64_t total, reserved, free, used; };
@@ -58,12 +58,12 @@ struct nvml_gpm_metric {
 	double value;
 	const char *short_name, *long_name, *unit;
 };
-/* The library's own array grows from release to release (98, 210, 333 entries so far) under the same version; it touches
+/* The library's own array grows from release to release (98 entries in CUDA 12.1, 477 in 13) under the same version; it touches
  * only `n` entries, and ours is longer in any case. */
 struct nvml_gpm_get {
 	uint32_t version, n;
 	nvml_sample before, after;
-	struct nvml_gpm_metric metrics[512];
+	struct nvml_gpm_metric metrics[1024];
 };
 struct nvml_gpm_support { uint32_t version, supported; };
 #define NVML_GPM_VERSION 1

@@ -43,7 +43,7 @@ static void set_memory(struct gpu_reading *r, uint64_t total, uint64_t free)
 
 static void read_memory(const struct nvml_api *api, nvml_device handle, struct answers *a, struct gpu_reading *r)
 {
-	struct nvml_memory_v2 v2 = { .version = NVML_STRUCT_VERSION(struct nvml_memory_v2, 2) };
+	struct nvml_memory_v2 v2 = { .version = NVML_VERSIONED(struct nvml_memory_v2, 2) };
 	struct nvml_memory v1;
 	if (api->memory_v2 && answered(a, api->memory_v2(handle, &v2))) {
 		set_memory(r, v2.total, v2.free);

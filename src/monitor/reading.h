@@ -23,7 +23,8 @@ enum gpu_field {
 enum smact_source { SMACT_NONE, SMACT_GPM, SMACT_DCGM, SMACT_SIM };
 const char *smact_source_name(enum smact_source s);	/* "none", "gpm", "dcgm", "sim" */
 
-/* One GPU, or one MIG instance (then `parent_uuid` is its GPU, which is not listed itself while it has instances). */
+/* One GPU, or one MIG instance (then `parent_uuid` is its GPU). A GPU in MIG mode is not listed itself: what runs, runs on
+ * its instances. */
 struct gpu_reading {
 	char uuid[GPU_UUID_LEN];
 	char parent_uuid[GPU_UUID_LEN];	/* "" for a whole GPU */
@@ -32,7 +33,7 @@ struct gpu_reading {
 	uint32_t sm_count;		/* 0: not known */
 	bool mig;
 	bool mps_capable;		/* whether an MPS server could run on it */
-	bool fallen;			/* the driver lists it, and every call for it fails */
+	bool fallen;			/* the driver lists it, and every call for it fails; its UUID may be "unreachable-N" */
 	uint32_t valid;			/* enum gpu_field bits */
 	uint64_t mem_total_mib, mem_used_mib, mem_reserved_mib;	/* used contains reserved as NVML v1 counts it */
 	double gract, smact, smocc, dram;			/* 0..1 over the time since the sample before */
@@ -44,8 +45,8 @@ struct gpu_reading {
 
 struct proc_reading {
 	uint32_t gpu;		/* position in the snapshot's `gpus` */
-	struct proc_id id;
-	uid_t uid;
+	struct proc_id id;	/* start_ticks 0: never seen alive here (another pid namespace) */
+	uid_t uid;		/* -1: not known */
 	uint64_t mem_mib;	/* counts when that GPU has GPU_PROC_MEM */
 	task_id claimed;	/* RAD_TASK_ID of its environment; 0: none. A claim, to be checked against the uid */
 	bool mps_server;	/* nvidia-cuda-mps-server: part of the GPU's overhead, nobody's task */

@@ -86,7 +86,8 @@ void sampler_stop(struct sampler *s)
 	sampler_stuck(s);
 }
 
-/* The child has the pipe as SAMPLER_FD, the log as stderr, nothing else, and none of the daemon's signal settings. */
+/* The child has the pipe as SAMPLER_FD, the log as stderr, nothing else, none of the daemon's signal settings, and a process
+ * group of its own: an interrupt from the terminal is for the daemon, with which it ends anyway. */
 static int spawn(struct sampler *s, int pipe_end)
 {
 	char interval[24], *argv[] = { s->program, "--sampler", s->devices, interval, NULL };
@@ -100,7 +101,7 @@ static int spawn(struct sampler *s, int pipe_end)
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setsigdefault(&attributes, &all);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 	posix_spawn_file_actions_adddup2(&files, pipe_end, SAMPLER_FD);
 	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);

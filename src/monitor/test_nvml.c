@@ -8,9 +8,9 @@
 
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-6)
 
-#define H200(uuid, pci) "{\"uuid\": \"" uuid "\", \"name\": \"NVIDIA H200\", \"pci\": " pci ", \"cc\": [9, 0], \"cores\": 16896, " \
-	"\"total_mib\": 143771, \"reserved_mib\": 600, \"used_mib\": 1000, \"power_mw\": 75500, \"energy_mj\": 123456, " \
-	"\"util\": 12, \"processes\": [[4711, 740]], \"mps\": [], \"mig\": null, " \
+#define H200(uuid, pci) "{\"uuid\": \"" uuid "\", \"name\": \"NVIDIA H200\", \"pci\": " pci ", " \
+	"\"cc\": [9, 0], \"cores\": 16896, \"total_mib\": 143771, \"reserved_mib\": 600, \"used_mib\": 1000, " \
+	"\"power_mw\": 75500, \"energy_mj\": 123456, \"util\": 12, \"processes\": [[4711, 740]], \"mps\": [], \"mig\": null, " \
 	"\"gpm\": {\"1\": 97.5, \"2\": 75.0, \"3\": 30.0, \"10\": 20.0, \"20\": 1.5, \"21\": 2.5}, \"fail\": {}}"
 
 static void script(const char *text)
@@ -177,7 +177,8 @@ static void test_pci_order(void **state)
 static void test_processes(void **state)
 {
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
-	script_change("[[4711, 740]], \"mps\": []", "[[4711, 740], [4712, 66], [4713, null]], \"mps\": [[4711, 740], [4713, 90], [4714, 5]]");
+	script_change("[[4711, 740]], \"mps\": []", "[[4711, 740], [4712, 66], [4713, null]], "
+		      "\"mps\": [[4711, 740], [4713, 90], [4714, 5]]");
 	struct snapshot s = sample(open_backend(state), 1000);
 	assert_int_equal(s.n_procs, 4);
 	assert_int_equal(s.procs[0].id.pid, 4711);

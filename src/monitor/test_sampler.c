@@ -18,8 +18,8 @@
 
 #define DEADLINE_MS 10000
 
-#define GPU "{\"uuid\": \"GPU-a\", \"name\": \"NVIDIA H200\", \"pci\": [0, 1, 0], \"total_mib\": 1000, \"gpm\": {\"2\": 50.0}, " \
-	    "\"processes\": [%s]}"
+#define GPU "{\"uuid\": \"GPU-a\", \"name\": \"NVIDIA H200\", \"pci\": [0, 1, 0], \"total_mib\": 1000, " \
+	    "\"gpm\": {\"2\": 50.0}, \"processes\": [%s]}"
 
 static void script(const char *more, const char *processes)
 {

@@ -18,7 +18,7 @@ SAME_PLACE(struct nvml_memory, free, nvmlMemory_t, free);
 SAME_SIZE(struct nvml_memory_v2, nvmlMemory_v2_t);
 SAME_PLACE(struct nvml_memory_v2, reserved, nvmlMemory_v2_t, reserved);
 SAME_PLACE(struct nvml_memory_v2, free, nvmlMemory_v2_t, free);
-_Static_assert(NVML_STRUCT_VERSION(struct nvml_memory_v2, 2) == nvmlMemory_v2, "version of nvmlMemory_v2_t");
+_Static_assert(NVML_VERSIONED(struct nvml_memory_v2, 2) == nvmlMemory_v2, "version of nvmlMemory_v2_t");
 SAME_SIZE(struct nvml_utilization, nvmlUtilization_t);
 SAME_SIZE(struct nvml_process, nvmlProcessInfo_t);
 SAME_PLACE(struct nvml_process, used, nvmlProcessInfo_t, usedGpuMemory);
@@ -45,8 +45,7 @@ _Static_assert((int)NVML_OK == (int)NVML_SUCCESS && (int)NVML_NOT_SUPPORTED == (
 	       (int)NVML_INSUFFICIENT_SIZE == (int)NVML_ERROR_INSUFFICIENT_SIZE &&
 	       (int)NVML_DRIVER_NOT_LOADED == (int)NVML_ERROR_DRIVER_NOT_LOADED &&
 	       (int)NVML_GPU_LOST == (int)NVML_ERROR_GPU_IS_LOST && (int)NVML_RESET_REQUIRED == (int)NVML_ERROR_RESET_REQUIRED &&
-	       (int)NVML_VERSION_MISMATCH == (int)NVML_ERROR_LIB_RM_VERSION_MISMATCH &&
-	       (int)NVML_GPU_NOT_FOUND == (int)NVML_ERROR_GPU_NOT_FOUND, "results");
+	       (int)NVML_VERSION_MISMATCH == (int)NVML_ERROR_LIB_RM_VERSION_MISMATCH, "results");
 
 int main(void)
 {
