@@ -6,6 +6,5 @@
 #RAD --gpu-mem=1536M
 #RAD --output=sweep-%A_%a.log
 rates=(0.1 0.05 0.02 0.01 0.005 0.002)
-index=${RAD_TASK_ID#*_}          # "12_3" -> 3
 python3 ../workloads/train.py --model resnet18 --image-size 32 --batch-size 128 --optimizer momentum \
-	--lr "${rates[$index]}" --steps 1000 --print-every 100
+	--lr "${rates[$RAD_ARRAY_TASK_ID]}" --steps 1000 --print-every 100

@@ -66,7 +66,8 @@ class Workspace:
     PATIENCE_S = 5
 
     def __init__(self):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="radbench-", dir="/tmp"))
+        # Short: sockets lie in it, and their paths may have 107 characters.
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="rb-", dir="/tmp"))
         self.env = {**os.environ, MARK: self.dir.name}
 
     def __enter__(self):
@@ -164,7 +165,7 @@ class Rad:
     """A private radd with its own state, socket and configuration, and the rad command that talks to it."""
     def __init__(self, bin_dir, workspace, devices, config):
         self.bin, self.ws, self.devices = pathlib.Path(bin_dir).resolve(), workspace, devices
-        self.socket, self.state, self.config = (workspace.dir / n for n in ("radd.sock", "state", "rad.yaml"))
+        self.socket, self.state, self.config = (workspace.dir / n for n in ("sock", "s", "rad.yaml"))
         self.log = workspace.dir / "radd.log"
         self.env = {**workspace.env, "RAD_SOCKET": str(self.socket), "RAD_CONFIG": str(self.config), "RAD_NO_START": "1",
                     "PATH": f"{self.bin}:{os.environ.get('PATH', '/usr/bin:/bin')}"}

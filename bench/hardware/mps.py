@@ -20,9 +20,11 @@ class Mps:
             self.env["CUDA_VISIBLE_DEVICES"] = visible
 
     def __enter__(self):
-        done = subprocess.run([CONTROL, "-d"], env=self.env, capture_output=True, text=True, timeout=20)
+        output = self.logs / "start.log"  # a file: the daemon may keep it open, and a pipe would never end
+        with open(output, "w") as f:
+            done = subprocess.run([CONTROL, "-d"], env=self.env, stdin=subprocess.DEVNULL, stdout=f, stderr=f, timeout=20)
         if done.returncode:
-            raise RuntimeError(f"{CONTROL} -d: exit {done.returncode}: {done.stdout}{done.stderr}")
+            raise RuntimeError(f"{CONTROL} -d: exit {done.returncode}: {tail(output)}")
         wait_for("the MPS control daemon to answer", 15, lambda: self.ask("get_server_list") is not None)
         return self
 

@@ -129,17 +129,18 @@ class Logger(threading.Thread):
         super().__init__(daemon=True)
         self.read, self.period_s, self.samples = read, period_s, []
         self.over = threading.Event()
+        self.sample()
+
+    def sample(self):
+        try:
+            self.samples.append(self.read())
+        except Exception as e:  # a witness that fails once must still see the rest
+            self.samples.append({"t": round(time.time(), 3), "error": str(e)})
 
     def run(self):
-        last = False
-        while True:
-            try:
-                self.samples.append(self.read())
-            except Exception as e:  # a witness that fails once must still see the rest
-                self.samples.append({"t": round(time.time(), 3), "error": str(e)})
-            if last:
-                return
-            last = self.over.wait(self.period_s)
+        while not self.over.wait(self.period_s):
+            self.sample()
+        self.sample()
 
     def stop(self):
         self.over.set()

@@ -80,10 +80,20 @@ def spread(rates):
     return f"{min(rates):.1f}/{statistics.median(rates):.1f}/{max(rates):.1f}" if rates else "none"
 
 
-def run_step(name, args, limit=float("inf")):
-    function, deadline, _ = STEPS[name]
-    deadline = round(min(deadline, limit))
-    title = f"{name} {function.__name__.replace('_', ' ')}"
+def machine(step):
+    """Where this was measured."""
+    if step.args.sim:
+        step.note("simulated GPU")
+        return
+    gpu, memory = step.gpu(), step.gpu().memory()
+    step.note(f"{gpu.name}, driver {gpu.driver()}, {memory.total >> 20 if memory else 'unknown'} MiB")
+    torch = subprocess.run([step.args.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+    step.note(f"torch {torch.stdout.strip() or torch.stderr.strip()[-200:]}")
+
+
+def run_step(name, function, deadline, args):
+    """Runs it in a process of its own, which can be ended whatever it waits for. Returns its result."""
+    title = f"{name} {function.__name__.replace('_', ' ')}".strip()
     say(title)
     begin = time.monotonic()
     with Workspace() as ws:
@@ -99,23 +109,9 @@ def run_step(name, args, limit=float("inf")):
         result = json.loads(step.path.read_text())
         left = len(ws.processes())
     if late or result["outcome"] == "running":
-        result["outcome"] = f"not within {deadline} s" if late else "died"
+        result["outcome"] = f"not within {deadline:.0f} s" if late else "died"
     result.update(took_s=round(time.monotonic() - begin, 1), processes_left=left)
     return result
-
-
-def machine(args):
-    """Where this was measured."""
-    out = {"step": "machine", "outcome": "–", "raw": {}, "findings": []}
-    try:
-        gpu = nvml.Gpu(args.gpu)
-        out["findings"] = [f"{gpu.name}, driver {gpu.driver()}, {gpu.memory().total >> 20} MiB"]
-        torch = subprocess.run([args.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
-                               timeout=120)
-        out["findings"].append(f"torch {torch.stdout.strip() or torch.stderr.strip()[-200:]}")
-    except OSError as e:
-        out["findings"] = [f"no GPU: {e}"]
-    return out
 
 
 def main():
@@ -137,15 +133,14 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     bad, begin = 0, time.monotonic()
     with open(out / "faults.jsonl", "w", buffering=1) as f:
-        f.write(json.dumps(machine(args)) + "\n")
-        for name in names:
+        for name, (function, deadline, _) in [("", (machine, 120, False)), *((n, STEPS[n]) for n in names)]:
             left = args.budget - (time.monotonic() - begin)
             if left < 20:
                 say(f"{name}: left out, the budget is used; run it with --only {name}")
                 bad += 1
                 continue
             try:
-                result = run_step(name, args, left)
+                result = run_step(name, function, min(deadline, left), args)
             except Exception:  # the next step must run whatever becomes of this one
                 result = {"step": name, "outcome": "failed", "error": traceback.format_exc()}
             f.write(json.dumps(result) + "\n")

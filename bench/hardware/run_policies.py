@@ -45,7 +45,7 @@ def parse_args():
     p.add_argument("--quick", action="store_true", help="four tasks, a third of the steps")
     p.add_argument("--leave", type=int, default=40960, metavar="MIB", help="a holder takes the rest; 0: none (default 40960)")
     p.add_argument("--deadline", type=float, default=240, metavar="S", help="per policy (default 240)")
-    p.add_argument("--budget", type=float, default=570, metavar="S", help="start no policy that could end later (default 570)")
+    p.add_argument("--budget", type=float, default=570, metavar="S", help="for all policies together (default 570)")
     p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")
     p.add_argument("--sim", action="store_true", help="simulated GPU, `rad simtask` as the tasks")
     args = p.parse_args()
@@ -151,7 +151,7 @@ def rad_reader(rad):
     return read
 
 
-def run_tasks(args, policy, rad, result):
+def run_tasks(args, policy, rad, result, deadline_s):
     declare = POLICIES[policy][2]
     ids = {}
     for task in args.tasks:
@@ -159,7 +159,7 @@ def run_tasks(args, policy, rad, result):
         ids[rad.submit(task.name, command(args, task), *options)] = task
     say(f"{policy}: {len(ids)} tasks submitted")
     try:
-        rad.wait_all(ids, args.deadline)
+        rad.wait_all(ids, deadline_s)
     except TimeoutError as e:
         result["error"] = str(e)
         result["why"] = {i: rad.run("why", i, check=False).stdout for i in ids}
@@ -172,7 +172,7 @@ def run_tasks(args, policy, rad, result):
         say(f"{policy}: {state['name']} ended {state['state']}: {(result['output'][state['name']] or '').strip()[-300:]}")
 
 
-def run_policy(args, policy):
+def run_policy(args, policy, deadline_s):
     """Never raises: what went wrong is part of the result."""
     result = {"policy": policy, "sim": args.sim, "scale": args.scale, "leave_mib": None if args.sim else args.leave,
               "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "tasks": []}
@@ -187,7 +187,7 @@ def run_policy(args, policy):
                 logger = nvml.Logger(rad_reader(rad) if args.sim else gpu.read)
                 logger.start()
                 try:
-                    run_tasks(args, policy, rad, result)
+                    run_tasks(args, policy, rad, result, deadline_s)
                 finally:
                     result["samples"] = logger.stop()
                     result["gpus_after"] = rad.json("gpus")
@@ -222,16 +222,17 @@ def main():
         if not shutil.which("nvidia-cuda-mps-control"):
             say("note: no nvidia-cuda-mps-control here; mps policies will fail")
         warm_up(out)
-    worst, failed = 0.0, 0
+    before, failed = 0.0, 0  # how long the policy before took: the next one will hardly take longer
     for policy in args.policies:
         used = time.monotonic() - begin
-        if used + worst > args.budget:
-            say(f"{policy}: left out, {used:.0f} s of {args.budget:.0f} s are used; run it with --policies {policy}")
+        left = args.budget - used
+        if left < before:
+            say(f"{policy}: left out, {left:.0f} s are left of {args.budget:.0f} s; run it with --policies {policy}")
             failed += 1
             continue
-        result = run_policy(args, policy)
+        result = run_policy(args, policy, min(args.deadline, left))
         save(out / f"policy-{policy}.json", result)
-        worst = max(worst, time.monotonic() - begin - used)
+        before = time.monotonic() - begin - used
         failed += "metrics" not in result or result["metrics"]["completed"] < len(args.tasks)
         say(f"{policy}:", {k: round(v, 3) if isinstance(v, float) else v for k, v in result.get("metrics", {}).items()})
     return 1 if failed else 0

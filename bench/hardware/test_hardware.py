@@ -98,7 +98,7 @@ class Workloads(unittest.TestCase):
             for path in (HERE.parents[1] / folder).iterdir():
                 text = path.read_text().replace("\\\n", " ") if path.suffix in (".rad", ".sh") else ""
                 for words in re.findall(r"^python3 \S*train\.py (.*)$", text, re.M):
-                    self.accepts(words.replace('"${rates[$index]}"', "0.1").split())
+                    self.accepts(words.replace('"${rates[$RAD_ARRAY_TASK_ID]}"', "0.1").split())
                     commands += 1
         self.assertGreaterEqual(commands, 8)
 
@@ -110,8 +110,8 @@ class Workloads(unittest.TestCase):
 
 class Promises(unittest.TestCase):
     def run_step(self, function, deadline):
-        with mock.patch.dict(run_faults.STEPS, {"x": (function, deadline, False)}), contextlib.redirect_stdout(io.StringIO()):
-            return run_faults.run_step("x", argparse.Namespace(gpu=0))
+        with contextlib.redirect_stdout(io.StringIO()):
+            return run_faults.run_step("x", function, deadline, argparse.Namespace(gpu=0))
 
     def test_a_hanging_step_is_cut_and_keeps_what_it_knew(self):
         def hang(step):
