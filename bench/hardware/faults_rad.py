@@ -71,7 +71,8 @@ def liar(step):
     for i in ids.values():
         rad.wait_state(i, {"RUNNING"}, 60)
     if step.args.sim:
-        lying = [rad_command(step), "simtask", "--mem", "6000", "--seconds", "5", "--gract", "0.4", "--smact", "0.3"]
+        lying = [rad_command(step), "simtask", "--mem", "4300", "--grow-to", "6000", "--grow-at", "2", "--seconds", "5",
+                 "--gract", "0.4", "--smact", "0.3"]
     else:
         lying = train("--model", "resnet50", "--batch-size", 32, "--steps", 150, "--optimizer", "momentum", "--print-every", 10,
                       "--lie-mib", 1536, "--lie-at", 50, python=step.args.python)

@@ -168,8 +168,9 @@ def run_tasks(args, policy, rad, result, deadline_s):
     result["output"] = {t.name: tail(rad.output(t.name), 3000) for t in ids.values()}
     result["summary"] = {name: last_json(text) for name, text in result["output"].items()}
     result["acct"] = rad.run("acct", "--json", check=False).stdout
-    for state in [t for t in result["tasks"] if t["state"] != "COMPLETED"]:
-        say(f"{policy}: {state['name']} ended {state['state']}: {(result['output'][state['name']] or '').strip()[-300:]}")
+    for task in result["tasks"]:
+        if task["state"] != "COMPLETED":
+            say(f"{policy}: {task['name']} is {task['state']}: {(result['output'][task['name']] or '').strip()[-300:]}")
 
 
 def run_policy(args, policy, deadline_s):
