@@ -81,7 +81,9 @@ class Workspace:
         mark = self.dir.name.encode()
         found = []
         for entry in os.listdir("/proc"):
-            if entry.isdigit() and int(entry) != os.getpid() and any(mark in self._read(entry, f) for f in ("environ", "cmdline")):
+            if not entry.isdigit() or int(entry) == os.getpid():
+                continue
+            if any(mark in self._read(entry, name) for name in ("environ", "cmdline")):
                 found.append(int(entry))
         return found
 

@@ -153,7 +153,8 @@ def process_memory(step):
     for name, c in clients.items():
         reserved = (last_json(c.text()) or {}).get("peak_reserved_mib")
         seen = {which: [p["mem_mib"] for p in rows or [] if p["pid"] == c.process.pid] for which, rows in lists.items()}
-        step.note(f"{name}: PyTorch reserved {reserved} MiB; NVML's compute list {seen['compute']}, its MPS list {seen['mps']} MiB")
+        step.note(f"{name}: PyTorch reserved {reserved} MiB; NVML's compute list {seen['compute']}, "
+                  f"its MPS list {seen['mps']} MiB")
     known = [p for p in lists["compute"] or [] if p["pid"] in {c.process.pid for c in clients.values()} and p["mem_mib"]]
     step.check(len(known) == len(clients), "NVML's compute list has every client with its memory")
     server = [p for p in lists["compute"] or [] if "mps" in (p["name"] or "")]

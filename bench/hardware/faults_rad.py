@@ -117,7 +117,7 @@ def killed_daemon(step):
 
 
 def cancel(step):
-    """Two tasks are cancelled with work in flight, one of which does not listen to SIGTERM; a neighbour and a next one go on."""
+    """Two tasks are cancelled with work in flight, one of them deaf to SIGTERM; a neighbour and a next one go on."""
     rad = start(step)
     ids = {"neighbour": rad.submit("neighbour", light(step, 30), "--gpu-mem", "1536M"),
            "polite": rad.submit("polite", medium(step, 100), "--gpu-mem", "5G")}

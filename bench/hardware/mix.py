@@ -16,7 +16,7 @@ TASKS = [
     Task("bert-base-b32",   10 << 10, 100, "--model bert-base --batch-size 32 --seq-len 128", 12, .99, .90),
     Task("mobilenet-c64",       1536, 280, f"--model mobilenet_v2 --image-size 32 --batch-size 64 {MOMENTUM}", 10, .14, .05),
     Task("vgg16-b32",        8 << 10, 180, f"--model vgg16 --batch-size 32 {MOMENTUM}", 10, .99, .92),
-    Task("efficientnet-c128",   1536, 160, f"--model efficientnet_b0 --image-size 32 --batch-size 128 {MOMENTUM}", 10, .24, .14),
+    Task("efficientnet-c128",  1536, 160, f"--model efficientnet_b0 --image-size 32 --batch-size 128 {MOMENTUM}", 10, .24, .14),
     Task("resnet34-c64",        1536, 380, f"--model resnet34 --image-size 32 --batch-size 64 {MOMENTUM}", 10, .34, .19),
     Task("mobilenet-b64",    7 << 10, 180, f"--model mobilenet_v2 --batch-size 64 {MOMENTUM}", 10, .97, .69),
     Task("gpt2-b4",          6 << 10, 100, "--model gpt2 --batch-size 4 --seq-len 256 --precision amp-bf16", 11, .90, .60),

@@ -52,16 +52,16 @@ def tasks_table(results):
     lines = [row(["task", *(r["policy"] for r in results)]), row(["---"] * (len(results) + 1))]
     for name in names:
         runs = [next((t for t in r["tasks"] if t["name"] == name), None) for r in results]
-        lines.append(row([name, *(cell(t and t["run_s"], 1) + (f", {len(t['attempts'])} attempts" if t and len(t["attempts"]) > 1
-                                                               else "") for t in runs)]))
+        again = [f", {len(t['attempts'])} attempts" if t and len(t["attempts"]) > 1 else "" for t in runs]
+        lines.append(row([name, *(cell(t and t["run_s"], 1) + more for t, more in zip(runs, again))]))
     return "\n".join(lines)
 
 
 def faults_table(steps):
     lines = [row(["experiment", "result", "what was seen"]), row(["---"] * 3)]
     for step in steps:
-        lines.append(row([step["step"], step["outcome"], "; ".join(step.get("findings", [])) or step.get("error", "").strip()[-200:]]
-                         ).replace("\n", " "))
+        seen = "; ".join(step.get("findings", [])) or step.get("error", "").strip()[-200:]
+        lines.append(row([step["step"], step["outcome"], seen]).replace("\n", " "))
     return "\n".join(lines)
 
 

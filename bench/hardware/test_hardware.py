@@ -30,8 +30,8 @@ def task(name, submit, end, wait, run, verdicts=("ok",)):
 
 
 def sample(second, energy, smact):
-    return {"t": run_policies.seconds_of(f"2026-11-20T10:00:{second:06.3f}Z"), "energy_j": energy, "smact": smact, "power_w": 100.0,
-            "used_mib": 1000 + second}
+    return {"t": run_policies.seconds_of(f"2026-11-20T10:00:{second:06.3f}Z"), "energy_j": energy, "smact": smact,
+            "power_w": 100.0, "used_mib": 1000 + second}
 
 
 class Metrics(unittest.TestCase):
