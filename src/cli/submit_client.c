@@ -143,7 +143,7 @@ static int bad_option(int code, const char *word, struct error *err)
 	return error_set(err, ERR_INVALID, "unknown option '%.60s': see rad submit --help", word);
 }
 
-static bool set_flag(struct submit_flags *f, const char *name)
+static void set_flag(struct submit_flags *f, const char *name)
 {
 	const struct { const char *name; bool *flag; } flags[] = {
 		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run }, { "wait", &f->wait }, { "json", &f->json }, { "help", &f->help },
@@ -151,7 +151,6 @@ static bool set_flag(struct submit_flags *f, const char *name)
 	for (size_t i = 0; i < COUNT_OF(flags); i++)
 		if (!strcmp(name, flags[i].name))
 			*flags[i].flag = true;
-	return true;
 }
 
 /* Reads options up to the first word. Returns the index of that word, *dashes whether "--" stood before it; -1 on an error. */
@@ -238,7 +237,7 @@ static int read_task_file(struct job *j, const char *path, struct error *err)
 	scoped_buf text = { 0 };
 	struct stat st;
 	if (stat(path, &st))
-		return error_errno(err, "%.300s: no such task file", path);
+		return error_errno(err, "%.300s", path);
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERR_INVALID, "%.300s: is a %s, not a task file", path,
 				 S_ISDIR(st.st_mode) ? "folder" : "device or pipe");
@@ -341,9 +340,9 @@ static int settle_folder(struct job *j, struct error *err)
 	struct stat st;
 	scoped_free char *real = realpath(wanted, NULL);
 	if (!real)
-		return error_errno(err, "--chdir: %.300s", wanted);
+		return error_errno(err, "working directory %.300s", wanted);
 	if (stat(real, &st) || !S_ISDIR(st.st_mode))
-		return error_set(err, ERR_INVALID, "--chdir: %.300s: is not a folder", wanted);
+		return error_set(err, ERR_INVALID, "working directory %.300s: is not a folder", wanted);
 	if (access(real, X_OK))
 		return error_errno(err, "working directory %.300s", real);
 	if (strlen(real) >= SPEC_MAX_PATH || !submit_caller_is_utf8(real))
@@ -352,11 +351,23 @@ static int settle_folder(struct job *j, struct error *err)
 	return 0;
 }
 
+/* What travels as JSON is UTF-8; files were checked, words of the command line were not. */
+static int check_utf8(const struct spec *s, struct error *err)
+{
+	const struct { const char *option, *value; } texts[] = {
+		{ "name", s->name }, { "optimizer", s->optimizer }, { "precision", s->precision }, { "env", s->conda_env },
+	};
+	for (size_t i = 0; i < COUNT_OF(texts); i++)
+		if (texts[i].value && !submit_caller_is_utf8(texts[i].value))
+			return error_set(err, ERR_INVALID, "--%s: is not UTF-8 text", texts[i].option);
+	return 0;
+}
+
 static int settle(struct job *j, struct error *err)
 {
 	struct spec *s = j->spec;
 	submit_caller_identity(s);
-	if (settle_folder(j, err))
+	if (check_utf8(s, err) || settle_folder(j, err))
 		return -1;
 	if (!s->output)
 		s->output = alloc_string(s->n_array ? "rad-%A_%a.out" : "rad-%j.out");
@@ -392,7 +403,10 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 	struct job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
 	j.base_dir = alloc_string_or_null(j.caller_dir);
 	int failed = j.caller_dir ? 0 : error_errno(err, "the current folder");
-	failed = failed || read_words(&j, argv + first, dashes, err) || apply_given(&j, given, n, err) || settle(&j, err);
+	failed = failed || read_words(&j, argv + first, dashes, err);
+	if (!failed && (failed = apply_given(&j, given, n, err)))
+		flags->usage = true;
+	failed = failed || settle(&j, err);
 	if (!failed)
 		*out = steal(j.spec);
 	job_clear(&j);

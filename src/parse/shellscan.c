@@ -60,9 +60,7 @@ static bool is_meta(char c)
 /* At "<<": remembers the here-document, if it is one. Returns the index after it. */
 static size_t take_heredoc(struct shellscan *s, const char *line, size_t len, size_t i)
 {
-	i += 2;
-	if (i < len && line[i] == '<')	/* a here-string */
-		return i + 1;
+	i += 2;	/* in a here-string the third "<" stands where the word would begin, so that there is none */
 	bool dash = i < len && line[i] == '-';
 	i += dash;
 	while (i < len && (line[i] == ' ' || line[i] == '\t'))

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <libgen.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -60,7 +61,9 @@ int wire_prepare_folder(const char *socket_path, struct error *err)
 		return error_errno(err, "%s", folder);
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ERR_DENIED, "%s: is not a folder: remove it, or give another path with --socket", folder);
-	if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
+	/* In a folder with the sticky bit nobody can take away what another has put there. */
+	bool trusted = st.st_uid == geteuid() || st.st_uid == 0;
+	if (!trusted || (!(st.st_mode & S_ISVTX) && (st.st_mode & (S_IWGRP | S_IWOTH))))
 		return error_set(err, ERR_DENIED, "%s: belongs to uid %lu with mode %o, so others could take our place there: "
 				 "give another path with --socket", folder, (unsigned long)st.st_uid, st.st_mode & 07777);
 	return 0;

@@ -210,6 +210,8 @@ static void test_paths(void **state)
 	chmod(parent, 0777);
 	assert_int_equal(wire_prepare_folder(path, &err), -1);
 	assert_int_equal(err.code, ERR_DENIED);
+	chmod(parent, 01777);
+	assert_int_equal(wire_prepare_folder(path, &err), 0);
 	rmdir(parent);
 	assert_int_equal(symlink(folder, parent), 0);
 	assert_int_equal(wire_prepare_folder(path, &err), -1);
