@@ -52,7 +52,8 @@ static void durations(void **state)
 		{ "10", 600 }, { "10:30", 630 }, { "1:00:00", 3600 }, { "1-0", 86400 }, { "1-12", 129600 }, { "1-12:30", 131400 },
 		{ "2-01:02:03", 176523 }, { "90s", 90 }, { "15m", 900 }, { "2h", 7200 }, { "1d", 86400 }, { "0", 0 },
 	};
-	static const char *const bad[] = { "", "x", "1:", ":1", "1:2:3:4", "1-", "-1", "1-2-3", "1hh", "1 h", "99999999999", "1.5h", NULL };
+	static const char *const bad[] = { "", "x", "1:", ":1", "1:2:3:4", "1-", "-1", "1-2-3", "1hh", "1 h", "99999999999",
+		"1.5h", NULL };
 	int64_t s;
 	for (size_t i = 0; i < COUNT_OF(good); i++) {
 		assert_int_equal(units_parse_duration(good[i].text, &s, NULL), 0);
