@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * rad-shim: the process beside a task. Started by radd only.
+ * rad-shim: the process beside a task, and the helper that talks to MPS control daemons. Started by radd only.
  */
 #include "launch/shim.h"
 
@@ -10,6 +10,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "task"))
 		return shim_task(argv[2]);
+	if (argc > 2 && !strncmp(argv[1], "mps-", 4))
+		return shim_mps(argc, argv);
 	if (argc == 2 && !strcmp(argv[1], "--version")) {
 		puts("rad-shim " RAD_VERSION);
 		return SHIM_DONE;

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ * MPS control daemons, the daemon's side: see mps.h. What may hang is done by rad-shim (shim_mps.c); here only pids are looked
+ * at, and a pipe that never blocks is read.
+ */
+#include "launch/mps.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "launch/attempt.h"
+#include "launch/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define READY_DEADLINE_MS 15000
+#define PROBE_EVERY_MS 100
+/* The longest name that MPS makes below the pipe folder, with some to spare. */
+#define LONGEST_SOCKET 32
+
+struct mps_server {
+	char *folder, *pipe, *gpu, *control;
+	uid_t uid;
+	gid_t gid;
+	struct proc_id id;
+	enum mps_state state;
+	int64_t since_ms, next_probe_ms;
+	int probe_fd;		/* what the running probe will say; -1: none runs */
+};
+
+/* RAD_MPS_CONTROL, or the first in PATH. NULL if there is none. Free it. */
+static char *find_control(void)
+{
+	const char *set = getenv("RAD_MPS_CONTROL");
+	const char *path = getenv("PATH");
+	if (set)
+		return access(set, X_OK) ? NULL : alloc_string(set);
+	for (const char *p = path ? path : "/usr/bin:/bin"; *p; p += *p == ':') {
+		size_t len = strcspn(p, ":");
+		scoped_free char *file = alloc_printf("%.*s/nvidia-cuda-mps-control", (int)len, p);
+		if (len && !access(file, X_OK))
+			return steal(file);
+		p += len;
+	}
+	return NULL;
+}
+
+bool mps_available(void)
+{
+	scoped_free char *control = find_control();
+	return control;
+}
+
+bool mps_is_server_name(const char *comm)
+{
+	const char *slash = strrchr(comm, '/');
+	const char *name = slash ? slash + 1 : comm;
+	/* The second is what is left of it where the kernel keeps 15 bytes. */
+	return !strcmp(name, "nvidia-cuda-mps-server") || !strcmp(name, "nvidia-cuda-mps");
+}
+
+/* Eight letters of the UUID tell the GPUs of a machine apart and keep socket paths short. */
+static char *folder_path(const char *run_dir, const char *gpu, uid_t uid)
+{
+	char eight[9] = "";
+	const char *p = strchr(gpu, '-');
+	for (size_t n = 0; n < 8 && p && p[1]; p++)
+		if (strchr("0123456789abcdefABCDEF", p[1]))
+			eight[n++] = p[1];
+	return alloc_printf("%s/mps/%s.%u", run_dir, eight, (unsigned)uid);
+}
+
+static struct mps_server *create(const char *run_dir, const char *gpu, uid_t uid, gid_t gid)
+{
+	struct mps_server *s = alloc_zero(sizeof *s);
+	s->folder = folder_path(run_dir, gpu, uid);
+	s->pipe = alloc_printf("%s/pipe", s->folder);
+	s->gpu = alloc_string(gpu);
+	s->control = find_control();
+	s->uid = uid;
+	s->gid = gid;
+	s->probe_fd = -1;
+	s->since_ms = clock_mono_ms();
+	return s;
+}
+
+void mps_release(struct mps_server *s)
+{
+	if (!s)
+		return;
+	scope_close(&s->probe_fd);
+	free(s->folder);
+	free(s->pipe);
+	free(s->gpu);
+	free(s->control);
+	free(s);
+}
+
+/* Reads the pid file. 1: that process runs; 0: there is none. */
+static int find_running(struct mps_server *s)
+{
+	struct stat st;
+	scoped_fd int folder = open(s->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (folder < 0 || fstat(folder, &st) || st.st_uid != geteuid() || (st.st_mode & 022))
+		return 0;
+	return claim_read(folder, "pid", &s->id, NULL) > 0 && proc_alive(s->id);
+}
+
+/* Runs rad-shim with a word and up to two numbers. */
+static int shim(const struct mps_server *s, const char *word, const char *a, const char *b, int out_fd, struct proc_id *id,
+		struct error *err)
+{
+	scoped_free char *program = spawn_shim_path(err);
+	scoped_free char *uid = alloc_printf("%u", (unsigned)s->uid);
+	scoped_free char *gid = alloc_printf("%u", (unsigned)s->gid);
+	char *argv[] = { program, (char *)word, s->folder, uid, gid, s->control, (char *)a, (char *)b, NULL };
+	char *env[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin", NULL };
+	return program ? spawn_detached(argv, env, out_fd, id, err) : -1;
+}
+
+static int check_start(struct mps_server *s, struct error *err)
+{
+	struct stat st;
+	if (!s->control)
+		return error_set(err, ERR_UNAVAILABLE, "nvidia-cuda-mps-control: not found in PATH; it comes with the driver");
+	if (strlen(s->pipe) + LONGEST_SOCKET >= sizeof ((struct sockaddr_un *)0)->sun_path)
+		return error_set(err, ERR_INVALID, "%s: too long for the sockets of MPS; use a shorter run folder", s->pipe);
+	if (io_make_dirs(s->folder, 0755, err))
+		return -1;
+	if (stat(s->folder, &st) || st.st_uid != geteuid() || (st.st_mode & 022))
+		return error_set(err, ERR_DENIED, "%s: must belong to uid %u, and be writable for it alone", s->folder,
+				 (unsigned)geteuid());
+	if (find_running(s))
+		return error_set(err, ERR_CONFLICT, "an MPS control daemon runs there already, as process %d", (int)s->id.pid);
+	return 0;
+}
+
+struct mps_server *mps_start(const char *run_dir, const char *gpu_uuid, uid_t uid, gid_t gid, struct error *err)
+{
+	struct mps_server *s = create(run_dir, gpu_uuid, uid, gid);
+	if (!check_start(s, err) && !shim(s, "mps-control", s->gpu, NULL, -1, &s->id, err))
+		return s;
+	error_wrap(err, "MPS for %s", gpu_uuid);
+	mps_release(s);
+	return NULL;
+}
+
+struct mps_server *mps_adopt(const char *run_dir, const char *gpu_uuid, uid_t uid, gid_t gid)
+{
+	struct mps_server *s = create(run_dir, gpu_uuid, uid, gid);
+	if (s->control && find_running(s))
+		return s;
+	mps_release(s);
+	return NULL;
+}
+
+static void start_probe(struct mps_server *s)
+{
+	int pipe_fds[2];
+	struct proc_id helper;
+	if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK))
+		return;
+	if (shim(s, "mps-ask", NULL, NULL, pipe_fds[1], &helper, NULL))
+		scope_close(&pipe_fds[0]);
+	else
+		s->probe_fd = pipe_fds[0];
+	close(pipe_fds[1]);
+}
+
+/* Whether the probe said yes. */
+static bool read_probe(struct mps_server *s)
+{
+	char answer = 0;
+	ssize_t n = read(s->probe_fd, &answer, 1);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	close(s->probe_fd);
+	s->probe_fd = -1;
+	return n == 1 && answer == '1';
+}
+
+static enum mps_state failed(struct mps_server *s, const char *why)
+{
+	log_warn("MPS control daemon for %s, uid %u: %s; see %s/log/control.log", s->gpu, (unsigned)s->uid, why, s->folder);
+	return s->state = MPS_FAILED;
+}
+
+enum mps_state mps_poll(struct mps_server *s)
+{
+	int64_t now = clock_mono_ms();
+	if (s->state == MPS_FAILED)
+		return s->state;
+	if (!proc_alive(s->id))
+		return failed(s, "ended");
+	if (s->state == MPS_READY)
+		return s->state;
+	if (s->probe_fd < 0 && now >= s->next_probe_ms) {
+		s->next_probe_ms = now + PROBE_EVERY_MS;
+		start_probe(s);
+	} else if (s->probe_fd >= 0 && read_probe(s)) {
+		return s->state = MPS_READY;
+	}
+	return now - s->since_ms > READY_DEADLINE_MS ? failed(s, "does not answer") : s->state;
+}
+
+const char *mps_pipe_dir(const struct mps_server *s)
+{
+	return s->pipe;
+}
+
+uid_t mps_uid(const struct mps_server *s)
+{
+	return s->uid;
+}
+
+struct proc_id mps_control(const struct mps_server *s)
+{
+	return s->id;
+}
+
+void mps_stop(struct mps_server *s)
+{
+	struct proc_id helper;
+	struct error err = ERROR_INIT;
+	scoped_free char *pid = alloc_printf("%d", (int)s->id.pid);
+	scoped_free char *start = alloc_printf("%llu", (unsigned long long)s->id.start_ticks);
+	if (shim(s, "mps-stop", pid, start, -1, &helper, &err))
+		log_warn("stopping MPS for %s: %s", s->gpu, err.text);
+}
+
+void mps_terminate_client(struct mps_server *s, pid_t client)
+{
+	struct proc_id helper;
+	struct error err = ERROR_INIT;
+	scoped_free char *pid = alloc_printf("%d", (int)client);
+	if (client > 1 && shim(s, "mps-terminate", pid, NULL, -1, &helper, &err))
+		log_warn("ending MPS client %d on %s: %s", (int)client, s->gpu, err.text);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+ * What is done with an MPS control daemon, each in a process of its own, since any of it may hang. The words:
+ *	mps-control FOLDER UID GID CONTROL GPU		becomes the control daemon: FOLDER/pid, then exec
+ *	mps-ask FOLDER UID GID CONTROL			writes "1" to standard output if it answers
+ *	mps-terminate FOLDER UID GID CONTROL CLIENT	has every server of it end that client
+ *	mps-stop FOLDER UID GID CONTROL PID START	quit, then TERM, then KILL; removes FOLDER/pid
+ * FOLDER belongs to the daemon's user; FOLDER/pipe and FOLDER/log to UID alone, since the sockets that the control daemon
+ * makes are open to everybody. CONTROL is the path of nvidia-cuda-mps-control. It runs in the foreground (-f), where it keeps
+ * the pid it was started with and writes its log to standard output.
+ */
+#include "launch/shim.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "launch/identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define ANSWER_MS 3000
+#define QUIT_S 5	/* what clients get to end in; a server that hangs can make `quit` last much longer */
+#define QUIT_MS 10000
+#define TERM_MS 3000
+#define ANSWER_MAX 65536
+
+struct mps { const char *folder, *control; char *pipe, *log; uid_t uid; gid_t gid; };
+
+static char **control_environment(const struct mps *m, const char *gpu)
+{
+	char **env = alloc_zero(6 * sizeof *env);
+	env[0] = alloc_printf("CUDA_MPS_PIPE_DIRECTORY=%s", m->pipe);
+	env[1] = alloc_printf("CUDA_MPS_LOG_DIRECTORY=%s", m->log);
+	env[2] = alloc_string("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+	env[3] = alloc_string("PATH=/usr/local/bin:/usr/bin:/bin");
+	env[4] = gpu ? alloc_printf("CUDA_VISIBLE_DEVICES=%s", gpu) : NULL;
+	return env;
+}
+
+/* A folder for the user alone; nobody else can put something in its place, since `path` lies in a folder of ours. */
+static int make_private(const struct mps *m, const char *path)
+{
+	struct stat st;
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return -1;
+	scoped_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || (!geteuid() && fchown(fd, m->uid, m->gid)) || fchmod(fd, 0700))
+		return -1;
+	return fstat(fd, &st) || st.st_uid != m->uid ? -1 : 0;
+}
+
+static int write_pid(const struct mps *m)
+{
+	uint64_t start;
+	scoped_free char *path = alloc_printf("%s/pid", m->folder);
+	if (proc_stat(getpid(), &start, NULL))
+		return -1;
+	scoped_free char *text = alloc_printf("%d %llu\n", (int)getpid(), (unsigned long long)start);
+	return io_replace_file(path, text, strlen(text), 0644, NULL);
+}
+
+static int become_control(const struct mps *m, const char *gpu)
+{
+	char *argv[] = { (char *)m->control, (char *)"-f", NULL };
+	char **env = control_environment(m, gpu);
+	/* The pid file comes first: from then on a later radd finds us. */
+	if (make_private(m, m->pipe) || make_private(m, m->log) || write_pid(m) || identity_become(m->uid, m->gid, NULL))
+		return SHIM_FAILED;
+	umask(077);
+	scoped_free char *path = alloc_printf("%s/control.log", m->log);
+	int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (log >= 0 && (dup2(log, 1) != 1 || dup2(log, 2) != 2))
+		return SHIM_FAILED;
+	execve(m->control, argv, env);
+	dprintf(2, "%s: %s\n", m->control, strerror(errno));
+	return SHIM_FAILED;
+}
+
+__attribute__((noreturn)) static void become_client(const struct mps *m, int in, int out)
+{
+	char *argv[] = { (char *)m->control, NULL };
+	char **env = control_environment(m, NULL);
+	if (!identity_become(m->uid, m->gid, NULL) && dup2(in, 0) == 0 && dup2(out, 1) == 1)
+		execve(m->control, argv, env);
+	_exit(127);
+}
+
+/* Reads to the end of the answer; -1 when the deadline passes. */
+static int read_answer(int fd, int64_t deadline_ms, struct buf *answer)
+{
+	char bytes[4096];
+	for (;;) {
+		int64_t left = deadline_ms - clock_mono_ms();
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		if (left <= 0 || answer->len > ANSWER_MAX || poll(&p, 1, (int)left) <= 0)
+			return -1;
+		ssize_t n = read(fd, bytes, sizeof bytes);
+		if (n <= 0)
+			return (int)n;
+		buf_add(answer, bytes, (size_t)n);
+	}
+}
+
+/* The status of a child that has closed its output, so that it is about to end. -1 when it is not in time. */
+static int end_of(pid_t pid, int64_t deadline_ms)
+{
+	int status;
+	scoped_fd int fd = proc_pidfd(pid);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int64_t left = deadline_ms - clock_mono_ms();
+	if (poll(&p, 1, left > 0 ? (int)left : 0) == 1 && waitpid(pid, &status, 0) == pid)
+		return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	kill(pid, SIGKILL);
+	return -1;
+}
+
+/* Gives the control daemon one command, as its user. 0 when it was answered. */
+static int ask(const struct mps *m, const char *command, int timeout_ms, struct buf *answer)
+{
+	int in[2], out[2];
+	int64_t deadline = clock_mono_ms() + timeout_ms;
+	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+		return -1;
+	pid_t pid = fork();
+	if (!pid)
+		become_client(m, in[0], out[1]);
+	close(in[0]);
+	close(out[1]);
+	int result = pid < 0 || io_write_full(in[1], command, strlen(command)) ? -1 : 0;
+	close(in[1]);
+	if (!result)
+		result = read_answer(out[0], deadline, answer);
+	close(out[0]);
+	if (pid > 0 && end_of(pid, result ? 0 : deadline))
+		result = -1;
+	return result;
+}
+
+static int answer_alive(const struct mps *m)
+{
+	scoped_buf answer = { 0 };
+	bool alive = !ask(m, "get_server_list\n", ANSWER_MS, &answer);
+	return write(1, alive ? "1" : "0", 1) == 1 ? SHIM_DONE : SHIM_FAILED;
+}
+
+static int terminate_client(const struct mps *m, pid_t client)
+{
+	scoped_buf servers = { 0 };
+	if (ask(m, "get_server_list\n", ANSWER_MS, &servers))
+		return SHIM_FAILED;
+	for (char *p = servers.data, *end; p && *p; p = end) {
+		long server = strtol(p, &end, 10);
+		if (end == p)
+			break;
+		scoped_buf answer = { 0 };
+		scoped_free char *command = alloc_printf("terminate_client %ld %d\n", server, (int)client);
+		ask(m, command, ANSWER_MS, &answer);
+	}
+	return SHIM_DONE;
+}
+
+/* Waits for the end of the control daemon after one step. The pidfd was checked to be it. */
+static bool ended(int pidfd, int timeout_ms)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	return poll(&p, 1, timeout_ms) == 1;
+}
+
+static void end_control(const struct mps *m, struct proc_id control)
+{
+	scoped_buf answer = { 0 };
+	scoped_fd int fd = proc_pidfd(control.pid);
+	scoped_free char *quit = alloc_printf("quit -t %d\n", QUIT_S);
+	if (fd < 0 || !proc_alive(control))
+		return;
+	int64_t deadline = clock_mono_ms() + QUIT_MS;
+	int failed = ask(m, quit, QUIT_MS, &answer);
+	int64_t left = deadline - clock_mono_ms();
+	if (ended(fd, failed || left < 0 ? 0 : (int)left))
+		return;
+	/* It takes its server along; clients that run go on, and fail at their next call. */
+	syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0);
+	if (!ended(fd, TERM_MS))
+		syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+	ended(fd, TERM_MS);
+}
+
+static int stop(const struct mps *m, struct proc_id control)
+{
+	scoped_free char *path = alloc_printf("%s/pid", m->folder);
+	end_control(m, control);
+	return proc_alive(control) || unlink(path) ? SHIM_FAILED : SHIM_DONE;
+}
+
+static int64_t number(const char *text)
+{
+	int64_t value = 0;
+	return units_parse_int(text, 0, INT64_MAX, &value, NULL) ? -1 : value;
+}
+
+int shim_mps(int argc, char **argv)
+{
+	const char *word = argv[1];
+	if (argc < 6 || number(argv[3]) < 0 || number(argv[4]) < 0)
+		return SHIM_USAGE;
+	signal(SIGPIPE, SIG_IGN);
+	const struct mps m = { .folder = argv[2], .control = argv[5], .uid = (uid_t)number(argv[3]),
+			       .gid = (gid_t)number(argv[4]), .pipe = alloc_printf("%s/pipe", argv[2]),
+			       .log = alloc_printf("%s/log", argv[2]) };
+	if (!strcmp(word, "mps-control") && argc == 7)
+		return become_control(&m, argv[6]);
+	if (!strcmp(word, "mps-ask") && argc == 6)
+		return answer_alive(&m);
+	if (!strcmp(word, "mps-terminate") && argc == 7 && number(argv[6]) > 1)
+		return terminate_client(&m, (pid_t)number(argv[6]));
+	if (!strcmp(word, "mps-stop") && argc == 8 && number(argv[6]) > 1)
+		return stop(&m, (struct proc_id){ .pid = (pid_t)number(argv[6]), .start_ticks = (uint64_t)number(argv[7]) });
+	return SHIM_USAGE;
+}

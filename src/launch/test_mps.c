@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT
+ * MPS control daemons, played by tests/fake-mps, with real processes.
+ */
+#include "launch/mps.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/scope.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+#define GPU "GPU-8f3a12bc-1234"
+#define NOBODY 65534
+#define DEADLINE_MS 20000
+
+struct bench { char dir[32]; struct mps_server *server; };
+
+static int setup(void **state)
+{
+	const char *root = getenv("RAD_SOURCE_ROOT");
+	struct bench *b = alloc_zero(sizeof *b);
+	strcpy(b->dir, "/tmp/rad-mps-XXXXXX");
+	assert_non_null(mkdtemp(b->dir));
+	chmod(b->dir, 0755);
+	/* A copy of the fake, with the file that says how it behaves beside it. */
+	scoped_free char *command = alloc_printf("cp '%s/tests/fake-mps/nvidia-cuda-mps-control' %s/", root ? root : ".", b->dir);
+	assert_int_equal(system(command), 0);
+	scoped_free char *control = alloc_printf("%s/nvidia-cuda-mps-control", b->dir);
+	setenv("RAD_MPS_CONTROL", control, 1);
+	*state = b;
+	return 0;
+}
+
+static void wait_gone(struct proc_id id)
+{
+	scoped_fd int fd = proc_pidfd(id.pid);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	if (fd >= 0 && proc_alive(id))
+		assert_int_equal(poll(&p, 1, DEADLINE_MS), 1);
+}
+
+static int teardown(void **state)
+{
+	struct bench *b = *state;
+	if (b->server && proc_alive(mps_control(b->server))) {
+		struct proc_id id = mps_control(b->server);
+		kill(id.pid, SIGKILL);
+		wait_gone(id);
+	}
+	mps_release(b->server);
+	scoped_free char *command = alloc_printf("rm -rf %s", b->dir);
+	assert_int_equal(system(command), 0);
+	free(b);
+	return 0;
+}
+
+static void set_mode(struct bench *b, const char *mode)
+{
+	scoped_free char *path = alloc_printf("%s/mode", b->dir);
+	assert_int_equal(io_replace_file(path, mode, strlen(mode), 0644, NULL), 0);
+}
+
+static void start(struct bench *b, uid_t uid, gid_t gid)
+{
+	struct error err = ERROR_INIT;
+	b->server = mps_start(b->dir, GPU, uid, gid, &err);
+	if (!b->server)
+		fail_msg("%s", err.text);
+}
+
+static void poll_until(struct bench *b, enum mps_state wanted)
+{
+	enum mps_state state = mps_poll(b->server);
+	for (int64_t end = clock_mono_ms() + DEADLINE_MS; state != wanted && clock_mono_ms() < end; poll(NULL, 0, 5))
+		state = mps_poll(b->server);
+	assert_int_equal(state, wanted);
+}
+
+static void start_ready(struct bench *b)
+{
+	start(b, getuid(), getgid());
+	poll_until(b, MPS_READY);
+}
+
+static bool file_has(struct bench *b, const char *name, const char *line)
+{
+	scoped_free char *path = alloc_printf("%s/mps/8f3a12bc.%u/%s", b->dir, (unsigned)mps_uid(b->server), name);
+	scoped_buf text = { 0 };
+	io_read_file(path, 1 << 20, &text, NULL);
+	return strstr(buf_text(&text), line);
+}
+
+static void wait_line(struct bench *b, const char *name, const char *line)
+{
+	for (int64_t end = clock_mono_ms() + DEADLINE_MS; clock_mono_ms() < end; poll(NULL, 0, 5))
+		if (file_has(b, name, line))
+			return;
+	fail_msg("'%s' is not in %s", line, name);
+}
+
+static void test_becomes_ready(void **state)
+{
+	struct bench *b = *state;
+	int64_t began = clock_mono_ms();
+	start(b, getuid(), getgid());
+	assert_true(clock_mono_ms() - began < 2000);
+	assert_int_equal(mps_poll(b->server), MPS_STARTING);
+	poll_until(b, MPS_READY);
+	assert_true(file_has(b, "pipe/environment", "CUDA_VISIBLE_DEVICES=" GPU "\n"));
+	struct stat st;
+	assert_int_equal(stat(mps_pipe_dir(b->server), &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	assert_int_equal(st.st_uid, getuid());
+}
+
+static void test_runs_as_the_user(void **state)
+{
+	struct bench *b = *state;
+	if (geteuid())
+		skip();
+	start(b, NOBODY, NOBODY);
+	poll_until(b, MPS_READY);
+	assert_int_equal(proc_uid(mps_control(b->server).pid), NOBODY);
+	struct stat st;
+	assert_int_equal(stat(mps_pipe_dir(b->server), &st), 0);
+	assert_int_equal(st.st_uid, NOBODY);
+	scoped_free char *folder = alloc_printf("%s/mps/8f3a12bc.65534", b->dir);
+	assert_int_equal(stat(folder, &st), 0);
+	assert_int_equal(st.st_uid, 0);
+	struct proc_id control = mps_control(b->server);
+	mps_stop(b->server);
+	wait_gone(control);
+}
+
+static void test_dies_at_start(void **state)
+{
+	struct bench *b = *state;
+	set_mode(b, "dies");
+	start(b, getuid(), getgid());
+	poll_until(b, MPS_FAILED);
+}
+
+static void test_dies_later(void **state)
+{
+	struct bench *b = *state;
+	start_ready(b);
+	assert_int_equal(kill(mps_control(b->server).pid, SIGKILL), 0);
+	wait_gone(mps_control(b->server));
+	assert_int_equal(mps_poll(b->server), MPS_FAILED);
+	/* What it left in its folders does not stop the next one. */
+	mps_release(b->server);
+	start_ready(b);
+}
+
+/* A control daemon that does not answer never blocks us. */
+static void test_never_waits_for_it(void **state)
+{
+	struct bench *b = *state;
+	static const char *const modes[] = { "hangs", "refuses" };
+	for (size_t i = 0; i < COUNT_OF(modes); i++) {
+		set_mode(b, modes[i]);
+		start(b, getuid(), getgid());
+		for (int64_t end = clock_mono_ms() + 1000; clock_mono_ms() < end; poll(NULL, 0, 20)) {
+			int64_t began = clock_mono_ms();
+			assert_int_equal(mps_poll(b->server), MPS_STARTING);
+			assert_true(clock_mono_ms() - began < 500);
+		}
+		kill(mps_control(b->server).pid, SIGKILL);
+		wait_gone(mps_control(b->server));
+		mps_release(steal(b->server));
+	}
+}
+
+static void test_not_two_at_once(void **state)
+{
+	struct bench *b = *state;
+	struct error err = ERROR_INIT;
+	start_ready(b);
+	assert_null(mps_start(b->dir, GPU, getuid(), getgid(), &err));
+	assert_int_equal(err.code, ERR_CONFLICT);
+}
+
+/* radd is killed; the next one finds the control daemon it started. */
+static void test_adopted(void **state)
+{
+	struct bench *b = *state;
+	assert_null(mps_adopt(b->dir, GPU, getuid(), getgid()));
+	pid_t daemon = fork();
+	if (!daemon) {
+		start_ready(b);
+		kill(getpid(), SIGKILL);
+	}
+	int status;
+	assert_int_equal(waitpid(daemon, &status, 0), daemon);
+	b->server = mps_adopt(b->dir, GPU, getuid(), getgid());
+	assert_non_null(b->server);
+	poll_until(b, MPS_READY);
+	assert_null(mps_adopt(b->dir, "GPU-00000000-1234", getuid(), getgid()));
+}
+
+static void test_stop(void **state)
+{
+	struct bench *b = *state;
+	start_ready(b);
+	mps_stop(b->server);
+	wait_gone(mps_control(b->server));
+	assert_true(file_has(b, "log/commands", "quit -t 5\n"));
+	assert_int_equal(mps_poll(b->server), MPS_FAILED);
+	assert_null(mps_adopt(b->dir, GPU, getuid(), getgid()));
+}
+
+static void test_stop_when_its_client_fails(void **state)
+{
+	struct bench *b = *state;
+	start_ready(b);
+	set_mode(b, "refuses");
+	mps_stop(b->server);
+	wait_gone(mps_control(b->server));
+}
+
+static void test_stop_of_a_stubborn_one(void **state)
+{
+	struct bench *b = *state;
+	set_mode(b, "stubborn");
+	start_ready(b);
+	/* quit is answered and ignored; then its client fails, so that TERM and KILL come without the long wait */
+	set_mode(b, "refuses");
+	mps_stop(b->server);
+	wait_gone(mps_control(b->server));
+}
+
+static void test_terminate_client(void **state)
+{
+	struct bench *b = *state;
+	start_ready(b);
+	mps_terminate_client(b->server, 777);
+	wait_line(b, "log/commands", "terminate_client 4242 777\n");
+}
+
+static void test_bad_places(void **state)
+{
+	struct bench *b = *state;
+	struct error err = ERROR_INIT;
+	scoped_free char *deep = alloc_printf("%s/%080d", b->dir, 0);
+	assert_null(mps_start(deep, GPU, getuid(), getgid(), &err));
+	assert_non_null(strstr(err.text, "too long for the sockets"));
+	scoped_free char *folder = alloc_printf("%s/mps/8f3a12bc.%u", b->dir, (unsigned)getuid());
+	assert_int_equal(io_make_dirs(folder, 0755, NULL), 0);
+	assert_int_equal(chmod(folder, 0777), 0);
+	assert_null(mps_start(b->dir, GPU, getuid(), getgid(), &err));
+	assert_int_equal(err.code, ERR_DENIED);
+}
+
+static void test_not_installed(void **state)
+{
+	struct bench *b = *state;
+	struct error err = ERROR_INIT;
+	setenv("RAD_MPS_CONTROL", "/no/such/control", 1);
+	assert_false(mps_available());
+	assert_null(mps_start(b->dir, GPU, getuid(), getgid(), &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	/* By PATH, behind folders that do not have it. */
+	scoped_free char *before = alloc_string(getenv("PATH"));
+	scoped_free char *path = alloc_printf("/nonexistent::%s:/bin", b->dir);
+	unsetenv("RAD_MPS_CONTROL");
+	setenv("PATH", path, 1);
+	assert_true(mps_available());
+	setenv("PATH", "/nonexistent", 1);
+	assert_false(mps_available());
+	setenv("PATH", before, 1);
+}
+
+static void test_server_name(void **state)
+{
+	(void)state;
+	assert_true(mps_is_server_name("nvidia-cuda-mps-server"));
+	assert_true(mps_is_server_name("/usr/bin/nvidia-cuda-mps-server"));
+	assert_true(mps_is_server_name("nvidia-cuda-mps"));
+	assert_false(mps_is_server_name("nvidia-cuda-mps-control"));
+	assert_false(mps_is_server_name("python"));
+	assert_false(mps_is_server_name(""));
+}
+
+int main(void)
+{
+	const char *root = getenv("RAD_BUILD_ROOT");
+	scoped_free char *shim = alloc_printf("%s/rad-shim", root ? root : ".");
+	setenv("RAD_SHIM", shim, 0);
+	log_set_level(LOG_ERROR);
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_becomes_ready), T(test_runs_as_the_user), T(test_dies_at_start), T(test_dies_later),
+		T(test_never_waits_for_it), T(test_not_two_at_once), T(test_adopted), T(test_stop),
+		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_client), T(test_bad_places),
+		T(test_not_installed), cmocka_unit_test(test_server_name),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
