@@ -50,16 +50,21 @@ static unsigned free_port(void)
 	return ntohs(a.sin_port);
 }
 
-/* An empty folder that every user can look into and none can write. It lies where the socket lies, because that is
- * reachable for all. */
+static bool make_readable(const char *path)
+{
+	struct stat st;
+	if (!mkdir(path, 0755))
+		return !chmod(path, 0755);	/* whatever our umask is */
+	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022);
+}
+
+/* An empty folder that every user can look into and only we can write. It lies where the socket lies, because that is
+ * reachable for all. Otherwise a path in our own folder: nobody listens there either. */
 static char *no_mps_dir(const struct launch_request *r)
 {
 	scoped_free char *copy = alloc_string(r->socket_path ? r->socket_path : r->state_dir);
-	char *dir = r->socket_path ? alloc_printf("%s/no-mps", dirname(copy)) : alloc_printf("%s/no-mps", copy);
-	/* If it cannot be made, a path that does not exist holds no daemon either. */
-	if (mkdir(dir, 0755) && errno != EEXIST)
-		return dir;
-	return dir;
+	scoped_free char *path = alloc_printf("%s/no-mps", r->socket_path ? dirname(copy) : copy);
+	return make_readable(path) ? steal(path) : alloc_printf("%s/attempts/no-mps", r->state_dir);
 }
 
 static char **make_environment(const struct launch_request *r)

@@ -45,8 +45,8 @@ int launch_start(const struct launch_request *r, struct proc_id *shim, struct er
  * -1: error. */
 int launch_adopt(const char *state_dir, task_id task, uint32_t attempt, struct proc_id *shim, struct error *err);
 
-/* What the attempt left: fills the first part of *r (have_record, never_began, exit code, signal, output, cgroup_oom, ran_ms);
- * with never_began, output.line says why. `never started` (no claim file: it may be started again) is told by
+/* What the attempt left: fills the first part of *r (have_record, never_began, exit code, signal, output, cgroup_oom,
+ * ran_ms); with never_began, output.line says why. `never started` (no claim file: it may be started again) is told by
  * *claimed = false. 0: done; 1: the process that claimed it still runs (two daemons raced, ours lost): launch_adopt it;
  * -1: error. */
 int launch_result(const char *state_dir, task_id task, uint32_t attempt, bool *claimed, struct exit_report *r,

@@ -20,8 +20,9 @@ struct mps_server;
 /* Whether `nvidia-cuda-mps-control` can be found here. */
 bool mps_available(void);
 
-/* Starts the control daemon for one GPU as `uid`/`gid`. Its pipe and log folders lie under `run_dir`/mps/UUID.UID. Returns at
- * once; the server becomes ready later. */
+/* Starts the control daemon for one GPU as `uid`/`gid`. Its pipe and log folders lie under `run_dir`/mps/EIGHT.UID, EIGHT being
+ * the first letters of the UUID: the paths of sockets are short. Returns at once; the server becomes ready later.
+ * ERR_CONFLICT: one runs there (mps_adopt it), or is still stopping. */
 struct mps_server *mps_start(const char *run_dir, const char *gpu_uuid, uid_t uid, gid_t gid, struct error *err);
 /* Finds one that a former radd left running; NULL if there is none. */
 struct mps_server *mps_adopt(const char *run_dir, const char *gpu_uuid, uid_t uid, gid_t gid);
@@ -29,13 +30,13 @@ struct mps_server *mps_adopt(const char *run_dir, const char *gpu_uuid, uid_t ui
 void mps_release(struct mps_server *s);
 
 enum mps_state { MPS_STARTING, MPS_READY, MPS_FAILED };
-/* Cheap; call it every turn while starting. */
+/* Cheap; call it every turn while starting. One that was ready becomes MPS_FAILED when its process ends. */
 enum mps_state mps_poll(struct mps_server *s);
 const char *mps_pipe_dir(const struct mps_server *s);
 uid_t mps_uid(const struct mps_server *s);
 struct proc_id mps_control(const struct mps_server *s);
 
-/* Asks it to quit; a helper ends it if it does not. */
+/* Has it quit, with 5 s for its clients; a helper ends it with TERM, then KILL, if it does not. Returns at once. */
 void mps_stop(struct mps_server *s);
 /* Asks the server to end one client (`terminate_client`), the polite step before KILL. Returns at once. */
 void mps_terminate_client(struct mps_server *s, pid_t client);

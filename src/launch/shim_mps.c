@@ -16,6 +16,7 @@
 #include "base/scope.h"
 #include "base/units.h"
 #include "launch/identity.h"
+#include "launch/processes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -174,6 +175,16 @@ static bool ended(int pidfd, int timeout_ms)
 	return poll(&p, 1, timeout_ms) == 1;
 }
 
+/* A killed control daemon would leave its server behind, which holds GPU memory. */
+static void kill_servers(struct proc_id control)
+{
+	struct family f = { .shim = control };
+	scoped_free pid_t *pids = NULL;
+	size_t n = family_list(&f, &pids);
+	for (size_t i = 0; i < n; i++)
+		family_signal(&f, pids[i], SIGKILL);
+}
+
 static void end_control(const struct mps *m, struct proc_id control)
 {
 	scoped_buf answer = { 0 };
@@ -188,8 +199,10 @@ static void end_control(const struct mps *m, struct proc_id control)
 		return;
 	/* It takes its server along; clients that run go on, and fail at their next call. */
 	syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0);
-	if (!ended(fd, TERM_MS))
-		syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+	if (ended(fd, TERM_MS))
+		return;
+	kill_servers(control);
+	syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 	ended(fd, TERM_MS);
 }
 

@@ -8,6 +8,8 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "launch/attempt.h"
+#include "launch/cgroup.h"
+#include "launch/processes.h"
 #include "launch/record.h"
 #include "launch/shim.h"
 
@@ -343,7 +345,8 @@ static void test_output_that_is_no_file(void **state)
 static void test_huge_sparse_output(void **state)
 {
 	struct bench *b = *state;
-	set_script(b, "truncate -s 10T log || truncate -s 10G log\necho\necho 'RuntimeError: CUDA error: out of memory'\nexit 1\n");
+	set_script(b, "truncate -s 10T log || truncate -s 10G log\necho\necho 'RuntimeError: CUDA error: out of memory'\n"
+		      "exit 1\n");
 	struct exit_report r = run(b);
 	assert_int_equal(r.output.kind, SCAN_GPU_OOM);
 	assert_true(r.output.offset >= (uint64_t)10 << 30);
@@ -699,6 +702,36 @@ static void test_other_users_need_root(void **state)
 	assert_int_equal(WEXITSTATUS(status), 42);
 }
 
+/* Where cgroups may be made, the task is in its own; the shim is not, and it is removed in the end. */
+static void test_cgroup(void **state)
+{
+	struct bench *b = *state;
+	struct cgroup probe;
+	cgroup_create(&probe, "rad-probe");
+	if (!probe.path[0])
+		skip();
+	rmdir(probe.path);
+	if (!geteuid()) {
+		assert_int_equal(chown(b->dir, NOBODY, NOBODY), 0);
+		b->task->spec->uid = b->task->spec->gid = NOBODY;
+	}
+	set_script(b, "grep -q '/rad-12.1-' /proc/self/cgroup\n! grep -q '/rad-12.1-' /proc/$PPID/cgroup\n"
+		      "echo > ready\nsleep 1000\n");
+	start(b);
+	wait_line(b, "ready");
+	struct family f;
+	family_of(b->shim, "12.1", &f);
+	assert_string_not_equal(f.cgroup, "");
+	scoped_free pid_t *pids = NULL;
+	assert_true(cgroup_members(f.cgroup, &pids) >= 1);
+	assert_true(cgroup_holds(f.cgroup, pids[0]));
+	assert_false(cgroup_holds(f.cgroup, getpid()));
+	launch_signal(b->task, SIGKILL);
+	assert_int_equal(result(b).signal, SIGKILL);
+	launch_forget(b->dir, b->task->id, 1);
+	assert_int_equal(access(f.cgroup, F_OK), -1);
+}
+
 static void test_no_mps_by_accident(void **state)
 {
 	struct bench *b = *state;
@@ -732,7 +765,7 @@ int main(void)
 		T(test_kill_0_spares_the_shim), T(test_torn_record), T(test_record_of_a_liar), T(test_full_disk),
 		T(test_folder_of_others_is_refused), T(test_no_shim), T(test_conda_in_script), T(test_conda_env_for_command),
 		T(test_conda_env_missing), T(test_conda_not_found), T(test_users_bash_env), T(test_drops_root),
-		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_no_mps_by_accident),
+		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_no_mps_by_accident),
 		cmocka_unit_test(test_shim_links_the_c_library_only),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

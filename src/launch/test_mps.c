@@ -53,7 +53,7 @@ static int teardown(void **state)
 	struct bench *b = *state;
 	if (b->server && proc_alive(mps_control(b->server))) {
 		struct proc_id id = mps_control(b->server);
-		kill(id.pid, SIGKILL);
+		kill(-id.pid, SIGKILL);		/* it leads a session, with its server */
 		wait_gone(id);
 	}
 	mps_release(b->server);
@@ -107,6 +107,23 @@ static void wait_line(struct bench *b, const char *name, const char *line)
 	fail_msg("'%s' is not in %s", line, name);
 }
 
+static struct proc_id server_process(struct bench *b)
+{
+	scoped_free char *path = alloc_printf("%s/server", mps_pipe_dir(b->server));
+	scoped_buf text = { 0 };
+	assert_int_equal(io_read_file(path, 100, &text, NULL), 0);
+	struct proc_id id = { .pid = atoi(buf_text(&text)) };
+	assert_int_equal(proc_stat(id.pid, &id.start_ticks, NULL), 0);
+	return id;
+}
+
+/* The control daemon and its server are gone. */
+static void wait_stopped(struct bench *b, struct proc_id server)
+{
+	wait_gone(mps_control(b->server));
+	wait_gone(server);
+}
+
 static void test_becomes_ready(void **state)
 {
 	struct bench *b = *state;
@@ -153,7 +170,7 @@ static void test_dies_later(void **state)
 {
 	struct bench *b = *state;
 	start_ready(b);
-	assert_int_equal(kill(mps_control(b->server).pid, SIGKILL), 0);
+	assert_int_equal(kill(-mps_control(b->server).pid, SIGKILL), 0);
 	wait_gone(mps_control(b->server));
 	assert_int_equal(mps_poll(b->server), MPS_FAILED);
 	/* What it left in its folders does not stop the next one. */
@@ -174,7 +191,7 @@ static void test_never_waits_for_it(void **state)
 			assert_int_equal(mps_poll(b->server), MPS_STARTING);
 			assert_true(clock_mono_ms() - began < 500);
 		}
-		kill(mps_control(b->server).pid, SIGKILL);
+		kill(-mps_control(b->server).pid, SIGKILL);
 		wait_gone(mps_control(b->server));
 		mps_release(steal(b->server));
 	}
@@ -211,8 +228,9 @@ static void test_stop(void **state)
 {
 	struct bench *b = *state;
 	start_ready(b);
+	struct proc_id server = server_process(b);
 	mps_stop(b->server);
-	wait_gone(mps_control(b->server));
+	wait_stopped(b, server);
 	assert_true(file_has(b, "log/commands", "quit -t 5\n"));
 	assert_int_equal(mps_poll(b->server), MPS_FAILED);
 	assert_null(mps_adopt(b->dir, GPU, getuid(), getgid()));
@@ -222,9 +240,10 @@ static void test_stop_when_its_client_fails(void **state)
 {
 	struct bench *b = *state;
 	start_ready(b);
+	struct proc_id server = server_process(b);
 	set_mode(b, "refuses");
 	mps_stop(b->server);
-	wait_gone(mps_control(b->server));
+	wait_stopped(b, server);
 }
 
 static void test_stop_of_a_stubborn_one(void **state)
@@ -232,10 +251,11 @@ static void test_stop_of_a_stubborn_one(void **state)
 	struct bench *b = *state;
 	set_mode(b, "stubborn");
 	start_ready(b);
+	struct proc_id server = server_process(b);
 	/* quit is answered and ignored; then its client fails, so that TERM and KILL come without the long wait */
 	set_mode(b, "refuses");
 	mps_stop(b->server);
-	wait_gone(mps_control(b->server));
+	wait_stopped(b, server);
 }
 
 static void test_terminate_client(void **state)
