@@ -40,7 +40,8 @@ int identity_become(uid_t uid, gid_t gid, struct error *err)
 		return error_errno(err, "becoming uid %u, gid %u", (unsigned)uid, (unsigned)gid);
 	if (check_gone(uid, gid, err))
 		return -1;
-	/* Descriptors that were opened as root stay closed to the user's other processes and debuggers. */
+	/* Descriptors that were opened as root stay closed to the user's other processes and debuggers, whatever
+	 * fs.suid_dumpable says. */
 	if (uid && prctl(PR_SET_DUMPABLE, 0))
 		return error_errno(err, "prctl");
 	return 0;

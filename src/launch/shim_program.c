@@ -149,9 +149,7 @@ __attribute__((noreturn)) static void become(const struct request *r, const stru
 	cgroup_enter(cgroup);
 	bool ready = dup2(out_fd, 1) == 1 && dup2(err_fd, 2) == 2;
 	set_limits(r);
-	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL);
-	sigset_t none;
+	sigset_t none;		/* the shim blocks signals, but never ignores or handles one */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (ready) {

@@ -460,7 +460,10 @@ static void test_shim_killed(void **state)
 	assert_int_equal(kill(b->shim.pid, SIGKILL), 0);
 	struct exit_report r = result(b);
 	assert_false(r.have_record);
-	/* What it left is still found. */
+	/* What it left is still found, by its session alone too. */
+	struct family f = { .shim = b->shim };
+	scoped_free pid_t *pids = NULL;
+	assert_true(family_list(&f, &pids) >= 2);
 	assert_true(launch_signal(b->task, SIGKILL) >= 2);
 	wait_gone(child);
 }

@@ -173,9 +173,13 @@ static void test_dies_later(void **state)
 	assert_int_equal(kill(-mps_control(b->server).pid, SIGKILL), 0);
 	wait_gone(mps_control(b->server));
 	assert_int_equal(mps_poll(b->server), MPS_FAILED);
-	/* What it left in its folders does not stop the next one. */
+	/* What it left in its folders does not stop the next one, nor does a folder that was opened to others. */
+	assert_int_equal(chmod(mps_pipe_dir(b->server), 0777), 0);
 	mps_release(b->server);
 	start_ready(b);
+	struct stat st;
+	assert_int_equal(stat(mps_pipe_dir(b->server), &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
 }
 
 /* A control daemon that does not answer never blocks us. */
