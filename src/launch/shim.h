@@ -40,7 +40,4 @@ void follow_end(struct follow *f, struct scan_result *out);
 /* shim_mps.c: what is done with MPS control daemons; see there for the words. */
 int shim_mps(int argc, char **argv);
 
-/* Puts /dev/null on 0-2 and closes everything else. */
-void shim_close_all(void);
-
 #endif

@@ -2,7 +2,7 @@
  * One attempt, from claim to exit record. In this order, because each step needs what the next gives up:
  * as the daemon's user: claim, request, record file, cgroup; as the task's user: folder, output files, program; then
  * waiting, reading along, clearing up what the program left, and the record.
- * All signals are blocked: a TERM that a user sends to all of his processes must not lose the record.
+ * spawn_detached left us no descriptors but /dev/null on 0-2. All signals are blocked: a TERM that a user sends to all of his processes must not lose the record.
  */
 #include "launch/shim.h"
 
@@ -43,14 +43,6 @@ struct attempt_run {
 	bool ended;
 	struct exit_record record;
 };
-
-void shim_close_all(void)
-{
-	int null_fd = open("/dev/null", O_RDWR);
-	for (int fd = 0; fd < 3 && null_fd >= 0; fd++)
-		dup2(null_fd, fd);
-	syscall(SYS_close_range, 3u, ~0u, 0u);
-}
 
 /* A daemon that is protected from the out-of-memory killer must not hand that on. */
 static void unprotect(void)
@@ -242,7 +234,6 @@ int shim_task(const char *folder)
 	struct attempt_run run = { .folder = -1, .exit_fd = -1, .out_fd = -1, .err_fd = -1,
 				   .self = { .pid = getpid() } };
 	struct error err = ERROR_INIT;
-	shim_close_all();
 	if (prepare_self(&run, &err) || proc_stat(run.self.pid, &run.self.start_ticks, NULL))
 		return SHIM_FAILED;
 	run.folder = attempt_open(folder, &err);
