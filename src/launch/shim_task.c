@@ -2,7 +2,8 @@
  * One attempt, from claim to exit record. In this order, because each step needs what the next gives up:
  * as the daemon's user: claim, request, record file, cgroup; as the task's user: folder, output files, program; then
  * waiting, reading along, clearing up what the program left, and the record.
- * spawn_detached left us no descriptors but /dev/null on 0-2. All signals are blocked: a TERM that a user sends to all of his processes must not lose the record.
+ * spawn_detached left us no descriptors but /dev/null on 0-2. All signals are blocked: a TERM that a user sends to all of
+ * their processes must not lose the record.
  */
 #include "launch/shim.h"
 
