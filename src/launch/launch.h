@@ -4,8 +4,8 @@
  * in a cgroup when allowed; it drops to the task's user, starts the program with its output going straight to the log
  * file, follows that file, and writes an exit record. Neither a dead shim nor a dead daemon can block the task.
  *
- * Exactly once: the daemon commits `placed` before it forks the shim; the shim creates the attempt's claim file with
- * O_EXCL before it starts the program. Whoever comes second finds the file and starts nothing.
+ * Exactly once: the daemon commits `placed` before it forks the shim; the shim creates the attempt's claim file,
+ * which only one can, before it starts the program. Whoever comes second finds the file and starts nothing.
  *
  * Attempt folder STATE/attempts/ID.N/, mode 700:  request (what to start: request.h)  claim ("PID START_TICKS\n", by the
  *	shim)  exit (JSON, one line, by the shim: record.h)  cgroup (its path, if there is one)
