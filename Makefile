@@ -3,7 +3,7 @@
 BUILD ?= build
 SAN ?= build-san
 
-.PHONY: all build deps demo check check-unit check-san check-system bench bundle install clean
+.PHONY: all build deps demo check bench bundle install clean
 
 all: build
 
@@ -25,11 +25,11 @@ check: build
 bench: build
 	@bench/run $(BUILD)
 
-bundle: build
+bundle: deps
 	@tools/bundle $(BUILD)
 
 install: build
 	@meson install -C $(BUILD)
 
 clean:
-	rm -rf $(BUILD) $(SAN)
+	rm -rf $(BUILD) $(SAN) $(BUILD)-bundle dist

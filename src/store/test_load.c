@@ -65,6 +65,7 @@ static int one_spec(void *ctx, struct task *t, const char *broken)
 	assert_null(broken);
 	if (sh->n++)
 		assert_ptr_equal(t->spec, sh->spec);
+	assert_string_equal(t->spec->environ[1], "SECRET=" FIXTURE_SECRET);
 	sh->spec = t->spec;	/* kept alive by the loader until the next job */
 	task_destroy(t);
 	return 0;

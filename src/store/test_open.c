@@ -37,15 +37,20 @@ static void make_store(const char *dir)
 	store_close(s);
 }
 
+static void same_bytes(const char *dir, const char *name, const struct buf *before)
+{
+	scoped_buf after = { 0 };
+	fixture_read(dir, name, &after);
+	assert_int_equal(before->len, after.len);
+	assert_memory_equal(before->data, after.data, after.len);
+}
+
 /* Writes rad.db anew, sees it refused, and that not a byte of it changed. */
 static void refused_untouched(const char *dir, const struct buf *bytes, enum error_code code, const char *words)
 {
 	fixture_write(dir, "rad.db", bytes->data, bytes->len);
 	fixture_refused(dir, code, words);
-	scoped_buf after = { 0 };
-	fixture_read(dir, "rad.db", &after);
-	assert_int_equal(after.len, bytes->len);
-	assert_memory_equal(after.data, bytes->data, bytes->len);
+	same_bytes(dir, "rad.db", bytes);
 }
 
 static void damaged_files_are_refused(void **state)
@@ -122,12 +127,10 @@ static void other_files_are_refused(void **state)
 	fixture_refused(*state, ERR_SYSTEM, "cannot be opened");
 	rmdir(path);
 	fixture_sql(*state, "CREATE TABLE bookmarks(url TEXT)");
-	scoped_buf before = { 0 }, after = { 0 };
+	scoped_buf before = { 0 };
 	fixture_read(*state, "rad.db", &before);
 	fixture_refused(*state, ERR_INVALID, "database of another program");
-	fixture_read(*state, "rad.db", &after);
-	assert_int_equal(before.len, after.len);
-	assert_memory_equal(before.data, after.data, after.len);
+	same_bytes(*state, "rad.db", &before);
 }
 
 static void a_file_we_may_not_read_is_refused(void **state)
@@ -143,14 +146,22 @@ static void a_file_we_may_not_read_is_refused(void **state)
 static void a_newer_schema_is_refused(void **state)
 {
 	make_store(*state);
-	fixture_sql(*state, "PRAGMA user_version = 7; UPDATE meta SET value = '9.8.7' WHERE key = 'written_by'");
-	scoped_buf before = { 0 }, after = { 0 };
-	fixture_read(*state, "rad.db", &before);
+	/* Left in the WAL, as by a daemon that was killed: it must not even be written back. */
+	scoped_free char *path = fixture_path(*state, "rad.db");
+	sqlite3 *db;
+	assert_int_equal(sqlite3_open(path, &db), 0);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 7; UPDATE meta SET value = '9.8.7' WHERE key = 'written_by'", NULL,
+				      NULL, NULL), 0);
+	sqlite3_close(db);
+	scoped_buf file = { 0 }, wal = { 0 };
+	fixture_read(*state, "rad.db", &file);
+	fixture_read(*state, "rad.db-wal", &wal);
+	assert_true(wal.len > 0);
 	fixture_refused(*state, ERR_CONFLICT, "was written by RAD-RM 9.8.7 (schema 7), newer than this one, " RAD_VERSION
 			" (schema 1)");
-	fixture_read(*state, "rad.db", &after);
-	assert_int_equal(before.len, after.len);
-	assert_memory_equal(before.data, after.data, after.len);
+	same_bytes(*state, "rad.db", &file);
+	same_bytes(*state, "rad.db-wal", &wal);
 	fixture_sql(*state, "DROP TABLE meta");	/* which a later version may do */
 	fixture_refused(*state, ERR_CONFLICT, "RAD-RM of a later version (schema 7)");
 }
