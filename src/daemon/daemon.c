@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/paths.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
 #include "daemon/server.h"
@@ -25,6 +26,7 @@ struct now daemon_now(void)
 	return (struct now){ clock_mono_ms(), clock_wall_ms() };
 }
 
+<<<<<<< HEAD
 char *daemon_default_state_dir(void)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -47,6 +49,8 @@ bool daemon_has_mps(const struct daemon *d)
 	return d->config.mps && (daemon_sim_devices() || mps_available());
 }
 
+=======
+>>>>>>> cf34d4c (cli: rad submit, queue, show, cancel, gpus, version, simtask)
 /* The turn ------------------------------------------------------------------------------------------------------------- */
 
 static void on_event(void *ctx, const struct event *ev, const struct task *t)

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ * Calls to radd, and waits that survive its restart: see client.h.
+ */
+#include "cli/client.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "submit/wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define AWAY_MS 60000		/* how long a wait tries to find radd again */
+#define RETRY_MS 250
+
+int client_connect(struct error *err)
+{
+	scoped_free char *path = wire_socket_path();
+	return wire_connect(path, err);
+}
+
+int client_connect_or_start(struct error *err)
+{
+	const char *no = getenv("RAD_NO_START");
+	int fd = client_connect(err);
+	if (fd >= 0 || err->code != ERR_UNAVAILABLE || (no && *no && strcmp(no, "0")))
+		return fd;
+	*err = ERROR_INIT;
+	return client_start_radd(err) ? -1 : client_connect(err);
+}
+
+json_t *client_call(json_t *request, struct error *err)
+{
+	scoped_fd int fd = client_connect(err);
+	json_t *reply = fd < 0 ? NULL : wire_call(fd, request, err);
+	json_decref(request);
+	return reply;
+}
+
+json_t *client_call_id(const char *op, const char *id, struct error *err)
+{
+	json_t *request = wire_request(op);
+	json_t *text = json_string(id);	/* NULL when it is not UTF-8; the daemon says what it expected */
+	json_object_set_new(request, "id", text ? text : json_null());
+	return client_call(request, err);
+}
+
+/* ---- waits ---- */
+
+struct client_wait {
+	json_t *request;
+	int fd;			/* -1 while radd is away */
+	struct buf in;
+	int64_t away_since_ms, retry_ms;	/* mono; 0 while connected */
+};
+
+static int ask(struct client_wait *w, struct error *err)
+{
+	scoped_buf out = { 0 };
+	scoped_fd int fd = client_connect(err);
+	if (fd < 0 || wire_encode(w->request, &out, err))
+		return -1;
+	if (io_write_full(fd, out.data, out.len))
+		return error_errno(err, "writing to radd");
+	io_set_nonblocking(fd, true);
+	w->fd = steal_fd(fd);
+	w->away_since_ms = 0;
+	buf_drop(&w->in, w->in.len);
+	return 0;
+}
+
+struct client_wait *client_wait_create(json_t *ids, bool until_start, struct error *err)
+{
+	struct client_wait *w = alloc_zero(sizeof *w);
+	w->fd = -1;
+	w->request = wire_request("wait");
+	json_object_set(w->request, "ids", ids);
+	if (until_start)
+		json_object_set_new(w->request, "until", json_string("start"));
+	if (!ask(w, err))
+		return w;
+	client_wait_destroy(w);
+	return NULL;
+}
+
+void client_wait_destroy(struct client_wait *w)
+{
+	if (!w)
+		return;
+	if (w->fd >= 0)
+		close(w->fd);
+	json_decref(w->request);
+	buf_free(&w->in);
+	free(w);
+}
+
+int client_wait_fd(const struct client_wait *w)
+{
+	return w->fd;
+}
+
+/* radd is gone: perhaps only restarted. */
+static int find_again(struct client_wait *w, struct error *err)
+{
+	int64_t now = clock_mono_ms();
+	struct error why = ERROR_INIT;
+	if (w->fd >= 0) {
+		close(w->fd);
+		w->fd = -1;
+	}
+	if (!w->away_since_ms)
+		w->away_since_ms = now;
+	if (now < w->retry_ms)
+		return 0;
+	w->retry_ms = now + RETRY_MS;
+	if (!ask(w, &why))
+		return 0;
+	if (now - w->away_since_ms < AWAY_MS)
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "radd went away and did not come back in %d s (%.600s); running tasks go on",
+			 AWAY_MS / 1000, why.text);
+}
+
+int client_wait_poll(struct client_wait *w, json_t **reply, struct error *err)
+{
+	char chunk[16384];
+	ssize_t got = 0;
+	if (w->fd < 0)
+		return find_again(w, err);
+	while ((got = recv(w->fd, chunk, sizeof chunk, 0)) > 0)
+		buf_add(&w->in, chunk, (size_t)got);
+	int rc = wire_decode(&w->in, reply, err);
+	if (rc == 1 && wire_check(*reply, err)) {
+		json_decref(*reply);
+		*reply = NULL;
+		return -1;
+	}
+	if (rc || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+		return rc;
+	return find_again(w, err);
+}
+
+json_t *client_wait_ended(json_t *ids, struct error *err)
+{
+	struct client_wait *w = client_wait_create(ids, false, err);
+	json_t *reply = NULL;
+	int rc = w ? 0 : -1;
+	while (!rc) {
+		struct pollfd p = { client_wait_fd(w), POLLIN, 0 };
+		poll(&p, 1, p.fd < 0 ? RETRY_MS : -1);
+		rc = client_wait_poll(w, &reply, err);
+	}
+	client_wait_destroy(w);
+	return reply;
+}

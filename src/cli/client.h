@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The verbs' side of the connection to radd.
+ */
+#ifndef RAD_CLI_CLIENT_H
+#define RAD_CLI_CLIENT_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Connects to the daemon there is. Returns a descriptor or -1. */
+int client_connect(struct error *err);
+/* The same; with no daemon to reach, the caller's own is started in the background and a line on stderr says so, unless
+ * RAD_NO_START=1. */
+int client_connect_or_start(struct error *err);
+
+/* One operation on a connection of its own. Takes the reference of `request`. */
+json_t *client_call(json_t *request, struct error *err);
+/* An operation that only needs an id. */
+json_t *client_call_id(const char *op, const char *id, struct error *err);
+
+/* Starts radd in the background, and waits until it answers or says why not. Returns 0 or -1. */
+int client_start_radd(struct error *err);
+/* The path of a program of ours: beside this one, else in PATH. NULL if it is in neither. Free it. */
+char *client_find_program(const char *name);
+
+/* A long wait whose answer comes when it comes. */
+struct client_wait;
+/* Asks radd for the answer when all these tasks (a JSON list of ids; borrowed) have ended, or, with until_start, run. */
+struct client_wait *client_wait_create(json_t *ids, bool until_start, struct error *err);
+void client_wait_destroy(struct client_wait *w);
+int client_wait_fd(const struct client_wait *w);
+/* Reads what has come, without blocking. 1: *reply is the answer, a new reference; 0: not yet; -1: it failed. When radd went
+ * away (a restart), it is asked again as soon as it is back, for at most a minute. */
+int client_wait_poll(struct client_wait *w, json_t **reply, struct error *err);
+/* Waits until these tasks have ended. Returns the answer, a new reference, or NULL. */
+json_t *client_wait_ended(json_t *ids, struct error *err);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ * See format.h.
+ */
+#include "cli/format.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+const char *member_text(const json_t *o, const char *key)
+{
+	const char *text = json_string_value(json_object_get(o, key));
+	return text ? text : "";
+}
+
+double member_number(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+json_int_t member_int(const json_t *o, const char *key)
+{
+	return json_integer_value(json_object_get(o, key));
+}
+
+enum task_state member_state(const json_t *task)
+{
+	enum task_state s;
+	return task_state_parse(member_text(task, "state"), &s) ? TASK_STATE_COUNT : s;
+}
+
+json_t *last_attempt(const json_t *task)
+{
+	const json_t *attempts = json_object_get(task, "attempts");
+	size_t n = json_array_size(attempts);
+	return n ? json_array_get(attempts, n - 1) : NULL;
+}
+
+static char *unknown(char buf[FORMAT_LEN])
+{
+	return strcpy(buf, "-");
+}
+
+char *format_mib(double mib, char buf[FORMAT_LEN])
+{
+	return isnan(mib) ? unknown(buf) : units_format_mib(mib, buf, FORMAT_LEN);
+}
+
+char *format_seconds(double s, char buf[FORMAT_LEN])
+{
+	return isnan(s) ? unknown(buf) : units_format_duration((int64_t)s, buf, FORMAT_LEN);
+}
+
+char *format_percent(double fraction, char buf[FORMAT_LEN])
+{
+	if (isnan(fraction))
+		return unknown(buf);
+	snprintf(buf, FORMAT_LEN, "%.0f%%", fraction * 100);
+	return buf;
+}
+
+char *format_energy(double joules, char buf[FORMAT_LEN])
+{
+	if (isnan(joules))
+		return unknown(buf);
+	if (joules >= 3.6e6)
+		snprintf(buf, FORMAT_LEN, "%.1f kWh", joules / 3.6e6);
+	else if (joules >= 3600)
+		snprintf(buf, FORMAT_LEN, "%.1f Wh", joules / 3600);
+	else
+		snprintf(buf, FORMAT_LEN, "%.0f J", joules);
+	return buf;
+}
+
+char *format_time(const char *iso, char buf[FORMAT_LEN])
+{
+	int64_t ms;
+	struct tm local;
+	if (clock_parse_iso(iso, &ms))
+		return unknown(buf);
+	time_t s = (time_t)(ms / 1000);
+	strftime(buf, FORMAT_LEN, "%Y-%m-%d %H:%M:%S", localtime_r(&s, &local));
+	return buf;
+}
+
+enum style format_state_style(enum task_state s)
+{
+	switch (s) {
+	case TASK_RUNNING: return STYLE_GREEN;
+	case TASK_HELD: return STYLE_DIM;
+	case TASK_FAILED: case TASK_OUT_OF_MEMORY: case TASK_TIMEOUT: case TASK_LOST: return STYLE_RED;
+	case TASK_CANCELLED: return STYLE_YELLOW;
+	default: return STYLE_PLAIN;
+	}
+}
+
+static const json_t *find_gpu(const json_t *gpus, const char *uuid)
+{
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g)
+		if (!strcmp(member_text(g, "uuid"), uuid))
+			return g;
+	return NULL;
+}
+
+char *format_gpus(const json_t *uuids, const json_t *gpus)
+{
+	struct buf out = { 0 };
+	size_t i;
+	json_t *u;
+	json_array_foreach(uuids, i, u) {
+		const char *uuid = json_string_value(u) ? json_string_value(u) : "";
+		const json_t *g = find_gpu(gpus, uuid);
+		if (g)
+			buf_printf(&out, "%s%lld", i ? "," : "", (long long)member_int(g, "index"));
+		else
+			buf_printf(&out, "%s%.12s", i ? "," : "", uuid);
+	}
+	return buf_steal(&out);
+}
+
+int format_exit_code(const json_t *task)
+{
+	const json_t *code = json_object_get(task, "exit_code"), *sig = json_object_get(task, "signal");
+	bool completed = member_state(task) == TASK_COMPLETED;
+	if (json_is_integer(sig))
+		return 128 + (int)json_integer_value(sig);
+	if (json_is_integer(code))
+		return completed || json_integer_value(code) ? (int)json_integer_value(code) : CLI_FAILED;
+	return completed ? CLI_DONE : CLI_OWN;
+}

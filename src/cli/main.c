@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ * rad: the table of verbs, and the way to one of them.
+ */
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/simtask.h"
+#include "submit/options.h"
+
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct cli_verb cli_verbs[] = {
+	{ "submit", "queue a task file or a command", "[options] FILE.rad\n[options] [--] COMMAND [ARGUMENT...]", verb_submit,
+	  .reads_options_itself = true },
+	{ "queue", "list pending and running tasks", "[options] [ID...]", verb_queue },
+	{ "show", "everything that is known of a task", "[options] ID...", verb_show },
+	{ "cancel", "end tasks, or take them out of the queue", "[options] ID...\n--all", verb_cancel },
+	{ "gpus", "GPUs: load, memory, tasks", "[options]", verb_gpus },
+	{ "version", "versions of rad and radd", "[options]", verb_version },
+	{ "help", "help on rad, or on one command", "[COMMAND]", verb_help },
+	{ "simtask", "a stand-in for a training program, for simulated GPUs", "--mem SIZE --seconds S [options]", verb_simtask,
+	  .reads_options_itself = true },
+	{ 0 },
+};
+
+static const struct cli_verb *find_verb(const char *name)
+{
+	for (const struct cli_verb *v = cli_verbs; v->name; v++)
+		if (!strcmp(v->name, name))
+			return v;
+	return NULL;
+}
+
+static void list_verbs(FILE *out)
+{
+	fputs("Usage: rad COMMAND [options]\n"
+	      "Runs training tasks on shared GPUs.\n\n", out);
+	for (const struct cli_verb *v = cli_verbs; v->name; v++)
+		fprintf(out, "  %-12s %s\n", v->name, v->help);
+	fputs("\nrad COMMAND --help tells more. --json gives every answer as one JSON object.\n", out);
+}
+
+static int unknown_verb(const char *word)
+{
+	const char *names[sizeof cli_verbs / sizeof *cli_verbs] = { NULL };
+	for (size_t i = 0; cli_verbs[i].name; i++)
+		names[i] = cli_verbs[i].name;
+	const char *near = options_nearest(word, names);
+	if (near)
+		cli_note("unknown command '%.60s': did you mean 'rad %s'?", word, near);
+	else
+		cli_note("unknown command '%.60s': see rad help", word);
+	return CLI_USAGE;
+}
+
+int verb_help(struct cli_call *c)
+{
+	static const struct cli_option options[] = { { 0 } };
+	if (!cli_options(c, options) || !cli_want_words(c, 0, 1))
+		return c->rc;
+	if (!c->n_words) {
+		list_verbs(stdout);
+		return CLI_DONE;
+	}
+	const struct cli_verb *v = find_verb(c->words[0]);
+	char *argv[] = { c->words[0], "--help", NULL };
+	struct cli_call other = { .verb = v, .argc = 2, .argv = argv };
+	return v ? v->run(&other) : unknown_verb(c->words[0]);
+}
+
+int verb_simtask(struct cli_call *c)
+{
+	return simtask_main(c->argc, c->argv);
+}
+
+int main(int argc, char **argv)
+{
+	setlocale(LC_CTYPE, "");
+	signal(SIGPIPE, SIG_IGN);	/* a reader that went away is an error of write, and no reason to die half-way */
+	if (argc < 2) {
+		list_verbs(stderr);
+		return CLI_USAGE;
+	}
+	const char *word = argv[1];
+	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+		word = "help";
+	else if (!strcmp(word, "--version") || !strcmp(word, "-V"))
+		word = "version";
+	const struct cli_verb *v = find_verb(word);
+	struct cli_call c = { .verb = v, .argc = argc - 1, .argv = argv + 1 };
+	return cli_finish(v ? v->run(&c) : unknown_verb(argv[1]));
+}

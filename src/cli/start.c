@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ * A radd of the caller's own, started in the background: see client.h. It must not hold on to the terminal or to a pipe
+ * that the caller waits for, and it must be seen to work before anything is submitted to it.
+ */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "daemon/paths.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define READY_S 30
+
+char *client_find_program(const char *name)
+{
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	if (n > 0) {
+		self[n] = 0;
+		char *slash = strrchr(self, '/');
+		*slash = 0;
+		scoped_free char *beside = alloc_printf("%s/%s", self, name);
+		if (!access(beside, X_OK))
+			return steal(beside);
+	}
+	const char *path = getenv("PATH");
+	while (path && *path) {
+		size_t len = strcspn(path, ":");
+		scoped_free char *there = alloc_printf("%.*s/%s", (int)len, path, name);
+		if (len && !access(there, X_OK))
+			return steal(there);
+		path += len + (path[len] == ':');
+	}
+	return NULL;
+}
+
+/* In the child: no terminal, no descriptors of the caller's but the one to report on. */
+static void become_daemon(const char *program, int log_fd, int ready_fd)
+{
+	const char *devices = getenv("RAD_DEVICES");
+	int null_fd = open("/dev/null", O_RDWR);
+	setsid();
+	if (fork() > 0)	/* the daemon is no session leader, and nobody's child that must be waited for */
+		_exit(0);
+	dup2(null_fd, 0);
+	dup2(log_fd, 1);
+	dup2(log_fd, 2);
+	dup2(ready_fd, 3);
+	close_range(4, ~0u, 0);
+	if (chdir("/"))
+		_exit(1);
+	if (devices && *devices)
+		execl(program, "radd", "--ready-fd", "3", "--devices", devices, NULL);
+	else
+		execl(program, "radd", "--ready-fd", "3", NULL);
+	dprintf(3, "%s: %s\n", program, strerror(errno));
+	_exit(1);
+}
+
+/* The line that radd writes when it is up or cannot be. 0, or -1 when nothing came in time. */
+static int read_report(int fd, struct buf *line)
+{
+	char chunk[512];
+	int64_t until = clock_mono_ms() + READY_S * 1000;
+	while (!line->len || line->data[line->len - 1] != '\n') {
+		struct pollfd p = { fd, POLLIN, 0 };
+		int64_t left = until - clock_mono_ms();
+		if (left <= 0 || poll(&p, 1, (int)left) == 0)
+			return -1;
+		ssize_t got = read(fd, chunk, sizeof chunk);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return 0;
+		buf_add(line, chunk, (size_t)got);
+	}
+	line->data[--line->len] = 0;
+	return 0;
+}
+
+static int open_log(char **path, struct error *err)
+{
+	scoped_free char *state = daemon_default_state_dir();
+	if (io_make_dirs(state, 0700, err))
+		return error_wrap(err, "starting radd");
+	*path = alloc_printf("%s/radd.log", state);
+	int fd = open(*path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd >= 0 ? fd : error_errno(err, "starting radd: %s", *path);
+}
+
+static const char *what_else(const char *text)
+{
+	return strstr(text, "NVML") || strstr(text, "nvidia") || strstr(text, "driver")
+		? "; to try RAD-RM without a GPU: radd --devices sim:4xa100-40g" : "";
+}
+
+static int pid_of_daemon(void)
+{
+	struct error err = ERROR_INIT;
+	json_t *status = client_call(json_pack("{si, ss}", "v", 1, "op", "status"), &err);
+	int pid = (int)json_integer_value(json_object_get(status, "pid"));
+	json_decref(status);
+	return pid;
+}
+
+int client_start_radd(struct error *err)
+{
+	scoped_free char *program = client_find_program("radd"), *log = NULL;
+	scoped_buf report = { 0 };
+	int ends[2];
+	if (!program)
+		return error_set(err, ERR_UNAVAILABLE, "no radd is running, and its program is neither beside rad nor in PATH: install it");
+	scoped_fd int log_fd = open_log(&log, err);
+	if (log_fd < 0)
+		return -1;
+	if (pipe2(ends, O_CLOEXEC))
+		return error_errno(err, "starting radd: pipe");
+	scoped_fd int ready = ends[0];
+	fflush(NULL);
+	pid_t child = fork();
+	if (!child)
+		become_daemon(program, log_fd, ends[1]);
+	close(ends[1]);
+	if (child < 0)
+		return error_errno(err, "starting radd: fork");
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (read_report(ready, &report))
+		return error_set(err, ERR_UNAVAILABLE, "radd was started, but was not ready after %d s: see %s", READY_S, log);
+	if (strcmp(buf_text(&report), "ok"))
+		return error_set(err, ERR_UNAVAILABLE, "radd could not be started for you: %.500s%s (log: %s)",
+				 report.len ? buf_text(&report) : "it ended at once", what_else(buf_text(&report)), log);
+	cli_note("started radd for you (pid %d, log %s)", pid_of_daemon(), log);
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ * See submission.h.
+ */
+#include "cli/submission.h"
+
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "submit/options.h"
+#include "submit/wire.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static void print_help(const struct cli_verb *v)
+{
+	printf("Usage: rad %s [options] FILE.rad\n"
+	       "       rad %s [options] [--] COMMAND [ARGUMENT...]\n"
+	       "%c%s. Options end at the first word.\n\n", v->name, v->name, toupper((unsigned char)*v->help), v->help + 1);
+	options_help(stdout);
+}
+
+/* Whether line 7 of positional task files counts is the daemon's to say. A daemon that is not there yet says nothing. */
+static bool ask_positional_policy(void)
+{
+	struct error ignored = ERROR_INIT;
+	scoped_json *status = client_call(wire_request("status"), &ignored);
+	return json_is_true(json_object_get(status, "positional_policy"));
+}
+
+static int fail(const struct cli_call *c, const struct submit_flags *flags, const struct error *err)
+{
+	return flags->usage ? cli_usage(c, "%s", err->text) : cli_fail(c, err);
+}
+
+static json_t *send_spec(const struct spec *s, bool dry_run, struct error *err)
+{
+	scoped_fd int fd = client_connect_or_start(err);
+	scoped_json *request = submit_request(s);
+	if (dry_run)
+		json_object_set_new(request, "dry_run", json_true());
+	return fd < 0 ? NULL : wire_call(fd, request, err);
+}
+
+bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply)
+{
+	struct error err = ERROR_INIT;
+	struct spec *spec = NULL;
+	*flags = (struct submit_flags){ .positional_policy = ask_positional_policy() };
+	if (submit_parse_command(c->argc, c->argv, &spec, flags, &err)) {
+		c->rc = fail(c, flags, &err);
+		return false;
+	}
+	if (flags->help) {
+		print_help(c->verb);
+		c->rc = CLI_DONE;
+		return false;
+	}
+	for (size_t i = 0; i < flags->n_notes; i++)
+		cli_note("%s", flags->notes[i]);
+	*reply = send_spec(spec, flags->dry_run, &err);
+	spec_unref(spec);
+	if (!*reply)
+		c->rc = cli_fail(c, &err);
+	return *reply;
+}
+
+int submission_code(const json_t *tasks)
+{
+	int code = 0;
+	size_t i;
+	json_t *t;
+	json_array_foreach(tasks, i, t) {
+		int one = format_exit_code(t);
+		code = one > code ? one : code;
+	}
+	return code;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What `rad submit` and `rad run` have in common: from a command line to an accepted task.
+ */
+#ifndef RAD_CLI_SUBMISSION_H
+#define RAD_CLI_SUBMISSION_H
+
+#include "cli/cli.h"
+#include "cli/submit_client.h"
+
+/* Reads the command line, starts a radd when there is none, sends, and prints the notes. Returns true with *reply (a new
+ * reference), or false with c->rc set when there is nothing more to do. *flags is to be cleared by the caller either way. */
+bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply);
+
+/* The code to exit with when these tasks (the answer to `wait`) have ended: the largest. */
+int submission_code(const json_t *tasks);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ * rad gpus.
+ */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- cells ---- */
+
+/* "NVIDIA A100-SXM4-40GB" without the maker's name. */
+static const char *short_name(const char *name)
+{
+	return !strncmp(name, "NVIDIA ", 7) ? name + 7 : name;
+}
+
+static void add_bar(struct buf *out, double fraction, unsigned width, const struct term *term)
+{
+	static const char *const eighths[] = { " ", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+	double full = (isnan(fraction) ? 0 : fraction < 0 ? 0 : fraction > 1 ? 1 : fraction) * width;
+	unsigned whole = (unsigned)full;
+	for (unsigned i = 0; i < width; i++) {
+		if (i < whole)
+			buf_add_text(out, term->utf8 ? "█" : "#");
+		else if (i == whole && term->utf8)
+			buf_add_text(out, eighths[(unsigned)((full - whole) * 8)]);
+		else
+			buf_add_text(out, term->utf8 ? " " : ".");
+	}
+}
+
+static void load_cell(struct table *table, const json_t *g, const struct term *term)
+{
+	scoped_buf text = { 0 };
+	char now[FORMAT_LEN], mean[FORMAT_LEN];
+	double v = member_number(g, "smact_now");
+	if (term->live)
+		add_bar(&text, v, 5, term);
+	buf_printf(&text, "%s%4s %4s", term->live ? " " : "", format_percent(v, now), format_percent(member_number(g, "smact"), mean));
+	table_cell(table, isnan(v) || v < 0.005 ? STYLE_DIM : STYLE_GREEN, buf_text(&text));
+}
+
+static void mib_cell(struct table *table, const json_t *g, const char *key)
+{
+	char text[FORMAT_LEN];
+	double v = member_number(g, key);
+	table_cell(table, v > 0 ? STYLE_PLAIN : STYLE_DIM, v == 0 ? "0" : format_mib(v, text));
+}
+
+/* What a GPU does, or why it takes nothing. */
+static void share_cell(struct table *table, const json_t *g)
+{
+	if (json_is_true(json_object_get(g, "stale")))
+		table_cell(table, STYLE_RED, "stale");
+	else if (json_is_true(json_object_get(g, "drained")))
+		table_cell(table, STYLE_YELLOW, "drained");
+	else
+		table_cell(table, strcmp(member_text(g, "share"), "idle") ? STYLE_PLAIN : STYLE_DIM, member_text(g, "share"));
+}
+
+static void tasks_cell(struct table *table, const json_t *g)
+{
+	scoped_buf text = { 0 };
+	size_t i;
+	json_t *id;
+	const json_t *tasks = json_object_get(g, "tasks");
+	json_array_foreach(tasks, i, id)
+		buf_printf(&text, "%s%s", i ? " " : "", json_string_value(id));
+	table_cell(table, STYLE_PLAIN, buf_text(&text));
+}
+
+static void add_row(struct table *table, const json_t *g, const struct term *term)
+{
+	char text[FORMAT_LEN];
+	double watts = member_number(g, "power_w");
+	bool inside = *member_text(g, "parent_uuid");
+	table_printf(table, STYLE_BOLD, "%lld", (long long)member_int(g, "index"));
+	table_printf(table, STYLE_PLAIN, "%s%s", inside ? term->utf8 ? "└ " : "- " : "", short_name(member_text(g, "name")));
+	load_cell(table, g, term);
+	table_printf(table, STYLE_PLAIN, "%s/%s", format_mib(member_number(g, "mem_used_mib"), text),
+		     format_mib(member_number(g, "mem_total_mib"), (char[FORMAT_LEN]){ 0 }));
+	mib_cell(table, g, "mem_held_mib");
+	mib_cell(table, g, "mem_foreign_mib");
+	mib_cell(table, g, "mem_available_mib");
+	if (isnan(watts))
+		table_cell(table, STYLE_DIM, "-");
+	else
+		table_printf(table, STYLE_PLAIN, "%.0fW", watts);
+	share_cell(table, g);
+	tasks_cell(table, g);
+}
+
+/* ---- tables ---- */
+
+/* GPUs by index, each followed by its MIG instances. */
+static void add_rows(struct table *table, const json_t *gpus, const struct term *term)
+{
+	size_t i, k;
+	json_t *g, *m;
+	json_array_foreach(gpus, i, g) {
+		if (*member_text(g, "parent_uuid"))
+			continue;
+		add_row(table, g, term);
+		json_array_foreach(gpus, k, m)
+			if (!strcmp(member_text(m, "parent_uuid"), member_text(g, "uuid")))
+				add_row(table, m, term);
+	}
+}
+
+static void print_gpus(const json_t *gpus, const struct term *term)
+{
+	static const struct table_column columns[] = {
+		{ "GPU", .right = true }, { "NAME", .min = 6 }, { "SMACT  now mean", .min = 9 }, { "USED", .right = true },
+		{ "HELD", .right = true }, { "OTHERS", .right = true }, { "FREE", .right = true }, { "POWER", .right = true }, { "SHARE" },
+		{ "TASKS", .min = 5 },
+	};
+	struct table *table = table_create(columns, COUNT_OF(columns));
+	add_rows(table, gpus, term);
+	table_print(table, term, stdout);
+	table_destroy(table);
+}
+
+static void print_processes(const json_t *gpus, const struct term *term)
+{
+	static const struct table_column columns[] = {
+		{ "GPU", .right = true }, { "PID", .right = true }, { "USER", .min = 6 }, { "TASK" }, { "MEM", .right = true },
+	};
+	struct table *table = table_create(columns, COUNT_OF(columns));
+	size_t i, k;
+	json_t *g, *p;
+	json_array_foreach(gpus, i, g) {
+		const json_t *processes = json_object_get(g, "processes");
+		json_array_foreach(processes, k, p) {
+			char text[FORMAT_LEN];
+			const char *task = member_text(p, "task");
+			table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "index"));
+			table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(p, "pid"));
+			table_cell(table, STYLE_PLAIN, member_text(p, "user"));
+			table_cell(table, *task ? STYLE_PLAIN : STYLE_YELLOW, *task ? task : "foreign");
+			table_cell(table, STYLE_PLAIN, format_mib(member_number(p, "mem_mib"), text));
+		}
+	}
+	putchar('\n');
+	table_print(table, term, stdout);
+	table_destroy(table);
+}
+
+int verb_gpus(struct cli_call *c)
+{
+	bool json = false, verbose = false;
+	const struct cli_option options[] = {
+		{ "verbose", 'v', NULL, "the processes on each GPU too, foreign ones among them", .flag = &verbose },
+		{ "json", 0, NULL, "print JSON", .flag = &json },
+		{ 0 },
+	};
+	struct error err = ERROR_INIT;
+	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
+		return c->rc;
+	json_t *reply = client_call(wire_request("gpus"), &err);
+	if (!reply)
+		return cli_fail(c, &err);
+	if (json)
+		return cli_print_json(reply);
+	struct term term = term_ask();
+	const json_t *gpus = json_object_get(reply, "gpus");
+	print_gpus(gpus, &term);
+	if (verbose)
+		print_processes(gpus, &term);
+	json_decref(reply);
+	return CLI_DONE;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT
+ * rad queue.
+ */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECENT_MS ((int64_t)24 * 3600 * 1000)	/* how far back `-t` looks for ended tasks */
+
+struct filter {
+	char user[64];			/* "" : everybody's */
+	bool states[TASK_STATE_COUNT];
+	bool ended;			/* some of them are terminal */
+	task_id *ids;			/* owned; none: all */
+	size_t n_ids;
+};
+
+/* ---- which ---- */
+
+static int user_filter(struct filter *f, const char *user, bool me, struct error *err)
+{
+	int64_t uid = me ? (int64_t)getuid() : -1;
+	if (!user && !me)
+		return 0;
+	const struct passwd *pw = user && !units_parse_int(user, 0, UINT32_MAX, &uid, NULL) ? getpwuid((uid_t)uid)
+				: user ? getpwnam(user) : getpwuid((uid_t)uid);
+	if (!pw && uid < 0)
+		return error_set(err, ERR_NOT_FOUND, "user '%.60s': there is none of that name here", user);
+	if (pw)
+		snprintf(f->user, sizeof f->user, "%s", pw->pw_name);
+	else
+		snprintf(f->user, sizeof f->user, "%lld", (long long)uid);
+	return 0;
+}
+
+static int state_filter(struct filter *f, const char *words, struct error *err)
+{
+	scoped_free char *copy = alloc_string(words ? words : "PD,H,R");
+	char *rest = copy;
+	for (const char *w; (w = strsep(&rest, ","));) {
+		enum task_state s;
+		s = TASK_STATE_COUNT;
+		bool all = !strcasecmp(w, "all");
+		if (!all && task_state_parse(w, &s))
+			return error_set(err, ERR_INVALID, "state '%.40s': expected all, or some of PD H R CD F OOM CA TO LO, with commas", w);
+		for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
+			f->states[i] = f->states[i] || all || i == s;
+	}
+	for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
+		f->ended = f->ended || (f->states[i] && task_state_terminal(i));
+	return 0;
+}
+
+static int id_filter(struct filter *f, const struct cli_call *c, struct error *err)
+{
+	f->ids = alloc_zero((c->n_words + 1) * sizeof *f->ids);
+	for (; f->n_ids < c->n_words; f->n_ids++)
+		if (task_id_parse(c->words[f->n_ids], &f->ids[f->n_ids], err))
+			return -1;
+	return 0;
+}
+
+static bool passes(const struct filter *f, const json_t *t)
+{
+	task_id id;
+	enum task_state s = member_state(t);
+	bool wanted = !f->n_ids;
+	if (task_id_parse(member_text(t, "id"), &id, NULL) || s == TASK_STATE_COUNT || !f->states[s])
+		return false;
+	for (size_t i = 0; i < f->n_ids; i++)
+		wanted = wanted || f->ids[i] == id || (TASK_INDEX(f->ids[i]) < 0 && TASK_JOB(f->ids[i]) == TASK_JOB(id));
+	return wanted && (!*f->user || !strcmp(f->user, member_text(t, "user")));
+}
+
+/* ---- fetching ---- */
+
+static json_t *ended_tasks(struct error *err)
+{
+	json_t *request = wire_request("acct");
+	json_object_set_new(request, "from_ms", json_integer(clock_wall_ms() - RECENT_MS));
+	return client_call(request, err);
+}
+
+static void add_passing(json_t *to, const struct filter *f, const json_t *tasks)
+{
+	size_t i;
+	json_t *t;
+	json_array_foreach(tasks, i, t)
+		if (passes(f, t))
+			json_array_append(to, t);
+}
+
+/* {"schema", "tasks"}, a new reference. */
+static json_t *fetch(const struct filter *f, struct error *err)
+{
+	scoped_json *live = client_call(wire_request("list"), err);
+	scoped_json *ended = live && f->ended ? ended_tasks(err) : NULL;
+	if (!live || (f->ended && !ended))
+		return NULL;
+	json_t *tasks = json_array();
+	add_passing(tasks, f, json_object_get(live, "tasks"));
+	add_passing(tasks, f, json_object_get(ended, "tasks"));
+	return json_pack("{si, so}", "schema", 1, "tasks", tasks);
+}
+
+/* ---- the table ---- */
+
+/* Ended tasks as they ended, then what runs, then what waits as it stands in line, then what is held. */
+static int rank_of(const json_t *t)
+{
+	switch (member_state(t)) {
+	case TASK_RUNNING: return 1;
+	case TASK_PENDING: return 2;
+	case TASK_HELD: return 3;
+	default: return 0;
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+	task_id i = 0, k = 0;
+	int by = rank_of(x) - rank_of(y);
+	if (by)
+		return by;
+	json_int_t p = member_int(x, "priority"), q = member_int(y, "priority");
+	if (p != q && rank_of(x) == 2)
+		return p > q ? -1 : 1;
+	task_id_parse(member_text(x, "id"), &i, NULL);
+	task_id_parse(member_text(y, "id"), &k, NULL);
+	return (i > k) - (i < k);
+}
+
+/* The same line of the table, but for the index: pending elements of one array. */
+static bool same_line(const json_t *a, const json_t *b)
+{
+	task_id i, k;
+	return member_state(a) == TASK_PENDING && member_state(b) == TASK_PENDING &&
+	       !task_id_parse(member_text(a, "id"), &i, NULL) && !task_id_parse(member_text(b, "id"), &k, NULL) &&
+	       TASK_JOB(i) == TASK_JOB(k) && !strcmp(member_text(a, "reason"), member_text(b, "reason")) &&
+	       !strcmp(member_text(a, "name"), member_text(b, "name")) && member_int(a, "priority") == member_int(b, "priority");
+}
+
+/* "12_[3-7,9]" for tasks first..last of one array, as Slurm writes it. */
+static void add_ids(struct table *table, json_t *const *first, size_t n)
+{
+	scoped_buf text = { 0 };
+	task_id id = 0;
+	if (n == 1) {
+		table_cell(table, STYLE_PLAIN, member_text(*first, "id"));
+		return;
+	}
+	task_id_parse(member_text(*first, "id"), &id, NULL);
+	buf_printf(&text, "%u_[", TASK_JOB(id));
+	for (size_t i = 0; i < n;) {
+		task_id from = 0, to = 0, next = 0;
+		size_t k = i;
+		task_id_parse(member_text(first[i], "id"), &from, NULL);
+		for (to = from; ++k < n && !task_id_parse(member_text(first[k], "id"), &next, NULL) && next == to + 1; to = next)
+			;
+		buf_printf(&text, "%s%d", i ? "," : "", TASK_INDEX(from));
+		if (to != from)
+			buf_printf(&text, "-%d", TASK_INDEX(to));
+		i = k;
+	}
+	buf_add_text(&text, "]");
+	table_cell(table, STYLE_PLAIN, buf_text(&text));
+}
+
+static void add_row(struct table *table, json_t *const *first, size_t n, const json_t *gpus)
+{
+	const json_t *t = *first;
+	char text[FORMAT_LEN];
+	enum task_state s = member_state(t);
+	add_ids(table, first, n);
+	table_cell(table, STYLE_PLAIN, member_text(t, "name"));
+	table_cell(table, STYLE_PLAIN, member_text(t, "user"));
+	table_cell(table, format_state_style(s), task_state_code(s));
+	table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "run_s"), text));
+	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(t, "gpus_requested"));
+	table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
+	scoped_free char *where = format_gpus(json_object_get(last_attempt(t), "gpus"), gpus);
+	if (s != TASK_PENDING && s != TASK_HELD)
+		table_cell(table, STYLE_PLAIN, where);
+	else
+		table_printf(table, STYLE_DIM, "(%s)", member_text(t, "reason"));
+}
+
+static void print_table(const json_t *tasks, const json_t *gpus, const struct term *term)
+{
+	static const struct table_column columns[] = {
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6 }, { "ST" }, { "TIME", .right = true },
+		{ "GPUS", .right = true }, { "MEM", .right = true }, { "GPU(REASON)", .min = 11 },
+	};
+	struct table *table = table_create(columns, COUNT_OF(columns));
+	size_t n = json_array_size(tasks);
+	scoped_free json_t **list = alloc_zero((n + 1) * sizeof *list);
+	for (size_t i = 0; i < n; i++)
+		list[i] = json_array_get(tasks, i);
+	qsort(list, n, sizeof *list, compare);
+	for (size_t i = 0, k; i < n; i = k) {
+		for (k = i + 1; k < n && same_line(list[i], list[k]); k++)
+			;
+		add_row(table, list + i, k - i, gpus);
+	}
+	table_print(table, term, stdout);
+	table_destroy(table);
+}
+
+static int show_once(const struct filter *f, const struct term *term, struct error *err)
+{
+	scoped_json *found = fetch(f, err);
+	scoped_json *gpus = found ? client_call(wire_request("gpus"), err) : NULL;
+	if (!gpus)
+		return -1;
+	print_table(json_object_get(found, "tasks"), json_object_get(gpus, "gpus"), term);
+	return 0;
+}
+
+/* ---- the verb ---- */
+
+static int watch(struct cli_call *c, const struct filter *f, const char *every)
+{
+	struct error err = ERROR_INIT;
+	double seconds;
+	if (units_parse_double(every, 0.2, 3600, &seconds, &err))
+		return cli_usage(c, "--watch: %s", err.text);
+	for (;;) {
+		struct term term = term_ask();
+		if (!term.live)
+			return cli_usage(c, "--watch needs a terminal");
+		fputs("\033[H\033[J", stdout);
+		if (show_once(f, &term, &err))
+			return cli_fail(c, &err);
+		if (fflush(stdout))
+			return CLI_FAILED;
+		usleep((useconds_t)(seconds * 1e6));
+	}
+}
+
+static int list(struct cli_call *c, const struct filter *f, bool json)
+{
+	struct error err = ERROR_INIT;
+	if (json) {
+		json_t *found = fetch(f, &err);
+		return found ? cli_print_json(found) : cli_fail(c, &err);
+	}
+	struct term term = term_ask();
+	return show_once(f, &term, &err) ? cli_fail(c, &err) : CLI_DONE;
+}
+
+int verb_queue(struct cli_call *c)
+{
+	bool json = false, me = false;
+	const char *user = NULL, *states = NULL, *every = NULL;
+	const struct cli_option options[] = {
+		{ "me", 0, NULL, "only your own tasks", .flag = &me },
+		{ "user", 'u', "USER", "only this user's tasks (name or uid)", .value = &user },
+		{ "states", 't', "LIST", "all, or some of PD,H,R,CD,F,OOM,CA,TO,LO (default PD,H,R)", .value = &states },
+		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal", .value = &every },
+		{ "json", 0, NULL, "print JSON", .flag = &json },
+		{ 0 },
+	};
+	struct error err = ERROR_INIT;
+	struct filter f = { .ids = NULL };
+	int rc;
+	if (!cli_options(c, options))
+		return c->rc;
+	if (user_filter(&f, user, me, &err))
+		rc = cli_fail(c, &err);
+	else if (state_filter(&f, states, &err) || id_filter(&f, c, &err))
+		rc = cli_usage(c, "%s", err.text);
+	else
+		rc = every ? watch(c, &f, every) : list(c, &f, json);
+	free(f.ids);
+	return rc;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ * rad show.
+ */
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LABEL 12	/* columns of the names on the left */
+
+static void line(const struct term *term, const char *label, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void line(const struct term *term, const char *label, const char *fmt, ...)
+{
+	char text[4200];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	scoped_free char *clean = term_text(text, 0, term);
+	printf("%s%*s%s  %s\n", term_style(term, STYLE_DIM), LABEL, label, term_style(term, STYLE_PLAIN), clean);
+}
+
+static void show_state(const struct term *term, const json_t *t)
+{
+	enum task_state s = member_state(t);
+	const char *reason = member_text(t, "reason_text");
+	printf("%sTask %s%s  %s%s%s", term_style(term, STYLE_BOLD), member_text(t, "id"), term_style(term, STYLE_PLAIN),
+	       term_style(term, format_state_style(s)), member_text(t, "state"), term_style(term, STYLE_PLAIN));
+	if (json_is_integer(json_object_get(t, "signal")))
+		printf(", signal %lld", (long long)member_int(t, "signal"));
+	else if (json_is_integer(json_object_get(t, "exit_code")))
+		printf(", exit code %lld", (long long)member_int(t, "exit_code"));
+	putchar('\n');
+	if (*member_text(t, "reason"))
+		line(term, "reason", "%s%s%s", member_text(t, "reason"), *reason ? ": " : "", reason);
+}
+
+static void show_times(const struct term *term, const json_t *t)
+{
+	static const struct { const char *label, *key; } moments[] = {
+		{ "submitted", "submit_time" }, { "started", "start_time" }, { "ended", "end_time" },
+	};
+	char a[FORMAT_LEN], b[FORMAT_LEN], c[FORMAT_LEN], d[FORMAT_LEN];
+	for (size_t i = 0; i < COUNT_OF(moments); i++)
+		if (*member_text(t, moments[i].key))
+			line(term, moments[i].label, "%s", format_time(member_text(t, moments[i].key), a));
+	line(term, "times", "waited %s, held %s, ran %s (lost %s)", format_seconds(member_number(t, "wait_s"), a),
+	     format_seconds(member_number(t, "held_s"), b), format_seconds(member_number(t, "run_s"), c),
+	     format_seconds(member_number(t, "lost_s"), d));
+	if (!isnan(member_number(t, "time_limit_s")))
+		line(term, "time limit", "%s", format_seconds(member_number(t, "time_limit_s"), a));
+}
+
+static void show_request(const struct term *term, const json_t *t)
+{
+	const json_t *e = json_object_get(t, "estimate");
+	char need[FORMAT_LEN], comfort[FORMAT_LEN], claim[FORMAT_LEN];
+	line(term, "name", "%s", member_text(t, "name"));
+	line(term, "user", "%s", member_text(t, "user"));
+	line(term, "command", "%s", member_text(t, "command"));
+	line(term, "folder", "%s", member_text(t, "cwd"));
+	line(term, "log", "%s", member_text(t, "log_path"));
+	line(term, "asks for", "%lld GPU%s, share %s, priority %lld", (long long)member_int(t, "gpus_requested"),
+	     member_int(t, "gpus_requested") == 1 ? "" : "s", member_text(t, "share"), (long long)member_int(t, "priority"));
+	if (!isnan(member_number(e, "claim_mib")))
+		line(term, "memory", "%s held on each GPU (%s: needs %s, takes up to %s)", format_mib(member_number(e, "claim_mib"), claim),
+		     member_text(e, "estimator"), format_mib(member_number(e, "need_mib"), need),
+		     format_mib(member_number(e, "comfort_mib"), comfort));
+	else
+		line(term, "memory", "no estimate: placed where enough is free");
+}
+
+static void show_attempt(const struct term *term, const json_t *a, size_t number, const json_t *gpus)
+{
+	char text[FORMAT_LEN], end[FORMAT_LEN], label[32];
+	scoped_free char *where = format_gpus(json_object_get(a, "gpus"), gpus);
+	bool ended = *member_text(a, "end");
+	snprintf(label, sizeof label, "attempt %zu", number);
+	line(term, label, "%s to %s on GPU %s, %s%s%s", format_time(member_text(a, "start"), text),
+	     ended ? format_time(member_text(a, "end"), end) : "now", where, member_text(a, "share"),
+	     ended ? ": " : "", ended ? member_text(a, "verdict") : "");
+	if (*member_text(a, "evidence"))
+		line(term, "evidence", "%s", member_text(a, "evidence"));
+	char peak[FORMAT_LEN], smact[FORMAT_LEN], alone[FORMAT_LEN], energy[FORMAT_LEN];
+	line(term, "measured", "peak %s, mean SMACT %s, alone %s, energy %s", format_mib(member_number(a, "peak_mib"), peak),
+	     format_percent(member_number(a, "mean_smact"), smact), format_seconds(member_number(a, "alone_s"), alone),
+	     format_energy(member_number(a, "energy_j"), energy));
+}
+
+static void show_task(const struct term *term, const json_t *t, const json_t *gpus)
+{
+	size_t i;
+	json_t *v;
+	show_state(term, t);
+	show_request(term, t);
+	show_times(term, t);
+	const json_t *with = json_object_get(t, "shared_with");
+	json_array_foreach(with, i, v)
+		line(term, i ? "" : "beside", "task %s", json_string_value(v));
+	const json_t *attempts = json_object_get(t, "attempts");
+	json_array_foreach(attempts, i, v)
+		show_attempt(term, v, i + 1, gpus);
+}
+
+static int show_events(struct cli_call *c, const char *id, bool json)
+{
+	struct error err = ERROR_INIT;
+	json_t *reply = client_call_id("events", id, &err);
+	size_t i;
+	json_t *e;
+	if (!reply)
+		return cli_fail(c, &err);
+	if (json)
+		return cli_print_json(reply);
+	const json_t *events = json_object_get(reply, "events");
+	json_array_foreach(events, i, e) {
+		char time[FORMAT_LEN];
+		scoped_free char *data = json_to_text(json_object_get(e, "data"));
+		printf("%s  %-10s  %s\n", format_time(member_text(e, "time"), time), member_text(e, "event"),
+		       strcmp(data, "{}") ? data : "");
+	}
+	json_decref(reply);
+	return CLI_DONE;
+}
+
+int verb_show(struct cli_call *c)
+{
+	bool json = false, events = false;
+	const struct cli_option options[] = {
+		{ "events", 0, NULL, "its log of events: everything that ever happened to it", .flag = &events },
+		{ "json", 0, NULL, "print JSON", .flag = &json },
+		{ 0 },
+	};
+	struct error err = ERROR_INIT;
+	size_t i;
+	json_t *t;
+	if (!cli_options(c, options) || !cli_want_words(c, 1, 1))
+		return c->rc;
+	if (events)
+		return show_events(c, c->words[0], json);
+	json_t *reply = client_call_id("show", c->words[0], &err);
+	if (reply && json)
+		return cli_print_json(reply);
+	scoped_json *gpus = reply ? client_call(wire_request("gpus"), &err) : NULL;
+	if (!gpus) {
+		json_decref(reply);
+		return cli_fail(c, &err);
+	}
+	struct term term = term_ask();
+	const json_t *tasks = json_object_get(reply, "tasks");
+	json_array_foreach(tasks, i, t) {
+		if (i)
+			putchar('\n');
+		show_task(&term, t, json_object_get(gpus, "gpus"));
+	}
+	json_decref(reply);
+	return CLI_DONE;
+}

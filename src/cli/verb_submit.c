@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ * rad submit.
+ */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "cli/submission.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "needs 12.3G on each GPU (declared)" */
+static void print_estimate(const json_t *estimate)
+{
+	char mib[FORMAT_LEN];
+	double need = member_number(estimate, "claim_mib");
+	if (!isnan(need))
+		printf("Needs %s on each GPU (%s)\n", format_mib(need, mib), member_text(estimate, "estimator"));
+}
+
+static void print_dry_run(const json_t *reply)
+{
+	puts("It would be accepted");
+	print_estimate(json_object_get(reply, "estimate"));
+}
+
+static void print_accepted(const json_t *reply)
+{
+	long long n = member_int(reply, "tasks");
+	if (n > 1)
+		printf("Submitted task %s (%lld elements)\n", member_text(reply, "id"), n);
+	else
+		printf("Submitted task %s\n", member_text(reply, "id"));
+	print_estimate(json_object_get(reply, "estimate"));
+	if (*member_text(reply, "log_path"))
+		printf("Log: %s\n", member_text(reply, "log_path"));
+}
+
+static int wait_for_end(struct cli_call *c, const char *id, bool json)
+{
+	struct error err = ERROR_INIT;
+	scoped_json *ids = json_pack("[s]", id);
+	json_t *reply = client_wait_ended(ids, &err);
+	if (!reply)
+		return cli_fail(c, &err);
+	int code = submission_code(json_object_get(reply, "tasks"));
+	if (json)
+		cli_print_json(reply);
+	else
+		json_decref(reply);
+	return code;
+}
+
+int verb_submit(struct cli_call *c)
+{
+	struct submit_flags flags = { 0 };
+	json_t *reply = NULL;
+	if (!submission_send(c, &flags, &reply)) {
+		submit_flags_clear(&flags);
+		return c->rc;
+	}
+	bool wait = flags.wait && !flags.dry_run, json = flags.json;
+	char id[TASK_ID_TEXT];
+	snprintf(id, sizeof id, "%s", member_text(reply, "id"));
+	if (flags.parsable && !flags.dry_run)
+		puts(id);
+	else if (!json && flags.dry_run)
+		print_dry_run(reply);
+	else if (!json)
+		print_accepted(reply);
+	else if (!wait)
+		cli_print_json(json_incref(reply));
+	json_decref(reply);
+	submit_flags_clear(&flags);
+	fflush(stdout);
+	return wait ? wait_for_end(c, id, json) : CLI_DONE;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ * rad version.
+ */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "submit/wire.h"
+
+#include <stdio.h>
+
+int verb_version(struct cli_call *c)
+{
+	bool json = false;
+	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
+	struct error err = ERROR_INIT;
+	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
+		return c->rc;
+	scoped_json *status = client_call(wire_request("status"), &err);
+	const json_t *radd = json_object_get(status, "version"), *protocol = json_object_get(status, "protocol");
+	if (json)
+		return cli_print_json(json_pack("{si, ss, si, so, so}", "schema", 1, "rad", RAD_VERSION, "protocol", WIRE_VERSION,
+						"radd", radd ? json_incref((json_t *)radd) : json_null(),
+						"radd_protocol", protocol ? json_incref((json_t *)protocol) : json_null()));
+	printf("rad  %s (protocol %d)\n", RAD_VERSION, WIRE_VERSION);
+	if (status)
+		printf("radd %s (protocol %lld, pid %lld)\n", member_text(status, "version"), (long long)member_int(status, "protocol"),
+		       (long long)member_int(status, "pid"));
+	else
+		printf("radd: %s\n", err.text);
+	return CLI_DONE;
+}
