@@ -26,19 +26,6 @@ struct now daemon_now(void)
 	return (struct now){ clock_mono_ms(), clock_wall_ms() };
 }
 
-<<<<<<< HEAD
-char *daemon_default_state_dir(void)
-{
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	if (!geteuid())
-		return alloc_string("/var/lib/rad");
-	if (state && *state == '/')
-		return alloc_printf("%s/rad", state);
-	if (home && *home == '/')
-		return alloc_printf("%s/.local/state/rad", home);
-	return alloc_printf("/var/tmp/rad-%u", (unsigned)geteuid());
-}
-
 const char *daemon_sim_devices(void)
 {
 	return getenv("RAD_SIM_DEVICES");
@@ -49,8 +36,6 @@ bool daemon_has_mps(const struct daemon *d)
 	return d->config.mps && (daemon_sim_devices() || mps_available());
 }
 
-=======
->>>>>>> cf34d4c (cli: rad submit, queue, show, cancel, gpus, version, simtask)
 /* The turn ------------------------------------------------------------------------------------------------------------- */
 
 static void on_event(void *ctx, const struct event *ev, const struct task *t)

@@ -52,15 +52,9 @@ struct daemon *daemon_create(const struct daemon_options *options, const char *p
 void daemon_run(struct daemon *d);
 void daemon_destroy(struct daemon *d);
 
-<<<<<<< HEAD
 /* Whether tasks can be MPS clients here: the setting, and NVIDIA's control program. Simulated devices need no program. */
 bool daemon_has_mps(const struct daemon *d);
 /* The simulated devices' file; NULL on real ones. */
 const char *daemon_sim_devices(void);
 
-/* Where state lies and whether this is the daemon of the whole server (root) or of one user. */
-char *daemon_default_state_dir(void);
-
-=======
->>>>>>> cf34d4c (cli: rad submit, queue, show, cancel, gpus, version, simtask)
 #endif
