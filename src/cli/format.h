@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Members of the daemon's objects as text for people.
+ * Values of the daemon's objects as text for people.
  */
 #ifndef RAD_CLI_FORMAT_H
 #define RAD_CLI_FORMAT_H
 
-#include "cli/table.h"
-#include "task/task.h"
+#include "cli/member.h"
+#include "cli/term.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-
-/* A string member; "" when absent or null. Borrowed. */
-const char *member_text(const json_t *o, const char *key);
-/* A number member; NaN when absent or null. */
-double member_number(const json_t *o, const char *key);
-json_int_t member_int(const json_t *o, const char *key);
-/* The state; TASK_STATE_COUNT if it is a word we do not know. */
-enum task_state member_state(const json_t *task);
-/* The last attempt; NULL when there is none. */
-json_t *last_attempt(const json_t *task);
 
 #define FORMAT_LEN 64
 /* Each returns buf; "-" for what is unknown. */

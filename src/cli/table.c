@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Tables and what the terminal can show: see table.h.
+ * See table.h.
  */
 #include "cli/table.h"
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/scope.h"
-#include "base/units.h"
 
-#include <langinfo.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <wchar.h>
 
 #define GAP 2
 
@@ -25,76 +20,6 @@ struct table {
 	struct cell *cells;
 	size_t n, cap;
 };
-
-/* ---- the terminal ---- */
-
-struct term term_ask(void)
-{
-	const char *columns = getenv("COLUMNS"), *no_colour = getenv("NO_COLOR"), *kind = getenv("TERM");
-	struct term t = { .live = isatty(STDOUT_FILENO), .utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8") };
-	struct winsize size;
-	int64_t width;
-	if (t.live && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size)) {
-		t.width = size.ws_col;
-		t.height = size.ws_row;
-	}
-	if (t.live && !t.width)
-		t.width = 80;
-	if (columns && !units_parse_int(columns, 20, 10000, &width, NULL))
-		t.width = (unsigned)width;
-	if (kind && !strcmp(kind, "dumb"))
-		t.live = false;
-	t.colour = t.live && kind && !(no_colour && *no_colour);
-	return t;
-}
-
-const char *term_style(const struct term *term, enum style style)
-{
-	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[31m" };
-	return term->colour ? codes[style] : "";
-}
-
-/* One character: its bytes, and its columns. What cannot be shown is one '?'. */
-static size_t next_char(const char *text, unsigned *columns, bool *bad)
-{
-	wchar_t wide;
-	mbstate_t state = { 0 };
-	size_t n = mbrtowc(&wide, text, strlen(text), &state);
-	int w = n == 0 || n > 16 ? -1 : wcwidth(wide);
-	*bad = w < 0;
-	*columns = w < 0 ? 1 : (unsigned)w;
-	return n == 0 || n > 16 ? 1 : n;
-}
-
-unsigned term_columns(const char *text)
-{
-	unsigned total = 0, w;
-	bool bad;
-	for (; *text; text += next_char(text, &w, &bad), total += w)
-		;
-	return total;
-}
-
-char *term_text(const char *text, unsigned width, const struct term *term)
-{
-	struct buf out = { 0 };
-	bool cut = width && term_columns(text) > width, bad;
-	const char *mark = term->utf8 ? "…" : "~";
-	unsigned room = cut ? width - 1 : ~0u, w;
-	while (*text) {
-		size_t n = next_char(text, &w, &bad);
-		if (w > room)
-			break;
-		room -= w;
-		buf_add(&out, bad ? "?" : text, bad ? 1 : n);
-		text += n;
-	}
-	if (cut)
-		buf_add_text(&out, mark);
-	return buf_steal(&out);
-}
-
-/* ---- tables ---- */
 
 struct table *table_create(const struct table_column *columns, size_t n)
 {

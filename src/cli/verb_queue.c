@@ -192,7 +192,7 @@ static void add_row(struct table *table, json_t *const *first, size_t n, const j
 	table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "run_s"), text));
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(t, "gpus_requested"));
 	table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
-	scoped_free char *where = format_gpus(json_object_get(last_attempt(t), "gpus"), gpus);
+	scoped_free char *where = format_gpus(json_object_get(member_last_attempt(t), "gpus"), gpus);
 	if (s != TASK_PENDING && s != TASK_HELD)
 		table_cell(table, STYLE_PLAIN, where);
 	else

@@ -8,7 +8,6 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
-#include "daemon/paths.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
 #include "daemon/server.h"
@@ -261,7 +260,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	d->loop = uv_default_loop();
 	d->started_ms = clock_wall_ms();
 	d->program = alloc_string(program);
-	d->state_dir = o->state_dir ? alloc_string(o->state_dir) : daemon_default_state_dir();
+	d->state_dir = o->state_dir ? alloc_string(o->state_dir) : wire_own_state_dir();
 	d->run_dir = geteuid() ? alloc_printf("%s/run", d->state_dir) : alloc_string("/run/rad");
 	d->socket_path = named_socket ? alloc_string(named_socket) : wire_own_socket_path();
 	if (read_config(d, o, err) || open_state(d, err))

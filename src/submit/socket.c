@@ -39,6 +39,18 @@ char *wire_own_socket_path(void)
 	return geteuid() ? user_socket_path() : alloc_string(ROOT_SOCKET);
 }
 
+char *wire_own_state_dir(void)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	if (!geteuid())
+		return alloc_string("/var/lib/rad");
+	if (state && *state == '/')
+		return alloc_printf("%s/rad", state);
+	if (home && *home == '/')
+		return alloc_printf("%s/.local/state/rad", home);
+	return alloc_printf("/var/tmp/rad-%u", (unsigned)geteuid());
+}
+
 char *wire_socket_path(void)
 {
 	const char *said = getenv("RAD_SOCKET");

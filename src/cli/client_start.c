@@ -9,7 +9,7 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "daemon/paths.h"
+#include "submit/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static int read_report(int fd, struct buf *line)
 
 static int open_log(char **path, struct error *err)
 {
-	scoped_free char *state = daemon_default_state_dir();
+	scoped_free char *state = wire_own_state_dir();
 	if (io_make_dirs(state, 0700, err))
 		return error_wrap(err, "starting radd");
 	*path = alloc_printf("%s/radd.log", state);
@@ -105,7 +105,7 @@ static const char *what_else(const char *text)
 static int pid_of_daemon(void)
 {
 	struct error err = ERROR_INIT;
-	json_t *status = client_call(json_pack("{si, ss}", "v", 1, "op", "status"), &err);
+	json_t *status = client_call(wire_request("status"), &err);
 	int pid = (int)json_integer_value(json_object_get(status, "pid"));
 	json_decref(status);
 	return pid;

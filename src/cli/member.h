@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Members of the daemon's objects, with "unknown" in one form each.
+ */
+#ifndef RAD_CLI_MEMBER_H
+#define RAD_CLI_MEMBER_H
+
+#include "task/task.h"
+
+#include <jansson.h>
+
+/* A string member; "" when absent or null. Borrowed. */
+const char *member_text(const json_t *o, const char *key);
+/* A number member; NaN when absent or null. */
+double member_number(const json_t *o, const char *key);
+json_int_t member_int(const json_t *o, const char *key);
+/* The state; TASK_STATE_COUNT if it is a word we do not know. */
+enum task_state member_state(const json_t *task);
+/* The last attempt; NULL when there is none. */
+json_t *member_last_attempt(const json_t *task);
+
+#endif

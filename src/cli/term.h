@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The terminal: what it can show, and text that fits it.
+ */
+#ifndef RAD_CLI_TERM_H
+#define RAD_CLI_TERM_H
+
+#include <stdbool.h>
+
+/* What the terminal can do. */
+struct term {
+	bool live;		/* stdout is a terminal: tables may be redrawn */
+	bool colour;
+	bool utf8;
+	unsigned width;		/* columns; 0: no limit (a pipe) */
+	unsigned height;
+};
+
+/* Asks the environment (COLUMNS, NO_COLOR, TERM, locale) and the terminal. */
+struct term term_ask(void);
+
+enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
+
+/* Text for a terminal in at most `width` columns (0: no limit), control characters made harmless. Free it. */
+char *term_text(const char *text, unsigned width, const struct term *term);
+unsigned term_columns(const char *text);
+/* Around text that is to be styled; "" without colour. */
+const char *term_style(const struct term *term, enum style style);
+
+#endif
