@@ -159,18 +159,21 @@ static int collect(struct store *s, sqlite3_stmt *st, struct ids *out, struct er
 	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
 }
 
-static int replay_all(struct loader *l, const struct ids *ids, store_each each, void *ctx, struct error *err)
+/* Replays the tasks whose ids the statement gives. */
+static int replay_all(struct loader *l, sqlite3_stmt *st, store_each each, void *ctx, struct error *err)
 {
-	int rc = 0;
-	for (size_t i = 0; i < ids->n && !rc; i++) {
+	struct ids ids = { 0 };
+	int rc = collect(l->s, st, &ids, err);
+	for (size_t i = 0; i < ids.n && !rc; i++) {
 		struct error broken;
-		struct task *t = replay(l, ids->ids[i], &broken, err);
+		struct task *t = replay(l, ids.ids[i], &broken, err);
 		if (!t)
 			rc = -1;
 		else if (each(ctx, t, broken.code ? broken.text : NULL))
 			break;
 	}
 	spec_unref(l->spec);
+	free(ids.ids);
 	return rc;
 }
 
@@ -180,13 +183,8 @@ int store_load_live(struct store *s, store_each each, void *ctx, struct error *e
 	int rc = sqlite3_prepare_v2(s->db, "SELECT task FROM tasks WHERE live = 1 ORDER BY task", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
-	struct ids ids = { 0 };
 	struct loader l = { .s = s, .with_environ = true };
-	rc = collect(s, st, &ids, err);
-	if (!rc)
-		rc = replay_all(&l, &ids, each, ctx, err);
-	free(ids.ids);
-	return rc;
+	return replay_all(&l, st, each, ctx, err);
 }
 
 int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t uid, unsigned limit, store_each each,
@@ -201,13 +199,8 @@ int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t
 	sqlite3_bind_int64(st, 2, to_ms);
 	sqlite3_bind_int64(st, 3, uid);
 	sqlite3_bind_int64(st, 4, limit ? (int64_t)limit : -1);
-	struct ids ids = { 0 };
 	struct loader l = { .s = s };
-	rc = collect(s, st, &ids, err);
-	if (!rc)
-		rc = replay_all(&l, &ids, each, ctx, err);
-	free(ids.ids);
-	return rc;
+	return replay_all(&l, st, each, ctx, err);
 }
 
 static bool known(struct store *s, task_id id)
@@ -296,12 +289,8 @@ int store_rebuild_index(struct store *s, struct error *err)
 	int rc = sqlite3_prepare_v2(s->db, "SELECT DISTINCT task FROM events ORDER BY task", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
-	struct ids ids = { 0 };
 	struct loader l = { .s = s };
 	struct rebuild to = { s, err, 0 };
-	rc = collect(s, st, &ids, err);
-	if (!rc)
-		rc = replay_all(&l, &ids, index_task, &to, err);
-	free(ids.ids);
+	rc = replay_all(&l, st, index_task, &to, err);
 	return rc ? rc : to.rc;
 }

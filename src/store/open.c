@@ -111,11 +111,8 @@ static int identify(struct store *s, int known, int *version, struct error *err)
 static int run_check(struct store *s, const char *sql, struct error *err)
 {
 	scoped_statement *st = NULL;
-	int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
-	if (!rc)
-		rc = sqlite3_step(st);
-	if (rc != SQLITE_ROW)
-		return store_fail(s, rc, err);
+	if (store_first_row(s, sql, &st, err))
+		return -1;
 	const char *said = (const char *)sqlite3_column_text(st, 0);
 	if (said && !strcmp(said, "ok"))
 		return 0;
@@ -139,11 +136,8 @@ static int check_whole(struct store *s, struct error *err)
 static int set_up(struct store *s, struct error *err)
 {
 	scoped_statement *st = NULL;
-	int rc = sqlite3_prepare_v2(s->db, "PRAGMA journal_mode = WAL", -1, &st, NULL);
-	if (!rc)
-		rc = sqlite3_step(st);
-	if (rc != SQLITE_ROW)
-		return store_fail(s, rc, err);
+	if (store_first_row(s, "PRAGMA journal_mode = WAL", &st, err))
+		return -1;
 	if (strcmp((const char *)sqlite3_column_text(st, 0), "wal"))
 		return error_set(err, ERR_UNAVAILABLE, "%s: this file system cannot hold a write-ahead log (no shared "
 				 "memory): choose another folder with --state", s->path);

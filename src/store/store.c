@@ -49,14 +49,19 @@ int store_exec(struct store *s, const char *sql, struct error *err)
 	return rc ? store_fail(s, rc, err) : 0;
 }
 
+int store_first_row(struct store *s, const char *sql, sqlite3_stmt **st, struct error *err)
+{
+	int rc = sqlite3_prepare_v2(s->db, sql, -1, st, NULL);
+	if (!rc)
+		rc = sqlite3_step(*st);
+	return rc == SQLITE_ROW ? 0 : store_fail(s, rc, err);
+}
+
 int store_query_int(struct store *s, const char *sql, int64_t *value, struct error *err)
 {
 	scoped_statement *st = NULL;
-	int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
-	if (!rc)
-		rc = sqlite3_step(st);
-	if (rc != SQLITE_ROW)
-		return store_fail(s, rc, err);
+	if (store_first_row(s, sql, &st, err))
+		return -1;
 	*value = sqlite3_column_int64(st, 0);
 	return 0;
 }

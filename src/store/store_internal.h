@@ -68,6 +68,8 @@ int store_migrate(struct store *s, int version, const char *const *steps, int n_
 /* store.c: sets *err from SQLite's last failure on this connection. Returns -1. */
 int store_fail(struct store *s, int rc, struct error *err);
 int store_exec(struct store *s, const char *sql, struct error *err);
+/* Steps to the first row; none is an error. Finalize *st. */
+int store_first_row(struct store *s, const char *sql, sqlite3_stmt **st, struct error *err);
 /* The first column of the first row as a number. */
 int store_query_int(struct store *s, const char *sql, int64_t *value, struct error *err);
 /* Writes the index row of a task inside the open transaction. */
