@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ * One scheduling pass of the whole core with 100,000 tasks queued on 64 GPUs: a sample that changes nothing, an end that
+ * makes room, and a submission. Prints one JSON object.
+ */
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "core/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define GPUS 64
+#define QUEUED 100000
+#define ROUNDS 2000
+
+struct world { struct core *c; struct now now; struct snapshot snap; task_id placed; };
+
+static void on_event(void *ctx, const struct event *ev, const struct task *t)
+{
+	if (ev->kind == EV_PLACED)
+		((struct world *)ctx)->placed = t->id;
+}
+
+static void on_signal(void *ctx, const struct task *t, int signal)
+{
+	(void)ctx;
+	(void)t;
+	(void)signal;
+}
+
+static bool state_of(task_id id, enum task_state *state, void *ctx)
+{
+	(void)id;
+	(void)state;
+	(void)ctx;
+	return false;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int by_time(const void *x, const void *y)
+{
+	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+	return (a > b) - (a < b);
+}
+
+static double at(int64_t *took, double q)
+{
+	qsort(took, ROUNDS, sizeof *took, by_time);
+	return (double)took[(size_t)((ROUNDS - 1) * q)] / 1000;
+}
+
+static void submit(struct world *w, uint32_t job)
+{
+	struct spec *s = spec_create();
+	s->gpu_mem_mib = 30000;
+	s->uid = 1000;
+	core_submit(w->c, job, s, w->now);
+}
+
+static void tick(struct world *w, int64_t ms)
+{
+	w->now.mono_ms += ms;
+	w->now.wall_ms += ms;
+}
+
+static void sample(struct world *w)
+{
+	w->snap.mono_ms = w->now.mono_ms;
+	core_snapshot(w->c, &w->snap, true, w->now);
+	core_turn(w->c, w->now);
+}
+
+static void make_gpus(struct world *w)
+{
+	for (uint32_t i = 0; i < GPUS; i++) {
+		struct gpu_reading *g = snapshot_add_gpu(&w->snap);
+		snprintf(g->uuid, sizeof g->uuid, "GPU-%u", i);
+		g->index = i;
+		g->mps_capable = true;
+		g->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_PROCS | GPU_PROC_MEM | GPU_SMACT | GPU_GRACT;
+		g->mem_total_mib = 40960;
+		g->smact = g->gract = 0.3;
+	}
+}
+
+int main(void)
+{
+	struct world w = { .now = { 1000000, 1700000000000 } };
+	struct core_config config = core_config_default();
+	struct core_ops ops = { &w, on_event, on_signal, state_of, NULL };
+	scoped_free int64_t *sampled = alloc_zero(ROUNDS * sizeof *sampled), *ended = alloc_zero(ROUNDS * sizeof *ended);
+	scoped_free int64_t *submitted = alloc_zero(ROUNDS * sizeof *submitted);
+	w.c = core_create(&config, &ops);
+	make_gpus(&w);
+	sample(&w);
+	for (uint32_t i = 0; i < QUEUED + GPUS; i++) {
+		submit(&w, i + 1);
+		if (i < GPUS)
+			core_turn(w.c, w.now);
+	}
+	task_id oldest = TASK_ID(1, -1);
+	for (size_t i = 0; i < ROUNDS; i++) {
+		tick(&w, 1000);
+		int64_t t0 = now_ns();
+		sample(&w);
+		sampled[i] = now_ns() - t0;
+
+		struct exit_report done = { .have_record = true, .ran_ms = 1000 };
+		core_exited(w.c, oldest, &done, w.now);
+		tick(&w, 1000);
+		t0 = now_ns();
+		sample(&w);	/* sees the memory free, and places the next */
+		ended[i] = now_ns() - t0;
+		oldest = TASK_ID(i + 2, -1);
+
+		t0 = now_ns();
+		submit(&w, (uint32_t)(QUEUED + GPUS + 1 + i));
+		core_turn(w.c, w.now);
+		submitted[i] = now_ns() - t0;
+	}
+	printf("{\"bench\":\"core\",\"gpus\":%d,\"queued\":%zu,\"sample_us_median\":%.1f,\"sample_us_p99\":%.1f,"
+	       "\"place_us_median\":%.1f,\"place_us_p99\":%.1f,\"submit_us_median\":%.1f,\"submit_us_p99\":%.1f}\n",
+	       GPUS, core_count(w.c, TASK_PENDING), at(sampled, 0.5), at(sampled, 0.99), at(ended, 0.5), at(ended, 0.99),
+	       at(submitted, 0.5), at(submitted, 0.99));
+	core_destroy(w.c);
+	snapshot_clear(&w.snap);
+	return 0;
+}
