@@ -5,7 +5,6 @@
 #include "core/private.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
 
 #include <stdlib.h>
 
@@ -95,7 +94,6 @@ static void conclude(struct core *c, struct run *r, struct now now)
 	struct task *t = r->t;
 	struct verdict_result v = { 0 };
 	struct recover_next next = { 0 };
-	char id[TASK_ID_TEXT];
 	r->report.neighbour_faulted = under_mps(r) && failed_by_itself(r) && has_cohort(c, r);
 	r->report.mps_faulted = under_mps(r) && mps_faulted(c, r);
 	recover_verdict(&r->report, &v);
@@ -104,7 +102,6 @@ static void conclude(struct core *c, struct run *r, struct now now)
 		.verdict = v.verdict, .exit_code = r->report.exit_code, .signal = r->report.signal, .evidence = v.evidence,
 		.seen = core_measured(c, r), .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
 		.next_exclusive = next.exclusive } };
-	log_info("task %s: attempt %u: %s: %s", task_id_text(t->id, id), t->n_attempts, verdict_name(v.verdict), v.evidence);
 	core_emit(c, t, &ev);
 	core_after_end(c, t, now);
 }

@@ -37,6 +37,19 @@ bool daemon_has_mps(const struct daemon *d)
 
 /* The turn ------------------------------------------------------------------------------------------------------------- */
 
+static void log_event(const struct event *ev, const struct task *t)
+{
+	char id[TASK_ID_TEXT];
+	task_id_text(t->id, id);
+	if (ev->kind == EV_PLACED)
+		log_info("task %s: attempt %u: placed on %s%s, %s, %llu MiB held", id, t->n_attempts, ev->u.placed.gpus[0],
+			 ev->u.placed.n_gpus > 1 ? " and others" : "", share_mode_name(ev->u.placed.mode),
+			 (unsigned long long)ev->u.placed.claim_mib);
+	else if (ev->kind == EV_ENDED)
+		log_info("task %s: attempt %u: %s: %s", id, t->n_attempts, verdict_name(ev->u.ended.verdict),
+			 ev->u.ended.evidence ? ev->u.ended.evidence : "");
+}
+
 static void on_event(void *ctx, const struct event *ev, const struct task *t)
 {
 	struct daemon *d = ctx;
@@ -45,6 +58,7 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 		log_error("%s", err.text);
 		d->store_failed = true;
 	}
+	log_event(ev, t);
 	runner_note(d->runner, ev, t);
 	server_task_changed(d->server);
 }

@@ -112,6 +112,9 @@ static void attempt_over(struct watch *w)
 		log_warn("task %s: its exit record cannot be read: %s", task_id_text(task, id), err.text);
 		report = (struct exit_report){ .have_record = false };
 	}
+	/* A shim that was killed leaves its task without a record, and perhaps running: a lost task must not go on unseen. */
+	if (claimed && !report.have_record)
+		launch_signal(t, SIGKILL);
 	drop_watch(w);
 	core_exited(d->core, task, &report, daemon_now());
 }
@@ -388,8 +391,8 @@ void runner_adopt(struct runner *r, struct task *t)
 			stop(w);
 		return;
 	}
-	launch_result(r->d->state_dir, t->id, t->n_attempts, &claimed, &report, &err);
-	if (claimed || a->shim.pid) {
+	int rc = launch_result(r->d->state_dir, t->id, t->n_attempts, &claimed, &report, &err);
+	if (claimed || a->shim.pid || rc < 0) {
 		log_info("task %s: ended while no radd ran", task_id_text(t->id, id));
 		attempt_over(w);
 	} else if (t->stopping) {

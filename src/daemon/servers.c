@@ -77,6 +77,9 @@ enum mps_state servers_want(struct servers *s, const char *uuid, uid_t uid, gid_
 	if (!e) {
 		s->last = ERROR_INIT;
 		struct mps_server *server = mps_start(s->run_dir, uuid, uid, gid, &s->last);
+		/* One is there already: left behind by a former radd, or still on its way out, which is worth waiting for. */
+		if (!server && s->last.code == ERR_CONFLICT && !(server = mps_adopt(s->run_dir, uuid, uid, gid)))
+			return MPS_STARTING;
 		if (!server) {
 			*why = s->last.text;
 			return MPS_FAILED;
