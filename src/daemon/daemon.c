@@ -213,13 +213,8 @@ static int restore(struct daemon *d, struct error *err)
 /* Folders, lock, store. */
 static int open_state(struct daemon *d, struct error *err)
 {
-	scoped_free char *socket_dir = alloc_string(d->socket_path);
-	char *slash = strrchr(socket_dir, '/');
-	if (slash)
-		*slash = 0;
 	if (io_make_dirs(d->state_dir, geteuid() ? 0700 : 0711, err) ||
-	    io_make_dirs(d->run_dir, geteuid() ? 0700 : 0755, err) ||
-	    (slash && *socket_dir && io_make_dirs(socket_dir, geteuid() ? 0700 : 0755, err)))
+	    io_make_dirs(d->run_dir, geteuid() ? 0700 : 0755, err) || wire_prepare_folder(d->socket_path, err))
 		return -1;
 	if ((d->lock_fd = store_lock(d->state_dir, err)) < 0 || !(d->store = store_open(d->state_dir, err)))
 		return -1;

@@ -296,10 +296,15 @@ static int read_update(const struct request *r, struct event *ev, char **name, s
 	ev->u.updated.set_priority = json_object_get(r->json, "priority");
 	ev->u.updated.set_time_limit = json_object_get(r->json, "time_limit_s");
 	ev->u.updated.set_gpu_mem = json_object_get(r->json, "gpu_mem_mib");
+	ev->u.updated.set_max_slowdown = json_object_get(r->json, "max_slowdown");
 	if (json_read_int(r->json, "priority", INT32_MIN, INT32_MAX, &priority, err) ||
 	    json_read_int(r->json, "time_limit_s", 0, (int64_t)100 * 366 * 86400, &ev->u.updated.time_limit_s, err) ||
-	    json_read_int(r->json, "gpu_mem_mib", 0, 1 << 30, &mem, err) || json_read_text(r->json, "name", 1000, name, err))
+	    json_read_int(r->json, "gpu_mem_mib", 0, 1 << 30, &mem, err) ||
+	    json_read_double(r->json, "max_slowdown", &ev->u.updated.max_slowdown, err) ||
+	    json_read_text(r->json, "name", 1000, name, err))
 		return -1;
+	if (!(ev->u.updated.max_slowdown >= 0 && ev->u.updated.max_slowdown <= 1000))
+		return error_set(err, ERR_INVALID, "'max_slowdown' must be from 1 to 1000, or 0 for none");
 	ev->u.updated.priority = priority;
 	ev->u.updated.gpu_mem_mib = (uint64_t)mem;
 	ev->u.updated.name = *name;
@@ -455,16 +460,12 @@ static const struct {
 
 json_t *request_run(const struct request *r, struct error *err)
 {
-	const char *op = json_string_value(json_object_get(r->json, "op"));
-	json_int_t version = json_integer_value(json_object_get(r->json, "v"));
-	if (version != WIRE_VERSION) {
-		error_set(err, ERR_INVALID, "rad speaks protocol %lld, this radd (" RAD_VERSION ") speaks %d: use the rad of the same "
-			  "version, or restart radd after an upgrade (running tasks go on)", (long long)version, WIRE_VERSION);
+	const char *op = wire_check_request(r->json, err);
+	if (!op)
 		return NULL;
-	}
-	for (size_t i = 0; op && i < COUNT_OF(operations); i++)
+	for (size_t i = 0; i < COUNT_OF(operations); i++)
 		if (!strcmp(op, operations[i].op))
 			return operations[i].run(r, err);
-	error_set(err, ERR_INVALID, "radd " RAD_VERSION " knows no operation '%.40s'", op ? op : "");
+	error_set(err, ERR_INVALID, "radd " RAD_VERSION " knows no operation '%.40s'", op);
 	return NULL;
 }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define TICK_MS 100		/* while something waits: an MPS server to come up, a task to end */
+#define MPS_WAIT_MS 60000	/* for a server to come up, or a former one to leave */
 #define TERMINATE_MS 5000	/* between terminate_client and SIGKILL */
 
 /* One running attempt. */
@@ -31,6 +32,7 @@ struct watch {
 	int pidfd;
 	bool polling;
 	enum { WATCH_NEW, WATCH_MPS, WATCH_RUNNING } stage;
+	int64_t mps_since_ms;	/* mono; since when it waits for its server */
 	/* The stop sequence; 0: not stopping. */
 	int64_t next_step_ms;
 	enum { STEP_TERM, STEP_TERMINATE_CLIENT, STEP_KILL } step;
@@ -223,6 +225,18 @@ static void launch(struct watch *w)
 		launch_failed(w, err.text);
 }
 
+static void wait_for_server(struct watch *w)
+{
+	int64_t now = clock_mono_ms();
+	if (w->stage != WATCH_MPS)
+		w->mps_since_ms = now;
+	w->stage = WATCH_MPS;
+	if (now - w->mps_since_ms > MPS_WAIT_MS)
+		launch_failed(w, "its GPU's MPS server did not become ready within a minute");
+	else
+		want_tick(w->r);
+}
+
 /* An MPS task waits for its server; simulated devices have none to wait for. */
 static void begin(struct watch *w)
 {
@@ -234,8 +248,7 @@ static void begin(struct watch *w)
 		case MPS_READY: break;
 		case MPS_FAILED: launch_failed(w, why); return;
 		case MPS_STARTING:
-			w->stage = WATCH_MPS;
-			want_tick(w->r);
+			wait_for_server(w);
 			return;
 		}
 	}
