@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -133,7 +134,7 @@ class Client:
 
     def rates(self, since=0):
         """Steps a second of each progress line, from line `since` on."""
-        return [rate for _, _, rate in progress(self.text())][since:]
+        return [rate for _, rate in progress(self.text())][since:]
 
     def wait_output(self, words, deadline_s):
         """Until `words` are in the output. Raises when it ends without them."""
@@ -186,7 +187,16 @@ class Rad:
                 raise RuntimeError(f"radd ended with {self.process.returncode}: {tail(self.log, 2000)}")
             return self.run("gpus", "--json", check=False).returncode == 0
         wait_for("radd to answer", 30, answers)
+        try:  # a GPU whose load is not yet known takes two tasks only, which is not what is to be measured
+            wait_for("a first reading", 5, lambda: self.json("gpus")["gpus"][0]["smact_now"] is not None)
+        except TimeoutError as e:
+            say(f"note: {e}")
         return self
+
+    def died(self):
+        """Whether the daemon is gone; its exit code, negative for a signal, is then in the text."""
+        code = self.process.poll()
+        return None if code is None else f"radd is gone: exit {code}"
 
     def stop(self):
         """Ends the daemon; running tasks go on, as they must."""
@@ -233,6 +243,8 @@ class Rad:
         running = {"PENDING", "HELD", "RUNNING"}
 
         def done():
+            if self.died():
+                raise RuntimeError(self.died())
             tasks = self.tasks()
             return all(i in tasks and tasks[i]["state"] not in running for i in ids)
         try:
@@ -252,12 +264,5 @@ def train(*args, python=sys.executable):
 
 
 def progress(text):
-    """[(step, seconds, steps/s)] of train.py's progress lines."""
-    rows = []
-    for line in (text or "").splitlines():
-        if line.startswith("step ") and "steps/s" in line:
-            words = line.replace("/", " ").split()
-            seconds = float(line.split(" s ")[0].split()[-1])
-            rate = float(line.split(" steps/s")[0].split()[-1])
-            rows.append((int(words[1]), seconds, rate))
-    return rows
+    """[(step, steps/s)] of the progress lines of train.py and of rad simtask."""
+    return [(int(step), float(rate)) for step, rate in re.findall(r"^step (\d+)\b.* ([\d.]+) steps/s", text or "", re.M)]

@@ -10,7 +10,7 @@ from common import Rad, last_json, progress, tail, train, wait_for
 HERE = pathlib.Path(__file__).resolve().parent
 
 # Neighbours may not be kept apart by their load: the point is that they are together.
-CONFIG = "placement: magm\nshare: mps\nmax_smact: off\nslack: 0\nkill_wait: 5\n"
+CONFIG = "placement: magm\nshare: mps\nmax_smact: off\nslack: 0\nwindow: 10\nsettle: 3\nkill_wait: 5\n"
 
 
 def start(step):
@@ -58,7 +58,7 @@ def describe(task):
 
 
 def speed_of(rad, name):
-    rates = [r for _, _, r in progress(tail(rad.output(name), 1 << 20))][1:]
+    rates = [r for _, r in progress(tail(rad.output(name), 1 << 20))][1:]
     return f"{min(rates):.1f}/{statistics.median(rates):.1f}/{max(rates):.1f} steps/s (lowest/middle/highest)" if rates else ""
 
 
@@ -121,9 +121,10 @@ def cancel(step):
     rad = start(step)
     ids = {"neighbour": rad.submit("neighbour", light(step, 30), "--gpu-mem", "1536M"),
            "polite": rad.submit("polite", medium(step, 100), "--gpu-mem", "5G")}
-    deaf = [rad_command(step), "simtask", "--mem", "900", "--seconds", "100", "--gract", "0.4", "--smact", "0.3"] \
-        if step.args.sim else [step.args.python, str(HERE / "culprit.py"), "busy"]
-    ids["deaf"] = rad.submit("deaf", ["bash", "-c", 'trap "" TERM; exec "$@"', "deaf", *deaf], "--gpu-mem", "1536M")
+    busy = light(step, 100) if step.args.sim else [step.args.python, str(HERE / "culprit.py"), "busy"]
+    # simtask hears SIGTERM whatever its parent ignores; so what is deaf there is the shell around it.
+    deaf = 'trap "" TERM; "$@"; sleep 100' if step.args.sim else 'trap "" TERM; exec "$@"'
+    ids["deaf"] = rad.submit("deaf", ["bash", "-c", deaf, "deaf", *busy], "--gpu-mem", "1536M")
     for i in ids.values():
         rad.wait_state(i, {"RUNNING"}, 60)
     if not step.args.sim:

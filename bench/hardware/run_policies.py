@@ -191,7 +191,8 @@ def run_policy(args, policy, deadline_s):
                     run_tasks(args, policy, rad, result, deadline_s)
                 finally:
                     result["samples"] = logger.stop()
-                    result["gpus_after"] = rad.json("gpus")
+                    if not rad.died():
+                        result["gpus_after"] = rad.json("gpus")
                     rad.stop()
         except Exception:
             result["error"] = traceback.format_exc()

@@ -71,7 +71,7 @@ class Output(unittest.TestCase):
             "step 10  3.0 s  loss 6.900  18.00 steps/s\n{broken\n{\"steps\": 10}\nterminated\n")
 
     def test_progress_lines(self):
-        self.assertEqual(common.progress(self.TEXT), [(1, 2.5, 0.4), (10, 3.0, 18.0)])
+        self.assertEqual(common.progress(self.TEXT), [(1, 0.4), (10, 18.0)])
 
     def test_summary_line(self):
         self.assertEqual(common.last_json(self.TEXT), {"steps": 10})
