@@ -19,10 +19,9 @@ struct cli_call;
 
 struct cli_verb {
 	const char *name, *help;	/* one line, for the list of verbs */
-	const char *usage;		/* what follows "rad NAME"; several lines are several forms */
+	const char *usage;		/* what follows "rad NAME" */
 	int (*run)(struct cli_call *c);	/* returns the exit code */
 	bool code_is_the_tasks;		/* run, wait */
-	bool reads_options_itself;	/* submit, run, simtask: argv is handed on whole */
 };
 
 /* Ends with a NULL name. */

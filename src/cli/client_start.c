@@ -96,12 +96,6 @@ static int open_log(char **path, struct error *err)
 	return fd >= 0 ? fd : error_errno(err, "starting radd: %s", *path);
 }
 
-static const char *what_else(const char *text)
-{
-	return strstr(text, "NVML") || strstr(text, "nvidia") || strstr(text, "driver")
-		? "; to try RAD-RM without a GPU: radd --devices sim:4xa100-40g" : "";
-}
-
 static int pid_of_daemon(void)
 {
 	struct error err = ERROR_INIT;
@@ -136,8 +130,8 @@ int client_start_radd(struct error *err)
 	if (read_report(ready, &report))
 		return error_set(err, ERR_UNAVAILABLE, "radd was started, but was not ready after %d s: see %s", READY_S, log);
 	if (strcmp(buf_text(&report), "ok"))
-		return error_set(err, ERR_UNAVAILABLE, "radd could not be started for you: %.500s%s (log: %s)",
-				 report.len ? buf_text(&report) : "it ended at once", what_else(buf_text(&report)), log);
+		return error_set(err, ERR_UNAVAILABLE, "radd could not be started for you: %.700s (log: %s)",
+				 report.len ? buf_text(&report) : "it ended at once", log);
 	cli_note("started radd for you (pid %d, log %s)", pid_of_daemon(), log);
 	return 0;
 }

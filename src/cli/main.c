@@ -12,16 +12,25 @@
 #include <string.h>
 
 const struct cli_verb cli_verbs[] = {
-	{ "submit", "queue a task file or a command", "[options] FILE.rad\n[options] [--] COMMAND [ARGUMENT...]", verb_submit,
-	  .reads_options_itself = true },
+	{ "submit", "queue a task file or a command", "[options] FILE.rad | COMMAND", verb_submit },
+	{ "run", "submit, follow the output, exit with the task's code", "[options] FILE.rad | COMMAND", verb_run, true },
 	{ "queue", "list pending and running tasks", "[options] [ID...]", verb_queue },
-	{ "show", "everything that is known of a task", "[options] ID...", verb_show },
-	{ "cancel", "end tasks, or take them out of the queue", "[options] ID...\n--all", verb_cancel },
-	{ "gpus", "GPUs: load, memory, tasks", "[options]", verb_gpus },
-	{ "version", "versions of rad and radd", "[options]", verb_version },
+	{ "show", "all that is known of a task", "[options] ID...", verb_show },
+	{ "why", "why a task is where it is, in numbers", "[options] ID", verb_why },
+	{ "logs", "a task's output", "[options] ID", verb_logs },
+	{ "wait", "wait for tasks to end, exit with their code", "[options] ID...", verb_wait, true },
+	{ "cancel", "end tasks, or take them out of the queue", "[options] ID... | --all | --pending", verb_cancel },
+	{ "hold", "keep pending tasks back", "[options] ID...", verb_change },
+	{ "release", "let held tasks go", "[options] ID...", verb_change },
+	{ "requeue", "put running or ended tasks back into the queue", "[options] ID...", verb_change },
+	{ "update", "change a task's priority, time limit, memory or name", "[options] ID... [KEY=VALUE...]", verb_update },
+	{ "gpus", "GPUs: load, memory, tasks, processes", "[options]", verb_gpus },
+	{ "drain", "take GPUs out of use; what runs there goes on", "[options] GPU...", verb_drain },
+	{ "undrain", "put drained GPUs back", "[options] GPU...", verb_drain },
+	{ "version", "releases of rad and radd", "[options]", verb_version },
 	{ "help", "help on rad, or on one command", "[COMMAND]", verb_help },
-	{ "simtask", "a stand-in for a training program, for simulated GPUs", "--mem SIZE --seconds S [options]", verb_simtask,
-	  .reads_options_itself = true },
+	{ "completion", "completion script for bash, zsh or fish", "bash | zsh | fish", verb_completion },
+	{ "simtask", "a stand-in for a training program, for simulated GPUs", "--mem SIZE --seconds S [options]", verb_simtask },
 	{ 0 },
 };
 
@@ -48,6 +57,8 @@ static int unknown_verb(const char *word)
 	for (size_t i = 0; cli_verbs[i].name; i++)
 		names[i] = cli_verbs[i].name;
 	const char *near = options_nearest(word, names);
+	for (size_t i = 0, len = strlen(word); !near && len > 1 && names[i]; i++)
+		near = strncmp(word, names[i], len) ? NULL : names[i];
 	if (near)
 		cli_note("unknown command '%.60s': did you mean 'rad %s'?", word, near);
 	else
@@ -68,6 +79,18 @@ int verb_help(struct cli_call *c)
 	char *argv[] = { c->words[0], "--help", NULL };
 	struct cli_call other = { .verb = v, .argc = 2, .argv = argv };
 	return v ? v->run(&other) : unknown_verb(c->words[0]);
+}
+
+int verb_completion(struct cli_call *c)
+{
+	static const struct cli_option options[] = { { 0 } };
+	struct options_verb verbs[COUNT_OF(cli_verbs)] = { { 0 } };
+	struct error err = ERROR_INIT;
+	if (!cli_options(c, options) || !cli_want_words(c, 1, 1))
+		return c->rc;
+	for (size_t i = 0; cli_verbs[i].name; i++)
+		verbs[i] = (struct options_verb){ cli_verbs[i].name, cli_verbs[i].help };
+	return options_completion(stdout, c->words[0], verbs, &err) ? cli_usage(c, "%s", err.text) : CLI_DONE;
 }
 
 int verb_simtask(struct cli_call *c)

@@ -87,19 +87,10 @@ int cli_finish(int rc)
 
 /* ---- help ---- */
 
-static void print_usage(const struct cli_verb *v)
-{
-	const char *line = v->usage;
-	printf("Usage: rad %s ", v->name);
-	for (const char *end; (end = strchr(line, '\n')); line = end + 1)
-		printf("%.*s\n       rad %s ", (int)(end - line), line, v->name);
-	printf("%s\n%c%s.\n", line, toupper((unsigned char)*v->help), v->help + 1);
-}
-
 static void print_help(const struct cli_call *c, const struct cli_option *options)
 {
-	print_usage(c->verb);
-	putchar('\n');
+	printf("Usage: rad %s %s\n%c%s.\n\n", c->verb->name, c->verb->usage, toupper((unsigned char)*c->verb->help),
+	       c->verb->help + 1);
 	for (const struct cli_option *o = options; o->name; o++) {
 		scoped_free char *form = alloc_printf("--%s%s%s", o->name, o->arg ? "=" : "", o->arg ? o->arg : "");
 		if (o->letter)

@@ -11,6 +11,7 @@
 #include "submit/wire.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,14 +68,29 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	return *reply;
 }
 
+void submission_print_estimate(const json_t *estimate)
+{
+	char mib[FORMAT_LEN];
+	double need = member_number(estimate, "claim_mib");
+	if (!isnan(need))
+		printf("Needs %s on each GPU (%s)\n", format_mib(need, mib), member_text(estimate, "estimator"));
+}
+
+int submission_print_dry_run(json_t *reply, bool json)
+{
+	if (json)
+		return cli_print_json(json_incref(reply));
+	puts("It would be accepted");
+	submission_print_estimate(json_object_get(reply, "estimate"));
+	return CLI_DONE;
+}
+
 int submission_code(const json_t *tasks)
 {
 	int code = 0;
 	size_t i;
 	json_t *t;
-	json_array_foreach(tasks, i, t) {
-		int one = format_exit_code(t);
-		code = one > code ? one : code;
-	}
+	json_array_foreach(tasks, i, t)
+		code = code ? code : format_exit_code(t);
 	return code;
 }

@@ -12,7 +12,12 @@
  * reference), or false with c->rc set when there is nothing more to do. *flags is to be cleared by the caller either way. */
 bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply);
 
-/* The code to exit with when these tasks (the answer to `wait`) have ended: the largest. */
+/* "Needs 12.3G on each GPU (declared)", if that is known. */
+void submission_print_estimate(const json_t *estimate);
+/* The answer to a --dry-run. Returns CLI_DONE. */
+int submission_print_dry_run(json_t *reply, bool json);
+
+/* The code to exit with when these tasks (the answer to `wait`) have ended: the first that is not 0. */
 int submission_code(const json_t *tasks);
 
 #endif

@@ -6,23 +6,24 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/format.h"
-#include "submit/options.h"
+#include "cli/member.h"
 #include "submit/wire.h"
 
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-/* Does it to each id; goes on after one that failed, and tells. */
-static int change_each(struct cli_call *c, char *const *ids, size_t n, bool json)
+/* Sends `request` for each id; goes on after one that failed, and tells. */
+static int change_each(struct cli_call *c, json_t *request, char *const *ids, size_t n, bool json)
 {
 	scoped_json *done = json_array();
 	int rc = CLI_DONE;
 	json_int_t changed = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct error err = ERROR_INIT;
-		scoped_json *reply = client_call_id(c->verb->name, ids[i], &err);
+		json_object_set_new(request, "id", json_string(ids[i]));
+		scoped_json *reply = client_call(json_incref(request), &err);
 		if (!reply) {
 			rc = cli_fail(c, &err);
 			if (rc == CLI_NO_DAEMON)
@@ -37,13 +38,17 @@ static int change_each(struct cli_call *c, char *const *ids, size_t n, bool json
 	return rc;
 }
 
+static int change_words(struct cli_call *c, bool json)
+{
+	scoped_json *request = wire_request(c->verb->name);
+	return cli_want_words(c, 1, 0) ? change_each(c, request, c->words, c->n_words, json) : c->rc;
+}
+
 int verb_change(struct cli_call *c)
 {
 	bool json = false;
 	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
-	if (!cli_options(c, options) || !cli_want_words(c, 1, 0))
-		return c->rc;
-	return change_each(c, c->words, c->n_words, json);
+	return cli_options(c, options) ? change_words(c, json) : c->rc;
 }
 
 /* ---- cancel ---- */
@@ -74,7 +79,8 @@ static int cancel_all(struct cli_call *c, bool pending_only, bool json)
 	scoped_free char **words = calloc(n + 1, sizeof *words);
 	for (size_t i = 0; words && i < n; i++)
 		words[i] = (char *)json_string_value(json_array_get(ids, i));
-	int rc = change_each(c, words, n, json);
+	scoped_json *request = wire_request("cancel");
+	int rc = change_each(c, request, words, n, json);
 	if (!json)
 		printf("Cancelled %zu task%s\n", n, n == 1 ? "" : "s");
 	return rc;
@@ -95,5 +101,114 @@ int verb_cancel(struct cli_call *c)
 		return cancel_all(c, !all, json);
 	if (all || pending)
 		return cli_usage(c, "either ids or --%s", all ? "all" : "pending");
-	return cli_want_words(c, 1, 0) ? change_each(c, c->words, c->n_words, json) : c->rc;
+	return change_words(c, json);
+}
+
+/* ---- update ---- */
+
+/* What may change of a task, as on the command line of submit. */
+struct update { const char *priority, *time, *gpu_mem, *max_slowdown, *name; };
+
+static int set_int(json_t *request, const char *key, const char *option, int failed, int64_t value, struct error *err)
+{
+	return failed ? error_wrap(err, "%s", option) : json_object_set_new(request, key, json_integer(value));
+}
+
+static int fill_update(const struct update *u, json_t *request, struct error *err)
+{
+	int64_t n = 0;
+	uint64_t mib = 0;
+	double slowdown;
+	bool unlimited = u->time && (!strcasecmp(u->time, "unlimited") || !strcmp(u->time, "0"));
+	if (u->priority && set_int(request, "priority", "priority",
+				   units_parse_int(u->priority, -1000000000, 1000000000, &n, err), n, err))
+		return -1;
+	if (u->time && set_int(request, "time_limit_s", "time", !unlimited && units_parse_duration(u->time, &n, err),
+			       unlimited ? 0 : n, err))
+		return -1;
+	if (u->gpu_mem && set_int(request, "gpu_mem_mib", "gpu-mem", units_parse_mib(u->gpu_mem, &mib, err), (int64_t)mib, err))
+		return -1;
+	if (u->max_slowdown && units_parse_double(u->max_slowdown, 1, 1000, &slowdown, err))
+		return error_wrap(err, "max-slowdown");
+	if (u->max_slowdown)
+		json_object_set_new(request, "max_slowdown", json_real(slowdown));
+	if (u->name && json_object_set_new(request, "name", json_string(u->name)))
+		return error_set(err, ERR_INVALID, "name: is not UTF-8");
+	return 0;
+}
+
+/* Takes the words of the form KEY=VALUE out of the list; Slurm's users write them so. */
+static int take_settings(struct cli_call *c, const struct cli_option *options)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < c->n_words; i++) {
+		char *equals = strchr(c->words[i], '=');
+		const struct cli_option *o = options;
+		if (!equals) {
+			c->words[kept++] = c->words[i];
+			continue;
+		}
+		size_t len = (size_t)(equals - c->words[i]);
+		for (char *p = c->words[i]; p < equals; p++)
+			*p = *p == '_' ? '-' : *p;
+		for (; o->name && !(o->value && strlen(o->name) == len && !strncmp(o->name, c->words[i], len)); o++)
+			;
+		if (!o->name)
+			return cli_usage(c, "'%.60s': expected priority, time, gpu-mem, max-slowdown or name", c->words[i]);
+		*o->value = equals + 1;
+	}
+	c->n_words = kept;
+	return 0;
+}
+
+int verb_update(struct cli_call *c)
+{
+	bool json = false;
+	struct update u = { 0 };
+	const struct cli_option options[] = {
+		{ "priority", 0, "N", "its place in the queue: higher goes first", .value = &u.priority },
+		{ "time", 't', "TIME", "its time limit, counted from its start; unlimited for none", .value = &u.time },
+		{ "gpu-mem", 0, "SIZE", "the memory it takes on each GPU, for its next attempt", .value = &u.gpu_mem },
+		{ "max-slowdown", 0, "X", "the slowdown it bears", .value = &u.max_slowdown },
+		{ "name", 'J', "NAME", "its name", .value = &u.name },
+		{ "json", 0, NULL, "print JSON", .flag = &json },
+		{ 0 },
+	};
+	struct error err = ERROR_INIT;
+	if (!cli_options(c, options))
+		return c->rc;
+	int rc = take_settings(c, options);
+	if (rc || !cli_want_words(c, 1, 0))
+		return rc ? rc : c->rc;
+	scoped_json *request = wire_request("update");
+	size_t plain = json_object_size(request);
+	if (fill_update(&u, request, &err))
+		return cli_usage(c, "%s", err.text);
+	if (json_object_size(request) == plain)
+		return cli_usage(c, "nothing to change: give --priority, --time, --gpu-mem, --max-slowdown or --name");
+	return change_each(c, request, c->words, c->n_words, json);
+}
+
+/* ---- drain ---- */
+
+int verb_drain(struct cli_call *c)
+{
+	bool json = false;
+	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
+	scoped_json *gpus = json_array();
+	int rc = CLI_DONE;
+	if (!cli_options(c, options) || !cli_want_words(c, 1, 0))
+		return c->rc;
+	for (size_t i = 0; i < c->n_words; i++) {
+		struct error err = ERROR_INIT;
+		json_t *request = wire_request(c->verb->name);
+		json_object_set_new(request, "gpu", json_string(c->words[i]));
+		scoped_json *reply = client_call(request, &err);
+		if (!reply && (rc = cli_fail(c, &err)) == CLI_NO_DAEMON)
+			return rc;
+		if (reply)
+			json_array_append_new(gpus, json_pack("{sO, sO}", "uuid", json_object_get(reply, "uuid"),
+							      "drained", json_object_get(reply, "drained")));
+	}
+	return json ? cli_print_json(json_pack("{si, sO}", "schema", 1, "gpus", gpus)), rc : rc;
 }

@@ -111,38 +111,12 @@ static json_t *fetch(const struct filter *f, struct error *err)
 	if (!live || (f->ended && !ended))
 		return NULL;
 	json_t *tasks = json_array();
-	add_passing(tasks, f, json_object_get(live, "tasks"));
 	add_passing(tasks, f, json_object_get(ended, "tasks"));
+	add_passing(tasks, f, json_object_get(live, "tasks"));	/* as radd looks at them: running first, then in turn */
 	return json_pack("{si, so}", "schema", 1, "tasks", tasks);
 }
 
 /* ---- the table ---- */
-
-/* Ended tasks as they ended, then what runs, then what waits as it stands in line, then what is held. */
-static int rank_of(const json_t *t)
-{
-	switch (member_state(t)) {
-	case TASK_RUNNING: return 1;
-	case TASK_PENDING: return 2;
-	case TASK_HELD: return 3;
-	default: return 0;
-	}
-}
-
-static int compare(const void *a, const void *b)
-{
-	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
-	task_id i = 0, k = 0;
-	int by = rank_of(x) - rank_of(y);
-	if (by)
-		return by;
-	json_int_t p = member_int(x, "priority"), q = member_int(y, "priority");
-	if (p != q && rank_of(x) == 2)
-		return p > q ? -1 : 1;
-	task_id_parse(member_text(x, "id"), &i, NULL);
-	task_id_parse(member_text(y, "id"), &k, NULL);
-	return (i > k) - (i < k);
-}
 
 /* The same line of the table, but for the index: pending elements of one array. */
 static bool same_line(const json_t *a, const json_t *b)
@@ -210,7 +184,6 @@ static void print_table(const json_t *tasks, const json_t *gpus, const struct te
 	scoped_free json_t **list = alloc_zero((n + 1) * sizeof *list);
 	for (size_t i = 0; i < n; i++)
 		list[i] = json_array_get(tasks, i);
-	qsort(list, n, sizeof *list, compare);
 	for (size_t i = 0, k; i < n; i = k) {
 		for (k = i + 1; k < n && same_line(list[i], list[k]); k++)
 			;

@@ -4,28 +4,10 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/format.h"
+#include "cli/member.h"
 #include "cli/submission.h"
-#include "submit/wire.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
-
-/* "needs 12.3G on each GPU (declared)" */
-static void print_estimate(const json_t *estimate)
-{
-	char mib[FORMAT_LEN];
-	double need = member_number(estimate, "claim_mib");
-	if (!isnan(need))
-		printf("Needs %s on each GPU (%s)\n", format_mib(need, mib), member_text(estimate, "estimator"));
-}
-
-static void print_dry_run(const json_t *reply)
-{
-	puts("It would be accepted");
-	print_estimate(json_object_get(reply, "estimate"));
-}
 
 static void print_accepted(const json_t *reply)
 {
@@ -34,7 +16,7 @@ static void print_accepted(const json_t *reply)
 		printf("Submitted task %s (%lld elements)\n", member_text(reply, "id"), n);
 	else
 		printf("Submitted task %s\n", member_text(reply, "id"));
-	print_estimate(json_object_get(reply, "estimate"));
+	submission_print_estimate(json_object_get(reply, "estimate"));
 	if (*member_text(reply, "log_path"))
 		printf("Log: %s\n", member_text(reply, "log_path"));
 }
@@ -65,10 +47,10 @@ int verb_submit(struct cli_call *c)
 	bool wait = flags.wait && !flags.dry_run, json = flags.json;
 	char id[TASK_ID_TEXT];
 	snprintf(id, sizeof id, "%s", member_text(reply, "id"));
-	if (flags.parsable && !flags.dry_run)
+	if (flags.dry_run)
+		submission_print_dry_run(reply, json);
+	else if (flags.parsable)
 		puts(id);
-	else if (!json && flags.dry_run)
-		print_dry_run(reply);
 	else if (!json)
 		print_accepted(reply);
 	else if (!wait)

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ * See follow.h.
+ */
+#include "cli/follow.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CHUNK 65536
+#define MAX_LINE ((size_t)1 << 20)	/* a longer one is shown in pieces */
+
+struct follow {
+	char *path;
+	bool raw;
+	FILE *out;
+	int fd;			/* -1: not opened yet */
+	off_t at;
+	struct buf line;	/* not raw: the line so far, from its last carriage return */
+	bool returned;		/* the last byte was a carriage return: what follows overwrites */
+};
+
+struct follow *follow_create(const char *path, bool raw, FILE *out)
+{
+	struct follow *f = alloc_zero(sizeof *f);
+	f->path = alloc_string(path);
+	f->raw = raw;
+	f->out = out;
+	f->fd = -1;
+	return f;
+}
+
+void follow_destroy(struct follow *f)
+{
+	if (!f)
+		return;
+	if (f->fd >= 0)
+		close(f->fd);
+	buf_free(&f->line);
+	free(f->path);
+	free(f);
+}
+
+bool follow_is_open(const struct follow *f)
+{
+	return f->fd >= 0;
+}
+
+/* 1: open; 0: not there; -1. */
+static int ensure_open(struct follow *f, struct error *err)
+{
+	struct stat st;
+	if (f->fd >= 0)
+		return 1;
+	scoped_fd int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);	/* a FIFO must not hold us */
+	if (fd < 0)
+		return errno == ENOENT ? 0 : error_errno(err, "log %.900s", f->path);
+	if (fstat(fd, &st))
+		return error_errno(err, "log %.900s", f->path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERR_INVALID, "log %.900s: is not a regular file", f->path);
+	f->fd = steal_fd(fd);
+	return 1;
+}
+
+int follow_seek_lines(struct follow *f, int64_t n, struct error *err)
+{
+	char chunk[CHUNK];
+	int rc = ensure_open(f, err);
+	if (rc != 1)
+		return rc;
+	off_t at = lseek(f->fd, 0, SEEK_END), end = at;
+	while (at > 0) {
+		size_t want = at < CHUNK ? (size_t)at : CHUNK;
+		ssize_t got = pread(f->fd, chunk, want, at - (off_t)want);
+		if (got != (ssize_t)want)
+			break;
+		at -= (off_t)want;
+		for (size_t i = want; i-- > 0;)
+			if (chunk[i] == '\n' && at + (off_t)i != end - 1 && n-- <= 1) {
+				f->at = at + (off_t)i + 1;
+				return 0;
+			}
+	}
+	f->at = n > 0 ? 0 : end;
+	return 0;
+}
+
+void follow_skip_older(struct follow *f, int64_t wall_ms)
+{
+	struct stat st;
+	if (!stat(f->path, &st) && st.st_mtim.tv_sec * 1000LL + st.st_mtim.tv_nsec / 1000000 < wall_ms)
+		f->at = st.st_size;
+}
+
+/* A bar redraws its line after a carriage return: only what stands at the line's end is kept. */
+static void collapse(struct follow *f, const char *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (bytes[i] == '\n' || f->line.len >= MAX_LINE) {
+			fwrite(buf_text(&f->line), 1, f->line.len, f->out);
+			buf_drop(&f->line, f->line.len);
+		} else if (f->returned && bytes[i] != '\r') {
+			buf_drop(&f->line, f->line.len);
+		}
+		f->returned = bytes[i] == '\r';
+		if (bytes[i] == '\n')
+			putc('\n', f->out);
+		else if (bytes[i] != '\r')
+			buf_add(&f->line, &bytes[i], 1);
+	}
+}
+
+int follow_read(struct follow *f, struct error *err)
+{
+	char chunk[CHUNK];
+	struct stat st;
+	ssize_t got;
+	int rc = ensure_open(f, err), any = 0;
+	if (rc != 1)
+		return rc;
+	if (!fstat(f->fd, &st) && st.st_size < f->at)	/* cut short by somebody: begin again */
+		f->at = 0;
+	while ((got = pread(f->fd, chunk, sizeof chunk, f->at)) > 0) {
+		f->at += got;
+		any = 1;
+		if (f->raw)
+			fwrite(chunk, 1, (size_t)got, f->out);
+		else
+			collapse(f, chunk, (size_t)got);
+		if (ferror(f->out))
+			return error_errno(err, "output");
+	}
+	fflush(f->out);
+	return got < 0 ? error_errno(err, "log %.900s", f->path) : any;
+}
+
+void follow_finish(struct follow *f)
+{
+	if (f->line.len) {
+		fwrite(f->line.data, 1, f->line.len, f->out);
+		putc('\n', f->out);
+	}
+	buf_drop(&f->line, f->line.len);
+	fflush(f->out);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Showing a log file that a task writes: opened with the caller's rights, read as it grows, progress bars collapsed.
+ */
+#ifndef RAD_CLI_FOLLOW_H
+#define RAD_CLI_FOLLOW_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct follow;
+
+/* Nothing is opened yet: the file may appear later. With `raw`, bytes are shown as they are; else a line that carriage
+ * returns have overwritten is shown once, as it last stood. */
+struct follow *follow_create(const char *path, bool raw, FILE *out);
+void follow_destroy(struct follow *f);
+
+/* Goes to the beginning of the last n lines of what is there. */
+int follow_seek_lines(struct follow *f, int64_t n, struct error *err);
+/* Shows only what is written from now on, if the file was last written before that moment (wall clock): a log of an earlier
+ * task by the same name. */
+void follow_skip_older(struct follow *f, int64_t wall_ms);
+
+/* Shows what is new. 1: something was; 0: nothing; -1: the file is there, but cannot be read. A file that is not there is 0. */
+int follow_read(struct follow *f, struct error *err);
+/* Whether the file has been opened. */
+bool follow_is_open(const struct follow *f);
+/* Shows a last line that has no end. */
+void follow_finish(struct follow *f);
+
+#endif

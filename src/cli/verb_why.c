@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ * rad why: for a task that waits, the arithmetic of every GPU; for one that runs or has ended, where it was and the verdicts.
+ */
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "submit/wire.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Of an array, the element that says most: one that waits for a GPU, else one that waits, else what comes first. */
+static json_t *pick(const json_t *tasks)
+{
+	json_t *best = NULL, *t;
+	int rank = 0;
+	size_t i;
+	json_array_foreach(tasks, i, t) {
+		enum task_state s = member_state(t);
+		int r = s == TASK_PENDING ? strcmp(member_text(t, "reason"), "ArrayLimit") ? 4 : 3 : s == TASK_HELD ? 2
+			: s == TASK_RUNNING ? 2 : 1;
+		if (r > rank) {
+			best = t;
+			rank = r;
+		}
+	}
+	return best;
+}
+
+static void print_waiting(const json_t *why, const struct term *term)
+{
+	size_t i;
+	json_t *g;
+	const char *text = member_text(why, "reason_text");
+	char claim[FORMAT_LEN];
+	printf("Task %s is %s: %s%s%s\n", member_text(why, "task"), member_text(why, "state"), member_text(why, "reason"),
+	       *text ? ": " : "", text);
+	const json_t *gpus = json_object_get(why, "gpus");
+	if (!json_array_size(gpus))
+		return;
+	long long n = member_int(why, "gpus_requested");
+	if (member_int(why, "claim_mib"))
+		printf("It wants %lld GPU%s with %s on each (%s)\n", n, n == 1 ? "" : "s",
+		       format_mib(member_number(why, "claim_mib"), claim), member_text(why, "estimator"));
+	else
+		printf("It wants %lld GPU%s; nothing is known of its memory\n", n, n == 1 ? "" : "s");
+	json_array_foreach(gpus, i, g) {
+		scoped_free char *clean = term_text(member_text(g, "text"), 0, term);
+		printf("  %s%s%s\n", term_style(term, json_is_true(json_object_get(g, "fits")) ? STYLE_GREEN : STYLE_PLAIN), clean,
+		       term_style(term, STYLE_PLAIN));
+	}
+}
+
+static void print_attempts(const json_t *task, const json_t *gpus, const struct term *term)
+{
+	size_t i;
+	json_t *a;
+	printf("Task %s: %s\n", member_text(task, "id"), member_text(task, "state"));
+	const json_t *attempts = json_object_get(task, "attempts");
+	json_array_foreach(attempts, i, a) {
+		scoped_free char *where = format_gpus(json_object_get(a, "gpus"), gpus);
+		const char *said = member_text(a, "evidence");
+		scoped_free char *evidence = term_text(said, 0, term);
+		bool ended = *member_text(a, "end");
+		printf("  attempt %zu on GPU %s, %s: %s%s%s\n", i + 1, where, member_text(a, "share"),
+		       ended ? member_text(a, "verdict") : "running", *said ? ": " : "", evidence);
+	}
+}
+
+/* The answer of `why` for what still lives, with the attempts; the same members for what has ended. */
+static json_t *why_json(const json_t *task, struct error *err)
+{
+	json_t *why = NULL;
+	if (!task_state_terminal(member_state(task)))
+		why = client_call_id("why", member_text(task, "id"), err);
+	else
+		why = json_pack("{si, sO, sO, so, so, sO, so}", "schema", 1, "task", json_object_get(task, "id"), "state",
+				json_object_get(task, "state"), "reason", json_null(), "reason_text", json_null(), "gpus_requested",
+				json_object_get(task, "gpus_requested"), "gpus", json_array());
+	if (why)
+		json_object_set(why, "attempts", json_object_get(task, "attempts"));
+	return why;
+}
+
+int verb_why(struct cli_call *c)
+{
+	bool json = false;
+	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
+	struct error err = ERROR_INIT;
+	if (!cli_options(c, options) || !cli_want_words(c, 1, 1))
+		return c->rc;
+	scoped_json *shown = client_call_id("show", c->words[0], &err);
+	json_t *task = pick(json_object_get(shown, "tasks"));
+	scoped_json *why = task ? why_json(task, &err) : NULL;
+	scoped_json *gpus = why ? client_call(wire_request("gpus"), &err) : NULL;
+	if (!gpus)
+		return cli_fail(c, &err);
+	if (json)
+		return cli_print_json(json_incref(why));
+	struct term term = term_ask();
+	if (*member_text(why, "reason"))
+		print_waiting(why, &term);
+	else
+		print_attempts(task, json_object_get(gpus, "gpus"), &term);
+	return CLI_DONE;
+}
