@@ -80,8 +80,16 @@ int submission_print_dry_run(json_t *reply, bool json)
 {
 	if (json)
 		return cli_print_json(json_incref(reply));
-	puts("It would be accepted");
+	size_t i;
+	json_t *g;
+	struct term term = term_ask();
+	puts(json_is_true(json_object_get(reply, "fits_now")) ? "It would be accepted, and a place for it is free now"
+							       : "It would be accepted, and wait");
 	submission_print_estimate(json_object_get(reply, "estimate"));
+	json_array_foreach(json_object_get(reply, "gpus"), i, g) {
+		scoped_free char *text = term_text(member_text(g, "text"), 0, &term);
+		printf("  %s\n", text);
+	}
 	return CLI_DONE;
 }
 

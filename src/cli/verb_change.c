@@ -210,5 +210,7 @@ int verb_drain(struct cli_call *c)
 			json_array_append_new(gpus, json_pack("{sO, sO}", "uuid", json_object_get(reply, "uuid"),
 							      "drained", json_object_get(reply, "drained")));
 	}
-	return json ? cli_print_json(json_pack("{si, sO}", "schema", 1, "gpus", gpus)), rc : rc;
+	if (json)
+		cli_print_json(json_pack("{si, sO}", "schema", 1, "gpus", gpus));
+	return rc;
 }

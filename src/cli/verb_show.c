@@ -133,6 +133,19 @@ static int show_events(struct cli_call *c, const char *id, bool json)
 	return CLI_DONE;
 }
 
+/* The tasks of all these ids in one object: a new reference. */
+static json_t *show_all(const struct cli_call *c, struct error *err)
+{
+	scoped_json *tasks = json_array();
+	for (size_t i = 0; i < c->n_words; i++) {
+		scoped_json *reply = client_call_id("show", c->words[i], err);
+		if (!reply)
+			return NULL;
+		json_array_extend(tasks, json_object_get(reply, "tasks"));
+	}
+	return json_pack("{si, sO}", "schema", 1, "tasks", tasks);
+}
+
 int verb_show(struct cli_call *c)
 {
 	bool json = false, events = false;
@@ -144,25 +157,21 @@ int verb_show(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	size_t i;
 	json_t *t;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, 1))
+	if (!cli_options(c, options) || !cli_want_words(c, 1, events ? 1 : 0))
 		return c->rc;
 	if (events)
 		return show_events(c, c->words[0], json);
-	json_t *reply = client_call_id("show", c->words[0], &err);
-	if (reply && json)
-		return cli_print_json(reply);
-	scoped_json *gpus = reply ? client_call(wire_request("gpus"), &err) : NULL;
-	if (!gpus) {
-		json_decref(reply);
+	scoped_json *shown = show_all(c, &err);
+	scoped_json *gpus = shown ? client_call(wire_request("gpus"), &err) : NULL;
+	if (!gpus)
 		return cli_fail(c, &err);
-	}
+	if (json)
+		return cli_print_json(json_incref(shown));
 	struct term term = term_ask();
-	const json_t *tasks = json_object_get(reply, "tasks");
-	json_array_foreach(tasks, i, t) {
+	json_array_foreach(json_object_get(shown, "tasks"), i, t) {
 		if (i)
 			putchar('\n');
 		show_task(&term, t, json_object_get(gpus, "gpus"));
 	}
-	json_decref(reply);
 	return CLI_DONE;
 }

@@ -119,5 +119,7 @@ json_t *core_task_json(struct core *c, const struct task *t, struct now now);
 json_t *core_gpus_json(struct core *c, struct now now);
 /* {"schema":1,"task","state","reason","reason_text","claim_mib","gpus":[{"index","uuid","reason","text",...}]} */
 json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *err);
+/* A task that is not submitted: {"schema":1,"dry_run":true,"fits_now","estimate":{...},"gpus":[as above]}. */
+json_t *core_preview_json(struct core *c, struct spec *spec, struct now now);
 
 #endif

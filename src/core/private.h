@@ -99,6 +99,8 @@ struct core {
 
 /* tasks.c: applies, counts, and tells the wiring. `ev->task` and time are set by the caller. */
 void core_emit(struct core *c, struct task *t, struct event *ev);
+/* What is expected of a task of this spec, of which this much memory was declared (0: none was). */
+struct estimate core_estimate(const struct core *c, const struct spec *s, uint64_t declared_mib);
 /* Puts a pending task where it belongs: queue, parked, or nowhere (held, waiting). */
 void core_enqueue(struct core *c, struct task *t);
 /* After EV_ENDED: frees the run; queues, parks or drops the task. */

@@ -126,14 +126,19 @@ static uint64_t floor_of(const struct core *c, const struct spec *s)
 	return floor ? *floor : 0;
 }
 
+struct estimate core_estimate(const struct core *c, const struct spec *s, uint64_t declared_mib)
+{
+	struct estimate_history history = { .oom_floor_mib = floor_of(c, s) };
+	struct estimate_context context = { .gpu_total_mib = c->largest_gpu_mib, .history = &history };
+	struct estimate_result result = { 0 };
+	estimate_auto(s, declared_mib, &context, &result);
+	return result.value;
+}
+
 /* A pending task is estimated as soon as it exists, and again when what is known has changed. */
 static void estimate(struct core *c, struct task *t, struct now now)
 {
-	struct estimate_history history = { .oom_floor_mib = floor_of(c, t->spec) };
-	struct estimate_context context = { .gpu_total_mib = c->largest_gpu_mib, .history = &history };
-	struct estimate_result result = { 0 };
-	estimate_auto(t->spec, t->gpu_mem_mib, &context, &result);
-	struct event ev = { .kind = EV_ESTIMATED, .t_ms = now.wall_ms, .u.estimate = result.value };
+	struct event ev = { .kind = EV_ESTIMATED, .t_ms = now.wall_ms, .u.estimate = core_estimate(c, t->spec, t->gpu_mem_mib) };
 	core_emit(c, t, &ev);
 }
 

@@ -183,6 +183,38 @@ static json_t *finding_json(const struct core *c, const struct map_request *r, c
 		"have", json_round3(f->have), "want", json_round3(f->want));
 }
 
+/* What placement finds on each GPU, as of now; *placed: whether it would be placed. */
+static json_t *findings_json(struct core *c, const struct map_request *r, struct now now, bool *placed)
+{
+	struct placement p;
+	uint32_t turn = c->turn;
+	json_t *gpus = json_array();
+	size_t n = core_map_gpus(c, now);
+	*placed = n && map_place(&c->config.map, c->gpus, n, r, &turn, &p, c->findings);
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(gpus, finding_json(c, r, &c->gpus[i], &c->findings[i]));
+	return gpus;
+}
+
+json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
+{
+	struct task *t = task_create(TASK_ID(0, -1), spec_ref(spec));
+	struct event submitted = { .kind = EV_SUBMITTED, .t_ms = now.wall_ms };
+	struct event estimated = { .kind = EV_ESTIMATED, .t_ms = now.wall_ms,
+				   .u.estimate = core_estimate(c, spec, spec->gpu_mem_mib) };
+	bool fits = false;
+	task_apply(t, &submitted, NULL);
+	task_apply(t, &estimated, NULL);
+	struct map_request r = core_request(c, t, now);
+	json_t *gpus = c->snapshot_seen ? findings_json(c, &r, now, &fits) : json_array();
+	json_t *whole = task_to_json(t, now.wall_ms);
+	json_t *o = json_pack("{si, sb, sb, sO, so}", "schema", 1, "dry_run", true, "fits_now", fits, "estimate",
+			      json_object_get(whole, "estimate"), "gpus", gpus);
+	json_decref(whole);
+	task_destroy(t);
+	return o;
+}
+
 json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *err)
 {
 	char text[TASK_ID_TEXT];
@@ -193,16 +225,9 @@ json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *
 		return NULL;
 	}
 	reason_of(c, t, now, &why);
-	json_t *gpus = json_array();
+	bool fits;
 	struct map_request r = core_request(c, t, now);
-	if (t->state == TASK_PENDING && c->snapshot_seen) {
-		struct placement p;
-		uint32_t turn = c->turn;
-		size_t n = core_map_gpus(c, now);
-		map_place(&c->config.map, c->gpus, n, &r, &turn, &p, c->findings);
-		for (size_t i = 0; i < n; i++)
-			json_array_append_new(gpus, finding_json(c, &r, &c->gpus[i], &c->findings[i]));
-	}
+	json_t *gpus = t->state == TASK_PENDING && c->snapshot_seen ? findings_json(c, &r, now, &fits) : json_array();
 	return json_pack("{si, ss, ss, so, so, si, sI, ss, so}", "schema", 1, "task", task_id_text(id, text),
 		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),
 		"reason_text", json_text_or_null(why.text), "gpus_requested", (int)r.gpus, "claim_mib", (json_int_t)r.claim_mib,

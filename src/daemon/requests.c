@@ -107,8 +107,9 @@ static json_t *op_submit(const struct request *r, struct error *err)
 	if (!s)
 		return NULL;
 	if (json_is_true(json_object_get(r->json, "dry_run"))) {
+		json_t *preview = core_preview_json(d->core, s, daemon_now());
 		spec_unref(s);
-		return json_pack("{si, sb}", "schema", 1, "dry_run", true);
+		return preview;
 	}
 	uint32_t job = store_next_job(d->store);
 	task_id first = TASK_ID(job, s->n_array ? (int32_t)s->array[0] : -1);
@@ -220,8 +221,14 @@ static json_t *op_why(const struct request *r, struct error *err)
 
 static json_t *op_gpus(const struct request *r, struct error *err)
 {
+	json_t *reply = core_gpus_json(r->d->core, daemon_now()), *gpu, *process;
+	size_t i, k;
 	(void)err;
-	return core_gpus_json(r->d->core, daemon_now());
+	json_array_foreach(json_object_get(reply, "gpus"), i, gpu)
+		json_array_foreach(json_object_get(gpu, "processes"), k, process)
+			json_object_set_new(process, "user",
+				json_string(user_name((uid_t)json_integer_value(json_object_get(process, "uid")))));
+	return reply;
 }
 
 /* Changing ------------------------------------------------------------------------------------------------------------- */

@@ -38,15 +38,12 @@ static void take_snapshot(struct sampling *s, struct snapshot *snap)
 }
 
 /* 0: all read for now; -1: the process is of no more use. */
-static int drain(struct sampling *s)
+static int drain(struct sampling *s, struct error *err)
 {
 	struct snapshot snap = { 0 };
-	struct error err = ERROR_INIT;
 	int rc;
-	while ((rc = sampler_read(s->sampler, &snap, &err)) == 1)
+	while ((rc = sampler_read(s->sampler, &snap, err)) == 1)
 		take_snapshot(s, &snap);
-	if (rc)
-		log_warn_limited("sampler: %s", err.text);
 	return rc;
 }
 
@@ -82,11 +79,15 @@ static void on_timer(uv_timer_t *t)
 static void on_readable(uv_poll_t *p, int status, int events)
 {
 	struct sampling *s = p->data;
+	struct error err = ERROR_INIT;
 	(void)events;
-	if (status < 0 || drain(s))
+	int rc = status < 0 ? error_set(&err, ERR_SYSTEM, "%s", uv_strerror(status)) : drain(s, &err);
+	if (rc) {
+		log_warn_limited("sampler: %s", err.text);
 		restart_later(s);
-	else
-		uv_timer_start(&s->timer, on_timer, (uint64_t)s->deadline_ms, 0);
+		return;
+	}
+	uv_timer_start(&s->timer, on_timer, (uint64_t)s->deadline_ms, 0);
 }
 
 static void on_poll_closed(uv_handle_t *h)
@@ -118,7 +119,7 @@ static void start(struct sampling *s)
 }
 
 /* Before the loop runs: waits for the first frame. 1: have one; 0: none in time; -1: the process ended. */
-static int wait_first(struct sampling *s, int first_ms)
+static int wait_first(struct sampling *s, int first_ms, struct error *err)
 {
 	int64_t until = clock_mono_ms() + first_ms;
 	while (!s->last_ms) {
@@ -127,7 +128,7 @@ static int wait_first(struct sampling *s, int first_ms)
 		if (left <= 0)
 			return 0;
 		poll(&p, 1, (int)left);
-		if (drain(s))
+		if (drain(s, err))
 			return -1;
 	}
 	return 1;
@@ -142,12 +143,9 @@ struct sampling *sampling_create(struct daemon *d, int first_ms, struct error *e
 	s->sampler = sampler_create(d->program, d->config.devices, d->config.interval_ms);
 	if (sampler_start(s->sampler, err))
 		goto fail;
-	int first = wait_first(s, first_ms);
-	if (first < 0) {
-		error_set(err, ERR_UNAVAILABLE, "devices '%s' cannot be read: see the line above; without a GPU, try simulated ones: "
-			  "radd --devices sim:4xa100-40g", d->config.devices);
+	int first = wait_first(s, first_ms, err);
+	if (first < 0)
 		goto fail;
-	}
 	if (!first)
 		log_warn("no reading from '%s' yet: nothing is placed until there is one", d->config.devices);
 	uv_timer_init(d->loop, &s->timer);

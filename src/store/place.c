@@ -67,14 +67,20 @@ static void mount_type(dev_t dev, char type[64])
 	}
 }
 
-static int check_file_system(const char *dir, int fd, const struct stat *st, struct error *err)
+const char *store_network_folder(const char *dir)
 {
 	struct statfs fs;
-	if (fstatfs(fd, &fs))
-		return error_errno(err, "%s", dir);
+	struct stat st;
 	char type[64];
-	mount_type(st->st_dev, type);
-	const char *name = store_network_fs((unsigned long)fs.f_type, type);
+	if (stat(dir, &st) || statfs(dir, &fs))
+		return NULL;
+	mount_type(st.st_dev, type);
+	return store_network_fs((unsigned long)fs.f_type, type);
+}
+
+static int check_file_system(const char *dir, struct error *err)
+{
+	const char *name = store_network_folder(dir);
 	if (!name)
 		return 0;
 	return error_set(err, ERR_INVALID, "%s: is on a network file system (%s), where locks and writes are not safe enough "
@@ -97,5 +103,5 @@ int store_place(const char *dir, struct error *err)
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return error_set(err, ERR_DENIED, "state folder %s: others may write to it (mode %03o): chmod go-w it, or "
 				 "choose another folder with --state", dir, (unsigned)st.st_mode & 0777);
-	return check_file_system(dir, fd, &st, err);
+	return check_file_system(dir, err);
 }

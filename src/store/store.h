@@ -70,4 +70,7 @@ int store_set_meta(struct store *s, const char *key, const char *value, struct e
 char *store_get_meta(struct store *s, const char *key);	/* free it; NULL if unset */
 int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx);
 
+/* The kind of network file system that a folder is on ("NFS"), where no state may be kept; NULL: local, or not to be seen. */
+const char *store_network_folder(const char *dir);
+
 #endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT
+ * rad acct: tasks that have ended, and what they took together, by user and by GPU.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- the span ---- */
+
+static int64_t local_ms(struct tm *local)
+{
+	local->tm_isdst = -1;
+	return (int64_t)mktime(local) * 1000;
+}
+
+static int64_t midnight_ms(void)
+{
+	struct tm local;
+	time_t now = time(NULL);
+	localtime_r(&now, &local);
+	local.tm_hour = local.tm_min = local.tm_sec = 0;
+	return local_ms(&local);
+}
+
+/* "7d": so long ago. "2026-11-20", "2026-11-20T16:00": here. "2026-11-20T16:00:00Z": UTC. */
+static int parse_moment(const char *text, int64_t *ms, struct error *err)
+{
+	static const char *const forms[] = { "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S" };
+	size_t len = strlen(text);
+	int64_t ago;
+	if (len && text[len - 1] == 'Z' && !clock_parse_iso(text, ms))
+		return 0;
+	for (size_t i = 0; i < COUNT_OF(forms); i++) {
+		struct tm local = { 0 };
+		const char *end = strptime(text, forms[i], &local);
+		if (end && !*end) {
+			*ms = local_ms(&local);
+			return 0;
+		}
+	}
+	if (len && strchr("smhd", text[len - 1]) && !units_parse_duration(text, &ago, NULL)) {
+		*ms = clock_wall_ms() - ago * 1000;
+		return 0;
+	}
+	return error_set(err, ERR_INVALID, "'%.40s': expected 7d, 12h, 2026-11-20, 2026-11-20T16:00 or 2026-11-20T16:00:00Z", text);
+}
+
+static int fill_request(json_t *request, const char *since, const char *until, const char *user, struct error *err)
+{
+	int64_t from = midnight_ms(), to = 0, uid = -1;
+	if (since && parse_moment(since, &from, err))
+		return error_wrap(err, "--since");
+	if (until && parse_moment(until, &to, err))
+		return error_wrap(err, "--until");
+	json_object_set_new(request, "from_ms", json_integer(from < 0 ? 0 : from));
+	if (until)
+		json_object_set_new(request, "to_ms", json_integer(to < 0 ? 0 : to));
+	if (!user)
+		return 0;
+	const struct passwd *pw = getpwnam(user);
+	if (!pw && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
+		return error_set(err, ERR_NOT_FOUND, "--user: there is no user '%.60s' here", user);
+	json_object_set_new(request, "uid", json_integer(pw ? (int64_t)pw->pw_uid : uid));
+	return 0;
+}
+
+/* ---- what a task took ---- */
+
+/* Sums and maxima over attempts; NaN where nothing is known. */
+struct took { double gpu_s, energy_j, peak_mib; unsigned attempts, ooms; };
+
+static double plus(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
+static double larger(double a, double b) { return isnan(a) || b > a ? b : a; }
+
+static double attempt_s(const json_t *attempt)
+{
+	int64_t from, to;
+	if (clock_parse_iso(member_text(attempt, "start"), &from) || clock_parse_iso(member_text(attempt, "end"), &to))
+		return NAN;
+	return (double)(to - from) / 1000;
+}
+
+static struct took took_of(const json_t *task)
+{
+	struct took sum = { .gpu_s = NAN, .energy_j = NAN, .peak_mib = NAN };
+	size_t i;
+	json_t *a;
+	const json_t *attempts = json_object_get(task, "attempts");
+	json_array_foreach(attempts, i, a) {
+		sum.gpu_s = plus(sum.gpu_s, attempt_s(a) * (double)json_array_size(json_object_get(a, "gpus")));
+		sum.energy_j = plus(sum.energy_j, member_number(a, "energy_j"));
+		sum.peak_mib = larger(sum.peak_mib, member_number(a, "peak_mib"));
+		sum.attempts++;
+		sum.ooms += !strcmp(member_text(a, "verdict"), "oom");
+	}
+	return sum;
+}
+
+/* ---- sums by user and by GPU ---- */
+
+struct group { char *name; unsigned tasks, ooms; double wait_s, run_s, gpu_s, energy_j, peak_mib; };
+struct groups { struct group *list; size_t n, cap; };
+
+static struct group *group_of(struct groups *g, const char *name)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (!strcmp(g->list[i].name, name))
+			return &g->list[i];
+	alloc_grow(g->list, g->n, g->cap);
+	g->list[g->n] = (struct group){ .name = alloc_string(name), .gpu_s = NAN, .energy_j = NAN, .peak_mib = NAN };
+	return &g->list[g->n++];
+}
+
+static void groups_clear(struct groups *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		free(g->list[i].name);
+	free(g->list);
+}
+
+static void add_to_user(struct groups *users, const json_t *task)
+{
+	struct group *g = group_of(users, member_text(task, "user"));
+	struct took took = took_of(task);
+	g->tasks++;
+	g->ooms += took.ooms;
+	g->wait_s += member_number(task, "wait_s");
+	g->run_s += member_number(task, "run_s");
+	g->gpu_s = plus(g->gpu_s, took.gpu_s);
+	g->energy_j = plus(g->energy_j, took.energy_j);
+	g->peak_mib = larger(g->peak_mib, took.peak_mib);
+}
+
+/* An attempt's energy is that of all its GPUs, so each gets an equal part. */
+static void add_to_gpus(struct groups *gpus, const json_t *task)
+{
+	size_t i, k;
+	json_t *a, *uuid;
+	const json_t *attempts = json_object_get(task, "attempts");
+	json_array_foreach(attempts, i, a) {
+		const json_t *on = json_object_get(a, "gpus");
+		json_array_foreach(on, k, uuid) {
+			struct group *g = group_of(gpus, json_string_value(uuid));
+			g->tasks++;
+			g->ooms += !strcmp(member_text(a, "verdict"), "oom");
+			g->gpu_s = plus(g->gpu_s, attempt_s(a));
+			g->energy_j = plus(g->energy_j, member_number(a, "energy_j") / (double)json_array_size(on));
+			g->peak_mib = larger(g->peak_mib, member_number(a, "peak_mib"));
+		}
+	}
+}
+
+static json_t *groups_json(const struct groups *g, const char *name, bool times)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < g->n; i++) {
+		const struct group *x = &g->list[i];
+		json_t *o = json_pack("{ss, si, si, so, so, so}", name, x->name, times ? "tasks" : "attempts", (int)x->tasks, "oom",
+			(int)x->ooms, "gpu_s", json_round3(x->gpu_s), "energy_j", json_round3(x->energy_j),
+			"peak_mib", json_round3(x->peak_mib));
+		if (times) {
+			json_object_set_new(o, "wait_s", json_round3(x->wait_s));
+			json_object_set_new(o, "run_s", json_round3(x->run_s));
+		}
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+/* ---- tables ---- */
+
+static void print_tasks(const json_t *tasks, const struct term *term)
+{
+	static const struct table_column columns[] = {
+		{ "ID", .right = true }, { "NAME", .min = 6 }, { "USER", .min = 5 }, { "ST" }, { "WAIT", .right = true },
+		{ "RUN", .right = true }, { "TRY", .right = true }, { "PEAK", .right = true }, { "CLAIM", .right = true },
+		{ "ENERGY", .right = true },
+	};
+	struct table *table = table_create(columns, COUNT_OF(columns));
+	char text[FORMAT_LEN];
+	size_t i;
+	json_t *t;
+	json_array_foreach(tasks, i, t) {
+		struct took took = took_of(t);
+		table_cell(table, STYLE_PLAIN, member_text(t, "id"));
+		table_cell(table, STYLE_PLAIN, member_text(t, "name"));
+		table_cell(table, STYLE_PLAIN, member_text(t, "user"));
+		table_cell(table, format_state_style(member_state(t)),
+			   member_state(t) < TASK_STATE_COUNT ? task_state_code(member_state(t)) : "?");
+		table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "wait_s"), text));
+		table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "run_s"), text));
+		table_printf(table, STYLE_PLAIN, "%u", took.attempts);
+		table_cell(table, STYLE_PLAIN, format_mib(took.peak_mib, text));
+		table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
+		table_cell(table, STYLE_PLAIN, format_energy(took.energy_j, text));
+	}
+	table_print(table, term, stdout);
+	table_destroy(table);
+}
+
+static void print_groups(const struct groups *g, const char *title, bool times, const struct term *term)
+{
+	const struct table_column columns[] = {
+		{ title, .min = 8 }, { times ? "TASKS" : "ATTEMPTS", .right = true }, { "OOM", .right = true },
+		{ "GPU TIME", .right = true }, { "PEAK", .right = true }, { "ENERGY", .right = true },
+	};
+	struct table *table = table_create(columns, COUNT_OF(columns));
+	char text[FORMAT_LEN];
+	for (size_t i = 0; i < g->n; i++) {
+		table_cell(table, STYLE_PLAIN, g->list[i].name);
+		table_printf(table, STYLE_PLAIN, "%u", g->list[i].tasks);
+		table_printf(table, STYLE_PLAIN, "%u", g->list[i].ooms);
+		table_cell(table, STYLE_PLAIN, format_seconds(g->list[i].gpu_s, text));
+		table_cell(table, STYLE_PLAIN, format_mib(g->list[i].peak_mib, text));
+		table_cell(table, STYLE_PLAIN, format_energy(g->list[i].energy_j, text));
+	}
+	putchar('\n');
+	table_print(table, term, stdout);
+	table_destroy(table);
+}
+
+static void print_totals(const json_t *totals)
+{
+	char a[FORMAT_LEN], b[FORMAT_LEN], c[FORMAT_LEN], d[FORMAT_LEN];
+	printf("\n%lld tasks, %lld attempts, %lld out of memory, from first submission to last end %s\n",
+	       (long long)member_int(totals, "tasks"), (long long)member_int(totals, "attempts"), (long long)member_int(totals, "oom"),
+	       format_seconds(member_number(totals, "trace_total_s"), a));
+	printf("mean wait %s, mean run %s, mean completion %s, 95 %% completed within %s\n",
+	       format_seconds(member_number(totals, "avg_wait_s"), a), format_seconds(member_number(totals, "avg_exec_s"), b),
+	       format_seconds(member_number(totals, "avg_jct_s"), c), format_seconds(member_number(totals, "p95_jct_s"), d));
+	printf("%.2f GPU hours, %s\n", member_number(totals, "gpu_hours"), format_energy(member_number(totals, "energy_j"), a));
+}
+
+/* ---- CSV ---- */
+
+static void csv_text(const char *text)
+{
+	if (!text[strcspn(text, ",\"\r\n")]) {
+		fputs(text, stdout);
+		return;
+	}
+	putchar('"');
+	for (; *text; text++)
+		fputs(*text == '"' ? "\"\"" : (char[]){ *text, 0 }, stdout);
+	putchar('"');
+}
+
+static void csv_number(double v)
+{
+	if (isnan(v))
+		putchar(',');
+	else
+		printf(",%.12g", v);
+}
+
+/* RFC 4180: lines end with CR LF. */
+static void print_csv(const json_t *tasks)
+{
+	static const char *const texts[] = { "id", "name", "user", "state", "submit_time", "start_time", "end_time" };
+	static const char *const numbers[] = {
+		"wait_s", "held_s", "run_s", "lost_s", "jct_s", "exit_code", "signal", "gpus_requested",
+	};
+	size_t i;
+	json_t *t;
+	fputs("id,name,user,state,submit_time,start_time,end_time,wait_s,held_s,run_s,lost_s,jct_s,exit_code,signal,gpus_requested,"
+	      "attempts,claim_mib,peak_mib,gpu_s,energy_j\r\n", stdout);
+	json_array_foreach(tasks, i, t) {
+		struct took took = took_of(t);
+		for (size_t k = 0; k < COUNT_OF(texts); k++) {
+			if (k)
+				putchar(',');
+			csv_text(member_text(t, texts[k]));
+		}
+		for (size_t k = 0; k < COUNT_OF(numbers); k++)
+			csv_number(member_number(t, numbers[k]));
+		csv_number(took.attempts);
+		csv_number(member_number(json_object_get(t, "estimate"), "claim_mib"));
+		csv_number(took.peak_mib);
+		csv_number(took.gpu_s);
+		csv_number(took.energy_j);
+		fputs("\r\n", stdout);
+	}
+}
+
+/* ---- the verb ---- */
+
+static void print_all(json_t *reply, bool json)
+{
+	struct groups users = { 0 }, gpus = { 0 };
+	struct term term = term_ask();
+	size_t i;
+	json_t *t;
+	const json_t *tasks = json_object_get(reply, "tasks");
+	json_array_foreach(tasks, i, t) {
+		add_to_user(&users, t);
+		add_to_gpus(&gpus, t);
+	}
+	if (json) {
+		json_object_set_new(reply, "users", groups_json(&users, "user", true));
+		json_object_set_new(reply, "gpus", groups_json(&gpus, "uuid", false));
+		cli_print_json(json_incref(reply));
+	} else {
+		print_tasks(tasks, &term);
+		print_groups(&users, "USER", true, &term);
+		print_groups(&gpus, "GPU", false, &term);
+		print_totals(json_object_get(reply, "totals"));
+	}
+	groups_clear(&users);
+	groups_clear(&gpus);
+}
+
+int verb_acct(struct cli_call *c)
+{
+	bool json = false, csv = false;
+	const char *since = NULL, *until = NULL, *user = NULL;
+	const struct cli_option options[] = {
+		{ "since", 'S', "TIME", "tasks that ended since: 7d, 2026-11-20, 2026-11-20T16:00:00Z (default: midnight)", .value = &since },
+		{ "until", 'E', "TIME", "and before that time", .value = &until },
+		{ "user", 'u', "USER", "only this user's", .value = &user },
+		{ "csv", 0, NULL, "print CSV, one line a task", .flag = &csv },
+		{ "json", 0, NULL, "print JSON", .flag = &json },
+		{ 0 },
+	};
+	struct error err = ERROR_INIT;
+	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
+		return c->rc;
+	json_t *request = wire_request("acct");
+	if (fill_request(request, since, until, user, &err)) {
+		json_decref(request);
+		return cli_usage(c, "%s", err.text);
+	}
+	scoped_json *reply = client_call(request, &err);
+	if (!reply)
+		return cli_fail(c, &err);
+	if (json_is_true(json_object_get(reply, "truncated")))
+		cli_note("only the first %zu tasks are listed: ask for a shorter time (the totals are of all)",
+			 json_array_size(json_object_get(reply, "tasks")));
+	if (csv)
+		print_csv(json_object_get(reply, "tasks"));
+	else
+		print_all(reply, json);
+	return CLI_DONE;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT
+ * rad doctor: what usually stands in the way, one line each, with what to do. Changes nothing.
+ */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/member.h"
+#include "cli/term.h"
+#include "launch/cgroup.h"
+#include "launch/mps.h"
+#include "monitor/sampler.h"
+#include "store/store.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#define DRIVER_MS 10000		/* the first call of a driver may take seconds */
+#define LOW_DISK ((uint64_t)1 << 30)
+
+enum grade { GRADE_OK, GRADE_WARN, GRADE_FAIL };
+
+struct doctor {
+	struct term term;
+	json_t *checks;		/* [{check, grade, text}] */
+	json_t *status, *gpus;	/* of the daemon; NULL when there is none */
+	bool json, failed;
+};
+
+static void report(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+static void report(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...)
+{
+	static const char *const words[] = { "ok", "warn", "fail" };
+	static const enum style styles[] = { STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
+	char text[1400];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	scoped_free char *clean = term_text(text, 0, &d->term);
+	d->failed = d->failed || grade == GRADE_FAIL;
+	json_array_append_new(d->checks, json_pack("{ss, ss, ss}", "check", check, "grade", words[grade], "text", clean));
+	if (!d->json)
+		printf("%s%-4s%s  %-9s  %s\n", term_style(&d->term, styles[grade]), words[grade], term_style(&d->term, STYLE_PLAIN),
+		       check, clean);
+}
+
+/* ---- daemon ---- */
+
+static void check_daemon(struct doctor *d)
+{
+	struct error err = ERROR_INIT;
+	scoped_free char *socket = wire_socket_path();
+	d->status = client_call(wire_request("status"), &err);
+	if (d->status)
+		d->gpus = client_call(wire_request("gpus"), &err);
+	if (!d->status && err.code == ERR_UNAVAILABLE)
+		report(d, GRADE_WARN, "daemon", "%s; rad submit starts one of your own", err.text);
+	else if (!d->gpus)
+		report(d, GRADE_FAIL, "daemon", "%s", err.text);
+	else if (strcmp(member_text(d->status, "version"), RAD_VERSION))
+		report(d, GRADE_WARN, "daemon", "radd is %s, rad is %s: restart radd (tasks go on)", member_text(d->status, "version"),
+		       RAD_VERSION);
+	else
+		report(d, GRADE_OK, "daemon", "radd %s, pid %lld, on %s, devices %s", member_text(d->status, "version"),
+		       (long long)member_int(d->status, "pid"), socket, member_text(d->status, "devices"));
+}
+
+static void check_programs(struct doctor *d)
+{
+	static const char *const names[] = { "radd", "rad-shim" };
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		scoped_free char *path = client_find_program(names[i]);
+		if (!path)
+			report(d, GRADE_FAIL, "programs", "%s is neither beside rad nor in PATH: install it whole", names[i]);
+		else if (i == 0)
+			report(d, GRADE_OK, "programs", "%s", path);
+	}
+}
+
+/* ---- driver and devices ---- */
+
+static void check_readings(struct doctor *d, const struct snapshot *s)
+{
+	size_t gpm = 0, memory = 0;
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		gpm += !!(s->gpus[i].valid & GPU_SMACT);
+		memory += !!(s->gpus[i].valid & GPU_PROC_MEM);
+	}
+	report(d, s->n_gpus ? GRADE_OK : GRADE_FAIL, "driver", s->n_gpus ? "answers, %u GPUs" : "answers, but shows %u GPUs", s->n_gpus);
+	if (gpm < s->n_gpus)
+		report(d, GRADE_WARN, "activity", "SMACT can be read of %zu of %u GPUs: GPUs before Hopper need DCGM (install datacenter-gpu-manager "
+		       "and start nvidia-dcgm); without it max_tasks decides", gpm, s->n_gpus);
+	if (memory < s->n_gpus)
+		report(d, GRADE_WARN, "activity", "memory per process can be read of %zu of %u GPUs: holds are kept for life where it cannot",
+		       memory, s->n_gpus);
+}
+
+/* Asks the driver as radd does: in a process of its own, that may hang. */
+static void check_driver(struct doctor *d)
+{
+	struct error err = ERROR_INIT;
+	scoped_free char *radd = client_find_program("radd");
+	struct snapshot s = { 0 };
+	if (!radd)
+		return;
+	struct sampler *sampler = sampler_create(radd, "nvml", 1000);
+	int rc = sampler_start(sampler, &err) ? -1 : 0;
+	for (int64_t until = clock_mono_ms() + DRIVER_MS, left; !rc && (left = until - clock_mono_ms()) > 0;) {
+		struct pollfd p = { sampler_fd(sampler), POLLIN, 0 };
+		poll(&p, 1, (int)left);
+		rc = sampler_read(sampler, &s, &err);
+	}
+	if (rc < 0)
+		report(d, d->status ? GRADE_WARN : GRADE_FAIL, "driver", "%s", err.text);
+	else if (!rc)
+		report(d, GRADE_FAIL, "driver", "does not answer in %d s: see dmesg for Xid errors; a reboot may be needed", DRIVER_MS / 1000);
+	else
+		check_readings(d, &s);
+	snapshot_clear(&s);
+	sampler_destroy(sampler);
+}
+
+static void check_gpus(struct doctor *d)
+{
+	size_t i, n = 0;
+	json_t *g;
+	const json_t *gpus = json_object_get(d->gpus, "gpus");
+	json_array_foreach(gpus, i, g) {
+		double foreign = member_number(g, "mem_foreign_mib");
+		if (json_is_true(json_object_get(g, "stale")))
+			report(d, GRADE_FAIL, "gpus", "GPU %lld does not answer: see nvidia-smi, and dmesg for Xid errors",
+			       (long long)member_int(g, "index"));
+		else if (foreign > 1024)
+			report(d, GRADE_WARN, "gpus", "GPU %lld: processes that RAD-RM did not start hold %.1f GiB (rad gpus -v)",
+			       (long long)member_int(g, "index"), foreign / 1024);
+		n++;
+	}
+	if (d->gpus)
+		report(d, n ? GRADE_OK : GRADE_FAIL, "gpus", n ? "radd sees %zu" : "radd sees %zu: nothing can run", n);
+}
+
+/* ---- the machine ---- */
+
+static void check_mps(struct doctor *d)
+{
+	if (mps_available())
+		report(d, GRADE_OK, "mps", "nvidia-cuda-mps-control is there");
+	else
+		report(d, GRADE_WARN, "mps", "nvidia-cuda-mps-control is not in PATH: GPUs are shared by time slicing (streams) instead");
+}
+
+static void check_cgroup(struct doctor *d)
+{
+	char path[PATH_MAX];
+	pid_t of = d->status ? (pid_t)member_int(d->status, "pid") : getpid();
+	if (cgroup_path(of, "rad-doctor", path)) {
+		report(d, GRADE_WARN, "cgroup", "no cgroup version 2: tasks are told apart by their processes' parents alone");
+		return;
+	}
+	*strrchr(path, '/') = 0;
+	if (access(path, W_OK))
+		report(d, GRADE_WARN, "cgroup", "%s cannot be written to: tasks are told apart by their processes' parents alone (a service "
+		       "file with Delegate=yes allows it)", path);
+	else
+		report(d, GRADE_OK, "cgroup", "%s", path);
+}
+
+static void check_state(struct doctor *d)
+{
+	scoped_free char *own = wire_own_state_dir();
+	const char *dir = d->status ? member_text(d->status, "state_dir") : own;
+	struct statvfs fs;
+	char room[32];
+	if (access(dir, F_OK)) {
+		report(d, GRADE_OK, "state", "%s will be made", dir);
+		return;
+	}
+	if (store_network_folder(dir)) {
+		report(d, GRADE_FAIL, "state", "%s is on a network file system (%s), where locks are not safe: radd --state /var/tmp/rad-%u", dir,
+		       store_network_folder(dir), (unsigned)geteuid());
+		return;
+	}
+	if (statvfs(dir, &fs))
+		return;
+	uint64_t bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	report(d, bytes < LOW_DISK ? GRADE_WARN : GRADE_OK, "state", "%s, %s of room%s", dir,
+	       units_format_mib((double)bytes / MIB, room, sizeof room), bytes < LOW_DISK ? ": soon no task can be accepted" : "");
+}
+
+/* A store from the future means that the clock was set back: times of tasks would be wrong. */
+static void check_clock(struct doctor *d)
+{
+	int64_t started;
+	if (!d->status || clock_parse_iso(member_text(d->status, "start_time"), &started))
+		return;
+	if (started > clock_wall_ms())
+		report(d, GRADE_WARN, "clock", "radd was started in the future: the clock was set back, and times of tasks are wrong by that");
+	else
+		report(d, GRADE_OK, "clock", "agrees with radd's");
+}
+
+static void check_home(struct doctor *d)
+{
+	const char *home = getenv("HOME");
+	if (geteuid() && home && *home == '/' && store_network_folder(home))
+		report(d, GRADE_WARN, "home", "your home folder is on a network (%s): a radd of your own needs --state on a local disk, such as "
+		       "/var/tmp/rad-%u", store_network_folder(home), (unsigned)geteuid());
+}
+
+int verb_doctor(struct cli_call *c)
+{
+	struct doctor d = { .term = term_ask(), .checks = json_array() };
+	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &d.json }, { 0 } };
+	static void (*const checks[])(struct doctor *) = {
+		check_daemon, check_programs, check_driver, check_gpus, check_mps, check_cgroup, check_state, check_home, check_clock,
+	};
+	if (!cli_options(c, options) || !cli_want_words(c, 0, 0)) {
+		json_decref(d.checks);
+		return c->rc;
+	}
+	for (size_t i = 0; i < COUNT_OF(checks); i++)
+		checks[i](&d);
+	if (d.json)
+		cli_print_json(json_pack("{si, sb, sO}", "schema", 1, "ok", !d.failed, "checks", d.checks));
+	json_decref(d.checks);
+	json_decref(d.status);
+	json_decref(d.gpus);
+	return d.failed ? CLI_FAILED : CLI_DONE;
+}
