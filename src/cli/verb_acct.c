@@ -211,14 +211,33 @@ static void print_tasks(const json_t *tasks, const struct term *term)
 	table_destroy(table);
 }
 
-static void print_groups(const struct groups *g, const char *title, bool times, const struct term *term)
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct group *)a)->name, ((const struct group *)b)->name);
+}
+
+/* GPUs by their index, where they are still there. */
+static void name_gpus(struct groups *g)
+{
+	struct error ignored = ERROR_INIT;
+	scoped_json *reply = client_call(wire_request("gpus"), &ignored);
+	for (size_t i = 0; i < g->n; i++) {
+		scoped_json *one = json_pack("[s]", g->list[i].name);
+		free(g->list[i].name);
+		g->list[i].name = format_gpus(one, json_object_get(reply, "gpus"));
+	}
+}
+
+static void print_groups(struct groups *g, const char *title, bool times, const struct term *term)
 {
 	const struct table_column columns[] = {
-		{ title, .min = 8 }, { times ? "TASKS" : "ATTEMPTS", .right = true }, { "OOM", .right = true },
+		{ title }, { times ? "TASKS" : "ATTEMPTS", .right = true }, { "OOM", .right = true },
 		{ "GPU TIME", .right = true }, { "PEAK", .right = true }, { "ENERGY", .right = true },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	char text[FORMAT_LEN];
+	if (g->n)
+		qsort(g->list, g->n, sizeof *g->list, compare_names);
 	for (size_t i = 0; i < g->n; i++) {
 		table_cell(table, STYLE_PLAIN, g->list[i].name);
 		table_printf(table, STYLE_PLAIN, "%u", g->list[i].tasks);
@@ -314,6 +333,7 @@ static void print_all(json_t *reply, bool json)
 		cli_print_json(json_incref(reply));
 	} else {
 		print_tasks(tasks, &term);
+		name_gpus(&gpus);
 		print_groups(&users, "USER", true, &term);
 		print_groups(&gpus, "GPU", false, &term);
 		print_totals(json_object_get(reply, "totals"));

@@ -36,7 +36,8 @@ struct doctor {
 	bool json, failed;
 };
 
-static void report(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void report(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
 static void report(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...)
 {
@@ -97,13 +98,13 @@ static void check_readings(struct doctor *d, const struct snapshot *s)
 		gpm += !!(s->gpus[i].valid & GPU_SMACT);
 		memory += !!(s->gpus[i].valid & GPU_PROC_MEM);
 	}
-	report(d, s->n_gpus ? GRADE_OK : GRADE_FAIL, "driver", s->n_gpus ? "answers, %u GPUs" : "answers, but shows %u GPUs", s->n_gpus);
+	report(d, s->n_gpus ? GRADE_OK : GRADE_FAIL, "driver", "answers, and shows %u GPUs", s->n_gpus);
 	if (gpm < s->n_gpus)
-		report(d, GRADE_WARN, "activity", "SMACT can be read of %zu of %u GPUs: GPUs before Hopper need DCGM (install datacenter-gpu-manager "
-		       "and start nvidia-dcgm); without it max_tasks decides", gpm, s->n_gpus);
+		report(d, GRADE_WARN, "activity", "SMACT can be read of %zu of %u GPUs: those before Hopper need DCGM (install "
+		       "datacenter-gpu-manager and start nvidia-dcgm); without it max_tasks decides", gpm, s->n_gpus);
 	if (memory < s->n_gpus)
-		report(d, GRADE_WARN, "activity", "memory per process can be read of %zu of %u GPUs: holds are kept for life where it cannot",
-		       memory, s->n_gpus);
+		report(d, GRADE_WARN, "activity", "memory per process can be read of %zu of %u GPUs: where it cannot, claims are "
+		       "held for life", memory, s->n_gpus);
 }
 
 /* Asks the driver as radd does: in a process of its own, that may hang. */
@@ -124,7 +125,8 @@ static void check_driver(struct doctor *d)
 	if (rc < 0)
 		report(d, d->status ? GRADE_WARN : GRADE_FAIL, "driver", "%s", err.text);
 	else if (!rc)
-		report(d, GRADE_FAIL, "driver", "does not answer in %d s: see dmesg for Xid errors; a reboot may be needed", DRIVER_MS / 1000);
+		report(d, GRADE_FAIL, "driver", "does not answer in %d s: see dmesg for Xid errors; a reboot may be needed",
+		       DRIVER_MS / 1000);
 	else
 		check_readings(d, &s);
 	snapshot_clear(&s);
@@ -170,8 +172,8 @@ static void check_cgroup(struct doctor *d)
 	}
 	*strrchr(path, '/') = 0;
 	if (access(path, W_OK))
-		report(d, GRADE_WARN, "cgroup", "%s cannot be written to: tasks are told apart by their processes' parents alone (a service "
-		       "file with Delegate=yes allows it)", path);
+		report(d, GRADE_WARN, "cgroup", "%s cannot be written to: tasks are told apart by their processes' parents alone "
+		       "(a service file with Delegate=yes allows it)", path);
 	else
 		report(d, GRADE_OK, "cgroup", "%s", path);
 }
@@ -187,8 +189,8 @@ static void check_state(struct doctor *d)
 		return;
 	}
 	if (store_network_folder(dir)) {
-		report(d, GRADE_FAIL, "state", "%s is on a network file system (%s), where locks are not safe: radd --state /var/tmp/rad-%u", dir,
-		       store_network_folder(dir), (unsigned)geteuid());
+		report(d, GRADE_FAIL, "state", "%s is on a network file system (%s), where locks are not safe: radd --state "
+		       "/var/tmp/rad-%u", dir, store_network_folder(dir), (unsigned)geteuid());
 		return;
 	}
 	if (statvfs(dir, &fs))
@@ -205,7 +207,8 @@ static void check_clock(struct doctor *d)
 	if (!d->status || clock_parse_iso(member_text(d->status, "start_time"), &started))
 		return;
 	if (started > clock_wall_ms())
-		report(d, GRADE_WARN, "clock", "radd was started in the future: the clock was set back, and times of tasks are wrong by that");
+		report(d, GRADE_WARN, "clock", "radd was started in the future: the clock was set back, and times of tasks are wrong "
+		       "by that");
 	else
 		report(d, GRADE_OK, "clock", "agrees with radd's");
 }
@@ -214,8 +217,8 @@ static void check_home(struct doctor *d)
 {
 	const char *home = getenv("HOME");
 	if (geteuid() && home && *home == '/' && store_network_folder(home))
-		report(d, GRADE_WARN, "home", "your home folder is on a network (%s): a radd of your own needs --state on a local disk, such as "
-		       "/var/tmp/rad-%u", store_network_folder(home), (unsigned)geteuid());
+		report(d, GRADE_WARN, "home", "your home folder is on a network (%s): a radd of your own needs --state on a local "
+		       "disk, such as /var/tmp/rad-%u", store_network_folder(home), (unsigned)geteuid());
 }
 
 int verb_doctor(struct cli_call *c)

@@ -40,7 +40,7 @@ static int no_log(const json_t *task, struct error *err)
 	if (!member_last_attempt(task))
 		return error_set(err, ERR_NOT_FOUND, "task %s: has not started, so there is no log yet%s%s", member_text(task, "id"),
 				 *why ? ": " : "", why);
-	return error_set(err, ERR_NOT_FOUND, "task %s: its log %.600s is not there: it was moved, or the task never opened it (rad show %s)",
+	return error_set(err, ERR_NOT_FOUND, "task %s: its log %.600s is not there: it was moved, or never opened (rad show %s)",
 			 member_text(task, "id"), member_text(task, "log_path"), member_text(task, "id"));
 }
 
