@@ -30,7 +30,7 @@ POLICIES = {
     "mps-rr": ("rr", "mps", False, ()),
     "mps-magm": ("magm", "mps", True, ()),
     "streams-magm": ("magm", "streams", True, ()),
-    "mps-packed": ("magm", "mps", True, ("max_smact: off",)),  # memory alone decides
+    "mps-packed": ("magm", "mps", True, ("max_smact: off", "max_tasks: off")),  # memory alone decides
 }
 DEFAULT = ("exclusive", "streams-rr", "mps-rr", "mps-magm")
 
