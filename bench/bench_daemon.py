@@ -20,7 +20,6 @@ import tempfile
 import time
 
 PIPELINED, COMMANDS, IDLE_S = 20000, 300, 30
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Daemon:
@@ -90,14 +89,13 @@ def commands(argv, environ):
 
 
 def cpu_s(pid):
-    with open(f"/proc/{pid}/stat") as f:
-        fields = f.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    with open(f"/proc/{pid}/schedstat") as f:
+        return int(f.read().split()[0]) / 1e9
 
 
 def rss_mib(pid):
-    with open(f"/proc/{pid}/smaps_rollup") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("Pss:")) / 1024
+    with open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
 
 def idle(build, folder):
