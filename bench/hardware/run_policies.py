@@ -43,7 +43,7 @@ def parse_args():
                    help=f"some of {', '.join(POLICIES)} (default: the first four)")
     p.add_argument("--scale", type=float, default=1.0, help="steps of every task times this (default 1)")
     p.add_argument("--quick", action="store_true", help="four tasks, a third of the steps")
-    p.add_argument("--leave", type=int, default=40960, metavar="MIB", help="a holder takes the rest; 0: none (default 40960)")
+    p.add_argument("--leave", type=int, default=40960, metavar="MIB", help="a holder takes the rest, but for exclusive; 0: none (default 40960)")
     p.add_argument("--deadline", type=float, default=240, metavar="S", help="per policy (default 240)")
     p.add_argument("--budget", type=float, default=570, metavar="S", help="for all policies together (default 570)")
     p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")
@@ -75,9 +75,10 @@ def command(args, task):
 
 
 @contextlib.contextmanager
-def holder(args, ws):
-    """Makes the GPU scarce while it lasts. Gives what the holder said."""
-    if args.sim or not args.leave:
+def holder(args, ws, policy):
+    """Makes the GPU scarce while it lasts. Gives what the holder said. One task a GPU never lacks memory, and a GPU that a
+    foreign process uses is never idle: so `exclusive` runs without a holder."""
+    if args.sim or not args.leave or policy == "exclusive":
         yield None
         return
     log = ws.dir / "hold.log"
@@ -180,7 +181,7 @@ def run_policy(args, policy, deadline_s):
     with Workspace() as ws:
         try:
             result["config"] = config_text(policy, args.config)
-            with holder(args, ws) as held:
+            with holder(args, ws, policy) as held:
                 result["holder"] = held
                 rad = Rad(args.bin, ws, "sim:1xa100-40g" if args.sim else "nvml", result["config"]).start()
                 result["gpus_before"] = rad.json("gpus")
