@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-enum what { END, SAMPLE, NO_SMACT, NOTHING, COME, GO, GO_UNKNOWN, LOAD, UNKNOWN, MEAN, COVERS };
+enum what { END, SAMPLE, SPAN, NO_SMACT, NOTHING, COME, GO, GO_UNKNOWN, LOAD, UNKNOWN, MEAN, COVERS };
 
 /* One line of a script. Samples: `every` ms apart until `at`, each with that value. LOAD, MEAN, COVERS and UNKNOWN check. */
 struct step { enum what what; int64_t at, every; double value; };
@@ -16,6 +16,10 @@ struct step { enum what what; int64_t at, every; double value; };
 static void sample(struct window *w, int64_t from, const struct step *s)
 {
 	struct gpu_reading r = { .gract = s->value, .smact = s->value, .valid = GPU_GRACT | GPU_SMACT };
+	if (s->what == SPAN) {
+		window_add_span(w, s->at, &r);
+		return;
+	}
 	if (s->what == NO_SMACT)
 		r.valid = GPU_GRACT, r.smact = 0;
 	if (s->what == NOTHING)
@@ -45,7 +49,7 @@ static void run(const char *name, const struct step *steps)
 	for (int i = 0; steps[i].what != END; i++) {
 		const struct step *s = &steps[i];
 		switch (s->what) {
-		case SAMPLE: case NO_SMACT: case NOTHING:
+		case SAMPLE: case SPAN: case NO_SMACT: case NOTHING:
 			sample(w, now, s);
 			break;
 		case COME: case GO: case GO_UNKNOWN:
@@ -120,6 +124,14 @@ static void test_scripts(void **state)
 			{ COVERS, 9000 } } },
 		{ "samples weigh by their time", {
 			{ SAMPLE, 11000, 1000, 1 }, { SAMPLE, 16000, 5000, 0 }, { LOAD, .value = 10. / 15 } } },
+		{ "a reading that stood speaks for all of its time", {
+			{ SAMPLE, 31000, 1000, 0 }, { SPAN, 61000, 0, 1 }, { COVERS, 60000 }, { LOAD, .value = .5 } } },
+		{ "and is cut at the edge of the window", {
+			{ SAMPLE, 1000, 1000, 0 }, { SPAN, 61000, 0, 1 }, { SPAN, 121000, 0, 0 }, { COVERS, 90000 },
+			{ LOAD, .value = 30. / 90 }, { SPAN, 131000, 0, 0 }, { LOAD, .value = 20. / 90 } } },
+		{ "one that stood settles a change as samples do", {
+			{ SAMPLE, 91000, 1000, .2 }, { COME, 91000, 0, .5 }, { SPAN, 120000, 0, .4 }, { LOAD, .value = .7 },
+			{ SPAN, 121000, 0, .4 }, { LOAD, .value = .4 } } },
 		{ "values out of range are clamped", { { SAMPLE, 91000, 1000, 7 }, { LOAD, .value = 1 } } },
 	};
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)

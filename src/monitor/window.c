@@ -80,6 +80,19 @@ static void drop_oldest(struct window *w)
 	w->n--;
 }
 
+/* A sample that reaches back over the edge keeps the part that does not. */
+static void forget_before(struct window *w, int64_t edge_ms)
+{
+	while (w->n && w->ring[w->first].mono_ms <= edge_ms)
+		drop_oldest(w);
+	struct sample *s = &w->ring[w->first];
+	if (!w->n || s->mono_ms - s->for_ms >= edge_ms)
+		return;
+	account(w, s, -1);
+	s->for_ms = (int32_t)(s->mono_ms - edge_ms);
+	account(w, s, 1);
+}
+
 static int32_t to_millionths(double v)
 {
 	return isfinite(v) ? (int32_t)lround(fmin(fmax(v, 0), 1) * MILLION) : -1;
@@ -97,19 +110,28 @@ static void push(struct window *w, int64_t mono_ms, int64_t for_ms, const struct
 	account(w, s, 1);
 }
 
-void window_add(struct window *w, int64_t mono_ms, const struct gpu_reading *r)
+static void add(struct window *w, int64_t mono_ms, const struct gpu_reading *r, int64_t most_ms)
 {
 	int64_t last_ms = w->last_ms;
 	if (mono_ms <= last_ms)
 		return;
 	w->last_ms = mono_ms;
-	while (w->n && w->ring[w->first].mono_ms <= mono_ms - w->span_ms)
-		drop_oldest(w);
+	forget_before(w, mono_ms - w->span_ms);
 	if (last_ms != INT64_MIN && last_ms >= w->change_ms)
-		push(w, mono_ms, between(mono_ms - last_ms, 0, w->span_ms / 10), r);
+		push(w, mono_ms, between(mono_ms - last_ms, 0, most_ms), r);
 	for (int f = 0; f < FIELDS; f++)
 		if (w->sum[f].ms >= w->settle_ms || mono_ms - w->span_ms >= w->change_ms)
 			w->sum[f].settling = false;
+}
+
+void window_add(struct window *w, int64_t mono_ms, const struct gpu_reading *r)
+{
+	add(w, mono_ms, r, w->span_ms / 10);
+}
+
+void window_add_span(struct window *w, int64_t mono_ms, const struct gpu_reading *r)
+{
+	add(w, mono_ms, r, w->span_ms);
 }
 
 /* The load of one field, not clamped. */
