@@ -11,6 +11,7 @@
 #define RAD_CORE_CORE_H
 
 #include "base/error.h"
+#include "estimate/estimate.h"
 #include "map/map.h"
 #include "monitor/reading.h"
 #include "monitor/window.h"
@@ -31,6 +32,11 @@ struct core_config {
 	int64_t stale_ms;	/* 10 s: an older reading of a GPU is none */
 	int64_t cohort_ms;	/* 5 s: MPS clients that die this close together are one cohort */
 	bool fence;		/* give MPS tasks with a trusted claim a memory limit */
+	const struct estimator *estimator;	/* asked about every task; NULL: `auto` */
+	/* A reading stands until the next one of that GPU, as of simulated devices that are read at every change. Snapshots
+	 * then name the GPUs that changed, and no reading grows stale. Otherwise a reading speaks for the time before it, and
+	 * a snapshot that does not name a GPU says that it is gone. */
+	bool readings_hold;
 };
 
 struct core_config core_config_default(void);

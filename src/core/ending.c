@@ -111,6 +111,8 @@ void core_exited(struct core *c, task_id id, const struct exit_report *report, s
 	struct run *r = core_run(c, id);
 	if (!r || r->exited)
 		return;
+	for (unsigned i = 0; i < r->n_slots; i++)
+		core_hold_slot(c, c->slots[r->slots[i]], now);
 	r->report = *report;
 	add_device_evidence(c, r);
 	r->exited = true;
@@ -119,7 +121,9 @@ void core_exited(struct core *c, task_id id, const struct exit_report *report, s
 	c->dirty = true;
 	if (under_mps(r) && failed_by_itself(r))
 		note_death(c, r, now.mono_ms);
-	if (!(under_mps(r) && r->had_neighbours && failed_by_itself(r)))
+	if (under_mps(r) && r->had_neighbours && failed_by_itself(r))
+		c->n_unjudged++;
+	else
 		conclude(c, r, now);
 }
 
@@ -128,6 +132,8 @@ int64_t core_settle_exits(struct core *c, struct now now)
 	struct run **due = NULL;
 	size_t n = 0, cap = 0, at = 0;
 	int64_t next = INT64_MAX;
+	if (!c->n_unjudged)
+		return next;
 	for (struct run *r; (r = idmap_next(&c->runs, &at));) {
 		int64_t when = r->exit_ms + c->config.cohort_ms;
 		if (!r->exited)
@@ -139,6 +145,7 @@ int64_t core_settle_exits(struct core *c, struct now now)
 		alloc_grow(due, n, cap);
 		due[n++] = r;
 	}
+	c->n_unjudged -= n;
 	for (size_t i = 0; i < n; i++)
 		conclude(c, due[i], now);
 	free(due);

@@ -16,25 +16,32 @@
 
 struct slot *core_slot(const struct core *c, const char *uuid)
 {
-	for (size_t i = 0; i < c->n_slots; i++)
+	struct slot *s = idmap_get(&c->by_uuid, core_hash(uuid));
+	if (!s || !strcmp(s->r.uuid, uuid))
+		return s;
+	for (size_t i = 0; i < c->n_slots; i++)	/* two of one hash */
 		if (!strcmp(c->slots[i]->r.uuid, uuid))
 			return c->slots[i];
 	return NULL;
 }
 
-static size_t slot_number(struct core *c, const char *uuid)
+static struct slot *slot_of(struct core *c, const char *uuid)
 {
-	for (size_t i = 0; i < c->n_slots; i++)
-		if (!strcmp(c->slots[i]->r.uuid, uuid))
-			return i;
-	struct slot *s = alloc_zero(sizeof *s);
+	struct slot *s = core_slot(c, uuid);
+	if (s)
+		return s;
+	s = alloc_zero(sizeof *s);
+	s->number = (uint32_t)c->n_slots;
+	s->changed = true;
 	snprintf(s->r.uuid, sizeof s->r.uuid, "%s", uuid);
 	s->energy_j = NAN;
 	s->low_mib[0] = s->low_mib[1] = UINT64_MAX;
 	s->window = window_create(&c->config.window);
 	alloc_grow(c->slots, c->n_slots, c->cap_slots);
-	c->slots[c->n_slots] = s;
-	return c->n_slots++;
+	c->slots[c->n_slots++] = s;
+	if (!idmap_get(&c->by_uuid, core_hash(uuid)))
+		idmap_put(&c->by_uuid, core_hash(uuid), s);
+	return s;
 }
 
 struct run *core_run(const struct core *c, task_id id)
@@ -44,12 +51,99 @@ struct run *core_run(const struct core *c, task_id id)
 
 bool core_slot_stale(const struct core *c, const struct slot *s, int64_t mono_ms)
 {
-	return !s->in_snapshot || s->r.fallen || mono_ms - s->read_ms > c->config.stale_ms;
+	bool old = !c->config.readings_hold && mono_ms - s->read_ms > c->config.stale_ms;
+	return !s->in_snapshot || s->r.fallen || old;
 }
 
 uint64_t core_low_water(const struct slot *s)
 {
 	return s->low_mib[0] < s->low_mib[1] ? s->low_mib[0] : s->low_mib[1];
+}
+
+/* What was measured --------------------------------------------------------------------------------------------------- */
+
+static struct slot_seen *seen_of(struct slot *s, task_id task)
+{
+	for (size_t i = 0; i < s->n_seen; i++)
+		if (s->seen[i].task == task)
+			return &s->seen[i];
+	return NULL;
+}
+
+/* `stood`: the reading is not of this moment alone, it was so since the one before. */
+static void note_low_water(struct slot *s, int64_t mono_ms, bool stood)
+{
+	const unsigned needed = GPU_MEM_TOTAL | GPU_MEM_USED;
+	if ((s->r.valid & needed) != needed || s->r.mem_used_mib > s->r.mem_total_mib)
+		return;
+	uint64_t free_mib = s->r.mem_total_mib - s->r.mem_used_mib;
+	int64_t age_ms = mono_ms - s->low_since_ms;
+	if (stood && free_mib < s->low_mib[1])
+		s->low_mib[1] = free_mib;
+	if (age_ms >= LOW_WATER_MS) {
+		s->low_mib[0] = stood && age_ms >= 2 * LOW_WATER_MS ? free_mib : s->low_mib[1];
+		s->low_mib[1] = UINT64_MAX;
+		s->low_since_ms = mono_ms;
+	}
+	if (free_mib < s->low_mib[1])
+		s->low_mib[1] = free_mib;
+}
+
+/* Energy of one GPU since the last sample of that attempt, in equal parts among those present. */
+static double energy_part(const struct core *c, const struct slot *s, const struct run *r, struct now now)
+{
+	double energy_j = NAN;
+	if (c->config.readings_hold && s->r.valid & GPU_POWER)
+		energy_j = s->r.power_w * (double)(now.mono_ms - r->meter.last_ms) / 1000;
+	else if (s->r.valid & GPU_ENERGY)
+		energy_j = s->r.energy_j - s->energy_j;
+	return energy_j / (double)s->n_runs;
+}
+
+static void note_warm(struct core *c, struct run *r, bool active, struct now now)
+{
+	if (active && !r->active_since_ms)
+		r->active_since_ms = now.mono_ms;
+	if (r->warm || !r->active_since_ms || now.mono_ms - r->active_since_ms < c->config.warm_ms ||
+	    now.mono_ms - r->placed_ms < c->config.window.span_ms)
+		return;
+	r->warm = c->dirty = true;
+	for (unsigned i = 0; i < r->n_slots; i++)
+		c->slots[r->slots[i]]->changed = true;
+}
+
+/* One sample of one attempt, over all its GPUs. */
+static void meter_run(struct core *c, struct run *r, struct now now)
+{
+	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .smact = 0, .energy_j = 0, .alone = true };
+	unsigned smact_seen = 0;
+	bool active = false;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		struct slot *s = c->slots[r->slots[i]];
+		const struct slot_seen *seen = seen_of(s, r->t->id);
+		if (s->r.valid & GPU_SMACT)
+			m.smact += s->r.smact, smact_seen++;
+		if (!(s->r.valid & GPU_PROC_MEM))
+			m.mem_known = false;
+		else if (seen && seen->mib > m.mem_mib)
+			m.mem_mib = seen->mib;
+		m.alone = m.alone && s->n_runs == 1;
+		active = active || seen || !(s->r.valid & GPU_PROCS);
+		m.energy_j += energy_part(c, s, r, now);
+	}
+	m.smact = smact_seen ? m.smact / smact_seen : NAN;
+	meter_add(&r->meter, &m);
+	note_warm(c, r, active, now);
+}
+
+void core_hold_slot(struct core *c, struct slot *s, struct now now)
+{
+	if (!c->config.readings_hold || !s->in_snapshot)
+		return;
+	window_add_span(s->window, now.mono_ms, &s->r);
+	note_low_water(s, now.mono_ms, true);
+	for (size_t i = 0; i < s->n_runs; i++)
+		meter_run(c, s->runs[i], now);
 }
 
 /* Attempts come and go ------------------------------------------------------------------------------------------------ */
@@ -58,13 +152,14 @@ static void slot_join(struct core *c, struct slot *s, struct run *r, struct now 
 {
 	const struct attempt *a = task_attempt(r->t);
 	bool for_life = r->t->estimate.enforced_for_life || a->fenced;
+	core_hold_slot(c, s, now);
+	s->changed = true;
 	alloc_grow(s->runs, s->n_runs, s->cap_runs);
 	s->runs[s->n_runs++] = r;
 	for (size_t i = 0; s->n_runs > 1 && i < s->n_runs; i++)
 		s->runs[i]->had_neighbours = true;
 	ledger_hold(&s->ledger, r->t->id, a->claim_mib, for_life, r->unknown);
 	window_change(s->window, now.mono_ms, (struct load){ UNKNOWN_LOAD, UNKNOWN_LOAD, true, true });
-	(void)c;
 }
 
 struct run *core_attach(struct core *c, struct task *t, struct now now)
@@ -75,7 +170,7 @@ struct run *core_attach(struct core *c, struct task *t, struct now now)
 	r->placed_ms = now.mono_ms;
 	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
 	for (uint32_t i = 0; i < a->n_gpus; i++)
-		r->slots[r->n_slots++] = (uint32_t)slot_number(c, a->gpus[i]);
+		r->slots[r->n_slots++] = slot_of(c, a->gpus[i])->number;
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {
 		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms);
@@ -85,13 +180,17 @@ struct run *core_attach(struct core *c, struct task *t, struct now now)
 	idmap_put(&c->runs, t->id, r);
 	for (unsigned i = 0; i < r->n_slots; i++)
 		slot_join(c, c->slots[r->slots[i]], r, now);
+	if (c->config.readings_hold)
+		meter_run(c, r, now);	/* from here on it is measured */
 	return r;
 }
 
-static void slot_leave(struct slot *s, struct run *r, struct now now)
+static void slot_leave(struct core *c, struct slot *s, struct run *r, struct now now)
 {
+	core_hold_slot(c, s, now);
 	struct load l = window_load(s->window);
 	double n = (double)s->n_runs;
+	s->changed = true;
 	for (size_t i = 0; i < s->n_runs; i++) {
 		if (s->runs[i] != r)
 			continue;
@@ -106,52 +205,30 @@ static void slot_leave(struct slot *s, struct run *r, struct now now)
 void core_detach(struct core *c, struct run *r, struct now now)
 {
 	for (unsigned i = 0; i < r->n_slots; i++)
-		slot_leave(c->slots[r->slots[i]], r, now);
+		slot_leave(c, c->slots[r->slots[i]], r, now);
 }
 
 /* Snapshots ----------------------------------------------------------------------------------------------------------- */
 
-static void note_low_water(struct slot *s, int64_t mono_ms)
+static struct slot *read_slot(struct core *c, const struct gpu_reading *g, struct now now)
 {
-	const unsigned needed = GPU_MEM_TOTAL | GPU_MEM_USED;
-	if ((s->r.valid & needed) != needed || s->r.mem_used_mib > s->r.mem_total_mib)
-		return;
-	uint64_t free_mib = s->r.mem_total_mib - s->r.mem_used_mib;
-	if (mono_ms - s->low_since_ms >= LOW_WATER_MS) {
-		s->low_mib[0] = s->low_mib[1];
-		s->low_mib[1] = UINT64_MAX;
-		s->low_since_ms = mono_ms;
-	}
-	if (free_mib < s->low_mib[1])
-		s->low_mib[1] = free_mib;
-}
-
-static void read_slot(struct core *c, const struct gpu_reading *g, struct now now)
-{
-	size_t number = slot_number(c, g->uuid);	/* may move c->slots */
-	struct slot *s = c->slots[number];
+	struct slot *s = slot_of(c, g->uuid);
+	core_hold_slot(c, s, now);
 	s->r = *g;
-	s->in_snapshot = true;
+	s->in_snapshot = s->changed = true;
 	s->n_seen = s->n_procs = 0;
 	s->foreign_mib = s->mps_mib = 0;
 	if (g->fallen)
-		return;
+		return s;
 	s->read_ms = now.mono_ms;
 	window_add(s->window, now.mono_ms, g);
-	note_low_water(s, now.mono_ms);
+	note_low_water(s, now.mono_ms, false);
 	if (g->valid & GPU_MEM_TOTAL) {
 		uint64_t capacity = g->mem_total_mib - (g->valid & GPU_MEM_RESERVED ? g->mem_reserved_mib : 0);
 		if (capacity > c->largest_gpu_mib)
 			c->largest_gpu_mib = capacity;
 	}
-}
-
-static struct slot_seen *seen_of(struct slot *s, task_id task)
-{
-	for (size_t i = 0; i < s->n_seen; i++)
-		if (s->seen[i].task == task)
-			return &s->seen[i];
-	return NULL;
+	return s;
 }
 
 /* Books a process to the task that holds memory for it, to the MPS server, or to foreigners. */
@@ -199,53 +276,58 @@ static void update_ledger(struct core *c, struct slot *s, int64_t begun_ms)
 		c->dirty = true;
 }
 
-/* One sample of one attempt, over all its GPUs. */
-static void meter_run(struct core *c, struct run *r, struct now now)
+#define NOTE_EVERY_MS 60000
+
+/* Once a minute what was measured goes into the log, so that a restart does not forget it. */
+static void note_measured(struct core *c, struct run *r, struct now now)
 {
-	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .smact = 0, .energy_j = 0, .alone = true };
-	unsigned smact_seen = 0;
-	bool active = false;
-	for (unsigned i = 0; i < r->n_slots; i++) {
-		struct slot *s = c->slots[r->slots[i]];
-		const struct slot_seen *seen = seen_of(s, r->t->id);
-		if (s->r.valid & GPU_SMACT)
-			m.smact += s->r.smact, smact_seen++;
-		if (!(s->r.valid & GPU_PROC_MEM))
-			m.mem_known = false;
-		else if (seen && seen->mib > m.mem_mib)
-			m.mem_mib = seen->mib;
-		m.alone = m.alone && s->n_runs == 1;
-		active = active || seen || !(s->r.valid & GPU_PROCS);
-		m.energy_j += s->r.valid & GPU_ENERGY && !isnan(s->energy_j) ?
-			(s->r.energy_j - s->energy_j) / (double)s->n_runs : NAN;
-	}
-	m.smact = smact_seen ? m.smact / smact_seen : NAN;
-	meter_add(&r->meter, &m);
-	if (active && !r->active_since_ms)
-		r->active_since_ms = now.mono_ms;
-	if (!r->warm && r->active_since_ms && now.mono_ms - r->active_since_ms >= c->config.warm_ms &&
-	    now.mono_ms - r->placed_ms >= c->config.window.span_ms)
-		r->warm = true, c->dirty = true;
+	if (now.mono_ms - r->noted_ms < NOTE_EVERY_MS || !r->meter.last_ms)
+		return;
+	struct event ev = { .kind = EV_MEASURED, .t_ms = now.wall_ms, .u.measured = core_measured(c, r) };
+	r->noted_ms = now.mono_ms;
+	core_emit(c, r->t, &ev);
+}
+
+static void meter_all(struct core *c, struct now now)
+{
+	size_t at = 0;
+	for (struct run *r; (r = idmap_next(&c->runs, &at));)
+		if (!r->exited) {
+			meter_run(c, r, now);
+			note_measured(c, r, now);
+		}
+}
+
+/* Where readings hold, the meters came up to now before the reading changed: what is new is who is there. */
+static void note_arrivals(struct core *c, struct slot *s, struct now now)
+{
+	for (size_t i = 0; i < s->n_runs; i++)
+		note_warm(c, s->runs[i], seen_of(s, s->runs[i]->t->id), now);
 }
 
 void core_snapshot(struct core *c, const struct snapshot *snap, bool mps, struct now now)
 {
-	size_t at = 0;
+	bool hold = c->config.readings_hold;
+	for (size_t i = 0; i < c->n_slots; i++) {
+		c->slots[i]->in_snapshot &= hold;
+		c->slots[i]->changed |= mps != c->mps;
+	}
 	c->mps = mps;
-	for (size_t i = 0; i < c->n_slots; i++)
-		c->slots[i]->in_snapshot = false;
+	if (c->cap_read < snap->n_gpus)
+		c->read = alloc_resize(c->read, c->cap_read = snap->n_gpus, sizeof *c->read);
 	for (uint32_t i = 0; i < snap->n_gpus; i++)
-		read_slot(c, &snap->gpus[i], now);
+		c->read[i] = read_slot(c, &snap->gpus[i], now)->number;
 	for (uint32_t i = 0; i < snap->n_procs; i++)
 		if (snap->procs[i].gpu < snap->n_gpus)
-			read_process(c, core_slot(c, snap->gpus[snap->procs[i].gpu].uuid), &snap->procs[i]);
-	for (struct run *r; (r = idmap_next(&c->runs, &at));)
-		if (!r->exited)
-			meter_run(c, r, now);
-	for (size_t i = 0; i < c->n_slots; i++) {
-		struct slot *s = c->slots[i];
-		if (!s->in_snapshot || s->r.fallen)
+			read_process(c, c->slots[c->read[snap->procs[i].gpu]], &snap->procs[i]);
+	if (!hold)
+		meter_all(c, now);
+	for (uint32_t i = 0; i < snap->n_gpus; i++) {
+		struct slot *s = c->slots[c->read[i]];
+		if (s->r.fallen)
 			continue;
+		if (hold)
+			note_arrivals(c, s, now);
 		update_ledger(c, s, snap->mono_ms);
 		s->energy_j = s->r.valid & GPU_ENERGY ? s->r.energy_j : NAN;
 	}
@@ -275,6 +357,7 @@ int core_drain(struct core *c, const char *uuid, bool drained, struct error *err
 	if (!s)
 		return error_set(err, ERR_NOT_FOUND, "GPU %s: is not known here", uuid);
 	s->drained = drained;
+	s->changed = true;
 	if (drained && s->kept_for)
 		core_stop_keeping(c);
 	c->dirty = true;

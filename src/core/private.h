@@ -38,6 +38,8 @@ struct run {
 
 /* One GPU or MIG instance. Slots are never reused: a device that went away stays known by its UUID. */
 struct slot {
+	uint32_t number;		/* its place in core.slots */
+	bool changed;			/* since its place in core.gpus was filled */
 	struct gpu_reading r;		/* the last one */
 	int64_t read_ms;		/* mono of the last good reading */
 	bool drained;
@@ -79,7 +81,11 @@ struct core {
 	struct idmap floors;	/* hash of a signature -> uint64_t*: out-of-memory floor in MiB */
 	struct queue *queue;	/* eligible pending tasks */
 	size_t by_state[TASK_STATE_COUNT];
+	size_t n_waiting;	/* tasks that wait for others to end */
+	size_t n_unjudged;	/* runs that ended and whose verdict is open */
+	bool limits;		/* a running task may have a time limit */
 
+	struct idmap by_uuid;	/* core_hash(UUID) -> struct slot */
 	struct slot **slots;
 	size_t n_slots, cap_slots;
 	uint64_t largest_gpu_mib;
@@ -91,10 +97,12 @@ struct core {
 	bool dirty;		/* something changed since the last pass */
 	bool snapshot_seen;
 	task_id blocked_at;	/* head of the main queue that did not fit in the last pass */
-	/* Scratch of one pass, kept to avoid allocation. */
+	/* Kept from pass to pass: only slots that changed are filled anew. */
 	struct map_gpu *gpus;
 	struct map_finding *findings;
 	size_t cap_scratch;
+	uint32_t *read;		/* slot of each GPU of the snapshot being read */
+	size_t cap_read;
 };
 
 /* tasks.c: applies, counts, and tells the wiring. `ev->task` and time are set by the caller. */
@@ -103,6 +111,8 @@ void core_emit(struct core *c, struct task *t, struct event *ev);
 struct estimate core_estimate(const struct core *c, const struct spec *s, uint64_t declared_mib);
 /* Puts a pending task where it belongs: queue, parked, or nowhere (held, waiting). */
 void core_enqueue(struct core *c, struct task *t);
+/* FNV-1a of a text; never 0. */
+int64_t core_hash(const char *text);
 /* After EV_ENDED: frees the run; queues, parks or drops the task. */
 void core_after_end(struct core *c, struct task *t, struct now now);
 
@@ -113,6 +123,8 @@ struct run *core_run(const struct core *c, task_id id);
 struct run *core_attach(struct core *c, struct task *t, struct now now);
 /* Its processes are gone: off the slots; the ledger keeps the hold until a sample shows it. */
 void core_detach(struct core *c, struct run *r, struct now now);
+/* Where readings hold: its window, its low water and the meters of its runs come up to now. */
+void core_hold_slot(struct core *c, struct slot *s, struct now now);
 bool core_slot_stale(const struct core *c, const struct slot *s, int64_t mono_ms);
 /* What a running attempt was seen to use so far. */
 struct measured core_measured(const struct core *c, const struct run *r);
@@ -122,7 +134,7 @@ uint64_t core_low_water(const struct slot *s);
 /* schedule.c */
 void core_schedule(struct core *c, struct now now);
 struct map_request core_request(const struct core *c, const struct task *t, struct now now);
-/* Fills c->gpus for all slots; returns how many. */
+/* Brings c->gpus up to now; returns how many. */
 size_t core_map_gpus(struct core *c, struct now now);
 void core_stop_keeping(struct core *c);
 

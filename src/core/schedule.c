@@ -20,7 +20,10 @@ void core_stop_keeping(struct core *c)
 {
 	c->keeping = 0;
 	for (size_t i = 0; i < c->n_slots; i++)
-		c->slots[i]->kept_for = 0;
+		if (c->slots[i]->kept_for) {
+			c->slots[i]->kept_for = 0;
+			c->slots[i]->changed = true;
+		}
 	c->dirty = true;
 }
 
@@ -37,8 +40,10 @@ static void keep_gpus(struct core *c, const struct task *t, struct now now)
 			if (keepable(c, s, now.mono_ms) && !s->kept_for && (!best || s->n_runs < best->n_runs))
 				best = s;
 		}
-		if (best)
+		if (best) {
 			best->kept_for = t->id;
+			best->changed = true;
+		}
 	}
 	c->keeping = t->id;
 	c->keep_since_ms = now.mono_ms;
@@ -79,7 +84,8 @@ static uint64_t driver_available(const struct slot *s)
 
 static void fill_gpu(const struct core *c, uint32_t i, struct now now, struct map_gpu *g)
 {
-	const struct slot *s = c->slots[i];
+	struct slot *s = c->slots[i];
+	s->changed = false;
 	*g = (struct map_gpu){
 		.slot = i, .index = s->r.index, .uuid = s->r.uuid, .total_mib = ledger_capacity(&s->ledger),
 		.available_mib = c->config.map.ledger ? ledger_available(&s->ledger) : driver_available(s),
@@ -91,7 +97,7 @@ static void fill_gpu(const struct core *c, uint32_t i, struct now now, struct ma
 	for (size_t k = 0; k < s->n_runs; k++) {
 		const struct run *r = s->runs[k];
 		g->mode = task_attempt(r->t)->mode;
-		g->cold_unknown = g->cold_unknown || (r->unknown && !r->warm);
+		g->cold_unknown = g->cold_unknown || (r->unknown && !r->warm && c->config.map.ledger);
 		g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
 		if (g->mode == SHARE_MPS)
 			g->mps_uid = r->t->spec->uid;
@@ -105,8 +111,12 @@ size_t core_map_gpus(struct core *c, struct now now)
 		c->gpus = alloc_resize(c->gpus, c->n_slots, sizeof *c->gpus);
 		c->findings = alloc_resize(c->findings, c->n_slots, sizeof *c->findings);
 	}
-	for (size_t i = 0; i < c->n_slots; i++)
-		fill_gpu(c, (uint32_t)i, now, &c->gpus[i]);
+	for (size_t i = 0; i < c->n_slots; i++) {
+		if (c->slots[i]->changed)
+			fill_gpu(c, (uint32_t)i, now, &c->gpus[i]);
+		else
+			c->gpus[i].stale = core_slot_stale(c, c->slots[i], now.mono_ms);
+	}
 	return c->n_slots;
 }
 
@@ -118,9 +128,12 @@ int core_feasible(struct core *c, const struct spec *spec, struct error *err)
 	};
 	size_t n = 0;
 	core_map_gpus(c, (struct now){ 0, 0 });
-	for (size_t i = 0; i < c->n_slots; i++)
-		if (c->slots[i]->in_snapshot)
-			c->gpus[n++] = c->gpus[i];
+	for (size_t i = 0; i < c->n_slots; i++) {
+		if (!c->slots[i]->in_snapshot)
+			continue;
+		c->slots[n]->changed |= n != i;
+		c->gpus[n++] = c->gpus[i];
+	}
 	return map_feasible(&c->config.map, c->gpus, n, &r, err);
 }
 
@@ -224,34 +237,44 @@ static int64_t watch_limit(struct core *c, struct run *r, struct now now)
 	return t->spec->signal && !r->signalled ? warn : end;
 }
 
-#define NOTE_EVERY_MS 60000
-
-/* Once a minute what was measured goes into the log, so that a restart does not forget it. */
-static void note_measured(struct core *c, struct run *r, struct now now)
+/* Returns when the next limit is due (mono). */
+static int64_t watch_limits(struct core *c, struct now now)
 {
-	if (r->exited || now.mono_ms - r->noted_ms < NOTE_EVERY_MS || !r->meter.last_ms)
-		return;
-	struct event ev = { .kind = EV_MEASURED, .t_ms = now.wall_ms, .u.measured = core_measured(c, r) };
-	bool dirty = c->dirty;
-	r->noted_ms = now.mono_ms;
-	core_emit(c, r->t, &ev);
-	c->dirty = dirty;
+	int64_t due = INT64_MAX;
+	size_t at = 0;
+	bool any = false;
+	for (struct run *r; c->limits && (r = idmap_next(&c->runs, &at));) {
+		int64_t at_wall = watch_limit(c, r, now);
+		any = any || r->t->time_limit_s;
+		if (at_wall != INT64_MAX && at_wall - now.wall_ms + now.mono_ms < due)
+			due = at_wall - now.wall_ms + now.mono_ms;
+	}
+	c->limits = any;
+	return due;
+}
+
+/* GPUs are kept for so long; then their task asks for more memory instead. */
+static int64_t watch_keeping(struct core *c, struct now now)
+{
+	int64_t due = c->keep_since_ms + c->config.recover.keep_max_ms;
+	if (!c->keeping)
+		return INT64_MAX;
+	if (now.mono_ms < due)
+		return due;
+	c->dirty = true;
+	return INT64_MAX;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
 }
 
 int64_t core_turn(struct core *c, struct now now)
 {
-	int64_t due = INT64_MAX, at_wall;
-	size_t at = 0;
-	for (struct run *r; (r = idmap_next(&c->runs, &at));) {
-		note_measured(c, r, now);
-		at_wall = watch_limit(c, r, now);
-		if (at_wall != INT64_MAX && at_wall - now.wall_ms + now.mono_ms < due)
-			due = at_wall - now.wall_ms + now.mono_ms;
-	}
-	int64_t verdict_due = core_settle_exits(c, now);
-	if (c->keeping && now.mono_ms - c->keep_since_ms >= c->config.recover.keep_max_ms)
-		c->dirty = true;
+	int64_t due = earlier(watch_limits(c, now), core_settle_exits(c, now));
+	watch_keeping(c, now);
 	if (c->dirty)
 		core_schedule(c, now);
-	return verdict_due < due ? verdict_due : due;
+	return earlier(due, watch_keeping(c, now));
 }

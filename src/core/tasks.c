@@ -70,10 +70,12 @@ void core_destroy(struct core *c)
 	idmap_free(&c->runs);
 	idmap_free(&c->jobs);
 	idmap_free(&c->floors);
+	idmap_free(&c->by_uuid);
 	queue_destroy(c->queue);
 	free(c->slots);
 	free(c->gpus);
 	free(c->findings);
+	free(c->read);
 	free(c);
 }
 
@@ -93,7 +95,7 @@ void core_emit(struct core *c, struct task *t, struct event *ev)
 {
 	struct error err = ERROR_INIT;
 	enum task_state before = t->state;
-	bool first = t->n_events == 0;
+	bool waited = t->waiting_for_deps, first = t->n_events == 0;
 	ev->task = t->id;
 	if (task_apply(t, ev, &err)) {
 		log_error("%s", err.text);
@@ -102,21 +104,26 @@ void core_emit(struct core *c, struct task *t, struct event *ev)
 	if (!first)
 		c->by_state[before]--;
 	c->by_state[t->state]++;
+	c->n_waiting += t->waiting_for_deps - waited;
+	c->limits = c->limits || t->time_limit_s;
 	c->dirty = true;
 	c->ops.event(c->ops.ctx, ev, t);
 }
 
 /* Floors of signatures ------------------------------------------------------------------------------------------------ */
 
-/* FNV-1a; 0 stands for "no signature". */
-static int64_t signature_key(const struct spec *s)
+int64_t core_hash(const char *text)
 {
 	uint64_t h = 0xcbf29ce484222325u;
-	if (!s->signature || !*s->signature)
-		return 0;
-	for (const char *p = s->signature; *p; p++)
+	for (const char *p = text; *p; p++)
 		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
 	return (int64_t)(h ? h : 1);
+}
+
+/* 0: no signature. */
+static int64_t signature_key(const struct spec *s)
+{
+	return s->signature && *s->signature ? core_hash(s->signature) : 0;
 }
 
 static uint64_t floor_of(const struct core *c, const struct spec *s)
@@ -131,7 +138,7 @@ struct estimate core_estimate(const struct core *c, const struct spec *s, uint64
 	struct estimate_history history = { .oom_floor_mib = floor_of(c, s) };
 	struct estimate_context context = { .gpu_total_mib = c->largest_gpu_mib, .history = &history };
 	struct estimate_result result = { 0 };
-	estimate_auto(s, declared_mib, &context, &result);
+	estimate_by(c->config.estimator, s, declared_mib, &context, &result);
 	return result.value;
 }
 
@@ -252,6 +259,8 @@ static void job_ended(struct core *c, uint32_t job, struct now now)
 {
 	size_t at = 0, n = 0, cap = 0;
 	struct task **waiting = NULL;
+	if (!c->n_waiting)
+		return;
 	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
 		for (size_t i = 0; t->waiting_for_deps && i < t->spec->n_deps; i++)
 			if (TASK_JOB(t->spec->deps[i].task) == job) {
@@ -280,6 +289,7 @@ static void drop_task(struct core *c, struct task *t)
 {
 	idmap_remove(&c->tasks, t->id);
 	c->by_state[t->state]--;
+	c->n_waiting -= t->waiting_for_deps;
 	task_destroy(t);
 }
 
@@ -311,6 +321,8 @@ void core_restore(struct core *c, struct task *t, struct now now)
 {
 	add_task(c, t);
 	c->by_state[t->state]++;
+	c->n_waiting += t->waiting_for_deps;
+	c->limits = c->limits || t->time_limit_s;
 	c->dirty = true;
 	for (uint32_t i = 0; i < t->n_attempts; i++)
 		if (t->attempts[i].verdict == VERDICT_OOM)

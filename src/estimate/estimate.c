@@ -58,6 +58,19 @@ static void apply_floor(uint64_t floor_mib, struct estimate_result *out)
 	raise_to(&out->value.claim_mib, floor_mib);
 }
 
+void estimate_by(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+		 struct estimate_result *out)
+{
+	if (!e) {
+		estimate_auto(s, declared_mib, c, out);
+		return;
+	}
+	if (!estimate_ask(e, s, declared_mib, c, out))
+		estimate_ask(estimate_find("none", NULL), s, declared_mib, c, out);
+	if (c->history && c->history->oom_floor_mib)
+		apply_floor(c->history->oom_floor_mib, out);
+}
+
 void estimate_auto(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
 {
 	for (const struct estimator *e = estimators; e->name; e++)

@@ -59,6 +59,10 @@ const struct estimator *estimate_find(const char *name, struct error *err);
 bool estimate_ask(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 		  struct estimate_result *out);
 
+/* What that estimator says, or "none"; NULL: `auto`. Else as estimate_auto. */
+void estimate_by(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+		 struct estimate_result *out);
+
 /* `auto`: the first that speaks, slow ones not asked; never below the out-of-memory floor of the same signature, which is also
  * the claim when nobody speaks. `declared_mib` is the task's current declaration (it may be updated after submission); 0: none.
  * Always fills *out ("none" at the end). */
