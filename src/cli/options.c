@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_OPTIONS 16
+#define MAX_OPTIONS 24
 #define LONG_BASE 1000	/* what getopt_long returns for row 0 */
 #define HELP (LONG_BASE + MAX_OPTIONS)
 

@@ -77,13 +77,11 @@ static void note_low_water(struct slot *s, int64_t mono_ms, bool stood)
 	if ((s->r.valid & needed) != needed || s->r.mem_used_mib > s->r.mem_total_mib)
 		return;
 	uint64_t free_mib = s->r.mem_total_mib - s->r.mem_used_mib;
-	int64_t age_ms = mono_ms - s->low_since_ms;
-	if (stood && free_mib < s->low_mib[1])
-		s->low_mib[1] = free_mib;
-	if (age_ms >= LOW_WATER_MS) {
-		s->low_mib[0] = stood && age_ms >= 2 * LOW_WATER_MS ? free_mib : s->low_mib[1];
+	int64_t interval = mono_ms / LOW_WATER_MS;
+	if (interval != s->low_interval) {
+		s->low_mib[0] = interval == s->low_interval + 1 ? s->low_mib[1] : stood ? free_mib : UINT64_MAX;
 		s->low_mib[1] = UINT64_MAX;
-		s->low_since_ms = mono_ms;
+		s->low_interval = interval;
 	}
 	if (free_mib < s->low_mib[1])
 		s->low_mib[1] = free_mib;

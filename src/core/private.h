@@ -51,7 +51,7 @@ struct slot {
 	int64_t mps_fault_ms;		/* mono; 0: none */
 	double energy_j;		/* of the reading before, NaN: none */
 	uint64_t low_mib[2];		/* lowest free memory: of the interval before, of this one */
-	int64_t low_since_ms;
+	int64_t low_interval;		/* counted from the clock's zero */
 	bool in_snapshot;		/* it was in the last one */
 	/* What the processes on it held in the snapshot being read. */
 	struct slot_seen { task_id task; uint64_t mib; uint32_t procs; } *seen;

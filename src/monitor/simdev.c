@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "share/power.h"
 #include "share/share.h"
 
 #include <assert.h>
@@ -177,7 +178,7 @@ static void sharing_of(const struct device *d, bool (*alive)(const struct client
 
 static double power_of(const struct device_model *m, const struct sharing *now)
 {
-	return m->idle_w + (m->peak_w - m->idle_w) * now->activity.smact;
+	return power_watts(m->idle_w, m->peak_w, now->n > 0, now->activity.smact);
 }
 
 /* Brings a device up to now: energy used since the last time, by those who were there; then the dead are gone. */
@@ -391,8 +392,7 @@ int simdev_snapshot(struct simdev *s, struct snapshot *out, struct error *err)
 	return rc;
 }
 
-/* Always the same for the same model and place: "GPU-00000000-<model>-4000-8000-<index>". */
-static void make_uuid(const struct device_model *m, uint32_t index, char uuid[GPU_UUID_LEN])
+void simdev_uuid(const struct device_model *m, uint32_t index, char uuid[GPU_UUID_LEN])
 {
 	uint32_t hash = 2166136261u;	/* FNV-1a */
 	for (const char *p = m->name; *p; p++)
@@ -407,7 +407,7 @@ static int make_devices(const struct simdev *s, const struct device_model *model
 		return error_errno(err, "%s", s->path);
 	for (uint32_t i = 0; i < n; i++) {
 		struct device d = { .magic = DEVICE_MAGIC, .index = i, .model = models[i], .settled_ms = clock_mono_ms() };
-		make_uuid(&models[i], i, d.uuid);
+		simdev_uuid(&models[i], i, d.uuid);
 		if (write_device(s, &d, err))
 			return -1;
 	}

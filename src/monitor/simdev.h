@@ -31,6 +31,8 @@ struct device_model {
 int simdev_parse(const char *spec, struct device_model **out, size_t *n, struct error *err);
 /* The built-in table, ends with an empty name: a100-40g a100-80g h100-80g h200-141g v100-16g v100-32g. */
 extern const struct device_model simdev_models[];
+/* The UUID of a device, always the same for the same model and place: "GPU-00000000-<model>-4000-8000-<index>". */
+void simdev_uuid(const struct device_model *m, uint32_t index, char uuid[GPU_UUID_LEN]);
 
 struct simdev;
 

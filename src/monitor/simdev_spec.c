@@ -16,13 +16,13 @@
 #define MAX_FILE (256 << 10)
 #define MAX_MEM_MIB (16 << 20)
 
-/* Totals as nvidia-smi shows them, reserves as NVML's second memory call does; watts are the limits of the boards. Idle and
- * peak of the H200 are those of a line through the watts measured from SMACT 0.04 to 0.96 (124 W to 671 W). */
+/* Totals as nvidia-smi shows them, reserves as NVML's second memory call does; peaks are the power limits of the boards, idle
+ * what they draw with no process on them. models/power.h says what comes between. */
 const struct device_model simdev_models[] = {
 	{ "a100-40g", "NVIDIA A100-SXM4-40GB", 40960, 600, 108, 55, 400 },
 	{ "a100-80g", "NVIDIA A100-SXM4-80GB", 81920, 760, 108, 65, 400 },
 	{ "h100-80g", "NVIDIA H100 80GB HBM3", 81559, 550, 132, 75, 700 },
-	{ "h200-141g", "NVIDIA H200", 143771, 620, 132, 100, 700 },
+	{ "h200-141g", "NVIDIA H200", 143771, 620, 132, 75, 700 },
 	{ "v100-16g", "Tesla V100-SXM2-16GB", 16384, 250, 80, 40, 300 },
 	{ "v100-32g", "Tesla V100-SXM2-32GB", 32768, 260, 80, 45, 300 },
 	{ "" },

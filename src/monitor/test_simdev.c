@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "share/power.h"
 #include "share/share.h"
 
 #include <stdarg.h>
@@ -229,7 +230,7 @@ static void test_empty_devices(void **state)
 	assert_int_equal(g->index, 2);
 	assert_int_equal(g->mem_total_mib, 143771);
 	assert_int_equal(g->mem_used_mib, g->mem_reserved_mib);
-	assert_true(g->gract == 0 && g->smact == 0 && g->power_w == 100 && g->smact_source == SMACT_SIM && g->mps_capable);
+	assert_true(g->gract == 0 && g->smact == 0 && g->power_w == 75 && g->smact_source == SMACT_SIM && g->mps_capable);
 	assert_int_equal(g->valid & (GPU_SMOCC | GPU_DRAM | GPU_PCIE), 0);
 	assert_true(g->valid & GPU_PROCS && g->valid & GPU_PROC_MEM && g->valid & GPU_SMACT && g->valid & GPU_ENERGY);
 	assert_int_equal(strlen(g->uuid), 40);
@@ -306,7 +307,7 @@ static void test_speeds_are_those_of_the_model(void **state)
 		const struct share_activity activity = share_activity(light_first, 2, want);
 		assert_true(fabs(busy.gpus[1].smact - activity.smact) < 1e-9);
 		assert_true(fabs(busy.gpus[1].gract - activity.gract) < 1e-9);
-		assert_true(fabs(busy.gpus[1].power_w - (100 + 600 * activity.smact)) < 1e-6);
+		assert_true(fabs(busy.gpus[1].power_w - power_watts(75, 700, true, activity.smact)) < 1e-6);
 		assert_true(busy.gpus[0].smact == 0);
 		snapshot_clear(&busy);
 		end(&heavy);
@@ -342,7 +343,7 @@ static void test_energy_only_grows(void **state)
 	assert_true(used_j >= 700 * .058 && used_j <= 700 * (double)(took_ms + 2) / 1000);
 	simdev_leave(s, uuid);
 	struct snapshot idle = look(s);
-	assert_true(idle.gpus[0].energy_j >= after.gpus[0].energy_j && idle.gpus[0].power_w == 100);
+	assert_true(idle.gpus[0].energy_j >= after.gpus[0].energy_j && idle.gpus[0].power_w == 75);
 	snapshot_clear(&snap), snapshot_clear(&before), snapshot_clear(&after), snapshot_clear(&idle);
 	simdev_close(s);
 }

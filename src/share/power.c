@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * Power of a GPU: idle, a step as soon as a process is there, and a curve over SMACT from there to the peak.
+ */
+#include "share/power.h"
+
+#include "models/power.h"
+
+#include <math.h>
+
+double power_watts(double idle_w, double peak_w, bool occupied, double smact)
+{
+	double s = isnan(smact) ? 0 : fmin(fmax(smact, 0), 1);
+	double curve = POWER_SHAPE * s + (1 - POWER_SHAPE) * s * s;
+	double part = occupied ? POWER_OCCUPIED + (1 - POWER_OCCUPIED) * curve : 0;
+	return idle_w + (peak_w - idle_w) * part;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a GPU draws at an activity. Pure; used by simulated devices and by the simulator alike. models/power.h has the parameter
+ * and where it comes from.
+ */
+#ifndef RAD_SHARE_POWER_H
+#define RAD_SHARE_POWER_H
+
+#include <stdbool.h>
+
+/* Watts. `occupied`: a process is on it, which keeps its clocks up even when nothing is computed. */
+double power_watts(double idle_w, double peak_w, bool occupied, double smact);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ * The lower bound: one walk over the trace from its end, as the sums of `demand` are over all that comes later.
+ */
+#include "sim/bound.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#define RAMP_MOST_MS 20000	/* until then a task may hold less than its peak: sim/world.h */
+
+struct sums { double time, gract, smact, mem; };	/* each times milliseconds */
+
+static int64_t with_all_memory(int64_t solo_ms)
+{
+	int64_t third = solo_ms / 3;
+	return solo_ms - (third < RAMP_MOST_MS ? third : RAMP_MOST_MS);
+}
+
+static void add(struct sums *s, const struct sim_workload *w, int64_t solo_ms)
+{
+	double gpu_ms = (double)solo_ms * w->gpus;
+	s->time += gpu_ms;
+	s->gract += gpu_ms * w->gract;
+	s->smact += gpu_ms * fmin(w->smact, w->gract);
+	s->mem += (double)with_all_memory(solo_ms) * w->gpus * (double)w->mem_mib;
+}
+
+static double demand_ms(const struct sums *s, double gpus, double mib, enum share_mode mode)
+{
+	double worst = fmax(s->smact / gpus, s->mem / mib);
+	if (mode == SHARE_NEVER)
+		return fmax(worst, s->time / gpus);
+	return mode == SHARE_MPS ? worst : fmax(worst, s->gract / gpus);
+}
+
+double bound_total_s(const struct sim_trace *t, const struct sim_workloads *w, const struct device_model *devices, size_t n,
+		     enum share_mode mode, const int64_t *solo_ms)
+{
+	struct sums later = { 0 };
+	double bound_ms = 0, mib = 0;
+	for (size_t i = 0; i < n; i++)
+		mib += (double)(devices[i].mem_total_mib - devices[i].mem_reserved_mib);
+	for (size_t i = t->n; i-- > 0;) {
+		const struct sim_arrival *a = &t->list[i];
+		int64_t solo = solo_ms ? solo_ms[i] : w->list[a->workload].solo_ms;
+		double since = (double)(a->submit_ms - t->list[0].submit_ms);
+		add(&later, &w->list[a->workload], solo);
+		bound_ms = fmax(bound_ms, since + (double)solo);
+		bound_ms = fmax(bound_ms, since + demand_ms(&later, (double)n, mib, mode));
+	}
+	return bound_ms / 1000;
+}

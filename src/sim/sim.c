@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT
+ * The loop of a simulation: the next moment, what happens in it, what the core makes of that, and what follows from it.
+ */
+#include "sim/sim.h"
+
+#include "account/account.h"
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/scope.h"
+#include "sim/bound.h"
+#include "sim/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ORIGIN_MONO_MS 1000000		/* the core takes 0 for "never" */
+#define ORIGIN_WALL_MS 1700000000000
+#define SECOND_MS 1000
+#define SIM_UID 1000
+
+struct simulation {
+	const struct sim_options *o;
+	struct sim_result *out;
+	struct core *core;
+	struct world world;
+	struct heap looks;		/* next look at each GPU */
+	struct snapshot snap;		/* scratch */
+	struct spec **specs;		/* one a workload, made when it is first used */
+	int64_t *solo_ms;		/* of each task of the trace */
+	struct world_task **running;	/* of each task of the trace; NULL: does not run */
+	int64_t now_ms;			/* from 0 at the first submission */
+	int64_t due_ms;			/* when the core wants its turn */
+	int64_t sample_ms;		/* the next of all GPUs; INT64_MAX: none */
+	size_t next, ended;		/* of the trace */
+	uint32_t *placed;		/* by the core in this turn, to be started */
+	size_t n_placed, cap_placed;
+};
+
+/* Estimators --------------------------------------------------------------------------------------------------------------- */
+
+const struct sim_estimator sim_estimators[] = {
+	{ "oracle", "the true memory, as if it were declared" },
+	{ "horus", "the workloads' column horus_mib" },
+	{ "faketensor", "the workloads' column faketensor_mib" },
+	{ "gpumemnet", "the workloads' column gpumemnet_mib" },
+	{ "none", "nothing is known" },
+	{ NULL },
+};
+
+static bool say_column(unsigned i, const struct spec *s, struct estimate_result *out)
+{
+	struct estimate *e = &out->value;
+	e->need_mib = e->comfort_mib = e->claim_mib = s->estimates_mib[i];
+	snprintf(out->note, sizeof out->note, "from %s", sim_estimator_columns[i]);
+	return s->estimates_mib[i] != 0;
+}
+
+#define COLUMN(i, name) \
+	static bool name##_column(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, \
+				  struct estimate_result *out) \
+	{ \
+		(void)declared_mib, (void)c; \
+		return say_column(i, s, out); \
+	}
+COLUMN(0, horus)
+COLUMN(1, faketensor)
+COLUMN(2, gpumemnet)
+
+static const struct estimator columns[SIM_ESTIMATORS] = {
+	{ "horus", "", false, horus_column }, { "faketensor", "", false, faketensor_column },
+	{ "gpumemnet", "", false, gpumemnet_column },
+};
+
+static int find_estimator(const struct sim_options *o, const struct estimator **e, struct error *err)
+{
+	for (unsigned i = 0; i < SIM_ESTIMATORS; i++) {
+		if (strcmp(o->estimator, columns[i].name))
+			continue;
+		*e = &columns[i];
+		if (o->workloads->has_estimates[i])
+			return 0;
+		return error_set(err, ERR_INVALID, "%s: has no column '%s', which the estimator %s needs", o->workloads->path,
+				 sim_estimator_columns[i], o->estimator);
+	}
+	*e = estimate_find(!strcmp(o->estimator, "oracle") ? "declared" : o->estimator, NULL);
+	if (*e && (!strcmp(o->estimator, "oracle") || !strcmp(o->estimator, "none")))
+		return 0;
+	scoped_buf names = { 0 };
+	for (const struct sim_estimator *k = sim_estimators; k->name; k++)
+		buf_printf(&names, " %s", k->name);
+	return error_set(err, ERR_INVALID, "no estimator '%.40s' for simulations; there are:%s", o->estimator, names.data);
+}
+
+/* Time --------------------------------------------------------------------------------------------------------------------- */
+
+static struct now now_of(const struct simulation *s)
+{
+	return (struct now){ ORIGIN_MONO_MS + s->now_ms, ORIGIN_WALL_MS + s->now_ms };
+}
+
+static int64_t second_from(int64_t t_ms)
+{
+	return (t_ms + SECOND_MS - 1) / SECOND_MS * SECOND_MS;
+}
+
+static int64_t second_after(int64_t t_ms)
+{
+	return (t_ms / SECOND_MS + 1) * SECOND_MS;
+}
+
+static void earliest(int64_t *next, int64_t t_ms, int64_t after_ms)
+{
+	if (t_ms > after_ms && t_ms < *next)
+		*next = t_ms;
+}
+
+/* When looking at that GPU may next show the core something new, if nothing happens there until then. */
+static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
+{
+	const struct core_config *c = &s->o->core;
+	int64_t next = INT64_MAX, now = s->now_ms;
+	int64_t warm_ms = c->warm_ms > c->window.span_ms ? c->warm_ms : c->window.span_ms;
+	if (g->changed_ms != INT64_MIN)
+		earliest(&next, second_from(g->changed_ms + c->window.settle_ms), now);
+	if (g->left_ms != INT64_MIN)
+		earliest(&next, second_after(g->left_ms), now);
+	for (size_t i = 0; i < g->n; i++)
+		earliest(&next, second_from(g->tasks[i]->start_ms + warm_ms), now);
+	/* A task of several GPUs made it busier or calmer: the mean moves until the window holds nothing older. */
+	if (g->drift_ms != INT64_MIN && now < g->drift_ms + c->window.span_ms)
+		earliest(&next, second_after(now), now);
+	return next;
+}
+
+/* Gives the core the readings of all GPUs that were touched. */
+static void show(struct simulation *s)
+{
+	struct now now = now_of(s);
+	if (!s->world.n_touched)
+		return;
+	s->snap.n_gpus = s->snap.n_procs = 0;
+	s->snap.mono_ms = now.mono_ms;
+	s->snap.wall_ms = now.wall_ms;
+	world_read(&s->world, &s->snap);
+	core_snapshot(s->core, &s->snap, true, now);
+	for (uint32_t i = 0; i < s->snap.n_gpus; i++) {
+		const struct gpu_reading *r = &s->snap.gpus[i];
+		heap_set(&s->looks, r->index, next_look(s, &s->world.gpus[r->index]));
+		if (s->o->reading)
+			s->o->reading(s->o->ctx, s->now_ms, r);
+	}
+}
+
+/* What the core says ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t trace_place(task_id id)
+{
+	return TASK_JOB(id) - 1;
+}
+
+static uint32_t gpu_index(const char *uuid)
+{
+	return (uint32_t)strtoul(strrchr(uuid, '-') + 1, NULL, 16);
+}
+
+static void keep_attempt(const struct attempt *a, struct sim_attempt *out)
+{
+	*out = (struct sim_attempt){
+		.start_ms = a->start_ms - ORIGIN_WALL_MS, .end_ms = a->end_ms - ORIGIN_WALL_MS, .n_gpus = a->n_gpus,
+		.mode = a->mode, .claim_mib = a->claim_mib, .verdict = a->verdict, .seen = a->seen };
+	out->gpus = alloc_resize(NULL, a->n_gpus, sizeof *out->gpus);
+	for (unsigned i = 0; i < a->n_gpus; i++)
+		out->gpus[i] = gpu_index(a->gpus[i]);
+}
+
+static void keep_task(struct simulation *s, const struct task *t)
+{
+	struct sim_task *k = &s->out->tasks[trace_place(t->id)];
+	k->state = t->state;
+	k->submit_ms = t->submit_ms - ORIGIN_WALL_MS;
+	k->start_ms = t->start_ms - ORIGIN_WALL_MS;
+	k->end_ms = t->end_ms - ORIGIN_WALL_MS;
+	k->times = task_times(t, t->end_ms);
+	k->n_attempts = t->n_attempts;
+	k->attempts = alloc_resize(NULL, t->n_attempts, sizeof *k->attempts);
+	for (uint32_t i = 0; i < t->n_attempts; i++) {
+		keep_attempt(&t->attempts[i], &k->attempts[i]);
+		s->out->neighbours_lost += t->attempts[i].verdict == VERDICT_NEIGHBOUR;
+	}
+	account_add(&s->out->account, t, t->end_ms);
+}
+
+static void on_event(void *ctx, const struct event *ev, const struct task *t)
+{
+	struct simulation *s = ctx;
+	if (ev->kind == EV_PLACED) {
+		alloc_grow(s->placed, s->n_placed, s->cap_placed);
+		s->placed[s->n_placed++] = trace_place(t->id);
+	}
+	if (!task_state_terminal(t->state))
+		return;
+	keep_task(s, t);
+	s->ended++;
+	if (s->o->progress && s->ended % 64 == 0)
+		s->o->progress(s->o->ctx, s->ended, s->o->trace->n);
+}
+
+/* Nobody warns tasks of limits here, and none waits for another. */
+static void on_signal(void *ctx, const struct task *t, int signal) { (void)ctx, (void)t, (void)signal; }
+static bool state_of(task_id id, enum task_state *state, void *ctx) { (void)id, (void)state, (void)ctx; return false; }
+
+/* What is done -------------------------------------------------------------------------------------------------------------- */
+
+static struct spec *spec_of(struct simulation *s, uint32_t workload)
+{
+	const struct sim_workload *w = &s->o->workloads->list[workload];
+	struct spec **spec = &s->specs[workload];
+	if (*spec)
+		return *spec;
+	*spec = spec_create();
+	(*spec)->uid = SIM_UID;
+	(*spec)->name = alloc_string(w->name);
+	(*spec)->signature = alloc_string(w->name);
+	(*spec)->gpus = w->gpus;
+	(*spec)->gpu_mem_mib = strcmp(s->o->estimator, "oracle") ? 0 : w->mem_mib;
+	memcpy((*spec)->estimates_mib, w->estimates_mib, sizeof w->estimates_mib);
+	return *spec;
+}
+
+static int check_fits(struct simulation *s, struct error *err)
+{
+	scoped_free bool *seen = alloc_zero(s->o->workloads->n * sizeof *seen);
+	const struct sim_trace *t = s->o->trace;
+	for (size_t i = 0; i < t->n; i++) {
+		uint32_t w = t->list[i].workload;
+		if (seen[w])
+			continue;
+		seen[w] = true;
+		if (core_feasible(s->core, spec_of(s, w), err))
+			return error_wrap(err, "%s:%u: %s fits no device", t->path, t->list[i].line, s->o->workloads->list[w].name);
+	}
+	return 0;
+}
+
+static void submit_due(struct simulation *s)
+{
+	const struct sim_trace *t = s->o->trace;
+	for (; s->next < t->n && t->list[s->next].submit_ms - t->list[0].submit_ms <= s->now_ms; s->next++)
+		core_submit(s->core, (uint32_t)s->next + 1, spec_ref(spec_of(s, t->list[s->next].workload)), now_of(s));
+}
+
+/* The attempt is over: what its shim would report. */
+static void leave(struct simulation *s, struct world_task *t, enum world_event met)
+{
+	struct exit_report r = { .have_record = true, .ran_ms = s->now_ms - t->start_ms };
+	task_id id = t->id;
+	if (met == WORLD_OUT_OF_MEMORY) {
+		r.exit_code = 1;
+		r.output.kind = SCAN_GPU_OOM;
+		r.output.oom_seen = 1;
+		snprintf(r.output.source, sizeof r.output.source, "PyTorch");
+		snprintf(r.output.line, sizeof r.output.line, "CUDA out of memory");
+	}
+	s->running[trace_place(id)] = NULL;
+	core_exited(s->core, id, &r, now_of(s));
+	world_end(&s->world, t);
+}
+
+static void start(struct simulation *s, uint32_t place)
+{
+	uint32_t gpus[SPEC_MAX_GPUS];
+	task_id id = TASK_ID(place + 1, -1);
+	const struct attempt *a = task_attempt(core_task(s->core, id));
+	enum world_event met;
+	for (uint32_t i = 0; i < a->n_gpus; i++)
+		gpus[i] = gpu_index(a->gpus[i]);
+	const struct sim_workload *w = &s->o->workloads->list[s->o->trace->list[place].workload];
+	struct world_task *t = world_start(&s->world, id, w, s->solo_ms[place], a->mode, a->fenced ? a->claim_mib : 0, gpus,
+					   a->n_gpus, &met);
+	s->running[place] = t;
+	core_started(s->core, id, (struct proc_id){ (pid_t)place + 1, 1 }, now_of(s));
+	if (met != WORLD_NOTHING)
+		leave(s, t, met);
+}
+
+/* As the daemon's turn: until nothing follows from what was done. */
+static void turn(struct simulation *s)
+{
+	do {
+		size_t n = s->n_placed;
+		s->n_placed = 0;
+		for (size_t i = 0; i < n; i++)
+			start(s, s->placed[i]);
+		show(s);
+		s->due_ms = core_turn(s->core, now_of(s));
+	} while (s->n_placed);
+	if (s->due_ms != INT64_MAX)
+		s->due_ms -= ORIGIN_MONO_MS;
+}
+
+static int64_t next_moment(const struct simulation *s)
+{
+	const struct sim_trace *t = s->o->trace;
+	int64_t next = s->due_ms;
+	if (s->next < t->n && t->list[s->next].submit_ms - t->list[0].submit_ms < next)
+		next = t->list[s->next].submit_ms - t->list[0].submit_ms;
+	next = world_next(&s->world) < next ? world_next(&s->world) : next;
+	next = heap_first(&s->looks) < next ? heap_first(&s->looks) : next;
+	/* Samples alone bring nothing about for ever. */
+	return next != INT64_MAX && s->sample_ms < next ? s->sample_ms : next;
+}
+
+static void look_at_all(struct simulation *s)
+{
+	for (uint32_t i = 0; i < s->world.n_gpus; i++)
+		world_touch(&s->world, i);
+}
+
+static void moment(struct simulation *s)
+{
+	struct world_task *t;
+	enum world_event met;
+	world_go(&s->world, s->now_ms);
+	submit_due(s);
+	while ((t = world_happen(&s->world, &met)))
+		leave(s, t, met);
+	while (heap_first(&s->looks) <= s->now_ms)
+		world_touch(&s->world, heap_take(&s->looks));
+	if (s->sample_ms <= s->now_ms) {
+		look_at_all(s);
+		s->sample_ms += SECOND_MS;
+	}
+	turn(s);
+	s->out->events++;
+}
+
+static int run_all(struct simulation *s, struct error *err)
+{
+	look_at_all(s);
+	show(s);
+	if (check_fits(s, err))
+		return -1;
+	while (s->ended < s->o->trace->n) {
+		int64_t next = next_moment(s);
+		if (next == INT64_MAX)
+			return error_set(err, ERR_INVALID, "%zu of %zu tasks never get a GPU under these settings",
+					 s->o->trace->n - s->ended, s->o->trace->n);
+		s->now_ms = next > s->now_ms ? next : s->now_ms;
+		moment(s);
+	}
+	return 0;
+}
+
+/* Begin and end -------------------------------------------------------------------------------------------------------------- */
+
+/* Steele, Lea, Flood, "Fast splittable pseudorandom number generators": one number for each (seed, task). */
+static uint64_t mix(uint64_t seed, uint64_t i)
+{
+	uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15u;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static int64_t varied(int64_t solo_ms, uint64_t seed, size_t i)
+{
+	int64_t parts = (int64_t)(mix(seed, i) % 40001) - 20000;	/* millionths */
+	int64_t ms = seed ? solo_ms + solo_ms / 1000000 * parts + solo_ms % 1000000 * parts / 1000000 : solo_ms;
+	return ms > 0 ? ms : 1;
+}
+
+static void begin(struct simulation *s, const struct estimator *estimator)
+{
+	const struct sim_options *o = s->o;
+	struct core_config config = o->core;
+	struct core_ops ops = { .ctx = s, .event = on_event, .signal = on_signal, .state_of = state_of };
+	config.estimator = estimator;
+	config.readings_hold = true;
+	s->core = core_create(&config, &ops);
+	world_create(&s->world, o->devices, o->n_devices, 0);
+	s->specs = alloc_zero(o->workloads->n * sizeof *s->specs);
+	s->running = alloc_zero(o->trace->n * sizeof *s->running);
+	s->solo_ms = alloc_resize(NULL, o->trace->n, sizeof *s->solo_ms);
+	s->out->tasks = alloc_zero(o->trace->n * sizeof *s->out->tasks);
+	s->out->n = o->trace->n;
+	s->due_ms = INT64_MAX;
+	s->sample_ms = o->sampled ? 0 : INT64_MAX;
+	for (size_t i = 0; i < o->trace->n; i++) {
+		s->out->tasks[i].workload = o->trace->list[i].workload;
+		s->solo_ms[i] = varied(o->workloads->list[o->trace->list[i].workload].solo_ms, o->seed, i);
+	}
+}
+
+static void end(struct simulation *s)
+{
+	core_destroy(s->core);
+	world_destroy(&s->world);
+	heap_free(&s->looks);
+	snapshot_clear(&s->snap);
+	for (size_t i = 0; i < s->o->workloads->n; i++)
+		spec_unref(s->specs[i]);
+	free(s->specs);
+	free(s->running);
+	free(s->solo_ms);
+	free(s->placed);
+}
+
+int sim_run(const struct sim_options *o, struct sim_result *out, struct error *err)
+{
+	struct simulation s = { .o = o, .out = out };
+	const struct estimator *estimator;
+	*out = (struct sim_result){ 0 };
+	if (find_estimator(o, &estimator, err))
+		return -1;
+	begin(&s, estimator);
+	int rc = run_all(&s, err);
+	if (!rc) {
+		bool alone = o->core.map.rank == RANK_EXCLUSIVE || o->core.map.share == SHARE_NEVER;
+		out->energy_j = world_energy_j(&s.world);
+		out->mean_smact = world_mean_smact(&s.world, 0);
+		out->lower_bound_s = bound_total_s(o->trace, o->workloads, o->devices, o->n_devices,
+						   alone ? SHARE_NEVER : o->core.map.share, s.solo_ms);
+	}
+	end(&s);
+	return rc;
+}
+
+void sim_result_clear(struct sim_result *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		for (unsigned k = 0; k < r->tasks[i].n_attempts; k++)
+			free(r->tasks[i].attempts[k].gpus);
+		free(r->tasks[i].attempts);
+	}
+	free(r->tasks);
+	account_clear(&r->account);
+	*r = (struct sim_result){ 0 };
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The simulator: the core of the daemon (core/core.h), under a clock of its own, on devices and tasks made of arithmetic.
+ *
+ * What decides is the core alone, with the settings that a daemon would have. The simulator does what the rest of a daemon
+ * does: it submits the trace, hands over readings, starts what was placed, and reports exits. Time jumps from event to event:
+ *	- a task comes, its memory grows, it ends;
+ *	- the core said that something is due (core_turn);
+ *	- a GPU is looked at, though nothing moved there, because what is known of it ripens: its window settles, a task gets warm,
+ *	  the memory of one that ended is seen to be free. A daemon looks every second, so such looks are at whole seconds.
+ * With `sampled`, all GPUs are looked at every second as well. Placements are the same (a test compares them).
+ */
+#ifndef RAD_SIM_SIM_H
+#define RAD_SIM_SIM_H
+
+#include "account/account.h"
+#include "core/core.h"
+#include "monitor/simdev.h"
+#include "sim/trace.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Words of --estimator: oracle (the true memory, as if declared), none, and the columns of the workloads. */
+struct sim_estimator { const char *name, *help; };
+extern const struct sim_estimator sim_estimators[];	/* ends with a NULL name */
+
+struct sim_options {
+	struct core_config core;	/* `estimator` and `readings_hold` are set by sim_run */
+	const char *estimator;
+	const struct device_model *devices;
+	size_t n_devices;
+	const struct sim_workloads *workloads;
+	const struct sim_trace *trace;
+	/* Other than 0: the time that each task takes alone varies by up to 2 % around the stated one, as that of repeated runs
+	 * does; equal seeds vary alike. */
+	uint64_t seed;
+	bool sampled;
+	/* Told now and then how far it is; NULL: nobody. */
+	void (*progress)(void *ctx, size_t ended, size_t all);
+	/* Told of every reading of a GPU that may have changed, for pictures; NULL: nobody. */
+	void (*reading)(void *ctx, int64_t t_ms, const struct gpu_reading *r);
+	void *ctx;
+};
+
+/* Times are ms of the trace's own clock. */
+struct sim_attempt {
+	int64_t start_ms, end_ms;
+	uint32_t *gpus;		/* n_gpus indices, owned */
+	unsigned n_gpus;
+	enum share_mode mode;
+	uint64_t claim_mib;
+	enum verdict verdict;
+	struct measured seen;
+};
+
+/* One task of the trace, at its place in the trace. */
+struct sim_task {
+	uint32_t workload;
+	enum task_state state;
+	int64_t submit_ms, start_ms, end_ms;
+	struct task_times times;
+	struct sim_attempt *attempts;	/* owned */
+	unsigned n_attempts;
+};
+
+struct sim_result {
+	struct sim_task *tasks;
+	size_t n;
+	struct account account;
+	double energy_j;	/* of all devices, from the first submission to the last end */
+	double mean_smact;	/* the same time, mean over devices */
+	double lower_bound_s;	/* no placement can be quicker (sim/bound.h) */
+	size_t neighbours_lost;	/* attempts that another task's fault ended */
+	size_t events;		/* how often the clock stopped */
+};
+
+/* Returns 0; or -1 when no device fits a task, a column is missing, or a task never got a GPU. */
+int sim_run(const struct sim_options *o, struct sim_result *out, struct error *err);
+void sim_result_clear(struct sim_result *r);
+/* The object of `rad simulate --json`. */
+json_t *sim_result_json(const struct sim_options *o, const struct sim_result *r);
+
+#endif

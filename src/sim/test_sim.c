@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT
+ * Simulations whose result can be worked out by hand, and properties of random ones: jumping from event to event places as
+ * looking every second does, no run is quicker than its lower bound, equal seeds give equal results.
+ */
+#include "sim/bound.h"
+#include "sim/sim.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#define MAX_TASKS 64
+
+/* A made-up trace: rows of workloads and of arrivals. */
+struct scene {
+	struct sim_options o;
+	struct sim_workloads workloads;
+	struct sim_trace trace;
+	struct device_model devices[16];
+	struct sim_result r;
+	struct error err;
+};
+
+static struct scene *new_scene(size_t n_devices)
+{
+	struct scene *s = alloc_zero(sizeof *s);
+	for (size_t i = 0; i < n_devices; i++)
+		s->devices[i] = simdev_models[0];	/* a100-40g: 40960 MiB, 600 of them reserved */
+	s->o = (struct sim_options){ .core = core_config_default(), .estimator = "oracle", .devices = s->devices,
+				     .n_devices = n_devices, .workloads = &s->workloads, .trace = &s->trace };
+	s->workloads.path = alloc_string("W.csv");
+	s->trace.path = alloc_string("T.csv");
+	return s;
+}
+
+static uint32_t workload(struct scene *s, double solo_s, uint64_t mib, unsigned gpus, double gract, double smact)
+{
+	struct sim_workload w = { .name = alloc_printf("w%zu", s->workloads.n), .gpus = gpus, .mem_mib = mib,
+				  .solo_ms = (int64_t)(solo_s * 1000), .gract = gract, .smact = smact };
+	alloc_grow(s->workloads.list, s->workloads.n, s->workloads.cap);
+	s->workloads.list[s->workloads.n] = w;
+	return (uint32_t)s->workloads.n++;
+}
+
+static void arrive(struct scene *s, double at_s, uint32_t of)
+{
+	alloc_grow(s->trace.list, s->trace.n, s->trace.cap);
+	s->trace.list[s->trace.n] = (struct sim_arrival){ (int64_t)(at_s * 1000), of, (uint32_t)s->trace.n + 2 };
+	s->trace.n++;
+}
+
+static void simulate(struct scene *s)
+{
+	sim_result_clear(&s->r);
+	if (sim_run(&s->o, &s->r, &s->err))
+		fail_msg("%s", s->err.text);
+}
+
+static void end_scene(struct scene *s)
+{
+	sim_result_clear(&s->r);
+	sim_trace_clear(&s->trace);
+	sim_workloads_clear(&s->workloads);
+	free(s);
+}
+
+static void assert_near(double a, double b, double within)
+{
+	if (!(fabs(a - b) <= within))
+		fail_msg("%.6f is not %.6f", a, b);
+}
+
+static void one_task_takes_its_time(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	arrive(s, 500, workload(s, 1000, 10000, 1, .9, .5));
+	simulate(s);
+	const struct sim_task *t = &s->r.tasks[0];
+	assert_int_equal(t->state, TASK_COMPLETED);
+	assert_int_equal(t->submit_ms, 0);	/* a trace begins with its first task */
+	assert_int_equal(t->end_ms, 1000000);
+	assert_near(s->r.lower_bound_s, 1000, 0);
+	assert_near(s->r.mean_smact, .5, 1e-6);
+	/* 55 W + 345 W * (.06 + .94 * (.25 + .125)) */
+	assert_near(s->r.energy_j, 1000 * 197.3125, 1);
+	assert_near(t->attempts[0].seen.energy_j, s->r.energy_j, 1);
+	assert_near(t->attempts[0].seen.mean_smact, .5, 1e-6);
+	assert_near(t->attempts[0].seen.alone_s, 1000, 1e-6);
+	assert_int_equal(t->attempts[0].seen.peak_mib, 10000);
+	end_scene(s);
+}
+
+static void two_tasks_share_by_the_law(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	uint32_t w = workload(s, 1000, 10000, 1, .9, .6);
+	arrive(s, 0, w);
+	arrive(s, 100, w);
+	simulate(s);
+	/* The window has 90 s of SMACT 0.6, below 0.8, so the second joins at once. Together 0.96 / 1.2 = 0.8 of full speed:
+	 * the first has 900 s of work left, which take 1125 s. By then the second has done 900 s and ends alone. */
+	assert_int_equal(s->r.tasks[1].start_ms, 100000);
+	assert_int_equal(s->r.tasks[0].end_ms, 1225000);
+	assert_int_equal(s->r.tasks[1].end_ms, 1325000);
+	assert_near(s->r.tasks[0].attempts[0].seen.alone_s, 100, 1e-6);
+	assert_near(s->r.tasks[1].attempts[0].seen.alone_s, 100, 1e-6);
+	assert_near(s->r.tasks[0].attempts[0].seen.mean_smact, (100 * .6 + 1125 * .96) / 1225, 1e-6);
+	assert_near(s->r.tasks[0].attempts[0].seen.energy_j + s->r.tasks[1].attempts[0].seen.energy_j, s->r.energy_j, 1);
+	end_scene(s);
+}
+
+static void a_task_of_two_gpus_runs_at_the_slower(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(2);
+	s->o.core.map.share = SHARE_STREAMS;
+	s->o.core.map.max_gract = NAN;
+	s->o.core.map.max_tasks = 0;
+	arrive(s, 0, workload(s, 1000, 10000, 2, .92, .9));
+	arrive(s, 100, workload(s, 1000, 10000, 1, .92, .9));
+	simulate(s);
+	/* Half of .92 each where both run; the wide task is so held back on the other GPU as well. */
+	assert_int_equal(s->r.tasks[0].end_ms, 1900000);
+	assert_int_equal(s->r.tasks[1].end_ms, 2000000);
+	assert_int_equal(s->r.tasks[0].attempts[0].n_gpus, 2);
+	end_scene(s);
+}
+
+/* Nobody knows what they need: the second finds no memory when its last buffers come, 20 s after its start. */
+static void an_out_of_memory_wastes_its_time(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	s->o.estimator = "none";
+	s->o.core.map.ledger = false;
+	s->o.core.map.min_free_mib = 0;
+	s->o.core.map.max_smact = NAN;
+	uint32_t w = workload(s, 600, 25000, 1, .4, .2);
+	arrive(s, 0, w);
+	arrive(s, 100, w);
+	simulate(s);
+	const struct sim_task *t = &s->r.tasks[1];
+	assert_int_equal(s->r.account.ooms, 1);
+	assert_int_equal(s->r.tasks[0].end_ms, 600000);
+	assert_int_equal(t->n_attempts, 2);
+	assert_int_equal(t->attempts[0].verdict, VERDICT_OOM);
+	assert_int_equal(t->attempts[0].end_ms, 120000);
+	assert_int_equal(t->times.lost_s, 20);
+	/* Alone once the other is gone and seen to be, which a daemon sees at its next look. */
+	assert_int_equal(t->attempts[1].start_ms, 601000);
+	assert_int_equal(t->state, TASK_COMPLETED);
+	end_scene(s);
+}
+
+static void what_is_known_keeps_them_apart(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	uint32_t w = workload(s, 600, 25000, 1, .4, .2);
+	arrive(s, 0, w);
+	arrive(s, 100, w);
+	simulate(s);
+	assert_int_equal(s->r.account.ooms, 0);
+	assert_int_equal(s->r.tasks[1].start_ms, 601000);
+	end_scene(s);
+}
+
+static void what_fits_nowhere_is_refused(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(2);
+	arrive(s, 0, workload(s, 10, 1000, 1, .4, .2));
+	arrive(s, 0, workload(s, 10, 50000, 1, .4, .2));
+	assert_int_equal(sim_run(&s->o, &s->r, &s->err), -1);
+	assert_non_null(strstr(s->err.text, "T.csv:3: w1 fits no device"));
+	s->workloads.list[1].mem_mib = 1000;
+	s->workloads.list[1].gpus = 3;
+	sim_result_clear(&s->r);
+	assert_int_equal(sim_run(&s->o, &s->r, &s->err), -1);
+	assert_non_null(strstr(s->err.text, "3 GPUs wanted"));
+	end_scene(s);
+}
+
+static void estimators_are_named(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	arrive(s, 0, workload(s, 10, 1000, 1, .4, .2));
+	s->o.estimator = "horus";
+	assert_int_equal(sim_run(&s->o, &s->r, &s->err), -1);
+	assert_non_null(strstr(s->err.text, "no column 'horus_mib'"));
+	s->o.estimator = "crystal ball";
+	assert_int_equal(sim_run(&s->o, &s->r, &s->err), -1);
+	assert_non_null(strstr(s->err.text, "there are: oracle horus faketensor gpumemnet none"));
+	s->o.estimator = "horus";
+	s->workloads.has_estimates[0] = true;
+	s->workloads.list[0].estimates_mib[0] = 3000;
+	simulate(s);
+	assert_int_equal(s->r.tasks[0].attempts[0].claim_mib, 3000);
+	end_scene(s);
+}
+
+/* Random traces ---------------------------------------------------------------------------------------------------------- */
+
+static uint64_t dice;
+
+static unsigned draw(unsigned below)
+{
+	dice = dice * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)((dice >> 33) % below);
+}
+
+static struct scene *random_scene(uint64_t seed)
+{
+	static const char *const words[] = { "oracle", "none", "horus" };
+	dice = seed;
+	struct scene *s = new_scene(1 + draw(5));
+	struct map_policy *map = &s->o.core.map;
+	map->rank = (enum map_rank)draw(MAP_RANK_COUNT);
+	map->share = draw(3) ? SHARE_MPS : draw(2) ? SHARE_STREAMS : SHARE_NEVER;
+	map->max_smact = draw(4) ? .5 + draw(5) / 10. : NAN;
+	map->max_gract = draw(4) ? .5 + draw(5) / 10. : NAN;
+	map->ledger = draw(4);
+	map->min_free_mib = draw(4) ? 5120 : 0;
+	map->slack_mib = draw(2) ? 2048 : 0;
+	s->o.core.recover.mode = (enum recover_mode)draw(3);
+	s->o.estimator = words[draw(3)];
+	s->workloads.has_estimates[0] = true;
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t mib = 600 + draw(25000);
+		uint32_t w = workload(s, 5 + draw(3000), mib, draw(6) ? 1 : 1 + draw((unsigned)s->o.n_devices), (1 + draw(100)) / 100.,
+				      (1 + draw(100)) / 100.);
+		s->workloads.list[w].estimates_mib[0] = draw(4) ? mib / 2 + draw((unsigned)mib) : 0;
+	}
+	double at_s = 0;
+	for (unsigned i = 0, n = 10 + draw(30); i < n; i++, at_s += draw(3) ? draw(400) / 4. : 0)
+		arrive(s, at_s, draw(8));
+	return s;
+}
+
+/* Recovers from nothing and knows nothing: tasks may be given up. All others end, and this says how. */
+static char *placements(const struct scene *s)
+{
+	scoped_json *all = json_object_get(sim_result_json(&s->o, &s->r), "tasks");
+	return json_dumps(all, JSON_INDENT(1));
+}
+
+static char *strip_meters(const struct scene *s)
+{
+	json_t *result = sim_result_json(&s->o, &s->r), *task, *attempt;
+	size_t i, k;
+	json_array_foreach(json_object_get(result, "tasks"), i, task)
+		json_array_foreach(json_object_get(task, "attempts"), k, attempt) {
+			json_object_del(attempt, "mean_smact");	/* sums of real numbers, rounded in another order */
+			json_object_del(attempt, "energy_j");
+		}
+	char *text = json_dumps(result, JSON_INDENT(1));
+	json_decref(result);
+	return text;
+}
+
+static void jumping_places_as_looking_every_second(void **state)
+{
+	(void)state;
+	size_t events = 0, looks = 0, ooms = 0, attempts = 0;
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct scene *s = random_scene(seed);
+		simulate(s);
+		scoped_free char *jumped = strip_meters(s);
+		events += s->r.events;
+		ooms += s->r.account.ooms;
+		attempts += s->r.account.attempts;
+		s->o.sampled = true;
+		simulate(s);
+		scoped_free char *looked = strip_meters(s);
+		looks += s->r.events;
+		size_t same = 0;
+		while (jumped[same] && jumped[same] == looked[same])
+			same++;
+		if (jumped[same] || looked[same])
+			fail_msg("seed %llu: they differ, from here on: ...%.300s\n...%.300s", (unsigned long long)seed,
+				 jumped + (same < 200 ? 0 : same - 200), looked + (same < 200 ? 0 : same - 200));
+		end_scene(s);
+	}
+	print_message("%zu attempts, %zu out-of-memory, %zu moments instead of %zu\n", attempts, ooms, events, looks);
+	assert_true(ooms > 20 && attempts > 1000 && events * 5 < looks);
+}
+
+static void nothing_beats_the_lower_bound(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 100; seed < 300; seed++) {
+		struct scene *s = random_scene(seed);
+		s->o.estimator = "oracle";
+		s->o.core.map.ledger = true;
+		simulate(s);
+		double total_s = (double)s->r.tasks[0].end_ms / 1000;
+		for (size_t i = 0; i < s->r.n; i++) {
+			assert_int_equal(s->r.tasks[i].state, TASK_COMPLETED);
+			total_s = fmax(total_s, (double)s->r.tasks[i].end_ms / 1000);
+		}
+		if (!(s->r.lower_bound_s > 0 && s->r.lower_bound_s <= total_s + 1e-3))
+			fail_msg("seed %llu: %f s, and the bound is %f s", (unsigned long long)seed, total_s, s->r.lower_bound_s);
+		end_scene(s);
+	}
+}
+
+static void seeds_vary_and_repeat(void **state)
+{
+	(void)state;
+	struct scene *s = random_scene(7);
+	s->o.seed = 5;
+	simulate(s);
+	scoped_free char *first = placements(s);
+	simulate(s);
+	scoped_free char *again = placements(s);
+	assert_string_equal(first, again);
+	s->o.seed = 6;
+	simulate(s);
+	scoped_free char *other = placements(s);
+	assert_string_not_equal(first, other);
+	end_scene(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_task_takes_its_time),
+		cmocka_unit_test(two_tasks_share_by_the_law),
+		cmocka_unit_test(a_task_of_two_gpus_runs_at_the_slower),
+		cmocka_unit_test(an_out_of_memory_wastes_its_time),
+		cmocka_unit_test(what_is_known_keeps_them_apart),
+		cmocka_unit_test(what_fits_nowhere_is_refused),
+		cmocka_unit_test(estimators_are_named),
+		cmocka_unit_test(jumping_places_as_looking_every_second),
+		cmocka_unit_test(nothing_beats_the_lower_bound),
+		cmocka_unit_test(seeds_vary_and_repeat),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a simulation runs: workloads (what a task is) and a trace (which comes when), both CSV with columns by name.
+ *
+ *	workloads	workload,gpus,solo_s,mem_mib,gract,smact are needed; horus_mib, faketensor_mib, gpumemnet_mib are read if
+ *			there, others ignored. Memory and loads are per GPU, of the task alone; solo_s is its time alone.
+ *	trace		submit_s,workload are needed, others ignored; in the order of submit_s.
+ *
+ * A workload may lack figures (an empty field), as long as no trace uses it.
+ */
+#ifndef RAD_SIM_TRACE_H
+#define RAD_SIM_TRACE_H
+
+#include "base/error.h"
+#include "base/idmap.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_ESTIMATORS 3	/* estimates_mib of a spec: Horus, FakeTensor, GPUMemNet */
+
+struct sim_workload {
+	char *name;		/* owned */
+	unsigned gpus;
+	int64_t solo_ms;
+	uint64_t mem_mib;
+	double gract, smact;	/* 0..1 */
+	uint64_t estimates_mib[SIM_ESTIMATORS];	/* 0: not given */
+	const char *missing;	/* the column that is needed and empty; NULL: none */
+	size_t line;
+};
+
+struct sim_workloads {
+	char *path;
+	struct sim_workload *list;
+	size_t n, cap;
+	bool has_estimates[SIM_ESTIMATORS];	/* the file has that column */
+	struct idmap by_name;
+};
+
+/* `map`: "solo_s=solo_s_a100,mem_mib=mem_mib_2025": columns that are read under another name; NULL: none. */
+int sim_workloads_read(struct sim_workloads *w, const char *path, const char *map, struct error *err);
+void sim_workloads_clear(struct sim_workloads *w);
+/* NULL: there is none. */
+const struct sim_workload *sim_workload_find(const struct sim_workloads *w, const char *name);
+/* As before, with an error that names the nearest one; one that lacks figures is an error too. */
+const struct sim_workload *sim_workload_need(const struct sim_workloads *w, const char *name, struct error *err);
+
+/* The words of the estimators above, and the columns that bring them. */
+extern const char *const sim_estimator_names[SIM_ESTIMATORS], *const sim_estimator_columns[SIM_ESTIMATORS];
+
+struct sim_arrival {
+	int64_t submit_ms;
+	uint32_t workload;	/* place in the list of workloads */
+	uint32_t line;
+};
+
+struct sim_trace {
+	char *path;
+	struct sim_arrival *list;
+	size_t n, cap;
+};
+
+int sim_trace_read(struct sim_trace *t, const char *path, const struct sim_workloads *w, struct error *err);
+void sim_trace_clear(struct sim_trace *t);
+
+#endif

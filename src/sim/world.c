@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT
+ * Devices and tasks under a clock of their own. Something happens to a task at three moments: when its memory grows (twice)
+ * and when its work is done. Between changes of who runs where, all speeds are constant, so these moments are known ahead.
+ */
+#include "sim/world.h"
+
+#include "base/alloc.h"
+#include "share/power.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MILLION 1000000
+#define CONTEXT_MIB 520		/* what a CUDA process holds after its first tensor */
+#define RAMP_MOST_MS 20000
+#define MEMORY_STEPS 3		/* context, half, all */
+
+/* GPUs ---------------------------------------------------------------------------------------------------------------- */
+
+/* Counts what was used since the last change. */
+static void settle(struct world *w, struct world_gpu *g)
+{
+	int64_t ms = w->now_ms - g->since_ms;
+	g->energy_uj += g->watts_m * ms;
+	g->smact_sum += llround(g->activity.smact * MILLION) * ms;
+	g->since_ms = w->now_ms;
+}
+
+void world_touch(struct world *w, uint32_t gpu)
+{
+	if (w->gpus[gpu].touched)
+		return;
+	w->gpus[gpu].touched = true;
+	w->touched[w->n_touched++] = gpu;
+}
+
+static void need_scratch(struct world *w, size_t n)
+{
+	if (n <= w->cap_scratch)
+		return;
+	w->cap_scratch = 2 * n;
+	w->loads = alloc_resize(w->loads, w->cap_scratch, sizeof *w->loads);
+	w->speeds = alloc_resize(w->speeds, w->cap_scratch, sizeof *w->speeds);
+}
+
+static void list_loads(struct world *w, const struct world_gpu *g)
+{
+	need_scratch(w, g->n);
+	for (size_t i = 0; i < g->n; i++) {
+		w->loads[i] = (struct share_task){ g->tasks[i]->of->gract, g->tasks[i]->of->smact };
+		w->speeds[i] = (double)g->tasks[i]->rate / MILLION;
+	}
+}
+
+/* The activity follows the speeds at which its tasks really run. */
+static void update_activity(struct world *w, uint32_t gpu)
+{
+	struct world_gpu *g = &w->gpus[gpu];
+	settle(w, g);
+	list_loads(w, g);
+	g->activity = share_activity(w->loads, g->n, w->speeds);
+	g->watts_m = llround(power_watts(g->model->idle_w, g->model->peak_w, g->n > 0, g->activity.smact) * 1000);
+	world_touch(w, gpu);
+}
+
+void world_create(struct world *w, const struct device_model *models, size_t n, int64_t now_ms)
+{
+	*w = (struct world){ .now_ms = now_ms, .n_gpus = n };
+	w->gpus = alloc_zero(n * sizeof *w->gpus);
+	w->touched = alloc_resize(NULL, n, sizeof *w->touched);
+	for (uint32_t i = 0; i < n; i++) {
+		struct world_gpu *g = &w->gpus[i];
+		g->model = &models[i];
+		g->since_ms = now_ms;
+		g->changed_ms = g->left_ms = g->drift_ms = INT64_MIN;
+		simdev_uuid(&models[i], i, g->uuid);
+		update_activity(w, i);
+	}
+}
+
+void world_destroy(struct world *w)
+{
+	for (size_t i = 0; i < w->n_places; i++)
+		free(w->tasks[i]);
+	for (size_t i = 0; i < w->n_gpus; i++)
+		free(w->gpus[i].tasks);
+	heap_free(&w->heap);
+	free(w->gpus);
+	free(w->tasks);
+	free(w->free_places);
+	free(w->touched);
+	free(w->loads);
+	free(w->speeds);
+	*w = (struct world){ 0 };
+}
+
+/* Tasks --------------------------------------------------------------------------------------------------------------- */
+
+static int64_t ramp_ms(const struct world_task *t)
+{
+	int64_t third = t->total / MILLION / 3;
+	return third < RAMP_MOST_MS ? third : RAMP_MOST_MS;
+}
+
+/* The work after which the next thing happens to it. */
+static int64_t milestone(const struct world_task *t)
+{
+	return t->step < MEMORY_STEPS ? ramp_ms(t) * MILLION * t->step / (MEMORY_STEPS - 1) : t->total;
+}
+
+static void book_work(const struct world *w, struct world_task *t)
+{
+	t->done += t->rate * (w->now_ms - t->since_ms);
+	t->since_ms = w->now_ms;
+}
+
+static void plan(struct world *w, struct world_task *t)
+{
+	int64_t left = milestone(t) - t->done;
+	int64_t ms = left > 0 ? (left + t->rate - 1) / t->rate : 0;
+	heap_set(&w->heap, t->place, t->since_ms + ms);
+}
+
+static int64_t slowest(const struct world_task *t)
+{
+	int64_t rate = MILLION;
+	for (unsigned i = 0; i < t->n_gpus; i++)
+		rate = t->on[i].rate < rate ? t->on[i].rate : rate;
+	return rate;
+}
+
+/* The rate on one of its GPUs changed. Where that makes it slower or quicker, its other GPUs feel it too. */
+static void set_rate(struct world *w, struct world_task *t, uint32_t gpu, double speed)
+{
+	for (unsigned i = 0; i < t->n_gpus; i++)
+		if (t->on[i].gpu == gpu)
+			t->on[i].rate = llround(fmax(speed * MILLION, 1));
+	int64_t rate = slowest(t);
+	if (rate == t->rate)
+		return;
+	book_work(w, t);
+	t->rate = rate;
+	plan(w, t);
+	for (unsigned i = 0; i < t->n_gpus; i++)
+		if (t->on[i].gpu != gpu) {
+			w->gpus[t->on[i].gpu].drift_ms = w->now_ms;
+			update_activity(w, t->on[i].gpu);
+		}
+}
+
+static void share_anew(struct world *w, uint32_t gpu)
+{
+	struct world_gpu *g = &w->gpus[gpu];
+	list_loads(w, g);
+	share_speeds(w->loads, g->n, g->n ? g->tasks[0]->mode : SHARE_NEVER, w->speeds);
+	/* set_rate uses the scratch for other GPUs, so the speeds are put away first. */
+	double few[64], *speed = g->n > 64 ? alloc_resize(NULL, g->n, sizeof *speed) : few;
+	memcpy(speed, w->speeds, g->n * sizeof *speed);
+	for (size_t i = 0; i < g->n; i++)
+		set_rate(w, g->tasks[i], gpu, speed[i]);
+	if (speed != few)
+		free(speed);
+	g->changed_ms = w->now_ms;
+	update_activity(w, gpu);
+}
+
+static uint64_t memory_at(const struct world_task *t, unsigned step)
+{
+	uint64_t all = t->of->mem_mib, context = all < CONTEXT_MIB ? all : CONTEXT_MIB;
+	return step >= MEMORY_STEPS - 1 ? all : context + (all - context) * step / (MEMORY_STEPS - 1);
+}
+
+static uint64_t free_mib(const struct world_gpu *g)
+{
+	return g->model->mem_total_mib - g->model->mem_reserved_mib - g->used_mib;
+}
+
+/* Takes the memory of its next step on all its GPUs, or as much as it gets before one has none left. */
+static bool grow(struct world *w, struct world_task *t)
+{
+	uint64_t mib = memory_at(t, t->step++), more = mib - t->mem_mib;
+	if (t->fence_mib && mib > t->fence_mib)
+		return false;
+	for (unsigned i = 0; i < t->n_gpus; i++)
+		if (more > free_mib(&w->gpus[t->on[i].gpu]))
+			return false;
+	for (unsigned i = 0; i < t->n_gpus; i++) {
+		w->gpus[t->on[i].gpu].used_mib += more;
+		world_touch(w, t->on[i].gpu);
+	}
+	t->mem_mib = mib;
+	return true;
+}
+
+static uint32_t take_place(struct world *w)
+{
+	if (w->n_free)
+		return w->free_places[--w->n_free];
+	alloc_grow(w->tasks, w->n_places, w->cap_places);
+	return (uint32_t)w->n_places++;
+}
+
+static void come(struct world_gpu *g, struct world_task *t)
+{
+	alloc_grow(g->tasks, g->n, g->cap);
+	g->tasks[g->n++] = t;
+}
+
+/* Keeps the order in which they came. */
+static void go(struct world_gpu *g, const struct world_task *t)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (g->tasks[i] == t) {
+			memmove(&g->tasks[i], &g->tasks[i + 1], (--g->n - i) * sizeof *g->tasks);
+			return;
+		}
+}
+
+struct world_task *world_start(struct world *w, task_id id, const struct sim_workload *of, int64_t solo_ms, enum share_mode mode,
+			       uint64_t fence_mib, const uint32_t *gpus, unsigned n, enum world_event *met)
+{
+	struct world_task *t = alloc_zero(sizeof *t + n * sizeof *t->on);
+	*t = (struct world_task){ .id = id, .of = of, .place = take_place(w), .mode = mode, .fence_mib = fence_mib,
+				  .total = solo_ms * MILLION, .since_ms = w->now_ms, .start_ms = w->now_ms, .rate = MILLION, .n_gpus = n };
+	w->tasks[t->place] = t;
+	for (unsigned i = 0; i < n; i++) {
+		t->on[i].gpu = gpus[i];
+		t->on[i].rate = MILLION;
+		come(&w->gpus[gpus[i]], t);
+	}
+	*met = grow(w, t) ? WORLD_NOTHING : WORLD_OUT_OF_MEMORY;
+	plan(w, t);
+	for (unsigned i = 0; i < n; i++)
+		share_anew(w, gpus[i]);
+	return t;
+}
+
+void world_end(struct world *w, struct world_task *t)
+{
+	for (unsigned i = 0; i < t->n_gpus; i++) {
+		struct world_gpu *g = &w->gpus[t->on[i].gpu];
+		go(g, t);
+		g->used_mib -= t->mem_mib;
+		g->left_ms = w->now_ms;
+	}
+	for (unsigned i = 0; i < t->n_gpus; i++)
+		share_anew(w, t->on[i].gpu);
+	heap_set(&w->heap, t->place, INT64_MAX);
+	w->tasks[t->place] = NULL;
+	alloc_grow(w->free_places, w->n_free, w->cap_free);
+	w->free_places[w->n_free++] = t->place;
+	free(t);
+}
+
+/* Time ---------------------------------------------------------------------------------------------------------------- */
+
+int64_t world_next(const struct world *w)
+{
+	return heap_first(&w->heap);
+}
+
+void world_go(struct world *w, int64_t now_ms)
+{
+	w->now_ms = now_ms;
+}
+
+struct world_task *world_happen(struct world *w, enum world_event *met)
+{
+	while (heap_first(&w->heap) <= w->now_ms) {
+		struct world_task *t = w->tasks[heap_take(&w->heap)];
+		book_work(w, t);
+		if (t->step >= MEMORY_STEPS) {
+			*met = WORLD_DONE;
+			return t;
+		}
+		if (!grow(w, t)) {
+			*met = WORLD_OUT_OF_MEMORY;
+			return t;
+		}
+		plan(w, t);
+	}
+	return NULL;
+}
+
+/* Readings ------------------------------------------------------------------------------------------------------------ */
+
+static void read_gpu(struct world *w, uint32_t index, struct gpu_reading *r)
+{
+	struct world_gpu *g = &w->gpus[index];
+	settle(w, g);
+	memcpy(r->uuid, g->uuid, sizeof r->uuid);
+	memcpy(r->name, g->model->gpu_name, sizeof r->name);
+	r->index = index;
+	r->sm_count = g->model->sm_count;
+	r->mps_capable = true;
+	r->mem_total_mib = g->model->mem_total_mib;
+	r->mem_reserved_mib = g->model->mem_reserved_mib;
+	r->mem_used_mib = g->model->mem_reserved_mib + g->used_mib;
+	r->gract = r->gpu_util = g->activity.gract;
+	r->smact = g->activity.smact;
+	r->smact_source = SMACT_SIM;
+	r->power_w = (double)g->watts_m / 1000;
+	r->energy_j = (double)g->energy_uj / MILLION;
+	r->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_MEM_RESERVED | GPU_GRACT | GPU_SMACT | GPU_UTIL | GPU_POWER | GPU_ENERGY |
+		   GPU_PROCS | GPU_PROC_MEM;
+}
+
+void world_read(struct world *w, struct snapshot *out)
+{
+	for (size_t i = 0; i < w->n_touched; i++) {
+		struct world_gpu *g = &w->gpus[w->touched[i]];
+		uint32_t at = out->n_gpus;
+		read_gpu(w, w->touched[i], snapshot_add_gpu(out));
+		for (size_t k = 0; k < g->n; k++) {
+			struct proc_reading *p = snapshot_add_proc(out);
+			p->gpu = at;
+			p->id.pid = (pid_t)g->tasks[k]->place + 1;
+			p->mem_mib = g->tasks[k]->mem_mib;
+			p->claimed = g->tasks[k]->id;
+		}
+		g->touched = false;
+	}
+	w->n_touched = 0;
+}
+
+double world_energy_j(struct world *w)
+{
+	double sum = 0;
+	for (size_t i = 0; i < w->n_gpus; i++) {
+		settle(w, &w->gpus[i]);
+		sum += (double)w->gpus[i].energy_uj / MILLION;
+	}
+	return sum;
+}
+
+double world_mean_smact(struct world *w, int64_t since_ms)
+{
+	double sum = 0, ms = (double)(w->now_ms - since_ms);
+	for (size_t i = 0; i < w->n_gpus; i++) {
+		settle(w, &w->gpus[i]);
+		sum += (double)w->gpus[i].smact_sum / MILLION;
+	}
+	return ms > 0 ? sum / ms / (double)w->n_gpus : NAN;
+}

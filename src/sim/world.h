@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The physical side of a simulation: devices, and tasks that compute on them, take memory and run out of it. It decides
+ * nothing: it is told who starts where, and says when something happens.
+ *
+ * A task runs at the slowest of the speeds that `share` gives it on its GPUs. Its memory grows as that of a training program
+ * does: the CUDA context at once, then model and first activations half way through the ramp, and its peak at the end of it,
+ * the first step with all buffers. The ramp takes a third of its work, at most 20 s, as that of `rad simtask`.
+ *
+ * Work and time are whole numbers (millionths of a millisecond of work, milliseconds), energy is milliwatts times milliseconds: sums
+ * are exact, so a run does not depend on how often anybody looked, nor on the machine.
+ */
+#ifndef RAD_SIM_WORLD_H
+#define RAD_SIM_WORLD_H
+
+#include "monitor/reading.h"
+#include "monitor/simdev.h"
+#include "share/share.h"
+#include "sim/heap.h"
+#include "sim/trace.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct world_task {
+	task_id id;
+	const struct sim_workload *of;
+	uint32_t place;			/* its number in the world, reused after it left */
+	enum share_mode mode;
+	uint64_t mem_mib, fence_mib;	/* held now on each GPU; limit, 0: none */
+	int64_t total, done, since_ms;	/* work in millionths of a millisecond; done at since_ms */
+	int64_t rate;			/* millionths of full speed */
+	int64_t start_ms;
+	unsigned step;			/* of its memory, that comes next */
+	unsigned n_gpus;
+	struct { uint32_t gpu; int64_t rate; } on[];
+};
+
+struct world_gpu {
+	const struct device_model *model;
+	char uuid[GPU_UUID_LEN];
+	uint64_t used_mib;		/* by tasks */
+	struct world_task **tasks;
+	size_t n, cap;
+	struct share_activity activity;
+	int64_t watts_m;		/* milliwatts */
+	int64_t since_ms, energy_uj;	/* counted up to since_ms */
+	int64_t smact_sum;		/* millionths times milliseconds, to since_ms */
+	int64_t changed_ms;		/* its set of tasks; INT64_MIN: never */
+	int64_t left_ms;		/* when a task left it last */
+	int64_t drift_ms;		/* when its activity changed last without its set; INT64_MIN: never */
+	bool touched;
+};
+
+struct world {
+	int64_t now_ms;
+	struct world_gpu *gpus;
+	size_t n_gpus;
+	struct world_task **tasks;	/* by place; NULL: free */
+	size_t n_places, cap_places;
+	uint32_t *free_places;
+	size_t n_free, cap_free;
+	struct heap heap;		/* next event of each task, by place */
+	uint32_t *touched;		/* GPUs whose reading changed since world_read */
+	size_t n_touched;
+	struct share_task *loads;	/* scratch */
+	double *speeds;
+	size_t cap_scratch;
+};
+
+/* What a task met. */
+enum world_event { WORLD_NOTHING, WORLD_DONE, WORLD_OUT_OF_MEMORY };
+
+/* `models` must outlive it. */
+void world_create(struct world *w, const struct device_model *models, size_t n, int64_t now_ms);
+void world_destroy(struct world *w);
+
+/* A task begins now. `solo_ms`: what it takes alone. Returns it; *met says whether its first memory was there (if not, it
+ * is to be ended with world_end). */
+struct world_task *world_start(struct world *w, task_id id, const struct sim_workload *of, int64_t solo_ms, enum share_mode mode,
+			       uint64_t fence_mib, const uint32_t *gpus, unsigned n, enum world_event *met);
+/* Takes it off its GPUs and frees it. */
+void world_end(struct world *w, struct world_task *t);
+
+/* When the next thing happens, INT64_MAX: never. */
+int64_t world_next(const struct world *w);
+/* Time goes on to `now_ms`, not past world_next. */
+void world_go(struct world *w, int64_t now_ms);
+/* The next task to which something happens now, and what; NULL: nobody. DONE and OUT_OF_MEMORY ask for world_end. */
+struct world_task *world_happen(struct world *w, enum world_event *met);
+
+/* Its reading is wanted, though nothing may have changed. */
+void world_touch(struct world *w, uint32_t gpu);
+/* Adds the readings of the touched GPUs, in the order in which they were touched; then none is. */
+void world_read(struct world *w, struct snapshot *out);
+
+/* Energy and SMACT up to now. */
+double world_energy_j(struct world *w);
+double world_mean_smact(struct world *w, int64_t since_ms);
+
+#endif
