@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The simulator: requests, frees, and what happens when no free block fits. Expandable ranges are in alloc_expand.c.
+ */
+#include "estimate/alloc_private.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_ADDRESS ((uint64_t)1 << 32)
+
+struct alloc_sim *alloc_sim_create(const struct alloc_conf *conf, const struct alloc_watch *watch)
+{
+	struct alloc_sim *a = alloc_zero(sizeof *a);
+
+	a->conf = *conf;
+	if (watch)
+		a->watch = *watch;
+	alloc_sim_reset(a, ALLOC_NO_CAP);
+	return a;
+}
+
+void alloc_sim_destroy(struct alloc_sim *a)
+{
+	if (!a)
+		return;
+	free(a->blocks);
+	free(a->live);
+	free(a->list);
+	free(a);
+}
+
+void alloc_sim_reset(struct alloc_sim *a, uint64_t cap)
+{
+	memset(a->pools, 0, sizeof a->pools);
+	memset(&a->stats, 0, sizeof a->stats);
+	if (a->n_live)
+		memset(a->live, 0, a->n_live * sizeof *a->live);
+	a->n_blocks = 1;
+	a->unused = 0;
+	a->next_address = FIRST_ADDRESS;
+	a->coin = 1;
+	a->work = 0;
+	a->cap = cap;
+}
+
+const struct alloc_stats *alloc_sim_stats(const struct alloc_sim *a)
+{
+	return &a->stats;
+}
+
+/* --- blocks --- */
+
+/* Marsaglia, "Xorshift RNGs". */
+static uint32_t draw(struct alloc_sim *a)
+{
+	a->coin ^= a->coin << 13;
+	a->coin ^= a->coin >> 17;
+	a->coin ^= a->coin << 5;
+	return a->coin;
+}
+
+block_ref alloc_block_new(struct alloc_sim *a, uint64_t address, uint64_t size, unsigned stream, unsigned pool)
+{
+	block_ref b = a->unused;
+
+	if (b) {
+		a->unused = a->blocks[b].more;
+	} else {
+		alloc_grow(a->blocks, a->n_blocks, a->cap_blocks);
+		b = a->n_blocks++;
+	}
+	a->blocks[b] = (struct block){ .address = address, .size = size, .weight = draw(a), .stream = (uint16_t)stream,
+		.pool = (uint8_t)pool, .mapped = true };
+	return b;
+}
+
+void alloc_block_drop(struct alloc_sim *a, block_ref b)
+{
+	a->blocks[b].more = a->unused;
+	a->unused = b;
+}
+
+static block_ref *tree_of(struct alloc_sim *a, const struct block *b)
+{
+	struct pool *p = &a->pools[b->pool];
+
+	return b->mapped ? &p->free[b->stream] : &p->unmapped[b->stream];
+}
+
+void alloc_block_offer(struct alloc_sim *a, block_ref b)
+{
+	struct block *block = &a->blocks[b];
+	struct pool *p = &a->pools[block->pool];
+
+	if (!a->conf.expandable)
+		block->born = p->searches;
+	if (block->stream >= p->streams)
+		p->streams = block->stream + 1u;
+	tree_insert(a, tree_of(a, block), b);
+}
+
+void alloc_block_withdraw(struct alloc_sim *a, block_ref b)
+{
+	tree_remove(a, tree_of(a, &a->blocks[b]), b);
+}
+
+void alloc_block_link(struct alloc_sim *a, block_ref b, block_ref before, block_ref after)
+{
+	a->blocks[b].before = before;
+	a->blocks[b].after = after;
+	if (before)
+		a->blocks[before].after = b;
+	if (after)
+		a->blocks[after].before = b;
+}
+
+void alloc_block_merge(struct alloc_sim *a, block_ref b, block_ref neighbour)
+{
+	struct block *block = &a->blocks[b], *other = &a->blocks[neighbour];
+
+	if (!neighbour || other->used || other->mapped != block->mapped)
+		return;
+	alloc_block_withdraw(a, neighbour);
+	if (block->before == neighbour) {
+		block->address = other->address;
+		alloc_block_link(a, b, other->before, block->after);
+	} else {
+		alloc_block_link(a, b, block->before, other->after);
+	}
+	block->size += other->size;
+	alloc_block_drop(a, neighbour);
+}
+
+/* --- what the driver is asked for --- */
+
+uint64_t alloc_place(struct alloc_sim *a, uint64_t size)
+{
+	uint64_t address = a->next_address;
+
+	if (a->watch.place)
+		return a->watch.place(a->watch.ctx, size);
+	a->next_address += (size + ALLOC_SEGMENT_STEP - 1) / ALLOC_SEGMENT_STEP * ALLOC_SEGMENT_STEP;
+	return address;
+}
+
+static void tell(const struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream)
+{
+	if (a->watch.event)
+		a->watch.event(a->watch.ctx, event, address, size, stream);
+}
+
+void alloc_reserve(struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream)
+{
+	a->stats.reserved += size;
+	if (a->stats.peak_reserved < a->stats.reserved)
+		a->stats.peak_reserved = a->stats.reserved;
+	tell(a, event, address, size, stream);
+}
+
+void alloc_unreserve(struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream)
+{
+	a->stats.reserved -= size;
+	tell(a, event, address, size, stream);
+}
+
+/* A free block that is a segment of its own goes back to the driver. */
+static void release(struct alloc_sim *a, block_ref b)
+{
+	struct block *block = &a->blocks[b];
+
+	alloc_block_withdraw(a, b);
+	alloc_unreserve(a, ALLOC_SEGMENT_GONE, block->address, block->size, block->stream);
+	alloc_block_drop(a, b);
+}
+
+static bool is_segment(const struct block *b)
+{
+	return !b->before && !b->after;
+}
+
+static uint32_t list_free(struct alloc_sim *a, const struct pool *p)
+{
+	uint32_t n = 0;
+
+	for (unsigned s = 0; s < p->streams; s++)
+		n = tree_list(a, p->free[s], n);
+	a->work += n + p->streams;
+	return n;
+}
+
+static void release_all(struct alloc_sim *a)
+{
+	static const int order[] = { POOL_LARGE, POOL_SMALL };
+
+	for (int i = 0; i < POOLS; i++) {
+		uint32_t n = list_free(a, &a->pools[order[i]]);
+
+		for (uint32_t k = 0; k < n; k++) {
+			if (a->conf.expandable)
+				expand_release(a, a->list[k]);
+			else if (is_segment(&a->blocks[a->list[k]]))
+				release(a, a->list[k]);
+		}
+	}
+}
+
+/* Releases the smallest oversize block that would make room for the request, or, where none alone does, the largest of them
+ * until they do together. Without max_split_size no block is oversize. */
+static bool release_oversize(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
+{
+	block_ref *root = &a->pools[pool].free[stream], b, next;
+	uint64_t want = size < a->conf.max_split ? a->conf.max_split : size, released = 0;
+
+	if (a->conf.max_split == UINT64_MAX || a->conf.expandable)
+		return false;
+	b = tree_at_least(a, *root, want);
+	if (b) {
+		release(a, b);
+		return true;
+	}
+	for (b = tree_last(a, *root); b && released < want && a->blocks[b].size >= a->conf.max_split; b = next) {
+		next = tree_previous(a, *root, b);
+		released += a->blocks[b].size;
+		release(a, b);
+	}
+	return released >= want;
+}
+
+/* Whether old blocks are collected: only where a cap was set in the process itself. */
+static bool collects(const struct alloc_sim *a)
+{
+	return a->conf.gc_threshold > 0 && a->cap != ALLOC_NO_CAP;
+}
+
+struct garbage {
+	uint32_t n;		/* blocks in a->list, 0 where one was released */
+	uint64_t ages, left;	/* sum of their ages, and how many are there still */
+};
+
+static uint64_t age(const struct alloc_sim *a, const struct block *b)
+{
+	return a->pools[b->pool].searches - b->born;
+}
+
+/* Releases what is older than average. Returns how many bytes. */
+static uint64_t collect_round(struct alloc_sim *a, struct garbage *g)
+{
+	double average = (double)g->ages / (double)g->left;
+	uint64_t bytes = 0;
+
+	for (uint32_t k = 0; k < g->n; k++) {
+		block_ref b = a->list[k];
+
+		if (!b || (double)age(a, &a->blocks[b]) < average)
+			continue;
+		bytes += a->blocks[b].size;
+		g->ages -= age(a, &a->blocks[b]);
+		g->left--;
+		release(a, b);
+		a->list[k] = 0;
+	}
+	return bytes;
+}
+
+/* Rounds of it, until what is above the threshold has been released or nothing is left. */
+static void collect(struct alloc_sim *a)
+{
+	uint64_t threshold = (uint64_t)(a->conf.gc_threshold * (double)a->cap), target, done = 0, bytes = 1;
+	struct garbage g = { list_free(a, &a->pools[POOL_LARGE]) };
+
+	if (a->stats.reserved <= threshold || a->conf.expandable)
+		return;
+	target = a->stats.reserved - threshold;
+	for (uint32_t k = 0; k < g.n; k++) {
+		const struct block *b = &a->blocks[a->list[k]];
+
+		if (is_segment(b)) {
+			g.ages += age(a, b);
+			g.left++;
+		} else {
+			a->list[k] = 0;
+		}
+	}
+	while (done < target && bytes && g.left)
+		done += bytes = collect_round(a, &g);
+}
+
+/* --- requests --- */
+
+static unsigned power2_range(uint64_t size)
+{
+	unsigned log = 63 - (unsigned)__builtin_clzll(size | MIB);
+
+	return log - 20 < ALLOC_POWER2_RANGES ? log - 20 : ALLOC_POWER2_RANGES - 1;
+}
+
+uint64_t alloc_round(const struct alloc_conf *conf, uint64_t size)
+{
+	uint64_t divisions, step;
+
+	if (size < ALLOC_LEAST)
+		return size ? ALLOC_LEAST : 0;
+	divisions = conf->power2_divisions[power2_range(size)];
+	step = ALLOC_LEAST;
+	if (divisions > 1 && size > ALLOC_LEAST * divisions)
+		step = ((uint64_t)1 << (63 - __builtin_clzll(size))) / divisions;
+	return (size + step - 1) / step * step;
+}
+
+static uint64_t segment_size(const struct alloc_conf *conf, uint64_t size)
+{
+	if (size <= ALLOC_SMALL)
+		return ALLOC_SMALL_SEGMENT;
+	if (size < ALLOC_OWN_SEGMENT && size <= conf->large_segment)
+		return conf->large_segment;
+	return (size + ALLOC_SEGMENT_STEP - 1) / ALLOC_SEGMENT_STEP * ALLOC_SEGMENT_STEP;
+}
+
+static block_ref find_free(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
+{
+	block_ref root = a->pools[pool].free[stream], b;
+	uint64_t found;
+
+	if (collects(a))
+		a->pools[pool].searches++;
+	b = tree_at_least(a, root, size);
+	if (b && a->conf.expandable)
+		b = expand_choose(a, root, b);
+	if (!b)
+		return 0;
+	found = a->blocks[b].size;
+	if (size < a->conf.max_split ? found >= a->conf.max_split : found >= size + a->conf.max_non_split_rounding)
+		return 0;
+	alloc_block_withdraw(a, b);
+	return b;
+}
+
+static block_ref new_segment(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
+{
+	uint64_t bytes = segment_size(&a->conf, size);
+	block_ref b;
+
+	if (bytes > a->cap || a->stats.reserved > a->cap - bytes)
+		return 0;
+	if (a->conf.expandable)
+		return expand_take(a, pool, size, stream);
+	b = alloc_block_new(a, alloc_place(a, bytes), bytes, stream, pool);
+	alloc_reserve(a, ALLOC_SEGMENT_NEW, a->blocks[b].address, bytes, stream);
+	return b;
+}
+
+static block_ref find_room(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
+{
+	block_ref b = find_free(a, pool, size, stream);
+
+	if (b)
+		return b;
+	if (collects(a))
+		collect(a);
+	b = new_segment(a, pool, size, stream);
+	if (!b && release_oversize(a, pool, size, stream))
+		b = new_segment(a, pool, size, stream);
+	if (b)
+		return b;
+	release_all(a);
+	a->stats.retries++;
+	return new_segment(a, pool, size, stream);
+}
+
+static bool is_split(const struct alloc_sim *a, const struct block *b, uint64_t size)
+{
+	uint64_t rest = b->size - size;
+
+	if (b->pool == POOL_SMALL || a->conf.expandable)
+		return rest >= ALLOC_LEAST;
+	return size < a->conf.max_split && rest > ALLOC_SMALL;
+}
+
+/* The front of a block that stands in no tree; what is left of it becomes free again. */
+static block_ref split(struct alloc_sim *a, block_ref b, uint64_t size)
+{
+	const struct block *whole = &a->blocks[b];
+	block_ref front = alloc_block_new(a, whole->address, size, whole->stream, whole->pool);
+
+	a->blocks[front].base = a->blocks[b].base;
+	alloc_block_link(a, front, a->blocks[b].before, b);
+	a->blocks[b].address += size;
+	a->blocks[b].size -= size;
+	alloc_block_offer(a, b);
+	return front;
+}
+
+static void remember(struct alloc_sim *a, uint32_t id, block_ref b)
+{
+	uint32_t n = a->n_live;
+
+	if (id >= n) {
+		n = id < 1024 ? 1024 : id + id / 2 + 1;
+		a->live = alloc_resize(a->live, n, sizeof *a->live);
+		memset(a->live + a->n_live, 0, (n - a->n_live) * sizeof *a->live);
+		a->n_live = n;
+	}
+	a->live[id] = b;
+}
+
+bool alloc_sim_request(struct alloc_sim *a, uint32_t id, uint64_t size, unsigned stream)
+{
+	uint64_t rounded = alloc_round(&a->conf, size);
+	block_ref b;
+
+	if (!size)
+		return true;
+	b = find_room(a, rounded <= ALLOC_SMALL ? POOL_SMALL : POOL_LARGE, rounded, stream);
+	if (!b)
+		return false;
+	if (is_split(a, &a->blocks[b], rounded))
+		b = split(a, b, rounded);
+	a->blocks[b].used = true;
+	a->stats.allocated += a->blocks[b].size;
+	if (a->stats.peak_allocated < a->stats.allocated)
+		a->stats.peak_allocated = a->stats.allocated;
+	remember(a, id, b);
+	return true;
+}
+
+void alloc_sim_free(struct alloc_sim *a, uint32_t id)
+{
+	block_ref b = id < a->n_live ? a->live[id] : 0;
+
+	if (!b)
+		return;
+	a->live[id] = 0;
+	a->blocks[b].used = false;
+	a->stats.allocated -= a->blocks[b].size;
+	alloc_block_merge(a, b, a->blocks[b].before);
+	alloc_block_merge(a, b, a->blocks[b].after);
+	alloc_block_offer(a, b);
+}
+
+void alloc_sim_empty_cache(struct alloc_sim *a)
+{
+	release_all(a);
+}
+
+uint64_t alloc_sim_work(const struct alloc_sim *a)
+{
+	return a->work;
+}
+
+uint64_t alloc_sim_address(const struct alloc_sim *a, uint32_t id)
+{
+	return id < a->n_live && a->live[id] ? a->blocks[a->live[id]].address : 0;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Expandable segments: one long range of addresses per pool and stream, of which pages are mapped where they are needed. Blocks
+ * of a range are used, free (mapped), or unmapped; an unmapped one is at its end from the start.
+ */
+#include "estimate/alloc_private.h"
+
+/* More than all that can be live at once, so that a range does not end before the memory does. */
+#define RANGE ((uint64_t)1 << 51)
+
+static uint64_t page(const struct alloc_sim *a, unsigned pool)
+{
+	return pool == POOL_SMALL ? ALLOC_SMALL_SEGMENT : a->conf.large_segment;
+}
+
+/* How large a free block is once it has grown into the unmapped one behind it. */
+static uint64_t grown(const struct alloc_sim *a, block_ref b)
+{
+	block_ref after = a->blocks[b].after;
+
+	return a->blocks[b].size + (after && !a->blocks[after].mapped ? a->blocks[after].size : 0);
+}
+
+block_ref expand_choose(struct alloc_sim *a, block_ref root, block_ref b)
+{
+	for (block_ref next = tree_next(a, root, b); next && grown(a, next) < grown(a, b); next = tree_next(a, root, b)) {
+		b = next;
+		a->work++;
+	}
+	return b;
+}
+
+/* Whether free and unmapped blocks from `b` on hold `size` together. */
+static bool has_room(struct alloc_sim *a, block_ref b, uint64_t size)
+{
+	uint64_t bytes = 0;
+
+	for (; b && !a->blocks[b].used && bytes < size; b = a->blocks[b].after, a->work++)
+		bytes += a->blocks[b].size;
+	return bytes >= size;
+}
+
+/* The lowest place with room: an unmapped block, or the free one in front of it; of a new range where there is none. */
+static block_ref find_place(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
+{
+	block_ref root = a->pools[pool].unmapped[stream], b;
+	uint64_t whole = RANGE / page(a, pool) * page(a, pool);
+
+	for (block_ref u = tree_at_least(a, root, 0); u; u = tree_next(a, root, u)) {
+		block_ref before = a->blocks[u].before;
+
+		b = before && !a->blocks[before].used ? before : u;
+		if (has_room(a, b, size))
+			return b;
+	}
+	b = alloc_block_new(a, alloc_place(a, whole), whole, stream, pool);
+	a->blocks[b].mapped = false;
+	a->blocks[b].base = a->blocks[b].address;
+	alloc_block_offer(a, b);
+	return b;
+}
+
+/* Maps whole pages at the front of an unmapped block, at least `size`, and leaves it free, merged with what is free around. */
+static block_ref map(struct alloc_sim *a, block_ref b, uint64_t size)
+{
+	uint64_t unit = page(a, a->blocks[b].pool), bytes = (size + unit - 1) / unit * unit, at = a->blocks[b].address;
+	unsigned stream = a->blocks[b].stream, pool = a->blocks[b].pool;
+
+	alloc_block_withdraw(a, b);
+	a->blocks[b].mapped = true;
+	if (bytes < a->blocks[b].size) {
+		block_ref rest = alloc_block_new(a, at + bytes, a->blocks[b].size - bytes, stream, pool);
+
+		a->blocks[rest].mapped = false;
+		a->blocks[rest].base = a->blocks[b].base;
+		alloc_block_link(a, rest, b, a->blocks[b].after);
+		a->blocks[b].size = bytes;
+		alloc_block_offer(a, rest);
+	}
+	alloc_block_merge(a, b, a->blocks[b].before);
+	alloc_block_merge(a, b, a->blocks[b].after);
+	alloc_block_offer(a, b);
+	alloc_reserve(a, ALLOC_PAGES_MAPPED, at, bytes, stream);
+	return b;
+}
+
+static uint64_t least(uint64_t x, uint64_t y)
+{
+	return x < y ? x : y;
+}
+
+block_ref expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
+{
+	block_ref b = find_place(a, pool, size, stream);
+
+	if (!a->blocks[b].mapped)
+		b = map(a, b, least(size, a->blocks[b].size));
+	while (a->blocks[b].size < size) {
+		block_ref after = a->blocks[b].after;
+
+		b = map(a, after, least(size - a->blocks[b].size, a->blocks[after].size));
+	}
+	alloc_block_withdraw(a, b);
+	return b;
+}
+
+/* A free block made of what is left of `b` on one side of the pages that go. */
+static void keep(struct alloc_sim *a, block_ref b, uint64_t address, uint64_t size, bool in_front)
+{
+	block_ref k;
+
+	if (!size)
+		return;
+	k = alloc_block_new(a, address, size, a->blocks[b].stream, a->blocks[b].pool);
+	a->blocks[k].base = a->blocks[b].base;
+	if (in_front)
+		alloc_block_link(a, k, a->blocks[b].before, b);
+	else
+		alloc_block_link(a, k, b, a->blocks[b].after);
+	alloc_block_offer(a, k);
+}
+
+void expand_release(struct alloc_sim *a, block_ref b)
+{
+	uint64_t unit = page(a, a->blocks[b].pool), base = a->blocks[b].base, from = a->blocks[b].address;
+	uint64_t to = from + a->blocks[b].size, first = base + (from - base + unit - 1) / unit * unit;
+	uint64_t last = base + (to - base) / unit * unit;
+
+	if (first >= last)
+		return;
+	alloc_block_withdraw(a, b);
+	keep(a, b, from, first - from, true);
+	keep(a, b, last, to - last, false);
+	a->blocks[b].address = first;
+	a->blocks[b].size = last - first;
+	a->blocks[b].mapped = false;
+	alloc_block_merge(a, b, a->blocks[b].before);
+	alloc_block_merge(a, b, a->blocks[b].after);
+	alloc_unreserve(a, ALLOC_PAGES_UNMAPPED, first, last - first, a->blocks[b].stream);
+	if (a->blocks[b].before || a->blocks[b].after)
+		alloc_block_offer(a, b);
+	else
+		alloc_block_drop(a, b);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The simulator's blocks and trees, shared by alloc.c, alloc_tree.c and alloc_expand.c only.
+ */
+#ifndef RAD_ESTIMATE_ALLOC_PRIVATE_H
+#define RAD_ESTIMATE_ALLOC_PRIVATE_H
+
+#include "estimate/alloc.h"
+
+#include "base/units.h"
+
+#define ALLOC_SMALL MIB			/* largest request of the small pool */
+#define ALLOC_LEAST 512			/* what sizes are rounded to, and the least that is split off a small block */
+#define ALLOC_SMALL_SEGMENT (2 * MIB)
+#define ALLOC_SEGMENT_STEP (2 * MIB)	/* segments of their own are multiples of it */
+#define ALLOC_OWN_SEGMENT (10 * MIB)	/* requests from here on get a segment of their own size */
+
+enum { POOL_SMALL, POOL_LARGE, POOLS };
+
+/* Index into the simulator's blocks; 0 is none. Blocks move when the array grows: hold indices, not pointers. */
+typedef uint32_t block_ref;
+
+struct block {
+	uint64_t address, size;
+	union {
+		uint64_t born;		/* the pool's searches when it became free: its age for garbage collection */
+		uint64_t base;		/* first address of its expandable range */
+	};
+	block_ref before, after;	/* neighbours of the same segment */
+	block_ref less, more;		/* in a tree, while free; `more` also chains unused blocks */
+	uint32_t weight;		/* of the treap: no child is heavier */
+	uint16_t stream;
+	uint8_t pool;
+	bool used, mapped;		/* mapped: backed by memory; false only in expandable ranges */
+};
+
+/* Free blocks of one pool. A tree for each stream: a block serves no other. `unmapped` is for expandable ranges only. */
+struct pool {
+	block_ref free[ALLOC_STREAMS], unmapped[ALLOC_STREAMS];
+	unsigned streams;		/* those above have no tree */
+	uint64_t searches;		/* counted only while garbage is collected */
+};
+
+struct alloc_sim {
+	struct alloc_conf conf;
+	struct alloc_watch watch;
+	uint64_t cap;
+	struct alloc_stats stats;
+	struct pool pools[POOLS];
+	struct block *blocks;		/* owned; [0] is not used */
+	uint32_t n_blocks, cap_blocks;
+	block_ref unused;		/* chain of blocks to use again */
+	block_ref *live;		/* by request id, owned; 0: not live */
+	uint32_t n_live;
+	uint64_t next_address;
+	uint32_t coin;			/* of the treap; never 0 */
+	uint64_t work;			/* blocks visited one by one */
+	block_ref *list;		/* owned scratch: what is to be released */
+	uint32_t cap_list;
+};
+
+/* Trees (alloc_tree.c), by size, then address; unmapped blocks by address alone. */
+void tree_insert(struct alloc_sim *a, block_ref *root, block_ref b);
+void tree_remove(struct alloc_sim *a, block_ref *root, block_ref b);
+/* The first that is `size` or larger. */
+block_ref tree_at_least(const struct alloc_sim *a, block_ref root, uint64_t size);
+/* The next one in order; 0 at the end. */
+block_ref tree_next(const struct alloc_sim *a, block_ref root, block_ref b);
+block_ref tree_previous(const struct alloc_sim *a, block_ref root, block_ref b);
+block_ref tree_last(const struct alloc_sim *a, block_ref root);
+/* Writes all of a tree in order behind the first `n` of a->list; returns how many are there then. */
+uint32_t tree_list(struct alloc_sim *a, block_ref root, uint32_t n);
+
+/* Blocks (alloc.c). */
+block_ref alloc_block_new(struct alloc_sim *a, uint64_t address, uint64_t size, unsigned stream, unsigned pool);
+void alloc_block_drop(struct alloc_sim *a, block_ref b);
+/* Enters a block, used no longer, among the free (or the unmapped). */
+void alloc_block_offer(struct alloc_sim *a, block_ref b);
+void alloc_block_withdraw(struct alloc_sim *a, block_ref b);
+/* Puts `b` behind `before` and in front of `after`, either of which may be 0. */
+void alloc_block_link(struct alloc_sim *a, block_ref b, block_ref before, block_ref after);
+/* Takes a free neighbour into `b` if it is in the same state; `b` stands in no tree. */
+void alloc_block_merge(struct alloc_sim *a, block_ref b, block_ref neighbour);
+uint64_t alloc_place(struct alloc_sim *a, uint64_t size);
+void alloc_reserve(struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream);
+void alloc_unreserve(struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream);
+
+/* Expandable ranges (alloc_expand.c). */
+/* A block of at least `size`, taken from the free; 0: the cap does not allow it. */
+block_ref expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream);
+/* Whether and what a search finds: `b` or one that suits better, given what each can grow to. */
+block_ref expand_choose(struct alloc_sim *a, block_ref root, block_ref b);
+/* Unmaps the whole pages of a free block; drops the range when nothing is left of it. */
+void expand_release(struct alloc_sim *a, block_ref b);
+
+#endif
