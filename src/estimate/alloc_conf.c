@@ -83,7 +83,10 @@ static int value(struct reading *r)
 	if (expect(r, ':'))
 		return -1;
 	next(&r->in);
-	return 0;
+	if (r->in.token[0] && !strchr(",:]", r->in.token[0]))
+		return 0;
+	return error_set(r->err, ERR_INVALID, "allocator configuration: a value is missing %s%.40s",
+			 r->in.token[0] ? "before " : "at the end", r->in.token);
 }
 
 static int read_mib(struct reading *r, const char *name, int64_t least_mib, uint64_t *bytes)
@@ -255,6 +258,8 @@ static int pass_over(struct reading *r)
 
 static int read_setting(struct reading *r)
 {
+	if (strchr(",:[]", r->in.token[0]))
+		return error_set(r->err, ERR_INVALID, "allocator configuration: a key is missing before %s", r->in.token);
 	for (size_t i = 0; i < COUNT_OF(settings); i++)
 		if (!strcmp(settings[i].name, r->in.token))
 			return r->torch && r->torch < settings[i].since ? pass_over(r) : settings[i].read(r);

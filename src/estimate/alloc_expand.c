@@ -60,12 +60,15 @@ static block_ref find_place(struct alloc_sim *a, unsigned pool, uint64_t size, u
 	return b;
 }
 
-/* Maps whole pages at the front of an unmapped block, at least `size`, and leaves it free, merged with what is free around. */
+/* Maps whole pages at the front of an unmapped block, at least `size`, and leaves it free, merged with what is free around.
+ * 0: the cap does not allow it. */
 static block_ref map(struct alloc_sim *a, block_ref b, uint64_t size)
 {
 	uint64_t unit = page(a, a->blocks[b].pool), bytes = (size + unit - 1) / unit * unit, at = a->blocks[b].address;
 	unsigned stream = a->blocks[b].stream, pool = a->blocks[b].pool;
 
+	if (bytes > a->cap || a->stats.reserved > a->cap - bytes)
+		return 0;
 	alloc_block_withdraw(a, b);
 	a->blocks[b].mapped = true;
 	if (bytes < a->blocks[b].size) {
@@ -95,12 +98,13 @@ block_ref expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigne
 
 	if (!a->blocks[b].mapped)
 		b = map(a, b, least(size, a->blocks[b].size));
-	while (a->blocks[b].size < size) {
+	while (b && a->blocks[b].size < size) {
 		block_ref after = a->blocks[b].after;
 
 		b = map(a, after, least(size - a->blocks[b].size, a->blocks[after].size));
 	}
-	alloc_block_withdraw(a, b);
+	if (b)
+		alloc_block_withdraw(a, b);
 	return b;
 }
 

@@ -11,6 +11,7 @@
 
 const struct estimator estimators[] = {
 	{ "declared", "what the task says it needs (gpu_mem, --gpu-mem)", false, estimate_declared },
+	{ "replay", "a capture of its allocations, replayed (capture, --capture)", true, estimate_replay },
 	{ "none", "no estimate: placed where a fixed amount is free, and watched", false, estimate_none },
 	{ NULL },
 };

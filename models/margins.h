@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Margins of estimators: claim = comfort x (1 + margin). The meaning of one: of jobs capped at their claim, at most 2 in 100 run
+ * out of memory (split conformal, one-sided, on families that took no part in the fit).
+ *
+ * Provisional: no residuals of the project's own have been measured yet. The 30 % follow the only published rule for jobs
+ * whose shapes are not known (no out-of-memory with estimates below 80 % of the device: arXiv 2411.06465).
+ */
+#ifndef RAD_MODELS_MARGINS_H
+#define RAD_MODELS_MARGINS_H
+
+/* A replay of a capture that followed everything the job did. */
+#define MARGIN_REPLAY 0.05
+/* A capture that says it did not: flags, growth from iteration to iteration, fewer than three iterations. */
+#define MARGIN_REPLAY_DOUBTFUL 0.30
+
+#endif

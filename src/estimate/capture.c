@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reader of capture files (doc/capture-format.md). One pass; each number is checked against its bound as it is read, so
+ * that nothing is allocated or added up on the word of the file alone.
+ */
+#include "estimate/capture.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const unsigned char magic[] = "RADCAP\r\n";
+#define MAGIC_LEN (sizeof magic - 1)
+#define CRC_LEN 4
+
+enum { TAG_END, TAG_ALLOC, TAG_FREE, TAG_STREAM, TAG_MARK, TAG_OP, TAG_EMPTY };
+enum { OP_GEMM = 1, OP_CONV, OP_ATTENTION, OP_SCRATCH };
+
+#define MAX_STREAM 255
+#define MAX_FACTOR ((uint64_t)1 << 20)
+
+struct reader {
+	const unsigned char *start, *at, *end;
+	struct error *err;
+	struct capture *c;
+	size_t cap_records, cap_convs;
+	uint64_t *live;		/* bytes by id; 0: freed; owned */
+	size_t n_live, cap_live;
+	uint64_t live_bytes;
+	unsigned stream;
+};
+
+static int wrong(const struct reader *r, const char *what)
+{
+	return error_set(r->err, ERR_INVALID, "capture file: byte %td: %s", r->at - r->start, what);
+}
+
+/* CRC-32 of IEEE 802.3, four bits at a time. */
+static uint32_t crc32(const unsigned char *p, size_t n)
+{
+	static const uint32_t table[16] = {
+		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+		0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+	};
+	uint32_t crc = UINT32_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		crc ^= p[i];
+		crc = crc >> 4 ^ table[crc & 15];
+		crc = crc >> 4 ^ table[crc & 15];
+	}
+	return ~crc;
+}
+
+static int read_varint(struct reader *r, uint64_t *value)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; r->at < r->end && shift < 64; shift += 7) {
+		unsigned char byte = *r->at++;
+
+		if (shift == 63 && byte > 1)
+			return wrong(r, "a number above 2^64");
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte & 0x80)
+			continue;
+		if (!byte && shift)
+			return wrong(r, "a number that is not in its shortest form");
+		*value = v;
+		return 0;
+	}
+	return wrong(r, "it ends inside a number");
+}
+
+static int read_number(struct reader *r, const char *name, uint64_t least, uint64_t most, uint64_t *value)
+{
+	const unsigned char *from = r->at;
+
+	if (read_varint(r, value))
+		return error_wrap(r->err, "%s", name);
+	if (*value >= least && *value <= most)
+		return 0;
+	return error_set(r->err, ERR_INVALID, "capture file: byte %td: %s is %llu: expected %llu to %llu", from - r->start, name,
+			 (unsigned long long)*value, (unsigned long long)least, (unsigned long long)most);
+}
+
+static int read_u32(struct reader *r, const char *name, uint32_t least, uint32_t most, uint32_t *value)
+{
+	uint64_t v;
+
+	if (read_number(r, name, least, most, &v))
+		return -1;
+	*value = (uint32_t)v;
+	return 0;
+}
+
+static int read_text(struct reader *r, const char *name, char *text, size_t size)
+{
+	uint64_t len;
+
+	if (read_number(r, name, 0, size - 1, &len))
+		return -1;
+	if (len > (size_t)(r->end - r->at))
+		return wrong(r, "it ends inside a text");
+	for (size_t i = 0; i < len; i++, r->at++) {
+		if (*r->at < 0x20 || *r->at > 0x7e)
+			return wrong(r, "a character that is not printable ASCII");
+		text[i] = (char)*r->at;
+	}
+	text[len] = '\0';
+	return 0;
+}
+
+static int read_header(struct reader *r)
+{
+	struct capture *c = r->c;
+	const uint64_t limit = (uint64_t)1 << 32;
+
+	if (read_text(r, "torch", c->torch, sizeof c->torch) ||
+	    read_text(r, "alloc_conf", c->alloc_conf, sizeof c->alloc_conf) ||
+	    read_text(r, "model", c->model, sizeof c->model) ||
+	    read_text(r, "optimizer", c->optimizer, sizeof c->optimizer) ||
+	    read_text(r, "precision", c->precision, sizeof c->precision) || read_text(r, "key", c->key, sizeof c->key) ||
+	    read_number(r, "params", 0, CAPTURE_MAX_LIVE, &c->params) || read_number(r, "batch", 0, limit, &c->batch) ||
+	    read_number(r, "seq_len", 0, limit, &c->seq_len) || read_u32(r, "flags", 0, CAPTURE_FLAGS, &c->flags) ||
+	    read_number(r, "growth", 0, CAPTURE_MAX_LIVE, &c->growth) ||
+	    read_u32(r, "communicators", 0, 64, &c->communicators))
+		return -1;
+	return 0;
+}
+
+/* The next record of the result, zeroed. */
+static struct capture_record *add(struct reader *r, enum capture_kind kind)
+{
+	struct capture *c = r->c;
+
+	alloc_grow(c->records, c->n_records, r->cap_records);
+	c->records[c->n_records] = (struct capture_record){ .kind = (uint8_t)kind };
+	return &c->records[c->n_records++];
+}
+
+static int read_alloc(struct reader *r, uint64_t bytes)
+{
+	struct capture_record *new;
+
+	if (!bytes || bytes > CAPTURE_MAX_REQUEST)
+		return wrong(r, "a request of 0 or more than 2^46 bytes");
+	if (r->n_live == CAPTURE_MAX_ALLOCS)
+		return wrong(r, "more than 1000000 requests");
+	if (bytes > CAPTURE_MAX_LIVE - r->live_bytes)
+		return wrong(r, "more than 2^50 bytes are live at once");
+	new = add(r, CAPTURE_ALLOC);
+	new->bytes = bytes;
+	new->what = (uint8_t)r->stream;
+	new->id = (uint32_t)r->n_live;
+	alloc_grow(r->live, r->n_live, r->cap_live);
+	r->live[r->n_live++] = bytes;
+	r->live_bytes += bytes;
+	if (r->c->peak_live < r->live_bytes)
+		r->c->peak_live = r->live_bytes;
+	return 0;
+}
+
+static int read_free(struct reader *r, uint64_t back)
+{
+	size_t id;
+
+	if (back >= r->n_live)
+		return wrong(r, "what is freed was never requested");
+	id = r->n_live - 1 - (size_t)back;
+	if (!r->live[id])
+		return wrong(r, "what is freed is free already");
+	add(r, CAPTURE_FREE)->id = (uint32_t)id;
+	r->live_bytes -= r->live[id];
+	r->live[id] = 0;
+	return 0;
+}
+
+static int read_mark(struct reader *r, uint64_t phase)
+{
+	if (phase >= CAPTURE_PHASES)
+		return wrong(r, "an unknown phase");
+	add(r, CAPTURE_MARK)->what = (uint8_t)phase;
+	r->c->iterations += phase == CAPTURE_ITERATION;
+	return 0;
+}
+
+static int read_gemm(struct reader *r)
+{
+	struct capture_record *new;
+	uint32_t thread, lt;
+
+	if (read_u32(r, "thread of a GEMM", 0, 1, &thread) || read_u32(r, "lt of a GEMM", 0, 1, &lt))
+		return -1;
+	new = add(r, CAPTURE_GEMM);
+	new->what = (uint8_t)thread;
+	new->lt = lt;
+	return 0;
+}
+
+static int read_conv(struct reader *r)
+{
+	struct capture_conv v = { 0 };
+	uint32_t direction, layout;
+
+	if (read_u32(r, "direction of a convolution", 0, CAPTURE_DIRECTIONS - 1, &direction) ||
+	    read_number(r, "input of a convolution", 0, CAPTURE_MAX_REQUEST, &v.in) ||
+	    read_number(r, "output of a convolution", 0, CAPTURE_MAX_REQUEST, &v.out) ||
+	    read_number(r, "weight of a convolution", 0, CAPTURE_MAX_REQUEST, &v.weight) ||
+	    read_u32(r, "taps of a convolution", 1, MAX_FACTOR, &v.taps) ||
+	    read_u32(r, "groups of a convolution", 1, MAX_FACTOR, &v.groups) ||
+	    read_u32(r, "layout of a convolution", 0, 1, &layout))
+		return -1;
+	v.direction = direction;
+	v.channels_last = layout;
+	add(r, CAPTURE_CONV)->id = (uint32_t)r->c->n_convs;
+	alloc_grow(r->c->convs, r->c->n_convs, r->cap_convs);
+	r->c->convs[r->c->n_convs++] = v;
+	return 0;
+}
+
+static int read_op(struct reader *r, uint64_t class)
+{
+	uint32_t kernel;
+	uint64_t bytes;
+
+	switch (class) {
+	case OP_GEMM:
+		return read_gemm(r);
+	case OP_CONV:
+		return read_conv(r);
+	case OP_ATTENTION:
+		if (read_u32(r, "kernel of an attention", 0, 3, &kernel))
+			return -1;
+		add(r, CAPTURE_ATTENTION)->what = (uint8_t)kernel;
+		return 0;
+	case OP_SCRATCH:
+		if (read_number(r, "scratch memory", 1, CAPTURE_MAX_REQUEST, &bytes))
+			return -1;
+		add(r, CAPTURE_SCRATCH)->bytes = bytes;
+		return 0;
+	default:
+		return wrong(r, "an unknown class of operators");
+	}
+}
+
+static int read_record(struct reader *r, uint64_t tag, uint64_t argument)
+{
+	switch (tag) {
+	case TAG_ALLOC:
+		return read_alloc(r, argument);
+	case TAG_FREE:
+		return read_free(r, argument);
+	case TAG_STREAM:
+		if (argument > MAX_STREAM)
+			return wrong(r, "a stream above 255");
+		r->stream = (unsigned)argument;
+		return 0;
+	case TAG_MARK:
+		return read_mark(r, argument);
+	case TAG_OP:
+		return read_op(r, argument);
+	case TAG_EMPTY:
+		if (argument)
+			return wrong(r, "an EMPTY with an argument");
+		add(r, CAPTURE_EMPTY);
+		return 0;
+	default:
+		return wrong(r, "an unknown kind of record");
+	}
+}
+
+static int read_records(struct reader *r)
+{
+	uint64_t first;
+
+	for (size_t n = 0; n <= CAPTURE_MAX_RECORDS; n++) {
+		if (read_varint(r, &first))
+			return -1;
+		if ((first & 7) != TAG_END) {
+			if (read_record(r, first & 7, first >> 3))
+				return -1;
+			continue;
+		}
+		if (first >> 3 != n)
+			return wrong(r, "another number of records than it says");
+		return r->at == r->end ? 0 : wrong(r, "something follows its end");
+	}
+	return wrong(r, "more than 3000000 records");
+}
+
+/* What can be said before a number is read: it is a capture file, whole, of a version we know. */
+static int open_file(struct reader *r, size_t len)
+{
+	uint64_t version;
+	uint32_t crc;
+
+	if (len < MAGIC_LEN || memcmp(r->start, magic, MAGIC_LEN))
+		return error_set(r->err, ERR_INVALID, "not a capture file: expected one written by `rad capture`");
+	if (len > CAPTURE_MAX_BYTES)
+		return error_set(r->err, ERR_INVALID, "capture file: %zu bytes: at most %u are read", len, CAPTURE_MAX_BYTES);
+	r->at += MAGIC_LEN;
+	if (read_varint(r, &version))
+		return -1;
+	if (version != CAPTURE_VERSION)
+		return error_set(r->err, ERR_INVALID, "capture file: version %llu: this rad reads version %d",
+				 (unsigned long long)version, CAPTURE_VERSION);
+	if (r->end - r->at < CRC_LEN)
+		return wrong(r, "it ends before its checksum");
+	r->end -= CRC_LEN;
+	crc = (uint32_t)r->end[0] | (uint32_t)r->end[1] << 8 | (uint32_t)r->end[2] << 16 | (uint32_t)r->end[3] << 24;
+	if (crc != crc32(r->start, (size_t)(r->end - r->start)))
+		return error_set(r->err, ERR_INVALID, "capture file: wrong checksum: it was cut or changed: capture again");
+	return 0;
+}
+
+int capture_read(const void *bytes, size_t len, struct capture *c, struct error *err)
+{
+	scoped_free uint64_t *live = NULL;
+	struct reader r = { .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + len, .err = err, .c = c };
+	int result;
+
+	memset(c, 0, sizeof *c);
+	result = open_file(&r, len) || read_header(&r) || read_records(&r) ? -1 : 0;
+	live = r.live;
+	if (result)
+		capture_clear(c);
+	return result;
+}
+
+void capture_clear(struct capture *c)
+{
+	free(c->records);
+	free(c->convs);
+	memset(c, 0, sizeof *c);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading a capture file: what a training job asks of the allocator, as `rad capture` wrote it down. The format, and what each
+ * field means, is doc/capture-format.md. The bytes come from people: nothing in them is believed before it is checked.
+ */
+#ifndef RAD_ESTIMATE_CAPTURE_H
+#define RAD_ESTIMATE_CAPTURE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CAPTURE_VERSION 1
+#define CAPTURE_MAX_BYTES (6u << 20)
+#define CAPTURE_MAX_ALLOCS 1000000u
+#define CAPTURE_MAX_RECORDS 3000000u
+#define CAPTURE_MAX_REQUEST ((uint64_t)1 << 46)	/* of one storage, in bytes */
+#define CAPTURE_MAX_LIVE ((uint64_t)1 << 50)	/* of all together */
+
+enum capture_flag {
+	CAPTURE_DATA_DEPENDENT = 1 << 0,
+	CAPTURE_UNKNOWN_OP = 1 << 1,
+	CAPTURE_VARIABLE_SHAPES = 1 << 2,
+	CAPTURE_COMPILED = 1 << 3,
+	CAPTURE_CUDNN_BENCHMARK = 1 << 4,
+	CAPTURE_CUDNN_OFF = 1 << 5,
+	CAPTURE_ALL_TO_ALL = 1 << 6,
+	CAPTURE_CUT_SHORT = 1 << 7,
+	CAPTURE_FLAGS = (1 << 8) - 1,
+};
+
+enum capture_kind {
+	CAPTURE_ALLOC = 1, CAPTURE_FREE, CAPTURE_MARK = 4, CAPTURE_GEMM, CAPTURE_EMPTY, CAPTURE_CONV, CAPTURE_ATTENTION,
+	CAPTURE_SCRATCH,
+};
+
+enum capture_phase {
+	CAPTURE_SETUP, CAPTURE_ITERATION, CAPTURE_FORWARD, CAPTURE_BACKWARD, CAPTURE_STEP, CAPTURE_ZERO_GRAD, CAPTURE_EVAL,
+	CAPTURE_PHASES,
+};
+
+enum capture_direction { CAPTURE_CONV_FORWARD, CAPTURE_CONV_INPUT, CAPTURE_CONV_WEIGHTS, CAPTURE_DIRECTIONS };
+
+struct capture_conv {
+	uint64_t in, out, weight;	/* bytes of the tensors of the forward convolution */
+	uint32_t taps, groups;
+	enum capture_direction direction;
+	bool channels_last;
+};
+
+struct capture_record {
+	uint8_t kind;			/* enum capture_kind */
+	uint8_t what;			/* ALLOC: stream; MARK: phase; GEMM: thread; ATTENTION: kernel */
+	bool lt;			/* GEMM: through cuBLASLt */
+	uint32_t id;			/* ALLOC and FREE: which storage; CONV: which of `convs` */
+	uint64_t bytes;			/* ALLOC, SCRATCH */
+};
+
+struct capture {
+	char torch[41], alloc_conf[501], model[201], optimizer[41], precision[41], key[65];
+	uint64_t params, batch, seq_len;
+	unsigned flags;			/* of enum capture_flag */
+	uint64_t growth;
+	unsigned communicators;
+	struct capture_record *records;	/* owned */
+	size_t n_records;
+	struct capture_conv *convs;	/* owned */
+	size_t n_convs;
+	uint32_t n_allocs;		/* ids are below */
+	unsigned iterations;
+	uint64_t peak_live;		/* bytes asked for and not yet given back, at most */
+};
+
+/* Reads one. Returns 0, or -1 with *c empty and an error that says what is wrong and at which byte. Records are consistent: every
+ * FREE names a live storage. Free it with capture_clear. */
+int capture_read(const void *bytes, size_t len, struct capture *c, struct error *err);
+void capture_clear(struct capture *c);
+
+#define scoped_capture __attribute__((cleanup(capture_clear))) struct capture
+
+#endif

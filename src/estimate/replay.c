@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A capture becomes a program of requests and frees, library workspaces included, once; the program is then run under one cap
+ * after the other.
+ */
+#include "estimate/replay.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "base/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Blocks looked at one by one over all runs: ordinary captures need some thousands of them. */
+#define MAX_WORK 200000000u
+
+enum step_kind { STEP_REQUEST, STEP_FREE, STEP_SCRATCH, STEP_EMPTY };
+
+struct step {
+	uint64_t bytes;
+	uint32_t id;
+	uint8_t kind, stream;
+};
+
+/* Workspaces that stay, by thread and library. Each is a storage with an id behind those of the capture. */
+enum { KEPT_CUBLAS, KEPT_CUBLAS_BACKWARD, KEPT_LT, KEPT_LT_BACKWARD, KEPT };
+
+struct program {
+	const struct capture *c;
+	const struct overheads *o;
+	alloc_torch torch;
+	struct step *steps;	/* owned */
+	size_t n, cap;
+	bool kept[KEPT];
+};
+
+struct player {
+	const struct program *p;
+	struct alloc_sim *sim;
+	uint64_t work;
+};
+
+enum outcome { SURVIVED, OUT_OF_MEMORY, TOO_LONG };
+
+const struct overheads *replay_overheads(const char *gpu_name)
+{
+	const struct overheads *o = overheads_table;
+
+	while (o->card[0] && !(gpu_name && strstr(gpu_name, o->card)))
+		o++;
+	return o;
+}
+
+/* --- the program --- */
+
+static void add(struct program *p, enum step_kind kind, uint32_t id, uint64_t bytes, unsigned stream)
+{
+	alloc_grow(p->steps, p->n, p->cap);
+	p->steps[p->n++] = (struct step){ bytes, id, (uint8_t)kind, (uint8_t)stream };
+}
+
+static void add_scratch(struct program *p, uint64_t bytes)
+{
+	if (bytes)
+		add(p, STEP_SCRATCH, p->c->n_allocs + KEPT, bytes, 0);
+}
+
+static void keep(struct program *p, unsigned which, uint64_t bytes)
+{
+	if (!p->kept[which])
+		add(p, STEP_REQUEST, p->c->n_allocs + which, bytes, 0);
+	p->kept[which] = true;
+}
+
+static void add_gemm(struct program *p, const struct capture_record *r)
+{
+	keep(p, KEPT_CUBLAS + r->what, p->o->cublas_bytes);
+	if (!r->lt || p->torch >= OVERHEADS_LT_SHARED)
+		return;
+	if (p->torch && p->torch < OVERHEADS_LT_KEPT)
+		add_scratch(p, OVERHEADS_LT_BYTES);
+	else
+		keep(p, KEPT_LT + r->what, OVERHEADS_LT_BYTES);
+}
+
+/* One channel in and out per group: its weights are the taps alone, of at most 4 bytes each. */
+static bool is_depthwise(const struct capture_conv *v)
+{
+	return v->groups > 1 && v->weight <= (uint64_t)4 * v->taps * v->groups;
+}
+
+static void add_conv(struct program *p, const struct capture_conv *v)
+{
+	uint64_t copies = v->channels_last ? 0 : v->in + v->out + (v->taps > 1 ? v->weight : 0);
+	uint64_t partial = v->direction == CAPTURE_CONV_WEIGHTS ? OVERHEADS_CONV_PARTIAL_BYTES : 0;
+
+	if (!(p->c->flags & CAPTURE_CUDNN_OFF) && !is_depthwise(v))
+		add_scratch(p, copies + partial);
+}
+
+static void add_record(struct program *p, const struct capture_record *r)
+{
+	switch ((enum capture_kind)r->kind) {
+	case CAPTURE_ALLOC:
+		add(p, STEP_REQUEST, r->id, r->bytes, r->what);
+		break;
+	case CAPTURE_FREE:
+		add(p, STEP_FREE, r->id, 0, 0);
+		break;
+	case CAPTURE_EMPTY:
+		add(p, STEP_EMPTY, 0, 0, 0);
+		break;
+	case CAPTURE_GEMM:
+		add_gemm(p, r);
+		break;
+	case CAPTURE_CONV:
+		add_conv(p, &p->c->convs[r->id]);
+		break;
+	case CAPTURE_SCRATCH:
+		add_scratch(p, r->bytes);
+		break;
+	case CAPTURE_MARK:
+	case CAPTURE_ATTENTION:
+		break;
+	}
+}
+
+/* What is live at most, rounded but not yet in blocks: no cap below it works. With `scratch`, that of libraries as well. */
+static uint64_t live_at_most(const struct program *p, const struct alloc_conf *conf, bool scratch)
+{
+	scoped_free uint64_t *size = alloc_zero((p->c->n_allocs + KEPT + 1) * sizeof *size);
+	uint64_t live = 0, most = 0, now;
+
+	for (const struct step *s = p->steps; s < p->steps + p->n; s++) {
+		now = live;
+		if (s->kind == STEP_REQUEST)
+			now = live += size[s->id] = alloc_round(conf, s->bytes);
+		else if (s->kind == STEP_FREE)
+			live -= size[s->id];
+		else if (s->kind == STEP_SCRATCH && scratch)
+			now = live + alloc_round(conf, s->bytes);
+		if (most < now)
+			most = now;
+	}
+	return most;
+}
+
+/* --- running it --- */
+
+/* Libraries do with less scratch memory when they get none, so that alone ends no job. */
+static bool run_step(struct alloc_sim *sim, const struct step *s)
+{
+	switch ((enum step_kind)s->kind) {
+	case STEP_REQUEST:
+		return alloc_sim_request(sim, s->id, s->bytes, s->stream);
+	case STEP_FREE:
+		alloc_sim_free(sim, s->id);
+		return true;
+	case STEP_SCRATCH:
+		if (alloc_sim_request(sim, s->id, s->bytes, s->stream))
+			alloc_sim_free(sim, s->id);
+		return true;
+	case STEP_EMPTY:
+		alloc_sim_empty_cache(sim);
+		return true;
+	}
+	return true;
+}
+
+static enum outcome play(struct player *y, uint64_t cap)
+{
+	const struct program *p = y->p;
+	enum outcome end = SURVIVED;
+
+	alloc_sim_reset(y->sim, cap);
+	for (size_t i = 0; i < p->n && end == SURVIVED; i++) {
+		if (!run_step(y->sim, &p->steps[i]))
+			end = OUT_OF_MEMORY;
+		else if (y->work + alloc_sim_work(y->sim) > MAX_WORK)
+			end = TOO_LONG;
+	}
+	y->work += alloc_sim_work(y->sim);
+	return end;
+}
+
+static uint64_t up_to_grid(uint64_t bytes)
+{
+	return (bytes + REPLAY_GRID - 1) / REPLAY_GRID * REPLAY_GRID;
+}
+
+/* Bisection between a cap that cannot work and one that does. A run that got through reserved so much at most, and would
+ * go the same way under that as its cap. */
+static enum outcome find_need(struct player *y, uint64_t too_little, uint64_t *need)
+{
+	while (*need - too_little > REPLAY_GRID) {
+		uint64_t middle = too_little + (*need - too_little) / 2 / REPLAY_GRID * REPLAY_GRID;
+		enum outcome end = play(y, middle);
+
+		if (end == TOO_LONG)
+			return end;
+		if (end == OUT_OF_MEMORY)
+			too_little = middle;
+		else
+			*need = up_to_grid(alloc_sim_stats(y->sim)->peak_reserved);
+	}
+	return SURVIVED;
+}
+
+static enum outcome find_both(struct player *y, uint64_t own_cap, uint64_t least, struct replay_figures *out)
+{
+	enum outcome end = play(y, own_cap);
+	const struct alloc_stats *stats = alloc_sim_stats(y->sim);
+
+	out->capped = end == OUT_OF_MEMORY;
+	if (out->capped)
+		end = play(y, ALLOC_NO_CAP);
+	if (end != SURVIVED)
+		return end;
+	out->comfort = stats->peak_reserved;
+	out->allocated = stats->peak_allocated;
+	out->need = up_to_grid(out->comfort);
+	least = least / REPLAY_GRID * REPLAY_GRID;
+	return find_need(y, least < REPLAY_GRID ? 0 : least - REPLAY_GRID, &out->need);
+}
+
+static uint64_t fixed_costs(const struct program *p)
+{
+	bool gemm = p->kept[KEPT_CUBLAS] || p->kept[KEPT_CUBLAS_BACKWARD];
+	uint64_t mib = gemm ? p->o->context_mib : p->o->context_plain_mib;
+
+	mib += (uint64_t)p->c->communicators * p->o->nccl_mib;
+	if (p->c->communicators && p->c->flags & CAPTURE_ALL_TO_ALL)
+		mib += p->o->all_to_all_mib;
+	return mib * MIB;
+}
+
+int replay_capture(const struct capture *c, const struct alloc_conf *conf, const struct overheads *o, uint64_t total,
+		   struct replay_figures *out, struct error *err)
+{
+	struct program p = { .c = c, .o = o, .torch = alloc_torch_parse(c->torch) };
+	struct player y = { .p = &p };
+	enum outcome end = SURVIVED;
+
+	memset(out, 0, sizeof *out);
+	for (size_t i = 0; i < c->n_records; i++)
+		add_record(&p, &c->records[i]);
+	out->fixed = fixed_costs(&p);
+	if (conf->async) {	/* the driver's own pool: nothing but what is in use is known */
+		out->comfort = out->allocated = live_at_most(&p, conf, true);
+		out->need = up_to_grid(out->comfort);
+	} else {
+		uint64_t own_cap = total && conf->fraction < 1 ? (uint64_t)((double)total * conf->fraction) : ALLOC_NO_CAP;
+
+		y.sim = alloc_sim_create(conf, NULL);
+		end = find_both(&y, own_cap, live_at_most(&p, conf, false), out);
+		alloc_sim_destroy(y.sim);
+	}
+	free(p.steps);
+	if (end == SURVIVED)
+		return 0;
+	return error_set(err, ERR_INVALID, "its memory is so scattered that a replay takes too long: declare it (gpu_mem: SIZE)");
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `replay`: a capture of the task, replayed under the allocator configuration of its environment, plus fixed costs.
+ */
+#include "estimate/table.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "estimate/replay.h"
+#include "models/margins.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int digit(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* Base64 (RFC 4648, with padding). Returns the bytes and their number, or NULL. */
+static unsigned char *decode(const char *text, size_t *n)
+{
+	size_t len = strlen(text), digits = len;
+	scoped_free unsigned char *bytes = NULL;
+	uint32_t bits = 0;
+
+	while (digits && len - digits < 2 && text[digits - 1] == '=')
+		digits--;
+	if (!digits || len % 4 || len > SPEC_MAX_CAPTURE)
+		return NULL;
+	bytes = alloc_zero(len / 4 * 3);
+	*n = 0;
+	for (size_t i = 0; i < digits; i++) {
+		int d = digit(text[i]);
+
+		if (d < 0)
+			return NULL;
+		bits = bits << 6 | (uint32_t)d;
+		if (i % 4)	/* the first digit of four completes no byte, each other one does */
+			bytes[(*n)++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
+	}
+	return steal(bytes);
+}
+
+static const char *variable(const struct spec *s, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (char **v = s->environ; v && *v; v++)
+		if (!strncmp(*v, name, n) && (*v)[n] == '=')
+			return *v + n + 1;
+	return NULL;
+}
+
+/* The task's environment decides; where it says nothing, what the capture found. */
+static int configure(const struct spec *s, const struct capture *c, struct alloc_conf *conf, struct error *err)
+{
+	const char *text;
+
+	if (alloc_conf_choose(variable(s, "PYTORCH_CUDA_ALLOC_CONF"), variable(s, "PYTORCH_ALLOC_CONF"), &text, err))
+		return -1;
+	return alloc_conf_parse(text ? text : c->alloc_conf, alloc_torch_parse(c->torch), conf, err);
+}
+
+/* What makes the capture less than the whole story; NULL if nothing does. */
+static const char *doubt(const struct capture *c, const struct alloc_conf *conf)
+{
+	const struct { bool is; const char *what; } doubts[] = {
+		{ c->flags & CAPTURE_CUT_SHORT, "the capture was cut short" },
+		{ c->flags & CAPTURE_COMPILED, "it is compiled, the eager run was captured" },
+		{ c->flags & CAPTURE_UNKNOWN_OP, "it runs operators that are not known" },
+		{ c->flags & CAPTURE_DATA_DEPENDENT, "what it runs depends on its data" },
+		{ c->flags & CAPTURE_VARIABLE_SHAPES, "its shapes vary" },
+		{ c->flags & CAPTURE_CUDNN_BENCHMARK, "cudnn.benchmark tries kernels that are not in it" },
+		{ c->growth > 0, "its memory grows from iteration to iteration" },
+		{ c->iterations < 3, "fewer than 3 iterations were captured" },
+		{ conf->async, "cudaMallocAsync is not simulated" },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(doubts); i++)
+		if (doubts[i].is)
+			return doubts[i].what;
+	return NULL;
+}
+
+static uint64_t mib(uint64_t bytes)
+{
+	return (bytes + MIB - 1) / MIB;
+}
+
+static void tell(const struct replay_figures *f, const struct overheads *o, const char *doubt, struct estimate_result *out)
+{
+	int n = snprintf(out->note, sizeof out->note, "replay: %llu MiB reserved for %llu in use, %llu outside (%s)",
+			 (unsigned long long)mib(f->comfort), (unsigned long long)mib(f->allocated),
+			 (unsigned long long)mib(f->fixed), o->card[0] ? o->card : "card not known");
+	const char *more = f->capped ? "its own per_process_memory_fraction is too small" : doubt;
+
+	if (more && n > 0 && (size_t)n < sizeof out->note)
+		snprintf(out->note + n, sizeof out->note - (size_t)n, "; %s", more);
+}
+
+static void conclude(const struct replay_figures *f, bool doubtful, struct estimate_result *out)
+{
+	struct estimate *e = &out->value;
+	double margin = doubtful ? MARGIN_REPLAY_DOUBTFUL : MARGIN_REPLAY;
+	uint64_t more;
+
+	e->comfort_mib = mib(f->comfort + f->fixed);
+	e->need_mib = mib(f->need + f->fixed);
+	if (e->need_mib > e->comfort_mib)
+		e->need_mib = e->comfort_mib;	/* `need` lies on the grid, `comfort` does not have to */
+	more = (uint64_t)((double)e->comfort_mib * margin) + 1;
+	e->claim_mib = e->comfort_mib + more;
+	e->fenced = e->enforced_for_life = !doubtful;
+	out->low_mib = e->comfort_mib > more ? e->comfort_mib - more : 0;
+	out->high_mib = e->claim_mib;
+}
+
+static int estimate(const struct spec *s, const struct estimate_context *c, struct estimate_result *out, struct error *err)
+{
+	const struct overheads *o = replay_overheads(c->gpu_name);
+	scoped_capture capture = { 0 };
+	scoped_free unsigned char *bytes = NULL;
+	struct replay_figures figures;
+	struct alloc_conf conf;
+	const char *why;
+	size_t n;
+
+	bytes = decode(s->capture, &n);
+	if (!bytes)
+		return error_set(err, ERR_INVALID, "capture: not base64, or too long");
+	if (capture_read(bytes, n, &capture, err) || configure(s, &capture, &conf, err) ||
+	    replay_capture(&capture, &conf, o, c->gpu_total_mib * MIB, &figures, err))
+		return -1;
+	why = doubt(&capture, &conf);
+	conclude(&figures, why || figures.capped, out);
+	tell(&figures, o, why, out);
+	return 0;
+}
+
+bool estimate_replay(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
+{
+	struct error err = ERROR_INIT;
+
+	(void)declared_mib;
+	if (!s->capture) {
+		snprintf(out->note, sizeof out->note, "no capture (capture: FILE, --capture FILE)");
+		return false;
+	}
+	if (!estimate(s, c, out, &err))
+		return true;
+	snprintf(out->note, sizeof out->note, "%.*s", (int)sizeof out->note - 1, err.text);
+	return false;
+}
