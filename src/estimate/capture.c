@@ -325,6 +325,7 @@ int capture_read(const void *bytes, size_t len, struct capture *c, struct error 
 	memset(c, 0, sizeof *c);
 	result = open_file(&r, len) || read_header(&r) || read_records(&r) ? -1 : 0;
 	live = r.live;
+	c->n_allocs = (uint32_t)r.n_live;
 	if (result)
 		capture_clear(c);
 	return result;

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT
+ * Capture files: what is read from a good one, and each way in which one is refused.
+ */
+#include "base/scope.h"
+#include "estimate/capture.h"
+#include "tests/capture_write.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct capture_texts texts = { "2.11.0+cu130", "expandable_segments:True", "GPT2LMHeadModel" };
+
+/* The records of doc/capture-format.md. */
+static const unsigned char example[] = { 0x81, 0x80, 0x02, 0x0c, 0x14, 0x81, 0x20, 0x0d, 0x00, 0x01, 0x1c, 0x81, 0x80, 0x02,
+	0x0d, 0x01, 0x00, 0x0a, 0x48 };
+
+static void write_example(struct capture_writer *w)
+{
+	write_begin(w, &texts, CAPTURE_DATA_DEPENDENT | CAPTURE_CUT_SHORT, 77, 2);
+	write_alloc(w, 4096);
+	write_record(w, WRITE_MARK, 1);
+	write_record(w, WRITE_MARK, 2);
+	write_alloc(w, 512);
+	write_gemm(w, 0, 1);
+	write_record(w, WRITE_MARK, 3);
+	write_alloc(w, 4096);
+	write_gemm(w, 1, 0);
+	write_free(w, 1);
+	write_end(w);
+}
+
+static void test_example(void **state)
+{
+	static const uint8_t kinds[] = { CAPTURE_ALLOC, CAPTURE_MARK, CAPTURE_MARK, CAPTURE_ALLOC, CAPTURE_GEMM, CAPTURE_MARK,
+		CAPTURE_ALLOC, CAPTURE_GEMM, CAPTURE_FREE };
+	struct capture_writer w;
+	scoped_capture c = { 0 };
+
+	(void)state;
+	write_example(&w);
+	assert_true(w.out.len > sizeof example + 4);
+	assert_memory_equal(w.out.data + w.out.len - 4 - sizeof example, example, sizeof example);
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	assert_string_equal(c.torch, "2.11.0+cu130");
+	assert_string_equal(c.alloc_conf, "expandable_segments:True");
+	assert_string_equal(c.model, "GPT2LMHeadModel");
+	assert_string_equal(c.optimizer, "adamw");
+	assert_string_equal(c.precision, "fp32");
+	assert_string_equal(c.key, "00ff");
+	assert_true(c.params == 1000000 && c.batch == 8 && c.seq_len == 128 && c.growth == 77);
+	assert_int_equal(c.flags, CAPTURE_DATA_DEPENDENT | CAPTURE_CUT_SHORT);
+	assert_int_equal(c.communicators, 2);
+	assert_int_equal(c.iterations, 1);
+	assert_int_equal(c.n_allocs, 3);
+	assert_int_equal(c.peak_live, 4096 + 512 + 4096);
+	assert_int_equal(c.n_records, COUNT_OF(kinds));
+	for (size_t i = 0; i < COUNT_OF(kinds); i++)
+		assert_int_equal(c.records[i].kind, kinds[i]);
+	assert_int_equal(c.records[6].id, 2);
+	assert_int_equal(c.records[6].bytes, 4096);
+	assert_true(c.records[4].lt && c.records[4].what == 0);
+	assert_true(!c.records[7].lt && c.records[7].what == 1);
+	assert_int_equal(c.records[8].id, 1);
+	buf_free(&w.out);
+}
+
+static void test_operators(void **state)
+{
+	static const uint64_t conv[] = { 2, 1000, 2000, 300, 9, 4, 1 };
+	struct capture_writer w;
+	scoped_capture c = { 0 };
+
+	(void)state;
+	write_begin(&w, &texts, 0, 0, 0);
+	write_record(&w, WRITE_STREAM, 7);
+	write_alloc(&w, 1);
+	write_conv(&w, conv);
+	write_record(&w, WRITE_OP, WRITE_ATTENTION);
+	write_varint(&w.out, 3);
+	write_record(&w, WRITE_OP, WRITE_SCRATCH);
+	write_varint(&w.out, 12345);
+	write_record(&w, WRITE_EMPTY, 0);
+	write_end(&w);
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	assert_int_equal(c.n_records, 5);
+	assert_int_equal(c.records[0].what, 7);
+	assert_int_equal(c.records[1].kind, CAPTURE_CONV);
+	assert_int_equal(c.n_convs, 1);
+	assert_true(c.convs[0].direction == CAPTURE_CONV_WEIGHTS && c.convs[0].channels_last);
+	assert_true(c.convs[0].in == 1000 && c.convs[0].out == 2000 && c.convs[0].weight == 300);
+	assert_true(c.convs[0].taps == 9 && c.convs[0].groups == 4);
+	assert_int_equal(c.records[2].what, 3);
+	assert_int_equal(c.records[3].bytes, 12345);
+	assert_int_equal(c.records[4].kind, CAPTURE_EMPTY);
+	buf_free(&w.out);
+}
+
+/* Each puts something wrong into a file that is otherwise whole, checksum included. */
+static void alloc_zero_bytes(struct capture_writer *w) { write_alloc(w, 0); }
+static void alloc_too_large(struct capture_writer *w) { write_alloc(w, CAPTURE_MAX_REQUEST + 1); }
+static void free_nothing(struct capture_writer *w) { write_record(w, WRITE_FREE, 0); }
+static void unknown_kind(struct capture_writer *w) { write_record(w, 7, 0); }
+static void unknown_phase(struct capture_writer *w) { write_record(w, WRITE_MARK, 7); }
+static void unknown_class(struct capture_writer *w) { write_record(w, WRITE_OP, 5); }
+static void stream_too_high(struct capture_writer *w) { write_record(w, WRITE_STREAM, 256); }
+static void empty_with_argument(struct capture_writer *w) { write_record(w, WRITE_EMPTY, 1); }
+static void gemm_of_third_thread(struct capture_writer *w) { write_gemm(w, 2, 0); }
+static void wrong_count(struct capture_writer *w) { w->records++; }
+static void number_too_long(struct capture_writer *w) { buf_add(&w->out, "\x81\x80\x80\x80\x80\x80\x80\x80\x80\x02", 10); }
+static void number_not_shortest(struct capture_writer *w) { buf_add(&w->out, "\x84\x00", 2); }
+
+static void free_twice(struct capture_writer *w)
+{
+	uint64_t n = write_alloc(w, 1);
+
+	write_free(w, n);
+	write_free(w, n);
+}
+
+static void too_much_live(struct capture_writer *w)
+{
+	for (int i = 0; i < 17; i++)
+		write_alloc(w, CAPTURE_MAX_REQUEST);
+}
+
+static void conv_without_taps(struct capture_writer *w)
+{
+	write_conv(w, (const uint64_t[]){ 0, 1, 1, 1, 0, 1, 0 });
+}
+
+static void scratch_of_nothing(struct capture_writer *w)
+{
+	write_record(w, WRITE_OP, WRITE_SCRATCH);
+	write_varint(&w->out, 0);
+}
+
+static void ends_early(struct capture_writer *w)
+{
+	write_record(w, WRITE_END, w->records);
+}
+
+static const struct { void (*spoil)(struct capture_writer *w); const char *error; } refused[] = {
+	{ alloc_zero_bytes, "a request of 0" }, { alloc_too_large, "more than 2^46" }, { free_nothing, "never requested" },
+	{ free_twice, "free already" }, { unknown_kind, "unknown kind" }, { unknown_phase, "unknown phase" },
+	{ unknown_class, "unknown class" }, { stream_too_high, "stream above 255" }, { empty_with_argument, "EMPTY" },
+	{ gemm_of_third_thread, "thread of a GEMM is 2" }, { wrong_count, "another number of records" },
+	{ number_too_long, "above 2^64" }, { number_not_shortest, "shortest form" }, { too_much_live, "2^50 bytes are live" },
+	{ conv_without_taps, "taps of a convolution is 0" }, { scratch_of_nothing, "scratch memory is 0" },
+	{ ends_early, "follows its end" },
+};
+
+static void expect_refused(const struct buf *b, const char *text)
+{
+	struct error err = ERROR_INIT;
+	struct capture c;
+
+	memset(&c, 0xff, sizeof c);
+	assert_int_equal(capture_read(b->data, b->len, &c, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	print_message("%s\n", err.text);
+	assert_non_null(strstr(err.text, text));
+	assert_null(strchr(err.text, '\n'));
+	assert_null(c.records);
+	assert_null(c.convs);
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(refused); i++) {
+		struct capture_writer w;
+
+		write_begin(&w, &texts, 0, 0, 0);
+		refused[i].spoil(&w);
+		write_end(&w);
+		expect_refused(&w.out, refused[i].error);
+		buf_free(&w.out);
+	}
+}
+
+static void test_header_refused(void **state)
+{
+	static const struct { struct capture_texts texts; uint64_t flags, communicators; const char *error; } headers[] = {
+		{ { "2.11.0+cu130 and so on and on and on and on", "", "" }, 0, 0, "torch is 43" },
+		{ { "2.11\n", "", "" }, 0, 0, "printable" },
+		{ { "", "", "caf\xc3\xa9" }, 0, 0, "printable" },
+		{ { "", "", "" }, 256, 0, "flags is 256" },
+		{ { "", "", "" }, 0, 65, "communicators is 65" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(headers); i++) {
+		struct capture_writer w;
+
+		write_begin(&w, &headers[i].texts, headers[i].flags, 0, headers[i].communicators);
+		write_end(&w);
+		expect_refused(&w.out, headers[i].error);
+		buf_free(&w.out);
+	}
+}
+
+static void test_other_files_refused(void **state)
+{
+	scoped_buf b = { 0 };
+
+	(void)state;
+	expect_refused(&b, "not a capture file");
+	buf_add_text(&b, "Layer (type)   Output Shape");
+	expect_refused(&b, "not a capture file");
+	b.len = 0;
+	buf_add(&b, "RADCAP\r\n\2", 9);
+	expect_refused(&b, "version 2: this rad reads version 1");
+	b.len = 8;
+	expect_refused(&b, "ends inside a number");
+	buf_add(&b, "\1abc", 4);
+	expect_refused(&b, "ends before its checksum");
+	b.len = 8;
+	while (b.len <= CAPTURE_MAX_BYTES)
+		buf_add_text(&b, "................................................................");
+	expect_refused(&b, "at most 6291456");
+}
+
+/* A whole file with one byte changed, and one that ends anywhere. */
+static void test_damage_refused(void **state)
+{
+	struct capture_writer w;
+	struct capture c;
+
+	(void)state;
+	write_example(&w);
+	for (size_t i = 0; i < w.out.len; i++) {
+		w.out.data[i] ^= 0x10;
+		assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), -1);
+		w.out.data[i] ^= 0x10;
+		assert_int_equal(capture_read(w.out.data, i, &c, NULL), -1);
+	}
+	/* cut, with the checksum of what is left: it ends inside something, and never reads on */
+	for (size_t i = 9; i < w.out.len - 4; i++) {
+		scoped_buf cut = { 0 };
+
+		buf_add(&cut, w.out.data, i);
+		write_checksum(&cut);
+		assert_int_equal(capture_read(cut.data, cut.len, &c, NULL), -1);
+	}
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	capture_clear(&c);
+	buf_free(&w.out);
+}
+
+static void test_too_many(void **state)
+{
+	struct capture_writer w;
+
+	(void)state;
+	write_begin(&w, &texts, 0, 0, 0);
+	for (unsigned i = 0; i <= CAPTURE_MAX_ALLOCS; i++) {
+		write_alloc(&w, 1);
+		write_free(&w, i);
+	}
+	write_end(&w);
+	expect_refused(&w.out, "more than 1000000 requests");
+	buf_free(&w.out);
+	write_begin(&w, &texts, 0, 0, 0);
+	for (unsigned i = 0; i <= CAPTURE_MAX_RECORDS; i++)
+		write_record(&w, WRITE_MARK, 0);
+	write_end(&w);
+	expect_refused(&w.out, "more than 3000000 records");
+	buf_free(&w.out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_example),
+		cmocka_unit_test(test_operators),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_header_refused),
+		cmocka_unit_test(test_other_files_refused),
+		cmocka_unit_test(test_damage_refused),
+		cmocka_unit_test(test_too_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
