@@ -99,12 +99,12 @@ void alloc_block_offer(struct alloc_sim *a, block_ref b)
 		block->born = p->searches;
 	if (block->stream >= p->streams)
 		p->streams = block->stream + 1u;
-	tree_insert(a, tree_of(a, block), b);
+	alloc_tree_insert(a, tree_of(a, block), b);
 }
 
 void alloc_block_withdraw(struct alloc_sim *a, block_ref b)
 {
-	tree_remove(a, tree_of(a, &a->blocks[b]), b);
+	alloc_tree_remove(a, tree_of(a, &a->blocks[b]), b);
 }
 
 void alloc_block_link(struct alloc_sim *a, block_ref b, block_ref before, block_ref after)
@@ -186,7 +186,7 @@ static uint32_t list_free(struct alloc_sim *a, const struct pool *p)
 	uint32_t n = 0;
 
 	for (unsigned s = 0; s < p->streams; s++)
-		n = tree_list(a, p->free[s], n);
+		n = alloc_tree_list(a, p->free[s], n);
 	a->work += n + p->streams;
 	return n;
 }
@@ -200,7 +200,7 @@ static void release_all(struct alloc_sim *a)
 
 		for (uint32_t k = 0; k < n; k++) {
 			if (a->conf.expandable)
-				expand_release(a, a->list[k]);
+				alloc_expand_release(a, a->list[k]);
 			else if (is_segment(&a->blocks[a->list[k]]))
 				release(a, a->list[k]);
 		}
@@ -216,13 +216,13 @@ static bool release_oversize(struct alloc_sim *a, unsigned pool, uint64_t size, 
 
 	if (a->conf.max_split == UINT64_MAX || a->conf.expandable)
 		return false;
-	b = tree_at_least(a, *root, want);
+	b = alloc_tree_at_least(a, *root, want);
 	if (b) {
 		release(a, b);
 		return true;
 	}
-	for (b = tree_last(a, *root); b && released < want && a->blocks[b].size >= a->conf.max_split; b = next) {
-		next = tree_previous(a, *root, b);
+	for (b = alloc_tree_last(a, *root); b && released < want && a->blocks[b].size >= a->conf.max_split; b = next) {
+		next = alloc_tree_previous(a, *root, b);
 		released += a->blocks[b].size;
 		release(a, b);
 	}
@@ -326,9 +326,9 @@ static block_ref find_free(struct alloc_sim *a, unsigned pool, uint64_t size, un
 
 	if (collects(a))
 		a->pools[pool].searches++;
-	b = tree_at_least(a, root, size);
+	b = alloc_tree_at_least(a, root, size);
 	if (b && a->conf.expandable)
-		b = expand_choose(a, root, b);
+		b = alloc_expand_choose(a, root, b);
 	if (!b)
 		return 0;
 	found = a->blocks[b].size;
@@ -346,7 +346,7 @@ static block_ref new_segment(struct alloc_sim *a, unsigned pool, uint64_t size, 
 	if (bytes > a->cap || a->stats.reserved > a->cap - bytes)
 		return 0;
 	if (a->conf.expandable)
-		return expand_take(a, pool, size, stream);
+		return alloc_expand_take(a, pool, size, stream);
 	b = alloc_block_new(a, alloc_place(a, bytes), bytes, stream, pool);
 	alloc_reserve(a, ALLOC_SEGMENT_NEW, a->blocks[b].address, bytes, stream);
 	return b;

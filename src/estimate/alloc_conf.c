@@ -306,6 +306,6 @@ int alloc_conf_choose(const char *cuda_alloc_conf, const char *alloc_conf, const
 	*text = cuda_alloc_conf ? cuda_alloc_conf : alloc_conf;
 	if (!cuda_alloc_conf || !alloc_conf || !strcmp(cuda_alloc_conf, alloc_conf))
 		return 0;
-	return error_set(err, ERR_INVALID, "PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF differ, and which one counts depends on the "
-			 "version of PyTorch: set one of them, or both alike");
+	return error_set(err, ERR_INVALID, "PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF differ, and which one counts depends on "
+			 "the version of PyTorch: set one of them, or both alike");
 }

@@ -21,9 +21,9 @@ static uint64_t grown(const struct alloc_sim *a, block_ref b)
 	return a->blocks[b].size + (after && !a->blocks[after].mapped ? a->blocks[after].size : 0);
 }
 
-block_ref expand_choose(struct alloc_sim *a, block_ref root, block_ref b)
+block_ref alloc_expand_choose(struct alloc_sim *a, block_ref root, block_ref b)
 {
-	for (block_ref next = tree_next(a, root, b); next && grown(a, next) < grown(a, b); next = tree_next(a, root, b)) {
+	for (block_ref next = alloc_tree_next(a, root, b); next && grown(a, next) < grown(a, b); next = alloc_tree_next(a, root, b)) {
 		b = next;
 		a->work++;
 	}
@@ -46,7 +46,7 @@ static block_ref find_place(struct alloc_sim *a, unsigned pool, uint64_t size, u
 	block_ref root = a->pools[pool].unmapped[stream], b;
 	uint64_t whole = RANGE / page(a, pool) * page(a, pool);
 
-	for (block_ref u = tree_at_least(a, root, 0); u; u = tree_next(a, root, u)) {
+	for (block_ref u = alloc_tree_at_least(a, root, 0); u; u = alloc_tree_next(a, root, u)) {
 		block_ref before = a->blocks[u].before;
 
 		b = before && !a->blocks[before].used ? before : u;
@@ -92,7 +92,7 @@ static uint64_t least(uint64_t x, uint64_t y)
 	return x < y ? x : y;
 }
 
-block_ref expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
+block_ref alloc_expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
 {
 	block_ref b = find_place(a, pool, size, stream);
 
@@ -124,7 +124,7 @@ static void keep(struct alloc_sim *a, block_ref b, uint64_t address, uint64_t si
 	alloc_block_offer(a, k);
 }
 
-void expand_release(struct alloc_sim *a, block_ref b)
+void alloc_expand_release(struct alloc_sim *a, block_ref b)
 {
 	uint64_t unit = page(a, a->blocks[b].pool), base = a->blocks[b].base, from = a->blocks[b].address;
 	uint64_t to = from + a->blocks[b].size, first = base + (from - base + unit - 1) / unit * unit;

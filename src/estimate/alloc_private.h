@@ -60,16 +60,16 @@ struct alloc_sim {
 };
 
 /* Trees (alloc_tree.c), by size, then address; unmapped blocks by address alone. */
-void tree_insert(struct alloc_sim *a, block_ref *root, block_ref b);
-void tree_remove(struct alloc_sim *a, block_ref *root, block_ref b);
+void alloc_tree_insert(struct alloc_sim *a, block_ref *root, block_ref b);
+void alloc_tree_remove(struct alloc_sim *a, block_ref *root, block_ref b);
 /* The first that is `size` or larger. */
-block_ref tree_at_least(const struct alloc_sim *a, block_ref root, uint64_t size);
+block_ref alloc_tree_at_least(const struct alloc_sim *a, block_ref root, uint64_t size);
 /* The next one in order; 0 at the end. */
-block_ref tree_next(const struct alloc_sim *a, block_ref root, block_ref b);
-block_ref tree_previous(const struct alloc_sim *a, block_ref root, block_ref b);
-block_ref tree_last(const struct alloc_sim *a, block_ref root);
+block_ref alloc_tree_next(const struct alloc_sim *a, block_ref root, block_ref b);
+block_ref alloc_tree_previous(const struct alloc_sim *a, block_ref root, block_ref b);
+block_ref alloc_tree_last(const struct alloc_sim *a, block_ref root);
 /* Writes all of a tree in order behind the first `n` of a->list; returns how many are there then. */
-uint32_t tree_list(struct alloc_sim *a, block_ref root, uint32_t n);
+uint32_t alloc_tree_list(struct alloc_sim *a, block_ref root, uint32_t n);
 
 /* Blocks (alloc.c). */
 block_ref alloc_block_new(struct alloc_sim *a, uint64_t address, uint64_t size, unsigned stream, unsigned pool);
@@ -87,10 +87,10 @@ void alloc_unreserve(struct alloc_sim *a, enum alloc_event event, uint64_t addre
 
 /* Expandable ranges (alloc_expand.c). */
 /* A block of at least `size`, taken from the free; 0: the cap does not allow it. */
-block_ref expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream);
+block_ref alloc_expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream);
 /* Whether and what a search finds: `b` or one that suits better, given what each can grow to. */
-block_ref expand_choose(struct alloc_sim *a, block_ref root, block_ref b);
+block_ref alloc_expand_choose(struct alloc_sim *a, block_ref root, block_ref b);
 /* Unmaps the whole pages of a free block; drops the range when nothing is left of it. */
-void expand_release(struct alloc_sim *a, block_ref b);
+void alloc_expand_release(struct alloc_sim *a, block_ref b);
 
 #endif

@@ -20,7 +20,7 @@ static inline bool goes_before(const struct block *x, const struct block *y)
 	return a != b ? a < b : x->address < y->address;
 }
 
-void tree_insert(struct alloc_sim *a, block_ref *at, block_ref b)
+void alloc_tree_insert(struct alloc_sim *a, block_ref *at, block_ref b)
 {
 	struct block *all = a->blocks, *new = &all[b];
 	block_ref *less = &new->less, *more = &new->more, n;
@@ -43,7 +43,7 @@ void tree_insert(struct alloc_sim *a, block_ref *at, block_ref b)
 	*less = *more = 0;
 }
 
-void tree_remove(struct alloc_sim *a, block_ref *at, block_ref b)
+void alloc_tree_remove(struct alloc_sim *a, block_ref *at, block_ref b)
 {
 	struct block *all = a->blocks;
 	block_ref x = all[b].less, y = all[b].more;
@@ -64,7 +64,7 @@ void tree_remove(struct alloc_sim *a, block_ref *at, block_ref b)
 	*at = x ? x : y;
 }
 
-block_ref tree_at_least(const struct alloc_sim *a, block_ref n, uint64_t size)
+block_ref alloc_tree_at_least(const struct alloc_sim *a, block_ref n, uint64_t size)
 {
 	const struct block *all = a->blocks;
 	block_ref found = 0;
@@ -80,7 +80,7 @@ block_ref tree_at_least(const struct alloc_sim *a, block_ref n, uint64_t size)
 	return found;
 }
 
-block_ref tree_next(const struct alloc_sim *a, block_ref n, block_ref b)
+block_ref alloc_tree_next(const struct alloc_sim *a, block_ref n, block_ref b)
 {
 	const struct block *all = a->blocks;
 	block_ref found = 0;
@@ -96,7 +96,7 @@ block_ref tree_next(const struct alloc_sim *a, block_ref n, block_ref b)
 	return found;
 }
 
-block_ref tree_previous(const struct alloc_sim *a, block_ref n, block_ref b)
+block_ref alloc_tree_previous(const struct alloc_sim *a, block_ref n, block_ref b)
 {
 	const struct block *all = a->blocks;
 	block_ref found = 0;
@@ -112,19 +112,19 @@ block_ref tree_previous(const struct alloc_sim *a, block_ref n, block_ref b)
 	return found;
 }
 
-block_ref tree_last(const struct alloc_sim *a, block_ref n)
+block_ref alloc_tree_last(const struct alloc_sim *a, block_ref n)
 {
 	while (n && a->blocks[n].more)
 		n = a->blocks[n].more;
 	return n;
 }
 
-uint32_t tree_list(struct alloc_sim *a, block_ref root, uint32_t n)
+uint32_t alloc_tree_list(struct alloc_sim *a, block_ref root, uint32_t n)
 {
 	if (!root)
 		return n;
-	n = tree_list(a, a->blocks[root].less, n);
+	n = alloc_tree_list(a, a->blocks[root].less, n);
 	alloc_grow(a->list, n, a->cap_list);
 	a->list[n++] = root;
-	return tree_list(a, a->blocks[root].more, n);
+	return alloc_tree_list(a, a->blocks[root].more, n);
 }

@@ -73,8 +73,8 @@ struct capture {
 	uint64_t peak_live;		/* bytes asked for and not yet given back, at most */
 };
 
-/* Reads one. Returns 0, or -1 with *c empty and an error that says what is wrong and at which byte. Records are consistent: every
- * FREE names a live storage. Free it with capture_clear. */
+/* Reads one. Returns 0, or -1 with *c empty and an error that says what is wrong and at which byte. Records are consistent:
+ * every FREE names a live storage. Free it with capture_clear. */
 int capture_read(const void *bytes, size_t len, struct capture *c, struct error *err);
 void capture_clear(struct capture *c);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Histories that PyTorch's allocator recorded of itself (tests/golden/record.py), replayed: the same segments in the same order,
- * every request at the same address, the same peaks. RAD_GOLDEN_DIR names another folder of such files.
+ * Histories that PyTorch's allocator recorded of itself (tests/golden/record.py), replayed: the same segments in the same
+ * order, every request at the same address, the same peaks. RAD_GOLDEN_DIR names another folder of such files.
  *
  * First line: an object with name, torch, reserved, allocated (peaks, in bytes), and where they were set conf and cap (bytes).
  * Each further line: [action, address, size, stream].
