@@ -32,8 +32,8 @@ const struct cli_verb cli_verbs[] = {
 	{ "version", "releases of rad and radd", "[options]", verb_version },
 	{ "help", "help on rad, or on one command", "[COMMAND]", verb_help },
 	{ "completion", "completion script for bash, zsh or fish", "bash | zsh | fish", verb_completion },
-	{ "simulate", "what a trace of tasks would take on simulated GPUs", "--trace T.csv --workloads W.csv --devices LIST [options]\n"
-	  "       rad simulate --mix W.csv --devices 1xMODEL [options] WORKLOAD...", verb_simulate },
+	{ "simulate", "what a trace of tasks would take on simulated GPUs",
+	  "--devices LIST (--trace T.csv --workloads W.csv | --mix W.csv WORKLOAD...) [options]", verb_simulate },
 	{ "simtask", "a stand-in for a training program, for simulated GPUs", "--mem SIZE --seconds S [options]", verb_simtask },
 	{ 0 },
 };

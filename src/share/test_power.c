@@ -25,7 +25,8 @@ static void ends_and_direction(void **state)
 	assert_true(power_watts(55, 400, true, NAN) == power_watts(55, 400, true, 0));
 }
 
-/* Of the 33 loads measured on an H200: mobilenetv3 and resnet18 on small images, EfficientNet-B0, MobileNetV2 (the worst), ResNet50, VGG16. */
+/* Of the 33 loads measured on an H200: mobilenetv3 and resnet18 on small images, EfficientNet-B0, MobileNetV2 (the worst),
+ * ResNet50, VGG16. */
 static void measured(void **state)
 {
 	(void)state;

@@ -62,8 +62,9 @@ static int cut_field(struct csv *c, struct error *err)
 	while (p < end && *p != ',' && *p != '\n' && *p != '\r' && *p != '"')
 		p++;
 	c->at = p;
-	return p < end && *p == '"' ? wrong(c, c->next_line, "a quote inside a field: put the whole field in quotes and double it", err)
-				    : 0;
+	if (p == end || *p != '"')
+		return 0;
+	return wrong(c, c->next_line, "a quote inside a field: put the whole field in quotes and double it", err);
 }
 
 /* Cuts the record at c->at into c->fields. */

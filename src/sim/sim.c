@@ -27,7 +27,6 @@ struct simulation {
 	struct snapshot snap;		/* scratch */
 	struct spec **specs;		/* one a workload, made when it is first used */
 	int64_t *solo_ms;		/* of each task of the trace */
-	struct world_task **running;	/* of each task of the trace; NULL: does not run */
 	int64_t now_ms;			/* from 0 at the first submission */
 	int64_t due_ms;			/* when the core wants its turn */
 	int64_t sample_ms;		/* the next of all GPUs; INT64_MAX: none */
@@ -209,7 +208,7 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 static void on_signal(void *ctx, const struct task *t, int signal) { (void)ctx, (void)t, (void)signal; }
 static bool state_of(task_id id, enum task_state *state, void *ctx) { (void)id, (void)state, (void)ctx; return false; }
 
-/* What is done -------------------------------------------------------------------------------------------------------------- */
+/* What is done ------------------------------------------------------------------------------------------------------------- */
 
 static struct spec *spec_of(struct simulation *s, uint32_t workload)
 {
@@ -261,7 +260,6 @@ static void leave(struct simulation *s, struct world_task *t, enum world_event m
 		snprintf(r.output.source, sizeof r.output.source, "PyTorch");
 		snprintf(r.output.line, sizeof r.output.line, "CUDA out of memory");
 	}
-	s->running[trace_place(id)] = NULL;
 	core_exited(s->core, id, &r, now_of(s));
 	world_end(&s->world, t);
 }
@@ -274,10 +272,9 @@ static void start(struct simulation *s, uint32_t place)
 	enum world_event met;
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		gpus[i] = gpu_index(a->gpus[i]);
-	const struct sim_workload *w = &s->o->workloads->list[s->o->trace->list[place].workload];
-	struct world_task *t = world_start(&s->world, id, w, s->solo_ms[place], a->mode, a->fenced ? a->claim_mib : 0, gpus,
-					   a->n_gpus, &met);
-	s->running[place] = t;
+	struct world_task *t = world_start(&s->world, &(struct world_begin){
+		.id = id, .of = &s->o->workloads->list[s->o->trace->list[place].workload], .solo_ms = s->solo_ms[place],
+		.mode = a->mode, .fence_mib = a->fenced ? a->claim_mib : 0, .gpus = gpus, .n_gpus = a->n_gpus }, &met);
 	core_started(s->core, id, (struct proc_id){ (pid_t)place + 1, 1 }, now_of(s));
 	if (met != WORLD_NOTHING)
 		leave(s, t, met);
@@ -351,7 +348,7 @@ static int run_all(struct simulation *s, struct error *err)
 	return 0;
 }
 
-/* Begin and end -------------------------------------------------------------------------------------------------------------- */
+/* Begin and end ------------------------------------------------------------------------------------------------------------ */
 
 /* Steele, Lea, Flood, "Fast splittable pseudorandom number generators": one number for each (seed, task). */
 static uint64_t mix(uint64_t seed, uint64_t i)
@@ -379,7 +376,6 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 	s->core = core_create(&config, &ops);
 	world_create(&s->world, o->devices, o->n_devices, 0);
 	s->specs = alloc_zero(o->workloads->n * sizeof *s->specs);
-	s->running = alloc_zero(o->trace->n * sizeof *s->running);
 	s->solo_ms = alloc_resize(NULL, o->trace->n, sizeof *s->solo_ms);
 	s->out->tasks = alloc_zero(o->trace->n * sizeof *s->out->tasks);
 	s->out->n = o->trace->n;
@@ -400,7 +396,6 @@ static void end(struct simulation *s)
 	for (size_t i = 0; i < s->o->workloads->n; i++)
 		spec_unref(s->specs[i]);
 	free(s->specs);
-	free(s->running);
 	free(s->solo_ms);
 	free(s->placed);
 }

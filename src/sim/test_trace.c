@@ -117,7 +117,8 @@ static void bad_input_gets_one_clear_line(void **state)
 		{ good, NULL, "x,workload,submit_s\n9,a,0\r\n9,a,7.5\r\n", NULL },
 		{ good, NULL, "submit_s,workload\n5,a\n4,a\n", "T.csv:3: submit_s 4 is before that of line 2: a trace is in the order of "
 		  "its times" },
-		{ good, NULL, "submit_s,workload\n0,resnet1\n", "T.csv:2: no workload is called 'resnet1' in W.csv; did you mean 'resnet18'?" },
+		{ good, NULL, "submit_s,workload\n0,resnet1\n",
+		  "T.csv:2: no workload is called 'resnet1' in W.csv; did you mean 'resnet18'?" },
 		{ good, NULL, "submit_s,workload\n0,half\n", "T.csv:2: workload 'half' has no solo_s in W.csv:4" },
 		{ good, NULL, "submit_s,workload\n-1,a\n", "T.csv:2: submit_s: '-1'" },
 		{ good, NULL, "submit_s,workload\n1e99,a\n", "T.csv:2: submit_s: '1e99'" },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Workloads and traces from CSV. Every number is bounded, so that sums over a whole trace stay far from the limits of the types.
+ * Workloads and traces from CSV. Every number is bounded, so that sums over a trace stay far from the limits of the types.
  */
 #include "sim/trace.h"
 

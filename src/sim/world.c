@@ -218,22 +218,22 @@ static void go(struct world_gpu *g, const struct world_task *t)
 		}
 }
 
-struct world_task *world_start(struct world *w, task_id id, const struct sim_workload *of, int64_t solo_ms, enum share_mode mode,
-			       uint64_t fence_mib, const uint32_t *gpus, unsigned n, enum world_event *met)
+struct world_task *world_start(struct world *w, const struct world_begin *b, enum world_event *met)
 {
-	struct world_task *t = alloc_zero(sizeof *t + n * sizeof *t->on);
-	*t = (struct world_task){ .id = id, .of = of, .place = take_place(w), .mode = mode, .fence_mib = fence_mib,
-				  .total = solo_ms * MILLION, .since_ms = w->now_ms, .start_ms = w->now_ms, .rate = MILLION, .n_gpus = n };
+	struct world_task *t = alloc_zero(sizeof *t + b->n_gpus * sizeof *t->on);
+	*t = (struct world_task){ .id = b->id, .of = b->of, .place = take_place(w), .mode = b->mode, .fence_mib = b->fence_mib,
+				  .total = b->solo_ms * MILLION, .since_ms = w->now_ms, .start_ms = w->now_ms, .rate = MILLION,
+				  .n_gpus = b->n_gpus };
 	w->tasks[t->place] = t;
-	for (unsigned i = 0; i < n; i++) {
-		t->on[i].gpu = gpus[i];
+	for (unsigned i = 0; i < b->n_gpus; i++) {
+		t->on[i].gpu = b->gpus[i];
 		t->on[i].rate = MILLION;
-		come(&w->gpus[gpus[i]], t);
+		come(&w->gpus[b->gpus[i]], t);
 	}
 	*met = grow(w, t) ? WORLD_NOTHING : WORLD_OUT_OF_MEMORY;
 	plan(w, t);
-	for (unsigned i = 0; i < n; i++)
-		share_anew(w, gpus[i]);
+	for (unsigned i = 0; i < b->n_gpus; i++)
+		share_anew(w, b->gpus[i]);
 	return t;
 }
 

@@ -7,8 +7,8 @@
  * does: the CUDA context at once, then model and first activations half way through the ramp, and its peak at the end of it,
  * the first step with all buffers. The ramp takes a third of its work, at most 20 s, as that of `rad simtask`.
  *
- * Work and time are whole numbers (millionths of a millisecond of work, milliseconds), energy is milliwatts times milliseconds: sums
- * are exact, so a run does not depend on how often anybody looked, nor on the machine.
+ * Work and time are whole numbers (millionths of a millisecond of work, milliseconds), energy is milliwatts times
+ * milliseconds: sums are exact, so a run does not depend on how often anybody looked, nor on the machine.
  */
 #ifndef RAD_SIM_WORLD_H
 #define RAD_SIM_WORLD_H
@@ -76,10 +76,19 @@ enum world_event { WORLD_NOTHING, WORLD_DONE, WORLD_OUT_OF_MEMORY };
 void world_create(struct world *w, const struct device_model *models, size_t n, int64_t now_ms);
 void world_destroy(struct world *w);
 
-/* A task begins now. `solo_ms`: what it takes alone. Returns it; *met says whether its first memory was there (if not, it
- * is to be ended with world_end). */
-struct world_task *world_start(struct world *w, task_id id, const struct sim_workload *of, int64_t solo_ms, enum share_mode mode,
-			       uint64_t fence_mib, const uint32_t *gpus, unsigned n, enum world_event *met);
+/* How a task begins. `solo_ms`: what it takes alone; `fence_mib`: the most it may hold on each GPU, 0: no limit. */
+struct world_begin {
+	task_id id;
+	const struct sim_workload *of;
+	int64_t solo_ms;
+	enum share_mode mode;
+	uint64_t fence_mib;
+	const uint32_t *gpus;
+	unsigned n_gpus;
+};
+
+/* It begins now. *met says whether its first memory was there (if not, it is to be ended with world_end). */
+struct world_task *world_start(struct world *w, const struct world_begin *b, enum world_event *met);
 /* Takes it off its GPUs and frees it. */
 void world_end(struct world *w, struct world_task *t);
 
