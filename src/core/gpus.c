@@ -306,9 +306,9 @@ static void note_arrivals(struct core *c, struct slot *s, struct now now)
 void core_snapshot(struct core *c, const struct snapshot *snap, bool mps, struct now now)
 {
 	bool hold = c->config.readings_hold;
-	for (size_t i = 0; i < c->n_slots; i++) {
+	for (size_t i = 0; i < c->n_slots && (!hold || mps != c->mps); i++) {
 		c->slots[i]->in_snapshot &= hold;
-		c->slots[i]->changed |= mps != c->mps;
+		c->slots[i]->changed |= !hold || mps != c->mps;
 	}
 	c->mps = mps;
 	if (c->cap_read < snap->n_gpus)

@@ -96,11 +96,12 @@ struct core {
 	int64_t keep_since_ms;
 	bool dirty;		/* something changed since the last pass */
 	bool snapshot_seen;
-	task_id blocked_at;	/* head of the main queue that did not fit in the last pass */
+	task_id blocked_at;	/* head of the main queue that did not fit in the last pass; 0 also when it changed since */
 	/* Kept from pass to pass: only slots that changed are filled anew. */
 	struct map_gpu *gpus;
 	struct map_finding *findings;
 	size_t cap_scratch;
+	bool gpus_changed;	/* since the last pass */
 	uint32_t *read;		/* slot of each GPU of the snapshot being read */
 	size_t cap_read;
 };

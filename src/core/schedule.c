@@ -104,18 +104,33 @@ static void fill_gpu(const struct core *c, uint32_t i, struct now now, struct ma
 	}
 }
 
+/* Whether a decision can come out otherwise. */
+static bool differ(const struct map_gpu *a, const struct map_gpu *b)
+{
+	const struct load *x = &a->load, *y = &b->load;
+	return a->index != b->index || a->total_mib != b->total_mib || a->available_mib != b->available_mib ||
+	       a->foreign_mib != b->foreign_mib || x->gract != y->gract || x->smact != y->smact ||
+	       x->gract_known != y->gract_known || x->smact_known != y->smact_known || a->n_tasks != b->n_tasks ||
+	       a->mode != b->mode || a->mps_uid != b->mps_uid || a->mps_capable != b->mps_capable || a->mig != b->mig ||
+	       a->drained != b->drained || a->stale != b->stale || a->cold_unknown != b->cold_unknown ||
+	       a->settling != b->settling || a->has_multi_gpu != b->has_multi_gpu || a->kept_for != b->kept_for;
+}
+
 size_t core_map_gpus(struct core *c, struct now now)
 {
 	if (c->cap_scratch < c->n_slots) {
+		c->gpus_changed = true;
 		c->cap_scratch = c->n_slots;
 		c->gpus = alloc_resize(c->gpus, c->n_slots, sizeof *c->gpus);
 		c->findings = alloc_resize(c->findings, c->n_slots, sizeof *c->findings);
 	}
 	for (size_t i = 0; i < c->n_slots; i++) {
-		if (c->slots[i]->changed)
-			fill_gpu(c, (uint32_t)i, now, &c->gpus[i]);
-		else
-			c->gpus[i].stale = core_slot_stale(c, c->slots[i], now.mono_ms);
+		const struct slot *s = c->slots[i];
+		struct map_gpu before = c->gpus[i];
+		if (!s->changed && before.stale == core_slot_stale(c, s, now.mono_ms))
+			continue;
+		fill_gpu(c, (uint32_t)i, now, &c->gpus[i]);
+		c->gpus_changed = c->gpus_changed || differ(&before, &c->gpus[i]);
 	}
 	return c->n_slots;
 }
@@ -188,10 +203,14 @@ void core_schedule(struct core *c, struct now now)
 {
 	bool recovery_blocked = false;
 	c->dirty = false;
-	c->blocked_at = 0;
 	if (!c->snapshot_seen || !queue_length(c->queue))
 		return;
 	core_map_gpus(c, now);
+	/* The head of the main queue did not fit, and nothing changed that could help it. */
+	if (c->blocked_at && !c->gpus_changed && queue_first(c->queue)->id == c->blocked_at)
+		return;
+	c->blocked_at = 0;
+	c->gpus_changed = false;
 	for (struct task *t = queue_first(c->queue), *next; t; t = next) {
 		bool recovering = t->queue == QUEUE_RECOVERY;
 		next = queue_next(c->queue, t);

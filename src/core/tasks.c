@@ -107,6 +107,8 @@ void core_emit(struct core *c, struct task *t, struct event *ev)
 	c->n_waiting += t->waiting_for_deps - waited;
 	c->limits = c->limits || t->time_limit_s;
 	c->dirty = true;
+	if (c->blocked_at == t->id)
+		c->blocked_at = 0;
 	c->ops.event(c->ops.ctx, ev, t);
 }
 
