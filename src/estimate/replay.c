@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Blocks looked at one by one over all runs: ordinary captures need some thousands of them. */
-#define MAX_WORK 200000000u
+#define MAX_WORK 50000000u
 
 enum step_kind { STEP_REQUEST, STEP_FREE, STEP_SCRATCH, STEP_EMPTY };
 
@@ -132,7 +132,9 @@ static uint64_t live_at_most(const struct program *p, const struct alloc_conf *c
 	scoped_free uint64_t *size = alloc_zero((p->c->n_allocs + KEPT + 1) * sizeof *size);
 	uint64_t live = 0, most = 0, now;
 
-	for (const struct step *s = p->steps; s < p->steps + p->n; s++) {
+	for (size_t i = 0; i < p->n; i++) {
+		const struct step *s = &p->steps[i];
+
 		now = live;
 		if (s->kind == STEP_REQUEST)
 			now = live += size[s->id] = alloc_round(conf, s->bytes);
