@@ -60,7 +60,7 @@ int cli_usage(const struct cli_call *c, const char *fmt, ...) __attribute__((for
 /* A line on stderr, "rad: ...". */
 void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The daemon's object as one line, without what belongs to the protocol. Takes the reference. Returns CLI_DONE. */
+/* The object as one line. Takes the reference. Returns CLI_DONE. */
 int cli_print_json(json_t *reply);
 /* Flushes stdout; returns rc, or CLI_FAILED with a message when what was printed could not be written. */
 int cli_finish(int rc);

@@ -35,12 +35,25 @@ int client_connect_or_start(struct error *err)
 	return client_start_radd(err) ? -1 : client_connect(err);
 }
 
+/* What belongs to the protocol is no part of the answer. */
+static json_t *strip(json_t *reply)
+{
+	json_object_del(reply, "v");
+	json_object_del(reply, "rad");
+	return reply;
+}
+
+json_t *client_call_on(int fd, json_t *request, struct error *err)
+{
+	json_t *reply = fd < 0 ? NULL : wire_call(fd, request, err);
+	json_decref(request);
+	return reply ? strip(reply) : NULL;
+}
+
 json_t *client_call(json_t *request, struct error *err)
 {
 	scoped_fd int fd = client_connect(err);
-	json_t *reply = fd < 0 ? NULL : wire_call(fd, request, err);
-	json_decref(request);
-	return reply;
+	return client_call_on(fd, request, err);
 }
 
 json_t *client_call_id(const char *op, const char *id, struct error *err)
@@ -141,6 +154,8 @@ int client_wait_poll(struct client_wait *w, json_t **reply, struct error *err)
 		*reply = NULL;
 		return -1;
 	}
+	if (rc == 1)
+		strip(*reply);
 	if (rc || (got < 0 && (errno == EAGAIN || errno == EINTR)))
 		return rc;
 	return find_again(w, err);

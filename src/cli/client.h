@@ -16,7 +16,9 @@ int client_connect(struct error *err);
  * RAD_NO_START=1. */
 int client_connect_or_start(struct error *err);
 
-/* One operation on a connection of its own. Takes the reference of `request`. */
+/* One operation; takes the reference of `request`. Returns the answer without what belongs to the protocol, a new reference,
+ * or NULL. On that connection (-1: its error is in *err already), or on one of its own. */
+json_t *client_call_on(int fd, json_t *request, struct error *err);
 json_t *client_call(json_t *request, struct error *err);
 /* An operation that only needs an id. */
 json_t *client_call_id(const char *op, const char *id, struct error *err);

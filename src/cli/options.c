@@ -68,8 +68,6 @@ void cli_note(const char *fmt, ...)
 
 int cli_print_json(json_t *reply)
 {
-	json_object_del(reply, "v");
-	json_object_del(reply, "rad");
 	scoped_free char *text = json_to_text(reply);
 	json_decref(reply);
 	puts(text);

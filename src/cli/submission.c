@@ -39,10 +39,10 @@ static int fail(const struct cli_call *c, const struct submit_flags *flags, cons
 static json_t *send_spec(const struct spec *s, bool dry_run, struct error *err)
 {
 	scoped_fd int fd = client_connect_or_start(err);
-	scoped_json *request = submit_request(s);
+	json_t *request = submit_request(s);
 	if (dry_run)
 		json_object_set_new(request, "dry_run", json_true());
-	return fd < 0 ? NULL : wire_call(fd, request, err);
+	return client_call_on(fd, request, err);
 }
 
 bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply)

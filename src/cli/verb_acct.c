@@ -253,13 +253,14 @@ static void print_groups(struct groups *g, const char *title, bool times, const 
 
 static void print_totals(const json_t *totals)
 {
-	char a[FORMAT_LEN], b[FORMAT_LEN], c[FORMAT_LEN], d[FORMAT_LEN];
-	printf("\n%lld tasks, %lld attempts, %lld out of memory, from first submission to last end %s\n",
-	       (long long)member_int(totals, "tasks"), (long long)member_int(totals, "attempts"), (long long)member_int(totals, "oom"),
-	       format_seconds(member_number(totals, "trace_total_s"), a));
-	printf("mean wait %s, mean run %s, mean completion %s, 95 %% completed within %s\n",
-	       format_seconds(member_number(totals, "avg_wait_s"), a), format_seconds(member_number(totals, "avg_exec_s"), b),
-	       format_seconds(member_number(totals, "avg_jct_s"), c), format_seconds(member_number(totals, "p95_jct_s"), d));
+	char a[FORMAT_LEN], b[FORMAT_LEN];
+	printf("\n%lld tasks in %lld attempts, %lld of them out of memory\n", (long long)member_int(totals, "tasks"),
+	       (long long)member_int(totals, "attempts"), (long long)member_int(totals, "oom"));
+	printf("%s from first submission to last end\n", format_seconds(member_number(totals, "trace_total_s"), a));
+	printf("mean wait %s, mean run %s\n", format_seconds(member_number(totals, "avg_wait_s"), a),
+	       format_seconds(member_number(totals, "avg_exec_s"), b));
+	printf("mean completion %s, 95 %% within %s\n", format_seconds(member_number(totals, "avg_jct_s"), a),
+	       format_seconds(member_number(totals, "p95_jct_s"), b));
 	printf("%.2f GPU hours, %s\n", member_number(totals, "gpu_hours"), format_energy(member_number(totals, "energy_j"), a));
 }
 

@@ -15,6 +15,8 @@
 #include <math.h>
 #include <string.h>
 
+#define BAR 4	/* columns of a load bar */
+
 /* ---- cells ---- */
 
 /* "NVIDIA A100-SXM4-40GB" without the maker's name. */
@@ -41,12 +43,23 @@ static void add_bar(struct buf *out, double fraction, unsigned width, const stru
 static void load_cell(struct table *table, const json_t *g, const struct term *term)
 {
 	scoped_buf text = { 0 };
-	char now[FORMAT_LEN], mean[FORMAT_LEN];
+	char number[FORMAT_LEN];
 	double v = member_number(g, "smact_now");
 	if (term->live)
-		add_bar(&text, v, 5, term);
-	buf_printf(&text, "%s%4s %4s", term->live ? " " : "", format_percent(v, now), format_percent(member_number(g, "smact"), mean));
+		add_bar(&text, v, BAR, term);
+	buf_printf(&text, "%4s", format_percent(v, number));
 	table_cell(table, isnan(v) || v < 0.005 ? STYLE_DIM : STYLE_GREEN, buf_text(&text));
+	table_cell(table, STYLE_PLAIN, format_percent(member_number(g, "smact"), number));
+}
+
+static void used_cell(struct table *table, const json_t *g)
+{
+	char used[FORMAT_LEN], total[FORMAT_LEN];
+	format_mib(member_number(g, "mem_total_mib"), total);
+	char *whole = strstr(total, ".0");
+	if (whole)
+		memmove(whole, whole + 2, strlen(whole + 2) + 1);
+	table_printf(table, STYLE_PLAIN, "%s/%s", format_mib(member_number(g, "mem_used_mib"), used), total);
 }
 
 static void mib_cell(struct table *table, const json_t *g, const char *key)
@@ -80,21 +93,19 @@ static void tasks_cell(struct table *table, const json_t *g)
 
 static void add_row(struct table *table, const json_t *g, const struct term *term)
 {
-	char text[FORMAT_LEN];
 	double watts = member_number(g, "power_w");
 	bool inside = *member_text(g, "parent_uuid");
 	table_printf(table, STYLE_BOLD, "%lld", (long long)member_int(g, "index"));
 	table_printf(table, STYLE_PLAIN, "%s%s", inside ? term->utf8 ? "└ " : "- " : "", short_name(member_text(g, "name")));
 	load_cell(table, g, term);
-	table_printf(table, STYLE_PLAIN, "%s/%s", format_mib(member_number(g, "mem_used_mib"), text),
-		     format_mib(member_number(g, "mem_total_mib"), (char[FORMAT_LEN]){ 0 }));
+	used_cell(table, g);
 	mib_cell(table, g, "mem_held_mib");
 	mib_cell(table, g, "mem_foreign_mib");
 	mib_cell(table, g, "mem_available_mib");
 	if (isnan(watts))
 		table_cell(table, STYLE_DIM, "-");
 	else
-		table_printf(table, STYLE_PLAIN, "%.0fW", watts);
+		table_printf(table, STYLE_PLAIN, "%.0f", watts);
 	share_cell(table, g);
 	tasks_cell(table, g);
 }
@@ -119,9 +130,9 @@ static void add_rows(struct table *table, const json_t *gpus, const struct term 
 static void print_gpus(const json_t *gpus, const struct term *term)
 {
 	static const struct table_column columns[] = {
-		{ "GPU", .right = true }, { "NAME", .min = 6 }, { "SMACT  now mean", .min = 9 }, { "USED", .right = true },
-		{ "HELD", .right = true }, { "OTHERS", .right = true }, { "FREE", .right = true }, { "POWER", .right = true }, { "SHARE" },
-		{ "TASKS", .min = 5 },
+		{ "GPU", .right = true }, { "NAME", .min = 6 }, { "SMACT", .right = true }, { "MEAN", .right = true },
+		{ "USED", .right = true }, { "HELD", .right = true }, { "OTHER", .right = true }, { "FREE", .right = true },
+		{ "W", .right = true }, { "SHARE", .min = 4 }, { "TASKS", .min = 5 },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	add_rows(table, gpus, term);

@@ -94,7 +94,21 @@ static json_t *ended_tasks(struct error *err)
 	return client_call(request, err);
 }
 
-static void add_passing(json_t *to, const struct filter *f, const json_t *tasks)
+/* What only a living task has is null. */
+static void add_ended(json_t *to, const struct filter *f, const json_t *tasks)
+{
+	size_t i;
+	json_t *t;
+	json_array_foreach(tasks, i, t) {
+		json_object_set_new(t, "reason", json_null());
+		json_object_set_new(t, "reason_text", json_null());
+		json_object_set_new(t, "shared_with", json_array());
+		if (passes(f, t))
+			json_array_append(to, t);
+	}
+}
+
+static void add_live(json_t *to, const struct filter *f, const json_t *tasks)
 {
 	size_t i;
 	json_t *t;
@@ -111,8 +125,8 @@ static json_t *fetch(const struct filter *f, struct error *err)
 	if (!live || (f->ended && !ended))
 		return NULL;
 	json_t *tasks = json_array();
-	add_passing(tasks, f, json_object_get(ended, "tasks"));
-	add_passing(tasks, f, json_object_get(live, "tasks"));	/* as radd looks at them: running first, then in turn */
+	add_ended(tasks, f, json_object_get(ended, "tasks"));
+	add_live(tasks, f, json_object_get(live, "tasks"));	/* as radd looks at them: running first, then in turn */
 	return json_pack("{si, so}", "schema", 1, "tasks", tasks);
 }
 

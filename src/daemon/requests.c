@@ -76,6 +76,37 @@ static int check_room(const struct daemon *d, struct error *err)
 	return error_set(err, ERR_UNAVAILABLE, "the disk of %s is full: nothing can be accepted until there is room", d->state_dir);
 }
 
+static const struct task *any_task(struct daemon *d, task_id id, struct task **old, struct error *err);
+
+static int no_state(void *ctx, task_id id, enum task_state state)
+{
+	(void)id;
+	(void)state;
+	*(bool *)ctx = true;
+	return 0;
+}
+
+/* A mistyped id would make the task wait for what never comes. */
+static int check_dependencies(struct daemon *d, const struct spec *s, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	for (size_t i = 0; i < s->n_deps; i++) {
+		task_id id = s->deps[i].task;
+		bool there = false;
+		if (TASK_INDEX(id) >= 0) {
+			struct task *old;
+			there = any_task(d, id, &old, NULL);
+			task_destroy(old);
+		} else if (store_job_states(d->store, TASK_JOB(id), no_state, &there, err)) {
+			return -1;
+		}
+		if (!there)
+			return error_set(err, ERR_NOT_FOUND, "dependency %s:%s: there is no such task", dependency_kind_name(s->deps[i].kind),
+					 task_id_text(id, text));
+	}
+	return 0;
+}
+
 static struct spec *read_spec(const struct request *r, struct error *err)
 {
 	struct spec *s = spec_from_json(json_object_get(r->json, "spec"), json_object_get(r->json, "environ"), err);
@@ -84,7 +115,7 @@ static struct spec *read_spec(const struct request *r, struct error *err)
 	s->uid = r->uid;
 	s->gid = r->gid;
 	s->user = alloc_string(user_name(r->uid));
-	if (!submit_validate(s, err) && !core_feasible(r->d->core, s, err))
+	if (!submit_validate(s, err) && !core_feasible(r->d->core, s, err) && !check_dependencies(r->d, s, err))
 		return s;
 	spec_unref(s);
 	return NULL;

@@ -1,0 +1,403 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The command: what it prints, its JSON, its exit codes, and what bad input gets.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file()
+{
+	new_world
+	start_radd
+	rad submit -- true
+	rad wait 1
+}
+
+teardown_file() { end_world; }
+
+setup() { cd "$WORLD/work"; }
+
+# ---- general ----
+
+@test "without a command: the list of commands, exit 2" {
+	run rad
+	[ "$status" -eq 2 ]
+	[[ "$output" == *submit* && "$output" == *doctor* ]]
+}
+
+@test "unknown command: the nearest one, exit 2" {
+	run rad submti
+	[ "$status" -eq 2 ]
+	one_line_error "did you mean 'rad submit'?"
+	run rad frobnicate
+	[ "$status" -eq 2 ]
+	one_line_error "see rad help"
+}
+
+@test "unknown option: the nearest one, exit 2" {
+	run rad queue --jsno
+	[ "$status" -eq 2 ]
+	one_line_error "did you mean '--json'?"
+	run rad submit --gpu-men 2G -- true
+	[ "$status" -eq 2 ]
+	one_line_error "did you mean '--gpu-mem'?"
+}
+
+@test "every command has help, exit 0" {
+	for verb in $(rad help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+		run rad "$verb" --help
+		[ "$status" -eq 0 ] || { echo "$verb: $output"; false; }
+		[[ "$output" == *"sage: rad $verb"* ]] || { echo "$verb: $output"; false; }
+	done
+	[ "$(rad help | sed -n 's/^  \([a-z]*\) .*/\1/p' | wc -l)" -ge 20 ]
+}
+
+@test "no daemon: exit 3, for run and wait 125, and what to do" {
+	RAD_SOCKET=$WORLD/nobody.sock run rad queue
+	[ "$status" -eq 3 ]
+	one_line_error "no radd listens on $WORLD/nobody.sock"
+	RAD_SOCKET=$WORLD/nobody.sock run rad wait 1
+	[ "$status" -eq 125 ]
+	RAD_SOCKET=$WORLD/nobody.sock run rad run -- true
+	[ "$status" -eq 125 ]
+	RAD_SOCKET=$WORLD/nobody.sock run rad submit -- true
+	[ "$status" -eq 3 ]
+}
+
+@test "every --json is one line, an object with schema 1 and nothing of the protocol" {
+	local command
+	for command in queue "queue -t all" "show 1" "show --events 1" "why 1" gpus acct version doctor "wait 1"; do
+		run --separate-stderr rad $command --json
+		[ "${#lines[@]}" -eq 1 ] || { echo "$command: $output"; false; }
+		jq -e '.schema == 1 and (has("v") | not) and (has("error") | not)' <<<"$output" || { echo "$command: $output"; false; }
+	done
+}
+
+@test "task object: exactly the members of the contract" {
+	local want='["attempts","command","cwd","end_time","estimate","exit_code","gpus_requested","held_s","id","jct_s","log_path","lost_s",
+"name","priority","reason","reason_text","run_s","share","shared_with","signal","slowdown","start_time","state","submit_time",
+"time_limit_s","user","wait_s"]'
+	[ "$(rad show --json 1 | jq -c '.tasks[0] | keys')" = "$(jq -c . <<<"$want")" ]
+	[ "$(rad queue -t all --json | jq -c '.tasks[0] | keys')" = "$(jq -c . <<<"$want")" ]
+	rad show --json 1 | jq -e '.tasks[0] | .id == "1" and .state == "COMPLETED" and .exit_code == 0 and .signal == null and
+		(.attempts | length) == 1 and .attempts[0].verdict == "ok" and (.submit_time | test("^20.*Z$"))'
+}
+
+@test "gpus object: exactly the members of the contract, and users of processes" {
+	local id
+	id=$(submit --gpu-mem 2G -- rad simtask --mem 1G --seconds 60)
+	wait_for 15 sh -c 'rad gpus --json | jq -e "any(.gpus[].processes[]; .task == \"'"$id"'\")"'
+	rad gpus --json | jq -e '[.gpus[0] | keys[]] - ["stale", "gpu_util"] == ["drained","dram","energy_j","gract","index","mem_available_mib",
+		"mem_foreign_mib","mem_held_mib","mem_total_mib","mem_used_mib","mig","name","parent_uuid","pcie_rx_mib_s","pcie_tx_mib_s",
+		"power_w","processes","share","smact","smact_now","smact_source","smocc","tasks","uuid"]'
+	rad gpus --json | jq -e --arg u "$(id -un)" '[.gpus[].processes[]] | length == 1 and .[0].user == $u and .[0].mem_mib > 0'
+	run rad gpus -v
+	[[ "$output" == *"$(id -un)"*"$id"* ]]
+	rad cancel "$id"
+	run rad wait "$id"
+	[ "$status" -eq 143 ]
+}
+
+@test "tables stay within 80 columns, whatever the names" {
+	local id
+	id=$(submit --hold --name "$(printf 'a very long name %.0s' 1 2 3 4 5)" -- true)
+	run env COLUMNS=80 rad queue
+	[ "$(printf '%s\n' "$output" | wc -L)" -le 80 ]
+	[[ "$output" == *…* ]]
+	local verb
+	for verb in gpus acct; do
+		run env COLUMNS=80 rad $verb
+		[ "$(printf '%s\n' "$output" | wc -L)" -le 80 ] || { echo "$output"; false; }
+	done
+	rad cancel "$id"
+}
+
+@test "no escape sequences in a pipe; control characters of names and commands are shown as '?'" {
+	local id
+	id=$(submit --hold -- printf '\033[31mred\a')
+	rad queue >queue; rad show "$id" >show; rad gpus >gpus
+	! grep -q "$(printf '\033')" queue show gpus
+	! grep -q "$(printf '\a')" show
+	grep -q 'command.*?\[31mred' show || grep -q 'command.*\\' show
+	rad cancel "$id"
+}
+
+@test "queue: filters by user, state and id; unknown states and users are refused" {
+	local id
+	id=$(submit --hold -- true)
+	[ "$(rad queue --json -t H | jq -r '.tasks[].id')" = "$id" ]
+	[ "$(rad queue --json --me | jq '.tasks | length')" -ge 1 ]
+	[ "$(rad queue --json -u nobody | jq '.tasks | length')" -eq 0 ]
+	[ "$(rad queue --json -t CD | jq -r '[.tasks[].state] | unique[]')" = COMPLETED ]
+	[ "$(rad queue --json -t all 1 | jq -r '.tasks[].id')" = 1 ]
+	run rad queue -t XX
+	[ "$status" -eq 2 ]
+	one_line_error "'XX'"
+	run rad queue -u no-such-user-here
+	[ "$status" -eq 1 ]
+	one_line_error "no-such-user-here"
+	run rad queue --watch 1
+	[ "$status" -eq 2 ]
+	one_line_error "needs a terminal"
+	rad cancel "$id"
+}
+
+@test "ids: not one, unknown ones, and several of which one is wrong" {
+	run rad show abc
+	[ "$status" -eq 1 ]
+	one_line_error "abc"
+	run rad show 9999
+	[ "$status" -eq 1 ]
+	one_line_error "9999"
+	run rad logs 9999
+	[ "$status" -eq 1 ]
+	run rad cancel 9998 9999
+	[ "$status" -eq 1 ]
+	[ "${#lines[@]}" -eq 2 ]
+	run rad wait 9999
+	[ "$status" -eq 125 ]
+	run rad cancel 1
+	[ "$status" -eq 1 ]
+	one_line_error "COMPLETED"
+	run rad show
+	[ "$status" -eq 2 ]
+}
+
+@test "acct: spans, CSV by RFC 4180, totals, users and GPUs" {
+	local id
+	id=$(submit --name 'comma, "quote"' -- true)
+	rad wait "$id"
+	run rad acct --csv
+	[ "$status" -eq 0 ]
+	[[ "$output" == *$'"comma, ""quote"""'* ]]
+	[ "$(rad acct --csv | head -n 1 | tail -c 2 | od -An -c | tr -d ' ')" = '\r\n' ]
+	[ "$(rad acct --csv | tr -d -c '\r' | wc -c)" -eq "$(rad acct --csv | wc -l)" ]
+	rad acct --since 1h --json | jq -e '.totals.tasks >= 2 and (.users | length) == 1 and (.gpus | length) >= 1'
+	rad acct --since 2030-01-01 --json | jq -e '.tasks | length == 0'
+	rad acct --until 2020-01-01T00:00:00Z --json | jq -e '.tasks | length == 0'
+	run rad acct --since yesterweek
+	[ "$status" -eq 2 ]
+	one_line_error "yesterweek"
+}
+
+@test "completion: bash can read it and it knows the commands" {
+	rad completion bash >completion
+	bash -n completion
+	grep -q undrain completion
+	rad completion zsh | grep -q '#compdef rad'
+	rad completion fish | grep -q 'complete -c rad'
+	run rad completion tcsh
+	[ "$status" -eq 2 ]
+	one_line_error "bash, zsh and fish"
+}
+
+@test "version: both releases; without a daemon its own" {
+	rad version --json | jq -e '.rad == .radd and .protocol == .radd_protocol'
+	RAD_SOCKET=$WORLD/nobody.sock run rad version
+	[ "$status" -eq 0 ]
+	[[ "$output" == rad* ]]
+}
+
+@test "doctor: a line each, and 1 where nothing can run" {
+	run rad doctor
+	[[ "$output" == *daemon* && "$output" == *state* ]]
+	rad doctor --json | jq -e '[.checks[] | select(.check == "gpus")][0].grade == "ok"'
+	RAD_SOCKET=$WORLD/nobody.sock RAD_NVML_LIBRARY=$WORLD/none.so run rad doctor
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"fail  driver"*"sim:4xa100-40g"* ]]
+}
+
+# ---- submitting ----
+
+@test "submit: bare id, estimate, dry run queues nothing" {
+	run rad submit --gpu-mem 12G --hold -- true
+	[[ "${lines[0]}" =~ ^Submitted\ task\ [0-9]+$ ]]
+	[[ "${lines[1]}" == "Needs 12.0G on each GPU (declared)" ]]
+	rad cancel "${lines[0]##* }"
+	local before
+	before=$(rad queue -t all --json | jq '.tasks | length')
+	run rad submit --dry-run --gpu-mem 12G -- true
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"would be accepted"*"GPU 0: fits"* ]]
+	rad submit --dry-run --json --gpu-mem 12G -- true | jq -e '.fits_now and .estimate.claim_mib == 12288 and (.gpus | length) == 4'
+	[ "$(rad queue -t all --json | jq '.tasks | length')" -eq "$before" ]
+	run rad submit --dry-run --gpu-mem 41G -- true
+	[ "$status" -eq 1 ]
+}
+
+@test "submit --wait: the task's code" {
+	run rad submit --wait -- sh -c 'exit 4'
+	[ "$status" -eq 4 ]
+}
+
+@test "task file: settings, script, folder" {
+	mkdir -p files
+	printf 'name: from-file\ngpu_mem: 3G\noutput: out-%%j.txt\necho in $(basename "$PWD"); exit 5\n' >files/a.rad
+	run rad submit --parsable --wait files/a.rad
+	[ "$status" -eq 5 ]
+	cat files/out-"$output".txt
+	[ "$(cat files/out-"$output".txt)" = "in files" ]
+	[ "$(field "$output" .name)" = from-file ]
+	[ "$(field "$output" .estimate.claim_mib)" = 3072 ]
+}
+
+@test "notes of a task file go to stderr" {
+	printf '# a task\nenv\necho hello\nnone\nnone\n32\nexclusive\n1\n4000\n' >old.rad
+	run --separate-stderr rad submit --parsable --hold old.rad
+	if [ "$status" -eq 0 ]; then
+		[[ "$stderr" == *policy* ]]
+		[[ "$output" =~ ^[0-9]+$ ]]
+		rad cancel "$output"
+	else
+		[[ "$stderr" == rad:* ]]
+	fi
+}
+
+# ---- what bad input gets: one line, the thing named, nothing queued ----
+
+refused()	# TEXT COMMAND...
+{
+	local text=$1 before
+	shift
+	before=$(rad queue -t all --json | jq '.tasks | length')
+	run "$@"
+	[ "$status" -ne 0 ] || { echo "accepted: $*"; return 1; }
+	one_line_error "$text"
+	[ "$(rad queue -t all --json | jq '.tasks | length')" -eq "$before" ]
+}
+
+@test "bad: no such program" {
+	refused nosuchprogram rad submit -- nosuchprogram
+	refused "write" rad submit -- helpers.bash || refused "no program 'helpers.bash'" rad submit -- helpers.bash
+}
+
+@test "bad: missing, empty, binary, huge task files" {
+	refused missing.rad rad submit missing.rad
+	: >empty.rad
+	refused empty.rad rad submit empty.rad
+	head -c 1000 /bin/true >binary.rad
+	refused binary.rad rad submit binary.rad
+	head -c 3000000 /dev/zero | tr '\0' 'x' >huge.rad
+	refused huge.rad rad submit huge.rad
+	mkdir -p folder.rad
+	refused folder.rad rad submit folder.rad
+}
+
+@test "bad: unknown key names line and the nearest" {
+	printf 'name: x\ngpu_men: 12G\ntrue\n' >typo.rad
+	refused "typo.rad:2" rad submit typo.rad
+	run rad submit typo.rad
+	[[ "$output" == *gpu_mem* ]]
+}
+
+@test "bad: numbers out of range" {
+	refused "gpus" rad submit --gpus 0 -- true
+	refused "gpus" rad submit --gpus 65 -- true
+	refused "gpu-mem" rad submit --gpu-mem=-1 -- true
+	refused "gpu-mem" rad submit --gpu-mem 12Q -- true
+	refused "time" rad submit --time soon -- true
+	refused "array" rad submit --array 9-0 -- true
+	printf 'gpus: many\ntrue\n' >many.rad
+	refused "many.rad:1" rad submit many.rad
+}
+
+@test "bad: memory that no GPU has, more GPUs than there are" {
+	refused "39" rad submit --gpu-mem 50G -- true
+	refused "4" rad submit --gpus 5 -- true
+}
+
+@test "bad: folder, summary, log path that are not there" {
+	refused "/nowhere" rad submit --chdir /nowhere -- true
+	refused "/nowhere" rad submit --output /nowhere/log -- true
+	refused "none.txt" rad submit --model none.txt -- true
+	refused "is a folder" rad submit --output /tmp -- true
+}
+
+@test "bad: dependency on a task that never was" {
+	refused "9999" rad submit --dependency afterok:9999 -- true
+	refused "dependency" rad submit --dependency afterwards:1 -- true
+}
+
+@test "bad: update of nothing, of nonsense" {
+	run rad update 1
+	[ "$status" -eq 2 ]
+	run rad update 1 color=red
+	[ "$status" -eq 2 ]
+	one_line_error "color=red"
+	run rad update --gpu-mem lots 1
+	[ "$status" -eq 2 ]
+}
+
+@test "bad: drain of a GPU that is not there" {
+	run rad drain 17
+	[ "$status" -eq 1 ]
+	one_line_error "17"
+}
+
+# ---- hostile clients ----
+
+@test "garbage on the socket: an answer or a closed door, and radd goes on" {
+	run timeout 10 python3 - "$RAD_SOCKET" <<-'PY'
+		import socket, struct, sys, os, json
+		def talk(data):
+		    s = socket.socket(socket.AF_UNIX); s.settimeout(5); s.connect(sys.argv[1])
+		    try:
+		        s.sendall(data); s.shutdown(socket.SHUT_WR)
+		        got = b""
+		        while True:
+		            part = s.recv(65536)
+		            if not part: return got
+		            got += part
+		    except (BrokenPipeError, ConnectionResetError):
+		        return b""
+		def frame(o):
+		    b = json.dumps(o).encode(); return struct.pack(">I", len(b)) + b
+		for data in [b"", b"\0", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, struct.pack(">I", 5) + b"hello", struct.pack(">I", 2) + b"[]",
+		             struct.pack(">I", 1 << 31), struct.pack(">I", 1000) + b"{", os.urandom(5000), frame({}), frame({"v": 1}),
+		             frame({"v": 1, "op": "nothing"}), frame({"v": 999, "op": "list"}), frame({"v": 1, "op": ["list"]}),
+		             frame({"v": 1, "op": "show", "id": 12}), frame({"v": 1, "op": "submit"}), frame({"v": 1, "op": "submit", "spec": 3}),
+		             frame({"v": 1, "op": "wait", "ids": [None]}), frame({"v": 1, "op": "update", "id": "1", "priority": "x"})]:
+		    got = talk(data)
+		    if got:
+		        (n,) = struct.unpack(">I", got[:4]); reply = json.loads(got[4:4 + n])
+		        assert "error" in reply and reply["error"]["text"], reply
+		deep = b"[" * 100000
+		talk(struct.pack(">I", len(deep)) + deep)
+		print("done")
+	PY
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[ "${lines[-1]}" = done ]
+	rad queue
+}
+
+@test "a slow client and one that never reads hold nobody up" {
+	timeout 60 python3 - "$RAD_SOCKET" <<-'PY' &
+		import socket, struct, sys, json, time
+		slow = socket.socket(socket.AF_UNIX); slow.connect(sys.argv[1]); slow.sendall(b"\0")
+		deaf = socket.socket(socket.AF_UNIX); deaf.connect(sys.argv[1]); deaf.setblocking(False)
+		b = json.dumps({"v": 1, "op": "gpus"}).encode()
+		try:
+		    for _ in range(200): deaf.sendall((struct.pack(">I", len(b)) + b) * 50)
+		except (BlockingIOError, BrokenPipeError): pass
+		open("connected", "w").close()
+		time.sleep(60)
+	PY
+	local hostile=$! began=$SECONDS
+	wait_for 20 test -e connected
+	for _ in 1 2 3 4 5; do rad queue >/dev/null; done
+	[ $((SECONDS - began)) -le 20 ]
+	kill "$hostile"
+}
+
+@test "100 clients at once: each task accepted once" {
+	local i
+	for i in $(seq 100); do
+		rad submit --parsable --hold --name crowd -- true >"crowd.$i" 2>&1 &
+	done
+	wait
+	[ "$(cat crowd.* | sort -un | wc -l)" -eq 100 ]
+	[ "$(rad queue --json -t H | jq '[.tasks[] | select(.name == "crowd")] | length')" -eq 100 ]
+	rad cancel --pending >/dev/null
+	[ "$(rad queue --json -t H | jq '.tasks | length')" -eq 0 ]
+}

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+# Shared by the system tests. Each file has a radd of its own on simulated devices; everything it makes lies under one
+# temporary folder. Tests wait for events with a deadline, never for time to pass.
+
+# A fresh folder, the socket's name, and short windows, so that what takes minutes on a server takes seconds here.
+# A short path, since a socket's name may not have more than 107 characters.
+new_world()
+{
+	WORLD=$(mktemp -d /tmp/rad-bats.XXXXXX)
+	export WORLD
+	export RAD_SOCKET=$WORLD/radd.sock RAD_NO_START=1 HOME=$WORLD XDG_STATE_HOME=$WORLD/xdg LC_ALL=C.UTF-8
+	export RAD_CONFIG=$WORLD/rad.conf
+	unset COLUMNS RAD_DEVICES RAD_SIM_DEVICES
+	printf 'interval: 0.2\nwindow: 2\nsettle: 0.5\nwarm: 1\nkill_wait: 2\n' >"$RAD_CONFIG"
+	mkdir -p "$WORLD/work"
+	cd "$WORLD/work"
+}
+
+# start_radd [options]: returns when it answers; its pid is in $WORLD/pid.
+start_radd()
+{
+	mkfifo "$WORLD/ready"
+	radd --devices "${DEVICES:-sim:4xa100-40g}" --state "$WORLD/state" --ready-fd 7 "$@" \
+		7>"$WORLD/ready" 3>&- 4>&- >>"$WORLD/radd.log" 2>&1 </dev/null &
+	echo $! >"$WORLD/pid"
+	local line
+	IFS= read -r -t 20 line <"$WORLD/ready" || line="no answer in 20 s"
+	rm -f "$WORLD/ready"
+	[ "$line" = ok ] || { echo "radd: $line" >&2; cat "$WORLD/radd.log" >&2; return 1; }
+}
+
+# gone PID: waits until no such process is left; a zombie is none.
+gone()
+{
+	local tries=0
+	while [ -e "/proc/$1" ] && ! grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; do
+		tries=$((tries + 1))
+		[ $tries -lt 400 ] || return 1
+		read -r -t 0.05 <> <(:) || :
+	done
+}
+
+kill_radd()
+{
+	local pid
+	pid=$(cat "$WORLD/pid")
+	kill -9 "$pid"
+	gone "$pid"
+}
+
+stop_radd()
+{
+	local pid
+	pid=$(cat "$WORLD/pid" 2>/dev/null) || return 0
+	kill "$pid" 2>/dev/null || return 0
+	gone "$pid" || kill -9 "$pid"
+}
+
+# Ends what is still there, and shows radd's log to whoever looks why a file failed.
+end_world()
+{
+	rad cancel --all >/dev/null 2>&1 || :
+	timeout 20 rad wait $(rad queue --json 2>/dev/null | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	stop_radd
+	[ -z "${BATS_ERROR_STATUS:-}" ] || tail -n 40 "$WORLD/radd.log"
+	cd /
+	rm -rf "$WORLD"
+}
+
+# state ID: the state's word.
+state() { rad show --json "$1" | jq -r '.tasks[0].state'; }
+# field ID FILTER
+field() { rad show --json "$1" | jq -r ".tasks[0]$2"; }
+
+# wait_state ID STATE [SECONDS]
+wait_state()
+{
+	local until=$((SECONDS + ${3:-15})) now
+	while now=$(state "$1") && [ "$now" != "$2" ]; do
+		[ $SECONDS -lt $until ] || { echo "task $1 is $now, not $2" >&2; rad show "$1" >&2; return 1; }
+		read -r -t 0.1 <> <(:) || :
+	done
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for()
+{
+	local until=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $until ] || { echo "never: $*" >&2; return 1; }
+		read -r -t 0.1 <> <(:) || :
+	done
+}
+
+# submit ARGS...: prints the id.
+submit() { rad submit --parsable "$@"; }
+
+# A task that runs until the file is there (or half a minute is over), and says when it began.
+until_file() { printf 'echo started; i=0; while [ ! -e %s ] && [ $i -lt 300 ]; do i=$((i+1)); sleep 0.1; done' "$1"; }
+
+# The last run printed one line that begins with "rad: " and holds the text.
+one_line_error()
+{
+	[ "${#lines[@]}" -eq 1 ] || { printf 'expected one line:\n%s\n' "$output" >&2; return 1; }
+	[[ "$output" == rad:\ * && "$output" == *"$1"* ]] || { printf 'expected "%s" in: %s\n' "$1" "$output" >&2; return 1; }
+}

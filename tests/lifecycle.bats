@@ -1,0 +1,351 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What becomes of tasks: waiting, running, ending, people's interventions, and a radd that dies and comes back.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file()
+{
+	new_world
+	start_radd
+}
+
+teardown_file() { end_world; }
+
+setup()
+{
+	cd "$WORLD/work"
+	rm -f go
+}
+
+teardown()
+{
+	: >go
+	rad cancel --all >/dev/null 2>&1 || :
+	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+}
+
+# ---- the way of a task ----
+
+@test "a task runs, its log and record are there" {
+	local id
+	id=$(submit --gpu-mem 2G -- sh -c 'echo out; echo err >&2; echo "gpu $CUDA_VISIBLE_DEVICES task $RAD_TASK_ID $RAD_GPU_MEM_MIB"')
+	rad wait "$id"
+	[ "$(state "$id")" = COMPLETED ]
+	[ "$(grep -c . "rad-$id.out")" -eq 3 ]
+	grep -q "^gpu [0-3] task $id 2048$" "rad-$id.out"
+	[ "$(rad logs "$id" | sort | head -n 1)" = err ]
+	rad show --events --json "$id" | jq -e '[.events[].event] == ["submitted","estimated","placed","started","ended"]'
+}
+
+@test "a task takes memory and time on the simulated GPU, and is measured" {
+	local id
+	id=$(submit --gpu-mem 6G -- rad simtask --mem 5G --seconds 3 --ramp 0.5)
+	wait_for 15 sh -c "rad gpus --json | jq -e 'any(.gpus[]; .tasks == [\"$id\"] and .mem_held_mib >= 5000 and .smact_now > 0.5)'"
+	rad wait "$id"
+	rad show --json "$id" | jq -e '.tasks[0].attempts[0] | .peak_mib >= 5000 and .peak_mib <= 6144 and .mean_smact > 0.5 and .energy_j > 0'
+	rad gpus --json | jq -e 'all(.gpus[]; .mem_held_mib == 0 and .share == "idle")'
+}
+
+@test "two tasks that fit share a GPU where only one is not drained" {
+	local a b
+	rad drain 1 2 3
+	a=$(submit --gpu-mem 8G -- rad simtask --mem 6G --seconds 60 --smact 0.3 --gract 0.4 --ramp 0.2)
+	b=$(submit --gpu-mem 8G -- rad simtask --mem 6G --seconds 60 --smact 0.3 --gract 0.4 --ramp 0.2)
+	wait_state "$a" RUNNING
+	wait_state "$b" RUNNING 30
+	[ "$(field "$b" '.shared_with[0]')" = "$a" ]
+	rad gpus --json | jq -e --arg a "$a" --arg b "$b" '.gpus[0].tasks == [$a, $b] and .gpus[1].drained'
+	rad undrain 1 2 3
+	rad gpus --json | jq -e 'all(.gpus[]; .drained | not)'
+}
+
+@test "out of memory: a verdict with evidence, a second attempt alone, then completed" {
+	local id
+	id=$(submit --gpu-mem 3G -- rad simtask --mem 6G --seconds 2 --ramp 0.5)
+	wait_for 40 sh -c "[ \$(rad show --json $id | jq '.tasks[0].attempts | length') -ge 2 ]"
+	[ "$(field "$id" '.attempts[0].verdict')" = oom ]
+	[ -n "$(field "$id" '.attempts[0].evidence')" ]
+	run rad wait "$id"
+	[ "$status" -eq 0 ]
+	rad show --json "$id" | jq -e '.tasks[0] | .state == "COMPLETED" and .lost_s > 0'
+	grep -q 'CUDA out of memory' "rad-$id.out"
+}
+
+@test "run: output to stdout, the task's code, 128 + signal, what went wrong on stderr" {
+	run --separate-stderr rad run -- sh -c 'echo hello; exit 7'
+	[ "$status" -eq 7 ]
+	[ "$output" = hello ]
+	[[ "$stderr" == *FAILED*"exit 7"* ]]
+	run --separate-stderr rad run -- sh -c 'kill -9 $$'
+	[ "$status" -eq 137 ]
+	run --separate-stderr rad run -- true
+	[ "$status" -eq 0 ]
+	[ -z "$stderr" ]
+}
+
+@test "run: an interrupt cancels the task, which may clean up" {
+	rad run --output cancelled.log -- sh -c 'trap "echo cleaned; exit 9" TERM; echo ready; while :; do sleep 0.1; done' >shown 2>said &
+	local pid=$!
+	wait_for 15 grep -q ready shown
+	kill -TERM "$pid"
+	run wait "$pid"
+	[ "$status" -eq 9 ]
+	grep -q cleaned shown
+	grep -q 'cancelling task' said
+}
+
+@test "run shows what is written now, not what an older task left in that file" {
+	echo stale >same.log
+	touch -d '1 hour ago' same.log
+	run --separate-stderr rad run --output same.log -- echo fresh
+	[ "$output" = fresh ]
+	[ "$(cat same.log)" = "$(printf 'stale\nfresh')" ]
+}
+
+@test "logs: progress bars collapse, --raw keeps them, -n the last lines, -f to the end" {
+	local id
+	id=$(submit -- sh -c 'printf "\r1%%\r50%%\r100%%\nsecond\n"; '"$(until_file go)"'; printf "\nlast"')
+	wait_state "$id" RUNNING
+	wait_for 15 grep -q started "rad-$id.out"
+	[ "$(rad logs "$id" | head -n 1)" = "100%" ]
+	[ "$(rad logs --raw "$id" | head -n 1 | tr -d -c '\r' | wc -c)" -eq 3 ]
+	rad logs -f "$id" >followed &
+	local pid=$!
+	wait_for 15 grep -q started followed
+	: >go
+	wait "$pid"
+	[ "$(tail -n 1 followed)" = last ]
+	[ "$(rad logs -n 1 "$id")" = last ]
+	[ "$(rad logs -n 2 "$id")" = "$(printf 'started\nlast')" ]
+}
+
+@test "wait: of several the first code that is not 0; array elements; a cancelled pending task is 125" {
+	local a b c
+	a=$(submit -- true)
+	b=$(submit -- sh -c 'exit 3')
+	c=$(submit -- sh -c 'exit 4')
+	run rad wait "$a" "$b" "$c"
+	[ "$status" -eq 3 ]
+	a=$(submit --array 0-3 -- sh -c 'exit $RAD_ARRAY_TASK_ID')
+	run rad wait "$a"
+	[ "$status" -eq 1 ]
+	run rad wait "${a}_2"
+	[ "$status" -eq 2 ]
+	a=$(submit --hold -- true)
+	rad cancel "$a"
+	run rad wait "$a"
+	[ "$status" -eq 125 ]
+}
+
+# ---- people ----
+
+@test "hold, release, update, priority" {
+	local id
+	id=$(submit --hold -- true)
+	[ "$(state "$id")" = HELD ]
+	rad update "$id" name=renamed priority=-5 time=90s gpu-mem=3G
+	rad show --json "$id" | jq -e '.tasks[0] | .name == "renamed" and .priority == -5 and .time_limit_s == 90 and .estimate.claim_mib == 3072'
+	run rad logs "$id"
+	[ "$status" -eq 1 ]
+	one_line_error "has not started"
+	rad release "$id"
+	run rad wait "$id"
+	[ "$status" -eq 0 ]
+	run rad hold "$id"
+	[ "$status" -eq 1 ]
+}
+
+@test "cancel: a pending task at once, a running one by TERM, one that ignores TERM by KILL" {
+	local a b c
+	a=$(submit --hold -- true)
+	rad cancel "$a"
+	[ "$(state "$a")" = CANCELLED ]
+	b=$(submit -- sleep 300)
+	wait_state "$b" RUNNING
+	rad cancel "$b"
+	run rad wait "$b"
+	[ "$status" -eq 143 ]
+	[ "$(state "$b")" = CANCELLED ]
+	c=$(submit -- sh -c 'trap "" TERM; echo deaf; while :; do sleep 0.2; done')
+	wait_for 15 grep -q deaf "rad-$c.out"
+	rad cancel "$c"
+	run timeout 30 rad wait "$c"
+	[ "$status" -eq 137 ]
+}
+
+@test "cancel ends children that left the process group" {
+	local id child
+	id=$(submit -- sh -c 'setsid sh -c "echo \$\$ >child; exec sleep 300" & wait')
+	wait_for 15 test -s child
+	child=$(cat child)
+	rad cancel "$id"
+	rad wait "$id" || :
+	gone "$child"
+	rm child
+}
+
+@test "requeue: a running task starts again, an ended one as well" {
+	local id
+	id=$(submit -- sh -c 'echo began; sleep 300')
+	wait_for 15 grep -q began "rad-$id.out"
+	rad requeue "$id"
+	wait_for 30 sh -c "[ \$(grep -c began rad-$id.out) -eq 2 ]"
+	[ "$(field "$id" '.attempts | length')" -eq 2 ]
+	rad cancel "$id"
+	rad wait "$id" || :
+	rad requeue "$id"
+	wait_for 30 sh -c "[ \$(grep -c began rad-$id.out) -eq 3 ]"
+}
+
+@test "time limit: the warning signal, then TERM, then TIMEOUT" {
+	local id
+	id=$(submit --time 4s --signal USR1@3 -- sh -c 'trap "echo warned" USR1; echo ready; while :; do sleep 0.1; done')
+	run rad wait "$id"
+	[ "$status" -eq 143 ]
+	[ "$(state "$id")" = TIMEOUT ]
+	grep -q warned "rad-$id.out"
+}
+
+@test "dependencies: after ok, after failure, never" {
+	local a ok notok never
+	a=$(submit -- sh -c "$(until_file go); exit 3")
+	notok=$(submit --dependency "afternotok:$a" -- true)
+	ok=$(submit --dependency "afterok:$a" -- true)
+	never=$(submit --dependency "afterany:$ok" -- true)
+	[ "$(field "$notok" .reason)" = Dependency ]
+	: >go
+	run rad wait "$notok"
+	[ "$status" -eq 0 ]
+	wait_for 15 sh -c "rad show --json $ok | jq -e '.tasks[0] | .state == \"CANCELLED\" or .reason == \"DependencyNeverSatisfied\"'"
+	rad cancel "$ok" || :
+	run rad wait "$never"
+	[ "$status" -eq 0 ]
+	rad show --json "$notok" | jq -e '.tasks[0] | .held_s > 0 and (.jct_s - .wait_s - .held_s - .run_s | fabs) < 0.005'
+}
+
+@test "arrays: one id, a limit of running elements, logs of their own" {
+	local id
+	id=$(submit --array '0-5%2' -- sh -c 'echo element $RAD_ARRAY_TASK_ID; '"$(until_file go)")
+	wait_state "${id}_0" RUNNING
+	wait_state "${id}_1" RUNNING 30
+	[ "$(rad queue --json -t R | jq '.tasks | length')" -eq 2 ]
+	[ "$(field "${id}_5" .reason)" = ArrayLimit ]
+	run rad queue
+	[[ "$output" == *"${id}_[2-5]"* ]]
+	run rad logs "$id"
+	[ "$status" -eq 1 ]
+	one_line_error "${id}_0"
+	: >go
+	run rad wait "$id"
+	[ "$status" -eq 0 ]
+	[ "$(head -n 1 "rad-${id}_5.out")" = "element 5" ]
+}
+
+@test "why: the arithmetic for every GPU, what is short" {
+	local a b id
+	rad drain 3
+	a=$(submit --gpus 3 --exclusive -- sh -c "$(until_file go)")
+	wait_state "$a" RUNNING
+	id=$(submit --gpu-mem 4G -- true)
+	wait_for 10 sh -c "rad why --json $id | jq -e '.gpus | length == 4'"
+	rad why --json "$id" | jq -e '[.gpus[].reason] | . == ["Mode","Mode","Mode","Drained"]'
+	run rad why "$id"
+	[[ "$output" == *"GPU 3: drained"* ]]
+	[ "${#lines[@]}" -ge 5 ]
+	rad undrain 3
+	run rad wait "$id"
+	[ "$status" -eq 0 ]
+	run rad why "$id"
+	[[ "$output" == *"attempt 1 on GPU 3"*ok* ]]
+}
+
+# ---- radd dies, and comes back ----
+
+@test "kill -9 of radd: tasks go on, are adopted, and what ended meanwhile is known" {
+	local runs ends waits queued
+	runs=$(submit --gpu-mem 2G -- sh -c "$(until_file go); exit 5")
+	ends=$(submit --gpu-mem 2G -- sh -c "$(until_file "$WORLD/work/end-now"); exit 6")
+	queued=$(submit --hold --name kept -- true)
+	wait_for 15 grep -q started "rad-$runs.out"
+	wait_for 30 grep -q started "rad-$ends.out"
+	rad wait "$runs" & waits=$!
+	kill_radd
+	: >end-now
+	wait_for 15 sh -c '! pgrep -f end-now'
+	start_radd
+	run rad wait "$ends"
+	[ "$status" -eq 6 ]
+	[ "$(state "$runs")" = RUNNING ]
+	[ "$(field "$runs" '.attempts | length')" -eq 1 ]
+	[ "$(state "$queued")" = HELD ]
+	: >go
+	run wait "$waits"	# a wait outlives the daemon
+	[ "$status" -eq 5 ]
+	[ "$(grep -c started "rad-$runs.out")" -eq 1 ]
+	rm -f end-now
+}
+
+@test "restart: queue, holds, drained GPUs and ids are kept" {
+	local a b
+	a=$(submit --hold --name before -- true)
+	rad drain 2
+	stop_radd
+	[ ! -e "$RAD_SOCKET" ]
+	start_radd
+	[ "$(state "$a")" = HELD ]
+	rad gpus --json | jq -e '.gpus[2].drained'
+	rad undrain 2
+	b=$(submit --hold -- true)
+	[ "$b" -gt "$a" ]
+	rad release "$a"
+	run rad wait "$a"
+	[ "$status" -eq 0 ]
+}
+
+@test "a second radd on the same state, and on the same socket, is refused" {
+	run radd --devices sim:1xa100-40g --state "$WORLD/state" --socket "$WORLD/other.sock"
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"already runs on this state directory"* ]]
+	run radd --devices sim:1xa100-40g --state "$WORLD/other" --socket "$RAD_SOCKET"
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"already listens"* ]]
+	rad queue
+}
+
+@test "radd refuses a config with a typo, devices that are none, and a machine without a driver" {
+	printf 'windw: 90\n' >bad.conf
+	run radd --config bad.conf --devices sim:1xa100-40g --state "$WORLD/s2" --socket "$WORLD/s2.sock"
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"bad.conf:1"*"did you mean 'window'"* ]]
+	printf 'window: [1, 2]\n' >bad.conf
+	run radd --config bad.conf --devices sim:1xa100-40g --state "$WORLD/s2" --socket "$WORLD/s2.sock"
+	[ "$status" -eq 1 ]
+	run radd --devices sim:4xnothing --state "$WORLD/s2" --socket "$WORLD/s2.sock"
+	[ "$status" -eq 1 ]
+	RAD_NVML_LIBRARY=$WORLD/none.so run radd --devices nvml --state "$WORLD/s2" --socket "$WORLD/s2.sock"
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"sim:4xa100-40g"* ]]
+}
+
+# ---- a radd of one's own ----
+
+@test "submit starts the user's own radd, once, and says so; its failure is shown" {
+	export RAD_SOCKET=$WORLD/own.sock XDG_STATE_HOME=$WORLD/own RAD_NO_START=0
+	RAD_DEVICES=nvml RAD_NVML_LIBRARY=$WORLD/none.so run --separate-stderr rad submit -- true
+	[ "$status" -eq 3 ]
+	[[ "$stderr" == rad:*"sim:4xa100-40g"* ]]
+	[ -z "$output" ]
+	RAD_DEVICES=sim:1xa100-40g run --separate-stderr rad submit --parsable -- true
+	[ "$status" -eq 0 ]
+	[ "$output" = 1 ]
+	[[ "$stderr" =~ ^rad:\ started\ radd\ for\ you\ \(pid\ ([0-9]+),\ log\ .*\)$ ]]
+	local pid=${BASH_REMATCH[1]}
+	run --separate-stderr rad submit --parsable --wait -- true
+	[ "$output" = 2 ]
+	[ -z "$stderr" ]
+	[ "$(rad gpus --json | jq '.gpus | length')" -eq 1 ]
+	kill "$pid"
+	gone "$pid"
+}
