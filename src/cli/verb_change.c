@@ -109,25 +109,24 @@ int verb_cancel(struct cli_call *c)
 /* What may change of a task, as on the command line of submit. */
 struct update { const char *priority, *time, *gpu_mem, *max_slowdown, *name; };
 
-static int set_int(json_t *request, const char *key, const char *option, int failed, int64_t value, struct error *err)
-{
-	return failed ? error_wrap(err, "%s", option) : json_object_set_new(request, key, json_integer(value));
-}
-
 static int fill_update(const struct update *u, json_t *request, struct error *err)
 {
-	int64_t n = 0;
+	int64_t priority = 0, seconds = 0;
 	uint64_t mib = 0;
 	double slowdown;
 	bool unlimited = u->time && (!strcasecmp(u->time, "unlimited") || !strcmp(u->time, "0"));
-	if (u->priority && set_int(request, "priority", "priority",
-				   units_parse_int(u->priority, -1000000000, 1000000000, &n, err), n, err))
-		return -1;
-	if (u->time && set_int(request, "time_limit_s", "time", !unlimited && units_parse_duration(u->time, &n, err),
-			       unlimited ? 0 : n, err))
-		return -1;
-	if (u->gpu_mem && set_int(request, "gpu_mem_mib", "gpu-mem", units_parse_mib(u->gpu_mem, &mib, err), (int64_t)mib, err))
-		return -1;
+	if (u->priority && units_parse_int(u->priority, -1000000000, 1000000000, &priority, err))
+		return error_wrap(err, "priority");
+	if (u->time && !unlimited && units_parse_duration(u->time, &seconds, err))
+		return error_wrap(err, "time");
+	if (u->gpu_mem && units_parse_mib(u->gpu_mem, &mib, err))
+		return error_wrap(err, "gpu-mem");
+	if (u->priority)
+		json_object_set_new(request, "priority", json_integer(priority));
+	if (u->time)
+		json_object_set_new(request, "time_limit_s", json_integer(seconds));
+	if (u->gpu_mem)
+		json_object_set_new(request, "gpu_mem_mib", json_integer((json_int_t)mib));
 	if (u->max_slowdown && units_parse_double(u->max_slowdown, 1, 1000, &slowdown, err))
 		return error_wrap(err, "max-slowdown");
 	if (u->max_slowdown)

@@ -94,9 +94,8 @@ static void tasks_cell(struct table *table, const json_t *g)
 static void add_row(struct table *table, const json_t *g, const struct term *term)
 {
 	double watts = member_number(g, "power_w");
-	bool inside = *member_text(g, "parent_uuid");
 	table_printf(table, STYLE_BOLD, "%lld", (long long)member_int(g, "index"));
-	table_printf(table, STYLE_PLAIN, "%s%s", inside ? term->utf8 ? "└ " : "- " : "", short_name(member_text(g, "name")));
+	table_cell(table, STYLE_PLAIN, short_name(member_text(g, "name")));
 	load_cell(table, g, term);
 	used_cell(table, g);
 	mib_cell(table, g, "mem_held_mib");
@@ -112,21 +111,6 @@ static void add_row(struct table *table, const json_t *g, const struct term *ter
 
 /* ---- tables ---- */
 
-/* GPUs by index, each followed by its MIG instances. */
-static void add_rows(struct table *table, const json_t *gpus, const struct term *term)
-{
-	size_t i, k;
-	json_t *g, *m;
-	json_array_foreach(gpus, i, g) {
-		if (*member_text(g, "parent_uuid"))
-			continue;
-		add_row(table, g, term);
-		json_array_foreach(gpus, k, m)
-			if (!strcmp(member_text(m, "parent_uuid"), member_text(g, "uuid")))
-				add_row(table, m, term);
-	}
-}
-
 static void print_gpus(const json_t *gpus, const struct term *term)
 {
 	static const struct table_column columns[] = {
@@ -135,7 +119,27 @@ static void print_gpus(const json_t *gpus, const struct term *term)
 		{ "W", .right = true }, { "SHARE", .min = 4 }, { "TASKS", .min = 5 },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
-	add_rows(table, gpus, term);
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g)
+		add_row(table, g, term);
+	table_print(table, term, stdout);
+	table_destroy(table);
+}
+
+/* What `rad drain` knows MIG instances by: they share their GPU's index. */
+static void print_uuids(const json_t *gpus, const struct term *term)
+{
+	static const struct table_column columns[] = { { "GPU", .right = true }, { "UUID" }, { "NAME", .min = 6 } };
+	struct table *table = table_create(columns, COUNT_OF(columns));
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g) {
+		table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "index"));
+		table_cell(table, STYLE_PLAIN, member_text(g, "uuid"));
+		table_cell(table, STYLE_PLAIN, member_text(g, "name"));
+	}
+	putchar('\n');
 	table_print(table, term, stdout);
 	table_destroy(table);
 }
@@ -169,7 +173,7 @@ int verb_gpus(struct cli_call *c)
 {
 	bool json = false, verbose = false;
 	const struct cli_option options[] = {
-		{ "verbose", 'v', NULL, "the processes on each GPU too, foreign ones among them", .flag = &verbose },
+		{ "verbose", 'v', NULL, "UUIDs, and the processes on each GPU, foreign ones too", .flag = &verbose },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
 	};
@@ -184,8 +188,10 @@ int verb_gpus(struct cli_call *c)
 	struct term term = term_ask();
 	const json_t *gpus = json_object_get(reply, "gpus");
 	print_gpus(gpus, &term);
-	if (verbose)
+	if (verbose) {
+		print_uuids(gpus, &term);
 		print_processes(gpus, &term);
+	}
 	json_decref(reply);
 	return CLI_DONE;
 }

@@ -99,8 +99,8 @@ void core_mps_fault(struct core *c, const char *gpu_uuid, struct now now);
 
 /* A new snapshot. `mps` says whether MPS servers can be had on this machine. */
 void core_snapshot(struct core *c, const struct snapshot *s, bool mps, struct now now);
-/* Returns -1 if there is no such GPU. */
-int core_drain(struct core *c, const char *uuid, bool drained, struct error *err);
+/* A GPU that has not been read yet, after a start, will be known by its UUID. */
+void core_drain(struct core *c, const char *uuid, bool drained);
 /* "0", "GPU-..." or a unique beginning of a UUID, to the UUID; NULL with an error. Valid while the core lives. */
 const char *core_find_gpu(const struct core *c, const char *word, struct error *err);
 size_t core_gpu_count(const struct core *c);

@@ -58,6 +58,7 @@ static void note_death(struct core *c, const struct run *r, int64_t mono_ms)
 		struct slot *s = c->slots[r->slots[i]];
 		unsigned at = s->n_deaths++ % (unsigned)(sizeof s->deaths / sizeof *s->deaths);
 		s->deaths[at].task = r->t->id;
+		s->deaths[at].placed_ms = r->placed_ms;
 		s->deaths[at].ms = mono_ms;
 	}
 }
@@ -67,13 +68,21 @@ static bool close_in_time(const struct core *c, int64_t a_ms, int64_t b_ms)
 	return llabs(a_ms - b_ms) <= c->config.cohort_ms;
 }
 
+/* One fault ends clients that are there together: not one that was placed when the other had gone. */
+static bool were_together(const struct run *r, int64_t placed_ms, int64_t died_ms)
+{
+	return placed_ms <= r->exit_ms && died_ms >= r->placed_ms;
+}
+
 /* Whether another client of the same MPS server died within the cohort's time. */
 static bool has_cohort(const struct core *c, const struct run *r)
 {
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		const struct slot *s = c->slots[r->slots[i]];
 		for (size_t k = 0; k < sizeof s->deaths / sizeof *s->deaths; k++)
-			if (s->deaths[k].task && s->deaths[k].task != r->t->id && close_in_time(c, s->deaths[k].ms, r->exit_ms))
+			if (s->deaths[k].task && s->deaths[k].task != r->t->id &&
+			    were_together(r, s->deaths[k].placed_ms, s->deaths[k].ms) &&
+			    close_in_time(c, s->deaths[k].ms, r->exit_ms))
 				return true;
 	}
 	return false;
@@ -98,7 +107,9 @@ static void conclude(struct core *c, struct run *r, struct now now)
 	r->report.mps_faulted = under_mps(r) && mps_faulted(c, r);
 	recover_verdict(&r->report, &v);
 	recover_decide(&c->config.recover, t, &r->report, v.verdict, c->largest_gpu_mib, &next);
-	struct event ev = { .kind = EV_ENDED, .t_ms = now.wall_ms, .u.ended = {
+	/* The verdict may come later; the attempt ended when its processes did. */
+	int64_t ended_ms = now.wall_ms - (now.mono_ms - r->exit_ms);
+	struct event ev = { .kind = EV_ENDED, .t_ms = ended_ms, .u.ended = {
 		.verdict = v.verdict, .exit_code = r->report.exit_code, .signal = r->report.signal, .evidence = v.evidence,
 		.seen = core_measured(c, r), .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
 		.next_exclusive = next.exclusive } };

@@ -349,17 +349,14 @@ size_t core_gpu_count(const struct core *c)
 	return n;
 }
 
-int core_drain(struct core *c, const char *uuid, bool drained, struct error *err)
+void core_drain(struct core *c, const char *uuid, bool drained)
 {
-	struct slot *s = core_slot(c, uuid);
-	if (!s)
-		return error_set(err, ERR_NOT_FOUND, "GPU %s: is not known here", uuid);
+	struct slot *s = slot_of(c, uuid);
 	s->drained = drained;
 	s->changed = true;
 	if (drained && s->kept_for)
 		core_stop_keeping(c);
 	c->dirty = true;
-	return 0;
 }
 
 const char *core_find_gpu(const struct core *c, const char *word, struct error *err)

@@ -60,7 +60,7 @@ struct slot {
 	struct proc_reading *procs;	/* of the last snapshot, with `claimed` set to the owner */
 	size_t n_procs, cap_procs;
 	/* Recent deaths under MPS, for cohorts. */
-	struct { task_id task; int64_t ms; } deaths[8];
+	struct { task_id task; int64_t placed_ms, ms; } deaths[8];
 	unsigned n_deaths;
 };
 

@@ -27,7 +27,7 @@ struct world {
 	struct { task_id task; uint64_t mib; pid_t pid; } procs[32];
 	unsigned n_procs;
 	double smact;
-	struct { enum event_kind kind; task_id task; enum task_state state; enum verdict verdict; } log[MAX_EVENTS];
+	struct { enum event_kind kind; task_id task; enum task_state state; enum verdict verdict; int64_t t_ms; } log[MAX_EVENTS];
 	unsigned n_log;
 	int signalled;
 	struct { task_id id; enum task_state state; } ended[64];
@@ -41,6 +41,7 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 	assert_true(w->n_log < MAX_EVENTS);
 	w->log[w->n_log].kind = ev->kind;
 	w->log[w->n_log].task = t->id;
+	w->log[w->n_log].t_ms = ev->t_ms;
 	w->log[w->n_log].verdict = ev->kind == EV_ENDED ? ev->u.ended.verdict : VERDICT_NONE;
 	w->log[w->n_log++].state = t->state;
 	if (task_state_terminal(t->state)) {
@@ -339,6 +340,63 @@ static void one_client_that_dies_alone_is_guilty(void **unused)
 	end_world(w);
 }
 
+/* Two that fail quickly, one after the other on the same GPU, did not take each other down. */
+static void clients_that_were_not_there_together_are_no_cohort(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(5000, 1));
+	exits(w, a, 4, SCAN_NOTHING);
+	assert_int_equal(state(w, a), TASK_FAILED);
+	w->now.mono_ms += 500;
+	w->now.wall_ms += 500;
+	sample(w);
+	task_id b = submit(w, spec_of(5000, 1));
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	w->now.mono_ms += 500;
+	w->now.wall_ms += 500;
+	exits(w, b, 5, SCAN_NOTHING);
+	assert_int_equal(state(w, b), TASK_FAILED);
+	end_world(w);
+}
+
+/* The verdict waits for neighbours; the attempt's time does not. */
+static void an_attempt_ends_when_its_processes_do(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(5000, 1)), b = submit(w, spec_of(5000, 1));
+	hold_memory(w, a, 4000);
+	hold_memory(w, b, 4000);
+	pass(w, 3);
+	int64_t exit_ms = w->now.wall_ms;
+	exits(w, a, 1, SCAN_OTHER_ERROR);
+	pass(w, 10);
+	int64_t ended_ms = 0;
+	for (unsigned i = 0; i < w->n_log; i++)
+		if (w->log[i].kind == EV_ENDED)
+			ended_ms = w->log[i].t_ms;
+	assert_int_equal(state(w, a), TASK_FAILED);
+	assert_int_equal(ended_ms, exit_ms);
+	end_world(w);
+}
+
+static void a_drained_gpu_is_known_before_it_is_read(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	core_drain(w->c, "GPU-1", true);
+	w->n_gpus = 2;
+	pass(w, 1);
+	submit(w, spec_of(30000, 1));
+	task_id b = submit(w, spec_of(30000, 1));
+	assert_int_equal(state(w, b), TASK_PENDING);
+	core_drain(w->c, "GPU-1", false);
+	pass(w, 1);
+	assert_string_equal(gpu_of(w, b), "GPU-1");
+	end_world(w);
+}
+
 static void arrays_keep_to_their_limit(void **unused)
 {
 	(void)unused;
@@ -419,12 +477,11 @@ static void stale_drained_and_vanished_gpus_get_nothing(void **unused)
 {
 	(void)unused;
 	struct world *w = new_world(2, NULL);
-	assert_int_equal(core_drain(w->c, "GPU-1", true, NULL), 0);
-	assert_int_equal(core_drain(w->c, "GPU-9", true, NULL), -1);
+	core_drain(w->c, "GPU-1", true);
 	task_id a = submit(w, spec_of(30000, 1)), b = submit(w, spec_of(30000, 1));
 	assert_string_equal(gpu_of(w, a), "GPU-0");
 	assert_int_equal(state(w, b), TASK_PENDING);
-	core_drain(w->c, "GPU-1", false, NULL);
+	core_drain(w->c, "GPU-1", false);
 	w->n_gpus = 1;	/* and now it is gone */
 	pass(w, 12);
 	assert_int_equal(state(w, b), TASK_PENDING);
@@ -509,6 +566,9 @@ int main(void)
 		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),
 		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),
 		cmocka_unit_test(one_client_that_dies_alone_is_guilty),
+		cmocka_unit_test(clients_that_were_not_there_together_are_no_cohort),
+		cmocka_unit_test(an_attempt_ends_when_its_processes_do),
+		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
 		cmocka_unit_test(arrays_keep_to_their_limit),
 		cmocka_unit_test(dependencies_open_and_never_open),
 		cmocka_unit_test(limits_warn_then_stop),

@@ -3,12 +3,14 @@
  */
 #include "core/private.h"
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct reason { const char *word; char text[400]; };
@@ -164,12 +166,35 @@ static json_t *gpu_json(const struct core *c, const struct slot *s, struct now n
 	return o;
 }
 
+/* By index, a GPU before its instances. */
+static int compare_slots(const void *a, const void *b, void *ctx)
+{
+	const struct core *c = ctx;
+	const struct gpu_reading *x = &c->slots[*(const size_t *)a]->r, *y = &c->slots[*(const size_t *)b]->r;
+	if (x->index != y->index)
+		return x->index < y->index ? -1 : 1;
+	return !*x->parent_uuid != !*y->parent_uuid ? *x->parent_uuid ? 1 : -1 : strcmp(x->uuid, y->uuid);
+}
+
+/* Slots stand as they became known: after a restart, first those that tasks run on. People see them by index. */
+static size_t *slots_in_order(struct core *c)
+{
+	size_t *order = alloc_zero((c->n_slots + 1) * sizeof *order);
+	for (size_t i = 0; i < c->n_slots; i++)
+		order[i] = i;
+	qsort_r(order, c->n_slots, sizeof *order, compare_slots, c);
+	return order;
+}
+
 json_t *core_gpus_json(struct core *c, struct now now)
 {
 	json_t *gpus = json_array();
-	for (size_t i = 0; i < c->n_slots; i++)
-		if (c->slots[i]->in_snapshot || c->slots[i]->n_runs)
-			json_array_append_new(gpus, gpu_json(c, c->slots[i], now));
+	scoped_free size_t *order = slots_in_order(c);
+	for (size_t i = 0; i < c->n_slots; i++) {
+		const struct slot *s = c->slots[order[i]];
+		if (s->in_snapshot || s->n_runs)
+			json_array_append_new(gpus, gpu_json(c, s, now));
+	}
 	return json_pack("{si, so}", "schema", 1, "gpus", gpus);
 }
 
@@ -191,8 +216,9 @@ static json_t *findings_json(struct core *c, const struct map_request *r, struct
 	json_t *gpus = json_array();
 	size_t n = core_map_gpus(c, now);
 	*placed = n && map_place(&c->config.map, c->gpus, n, r, &turn, &p, c->findings);
+	scoped_free size_t *order = slots_in_order(c);
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(gpus, finding_json(c, r, &c->gpus[i], &c->findings[i]));
+		json_array_append_new(gpus, finding_json(c, r, &c->gpus[order[i]], &c->findings[order[i]]));
 	return gpus;
 }
 

@@ -198,7 +198,7 @@ static int restore_drained(void *ctx, const char *key, const char *value)
 {
 	struct daemon *d = ctx;
 	(void)value;
-	core_drain(d->core, key + strlen("drained:"), true, NULL);
+	core_drain(d->core, key + strlen("drained:"), true);
 	return 0;
 }
 

@@ -376,8 +376,9 @@ static json_t *set_drained(const struct request *r, bool drained, struct error *
 	const char *uuid = word && !need_admin(r, "draining a GPU", err) ? core_find_gpu(r->d->core, word, err) : NULL;
 	if (!word)
 		error_set(err, ERR_INVALID, "'gpu' must be an index or a UUID as text");
-	if (!uuid || core_drain(r->d->core, uuid, drained, err))
+	if (!uuid)
 		return NULL;
+	core_drain(r->d->core, uuid, drained);
 	scoped_free char *key = alloc_printf("drained:%s", uuid);
 	if (store_set_meta(r->d->store, key, drained ? "1" : NULL, err))
 		return NULL;

@@ -41,7 +41,9 @@ char *wire_own_socket_path(void)
 
 char *wire_own_state_dir(void)
 {
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	const char *said = getenv("RAD_STATE"), *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	if (said && *said == '/')
+		return alloc_string(said);
 	if (!geteuid())
 		return alloc_string("/var/lib/rad");
 	if (state && *state == '/')

@@ -36,7 +36,8 @@ char *wire_socket_path(void);
 /* The path for a daemon of the caller's own: $XDG_RUNTIME_DIR/rad/radd.sock, else /tmp/rad-UID/radd.sock; root's
  * /run/rad/radd.sock. Free it. */
 char *wire_own_socket_path(void);
-/* Where such a daemon keeps its state: root's /var/lib/rad; else below $XDG_STATE_HOME or the home folder. Free it. */
+/* Where such a daemon keeps its state: $RAD_STATE; root's /var/lib/rad; else below $XDG_STATE_HOME or the home folder.
+ * Free it. */
 char *wire_own_state_dir(void);
 /* Daemon side: makes the socket's folder (0700; root's 0755) and refuses one that others own or may write to
  * (but a sticky one such as /tmp is taken). */
