@@ -84,6 +84,7 @@ int verb_version(struct cli_call *c);
 int verb_help(struct cli_call *c);
 int verb_completion(struct cli_call *c);
 int verb_simulate(struct cli_call *c);
+int verb_trace(struct cli_call *c);
 int verb_simtask(struct cli_call *c);
 
 #endif

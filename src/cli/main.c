@@ -34,6 +34,8 @@ const struct cli_verb cli_verbs[] = {
 	{ "completion", "completion script for bash, zsh or fish", "bash | zsh | fish", verb_completion },
 	{ "simulate", "what a trace of tasks would take on simulated GPUs",
 	  "--devices LIST (--trace T.csv --workloads W.csv | --mix W.csv WORKLOAD...) [options]", verb_simulate },
+	{ "trace", "make traces, import job logs, run a trace on simulated GPUs",
+	  "make --workloads W.csv | import LOG --workloads W.csv | run T.csv --workloads W.csv [options]", verb_trace },
 	{ "simtask", "a stand-in for a training program, for simulated GPUs", "--mem SIZE --seconds S [options]", verb_simtask },
 	{ 0 },
 };

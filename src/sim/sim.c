@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/scope.h"
 #include "sim/bound.h"
+#include "sim/dice.h"
 #include "sim/world.h"
 
 #include <stdlib.h>
@@ -350,18 +351,11 @@ static int run_all(struct simulation *s, struct error *err)
 
 /* Begin and end ------------------------------------------------------------------------------------------------------------ */
 
-/* Steele, Lea, Flood, "Fast splittable pseudorandom number generators": one number for each (seed, task). */
-static uint64_t mix(uint64_t seed, uint64_t i)
-{
-	uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15u;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
+/* Each task of each seed has a die of its own. */
 static int64_t varied(int64_t solo_ms, uint64_t seed, size_t i)
 {
-	int64_t parts = (int64_t)(mix(seed, i) % 40001) - 20000;	/* millionths */
+	struct dice d = { seed + i * 0x9e3779b97f4a7c15u };
+	int64_t parts = (int64_t)dice_below(&d, 40001) - 20000;	/* millionths */
 	int64_t ms = seed ? solo_ms + solo_ms / 1000000 * parts + solo_ms % 1000000 * parts / 1000000 : solo_ms;
 	return ms > 0 ? ms : 1;
 }

@@ -19,15 +19,19 @@
 #define MOST_MIB 16777216.0	/* 16T */
 #define MOST_TASKS 10000000
 
+const char *const sim_class_names[SIM_CLASSES] = { "light", "medium", "heavy" };
 const char *const sim_estimator_names[SIM_ESTIMATORS] = { "horus", "faketensor", "gpumemnet" };
 const char *const sim_estimator_columns[SIM_ESTIMATORS] = { "horus_mib", "faketensor_mib", "gpumemnet_mib" };
 
-enum column { NAME, GPUS, SOLO, MEM, GRACT, SMACT, N_NEEDED, ESTIMATES = N_NEEDED, N_COLUMNS = ESTIMATES + SIM_ESTIMATORS };
+enum column {
+	NAME, GPUS, SOLO, MEM, GRACT, SMACT, N_NEEDED,
+	ESTIMATES = N_NEEDED, CLASS = ESTIMATES + SIM_ESTIMATORS, N_COLUMNS,
+};
 
 static const char *column_name(unsigned i)
 {
 	static const char *const names[] = { "workload", "gpus", "solo_s", "mem_mib", "gract", "smact" };
-	return i < N_NEEDED ? names[i] : sim_estimator_columns[i - ESTIMATES];
+	return i < N_NEEDED ? names[i] : i == CLASS ? "class" : sim_estimator_columns[i - ESTIMATES];
 }
 
 /* One "ours=theirs" of --map. */
@@ -43,7 +47,7 @@ static int map_column(char *pair, const char *theirs[N_COLUMNS], struct error *e
 			return 0;
 		}
 	return error_set(err, ERR_INVALID, "'%.60s' is no column that is read; those are workload gpus solo_s mem_mib gract smact "
-			 "horus_mib faketensor_mib gpumemnet_mib", pair);
+			 "horus_mib faketensor_mib gpumemnet_mib class", pair);
 }
 
 /* `words` is cut up and must outlive `theirs`. */
@@ -89,7 +93,7 @@ static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workl
 	static const struct { double min, max; } range[N_NEEDED] = {
 		[GPUS] = { 1, SPEC_MAX_GPUS }, [SOLO] = { 0.001, MOST_S }, [MEM] = { 1, MOST_MIB }, [GRACT] = { 0, 1 }, [SMACT] = { 0, 1 } };
 	double v[N_COLUMNS] = { 0 };
-	for (unsigned i = GPUS; i < N_COLUMNS; i++) {
+	for (unsigned i = GPUS; i < CLASS; i++) {
 		if (is_empty(c, at, i)) {
 			w->missing = i < N_NEEDED && !w->missing ? column_name(i) : w->missing;
 			continue;
@@ -109,6 +113,20 @@ static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workl
 	for (unsigned i = 0; i < SIM_ESTIMATORS; i++)
 		w->estimates_mib[i] = (uint64_t)ceil(v[ESTIMATES + i]);
 	return 0;
+}
+
+static int read_class(struct csv *c, const int at[N_COLUMNS], struct sim_workload *w, struct error *err)
+{
+	w->class = -1;
+	if (is_empty(c, at, CLASS))
+		return 0;
+	for (int i = 0; i < SIM_CLASSES; i++)
+		if (!strcmp(c->fields[at[CLASS]], sim_class_names[i]))
+			w->class = i;
+	if (w->class >= 0)
+		return 0;
+	error_set(err, ERR_INVALID, "class: '%.40s' is none of light, medium, heavy", c->fields[at[CLASS]]);
+	return csv_wrong(c, err);
 }
 
 static int64_t name_key(const char *name)
@@ -149,7 +167,7 @@ static int add_workload(struct sim_workloads *w, struct csv *c, const int at[N_C
 		error_set(err, ERR_INVALID, "workload '%.60s' is in line %zu already", name, other->line);
 		return csv_wrong(c, err);
 	}
-	if (read_figures(c, at, &one, err))
+	if (read_figures(c, at, &one, err) || read_class(c, at, &one, err))
 		return -1;
 	one.name = alloc_string(name);
 	alloc_grow(w->list, w->n, w->cap);
@@ -275,6 +293,28 @@ int sim_trace_read(struct sim_trace *t, const char *path, const struct sim_workl
 		rc = read_trace(t, &c, w, err);
 	csv_clear(&c);
 	return rc;
+}
+
+void sim_trace_write(const struct sim_trace *t, const struct sim_workloads *w, struct buf *out)
+{
+	buf_add_text(out, "submit_s,workload\n");
+	for (size_t i = 0; i < t->n; i++) {
+		const char *name = w->list[t->list[i].workload].name;
+		int64_t ms = t->list[i].submit_ms;
+		buf_printf(out, "%lld", (long long)ms / 1000);
+		if (ms % 1000)
+			buf_printf(out, ".%03d", (int)(ms % 1000));
+		buf_add_text(out, ",");
+		if (name[strcspn(name, ",\"\r\n")]) {
+			buf_add_text(out, "\"");
+			for (const char *p = name; *p; p++)
+				buf_printf(out, *p == '"' ? "\"\"" : "%c", *p);
+			buf_add_text(out, "\"");
+		} else {
+			buf_add_text(out, name);
+		}
+		buf_add_text(out, "\n");
+	}
 }
 
 void sim_trace_clear(struct sim_trace *t)

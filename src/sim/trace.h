@@ -2,8 +2,9 @@
  *
  * What a simulation runs: workloads (what a task is) and a trace (which comes when), both CSV with columns by name.
  *
- *	workloads	workload,gpus,solo_s,mem_mib,gract,smact are needed; horus_mib, faketensor_mib, gpumemnet_mib are read if
- *			there, others ignored. Memory and loads are per GPU, of the task alone; solo_s is its time alone.
+ *	workloads	workload,gpus,solo_s,mem_mib,gract,smact are needed; horus_mib, faketensor_mib, gpumemnet_mib and class
+ *			(light, medium, heavy) are read if there, others ignored. Memory and loads are per GPU, of the task
+ *			alone; solo_s is its time alone.
  *	trace		submit_s,workload are needed, others ignored; in the order of submit_s.
  *
  * A workload may lack figures (an empty field), as long as no trace uses it.
@@ -11,6 +12,7 @@
 #ifndef RAD_SIM_TRACE_H
 #define RAD_SIM_TRACE_H
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/idmap.h"
 
@@ -18,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SIM_CLASSES 3		/* light, medium, heavy: for made-up traces */
 #define SIM_ESTIMATORS 3	/* estimates_mib of a spec: Horus, FakeTensor, GPUMemNet */
 
 struct sim_workload {
@@ -27,6 +30,7 @@ struct sim_workload {
 	uint64_t mem_mib;
 	double gract, smact;	/* 0..1 */
 	uint64_t estimates_mib[SIM_ESTIMATORS];	/* 0: not given */
+	int class;		/* place in sim_class_names, -1: none */
 	const char *missing;	/* the column that is needed and empty; NULL: none */
 	size_t line;
 };
@@ -48,6 +52,7 @@ const struct sim_workload *sim_workload_find(const struct sim_workloads *w, cons
 const struct sim_workload *sim_workload_need(const struct sim_workloads *w, const char *name, struct error *err);
 
 /* The words of the estimators above, and the columns that bring them. */
+extern const char *const sim_class_names[SIM_CLASSES];
 extern const char *const sim_estimator_names[SIM_ESTIMATORS], *const sim_estimator_columns[SIM_ESTIMATORS];
 
 struct sim_arrival {
@@ -63,6 +68,8 @@ struct sim_trace {
 };
 
 int sim_trace_read(struct sim_trace *t, const char *path, const struct sim_workloads *w, struct error *err);
+/* As the CSV that sim_trace_read reads. */
+void sim_trace_write(const struct sim_trace *t, const struct sim_workloads *w, struct buf *out);
 void sim_trace_clear(struct sim_trace *t);
 
 #endif
