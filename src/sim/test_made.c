@@ -165,7 +165,8 @@ static void philly_is_read(void **state)
 	scoped_json *s = import_statistics(&log);
 	scoped_free char *said = json_to_text(s);
 	assert_string_equal(said, "{\"schema\":1,\"jobs\":2,\"left_out\":5,\"span_s\":60,\"jobs_per_hour\":120,"
-			    "\"gpus\":{\"1\":1,\"2\":1},\"ran_s\":{\"p10\":30,\"p50\":30,\"p90\":600,\"p99\":600,\"mean\":315},\"gpu_hours\":0.342}");
+			    "\"gpus\":{\"1\":1,\"2\":1},"
+			    "\"ran_s\":{\"p10\":30,\"p50\":30,\"p90\":600,\"p99\":600,\"mean\":315},\"gpu_hours\":0.342}");
 	import_clear(&log);
 	static const char *const bad[] = { "[", "[{]", "[7]", "[]" };
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
