@@ -338,16 +338,33 @@ teardown()
 	[ "$status" -eq 3 ]
 	[[ "$stderr" == rad:*"sim:4xa100-40g"* ]]
 	[ -z "$output" ]
-	RAD_DEVICES=sim:1xa100-40g run --separate-stderr rad submit --parsable -- true
-	[ "$status" -eq 0 ]
-	echo "$output $stderr"; 	[ "$output" = 1 ]
-	[[ "$stderr" =~ ^rad:\ started\ radd\ for\ you\ \(pid\ ([0-9]+),\ log\ .*\)$ ]]
+	local i
+	export RAD_DEVICES=sim:1xa100-40g
+	for i in 1 2 3 4 5; do
+		rad submit --parsable -- true >"own.$i" 2>"said.$i" &
+	done
+	wait
+	[ "$(cat own.* | sort -n | tr '\n' ' ')" = "1 2 3 4 5 " ]
+	[ "$(cat said.* | wc -l)" -eq 1 ]
+	[[ "$(cat said.*)" =~ ^rad:\ started\ radd\ for\ you\ \(pid\ ([0-9]+),\ log\ .*\)$ ]]
 	local pid=${BASH_REMATCH[1]}
 	[ -s "$RAD_STATE/radd.log" ]
 	run --separate-stderr rad submit --parsable --wait -- true
-	[ "$output" = 2 ]
+	[ "$output" = 6 ]
 	[ -z "$stderr" ]
 	[ "$(rad gpus --json | jq '.gpus | length')" -eq 1 ]
 	kill "$pid"
 	gone "$pid"
+}
+
+@test "a radd that run started ends by SIGTERM like any other" {
+	export RAD_SOCKET=$WORLD/ran.sock RAD_NO_START=0 RAD_STATE=$WORLD/ran RAD_DEVICES=sim:1xa100-40g
+	local pid
+	run --separate-stderr rad run -- echo hello
+	[ "$status" -eq 0 ]
+	[ "$output" = hello ]
+	pid=$(rad version --json >/dev/null && sed 's/.*(pid \([0-9]*\),.*/\1/' <<<"$stderr")
+	kill "$pid"
+	gone "$pid"
+	[ ! -e "$RAD_SOCKET" ]
 }

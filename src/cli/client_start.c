@@ -14,7 +14,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 
 #define READY_S 30
@@ -47,6 +49,10 @@ static void become_daemon(const char *program, int log_fd, int ready_fd)
 {
 	const char *devices = getenv("RAD_DEVICES");
 	int null_fd = open("/dev/null", O_RDWR);
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
 	setsid();
 	if (fork() > 0)	/* the daemon is no session leader, and nobody's child that must be waited for */
 		_exit(0);
@@ -86,14 +92,24 @@ static int read_report(int fd, struct buf *line)
 	return 0;
 }
 
-static int open_log(char **path, struct error *err)
+static int open_in_state(const char *name, char **path, struct error *err)
 {
 	scoped_free char *state = wire_own_state_dir();
 	if (io_make_dirs(state, 0700, err))
 		return error_wrap(err, "starting radd");
-	*path = alloc_printf("%s/radd.log", state);
+	*path = alloc_printf("%s/%s", state, name);
 	int fd = open(*path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return fd >= 0 ? fd : error_errno(err, "starting radd: %s", *path);
+}
+
+/* Of several that want a radd at once, one starts it and the others wait for that. Returns the lock. */
+static int wait_for_turn(struct error *err)
+{
+	scoped_free char *path = NULL;
+	scoped_fd int fd = open_in_state("start.lock", &path, err);
+	if (fd >= 0 && flock(fd, LOCK_EX))
+		return error_errno(err, "starting radd: %s", path);
+	return steal_fd(fd);
 }
 
 static int pid_of_daemon(void)
@@ -105,28 +121,39 @@ static int pid_of_daemon(void)
 	return pid;
 }
 
-int client_start_radd(struct error *err)
+static int spawn(const char *program, int log_fd, int *ready, struct error *err)
 {
-	scoped_free char *program = client_find_program("radd"), *log = NULL;
-	scoped_buf report = { 0 };
 	int ends[2];
-	if (!program)
-		return error_set(err, ERR_UNAVAILABLE, "no radd is running, and its program is neither beside rad nor in PATH: install it");
-	scoped_fd int log_fd = open_log(&log, err);
-	if (log_fd < 0)
-		return -1;
 	if (pipe2(ends, O_CLOEXEC))
 		return error_errno(err, "starting radd: pipe");
-	scoped_fd int ready = ends[0];
 	fflush(NULL);
 	pid_t child = fork();
 	if (!child)
 		become_daemon(program, log_fd, ends[1]);
 	close(ends[1]);
+	*ready = ends[0];
 	if (child < 0)
 		return error_errno(err, "starting radd: fork");
 	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
 		;
+	return 0;
+}
+
+int client_start_radd(struct error *err)
+{
+	scoped_free char *program = client_find_program("radd"), *log = NULL;
+	scoped_buf report = { 0 };
+	struct error ignored = ERROR_INIT;
+	if (!program)
+		return error_set(err, ERR_UNAVAILABLE, "no radd is running, and its program is neither beside rad nor in PATH: install it");
+	scoped_fd int turn = wait_for_turn(err);
+	scoped_fd int there = turn < 0 ? -1 : client_connect(&ignored);
+	if (there >= 0)
+		return 0;
+	scoped_fd int log_fd = turn < 0 ? -1 : open_in_state("radd.log", &log, err);
+	scoped_fd int ready = -1;
+	if (log_fd < 0 || spawn(program, log_fd, &ready, err))
+		return -1;
 	if (read_report(ready, &report))
 		return error_set(err, ERR_UNAVAILABLE, "radd was started, but was not ready after %d s: see %s", READY_S, log);
 	if (strcmp(buf_text(&report), "ok"))

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 
 #include <math.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -95,6 +96,16 @@ char *format_gpus(const json_t *uuids, const json_t *gpus)
 			buf_printf(&out, "%s%.12s", i ? "," : "", uuid);
 	}
 	return buf_steal(&out);
+}
+
+char *format_user(uid_t uid, char buf[FORMAT_LEN])
+{
+	const struct passwd *pw = getpwuid(uid);
+	if (pw)
+		snprintf(buf, FORMAT_LEN, "%s", pw->pw_name);
+	else
+		snprintf(buf, FORMAT_LEN, "%u", (unsigned)uid);
+	return buf;
 }
 
 int format_exit_code(const json_t *task)

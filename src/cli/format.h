@@ -9,6 +9,7 @@
 #include "cli/term.h"
 
 #include <jansson.h>
+#include <sys/types.h>
 
 #define FORMAT_LEN 64
 /* Each returns buf; "-" for what is unknown. */
@@ -23,6 +24,9 @@ enum style format_state_style(enum task_state s);
 
 /* Indices of these UUIDs in the answer to `gpus`: "0,1"; a UUID's beginning where it is not listed. Free it. */
 char *format_gpus(const json_t *uuids, const json_t *gpus);
+
+/* The user's name; the number where there is no name. */
+char *format_user(uid_t uid, char buf[FORMAT_LEN]);
 
 /* What a shell would see of this ended task: its exit code, 128 + signal; 1 where it did not complete, but its program
  * ended with 0; CLI_OWN when it never ran or was lost. */

@@ -13,7 +13,6 @@ struct term {
 	bool colour;
 	bool utf8;
 	unsigned width;		/* columns; 0: no limit (a pipe) */
-	unsigned height;
 };
 
 /* Asks the environment (COLUMNS, NO_COLOR, TERM, locale) and the terminal. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * rad cancel, hold, release, requeue, update, drain, undrain: operations that change something and answer briefly.
  */
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/member.h"
+#include "cli/format.h"
 #include "submit/wire.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -56,15 +56,16 @@ int verb_change(struct cli_call *c)
 /* Ids of the caller's own tasks that have not ended. */
 static int own_tasks(bool pending_only, json_t *ids, struct error *err)
 {
-	const struct passwd *pw = getpwuid(getuid());
+	char me[FORMAT_LEN];
 	scoped_json *all = client_call(wire_request("list"), err);
 	size_t i;
 	json_t *t;
 	if (!all)
 		return -1;
+	format_user(getuid(), me);
 	const json_t *tasks = json_object_get(all, "tasks");
 	json_array_foreach(tasks, i, t)
-		if (pw && !strcmp(member_text(t, "user"), pw->pw_name) && (!pending_only || member_state(t) != TASK_RUNNING))
+		if (!strcmp(member_text(t, "user"), me) && (!pending_only || member_state(t) != TASK_RUNNING))
 			json_array_append(ids, json_object_get(t, "id"));
 	return 0;
 }
@@ -76,8 +77,8 @@ static int cancel_all(struct cli_call *c, bool pending_only, bool json)
 	if (own_tasks(pending_only, ids, &err))
 		return cli_fail(c, &err);
 	size_t n = json_array_size(ids);
-	scoped_free char **words = calloc(n + 1, sizeof *words);
-	for (size_t i = 0; words && i < n; i++)
+	scoped_free char **words = alloc_zero((n + 1) * sizeof *words);
+	for (size_t i = 0; i < n; i++)
 		words[i] = (char *)json_string_value(json_array_get(ids, i));
 	scoped_json *request = wire_request("cancel");
 	int rc = change_each(c, request, words, n, json);

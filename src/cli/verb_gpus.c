@@ -91,7 +91,7 @@ static void tasks_cell(struct table *table, const json_t *g)
 	table_cell(table, STYLE_PLAIN, buf_text(&text));
 }
 
-static void add_row(struct table *table, const json_t *g, const struct term *term)
+static void add_row(struct table *table, const json_t *g, bool others, const struct term *term)
 {
 	double watts = member_number(g, "power_w");
 	table_printf(table, STYLE_BOLD, "%lld", (long long)member_int(g, "index"));
@@ -99,7 +99,8 @@ static void add_row(struct table *table, const json_t *g, const struct term *ter
 	load_cell(table, g, term);
 	used_cell(table, g);
 	mib_cell(table, g, "mem_held_mib");
-	mib_cell(table, g, "mem_foreign_mib");
+	if (others)
+		mib_cell(table, g, "mem_foreign_mib");
 	mib_cell(table, g, "mem_available_mib");
 	if (isnan(watts))
 		table_cell(table, STYLE_DIM, "-");
@@ -111,18 +112,34 @@ static void add_row(struct table *table, const json_t *g, const struct term *ter
 
 /* ---- tables ---- */
 
+/* Memory of processes that are not ours has a column when there is any. */
+static bool any_foreign(const json_t *gpus)
+{
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g)
+		if (member_number(g, "mem_foreign_mib") > 0)
+			return true;
+	return false;
+}
+
 static void print_gpus(const json_t *gpus, const struct term *term)
 {
-	static const struct table_column columns[] = {
+	static const struct table_column all[] = {
 		{ "GPU", .right = true }, { "NAME", .min = 6 }, { "SMACT", .right = true }, { "MEAN", .right = true },
 		{ "USED", .right = true }, { "HELD", .right = true }, { "OTHER", .right = true }, { "FREE", .right = true },
 		{ "W", .right = true }, { "SHARE", .min = 4 }, { "TASKS", .min = 5 },
 	};
-	struct table *table = table_create(columns, COUNT_OF(columns));
-	size_t i;
+	struct table_column columns[COUNT_OF(all)];
+	bool others = any_foreign(gpus);
+	size_t n = 0, i;
 	json_t *g;
+	for (size_t k = 0; k < COUNT_OF(all); k++)
+		if (others || strcmp(all[k].title, "OTHER"))
+			columns[n++] = all[k];
+	struct table *table = table_create(columns, n);
 	json_array_foreach(gpus, i, g)
-		add_row(table, g, term);
+		add_row(table, g, others, term);
 	table_print(table, term, stdout);
 	table_destroy(table);
 }

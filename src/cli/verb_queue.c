@@ -21,7 +21,7 @@
 #define RECENT_MS ((int64_t)24 * 3600 * 1000)	/* how far back `-t` looks for ended tasks */
 
 struct filter {
-	char user[64];			/* "" : everybody's */
+	char user[FORMAT_LEN];		/* "" : everybody's */
 	bool states[TASK_STATE_COUNT];
 	bool ended;			/* some of them are terminal */
 	task_id *ids;			/* owned; none: all */
@@ -32,17 +32,15 @@ struct filter {
 
 static int user_filter(struct filter *f, const char *user, bool me, struct error *err)
 {
-	int64_t uid = me ? (int64_t)getuid() : -1;
+	int64_t uid = (int64_t)getuid();
+	const struct passwd *pw = user ? getpwnam(user) : NULL;
 	if (!user && !me)
 		return 0;
-	const struct passwd *pw = user && !units_parse_int(user, 0, UINT32_MAX, &uid, NULL) ? getpwuid((uid_t)uid)
-				: user ? getpwnam(user) : getpwuid((uid_t)uid);
-	if (!pw && uid < 0)
-		return error_set(err, ERR_NOT_FOUND, "user '%.60s': there is none of that name here", user);
 	if (pw)
-		snprintf(f->user, sizeof f->user, "%s", pw->pw_name);
-	else
-		snprintf(f->user, sizeof f->user, "%lld", (long long)uid);
+		uid = (int64_t)pw->pw_uid;
+	else if (user && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
+		return error_set(err, ERR_NOT_FOUND, "user '%.60s': there is none of that name here", user);
+	format_user((uid_t)uid, f->user);
 	return 0;
 }
 

@@ -139,6 +139,7 @@ static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitte
 	struct term term = term_ask();
 	json_t *ended = NULL;
 	scoped_json *ids = json_pack("[s]", r.id);
+	catch_interrupts();
 	r.log = follow_create(member_text(accepted, "log_path"), term.live, stdout);
 	follow_skip_older(r.log, submitted_ms);
 	r.wait = client_wait_create(ids, false, &err);
@@ -164,7 +165,6 @@ int verb_run(struct cli_call *c)
 	struct submit_flags flags = { 0 };
 	json_t *reply = NULL;
 	int64_t submitted_ms = clock_wall_ms();
-	catch_interrupts();
 	bool accepted = submission_send(c, &flags, &reply);
 	bool dry_run = flags.dry_run, json = flags.json;
 	submit_flags_clear(&flags);
