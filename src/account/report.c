@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT
+ * The report as it is collected: runs, their GPUs with what these showed over time, and their tasks.
+ */
+#include "account/report_internal.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct report *report_create(const char *title, int64_t made_ms)
+{
+	struct report *r = alloc_zero(sizeof *r);
+	r->title = alloc_string(title);
+	r->made_ms = made_ms;
+	return r;
+}
+
+static void free_task(struct report_task *t)
+{
+	for (size_t i = 0; i < t->n_attempts; i++) {
+		struct report_attempt *a = &t->attempts[i];
+		free(a->gpus);
+		free(a->mode);
+		free(a->verdict);
+		free(a->evidence);
+	}
+	free(t->attempts);
+	free(t->id);
+	free(t->name);
+	free(t->user);
+	free(t->state);
+	free(t->estimator);
+}
+
+static void free_run(struct report_run *run)
+{
+	for (size_t i = 0; i < run->n_gpus; i++) {
+		free(run->gpus[i].uuid);
+		free(run->gpus[i].name);
+		series_clear(&run->gpus[i].series);
+	}
+	for (size_t i = 0; i < run->n_tasks; i++)
+		free_task(&run->tasks[i]);
+	free(run->gpus);
+	free(run->tasks);
+	free(run->name);
+	buf_free(&run->note);
+	free(run);
+}
+
+void report_destroy(struct report *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->n; i++)
+		free_run(r->runs[i]);
+	free(r->title);
+	free(r);
+}
+
+struct report_run *report_add_run(struct report *r, const char *name, int64_t origin_ms, struct error *err)
+{
+	if (r->n == REPORT_MAX_RUNS) {
+		error_set(err, ERR_INVALID, "a report shows at most %d runs", REPORT_MAX_RUNS);
+		return NULL;
+	}
+	struct report_run *run = r->runs[r->n++] = alloc_zero(sizeof *run);
+	run->name = alloc_string(name);
+	run->origin_ms = origin_ms;
+	for (size_t i = 0; i < REPORT_TOTAL_COUNT; i++)
+		run->totals[i] = NAN;
+	return run;
+}
+
+void report_note(struct report_run *run, const char *text)
+{
+	buf_printf(&run->note, "%s%s", run->note.len ? "; " : "", text);
+}
+
+/* GPUs -------------------------------------------------------------------------------------------------------------------- */
+
+static struct report_gpu *find_gpu(struct report_run *run, const char *uuid, uint32_t likely)
+{
+	if (likely < run->n_gpus && !strcmp(run->gpus[likely].uuid, uuid))
+		return &run->gpus[likely];
+	for (size_t i = 0; i < run->n_gpus; i++)
+		if (!strcmp(run->gpus[i].uuid, uuid))
+			return &run->gpus[i];
+	return NULL;
+}
+
+unsigned report_add_gpu(struct report_run *run, const char *uuid, uint32_t index, const char *name, uint64_t mem_total_mib)
+{
+	struct report_gpu *g = find_gpu(run, uuid, index);
+	if (!g) {
+		alloc_grow(run->gpus, run->n_gpus, run->cap_gpus);
+		g = &run->gpus[run->n_gpus++];
+		*g = (struct report_gpu){ .uuid = alloc_string(uuid), .index = index };
+	}
+	if (name && *name && !g->name)
+		g->name = alloc_string(name);
+	if (mem_total_mib)
+		g->mem_total_mib = mem_total_mib;
+	return (unsigned)(g - run->gpus);
+}
+
+static void stood_until(struct report_gpu *g, int64_t t_ms)
+{
+	if (g->read && t_ms > g->last_ms)
+		series_add(&g->series, g->last_ms, t_ms, g->last);
+}
+
+void report_add_reading(struct report_run *run, int64_t t_ms, const struct gpu_reading *r)
+{
+	struct report_gpu *g = &run->gpus[report_add_gpu(run, r->uuid, r->index, r->name,
+							  r->valid & GPU_MEM_TOTAL ? r->mem_total_mib : 0)];
+	stood_until(g, t_ms);
+	g->read = true;
+	g->last_ms = t_ms;
+	g->last[SERIES_MEM_MIB] = r->valid & GPU_MEM_USED ? (double)r->mem_used_mib : NAN;
+	g->last[SERIES_SMACT] = r->valid & GPU_SMACT ? r->smact : NAN;
+	g->last[SERIES_GRACT] = r->valid & GPU_GRACT ? r->gract : NAN;
+	g->last[SERIES_POWER_W] = r->valid & GPU_POWER ? r->power_w : NAN;
+}
+
+void report_add_means(struct report_run *run, unsigned gpu, int64_t from_ms, int64_t to_ms, const double values[SERIES_VALUES])
+{
+	if (gpu < run->n_gpus)
+		series_add(&run->gpus[gpu].series, from_ms, to_ms, values);
+}
+
+void report_end(struct report_run *run, int64_t t_ms)
+{
+	for (size_t i = 0; i < run->n_gpus; i++) {
+		stood_until(&run->gpus[i], t_ms);
+		run->gpus[i].last_ms = t_ms;
+	}
+}
+
+/* Sums -------------------------------------------------------------------------------------------------------------------- */
+
+const char *const report_total_names[REPORT_TOTAL_COUNT] = {
+#define X(name) #name,
+	REPORT_TOTALS(X)
+#undef X
+};
+
+void report_set_totals(struct report_run *run, const json_t *totals)
+{
+	for (size_t i = 0; i < REPORT_TOTAL_COUNT; i++) {
+		const json_t *v = json_object_get(totals, report_total_names[i]);
+		if (json_is_number(v))
+			run->totals[i] = json_number_value(v);
+	}
+}
+
+bool report_is_oom(const struct report_attempt *a)
+{
+	return !strcmp(a->verdict, "oom");
+}
+
+static double plus(double sum, double v) { return isnan(v) ? sum : isnan(sum) ? v : sum + v; }
+
+struct report_took report_took(const struct report_task *t)
+{
+	struct report_took sum = { NAN, NAN, NAN, 0 };
+	for (size_t i = 0; i < t->n_attempts; i++) {
+		const struct report_attempt *a = &t->attempts[i];
+		sum.peak_mib = fmax(sum.peak_mib, a->peak_mib);
+		sum.energy_j = plus(sum.energy_j, a->energy_j);
+		sum.mean_smact = isnan(a->mean_smact) ? sum.mean_smact : a->mean_smact;
+		sum.ooms += report_is_oom(a);
+	}
+	return sum;
+}
+
+static double mean_of(const struct report_run *run, size_t offset)
+{
+	double sum = 0, n = 0;
+	for (size_t i = 0; i < run->n_tasks; i++) {
+		double v = *(const double *)((const char *)&run->tasks[i] + offset);
+		if (!isnan(v))
+			sum += v, n++;
+	}
+	return n > 0 ? sum / n : NAN;
+}
+
+/* From the first submission to the last end. */
+static double total_s(const struct report_run *run)
+{
+	double first = NAN, last = NAN;
+	for (size_t i = 0; i < run->n_tasks; i++) {
+		const struct report_task *t = &run->tasks[i];
+		first = fmin(first, t->submit_s);
+		for (size_t k = 0; k < t->n_attempts; k++)
+			last = fmax(last, t->attempts[k].end_s);
+	}
+	return last - first;
+}
+
+double report_total(const struct report_run *run, enum report_total which)
+{
+	double sum = NAN, ooms = 0;
+	if (!isnan(run->totals[which]))
+		return run->totals[which];
+	for (size_t i = 0; i < run->n_tasks; i++) {
+		struct report_took took = report_took(&run->tasks[i]);
+		sum = plus(sum, took.energy_j);
+		ooms += took.ooms;
+	}
+	switch (which) {
+	case REPORT_trace_total_s: return total_s(run);
+	case REPORT_avg_wait_s: return mean_of(run, offsetof(struct report_task, wait_s));
+	case REPORT_avg_exec_s: return mean_of(run, offsetof(struct report_task, exec_s));
+	case REPORT_avg_jct_s: return mean_of(run, offsetof(struct report_task, jct_s));
+	case REPORT_oom: return ooms;
+	case REPORT_energy_j: return sum;
+	default: return NAN;
+	}
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct report_user *)a)->name, ((const struct report_user *)b)->name);
+}
+
+struct report_user *report_users(const struct report_run *run, size_t *n)
+{
+	struct report_user *list = alloc_zero((run->n_tasks + 1) * sizeof *list);
+	size_t merged = 0;
+	for (size_t i = 0; i < run->n_tasks; i++) {
+		const struct report_task *t = &run->tasks[i];
+		struct report_took took = report_took(t);
+		list[i] = (struct report_user){ t->user, 1, !strcmp(t->state, "COMPLETED"), took.ooms, plus(0, t->wait_s),
+						plus(0, t->exec_s), plus(0, t->jct_s), took.energy_j };
+	}
+	qsort(list, run->n_tasks, sizeof *list, by_name);
+	for (size_t i = 0; i < run->n_tasks; i++) {
+		struct report_user *u = &list[merged ? merged - 1 : 0];
+		if (!merged || strcmp(u->name, list[i].name)) {
+			list[merged++] = list[i];
+			continue;
+		}
+		u->tasks++;
+		u->completed += list[i].completed;
+		u->ooms += list[i].ooms;
+		u->wait_s += list[i].wait_s;
+		u->exec_s += list[i].exec_s;
+		u->jct_s += list[i].jct_s;
+		u->energy_j = plus(u->energy_j, list[i].energy_j);
+	}
+	*n = merged;
+	return list;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT
+ * The page: tables that need no program, the data as JSON, and the script that draws it (share/report). Everything that came
+ * from outside goes through add_text (markup) or add_data (JSON); nothing else of it is written.
+ */
+#include "account/report_internal.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A browser lays this much out in a second or two. */
+#define PAGE_TASKS 10000
+#define PAGE_GPUS 32
+#define OPEN_ROWS 100	/* longer tables are folded */
+
+static const char style[] =
+#include "account/report.css.inc"
+;
+static const char script[] =
+#include "account/report.js.inc"
+;
+
+/* Text ---------------------------------------------------------------------------------------------------------------------- */
+
+static void add_text(struct buf *b, const char *text)
+{
+	for (; *text; text++)
+		switch (*text) {
+		case '&': buf_add_text(b, "&amp;"); break;
+		case '<': buf_add_text(b, "&lt;"); break;
+		case '>': buf_add_text(b, "&gt;"); break;
+		case '"': buf_add_text(b, "&quot;"); break;
+		case '\'': buf_add_text(b, "&#39;"); break;
+		default: buf_add(b, text, 1);
+		}
+}
+
+/* JSON inside a script element: there a '<' could begin an end tag; within JSON it stands in strings only. */
+static void add_data(struct buf *b, json_t *value)
+{
+	scoped_json *v = value;
+	scoped_free char *text = json_to_text(v);
+	const char *at = text;
+	for (size_t n; *at; at += n) {
+		n = strcspn(at, "<");
+		buf_add(b, at, n);
+		if (at[n] == '<') {
+			buf_add_text(b, "\\u003c");
+			n++;
+		}
+	}
+}
+
+static void add_duration(struct buf *b, double s)
+{
+	long long whole = (long long)fmin(fmax(round(s), 0), 1e15);
+	if (isnan(s))
+		buf_add_text(b, "–");
+	else if (s < 60)
+		buf_printf(b, "%.1f s", s);
+	else if (whole < 3600)
+		buf_printf(b, "%lld min %02lld s", whole / 60, whole % 60);
+	else if (whole < 86400)
+		buf_printf(b, "%lld h %02lld min", whole / 3600, whole / 60 % 60);
+	else
+		buf_printf(b, "%lld d %02lld h", whole / 86400, whole / 3600 % 24);
+}
+
+static void add_energy(struct buf *b, double j)
+{
+	if (isnan(j))
+		buf_add_text(b, "–");
+	else if (j < 1e4)
+		buf_printf(b, "%.0f J", j);
+	else if (j < 1e6)
+		buf_printf(b, "%.0f kJ", j / 1e3);
+	else
+		buf_printf(b, "%.2f MJ", j / 1e6);
+}
+
+static void add_mib(struct buf *b, double mib)
+{
+	if (isnan(mib))
+		buf_add_text(b, "–");
+	else
+		buf_printf(b, mib < 1024 ? "%.0f MiB" : "%.1f GiB", mib < 1024 ? mib : mib / 1024);
+}
+
+static void add_percent(struct buf *b, double f)
+{
+	if (isnan(f))
+		buf_add_text(b, "–");
+	else
+		buf_printf(b, "%.0f %%", f * 100);
+}
+
+static void add_count(struct buf *b, double n)
+{
+	if (isnan(n))
+		buf_add_text(b, "–");
+	else
+		buf_printf(b, "%.0f", n);
+}
+
+/* Tables -------------------------------------------------------------------------------------------------------------------- */
+
+static void text_cell(struct buf *b, const char *text)
+{
+	buf_add_text(b, "<td>");
+	add_text(b, text);
+	buf_add_text(b, "</td>");
+}
+
+/* A number as people read it; its plain value beside it, for sorting. */
+static void cell(struct buf *b, double v, void (*add)(struct buf *b, double v))
+{
+	if (isnan(v))
+		buf_add_text(b, "<td class=n>");
+	else
+		buf_printf(b, "<td class=n data-v=%.10g>", v);
+	add(b, v);
+	buf_add_text(b, "</td>");
+}
+
+static void head(struct buf *b, const char *const *names, size_t n, size_t n_texts)
+{
+	buf_add_text(b, "<thead><tr>");
+	for (size_t i = 0; i < n; i++)
+		buf_printf(b, "<th scope=col%s>%s</th>", i < n_texts ? "" : " class=n", names[i]);
+	buf_add_text(b, "</tr></thead><tbody>");
+}
+
+static size_t count_state(const struct report_run *run, const char *state)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < run->n_tasks; i++)
+		n += !strcmp(run->tasks[i].state, state);
+	return n;
+}
+
+static void summary_row(struct buf *b, const struct report_run *run)
+{
+	static const struct { enum report_total which; void (*add)(struct buf *b, double v); } columns[] = {
+		{ REPORT_trace_total_s, add_duration }, { REPORT_lower_bound_s, add_duration }, { REPORT_avg_wait_s, add_duration },
+		{ REPORT_avg_exec_s, add_duration }, { REPORT_avg_jct_s, add_duration }, { REPORT_p95_jct_s, add_duration },
+		{ REPORT_oom, add_count }, { REPORT_energy_j, add_energy }, { REPORT_mean_smact, add_percent },
+	};
+	buf_add_text(b, "<tr>");
+	text_cell(b, run->name);
+	cell(b, (double)run->n_tasks, add_count);
+	cell(b, (double)count_state(run, "COMPLETED"), add_count);
+	for (size_t i = 0; i < COUNT_OF(columns); i++)
+		cell(b, report_total(run, columns[i].which), columns[i].add);
+	buf_add_text(b, "</tr>\n");
+}
+
+static void add_summary(struct buf *b, const struct report *r)
+{
+	static const char *const names[] = { "Run", "Tasks", "Completed", "Total time", "Lower bound", "Mean wait", "Mean execution",
+					     "Mean completion", "95 % done in", "Out of memory", "Energy", "Mean SMACT" };
+	buf_add_text(b, "<section id=summary><h2>Summary</h2><div class=wide><table>");
+	head(b, names, COUNT_OF(names), 1);
+	for (size_t i = 0; i < r->n; i++)
+		summary_row(b, r->runs[i]);
+	buf_add_text(b, "</tbody></table></div></section>\n");
+}
+
+static void user_row(struct buf *b, const struct report_run *run, const struct report_user *u)
+{
+	buf_add_text(b, "<tr>");
+	text_cell(b, run->name);
+	text_cell(b, u->name);
+	cell(b, u->tasks, add_count);
+	cell(b, u->completed, add_count);
+	cell(b, u->wait_s / u->tasks, add_duration);
+	cell(b, u->exec_s / u->tasks, add_duration);
+	cell(b, u->jct_s / u->tasks, add_duration);
+	cell(b, u->ooms, add_count);
+	cell(b, u->energy_j, add_energy);
+	buf_add_text(b, "</tr>\n");
+}
+
+static bool has_users(const struct report *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		for (size_t t = 0; t < r->runs[i]->n_tasks; t++)
+			if (*r->runs[i]->tasks[t].user)
+				return true;
+	return false;
+}
+
+static void add_users(struct buf *b, const struct report *r)
+{
+	static const char *const names[] = { "Run", "User", "Tasks", "Completed", "Mean wait", "Mean execution", "Mean completion",
+					     "Out of memory", "Energy" };
+	if (!has_users(r))
+		return;
+	buf_add_text(b, "<section id=users><h2>By user</h2><div class=chart></div><div class=wide><table>");
+	head(b, names, COUNT_OF(names), 2);
+	for (size_t i = 0; i < r->n; i++) {
+		size_t n;
+		scoped_free struct report_user *list = report_users(r->runs[i], &n);
+		for (size_t k = 0; k < n; k++)
+			user_row(b, r->runs[i], &list[k]);
+	}
+	buf_add_text(b, "</tbody></table></div></section>\n");
+}
+
+static void add_gpus(struct buf *b, const struct report_run *run, const struct report_task *t)
+{
+	const struct report_attempt *a = t->n_attempts ? &t->attempts[t->n_attempts - 1] : NULL;
+	buf_add_text(b, "<td>");
+	for (unsigned i = 0; a && i < a->n_gpus; i++)
+		buf_printf(b, "%s%u", i ? ", " : "", run->gpus[a->gpus[i]].index);
+	buf_add_text(b, "</td>");
+}
+
+static void task_row(struct buf *b, const struct report_run *run, const struct report_task *t)
+{
+	struct report_took took = report_took(t);
+	buf_add_text(b, "<tr>");
+	text_cell(b, run->name);
+	text_cell(b, t->id);
+	text_cell(b, t->name);
+	text_cell(b, t->user);
+	text_cell(b, t->state);
+	add_gpus(b, run, t);
+	cell(b, t->submit_s, add_duration);
+	cell(b, t->wait_s, add_duration);
+	cell(b, t->exec_s, add_duration);
+	cell(b, t->jct_s, add_duration);
+	cell(b, (double)t->n_attempts, add_count);
+	cell(b, took.ooms, add_count);
+	cell(b, t->claim_mib, add_mib);
+	cell(b, took.peak_mib, add_mib);
+	cell(b, took.mean_smact, add_percent);
+	cell(b, took.energy_j, add_energy);
+	buf_add_text(b, "</tr>\n");
+}
+
+static void add_tasks(struct buf *b, const struct report *r)
+{
+	static const char *const names[] = { "Run", "ID", "Name", "User", "State", "GPUs", "Submitted", "Waited", "Executed",
+					     "Completed in", "Attempts", "Out of memory", "Estimate", "Peak", "SMACT", "Energy" };
+	size_t all = 0;
+	for (size_t i = 0; i < r->n; i++)
+		all += r->runs[i]->n_tasks;
+	buf_printf(b, "<section id=tasks><h2>Tasks</h2><details%s><summary>%zu tasks%s</summary>"
+		   "<p class=tools hidden><input type=search placeholder=\"Find in the table\" aria-label=\"Find in the table\"></p>"
+		   "<div class=\"wide tall\"><table class=sort>", all <= OPEN_ROWS ? " open" : "", all,
+		   all > PAGE_TASKS ? "; the first ones are listed here, the CSV and JSON forms have all" : "");
+	head(b, names, COUNT_OF(names), 6);
+	for (size_t i = 0, shown = 0; i < r->n; i++)
+		for (size_t t = 0; t < r->runs[i]->n_tasks && shown < PAGE_TASKS; t++, shown++)
+			task_row(b, r->runs[i], &r->runs[i]->tasks[t]);
+	buf_add_text(b, "</tbody></table></div></details></section>\n");
+}
+
+/* The page ------------------------------------------------------------------------------------------------------------------- */
+
+static void add_header(struct buf *b, const struct report *r)
+{
+	char iso[CLOCK_ISO_LEN];
+	buf_add_text(b, "<body><header><h1>");
+	add_text(b, r->title);
+	buf_printf(b, "</h1><p>Made by RAD-RM " RAD_VERSION " at <time>%s</time></p>", clock_iso(r->made_ms, iso));
+	for (size_t i = 0; i < r->n; i++)
+		if (r->runs[i]->note.len) {
+			buf_add_text(b, "<p><b>");
+			add_text(b, r->runs[i]->name);
+			buf_add_text(b, "</b>: ");
+			add_text(b, buf_text(&r->runs[i]->note));
+			buf_add_text(b, "</p>");
+		}
+	buf_add_text(b, "<noscript><p>The pictures need JavaScript; the tables do not.</p></noscript></header>\n<main>\n");
+}
+
+/* Nothing may be fetched, whatever stands in the page. */
+#define POLICY "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+void report_html(const struct report *r, struct buf *out)
+{
+	buf_add_text(out, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
+		     "<meta http-equiv=Content-Security-Policy content=\"" POLICY "\">"
+		     "<meta name=viewport content=\"width=device-width, initial-scale=1\">"
+		     "<meta name=color-scheme content=\"light dark\"><title>");
+	add_text(out, r->title);
+	buf_add_text(out, "</title>\n<style>\n");
+	buf_add_text(out, style);
+	buf_add_text(out, "</style></head>\n");
+	add_header(out, r);
+	add_summary(out, r);
+	buf_add_text(out, "<div id=pictures></div>\n");
+	add_users(out, r);
+	add_tasks(out, r);
+	buf_printf(out, "</main>\n<script type=\"application/json\" id=data data-gpus=%d data-tasks=%d>", PAGE_GPUS, PAGE_TASKS);
+	add_data(out, report_json_cut(r, PAGE_TASKS, PAGE_GPUS));
+	buf_add_text(out, "</script>\n<script>\n");
+	buf_add_text(out, script);
+	buf_add_text(out, "</script></body></html>\n");
+}

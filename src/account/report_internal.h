@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files report*.c share: the report as it is kept.
+ */
+#ifndef RAD_ACCOUNT_REPORT_INTERNAL_H
+#define RAD_ACCOUNT_REPORT_INTERNAL_H
+
+#include "account/report.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct report_gpu {
+	char *uuid, *name;
+	uint32_t index;
+	uint64_t mem_total_mib;
+	struct series series;
+	bool read;			/* `last` stands since last_ms */
+	int64_t last_ms;
+	double last[SERIES_VALUES];
+};
+
+/* Seconds from the run's origin; NaN: not known, or not yet. */
+struct report_attempt {
+	double start_s, end_s;
+	unsigned *gpus, n_gpus;		/* numbers of report_gpu; owned */
+	char *mode, *verdict, *evidence;
+	double claim_mib, peak_mib, mean_smact, energy_j;
+};
+
+struct report_task {
+	char *id, *name, *user, *state, *estimator;
+	double submit_s, wait_s, held_s, exec_s, lost_s, jct_s, claim_mib;
+	struct report_attempt *attempts;
+	size_t n_attempts;
+};
+
+
+#define REPORT_TOTALS(X) \
+	X(trace_total_s) X(lower_bound_s) X(avg_wait_s) X(avg_exec_s) X(avg_jct_s) X(p95_jct_s) X(oom) X(neighbours_lost) \
+	X(energy_j) X(mean_smact)
+
+enum report_total {
+#define X(name) REPORT_##name,
+	REPORT_TOTALS(X)
+#undef X
+	REPORT_TOTAL_COUNT
+};
+extern const char *const report_total_names[REPORT_TOTAL_COUNT];
+
+struct report_run {
+	char *name;
+	struct buf note;
+	int64_t origin_ms;
+	struct report_gpu *gpus;
+	size_t n_gpus, cap_gpus;
+	struct report_task *tasks;
+	size_t n_tasks, cap_tasks;
+	double totals[REPORT_TOTAL_COUNT];	/* as they were told; NaN: not */
+};
+
+struct report {
+	char *title;
+	int64_t made_ms;
+	struct report_run *runs[REPORT_MAX_RUNS];
+	size_t n;
+};
+
+/* As told; where nothing was told, from the tasks, as far as they say. */
+double report_total(const struct report_run *run, enum report_total which);
+
+/* Sums over the tasks of one user of a run. */
+struct report_user { const char *name; unsigned tasks, completed, ooms; double wait_s, exec_s, jct_s, energy_j; };
+/* In order of name. Free it. */
+struct report_user *report_users(const struct report_run *run, size_t *n);
+
+bool report_is_oom(const struct report_attempt *a);
+/* The largest on one GPU over its attempts, their energy, and SMACT of the last; NaN: not known. */
+struct report_took { double peak_mib, energy_j, mean_smact; unsigned ooms; };
+struct report_took report_took(const struct report_task *t);
+
+/* What the page takes in: at most so many tasks of a run and series of so many of its GPUs. */
+json_t *report_json_cut(const struct report *r, size_t max_tasks, size_t max_gpus);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ * Tasks and whole runs from JSON: the objects of the daemon, of the simulator, and a report's own.
+ */
+#include "account/report_internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_GPU_NUMBER 65535
+#define MAX_SECONDS 1e11	/* about three thousand years */
+
+static double number_of(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+	double d = json_number_value(v);
+	return json_is_number(v) && fabs(d) < 1e18 ? d : NAN;
+}
+
+static char *text_of(const json_t *o, const char *key)
+{
+	const char *text = json_string_value(json_object_get(o, key));
+	return alloc_string(text ? text : "");
+}
+
+/* Seconds from the origin, given as ISO time under one name or as a number under another. */
+static double moment_of(const struct report_run *run, const json_t *o, const char *iso, const char *seconds)
+{
+	const char *text = json_string_value(json_object_get(o, iso));
+	double s = number_of(o, seconds);
+	int64_t ms;
+	if (text && !clock_parse_iso(text, &ms))
+		s = (double)(ms - run->origin_ms) / 1000;
+	return fabs(s) <= MAX_SECONDS ? s : NAN;
+}
+
+static int read_gpus(struct report_run *run, struct report_attempt *a, const json_t *list, struct error *err)
+{
+	size_t n = json_array_size(list);
+	if (n > SPEC_MAX_GPUS)
+		return error_set(err, ERR_INVALID, "an attempt on %zu GPUs; there can be %d", n, SPEC_MAX_GPUS);
+	a->gpus = alloc_zero((n + 1) * sizeof *a->gpus);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *v = json_array_get(list, i);
+		json_int_t number = json_integer_value(v);
+		if (json_is_string(v)) {
+			a->gpus[a->n_gpus++] = report_add_gpu(run, json_string_value(v), (uint32_t)run->n_gpus, "", 0);
+			continue;
+		}
+		if (!json_is_integer(v) || number < 0 || number > MAX_GPU_NUMBER)
+			return error_set(err, ERR_INVALID, "'gpus' must be UUIDs, or numbers from 0 to %d", MAX_GPU_NUMBER);
+		while (run->n_gpus <= (size_t)number) {
+			char uuid[24];
+			snprintf(uuid, sizeof uuid, "#%zu", run->n_gpus);
+			report_add_gpu(run, uuid, (uint32_t)run->n_gpus, "", 0);
+		}
+		a->gpus[a->n_gpus++] = (unsigned)number;
+	}
+	return 0;
+}
+
+static int read_attempt(struct report_run *run, struct report_attempt *a, const json_t *o, struct error *err)
+{
+	a->start_s = moment_of(run, o, "start", "start_s");
+	a->end_s = moment_of(run, o, "end", "end_s");
+	a->mode = text_of(o, json_object_get(o, "mode") ? "mode" : "share");
+	a->verdict = text_of(o, "verdict");
+	a->evidence = text_of(o, "evidence");
+	a->claim_mib = number_of(o, "claim_mib");
+	a->peak_mib = number_of(o, "peak_mib");
+	a->mean_smact = number_of(o, "mean_smact");
+	a->energy_j = number_of(o, "energy_j");
+	return read_gpus(run, a, json_object_get(o, "gpus"), err);
+}
+
+static int read_task(struct report_run *run, struct report_task *t, const json_t *o, struct error *err)
+{
+	const json_t *attempts = json_object_get(o, "attempts"), *estimate = json_object_get(o, "estimate");
+	size_t n = json_array_size(attempts);
+	t->id = text_of(o, "id");
+	t->name = text_of(o, json_object_get(o, "name") ? "name" : "workload");
+	t->user = text_of(o, "user");
+	t->state = text_of(o, "state");
+	t->estimator = text_of(estimate, "estimator");
+	t->submit_s = moment_of(run, o, "submit_time", "submit_s");
+	t->wait_s = number_of(o, "wait_s");
+	t->held_s = number_of(o, "held_s");
+	t->exec_s = number_of(o, json_object_get(o, "exec_s") ? "exec_s" : "run_s");
+	t->lost_s = number_of(o, "lost_s");
+	t->jct_s = number_of(o, "jct_s");
+	t->claim_mib = number_of(estimate, "claim_mib");
+	t->attempts = alloc_zero((n + 1) * sizeof *t->attempts);
+	for (size_t i = 0; i < n; i++)
+		if (read_attempt(run, &t->attempts[t->n_attempts++], json_array_get(attempts, i), err))
+			return error_wrap(err, "task '%.40s'", t->id);
+	/* The first attempt's claim is what was expected; later ones know of a failure. */
+	if (isnan(t->claim_mib) && n && t->attempts[0].claim_mib > 0)
+		t->claim_mib = t->attempts[0].claim_mib;
+	return *t->id ? 0 : error_set(err, ERR_INVALID, "a task without an id");
+}
+
+int report_add_tasks(struct report_run *run, const json_t *tasks, struct error *err)
+{
+	size_t i;
+	json_t *o;
+	if (!json_is_array(tasks))
+		return error_set(err, ERR_INVALID, "'tasks' must be a list");
+	json_array_foreach(tasks, i, o) {
+		alloc_grow(run->tasks, run->n_tasks, run->cap_tasks);
+		struct report_task *t = &run->tasks[run->n_tasks++];
+		*t = (struct report_task){ 0 };
+		if (read_task(run, t, o, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* Files ------------------------------------------------------------------------------------------------------------------- */
+
+static void read_gpu_list(struct report_run *run, const json_t *gpus)
+{
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g) {
+		const char *uuid = json_string_value(json_object_get(g, "uuid"));
+		const char *name = json_string_value(json_object_get(g, "name"));
+		double mib = number_of(g, "mem_total_mib"), index = number_of(g, "index");
+		if (uuid)
+			report_add_gpu(run, uuid, index >= 0 && index <= MAX_GPU_NUMBER ? (uint32_t)index : 0, name ? name : "",
+				       mib > 0 ? (uint64_t)mib : 0);
+	}
+}
+
+/* One of the lists of a series, at one place. */
+static double value_at(const json_t *series, const char *key, size_t i)
+{
+	const json_t *v = json_array_get(json_object_get(series, key), i);
+	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static int read_series(struct report_run *run, const json_t *s, struct error *err)
+{
+	double gpu = number_of(s, "gpu"), from_s = number_of(s, "from_s"), step_s = number_of(s, "step_s");
+	size_t n = json_array_size(json_object_get(s, "mem_mib"));
+	if (!(gpu >= 0 && gpu < (double)run->n_gpus) || !(fabs(from_s) <= MAX_SECONDS) || !(step_s >= 0.001 && step_s <= 1e9) ||
+	    n > 10000)
+		return error_set(err, ERR_INVALID, "'series' is not as a report writes it");
+	for (size_t i = 0; i < n; i++) {
+		int64_t from_ms = (int64_t)((from_s + step_s * (double)i) * 1000);
+		double v[SERIES_VALUES] = { value_at(s, "mem_mib", i), value_at(s, "smact", i), value_at(s, "gract", i),
+					    value_at(s, "power_w", i) };
+		report_add_means(run, (unsigned)gpu, from_ms, from_ms + (int64_t)(step_s * 1000), v);
+	}
+	return 0;
+}
+
+static int read_run(struct report *r, const char *name, const json_t *o, const json_t *totals, struct error *err)
+{
+	const char *iso = json_string_value(json_object_get(o, "origin")), *note = json_string_value(json_object_get(o, "note"));
+	int64_t origin_ms = 0;
+	size_t i;
+	json_t *s;
+	if (iso && clock_parse_iso(iso, &origin_ms))
+		return error_set(err, ERR_INVALID, "'origin' must be an ISO time");
+	struct report_run *run = report_add_run(r, name, origin_ms, err);
+	if (!run)
+		return -1;
+	if (note && *note)
+		report_note(run, note);
+	read_gpu_list(run, json_object_get(o, "gpus"));
+	report_set_totals(run, totals);
+	if (report_add_tasks(run, json_object_get(o, "tasks"), err))
+		return -1;
+	const json_t *all = json_object_get(o, "series");
+	json_array_foreach(all, i, s)
+		if (read_series(run, s, err))
+			return -1;
+	return 0;
+}
+
+/* Accounts have ISO times and no origin: their first submission will do. */
+static json_t *with_origin(const json_t *file)
+{
+	json_t *copy = json_copy((json_t *)file), *t;
+	int64_t first = INT64_MAX, ms;
+	size_t i;
+	const json_t *tasks = json_object_get(file, "tasks");
+	json_array_foreach(tasks, i, t) {
+		const char *iso = json_string_value(json_object_get(t, "submit_time"));
+		if (iso && !clock_parse_iso(iso, &ms) && ms < first)
+			first = ms;
+	}
+	if (first != INT64_MAX && !json_object_get(file, "origin"))
+		json_object_set_new(copy, "origin", json_time_or_null(first));
+	return copy;
+}
+
+int report_add_json(struct report *r, const char *name, const json_t *file, struct error *err)
+{
+	const json_t *runs = json_object_get(file, "runs"), *totals = json_object_get(file, "totals");
+	size_t i;
+	json_t *o;
+	if (json_is_array(runs)) {
+		json_array_foreach(runs, i, o) {
+			const char *own = json_string_value(json_object_get(o, "name"));
+			if (read_run(r, own ? own : name, o, json_object_get(o, "totals"), err))
+				return -1;
+		}
+		return 0;
+	}
+	if (!json_is_array(json_object_get(file, "tasks")))
+		return error_set(err, ERR_INVALID, "neither a report's JSON nor the output of 'rad simulate' or 'rad acct' with --json");
+	scoped_json *run = with_origin(file);
+	return read_run(r, name, run, totals ? totals : file, err);
+}
