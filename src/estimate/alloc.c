@@ -26,7 +26,13 @@ void alloc_sim_destroy(struct alloc_sim *a)
 {
 	if (!a)
 		return;
+	for (int p = 0; p < POOLS; p++)
+		for (unsigned s = 0; s < a->pools[p].streams; s++) {
+			free(a->pools[p].free[s].rows);
+			free(a->pools[p].unmapped[s].rows);
+		}
 	free(a->blocks);
+	free(a->rows);
 	free(a->live);
 	free(a->list);
 	free(a);
@@ -34,14 +40,17 @@ void alloc_sim_destroy(struct alloc_sim *a)
 
 void alloc_sim_reset(struct alloc_sim *a, uint64_t cap)
 {
-	memset(a->pools, 0, sizeof a->pools);
+	for (int p = 0; p < POOLS; p++) {
+		for (unsigned s = 0; s < a->pools[p].streams; s++)
+			a->pools[p].free[s].n = a->pools[p].unmapped[s].n = 0;
+		a->pools[p].searches = 0;
+	}
 	memset(&a->stats, 0, sizeof a->stats);
 	if (a->n_live)
 		memset(a->live, 0, a->n_live * sizeof *a->live);
-	a->n_blocks = 1;
-	a->unused = 0;
+	a->n_blocks = a->n_rows = 1;
+	a->unused = a->unused_row = 0;
 	a->next_address = FIRST_ADDRESS;
-	a->coin = 1;
 	a->work = 0;
 	a->cap = cap;
 }
@@ -53,37 +62,28 @@ const struct alloc_stats *alloc_sim_stats(const struct alloc_sim *a)
 
 /* --- blocks --- */
 
-/* Marsaglia, "Xorshift RNGs". */
-static uint32_t draw(struct alloc_sim *a)
-{
-	a->coin ^= a->coin << 13;
-	a->coin ^= a->coin >> 17;
-	a->coin ^= a->coin << 5;
-	return a->coin;
-}
-
 block_ref alloc_block_new(struct alloc_sim *a, uint64_t address, uint64_t size, unsigned stream, unsigned pool)
 {
 	block_ref b = a->unused;
 
 	if (b) {
-		a->unused = a->blocks[b].more;
+		a->unused = a->blocks[b].after;
 	} else {
 		alloc_grow(a->blocks, a->n_blocks, a->cap_blocks);
 		b = a->n_blocks++;
 	}
-	a->blocks[b] = (struct block){ .address = address, .size = size, .weight = draw(a), .stream = (uint16_t)stream,
+	a->blocks[b] = (struct block){ .address = address, .size = size, .stream = (uint16_t)stream,
 		.pool = (uint8_t)pool, .mapped = true };
 	return b;
 }
 
 void alloc_block_drop(struct alloc_sim *a, block_ref b)
 {
-	a->blocks[b].more = a->unused;
+	a->blocks[b].after = a->unused;
 	a->unused = b;
 }
 
-static block_ref *tree_of(struct alloc_sim *a, const struct block *b)
+static struct alloc_set *set_of(struct alloc_sim *a, const struct block *b)
 {
 	struct pool *p = &a->pools[b->pool];
 
@@ -99,12 +99,12 @@ void alloc_block_offer(struct alloc_sim *a, block_ref b)
 		block->born = p->searches;
 	if (block->stream >= p->streams)
 		p->streams = block->stream + 1u;
-	alloc_tree_insert(a, tree_of(a, block), b);
+	alloc_set_insert(a, set_of(a, block), b);
 }
 
 void alloc_block_withdraw(struct alloc_sim *a, block_ref b)
 {
-	alloc_tree_remove(a, tree_of(a, &a->blocks[b]), b);
+	alloc_set_remove(a, set_of(a, &a->blocks[b]), b);
 }
 
 void alloc_block_link(struct alloc_sim *a, block_ref b, block_ref before, block_ref after)
@@ -186,7 +186,7 @@ static uint32_t list_free(struct alloc_sim *a, const struct pool *p)
 	uint32_t n = 0;
 
 	for (unsigned s = 0; s < p->streams; s++)
-		n = alloc_tree_list(a, p->free[s], n);
+		n = alloc_set_list(a, &p->free[s], n);
 	a->work += n + p->streams;
 	return n;
 }
@@ -211,18 +211,19 @@ static void release_all(struct alloc_sim *a)
  * until they do together. Without max_split_size no block is oversize. */
 static bool release_oversize(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
 {
-	block_ref *root = &a->pools[pool].free[stream], b, next;
+	struct alloc_set *s = &a->pools[pool].free[stream];
+	block_ref b, next;
 	uint64_t want = size < a->conf.max_split ? a->conf.max_split : size, released = 0;
 
 	if (a->conf.max_split == UINT64_MAX || a->conf.expandable)
 		return false;
-	b = alloc_tree_at_least(a, *root, want);
+	b = alloc_set_at_least(a, s, want);
 	if (b) {
 		release(a, b);
 		return true;
 	}
-	for (b = alloc_tree_last(a, *root); b && released < want && a->blocks[b].size >= a->conf.max_split; b = next) {
-		next = alloc_tree_previous(a, *root, b);
+	for (b = alloc_set_last(a, s); b && released < want && a->blocks[b].size >= a->conf.max_split; b = next) {
+		next = alloc_set_previous(a, s, b);
 		released += a->blocks[b].size;
 		release(a, b);
 	}
@@ -321,14 +322,15 @@ static uint64_t segment_size(const struct alloc_conf *conf, uint64_t size)
 
 static block_ref find_free(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
 {
-	block_ref root = a->pools[pool].free[stream], b;
+	const struct alloc_set *s = &a->pools[pool].free[stream];
 	uint64_t found;
+	block_ref b;
 
 	if (collects(a))
 		a->pools[pool].searches++;
-	b = alloc_tree_at_least(a, root, size);
+	b = alloc_set_at_least(a, s, size);
 	if (b && a->conf.expandable)
-		b = alloc_expand_choose(a, root, b);
+		b = alloc_expand_choose(a, s, b);
 	if (!b)
 		return 0;
 	found = a->blocks[b].size;
@@ -367,7 +369,10 @@ static block_ref find_room(struct alloc_sim *a, unsigned pool, uint64_t size, un
 		return b;
 	release_all(a);
 	a->stats.retries++;
-	return new_segment(a, pool, size, stream);
+	b = new_segment(a, pool, size, stream);
+	if (!b)
+		a->stats.lacking = a->stats.reserved + segment_size(&a->conf, size);
+	return b;
 }
 
 static bool is_split(const struct alloc_sim *a, const struct block *b, uint64_t size)
@@ -379,7 +384,7 @@ static bool is_split(const struct alloc_sim *a, const struct block *b, uint64_t 
 	return size < a->conf.max_split && rest > ALLOC_SMALL;
 }
 
-/* The front of a block that stands in no tree; what is left of it becomes free again. */
+/* The front of a block that stands in no set; what is left of it becomes free again. */
 static block_ref split(struct alloc_sim *a, block_ref b, uint64_t size)
 {
 	const struct block *whole = &a->blocks[b];

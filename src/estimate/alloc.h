@@ -74,6 +74,7 @@ struct alloc_stats {
 	uint64_t reserved, allocated;			/* bytes, now */
 	uint64_t peak_reserved, peak_allocated;
 	unsigned retries;				/* how often everything free was released to get a segment */
+	uint64_t lacking;				/* cap that would have met the last request that failed; 0: none did */
 };
 
 struct alloc_sim;

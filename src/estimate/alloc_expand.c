@@ -21,9 +21,9 @@ static uint64_t grown(const struct alloc_sim *a, block_ref b)
 	return a->blocks[b].size + (after && !a->blocks[after].mapped ? a->blocks[after].size : 0);
 }
 
-block_ref alloc_expand_choose(struct alloc_sim *a, block_ref root, block_ref b)
+block_ref alloc_expand_choose(struct alloc_sim *a, const struct alloc_set *s, block_ref b)
 {
-	for (block_ref next = alloc_tree_next(a, root, b); next && grown(a, next) < grown(a, b); next = alloc_tree_next(a, root, b)) {
+	for (block_ref next = alloc_set_next(a, s, b); next && grown(a, next) < grown(a, b); next = alloc_set_next(a, s, b)) {
 		b = next;
 		a->work++;
 	}
@@ -43,10 +43,11 @@ static bool has_room(struct alloc_sim *a, block_ref b, uint64_t size)
 /* The lowest place with room: an unmapped block, or the free one in front of it; of a new range where there is none. */
 static block_ref find_place(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
 {
-	block_ref root = a->pools[pool].unmapped[stream], b;
+	const struct alloc_set *s = &a->pools[pool].unmapped[stream];
+	block_ref b;
 	uint64_t whole = RANGE / page(a, pool) * page(a, pool);
 
-	for (block_ref u = alloc_tree_at_least(a, root, 0); u; u = alloc_tree_next(a, root, u)) {
+	for (block_ref u = alloc_set_at_least(a, s, 0); u; u = alloc_set_next(a, s, u)) {
 		block_ref before = a->blocks[u].before;
 
 		b = before && !a->blocks[before].used ? before : u;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The simulator's blocks and trees, shared by alloc.c, alloc_tree.c and alloc_expand.c only.
+ * The simulator's blocks and sets of them, shared by alloc.c, alloc_set.c and alloc_expand.c only.
  */
 #ifndef RAD_ESTIMATE_ALLOC_PRIVATE_H
 #define RAD_ESTIMATE_ALLOC_PRIVATE_H
@@ -26,18 +26,28 @@ struct block {
 		uint64_t born;		/* the pool's searches when it became free: its age for garbage collection */
 		uint64_t base;		/* first address of its expandable range */
 	};
-	block_ref before, after;	/* neighbours of the same segment */
-	block_ref less, more;		/* in a tree, while free; `more` also chains unused blocks */
-	uint32_t weight;		/* of the treap: no child is heavier */
+	block_ref before, after;	/* neighbours of the same segment; `after` also chains unused blocks */
 	uint16_t stream;
 	uint8_t pool;
 	bool used, mapped;		/* mapped: backed by memory; false only in expandable ranges */
 };
 
-/* Free blocks of one pool. A tree for each stream: a block serves no other. `unmapped` is for expandable ranges only. */
+#define ALLOC_ROW 32
+
+struct alloc_row;
+
+/* Blocks in order (alloc_set.c). */
+struct alloc_set {
+	uint32_t *rows;			/* owned; none is empty */
+	uint32_t n, cap;
+};
+
+struct alloc_place { uint32_t row, at; };
+
+/* Free blocks of one pool. A set for each stream: a block serves no other. `unmapped` is for expandable ranges only. */
 struct pool {
-	block_ref free[ALLOC_STREAMS], unmapped[ALLOC_STREAMS];
-	unsigned streams;		/* those above have no tree */
+	struct alloc_set free[ALLOC_STREAMS], unmapped[ALLOC_STREAMS];
+	unsigned streams;		/* those from here on have nothing */
 	uint64_t searches;		/* counted only while garbage is collected */
 };
 
@@ -50,26 +60,28 @@ struct alloc_sim {
 	struct block *blocks;		/* owned; [0] is not used */
 	uint32_t n_blocks, cap_blocks;
 	block_ref unused;		/* chain of blocks to use again */
+	struct alloc_row *rows;		/* owned; [0] is not used */
+	uint32_t n_rows, cap_rows, unused_row;
+	struct alloc_place found;	/* by the last search: what is found is mostly removed next. A guess, checked */
 	block_ref *live;		/* by request id, owned; 0: not live */
 	uint32_t n_live;
 	uint64_t next_address;
-	uint32_t coin;			/* of the treap; never 0 */
 	uint64_t work;			/* blocks visited one by one */
 	block_ref *list;		/* owned scratch: what is to be released */
 	uint32_t cap_list;
 };
 
-/* Trees (alloc_tree.c), by size, then address; unmapped blocks by address alone. */
-void alloc_tree_insert(struct alloc_sim *a, block_ref *root, block_ref b);
-void alloc_tree_remove(struct alloc_sim *a, block_ref *root, block_ref b);
+/* Sets (alloc_set.c), by size, then address; unmapped blocks by address alone. */
+void alloc_set_insert(struct alloc_sim *a, struct alloc_set *s, block_ref b);
+void alloc_set_remove(struct alloc_sim *a, struct alloc_set *s, block_ref b);
 /* The first that is `size` or larger. */
-block_ref alloc_tree_at_least(const struct alloc_sim *a, block_ref root, uint64_t size);
-/* The next one in order; 0 at the end. */
-block_ref alloc_tree_next(const struct alloc_sim *a, block_ref root, block_ref b);
-block_ref alloc_tree_previous(const struct alloc_sim *a, block_ref root, block_ref b);
-block_ref alloc_tree_last(const struct alloc_sim *a, block_ref root);
-/* Writes all of a tree in order behind the first `n` of a->list; returns how many are there then. */
-uint32_t alloc_tree_list(struct alloc_sim *a, block_ref root, uint32_t n);
+block_ref alloc_set_at_least(struct alloc_sim *a, const struct alloc_set *s, uint64_t size);
+/* The next one in order, and the one before; 0 at the end. */
+block_ref alloc_set_next(struct alloc_sim *a, const struct alloc_set *s, block_ref b);
+block_ref alloc_set_previous(const struct alloc_sim *a, const struct alloc_set *s, block_ref b);
+block_ref alloc_set_last(const struct alloc_sim *a, const struct alloc_set *s);
+/* Writes all of a set in order behind the first `n` of a->list; returns how many are there then. */
+uint32_t alloc_set_list(struct alloc_sim *a, const struct alloc_set *s, uint32_t n);
 
 /* Blocks (alloc.c). */
 block_ref alloc_block_new(struct alloc_sim *a, uint64_t address, uint64_t size, unsigned stream, unsigned pool);
@@ -79,7 +91,7 @@ void alloc_block_offer(struct alloc_sim *a, block_ref b);
 void alloc_block_withdraw(struct alloc_sim *a, block_ref b);
 /* Puts `b` behind `before` and in front of `after`, either of which may be 0. */
 void alloc_block_link(struct alloc_sim *a, block_ref b, block_ref before, block_ref after);
-/* Takes a free neighbour into `b` if it is in the same state; `b` stands in no tree. */
+/* Takes a free neighbour into `b` if it is in the same state; `b` stands in no set. */
 void alloc_block_merge(struct alloc_sim *a, block_ref b, block_ref neighbour);
 uint64_t alloc_place(struct alloc_sim *a, uint64_t size);
 void alloc_reserve(struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream);
@@ -89,7 +101,7 @@ void alloc_unreserve(struct alloc_sim *a, enum alloc_event event, uint64_t addre
 /* A block of at least `size`, taken from the free; 0: the cap does not allow it. */
 block_ref alloc_expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream);
 /* Whether and what a search finds: `b` or one that suits better, given what each can grow to. */
-block_ref alloc_expand_choose(struct alloc_sim *a, block_ref root, block_ref b);
+block_ref alloc_expand_choose(struct alloc_sim *a, const struct alloc_set *s, block_ref b);
 /* Unmaps the whole pages of a free block; drops the range when nothing is left of it. */
 void alloc_expand_release(struct alloc_sim *a, block_ref b);
 

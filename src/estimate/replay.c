@@ -192,19 +192,24 @@ static uint64_t up_to_grid(uint64_t bytes)
 }
 
 /* Bisection between a cap that cannot work and one that does. A run that got through reserved so much at most, and would
- * go the same way under that as its cap. */
+ * go the same way under that as its cap; one that did not says which cap would have helped it on, and one in between
+ * would as a rule not have. The result works; a larger cap may not, as memory that is released less scatters more. */
 static enum outcome find_need(struct player *y, uint64_t too_little, uint64_t *need)
 {
-	while (*need - too_little > REPLAY_GRID) {
+	const struct alloc_stats *stats = alloc_sim_stats(y->sim);
+
+	while (*need > too_little + REPLAY_GRID) {
 		uint64_t middle = too_little + (*need - too_little) / 2 / REPLAY_GRID * REPLAY_GRID;
 		enum outcome end = play(y, middle);
 
 		if (end == TOO_LONG)
 			return end;
-		if (end == OUT_OF_MEMORY)
-			too_little = middle;
+		if (end == SURVIVED)
+			*need = up_to_grid(stats->peak_reserved);
+		else if (stats->lacking > middle + REPLAY_GRID)
+			too_little = up_to_grid(stats->lacking) - REPLAY_GRID;
 		else
-			*need = up_to_grid(alloc_sim_stats(y->sim)->peak_reserved);
+			too_little = middle;
 	}
 	return SURVIVED;
 }
