@@ -345,10 +345,10 @@ static block_ref new_segment(struct alloc_sim *a, unsigned pool, uint64_t size, 
 	uint64_t bytes = segment_size(&a->conf, size);
 	block_ref b;
 
-	if (bytes > a->cap || a->stats.reserved > a->cap - bytes)
-		return 0;
 	if (a->conf.expandable)
 		return alloc_expand_take(a, pool, size, stream);
+	if (bytes > a->cap || a->stats.reserved > a->cap - bytes)
+		return 0;
 	b = alloc_block_new(a, alloc_place(a, bytes), bytes, stream, pool);
 	alloc_reserve(a, ALLOC_SEGMENT_NEW, a->blocks[b].address, bytes, stream);
 	return b;
@@ -370,7 +370,7 @@ static block_ref find_room(struct alloc_sim *a, unsigned pool, uint64_t size, un
 	release_all(a);
 	a->stats.retries++;
 	b = new_segment(a, pool, size, stream);
-	if (!b)
+	if (!b && !a->conf.expandable)
 		a->stats.lacking = a->stats.reserved + segment_size(&a->conf, size);
 	return b;
 }

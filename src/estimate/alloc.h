@@ -14,7 +14,8 @@
  *	free		merges with free neighbours of the segment
  *	miss		collect old unsplit blocks (garbage_collection_threshold, under a cap only); new segment; release
  *			oversize blocks; new segment; release everything that is wholly free; new segment; out of memory
- *	expandable	one range of addresses per pool and stream, mapped by pages of 2 MiB (small) or of a large segment
+ *	expandable	one range of addresses per pool and stream, mapped by pages of 2 MiB (small) or of a large segment; a cap
+ *			counts pages, as the driver's does (one set in the process counts the segment it would have been)
  * Private pools (CUDA graphs, MemPool) are not simulated.
  */
 #ifndef RAD_ESTIMATE_ALLOC_H
@@ -74,7 +75,7 @@ struct alloc_stats {
 	uint64_t reserved, allocated;			/* bytes, now */
 	uint64_t peak_reserved, peak_allocated;
 	unsigned retries;				/* how often everything free was released to get a segment */
-	uint64_t lacking;				/* cap that would have met the last request that failed; 0: none did */
+	uint64_t lacking;				/* cap that would have met the last request that failed; 0: not known */
 };
 
 struct alloc_sim;

@@ -162,7 +162,7 @@ static const struct rule rules[] = {
 	{ "512 bytes are split off", "expandable_segments:True", 0, "a0=20970496 a1=10M a2=2M", "m20M m20M", 40 * MIB,
 	  20970496 + 12 * MIB },
 	{ "a hole before the end", "expandable_segments:True", 0, "a0=12M a1=12M f0 a2=11M~0", "m20M m20M", 40 * MIB, 23 * MIB },
-	{ "a cap counts as for segments", "expandable_segments:True", 40, "a0=30M a1=15M!", "m40M", 40 * MIB, 30 * MIB },
+	{ "a cap counts pages", "expandable_segments:True", 40, "a0=8M a1=30M a2=3M!", "m20M m20M", 40 * MIB, 38 * MIB },
 	{ "and no page is mapped above it", "expandable_segments:True", 50, "a0=30M a1=2K@1 a2=9M@2!", "m40M m2M", 42 * MIB,
 	  30 * MIB + 2048 },
 	{ "pages go before it fails", "expandable_segments:True", 62, "a0=30M f0 a1=1K@1 a2=44M@1", "m40M m2M u40M m60M", 62 * MIB,
