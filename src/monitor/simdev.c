@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 
 #define PAGE 4096
-#define VERSION 1
+#define VERSION 2
 #define MAGIC "RAD-RM devices\n"
 #define DEVICE_MAGIC 0x52414447u	/* "RADG" */
 
@@ -118,7 +118,7 @@ static bool is_sound(const struct device *d, uint32_t index)
 	    !is_text(m->name, sizeof m->name) || !is_text(m->gpu_name, sizeof m->gpu_name))
 		return false;
 	/* Written so that a NaN fails too. */
-	if (!(m->idle_w >= 0 && m->idle_w <= m->peak_w && m->peak_w < 1e9) || !(d->energy_j >= 0 && isfinite(d->energy_j)) ||
+	if (!(m->idle_w >= 0 && m->idle_w <= m->peak_w && m->peak_w < 1e9 && m->limit_w >= 0) || !(d->energy_j >= 0 && isfinite(d->energy_j)) ||
 	    m->mem_reserved_mib >= m->mem_total_mib || d->settled_ms < 0)
 		return false;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++)
@@ -178,7 +178,7 @@ static void sharing_of(const struct device *d, bool (*alive)(const struct client
 
 static double power_of(const struct device_model *m, const struct sharing *now)
 {
-	return power_watts(m->idle_w, m->peak_w, now->n > 0, now->activity.smact);
+	return power_watts(m->idle_w, m->peak_w, m->limit_w, now->n > 0, now->activity.smact);
 }
 
 /* Brings a device up to now: energy used since the last time, by those who were there; then the dead are gone. */
@@ -419,7 +419,7 @@ static bool same_model(const struct device_model *a, const struct device_model *
 {
 	return !strcmp(a->name, b->name) && !strcmp(a->gpu_name, b->gpu_name) && a->mem_total_mib == b->mem_total_mib &&
 	       a->mem_reserved_mib == b->mem_reserved_mib && a->sm_count == b->sm_count && a->idle_w == b->idle_w &&
-	       a->peak_w == b->peak_w;
+	       a->peak_w == b->peak_w && a->limit_w == b->limit_w;
 }
 
 /* 1: the file holds exactly these. 0: others, and nobody is on them. -1 with an error otherwise. */

@@ -23,7 +23,8 @@ struct device_model {
 	char gpu_name[64];	/* "NVIDIA A100-SXM4-40GB", as drivers say it */
 	uint64_t mem_total_mib, mem_reserved_mib;
 	uint32_t sm_count;
-	double idle_w, peak_w;
+	double idle_w, peak_w;	/* empty; at an SMACT of 1 */
+	double limit_w;		/* the board is held to this; 0: only to its peak */
 };
 
 /* "4xa100-40g,1xh200-141g" ("a100-40g" alone is one) or a path that ends in .yaml or .yml (models/devices.example.yaml explains

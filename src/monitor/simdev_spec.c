@@ -149,6 +149,11 @@ static int read_peak_w(struct item *it, const char *value, struct error *err)
 	return units_parse_double(value, 0, 100000, &it->model.peak_w, err);
 }
 
+static int read_limit_w(struct item *it, const char *value, struct error *err)
+{
+	return units_parse_double(value, 0, 100000, &it->model.limit_w, err);
+}
+
 /* `model` comes first: what it brings, the others change. */
 static const struct key {
 	const char *name;
@@ -156,6 +161,7 @@ static const struct key {
 } keys[] = {
 	{ "model", read_model }, { "count", read_count }, { "gpu_name", read_gpu_name }, { "memory", read_memory },
 	{ "reserved", read_reserved }, { "sm_count", read_sm_count }, { "idle_w", read_idle_w }, { "peak_w", read_peak_w },
+	{ "limit_w", read_limit_w },
 };
 
 struct file { const char *path; yaml_document_t doc; };
@@ -178,7 +184,7 @@ static int check_key(const struct file *f, const yaml_node_t *node, struct error
 		if (!strcmp(name, keys[k].name))
 			return 0;
 	error_set(err, ERR_INVALID, "unknown key '%.40s'; a device has: model count gpu_name memory reserved sm_count idle_w "
-		  "peak_w", name ? name : "(not a word)");
+		  "peak_w limit_w", name ? name : "(not a word)");
 	return wrong_at(f, node, err);
 }
 
@@ -212,6 +218,8 @@ static int check_item(const struct device_model *m, struct error *err)
 				 (unsigned long long)m->mem_reserved_mib, (unsigned long long)m->mem_total_mib);
 	if (m->idle_w > m->peak_w)
 		return error_set(err, ERR_INVALID, "idle_w %g is above peak_w %g", m->idle_w, m->peak_w);
+	if (m->limit_w > 0 && m->limit_w < m->idle_w)
+		return error_set(err, ERR_INVALID, "limit_w %g is below idle_w %g", m->limit_w, m->idle_w);
 	return 0;
 }
 

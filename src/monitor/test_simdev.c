@@ -307,7 +307,7 @@ static void test_speeds_are_those_of_the_model(void **state)
 		const struct share_activity activity = share_activity(light_first, 2, want);
 		assert_true(fabs(busy.gpus[1].smact - activity.smact) < 1e-9);
 		assert_true(fabs(busy.gpus[1].gract - activity.gract) < 1e-9);
-		assert_true(fabs(busy.gpus[1].power_w - power_watts(75, 700, true, activity.smact)) < 1e-6);
+		assert_true(fabs(busy.gpus[1].power_w - power_watts(75, 700, 0, true, activity.smact)) < 1e-6);
 		assert_true(busy.gpus[0].smact == 0);
 		snapshot_clear(&busy);
 		end(&heavy);
@@ -484,7 +484,7 @@ static void test_bad_files_are_refused(void **state)
 	uint32_t newer = 77;
 	overwrite(16, &newer, sizeof newer);
 	refuse_open("2xa100-40g", ERR_CONFLICT, "version 77");
-	newer = 1;
+	newer = 2;
 	overwrite(16, &newer, sizeof newer);
 	simdev_close(open_devices("2xa100-40g"));
 	assert_int_equal(truncate(path, 5000), 0);

@@ -7,10 +7,11 @@
 
 #include <math.h>
 
-double power_watts(double idle_w, double peak_w, bool occupied, double smact)
+double power_watts(double idle_w, double peak_w, double limit_w, bool occupied, double smact)
 {
 	double s = isnan(smact) ? 0 : fmin(fmax(smact, 0), 1);
 	double curve = POWER_SHAPE * s + (1 - POWER_SHAPE) * s * s;
 	double part = occupied ? POWER_OCCUPIED + (1 - POWER_OCCUPIED) * curve : 0;
-	return idle_w + (peak_w - idle_w) * part;
+	double watts = idle_w + (peak_w - idle_w) * part;
+	return limit_w > 0 ? fmin(watts, limit_w) : watts;
 }

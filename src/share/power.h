@@ -8,7 +8,8 @@
 
 #include <stdbool.h>
 
-/* Watts. `occupied`: a process is on it, which keeps its clocks up even when nothing is computed. */
-double power_watts(double idle_w, double peak_w, bool occupied, double smact);
+/* Watts. `limit_w`: the board is held to this (nvidia-smi calls it the power limit); 0: only to its peak. `occupied`: a process
+ * is on it, which keeps its clocks up even when nothing is computed. */
+double power_watts(double idle_w, double peak_w, double limit_w, bool occupied, double smact);
 
 #endif

@@ -15,14 +15,16 @@
 static void ends_and_direction(void **state)
 {
 	(void)state;
-	assert_true(power_watts(55, 400, false, 0) == 55);
-	assert_true(power_watts(55, 400, true, 0) > 55);
-	assert_true(fabs(power_watts(55, 400, true, 1) - 400) < 1e-9);
+	assert_true(power_watts(55, 400, 0, false, 0) == 55);
+	assert_true(power_watts(55, 400, 0, true, 0) > 55);
+	assert_true(fabs(power_watts(55, 400, 0, true, 1) - 400) < 1e-9);
+	assert_true(power_watts(55, 400, 275, true, 1) == 275);
+	assert_true(power_watts(55, 400, 275, true, .3) == power_watts(55, 400, 0, true, .3));
 	for (int i = 0; i < 100; i++)
-		assert_true(power_watts(55, 400, true, i / 100.) < power_watts(55, 400, true, (i + 1) / 100.));
-	assert_true(power_watts(55, 400, true, 7) == power_watts(55, 400, true, 1));
-	assert_true(power_watts(55, 400, true, -1) == power_watts(55, 400, true, 0));
-	assert_true(power_watts(55, 400, true, NAN) == power_watts(55, 400, true, 0));
+		assert_true(power_watts(55, 400, 0, true, i / 100.) < power_watts(55, 400, 0, true, (i + 1) / 100.));
+	assert_true(power_watts(55, 400, 0, true, 7) == power_watts(55, 400, 0, true, 1));
+	assert_true(power_watts(55, 400, 0, true, -1) == power_watts(55, 400, 0, true, 0));
+	assert_true(power_watts(55, 400, 0, true, NAN) == power_watts(55, 400, 0, true, 0));
 }
 
 /* Of the 33 loads measured on an H200: mobilenetv3 and resnet18 on small images, EfficientNet-B0, MobileNetV2 (the worst),
@@ -35,7 +37,7 @@ static void measured(void **state)
 		{ 0.7632, 502.2, .06 }, { 0.8590, 598.7, .06 }, { 0.9613, 671.5, .03 },
 	};
 	for (size_t i = 0; i < COUNT_OF(of); i++)
-		assert_true(fabs(power_watts(75, 700, true, of[i].smact) / of[i].watts - 1) < of[i].within);
+		assert_true(fabs(power_watts(75, 700, 0, true, of[i].smact) / of[i].watts - 1) < of[i].within);
 }
 
 int main(void)

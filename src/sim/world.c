@@ -61,7 +61,8 @@ static void update_activity(struct world *w, uint32_t gpu)
 	settle(w, g);
 	list_loads(w, g);
 	g->activity = share_activity(w->loads, g->n, w->speeds);
-	g->watts_m = llround(power_watts(g->model->idle_w, g->model->peak_w, g->n > 0, g->activity.smact) * 1000);
+	const struct device_model *m = g->model;
+	g->watts_m = llround(power_watts(m->idle_w, m->peak_w, m->limit_w, g->n > 0, g->activity.smact) * 1000);
 	world_touch(w, gpu);
 }
 
