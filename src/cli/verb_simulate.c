@@ -19,7 +19,7 @@
 /* The words of the command line, before they are understood. */
 struct words {
 	const char *trace, *workloads, *mix, *map, *devices, *placement, *estimator, *share, *max_smact, *max_gract, *min_free, *slack,
-		*order, *ledger, *recovery, *seed;
+		*order, *ledger, *recovery, *mps_multi_gpu, *seed;
 	bool json;
 };
 
@@ -103,6 +103,7 @@ static int read_settings(const struct words *w, struct sim_options *o, const cha
 	READ(w->order, "order", read_order(w->order, err));
 	READ(w->ledger, "ledger", read_switch(w->ledger, &map->ledger, err));
 	READ(w->recovery, "recovery", recover_mode_parse(w->recovery, &o->core.recover.mode, err));
+	READ(w->mps_multi_gpu, "mps-multi-gpu", read_switch(w->mps_multi_gpu, &map->mps_multi_gpu, err));
 	READ(w->seed, "seed", read_seed(w->seed, &o->seed, err));
 #undef READ
 	return 0;
@@ -267,6 +268,7 @@ int verb_simulate(struct cli_call *c)
 		{ "order", 0, "ORDER", "of the queue: fifo", .value = &w.order },
 		{ "ledger", 0, "on|off", "off: only the driver's free memory counts", .value = &w.ledger },
 		{ "recovery", 0, "MODE", "exclusive (default) grow off", .value = &w.recovery },
+		{ "mps-multi-gpu", 0, "on|off", "on: one MPS server for all GPUs (off)", .value = &w.mps_multi_gpu },
 		{ "seed", 0, "N", "vary run times by up to 2 %, as repeated runs do", .value = &w.seed },
 		{ "mix", 0, "W.csv", "relative speeds of the workloads named, on one GPU", .value = &w.mix },
 		{ "json", 0, NULL, "print JSON", .flag = &w.json },

@@ -23,6 +23,12 @@ void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct 
 	};
 }
 
+/* Servers that the launcher starts serve one GPU each. */
+static bool may_be_client(const struct map_ask *ask)
+{
+	return ask->r->gpus == 1 || ask->p->mps_multi_gpu;
+}
+
 bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g)
 {
 	enum share_mode wish = ask->r->share;
@@ -30,7 +36,7 @@ bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g)
 		return ask->r->gpus == 1 && (ask->alone || wish == SHARE_AUTO || wish == SHARE_MIG);
 	if (wish == SHARE_MIG)
 		return false;
-	return wish != SHARE_MPS || ask->alone || (g->mps_capable && ask->r->gpus == 1);
+	return wish != SHARE_MPS || ask->alone || (g->mps_capable && may_be_client(ask));
 }
 
 uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struct map_gpu **which)
@@ -61,7 +67,7 @@ static enum share_mode first_mode(const struct map_ask *ask, const struct map_gp
 	if (ask->alone)
 		return SHARE_NEVER;
 	enum share_mode wish = ask->r->share == SHARE_AUTO ? ask->p->share : ask->r->share;
-	return wish == SHARE_MPS && g->mps_capable && ask->r->gpus == 1 ? SHARE_MPS : SHARE_STREAMS;
+	return wish == SHARE_MPS && g->mps_capable && may_be_client(ask) ? SHARE_MPS : SHARE_STREAMS;
 }
 
 /* Modes are one a GPU at a time: whoever joins takes the mode of those who run there, or does not join. */
@@ -71,7 +77,7 @@ static enum map_reason join(const struct map_ask *ask, const struct map_gpu *g, 
 	*mode = g->mode;
 	if (g->mode == SHARE_STREAMS)
 		return wish == SHARE_MPS ? MAP_MODE : MAP_OK;
-	if (g->mode != SHARE_MPS || ask->r->gpus > 1 || g->has_multi_gpu)
+	if (g->mode != SHARE_MPS || !may_be_client(ask) || (g->has_multi_gpu && !ask->p->mps_multi_gpu))
 		return MAP_MODE;
 	if (wish != SHARE_MPS && (wish != SHARE_AUTO || ask->p->share != SHARE_MPS))
 		return MAP_MODE;

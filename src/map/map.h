@@ -23,7 +23,7 @@
  *	auto		on an idle GPU SHARE_MPS where the policy says so, the GPU can and the task has one GPU, else
  *			SHARE_STREAMS; on a shared one the mode it has, but never MPS against the policy
  *	mps, streams, mig	that or wait
- *	MPS		for tasks of one GPU, of one user
+ *	MPS		for tasks of one GPU (`mps_multi_gpu`: of any number), of one user
  *	MIG instances	for tasks of one GPU, one each, that say auto or mig or are alone for life: SHARE_MIG
  *
  * Load counts where something runs: SMACT under MPS, GRACT under streams; where it is not known, the number of tasks does.
@@ -68,6 +68,8 @@ struct map_policy {
 	uint64_t slack_mib;		/* 2048: free on top of the claim at admission (section 6.3.3), not held */
 	unsigned max_tasks;		/* 2: per GPU, where no load is known; 0: off. Asked even if the limits above are off */
 	bool foreign_share;		/* false ("avoid"): GPUs with a foreign compute process over 1 GiB are not used */
+	bool mps_multi_gpu;		/* tasks of several GPUs may be MPS clients. False: no launcher here starts a server for several
+					 * GPUs; for simulations of machines where one serves them all */
 	bool ledger;			/* false: driver readings only, as the papers do */
 };
 

@@ -118,7 +118,8 @@ static bool is_sound(const struct device *d, uint32_t index)
 	    !is_text(m->name, sizeof m->name) || !is_text(m->gpu_name, sizeof m->gpu_name))
 		return false;
 	/* Written so that a NaN fails too. */
-	if (!(m->idle_w >= 0 && m->idle_w <= m->peak_w && m->peak_w < 1e9 && m->limit_w >= 0) || !(d->energy_j >= 0 && isfinite(d->energy_j)) ||
+	if (!(m->idle_w >= 0 && m->idle_w <= m->peak_w && m->peak_w < 1e9 && m->limit_w >= 0) ||
+	    !(d->energy_j >= 0 && isfinite(d->energy_j)) ||
 	    m->mem_reserved_mib >= m->mem_total_mib || d->settled_ms < 0)
 		return false;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++)
