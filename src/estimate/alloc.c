@@ -102,6 +102,16 @@ void alloc_block_offer(struct alloc_sim *a, block_ref b)
 	alloc_set_insert(a, set_of(a, block), b);
 }
 
+/* A free block changes its bounds. */
+static void reshape(struct alloc_sim *a, block_ref b, uint64_t address, uint64_t size)
+{
+	struct block *block = &a->blocks[b];
+
+	if (!a->conf.expandable)
+		block->born = a->pools[block->pool].searches;
+	alloc_set_change(a, set_of(a, block), b, address, size);
+}
+
 void alloc_block_withdraw(struct alloc_sim *a, block_ref b)
 {
 	alloc_set_remove(a, set_of(a, &a->blocks[b]), b);
@@ -336,7 +346,6 @@ static block_ref find_free(struct alloc_sim *a, unsigned pool, uint64_t size, un
 	found = a->blocks[b].size;
 	if (size < a->conf.max_split ? found >= a->conf.max_split : found >= size + a->conf.max_non_split_rounding)
 		return 0;
-	alloc_block_withdraw(a, b);
 	return b;
 }
 
@@ -350,10 +359,12 @@ static block_ref new_segment(struct alloc_sim *a, unsigned pool, uint64_t size, 
 	if (bytes > a->cap || a->stats.reserved > a->cap - bytes)
 		return 0;
 	b = alloc_block_new(a, alloc_place(a, bytes), bytes, stream, pool);
+	alloc_block_offer(a, b);
 	alloc_reserve(a, ALLOC_SEGMENT_NEW, a->blocks[b].address, bytes, stream);
 	return b;
 }
 
+/* A free block for the request; 0: out of memory. */
 static block_ref find_room(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
 {
 	block_ref b = find_free(a, pool, size, stream);
@@ -384,17 +395,16 @@ static bool is_split(const struct alloc_sim *a, const struct block *b, uint64_t 
 	return size < a->conf.max_split && rest > ALLOC_SMALL;
 }
 
-/* The front of a block that stands in no set; what is left of it becomes free again. */
+/* The front of a free block, of that size; the rest stays free. */
 static block_ref split(struct alloc_sim *a, block_ref b, uint64_t size)
 {
 	const struct block *whole = &a->blocks[b];
-	block_ref front = alloc_block_new(a, whole->address, size, whole->stream, whole->pool);
+	uint64_t address = whole->address;
+	block_ref front = alloc_block_new(a, address, size, whole->stream, whole->pool);
 
 	a->blocks[front].base = a->blocks[b].base;
 	alloc_block_link(a, front, a->blocks[b].before, b);
-	a->blocks[b].address += size;
-	a->blocks[b].size -= size;
-	alloc_block_offer(a, b);
+	reshape(a, b, address + size, a->blocks[b].size - size);
 	return front;
 }
 
@@ -423,12 +433,38 @@ bool alloc_sim_request(struct alloc_sim *a, uint32_t id, uint64_t size, unsigned
 		return false;
 	if (is_split(a, &a->blocks[b], rounded))
 		b = split(a, b, rounded);
+	else
+		alloc_block_withdraw(a, b);
 	a->blocks[b].used = true;
 	a->stats.allocated += a->blocks[b].size;
 	if (a->stats.peak_allocated < a->stats.allocated)
 		a->stats.peak_allocated = a->stats.allocated;
 	remember(a, id, b);
 	return true;
+}
+
+static bool is_free(const struct alloc_sim *a, block_ref b)
+{
+	return b && !a->blocks[b].used && a->blocks[b].mapped;
+}
+
+/* A block used no longer joins the free one in front of it, or behind it, or becomes one. */
+static void join(struct alloc_sim *a, block_ref b)
+{
+	block_ref before = a->blocks[b].before, after = a->blocks[b].after;
+	uint64_t address = a->blocks[b].address, size = a->blocks[b].size;
+
+	if (is_free(a, before)) {
+		alloc_block_link(a, before, a->blocks[before].before, after);
+		reshape(a, before, a->blocks[before].address, a->blocks[before].size + size);
+	} else if (is_free(a, after)) {
+		alloc_block_link(a, after, before, a->blocks[after].after);
+		reshape(a, after, address, size + a->blocks[after].size);
+	} else {
+		alloc_block_offer(a, b);
+		return;
+	}
+	alloc_block_drop(a, b);
 }
 
 void alloc_sim_free(struct alloc_sim *a, uint32_t id)
@@ -440,9 +476,9 @@ void alloc_sim_free(struct alloc_sim *a, uint32_t id)
 	a->live[id] = 0;
 	a->blocks[b].used = false;
 	a->stats.allocated -= a->blocks[b].size;
-	alloc_block_merge(a, b, a->blocks[b].before);
-	alloc_block_merge(a, b, a->blocks[b].after);
-	alloc_block_offer(a, b);
+	if (is_free(a, a->blocks[b].before))
+		alloc_block_merge(a, b, a->blocks[b].after);
+	join(a, b);
 }
 
 void alloc_sim_empty_cache(struct alloc_sim *a)

@@ -104,8 +104,6 @@ block_ref alloc_expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, u
 
 		b = map(a, after, least(size - a->blocks[b].size, a->blocks[after].size));
 	}
-	if (b)
-		alloc_block_withdraw(a, b);
 	return b;
 }
 

@@ -74,6 +74,8 @@ struct alloc_sim {
 /* Sets (alloc_set.c), by size, then address; unmapped blocks by address alone. */
 void alloc_set_insert(struct alloc_sim *a, struct alloc_set *s, block_ref b);
 void alloc_set_remove(struct alloc_sim *a, struct alloc_set *s, block_ref b);
+/* Gives a block another place and size, and moves it where it belongs then. */
+void alloc_set_change(struct alloc_sim *a, struct alloc_set *s, block_ref b, uint64_t address, uint64_t size);
 /* The first that is `size` or larger. */
 block_ref alloc_set_at_least(struct alloc_sim *a, const struct alloc_set *s, uint64_t size);
 /* The next one in order, and the one before; 0 at the end. */
@@ -98,7 +100,7 @@ void alloc_reserve(struct alloc_sim *a, enum alloc_event event, uint64_t address
 void alloc_unreserve(struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream);
 
 /* Expandable ranges (alloc_expand.c). */
-/* A block of at least `size`, taken from the free; 0: the cap does not allow it. */
+/* A free block of at least `size`; 0: the cap does not allow it. */
 block_ref alloc_expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream);
 /* Whether and what a search finds: `b` or one that suits better, given what each can grow to. */
 block_ref alloc_expand_choose(struct alloc_sim *a, const struct alloc_set *s, block_ref b);
