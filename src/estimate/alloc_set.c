@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Free blocks in order of size, then address: short sorted rows, themselves in order, as the leaves of a B-tree of two levels.
- * A search is a few comparisons side by side in memory, none of which a processor has to guess; a replay takes half the time
- * it takes with a balanced tree of nodes. Moving what stands behind in a row is cheap at this length; rows move when one is split
- * or empty, at most once in ALLOC_ROW / 2 insertions, 4 bytes for each row.
+ * A search is a few comparisons side by side in memory, none of which a processor has to guess; a replay takes half the
+ * time it takes with a balanced tree of nodes. Moving what stands behind in a row is cheap at this length; rows move when one
+ * is split or empty, at most once in ALLOC_ROW / 2 insertions, 4 bytes for each row.
  */
 #include "estimate/alloc_private.h"
 
