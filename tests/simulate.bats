@@ -1,0 +1,130 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# rad simulate and rad trace: what they print, the one line that bad input gets, and that a radd places as the simulator does.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file() { new_world; }
+teardown_file() { end_world; }
+
+setup()
+{
+	cd "$WORLD/work"
+	cat >W.csv <<-'END'
+		workload,class,gpus,solo_s,mem_mib,gract,smact
+		big,heavy,1,8,30000,.3,.2
+		middle,medium,1,5,20000,.3,.2
+		small,light,1,11,8000,.3,.2
+		wide,heavy,2,4,12000,.3,.2
+		half,light,1,,,,
+	END
+	printf 'submit_s,workload\n0,big\n1,small\n2,middle\n3,small\n4,wide\n5,big\n6,middle\n7,small\n8,small\n' >T.csv
+}
+
+simulate() { rad simulate --workloads W.csv --devices 2xa100-40g "$@"; }
+
+@test "the result as JSON has what it must have" {
+	simulate --trace T.csv --json | jq -e '.schema == 1 and .trace_total_s >= .lower_bound_s and .lower_bound_s > 0 and .oom == 0
+		and .neighbours_lost == 0 and .energy_j > 0 and .mean_smact > 0 and .avg_jct_s >= .avg_exec_s and .p95_jct_s > 0
+		and (.avg_wait_s + .avg_exec_s - .avg_jct_s | fabs) < 0.01 and (.tasks | length) == 9
+		and all(.tasks[]; .state == "COMPLETED" and (.attempts | length) == 1)'
+	simulate --trace T.csv | grep -q '^trace total time'
+}
+
+@test "exclusive is slower than sharing, and nothing is shared" {
+	alone=$(simulate --trace T.csv --placement exclusive --json | jq .trace_total_s)
+	shared=$(simulate --trace T.csv --json | jq .trace_total_s)
+	jq -n -e "$alone > $shared"
+	simulate --trace T.csv --placement exclusive --json | jq -e 'all(.tasks[].attempts[]; .mode == "exclusive" and
+		.end_s - .start_s == .alone_s)'
+}
+
+@test "equal seeds give equal results, others differ" {
+	simulate --trace T.csv --seed 3 --json >a
+	simulate --trace T.csv --seed 3 --json >b
+	simulate --trace T.csv --seed 4 --json >c
+	cmp a b
+	run ! cmp a c
+}
+
+@test "a mix on one device" {
+	rad simulate --mix W.csv --devices 1xh200-141g --share mps --json big small |
+		jq -e '.schema == 1 and .relative_speed == [1, 1] and .stp == 2'
+	printf 'workload,gpus,solo_s,mem_mib,gract,smact\nfull,1,9,900,1,1\n' >full.csv
+	rad simulate --mix full.csv --devices 1xh200-141g --share streams --json full full |
+		jq -e '.relative_speed == [0.46, 0.46] and .stp == 0.92'
+	run rad simulate --mix full.csv --devices 2xh200-141g full
+	[ "$status" -eq 2 ]
+	one_line_error "one device"
+}
+
+@test "columns under other names" {
+	sed 's/solo_s/seconds/' W.csv >other.csv
+	run rad simulate --workloads other.csv --trace T.csv --devices 2xa100-40g
+	[ "$status" -eq 1 ]
+	one_line_error "other.csv:1: has no column 'solo_s'"
+	rad simulate --workloads other.csv --map solo_s=seconds --trace T.csv --devices 2xa100-40g >/dev/null
+}
+
+# refused STATUS TEXT ARGS...
+refused()
+{
+	local want=$1 text=$2
+	shift 2
+	run rad "$@"
+	[ "$status" -eq "$want" ] || { printf 'status %s: %s\n' "$status" "$output" >&2; return 1; }
+	one_line_error "$text"
+}
+
+@test "bad input gets one clear line" {
+	local base=(simulate --workloads W.csv --devices 2xa100-40g --trace)
+	printf 'submit_s,workload\n5,big\n1,big\n' >order.csv
+	refused 1 "order.csv:3: submit_s 1 is before that of line 2" "${base[@]}" order.csv
+	printf 'submit_s,workload\n5,biggish\n' >unknown.csv
+	refused 1 "unknown.csv:2: no workload is called 'biggish'" "${base[@]}" unknown.csv
+	printf 'submit_s,workload\r\n-5,big\r\n' >negative.csv
+	refused 1 "negative.csv:2: submit_s: '-5'" "${base[@]}" negative.csv
+	printf 'submit_s\n5\n' >missing.csv
+	refused 1 "missing.csv:1: has no column 'workload'" "${base[@]}" missing.csv
+	printf 'submit_s,workload\n0,half\n' >empty.csv
+	refused 1 "empty.csv:2: workload 'half' has no solo_s in W.csv:6" "${base[@]}" empty.csv
+	refused 1 "T.csv:2: big fits no device" simulate --workloads W.csv --devices 2xv100-16g --trace T.csv
+	refused 1 "T.csv:6: wide fits no device: 2 GPUs wanted" simulate --workloads W.csv --devices 1xa100-40g --trace T.csv
+	refused 1 "no simulated device is called 'abacus'" simulate --workloads W.csv --devices 4xabacus --trace T.csv
+	refused 1 "none.csv: No such file" simulate --workloads W.csv --devices 2xa100-40g --trace none.csv
+	refused 2 "'best' is no placement policy" "${base[@]}" T.csv --placement best
+	refused 1 "no estimator 'guess' for simulations; there are: oracle" "${base[@]}" T.csv --estimator guess
+	refused 1 "W.csv: has no column 'horus_mib'" "${base[@]}" T.csv --estimator horus
+	refused 2 "--max-smact: '7'" "${base[@]}" T.csv --max-smact 7
+	refused 2 "no order of the queue" "${base[@]}" T.csv --order random
+	refused 2 "needs --devices and" simulate --trace T.csv
+}
+
+@test "traces are made, the same for a seed" {
+	rad trace make --workloads W.csv --tasks 40 --mix light=1,heavy=1 --seed 5 -o made.csv || [ $? -eq 1 ]
+	sed -i '/^half/d' W.csv
+	rad trace make --workloads W.csv --tasks 40 --mix light=1,heavy=1 --seed 5 -o made.csv
+	rad trace make --workloads W.csv --tasks 40 --mix light=1,heavy=1 --seed 5 | cmp - made.csv
+	[ "$(grep -c small made.csv)" -eq 20 ]
+	simulate --trace made.csv --json | jq -e '(.tasks | length) == 40'
+}
+
+# Placements in their order: task, then GPUs. Only what is 1 s apart is surely in the same order, so the trace is made so.
+@test "a radd places as the simulator does, in the same order" {
+	rm -f "$RAD_CONFIG"		# the windows of a server, as the simulator has them
+	printf 'interval: 0.2\n' >"$RAD_CONFIG"
+	DEVICES=sim:2xa100-40g start_radd
+	awk -F, -v OFS=, 'NR > 1 { $1 *= 10 } 1' T.csv >slow-T.csv
+	awk -F, -v OFS=, 'NR > 1 && $4 != "" { $4 *= 10 } 1' W.csv >slow-W.csv
+	rad trace run slow-T.csv --workloads slow-W.csv --speed 10 >submitted
+	[ "$(wc -l <submitted)" -eq 9 ]
+	timeout 60 rad wait $(cut -d' ' -f1 submitted)
+	rad gpus --json | jq '[.gpus[] | {key: .uuid, value: .index}] | from_entries' >gpus.json
+	rad show --json $(cut -d' ' -f1 submitted) | jq -c --slurpfile gpu gpus.json '[.tasks[] | . as $t | .attempts[] |
+		{start, id: ($t.id | tonumber), gpus: ([.gpus[] | $gpu[0][.]] | sort)}] | sort_by(.start) | map([.id, .gpus])' >real
+	simulate --trace T.csv --json | jq -c '[.tasks[] | . as $t | .attempts[] |
+		{start: .start_s, id: ($t.id | tonumber), gpus: (.gpus | sort)}] | sort_by(.start) | map([.id, .gpus])' >simulated
+	cat real simulated
+	cmp real simulated
+}
