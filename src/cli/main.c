@@ -28,6 +28,8 @@ const struct cli_verb cli_verbs[] = {
 	{ "acct", "what ended tasks, users and GPUs took", "[options]", verb_acct },
 	{ "drain", "take GPUs out of use; what runs there goes on", "[options] GPU...", verb_drain },
 	{ "undrain", "put drained GPUs back", "[options] GPU...", verb_drain },
+	{ "estimate", "estimate a task's GPU memory", "[options] [FILE.rad]", verb_estimate },
+	{ "parse", "what a model summary says to the estimators", "[options] SUMMARY | FILE.rad", verb_parse },
 	{ "doctor", "check that RAD-RM can work here", "[options]", verb_doctor },
 	{ "version", "releases of rad and radd", "[options]", verb_version },
 	{ "help", "help on rad, or on one command", "[COMMAND]", verb_help },

@@ -309,26 +309,38 @@ static char *base64(const struct buf *in)
 	return out;
 }
 
+int submit_read_model(struct spec *s, const char *path, struct error *err)
+{
+	scoped_buf text = { 0 };
+	if (io_read_file(path, SPEC_MAX_TEXT, &text, err) || radfile_check_text(path, buf_text(&text), text.len, err))
+		return -1;
+	if (!text.len)
+		return error_set(err, ERR_INVALID, "%.300s: is empty: expected a printed model summary", path);
+	free(s->model);
+	free(s->model_name);
+	s->model = buf_steal(&text);
+	s->model_name = submit_caller_name(base_name(path));
+	return 0;
+}
+
+int submit_read_capture(struct spec *s, const char *path, struct error *err)
+{
+	scoped_buf bytes = { 0 };
+	if (io_read_file(path, SPEC_MAX_CAPTURE / 4 * 3, &bytes, err))
+		return -1;
+	if (!bytes.len)
+		return error_set(err, ERR_INVALID, "%.300s: is empty: expected a capture made by `rad capture`", path);
+	free(s->capture);
+	s->capture = base64(&bytes);
+	return 0;
+}
+
 static int read_estimator_files(struct job *j, struct error *err)
 {
-	struct spec *s = j->spec;
-	scoped_buf model = { 0 }, capture = { 0 };
-	const char *path = j->pending.model;
-	if (path && (io_read_file(path, SPEC_MAX_TEXT, &model, err) || radfile_check_text(path, buf_text(&model), model.len, err)))
+	if (j->pending.model && submit_read_model(j->spec, j->pending.model, err))
 		return error_wrap(err, "%s", j->model_where);
-	if (path && !model.len)
-		return error_set(err, ERR_INVALID, "%s: %.300s: is empty: expected a printed model summary", j->model_where, path);
-	if (path) {
-		s->model = buf_steal(&model);
-		s->model_name = submit_caller_name(base_name(path));
-	}
-	path = j->pending.capture;
-	if (path && io_read_file(path, SPEC_MAX_CAPTURE / 4 * 3, &capture, err))
+	if (j->pending.capture && submit_read_capture(j->spec, j->pending.capture, err))
 		return error_wrap(err, "%s", j->capture_where);
-	if (path && !capture.len)
-		return error_set(err, ERR_INVALID, "%s: %.300s: is empty: expected a capture made by `rad capture`", j->capture_where, path);
-	if (path)
-		s->capture = base64(&capture);
 	return 0;
 }
 

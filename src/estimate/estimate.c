@@ -12,6 +12,7 @@
 const struct estimator estimators[] = {
 	{ "declared", "what the task says it needs (gpu_mem, --gpu-mem)", false, estimate_declared },
 	{ "replay", "a capture of its allocations, replayed (capture, --capture)", true, estimate_replay },
+	{ "horus", "the formula of the Horus scheduler on a model summary, to compare with", false, estimate_horus, true },
 	{ "none", "no estimate: placed where a fixed amount is free, and watched", false, estimate_none },
 	{ NULL },
 };
@@ -75,7 +76,7 @@ void estimate_by(const struct estimator *e, const struct spec *s, uint64_t decla
 void estimate_auto(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
 {
 	for (const struct estimator *e = estimators; e->name; e++)
-		if (!e->slow && estimate_ask(e, s, declared_mib, c, out))
+		if (!e->slow && !e->baseline && estimate_ask(e, s, declared_mib, c, out))
 			break;
 	if (c->history && c->history->oom_floor_mib)
 		apply_floor(c->history->oom_floor_mib, out);

@@ -48,6 +48,7 @@ struct estimator {
 	bool slow;	/* may take over a millisecond: runs in a worker process, never in the daemon's loop */
 	bool (*estimate)(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 			 struct estimate_result *out);
+	bool baseline;	/* published by others, to compare with: asked by name only, never by `auto` */
 };
 
 /* In the order in which `auto` asks them; ends with a NULL name. */

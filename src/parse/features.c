@@ -234,7 +234,8 @@ static uint64_t batch_of(const struct summary *s)
 	return 0;
 }
 
-static void per_sample(const struct summary *s, const struct features_given *given, struct features_fact *facts, struct features *f)
+static void per_sample(const struct summary *s, const struct features_given *given, struct features_fact *facts,
+		       struct features *f)
 {
 	uint64_t batch = batch_of(s);
 	bool open = false;
@@ -262,18 +263,19 @@ static void hidden_layers(const struct summary *s, const struct features_fact *f
 {
 	double width = s->params_mb > 0 && s->total_params ? s->params_mb * 1e6 / (double)s->total_params : 4;
 	uint64_t batch = batch_of(s);
-	bool hidden = false;
+	bool hidden = false, half = width > 1.5 && width < 2.5;
 	for (size_t i = 0; i < s->n_layers; i++)
 		hidden |= facts[i].kind == SUMMARY_OTHER && s->types[s->layers[i].type].kind == SUMMARY_CONTAINER && facts[i].params;
 	if (!f->precision[0] && s->params_mb > 0.05 && s->total_params)
-		snprintf(f->precision, sizeof f->precision, "%s", width > 3 && width < 5 ? "fp32" : width > 1.5 && width < 2.5 ? "16-bit" : "");
+		snprintf(f->precision, sizeof f->precision, "%s", width > 3 && width < 5 ? "fp32" : half ? "16-bit" : "");
 	if (!hidden || s->forward_mb <= 0)
 		return;
-	double all = s->forward_mb * 1e6 / 2 / (width > 1.5 && width < 2.5 ? 2 : 4) / (double)(batch ? batch : 1);
+	double all = s->forward_mb * 1e6 / 2 / (half ? 2 : 4) / (double)(batch ? batch : 1);
 	if (all < (double)SUMMARY_MAX_COUNT && (uint64_t)all > f->activations) {
 		f->kinds[SUMMARY_OTHER].activations += (uint64_t)all - f->activations;
 		f->activations = (uint64_t)all;
-		features_note(f, "the table hides inner layers: activations are its total, of layers with parameters (print it with a larger depth)");
+		features_note(f, "the table hides inner layers: activations are its total, of layers with parameters "
+			      "(a larger depth shows all)");
 	}
 }
 
@@ -325,7 +327,8 @@ static enum features_family family_of(const struct summary *s, const struct feat
 		return FEATURES_TRANSFORMER;
 	if (k[SUMMARY_CONV].layers)
 		return FEATURES_CNN;
-	return k[SUMMARY_LINEAR].layers && !k[SUMMARY_EMBEDDING].layers && !k[SUMMARY_RECURRENT].layers ? FEATURES_MLP : FEATURES_OTHER;
+	bool plain = k[SUMMARY_LINEAR].layers && !k[SUMMARY_EMBEDDING].layers && !k[SUMMARY_RECURRENT].layers;
+	return plain ? FEATURES_MLP : FEATURES_OTHER;
 }
 
 static void take_given(const struct features_given *g, struct features *f)

@@ -45,6 +45,7 @@ struct walk {
 	bool saw_image, saw_tokens;
 	unsigned misfits;		/* flattened sizes that contradict the input size */
 	size_t last_linear;
+	size_t loose;			/* since this layer, none has said how many channels there are */
 	bool cls_token, classifies;	/* by the class of the whole model */
 	struct frame frames[SUMMARY_MAX_NESTING + 2];
 	unsigned n;
@@ -102,14 +103,23 @@ static void settle_entries(struct walk *w)
 		w->frames[i].entry = w->now;
 }
 
-/* Makes what comes in have that many channels. */
-static void fit(struct walk *w, int64_t channels)
+/* What comes in is joined from several branches; pooling and the like before it already saw all of them. */
+static void join(struct walk *w, size_t i, int64_t channels)
+{
+	for (size_t k = w->loose; k < i; k++)
+		if (w->facts[k].kind == SUMMARY_POOL || w->facts[k].kind == SUMMARY_DROPOUT)
+			w->facts[k].elements = product(w->facts[k].elements / (uint64_t)bounded(w->now.channels), (uint64_t)channels);
+	w->now.channels = channels;
+}
+
+/* Makes what comes into layer i have that many channels. */
+static void fit(struct walk *w, size_t i, int64_t channels)
 {
 	if (channels <= 0 || w->now.channels == channels)
 		return;
-	for (unsigned i = w->n; !w->joined_next && i-- > 0; )
-		if (w->frames[i].entry.channels == channels) {
-			w->now = w->frames[i].entry;
+	for (unsigned k = w->n; !w->joined_next && k-- > 0; )
+		if (w->frames[k].entry.channels == channels) {
+			w->now = w->frames[k].entry;
 			return;
 		}
 	struct frame *f = top(w);
@@ -117,7 +127,7 @@ static void fit(struct walk *w, int64_t channels)
 		w->now.space[0] = bounded(w->now.space[0] / 2);	/* Swin's patch merging */
 		w->now.space[1] = bounded(w->now.space[1] / 2);
 	}
-	w->now.channels = channels;
+	join(w, i, channels);
 }
 
 /* ---- layers ---- */
@@ -199,7 +209,7 @@ static void follow_conv(struct walk *w, size_t i)
 	if (io[0] <= 3 && w->begun && w->now.channels != io[0] && w->now.n_space == 0)
 		w->begun = false;	/* a second input: the images of a model of text and images */
 	make_space(w, io[0], dims);
-	fit(w, io[0]);
+	fit(w, i, io[0]);
 	settle_entries(w);
 	uint64_t params = product((uint64_t)io[0] / (uint64_t)bounded(groups), (uint64_t)io[1]);
 	for (unsigned d = 0; d < dims; d++) {
@@ -238,7 +248,7 @@ static int64_t norm_channels(struct walk *w, size_t i, uint64_t *params)
 	struct summary_text args = w->s->layers[i].args, type = type_of(w, i);
 	int64_t n[4];
 	unsigned numbers = features_arg_plain(args, n, 4);
-	bool group = summary_contains(type, "GroupNorm"), layer = summary_contains(type, "LayerNorm") || summary_contains(type, "RMSNorm");
+	bool group = summary_contains(type, "GroupNorm"), layer = name_has(type, "LayerNorm", "RMSNorm");
 	/* Plain numbers: channels; groups and channels; or the normalised dimensions, in a parenthesis of their own. */
 	int64_t channels = !numbers ? w->now.channels : group && numbers > 1 ? n[1] : n[0];
 	uint64_t weights = (uint64_t)bounded(channels);
@@ -273,7 +283,7 @@ static void follow_norm(struct walk *w, size_t i)
 	/* The norm of attention heads looks at a part of the channels at a time. */
 	bool heads = channels > 0 && channels < w->now.channels && w->now.n_space == 0 && w->now.channels % channels == 0;
 	if (!heads)
-		fit(w, channels);
+		fit(w, i, channels);
 	settle_entries(w);
 }
 
@@ -317,11 +327,14 @@ static void linear_input(struct walk *w, size_t i, int64_t in)
 	struct shape *now = &w->now;
 	if (!w->begun || !now->n_space) {
 		one_token(w, i);
-		fit(w, in);
+		fit(w, i, in);
 		return;
 	}
 	int64_t area = area_of(now);
-	if (in == now->channels && (area == 1 || (is_head(w, i) && !w->cls_token)))
+	if (area == 1) {
+		fit(w, i, in);
+		*now = vector_of(in, 1);
+	} else if (in == now->channels && is_head(w, i) && !w->cls_token)
 		*now = vector_of(in, 1);		/* pooled by a function */
 	else if (in != now->channels && area < MAX_SIDE && in == now->channels * area)
 		*now = vector_of(in, 1);
@@ -331,7 +344,7 @@ static void linear_input(struct walk *w, size_t i, int64_t in)
 		*now = vector_of(in, 1);		/* pooled to another size on the way, or another input size */
 		w->misfits += !in_side(w);
 	} else
-		fit(w, in);
+		fit(w, i, in);
 }
 
 /* GPT-2's Conv1D did not print its sizes for long: they follow from the number of its parameters. */
@@ -395,7 +408,8 @@ static void follow_recurrent(struct walk *w, size_t i)
 		return;
 	features_arg_numbers(args, "num_layers", &layers, 1);
 	uint64_t gates = summary_contains(type, "LSTM") ? 4 : summary_contains(type, "GRU") ? 3 : 1, params = 0;
-	uint64_t ways = features_arg_is(args, "bidirectional", "True") ? 2 : 1, in = (uint64_t)bounded(io[0]), out = (uint64_t)bounded(io[1]);
+	uint64_t ways = features_arg_is(args, "bidirectional", "True") ? 2 : 1;
+	uint64_t in = (uint64_t)bounded(io[0]), out = (uint64_t)bounded(io[1]);
 	uint64_t biases = features_arg_is(args, "bias", "False") ? 0 : 2;
 	layers = layers < 1 ? 1 : layers > 1000 ? 1000 : layers;
 	for (int64_t k = 0; k < layers; k++)
@@ -429,7 +443,8 @@ static void follow_other(struct walk *w, size_t i)
 		for (unsigned d = 0; d < w->now.n_space; d++)
 			w->now.space[d] = bounded(by ? w->now.space[d] * bounded(n[d] < 64 ? n[d] : 64) : n[d]);
 		w->joined_next = true;
-	} else if (name_has(type, "Pad2d", NULL) && (features_arg_plain(args, n, 4) == 4 || features_arg_numbers(args, "padding", n, 4))) {
+	} else if (summary_contains(type, "Pad2d") &&
+		   (features_arg_plain(args, n, 4) == 4 || features_arg_numbers(args, "padding", n, 4))) {
 		w->now.space[1] = bounded(w->now.space[1] + n[0] + n[1]);
 		w->now.space[0] = bounded(w->now.space[0] + n[2] + n[3]);
 	}
@@ -491,8 +506,10 @@ static void follow_leaf(struct walk *w, size_t i)
 		features_arg_numbers(w->s->layers[i].args, "num_parameters", &n, 1);
 		set_params(w, i, (uint64_t)bounded(n));
 	}
-	if (kind != SUMMARY_CONV && kind != SUMMARY_OTHER)
-		w->joined_next = w->joined_next && kind != SUMMARY_LINEAR;
+	if (kind == SUMMARY_LINEAR)
+		w->joined_next = false;
+	if (kind == SUMMARY_CONV || kind == SUMMARY_NORM || kind == SUMMARY_LINEAR || kind == SUMMARY_EMBEDDING)
+		w->loose = i + 1;
 	count_in_frame(w, i, kind);
 	for (unsigned k = w->n; k-- > 0 && w->frames[k].fresh; )
 		w->frames[k].fresh = false;
@@ -573,7 +590,7 @@ static void leave(struct walk *w)
 		f.gate = true;
 	if (f.gate || f.side || attention)
 		w->now = f.entry;
-	if (w->facts[f.layer].kind == SUMMARY_ATTENTION)
+	if (w->facts[f.layer].kind != SUMMARY_CONTAINER)
 		w->facts[f.layer].elements = elements_of(&w->now);
 }
 
@@ -609,7 +626,8 @@ static struct walk begin_walk(const struct summary *s, const struct features_giv
 {
 	struct walk w = { .s = s, .facts = facts, .last_linear = SIZE_MAX };
 	w.seq_len = given->seq_len > 0 ? bounded(given->seq_len) : default_seq_len(s);
-	memcpy(w.input, given->input, sizeof w.input);
+	for (unsigned k = 0; k < 3; k++)
+		w.input[k] = given->input[k] > MAX_SIDE ? MAX_SIDE : given->input[k];
 	for (size_t i = 0; i < s->n_layers; i++) {
 		if (facts[i].kind == SUMMARY_LINEAR)
 			w.last_linear = i;

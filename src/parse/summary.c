@@ -136,7 +136,7 @@ static bool is_word(char c)
 struct summary_text summary_word(struct summary_text *t)
 {
 	struct summary_text word = { t->at, 0 };
-	if (t->len && is_digit(*t->at))
+	if (!t->len || is_digit(*t->at))
 		return word;
 	while (word.len < t->len && is_word(word.at[word.len]))
 		word.len++;

@@ -117,10 +117,19 @@ static void begin_row(struct summary_reader *r, struct row *row, struct summary_
 	*row = (struct row){ .begun = true, .first = line, .line = r->line };
 }
 
+/* Where the column's text begins: rows of nested models stand a little off. */
+static uint32_t begin_of(struct summary_text line, uint32_t column)
+{
+	while (column && column < line.len && line.at[column] != ' ' && line.at[column - 1] != ' ')
+		column--;
+	return column;
+}
+
 /* Keras 2: a line with a figure in the column of parameters begins a row, others go on with it. */
 static int plain_line(struct summary_reader *r, const struct table *t, struct row *row, struct summary_text line)
 {
-	struct summary_text name = slice(line, 0, t->shape_at), params = summary_trim(slice(line, t->params_at, t->params_end));
+	uint32_t shape_at = begin_of(line, t->shape_at), params_at = begin_of(line, t->params_at);
+	struct summary_text name = slice(line, 0, shape_at), params = summary_trim(slice(line, params_at, t->params_end));
 	if (params.len && *params.at >= '0' && *params.at <= '9') {
 		if (end_row(r, row))
 			return -1;
@@ -132,7 +141,7 @@ static int plain_line(struct summary_reader *r, const struct table *t, struct ro
 		return summary_refuse(r, line, "expected a row of a Keras table: name (Type), shape, parameters");
 	}
 	add_name(row, name);
-	append(row->shape, &row->n_shape, slice(line, t->shape_at, t->params_at));
+	append(row->shape, &row->n_shape, slice(line, shape_at, params_at));
 	return 0;
 }
 

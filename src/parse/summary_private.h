@@ -37,7 +37,7 @@ struct summary_text summary_trim(struct summary_text t);
 struct summary_text summary_skip(struct summary_text t);
 bool summary_starts(struct summary_text t, const char *with);
 bool summary_contains(struct summary_text t, const char *word);
-/* "12,345,678": the number in front of *t, which is moved behind it. False when there is none or it is above SUMMARY_MAX_COUNT. */
+/* "12,345,678": the number in front of *t, which is moved behind it. False: there is none, or it is above SUMMARY_MAX_COUNT. */
 bool summary_number(struct summary_text *t, uint64_t *n);
 /* Reads "[-1, 64, 7, 7]", "(None, 10)", or a list of them, in front of *t into the layer; moves behind it. */
 bool summary_shape(struct summary_text *t, struct summary_layer *layer);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ * What `rad estimate` and `rad parse` know of a task: see estimation.h.
+ */
+#include "cli/estimation.h"
+
+#include "base/scope.h"
+#include "cli/submit_client.h"
+#include "parse/radfile.h"
+#include "parse/summary.h"
+#include "submit/options.h"
+
+#include <string.h>
+
+static int set_options(struct spec *s, const struct estimation *e, struct error *err)
+{
+	const struct { const char *name, *where, *value; } given[] = {
+		{ "batch-size", "--batch-size", e->batch_size }, { "seq-len", "--seq-len", e->seq_len },
+		{ "optimizer", "--optimizer", e->optimizer }, { "precision", "--precision", e->precision },
+	};
+	struct submit_pending pending = { 0 };	/* none of these options leaves anything there */
+	for (size_t i = 0; i < COUNT_OF(given); i++)
+		if (given[i].value && options_set(s, &pending, options_find(given[i].name), given[i].value, given[i].where, err))
+			return -1;
+	return 0;
+}
+
+static struct spec *read_task_file(const char *path, struct error *err)
+{
+	struct submit_flags flags = { 0 };
+	struct spec *s = NULL;
+	submit_parse_file(path, &s, &flags, err);
+	for (size_t i = 0; i < flags.n_notes; i++)
+		cli_note("%s", flags.notes[i]);
+	submit_flags_clear(&flags);
+	return s;
+}
+
+/* Estimators would only decline a summary that cannot be read; here the person is there to hear why. */
+static int check_summary(const struct spec *s, struct error *err)
+{
+	struct summary summary;
+	if (!s->model)
+		return 0;
+	int rc = summary_parse(s->model_name, s->model, strlen(s->model), &summary, err);
+	summary_clear(&summary);
+	return rc;
+}
+
+struct spec *estimation_read(const char *path, const struct estimation *e, struct error *err)
+{
+	bool task_file = path && radfile_is_name(path);
+	const char *summary = e->summary ? e->summary : task_file ? NULL : path;
+	struct spec *s = task_file ? read_task_file(path, err) : spec_create();
+	if (s && (set_options(s, e, err) || (summary && submit_read_model(s, summary, err)) ||
+		  (e->capture && submit_read_capture(s, e->capture, err)) || check_summary(s, err))) {
+		spec_unref(s);
+		return NULL;
+	}
+	return s;
+}

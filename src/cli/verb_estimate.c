@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ * rad estimate: what a task's GPU memory is estimated at, by one estimator, by `auto`, or by all. Asks no daemon, so it knows
+ * of no history.
+ */
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/estimation.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "estimate/estimate.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* One answer. */
+struct answer { struct estimate_result r; bool spoke; double took_us; };
+
+static double now_us(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static struct answer ask(const struct estimator *e, const struct spec *s, const struct estimate_context *c)
+{
+	struct answer a;
+	double began = now_us();
+	a.spoke = estimate_ask(e, s, s->gpu_mem_mib, c, &a.r);
+	a.took_us = now_us() - began;
+	return a;
+}
+
+static json_t *mib_or_null(const struct answer *a, uint64_t mib)
+{
+	return json_int_or_null((int64_t)mib, a->spoke && mib);
+}
+
+static json_t *answer_json(const struct answer *a)
+{
+	const struct estimate *v = &a->r.value;
+	return json_pack("{ss, so, so, so, so, so, so, s[s]}", "estimator", v->estimator, "need_mib", mib_or_null(a, v->need_mib),
+			 "comfort_mib", mib_or_null(a, v->comfort_mib), "claim_mib", mib_or_null(a, v->claim_mib),
+			 "low_mib", mib_or_null(a, a->r.low_mib), "high_mib", mib_or_null(a, a->r.high_mib),
+			 "took_us", json_round3(a->took_us), "notes", a->r.note);
+}
+
+static int print_json(const struct answer *answers, size_t n)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, answer_json(&answers[i]));
+	return cli_print_json(json_pack("{si, so}", "schema", 1, "estimates", list));
+}
+
+static int print_table(const struct answer *answers, size_t n)
+{
+	static const struct table_column columns[] = {
+		{ "ESTIMATOR", false, 0 }, { "NEED", true, 0 }, { "COMFORT", true, 0 }, { "CLAIM", true, 0 }, { "NOTES", false, 20 },
+	};
+	struct table *t = table_create(columns, COUNT_OF(columns));
+	const struct term term = term_ask();
+	for (size_t i = 0; i < n; i++) {
+		const struct estimate *v = &answers[i].r.value;
+		const uint64_t mib[] = { v->need_mib, v->comfort_mib, v->claim_mib };
+		char text[FORMAT_LEN];
+		table_cell(t, STYLE_PLAIN, v->estimator);
+		for (size_t k = 0; k < COUNT_OF(mib); k++)
+			table_cell(t, STYLE_PLAIN, answers[i].spoke && mib[k] ? format_mib((double)mib[k], text) : "-");
+		table_cell(t, STYLE_PLAIN, answers[i].r.note);
+	}
+	table_print(t, &term, stdout);
+	table_destroy(t);
+	return CLI_DONE;
+}
+
+/* The answers that were asked for: of all, of one, or of the first that speaks. */
+static size_t collect(const char *name, const struct estimator *one, const struct spec *s, const struct estimate_context *c,
+		      struct answer *answers, size_t max)
+{
+	size_t n = 0;
+	bool all = !strcmp(name, "all");
+	if (one)
+		answers[n++] = ask(one, s, c);
+	for (const struct estimator *e = estimators; !one && e->name && n < max; e++) {
+		if (!all && e->baseline)
+			continue;
+		answers[all ? n++ : 0] = ask(e, s, c);
+		if (!all && answers[0].spoke)
+			return 1;
+	}
+	return n;
+}
+
+int verb_estimate(struct cli_call *c)
+{
+	struct estimation given = { 0 };
+	const char *name = "auto", *gpu_model = NULL;
+	bool json = false;
+	const struct cli_option options[] = {
+		{ "estimator", 0, "NAME", "who is asked: auto (default), all, or one by its name", .value = &name },
+		{ "gpu-model", 0, "NAME", "GPU it is to run on, as nvidia-smi names it", .value = &gpu_model },
+		{ "summary", 0, "FILE", "model summary", .value = &given.summary },
+		{ "capture", 0, "FILE", "capture of the task's allocations", .value = &given.capture },
+		ESTIMATION_OPTIONS(given),
+		{ "json", 0, NULL, "print JSON", .flag = &json }, { 0 },
+	};
+	struct error err = ERROR_INIT;
+	struct answer answers[32];
+	if (!cli_options(c, options) || !cli_want_words(c, 0, 1))
+		return c->rc;
+	bool named = strcmp(name, "auto") && strcmp(name, "all");
+	const struct estimator *one = named ? estimate_find(name, &err) : NULL;
+	if (named && !one)
+		return cli_usage(c, "--estimator: %s", err.text);
+	if (!c->n_words && !given.summary && !given.capture)
+		return cli_usage(c, "nothing to estimate: name a task file, --summary FILE or --capture FILE");
+	struct spec *s = estimation_read(c->words[0], &given, &err);
+	if (!s)
+		return cli_fail(c, &err);
+	const struct estimate_context context = { .gpu_name = gpu_model };
+	size_t n = collect(name, one, s, &context, answers, COUNT_OF(answers));
+	int rc = json ? print_json(answers, n) : print_table(answers, n);
+	spec_unref(s);
+	return rc;
+}
