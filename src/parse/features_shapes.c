@@ -153,11 +153,12 @@ static void bound_all(int64_t *values, int64_t min)
 		values[i] = values[i] < min ? min : values[i] > MAX_SIDE ? MAX_SIDE : values[i];
 }
 
-static struct window window_of(struct summary_text args)
+/* A stride that is not printed is 1 for convolutions, and for pooling as large as its kernel. */
+static struct window window_of(struct summary_text args, bool pool)
 {
 	struct window v = { { 1, 1, 1 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 }, { 0, 0, 0 },
 		features_arg_is(args, "padding", "same") || features_arg_is(args, "padding", "'same'") };
-	if (features_arg_numbers(args, "kernel_size", v.kernel, 3))
+	if (features_arg_numbers(args, "kernel_size", v.kernel, 3) && pool)
 		memcpy(v.stride, v.kernel, sizeof v.stride);
 	features_arg_numbers(args, "stride", v.stride, 3);
 	features_arg_numbers(args, "padding", v.padding, 3);
@@ -200,10 +201,8 @@ static void follow_conv(struct walk *w, size_t i)
 		return;
 	unsigned dims = summary_contains(type, "1d") ? 1 : summary_contains(type, "3d") ? 3 : 2;
 	bool transposed = summary_contains(type, "Transpose");
-	struct window v = window_of(args);
+	struct window v = window_of(args, false);
 	features_arg_numbers(args, "groups", &groups, 1);
-	if (!features_arg_numbers(args, "stride", v.stride, 3))
-		v.stride[0] = v.stride[1] = v.stride[2] = 1;
 	io[0] = bounded(io[0]);
 	io[1] = bounded(io[1]);
 	if (io[0] <= 3 && w->begun && w->now.channels != io[0] && w->now.n_space == 0)
@@ -228,7 +227,7 @@ static void follow_pool(struct walk *w, size_t i)
 {
 	struct summary_text args = w->s->layers[i].args, type = type_of(w, i);
 	int64_t size[3];
-	struct window v = window_of(args);
+	struct window v = window_of(args, true);
 	if (features_arg_numbers(args, "output_size", size, 3)) {
 		for (unsigned d = 0; d < w->now.n_space; d++)
 			w->now.space[d] = size[d] > 0 ? bounded(size[d]) : w->now.space[d];
