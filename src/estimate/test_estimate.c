@@ -106,6 +106,29 @@ static void test_updated_declaration_counts(void **state)
 	spec_unref(s);
 }
 
+/* A chosen estimator alone is asked; what it cannot say, nobody says; floors hold all the same. */
+static void test_one_by_choice(void **state)
+{
+	struct spec *s = spec_create();
+	struct estimate_history h = { .oom_floor_mib = 7000 };
+	struct estimate_context c = { 0 };
+	struct estimate_result r;
+
+	(void)state;
+	estimate_by(estimate_find("none", NULL), s, 6000, &c, &r);
+	assert_string_equal(r.value.estimator, "none");
+	assert_int_equal(r.value.claim_mib, 0);
+	estimate_by(estimate_find("declared", NULL), s, 0, &c, &r);
+	assert_string_equal(r.value.estimator, "none");
+	c.history = &h;
+	estimate_by(estimate_find("declared", NULL), s, 6000, &c, &r);
+	assert_int_equal(r.value.claim_mib, 7000);
+	estimate_by(NULL, s, 8000, &c, &r);
+	assert_string_equal(r.value.estimator, "declared");
+	assert_int_equal(r.value.claim_mib, 8000);
+	spec_unref(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,6 +136,7 @@ int main(void)
 		cmocka_unit_test(test_unknown_name_lists_the_known),
 		cmocka_unit_test(test_auto),
 		cmocka_unit_test(test_updated_declaration_counts),
+		cmocka_unit_test(test_one_by_choice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,8 +71,8 @@ static const char *mode_text(const struct map_gpu *g)
 
 static void say_mode(struct line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r)
 {
-	bool multi = r->gpus > 1;
-	if (g->mig && multi)
+	bool multi = r->gpus > 1 && !p->mps_multi_gpu;
+	if (g->mig && r->gpus > 1)
 		say(l, "a MIG instance: a task of %u GPUs cannot use it", r->gpus);
 	else if (g->mig)
 		say(l, "a MIG instance: it is not shared, and share %s is wanted; share auto takes it", share_mode_name(r->share));

@@ -55,6 +55,8 @@ static void read_policy(const char *word, struct map_policy *p)
 		p->max_tasks = (unsigned)number(v);
 	else if (value_of(word, "foreign"))
 		p->foreign_share = true;
+	else if (value_of(word, "wide"))
+		p->mps_multi_gpu = true;
 	else
 		fail_msg("policy: %s", word);
 }
@@ -297,6 +299,9 @@ static void several_gpus(void **state)
 		{ "not onto MPS", "", "claim=9718 gpus=2", { "empty", "mps=1" }, "Gpus Mode" },
 		{ "MPS not onto it", "", "claim=5000 share=mps", { "streams=1 multi" }, "Mode" },
 		{ "nor were it to run under MPS", "", "claim=5000", { "mps=1 multi" }, "Mode" },
+		{ "unless servers serve several GPUs", "wide", "claim=9718 gpus=2", { "empty", "empty" }, "0,1 mps 9718" },
+		{ "... then they join", "wide", "claim=9718 gpus=2", { "mps=1", "mps=1 multi" }, "0,1 mps 9718" },
+		{ "... and are joined", "wide", "claim=5000", { "mps=1 multi" }, "0 mps 5000" },
 		{ "auto joins it by time slicing", "", "claim=5000", { "streams=1 multi" }, "0 streams 5000" },
 		{ "exclusive", "", "claim=9718 gpus=2 exclusive", { "empty", "streams=1", "empty" }, "0,2 never 9718" },
 		{ "MPS never", "", "claim=9718 gpus=2 share=mps", { "empty", "empty" }, "Mode Mode" },
