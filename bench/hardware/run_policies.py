@@ -43,7 +43,8 @@ def parse_args():
                    help=f"some of {', '.join(POLICIES)} (default: the first four)")
     p.add_argument("--scale", type=float, default=1.0, help="steps of every task times this (default 1)")
     p.add_argument("--quick", action="store_true", help="four tasks, a third of the steps")
-    p.add_argument("--leave", type=int, default=40960, metavar="MIB", help="a holder takes the rest, but for exclusive; 0: none (default 40960)")
+    p.add_argument("--leave", type=int, default=40960, metavar="MIB",
+                   help="a holder takes the rest, but for exclusive; 0: none (default 40960)")
     p.add_argument("--deadline", type=float, default=240, metavar="S", help="per policy (default 240)")
     p.add_argument("--budget", type=float, default=570, metavar="S", help="for all policies together (default 570)")
     p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")

@@ -327,6 +327,8 @@ void core_snapshot(struct core *c, const struct snapshot *snap, bool mps, struct
 		if (hold)
 			note_arrivals(c, s, now);
 		update_ledger(c, s, snap->mono_ms);
+		if (!s->n_runs && !s->n_procs && s->r.valid & GPU_PROCS)
+			window_idle(s->window);
 		s->energy_j = s->r.valid & GPU_ENERGY ? s->r.energy_j : NAN;
 	}
 	c->snapshot_seen = c->dirty = true;

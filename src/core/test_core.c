@@ -247,6 +247,17 @@ static void an_out_of_memory_is_rerun_alone_and_neighbours_go_on(void **unused)
 	end_world(w);
 }
 
+static void the_first_tasks_on_an_idle_gpu_meet_a_known_load(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.map.max_smact = 1;
+	struct world *w = new_world(1, &config);	/* one sample: no load could be measured over any time yet */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(state(w, submit(w, spec_of(1000, 1))), TASK_RUNNING);
+	end_world(w);
+}
+
 static void unestimated_tasks_wait_for_each_other_to_get_warm(void **unused)
 {
 	(void)unused;
@@ -561,6 +572,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tasks_go_where_memory_is_and_the_claim_is_held_at_once),
 		cmocka_unit_test(an_out_of_memory_is_rerun_alone_and_neighbours_go_on),
+		cmocka_unit_test(the_first_tasks_on_an_idle_gpu_meet_a_known_load),
 		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
 		cmocka_unit_test(a_lone_out_of_memory_on_an_open_gpu_is_final),
 		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),

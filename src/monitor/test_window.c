@@ -170,6 +170,25 @@ static void test_not_a_number_is_unknown(void **state)
 }
 
 /* Faster than the ring holds: the window gets shorter, the memory does not grow, and sums stay exact over many wraps. */
+static void test_an_idle_gpu_has_no_load(void **state)
+{
+	(void)state;
+	const struct window_config config = { .span_ms = 90000, .settle_ms = 30000 };
+	struct window *w = window_create(&config);
+	assert_false(window_load(w).smact_known);
+	window_idle(w);
+	assert_true(window_load(w).smact_known && window_load(w).smact == 0);
+	window_change(w, 1000, (struct load){ 0.5, 0.5, true, true });
+	assert_true(window_load(w).smact_known && window_load(w).smact == 0.5);
+	/* What was measured is not forgotten. */
+	struct gpu_reading busy = { .valid = GPU_SMACT | GPU_GRACT, .smact = 0.7, .gract = 0.9 };
+	for (int64_t t = 2000; t <= 60000; t += 1000)
+		window_add(w, t, &busy);
+	window_idle(w);
+	assert_true(fabs(window_load(w).smact - 0.7) < 1e-6);
+	window_destroy(w);
+}
+
 static void test_ring_wraps(void **state)
 {
 	(void)state;
@@ -208,6 +227,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_scripts),
+		cmocka_unit_test(test_an_idle_gpu_has_no_load),
 		cmocka_unit_test(test_time_that_does_not_go_forward),
 		cmocka_unit_test(test_not_a_number_is_unknown),
 		cmocka_unit_test(test_ring_wraps),

@@ -144,6 +144,13 @@ static bool field_load(const struct sum *s, double *value)
 	return s->settling ? s->expected_known : s->ms > 0;
 }
 
+void window_idle(struct window *w)
+{
+	for (int f = 0; f < FIELDS; f++)
+		if (!w->sum[f].ms && !w->sum[f].settling)
+			w->sum[f] = (struct sum){ .settling = true, .expected_known = true };
+}
+
 void window_change(struct window *w, int64_t mono_ms, struct load delta)
 {
 	const double expected[FIELDS] = { delta.gract, delta.smact };

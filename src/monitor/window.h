@@ -38,6 +38,9 @@ void window_destroy(struct window *w);
 void window_add(struct window *w, int64_t mono_ms, const struct gpu_reading *r);
 /* The same for a reading that is known to have stood since the sample before: it speaks for all of that time. */
 void window_add_span(struct window *w, int64_t mono_ms, const struct gpu_reading *r);
+/* Nothing runs there and nothing was measured yet: the load is 0 until it is. Without it the first tasks on a new GPU would
+ * make an unknown load. */
+void window_idle(struct window *w);
 /* The set of tasks changed: `delta` is the load expected to come (+) or to go (-), of a task alone. A delta that is not known
  * makes the load not known until it settles. */
 void window_change(struct window *w, int64_t mono_ms, struct load delta);

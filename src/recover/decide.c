@@ -68,12 +68,14 @@ static void decide_oom(const struct recover_policy *p, const struct task *t, con
 	bool fence = stopped_by_fence(r);
 	bool whole_gpu = !r->fenced && !r->had_neighbours;
 	bool larger_exists = r->device_known && empty_gpu_mib > r->device_total_mib;
+	/* A claim that was wrong all along is not trusted with the last attempt: that one has its GPUs to itself, unfenced. */
+	bool last_chance = t->recoveries + 2 >= p->max_attempts;
 
 	if (p->mode == RECOVER_OFF || t->recoveries + 1 >= p->max_attempts || (whole_gpu && !larger_exists))
 		return;
 	out->next = NEXT_RECOVER;
 	out->claim_mib = larger_claim(p, r);
-	out->exclusive = p->mode == RECOVER_EXCLUSIVE && !fence;
+	out->exclusive = last_chance || (p->mode == RECOVER_EXCLUSIVE && !fence);
 	if (whole_gpu)
 		out->claim_mib = empty_gpu_mib;
 	if (empty_gpu_mib && out->claim_mib >= empty_gpu_mib) {

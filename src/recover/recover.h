@@ -84,7 +84,8 @@ struct recover_next {
  * After an out-of-memory the next claim is, in both modes, what section 7.2 asks for: max(available to it, last claim) +
  * grow_step, where available = its own peak + the lowest free memory (if known); so when an exclusive attempt cannot get its
  * GPUs within keep_max, dropping `exclusive` makes it a growing one. At its own fence with device memory left: claim * 1.5,
- * shared. A claim that reaches an empty GPU is clamped to it, and the attempt is exclusive (and so without a fence). */
+ * shared; but a claim that was wrong all along is not trusted with the last attempt: that one is exclusive. A claim that
+ * reaches an empty GPU is clamped to it, and the attempt is exclusive (and so without a fence). */
 void recover_decide(const struct recover_policy *p, const struct task *t, const struct exit_report *r, enum verdict v,
 		    uint64_t empty_gpu_mib, struct recover_next *out);
 

@@ -213,6 +213,10 @@ static const struct decide_case decide_cases[] = {
 	  { SHARED, .fenced = true, .claim_mib = 8000, .peak_mib = 7900 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 12000, false) },
 	{ "fenced, but the device was full", RECOVER_EXCLUSIVE, 0, 0, false, VERDICT_OOM,
 	  { FULL, SHARED, .fenced = true, .claim_mib = 32000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 37120, true) },
+	{ "at its fence again: the last attempt is alone", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 12000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 18000, true) },
+	{ "the same where claims grow", RECOVER_GROW, 1, VERDICT_OOM, false, VERDICT_OOM,
+	  { ROOMY, SHARED, .fenced = true, .claim_mib = 12000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 18000, true) },
 	{ "a fence that cannot grow: the whole GPU without one", RECOVER_EXCLUSIVE, 1, VERDICT_OOM, false, VERDICT_OOM,
 	  { ROOMY, SHARED, .fenced = true, .claim_mib = 30000 }, 40000, AGAIN(NEXT_RECOVER, OOM_STATE, 40000, true) },
 
