@@ -31,12 +31,12 @@ static int read_whole(const char *word, const char *option, int64_t min, int64_t
 	return word && units_parse_int(word, min, max, v, err) ? error_wrap(err, "--%s", option) : 0;
 }
 
-static int read_ms(const char *word, const char *option, int64_t *ms, struct error *err)
+static int read_ms(const char *word, const char *option, double most_s, int64_t *ms, struct error *err)
 {
 	double s;
 	if (!word)
 		return 0;
-	if (units_parse_double(word, 0, 1e9, &s, err))
+	if (units_parse_double(word, 0, most_s, &s, err))
 		return error_wrap(err, "--%s", option);
 	*ms = (int64_t)(s * 1000);
 	return 0;
@@ -62,7 +62,7 @@ static int make(struct cli_call *c, const struct words *w, const struct sim_work
 	struct error err = ERROR_INIT;
 	int64_t n = 90, seed = 1;
 	if (read_whole(w->tasks, "tasks", 1, MOST_TASKS, &n, &err) || read_whole(w->seed, "seed", 0, INT64_MAX, &seed, &err) ||
-	    read_ms(w->interval, "interval", &o.interval_ms, &err))
+	    read_ms(w->interval, "interval", 1e6, &o.interval_ms, &err))
 		return cli_usage(c, "%s", err.text);
 	if (w->mix && generate_parse_mix(w->mix, o.share, &err))
 		return cli_usage(c, "--mix: %s", err.text);
@@ -77,7 +77,7 @@ static int read_window(const struct words *w, struct import_window *o, struct er
 {
 	int64_t tasks = 0, gpus = 0, seed = 1;
 	*o = (struct import_window){ .start_ms = -1, .length_ms = 4 * 3600 * 1000 };
-	if (read_ms(w->start, "start", &o->start_ms, err) || read_ms(w->length, "length", &o->length_ms, err) ||
+	if (read_ms(w->start, "start", 1e9, &o->start_ms, err) || read_ms(w->length, "length", 1e9, &o->length_ms, err) ||
 	    read_whole(w->tasks, "tasks", 1, MOST_TASKS, &tasks, err) || read_whole(w->gpus, "gpus", 1, 4096, &gpus, err) ||
 	    read_whole(w->seed, "seed", 0, INT64_MAX, &seed, err))
 		return -1;

@@ -99,11 +99,10 @@ int generate_trace(const struct generate_options *o, const struct sim_workloads 
 	int64_t at_ms = 0;
 	for (size_t i = 0; i < o->n; i++) {
 		alloc_grow(out->list, out->n, out->cap);
-		out->list[out->n++] = (struct sim_arrival){ at_ms, chosen[i], (uint32_t)i + 2 };
-		/* Whole seconds, as logs have them; interval and whole part are bounded, so the product fits. */
+		/* Whole seconds, as logs have them. */
+		out->list[out->n++] = (struct sim_arrival){ at_ms / 1000 * 1000, chosen[i], (uint32_t)i + 2 };
 		uint64_t gap = exponential(&d);
-		at_ms += ((int64_t)(gap >> 32) * o->interval_ms + (int64_t)((gap & 0xffffffff) * (uint64_t)o->interval_ms >> 32)) / 1000 *
-			 1000;
+		at_ms += (int64_t)((gap >> 32) * (uint64_t)o->interval_ms + ((gap & 0xffffffff) * (uint64_t)o->interval_ms >> 32));
 	}
 	return 0;
 }

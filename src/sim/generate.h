@@ -9,7 +9,7 @@
 
 struct generate_options {
 	size_t n;			/* tasks */
-	int64_t interval_ms;		/* mean time between two; they come independently of each other (Poisson) */
+	int64_t interval_ms;		/* mean time between two, at most 10^9; they come independently of each other (Poisson) */
 	unsigned share[SIM_CLASSES];	/* of light, medium, heavy tasks, in any unit */
 	uint64_t seed;
 };
