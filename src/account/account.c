@@ -10,6 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+static double unit(double v)
+{
+	return fmin(fmax(v, 0), 1);
+}
+
+static void add_load(struct meter_load *l, double load, int64_t for_ms)
+{
+	if (!isfinite(load))
+		return;
+	l->sum_ms += unit(load) * (double)for_ms;
+	l->seen_ms += (double)for_ms;
+}
+
+static double mean_load(const struct meter_load *l)
+{
+	return l->seen_ms > 0 ? l->sum_ms / l->seen_ms : NAN;
+}
+
 void meter_add(struct meter *m, const struct meter_sample *s)
 {
 	if (s->mem_known && s->mem_mib > m->peak_mib)
@@ -25,8 +43,12 @@ void meter_add(struct meter *m, const struct meter_sample *s)
 	if (s->alone)
 		m->alone_ms += (double)since;
 	if (isfinite(s->smact)) {
-		m->smact_ms += fmin(fmax(s->smact, 0), 1) * (double)since;
+		m->smact_ms += unit(s->smact) * (double)since;
 		m->smact_seen_ms += (double)since;
+	}
+	if (s->alone && s->active) {
+		add_load(&m->alone_gract, s->gract, since);
+		add_load(&m->alone_smact, s->smact, since);
 	}
 	/* A counter that started over (driver reload) would take away what was used. */
 	if (isfinite(s->energy_j) && s->energy_j > 0)
@@ -42,6 +64,10 @@ void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms)
 	}
 	if (isfinite(seen->alone_s))
 		m->alone_ms = seen->alone_s * 1000;
+	if (isfinite(seen->alone_gract))
+		m->alone_gract = (struct meter_load){ seen->alone_gract * m->alone_ms, m->alone_ms };
+	if (isfinite(seen->alone_smact))
+		m->alone_smact = (struct meter_load){ seen->alone_smact * m->alone_ms, m->alone_ms };
 	if (isfinite(seen->energy_j))
 		m->energy_j = seen->energy_j;
 }
@@ -54,6 +80,8 @@ struct measured meter_read(const struct meter *m, int64_t warm_after_ms)
 		.alone_s = m->ran_ms > 0 ? m->alone_ms / 1000 : NAN,
 		.energy_j = m->energy_j > 0 ? m->energy_j : NAN,	/* no GPU runs on nothing */
 		.warm = m->ran_ms >= (double)warm_after_ms,
+		.alone_gract = mean_load(&m->alone_gract),
+		.alone_smact = mean_load(&m->alone_smact),
 	};
 }
 

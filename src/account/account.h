@@ -17,6 +17,7 @@ struct meter {
 	uint64_t peak_mib;
 	double smact_ms, smact_seen_ms;	/* integral of SMACT, and the time it covers */
 	double alone_ms, energy_j, ran_ms;
+	struct meter_load { double sum_ms, seen_ms; } alone_gract, alone_smact;	/* integral, and the time it covers */
 	int64_t last_ms;		/* mono; 0: no sample yet */
 };
 
@@ -28,6 +29,8 @@ struct meter_sample {
 	double smact;		/* mean over its GPUs; NaN: not known */
 	double energy_j;	/* its share of the energy since the sample before; NaN: not known */
 	bool alone;
+	double gract;		/* as smact */
+	bool active;		/* a process of it was seen on one of them: its load alone counts from then on */
 };
 
 /* The first sample begins the time measured: of it only the memory counts, as of one no newer than the one before. */

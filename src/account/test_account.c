@@ -58,6 +58,36 @@ static void meter(void **state)
 	NEAR(m.ran_ms, 70000);
 }
 
+/* What it adds to a GPU is learnt only while nobody else is there and it has begun to use it. */
+static void load_alone(void **state)
+{
+	(void)state;
+	struct meter m = { 0 };
+	const struct { int64_t mono_ms; bool alone, active; double gract, smact; } samples[] = {
+		{ 10000, true, true, 0.9, 0.9 },	/* the first begins */
+		{ 20000, true, false, 0, 0 },		/* still loading its data */
+		{ 30000, true, true, 0.4, 0.2 },
+		{ 40000, false, true, 1, 1 },
+		{ 60000, true, true, 0.7, NAN },
+	};
+	for (size_t i = 0; i < COUNT_OF(samples); i++)
+		meter_add(&m, &(struct meter_sample){ .mono_ms = samples[i].mono_ms, .alone = samples[i].alone,
+			  .active = samples[i].active, .gract = samples[i].gract, .smact = samples[i].smact, .energy_j = NAN });
+	struct measured seen = meter_read(&m, 30000);
+	NEAR(seen.alone_gract, 0.6);	/* (10 * 0.4 + 20 * 0.7) / 30 */
+	NEAR(seen.alone_smact, 0.2);
+	NEAR(seen.alone_s, 40);
+	/* After a restart it counts on. */
+	meter_resume(&m, &seen, 50000);
+	meter_add(&m, &(struct meter_sample){ .mono_ms = 100000, .alone = true, .active = true });
+	meter_add(&m, &(struct meter_sample){ .mono_ms = 140000, .alone = true, .active = true, .gract = 0.2, .smact = 0.4,
+		  .energy_j = NAN });
+	NEAR(meter_read(&m, 30000).alone_gract, 0.4);
+	NEAR(meter_read(&m, 30000).alone_smact, 0.3);
+	m = (struct meter){ 0 };
+	assert_true(isnan(meter_read(&m, 0).alone_gract) && isnan(meter_read(&m, 0).alone_smact));
+}
+
 static void meter_after_restart(void **state)
 {
 	(void)state;
@@ -213,7 +243,7 @@ static void percentiles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(meter), cmocka_unit_test(meter_after_restart), cmocka_unit_test(trace),
+		cmocka_unit_test(meter), cmocka_unit_test(load_alone), cmocka_unit_test(meter_after_restart), cmocka_unit_test(trace),
 		cmocka_unit_test(unfinished_and_unknown), cmocka_unit_test(percentiles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,8 @@ static void show_request(const struct term *term, const json_t *t)
 		     format_mib(member_number(e, "comfort_mib"), comfort));
 	else
 		line(term, "memory", "no estimate: placed where enough is free");
+	if (*member_text(e, "note"))
+		line(term, "estimate", "%s", member_text(e, "note"));
 }
 
 static void show_attempt(const struct term *term, const json_t *a, size_t number, const json_t *gpus)

@@ -114,24 +114,26 @@ static void note_warm(struct core *c, struct run *r, bool active, struct now now
 static void meter_run(struct core *c, struct run *r, struct now now)
 {
 	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .smact = 0, .energy_j = 0, .alone = true };
-	unsigned smact_seen = 0;
-	bool active = false;
+	unsigned smact_seen = 0, gract_seen = 0;
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = c->slots[r->slots[i]];
 		const struct slot_seen *seen = seen_of(s, r->t->id);
 		if (s->r.valid & GPU_SMACT)
 			m.smact += s->r.smact, smact_seen++;
+		if (s->r.valid & GPU_GRACT)
+			m.gract += s->r.gract, gract_seen++;
 		if (!(s->r.valid & GPU_PROC_MEM))
 			m.mem_known = false;
 		else if (seen && seen->mib > m.mem_mib)
 			m.mem_mib = seen->mib;
-		m.alone = m.alone && s->n_runs == 1;
-		active = active || seen || !(s->r.valid & GPU_PROCS);
+		m.alone = m.alone && s->n_runs == 1 && s->foreign_mib <= MAP_FOREIGN_MIB;
+		m.active = m.active || seen || !(s->r.valid & GPU_PROCS);
 		m.energy_j += energy_part(c, s, r, now);
 	}
 	m.smact = smact_seen ? m.smact / smact_seen : NAN;
+	m.gract = gract_seen ? m.gract / gract_seen : NAN;
 	meter_add(&r->meter, &m);
-	note_warm(c, r, active, now);
+	note_warm(c, r, m.active, now);
 }
 
 void core_hold_slot(struct core *c, struct slot *s, struct now now)

@@ -23,6 +23,8 @@ static const char *const stops[] = {
 	[STOP_NONE] = "none", [STOP_CANCEL] = "cancel", [STOP_TIME_LIMIT] = "time_limit", [STOP_REQUEUE] = "requeue",
 };
 
+#define NOTE_MAX 1000
+
 const char *event_kind_name(enum event_kind k)
 {
 	return kinds[k];
@@ -30,10 +32,11 @@ const char *event_kind_name(enum event_kind k)
 
 static json_t *measured_to_json(const struct measured *m)
 {
-	return json_pack("{so, so, so, so, sb}",
+	return json_pack("{so, so, so, so, sb, so, so}",
 		"peak_mib", json_int_or_null((int64_t)m->peak_mib, m->peak_mib != 0),
 		"mean_smact", json_round3(m->mean_smact), "alone_s", json_round3(m->alone_s),
-		"energy_j", json_round3(m->energy_j), "warm", m->warm);
+		"energy_j", json_round3(m->energy_j), "warm", m->warm,
+		"alone_gract", json_round3(m->alone_gract), "alone_smact", json_round3(m->alone_smact));
 }
 
 static json_t *placed_to_json(const struct event *ev)
@@ -82,9 +85,9 @@ json_t *event_to_json(const struct event *ev)
 		return json_pack("{sI}", "uid", (json_int_t)ev->u.by.uid);
 	case EV_UPDATED: return updated_to_json(ev);
 	case EV_ESTIMATED:
-		return json_pack("{ss, sI, sI, sI, sb, sb}", "estimator", e->estimator, "need_mib", (json_int_t)e->need_mib,
+		return json_pack("{ss, sI, sI, sI, sb, sb, so}", "estimator", e->estimator, "need_mib", (json_int_t)e->need_mib,
 			"comfort_mib", (json_int_t)e->comfort_mib, "claim_mib", (json_int_t)e->claim_mib,
-			"fenced", e->fenced, "for_life", e->enforced_for_life);
+			"fenced", e->fenced, "for_life", e->enforced_for_life, "note", json_text_or_null(e->note));
 	case EV_PLACED: return placed_to_json(ev);
 	case EV_STARTED:
 		return json_pack("{sI, sI}", "pid", (json_int_t)ev->u.started.shim.pid,
@@ -121,10 +124,11 @@ static int read_u64(const json_t *body, const char *key, uint64_t *value, struct
 
 static int read_measured(const json_t *body, struct measured *m, struct error *err)
 {
-	*m = (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN };
+	*m = (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN };
 	if (read_u64(body, "peak_mib", &m->peak_mib, err) || json_read_double(body, "mean_smact", &m->mean_smact, err) ||
 	    json_read_double(body, "alone_s", &m->alone_s, err) || json_read_double(body, "energy_j", &m->energy_j, err) ||
-	    json_read_bool(body, "warm", &m->warm, err))
+	    json_read_bool(body, "warm", &m->warm, err) || json_read_double(body, "alone_gract", &m->alone_gract, err) ||
+	    json_read_double(body, "alone_smact", &m->alone_smact, err))
 		return -1;
 	return 0;
 }
@@ -157,7 +161,7 @@ static int read_estimate(const json_t *body, struct estimate *e, struct error *e
 	snprintf(e->estimator, sizeof e->estimator, "%s", name ? name : "none");
 	if (read_u64(body, "need_mib", &e->need_mib, err) || read_u64(body, "comfort_mib", &e->comfort_mib, err) ||
 	    read_u64(body, "claim_mib", &e->claim_mib, err) || json_read_bool(body, "fenced", &e->fenced, err) ||
-	    json_read_bool(body, "for_life", &e->enforced_for_life, err))
+	    json_read_bool(body, "for_life", &e->enforced_for_life, err) || json_read_text(body, "note", NOTE_MAX, &e->note, err))
 		return -1;
 	return 0;
 }
@@ -260,7 +264,9 @@ int event_from_json(enum event_kind kind, const json_t *body, struct event *ev, 
 
 void event_clear(struct event *ev)
 {
-	if (ev->kind == EV_PLACED)
+	if (ev->kind == EV_ESTIMATED)
+		free(ev->u.estimate.note);
+	else if (ev->kind == EV_PLACED)
 		free(ev->u.placed.gpus);
 	else if (ev->kind == EV_UPDATED)
 		free(ev->u.updated.name);

@@ -130,6 +130,7 @@ void task_destroy(struct task *t)
 		free(t->attempts[i].evidence);
 	}
 	free(t->attempts);
+	free(t->estimate.note);
 	free(t->name);
 	spec_unref(t->spec);
 	free(t);
@@ -188,6 +189,15 @@ static void apply_updated(struct task *t, const struct event *ev)
 	}
 }
 
+static void apply_estimated(struct task *t, const struct event *ev)
+{
+	free(t->estimate.note);
+	t->estimate = ev->u.estimate;
+	t->estimate.note = alloc_string_or_null(ev->u.estimate.note);
+	t->estimated = true;
+	t->estimated_ms = ev->t_ms;
+}
+
 static void apply_placed(struct task *t, const struct event *ev)
 {
 	size_t bytes = ev->u.placed.n_gpus * sizeof *ev->u.placed.gpus;
@@ -196,7 +206,7 @@ static void apply_placed(struct task *t, const struct event *ev)
 	*a = (struct attempt){
 		.placed_ms = ev->t_ms, .start_ms = ev->t_ms, .n_gpus = ev->u.placed.n_gpus, .mode = ev->u.placed.mode,
 		.claim_mib = ev->u.placed.claim_mib, .fenced = ev->u.placed.fenced, .gpus = alloc_zero(bytes),
-		.seen = { .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN },
+		.seen = { .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN },
 	};
 	memcpy(a->gpus, ev->u.placed.gpus, bytes);
 	t->state = TASK_RUNNING;
@@ -288,7 +298,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 	case EV_RELEASED: t->state = TASK_PENDING; break;
 	case EV_ELIGIBLE: t->waiting_for_deps = false; break;
 	case EV_UPDATED: apply_updated(t, ev); break;
-	case EV_ESTIMATED: t->estimate = ev->u.estimate; t->estimated = true; break;
+	case EV_ESTIMATED: apply_estimated(t, ev); break;
 	case EV_PLACED: apply_placed(t, ev); break;
 	case EV_STARTED:
 		task_attempt(t)->shim = ev->u.started.shim;
@@ -345,10 +355,10 @@ static json_t *estimate_to_json(const struct task *t)
 	const struct estimate *e = &t->estimate;
 	if (!t->estimated)
 		return json_null();
-	return json_pack("{ss, so, so, so}", "estimator", e->estimator,
+	return json_pack("{ss, so, so, so, so}", "estimator", e->estimator,
 		"need_mib", json_int_or_null((int64_t)e->need_mib, e->need_mib != 0),
 		"comfort_mib", json_int_or_null((int64_t)e->comfort_mib, e->comfort_mib != 0),
-		"claim_mib", json_int_or_null((int64_t)e->claim_mib, e->claim_mib != 0));
+		"claim_mib", json_int_or_null((int64_t)e->claim_mib, e->claim_mib != 0), "note", json_text_or_null(e->note));
 }
 
 /* Running time over time it would have taken alone is not known from one run; what is known is the largest share of its

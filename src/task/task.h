@@ -96,6 +96,7 @@ struct estimate {
 	uint64_t claim_mib;	/* what placement holds for it; 0: unknown, place by min_free */
 	bool fenced;		/* claim may be enforced by an MPS limit */
 	bool enforced_for_life;	/* declared, history or fenced: the hold does not shrink to what is seen */
+	char *note;		/* from what, in words; NULL: not said. A task owns its own */
 };
 
 /* What was measured of one attempt so far. NaN: not known. */
@@ -105,6 +106,8 @@ struct measured {
 	double alone_s;		/* time without a neighbour on any of its GPUs */
 	double energy_j;	/* an equal split among the tasks present */
 	bool warm;		/* ran long enough for the peak to mean something */
+	/* Mean loads of its GPUs while it was alone there and active: what it adds to a GPU. NaN: never seen so. */
+	double alone_gract, alone_smact;
 };
 
 struct attempt {
@@ -161,7 +164,7 @@ struct event {
 			double max_slowdown;
 			char *name;		/* borrowed by task_apply; NULL: unchanged */
 		} updated;
-		struct estimate estimate;	/* EV_ESTIMATED */
+		struct estimate estimate;	/* EV_ESTIMATED; `note` is borrowed by task_apply */
 		struct {
 			char (*gpus)[GPU_UUID_LEN];	/* borrowed by task_apply */
 			uint32_t n_gpus;
@@ -202,6 +205,7 @@ struct task {
 
 	bool estimated;
 	struct estimate estimate;
+	int64_t estimated_ms;		/* wall; when `estimate` was made */
 	uint64_t claim_floor_mib;	/* from an out-of-memory: no later claim below it; 0: none */
 	bool exclusive_next;		/* the recovery attempt starts alone */
 	unsigned recoveries;		/* attempts that ended out of memory */

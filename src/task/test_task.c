@@ -147,10 +147,10 @@ static void events_survive_json(void **state)
 		{ .kind = EV_UPDATED, .u.updated = { .set_priority = true, .priority = -5, .set_gpu_mem = true,
 			.gpu_mem_mib = 77, .name = (char *)"other" } },
 		{ .kind = EV_ESTIMATED, .u.estimate = { .estimator = "declared", .need_mib = 1, .comfort_mib = 2,
-			.claim_mib = 3, .fenced = true } },
+			.claim_mib = 3, .fenced = true, .note = (char *)"said so" } },
 		placed(0), { .kind = EV_STARTED, .u.started.shim = { 5, 1ULL << 40 } },
 		{ .kind = EV_STOP_ASKED, .u.stop = { STOP_TIME_LIMIT, 1000 } },
-		{ .kind = EV_MEASURED, .u.measured = { 9, 0.5, NAN, 1.5, true } },
+		{ .kind = EV_MEASURED, .u.measured = { 9, 0.5, NAN, 1.5, true, 0.25, NAN } },
 		ended(0, VERDICT_NEIGHBOUR, NEXT_QUEUE, TASK_PENDING),
 		{ .kind = EV_CANCELLED, .u.by.uid = 3 }, { .kind = EV_REQUEUED, .u.by.uid = 4 },
 	};
@@ -168,6 +168,40 @@ static void events_survive_json(void **state)
 		json_decref(again);
 		event_clear(&back);
 	}
+}
+
+/* What earlier versions did not write is not known. */
+static void older_bodies_are_read(void **state)
+{
+	(void)state;
+	json_t *body = json_pack("{si, sf, sb}", "peak_mib", 9, "mean_smact", 0.5, "warm", 1);
+	struct event ev = { 0 };
+	assert_int_equal(event_from_json(EV_MEASURED, body, &ev, NULL), 0);
+	assert_true(ev.u.measured.peak_mib == 9 && ev.u.measured.warm);
+	assert_true(isnan(ev.u.measured.alone_gract) && isnan(ev.u.measured.alone_smact));
+	json_decref(body);
+	body = json_pack("{ss, si}", "estimator", "declared", "claim_mib", 7);
+	assert_int_equal(event_from_json(EV_ESTIMATED, body, &ev, NULL), 0);
+	assert_true(ev.u.estimate.claim_mib == 7 && !ev.u.estimate.note);
+	json_decref(body);
+}
+
+static void the_last_estimate_counts_and_says_why(void **state)
+{
+	(void)state;
+	char note[] = "first";
+	struct task *t = new_task();
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1000 });
+	apply(t, (struct event){ .kind = EV_ESTIMATED, .t_ms = 1500, .u.estimate = { "none", .note = note } });
+	note[0] = 'x';	/* the task has its own */
+	assert_string_equal(t->estimate.note, "first");
+	apply(t, (struct event){ .kind = EV_ESTIMATED, .t_ms = 2000, .u.estimate = { "history", 5, 6, 7, .note = (char *)"second" } });
+	assert_int_equal(t->estimated_ms, 2000);
+	json_t *o = task_to_json(t, 9000), *e = json_object_get(o, "estimate");
+	assert_string_equal(json_string_value(json_object_get(e, "note")), "second");
+	assert_string_equal(json_string_value(json_object_get(e, "estimator")), "history");
+	json_decref(o);
+	task_destroy(t);
 }
 
 static void broken_event_bodies_are_refused(void **state)
@@ -315,6 +349,8 @@ int main(void)
 		cmocka_unit_test(a_clock_set_back_books_nothing),
 		cmocka_unit_test(dependencies_count_as_held),
 		cmocka_unit_test(events_survive_json),
+		cmocka_unit_test(older_bodies_are_read),
+		cmocka_unit_test(the_last_estimate_counts_and_says_why),
 		cmocka_unit_test(broken_event_bodies_are_refused),
 		cmocka_unit_test(ids_read_and_print),
 		cmocka_unit_test(specs_survive_json),
