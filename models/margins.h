@@ -14,4 +14,13 @@
 /* A capture that says it did not: flags, growth from iteration to iteration, fewer than three iterations. */
 #define MARGIN_REPLAY_DOUBTFUL 0.30
 
+/* What earlier runs of the same signature took: they differ by what the allocator and the libraries' choices of kernels make of
+ * chance. Until enough residuals of the server's own are known (estimate/margin.h), and never less than the MiB. */
+#define MARGIN_HISTORY 0.05
+#define MARGIN_HISTORY_LEAST_MIB 256
+/* Runs that were cut short (cancelled, failed, at a time limit) may not have been at their peak: as doubtful captures. */
+#define MARGIN_HISTORY_CUT 0.30
+/* On top, when it ran on another model of GPU: contexts, workspaces and kernels differ. */
+#define MARGIN_OTHER_GPU 0.20
+
 #endif

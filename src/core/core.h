@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "estimate/estimate.h"
+#include "estimate/history.h"
 #include "map/map.h"
 #include "monitor/reading.h"
 #include "monitor/window.h"
@@ -32,7 +33,8 @@ struct core_config {
 	int64_t stale_ms;	/* 10 s: an older reading of a GPU is none */
 	int64_t cohort_ms;	/* 5 s: MPS clients that die this close together are one cohort */
 	bool fence;		/* give MPS tasks with a trusted claim a memory limit */
-	const struct estimator *estimator;	/* asked about every task; NULL: `auto` */
+	const struct estimator *estimators;	/* the table `auto` goes through; NULL: the one of estimate.h */
+	const struct estimator *estimator;	/* the only one asked, instead of `auto`; NULL: `auto` */
 	/* A reading stands until the next one of that GPU, as of simulated devices that are read at every change. Snapshots
 	 * then name the GPUs that changed, and no reading grows stale. Otherwise a reading speaks for the time before it, and
 	 * a snapshot that does not name a GPU says that it is gone. */
@@ -53,6 +55,12 @@ struct core_ops {
 	bool (*state_of)(task_id id, enum task_state *state, void *ctx);
 	/* Whose process that is: a task now running, or 0 for a foreign one. NULL: its claim is believed. */
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
+	/* Has a slow row asked elsewhere, and answers by core_estimated, not from within this call. `c->gpu_name` and `c->history`
+	 * are for the time of the call. NULL: slow rows are asked in place. */
+	void (*estimate)(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
+			 const struct estimate_context *c);
+	/* Something was learnt: to be kept for core_remember after a restart. NULL: nobody keeps it. */
+	void (*outcome)(void *ctx, const struct outcome *o);
 };
 
 struct core *core_create(const struct core_config *config, const struct core_ops *ops);
@@ -77,6 +85,12 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err);
 /* Running: stops it and queues it again. (A finished one is restored from the store first.) */
 int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+
+/* The answer of ops->estimate. A row that did not answer (it knows nothing, failed, or took too long) says why in its note, and
+ * the next one is asked. */
+void core_estimated(struct core *c, int64_t question, bool spoke, const struct estimate_result *said, struct now now);
+/* What an attempt taught, as ops->outcome told it in an earlier life; in the same order. */
+void core_remember(struct core *c, const struct outcome *o);
 
 struct task *core_task(const struct core *c, task_id id);
 /* Calls for every live task, running ones first, then in the order of the queue, then held and waiting ones. */

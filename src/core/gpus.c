@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNKNOWN_LOAD 0.5	/* what a task is expected to add until something is known of it */
+#define UNKNOWN_LOAD 0.5	/* what a task is expected to add while nothing is known of it */
 
 /* Slots --------------------------------------------------------------------------------------------------------------- */
 
@@ -148,6 +148,13 @@ void core_hold_slot(struct core *c, struct slot *s, struct now now)
 
 /* Attempts come and go ------------------------------------------------------------------------------------------------ */
 
+/* What runs of its signature were seen to do alone on such a GPU. */
+static struct load expected_load(const struct core *c, const struct slot *s, const struct task *t)
+{
+	struct estimate_history h = history_lookup(c->history, t->spec->signature, s->r.name);
+	return (struct load){ isfinite(h.gract) ? h.gract : UNKNOWN_LOAD, isfinite(h.smact) ? h.smact : UNKNOWN_LOAD, true, true };
+}
+
 static void slot_join(struct core *c, struct slot *s, struct run *r, struct now now)
 {
 	const struct attempt *a = task_attempt(r->t);
@@ -159,7 +166,7 @@ static void slot_join(struct core *c, struct slot *s, struct run *r, struct now 
 	for (size_t i = 0; s->n_runs > 1 && i < s->n_runs; i++)
 		s->runs[i]->had_neighbours = true;
 	ledger_hold(&s->ledger, r->t->id, a->claim_mib, for_life, r->unknown);
-	window_change(s->window, now.mono_ms, (struct load){ UNKNOWN_LOAD, UNKNOWN_LOAD, true, true });
+	window_change(s->window, now.mono_ms, expected_load(c, s, r->t));
 }
 
 struct run *core_attach(struct core *c, struct task *t, struct now now)
@@ -210,6 +217,14 @@ void core_detach(struct core *c, struct run *r, struct now now)
 
 /* Snapshots ----------------------------------------------------------------------------------------------------------- */
 
+static void note_model(struct core *c, const char *name)
+{
+	if (!*c->gpu_name)
+		snprintf(c->gpu_name, sizeof c->gpu_name, "%s", name);
+	else if (strcmp(c->gpu_name, name))
+		c->gpus_differ = true;
+}
+
 static struct slot *read_slot(struct core *c, const struct gpu_reading *g, struct now now)
 {
 	struct slot *s = slot_of(c, g->uuid);
@@ -220,6 +235,7 @@ static struct slot *read_slot(struct core *c, const struct gpu_reading *g, struc
 	s->foreign_mib = s->mps_mib = 0;
 	if (g->fallen)
 		return s;
+	note_model(c, g->name);
 	s->read_ms = now.mono_ms;
 	window_add(s->window, now.mono_ms, g);
 	note_low_water(s, now.mono_ms, false);

@@ -2,6 +2,7 @@
  *
  * What the files of this folder share. Who changes what:
  *	tasks.c		the table of tasks, jobs and their arrays, dependencies; every event goes through core_emit
+ *	estimates.c	what tasks are expected to need, what ended ones taught
  *	gpus.c		slots: readings, windows, ledgers, meters
  *	schedule.c	requests, kept GPUs, placements, why
  *	ending.c	exits, cohorts, verdicts
@@ -78,7 +79,12 @@ struct core {
 	struct idmap tasks;	/* task_id -> struct task */
 	struct idmap runs;	/* task_id -> struct run */
 	struct idmap jobs;	/* job number -> struct job, arrays with a limit only */
-	struct idmap floors;	/* hash of a signature -> uint64_t*: out-of-memory floor in MiB */
+	struct history *history;
+	const struct estimator *estimators;	/* the table that is asked */
+	struct estimator one_estimator[2];	/* where it has one row only */
+	struct idmap questions;	/* number -> struct question: slow estimators that are being asked */
+	struct question *last_question;	/* the newest, while it is open */
+	int64_t n_asked;
 	struct queue *queue;	/* eligible pending tasks */
 	size_t by_state[TASK_STATE_COUNT];
 	size_t n_waiting;	/* tasks that wait for others to end */
@@ -89,6 +95,8 @@ struct core {
 	struct slot **slots;
 	size_t n_slots, cap_slots;
 	uint64_t largest_gpu_mib;
+	char gpu_name[64];	/* model of the GPUs; "": none was read yet */
+	bool gpus_differ;	/* there are several models */
 	bool mps;		/* MPS servers can be had on this machine */
 
 	uint32_t turn;		/* round robin */
@@ -108,14 +116,23 @@ struct core {
 
 /* tasks.c: applies, counts, and tells the wiring. `ev->task` and time are set by the caller. */
 void core_emit(struct core *c, struct task *t, struct event *ev);
-/* What is expected of a task of this spec, of which this much memory was declared (0: none was). */
-struct estimate core_estimate(const struct core *c, const struct spec *s, uint64_t declared_mib);
 /* Puts a pending task where it belongs: queue, parked, or nowhere (held, waiting). */
 void core_enqueue(struct core *c, struct task *t);
 /* FNV-1a of a text; never 0. */
 int64_t core_hash(const char *text);
 /* After EV_ENDED: frees the run; queues, parks or drops the task. */
 void core_after_end(struct core *c, struct task *t, struct now now);
+
+/* estimates.c. A task is estimated as soon as it exists; one whose estimator is slow is not yet when this returns:
+ * core_estimated will put it into the queue. */
+void core_estimate(struct core *c, struct task *t, struct now now);
+/* Before it is placed: again, if something was learnt of its signature since. */
+void core_refresh_estimate(struct core *c, struct task *t, struct now now);
+/* Of a task that is not submitted. Slow estimators are not asked. */
+void core_preview_estimate(const struct core *c, const struct spec *s, struct estimate_result *out);
+/* Its last attempt ended. */
+void core_learn(struct core *c, const struct task *t, struct now now);
+void core_free_questions(struct core *c);
 
 /* gpus.c */
 struct slot *core_slot(const struct core *c, const char *uuid);

@@ -178,6 +178,7 @@ static void place(struct core *c, struct task *t, const struct map_request *r, c
 /* Returns whether the task was placed. */
 static bool try_task(struct core *c, struct task *t, struct now now)
 {
+	core_refresh_estimate(c, t, now);
 	struct map_request r = core_request(c, t, now);
 	struct placement p;
 	if (r.start_alone && c->config.recover.mode == RECOVER_EXCLUSIVE) {

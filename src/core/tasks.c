@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/scope.h"
-#include "estimate/estimate.h"
+#include "estimate/history.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,6 +28,13 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->config = *config;
 	c->ops = *ops;
 	c->queue = queue_create();
+	c->history = history_create(HISTORY_SIGNATURES);
+	c->estimators = config->estimators ? config->estimators : estimators;
+	if (config->estimator) {
+		c->one_estimator[0] = *config->estimator;
+		c->one_estimator[0].baseline = false;	/* chosen, so it is asked */
+		c->estimators = c->one_estimator;
+	}
 	return c;
 }
 
@@ -61,15 +68,13 @@ void core_destroy(struct core *c)
 		free(j->parked);
 		free(j);
 	}
-	at = 0;
-	for (uint64_t *f; (f = idmap_next(&c->floors, &at));)
-		free(f);
+	core_free_questions(c);
+	history_destroy(c->history);
 	for (size_t i = 0; i < c->n_slots; i++)
 		free_slot(c->slots[i]);
 	idmap_free(&c->tasks);
 	idmap_free(&c->runs);
 	idmap_free(&c->jobs);
-	idmap_free(&c->floors);
 	idmap_free(&c->by_uuid);
 	queue_destroy(c->queue);
 	free(c->slots);
@@ -112,76 +117,12 @@ void core_emit(struct core *c, struct task *t, struct event *ev)
 	c->ops.event(c->ops.ctx, ev, t);
 }
 
-/* Floors of signatures ------------------------------------------------------------------------------------------------ */
-
 int64_t core_hash(const char *text)
 {
 	uint64_t h = 0xcbf29ce484222325u;
 	for (const char *p = text; *p; p++)
 		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
 	return (int64_t)(h ? h : 1);
-}
-
-/* 0: no signature. */
-static int64_t signature_key(const struct spec *s)
-{
-	return s->signature && *s->signature ? core_hash(s->signature) : 0;
-}
-
-static uint64_t floor_of(const struct core *c, const struct spec *s)
-{
-	int64_t key = signature_key(s);
-	const uint64_t *floor = key ? idmap_get(&c->floors, key) : NULL;
-	return floor ? *floor : 0;
-}
-
-struct estimate core_estimate(const struct core *c, const struct spec *s, uint64_t declared_mib)
-{
-	struct estimate_history history = { .oom_floor_mib = floor_of(c, s) };
-	struct estimate_context context = { .gpu_total_mib = c->largest_gpu_mib, .history = &history };
-	struct estimate_result result = { 0 };
-	estimate_by(c->config.estimator, s, declared_mib, &context, &result);
-	return result.value;
-}
-
-/* A pending task is estimated as soon as it exists, and again when what is known has changed. */
-static void estimate(struct core *c, struct task *t, struct now now)
-{
-	struct event ev = { .kind = EV_ESTIMATED, .t_ms = now.wall_ms, .u.estimate = core_estimate(c, t->spec, t->gpu_mem_mib) };
-	core_emit(c, t, &ev);
-}
-
-static void raise_floor(struct core *c, const struct spec *s, uint64_t mib)
-{
-	int64_t key = signature_key(s);
-	uint64_t *floor = key ? idmap_get(&c->floors, key) : NULL;
-	if (!key || (floor && *floor >= mib))
-		return;
-	if (!floor)
-		idmap_put(&c->floors, key, floor = alloc_zero(sizeof *floor));
-	*floor = mib;
-}
-
-/* What the runs of the same signature should claim after this attempt ran out of memory. Under a fence the limit was what was
- * too small, so they take the same step as the task itself. Without one the task met its neighbours: what is refuted is only
- * what it had, so they get one growth step above that (section 7.2), at most what the task itself asks for now. */
-static uint64_t sibling_floor(const struct core *c, const struct task *t, const struct attempt *a)
-{
-	uint64_t had = a->seen.peak_mib > a->claim_mib ? a->seen.peak_mib : a->claim_mib;
-	uint64_t grown = had + c->config.recover.grow_step_mib;
-	return a->fenced || grown > t->claim_floor_mib ? t->claim_floor_mib : grown;
-}
-
-/* All pending runs of that signature learn of it. */
-static void estimate_signature(struct core *c, const struct spec *s, struct now now)
-{
-	size_t at = 0;
-	int64_t key = signature_key(s);
-	if (!key)
-		return;
-	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
-		if ((t->state == TASK_PENDING || t->state == TASK_HELD) && signature_key(t->spec) == key)
-			estimate(c, t, now);
 }
 
 /* Array limits -------------------------------------------------------------------------------------------------------- */
@@ -224,7 +165,7 @@ static void admit_next(struct core *c, struct job *j)
 void core_enqueue(struct core *c, struct task *t)
 {
 	struct job *j = job_of(c, t);
-	if (t->state != TASK_PENDING || t->waiting_for_deps)
+	if (t->state != TASK_PENDING || t->waiting_for_deps || !t->estimated)
 		return;
 	if (!j) {
 		queue_push(c->queue, t);
@@ -301,7 +242,7 @@ static void submit_one(struct core *c, task_id id, struct spec *spec, struct now
 	struct event ev = { .kind = EV_SUBMITTED, .t_ms = now.wall_ms };
 	add_task(c, t);
 	core_emit(c, t, &ev);
-	estimate(c, t, now);
+	core_estimate(c, t, now);
 	if (t->waiting_for_deps)
 		try_dependencies(c, t, now);
 	else
@@ -326,9 +267,8 @@ void core_restore(struct core *c, struct task *t, struct now now)
 	c->n_waiting += t->waiting_for_deps;
 	c->limits = c->limits || t->time_limit_s;
 	c->dirty = true;
-	for (uint32_t i = 0; i < t->n_attempts; i++)
-		if (t->attempts[i].verdict == VERDICT_OOM)
-			raise_floor(c, t->spec, sibling_floor(c, t, &t->attempts[i]));
+	if (t->state != TASK_RUNNING && !t->estimated)
+		core_estimate(c, t, now);
 	if (t->state == TASK_RUNNING) {
 		struct job *j = job_of(c, t);
 		if (j)
@@ -345,14 +285,11 @@ void core_after_end(struct core *c, struct task *t, struct now now)
 {
 	struct job *j = job_of(c, t);
 	uint32_t number = TASK_JOB(t->id);
+	core_learn(c, t, now);
 	free(idmap_remove(&c->runs, t->id));
 	if (j) {
 		j->active--;
 		admit_next(c, j);
-	}
-	if (task_attempt(t)->verdict == VERDICT_OOM) {
-		raise_floor(c, t->spec, sibling_floor(c, t, task_attempt(t)));
-		estimate_signature(c, t->spec, now);
 	}
 	if (task_state_terminal(t->state)) {
 		drop_task(c, t);
@@ -448,7 +385,7 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 	if (t->state == TASK_RUNNING)
 		return 0;
 	if (ev->u.updated.set_gpu_mem)
-		estimate(c, t, now);
+		core_estimate(c, t, now);
 	core_enqueue(c, t);
 	return 0;
 }
@@ -468,7 +405,7 @@ int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struc
 		return error_set(err, ERR_CONFLICT, "task %s: is %s already", task_id_text(id, text), task_state_name(t->state));
 	struct event ev = { .kind = EV_REQUEUED, .t_ms = now.wall_ms, .u.by.uid = uid };
 	core_emit(c, t, &ev);
-	estimate(c, t, now);
+	core_estimate(c, t, now);
 	core_enqueue(c, t);
 	return 0;
 }

@@ -60,6 +60,9 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		out->word = never ? "DependencyNeverSatisfied" : "Dependency";
 		snprintf(out->text, sizeof out->text, never ? "what it waits for can no longer happen; cancel it"
 			 : "waits for other tasks to end");
+	} else if (t->state == TASK_PENDING && !t->estimated) {
+		out->word = "Estimating";
+		snprintf(out->text, sizeof out->text, "how much GPU memory it needs is being estimated");
 	} else if (t->state == TASK_PENDING && !queue_contains(c->queue, t)) {
 		out->word = "ArrayLimit";
 		snprintf(out->text, sizeof out->text, "%u elements of its array run at once", t->spec->array_limit);
@@ -226,8 +229,10 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 {
 	struct task *t = task_create(TASK_ID(0, -1), spec_ref(spec));
 	struct event submitted = { .kind = EV_SUBMITTED, .t_ms = now.wall_ms };
+	struct estimate_result expected;
+	core_preview_estimate(c, spec, &expected);
 	struct event estimated = { .kind = EV_ESTIMATED, .t_ms = now.wall_ms,
-				   .u.estimate = core_estimate(c, spec, spec->gpu_mem_mib) };
+				   .u.estimate = expected.value };
 	bool fits = false;
 	task_apply(t, &submitted, NULL);
 	task_apply(t, &estimated, NULL);

@@ -5,15 +5,17 @@
 #include "estimate/table.h"
 
 #include "base/buf.h"
+#include "estimate/margin.h"
 
 #include <stdio.h>
 #include <string.h>
 
 const struct estimator estimators[] = {
-	{ "declared", "what the task says it needs (gpu_mem, --gpu-mem)", false, estimate_declared },
-	{ "replay", "a capture of its allocations, replayed (capture, --capture)", true, estimate_replay },
-	{ "horus", "the formula of the Horus scheduler on a model summary, to compare with", false, estimate_horus, true },
-	{ "none", "no estimate: placed where a fixed amount is free, and watched", false, estimate_none },
+	{ "declared", "what the task says it needs (gpu_mem, --gpu-mem)", NULL, estimate_declared },
+	{ "history", "what earlier runs of the same signature were seen to take", NULL, estimate_from_history },
+	{ "replay", "a capture of its allocations, replayed (capture, --capture)", estimate_has_capture, estimate_replay },
+	{ "horus", "the formula of the Horus scheduler on a model summary, to compare with", NULL, estimate_horus, true },
+	{ "none", "no estimate: placed where a fixed amount is free, and watched", NULL, estimate_none },
 	{ NULL },
 };
 
@@ -30,14 +32,26 @@ const struct estimator *estimate_find(const char *name, struct error *err)
 	return NULL;
 }
 
+/* Notes quote what users wrote, and may be cut in the middle of a character; they go into events and to terminals. */
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || (unsigned char)*text > '~')
+			*text = '?';
+}
+
 bool estimate_ask(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 		  struct estimate_result *out)
 {
+	struct estimate_context own = *c;
 	bool spoke;
 
+	if (c->margins)
+		own.margin = margins_of(c->margins, e->name);
 	memset(out, 0, sizeof *out);
-	spoke = e->estimate(s, declared_mib, c, out);
+	spoke = e->estimate(s, declared_mib, &own, out);
 	snprintf(out->value.estimator, sizeof out->value.estimator, "%s", e->name);
+	make_printable(out->note);
 	return spoke;
 }
 
@@ -60,24 +74,27 @@ static void apply_floor(uint64_t floor_mib, struct estimate_result *out)
 	raise_to(&out->value.claim_mib, floor_mib);
 }
 
-void estimate_by(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
-		 struct estimate_result *out)
+void estimate_conclude(const struct estimate_context *c, struct estimate_result *out)
 {
-	if (!e) {
-		estimate_auto(s, declared_mib, c, out);
-		return;
-	}
-	if (!estimate_ask(e, s, declared_mib, c, out))
-		estimate_ask(estimate_find("none", NULL), s, declared_mib, c, out);
 	if (c->history && c->history->oom_floor_mib)
 		apply_floor(c->history->oom_floor_mib, out);
+	make_printable(out->note);
+	out->value.note = out->note;
 }
 
-void estimate_auto(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
+const struct estimator *estimate_auto(const struct estimator *e, enum estimate_slow slow, const struct spec *s,
+				      uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
 {
-	for (const struct estimator *e = estimators; e->name; e++)
-		if (!e->slow && !e->baseline && estimate_ask(e, s, declared_mib, c, out))
-			break;
-	if (c->history && c->history->oom_floor_mib)
-		apply_floor(c->history->oom_floor_mib, out);
+	for (; e->name; e++) {
+		bool is_slow = slow != SLOW_ASK && e->slow && e->slow(s);
+
+		if (e->baseline)
+			continue;
+		if (is_slow && slow == SLOW_STOP)
+			return e;
+		if (!is_slow && estimate_ask(e, s, declared_mib, c, out))
+			return NULL;
+	}
+	estimate_ask(estimate_find("none", NULL), s, declared_mib, c, out);
+	return NULL;
 }

@@ -9,7 +9,8 @@
  * To add one: a file in this folder with its function, the function's declaration in table.h, a row in estimate.c where
  * `auto` should ask it, a test, a line in the manual. The contract of the function:
  *	- it is pure: what it may know is in its arguments;
- *	- it starts from a zeroed result and leaves `value.estimator` alone (the table's name is put there);
+ *	- it starts from a zeroed result and leaves `value.estimator` and `value.note` alone (the table's name is put there, and
+ *	  the note is `note`);
  *	- true: need, comfort and claim are set, need <= comfort <= claim; `note` says from what;
  *	- false: `note` says what is missing, in words for the person who asked.
  */
@@ -22,18 +23,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct margins;	/* estimate/margin.h */
+
 /* What is known beside the spec. */
 struct estimate_context {
 	const char *gpu_name;		/* model it will run on; NULL: not known */
 	uint64_t gpu_total_mib;		/* 0: not known */
 	/* What finished runs of the same signature took; NULL when no history is kept. */
 	const struct estimate_history *history;
+	const struct margins *margins;	/* learnt ones of all estimators; NULL: none, or `margin` is set */
+	double margin;			/* learnt one of the estimator that is asked; 0: none, it takes its own */
 };
 
+/* What is known of runs of one signature (estimate/history.h). All MiB, the largest on one GPU; 0: not known. */
 struct estimate_history {
-	uint64_t peak_mib;		/* largest of warm, completed attempts; 0: none */
-	unsigned runs;
-	uint64_t oom_floor_mib;		/* it ran out of memory at this much; 0: never */
+	uint64_t peak_mib;		/* largest of warm attempts that completed without a limit */
+	unsigned runs;			/* how many those were */
+	uint64_t bound_mib;		/* largest of all others: it takes at least that */
+	uint64_t cut_mib;		/* largest of the warm ones among those */
+	unsigned cut;			/* how many those were */
+	uint64_t limit_mib;		/* smallest limit under which one completed */
+	uint64_t oom_floor_mib;		/* it ran out of memory: nothing below this */
+	double gract, smact;		/* mean load of its GPUs while it was alone there; NaN: not known */
+	bool other_gpu;			/* all this was seen on another model of GPU, or it is not known on which it will run */
+	const char *gpu_name;		/* that model; NULL: nothing is known at all */
 };
 
 struct estimate_result {
@@ -45,7 +58,9 @@ struct estimate_result {
 struct estimator {
 	const char *name;
 	const char *help;
-	bool slow;	/* may take over a millisecond: runs in a worker process, never in the daemon's loop */
+	/* Whether asking it about that task may take over a millisecond: the daemon then has it done by another process, and
+	 * the task waits. NULL: never. */
+	bool (*slow)(const struct spec *s);
 	bool (*estimate)(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 			 struct estimate_result *out);
 	bool baseline;	/* published by others, to compare with: asked by name only, never by `auto` */
@@ -60,13 +75,21 @@ const struct estimator *estimate_find(const char *name, struct error *err);
 bool estimate_ask(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 		  struct estimate_result *out);
 
-/* What that estimator says, or "none"; NULL: `auto`. Else as estimate_auto. */
-void estimate_by(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
-		 struct estimate_result *out);
+/* What becomes of slow rows. */
+enum estimate_slow {
+	SLOW_ASK,	/* they are asked */
+	SLOW_SKIP,	/* they are passed over */
+	SLOW_STOP,	/* the caller has the first of them asked, and goes on from there */
+};
 
-/* `auto`: the first that speaks, slow ones not asked; never below the out-of-memory floor of the same signature, which is also
- * the claim when nobody speaks. `declared_mib` is the task's current declaration (it may be updated after submission); 0: none.
- * Always fills *out ("none" at the end). */
-void estimate_auto(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out);
+/* `auto`: from row `e` on, the first that speaks. Returns NULL and fills *out (row "none" when nobody speaks); with SLOW_STOP
+ * also the slow row whose turn it is, *out then being undefined. `declared_mib` is the task's current declaration (it may be
+ * updated after submission); 0: none. */
+const struct estimator *estimate_auto(const struct estimator *e, enum estimate_slow slow, const struct spec *s,
+				      uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out);
+
+/* The last word on any answer: never below the out-of-memory floor of the same signature, which is also the claim when nobody
+ * spoke; `out->value.note` is set to `out->note`, made printable. It lives as long as *out. */
+void estimate_conclude(const struct estimate_context *c, struct estimate_result *out);
 
 #endif

@@ -106,10 +106,10 @@ static void tell(const struct replay_figures *f, const struct overheads *o, cons
 		snprintf(out->note + n, sizeof out->note - (size_t)n, "; %s", more);
 }
 
-static void conclude(const struct replay_figures *f, bool doubtful, struct estimate_result *out)
+static void conclude(const struct replay_figures *f, bool doubtful, double learnt, struct estimate_result *out)
 {
 	struct estimate *e = &out->value;
-	double margin = doubtful ? MARGIN_REPLAY_DOUBTFUL : MARGIN_REPLAY;
+	double margin = doubtful ? MARGIN_REPLAY_DOUBTFUL : learnt > 0 ? learnt : MARGIN_REPLAY;
 	uint64_t more;
 
 	e->comfort_mib = mib(f->comfort + f->fixed);
@@ -140,9 +140,14 @@ static int estimate(const struct spec *s, const struct estimate_context *c, stru
 	    replay_capture(&capture, &conf, o, c->gpu_total_mib * MIB, &figures, err))
 		return -1;
 	why = doubt(&capture, &conf);
-	conclude(&figures, why || figures.capped, out);
+	conclude(&figures, why || figures.capped, c->margin, out);
 	tell(&figures, o, why, out);
 	return 0;
+}
+
+bool estimate_has_capture(const struct spec *s)
+{
+	return s->capture;
 }
 
 bool estimate_replay(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)

@@ -10,8 +10,12 @@
 bool estimate_declared(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 		       struct estimate_result *out);
 bool estimate_horus(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out);
+bool estimate_from_history(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+			   struct estimate_result *out);
 bool estimate_replay(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 		     struct estimate_result *out);
+/* Reading and replaying a capture takes time; without one the answer is at hand. */
+bool estimate_has_capture(const struct spec *s);
 bool estimate_none(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out);
 
 #endif

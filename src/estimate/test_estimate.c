@@ -3,10 +3,12 @@
  */
 #include "base/scope.h"
 #include "estimate/estimate.h"
+#include "estimate/margin.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -78,14 +80,15 @@ static void test_auto(void **state)
 
 		print_message("%s\n", k->what);
 		memset(&r, 0xff, sizeof r);
-		estimate_auto(s, k->declared_mib, &c, &r);
+		assert_null(estimate_auto(estimators, SLOW_STOP, s, k->declared_mib, &c, &r));
+		estimate_conclude(&c, &r);
 		assert_string_equal(r.value.estimator, k->estimator);
 		assert_int_equal(r.value.claim_mib, k->claim_mib);
 		assert_int_equal(r.value.need_mib, k->claim_mib);
 		assert_int_equal(r.value.comfort_mib, k->claim_mib);
 		assert_int_equal(r.value.fenced, k->fenced);
 		assert_int_equal(r.value.enforced_for_life, k->fenced);
-		assert_non_null(strstr(r.note, k->note));
+		assert_non_null(strstr(r.value.note, k->note));
 	}
 	spec_unref(s);
 }
@@ -99,33 +102,78 @@ static void test_updated_declaration_counts(void **state)
 
 	(void)state;
 	s->gpu_mem_mib = 4000;
-	estimate_auto(s, 6000, &c, &r);
+	estimate_auto(estimators, SLOW_ASK, s, 6000, &c, &r);
 	assert_int_equal(r.value.claim_mib, 6000);
-	estimate_auto(s, 0, &c, &r);
+	estimate_auto(estimators, SLOW_ASK, s, 0, &c, &r);
 	assert_string_equal(r.value.estimator, "none");
 	spec_unref(s);
 }
 
-/* A chosen estimator alone is asked; what it cannot say, nobody says; floors hold all the same. */
-static void test_one_by_choice(void **state)
+static bool is_slow(const struct spec *s)
+{
+	return s->batch_size == 1;
+}
+
+static bool silent(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
+{
+	(void)s, (void)declared_mib, (void)c;
+	snprintf(out->note, sizeof out->note, "knows nothing");
+	return false;
+}
+
+static bool loud(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
+{
+	(void)s, (void)declared_mib;
+	out->value.need_mib = out->value.comfort_mib = 100;
+	out->value.claim_mib = (uint64_t)(100 * (1 + c->margin));
+	snprintf(out->note, sizeof out->note, "caf\xc3\xa9\n");
+	return true;
+}
+
+static const struct estimator table[] = {
+	{ "baseline", "", NULL, loud, true }, { "silent", "", NULL, silent },
+	{ "slow", "", is_slow, loud }, { "fast", "", NULL, loud }, { NULL },
+};
+
+static void test_slow_rows_are_asked_elsewhere(void **state)
 {
 	struct spec *s = spec_create();
-	struct estimate_history h = { .oom_floor_mib = 7000 };
 	struct estimate_context c = { 0 };
 	struct estimate_result r;
 
 	(void)state;
-	estimate_by(estimate_find("none", NULL), s, 6000, &c, &r);
+	assert_null(estimate_auto(table, SLOW_STOP, s, 0, &c, &r));	/* nothing slow about this one */
+	assert_string_equal(r.value.estimator, "slow");
+	s->batch_size = 1;
+	assert_ptr_equal(estimate_auto(table, SLOW_STOP, s, 0, &c, &r), &table[2]);
+	assert_null(estimate_auto(table, SLOW_SKIP, s, 0, &c, &r));
+	assert_string_equal(r.value.estimator, "fast");
+	assert_null(estimate_auto(table, SLOW_ASK, s, 0, &c, &r));
+	assert_string_equal(r.value.estimator, "slow");
+	assert_null(estimate_auto(&table[3], SLOW_STOP, s, 0, &c, &r));
+	assert_string_equal(r.value.estimator, "fast");
+	assert_null(estimate_auto(&table[4], SLOW_STOP, s, 0, &c, &r));
 	assert_string_equal(r.value.estimator, "none");
-	assert_int_equal(r.value.claim_mib, 0);
-	estimate_by(estimate_find("declared", NULL), s, 0, &c, &r);
-	assert_string_equal(r.value.estimator, "none");
-	c.history = &h;
-	estimate_by(estimate_find("declared", NULL), s, 6000, &c, &r);
-	assert_int_equal(r.value.claim_mib, 7000);
-	estimate_by(NULL, s, 8000, &c, &r);
-	assert_string_equal(r.value.estimator, "declared");
-	assert_int_equal(r.value.claim_mib, 8000);
+	spec_unref(s);
+}
+
+static void test_notes_are_printable_and_margins_reach_their_estimator(void **state)
+{
+	struct spec *s = spec_create();
+	struct margins *m = margins_create();
+	struct estimate_context c = { .margins = m };
+	struct estimate_result r;
+
+	(void)state;
+	for (unsigned i = 0; i < 50; i++) {
+		margins_note(m, "fast", 0.25);
+		margins_note(m, "slow", 0.5);
+	}
+	estimate_auto(&table[3], SLOW_ASK, s, 0, &c, &r);
+	assert_int_equal(r.value.claim_mib, 125);
+	estimate_conclude(&c, &r);
+	assert_string_equal(r.value.note, "caf???");
+	margins_destroy(m);
 	spec_unref(s);
 }
 
@@ -136,7 +184,8 @@ int main(void)
 		cmocka_unit_test(test_unknown_name_lists_the_known),
 		cmocka_unit_test(test_auto),
 		cmocka_unit_test(test_updated_declaration_counts),
-		cmocka_unit_test(test_one_by_choice),
+		cmocka_unit_test(test_slow_rows_are_asked_elsewhere),
+		cmocka_unit_test(test_notes_are_printable_and_margins_reach_their_estimator),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,7 @@ static void test_auto_does_not_ask_it(void **state)
 	struct estimate_context c = { 0 };
 	struct estimate_result r;
 	(void)state;
-	estimate_auto(s, 0, &c, &r);
+	estimate_auto(estimators, SLOW_SKIP, s, 0, &c, &r);
 	assert_string_not_equal(r.value.estimator, "horus");
 	spec_unref(s);
 }

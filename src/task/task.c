@@ -261,6 +261,7 @@ static void apply_requeued(struct task *t, const struct event *ev)
 	t->booked_until_ms = ev->t_ms > t->booked_until_ms ? ev->t_ms : t->booked_until_ms;
 	t->recoveries = t->infra_failures = 0;
 	t->claim_floor_mib = 0;
+	t->estimated = false;
 	t->queued_ms = ev->t_ms;
 	t->end_by_uid = 0;
 	enqueue(t, QUEUE_MAIN, ev->t_ms);

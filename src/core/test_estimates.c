@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT
+ * Estimates in the core: what ended tasks teach the ones that wait, and waiting for slow estimators.
+ */
+#include "core/test_world.h"
+
+/* Runs one task of that memory until it is warm, and ends it well. */
+static void teach(struct world *w, uint64_t mib)
+{
+	task_id a = submit(w, spec_of(0, 1));
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	hold_memory(w, a, mib);
+	pass(w, 100);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, a), TASK_COMPLETED);
+}
+
+static void the_second_task_of_a_sweep_is_placed_on_knowledge(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(0, 1)), c = submit(w, spec_of(0, 1));
+	hold_memory(w, a, 8000);
+	pass(w, 80);
+	assert_int_equal(state(w, b), TASK_PENDING);	/* nothing is known: one at a time */
+	pass(w, 20);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, b), TASK_RUNNING);	/* it joined the first when that was warm */
+	assert_int_equal(state(w, c), TASK_RUNNING);
+	const struct estimate *e = &core_task(w->c, c)->estimate;
+	assert_string_equal(e->estimator, "history");
+	assert_string_equal(e->note, "1 earlier run took 8000 MiB");
+	assert_int_equal(e->claim_mib, 8401);
+	assert_true(task_attempt(core_task(w->c, c))->fenced);
+	/* A task of another signature knows nothing. */
+	struct spec *other = spec_of(0, 1);
+	other->batch_size = 7;
+	other->signature[0] = '2';
+	task_id d = submit(w, other);
+	assert_string_equal(core_task(w->c, d)->estimate.estimator, "none");
+	end_world(w);
+}
+
+static void a_declaration_comes_before_history(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	teach(w, 8000);
+	struct spec *s = spec_of(0, 1);
+	s->gpu_mem_mib = 5000;
+	task_id a = submit(w, s);
+	assert_string_equal(core_task(w->c, a)->estimate.estimator, "declared");
+	assert_int_equal(core_task(w->c, a)->estimate.claim_mib, 5000);
+	end_world(w);
+}
+
+static void a_chosen_estimator_alone_is_asked(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	struct estimator chosen = *estimate_find("declared", NULL);
+	config.estimator = &chosen;
+	for (int baseline = 0; baseline < 2; baseline++) {
+		chosen.baseline = baseline;	/* which `auto` would pass over */
+		struct world *w = new_world(1, &config);
+		teach(w, 8000);
+		task_id a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(3000, 1));
+		assert_string_equal(core_task(w->c, a)->estimate.estimator, "none");
+		assert_string_equal(core_task(w->c, b)->estimate.estimator, "declared");
+		end_world(w);
+	}
+}
+
+static void other_models_of_gpu_have_a_wider_margin(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	teach(w, 8000);
+	w->gpu_name = "NVIDIA H200";	/* the machine has two models from now on */
+	pass(w, 1);
+	task_id a = submit(w, spec_of(0, 1));
+	assert_int_equal(core_task(w->c, a)->estimate.claim_mib, 8000 + 2001);
+	assert_non_null(strstr(core_task(w->c, a)->estimate.note, "NVIDIA A100"));
+	end_world(w);
+}
+
+static void one_out_of_memory_raises_its_signature(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.fence = false;
+	struct world *w = new_world(1, &config);
+	struct spec *full = spec_of(33000, 1);
+	task_id n = submit(w, full), a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(0, 1));
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(state(w, b), TASK_PENDING);
+	hold_memory(w, n, 33000);
+	hold_memory(w, a, 7000);
+	pass(w, 3);
+	exits(w, a, 1, SCAN_GPU_OOM);
+	assert_int_equal(core_task(w->c, a)->queue, QUEUE_RECOVERY);
+	uint64_t next = core_task(w->c, a)->claim_floor_mib;
+	exits(w, n, 0, SCAN_NOTHING);
+	pass(w, 1);
+	hold_memory(w, a, 7000);
+	pass(w, 100);
+	/* It joins once the first is warm, and asks for more than that had when it failed. */
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_true(task_attempt(core_task(w->c, b))->claim_mib > 7000);
+	assert_true(task_attempt(core_task(w->c, b))->claim_mib <= next);
+	assert_non_null(strstr(core_task(w->c, b)->estimate.note, "ran out of memory"));
+	/* The whole run is better knowledge: the one after it is held at what that took. */
+	exits(w, a, 0, SCAN_NOTHING);
+	exits(w, b, 0, SCAN_NOTHING);
+	pass(w, 1);
+	task_id c = submit(w, spec_of(0, 1));
+	assert_int_equal(core_task(w->c, c)->estimate.claim_mib, 7000 + 351);
+	end_world(w);
+}
+
+static void what_a_task_does_alone_is_expected_of_the_next(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct load l;
+	w->smact = 0.3;
+	teach(w, 8000);
+	w->smact = 0;
+	pass(w, 100);
+	submit(w, spec_of(0, 1));
+	l = window_load(w->c->slots[0]->window);
+	assert_true(l.smact > 0.29 && l.smact < 0.31);
+	assert_true(l.gract > 0.29 && l.gract < 0.31);
+	struct spec *other = spec_of(1000, 1);
+	submit(w, other);
+	l = window_load(w->c->slots[0]->window);
+	assert_true(l.smact > 0.79 && l.smact < 0.81);	/* nothing is known of that one: 0.5 */
+	end_world(w);
+}
+
+static void what_was_learnt_survives_a_restart(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.fence = false;
+	struct world *w = new_world(1, &config), *again = new_world(1, NULL);
+	w->learns = again->c;
+	teach(w, 8000);
+	w->smact = 0.6;
+	teach(w, 9000);
+	task_id a = submit(w, spec_of(0, 1)), b = submit(again, spec_of(0, 1));
+	const struct estimate *x = &core_task(w->c, a)->estimate, *y = &core_task(again->c, b)->estimate;
+	assert_string_equal(x->note, y->note);
+	assert_int_equal(x->claim_mib, 9000 + 451);
+	assert_int_equal(x->claim_mib, y->claim_mib);
+	assert_int_equal(x->fenced, y->fenced);
+	struct estimate_history h = history_lookup(w->c->history, core_task(w->c, a)->spec->signature, "NVIDIA A100");
+	struct estimate_history k = history_lookup(again->c->history, core_task(w->c, a)->spec->signature, "NVIDIA A100");
+	assert_true(h.gract == k.gract && h.smact == k.smact && h.runs == k.runs && h.runs == 2);
+	end_world(w);
+	end_world(again);
+}
+
+/* Slow estimators ------------------------------------------------------------------------------------------------------ */
+
+static bool has_summary(const struct spec *s)
+{
+	return s->model;
+}
+
+static bool never_called(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+			 struct estimate_result *out)
+{
+	(void)s, (void)declared_mib, (void)c, (void)out;
+	fail_msg("a slow estimator was asked in the core");
+	return false;
+}
+
+static struct world *slow_world(void)
+{
+	static struct estimator table[5];
+	struct core_config config = core_config_default();
+	table[0] = *estimate_find("declared", NULL);
+	table[1] = (struct estimator){ "slow", "", has_summary, never_called };
+	table[2] = (struct estimator){ "slower", "", has_summary, never_called };
+	table[3] = *estimate_find("none", NULL);
+	config.estimators = table;
+	return new_world(1, &config);
+}
+
+static task_id submit_slow(struct world *w, uint32_t elements)
+{
+	struct spec *s = spec_of(0, 1);
+	s->model = alloc_string("Linear");
+	s->n_array = elements;
+	s->array = elements ? alloc_zero(elements * sizeof *s->array) : NULL;
+	for (uint32_t i = 0; i < elements; i++)
+		s->array[i] = i;
+	return submit(w, s);
+}
+
+static const char *reason(struct world *w, task_id id)
+{
+	static char text[40];
+	json_t *o = core_task_json(w->c, core_task(w->c, id), w->now);
+	snprintf(text, sizeof text, "%s", json_string_value(json_object_get(o, "reason")));
+	json_decref(o);
+	return text;
+}
+
+static void tasks_wait_for_slow_estimators_and_others_do_not(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	task_id a = submit_slow(w, 0), b = submit(w, spec_of(1000, 1));
+	assert_int_equal(state(w, a), TASK_PENDING);
+	assert_string_equal(reason(w, a), "Estimating");
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	struct estimate_result r = { .value = { "slow", 2000, 2000, 2100 }, .note = "counted" };
+	core_estimated(w->c, w->question, true, &r, w->now);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_string_equal(core_task(w->c, a)->estimate.note, "counted");
+	assert_int_equal(task_attempt(core_task(w->c, a))->claim_mib, 2100);
+	core_estimated(w->c, w->question, true, &r, w->now);	/* late: nobody asks any more */
+	end_world(w);
+}
+
+static void an_array_asks_once(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	submit_slow(w, 20);
+	assert_int_equal(w->n_questions, 1);
+	core_cancel(w->c, TASK_ID(1, 3), 1000, w->now, NULL);
+	struct estimate_result r = { .value = { "slow", 100, 100, 110 } };
+	core_estimated(w->c, w->question, true, &r, w->now);
+	core_turn(w->c, w->now);
+	assert_true(core_count(w->c, TASK_RUNNING) > 0);
+	for (int i = 0; i < 20; i++)
+		if (i != 3)
+			assert_string_equal(core_task(w->c, TASK_ID(1, i))->estimate.estimator, "slow");
+	end_world(w);
+}
+
+static void who_does_not_answer_is_passed_over(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	task_id a = submit_slow(w, 0);
+	struct estimate_result r = { .note = "slow: no answer within 10 s" };
+	assert_string_equal(w->asked->name, "slow");
+	core_estimated(w->c, w->question, false, &r, w->now);
+	assert_string_equal(w->asked->name, "slower");
+	assert_string_equal(reason(w, a), "Estimating");
+	snprintf(r.note, sizeof r.note, "slower: it crashed");
+	core_estimated(w->c, w->question, false, &r, w->now);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	const struct estimate *e = &core_task(w->c, a)->estimate;
+	assert_string_equal(e->estimator, "none");
+	assert_non_null(strstr(e->note, "slow: no answer within 10 s; slower: it crashed"));
+	end_world(w);
+}
+
+static void what_changed_while_it_was_asked_is_asked_anew(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	struct event ev = { .u.updated = { .set_gpu_mem = true, .gpu_mem_mib = 3000 } };
+	task_id a = submit_slow(w, 0), b = submit_slow(w, 0);
+	int64_t first = w->question - 1, second = w->question;
+	core_update(w->c, a, &ev, w->now, NULL);
+	core_turn(w->c, w->now);
+	assert_string_equal(core_task(w->c, a)->estimate.estimator, "declared");
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	struct estimate_result r = { .value = { "slow", 100, 100, 110 } };
+	core_estimated(w->c, first, true, &r, w->now);
+	assert_int_equal(core_task(w->c, a)->estimate.claim_mib, 3000);
+	core_cancel(w->c, b, 1000, w->now, NULL);
+	core_estimated(w->c, second, true, &r, w->now);
+	assert_int_equal(state(w, b), TASK_CANCELLED);
+	end_world(w);
+}
+
+/* What a slow estimator said stands when something is learnt, up to what is refuted by it. */
+static void slow_answers_are_not_asked_for_again(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	task_id n = submit(w, spec_of(38000, 1)), a = submit_slow(w, 0);
+	struct estimate_result r = { .value = { "slow", 6000, 6000, 6100 }, .note = "counted" };
+	core_estimated(w->c, w->question, true, &r, w->now);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	struct outcome o = { .told_ms = w->now.wall_ms + 1, .signature = core_task(w->c, a)->spec->signature, .gpu_name = "",
+		.estimator = "", .verdict = VERDICT_OOM, .claim_mib = 7000, .retry_mib = 9000, .seen.peak_mib = 7000 };
+	core_remember(w->c, &o);
+	exits(w, n, 0, SCAN_NOTHING);
+	pass(w, 2);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(w->n_questions, 1);
+	assert_string_equal(core_task(w->c, a)->estimate.estimator, "slow");
+	assert_int_equal(core_task(w->c, a)->estimate.claim_mib, 9000);
+	assert_non_null(strstr(core_task(w->c, a)->estimate.note, "counted; raised"));
+	end_world(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_second_task_of_a_sweep_is_placed_on_knowledge),
+		cmocka_unit_test(a_declaration_comes_before_history),
+		cmocka_unit_test(a_chosen_estimator_alone_is_asked),
+		cmocka_unit_test(other_models_of_gpu_have_a_wider_margin),
+		cmocka_unit_test(one_out_of_memory_raises_its_signature),
+		cmocka_unit_test(what_a_task_does_alone_is_expected_of_the_next),
+		cmocka_unit_test(what_was_learnt_survives_a_restart),
+		cmocka_unit_test(tasks_wait_for_slow_estimators_and_others_do_not),
+		cmocka_unit_test(an_array_asks_once),
+		cmocka_unit_test(who_does_not_answer_is_passed_over),
+		cmocka_unit_test(what_changed_while_it_was_asked_is_asked_anew),
+		cmocka_unit_test(slow_answers_are_not_asked_for_again),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

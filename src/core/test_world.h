@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tests of this folder share: a small world of GPUs of 40 GiB with a clock of the test's own, and what the core said.
+ */
+#ifndef RAD_CORE_TEST_WORLD_H
+#define RAD_CORE_TEST_WORLD_H
+
+#include "core/private.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MAX_GPUS 4
+#define MAX_EVENTS 1000
+
+/* A small world: GPUs of 40 GiB, and what the core said. */
+struct world {
+	struct core *c;
+	struct now now;
+	unsigned n_gpus;
+	struct { task_id task; uint64_t mib; pid_t pid; } procs[32];
+	unsigned n_procs;
+	double smact;
+	struct { enum event_kind kind; task_id task; enum task_state state; enum verdict verdict; int64_t t_ms; } log[MAX_EVENTS];
+	unsigned n_log;
+	int signalled;
+	struct { task_id id; enum task_state state; } ended[64];
+	unsigned n_ended;
+	uint32_t next_job;
+	const char *gpu_name;
+	struct core *learns;	/* is told what the core learnt, as after a restart; NULL: nobody */
+	int64_t question;	/* the last that a slow estimator was asked; 0: none */
+	unsigned n_questions;
+	const struct estimator *asked;
+};
+
+static inline void on_event(void *ctx, const struct event *ev, const struct task *t)
+{
+	struct world *w = ctx;
+	assert_true(w->n_log < MAX_EVENTS);
+	w->log[w->n_log].kind = ev->kind;
+	w->log[w->n_log].task = t->id;
+	w->log[w->n_log].t_ms = ev->t_ms;
+	w->log[w->n_log].verdict = ev->kind == EV_ENDED ? ev->u.ended.verdict : VERDICT_NONE;
+	w->log[w->n_log++].state = t->state;
+	if (task_state_terminal(t->state)) {
+		w->ended[w->n_ended].id = t->id;
+		w->ended[w->n_ended++].state = t->state;
+	}
+}
+
+static inline void on_signal(void *ctx, const struct task *t, int sig)
+{
+	(void)t;
+	((struct world *)ctx)->signalled = sig;
+}
+
+static inline bool state_of(task_id id, enum task_state *state, void *ctx)
+{
+	struct world *w = ctx;
+	const struct task *t = core_task(w->c, id);
+	if (t)
+		*state = t->state;
+	for (unsigned i = 0; !t && i < w->n_ended; i++)
+		if (w->ended[i].id == id) {
+			*state = w->ended[i].state;
+			return true;
+		}
+	return t;
+}
+
+static inline void on_question(void *ctx, int64_t question, const struct estimator *row, struct spec *spec,
+			       uint64_t declared_mib, const struct estimate_context *context)
+{
+	struct world *w = ctx;
+	(void)spec, (void)declared_mib, (void)context;
+	w->question = question;
+	w->asked = row;
+	w->n_questions++;
+}
+
+static inline void on_outcome(void *ctx, const struct outcome *o)
+{
+	struct world *w = ctx;
+	if (w->learns)
+		core_remember(w->learns, o);
+}
+
+static inline const char *uuid_of(unsigned gpu)
+{
+	static const char *const names[MAX_GPUS] = { "GPU-0", "GPU-1", "GPU-2", "GPU-3" };
+	return names[gpu];
+}
+
+/* One sample: every process of `procs` on the GPU its task is on. */
+static inline void sample(struct world *w)
+{
+	struct snapshot s = { .mono_ms = w->now.mono_ms, .wall_ms = w->now.wall_ms };
+	uint64_t used[MAX_GPUS] = { 0 };
+	for (unsigned g = 0; g < w->n_gpus; g++) {
+		struct gpu_reading *r = snapshot_add_gpu(&s);
+		snprintf(r->uuid, sizeof r->uuid, "%s", uuid_of(g));
+		snprintf(r->name, sizeof r->name, "%s", w->gpu_name);
+		r->index = g;
+		r->mps_capable = true;
+		r->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_PROCS | GPU_PROC_MEM | GPU_SMACT | GPU_GRACT;
+		r->mem_total_mib = 40960;
+		r->smact = r->gract = w->smact;
+	}
+	for (unsigned i = 0; i < w->n_procs; i++) {
+		const struct run *run = core_run(w->c, w->procs[i].task);
+		for (unsigned k = 0; run && k < run->n_slots; k++) {
+			struct proc_reading *p = snapshot_add_proc(&s);
+			p->gpu = run->slots[k];
+			p->id.pid = w->procs[i].pid;
+			p->mem_mib = w->procs[i].mib;
+			p->claimed = w->procs[i].task;
+			used[p->gpu] += p->mem_mib;
+		}
+	}
+	for (unsigned g = 0; g < w->n_gpus; g++)
+		s.gpus[g].mem_used_mib = used[g];
+	core_snapshot(w->c, &s, true, w->now);
+	snapshot_clear(&s);
+	core_turn(w->c, w->now);
+}
+
+static inline void pass(struct world *w, int seconds)
+{
+	for (int i = 0; i < seconds; i++) {
+		w->now.mono_ms += 1000;
+		w->now.wall_ms += 1000;
+		sample(w);
+	}
+}
+
+static inline struct world *new_world(unsigned gpus, const struct core_config *config)
+{
+	struct world *w = alloc_zero(sizeof *w);
+	struct core_config standard = core_config_default();
+	struct core_ops ops = { w, on_event, on_signal, state_of, NULL, on_question, on_outcome };
+	w->n_gpus = gpus;
+	w->gpu_name = "NVIDIA A100";
+	w->now = (struct now){ 1000000, 1700000000000 };
+	w->smact = 0.2;
+	w->c = core_create(config ? config : &standard, &ops);
+	sample(w);
+	return w;
+}
+
+static inline void end_world(struct world *w)
+{
+	core_destroy(w->c);
+	free(w);
+}
+
+static inline struct spec *spec_of(uint64_t mem_mib, unsigned gpus)
+{
+	struct spec *s = spec_create();
+	s->gpu_mem_mib = mem_mib;
+	s->gpus = gpus;
+	s->uid = 1000;
+	s->signature = alloc_printf("1000:%u:%llu", gpus, (unsigned long long)mem_mib);
+	return s;
+}
+
+static inline task_id submit(struct world *w, struct spec *s)
+{
+	uint32_t job = ++w->next_job;
+	core_submit(w->c, job, s, w->now);
+	core_turn(w->c, w->now);
+	return TASK_ID(job, -1);
+}
+
+static inline void hold_memory(struct world *w, task_id id, uint64_t mib)
+{
+	w->procs[w->n_procs].task = id;
+	w->procs[w->n_procs].mib = mib;
+	w->procs[w->n_procs].pid = (pid_t)(100 + w->n_procs);
+	w->n_procs++;
+}
+
+static inline void end_process(struct world *w, task_id id)
+{
+	for (unsigned i = 0; i < w->n_procs; i++)
+		if (w->procs[i].task == id)
+			w->procs[i--] = w->procs[--w->n_procs];
+}
+
+static inline void exits(struct world *w, task_id id, int code, enum scan_kind kind)
+{
+	struct exit_report r = { .have_record = true, .exit_code = code, .ran_ms = 5000 };
+	r.output.kind = kind;
+	end_process(w, id);
+	core_exited(w->c, id, &r, w->now);
+	core_turn(w->c, w->now);
+}
+
+static inline enum task_state state(const struct world *w, task_id id)
+{
+	enum task_state s = TASK_STATE_COUNT;
+	state_of(id, &s, (void *)w);
+	return s;
+}
+
+static inline const char *gpu_of(const struct world *w, task_id id)
+{
+	const struct task *t = core_task(w->c, id);
+	return t && t->state == TASK_RUNNING ? task_attempt(t)->gpus[0] : "none";
+}
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT
+ * A table by signature, in the order of last use. A signature is a client's word, and whose it is stands in its text, so
+ * entries are told apart by the text, not by its hash: nobody can reach another's entry with a made-up collision.
+ */
+#include "estimate/history.h"
+
+#include "base/alloc.h"
+#include "base/idmap.h"
+#include "estimate/margin.h"
+#include "submit/signature.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Seconds, so that a mean over runs weighs each by its time alone. */
+struct load_sum { double load_s, seen_s; };
+
+struct on_model {
+	char *gpu_name;
+	int64_t told_ms;
+	unsigned runs, cut;		/* warm ones: completed without a limit; others */
+	uint64_t peak_mib;		/* of the former */
+	uint64_t bound_mib;		/* of all others, the cold ones too */
+	uint64_t cut_mib;		/* of the warm ones among those */
+	uint64_t limit_mib;
+	struct load_sum gract, smact;
+};
+
+struct entry {
+	char *signature;
+	int64_t key;
+	int64_t told_ms;
+	uint64_t refuted_mib, retry_mib;
+	struct on_model *models[HISTORY_MODELS];
+	unsigned n_models;
+	struct entry *newer, *older;
+};
+
+struct history {
+	struct idmap entries;	/* hash of the signature, or the next free number -> struct entry */
+	struct entry *newest, *oldest;
+	size_t max;
+	struct margins *margins;
+};
+
+struct history *history_create(size_t max_signatures)
+{
+	struct history *h = alloc_zero(sizeof *h);
+	h->max = max_signatures;
+	h->margins = margins_create();
+	return h;
+}
+
+static void free_model(struct on_model *m)
+{
+	free(m->gpu_name);
+	free(m);
+}
+
+static void free_entry(struct entry *e)
+{
+	for (unsigned i = 0; i < e->n_models; i++)
+		free_model(e->models[i]);
+	free(e->signature);
+	free(e);
+}
+
+void history_destroy(struct history *h)
+{
+	if (!h)
+		return;
+	for (struct entry *e = h->newest, *older; e; e = older) {
+		older = e->older;
+		free_entry(e);
+	}
+	idmap_free(&h->entries);
+	margins_destroy(h->margins);
+	free(h);
+}
+
+/* Entries ------------------------------------------------------------------------------------------------------------- */
+
+static int64_t next_key(int64_t key)
+{
+	int64_t next = (int64_t)((uint64_t)key + 1);
+	return next ? next : 1;		/* 0 is no key */
+}
+
+/* The entry, or NULL and the key for it. */
+static struct entry *find(const struct history *h, const char *signature, int64_t *key)
+{
+	struct entry *e;
+	int64_t k = (int64_t)signature_hash(SIGNATURE_SEED, signature, strlen(signature));
+	for (k = k ? k : 1; (e = idmap_get(&h->entries, k)) && strcmp(e->signature, signature); k = next_key(k))
+		;
+	if (key)
+		*key = k;
+	return e;
+}
+
+static void unlink_entry(struct history *h, struct entry *e)
+{
+	*(e->newer ? &e->newer->older : &h->newest) = e->older;
+	*(e->older ? &e->older->newer : &h->oldest) = e->newer;
+	e->newer = e->older = NULL;
+}
+
+static void link_newest(struct history *h, struct entry *e)
+{
+	e->older = h->newest;
+	*(h->newest ? &h->newest->newer : &h->oldest) = e;
+	h->newest = e;
+}
+
+/* An entry behind it in a run of equal hashes is no longer found then, and dropped in its turn. */
+static void forget_oldest(struct history *h)
+{
+	struct entry *e = h->oldest;
+	unlink_entry(h, e);
+	idmap_remove(&h->entries, e->key);
+	free_entry(e);
+}
+
+static struct entry *entry_of(struct history *h, const char *signature)
+{
+	int64_t key;
+	struct entry *e = find(h, signature, &key);
+	if (e) {
+		unlink_entry(h, e);
+	} else {
+		e = alloc_zero(sizeof *e);
+		e->signature = alloc_string(signature);
+		e->key = key;
+		idmap_put(&h->entries, key, e);
+	}
+	link_newest(h, e);
+	if (h->entries.n > h->max)
+		forget_oldest(h);
+	return e;
+}
+
+static struct on_model *model_of(struct entry *e, const char *gpu_name)
+{
+	unsigned oldest = 0;
+	for (unsigned i = 0; i < e->n_models; i++) {
+		if (!strcmp(e->models[i]->gpu_name, gpu_name))
+			return e->models[i];
+		if (e->models[i]->told_ms < e->models[oldest]->told_ms)
+			oldest = i;
+	}
+	unsigned at = e->n_models < HISTORY_MODELS ? e->n_models++ : oldest;
+	if (e->models[at])
+		free_model(e->models[at]);
+	e->models[at] = alloc_zero(sizeof *e->models[at]);
+	e->models[at]->gpu_name = alloc_string(gpu_name);
+	return e->models[at];
+}
+
+/* Learning ------------------------------------------------------------------------------------------------------------ */
+
+struct outcome history_outcome(const struct task *t, const char *gpu_name, int64_t told_ms)
+{
+	const struct attempt *a = task_attempt(t);
+	return (struct outcome){
+		.told_ms = told_ms, .signature = t->spec->signature ? t->spec->signature : "", .gpu_name = gpu_name,
+		.estimator = t->estimate.estimator, .comfort_mib = t->estimate.comfort_mib, .verdict = a->verdict,
+		.fenced = a->fenced, .claim_mib = a->claim_mib, .seen = a->seen };
+}
+
+static bool alone_long_enough(const struct measured *seen)
+{
+	return isfinite(seen->alone_s) && seen->alone_s >= HISTORY_ALONE_S;
+}
+
+bool history_tells(const struct outcome *o)
+{
+	return o->seen.peak_mib || o->retry_mib;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void learn_memory(struct on_model *m, const struct outcome *o)
+{
+	bool ok = o->verdict == VERDICT_OK;
+	if (ok && o->fenced && (!m->limit_mib || o->claim_mib < m->limit_mib))
+		m->limit_mib = o->claim_mib;
+	if (ok && o->seen.warm && !o->fenced) {
+		m->peak_mib = larger(m->peak_mib, o->seen.peak_mib);
+		m->runs++;
+		return;
+	}
+	m->bound_mib = larger(m->bound_mib, o->seen.peak_mib);
+	if (o->seen.warm) {
+		m->cut_mib = larger(m->cut_mib, o->seen.peak_mib);
+		m->cut++;
+	}
+}
+
+static void add_load(struct load_sum *l, double load, double alone_s)
+{
+	if (!isfinite(load))
+		return;
+	l->load_s += load * alone_s;
+	l->seen_s += alone_s;
+}
+
+/* A limit that was too small is refuted itself; without one, what the task was seen to have. */
+static void learn_oom(struct entry *e, const struct outcome *o)
+{
+	e->refuted_mib = larger(e->refuted_mib, o->fenced ? o->claim_mib : o->seen.peak_mib);
+	e->retry_mib = larger(e->retry_mib, o->retry_mib);
+}
+
+/* Nothing can be said of an estimate that was obeyed (declared), nor from a peak that may not be the whole. An out-of-memory
+ * counts against an estimate that it went beyond, by how much nobody knows. */
+static void learn_residual(struct margins *margins, const struct outcome *o)
+{
+	if (!o->comfort_mib || !strcmp(o->estimator, "declared"))
+		return;
+	if (o->verdict == VERDICT_OOM && (o->fenced || o->seen.peak_mib > o->claim_mib))
+		margins_note(margins, o->estimator, INFINITY);
+	else if (o->verdict == VERDICT_OK && o->seen.warm && o->seen.peak_mib)
+		margins_note(margins, o->estimator, (double)o->seen.peak_mib / (double)o->comfort_mib - 1);
+}
+
+void history_note(struct history *h, const struct outcome *o)
+{
+	learn_residual(h->margins, o);
+	if (!*o->signature || !history_tells(o))
+		return;
+	struct entry *e = entry_of(h, o->signature);
+	struct on_model *m = model_of(e, o->gpu_name);
+	e->told_ms = m->told_ms = o->told_ms;
+	if (o->verdict == VERDICT_OOM)
+		learn_oom(e, o);
+	if (o->seen.peak_mib)
+		learn_memory(m, o);
+	if (alone_long_enough(&o->seen)) {
+		add_load(&m->gract, o->seen.alone_gract, o->seen.alone_s);
+		add_load(&m->smact, o->seen.alone_smact, o->seen.alone_s);
+	}
+}
+
+/* Telling ------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t most_of(const struct on_model *m)
+{
+	return larger(larger(m->peak_mib, m->cut_mib), m->limit_mib);
+}
+
+static const struct on_model *choose(const struct entry *e, const char *gpu_name)
+{
+	const struct on_model *most = NULL;
+	for (unsigned i = 0; i < e->n_models; i++) {
+		const struct on_model *m = e->models[i];
+		if (gpu_name && !strcmp(m->gpu_name, gpu_name) && most_of(m))
+			return m;
+		if (!most || most_of(m) > most_of(most))
+			most = m;
+	}
+	return most;
+}
+
+/* Once a whole run was seen, what the next run was to have for lack of knowledge is only heeded up to what that one took. */
+static uint64_t floor_of(const struct entry *e, uint64_t peak_mib)
+{
+	if (!peak_mib || e->retry_mib < peak_mib)
+		return larger(e->refuted_mib, e->retry_mib);
+	return larger(e->refuted_mib, peak_mib);
+}
+
+static double mean(const struct load_sum *l)
+{
+	return l->seen_s > 0 ? l->load_s / l->seen_s : NAN;
+}
+
+struct estimate_history history_lookup(const struct history *h, const char *signature, const char *gpu_name)
+{
+	const struct entry *e = signature && *signature ? find(h, signature, NULL) : NULL;
+	const struct on_model *m = e ? choose(e, gpu_name) : NULL;
+	if (!m)
+		return (struct estimate_history){ .gract = NAN, .smact = NAN };
+	return (struct estimate_history){
+		.peak_mib = m->peak_mib, .runs = m->runs, .bound_mib = m->bound_mib, .cut_mib = m->cut_mib, .cut = m->cut,
+		.limit_mib = m->limit_mib, .gpu_name = m->gpu_name, .other_gpu = !gpu_name || strcmp(m->gpu_name, gpu_name),
+		.oom_floor_mib = floor_of(e, m->peak_mib), .gract = mean(&m->gract), .smact = mean(&m->smact) };
+}
+
+int64_t history_told_ms(const struct history *h, const char *signature)
+{
+	const struct entry *e = signature && *signature ? find(h, signature, NULL) : NULL;
+	return e ? e->told_ms : 0;
+}
+
+size_t history_count(const struct history *h)
+{
+	return h->entries.n;
+}
+
+const struct margins *history_margins(const struct history *h)
+{
+	return h->margins;
+}

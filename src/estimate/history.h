@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What finished attempts taught: peaks and loads by signature and model of GPU, and residuals of the estimators. Pure; told of
+ * each attempt as it ends, and of stored ones after a start in the same order, it knows the same.
+ *
+ * What an attempt tells depends on how it ended:
+ *	completed, warm, without a limit	its peak is what such a run takes
+ *	completed under a limit (fence)		that limit is enough; its peak is a lower bound: the limit may have held it down
+ *	anything else				its peak is a lower bound
+ *	out of memory				what it had is too little; until a whole run was seen, the next ones get more than that
+ * Loads count only from the time a task was alone on its GPUs.
+ */
+#ifndef RAD_ESTIMATE_HISTORY_H
+#define RAD_ESTIMATE_HISTORY_H
+
+#include "estimate/estimate.h"
+#include "task/task.h"
+
+#include <stdint.h>
+
+#define HISTORY_SIGNATURES 100000	/* the ones that nothing was heard of for longest are forgotten above that */
+#define HISTORY_MODELS 4		/* models of GPU remembered of one signature; then the one heard of least recently goes */
+#define HISTORY_ALONE_S 10		/* alone for less than that says nothing of a task's load */
+
+/* An attempt that ended. Texts are borrowed. */
+struct outcome {
+	int64_t told_ms;		/* wall; when it became known */
+	const char *signature;		/* "": none; it then only tells of its estimator */
+	const char *gpu_name;		/* model of its first GPU; "": not known */
+	const char *estimator;		/* whose estimate it was placed by */
+	uint64_t comfort_mib;		/* that estimate; 0: none */
+	enum verdict verdict;
+	bool fenced;
+	uint64_t claim_mib;		/* held for it, its limit when it was fenced */
+	uint64_t retry_mib;		/* out of memory: what the next run should have, while nothing better is known */
+	struct measured seen;
+};
+
+/* The last attempt of a task. `retry_mib` is left 0. */
+struct outcome history_outcome(const struct task *t, const char *gpu_name, int64_t told_ms);
+/* Whether it teaches anything. */
+bool history_tells(const struct outcome *o);
+
+struct history;
+
+struct history *history_create(size_t max_signatures);
+/* Takes NULL. */
+void history_destroy(struct history *h);
+
+void history_note(struct history *h, const struct outcome *o);
+
+/* What is known of runs of that signature (NULL: none) on that model of GPU (NULL: not known, or several); where that model
+ * never ran it, of the model that took most. `gpu_name` of the result lives until the next note. Never fails: all zero. */
+struct estimate_history history_lookup(const struct history *h, const char *signature, const char *gpu_name);
+
+/* When (wall) something was last learnt of it; 0: never. */
+int64_t history_told_ms(const struct history *h, const char *signature);
+
+size_t history_count(const struct history *h);
+const struct margins *history_margins(const struct history *h);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ * History: what each kind of ending teaches, what the estimator `history` makes of it, bounds, and forged signatures.
+ */
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "estimate/history.h"
+#include "estimate/margin.h"
+#include "submit/signature.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NEAR(a, b) assert_true(fabs((double)(a) - (b)) < 1e-9)
+#define SIGNATURE "u1000-0123456789abcdef"
+#define A100 "NVIDIA A100-SXM4-40GB"
+#define H200 "NVIDIA H200"
+
+/* One attempt of a life, in few words. */
+struct lived {
+	enum verdict verdict;
+	bool warm, fenced;
+	uint64_t claim_mib, peak_mib, retry_mib;
+	const char *gpu_name;	/* NULL: A100 */
+};
+
+static struct outcome outcome(const struct lived *l, int64_t told_ms)
+{
+	return (struct outcome){
+		.told_ms = told_ms, .signature = SIGNATURE, .gpu_name = l->gpu_name ? l->gpu_name : A100, .estimator = "none",
+		.verdict = l->verdict, .fenced = l->fenced, .claim_mib = l->claim_mib, .retry_mib = l->retry_mib,
+		.seen = { .peak_mib = l->peak_mib, .warm = l->warm, .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN,
+			  .alone_gract = NAN, .alone_smact = NAN } };
+}
+
+#define OK(...) { VERDICT_OK, true, __VA_ARGS__ }
+#define LIVES 4
+
+static const struct rule {
+	const char *what;
+	struct lived lives[LIVES];
+	/* What the table knows. */
+	uint64_t peak_mib, bound_mib, limit_mib, floor_mib;
+	/* What the estimator makes of it; speaks: need != 0. */
+	uint64_t need_mib, comfort_mib, claim_mib;
+	bool fenced;
+} rules[] = {
+	{ "nothing", { { 0 } }, 0, 0, 0, 0, 0, 0, 0, false },
+	{ "a whole run", { OK(false, 9000, 10000) }, 10000, 0, 0, 0, 10000, 10000, 10501, true },
+	{ "the larger of two", { OK(false, 0, 10000), OK(false, 0, 8000) }, 10000, 0, 0, 0, 10000, 10000, 10501, true },
+	{ "a small one keeps a margin", { OK(false, 0, 600) }, 600, 0, 0, 0, 600, 600, 856, true },
+	{ "too short a run", { { VERDICT_OK, .peak_mib = 10000 } }, 0, 10000, 0, 0, 0, 0, 0, false },
+	{ "a short run that took more", { OK(false, 0, 8000), { VERDICT_OK, .peak_mib = 10000 } }, 8000, 10000, 0, 0,
+	  10000, 10000, 10501, true },
+	{ "cancelled when cold", { { VERDICT_CANCELLED, .peak_mib = 10000 } }, 0, 10000, 0, 0, 0, 0, 0, false },
+	{ "cancelled when warm", { { VERDICT_CANCELLED, true, .peak_mib = 10000 } }, 0, 10000, 0, 0, 10000, 10000, 13001, false },
+	{ "failed", { { VERDICT_FAILED, true, .peak_mib = 10000 } }, 0, 10000, 0, 0, 10000, 10000, 13001, false },
+	{ "at its time limit", { { VERDICT_TIMEOUT, true, .peak_mib = 10000 } }, 0, 10000, 0, 0, 10000, 10000, 13001, false },
+	{ "neighbour's fault", { { VERDICT_NEIGHBOUR, true, .peak_mib = 10000 } }, 0, 10000, 0, 0, 10000, 10000, 13001, false },
+	{ "a cut run after a whole one", { OK(false, 0, 8000), { VERDICT_CANCELLED, true, .peak_mib = 7000 } }, 8000, 7000, 0, 0,
+	  8000, 8000, 8401, true },
+	{ "completed under a limit", { OK(true, 9000, 8800) }, 0, 8800, 9000, 0, 9000, 9000, 9000, true },
+	{ "the smallest limit", { OK(true, 9000, 8800), OK(true, 8500, 8400) }, 0, 8800, 8500, 0, 8800, 8800, 8800, true },
+	{ "a limit below a whole run", { OK(false, 0, 10000), OK(true, 9000, 8900) }, 10000, 8900, 9000, 0,
+	  9000, 10000, 10501, true },
+	{ "out of memory at its limit", { { VERDICT_OOM, true, true, 8000, 7900, 12000 } }, 0, 7900, 0, 12000,
+	  12000, 12000, 12000, false },
+	{ "out of memory among others", { { VERDICT_OOM, false, false, 5000, 3000, 10120 } }, 0, 3000, 0, 10120, 0, 0, 0, false },
+	{ "the whole run after that took less", { { VERDICT_OOM, false, false, 5000, 3000, 10120 }, OK(false, 0, 6000) },
+	  6000, 3000, 0, 6000, 6000, 6000, 6301, true },
+	{ "but never less than was refuted", { { VERDICT_OOM, true, true, 8000, 7900, 12000 }, OK(false, 0, 7000) },
+	  7000, 7900, 0, 8000, 8000, 8000, 8296, true },
+	{ "on another GPU", { { VERDICT_OK, true, .peak_mib = 10000, .gpu_name = H200 } }, 10000, 0, 0, 0, 10000, 10000, 12501, true },
+	{ "on its own rather than on another", { { VERDICT_OK, true, .peak_mib = 20000, .gpu_name = H200 }, OK(false, 0, 8000) },
+	  8000, 0, 0, 0, 8000, 8000, 8401, true },
+	{ "a cold run here does not hide a whole one there",
+	  { { VERDICT_OK, true, .peak_mib = 10000, .gpu_name = H200 }, { VERDICT_FAILED, .peak_mib = 500 } }, 10000, 0, 0, 0,
+	  10000, 10000, 12501, true },
+	{ "it never took any", { { VERDICT_LAUNCH } }, 0, 0, 0, 0, 0, 0, 0, false },
+};
+
+static void what_each_ending_teaches(void **state)
+{
+	struct spec *s = spec_create();
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rules); i++) {
+		const struct rule *k = &rules[i];
+		struct history *h = history_create(10);
+		struct estimate_result r;
+
+		print_message("%s\n", k->what);
+		for (unsigned n = 0; n < LIVES && k->lives[n].verdict; n++) {
+			struct outcome o = outcome(&k->lives[n], n + 1);
+			history_note(h, &o);
+		}
+		struct estimate_history known = history_lookup(h, SIGNATURE, A100);
+		struct estimate_context c = { .gpu_name = A100, .history = &known, .margins = history_margins(h) };
+		assert_int_equal(known.peak_mib, k->peak_mib);
+		assert_int_equal(known.bound_mib, k->bound_mib);
+		assert_int_equal(known.limit_mib, k->limit_mib);
+		assert_int_equal(known.oom_floor_mib, k->floor_mib);
+		assert_int_equal(estimate_ask(estimate_find("history", NULL), s, 0, &c, &r), k->need_mib != 0);
+		estimate_conclude(&c, &r);
+		if (k->need_mib) {
+			assert_int_equal(r.value.need_mib, k->need_mib);
+			assert_int_equal(r.value.comfort_mib, k->comfort_mib);
+			assert_int_equal(r.value.claim_mib, k->claim_mib);
+			assert_int_equal(r.value.fenced, k->fenced);
+			assert_int_equal(r.value.enforced_for_life, k->fenced);
+		}
+		assert_int_equal(strstr(r.note, H200) != NULL, known.other_gpu && k->need_mib);
+		history_destroy(h);
+	}
+	spec_unref(s);
+}
+
+/* A server of several models of GPU: what took most counts, with the wider margin. */
+static void an_unknown_gpu_takes_the_most(void **state)
+{
+	const struct lived lives[] = { OK(false, 0, 8000), { VERDICT_OK, true, .peak_mib = 9000, .gpu_name = H200 } };
+	struct history *h = history_create(10);
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT_OF(lives); i++) {
+		struct outcome o = outcome(&lives[i], i + 1);
+		history_note(h, &o);
+	}
+	struct estimate_history known = history_lookup(h, SIGNATURE, NULL);
+	assert_int_equal(known.peak_mib, 9000);
+	assert_true(known.other_gpu);
+	assert_int_equal(history_told_ms(h, SIGNATURE), 2);
+	assert_int_equal(history_told_ms(h, "u1000-fedcba9876543210"), 0);
+	assert_int_equal(history_told_ms(h, NULL), 0);
+	history_destroy(h);
+}
+
+static void loads_count_only_alone(void **state)
+{
+	const struct { double alone_s, gract, smact; } seen[] = {
+		{ 30, 0.9, 0.6 }, { 9, 0.1, 0.1 }, { NAN, 0.1, 0.1 }, { 90, 0.5, NAN },
+	};
+	const struct lived l = { VERDICT_CANCELLED, .peak_mib = 100 };
+	struct history *h = history_create(10);
+
+	(void)state;
+	assert_true(isnan(history_lookup(h, SIGNATURE, A100).gract));
+	for (size_t i = 0; i < COUNT_OF(seen); i++) {
+		struct outcome o = outcome(&l, 1);
+		o.seen.alone_s = seen[i].alone_s;
+		o.seen.alone_gract = seen[i].gract;
+		o.seen.alone_smact = seen[i].smact;
+		history_note(h, &o);
+	}
+	NEAR(history_lookup(h, SIGNATURE, A100).gract, 0.6);	/* (30 * 0.9 + 90 * 0.5) / 120 */
+	NEAR(history_lookup(h, SIGNATURE, A100).smact, 0.6);
+	history_destroy(h);
+}
+
+static void residuals_correct_the_margin(void **state)
+{
+	struct history *h = history_create(10);
+	const struct margins *m = history_margins(h);
+	struct outcome o = outcome(&(struct lived)OK(false, 0, 1100), 1);
+
+	(void)state;
+	o.comfort_mib = 1000;
+	for (unsigned i = 0; i < 40; i++) {
+		o.estimator = "declared";
+		history_note(h, &o);
+		o.estimator = "replay";
+		history_note(h, &o);
+		o.seen.warm = false;		/* what a short run did not reach is no residual */
+		o.seen.peak_mib = 10;
+		history_note(h, &o);
+		o.verdict = VERDICT_FAILED;
+		o.seen.warm = true;
+		history_note(h, &o);
+		o.verdict = VERDICT_OK;
+		o.seen.peak_mib = 1100;
+	}
+	NEAR(margins_of(m, "declared"), 0);
+	NEAR(margins_of(m, "replay"), 0.1);
+	/* Tasks without a signature speak of their estimator too; an estimate that was refuted counts as far off. */
+	o.signature = "";
+	o.verdict = VERDICT_OOM;
+	o.fenced = true;
+	for (unsigned i = 0; i < 10; i++)
+		history_note(h, &o);
+	NEAR(margins_of(m, "replay"), MARGIN_MOST);
+	assert_int_equal(history_count(h), 1);
+	history_destroy(h);
+}
+
+static void the_oldest_signatures_are_forgotten(void **state)
+{
+	struct history *h = history_create(100);
+	char signature[40];
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		struct outcome o = outcome(&(struct lived)OK(false, 0, 1000), i + 1);
+		snprintf(signature, sizeof signature, "u1-%016x", i);
+		o.signature = signature;
+		history_note(h, &o);
+		o.signature = "u1-often";
+		history_note(h, &o);
+		assert_true(history_count(h) <= 100);
+	}
+	assert_int_equal(history_count(h), 100);
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(signature, sizeof signature, "u1-%016x", i);
+		assert_int_equal(history_lookup(h, signature, A100).peak_mib, i >= 901 ? 1000 : 0);
+	}
+	assert_int_equal(history_lookup(h, "u1-often", A100).runs, 1000);
+	history_destroy(h);
+}
+
+static void models_of_a_signature_are_bounded(void **state)
+{
+	struct history *h = history_create(10);
+	char name[40];
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(name, sizeof name, "GPU %u", i);
+		struct outcome o = outcome(&(struct lived){ VERDICT_OK, true, .peak_mib = 1000 + i, .gpu_name = name }, i + 1);
+		history_note(h, &o);
+	}
+	assert_int_equal(history_lookup(h, SIGNATURE, "GPU 16").peak_mib, 1016);
+	assert_false(history_lookup(h, SIGNATURE, "GPU 16").other_gpu);
+	assert_true(history_lookup(h, SIGNATURE, "GPU 15").other_gpu);
+	history_destroy(h);
+}
+
+static void one_hash_is_not_one_signature(void **state)
+{
+	/* Two texts of one hash. */
+	const char *mine = "8yn0iYCKYHlIj4-BwPqk", *theirs = "GReLUrM4wMqfg9yzV3KQ";
+	struct history *h = history_create(10);
+
+	(void)state;
+	assert_true(signature_hash(SIGNATURE_SEED, mine, strlen(mine)) == signature_hash(SIGNATURE_SEED, theirs, strlen(theirs)));
+	struct outcome o = outcome(&(struct lived)OK(false, 0, 1000), 1);
+	o.signature = mine;
+	history_note(h, &o);
+	assert_int_equal(history_lookup(h, theirs, A100).peak_mib, 0);
+	o.signature = theirs;
+	o.seen.peak_mib = 5000;
+	history_note(h, &o);
+	assert_int_equal(history_lookup(h, mine, A100).peak_mib, 1000);
+	assert_int_equal(history_lookup(h, theirs, A100).peak_mib, 5000);
+	assert_int_equal(history_count(h), 2);
+	history_destroy(h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_each_ending_teaches), cmocka_unit_test(an_unknown_gpu_takes_the_most),
+		cmocka_unit_test(loads_count_only_alone), cmocka_unit_test(residuals_correct_the_margin),
+		cmocka_unit_test(the_oldest_signatures_are_forgotten), cmocka_unit_test(models_of_a_signature_are_bounded),
+		cmocka_unit_test(one_hash_is_not_one_signature),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
