@@ -114,8 +114,8 @@ static void stood_until(struct report_gpu *g, int64_t t_ms)
 
 void report_add_reading(struct report_run *run, int64_t t_ms, const struct gpu_reading *r)
 {
-	struct report_gpu *g = &run->gpus[report_add_gpu(run, r->uuid, r->index, r->name,
-							  r->valid & GPU_MEM_TOTAL ? r->mem_total_mib : 0)];
+	unsigned n = report_add_gpu(run, r->uuid, r->index, r->name, r->valid & GPU_MEM_TOTAL ? r->mem_total_mib : 0);
+	struct report_gpu *g = &run->gpus[n];
 	stood_until(g, t_ms);
 	g->read = true;
 	g->last_ms = t_ms;

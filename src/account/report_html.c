@@ -24,7 +24,7 @@ static const char script[] =
 #include "account/report.js.inc"
 ;
 
-/* Text ---------------------------------------------------------------------------------------------------------------------- */
+/* Text ----------------------------------------------------------------------------------------------------------------- */
 
 static void add_text(struct buf *b, const char *text)
 {
@@ -79,7 +79,7 @@ static void add_energy(struct buf *b, double j)
 	else if (j < 1e6)
 		buf_printf(b, "%.0f kJ", j / 1e3);
 	else
-		buf_printf(b, "%.2f MJ", j / 1e6);
+		buf_printf(b, j < 1e9 ? "%.2f MJ" : "%.2f GJ", j / (j < 1e9 ? 1e6 : 1e9));
 }
 
 static void add_mib(struct buf *b, double mib)
@@ -106,7 +106,7 @@ static void add_count(struct buf *b, double n)
 		buf_printf(b, "%.0f", n);
 }
 
-/* Tables -------------------------------------------------------------------------------------------------------------------- */
+/* Tables --------------------------------------------------------------------------------------------------------------- */
 
 static void text_cell(struct buf *b, const char *text)
 {
@@ -260,7 +260,7 @@ static void add_tasks(struct buf *b, const struct report *r)
 	buf_add_text(b, "</tbody></table></div></details></section>\n");
 }
 
-/* The page ------------------------------------------------------------------------------------------------------------------- */
+/* The page ------------------------------------------------------------------------------------------------------------- */
 
 static void add_header(struct buf *b, const struct report *r)
 {

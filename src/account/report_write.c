@@ -153,8 +153,8 @@ static void csv_row(struct buf *b, const struct report_run *run, const struct re
 
 void report_csv(const struct report *r, struct buf *out)
 {
-	buf_add_text(out, "run,id,name,user,state,submit_s,wait_s,held_s,exec_s,lost_s,jct_s,claim_mib,attempt,start_s,end_s,gpus,mode,"
-			  "verdict,peak_mib,mean_smact,energy_j\r\n");
+	buf_add_text(out, "run,id,name,user,state,submit_s,wait_s,held_s,exec_s,lost_s,jct_s,claim_mib,attempt,start_s,end_s,gpus,"
+			  "mode,verdict,peak_mib,mean_smact,energy_j\r\n");
 	for (size_t i = 0; i < r->n; i++)
 		for (size_t t = 0; t < r->runs[i]->n_tasks; t++) {
 			size_t k = 0;

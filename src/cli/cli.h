@@ -78,6 +78,7 @@ int verb_change(struct cli_call *c);	/* hold, release, requeue: the operation ha
 int verb_update(struct cli_call *c);
 int verb_gpus(struct cli_call *c);
 int verb_acct(struct cli_call *c);
+int verb_report(struct cli_call *c);
 int verb_drain(struct cli_call *c);	/* drain, undrain */
 int verb_doctor(struct cli_call *c);
 int verb_estimate(struct cli_call *c);

@@ -26,6 +26,7 @@ const struct cli_verb cli_verbs[] = {
 	{ "update", "change a task's priority, time limit, memory or name", "[options] ID... [KEY=VALUE...]", verb_update },
 	{ "gpus", "GPUs: load, memory, tasks, processes", "[options]", verb_gpus },
 	{ "acct", "what ended tasks, users and GPUs took", "[options]", verb_acct },
+	{ "report", "a page of what ran where and when, and what it took", "[options] -o F.html [RUN.json...]", verb_report },
 	{ "drain", "take GPUs out of use; what runs there goes on", "[options] GPU...", verb_drain },
 	{ "undrain", "put drained GPUs back", "[options] GPU...", verb_drain },
 	{ "estimate", "estimate a task's GPU memory", "[options] [FILE.rad]", verb_estimate },

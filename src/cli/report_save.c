@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ * Reports to files: the form by the file's name.
+ */
+#include "cli/report_save.h"
+
+#include "base/io.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool ends_in(const char *path, const char *end)
+{
+	size_t n = strlen(path), m = strlen(end);
+	return n > m && !strcmp(path + n - m, end);
+}
+
+static void fill(const struct report *r, const char *path, enum report_form form, struct buf *out)
+{
+	if (form == REPORT_SERIES_CSV) {
+		report_series_csv(r, out);
+	} else if (form == REPORT_TASKS_CSV || ends_in(path, ".csv")) {
+		report_csv(r, out);
+	} else if (ends_in(path, ".json")) {
+		scoped_json *v = report_json(r);
+		scoped_free char *text = json_to_text(v);
+		buf_printf(out, "%s\n", text);
+	} else {
+		report_html(r, out);
+	}
+}
+
+int report_save(const struct report *r, const char *path, enum report_form form, struct error *err)
+{
+	scoped_buf out = { 0 };
+	fill(r, path, form, &out);
+	if (strcmp(path, "-"))
+		return io_replace_file(path, out.data, out.len, 0644, err);
+	return fwrite(out.data, 1, out.len, stdout) == out.len ? 0 : error_errno(err, "stdout");
+}

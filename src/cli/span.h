@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The span and the user that accounts are asked for.
+ */
+#ifndef RAD_CLI_SPAN_H
+#define RAD_CLI_SPAN_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+
+/* Fills from_ms, to_ms and uid of a request to `acct`. `since` NULL: today's midnight; `until` and `user` NULL: not limited. */
+int span_fill(json_t *request, const char *since, const char *until, const char *user, struct error *err);
+
+#endif

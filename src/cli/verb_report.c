@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ * rad report: what ran on this server's GPUs, or what files say of other runs, as a page, CSV or JSON.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/member.h"
+#include "cli/report_save.h"
+#include "cli/span.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_FILE ((size_t)256 << 20)
+
+struct asked { const char *since, *until, *user, *output, *csv, *series_csv, *title; bool json; };
+
+/* From files ------------------------------------------------------------------------------------------------------------ */
+
+/* "out/magm.json": magm. */
+static char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+	return alloc_printf("%.*s", (int)(dot && dot > base ? (size_t)(dot - base) : strlen(base)), base);
+}
+
+static int add_file(struct report *r, const char *path, struct error *err)
+{
+	scoped_buf text = { 0 };
+	scoped_free char *name = name_of(path);
+	json_error_t where;
+	if (io_read_file(path, MAX_FILE, &text, err))
+		return -1;
+	scoped_json *file = json_loadb(buf_text(&text), text.len, 0, &where);
+	if (!file)
+		return error_set(err, ERR_INVALID, "%s:%d: is not JSON: %s", path, where.line, where.text);
+	return report_add_json(r, name, file, err) ? error_wrap(err, "%s", path) : 0;
+}
+
+/* From the daemon ------------------------------------------------------------------------------------------------------- */
+
+/* What runs now and began before the end of the span. */
+static void add_living(const json_t *request, const char *user, json_t *tasks, const json_t *living)
+{
+	int64_t to_ms = json_object_get(request, "to_ms") ? member_int(request, "to_ms") : INT64_MAX, start_ms;
+	size_t i;
+	json_t *t;
+	json_array_foreach(living, i, t) {
+		bool mine = !user || !strcmp(user, member_text(t, "user"));
+		if (mine && !clock_parse_iso(member_text(t, "start_time"), &start_ms) && start_ms < to_ms)
+			json_array_append(tasks, t);
+	}
+}
+
+/* The first start and the last end of attempts; an attempt that runs ends now. */
+struct reach { int64_t first_ms, last_ms; };
+
+static struct reach reach_of(const json_t *tasks)
+{
+	struct reach r = { INT64_MAX, 0 };
+	int64_t now = clock_wall_ms(), ms;
+	size_t i, k;
+	json_t *t, *a;
+	json_array_foreach(tasks, i, t) {
+		const json_t *attempts = json_object_get(t, "attempts");
+		json_array_foreach(attempts, k, a) {
+			if (!clock_parse_iso(member_text(a, "start"), &ms) && ms < r.first_ms)
+				r.first_ms = ms;
+			if (clock_parse_iso(member_text(a, "end"), &ms))
+				ms = now;
+			if (ms > r.last_ms)
+				r.last_ms = ms;
+		}
+	}
+	return r;
+}
+
+static void add_gpu_list(struct report_run *run, const json_t *gpus)
+{
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g) {
+		double mib = member_number(g, "mem_total_mib");
+		report_add_gpu(run, member_text(g, "uuid"), (uint32_t)member_int(g, "index"), member_text(g, "name"),
+			       mib > 0 ? (uint64_t)mib : 0);
+	}
+}
+
+static int fill_run(struct report *r, const json_t *gpus, json_t *accounts, struct error *err)
+{
+	json_t *tasks = json_object_get(accounts, "tasks");
+	struct reach reach = reach_of(tasks);
+	char host[256] = "this server";
+	gethostname(host, sizeof host - 1);
+	struct report_run *run = report_add_run(r, host, reach.first_ms == INT64_MAX ? clock_wall_ms() : reach.first_ms, err);
+	if (!run)
+		return -1;
+	if (json_is_true(json_object_get(accounts, "truncated")))
+		report_note(run, "there are more tasks than are listed here; the totals are of all: ask for a shorter time");
+	add_gpu_list(run, json_object_get(gpus, "gpus"));
+	report_set_totals(run, json_object_get(accounts, "totals"));
+	return report_add_tasks(run, tasks, err);
+}
+
+static int add_server(struct cli_call *c, struct report *r, const struct asked *a, struct error *err)
+{
+	json_t *request = wire_request("acct");
+	if (span_fill(request, a->since, a->until, a->user, err)) {
+		json_decref(request);
+		return cli_usage(c, "%s", err->text);
+	}
+	scoped_json *span = json_copy(request);
+	scoped_json *accounts = client_call(request, err);
+	scoped_json *living = accounts ? client_call(wire_request("list"), err) : NULL;
+	scoped_json *gpus = living ? client_call(wire_request("gpus"), err) : NULL;
+	if (!gpus)
+		return cli_fail(c, err);
+	add_living(span, a->user, json_object_get(accounts, "tasks"), json_object_get(living, "tasks"));
+	return fill_run(r, gpus, accounts, err) ? cli_fail(c, err) : CLI_DONE;
+}
+
+/* The verb -------------------------------------------------------------------------------------------------------------- */
+
+static int save(struct cli_call *c, const struct report *r, const struct asked *a)
+{
+	struct error err = ERROR_INIT;
+	if ((a->output && report_save(r, a->output, REPORT_BY_NAME, &err)) ||
+	    (a->csv && report_save(r, a->csv, REPORT_TASKS_CSV, &err)) ||
+	    (a->series_csv && report_save(r, a->series_csv, REPORT_SERIES_CSV, &err)))
+		return cli_fail(c, &err);
+	return a->json ? cli_print_json(report_json(r)) : CLI_DONE;
+}
+
+int verb_report(struct cli_call *c)
+{
+	struct asked a = { 0 };
+	const struct cli_option options[] = {
+		{ "output", 'o', "F.html", "write the page there; F.json and F.csv get that form", .value = &a.output },
+		{ "csv", 0, "F", "write the attempts of tasks there as CSV", .value = &a.csv },
+		{ "series-csv", 0, "F", "write memory, activity and power over time there as CSV", .value = &a.series_csv },
+		{ "json", 0, NULL, "print all of it as JSON", .flag = &a.json },
+		{ "title", 0, "TEXT", "of the page", .value = &a.title },
+		{ "since", 'S', "TIME", "tasks that ended since, and running ones: 7d, 2026-11-20 (default: midnight)", .value = &a.since },
+		{ "until", 'E', "TIME", "and before that time", .value = &a.until },
+		{ "user", 'u', "USER", "only this user's tasks", .value = &a.user },
+		{ 0 },
+	};
+	struct error err = ERROR_INIT;
+	int rc = CLI_DONE;
+	if (!cli_options(c, options))
+		return c->rc;
+	if (!a.output && !a.csv && !a.series_csv && !a.json)
+		return cli_usage(c, "where to? -o F.html, --csv F, --series-csv F or --json");
+	if (c->n_words && (a.since || a.until || a.user))
+		return cli_usage(c, "--since, --until and --user ask radd, and the runs come from files here");
+	scoped_free char *title = a.title ? alloc_string(a.title) : c->n_words == 1 ? name_of(c->words[0])
+				: alloc_string(c->n_words ? "Runs side by side" : "Tasks on GPUs");
+	struct report *r = report_create(title, clock_wall_ms());
+	for (size_t i = 0; i < c->n_words && !rc; i++)
+		rc = add_file(r, c->words[i], &err) ? cli_fail(c, &err) : CLI_DONE;
+	if (!c->n_words)
+		rc = add_server(c, r, &a, &err);
+	if (!rc)
+		rc = save(c, r, &a);
+	report_destroy(r);
+	return rc;
+}
