@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# rad report: from files, from a radd's accounts, and the page in a real browser. The last need a chromium (tools/deps
+# --browser installs it) and are skipped without one.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file()
+{
+	new_world
+	start_radd
+	make_run=$RAD_SOURCE_ROOT/tests/report/make-run
+	"$make_run" 3 1 1 three >three.json
+	"$make_run" 90 4 2 exclusive >exclusive.json
+	"$make_run" 90 4 3 'magm, mps' >magm.json
+	"$make_run" 5000 4 4 many >many.json
+	BROWSER=$(command -v chromium || command -v chromium-browser || command -v google-chrome || :)
+	export BROWSER
+}
+
+teardown_file() { end_world; }
+setup() { cd "$WORLD/work"; }
+
+attempts() { jq -s '[.[].runs[].tasks[].attempts[].gpus | length] | add' "$@"; }
+
+# look FILE WIDTH: the page as a browser of that width leaves it is in ./dom, what it complained about in ./console. It stands in
+# a frame, since no browser's window is as narrow as a phone, and tells of itself.
+look()
+{
+	[ -n "$BROWSER" ] || skip "no chromium here"
+	local tell='<script>parent.postMessage([innerWidth, document.documentElement.scrollWidth, document.documentElement.outerHTML], "*")</script>'
+	sed "s|</body></html>\$|$tell&|" "$1" >inner.html
+	cat >outer.html <<-END
+		<!DOCTYPE html><iframe src=inner.html style="border: 0; width: $2px; height: 900px"></iframe><pre></pre><script>
+		addEventListener('message', e => {
+			document.documentElement.dataset.probe = e.data[0] + ' ' + e.data[1];
+			document.querySelector('pre').textContent = e.data[2];
+		});
+		</script>
+	END
+	timeout 120 "$BROWSER" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --virtual-time-budget=20000 \
+		--user-data-dir="$WORLD/profile" --enable-logging=stderr --window-size=1400,1000 --dump-dom \
+		"file://$PWD/outer.html" >outer.dom 2>browser.log
+	probe=$(sed -n 's/.*data-probe="\([0-9 ]*\)".*/\1/p' outer.dom | head -n 1)
+	[ -n "$probe" ] || { tail -n 20 browser.log; return 1; }
+	sed -n '/<pre>/,$p' outer.dom | sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' >dom
+	grep -E 'CONSOLE|Uncaught' browser.log >console || :
+}
+
+bars() { grep -o 'data-bar="' dom | wc -l; }
+
+# fits WIDTH: nothing sticks out to the right.
+fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "asked for $1, got $probe"; return 1; }; }
+
+# ---- files ----
+
+@test "two runs side by side: one page that asks for nothing from outside" {
+	rad report --title 'Two policies' -o two.html exclusive.json magm.json
+	grep -q '<title>Two policies</title>' two.html
+	grep -q '<td>exclusive</td><td class=n data-v=90>90</td>' two.html
+	grep -q '<td>magm, mps</td>' two.html
+	run ! grep -qiE '(src|href|url|import) *[=(] *["'\'']?(https?:|//)' two.html
+}
+
+@test "the same data as JSON and CSV" {
+	rad report --json exclusive.json magm.json >both.json
+	jq -e '.schema == 1 and (.runs | length) == 2 and (.runs[0].tasks | length) == 90 and .runs[1].name == "magm, mps"
+		and (.runs[0].series | length) == 4 and all(.runs[].totals; .avg_wait_s > 0 and .lower_bound_s > 0)' both.json
+	rad report -o again.json both.json
+	[ "$(jq -S '.runs' again.json)" = "$(jq -S '.runs' both.json)" ]
+	rad report --csv tasks.csv --series-csv series.csv both.json
+	[ "$(wc -l <tasks.csv)" -eq $((1 + $(jq '[.runs[].tasks[].attempts | length] | add' both.json))) ]
+	[ "$(wc -l <series.csv)" -eq $((1 + $(jq '[.runs[].series[].mem_mib | length] | add' both.json))) ]
+}
+
+@test "what the simulator prints is a run" {
+	printf 'workload,gpus,solo_s,mem_mib,gract,smact\na,1,60,9000,.4,.3\nb,2,90,4000,.3,.2\n' >W.csv
+	printf 'submit_s,workload\n0,a\n1,b\n2,a\n' >T.csv
+	rad simulate --trace T.csv --workloads W.csv --devices 2xa100-40g --json >sim.json
+	rad report --json sim.json | jq -e '.runs[0] | .name == "sim" and (.gpus | length) == 2 and (.tasks | length) == 3
+		and (.tasks[1].attempts[0].gpus | sort) == [0, 1] and .totals.trace_total_s > 0 and .totals.lower_bound_s > 0'
+}
+
+@test "bad files get one line" {
+	echo '{"tasks":' >broken.json
+	run rad report -o x.html broken.json
+	[ "$status" -eq 1 ]
+	one_line_error "broken.json:"
+	echo '{"a":1}' >other.json
+	run rad report -o x.html other.json
+	[ "$status" -eq 1 ]
+	one_line_error "other.json: neither a report's JSON"
+	run rad report -o x.html missing.json
+	one_line_error "missing.json"
+	run rad report three.json
+	[ "$status" -eq 2 ]
+	run rad report -o none/x.html three.json
+	[ "$status" -eq 1 ]
+	one_line_error "none/x.html"
+	[ ! -e x.html ]
+}
+
+# ---- a server ----
+
+@test "what ran on this server" {
+	local a b
+	a=$(submit --gpu-mem 4G --name first -- rad simtask --mem 3G --seconds 2 --ramp 0.3)
+	b=$(submit --gpu-mem 4G --name second -- rad simtask --mem 3G --seconds 2 --ramp 0.3)
+	rad wait "$a" "$b"
+	rad report --since 1h --json >server.json
+	jq -e --arg a "$a" --arg b "$b" '.runs[0] | .origin != null and (.gpus | length) == 4 and (.gpus[0].mem_total_mib > 40000)
+		and ([.tasks[].id] | contains([$a, $b])) and all(.tasks[]; .attempts[0].end_s > .attempts[0].start_s)
+		and .totals.avg_exec_s > 0' server.json
+	rad report --since 1h -o server.html
+	grep -q '<td>first</td>' server.html
+}
+
+@test "a running task is in it, open-ended" {
+	local id
+	id=$(submit --gpu-mem 4G --name endless -- sh -c "$(until_file go)")
+	wait_state "$id" RUNNING
+	rad report --json | jq -e --arg id "$id" '.runs[0].tasks[] | select(.id == $id) | .state == "RUNNING" and .attempts[0].end_s == null'
+	rad report -u nobody --json | jq -e '.runs[0].tasks == []'
+	: >go
+	rad wait "$id"
+}
+
+# ---- the page in a browser ----
+
+@test "three tasks: as many bars as attempts, no complaint" {
+	rad report -o three.html three.json
+	look three.html 1200
+	[ "$(bars)" -eq "$(attempts three.json)" ]
+	[ ! -s console ]
+	fits 1200
+}
+
+@test "two runs of 90 tasks on 4 GPUs, on a desk and on a phone" {
+	rad report -o two.html exclusive.json magm.json
+	look two.html 1200
+	[ "$(bars)" -eq "$(attempts exclusive.json magm.json)" ]
+	[ "$(grep -o 'class="gantt"' dom | wc -l)" -eq 2 ]
+	[ "$(grep -o '<section class="series"' dom | wc -l)" -eq 3 ]
+	grep -q 'id="compared"' dom
+	grep -q 'id="estimates"' dom
+	[ ! -s console ]
+	look two.html 360
+	[ "$(bars)" -eq "$(attempts exclusive.json magm.json)" ]
+	[ ! -s console ]
+	fits 360
+}
+
+@test "5000 tasks" {
+	rad report -o many.html many.json
+	look many.html 360
+	[ "$(bars)" -eq "$(attempts many.json)" ]
+	[ ! -s console ]
+	fits 360
+}
+
+@test "names are text, whatever they hold" {
+	local evil='</script><script>document.documentElement.dataset.owned=1</script><img src=x onerror="document.documentElement.dataset.owned=1">'
+	jq --arg evil "$evil" '.runs[0] |= (.name = $evil | .note = $evil | .gpus[0].name = $evil | .tasks[].name = $evil
+		| .tasks[].user = $evil | .tasks[].attempts[].evidence = $evil)' three.json >evil.json
+	rad report --title "$evil" -o evil.html evil.json
+	look evil.html 800
+	[ "$(bars)" -eq 3 ]
+	run ! grep -q 'data-owned\|<img' <(sed 's/<script[^>]*id="data".*//' dom)
+	[ ! -s console ]
+}
+
+@test "nothing ran: the page says so much" {
+	echo '{"runs":[{"name":"empty","tasks":[]}]}' >empty.json
+	rad report -o empty.html empty.json
+	look empty.html 360
+	[ "$(bars)" -eq 0 ]
+	[ ! -s console ]
+	fits 360
+}
