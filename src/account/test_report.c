@@ -92,7 +92,8 @@ static const char simulated[] =
 	"{\"trace_total_s\":30,\"lower_bound_s\":20,\"avg_wait_s\":1.5,\"oom\":1,\"tasks\":["
 	"{\"id\":\"1\",\"workload\":\"net\",\"state\":\"COMPLETED\",\"submit_s\":0,\"wait_s\":1,\"exec_s\":25,\"jct_s\":26,"
 	" \"attempts\":[{\"start_s\":1,\"end_s\":3,\"gpus\":[1],\"mode\":\"mps\",\"claim_mib\":700,\"verdict\":\"oom\"},"
-	" {\"start_s\":4,\"end_s\":27,\"gpus\":[0,1],\"mode\":\"exclusive\",\"claim_mib\":900,\"verdict\":\"ok\",\"peak_mib\":800}]}]}";
+	" {\"start_s\":4,\"end_s\":27,\"gpus\":[0,1],\"mode\":\"exclusive\",\"claim_mib\":900,\"verdict\":\"ok\","
+	" \"peak_mib\":800}]}]}";
 
 static void a_simulation_is_read(void **state)
 {
