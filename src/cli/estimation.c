@@ -46,12 +46,13 @@ static int check_summary(const struct spec *s, struct error *err)
 	return rc;
 }
 
-struct spec *estimation_read(const char *path, const struct estimation *e, struct error *err)
+struct spec *estimation_read(const char *path, struct estimation *e, struct error *err)
 {
 	bool task_file = path && radfile_is_name(path);
 	const char *summary = e->summary ? e->summary : task_file ? NULL : path;
 	struct spec *s = task_file ? read_task_file(path, err) : spec_create();
-	if (s && (set_options(s, e, err) || (summary && submit_read_model(s, summary, err)) ||
+	e->usage = s && set_options(s, e, err);
+	if (s && (e->usage || (summary && submit_read_model(s, summary, err)) ||
 		  (e->capture && submit_read_capture(s, e->capture, err)) || check_summary(s, err))) {
 		spec_unref(s);
 		return NULL;

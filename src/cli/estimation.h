@@ -11,6 +11,7 @@
 
 struct estimation {
 	const char *summary, *capture, *batch_size, *seq_len, *optimizer, *precision;	/* as given; NULL: not */
+	bool usage;	/* out, on an error: an option's value is wrong (exit code 2) */
 };
 
 /* Rows for a verb's table of options. */
@@ -22,6 +23,6 @@ struct estimation {
 
 /* A spec with what estimators use. `path`: a task file (*.rad), or another model summary, or NULL; options beat what is in the
  * file. A new reference, or NULL. Notes on the file are printed. */
-struct spec *estimation_read(const char *path, const struct estimation *e, struct error *err);
+struct spec *estimation_read(const char *path, struct estimation *e, struct error *err);
 
 #endif

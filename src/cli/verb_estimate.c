@@ -119,7 +119,7 @@ int verb_estimate(struct cli_call *c)
 		return cli_usage(c, "nothing to estimate: name a task file, --summary FILE or --capture FILE");
 	struct spec *s = estimation_read(c->words[0], &given, &err);
 	if (!s)
-		return cli_fail(c, &err);
+		return given.usage ? cli_usage(c, "%s", err.text) : cli_fail(c, &err);
 	const struct estimate_context context = { .gpu_name = gpu_model };
 	size_t n = collect(name, one, s, &context, answers, COUNT_OF(answers));
 	int rc = json ? print_json(answers, n) : print_table(answers, n);

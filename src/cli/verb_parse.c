@@ -159,7 +159,7 @@ int verb_parse(struct cli_call *c)
 		return cli_usage(c, "%s", err.text);
 	struct spec *s = estimation_read(c->words[0], &options_given, &err);
 	if (!s)
-		return cli_fail(c, &err);
+		return options_given.usage ? cli_usage(c, "%s", err.text) : cli_fail(c, &err);
 	int rc = parse(c, s, &given, json);
 	spec_unref(s);
 	return rc;

@@ -215,6 +215,8 @@ bool summary_shape(struct summary_text *t, struct summary_layer *layer)
 			end_of_shape(&s);
 			open++;
 		} else if (c == ']' || c == ')') {
+			if (!open)
+				return false;
 			end_of_shape(&s);
 			open--;
 		} else if (!is_blank(c) && c != ',') {

@@ -37,7 +37,7 @@ static void drop(struct summary_text *t, uint32_t n)
 static struct summary_text slice(struct summary_text t, uint32_t from, uint32_t to)
 {
 	from = from < t.len ? from : t.len;
-	to = to < t.len ? to : t.len;
+	to = to < from ? from : to < t.len ? to : t.len;	/* a header may name its columns in any order */
 	return (struct summary_text){ t.at + from, to - from };
 }
 

@@ -163,6 +163,8 @@ static const struct bad_case bad[] = {
 	  "repeated more" },
 	{ "repeated never", "Net(\n  (0-1): 0 x ReLU()\n)\n", "repeated more often" },
 	{ "Keras: prose", KERAS2 "what is this\n" RULE, "m:5: 'what is this': expected a row of a Keras table" },
+	{ "Keras: columns the other way round", " Layer (type)  Param #    Output Shape \n" RULE " conv2d (Conv2D)  320  (None, 26)\n",
+	  "expected a row of a Keras table" },
 	{ "Keras: no type", KERAS2 " conv2d                      (None, 26, 26, 32)        320       \n" RULE, "expected a row of "
 	  "a Keras table" },
 };

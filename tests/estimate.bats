@@ -1,0 +1,103 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# rad parse and rad estimate: from files to features and figures, without a daemon.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file() { new_world; }
+
+teardown_file() { rm -rf "$WORLD"; }
+
+setup()
+{
+	cd "$WORLD/work"
+	export RAD_SOCKET=$WORLD/nobody.sock
+	summaries=$BATS_TEST_DIRNAME/summaries
+}
+
+@test "parse: parameters and activations of a summary" {
+	run -0 rad parse "$summaries/vgg-torchsummary.txt" --json
+	[ "$(jq -c '[.schema, .format, .family, .params, .activations]' <<<"$output")" = \
+	  "[1,\"torchsummary\",\"cnn\",$(jq -j '.params, ",", .activations' "$summaries/vgg-torchsummary.json")]" ]
+	[ "$(jq '.kinds.conv.layers' <<<"$output")" = 3 ]
+	[ "$(jq '.types.ReLU.layers' <<<"$output")" = 4 ]
+	[ "$(jq '.batch_size' <<<"$output")" = null ]
+}
+
+@test "parse: options say what the summary does not" {
+	run -0 rad parse "$summaries/residual-printed.txt" --input-size 3x64x64 --batch-size 8 --optimizer adamw --json
+	[ "$(jq .activations <<<"$output")" = "$(jq .activations "$summaries/residual-printed.json")" ]
+	[ "$(jq -c '[.batch_size, .input, .optimizer, .notes]' <<<"$output")" = '[8,[3,64,64],"adamw",[]]' ]
+}
+
+@test "parse: for people, with what was assumed" {
+	run -0 rad parse "$summaries/residual-printed.txt"
+	[[ "$output" == *Conv2d*conv* ]]
+	[[ "$output" == *"note: input taken as 3x224x224"* ]]
+}
+
+@test "parse: what is no summary is refused with the line, exit 1" {
+	printf '\nimport torch\n' >train.py
+	run -1 rad parse train.py
+	[ "$output" = "rad: train.py:2: 'import torch': begins no model summary: expected a table of torchsummary, torchinfo or Keras, or a printed module" ]
+	run -1 rad parse nowhere.txt
+	[[ "$output" == "rad: "*nowhere.txt*"No such file"* ]]
+	printf '\0\1' >binary
+	run -1 rad parse binary
+	run -2 rad parse "$summaries/vgg-printed.txt" --input-size 224
+	[[ "$output" == *"--input-size: '224': expected channels, height and width: 3x224x224"* ]]
+	run -2 rad parse
+}
+
+@test "estimate: the formula on a summary, in MiB" {
+	cat >one.model <<-'END'
+	----------------------------------------------------------------
+	        Layer (type)               Output Shape         Param #
+	================================================================
+	            Linear-1              [-1, 1000000]       3,000,000
+	================================================================
+	Total params: 3,000,000
+	END
+	run -0 rad estimate --summary one.model --batch-size 64 --estimator horus --json
+	# 4 x (64 x 1000000 + 3000000 + 64 x 3000000) bytes + 800 MiB
+	[ "$(jq -c '.schema, (.estimates | length), (.estimates[0] | .estimator, .need_mib, .comfort_mib, .claim_mib, .low_mib)' \
+	     <<<"$output" | tr '\n' ' ')" = '1 1 "horus" 1789 1789 1789 null ' ]
+	[ "$(jq '.estimates[0].took_us > 0' <<<"$output")" = true ]
+	[[ "$(jq -r '.estimates[0].notes[0]' <<<"$output")" == "3000000 parameters, 1000000 activations, batch 64"* ]]
+}
+
+@test "estimate: a task file, which options beat" {
+	cp "$summaries/vgg-torchsummary.txt" net.txt
+	printf 'model: net.txt\nbatch_size: 1\npython train.py\n' >train.rad
+	small=$(rad estimate train.rad --estimator horus --json | jq '.estimates[0].claim_mib')
+	large=$(rad estimate train.rad --estimator horus --batch-size 512 --json | jq '.estimates[0].claim_mib')
+	[ "$small" -gt 800 ]
+	[ "$large" -gt $((small + 100)) ]
+	run -0 rad estimate train.rad --json
+	[ "$(jq -c '[.estimates[].estimator]' <<<"$output")" != '["horus"]' ]
+}
+
+@test "estimate: all, and what the task declares" {
+	printf 'gpu_mem: 12G\npython train.py\n' >declared.rad
+	run -0 rad estimate declared.rad --json
+	[ "$(jq -c '[.estimates[] | .estimator, .claim_mib]' <<<"$output")" = '["declared",12288]' ]
+	run -0 rad estimate declared.rad --estimator all --json
+	[ "$(jq '.estimates | length' <<<"$output")" -ge 4 ]
+	[ "$(jq -c '.estimates[] | select(.estimator == "horus") | .claim_mib' <<<"$output")" = null ]
+	[[ "$(jq -r '.estimates[] | select(.estimator == "horus") | .notes[0]' <<<"$output")" == "no model summary"* ]]
+	run -0 rad estimate declared.rad
+	[[ "$output" == *declared*12.0G* || "$output" == *declared*12G* ]]
+}
+
+@test "estimate: bad usage" {
+	run -2 rad estimate
+	[[ "$output" == *"nothing to estimate"* ]]
+	run -2 rad estimate --summary "$summaries/vgg-printed.txt" --estimator oracle
+	[[ "$output" == *"'oracle' is no estimator: auto, declared"* ]]
+	run -2 rad estimate --summary "$summaries/vgg-printed.txt" --batch-size -3
+	[[ "$output" == *--batch-size* ]]
+	printf 'hello\n' >hello
+	run -1 rad estimate --summary hello --batch-size 3
+	[[ "$output" == *"hello:1: 'hello': begins no model summary"* ]]
+}
