@@ -103,7 +103,7 @@ static void settle(const struct summary *s, struct features_fact *facts)
 	for (size_t i = 0; i < s->n_layers; i++) {
 		const struct summary_layer *layer = &s->layers[i];
 		if (!s->cumulative)
-			facts[i].params = layer->reused ? 0 : layer->params;
+			facts[i].params = layer->params;
 		facts[i].elements = layer->has_shape ? layer->elements : 0;
 		facts[i].kind = settle_kind(s, i, facts[i].params);
 	}

@@ -99,7 +99,7 @@ static struct frame *top(struct walk *w)
 /* What just came in is also where the modules begin that have had no layer yet. */
 static void settle_entries(struct walk *w)
 {
-	for (unsigned i = w->n; i-- > 0 && w->frames[i].fresh; )
+	for (unsigned i = w->n; i-- > 0 && w->frames[i].fresh && !w->frames[i].gate; )
 		w->frames[i].entry = w->now;
 }
 
@@ -141,7 +141,8 @@ static void set_params(struct walk *w, size_t i, uint64_t params)
 static int64_t convolved(int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil)
 {
 	int64_t span = n + 2 * padding - dilation * (kernel - 1) - 1;
-	return span < 0 ? 1 : (span + (ceil ? stride - 1 : 0)) / stride + 1;
+	int64_t out = span < 0 ? 1 : (span + (ceil ? stride - 1 : 0)) / stride + 1;
+	return ceil && out > 1 && (out - 1) * stride >= n + padding ? out - 1 : out;	/* no window starts behind the end */
 }
 
 /* kernel_size, stride, padding, dilation, output_padding of up to three dimensions. */

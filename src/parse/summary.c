@@ -320,6 +320,22 @@ bool summary_total(struct summary *s, struct summary_text line)
 	return true;
 }
 
+bool summary_row(struct summary_reader *r, struct summary_text *line)
+{
+	bool ended = false;
+	while (summary_peek(r, line)) {
+		struct summary_text t = summary_skip(*line);
+		bool rule = t.len && (*t.at == '=' || *t.at == '-'), total = t.len && summary_total(r->out, t);
+		if (ended && t.len && !rule && !total)
+			return false;
+		summary_line(r, line);
+		ended = ended || total || (rule && r->out->n_layers);
+		if (!ended && t.len && !rule)
+			return true;
+	}
+	return false;
+}
+
 /* ---- which form ---- */
 
 enum found { FOUND_NOTHING, FOUND_TORCHSUMMARY, FOUND_TORCHINFO, FOUND_KERAS, FOUND_MODULES };

@@ -23,6 +23,8 @@ struct summary_reader {
 bool summary_line(struct summary_reader *r, struct summary_text *line);
 /* The same without moving on. */
 bool summary_peek(const struct summary_reader *r, struct summary_text *line);
+/* The next row of a table between lines of '=' or '-'. False behind the last, where the totals have been read too. */
+bool summary_row(struct summary_reader *r, struct summary_text *line);
 /* Fails on the line read last: "NAME:LINE: 'what it says': why". Returns -1. */
 int summary_refuse(struct summary_reader *r, struct summary_text line, const char *why);
 

@@ -128,16 +128,8 @@ int summary_read_torchinfo(struct summary_reader *r, struct summary_text header)
 {
 	const struct columns columns = read_header(header);
 	struct summary_text line;
-	bool ended = false;
-	while (summary_peek(r, &line)) {
-		struct summary_text t = summary_skip(line);
-		bool rule = t.len && (*t.at == '=' || *t.at == '-');
-		if (ended && t.len && !rule && !summary_total(r->out, line))
-			break;
-		summary_line(r, &line);
-		ended = ended || (rule && r->out->n_layers);
-		if (!ended && t.len && !rule && read_row(r, line, &columns))
+	while (summary_row(r, &line))
+		if (read_row(r, line, &columns))
 			return -1;
-	}
 	return 0;
 }

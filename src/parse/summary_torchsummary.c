@@ -39,19 +39,8 @@ static int read_row(struct summary_reader *r, struct summary_text line)
 int summary_read_torchsummary(struct summary_reader *r)
 {
 	struct summary_text line;
-	bool ended = false;
-	while (summary_peek(r, &line)) {
-		struct summary_text t = summary_skip(line);
-		bool rule = t.len && (*t.at == '=' || *t.at == '-');
-		if (ended && t.len && !rule && !summary_total(r->out, line))
-			break;
-		summary_line(r, &line);
-		if (ended || !t.len || rule)
-			continue;
-		if (summary_total(r->out, line))
-			ended = true;
-		else if (read_row(r, line))
+	while (summary_row(r, &line))
+		if (read_row(r, line))
 			return -1;
-	}
 	return 0;
 }

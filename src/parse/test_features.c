@@ -133,6 +133,10 @@ static const struct situation situations[] = {
 	  "  (1): Conv2d(2, 2, kernel_size=(3, 3), stride=(1, 1), padding=same)\n"
 	  "  (2): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=True)\n)\n",
 	  54 + 2 + 36 + 2, 2 * 4 + 2 * 4 + 2, NULL },	/* 8 -> (8 - 4 - 1) / 2 + 1 = 2 */
+	{ "pooling that rounds up, but not beyond the end", "Sequential(\n  (0): Conv2d(3, 1, kernel_size=(1, 1), stride=(1, 1), "
+	  "bias=False)\n"
+	  "  (1): MaxPool2d(kernel_size=3, stride=2, padding=0, dilation=1, ceil_mode=True)\n"
+	  "  (2): MaxPool2d(kernel_size=1, stride=2, padding=0, dilation=1, ceil_mode=True)\n)\n", 3, 64 + 16 + 4, NULL },
 	{ "transposed convolution", "Sequential(\n  (0): ConvTranspose2d(3, 2, kernel_size=(4, 4), stride=(2, 2), padding=(1, "
 	  "1))\n)\n",
 	  3 * 2 * 16 + 2, 2 * 256, NULL },
@@ -170,6 +174,35 @@ static const struct situation situations[] = {
 	  "            Linear-4                   [-1, 5]              12\n====\nTotal params: 22\n", 22, 37, NULL },
 	{ "torchsummary: the batch is no part of a sample", TABLE "            Conv2d-1              [8, 2, 4, 4]              10\n"
 	  "            Linear-2                    [8, 5]              12\n====\nTotal params: 22\n", 22, 37, NULL },
+	{ "named branches start together, whatever their channels", "Net(\n  (stem): Conv2d(3, 4, kernel_size=(1, 1), stride=(1, "
+	  "1), bias=False)\n"
+	  "  (unit): Unit(\n    (branch1): Sequential(\n      (0): Conv2d(4, 4, kernel_size=(1, 1), stride=(2, 2), "
+	    "bias=False)\n    )\n"
+	  "    (branch2): Sequential(\n      (0): Conv2d(4, 4, kernel_size=(1, 1), stride=(1, 1), bias=False)\n    )\n  )\n)\n",
+	  12 + 16 + 16, 256 + 64 + 256, NULL },
+	{ "what is enlarged joins a skip connection", "Net(\n  (stem): Conv2d(3, 4, kernel_size=(1, 1), stride=(1, 1), "
+	  "bias=False)\n  (up): Up(\n"
+	  "    (up): ConvTranspose2d(4, 2, kernel_size=(2, 2), stride=(2, 2), bias=False)\n"
+	  "    (conv): Conv2d(4, 1, kernel_size=(1, 1), stride=(1, 1), bias=False)\n  )\n)\n", 12 + 32 + 4, 256 + 512 + 256, NULL },
+	{ "a gate looks at one value a channel, and hands on the image", "Net(\n  (stem): Conv2d(3, 4, kernel_size=(1, 1), "
+	  "stride=(1, 1), bias=False)\n"
+	  "  (se): SqueezeExcite(\n    (conv_reduce): Conv2d(4, 1, kernel_size=(1, 1), stride=(1, 1), bias=False)\n    (gate): "
+	    "Sigmoid()\n"
+	  "    (conv_expand): Conv2d(1, 4, kernel_size=(1, 1), stride=(1, 1), bias=False)\n  )\n  (act): ReLU()\n  (more): "
+	    "Softmax(dim=1)\n)\n",
+	  12 + 4 + 4, 256 + 1 + 1 + 4 + 256 + 256, NULL },
+	{ "an auxiliary classifier is a side branch", "Net(\n  (stem): Conv2d(3, 4, kernel_size=(1, 1), stride=(1, 1), "
+	  "bias=False)\n  (AuxLogits): "
+	  "Head(\n    (fc): Linear(in_features=256, out_features=4, bias=False)\n  )\n  (act): ReLU()\n  (out): Softmax(dim=1)\n)\n",
+	  12 + 1024, 256 + 4 + 256 + 256, NULL },
+	{ "a prediction head that holds its output layer's bias once more", "Lm(\n  (words): Embedding(2000, 4), 8,000 params\n  "
+	  "(head): Head(\n"
+	  "    (decoder): Linear(in_features=4, out_features=2000, bias=True), 10,000 params\n  ), 12,000 params\n), 20,000 params\n",
+	  8000 + 2000, 20 + 10000, "taken as sharing its weights" },
+	{ "Keras: sequences of any length", " Layer (type)                Output Shape              Param #   \n====\n"
+	  " embedding (Embedding)       (None, None, 64)          640       \n====\nTotal params: 640\n", 640, 5 * 64, "open "
+	    "dimensions taken as "
+	  "the sequence length" },
 	{ "figures that do not add up", TABLE "            Linear-1                   [-1, 5]              12\n====\nTotal params: "
 	  "13\n",
 	  12, 5, "the file says 13 parameters in total, its layers come to 12" },
