@@ -126,9 +126,9 @@ size_t core_map_gpus(struct core *c, struct now now)
 	}
 	for (size_t i = 0; i < c->n_slots; i++) {
 		const struct slot *s = c->slots[i];
-		struct map_gpu before = c->gpus[i];
-		if (!s->changed && before.stale == core_slot_stale(c, s, now.mono_ms))
+		if (!s->changed && c->gpus[i].stale == core_slot_stale(c, s, now.mono_ms))
 			continue;
+		struct map_gpu before = c->gpus[i];
 		fill_gpu(c, (uint32_t)i, now, &c->gpus[i]);
 		c->gpus_changed = c->gpus_changed || differ(&before, &c->gpus[i]);
 	}

@@ -4,6 +4,7 @@
 #include "sim/sim.h"
 
 #include "base/json.h"
+#include "base/scope.h"
 
 static json_t *seconds(int64_t ms)
 {
@@ -36,24 +37,27 @@ static json_t *task_json(const struct sim_options *o, const struct sim_task *t, 
 		"lost_s", json_round3(t->times.lost_s), "jct_s", json_round3(t->times.jct_s), "attempts", attempts);
 }
 
+static void copy(json_t *to, const json_t *from, const char *key)
+{
+	json_object_set(to, key, json_object_get(from, key));
+}
+
 json_t *sim_result_json(const struct sim_options *o, const struct sim_result *r)
 {
-	json_t *out = json_pack("{si}", "schema", 1), *account = account_to_json(&r->account), *tasks = json_array();
-	static const char *const first[] = { "trace_total_s" };
-	static const char *const then[] = { "avg_wait_s", "avg_exec_s", "avg_jct_s", "p95_jct_s", "oom" };
-	static const char *const last[] = { "by_state", "lost_s" };
-	json_object_set(out, first[0], json_object_get(account, first[0]));
+	static const char *const sums[] = { "avg_wait_s", "avg_exec_s", "avg_jct_s", "p95_jct_s", "oom" };
+	json_t *out = json_pack("{si}", "schema", 1), *tasks = json_array();
+	scoped_json *account = account_to_json(&r->account);
+	copy(out, account, "trace_total_s");
 	json_object_set_new(out, "lower_bound_s", json_round3(r->lower_bound_s));
-	for (size_t i = 0; i < sizeof then / sizeof *then; i++)
-		json_object_set(out, then[i], json_object_get(account, then[i]));
+	for (size_t i = 0; i < COUNT_OF(sums); i++)
+		copy(out, account, sums[i]);
 	json_object_set_new(out, "neighbours_lost", json_integer((json_int_t)r->neighbours_lost));
 	json_object_set_new(out, "energy_j", json_round3(r->energy_j));
 	json_object_set_new(out, "mean_smact", json_round3(r->mean_smact));
-	for (size_t i = 0; i < sizeof last / sizeof *last; i++)
-		json_object_set(out, last[i], json_object_get(account, last[i]));
+	copy(out, account, "by_state");
+	copy(out, account, "lost_s");
 	for (size_t i = 0; i < r->n; i++)
 		json_array_append_new(tasks, task_json(o, &r->tasks[i], i));
 	json_object_set_new(out, "tasks", tasks);
-	json_decref(account);
 	return out;
 }
