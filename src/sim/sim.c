@@ -220,7 +220,8 @@ static struct spec *spec_of(struct simulation *s, uint32_t workload)
 	*spec = spec_create();
 	(*spec)->uid = SIM_UID;
 	(*spec)->name = alloc_string(w->name);
-	(*spec)->signature = alloc_string(w->name);
+	/* Without a ledger placement is that of the published system, which learns nothing from one run for the next. */
+	(*spec)->signature = s->o->core.map.ledger ? alloc_string(w->name) : NULL;
 	(*spec)->gpus = w->gpus;
 	(*spec)->gpu_mem_mib = strcmp(s->o->estimator, "oracle") ? 0 : w->mem_mib;
 	memcpy((*spec)->estimates_mib, w->estimates_mib, sizeof w->estimates_mib);
