@@ -96,6 +96,12 @@ static enum summary_kind settle_kind(const struct summary *s, size_t i, uint64_t
 	return kind == SUMMARY_CONTAINER ? SUMMARY_OTHER : kind;
 }
 
+/* torchsummary sees none of MultiheadAttention's weights: they have other names. Four projections with biases. */
+static uint64_t unseen_attention(uint64_t width)
+{
+	return add_capped(mul_capped(4 * width, width), 4 * width);
+}
+
 static void settle(const struct summary *s, struct features_fact *facts)
 {
 	if (s->cumulative)
@@ -104,6 +110,9 @@ static void settle(const struct summary *s, struct features_fact *facts)
 		const struct summary_layer *layer = &s->layers[i];
 		if (!s->cumulative)
 			facts[i].params = layer->params;
+		if (s->format == SUMMARY_TORCHSUMMARY && !layer->params &&
+		    summary_is(s->types[layer->type].name, "MultiheadAttention"))
+			facts[i].params = unseen_attention(layer->last_dim);
 		facts[i].elements = layer->has_shape ? layer->elements : 0;
 		facts[i].kind = settle_kind(s, i, facts[i].params);
 	}

@@ -203,6 +203,9 @@ static const struct situation situations[] = {
 	  " embedding (Embedding)       (None, None, 64)          640       \n====\nTotal params: 640\n", 640, 5 * 64, "open "
 	    "dimensions taken as "
 	  "the sequence length" },
+	{ "torchsummary: attention whose weights it does not see", TABLE "MultiheadAttention-1  [[-1, 5, 8], [-1, 5, "
+	  "5]]               0\n"
+	  "====\nTotal params: 0\n", 4 * 64 + 4 * 8, 40 + 25, NULL },
 	{ "figures that do not add up", TABLE "            Linear-1                   [-1, 5]              12\n====\nTotal params: "
 	  "13\n",
 	  12, 5, "the file says 13 parameters in total, its layers come to 12" },
