@@ -315,6 +315,50 @@ static void stale_drained_and_vanished_gpus_get_nothing(void **unused)
 	end_world(w);
 }
 
+/* Each time one thing alone changes that keeps the head of the queue from its GPU. */
+static void a_blocked_queue_goes_on_as_soon_as_something_helps(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	core_drain(w->c, "GPU-0", true);
+	task_id drained = submit(w, spec_of(5000, 1));
+	assert_int_equal(state(w, drained), TASK_PENDING);
+	core_drain(w->c, "GPU-0", false);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, drained), TASK_RUNNING);
+	exits(w, drained, 0, SCAN_NOTHING);
+
+	w->now.mono_ms += 20000;
+	task_id stale = submit(w, spec_of(5000, 1));
+	assert_int_equal(state(w, stale), TASK_PENDING);
+	sample(w);
+	assert_int_equal(state(w, stale), TASK_RUNNING);
+
+	hold_memory(w, stale, 5000);
+	w->smact = .95;
+	pass(w, 100);
+	task_id busy = submit(w, spec_of(5000, 1));
+	assert_int_equal(state(w, busy), TASK_PENDING);
+	w->smact = .1;
+	pass(w, 95);
+	assert_int_equal(state(w, busy), TASK_RUNNING);
+	hold_memory(w, busy, 5000);
+
+	pass(w, 100);
+	task_id large = submit(w, spec_of(38000, 1)), behind = submit(w, spec_of(5000, 1));
+	struct spec *first = spec_of(5000, 1);
+	assert_int_equal(state(w, large), TASK_PENDING);
+	assert_int_equal(state(w, behind), TASK_PENDING);
+	first->priority = 9;
+	assert_int_equal(state(w, submit(w, first)), TASK_RUNNING);
+	pass(w, 1);
+	struct event smaller = { .u.updated = { .set_gpu_mem = true, .gpu_mem_mib = 6000 } };
+	assert_int_equal(core_update(w->c, large, &smaller, w->now, NULL), 0);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, large), TASK_RUNNING);
+	end_world(w);
+}
+
 static void what_no_gpu_has_is_refused(void **unused)
 {
 	(void)unused;
@@ -398,6 +442,7 @@ int main(void)
 		cmocka_unit_test(dependencies_open_and_never_open),
 		cmocka_unit_test(limits_warn_then_stop),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
+		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),
 		cmocka_unit_test(what_no_gpu_has_is_refused),
 		cmocka_unit_test(people_hold_release_cancel_and_requeue),
 		cmocka_unit_test(a_restored_core_holds_what_runs),
