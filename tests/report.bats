@@ -112,6 +112,10 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 	jq -e --arg a "$a" --arg b "$b" '.runs[0] | .origin != null and (.gpus | length) == 4 and (.gpus[0].mem_total_mib > 40000)
 		and ([.tasks[].id] | contains([$a, $b])) and all(.tasks[]; .attempts[0].end_s > .attempts[0].start_s)
 		and .totals.avg_exec_s > 0' server.json
+	# What the GPUs showed meanwhile, beside it.
+	jq -e '.runs[0].series as $s | ($s | length) == 4 and all($s[]; .from_s >= -61 and .step_s > 0)
+		and ([$s[].mem_mib[] | numbers] | max) > 500 and ([$s[].smact[] | numbers] | max) > 0
+		and ([$s[].power_w[] | numbers] | max) > 50' server.json
 	rad report --since 1h -o server.html
 	grep -q '<td>first</td>' server.html
 }

@@ -144,7 +144,7 @@ static double value_at(const json_t *series, const char *key, size_t i)
 
 static int read_series(struct report_run *run, const json_t *s, struct error *err)
 {
-	double gpu = number_of(s, "gpu"), from_s = number_of(s, "from_s"), step_s = number_of(s, "step_s");
+	double gpu = number_of(s, "gpu"), from_s = moment_of(run, s, "from", "from_s"), step_s = number_of(s, "step_s");
 	size_t n = json_array_size(json_object_get(s, "mem_mib"));
 	if (!(gpu >= 0 && gpu < (double)run->n_gpus) || !(fabs(from_s) <= MAX_SECONDS) || !(step_s >= 0.001 && step_s <= 1e9) ||
 	    n > 10000)

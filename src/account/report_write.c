@@ -42,17 +42,9 @@ static json_t *gpu_json(const struct report_gpu *g)
 
 static json_t *series_json(const struct series *s, size_t gpu)
 {
-	static const char *const names[SERIES_VALUES] = { "mem_mib", "smact", "gract", "power_w" };
-	json_t *o = json_pack("{sI, so, so}", "gpu", (json_int_t)gpu, "from_s", json_round3((double)s->origin_ms / 1000), "step_s",
-			      json_round3((double)s->step_ms / 1000));
-	for (size_t v = 0; v < SERIES_VALUES; v++) {
-		json_t *list = json_array();
-		for (size_t i = 0; i < s->n; i++) {
-			double mean = series_mean(s, i, (enum series_value)v);
-			json_array_append_new(list, json_round3(v == SERIES_MEM_MIB ? round(mean) : mean));
-		}
-		json_object_set_new(o, names[v], list);
-	}
+	json_t *o = json_pack("{sI, so}", "gpu", (json_int_t)gpu, "from_s", json_round3((double)s->origin_ms / 1000));
+	scoped_json *values = series_to_json(s);
+	json_object_update(o, values);
 	return o;
 }
 

@@ -4,6 +4,7 @@
 #include "account/series.h"
 
 #include "base/alloc.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -58,6 +59,21 @@ double series_mean(const struct series *s, size_t part, enum series_value value)
 {
 	const struct series_part *p = &s->parts[part];
 	return part < s->n && p->ms[value] > 0 ? p->sum[value] / p->ms[value] : NAN;
+}
+
+json_t *series_to_json(const struct series *s)
+{
+	static const char *const names[SERIES_VALUES] = { "mem_mib", "smact", "gract", "power_w" };
+	json_t *o = json_pack("{so}", "step_s", json_round3((double)s->step_ms / 1000));
+	for (size_t v = 0; v < SERIES_VALUES; v++) {
+		json_t *list = json_array();
+		for (size_t i = 0; i < s->n; i++) {
+			double mean = series_mean(s, i, (enum series_value)v);
+			json_array_append_new(list, json_round3(v == SERIES_MEM_MIB ? round(mean) : mean));
+		}
+		json_object_set_new(o, names[v], list);
+	}
+	return o;
 }
 
 void series_clear(struct series *s)

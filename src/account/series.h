@@ -7,6 +7,7 @@
 #ifndef RAD_ACCOUNT_SERIES_H
 #define RAD_ACCOUNT_SERIES_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,8 @@ struct series {
 void series_add(struct series *s, int64_t from_ms, int64_t to_ms, const double values[SERIES_VALUES]);
 /* NaN: not known. */
 double series_mean(const struct series *s, size_t part, enum series_value value);
+/* {"step_s", "mem_mib":[], "smact":[], "gract":[], "power_w":[]}: one value a part, null: not known. */
+json_t *series_to_json(const struct series *s);
 void series_clear(struct series *s);
 
 #endif

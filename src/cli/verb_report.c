@@ -81,31 +81,30 @@ static struct reach reach_of(const json_t *tasks)
 	return r;
 }
 
-static void add_gpu_list(struct report_run *run, const json_t *gpus)
+/* The answers to acct, series and gpus, put together as a file of one run. */
+static json_t *run_of(const json_t *accounts, const json_t *series, const json_t *gpus, struct reach reach)
 {
-	size_t i;
-	json_t *g;
-	json_array_foreach(gpus, i, g) {
-		double mib = member_number(g, "mem_total_mib");
-		report_add_gpu(run, member_text(g, "uuid"), (uint32_t)member_int(g, "index"), member_text(g, "name"),
-			       mib > 0 ? (uint64_t)mib : 0);
-	}
-}
-
-static int fill_run(struct report *r, const json_t *gpus, json_t *accounts, struct error *err)
-{
-	json_t *tasks = json_object_get(accounts, "tasks");
-	struct reach reach = reach_of(tasks);
 	char host[256] = "this server";
 	gethostname(host, sizeof host - 1);
-	struct report_run *run = report_add_run(r, host, reach.first_ms == INT64_MAX ? clock_wall_ms() : reach.first_ms, err);
-	if (!run)
-		return -1;
-	if (json_is_true(json_object_get(accounts, "truncated")))
-		report_note(run, "there are more tasks than are listed here; the totals are of all: ask for a shorter time");
-	add_gpu_list(run, json_object_get(gpus, "gpus"));
-	report_set_totals(run, json_object_get(accounts, "totals"));
-	return report_add_tasks(run, tasks, err);
+	const char *note = json_is_true(json_object_get(accounts, "truncated"))
+		? "there are more tasks than are listed here (the totals are of all): ask for a shorter time" : NULL;
+	/* Places in series are those of its own list, so that comes first; the other knows of idle GPUs too. */
+	json_t *list = json_array();
+	json_array_extend(list, json_object_get(series, "gpus"));
+	json_array_extend(list, json_object_get(gpus, "gpus"));
+	json_t *run = json_pack("{ss, so, so, so, sO, sO, sO}", "name", host, "note", json_text_or_null(note),
+		"origin", json_time_or_null(reach.last_ms ? reach.first_ms : clock_wall_ms()), "gpus", list,
+		"totals", json_object_get(accounts, "totals"), "tasks", json_object_get(accounts, "tasks"),
+		"series", json_object_get(series, "series"));
+	return json_pack("{s[o]}", "runs", run);
+}
+
+static json_t *ask_series(struct reach reach, struct error *err)
+{
+	json_t *request = wire_request("series");
+	json_object_set_new(request, "from_ms", json_integer(reach.last_ms ? reach.first_ms : 0));
+	json_object_set_new(request, "to_ms", json_integer(reach.last_ms));
+	return client_call(request, err);
 }
 
 static int add_server(struct cli_call *c, struct report *r, const struct asked *a, struct error *err)
@@ -121,8 +120,14 @@ static int add_server(struct cli_call *c, struct report *r, const struct asked *
 	scoped_json *gpus = living ? client_call(wire_request("gpus"), err) : NULL;
 	if (!gpus)
 		return cli_fail(c, err);
-	add_living(span, a->user, json_object_get(accounts, "tasks"), json_object_get(living, "tasks"));
-	return fill_run(r, gpus, accounts, err) ? cli_fail(c, err) : CLI_DONE;
+	json_t *tasks = json_object_get(accounts, "tasks");
+	add_living(span, a->user, tasks, json_object_get(living, "tasks"));
+	struct reach reach = reach_of(tasks);
+	scoped_json *series = ask_series(reach, err);
+	if (!series)
+		return cli_fail(c, err);
+	scoped_json *run = run_of(accounts, series, gpus, reach);
+	return report_add_json(r, "", run, err) ? cli_fail(c, err) : CLI_DONE;
 }
 
 /* The verb -------------------------------------------------------------------------------------------------------------- */

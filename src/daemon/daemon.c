@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/recording.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
 #include "daemon/server.h"
@@ -17,8 +18,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #define FIRST_SNAPSHOT_MS 5000
+#define MIN_DISK_BYTES ((unsigned long long)16 << 20)	/* kept for the events of tasks that were already accepted */
 
 struct now daemon_now(void)
 {
@@ -33,6 +36,12 @@ const char *daemon_sim_devices(void)
 bool daemon_has_mps(const struct daemon *d)
 {
 	return d->config.mps && (daemon_sim_devices() || mps_available());
+}
+
+bool daemon_has_room(const struct daemon *d)
+{
+	struct statvfs fs;
+	return statvfs(d->state_dir, &fs) || (unsigned long long)fs.f_bavail * fs.f_frsize >= MIN_DISK_BYTES;
 }
 
 /* The turn ------------------------------------------------------------------------------------------------------------- */
@@ -278,6 +287,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	signal(SIGPIPE, SIG_IGN);
 	start_loop_handles(d);
 	d->runner = runner_create(d);
+	d->recording = recording_create(d);
 	d->core = core_create(&d->config.core, &ops);
 	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
 	if (!(d->server = server_create(d, d->socket_path, err)) || restore(d, err) ||
@@ -320,8 +330,11 @@ void daemon_destroy(struct daemon *d)
 	while (uv_run(d->loop, UV_RUN_NOWAIT))
 		;
 	uv_loop_close(d->loop);
-	if (d->store && !d->store_failed && store_dirty(d->store))
+	if (d->store && d->recording && !d->store_failed) {
+		recording_flush(d->recording, daemon_now());
 		store_commit(d->store, NULL);
+	}
+	recording_destroy(d->recording);
 	store_close(d->store);
 	core_destroy(d->core);
 	if (d->socket_path && d->lock_fd >= 0 && d->stopping)

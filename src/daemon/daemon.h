@@ -15,6 +15,7 @@
 #include <uv.h>
 
 struct server;
+struct recording;
 struct runner;
 struct sampling;
 
@@ -26,6 +27,7 @@ struct daemon {
 	struct server *server;		/* clients */
 	struct runner *runner;		/* attempts: launching, watching, ending, MPS servers */
 	struct sampling *sampling;	/* the sampler process */
+	struct recording *recording;	/* what it read, over time */
 	int lock_fd;
 	char *state_dir, *run_dir, *socket_path, *program;	/* owned; program: radd's own path */
 	int64_t started_ms;		/* wall */
@@ -54,6 +56,8 @@ void daemon_destroy(struct daemon *d);
 
 /* Whether tasks can be MPS clients here: the setting, and NVIDIA's control program. Simulated devices need no program. */
 bool daemon_has_mps(const struct daemon *d);
+/* Whether the disk of the state folder has room for more than the events of what was accepted already. */
+bool daemon_has_room(const struct daemon *d);
 /* The simulated devices' file; NULL on real ones. */
 const char *daemon_sim_devices(void);
 

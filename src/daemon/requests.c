@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/daemon.h"
+#include "daemon/recording.h"
 #include "daemon/sampling.h"
 #include "map/map.h"
 #include "submit/validate.h"
@@ -18,9 +19,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
-#define MIN_DISK_BYTES ((unsigned long long)16 << 20)	/* kept for the events of tasks that were already accepted */
 #define MAX_IDS 100000
 #define MAX_ACCT_TASKS 10000
 
@@ -70,8 +69,7 @@ static int need_admin(const struct request *r, const char *what, struct error *e
 
 static int check_room(const struct daemon *d, struct error *err)
 {
-	struct statvfs fs;
-	if (statvfs(d->state_dir, &fs) || (unsigned long long)fs.f_bavail * fs.f_frsize >= MIN_DISK_BYTES)
+	if (daemon_has_room(d))
 		return 0;
 	return error_set(err, ERR_UNAVAILABLE, "the disk of %s is full: nothing can be accepted until there is room", d->state_dir);
 }
@@ -467,6 +465,67 @@ static json_t *op_acct(const struct request *r, struct error *err)
 	return json_pack("{si, so, so, sb}", "schema", 1, "tasks", a.tasks, "totals", totals, "truncated", a.truncated);
 }
 
+/* Means over time: however long the span, each GPU's are at most SERIES_PARTS. */
+struct history { int64_t from_ms, to_ms; struct history_gpu { struct store_gpu what; struct series series; } *gpus; size_t n, cap; };
+
+static void history_one(void *ctx, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
+			const double values[SERIES_VALUES])
+{
+	struct history *h = ctx;
+	size_t i = 0;
+	while (i < h->n && strcmp(h->gpus[i].what.uuid, gpu->uuid))
+		i++;
+	if (from_ms >= h->to_ms || to_ms <= h->from_ms)
+		return;
+	if (i == h->n) {
+		alloc_grow(h->gpus, h->n, h->cap);
+		h->gpus[h->n++] = (struct history_gpu){ .what = *gpu };
+	}
+	series_add(&h->gpus[i].series, from_ms, to_ms, values);
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const struct store_gpu *x = &((const struct history_gpu *)a)->what, *y = &((const struct history_gpu *)b)->what;
+	return x->index == y->index ? strcmp(x->uuid, y->uuid) : x->index < y->index ? -1 : 1;
+}
+
+static json_t *history_json(const struct history *h)
+{
+	json_t *gpus = json_array(), *all = json_array();
+	for (size_t i = 0; i < h->n; i++) {
+		const struct store_gpu *g = &h->gpus[i].what;
+		const struct series *s = &h->gpus[i].series;
+		json_array_append_new(gpus, json_pack("{si, ss, ss, so}", "index", (int)g->index, "uuid", g->uuid, "name", g->name,
+			"mem_total_mib", json_int_or_null((json_int_t)g->mem_total_mib, g->mem_total_mib != 0)));
+		json_t *one = json_pack("{sI, so}", "gpu", (json_int_t)i, "from", json_time_or_null(s->origin_ms));
+		scoped_json *values = series_to_json(s);
+		json_object_update(one, values);
+		json_array_append_new(all, one);
+	}
+	return json_pack("{si, so, so}", "schema", 1, "gpus", gpus, "series", all);
+}
+
+static json_t *op_series(const struct request *r, struct error *err)
+{
+	struct history h = { .to_ms = INT64_MAX };
+	if (json_read_int(r->json, "from_ms", 0, INT64_MAX, &h.from_ms, err) ||
+	    json_read_int(r->json, "to_ms", 0, INT64_MAX, &h.to_ms, err))
+		return NULL;
+	/* The first of them may have begun a minute before. */
+	int64_t from_ms = h.from_ms > 60000 ? h.from_ms - 60000 : 0;
+	int rc = store_load_means(r->d->store, from_ms, h.to_ms, history_one, &h, err);
+	if (!rc)
+		recording_each(r->d->recording, daemon_now(), history_one, &h);
+	if (h.n)
+		qsort(h.gpus, h.n, sizeof *h.gpus, by_index);
+	json_t *reply = rc ? NULL : history_json(&h);
+	for (size_t i = 0; i < h.n; i++)
+		series_clear(&h.gpus[i].series);
+	free(h.gpus);
+	return reply;
+}
+
 /* About the daemon ----------------------------------------------------------------------------------------------------- */
 
 static json_t *op_status(const struct request *r, struct error *err)
@@ -494,7 +553,7 @@ static const struct {
 	{ "submit", op_submit }, { "list", op_list }, { "show", op_show }, { "events", op_events }, { "why", op_why },
 	{ "gpus", op_gpus }, { "cancel", op_cancel }, { "hold", op_hold }, { "release", op_release }, { "requeue", op_requeue },
 	{ "update", op_update }, { "drain", op_drain }, { "undrain", op_undrain }, { "wait", op_wait }, { "acct", op_acct },
-	{ "status", op_status },
+	{ "series", op_series }, { "status", op_status },
 };
 
 json_t *request_run(const struct request *r, struct error *err)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
+#include "daemon/recording.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -32,6 +33,7 @@ static void start(struct sampling *s);
 static void take_snapshot(struct sampling *s, struct snapshot *snap)
 {
 	core_snapshot(s->d->core, snap, daemon_has_mps(s->d), daemon_now());
+	recording_note(s->d->recording, snap, daemon_now());
 	snapshot_clear(snap);
 	s->last_ms = clock_mono_ms();
 	s->pause_ms = 1000;

@@ -24,6 +24,11 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	" submit_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL) STRICT;"
 	"CREATE INDEX tasks_live ON tasks(task) WHERE live = 1;"
 	"CREATE INDEX tasks_ended ON tasks(end_ms) WHERE live = 0;",
+	/* Whole numbers of a few bytes, since these are the most rows: smact and gract in thousandths, power in tenths of a watt. */
+	"CREATE TABLE gpus(gpu INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, place INTEGER NOT NULL, name TEXT NOT NULL,"
+	" mem_total_mib INTEGER NOT NULL) STRICT;"
+	"CREATE TABLE series(t_s INTEGER NOT NULL, gpu INTEGER NOT NULL, step_s INTEGER NOT NULL, mem_mib INTEGER, smact INTEGER,"
+	" gract INTEGER, power INTEGER, PRIMARY KEY(t_s, gpu)) STRICT, WITHOUT ROWID;",
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

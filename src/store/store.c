@@ -77,13 +77,14 @@ void store_close(struct store *s)
 	free(s);
 }
 
-/* Binds one value a letter ('i' int64_t, 't' const char *, NULL allowed) and runs the statement. Returns SQLite's code. */
+/* Binds one value a letter and runs the statement. Returns SQLite's code. */
 static int run_v(struct store *s, enum store_statement which, const char *types, va_list ap)
 {
 	sqlite3_stmt *st = s->statements[which];
 	int rc = SQLITE_OK;
 	for (int i = 1; *types && !rc; i++, types++)
 		rc = *types == 'i' ? sqlite3_bind_int64(st, i, va_arg(ap, int64_t))
+		   : *types == 'd' ? sqlite3_bind_double(st, i, va_arg(ap, double))
 				   : sqlite3_bind_text(st, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
 	if (!rc)
 		rc = sqlite3_step(st);
@@ -100,8 +101,7 @@ static int run(struct store *s, enum store_statement which, const char *types, .
 	return rc;
 }
 
-/* Runs a change inside the transaction, which it begins if need be. */
-static int change(struct store *s, struct error *err, enum store_statement which, const char *types, ...)
+int store_change(struct store *s, struct error *err, enum store_statement which, const char *types, ...)
 {
 	if (s->doomed.code) {
 		if (err)
@@ -156,13 +156,13 @@ int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_
 	scoped_free char *environ_text = object_text(spec_environ_to_json(spec), is_any);
 	if (!text || !environ_text)
 		return doom(s, err, "the job");
-	return change(s, err, STORE_ADD_JOB, "iiititt", (int64_t)job, (int64_t)spec->uid, (int64_t)spec->gid, spec->user,
+	return store_change(s, err, STORE_ADD_JOB, "iiititt", (int64_t)job, (int64_t)spec->uid, (int64_t)spec->gid, spec->user,
 		      submit_ms, text, environ_text);
 }
 
 int store_put_task(struct store *s, const struct task *t, bool live, struct error *err)
 {
-	return change(s, err, STORE_PUT_TASK, "iiitii", (int64_t)t->id, (int64_t)t->spec->uid, (int64_t)live,
+	return store_change(s, err, STORE_PUT_TASK, "iiitii", (int64_t)t->id, (int64_t)t->spec->uid, (int64_t)live,
 		      task_state_name(t->state), t->submit_ms, live ? (int64_t)0 : t->end_ms);
 }
 
@@ -171,7 +171,7 @@ int store_append(struct store *s, const struct event *ev, const struct task *aft
 	scoped_free char *body = object_text(event_to_json(ev), is_object);
 	if (!body)
 		return doom(s, err, "the event");
-	if (change(s, err, STORE_ADD_EVENT, "iitt", (int64_t)ev->task, ev->t_ms, event_kind_name(ev->kind), body))
+	if (store_change(s, err, STORE_ADD_EVENT, "iitt", (int64_t)ev->task, ev->t_ms, event_kind_name(ev->kind), body))
 		return -1;
 	return store_put_task(s, after, !task_state_terminal(after->state), err);
 }
@@ -210,7 +210,7 @@ bool store_dirty(const struct store *s)
 
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err)
 {
-	return value ? change(s, err, STORE_SET_META, "tt", key, value) : change(s, err, STORE_DEL_META, "t", key);
+	return value ? store_change(s, err, STORE_SET_META, "tt", key, value) : store_change(s, err, STORE_DEL_META, "t", key);
 }
 
 char *store_get_meta(struct store *s, const char *key)

@@ -7,19 +7,22 @@
  *	events(seq PRIMARY KEY, task, t_ms, kind, body JSON)
  *	tasks(task PRIMARY KEY, uid, live, state, submit_ms, end_ms)	the index of the log, rebuilt from it when empty
  *	meta(key PRIMARY KEY, value)
+ *	gpus(gpu PRIMARY KEY, uuid, ...)			whose means are kept
+ *	series(t_s, gpu, step_s, ...)				means over time: of 10 s for a day, then of a minute, for 60 days
  *
  * `environ` is private: it is in no event and in no other column. One connection, one thread; the daemon holds store_lock.
  */
 #ifndef RAD_STORE_STORE_H
 #define RAD_STORE_STORE_H
 
+#include "account/series.h"
 #include "base/error.h"
 #include "task/task.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORE_SCHEMA 1
+#define STORE_SCHEMA 2
 
 struct store;
 
@@ -69,6 +72,20 @@ int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const 
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err);	/* value NULL: removes it */
 char *store_get_meta(struct store *s, const char *key);	/* free it; NULL if unset */
 int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx);
+
+/* What GPUs showed over time ----------------------------------------------------------------------------------------- */
+
+struct store_gpu { char uuid[GPU_UUID_LEN], name[64]; uint32_t index; uint64_t mem_total_mib; };	/* 0 MiB: not known */
+
+/* Whole seconds. Means of that GPU that begin at the same time are replaced. */
+int store_add_means(struct store *s, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
+		    const double values[SERIES_VALUES], struct error *err);
+/* Joins what begins in [from_ms, to_ms) into minutes, and drops what began before `keep_ms`. */
+int store_thin_means(struct store *s, int64_t from_ms, int64_t to_ms, int64_t keep_ms, struct error *err);
+/* What begins in [from_ms, to_ms), oldest first. */
+typedef void (*store_each_means)(void *ctx, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
+				 const double values[SERIES_VALUES]);
+int store_load_means(struct store *s, int64_t from_ms, int64_t to_ms, store_each_means each, void *ctx, struct error *err);
 
 /* The kind of network file system that a folder is on ("NFS"), where no state may be kept; NULL: local, or not to be seen. */
 const char *store_network_folder(const char *dir);

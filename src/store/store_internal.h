@@ -31,7 +31,17 @@
 	X(STORE_GET_EVENTS, "SELECT t_ms, kind, body FROM events WHERE task = ?1 ORDER BY seq") \
 	X(STORE_GET_META, "SELECT value FROM meta WHERE key = ?1") \
 	X(STORE_SET_META, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)") \
-	X(STORE_DEL_META, "DELETE FROM meta WHERE key = ?1")
+	X(STORE_DEL_META, "DELETE FROM meta WHERE key = ?1") \
+	X(STORE_PUT_GPU, "INSERT INTO gpus(uuid, place, name, mem_total_mib) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(uuid) DO UPDATE" \
+		" SET place = excluded.place, name = excluded.name, mem_total_mib = excluded.mem_total_mib" \
+		" WHERE place <> excluded.place OR name <> excluded.name OR mem_total_mib <> excluded.mem_total_mib") \
+	X(STORE_PUT_MEANS, "INSERT OR REPLACE INTO series(t_s, gpu, step_s, mem_mib, smact, gract, power)" \
+		" SELECT ?2, gpu, ?3, ?4, ?5, ?6, ?7 FROM gpus WHERE uuid = ?1") \
+	X(STORE_JOIN_MEANS, "INSERT OR REPLACE INTO series(t_s, gpu, step_s, mem_mib, smact, gract, power)" \
+		" SELECT t_s / ?3 * ?3, gpu, ?3, round(avg(mem_mib)), round(avg(smact)), round(avg(gract)), round(avg(power))" \
+		" FROM series WHERE t_s >= ?1 AND t_s < ?2 AND step_s < ?3 GROUP BY t_s / ?3, gpu") \
+	X(STORE_DROP_JOINED, "DELETE FROM series WHERE t_s >= ?1 AND t_s < ?2 AND step_s < ?3") \
+	X(STORE_DROP_OLD_MEANS, "DELETE FROM series WHERE t_s < ?1")
 
 enum store_statement {
 #define X(name, sql) name,
@@ -72,6 +82,9 @@ int store_exec(struct store *s, const char *sql, struct error *err);
 int store_first_row(struct store *s, const char *sql, sqlite3_stmt **st, struct error *err);
 /* The first column of the first row as a number. */
 int store_query_int(struct store *s, const char *sql, int64_t *value, struct error *err);
+/* Runs a change inside the transaction, which it begins if need be. One value a letter: 'i' int64_t, 'd' double (NaN is NULL),
+ * 't' const char * (NULL allowed). */
+int store_change(struct store *s, struct error *err, enum store_statement which, const char *types, ...);
 /* Writes the index row of a task inside the open transaction. */
 int store_put_task(struct store *s, const struct task *t, bool live, struct error *err);
 

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ * Means over spans of 10 s, kept here until the minute is over.
+ */
+#include "daemon/recording.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP_MS ((int64_t)10000)
+#define STORE_EVERY_MS ((int64_t)60000)
+#define THIN_EVERY_MS ((int64_t)3600000)
+#define FINE_MS ((int64_t)86400000)		/* how long means of 10 s are kept */
+#define KEEP_MS ((int64_t)60 * 86400000)
+
+/* One GPU in the span that is not over. */
+struct gpu {
+	struct store_gpu what;
+	int64_t mono_ms;	/* of its last reading */
+	double sum[SERIES_VALUES], ms[SERIES_VALUES];
+};
+
+struct row { struct store_gpu what; int64_t from_ms; double values[SERIES_VALUES]; };
+
+struct recording {
+	struct daemon *d;
+	int64_t span;		/* the one that is not over, counted in STEP_MS of wall time; 0: none yet */
+	struct gpu *gpus;
+	size_t n, cap;
+	struct row *rows;	/* spans that are over */
+	size_t n_rows, cap_rows;
+	int64_t thinned_ms;	/* up to there means are joined; 0: see what an earlier radd left */
+	int64_t thin_at_ms;
+};
+
+struct recording *recording_create(struct daemon *d)
+{
+	struct recording *r = alloc_zero(sizeof *r);
+	r->d = d;
+	return r;
+}
+
+void recording_destroy(struct recording *r)
+{
+	if (!r)
+		return;
+	free(r->gpus);
+	free(r->rows);
+	free(r);
+}
+
+static bool means_of(const struct gpu *g, double values[SERIES_VALUES])
+{
+	bool any = false;
+	for (size_t v = 0; v < SERIES_VALUES; v++) {
+		values[v] = g->ms[v] > 0 ? g->sum[v] / g->ms[v] : NAN;
+		any = any || g->ms[v] > 0;
+	}
+	return any;
+}
+
+static void close_span(struct recording *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		struct gpu *g = &r->gpus[i];
+		struct row row = { .what = g->what, .from_ms = r->span * STEP_MS };
+		if (means_of(g, row.values)) {
+			alloc_grow(r->rows, r->n_rows, r->cap_rows);
+			r->rows[r->n_rows++] = row;
+		}
+		memset(g->sum, 0, sizeof g->sum);
+		memset(g->ms, 0, sizeof g->ms);
+	}
+}
+
+static void thin(struct recording *r, struct now now)
+{
+	struct error err = ERROR_INIT;
+	int64_t until = now.wall_ms - FINE_MS;
+	if (now.mono_ms < r->thin_at_ms || until <= r->thinned_ms)
+		return;
+	if (store_thin_means(r->d->store, r->thinned_ms, until, now.wall_ms - KEEP_MS, &err))
+		log_warn_limited("%s", err.text);
+	r->thinned_ms = until / 60000 * 60000;
+	r->thin_at_ms = now.mono_ms + THIN_EVERY_MS;
+}
+
+/* A disk that is nearly full is left to what tasks need: their events must never fail for the sake of a picture. */
+static void store_rows(struct recording *r, struct now now)
+{
+	struct error err = ERROR_INIT;
+	bool room = daemon_has_room(r->d);
+	for (size_t i = 0; room && i < r->n_rows; i++)
+		if (store_add_means(r->d->store, &r->rows[i].what, r->rows[i].from_ms, r->rows[i].from_ms + STEP_MS,
+				    r->rows[i].values, &err)) {
+			log_warn_limited("%s", err.text);
+			break;
+		}
+	r->n_rows = 0;
+	if (room)
+		thin(r, now);
+}
+
+void recording_flush(struct recording *r, struct now now)
+{
+	close_span(r);
+	store_rows(r, now);
+}
+
+static struct gpu *gpu_of(struct recording *r, const struct gpu_reading *g, size_t likely)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		struct gpu *at = &r->gpus[(likely + i) % r->n];
+		if (!strcmp(at->what.uuid, g->uuid))
+			return at;
+	}
+	alloc_grow(r->gpus, r->n, r->cap);
+	r->gpus[r->n] = (struct gpu){ .mono_ms = 0 };
+	return &r->gpus[r->n++];
+}
+
+static void add(struct gpu *g, enum series_value v, bool valid, double value, double ms)
+{
+	if (valid && isfinite(value)) {
+		g->sum[v] += value * ms;
+		g->ms[v] += ms;
+	}
+}
+
+static void note_one(struct recording *r, const struct gpu_reading *reading, size_t place, struct now now)
+{
+	struct gpu *g = gpu_of(r, reading, place);
+	int64_t most = 2 * (int64_t)r->d->config.interval_ms, since = g->mono_ms ? now.mono_ms - g->mono_ms : 0;
+	double ms = (double)(since < most ? since : most);
+	snprintf(g->what.uuid, sizeof g->what.uuid, "%s", reading->uuid);
+	snprintf(g->what.name, sizeof g->what.name, "%s", reading->name);
+	g->what.index = reading->index;
+	if (reading->valid & GPU_MEM_TOTAL)
+		g->what.mem_total_mib = reading->mem_total_mib;
+	g->mono_ms = now.mono_ms;
+	if (ms <= 0)
+		return;
+	add(g, SERIES_MEM_MIB, reading->valid & GPU_MEM_USED, (double)reading->mem_used_mib, ms);
+	add(g, SERIES_SMACT, reading->valid & GPU_SMACT, reading->smact, ms);
+	add(g, SERIES_GRACT, reading->valid & GPU_GRACT, reading->gract, ms);
+	add(g, SERIES_POWER_W, reading->valid & GPU_POWER, reading->power_w, ms);
+}
+
+void recording_note(struct recording *r, const struct snapshot *snap, struct now now)
+{
+	int64_t span = now.wall_ms / STEP_MS;
+	if (span != r->span) {
+		close_span(r);
+		if (span * STEP_MS / STORE_EVERY_MS != r->span * STEP_MS / STORE_EVERY_MS)
+			store_rows(r, now);
+		r->span = span;
+	}
+	for (uint32_t i = 0; i < snap->n_gpus; i++)
+		if (!snap->gpus[i].fallen)
+			note_one(r, &snap->gpus[i], i, now);
+}
+
+void recording_each(const struct recording *r, struct now now, store_each_means each, void *ctx)
+{
+	int64_t from_ms = r->span * STEP_MS;
+	double values[SERIES_VALUES];
+	for (size_t i = 0; i < r->n_rows; i++)
+		each(ctx, &r->rows[i].what, r->rows[i].from_ms, r->rows[i].from_ms + STEP_MS, r->rows[i].values);
+	for (size_t i = 0; i < r->n; i++)
+		if (means_of(&r->gpus[i], values) && now.wall_ms > from_ms)
+			each(ctx, &r->gpus[i].what, from_ms, now.wall_ms, values);
+}

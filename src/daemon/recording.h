@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the GPUs showed over time, for reports: means of 10 s, stored once a minute; after a day those of a minute, for 60 days
+ * (doc/decisions/0040). It may lose its last minute: nothing but pictures depends on it.
+ */
+#ifndef RAD_DAEMON_RECORDING_H
+#define RAD_DAEMON_RECORDING_H
+
+#include "core/core.h"
+#include "store/store.h"
+
+struct daemon;
+struct recording;
+
+struct recording *recording_create(struct daemon *d);
+/* Takes NULL. */
+void recording_destroy(struct recording *r);
+/* A snapshot: it speaks for the time since the one before, at most two intervals. */
+void recording_note(struct recording *r, const struct snapshot *snap, struct now now);
+/* Puts all that is known into the open transaction. */
+void recording_flush(struct recording *r, struct now now);
+/* What was not stored yet, oldest first; the span that is not over yet too. */
+void recording_each(const struct recording *r, struct now now, store_each_means each, void *ctx);
+
+#endif
