@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Means over spans of 10 s, kept here until the minute is over.
+ * Means over spans of 10 s, kept here until the minute is over; and what is asked of them.
  */
 #include "daemon/recording.h"
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
 
@@ -164,7 +165,8 @@ void recording_note(struct recording *r, const struct snapshot *snap, struct now
 			note_one(r, &snap->gpus[i], i, now);
 }
 
-void recording_each(const struct recording *r, struct now now, store_each_means each, void *ctx)
+/* What was not stored yet, oldest first; the span that is not over yet too. */
+static void each_unstored(const struct recording *r, struct now now, store_each_means each, void *ctx)
 {
 	int64_t from_ms = r->span * STEP_MS;
 	double values[SERIES_VALUES];
@@ -173,4 +175,64 @@ void recording_each(const struct recording *r, struct now now, store_each_means 
 	for (size_t i = 0; i < r->n; i++)
 		if (means_of(&r->gpus[i], values) && now.wall_ms > from_ms)
 			each(ctx, &r->gpus[i].what, from_ms, now.wall_ms, values);
+}
+
+/* Answers ----------------------------------------------------------------------------------------------------------------- */
+
+/* What is answered: means that are stored and those that are not yet, joined to at most SERIES_PARTS of each GPU. */
+struct history_gpu { struct store_gpu what; struct series series; };
+struct history { int64_t from_ms, to_ms; struct history_gpu *gpus; size_t n, cap; };
+
+static void history_one(void *ctx, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
+			const double values[SERIES_VALUES])
+{
+	struct history *h = ctx;
+	size_t i = 0;
+	while (i < h->n && strcmp(h->gpus[i].what.uuid, gpu->uuid))
+		i++;
+	if (from_ms >= h->to_ms || to_ms <= h->from_ms)
+		return;
+	if (i == h->n) {
+		alloc_grow(h->gpus, h->n, h->cap);
+		h->gpus[h->n++] = (struct history_gpu){ .what = *gpu };
+	}
+	series_add(&h->gpus[i].series, from_ms, to_ms, values);
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const struct store_gpu *x = &((const struct history_gpu *)a)->what, *y = &((const struct history_gpu *)b)->what;
+	return x->index == y->index ? strcmp(x->uuid, y->uuid) : x->index < y->index ? -1 : 1;
+}
+
+static json_t *history_json(const struct history *h)
+{
+	json_t *gpus = json_array(), *all = json_array();
+	for (size_t i = 0; i < h->n; i++) {
+		const struct store_gpu *g = &h->gpus[i].what;
+		const struct series *s = &h->gpus[i].series;
+		json_array_append_new(gpus, json_pack("{si, ss, ss, so}", "index", (int)g->index, "uuid", g->uuid, "name", g->name,
+			"mem_total_mib", json_int_or_null((json_int_t)g->mem_total_mib, g->mem_total_mib != 0)));
+		json_t *one = json_pack("{sI, so}", "gpu", (json_int_t)i, "from", json_time_or_null(s->origin_ms));
+		scoped_json *values = series_to_json(s);
+		json_object_update(one, values);
+		json_array_append_new(all, one);
+	}
+	return json_pack("{si, so, so}", "schema", 1, "gpus", gpus, "series", all);
+}
+
+json_t *recording_json(const struct recording *r, int64_t from_ms, int64_t to_ms, struct now now, struct error *err)
+{
+	struct history h = { .from_ms = from_ms, .to_ms = to_ms };
+	/* The first of them may have begun a minute before. */
+	int rc = store_load_means(r->d->store, from_ms > 60000 ? from_ms - 60000 : 0, to_ms, history_one, &h, err);
+	if (!rc)
+		each_unstored(r, now, history_one, &h);
+	if (h.n)
+		qsort(h.gpus, h.n, sizeof *h.gpus, by_index);
+	json_t *reply = rc ? NULL : history_json(&h);
+	for (size_t i = 0; i < h.n; i++)
+		series_clear(&h.gpus[i].series);
+	free(h.gpus);
+	return reply;
 }

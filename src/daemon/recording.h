@@ -19,7 +19,7 @@ void recording_destroy(struct recording *r);
 void recording_note(struct recording *r, const struct snapshot *snap, struct now now);
 /* Puts all that is known into the open transaction. */
 void recording_flush(struct recording *r, struct now now);
-/* What was not stored yet, oldest first; the span that is not over yet too. */
-void recording_each(const struct recording *r, struct now now, store_each_means each, void *ctx);
+/* {"gpus":[], "series":[]} of doc/protocol.md: what overlaps [from_ms, to_ms). */
+json_t *recording_json(const struct recording *r, int64_t from_ms, int64_t to_ms, struct now now, struct error *err);
 
 #endif

@@ -465,65 +465,12 @@ static json_t *op_acct(const struct request *r, struct error *err)
 	return json_pack("{si, so, so, sb}", "schema", 1, "tasks", a.tasks, "totals", totals, "truncated", a.truncated);
 }
 
-/* Means over time: however long the span, each GPU's are at most SERIES_PARTS. */
-struct history { int64_t from_ms, to_ms; struct history_gpu { struct store_gpu what; struct series series; } *gpus; size_t n, cap; };
-
-static void history_one(void *ctx, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
-			const double values[SERIES_VALUES])
-{
-	struct history *h = ctx;
-	size_t i = 0;
-	while (i < h->n && strcmp(h->gpus[i].what.uuid, gpu->uuid))
-		i++;
-	if (from_ms >= h->to_ms || to_ms <= h->from_ms)
-		return;
-	if (i == h->n) {
-		alloc_grow(h->gpus, h->n, h->cap);
-		h->gpus[h->n++] = (struct history_gpu){ .what = *gpu };
-	}
-	series_add(&h->gpus[i].series, from_ms, to_ms, values);
-}
-
-static int by_index(const void *a, const void *b)
-{
-	const struct store_gpu *x = &((const struct history_gpu *)a)->what, *y = &((const struct history_gpu *)b)->what;
-	return x->index == y->index ? strcmp(x->uuid, y->uuid) : x->index < y->index ? -1 : 1;
-}
-
-static json_t *history_json(const struct history *h)
-{
-	json_t *gpus = json_array(), *all = json_array();
-	for (size_t i = 0; i < h->n; i++) {
-		const struct store_gpu *g = &h->gpus[i].what;
-		const struct series *s = &h->gpus[i].series;
-		json_array_append_new(gpus, json_pack("{si, ss, ss, so}", "index", (int)g->index, "uuid", g->uuid, "name", g->name,
-			"mem_total_mib", json_int_or_null((json_int_t)g->mem_total_mib, g->mem_total_mib != 0)));
-		json_t *one = json_pack("{sI, so}", "gpu", (json_int_t)i, "from", json_time_or_null(s->origin_ms));
-		scoped_json *values = series_to_json(s);
-		json_object_update(one, values);
-		json_array_append_new(all, one);
-	}
-	return json_pack("{si, so, so}", "schema", 1, "gpus", gpus, "series", all);
-}
-
 static json_t *op_series(const struct request *r, struct error *err)
 {
-	struct history h = { .to_ms = INT64_MAX };
-	if (json_read_int(r->json, "from_ms", 0, INT64_MAX, &h.from_ms, err) ||
-	    json_read_int(r->json, "to_ms", 0, INT64_MAX, &h.to_ms, err))
+	int64_t from = 0, to = INT64_MAX;
+	if (json_read_int(r->json, "from_ms", 0, INT64_MAX, &from, err) || json_read_int(r->json, "to_ms", 0, INT64_MAX, &to, err))
 		return NULL;
-	/* The first of them may have begun a minute before. */
-	int64_t from_ms = h.from_ms > 60000 ? h.from_ms - 60000 : 0;
-	int rc = store_load_means(r->d->store, from_ms, h.to_ms, history_one, &h, err);
-	if (!rc)
-		recording_each(r->d->recording, daemon_now(), history_one, &h);
-	if (h.n)
-		qsort(h.gpus, h.n, sizeof *h.gpus, by_index);
-	json_t *reply = rc ? NULL : history_json(&h);
-	for (size_t i = 0; i < h.n; i++)
-		series_clear(&h.gpus[i].series);
-	free(h.gpus);
-	return reply;
+	return recording_json(r->d->recording, from, to, daemon_now(), err);
 }
 
 /* About the daemon ----------------------------------------------------------------------------------------------------- */

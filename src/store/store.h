@@ -73,10 +73,8 @@ int store_set_meta(struct store *s, const char *key, const char *value, struct e
 char *store_get_meta(struct store *s, const char *key);	/* free it; NULL if unset */
 int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx);
 
-/* What GPUs showed over time ----------------------------------------------------------------------------------------- */
-
-struct store_gpu { char uuid[GPU_UUID_LEN], name[64]; uint32_t index; uint64_t mem_total_mib; };	/* 0 MiB: not known */
-
+/* What GPUs showed over time. 0 MiB: not known. */
+struct store_gpu { char uuid[GPU_UUID_LEN], name[64]; uint32_t index; uint64_t mem_total_mib; };
 /* Whole seconds. Means of that GPU that begin at the same time are replaced. */
 int store_add_means(struct store *s, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
 		    const double values[SERIES_VALUES], struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Means over time: what goes in comes out, what is old is joined and then gone, and a store from before there were any gets them.
+ * Means over time: what goes in comes out, what is old is joined and then gone, and a store of before gets them.
  */
 #include "store/test_fixture.h"
 
