@@ -36,7 +36,7 @@ LANGUAGE = {
 OWN = ("mlp", "dlrm", "lstm")
 
 
-def parse_args():
+def parse_args(words=None):
     p = argparse.ArgumentParser(description="Train a model on synthetic data.")
     p.add_argument("--model", required=True, choices=[*VISION, *LANGUAGE, *OWN], metavar="NAME",
                    help=", ".join([*VISION, *LANGUAGE, *OWN]))
@@ -56,7 +56,7 @@ def parse_args():
     p.add_argument("--loader-ms", type=float, default=0, help="pause before each step, as a slow data loader makes one")
     p.add_argument("--lie-mib", type=int, default=0, help="take so much more GPU memory than the model needs ...")
     p.add_argument("--lie-at", type=int, default=10, metavar="STEP", help="... at this step")
-    args = p.parse_args()
+    args = p.parse_args(words)
     if args.steps <= 0 and args.seconds <= 0:
         p.error("give --steps or --seconds above 0, or it would never end")
     if min(args.batch_size, args.gpus, args.print_every) < 1:
@@ -179,7 +179,8 @@ def memory_mib(torch, args):
     return torch.cuda.max_memory_allocated() >> 20, torch.cuda.max_memory_reserved() >> 20
 
 
-def train(args, torch, rank):
+def prepare(args, torch, rank=0):
+    """The model in training, and a function that does one step and returns its loss. It does not wait for the GPU."""
     device = torch.device(args.device, rank) if args.device == "cuda" else torch.device("cpu")
     if args.device == "cuda":
         torch.cuda.set_device(device)
@@ -191,6 +192,22 @@ def train(args, torch, rank):
         net = torch.nn.parallel.DistributedDataParallel(net, device_ids=[rank] if args.device == "cuda" else None,
                                                         find_unused_parameters=args.model.startswith("xlnet"))
     optimizer = build_optimizer(args, torch, net.parameters())
+
+    def step():
+        if args.loader_ms:
+            time.sleep(args.loader_ms / 1000)
+        with context:
+            loss = loss_of(net)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad(set_to_none=True)
+        return loss
+    return net, step
+
+
+def train(args, torch, rank):
+    net, one_step = prepare(args, torch, rank)
     say = print if rank == 0 else lambda *a, **k: None
     name = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"
     say(f"{args.model}: {sum(p.numel() for p in net.parameters()) / 1e6:.1f} M parameters, batch {args.batch_size}, "
@@ -200,17 +217,10 @@ def train(args, torch, rank):
     step = printed = 0
     start = printed_at = after_first = time.monotonic()
     while not finished(args, torch, step, start):
-        if args.loader_ms:
-            time.sleep(args.loader_ms / 1000)
         if args.lie_mib and step == args.lie_at:
             say(f"step {step}: taking {args.lie_mib} MiB more", flush=True)
-            extra = torch.ones(args.lie_mib << 20, dtype=torch.uint8, device=device)
-        with context:
-            loss = loss_of(net)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad(set_to_none=True)
+            extra = torch.ones(args.lie_mib << 20, dtype=torch.uint8, device=args.device)
+        loss = one_step()
         step += 1
         if step == 1 or step % args.print_every == 0:
             value = loss.item()  # waits for the GPU, so that the time below is that of finished steps

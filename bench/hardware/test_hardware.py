@@ -4,11 +4,15 @@
 import argparse
 import contextlib
 import io
+import itertools
+import json
+import multiprocessing
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from unittest import mock
@@ -17,8 +21,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "workloads")]
 import common
 import mix
+import mix_worker
 import run_faults
+import run_mixes
 import run_policies
+import score_mixes
 import table
 import train
 
@@ -92,6 +99,11 @@ class Workloads(unittest.TestCase):
         for t in mix.TASKS:
             self.accepts([*t.args.split(), "--steps", str(t.steps)])
 
+    def test_workers_of_the_mixes(self):
+        for copies, args in ((run_mixes.COPIES, run_mixes.ARGS), (run_mixes.CPU_COPIES, run_mixes.CPU_ARGS)):
+            for name in copies:
+                self.accepts(args[name].split())
+
     def test_task_files(self):
         commands = 0
         for folder in ("workloads", "examples"):
@@ -143,6 +155,142 @@ class Promises(unittest.TestCase):
         self.assertEqual(deaf.wait(5), -9)
         self.assertFalse(ws.dir.exists())
         self.assertNotIn(os.getpid(), ws.processes())
+
+
+class Clock(unittest.TestCase):
+    def test_steps_by(self):
+        done = [1.0, 2.0, 4.0]
+        self.assertEqual([mix_worker.steps_by(done, t) for t in (0, 0.5, 1, 3, 4, 9)], [0, 0.5, 1, 2.5, 3, 3])
+        self.assertEqual(mix_worker.steps_by([], 1), 0)
+
+    def test_the_rate_is_that_of_the_window(self):
+        """The last step ends long after the window, the first one during the ramp."""
+        clock = mock.Mock(times=lambda: [0.15, 0.3, 1.3, 2.3, 3.3, 9.3])
+        self.assertAlmostEqual(mix_worker.train_for(lambda: None, clock, 0, 4.3), (5 + 1 / 6 - 2) / 4)
+
+
+class Plan(unittest.TestCase):
+    def test_mixes(self):
+        mixes = run_mixes.plan(run_mixes.COPIES, 100, 1)
+        self.assertEqual(mixes, run_mixes.plan(run_mixes.COPIES, 100, 1))
+        self.assertNotEqual(mixes, run_mixes.plan(run_mixes.COPIES, 100, 2))
+        self.assertEqual((len(mixes), len({tuple(m) for m in mixes})), (100, 100))
+        self.assertIn(["resnet18-c128"] * 4, mixes)
+        for size in run_mixes.SIZES:
+            self.assertGreaterEqual(sum(len(m) == size for m in mixes), 15)
+        for m in mixes:
+            self.assertTrue(all(m.count(name) <= run_mixes.COPIES[name] for name in m))
+
+    def test_few_workers_have_few_mixes(self):
+        self.assertCountEqual(run_mixes.plan({"a": 2, "b": 1}, 50, 1), [["a", "a"], ["a", "b"], ["a", "a", "b"]])
+
+
+def fake_serve(connection, words, env):
+    """A worker without PyTorch: `words` say how it behaves and how fast it is at first; then it is half as fast."""
+    if words[0] == "broken":
+        connection.send({"error": "no such model"})
+        return
+    connection.send({"torch": "0"})
+    with contextlib.suppress(EOFError):
+        for n in itertools.count():
+            connection.recv()
+            if words[0] == "dies" and n:
+                os._exit(3)
+            connection.send(float(words[1]) / (2 if n else 1))
+
+
+class Mixes(unittest.TestCase):
+    def crew(self, copies, args):
+        self.lines = []
+        crew = run_mixes.Crew(multiprocessing.get_context("forkserver"), "mps", None, self.lines.append, fake_serve)
+        self.addCleanup(self.quietly, crew.end)
+        self.quietly(crew.start, copies, args, {}, 10)
+        return crew
+
+    def quietly(self, function, *args):
+        with contextlib.redirect_stdout(io.StringIO()):
+            return function(*args)
+
+    def measure(self, crew, mixes, budget=60):
+        args = argparse.Namespace(seconds=1, again=True)
+        return self.quietly(run_mixes.measure, crew, args, mixes, time.monotonic() + budget)
+
+    def test_measurements_in_order(self):
+        crew = self.crew({"a": 2, "b": 1}, {"a": "fine 10", "b": "fine 4"})
+        self.assertEqual(self.measure(crew, [["a", "b"]]), (1, 1))
+        self.assertEqual([(x["alone"], x["again"], x["steps_s"]) for x in self.lines if "alone" in x],
+                         [("a", False, 10), ("b", False, 4), ("a", True, 5), ("b", True, 2)])
+        self.assertEqual([x for x in self.lines if "mix" in x],
+                         [{"mode": "mps", "mix": 0, "members": ["a", "b"], "solo": [10, 4], "together": [5, 2],
+                           "relative": [0.5, 0.5], "loads": {}}])
+
+    def test_what_fails_is_told_and_left_out(self):
+        crew = self.crew({"a": 2, "b": 1, "c": 1}, {"a": "fine 10", "b": "broken", "c": "dies 5"})
+        self.assertEqual(self.measure(crew, [["a", "c"], ["a", "b"], ["a", "c"], ["a", "a"]]), (4, 1))
+        self.assertEqual([(x["failed"], x["why"]) for x in self.lines if "failed" in x],
+                         [("b", "no such model"), ("c", "ended with 3")])
+        self.assertEqual([x["members"] for x in self.lines if "mix" in x], [["a", "a"]])
+
+    def test_the_budget_holds(self):
+        crew = self.crew({"a": 2}, {"a": "fine 10"})
+        self.assertEqual(self.measure(crew, [["a", "a"]] * 3, budget=run_mixes.RESERVE_S), (0, 0))
+        self.assertEqual(sum("alone" in x for x in self.lines), 2)
+
+    def test_workers_end_when_told(self):
+        crew = self.crew({"a": 3}, {"a": "fine 10"})
+        self.quietly(crew.end)
+        self.assertEqual([w.process.exitcode for w in crew.workers], [0, 0, 0])
+
+
+class Score(unittest.TestCase):
+    LOADS = {"light": (0.34, 0.155), "heavy": (0.99, 0.95), "half": (0.5, 0.5), "unknown": (None, None)}
+
+    def written(self, law, mixes):
+        """A file of run_mixes.py from a world where the law holds."""
+        lines = [{"gpu": "x"}] + [{"mode": "mps", "alone": n, "again": False, "steps_s": 10, "gract": g, "smact": s}
+                                  for n, (g, s) in self.LOADS.items()]
+        for n, members in enumerate(mixes):
+            relative = score_mixes.speeds(law, [score_mixes.demand("mps", self.LOADS[m]) for m in members])
+            lines.append({"mode": "mps", "mix": n, "members": members, "relative": relative})
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False) as f:
+            self.addCleanup(os.unlink, f.name)
+            f.write("\n".join(map(json.dumps, lines)) + '\n{"mode": "mps", "mi')  # cut off
+        return f.name
+
+    def test_the_law_on_figures_of_its_document(self):
+        law = score_mixes.frozen()
+        self.assertAlmostEqual(sum(score_mixes.speeds(law["streams"], [0.34] * 4)), 0.92 / 0.34)
+        light, heavy = score_mixes.speeds(law["mps"], [0.141, 0.949])
+        self.assertAlmostEqual(light / heavy, (0.141 / 0.949) ** 0.5)
+        self.assertEqual(score_mixes.speeds(law["mps"], [0.3, 0.4]), [1, 1])
+        self.assertEqual(score_mixes.speeds(law["streams"], [0.1, 0.99])[0], 1)
+
+    def test_demands(self):
+        self.assertEqual(score_mixes.demand("streams", (None, 0.3)), 0.5)
+        self.assertEqual(score_mixes.demand("mps", (0.2, 0.3)), 0.2)
+        self.assertEqual(score_mixes.demand("mps", (0.2, 0.0)), 0.01)
+
+    def test_a_fit_finds_the_law_and_halves_are_apart(self):
+        mixes = [list(m) for n in (2, 3, 4) for m in itertools.combinations_with_replacement(self.LOADS, n)]
+        (mode, data), = score_mixes.read([self.written(score_mixes.Law(1.05, 1.8), mixes)])
+        fitting, held = score_mixes.halves(data.mixes)
+        self.assertEqual(len(fitting) + len(held), len(mixes))
+        self.assertFalse({tuple(m) for m, _ in fitting} & {tuple(m) for m, _ in held})
+        self.assertEqual(score_mixes.fit(mode, data.loads, fitting), score_mixes.Law(1.05, 1.8))
+        rows, worst = score_mixes.score(mode, data, None)
+        self.assertIn("| fitted, held out | 1.05 | 1.80 |", rows[3])
+        self.assertIn("| 0.0% | 0.0% | 0.0% | +0.0% |", rows[3])
+        self.assertGreater(worst[0][0], 0.02)  # of the law as it is
+
+    def test_errors_are_relative_to_what_was_measured(self):
+        mixes = [(["a", "b"], [0.5, 0.8]), (["a"], [1.0])]
+        self.assertEqual([round(e, 6) for e in score_mixes.errors([[0.6, 0.4], [1.0]], mixes)], [0.2, -0.5, 0])
+        self.assertEqual([score_mixes.percentile(range(1, 11), p) for p in (50, 90, 100)], [5, 9, 10])
+
+    def test_a_run_that_was_not_mps_is_told(self):
+        data = score_mixes.Mode()
+        data.add({"mode": "mps", "ready": 3, "mps_clients": 0})
+        self.assertIn("0 of 3", data.notes[0])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How well src/share predicts what run_mixes.py measured, and which parameters would predict best.
+
+    python3 score_mixes.py mixes.jsonl... [--rad PATH]
+
+The law of doc/share.md with the parameters of models/share.h, on all mixes and on the half that no fit sees; then parameters
+fitted on the other half. Errors are (predicted - measured) / measured, one for each task of each mix. With --rad the
+predictions come from `rad simulate --mix`, and the law as it is written here is checked against them.
+"""
+import argparse
+import collections
+import json
+import math
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HEADER = pathlib.Path(__file__).resolve().parents[2] / "models" / "share.h"
+LEAST, UNKNOWN = 0.01, 0.5
+AGREE = 1e-6  # between rad and the law below
+
+Law = collections.namedtuple("Law", "capacity exponent")  # a task's weight is demand ** exponent
+CAPACITIES = [c / 100 for c in range(80, 131)]
+EXPONENTS = [e / 20 for e in range(0, 61)]
+
+
+class Mode:
+    """What was measured in one mode."""
+    def __init__(self):
+        self.loads, self.alone, self.again, self.mixes, self.notes = {}, {}, {}, [], []
+
+    def add(self, line):
+        if "mix" in line:
+            self.mixes.append((line["members"], line["relative"]))
+        elif "alone" in line and line["again"]:
+            self.again[line["alone"]] = line["steps_s"]
+        elif "alone" in line:
+            self.alone[line["alone"]] = line["steps_s"]
+            self.loads[line["alone"]] = (line.get("gract"), line.get("smact"))
+        elif "failed" in line:
+            self.notes.append(f"{line['failed']} was left out: {line['why']}")
+        elif "error" in line:
+            self.notes.append(f"the run failed: {line['error'].strip().splitlines()[-1]}")
+        elif line.get("mps_clients") is not None and line["mps_clients"] < line["ready"]:
+            self.notes.append(f"only {line['mps_clients']} of {line['ready']} tasks were clients of MPS: this may not be MPS")
+
+
+def read(paths):
+    """One list entry for each mode of each file: (mode, Mode)."""
+    found = []
+    for path in paths:
+        modes = {}
+        for line in pathlib.Path(path).read_text().splitlines():
+            try:
+                data = json.loads(line)
+            except ValueError:  # cut off
+                continue
+            if "mode" in data:
+                modes.setdefault(data["mode"], Mode()).add(data)
+        found += modes.items()
+    return found
+
+
+def frozen():
+    """The laws as they are in models/share.h; the exponents are in src/share/share.c."""
+    text = HEADER.read_text()
+    capacity = {m: float(re.search(rf"#define SHARE_{m}_CAPACITY ([\d.]+)", text)[1]) for m in ("STREAMS", "MPS")}
+    return {"streams": Law(capacity["STREAMS"], 0.0), "mps": Law(capacity["MPS"], 1.5)}
+
+
+def demand(mode, loads):
+    """Of a task with these loads (GRACT, SMACT) on what is scarce in this mode."""
+    gract, smact = (min(max(UNKNOWN if load is None else load, LEAST), 1) for load in loads)
+    return gract if mode == "streams" else min(smact, gract)
+
+
+def speeds(law, demands):
+    """Weighted max-min fairness: doc/share.md."""
+    weights = [d ** law.exponent for d in demands]
+    speed = [None] * len(demands)
+    while None in speed:
+        left = law.capacity - sum(d for d, s in zip(demands, speed) if s)
+        level = left / sum(w for w, s in zip(weights, speed) if not s)
+        served = [i for i, s in enumerate(speed) if not s and level * weights[i] >= demands[i]]
+        if not served:
+            return [s or level * w / d for s, w, d in zip(speed, weights, demands)]
+        for i in served:
+            speed[i] = 1.0
+    return speed
+
+
+def errors(predicted, mixes):
+    return [p / m - 1 for ps, (_, ms) in zip(predicted, mixes) for p, m in zip(ps, ms)]
+
+
+def predict(mode, law, loads, mixes):
+    return [speeds(law, [demand(mode, loads[name]) for name in members]) for members, _ in mixes]
+
+
+def halves(mixes):
+    """(to fit on, held out): of the mixes of each size every other one, in the order of measurement."""
+    seen, out = collections.Counter(), ([], [])
+    for entry in mixes:
+        size = len(entry[0])
+        out[seen[size] % 2].append(entry)
+        seen[size] += 1
+    return out
+
+
+def fit(mode, loads, mixes):
+    """The law of the grid with the smallest mean absolute error. Streams have one parameter: time slices are equal."""
+    def mean(law):
+        return statistics.fmean(map(abs, errors(predict(mode, law, loads, mixes), mixes)))
+    return min((Law(c, e) for c in CAPACITIES for e in (EXPONENTS if mode == "mps" else [0.0])), key=mean)
+
+
+def percentile(values, p):
+    """The smallest value that p percent of them do not exceed."""
+    return sorted(values)[max(0, math.ceil(len(values) * p / 100) - 1)]
+
+
+def ask_rad(rad, mode, loads, mixes):
+    """The speeds that rad predicts."""
+    with tempfile.NamedTemporaryFile("w", suffix=".csv") as f:
+        f.write("workload,gpus,solo_s,mem_mib,gract,smact\n")
+        for name, pair in loads.items():
+            f.write(f"{name},1,1,1,{','.join(str(UNKNOWN if load is None else min(load, 1.0)) for load in pair)}\n")
+        f.flush()
+        command = [rad, "simulate", "--devices", "1xh200-141g", "--mix", f.name, "--share", mode, "--json"]
+        return [json.loads(subprocess.run([*command, *members], check=True, capture_output=True, text=True).stdout)
+                ["relative_speed"] for members, _ in mixes]
+
+
+def row(mode, what, law, predicted, mixes):
+    all_ = errors(predicted, mixes)
+    size = [abs(e) for e in all_]
+    return (f"| {mode} | {what} | {law.capacity:.2f} | {law.exponent:.2f} | {len(mixes)} | {len(all_)} "
+            f"| {statistics.median(size):.1%} | {percentile(size, 90):.1%} | {max(size):.1%} | {statistics.median(all_):+.1%} |")
+
+
+HEAD = ("| mode | law, mixes | capacity | exponent | mixes | tasks | median error | p90 | worst | median, signed |\n"
+        "|---|---|---|---|---|---|---|---|---|---|")
+
+
+def score(mode, data, rad):
+    """The lines of the table of one mode, and the ten worst predictions."""
+    law, (fitting, held) = frozen()[mode], halves(data.mixes)
+    predicted = predict(mode, law, data.loads, data.mixes)
+    if rad:
+        theirs = ask_rad(rad, mode, data.loads, data.mixes)
+        worst = max(abs(a - b) for x, y in zip(theirs, predicted) for a, b in zip(x, y))
+        if worst > AGREE:
+            data.notes.append(f"rad and score_mixes.py differ by up to {worst:.2g}: one of them has another law")
+        predicted = theirs
+    rows = [row(mode, "as it is, all", law, predicted, data.mixes)]
+    if held:
+        rows.append(row(mode, "as it is, held out", law, predict(mode, law, data.loads, held), held))
+        new = fit(mode, data.loads, fitting)
+        for what, mixes in (("fitted, fitting half", fitting), ("fitted, held out", held)):
+            rows.append(row(mode, what, new, predict(mode, new, data.loads, mixes), mixes))
+    each = [(abs(p / m - 1), name, members, m, p) for ps, (members, ms) in zip(predicted, data.mixes)
+            for name, m, p in zip(members, ms, ps)]
+    return rows, sorted(each, reverse=True)[:10]
+
+
+def describe(mode, data, worst):
+    """Everything that is not in the table."""
+    moved = {n: data.again[n] / rate - 1 for n, rate in data.alone.items() if n in data.again}
+    if moved:
+        name = max(moved, key=lambda n: abs(moved[n]))
+        yield (f"{mode}: alone, at the end against the beginning: median {statistics.median(moved.values()):+.1%}, "
+               f"most {moved[name]:+.1%} ({name})")
+    yield f"{mode}: loads alone (GRACT, SMACT): " + ", ".join(f"{n} {g} {s}" for n, (g, s) in sorted(data.loads.items()))
+    yield from (f"{mode}: note: {note}" for note in data.notes)
+    for error, name, members, measured, predicted in worst:
+        yield f"{mode}: {error:.0%} off: {name} measured {measured:.3f}, predicted {predicted:.3f}, in {' + '.join(members)}"
+
+
+def main():
+    p = argparse.ArgumentParser(description="Score src/share against measured mixes.")
+    p.add_argument("files", nargs="+", metavar="FILE", help="what run_mixes.py wrote")
+    p.add_argument("--rad", metavar="PATH", help="the rad command to ask for predictions")
+    args = p.parse_args()
+    rows, text = [], []
+    for mode, data in read(args.files):
+        worst = []
+        if not data.mixes:
+            data.notes.append("no mix was measured")
+        elif all(pair == (None, None) for pair in data.loads.values()):
+            data.notes.append("no load was measured, so there is nothing to predict from")
+        else:
+            more, worst = score(mode, data, args.rad)
+            rows += more
+        text += describe(mode, data, worst)
+    if not rows:
+        print("\n".join(text), file=sys.stderr)
+        sys.exit("score_mixes.py: nothing to score")
+    print("\n".join([HEAD, *rows, "", *text]))
+
+
+if __name__ == "__main__":
+    main()
