@@ -77,8 +77,8 @@ def set_up(words):
 
 
 def serve(connection, words, env):
-    """The process: says {"torch": version} when it is ready, then answers each (at, seconds) with steps per second. It ends when
-    the other side closes. A failure is the last thing it says: {"error": text}."""
+    """The process: says {"torch": version} when it is ready, then answers each (at, seconds) with steps per second. It ends
+    when the other side closes. A failure is the last thing it says: {"error": text}."""
     os.environ.update(env)  # before CUDA starts
     try:
         step, clock, torch = set_up(words)

@@ -139,7 +139,8 @@ def row(mode, what, law, predicted, mixes):
     all_ = errors(predicted, mixes)
     size = [abs(e) for e in all_]
     return (f"| {mode} | {what} | {law.capacity:.2f} | {law.exponent:.2f} | {len(mixes)} | {len(all_)} "
-            f"| {statistics.median(size):.1%} | {percentile(size, 90):.1%} | {max(size):.1%} | {statistics.median(all_):+.1%} |")
+            f"| {statistics.median(size):.1%} | {percentile(size, 90):.1%} | {max(size):.1%} "
+            f"| {statistics.median(all_):+.1%} |")
 
 
 HEAD = ("| mode | law, mixes | capacity | exponent | mixes | tasks | median error | p90 | worst | median, signed |\n"
