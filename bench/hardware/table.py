@@ -4,6 +4,7 @@
 
     bench/hardware/table.py results/            # policy-*.json and faults.jsonl in there
 """
+import gzip
 import json
 import pathlib
 import sys
@@ -12,6 +13,12 @@ ORDER = ["exclusive", "streams-rr", "streams-magm", "mps-rr", "mps-magm", "mps-p
 COLUMNS = [("trace total (s)", "trace_total_s", 1), ("mean wait (s)", "avg_wait_s", 1), ("mean execution (s)", "avg_exec_s", 1),
            ("mean JCT (s)", "avg_jct_s", 1), ("SMACT", "mean_smact", 3), ("energy (kJ)", "energy_j", 1), ("OOMs", "oom", 0),
            ("completed", "completed", 0)]
+
+
+def read(path):
+    """Text of a file, or of its .gz form, which is how results are kept."""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as f:
+        return f.read()
 
 
 def cell(value, digits):
@@ -69,15 +76,15 @@ def main():
     if len(sys.argv) != 2:
         sys.exit("usage: table.py FOLDER")
     folder = pathlib.Path(sys.argv[1])
-    results = [json.loads(p.read_text()) for p in sorted(folder.glob("policy-*.json"))]
+    results = [json.loads(read(p)) for p in sorted(folder.glob("policy-*.json*"))]
     results.sort(key=lambda r: ORDER.index(r["policy"]) if r["policy"] in ORDER else len(ORDER))
-    faults = folder / "faults.jsonl"
-    if not results and not faults.exists():
+    faults = sorted(folder.glob("faults.jsonl*"))
+    if not results and not faults:
         sys.exit(f"table.py: no policy-*.json and no faults.jsonl in {folder}")
     if results:
         print(policies_table(results), "\n", tasks_table(results), sep="\n")
-    if faults.exists():
-        print("\n" + faults_table([json.loads(line) for line in faults.read_text().splitlines()]))
+    for path in faults:
+        print("\n" + faults_table([json.loads(line) for line in read(path).splitlines()]))
 
 
 if __name__ == "__main__":
