@@ -31,6 +31,12 @@ int client_connect_or_start(struct error *err)
 	int fd = client_connect(err);
 	if (fd >= 0 || err->code != ERR_UNAVAILABLE || (no && *no && strcmp(no, "0")))
 		return fd;
+	/* A dead socket of the server's radd: it crashed or is being restarted. One of the user's own beside it would put tasks
+	 * on GPUs that it holds for others. */
+	scoped_free char *socket = wire_socket_path(), *own = wire_own_socket_path();
+	const char *said = getenv("RAD_SOCKET");
+	if (!(said && *said) && strcmp(socket, own))
+		return error_wrap(err, "the server's radd does not answer, and one of your own would get in its way");
 	*err = ERROR_INIT;
 	return client_start_radd(err) ? -1 : client_connect(err);
 }

@@ -115,13 +115,17 @@ static void check_driver(struct doctor *d)
 	struct snapshot s = { 0 };
 	if (!radd)
 		return;
-	struct sampler *sampler = sampler_create(radd, "nvml", 1000);
-	int rc = sampler_start(sampler, &err) ? -1 : 0;
-	for (int64_t until = clock_mono_ms() + DRIVER_MS, left; !rc && (left = until - clock_mono_ms()) > 0;) {
+	/* Activity is measured between two samples: the second one tells whether it can be read. */
+	struct sampler *sampler = sampler_create(radd, "nvml", 250);
+	int rc = sampler_start(sampler, &err) ? -1 : 0, samples = 0;
+	for (int64_t until = clock_mono_ms() + DRIVER_MS, left; rc >= 0 && samples < 2 && (left = until - clock_mono_ms()) > 0;) {
 		struct pollfd p = { sampler_fd(sampler), POLLIN, 0 };
 		poll(&p, 1, (int)left);
+		snapshot_clear(&s);
 		rc = sampler_read(sampler, &s, &err);
+		samples += rc > 0;
 	}
+	rc = rc < 0 ? -1 : samples;
 	if (rc < 0)
 		report(d, d->status ? GRADE_WARN : GRADE_FAIL, "driver", "%s", err.text);
 	else if (!rc)

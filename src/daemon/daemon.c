@@ -279,7 +279,10 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	d->started_ms = clock_wall_ms();
 	d->program = alloc_string(program);
 	d->state_dir = o->state_dir ? alloc_string(o->state_dir) : wire_own_state_dir();
-	d->run_dir = geteuid() ? alloc_printf("%s/run", d->state_dir) : alloc_string("/run/rad");
+	/* The server's own keeps MPS servers where systemd cleans up; any other, root's second one too, beside its state. */
+	scoped_free char *server_state = wire_own_state_dir();
+	bool for_server = !geteuid() && !strcmp(d->state_dir, server_state);
+	d->run_dir = for_server ? alloc_string("/run/rad") : alloc_printf("%s/run", d->state_dir);
 	d->socket_path = named_socket ? alloc_string(named_socket) : wire_own_socket_path();
 	if (read_config(d, o, err) || open_state(d, err))
 		goto fail;
