@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Writes capture files: doc/capture-format.md, version 1. Knows nothing of PyTorch."""
+import zlib
+from dataclasses import dataclass
+
+MAGIC = b"RADCAP\r\n"
+VERSION = 1
+
+END, ALLOC, FREE, STREAM, MARK, OP, EMPTY = range(7)
+SETUP, ITERATION, FORWARD, BACKWARD, STEP, ZERO_GRAD, EVAL = range(7)
+GEMM, CONV, ATTENTION, SCRATCH = range(1, 5)
+
+DATA_DEPENDENT, UNKNOWN_OP, VARIABLE_SHAPES, COMPILED, CUDNN_BENCHMARK, CUDNN_OFF, ALL_TO_ALL, CUT_SHORT = (
+    1 << bit for bit in range(8))
+
+MAX_BYTES = 6 << 20  # of a file
+MAX_ALLOCS = 1_000_000
+MAX_RECORDS = 3_000_000
+MAX_REQUEST = 1 << 46  # bytes of one storage
+
+
+class TooLarge(Exception):
+    """What was captured does not fit the format's limits."""
+
+
+@dataclass
+class Header:
+    """The fields of the file's header, in its order. `params`, `batch`, `seq_len`: 0 when not known; `growth`: bytes."""
+    torch: str = ""
+    alloc_conf: str = ""
+    model: str = ""
+    optimizer: str = ""
+    precision: str = ""
+    key: str = ""
+    params: int = 0
+    batch: int = 0
+    seq_len: int = 0
+    flags: int = 0
+    growth: int = 0
+    communicators: int = 0
+
+
+TEXT_LIMITS = {"torch": 40, "alloc_conf": 500, "model": 200, "optimizer": 40, "precision": 40, "key": 64}
+
+
+def varint(value):
+    out = bytearray()
+    while value > 0x7f:
+        out.append(value & 0x7f | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def text(value, limit):
+    raw = bytes(c if 0x20 <= c <= 0x7e else 0x3f for c in value.encode("utf-8", "replace"))[:limit]
+    return varint(len(raw)) + raw
+
+
+class Records:
+    """The records of one capture, in order. Storages are numbered from 0 by alloc()."""
+
+    def __init__(self):
+        self.out = bytearray()
+        self.count = 0
+        self.allocs = 0
+        self.stream = 0
+
+    def _put(self, kind, argument, *figures):
+        if self.count >= MAX_RECORDS or len(self.out) > MAX_BYTES - 4096:
+            raise TooLarge(f"more than {self.count} records: capture fewer iterations")
+        self.out += varint(argument << 3 | kind)
+        for figure in figures:
+            self.out += varint(figure)
+        self.count += 1
+
+    def alloc(self, nbytes, stream=0):
+        """A storage of `nbytes` bytes (1 or more). Returns its number."""
+        if not 1 <= nbytes <= MAX_REQUEST or self.allocs >= MAX_ALLOCS:
+            raise TooLarge(f"storage {self.allocs} has {nbytes} bytes: beyond the limits of a capture")
+        if stream != self.stream:
+            self._put(STREAM, min(stream, 255))
+            self.stream = stream
+        self._put(ALLOC, nbytes)
+        self.allocs += 1
+        return self.allocs - 1
+
+    def free(self, number):
+        self._put(FREE, self.allocs - 1 - number)
+
+    def mark(self, phase):
+        self._put(MARK, phase)
+
+    def op(self, kind, *figures):
+        self._put(OP, kind, *figures)
+
+    def empty_cache(self):
+        self._put(EMPTY, 0)
+
+    def file(self, header):
+        """The whole file, as bytes."""
+        body = bytearray(MAGIC) + varint(VERSION)
+        for name in Header.__dataclass_fields__:
+            value = getattr(header, name)
+            body += text(value, TEXT_LIMITS[name]) if isinstance(value, str) else varint(value)
+        body += self.out + varint(self.count << 3 | END)
+        return bytes(body) + zlib.crc32(body).to_bytes(4, "little")

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""Makes PyTorch and a script believe in one GPU that is not there.
+
+Two things stand in the way on a machine or in a process without one. C++ looks up a device guard for CUDA: the one that does
+nothing is put in its place. And torch.cuda asks the driver: its functions get answers here. Everything is undone by undo(), but
+captures run in a process of their own, so nothing depends on it.
+"""
+import contextlib
+import ctypes
+import os
+import types
+
+import torch
+import torch.utils._device
+
+from .recorder import GPU
+
+CUDA_INDEX, META_INDEX = 1, 14  # c10::DeviceType, unchanged from 2.0 to 2.13
+GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
+
+
+def install_guard():
+    """Gives CUDA a device guard that does nothing, as "meta" has one. FakeTensorMode does so by itself from 2.7 on, but only in
+    builds with CUDA; the table it writes to is the same everywhere."""
+    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
+    table = (ctypes.c_void_p * (META_INDEX + 1)).in_dll(library, GUARDS)
+    if table[CUDA_INDEX] and hasattr(torch._C, "_ensureCUDADeviceGuardSet"):
+        torch._C._ensureCUDADeviceGuardSet()
+    else:
+        table[CUDA_INDEX] = table[META_INDEX]
+
+
+def indexed(device):
+    """"cuda" and numbers as "cuda:0"; C++ would ask the guard for the index, and the one for "meta" knows none. Anything else
+    unchanged."""
+    if isinstance(device, bool):
+        return device
+    if isinstance(device, int):
+        return GPU
+    if isinstance(device, str) and device.startswith("cuda") or isinstance(device, torch.device) and device.type == "cuda":
+        return GPU
+    return device
+
+
+class Stream:
+    """A CUDA stream: a number. Kernels do not run, so there is nothing to wait for."""
+
+    made = 0
+
+    def __init__(self, device=None, priority=0, number=None, **_):
+        if number is None:
+            number = Stream.made = Stream.made + 1
+        self.device, self.number = GPU, number
+        self.cuda_stream = self.stream_id = number
+        self.device_index = 0
+
+    def wait_stream(self, *_):
+        pass
+
+    wait_event = synchronize = wait_stream
+
+    def query(self):
+        return True
+
+    def is_capturing(self):
+        return False
+
+    def record_event(self, event=None):
+        return event or Event()
+
+    def __eq__(self, other):
+        return isinstance(other, Stream) and other.number == self.number
+
+    def __hash__(self):
+        return hash(self.number)
+
+    def __enter__(self):
+        self._context = torch.cuda.stream(self)
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *exception):
+        self._context.__exit__(*exception)
+
+
+class Event:
+    """A CUDA event: always there already; 1 ms between any two."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def record(self, *_):
+        pass
+
+    wait = synchronize = record
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, _):
+        return 1.0
+
+
+class Gpu:
+    """The GPU that the script sees, and the patches that show it."""
+
+    def __init__(self, recorder, name="NVIDIA H200", total_bytes=143771 << 20, capability=(9, 0), processors=132):
+        self.recorder = recorder
+        self.name, self.total_bytes, self.capability, self.processors = name, total_bytes, capability, processors
+        self._undo = []
+
+    def patch(self, owner, name, value):
+        had = name in vars(owner)
+        before = vars(owner).get(name)
+        self._undo.append((owner, name, had, before))
+        setattr(owner, name, value)
+
+    def undo(self):
+        while self._undo:
+            owner, name, had, before = self._undo.pop()
+            if had:
+                setattr(owner, name, before)
+            else:
+                delattr(owner, name)
+
+    def properties(self):
+        major, minor = self.capability
+        return types.SimpleNamespace(name=self.name, major=major, minor=minor, total_memory=self.total_bytes,
+                                     multi_processor_count=self.processors, is_integrated=0, is_multi_gpu_board=0,
+                                     warp_size=32, L2_cache_size=50 << 20, max_threads_per_multi_processor=2048,
+                                     regs_per_multiprocessor=65536, shared_memory_per_block_optin=232448,
+                                     gcnArchName=self.name, uuid="GPU-00000000-0000-0000-0000-000000000000")
+
+    def install(self):
+        install_guard()
+        torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device="cuda") is made on the CPU and then moved
+        self._presence()
+        self._memory()
+        self._streams()
+        self._settings()
+        self._devices()
+
+    def _devices(self):
+        """Where a script names a device: the index is put in."""
+        real_to, real_type = torch.Tensor.to, torch.Tensor.type
+
+        def with_index(real):
+            return lambda *args, **kwargs: real(*args, **{k: indexed(v) if k == "device" else v for k, v in kwargs.items()})
+
+        def to(tensor, *args, **kwargs):
+            if args and not isinstance(args[0], torch.Tensor):
+                args = (indexed(args[0]), *args[1:])
+            if "device" in kwargs:
+                kwargs["device"] = indexed(kwargs["device"])
+            return real_to(tensor, *args, **kwargs)
+
+        def cuda(tensor, device=None, non_blocking=False, memory_format=torch.preserve_format):
+            return real_to(tensor, GPU, non_blocking=non_blocking, memory_format=memory_format)
+
+        def as_type(tensor, dtype=None, *args, **kwargs):
+            if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
+                return real_type(real_to(tensor, GPU), "torch." + dtype[len("torch.cuda."):])
+            return real_type(tensor, dtype, *args, **kwargs)
+        for owner, name, value in ((torch.Tensor, "to", to), (torch.Tensor, "cuda", cuda), (torch.Tensor, "type", as_type)):
+            self.patch(owner, name, value)
+        for name in ("tensor", "as_tensor", "asarray"):
+            self.patch(torch, name, with_index(getattr(torch, name)))
+        context = torch.utils._device.DeviceContext
+        real_init = context.__init__
+        self.patch(context, "__init__", lambda self, device: real_init(self, indexed(device)))
+
+    def _presence(self):
+        cuda, answer = torch.cuda, lambda value: lambda *_, **__: value
+        for name, value in (("is_available", True), ("device_count", 1), ("current_device", 0), ("is_initialized", True),
+                            ("_is_compiled", True), ("is_bf16_supported", self.capability >= (8, 0)), ("init", None),
+                            ("_lazy_init", None), ("set_device", None), ("synchronize", None), ("ipc_collect", None),
+                            ("get_device_name", self.name), ("get_device_capability", self.capability),
+                            ("get_device_properties", self.properties()), ("manual_seed", None), ("manual_seed_all", None),
+                            ("seed", None), ("seed_all", None), ("initial_seed", 0), ("set_rng_state", None),
+                            ("set_rng_state_all", None), ("can_device_access_peer", False), ("_exchange_device", 0),
+                            ("_maybe_exchange_device", 0), ("get_arch_list", ["sm_%d%d" % self.capability]),
+                            ("is_current_stream_capturing", False), ("utilization", 0), ("_check_capability", None)):
+            if hasattr(cuda, name):
+                self.patch(cuda, name, answer(value))
+        self.patch(cuda, "get_rng_state", lambda *_: torch.zeros(16, dtype=torch.uint8))
+        self.patch(cuda, "get_rng_state_all", lambda: [torch.zeros(16, dtype=torch.uint8)])
+        self.patch(cuda, "_lazy_call", lambda call, **__: None)
+        self.patch(cuda, "default_generators", (torch.default_generator,))
+        self.patch(cuda, "device", Selected)
+        self.patch(cuda, "device_of", lambda _: contextlib.nullcontext())
+        self.patch(torch.version, "cuda", torch.version.cuda or "13.0")
+        self.patch(torch.backends.cuda, "is_built", answer(True))
+        accelerator = getattr(torch, "accelerator", None)  # 2.6 on
+        if accelerator is not None:
+            for name, value in (("is_available", True), ("device_count", 1), ("current_device_index", 0), ("synchronize", None),
+                                ("current_accelerator", torch.device("cuda")), ("set_device_index", None)):
+                if hasattr(accelerator, name):
+                    self.patch(accelerator, name, answer(value))
+            self.patch(accelerator, "current_stream", lambda *_: Stream(number=0))
+
+    def _memory(self):
+        cuda, recorder = torch.cuda, self.recorder
+        now = lambda *_, **__: recorder.live_bytes
+        peak = lambda *_, **__: recorder.peak_bytes
+        for module in (cuda, cuda.memory):
+            for name, function in (("memory_allocated", now), ("memory_reserved", now), ("max_memory_allocated", peak),
+                                   ("max_memory_reserved", peak), ("reset_peak_memory_stats", lambda *_: None),
+                                   ("reset_max_memory_allocated", lambda *_: None),
+                                   ("reset_accumulated_memory_stats", lambda *_: None),
+                                   ("empty_cache", lambda *_: recorder.records.empty_cache()),
+                                   ("mem_get_info", lambda *_: (self.total_bytes - recorder.live_bytes, self.total_bytes)),
+                                   ("memory_summary", lambda *_, **__: ""), ("memory_stats", lambda *_: Zeros()),
+                                   ("set_per_process_memory_fraction", lambda *_, **__: None)):
+                if hasattr(module, name):
+                    self.patch(module, name, function)
+
+    def _streams(self):
+        recorder = self.recorder
+
+        @contextlib.contextmanager
+        def stream(which):
+            before, recorder.stream = recorder.stream, which.number if which is not None else recorder.stream
+            try:
+                yield
+            finally:
+                recorder.stream = before
+        for owner in (torch.cuda, torch):
+            self.patch(owner, "Stream", Stream)
+            self.patch(owner, "Event", Event)
+        self.patch(torch.cuda, "stream", stream)
+        self.patch(torch.cuda, "current_stream", lambda *_: Stream(number=recorder.stream))
+        self.patch(torch.cuda, "default_stream", lambda *_: Stream(number=0))
+        self.patch(torch.Tensor, "record_stream", lambda *_: None)
+
+    def _settings(self):
+        cudnn = torch.backends.cudnn
+        self.patch(cudnn, "is_available", lambda: True)
+        self.patch(cudnn, "version", lambda: 91002)
+        self.patch(cudnn, "is_acceptable", lambda _: cudnn.enabled)
+        self.patch(torch.Tensor, "pin_memory", lambda tensor, *_, **__: tensor)
+        self.patch(torch.Tensor, "is_pinned", lambda *_, **__: False)
+        nvtx = types.SimpleNamespace(range_push=lambda *_: 0, range_pop=lambda: 0, mark=lambda *_: None,
+                                     range=lambda *_, **__: contextlib.nullcontext())
+        self.patch(torch.cuda, "nvtx", nvtx)
+
+
+
+
+class Selected:
+    """torch.cuda.device(n)."""
+
+    def __init__(self, device):
+        self.idx = 0
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        return False
+
+
+class Zeros(dict):
+    def __missing__(self, _):
+        return 0

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+"""Modules and functions that choose their kernels in Python or in C++ by asking the build: they choose as on a GPU here."""
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from .recorder import aten, is_gpu
+
+
+def install(recorder, patch):
+    """Patches them: patch(owner, name, value)."""
+    patch(torch.nn.Module, "_apply", apply_to_module)
+    foreach(patch)
+
+
+def foreach(patch):
+    """Optimizers and clipping take their foreach forms for native CUDA tensors only; fake ones stand for such."""
+    from torch.utils import _foreach_utils
+    if FakeTensor not in _foreach_utils._foreach_supported_types:
+        _foreach_utils._foreach_supported_types.append(FakeTensor)
+
+
+def apply_to_module(module, fn, recurse=True):
+    """Module._apply, which .to(), .cuda() and .half() call. Parameters stay the objects they are (an optimizer, a tied layer may
+    hold them); with fake tensors that needs an exchange of what is behind the object."""
+    if recurse:
+        for child in module.children():
+            child._apply(fn)
+    for parameter in module._parameters.values():
+        if parameter is None:
+            continue
+        with torch.no_grad():
+            exchange(parameter, fn(parameter))
+            if parameter.grad is not None:
+                exchange(parameter.grad, fn(parameter.grad))
+    for name, buffer in module._buffers.items():
+        if buffer is not None:
+            module._buffers[name] = fn(buffer)
+    return module
+
+
+def exchange(tensor, moved):
+    """`tensor` becomes what `moved` is, and stays the same object."""
+    if moved is tensor:
+        return
+    if not (is_gpu(tensor) or is_gpu(moved)):
+        tensor.data = moved
+        return
+    if isinstance(tensor, torch.nn.Parameter):
+        moved = torch.nn.Parameter(moved, requires_grad=tensor.requires_grad)
+    tensor.__class__, moved.__class__ = moved.__class__, tensor.__class__
+    tensor.__dict__, moved.__dict__ = {**tensor.__dict__, **moved.__dict__}, tensor.__dict__
+    torch._C._swap_tensor_impl(tensor, moved)

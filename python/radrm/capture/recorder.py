@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""Records what the caching allocator would be asked for.
+
+A dispatch mode sees every operator below autograd and autocast. Operators that touch the GPU run on fake tensors, which have
+shapes, strides and storages but no memory; all others run as they are, so that data loaders, tokenizers and metrics work.
+Every new storage on the GPU becomes an ALLOC. A weak reference tells when it dies, which with reference counting is the moment
+at which PyTorch would give the block back: that becomes a FREE.
+"""
+import sys
+import weakref
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from . import fileformat as ff
+
+GPU = torch.device("cuda:0")
+META = torch.device("meta")
+aten = torch.ops.aten
+ENGINE_CODE = torch.autograd.graph._engine_run_backward.__code__
+FILL_LIMIT = 4096  # elements; larger random fills of CPU tensors are skipped: their values cannot matter
+
+RANDOM_FILLS = {aten.normal_.default, aten.uniform_.default, aten.bernoulli_.float, aten.exponential_.default,
+                aten.log_normal_.default, aten.cauchy_.default}
+
+
+def is_gpu(tensor):
+    return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+class Recorder(TorchDispatchMode):
+    """One recording. `records` grows as operators run; `live` maps a storage's address to its number and size."""
+
+    def __init__(self):
+        super().__init__()
+        self.records = ff.Records()
+        self.live = {}
+        self.live_bytes = 0
+        self.peak_bytes = 0
+        self.flags = 0
+        self.notes = []
+        self.in_backward = 0
+        self.stream = 0
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.rules = {}  # operator -> function(recorder, func, args, kwargs) that runs it the way CUDA would
+        self.around = {}  # operator -> function(recorder, func, args, kwargs, result), called when results are recorded
+        self.recording = True
+
+    # --- storages ---
+
+    def storage(self, tensor):
+        """Records the storage of a fake GPU tensor unless it is known."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        known = self.live.get(key)
+        nbytes = storage.nbytes()
+        if known is not None:
+            if known[1] != nbytes:
+                self._resized(key, known, nbytes, storage)
+            return
+        if nbytes == 0 or not self.recording:
+            return
+        self._born(key, nbytes, storage)
+
+    def _born(self, key, nbytes, storage):
+        number = self.records.alloc(nbytes, self.stream)
+        self.live[key] = (number, nbytes, weakref.ref(storage, lambda _, key=key, number=number: self._died(key, number)))
+        self._count(nbytes)
+
+    def _died(self, key, number):
+        known = self.live.get(key)
+        if known is None or known[0] != number:
+            return
+        del self.live[key]
+        self.live_bytes -= known[1]
+        self.records.free(number)
+
+    def _resized(self, key, known, nbytes, storage):
+        """resize_() takes the new block before it gives the old one back."""
+        del self.live[key]
+        if nbytes:
+            self._born(key, nbytes, storage)
+        self.live_bytes -= known[1]
+        self.records.free(known[0])
+
+    def _count(self, nbytes):
+        self.live_bytes += nbytes
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+
+    def scratch(self, *sizes):
+        """Blocks that an operator takes and gives back before it returns: [all of them at once]."""
+        for number in [self.records.alloc(n, self.stream) for n in sizes if n > 0]:
+            self.records.free(number)
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes + sum(sizes))
+
+    def take(self, nbytes):
+        """A block without a tensor. Returns what give_back() wants."""
+        self._count(nbytes)
+        return self.records.alloc(nbytes, self.stream), nbytes
+
+    def give_back(self, block):
+        self.live_bytes -= block[1]
+        self.records.free(block[0])
+
+    # --- notes ---
+
+    def note(self, flag, what, where=None):
+        """Remembers, once, something a person should know; `flag` goes into the file."""
+        self.flags |= flag
+        line = f"{where}: {what}" if where else what
+        if line not in self.notes and len(self.notes) < 100:
+            self.notes.append(line)
+
+    # --- dispatch ---
+
+    def dispatch(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.prim.device.default:
+            return self._device(args[0])
+        kwargs = kwargs or {}
+        device = kwargs.get("device")
+        if device is not None and device.type == "meta" and sys._getframe(1).f_code is ENGINE_CODE:
+            device = GPU  # the engine makes a tensor like one whose device it asked for: see _device
+            kwargs = dict(kwargs, device=device)
+        if not self._on_gpu(func, args, kwargs, device):
+            return self._on_cpu(func, args, kwargs)
+        return self.run(func, args, kwargs)
+
+    @staticmethod
+    def _device(tensor):
+        """C++ asks a fake tensor where it is. The autograd engine would look for CUDA streams: to it, and only to it, the
+        tensor is on "meta", which has none."""
+        if sys._getframe(2).f_code is ENGINE_CODE:
+            return META
+        return tensor.fake_device
+
+    def _on_gpu(self, func, args, kwargs, device):
+        if device is not None and device.type == "cuda":
+            return True
+        for arg in args:
+            if isinstance(arg, FakeTensor):
+                return True
+            if isinstance(arg, (list, tuple)) and any(isinstance(a, FakeTensor) for a in arg):
+                return True
+        return any(isinstance(a, FakeTensor) for a in tree_leaves(kwargs)) if kwargs else False
+
+    def _on_cpu(self, func, args, kwargs):
+        if func in RANDOM_FILLS and args[0].numel() > FILL_LIMIT and args[0].is_floating_point():
+            return args[0]
+        return func(*args, **kwargs)
+
+    def run(self, func, args, kwargs):
+        """Runs an operator with a tensor on the GPU among its arguments or results, and records the latter."""
+        rule = self.rules.get(func)
+        if rule is not None:
+            result = rule(self, func, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return self.plain(func, args, kwargs)
+
+    def plain(self, func, args, kwargs):
+        result = self.evaluate(func, args, kwargs)
+        self.record(result)
+        after = self.around.get(func)
+        if after is not None:
+            after(self, func, args, kwargs, result)
+        return result
+
+    def evaluate(self, func, args, kwargs):
+        """The operator on fake tensors; nothing is recorded."""
+        with self.fake:
+            return func(*args, **kwargs)
+
+    def record(self, result):
+        if isinstance(result, FakeTensor):
+            if result.fake_device.type == "cuda":
+                self.storage(result)
+        elif isinstance(result, (tuple, list)):
+            for item in result:
+                self.record(item)
+
+    def sole(self, tensor):
+        """Whether nobody but the engine holds the tensor and its storage."""
+        return True
+
+    def calibrate(self):
+        pass
+
+    def empty(self, size, dtype, stride=None):
+        """A recorded tensor on the GPU."""
+        with self.fake:
+            tensor = (torch.empty(size, dtype=dtype, device=GPU) if stride is None
+                      else torch.empty_strided(size, stride, dtype=dtype, device=GPU))
+        self.record(tensor)
+        return tensor
+
+
+# Set here and not in the class: a base class wraps what it finds there, and the engine's frame is told by its place.
+Recorder.__torch_dispatch__ = Recorder.dispatch

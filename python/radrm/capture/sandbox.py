@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""Runs a capture in a process of its own: no GPU is visible to it, its time and its memory are limited, nothing of it stays.
+
+The code that runs there is the caller's own and has the caller's rights; this is no defence against it, but against its mistakes:
+an endless loop, a leak, helpers left behind.
+"""
+import ctypes
+import os
+import pickle
+import resource
+import select
+import signal
+import sys
+import time
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+MAX_ANSWER = 32 << 20  # bytes
+
+
+class CaptureError(Exception):
+    """The capture failed; the text says what, why and what to do."""
+
+
+class Limits:
+    """`seconds`: wall and processor time; `memory_mib`: address space beyond what the process has when it begins, since builds
+    of PyTorch with CUDA map many GiB that they never touch."""
+
+    def __init__(self, seconds=300, memory_mib=32768):
+        if seconds <= 0 or memory_mib <= 0:
+            raise ValueError("limits must be above 0")
+        self.seconds, self.memory_mib = seconds, memory_mib
+
+
+def run(work, limits, output=None):
+    """Calls work() in a child process and returns what it returned (it must be picklable). What the child prints goes to the
+    file descriptor `output`, or nowhere. Raises CaptureError when it fails, ends early, or reaches a limit; then, and in every
+    case, the child and all that it started are gone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what the child leaves behind becomes ours, to be ended
+    before = set(children(os.getpid()))
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent, child = os.getpid(), os.fork()
+    if child == 0:
+        os.close(reader)
+        _child(work, limits, output, writer, parent, libc)
+    os.close(writer)
+    try:
+        answer = _read(reader, time.monotonic() + limits.seconds)
+    finally:
+        os.close(reader)
+        status = _end(child, before)
+    return _result(answer, status, limits)
+
+
+def _child(work, limits, output, writer, parent, libc):
+    """Never returns."""
+    try:
+        os.setsid()
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+        os.set_inheritable(writer, False)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(output if output is not None else null, 1)
+        os.dup2(output if output is not None else null, 2)
+        restrict(limits)
+        try:
+            answer = (True, work())
+        except CaptureError as e:
+            answer = (False, str(e))
+        except MemoryError:
+            answer = (False, f"memory: more than {limits.memory_mib} MiB: raise the limit (--memory) if the job needs so much on "
+                             "the CPU")
+        sys.stdout.flush()
+        _write(writer, pickle.dumps(answer))
+        os._exit(0)
+    except BaseException as e:  # noqa: B902  nothing may escape into the caller's code
+        try:
+            _write(writer, pickle.dumps((False, f"{type(e).__name__}: {e}")))
+        finally:
+            os._exit(1)
+
+
+def restrict(limits):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    seconds = int(limits.seconds) + 1
+    _lower(resource.RLIMIT_CPU, seconds, seconds + 1)
+    mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    if "torch" not in sys.modules:
+        mapped += 24 << 30  # of a build with CUDA, once imported
+    size = mapped + (limits.memory_mib << 20)
+    _lower(resource.RLIMIT_AS, size, size)
+
+
+def _lower(which, soft, hard):
+    _, most = resource.getrlimit(which)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(which, (soft, hard))
+
+
+def _write(fd, data):
+    while data:
+        data = data[os.write(fd, data):]
+
+
+def _read(fd, deadline):
+    """All that comes until the other end closes; None when the deadline passes first."""
+    data = bytearray()
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return None
+        if not poll.poll(min(left, 60) * 1000):
+            continue
+        part = os.read(fd, 1 << 16)
+        if not part:
+            return bytes(data)
+        data += part
+        if len(data) > MAX_ANSWER:
+            return bytes(data)
+
+
+def children(pid):
+    """Direct children of a process, zombies too."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as f:
+            return [int(word) for word in f.read().split()]
+    except OSError:
+        return []
+
+
+def _end(child, before):
+    """Ends the child's group and whatever it left behind, until nothing new is a child of ours. Returns the child's status."""
+    status = None
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        left = [pid for pid in children(os.getpid()) if pid not in before]
+        if not left:
+            break
+        for pid in left:
+            for kill in (os.killpg, os.kill):
+                try:
+                    kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    pass
+        for pid in left:
+            try:
+                _, ended = os.waitpid(pid, 0)
+            except ChildProcessError:
+                continue
+            if pid == child:
+                status = ended
+    return status
+
+
+def _result(answer, status, limits):
+    if answer is None:
+        raise CaptureError(f"time: no end after {limits.seconds:g} s: raise the limit (--timeout), or make the script's set-up "
+                           "shorter")
+    try:
+        good, value = pickle.loads(answer)
+    except Exception:
+        raise CaptureError(_death(status, limits)) from None
+    if not good:
+        raise CaptureError(value)
+    return value
+
+
+def _death(status, limits):
+    if status is not None and os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number in (signal.SIGXCPU, signal.SIGKILL):
+            return f"the process was ended (signal {number}): out of memory on this machine, or {limits.seconds:g} s of processor time"
+        return f"the process died of signal {number} ({signal.Signals(number).name})"
+    code = os.WEXITSTATUS(status) if status is not None else "?"
+    return f"the script ended (exit code {code}) before its first training step was over"

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""One capture: everything is put in place, a script or a function runs, iterations are told apart, a file comes out."""
+import os
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from . import fileformat as ff
+from . import kernels, layers, values
+from .gpu import Gpu
+from .recorder import Recorder, is_gpu
+from torch._subclasses.fake_tensor import FakeTensor
+
+
+class Finished(BaseException):
+    """Enough iterations were seen. No Exception: a script's `except Exception` must not hold it."""
+
+
+def alloc_conf(environment):
+    """The job's allocator configuration. ValueError when the two variables differ: which one wins depends on the version."""
+    old, new = environment.get("PYTORCH_CUDA_ALLOC_CONF"), environment.get("PYTORCH_ALLOC_CONF")
+    if old and new and old != new:
+        raise ValueError(f"PYTORCH_CUDA_ALLOC_CONF={old!r} and PYTORCH_ALLOC_CONF={new!r} differ: which one PyTorch takes "
+                         "depends on its version. Set one of them")
+    return old or new or ""
+
+
+class Session:
+    """Use as a context. `iterations`: how many optimizer steps to see before Finished is raised by the last one's end (None:
+    never; begin_iteration() is called from outside)."""
+
+    def __init__(self, iterations=None, gpu=None):
+        self.recorder = Recorder()
+        self.gpu = Gpu(self.recorder, **(gpu or {}))
+        self.iterations = iterations
+        self.steps = 0
+        self.depth = 0
+        self.optimizers = []
+        self.model = None
+        self.batch = self.seq_len = 0
+        self.shapes = []
+        self.lives = []
+        self.autocast = None
+        self.phase = ff.SETUP
+        self.header = ff.Header(torch=torch.__version__, alloc_conf=alloc_conf(os.environ))
+
+    # --- in place and out again ---
+
+    def __enter__(self):
+        recorder = self.recorder
+        for rules in (values.RULES, kernels.RULES):
+            recorder.rules.update(rules)
+        recorder.around.update(kernels.AROUND)
+        self.gpu.install()
+        values.install(recorder, self.gpu.patch)
+        layers.install(recorder, self.gpu.patch)
+        self._phases()
+        self._hooks = [register_optimizer_step_pre_hook(self._before_step), register_optimizer_step_post_hook(self._after_step)]
+        self._threads = torch.autograd.set_multithreading_enabled(False)
+        self._threads.__enter__()
+        recorder.__enter__()
+        recorder.calibrate()
+        return self
+
+    def __exit__(self, *exception):
+        self.recorder.recording = False
+        self.recorder.__exit__(None, None, None)
+        self._threads.__exit__(None, None, None)
+        for hook in self._hooks:
+            hook.remove()
+        self.gpu.undo()
+
+    # --- phases ---
+
+    def mark(self, phase):
+        if phase != self.phase or phase == ff.ITERATION:
+            self.recorder.records.mark(phase)
+            self.phase = phase
+
+    def begin_iteration(self):
+        self.lives.append(self.recorder.live_bytes)
+        self.mark(ff.ITERATION)
+
+    def _phases(self):
+        """Wraps what begins a phase."""
+        session, recorder, patch = self, self.recorder, self.gpu.patch
+        graph, Module, Optimizer = torch.autograd.graph, torch.nn.Module, torch.optim.Optimizer
+        real_backward, real_call, real_zero = graph._engine_run_backward, Module.__call__, Optimizer.zero_grad
+
+        def backward(*args, **kwargs):
+            if not recorder.in_backward:
+                session.mark(ff.BACKWARD)
+            recorder.in_backward += 1
+            try:
+                return real_backward(*args, **kwargs)
+            finally:
+                recorder.in_backward -= 1
+
+        def call(module, *args, **kwargs):
+            if session.depth or recorder.in_backward:
+                return real_call(module, *args, **kwargs)
+            session._forward(module, args, kwargs)
+            session.depth += 1
+            try:
+                return real_call(module, *args, **kwargs)
+            finally:
+                session.depth -= 1
+
+        def zero_grad(optimizer, *args, **kwargs):
+            session.mark(ff.ZERO_GRAD)
+            return real_zero(optimizer, *args, **kwargs)
+        for module in (graph, torch.autograd):
+            if hasattr(module, "_engine_run_backward"):
+                patch(module, "_engine_run_backward", backward)
+        patch(Module, "__call__", call)
+        patch(Optimizer, "zero_grad", zero_grad)
+
+    def _forward(self, module, args, kwargs):
+        if not any(is_gpu(p) for p in module.parameters()):
+            return  # a loss without parameters, or a model on the CPU
+        if not self.lives and self.iterations is not None:
+            self.begin_iteration()
+        self.mark(ff.FORWARD if torch.is_grad_enabled() else ff.EVAL)
+        if torch.is_grad_enabled():
+            self._describe(module, args, kwargs)
+
+    def _describe(self, module, args, kwargs):
+        """Model, batch and precision, from the first outermost forward pass that learns."""
+        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor) and a.dim()]
+        shapes = [tuple(t.shape) for t in tensors]
+        if self.model is None:
+            self.model = module
+        if tensors and not self.batch:
+            self.batch = int(shapes[0][0])
+            if len(shapes[0]) == 2 and not tensors[0].dtype.is_floating_point:
+                self.seq_len = int(shapes[0][1])
+        if self.model is module and shapes and shapes not in self.shapes:
+            self.shapes.append(shapes)
+        if torch.is_autocast_enabled("cuda"):
+            self.autocast = torch.get_autocast_dtype("cuda")
+
+    def _before_step(self, optimizer, args, kwargs):
+        if optimizer not in self.optimizers:
+            self.optimizers.append(optimizer)
+        self.mark(ff.STEP)
+
+    def _after_step(self, optimizer, args, kwargs):
+        if optimizer is not self.optimizers[-1] and len(self.optimizers) > 1:
+            return  # of several, the last one's step ends an iteration
+        self.steps += 1
+        if self.iterations is None:
+            return
+        if self.steps >= self.iterations:
+            self.lives.append(self.recorder.live_bytes)
+            raise Finished
+        self.begin_iteration()
+
+    # --- the file ---
+
+    def precision(self):
+        dtypes = {p.dtype for p in self.model.parameters()} if self.model is not None else set()
+        short = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+        if self.autocast in short:
+            return "amp-" + short[self.autocast]
+        if len(dtypes) == 1 and dtypes & short.keys():
+            return short[dtypes.pop()]
+        return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "fp32"
+
+    def result(self, key=""):
+        """(file, notes, peak in bytes, flags)"""
+        return self.finish(key), self.recorder.notes, self.recorder.peak_bytes, self.header.flags
+
+    def finish(self, key=""):
+        """The header filled; returns the file's bytes."""
+        header, flags = self.header, self.recorder.flags
+        header.key = key
+        header.batch, header.seq_len = self.batch, self.seq_len
+        if self.model is not None:
+            header.model = header.model or type(self.model).__name__
+            header.params = sum(p.numel() for p in self.model.parameters())
+            header.precision = self.precision()
+        if self.optimizers:
+            header.optimizer = type(self.optimizers[0]).__name__.lower()
+        if len(self.lives) >= 3:
+            header.growth = max(0, self.lives[-1] - self.lives[-2])
+        if len(self.shapes) > 1:
+            flags |= ff.VARIABLE_SHAPES
+        if torch.backends.cudnn.benchmark:
+            flags |= ff.CUDNN_BENCHMARK
+        if not torch.backends.cudnn.enabled:
+            flags |= ff.CUDNN_OFF
+        header.flags = flags
+        return self.recorder.records.file(header)

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""Values that a script reads from the GPU: nothing was computed, so there are none.
+
+A number that is only printed does no harm: it is 1. One that decides something (a branch, a size) makes the capture a guess,
+and that is told: flag DATA_DEPENDENT and the line of the script. Shapes that depend on data (nonzero, masks) take their upper
+bound, told the same way.
+"""
+import json
+import numbers
+import os
+import sys
+
+import torch
+
+from . import fileformat as ff
+from .recorder import GPU, aten, is_gpu
+
+OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+
+
+def script_line():
+    """"file.py:12" of the innermost frame that is neither this package's nor PyTorch's; None if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((OWN, TORCH, "<")):
+            return f"{os.path.basename(name)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def decided(recorder, what):
+    recorder.note(ff.DATA_DEPENDENT, f"data-dependent: {what}", script_line())
+
+
+class ReadFloat(float):
+    """A float that came from the GPU: arithmetic keeps it one, comparing it is a decision."""
+    recorder = None
+
+    def __bool__(self):
+        decided(ReadFloat.recorder, "a branch on a value computed on the GPU")
+        return True
+
+    __hash__ = float.__hash__
+
+
+class ReadInt:
+    """An int that came from the GPU. No subclass of int: Python would take it as a size or a loop's end without a word."""
+    __slots__ = ("value",)
+
+    def __init__(self, value=1):
+        self.value = value
+
+    def __bool__(self):
+        decided(ReadFloat.recorder, "a branch on a value computed on the GPU")
+        return True
+
+    def __index__(self):
+        decided(ReadFloat.recorder, "a size or a count computed on the GPU")
+        return self.value
+
+    def __int__(self):
+        return self.value
+
+    def __float__(self):
+        return float(self.value)
+
+    def __repr__(self):
+        return repr(self.value)
+
+    def __format__(self, how):
+        return format(self.value, how)
+
+    def __hash__(self):
+        return hash(self.value)
+
+
+def _plain(value):
+    return value.value if isinstance(value, ReadInt) else float(value) if isinstance(value, ReadFloat) else value
+
+
+def _wrap(value):
+    return ReadFloat(value) if type(value) is float else ReadInt(value) if type(value) is int else value
+
+
+def _overload(cls):
+    def arithmetic(name):
+        def compute(self, *others):
+            mine = _plain(self)
+            function = getattr(mine, name, None)
+            result = function(*map(_plain, others)) if function else NotImplemented
+            if result is NotImplemented and type(mine) is int:
+                result = getattr(float(mine), name)(*map(_plain, others))
+            return _wrap(result)
+        return compute
+
+    def comparison(name):
+        def compare(self, other):
+            if isinstance(other, (int, float, ReadInt)):
+                decided(ReadFloat.recorder, "a comparison of a value computed on the GPU")
+            mine, other = _plain(self), _plain(other)
+            return getattr(float(mine), name)(float(other) if isinstance(other, int) else other)
+        return compare
+    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+        for side in ("__", "__r"):
+            setattr(cls, f"{side}{op}__", arithmetic(f"{side}{op}__"))
+    for op in ("neg", "pos", "abs", "round"):
+        setattr(cls, f"__{op}__", arithmetic(f"__{op}__"))
+    for op in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(cls, f"__{op}__", comparison(f"__{op}__"))
+
+
+_overload(ReadFloat)
+_overload(ReadInt)
+numbers.Integral.register(ReadInt)
+
+
+def item(tensor):
+    """What tensor.item() gives: 1.0, 1 or False."""
+    if tensor.numel() != 1:
+        raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
+    if tensor.dtype == torch.bool:
+        return False
+    if tensor.dtype.is_complex:
+        return complex(1)
+    return ReadFloat(1.0) if tensor.dtype.is_floating_point else ReadInt(1)
+
+
+def on_host(recorder, tensor, dtype=None):
+    """The copy on the CPU that tensor.cpu() gives: ones."""
+    recorder.values_read = True
+    with torch._C._DisableTorchDispatch():
+        return torch.ones(tuple(tensor.shape), dtype=dtype or tensor.dtype)
+
+
+def install(recorder, patch):
+    """Patches what reads values: patch(owner, name, value)."""
+    ReadFloat.recorder = recorder
+    real_item, real_tolist, real_default = torch.Tensor.item, torch.Tensor.tolist, json.JSONEncoder.default
+
+    def read(tensor):
+        if not is_gpu(tensor):
+            return real_item(tensor)
+        recorder.values_read = True
+        return item(tensor)
+
+    def truth(tensor):
+        if not is_gpu(tensor):
+            return bool(real_item(tensor))
+        decided(recorder, "a branch on a tensor on the GPU")
+        return bool(scalar(recorder, None, (tensor,), {}))
+
+    def size(tensor):
+        if is_gpu(tensor):
+            decided(recorder, "a size or a count computed on the GPU")
+        return int(_plain(read(tensor)))
+    patch(torch.Tensor, "item", read)
+    patch(torch.Tensor, "tolist", lambda tensor: real_tolist(on_host(recorder, tensor) if is_gpu(tensor) else tensor))
+    patch(torch.Tensor, "__float__", lambda tensor: float(_plain(read(tensor))))
+    patch(torch.Tensor, "__bool__", truth)
+    patch(torch.Tensor, "__int__", size)
+    patch(torch.Tensor, "__index__", size)
+    patch(json.JSONEncoder, "default",
+          lambda self, value: int(value) if isinstance(value, ReadInt) else real_default(self, value))
+
+
+# --- rules of operators ---
+
+def copy_to(recorder, func, args, kwargs):
+    """.to(): to the GPU a new storage without reading the source, from the GPU a tensor of ones."""
+    source, device = args[0], kwargs.get("device")
+    if is_gpu(source):
+        if device is None or device.type == "cuda":
+            if device is not None and sys_engine() and kwargs.get("dtype") in (None, source.dtype):
+                return source  # the engine thinks that it is on "meta" and wants it where it already is
+            return NotImplemented
+        return on_host(recorder, source, kwargs.get("dtype"))
+    with torch._C._DisableTorchDispatch():
+        shape, stride, dtype = tuple(source.shape), source.stride(), source.dtype
+    with recorder.fake:
+        stand_in = torch.empty_strided(shape, stride, dtype=dtype)
+    return recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
+
+
+def sys_engine():
+    """Whether the autograd engine itself, not a script's hook, called the operator."""
+    from .recorder import ENGINE_CODE
+    return sys._getframe(4).f_code is ENGINE_CODE
+
+
+def copy_into(recorder, func, args, kwargs):
+    """copy_(): nothing moves."""
+    if is_gpu(args[0]) and is_gpu(args[1]):
+        return NotImplemented
+    if not is_gpu(args[0]):
+        recorder.values_read = True
+    return args[0]
+
+
+def scalar(recorder, func, args, kwargs):
+    recorder.values_read = True
+    tensor = args[0]
+    return False if tensor.dtype == torch.bool else 1.0 if tensor.dtype.is_floating_point else 1
+
+
+def compare(recorder, func, args, kwargs):
+    decided(recorder, "torch.equal() of tensors on the GPU")
+    return True
+
+
+def nonzero(recorder, func, args, kwargs):
+    decided(recorder, "a shape that depends on values (nonzero, a mask as an index): the largest possible was taken")
+    tensor = args[0]
+    return recorder.empty((tensor.numel(), tensor.dim()), torch.int64, (1, max(tensor.numel(), 1)))
+
+
+def masked_select(recorder, func, args, kwargs):
+    decided(recorder, "a shape that depends on values (masked_select): the largest possible was taken")
+    size = torch.broadcast_shapes(args[0].shape, args[1].shape)
+    return recorder.empty((int(torch.Size(size).numel()),), args[0].dtype)
+
+
+def unique(recorder, func, args, kwargs):
+    decided(recorder, "a shape that depends on values (unique): the largest possible was taken")
+    tensor, n = args[0], args[0].numel()
+    return (recorder.empty((n,), tensor.dtype), recorder.empty(tuple(tensor.shape), torch.int64),
+            recorder.empty((n,), torch.int64))
+
+
+def index(recorder, func, args, kwargs):
+    """x[mask]: a mask becomes the indices of its elements, all of them."""
+    indices = list(args[1])
+    if not any(is_mask(i) for i in indices):
+        return NotImplemented
+    decided(recorder, "a mask as an index: the largest possible result was taken")
+    out, temporary = [], []
+    for i in indices:
+        if not is_mask(i):
+            out.append(i)
+            continue
+        columns = recorder.empty((i.numel(), i.dim()), torch.int64, (1, max(i.numel(), 1)))
+        temporary.append(columns)
+        out += recorder.evaluate(aten.unbind.int, (columns, 1), {})
+    return recorder.plain(func, (args[0], out) + tuple(args[2:]), kwargs)
+
+
+def is_mask(tensor):
+    return isinstance(tensor, torch.Tensor) and tensor.dtype in (torch.bool, torch.uint8)
+
+
+def repeat_interleave(recorder, func, args, kwargs):
+    size = kwargs.get("output_size")
+    if size is None:
+        decided(recorder, "repeat_interleave() with repeats on the GPU: each once was taken")
+        size = args[0].numel()
+    return recorder.empty((size,), torch.int64)
+
+
+RULES = {
+    aten._to_copy.default: copy_to,
+    aten.copy_.default: copy_into,
+    aten._local_scalar_dense.default: scalar,
+    aten.equal.default: compare,
+    aten.nonzero.default: nonzero,
+    aten.masked_select.default: masked_select,
+    aten._unique2.default: unique,
+    aten.index.Tensor: index,
+    aten.repeat_interleave.Tensor: repeat_interleave,
+}
