@@ -6,6 +6,7 @@ what it takes while it runs are decided by CUDA builds at run time: those decisi
 the versions named were seen in the allocator's history on an H200 with PyTorch 2.11.
 """
 import math
+import sys
 
 import torch
 
@@ -91,25 +92,45 @@ def convolution_backward(recorder, func, args, kwargs):
     return result
 
 
+# --- results in the order in which their memory is taken ---
+
+def in_order(*order):
+    def run(recorder, func, args, kwargs):
+        result = recorder.evaluate(func, args, kwargs)
+        for which in order:
+            recorder.record(result[which])
+        return result
+    return run
+
+
 # --- the autograd engine ---
 
 def engine_adds(recorder, func, args, kwargs):
-    """Two gradients of one tensor: the engine adds the second into the first where nobody else holds that. It never does so
-    with a tensor subclass, so it is done here."""
-    import sys
-    if sys._getframe(3).f_code is not ENGINE_CODE or len(args) != 2 or kwargs.get("alpha", 1) != 1:
+    """Two gradients of one tensor: the engine adds the second to the first in place where nobody else holds the first. With a
+    tensor subclass it never does, so that is done here."""
+    if sys._getframe(3).f_code is not ENGINE_CODE or len(args) != 2 or kwargs or torch.is_grad_enabled():
         return NotImplemented
     first, second = args
     if not (is_gpu(first) and is_gpu(second)) or first.shape != second.shape or first.dtype != second.dtype:
         return NotImplemented
-    if not recorder.sole(first) or not first.is_contiguous():
-        return NotImplemented
-    return first
+    return first if recorder.sole(first) and dense(first) else NotImplemented
+
+
+def dense(tensor):
+    """Whether the elements lie without gaps and without overlap."""
+    expected = 1
+    for size, stride in sorted(((n, s) for n, s in zip(tensor.shape, tensor.stride()) if n != 1), key=lambda pair: pair[1]):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 RULES = {
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
+    aten.native_dropout.default: in_order(1, 0),
+    aten.add.Tensor: engine_adds,
 }
 
 AROUND = {**{op: gemm for op in GEMMS}, aten.addmm.default: addmm}

@@ -6,10 +6,9 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import fileformat as ff
-from . import kernels, layers, values
+from . import attention, kernels, layers, values
 from .gpu import Gpu
 from .recorder import Recorder, is_gpu
-from torch._subclasses.fake_tensor import FakeTensor
 
 
 class Finished(BaseException):
@@ -48,12 +47,13 @@ class Session:
 
     def __enter__(self):
         recorder = self.recorder
-        for rules in (values.RULES, kernels.RULES):
-            recorder.rules.update(rules)
-        recorder.around.update(kernels.AROUND)
+        for part in (values, kernels, attention):
+            recorder.rules.update(part.RULES)
+            recorder.around.update(getattr(part, "AROUND", {}))
         self.gpu.install()
         values.install(recorder, self.gpu.patch)
         layers.install(recorder, self.gpu.patch)
+        attention.install(recorder, self.gpu.patch, self.gpu.capability)
         self._phases()
         self._hooks = [register_optimizer_step_pre_hook(self._before_step), register_optimizer_step_post_hook(self._after_step)]
         self._threads = torch.autograd.set_multithreading_enabled(False)
@@ -85,14 +85,19 @@ class Session:
         """Wraps what begins a phase."""
         session, recorder, patch = self, self.recorder, self.gpu.patch
         graph, Module, Optimizer = torch.autograd.graph, torch.nn.Module, torch.optim.Optimizer
-        real_backward, real_call, real_zero = graph._engine_run_backward, Module.__call__, Optimizer.zero_grad
+        real_engine, real_call, real_zero = graph._engine_run_backward, Module.__call__, Optimizer.zero_grad
 
-        def backward(*args, **kwargs):
-            if not recorder.in_backward:
-                session.mark(ff.BACKWARD)
+        def learn(real):
+            def run(*args, **kwargs):
+                if not recorder.in_backward:
+                    session.mark(ff.BACKWARD)
+                return real(*args, **kwargs)
+            return run
+
+        def engine(*args, **kwargs):
             recorder.in_backward += 1
             try:
-                return real_backward(*args, **kwargs)
+                return real_engine(*args, **kwargs)
             finally:
                 recorder.in_backward -= 1
 
@@ -111,7 +116,9 @@ class Session:
             return real_zero(optimizer, *args, **kwargs)
         for module in (graph, torch.autograd):
             if hasattr(module, "_engine_run_backward"):
-                patch(module, "_engine_run_backward", backward)
+                patch(module, "_engine_run_backward", engine)
+        for name in ("backward", "grad"):
+            patch(torch.autograd, name, learn(getattr(torch.autograd, name)))
         patch(Module, "__call__", call)
         patch(Optimizer, "zero_grad", zero_grad)
 

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+import os
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.dirname(HERE), HERE]
+
+
+@pytest.fixture
+def traced():
+    """traced(setup, **options): the file of a capture, read back, with its notes."""
+    from radrm import capture
+    from reader import File
+
+    def trace(setup, **options):
+        found = capture.trace(setup, timeout=120, **options)
+        file = File(found.data)
+        file.notes, file.peak_bytes = found.notes, found.peak_bytes
+        return file
+    return trace
