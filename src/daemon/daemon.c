@@ -22,6 +22,9 @@
 
 #define FIRST_SNAPSHOT_MS 5000
 #define MIN_DISK_BYTES ((unsigned long long)16 << 20)	/* kept for the events of tasks that were already accepted */
+/* What is read at a start of what ended attempts taught: some tenths of a second. Older runs ran on older software. */
+#define TAUGHT_MOST 200000
+#define TAUGHT_MS (180 * INT64_C(86400000))
 
 struct now daemon_now(void)
 {
@@ -70,6 +73,16 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 	log_event(ev, t);
 	runner_note(d->runner, ev, t);
 	server_task_changed(d->server);
+}
+
+static void on_outcome(void *ctx, const struct outcome *o)
+{
+	struct daemon *d = ctx;
+	struct error err = ERROR_INIT;
+	if (store_add_outcome(d->store, o, &err)) {
+		log_error("%s", err.text);
+		d->store_failed = true;
+	}
 }
 
 /* A store that cannot be written (a full disk) must not lose what was promised: nothing is answered and nothing is started
@@ -211,8 +224,16 @@ static int restore_drained(void *ctx, const char *key, const char *value)
 	return 0;
 }
 
+static void restore_outcome(void *ctx, const struct outcome *o)
+{
+	core_remember(((struct daemon *)ctx)->core, o);
+}
+
 static int restore(struct daemon *d, struct error *err)
 {
+	struct error why = ERROR_INIT;
+	if (store_load_outcomes(d->store, clock_wall_ms() - TAUGHT_MS, TAUGHT_MOST, restore_outcome, d, &why))
+		log_warn("what earlier tasks took cannot be read, estimates go without: %s", why.text);
 	if (store_load_live(d->store, restore_one, d, err))
 		return -1;
 	core_each_task(d->core, adopt_one, d);
@@ -272,7 +293,8 @@ static void start_loop_handles(struct daemon *d)
 struct daemon *daemon_create(const struct daemon_options *o, const char *program, struct error *err)
 {
 	struct daemon *d = alloc_zero(sizeof *d);
-	struct core_ops ops = { d, on_event, on_task_signal, state_of, owner_of };
+	struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of, .owner = owner_of,
+				.outcome = on_outcome };
 	const char *named_socket = o->socket_path ? o->socket_path : getenv("RAD_SOCKET");
 	d->lock_fd = -1;
 	d->loop = uv_default_loop();

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Elements of an array come one after another and share one spec. */
@@ -270,6 +271,45 @@ int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const 
 		event_clear(&ev);
 	}
 	return stop || rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
+}
+
+static double real_or_nan(sqlite3_stmt *st, int i)
+{
+	return sqlite3_column_type(st, i) == SQLITE_NULL ? NAN : sqlite3_column_double(st, i);
+}
+
+/* A verdict of a later version teaches as one that is not known: its peak is a lower bound. */
+static struct outcome outcome_of_row(sqlite3_stmt *st)
+{
+	struct outcome o = {
+		.told_ms = sqlite3_column_int64(st, 0), .signature = column(st, 1), .gpu_name = column(st, 2),
+		.estimator = column(st, 3), .comfort_mib = (uint64_t)sqlite3_column_int64(st, 5),
+		.claim_mib = (uint64_t)sqlite3_column_int64(st, 6), .retry_mib = (uint64_t)sqlite3_column_int64(st, 8),
+		.fenced = sqlite3_column_int(st, 9),
+		.seen = { .peak_mib = (uint64_t)sqlite3_column_int64(st, 7), .warm = sqlite3_column_int(st, 10),
+			  .alone_s = real_or_nan(st, 11), .alone_gract = real_or_nan(st, 12), .alone_smact = real_or_nan(st, 13),
+			  .mean_smact = NAN, .energy_j = NAN } };
+	if (verdict_parse(column(st, 4), &o.verdict))
+		o.verdict = VERDICT_NONE;
+	return o;
+}
+
+int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*each)(void *ctx, const struct outcome *o),
+			void *ctx, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib,"
+				    " retry_mib, fenced, warm, alone_s, alone_gract, alone_smact FROM outcomes"
+				    " WHERE seq > (SELECT max(seq) FROM outcomes) - ?1 AND told_ms >= ?2 ORDER BY seq", -1, &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	sqlite3_bind_int64(st, 1, most);
+	sqlite3_bind_int64(st, 2, from_ms);
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		struct outcome o = outcome_of_row(st);
+		each(ctx, &o);
+	}
+	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
 }
 
 struct rebuild { struct store *s; struct error *err; int rc; };

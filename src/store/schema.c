@@ -11,6 +11,15 @@
 #include <fcntl.h>
 #include <string.h>
 
+/* For steps that read the log: a member of a JSON column, NULL where the text is damaged; that of the last event of a kind
+ * before event `e`; and what is written for NULL. */
+#define MEMBER(column, name) "CASE WHEN json_valid(" column ") THEN json_extract(" column ", '$." name "') END"
+#define BEFORE(kind, name) \
+	"(SELECT " MEMBER("b.body", name) " FROM events b WHERE b.task = e.task AND b.seq < e.seq AND b.kind = '" kind "'" \
+	" ORDER BY b.seq DESC LIMIT 1)"
+#define TEXT(value, none) "CAST(coalesce(" value ", " none ") AS TEXT)"
+#define NUMBER(value) "CAST(coalesce(" value ", 0) AS INTEGER)"
+
 /* Large columns come last: reading what stands before them then touches no overflow page. The partial indexes hold a start
  * to the live tasks and a report to its span, however long the history is. */
 const char *const store_schema_steps[STORE_SCHEMA] = {
@@ -29,6 +38,21 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	" mem_total_mib INTEGER NOT NULL) STRICT;"
 	"CREATE TABLE series(t_s INTEGER NOT NULL, gpu INTEGER NOT NULL, step_s INTEGER NOT NULL, mem_mib INTEGER, smact INTEGER,"
 	" gract INTEGER, power INTEGER, PRIMARY KEY(t_s, gpu)) STRICT, WITHOUT ROWID;",
+
+	/* Filled from the log, which did not say which GPU it was and what the task did alone there. */
+	"CREATE TABLE outcomes(seq INTEGER PRIMARY KEY, told_ms INTEGER NOT NULL, signature TEXT NOT NULL, gpu TEXT NOT NULL,"
+	" estimator TEXT NOT NULL, verdict TEXT NOT NULL, comfort_mib INTEGER NOT NULL, claim_mib INTEGER NOT NULL,"
+	" peak_mib INTEGER NOT NULL, retry_mib INTEGER NOT NULL, fenced INTEGER NOT NULL, warm INTEGER NOT NULL,"
+	" alone_s REAL, alone_gract REAL, alone_smact REAL) STRICT;"
+	"INSERT INTO outcomes(told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib, retry_mib, fenced, warm)"
+	" SELECT e.t_ms, " TEXT(MEMBER("j.spec", "signature"), "''") ", '',"
+	" " TEXT(BEFORE("estimated", "estimator"), "'none'") ", " TEXT(MEMBER("e.body", "verdict"), "'none'") ","
+	" " NUMBER(BEFORE("estimated", "comfort_mib")) ", " NUMBER(BEFORE("placed", "claim_mib")) ","
+	" " NUMBER(MEMBER("e.body", "peak_mib")) ","
+	" iif(" MEMBER("e.body", "verdict") " = 'oom', " NUMBER(MEMBER("e.body", "next_claim_mib")) ", 0),"
+	" " NUMBER(BEFORE("placed", "fenced")) ", " NUMBER(MEMBER("e.body", "warm"))
+	" FROM events e JOIN jobs j ON j.job = e.task >> 20"
+	" WHERE e.kind = 'ended' AND (" MEMBER("e.body", "peak_mib") " OR " MEMBER("e.body", "verdict") " = 'oom') ORDER BY e.seq;",
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

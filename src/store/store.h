@@ -6,6 +6,7 @@
  *	jobs(job PRIMARY KEY, uid, gid, user, submit_ms, spec JSON, environ JSON)
  *	events(seq PRIMARY KEY, task, t_ms, kind, body JSON)
  *	tasks(task PRIMARY KEY, uid, live, state, submit_ms, end_ms)	the index of the log, rebuilt from it when empty
+ *	outcomes(seq PRIMARY KEY, told_ms, signature, gpu, ...)		what ended attempts taught: struct outcome, in order
  *	meta(key PRIMARY KEY, value)
  *	gpus(gpu PRIMARY KEY, uuid, ...)			whose means are kept
  *	series(t_s, gpu, step_s, ...)				means over time: of 10 s for a day, then of a minute, for 60 days
@@ -17,12 +18,13 @@
 
 #include "account/series.h"
 #include "base/error.h"
+#include "estimate/history.h"
 #include "task/task.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORE_SCHEMA 2
+#define STORE_SCHEMA 3
 
 struct store;
 
@@ -43,6 +45,8 @@ uint32_t store_next_job(struct store *s);
 int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_t submit_ms, struct error *err);
 /* The event, and the task's row as it stands after it. */
 int store_append(struct store *s, const struct event *ev, const struct task *after, struct error *err);
+/* What an attempt taught, so that a start need not read the whole log to know it again. */
+int store_add_outcome(struct store *s, const struct outcome *o, struct error *err);
 /* Ends the transaction and waits for the disk. On failure everything since the last commit is rolled back, the store is as it
  * was then and can be used on (ERR_UNAVAILABLE: no room on the disk, or locked by another program). */
 int store_commit(struct store *s, struct error *err);
@@ -67,6 +71,10 @@ int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_
 /* The event log of one task, in order. */
 int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const struct event *ev), void *ctx,
 		      struct error *err);
+
+/* The newest `most` outcomes, those told before from_ms left out, in the order in which they were told. */
+int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*each)(void *ctx, const struct outcome *o),
+			void *ctx, struct error *err);
 
 /* Small values that outlive a restart: "drained:GPU-...", "turn". */
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err);	/* value NULL: removes it */
