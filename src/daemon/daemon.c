@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/estimating.h"
 #include "daemon/recording.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
@@ -83,6 +84,17 @@ static void on_outcome(void *ctx, const struct outcome *o)
 		log_error("%s", err.text);
 		d->store_failed = true;
 	}
+}
+
+static void on_estimate(void *ctx, int64_t question, const struct estimator *row, const struct spec *spec, uint64_t declared_mib,
+			const struct estimate_context *c)
+{
+	estimating_ask(((struct daemon *)ctx)->estimating, question, row, spec, declared_mib, c);
+}
+
+static void on_estimated(void *ctx, int64_t question, bool spoke, const struct estimate_result *said)
+{
+	core_estimated(((struct daemon *)ctx)->core, question, spoke, said, daemon_now());
 }
 
 /* A store that cannot be written (a full disk) must not lose what was promised: nothing is answered and nothing is started
@@ -294,7 +306,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 {
 	struct daemon *d = alloc_zero(sizeof *d);
 	struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of, .owner = owner_of,
-				.outcome = on_outcome };
+				.estimate = on_estimate, .outcome = on_outcome };
 	const char *named_socket = o->socket_path ? o->socket_path : getenv("RAD_SOCKET");
 	d->lock_fd = -1;
 	d->loop = uv_default_loop();
@@ -313,6 +325,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	start_loop_handles(d);
 	d->runner = runner_create(d);
 	d->recording = recording_create(d);
+	d->estimating = estimating_create(d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
 	d->core = core_create(&d->config.core, &ops);
 	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
 	if (!(d->server = server_create(d, d->socket_path, err)) || restore(d, err) ||
@@ -349,6 +362,7 @@ void daemon_destroy(struct daemon *d)
 	}
 	server_destroy(d->server);
 	sampling_destroy(d->sampling);
+	estimating_destroy(d->estimating);
 	runner_destroy(d->runner);
 	uv_run(d->loop, UV_RUN_NOWAIT);
 	uv_walk(d->loop, close_handle, NULL);

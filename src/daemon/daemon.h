@@ -18,6 +18,7 @@ struct server;
 struct recording;
 struct runner;
 struct sampling;
+struct estimating;
 
 struct daemon {
 	struct config config;
@@ -28,6 +29,7 @@ struct daemon {
 	struct runner *runner;		/* attempts: launching, watching, ending, MPS servers */
 	struct sampling *sampling;	/* the sampler process */
 	struct recording *recording;	/* what it read, over time */
+	struct estimating *estimating;	/* workers of slow estimators */
 	int lock_fd;
 	char *state_dir, *run_dir, *socket_path, *program;	/* owned; program: radd's own path */
 	int64_t started_ms;		/* wall */

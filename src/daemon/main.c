@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * radd: its command line, the sampler's second life (`radd --sampler`), and the line to whoever waits for it to be ready.
+ * radd: its command line, its other lives (`radd --sampler`, `radd --estimate`), and the line to whoever waits for it to be ready.
  */
 #include "base/log.h"
 #include "base/units.h"
 #include "daemon/daemon.h"
+#include "daemon/estimating.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -105,6 +106,8 @@ int main(int argc, char **argv)
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	if (argc >= 4 && !strcmp(argv[1], "--sampler"))
 		return sampler_main(argv[2], argv[3]);
+	if (argc == 2 && !strcmp(argv[1], "--estimate"))
+		return estimating_worker(estimators);
 	if (parse_options(argc, argv, &o, &check, &err)) {
 		fprintf(stderr, "radd: %s\n", err.text);
 		return 2;

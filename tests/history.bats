@@ -1,0 +1,68 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What one task taught, the next is placed by: after it, after a restart, and in an array that waits.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file()
+{
+	DEVICES=sim:1xa100-40g
+	export DEVICES
+	new_world
+	start_radd
+}
+
+teardown_file() { end_world; }
+
+setup() { cd "$WORLD/work"; }
+
+teardown()
+{
+	rad cancel --all >/dev/null 2>&1 || :
+	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+}
+
+# A task without a word on its memory: small enough to be quick, long enough to be warm.
+learnable() { submit "$@" -- rad simtask --mem 3000M --seconds 4 --ramp 0.2 --gract 0.3 --smact 0.2; }
+
+@test "the second run is placed by what the first one took" {
+	local a b
+	a=$(learnable)
+	[ "$(field "$a" .estimate.estimator)" = none ]
+	rad wait "$a"
+	b=$(learnable --name other)
+	rad wait "$b"
+	rad show --json "$a" "$b" | jq -e '
+		(.tasks[0].attempts[0].peak_mib) as $peak | .tasks[1].estimate |
+		.estimator == "history" and .comfort_mib == $peak and .need_mib == $peak and
+		.claim_mib >= $peak + 256 and .claim_mib <= $peak * 1.2 and (.note | test("earlier run took"))'
+	rad show "$b" | grep -q 'earlier run took'
+}
+
+@test "it is known after a restart too" {
+	local a b
+	a=$(learnable)
+	rad cancel "$a"
+	stop_radd
+	start_radd
+	b=$(learnable)
+	[ "$(field "$b" .estimate.estimator)" = history ]
+	[ "$(field "$b" .estimate.note)" = "$(field "$a" .estimate.note)" ]
+	[ "$(field "$b" .estimate.claim_mib)" = "$(field "$a" .estimate.claim_mib)" ]
+}
+
+@test "elements of an array that wait learn from the ones that ended" {
+	local id
+	id=$(submit --array=0-3%1 -- rad simtask --mem 2000M --seconds 4 --ramp 0.2 --gract 0.3 --smact 0.2)
+	timeout 60 rad wait "$id"
+	[ "$(field "${id}_0" .estimate.estimator)" = none ]
+	[ "$(field "${id}_3" .estimate.estimator)" = history ]
+}
+
+@test "another command knows nothing of it" {
+	local id
+	id=$(submit -- rad simtask --mem 1000M --seconds 1 --ramp 0.2)
+	[ "$(field "$id" .estimate.estimator)" = none ]
+	rad show "$id" | grep -q 'nothing is known of its memory'
+}
