@@ -66,3 +66,34 @@ learnable() { submit "$@" -- rad simtask --mem 3000M --seconds 4 --ramp 0.2 --gr
 	[ "$(field "$id" .estimate.estimator)" = none ]
 	rad show "$id" | grep -q 'nothing is known of its memory'
 }
+
+# ---- slow estimators ----
+
+captures=$BATS_TEST_DIRNAME/fuzz/corpus-capture
+
+@test "a capture is replayed by a worker, and the task is placed by it" {
+	local id
+	id=$(submit --capture "$captures/max-split" -- rad simtask --mem 500M --seconds 1 --ramp 0.2)
+	rad wait "$id"
+	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "replay" and .claim_mib > 0 and (.note | startswith("replay:"))'
+	rad show --events --json "$id" | jq -e '[.events[].event][:3] == ["submitted","estimated","placed"]'
+}
+
+@test "a worker that fails costs its estimate, not the task" {
+	local id
+	id=$(submit --capture "$captures/broken" -- rad simtask --mem 500M --seconds 1 --ramp 0.2)
+	rad wait "$id"
+	[ "$(state "$id")" = COMPLETED ]
+	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "none" and (.note | test("; replay: "))'
+}
+
+@test "tasks that were being estimated are asked about again after a restart" {
+	local id
+	id=$(submit --hold --capture "$captures/max-split" -- rad simtask --mem 500M --seconds 1 --ramp 0.2)
+	kill_radd
+	start_radd
+	wait_for 15 sh -c "rad show --json $id | jq -e '.tasks[0].estimate.estimator == \"replay\"'"
+	[ "$(state "$id")" = HELD ]
+	rad release "$id"
+	rad wait "$id"
+}
