@@ -86,8 +86,8 @@ static void on_outcome(void *ctx, const struct outcome *o)
 	}
 }
 
-static void on_estimate(void *ctx, int64_t question, const struct estimator *row, const struct spec *spec, uint64_t declared_mib,
-			const struct estimate_context *c)
+static void on_estimate(void *ctx, int64_t question, const struct estimator *row, const struct spec *spec,
+			uint64_t declared_mib, const struct estimate_context *c)
 {
 	estimating_ask(((struct daemon *)ctx)->estimating, question, row, spec, declared_mib, c);
 }

@@ -21,7 +21,8 @@ struct estimating;
 typedef void (*estimating_done)(void *ctx, int64_t question, bool spoke, const struct estimate_result *said);
 
 /* `program` is run with the argument --estimate. */
-struct estimating *estimating_create(uv_loop_t *loop, const char *program, int64_t deadline_ms, estimating_done done, void *ctx);
+struct estimating *estimating_create(uv_loop_t *loop, const char *program, int64_t deadline_ms, estimating_done done,
+				     void *ctx);
 /* Ends the workers; nobody is answered any more. Frees itself once the loop has closed its handles. Takes NULL. */
 void estimating_destroy(struct estimating *e);
 

@@ -22,7 +22,8 @@
 
 /* radd's side ---------------------------------------------------------------------------------------------------------- */
 
-char *estimating_write_question(const char *row, const struct spec *spec, uint64_t declared_mib, const struct estimate_context *c)
+char *estimating_write_question(const char *row, const struct spec *spec, uint64_t declared_mib,
+				const struct estimate_context *c)
 {
 	double margin = c->margins ? margins_of(c->margins, row) : c->margin;
 	scoped_json *o = json_pack("{ss, so, so, sI, so, sI, sf}", "estimator", row, "spec", spec_to_json(spec),

@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 /* Free it. Of the context, what concerns that row goes along: the GPU and the learnt margin. */
-char *estimating_write_question(const char *row, const struct spec *spec, uint64_t declared_mib, const struct estimate_context *c);
+char *estimating_write_question(const char *row, const struct spec *spec, uint64_t declared_mib,
+				const struct estimate_context *c);
 /* The worker may have been taken over by what it read: nothing is believed that does not keep the contract. */
 int estimating_read_answer(const char *text, bool *spoke, struct estimate_result *said, struct error *err);
 

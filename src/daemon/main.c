@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * radd: its command line, its other lives (`radd --sampler`, `radd --estimate`), and the line to whoever waits for it to be ready.
+ * radd: its command line, its other lives (`radd --sampler`, `radd --estimate`), and the line to whoever waits for it.
  */
 #include "base/log.h"
 #include "base/units.h"

@@ -102,9 +102,9 @@ ROW(disorder)
 }
 
 static const struct estimator table[] = {
-	{ "echo", "", NULL, echo }, { "silent", "", NULL, silent }, { "who", "", NULL, who },
-	{ "stuck", "", NULL, stuck }, { "crash", "", NULL, crash }, { "give_up", "", NULL, give_up }, { "babble", "", NULL, babble }, { "flood", "", NULL, flood },
-	{ "disorder", "", NULL, disorder }, { NULL },
+	{ "echo", "", NULL, echo }, { "silent", "", NULL, silent }, { "who", "", NULL, who }, { "stuck", "", NULL, stuck },
+	{ "crash", "", NULL, crash }, { "give_up", "", NULL, give_up }, { "babble", "", NULL, babble },
+	{ "flood", "", NULL, flood }, { "disorder", "", NULL, disorder }, { NULL },
 };
 
 /* radd's side ---------------------------------------------------------------------------------------------------------- */
