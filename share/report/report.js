@@ -91,8 +91,10 @@ const span = (function () {
 	return { from, to: to > from ? to : from + 1 };
 })();
 
+const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+
 function moment(s) {
-	return origin === null ? duration(s) : new Date(origin + s * 1000).toLocaleString();
+	return origin === null ? duration(s) : local.format(new Date(origin + s * 1000));
 }
 
 function ticks(most) {
@@ -121,8 +123,9 @@ function timeAxis(svg, x, top, bottom, above) {
 	const g = draw('g', {}, svg), width = x(span.to) - x(span.from);
 	for (const t of ticks(Math.max(2, Math.floor(width / 72)))) {
 		draw('line', { class: 'rule', x1: x(t.s), x2: x(t.s), y1: top, y2: bottom }, g);
-		if (x(t.s) > x(span.to) - 12) continue;	/* its text would stick out */
-		const anchor = x(t.s) < x(span.from) + 8 ? 'start' : 'middle';
+		const half = t.text.length * 3;
+		if (x(t.s) + half > x(span.to) + 7) continue;	/* its text would stick out */
+		const anchor = x(t.s) - half < 0 ? 'start' : 'middle';
 		draw('text', { class: 'dim', x: x(t.s), y: bottom + 13, 'text-anchor': anchor }, g, t.text);
 		if (above) draw('text', { class: 'dim', x: x(t.s), y: top - 4, 'text-anchor': anchor }, g, t.text);
 	}
@@ -519,7 +522,8 @@ function enliven(table) {
 		th.replaceChildren(button);
 		button.addEventListener('click', () => sortBy(table, th.cellIndex, th));
 	}
-	const tools = table.closest('details').querySelector('.tools'), find = tools.querySelector('input');
+	const tools = table.closest('details').querySelector('.tools'), find = tools && tools.querySelector('input');
+	if (!tools) return;
 	tools.hidden = false;
 	find.addEventListener('input', () => {
 		const word = find.value.trim().toLowerCase();
@@ -569,7 +573,7 @@ function drawAll() {
 	drawUsers(width);
 }
 
-for (const time of document.querySelectorAll('time')) time.textContent = new Date(time.textContent).toLocaleString();
+for (const time of document.querySelectorAll('time')) time.textContent = local.format(new Date(time.textContent));
 addPatterns();
 drawAll();
 for (const table of document.querySelectorAll('table')) dropEmpty(table);

@@ -16,6 +16,7 @@
 #define PAGE_TASKS 10000
 #define PAGE_GPUS 32
 #define OPEN_ROWS 100	/* longer tables are folded */
+#define MAX_FAILURES 500
 
 static const char style[] =
 #include "account/report.css.inc"
@@ -61,7 +62,7 @@ static void add_duration(struct buf *b, double s)
 	if (isnan(s))
 		buf_add_text(b, "–");
 	else if (s < 60)
-		buf_printf(b, "%.1f s", s);
+		buf_printf(b, "%.1f s", fabs(s) < 0.05 ? 0 : s);
 	else if (whole < 3600)
 		buf_printf(b, "%lld min %02lld s", whole / 60, whole % 60);
 	else if (whole < 86400)
@@ -126,11 +127,12 @@ static void cell(struct buf *b, double v, void (*add)(struct buf *b, double v))
 	buf_add_text(b, "</td>");
 }
 
-static void head(struct buf *b, const char *const *names, size_t n, size_t n_texts)
+/* A name that begins with '#' is of a column of numbers. */
+static void head(struct buf *b, const char *const *names, size_t n)
 {
 	buf_add_text(b, "<thead><tr>");
 	for (size_t i = 0; i < n; i++)
-		buf_printf(b, "<th scope=col%s>%s</th>", i < n_texts ? "" : " class=n", names[i]);
+		buf_printf(b, "<th scope=col%s>%s</th>", *names[i] == '#' ? " class=n" : "", names[i] + (*names[i] == '#'));
 	buf_add_text(b, "</tr></thead><tbody>");
 }
 
@@ -160,10 +162,11 @@ static void summary_row(struct buf *b, const struct report_run *run)
 
 static void add_summary(struct buf *b, const struct report *r)
 {
-	static const char *const names[] = { "Run", "Tasks", "Completed", "Total time", "Lower bound", "Mean wait", "Mean execution",
-					     "Mean completion", "95 % done in", "Out of memory", "Energy", "Mean SMACT" };
+	static const char *const names[] = { "Run", "#Tasks", "#Completed", "#Total time", "#Lower bound", "#Mean wait",
+					     "#Mean execution", "#Mean completion", "#95 % done in", "#Out of memory", "#Energy",
+					     "#Mean SMACT" };
 	buf_add_text(b, "<section id=summary><h2>Summary</h2><div class=wide><table>");
-	head(b, names, COUNT_OF(names), 1);
+	head(b, names, COUNT_OF(names));
 	for (size_t i = 0; i < r->n; i++)
 		summary_row(b, r->runs[i]);
 	buf_add_text(b, "</tbody></table></div></section>\n");
@@ -195,12 +198,12 @@ static bool has_users(const struct report *r)
 
 static void add_users(struct buf *b, const struct report *r)
 {
-	static const char *const names[] = { "Run", "User", "Tasks", "Completed", "Mean wait", "Mean execution", "Mean completion",
-					     "Out of memory", "Energy" };
+	static const char *const names[] = { "Run", "User", "#Tasks", "#Completed", "#Mean wait", "#Mean execution",
+					     "#Mean completion", "#Out of memory", "#Energy" };
 	if (!has_users(r))
 		return;
 	buf_add_text(b, "<section id=users><h2>By user</h2><div class=chart></div><div class=wide><table>");
-	head(b, names, COUNT_OF(names), 2);
+	head(b, names, COUNT_OF(names));
 	for (size_t i = 0; i < r->n; i++) {
 		size_t n;
 		scoped_free struct report_user *list = report_users(r->runs[i], &n);
@@ -210,13 +213,72 @@ static void add_users(struct buf *b, const struct report *r)
 	buf_add_text(b, "</tbody></table></div></section>\n");
 }
 
-static void add_gpus(struct buf *b, const struct report_run *run, const struct report_task *t)
+/* A time of the trace, or of the day. */
+static void moment_cell(struct buf *b, const struct report_run *run, double s)
 {
-	const struct report_attempt *a = t->n_attempts ? &t->attempts[t->n_attempts - 1] : NULL;
+	char iso[CLOCK_ISO_LEN];
+	if (!run->origin_ms || isnan(s)) {
+		cell(b, s, add_duration);
+		return;
+	}
+	buf_printf(b, "<td class=n data-v=%.10g><time>%s</time></td>", s, clock_iso(run->origin_ms + (int64_t)(s * 1000), iso));
+}
+
+static void gpus_cell(struct buf *b, const struct report_run *run, const struct report_attempt *a)
+{
 	buf_add_text(b, "<td>");
 	for (unsigned i = 0; a && i < a->n_gpus; i++)
 		buf_printf(b, "%s%u", i ? ", " : "", run->gpus[a->gpus[i]].index);
 	buf_add_text(b, "</td>");
+}
+
+static void failure_row(struct buf *b, const struct report_run *run, const struct report_task *t,
+			const struct report_attempt *a)
+{
+	buf_add_text(b, "<tr>");
+	text_cell(b, run->name);
+	text_cell(b, t->id);
+	text_cell(b, t->name);
+	text_cell(b, t->user);
+	cell(b, (double)(a - t->attempts) + 1, add_count);
+	gpus_cell(b, run, a);
+	moment_cell(b, run, a->end_s);
+	cell(b, a->end_s - a->start_s, add_duration);
+	text_cell(b, a->verdict);
+	buf_add_text(b, "<td class=long>");
+	add_text(b, a->evidence);
+	buf_add_text(b, "</td></tr>\n");
+}
+
+/* Attempts that ended otherwise than asked for, as far as there is room for them. Returns how many there are. */
+static size_t failure_rows(struct buf *b, const struct report *r)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < r->n; i++)
+		for (size_t t = 0; t < r->runs[i]->n_tasks; t++)
+			for (size_t k = 0; k < r->runs[i]->tasks[t].n_attempts; k++) {
+				const struct report_attempt *a = &r->runs[i]->tasks[t].attempts[k];
+				bool well = isnan(a->end_s) || !strcmp(a->verdict, "ok") || !strcmp(a->verdict, "cancelled");
+				if (!well && n++ < MAX_FAILURES)
+					failure_row(b, r->runs[i], &r->runs[i]->tasks[t], a);
+			}
+	return n;
+}
+
+static void add_failures(struct buf *b, const struct report *r)
+{
+	static const char *const names[] = { "Run", "ID", "Name", "User", "#Attempt", "GPUs", "#Ended", "#After", "Verdict",
+					     "Why" };
+	scoped_buf rows = { 0 };
+	size_t n = failure_rows(&rows, r);
+	if (!n)
+		return;
+	buf_printf(b, "<section id=failures><h2>Attempts that failed</h2><details%s><summary>%zu attempts%s</summary>"
+		   "<div class=\"wide tall\"><table class=sort>", n <= OPEN_ROWS ? " open" : "", n,
+		   n > MAX_FAILURES ? "; the first ones are listed here, the CSV and JSON forms have all" : "");
+	head(b, names, COUNT_OF(names));
+	buf_add(b, rows.data, rows.len);
+	buf_add_text(b, "</tbody></table></div></details></section>\n");
 }
 
 static void task_row(struct buf *b, const struct report_run *run, const struct report_task *t)
@@ -228,8 +290,8 @@ static void task_row(struct buf *b, const struct report_run *run, const struct r
 	text_cell(b, t->name);
 	text_cell(b, t->user);
 	text_cell(b, t->state);
-	add_gpus(b, run, t);
-	cell(b, t->submit_s, add_duration);
+	gpus_cell(b, run, t->n_attempts ? &t->attempts[t->n_attempts - 1] : NULL);
+	moment_cell(b, run, t->submit_s);
 	cell(b, t->wait_s, add_duration);
 	cell(b, t->exec_s, add_duration);
 	cell(b, t->jct_s, add_duration);
@@ -244,8 +306,9 @@ static void task_row(struct buf *b, const struct report_run *run, const struct r
 
 static void add_tasks(struct buf *b, const struct report *r)
 {
-	static const char *const names[] = { "Run", "ID", "Name", "User", "State", "GPUs", "Submitted", "Waited", "Executed",
-					     "Completed in", "Attempts", "Out of memory", "Estimate", "Peak", "SMACT", "Energy" };
+	static const char *const names[] = { "Run", "ID", "Name", "User", "State", "GPUs", "#Submitted", "#Waited", "#Executed",
+					     "#Completed in", "#Attempts", "#Out of memory", "#Estimate", "#Peak", "#SMACT",
+					     "#Energy" };
 	size_t all = 0;
 	for (size_t i = 0; i < r->n; i++)
 		all += r->runs[i]->n_tasks;
@@ -253,7 +316,7 @@ static void add_tasks(struct buf *b, const struct report *r)
 		   "<p class=tools hidden><input type=search placeholder=\"Find in the table\" aria-label=\"Find in the table\"></p>"
 		   "<div class=\"wide tall\"><table class=sort>", all <= OPEN_ROWS ? " open" : "", all,
 		   all > PAGE_TASKS ? "; the first ones are listed here, the CSV and JSON forms have all" : "");
-	head(b, names, COUNT_OF(names), 6);
+	head(b, names, COUNT_OF(names));
 	for (size_t i = 0, shown = 0; i < r->n; i++)
 		for (size_t t = 0; t < r->runs[i]->n_tasks && shown < PAGE_TASKS; t++, shown++)
 			task_row(b, r->runs[i], &r->runs[i]->tasks[t]);
@@ -296,6 +359,7 @@ void report_html(const struct report *r, struct buf *out)
 	add_summary(out, r);
 	buf_add_text(out, "<div id=pictures></div>\n");
 	add_users(out, r);
+	add_failures(out, r);
 	add_tasks(out, r);
 	buf_printf(out, "</main>\n<script type=\"application/json\" id=data data-gpus=%d data-tasks=%d>", PAGE_GPUS, PAGE_TASKS);
 	add_data(out, report_json_cut(r, PAGE_TASKS, PAGE_GPUS));
