@@ -73,10 +73,10 @@ const origin = runs.length === 1 && runs[0].origin ? Date.parse(runs[0].origin) 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600,
 	604800, 1209600, 2592000, 7776000, 31536000, 315360000];
 
-/* Running attempts end now. */
+/* Running attempts end when that was so. */
 function endOf(run, a) {
 	if (known(a.end_s)) return a.end_s;
-	return run.origin ? Math.max((Date.parse(data.made) - Date.parse(run.origin)) / 1000, a.start_s) : a.start_s;
+	return run.origin ? Math.max((Date.parse(run.made) - Date.parse(run.origin)) / 1000, a.start_s) : a.start_s;
 }
 
 const span = (function () {
@@ -221,7 +221,7 @@ function about(run, bar) {
 	const { task, a, k } = bar, lines = [];
 	lines.push(`attempt ${k + 1} of ${task.attempts.length}: ${known(a.end_s) ? a.verdict : 'running'}`);
 	if (a.evidence) lines.push(a.evidence);
-	lines.push(`${moment(bar.from)} – ${known(a.end_s) ? moment(bar.to) : 'now'} (${duration(bar.to - bar.from)})`);
+	lines.push(`${moment(bar.from)} – ${known(a.end_s) ? moment(bar.to) : 'still running'} (${duration(bar.to - bar.from)})`);
 	lines.push(`GPU ${a.gpus.map(g => run.gpus[g].index).join(', ')}, ${a.mode}` + (task.user ? `, ${task.user}` : ''));
 	lines.push(`peak ${memory(a.peak_mib)}, estimate ${memory(task.estimate.claim_mib)}`);
 	lines.push(`SMACT ${percent(a.mean_smact)}, ${energy(a.energy_j)}`);

@@ -69,6 +69,7 @@ struct report_run *report_add_run(struct report *r, const char *name, int64_t or
 	struct report_run *run = r->runs[r->n++] = alloc_zero(sizeof *run);
 	run->name = alloc_string(name);
 	run->origin_ms = origin_ms;
+	run->made_ms = r->made_ms;
 	for (size_t i = 0; i < REPORT_TOTAL_COUNT; i++)
 		run->totals[i] = NAN;
 	return run;

@@ -61,8 +61,8 @@ void report_set_totals(struct report_run *run, const json_t *totals);
  * run of that name. */
 int report_add_json(struct report *r, const char *name, const json_t *file, struct error *err);
 
-/* {"schema":1,"title","made","runs":[{name note origin gpus[] totals{} tasks[] series[]}]}; times are seconds from `origin`
- * (ISO, null for a trace). Free by json_decref. */
+/* {"schema":1,"title","made","runs":[{name note origin made gpus[] totals{} tasks[] series[]}]}; times are seconds from
+ * `origin` (ISO, null for a trace); attempts without an end ran on at `made`. Free by json_decref. */
 json_t *report_json(const struct report *r);
 /* One line for every attempt of every task of every run; one without an attempt for a task that has none (RFC 4180). */
 void report_csv(const struct report *r, struct buf *out);

@@ -51,7 +51,7 @@ extern const char *const report_total_names[REPORT_TOTAL_COUNT];
 struct report_run {
 	char *name;
 	struct buf note;
-	int64_t origin_ms;
+	int64_t origin_ms, made_ms;	/* made: when it was so, which is where running attempts have come to */
 	struct report_gpu *gpus;
 	size_t n_gpus, cap_gpus;
 	struct report_task *tasks;

@@ -160,7 +160,8 @@ static int read_series(struct report_run *run, const json_t *s, struct error *er
 
 static int read_run(struct report *r, const char *name, const json_t *o, const json_t *totals, struct error *err)
 {
-	const char *iso = json_string_value(json_object_get(o, "origin")), *note = json_string_value(json_object_get(o, "note"));
+	const char *iso = json_string_value(json_object_get(o, "origin")), *made = json_string_value(json_object_get(o, "made"));
+	const char *note = json_string_value(json_object_get(o, "note"));
 	int64_t origin_ms = 0;
 	size_t i;
 	json_t *s;
@@ -169,6 +170,8 @@ static int read_run(struct report *r, const char *name, const json_t *o, const j
 	struct report_run *run = report_add_run(r, name, origin_ms, err);
 	if (!run)
 		return -1;
+	if (made && clock_parse_iso(made, &run->made_ms))
+		return error_set(err, ERR_INVALID, "'made' must be an ISO time");
 	if (note && *note)
 		report_note(run, note);
 	read_gpu_list(run, json_object_get(o, "gpus"));

@@ -66,9 +66,9 @@ static json_t *run_json(const struct report_run *run, size_t max_tasks, size_t m
 	}
 	for (size_t i = 0; i < run->n_tasks && i < max_tasks; i++)
 		json_array_append_new(tasks, task_json(&run->tasks[i]));
-	return json_pack("{ss, so, so, so, so, so, so}", "name", run->name, "note", json_text_or_null(buf_text(&run->note)),
-			 "origin", json_time_or_null(run->origin_ms), "gpus", gpus, "totals", totals_json(run), "tasks", tasks,
-			 "series", all);
+	return json_pack("{ss, so, so, so, so, so, so, so}", "name", run->name, "note", json_text_or_null(buf_text(&run->note)),
+			 "origin", json_time_or_null(run->origin_ms), "made", json_time_or_null(run->made_ms), "gpus", gpus,
+			 "totals", totals_json(run), "tasks", tasks, "series", all);
 }
 
 json_t *report_json_cut(const struct report *r, size_t max_tasks, size_t max_gpus)
