@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_GPU_NUMBER 65535
+#define MAX_GPUS 65536
 #define MAX_SECONDS 1e11	/* about three thousand years */
 
 static double number_of(const json_t *o, const char *key)
@@ -47,12 +47,14 @@ static int read_gpus(struct report_run *run, struct report_attempt *a, const jso
 	for (size_t i = 0; i < n; i++) {
 		const json_t *v = json_array_get(list, i);
 		json_int_t number = json_integer_value(v);
+		if (run->n_gpus > MAX_GPUS)
+			return error_set(err, ERR_INVALID, "there are more than %d GPUs", MAX_GPUS);
 		if (json_is_string(v)) {
 			a->gpus[a->n_gpus++] = report_add_gpu(run, json_string_value(v), (uint32_t)run->n_gpus, "", 0);
 			continue;
 		}
-		if (!json_is_integer(v) || number < 0 || number > MAX_GPU_NUMBER)
-			return error_set(err, ERR_INVALID, "'gpus' must be UUIDs, or numbers from 0 to %d", MAX_GPU_NUMBER);
+		if (!json_is_integer(v) || number < 0 || number >= MAX_GPUS)
+			return error_set(err, ERR_INVALID, "'gpus' must be UUIDs, or numbers below %d", MAX_GPUS);
 		while (run->n_gpus <= (size_t)number) {
 			char uuid[24];
 			snprintf(uuid, sizeof uuid, "#%zu", run->n_gpus);
@@ -130,7 +132,7 @@ static void read_gpu_list(struct report_run *run, const json_t *gpus)
 		const char *name = json_string_value(json_object_get(g, "name"));
 		double mib = number_of(g, "mem_total_mib"), index = number_of(g, "index");
 		if (uuid)
-			report_add_gpu(run, uuid, index >= 0 && index <= MAX_GPU_NUMBER ? (uint32_t)index : 0, name ? name : "",
+			report_add_gpu(run, uuid, index >= 0 && index < MAX_GPUS ? (uint32_t)index : 0, name ? name : "",
 				       mib > 0 ? (uint64_t)mib : 0);
 	}
 }
@@ -150,10 +152,10 @@ static int read_series(struct report_run *run, const json_t *s, struct error *er
 	    n > 10000)
 		return error_set(err, ERR_INVALID, "'series' is not as a report writes it");
 	for (size_t i = 0; i < n; i++) {
-		int64_t from_ms = (int64_t)((from_s + step_s * (double)i) * 1000);
+		int64_t from_ms = llround(from_s * 1000) + llround(step_s * 1000) * (int64_t)i;
 		double v[SERIES_VALUES] = { value_at(s, "mem_mib", i), value_at(s, "smact", i), value_at(s, "gract", i),
 					    value_at(s, "power_w", i) };
-		report_add_means(run, (unsigned)gpu, from_ms, from_ms + (int64_t)(step_s * 1000), v);
+		report_add_means(run, (unsigned)gpu, from_ms, from_ms + llround(step_s * 1000), v);
 	}
 	return 0;
 }
@@ -165,13 +167,13 @@ static int read_run(struct report *r, const char *name, const json_t *o, const j
 	int64_t origin_ms = 0;
 	size_t i;
 	json_t *s;
-	if (iso && clock_parse_iso(iso, &origin_ms))
-		return error_set(err, ERR_INVALID, "'origin' must be an ISO time");
+	if (iso && (clock_parse_iso(iso, &origin_ms) || origin_ms < 0))
+		return error_set(err, ERR_INVALID, "'origin' must be an ISO time since 1970");
 	struct report_run *run = report_add_run(r, name, origin_ms, err);
 	if (!run)
 		return -1;
-	if (made && clock_parse_iso(made, &run->made_ms))
-		return error_set(err, ERR_INVALID, "'made' must be an ISO time");
+	if (made && (clock_parse_iso(made, &run->made_ms) || run->made_ms < 0))
+		return error_set(err, ERR_INVALID, "'made' must be an ISO time since 1970");
 	if (note && *note)
 		report_note(run, note);
 	read_gpu_list(run, json_object_get(o, "gpus"));
@@ -194,7 +196,7 @@ static json_t *with_origin(const json_t *file)
 	const json_t *tasks = json_object_get(file, "tasks");
 	json_array_foreach(tasks, i, t) {
 		const char *iso = json_string_value(json_object_get(t, "submit_time"));
-		if (iso && !clock_parse_iso(iso, &ms) && ms < first)
+		if (iso && !clock_parse_iso(iso, &ms) && ms > 0 && ms < first)
 			first = ms;
 	}
 	if (first != INT64_MAX && !json_object_get(file, "origin"))

@@ -82,17 +82,17 @@ static struct reach reach_of(const json_t *tasks)
 }
 
 /* The answers to acct, series and gpus, put together as a file of one run. */
-static json_t *run_of(const json_t *accounts, const json_t *series, const json_t *gpus, struct reach reach)
+static json_t *run_of(const json_t *accounts, const json_t *series, const json_t *gpus, struct reach reach, const char *title)
 {
-	char host[256] = "this server";
-	gethostname(host, sizeof host - 1);
+	char name[256] = "this server";
+	gethostname(name, sizeof name - 1);
 	const char *note = json_is_true(json_object_get(accounts, "truncated"))
 		? "there are more tasks than are listed here (the totals are of all): ask for a shorter time" : NULL;
 	/* Places in series are those of its own list, so that comes first; the other knows of idle GPUs too. */
 	json_t *list = json_array();
 	json_array_extend(list, json_object_get(series, "gpus"));
 	json_array_extend(list, json_object_get(gpus, "gpus"));
-	json_t *run = json_pack("{ss, so, so, so, sO, sO, sO}", "name", host, "note", json_text_or_null(note),
+	json_t *run = json_pack("{ss, so, so, so, sO, sO, sO}", "name", title ? title : name, "note", json_text_or_null(note),
 		"origin", json_time_or_null(reach.last_ms ? reach.first_ms : clock_wall_ms()), "gpus", list,
 		"totals", json_object_get(accounts, "totals"), "tasks", json_object_get(accounts, "tasks"),
 		"series", json_object_get(series, "series"));
@@ -126,7 +126,7 @@ static int add_server(struct cli_call *c, struct report *r, const struct asked *
 	scoped_json *series = ask_series(reach, err);
 	if (!series)
 		return cli_fail(c, err);
-	scoped_json *run = run_of(accounts, series, gpus, reach);
+	scoped_json *run = run_of(accounts, series, gpus, reach, a->title);
 	return report_add_json(r, "", run, err) ? cli_fail(c, err) : CLI_DONE;
 }
 
@@ -150,7 +150,7 @@ int verb_report(struct cli_call *c)
 		{ "csv", 0, "F", "write the attempts of tasks there as CSV", .value = &a.csv },
 		{ "series-csv", 0, "F", "write memory, activity and power over time there as CSV", .value = &a.series_csv },
 		{ "json", 0, NULL, "print all of it as JSON", .flag = &a.json },
-		{ "title", 0, "TEXT", "of the page", .value = &a.title },
+		{ "title", 0, "TEXT", "of the page, and of the run where radd is asked", .value = &a.title },
 		{ "since", 'S', "TIME", "tasks that ended since, and running ones: 7d, 2026-11-20 (default: midnight)", .value = &a.since },
 		{ "until", 'E', "TIME", "and before that time", .value = &a.until },
 		{ "user", 'u', "USER", "only this user's tasks", .value = &a.user },
