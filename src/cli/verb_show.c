@@ -76,8 +76,10 @@ static void show_request(const struct term *term, const json_t *t)
 		line(term, "memory", "%s held on each GPU (%s: needs %s, takes up to %s)", format_mib(member_number(e, "claim_mib"), claim),
 		     member_text(e, "estimator"), format_mib(member_number(e, "need_mib"), need),
 		     format_mib(member_number(e, "comfort_mib"), comfort));
-	else
+	else if (json_is_object(e))
 		line(term, "memory", "no estimate: placed where enough is free");
+	else
+		line(term, "memory", "is being estimated");
 	if (*member_text(e, "note"))
 		line(term, "estimate", "%s", member_text(e, "note"));
 }

@@ -258,7 +258,7 @@ json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *
 	reason_of(c, t, now, &why);
 	bool fits;
 	struct map_request r = core_request(c, t, now);
-	json_t *gpus = t->state == TASK_PENDING && c->snapshot_seen ? findings_json(c, &r, now, &fits) : json_array();
+	json_t *gpus = t->state == TASK_PENDING && t->estimated && c->snapshot_seen ? findings_json(c, &r, now, &fits) : json_array();
 	return json_pack("{si, ss, ss, so, so, si, sI, ss, so}", "schema", 1, "task", task_id_text(id, text),
 		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),
 		"reason_text", json_text_or_null(why.text), "gpus_requested", (int)r.gpus, "claim_mib", (json_int_t)r.claim_mib,

@@ -18,6 +18,13 @@ static const char *const ignored[] = {
 	"output", "out", "output-dir", "out-dir", "outdir", "log-dir", "logdir", "log-file", "save-dir", "save-path", "results-dir",
 };
 
+/* Variables that say which installation of the framework runs, and how its allocator is to work. */
+static const char *const counted[] = {
+	"VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_VERSION", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+	"PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_ALLOCATOR", "XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION",
+	"XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_ALLOCATOR",
+};
+
 uint64_t signature_hash(uint64_t hash, const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
@@ -112,6 +119,18 @@ static uint64_t add_text(uint64_t hash, const char *text)
 	return text ? add(hash, text, strlen(text)) : add(hash, "", 0);
 }
 
+/* In the order of the list: that of the environment is chance. */
+static uint64_t add_environ(uint64_t hash, char *const *environ)
+{
+	for (size_t i = 0; i < COUNT_OF(counted); i++)
+		for (char *const *v = environ; v && *v; v++) {
+			size_t len = strlen(counted[i]);
+			if (!strncmp(*v, counted[i], len) && (*v)[len] == '=')
+				hash = add_text(hash, *v);
+		}
+	return hash;
+}
+
 char *signature_make(const struct spec *s, const char *program, size_t program_len)
 {
 	uint64_t hash = SIGNATURE_SEED;
@@ -126,6 +145,7 @@ char *signature_make(const struct spec *s, const char *program, size_t program_l
 	hash = add_text(hash, s->optimizer);
 	hash = add_text(hash, s->precision);
 	hash = add_text(hash, s->conda_env);
+	hash = add_environ(hash, s->environ);
 	return alloc_printf("u%lu-%016llx", (unsigned long)s->uid, (unsigned long long)hash);
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The signature of a task: equal for runs that should use the same GPU memory, so that what one run was seen to take
- * tells about the next. What does not change memory does not count: seed, learning rate, name, output.
+ * tells about the next. What does not change memory does not count: seed, learning rate, name, output. The version of the
+ * framework is not known before it runs; the Python environment stands for it. The model of GPU is not known either: history
+ * keeps it apart.
  */
 #ifndef RAD_SUBMIT_SIGNATURE_H
 #define RAD_SUBMIT_SIGNATURE_H
@@ -17,7 +19,8 @@
 #define SIGNATURE_SEED UINT64_C(14695981039346656037)
 uint64_t signature_hash(uint64_t hash, const void *bytes, size_t n);
 
-/* "u1000-0123456789abcdef" from the uid, script or command, its arguments and what was said about the model.
+/* "u1000-0123456789abcdef" from the uid, script or command, its arguments, what was said about the model, and the variables of
+ * its environment that name an installation of Python or configure an allocator of GPU memory.
  * `program` is the content of the script that a command runs ("python train.py"), NULL if there is none. Free it. */
 char *signature_make(const struct spec *s, const char *program, size_t program_len);
 

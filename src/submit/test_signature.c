@@ -101,6 +101,35 @@ static void test_settings_count(void **state)
 	spec_unref(s);
 }
 
+static char *of_environ(const char *a, const char *b)
+{
+	struct spec *s = spec_create();
+	free(s->environ);
+	s->environ = alloc_zero(3 * sizeof *s->environ);
+	s->environ[0] = alloc_string(a);
+	s->environ[1] = alloc_string(b);
+	char *signature = signature_make(s, NULL, 0);
+	spec_unref(s);
+	return signature;
+}
+
+static void test_environments_count_where_they_change_memory(void **state)
+{
+	(void)state;
+	static const struct { const char *a[2], *b[2]; bool same; } rows[] = {
+		{ { "HOME=/a", "X=1" }, { "HOME=/b", "Y=2" }, true },
+		{ { "VIRTUAL_ENV=/a", "X=1" }, { "VIRTUAL_ENV=/b", "X=1" }, false },
+		{ { "VIRTUAL_ENV=/a", "PYENV_VERSION=3" }, { "PYENV_VERSION=3", "VIRTUAL_ENV=/a" }, true },
+		{ { "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "X=1" }, { "X=1", "Y=1" }, false },
+		{ { "VIRTUAL_ENVY=/a", "X=1" }, { "X=1", "Y=1" }, true },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		scoped_free char *a = of_environ(rows[i].a[0], rows[i].a[1]), *b = of_environ(rows[i].b[0], rows[i].b[1]);
+		if (!strcmp(a, b) != rows[i].same)
+			fail_msg("row %zu should%s be the same", i, rows[i].same ? "" : " not");
+	}
+}
+
 static void test_belongs(void **state)
 {
 	(void)state;
@@ -119,7 +148,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_commands), cmocka_unit_test(test_scripts), cmocka_unit_test(test_settings_count),
-		cmocka_unit_test(test_belongs),
+		cmocka_unit_test(test_environments_count_where_they_change_memory), cmocka_unit_test(test_belongs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
