@@ -284,6 +284,30 @@ static void what_changed_while_it_was_asked_is_asked_anew(void **unused)
 	end_world(w);
 }
 
+/* Two questions are open about the same: whichever is answered first counts, once. */
+static void a_second_answer_to_the_same_is_not_heard(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	struct event declares = { .u.updated = { .set_gpu_mem = true, .gpu_mem_mib = 3000 } };
+	struct event takes_back = { .u.updated = { .set_gpu_mem = true } };
+	task_id n = submit(w, spec_of(38000, 1)), a = submit_slow(w, 0);
+	int64_t first = w->question;
+	core_update(w->c, a, &declares, w->now, NULL);
+	submit_slow(w, 0);
+	core_update(w->c, a, &takes_back, w->now, NULL);
+	int64_t second = w->question;
+	assert_string_equal(reason(w, a), "Estimating");
+	struct estimate_result r = { .value = { "slow", 100, 100, 110 } }, late = { .value = { "slow", 200, 200, 220 } };
+	core_estimated(w->c, first, true, &r, w->now);
+	core_estimated(w->c, second, true, &late, w->now);
+	assert_int_equal(core_task(w->c, a)->estimate.claim_mib, 110);
+	exits(w, n, 0, SCAN_NOTHING);
+	pass(w, 2);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	end_world(w);
+}
+
 /* What a slow estimator said stands when something is learnt, up to what is refuted by it. */
 static void slow_answers_are_not_asked_for_again(void **unused)
 {
@@ -321,6 +345,7 @@ int main(void)
 		cmocka_unit_test(an_array_asks_once),
 		cmocka_unit_test(who_does_not_answer_is_passed_over),
 		cmocka_unit_test(what_changed_while_it_was_asked_is_asked_anew),
+		cmocka_unit_test(a_second_answer_to_the_same_is_not_heard),
 		cmocka_unit_test(slow_answers_are_not_asked_for_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
