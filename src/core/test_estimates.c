@@ -55,6 +55,30 @@ static void a_declaration_comes_before_history(void **unused)
 	end_world(w);
 }
 
+/* Looking again at a task that waits leaves no trace while it comes to the same. */
+static void the_same_estimate_is_said_once(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	unsigned said = 0;
+	teach(w, 8000);
+	submit(w, spec_of(38000, 1));
+	task_id a = submit(w, spec_of(0, 1));
+	struct outcome o = { .told_ms = w->now.wall_ms + 5000, .signature = core_task(w->c, a)->spec->signature,
+		.gpu_name = w->gpu_name, .estimator = "none", .verdict = VERDICT_OK, .seen = { .peak_mib = 7000, .warm = true } };
+	core_remember(w->c, &o);
+	pass(w, 10);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	for (unsigned i = 0; i < w->n_log; i++)
+		said += w->log[i].task == a && w->log[i].kind == EV_ESTIMATED;
+	assert_int_equal(said, 1);
+	o.seen.peak_mib = 9000;
+	core_remember(w->c, &o);
+	pass(w, 10);
+	assert_int_equal(core_task(w->c, a)->estimate.comfort_mib, 9000);
+	end_world(w);
+}
+
 static void a_chosen_estimator_alone_is_asked(void **unused)
 {
 	(void)unused;
@@ -336,6 +360,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_second_task_of_a_sweep_is_placed_on_knowledge),
 		cmocka_unit_test(a_declaration_comes_before_history),
+		cmocka_unit_test(the_same_estimate_is_said_once),
 		cmocka_unit_test(a_chosen_estimator_alone_is_asked),
 		cmocka_unit_test(other_models_of_gpu_have_a_wider_margin),
 		cmocka_unit_test(one_out_of_memory_raises_its_signature),
