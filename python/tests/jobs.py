@@ -322,3 +322,150 @@ JOBS = {
     "bag-long": embeddings(length=20), "embedding-small": embedding(16, 64), "embedding-large": embedding(64, 128),
     "operators": operators,
 }
+
+
+def rnn_shape(kind, batch, length, size, hidden, layers=1, dtype=torch.float32, autocast=False, packed=False, **options):
+    """One forward and backward pass, for the memory that cuDNN keeps between them."""
+    def build():
+        model = kind(size, hidden, num_layers=layers, **options).to("cuda", dtype)
+        x = torch.randn(length, batch, size, device="cuda", dtype=dtype)
+        if packed:
+            x = nn.utils.rnn.pack_padded_sequence(x, torch.linspace(length, 1, batch).long())
+
+        def step():
+            with torch.autocast("cuda", dtype=torch.float16, enabled=autocast):
+                y = model(x)[0]
+            (y.data if packed else y).float().sum().backward()
+            model.zero_grad()
+        return step
+    return build
+
+
+def attention_shape(batch, heads, length, width, dtype, mask=None, causal=False, keys=None, dropout=0.0, gqa=0):
+    """One forward and backward pass of attention alone. `mask`: None, "bool", "float" or "row"."""
+    def build():
+        keys_ = keys or length
+        q = torch.randn(batch, heads, length, width, device="cuda", dtype=dtype, requires_grad=True)
+        k, v = (torch.randn(batch, gqa or heads, keys_, width, device="cuda", dtype=dtype, requires_grad=True) for _ in range(2))
+        m = {None: lambda: None, "bool": lambda: torch.ones(batch, 1, length, keys_, dtype=torch.bool, device="cuda"),
+             "float": lambda: torch.zeros(batch, 1, length, keys_, dtype=dtype, device="cuda"),
+             "row": lambda: torch.ones(batch, 1, 1, keys_, dtype=torch.bool, device="cuda")}[mask]()
+
+        def step():
+            F.scaled_dot_product_attention(q, k, v, attn_mask=m, is_causal=causal, dropout_p=dropout,
+                                           **({"enable_gqa": True} if gqa else {})).sum().backward()
+            q.grad = k.grad = v.grad = None
+        return step
+    return build
+
+
+def operator(function, *shapes, dtype=torch.float32, parameters=()):
+    """One forward and backward pass of a function of tensors of these shapes."""
+    def build():
+        inputs = [torch.randn(shape, device="cuda", dtype=dtype, requires_grad=True) for shape in shapes]
+        function_ = function() if isinstance(function, type) else function
+
+        def step():
+            y = function_(*inputs)
+            y.backward(torch.empty_like(y))
+            for x in inputs:
+                x.grad = None
+        return step
+    return build
+
+
+H, BF, FP = torch.float16, torch.bfloat16, torch.float32
+SHAPES = {}
+for _kind in (nn.LSTM, nn.GRU, nn.RNN):
+    for _n, (_b, _l, _s, _h, _o) in enumerate((
+            (32, 50, 128, 256, {}), (64, 50, 128, 256, {}), (32, 100, 128, 256, {}), (32, 50, 256, 256, {}),
+            (32, 50, 128, 512, {}), (32, 50, 128, 256, {"layers": 2}), (32, 50, 128, 256, {"layers": 3, "bidirectional": True}),
+            (32, 50, 128, 256, {"layers": 2, "dropout": 0.3}), (32, 50, 128, 256, {"dtype": H}), (33, 51, 100, 200, {}),
+            (7, 13, 20, 30, {"layers": 2}), (32, 50, 128, 256, {"autocast": True}), (32, 50, 128, 256, {"packed": True}))):
+        SHAPES[f"{_kind.__name__.lower()}-{_n}"] = rnn_shape(_kind, _b, _l, _s, _h, **_o)
+for _n, _a in enumerate(((4, 8, 128, 64, FP), (4, 8, 128, 64, FP, "bool"), (4, 8, 128, 64, FP, "float"), (4, 8, 128, 64, FP, "row"),
+                         (4, 8, 128, 128, FP), (4, 8, 100, 64, FP), (4, 8, 100, 64, FP, "bool"), (4, 8, 130, 32, FP, "bool"),
+                         (4, 8, 128, 96, FP), (4, 8, 128, 256, FP), (2, 4, 1024, 64, FP), (2, 4, 1024, 128, FP), (4, 8, 128, 60, FP),
+                         (4, 8, 128, 63, FP), (4, 8, 128, 64, FP, None, True), (4, 8, 128, 64, FP, None, False, 200),
+                         (4, 8, 128, 64, FP, None, False, None, 0.1),
+                         (4, 8, 128, 64, BF), (4, 8, 128, 64, BF, "bool"), (4, 8, 128, 64, BF, "float"), (4, 8, 128, 64, BF, "row"),
+                         (4, 8, 128, 128, BF), (4, 8, 100, 64, BF), (4, 8, 100, 64, BF, "bool"), (4, 8, 128, 96, BF),
+                         (4, 8, 128, 256, BF), (4, 8, 128, 256, BF, "bool"), (2, 4, 1024, 64, BF), (2, 4, 1024, 64, BF, "bool"),
+                         (2, 4, 1024, 128, BF, "bool"), (4, 8, 128, 60, BF), (4, 8, 128, 63, BF), (4, 8, 128, 64, BF, None, True),
+                         (4, 8, 128, 64, BF, None, False, 200), (4, 8, 128, 64, BF, None, True, 200),
+                         (4, 8, 128, 64, BF, None, False, None, 0.1), (4, 8, 128, 64, H), (4, 8, 128, 64, H, "bool"),
+                         (4, 8, 128, 64, BF, None, True, None, 0.0, 2), (4, 8, 128, 64, FP, None, True, None, 0.0, 2),
+                         (4, 8, 128, 64, BF, "bool", False, None, 0.0, 2), (4, 8, 128, 32, H, "bool"), (4, 8, 1, 64, BF))):
+    SHAPES[f"attention-{_n}"] = attention_shape(*_a)
+for _name, _f, _shapes, _dtype in (
+        ("layer-norm", lambda x: F.layer_norm(x, (768,)), [(1024, 768)], FP),
+        ("layer-norm-affine", lambda x, w, b: F.layer_norm(x, (768,), w, b), [(1024, 768), (768,), (768,)], FP),
+        ("layer-norm-half", lambda x, w, b: F.layer_norm(x, (768,), w, b), [(1024, 768), (768,), (768,)], BF),
+        ("rms-norm", lambda x, w: F.rms_norm(x, (768,), w), [(1024, 768), (768,)], FP),
+        ("group-norm", lambda x, w, b: F.group_norm(x, 8, w, b), [(16, 64, 32, 32), (64,), (64,)], FP),
+        ("instance-norm", lambda x: F.instance_norm(x), [(16, 64, 32, 32)], FP),
+        ("sum-all", lambda x: x.sum(), [(1 << 20,)], FP), ("mean-all-2d", lambda x: x.square().mean(), [(1024, 1024)], FP),
+        ("mean-all-half", lambda x: x.mean(), [(1 << 20,)], BF), ("sum-rows", lambda x: x.sum(1), [(64, 1 << 16)], FP),
+        ("sum-columns", lambda x: x.sum(0), [(1 << 16, 64)], FP), ("sum-columns-half", lambda x: x.sum(0), [(1 << 16, 64)], BF),
+        ("mean-image", lambda x: x.mean((2, 3)), [(32, 64, 56, 56)], FP), ("var", lambda x: x.var(0), [(1 << 14, 64)], FP),
+        ("std-all", lambda x: x.std(), [(1 << 20,)], FP), ("norm", lambda x: x.norm(), [(1 << 20,)], FP),
+        ("max-all", lambda x: x.max(), [(1 << 20,)], FP), ("max-dim", lambda x: x.max(0)[0], [(1 << 14, 64)], FP),
+        ("prod", lambda x: x.prod(), [(1 << 16,)], FP), ("logsumexp", lambda x: x.logsumexp(1), [(64, 1 << 14)], FP),
+        ("softmax", lambda x: x.softmax(-1), [(64, 4096)], FP), ("softmax-half", lambda x: x.softmax(-1), [(64, 4096)], BF),
+        ("cross-entropy", lambda x: F.cross_entropy(x, torch.zeros(512, dtype=torch.long, device="cuda")), [(512, 5000)], FP),
+        ("cross-entropy-smooth", lambda x: F.cross_entropy(x, torch.zeros(512, dtype=torch.long, device="cuda"),
+                                                           label_smoothing=0.1), [(512, 5000)], FP),
+        ("nll-2d", lambda x: F.cross_entropy(x, torch.zeros(8, 64, 64, dtype=torch.long, device="cuda")), [(8, 21, 64, 64)], FP),
+        ("gelu", F.gelu, [(1 << 16,)], FP), ("silu", F.silu, [(1 << 16,)], FP), ("elu", F.elu, [(1 << 16,)], FP),
+        ("sort", lambda x: x.sort(-1)[0], [(64, 4096)], FP), ("sort-all", lambda x: x.sort()[0], [(1 << 18,)], FP),
+        ("topk", lambda x: x.topk(8, -1)[0], [(64, 4096)], FP), ("cumsum", lambda x: x.cumsum(-1), [(64, 4096)], FP),
+        ("cumsum-all", lambda x: x.cumsum(0), [(1 << 18,)], FP), ("cumprod", lambda x: x.cumprod(-1), [(64, 128)], FP),
+        ("index-select", lambda x: x.index_select(0, torch.arange(64, device="cuda")), [(1024, 64)], FP),
+        ("index", lambda x: x[torch.arange(64, device="cuda")], [(1024, 64)], FP),
+        ("gather", lambda x: x.gather(0, torch.zeros(64, 64, dtype=torch.long, device="cuda")), [(1024, 64)], FP),
+        ("scatter-add", lambda x: x.scatter_add(0, torch.zeros(64, 64, dtype=torch.long, device="cuda"),
+                                                torch.ones(64, 64, device="cuda")), [(1024, 64)], FP),
+        ("bilinear", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), [(8, 16, 32, 32)], FP),
+        ("nearest", lambda x: F.interpolate(x, scale_factor=2), [(8, 16, 32, 32)], FP),
+        ("adaptive-pool", lambda x: F.adaptive_avg_pool2d(x, 7), [(8, 64, 32, 32)], FP),
+        ("adaptive-pool-1", lambda x: F.adaptive_avg_pool2d(x, 1), [(8, 64, 32, 32)], FP),
+        ("max-pool", lambda x: F.max_pool2d(x, 3, 2, 1), [(8, 64, 32, 32)], FP),
+        ("avg-pool", lambda x: F.avg_pool2d(x, 2), [(8, 64, 32, 32)], FP),
+        ("batch-norm-1d", lambda x: F.batch_norm(x, None, None, training=True), [(256, 512)], FP),
+        ("batch-norm-affine", lambda x, w, b: F.batch_norm(x, torch.zeros(64, device="cuda"), torch.ones(64, device="cuda"), w, b,
+                                                           training=True), [(16, 64, 32, 32), (64,), (64,)], FP),
+        ("batch-norm-last", lambda x, w, b: F.batch_norm(x.to(memory_format=torch.channels_last), None, None, w, b, training=True),
+         [(16, 64, 32, 32), (64,), (64,)], FP),
+        ("batch-norm-last-half", lambda x, w, b: F.batch_norm(x.to(BF, memory_format=torch.channels_last), None, None, w, b,
+                                                              training=True), [(16, 64, 32, 32), (64,), (64,)], FP),
+        ("batch-norm-half", lambda x, w, b: F.batch_norm(x.to(H), None, None, w, b, training=True),
+         [(16, 64, 32, 32), (64,), (64,)], FP),
+        ("batch-norm-5d", lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), [(4, 16, 8, 16, 16), (16,), (16,)], FP),
+        ("conv1d", lambda x, w: F.conv1d(x, w), [(16, 32, 512), (64, 32, 3)], FP),
+        ("conv3d", lambda x, w: F.conv3d(x, w), [(2, 8, 16, 32, 32), (16, 8, 3, 3, 3)], FP),
+        ("conv-half", lambda x, w, b: F.conv2d(x, w, b, padding=1), [(16, 32, 32, 32), (64, 32, 3, 3), (64,)], H),
+        ("conv-group", lambda x, w: F.conv2d(x, w, padding=1, groups=4), [(16, 32, 32, 32), (64, 8, 3, 3)], FP),
+        ("conv-depthwise", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=32), [(16, 32, 32, 32), (32, 1, 3, 3), (32,)], FP),
+        ("conv-depthwise-half", lambda x, w: F.conv2d(x, w, padding=1, groups=32), [(16, 32, 32, 32), (32, 1, 3, 3)], H),
+        ("conv-weight-last", lambda x, w: F.conv2d(x.to(memory_format=torch.channels_last), w, padding=1),
+         [(16, 32, 32, 32), (64, 32, 3, 3)], FP),
+        ("conv-transposed", lambda x, w: F.conv_transpose2d(x, w, stride=2), [(16, 32, 16, 16), (32, 16, 2, 2)], FP),
+        ("matmul-broadcast", lambda x, y: x @ y, [(8, 128, 64), (64, 32)], FP), ("einsum", lambda x, y: torch.einsum(
+            "bij,bjk->bik", x, y), [(8, 128, 64), (8, 64, 32)], FP),
+        ("linear-3d", lambda x, w, b: F.linear(x, w, b), [(8, 128, 64), (32, 64), (32,)], FP),
+        ("linear-strided", lambda x, w, b: F.linear(x.transpose(0, 1), w, b), [(8, 128, 64), (32, 64), (32,)], FP),
+        ("glu", lambda x: F.glu(x), [(64, 1024)], FP), ("prelu", lambda x, w: F.prelu(x, w), [(16, 32, 64), (32,)], FP),
+        ("where", lambda x: torch.where(x > 0, x, 0.0), [(64, 1024)], FP), ("clamp", lambda x: x.clamp(0, 1), [(64, 1024)], FP),
+        ("dropout2d", lambda x: F.dropout2d(x, 0.5, True), [(16, 32, 16, 16)], FP), ("pow", lambda x: x ** 3, [(1 << 16,)], FP),
+        ("pad", lambda x: F.pad(x, (1, 1)), [(64, 1022)], FP), ("cdist", torch.cdist, [(64, 16), (32, 16)], FP),
+        ("cosine", F.cosine_similarity, [(64, 128), (64, 128)], FP), ("normalize", F.normalize, [(64, 128)], FP),
+        ("grid", lambda x: F.grid_sample(x, torch.zeros(4, 16, 16, 2, device="cuda"), align_corners=False), [(4, 8, 16, 16)], FP),
+        ("fft", lambda x: torch.fft.rfft(x).abs(), [(64, 1024)], FP), ("weight-norm", lambda v, g: torch._weight_norm(v, g, 0),
+                                                                       [(64, 128), (64, 1)], FP),
+        ("ctc", lambda x: F.ctc_loss(x.log_softmax(2), torch.ones(8, 10, dtype=torch.long, device="cuda"),
+                                     torch.full((8,), 50), torch.full((8,), 10)), [(50, 8, 20)], FP)):
+    SHAPES[_name] = operator(_f, *_shapes, dtype=_dtype)
+for _n in (100, 3072, 3073, 8192, 100000):
+    SHAPES[f"embedding-{_n}"] = operator(lambda w, n=_n: F.embedding(torch.zeros(n, dtype=torch.long, device="cuda"), w), (5000, 64))
+SHAPES["embedding-padding"] = operator(lambda w: F.embedding(torch.zeros(5000, dtype=torch.long, device="cuda"), w, padding_idx=0),
+                                       (5000, 64))

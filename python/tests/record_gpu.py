@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs tests/jobs.py on a GPU and writes what its caching allocator was asked for:
+"""Runs the jobs of jobs.py on a GPU and writes what its caching allocator was asked for:
 
     python3 record_gpu.py OUT.json.gz [JOB...]
 
@@ -24,10 +24,11 @@ def history(build, steps=3):
         step()
     trace = torch.cuda.memory._snapshot()["device_traces"][0]
     torch.cuda.memory._record_memory_history(enabled=None)
-    events, at = [], {}
+    events, at, number = [], {}, 0
     for entry in trace:
         if entry["action"] == "alloc":
-            at[entry["addr"]] = sum(1 for e in events if e > 0)
+            at[entry["addr"]] = number
+            number += 1
             events.append(entry["size"])
         elif entry["action"] == "free_requested" and entry["addr"] in at:
             events.append(-1 - at.pop(entry["addr"]))
@@ -37,11 +38,12 @@ def history(build, steps=3):
 def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     found, errors = {}, {}
-    for name in sys.argv[2:] or jobs.JOBS:
+    every = {**jobs.JOBS, **jobs.SHAPES}
+    for name in sys.argv[2:] or every:
         torch.manual_seed(0)
         try:
-            history(jobs.JOBS[name], 1)  # what is made once, as workspaces of cuBLAS, is there from here on
-            found[name] = history(jobs.JOBS[name])
+            history(every[name], 1)  # what is made once, as workspaces of cuBLAS, is there from here on
+            found[name] = history(every[name])
         except Exception as e:
             errors[name] = f"{type(e).__name__}: {e}"
     out = {"torch": torch.__version__, "cudnn": torch.backends.cudnn.version(), "gpu": torch.cuda.get_device_name(),
