@@ -55,9 +55,9 @@ struct core_ops {
 	bool (*state_of)(task_id id, enum task_state *state, void *ctx);
 	/* Whose process that is: a task now running, or 0 for a foreign one. NULL: its claim is believed. */
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
-	/* Has a slow row asked elsewhere, and answers by core_estimated, not from within this call. `c->gpu_name` and `c->history`
-	 * are for the time of the call. NULL: slow rows are asked in place. */
-	void (*estimate)(void *ctx, int64_t question, const struct estimator *row, const struct spec *spec, uint64_t declared_mib,
+	/* Has a slow row asked elsewhere, and answers by core_estimated, not from within this call. What the context points at is
+	 * for the time of the call. NULL: slow rows are asked in place. */
+	void (*estimate)(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
 			 const struct estimate_context *c);
 	/* Something was learnt: to be kept for core_remember after a restart. NULL: nobody keeps it. */
 	void (*outcome)(void *ctx, const struct outcome *o);

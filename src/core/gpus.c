@@ -219,6 +219,8 @@ void core_detach(struct core *c, struct run *r, struct now now)
 
 static void note_model(struct core *c, const char *name)
 {
+	if (!*name)
+		return;
 	if (!*c->gpu_name)
 		snprintf(c->gpu_name, sizeof c->gpu_name, "%s", name);
 	else if (strcmp(c->gpu_name, name))

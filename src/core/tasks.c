@@ -267,7 +267,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 	c->n_waiting += t->waiting_for_deps;
 	c->limits = c->limits || t->time_limit_s;
 	c->dirty = true;
-	if (t->state != TASK_RUNNING && !t->estimated)
+	if ((t->state == TASK_PENDING || t->state == TASK_HELD) && !t->estimated)
 		core_estimate(c, t, now);
 	if (t->state == TASK_RUNNING) {
 		struct job *j = job_of(c, t);

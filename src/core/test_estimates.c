@@ -332,6 +332,29 @@ static void a_second_answer_to_the_same_is_not_heard(void **unused)
 	end_world(w);
 }
 
+/* Cancelled before it was estimated, and brought back from the store: only then it is asked about again. */
+static void a_finished_task_is_estimated_when_it_is_requeued(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	struct spec *s = spec_of(0, 1);
+	s->model = alloc_string("Linear");
+	struct task *t = task_create(TASK_ID(7, -1), s);
+	struct event submitted = { .kind = EV_SUBMITTED, .task = t->id, .t_ms = 1 };
+	struct event cancelled = { .kind = EV_CANCELLED, .task = t->id, .t_ms = 2 };
+	assert_int_equal(task_apply(t, &submitted, NULL) || task_apply(t, &cancelled, NULL), 0);
+	core_restore(w->c, t, w->now);
+	assert_int_equal(w->n_questions, 0);
+	core_requeue(w->c, TASK_ID(7, -1), 1000, w->now, NULL);
+	assert_int_equal(w->n_questions, 1);
+	assert_string_equal(reason(w, TASK_ID(7, -1)), "Estimating");
+	struct estimate_result r = { .value = { "slow", 100, 100, 110 } };
+	core_estimated(w->c, w->question, true, &r, w->now);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, TASK_ID(7, -1)), TASK_RUNNING);
+	end_world(w);
+}
+
 /* What a slow estimator said stands when something is learnt, up to what is refuted by it. */
 static void slow_answers_are_not_asked_for_again(void **unused)
 {
@@ -371,6 +394,7 @@ int main(void)
 		cmocka_unit_test(who_does_not_answer_is_passed_over),
 		cmocka_unit_test(what_changed_while_it_was_asked_is_asked_anew),
 		cmocka_unit_test(a_second_answer_to_the_same_is_not_heard),
+		cmocka_unit_test(a_finished_task_is_estimated_when_it_is_requeued),
 		cmocka_unit_test(slow_answers_are_not_asked_for_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

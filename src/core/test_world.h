@@ -78,7 +78,7 @@ static inline bool state_of(task_id id, enum task_state *state, void *ctx)
 	return t;
 }
 
-static inline void on_question(void *ctx, int64_t question, const struct estimator *row, const struct spec *spec,
+static inline void on_question(void *ctx, int64_t question, const struct estimator *row, struct spec *spec,
 			       uint64_t declared_mib, const struct estimate_context *context)
 {
 	struct world *w = ctx;

@@ -86,7 +86,7 @@ static void on_outcome(void *ctx, const struct outcome *o)
 	}
 }
 
-static void on_estimate(void *ctx, int64_t question, const struct estimator *row, const struct spec *spec,
+static void on_estimate(void *ctx, int64_t question, const struct estimator *row, struct spec *spec,
 			uint64_t declared_mib, const struct estimate_context *c)
 {
 	estimating_ask(((struct daemon *)ctx)->estimating, question, row, spec, declared_mib, c);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/estimating_wire.h"
+#include "estimate/margin.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -24,9 +25,11 @@ struct job {
 	struct job *next;
 	int64_t question;
 	char row[sizeof ((struct estimate *)0)->estimator];
+	struct spec *spec;		/* one reference, which costs less than the written question while many wait */
+	uint64_t declared_mib;
+	struct estimate_context context;	/* of this question alone */
+	char gpu_name[64];
 	char *request;
-	uid_t uid;
-	gid_t gid;
 	uv_process_t process;
 	uv_pipe_t in, out;
 	uv_timer_t deadline;
@@ -53,6 +56,7 @@ struct estimating {
 static void free_job(struct job *j)
 {
 	buf_free(&j->answer);
+	spec_unref(j->spec);
 	free(j->request);
 	free(j);
 }
@@ -200,8 +204,8 @@ static int spawn(struct job *j)
 				   .stdio = stdio, .stdio_count = (int)COUNT_OF(stdio) };
 	if (!geteuid()) {
 		o.flags = UV_PROCESS_SETUID | UV_PROCESS_SETGID;
-		o.uid = j->uid;
-		o.gid = j->gid;
+		o.uid = j->spec->uid;
+		o.gid = j->spec->gid;
 	}
 	return uv_spawn(j->e->loop, &j->process, &o);
 }
@@ -221,6 +225,7 @@ static void start(struct job *j)
 		close_job(j);
 		return;
 	}
+	j->request = estimating_write_question(j->row, j->spec, j->declared_mib, &j->context);
 	uv_buf_t request = uv_buf_init(j->request, (unsigned)strlen(j->request));
 	uv_timer_start(&j->deadline, on_deadline, (uint64_t)j->e->deadline_ms, 0);
 	uv_read_start((uv_stream_t *)&j->out, give_room, on_answer);
@@ -255,16 +260,18 @@ struct estimating *estimating_create(uv_loop_t *loop, const char *program, int64
 	return e;
 }
 
-void estimating_ask(struct estimating *e, int64_t question, const struct estimator *row, const struct spec *spec,
+void estimating_ask(struct estimating *e, int64_t question, const struct estimator *row, struct spec *spec,
 		    uint64_t declared_mib, const struct estimate_context *c)
 {
 	struct job *j = alloc_zero(sizeof *j);
 	j->e = e;
 	j->question = question;
-	j->uid = spec->uid;
-	j->gid = spec->gid;
+	j->spec = spec_ref(spec);
+	j->declared_mib = declared_mib;
+	j->context = (struct estimate_context){ .gpu_name = c->gpu_name ? j->gpu_name : NULL, .gpu_total_mib = c->gpu_total_mib,
+						.margin = c->margins ? margins_of(c->margins, row->name) : c->margin };
 	snprintf(j->row, sizeof j->row, "%s", row->name);
-	j->request = estimating_write_question(row->name, spec, declared_mib, c);
+	snprintf(j->gpu_name, sizeof j->gpu_name, "%s", c->gpu_name ? c->gpu_name : "");
 	*(e->first ? &e->last->next : &e->first) = j;
 	e->last = j;
 	want_pump(e);

@@ -26,8 +26,8 @@ struct estimating *estimating_create(uv_loop_t *loop, const char *program, int64
 /* Ends the workers; nobody is answered any more. Frees itself once the loop has closed its handles. Takes NULL. */
 void estimating_destroy(struct estimating *e);
 
-/* Asks that row of the worker's table. `done` comes from the loop, never from within this call. */
-void estimating_ask(struct estimating *e, int64_t question, const struct estimator *row, const struct spec *spec,
+/* Asks that row of the worker's table; takes a reference of `spec`. `done` comes from the loop, never from within this call. */
+void estimating_ask(struct estimating *e, int64_t question, const struct estimator *row, struct spec *spec,
 		    uint64_t declared_mib, const struct estimate_context *c);
 
 /* The worker's main: answers one question by a row of `table`. Returns its exit code. */

@@ -9,7 +9,6 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/estimating.h"
-#include "estimate/margin.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,10 +24,9 @@
 char *estimating_write_question(const char *row, const struct spec *spec, uint64_t declared_mib,
 				const struct estimate_context *c)
 {
-	double margin = c->margins ? margins_of(c->margins, row) : c->margin;
 	scoped_json *o = json_pack("{ss, so, so, sI, so, sI, sf}", "estimator", row, "spec", spec_to_json(spec),
 		"environ", spec_environ_to_json(spec), "declared_mib", (json_int_t)declared_mib,
-		"gpu_name", json_text_or_null(c->gpu_name), "gpu_total_mib", (json_int_t)c->gpu_total_mib, "margin", margin);
+		"gpu_name", json_text_or_null(c->gpu_name), "gpu_total_mib", (json_int_t)c->gpu_total_mib, "margin", c->margin);
 	return json_to_text(o);
 }
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Free it. Of the context, what concerns that row goes along: the GPU and the learnt margin. */
+/* Free it. Of the context, the GPU and `margin` go along. */
 char *estimating_write_question(const char *row, const struct spec *spec, uint64_t declared_mib,
 				const struct estimate_context *c);
 /* The worker may have been taken over by what it read: nothing is believed that does not keep the contract. */
