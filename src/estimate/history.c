@@ -215,9 +215,9 @@ static void learn_oom(struct entry *e, const struct outcome *o)
 	e->retry_mib = larger(e->retry_mib, o->retry_mib);
 }
 
-/* A declaration is no estimate, and the peak of a run that was cut short may not be the whole. One that completed under its limit
- * may have been held down by it, but only from above the margin; had it needed more, it would have failed, which counts, as
- * out-of-memory does wherever a task went beyond its claim: nobody knows by how much. */
+/* A declaration is no estimate, and the peak of a run that was cut short may not be the whole. One that completed under its
+ * limit may have been held down by it, but only from above the margin; had it needed more, it would have failed, which counts,
+ * as out-of-memory does wherever a task went beyond its claim: nobody knows by how much. */
 static void learn_residual(struct margins *margins, const struct outcome *o)
 {
 	if (!o->comfort_mib || !strcmp(o->estimator, "declared"))
