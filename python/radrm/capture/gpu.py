@@ -12,6 +12,7 @@ import types
 
 import torch
 import torch.utils._device
+from torch._subclasses import fake_tensor
 
 from .recorder import GPU
 
@@ -139,6 +140,9 @@ class Gpu:
         self._streams()
         self._settings()
         self._devices()
+        for name in ("init_gpu_context", "init_cuda_context"):  # each fake tensor would touch the GPU that is not there
+            if hasattr(fake_tensor, name):
+                self.patch(fake_tensor, name, lambda *_: None)
 
     def _devices(self):
         """Where a script names a device: the index is put in."""
