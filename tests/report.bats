@@ -164,12 +164,12 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 }
 
 @test "names are text, whatever they hold" {
-	local evil='</script><script>document.documentElement.dataset.owned=1</script><img src=x onerror="document.documentElement.dataset.owned=1">'
+	local evil='<img src=x onerror=document.documentElement.dataset.owned=1></script><script>document.documentElement.dataset.owned=1</script>'
 	jq --arg evil "$evil" '.runs[0] |= (.name = $evil | .note = $evil | .gpus[0].name = $evil | .tasks[].name = $evil
 		| .tasks[].user = $evil | .tasks[].attempts[].evidence = $evil)' three.json >evil.json
-	rad report --title "$evil" -o evil.html evil.json
-	look evil.html 800
-	[ "$(bars)" -eq 3 ]
+	rad report --title "$evil" -o evil.html evil.json evil.json
+	look evil.html 1300
+	[ "$(bars)" -eq 6 ]
 	run ! grep -q 'data-owned\|<img' <(sed 's/<script[^>]*id="data".*//' dom)
 	[ ! -s console ]
 }
