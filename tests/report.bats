@@ -82,6 +82,28 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 		and (.tasks[1].attempts[0].gpus | sort) == [0, 1] and .totals.trace_total_s > 0 and .totals.lower_bound_s > 0'
 }
 
+@test "rad simulate --report: devices over time too" {
+	printf 'workload,gpus,solo_s,mem_mib,gract,smact\na,1,60,9000,.4,.3\nb,1,90,4000,.3,.2\n' >W.csv
+	printf 'submit_s,workload\n5,a\n6,b\n7,a\n' >T.csv
+	simulate() { rad simulate --trace T.csv --workloads W.csv --devices 2xa100-40g "$@"; }
+	simulate --report magm.json >/dev/null
+	simulate --placement exclusive --report alone.json >/dev/null
+	jq -e '.runs[0] | .name == "magm, oracle, mps" and [.gpus[].index] == [0, 1] and .gpus[0].mem_total_mib > 40000 and (.tasks | length) == 3
+		and all(.series[]; .from_s == 0) and ([.series[].mem_mib[] | numbers] | max) > 9000
+		and ([.series[].smact[]] | max) > 0.29 and ([.series[].power_w[]] | max) > 55' magm.json
+	# Power times time is the energy that the simulator counted.
+	jq -e '.runs[0] | ([.series[] | .step_s * (.power_w | add)] | add) as $e | $e / .totals.energy_j | . > 0.98 and . < 1.02' magm.json
+	simulate --report one.html >/dev/null
+	grep -q '<title>T.csv</title>' one.html
+	rad report -o both.html magm.json alone.json
+	grep -q '<td>exclusive</td>' both.html
+	cp magm.json other.json
+	rad report --json magm.json other.json | jq -e '[.runs[].name] == ["magm, oracle, mps", "other"]'
+	run rad simulate --mix W.csv --devices 1xa100-40g --report x.html a
+	[ "$status" -eq 2 ]
+	one_line_error "--report is of a trace"
+}
+
 @test "bad files get one line" {
 	echo '{"tasks":' >broken.json
 	run rad report -o x.html broken.json

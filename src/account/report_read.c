@@ -204,6 +204,14 @@ static json_t *with_origin(const json_t *file)
 	return copy;
 }
 
+static bool name_taken(const struct report *r, const char *name)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (!strcmp(r->runs[i]->name, name))
+			return true;
+	return false;
+}
+
 int report_add_json(struct report *r, const char *name, const json_t *file, struct error *err)
 {
 	const json_t *runs = json_object_get(file, "runs"), *totals = json_object_get(file, "totals");
@@ -212,7 +220,7 @@ int report_add_json(struct report *r, const char *name, const json_t *file, stru
 	if (json_is_array(runs)) {
 		json_array_foreach(runs, i, o) {
 			const char *own = json_string_value(json_object_get(o, "name"));
-			if (read_run(r, own ? own : name, o, json_object_get(o, "totals"), err))
+			if (read_run(r, own && !name_taken(r, own) ? own : name, o, json_object_get(o, "totals"), err))
 				return -1;
 		}
 		return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * rad simulate: a trace on simulated devices, or how fast a mix of workloads runs on one. No daemon is asked.
  */
+#include "account/report.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -8,6 +9,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/format.h"
+#include "cli/simulation_report.h"
 #include "share/share.h"
 #include "sim/sim.h"
 
@@ -19,7 +21,7 @@
 /* The words of the command line, before they are understood. */
 struct words {
 	const char *trace, *workloads, *mix, *map, *devices, *placement, *estimator, *share, *max_smact, *max_gract, *min_free, *slack,
-		*order, *ledger, *recovery, *mps_multi_gpu, *seed;
+		*order, *ledger, *recovery, *mps_multi_gpu, *seed, *report;
 	bool json;
 };
 
@@ -111,7 +113,7 @@ static int read_settings(const struct words *w, struct sim_options *o, const cha
 
 /* Progress ----------------------------------------------------------------------------------------------------------------- */
 
-struct progress { int64_t start_ms, last_ms; bool shown; };
+struct progress { int64_t start_ms, last_ms; bool shown; struct report_run *report; };
 
 static void show_progress(void *ctx, size_t ended, size_t all)
 {
@@ -124,6 +126,11 @@ static void show_progress(void *ctx, size_t ended, size_t all)
 		ended, all);
 	p->last_ms = now;
 	p->shown = true;
+}
+
+static void note_reading(void *ctx, int64_t t_ms, const struct gpu_reading *r)
+{
+	report_add_reading(((struct progress *)ctx)->report, t_ms, r);
 }
 
 static void clear_progress(const struct progress *p)
@@ -171,14 +178,17 @@ static int run_trace(struct cli_call *c, const struct words *w, struct setup *s)
 	s->o.devices = s->devices;
 	s->o.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
 	s->o.ctx = &progress;
+	struct report *report = w->report ? simulation_report_create(&s->o, &progress.report) : NULL;
+	s->o.reading = report ? note_reading : NULL;
 	int rc = sim_run(&s->o, &result, &err);
 	clear_progress(&progress);
-	if (rc)
+	if (rc || (report && simulation_report_save(report, progress.report, &s->o, &result, w->report, &err)))
 		rc = cli_fail(c, &err);
 	else if (w->json)
 		rc = cli_print_json(sim_result_json(&s->o, &result));
 	else
 		print_result(s, &result);
+	report_destroy(report);
 	sim_result_clear(&result);
 	return rc;
 }
@@ -241,6 +251,8 @@ static int run(struct cli_call *c, const struct words *w, struct setup *s)
 		return cli_usage(c, "--%s: %s", option, err.text);
 	if (!w->devices || (w->mix ? w->trace || w->workloads : !w->trace || !w->workloads))
 		return cli_usage(c, "needs --devices and either --trace and --workloads, or --mix");
+	if (w->mix && w->report)
+		return cli_usage(c, "--report is of a trace, not of a mix");
 	if (!w->mix && c->n_words)
 		return cli_usage(c, "did not expect '%.60s'", c->words[0]);
 	if (simdev_parse(w->devices, &s->devices, &s->o.n_devices, &err) ||
@@ -271,6 +283,7 @@ int verb_simulate(struct cli_call *c)
 		{ "mps-multi-gpu", 0, "on|off", "on: one MPS server for all GPUs (off)", .value = &w.mps_multi_gpu },
 		{ "seed", 0, "N", "vary run times by up to 2 %, as repeated runs do", .value = &w.seed },
 		{ "mix", 0, "W.csv", "relative speeds of the workloads named, on one GPU", .value = &w.mix },
+		{ "report", 0, "F.html", "write pictures there; F.json for rad report, to lay runs side by side", .value = &w.report },
 		{ "json", 0, NULL, "print JSON", .flag = &w.json },
 		{ 0 },
 	};
