@@ -57,8 +57,8 @@ int report_add_tasks(struct report_run *run, const json_t *tasks, struct error *
  * energy_j mean_smact of this object; other members are passed over. */
 void report_set_totals(struct report_run *run, const json_t *totals);
 
-/* Adds the runs of a file: a report's own JSON, or the output of `rad simulate --json` or `rad acct --json`. `name` is for a run
- * that has none, or one that is taken. */
+/* Adds the runs of a file: a report's own JSON, or the output of `rad simulate --json` or `rad acct --json`. `name` is for a
+ * run that has none, or one that is taken. */
 int report_add_json(struct report *r, const char *name, const json_t *file, struct error *err);
 
 /* {"schema":1,"title","made","runs":[{name note origin made gpus[] totals{} tasks[] series[]}]}; times are seconds from
