@@ -10,6 +10,7 @@ predictions come from `rad simulate --mix`, and the law as it is written here is
 """
 import argparse
 import collections
+import gzip
 import json
 import math
 import pathlib
@@ -23,19 +24,26 @@ HEADER = pathlib.Path(__file__).resolve().parents[2] / "models" / "share.h"
 LEAST, UNKNOWN = 0.01, 0.5
 AGREE = 1e-6  # between rad and the law below
 
-Law = collections.namedtuple("Law", "capacity exponent")  # a task's weight is demand ** exponent
-CAPACITIES = [c / 100 for c in range(80, 131)]
-EXPONENTS = [e / 20 for e in range(0, 61)]
+Law = collections.namedtuple("Law", "capacity exponent")  # the exponent is that of GRACT under MPS, 0 under streams
+CAPACITIES = {"streams": [c / 200 for c in range(160, 221)], "mps": [c / 500 for c in range(501, 601)]}
+EXPONENTS = {"streams": [0.0], "mps": [e / 80 for e in range(40, 81)]}
 
 
 class Mode:
     """What was measured in one mode."""
     def __init__(self):
-        self.loads, self.alone, self.again, self.mixes, self.notes = {}, {}, {}, [], []
+        self.loads, self.alone, self.again, self.measured, self.notes = {}, {}, {}, [], []
+
+    @property
+    def mixes(self):
+        """(members, speeds relative to alone). Alone is the better of two measurements, before the mixes and after them: a task
+        that was faster the second time had not been at its speed. Nothing runs faster than alone but by noise."""
+        best = {n: max(rate, self.again.get(n, 0)) for n, rate in self.alone.items()}
+        return [(members, [min(1.0, rate / best[n]) for n, rate in zip(members, together)]) for members, together in self.measured]
 
     def add(self, line):
         if "mix" in line:
-            self.mixes.append((line["members"], line["relative"]))
+            self.measured.append((line["members"], line["together"]))
         elif "alone" in line and line["again"]:
             self.again[line["alone"]] = line["steps_s"]
         elif "alone" in line:
@@ -49,12 +57,18 @@ class Mode:
             self.notes.append(f"only {line['mps_clients']} of {line['ready']} tasks were clients of MPS: this may not be MPS")
 
 
+def read_text(path):
+    """Text of a file, or of its .gz form, which is how results are kept."""
+    with gzip.open(path, "rt") if str(path).endswith(".gz") else open(path) as f:
+        return f.read()
+
+
 def read(paths):
     """One list entry for each mode of each file: (mode, Mode)."""
     found = []
     for path in paths:
         modes = {}
-        for line in pathlib.Path(path).read_text().splitlines():
+        for line in read_text(path).splitlines():
             try:
                 data = json.loads(line)
             except ValueError:  # cut off
@@ -66,25 +80,29 @@ def read(paths):
 
 
 def frozen():
-    """The laws as they are in models/share.h; the exponents are in src/share/share.c."""
+    """The laws as they are in models/share.h; the exponent is in src/share/share.c."""
     text = HEADER.read_text()
     capacity = {m: float(re.search(rf"#define SHARE_{m}_CAPACITY ([\d.]+)", text)[1]) for m in ("STREAMS", "MPS")}
-    return {"streams": Law(capacity["STREAMS"], 0.0), "mps": Law(capacity["MPS"], 1.5)}
+    return {"streams": Law(capacity["STREAMS"], 0.0), "mps": Law(capacity["MPS"], 13 / 16)}
 
 
-def demand(mode, loads):
-    """Of a task with these loads (GRACT, SMACT) on what is scarce in this mode."""
+def clamp(loads):
+    """GRACT and SMACT of a task alone, as src/share takes them."""
     gract, smact = (min(max(UNKNOWN if load is None else load, LEAST), 1) for load in loads)
-    return gract if mode == "streams" else min(smact, gract)
+    return gract, min(smact, gract)
 
 
-def speeds(law, demands):
-    """Weighted max-min fairness: doc/share.md."""
-    weights = [d ** law.exponent for d in demands]
+def speeds(mode, law, tasks):
+    """Weighted max-min fairness for tasks with these (GRACT, SMACT): doc/share.md."""
+    demands = [gract if mode == "streams" else smact for gract, smact in tasks]
+    if mode == "streams":
+        weights, idle = [1.0] * len(tasks), 0.0
+    else:
+        weights, idle = [smact / (gract ** law.exponent - smact / law.capacity) for gract, smact in tasks], law.capacity
     speed = [None] * len(demands)
     while None in speed:
         left = law.capacity - sum(d for d, s in zip(demands, speed) if s)
-        level = left / sum(w for w, s in zip(weights, speed) if not s)
+        level = left / (idle + sum(w for w, s in zip(weights, speed) if not s))
         served = [i for i, s in enumerate(speed) if not s and level * weights[i] >= demands[i]]
         if not served:
             return [s or level * w / d for s, w, d in zip(speed, weights, demands)]
@@ -98,7 +116,7 @@ def errors(predicted, mixes):
 
 
 def predict(mode, law, loads, mixes):
-    return [speeds(law, [demand(mode, loads[name]) for name in members]) for members, _ in mixes]
+    return [speeds(mode, law, [clamp(loads[name]) for name in members]) for members, _ in mixes]
 
 
 def halves(mixes):
@@ -112,10 +130,10 @@ def halves(mixes):
 
 
 def fit(mode, loads, mixes):
-    """The law of the grid with the smallest mean absolute error. Streams have one parameter: time slices are equal."""
+    """The law of the grid with the smallest mean absolute error. Streams have one parameter, MPS two."""
     def mean(law):
         return statistics.fmean(map(abs, errors(predict(mode, law, loads, mixes), mixes)))
-    return min((Law(c, e) for c in CAPACITIES for e in (EXPONENTS if mode == "mps" else [0.0])), key=mean)
+    return min((Law(c, e) for c in CAPACITIES[mode] for e in EXPONENTS[mode]), key=mean)
 
 
 def percentile(values, p):
@@ -138,7 +156,7 @@ def ask_rad(rad, mode, loads, mixes):
 def row(mode, what, law, predicted, mixes):
     all_ = errors(predicted, mixes)
     size = [abs(e) for e in all_]
-    return (f"| {mode} | {what} | {law.capacity:.2f} | {law.exponent:.2f} | {len(mixes)} | {len(all_)} "
+    return (f"| {mode} | {what} | {law.capacity:.3f} | {law.exponent:.3f} | {len(mixes)} | {len(all_)} "
             f"| {statistics.median(size):.1%} | {percentile(size, 90):.1%} | {max(size):.1%} "
             f"| {statistics.median(all_):+.1%} |")
 

@@ -250,35 +250,44 @@ class Score(unittest.TestCase):
         lines = [{"gpu": "x"}] + [{"mode": "mps", "alone": n, "again": False, "steps_s": 10, "gract": g, "smact": s}
                                   for n, (g, s) in self.LOADS.items()]
         for n, members in enumerate(mixes):
-            relative = score_mixes.speeds(law, [score_mixes.demand("mps", self.LOADS[m]) for m in members])
-            lines.append({"mode": "mps", "mix": n, "members": members, "relative": relative})
+            relative = score_mixes.speeds("mps", law, [score_mixes.clamp(self.LOADS[m]) for m in members])
+            lines.append({"mode": "mps", "mix": n, "members": members, "together": [10 * r for r in relative]})
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False) as f:
             self.addCleanup(os.unlink, f.name)
             f.write("\n".join(map(json.dumps, lines)) + '\n{"mode": "mps", "mi')  # cut off
         return f.name
 
     def test_the_law_on_figures_of_its_document(self):
-        law = score_mixes.frozen()
-        self.assertAlmostEqual(sum(score_mixes.speeds(law["streams"], [0.34] * 4)), 0.92 / 0.34)
-        light, heavy = score_mixes.speeds(law["mps"], [0.141, 0.949])
-        self.assertAlmostEqual(light / heavy, (0.141 / 0.949) ** 0.5)
-        self.assertEqual(score_mixes.speeds(law["mps"], [0.3, 0.4]), [1, 1])
-        self.assertEqual(score_mixes.speeds(law["streams"], [0.1, 0.99])[0], 1)
+        law, tasks = score_mixes.frozen(), [(0.29, 0.139), (0.99, 0.949)]
+        self.assertAlmostEqual(sum(score_mixes.speeds("streams", law["streams"], [(0.34, 0.2)] * 4)), 0.92 / 0.34)
+        light, heavy = score_mixes.speeds("mps", law["mps"], tasks)
+        capacity, exponent = law["mps"]
+        self.assertAlmostEqual(light, (1 - 0.949 * heavy / capacity) / 0.29 ** exponent)
+        self.assertAlmostEqual(heavy, (1 - 0.139 * light / capacity) / 0.99 ** exponent)
+        self.assertEqual(score_mixes.speeds("mps", law["mps"], [(0.3, 0.1), (0.4, 0.1)]), [1, 1])
+        self.assertEqual(score_mixes.speeds("streams", law["streams"], [(0.1, 0.1), (0.99, 0.9)])[0], 1)
 
-    def test_demands(self):
-        self.assertEqual(score_mixes.demand("streams", (None, 0.3)), 0.5)
-        self.assertEqual(score_mixes.demand("mps", (0.2, 0.3)), 0.2)
-        self.assertEqual(score_mixes.demand("mps", (0.2, 0.0)), 0.01)
+    def test_loads_are_bounded(self):
+        self.assertEqual(score_mixes.clamp((None, 0.3)), (0.5, 0.3))
+        self.assertEqual(score_mixes.clamp((0.2, 0.3)), (0.2, 0.2))
+        self.assertEqual(score_mixes.clamp((0.2, 0.0)), (0.2, 0.01))
+
+    def test_alone_is_the_better_of_two_and_nothing_is_faster(self):
+        data = score_mixes.Mode()
+        for again, rate in ((False, 10), (True, 20)):
+            data.add({"mode": "mps", "alone": "a", "again": again, "steps_s": rate})
+        data.add({"mode": "mps", "mix": 0, "members": ["a", "a"], "together": [5, 30]})
+        self.assertEqual(data.mixes, [(["a", "a"], [0.25, 1.0])])
 
     def test_a_fit_finds_the_law_and_halves_are_apart(self):
         mixes = [list(m) for n in (2, 3, 4) for m in itertools.combinations_with_replacement(self.LOADS, n)]
-        (mode, data), = score_mixes.read([self.written(score_mixes.Law(1.05, 1.8), mixes)])
+        (mode, data), = score_mixes.read([self.written(score_mixes.Law(1.05, 0.6), mixes)])
         fitting, held = score_mixes.halves(data.mixes)
         self.assertEqual(len(fitting) + len(held), len(mixes))
         self.assertFalse({tuple(m) for m, _ in fitting} & {tuple(m) for m, _ in held})
-        self.assertEqual(score_mixes.fit(mode, data.loads, fitting), score_mixes.Law(1.05, 1.8))
+        self.assertEqual(score_mixes.fit(mode, data.loads, fitting), score_mixes.Law(1.05, 0.6))
         rows, worst = score_mixes.score(mode, data, None)
-        self.assertIn("| fitted, held out | 1.05 | 1.80 |", rows[3])
+        self.assertIn("| fitted, held out | 1.050 | 0.600 |", rows[3])
         self.assertIn("| 0.0% | 0.0% | 0.0% | +0.0% |", rows[3])
         self.assertGreater(worst[0][0], 0.02)  # of the law as it is
 

@@ -27,24 +27,34 @@ static double sm_activity(const struct share_task *t)
 
 struct law {
 	double (*demand)(const struct share_task *t);
-	double (*weight)(double demand);
+	double (*weight)(const struct share_task *t);
 	double capacity;
+	double idle_weight;	/* a consumer that is never satisfied: what stays idle */
 };
 
-static double equal(double demand)
+static double equal(const struct share_task *t)
 {
-	(void)demand;
+	(void)t;
 	return 1;
 }
 
-/* demand^(3/2): exact rounding of sqrt makes the result the same on every machine. */
-static double by_grid(double demand)
+/* GRACT^(13/16). Square roots round exactly, so the result is the same on every machine. */
+static double host_waits(double gract)
 {
-	return demand * sqrt(demand);
+	double half = sqrt(gract), quarter = sqrt(half), sixteenth = sqrt(sqrt(quarter));
+	return half * quarter * sixteenth;
 }
 
-static const struct law streams = { gpu_time, equal, SHARE_STREAMS_CAPACITY };
-static const struct law mps = { sm_activity, by_grid, SHARE_MPS_CAPACITY };
+/* With what stays idle as the level L, speed = L / (GRACT^a - SMACT / C): see doc/share.md. Never negative, since
+ * SMACT <= GRACT <= GRACT^a and C > 1. */
+static double by_grid(const struct share_task *t)
+{
+	double smact = sm_activity(t);
+	return smact / (host_waits(gpu_time(t)) - smact / SHARE_MPS_CAPACITY);
+}
+
+static const struct law streams = { gpu_time, equal, SHARE_STREAMS_CAPACITY, 0 };
+static const struct law mps = { sm_activity, by_grid, SHARE_MPS_CAPACITY, SHARE_MPS_CAPACITY };
 
 /* Water filling: each task is granted level * weight, at most its demand; what the satisfied leave raises the level for the
  * others. A speed of 0 marks a task that is not satisfied yet. Every round but the last satisfies at least one. */
@@ -55,29 +65,25 @@ static void fill(const struct law *law, const struct share_task *tasks, size_t n
 	double level;
 	bool more;
 	do {
-		double left = law->capacity, weights = 0;
+		double left = law->capacity, weights = law->idle_weight;
 		for (size_t i = 0; i < n; i++) {
-			double demand = law->demand(&tasks[i]);
 			if (speed[i] > 0)
-				left -= demand;
+				left -= law->demand(&tasks[i]);
 			else
-				weights += law->weight(demand);
+				weights += law->weight(&tasks[i]);
 		}
 		level = left / weights;
 		more = false;
 		for (size_t i = 0; i < n && weights > 0; i++) {
-			double demand = law->demand(&tasks[i]);
-			if (speed[i] > 0 || level * law->weight(demand) < demand)
+			if (speed[i] > 0 || level * law->weight(&tasks[i]) < law->demand(&tasks[i]))
 				continue;
 			speed[i] = 1;
 			more = true;
 		}
 	} while (more);
-	for (size_t i = 0; i < n; i++) {
-		double demand = law->demand(&tasks[i]);
+	for (size_t i = 0; i < n; i++)
 		if (speed[i] <= 0)
-			speed[i] = level * law->weight(demand) / demand;
-	}
+			speed[i] = level * law->weight(&tasks[i]) / law->demand(&tasks[i]);
 }
 
 void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode, double *speed)

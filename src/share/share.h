@@ -2,13 +2,13 @@
  *
  * How fast tasks run when they share one GPU. Pure; used by placement, by simulated devices and by the simulator alike.
  *
- * A speed is relative to running alone: 1 is undisturbed. Both models are one law, weighted max-min fairness, over two
- * resources; `doc/share.md` derives them and compares them with what was measured. A task's speed is what it is granted
- * over what it demands.
+ * A speed is relative to running alone: 1 is undisturbed. Both models are weighted max-min fairness, over two resources;
+ * `doc/share.md` derives them and compares them with what was measured.
  *	streams: GPU time. Demand is the task's GRACT alone, all tasks weigh the same, capacity 0.92 as soon as two share
  *		 (8 % go to switching).
- *	mps:	 SM activity. Demand is the task's SMACT alone, weight SMACT^1.5 (large grids keep the SMs they hold), capacity
- *		 0.96. A light task beside one that fills the GPU can be slower than under streams; together they never do less.
+ *	mps:	 a task's kernels take 1 / (1 - rho / C) as long beside others that keep a fraction rho of SM activity; its host
+ *		 works on meanwhile. A light task of many small kernels beside one that fills the GPU can be slower than
+ *		 under streams.
  */
 #ifndef RAD_SHARE_SHARE_H
 #define RAD_SHARE_SHARE_H
