@@ -16,19 +16,20 @@ from torch._subclasses import fake_tensor
 
 from .recorder import GPU
 
-CUDA_INDEX, META_INDEX = 1, 14  # c10::DeviceType, unchanged from 2.0 to 2.13
+CUDA_INDEX, META_INDEX, OTHER_INDEX = 1, 14, 20  # c10::DeviceType, unchanged from 2.0 to 2.13; OTHER is PrivateUse1
 GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 
 
 def install_guard():
-    """Gives CUDA a device guard that does nothing, as "meta" has one. FakeTensorMode does so by itself from 2.7 on, but only in
-    builds with CUDA; the table it writes to is the same everywhere."""
+    """Gives CUDA a device guard that does nothing, as "meta" has one.
+
+    The autograd engine also asks which accelerator the process has, to stash its streams. A build with CUDA says CUDA, even with
+    no device, and then fails; with a name registered for the spare device type it says that one, which has no tensors."""
     library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
-    table = (ctypes.c_void_p * (META_INDEX + 1)).in_dll(library, GUARDS)
-    if table[CUDA_INDEX] and hasattr(torch._C, "_ensureCUDADeviceGuardSet"):
-        torch._C._ensureCUDADeviceGuardSet()
-    else:
-        table[CUDA_INDEX] = table[META_INDEX]
+    table = (ctypes.c_void_p * (OTHER_INDEX + 1)).in_dll(library, GUARDS)
+    table[CUDA_INDEX] = table[OTHER_INDEX] = table[META_INDEX]
+    if torch._C._get_privateuse1_backend_name() == "privateuseone":
+        torch.utils.rename_privateuse1_backend("radrm")
 
 
 def indexed(device):
@@ -134,6 +135,7 @@ class Gpu:
 
     def install(self):
         install_guard()
+        self.recorder.fake.avoid_device_init = False  # it would put a guard of its own there
         torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device="cuda") is made on the CPU and then moved
         self._presence()
         self._memory()
