@@ -19,6 +19,9 @@ struct nvml_unit {
 	nvml_sample before, after;	/* NULL until first used */
 	int64_t before_ms;		/* when `before` was taken; 0: it holds nothing */
 	bool reported_fallen;
+	/* Energy: the counter when it was last read and when, and what is told. */
+	double counter_j, energy_j;
+	int64_t counter_ms, energy_ms;	/* 0: never */
 };
 
 struct nvml_gpu {

@@ -128,6 +128,30 @@ static void test_reading(void **state)
 	snapshot_clear(&s);
 }
 
+static double energy_at(void **state, int64_t mono_ms)
+{
+	struct snapshot s = sample(*state, mono_ms);
+	double j = s.gpus[0].energy_j;
+	assert_true(s.gpus[0].valid & GPU_ENERGY);
+	snapshot_clear(&s);
+	return j;
+}
+
+/* The counter stands still in the script, so what moves is carried on by power: 75.5 W. */
+static void test_energy_between_readings_of_the_counter(void **state)
+{
+	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	open_backend(state);
+	NEAR(energy_at(state, 1000), 123.456);
+	NEAR(energy_at(state, 3000), 123.456 + 151);
+	NEAR(energy_at(state, 10000), 123.456 + 679.5);
+	NEAR(energy_at(state, 11000), 123.456 + 679.5);	/* the counter says less than was told: told energy does not go back */
+	script_change("\"energy_mj\": 123456", "\"energy_mj\": 9000000");
+	NEAR(energy_at(state, 21000), 9000);
+	script_change("\"energy_mj\": 9000000", "\"energy_mj\": 5000");
+	NEAR(energy_at(state, 31000), 5);	/* the driver was loaded anew */
+}
+
 static void test_gpm_edges(void **state)
 {
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
@@ -417,6 +441,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_no_driver, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_energy_between_readings_of_the_counter, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gpm_edges, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pci_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_processes, set_up, tear_down),
