@@ -135,7 +135,6 @@ class Gpu:
 
     def install(self):
         install_guard()
-        self.recorder.fake.avoid_device_init = False  # it would put a guard of its own there
         torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device="cuda") is made on the CPU and then moved
         self._presence()
         self._memory()
