@@ -41,6 +41,19 @@ setup() { cd "$WORLD/work"; }
 	run rad submit --gpu-men 2G -- true
 	[ "$status" -eq 2 ]
 	one_line_error "did you mean '--gpu-mem'?"
+	run rad submit --partition=gpu true
+	[ "$status" -eq 2 ]
+	[ "$output" = "rad: submit: unknown option '--partition=gpu': see rad submit --help" ]
+	run rad submit -c 4 true
+	[ "$output" = "rad: submit: unknown option '-c': see rad submit --help" ]
+}
+
+@test "a word too many is refused where none is taken" {
+	for verb in gpus acct doctor version; do
+		run rad $verb 1
+		[ "$status" -eq 2 ] || { echo "$verb: $status"; false; }
+		one_line_error "did not expect '1'"
+	done
 }
 
 @test "every command has help, exit 0" {
@@ -62,6 +75,10 @@ setup() { cd "$WORLD/work"; }
 	[ "$status" -eq 125 ]
 	RAD_SOCKET=$WORLD/nobody.sock run rad submit -- true
 	[ "$status" -eq 3 ]
+	one_line_error "start one (radd)"
+	RAD_SOCKET=$WORLD/nobody.sock RAD_NO_START=0 run rad queue
+	[ "$status" -eq 3 ]
+	one_line_error "'rad submit' starts one"
 }
 
 @test "every --json is one line, an object with schema 1 and nothing of the protocol" {
@@ -110,6 +127,12 @@ setup() { cd "$WORLD/work"; }
 		[ "$(printf '%s\n' "$output" | wc -L)" -le 80 ] || { echo "$output"; false; }
 	done
 	rad cancel "$id"
+}
+
+@test "no blanks at the ends of lines" {
+	rad cancel "$(rad submit --parsable --hold -- true)"	# a line that ends with an empty cell
+	{ rad gpus && rad queue -t all; } >tables
+	run -1 grep ' $' tables
 }
 
 @test "no escape sequences in a pipe; control characters of names and commands are shown as '?'" {
@@ -184,6 +207,10 @@ setup() { cd "$WORLD/work"; }
 	rad completion bash >completion
 	bash -n completion
 	grep -q undrain completion
+	mkdir -p named && : >'named/my task.rad' && : >'named/my other.rad'
+	run bash -c '. ./completion; COMP_WORDS=(rad submit named/my) COMP_CWORD=2; _rad; printf "%s\n" "${COMPREPLY[@]}"'
+	[ "$(sort <<<"$output")" = 'named/my other.rad
+named/my task.rad' ]
 	rad completion zsh | grep -q '#compdef rad'
 	rad completion fish | grep -q 'complete -c rad'
 	run rad completion tcsh
@@ -266,8 +293,21 @@ refused()	# TEXT COMMAND...
 	[ "$(rad queue -t all --json | jq '.tasks | length')" -eq "$before" ]
 }
 
+@test "bad: options of Slurm's that nobody reads are not passed over in silence" {
+	printf '#!/bin/sh\n#SBATCH --gres=gpu:2\ntrue\n' >slurm.sh
+	chmod +x slurm.sh
+	run --separate-stderr rad submit ./slurm.sh
+	[ "$status" -eq 0 ]
+	[ "$stderr" = "rad: ./slurm.sh: its #SBATCH lines are not read: write them as #RAD lines (rad(5))" ]
+	printf '#!/bin/sh\n#RAD --gpus=1\n#SBATCH --gres=gpu:2\ntrue\n' >both.sh
+	run --separate-stderr rad submit both.sh
+	[ "$status" -eq 0 ]
+	[ -z "$stderr" ]
+}
+
 @test "bad: no such program" {
 	refused nosuchprogram rad submit -- nosuchprogram
+	refused "leave out the quotes" rad submit "python3 train.py --lr 1"
 	refused "write" rad submit -- helpers.bash || refused "no program 'helpers.bash'" rad submit -- helpers.bash
 }
 
@@ -316,6 +356,25 @@ refused()	# TEXT COMMAND...
 @test "bad: dependency on a task that never was" {
 	refused "9999" rad submit --dependency afterok:9999 -- true
 	refused "dependency" rad submit --dependency afterwards:1 -- true
+}
+
+@test "bad: more memory than a GPU has, by update" {
+	local id
+	id=$(rad submit --parsable --hold -- true)
+	run rad update "$id" --gpu-mem 50G
+	[ "$status" -eq 1 ]
+	one_line_error "50.0G of GPU memory wanted"
+	rad update "$id" --gpu-mem 3G
+	rad cancel "$id"
+}
+
+@test "bad: an array that has ended" {
+	local id
+	id=$(rad submit --parsable --array 0-1 -- true)
+	rad wait "$id"
+	run rad cancel "$id"
+	[ "$status" -eq 1 ]
+	one_line_error "task $id: all elements of this array have ended already"
 }
 
 @test "bad: update of nothing, of nonsense" {

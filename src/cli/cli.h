@@ -50,7 +50,8 @@ struct cli_option {
 /* Reads options (anywhere among the words). False when there is nothing more to do: --help was printed, or an error; then
  * the verb returns c->rc. */
 bool cli_options(struct cli_call *c, const struct cli_option *options);
-/* Checks the number of words; prints the usage and returns false if it is another. max 0: no limit. */
+/* Checks the number of words; prints the usage and returns false if it is another. */
+#define CLI_ANY_NUMBER SIZE_MAX
 bool cli_want_words(struct cli_call *c, size_t min, size_t max);
 
 /* Prints "rad: TEXT" in one line and returns the exit code for it. */

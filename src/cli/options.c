@@ -180,7 +180,7 @@ bool cli_options(struct cli_call *c, const struct cli_option *options)
 
 bool cli_want_words(struct cli_call *c, size_t min, size_t max)
 {
-	if (c->n_words >= min && (!max || c->n_words <= max))
+	if (c->n_words >= min && c->n_words <= max)
 		return true;
 	if (c->n_words < min)
 		c->rc = cli_usage(c, "expected %s", c->verb->usage);

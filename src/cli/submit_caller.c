@@ -164,6 +164,13 @@ static char *in_cwd(const struct spec *s, const char *path)
 	return *path == '/' ? alloc_string(path) : alloc_printf("%s/%s", s->cwd, path);
 }
 
+/* What runs a script of that name, for advice. */
+static const char *interpreter_of(const char *script)
+{
+	const char *dot = strrchr(script, '.');
+	return dot && (!strcmp(dot, ".sh") || !strcmp(dot, ".bash")) ? "bash" : "python";
+}
+
 int submit_caller_check_program(const struct spec *s, struct error *err)
 {
 	const char *program = s->argv[0];
@@ -177,14 +184,17 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 			return 0;
 		if (!there)
 			return error_set(err, ERR_NOT_FOUND, "%.300s: there is no such program (from %.300s)", program, s->cwd);
-		return error_set(err, ERR_INVALID, "%.300s: is not executable: run it with its interpreter (python %.60s), or chmod +x it",
-				 program, program);
+		return error_set(err, ERR_INVALID, "%.300s: is not executable: run it with its interpreter (%s %.60s), or chmod +x it",
+				 program, interpreter_of(program), program);
 	}
 	if (s->conda_env || in_path(program))
 		return 0;
 	if (there)
-		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%.60s", program,
-				 access(path, X_OK) ? "python " : "./", program);
+		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%s%.60s", program,
+				 access(path, X_OK) ? interpreter_of(program) : "./", access(path, X_OK) ? " " : "", program);
+	if (strchr(program, ' '))
+		return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s': leave out the quotes round the command, or write "
+				 "bash -c '...'", program);
 	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
 }
 

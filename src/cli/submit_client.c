@@ -136,11 +136,11 @@ static int bad_option(int code, const char *word, struct error *err)
 	if (o)
 		return error_set(err, ERR_INVALID, "--%s takes no value, but '%.60s' was given", o->name, word);
 	if (word[0] == '-' && word[1] != '-')
-		return error_set(err, ERR_INVALID, "unknown option '-%c' in '%.60s': see rad submit --help", optopt, word);
+		return error_set(err, ERR_INVALID, "unknown option '-%c'", optopt);
 	o = options_near(word);
 	if (o)
 		return error_set(err, ERR_INVALID, "unknown option '%.60s': did you mean '--%s'?", word, o->name);
-	return error_set(err, ERR_INVALID, "unknown option '%.60s': see rad submit --help", word);
+	return error_set(err, ERR_INVALID, "unknown option '%.60s'", word);
 }
 
 static void set_flag(struct submit_flags *f, const char *name)
@@ -279,12 +279,25 @@ static int check_script_words(struct job *j, const char *file, char *const *word
 	return 0;
 }
 
+/* A script of Slurm's runs as it is, but what it asks for in comments goes unheard: better said. */
+static void note_sbatch_lines(struct job *j, const char *script)
+{
+	scoped_buf text = { 0 };
+	struct stat st;
+	if (stat(script, &st) || !S_ISREG(st.st_mode) || io_read_file(script, SPEC_MAX_TEXT, &text, NULL))
+		return;
+	if (!strncmp(buf_text(&text), "#SBATCH ", 8) || strstr(buf_text(&text), "\n#SBATCH "))
+		add_note(j->flags, alloc_printf("%.300s: its #SBATCH lines are not read: write them as #RAD lines (rad(5))", script));
+}
+
 static int read_words(struct job *j, char *const *words, bool dashes, struct error *err)
 {
 	struct spec *s = j->spec;
 	if (!words[0])
 		return error_set(err, ERR_INVALID, "nothing to run: write a task file (train.rad) or a command (python train.py)");
 	bool file = !dashes && is_task_file(words[0]);
+	if (!file)
+		note_sbatch_lines(j, words[0]);
 	if (file && (check_script_words(j, words[0], words + 1, err) || read_task_file(j, words[0], err)))
 		return -1;
 	set_argv(s, file ? words + 1 : words);

@@ -78,8 +78,11 @@ static void fit(const struct table *t, unsigned *widths, unsigned width)
 
 static void print_row(const struct table *t, const struct cell *row, const unsigned *widths, const struct term *term, FILE *out)
 {
-	for (size_t i = 0; i < t->n_columns; i++) {
-		bool last = i + 1 == t->n_columns;
+	size_t n = t->n_columns;
+	while (n > 1 && !*row[n - 1].text)	/* nothing behind the last text of a line */
+		n--;
+	for (size_t i = 0; i < n; i++) {
+		bool last = i + 1 == n;
 		scoped_free char *text = term_text(row[i].text, widths[i], term);
 		int pad = (int)widths[i] - (int)term_columns(text);
 		fprintf(out, "%s%*s", i ? "  " : "", t->columns[i].right && pad > 0 ? pad : 0, "");

@@ -37,6 +37,7 @@ static int set_up(void **state)
 	if (!mkdtemp(folder) || chdir(folder) || mkdir("jobs", 0755) || mkdir("logs", 0755) || mkdir("closed", 0555))
 		return -1;
 	put("train.py", "import torch\n", 0644);
+	put("step.sh", "true\n", 0644);
 	put("run.py", "#!/usr/bin/env python3\n", 0755);
 	put("jobs/resnet.txt", "Conv2d-1 [-1, 64, 112, 112] 9,408\n", 0644);
 	put("jobs/resnet.rad", "conda activate tf # env\npython resnet.py --b 128 # command\nmodel: resnet.txt # summary\n"
@@ -250,7 +251,7 @@ static void test_refused(void **state)
 		{ "--gpus 2", "nothing to run", true },
 		{ "--gpumem 3 true", "unknown option '--gpumem': did you mean '--gpu-mem'?", true },
 		{ "--gpu 3 true", "unknown option '--gpu'", true },
-		{ "--frobnicate true", "unknown option '--frobnicate': see", true },
+		{ "--frobnicate true", "unknown option '--frobnicate'", true },
 		{ "-Z true", "unknown option '-Z'", true },
 		{ "--gpus", "--gpus needs a value: --gpus=N", true },
 		{ "-G", "--gpus needs a value", true },
@@ -273,6 +274,7 @@ static void test_refused(void **state)
 		{ "./train.py", "./train.py: is not executable", false },
 		{ "./absent.sh", "./absent.sh: there is no such program", false },
 		{ "run.py", "write ./run.py", false },
+		{ "step.sh", "'step.sh' is not in PATH, but is a file here: write bash step.sh", false },
 		{ "--signal USR1 true", "add --time", false },
 		{ "--share=mig -G 2 true", "ask for 1 GPU", false },
 	};

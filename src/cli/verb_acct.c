@@ -193,8 +193,9 @@ static void print_groups(struct groups *g, const char *title, bool times, const 
 static void print_totals(const json_t *totals)
 {
 	char a[FORMAT_LEN], b[FORMAT_LEN];
-	printf("\n%lld tasks in %lld attempts, %lld of them out of memory\n", (long long)member_int(totals, "tasks"),
-	       (long long)member_int(totals, "attempts"), (long long)member_int(totals, "oom"));
+	long long tasks = member_int(totals, "tasks"), attempts = member_int(totals, "attempts");
+	printf("\n%lld task%s in %lld attempt%s, %lld of them out of memory\n", tasks, tasks == 1 ? "" : "s", attempts,
+	       attempts == 1 ? "" : "s", (long long)member_int(totals, "oom"));
 	printf("%s from first submission to last end\n", format_seconds(member_number(totals, "trace_total_s"), a));
 	printf("mean wait %s, mean run %s\n", format_seconds(member_number(totals, "avg_wait_s"), a),
 	       format_seconds(member_number(totals, "avg_exec_s"), b));

@@ -41,7 +41,7 @@ static int change_each(struct cli_call *c, json_t *request, char *const *ids, si
 static int change_words(struct cli_call *c, bool json)
 {
 	scoped_json *request = wire_request(c->verb->name);
-	return cli_want_words(c, 1, 0) ? change_each(c, request, c->words, c->n_words, json) : c->rc;
+	return cli_want_words(c, 1, CLI_ANY_NUMBER) ? change_each(c, request, c->words, c->n_words, json) : c->rc;
 }
 
 int verb_change(struct cli_call *c)
@@ -178,7 +178,7 @@ int verb_update(struct cli_call *c)
 	if (!cli_options(c, options))
 		return c->rc;
 	int rc = take_settings(c, options);
-	if (rc || !cli_want_words(c, 1, 0))
+	if (rc || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return rc ? rc : c->rc;
 	scoped_json *request = wire_request("update");
 	size_t plain = json_object_size(request);
@@ -197,7 +197,7 @@ int verb_drain(struct cli_call *c)
 	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
 	scoped_json *gpus = json_array();
 	int rc = CLI_DONE;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, 0))
+	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
 	for (size_t i = 0; i < c->n_words; i++) {
 		struct error err = ERROR_INIT;

@@ -66,7 +66,7 @@ static void check_daemon(struct doctor *d)
 	if (d->status)
 		d->gpus = client_call(wire_request("gpus"), &err);
 	if (!d->status && err.code == ERR_UNAVAILABLE)
-		report(d, GRADE_WARN, "daemon", "%s; rad submit starts one of your own", err.text);
+		report(d, GRADE_WARN, "daemon", "%s", err.text);
 	else if (!d->gpus)
 		report(d, GRADE_FAIL, "daemon", "%s", err.text);
 	else if (strcmp(member_text(d->status, "version"), RAD_VERSION))

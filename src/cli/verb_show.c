@@ -161,7 +161,7 @@ int verb_show(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	size_t i;
 	json_t *t;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, events ? 1 : 0))
+	if (!cli_options(c, options) || !cli_want_words(c, 1, events ? 1 : CLI_ANY_NUMBER))
 		return c->rc;
 	if (events)
 		return show_events(c, c->words[0], json);

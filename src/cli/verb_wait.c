@@ -11,7 +11,7 @@ int verb_wait(struct cli_call *c)
 	bool json = false;
 	const struct cli_option options[] = { { "json", 0, NULL, "print JSON: the tasks as they ended", .flag = &json }, { 0 } };
 	struct error err = ERROR_INIT;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, 0))
+	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
 	scoped_json *ids = json_array();
 	for (size_t i = 0; i < c->n_words; i++)

@@ -154,6 +154,8 @@ void core_schedule(struct core *c, struct now now);
 struct map_request core_request(const struct core *c, const struct task *t, struct now now);
 /* Brings c->gpus up to now; returns how many. */
 size_t core_map_gpus(struct core *c, struct now now);
+/* core_feasible, had it declared this much. */
+int core_feasible_with(struct core *c, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err);
 void core_stop_keeping(struct core *c);
 
 /* ending.c: verdicts whose waiting time is over. Returns the next mono time one is due, INT64_MAX if none. */

@@ -137,9 +137,14 @@ size_t core_map_gpus(struct core *c, struct now now)
 
 int core_feasible(struct core *c, const struct spec *spec, struct error *err)
 {
+	return core_feasible_with(c, spec, spec->gpu_mem_mib, err);
+}
+
+int core_feasible_with(struct core *c, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err)
+{
 	struct map_request r = {
 		.gpus = spec->gpus, .exclusive = spec->exclusive, .share = spec->share, .uid = spec->uid,
-		.claim_mib = spec->gpu_mem_mib, .claim_is_declared = spec->gpu_mem_mib != 0,
+		.claim_mib = gpu_mem_mib, .claim_is_declared = gpu_mem_mib != 0,
 	};
 	size_t n = 0;
 	core_map_gpus(c, (struct now){ 0, 0 });

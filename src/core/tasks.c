@@ -378,6 +378,8 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority))
 		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; only its name and time limit can still be changed",
 				 task_id_text(id, text));
+	if (ev->u.updated.set_gpu_mem && core_feasible_with(c, t->spec, ev->u.updated.gpu_mem_mib, err))
+		return -1;
 	dequeue(c, t);
 	ev->kind = EV_UPDATED;
 	ev->t_ms = now.wall_ms;

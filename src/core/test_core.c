@@ -272,6 +272,7 @@ static void dependencies_open_and_never_open(void **unused)
 	assert_int_equal(state(w, c), TASK_PENDING);
 	json_t *o = core_task_json(w->c, core_task(w->c, c), w->now);
 	assert_string_equal(json_string_value(json_object_get(o, "reason")), "DependencyNeverSatisfied");
+	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "afternotok:1 "));
 	json_decref(o);
 	end_world(w);
 }
@@ -352,6 +353,8 @@ static void a_blocked_queue_goes_on_as_soon_as_something_helps(void **unused)
 	first->priority = 9;
 	assert_int_equal(state(w, submit(w, first)), TASK_RUNNING);
 	pass(w, 1);
+	struct event too_large = { .u.updated = { .set_gpu_mem = true, .gpu_mem_mib = 50000 } };
+	assert_int_equal(core_update(w->c, large, &too_large, w->now, NULL), -1);
 	struct event smaller = { .u.updated = { .set_gpu_mem = true, .gpu_mem_mib = 6000 } };
 	assert_int_equal(core_update(w->c, large, &smaller, w->now, NULL), 0);
 	core_turn(w->c, w->now);

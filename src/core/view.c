@@ -49,6 +49,19 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	}
 }
 
+static void reason_dependency(const struct core *c, const struct task *t, struct reason *out)
+{
+	char id[TASK_ID_TEXT];
+	bool never;
+	const struct dependency *open = queue_open_dependency(t->spec, c->ops.state_of, c->ops.ctx, &never);
+	out->word = never ? "DependencyNeverSatisfied" : "Dependency";
+	if (!open)	/* between the end of the last one and the next pass */
+		snprintf(out->text, sizeof out->text, "what it waited for has just ended");
+	else
+		snprintf(out->text, sizeof out->text, never ? "%s:%s can no longer be met; cancel it" : "waits for %s:%s",
+			 dependency_kind_name(open->kind), task_id_text(open->task, id));
+}
+
 static void reason_of(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
 	*out = (struct reason){ .word = NULL };
@@ -56,10 +69,7 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		out->word = "Held";
 		snprintf(out->text, sizeof out->text, "held by a person; 'rad release' lets it go");
 	} else if (t->state == TASK_PENDING && t->waiting_for_deps) {
-		bool never = queue_dependencies(t->spec, c->ops.state_of, c->ops.ctx) < 0;
-		out->word = never ? "DependencyNeverSatisfied" : "Dependency";
-		snprintf(out->text, sizeof out->text, never ? "what it waits for can no longer happen; cancel it"
-			 : "waits for other tasks to end");
+		reason_dependency(c, t, out);
 	} else if (t->state == TASK_PENDING && !t->estimated) {
 		out->word = "Estimating";
 		snprintf(out->text, sizeof out->text, "how much GPU memory it needs is being estimated");

@@ -276,10 +276,14 @@ static int live_ids(const struct request *r, struct ids *ids, struct error *err)
 	ids->n = core_job_tasks(r->d->core, TASK_JOB(id), &ids->list);
 	if (ids->n)
 		return 0;
+	struct ids ended = { 0 };
 	struct task *old = store_load_task(r->d->store, id, NULL);
-	error_set(err, old ? ERR_CONFLICT : ERR_NOT_FOUND, old ? "task %s: has ended already (%s)" : "task %s: there is none%s",
-		  task_id_text(id, text), old ? task_state_name(old->state) : "");
+	if (old)
+		error_set(err, ERR_CONFLICT, "task %s: has ended already (%s)", task_id_text(id, text), task_state_name(old->state));
+	else if (!expand_id(r->d, id, &ended, err))
+		error_set(err, ERR_CONFLICT, "task %s: all elements of this array have ended already", task_id_text(id, text));
 	task_destroy(old);
+	free(ended.list);
 	return -1;
 }
 

@@ -133,14 +133,32 @@ static int add_setting(struct reader *r, struct list *to, const struct submit_op
 	return 0;
 }
 
-/* The length of the word if the line is "word:" followed by a blank or nothing; 0 if it is not. */
-static size_t key_length(struct line l)
+/* The length of the word if the line is "word:"; 0 if it is not. */
+static size_t word_length(struct line l)
 {
 	size_t n = 0;
 	while (n < l.len && (isalnum((unsigned char)l.text[n]) || l.text[n] == '_' || (n && l.text[n] == '-')))
 		n++;
-	bool named = n && !isdigit((unsigned char)*l.text) && n < l.len && l.text[n] == ':';
-	return named && (n + 1 == l.len || is_blank(l.text[n + 1])) ? n : 0;
+	return n && !isdigit((unsigned char)*l.text) && n < l.len && l.text[n] == ':' ? n : 0;
+}
+
+/* The same, if a blank or nothing follows: then it is a setting. */
+static size_t key_length(struct line l)
+{
+	size_t n = word_length(l);
+	return n && (n + 1 == l.len || is_blank(l.text[n + 1])) ? n : 0;
+}
+
+/* "gpu_mem:8G" would be a command to bash, and fail when the task has waited for its turn. */
+static int check_no_glued_key(const struct reader *r, struct line l)
+{
+	size_t n = word_length(l);
+	scoped_free char *key = copy((struct line){ l.text, n });
+	if (!n || key_length(l) || l.text[n + 1] == ':' || !options_find_key(key))
+		return 0;
+	return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.*s': a setting has a blank behind the colon: write '%s: %.*s'", r->name,
+			 r->scan.line, (int)(l.len < 60 ? l.len : 60), l.text, key,
+			 (int)(l.len - n - 1 < 60 ? l.len - n - 1 : 60), l.text + n + 1);
 }
 
 /* The value of a setting: " #" ends it, blanks around it and one pair of quotes do not belong to it. */
@@ -439,6 +457,8 @@ static int read_line(struct reader *r, struct line l, bool keys, bool shell)
 		shellscan_line(&r->scan, l.text, l.len);
 	else
 		shellscan_skip(&r->scan);
+	if (keys && !inside && check_no_glued_key(r, l))
+		return -1;
 	if (inside && (key || is_directive(l)))
 		r->swallowed = r->scan.line;
 	buf_add(&r->script, l.text, l.len);

@@ -91,7 +91,7 @@ static void test_keys(void **state)
 		{ "requeue:\necho\n", "requeue=@1;" },
 		{ "model: # none\necho\n", "model=@1;" },
 		{ " gpus: 2\necho\n", "" },			/* not at column 1 */
-		{ "gpus:2\necho\n", "" },			/* no blank: a word of bash's */
+		{ "model::f\necho\n", "" },			/* a function of bash's */
 		{ ": ${X:=1}\necho\n", "" },
 		{ "ns::f\necho\n", "" },
 		{ "echo gpus: 2\n", "" },
@@ -248,6 +248,7 @@ static void test_refused(void **state)
 		{ "echo\nGPUS: 3\n", "t.rad:2: unknown setting 'GPUS': did you mean 'gpus'?" },
 		{ "echo\nzzzzzz: 3\n", "t.rad:2: unknown setting 'zzzzzz': expected a command, or one of gpus" },
 		{ "echo\nzzzzzz:\n", "t.rad:2: unknown setting 'zzzzzz'" },
+		{ "echo\ngpu_mem:8G # x\n", "t.rad:2: 'gpu_mem:8G # x': a setting has a blank behind the colon: write 'gpu_mem: 8G # x'" },
 		{ "echo\narray: 0-9\n", "t.rad:2: 'array' is no setting of a task file: write '#RAD --array=...' instead" },
 		{ "gpus: 1\necho\ngpus: 2\n", "t.rad:3: 'gpus' was already set on line 1" },
 		{ "time: 1\necho\ntime-limit: 2\n", "t.rad:3: 'time' was already set on line 1" },

@@ -17,18 +17,29 @@ static int one_dependency(enum dependency_kind kind, enum task_state state)
 	return -1;
 }
 
-int queue_dependencies(const struct spec *s, bool (*state_of)(task_id id, enum task_state *state, void *ctx), void *ctx)
+const struct dependency *queue_open_dependency(const struct spec *s, queue_state_of state_of, void *ctx, bool *never)
 {
-	int all = 1;
+	const struct dependency *open = NULL;
 
+	*never = false;
 	for (size_t i = 0; i < s->n_deps; i++) {
 		enum task_state state;
 		int one = state_of(s->deps[i].task, &state, ctx) ? one_dependency(s->deps[i].kind, state) : -1;
 
-		if (one < 0)
-			return -1;
-		if (one == 0)
-			all = 0;
+		if (one < 0) {
+			*never = true;
+			return &s->deps[i];
+		}
+		if (!one && !open)
+			open = &s->deps[i];
 	}
-	return all;
+	return open;
+}
+
+int queue_dependencies(const struct spec *s, queue_state_of state_of, void *ctx)
+{
+	bool never;
+	const struct dependency *open = queue_open_dependency(s, state_of, ctx, &never);
+
+	return never ? -1 : !open;
 }

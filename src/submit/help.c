@@ -67,7 +67,7 @@ static void bash_values(FILE *out)
 		if (value_words(o))
 			fprintf(out, ") COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", value_words(o));
 		else if (takes_path(o))
-			fprintf(out, ") COMPREPLY=($(compgen -%c -- \"$cur\")); return ;;\n", strcmp(o->arg, "DIR") ? 'f' : 'd');
+			fprintf(out, ") _rad_files -%c; return ;;\n", strcmp(o->arg, "DIR") ? 'f' : 'd');
 		else
 			fputs(") return ;;\n", out);
 	}
@@ -75,7 +75,10 @@ static void bash_values(FILE *out)
 
 static void complete_bash(FILE *out, const struct options_verb *verbs)
 {
-	fputs("# bash completion for rad\n_rad()\n{\n"
+	/* One file a line: names hold blanks. */
+	fputs("# bash completion for rad\n_rad_files()\n{\n"
+	      "\tmapfile -t COMPREPLY < <(compgen \"$1\" -- \"$cur\")\n\tcompopt -o filenames 2>/dev/null\n}\n"
+	      "_rad()\n{\n"
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
 	      "\tif [[ $cur == = ]]; then cur=; fi\n"
 	      "\tif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
@@ -89,8 +92,8 @@ static void complete_bash(FILE *out, const struct options_verb *verbs)
 	fputs("\tesac\n\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W '", out);
 	for (const struct submit_option *o = submit_options; o->name; o++)
 		fprintf(out, "%s--%s", o == submit_options ? "" : " ", o->name);
-	fputs("' -- \"$cur\"))\n\telse\n\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n}\n"
-	      "complete -o filenames -F _rad rad\n", out);
+	fputs("' -- \"$cur\"))\n\telse\n\t\t_rad_files -f\n\tfi\n}\n"
+	      "complete -F _rad rad\n", out);
 }
 
 /* zsh reads [ ] : in descriptions as its own. */
