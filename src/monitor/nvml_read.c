@@ -180,7 +180,8 @@ static void read_gpm(struct nvml_state *n, const struct nvml_gpu *gpu, struct nv
 
 /* The counter costs 3.4 ms of CPU a call (H200, driver 580), a hundred times what any other figure does; so it is read every
  * 10 s, and power carries it on in between. What is told never goes back, but when the driver's counter itself does. */
-static void read_energy(const struct nvml_api *api, struct nvml_unit *u, int64_t mono_ms, struct answers *a, struct gpu_reading *r)
+static void read_energy(const struct nvml_api *api, struct nvml_unit *u, int64_t mono_ms, struct answers *a,
+			struct gpu_reading *r)
 {
 	uint64_t mj;
 	if (u->counter_ms && mono_ms - u->counter_ms < ENERGY_EVERY_MS && r->valid & GPU_POWER) {
