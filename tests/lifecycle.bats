@@ -316,6 +316,19 @@ teardown()
 	rad queue
 }
 
+@test "state and socket may be given as relative paths" {
+	mkdir -p far away
+	mkfifo ready
+	radd --devices sim:1xa100-40g --state near/state --socket near/s --ready-fd 7 7>ready 3>&- 4>&- 2>near.log </dev/null &
+	pid=$!
+	read -r -t 20 line <ready
+	[ "$line" = ok ]
+	RAD_SOCKET=$PWD/near/s run -7 rad run --chdir far --output "$PWD/out" -- sh -c 'test -S "$RAD_SOCKET" && exit 7'
+	kill "$pid"
+	gone "$pid"
+	rm -f ready
+}
+
 @test "radd refuses a config with a typo, devices that are none, and a machine without a driver" {
 	printf 'windw: 90\n' >bad.conf
 	run radd --config bad.conf --devices sim:1xa100-40g --state "$WORLD/s2" --socket "$WORLD/s2.sock"

@@ -302,6 +302,15 @@ static void start_loop_handles(struct daemon *d)
 	uv_signal_start(&d->on_hup, on_hangup, SIGHUP);
 }
 
+/* Tasks are told these paths, and start in folders of their own: relative ones would lead elsewhere there. */
+static char *absolute(const char *path)
+{
+	char cwd[4096];
+	if (*path == '/' || !getcwd(cwd, sizeof cwd))
+		return alloc_string(path);
+	return alloc_printf("%s/%s", cwd, path);
+}
+
 struct daemon *daemon_create(const struct daemon_options *o, const char *program, struct error *err)
 {
 	struct daemon *d = alloc_zero(sizeof *d);
@@ -312,12 +321,12 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	d->loop = uv_default_loop();
 	d->started_ms = clock_wall_ms();
 	d->program = alloc_string(program);
-	d->state_dir = o->state_dir ? alloc_string(o->state_dir) : wire_own_state_dir();
+	d->state_dir = o->state_dir ? absolute(o->state_dir) : wire_own_state_dir();
 	/* The server's own keeps MPS servers where systemd cleans up; any other, root's second one too, beside its state. */
 	scoped_free char *server_state = wire_own_state_dir();
 	bool for_server = !geteuid() && !strcmp(d->state_dir, server_state);
 	d->run_dir = for_server ? alloc_string("/run/rad") : alloc_printf("%s/run", d->state_dir);
-	d->socket_path = named_socket ? alloc_string(named_socket) : wire_own_socket_path();
+	d->socket_path = named_socket ? absolute(named_socket) : wire_own_socket_path();
 	if (read_config(d, o, err) || open_state(d, err))
 		goto fail;
 	export_sim_devices(d);

@@ -340,9 +340,9 @@ static json_t *attempt_to_json(const struct attempt *a)
 	json_t *gpus = json_array();
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		json_array_append_new(gpus, json_string(a->gpus[i]));
-	return json_pack("{so, so, so, ss, so, so, ss, so, so, so, so, so}",
+	return json_pack("{so, so, so, ss, so, so, so, ss, so, so, so, so, so}",
 		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms), "gpus", gpus,
-		"share", share_mode_name(a->mode),
+		"share", share_mode_name(a->mode), "claim_mib", json_int_or_null((int64_t)a->claim_mib, a->claim_mib != 0),
 		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal),
 		"signal", json_int_or_null(a->signal, a->signal != 0),
 		"verdict", verdict_name(a->verdict), "evidence", json_text_or_null(a->evidence),
