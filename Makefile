@@ -3,7 +3,7 @@
 BUILD ?= build
 SAN ?= build-san
 
-.PHONY: all build deps demo check bench bundle install clean
+.PHONY: all build deps demo check bench bundle install uninstall clean
 
 all: build
 
@@ -30,6 +30,9 @@ bundle: deps
 
 install: build
 	@meson install -C $(BUILD)
+
+uninstall:
+	@ninja -C $(BUILD) uninstall
 
 clean:
 	rm -rf $(BUILD) $(SAN) $(BUILD)-bundle dist

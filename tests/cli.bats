@@ -194,6 +194,7 @@ setup() { cd "$WORLD/work"; }
 	[ "$status" -eq 0 ]
 	[[ "$output" == *$'"comma, ""quote"""'* ]]
 	[ "$(rad acct --csv | head -n 1 | tail -c 2 | od -An -c | tr -d ' ')" = '\r\n' ]
+	[ "$(rad acct | head -n 1 | xargs)" = "ID NAME USER ST WAIT RUN TRY PEAK CLAIM SMACT ENERGY" ]
 	[ "$(rad acct --csv | tr -d -c '\r' | wc -c)" -eq "$(rad acct --csv | wc -l)" ]
 	rad acct --since 1h --json | jq -e '.totals.tasks >= 2 and (.users | length) == 1 and (.gpus | length) >= 1'
 	rad acct --since 2030-01-01 --json | jq -e '.tasks | length == 0'

@@ -19,7 +19,7 @@
 /* ---- what a task took ---- */
 
 /* Sums and maxima over attempts; NaN where nothing is known. */
-struct took { double gpu_s, energy_j, peak_mib; unsigned attempts, ooms; };
+struct took { double gpu_s, energy_j, peak_mib, smact; unsigned attempts, ooms; };
 
 static double plus(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
 static double larger(double a, double b) { return isnan(a) || b > a ? b : a; }
@@ -34,7 +34,7 @@ static double attempt_s(const json_t *attempt)
 
 static struct took took_of(const json_t *task)
 {
-	struct took sum = { .gpu_s = NAN, .energy_j = NAN, .peak_mib = NAN };
+	struct took sum = { .gpu_s = NAN, .energy_j = NAN, .peak_mib = NAN, .smact = NAN };
 	size_t i;
 	json_t *a;
 	const json_t *attempts = json_object_get(task, "attempts");
@@ -42,6 +42,7 @@ static struct took took_of(const json_t *task)
 		sum.gpu_s = plus(sum.gpu_s, attempt_s(a) * (double)json_array_size(json_object_get(a, "gpus")));
 		sum.energy_j = plus(sum.energy_j, member_number(a, "energy_j"));
 		sum.peak_mib = larger(sum.peak_mib, member_number(a, "peak_mib"));
+		sum.smact = member_number(a, "mean_smact");	/* of the last one: the run that counts */
 		sum.attempts++;
 		sum.ooms += !strcmp(member_text(a, "verdict"), "oom");
 	}
@@ -126,7 +127,7 @@ static void print_tasks(const json_t *tasks, const struct term *term)
 	static const struct table_column columns[] = {
 		{ "ID", .right = true }, { "NAME", .min = 6 }, { "USER", .min = 5 }, { "ST" }, { "WAIT", .right = true },
 		{ "RUN", .right = true }, { "TRY", .right = true }, { "PEAK", .right = true }, { "CLAIM", .right = true },
-		{ "ENERGY", .right = true },
+		{ "SMACT", .right = true }, { "ENERGY", .right = true },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	char text[FORMAT_LEN];
@@ -144,6 +145,7 @@ static void print_tasks(const json_t *tasks, const struct term *term)
 		table_printf(table, STYLE_PLAIN, "%u", took.attempts);
 		table_cell(table, STYLE_PLAIN, format_mib(took.peak_mib, text));
 		table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
+		table_cell(table, STYLE_PLAIN, format_percent(took.smact, text));
 		table_cell(table, STYLE_PLAIN, format_energy(took.energy_j, text));
 	}
 	table_print(table, term, stdout);
