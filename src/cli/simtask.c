@@ -231,7 +231,8 @@ static void print_traceback(const char *line)
 static void print_out_of_memory(const struct run *r, size_t i, uint64_t wanted_mib, uint64_t free_mib)
 {
 	const struct target *t = &r->targets[i];
-	uint64_t total = t->fence_mib ? t->fence_mib : t->gpu.mem_total_mib - t->gpu.mem_reserved_mib;
+	/* Under a fence, as measured on an H200: the capacity said is the device's, what is free is what the fence leaves. */
+	uint64_t total = t->gpu.mem_total_mib - t->gpu.mem_reserved_mib;
 	uint64_t context = t->held_mib < CONTEXT_MIB ? t->held_mib : CONTEXT_MIB;
 	char tried[32], capacity[32], available[32], held[32], allocated[32];
 	print_traceback("loss.backward()");

@@ -99,6 +99,13 @@ static const struct fixture fixtures[] = {
 	{ "fault-launch", SCAN_DEVICE_FAULT, "CUDA", 0, 0, "unspecified launch failure" },
 	{ "fault-xid", SCAN_DEVICE_FAULT, "driver", 0, 0, "NVRM: Xid" },
 	{ "fault-xla", SCAN_DEVICE_FAULT, "CUDA", 0, 0, "CUDA_ERROR_ILLEGAL_ADDRESS" },
+	/* As PyTorch 2.11 printed them on an H200, under MPS: the culprits, and neighbours that died with them. */
+	{ "h200-fence", SCAN_GPU_OOM, "PyTorch", 1, 0, "of which 21.85 MiB is free" },
+	{ "h200-assert", SCAN_DEVICE_FAULT, "CUDA", 0, 0, "device-side assert triggered" },
+	{ "h200-illegal-culprit", SCAN_DEVICE_FAULT, "CUDA", 0, 0, "illegal memory access" },
+	{ "h200-illegal-neighbour", SCAN_DEVICE_FAULT, "CUDA", 0, 0, "illegal memory access" },
+	{ "h200-trap-neighbour", SCAN_DEVICE_FAULT, "CUDA", 0, 0, "unspecified launch failure" },
+	{ "h200-killed-neighbour", SCAN_DEVICE_FAULT, "CUDA", 0, 0, "illegal memory access" },
 	{ "other-valueerror", SCAN_OTHER_ERROR, "", 0, 0, "ValueError: invalid literal" },
 	{ "other-custom", SCAN_OTHER_ERROR, "", 0, 0, "__main__.Diverged" },
 	{ "other-interrupt", SCAN_OTHER_ERROR, "", 0, 0, "KeyboardInterrupt" },
