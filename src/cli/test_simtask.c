@@ -224,7 +224,7 @@ static void test_fence_of_mps(void **state)
 		struct proc fits = start("--mem 3G --seconds 0.1 --ramp 0"), fenced = start("--mem 4G --seconds 9 --ramp 0");
 		assert_int_equal(finish(&fits), 0);
 		assert_int_equal(finish(&fenced), 1);
-		must_say(&fenced, "GPU 0 has a total capacity of 3.00 GiB");
+		must_say(&fenced, "GPU 0 has a total capacity of 39.41 GiB of which ");
 		assert_int_equal(scanned(&fenced), SCAN_GPU_OOM);
 		buf_free(&free_one.text), buf_free(&fits.text), buf_free(&fenced.text);
 	}
