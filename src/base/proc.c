@@ -59,6 +59,11 @@ int proc_pidfd(pid_t pid)
 	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+int proc_pidfd_signal(int fd, int signal)
+{
+	return (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+}
+
 int proc_environ(pid_t pid, const char *name, char *value, size_t size)
 {
 	char path[40];

@@ -23,6 +23,8 @@ bool proc_alive(struct proc_id id);
 uid_t proc_uid(pid_t pid);
 /* pidfd_open(2). Returns a descriptor with O_CLOEXEC, or -1 (errno). */
 int proc_pidfd(pid_t pid);
+/* pidfd_send_signal(2). Returns 0, or -1 (errno). */
+int proc_pidfd_signal(int fd, int signal);
 /* Copies the value of `name` from the environment the process was started with. Can block while that process is in
  * an uninterruptible sleep: call it only from a helper process. Returns 0, or -1 if unset or unreadable. */
 int proc_environ(pid_t pid, const char *name, char *value, size_t size);

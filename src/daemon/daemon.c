@@ -19,9 +19,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 
 #define FIRST_SNAPSHOT_MS 5000
+#define MAX_DESCRIPTORS 65536
 #define MIN_DISK_BYTES ((unsigned long long)16 << 20)	/* kept for the events of tasks that were already accepted */
 /* What is read at a start of what ended attempts taught: some tenths of a second. Older runs ran on older software. */
 #define TAUGHT_MOST 200000
@@ -241,12 +243,26 @@ static void restore_outcome(void *ctx, const struct outcome *o)
 	core_remember(((struct daemon *)ctx)->core, o);
 }
 
+/* Pids and start times mean something within one boot and one pid namespace only. */
+static int note_boot(struct daemon *d, struct error *err)
+{
+	char space[64] = "";
+	scoped_buf now = { 0 };
+	scoped_free char *before = store_get_meta(d->store, "boot");
+	if (io_read_file("/proc/sys/kernel/random/boot_id", 64, &now, NULL) ||
+	    readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0)
+		log_warn("cannot tell whether the machine was restarted: /proc is not as expected");
+	buf_add_text(&now, space);
+	d->new_boot = before && strcmp(before, buf_text(&now));
+	return store_set_meta(d->store, "boot", buf_text(&now), err);
+}
+
 static int restore(struct daemon *d, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	if (store_load_outcomes(d->store, clock_wall_ms() - TAUGHT_MS, TAUGHT_MOST, restore_outcome, d, &why))
 		log_warn("what earlier tasks took cannot be read, estimates go without: %s", why.text);
-	if (store_load_live(d->store, restore_one, d, err))
+	if (note_boot(d, err) || store_load_live(d->store, restore_one, d, err))
 		return -1;
 	core_each_task(d->core, adopt_one, d);
 	return store_each_meta(d->store, "drained:", restore_drained, d);
@@ -311,6 +327,16 @@ static char *absolute(const char *path)
 	return alloc_printf("%s/%s", cwd, path);
 }
 
+/* A descriptor a client and a running task: what a shell hands down is soon too few. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= MAX_DESCRIPTORS)
+		return;
+	limit.rlim_cur = limit.rlim_max < MAX_DESCRIPTORS ? limit.rlim_max : MAX_DESCRIPTORS;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 struct daemon *daemon_create(const struct daemon_options *o, const char *program, struct error *err)
 {
 	struct daemon *d = alloc_zero(sizeof *d);
@@ -331,6 +357,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 		goto fail;
 	export_sim_devices(d);
 	signal(SIGPIPE, SIG_IGN);
+	raise_descriptors();
 	start_loop_handles(d);
 	d->runner = runner_create(d);
 	d->recording = recording_create(d);

@@ -35,6 +35,7 @@ struct daemon {
 	int64_t started_ms;		/* wall */
 	bool stopping;
 	bool store_failed;		/* the last commit failed */
+	bool new_boot;			/* the machine, or this container, started anew since the last radd: its pids are others' */
 
 	uv_prepare_t prepare;
 	uv_check_t check;

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "daemon/daemon.h"
 #include "daemon/estimating.h"
+#include "daemon/reaper.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -115,6 +116,7 @@ int main(int argc, char **argv)
 	if (check)
 		return check_config(o.config_path);
 	self[n > 0 ? n : 0] = 0;
+	reaper_start();
 	struct daemon *d = daemon_create(&o, n > 0 ? self : argv[0], &err);
 	if (!d) {
 		fprintf(stderr, "radd: %s\n", err.text);

@@ -13,6 +13,7 @@
 #include "daemon/servers.h"
 #include "launch/launch.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #define TICK_MS 100		/* while something waits: an MPS server to come up, a task to end */
 #define MPS_WAIT_MS 60000	/* for a server to come up, or a former one to leave */
 #define TERMINATE_MS 5000	/* between terminate_client and SIGKILL */
+#define SHIM_KILLS 6		/* times SIGKILL is sent to a task before its shim is taken for stuck */
 
 /* One running attempt. */
 struct watch {
@@ -31,11 +33,13 @@ struct watch {
 	uv_poll_t poll;
 	int pidfd;
 	bool polling;
+	bool stranger;		/* its shim was of an earlier boot: whoever has these pids now is not ours to signal */
 	enum { WATCH_NEW, WATCH_MPS, WATCH_RUNNING } stage;
 	int64_t mps_since_ms;	/* mono; since when it waits for its server */
 	/* The stop sequence; 0: not stopping. */
 	int64_t next_step_ms;
 	enum { STEP_TERM, STEP_TERMINATE_CLIENT, STEP_KILL } step;
+	unsigned kills;
 };
 
 enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_FORGET };
@@ -115,7 +119,7 @@ static void attempt_over(struct watch *w)
 		report = (struct exit_report){ .have_record = false };
 	}
 	/* A shim that was killed leaves its task without a record, and perhaps running: a lost task must not go on unseen. */
-	if (claimed && !report.have_record)
+	if (claimed && !report.have_record && !w->stranger)
 		launch_signal(t, SIGKILL);
 	drop_watch(w);
 	core_exited(d->core, task, &report, daemon_now());
@@ -130,21 +134,29 @@ static void on_shim_gone(uv_poll_t *p, int status, int events)
 	attempt_over(w);
 }
 
+static void want_tick(struct runner *r);
+
 /* Returns 0, or -1 when the process is gone already. */
 static int watch_shim(struct watch *w, struct proc_id shim)
 {
 	w->shim = shim;
+	scope_close(&w->pidfd);
 	w->pidfd = proc_pidfd(shim.pid);
 	/* Between reading the identity and opening it, the pid may have become another's. */
-	if (w->pidfd < 0 || !proc_alive(shim))
+	if (!proc_alive(shim))
 		return -1;
+	idmap_put(&w->r->shims, shim.pid, w);
+	w->stage = WATCH_RUNNING;
+	w->r->generation++;
+	if (w->pidfd < 0) {	/* out of descriptors or memory, which says nothing about the task: on_tick tries again */
+		log_warn_limited("watching process %d: %s", (int)shim.pid, strerror(errno));
+		want_tick(w->r);
+		return 0;
+	}
 	uv_poll_init(w->r->d->loop, &w->poll, w->pidfd);
 	w->poll.data = w;
 	w->polling = true;
 	uv_poll_start(&w->poll, UV_READABLE, on_shim_gone);
-	idmap_put(&w->r->shims, shim.pid, w);
-	w->stage = WATCH_RUNNING;
-	w->r->generation++;
 	return 0;
 }
 
@@ -275,6 +287,14 @@ static void terminate_clients(struct watch *w)
 		servers_terminate_client(w->r->servers, task_attempt(t)->gpus[0], t->spec->uid, pids[i]);
 }
 
+/* The shim has its user's rights, so its user can stop it, or have it hang in a file system of his; the GPU must come back
+ * all the same. What it then leaves undone counts as a lost record. */
+static void nudge_shim(struct watch *w)
+{
+	if (w->pidfd >= 0)
+		proc_pidfd_signal(w->pidfd, w->kills++ < SHIM_KILLS ? SIGCONT : SIGKILL);
+}
+
 static void next_stop_step(struct watch *w)
 {
 	bool mps = task_attempt(task_of(w))->mode == SHARE_MPS && !daemon_sim_devices();
@@ -292,6 +312,7 @@ static void next_stop_step(struct watch *w)
 		break;
 	case STEP_KILL:
 		signal_task(w, SIGKILL);
+		nudge_shim(w);
 		w->next_step_ms = now + TERMINATE_MS;
 		break;
 	}
@@ -310,20 +331,27 @@ static void stop(struct watch *w)
 	}
 }
 
+static bool unwatched(const struct watch *w)
+{
+	return w->stage == WATCH_RUNNING && !w->polling;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	struct runner *r = timer->data;
 	size_t at = 0, n = 0, cap = 0;
 	struct watch **busy = NULL;
 	for (struct watch *w; (w = idmap_next(&r->watches, &at));)
-		if (w->stage == WATCH_MPS || w->next_step_ms) {
+		if (w->stage == WATCH_MPS || w->next_step_ms || unwatched(w)) {
 			alloc_grow(busy, n, cap);
 			busy[n++] = w;
 		}
 	for (size_t i = 0; i < n; i++) {
 		if (busy[i]->stage == WATCH_MPS)
 			begin(busy[i]);
-		else if (clock_mono_ms() >= busy[i]->next_step_ms)
+		else if (unwatched(busy[i]) && watch_shim(busy[i], busy[i]->shim))
+			attempt_over(busy[i]);
+		else if (busy[i]->next_step_ms && clock_mono_ms() >= busy[i]->next_step_ms)
 			next_stop_step(busy[i]);
 	}
 	free(busy);
@@ -396,7 +424,8 @@ void runner_adopt(struct runner *r, struct task *t)
 	const struct attempt *a = task_attempt(t);
 	if (a->mode == SHARE_MPS && !daemon_sim_devices())
 		servers_adopt(r->servers, a->gpus[0], t->spec->uid, t->spec->gid);
-	if (launch_adopt(r->d->state_dir, t->id, t->n_attempts, &shim, &err) == 1 && !watch_shim(w, shim)) {
+	w->stranger = r->d->new_boot;
+	if (!w->stranger && launch_adopt(r->d->state_dir, t->id, t->n_attempts, &shim, &err) == 1 && !watch_shim(w, shim)) {
 		log_info("task %s: adopted, its shim is pid %d", task_id_text(t->id, id), (int)shim.pid);
 		if (!a->shim.pid)
 			core_started(r->d->core, t->id, shim, daemon_now());

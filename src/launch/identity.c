@@ -4,9 +4,11 @@
 #include "launch/identity.h"
 
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int take_groups(uid_t uid, gid_t gid)
@@ -29,6 +31,15 @@ static int check_gone(uid_t uid, gid_t gid, struct error *err)
 	return 0;
 }
 
+/* The kernel takes the capabilities of one who ceases to be root, but not those he could hand on to a program that asks
+ * for them; and none where the daemon's "securebits" say so. */
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+	return (int)syscall(SYS_capset, &header, none);
+}
+
 int identity_become(uid_t uid, gid_t gid, struct error *err)
 {
 	if (geteuid() && (geteuid() != uid || getuid() != uid))
@@ -38,6 +49,8 @@ int identity_become(uid_t uid, gid_t gid, struct error *err)
 		return 0;
 	if (take_groups(uid, gid) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
 		return error_errno(err, "becoming uid %u, gid %u", (unsigned)uid, (unsigned)gid);
+	if (uid && drop_capabilities())
+		return error_errno(err, "giving up capabilities");
 	if (check_gone(uid, gid, err))
 		return -1;
 	/* Descriptors that were opened as root stay closed to the user's other processes and debuggers, whatever

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 void family_cgroup_name(const char *label, struct proc_id shim, char *name, size_t size)
 {
@@ -104,5 +103,5 @@ int family_signal(const struct family *f, pid_t pid, int signal)
 	scoped_fd int fd = proc_pidfd(pid);
 	if (fd < 0 || !is_member(f, pid))
 		return -1;
-	return syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) ? -1 : 0;
+	return proc_pidfd_signal(fd, signal);
 }

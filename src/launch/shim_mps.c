@@ -24,7 +24,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define ANSWER_MS 3000
@@ -198,11 +197,11 @@ static void end_control(const struct mps *m, struct proc_id control)
 	if (ended(fd, failed || left < 0 ? 0 : (int)left))
 		return;
 	/* It takes its server along; clients that run go on, and fail at their next call. */
-	syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0);
+	proc_pidfd_signal(fd, SIGTERM);
 	if (ended(fd, TERM_MS))
 		return;
 	kill_servers(control);
-	syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+	proc_pidfd_signal(fd, SIGKILL);
 	ended(fd, TERM_MS);
 }
 

@@ -14,6 +14,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -44,6 +46,16 @@ static void close_all_but(int keep)
 	syscall(SYS_close_range, (unsigned)keep + 1, ~0u, 0u);
 }
 
+/* The daemon raised its own limit; programs that use select() must not get that. */
+static void usual_descriptors(void)
+{
+	struct rlimit limit;
+	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur > FD_SETSIZE) {
+		limit.rlim_cur = FD_SETSIZE;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 /* The grandchild. Signals were blocked before the fork; the program gets them as at the start of any program. */
 __attribute__((noreturn)) static void become(const struct spawn *s)
 {
@@ -62,6 +74,7 @@ __attribute__((noreturn)) static void become(const struct spawn *s)
 	bool ready = !chdir("/") && dup2(s->null_fd, 0) == 0 && dup2(s->out_fd, 1) == 1 && dup2(s->null_fd, 2) == 2;
 	if (ready) {
 		close_all_but(s->report[1]);
+		usual_descriptors();
 		execve(s->argv[0], s->argv, s->env);
 	}
 	report.error = errno;
