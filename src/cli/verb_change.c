@@ -53,8 +53,8 @@ int verb_change(struct cli_call *c)
 
 /* ---- cancel ---- */
 
-/* Ids of the caller's own tasks that have not ended. */
-static int own_tasks(bool pending_only, json_t *ids, struct error *err)
+/* Ids of the caller's own tasks that have not ended. *more: the list was longer than a message. */
+static int own_tasks(bool pending_only, json_t *ids, bool *more, struct error *err)
 {
 	char me[FORMAT_LEN];
 	scoped_json *all = client_call(wire_request("list"), err);
@@ -62,6 +62,7 @@ static int own_tasks(bool pending_only, json_t *ids, struct error *err)
 	json_t *t;
 	if (!all)
 		return -1;
+	*more = json_is_true(json_object_get(all, "truncated"));
 	format_user(getuid(), me);
 	const json_t *tasks = json_object_get(all, "tasks");
 	json_array_foreach(tasks, i, t)
@@ -74,7 +75,8 @@ static int cancel_all(struct cli_call *c, bool pending_only, bool json)
 {
 	struct error err = ERROR_INIT;
 	scoped_json *ids = json_array();
-	if (own_tasks(pending_only, ids, &err))
+	bool more = false;
+	if (own_tasks(pending_only, ids, &more, &err))
 		return cli_fail(c, &err);
 	size_t n = json_array_size(ids);
 	scoped_free char **words = alloc_zero((n + 1) * sizeof *words);
@@ -83,7 +85,7 @@ static int cancel_all(struct cli_call *c, bool pending_only, bool json)
 	scoped_json *request = wire_request("cancel");
 	int rc = change_each(c, request, words, n, json);
 	if (!json)
-		printf("Cancelled %zu task%s\n", n, n == 1 ? "" : "s");
+		printf("Cancelled %zu task%s%s\n", n, n == 1 ? "" : "s", more ? "; the queue was longer than one message: do it again" : "");
 	return rc;
 }
 

@@ -125,7 +125,7 @@ static json_t *fetch(const struct filter *f, struct error *err)
 	json_t *tasks = json_array();
 	add_ended(tasks, f, json_object_get(ended, "tasks"));
 	add_live(tasks, f, json_object_get(live, "tasks"));	/* as radd looks at them: running first, then in turn */
-	return json_pack("{si, so}", "schema", 1, "tasks", tasks);
+	return json_pack("{si, so, sb}", "schema", 1, "tasks", tasks, "truncated", json_is_true(json_object_get(live, "truncated")));
 }
 
 /* ---- the table ---- */
@@ -212,6 +212,8 @@ static int show_once(const struct filter *f, const struct term *term, struct err
 	if (!gpus)
 		return -1;
 	print_table(json_object_get(found, "tasks"), json_object_get(gpus, "gpus"), term);
+	if (json_is_true(json_object_get(found, "truncated")))
+		puts("... and more tasks than one message can carry");
 	return 0;
 }
 

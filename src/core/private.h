@@ -78,6 +78,7 @@ struct core {
 
 	struct idmap tasks;	/* task_id -> struct task */
 	struct idmap runs;	/* task_id -> struct run */
+	struct idmap users;	/* uid + 1 -> size_t, how many live tasks he has */
 	struct idmap jobs;	/* job number -> struct job, arrays with a limit only */
 	struct history *history;
 	const struct estimator *estimators;	/* the table that is asked */

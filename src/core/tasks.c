@@ -68,6 +68,9 @@ void core_destroy(struct core *c)
 		free(j->parked);
 		free(j);
 	}
+	at = 0;
+	for (size_t *n; (n = idmap_next(&c->users, &at));)
+		free(n);
 	core_free_questions(c);
 	history_destroy(c->history);
 	for (size_t i = 0; i < c->n_slots; i++)
@@ -75,6 +78,7 @@ void core_destroy(struct core *c)
 	idmap_free(&c->tasks);
 	idmap_free(&c->runs);
 	idmap_free(&c->jobs);
+	idmap_free(&c->users);
 	idmap_free(&c->by_uuid);
 	queue_destroy(c->queue);
 	free(c->slots);
@@ -218,6 +222,20 @@ static void job_ended(struct core *c, uint32_t job, struct now now)
 
 /* Making and ending --------------------------------------------------------------------------------------------------- */
 
+static size_t *tasks_of(struct core *c, uid_t uid)
+{
+	size_t *n = idmap_get(&c->users, (int64_t)uid + 1);
+	if (!n)
+		idmap_put(&c->users, (int64_t)uid + 1, n = alloc_zero(sizeof *n));
+	return n;
+}
+
+size_t core_user_tasks(const struct core *c, uid_t uid)
+{
+	const size_t *n = idmap_get(&c->users, (int64_t)uid + 1);
+	return n ? *n : 0;
+}
+
 static void add_task(struct core *c, struct task *t)
 {
 	if (t->spec->array_limit && !job_of(c, t)) {
@@ -226,10 +244,12 @@ static void add_task(struct core *c, struct task *t)
 		idmap_put(&c->jobs, TASK_JOB(t->id), j);
 	}
 	idmap_put(&c->tasks, t->id, t);
+	++*tasks_of(c, t->spec->uid);
 }
 
 static void drop_task(struct core *c, struct task *t)
 {
+	--*tasks_of(c, t->spec->uid);
 	idmap_remove(&c->tasks, t->id);
 	c->by_state[t->state]--;
 	c->n_waiting -= t->waiting_for_deps;

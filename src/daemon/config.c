@@ -107,6 +107,14 @@ SETTER(set_max_tasks)
 	c->core.map.max_tasks = (unsigned)n;
 	return 0;
 }
+SETTER(set_user_tasks)
+{
+	int64_t n = 0;
+	if (!is_off(value) && units_parse_int(value, 1, 10000000, &n, err))
+		return -1;
+	c->user_tasks = (size_t)n;
+	return 0;
+}
 SETTER(set_foreign)
 {
 	c->core.map.foreign_share = !strcmp(value, "share");
@@ -152,6 +160,7 @@ static const struct { const char *key, *standard, *help; setter set; } keys[] = 
 	{ "min_free", "5", "GiB asked of a GPU, and held, for a task without an estimate; off: not asked", set_min_free },
 	{ "slack", "2", "GiB that must be free on top of a claim at admission", set_slack },
 	{ "max_tasks", "2", "tasks per GPU where no load can be read; off: no limit", set_max_tasks },
+	{ "user_tasks", "10000", "unfinished tasks one user may have at a time, administrators apart; off: no limit", set_user_tasks },
 	{ "foreign", "avoid", "GPUs used by processes that are not ours (over 1 GiB): avoid or share", set_foreign },
 	{ "ledger", "on", "hold what tasks are expected to take; off: believe the driver's free memory", set_ledger },
 	{ "fence", "on", "give MPS tasks whose claim is declared or known a memory limit of that size", set_fence },
@@ -173,7 +182,8 @@ static const struct { const char *key, *standard, *help; setter set; } keys[] = 
 
 struct config config_default(void)
 {
-	struct config c = { .core = core_config_default(), .interval_ms = 1000, .kill_wait_ms = 30000, .mps = true };
+	struct config c = { .core = core_config_default(), .interval_ms = 1000, .kill_wait_ms = 30000, .mps = true,
+			    .user_tasks = 10000 };
 	c.devices = alloc_string("nvml");
 	return c;
 }

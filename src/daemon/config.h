@@ -17,6 +17,7 @@ struct config {
 	int64_t interval_ms;		/* between samples */
 	int64_t kill_wait_ms;		/* between TERM and KILL */
 	bool positional_policy;		/* whether line 7 of the prototype's task files counts */
+	size_t user_tasks;		/* live tasks a user may have; 0: no limit */
 	bool mps;			/* whether MPS servers may be started at all */
 };
 

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/daemon.h"
+#include "daemon/listing.h"
 #include "daemon/recording.h"
 #include "daemon/sampling.h"
 #include "map/map.h"
@@ -20,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_IDS 100000
+#define MAX_IDS 10000
+#define MAX_WAIT_TASKS 100000	/* that the ids of one wait may stand for */
 #define MAX_ACCT_TASKS 10000
 
 /* Reading requests ----------------------------------------------------------------------------------------------------- */
@@ -74,6 +76,24 @@ static int check_room(const struct daemon *d, struct error *err)
 	return error_set(err, ERR_UNAVAILABLE, "the disk of %s is full: nothing can be accepted until there is room", d->state_dir);
 }
 
+/* Every task costs everybody a line of `rad queue` and a look at each placement. */
+static int check_user_tasks(const struct request *r, uid_t uid, size_t more, struct error *err)
+{
+	size_t max = r->d->config.user_tasks, has = core_user_tasks(r->d->core, uid);
+	if (!max || request_is_admin(r) || has + more <= max)
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "%zu more tasks: you have %zu unfinished ones, and a user may have %zu at a time "
+			 "(user_tasks in rad.conf): wait for some to end, or cancel some", more, has, max);
+}
+
+/* Whom NSS does not know owns no account here: a uid of somebody's user namespace, with which he would be many users. */
+static int check_account(const struct request *r, struct error *err)
+{
+	if (r->uid == geteuid() || getpwuid(r->uid))
+		return 0;
+	return error_set(err, ERR_DENIED, "uid %u has no account on this machine", (unsigned)r->uid);
+}
+
 static const struct task *any_task(struct daemon *d, task_id id, struct task **old, struct error *err);
 
 static int no_state(void *ctx, task_id id, enum task_state state)
@@ -113,7 +133,10 @@ static struct spec *read_spec(const struct request *r, struct error *err)
 	s->uid = r->uid;
 	s->gid = r->gid;
 	s->user = alloc_string(user_name(r->uid));
-	if (!submit_validate(s, err) && !core_feasible(r->d->core, s, err) && !check_dependencies(r->d, s, err))
+	if (s->priority > 0 && !request_is_admin(r))
+		error_set(err, ERR_DENIED, "only the administrator may give a priority above 0");
+	else if (!check_user_tasks(r, r->uid, s->n_array ? s->n_array : 1, err) && !submit_validate(s, err) &&
+		 !core_feasible(r->d->core, s, err) && !check_dependencies(r->d, s, err))
 		return s;
 	spec_unref(s);
 	return NULL;
@@ -131,7 +154,7 @@ static json_t *estimate_of(struct core *core, task_id id)
 static json_t *op_submit(const struct request *r, struct error *err)
 {
 	struct daemon *d = r->d;
-	struct spec *s = check_room(d, err) ? NULL : read_spec(r, err);
+	struct spec *s = check_room(d, err) || check_account(r, err) ? NULL : read_spec(r, err);
 	char text[TASK_ID_TEXT];
 	if (!s)
 		return NULL;
@@ -155,20 +178,21 @@ static json_t *op_submit(const struct request *r, struct error *err)
 
 /* Looking -------------------------------------------------------------------------------------------------------------- */
 
-struct listing { struct daemon *d; json_t *tasks; struct now now; };
+struct walk { struct daemon *d; struct listing list; struct now now; };
 
 static void list_one(void *ctx, const struct task *t)
 {
-	struct listing *l = ctx;
-	json_array_append_new(l->tasks, core_task_json(l->d->core, t, l->now));
+	struct walk *w = ctx;
+	if (!w->list.truncated)
+		listing_add(&w->list, core_task_json(w->d->core, t, w->now));
 }
 
 static json_t *op_list(const struct request *r, struct error *err)
 {
-	struct listing l = { r->d, json_array(), daemon_now() };
+	struct walk w = { .d = r->d, .now = daemon_now() };
 	(void)err;
-	core_each_task(r->d->core, list_one, &l);
-	return json_pack("{si, so}", "schema", 1, "tasks", l.tasks);
+	core_each_task(r->d->core, list_one, &w);
+	return listing_reply(&w.list);
 }
 
 /* A task, alive or from the store; *old is to be destroyed by the caller. */
@@ -201,6 +225,17 @@ static int expand_id(struct daemon *d, task_id id, struct ids *ids, struct error
 	return ids->n ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
 }
 
+static void list_ids(struct daemon *d, const struct ids *ids, struct listing *list, struct error *err)
+{
+	for (size_t i = 0; i < ids->n && !list->truncated; i++) {
+		struct task *old;
+		const struct task *t = any_task(d, ids->list[i], &old, err);
+		if (t)
+			listing_add(list, core_task_json(d->core, t, daemon_now()));
+		task_destroy(old);
+	}
+}
+
 static json_t *op_show(const struct request *r, struct error *err)
 {
 	struct daemon *d = r->d;
@@ -210,19 +245,10 @@ static json_t *op_show(const struct request *r, struct error *err)
 		free(ids.list);
 		return NULL;
 	}
-	json_t *tasks = json_array();
-	for (size_t i = 0; i < ids.n; i++) {
-		struct task *old;
-		const struct task *t = any_task(d, ids.list[i], &old, err);
-		if (t)
-			json_array_append_new(tasks, core_task_json(d->core, t, daemon_now()));
-		task_destroy(old);
-	}
+	struct listing list = { 0 };
+	list_ids(d, &ids, &list, err);
 	free(ids.list);
-	if (json_array_size(tasks))
-		return json_pack("{si, so}", "schema", 1, "tasks", tasks);
-	json_decref(tasks);
-	return NULL;
+	return list.tasks ? listing_reply(&list) : NULL;
 }
 
 static int event_row(void *ctx, const struct event *ev)
@@ -306,20 +332,28 @@ static json_t *change_all(const struct request *r, change f, struct error *err)
 }
 
 static json_t *op_cancel(const struct request *r, struct error *err) { return change_all(r, core_cancel, err); }
-static json_t *op_hold(const struct request *r, struct error *err) { return change_all(r, core_hold, err); }
-static json_t *op_release(const struct request *r, struct error *err) { return change_all(r, core_release, err); }
+
+static json_t *op_hold(const struct request *r, struct error *err)
+{
+	return check_room(r->d, err) ? NULL : change_all(r, core_hold, err);
+}
+
+static json_t *op_release(const struct request *r, struct error *err)
+{
+	return check_room(r->d, err) ? NULL : change_all(r, core_release, err);
+}
 
 /* A finished task comes back from the store first. */
 static json_t *op_requeue(const struct request *r, struct error *err)
 {
 	task_id id;
-	if (read_id(r, &id, err))
+	if (check_room(r->d, err) || read_id(r, &id, err))
 		return NULL;
 	struct task *old = NULL;
 	const struct task *t = any_task(r->d, id, &old, err);
 	if (!t)
 		return NULL;
-	if (need_owner(r, t, err)) {
+	if (need_owner(r, t, err) || (old && check_user_tasks(r, t->spec->uid, 1, err))) {
 		task_destroy(old);
 		return NULL;
 	}
@@ -359,7 +393,7 @@ static json_t *op_update(const struct request *r, struct error *err)
 	struct event ev = { 0 };
 	scoped_free char *name = NULL;
 	size_t done = 0;
-	int rc = read_update(r, &ev, &name, err) || live_ids(r, &ids, err) ? -1 : 0;
+	int rc = check_room(r->d, err) || read_update(r, &ev, &name, err) || live_ids(r, &ids, err) ? -1 : 0;
 	for (size_t i = 0; !rc && i < ids.n; i++) {
 		const struct task *t = core_task(r->d->core, ids.list[i]);
 		struct event one = ev;
@@ -392,62 +426,80 @@ static json_t *op_undrain(const struct request *r, struct error *err) { return s
 
 /* Waiting -------------------------------------------------------------------------------------------------------------- */
 
+static int by_number(const void *a, const void *b)
+{
+	task_id x = *(const task_id *)a, y = *(const task_id *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Each id once, however often it was named. Returns how many, 0 with an error. */
+static size_t read_ids(const json_t *list, task_id *ids, struct error *err)
+{
+	size_t n = json_array_size(list), kept = 0;
+	for (size_t i = 0; i < n; i++)
+		if (task_id_parse(json_string_value(json_array_get(list, i)), &ids[i], err))
+			return 0;
+	qsort(ids, n, sizeof *ids, by_number);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || ids[i] != ids[kept - 1])
+			ids[kept++] = ids[i];
+	return kept;
+}
+
 static json_t *op_wait(const struct request *r, struct error *err)
 {
 	const json_t *list = json_object_get(r->json, "ids");
 	const char *until = json_string_value(json_object_get(r->json, "until"));
-	size_t n = json_array_size(list);
+	size_t n = json_array_size(list), tasks = 0;
 	if (!n || n > MAX_IDS) {
 		error_set(err, ERR_INVALID, "'ids' must be a list of 1 to %d task ids", MAX_IDS);
 		return NULL;
 	}
 	scoped_free task_id *ids = alloc_zero(n * sizeof *ids);
+	n = read_ids(list, ids, err);
 	for (size_t i = 0; i < n; i++) {
 		struct ids found = { 0 };
-		const char *text = json_string_value(json_array_get(list, i));
-		int rc = task_id_parse(text, &ids[i], err) || expand_id(r->d, ids[i], &found, err);
+		int rc = expand_id(r->d, ids[i], &found, err);
 		free(found.list);
 		if (rc)
 			return NULL;
+		if ((tasks += found.n) > MAX_WAIT_TASKS) {
+			error_set(err, ERR_INVALID, "these ids stand for more than %d tasks: wait for fewer at a time",
+				  MAX_WAIT_TASKS);
+			return NULL;
+		}
 	}
+	if (!n)
+		return NULL;
 	server_wait(r->client, ids, n, until && !strcmp(until, "start"));
 	return REQUEST_LATER;
 }
 
 json_t *request_wait_reply(struct daemon *d, const task_id *ids, size_t n)
 {
-	json_t *tasks = json_array();
-	for (size_t i = 0; i < n; i++) {
+	struct listing list = { 0 };
+	for (size_t i = 0; i < n && !list.truncated; i++) {
 		struct ids found = { 0 };
-		if (expand_id(d, ids[i], &found, NULL)) {
-			free(found.list);
-			continue;
-		}
-		for (size_t k = 0; k < found.n; k++) {
-			struct task *old;
-			const struct task *t = any_task(d, found.list[k], &old, NULL);
-			if (t)
-				json_array_append_new(tasks, core_task_json(d->core, t, daemon_now()));
-			task_destroy(old);
-		}
+		if (!expand_id(d, ids[i], &found, NULL))
+			list_ids(d, &found, &list, NULL);
 		free(found.list);
 	}
-	return json_pack("{si, so}", "schema", 1, "tasks", tasks);
+	return listing_reply(&list);
 }
 
 /* Accounts ------------------------------------------------------------------------------------------------------------- */
 
-struct accounting { struct account sums; json_t *tasks; int64_t now_ms; bool truncated; };
+struct accounting { struct account sums; struct listing list; size_t n; int64_t now_ms; };
 
 static int account_one(void *ctx, struct task *t, const char *broken)
 {
 	struct accounting *a = ctx;
 	if (!broken) {
 		account_add(&a->sums, t, a->now_ms);
-		if (json_array_size(a->tasks) < MAX_ACCT_TASKS)
-			json_array_append_new(a->tasks, task_to_json(t, a->now_ms));
+		if (a->n++ < MAX_ACCT_TASKS)
+			listing_add(&a->list, task_to_json(t, a->now_ms));
 		else
-			a->truncated = true;
+			a->list.truncated = true;
 	}
 	task_destroy(t);
 	return 0;
@@ -456,17 +508,18 @@ static int account_one(void *ctx, struct task *t, const char *broken)
 static json_t *op_acct(const struct request *r, struct error *err)
 {
 	int64_t from = 0, to = INT64_MAX, uid = -1;
-	struct accounting a = { .tasks = json_array(), .now_ms = clock_wall_ms() };
+	struct accounting a = { .now_ms = clock_wall_ms() };
 	if (json_read_int(r->json, "from_ms", 0, INT64_MAX, &from, err) || json_read_int(r->json, "to_ms", 0, INT64_MAX, &to, err) ||
 	    json_read_int(r->json, "uid", -1, UINT32_MAX, &uid, err) ||
 	    store_load_finished(r->d->store, from, to, uid, 0, account_one, &a, err)) {
-		json_decref(a.tasks);
+		listing_clear(&a.list);
 		account_clear(&a.sums);
 		return NULL;
 	}
-	json_t *totals = account_to_json(&a.sums);
+	json_t *reply = listing_reply(&a.list);
+	json_object_set_new(reply, "totals", account_to_json(&a.sums));
 	account_clear(&a.sums);
-	return json_pack("{si, so, so, sb}", "schema", 1, "tasks", a.tasks, "totals", totals, "truncated", a.truncated);
+	return reply;
 }
 
 static json_t *op_series(const struct request *r, struct error *err)

@@ -9,18 +9,24 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/daemon.h"
+#include "daemon/usage.h"
 #include "submit/wire.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #define MAX_CLIENTS 1024
-#define MAX_CLIENTS_PER_USER 128
+#define MAX_CLIENTS_PER_USER 128	/* at most a quarter of all */
+#define FOR_ROOT 16			/* connections that only root gets, when all others are taken */
 #define MAX_UNSENT ((size_t)64 << 20)	/* a client that does not read its answers is dropped at this many bytes */
+#define MAX_USER_BYTES ((size_t)256 << 20)	/* kept for all connections of a user: the one that goes beyond is dropped */
+#define READ_AHEAD ((size_t)128 << 10)	/* of a client whose next message is not looked at yet */
+#define REST_MS 20			/* how often those who have to wait for their turn are looked at */
 
 struct client {
 	struct server *s;
@@ -32,10 +38,12 @@ struct client {
 	pid_t pid;
 	struct buf in, out, sending;
 	size_t committed;	/* bytes of `out` that may go: answered before the last commit */
-	bool sending_now, closing, hang_up;
+	bool sending_now, closing, hang_up, paused;
+	bool resting;		/* its user took more than his share of the daemon: its next message waits */
 	/* A wait in progress: the next message is not read before it is answered. */
 	task_id *waits;
-	size_t n_waits;
+	size_t n_waits, n_over;	/* the first n_over of them are over */
+	task_id waits_on;	/* a task of waits[n_over] that is not over; 0: not looked for yet */
 	bool until_start;
 };
 
@@ -43,13 +51,21 @@ struct server {
 	struct daemon *d;
 	uv_pipe_t listener;
 	struct client *clients;
-	size_t n_clients;
-	bool changed, closing;
+	size_t n_clients, max_clients;
+	struct usages *usages;
+	uv_timer_t rest;
+	bool changed;
+	unsigned open_handles;
 };
+
+static bool is_admin_uid(uid_t uid)
+{
+	return uid == 0 || uid == geteuid();
+}
 
 bool request_is_admin(const struct request *r)
 {
-	return r->uid == 0 || r->uid == geteuid();
+	return is_admin_uid(r->uid);
 }
 
 /* Clients -------------------------------------------------------------------------------------------------------------- */
@@ -77,6 +93,32 @@ static void close_client(struct client *c)
 	uv_close((uv_handle_t *)&c->pipe, on_client_closed);
 }
 
+static size_t bytes_of(const struct client *c)
+{
+	return c->in.cap + c->out.cap + c->sending.cap + c->n_waits * sizeof *c->waits;
+}
+
+static bool is_admin(const struct client *c)
+{
+	return is_admin_uid(c->uid);
+}
+
+/* Whether its user's connections hold more than one user may have us hold. */
+static bool too_much(const struct client *c)
+{
+	size_t sum = 0;
+	for (const struct client *other = c->s->clients; other; other = other->next)
+		sum += other->uid == c->uid ? bytes_of(other) : 0;
+	return sum > MAX_USER_BYTES && !is_admin(c);
+}
+
+/* Memory of large messages is not kept for small ones. */
+static void trim(struct buf *b)
+{
+	if (!b->len && b->cap > READ_AHEAD)
+		buf_free(b);
+}
+
 static void answer(struct client *c, json_t *reply)
 {
 	struct error err = ERROR_INIT;
@@ -87,19 +129,62 @@ static void answer(struct client *c, json_t *reply)
 		json_decref(refusal);
 	}
 	json_decref(reply);
-	if (c->out.len + c->sending.len > MAX_UNSENT) {
-		log_warn("client pid %d (uid %u) does not read its answers: dropped", (int)c->pid, (unsigned)c->uid);
+	if (c->out.len + c->sending.len > MAX_UNSENT || too_much(c)) {
+		log_warn_limited("client pid %d (uid %u) does not read its answers: dropped", (int)c->pid, (unsigned)c->uid);
 		close_client(c);
 	}
 }
 
-static void handle(struct client *c, const json_t *message)
+static int64_t now_us(void)
+{
+	return (int64_t)(uv_hrtime() / 1000);
+}
+
+static void spend(const struct client *c, int64_t began_us)
+{
+	int64_t now = now_us();
+	if (!is_admin(c))
+		usages_spend(c->s->usages, c->uid, now - began_us, now);
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out);
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk);
+
+/* Who sends on while his next message has to wait is not read from. */
+static void pause_or_go_on(struct client *c)
+{
+	bool pause = (c->n_waits || c->resting) && c->in.len > READ_AHEAD;
+	if (c->closing || pause == c->paused)
+		return;
+	c->paused = pause;
+	if (pause)
+		uv_read_stop((uv_stream_t *)&c->pipe);
+	else if (uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read))
+		close_client(c);
+}
+
+/* Takes over the reference of the message. */
+static void handle(struct client *c, json_t *message)
 {
 	struct error err = ERROR_INIT;
 	struct request r = { c->s->d, c, message, c->uid, c->gid, c->pid };
+	int64_t began = now_us();
 	json_t *reply = request_run(&r, &err);
 	if (reply != REQUEST_LATER)
 		answer(c, reply ? reply : wire_error(&err));
+	json_decref(message);
+	spend(c, began);
+}
+
+static void on_rest(uv_timer_t *timer);
+
+/* Whether its user has to let others go first. */
+static bool has_to_rest(struct client *c)
+{
+	c->resting = !is_admin(c) && usages_rest_us(c->s->usages, c->uid, now_us()) > 0;
+	if (c->resting && !uv_is_active((uv_handle_t *)&c->s->rest))
+		uv_timer_start(&c->s->rest, on_rest, REST_MS, REST_MS);
+	return c->resting;
 }
 
 /* All whole messages in the buffer, up to one that has to wait. */
@@ -107,18 +192,21 @@ static void decode(struct client *c)
 {
 	struct error err = ERROR_INIT;
 	int rc = 0;
-	while (!c->closing && !c->n_waits && !c->hang_up) {
+	while (!c->closing && !c->n_waits && !c->hang_up && !has_to_rest(c)) {
 		json_t *message = NULL;
+		int64_t began = now_us();
 		rc = wire_decode(&c->in, &message, &err);
+		spend(c, began);
 		if (rc != 1)
 			break;
 		handle(c, message);
-		json_decref(message);
 	}
 	if (rc < 0) {
 		answer(c, wire_error(&err));
 		c->hang_up = true;
 	}
+	trim(&c->in);
+	pause_or_go_on(c);
 }
 
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
@@ -139,10 +227,25 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 	if (c->closing || c->hang_up)
 		return;
 	buf_add(&c->in, chunk->base, (size_t)n);
-	if (c->in.len > WIRE_MAX_MESSAGE + sizeof(uint32_t) + 65536)	/* only while it waits; else decode refuses sooner */
+	decode(c);
+	if (too_much(c)) {
+		log_warn_limited("client pid %d (uid %u) sends more than one user may have kept here: dropped", (int)c->pid,
+				 (unsigned)c->uid);
 		close_client(c);
-	else
-		decode(c);
+	}
+}
+
+static void on_rest(uv_timer_t *timer)
+{
+	struct server *s = timer->data;
+	bool any = false;
+	for (struct client *c = s->clients; c; c = c->next) {
+		if (c->resting && !c->closing)
+			decode(c);
+		any |= c->resting && !c->closing;
+	}
+	if (!any)
+		uv_timer_stop(timer);
 }
 
 static void send_more(struct client *c);
@@ -152,6 +255,8 @@ static void on_written(uv_write_t *w, int status)
 	struct client *c = w->data;
 	c->sending_now = false;
 	buf_drop(&c->sending, c->sending.len);
+	trim(&c->sending);
+	trim(&c->out);
 	if (status < 0)
 		close_client(c);
 	else
@@ -185,6 +290,18 @@ static unsigned clients_of(const struct server *s, uid_t uid)
 	return n;
 }
 
+static bool has_place(const struct client *c)
+{
+	const struct server *s = c->s;
+	size_t own = s->max_clients / 4 < MAX_CLIENTS_PER_USER ? s->max_clients / 4 : MAX_CLIENTS_PER_USER;
+	if (!c->uid)
+		return s->n_clients <= s->max_clients + FOR_ROOT;
+	if (s->n_clients <= s->max_clients && (is_admin(c) || clients_of(s, c->uid) <= own))
+		return true;
+	log_warn_limited("client pid %d (uid %u): too many connections, so this one is closed", (int)c->pid, (unsigned)c->uid);
+	return false;
+}
+
 /* Who is there, by the kernel's word. Returns false when it may not speak to this daemon. */
 static bool identify(struct client *c)
 {
@@ -198,7 +315,7 @@ static bool identify(struct client *c)
 	c->pid = cred.pid;
 	if (geteuid() && cred.uid && cred.uid != geteuid())
 		return false;	/* a user's own daemon serves its user */
-	return c->s->n_clients <= MAX_CLIENTS && (!cred.uid || clients_of(c->s, cred.uid) <= MAX_CLIENTS_PER_USER);
+	return has_place(c);
 }
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -225,32 +342,51 @@ void server_wait(struct client *c, const task_id *ids, size_t n, bool until_star
 	c->waits = alloc_resize(c->waits, n, sizeof *ids);
 	memcpy(c->waits, ids, n * sizeof *ids);
 	c->n_waits = n;
+	c->n_over = 0;
+	c->waits_on = 0;
 	c->until_start = until_start;
 	c->s->changed = true;
 }
 
-/* Whether that task, or any element of that job, is still what is waited for to end. */
-static bool still(const struct core *core, task_id id, bool until_start)
+static bool is_over(const struct core *core, task_id id, bool until_start)
+{
+	const struct task *t = core_task(core, id);
+	return !t || (until_start && t->state == TASK_RUNNING);
+}
+
+/* A task that this id stands for and that is not over: the last one of an array, since it will probably last longest.
+ * 0: there is none. */
+static task_id find_open(const struct core *core, task_id id, bool until_start)
 {
 	scoped_free task_id *ids = NULL;
-	size_t n = core_job_tasks(core, TASK_JOB(id), &ids);
-	for (size_t i = 0; i < n; i++) {
-		if (TASK_INDEX(id) >= 0 && ids[i] != id)
-			continue;
-		if (!until_start || core_task(core, ids[i])->state != TASK_RUNNING)
+	if (core_task(core, id) || TASK_INDEX(id) >= 0)
+		return is_over(core, id, until_start) ? 0 : id;
+	for (size_t i = core_job_tasks(core, TASK_JOB(id), &ids); i-- > 0;)
+		if (!is_over(core, ids[i], until_start))
+			return ids[i];
+	return 0;
+}
+
+static bool still_waits(struct client *c)
+{
+	const struct core *core = c->s->d->core;
+	if (c->waits_on && !is_over(core, c->waits_on, c->until_start))
+		return true;
+	for (; c->n_over < c->n_waits; c->n_over++)
+		if ((c->waits_on = find_open(core, c->waits[c->n_over], c->until_start)))
 			return true;
-	}
 	return false;
 }
 
 static void settle_wait(struct client *c)
 {
-	for (size_t i = 0; i < c->n_waits; i++)
-		if (still(c->s->d->core, c->waits[i], c->until_start))
-			return;
+	int64_t began = now_us();
+	if (still_waits(c))
+		return;
 	json_t *reply = request_wait_reply(c->s->d, c->waits, c->n_waits);
 	c->n_waits = 0;
 	answer(c, reply);
+	spend(c, began);
 	decode(c);
 }
 
@@ -325,6 +461,15 @@ static int open_socket(const char *path, struct error *err)
 	return steal_fd(fd);
 }
 
+/* Half of the descriptors stay for tasks, whose shims are watched through one each. */
+static size_t most_clients(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > MAX_CLIENTS)
+		return MAX_CLIENTS;
+	return (size_t)limit.rlim_cur / 2;
+}
+
 struct server *server_create(struct daemon *d, const char *path, struct error *err)
 {
 	int fd = open_socket(path, err);
@@ -332,8 +477,12 @@ struct server *server_create(struct daemon *d, const char *path, struct error *e
 		return NULL;
 	struct server *s = alloc_zero(sizeof *s);
 	s->d = d;
+	s->usages = usages_create();
+	s->max_clients = most_clients();
+	s->open_handles = 2;
+	uv_timer_init(d->loop, &s->rest);
 	uv_pipe_init(d->loop, &s->listener, 0);
-	s->listener.data = s;
+	s->listener.data = s->rest.data = s;
 	int rc = uv_pipe_open(&s->listener, fd);
 	if (!rc)
 		rc = uv_listen((uv_stream_t *)&s->listener, 512, on_connection);
@@ -345,20 +494,21 @@ struct server *server_create(struct daemon *d, const char *path, struct error *e
 	return s;
 }
 
-static void on_listener_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
-	struct server *s = h->data;
-	s->closing = true;
+	((struct server *)h->data)->open_handles--;
 }
 
 void server_destroy(struct server *s)
 {
 	if (!s)
 		return;
-	uv_close((uv_handle_t *)&s->listener, on_listener_closed);
+	uv_close((uv_handle_t *)&s->listener, on_handle_closed);
+	uv_close((uv_handle_t *)&s->rest, on_handle_closed);
 	for (struct client *c = s->clients; c; c = c->next)
 		close_client(c);
-	while (!s->closing || s->clients)
+	while (s->open_handles || s->clients)
 		uv_run(s->d->loop, UV_RUN_NOWAIT);
+	usages_destroy(s->usages);
 	free(s);
 }

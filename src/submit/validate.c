@@ -21,6 +21,18 @@ static int check_path(const char *what, const char *path, struct error *err)
 	return error_set(err, ERR_INVALID, "'%s' must be an absolute path of less than %d bytes", what, SPEC_MAX_PATH);
 }
 
+/* A pattern such as %x%x%x... grows: it is the path of the last task there could be that must be short enough. */
+static int check_pattern(const char *what, const struct spec *s, const char *pattern, struct error *err)
+{
+	if (check_path(what, pattern, err))
+		return -1;
+	scoped_free char *path = spec_expand_path(s, pattern, TASK_ID(UINT32_MAX >> 1, (1 << TASK_INDEX_BITS) - 2));
+	if (strlen(path) < SPEC_MAX_PATH)
+		return 0;
+	return error_set(err, ERR_INVALID, "'%s' becomes a path of %zu bytes; less than %d are allowed", what, strlen(path),
+			 SPEC_MAX_PATH);
+}
+
 /* A list of words that execve would take. */
 static int check_words(const char *what, char *const *words, struct error *err)
 {
@@ -46,7 +58,8 @@ static int check_what_runs(const struct spec *s, struct error *err)
 	for (const char *p = s->name; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			return error_set(err, ERR_INVALID, "'name' holds a control character");
-	if (check_path("cwd", s->cwd, err) || check_path("output", s->output, err) || (s->error && check_path("error", s->error, err)))
+	if (check_path("cwd", s->cwd, err) || check_pattern("output", s, s->output, err) ||
+	    (s->error && check_pattern("error", s, s->error, err)))
 		return -1;
 	for (char *const *e = s->environ; e && *e; e++)
 		if (**e == '=' || !strchr(*e, '='))

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define COMMAND_MAX 1000	/* bytes of a command that are shown */
+
 static const struct { const char *word, *code; bool terminal; } states[] = {
 #define X(name, word, code, terminal) [name] = { word, code, terminal },
 	TASK_STATES(X)
@@ -362,6 +364,22 @@ static json_t *estimate_to_json(const struct task *t)
 		"claim_mib", json_int_or_null((int64_t)e->claim_mib, e->claim_mib != 0), "note", json_text_or_null(e->note));
 }
 
+/* A command is shown to be recognised: with two MiB of arguments each, a few tasks would fill a message. Arguments are bytes;
+ * what is not UTF-8 has no form in JSON. */
+static void make_showable(char *text)
+{
+	size_t n = COMMAND_MAX - strlen("...");
+	if (strlen(text) > COMMAND_MAX) {
+		while (n && ((unsigned char)text[n] & 0xc0) == 0x80)	/* not inside a character */
+			n--;
+		strcpy(text + n, "...");
+	}
+	scoped_json *valid = json_string(text);
+	for (char *p = text; !valid && *p; p++)
+		if ((unsigned char)*p >= 0x80)
+			*p = '?';
+}
+
 /* Running time over time it would have taken alone is not known from one run; what is known is the largest share of its
  * time that it spent beside others. So the slowdown stays null until history has a run of it alone. */
 json_t *task_to_json(const struct task *t, int64_t now_ms)
@@ -371,6 +389,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	bool ended = last && task_state_terminal(t->state) && last->end_ms;
 	char id[TASK_ID_TEXT];
 	scoped_free char *command = spec_command_text(t->spec);
+	make_showable(command);
 	scoped_free char *log = spec_expand_path(t->spec, t->spec->output ? t->spec->output : "", t->id);
 	json_t *attempts = json_array();
 	for (uint32_t i = 0; i < t->n_attempts; i++)
