@@ -1,0 +1,254 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Several users on one radd of root's (doc/security.md): what tasks run with, what one user can do to another and to the daemon.
+# Accounts that every system has stand for the users. Without root most of this cannot be tried, and is skipped.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+ALICE=nobody BOB=daemon
+
+# as USER COMMAND...: in a folder of that user's.
+as()
+{
+	local user=$1
+	shift
+	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
+}
+
+setup_file()
+{
+	new_world
+	echo 'user_tasks: 20' >>"$RAD_CONFIG"
+	if [ "$(id -u)" = 0 ]; then
+		chmod 755 "$WORLD"
+		install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
+		install -d -m 755 -o "$BOB" "$WORLD/$BOB"
+	fi
+	start_radd
+}
+
+teardown_file() { end_world; }
+
+setup() { cd "$WORLD/work"; }
+
+teardown()
+{
+	: >go
+	rad cancel --all >/dev/null 2>&1 || :
+	[ "$(id -u)" != 0 ] || { as "$ALICE" rad cancel --all; as "$BOB" rad cancel --all; } >/dev/null 2>&1 || :
+	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	rm -f go
+}
+
+need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
+
+# out USER ID: the output of that task once it has ended.
+out() { rad wait "$2" >/dev/null || :; cat "$WORLD/$1/rad-$2.out"; }
+shim_of() { ps -o ppid= -p "$(cat "$1")" | tr -d ' '; }
+ends() { [ "$(state "$1")" = "$2" ]; }
+
+# ---- what tasks run with ----
+
+@test "a task has its user's ids and groups, no capability, and no descriptor of the daemon" {
+	need_root
+	local id
+	id=$(as "$ALICE" rad submit --parsable -- sh -c 'id -u; id -G; grep Cap /proc/self/status; ls /proc/self/fd; umask')
+	run out "$ALICE" "$id"
+	[ "${lines[0]}" = "$(id -u "$ALICE")" ]
+	[ "${lines[1]}" = "$(id -G "$ALICE")" ]
+	[ "$(grep -c -E '^Cap(Inh|Prm|Eff|Amb):.0+$' <<<"$output")" -eq 4 ]
+	# 3 is the folder that ls reads.
+	[ "$(grep -E '^[0-9]$' <<<"$output" | tr '\n' ' ')" = "0 1 2 3 " ]
+}
+
+@test "capabilities that radd could hand on are not handed on" {
+	need_root
+	stop_radd
+	mkfifo "$WORLD/ready2"
+	setpriv --inh-caps +net_raw,+sys_ptrace radd --devices sim:4xa100-40g --state "$WORLD/state" --ready-fd 7 7>"$WORLD/ready2" \
+		3>&- 4>&- >>"$WORLD/radd.log" 2>&1 </dev/null &
+	echo $! >"$WORLD/pid"
+	head -n 1 "$WORLD/ready2" | grep -q ok
+	run out "$ALICE" "$(as "$ALICE" rad submit --parsable -- grep CapInh /proc/self/status)"
+	[[ "$output" =~ CapInh:[[:space:]]0+$ ]]
+	stop_radd
+	start_radd
+}
+
+@test "a task cannot look into its shim, or into the state folder" {
+	need_root
+	local id
+	id=$(as "$ALICE" rad submit --parsable -- sh -c "
+		for f in fd cwd; do ls -l /proc/\$PPID/\$f/ && echo LEAK \$f; done
+		for f in environ maps mem; do head -c 1 /proc/\$PPID/\$f && echo LEAK \$f; done
+		ls $WORLD/state && echo LEAK state; ls $WORLD/state/attempts && echo LEAK attempts
+		cat $WORLD/state/rad.db && echo LEAK db; echo done")
+	run out "$ALICE" "$id"
+	[[ "$output" != *LEAK* ]]
+	[[ "$output" == *"Permission denied"* ]]
+	[ "${lines[-1]}" = done ]
+}
+
+@test "output goes where its user may write, also through a link" {
+	need_root
+	local id
+	install -m 600 -o "$BOB" /dev/null "$WORLD/$BOB/secret"
+	id=$(as "$ALICE" rad submit --parsable --hold --output "$WORLD/$ALICE/link" -- echo written)
+	as "$ALICE" ln -sf "$WORLD/$BOB/secret" "$WORLD/$ALICE/link"
+	as "$ALICE" rad release "$id"
+	run rad wait "$id"
+	[ "$(state "$id")" = FAILED ]
+	[ ! -s "$WORLD/$BOB/secret" ]
+	[[ "$(field "$id" '.attempts[0].evidence')" == *"Permission denied"* ]]
+}
+
+# ---- other people's tasks ----
+
+@test "nobody changes another user's task, or sees its environment" {
+	need_root
+	local id
+	id=$(SECRET=hidden as "$ALICE" rad submit --parsable --hold -- sleep 60)
+	for verb in cancel hold release requeue "update --name x"; do
+		run as "$BOB" rad $verb "$id"
+		[ "$status" -ne 0 ]
+		one_line_error "belongs to $ALICE"
+	done
+	run as "$BOB" rad show --events --json "$id"
+	[ "$status" -eq 0 ]
+	[[ "$output" != *hidden* ]]
+	[ "$(state "$id")" = HELD ]
+}
+
+@test "only the administrator gives a priority above 0, drains, or goes beyond user_tasks" {
+	need_root
+	run as "$BOB" rad submit --priority 1 -- true
+	one_line_error "priority"
+	run as "$BOB" rad drain 0
+	one_line_error "administrator"
+	as "$BOB" rad submit --hold --array=0-18 -- true
+	run as "$BOB" rad submit --hold --array=0-1 -- true
+	one_line_error "2 more tasks: you have 19 unfinished ones"
+	as "$BOB" rad submit --hold -- true
+	as "$ALICE" rad submit --hold -- true
+	rad submit --hold --priority 1 --array=0-30 -- true
+}
+
+@test "a finished task cannot be requeued beyond user_tasks" {
+	need_root
+	local id
+	id=$(as "$BOB" rad submit --parsable -- true)
+	rad wait "$id"
+	as "$BOB" rad submit --hold --array=0-19 -- true
+	run as "$BOB" rad requeue "$id"
+	one_line_error "1 more tasks"
+	[ "$(state "$id")" = COMPLETED ]
+}
+
+@test "a uid without an account submits nothing" {
+	need_root
+	chmod 777 "$WORLD/work"
+	run setpriv --reuid 123456 --regid 123456 --clear-groups rad submit -- true
+	one_line_error "no account"
+}
+
+@test "naming another user's task in the environment does not make a process part of it" {
+	need_root
+	local id
+	id=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c "$(until_file "$WORLD/work/go")")
+	wait_state "$id" RUNNING
+	uuid=$(field "$id" '.attempts[0].gpus[0]')
+	as "$BOB" env RAD_TASK_ID="$id" RAD_SIM_DEVICES="$WORLD/state/sim-devices" CUDA_VISIBLE_DEVICES="$uuid" RAD_GPU_UUIDS="$uuid" \
+		rad simtask --mem 3G --seconds 20 --ramp 0.1 >/dev/null 3>&- 4>&- &
+	local pid=$!
+	wait_for 10 sh -c "rad gpus --json | jq -e 'any(.gpus[].processes[]; .user == \"$BOB\" and .task == null)'"
+	kill "$pid"
+	[ "$(field "$id" '.attempts[0].peak_mib')" = null ]
+}
+
+# ---- a shim that its user stops ----
+
+@test "a stopped shim does not keep the GPU beyond the time limit" {
+	need_root
+	local id
+	id=$(as "$ALICE" rad submit --parsable --time 4s -- sh -c 'echo $$ >pid; exec sleep 100')
+	wait_for 10 test -s "$WORLD/$ALICE/pid"
+	as "$ALICE" kill -STOP "$(shim_of "$WORLD/$ALICE/pid")"
+	wait_state "$id" TIMEOUT 25
+}
+
+@test "a shim that is gone after a restart of the machine: lost, and nobody else's process is signalled" {
+	local id pid
+	id=$(submit -- sh -c 'echo $$ >pid; exec sleep 100')
+	wait_for 10 test -s pid
+	pid=$(cat pid)
+	kill_radd
+	kill -9 "$(shim_of pid)"
+	python3 - "$WORLD/state/rad.db" <<-'EOF'
+		import sqlite3, sys
+		db = sqlite3.connect(sys.argv[1])
+		db.execute("UPDATE meta SET value = 'an earlier boot' WHERE key = 'boot'")
+		db.commit()
+	EOF
+	start_radd
+	wait_state "$id" LOST
+	kill -0 "$pid"
+	kill -9 "$pid"
+}
+
+# ---- the daemon under load ----
+
+@test "few descriptors: one user's connections leave enough for others and for tasks" {
+	need_root
+	local id held i
+	stop_radd
+	(ulimit -n 96; start_radd)
+	held=$(submit --hold -- true)
+	for i in $(seq 30); do
+		as "$BOB" rad wait "$held" >/dev/null 2>&1 3>&- 4>&- &
+	done
+	wait_for 10 grep -q "too many connections" "$WORLD/radd.log"
+	id=$(as "$ALICE" rad submit --parsable -- true)
+	wait_for 10 ends "$id" COMPLETED
+	rad cancel "$held"
+	wait_for 10 sh -c "! pgrep -x -f 'rad wait $held'"
+	stop_radd
+	start_radd
+}
+
+@test "arguments that are not UTF-8, or very long, are shown shortened and spoil no list" {
+	local id long
+	id=$(submit --hold -- echo $'\xff\xfe')
+	[ "$(field "$id" .command)" = 'echo ????' ] || [ "$(field "$id" .command)" = 'echo ??' ]
+	printf -v long '%0100000d' 0
+	for i in 1 2 3 4 5 6 7 8; do
+		submit --hold -- echo $long $long $long $long $long $long $long $long >/dev/null
+	done
+	rad queue --json | jq -e '[.tasks[].command | length] | max == 1000'
+}
+
+@test "waiting for the same task many times over is one wait" {
+	local id
+	id=$(submit --array=0-9 -- true)
+	timeout 20 rad wait --json $(yes "$id" | head -n 500) | jq -e '.tasks | length == 10'
+}
+
+@test "as process 1 radd leaves no zombies, and passes signals on" {
+	need_root
+	unshare --pid --fork true 2>/dev/null || skip "pid namespaces cannot be made here"
+	local dir=$WORLD/one pid inner
+	mkdir "$dir"
+	unshare --pid --fork --kill-child --mount-proc radd --devices sim:a100-40g --state "$dir/state" --socket "$dir/s" \
+		>"$dir/log" 2>&1 3>&- 4>&- &
+	pid=$!
+	wait_for 10 env RAD_SOCKET="$dir/s" rad version
+	inner=$(ps -o pid= --ppid "$pid" | tr -d ' ')
+	for i in 1 2 3; do
+		RAD_SOCKET="$dir/s" rad run -- true
+	done
+	wait_for 10 sh -c "! ps -o stat= --ppid $inner | grep -q Z"
+	kill -TERM "$inner"
+	gone "$inner"
+	grep -q "stopping" "$dir/log"
+	[ ! -e "$dir/s" ]
+}
