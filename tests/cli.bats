@@ -253,6 +253,13 @@ named/my task.rad' ]
 	[ "$status" -eq 1 ]
 }
 
+@test "submit: the name in Slurm's spelling" {
+	local id
+	id=$(rad submit --parsable --hold --job-name=slurmish -- true)
+	rad show --json "$id" | jq -e '.tasks[0].name == "slurmish"'
+	rad cancel "$id"
+}
+
 @test "submit --wait: the task's code" {
 	run rad submit --wait -- sh -c 'exit 4'
 	[ "$status" -eq 4 ]

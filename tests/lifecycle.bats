@@ -86,6 +86,13 @@ teardown()
 	[ -z "$stderr" ]
 }
 
+@test "run: a log that cannot be shown; the task's code all the same" {
+	run --separate-stderr rad run -o /dev/null -- sh -c 'exit 7'
+	[ "$status" -eq 7 ]
+	[[ "$stderr" == *"/dev/null: is not a regular file: the output of task "*" is not shown"* ]]
+	[ "$(grep -c "not shown" <<<"$stderr")" -eq 1 ]
+}
+
 @test "run: an interrupt cancels the task, which may clean up" {
 	rad run --output cancelled.log -- sh -c 'trap "echo cleaned; exit 9" TERM; echo ready; while :; do sleep 0.1; done' >shown 2>said &
 	local pid=$! code=0

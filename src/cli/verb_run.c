@@ -37,6 +37,7 @@ struct running {
 	bool started;			/* the log is there: no more status lines */
 	bool shown;			/* a status line stands on the terminal */
 	bool cancelled;
+	bool unreadable;		/* the log */
 	int64_t next_status_ms;
 };
 
@@ -89,6 +90,17 @@ static bool handle_interrupt(struct running *r)
 	return false;
 }
 
+/* What cannot be read (/dev/null, a file system that went away) is not shown; the task runs on, and its end still counts. */
+static void show_output(struct running *r)
+{
+	struct error err = ERROR_INIT;
+	if (r->unreadable || follow_read(r->log, &err) >= 0)
+		return;
+	r->unreadable = true;
+	clear_status(r);
+	cli_note("%s: the output of task %s is not shown", err.text, r->id);
+}
+
 /* 1: it ended, *reply says how; 0: left by an interrupt; -1. */
 static int follow_to_end(struct running *r, json_t **reply, struct error *err)
 {
@@ -105,8 +117,9 @@ static int follow_to_end(struct running *r, json_t **reply, struct error *err)
 			clear_status(r);
 			r->started = true;
 		}
-		if (rc < 0 || follow_read(r->log, err) < 0)
+		if (rc < 0)
 			return -1;
+		show_output(r);
 		if (rc)
 			return 1;
 		show_status(r);
