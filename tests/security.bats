@@ -241,7 +241,7 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	unshare --pid --fork --kill-child --mount-proc radd --devices sim:a100-40g --state "$dir/state" --socket "$dir/s" \
 		>"$dir/log" 2>&1 3>&- 4>&- &
 	pid=$!
-	wait_for 10 env RAD_SOCKET="$dir/s" rad version
+	wait_for 10 env RAD_SOCKET="$dir/s" rad queue
 	inner=$(ps -o pid= --ppid "$pid" | tr -d ' ')
 	for i in 1 2 3; do
 		RAD_SOCKET="$dir/s" rad run -- true

@@ -16,11 +16,13 @@
 #include "launch/mps.h"
 #include "submit/wire.h"
 
+#include <linux/close_range.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 
 #define FIRST_SNAPSHOT_MS 5000
 #define MAX_DESCRIPTORS 65536
@@ -327,10 +329,12 @@ static char *absolute(const char *path)
 	return alloc_printf("%s/%s", cwd, path);
 }
 
-/* A descriptor a client and a running task: what a shell hands down is soon too few. */
-static void raise_descriptors(void)
+/* A descriptor a client and a running task: what a shell hands down is soon too few. And what else it handed down is for none
+ * of the processes that are started here. */
+static void prepare_descriptors(void)
 {
 	struct rlimit limit;
+	syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= MAX_DESCRIPTORS)
 		return;
 	limit.rlim_cur = limit.rlim_max < MAX_DESCRIPTORS ? limit.rlim_max : MAX_DESCRIPTORS;
@@ -357,7 +361,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 		goto fail;
 	export_sim_devices(d);
 	signal(SIGPIPE, SIG_IGN);
-	raise_descriptors();
+	prepare_descriptors();
 	start_loop_handles(d);
 	d->runner = runner_create(d);
 	d->recording = recording_create(d);

@@ -152,11 +152,20 @@ static void on_exit_of(uv_process_t *p, int64_t status, int signal)
 	finish(j);
 }
 
+/* Its pid is somebody else's once it was collected. */
+static void kill_worker(struct job *j)
+{
+	if (!j->exited)
+		uv_process_kill(&j->process, SIGKILL);
+}
+
+/* Its user could have given the pipe to another process, which keeps it open for ever: that is not waited for. */
 static void on_deadline(uv_timer_t *t)
 {
 	struct job *j = t->data;
-	j->late = true;
-	uv_process_kill(&j->process, SIGKILL);
+	j->late = j->ended = true;
+	kill_worker(j);
+	finish(j);
 }
 
 /* Talking to it -------------------------------------------------------------------------------------------------------- */
@@ -174,7 +183,7 @@ static void on_answer(uv_stream_t *s, ssize_t n, const uv_buf_t *got)
 	if (n > 0 && j->answer.len + (size_t)n <= MAX_ANSWER)
 		buf_add(&j->answer, got->base, (size_t)n);
 	else if (n > 0)
-		uv_process_kill(&j->process, SIGKILL);	/* that is no answer */
+		kill_worker(j);		/* that is no answer */
 	free(got->base);
 	if (n >= 0)
 		return;
@@ -198,7 +207,7 @@ static int spawn(struct job *j)
 	uv_stdio_container_t stdio[] = {
 		{ .flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&j->in },
 		{ .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&j->out },
-		{ .flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO },
+		{ .flags = UV_IGNORE },		/* our log is not for the task's user to write to */
 	};
 	uv_process_options_t o = { .exit_cb = on_exit_of, .file = j->e->program, .args = argv, .env = no_environ, .cwd = "/",
 				   .stdio = stdio, .stdio_count = (int)COUNT_OF(stdio) };
@@ -232,14 +241,38 @@ static void start(struct job *j)
 	uv_write(&j->write, (uv_stream_t *)&j->in, &request, 1, on_written);
 }
 
+static bool is_served(const struct estimating *e, uid_t uid)
+{
+	for (size_t i = 0; i < ESTIMATING_AT_ONCE; i++)
+		if (e->running[i] && e->running[i]->spec->uid == uid)
+			return true;
+	return false;
+}
+
+/* The first question of a user who has no worker yet, so that nobody waits behind all of another's; else the first. */
+static struct job *take_next(struct estimating *e)
+{
+	struct job **at = &e->first, *before = NULL, *j = e->first;
+	for (; j && is_served(e, j->spec->uid); j = j->next)
+		before = j;
+	if (!j)
+		before = NULL;
+	else if (before)
+		at = &before->next;
+	j = *at;
+	*at = j->next;
+	if (e->last == j)
+		e->last = before;
+	return j;
+}
+
 static void on_pump(uv_timer_t *t)
 {
 	struct estimating *e = t->data;
 	for (size_t i = 0; i < ESTIMATING_AT_ONCE && e->first; i++) {
-		struct job *j = e->first;
 		if (e->running[i])
 			continue;
-		e->first = j->next;
+		struct job *j = take_next(e);
 		e->running[i] = j;
 		start(j);
 	}
@@ -295,7 +328,7 @@ void estimating_destroy(struct estimating *e)
 	}
 	for (size_t i = 0; i < ESTIMATING_AT_ONCE; i++)
 		if (e->running[i] && !e->running[i]->exited) {
-			uv_process_kill(&e->running[i]->process, SIGKILL);
+			kill_worker(e->running[i]);
 			close_job(e->running[i]);
 		}
 	uv_close((uv_handle_t *)&e->pump, on_pump_closed);

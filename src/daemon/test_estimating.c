@@ -63,6 +63,17 @@ ROW(stuck)
 	return false;
 }
 
+/* Ends, and leaves its output open in another process. */
+ROW(heir)
+{
+	(void)s, (void)declared_mib, (void)c, (void)out;
+	if (!fork()) {
+		alarm(LONG_MS / 1000);
+		pause();
+	}
+	_exit(0);
+}
+
 ROW(crash)
 {
 	(void)s, (void)declared_mib, (void)c, (void)out;
@@ -104,7 +115,8 @@ ROW(disorder)
 static const struct estimator table[] = {
 	{ "echo", "", NULL, echo }, { "silent", "", NULL, silent }, { "who", "", NULL, who }, { "stuck", "", NULL, stuck },
 	{ "crash", "", NULL, crash }, { "give_up", "", NULL, give_up }, { "babble", "", NULL, babble },
-	{ "flood", "", NULL, flood }, { "disorder", "", NULL, disorder }, { NULL },
+	{ "flood", "", NULL, flood }, { "disorder", "", NULL, disorder }, { "heir", "", NULL, heir },
+	{ NULL },
 };
 
 /* radd's side ---------------------------------------------------------------------------------------------------------- */
@@ -262,6 +274,36 @@ static void who_does_not_answer_in_time_is_ended(void **state)
 	a->e = patient;
 }
 
+static void an_output_that_stays_open_is_not_waited_for(void **state)
+{
+	struct asked *a = *state;
+	struct spec *s = spec_with_model(1);
+	struct estimating *patient = a->e;
+	a->e = estimating_create(a->loop, "/proc/self/exe", SHORT_MS, on_done, a);
+	ask(a, "heir", s);
+	spec_unref(s);
+	wait_for_answers(a, 1);
+	assert_string_equal(a->answers[0].said.note, "heir: no answer within 0.5 s");
+	estimating_destroy(a->e);
+	a->e = patient;
+}
+
+static void nobody_waits_behind_all_of_anothers(void **state)
+{
+	struct asked *a = *state;
+	struct spec *many = spec_with_model(1), *one = spec_with_model(1);
+	if (geteuid())
+		skip();		/* workers of several users are root's only */
+	one->uid = one->gid = 65534;
+	for (unsigned i = 0; i < 5; i++)
+		ask(a, "stuck", many);
+	ask(a, "echo", one);
+	spec_unref(many);
+	spec_unref(one);
+	wait_for_answers(a, 1);
+	assert_int_equal(a->answers[0].question, 6);
+}
+
 /* It reads what that user wrote: root's radd does not do that as root. */
 static void a_worker_is_the_tasks_user(void **state)
 {
@@ -361,6 +403,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(a_worker_is_told_and_tells_everything), T(whatever_goes_wrong_is_said),
 		T(who_does_not_answer_in_time_is_ended), T(a_worker_is_the_tasks_user), T(a_few_at_a_time),
+		T(an_output_that_stays_open_is_not_waited_for), T(nobody_waits_behind_all_of_anothers),
 		T(a_program_that_is_not_there), T(an_end_in_the_middle), cmocka_unit_test(answers_that_break_the_contract),
 	};
 	if (argc == 2 && !strcmp(argv[1], "--estimate"))
