@@ -98,6 +98,9 @@ refused()
 	refused 1 "W.csv: has no column 'horus_mib'" "${base[@]}" T.csv --estimator horus
 	refused 2 "--max-smact: '7'" "${base[@]}" T.csv --max-smact 7
 	refused 2 "no order of the queue" "${base[@]}" T.csv --order random
+	refused 2 "--max-slowdown: '0.5'" "${base[@]}" T.csv --max-slowdown 0.5
+	refused 2 "--pass-max: 'soon'" "${base[@]}" T.csv --pass-max soon
+	refused 2 "--loads: 'some': known or learnt" "${base[@]}" T.csv --loads some
 	refused 2 "needs --devices and" simulate --trace T.csv
 }
 

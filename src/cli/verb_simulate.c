@@ -21,7 +21,8 @@
 /* The words of the command line, before they are understood. */
 struct words {
 	const char *trace, *workloads, *mix, *map, *devices, *placement, *estimator, *share, *max_smact, *max_gract, *min_free, *slack,
-		*order, *ledger, *recovery, *mps_multi_gpu, *seed, *report;
+		*max_slowdown, *min_gain, *loads, *order, *pass_max, *ledger, *recovery, *mps_multi_gpu, *seed,
+		*report;
 	bool json;
 };
 
@@ -75,9 +76,27 @@ static int read_share(const char *word, enum share_mode *mode, struct error *err
 	return 0;
 }
 
-static int read_order(const char *word, struct error *err)
+/* 0 is no limit. */
+static int read_slowdown(const char *word, double *x, struct error *err)
 {
-	return strcmp(word, "fifo") ? error_set(err, ERR_INVALID, "'%.40s' is no order of the queue; there is: fifo", word) : 0;
+	*x = 0;
+	return strcmp(word, "off") ? units_parse_double(word, 1, 1000, x, err) : 0;
+}
+
+/* A bare number means seconds, as in rad.conf. */
+static int read_ms(const char *word, int64_t *ms, struct error *err)
+{
+	int64_t s;
+	if (units_parse_int(word, 0, 86400 * 7, &s, NULL) && units_parse_duration(word, &s, err))
+		return -1;
+	*ms = s * 1000;
+	return 0;
+}
+
+static int read_loads(const char *word, bool *known, struct error *err)
+{
+	*known = !strcmp(word, "known");
+	return *known || !strcmp(word, "learnt") ? 0 : error_set(err, ERR_INVALID, "'%.40s': known or learnt", word);
 }
 
 static int read_seed(const char *word, uint64_t *seed, struct error *err)
@@ -102,7 +121,11 @@ static int read_settings(const struct words *w, struct sim_options *o, const cha
 	READ(w->max_gract, "max-gract", read_fraction(w->max_gract, &map->max_gract, err));
 	READ(w->min_free, "min-free", read_gib(w->min_free, true, &map->min_free_mib, err));
 	READ(w->slack, "slack", read_gib(w->slack, false, &map->slack_mib, err));
-	READ(w->order, "order", read_order(w->order, err));
+	READ(w->max_slowdown, "max-slowdown", read_slowdown(w->max_slowdown, &map->max_slowdown, err));
+	READ(w->min_gain, "min-gain", units_parse_double(w->min_gain, 0, 1, &map->min_gain, err));
+	READ(w->loads, "loads", read_loads(w->loads, &o->loads_known, err));
+	READ(w->order, "order", core_order_parse(w->order, &o->core.order, err));
+	READ(w->pass_max, "pass-max", read_ms(w->pass_max, &o->core.pass_max_ms, err));
 	READ(w->ledger, "ledger", read_switch(w->ledger, &map->ledger, err));
 	READ(w->recovery, "recovery", recover_mode_parse(w->recovery, &o->core.recover.mode, err));
 	READ(w->mps_multi_gpu, "mps-multi-gpu", read_switch(w->mps_multi_gpu, &map->mps_multi_gpu, err));
@@ -270,14 +293,18 @@ int verb_simulate(struct cli_call *c)
 		{ "workloads", 0, "W.csv", "what they are: workload,gpus,solo_s,mem_mib,gract,smact", .value = &w.workloads },
 		{ "map", 0, "OURS=THEIRS,...", "columns to read under another name", .value = &w.map },
 		{ "devices", 0, "4xa100-40g", "GPUs, or a YAML file of them", .value = &w.devices },
-		{ "placement", 0, "POLICY", "magm (default) rr lug mug ff exclusive", .value = &w.placement },
+		{ "placement", 0, "POLICY", "magm (default) rr lug mug ff gain exclusive", .value = &w.placement },
 		{ "estimator", 0, "NAME", "oracle (default) horus faketensor gpumemnet none", .value = &w.estimator },
 		{ "share", 0, "MODE", "mps (default) streams never", .value = &w.share },
 		{ "max-smact", 0, "F|off", "most SM activity under mps (0.8)", .value = &w.max_smact },
 		{ "max-gract", 0, "F|off", "most GPU time under streams (0.9)", .value = &w.max_gract },
 		{ "min-free", 0, "GIB|off", "memory asked of a GPU without an estimate (5)", .value = &w.min_free },
 		{ "slack", 0, "GIB", "memory left free beyond an estimate (2)", .value = &w.slack },
-		{ "order", 0, "ORDER", "of the queue: fifo", .value = &w.order },
+		{ "max-slowdown", 0, "X|off", "no task is to run more than X times slower than alone (off)", .value = &w.max_slowdown },
+		{ "min-gain", 0, "F", "under gain: part of its work that a task must bring to join others (0.05)", .value = &w.min_gain },
+		{ "loads", 0, "WHAT", "of tasks that never ran before: learnt (default), or known from W.csv", .value = &w.loads },
+		{ "order", 0, "ORDER", "of the queue: fifo (default) backfill", .value = &w.order },
+		{ "pass-max", 0, "TIME", "how long the first in line may be passed under backfill (3600)", .value = &w.pass_max },
 		{ "ledger", 0, "on|off", "off: only the driver's free memory counts", .value = &w.ledger },
 		{ "recovery", 0, "MODE", "exclusive (default) grow off", .value = &w.recovery },
 		{ "mps-multi-gpu", 0, "on|off", "on: one MPS server for all GPUs (off)", .value = &w.mps_multi_gpu },

@@ -25,8 +25,24 @@
 
 struct core;
 
+/* name, word, meaning */
+#define CORE_ORDERS(X) \
+	X(ORDER_FIFO, "fifo", "nothing passes a task that does not fit yet") \
+	X(ORDER_BACKFILL, "backfill", "later tasks that fit may pass it, for a while")
+
+enum core_order {
+#define X(name, word, help) name,
+	CORE_ORDERS(X)
+#undef X
+	CORE_ORDER_COUNT
+};
+
+int core_order_parse(const char *word, enum core_order *order, struct error *err);
+
 struct core_config {
 	struct map_policy map;
+	enum core_order order;	/* of the main queue; recovering tasks have their own rule in both */
+	int64_t pass_max_ms;	/* 1 h: how long the first in line may be passed before GPUs are kept for it */
 	struct recover_policy recover;
 	struct window_config window;
 	int64_t warm_ms;	/* 30 s: activity a task must have shown before its memory is believed; also a full window */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNKNOWN_LOAD 0.5	/* what a task is expected to add while nothing is known of it */
+#define UNKNOWN_LOAD SHARE_UNKNOWN_LOAD
 
 /* Slots --------------------------------------------------------------------------------------------------------------- */
 
@@ -151,8 +151,8 @@ void core_hold_slot(struct core *c, struct slot *s, struct now now)
 /* What runs of its signature were seen to do alone on such a GPU. */
 static struct load expected_load(const struct core *c, const struct slot *s, const struct task *t)
 {
-	struct estimate_history h = history_lookup(c->history, t->spec->signature, s->r.name);
-	return (struct load){ isfinite(h.gract) ? h.gract : UNKNOWN_LOAD, isfinite(h.smact) ? h.smact : UNKNOWN_LOAD, true, true };
+	struct share_task l = core_known_load(c, t, s->r.name);
+	return (struct load){ isfinite(l.gract) ? l.gract : UNKNOWN_LOAD, isfinite(l.smact) ? l.smact : UNKNOWN_LOAD, true, true };
 }
 
 static void slot_join(struct core *c, struct slot *s, struct run *r, struct now now)
@@ -178,6 +178,7 @@ struct run *core_attach(struct core *c, struct task *t, struct now now)
 	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		r->slots[r->n_slots++] = slot_of(c, a->gpus[i])->number;
+	r->known = core_known_load(c, t, c->slots[r->slots[0]]->r.name);
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {
 		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms);
@@ -190,6 +191,13 @@ struct run *core_attach(struct core *c, struct task *t, struct now now)
 	if (c->config.readings_hold)
 		meter_run(c, r, now);	/* from here on it is measured */
 	return r;
+}
+
+void core_touch(struct core *c, const struct task *t)
+{
+	const struct run *r = core_run(c, t->id);
+	for (unsigned i = 0; r && i < r->n_slots; i++)
+		c->slots[r->slots[i]]->changed = true;
 }
 
 static void slot_leave(struct core *c, struct slot *s, struct run *r, struct now now)
@@ -377,7 +385,7 @@ void core_drain(struct core *c, const char *uuid, bool drained)
 	s->drained = drained;
 	s->changed = true;
 	if (drained && s->kept_for)
-		core_stop_keeping(c);
+		core_give_up(c, s->kept_for);
 	c->dirty = true;
 }
 

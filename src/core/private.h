@@ -4,6 +4,7 @@
  *	tasks.c		the table of tasks, jobs and their arrays, dependencies; every event goes through core_emit
  *	estimates.c	what tasks are expected to need, what ended ones taught
  *	gpus.c		slots: readings, windows, ledgers, meters
+ *	tenants.c	what tasks do to each other
  *	schedule.c	requests, kept GPUs, placements, why
  *	ending.c	exits, cohorts, verdicts
  *	view.c		JSON, changes nothing
@@ -29,6 +30,7 @@ struct run {
 	bool had_neighbours;
 	bool signalled;			/* the warning signal was sent */
 	int64_t noted_ms;		/* mono of the last EV_MEASURED */
+	struct share_task known;	/* what runs before it did alone; NaN: not known */
 	/* Set once the processes have ended and the verdict is still open. */
 	bool exited;
 	int64_t exit_ms;		/* mono */
@@ -48,6 +50,8 @@ struct slot {
 	struct ledger ledger;
 	struct run **runs;		/* attempts whose processes run there */
 	size_t n_runs, cap_runs;
+	struct map_tenant *tenants;	/* they as the map sees them, since the slot was filled */
+	size_t n_tenants, cap_tenants;
 	task_id kept_for;
 	int64_t mps_fault_ms;		/* mono; 0: none */
 	double energy_j;		/* of the reading before, NaN: none */
@@ -90,6 +94,7 @@ struct core {
 	size_t by_state[TASK_STATE_COUNT];
 	size_t n_waiting;	/* tasks that wait for others to end */
 	size_t n_unjudged;	/* runs that ended and whose verdict is open */
+	bool slow_limits;	/* a task had a limit on its slow-down */
 	bool limits;		/* a running task may have a time limit */
 
 	struct idmap by_uuid;	/* core_hash(UUID) -> struct slot */
@@ -103,6 +108,9 @@ struct core {
 	uint32_t turn;		/* round robin */
 	task_id keeping;	/* the recovering task that GPUs are kept for */
 	int64_t keep_since_ms;
+	task_id head;		/* first in line of the main queue, under ORDER_BACKFILL; 0: none */
+	int64_t head_since_ms;	/* mono */
+	bool head_waited;	/* it was passed for pass_max: GPUs are kept for it */
 	bool dirty;		/* something changed since the last pass */
 	bool snapshot_seen;
 	task_id blocked_at;	/* head of the main queue that did not fit in the last pass; 0 also when it changed since */
@@ -140,6 +148,8 @@ struct slot *core_slot(const struct core *c, const char *uuid);
 struct run *core_run(const struct core *c, task_id id);
 /* Makes the run of the task's last attempt and puts it on its slots. */
 struct run *core_attach(struct core *c, struct task *t, struct now now);
+/* Something of a running task changed that counts for others on its GPUs. */
+void core_touch(struct core *c, const struct task *t);
 /* Its processes are gone: off the slots; the ledger keeps the hold until a sample shows it. */
 void core_detach(struct core *c, struct run *r, struct now now);
 /* Where readings hold: its window, its low water and the meters of its runs come up to now. */
@@ -150,6 +160,17 @@ struct measured core_measured(const struct core *c, const struct run *r);
 /* The lowest free memory on a slot in its last minute; UINT64_MAX: not known. */
 uint64_t core_low_water(const struct slot *s);
 
+/* tenants.c: what runs of its signature did alone on that model of GPU; NaN: not known. */
+struct share_task core_known_load(const struct core *c, const struct task *t, const char *gpu_name);
+/* Nothing is known of what the run does to its GPUs, and it was not there for long enough to be seen. */
+bool core_unseen(const struct core *c, const struct run *r, struct now now);
+/* A task has a limit on its slow-down. */
+void core_limit_slowdown(struct core *c);
+/* Whether anybody wants to know what tasks do to each other. */
+bool core_predicts(const struct core *c);
+/* Brings s->tenants up to now, none if nobody wants to know; returns whether they changed. */
+bool core_fill_tenants(const struct core *c, struct slot *s);
+
 /* schedule.c */
 void core_schedule(struct core *c, struct now now);
 struct map_request core_request(const struct core *c, const struct task *t, struct now now);
@@ -157,7 +178,8 @@ struct map_request core_request(const struct core *c, const struct task *t, stru
 size_t core_map_gpus(struct core *c, struct now now);
 /* core_feasible, had it declared this much. */
 int core_feasible_with(struct core *c, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err);
-void core_stop_keeping(struct core *c);
+/* Whatever GPUs are kept for that task are kept no longer. */
+void core_give_up(struct core *c, task_id id);
 
 /* ending.c: verdicts whose waiting time is over. Returns the next mono time one is due, INT64_MAX if none. */
 int64_t core_settle_exits(struct core *c, struct now now);

@@ -2,8 +2,12 @@
  * One pass over the queue: what each task asks for, what the GPUs have, and where it goes.
  *
  * The recovery queue comes first. Its head, if it wants GPUs alone, has them kept free: the n with the least work, chosen
- * once, for at most keep_max; after that it asks for more memory instead of for solitude (section 7.2). The main queue is
- * FIFO by priority: a head that does not fit stops the pass, so that nothing overtakes it for ever.
+ * once, for at most keep_max; after that it asks for more memory instead of for solitude (section 7.2).
+ *
+ * The main queue is by priority, then by turn. Under `fifo` a head that does not fit stops the pass. Under `backfill` the next
+ * ones may pass it, until it has been the head for pass_max: then the GPUs that it needs, those with the least work, are kept
+ * for it. As what runs there ends and nobody else comes, it starts at the latest when the last of that has ended: nothing
+ * starves.
  */
 #include "core/private.h"
 
@@ -11,19 +15,48 @@
 
 #include <string.h>
 
+#define BEHIND 100	/* tasks after a head that does not fit that are looked at in one pass */
+
+int core_order_parse(const char *word, enum core_order *order, struct error *err)
+{
+	static const char *const words[] = {
+#define X(name, word, help) [name] = word,
+		CORE_ORDERS(X)
+#undef X
+	};
+	for (unsigned i = 0; i < CORE_ORDER_COUNT; i++) {
+		if (strcmp(word, words[i]))
+			continue;
+		*order = (enum core_order)i;
+		return 0;
+	}
+#define X(name, known, help) " " known
+	return error_set(err, ERR_INVALID, "'%.40s' is no order of the queue; there are:" CORE_ORDERS(X), word);
+#undef X
+}
+
 static bool keepable(const struct core *c, const struct slot *s, int64_t mono_ms)
 {
 	return !s->drained && !core_slot_stale(c, s, mono_ms) && !s->r.mig;
 }
 
-void core_stop_keeping(struct core *c)
+static void keep(struct slot *s, task_id id)
 {
-	c->keeping = 0;
+	s->kept_for = id;
+	s->changed = true;
+}
+
+void core_give_up(struct core *c, task_id id)
+{
+	if (!id || (id != c->keeping && id != c->head))
+		return;
+	if (id == c->keeping)
+		c->keeping = 0;
+	else
+		c->head = 0;
 	for (size_t i = 0; i < c->n_slots; i++)
-		if (c->slots[i]->kept_for) {
-			c->slots[i]->kept_for = 0;
-			c->slots[i]->changed = true;
-		}
+		if (c->slots[i]->kept_for == id)
+			keep(c->slots[i], 0);
 	c->dirty = true;
 }
 
@@ -32,18 +65,17 @@ static void keep_gpus(struct core *c, const struct task *t, struct now now)
 {
 	if (c->keeping == t->id)
 		return;
-	core_stop_keeping(c);
+	core_give_up(c, c->keeping);
 	for (unsigned k = 0; k < t->spec->gpus; k++) {
 		struct slot *best = NULL;
 		for (size_t i = 0; i < c->n_slots; i++) {
 			struct slot *s = c->slots[i];
-			if (keepable(c, s, now.mono_ms) && !s->kept_for && (!best || s->n_runs < best->n_runs))
+			bool free = !s->kept_for || s->kept_for == c->head;
+			if (keepable(c, s, now.mono_ms) && free && (!best || s->n_runs < best->n_runs))
 				best = s;
 		}
-		if (best) {
-			best->kept_for = t->id;
-			best->changed = true;
-		}
+		if (best)
+			keep(best, t->id);
 	}
 	c->keeping = t->id;
 	c->keep_since_ms = now.mono_ms;
@@ -60,6 +92,8 @@ struct map_request core_request(const struct core *c, const struct task *t, stru
 		.task = t->id, .gpus = t->spec->gpus, .exclusive = t->spec->exclusive, .share = t->spec->share,
 		.uid = t->spec->uid, .claim_mib = t->estimate.claim_mib, .claim_is_declared = t->gpu_mem_mib != 0,
 	};
+	if (core_predicts(c))
+		r.self = (struct map_tenant){ core_known_load(c, t, c->gpu_name), t->max_slowdown };
 	if (t->claim_floor_mib > r.claim_mib)
 		r.claim_mib = t->claim_floor_mib, r.claim_is_declared = false;
 	/* The claim has grown already when the attempt ended; when the time for keeping GPUs is over, only solitude is given up. */
@@ -82,14 +116,17 @@ static uint64_t driver_available(const struct slot *s)
 	return g->valid & GPU_MEM_USED && g->mem_used_mib < g->mem_total_mib ? g->mem_total_mib - g->mem_used_mib : 0;
 }
 
-static void fill_gpu(const struct core *c, uint32_t i, struct now now, struct map_gpu *g)
+/* Returns whether its tenants changed. */
+static bool fill_gpu(const struct core *c, uint32_t i, struct now now, struct map_gpu *g)
 {
 	struct slot *s = c->slots[i];
+	bool tenants_changed = core_fill_tenants(c, s);
 	s->changed = false;
 	*g = (struct map_gpu){
 		.slot = i, .index = s->r.index, .uuid = s->r.uuid, .total_mib = ledger_capacity(&s->ledger),
 		.available_mib = c->config.map.ledger ? ledger_available(&s->ledger) : driver_available(s),
 		.foreign_mib = ledger_foreign(&s->ledger), .load = window_load(s->window), .n_tasks = (unsigned)s->n_runs,
+		.tenants = s->n_tenants == s->n_runs ? s->tenants : NULL,
 		.mps_uid = (uid_t)-1, .mps_capable = s->r.mps_capable && c->mps, .mig = s->r.mig, .drained = s->drained,
 		.stale = core_slot_stale(c, s, now.mono_ms), .settling = ledger_settling(&s->ledger),
 		.kept_for = s->kept_for ? s->kept_for : alone_still(s),
@@ -99,9 +136,12 @@ static void fill_gpu(const struct core *c, uint32_t i, struct now now, struct ma
 		g->mode = task_attempt(r->t)->mode;
 		g->cold_unknown = g->cold_unknown || (r->unknown && !r->warm && c->config.map.ledger);
 		g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
+		g->unseen = g->unseen || core_unseen(c, r, now);
+		g->has_limit = g->has_limit || r->t->max_slowdown > 0;
 		if (g->mode == SHARE_MPS)
 			g->mps_uid = r->t->spec->uid;
 	}
+	return tenants_changed;
 }
 
 /* Whether a decision can come out otherwise. */
@@ -113,7 +153,8 @@ static bool differ(const struct map_gpu *a, const struct map_gpu *b)
 	       x->gract_known != y->gract_known || x->smact_known != y->smact_known || a->n_tasks != b->n_tasks ||
 	       a->mode != b->mode || a->mps_uid != b->mps_uid || a->mps_capable != b->mps_capable || a->mig != b->mig ||
 	       a->drained != b->drained || a->stale != b->stale || a->cold_unknown != b->cold_unknown ||
-	       a->settling != b->settling || a->has_multi_gpu != b->has_multi_gpu || a->kept_for != b->kept_for;
+	       a->settling != b->settling || a->has_multi_gpu != b->has_multi_gpu || a->unseen != b->unseen ||
+	       a->kept_for != b->kept_for;
 }
 
 size_t core_map_gpus(struct core *c, struct now now)
@@ -129,8 +170,8 @@ size_t core_map_gpus(struct core *c, struct now now)
 		if (!s->changed && c->gpus[i].stale == core_slot_stale(c, s, now.mono_ms))
 			continue;
 		struct map_gpu before = c->gpus[i];
-		fill_gpu(c, (uint32_t)i, now, &c->gpus[i]);
-		c->gpus_changed = c->gpus_changed || differ(&before, &c->gpus[i]);
+		bool tenants_changed = fill_gpu(c, (uint32_t)i, now, &c->gpus[i]);
+		c->gpus_changed = c->gpus_changed || tenants_changed || differ(&before, &c->gpus[i]);
 	}
 	return c->n_slots;
 }
@@ -168,8 +209,8 @@ static void place(struct core *c, struct task *t, const struct map_request *r, c
 	char uuids[SPEC_MAX_GPUS][GPU_UUID_LEN];
 	for (unsigned i = 0; i < p->n; i++)
 		memcpy(uuids[i], c->slots[p->slots[i]]->r.uuid, GPU_UUID_LEN);
-	if (c->keeping == t->id)
-		core_stop_keeping(c);
+	bool first = t->id == c->keeping || t->id == c->head;
+	core_give_up(c, t->id);
 	queue_remove(c->queue, t);
 	struct event ev = { .kind = EV_PLACED, .t_ms = now.wall_ms, .u.placed = {
 		.gpus = uuids, .n_gpus = p->n, .mode = p->mode, .claim_mib = p->claim_mib,
@@ -178,6 +219,8 @@ static void place(struct core *c, struct task *t, const struct map_request *r, c
 	core_attach(c, t, now);
 	for (unsigned i = 0; i < p->n; i++)
 		fill_gpu(c, p->slots[i], now, &c->gpus[p->slots[i]]);
+	if (first)
+		core_map_gpus(c, now);	/* what was kept for it is free for those behind it */
 }
 
 /* Returns whether the task was placed. */
@@ -205,9 +248,50 @@ static bool hopeless(struct core *c, const struct task *t, struct now now)
 	return map_feasible(&c->config.map, c->gpus, c->n_slots, &r, NULL) != 0;
 }
 
+/* First in line of the main queue from now on. */
+static void lead(struct core *c, const struct task *t, struct now now)
+{
+	if (c->head == t->id)
+		return;
+	core_give_up(c, c->head);
+	c->head = t->id;
+	c->head_since_ms = now.mono_ms;
+	c->head_waited = false;
+	core_map_gpus(c, now);
+}
+
+static struct slot *fewest_tasks(const struct core *c, const struct map_request *r)
+{
+	struct slot *best = NULL;
+	for (size_t i = 0; i < c->n_slots; i++) {
+		struct slot *s = c->slots[i];
+		if (!s->kept_for && (!best || s->n_runs < best->n_runs) &&
+		    map_suits(&c->config.map, c->gpus, c->n_slots, r, &c->gpus[i]))
+			best = s;
+	}
+	return best;
+}
+
+/* The head did not fit. Keeps what it needs once it was passed for long enough, and more where some of that went away. */
+static void keep_for_head(struct core *c, const struct task *t, struct now now)
+{
+	struct map_request r = core_request(c, t, now);
+	struct slot *s;
+	unsigned n = 0;
+	c->head_waited = now.mono_ms - c->head_since_ms >= c->config.pass_max_ms;
+	if (!c->head_waited)
+		return;
+	for (size_t i = 0; i < c->n_slots; i++)
+		n += c->slots[i]->kept_for == t->id;
+	for (; n < r.gpus && (s = fewest_tasks(c, &r)); n++)
+		keep(s, t->id);
+	core_map_gpus(c, now);
+}
+
 void core_schedule(struct core *c, struct now now)
 {
-	bool recovery_blocked = false;
+	bool recovery_blocked = false, backfill = c->config.order == ORDER_BACKFILL;
+	unsigned behind = 0;
 	c->dirty = false;
 	if (!c->snapshot_seen || !queue_length(c->queue))
 		return;
@@ -220,13 +304,22 @@ void core_schedule(struct core *c, struct now now)
 	for (struct task *t = queue_first(c->queue), *next; t; t = next) {
 		bool recovering = t->queue == QUEUE_RECOVERY;
 		next = queue_next(c->queue, t);
-		if ((recovering && recovery_blocked) || try_task(c, t, now) || hopeless(c, t, now))
+		if (recovering && recovery_blocked)
 			continue;
-		if (!recovering) {
-			c->blocked_at = t->id;
-			break;
+		if (backfill && !recovering && !behind)
+			lead(c, t, now);
+		if (try_task(c, t, now) || (!behind && hopeless(c, t, now)))
+			continue;
+		if (recovering) {
+			recovery_blocked = true;
+			continue;
 		}
-		recovery_blocked = true;
+		if (!behind)
+			c->blocked_at = t->id;
+		if (!backfill || behind++ == BEHIND)
+			break;
+		if (behind == 1)
+			keep_for_head(c, t, now);
 	}
 	c->dirty = false;
 }
@@ -290,6 +383,19 @@ static int64_t watch_keeping(struct core *c, struct now now)
 	return INT64_MAX;
 }
 
+/* The head is passed for so long; then GPUs are kept for it. */
+static int64_t watch_head(struct core *c, struct now now)
+{
+	int64_t due = c->head_since_ms + c->config.pass_max_ms;
+	if (!c->head || c->head_waited)
+		return INT64_MAX;
+	if (now.mono_ms < due)
+		return due;
+	c->blocked_at = 0;
+	c->dirty = true;
+	return INT64_MAX;
+}
+
 static int64_t earlier(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
@@ -299,7 +405,8 @@ int64_t core_turn(struct core *c, struct now now)
 {
 	int64_t due = earlier(watch_limits(c, now), core_settle_exits(c, now));
 	watch_keeping(c, now);
+	watch_head(c, now);
 	if (c->dirty)
 		core_schedule(c, now);
-	return earlier(due, watch_keeping(c, now));
+	return earlier(due, earlier(watch_keeping(c, now), watch_head(c, now)));
 }

@@ -18,7 +18,7 @@ struct core_config core_config_default(void)
 	return (struct core_config){
 		.map = map_policy_default(), .recover = recover_policy_default(),
 		.window = { .span_ms = 90000, .settle_ms = 30000 },
-		.warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
+		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
 	};
 }
 
@@ -48,6 +48,7 @@ static void free_slot(struct slot *s)
 	window_destroy(s->window);
 	ledger_clear(&s->ledger);
 	free(s->runs);
+	free(s->tenants);
 	free(s->seen);
 	free(s->procs);
 	free(s);
@@ -115,6 +116,8 @@ void core_emit(struct core *c, struct task *t, struct event *ev)
 	c->by_state[t->state]++;
 	c->n_waiting += t->waiting_for_deps - waited;
 	c->limits = c->limits || t->time_limit_s;
+	if (t->max_slowdown > 0)
+		core_limit_slowdown(c);
 	c->dirty = true;
 	if (c->blocked_at == t->id)
 		c->blocked_at = 0;
@@ -157,12 +160,19 @@ static bool unpark(struct job *j, const struct task *t)
 	return false;
 }
 
+static void push(struct core *c, struct task *t)
+{
+	queue_push(c->queue, t);
+	if (c->config.order == ORDER_BACKFILL)
+		c->blocked_at = 0;	/* it may pass the head */
+}
+
 /* One of a job's places is free: the next element takes it. */
 static void admit_next(struct core *c, struct job *j)
 {
 	while (j && j->active < j->limit && j->first < j->n) {
 		j->active++;
-		queue_push(c->queue, j->parked[j->first++]);
+		push(c, j->parked[j->first++]);
 	}
 }
 
@@ -172,7 +182,7 @@ void core_enqueue(struct core *c, struct task *t)
 	if (t->state != TASK_PENDING || t->waiting_for_deps || !t->estimated)
 		return;
 	if (!j) {
-		queue_push(c->queue, t);
+		push(c, t);
 		return;
 	}
 	park(j, t);
@@ -286,6 +296,8 @@ void core_restore(struct core *c, struct task *t, struct now now)
 	c->by_state[t->state]++;
 	c->n_waiting += t->waiting_for_deps;
 	c->limits = c->limits || t->time_limit_s;
+	if (t->max_slowdown > 0)
+		core_limit_slowdown(c);
 	c->dirty = true;
 	if ((t->state == TASK_PENDING || t->state == TASK_HELD) && !t->estimated)
 		core_estimate(c, t, now);
@@ -347,6 +359,7 @@ int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct e
 	if (!t)
 		return -1;
 	dequeue(c, t);
+	core_give_up(c, id);
 	struct event ev = { .kind = EV_HELD, .t_ms = now.wall_ms, .u.by.uid = uid };
 	core_emit(c, t, &ev);
 	return 0;
@@ -380,8 +393,7 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 		return 0;
 	}
 	dequeue(c, t);
-	if (c->keeping == id)
-		core_stop_keeping(c);
+	core_give_up(c, id);
 	struct event ev = { .kind = EV_CANCELLED, .t_ms = now.wall_ms, .u.by.uid = uid };
 	core_emit(c, t, &ev);
 	drop_task(c, t);
@@ -404,8 +416,10 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 	ev->kind = EV_UPDATED;
 	ev->t_ms = now.wall_ms;
 	core_emit(c, t, ev);
-	if (t->state == TASK_RUNNING)
+	if (t->state == TASK_RUNNING) {
+		core_touch(c, t);
 		return 0;
+	}
 	if (ev->u.updated.set_gpu_mem)
 		core_estimate(c, t, now);
 	core_enqueue(c, t);

@@ -20,20 +20,20 @@
 #include <cmocka.h>
 
 #define MAX_GPUS 4
-#define MAX_EVENTS 1000
+#define MAX_EVENTS 8000
 
 /* A small world: GPUs of 40 GiB, and what the core said. */
 struct world {
 	struct core *c;
 	struct now now;
 	unsigned n_gpus;
-	struct { task_id task; uint64_t mib; pid_t pid; } procs[32];
+	struct { task_id task; uint64_t mib; pid_t pid; } procs[64];
 	unsigned n_procs;
 	double smact;
 	struct { enum event_kind kind; task_id task; enum task_state state; enum verdict verdict; int64_t t_ms; } log[MAX_EVENTS];
 	unsigned n_log;
 	int signalled;
-	struct { task_id id; enum task_state state; } ended[64];
+	struct { task_id id; enum task_state state; } ended[2000];
 	unsigned n_ended;
 	uint32_t next_job;
 	const char *gpu_name;

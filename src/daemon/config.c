@@ -99,6 +99,14 @@ SETTER(set_max_smact) { return parse_fraction(value, &c->core.map.max_smact, err
 SETTER(set_max_gract) { return parse_fraction(value, &c->core.map.max_gract, err); }
 SETTER(set_min_free) { return parse_gib(value, &c->core.map.min_free_mib, err); }
 SETTER(set_slack) { return parse_gib(value, &c->core.map.slack_mib, err); }
+SETTER(set_max_slowdown)
+{
+	c->core.map.max_slowdown = 0;
+	return is_off(value) ? 0 : units_parse_double(value, 1, 1000, &c->core.map.max_slowdown, err);
+}
+SETTER(set_min_gain) { return units_parse_double(value, 0, 1, &c->core.map.min_gain, err); }
+SETTER(set_order) { return core_order_parse(value, &c->core.order, err); }
+SETTER(set_pass_max) { return parse_ms(value, 0, 86400 * 7, &c->core.pass_max_ms, err); }
 SETTER(set_max_tasks)
 {
 	int64_t n = 0;
@@ -152,11 +160,17 @@ SETTER(set_max_attempts)
 
 static const struct { const char *key, *standard, *help; setter set; } keys[] = {
 	{ "devices", "nvml", "where GPUs come from: nvml, or simulated ones such as sim:4xa100-40g", set_devices },
-	{ "placement", "magm", "which of the GPUs that fit is taken: magm, rr, lug, mug, ff or exclusive", set_placement },
+	{ "placement", "magm", "which of the GPUs that fit is taken: magm, rr, lug, mug, ff, gain or exclusive", set_placement },
 	{ "share", "mps", "how tasks share a GPU when they do not say: mps (where it works, else streams), streams or never",
 	  set_share },
 	{ "max_smact", "0.80", "no task joins a GPU whose SMs are busier than this under mps; off: not asked", set_max_smact },
 	{ "max_gract", "0.90", "the same under streams, by GRACT", set_max_gract },
+	{ "max_slowdown", "off", "how many times slower than alone a task may be made, where it says nothing itself",
+	  set_max_slowdown },
+	{ "min_gain", "0.05", "under gain: part of its work that a task must add to what a GPU does, to join others",
+	  set_min_gain },
+	{ "order", "fifo", "of the queue: fifo, or backfill (later tasks pass one that does not fit yet)", set_order },
+	{ "pass_max", "3600", "seconds for which the first in line may be passed before GPUs are kept for it", set_pass_max },
 	{ "min_free", "5", "GiB asked of a GPU, and held, for a task without an estimate; off: not asked", set_min_free },
 	{ "slack", "2", "GiB that must be free on top of a claim at admission", set_slack },
 	{ "max_tasks", "2", "tasks per GPU where no load can be read; off: no limit", set_max_tasks },

@@ -58,7 +58,8 @@ static void values_arrive(void **state)
 	struct config c = config_default();
 	struct error err = ERROR_INIT;
 	if (read_text("# ours\nplacement: rr\nshare: streams\nmax_smact: off\nmin_free: 8\nslack: 512M\nwindow: 2m\n"
-		      "interval: 0.5\nforeign: share\nledger: off\ndevices: \"sim:2xa100-40g\"\n", &c, &err))
+		      "interval: 0.5\norder: backfill\npass_max: 5m\nmax_slowdown: 1.5\nmin_gain: 0\n"
+		      "foreign: share\nledger: off\ndevices: \"sim:2xa100-40g\"\n", &c, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(c.core.map.rank, RANK_RR);
 	assert_int_equal(c.core.map.share, SHARE_STREAMS);
@@ -67,6 +68,9 @@ static void values_arrive(void **state)
 	assert_int_equal(c.core.map.slack_mib, 512);
 	assert_int_equal(c.core.window.span_ms, 120000);
 	assert_int_equal(c.interval_ms, 500);
+	assert_int_equal(c.core.order, ORDER_BACKFILL);
+	assert_int_equal(c.core.pass_max_ms, 300000);
+	assert_true(c.core.map.max_slowdown == 1.5 && c.core.map.min_gain == 0);
 	assert_true(c.core.map.foreign_share && !c.core.map.ledger);
 	assert_string_equal(c.devices, "sim:2xa100-40g");
 	config_clear(&c);
@@ -79,6 +83,9 @@ static void mistakes_are_named(void **state)
 		{ "placement: magm\nmax_smcat: 0.5\n", ":2: unknown key 'max_smcat': did you mean 'max_smact'?" },
 		{ "max_smact: 80\n", ":1: max_smact: '80' is not a number" },
 		{ "placement: best\n", ":1: placement: " },
+		{ "order: lifo\n", ":1: order: 'lifo' is no order of the queue; there are: fifo backfill" },
+		{ "max_slowdown: 0.5\n", ":1: max_slowdown: " },
+		{ "min_gain: 2\n", ":1: min_gain: " },
 		{ "slack: lots\n", ":1: slack: 'lots' is not a size" },
 		{ "interval: 0\n", ":1: interval: " },
 		{ "share: mig\n", ":1: share: 'mig' is not a default" },

@@ -132,6 +132,18 @@ static void say_load(struct line *l, const struct map_finding *f)
 	    f->want, mps ? "max_smact" : "max_gract");
 }
 
+static void say_slowdown(struct line *l, const struct map_finding *f)
+{
+	say(l, "a task would run %.2f times slower than alone, and at most %.2f is allowed (max_slowdown): fits when a task there "
+	    "ends", f->have, f->want);
+}
+
+static void say_gain(struct line *l, const struct map_finding *f)
+{
+	say(l, "beside the tasks there %.0f %% of its work would be gained, at least %.0f %% is wanted (min_gain): fits when one ends",
+	    f->have * 100, f->want * 100);
+}
+
 static void say_ok(struct line *l, const struct map_finding *f)
 {
 	say(l, "fits: %s available, %s wanted; would run as %s", SIZE(f->have), SIZE(f->want),
@@ -160,7 +172,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		say(&l, "it does not answer, or its last reading is too old; see `rad doctor`");
 		break;
 	case MAP_KEPT:
-		say(&l, "kept free for task %s, which ran out of memory", task_id_text(g->kept_for, task));
+		say(&l, "kept free for task %s, which goes first", task_id_text(g->kept_for, task));
 		break;
 	case MAP_MODE:
 		say_mode(&l, p, g, r);
@@ -190,6 +202,15 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		break;
 	case MAP_TASKS:
 		say(&l, "%.0f tasks run there and no load can be read; at most %.0f then (max_tasks)", f->have, f->want);
+		break;
+	case MAP_UNSEEN:
+		say(&l, "a task whose load is not known has just started there; fits or not once it is seen, in half a minute");
+		break;
+	case MAP_SLOWDOWN:
+		say_slowdown(&l, f);
+		break;
+	case MAP_GAIN:
+		say_gain(&l, f);
 		break;
 	case MAP_TOO_FEW:
 		say(&l, "fits, but %.0f of %.0f GPUs fit at once", f->have, f->want);

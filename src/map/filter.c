@@ -19,6 +19,7 @@ void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct 
 		.alone = alone,
 		.idle_only = alone || r->start_alone,
 		.unknown = !r->claim_mib,
+		.predicts = p->rank == RANK_GAIN || p->max_slowdown > 0 || r->self.max_slowdown > 0,
 		.claim_mib = r->claim_mib ? r->claim_mib : p->min_free_mib,
 	};
 }
@@ -117,7 +118,7 @@ static enum map_reason ask_memory(struct map_ask *ask, const struct map_gpu *g, 
 
 static enum map_reason ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	if (!g->n_tasks && !map_foreign_runs(g))
+	if (!map_foreign_runs(g) && (!g->n_tasks || ask->p->rank == RANK_GAIN))
 		return MAP_OK;
 	bool mps = a->mode == SHARE_MPS;
 	double limit = mps ? ask->p->max_smact : ask->p->max_gract;
@@ -167,6 +168,7 @@ static enum map_reason ask_admission(const struct map_ask *ask, const struct map
 void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
 	a->clamped = false;
+	a->gain = 1;
 	a->mode = first_mode(ask, g);
 	a->have = a->want = NAN;
 	a->reason = ask_admission(ask, g, a);
@@ -174,4 +176,21 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 		a->reason = ask_memory(ask, g, a);
 	if (!a->reason)
 		a->reason = ask_load(ask, g, a);
+	if (!a->reason && g->n_tasks && (ask->predicts || g->has_limit))
+		a->reason = map_forecast(ask, g, a);
+}
+
+bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+	       const struct map_gpu *g)
+{
+	struct map_ask ask;
+	struct map_answer a;
+	struct map_gpu idle = *g;
+	idle.n_tasks = 0;
+	idle.available_mib = g->total_mib > g->foreign_mib ? g->total_mib - g->foreign_mib : 0;
+	idle.cold_unknown = idle.settling = false;
+	idle.kept_for = 0;
+	map_ask_init(&ask, p, gpus, n, r);
+	map_filter(&ask, &idle, &a);
+	return !a.reason;
 }

@@ -15,6 +15,7 @@ struct map_ask {
 	bool alone;		/* has its GPUs alone for life */
 	bool idle_only;		/* alone, or starts alone */
 	bool unknown;		/* no estimate */
+	bool predicts;		/* slow-down or gain count on every GPU that is shared */
 	uint64_t claim_mib;	/* the estimate, or min_free */
 	uint64_t nth_mib;	/* see map_nth_capacity; 0: not asked yet */
 };
@@ -22,6 +23,7 @@ struct map_ask {
 struct map_answer {
 	enum map_reason reason;
 	enum share_mode mode;	/* in which it would run there */
+	double gain;		/* where the policy asks for it; else 1 */
 	bool clamped;		/* the claim is more than there is, and is cut to that: it must run alone */
 	double have, want;	/* as in map_finding */
 };
@@ -39,6 +41,9 @@ uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struc
 
 /* Whether processes that are not ours are more than a trifle there. */
 static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }
+/* Slow-down and gain of joining the tasks there (forecast.c). */
+enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
+
 static inline bool map_is_idle(const struct map_gpu *g) { return !g->n_tasks && !g->settling && !map_foreign_runs(g); }
 
 #endif

@@ -19,6 +19,7 @@ struct map_policy map_policy_default(void)
 		.max_gract = 0.90,
 		.min_free_mib = 5120,
 		.slack_mib = 2048,
+		.min_gain = 0.05,
 		.max_tasks = 2,
 		.foreign_share = false,
 		.ledger = true,
@@ -146,6 +147,10 @@ static struct pick rank(const struct map_ask *ask, size_t at, size_t turn, bool 
 		k.first = idle;
 		k.then = (double)g->available_mib;
 		break;
+	case RANK_GAIN:	/* known when it is asked; until then it may be the best */
+		k.first = -INFINITY;
+		k.then = -(double)g->available_mib;
+		break;
 	case RANK_FF:
 	case RANK_EXCLUSIVE:
 	case MAP_RANK_COUNT:
@@ -199,6 +204,8 @@ static void choose(struct map_ask *ask, size_t turn, struct choice *c, struct ma
 		if (a.reason)
 			continue;
 		k.mode = a.mode;
+		if (ask->p->rank == RANK_GAIN)
+			k.first = -a.gain;
 		if (!a.clamped)
 			keep_best(&c->fit, &k);
 		if (idle)

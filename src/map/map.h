@@ -33,11 +33,21 @@
 
 #include "base/error.h"
 #include "monitor/window.h"
+#include "share/share.h"
 #include "task/task.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Slow-down and gain, where somebody wants them: speeds come from share_speeds over the loads that the tasks there and the
+ * newcomer have alone. A limit of X: nobody who has it may fall below 1/X, nor the newcomer; the policy's limit is for tasks
+ * that have none of their own. Gain: the part of the newcomer's work that is gained, what the others lose taken off; 1 on an
+ * idle GPU. It is counted in what the tasks compete for, SM activity under MPS and GPU time under streams:
+ *	(sum of speed x load afterwards - sum of speed x load before) / load of the newcomer
+ * Under `gain` it stands in for the limits on the load, and a GPU where a task of unknown load has just started waits until
+ * that is seen.
+ */
 
 /* name, word, meaning */
 #define MAP_RANKS(X) \
@@ -46,6 +56,7 @@
 	X(RANK_LUG, "lug", "least loaded first") \
 	X(RANK_MUG, "mug", "most loaded that still fits first (best fit)") \
 	X(RANK_FF, "ff", "first that fits") \
+	X(RANK_GAIN, "gain", "most throughput gained, then most available memory; waits where too little is gained") \
 	X(RANK_EXCLUSIVE, "exclusive", "idle GPUs only, one task each")
 
 enum map_rank {
@@ -66,6 +77,8 @@ struct map_policy {
 	double max_gract;		/* 0.90 under streams; NaN: off */
 	uint64_t min_free_mib;		/* 5120: held for and asked of a task without an estimate; 0: off */
 	uint64_t slack_mib;		/* 2048: free on top of the claim at admission (section 6.3.3), not held */
+	double max_slowdown;		/* of tasks without a limit of their own; 0: off */
+	double min_gain;		/* 0.05: what a newcomer must bring under RANK_GAIN to join others */
 	unsigned max_tasks;		/* 2: per GPU, where no load is known; 0: off. Asked even if the limits above are off */
 	bool foreign_share;		/* false ("avoid"): GPUs with a foreign compute process over 1 GiB are not used */
 	bool mps_multi_gpu;		/* tasks of several GPUs may be MPS clients. False: no launcher here starts a server for several
@@ -79,6 +92,12 @@ struct map_policy {
 /* The defaults, as rad.conf(5) lists them. */
 struct map_policy map_policy_default(void);
 
+/* One task as it counts for others: what it does alone (share/share.h), and how much slower it may become; 0: no limit. */
+struct map_tenant {
+	struct share_task load;
+	double max_slowdown;
+};
+
 /* One GPU as the map sees it. Made anew for each decision by `core` from ledger, windows and readings. */
 struct map_gpu {
 	uint32_t slot;			/* the caller's number for it */
@@ -88,12 +107,15 @@ struct map_gpu {
 	uint64_t available_mib;		/* by the ledger, or by the driver when the ledger is off */
 	uint64_t foreign_mib;		/* held by processes that are not ours */
 	struct load load;
+	const struct map_tenant *tenants;	/* n_tasks of them; NULL: nothing is known of them */
 	unsigned n_tasks;		/* ours on it */
 	enum share_mode mode;		/* of the tasks on it; SHARE_NEVER: one task has it alone. Counts when n_tasks > 0 */
 	uid_t mps_uid;			/* whose MPS server runs there; -1: none. Counts when n_tasks > 0: idle, it bars nobody */
 	bool mps_capable, mig;
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen */
 	bool cold_unknown;		/* a task without an estimate is on it and not yet warm */
+	bool unseen;			/* a task of unknown load has just started there */
+	bool has_limit;			/* one of its tasks has a limit on its slow-down */
 	bool settling;			/* memory of an ended task is not yet seen to be free */
 	bool has_multi_gpu;		/* one of its tasks spans several GPUs */
 	task_id kept_for;		/* kept free for a recovering task; 0: no */
@@ -108,6 +130,7 @@ struct map_request {
 	bool start_alone;		/* recovery: idle GPUs now, others may join later */
 	enum share_mode share;		/* the task's wish */
 	uid_t uid;
+	struct map_tenant self;
 };
 
 /* Why a GPU was not taken; word and help for `rad why`. In the order in which the filter asks. */
@@ -115,7 +138,7 @@ struct map_request {
 	X(MAP_OK, "ok", "fits") \
 	X(MAP_DRAINED, "Drained", "an administrator drained it") \
 	X(MAP_STALE, "NoReading", "the GPU does not answer, or its last reading is too old") \
-	X(MAP_KEPT, "Kept", "kept free for a task that ran out of memory") \
+	X(MAP_KEPT, "Kept", "kept free for a task that goes first") \
 	X(MAP_MODE, "Mode", "the GPU is shared in another way, or used alone") \
 	X(MAP_USER, "MpsUser", "another user's MPS server runs there") \
 	X(MAP_FOREIGN, "Foreign", "a process that is not ours uses it") \
@@ -125,6 +148,9 @@ struct map_request {
 	X(MAP_MEMORY, "Memory", "not enough memory available") \
 	X(MAP_LOAD, "Load", "its SMs are too busy") \
 	X(MAP_TASKS, "MaxTasks", "no load can be read there, and it has as many tasks as are allowed without") \
+	X(MAP_UNSEEN, "Unseen", "a task whose load is not known has just started there") \
+	X(MAP_SLOWDOWN, "Slowdown", "a task would become slower than its limit allows") \
+	X(MAP_GAIN, "Gain", "too little would be gained beside the tasks there") \
 	X(MAP_TOO_FEW, "Gpus", "fits, but not enough GPUs fit at once")
 
 enum map_reason {
@@ -142,8 +168,8 @@ struct map_finding {
 	uint32_t slot;
 	enum map_reason reason;
 	enum share_mode mode;		/* in which it would run there */
-	double have, want;		/* of that reason: MiB for ok, memory and foreign, fractions for load, counts for busy, tasks and
-					 * too few; else NaN */
+	double have, want;		/* of that reason: MiB for ok, memory and foreign, fractions for load and gain, times slower for
+					 * slow-down, counts for busy, tasks and too few; else NaN */
 };
 
 struct placement {
@@ -157,6 +183,10 @@ struct placement {
  * (declared), more GPUs than there are, and a sharing mode that none can do. */
 int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 		 struct error *err);
+
+/* Whether that GPU could be among those of the request once nothing of ours runs there. */
+bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+	       const struct map_gpu *g);
 
 /* Decides. `turn` is the position in the list from which RANK_RR looks next; a placement by that rank moves it past the last
  * GPU taken. `findings` (n of them) may be NULL. Returns true with *out filled, or false; then no finding is MAP_OK, since

@@ -36,6 +36,14 @@ static enum share_mode mode(const char *v)
 	return m;
 }
 
+/* "GRACT:SMACT" or "GRACT:SMACT:LIMIT" */
+static struct map_tenant tenant(const char *v)
+{
+	struct map_tenant t = { { NAN, NAN }, 0 };
+	assert_true(sscanf(v, "%lf:%lf:%lf", &t.load.gract, &t.load.smact, &t.max_slowdown) >= 2);
+	return t;
+}
+
 static void read_policy(const char *word, struct map_policy *p)
 {
 	const char *v;
@@ -51,6 +59,10 @@ static void read_policy(const char *word, struct map_policy *p)
 		p->min_free_mib = number(v);
 	else if ((v = value_of(word, "slack")))
 		p->slack_mib = number(v);
+	else if ((v = value_of(word, "slower")))
+		p->max_slowdown = limit(v);
+	else if ((v = value_of(word, "gain")))
+		p->min_gain = limit(v);
 	else if ((v = value_of(word, "tasks")))
 		p->max_tasks = (unsigned)number(v);
 	else if (value_of(word, "foreign"))
@@ -72,6 +84,8 @@ static void read_request(const char *word, struct map_request *r)
 		r->share = mode(v);
 	else if ((v = value_of(word, "uid")))
 		r->uid = (uid_t)number(v);
+	else if ((v = value_of(word, "self")))
+		r->self = tenant(v);
 	else if ((v = value_of(word, "task")))
 		r->task = TASK_ID(number(v), -1);
 	else if (value_of(word, "declared"))
@@ -84,11 +98,24 @@ static void read_request(const char *word, struct map_request *r)
 		fail_msg("request: %s", word);
 }
 
+/* Who is there, of the GPUs of one row. */
+static struct map_tenant tenants[MAX_ROW_GPUS][4];
+
+/* One more task. */
+static void read_tenant(const char *v, struct map_gpu *g)
+{
+	struct map_tenant *t = &tenants[g->index][g->n_tasks++];
+	*t = tenant(v);
+	g->tenants = tenants[g->index];
+	g->has_limit = g->has_limit || t->max_slowdown > 0;
+}
+
 static bool read_gpu_flag(const char *word, struct map_gpu *g)
 {
 	const struct { const char *key; bool *flag; bool to; } flags[] = {
 		{ "drained", &g->drained, true }, { "stale", &g->stale, true }, { "cold", &g->cold_unknown, true },
-		{ "settling", &g->settling, true }, { "multi", &g->has_multi_gpu, true }, { "mig", &g->mig, true },
+		{ "settling", &g->settling, true }, { "unseen", &g->unseen, true },
+		{ "multi", &g->has_multi_gpu, true }, { "mig", &g->mig, true },
 		{ "nomps", &g->mps_capable, false }, { "empty", &(bool){ false }, false },
 	};
 	for (size_t i = 0; i < COUNT_OF(flags); i++) {
@@ -110,7 +137,9 @@ static void read_gpu(const char *word, struct map_gpu *g)
 	else if ((v = value_of(word, "streams")) || (v = value_of(word, "mps")) || (v = value_of(word, "never"))) {
 		g->n_tasks = (unsigned)number(v);
 		g->mode = *word == 's' ? SHARE_STREAMS : *word == 'm' ? SHARE_MPS : SHARE_NEVER;
-	} else if ((v = value_of(word, "uid")))
+	} else if ((v = value_of(word, "has")))
+		read_tenant(v, g);
+	else if ((v = value_of(word, "uid")))
 		g->mps_uid = (uid_t)number(v);
 	else if ((v = value_of(word, "smact")))
 		g->load.smact = limit(v), g->load.smact_known = strcmp(v, "off") != 0;
@@ -162,7 +191,7 @@ static void result_text(bool placed, const struct placement *out, const struct m
 static size_t read_row(const struct row *row, struct map_policy *p, struct map_request *r, struct map_gpu *g)
 {
 	*p = map_policy_default();
-	*r = (struct map_request){ .task = TASK_ID(1, -1), .gpus = 1, .uid = 1000 };
+	*r = (struct map_request){ .task = TASK_ID(1, -1), .gpus = 1, .uid = 1000, .self.load = { NAN, NAN } };
 	READ(row->policy, read_policy, p);
 	READ(row->request, read_request, r);
 	size_t n = 0;
@@ -387,6 +416,83 @@ static void ranks(void **state)
 }
 
 /* Ties go by the index that people see, not by the place in the list. */
+/* Time slices give 0.92 of a GPU, and what a light task needs first. */
+static void gains(void **state)
+{
+	static const struct row rows[] = {
+		{ "all is gained on an idle GPU", "rank=gain", "claim=9 self=0.5:0.5", { "mps=0 has=0.6:0.6", "free=9000" }, "1 mps 9" },
+		{ "... and where there is room", "rank=gain", "claim=9 self=0.3:0.3", { "streams=0 has=0.9:0.7", "streams=0 has=0.6:0.6" },
+		  "1 streams 9" },
+		{ "ties go to the most memory", "rank=gain", "claim=9 self=0.3:0.3",
+		  { "streams=0 has=0.2:0.2 free=20000", "streams=0 has=0.3:0.3 free=30000" }, "1 streams 9" },
+		{ "a heavy one waits for a better moment", "rank=gain", "claim=9 self=0.9:0.9", { "streams=0 has=0.9:0.9" }, "Gain" },
+		{ "... and a light one brings enough", "rank=gain", "claim=9 self=0.1:0.1", { "streams=0 has=0.9:0.9" }, "0 streams 9" },
+		{ "just enough", "rank=gain gain=0.2", "claim=9 self=0.1:0.1", { "streams=0 has=0.9:0.9" }, "0 streams 9" },
+		{ "just not", "rank=gain gain=0.201", "claim=9 self=0.1:0.1", { "streams=0 has=0.9:0.9" }, "Gain" },
+		{ "two fill it nearly", "rank=gain", "claim=9 self=0.4:0.4", { "streams=0 has=0.5:0.5 has=0.41:0.4" }, "Gain" },
+		{ "loads that are not known are half a GPU", "rank=gain", "claim=9", { "streams=1" }, "0 streams 9" },
+		{ "... so two of them fill it", "rank=gain", "claim=9", { "streams=2" }, "Gain" },
+		{ "streams: switching costs more than there is left", "rank=gain gain=0", "claim=9 self=0.3:0.1",
+		  { "streams=0 has=0.99:0.5" }, "Gain" },
+		{ "MPS: SM activity counts", "rank=gain", "claim=9 self=0.3:0.1", { "mps=0 has=0.99:0.5" }, "0 mps 9" },
+		{ "streams: GPU time does", "rank=gain", "claim=9 self=0.3:0.9", { "streams=0 has=0.5:0.5" }, "0 streams 9" },
+		{ "the measured load is not asked", "rank=gain", "claim=9 self=0.3:0.3", { "mps=0 has=0.5:0.5 smact=0.99" }, "0 mps 9" },
+		{ "... which others ask", "", "claim=9 self=0.3:0.3", { "mps=0 has=0.5:0.5 smact=0.99" }, "Load" },
+		{ "one of unknown load has just started", "rank=gain", "claim=9 self=0.1:0.1", { "mps=1 unseen" }, "Unseen" },
+		{ "... which only gain asks", "", "claim=9 self=0.1:0.1", { "mps=1 unseen" }, "0 mps 9" },
+		{ "several GPUs", "rank=gain", "claim=9 gpus=2 self=0.4:0.4",
+		  { "streams=0 has=0.9:0.9", "streams=0 has=0.5:0.2", "streams=0 has=0.4:0.9 free=40447" }, "1,2 streams 9" },
+	};
+	CHECK(rows);
+}
+
+/* Beside a task of 0.1, one of 0.9 has 0.82 of the GPU: it takes 1.098 times as long. */
+static void slow_downs(void **state)
+{
+	static const struct row rows[] = {
+		{ "no limit", "", "claim=9 self=0.1:0.1", { "streams=0 has=0.9:0.9" }, "0 streams 9" },
+		{ "a limit that is kept to", "slower=1.1", "claim=9 self=0.1:0.1", { "streams=0 has=0.9:0.9" }, "0 streams 9" },
+		{ "... and one that is not", "slower=1.09", "claim=9 self=0.1:0.1", { "streams=0 has=0.9:0.9" }, "Slowdown" },
+		{ "of the one that is there", "", "claim=9 self=0.1:0.1", { "streams=0 has=0.9:0.9:1.09" }, "Slowdown" },
+		{ "... which beats the general one", "slower=1.09", "claim=9 self=0.1:0.1", { "streams=0 has=0.9:0.9:1.1" }, "0 streams 9" },
+		{ "... if stricter, too", "slower=1.1", "claim=9 self=0.1:0.1", { "streams=0 has=0.9:0.9:1.09" }, "Slowdown" },
+		{ "of the newcomer", "", "claim=9 self=0.9:0.9:1.09", { "streams=0 has=0.1:0.1" }, "Slowdown" },
+		{ "... that it keeps to", "", "claim=9 self=0.9:0.9:1.1", { "streams=0 has=0.1:0.1" }, "0 streams 9" },
+		{ "any of them", "", "claim=9 self=0.6:0.6", { "streams=0 has=0.1:0.1 has=0.5:0.5:1.1" }, "Slowdown" },
+		{ "another GPU", "", "claim=9 self=0.9:0.9:1.1", { "streams=0 has=0.5:0.5 free=39000", "streams=0 has=0.02:0.02 free=9000" },
+		  "1 streams 9" },
+		{ "an idle one in any case", "slower=1", "claim=9 self=0.99:0.99:1", { "empty" }, "0 mps 9" },
+		{ "two heavy ones", "", "claim=9 self=0.9:0.2:1.95", { "streams=0 has=0.9:0.2" }, "Slowdown" },
+		{ "... 0.46 each", "", "claim=9 self=0.9:0.2:1.96", { "streams=0 has=0.9:0.2" }, "0 streams 9" },
+		{ "MPS", "", "claim=9 self=0.9:0.9:1.5", { "mps=0 has=0.9:0.9" }, "Slowdown" },
+		{ "a limit where nothing is known", "", "claim=9 self=0.5:0.5:1.08", { "streams=1" }, "Slowdown" },
+		{ "before gain", "rank=gain", "claim=9 self=0.9:0.9:1.1", { "mps=0 has=0.9:0.9" }, "Slowdown" },
+		{ "more tasks than can be predicted", "slower=9", "claim=9 self=0.1:0.1", { "mps=65" }, "MaxTasks" },
+	};
+	CHECK(rows);
+}
+
+/* Once what runs there is gone. */
+static void suits(void **state)
+{
+	(void)state;
+	static const struct { const char *request, *gpu; bool yes; } rows[] = {
+		{ "claim=40000 declared", "mps=3 free=100 smact=0.99 kept=7 cold", true }, { "claim=41000 declared", "empty", false },
+		{ "claim=41000", "mps=1", true }, { "exclusive", "never=1 settling", true }, { "claim=9", "drained", false },
+		{ "claim=9", "stale", false }, { "gpus=2", "mig", false }, { "share=mig", "empty", false },
+		{ "share=mig", "mig mps=1", true }, { "claim=9", "other=4000", false },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		const struct row row = { .request = rows[i].request, .gpu = { rows[i].gpu } };
+		struct map_policy p;
+		struct map_request r;
+		struct map_gpu g[MAX_ROW_GPUS];
+		read_row(&row, &p, &r, g);
+		if (map_suits(&p, g, 1, &r, g) != rows[i].yes)
+			fail_msg("%s, %s", rows[i].request, rows[i].gpu);
+	}
+}
+
 static void ties_by_index(void **state)
 {
 	(void)state;
@@ -553,7 +659,7 @@ static void explain(void **state)
 		{ "ok alone", "", "claim=50000", { "empty" }, "GPU 0: fits: 39.5G available, 39.5G wanted; would run as exclusive" },
 		{ "drained", "", "", { "drained" }, "GPU 0: drained by an administrator; `rad undrain 0` puts it back" },
 		{ "stale", "", "", { "stale" }, "GPU 0: it does not answer, or its last reading is too old; see `rad doctor`" },
-		{ "kept", "", "", { "kept=7" }, "GPU 0: kept free for task 7, which ran out of memory" },
+		{ "kept", "", "", { "kept=7" }, "GPU 0: kept free for task 7, which goes first" },
 		{ "alone", "", "", { "never=1" }, "GPU 0: used by its task alone: nothing joins until that ends" },
 		{ "streams wanted", "", "share=streams", { "mps=2" },
 		  "GPU 0: shared under MPS, and share streams is wanted; share auto could join" },
@@ -598,6 +704,13 @@ static void explain(void **state)
 		  "GPU 0: GRACT 0.97, at most 0.90 to join (max_gract): fits when the load falls or a task ends" },
 		{ "no load", "", "claim=1000", { "mps=2 smact=off" },
 		  "GPU 0: 2 tasks run there and no load can be read; at most 2 then (max_tasks)" },
+		{ "unseen", "rank=gain", "claim=1000", { "mps=1 unseen" },
+		  "GPU 0: a task whose load is not known has just started there; fits or not once it is seen, in half a minute" },
+		{ "slow-down", "slower=1.05", "claim=1000 self=0.1:0.1", { "streams=0 has=0.9:0.9" },
+		  "GPU 0: a task would run 1.10 times slower than alone, and at most 1.05 is allowed (max_slowdown): fits when a task there "
+		  "ends" },
+		{ "gain", "rank=gain", "claim=1000 self=0.9:0.9", { "streams=0 has=0.9:0.9" },
+		  "GPU 0: beside the tasks there 2 % of its work would be gained, at least 5 % is wanted (min_gain): fits when one ends" },
 		{ "too few", "", "claim=1000 gpus=2", { "empty" }, "GPU 0: fits, but 1 of 2 GPUs fit at once" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -629,7 +742,7 @@ static void names(void **state)
 		assert_int_equal(r, i);
 	}
 	assert_int_equal(map_rank_parse("best", &r, &err), -1);
-	assert_string_equal(err.text, "'best' is no placement policy; there are: magm rr lug mug ff exclusive");
+	assert_string_equal(err.text, "'best' is no placement policy; there are: magm rr lug mug ff gain exclusive");
 	assert_int_equal(map_rank_parse(NULL, &r, &err), -1);
 	assert_string_equal(map_rank_name(MAP_RANK_COUNT), "?");
 }
@@ -638,7 +751,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory), cmocka_unit_test(load), cmocka_unit_test(modes), cmocka_unit_test(several_gpus),
-		cmocka_unit_test(mig), cmocka_unit_test(who_may_not), cmocka_unit_test(ranks), cmocka_unit_test(ties_by_index),
+		cmocka_unit_test(mig), cmocka_unit_test(who_may_not), cmocka_unit_test(ranks), cmocka_unit_test(gains),
+		cmocka_unit_test(slow_downs), cmocka_unit_test(suits), cmocka_unit_test(ties_by_index),
 		cmocka_unit_test(figures), cmocka_unit_test(round_robin), cmocka_unit_test(feasible), cmocka_unit_test(summary),
 		cmocka_unit_test(explain), cmocka_unit_test(names),
 	};

@@ -20,6 +20,14 @@ static uint64_t draw(uint64_t *seed, uint64_t below)
 
 static bool chance(uint64_t *seed, unsigned percent) { return draw(seed, 100) < percent; }
 
+static struct map_tenant tenants[6][4];
+
+static struct map_tenant any_tenant(uint64_t *s)
+{
+	double gract = (double)draw(s, 101) / 100;
+	return (struct map_tenant){ { gract, gract * (double)draw(s, 101) / 100 }, chance(s, 15) ? 1 + (double)draw(s, 30) / 10 : 0 };
+}
+
 static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
 {
 	static const uint64_t totals[] = { 40448, 40440, 81408, 9728 };
@@ -40,6 +48,10 @@ static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
 	g.stale = chance(s, 5);
 	g.cold_unknown = g.n_tasks && chance(s, 20);
 	g.kept_for = chance(s, 10) ? TASK_ID(1 + draw(s, 2), -1) : 0;
+	g.unseen = g.n_tasks && chance(s, 10);
+	for (unsigned k = 0; k < g.n_tasks; k++)
+		g.has_limit |= (tenants[i][k] = any_tenant(s)).max_slowdown > 0;
+	g.tenants = tenants[i];
 	return g;
 }
 
@@ -50,13 +62,38 @@ static void any_request(uint64_t *s, struct map_policy *p, struct map_request *r
 	p->rank = (enum map_rank)draw(s, MAP_RANK_COUNT);
 	p->share = (enum share_mode[]){ SHARE_MPS, SHARE_MPS, SHARE_STREAMS, SHARE_NEVER }[draw(s, 4)];
 	p->foreign_share = chance(s, 30);
+	p->max_slowdown = chance(s, 20) ? 1 + (double)draw(s, 20) / 10 : 0;
 	if (chance(s, 20))
 		p->max_smact = p->max_gract = NAN;
 	*r = (struct map_request){
 		.task = TASK_ID(1, -1), .gpus = chance(s, 30) ? 2 + (unsigned)draw(s, 2) : 1, .uid = 1000,
 		.claim_mib = chance(s, 20) ? 0 : 1 + draw(s, 100000), .claim_is_declared = chance(s, 50),
 		.exclusive = chance(s, 10), .start_alone = chance(s, 10), .share = wishes[draw(s, COUNT_OF(wishes))],
+		.self = any_tenant(s),
 	};
+}
+
+/* The limits that they would not keep to together, said of the speeds themselves; and what the newcomer brings. */
+static const char *broken_forecast(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
+				   enum share_mode mode)
+{
+	struct share_task all[5];
+	double before[5] = { 0 }, after[5], gained = 0;
+	size_t n = g->n_tasks;
+	for (size_t i = 0; i < n; i++)
+		all[i] = g->tenants[i].load;
+	all[n] = r->self.load;
+	share_speeds(all, n, mode, before);
+	share_speeds(all, n + 1, mode, after);
+	for (size_t i = 0; i <= n; i++) {
+		double own = i < n ? g->tenants[i].max_slowdown : r->self.max_slowdown, limit = own > 0 ? own : p->max_slowdown;
+		double load = fmax(mode == SHARE_MPS ? all[i].smact : all[i].gract, 0.01);
+		if (limit > 0 && after[i] * limit < 1 - 1e-6)
+			return "slower than allowed";
+		gained += (after[i] - before[i]) * load;
+	}
+	double least = p->min_gain * fmax(mode == SHARE_MPS ? r->self.load.smact : r->self.load.gract, 0.01);
+	return p->rank == RANK_GAIN && n && gained < least - 1e-6 ? "too little gained" : NULL;
 }
 
 /* What must hold of every GPU that is taken, said in other words than the code. */
@@ -149,6 +186,8 @@ static unsigned check_situation(const struct situation *s)
 	for (unsigned k = 0; k < out.n; k++) {
 		uint32_t i = out.slots[k] - 10;
 		const char *broken = broken_rule(&s->p, &s->g[i], &s->r, &out);
+		if (!broken)
+			broken = broken_forecast(&s->p, &s->g[i], &s->r, out.mode);
 		if (broken)
 			fail_msg("GPU %u: %s", i, broken);
 		assert_false(taken & (1u << i));

@@ -124,8 +124,11 @@ static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 		earliest(&next, second_from(g->changed_ms + c->window.settle_ms), now);
 	if (g->left_ms != INT64_MIN)
 		earliest(&next, second_after(g->left_ms), now);
-	for (size_t i = 0; i < g->n; i++)
+	for (size_t i = 0; i < g->n; i++) {
 		earliest(&next, second_from(g->tasks[i]->start_ms + warm_ms), now);
+		if (c->map.rank == RANK_GAIN)
+			earliest(&next, second_from(g->tasks[i]->start_ms + c->window.settle_ms), now);
+	}
 	/* A task of several GPUs made it busier or calmer: the mean moves until the window holds nothing older. */
 	if (g->drift_ms != INT64_MIN && now < g->drift_ms + c->window.span_ms)
 		earliest(&next, second_after(now), now);
@@ -361,6 +364,22 @@ static int64_t varied(int64_t solo_ms, uint64_t seed, size_t i)
 	return ms > 0 ? ms : 1;
 }
 
+/* As if each had run there alone for an hour. One model of device is told of once. */
+static void remember_loads(struct simulation *s, const struct device_model *device)
+{
+	for (const struct device_model *d = s->o->devices; d < device; d++)
+		if (!strcmp(d->gpu_name, device->gpu_name))
+			return;
+	for (size_t i = 0; i < s->o->workloads->n; i++) {
+		const struct sim_workload *w = &s->o->workloads->list[i];
+		struct outcome o = { .signature = w->name, .gpu_name = device->gpu_name, .estimator = "", .verdict = VERDICT_OK,
+				     .seen = { .peak_mib = w->mem_mib, .alone_s = 3600, .warm = true, .alone_gract = w->gract,
+					       .alone_smact = w->smact } };
+		if (!w->missing)
+			core_remember(s->core, &o);
+	}
+}
+
 static void begin(struct simulation *s, const struct estimator *estimator)
 {
 	const struct sim_options *o = s->o;
@@ -369,6 +388,8 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 	config.estimator = estimator;
 	config.readings_hold = true;
 	s->core = core_create(&config, &ops);
+	for (size_t i = 0; o->loads_known && i < o->n_devices; i++)
+		remember_loads(s, &o->devices[i]);
 	world_create(&s->world, o->devices, o->n_devices, 0);
 	s->specs = alloc_zero(o->workloads->n * sizeof *s->specs);
 	s->solo_ms = alloc_resize(NULL, o->trace->n, sizeof *s->solo_ms);

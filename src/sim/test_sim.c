@@ -251,6 +251,10 @@ static struct scene *random_scene(uint64_t seed)
 	double at_s = 0;
 	for (unsigned i = 0, n = 10 + draw(30); i < n; i++, at_s += draw(3) ? draw(400) / 4. : 0)
 		arrive(s, at_s, draw(8));
+	s->o.core.order = (enum core_order)draw(CORE_ORDER_COUNT);
+	s->o.core.pass_max_ms = draw(1000) * 1000;
+	map->max_slowdown = draw(3) ? 0 : 1 + draw(30) / 10.;
+	s->o.loads_known = map->ledger && draw(2);
 	return s;
 }
 

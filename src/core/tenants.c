@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ * What the tasks on a GPU do to it and to each other, as far as it is known, for the model of sharing (map/forecast.c).
+ */
+#include "core/private.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <string.h>
+
+#define FULL 0.9	/* from here on a GPU may hide that its tasks would take more */
+
+struct share_task core_known_load(const struct core *c, const struct task *t, const char *gpu_name)
+{
+	struct estimate_history h = history_lookup(c->history, t->spec->signature, gpu_name);
+	return (struct share_task){ h.gract, h.smact };
+}
+
+/* Of runs before it, else what it showed itself while it was alone for as long as a window needs to settle. */
+static struct share_task own_load(const struct core *c, const struct run *r)
+{
+	if (isfinite(r->known.gract) && isfinite(r->known.smact))
+		return r->known;
+	struct measured m = core_measured(c, r);
+	bool seen = isfinite(m.alone_s) && m.alone_s * 1000 >= (double)c->config.window.settle_ms;
+	return (struct share_task){ isfinite(r->known.gract) || !seen ? r->known.gract : m.alone_gract,
+				    isfinite(r->known.smact) || !seen ? r->known.smact : m.alone_smact };
+}
+
+bool core_unseen(const struct core *c, const struct run *r, struct now now)
+{
+	return now.mono_ms - r->placed_ms < c->config.window.settle_ms && (isnan(r->known.gract) || isnan(r->known.smact));
+}
+
+/* An equal part of what the known ones leave of the GPU's load. */
+static double part(bool known, double load, double sum, size_t unknown)
+{
+	if (!known || !unknown)
+		return NAN;
+	double each = fmax(load - sum, 0) / (double)unknown;
+	return load >= FULL ? fmax(each, SHARE_UNKNOWN_LOAD) : each;
+}
+
+/* Loads that are known, and how many are not. */
+struct known { struct share_task sum; size_t no_gract, no_smact; };
+
+static struct known add_up(const struct core *c, const struct slot *s)
+{
+	struct known k = { 0 };
+	for (size_t i = 0; i < s->n_runs; i++) {
+		struct share_task l = own_load(c, s->runs[i]);
+		if (isfinite(l.gract))
+			k.sum.gract += l.gract;
+		else
+			k.no_gract++;
+		if (isfinite(l.smact))
+			k.sum.smact += l.smact;
+		else
+			k.no_smact++;
+	}
+	return k;
+}
+
+bool core_predicts(const struct core *c)
+{
+	return c->config.map.rank == RANK_GAIN || c->config.map.max_slowdown > 0 || c->slow_limits;
+}
+
+void core_limit_slowdown(struct core *c)
+{
+	for (size_t i = 0; !core_predicts(c) && i < c->n_slots; i++)
+		c->slots[i]->changed = true;
+	c->slow_limits = true;
+}
+
+bool core_fill_tenants(const struct core *c, struct slot *s)
+{
+	if (!core_predicts(c))
+		return false;
+	struct load load = window_load(s->window);
+	struct known k = add_up(c, s);
+	struct share_task each = { part(load.gract_known, load.gract, k.sum.gract, k.no_gract),
+				   part(load.smact_known, load.smact, k.sum.smact, k.no_smact) };
+	bool changed = s->n_tenants != s->n_runs;
+	if (s->cap_tenants < s->n_runs)
+		s->tenants = alloc_resize(s->tenants, s->cap_tenants = s->cap_runs, sizeof *s->tenants);
+	s->n_tenants = s->n_runs;
+	for (size_t i = 0; i < s->n_runs; i++) {
+		struct share_task own = own_load(c, s->runs[i]);
+		struct map_tenant t = { { isfinite(own.gract) ? own.gract : each.gract, isfinite(own.smact) ? own.smact : each.smact },
+					s->runs[i]->t->max_slowdown };
+		changed = changed || memcmp(&t, &s->tenants[i], sizeof t);
+		s->tenants[i] = t;
+	}
+	return changed;
+}

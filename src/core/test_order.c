@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ * The order of the queue, and what tasks may do to each other: backfill without starvation, limits on slow-downs, gain.
+ */
+#include "core/test_world.h"
+
+#include <math.h>
+
+static struct core_config ordered(enum core_order order, int64_t pass_s)
+{
+	struct core_config c = core_config_default();
+	c.order = order;
+	c.pass_max_ms = pass_s * 1000;
+	c.map.max_smact = c.map.max_gract = NAN;
+	c.map.slack_mib = 0;
+	return c;
+}
+
+static void later_tasks_pass_a_head_that_does_not_fit(void **unused)
+{
+	(void)unused;
+	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
+		struct core_config config = ordered((enum core_order)order, 600);
+		struct world *w = new_world(2, &config);
+		task_id runs = submit(w, spec_of(30000, 1)), head = submit(w, spec_of(35000, 2)), small = submit(w, spec_of(5000, 1));
+		assert_int_equal(state(w, runs), TASK_RUNNING);
+		assert_int_equal(state(w, head), TASK_PENDING);
+		assert_int_equal(state(w, small), order == ORDER_BACKFILL ? TASK_RUNNING : TASK_PENDING);
+		/* Also one that comes when nothing else has changed. */
+		assert_int_equal(state(w, submit(w, spec_of(5000, 1))), order == ORDER_BACKFILL ? TASK_RUNNING : TASK_PENDING);
+		end_world(w);
+	}
+}
+
+static bool present(const struct world *w, task_id id)
+{
+	for (unsigned i = 0; i < w->n_procs; i++)
+		if (w->procs[i].task == id)
+			return true;
+	return false;
+}
+
+/* Small tasks come for ever, two every ten seconds; each runs for a minute, so the GPUs are never empty by themselves.
+ * Returns after how many seconds the head started, -1: it did not. */
+static int stream_of_small_tasks(struct core_config config, int seconds)
+{
+	struct world *w = new_world(4, &config);
+	enum { LIVES = 60 };
+	struct { task_id id; int since; } live[64];
+	unsigned n = 0;
+	int started = -1;
+	task_id head = 0;
+	for (int t = 0; t < seconds && started < 0; t++) {
+		if (t == 60)
+			head = submit(w, spec_of(39000, 4));
+		for (int k = 0; t % 10 == 0 && k < 2 && n < 64; k++) {
+			live[n].id = submit(w, spec_of(9000, 1));
+			live[n++].since = -1;
+		}
+		pass(w, 1);
+		for (unsigned i = 0; i < n; i++) {
+			if (live[i].since < 0 && state(w, live[i].id) == TASK_RUNNING && !present(w, live[i].id)) {
+				live[i].since = t;
+				hold_memory(w, live[i].id, 9000);
+			} else if (live[i].since >= 0 && t - live[i].since >= LIVES) {
+				exits(w, live[i].id, 0, SCAN_NOTHING);
+				live[i--] = live[--n];
+			}
+		}
+		if (head && state(w, head) == TASK_RUNNING)
+			started = t - 60;
+	}
+	end_world(w);
+	return started;
+}
+
+static void a_wide_task_starts_in_an_endless_stream_of_small_ones(void **unused)
+{
+	(void)unused;
+	/* Kept after 200 s, free when the last of those that ran then has ended. */
+	int after = stream_of_small_tasks(ordered(ORDER_BACKFILL, 200), 600);
+	assert_true(after >= 200 && after <= 200 + 60 + 5);
+	/* Without keeping it would wait for ever: the stream is dense enough. */
+	assert_int_equal(stream_of_small_tasks(ordered(ORDER_BACKFILL, 10000), 600), -1);
+}
+
+static unsigned kept(const struct world *w, task_id id)
+{
+	unsigned n = 0;
+	for (size_t i = 0; i < w->c->n_slots; i++)
+		n += w->c->slots[i]->kept_for == id;
+	return n;
+}
+
+/* Two GPUs, each with a task, and a head that wants both and had waited long enough. */
+static struct world *with_a_head(task_id *head)
+{
+	struct core_config config = ordered(ORDER_BACKFILL, 30);
+	struct world *w = new_world(2, &config);
+	hold_memory(w, submit(w, spec_of(20000, 1)), 20000);
+	hold_memory(w, submit(w, spec_of(20000, 1)), 20000);
+	*head = submit(w, spec_of(35000, 2));
+	pass(w, 29);
+	assert_int_equal(kept(w, *head), 0);
+	pass(w, 1);
+	assert_int_equal(kept(w, *head), 2);
+	return w;
+}
+
+static void what_is_kept_for_the_head_ends_with_it(void **unused)
+{
+	(void)unused;
+	task_id head;
+	struct world *w = with_a_head(&head);
+	task_id small = submit(w, spec_of(5000, 1));
+	assert_int_equal(state(w, small), TASK_PENDING);
+	assert_int_equal(core_cancel(w->c, head, 1000, w->now, NULL), 0);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, small), TASK_RUNNING);
+	end_world(w);
+
+	w = with_a_head(&head);
+	small = submit(w, spec_of(5000, 1));
+	assert_int_equal(core_hold(w->c, head, 1000, w->now, NULL), 0);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, small), TASK_RUNNING);
+	assert_int_equal(kept(w, head), 0);
+	end_world(w);
+}
+
+static void a_task_of_higher_priority_is_the_head_instead(void **unused)
+{
+	(void)unused;
+	task_id head;
+	struct world *w = with_a_head(&head);
+	struct spec *urgent = spec_of(5000, 1);
+	urgent->priority = 10;
+	assert_int_equal(state(w, submit(w, urgent)), TASK_RUNNING);
+	/* The other is the head again, and its time begins anew. */
+	assert_int_equal(kept(w, head), 0);
+	pass(w, 30);
+	assert_int_equal(kept(w, head), 2);
+	end_world(w);
+}
+
+static void a_drained_gpu_is_not_kept(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_BACKFILL, 5);
+	struct world *w = new_world(3, &config);
+	for (int i = 0; i < 3; i++)
+		submit(w, spec_of(20000, 1));
+	task_id head = submit(w, spec_of(35000, 2));
+	pass(w, 6);
+	assert_int_equal(kept(w, head), 2);
+	core_drain(w->c, w->c->slots[0]->kept_for ? "GPU-0" : "GPU-1", true);
+	pass(w, 1);	/* its time as a head begins anew */
+	assert_int_equal(kept(w, head), 0);
+	pass(w, 6);
+	assert_int_equal(kept(w, head), 2);
+	assert_int_equal(w->c->slots[2]->kept_for, head);
+	end_world(w);
+}
+
+/* A task that completed after a minute alone, with this load. */
+static void teach(struct world *w, uint64_t mib, double smact)
+{
+	task_id id = submit(w, spec_of(mib, 1));
+	hold_memory(w, id, mib);
+	w->smact = smact;
+	pass(w, 120);
+	exits(w, id, 0, SCAN_NOTHING);
+	pass(w, 2);
+}
+
+static task_id submit_limited(struct world *w, uint64_t mib, double max_slowdown)
+{
+	struct spec *s = spec_of(mib, 1);
+	s->max_slowdown = max_slowdown;
+	return submit(w, s);
+}
+
+static void limits_on_slow_downs_are_kept(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_FIFO, 0);
+	config.map.share = SHARE_STREAMS;
+	struct world *w = new_world(1, &config);
+	teach(w, 9000, 0.9);
+	teach(w, 3000, 0.1);
+	task_id heavy = submit_limited(w, 9000, 1.5), light = submit(w, spec_of(3000, 1)), second = submit(w, spec_of(9000, 1));
+	assert_int_equal(state(w, heavy), TASK_RUNNING);
+	assert_int_equal(state(w, light), TASK_RUNNING);	/* 0.82 / 0.9 is left to the heavy one */
+	assert_int_equal(state(w, second), TASK_PENDING);	/* 0.41 / 0.9 would be */
+	struct error err = ERROR_INIT;
+	json_t *why = core_why_json(w->c, second, w->now, &err);
+	assert_string_equal(json_string_value(json_object_get(why, "reason")), "Slowdown");
+	json_decref(why);
+	struct event ev = { .u.updated = { .set_max_slowdown = true, .max_slowdown = 0 } };
+	assert_int_equal(core_update(w->c, heavy, &ev, w->now, NULL), 0);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, second), TASK_RUNNING);
+	end_world(w);
+}
+
+static void gain_waits_to_see_what_it_does_not_know(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.map.rank = RANK_GAIN;
+	config.map.share = SHARE_STREAMS;
+	struct world *w = new_world(1, &config);
+	w->smact = 0.95;
+	task_id a = submit(w, spec_of(3000, 1));
+	hold_memory(w, a, 3000);
+	task_id b = submit(w, spec_of(4000, 1));
+	assert_int_equal(state(w, b), TASK_PENDING);
+	pass(w, 29);
+	json_t *why = core_why_json(w->c, b, w->now, NULL);
+	assert_string_equal(json_string_value(json_object_get(why, "reason")), "Unseen");
+	json_decref(why);
+	pass(w, 10);	/* it was seen: it fills the GPU */
+	why = core_why_json(w->c, b, w->now, NULL);
+	assert_string_equal(json_string_value(json_object_get(why, "reason")), "Gain");
+	json_decref(why);
+	w->smact = 0.2;
+	pass(w, 120);	/* and no longer does */
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(later_tasks_pass_a_head_that_does_not_fit),
+		cmocka_unit_test(a_wide_task_starts_in_an_endless_stream_of_small_ones),
+		cmocka_unit_test(what_is_kept_for_the_head_ends_with_it),
+		cmocka_unit_test(a_task_of_higher_priority_is_the_head_instead),
+		cmocka_unit_test(a_drained_gpu_is_not_kept),
+		cmocka_unit_test(limits_on_slow_downs_are_kept),
+		cmocka_unit_test(gain_waits_to_see_what_it_does_not_know),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ * What joining a GPU would do to those who run there and to the newcomer, by the model of share. See map.h for the rules.
+ */
+#include "map/filter.h"
+
+#include <math.h>
+
+/* More tasks than any GPU is meant for; beyond that nothing is predicted, and nobody joins who must be sure. */
+#define MOST_TASKS 64
+
+/* Predictions are sums of rounded numbers. */
+#define EPSILON 1e-9
+
+/* The newcomer comes last. */
+struct group {
+	struct share_task loads[MOST_TASKS + 1];
+	double speed[MOST_TASKS + 1];
+	size_t n;
+};
+
+static void gather(struct group *all, const struct map_ask *ask, const struct map_gpu *g)
+{
+	for (all->n = 0; all->n < g->n_tasks; all->n++)
+		all->loads[all->n] = g->tenants ? g->tenants[all->n].load : (struct share_task){ NAN, NAN };
+	all->loads[all->n++] = ask->r->self.load;
+}
+
+/* The activity that the tasks compete for. */
+static double work(const struct group *all, size_t n, enum share_mode mode)
+{
+	struct share_activity a = share_activity(all->loads, n, all->speed);
+	return mode == SHARE_MPS ? a.smact : a.gract;
+}
+
+static double gain_of(struct group *all, enum share_mode mode)
+{
+	static const double full = 1;
+	size_t n = all->n - 1;
+	struct share_activity alone = share_activity(&all->loads[n], 1, &full);
+	share_speeds(all->loads, n, mode, all->speed);
+	double before = work(all, n, mode);
+	share_speeds(all->loads, all->n, mode, all->speed);
+	return (work(all, all->n, mode) - before) / (mode == SHARE_MPS ? alone.smact : alone.gract);
+}
+
+static double limit_of(const struct map_ask *ask, const struct map_gpu *g, size_t i)
+{
+	const struct map_tenant *t = i == g->n_tasks ? &ask->r->self : g->tenants ? &g->tenants[i] : NULL;
+	return t && t->max_slowdown > 0 ? t->max_slowdown : ask->p->max_slowdown;
+}
+
+static enum map_reason too_slow(const struct map_ask *ask, const struct map_gpu *g, const struct group *all,
+				struct map_answer *a)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		double limit = limit_of(ask, g, i), slower = 1 / all->speed[i];
+		if (limit <= 0 || slower <= limit + EPSILON)
+			continue;
+		a->have = slower, a->want = limit;
+		return MAP_SLOWDOWN;
+	}
+	return MAP_OK;
+}
+
+enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+{
+	bool gain = ask->p->rank == RANK_GAIN;
+	struct group all;
+	if (g->n_tasks > MOST_TASKS) {
+		a->have = g->n_tasks, a->want = MOST_TASKS;
+		return MAP_TASKS;
+	}
+	if (gain && g->unseen)
+		return MAP_UNSEEN;
+	gather(&all, ask, g);
+	a->gain = gain_of(&all, a->mode);	/* leaves the speeds of all */
+	if (too_slow(ask, g, &all, a))
+		return MAP_SLOWDOWN;
+	if (!gain || a->gain >= ask->p->min_gain - EPSILON)
+		return MAP_OK;
+	a->have = a->gain, a->want = ask->p->min_gain;
+	return MAP_GAIN;
+}
