@@ -54,6 +54,7 @@ simulate() { rad simulate --workloads W.csv --devices 2xa100-40g "$@"; }
 	printf 'workload,gpus,solo_s,mem_mib,gract,smact\nfull,1,9,900,1,1\n' >full.csv
 	rad simulate --mix full.csv --devices 1xh200-141g --share streams --json full full |
 		jq -e '.relative_speed == [0.46, 0.46] and .stp == 0.92'
+	rad simulate --mix full.csv --devices sim:1xh200-141g --json full | jq -e '.relative_speed == [1]'	# as radd has it
 	run rad simulate --mix full.csv --devices 2xh200-141g full
 	[ "$status" -eq 2 ]
 	one_line_error "one device"

@@ -86,7 +86,7 @@ int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode
 	scoped_free char *temporary = alloc_printf("%s.tmp-%d", path, (int)getpid());
 	scoped_fd int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
 	if (fd < 0)
-		return error_errno(err, "%s", temporary);
+		return error_errno(err, "%s", path);
 	if (io_write_full(fd, bytes, n) || fsync(fd) || rename(temporary, path)) {
 		error_errno(err, "%s", path);
 		unlink(temporary);

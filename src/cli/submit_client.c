@@ -279,6 +279,23 @@ static int check_script_words(struct job *j, const char *file, char *const *word
 	return 0;
 }
 
+/* What a command is best called in a list: its script ("python -u train.py", "torchrun ... train.py"), or the module that
+ * Python is told to run, else the program. */
+static const char *telling_word(char *const *words)
+{
+	static const char *const endings[] = { ".py", ".sh", ".bash", ".jl", ".R" };
+	bool python = !strncmp(base_name(words[0]), "python", 6);
+	for (char *const *w = words; *w && strcmp(*w, "-c"); w++) {
+		const char *dot = strrchr(base_name(*w), '.');
+		if (python && !strcmp(*w, "-m") && w[1])
+			return w[1];
+		for (size_t i = 0; dot && i < COUNT_OF(endings); i++)
+			if (!strcmp(dot, endings[i]))
+				return *w;
+	}
+	return words[0];
+}
+
 /* A script of Slurm's runs as it is, but what it asks for in comments goes unheard: better said. */
 static void note_sbatch_lines(struct job *j, const char *script)
 {
@@ -302,7 +319,7 @@ static int read_words(struct job *j, char *const *words, bool dashes, struct err
 		return -1;
 	set_argv(s, file ? words + 1 : words);
 	if (!s->name)
-		s->name = submit_caller_name(base_name(words[0]));
+		s->name = submit_caller_name(base_name(file ? words[0] : telling_word(words)));
 	return 0;
 }
 

@@ -166,6 +166,22 @@ static void test_command(void **state)
 	spec_unref(s);
 }
 
+static void test_names(void **state)
+{
+	(void)state;
+	static const struct { const char *line, *name; } rows[] = {
+		{ "true", "true" }, { "/bin/true a.txt", "true" }, { "sh train.py -u", "train.py" },
+		{ "env X=1 sh -u jobs/a.sh b.sh", "a.sh" }, { "sh -c train.py", "sh" }, { "python3 -m pkg.train --lr 1", "pkg.train" },
+		{ "python3 -m", "python3" },
+		{ "env -m pkg", "env" }, { "./run.py --out x.sh", "run.py" }, { "jobs/resnet.rad other.py", "resnet.rad" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct spec *s = take(rows[i].line);
+		assert_string_equal(s->name, rows[i].name);
+		spec_unref(s);
+	}
+}
+
 static void test_inherited(void **state)
 {
 	(void)state;
@@ -377,8 +393,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_task_file), cmocka_unit_test(test_script_with_directives), cmocka_unit_test(test_positional),
-		cmocka_unit_test(test_command), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture),
-		cmocka_unit_test(test_flags),
+		cmocka_unit_test(test_command),
+		cmocka_unit_test(test_names), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture), cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_array), cmocka_unit_test(test_refused), cmocka_unit_test(test_notes_and_exceptions),
 		cmocka_unit_test(test_closed_folder), cmocka_unit_test(test_request), cmocka_unit_test(test_file_alone),
 	};

@@ -278,7 +278,8 @@ static int run(struct cli_call *c, const struct words *w, struct setup *s)
 		return cli_usage(c, "--report is of a trace, not of a mix");
 	if (!w->mix && c->n_words)
 		return cli_usage(c, "did not expect '%.60s'", c->words[0]);
-	if (simdev_parse(w->devices, &s->devices, &s->o.n_devices, &err) ||
+	const char *devices = !strncmp(w->devices, "sim:", 4) ? w->devices + 4 : w->devices;	/* as radd writes them */
+	if (simdev_parse(devices, &s->devices, &s->o.n_devices, &err) ||
 	    sim_workloads_read(&s->workloads, w->mix ? w->mix : w->workloads, w->map, &err))
 		return cli_fail(c, &err);
 	return w->mix ? run_mix(c, w, s) : run_trace(c, w, s);

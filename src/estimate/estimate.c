@@ -67,7 +67,7 @@ static void apply_floor(uint64_t floor_mib, struct estimate_result *out)
 	size_t len = strlen(out->note);
 
 	if (floor_mib > out->value.claim_mib)
-		snprintf(out->note + len, sizeof out->note - len, "%sraised: it ran out of memory with %llu MiB before",
+		snprintf(out->note + len, sizeof out->note - len, "%sraised to %llu MiB: it ran out of memory before",
 			 len ? "; " : "", (unsigned long long)floor_mib);
 	raise_to(&out->value.need_mib, floor_mib);
 	raise_to(&out->value.comfort_mib, floor_mib);

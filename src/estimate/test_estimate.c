@@ -62,9 +62,9 @@ struct auto_case {
 static const struct auto_case auto_cases[] = {
 	{ "declared is taken", 12000, 0, "declared", 12000, true, "declared" },
 	{ "nothing known", 0, 0, "none", 0, false, "nothing is known" },
-	{ "a floor refutes a smaller declaration", 8000, 11000, "declared", 11000, true, "11000 MiB before" },
+	{ "a floor refutes a smaller declaration", 8000, 11000, "declared", 11000, true, "raised to 11000 MiB: " },
 	{ "a floor below says nothing", 12000, 11000, "declared", 12000, true, "declared" },
-	{ "a floor is better than nothing", 0, 11000, "none", 11000, false, "11000 MiB before" },
+	{ "a floor is better than nothing", 0, 11000, "none", 11000, false, "raised to 11000 MiB: " },
 };
 
 static void test_auto(void **state)

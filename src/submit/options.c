@@ -306,7 +306,7 @@ const struct submit_option submit_options[] = {
 	TASK("nice", 0, "[N]", NULL, NULL, set_nice, "lowers the priority by N (default 100)"),
 	TASK("time", 't', "TIME", "time", "time_limit", set_time, "time limit: MM, HH:MM:SS, D-HH:MM, 90s, 15m, 2h, 1d"),
 	TASK("signal", 0, "SIG[@SEC]", NULL, NULL, set_signal, "signal sent SEC seconds (default 60) before the time limit"),
-	TASK("name", 'J', "NAME", "name", NULL, set_name, "name shown in lists (default: the file's or program's)"),
+	TASK("name", 'J', "NAME", "name", NULL, set_name, "name shown in lists (default: the file's, script's or program's)"),
 	TASK("job-name", 0, "NAME", NULL, NULL, set_name, "the same, in Slurm's spelling"),
 	TASK("array", 'a', "INDICES", NULL, NULL, set_array, "one task for each index: 0-9, 1,3,7, 0-99:10, 0-9%4 (four at once)"),
 	TASK("dependency", 'd', "KIND:ID", "dependency", NULL, set_dependency,
