@@ -83,6 +83,18 @@ def heavy_rows():
                   published, 60)
 
 
+GAIN = ["--placement", "gain", "--order", "backfill"]
+OURS = {
+    "backfill, oracle": ["--order", "backfill"],
+    "gain, oracle": ["--placement", "gain"],
+    "gain, backfill, oracle": GAIN,
+    "gain, backfill, gpumemnet": GAIN + ["--estimator", "gpumemnet"],
+    "gain, backfill, none": GAIN + ["--estimator", "none"],
+    "gain, backfill, oracle, loads known": GAIN + ["--loads", "known"],
+    "gain, backfill, oracle, slow-down ≤ 2": GAIN + ["--max-slowdown", "2"],
+}
+
+
 def our_rows(trace):
     """This project's defaults: with the ledger, and with MPS for tasks of one GPU only; then with one server for all GPUs."""
     yield exclusive(trace)
@@ -91,6 +103,10 @@ def our_rows(trace):
         for estimator in ("oracle", "gpumemnet", "none"):
             yield row(f"defaults, {estimator}{said}", ["--estimator", estimator, "--mps-multi-gpu", wide], trace=trace)
     yield row("defaults, oracle, streams", ["--estimator", "oracle", "--share", "streams"], trace=trace)
+    for wide in ("off", "on"):
+        said = "" if wide == "off" else ", MPS for all"
+        for name, options in OURS.items():
+            yield row(f"{name}{said}", options + ["--mps-multi-gpu", wide], trace=trace)
 
 
 SECTIONS = [
@@ -146,15 +162,17 @@ def spread(values, scale=1.0, digits=0):
 
 def table(title, rows):
     lines = [f"## {title}", "",
-             "| | total, h | bound, h | shorter, % | published | wait, s | exec, s | JCT, s | OOM | published | MJ | published |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|"]
+             "| | total, h | bound, h | shorter, % | published | of possible, % | wait, s | exec, s | JCT, s | OOM | published | MJ | "
+             "published | less, % |", "|---" * 14 + "|"]
     for r in rows:
         m, p = r["result"], r["published"]
         lines.append("| " + " | ".join([
             r["label"], spread(m["trace_total_s_range"], 3600, 2), number(m["lower_bound_s"] / 3600, 2),
-            number(r["gain"]["shorter"]), number(p.get("shorter"), 2) if "shorter" in p else "", number(m["avg_wait_s"], 0),
+            number(r["gain"]["shorter"]), number(p.get("shorter"), 2) if "shorter" in p else "",
+            number(r["gain"]["of_possible"], 0), number(m["avg_wait_s"], 0),
             number(m["avg_exec_s"], 0), number(m["avg_jct_s"], 0), spread(m["oom_range"]), str(p.get("oom", "")),
-            spread(m["energy_j_range"], 1e6, 1), number(p["energy_mj"], 1) if "energy_mj" in p else ""]) + " |")
+            spread(m["energy_j_range"], 1e6, 1), number(p["energy_mj"], 1) if "energy_mj" in p else "",
+            number(r["gain"]["less_energy"])]) + " |")
     return lines + [""]
 
 
@@ -171,6 +189,7 @@ def evaluate(simulator, traces, workloads):
     return sections
 
 
+WIDE = ["--mps-multi-gpu", "on"]
 GENERATED = [("90 tasks, 65/27/8", ["--tasks", "90"], range(1, 6)),
              ("60 tasks, 0/83/17", ["--tasks", "60", "--mix", "medium=83,heavy=17", "--interval", "150"], range(6, 11)),
              ("90 light tasks", ["--tasks", "90", "--mix", "light=1", "--interval", "20"], range(11, 16))]
@@ -186,7 +205,8 @@ def generated(simulator, folder):
             made = [simulator.rad, "trace", "make", "--workloads", str(catalogue), "--seed", str(seed), "--output", str(trace)]
             subprocess.run(made + options, check=True)
             alone = simulator.run(trace, catalogue, ["--placement", "exclusive"])
-            for name, extra in (("magm, oracle", []), ("magm, oracle, MPS for all", ["--mps-multi-gpu", "on"])):
+            for name, extra in (("magm", []), ("magm, MPS for all", WIDE), ("gain, backfill", GAIN),
+                                ("gain, backfill, MPS for all", GAIN + WIDE)):
                 own = simulator.run(trace, catalogue, extra)
                 rows.append({"mix": label, "seed": seed, "options": name, "exclusive_s": alone["trace_total_s"],
                              "total_s": own["trace_total_s"], "lower_bound_s": own["lower_bound_s"],
