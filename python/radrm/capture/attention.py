@@ -112,11 +112,13 @@ def marker(kernel):
 def seeds(kernel):
     """The kernel's results without those that are on the CPU: the state of the random generator, sizes."""
     def run(recorder, func, args, kwargs):
-        result = recorder.evaluate(func, args, kwargs)
+        result = list(recorder.evaluate(func, args, kwargs))
+        if kernel == FLASH:  # seed and offset of the random generator, with or without dropout
+            result[6:8] = [recorder.empty((), torch.int64) for _ in range(2)]
         for tensor in result[:2]:
             recorder.record(tensor)
         recorder.records.op(ff.ATTENTION, kernel)
-        return result
+        return tuple(result)
     return run
 
 

@@ -109,6 +109,7 @@ class Gpu:
     def __init__(self, recorder, name="NVIDIA H200", total_bytes=143771 << 20, capability=(9, 0), processors=132):
         self.recorder = recorder
         self.name, self.total_bytes, self.capability, self.processors = name, total_bytes, capability, processors
+        recorder.processors = processors
         self._undo = []
 
     def patch(self, owner, name, value):

@@ -92,6 +92,105 @@ def convolution_backward(recorder, func, args, kwargs):
     return result
 
 
+# --- reductions ---
+
+def threads(first, second, most):
+    """(width, height) of a block for a loop of two dimensions (Reduce.cuh, set_block_dimension)."""
+    first, second = (min(most, 1 << (max(n, 1).bit_length() - 1)) for n in (first, second))
+    width = min(first, 32)
+    height = min(second, most // width)
+    return min(first, most // height), height
+
+
+def up(a, b):
+    return -(-a // b)
+
+
+def reduction_scratch(source, dims, processors, size=4):
+    """Bytes of (partial results, counters) when a reduction is split over thread blocks, (0, 0) when it is not: the launch
+    configuration of Reduce.cuh, setReduceConfig."""
+    item = source.element_size()
+    inner = sorted((st, n) for d, (n, st) in enumerate(zip(source.shape, source.stride())) if d in dims and n > 1)
+    outer = sorted((st, n) for d, (n, st) in enumerate(zip(source.shape, source.stride())) if d not in dims and n > 1)
+    inputs, outputs = math.prod(n for _, n in inner), math.prod(n for _, n in outer)
+    if not inner:
+        return 0, 0
+    fast = not outer or inner[0][0] < outer[0][0]
+    flat = not outer and all(st == before[0] * before[1] for before, (st, _) in zip(inner, inner[1:]))
+    first, second = (inputs, outputs) if fast else (outputs, inputs)
+    vector = 1
+    if (inner if fast else outer)[0][0] == 1:
+        if fast and first > 128 and flat:
+            first //= 4
+        elif not fast:
+            vector = 4
+            while any(n % vector for n in (outer[0][1], *(st for st, _ in inner), *(st for st, _ in outer[1:]))):
+                vector //= 2
+            first //= vector
+    width, height = threads(first, second, 512 // vector)
+    step_in, step_out = (width, 1) if fast else (1, width)
+    split = up(inputs, step_in) >= min(height * 16, 256)
+    if split:
+        step_in *= height
+    else:
+        step_out *= height
+    values, grid = up(inputs, step_in), up(outputs // vector, step_out)
+    target = processors * (2048 // (width * height))
+    if not split or values < 256 or grid > target:
+        return 0, 0
+    blocks = max(min(up(target, grid), up(values, 16)), up(values, 256))
+    if blocks <= 1:
+        return 0, 0
+    return size * outputs * blocks * (1 if fast else width * vector), 4 * grid
+
+
+def reduced(size=4, dim=1):
+    """A rule's second half: the scratch memory of a reduction over args[dim] (None: all)."""
+    def note(recorder, func, args, kwargs, result):
+        dims = args[dim] if len(args) > dim else kwargs.get("dim")
+        source = args[0]
+        if dims is None or dims == []:
+            dims = range(source.dim())
+        elif isinstance(dims, int):
+            dims = [dims]
+        recorder.scratch(*reduction_scratch(source, {d % max(source.dim(), 1) for d in dims}, recorder.processors, size))
+    return note
+
+
+REDUCTIONS = {aten.sum.dim_IntList: reduced(), aten.sum.default: reduced(), aten.mean.default: reduced(), aten.mean.dim: reduced(),
+              aten.amax.default: reduced(), aten.amin.default: reduced(), aten.max.default: reduced(), aten.min.default: reduced(),
+              aten.max.dim: reduced(16), aten.min.dim: reduced(16), aten.linalg_vector_norm.default: reduced(dim=2),
+              aten.norm.Scalar: reduced(dim=9), aten.any.default: reduced(1), aten.all.default: reduced(1),
+              aten.argmax.default: reduced(16), aten.prod.default: reduced(), aten.var.correction: reduced(16),
+              aten.std.correction: reduced(16)}
+
+
+# --- optimizers ---
+
+def foreach_norm(recorder, func, args, kwargs):
+    """Partial norms of each tensor's chunks of 65,536 elements, then one norm a tensor."""
+    tensors = args[0]
+    partial = recorder.take(4 * len(tensors) * max(up(t.numel(), 65536) for t in tensors))
+    result = recorder.evaluate(func, args, kwargs)
+    recorder.record(result)
+    recorder.give_back(partial)
+    return result
+
+
+def nothing(recorder, func, args, kwargs):
+    """In place, without memory of its own, and without a fake implementation."""
+    return None
+
+
+def embedding_backward(recorder, func, args, kwargs):
+    """More than 3072 indices are sorted, with their places; the gradient is then summed up in segments."""
+    result = recorder.plain(func, args, kwargs)
+    n, width = args[1].numel(), args[0].shape[-1]
+    if n > 3072:
+        recorder.scratch(*[8 * n] * 5, 8 * n + 8 * width)
+    return result
+
+
 # --- results in the order in which their memory is taken ---
 
 def in_order(*order):
@@ -131,6 +230,9 @@ RULES = {
     aten.convolution_backward.default: convolution_backward,
     aten.native_dropout.default: in_order(1, 0),
     aten.add.Tensor: engine_adds,
+    aten._foreach_norm.Scalar: foreach_norm,
+    aten.embedding_dense_backward.default: embedding_backward,
+    **{getattr(aten, name).default: nothing for name in ("_fused_sgd_",) if hasattr(aten, name)},
 }
 
-AROUND = {**{op: gemm for op in GEMMS}, aten.addmm.default: addmm}
+AROUND = {**REDUCTIONS, **{op: gemm for op in GEMMS}, aten.addmm.default: addmm}

@@ -10,13 +10,23 @@ def install(recorder, patch):
     """Patches them: patch(owner, name, value)."""
     patch(torch.nn.Module, "_apply", apply_to_module)
     foreach(patch)
+    scaler(patch)
 
 
 def foreach(patch):
     """Optimizers and clipping take their foreach forms for native CUDA tensors only; fake ones stand for such."""
+    from torch.optim import optimizer
     from torch.utils import _foreach_utils
-    if FakeTensor not in _foreach_utils._foreach_supported_types:
-        _foreach_utils._foreach_supported_types.append(FakeTensor)
+    for module in (_foreach_utils, optimizer):
+        supported = getattr(module, "_foreach_supported_types", None)
+        if supported is not None:
+            patch(module, "_foreach_supported_types", [*supported, FakeTensor])
+
+
+def scaler(patch):
+    """No gradient is infinite: the scaled step is done."""
+    from torch.amp.grad_scaler import GradScaler
+    patch(GradScaler, "_maybe_opt_step", lambda self, optimizer, state, *args, **kwargs: optimizer.step(*args, **kwargs))
 
 
 def apply_to_module(module, fn, recurse=True):

@@ -22,6 +22,8 @@ aten = torch.ops.aten
 ENGINE_CODE = torch.autograd.graph._engine_run_backward.__code__
 FILL_LIMIT = 4096  # elements; larger random fills of CPU tensors are skipped: their values cannot matter
 
+GENERATOR_BYTES = 3 << 20
+
 RANDOM_FILLS = {aten.normal_.default, aten.uniform_.default, aten.bernoulli_.float, aten.exponential_.default,
                 aten.log_normal_.default, aten.cauchy_.default}
 
@@ -48,6 +50,7 @@ class Recorder(TorchDispatchMode):
         self.around = {}  # operator -> function(recorder, func, args, kwargs, result), called when results are recorded
         self.recording = True
         self.counts = (0, 0)
+        self.generators = None
 
     # --- storages ---
 
@@ -197,6 +200,12 @@ class Recorder(TorchDispatchMode):
             leaf = torch.ones(1, device=GPU).requires_grad_()
             torch.autograd.backward([(leaf * 2 + leaf * 3).sum()])
         self.recording = True
+
+    def dropout_state(self):
+        """cuDNN's random generators for dropout between layers of recurrent networks: made once, kept."""
+        if self.generators is None:
+            self.generators = self.empty((GENERATOR_BYTES,), torch.uint8)
+        return self.generators
 
     def empty(self, size, dtype, stride=None):
         """A recorded tensor on the GPU."""

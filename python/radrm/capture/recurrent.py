@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""LSTM, GRU and RNN through cuDNN: one buffer of all weights, one operator for all layers and steps, and what it keeps for the
+backward pass.
+
+Sizes of the reserve are cuDNN 9.19's on an H200, exact for 36 of 39 shapes and within 64 bytes for the others; its workspace is an
+approximation from above for networks of up to two layers.
+"""
+import torch
+from torch import _VF
+
+from . import fileformat as ff
+from .recorder import aten, is_gpu
+
+MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
+KEPT = {0: 1, 1: 1, 2: 5, 3: 6}         # values kept per step, sample and hidden unit, by mode
+SCRATCH = {0: 12, 1: 12, 2: 5, 3: 4}    # of the same unit, in the workspace, on top of 16 MiB
+
+
+def install(recorder, patch):
+    for name, mode in MODES.items():
+        patch(_VF, name, network(recorder, getattr(_VF, name), mode))
+    patch(torch.nn.RNNBase, "flatten_parameters", lambda module: flatten(recorder, module))
+
+
+def flatten(recorder, module):
+    """All weights become views of one new buffer."""
+    weights = module._flat_weights
+    if not all(isinstance(w, torch.Tensor) and is_gpu(w) and w.dtype == weights[0].dtype for w in weights):
+        return
+    if not torch.backends.cudnn.enabled or len({w.untyped_storage()._cdata for w in weights}) == 1 != len(weights):
+        return
+    with torch.no_grad():
+        buffer, at = recorder.empty((sum(w.numel() for w in weights),), weights[0].dtype), 0
+        for weight in weights:
+            weight.data = buffer[at:at + weight.numel()].view(weight.shape)
+            at += weight.numel()
+
+
+def network(recorder, real, mode):
+    """Stands for _VF.lstm and its like: (input, hidden, weights, biases, layers, dropout, train, bidirectional, batch_first), or
+    with batch sizes after the input and no batch_first."""
+    def run(data, *args):
+        if not is_gpu(data) or not torch.backends.cudnn.enabled:
+            return real(data, *args)
+        packed = isinstance(args[0], torch.Tensor) and not is_gpu(args[0]) and len(args) == 8 and not isinstance(args[2], bool)
+        sizes = args[0].tolist() if packed else []
+        hidden, weights, biases, layers, dropout, train, both, *first = args[1:] if packed else args
+        hx, cx = hidden if mode == MODES["lstm"] else (hidden, None)
+        if torch.is_autocast_enabled("cuda") and data.dtype == torch.float32:
+            half = torch.get_autocast_dtype("cuda")
+            weights, hx, cx, data = [w.to(half) for w in weights], hx.to(half), cx if cx is None else cx.to(half), data.to(half)
+        projected = weights[4].shape[0] if mode == MODES["lstm"] and len(weights) // (layers * (1 + both)) == 5 else 0
+        width = cx.shape[-1] if cx is not None else hx.shape[-1]
+        state = recorder.dropout_state() if dropout > 0 and train else None
+        out, hy, cy, _, _ = aten._cudnn_rnn(data, list(weights), 4 if biases else 2, None, hx, cx, mode, width, projected, layers,
+                                            bool(first and first[0]), dropout, train, both, sizes, state)
+        return (out, hy) if cx is None else (out, hy, cy)
+    return run
+
+
+def shape(data, rest):
+    """(values of one batch of sequences in one layer, mode, layers, directions, dropout, batch first, packed); `rest`: mode and
+    what follows it."""
+    mode, width, _, layers, first, dropout, _, both, sizes = rest[:9]
+    steps = data.shape[0] if sizes else data.shape[0] * data.shape[1]
+    return steps * width, mode, layers, 2 if both else 1, dropout, first and not sizes, bool(sizes)
+
+
+def reserve_bytes(unit, mode, layers, directions, dropout, size):
+    between = (layers - 1) * directions * unit
+    masks = between // 8 if dropout > 0 else 0
+    return KEPT[mode] * unit * layers * directions * size + between * size + masks + 256
+
+
+def scratch(recorder, unit, mode, layers, directions, size):
+    recorder.records.op(ff.SCRATCH, (16 << 20) + SCRATCH[mode] * unit * size * layers * directions)
+
+
+def forward(recorder, func, args, kwargs):
+    args = list(args)
+    data, hx, cx, train = args[0], args[4], args[5], args[12]
+    unit, mode, layers, directions, dropout, first, packed = shape(data, args[6:])
+    copy = recorder.take(data.numel() * data.element_size()) if first else None
+    out_width = hx.shape[-1] * directions
+    lead = tuple(data.shape[:1] if packed else data.shape[:2])
+    if first:
+        out = recorder.evaluate(aten.transpose.int, (recorder.empty((lead[1], lead[0], out_width), data.dtype), 0, 1), {})
+    else:
+        out = recorder.empty((*lead, out_width), data.dtype)
+    hy = recorder.empty(tuple(hx.shape), hx.dtype)
+    cy = recorder.empty(tuple(cx.shape), cx.dtype) if cx is not None else recorder.empty((0,), hx.dtype)
+    size = data.element_size()
+    kept = recorder.empty((reserve_bytes(unit, mode, layers, directions, dropout, size) if train else 0,), torch.uint8)
+    scratch(recorder, unit, mode, layers, directions, size)
+    if copy:
+        recorder.give_back(copy)
+    return out, hy, cy, kept, recorder.empty((0,), data.dtype)
+
+
+def backward(recorder, func, args, kwargs):
+    """Gradients of input and states, then those of the weights, as views of one buffer."""
+    data, weights, hx, cx, output, above, mask = args[0], args[1], args[4], args[5], args[6], args[7], args[-1]
+    unit, mode, layers, directions, _, first, _ = shape(data, args[10:])
+    size = data.element_size()
+    zeros = [recorder.take(t.numel() * size) for t, given in ((hx, args[8]), (cx, args[9])) if t is not None and given is None]
+    dense = above is not None and (above.transpose(0, 1) if first else above).is_contiguous()
+    copies = [recorder.take(output.numel() * size)] if not dense else []
+    if first:
+        copies.append(recorder.take(data.numel() * size))
+        turned = recorder.empty((data.shape[1], data.shape[0], data.shape[2]), data.dtype)
+        dx = recorder.evaluate(aten.transpose.int, (turned, 0, 1), {})
+    else:
+        dx = recorder.empty(tuple(data.shape), data.dtype)
+    dhx = recorder.empty(tuple(hx.shape), hx.dtype)
+    dcx = recorder.empty(tuple(cx.shape), cx.dtype) if cx is not None else None
+    scratch(recorder, unit, mode, layers, directions, size)
+    for block in copies:
+        recorder.give_back(block)
+    dw = []
+    if mask[3]:
+        buffer, at = recorder.empty((sum(w.numel() for w in weights),), data.dtype), 0
+        scratch(recorder, unit, mode, layers, directions, size)
+        for weight in weights:
+            part = recorder.evaluate(aten.slice.Tensor, (buffer, 0, at, at + weight.numel()), {})
+            dw.append(recorder.evaluate(aten.view.default, (part, list(weight.shape)), {}))
+            at += weight.numel()
+    for block in zeros:
+        recorder.give_back(block)
+    return dx, dhx, dcx, dw
+
+
+RULES = {aten._cudnn_rnn.default: forward, aten._cudnn_rnn_backward.default: backward}
