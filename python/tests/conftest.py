@@ -8,6 +8,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE), HERE]
 
 
+try:  # slow to import, and every capture begins as a copy of this process
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    import radrm.capture.session  # noqa: F401
+    FakeTensorMode()
+    torch.set_num_threads(1)
+except ImportError:
+    pass
+
+
 @pytest.fixture
 def traced():
     """traced(setup, **options): the file of a capture, read back, with its notes."""

@@ -6,8 +6,8 @@ FIGURES = {1: 2, 2: 7, 3: 1, 4: 1}  # of an OP, by class
 
 
 class File:
-    """`header`: dict. `records`: list of (kind, argument, figures). `events`: n > 0 for a request of n bytes, -1-i for giving back
-    the i-th request. `marks`: (index in events, phase)."""
+    """`header`: dict. `records`: list of (kind, argument, figures). `events`: n > 0 for a request of n bytes, -1-i for giving
+    back the i-th request. `marks`: (index in events, phase)."""
 
     def __init__(self, data):
         self.data, self.at = data, 9

@@ -3,8 +3,8 @@
 
     python3 record_gpu.py OUT.json.gz [JOB...]
 
-One JSON object: the stack, and for each job the list of its events in order, [bytes] for a request and [-number] for giving back
-the number-th one (from 0: -1 is the first). Bytes are as asked, not rounded. A job that fails is left out, with its error.
+One JSON object: the stack, and for each job the list of its events in order: bytes for a request, -1-n for giving back the n-th
+request (from 0). Bytes are as asked, not rounded. A job that fails is left out, with its error.
 """
 import gzip
 import json

@@ -84,6 +84,7 @@ int verb_drain(struct cli_call *c);	/* drain, undrain */
 int verb_doctor(struct cli_call *c);
 int verb_estimate(struct cli_call *c);
 int verb_parse(struct cli_call *c);
+int verb_capture(struct cli_call *c);
 int verb_version(struct cli_call *c);
 int verb_help(struct cli_call *c);
 int verb_completion(struct cli_call *c);

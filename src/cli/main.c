@@ -31,6 +31,8 @@ const struct cli_verb cli_verbs[] = {
 	{ "undrain", "put drained GPUs back", "[options] GPU...", verb_drain },
 	{ "estimate", "estimate a task's GPU memory", "[options] [FILE.rad]", verb_estimate },
 	{ "parse", "what a model summary says to the estimators", "[options] SUMMARY | FILE.rad", verb_parse },
+	{ "capture", "what a training script asks of the GPU's memory, found without a GPU",
+	  "[options] -o FILE -- python train.py...", verb_capture },
 	{ "doctor", "check that RAD-RM can work here", "[options]", verb_doctor },
 	{ "version", "releases of rad and radd", "[options]", verb_version },
 	{ "help", "help on rad, or on one command", "[COMMAND]", verb_help },

@@ -4,9 +4,9 @@
     from radrm import capture
     capture.trace(setup).save("job.radcap")
 
-`setup()` builds model, optimizer and batch on "cuda" and returns a function that does one training step. It runs on fake tensors in
-a process of its own: nothing is computed, no device is visible, time and memory are limited. The file that comes out is what
-`rad estimate --capture` and the key `capture:` of a task file read (doc/capture-format.md).
+`setup()` builds model, optimizer and batch on "cuda" and returns a function that does one training step. It runs on fake
+tensors in a process of its own: nothing is computed, no device is visible, time and memory are limited. The file that comes out
+is what `rad estimate --capture` and the key `capture:` of a task file read (doc/capture-format.md).
 """
 import os
 
@@ -19,7 +19,7 @@ class Capture:
     """What trace() found.
 
     data        the capture file, bytes
-    notes       list of str: what makes it less than the whole story, and where in the script ("train.py:12: data-dependent: ...")
+    notes       list of str: what makes it less than the whole story, and where ("train.py:12: data-dependent: ...")
     peak_bytes  most bytes in tensors at one time, as torch.cuda.max_memory_allocated() would say without its rounding
     flags       of the file (radrm.capture.fileformat)
     """

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from . import fileformat as ff
+from .kernels import VERSION
 from .recorder import aten, is_gpu
 
 MATH, FLASH, EFFICIENT, CUDNN = range(4)  # as in the file
@@ -33,11 +34,13 @@ def choose(query, key, value, mask, causal, gqa, capability):
         and capability >= (8, 0),
         EFFICIENT: (half or query.dtype == torch.float32) and width % (8 if half else 4) == 0
         and value.shape[-1] % (8 if half else 4) == 0 and same_heads and not (mask is not None and mask.requires_grad),
-        CUDNN: half and same_width and width % 8 == 0 and width <= 128 and capability >= (8, 0) and (same_heads or gqa)
+        CUDNN: half and same_width and width % 8 == 0 and width <= (256 if capability >= (9, 0) else 128) and (same_heads or gqa)
         and not (causal and not square) and not (mask is not None and mask.requires_grad),
         MATH: True,
     }
     order = (FLASH, EFFICIENT, MATH, CUDNN)
+    if capability in ((9, 0), (10, 0)) and VERSION >= (2, 11):  # seen with 2.11 and cuDNN 9.19; older ones take flash first
+        order = (CUDNN, FLASH, EFFICIENT, MATH)
     for kernel in order:
         if fits[kernel] and allowed(kernel):
             return kernel
@@ -75,7 +78,8 @@ def install(recorder, patch, capability):
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
         if not is_gpu(query):
             options = {"enable_gqa": True} if enable_gqa else {}
-            return real(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale, **options)
+            return real(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale,
+                        **options)
         if torch.is_autocast_enabled("cuda"):
             half = torch.get_autocast_dtype("cuda")
             query, key, value = (t.to(half) if t.dtype == torch.float32 else t for t in (query, key, value))
@@ -109,21 +113,61 @@ def marker(kernel):
     return mark
 
 
-def seeds(kernel):
-    """The kernel's results without those that are on the CPU: the state of the random generator, sizes."""
+def forward(kernel):
+    """Result and log-sum-exp. Flash and cuDNN keep the state of the random generator too, with or without dropout."""
     def run(recorder, func, args, kwargs):
         result = list(recorder.evaluate(func, args, kwargs))
-        if kernel == FLASH:  # seed and offset of the random generator, with or without dropout
+        if kernel != EFFICIENT:
             result[6:8] = [recorder.empty((), torch.int64) for _ in range(2)]
         for tensor in result[:2]:
             recorder.record(tensor)
         recorder.records.op(ff.ATTENTION, kernel)
+        if kernel == CUDNN:
+            recorder.scratch(256)
         return tuple(result)
     return run
 
 
+def efficient_backward(recorder, func, args, kwargs):
+    """Gradients; the rows' sums of out * gradient, which take their product in fp32; a buffer in which blocks of 64 queries add up
+    their gradients."""
+    above, query = args[0], args[1]
+    result = recorder.evaluate(func, args, kwargs)
+    recorder.record(result)
+    turned = above.transpose(1, 2)
+    copy = [recorder.take(above.numel() * above.element_size())] if not turned.is_contiguous() else []
+    batch, heads, length, width = query.shape
+    product = recorder.take(4 * query.numel())
+    rows = [recorder.take(4 * batch * heads * length) for _ in range(2)]
+    recorder.give_back(rows[0])
+    recorder.give_back(product)
+    buffer = recorder.take(4 * batch * heads * -(-length // 64) * -(-width // 64) * (64 * 64 + 4))
+    recorder.records.op(ff.ATTENTION, EFFICIENT)
+    for block in (rows[1], buffer, *copy):
+        recorder.give_back(block)
+    return result
+
+
+def cudnn_backward(recorder, func, args, kwargs):
+    """Gradients; the query's gradient in fp32, and a number a row."""
+    above, query = args[0], args[1]
+    result = recorder.evaluate(func, args, kwargs)
+    recorder.record(result)
+    spread = any(stride == 0 and n > 1 for n, stride in zip(above.shape, above.stride()))
+    copy = [recorder.take(above.numel() * above.element_size())] if spread else []
+    recorder.records.op(ff.ATTENTION, CUDNN)
+    recorder.scratch(4 * query.numel() + 4 * query.shape[0] * query.shape[1] * query.shape[2] + 256)
+    for block in copy:
+        recorder.give_back(block)
+    return result
+
+
 KERNELS = ((FLASH, "_scaled_dot_product_flash_attention"), (EFFICIENT, "_scaled_dot_product_efficient_attention"),
            (CUDNN, "_scaled_dot_product_cudnn_attention"))
-RULES = {getattr(aten, name).default: seeds(kernel) for kernel, name in KERNELS if hasattr(aten, name)}
+RULES = {getattr(aten, name).default: forward(kernel) for kernel, name in KERNELS if hasattr(aten, name)}
+for _name, _rule in (("_scaled_dot_product_efficient_attention_backward", efficient_backward),
+                     ("_scaled_dot_product_cudnn_attention_backward", cudnn_backward)):
+    if hasattr(aten, _name):
+        RULES[getattr(aten, _name).default] = _rule
 AROUND = {getattr(aten, name + "_backward").default: marker(kernel) for kernel, name in KERNELS
-          if hasattr(aten, name + "_backward")}
+          if kernel == FLASH}

@@ -39,7 +39,9 @@ def indexed(device):
         return device
     if isinstance(device, int):
         return GPU
-    if isinstance(device, str) and device.startswith("cuda") or isinstance(device, torch.device) and device.type == "cuda":
+    if isinstance(device, str) and device.startswith("cuda"):
+        return GPU
+    if isinstance(device, torch.device) and device.type == "cuda":
         return GPU
     return device
 

@@ -60,11 +60,21 @@ def relaid(tensor, last):
     return 0 if tensor.is_contiguous(memory_format=format) else nbytes(tensor)
 
 
+def laid_out(recorder, tensor, last):
+    """The tensor, not recorded yet, in the layout that cuDNN gives a result; a fake tensor has that of a CPU."""
+    if tensor is None or not last or tensor.dim() != 4:
+        return tensor
+    n, channels, height, width = tensor.shape
+    with recorder.fake:
+        return torch.empty_strided((n, channels, height, width), (channels * height * width, 1, width * channels, channels),
+                                   dtype=tensor.dtype, device=tensor.device)
+
+
 def convolution(recorder, func, args, kwargs):
     source, weight, groups = args[0], args[1], args[8]
     last = channels_last(source) or channels_last(weight)
     copies = [recorder.take(n) for n in (relaid(source, last), relaid(weight, last)) if n]
-    result = recorder.evaluate(func, args, kwargs)
+    result = laid_out(recorder, recorder.evaluate(func, args, kwargs), last)
     recorder.record(result)
     conv_op(recorder, 0, source, result, weight, groups)
     for block in copies:
@@ -77,6 +87,7 @@ def convolution_backward(recorder, func, args, kwargs):
     gradient, source, weight, groups = args[0], args[1], args[2], args[9]
     last = channels_last(source) or channels_last(weight)
     result = recorder.evaluate(func, args, kwargs)
+    result = (laid_out(recorder, result[0], last), laid_out(recorder, result[1], last), result[2])
     copies = [recorder.take(n) for n in (relaid(gradient, last),) if n]
     for direction, made, other in ((1, result[0], weight), (2, result[1], source)):
         if made is None:

@@ -30,8 +30,8 @@ def scaler(patch):
 
 
 def apply_to_module(module, fn, recurse=True):
-    """Module._apply, which .to(), .cuda() and .half() call. Parameters stay the objects they are (an optimizer, a tied layer may
-    hold them); with fake tensors that needs an exchange of what is behind the object."""
+    """Module._apply, which .to(), .cuda() and .half() call. Parameters stay the objects they are (an optimizer, a tied layer
+    may hold them); with fake tensors that needs an exchange of what is behind the object."""
     if recurse:
         for child in module.children():
             child._apply(fn)

@@ -56,6 +56,9 @@ class Recorder(TorchDispatchMode):
 
     def storage(self, tensor):
         """Records the storage of a fake GPU tensor unless it is known."""
+        if tensor.layout is not torch.strided:
+            self.sparse(tensor)
+            return
         storage = tensor.untyped_storage()
         key = storage._cdata
         known = self.live.get(key)
@@ -67,6 +70,12 @@ class Recorder(TorchDispatchMode):
         if nbytes == 0 or not self.recording:
             return
         self._born(key, nbytes, storage)
+
+    def sparse(self, tensor):
+        """A sparse tensor is its indices and its values."""
+        if tensor.layout is torch.sparse_coo:
+            for part in (aten._indices.default, aten._values.default):
+                self.storage(self.evaluate(part, (tensor,), {}))
 
     def _born(self, key, nbytes, storage):
         number = self.records.alloc(nbytes, self.stream)
@@ -94,8 +103,8 @@ class Recorder(TorchDispatchMode):
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
     def scratch(self, *sizes):
-        """Blocks that an operator takes and gives back before it returns: [all of them at once]."""
-        for number in [self.records.alloc(n, self.stream) for n in sizes if n > 0]:
+        """Blocks that an operator takes and gives back, last one first, before it returns."""
+        for number in reversed([self.records.alloc(n, self.stream) for n in sizes if n > 0]):
             self.records.free(number)
         self.peak_bytes = max(self.peak_bytes, self.live_bytes + sum(sizes))
 

@@ -2,8 +2,8 @@
 """LSTM, GRU and RNN through cuDNN: one buffer of all weights, one operator for all layers and steps, and what it keeps for the
 backward pass.
 
-Sizes of the reserve are cuDNN 9.19's on an H200, exact for 36 of 39 shapes and within 64 bytes for the others; its workspace is an
-approximation from above for networks of up to two layers.
+Sizes of the reserve are cuDNN 9.19's on an H200, exact for 36 of 39 shapes and within 64 bytes for the others; its workspace is
+an approximation from above for networks of up to two layers.
 """
 import torch
 from torch import _VF
@@ -27,7 +27,7 @@ def flatten(recorder, module):
     weights = module._flat_weights
     if not all(isinstance(w, torch.Tensor) and is_gpu(w) and w.dtype == weights[0].dtype for w in weights):
         return
-    if not torch.backends.cudnn.enabled or len({w.untyped_storage()._cdata for w in weights}) == 1 != len(weights):
+    if not torch.backends.cudnn.enabled or len(weights) != len(module._flat_weights_names):
         return
     with torch.no_grad():
         buffer, at = recorder.empty((sum(w.numel() for w in weights),), weights[0].dtype), 0
@@ -48,7 +48,8 @@ def network(recorder, real, mode):
         hx, cx = hidden if mode == MODES["lstm"] else (hidden, None)
         if torch.is_autocast_enabled("cuda") and data.dtype == torch.float32:
             half = torch.get_autocast_dtype("cuda")
-            weights, hx, cx, data = [w.to(half) for w in weights], hx.to(half), cx if cx is None else cx.to(half), data.to(half)
+            weights, hx, data = [w.to(half) for w in weights], hx.to(half), data.to(half)
+            cx = cx if cx is None else cx.to(half)
         projected = weights[4].shape[0] if mode == MODES["lstm"] and len(weights) // (layers * (1 + both)) == 5 else 0
         width = cx.shape[-1] if cx is not None else hx.shape[-1]
         state = recorder.dropout_state() if dropout > 0 and train else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs a capture in a process of its own: no GPU is visible to it, its time and its memory are limited, nothing of it stays.
 
-The code that runs there is the caller's own and has the caller's rights; this is no defence against it, but against its mistakes:
-an endless loop, a leak, helpers left behind.
+The code that runs there is the caller's own and has the caller's rights; this is no defence against it, but against its
+mistakes: an endless loop, a leak, helpers left behind.
 """
 import ctypes
 import os
@@ -72,8 +72,8 @@ def _child(work, limits, output, writer, parent, libc):
         except CaptureError as e:
             answer = (False, str(e))
         except MemoryError:
-            answer = (False, f"memory: more than {limits.memory_mib} MiB: raise the limit (--memory) if the job needs so much on "
-                             "the CPU")
+            answer = (False, f"memory: more than {limits.memory_mib} MiB: raise the limit (--memory) if the job needs so much "
+                             "on the CPU")
         sys.stdout.flush()
         _write(writer, pickle.dumps(answer))
         os._exit(0)
@@ -178,7 +178,8 @@ def _death(status, limits):
     if status is not None and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number in (signal.SIGXCPU, signal.SIGKILL):
-            return f"the process was ended (signal {number}): out of memory on this machine, or {limits.seconds:g} s of processor time"
+            return (f"the process was ended (signal {number}): out of memory on this machine, or {limits.seconds:g} s of "
+                    "processor time")
         return f"the process died of signal {number} ({signal.Signals(number).name})"
     code = os.WEXITSTATUS(status) if status is not None else "?"
     return f"the script ended (exit code {code}) before its first training step was over"

@@ -257,7 +257,23 @@ def repeat_interleave(recorder, func, args, kwargs):
     return recorder.empty((size,), torch.int64)
 
 
+def packed(recorder, func, args, kwargs):
+    """pack_padded_sequence(): the steps of each time are gathered, then joined. Lengths are on the CPU."""
+    data, lengths, first = args
+    if first:
+        data = recorder.evaluate(aten.transpose.int, (data, 0, 1), {})
+    counts = [int((lengths > at).sum()) for at in range(int(lengths[0]))]
+    width = tuple(data.shape[2:])
+    stretches = [n * counts.count(n) for n in sorted(set(counts), reverse=True)]
+    parts = [recorder.empty((n, *width), data.dtype) for n in stretches] if len(stretches) > 1 else []
+    out = recorder.empty((sum(counts), *width), data.dtype)
+    del parts
+    with torch._C._DisableTorchDispatch():
+        return out, torch.tensor(counts)
+
+
 RULES = {
+    aten._pack_padded_sequence.default: packed,
     aten._to_copy.default: copy_to,
     aten.copy_.default: copy_into,
     aten._local_scalar_dense.default: scalar,

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Captures against what the caching allocator of an H200 was asked for by the same jobs (gpu-h200.json.gz, record_gpu.py)."""
+import gzip
+import json
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.utils.checkpoint  # noqa: E402,F401
+
+import jobs  # noqa: E402
+from reader import peak, sizes  # noqa: E402
+
+with gzip.open(os.path.join(os.path.dirname(__file__), "gpu-h200.json.gz"), "rt") as f:
+    GPU = json.load(f)
+
+# Every request and every return, in order, to the byte.
+EXACT = """mlp-sgd mlp-momentum mlp-momentum-decay mlp-sgd-loop mlp-sgd-fused mlp-adam mlp-adam-loop mlp-adam-fused mlp-adam-decay
+mlp-adam-amsgrad mlp-adamw mlp-adamw-loop mlp-adamw-fused mlp-adagrad mlp-rmsprop mlp-nadam mlp-clip mlp-clip-loop mlp-clip-inf
+mlp-accumulate language language-untied language-causal language-masked language-checkpoint language-checkpoint-reentrant
+embedding-small attention-0 attention-1 attention-10 attention-16 layer-norm-affine cross-entropy batch-norm-affine
+linear-3d sum-columns max-pool bilinear scatter-add""".split()
+# The same with cuDNN's attention kernel, which PyTorch prefers on that card since 2.11.
+SINCE_2_11 = "language-bf16 attention-17 attention-18 attention-23 attention-29".split()
+# The same peak, but for 1 part in 1000; some scratch memory in between is not known.
+PEAK = "mlp-amp-bf16 mlp-amp-fp16 mlp-eval language-amp language-amp-masked encoder encoder-amp operators".split()
+# Convolutions and recurrent networks: all but the workspaces of cuDNN, which a capture names and does not count.
+WORKSPACES = {"resnet": 0, "resnet-amp": 0, "resnet-bf16": 0, "vgg": 0}
+
+VERSION = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+
+
+def both(traced, name):
+    return traced({**jobs.JOBS, **jobs.SHAPES}[name]).events, GPU["jobs"][name]
+
+
+@pytest.mark.parametrize("name", EXACT + SINCE_2_11)
+def test_same_requests_in_the_same_order(traced, name):
+    if name in SINCE_2_11 and VERSION < (2, 11):
+        pytest.skip("takes another attention kernel before 2.11")
+    ours, gpu = both(traced, name)
+    assert sizes(ours) == sizes(gpu)
+
+
+@pytest.mark.parametrize("name", PEAK)
+def test_same_peak(traced, name):
+    ours, gpu = both(traced, name)
+    assert peak(ours, 512) == pytest.approx(peak(gpu, 512), rel=1e-3)
+
+
+def without_workspaces(events):
+    """What is given back at once, right after it was asked for, left out."""
+    out, i, listed = [], 0, sizes(events)
+    while i < len(listed):
+        n = listed[i]
+        if n > 0 and listed[i + 1:i + 2] == [-n]:
+            i += 2
+        elif n > 0 and listed[i + 1:i + 4] == [listed[i + 1], -listed[i + 1], -n]:
+            i += 4
+        else:
+            out.append(n)
+            i += 1
+    return out
+
+
+@pytest.mark.parametrize("name", WORKSPACES)
+def test_same_but_for_workspaces(traced, name):
+    ours, gpu = both(traced, name)
+    assert without_workspaces(ours) == without_workspaces(gpu)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
+def test_what_recurrent_networks_keep(traced, kind):
+    for number in (0, 5, 6, 7, 8):
+        name = f"{kind}-{number}"
+        ours, gpu = both(traced, name)
+        kept = [b for a, b, c in zip(sizes(gpu), sizes(gpu)[1:], sizes(gpu)[2:]) if a > 12 << 20 and b > 0 and c == -a]
+        assert kept and set(kept) <= set(sizes(ours))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Unmodified scripts, limits, the cache, and values read from the GPU."""
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from reader import File  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+DATA_DEPENDENT, COMPILED, CUT_SHORT = 1, 8, 128
+
+TRAIN = """
+    import argparse, sys, torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+    p = argparse.ArgumentParser()
+    p.add_argument("--width", type=int, default=32)
+    args = p.parse_args()
+    assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    data = TensorDataset(torch.randn(64, 10), torch.randint(2, (64,)))
+    loader = DataLoader(data, batch_size=16, shuffle=True, num_workers=2, pin_memory=True)
+    model = nn.Sequential(nn.Linear(10, args.width), nn.ReLU(), nn.Linear(args.width, 2)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(1000):
+        for x, y in loader:
+            x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            print(f"epoch {epoch} loss {loss.item():.4f} {torch.cuda.max_memory_allocated() >> 20} MiB")
+            EXTRA
+        torch.save(model.state_dict(), "model.pt")
+"""
+
+
+@pytest.fixture
+def capture(tmp_path):
+    """capture(body, *arguments, options=[...]): runs the command line on a script; (exit code, what it said, the file or None)."""
+    def run(body, *arguments, options=(), name="train.py"):
+        script, out = tmp_path / name, tmp_path / "out.radcap"
+        script.write_text(textwrap.dedent(body))
+        environment = dict(os.environ, PYTHONPATH=os.path.dirname(HERE), XDG_CACHE_HOME=str(tmp_path / "cache"))
+        done = subprocess.run([sys.executable, "-m", "radrm.capture", "-o", str(out), *options, "--", str(script), *arguments],
+                              cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout + done.stderr, File(out.read_bytes()) if out.exists() else None
+    return run
+
+
+def train(extra="pass"):
+    return TRAIN.replace("EXTRA", extra)
+
+
+def test_unmodified_script(capture, tmp_path):
+    code, said, f = capture(train(), "--width", "64")
+    assert code == 0, said
+    assert (f.header["params"], f.header["batch"], f.header["optimizer"]) == (10 * 64 + 64 + 64 * 2 + 2, 16, "sgd")
+    assert f.header["flags"] == 0 and len(f.header["key"]) == 64
+    assert [p for _, p in f.marks].count(1) == 3
+    assert not (tmp_path / "model.pt").exists()
+
+
+def test_cache(capture):
+    _, first, _ = capture(train())
+    code, second, f = capture(train())
+    _, other, _ = capture(train(), "--width", "33")
+    assert code == 0 and f is not None
+    assert ("from the cache" in first, "from the cache" in second, "from the cache" in other) == (False, True, False)
+    assert "from the cache" not in capture(train("x = 1"))[1]
+
+
+@pytest.mark.parametrize("what, told", [
+    ("if loss.item() > 0.5: pass", "a comparison of a value"), ("if loss > 0.5: pass", "a branch on a tensor"),
+    ("range((y == 1).sum().item())", "a size or a count"), ("y.nonzero()", "nonzero"), ("x[y == 1].sum()", "a mask as an index"),
+    ("torch.unique(y)", "unique"), ("int(y.max())", "a size or a count"), ("torch.zeros(y.max().item())", "a size or a count"),
+])
+def test_data_dependent(capture, what, told):
+    code, said, f = capture(train(what))
+    assert code == 0, said
+    assert f.header["flags"] == DATA_DEPENDENT
+    line = 1 + textwrap.dedent(train(what)).splitlines().index(" " * 8 + what)
+    assert f"train.py:{line}: data-dependent" in said and told in said
+
+
+@pytest.mark.parametrize("what", ["total = 0.0 + 3 * loss.item() / 2; print('%.2f' % total, total)", "print(loss, float(loss))",
+                                  "import json; print(json.dumps([loss.item(), (y == 1).sum().item()]))",
+                                  "x.cpu().numpy().mean(); y.tolist()", "scaler = torch.amp.GradScaler('cuda'); scaler.update"])
+def test_values_that_are_only_read(capture, what):
+    code, said, f = capture(train(what))
+    assert code == 0, said
+    assert f.header["flags"] == 0
+
+
+def test_compiled_model_is_told(capture):
+    code, said, f = capture(train().replace("optimizer = ", "model = torch.compile(model); optimizer = "))
+    assert code == 0 and f.header["flags"] == COMPILED and "torch.compile" in said
+
+
+def test_script_that_fails(capture):
+    code, said, f = capture("raise ValueError('no such data set')")
+    assert code == 1 and f is None
+    assert "rad: capture: ValueError: no such data set (at train.py:1" in said
+
+
+def test_script_that_never_trains(capture):
+    code, said, f = capture("print('done')")
+    assert code == 1 and f is None and "before its first optimizer step" in said
+
+
+def test_later_failure_keeps_what_was_seen(capture):
+    code, said, f = capture(train("assert epoch == 0 and optimizer.state_dict() and not globals().setdefault('n', []).append(1) "
+                                  "and len(n) < 2, 'second step'"))
+    assert code == 0 and f.header["flags"] == CUT_SHORT and "second step" in said
+
+
+def test_time_limit(capture):
+    begun = time.monotonic()
+    code, said, f = capture("while True: pass", options=["--timeout", "4"])
+    assert code == 1 and f is None and "time: no end after" in said
+    assert time.monotonic() - begun < 20
+
+
+def test_memory_limit(capture):
+    code, said, f = capture("b = bytearray(60 << 30)", options=["--memory", "256"])
+    assert code == 1 and f is None and "memory" in said
+
+
+def test_no_process_is_left(capture, tmp_path):
+    code, said, f = capture("""
+        import os, subprocess
+        for detached in (False, True):
+            p = subprocess.Popen(["sleep", "3600"], start_new_session=detached)
+            open(f"pid{detached}", "w").write(str(p.pid))
+        raise SystemExit(5)
+    """)
+    assert code == 1 and "exit code 5" in said
+    for name in ("pidFalse", "pidTrue"):
+        assert not os.path.exists(f"/proc/{(tmp_path / name).read_text()}")
+
+
+def test_no_device_is_visible(capture):
+    code, said, _ = capture("import os, sys; sys.exit(os.environ['CUDA_VISIBLE_DEVICES'] == '' and 7)")
+    assert "exit code 7" in said
+
+
+def test_conflicting_allocator_configurations(capture, monkeypatch):
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:False")
+    code, said, f = capture(train())
+    assert code == 1 and f is None and "differ" in said
+
+
+@pytest.mark.parametrize("words, told", [(["-c", "pass"], "-c"), (["missing.py"], "no such file"), (["-m"], "name is missing"),
+                                         ([], "no script")])
+def test_words_that_name_no_script(words, told, tmp_path):
+    done = subprocess.run([sys.executable, "-m", "radrm.capture", "-o", str(tmp_path / "x"), "--", *words], text=True,
+                          capture_output=True, env=dict(os.environ, PYTHONPATH=os.path.dirname(HERE)))
+    assert done.returncode == 1 and told in done.stderr and not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("model", ["mlp", "lstm", "dlrm"])
+def test_workloads(model, tmp_path):
+    out = tmp_path / "out"
+    done = subprocess.run([sys.executable, "-m", "radrm.capture", "--no-cache", "-o", str(out), "--",
+                           os.path.join(ROOT, "workloads", "train.py"), "--model", model, "--precision", "amp-fp16"],
+                          text=True, capture_output=True, env=dict(os.environ, PYTHONPATH=os.path.dirname(HERE)))
+    assert done.returncode == 0, done.stderr
+    assert File(out.read_bytes()).header["precision"] == "amp-fp16"
+
+
+@pytest.mark.skipif(not os.access(os.path.join(os.environ.get("RAD_BUILD_ROOT", ""), "rad"), os.X_OK), reason="no rad was built")
+def test_rad_capture_and_what_the_replay_makes_of_it(tmp_path):
+    rad = os.path.join(os.environ["RAD_BUILD_ROOT"], "rad")
+    environment = dict(os.environ, RAD_PYTHONPATH=os.path.dirname(HERE), XDG_CACHE_HOME=str(tmp_path))
+    out = str(tmp_path / "out.radcap")
+    script = os.path.join(ROOT, "workloads", "train.py")
+    subprocess.run([rad, "capture", "-o", out, "--", sys.executable, "-u", script, "--model", "mlp", "--batch-size", "64"],
+                   check=True, env=environment, cwd=tmp_path)
+    found = subprocess.run([rad, "estimate", "--capture", out, "--gpu-model", "NVIDIA H200", "--estimator", "replay", "--json"],
+                           check=True, env=environment, text=True, capture_output=True).stdout
+    import json
+    replay, = json.loads(found)["estimates"]
+    # Parameters, gradients, two moments and the foreach form's temporary: 5 x 80 MB; 32 MiB of cuBLAS for each thread; 766 MiB
+    assert 1180 < replay["comfort_mib"] < 1400 and replay["need_mib"] <= replay["comfort_mib"]
