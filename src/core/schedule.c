@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define BEHIND 100	/* tasks after a head that does not fit that are looked at in one pass */
+#define DIFFERENT 64	/* kinds of them that are told apart */
 
 int core_order_parse(const char *word, enum core_order *order, struct error *err)
 {
@@ -224,21 +225,26 @@ static void place(struct core *c, struct task *t, const struct map_request *r, c
 }
 
 /* Returns whether the task was placed. */
+static bool try_request(struct core *c, struct task *t, const struct map_request *r, struct now now)
+{
+	struct placement p;
+	if (!map_place(&c->config.map, c->gpus, c->n_slots, r, &c->turn, &p, NULL))
+		return false;
+	place(c, t, r, &p, now);
+	return true;
+}
+
 static bool try_task(struct core *c, struct task *t, struct now now)
 {
 	core_refresh_estimate(c, t, now);
 	struct map_request r = core_request(c, t, now);
-	struct placement p;
 	if (r.start_alone && c->config.recover.mode == RECOVER_EXCLUSIVE) {
 		task_id before = c->keeping;
 		keep_gpus(c, t, now);
 		if (before != c->keeping)
 			core_map_gpus(c, now);
 	}
-	if (!map_place(&c->config.map, c->gpus, c->n_slots, &r, &c->turn, &p, NULL))
-		return false;
-	place(c, t, &r, &p, now);
-	return true;
+	return try_request(c, t, &r, now);
 }
 
 /* A task that no GPU here can run now (one went away since it was submitted) must not block the others. */
@@ -288,10 +294,37 @@ static void keep_for_head(struct core *c, const struct task *t, struct now now)
 	core_map_gpus(c, now);
 }
 
+/* Whether placement cannot tell them apart; both are of the main queue, where nothing is kept for either. */
+static bool alike(const struct map_request *a, const struct map_request *b)
+{
+	return a->gpus == b->gpus && a->claim_mib == b->claim_mib && a->claim_is_declared == b->claim_is_declared &&
+	       a->exclusive == b->exclusive && a->share == b->share && a->uid == b->uid && !memcmp(&a->self, &b->self, sizeof a->self);
+}
+
+/* Tasks behind a head that does not fit. Of those that are alike (a sweep) one is asked about, until something is placed. */
+static void try_behind(struct core *c, const struct task *head, struct now now)
+{
+	struct map_request failed[DIFFERENT];
+	unsigned n = 0, stay = 0, i;
+	for (struct task *t = queue_next(c->queue, head), *next; t && stay < BEHIND; t = next) {
+		next = queue_next(c->queue, t);
+		core_refresh_estimate(c, t, now);
+		struct map_request r = core_request(c, t, now);
+		for (i = 0; i < n && !alike(&failed[i], &r); i++)
+			;
+		if (i == n && try_request(c, t, &r, now)) {
+			n = 0;
+			continue;
+		}
+		stay++;
+		if (i == n && n < DIFFERENT)
+			failed[n++] = r;
+	}
+}
+
 void core_schedule(struct core *c, struct now now)
 {
 	bool recovery_blocked = false, backfill = c->config.order == ORDER_BACKFILL;
-	unsigned behind = 0;
 	c->dirty = false;
 	if (!c->snapshot_seen || !queue_length(c->queue))
 		return;
@@ -306,20 +339,20 @@ void core_schedule(struct core *c, struct now now)
 		next = queue_next(c->queue, t);
 		if (recovering && recovery_blocked)
 			continue;
-		if (backfill && !recovering && !behind)
+		if (backfill && !recovering)
 			lead(c, t, now);
-		if (try_task(c, t, now) || (!behind && hopeless(c, t, now)))
+		if (try_task(c, t, now) || hopeless(c, t, now))
 			continue;
-		if (recovering) {
-			recovery_blocked = true;
-			continue;
-		}
-		if (!behind)
+		if (!recovering) {
 			c->blocked_at = t->id;
-		if (!backfill || behind++ == BEHIND)
 			break;
-		if (behind == 1)
-			keep_for_head(c, t, now);
+		}
+		recovery_blocked = true;
+	}
+	struct task *head = backfill ? core_task(c, c->blocked_at) : NULL;
+	if (head) {
+		keep_for_head(c, head, now);
+		try_behind(c, head, now);
 	}
 	c->dirty = false;
 }
