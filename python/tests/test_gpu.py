@@ -16,7 +16,8 @@ with gzip.open(os.path.join(os.path.dirname(__file__), "gpu-h200.json.gz"), "rt"
     GPU = json.load(f)
 
 # Every request and every return, in order, to the byte.
-EXACT = """mlp-sgd mlp-momentum mlp-momentum-decay mlp-sgd-loop mlp-sgd-fused mlp-adam mlp-adam-loop mlp-adam-fused mlp-adam-decay
+EXACT = """
+mlp-sgd mlp-momentum mlp-momentum-decay mlp-sgd-loop mlp-sgd-fused mlp-adam mlp-adam-loop mlp-adam-fused mlp-adam-decay
 mlp-adam-amsgrad mlp-adamw mlp-adamw-loop mlp-adamw-fused mlp-adagrad mlp-rmsprop mlp-nadam mlp-clip mlp-clip-loop mlp-clip-inf
 mlp-accumulate language language-untied language-causal language-masked language-checkpoint language-checkpoint-reentrant
 embedding-small attention-0 attention-1 attention-10 attention-16 layer-norm-affine cross-entropy batch-norm-affine

@@ -44,7 +44,8 @@ TRAIN = """
 
 @pytest.fixture
 def capture(tmp_path):
-    """capture(body, *arguments, options=[...]): runs the command line on a script; (exit code, what it said, the file or None)."""
+    """capture(body, *arguments, options=[...]): runs the command line on a script. Gives (exit code, what it said, the file or
+    None)."""
     def run(body, *arguments, options=(), name="train.py"):
         script, out = tmp_path / name, tmp_path / "out.radcap"
         script.write_text(textwrap.dedent(body))
@@ -79,7 +80,8 @@ def test_cache(capture):
 
 @pytest.mark.parametrize("what, told", [
     ("if loss.item() > 0.5: pass", "a comparison of a value"), ("if loss > 0.5: pass", "a branch on a tensor"),
-    ("range((y == 1).sum().item())", "a size or a count"), ("y.nonzero()", "nonzero"), ("x[y == 1].sum()", "a mask as an index"),
+    ("range((y == 1).sum().item())", "a size or a count"), ("y.nonzero()", "nonzero"),
+    ("x[y == 1].sum()", "a mask as an index"),
     ("torch.unique(y)", "unique"), ("int(y.max())", "a size or a count"), ("torch.zeros(y.max().item())", "a size or a count"),
 ])
 def test_data_dependent(capture, what, told):
@@ -116,8 +118,7 @@ def test_script_that_never_trains(capture):
 
 
 def test_later_failure_keeps_what_was_seen(capture):
-    code, said, f = capture(train("assert epoch == 0 and optimizer.state_dict() and not globals().setdefault('n', []).append(1) "
-                                  "and len(n) < 2, 'second step'"))
+    code, said, f = capture(train("n = globals().setdefault('seen', []); n.append(1); assert len(n) < 2, 'second step'"))
     assert code == 0 and f.header["flags"] == CUT_SHORT and "second step" in said
 
 
@@ -176,7 +177,8 @@ def test_workloads(model, tmp_path):
     assert File(out.read_bytes()).header["precision"] == "amp-fp16"
 
 
-@pytest.mark.skipif(not os.access(os.path.join(os.environ.get("RAD_BUILD_ROOT", ""), "rad"), os.X_OK), reason="no rad was built")
+@pytest.mark.skipif(not os.access(os.path.join(os.environ.get("RAD_BUILD_ROOT", ""), "rad"), os.X_OK),
+                    reason="no rad was built")
 def test_rad_capture_and_what_the_replay_makes_of_it(tmp_path):
     rad = os.path.join(os.environ["RAD_BUILD_ROOT"], "rad")
     environment = dict(os.environ, RAD_PYTHONPATH=os.path.dirname(HERE), XDG_CACHE_HOME=str(tmp_path))

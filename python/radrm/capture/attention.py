@@ -30,11 +30,12 @@ def choose(query, key, value, mask, causal, gqa, capability):
     same_heads = query.shape[1] == key.shape[1] == value.shape[1]
     half = query.dtype in HALF
     fits = {
-        FLASH: half and mask is None and same_width and width <= 256 and (square or not causal) and (same_heads or gqa)
-        and capability >= (8, 0),
+        FLASH: half and mask is None and same_width and width <= 256 and (square or not causal)
+        and (same_heads or gqa) and capability >= (8, 0),
         EFFICIENT: (half or query.dtype == torch.float32) and width % (8 if half else 4) == 0
         and value.shape[-1] % (8 if half else 4) == 0 and same_heads and not (mask is not None and mask.requires_grad),
-        CUDNN: half and same_width and width % 8 == 0 and width <= (256 if capability >= (9, 0) else 128) and (same_heads or gqa)
+        CUDNN: half and same_width and width % 8 == 0 and width <= (256 if capability >= (9, 0) else 128)
+        and (same_heads or gqa)
         and not (causal and not square) and not (mask is not None and mask.requires_grad),
         MATH: True,
     }
@@ -129,8 +130,8 @@ def forward(kernel):
 
 
 def efficient_backward(recorder, func, args, kwargs):
-    """Gradients; the rows' sums of out * gradient, which take their product in fp32; a buffer in which blocks of 64 queries add up
-    their gradients."""
+    """Gradients; the rows' sums of out * gradient, which take their product in fp32; a buffer in which blocks of 64 queries add
+    up their gradients."""
     above, query = args[0], args[1]
     result = recorder.evaluate(func, args, kwargs)
     recorder.record(result)

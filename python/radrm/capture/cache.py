@@ -29,7 +29,8 @@ def key(kind, target, arguments, iterations):
     add("capture", FORMAT, iterations, kind, target, len(arguments), *arguments, os.getcwd(), platform.python_version(),
         sys.prefix)
     add(*sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()))
-    add(*(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(("PYTORCH_", "TORCH_", "CUBLAS_"))))
+    add(*(f"{name}={value}" for name, value in sorted(os.environ.items())
+          if name.startswith(("PYTORCH_", "TORCH_", "CUBLAS_"))))
     top = os.getcwd() if kind == "-m" else os.path.dirname(os.path.abspath(target))
     sources = list(python_files(top))
     if len(sources) > MOST_FILES or sum(size for _, size in sources) > MOST_BYTES:

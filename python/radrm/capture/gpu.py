@@ -23,8 +23,8 @@ GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 def install_guard():
     """Gives CUDA a device guard that does nothing, as "meta" has one.
 
-    The autograd engine also asks which accelerator the process has, to stash its streams. A build with CUDA says CUDA, even with
-    no device, and then fails; with a name registered for the spare device type it says that one, which has no tensors."""
+    The autograd engine also asks which accelerator the process has, to stash its streams. A build with CUDA says CUDA, even
+    with no device, and then fails; with a name registered for the spare device type it says that one, which has no tensors."""
     library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
     table = (ctypes.c_void_p * (OTHER_INDEX + 1)).in_dll(library, GUARDS)
     table[CUDA_INDEX] = table[OTHER_INDEX] = table[META_INDEX]

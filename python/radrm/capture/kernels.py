@@ -168,12 +168,13 @@ def reduced(size=4, dim=1):
     return note
 
 
-REDUCTIONS = {aten.sum.dim_IntList: reduced(), aten.sum.default: reduced(), aten.mean.default: reduced(), aten.mean.dim: reduced(),
-              aten.amax.default: reduced(), aten.amin.default: reduced(), aten.max.default: reduced(), aten.min.default: reduced(),
-              aten.max.dim: reduced(16), aten.min.dim: reduced(16), aten.linalg_vector_norm.default: reduced(dim=2),
-              aten.norm.Scalar: reduced(dim=9), aten.any.default: reduced(1), aten.all.default: reduced(1),
-              aten.argmax.default: reduced(16), aten.prod.default: reduced(), aten.var.correction: reduced(16),
-              aten.std.correction: reduced(16)}
+REDUCTIONS = {
+    aten.sum.dim_IntList: reduced(), aten.sum.default: reduced(), aten.mean.default: reduced(), aten.mean.dim: reduced(),
+    aten.amax.default: reduced(), aten.amin.default: reduced(), aten.max.default: reduced(), aten.min.default: reduced(),
+    aten.max.dim: reduced(16), aten.min.dim: reduced(16), aten.argmax.default: reduced(16), aten.prod.default: reduced(),
+    aten.linalg_vector_norm.default: reduced(dim=2), aten.norm.Scalar: reduced(dim=9), aten.any.default: reduced(1),
+    aten.all.default: reduced(1), aten.var.correction: reduced(16), aten.std.correction: reduced(16),
+}
 
 
 # --- optimizers ---

@@ -37,8 +37,8 @@ def flatten(recorder, module):
 
 
 def network(recorder, real, mode):
-    """Stands for _VF.lstm and its like: (input, hidden, weights, biases, layers, dropout, train, bidirectional, batch_first), or
-    with batch sizes after the input and no batch_first."""
+    """Stands for _VF.lstm and its like: (input, hidden, weights, biases, layers, dropout, train, bidirectional, batch_first),
+    or with batch sizes after the input and no batch_first."""
     def run(data, *args):
         if not is_gpu(data) or not torch.backends.cudnn.enabled:
             return real(data, *args)
@@ -53,8 +53,8 @@ def network(recorder, real, mode):
         projected = weights[4].shape[0] if mode == MODES["lstm"] and len(weights) // (layers * (1 + both)) == 5 else 0
         width = cx.shape[-1] if cx is not None else hx.shape[-1]
         state = recorder.dropout_state() if dropout > 0 and train else None
-        out, hy, cy, _, _ = aten._cudnn_rnn(data, list(weights), 4 if biases else 2, None, hx, cx, mode, width, projected, layers,
-                                            bool(first and first[0]), dropout, train, both, sizes, state)
+        out, hy, cy, _, _ = aten._cudnn_rnn(data, list(weights), 4 if biases else 2, None, hx, cx, mode, width, projected,
+                                            layers, bool(first and first[0]), dropout, train, both, sizes, state)
         return (out, hy) if cx is None else (out, hy, cy)
     return run
 
