@@ -109,8 +109,9 @@ struct core {
 	task_id keeping;	/* the recovering task that GPUs are kept for */
 	int64_t keep_since_ms;
 	task_id head;		/* first in line of the main queue, under ORDER_BACKFILL; 0: none */
-	int64_t head_since_ms;	/* mono */
-	bool head_waited;	/* it was passed for pass_max: GPUs are kept for it */
+	task_id passed;		/* the last head that did not fit; it stays so while others come before it and are placed */
+	int64_t passed_since_ms;	/* mono */
+	bool passed_enough;	/* for pass_max: GPUs are kept for it */
 	bool dirty;		/* something changed since the last pass */
 	bool snapshot_seen;
 	task_id blocked_at;	/* head of the main queue that did not fit in the last pass; 0 also when it changed since */

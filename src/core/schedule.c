@@ -261,8 +261,6 @@ static void lead(struct core *c, const struct task *t, struct now now)
 		return;
 	core_give_up(c, c->head);
 	c->head = t->id;
-	c->head_since_ms = now.mono_ms;
-	c->head_waited = false;
 	core_map_gpus(c, now);
 }
 
@@ -278,17 +276,27 @@ static struct slot *fewest_tasks(const struct core *c, const struct map_request 
 	return best;
 }
 
-/* The head did not fit. Keeps what it needs once it was passed for long enough, and more where some of that went away. */
+/* The head did not fit. Keeps what it needs once it was passed for long enough, and others where some of that went away. */
 static void keep_for_head(struct core *c, const struct task *t, struct now now)
 {
 	struct map_request r = core_request(c, t, now);
 	struct slot *s;
 	unsigned n = 0;
-	c->head_waited = now.mono_ms - c->head_since_ms >= c->config.pass_max_ms;
-	if (!c->head_waited)
+	if (c->passed != t->id) {
+		c->passed = t->id;
+		c->passed_since_ms = now.mono_ms;
+	}
+	c->passed_enough = now.mono_ms - c->passed_since_ms >= c->config.pass_max_ms;
+	if (!c->passed_enough)
 		return;
-	for (size_t i = 0; i < c->n_slots; i++)
-		n += c->slots[i]->kept_for == t->id;
+	for (size_t i = 0; i < c->n_slots; i++) {
+		if (c->slots[i]->kept_for != t->id)
+			continue;
+		if (map_suits(&c->config.map, c->gpus, c->n_slots, &r, &c->gpus[i]))
+			n++;
+		else
+			keep(c->slots[i], 0);
+	}
 	for (; n < r.gpus && (s = fewest_tasks(c, &r)); n++)
 		keep(s, t->id);
 	core_map_gpus(c, now);
@@ -419,8 +427,8 @@ static int64_t watch_keeping(struct core *c, struct now now)
 /* The head is passed for so long; then GPUs are kept for it. */
 static int64_t watch_head(struct core *c, struct now now)
 {
-	int64_t due = c->head_since_ms + c->config.pass_max_ms;
-	if (!c->head || c->head_waited)
+	int64_t due = c->passed_since_ms + c->config.pass_max_ms;
+	if (!c->head || c->head != c->passed || c->passed_enough)
 		return INT64_MAX;
 	if (now.mono_ms < due)
 		return due;
