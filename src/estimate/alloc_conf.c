@@ -184,7 +184,7 @@ static int read_divisions(struct reading *r, uint32_t *divisions)
  * after the last, which before 2.9 meant: for the last as well. */
 static int read_range(struct reading *r, int *last)
 {
-	uint32_t *ranges = r->conf->power2_divisions, divisions;
+	uint32_t *ranges = r->conf->power2_divisions, divisions = 0;
 	bool rest = !strcmp(r->in.token, ">");
 	int64_t mib = 0;
 	int index = 0;

@@ -274,7 +274,7 @@ static int read_record(struct reader *r, uint64_t tag, uint64_t argument)
 
 static int read_records(struct reader *r)
 {
-	uint64_t first;
+	uint64_t first = 0;
 
 	for (size_t n = 0; n <= CAPTURE_MAX_RECORDS; n++) {
 		if (read_varint(r, &first))
@@ -294,7 +294,7 @@ static int read_records(struct reader *r)
 /* What can be said before a number is read: it is a capture file, whole, of a version we know. */
 static int open_file(struct reader *r, size_t len)
 {
-	uint64_t version;
+	uint64_t version = 0;
 	uint32_t crc;
 
 	if (len < MAGIC_LEN || memcmp(r->start, magic, MAGIC_LEN))

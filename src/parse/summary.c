@@ -99,7 +99,7 @@ bool summary_starts(struct summary_text t, const char *with)
 
 bool summary_contains(struct summary_text t, const char *word)
 {
-	return memmem(t.at, t.len, word, strlen(word)) != NULL;
+	return t.len && memmem(t.at, t.len, word, strlen(word)) != NULL;
 }
 
 static bool is_digit(char c)

@@ -71,7 +71,7 @@ const char *store_network_folder(const char *dir)
 {
 	struct statfs fs;
 	struct stat st;
-	char type[64];
+	static char type[64];	/* may be the answer: see store.h */
 	if (stat(dir, &st) || statfs(dir, &fs))
 		return NULL;
 	mount_type(st.st_dev, type);

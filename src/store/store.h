@@ -93,7 +93,8 @@ typedef void (*store_each_means)(void *ctx, const struct store_gpu *gpu, int64_t
 				 const double values[SERIES_VALUES]);
 int store_load_means(struct store *s, int64_t from_ms, int64_t to_ms, store_each_means each, void *ctx, struct error *err);
 
-/* The kind of network file system that a folder is on ("NFS"), where no state may be kept; NULL: local, or not to be seen. */
+/* The kind of network file system that a folder is on ("NFS"), where no state may be kept; NULL: local, or not to be seen.
+ * Valid until the next call. */
 const char *store_network_folder(const char *dir);
 
 #endif

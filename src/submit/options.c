@@ -95,7 +95,7 @@ static int set_gpu_mem(struct spec *s, struct submit_pending *p, const char *val
 static int set_exclusive(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)p;
-	bool on;
+	bool on = false;
 	if (parse_flag(value, &on, err))
 		return -1;
 	if (on)
@@ -277,7 +277,7 @@ static int set_requeue(struct spec *s, struct submit_pending *p, const char *val
 static int set_no_requeue(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)p;
-	bool no;
+	bool no = false;
 	if (parse_flag(value, &no, err))
 		return -1;
 	s->requeue = !no;

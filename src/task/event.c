@@ -202,7 +202,7 @@ static int read_uid(const json_t *body, uint32_t *uid, struct error *err)
 
 static int read_ended(const json_t *body, struct event *ev, struct error *err)
 {
-	int next;
+	int next = NEXT_DONE;
 	int64_t code = 0, sig = 0;
 	const char *verdict = json_string_value(json_object_get(body, "verdict"));
 	const char *state = json_string_value(json_object_get(body, "state"));
@@ -226,7 +226,7 @@ static int read_ended(const json_t *body, struct event *ev, struct error *err)
 
 static int read_stop(const json_t *body, struct event *ev, struct error *err)
 {
-	int reason;
+	int reason = STOP_NONE;
 	if (read_word(body, "reason", stops, sizeof stops / sizeof *stops, &reason, err) ||
 	    read_uid(body, &ev->u.stop.uid, err))
 		return -1;
