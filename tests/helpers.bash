@@ -40,6 +40,12 @@ gone()
 	done
 }
 
+# has_socket PID: whether that process has a connection open.
+has_socket()
+{
+	ls -l "/proc/$1/fd" 2>/dev/null | grep -q 'socket:'
+}
+
 kill_radd()
 {
 	local pid

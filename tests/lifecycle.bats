@@ -280,6 +280,7 @@ teardown()
 	wait_for 15 grep -q started "rad-$runs.out"
 	wait_for 30 grep -q started "rad-$ends.out"
 	rad wait "$runs" & waits=$!
+	wait_for 15 has_socket "$waits"
 	kill_radd
 	: >end-now
 	wait_for 15 grep -q ended "rad-$ends.out"

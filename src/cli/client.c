@@ -99,8 +99,12 @@ static int ask(struct client_wait *w, struct error *err)
 	scoped_fd int fd = client_connect(err);
 	if (fd < 0 || wire_encode(w->request, &out, err))
 		return -1;
-	if (io_write_full(fd, out.data, out.len))
+	if (io_write_full(fd, out.data, out.len)) {
+		/* It was there a moment ago: away, then, not absent. */
+		if (errno == EPIPE || errno == ECONNRESET)
+			return 0;
 		return error_errno(err, "writing to radd");
+	}
 	io_set_nonblocking(fd, true);
 	w->fd = steal_fd(fd);
 	w->away_since_ms = 0;
