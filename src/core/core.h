@@ -124,8 +124,6 @@ void core_started(struct core *c, task_id id, struct proc_id shim, struct now no
 /* The attempt ended: `r` as launch_result filled it (or never_began). The core adds what the device showed. The verdict may
  * come up to cohort_ms later, when MPS neighbours have had time to die of the same cause. */
 void core_exited(struct core *c, task_id id, const struct exit_report *r, struct now now);
-/* An MPS server reported a fault at this time. */
-void core_mps_fault(struct core *c, const char *gpu_uuid, struct now now);
 
 /* GPUs -------------------------------------------------------------------------------------------------------------- */
 

@@ -88,23 +88,12 @@ static bool has_cohort(const struct core *c, const struct run *r)
 	return false;
 }
 
-static bool mps_faulted(const struct core *c, const struct run *r)
-{
-	for (unsigned i = 0; i < r->n_slots; i++) {
-		const struct slot *s = c->slots[r->slots[i]];
-		if (s->mps_fault_ms && close_in_time(c, s->mps_fault_ms, r->exit_ms))
-			return true;
-	}
-	return false;
-}
-
 static void conclude(struct core *c, struct run *r, struct now now)
 {
 	struct task *t = r->t;
 	struct verdict_result v = { 0 };
 	struct recover_next next = { 0 };
 	r->report.neighbour_faulted = under_mps(r) && failed_by_itself(r) && has_cohort(c, r);
-	r->report.mps_faulted = under_mps(r) && mps_faulted(c, r);
 	recover_verdict(&r->report, &v);
 	recover_decide(&c->config.recover, t, &r->report, v.verdict, c->largest_gpu_mib, &next);
 	/* The verdict may come later; the attempt ended when its processes did. */

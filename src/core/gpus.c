@@ -430,10 +430,3 @@ unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, uid_t *uid
 		}
 	return n;
 }
-
-void core_mps_fault(struct core *c, const char *gpu_uuid, struct now now)
-{
-	struct slot *s = core_slot(c, gpu_uuid);
-	if (s)
-		s->mps_fault_ms = now.mono_ms;
-}

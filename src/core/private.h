@@ -53,7 +53,6 @@ struct slot {
 	struct map_tenant *tenants;	/* they as the map sees them, since the slot was filled */
 	size_t n_tenants, cap_tenants;
 	task_id kept_for;
-	int64_t mps_fault_ms;		/* mono; 0: none */
 	double energy_j;		/* of the reading before, NaN: none */
 	uint64_t low_mib[2];		/* lowest free memory: of the interval before, of this one */
 	int64_t low_interval;		/* counted from the clock's zero */

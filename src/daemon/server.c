@@ -395,14 +395,6 @@ void server_task_changed(struct server *s)
 	s->changed = true;
 }
 
-bool server_has_replies(const struct server *s)
-{
-	for (const struct client *c = s->clients; c; c = c->next)
-		if (!c->closing && (c->out.len || c->hang_up))
-			return true;
-	return s->changed;
-}
-
 void server_flush(struct server *s)
 {
 	if (s->changed) {

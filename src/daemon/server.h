@@ -24,8 +24,6 @@ void server_destroy(struct server *s);
 void server_flush(struct server *s);
 /* Tasks changed in this turn: waiting clients may be done. */
 void server_task_changed(struct server *s);
-/* Whether replies are kept for after the commit. */
-bool server_has_replies(const struct server *s);
 /* The commit failed: what was answered since the last one did not happen. */
 void server_fail_replies(struct server *s, const struct error *why);
 

@@ -2,8 +2,9 @@
 """What CUDA does and fake tensors do not know.
 
 Fake tensors know the shapes of results. Which kernel a composite operator picks, what a kernel keeps for the backward pass and
-what it takes while it runs are decided by CUDA builds at run time: those decisions are here, each with its condition. All but
-the versions named were seen in the allocator's history on an H200 with PyTorch 2.11.
+what it takes while it runs are decided by CUDA builds at run time: those decisions are here, each with its condition. Most
+were seen in the allocator's history on an H200 with PyTorch 2.11 (python/tests/gpu-h200.json.gz says which jobs match); other
+versions, and what that comparison does not cover, such as the sort of large embedding gradients, were not compared with a run.
 """
 import math
 import sys
