@@ -27,14 +27,10 @@ void alloc_sim_destroy(struct alloc_sim *a)
 	if (!a)
 		return;
 	for (int p = 0; p < POOLS; p++)
-		for (unsigned s = 0; s < a->pools[p].streams; s++) {
-			free(a->pools[p].free[s].rows);
-			free(a->pools[p].unmapped[s].rows);
-		}
+		for (unsigned s = 0; s < a->pools[p].streams; s++)
+			free(a->pools[p].sets[s]);
 	free(a->blocks);
-	free(a->rows);
 	free(a->live);
-	free(a->list);
 	free(a);
 }
 
@@ -42,17 +38,63 @@ void alloc_sim_reset(struct alloc_sim *a, uint64_t cap)
 {
 	for (int p = 0; p < POOLS; p++) {
 		for (unsigned s = 0; s < a->pools[p].streams; s++)
-			a->pools[p].free[s].n = a->pools[p].unmapped[s].n = 0;
+			if (a->pools[p].sets[s])
+				memset(a->pools[p].sets[s]->filled, 0, sizeof a->pools[p].sets[s]->filled);
 		a->pools[p].searches = 0;
 	}
 	memset(&a->stats, 0, sizeof a->stats);
 	if (a->n_live)
 		memset(a->live, 0, a->n_live * sizeof *a->live);
-	a->n_blocks = a->n_rows = 1;
-	a->unused = a->unused_row = 0;
+	a->n_blocks = 1;
+	a->unused = 0;
 	a->next_address = FIRST_ADDRESS;
-	a->work = 0;
+	alloc_sim_set_cap(a, cap, false);
+}
+
+void alloc_sim_set_cap(struct alloc_sim *a, uint64_t cap, bool hard)
+{
 	a->cap = cap;
+	a->hard = hard;
+}
+
+/* Room for ids below `n`. */
+static void make_ids(struct alloc_sim *a, uint32_t n)
+{
+	if (n <= a->n_live)
+		return;
+	n = n < 1024 ? 1024 : n + n / 2;
+	a->live = alloc_resize(a->live, n, sizeof *a->live);
+	memset(a->live + a->n_live, 0, (n - a->n_live) * sizeof *a->live);
+	a->n_live = n;
+}
+
+static void copy_pool(struct alloc_sim *to, const struct alloc_sim *from, unsigned pool)
+{
+	const struct pool *p = &from->pools[pool];
+
+	for (unsigned s = 0; s < p->streams; s++)
+		if (p->sets[s])
+			*alloc_set_of(to, pool, s) = *p->sets[s];
+	to->pools[pool].searches = p->searches;
+}
+
+void alloc_sim_copy(struct alloc_sim *to, const struct alloc_sim *from)
+{
+	alloc_sim_reset(to, from->cap);
+	to->hard = from->hard;
+	for (unsigned p = 0; p < POOLS; p++)
+		copy_pool(to, from, p);
+	to->stats = from->stats;
+	to->unused = from->unused;
+	to->next_address = from->next_address;
+	if (to->cap_blocks < from->n_blocks)
+		to->blocks = alloc_resize(to->blocks, to->cap_blocks = from->cap_blocks, sizeof *to->blocks);
+	to->n_blocks = from->n_blocks;
+	if (from->n_blocks > 1)
+		memcpy(to->blocks + 1, from->blocks + 1, (from->n_blocks - 1) * sizeof *to->blocks);
+	make_ids(to, from->n_live);
+	if (from->n_live)
+		memcpy(to->live, from->live, from->n_live * sizeof *to->live);
 }
 
 const struct alloc_stats *alloc_sim_stats(const struct alloc_sim *a)
@@ -83,22 +125,28 @@ void alloc_block_drop(struct alloc_sim *a, block_ref b)
 	a->unused = b;
 }
 
+struct alloc_set *alloc_set_of(struct alloc_sim *a, unsigned pool, unsigned stream)
+{
+	struct pool *p = &a->pools[pool];
+
+	if (!p->sets[stream]) {
+		p->sets[stream] = alloc_zero(sizeof *p->sets[stream]);
+		p->streams = stream >= p->streams ? stream + 1 : p->streams;
+	}
+	return p->sets[stream];
+}
+
 static struct alloc_set *set_of(struct alloc_sim *a, const struct block *b)
 {
-	struct pool *p = &a->pools[b->pool];
-
-	return b->mapped ? &p->free[b->stream] : &p->unmapped[b->stream];
+	return alloc_set_of(a, b->pool, b->stream);
 }
 
 void alloc_block_offer(struct alloc_sim *a, block_ref b)
 {
 	struct block *block = &a->blocks[b];
-	struct pool *p = &a->pools[block->pool];
 
 	if (!a->conf.expandable)
-		block->born = p->searches;
-	if (block->stream >= p->streams)
-		p->streams = block->stream + 1u;
+		block->born = a->pools[block->pool].searches;
 	alloc_set_insert(a, set_of(a, block), b);
 }
 
@@ -191,14 +239,17 @@ static bool is_segment(const struct block *b)
 	return !b->before && !b->after;
 }
 
-static uint32_t list_free(struct alloc_sim *a, const struct pool *p)
+/* The free block that follows `b` in its pool, of any stream; with 0 the first. In order of stream, size and address. */
+static block_ref next_free(struct alloc_sim *a, const struct pool *p, block_ref b)
 {
-	uint32_t n = 0;
+	unsigned stream = b ? a->blocks[b].stream : 0;
+	block_ref next = b ? alloc_set_next(a, p->sets[stream++], b) : 0;
 
-	for (unsigned s = 0; s < p->streams; s++)
-		n = alloc_set_list(a, &p->free[s], n);
-	a->work += n + p->streams;
-	return n;
+	a->stats.work++;
+	for (; !next && stream < p->streams; stream++)
+		if (p->sets[stream])
+			next = alloc_set_at_least(a, p->sets[stream], 0);
+	return next;
 }
 
 static void release_all(struct alloc_sim *a)
@@ -206,13 +257,14 @@ static void release_all(struct alloc_sim *a)
 	static const int order[] = { POOL_LARGE, POOL_SMALL };
 
 	for (int i = 0; i < POOLS; i++) {
-		uint32_t n = list_free(a, &a->pools[order[i]]);
+		const struct pool *p = &a->pools[order[i]];
 
-		for (uint32_t k = 0; k < n; k++) {
+		for (block_ref b = next_free(a, p, 0), next; b; b = next) {
+			next = next_free(a, p, b);	/* what is left of `b` is smaller, and so stands before it */
 			if (a->conf.expandable)
-				alloc_expand_release(a, a->list[k]);
-			else if (is_segment(&a->blocks[a->list[k]]))
-				release(a, a->list[k]);
+				alloc_expand_release(a, b);
+			else if (is_segment(&a->blocks[b]))
+				release(a, b);
 		}
 	}
 }
@@ -221,7 +273,7 @@ static void release_all(struct alloc_sim *a)
  * until they do together. Without max_split_size no block is oversize. */
 static bool release_oversize(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
 {
-	struct alloc_set *s = &a->pools[pool].free[stream];
+	struct alloc_set *s = alloc_set_of(a, pool, stream);
 	block_ref b, next;
 	uint64_t want = size < a->conf.max_split ? a->conf.max_split : size, released = 0;
 
@@ -232,7 +284,7 @@ static bool release_oversize(struct alloc_sim *a, unsigned pool, uint64_t size, 
 		release(a, b);
 		return true;
 	}
-	for (b = alloc_set_last(a, s); b && released < want && a->blocks[b].size >= a->conf.max_split; b = next) {
+	for (b = alloc_set_last(s); b && released < want && a->blocks[b].size >= a->conf.max_split; b = next) {
 		next = alloc_set_previous(a, s, b);
 		released += a->blocks[b].size;
 		release(a, b);
@@ -246,32 +298,45 @@ static bool collects(const struct alloc_sim *a)
 	return a->conf.gc_threshold > 0 && a->cap != ALLOC_NO_CAP;
 }
 
-struct garbage {
-	uint32_t n;		/* blocks in a->list, 0 where one was released */
-	uint64_t ages, left;	/* sum of their ages, and how many are there still */
-};
+/* Free blocks of the large pool that are segments: how old they are together, and how many. */
+struct garbage { uint64_t ages, n; };
 
 static uint64_t age(const struct alloc_sim *a, const struct block *b)
 {
 	return a->pools[b->pool].searches - b->born;
 }
 
+static struct garbage find_garbage(struct alloc_sim *a)
+{
+	const struct pool *p = &a->pools[POOL_LARGE];
+	struct garbage g = { 0 };
+
+	for (block_ref b = next_free(a, p, 0); b; b = next_free(a, p, b)) {
+		if (!is_segment(&a->blocks[b]))
+			continue;
+		g.ages += age(a, &a->blocks[b]);
+		g.n++;
+	}
+	return g;
+}
+
 /* Releases what is older than average. Returns how many bytes. */
 static uint64_t collect_round(struct alloc_sim *a, struct garbage *g)
 {
-	double average = (double)g->ages / (double)g->left;
+	const struct pool *p = &a->pools[POOL_LARGE];
+	double average = (double)g->ages / (double)g->n;
 	uint64_t bytes = 0;
 
-	for (uint32_t k = 0; k < g->n; k++) {
-		block_ref b = a->list[k];
+	for (block_ref b = next_free(a, p, 0), next; b; b = next) {
+		const struct block *block = &a->blocks[b];
 
-		if (!b || (double)age(a, &a->blocks[b]) < average)
+		next = next_free(a, p, b);
+		if (!is_segment(block) || (double)age(a, block) < average)
 			continue;
-		bytes += a->blocks[b].size;
-		g->ages -= age(a, &a->blocks[b]);
-		g->left--;
+		bytes += block->size;
+		g->ages -= age(a, block);
+		g->n--;
 		release(a, b);
-		a->list[k] = 0;
 	}
 	return bytes;
 }
@@ -280,22 +345,13 @@ static uint64_t collect_round(struct alloc_sim *a, struct garbage *g)
 static void collect(struct alloc_sim *a)
 {
 	uint64_t threshold = (uint64_t)(a->conf.gc_threshold * (double)a->cap), target, done = 0, bytes = 1;
-	struct garbage g = { list_free(a, &a->pools[POOL_LARGE]) };
+	struct garbage g;
 
 	if (a->stats.reserved <= threshold || a->conf.expandable)
 		return;
 	target = a->stats.reserved - threshold;
-	for (uint32_t k = 0; k < g.n; k++) {
-		const struct block *b = &a->blocks[a->list[k]];
-
-		if (is_segment(b)) {
-			g.ages += age(a, b);
-			g.left++;
-		} else {
-			a->list[k] = 0;
-		}
-	}
-	while (done < target && bytes && g.left)
+	g = find_garbage(a);
+	while (done < target && bytes && g.n)
 		done += bytes = collect_round(a, &g);
 }
 
@@ -318,7 +374,7 @@ uint64_t alloc_round(const struct alloc_conf *conf, uint64_t size)
 	step = ALLOC_LEAST;
 	if (divisions > 1 && size > ALLOC_LEAST * divisions)
 		step = ((uint64_t)1 << (63 - __builtin_clzll(size))) / divisions;
-	return (size + step - 1) / step * step;
+	return (size + step - 1) & ~(step - 1);	/* divisions are powers of two, and so are steps */
 }
 
 static uint64_t segment_size(const struct alloc_conf *conf, uint64_t size)
@@ -332,7 +388,7 @@ static uint64_t segment_size(const struct alloc_conf *conf, uint64_t size)
 
 static block_ref find_free(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
 {
-	const struct alloc_set *s = &a->pools[pool].free[stream];
+	const struct alloc_set *s = alloc_set_of(a, pool, stream);
 	uint64_t found;
 	block_ref b;
 
@@ -374,6 +430,8 @@ static block_ref find_room(struct alloc_sim *a, unsigned pool, uint64_t size, un
 	if (collects(a))
 		collect(a);
 	b = new_segment(a, pool, size, stream);
+	if (!b && a->hard)
+		return 0;
 	if (!b && release_oversize(a, pool, size, stream))
 		b = new_segment(a, pool, size, stream);
 	if (b)
@@ -408,19 +466,6 @@ static block_ref split(struct alloc_sim *a, block_ref b, uint64_t size)
 	return front;
 }
 
-static void remember(struct alloc_sim *a, uint32_t id, block_ref b)
-{
-	uint32_t n = a->n_live;
-
-	if (id >= n) {
-		n = id < 1024 ? 1024 : id + id / 2 + 1;
-		a->live = alloc_resize(a->live, n, sizeof *a->live);
-		memset(a->live + a->n_live, 0, (n - a->n_live) * sizeof *a->live);
-		a->n_live = n;
-	}
-	a->live[id] = b;
-}
-
 bool alloc_sim_request(struct alloc_sim *a, uint32_t id, uint64_t size, unsigned stream)
 {
 	uint64_t rounded = alloc_round(&a->conf, size);
@@ -439,7 +484,8 @@ bool alloc_sim_request(struct alloc_sim *a, uint32_t id, uint64_t size, unsigned
 	a->stats.allocated += a->blocks[b].size;
 	if (a->stats.peak_allocated < a->stats.allocated)
 		a->stats.peak_allocated = a->stats.allocated;
-	remember(a, id, b);
+	make_ids(a, id + 1);
+	a->live[id] = b;
 	return true;
 }
 
@@ -484,11 +530,6 @@ void alloc_sim_free(struct alloc_sim *a, uint32_t id)
 void alloc_sim_empty_cache(struct alloc_sim *a)
 {
 	release_all(a);
-}
-
-uint64_t alloc_sim_work(const struct alloc_sim *a)
-{
-	return a->work;
 }
 
 uint64_t alloc_sim_address(const struct alloc_sim *a, uint32_t id)

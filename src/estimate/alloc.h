@@ -76,6 +76,9 @@ struct alloc_stats {
 	uint64_t peak_reserved, peak_allocated;
 	unsigned retries;				/* how often everything free was released to get a segment */
 	uint64_t lacking;				/* cap that would have met the last request that failed; 0: not known */
+	/* Blocks looked at one by one: to find where a new one stands among those of its size, to release, to grow. Input made
+	 * to be slow can drive it up, so whoever replays what others wrote bounds it. */
+	uint64_t work;
 };
 
 struct alloc_sim;
@@ -84,6 +87,11 @@ struct alloc_sim *alloc_sim_create(const struct alloc_conf *conf, const struct a
 void alloc_sim_destroy(struct alloc_sim *a);
 /* Empties it and sets the cap in bytes on what is reserved (ALLOC_NO_CAP for none). Memory it grew is kept for the next run. */
 void alloc_sim_reset(struct alloc_sim *a, uint64_t cap);
+/* Another cap from here on. A hard one does not make the process shrink: a request for which it leaves no room fails and changes
+ * nothing, so that it can be made again under another cap. Not for expandable segments. */
+void alloc_sim_set_cap(struct alloc_sim *a, uint64_t cap, bool hard);
+/* Makes `to` equal to `from`, which was created with the same configuration. */
+void alloc_sim_copy(struct alloc_sim *to, const struct alloc_sim *from);
 
 /* A request of `size` bytes, known as `id` until it is freed: ids are dense, from 0, and not in use. False: out of memory; then
  * nothing is allocated, but what was free may have been released. Size 0 is no request and always succeeds. */
@@ -95,9 +103,6 @@ void alloc_sim_empty_cache(struct alloc_sim *a);
 /* The address of a live request; 0: there is none. */
 uint64_t alloc_sim_address(const struct alloc_sim *a, uint32_t id);
 const struct alloc_stats *alloc_sim_stats(const struct alloc_sim *a);
-/* Requests and frees take O(log n); releasing and growing look at blocks one by one. How many since the reset: input made to be
- * slow can drive it up, so whoever replays what others wrote bounds it. */
-uint64_t alloc_sim_work(const struct alloc_sim *a);
 
 /* What a request of that size takes at least: the rounding rule alone. */
 uint64_t alloc_round(const struct alloc_conf *conf, uint64_t size);

@@ -25,7 +25,7 @@ block_ref alloc_expand_choose(struct alloc_sim *a, const struct alloc_set *s, bl
 {
 	for (block_ref next = alloc_set_next(a, s, b); next && grown(a, next) < grown(a, b); next = alloc_set_next(a, s, b)) {
 		b = next;
-		a->work++;
+		a->stats.work++;
 	}
 	return b;
 }
@@ -35,7 +35,7 @@ static bool has_room(struct alloc_sim *a, block_ref b, uint64_t size)
 {
 	uint64_t bytes = 0;
 
-	for (; b && !a->blocks[b].used && bytes < size; b = a->blocks[b].after, a->work++)
+	for (; b && !a->blocks[b].used && bytes < size; b = a->blocks[b].after, a->stats.work++)
 		bytes += a->blocks[b].size;
 	return bytes >= size;
 }
@@ -43,11 +43,11 @@ static bool has_room(struct alloc_sim *a, block_ref b, uint64_t size)
 /* The lowest place with room: an unmapped block, or the free one in front of it; of a new range where there is none. */
 static block_ref find_place(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
 {
-	const struct alloc_set *s = &a->pools[pool].unmapped[stream];
+	const struct alloc_set *s = alloc_set_of(a, pool, stream);
 	block_ref b;
 	uint64_t whole = RANGE / page(a, pool) * page(a, pool);
 
-	for (block_ref u = alloc_set_at_least(a, s, 0); u; u = alloc_set_next(a, s, u)) {
+	for (block_ref u = alloc_set_first_unmapped(s); u; u = a->blocks[u].upper) {
 		block_ref before = a->blocks[u].before;
 
 		b = before && !a->blocks[before].used ? before : u;

@@ -27,48 +27,39 @@ struct block {
 		uint64_t base;		/* first address of its expandable range */
 	};
 	block_ref before, after;	/* neighbours of the same segment; `after` also chains unused blocks */
+	block_ref lower, upper;		/* neighbours in a set's chain */
 	uint16_t stream;
 	uint8_t pool;
 	bool used, mapped;		/* mapped: backed by memory; false only in expandable ranges */
 };
 
-#define ALLOC_ROW 32
+#define ALLOC_CLASSES 768	/* sizes up to 2^56 */
 
-struct alloc_row;
-
-/* Blocks in order (alloc_set.c). */
+/* Blocks that are not used, of one pool and stream (alloc_set.c): free ones, and in expandable ranges unmapped ones. */
 struct alloc_set {
-	uint32_t *rows;			/* owned; none is empty */
-	uint32_t n, cap;
+	uint64_t filled[ALLOC_CLASSES / 64];		/* which classes have any */
+	struct { block_ref first, last; } ends[ALLOC_CLASSES];	/* of the others: anything */
 };
 
-struct alloc_place { uint32_t row, at; };
-
-/* Free blocks of one pool. A set for each stream: a block serves no other. `unmapped` is for expandable ranges only. */
 struct pool {
-	struct alloc_set free[ALLOC_STREAMS], unmapped[ALLOC_STREAMS];
-	unsigned streams;		/* those from here on have nothing */
-	uint64_t searches;		/* counted only while garbage is collected */
+	struct alloc_set *sets[ALLOC_STREAMS];	/* owned; NULL: nothing yet. A block serves no other stream */
+	unsigned streams;			/* those from here on have nothing */
+	uint64_t searches;			/* counted only while garbage is collected */
 };
 
 struct alloc_sim {
 	struct alloc_conf conf;
 	struct alloc_watch watch;
 	uint64_t cap;
+	bool hard;
 	struct alloc_stats stats;
 	struct pool pools[POOLS];
 	struct block *blocks;		/* owned; [0] is not used */
 	uint32_t n_blocks, cap_blocks;
 	block_ref unused;		/* chain of blocks to use again */
-	struct alloc_row *rows;		/* owned; [0] is not used */
-	uint32_t n_rows, cap_rows, unused_row;
-	struct alloc_place found;	/* by the last search: what is found is mostly removed next. A guess, checked */
 	block_ref *live;		/* by request id, owned; 0: not live */
 	uint32_t n_live;
 	uint64_t next_address;
-	uint64_t work;			/* blocks visited one by one */
-	block_ref *list;		/* owned scratch: what is to be released */
-	uint32_t cap_list;
 };
 
 /* Sets (alloc_set.c), by size, then address; unmapped blocks by address alone. */
@@ -76,19 +67,20 @@ void alloc_set_insert(struct alloc_sim *a, struct alloc_set *s, block_ref b);
 void alloc_set_remove(struct alloc_sim *a, struct alloc_set *s, block_ref b);
 /* Gives a block another place and size, and moves it where it belongs then. */
 void alloc_set_change(struct alloc_sim *a, struct alloc_set *s, block_ref b, uint64_t address, uint64_t size);
-/* The first that is `size` or larger. */
+/* The first free block that is `size` or larger. */
 block_ref alloc_set_at_least(struct alloc_sim *a, const struct alloc_set *s, uint64_t size);
-/* The next one in order, and the one before; 0 at the end. */
-block_ref alloc_set_next(struct alloc_sim *a, const struct alloc_set *s, block_ref b);
+/* The free block after a free one, and the one before; 0 at the end. */
+block_ref alloc_set_next(const struct alloc_sim *a, const struct alloc_set *s, block_ref b);
 block_ref alloc_set_previous(const struct alloc_sim *a, const struct alloc_set *s, block_ref b);
-block_ref alloc_set_last(const struct alloc_sim *a, const struct alloc_set *s);
-/* Writes all of a set in order behind the first `n` of a->list; returns how many are there then. */
-uint32_t alloc_set_list(struct alloc_sim *a, const struct alloc_set *s, uint32_t n);
+block_ref alloc_set_last(const struct alloc_set *s);
+/* The unmapped block of the lowest address; the next ones are its `upper`. */
+block_ref alloc_set_first_unmapped(const struct alloc_set *s);
 
 /* Blocks (alloc.c). */
+struct alloc_set *alloc_set_of(struct alloc_sim *a, unsigned pool, unsigned stream);
 block_ref alloc_block_new(struct alloc_sim *a, uint64_t address, uint64_t size, unsigned stream, unsigned pool);
 void alloc_block_drop(struct alloc_sim *a, block_ref b);
-/* Enters a block, used no longer, among the free (or the unmapped). */
+/* Enters a block, used no longer, among the free (or the unmapped) of its pool and stream. */
 void alloc_block_offer(struct alloc_sim *a, block_ref b);
 void alloc_block_withdraw(struct alloc_sim *a, block_ref b);
 /* Puts `b` behind `before` and in front of `after`, either of which may be 0. */

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks looked at one by one over all runs: ordinary captures need some thousands of them. */
-#define MAX_WORK 50000000u
+/* Blocks looked at one by one over all runs, a second or so; ordinary captures need some ten thousand of them. */
+#define MAX_WORK 200000000u
 
 enum step_kind { STEP_REQUEST, STEP_FREE, STEP_SCRATCH, STEP_EMPTY };
 
@@ -35,9 +35,14 @@ struct program {
 	bool kept[KEPT];
 };
 
+/* Runs under different caps go the same way until what they reserve first exceeds the smaller one. So one simulator, `base`,
+ * goes as far as every cap that is still to be tried allows, and each trial goes on from there. */
 struct player {
 	const struct program *p;
-	struct alloc_sim *sim;
+	struct alloc_sim *base, *trial;
+	size_t at;		/* the step before which `base` stands */
+	bool shares;		/* false: `base` stays where it begins */
+	bool collects;		/* garbage, by a share of the cap: each cap makes its own run from the start */
 	uint64_t work;
 };
 
@@ -150,8 +155,8 @@ static uint64_t live_at_most(const struct program *p, const struct alloc_conf *c
 
 /* --- running it --- */
 
-/* Libraries do with less scratch memory when they get none, so that alone ends no job. */
-static bool run_step(struct alloc_sim *sim, const struct step *s)
+/* Libraries do with less scratch memory when they get none, so that alone ends no job; `hard`: the cap is (alloc.h). */
+static bool run_step(struct alloc_sim *sim, const struct step *s, bool hard)
 {
 	switch ((enum step_kind)s->kind) {
 	case STEP_REQUEST:
@@ -160,8 +165,9 @@ static bool run_step(struct alloc_sim *sim, const struct step *s)
 		alloc_sim_free(sim, s->id);
 		return true;
 	case STEP_SCRATCH:
-		if (alloc_sim_request(sim, s->id, s->bytes, s->stream))
-			alloc_sim_free(sim, s->id);
+		if (!alloc_sim_request(sim, s->id, s->bytes, s->stream))
+			return !hard;
+		alloc_sim_free(sim, s->id);
 		return true;
 	case STEP_EMPTY:
 		alloc_sim_empty_cache(sim);
@@ -170,20 +176,43 @@ static bool run_step(struct alloc_sim *sim, const struct step *s)
 	return true;
 }
 
-static enum outcome play(struct player *y, uint64_t cap)
+/* Runs steps from *at on; leaves there where it stopped. */
+static enum outcome run(struct player *y, struct alloc_sim *sim, size_t *at, bool hard)
 {
 	const struct program *p = y->p;
+	const struct alloc_stats *stats = alloc_sim_stats(sim);
+	uint64_t before = stats->work;
 	enum outcome end = SURVIVED;
 
-	alloc_sim_reset(y->sim, cap);
-	for (size_t i = 0; i < p->n && end == SURVIVED; i++) {
-		if (!run_step(y->sim, &p->steps[i]))
+	while (*at < p->n && end == SURVIVED) {
+		if (!run_step(sim, &p->steps[*at], hard))
 			end = OUT_OF_MEMORY;
-		else if (y->work + alloc_sim_work(y->sim) > MAX_WORK)
+		else if (y->work + stats->work - before > MAX_WORK)
 			end = TOO_LONG;
+		else
+			++*at;
 	}
-	y->work += alloc_sim_work(y->sim);
+	y->work += stats->work - before;
 	return end;
+}
+
+/* Takes the base along: no cap below this one will be tried. False: that takes too long. */
+static bool advance(struct player *y, uint64_t cap)
+{
+	if (!y->shares)
+		return true;
+	alloc_sim_set_cap(y->base, cap, true);
+	return run(y, y->base, &y->at, true) != TOO_LONG;
+}
+
+/* How the job ends under that cap. */
+static enum outcome try(struct player *y, uint64_t cap)
+{
+	size_t at = y->at;
+
+	alloc_sim_copy(y->trial, y->base);
+	alloc_sim_set_cap(y->trial, cap, false);
+	return run(y, y->trial, &at, false);
 }
 
 static uint64_t up_to_grid(uint64_t bytes)
@@ -196,39 +225,42 @@ static uint64_t up_to_grid(uint64_t bytes)
  * would as a rule not have. The result works; a larger cap may not, as memory that is released less scatters more. */
 static enum outcome find_need(struct player *y, uint64_t too_little, uint64_t *need)
 {
-	const struct alloc_stats *stats = alloc_sim_stats(y->sim);
+	const struct alloc_stats *stats = alloc_sim_stats(y->trial);
 
 	while (*need > too_little + REPLAY_GRID) {
 		uint64_t middle = too_little + (*need - too_little) / 2 / REPLAY_GRID * REPLAY_GRID;
-		enum outcome end = play(y, middle);
+		enum outcome end = try(y, middle);
 
-		if (end == TOO_LONG)
-			return end;
-		if (end == SURVIVED)
-			*need = up_to_grid(stats->peak_reserved);
-		else if (stats->lacking > middle + REPLAY_GRID)
-			too_little = up_to_grid(stats->lacking) - REPLAY_GRID;
-		else
-			too_little = middle;
+		if (end == SURVIVED) {
+			*need = y->collects ? middle : up_to_grid(stats->peak_reserved);
+			continue;
+		}
+		too_little = stats->lacking > middle + REPLAY_GRID ? up_to_grid(stats->lacking) - REPLAY_GRID : middle;
+		if (end == TOO_LONG || !advance(y, too_little + REPLAY_GRID))
+			return TOO_LONG;
 	}
 	return SURVIVED;
 }
 
+/* Nothing works below `least`. */
 static enum outcome find_both(struct player *y, uint64_t own_cap, uint64_t least, struct replay_figures *out)
 {
-	enum outcome end = play(y, own_cap);
-	const struct alloc_stats *stats = alloc_sim_stats(y->sim);
+	const struct alloc_stats *stats = alloc_sim_stats(y->trial);
+	uint64_t too_little = least < REPLAY_GRID ? 0 : least / REPLAY_GRID * REPLAY_GRID - REPLAY_GRID;
+	enum outcome end;
 
+	if (!advance(y, too_little + REPLAY_GRID))
+		return TOO_LONG;
+	end = own_cap < least ? OUT_OF_MEMORY : try(y, own_cap);
 	out->capped = end == OUT_OF_MEMORY;
 	if (out->capped)
-		end = play(y, ALLOC_NO_CAP);
+		end = try(y, ALLOC_NO_CAP);
 	if (end != SURVIVED)
 		return end;
 	out->comfort = stats->peak_reserved;
 	out->allocated = stats->peak_allocated;
 	out->need = up_to_grid(out->comfort);
-	least = least / REPLAY_GRID * REPLAY_GRID;
-	return find_need(y, least < REPLAY_GRID ? 0 : least - REPLAY_GRID, &out->need);
+	return find_need(y, too_little, &out->need);
 }
 
 static uint64_t fixed_costs(const struct program *p)
@@ -259,9 +291,13 @@ int replay_capture(const struct capture *c, const struct alloc_conf *conf, const
 	} else {
 		uint64_t own_cap = total && conf->fraction < 1 ? (uint64_t)((double)total * conf->fraction) : ALLOC_NO_CAP;
 
-		y.sim = alloc_sim_create(conf, NULL);
+		y.collects = conf->gc_threshold > 0 && !conf->expandable;
+		y.shares = !y.collects && !conf->expandable;
+		y.base = alloc_sim_create(conf, NULL);
+		y.trial = alloc_sim_create(conf, NULL);
 		end = find_both(&y, own_cap, live_at_most(&p, conf, false), out);
-		alloc_sim_destroy(y.sim);
+		alloc_sim_destroy(y.base);
+		alloc_sim_destroy(y.trial);
 	}
 	free(p.steps);
 	if (end == SURVIVED)

@@ -305,6 +305,63 @@ static void test_random_use(void **state)
 	}
 }
 
+/* A copy goes on as the original does, whether the copy was used before or not, and on its own. */
+static void test_copy(void **state)
+{
+	static const char *const confs[] = { "", "max_split_size_mb:24", "expandable_segments:True",
+					     "garbage_collection_threshold:0.5" };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(confs); i++) {
+		scoped_buf events = { 0 }, copied = { 0 };
+		struct alloc_conf conf;
+		struct alloc_sim *a, *b;
+
+		assert_int_equal(alloc_conf_parse(confs[i], 211, &conf, NULL), 0);
+		a = alloc_sim_create(&conf, &(struct alloc_watch){ note_event, NULL, &events });
+		b = alloc_sim_create(&conf, &(struct alloc_watch){ note_event, NULL, &copied });
+		run(b, "a0=50M a1=9M@3 a31=1K@7 f0");
+		alloc_sim_reset(a, 160 * MIB);
+		run(a, "a0=30M a1=3K a2=9M a3=15M@1 f0 f1 a4=12M f3");
+		alloc_sim_copy(b, a);
+		assert_memory_equal(alloc_sim_stats(a), alloc_sim_stats(b), sizeof(struct alloc_stats));
+		events.len = copied.len = 0;
+		run(a, "f2 a5=14M a6=40M a7=2K a8=5M@1 e a9=50M");
+		run(b, "f2 a5=14M a6=40M a7=2K a8=5M@1 e a9=50M");
+		assert_true(copied.len > 0);
+		assert_string_equal(buf_text(&copied), buf_text(&events));
+		assert_memory_equal(alloc_sim_stats(a), alloc_sim_stats(b), sizeof(struct alloc_stats));
+		for (uint32_t id = 0; id < IDS; id++)
+			assert_int_equal(alloc_sim_address(a, id), alloc_sim_address(b, id));
+		alloc_sim_destroy(a);
+		alloc_sim_destroy(b);
+	}
+}
+
+/* A hard cap refuses and changes nothing; the request can be made again under another one. */
+static void test_hard_cap(void **state)
+{
+	struct alloc_conf conf = alloc_conf_default();
+	struct alloc_sim *a = alloc_sim_create(&conf, NULL);
+	struct alloc_stats before;
+
+	(void)state;
+	run(a, "a0=30M a1=9M f0");
+	before = *alloc_sim_stats(a);
+	alloc_sim_set_cap(a, 60 * MIB, true);
+	run(a, "a2=36M!");
+	assert_memory_equal(alloc_sim_stats(a), &before, sizeof before);
+	run(a, "a2=25M f2");
+	alloc_sim_set_cap(a, 86 * MIB, false);
+	run(a, "a2=36M");
+	assert_int_equal(alloc_sim_stats(a)->reserved, (30 + 20 + 36) * MIB);
+	alloc_sim_set_cap(a, 90 * MIB, false);
+	run(a, "a3=34M");	/* what is free goes */
+	assert_int_equal(alloc_sim_stats(a)->reserved, (20 + 36 + 34) * MIB);
+	assert_int_equal(alloc_sim_stats(a)->retries, 1);
+	alloc_sim_destroy(a);
+}
+
 /* --- configuration --- */
 
 static void test_conf(void **state)
@@ -411,6 +468,8 @@ int main(void)
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_peaks_and_retries),
 		cmocka_unit_test(test_random_use),
+		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_hard_cap),
 		cmocka_unit_test(test_conf),
 		cmocka_unit_test(test_conf_by_version),
 		cmocka_unit_test(test_conf_refused),

@@ -229,10 +229,44 @@ static struct replay_figures replay_capped(uint64_t round, const char *conf, uin
 	return replay(&w, capped, "H200", cap * 2);
 }
 
+/* The capture's requests under one cap from its first to its last, and nothing else: whether they get through, and the most
+ * that they reserve. */
+static bool play_plainly(uint64_t round, const char *conf_text, uint64_t cap, uint64_t *reserved)
+{
+	struct capture_writer w;
+	scoped_capture c = { 0 };
+	struct alloc_conf conf;
+	struct alloc_sim *a;
+	bool survived = true;
+
+	seed = round;
+	write_begin(&w, &texts, 0, 0, 0);
+	write_random(&w);
+	write_end(&w);
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	assert_int_equal(alloc_conf_parse(conf_text, 211, &conf, NULL), 0);
+	a = alloc_sim_create(&conf, NULL);
+	alloc_sim_reset(a, cap);
+	for (size_t i = 0; i < c.n_records && survived; i++) {
+		const struct capture_record *r = &c.records[i];
+
+		if (r->kind == CAPTURE_FREE)
+			alloc_sim_free(a, r->id);
+		else
+			survived = alloc_sim_request(a, r->id, r->bytes, r->what);
+	}
+	*reserved = alloc_sim_stats(a)->peak_reserved;
+	alloc_sim_destroy(a);
+	buf_free(&w.out);
+	return survived;
+}
+
 static void test_random_captures(void **state)
 {
-	static const char *const confs[] = { "", "expandable_segments:True", "max_split_size_mb:24", "roundup_power2_divisions:4" };
-	unsigned rounds = 48, smallest = 0;
+	static const char *const confs[] = { "", "expandable_segments:True", "max_split_size_mb:24", "roundup_power2_divisions:4",
+					     "garbage_collection_threshold:0.7" };
+	unsigned rounds = 60, smallest = 0;
+	uint64_t reserved;
 
 	(void)state;
 	for (uint64_t round = 0; round < rounds; round++) {
@@ -242,6 +276,10 @@ static void test_random_captures(void **state)
 		assert_true(f.allocated <= f.comfort);
 		assert_true(f.need < f.comfort + REPLAY_GRID);
 		assert_int_equal(f.need % REPLAY_GRID, 0);
+		assert_true(play_plainly(round, conf, round % 5 == 4 ? (uint64_t)1 << 40 : ALLOC_NO_CAP, &reserved));
+		assert_int_equal(reserved, f.comfort);
+		assert_true(play_plainly(round, conf, f.need, &reserved));
+		assert_true(reserved <= f.need);
 		under = replay_capped(round, conf, f.need);
 		assert_false(under.capped);
 		assert_true(under.comfort <= f.need && under.need <= f.need);
