@@ -30,8 +30,8 @@ struct program {
 	const struct capture *c;
 	const struct overheads *o;
 	alloc_torch torch;
-	struct step *steps;	/* owned */
-	size_t n, cap;
+	struct step *steps;	/* owned; room for one a record and each workspace that is kept */
+	size_t n;
 	bool kept[KEPT];
 };
 
@@ -61,7 +61,6 @@ const struct overheads *replay_overheads(const char *gpu_name)
 
 static void add(struct program *p, enum step_kind kind, uint32_t id, uint64_t bytes, unsigned stream)
 {
-	alloc_grow(p->steps, p->n, p->cap);
 	p->steps[p->n++] = (struct step){ bytes, id, (uint8_t)kind, (uint8_t)stream };
 }
 
@@ -282,6 +281,7 @@ int replay_capture(const struct capture *c, const struct alloc_conf *conf, const
 	enum outcome end = SURVIVED;
 
 	memset(out, 0, sizeof *out);
+	p.steps = alloc_resize(NULL, c->n_records + KEPT, sizeof *p.steps);
 	for (size_t i = 0; i < c->n_records; i++)
 		add_record(&p, &c->records[i]);
 	out->fixed = fixed_costs(&p);
