@@ -18,7 +18,7 @@ static struct summary_text value_of(struct summary_text args, const char *key)
 {
 	size_t n = strlen(key);
 	for (struct summary_text t = args; t.len > n; ) {
-		const char *at = memmem(t.at, t.len, key, n);
+		const char *at = summary_find(t, key);
 		if (!at || at + n >= args.at + args.len)
 			break;
 		if (at[n] == '=' && (at == args.at || at[-1] == ' ' || at[-1] == ',' || at[-1] == '('))

@@ -301,8 +301,7 @@ static bool is_head(const struct walk *w, size_t i)
 
 static void one_token(struct walk *w, size_t i)
 {
-	bool image = w->saw_image, head = is_head(w, i);
-	if (w->now.n_space == 0 && w->now.tokens > 1 && head && (image || w->classifies))
+	if (w->now.n_space == 0 && w->now.tokens > 1 && (w->saw_image || w->classifies) && is_head(w, i))
 		w->now.tokens = 1;
 }
 

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define SUMMARY_MAX_BYTES (1u << 20)
 #define SUMMARY_MAX_LAYERS 100000	/* rows; also what repeats (`12 x`) may come to */
@@ -99,6 +100,9 @@ int summary_parse(const char *name, const char *text, size_t len, struct summary
 void summary_clear(struct summary *s);
 
 /* Whether a piece of text is exactly that word. */
-bool summary_is(struct summary_text t, const char *word);
+static inline bool summary_is(struct summary_text t, const char *word)
+{
+	return t.len == strlen(word) && !memcmp(t.at, word, t.len);
+}
 
 #endif

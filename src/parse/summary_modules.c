@@ -123,25 +123,24 @@ static int open_module(struct summary_reader *r, struct open_modules *open, stru
 
 static int close_module(struct summary_reader *r, struct open_modules *open, struct summary_text line)
 {
-	struct summary_text t = summary_skip(line);
+	struct summary_text t = line;
 	drop(&t, 1);
 	if (!read_params(t, &r->out->layers[open->at[--open->n]]))
 		return summary_refuse(r, line, "expected nothing or ', N params' behind a module");
 	return 0;
 }
 
-/* Inside a module: a child, the end, or a line of its own extra_repr. */
+/* Inside a module: a child, the end, or a line of its own extra_repr; without the blanks in front. */
 static int read_inside(struct summary_reader *r, struct open_modules *open, struct summary_text line)
 {
-	struct summary_text t = summary_skip(line);
-	if (*t.at == ')')
+	if (*line.at == ')')
 		return close_module(r, open, line);
-	if (*t.at == '(')
+	if (*line.at == '(')
 		return open_module(r, open, line);
 	struct summary_layer *parent = &r->out->layers[open->at[open->n - 1]];
 	if (parent->parent)
 		return summary_refuse(r, line, "expected '(name): Type(...)' or ')' inside a printed module");
-	parent->args = summary_trim(t);
+	parent->args = summary_trim(line);
 	return 0;
 }
 
@@ -154,7 +153,8 @@ int summary_read_modules(struct summary_reader *r, struct summary_text first)
 	while (open.n) {
 		if (!summary_line(r, &line))
 			return summary_refuse(r, first, "the module printed from here on is never closed: the text was cut off");
-		if (summary_skip(line).len && read_inside(r, &open, line))
+		line = summary_skip(line);
+		if (line.len && read_inside(r, &open, line))
 			return -1;
 	}
 	r->out->cumulative = true;

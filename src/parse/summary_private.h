@@ -37,8 +37,17 @@ enum summary_kind summary_kind_of(struct summary_text type, bool cut);
 struct summary_text summary_trim(struct summary_text t);
 /* Without the blanks in front. */
 struct summary_text summary_skip(struct summary_text t);
-bool summary_starts(struct summary_text t, const char *with);
-bool summary_contains(struct summary_text t, const char *word);
+static inline bool summary_starts(struct summary_text t, const char *with)
+{
+	size_t n = strlen(with);
+	return t.len >= n && !memcmp(t.at, with, n);
+}
+/* Where the word, which is not empty, stands first; NULL: nowhere. */
+const char *summary_find(struct summary_text t, const char *word);
+static inline bool summary_contains(struct summary_text t, const char *word)
+{
+	return summary_find(t, word) != NULL;
+}
 /* "12,345,678": the number in front of *t, which is moved behind it. False: there is none, or it is above SUMMARY_MAX_COUNT. */
 bool summary_number(struct summary_text *t, uint64_t *n);
 /* Reads "[-1, 64, 7, 7]", "(None, 10)", or a list of them, in front of *t into the layer; moves behind it. */
