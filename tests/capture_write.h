@@ -5,6 +5,7 @@
 #ifndef RAD_TESTS_CAPTURE_WRITE_H
 #define RAD_TESTS_CAPTURE_WRITE_H
 
+#include "base/alloc.h"
 #include "base/buf.h"
 
 #include <stdint.h>
@@ -113,6 +114,23 @@ static inline void write_end(struct capture_writer *w)
 {
 	write_varint(&w->out, w->records << 3 | WRITE_END);
 	write_checksum(&w->out);
+}
+
+/* As specs hold captures. */
+static inline char *write_base64(const struct buf *in)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	char *text = alloc_zero((in->len + 2) / 3 * 4 + 1), *at = text;
+
+	for (size_t i = 0; i < in->len; i += 3) {
+		uint32_t bits = 0;
+
+		for (size_t k = 0; k < 3; k++)
+			bits = bits << 8 | (i + k < in->len ? (unsigned char)in->data[i + k] : 0);
+		for (size_t k = 0; k < 4; k++)
+			*at++ = i + k > in->len ? '=' : digits[bits >> (18 - 6 * k) & 63];
+	}
+	return text;
 }
 
 #endif

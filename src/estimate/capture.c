@@ -348,6 +348,53 @@ int capture_read(const void *bytes, size_t len, struct capture *c, struct error 
 	return result;
 }
 
+static int digit(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* Base64 (RFC 4648, with padding). Returns the bytes and their number, or NULL. */
+static unsigned char *decode(const char *text, size_t *n)
+{
+	size_t len = strlen(text), digits = len;
+	scoped_free unsigned char *bytes = NULL;
+	uint32_t bits = 0;
+
+	while (digits && len - digits < 2 && text[digits - 1] == '=')
+		digits--;
+	if (!digits || len % 4 || len > CAPTURE_MAX_BYTES / 3 * 4)
+		return NULL;
+	bytes = alloc_zero(len / 4 * 3);
+	*n = 0;
+	for (size_t i = 0; i < digits; i++) {
+		int d = digit(text[i]);
+
+		if (d < 0)
+			return NULL;
+		bits = bits << 6 | (uint32_t)d;
+		if (i % 4)	/* the first digit of four completes no byte, each other one does */
+			bytes[(*n)++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
+	}
+	return steal(bytes);
+}
+
+int capture_read_text(const char *base64, struct capture *c, struct error *err)
+{
+	size_t n;
+	scoped_free unsigned char *bytes = decode(base64, &n);
+
+	memset(c, 0, sizeof *c);
+	if (!bytes)
+		return error_set(err, ERR_INVALID, "capture: not base64, or too long");
+	return capture_read(bytes, n, c, err);
+}
+
 void capture_clear(struct capture *c)
 {
 	free(c->records);

@@ -76,6 +76,8 @@ struct capture {
 /* Reads one. Returns 0, or -1 with *c empty and an error that says what is wrong and at which byte. Records are consistent:
  * every FREE names a live storage. Free it with capture_clear. */
 int capture_read(const void *bytes, size_t len, struct capture *c, struct error *err);
+/* The same from base64 (RFC 4648, with padding), as specs hold captures. */
+int capture_read_text(const char *base64, struct capture *c, struct error *err);
 void capture_clear(struct capture *c);
 
 #define scoped_capture __attribute__((cleanup(capture_clear))) struct capture

@@ -13,42 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int digit(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Base64 (RFC 4648, with padding). Returns the bytes and their number, or NULL. */
-static unsigned char *decode(const char *text, size_t *n)
-{
-	size_t len = strlen(text), digits = len;
-	scoped_free unsigned char *bytes = NULL;
-	uint32_t bits = 0;
-
-	while (digits && len - digits < 2 && text[digits - 1] == '=')
-		digits--;
-	if (!digits || len % 4 || len > SPEC_MAX_CAPTURE)
-		return NULL;
-	bytes = alloc_zero(len / 4 * 3);
-	*n = 0;
-	for (size_t i = 0; i < digits; i++) {
-		int d = digit(text[i]);
-
-		if (d < 0)
-			return NULL;
-		bits = bits << 6 | (uint32_t)d;
-		if (i % 4)	/* the first digit of four completes no byte, each other one does */
-			bytes[(*n)++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
-	}
-	return steal(bytes);
-}
-
 static const char *variable(const struct spec *s, const char *name)
 {
 	size_t n = strlen(name);
@@ -127,16 +91,11 @@ static int estimate(const struct spec *s, const struct estimate_context *c, stru
 {
 	const struct overheads *o = replay_overheads(c->gpu_name);
 	scoped_capture capture = { 0 };
-	scoped_free unsigned char *bytes = NULL;
 	struct replay_figures figures;
 	struct alloc_conf conf;
 	const char *why;
-	size_t n;
 
-	bytes = decode(s->capture, &n);
-	if (!bytes)
-		return error_set(err, ERR_INVALID, "capture: not base64, or too long");
-	if (capture_read(bytes, n, &capture, err) || configure(s, &capture, &conf, err) ||
+	if (capture_read_text(s->capture, &capture, err) || configure(s, &capture, &conf, err) ||
 	    replay_capture(&capture, &conf, o, c->gpu_total_mib * MIB, &figures, err))
 		return -1;
 	why = doubt(&capture, &conf);

@@ -10,6 +10,8 @@
 bool estimate_declared(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 		       struct estimate_result *out);
 bool estimate_horus(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out);
+bool estimate_faketensor(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+			 struct estimate_result *out);
 bool estimate_from_history(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 			   struct estimate_result *out);
 bool estimate_replay(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,

@@ -316,22 +316,6 @@ static void test_endless_is_refused(void **state)
 
 /* --- the estimator --- */
 
-static char *base64(const struct buf *in)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	char *text = alloc_zero((in->len + 2) / 3 * 4 + 1), *at = text;
-
-	for (size_t i = 0; i < in->len; i += 3) {
-		uint32_t bits = 0;
-
-		for (size_t k = 0; k < 3; k++)
-			bits = bits << 8 | (i + k < in->len ? (unsigned char)in->data[i + k] : 0);
-		for (size_t k = 0; k < 4; k++)
-			*at++ = i + k > in->len ? '=' : digits[bits >> (18 - 6 * k) & 63];
-	}
-	return text;
-}
-
 static bool ask(struct spec *s, const char *gpu, struct estimate_result *r)
 {
 	const struct estimator *e = estimate_find("replay", NULL);
@@ -357,7 +341,7 @@ static struct spec *spec_of(const char *words, uint64_t flags, uint64_t growth, 
 	write_begin(&w, &t, flags, growth, 0);
 	write_words(&w, words);
 	write_end(&w);
-	s->capture = base64(&w.out);
+	s->capture = write_base64(&w.out);
 	buf_free(&w.out);
 	return s;
 }
