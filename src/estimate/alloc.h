@@ -76,8 +76,8 @@ struct alloc_stats {
 	uint64_t peak_reserved, peak_allocated;
 	unsigned retries;				/* how often everything free was released to get a segment */
 	uint64_t lacking;				/* cap that would have met the last request that failed; 0: not known */
-	/* Blocks looked at one by one: to find where a new one stands among those of its size, to release, to grow. Input made
-	 * to be slow can drive it up, so whoever replays what others wrote bounds it. */
+	/* Blocks looked at one by one: to find where a new one stands among those of its size, to release, to grow. Input
+	 * made to be slow can drive it up, so whoever replays what others wrote bounds it. */
 	uint64_t work;
 };
 
@@ -87,8 +87,8 @@ struct alloc_sim *alloc_sim_create(const struct alloc_conf *conf, const struct a
 void alloc_sim_destroy(struct alloc_sim *a);
 /* Empties it and sets the cap in bytes on what is reserved (ALLOC_NO_CAP for none). Memory it grew is kept for the next run. */
 void alloc_sim_reset(struct alloc_sim *a, uint64_t cap);
-/* Another cap from here on. A hard one does not make the process shrink: a request for which it leaves no room fails and changes
- * nothing, so that it can be made again under another cap. Not for expandable segments. */
+/* Another cap from here on. A hard one does not make the process shrink: a request for which it leaves no room fails and
+ * changes nothing, so that it can be made again under another cap. Not for expandable segments. */
 void alloc_sim_set_cap(struct alloc_sim *a, uint64_t cap, bool hard);
 /* Makes `to` equal to `from`, which was created with the same configuration. */
 void alloc_sim_copy(struct alloc_sim *to, const struct alloc_sim *from);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * `faketensor`: what a run on fake tensors counts when it is taken for an estimate, as in section 5.3.2 of the dissertation:
- * the most bytes in tensors at one time during the forward and backward passes. The published harness calls the model and
- * backward() on its output, once: no optimizer and no state of one, no rounding, no segments, no context. So here, from a
- * capture's first iteration, without what an optimizer's step allocates in it. A baseline to compare with: nothing is placed by it.
+ * `faketensor`: what a run on fake tensors counts when it is taken for an estimate, as in section 5.3.2 of the
+ * dissertation: the most bytes in tensors at one time during the forward and backward passes. The published harness calls
+ * the model and backward() on its output, once: no optimizer and no state of one, no rounding, no segments, no context. So
+ * here, from a capture's first iteration, without what an optimizer's step allocates in it. A baseline to compare with:
+ * nothing is placed by it.
  */
 #include "estimate/table.h"
 

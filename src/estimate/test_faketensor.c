@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-/* Records in a few words: "a5" ALLOC of 5 bytes, "f0" FREE of number 0, "mi" MARK ITERATION, and so "mf" FORWARD, "mb" BACKWARD,
- * "ms" STEP, "mz" ZERO_GRAD, "me" EVAL, "g" GEMM. */
+/* Records in a few words: "a5" ALLOC of 5 bytes, "f0" FREE of number 0, "mi" MARK ITERATION, and so "mf" FORWARD, "mb"
+ * BACKWARD, "ms" STEP, "mz" ZERO_GRAD, "me" EVAL, "g" GEMM. */
 static void write_words(struct capture_writer *w, const char *words)
 {
 	char *end;
