@@ -56,7 +56,7 @@ def test_the_same_seed_draws_the_same():
 
 
 def test_ranges_and_balance():
-    drawn = list(specs.generate(3, 150))
+    drawn = list(specs.generate(3, 100))
     assert {(s["family"], s["shape"]) for s in drawn} == {(f, s) for f in specs.FAMILIES for s in specs.SHAPES[f]}
     for family in specs.FAMILIES:
         own = [s for s in drawn if s["family"] == family]
@@ -100,15 +100,51 @@ def parsed(spec, tmp_path):
     return json.loads(done.stdout)
 
 
+def modules_of(spec):
+    """[(depth, class, shape of the output, parameters that no row below it shows)] of the model as it runs."""
+    net, rows, open_ = models.module(spec, "meta"), [], []
+
+    def enter(module, _inputs):
+        rows.append([len(open_), type(module).__name__, None, module])
+        open_.append(rows[-1])
+
+    def leave(_module, _inputs, outputs):
+        open_.pop()[2] = list((outputs[0] if isinstance(outputs, tuple) else outputs).shape)
+    for module in net.modules():
+        module.register_forward_pre_hook(enter)
+        module.register_forward_hook(leave)
+    with torch.no_grad():
+        net(models.example(spec, "meta"))
+    listed = {id(row[3]) for row in rows}
+
+    def own(module):
+        inner = sum(own(child) for child in module.children() if id(child) not in listed)
+        return inner + sum(p.numel() for p in module.parameters(recurse=False))
+    return [(depth, name, shape, own(module)) for depth, name, shape, module in rows], sum(p.numel() for p in net.parameters())
+
+
+@pytest.mark.parametrize("specs_", [KINDS, list(specs.generate(12, 4))], ids=["kinds", "drawn"])
+def test_the_table_is_that_of_the_module(specs_):
+    for spec in specs_:
+        rows, total = modules_of(spec)
+        assert [(depth, node.name, node.shape, node.params) for depth, node in table.rows(spec)] == rows
+        assert table.params(spec) == total
+
+
 @rad
-def test_rad_parse_counts_what_the_module_has(tmp_path):
-    for spec in KINDS + list(specs.generate(11, 6)):
+def test_rad_parse_counts_what_the_table_says(tmp_path):
+    for spec in KINDS + list(specs.generate(11, 25)):
         found, layers = parsed(spec, tmp_path), table.layers(spec)
         assert found["family"] == spec["family"] and found["batch_size"] == spec["batch"]
-        assert found["params"] == sum(p.numel() for p in models.module(spec, "meta").parameters())
+        assert found["params"] == table.params(spec)
         assert (found["layers"], found["activations"]) == (len(layers), sum(elements for _, _, elements in layers))
         assert found["seq_len"] == spec.get("seq_len")
         assert not [n for n in found["notes"] if "embedding" not in n]
+
+
+def test_layers_in_one_word():
+    alike = [("Linear", 10, 2), ("Linear", 10, 2), ("ReLU", 0, 2), ("Linear", 10, 3)]
+    assert table.encode(alike) == "Linear:10:2*2 ReLU:0:2 Linear:10:3"
 
 
 def test_summary_is_torchinfo_s():

@@ -235,9 +235,13 @@ def input_shape(spec):
 
 
 def module(spec, device="cpu"):
-    with torch.device(device):
-        net = _FAMILIES[spec["family"]](spec)
-    return (net.to(torch.bfloat16) if spec["precision"] == "bf16" else net).train()
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16 if spec["precision"] == "bf16" else torch.float32)
+    try:
+        with torch.device(device):
+            return _FAMILIES[spec["family"]](spec).train()
+    finally:
+        torch.set_default_dtype(before)
 
 
 def example(spec, device="cpu"):

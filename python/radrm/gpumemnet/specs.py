@@ -35,7 +35,7 @@ LARGEST = 45 * GIB  # of a configuration: three of them and the contexts of the 
 SMALLEST = 80 << 20  # of what the allocator holds; the process takes 0.6 to 0.75 GiB beside it
 GPU_SECONDS = 0.2  # of three steps, by the estimate: what would hold up the others is not drawn
 # Share of the sizes that are drawn by logarithm; the others uniformly.
-BY_LOGARITHM = {"mlp": 0.6, "cnn": 0.4, "transformer": 0.4}
+BY_LOGARITHM = {"mlp": 0.6, "cnn": 0.33, "transformer": 0.33}
 
 
 def canonical(spec):
@@ -199,7 +199,7 @@ def sweeps():
 
 # Activation functions that keep their input for the backward pass; the others keep their output.
 _KEEPS_INPUT = {"GELU", "SiLU", "LeakyReLU", "ELU", "SELU"}
-_FLOPS = {"fp32": 35e12, "tf32": 180e12, "amp-bf16": 300e12, "amp-fp16": 300e12, "bf16": 300e12}
+_FLOPS = {"fp32": 45e12, "tf32": 220e12, "amp-bf16": 400e12, "amp-fp16": 400e12, "bf16": 400e12}
 
 
 class _Sum:
@@ -217,6 +217,14 @@ class _Sum:
         self.flops += 2 * params * uses
 
 
+def _keep_extras(spec, s, elements):
+    """An activation function keeps its input or its output; the next layer its input; dropout a mask of bytes."""
+    s.keep(elements)
+    if spec["dropout"] or spec["activation"] in _KEEPS_INPUT:
+        s.keep(elements)
+    s.kept += elements if spec["dropout"] else 0
+
+
 def _mlp_sum(spec, s):
     b, inputs, dense = spec["batch"], spec["input"], spec["shape"] == "dense"
     s.keep(b * inputs, 4)
@@ -225,10 +233,7 @@ def _mlp_sum(spec, s):
         if spec["norm"]:
             s.params += 2 * out
             s.keep(b * out)
-        s.keep(b * out * (1 + (spec["activation"] in _KEEPS_INPUT)))
-        if spec["dropout"]:
-            s.keep(b * out)
-            s.kept += b * out
+        _keep_extras(spec, s, b * out)
         if dense:
             inputs += out
             s.keep(b * inputs)
@@ -251,10 +256,7 @@ def _cnn_sum(spec, s):
         if spec["norm"]:
             s.params += 2 * out
             s.keep(here)
-        s.keep(here * (1 + (spec["activation"] in _KEEPS_INPUT)))
-        if spec["dropout"]:
-            s.keep(here)
-            s.kept += here
+        _keep_extras(spec, s, here)
         if dense:
             channels += out
             s.keep(b * channels * side * side)
@@ -271,31 +273,33 @@ def _cnn_sum(spec, s):
     s.keep(b * spec["classes"] * 3, 4)
 
 
+def _attention_sum(spec, s, amp):
+    scores = spec["batch"] * spec["heads"] * spec["seq_len"] ** 2
+    s.flops += 4 * scores * spec["width"] // spec["heads"]
+    if spec["attention"] == "eager":
+        s.keep(scores, 4 if amp else s.width)
+        s.kept += scores * ((2 if amp else 0) + (1 + s.width if spec["dropout"] else 0))
+
+
 def _transformer_sum(spec, s):
     tokens, e = spec["batch"] * spec["seq_len"], spec["width"]
     amp = spec["precision"].startswith("amp")
-    norm_width = 4 if amp else s.width
     words = spec["vocabulary"] * e
     s.params += words + spec["seq_len"] * e
-    s.keep(tokens * e, norm_width)
     for ff in spec["feedforward"]:
         s.weights(4 * e * e + (3 if spec["gated"] else 2) * e * ff, tokens)
-        s.keep(tokens * e * 2, norm_width)  # inputs of the two norms
-        s.keep(tokens * e * 7 + tokens * ff * (4 if spec["gated"] else 2 + (spec["activation"] == "GELU")))
+        s.keep(tokens * e * 2, 4 if amp else s.width)  # inputs of the two norms
+        s.keep(tokens * e * 6 + tokens * ff * (4 if spec["gated"] else 1 + (spec["activation"] == "GELU")))
         if spec["dropout"]:
-            s.kept += tokens * e * 2 + tokens * ff
-        scores = spec["batch"] * spec["heads"] * spec["seq_len"] ** 2
-        s.flops += 4 * scores * e // spec["heads"]
-        if spec["attention"] == "eager":
-            s.keep(scores * (3 if spec["dropout"] else 2), norm_width)
-            s.kept += scores if spec["dropout"] else 0
+            s.kept += tokens * e * 2 + (tokens * ff * (1 + s.width) if spec["projection"] == "mha" else 0)
+        _attention_sum(spec, s, amp)
     if spec["head"] == "classify":
         s.params += e * spec["classes"]
         return
     s.flops += 2 * tokens * words
     s.params += words if spec["head"] == "lm" else 0
-    s.keep(tokens * spec["vocabulary"], s.width)
     s.keep(2 * tokens * spec["vocabulary"], 4 if amp else s.width)
+    s.largest //= 2
 
 
 _SUM = {"mlp": _mlp_sum, "cnn": _cnn_sum, "transformer": _transformer_sum}
