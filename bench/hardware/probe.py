@@ -6,6 +6,17 @@ import os
 import time
 
 
+def take(torch, device, want_mib):
+    """How much of it can be had there, in steps of 256 MiB; all of it is given back."""
+    held = []
+    try:
+        while 256 * len(held) < want_mib:
+            held.append(torch.empty(256 << 20, dtype=torch.uint8, device=f"cuda:{device}"))
+    except torch.OutOfMemoryError:
+        pass
+    return 256 * len(held)
+
+
 def main():
     out = {"visible": os.environ.get("CUDA_VISIBLE_DEVICES"), "pid": os.getpid()}
     try:
@@ -14,10 +25,12 @@ def main():
         out["count"] = torch.cuda.device_count()
         x = torch.ones(256, 256, device="cuda")
         out["sum"] = float((x @ x).sum())
-        out["uuid"] = str(torch.cuda.get_device_properties(0).uuid)
+        out["uuids"] = [str(torch.cuda.get_device_properties(n).uuid) for n in range(out["count"])]
+        out["uuid"] = out["uuids"][0]
         out["multiprocessors"] = torch.cuda.get_device_properties(0).multi_processor_count
         out["cuda_s"] = round(time.monotonic() - begin, 2)
         out["works"] = out["sum"] == 256.0 ** 3
+        out["taken_mib"] = [take(torch, n, int(os.environ.get("PROBE_TAKE_MIB", "0"))) for n in range(out["count"])]
     except Exception as e:
         out.update(works=False, error=f"{type(e).__name__}: {e}"[:600])
     print(json.dumps(out), flush=True)

@@ -20,6 +20,7 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import faults_mps
+import faults_mps_many
 import faults_rad
 import nvml
 from common import Workspace, say
@@ -33,6 +34,11 @@ STEPS = {
     "e": (faults_mps.joining, 90, True),
     "f": (faults_mps.containment, 200, True),
     "g": (faults_mps.process_memory, 60, True),
+    "h": (faults_mps_many.across, 90, True),
+    "i": (faults_mps_many.training, 150, True),
+    "j": (faults_mps_many.fault_apart, 150, True),
+    "k": (faults_mps_many.fences, 60, True),
+    "l": (faults_mps_many.two_servers, 100, True),
 }
 
 
@@ -118,7 +124,8 @@ def main():
     p = argparse.ArgumentParser(description="Experiments on what happens when things break.")
     p.add_argument("--bin", required=True, help="folder that holds rad and radd")
     p.add_argument("--out", required=True, help="folder for the results")
-    p.add_argument("--only", default="".join(STEPS), help="letters of the steps (default all)")
+    p.add_argument("--only", default="abcdefg",
+                   help="letters of the steps (default abcdefg; h to l need two GPUs)")
     p.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="which GPU, in PCI order (default 0)")
     p.add_argument("--python", default=sys.executable, help="a Python with PyTorch (default: this one)")
     p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")
