@@ -10,6 +10,7 @@
 #ifndef RAD_CORE_CORE_H
 #define RAD_CORE_CORE_H
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "estimate/estimate.h"
 #include "estimate/history.h"
@@ -138,6 +139,8 @@ size_t core_gpu_count(const struct core *c);
 /* One GPU of a running attempt, for the launcher. Returns how many. */
 struct core_gpu_ref { const char *uuid; uint32_t index; bool mig; };
 size_t core_task_gpus(const struct core *c, task_id id, struct core_gpu_ref out[SPEC_MAX_GPUS]);
+/* The whole GPUs on which MPS works and that answer, as "UUID,UUID..." by index. */
+void core_mps_gpus(const struct core *c, struct buf *out);
 /* How many of our tasks run there in MPS mode, and whose. */
 unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, uid_t *uid);
 

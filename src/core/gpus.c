@@ -4,6 +4,7 @@
 #include "core/private.h"
 
 #include "base/alloc.h"
+#include "base/scope.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -417,6 +418,26 @@ size_t core_task_gpus(const struct core *c, task_id id, struct core_gpu_ref out[
 		out[i] = (struct core_gpu_ref){ g->uuid, g->index, g->mig };
 	}
 	return r ? r->n_slots : 0;
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const struct slot *const *x = a, *const *y = b;
+	return ((*x)->r.index > (*y)->r.index) - ((*x)->r.index < (*y)->r.index);
+}
+
+void core_mps_gpus(const struct core *c, struct buf *out)
+{
+	scoped_free struct slot **list = alloc_zero((c->n_slots + 1) * sizeof *list);
+	size_t n = 0;
+	for (size_t i = 0; i < c->n_slots; i++) {
+		struct slot *s = c->slots[i];
+		if (s->in_snapshot && s->r.mps_capable && !s->r.mig && !s->r.fallen)
+			list[n++] = s;
+	}
+	qsort(list, n, sizeof *list, by_index);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(out, "%s%s", i ? "," : "", list[i]->r.uuid);
 }
 
 unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, uid_t *uid)

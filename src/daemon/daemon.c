@@ -267,6 +267,7 @@ static int restore(struct daemon *d, struct error *err)
 	if (note_boot(d, err) || store_load_live(d->store, restore_one, d, err))
 		return -1;
 	core_each_task(d->core, adopt_one, d);
+	runner_adopted(d->runner);
 	return store_each_meta(d->store, "drained:", restore_drained, d);
 }
 

@@ -215,11 +215,12 @@ static void launch(struct watch *w)
 	const char *sim = daemon_sim_devices(), *pipe = NULL;
 	/* On simulated devices their file stands for the server: a client is one that is pointed at it. */
 	if (a->mode == SHARE_MPS)
-		pipe = sim ? sim : servers_pipe_dir(w->r->servers, a->gpus[0], t->spec->uid);
+		pipe = sim ? sim : servers_pipe_dir(w->r->servers, t);
+	bool by_uuid = pipe && !sim && !servers_count_alike(w->r->servers, t, refs, n);
 	for (size_t i = 0; i < n; i++) {
 		snprintf(gpus[i].uuid, sizeof gpus[i].uuid, "%s", refs[i].uuid);
 		gpus[i].index = refs[i].index;
-		gpus[i].mig = refs[i].mig;
+		gpus[i].by_uuid = by_uuid || refs[i].mig;
 	}
 	struct launch_request q = {
 		.state_dir = d->state_dir, .task = t, .gpus = gpus, .n_gpus = (unsigned)n,
@@ -244,7 +245,7 @@ static void wait_for_server(struct watch *w)
 		w->mps_since_ms = now;
 	w->stage = WATCH_MPS;
 	if (now - w->mps_since_ms > MPS_WAIT_MS)
-		launch_failed(w, "its GPU's MPS server did not become ready within a minute");
+		launch_failed(w, "its user's MPS server did not become ready within a minute");
 	else
 		want_tick(w->r);
 }
@@ -256,7 +257,7 @@ static void begin(struct watch *w)
 	const struct attempt *a = task_attempt(t);
 	const char *why = "";
 	if (a->mode == SHARE_MPS && !daemon_sim_devices()) {
-		switch (servers_want(w->r->servers, a->gpus[0], t->spec->uid, t->spec->gid, &why)) {
+		switch (servers_want(w->r->servers, w->r->d->core, t, &why)) {
 		case MPS_READY: break;
 		case MPS_FAILED: launch_failed(w, why); return;
 		case MPS_STARTING:
@@ -284,7 +285,7 @@ static void terminate_clients(struct watch *w)
 	scoped_free pid_t *pids = NULL;
 	size_t n = launch_processes(t, &pids);
 	for (size_t i = 0; i < n; i++)
-		servers_terminate_client(w->r->servers, task_attempt(t)->gpus[0], t->spec->uid, pids[i]);
+		servers_terminate_client(w->r->servers, t, pids[i]);
 }
 
 /* The shim has its user's rights, so its user can stop it, or have it hang in a file system of his; the GPU must come back
@@ -422,8 +423,6 @@ void runner_adopt(struct runner *r, struct task *t)
 	char id[TASK_ID_TEXT];
 	struct watch *w = new_watch(r, t->id);
 	const struct attempt *a = task_attempt(t);
-	if (a->mode == SHARE_MPS && !daemon_sim_devices())
-		servers_adopt(r->servers, a->gpus[0], t->spec->uid, t->spec->gid);
 	w->stranger = r->d->new_boot;
 	if (!w->stranger && launch_adopt(r->d->state_dir, t->id, t->n_attempts, &shim, &err) == 1 && !watch_shim(w, shim)) {
 		log_info("task %s: adopted, its shim is pid %d", task_id_text(t->id, id), (int)shim.pid);
@@ -444,6 +443,11 @@ void runner_adopt(struct runner *r, struct task *t)
 		struct event again = { .kind = EV_PLACED };
 		runner_note(r, &again, t);
 	}
+}
+
+void runner_adopted(struct runner *r)
+{
+	servers_tidy(r->servers, r->d->core);
 }
 
 /* Owners --------------------------------------------------------------------------------------------------------------- */

@@ -21,6 +21,8 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 bool runner_work(struct runner *r);
 /* A running task came back from the store: finds its shim, or what it left. */
 void runner_adopt(struct runner *r, struct task *t);
+/* All of them did: what a former radd started and nobody uses is stopped. */
+void runner_adopted(struct runner *r);
 /* Whose process that is (core_ops.owner). */
 task_id runner_owner(struct runner *r, const struct proc_reading *p);
 /* Sends a running task a signal (core_ops.signal). */

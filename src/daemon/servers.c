@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: MIT
  * The table of MPS servers: see servers.h. A server is started when the first task for it is placed and stopped when the
- * last one has ended: a process joins a server when it initialises CUDA, so an idle server costs nothing but 66 MiB.
+ * last one has ended: a process joins a server when it initialises CUDA, so an idle server costs nothing but 66 MiB a GPU.
  */
 #include "daemon/servers.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/log.h"
+#include "base/scope.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct entry {
-	char uuid[GPU_UUID_LEN];
-	uid_t uid;
-	struct mps_server *server;
-};
-
 struct servers {
 	char *run_dir;
-	struct entry *entries;
+	struct mps_server **list;
 	size_t n, cap;
 	struct error last;	/* of the start that failed, for *why */
 };
+
+static void add(void *ctx, struct mps_server *server)
+{
+	struct servers *s = ctx;
+	alloc_grow(s->list, s->n, s->cap);
+	s->list[s->n++] = server;
+}
 
 struct servers *servers_create(const char *run_dir)
 {
 	struct servers *s = alloc_zero(sizeof *s);
 	s->run_dir = alloc_string(run_dir);
+	mps_adopt(run_dir, add, s);
 	return s;
 }
 
@@ -36,98 +39,125 @@ void servers_destroy(struct servers *s)
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->n; i++)
-		mps_release(s->entries[i].server);
-	free(s->entries);
+		mps_release(s->list[i]);
+	free(s->list);
 	free(s->run_dir);
 	free(s);
 }
 
-static struct entry *find(const struct servers *s, const char *uuid)
+/* The place of a GPU in a list; -1: it is not there. */
+static int place_of(const char *list, const char *uuid)
+{
+	size_t len = strlen(uuid);
+	int at = 0;
+	for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',', at++)
+		if (strcspn(p, ",") == len && !strncmp(p, uuid, len))
+			return at;
+	return -1;
+}
+
+static bool has_gpus(const char *list, const struct task *t)
+{
+	const struct attempt *a = task_attempt(t);
+	bool all = true;
+	for (unsigned i = 0; i < a->n_gpus && all; i++)
+		all = place_of(list, a->gpus[i]) >= 0;
+	return all;
+}
+
+static bool serves(const struct mps_server *server, const struct task *t)
+{
+	return mps_uid(server) == t->spec->uid && has_gpus(mps_gpus(server), t);
+}
+
+static struct mps_server *find(const struct servers *s, const struct task *t)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (!strcmp(s->entries[i].uuid, uuid))
-			return &s->entries[i];
+		if (serves(s->list[i], t))
+			return s->list[i];
 	return NULL;
 }
 
-static void forget(struct servers *s, struct entry *e, bool stop)
+static void forget(struct servers *s, struct mps_server *server)
 {
-	if (stop)
-		mps_stop(e->server);
-	mps_release(e->server);
-	*e = s->entries[--s->n];
+	for (size_t i = 0; i < s->n; i++)
+		if (s->list[i] == server)
+			s->list[i] = s->list[--s->n];
+	mps_stop(server);
+	mps_release(server);
 }
 
-static void add(struct servers *s, const char *uuid, uid_t uid, struct mps_server *server)
+/* Not before the task's own GPUs are known: right after radd's start none is. */
+static enum mps_state start(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
-	alloc_grow(s->entries, s->n, s->cap);
-	struct entry *e = &s->entries[s->n++];
-	snprintf(e->uuid, sizeof e->uuid, "%s", uuid);
-	e->uid = uid;
-	e->server = server;
+	scoped_buf gpus = { 0 };
+	core_mps_gpus(core, &gpus);
+	if (!has_gpus(buf_text(&gpus), t))
+		return MPS_STARTING;
+	s->last = ERROR_INIT;
+	struct mps_server *server = mps_start(s->run_dir, buf_text(&gpus), t->spec->uid, t->spec->gid, &s->last);
+	if (!server) {
+		*why = s->last.text;
+		return MPS_FAILED;
+	}
+	log_info("MPS: starting a server for uid %u", (unsigned)t->spec->uid);
+	add(s, server);
+	return mps_poll(server);
 }
 
-enum mps_state servers_want(struct servers *s, const char *uuid, uid_t uid, gid_t gid, const char **why)
+enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
-	struct entry *e = find(s, uuid);
-	if (e && e->uid != uid) {
-		forget(s, e, true);
-		e = NULL;
-	}
-	if (!e) {
-		s->last = ERROR_INIT;
-		struct mps_server *server = mps_start(s->run_dir, uuid, uid, gid, &s->last);
-		/* One is there already: left behind by a former radd, or still on its way out, which is worth waiting for. */
-		if (!server && s->last.code == ERR_CONFLICT && !(server = mps_adopt(s->run_dir, uuid, uid, gid)))
-			return MPS_STARTING;
-		if (!server) {
-			*why = s->last.text;
-			return MPS_FAILED;
-		}
-		log_info("MPS: starting a server for %s, uid %u", uuid, (unsigned)uid);
-		add(s, uuid, uid, server);
-		e = find(s, uuid);
-	}
-	enum mps_state state = mps_poll(e->server);
+	struct mps_server *server = find(s, t);
+	if (!server)
+		return start(s, core, t, why);
+	enum mps_state state = mps_poll(server);
 	if (state == MPS_FAILED) {
 		*why = "the MPS server did not start; its log is in the 'log' folder beside its pipe folder";
-		forget(s, e, true);
+		forget(s, server);
 	}
 	return state;
 }
 
-void servers_adopt(struct servers *s, const char *uuid, uid_t uid, gid_t gid)
+const char *servers_pipe_dir(const struct servers *s, const struct task *t)
 {
-	struct mps_server *server = find(s, uuid) ? NULL : mps_adopt(s->run_dir, uuid, uid, gid);
-	if (server)
-		add(s, uuid, uid, server);
-}
-
-static struct mps_server *server_of(const struct servers *s, const char *uuid, uid_t uid)
-{
-	const struct entry *e = find(s, uuid);
-	return e && e->uid == uid ? e->server : NULL;
-}
-
-const char *servers_pipe_dir(const struct servers *s, const char *uuid, uid_t uid)
-{
-	const struct mps_server *server = server_of(s, uuid, uid);
+	const struct mps_server *server = find(s, t);
 	return server ? mps_pipe_dir(server) : NULL;
 }
 
-void servers_terminate_client(struct servers *s, const char *uuid, uid_t uid, pid_t client)
+bool servers_count_alike(const struct servers *s, const struct task *t, const struct core_gpu_ref *gpus, size_t n)
 {
-	struct mps_server *server = server_of(s, uuid, uid);
-	if (server)
-		mps_terminate_client(server, client);
+	const struct mps_server *server = find(s, t);
+	bool alike = server;
+	for (size_t i = 0; i < n && alike; i++)
+		alike = place_of(mps_gpus(server), gpus[i].uuid) == (int)gpus[i].index;
+	return alike;
+}
+
+/* Its user may have several; only that whose client it is knows the process. */
+void servers_terminate_client(struct servers *s, const struct task *t, pid_t client)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (serves(s->list[i], t))
+			mps_terminate_client(s->list[i], client);
+}
+
+static bool has_clients(const struct mps_server *server, const struct core *core)
+{
+	scoped_free char *gpus = alloc_string(mps_gpus(server));
+	char *rest = gpus;
+	for (char *uuid; (uuid = strsep(&rest, ","));) {
+		uid_t uid;
+		if (core_mps_clients(core, uuid, &uid) && uid == mps_uid(server))
+			return true;
+	}
+	return false;
 }
 
 void servers_tidy(struct servers *s, const struct core *core)
 {
-	uid_t uid;
 	for (size_t i = s->n; i-- > 0;)
-		if (!core_mps_clients(core, s->entries[i].uuid, &uid)) {
-			log_info("MPS: stopping the idle server of %s", s->entries[i].uuid);
-			forget(s, &s->entries[i], true);
+		if (!has_clients(s->list[i], core)) {
+			log_info("MPS: stopping the idle server of uid %u", (unsigned)mps_uid(s->list[i]));
+			forget(s, s->list[i]);
 		}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The MPS servers that run: at most one per GPU at a time, each for one user.
+ * The MPS servers that run: one for each user who has MPS tasks, for all GPUs (doc/decisions/0014). A user gets a second one
+ * only for GPUs that the first does not know, since they came later.
  */
 #ifndef RAD_DAEMON_SERVERS_H
 #define RAD_DAEMON_SERVERS_H
@@ -10,19 +11,20 @@
 
 struct servers;
 
+/* Takes over those that a former radd left running. */
 struct servers *servers_create(const char *run_dir);
 /* The objects only; servers with clients go on and are adopted by the next radd. */
 void servers_destroy(struct servers *s);
 
-/* Makes sure that GPU has a server of that user, and tells how far it is; call it again while MPS_STARTING. An idle server
- * of another user on that GPU is stopped first. On MPS_FAILED *why says what happened. */
-enum mps_state servers_want(struct servers *s, const char *gpu_uuid, uid_t uid, gid_t gid, const char **why);
-/* One that a former radd left behind. */
-void servers_adopt(struct servers *s, const char *gpu_uuid, uid_t uid, gid_t gid);
-/* NULL if there is none. */
-const char *servers_pipe_dir(const struct servers *s, const char *gpu_uuid, uid_t uid);
-void servers_terminate_client(struct servers *s, const char *gpu_uuid, uid_t uid, pid_t client);
-/* Stops those whose GPU has no MPS task any more. */
+/* Makes sure that the user has a server for all GPUs of the attempt, and tells how far it is; call it again while
+ * MPS_STARTING. On MPS_FAILED *why says what happened. */
+enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why);
+/* The one for the task's attempt; NULL if there is none. */
+const char *servers_pipe_dir(const struct servers *s, const struct task *t);
+/* Whether that server counts GPUs as PCI order does, so that the task's GPUs can be named by index. */
+bool servers_count_alike(const struct servers *s, const struct task *t, const struct core_gpu_ref *gpus, size_t n);
+void servers_terminate_client(struct servers *s, const struct task *t, pid_t client);
+/* Stops those whose user has no MPS task any more on the GPUs that they serve. */
 void servers_tidy(struct servers *s, const struct core *core);
 
 #endif

@@ -74,14 +74,14 @@ static void set_text(struct list *l, const char *name, const char *value)
 
 /* How CUDA names the GPUs of a task.
  *  - Whole GPUs: indices in PCI order, which scripts and launchers parse as numbers.
- *  - MIG instances have no index of their own.
- *  - An MPS client counts devices as its server does, and the server sees one GPU: the UUID means the same to both. */
+ *  - By UUID where an index would not do: MIG instances have none, and an MPS client counts as its server does, which may
+ *    see fewer GPUs. */
 static char *visible_devices(const struct launch_request *r)
 {
 	scoped_buf list = { 0 };
 	for (unsigned i = 0; i < r->n_gpus; i++) {
 		const struct launch_gpu *gpu = &r->gpus[i];
-		if (gpu->mig || r->mps_pipe_dir)
+		if (gpu->by_uuid)
 			buf_printf(&list, "%s%s", i ? "," : "", gpu->uuid);
 		else
 			buf_printf(&list, "%s%u", i ? "," : "", gpu->index);
@@ -125,13 +125,17 @@ static void set_task(struct list *l, const struct launch_request *r)
 		set_text(l, "RAD_SOCKET", r->socket_path);
 }
 
-/* The limit's key is the index among the devices of the server: there is one. */
+/* The limit's keys count the task's own GPUs, in the order in which it sees them. */
 static void set_mps(struct list *l, const struct environment_input *in)
 {
 	const struct launch_request *r = in->request;
+	scoped_buf limits = { 0 };
 	set_text(l, "CUDA_MPS_PIPE_DIRECTORY", r->mps_pipe_dir ? r->mps_pipe_dir : in->no_mps_dir);
-	if (r->mps_pipe_dir && r->fence_mib)
-		set(l, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=%lluM", (unsigned long long)r->fence_mib);
+	if (!r->mps_pipe_dir || !r->fence_mib)
+		return;
+	for (unsigned i = 0; i < r->n_gpus; i++)
+		buf_printf(&limits, "%s%u=%lluM", i ? "," : "", i, (unsigned long long)r->fence_mib);
+	set_text(l, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", buf_text(&limits));
 }
 
 /* JAX and TensorFlow take nearly the whole GPU at their start unless told not to: nobody could share with them. */

@@ -22,14 +22,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct launch_gpu { char uuid[GPU_UUID_LEN]; uint32_t index; bool mig; };
+/* `by_uuid`: CUDA cannot find it by its index. */
+struct launch_gpu { char uuid[GPU_UUID_LEN]; uint32_t index; bool by_uuid; };
 
 struct launch_request {
 	const char *state_dir;
 	const struct task *task;	/* its last attempt is the one to start */
 	const struct launch_gpu *gpus;
 	unsigned n_gpus;
-	/* MPS: the pipe folder of the server for its GPU, NULL without; the fence in MiB, 0 for none. */
+	/* MPS: the pipe folder of the server for its GPUs, NULL without; the fence in MiB a GPU, 0 for none. */
 	const char *mps_pipe_dir;
 	uint64_t fence_mib;
 	const char *sim_devices;	/* path of the simulated devices' file; NULL on real ones */

@@ -12,8 +12,10 @@
 #include "launch/attempt.h"
 #include "launch/spawn.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -22,9 +24,12 @@
 #define PROBE_EVERY_MS 100
 /* The longest name that MPS makes below the pipe folder, with some to spare. */
 #define LONGEST_SOCKET 32
+/* Daemons of one user at a time: a second one serves GPUs that came later, others are on their way out. */
+#define DAEMONS_MAX 16
+#define GPUS_TEXT_MAX 4096
 
 struct mps_server {
-	char *folder, *pipe, *gpu, *control;
+	char *folder, *pipe, *gpus, *control;
 	uid_t uid;
 	gid_t gid;
 	struct proc_id id;
@@ -64,26 +69,13 @@ bool mps_is_server_name(const char *comm)
 	return !strcmp(name, "nvidia-cuda-mps-server") || !strcmp(name, "nvidia-cuda-mps");
 }
 
-/* Eight letters of the UUID tell the GPUs of a machine apart and keep socket paths short. */
-static char *folder_path(const char *run_dir, const char *gpu, uid_t uid)
-{
-	char eight[9] = "";
-	const char *p = strchr(gpu, '-');
-	for (size_t n = 0; n < 8 && p && p[1]; p++)
-		if (strchr("0123456789abcdefABCDEF", p[1]))
-			eight[n++] = p[1];
-	return alloc_printf("%s/mps/%s.%u", run_dir, eight, (unsigned)uid);
-}
-
-static struct mps_server *create(const char *run_dir, const char *gpu, uid_t uid, gid_t gid)
+static struct mps_server *create(const char *run_dir, uid_t uid, unsigned number)
 {
 	struct mps_server *s = alloc_zero(sizeof *s);
-	s->folder = folder_path(run_dir, gpu, uid);
+	s->folder = alloc_printf("%s/mps/%u.%u", run_dir, (unsigned)uid, number);
 	s->pipe = alloc_printf("%s/pipe", s->folder);
-	s->gpu = alloc_string(gpu);
 	s->control = find_control();
 	s->uid = uid;
-	s->gid = gid;
 	s->probe_fd = -1;
 	s->since_ms = clock_mono_ms();
 	return s;
@@ -96,19 +88,40 @@ void mps_release(struct mps_server *s)
 	scope_close(&s->probe_fd);
 	free(s->folder);
 	free(s->pipe);
-	free(s->gpu);
+	free(s->gpus);
 	free(s->control);
 	free(s);
 }
 
-/* Reads the pid file. 1: that process runs; 0: there is none. */
-static int find_running(struct mps_server *s)
+/* Reads the pid file: whether that process runs. */
+static bool is_running(struct mps_server *s)
 {
 	struct stat st;
 	scoped_fd int folder = open(s->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (folder < 0 || fstat(folder, &st) || st.st_uid != geteuid() || (st.st_mode & 022))
-		return 0;
+		return false;
 	return claim_read(folder, "pid", &s->id, NULL) > 0 && proc_alive(s->id);
+}
+
+/* "GID LIST\n": what its folder's name does not say. */
+static int write_what(const struct mps_server *s, struct error *err)
+{
+	scoped_free char *path = alloc_printf("%s/serves", s->folder);
+	scoped_free char *text = alloc_printf("%u %s\n", (unsigned)s->gid, s->gpus);
+	return io_replace_file(path, text, strlen(text), 0644, err);
+}
+
+static int read_what(struct mps_server *s)
+{
+	scoped_buf text = { 0 };
+	unsigned gid;
+	int at = 0;
+	scoped_free char *path = alloc_printf("%s/serves", s->folder);
+	if (io_read_file(path, GPUS_TEXT_MAX, &text, NULL) || sscanf(buf_text(&text), "%u %n", &gid, &at) != 1 || !at)
+		return -1;
+	s->gid = gid;
+	s->gpus = alloc_printf("%.*s", (int)strcspn(buf_text(&text) + at, "\n"), buf_text(&text) + at);
+	return 0;
 }
 
 /* Runs rad-shim with a word and up to two numbers. */
@@ -135,28 +148,63 @@ static int check_start(struct mps_server *s, struct error *err)
 	if (stat(s->folder, &st) || st.st_uid != geteuid() || (st.st_mode & 022))
 		return error_set(err, ERR_DENIED, "%s: must belong to uid %u, and be writable for it alone", s->folder,
 				 (unsigned)geteuid());
-	if (find_running(s))
-		return error_set(err, ERR_CONFLICT, "an MPS control daemon runs there already, as process %d", (int)s->id.pid);
 	return 0;
 }
 
-struct mps_server *mps_start(const char *run_dir, const char *gpu_uuid, uid_t uid, gid_t gid, struct error *err)
+/* In the first folder where none runs. NULL when there are too many. */
+static struct mps_server *create_free(const char *run_dir, uid_t uid)
 {
-	struct mps_server *s = create(run_dir, gpu_uuid, uid, gid);
-	if (!check_start(s, err) && !shim(s, "mps-control", s->gpu, NULL, -1, &s->id, err))
+	for (unsigned n = 0; n < DAEMONS_MAX; n++) {
+		struct mps_server *s = create(run_dir, uid, n);
+		if (!is_running(s))
+			return s;
+		mps_release(s);
+	}
+	return NULL;
+}
+
+struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, struct error *err)
+{
+	struct mps_server *s = create_free(run_dir, uid);
+	if (!s) {
+		error_set(err, ERR_CONFLICT, "MPS: %d control daemons of uid %u run in %s/mps already, and do not stop",
+			  DAEMONS_MAX, (unsigned)uid, run_dir);
+		return NULL;
+	}
+	s->gid = gid;
+	s->gpus = alloc_string(gpus);
+	if (!check_start(s, err) && !write_what(s, err) && !shim(s, "mps-control", s->gpus, NULL, -1, &s->id, err))
 		return s;
-	error_wrap(err, "MPS for %s", gpu_uuid);
+	error_wrap(err, "MPS for uid %u", (unsigned)uid);
 	mps_release(s);
 	return NULL;
 }
 
-struct mps_server *mps_adopt(const char *run_dir, const char *gpu_uuid, uid_t uid, gid_t gid)
+/* NULL unless the name is that of a folder in which one runs. */
+static struct mps_server *adopt_one(const char *run_dir, const char *name)
 {
-	struct mps_server *s = create(run_dir, gpu_uuid, uid, gid);
-	if (s->control && find_running(s))
+	unsigned uid, number;
+	int end = 0;
+	if (sscanf(name, "%u.%u%n", &uid, &number, &end) != 2 || name[end])
+		return NULL;
+	struct mps_server *s = create(run_dir, (uid_t)uid, number);
+	if (s->control && is_running(s) && !read_what(s))
 		return s;
 	mps_release(s);
 	return NULL;
+}
+
+void mps_adopt(const char *run_dir, void (*found)(void *ctx, struct mps_server *s), void *ctx)
+{
+	scoped_free char *path = alloc_printf("%s/mps", run_dir);
+	DIR *folders = opendir(path);
+	for (struct dirent *e; folders && (e = readdir(folders));) {
+		struct mps_server *s = adopt_one(run_dir, e->d_name);
+		if (s)
+			found(ctx, s);
+	}
+	if (folders)
+		closedir(folders);
 }
 
 static void start_probe(struct mps_server *s)
@@ -186,7 +234,7 @@ static bool read_probe(struct mps_server *s)
 
 static enum mps_state failed(struct mps_server *s, const char *why)
 {
-	log_warn("MPS control daemon for %s, uid %u: %s; see %s/log/control.log", s->gpu, (unsigned)s->uid, why, s->folder);
+	log_warn("MPS control daemon of uid %u: %s; see %s/log/control.log", (unsigned)s->uid, why, s->folder);
 	return s->state = MPS_FAILED;
 }
 
@@ -218,6 +266,11 @@ uid_t mps_uid(const struct mps_server *s)
 	return s->uid;
 }
 
+const char *mps_gpus(const struct mps_server *s)
+{
+	return s->gpus;
+}
+
 struct proc_id mps_control(const struct mps_server *s)
 {
 	return s->id;
@@ -230,7 +283,7 @@ void mps_stop(struct mps_server *s)
 	scoped_free char *pid = alloc_printf("%d", (int)s->id.pid);
 	scoped_free char *start = alloc_printf("%llu", (unsigned long long)s->id.start_ticks);
 	if (shim(s, "mps-stop", pid, start, -1, &helper, &err))
-		log_warn("stopping MPS for %s: %s", s->gpu, err.text);
+		log_warn("stopping MPS of uid %u: %s", (unsigned)s->uid, err.text);
 }
 
 void mps_terminate_client(struct mps_server *s, pid_t client)
@@ -239,5 +292,5 @@ void mps_terminate_client(struct mps_server *s, pid_t client)
 	struct error err = ERROR_INIT;
 	scoped_free char *pid = alloc_printf("%d", (int)client);
 	if (client > 1 && shim(s, "mps-terminate", pid, NULL, -1, &helper, &err))
-		log_warn("ending MPS client %d on %s: %s", (int)client, s->gpu, err.text);
+		log_warn("ending MPS client %d of uid %u: %s", (int)client, (unsigned)s->uid, err.text);
 }

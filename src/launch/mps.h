@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * MPS control daemons: one per GPU and uid, run as that uid, started before its first sharable task (a process chooses MPS
- * when it initialises CUDA; a running one cannot be adopted), supervised, stopped when idle.
+ * MPS control daemons: one per uid, run as that uid, for all GPUs (doc/decisions/0014), started before its first sharable
+ * task (a process chooses MPS when it initialises CUDA; a running one cannot be adopted), supervised, stopped when idle.
  * Everything that talks to a control daemon may hang; so it is done by short-lived helper processes with a deadline.
  */
 #ifndef RAD_LAUNCH_MPS_H
@@ -20,12 +20,12 @@ struct mps_server;
 /* Whether `nvidia-cuda-mps-control` can be found here. */
 bool mps_available(void);
 
-/* Starts the control daemon for one GPU as `uid`/`gid`. Its pipe and log folders lie under `run_dir`/mps/EIGHT.UID, EIGHT being
- * the first letters of the UUID: the paths of sockets are short. Returns at once; the server becomes ready later.
- * ERR_CONFLICT: one runs there (mps_adopt it), or is still stopping. */
-struct mps_server *mps_start(const char *run_dir, const char *gpu_uuid, uid_t uid, gid_t gid, struct error *err);
-/* Finds one that a former radd left running; NULL if there is none. */
-struct mps_server *mps_adopt(const char *run_dir, const char *gpu_uuid, uid_t uid, gid_t gid);
+/* Starts a control daemon as `uid`/`gid` for the GPUs of a list, "UUID,UUID...", which it counts in that order. Its folders lie
+ * in `run_dir`/mps/UID.N, N being the first number that no running one has: one that is stopping does not hold up the next.
+ * Returns at once; the server becomes ready later. */
+struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, struct error *err);
+/* Calls `found` with each one that a former radd left running; it owns the object. */
+void mps_adopt(const char *run_dir, void (*found)(void *ctx, struct mps_server *s), void *ctx);
 /* Takes NULL. Frees the object only; the server goes on. */
 void mps_release(struct mps_server *s);
 
@@ -34,6 +34,8 @@ enum mps_state { MPS_STARTING, MPS_READY, MPS_FAILED };
 enum mps_state mps_poll(struct mps_server *s);
 const char *mps_pipe_dir(const struct mps_server *s);
 uid_t mps_uid(const struct mps_server *s);
+/* The list it was started with. */
+const char *mps_gpus(const struct mps_server *s);
 struct proc_id mps_control(const struct mps_server *s);
 
 /* Has it quit, with 5 s for its clients; a helper ends it with TERM, then KILL, if it does not. Returns at once. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What is done with an MPS control daemon, each in a process of its own, since any of it may hang. The words:
- *	mps-control FOLDER UID GID CONTROL GPU		becomes the control daemon: FOLDER/pid, then exec
+ *	mps-control FOLDER UID GID CONTROL GPUS		becomes the control daemon: FOLDER/pid, then exec
  *	mps-ask FOLDER UID GID CONTROL			writes "1" to standard output if it answers
  *	mps-terminate FOLDER UID GID CONTROL CLIENT	has every server of it end that client
  *	mps-stop FOLDER UID GID CONTROL PID START	quit, then TERM, then KILL; removes FOLDER/pid
@@ -34,14 +34,14 @@
 
 struct mps { const char *folder, *control; char *pipe, *log; uid_t uid; gid_t gid; };
 
-static char **control_environment(const struct mps *m, const char *gpu)
+static char **control_environment(const struct mps *m, const char *gpus)
 {
 	char **env = alloc_zero(6 * sizeof *env);
 	env[0] = alloc_printf("CUDA_MPS_PIPE_DIRECTORY=%s", m->pipe);
 	env[1] = alloc_printf("CUDA_MPS_LOG_DIRECTORY=%s", m->log);
 	env[2] = alloc_string("CUDA_DEVICE_ORDER=PCI_BUS_ID");
 	env[3] = alloc_string("PATH=/usr/local/bin:/usr/bin:/bin");
-	env[4] = gpu ? alloc_printf("CUDA_VISIBLE_DEVICES=%s", gpu) : NULL;
+	env[4] = gpus ? alloc_printf("CUDA_VISIBLE_DEVICES=%s", gpus) : NULL;
 	return env;
 }
 
@@ -67,10 +67,10 @@ static int write_pid(const struct mps *m)
 	return io_replace_file(path, text, strlen(text), 0644, NULL);
 }
 
-static int become_control(const struct mps *m, const char *gpu)
+static int become_control(const struct mps *m, const char *gpus)
 {
 	char *argv[] = { (char *)m->control, (char *)"-f", NULL };
-	char **env = control_environment(m, gpu);
+	char **env = control_environment(m, gpus);
 	/* The pid file comes first: from then on a later radd finds us. */
 	if (make_private(m, m->pipe) || make_private(m, m->log) || write_pid(m) || identity_become(m->uid, m->gid, NULL))
 		return SHIM_FAILED;

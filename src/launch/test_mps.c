@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <cmocka.h>
 
-#define GPU "GPU-8f3a12bc-1234"
+#define GPUS "GPU-8f3a12bc-1234,GPU-00112233-5678"
 #define NOBODY 65534
 #define DEADLINE_MS 20000
 
@@ -72,7 +72,7 @@ static void set_mode(struct bench *b, const char *mode)
 static void start(struct bench *b, uid_t uid, gid_t gid)
 {
 	struct error err = ERROR_INIT;
-	b->server = mps_start(b->dir, GPU, uid, gid, &err);
+	b->server = mps_start(b->dir, GPUS, uid, gid, &err);
 	if (!b->server)
 		fail_msg("%s", err.text);
 }
@@ -93,7 +93,7 @@ static void start_ready(struct bench *b)
 
 static bool file_has(struct bench *b, const char *name, const char *line)
 {
-	scoped_free char *path = alloc_printf("%s/mps/8f3a12bc.%u/%s", b->dir, (unsigned)mps_uid(b->server), name);
+	scoped_free char *path = alloc_printf("%s/mps/%u.0/%s", b->dir, (unsigned)mps_uid(b->server), name);
 	scoped_buf text = { 0 };
 	io_read_file(path, 1 << 20, &text, NULL);
 	return strstr(buf_text(&text), line);
@@ -132,7 +132,7 @@ static void test_becomes_ready(void **state)
 	assert_true(clock_mono_ms() - began < 2000);
 	assert_int_equal(mps_poll(b->server), MPS_STARTING);
 	poll_until(b, MPS_READY);
-	assert_true(file_has(b, "pipe/environment", "CUDA_VISIBLE_DEVICES=" GPU "\n"));
+	assert_true(file_has(b, "pipe/environment", "CUDA_VISIBLE_DEVICES=" GPUS "\n"));
 	struct stat st;
 	assert_int_equal(stat(mps_pipe_dir(b->server), &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
@@ -150,7 +150,7 @@ static void test_runs_as_the_user(void **state)
 	struct stat st;
 	assert_int_equal(stat(mps_pipe_dir(b->server), &st), 0);
 	assert_int_equal(st.st_uid, NOBODY);
-	scoped_free char *folder = alloc_printf("%s/mps/8f3a12bc.65534", b->dir);
+	scoped_free char *folder = alloc_printf("%s/mps/65534.0", b->dir);
 	assert_int_equal(stat(folder, &st), 0);
 	assert_int_equal(st.st_uid, 0);
 	struct proc_id control = mps_control(b->server);
@@ -201,20 +201,37 @@ static void test_never_waits_for_it(void **state)
 	}
 }
 
-static void test_not_two_at_once(void **state)
+static void keep(void *ctx, struct mps_server *s)
+{
+	struct bench *b = ctx;
+	assert_null(b->server);
+	b->server = s;
+}
+
+/* While one runs, or is still stopping, the next gets a folder of its own. */
+static void test_two_at_once(void **state)
 {
 	struct bench *b = *state;
-	struct error err = ERROR_INIT;
 	start_ready(b);
-	assert_null(mps_start(b->dir, GPU, getuid(), getgid(), &err));
-	assert_int_equal(err.code, ERR_CONFLICT);
+	struct mps_server *first = steal(b->server);
+	b->server = mps_start(b->dir, GPUS, getuid(), getgid(), NULL);
+	assert_non_null(b->server);
+	assert_string_not_equal(mps_pipe_dir(b->server), mps_pipe_dir(first));
+	poll_until(b, MPS_READY);
+	struct proc_id id = mps_control(first);
+	assert_true(proc_alive(id));
+	mps_stop(first);
+	wait_gone(id);
+	mps_release(first);
+	assert_int_equal(mps_poll(b->server), MPS_READY);
 }
 
 /* radd is killed; the next one finds the control daemon it started. */
 static void test_adopted(void **state)
 {
 	struct bench *b = *state;
-	assert_null(mps_adopt(b->dir, GPU, getuid(), getgid()));
+	mps_adopt(b->dir, keep, b);
+	assert_null(b->server);
 	pid_t daemon = fork();
 	if (!daemon) {
 		start_ready(b);
@@ -222,10 +239,13 @@ static void test_adopted(void **state)
 	}
 	int status;
 	assert_int_equal(waitpid(daemon, &status, 0), daemon);
-	b->server = mps_adopt(b->dir, GPU, getuid(), getgid());
+	scoped_free char *other = alloc_printf("mkdir %s/mps/notes %s/mps/7.0; touch %s/mps/7.1", b->dir, b->dir, b->dir);
+	assert_int_equal(system(other), 0);
+	mps_adopt(b->dir, keep, b);
 	assert_non_null(b->server);
+	assert_int_equal(mps_uid(b->server), getuid());
+	assert_string_equal(mps_gpus(b->server), GPUS);
 	poll_until(b, MPS_READY);
-	assert_null(mps_adopt(b->dir, "GPU-00000000-1234", getuid(), getgid()));
 }
 
 static void test_stop(void **state)
@@ -237,7 +257,9 @@ static void test_stop(void **state)
 	wait_stopped(b, server);
 	assert_true(file_has(b, "log/commands", "quit -t 5\n"));
 	assert_int_equal(mps_poll(b->server), MPS_FAILED);
-	assert_null(mps_adopt(b->dir, GPU, getuid(), getgid()));
+	mps_release(steal(b->server));
+	mps_adopt(b->dir, keep, b);
+	assert_null(b->server);
 }
 
 static void test_stop_when_its_client_fails(void **state)
@@ -275,12 +297,12 @@ static void test_bad_places(void **state)
 	struct bench *b = *state;
 	struct error err = ERROR_INIT;
 	scoped_free char *deep = alloc_printf("%s/%080d", b->dir, 0);
-	assert_null(mps_start(deep, GPU, getuid(), getgid(), &err));
+	assert_null(mps_start(deep, GPUS, getuid(), getgid(), &err));
 	assert_non_null(strstr(err.text, "too long for the sockets"));
-	scoped_free char *folder = alloc_printf("%s/mps/8f3a12bc.%u", b->dir, (unsigned)getuid());
+	scoped_free char *folder = alloc_printf("%s/mps/%u.0", b->dir, (unsigned)getuid());
 	assert_int_equal(io_make_dirs(folder, 0755, NULL), 0);
 	assert_int_equal(chmod(folder, 0777), 0);
-	assert_null(mps_start(b->dir, GPU, getuid(), getgid(), &err));
+	assert_null(mps_start(b->dir, GPUS, getuid(), getgid(), &err));
 	assert_int_equal(err.code, ERR_DENIED);
 }
 
@@ -290,7 +312,7 @@ static void test_not_installed(void **state)
 	struct error err = ERROR_INIT;
 	setenv("RAD_MPS_CONTROL", "/no/such/control", 1);
 	assert_false(mps_available());
-	assert_null(mps_start(b->dir, GPU, getuid(), getgid(), &err));
+	assert_null(mps_start(b->dir, GPUS, getuid(), getgid(), &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	/* By PATH, behind folders that do not have it. */
 	scoped_free char *before = alloc_string(getenv("PATH"));
@@ -323,7 +345,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_becomes_ready), T(test_runs_as_the_user), T(test_dies_at_start), T(test_dies_later),
-		T(test_never_waits_for_it), T(test_not_two_at_once), T(test_adopted), T(test_stop),
+		T(test_never_waits_for_it), T(test_two_at_once), T(test_adopted), T(test_stop),
 		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_client), T(test_bad_places),
 		T(test_not_installed), cmocka_unit_test(test_server_name),
 	};

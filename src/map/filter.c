@@ -24,7 +24,6 @@ void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct 
 	};
 }
 
-/* Servers that the launcher starts serve one GPU each. */
 static bool may_be_client(const struct map_ask *ask)
 {
 	return ask->r->gpus == 1 || ask->p->mps_multi_gpu;

@@ -22,6 +22,7 @@ struct map_policy map_policy_default(void)
 		.min_gain = 0.05,
 		.max_tasks = 2,
 		.foreign_share = false,
+		.mps_multi_gpu = true,
 		.ledger = true,
 	};
 }
@@ -112,9 +113,10 @@ struct picks {
 	struct pick best[SPEC_MAX_GPUS];
 };
 
-/* Candidates: GPUs where the claim fits, and idle GPUs, where it may also be cut to fit. */
+/* Candidates: GPUs where the claim fits, and idle GPUs, where it may also be cut to fit. Several GPUs are taken in one mode:
+ * `streams` are those on which the task would be time-sliced, idle ones included, should `fit`, the others, be too few. */
 struct choice {
-	struct picks fit, idle;
+	struct picks fit, streams, idle;
 	bool any_clamped;
 };
 
@@ -188,6 +190,17 @@ static bool may_skip(const struct map_ask *ask, const struct map_gpu *g, const s
 	return (g->n_tasks && g->available_mib < ask->claim_mib) || (is_full(&c->fit) && !before(k, last_of(&c->fit)));
 }
 
+static void keep_fitting(const struct map_ask *ask, struct choice *c, struct pick *k, bool idle)
+{
+	bool one = ask->r->gpus == 1;
+	if (one || k->mode != SHARE_STREAMS)
+		keep_best(&c->fit, k);
+	if (!one && (k->mode == SHARE_STREAMS || (idle && k->mode == SHARE_MPS && ask->r->share == SHARE_AUTO))) {
+		k->mode = SHARE_STREAMS;
+		keep_best(&c->streams, k);
+	}
+}
+
 /* Ranks and asks every GPU. */
 static void choose(struct map_ask *ask, size_t turn, struct choice *c, struct map_finding *findings)
 {
@@ -206,10 +219,10 @@ static void choose(struct map_ask *ask, size_t turn, struct choice *c, struct ma
 		k.mode = a.mode;
 		if (ask->p->rank == RANK_GAIN)
 			k.first = -a.gain;
-		if (!a.clamped)
-			keep_best(&c->fit, &k);
 		if (idle)
 			keep_best(&c->idle, &k);
+		if (!a.clamped)
+			keep_fitting(ask, c, &k, idle);
 		c->any_clamped |= a.clamped;
 	}
 }
@@ -247,16 +260,19 @@ bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 	struct choice c;
 	unsigned want = r->gpus <= SPEC_MAX_GPUS ? r->gpus : 0;
 	map_ask_init(&ask, p, gpus, n, r);
-	c.fit.want = c.idle.want = want;
-	c.fit.n = c.idle.n = 0;
-	c.fit.passed = c.idle.passed = 0;
+	c.fit.want = c.streams.want = c.idle.want = want;
+	c.fit.n = c.streams.n = c.idle.n = 0;
+	c.fit.passed = c.streams.passed = c.idle.passed = 0;
 	c.any_clamped = false;
 	choose(&ask, n ? *turn % n : 0, &c, findings);
 
-	bool clamped = c.any_clamped && c.fit.n < want;
-	const struct picks *s = clamped ? &c.idle : &c.fit;
+	const struct picks *s = c.fit.n < want && c.streams.passed > c.fit.passed ? &c.streams : &c.fit;
+	bool clamped = c.any_clamped && s->n < want;
+	size_t passed = s->passed;
+	if (clamped)
+		s = &c.idle;
 	if (!want || s->n < want) {
-		mark_too_few(findings, n, c.fit.passed > s->passed ? c.fit.passed : s->passed, r->gpus);
+		mark_too_few(findings, n, passed > s->passed ? passed : s->passed, r->gpus);
 		return false;
 	}
 	fill(out, &ask, s, clamped);

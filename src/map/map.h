@@ -20,10 +20,10 @@
  *
  * Modes, one a GPU at a time, and one for all GPUs of a placement
  *	alone for life	(the task or its administrator says so, or `exclusive`): idle GPUs, and nobody joins: SHARE_NEVER
- *	auto		on an idle GPU SHARE_MPS where the policy says so, the GPU can and the task has one GPU, else
- *			SHARE_STREAMS; on a shared one the mode it has, but never MPS against the policy
+ *	auto		on an idle GPU SHARE_MPS where the policy says so and the GPU can, else SHARE_STREAMS; on a shared one the
+ *			mode it has, but never MPS against the policy
  *	mps, streams, mig	that or wait
- *	MPS		for tasks of one GPU (`mps_multi_gpu`: of any number), of one user
+ *	MPS		for tasks of one user, of any number of GPUs (without `mps_multi_gpu`: of one)
  *	MIG instances	for tasks of one GPU, one each, that say auto or mig or are alone for life: SHARE_MIG
  *
  * Load counts where something runs: SMACT under MPS, GRACT under streams; where it is not known, the number of tasks does.
@@ -81,8 +81,8 @@ struct map_policy {
 	double min_gain;		/* 0.05: what a newcomer must bring under RANK_GAIN to join others */
 	unsigned max_tasks;		/* 2: per GPU, where no load is known; 0: off. Asked even if the limits above are off */
 	bool foreign_share;		/* false ("avoid"): GPUs with a foreign compute process over 1 GiB are not used */
-	bool mps_multi_gpu;		/* tasks of several GPUs may be MPS clients. False: no launcher here starts a server for several
-					 * GPUs; for simulations of machines where one serves them all */
+	bool mps_multi_gpu;		/* true: tasks of several GPUs may be MPS clients, as the launcher's servers allow. False: for
+					 * simulations of machines with a server for each GPU */
 	bool ledger;			/* false: driver readings only, as the papers do */
 };
 

@@ -67,8 +67,8 @@ static void read_policy(const char *word, struct map_policy *p)
 		p->max_tasks = (unsigned)number(v);
 	else if (value_of(word, "foreign"))
 		p->foreign_share = true;
-	else if (value_of(word, "wide"))
-		p->mps_multi_gpu = true;
+	else if (value_of(word, "narrow"))
+		p->mps_multi_gpu = false;
 	else
 		fail_msg("policy: %s", word);
 }
@@ -321,19 +321,27 @@ static void modes(void **state)
 static void several_gpus(void **state)
 {
 	static const struct row rows[] = {
-		{ "two at once", "", "claim=9718 gpus=2", { "empty", "empty", "empty" }, "0,1 streams 9718" },
-		{ "the best two", "", "claim=9718 gpus=2", { "streams=1 free=20000", "empty", "streams=1 free=30000" },
+		{ "two at once", "", "claim=9718 gpus=2", { "empty", "empty", "empty" }, "0,1 mps 9718" },
+		{ "they join MPS", "", "claim=9718 gpus=2", { "mps=1", "mps=1 multi" }, "0,1 mps 9718" },
+		{ "and are joined", "", "claim=5000", { "mps=1 multi" }, "0 mps 5000" },
+		{ "one of the two has another user's server", "", "claim=9718 gpus=2", { "mps=1 uid=1001", "mps=1" },
+		  "MpsUser Gpus" },
+		{ "one of the two cannot do MPS", "", "claim=9718 gpus=2 share=mps", { "nomps", "empty" }, "Mode Gpus" },
+		{ "the best two, in one mode", "", "claim=9718 gpus=2", { "streams=1 free=20000", "empty", "streams=1 free=30000" },
 		  "1,2 streams 9718" },
+		{ "the mode of the policy first", "", "claim=9718 gpus=2",
+		  { "streams=1 free=30000", "empty", "mps=1 free=20000", "streams=1 free=39000" }, "1,2 mps 9718" },
+		{ "no mode has enough of them", "", "claim=9718 gpus=2", { "streams=1", "mps=1" }, "Gpus Gpus" },
+		{ "a wish for MPS is not time-sliced", "", "claim=9718 gpus=2 share=mps", { "streams=1", "empty" }, "Mode Gpus" },
+		{ "an idle GPU that cannot do MPS", "", "claim=9718 gpus=2", { "nomps", "empty" }, "0,1 streams 9718" },
 		{ "one is too few", "", "claim=9718 gpus=2", { "empty", "streams=1 free=9000" }, "Gpus Memory" },
-		{ "not onto MPS", "", "claim=9718 gpus=2", { "empty", "mps=1" }, "Gpus Mode" },
-		{ "MPS not onto it", "", "claim=5000 share=mps", { "streams=1 multi" }, "Mode" },
-		{ "nor were it to run under MPS", "", "claim=5000", { "mps=1 multi" }, "Mode" },
-		{ "unless servers serve several GPUs", "wide", "claim=9718 gpus=2", { "empty", "empty" }, "0,1 mps 9718" },
-		{ "... then they join", "wide", "claim=9718 gpus=2", { "mps=1", "mps=1 multi" }, "0,1 mps 9718" },
-		{ "... and are joined", "wide", "claim=5000", { "mps=1 multi" }, "0 mps 5000" },
+		{ "a server for each GPU: not under MPS", "narrow", "claim=9718 gpus=2", { "empty", "empty" }, "0,1 streams 9718" },
+		{ "... not onto MPS", "narrow", "claim=9718 gpus=2", { "empty", "mps=1" }, "Gpus Mode" },
+		{ "... MPS not onto it", "narrow", "claim=5000 share=mps", { "streams=1 multi" }, "Mode" },
+		{ "... nor were it to run under MPS", "narrow", "claim=5000", { "mps=1 multi" }, "Mode" },
 		{ "auto joins it by time slicing", "", "claim=5000", { "streams=1 multi" }, "0 streams 5000" },
 		{ "exclusive", "", "claim=9718 gpus=2 exclusive", { "empty", "streams=1", "empty" }, "0,2 never 9718" },
-		{ "MPS never", "", "claim=9718 gpus=2 share=mps", { "empty", "empty" }, "Mode Mode" },
+		{ "... MPS never", "narrow", "claim=9718 gpus=2 share=mps", { "empty", "empty" }, "Mode Mode" },
 		{ "cut on both", "", "claim=50000 gpus=2", { "empty", "total=40440" }, "0,1 never 40440" },
 		{ "cut on one: alone on both", "", "claim=40000 gpus=2", { "empty", "free=39448 other=1000" },
 		  "0,1 never 39448" },
@@ -616,7 +624,8 @@ static void feasible(void **state)
 		{ "too many", "", "gpus=65", { "empty" }, "65 GPUs wanted: 1 to 64 can be asked for" },
 		{ "no MPS", "", "share=mps", { "nomps" },
 		  "share mps: no GPU here can run an MPS server; use share auto or streams" },
-		{ "MPS for two", "", "share=mps gpus=2", { "empty", "empty" },
+		{ "MPS for two", "", "share=mps gpus=2", { "empty", "empty" }, "" },
+		{ "MPS for two, a server for each GPU", "narrow", "share=mps gpus=2", { "empty", "empty" },
 		  "2 GPUs with share mps: MPS is for tasks of one GPU; use share auto or streams" },
 		{ "no MIG", "", "share=mig", { "empty" },
 		  "share mig: there is no MIG instance here; an administrator creates them with nvidia-smi, or use share auto" },
@@ -669,7 +678,7 @@ static void explain(void **state)
 		  "GPU 0: no MPS server can run there, and share mps is wanted; share auto takes it" },
 		{ "not against the policy", "share=streams", "", { "mps=2" },
 		  "GPU 0: shared under MPS: the policy shares by time slicing; free when its tasks end" },
-		{ "two GPUs", "", "gpus=2", { "mps=2" },
+		{ "two GPUs", "narrow", "gpus=2", { "mps=2" },
 		  "GPU 0: shared under MPS: a task of 2 GPUs cannot join; free when its tasks end" },
 		{ "MIG for two", "", "gpus=2", { "mig" }, "GPU 0 GPU-00000000: a MIG instance: a task of 2 GPUs cannot use it" },
 		{ "MIG, MPS", "", "share=mps", { "mig" },

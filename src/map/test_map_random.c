@@ -38,7 +38,7 @@ static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
 	g.mps_uid = 1000 + (uid_t)chance(s, 20);
 	g.mps_capable = (g.n_tasks && g.mode == SHARE_MPS) || chance(s, 80);
 	g.mig = chance(s, 10);
-	g.has_multi_gpu = g.n_tasks && g.mode != SHARE_MPS && chance(s, 20);
+	g.has_multi_gpu = g.n_tasks && chance(s, 20);
 	g.foreign_mib = chance(s, 20) ? draw(s, 3000) : 0;
 	g.settling = chance(s, 10);
 	if (!g.n_tasks && g.available_mib > g.foreign_mib)
@@ -62,6 +62,7 @@ static void any_request(uint64_t *s, struct map_policy *p, struct map_request *r
 	p->rank = (enum map_rank)draw(s, MAP_RANK_COUNT);
 	p->share = (enum share_mode[]){ SHARE_MPS, SHARE_MPS, SHARE_STREAMS, SHARE_NEVER }[draw(s, 4)];
 	p->foreign_share = chance(s, 30);
+	p->mps_multi_gpu = chance(s, 70);
 	p->max_slowdown = chance(s, 20) ? 1 + (double)draw(s, 20) / 10 : 0;
 	if (chance(s, 20))
 		p->max_smact = p->max_gract = NAN;
@@ -115,7 +116,7 @@ static const char *broken_rule(const struct map_policy *p, const struct map_gpu 
 		return "not alone";
 	if (g->n_tasks && out->mode != g->mode)
 		return "two modes on one GPU";
-	if (out->mode == SHARE_MPS && (r->gpus > 1 || !g->mps_capable || (g->n_tasks && g->mps_uid != r->uid)))
+	if (out->mode == SHARE_MPS && ((r->gpus > 1 && !p->mps_multi_gpu) || !g->mps_capable || (g->n_tasks && g->mps_uid != r->uid)))
 		return "MPS";
 	if (!alone && !cut && r->share != SHARE_AUTO && r->share != out->mode)
 		return "not what was insisted on";

@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# MPS on a machine of three GPUs, played by fake libraries: the third one is divided into MIG instances.
+
+load helpers
+
+setup_file()
+{
+	new_world
+	# Copies: the fakes look for their scripts beside themselves, and write there.
+	mkdir "$WORLD/fake"
+	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$WORLD/fake/"
+	export RAD_MPS_CONTROL=$WORLD/fake/nvidia-cuda-mps-control RAD_FAKE_NVML=$WORLD/fake/nvml.json DEVICES=nvml
+	export RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1 RAD_DCGM_LIBRARY=$WORLD/none.so
+	local idle='"name": "NVIDIA H200", "cc": [9, 0], "cores": 16896, "total_mib": 143771, "reserved_mib": 600,
+		"used_mib": 0, "power_mw": 75000, "processes": [], "mps": [],
+		"gpm": {"1": 0, "2": 0, "3": 0, "10": 0, "20": 0, "21": 0}, "fail": {}'
+	jq . >"$RAD_FAKE_NVML" <<-END
+		{"devices": [{"uuid": "GPU-a", "pci": [0, 26, 0], $idle, "mig": null}, {"uuid": "GPU-b", "pci": [0, 27, 0], $idle,
+		"mig": null}, {"uuid": "GPU-c", "pci": [0, 28, 0], $idle, "mig": []}]}
+	END
+	start_radd
+}
+
+teardown_file()
+{
+	end_world
+}
+
+setup() { cd "$WORLD/work"; }
+
+# What an MPS task says of its world until the file GO is there.
+look='env | grep -E "CUDA_(VISIBLE|MPS)" | sort >'
+controls() { pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f" | wc -l; }
+no_controls() { [ "$(controls)" -eq 0 ]; }
+
+@test "one server for all GPUs serves tasks of one GPU and of two, fenced on each" {
+	local go=$WORLD/go1 one two
+	two=$(submit --gpus 2 --gpu-mem 6G -- sh -c "$look two.txt; $(until_file "$go")")
+	wait_state "$two" RUNNING
+	one=$(submit --gpu-mem 4G -- sh -c "$look one.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE two.txt
+	wait_for 20 grep -q PIPE one.txt
+	[ "$(field "$two" '.attempts[0].gpus | join(",")')" = GPU-a,GPU-b ]
+	[ "$(rad gpus --json | jq -r '[.gpus[] | select(.tasks | length > 0).share] | unique | join(",")')" = mps ]
+	grep -qx 'CUDA_VISIBLE_DEVICES=0,1' two.txt
+	grep -qx 'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=6144M,1=6144M' two.txt
+	grep -qx 'CUDA_VISIBLE_DEVICES=[01]' one.txt
+	grep -qx 'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=4096M' one.txt
+	[ "$(grep PIPE one.txt)" = "$(grep PIPE two.txt)" ]
+	[ "$(controls)" -eq 1 ]
+	# The divided GPU is not among those of the server.
+	local pipe
+	pipe=$(sed -n s/CUDA_MPS_PIPE_DIRECTORY=//p one.txt)
+	grep -qx 'CUDA_VISIBLE_DEVICES=GPU-a,GPU-b' "$pipe/environment"
+	touch "$go"
+	rad wait "$one" "$two"
+	wait_for 20 no_controls
+}
+
+@test "a server outlives radd and is stopped by the next when its last task is over" {
+	local go=$WORLD/go2 one next
+	one=$(submit --gpu-mem 4G -- sh -c "$look before.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE before.txt
+	kill_radd
+	start_radd
+	[ "$(controls)" -eq 1 ]
+	next=$(submit --gpu-mem 4G -- sh -c "$look after.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE after.txt
+	[ "$(grep PIPE before.txt)" = "$(grep PIPE after.txt)" ]
+	touch "$go"
+	rad wait "$one" "$next"
+	wait_for 20 no_controls
+}
+
+@test "a server that nobody uses any more is stopped by the radd that finds it" {
+	local go=$WORLD/go3 one
+	one=$(submit --gpu-mem 4G -- sh -c "$look idle.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE idle.txt
+	# The next radd knows nothing of the task: its state was lost.
+	kill_radd
+	[ "$(controls)" -eq 1 ]
+	touch "$go"
+	rm "$WORLD"/state/rad.db*
+	start_radd
+	wait_for 20 no_controls
+}
+
+@test "a task placed when radd is killed before its server is ready starts once, under MPS" {
+	local one
+	echo hangs >"$WORLD/fake/mode"
+	one=$(submit --gpu-mem 4G -- sh -c "$look late.txt; echo ran >>ran.txt")
+	wait_state "$one" RUNNING
+	kill_radd
+	rm "$WORLD/fake/mode"
+	start_radd
+	rad wait "$one"
+	grep -q 'PIPE.*/pipe$' late.txt
+	[ "$(wc -l <ran.txt)" -eq 1 ]
+	wait_for 20 no_controls
+}
