@@ -16,7 +16,7 @@ setup()
 		big,heavy,1,8,30000,.3,.2
 		middle,medium,1,5,20000,.3,.2
 		small,light,1,11,8000,.3,.2
-		wide,heavy,2,4,12000,.3,.2
+		wide,heavy,2,6,12000,.3,.2
 		half,light,1,,,,
 	END
 	printf 'submit_s,workload\n0,big\n1,small\n2,middle\n3,small\n4,wide\n5,big\n6,middle\n7,small\n8,small\n' >T.csv
