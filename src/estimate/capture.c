@@ -6,6 +6,7 @@
 #include "estimate/capture.h"
 
 #include "base/alloc.h"
+#include "base/crc.h"
 #include "base/scope.h"
 
 #include <stdlib.h>
@@ -37,40 +38,9 @@ static int wrong(const struct reader *r, const char *what)
 	return error_set(r->err, ERR_INVALID, "capture file: byte %td: %s", r->at - r->start, what);
 }
 
-/* Tables for the CRC-32 of IEEE 802.3, eight bytes at a time: [k][b] is byte b with k zero bytes behind it. */
-static void crc_tables(uint32_t table[8][256])
-{
-	for (uint32_t b = 0; b < 256; b++) {
-		uint32_t crc = b;
-
-		for (int i = 0; i < 8; i++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
-		table[0][b] = crc;
-	}
-	for (int k = 1; k < 8; k++)
-		for (uint32_t b = 0; b < 256; b++)
-			table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 255];
-}
-
 static uint32_t little_endian(const unsigned char *p)
 {
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static uint32_t crc32(const unsigned char *p, size_t n)
-{
-	uint32_t t[8][256], crc = UINT32_MAX;
-
-	crc_tables(t);
-	for (; n >= 8; n -= 8, p += 8) {
-		uint32_t low = crc ^ little_endian(p), high = little_endian(p + 4);
-
-		crc = t[7][low & 255] ^ t[6][low >> 8 & 255] ^ t[5][low >> 16 & 255] ^ t[4][low >> 24] ^
-		      t[3][high & 255] ^ t[2][high >> 8 & 255] ^ t[1][high >> 16 & 255] ^ t[0][high >> 24];
-	}
-	while (n--)
-		crc = crc >> 8 ^ t[0][(crc ^ *p++) & 255];
-	return ~crc;
 }
 
 static int read_varint(struct reader *r, uint64_t *value)
@@ -328,7 +298,7 @@ static int open_file(struct reader *r, size_t len)
 	if (r->end - r->at < CRC_LEN)
 		return wrong(r, "it ends before its checksum");
 	r->end -= CRC_LEN;
-	if (little_endian(r->end) != crc32(r->start, (size_t)(r->end - r->start)))
+	if (little_endian(r->end) != crc_of(r->start, (size_t)(r->end - r->start)))
 		return error_set(r->err, ERR_INVALID, "capture file: wrong checksum: it was cut or changed: capture again");
 	return 0;
 }
