@@ -35,8 +35,7 @@ def choose(query, key, value, mask, causal, gqa, capability):
         EFFICIENT: (half or query.dtype == torch.float32) and width % (8 if half else 4) == 0
         and value.shape[-1] % (8 if half else 4) == 0 and same_heads and not (mask is not None and mask.requires_grad),
         CUDNN: half and same_width and width % 8 == 0 and width <= (256 if capability >= (9, 0) else 128)
-        and (same_heads or gqa)
-        and not (causal and not square) and not (mask is not None and mask.requires_grad),
+        and (same_heads or gqa) and query.shape[2] > 1 and not (mask is not None and mask.requires_grad),
         MATH: True,
     }
     order = (FLASH, EFFICIENT, MATH, CUDNN)
@@ -57,14 +56,14 @@ def additive(mask, dtype):
 
 
 def aligned(mask, query, key):
-    """The bias that the memory-efficient kernel reads: rows begin at multiples of 16 elements."""
+    """The bias that the memory-efficient kernel reads: rows begin at multiples of 8 elements."""
     if mask is None:
         return None
     size = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     last = mask.shape[-1]
-    if last % 16:
-        padded = F.pad(mask, (0, 16 - last % 16))
-        return padded.expand(*size[:3], padded.shape[-1])[..., :last]
+    if last % 8:
+        wider = F.pad(mask, (0, 8 - last % 8))
+        return wider.expand(*size[:3], wider.shape[-1])[..., :last]
     return mask.expand(size)
 
 
@@ -88,7 +87,6 @@ def install(recorder, patch, capability):
                 attn_mask = attn_mask.to(half)
         kernel = choose(query, key, value, attn_mask, is_causal, enable_gqa, capability)
         recorder.attention = kernel
-        mask = additive(attn_mask, query.dtype)
         width = query.shape[-1]
         keeps = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
         if kernel == FLASH:
@@ -97,36 +95,53 @@ def install(recorder, patch, capability):
                                                            False, scale=scale)[0]
             return out[..., :width] if out.shape[-1] != width else out
         if kernel == EFFICIENT:
-            return aten._scaled_dot_product_efficient_attention(query, key, value, aligned(mask, query, key), keeps, dropout_p,
-                                                                is_causal, scale=scale)[0]
+            mask = aligned(additive(attn_mask, query.dtype), query, key)
+            return aten._scaled_dot_product_efficient_attention(query, key, value, mask, keeps, dropout_p, is_causal,
+                                                                scale=scale)[0]
         if kernel == CUDNN:
+            mask = additive(attn_mask, query.dtype)
             return aten._scaled_dot_product_cudnn_attention(query, key, value, mask, keeps, dropout_p, is_causal, False,
                                                             scale=scale)[0]
         options = {"enable_gqa": True} if enable_gqa else {}
-        return real(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale, **options)
+        return aten._scaled_dot_product_attention_math(query, key, value, additive(attn_mask, query.dtype), dropout_p, is_causal,
+                                                       scale=scale, **options)[0]
     patch(F, "scaled_dot_product_attention", attention)
     patch(torch._C._nn, "scaled_dot_product_attention", attention)
-
-
-def marker(kernel):
-    def mark(recorder, func, args, kwargs, result):
-        recorder.records.op(ff.ATTENTION, kernel)
-    return mark
 
 
 def forward(kernel):
     """Result and log-sum-exp. Flash and cuDNN keep the state of the random generator too, with or without dropout."""
     def run(recorder, func, args, kwargs):
         result = list(recorder.evaluate(func, args, kwargs))
-        if kernel != EFFICIENT:
+        if kernel == CUDNN:
             result[6:8] = [recorder.empty((), torch.int64) for _ in range(2)]
         for tensor in result[:2]:
             recorder.record(tensor)
+        if kernel == FLASH:
+            result[6:8] = [recorder.empty((2,), torch.int64), recorder.empty((), torch.int64)]
         recorder.records.op(ff.ATTENTION, kernel)
         if kernel == CUDNN:
             recorder.scratch(256)
         return tuple(result)
     return run
+
+
+def flash_backward(recorder, func, args, kwargs):
+    """Gradients; copies of what lies in another order; a sum a row and the query's gradient in fp32, both for rows in blocks of
+    128; with grouped heads the gradients of keys and values for every head of the query."""
+    above, query, key, out = args[0], args[1], args[2], args[4]
+    batch, heads, length, width = query.shape
+    result = recorder.evaluate(func, args, kwargs)
+    recorder.record(result)
+    copies = [recorder.take(t.numel() * t.element_size()) for t in (above, out) if not t.transpose(1, 2).is_contiguous()]
+    rows = 4 * batch * heads * -(-length // 128) * 128
+    wide = -(-width // 32) * 32
+    spread = 0 if heads == key.shape[1] else batch * key.shape[2] * heads * width * key.element_size()
+    recorder.records.op(ff.ATTENTION, FLASH)
+    recorder.scratch(rows, rows * wide, spread, spread)
+    for block in reversed(copies):
+        recorder.give_back(block)
+    return result
 
 
 def efficient_backward(recorder, func, args, kwargs):
@@ -150,14 +165,17 @@ def efficient_backward(recorder, func, args, kwargs):
 
 
 def cudnn_backward(recorder, func, args, kwargs):
-    """Gradients; the query's gradient in fp32, and a number a row."""
+    """Gradients; the query's gradient in fp32, a number a row, and with grouped heads the gradients of keys and values for every
+    head of the query."""
     above, query = args[0], args[1]
     result = recorder.evaluate(func, args, kwargs)
     recorder.record(result)
     spread = any(stride == 0 and n > 1 for n, stride in zip(above.shape, above.stride()))
     copy = [recorder.take(above.numel() * above.element_size())] if spread else []
     recorder.records.op(ff.ATTENTION, CUDNN)
-    recorder.scratch(4 * query.numel() + 4 * query.shape[0] * query.shape[1] * query.shape[2] + 256)
+    heads, key = query.shape[1], args[2]
+    spread = 0 if heads == key.shape[1] else 2 * key.numel() // key.shape[1] * heads * key.element_size()
+    recorder.scratch(4 * query.numel() + 4 * query.shape[0] * heads * query.shape[2] + spread + 256)
     for block in copy:
         recorder.give_back(block)
     return result
@@ -167,8 +185,7 @@ KERNELS = ((FLASH, "_scaled_dot_product_flash_attention"), (EFFICIENT, "_scaled_
            (CUDNN, "_scaled_dot_product_cudnn_attention"))
 RULES = {getattr(aten, name).default: forward(kernel) for kernel, name in KERNELS if hasattr(aten, name)}
 for _name, _rule in (("_scaled_dot_product_efficient_attention_backward", efficient_backward),
+                     ("_scaled_dot_product_flash_attention_backward", flash_backward),
                      ("_scaled_dot_product_cudnn_attention_backward", cudnn_backward)):
     if hasattr(aten, _name):
         RULES[getattr(aten, _name).default] = _rule
-AROUND = {getattr(aten, name + "_backward").default: marker(kernel) for kernel, name in KERNELS
-          if kernel == FLASH}

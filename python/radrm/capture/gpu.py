@@ -32,6 +32,16 @@ def install_guard():
         torch.utils.rename_privateuse1_backend("radrm")
 
 
+def install_kernels():
+    """Registers CUDA kernels for operators that builds without CUDA compose of others, above where a capture looks. They never
+    run. Returns what keeps them registered."""
+    library = torch.library.Library("aten", "IMPL")
+    for name in ("silu_backward", "mish_backward", "_fused_rms_norm"):
+        if hasattr(torch.ops.aten, name) and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CUDA"):
+            library.impl(name, lambda *_, **__: None, "CUDA")
+    return library
+
+
 def indexed(device):
     """"cuda" and numbers as "cuda:0"; C++ would ask the guard for the index, and the one for "meta" knows none. Anything else
     unchanged."""
@@ -121,6 +131,7 @@ class Gpu:
         setattr(owner, name, value)
 
     def undo(self):
+        self._library._destroy()
         while self._undo:
             owner, name, had, before = self._undo.pop()
             if had:
@@ -138,6 +149,7 @@ class Gpu:
 
     def install(self):
         install_guard()
+        self._library = install_kernels()
         torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device="cuda") is made on the CPU and then moved
         self._presence()
         self._memory()

@@ -12,7 +12,7 @@ import sys
 import torch
 
 from . import fileformat as ff
-from .recorder import ENGINE_CODE, aten, is_gpu
+from .recorder import ENGINE_CODE, GPU, aten, is_gpu
 
 VERSION = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 
@@ -69,6 +69,12 @@ def laid_out(recorder, tensor, last):
     with recorder.fake:
         return torch.empty_strided((n, channels, height, width), (channels * height * width, 1, width * channels, channels),
                                    dtype=tensor.dtype, device=tensor.device)
+
+
+def install(recorder, patch):
+    """Builds with CUDA ask the GPU's properties which library convolves (up to 2.10): cuDNN does."""
+    cudnn = torch._C._ConvBackend.Cudnn
+    patch(torch._C, "_select_conv_backend", lambda *_, **__: cudnn)
 
 
 def convolution(recorder, func, args, kwargs):
@@ -156,21 +162,35 @@ def reduction_scratch(source, dims, processors, size=4):
     return size * outputs * blocks * (1 if fast else width * vector), 4 * grid
 
 
-def reduced(size=4, dim=1):
+def converted(recorder, source, result):
+    """The copy in the result's type, a block and its stand-in, that a sum makes of what it reads: bool and int become int64
+    first. Half precision is read as it is."""
+    if not isinstance(result, torch.Tensor) or result.dtype == source.dtype or source.dtype.itemsize == 2:
+        return None, source
+    with recorder.fake:
+        stand_in = torch.empty(source.shape, dtype=result.dtype, device=GPU)
+    return recorder.take(nbytes(stand_in)), stand_in
+
+
+def reduced(size=4, dim=1, converts=False):
     """A rule's second half: the scratch memory of a reduction over args[dim] (None: all)."""
     def note(recorder, func, args, kwargs, result):
         dims = args[dim] if len(args) > dim else kwargs.get("dim")
-        source = args[0]
+        copy, source = converted(recorder, args[0], result) if converts else (None, args[0])
         if dims is None or dims == []:
             dims = range(source.dim())
         elif isinstance(dims, int):
             dims = [dims]
-        recorder.scratch(*reduction_scratch(source, {d % max(source.dim(), 1) for d in dims}, recorder.processors, size))
+        recorder.scratch(*reduction_scratch(source, {d % max(source.dim(), 1) for d in dims}, recorder.processors,
+                                            max(size, source.element_size()) if copy else size))
+        if copy:
+            recorder.give_back(copy)
     return note
 
 
 REDUCTIONS = {
-    aten.sum.dim_IntList: reduced(), aten.sum.default: reduced(), aten.mean.default: reduced(), aten.mean.dim: reduced(),
+    aten.sum.dim_IntList: reduced(converts=True), aten.sum.default: reduced(converts=True),
+    aten.mean.default: reduced(converts=True), aten.mean.dim: reduced(converts=True),
     aten.amax.default: reduced(), aten.amin.default: reduced(), aten.max.default: reduced(), aten.min.default: reduced(),
     aten.max.dim: reduced(16), aten.min.dim: reduced(16), aten.argmax.default: reduced(16), aten.prod.default: reduced(),
     aten.linalg_vector_norm.default: reduced(dim=2), aten.norm.Scalar: reduced(dim=9), aten.any.default: reduced(1),
@@ -190,18 +210,14 @@ def foreach_norm(recorder, func, args, kwargs):
     return result
 
 
+def no_library(recorder, func, args, kwargs):
+    """cuDNN's CTC loss wants targets on the CPU, in int32; otherwise PyTorch's own is taken."""
+    return False
+
+
 def nothing(recorder, func, args, kwargs):
     """In place, without memory of its own, and without a fake implementation."""
     return None
-
-
-def embedding_backward(recorder, func, args, kwargs):
-    """More than 3072 indices are sorted, with their places; the gradient is then summed up in segments."""
-    result = recorder.plain(func, args, kwargs)
-    n, width = args[1].numel(), args[0].shape[-1]
-    if n > 3072:
-        recorder.scratch(*[8 * n] * 5, 8 * n + 8 * width)
-    return result
 
 
 # --- results in the order in which their memory is taken ---
@@ -215,6 +231,24 @@ def in_order(*order):
     return run
 
 
+# --- softmax ---
+
+def softmax_backward(recorder, func, args, kwargs):
+    """Takes the product of gradient and result first."""
+    result = recorder.evaluate(func, args, kwargs)
+    recorder.record(result)
+    recorder.scratch(nbytes(args[0]))
+    return result
+
+
+def safe_softmax(recorder, func, args, kwargs):
+    """Rows that are all masked become zeros: found by comparing every element."""
+    result = recorder.evaluate(func, args, kwargs)
+    recorder.record(result)
+    recorder.scratch(args[0].numel(), args[0].numel() // max(args[0].shape[args[1]], 1), result.element_size())
+    return result
+
+
 # --- the autograd engine ---
 
 def engine_adds(recorder, func, args, kwargs):
@@ -226,6 +260,13 @@ def engine_adds(recorder, func, args, kwargs):
     if not (is_gpu(first) and is_gpu(second)) or first.shape != second.shape or first.dtype != second.dtype:
         return NotImplemented
     return first if recorder.sole(first) and dense(first) else NotImplemented
+
+
+def engine_fills(recorder, func, args, kwargs):
+    """The backward pass of a selection fills a new tensor of zeros in place; a tensor subclass would get a filled copy."""
+    if sys._getframe(3).f_code is not ENGINE_CODE or torch.is_grad_enabled() or not is_gpu(args[0]):
+        return NotImplemented
+    return args[0] if recorder.sole(args[0]) else NotImplemented
 
 
 def dense(tensor):
@@ -244,8 +285,12 @@ RULES = {
     aten.native_dropout.default: in_order(1, 0),
     aten.add.Tensor: engine_adds,
     aten._foreach_norm.Scalar: foreach_norm,
-    aten.embedding_dense_backward.default: embedding_backward,
+    aten._softmax_backward_data.default: softmax_backward,
+    **{op: engine_fills for op in (aten.index_add.default, aten.scatter_add.default, aten.scatter.src, aten.scatter.value)},
     **{getattr(aten, name).default: nothing for name in ("_fused_sgd_",) if hasattr(aten, name)},
+    **{getattr(op, name): no_library for op in (aten._use_cudnn_ctc_loss, getattr(aten, "_use_miopen_ctc_loss", None)) if op
+       for name in op.overloads()},
+    **{getattr(aten, name).default: safe_softmax for name in ("_safe_softmax",) if hasattr(aten, name)},  # 2.5 on
 }
 
 AROUND = {**REDUCTIONS, **{op: gemm for op in GEMMS}, aten.addmm.default: addmm}

@@ -10,11 +10,13 @@ import sys
 import weakref
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensor,
+                                           FakeTensorMode, UnsupportedOperatorException)
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from . import fileformat as ff
+from .sandbox import CaptureError
 
 GPU = torch.device("cuda:0")
 META = torch.device("meta")
@@ -23,6 +25,8 @@ ENGINE_CODE = torch.autograd.graph._engine_run_backward.__code__
 FILL_LIMIT = 4096  # elements; larger random fills of CPU tensors are skipped: their values cannot matter
 
 GENERATOR_BYTES = 3 << 20
+ZEROS_LIMIT = 1 << 30  # bytes of arguments with which an operator without a fake implementation is run
+SHAPELESS = (UnsupportedOperatorException, DynamicOutputShapeException, DataDependentOutputException, NotImplementedError)
 
 RANDOM_FILLS = {aten.normal_.default, aten.uniform_.default, aten.bernoulli_.float, aten.exponential_.default,
                 aten.log_normal_.default, aten.cauchy_.default}
@@ -45,7 +49,7 @@ class Recorder(TorchDispatchMode):
         self.notes = []
         self.in_backward = 0
         self.stream = 0
-        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
         self.rules = {}  # operator -> function(recorder, func, args, kwargs) that runs it the way CUDA would
         self.around = {}  # operator -> function(recorder, func, args, kwargs, result), called when results are recorded
         self.recording = True
@@ -182,8 +186,45 @@ class Recorder(TorchDispatchMode):
 
     def evaluate(self, func, args, kwargs):
         """The operator on fake tensors; nothing is recorded."""
-        with self.fake:
-            return func(*args, **kwargs)
+        try:
+            with self.fake:
+                return func(*args, **kwargs)
+        except SHAPELESS:
+            return self.on_zeros(func, args, kwargs)
+
+    def on_zeros(self, func, args, kwargs):
+        """An operator of whose results fake tensors know nothing: run on the CPU, on zeros, for the shapes of its results."""
+        from .values import script_line
+        name, where = str(func).removeprefix("aten."), script_line()
+        self.note(ff.UNKNOWN_OP, f"{name}: no rule of its memory is known: its results are counted, its scratch memory is not",
+                  where)
+        given, bytes_left = {}, ZEROS_LIMIT
+
+        def real(tensor):
+            nonlocal bytes_left
+            bytes_left -= tensor.numel() * tensor.element_size()
+            if bytes_left < 0:
+                raise CaptureError(f"{name} (at {where}): fake tensors do not know it, and its arguments are too large to run it")
+            with self.fake:
+                shape, stride, dtype = tuple(tensor.shape), tensor.stride(), tensor.dtype
+            with torch._C._DisableTorchDispatch():
+                zeros = torch.empty_strided(shape, stride, dtype=dtype).zero_()
+            given[id(zeros)] = (zeros, tensor)
+            return zeros
+
+        def fake(tensor):
+            if id(tensor) in given:
+                return given[id(tensor)][1]
+            with self.fake:
+                return torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device=GPU)
+        args, kwargs = tree_map_only(FakeTensor, real, (args, kwargs))
+        try:
+            with torch._C._DisableTorchDispatch():
+                result = func(*args, **{k: torch.device("cpu") if k == "device" else v for k, v in kwargs.items()})
+        except Exception as e:
+            raise CaptureError(f"{name} (at {where}): fake tensors do not know it, and it does not run on the CPU: "
+                               f"{str(e).splitlines()[0][:200]}") from None
+        return tree_map_only(torch.Tensor, fake, result)
 
     def record(self, result):
         if isinstance(result, FakeTensor):

@@ -6,7 +6,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import fileformat as ff
-from . import attention, kernels, layers, recurrent, values
+from . import attention, indexing, kernels, layers, recurrent, values
 from .gpu import Gpu
 from .recorder import Recorder, is_gpu
 
@@ -47,11 +47,12 @@ class Session:
 
     def __enter__(self):
         recorder = self.recorder
-        for part in (values, kernels, attention, recurrent):
+        for part in (values, kernels, indexing, attention, recurrent):
             recorder.rules.update(part.RULES)
             recorder.around.update(getattr(part, "AROUND", {}))
         self.gpu.install()
         values.install(recorder, self.gpu.patch)
+        kernels.install(recorder, self.gpu.patch)
         layers.install(recorder, self.gpu.patch)
         recurrent.install(recorder, self.gpu.patch)
         attention.install(recorder, self.gpu.patch, self.gpu.capability)
