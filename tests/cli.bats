@@ -438,6 +438,37 @@ refused()	# TEXT COMMAND...
 	rad queue
 }
 
+@test "large requests: read beside the loop, in order with small ones; too many values are refused" {
+	timeout 60 python3 - "$RAD_SOCKET" <<-'PY'
+		import socket, struct, sys, json
+		def frame(o):
+		    b = o if isinstance(o, bytes) else json.dumps(o).encode(); return struct.pack(">I", len(b)) + b
+		s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+		def reply():
+		    got = b""
+		    while len(got) < 4 or len(got) < 4 + struct.unpack(">I", got[:4])[0]:
+		        n = 4 if len(got) < 4 else 4 + struct.unpack(">I", got[:4])[0]
+		        part = s.recv(n - len(got))
+		        assert part, "hung up"
+		        got += part
+		    return json.loads(got[4:])
+		spec = {"argv": ["true"], "name": "large", "cwd": "/tmp", "hold": True, "output": "/dev/null", "model": "m" * (1 << 20)}
+		large = frame({"v": 1, "op": "submit", "spec": spec, "environ": ["A=" + "x" * 100000] * 10})
+		small = frame({"v": 1, "op": "status"})
+		s.sendall(large + small + large + frame({"v": 1, "op": "acct", "from_ms": 0}) + small + frame({"v": 1, "op": "list"}) + small)
+		kinds = [sorted(reply()) for _ in range(7)]
+		assert ["id" in k for k in kinds] == [True, False, True, False, False, False, False], kinds
+		assert ["placement" in k for k in kinds] == [False, True, False, False, True, False, True], kinds
+		assert "totals" in kinds[3] and "tasks" in kinds[5], kinds
+		s.sendall(frame(b'{"v":1,"op":"status","x":[' + b"[]," * 400000 + b"0]}"))
+		assert "values" in reply()["error"]["text"]
+		assert s.recv(1) == b""
+		gone = socket.socket(socket.AF_UNIX); gone.connect(sys.argv[1]); gone.sendall(large); gone.close()
+	PY
+	rad queue >/dev/null
+	rad cancel --all
+}
+
 @test "a slow client and one that never reads hold nobody up" {
 	timeout 60 python3 - "$RAD_SOCKET" <<-'PY' &
 		import socket, struct, sys, json, time

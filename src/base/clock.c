@@ -7,21 +7,26 @@
 #include <string.h>
 #include <time.h>
 
-static int64_t read_clock(clockid_t id)
+static int64_t read_us(clockid_t id)
 {
 	struct timespec ts;
 	clock_gettime(id, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+int64_t clock_mono_us(void)
+{
+	return read_us(CLOCK_MONOTONIC);
 }
 
 int64_t clock_mono_ms(void)
 {
-	return read_clock(CLOCK_MONOTONIC);
+	return read_us(CLOCK_MONOTONIC) / 1000;
 }
 
 int64_t clock_wall_ms(void)
 {
-	return read_clock(CLOCK_REALTIME);
+	return read_us(CLOCK_REALTIME) / 1000;
 }
 
 char *clock_iso(int64_t wall_ms, char buf[CLOCK_ISO_LEN])

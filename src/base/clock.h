@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 int64_t clock_mono_ms(void);
+int64_t clock_mono_us(void);
 int64_t clock_wall_ms(void);
 
 #define CLOCK_ISO_LEN 25

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/estimating.h"
+#include "daemon/names.h"
+#include "daemon/reading.h"
 #include "daemon/recording.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
@@ -101,6 +103,11 @@ static void on_estimated(void *ctx, int64_t question, bool spoke, const struct e
 	core_estimated(((struct daemon *)ctx)->core, question, spoke, said, daemon_now());
 }
 
+static void on_names(void *ctx)
+{
+	server_names_changed(((struct daemon *)ctx)->server);
+}
+
 /* A store that cannot be written (a full disk) must not lose what was promised: nothing is answered and nothing is started
  * until a commit succeeds. What is in memory cannot be rolled back piece by piece, so the daemon ends itself and lets its
  * successor read what is on disk; running tasks do not notice. */
@@ -122,6 +129,7 @@ static bool commit_and_act(struct daemon *d)
 		return false;
 	}
 	server_flush(d->server);
+	reading_start(d->reading);
 	return runner_work(d->runner);
 }
 
@@ -367,6 +375,8 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	d->runner = runner_create(d);
 	d->recording = recording_create(d);
 	d->estimating = estimating_create(d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
+	d->names = names_create(d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
+	d->reading = reading_create(d->loop, d->program);
 	d->core = core_create(&d->config.core, &ops);
 	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
 	if (!(d->server = server_create(d, d->socket_path, err)) || restore(d, err) ||
@@ -401,9 +411,11 @@ void daemon_destroy(struct daemon *d)
 		uv_prepare_stop(&d->prepare);
 		uv_check_stop(&d->check);
 	}
+	names_destroy(d->names);
 	server_destroy(d->server);
 	sampling_destroy(d->sampling);
 	estimating_destroy(d->estimating);
+	reading_destroy(d->reading);
 	runner_destroy(d->runner);
 	uv_run(d->loop, UV_RUN_NOWAIT);
 	uv_walk(d->loop, close_handle, NULL);

@@ -19,6 +19,8 @@ struct recording;
 struct runner;
 struct sampling;
 struct estimating;
+struct names;
+struct reading;
 
 struct daemon {
 	struct config config;
@@ -30,6 +32,8 @@ struct daemon {
 	struct sampling *sampling;	/* the sampler process */
 	struct recording *recording;	/* what it read, over time */
 	struct estimating *estimating;	/* workers of slow estimators */
+	struct names *names;		/* of users */
+	struct reading *reading;	/* workers that read in the history */
 	int lock_fd;
 	char *state_dir, *run_dir, *socket_path, *program;	/* owned; program: radd's own path */
 	int64_t started_ms;		/* wall */

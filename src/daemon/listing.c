@@ -3,55 +3,55 @@
  */
 #include "daemon/listing.h"
 
+#include "base/json.h"
+#include "base/scope.h"
 #include "submit/wire.h"
 
-#define MAX_BYTES (WIRE_MAX_MESSAGE / 4 * 3)	/* what is added to a reply, and an estimate that is a little low, have room */
-#define FIXED_BYTES 900		/* keys, numbers and times of a task; and of an attempt */
+#define MAX_REST 4096	/* for what is added to the tasks */
 
-/* A control character takes six: \u001b. */
-static size_t text_bytes(const json_t *task, const char *key)
+static int add_chunk(const char *text, size_t n, void *out)
 {
-	const json_t *text = json_object_get(task, key);
-	const char *p = json_string_value(text);
-	size_t n = json_string_length(text);
-	for (size_t i = 0, len = n; i < len; i++)
-		n += (unsigned char)p[i] < ' ' ? 5 : p[i] == '"' || p[i] == '\\';
-	return n;
+	buf_add(out, text, n);
+	return 0;
 }
 
-static size_t task_bytes(const json_t *task)
+static void begin(struct listing *l)
 {
-	static const char *const texts[] = { "name", "command", "cwd", "log_path" };
-	size_t n = FIXED_BYTES * (1 + json_array_size(json_object_get(task, "attempts")));
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-		n += text_bytes(task, texts[i]);
-	return n;
+	if (!l->text.len)
+		buf_printf(&l->text, "{\"v\":%d,\"schema\":1,\"tasks\":[", WIRE_VERSION);
 }
 
 void listing_add(struct listing *l, json_t *task)
 {
-	size_t n = task_bytes(task);
-	if (!l->tasks)
-		l->tasks = json_array();
-	if (l->truncated || l->bytes + n > MAX_BYTES) {
-		l->truncated = true;
-		json_decref(task);
-		return;
+	begin(l);
+	size_t before = l->text.len;
+	if (!l->truncated) {
+		if (l->n++)
+			buf_add(&l->text, ",", 1);
+		json_dump_callback(task, add_chunk, &l->text, JSON_COMPACT | JSON_REAL_PRECISION(12));
+		l->truncated = l->text.len > WIRE_MAX_MESSAGE - MAX_REST;
+		if (l->truncated)
+			l->text.len = before;
 	}
-	l->bytes += n;
-	json_array_append_new(l->tasks, task);
+	json_decref(task);
 }
 
-json_t *listing_reply(struct listing *l)
+struct buf listing_finish(struct listing *l, json_t *more)
 {
-	json_t *tasks = l->tasks ? l->tasks : json_array();
-	json_t *reply = json_pack("{si, so, sb}", "schema", 1, "tasks", tasks, "truncated", l->truncated);
-	*l = (struct listing){ .tasks = NULL };
+	scoped_json *rest = json_pack("{sb}", "truncated", l->truncated);
+	if (more)
+		json_object_update(rest, more);
+	json_decref(more);
+	scoped_free char *text = json_to_text(rest);
+	begin(l);
+	buf_printf(&l->text, "],%s", text + 1);
+	struct buf reply = l->text;
+	*l = (struct listing){ .n = 0 };
 	return reply;
 }
 
 void listing_clear(struct listing *l)
 {
-	json_decref(l->tasks);
-	*l = (struct listing){ .tasks = NULL };
+	buf_free(&l->text);
+	*l = (struct listing){ .n = 0 };
 }

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tasks in a reply, as many as a message can carry: one user's long command lines must not make the queue unreadable for
- * everybody.
+ * everybody. They become text one by one, so a long list can be made a piece at a time.
  */
 #ifndef RAD_DAEMON_LISTING_H
 #define RAD_DAEMON_LISTING_H
 
+#include "base/buf.h"
+
 #include <jansson.h>
 #include <stdbool.h>
-#include <stddef.h>
 
+/* Zeroed memory is an empty one. */
 struct listing {
-	json_t *tasks;
-	size_t bytes;		/* about what they take as text */
+	struct buf text;
+	size_t n;
 	bool truncated;		/* one did not fit; neither does any after it */
 };
 
 /* Takes over the reference of `task`. */
 void listing_add(struct listing *l, json_t *task);
-/* {"schema", "tasks", "truncated"}, a new reference; the listing is empty then. */
-json_t *listing_reply(struct listing *l);
+/* The reply {"v", "schema", "tasks", "truncated"} as text, with the members of `more` (NULL: none; its reference is taken
+ * over). It is long, so it is handed over and not copied: free it. The listing is empty then. */
+struct buf listing_finish(struct listing *l, json_t *more);
 /* Frees what was not made into a reply. */
 void listing_clear(struct listing *l);
 

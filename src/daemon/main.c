@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * radd: its command line, its other lives (`radd --sampler`, `radd --estimate`), and the line to whoever waits for it.
+ * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`), and the line to whoever waits
+ * for it.
  */
 #include "base/log.h"
 #include "base/units.h"
 #include "daemon/daemon.h"
 #include "daemon/estimating.h"
+#include "daemon/names.h"
+#include "daemon/reading.h"
 #include "daemon/reaper.h"
 
 #include <getopt.h>
@@ -109,6 +112,10 @@ int main(int argc, char **argv)
 		return sampler_main(argv[2], argv[3]);
 	if (argc == 2 && !strcmp(argv[1], "--estimate"))
 		return estimating_worker(estimators);
+	if (argc == 2 && !strcmp(argv[1], "--read"))
+		return reading_worker();
+	if (argc == 2 && !strcmp(argv[1], "--name"))
+		return names_worker();
 	if (parse_options(argc, argv, &o, &check, &err)) {
 		fprintf(stderr, "radd: %s\n", err.text);
 		return 2;

@@ -6,7 +6,9 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "daemon/daemon.h"
+#include "submit/wire.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -218,21 +220,68 @@ static json_t *history_json(const struct history *h)
 		json_object_update(one, values);
 		json_array_append_new(all, one);
 	}
-	return json_pack("{si, so, so}", "schema", 1, "gpus", gpus, "series", all);
+	return json_pack("{si, si, so, so}", "v", WIRE_VERSION, "schema", 1, "gpus", gpus, "series", all);
 }
 
-json_t *recording_json(const struct recording *r, int64_t from_ms, int64_t to_ms, struct now now, struct error *err)
+/* One row of "unstored". */
+static void add_row(void *ctx, const struct store_gpu *g, int64_t from_ms, int64_t to_ms, const double values[SERIES_VALUES])
 {
-	struct history h = { .from_ms = from_ms, .to_ms = to_ms };
+	json_t *list = json_array();
+	for (size_t v = 0; v < SERIES_VALUES; v++)
+		json_array_append_new(list, isfinite(values[v]) ? json_real(values[v]) : json_null());
+	json_array_append_new(ctx, json_pack("[s, s, i, I, I, I, o]", g->uuid, g->name, (int)g->index,
+					     (json_int_t)g->mem_total_mib, (json_int_t)from_ms, (json_int_t)to_ms, list));
+}
+
+json_t *recording_unstored(const struct recording *r, struct now now)
+{
+	json_t *rows = json_array();
+	each_unstored(r, now, add_row, rows);
+	return rows;
+}
+
+static void read_row(struct history *h, json_t *row)
+{
+	struct store_gpu g = { .index = 0 };
+	const char *uuid, *name;
+	json_t *list;
+	json_int_t mem, from_ms, to_ms;
+	double values[SERIES_VALUES];
+	int index;
+	if (json_unpack(row, "[s, s, i, I, I, I, o]", &uuid, &name, &index, &mem, &from_ms, &to_ms, &list))
+		return;
+	snprintf(g.uuid, sizeof g.uuid, "%s", uuid);
+	snprintf(g.name, sizeof g.name, "%s", name);
+	g.index = (uint32_t)index;
+	g.mem_total_mib = (uint64_t)mem;
+	for (size_t v = 0; v < SERIES_VALUES; v++) {
+		const json_t *value = json_array_get(list, v);
+		values[v] = json_is_number(value) ? json_number_value(value) : NAN;
+	}
+	history_one(h, &g, from_ms, to_ms, values);
+}
+
+int recording_read(struct store *s, const json_t *request, struct buf *reply, struct error *err)
+{
+	struct history h = { .to_ms = INT64_MAX };
+	json_t *row;
+	size_t i;
+	if (json_read_int(request, "from_ms", 0, INT64_MAX, &h.from_ms, err) ||
+	    json_read_int(request, "to_ms", 0, INT64_MAX, &h.to_ms, err))
+		return -1;
 	/* The first of them may have begun a minute before. */
-	int rc = store_load_means(r->d->store, from_ms > 60000 ? from_ms - 60000 : 0, to_ms, history_one, &h, err);
-	if (!rc)
-		each_unstored(r, now, history_one, &h);
+	int rc = store_load_means(s, h.from_ms > 60000 ? h.from_ms - 60000 : 0, h.to_ms, history_one, &h, err);
+	json_array_foreach(json_object_get(request, "unstored"), i, row)
+		read_row(&h, row);
 	if (h.n)
 		qsort(h.gpus, h.n, sizeof *h.gpus, by_index);
-	json_t *reply = rc ? NULL : history_json(&h);
-	for (size_t i = 0; i < h.n; i++)
+	if (!rc) {
+		scoped_json *answer = history_json(&h);
+		scoped_free char *text = json_to_text(answer);
+		buf_add_text(reply, text);
+	}
+	for (i = 0; i < h.n; i++)
 		series_clear(&h.gpus[i].series);
 	free(h.gpus);
-	return reply;
+	return rc;
 }

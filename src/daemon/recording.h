@@ -6,6 +6,7 @@
 #ifndef RAD_DAEMON_RECORDING_H
 #define RAD_DAEMON_RECORDING_H
 
+#include "base/buf.h"
 #include "core/core.h"
 #include "store/store.h"
 
@@ -19,7 +20,10 @@ void recording_destroy(struct recording *r);
 void recording_note(struct recording *r, const struct snapshot *snap, struct now now);
 /* Puts all that is known into the open transaction. */
 void recording_flush(struct recording *r, struct now now);
-/* {"gpus":[], "series":[]} of doc/protocol.md: what overlaps [from_ms, to_ms). */
-json_t *recording_json(const struct recording *r, int64_t from_ms, int64_t to_ms, struct now now, struct error *err);
+/* What is not in the store yet, for recording_read by another process. A new reference. */
+json_t *recording_unstored(const struct recording *r, struct now now);
+/* The whole reply to `series` (doc/protocol.md): what overlaps [from_ms, to_ms) of the request, from the store and from its
+ * "unstored". */
+int recording_read(struct store *s, const json_t *request, struct buf *reply, struct error *err);
 
 #endif

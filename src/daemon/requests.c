@@ -4,26 +4,22 @@
  */
 #include "daemon/server.h"
 
-#include "account/account.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/daemon.h"
-#include "daemon/listing.h"
+#include "daemon/names.h"
 #include "daemon/recording.h"
 #include "daemon/sampling.h"
 #include "map/map.h"
 #include "submit/validate.h"
 #include "submit/wire.h"
 
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_IDS 10000
 #define MAX_WAIT_TASKS 100000	/* that the ids of one wait may stand for */
-#define MAX_ACCT_TASKS 10000
 
 /* Reading requests ----------------------------------------------------------------------------------------------------- */
 
@@ -31,24 +27,6 @@ static int read_id(const struct request *r, task_id *id, struct error *err)
 {
 	const char *text = json_string_value(json_object_get(r->json, "id"));
 	return text ? task_id_parse(text, id, err) : error_set(err, ERR_INVALID, "'id' must be a task id as text");
-}
-
-/* NSS may be slow, so each name is asked once. */
-static const char *user_name(uid_t uid)
-{
-	static struct { uid_t uid; char name[64]; } cache[64];
-	static unsigned used;
-	for (unsigned i = 0; i < used && i < COUNT_OF(cache); i++)
-		if (cache[i].uid == uid)
-			return cache[i].name;
-	unsigned at = used++ % COUNT_OF(cache);
-	const struct passwd *pw = getpwuid(uid);
-	cache[at].uid = uid;
-	if (pw)
-		snprintf(cache[at].name, sizeof cache[at].name, "%s", pw->pw_name);
-	else
-		snprintf(cache[at].name, sizeof cache[at].name, "%u", (unsigned)uid);
-	return cache[at].name;
 }
 
 static int need_owner(const struct request *r, const struct task *t, struct error *err)
@@ -86,12 +64,19 @@ static int check_user_tasks(const struct request *r, uid_t uid, size_t more, str
 			 "(user_tasks in rad.conf): wait for some to end, or cancel some", more, has, max);
 }
 
-/* Whom NSS does not know owns no account here: a uid of somebody's user namespace, with which he would be many users. */
-static int check_account(const struct request *r, struct error *err)
+/* Who submits, by the user database. Whom it does not know owns no account here: a uid of somebody's user namespace, with which
+ * he would be many users. Returns 1 while it has not answered. */
+static int read_name(const struct request *r, const char **name, struct error *err)
 {
-	if (r->uid == geteuid() || getpwuid(r->uid))
+	enum name_state state = names_of(r->d->names, r->uid, name);
+	if (state == NAME_ASKED)
+		return 1;
+	if (state == NAME_KNOWN || r->uid == geteuid())
 		return 0;
-	return error_set(err, ERR_DENIED, "uid %u has no account on this machine", (unsigned)r->uid);
+	if (state == NAME_NO_ACCOUNT)
+		return error_set(err, ERR_DENIED, "uid %u has no account on this machine", (unsigned)r->uid);
+	return error_set(err, ERR_UNAVAILABLE, "the user database does not say who uid %u is (is its server down?): try again",
+			 (unsigned)r->uid);
 }
 
 static const struct task *any_task(struct daemon *d, task_id id, struct task **old, struct error *err);
@@ -125,14 +110,14 @@ static int check_dependencies(struct daemon *d, const struct spec *s, struct err
 	return 0;
 }
 
-static struct spec *read_spec(const struct request *r, struct error *err)
+static struct spec *read_spec(const struct request *r, const char *name, struct error *err)
 {
 	struct spec *s = spec_from_json(json_object_get(r->json, "spec"), json_object_get(r->json, "environ"), err);
 	if (!s)
 		return NULL;
 	s->uid = r->uid;
 	s->gid = r->gid;
-	s->user = alloc_string(user_name(r->uid));
+	s->user = alloc_string(name);
 	if (s->priority > 0 && !request_is_admin(r))
 		error_set(err, ERR_DENIED, "only the administrator may give a priority above 0");
 	else if (!check_user_tasks(r, r->uid, s->n_array ? s->n_array : 1, err) && !submit_validate(s, err) &&
@@ -154,8 +139,12 @@ static json_t *estimate_of(struct core *core, task_id id)
 static json_t *op_submit(const struct request *r, struct error *err)
 {
 	struct daemon *d = r->d;
-	struct spec *s = check_room(d, err) || check_account(r, err) ? NULL : read_spec(r, err);
+	const char *name;
 	char text[TASK_ID_TEXT];
+	int unknown = check_room(d, err) ? -1 : read_name(r, &name, err);
+	if (unknown > 0)
+		return REQUEST_AGAIN;
+	struct spec *s = unknown ? NULL : read_spec(r, name, err);
 	if (!s)
 		return NULL;
 	if (json_is_true(json_object_get(r->json, "dry_run"))) {
@@ -178,31 +167,6 @@ static json_t *op_submit(const struct request *r, struct error *err)
 
 /* Looking -------------------------------------------------------------------------------------------------------------- */
 
-struct walk { struct daemon *d; struct listing list; struct now now; };
-
-static void list_one(void *ctx, const struct task *t)
-{
-	struct walk *w = ctx;
-	if (!w->list.truncated)
-		listing_add(&w->list, core_task_json(w->d->core, t, w->now));
-}
-
-static json_t *op_list(const struct request *r, struct error *err)
-{
-	struct walk w = { .d = r->d, .now = daemon_now() };
-	(void)err;
-	core_each_task(r->d->core, list_one, &w);
-	return listing_reply(&w.list);
-}
-
-/* A task, alive or from the store; *old is to be destroyed by the caller. */
-static const struct task *any_task(struct daemon *d, task_id id, struct task **old, struct error *err)
-{
-	const struct task *t = core_task(d->core, id);
-	*old = NULL;
-	return t ? t : (*old = store_load_task(d->store, id, err));
-}
-
 struct ids { task_id *list; size_t n, cap; };
 
 static int add_id(void *ctx, task_id id, enum task_state state)
@@ -212,6 +176,28 @@ static int add_id(void *ctx, task_id id, enum task_state state)
 	alloc_grow(ids->list, ids->n, ids->cap);
 	ids->list[ids->n++] = id;
 	return 0;
+}
+
+static void list_one(void *ctx, const struct task *t)
+{
+	add_id(ctx, t->id, t->state);
+}
+
+static json_t *op_list(const struct request *r, struct error *err)
+{
+	struct ids ids = { 0 };
+	(void)err;
+	core_each_task(r->d->core, list_one, &ids);
+	server_tell(r->client, ids.list, ids.n, true);
+	return REQUEST_LATER;
+}
+
+/* A task, alive or from the store; *old is to be destroyed by the caller. */
+static const struct task *any_task(struct daemon *d, task_id id, struct task **old, struct error *err)
+{
+	const struct task *t = core_task(d->core, id);
+	*old = NULL;
+	return t ? t : (*old = store_load_task(d->store, id, err));
 }
 
 /* The elements of an array job, or the one task. */
@@ -225,30 +211,18 @@ static int expand_id(struct daemon *d, task_id id, struct ids *ids, struct error
 	return ids->n ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
 }
 
-static void list_ids(struct daemon *d, const struct ids *ids, struct listing *list, struct error *err)
-{
-	for (size_t i = 0; i < ids->n && !list->truncated; i++) {
-		struct task *old;
-		const struct task *t = any_task(d, ids->list[i], &old, err);
-		if (t)
-			listing_add(list, core_task_json(d->core, t, daemon_now()));
-		task_destroy(old);
-	}
-}
-
 static json_t *op_show(const struct request *r, struct error *err)
 {
-	struct daemon *d = r->d;
 	struct ids ids = { 0 };
+	struct task *old = NULL;
 	task_id id;
-	if (read_id(r, &id, err) || expand_id(d, id, &ids, err)) {
+	if (read_id(r, &id, err) || expand_id(r->d, id, &ids, err) || (ids.n == 1 && !any_task(r->d, ids.list[0], &old, err))) {
 		free(ids.list);
 		return NULL;
 	}
-	struct listing list = { 0 };
-	list_ids(d, &ids, &list, err);
-	free(ids.list);
-	return list.tasks ? listing_reply(&list) : NULL;
+	task_destroy(old);
+	server_tell(r->client, ids.list, ids.n, false);
+	return REQUEST_LATER;
 }
 
 static int event_row(void *ctx, const struct event *ev)
@@ -278,11 +252,13 @@ static json_t *op_gpus(const struct request *r, struct error *err)
 {
 	json_t *reply = core_gpus_json(r->d->core, daemon_now()), *gpu, *process;
 	size_t i, k;
+	const char *name;
 	(void)err;
 	json_array_foreach(json_object_get(reply, "gpus"), i, gpu)
-		json_array_foreach(json_object_get(gpu, "processes"), k, process)
-			json_object_set_new(process, "user",
-				json_string(user_name((uid_t)json_integer_value(json_object_get(process, "uid")))));
+		json_array_foreach(json_object_get(gpu, "processes"), k, process) {
+			names_of(r->d->names, (uid_t)json_integer_value(json_object_get(process, "uid")), &name);
+			json_object_set_new(process, "user", json_string(name));
+		}
 	return reply;
 }
 
@@ -475,59 +451,41 @@ static json_t *op_wait(const struct request *r, struct error *err)
 	return REQUEST_LATER;
 }
 
-json_t *request_wait_reply(struct daemon *d, const task_id *ids, size_t n)
+void request_wait_reply(struct daemon *d, struct client *c, const task_id *ids, size_t n)
 {
-	struct listing list = { 0 };
-	for (size_t i = 0; i < n && !list.truncated; i++) {
-		struct ids found = { 0 };
-		if (!expand_id(d, ids[i], &found, NULL))
-			list_ids(d, &found, &list, NULL);
-		free(found.list);
-	}
-	return listing_reply(&list);
+	struct ids all = { 0 };
+	for (size_t i = 0; i < n; i++)
+		expand_id(d, ids[i], &all, NULL);
+	server_tell(c, all.list, all.n, false);
 }
 
 /* Accounts ------------------------------------------------------------------------------------------------------------- */
 
-struct accounting { struct account sums; struct listing list; size_t n; int64_t now_ms; };
-
-static int account_one(void *ctx, struct task *t, const char *broken)
+/* The span and the user of a request, for a reader; it checks them. */
+static json_t *for_reader(const struct request *r, const char *op)
 {
-	struct accounting *a = ctx;
-	if (!broken) {
-		account_add(&a->sums, t, a->now_ms);
-		if (a->n++ < MAX_ACCT_TASKS)
-			listing_add(&a->list, task_to_json(t, a->now_ms));
-		else
-			a->list.truncated = true;
-	}
-	task_destroy(t);
-	return 0;
+	static const char *const keys[] = { "from_ms", "to_ms", "uid" };
+	json_t *o = json_pack("{ss, ss}", "op", op, "state", r->d->state_dir);
+	for (size_t i = 0; i < COUNT_OF(keys); i++)
+		json_object_set(o, keys[i], json_object_get(r->json, keys[i]));
+	return o;
 }
 
 static json_t *op_acct(const struct request *r, struct error *err)
 {
-	int64_t from = 0, to = INT64_MAX, uid = -1;
-	struct accounting a = { .now_ms = clock_wall_ms() };
-	if (json_read_int(r->json, "from_ms", 0, INT64_MAX, &from, err) || json_read_int(r->json, "to_ms", 0, INT64_MAX, &to, err) ||
-	    json_read_int(r->json, "uid", -1, UINT32_MAX, &uid, err) ||
-	    store_load_finished(r->d->store, from, to, uid, 0, account_one, &a, err)) {
-		listing_clear(&a.list);
-		account_clear(&a.sums);
-		return NULL;
-	}
-	json_t *reply = listing_reply(&a.list);
-	json_object_set_new(reply, "totals", account_to_json(&a.sums));
-	account_clear(&a.sums);
-	return reply;
+	scoped_json *o = for_reader(r, "acct");
+	(void)err;
+	server_read(r->client, json_to_text(o));
+	return REQUEST_LATER;
 }
 
 static json_t *op_series(const struct request *r, struct error *err)
 {
-	int64_t from = 0, to = INT64_MAX;
-	if (json_read_int(r->json, "from_ms", 0, INT64_MAX, &from, err) || json_read_int(r->json, "to_ms", 0, INT64_MAX, &to, err))
-		return NULL;
-	return recording_json(r->d->recording, from, to, daemon_now(), err);
+	scoped_json *o = for_reader(r, "series");
+	(void)err;
+	json_object_set_new(o, "unstored", recording_unstored(r->d->recording, daemon_now()));
+	server_read(r->client, json_to_text(o));
+	return REQUEST_LATER;
 }
 
 /* About the daemon ----------------------------------------------------------------------------------------------------- */

@@ -5,11 +5,15 @@
 #include "daemon/server.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/daemon.h"
+#include "daemon/reading.h"
 #include "daemon/usage.h"
+#include "daemon/walk.h"
 #include "submit/wire.h"
 
 #include <errno.h>
@@ -25,7 +29,9 @@
 #define FOR_ROOT 16			/* connections that only root gets, when all others are taken */
 #define MAX_UNSENT ((size_t)64 << 20)	/* a client that does not read its answers is dropped at this many bytes */
 #define MAX_USER_BYTES ((size_t)256 << 20)	/* kept for all connections of a user: the one that goes beyond is dropped */
+#define LARGE ((size_t)128 << 10)		/* a message that is not read in the loop */
 #define READ_AHEAD ((size_t)128 << 10)	/* of a client whose next message is not looked at yet */
+#define SLICE_US 5000			/* for all long answers together, in one turn of the loop */
 #define REST_MS 20			/* how often those who have to wait for their turn are looked at */
 
 struct client {
@@ -45,6 +51,22 @@ struct client {
 	size_t n_waits, n_over;	/* the first n_over of them are over */
 	task_id waits_on;	/* a task of waits[n_over] that is not over; 0: not looked for yet */
 	bool until_start;
+	/* What else it waits for, likewise: a long list in pieces, what a reader finds, the name of its user. */
+	struct walk *walk;
+	struct reading_job *reading;
+	json_t *again;		/* the request that waits for a name */
+	struct parse *parse;	/* the request that is being read */
+};
+
+/* Reading one takes a tenth of a second, so a thread does it, which sees nothing but these bytes. */
+struct parse {
+	uv_work_t work;
+	struct client *c;	/* NULL: it went away */
+	struct buf bytes;	/* all that had come; what is behind the message goes back */
+	json_t *message;
+	struct error err;
+	int rc;
+	int64_t took_us;
 };
 
 struct server {
@@ -54,6 +76,7 @@ struct server {
 	size_t n_clients, max_clients;
 	struct usages *usages;
 	uv_timer_t rest;
+	uv_idle_t slices;	/* while there are long lists to go on with */
 	bool changed;
 	unsigned open_handles;
 };
@@ -82,6 +105,10 @@ static void on_client_closed(uv_handle_t *h)
 	buf_free(&c->out);
 	buf_free(&c->sending);
 	free(c->waits);
+	walk_destroy(c->walk);
+	json_decref(c->again);
+	if (c->parse)
+		c->parse->c = NULL;
 	free(c);
 }
 
@@ -90,12 +117,14 @@ static void close_client(struct client *c)
 	if (c->closing)
 		return;
 	c->closing = true;
+	reading_cancel(c->reading);
+	c->reading = NULL;
 	uv_close((uv_handle_t *)&c->pipe, on_client_closed);
 }
 
 static size_t bytes_of(const struct client *c)
 {
-	return c->in.cap + c->out.cap + c->sending.cap + c->n_waits * sizeof *c->waits;
+	return c->in.cap + c->out.cap + c->sending.cap + c->n_waits * sizeof *c->waits + (c->parse ? c->parse->bytes.cap : 0);
 }
 
 static bool is_admin(const struct client *c)
@@ -119,30 +148,44 @@ static void trim(struct buf *b)
 		buf_free(b);
 }
 
-static void answer(struct client *c, json_t *reply)
+/* Whether its next message has to wait for the answer to this one. */
+static bool is_busy(const struct client *c)
 {
-	struct error err = ERROR_INIT;
-	json_object_set_new(reply, "v", json_integer(WIRE_VERSION));
-	if (wire_encode(reply, &c->out, &err)) {	/* too large: say so instead */
-		json_t *refusal = wire_error(&err);
-		wire_encode(refusal, &c->out, NULL);
-		json_decref(refusal);
-	}
-	json_decref(reply);
+	return c->n_waits || c->walk || c->reading || c->again || c->parse;
+}
+
+static void check_unsent(struct client *c)
+{
 	if (c->out.len + c->sending.len > MAX_UNSENT || too_much(c)) {
 		log_warn_limited("client pid %d (uid %u) does not read its answers: dropped", (int)c->pid, (unsigned)c->uid);
 		close_client(c);
 	}
 }
 
-static int64_t now_us(void)
+static void answer(struct client *c, json_t *reply)
 {
-	return (int64_t)(uv_hrtime() / 1000);
+	struct error err = ERROR_INIT;
+	json_object_set_new(reply, "v", json_integer(WIRE_VERSION));
+	if (wire_encode(reply, &c->out, &err)) {	/* too large: say so instead */
+		scoped_json *refusal = wire_error(&err);
+		wire_encode(refusal, &c->out, NULL);
+	}
+	json_decref(reply);
+	check_unsent(c);
+}
+
+static void answer_text(struct client *c, const struct buf *reply)
+{
+	struct error err = ERROR_INIT;
+	if (wire_encode_text(buf_text(reply), reply->len, &c->out, &err))
+		answer(c, wire_error(&err));
+	else
+		check_unsent(c);
 }
 
 static void spend(const struct client *c, int64_t began_us)
 {
-	int64_t now = now_us();
+	int64_t now = clock_mono_us();
 	if (!is_admin(c))
 		usages_spend(c->s->usages, c->uid, now - began_us, now);
 }
@@ -153,7 +196,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk);
 /* Who sends on while his next message has to wait is not read from. */
 static void pause_or_go_on(struct client *c)
 {
-	bool pause = (c->n_waits || c->resting) && c->in.len > READ_AHEAD;
+	bool pause = (is_busy(c) || c->resting) && c->in.len > READ_AHEAD;
 	if (c->closing || pause == c->paused)
 		return;
 	c->paused = pause;
@@ -163,14 +206,27 @@ static void pause_or_go_on(struct client *c)
 		close_client(c);
 }
 
+/* A piece of the list, and the answer with the last one. */
+static void tell_more(struct client *c, int64_t for_us)
+{
+	if (!walk_step(c->walk, c->s->d, clock_mono_us() + for_us))
+		return;
+	scoped_buf reply = walk_finish(c->walk);
+	walk_destroy(c->walk);
+	c->walk = NULL;
+	answer_text(c, &reply);
+}
+
 /* Takes over the reference of the message. */
 static void handle(struct client *c, json_t *message)
 {
 	struct error err = ERROR_INIT;
 	struct request r = { c->s->d, c, message, c->uid, c->gid, c->pid };
-	int64_t began = now_us();
+	int64_t began = clock_mono_us();
 	json_t *reply = request_run(&r, &err);
-	if (reply != REQUEST_LATER)
+	if (reply == REQUEST_AGAIN)
+		c->again = json_incref(message);
+	else if (reply != REQUEST_LATER)
 		answer(c, reply ? reply : wire_error(&err));
 	json_decref(message);
 	spend(c, began);
@@ -181,10 +237,67 @@ static void on_rest(uv_timer_t *timer);
 /* Whether its user has to let others go first. */
 static bool has_to_rest(struct client *c)
 {
-	c->resting = !is_admin(c) && usages_rest_us(c->s->usages, c->uid, now_us()) > 0;
+	c->resting = !is_admin(c) && usages_rest_us(c->s->usages, c->uid, clock_mono_us()) > 0;
 	if (c->resting && !uv_is_active((uv_handle_t *)&c->s->rest))
 		uv_timer_start(&c->s->rest, on_rest, REST_MS, REST_MS);
 	return c->resting;
+}
+
+static void refuse(struct client *c, const struct error *err)
+{
+	answer(c, wire_error(err));
+	c->hang_up = true;
+}
+
+/* Large messages ------------------------------------------------------------------------------------------------------- */
+
+static void parse_there(uv_work_t *work)
+{
+	struct parse *p = work->data;
+	int64_t began = clock_mono_us();
+	p->rc = wire_decode_request(&p->bytes, &p->message, &p->err);
+	p->took_us = clock_mono_us() - began;
+}
+
+static void decode(struct client *c);
+
+static void on_parsed(uv_work_t *work, int status)
+{
+	struct parse *p = work->data;
+	struct client *c = p->c;
+	if (c && !c->closing && !status) {
+		c->parse = NULL;
+		buf_add(&p->bytes, c->in.data ? c->in.data : "", c->in.len);
+		buf_free(&c->in);
+		c->in = p->bytes;
+		p->bytes = (struct buf){ 0 };
+		spend(c, clock_mono_us() - p->took_us);
+		if (p->rc == 1)
+			handle(c, json_incref(p->message));
+		else
+			refuse(c, &p->err);
+		decode(c);
+	} else if (c) {
+		c->parse = NULL;
+	}
+	buf_free(&p->bytes);
+	json_decref(p->message);
+	free(p);
+}
+
+static bool is_large(const struct buf *in)
+{
+	size_t n = wire_message_bytes(in);
+	return n > LARGE && n <= in->len;
+}
+
+static void parse_elsewhere(struct client *c)
+{
+	struct parse *p = alloc_zero(sizeof *p);
+	*p = (struct parse){ .work.data = p, .c = c, .bytes = c->in };
+	c->in = (struct buf){ 0 };
+	c->parse = p;
+	uv_queue_work(c->s->d->loop, &p->work, parse_there, on_parsed);
 }
 
 /* All whole messages in the buffer, up to one that has to wait. */
@@ -192,19 +305,21 @@ static void decode(struct client *c)
 {
 	struct error err = ERROR_INIT;
 	int rc = 0;
-	while (!c->closing && !c->n_waits && !c->hang_up && !has_to_rest(c)) {
+	while (!c->closing && !is_busy(c) && !c->hang_up && !has_to_rest(c)) {
 		json_t *message = NULL;
-		int64_t began = now_us();
-		rc = wire_decode(&c->in, &message, &err);
+		if (is_large(&c->in)) {
+			parse_elsewhere(c);
+			break;
+		}
+		int64_t began = clock_mono_us();
+		rc = wire_decode_request(&c->in, &message, &err);
 		spend(c, began);
 		if (rc != 1)
 			break;
 		handle(c, message);
 	}
-	if (rc < 0) {
-		answer(c, wire_error(&err));
-		c->hang_up = true;
-	}
+	if (rc < 0)
+		refuse(c, &err);
 	trim(&c->in);
 	pause_or_go_on(c);
 }
@@ -235,13 +350,41 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 	}
 }
 
+/* Long lists, all at once and each a piece a turn. Who has to rest is woken by the timer. */
+static void on_slices(uv_idle_t *h)
+{
+	struct server *s = h->data;
+	int64_t n = 0;
+	for (struct client *c = s->clients; c; c = c->next)
+		n += c->walk && !c->closing && !c->resting;
+	if (!n)
+		uv_idle_stop(h);
+	for (struct client *c = s->clients; c; c = c->next) {
+		if (!c->walk || c->closing || c->resting || has_to_rest(c))
+			continue;
+		int64_t began = clock_mono_us();
+		tell_more(c, SLICE_US / n);
+		spend(c, began);
+		if (!c->walk)
+			decode(c);
+	}
+}
+
+static void go_on(struct client *c)
+{
+	if (c->walk)
+		uv_idle_start(&c->s->slices, on_slices);
+	else
+		decode(c);
+}
+
 static void on_rest(uv_timer_t *timer)
 {
 	struct server *s = timer->data;
 	bool any = false;
 	for (struct client *c = s->clients; c; c = c->next) {
-		if (c->resting && !c->closing)
-			decode(c);
+		if (c->resting && !c->closing && !has_to_rest(c))
+			go_on(c);
 		any |= c->resting && !c->closing;
 	}
 	if (!any)
@@ -272,8 +415,14 @@ static void send_more(struct client *c)
 			close_client(c);
 		return;
 	}
-	buf_add(&c->sending, c->out.data, c->committed);
-	buf_drop(&c->out, c->committed);
+	if (c->committed == c->out.len) {	/* as a rule; a long answer is not copied */
+		struct buf empty = c->sending;
+		c->sending = c->out;
+		c->out = empty;
+	} else {
+		buf_add(&c->sending, c->out.data, c->committed);
+		buf_drop(&c->out, c->committed);
+	}
 	c->committed = 0;
 	uv_buf_t b = uv_buf_init(c->sending.data, (unsigned)c->sending.len);
 	c->write.data = c;
@@ -380,14 +529,53 @@ static bool still_waits(struct client *c)
 
 static void settle_wait(struct client *c)
 {
-	int64_t began = now_us();
+	int64_t began = clock_mono_us();
 	if (still_waits(c))
 		return;
-	json_t *reply = request_wait_reply(c->s->d, c->waits, c->n_waits);
+	size_t n = c->n_waits;
 	c->n_waits = 0;
-	answer(c, reply);
+	request_wait_reply(c->s->d, c, c->waits, n);
 	spend(c, began);
 	decode(c);
+}
+
+void server_tell(struct client *c, task_id *ids, size_t n, bool living)
+{
+	c->walk = walk_create(ids, n, living);
+	tell_more(c, SLICE_US);		/* most are short */
+	if (c->walk)
+		uv_idle_start(&c->s->slices, on_slices);
+}
+
+static void on_read_answer(void *ctx, const struct buf *reply, const char *why)
+{
+	struct client *c = ctx;
+	struct error err = ERROR_INIT;
+	c->reading = NULL;
+	if (why)
+		error_set(&err, ERR_UNAVAILABLE, "reading in the history: %s: ask for a shorter time", why);
+	if (why)
+		answer(c, wire_error(&err));
+	else
+		answer_text(c, reply);
+	decode(c);
+}
+
+void server_read(struct client *c, char *request)
+{
+	c->reading = reading_ask(c->s->d->reading, c->uid, request, on_read_answer, c);
+}
+
+void server_names_changed(struct server *s)
+{
+	for (struct client *c = s->clients; c; c = c->next) {
+		json_t *message = c->again;
+		if (!message || c->closing)
+			continue;
+		c->again = NULL;
+		handle(c, message);
+		decode(c);
+	}
 }
 
 void server_task_changed(struct server *s)
@@ -471,10 +659,11 @@ struct server *server_create(struct daemon *d, const char *path, struct error *e
 	s->d = d;
 	s->usages = usages_create();
 	s->max_clients = most_clients();
-	s->open_handles = 2;
+	s->open_handles = 3;
 	uv_timer_init(d->loop, &s->rest);
+	uv_idle_init(d->loop, &s->slices);
 	uv_pipe_init(d->loop, &s->listener, 0);
-	s->listener.data = s->rest.data = s;
+	s->listener.data = s->rest.data = s->slices.data = s;
 	int rc = uv_pipe_open(&s->listener, fd);
 	if (!rc)
 		rc = uv_listen((uv_stream_t *)&s->listener, 512, on_connection);
@@ -497,6 +686,7 @@ void server_destroy(struct server *s)
 		return;
 	uv_close((uv_handle_t *)&s->listener, on_handle_closed);
 	uv_close((uv_handle_t *)&s->rest, on_handle_closed);
+	uv_close((uv_handle_t *)&s->slices, on_handle_closed);
 	for (struct client *c = s->clients; c; c = c->next)
 		close_client(c);
 	while (s->open_handles || s->clients)

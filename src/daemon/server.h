@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The socket and its clients. Replies are kept until daemon_turn has committed. A client that is slow, silent or broken
- * costs bounded memory and nobody's time.
+ * costs bounded memory and nobody's time; a long answer is made in pieces, or by another process.
  */
 #ifndef RAD_DAEMON_SERVER_H
 #define RAD_DAEMON_SERVER_H
@@ -40,14 +40,22 @@ struct request {
 /* Whether the peer may act for everybody: root, or the user the daemon runs as. */
 bool request_is_admin(const struct request *r);
 
-/* Answers a request: a new reference to the reply, NULL with an error, or REQUEST_LATER when the answer comes by
- * server_wait. */
+/* Answers a request: a new reference to the reply, NULL with an error, or REQUEST_LATER when the answer comes by one
+ * of the functions below. */
 #define REQUEST_LATER ((json_t *)-1)
+/* Or nothing was done, and it is to be run again when a name of a user has come. */
+#define REQUEST_AGAIN ((json_t *)-2)
 json_t *request_run(const struct request *r, struct error *err);
 
 /* The client is answered when none of these tasks is pending (`until_start`) or alive any more. */
 void server_wait(struct client *c, const task_id *ids, size_t n, bool until_start);
-/* The reply of that wait, made when it is over (requests.c). */
-json_t *request_wait_reply(struct daemon *d, const task_id *ids, size_t n);
+/* The tasks of that wait, told when it is over (requests.c). */
+void request_wait_reply(struct daemon *d, struct client *c, const task_id *ids, size_t n);
+/* The client is told these tasks, a piece a turn. Takes over the list; `living`: see walk_create. */
+void server_tell(struct client *c, task_id *ids, size_t n, bool living);
+/* The client is told what a reader makes of that request, whose text is taken over. */
+void server_read(struct client *c, char *request);
+/* Requests that wait for the name of a user are run again. */
+void server_names_changed(struct server *s);
 
 #endif

@@ -53,16 +53,29 @@ static json_t *task_of(size_t command_bytes, char fill)
 	return task;
 }
 
+static json_t *finished(struct listing *l)
+{
+	struct buf text = listing_finish(l, json_pack("{si}", "more", 7)), message = { 0 };
+	json_t *reply;
+	assert_int_equal(wire_encode_text(text.data, text.len, &message, NULL), 0);
+	assert_int_equal(wire_decode(&message, &reply, NULL), 1);
+	assert_int_equal(wire_check(reply, NULL), 0);
+	assert_int_equal(json_integer_value(json_object_get(reply, "more")), 7);
+	buf_free(&text);
+	buf_free(&message);
+	return reply;
+}
+
 static void check_fits(size_t command_bytes, char fill)
 {
 	struct listing l = { 0 };
-	struct buf out = { 0 };
-	while (!l.truncated)
+	size_t n = 0;
+	for (; !l.truncated; n++)
 		listing_add(&l, task_of(command_bytes, fill));
-	json_t *reply = listing_reply(&l);
-	assert_true(json_array_size(json_object_get(reply, "tasks")) > 0 && json_is_true(json_object_get(reply, "truncated")));
-	assert_int_equal(wire_encode(reply, &out, NULL), 0);
-	buf_free(&out);
+	listing_add(&l, task_of(1, fill));	/* none is left out between others */
+	json_t *reply = finished(&l);
+	assert_int_equal(json_array_size(json_object_get(reply, "tasks")), n - 1);
+	assert_true(n > 1 && json_is_true(json_object_get(reply, "truncated")));
 	json_decref(reply);
 }
 
@@ -73,7 +86,7 @@ static void test_replies_fit(void **state)
 	check_fits(1 << 20, '\x1b');
 	check_fits(1 << 20, '"');
 	struct listing none = { 0 };
-	json_t *empty = listing_reply(&none);
+	json_t *empty = finished(&none);
 	assert_true(json_is_array(json_object_get(empty, "tasks")) && json_is_false(json_object_get(empty, "truncated")));
 	json_decref(empty);
 }

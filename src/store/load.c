@@ -13,13 +13,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Elements of an array come one after another and share one spec. */
 struct loader {
 	struct store *s;
 	bool with_environ;
-	uint32_t job;
-	struct spec *spec;	/* one reference; NULL: no job loaded yet */
-	struct error broken;	/* why `spec` is not what was submitted; ERR_NONE: it is */
+	struct store_request r;
 };
 
 static const char *column(sqlite3_stmt *st, int i)
@@ -52,33 +49,33 @@ static struct spec *spec_of_row(sqlite3_stmt *st, bool with_environ, struct erro
 	return spec;
 }
 
-/* Makes l->spec the request of that job; a placeholder with the reason in l->broken if it cannot be read. */
+/* Makes l->r.spec the request of that job; a placeholder with the reason in l->r.broken if it cannot be read. */
 static int load_spec(struct loader *l, uint32_t job, struct error *err)
 {
-	if (l->spec && l->job == job)
+	if (l->r.spec && l->r.job == job)
 		return 0;
-	spec_unref(l->spec);
-	l->spec = NULL;
-	l->job = job;
-	l->broken = ERROR_INIT;
+	spec_unref(l->r.spec);
+	l->r.spec = NULL;
+	l->r.job = job;
+	l->r.broken = ERROR_INIT;
 	sqlite3_stmt *st = l->s->statements[STORE_GET_JOB];
 	sqlite3_bind_int64(st, 1, job);
 	int rc = sqlite3_step(st);
 	if (rc == SQLITE_ROW)
-		l->spec = spec_of_row(st, l->with_environ, &l->broken);
+		l->r.spec = spec_of_row(st, l->with_environ, &l->r.broken);
 	else if (rc == SQLITE_DONE)
-		error_set(&l->broken, ERR_CORRUPT, "its stored request is missing");
-	else if (damaged(l->s, rc, &l->broken, err)) {
+		error_set(&l->r.broken, ERR_CORRUPT, "its stored request is missing");
+	else if (damaged(l->s, rc, &l->r.broken, err)) {
 		sqlite3_reset(st);
 		return -1;
 	}
-	if (!l->spec)
-		l->spec = spec_create();
+	if (!l->r.spec)
+		l->r.spec = spec_create();
 	if (rc == SQLITE_ROW) {
-		l->spec->uid = (uid_t)sqlite3_column_int64(st, 0);
-		l->spec->gid = (gid_t)sqlite3_column_int64(st, 1);
-		free(l->spec->user);
-		l->spec->user = alloc_string_or_null((const char *)sqlite3_column_text(st, 2));
+		l->r.spec->uid = (uid_t)sqlite3_column_int64(st, 0);
+		l->r.spec->gid = (gid_t)sqlite3_column_int64(st, 1);
+		free(l->r.spec->user);
+		l->r.spec->user = alloc_string_or_null((const char *)sqlite3_column_text(st, 2));
 	}
 	sqlite3_reset(st);
 	return 0;
@@ -139,8 +136,8 @@ static struct task *replay(struct loader *l, task_id id, struct error *broken, s
 	*broken = ERROR_INIT;
 	if (load_spec(l, TASK_JOB(id), err))
 		return NULL;
-	struct task *t = task_create(id, spec_ref(l->spec));
-	*broken = l->broken;
+	struct task *t = task_create(id, spec_ref(l->r.spec));
+	*broken = l->r.broken;
 	if (!broken->code && apply_log(l->s, t, broken, err)) {
 		task_destroy(t);
 		return NULL;
@@ -173,7 +170,7 @@ static int replay_all(struct loader *l, sqlite3_stmt *st, store_each each, void 
 		else if (each(ctx, t, broken.code ? broken.text : NULL))
 			break;
 	}
-	spec_unref(l->spec);
+	spec_unref(l->r.spec);
 	free(ids.ids);
 	return rc;
 }
@@ -221,10 +218,10 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err)
 		error_set(err, ERR_NOT_FOUND, "task %s: there is none of that id", name);
 		return NULL;
 	}
-	struct loader l = { .s = s, .with_environ = true };
+	struct loader l = { .s = s, .with_environ = true, .r = s->last };
 	struct error broken;
 	struct task *t = replay(&l, id, &broken, err);
-	spec_unref(l.spec);
+	s->last = l.r;
 	if (!t || !broken.code)
 		return t;
 	task_destroy(t);

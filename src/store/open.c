@@ -205,6 +205,27 @@ struct store *store_open_schema(const char *dir, const char *const *steps, int n
 	return s;
 }
 
+struct store *store_open_reader(const char *dir, struct error *err)
+{
+	struct store *s = alloc_zero(sizeof *s);
+	int64_t version = 0;
+	s->path = alloc_printf("%s/rad.db", dir);
+	int rc = sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+	if (rc)
+		store_fail(s, rc, err);
+	else
+		sqlite3_busy_timeout(s->db, 2000);
+	if (rc || store_query_int(s, "PRAGMA user_version", &version, err) || prepare(s, err)) {
+		store_close(s);
+		return NULL;
+	}
+	if (version == STORE_SCHEMA)
+		return s;
+	error_set(err, ERR_CONFLICT, "%s: has schema %lld, not %d", s->path, (long long)version, STORE_SCHEMA);
+	store_close(s);
+	return NULL;
+}
+
 struct store *store_open(const char *dir, struct error *err)
 {
 	return store_open_schema(dir, store_schema_steps, STORE_SCHEMA, err);

@@ -73,6 +73,7 @@ void store_close(struct store *s)
 	for (size_t i = 0; i < STORE_STATEMENT_COUNT; i++)
 		sqlite3_finalize(s->statements[i]);
 	sqlite3_close(s->db);
+	spec_unref(s->last.spec);
 	free(s->path);
 	free(s);
 }

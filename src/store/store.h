@@ -36,6 +36,9 @@ int store_lock(const char *dir, struct error *err);
  * on a network file system or that others may write to; the error says what to do and nothing is overwritten. An older one is
  * migrated, after a copy was kept beside it as rad.db.vN. A torn WAL is cut after its last whole commit. */
 struct store *store_open(const char *dir, struct error *err);
+/* The same file for reading alone, by a process beside the daemon that has it open: nothing is checked, made or migrated, and
+ * each task is read as it was committed last. Only the functions that load may be called. */
+struct store *store_open_reader(const char *dir, struct error *err);
 /* Takes NULL. What was not committed is gone. */
 void store_close(struct store *s);
 

@@ -60,6 +60,11 @@ struct store {
 	bool dirty;		/* a transaction is open */
 	struct error doomed;	/* why that transaction can no longer be committed; ERR_NONE: it can */
 	uint32_t next_job;
+	struct store_request {	/* of the job that was read last: elements of an array come one after another, and share it */
+		uint32_t job;
+		struct spec *spec;	/* one reference; NULL: none */
+		struct error broken;	/* why `spec` is not what was submitted; ERR_NONE: it is */
+	} last;
 };
 
 #define scoped_statement __attribute__((cleanup(store_scope_finalize))) sqlite3_stmt

@@ -134,6 +134,58 @@ static int no_environ(void *ctx, struct task *t, const char *broken)
 	return 0;
 }
 
+/* A process beside the one that writes: what is committed, and nothing is changed by looking. */
+static void a_reader_beside_the_daemon(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	assert_null(store_open_reader("/nonexistent", &err));
+	fixture_finished(s, 1000, 1000);
+	fixture_commit(s);
+	struct store *reader = store_open_reader(*state, &err);
+	if (!reader)
+		fail_msg("%s", err.text);
+	task_id later = fixture_finished(s, 1000, 2000);
+	assert_int_equal(finished(reader, 0, 1000000, -1, 0).n, 1);
+	fixture_commit(s);
+	assert_int_equal(finished(reader, 0, 1000000, -1, 0).n, 2);
+	task_destroy(store_load_task(reader, later, &err));
+	assert_int_equal(store_set_meta(reader, "a", "b", &err), -1);
+	store_close(reader);
+	fixture_finished(s, 1000, 3000);
+	fixture_commit(s);
+	store_close(s);
+}
+
+/* One after the other, as for `rad show` of an ended array: the request, which names all elements, is read once. */
+static void elements_asked_for_one_by_one_share_it_too(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	task_id other = fixture_finished(s, 1000, 1000), ids[2];
+	struct spec *spec = fixture_spec(1000);
+	uint32_t job = store_next_job(s);
+	assert_int_equal(store_add_job(s, job, spec, 1, &err), 0);
+	for (int i = 0; i < 2; i++) {
+		struct task *t = task_create(ids[i] = TASK_ID(job, i), spec_ref(spec));
+		fixture_event(s, t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1 });
+		task_destroy(t);
+	}
+	fixture_commit(s);
+	struct task *a = store_load_task(s, ids[0], &err), *b = store_load_task(s, ids[1], &err);
+	struct task *c = store_load_task(s, other, &err), *d = store_load_task(s, ids[0], &err);
+	assert_ptr_equal(a->spec, b->spec);
+	assert_ptr_not_equal(b->spec, c->spec);
+	fixture_same_task(a, d);
+	store_close(s);
+	assert_string_equal(a->spec->user, "ada");	/* each keeps its own reference */
+	spec_unref(spec);
+	task_destroy(a);
+	task_destroy(b);
+	task_destroy(c);
+	task_destroy(d);
+}
+
 static void reports_do_not_see_environments(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -266,6 +318,8 @@ int main(void)
 		T(the_request_comes_back_whole),
 		T(elements_share_one_request),
 		T(finished_tasks_by_span_and_user),
+		T(a_reader_beside_the_daemon),
+		T(elements_asked_for_one_by_one_share_it_too),
 		T(reports_do_not_see_environments),
 		T(unknown_tasks_are_not_found),
 		T(damage_stays_in_its_task),

@@ -153,8 +153,8 @@ static void test_arrays(void **state)
 	static const char *const bad[][2] = {
 		{ "", "expected an index" }, { "1,", "expected an index" }, { "-1", "expected an index" }, { "1-", "after '-'" },
 		{ "5-1", "upwards" }, { "1-9:0", "step above 0" }, { "1,1", "index 1 stands there twice" }, { "0-5,3", "index 3" },
-		{ "1000000", "from 0 to 999999" }, { "99999999999999999999", "expected an index" }, { "0-100000", "more than 100000" },
-		{ "1%0", "above 0" }, { "1%", "above 0" }, { "1 2", "to its end" }, { "0-999999:1%2", "more than 100000" },
+		{ "1000000", "from 0 to 999999" }, { "99999999999999999999", "expected an index" }, { "0-100000", "more than 10000" },
+		{ "1%0", "above 0" }, { "1%", "above 0" }, { "1 2", "to its end" }, { "0-999999:1%2", "more than 10000" },
 	};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
 		uint32_t *indices, limit;

@@ -87,6 +87,46 @@ static void test_too_large(void **state)
 	assert_string_equal(buf_text(&out), "before");
 }
 
+/* What `rad` may send at its largest is taken; what only costs the reader time is not even begun with. */
+static void test_limits_of_requests(void **state)
+{
+	static const char in_text[] = "{\"a\":\"[{,\\\"[,\\\\\"";	/* brackets in a text are none, behind an escaped quote neither */
+	struct error err = ERROR_INIT;
+	scoped_buf message = { 0 }, many = { 0 }, long_one = { 0 }, texts = { 0 };
+	json_t *m = NULL;
+	(void)state;
+	buf_add_text(&many, "[0");
+	for (unsigned i = 0; i < WIRE_MAX_VALUES; i++)
+		buf_add_text(&many, ",0");
+	buf_add_text(&many, "]");
+	assert_int_equal(wire_encode_text(many.data, many.len, &message, NULL), 0);
+	assert_int_equal(wire_message_bytes(&message), message.len);
+	assert_int_equal(wire_decode_request(&message, &m, &err), -1);
+	assert_non_null(strstr(err.text, "values"));
+
+	buf_drop(&message, message.len);
+	scoped_free char *text = alloc_zero(WIRE_MAX_REQUEST);
+	memset(text, ',', WIRE_MAX_REQUEST - 100);
+	buf_printf(&long_one, "{\"a\":\"%s\"}", text);
+	assert_int_equal(wire_encode_text(long_one.data, long_one.len, &message, NULL), 0);
+	assert_int_equal(wire_decode_request(&message, &m, &err), 1);
+	assert_int_equal(message.len, 0);
+	json_decref(m);
+
+	buf_add_text(&texts, in_text);
+	for (unsigned i = 0; i < WIRE_MAX_VALUES - 10; i++)
+		buf_add_text(&texts, i ? ",\"\"" : ",\"b\":[\"\"");
+	buf_add_text(&texts, "]}");
+	assert_int_equal(wire_encode_text(texts.data, texts.len, &message, NULL), 0);
+	assert_int_equal(wire_decode_request(&message, &m, &err), 1);
+	assert_string_equal(json_string_value(json_object_get(m, "a")), "[{,\"[,\\");
+	json_decref(m);
+
+	buf_add(&message, "\x01\x90\0\0", 4);	/* 25 MiB */
+	assert_int_equal(wire_decode_request(&message, &m, &err), -1);
+	assert_non_null(strstr(err.text, "25165824 are allowed"));
+}
+
 static void test_versions(void **state)
 {
 	(void)state;
@@ -249,6 +289,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pieces), cmocka_unit_test(test_broken), cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_limits_of_requests),
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_errors_travel), cmocka_unit_test(test_calls), cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_connect),

@@ -6,6 +6,7 @@
 #include "base/scope.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -44,6 +45,17 @@ int wire_encode(const json_t *message, struct buf *out, struct error *err)
 		      : error_set(err, ERR_INVALID, "a message of %zu bytes is too large: %u are allowed", n, WIRE_MAX_MESSAGE);
 }
 
+int wire_encode_text(const char *text, size_t n, struct buf *out, struct error *err)
+{
+	unsigned char header[HEADER];
+	if (n > WIRE_MAX_MESSAGE)
+		return error_set(err, ERR_INVALID, "a message of %zu bytes is too large: %u are allowed", n, WIRE_MAX_MESSAGE);
+	put_length(header, n);
+	buf_add(out, header, HEADER);
+	buf_add(out, text, n);
+	return 0;
+}
+
 static json_t *parse(const char *bytes, size_t n, struct error *err)
 {
 	json_error_t why;
@@ -58,28 +70,72 @@ static json_t *parse(const char *bytes, size_t n, struct error *err)
 	return message;
 }
 
-static int check_length(size_t n, struct error *err)
+static int check_length(size_t n, size_t max, struct error *err)
 {
-	if (n >= 2 && n <= WIRE_MAX_MESSAGE)
+	if (n >= 2 && n <= max)
 		return 0;
-	return error_set(err, ERR_CORRUPT, "a message claims to be %zu bytes long (2 to %u are allowed): is the other side rad?", n,
-			 WIRE_MAX_MESSAGE);
+	return error_set(err, ERR_CORRUPT, "a message claims to be %zu bytes long (2 to %zu are allowed): is the other side rad?", n,
+			 max);
 }
 
-int wire_decode(struct buf *in, json_t **message, struct error *err)
+/* The end of the text whose first byte is at p: behind its quote, or the end of the message. */
+static const char *skip_text(const char *p, const char *end)
+{
+	while ((p = memchr(p, '"', (size_t)(end - p)))) {
+		size_t backslashes = 0;
+		while (p[-1 - (ptrdiff_t)backslashes] == '\\')
+			backslashes++;
+		p++;
+		if (backslashes % 2 == 0)
+			return p;
+	}
+	return end;
+}
+
+/* At least as many as the message has values, whether it is JSON or not. Counts no further than that. */
+static size_t count_values(const char *bytes, size_t n, size_t most)
+{
+	size_t count = 0;
+	for (const char *p = bytes, *end = bytes + n; p < end && count <= most;)
+		switch (*p++) {
+		case '[': case '{': case ',': count++; break;
+		case '"': p = skip_text(p, end); break;
+		}
+	return count;
+}
+
+/* max_values 0: as many as there are. */
+static int decode(struct buf *in, size_t max_bytes, size_t max_values, json_t **message, struct error *err)
 {
 	if (in->len < HEADER)
 		return 0;
 	size_t n = get_length((const unsigned char *)in->data);
-	if (check_length(n, err))
+	if (check_length(n, max_bytes, err))
 		return -1;
 	if (in->len < HEADER + n)
 		return 0;
+	if (max_values && count_values(in->data + HEADER, n, max_values) > max_values)
+		return error_set(err, ERR_CORRUPT, "a message holds more than %zu values: is the other side rad?", max_values);
 	*message = parse(in->data + HEADER, n, err);
 	if (!*message)
 		return -1;
 	buf_drop(in, HEADER + n);
 	return 1;
+}
+
+size_t wire_message_bytes(const struct buf *in)
+{
+	return in->len < HEADER ? 0 : HEADER + get_length((const unsigned char *)in->data);
+}
+
+int wire_decode(struct buf *in, json_t **message, struct error *err)
+{
+	return decode(in, WIRE_MAX_MESSAGE, 0, message, err);
+}
+
+int wire_decode_request(struct buf *in, json_t **message, struct error *err)
+{
+	return decode(in, WIRE_MAX_REQUEST, WIRE_MAX_VALUES, message, err);
 }
 
 json_t *wire_request(const char *op)
@@ -187,7 +243,7 @@ json_t *wire_call(int fd, const json_t *request, struct error *err)
 		return NULL;
 	}
 	json_t *reply = NULL;
-	if (receive(fd, &in, HEADER, err) || check_length(get_length((unsigned char *)in.data), err) ||
+	if (receive(fd, &in, HEADER, err) || check_length(get_length((unsigned char *)in.data), WIRE_MAX_MESSAGE, err) ||
 	    receive(fd, &in, get_length((unsigned char *)in.data), err) || wire_decode(&in, &reply, err) != 1)
 		return NULL;
 	if (!wire_check(reply, err))

@@ -14,11 +14,21 @@
 
 #define WIRE_VERSION 1
 #define WIRE_MAX_MESSAGE (32u << 20)
+/* Of a request: all that a submission may hold (a script, a summary, a capture, arguments and environment at their largest)
+ * and some room. Lists cost the reader most, so their elements are counted before anything is read. */
+#define WIRE_MAX_REQUEST (24u << 20)
+#define WIRE_MAX_VALUES 300000
 
 /* Appends one message. Returns 0; or -1, with nothing appended, when it is larger than WIRE_MAX_MESSAGE. */
 int wire_encode(const json_t *message, struct buf *out, struct error *err);
 /* Takes one message off the front of `in`. 1: *message is a new reference; 0: not all there yet; -1: broken beyond repair. */
 int wire_decode(struct buf *in, json_t **message, struct error *err);
+/* The same for a request, within its limits. */
+int wire_decode_request(struct buf *in, json_t **message, struct error *err);
+/* How many bytes the first message takes in all, by its own word; 0: its length is not there yet. */
+size_t wire_message_bytes(const struct buf *in);
+/* Appends a message that is text already. As wire_encode. */
+int wire_encode_text(const char *text, size_t n, struct buf *out, struct error *err);
 
 /* {"v", "op", "rad": release} and {"v", "rad"}: what every request and every reply begins with. New references. */
 json_t *wire_request(const char *op);

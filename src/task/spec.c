@@ -279,8 +279,8 @@ static int lists_from_json(const json_t *o, struct spec *s, struct error *err)
 {
 	const json_t *limits = json_object_get(o, "rlimits"), *deps = json_object_get(o, "deps");
 	const json_t *array = json_object_get(o, "array");
-	if (json_array_size(limits) > 64 || json_array_size(deps) > 1000 || json_array_size(array) > SPEC_MAX_ARRAY)
-		return error_set(err, ERR_INVALID, "too many limits, dependencies (1000) or array elements (%d)", SPEC_MAX_ARRAY);
+	if (json_array_size(limits) > 64 || json_array_size(deps) > 1000 || json_array_size(array) > SPEC_MAX_STORED_ARRAY)
+		return error_set(err, ERR_INVALID, "too many limits, dependencies (1000) or array elements (%d)", SPEC_MAX_STORED_ARRAY);
 	s->n_rlimits = json_array_size(limits);
 	s->rlimits = alloc_zero((s->n_rlimits + 1) * sizeof *s->rlimits);
 	for (size_t i = 0; i < s->n_rlimits; i++) {

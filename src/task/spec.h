@@ -118,7 +118,8 @@ char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
 
 /* Whether two GPUs-and-memory requests are interchangeable is decided elsewhere; this only bounds them. */
 #define SPEC_MAX_GPUS 64
-#define SPEC_MAX_ARRAY 100000
+#define SPEC_MAX_ARRAY 10000		/* of a submission: all elements are made in one turn of the daemon */
+#define SPEC_MAX_STORED_ARRAY 100000	/* what earlier releases accepted */
 #define SPEC_MAX_TEXT (1 << 20)		/* script, summary */
 #define SPEC_MAX_CAPTURE (8 << 20)
 #define SPEC_MAX_PATH 4096

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ * Users' names, asked outside of the loop: see names.h.
+ */
+#include "daemon/names.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/idmap.h"
+#include "base/log.h"
+#include "daemon/worker.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NAME 256	/* LOGIN_NAME_MAX */
+#define MAX_USERS 100000	/* kept: uids of processes on a GPU come from anywhere */
+
+struct user {
+	struct names *n;
+	struct user *next;	/* of those who wait for a worker */
+	uid_t uid;
+	enum name_state state;
+	char name[MAX_NAME];	/* the number while there is no name */
+	int64_t good_until_ms;	/* mono */
+	bool waits;
+	struct worker *worker;
+};
+
+struct names {
+	uv_loop_t *loop;
+	char *program;
+	int64_t deadline_ms;
+	void (*changed)(void *ctx);
+	void *ctx;
+	struct idmap users;	/* uid + 1 -> struct user */
+	struct user *first, **last;
+	unsigned running;
+	uv_timer_t pump;
+};
+
+static void on_pump(uv_timer_t *t);
+
+/* What the worker said. A failure of the database leaves what it said before. */
+static void take_answer(struct user *u, const char *text, const char *why)
+{
+	size_t len = strcspn(text, "\n");
+	if (why && u->state != NAME_KNOWN)
+		u->state = NAME_NO_ANSWER;
+	if (!why && !len)
+		u->state = NAME_NO_ACCOUNT;
+	if (!why && len && len < sizeof u->name) {
+		snprintf(u->name, sizeof u->name, "%.*s", (int)len, text);
+		u->state = NAME_KNOWN;
+	}
+	if (u->state != NAME_KNOWN)
+		snprintf(u->name, sizeof u->name, "%u", (unsigned)u->uid);
+	u->good_until_ms = clock_mono_ms() + (why ? NAMES_RETRY_MS : NAMES_FRESH_MS);
+	if (why)
+		log_warn_limited("the user database says nothing of uid %u: %s", (unsigned)u->uid, why);
+}
+
+static void on_answer(void *ctx, const struct buf *answer, const char *why)
+{
+	struct user *u = ctx;
+	struct names *n = u->n;
+	u->worker = NULL;
+	n->running--;
+	take_answer(u, answer ? buf_text(answer) : "", why);
+	uv_timer_start(&n->pump, on_pump, 0, 0);
+	n->changed(n->ctx);
+}
+
+static void start(struct user *u)
+{
+	char why[120] = "";
+	const struct worker_plan plan = { .program = u->n->program, .flag = "--name", .deadline_ms = u->n->deadline_ms,
+					  .max_answer = MAX_NAME };
+	u->n->running++;
+	u->worker = worker_start(u->n->loop, &plan, alloc_printf("%u\n", (unsigned)u->uid), on_answer, u, why, sizeof why);
+	if (!u->worker)
+		on_answer(u, NULL, why);
+}
+
+static void on_pump(uv_timer_t *t)
+{
+	struct names *n = t->data;
+	while (n->first && n->running < NAMES_AT_ONCE) {
+		struct user *u = n->first;
+		if (!(n->first = u->next))
+			n->last = &n->first;
+		u->waits = false;
+		start(u);
+	}
+}
+
+static void ask(struct user *u)
+{
+	struct names *n = u->n;
+	if (u->waits || u->worker)
+		return;
+	u->waits = true;
+	u->next = NULL;
+	*n->last = u;
+	n->last = &u->next;
+	uv_timer_start(&n->pump, on_pump, 0, 0);
+}
+
+enum name_state names_of(struct names *n, uid_t uid, const char **name)
+{
+	struct user *u = idmap_get(&n->users, (int64_t)uid + 1);
+	static char number[16];
+	if (!u && n->users.n >= MAX_USERS) {
+		snprintf(number, sizeof number, "%u", (unsigned)uid);
+		*name = number;
+		return NAME_NO_ANSWER;
+	}
+	if (!u) {
+		u = alloc_zero(sizeof *u);
+		*u = (struct user){ .n = n, .uid = uid, .state = NAME_ASKED };
+		snprintf(u->name, sizeof u->name, "%u", (unsigned)uid);
+		idmap_put(&n->users, (int64_t)uid + 1, u);
+	}
+	if (clock_mono_ms() >= u->good_until_ms) {
+		if (u->state != NAME_KNOWN)
+			u->state = NAME_ASKED;
+		ask(u);
+	}
+	*name = u->name;
+	return u->state;
+}
+
+struct names *names_create(uv_loop_t *loop, const char *program, int64_t deadline_ms, void (*changed)(void *ctx), void *ctx)
+{
+	struct names *n = alloc_zero(sizeof *n);
+	n->loop = loop;
+	n->program = alloc_string(program);
+	n->deadline_ms = deadline_ms;
+	n->changed = changed;
+	n->ctx = ctx;
+	n->last = &n->first;
+	uv_timer_init(loop, &n->pump);
+	n->pump.data = n;
+	return n;
+}
+
+static void on_pump_closed(uv_handle_t *h)
+{
+	struct names *n = h->data;
+	size_t at = 0;
+	for (struct user *u; (u = idmap_next(&n->users, &at));)
+		free(u);
+	idmap_free(&n->users);
+	free(n->program);
+	free(n);
+}
+
+void names_destroy(struct names *n)
+{
+	size_t at = 0;
+	if (!n)
+		return;
+	for (struct user *u; (u = idmap_next(&n->users, &at));)
+		worker_stop(u->worker);
+	uv_close((uv_handle_t *)&n->pump, on_pump_closed);
+}
+
+/* The worker's side. getpwuid tells "no such user" by NULL and an errno that differs from system to system; what is none of
+ * those is the database's failure. */
+int names_worker(void)
+{
+	unsigned uid;
+	if (scanf("%u", &uid) != 1)
+		return 2;
+	errno = 0;
+	const struct passwd *pw = getpwuid((uid_t)uid);
+	if (pw)
+		return puts(pw->pw_name) < 0 || fflush(stdout) ? 1 : 0;
+	return !errno || errno == ENOENT || errno == ESRCH || errno == EBADF || errno == EPERM ? 0 : 1;
+}

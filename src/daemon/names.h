@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Names of users. The user database may be on a server that does not answer, so it is asked by processes of their own
+ * (`radd --name`), with a deadline; what they said is kept.
+ */
+#ifndef RAD_DAEMON_NAMES_H
+#define RAD_DAEMON_NAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#define NAMES_AT_ONCE 4
+#define NAMES_DEADLINE_MS 5000
+/* After which it is asked again; when that fails, what was said before holds. */
+#define NAMES_FRESH_MS (10 * 60 * INT64_C(1000))
+#define NAMES_RETRY_MS (30 * INT64_C(1000))		/* after no answer */
+
+enum name_state {
+	NAME_ASKED,		/* not known yet: `changed` will come */
+	NAME_KNOWN,
+	NAME_NO_ACCOUNT,	/* the database answered that there is none */
+	NAME_NO_ANSWER,		/* nor was there one before */
+};
+
+struct names;
+
+/* `program` is run with the argument --name; `changed` comes from the loop when an answer, or none, has come. */
+struct names *names_create(uv_loop_t *loop, const char *program, int64_t deadline_ms, void (*changed)(void *ctx), void *ctx);
+/* Ends the workers. Frees itself once the loop has closed its handles. Takes NULL. */
+void names_destroy(struct names *n);
+
+/* Never waits. *name is valid until the next call: the name, or the number while there is none. */
+enum name_state names_of(struct names *n, uid_t uid, const char **name);
+
+/* The worker's main: reads a uid, writes its name, nothing where there is no account. Returns its exit code. */
+int names_worker(void);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT
+ * What is asked of processes beside the loop, names of users and the history: who waits for whom, and what happens when one of
+ * them hangs. The test is its own worker.
+ */
+#include "daemon/names.h"
+#include "daemon/reading.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PATIENCE_MS 60000
+#define LONG_MS 30000
+#define SHORT_MS 300
+
+/* The workers ---------------------------------------------------------------------------------------------------------- */
+
+/* Even uids have a name, odd ones none; from 1000 on the database hangs, from 2000 on it fails. */
+static int name(void)
+{
+	unsigned uid;
+	if (scanf("%u", &uid) != 1)
+		return 2;
+	if (uid >= 2000)
+		return 1;
+	while (uid >= 1000)
+		pause();
+	if (uid % 2 == 0)
+		printf("user%u\n", uid);
+	return 0;
+}
+
+/* Says back what it was asked, but for "stuck", which does not answer. */
+static int reader(void)
+{
+	char text[100] = "";
+	size_t n = fread(text, 1, sizeof text - 1, stdin);
+	while (!strncmp(text, "stuck", 5))
+		pause();
+	fwrite(text, 1, n, stdout);
+	return 0;
+}
+
+/* The world ------------------------------------------------------------------------------------------------------------ */
+
+struct world {
+	uv_loop_t *loop;
+	uv_timer_t patience;
+	struct names *names;
+	struct reading *reading;
+	unsigned changes, answers;
+	char said[10][40], why[80];
+};
+
+static void close_any(uv_handle_t *h, void *ctx)
+{
+	(void)ctx;
+	if (!uv_is_closing(h))
+		uv_close(h, NULL);
+}
+
+static void out_of_patience(uv_timer_t *t)
+{
+	(void)t;
+	fail_msg("nothing came in a minute");
+}
+
+static void on_change(void *ctx)
+{
+	((struct world *)ctx)->changes++;
+}
+
+static void on_answer(void *ctx, const struct buf *reply, const char *why)
+{
+	struct world *w = ctx;
+	snprintf(w->said[w->answers++], sizeof w->said[0], "%s", why ? "" : buf_text(reply));
+	snprintf(w->why, sizeof w->why, "%s", why ? why : "");
+}
+
+static void set_up(struct world *w, const char *program, int64_t deadline_ms)
+{
+	signal(SIGPIPE, SIG_IGN);
+	*w = (struct world){ .loop = alloc_zero(sizeof *w->loop) };
+	uv_loop_init(w->loop);
+	uv_timer_init(w->loop, &w->patience);
+	uv_timer_start(&w->patience, out_of_patience, PATIENCE_MS, 0);
+	w->names = names_create(w->loop, program, deadline_ms, on_change, w);
+	w->reading = reading_create(w->loop, program);
+}
+
+/* As radd ends: whatever runs is killed, and nothing is left. */
+static void tear_down(struct world *w)
+{
+	names_destroy(w->names);
+	reading_destroy(w->reading);
+	uv_run(w->loop, UV_RUN_NOWAIT);
+	uv_walk(w->loop, close_any, NULL);
+	while (uv_run(w->loop, UV_RUN_NOWAIT))
+		;
+	assert_int_equal(uv_loop_close(w->loop), 0);
+	free(w->loop);
+}
+
+static void wait_until(struct world *w, const unsigned *count, unsigned n)
+{
+	while (*count < n)
+		uv_run(w->loop, UV_RUN_ONCE);
+	assert_int_equal(*count, n);
+}
+
+/* Names ---------------------------------------------------------------------------------------------------------------- */
+
+static void check_name(struct world *w, uid_t uid, enum name_state state, const char *expected)
+{
+	const char *name_now;
+	assert_int_equal(names_of(w->names, uid, &name_now), state);
+	assert_string_equal(name_now, expected);
+}
+
+static void the_number_until_the_name_is_known(void **state)
+{
+	struct world w;
+	(void)state;
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	check_name(&w, 12, NAME_ASKED, "12");
+	check_name(&w, 13, NAME_ASKED, "13");
+	check_name(&w, 12, NAME_ASKED, "12");
+	check_name(&w, 2001, NAME_ASKED, "2001");
+	wait_until(&w, &w.changes, 3);		/* each was asked once */
+	check_name(&w, 12, NAME_KNOWN, "user12");
+	check_name(&w, 13, NAME_NO_ACCOUNT, "13");
+	check_name(&w, 2001, NAME_NO_ANSWER, "2001");
+	tear_down(&w);
+}
+
+static void a_database_that_hangs(void **state)
+{
+	struct world w;
+	(void)state;
+	set_up(&w, "/proc/self/exe", SHORT_MS);
+	check_name(&w, 1000, NAME_ASKED, "1000");
+	wait_until(&w, &w.changes, 1);
+	check_name(&w, 1000, NAME_NO_ANSWER, "1000");
+	tear_down(&w);
+}
+
+static void a_name_that_hangs_does_not_hold_up_others(void **state)
+{
+	struct world w;
+	(void)state;
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	for (uid_t uid = 1000; uid < 1000 + NAMES_AT_ONCE - 1; uid++)
+		names_of(w.names, uid, &(const char *){ NULL });
+	for (uid_t uid = 0; uid < 20; uid += 2)
+		names_of(w.names, uid, &(const char *){ NULL });
+	wait_until(&w, &w.changes, 10);
+	check_name(&w, 18, NAME_KNOWN, "user18");
+	tear_down(&w);
+}
+
+static void no_program_to_ask(void **state)
+{
+	struct world w;
+	(void)state;
+	set_up(&w, "/nonexistent/radd", LONG_MS);
+	check_name(&w, 12, NAME_ASKED, "12");
+	reading_ask(w.reading, 1, alloc_string("a"), on_answer, &w);
+	reading_start(w.reading);
+	wait_until(&w, &w.changes, 1);
+	check_name(&w, 12, NAME_NO_ANSWER, "12");
+	assert_int_equal(w.answers, 1);
+	assert_non_null(strstr(w.why, "could not be started"));
+	tear_down(&w);
+}
+
+/* The history ---------------------------------------------------------------------------------------------------------- */
+
+static void nothing_is_read_before_it_is_started(void **state)
+{
+	struct world w;
+	(void)state;
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	reading_ask(w.reading, 1, alloc_string("a"), on_answer, &w);
+	uv_run(w.loop, UV_RUN_NOWAIT);
+	assert_int_equal(w.answers, 0);
+	reading_start(w.reading);
+	wait_until(&w, &w.answers, 1);
+	assert_string_equal(w.said[0], "a");
+	tear_down(&w);
+}
+
+static void pump(uv_check_t *h)
+{
+	reading_start(((struct world *)h->data)->reading);
+}
+
+static void users_take_turns(void **state)
+{
+	struct world w;
+	uv_check_t check;
+	(void)state;
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	uv_check_init(w.loop, &check);
+	check.data = &w;
+	uv_check_start(&check, pump);
+	reading_ask(w.reading, 1, alloc_string("stuck"), on_answer, &w);
+	struct reading_job *behind = reading_ask(w.reading, 1, alloc_string("behind"), on_answer, &w);
+	reading_ask(w.reading, 2, alloc_string("x"), on_answer, &w);
+	reading_ask(w.reading, 3, alloc_string("y"), on_answer, &w);
+	reading_start(w.reading);
+	wait_until(&w, &w.answers, 2);
+	assert_string_equal(w.said[0], "x");
+	assert_string_equal(w.said[1], "y");
+	reading_cancel(behind);
+	reading_ask(w.reading, 2, alloc_string("z"), on_answer, &w);
+	reading_start(w.reading);
+	wait_until(&w, &w.answers, 3);
+	assert_string_equal(w.said[2], "z");
+	tear_down(&w);
+}
+
+static void who_went_away_gives_his_place_back(void **state)
+{
+	struct world w;
+	(void)state;
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	struct reading_job *stuck[READING_AT_ONCE];
+	for (unsigned i = 0; i < READING_AT_ONCE; i++)
+		stuck[i] = reading_ask(w.reading, i, alloc_string("stuck"), on_answer, &w);
+	reading_ask(w.reading, 77, alloc_string("next"), on_answer, &w);
+	reading_start(w.reading);
+	reading_cancel(stuck[0]);
+	reading_start(w.reading);
+	wait_until(&w, &w.answers, 1);
+	assert_string_equal(w.said[0], "next");
+	tear_down(&w);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_number_until_the_name_is_known),
+		cmocka_unit_test(a_database_that_hangs),
+		cmocka_unit_test(a_name_that_hangs_does_not_hold_up_others),
+		cmocka_unit_test(no_program_to_ask),
+		cmocka_unit_test(nothing_is_read_before_it_is_started),
+		cmocka_unit_test(users_take_turns),
+		cmocka_unit_test(who_went_away_gives_his_place_back),
+	};
+	if (argc == 2 && !strcmp(argv[1], "--name"))
+		return name();
+	if (argc == 2 && !strcmp(argv[1], "--read"))
+		return reader();
+	return cmocka_run_group_tests_name("workers", tests, NULL, NULL);
+}

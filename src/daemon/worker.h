@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A process of radd's own for one piece of work that may take long, or hang: it reads one request from its input and writes
+ * one answer, within a deadline. It gets none of radd's descriptors, and no environment.
+ */
+#ifndef RAD_DAEMON_WORKER_H
+#define RAD_DAEMON_WORKER_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+struct worker;
+
+struct worker_plan {
+	const char *program, *flag;	/* what is run: `radd --estimate` */
+	bool as_user;			/* with these rights, when we are root */
+	uid_t uid;
+	gid_t gid;
+	int64_t deadline_ms;
+	size_t max_answer;		/* bytes; more are no answer */
+};
+
+/* Comes once, from the loop. `why` NULL: the answer is whole, and the program ended with 0; else what went wrong with it. */
+typedef void (*worker_done)(void *ctx, const struct buf *answer, const char *why);
+
+/* Takes over the text of the request. NULL, with `why` filled, when it cannot be started. */
+struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, char *request, worker_done done, void *ctx,
+			    char *why, size_t why_size);
+/* Ends it; `done` does not come any more. Not to be called after `done`. Takes NULL. */
+void worker_stop(struct worker *w);
+
+#endif
