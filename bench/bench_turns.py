@@ -133,6 +133,8 @@ def questions(folder):
         ("update_array", {"op": "update", "id": "ARRAY", "priority": -1}),
         ("release_array", {"op": "release", "id": "ARRAY"}),
         ("list_pending", {"op": "list"}),
+        ("dependent_array", {"op": "submit", "spec": dict(held, hold=False, array=list(range(ARRAY)), deps=[["afterany", "ARRAY"]]),
+                             "environ": []}),
         ("cancel_array", {"op": "cancel", "id": "ARRAY"}),
         ("show_ended_array", {"op": "show", "id": "ARRAY"}),
         ("wait_ended_array", {"op": "wait", "ids": ["ARRAY"]}),
@@ -151,8 +153,8 @@ def main():
             ask(daemon, {"op": "drain", "gpu": gpu})
         job = None
         for name, request in questions(folder):
-            if isinstance(request, dict) and "ARRAY" in (request.get("id"), *request.get("ids", ())):
-                request = dict(request, id=job, ids=[job])
+            if job:
+                request = json.loads(json.dumps(request).replace('"ARRAY"', f'"{job}"'))
             out[name + "_stall_ms"], out[name + "_s"], said = stall(daemon, request)
             if os.environ.get("BENCH_VERBOSE"):
                 print(name, out[name + "_stall_ms"], out[name + "_s"], said.strip()[:150], file=sys.stderr)

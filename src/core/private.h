@@ -91,7 +91,8 @@ struct core {
 	int64_t n_asked;
 	struct queue *queue;	/* eligible pending tasks */
 	size_t by_state[TASK_STATE_COUNT];
-	size_t n_waiting;	/* tasks that wait for others to end */
+	struct idmap alive;	/* job number -> how many of its tasks are alive, as a number in the pointer; so below */
+	struct idmap awaited;	/* id as a dependency names it -> how many dependencies of waiting tasks do */
 	size_t n_unjudged;	/* runs that ended and whose verdict is open */
 	bool slow_limits;	/* a task had a limit on its slow-down */
 	bool limits;		/* a running task may have a time limit */

@@ -80,6 +80,8 @@ void core_destroy(struct core *c)
 	idmap_free(&c->runs);
 	idmap_free(&c->jobs);
 	idmap_free(&c->users);
+	idmap_free(&c->alive);
+	idmap_free(&c->awaited);
 	idmap_free(&c->by_uuid);
 	queue_destroy(c->queue);
 	free(c->slots);
@@ -92,6 +94,27 @@ void core_destroy(struct core *c)
 struct task *core_task(const struct core *c, task_id id)
 {
 	return idmap_get(&c->tasks, id);
+}
+
+/* Counts in maps, so that nobody has to look at all tasks for them. */
+static void count(struct idmap *m, int64_t key, ptrdiff_t by)
+{
+	uintptr_t n = (uintptr_t)idmap_get(m, key) + (uintptr_t)by;
+	if (n)
+		idmap_put(m, key, (void *)n);
+	else
+		idmap_remove(m, key);
+}
+
+bool core_job_lives(const struct core *c, uint32_t job)
+{
+	return idmap_get(&c->alive, job);
+}
+
+static void note_waiting(struct core *c, const struct task *t, ptrdiff_t by)
+{
+	for (size_t i = 0; i < t->spec->n_deps; i++)
+		count(&c->awaited, t->spec->deps[i].task, by);
 }
 
 size_t core_count(const struct core *c, enum task_state state)
@@ -114,7 +137,8 @@ void core_emit(struct core *c, struct task *t, struct event *ev)
 	if (!first)
 		c->by_state[before]--;
 	c->by_state[t->state]++;
-	c->n_waiting += t->waiting_for_deps - waited;
+	if (t->waiting_for_deps != waited)
+		note_waiting(c, t, waited ? -1 : 1);
 	c->limits = c->limits || t->time_limit_s;
 	if (t->max_slowdown > 0)
 		core_limit_slowdown(c);
@@ -201,32 +225,51 @@ static void dequeue(struct core *c, struct task *t)
 	}
 }
 
+static int by_id(const void *a, const void *b)
+{
+	task_id x = (*(struct task *const *)a)->id, y = (*(struct task *const *)b)->id;
+	return x < y ? -1 : x > y;
+}
+
 /* Dependencies -------------------------------------------------------------------------------------------------------- */
 
-static void try_dependencies(struct core *c, struct task *t, struct now now)
+/* Elements of an array wait for the same, so it is looked up for the first of them. Good while no task ends. */
+struct met { const struct spec *spec; int is; };
+
+static void try_dependencies(struct core *c, struct task *t, struct met *met, struct now now)
 {
-	if (!t->waiting_for_deps || queue_dependencies(t->spec, c->ops.state_of, c->ops.ctx) != 1)
+	if (!t->waiting_for_deps)
+		return;
+	if (met->spec != t->spec)
+		*met = (struct met){ t->spec, queue_dependencies(t->spec, c->ops.state_of, c->ops.ctx) };
+	if (met->is != 1)
 		return;
 	struct event ev = { .kind = EV_ELIGIBLE, .t_ms = now.wall_ms };
 	core_emit(c, t, &ev);
 	core_enqueue(c, t);
 }
 
-static void job_ended(struct core *c, uint32_t job, struct now now)
+/* Those who wait for exactly this one; for the job as a whole when no element of it is left. */
+static void task_ended(struct core *c, task_id id, struct now now)
 {
+	const task_id whole = TASK_ID(TASK_JOB(id), -1);
+	bool job = !core_job_lives(c, TASK_JOB(id)) && idmap_get(&c->awaited, whole);
 	size_t at = 0, n = 0, cap = 0;
 	struct task **waiting = NULL;
-	if (!c->n_waiting)
+	struct met met = { 0 };
+	if (!job && !idmap_get(&c->awaited, id))
 		return;
 	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
 		for (size_t i = 0; t->waiting_for_deps && i < t->spec->n_deps; i++)
-			if (TASK_JOB(t->spec->deps[i].task) == job) {
+			if (t->spec->deps[i].task == id || (job && t->spec->deps[i].task == whole)) {
 				alloc_grow(waiting, n, cap);
 				waiting[n++] = t;
 				break;
 			}
+	if (n)
+		qsort(waiting, n, sizeof *waiting, by_id);
 	for (size_t i = 0; i < n; i++)
-		try_dependencies(c, waiting[i], now);
+		try_dependencies(c, waiting[i], &met, now);
 	free(waiting);
 }
 
@@ -254,6 +297,7 @@ static void add_task(struct core *c, struct task *t)
 		idmap_put(&c->jobs, TASK_JOB(t->id), j);
 	}
 	idmap_put(&c->tasks, t->id, t);
+	count(&c->alive, TASK_JOB(t->id), 1);
 	++*tasks_of(c, t->spec->uid);
 }
 
@@ -261,12 +305,14 @@ static void drop_task(struct core *c, struct task *t)
 {
 	--*tasks_of(c, t->spec->uid);
 	idmap_remove(&c->tasks, t->id);
+	count(&c->alive, TASK_JOB(t->id), -1);
 	c->by_state[t->state]--;
-	c->n_waiting -= t->waiting_for_deps;
+	if (t->waiting_for_deps)
+		note_waiting(c, t, -1);
 	task_destroy(t);
 }
 
-static void submit_one(struct core *c, task_id id, struct spec *spec, struct now now)
+static void submit_one(struct core *c, task_id id, struct spec *spec, struct met *met, struct now now)
 {
 	struct task *t = task_create(id, spec_ref(spec));
 	struct event ev = { .kind = EV_SUBMITTED, .t_ms = now.wall_ms };
@@ -274,7 +320,7 @@ static void submit_one(struct core *c, task_id id, struct spec *spec, struct now
 	core_emit(c, t, &ev);
 	core_estimate(c, t, now);
 	if (t->waiting_for_deps)
-		try_dependencies(c, t, now);
+		try_dependencies(c, t, met, now);
 	else
 		core_enqueue(c, t);
 }
@@ -282,10 +328,11 @@ static void submit_one(struct core *c, task_id id, struct spec *spec, struct now
 size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now now)
 {
 	size_t n = spec->n_array;
+	struct met met = { 0 };
 	for (size_t i = 0; i < n; i++)
-		submit_one(c, TASK_ID(job, spec->array[i]), spec, now);
+		submit_one(c, TASK_ID(job, spec->array[i]), spec, &met, now);
 	if (!n)
-		submit_one(c, TASK_ID(job, -1), spec, now);
+		submit_one(c, TASK_ID(job, -1), spec, &met, now);
 	spec_unref(spec);
 	return n ? n : 1;
 }
@@ -294,7 +341,8 @@ void core_restore(struct core *c, struct task *t, struct now now)
 {
 	add_task(c, t);
 	c->by_state[t->state]++;
-	c->n_waiting += t->waiting_for_deps;
+	if (t->waiting_for_deps)
+		note_waiting(c, t, 1);
 	c->limits = c->limits || t->time_limit_s;
 	if (t->max_slowdown > 0)
 		core_limit_slowdown(c);
@@ -307,7 +355,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 			j->active++;
 		core_attach(c, t, now);
 	} else if (t->waiting_for_deps) {
-		try_dependencies(c, t, now);
+		try_dependencies(c, t, &(struct met){ 0 }, now);
 	} else {
 		core_enqueue(c, t);
 	}
@@ -316,7 +364,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 void core_after_end(struct core *c, struct task *t, struct now now)
 {
 	struct job *j = job_of(c, t);
-	uint32_t number = TASK_JOB(t->id);
+	task_id id = t->id;
 	core_learn(c, t, now);
 	free(idmap_remove(&c->runs, t->id));
 	if (j) {
@@ -325,7 +373,7 @@ void core_after_end(struct core *c, struct task *t, struct now now)
 	}
 	if (task_state_terminal(t->state)) {
 		drop_task(c, t);
-		job_ended(c, number, now);
+		task_ended(c, id, now);
 	} else {
 		core_enqueue(c, t);
 	}
@@ -397,7 +445,7 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 	struct event ev = { .kind = EV_CANCELLED, .t_ms = now.wall_ms, .u.by.uid = uid };
 	core_emit(c, t, &ev);
 	drop_task(c, t);
-	job_ended(c, TASK_JOB(id), now);
+	task_ended(c, id, now);
 	return 0;
 }
 
@@ -447,12 +495,6 @@ int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struc
 }
 
 /* Walks ---------------------------------------------------------------------------------------------------------------- */
-
-static int by_id(const void *a, const void *b)
-{
-	task_id x = (*(struct task *const *)a)->id, y = (*(struct task *const *)b)->id;
-	return x < y ? -1 : x > y;
-}
 
 /* The tasks for which `want` holds, by id. Free the list. */
 static size_t select_tasks(const struct core *c, bool (*want)(const struct core *c, const struct task *t), struct task ***list)

@@ -277,6 +277,43 @@ static void dependencies_open_and_never_open(void **unused)
 	end_world(w);
 }
 
+static struct spec *array_of(uint32_t n, task_id after, enum dependency_kind kind)
+{
+	struct spec *s = spec_of(1000, 1);
+	s->array = alloc_zero(n * sizeof *s->array);
+	s->n_array = n;
+	for (uint32_t i = 0; i < n; i++)
+		s->array[i] = i;
+	s->hold = !after;
+	s->deps = alloc_zero(sizeof *s->deps);
+	s->deps[0] = (struct dependency){ kind, after };
+	s->n_deps = after ? 1 : 0;
+	return s;
+}
+
+/* That the elements of an array wait is looked up for all of them at once, and when the last of the other array ends. */
+static void an_array_after_an_array_is_no_square(void **unused)
+{
+	enum { N = 100 };
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, array_of(N, 0, DEP_AFTERANY)), b = submit(w, array_of(N, a, DEP_AFTERANY));
+	task_id c = submit(w, array_of(1, TASK_ID(TASK_JOB(a), 7), DEP_AFTERNOTOK));
+	assert_true(w->n_looked_up <= 2);
+	w->n_looked_up = 0;
+	for (int i = 0; i < N; i++) {
+		assert_true(core_job_lives(w->c, TASK_JOB(a)));
+		assert_true(core_task(w->c, TASK_ID(TASK_JOB(b), i))->waiting_for_deps);
+		assert_int_equal(core_task(w->c, TASK_ID(TASK_JOB(c), 0))->waiting_for_deps, i <= 7);
+		assert_int_equal(core_cancel(w->c, TASK_ID(TASK_JOB(a), i), 0, w->now, NULL), 0);
+	}
+	assert_false(core_job_lives(w->c, TASK_JOB(a)));
+	assert_int_equal(w->n_looked_up, 2);	/* once for c, once for all of b */
+	for (int i = 0; i < N; i++)
+		assert_false(core_task(w->c, TASK_ID(TASK_JOB(b), i))->waiting_for_deps);
+	end_world(w);
+}
+
 static void limits_warn_then_stop(void **unused)
 {
 	(void)unused;
@@ -442,7 +479,7 @@ int main(void)
 		cmocka_unit_test(an_attempt_ends_when_its_processes_do),
 		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
 		cmocka_unit_test(arrays_keep_to_their_limit),
-		cmocka_unit_test(dependencies_open_and_never_open),
+		cmocka_unit_test(dependencies_open_and_never_open), cmocka_unit_test(an_array_after_an_array_is_no_square),
 		cmocka_unit_test(limits_warn_then_stop),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
 		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),

@@ -34,7 +34,7 @@ struct world {
 	unsigned n_log;
 	int signalled;
 	struct { task_id id; enum task_state state; } ended[2000];
-	unsigned n_ended;
+	unsigned n_ended, n_looked_up;
 	uint32_t next_job;
 	const char *gpu_name;
 	struct core *learns;	/* is told what the core learnt, as after a restart; NULL: nobody */
@@ -68,8 +68,18 @@ static inline bool state_of(task_id id, enum task_state *state, void *ctx)
 {
 	struct world *w = ctx;
 	const struct task *t = core_task(w->c, id);
+	w->n_looked_up++;
 	if (t)
 		*state = t->state;
+	if (!t && TASK_INDEX(id) < 0 && core_job_lives(w->c, TASK_JOB(id))) {
+		*state = TASK_PENDING;
+		return true;
+	}
+	for (unsigned i = 0; !t && TASK_INDEX(id) < 0 && i < w->n_ended; i++)
+		if (TASK_JOB(w->ended[i].id) == TASK_JOB(id)) {
+			*state = w->ended[i].state;
+			return true;
+		}
 	for (unsigned i = 0; !t && i < w->n_ended; i++)
 		if (w->ended[i].id == id) {
 			*state = w->ended[i].state;

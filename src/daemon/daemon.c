@@ -176,7 +176,8 @@ static void on_hangup(uv_signal_t *h, int signum)
 
 struct worst { enum task_state state; bool any; };
 
-/* A job is as far as its least advanced element; ended ones that failed weigh more than completed ones. */
+/* Of a job of which no element is alive here: those that failed weigh more than completed ones. One that its log leaves open
+ * (the log cannot be read) keeps the others waiting. */
 static int note_state(void *ctx, task_id id, enum task_state state)
 {
 	struct worst *w = ctx;
@@ -203,6 +204,10 @@ static bool state_of(task_id id, enum task_state *state, void *ctx)
 			*state = old->state;
 		task_destroy(old);
 		return old;
+	}
+	if (core_job_lives(d->core, TASK_JOB(id))) {
+		*state = TASK_PENDING;	/* as far as its least advanced element */
+		return true;
 	}
 	if (store_job_states(d->store, TASK_JOB(id), note_state, &w, NULL) || !w.any)
 		return false;
