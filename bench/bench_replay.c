@@ -144,7 +144,7 @@ static void measure(const struct buf *file, const char *name, const char *before
 		events = run_once(a, &c);
 		replay[i] = now_ns() - t;
 		t = now_ns();
-		if (replay_capture(&c, &conf, replay_overheads("NVIDIA H200"), 0, &f, &err))
+		if (replay_capture(&c, &conf, &(struct replay_environment){ 0 }, replay_overheads("NVIDIA H200"), 0, &f, &err))
 			exit(1);
 		whole[i] = now_ns() - t;
 	}

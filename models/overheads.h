@@ -34,8 +34,10 @@ static const struct overheads overheads_table[] = {
 };
 
 /* cuBLASLt's own workspace (CUBLASLT_WORKSPACE_SIZE unset): one a call until 2.8; from 2.9 kept per handle and stream, as the
- * history on H200 with 2.11 shows; from 2.12 it shares cuBLAS's (PyTorch PR 168175). Versions as alloc_torch. */
+ * history on H200 with 2.11 shows; from 2.12 it shares cuBLAS's (PyTorch PR 168175), which could be asked for from 2.8 on
+ * (PR 151163). Versions as alloc_torch. */
 #define OVERHEADS_LT_BYTES ((uint64_t)1 << 20)
+#define OVERHEADS_LT_SHARABLE 208
 #define OVERHEADS_LT_KEPT 209
 #define OVERHEADS_LT_SHARED 212
 

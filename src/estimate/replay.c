@@ -29,7 +29,7 @@ enum { KEPT_CUBLAS, KEPT_CUBLAS_BACKWARD, KEPT_LT, KEPT_LT_BACKWARD, KEPT };
 struct program {
 	const struct capture *c;
 	const struct overheads *o;
-	alloc_torch torch;
+	struct replay_blas blas;
 	struct step *steps;	/* owned; room for one a record and each workspace that is kept */
 	size_t n;
 	bool kept[KEPT];
@@ -79,13 +79,13 @@ static void keep(struct program *p, unsigned which, uint64_t bytes)
 
 static void add_gemm(struct program *p, const struct capture_record *r)
 {
-	keep(p, KEPT_CUBLAS + r->what, p->o->cublas_bytes);
-	if (!r->lt || p->torch >= OVERHEADS_LT_SHARED)
+	keep(p, KEPT_CUBLAS + r->what, p->blas.bytes);
+	if (!r->lt || p->blas.lt == REPLAY_LT_SHARED)
 		return;
-	if (p->torch && p->torch < OVERHEADS_LT_KEPT)
-		add_scratch(p, OVERHEADS_LT_BYTES);
+	if (p->blas.lt == REPLAY_LT_CALL)
+		add_scratch(p, p->blas.lt_bytes);
 	else
-		keep(p, KEPT_LT + r->what, OVERHEADS_LT_BYTES);
+		keep(p, KEPT_LT + r->what, p->blas.lt_bytes);
 }
 
 /* One channel in and out per group: its weights are the taps alone, of at most 4 bytes each. */
@@ -273,10 +273,10 @@ static uint64_t fixed_costs(const struct program *p)
 	return mib * MIB;
 }
 
-int replay_capture(const struct capture *c, const struct alloc_conf *conf, const struct overheads *o, uint64_t total,
-		   struct replay_figures *out, struct error *err)
+int replay_capture(const struct capture *c, const struct alloc_conf *conf, const struct replay_environment *env,
+		   const struct overheads *o, uint64_t total, struct replay_figures *out, struct error *err)
 {
-	struct program p = { .c = c, .o = o, .torch = alloc_torch_parse(c->torch) };
+	struct program p = { .c = c, .o = o, .blas = replay_blas_of(o, alloc_torch_parse(c->torch), env) };
 	struct player y = { .p = &p };
 	enum outcome end = SURVIVED;
 

@@ -91,12 +91,14 @@ static int estimate(const struct spec *s, const struct estimate_context *c, stru
 {
 	const struct overheads *o = replay_overheads(c->gpu_name);
 	scoped_capture capture = { 0 };
+	const struct replay_environment env = { variable(s, "CUBLAS_WORKSPACE_CONFIG"), variable(s, "CUBLASLT_WORKSPACE_SIZE"),
+						variable(s, "TORCH_CUBLASLT_UNIFIED_WORKSPACE") };
 	struct replay_figures figures;
 	struct alloc_conf conf;
 	const char *why;
 
 	if (capture_read_text(s->capture, &capture, err) || configure(s, &capture, &conf, err) ||
-	    replay_capture(&capture, &conf, o, c->gpu_total_mib * MIB, &figures, err))
+	    replay_capture(&capture, &conf, &env, o, c->gpu_total_mib * MIB, &figures, err))
 		return -1;
 	why = doubt(&capture, &conf);
 	conclude(&figures, why || figures.capped, c->margin, out);

@@ -60,7 +60,7 @@ static struct replay_figures replay(struct capture_writer *w, const char *conf_t
 
 	write_end(w);
 	if (capture_read(w->out.data, w->out.len, &c, &err) || alloc_conf_parse(conf_text, 211, &conf, &err) ||
-	    replay_capture(&c, &conf, replay_overheads(gpu), total, &f, &err))
+	    replay_capture(&c, &conf, &(struct replay_environment){ 0 }, replay_overheads(gpu), total, &f, &err))
 		fail_msg("%s", err.text);
 	buf_free(&w->out);
 	return f;
@@ -309,7 +309,7 @@ static void test_endless_is_refused(void **state)
 		write_record(&w, WRITE_EMPTY, 0);
 	write_end(&w);
 	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
-	assert_int_equal(replay_capture(&c, &conf, replay_overheads(NULL), 0, &f, &err), -1);
+	assert_int_equal(replay_capture(&c, &conf, &(struct replay_environment){ 0 }, replay_overheads(NULL), 0, &f, &err), -1);
 	assert_non_null(strstr(err.text, "takes too long"));
 	buf_free(&w.out);
 }
@@ -419,6 +419,53 @@ static void test_environment_decides(void **state)
 	spec_unref(s);
 }
 
+static void test_blas_workspaces(void **state)
+{
+	static const struct { const char *torch, *config, *lt_size, *unified; uint64_t kib, lt_kib; int lt; } rows[] = {
+		{ "2.11", NULL, NULL, NULL, 32768, 1024, REPLAY_LT_KEPT }, { "2.11", ":4096:2:16:8", "2048", "0", 8320, 2048, REPLAY_LT_KEPT },
+		{ "2.11", ":16:8", "0", "1", 128, 0, REPLAY_LT_SHARED }, { "2.11", ":0:0", "-1", "yes", 0, 1024, REPLAY_LT_KEPT },
+		{ "2.11", "4096:8", "many", "", 32768, 1024, REPLAY_LT_KEPT }, { "2.11", "", "", NULL, 32768, 1024, REPLAY_LT_KEPT },
+		{ "2.11", "a:8:2b:c:4:4:9", " 12k", NULL, 32, 12, REPLAY_LT_KEPT }, { "2.11", "::8:2", "3000000000", NULL, 16, 1024, REPLAY_LT_KEPT },
+		{ "2.11", ":99999999999999999999999:9999999999999999999999", NULL, NULL, (uint64_t)1 << 36, 1024, REPLAY_LT_KEPT },
+		{ "2.11", ":1:99999999999999999999999:16:8", NULL, NULL, (uint64_t)1 << 36, 1024, REPLAY_LT_KEPT },
+		{ "2.11", ":4096:0", NULL, NULL, 0, 1024, REPLAY_LT_KEPT }, { "2.7", NULL, NULL, "1", 32768, 1024, REPLAY_LT_CALL },
+		{ "2.8", NULL, NULL, "1", 32768, 1024, REPLAY_LT_SHARED }, { "2.12", NULL, NULL, NULL, 32768, 1024, REPLAY_LT_SHARED },
+		{ "2.12", NULL, NULL, "0", 32768, 1024, REPLAY_LT_KEPT }, { "", NULL, NULL, "1", 32768, 1024, REPLAY_LT_KEPT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		const struct replay_environment env = { rows[i].config, rows[i].lt_size, rows[i].unified };
+		struct replay_blas b = replay_blas_of(replay_overheads("H200"), alloc_torch_parse(rows[i].torch), &env);
+
+		print_message("row %zu\n", i);
+		assert_int_equal(b.bytes, rows[i].kib * 1024);
+		assert_int_equal(b.lt_bytes, rows[i].lt_kib * 1024);
+		assert_int_equal(b.lt, rows[i].lt);
+	}
+}
+
+static void test_environment_sets_workspaces(void **state)
+{
+	static const struct { const char *first, *second; uint64_t mib; } jobs[] = {
+		{ "CUBLAS_WORKSPACE_CONFIG=:4096:16", NULL, 64 + 64 + 2 },
+		{ "CUBLAS_WORKSPACE_CONFIG=:0:0", NULL, 2 },
+		{ "CUBLAS_WORKSPACE_CONFIG=:4096:16", "CUBLASLT_WORKSPACE_SIZE=32768", 64 + 64 + 32 },
+		{ "TORCH_CUBLASLT_UNIFIED_WORKSPACE=1", "CUBLASLT_WORKSPACE_SIZE=32768", 32 + 32 },
+	};
+	struct estimate_result r;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(jobs); i++) {
+		struct spec *s = spec_of("a1000 i i i g01 g10", 0, 0, "");
+
+		set_environ(s, jobs[i].first, jobs[i].second);
+		assert_true(ask(s, "NVIDIA H200", &r));
+		assert_int_equal(r.value.comfort_mib, 1000 + jobs[i].mib + 766);
+		spec_unref(s);
+	}
+}
+
 static void test_refused(void **state)
 {
 	static const struct { const char *capture, *note; } bad[] = {
@@ -452,6 +499,8 @@ int main(void)
 		cmocka_unit_test(test_estimate),
 		cmocka_unit_test(test_doubtful_estimates),
 		cmocka_unit_test(test_environment_decides),
+		cmocka_unit_test(test_blas_workspaces),
+		cmocka_unit_test(test_environment_sets_workspaces),
 		cmocka_unit_test(test_refused),
 	};
 

@@ -121,6 +121,7 @@ static void test_environments_count_where_they_change_memory(void **state)
 		{ { "VIRTUAL_ENV=/a", "X=1" }, { "VIRTUAL_ENV=/b", "X=1" }, false },
 		{ { "VIRTUAL_ENV=/a", "PYENV_VERSION=3" }, { "PYENV_VERSION=3", "VIRTUAL_ENV=/a" }, true },
 		{ { "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "X=1" }, { "X=1", "Y=1" }, false },
+		{ { "CUBLAS_WORKSPACE_CONFIG=:4096:8", "X=1" }, { "X=1", "Y=1" }, false },
 		{ { "VIRTUAL_ENVY=/a", "X=1" }, { "X=1", "Y=1" }, true },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {

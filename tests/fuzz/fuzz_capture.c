@@ -38,7 +38,7 @@ static void check_replay(const struct capture *c)
 
 	if (alloc_conf_parse(c->alloc_conf, alloc_torch_parse(c->torch), &conf, &err))
 		conf = alloc_conf_default();
-	if (replay_capture(c, &conf, replay_overheads(c->model), (uint64_t)1 << 37, &f, &err))
+	if (replay_capture(c, &conf, &(struct replay_environment){ 0 }, replay_overheads(c->model), (uint64_t)1 << 37, &f, &err))
 		return;
 	FUZZ_HOLDS(f.allocated >= c->peak_live && f.comfort >= f.allocated);
 	FUZZ_HOLDS(f.need >= c->peak_live && f.need < f.comfort + REPLAY_GRID);
