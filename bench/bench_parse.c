@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * How long it takes to turn a model summary into features, for each summary of a folder (the first argument, else those of
- * the tests). Prints one JSON object; times are medians.
+ * the tests). Prints one JSON object; times are medians, of processor time.
  */
 #include "base/io.h"
 #include "base/scope.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * How fast a capture is read and replayed: a training job like a transformer's, three iterations, of a few sizes. Prints one
- * JSON object. With files as arguments, captures of those instead.
+ * JSON object; times are processor time. With files as arguments, captures of those instead.
  */
 #include "base/io.h"
 #include "base/scope.h"
