@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Blocks looked at one by one over all runs, a second or so; ordinary captures need some ten thousand of them. */
-#define MAX_WORK 200000000u
+#define MAX_WORK 100000000u
 
 enum step_kind { STEP_REQUEST, STEP_FREE, STEP_SCRATCH, STEP_EMPTY };
 

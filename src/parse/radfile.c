@@ -399,8 +399,8 @@ static int read_positional(struct reader *r, struct positional *p, bool honour_p
 
 static bool has_command(const char *script)
 {
-	size_t at = 0;
-	for (struct line l; next_line(script, strlen(script), &at, &l);) {
+	size_t at = 0, len = strlen(script);
+	for (struct line l; next_line(script, len, &at, &l);) {
 		l = trim(l.text, l.len);
 		if (l.len && *l.text != '#')
 			return true;

@@ -75,7 +75,7 @@ static size_t take_heredoc(struct shellscan *s, const char *line, size_t len, si
 		else if (!quote && (line[i] == '\'' || line[i] == '"'))
 			quote = line[i];
 	}
-	if (i > begin && s->n_heredocs < SHELLSCAN_HEREDOCS)
+	if (i > begin && i - begin <= SHELLSCAN_WORD && s->n_heredocs < SHELLSCAN_HEREDOCS)
 		s->heredocs[s->n_heredocs++] =
 			(struct shellscan_heredoc){ .word = line + begin, .len = i - begin, .dash = dash, .line = s->line };
 	return i;

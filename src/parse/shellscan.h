@@ -12,6 +12,7 @@
 
 #define SHELLSCAN_DEPTH 64	/* nested quotes, substitutions and parentheses; deeper ones are not told apart */
 #define SHELLSCAN_HEREDOCS 16	/* begun on one line */
+#define SHELLSCAN_WORD 1000	/* bytes of the word that ends one; each line is compared with it. A longer one begins none */
 
 /* Zeroed memory is the start of a script. Holds pointers into the text. */
 struct shellscan {

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -292,6 +293,39 @@ static void test_sizes(void **state)
 	}
 }
 
+static double processor_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Files of 1 MiB take time in proportion to their length, which is some hundredths of a second. */
+static void test_hostile_files_take_no_time(void **state)
+{
+	static const struct { const char *front, *fill, *lines; } files[] = {
+		{ "", "", "#\n" }, { "", "", "# a\n" }, { "", "", "a\n" }, { "", "", "#RAD x\n" }, { "", "", "cat <<A\n" }, { "", "", "\\\n" },
+		{ "cat <<", "''", "x\n" }, { "cat <<", "\\E", "x\n" }, { "#!/usr/bin/env", " -i", "x\n" },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(files); i++) {
+		scoped_free char *text = alloc_zero(SPEC_MAX_TEXT + 1);
+		size_t n = strlen(files[i].front), fill = strlen(files[i].fill), lines = strlen(files[i].lines);
+		struct radfile f;
+		memcpy(text, files[i].front, n);
+		for (; fill && n < SPEC_MAX_TEXT / 2; n++)
+			text[n] = files[i].fill[n % fill];
+		text[n++] = fill ? '\n' : '#';
+		for (size_t k = 0; n < SPEC_MAX_TEXT; n++, k++)
+			text[n] = files[i].lines[k % lines];
+		print_message("%s, %s, %s", files[i].front, files[i].fill, files[i].lines);
+		double began = processor_s();
+		if (!radfile_parse("t.rad", text, n, false, &f, NULL))
+			radfile_clear(&f);
+		assert_true(processor_s() - began < 2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,6 +333,7 @@ int main(void)
 		cmocka_unit_test(test_directives), cmocka_unit_test(test_other_interpreter), cmocka_unit_test(test_other_interpreter_runs),
 		cmocka_unit_test(test_positional),
 		cmocka_unit_test(test_line_ends), cmocka_unit_test(test_refused), cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_hostile_files_take_no_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
