@@ -31,7 +31,7 @@ static uint64_t least(uint64_t x, uint64_t y)
 	return x < y ? x : y;
 }
 
-/* ":4096:2:16:8": sizes in KiB and how many of each, summed up. Anything else is looked over; without a pair it is `otherwise`. */
+/* ":4096:2:16:8": sizes in KiB and how many of each, summed up. Anything else is passed over; without a pair, `otherwise`. */
 static uint64_t read_config(const char *at, uint64_t otherwise)
 {
 	uint64_t bytes = 0;
@@ -65,7 +65,9 @@ static uint64_t read_lt_size(const char *text)
 
 struct replay_blas replay_blas_of(const struct overheads *o, alloc_torch torch, const struct replay_environment *env)
 {
-	struct replay_blas b = { .bytes = read_config(env->cublas_config, o->cublas_bytes), .lt_bytes = read_lt_size(env->lt_size) };
+	struct replay_blas b = {
+		.bytes = read_config(env->cublas_config, o->cublas_bytes), .lt_bytes = read_lt_size(env->lt_size),
+	};
 	bool one = env->lt_unified && !strcmp(env->lt_unified, "1"), zero = env->lt_unified && !strcmp(env->lt_unified, "0");
 
 	if (torch >= OVERHEADS_LT_SHARED ? !zero : one && torch >= OVERHEADS_LT_SHARABLE)

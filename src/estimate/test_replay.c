@@ -422,10 +422,12 @@ static void test_environment_decides(void **state)
 static void test_blas_workspaces(void **state)
 {
 	static const struct { const char *torch, *config, *lt_size, *unified; uint64_t kib, lt_kib; int lt; } rows[] = {
-		{ "2.11", NULL, NULL, NULL, 32768, 1024, REPLAY_LT_KEPT }, { "2.11", ":4096:2:16:8", "2048", "0", 8320, 2048, REPLAY_LT_KEPT },
+		{ "2.11", NULL, NULL, NULL, 32768, 1024, REPLAY_LT_KEPT },
+		{ "2.11", ":4096:2:16:8", "2048", "0", 8320, 2048, REPLAY_LT_KEPT },
 		{ "2.11", ":16:8", "0", "1", 128, 0, REPLAY_LT_SHARED }, { "2.11", ":0:0", "-1", "yes", 0, 1024, REPLAY_LT_KEPT },
 		{ "2.11", "4096:8", "many", "", 32768, 1024, REPLAY_LT_KEPT }, { "2.11", "", "", NULL, 32768, 1024, REPLAY_LT_KEPT },
-		{ "2.11", "a:8:2b:c:4:4:9", " 12k", NULL, 32, 12, REPLAY_LT_KEPT }, { "2.11", "::8:2", "3000000000", NULL, 16, 1024, REPLAY_LT_KEPT },
+		{ "2.11", "a:8:2b:c:4:4:9", " 12k", NULL, 32, 12, REPLAY_LT_KEPT },
+		{ "2.11", "::8:2", "3000000000", NULL, 16, 1024, REPLAY_LT_KEPT },
 		{ "2.11", ":99999999999999999999999:9999999999999999999999", NULL, NULL, (uint64_t)1 << 36, 1024, REPLAY_LT_KEPT },
 		{ "2.11", ":1:99999999999999999999999:16:8", NULL, NULL, (uint64_t)1 << 36, 1024, REPLAY_LT_KEPT },
 		{ "2.11", ":4096:0", NULL, NULL, 0, 1024, REPLAY_LT_KEPT }, { "2.7", NULL, NULL, "1", 32768, 1024, REPLAY_LT_CALL },

@@ -304,8 +304,8 @@ static double processor_s(void)
 static void test_hostile_files_take_no_time(void **state)
 {
 	static const struct { const char *front, *fill, *lines; } files[] = {
-		{ "", "", "#\n" }, { "", "", "# a\n" }, { "", "", "a\n" }, { "", "", "#RAD x\n" }, { "", "", "cat <<A\n" }, { "", "", "\\\n" },
-		{ "cat <<", "''", "x\n" }, { "cat <<", "\\E", "x\n" }, { "#!/usr/bin/env", " -i", "x\n" },
+		{ "", "", "#\n" }, { "", "", "# a\n" }, { "", "", "a\n" }, { "", "", "#RAD x\n" }, { "", "", "cat <<A\n" },
+		{ "", "", "\\\n" }, { "cat <<", "''", "x\n" }, { "cat <<", "\\E", "x\n" }, { "#!/usr/bin/env", " -i", "x\n" },
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(files); i++) {
