@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The configurations of GPUMemNet's data set: how they are drawn, built, described and collected."""
 import collections
+import gzip
+import hashlib
 import itertools
 import json
 import os
+import pathlib
+import re
 import subprocess
 import time
 
@@ -11,8 +15,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from radrm.gpumemnet import build, collect, models, specs, summary, table  # noqa: E402
+from radrm.gpumemnet import build, collect, dataset, models, specs, summary, table  # noqa: E402
 
+DATA = pathlib.Path(__file__).resolve().parents[2] / "models" / "gpumemnet"
 RAD = os.path.join(os.environ.get("RAD_BUILD_ROOT", ""), "rad")
 rad = pytest.mark.skipif(not os.access(RAD, os.X_OK), reason="no rad in RAD_BUILD_ROOT")
 
@@ -204,3 +209,77 @@ def test_a_job_that_waits_for_room_is_overtaken_by_few():
     assert c._next(pending) is None
     c.free = 20
     assert c._next(pending) == {"need": 20}
+
+
+def test_goes_on_where_a_run_ended(tmp_path):
+    collected(tmp_path, collect.Pretended, KINDS[:2])
+    with gzip.open(tmp_path / "rows.jsonl.gz", "wb") as z:
+        z.write((tmp_path / "rows.jsonl").read_bytes() + json.dumps({"id": "x", "set": "rows", "error": "oom"}).encode())
+    assert collect.measured_in([tmp_path]) == set(map(specs.identity, KINDS[:2]))
+
+
+# ---- cleaning ----
+
+MIB = 1 << 20
+
+
+def row(spec=KINDS[0], **changes):
+    return {"id": specs.identity(spec), "set": "rows", "nth": 1, "before": 0, "states": True, "allocated": 3 * MIB + 512,
+            "reserved": 22 * MIB, "held": 22 * MIB, "second": 22 * MIB, "nvml_mib": 800, "seconds": 0.1, **changes}
+
+
+def cleaned(*rows):
+    return dataset.clean(list(rows), {specs.identity(s): s for s in KINDS})
+
+
+@pytest.mark.parametrize("changes, why", [
+    ({"before": 512}, "still there"), ({"states": False}, "optimizer"), ({"nvml_mib": None}, "NVML"), ({"nvml_mib": 21}, "NVML"),
+    ({"allocated": 23 * MIB}, "more than was allocated"), ({"allocated": 512}, "weights"), ({"held": 24 * MIB, "nvml_mib": 900},
+                                                                                          "more than"), ({"error": "oom"}, "oom")])
+def test_rows_that_contradict_themselves_go(changes, why):
+    kept, dropped = cleaned(row(**changes), row(KINDS[1]))
+    assert [r["id"] for r in kept] == [specs.identity(KINDS[1])]
+    assert len(dropped) == 1 and why in next(iter(dropped))
+
+
+def test_what_came_twice_and_jumps_outside_the_allocator_go():
+    kept, dropped = cleaned(row(), row())
+    assert len(kept) == 1 and dropped == {"twice": 1}
+    # Two processes; the second jumps at its third row, and stays there.
+    rows = [row(spec, nth=nth, nvml_mib=nvml) for spec, nth, nvml in zip(
+        KINDS, (1, 1, 2, 2, 3, 3, 5), (764, 764, 780, 780, 1800, 784, 1810))]
+    kept, dropped = cleaned(*rows)
+    assert len(kept) == 6 and rows[4] not in kept and sum(dropped.values()) == 1
+
+
+def test_a_table_comes_back_as_it_was_written(tmp_path):
+    records = [dataset.record(row(spec, set=set_), spec) for spec, set_ in zip(KINDS[:3], ("rows", "fresh", "rows"))]
+    for name in ("a", "b"):
+        dataset.write(tmp_path / name, records[::-1] if name == "b" else records)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    found = {r["id"]: r for r in dataset.read(tmp_path / "a")}
+    assert len(found) == 3
+    for spec, nvml in zip(KINDS, (22 + 742, 22 + 778, 22 + 742)):
+        r = found[specs.identity(spec)]
+        assert r["spec"] == spec and r["allocated_mib"] == 4 and r["reserved_mib"] == 22 and r["nvml_mib"] == nvml
+        assert r["layers"] == table.encode(table.layers(spec)) and r["batch_size"] == spec["batch"]
+
+
+# ---- the data ----
+
+def test_the_card_names_the_files_as_they_are():
+    named = dict(re.findall(r"\| `(\w+\.csv\.gz)` \|.*\| `([0-9a-f]{64})` \|", (DATA / "README.md").read_text()))
+    assert named == {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in DATA.glob("*.csv.gz")}
+    assert set(named) >= {f"{family}.csv.gz" for family in specs.FAMILIES}
+
+
+def test_the_data_are_what_the_card_says():
+    for family in specs.FAMILIES:
+        rows = dataset.read(DATA / f"{family}.csv.gz")
+        assert len({r["id"] for r in rows}) == len(rows) > 1000
+        for r in rows:
+            assert r["family"] == r["spec"]["family"] == family and r["id"] == specs.identity(r["spec"])
+            assert r["labels_from"] == "measured" and r["allocated_mib"] <= r["reserved_mib"] < r["nvml_mib"]
+            assert r["nvml_mib"] - r["reserved_mib"] == dataset.outside_mib(family, r["precision"])
+        for r in rows[::50]:
+            assert r["layers"] == table.encode(table.layers(r["spec"]))

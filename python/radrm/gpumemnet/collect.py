@@ -4,8 +4,8 @@
     python3 -m radrm.gpumemnet.collect --out FOLDER --rows 4000 --seconds 560 --mps
 
 Many processes measure one configuration after the other; the GPU's memory is shared out among them by specs.estimate(), and what
-runs out of it is measured once more with more room. Rows are appended to FOLDER/rows.jsonl as they come; FOLDER/stack.json names
-the card and the stack. A first part measures some configurations each in a process of its own, as a job is, for what a long-lived
+runs out of it is measured once more with more room. Rows are appended to FOLDER/rows.jsonl as they come, and packed at the end; FOLDER/stack.json
+names the card and the stack. A first part measures some configurations each in a process of its own, as a job is, for what a long-lived
 process cannot show: the memory outside PyTorch's allocator, where kernels once loaded stay.
 
     id, set (fresh, rows, sweep), allocated, reserved (peaks, bytes), held (reserved at the end), second (peak reserved after two
@@ -14,12 +14,14 @@ process cannot show: the memory outside PyTorch's allocator, where kernels once 
 """
 import argparse
 import gc
+import gzip
 import json
 import multiprocessing
 import multiprocessing.connection
 import os
 import pathlib
 import random
+import shutil
 import sys
 import time
 
@@ -165,7 +167,7 @@ class Collection:
         job, worker.job = worker.job, None
         self.free += job["need"]
         if row.get("error") == "oom" and not job.get("again"):
-            pending.append({**job, "again": True, "need": min(2 * job["need"] + (8 << 30), self.total)})
+            pending.insert(0, {**job, "again": True, "need": min(2 * job["need"] + (8 << 30), self.total)})
             return
         self.counts[row.get("error", "measured")] = self.counts.get(row.get("error", "measured"), 0) + 1
         self.out.write(json.dumps(row, separators=(",", ":")) + "\n")
@@ -223,27 +225,42 @@ def jobs_of(list_, set_):
             for s in list_]
 
 
-def plan(seed, rows, fresh, largest):
+def plan(drawn, fresh, sweeps):
     """(jobs in processes of their own, the others). Fresh ones are of every family and precision; they are measured again among
     the others, which come in random order: wherever time ends, what was measured is like what was not."""
-    drawn = list(specs.generate(seed, rows, largest=largest))
     cells = {}
     for s in drawn:
         cells.setdefault((s["family"], s["precision"]), []).append(s)
     first = [s for cell in cells.values() for s in cell[:fresh]]
     known = {specs.identity(s) for s in first}
     rest = jobs_of([s for s in drawn if specs.identity(s) not in known], "rows")
-    random.Random(seed).shuffle(rest)
-    # The sweeps' input is ImageNet's: too large for a machine that only pretends.
-    sweeps = jobs_of(specs.sweeps(), "sweep") if largest == specs.LARGEST else []
-    return jobs_of(first, "fresh"), sweeps + jobs_of(first, "rows") + rest
+    random.Random(1).shuffle(rest)
+    return jobs_of(first, "fresh"), (jobs_of(specs.sweeps(), "sweep") if sweeps else []) + jobs_of(first, "rows") + rest
+
+
+def measured_in(folders):
+    """Ids that runs before have measured."""
+    found = set()
+    for folder in folders:
+        with gzip.open(folder / "rows.jsonl.gz", "rt") as f:
+            found |= {row["id"] for row in map(json.loads, f) if row["set"] != "fresh" and "error" not in row}
+    return found
+
+
+def drawn_by(args):
+    if args.specs:
+        with gzip.open(args.specs, "rt") as f:
+            return [json.loads(line) for line in f]
+    return list(specs.generate(args.seed, args.rows, largest=args.largest * MIB if args.largest else specs.LARGEST))
 
 
 def collect(args, out, begun):
     import torch  # noqa: F401  before the fork, which each worker begins as; CUDA is first touched behind it
     make_meter = Pretended if args.pretend else Cuda
-    fresh, rest = plan(args.seed, args.rows, args.fresh, args.largest * MIB if args.largest else specs.LARGEST)
+    fresh, rest = plan(drawn_by(args), args.fresh, not args.pretend)
     collection = Collection(make_meter, args.workers, out, begun + args.seconds, args.total_gib << 30)
+    done = measured_in(args.done)
+    rest = [job for job in rest if job["id"] not in done]
     planned = len(fresh) + len(rest)
     left = collection.run(fresh, alone=True)
     fresh_s = round(time.monotonic() - begun, 1)
@@ -251,6 +268,8 @@ def collect(args, out, begun):
     report = {"date": time.strftime("%Y-%m-%d"), **(collection.stack or {}), "seed": args.seed, "planned": planned, "left": left,
               "counts": collection.counts, "fresh_s": fresh_s, "seconds": round(time.monotonic() - begun, 1),
               "workers": args.workers, "mps": args.mps}
+    with open(out / "rows.jsonl", "rb") as f, gzip.open(out / "rows.jsonl.gz", "wb") as z:
+        shutil.copyfileobj(f, z)
     (out / "stack.json").write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report), flush=True)
 
@@ -260,11 +279,14 @@ def main():
     p.add_argument("--out", required=True, type=pathlib.Path)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--rows", type=int, default=4000, help="of each family")
+    p.add_argument("--specs", type=pathlib.Path, help="drawn before: one a line, gzip; in place of --seed and --rows")
     p.add_argument("--fresh", type=int, default=8, help="of each family and precision, in processes of their own")
     p.add_argument("--seconds", type=float, default=560)
     p.add_argument("--workers", type=int, default=14)
     p.add_argument("--total-gib", type=int, default=136, help="of GPU memory")
     p.add_argument("--largest", type=int, help="MiB of a configuration")
+    p.add_argument("--done", type=pathlib.Path, nargs="*", default=(), help="folders of runs before: what they have is not "
+                   "measured again (rows.jsonl.gz)")
     p.add_argument("--mps", action="store_true", help="under an MPS control daemon of its own")
     p.add_argument("--pretend", action="store_true", help="train on the CPU and make the figures up")
     args = p.parse_args()
