@@ -246,11 +246,12 @@ static enum outcome find_both(struct player *y, uint64_t own_cap, uint64_t least
 {
 	const struct alloc_stats *stats = alloc_sim_stats(y->trial);
 	uint64_t too_little = least < REPLAY_GRID ? 0 : least / REPLAY_GRID * REPLAY_GRID - REPLAY_GRID;
+	uint64_t first = too_little + REPLAY_GRID;
 	enum outcome end;
 
-	if (!advance(y, too_little + REPLAY_GRID))
+	if (!advance(y, first))
 		return TOO_LONG;
-	end = own_cap < least ? OUT_OF_MEMORY : try(y, own_cap);
+	end = own_cap < first ? OUT_OF_MEMORY : try(y, own_cap);
 	out->capped = end == OUT_OF_MEMORY;
 	if (out->capped)
 		end = try(y, ALLOC_NO_CAP);
