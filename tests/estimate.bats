@@ -90,6 +90,20 @@ setup()
 	[[ "$output" == *declared*12.0G* || "$output" == *declared*12G* ]]
 }
 
+@test "estimate: a capture is replayed as the caller's environment configures PyTorch" {
+	in_use()
+	{
+		env "$@" rad estimate --capture "$BATS_TEST_DIRNAME/fuzz/corpus-capture/expandable" --estimator replay --json |
+			jq -r '.estimates[0].notes[0] | capture("reserved for (?<mib>[0-9]+) in use").mib'
+	}
+	usual=$(in_use -u CUBLAS_WORKSPACE_CONFIG)
+	[ "$(in_use CUBLAS_WORKSPACE_CONFIG=:4096:64)" = $((usual + 2 * (256 - 32))) ]	# two threads, of 32 MiB each as a rule
+	[ "$(in_use CUBLAS_WORKSPACE_CONFIG=:4096:16)" = $((usual + 2 * (64 - 32))) ]
+	run -0 env PYTORCH_CUDA_ALLOC_CONF=nonsense rad estimate \
+		--capture "$BATS_TEST_DIRNAME/fuzz/corpus-capture/max-split" --estimator replay --json
+	[ "$(jq '.estimates[0].comfort_mib' <<<"$output")" = null ]
+}
+
 @test "estimate: bad usage" {
 	run -2 rad estimate
 	[[ "$output" == *"nothing to estimate"* ]]

@@ -75,7 +75,8 @@ size_t submit_caller_environ(struct spec *s)
 		else
 			s->environ[kept++] = alloc_string(*e);
 	}
-	s->environ[kept] = alloc_printf("PWD=%s", s->cwd);
+	if (s->cwd)
+		s->environ[kept] = alloc_printf("PWD=%s", s->cwd);
 	return dropped;
 }
 

@@ -13,8 +13,8 @@
 
 /* uid, gid, user, umask and resource limits. */
 void submit_caller_identity(struct spec *s);
-/* The environment without what belongs to another scheduler, to a login session, or to RAD-RM itself; PWD becomes s->cwd.
- * Returns how many variables could not be taken along. */
+/* The environment without what belongs to another scheduler, to a login session, or to RAD-RM itself; PWD becomes s->cwd, if
+ * set. Returns how many variables could not be taken along. */
 size_t submit_caller_environ(struct spec *s);
 
 /* A file's name as a task's name: bounded, without control characters, UTF-8. Free it. */

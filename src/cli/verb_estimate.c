@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/estimation.h"
 #include "cli/format.h"
+#include "cli/submit_caller.h"
 #include "cli/table.h"
 #include "estimate/estimate.h"
 
@@ -120,6 +121,7 @@ int verb_estimate(struct cli_call *c)
 	struct spec *s = estimation_read(c->words[0], &given, &err);
 	if (!s)
 		return given.usage ? cli_usage(c, "%s", err.text) : cli_fail(c, &err);
+	submit_caller_environ(s);	/* it configures PyTorch, as it would if the task were submitted from here */
 	const struct estimate_context context = { .gpu_name = gpu_model };
 	size_t n = collect(name, one, s, &context, answers, COUNT_OF(answers));
 	int rc = json ? print_json(answers, n) : print_table(answers, n);
