@@ -5,7 +5,8 @@
  *
  * Measured on one NVIDIA H200, driver 580.159, CUDA 13.0, PyTorch 2.11.0+cu130, what NVML shows for the process less what the
  * allocator reserves: first tensor 518 MiB, with an fp32 GEMM 584, a bf16 GEMM 676, a convolution's forward and backward 692,
- * fused attention 694; whole training jobs 740 to 766, one without GEMMs (SqueezeNet) 632. MPS makes no difference to it.
+ * fused attention 694; 378 whole training jobs 742 to 764 (transformers 742 or 758, convolutional networks 758 to 762), those
+ * without GEMMs 630 to 634 (doc/results/memory). MPS makes no difference to it.
  */
 #ifndef RAD_MODELS_OVERHEADS_H
 #define RAD_MODELS_OVERHEADS_H
@@ -27,10 +28,10 @@ struct overheads {
  *		8,519,680 bytes before (PyTorch issue 95668); Blackwell as Hopper (PyTorch PR 175344).
  * NCCL:	8 x H100 1.06 GB, 4.34 GB after the first all_to_all (NCCL issue 1685); A100 688 MB (NCCL issue 964). */
 static const struct overheads overheads_table[] = {
-	{ "H200", 766, 632, 32u << 20, 1011, 3128 },
-	{ "H100", 766, 632, 32u << 20, 1011, 3128 },
+	{ "H200", 760, 632, 32u << 20, 1011, 3128 },
+	{ "H100", 760, 632, 32u << 20, 1011, 3128 },
 	{ "A100", 560, 520, 8519680, 657, 3128 },
-	{ "", 766, 632, 32u << 20, 1011, 3128 },
+	{ "", 760, 632, 32u << 20, 1011, 3128 },
 };
 
 /* cuBLASLt's own workspace (CUBLASLT_WORKSPACE_SIZE unset): one a call until 2.8; from 2.9 kept per handle and stream, as the
@@ -41,10 +42,21 @@ static const struct overheads overheads_table[] = {
 #define OVERHEADS_LT_KEPT 209
 #define OVERHEADS_LT_SHARED 212
 
-/* Scratch memory of one cuDNN convolution. In the histories of ResNet50 and VGG16 on H200 (fp32 storage, TF32 kernels, contiguous
- * tensors) it is the copies in the layout of its kernels, input + output + weights where the kernel has more than one tap, plus
- * 16 to 400 bytes; gradients of weights take up to 8 MiB more for partial sums. Some layers run without it: those are counted
- * too high. Channels-last tensors need no copies. Depthwise kernels are PyTorch's own and take none. */
-#define OVERHEADS_CONV_PARTIAL_BYTES ((uint64_t)8 << 20)
+/* Scratch memory of cuDNN's convolutions (src/estimate/workspace.h): constants of its rules, from histories on H200.
+ * Partial sums of a gradient of weights, in fp32: as many copies as fit into so many bytes, but no more than COPIES; from
+ * SINGLE on one, some twelfths of it, and none from WHOLE on. The tail: cuDNN asks for 16 or 147 bytes more than copies take. */
+#define OVERHEADS_CONV_PARTIAL_FULL ((uint64_t)8 << 20)
+#define OVERHEADS_CONV_PARTIAL_HALF ((uint64_t)16 << 20)
+#define OVERHEADS_CONV_COPIES_FULL 14u
+#define OVERHEADS_CONV_COPIES_HALF 13u
+#define OVERHEADS_CONV_TWELFTHS_FULL 11u
+#define OVERHEADS_CONV_TWELFTHS_HALF 10u
+#define OVERHEADS_CONV_SINGLE ((uint64_t)9 << 19)
+#define OVERHEADS_CONV_WHOLE ((uint64_t)36 << 20)
+#define OVERHEADS_CONV_TAIL 147u
+/* Of a convolution that reads an image: kernels up to 3 x 3 read it as it is, 4 x 4 cuts it into patches, 7 x 7 is a stem. */
+#define OVERHEADS_CONV_SMALL_TAPS 9u
+#define OVERHEADS_CONV_PATCH_TAPS 16u
+#define OVERHEADS_CONV_STEM_TAPS 49u
 
 #endif

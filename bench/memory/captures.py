@@ -63,7 +63,8 @@ def main():
             line = {"name": job.name, **line}
             f.write(json.dumps(line) + "\n")
             f.flush()
-            print(job.name, line.get("seconds", ""), (line.get("error") or "")[-300:], "; ".join(line.get("notes", [])), flush=True)
+            print(job.name, line.get("seconds", ""), (line.get("error") or "")[-300:], "; ".join(line.get("notes", [])),
+                  flush=True)
         f.write(json.dumps({"torch": torch.__version__, "cores": os.cpu_count(), "workers": args.workers}) + "\n")
         pool = Pool(args.workers, 150, deadline)
         left = pool.run(lambda job: one(job, args.out, 120), todo, tell)

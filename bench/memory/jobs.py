@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The training configurations of the memory evaluation. `JOBS` is the list; `setup(job)` gives the function that truth.py runs on
-a GPU and captures.py traces without one: it builds model, optimizer and batch on "cuda" and returns the function of one step.
+"""The training configurations of the memory evaluation. `JOBS` is the list; `setup(job)` gives the function that truth.py runs
+on a GPU and captures.py traces without one: it builds model, optimizer and batch on "cuda" and returns the function of one step.
 
 Every architecture of models.py is trained in several of VARIANTS, at batches that spread the jobs over about 1 to 60 GiB.
 """

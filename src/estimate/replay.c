@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "estimate/workspace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct program {
 	const struct capture *c;
 	const struct overheads *o;
 	struct replay_blas blas;
+	struct workspace_job job;
 	struct step *steps;	/* owned; room for one a record and each workspace that is kept */
 	size_t n;
 	bool kept[KEPT];
@@ -88,19 +90,10 @@ static void add_gemm(struct program *p, const struct capture_record *r)
 		keep(p, KEPT_LT + r->what, p->blas.lt_bytes);
 }
 
-/* One channel in and out per group: its weights are the taps alone, of at most 4 bytes each. */
-static bool is_depthwise(const struct capture_conv *v)
-{
-	return v->groups > 1 && v->weight <= (uint64_t)4 * v->taps * v->groups;
-}
-
 static void add_conv(struct program *p, const struct capture_conv *v)
 {
-	uint64_t copies = v->channels_last ? 0 : v->in + v->out + (v->taps > 1 ? v->weight : 0);
-	uint64_t partial = v->direction == CAPTURE_CONV_WEIGHTS ? OVERHEADS_CONV_PARTIAL_BYTES : 0;
-
-	if (!(p->c->flags & CAPTURE_CUDNN_OFF) && !is_depthwise(v))
-		add_scratch(p, copies + partial);
+	if (!(p->c->flags & CAPTURE_CUDNN_OFF))
+		add_scratch(p, workspace_conv(&p->job, v));
 }
 
 static void add_record(struct program *p, const struct capture_record *r)
@@ -277,7 +270,7 @@ static uint64_t fixed_costs(const struct program *p)
 int replay_capture(const struct capture *c, const struct alloc_conf *conf, const struct replay_environment *env,
 		   const struct overheads *o, uint64_t total, struct replay_figures *out, struct error *err)
 {
-	struct program p = { .c = c, .o = o, .blas = replay_blas_of(o, alloc_torch_parse(c->torch), env) };
+	struct program p = { .c = c, .o = o, .blas = replay_blas_of(o, alloc_torch_parse(c->torch), env), .job = workspace_job(c) };
 	struct player y = { .p = &p };
 	enum outcome end = SURVIVED;
 
