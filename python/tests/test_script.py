@@ -14,7 +14,7 @@ from reader import File  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-DATA_DEPENDENT, COMPILED, CUT_SHORT = 1, 8, 128
+DATA_DEPENDENT, COMPILED, CUDNN_BENCHMARK, CUT_SHORT = 1, 8, 16, 128
 
 TRAIN = """
     import argparse, sys, torch
@@ -99,6 +99,91 @@ def test_values_that_are_only_read(capture, what):
     code, said, f = capture(train(what))
     assert code == 0, said
     assert f.header["flags"] == 0
+
+
+AS_PEOPLE_WRITE_THEM = """
+    import os
+    import torch
+    from torch import nn
+    from torch.cuda.amp import GradScaler, autocast
+    import torch.backends.cudnn as cudnn
+
+    cudnn.benchmark = True
+    torch.manual_seed(0); torch.cuda.manual_seed_all(0); torch.cuda.set_device(0)
+    props = torch.cuda.get_device_properties(0)
+    print(props.name, props.total_memory, torch.cuda.get_device_name(0), torch.cuda.memory_summary(), torch.cuda.mem_get_info())
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                          nn.Linear(8, 4)).to(0)
+    model = nn.DataParallel(model.to("cuda:0"), device_ids=[0])
+    optimizer = torch.optim.AdamW(model.parameters())
+    schedules = [torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=99)]
+    plateau, scaler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer), GradScaler()
+    data = [(torch.randn(8, 3, 16, 16), torch.randint(4, (8,))) for _ in range(2)]
+    for epoch in range(2):
+        right, running = 0, 0.0
+        for x, y in data:
+            x, y = x.pin_memory().cuda(non_blocking=True), y.cuda(0)
+            with autocast():
+                loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad(set_to_none=True)
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer); scaler.update(); schedules[0].step()
+            running += loss.item()
+            print(f"{epoch} {running / 2:.3f} {norm:.2f} {loss:.4f} {scaler.get_scale()} {schedules[0].get_last_lr()[0]:.1e}")
+            assert torch.isfinite(loss)
+        torch.cuda.empty_cache(); torch.cuda.synchronize(); torch.cuda.reset_peak_memory_stats()
+        model.eval()
+        with torch.no_grad():
+            for x, y in data:
+                right += model(x.to("cuda")).argmax(1).eq(y.to("cuda")).sum().item()
+        print(f"{100. * right / 16:.2f}%", torch.zeros(2, device=0).device)
+        plateau.step(running)
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "checkpoint.pt")
+        model.train()
+"""
+
+
+def test_what_scripts_do_besides(capture):
+    code, said, f = capture(AS_PEOPLE_WRITE_THEM)
+    assert code == 0 and [p for _, p in f.marks].count(1) == 3, said
+    assert f.header["flags"] == DATA_DEPENDENT | CUDNN_BENCHMARK and f.header["precision"] == "amp-fp16"
+    assert 6 in [p for _, p in f.marks] and 6 in [kind for kind, *_ in f.records]   # evaluation, empty_cache()
+
+
+def test_torchrun(tmp_path):
+    (tmp_path / "train.py").write_text(textwrap.dedent("""
+        import os, torch, torch.distributed as dist
+        from torch import nn
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        dist.init_process_group("nccl")
+        rank = int(os.environ["LOCAL_RANK"])
+        torch.cuda.set_device(rank)
+        assert (dist.get_rank(), dist.get_world_size(), torch.cuda.device_count()) == (0, 2, 2)
+        data = torch.utils.data.TensorDataset(torch.randn(64, 512))
+        sampler = torch.utils.data.distributed.DistributedSampler(data)
+        model = DDP(nn.Linear(512, 512, bias=False).to(rank), device_ids=[rank])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, in torch.utils.data.DataLoader(data, 8, sampler=sampler):
+            optimizer.zero_grad()
+            loss = model(x.to(rank)).sum()
+            loss.backward()
+            optimizer.step()
+            total = loss.detach().clone()
+            dist.all_reduce(total)
+            dist.barrier()
+    """))
+    out = tmp_path / "out"
+    done = subprocess.run([sys.executable, "-m", "radrm.capture", "--no-cache", "-o", str(out), "--", "torchrun", "--standalone",
+                           "--nproc-per-node=2", "train.py"], cwd=tmp_path, text=True, capture_output=True,
+                          env=dict(os.environ, PYTHONPATH=os.path.dirname(HERE)))
+    assert done.returncode == 0, done.stderr
+    f = File(out.read_bytes())
+    assert (f.header["communicators"], f.header["flags"], f.header["batch"]) == (1, 0, 8)
+    # weights, the copy that is sent, the bucket, and in the first step a gradient: 512 x 512 x 4 bytes each
+    begin = [at for at, phase in f.marks if phase == 1][1]
+    assert [e for e in f.events[:begin] if e > 0].count(512 * 512 * 4) == 4
 
 
 def test_compiled_model_is_told(capture):

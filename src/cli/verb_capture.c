@@ -60,6 +60,13 @@ static bool is_script(const char *word)
 	return n > 3 && !strcmp(word + n - 3, ".py");
 }
 
+/* PyTorch's launcher of several processes: a Python script, whose words the package reads. */
+static bool is_torchrun(const char *word)
+{
+	const char *slash = strrchr(word, '/');
+	return !strcmp(slash ? slash + 1 : word, "torchrun");
+}
+
 /* What the package's own command line takes. */
 struct wish {
 	const char *output, *iterations, *timeout, *memory;
@@ -110,9 +117,9 @@ int verb_capture(struct cli_call *c)
 		return c->rc;
 	if (!w.output)
 		return cli_usage(c, "-o FILE is missing");
-	if (!is_python(c->words[0]) && !is_script(c->words[0]))
-		return cli_usage(c, "'%.200s' is neither Python nor a .py file: give the script itself, as in -- python train.py",
-				 c->words[0]);
+	if (!is_python(c->words[0]) && !is_script(c->words[0]) && !is_torchrun(c->words[0]))
+		return cli_usage(c, "'%.200s' is neither Python, torchrun nor a .py file: give the script itself, as in "
+				 "-- python train.py", c->words[0]);
 	scoped_free char **argv = command(c, &w);
 	show_package();
 	execvp(argv[0], argv);

@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 
-from . import Capture, CaptureError, Limits, cache, fileformat, run, script
+from . import Capture, CaptureError, Limits, cache, distributed, fileformat, run, script
 
 
 def arguments(argv):
@@ -28,16 +28,17 @@ def arguments(argv):
 
 
 def capture(args):
-    kind, target, rest = script.parse(args.words)
-    key = cache.key(kind, target, rest, args.iterations)
+    processes, words = distributed.launcher(args.words)
+    kind, target, rest = script.parse(words)
+    key = cache.key(kind, target, rest, args.iterations, processes)
     found = None if args.no_cache or key is None else cache.look(key)
     if found:
         return Capture(*found), True
     with tempfile.TemporaryFile() as said:
         output = 2 if args.verbose else said.fileno()
         try:
-            result = Capture(*run(lambda: script.capture(kind, target, rest, args.iterations, args.timeout, key or ""),
-                                  Limits(args.timeout, args.memory), output))
+            result = Capture(*run(lambda: script.capture(kind, target, rest, args.iterations, args.timeout, key or "",
+                                                         processes=processes), Limits(args.timeout, args.memory), output))
         except CaptureError:
             if not args.verbose:
                 show(said)

@@ -103,8 +103,8 @@ def install(recorder, patch, capability):
             return aten._scaled_dot_product_cudnn_attention(query, key, value, mask, keeps, dropout_p, is_causal, False,
                                                             scale=scale)[0]
         options = {"enable_gqa": True} if enable_gqa else {}
-        return aten._scaled_dot_product_attention_math(query, key, value, additive(attn_mask, query.dtype), dropout_p, is_causal,
-                                                       scale=scale, **options)[0]
+        mask = additive(attn_mask, query.dtype)
+        return aten._scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, scale=scale, **options)[0]
     patch(F, "scaled_dot_product_attention", attention)
     patch(torch._C._nn, "scaled_dot_product_attention", attention)
 
@@ -165,8 +165,8 @@ def efficient_backward(recorder, func, args, kwargs):
 
 
 def cudnn_backward(recorder, func, args, kwargs):
-    """Gradients; the query's gradient in fp32, a number a row, and with grouped heads the gradients of keys and values for every
-    head of the query."""
+    """Gradients; the query's gradient in fp32, a number a row, and with grouped heads the gradients of keys and values for
+    every head of the query."""
     above, query = args[0], args[1]
     result = recorder.evaluate(func, args, kwargs)
     recorder.record(result)

@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 
-FORMAT = 1  # raise it when captures of the same script would differ
+FORMAT = 2  # raise it when captures of the same script would differ
 MOST_FILES, MOST_BYTES = 2000, 32 << 20
 
 
@@ -19,15 +19,15 @@ def folder():
     return os.path.join(base, "rad", "captures")
 
 
-def key(kind, target, arguments, iterations):
+def key(kind, target, arguments, iterations, processes=0):
     """SHA-256, hexadecimal, of all that decides what a script asks for; None when its sources are too many to read."""
     found = hashlib.sha256()
 
     def add(*parts):
         for part in parts:
             found.update(str(part).encode("utf-8", "surrogateescape") + b"\0")
-    add("capture", FORMAT, iterations, kind, target, len(arguments), *arguments, os.getcwd(), platform.python_version(),
-        sys.prefix)
+    add("capture", FORMAT, iterations, processes, kind, target, len(arguments), *arguments, os.getcwd(),
+        platform.python_version(), sys.prefix)
     add(*sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()))
     add(*(f"{name}={value}" for name, value in sorted(os.environ.items())
           if name.startswith(("PYTORCH_", "TORCH_", "CUBLAS_"))))

@@ -14,7 +14,7 @@ import torch
 import torch.utils._device
 from torch._subclasses import fake_tensor
 
-from .recorder import GPU
+from .recorder import GPU, SPARE
 
 CUDA_INDEX, META_INDEX, OTHER_INDEX = 1, 14, 20  # c10::DeviceType, unchanged from 2.0 to 2.13; OTHER is PrivateUse1
 GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
@@ -29,7 +29,9 @@ def install_guard():
     table = (ctypes.c_void_p * (OTHER_INDEX + 1)).in_dll(library, GUARDS)
     table[CUDA_INDEX] = table[OTHER_INDEX] = table[META_INDEX]
     if torch._C._get_privateuse1_backend_name() == "privateuseone":
-        torch.utils.rename_privateuse1_backend("radrm")
+        torch.utils.rename_privateuse1_backend(SPARE)
+        torch._register_device_module(SPARE, types.SimpleNamespace(_lazy_init=lambda: None, is_initialized=lambda: True,
+                                                                   is_available=lambda: False, current_device=lambda: 0))
 
 
 def install_kernels():
@@ -118,10 +120,10 @@ class Event:
 class Gpu:
     """The GPU that the script sees, and the patches that show it."""
 
-    def __init__(self, recorder, name="NVIDIA H200", total_bytes=143771 << 20, capability=(9, 0), processors=132):
+    def __init__(self, recorder, name="NVIDIA H200", total_bytes=143771 << 20, capability=(9, 0), processors=132, count=1):
         self.recorder = recorder
         self.name, self.total_bytes, self.capability, self.processors = name, total_bytes, capability, processors
-        recorder.processors = processors
+        self.count, recorder.processors = count, processors
         self._undo = []
 
     def patch(self, owner, name, value):
@@ -181,8 +183,14 @@ class Gpu:
             if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
                 return real_type(real_to(tensor, GPU), "torch." + dtype[len("torch.cuda."):])
             return real_type(tensor, dtype, *args, **kwargs)
+        parse_to = torch._C._nn._parse_to
+
+        def parse(*args, **kwargs):
+            return parse_to(*map(indexed, args), **{k: indexed(v) for k, v in kwargs.items()})
+        self.patch(torch._C._nn, "_parse_to", parse)
         for owner, name, value in ((torch.Tensor, "to", to), (torch.Tensor, "cuda", cuda), (torch.Tensor, "type", as_type)):
             self.patch(owner, name, value)
+        torch.utils._device._device_constructors()  # remembers the real ones: what torch.set_default_device() is about
         for name in ("tensor", "as_tensor", "asarray"):
             self.patch(torch, name, with_index(getattr(torch, name)))
         context = torch.utils._device.DeviceContext
@@ -191,8 +199,8 @@ class Gpu:
 
     def _presence(self):
         cuda, answer = torch.cuda, lambda value: lambda *_, **__: value
-        for name, value in (("is_available", True), ("device_count", 1), ("current_device", 0), ("is_initialized", True),
-                            ("_is_compiled", True), ("is_bf16_supported", self.capability >= (8, 0)), ("init", None),
+        for name, value in (("is_available", True), ("device_count", self.count), ("current_device", 0),
+                            ("is_initialized", True), ("_is_compiled", True), ("is_bf16_supported", self.capability >= (8, 0)), ("init", None),
                             ("_lazy_init", None), ("set_device", None), ("synchronize", None), ("ipc_collect", None),
                             ("get_device_name", self.name), ("get_device_capability", self.capability),
                             ("get_device_properties", self.properties()), ("manual_seed", None), ("manual_seed_all", None),
@@ -212,8 +220,8 @@ class Gpu:
         self.patch(torch.backends.cuda, "is_built", answer(True))
         accelerator = getattr(torch, "accelerator", None)  # 2.6 on
         if accelerator is not None:
-            for name, value in (("is_available", True), ("device_count", 1), ("current_device_index", 0), ("synchronize", None),
-                                ("current_accelerator", torch.device("cuda")), ("set_device_index", None)):
+            for name, value in (("is_available", True), ("device_count", self.count), ("current_device_index", 0),
+                                ("synchronize", None), ("current_accelerator", torch.device("cuda")), ("set_device_index", None)):
                 if hasattr(accelerator, name):
                     self.patch(accelerator, name, answer(value))
             self.patch(accelerator, "current_stream", lambda *_: Stream(number=0))
@@ -235,7 +243,7 @@ class Gpu:
                     self.patch(module, name, function)
 
     def _streams(self):
-        recorder = self.recorder
+        recorder, real_to = self.recorder, torch.Tensor.to
 
         @contextlib.contextmanager
         def stream(which):
@@ -251,6 +259,7 @@ class Gpu:
         self.patch(torch.cuda, "current_stream", lambda *_: Stream(number=recorder.stream))
         self.patch(torch.cuda, "default_stream", lambda *_: Stream(number=0))
         self.patch(torch.Tensor, "record_stream", lambda *_: None)
+        self.patch(torch._C, "_scatter", lambda tensor, *_: (real_to(tensor, GPU),))  # of DataParallel, for its one GPU
 
     def _settings(self):
         cudnn = torch.backends.cudnn
@@ -262,8 +271,6 @@ class Gpu:
         nvtx = types.SimpleNamespace(range_push=lambda *_: 0, range_pop=lambda: 0, mark=lambda *_: None,
                                      range=lambda *_, **__: contextlib.nullcontext())
         self.patch(torch.cuda, "nvtx", nvtx)
-
-
 
 
 class Selected:

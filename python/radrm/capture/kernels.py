@@ -41,10 +41,17 @@ def nbytes(tensor):
 
 
 def channels_last(tensor):
-    """Whether cuDNN takes the tensor as channels last, as its suggested memory format says."""
-    if tensor.dim() == 4:
-        return tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
-    return tensor.dim() == 5 and tensor.is_contiguous(memory_format=torch.channels_last_3d) and not tensor.is_contiguous()
+    """Whether PyTorch takes a tensor as channels last: by the order of its strides, those of sides of length 1 too, which a
+    layer's .to(memory_format=torch.channels_last) sets even where they do not matter."""
+    if tensor.dim() not in (4, 5):
+        return False
+    shape, stride = tensor.shape, tensor.stride()
+    least = 0
+    for d in (1, *range(tensor.dim() - 1, 1, -1), 0):
+        if shape[d] == 0 or stride[d] < least or (d == 0 and least == stride[1]):
+            return False
+        least = stride[d] * max(shape[d], 1)
+    return stride[1] != 0
 
 
 def conv_op(recorder, direction, source, result, weight, groups):
@@ -231,6 +238,42 @@ def in_order(*order):
     return run
 
 
+# --- layer normalisation ---
+
+def dense_like(recorder, tensor):
+    """Copies, as blocks, of a tensor that is not contiguous."""
+    return [] if tensor is None or tensor.is_contiguous() else [recorder.take(nbytes(tensor))]
+
+
+def in_rows(recorder, tensor):
+    """A tensor of that shape without gaps, not recorded yet."""
+    with recorder.fake:
+        return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device=GPU)
+
+
+def layer_norm(recorder, func, args, kwargs):
+    """Reads a copy without gaps, and gives such a result."""
+    result = list(recorder.evaluate(func, args, kwargs))
+    copies = dense_like(recorder, args[0])
+    if copies:
+        result[0] = in_rows(recorder, result[0])
+    recorder.record(result)
+    for block in copies:
+        recorder.give_back(block)
+    return tuple(result)
+
+
+def layer_norm_backward(recorder, func, args, kwargs):
+    result = list(recorder.evaluate(func, args, kwargs))
+    copies = dense_like(recorder, args[0]) + dense_like(recorder, args[1])
+    if copies and result[0] is not None:
+        result[0] = in_rows(recorder, result[0])
+    recorder.record(result)
+    for block in copies:
+        recorder.give_back(block)
+    return tuple(result)
+
+
 # --- softmax ---
 
 def softmax_backward(recorder, func, args, kwargs):
@@ -251,10 +294,16 @@ def safe_softmax(recorder, func, args, kwargs):
 
 # --- the autograd engine ---
 
+def added(recorder, func, args, kwargs):
+    if recorder.adds_bias and len(args) == 2 and isinstance(args[1], torch.Tensor) and args[1].dim() == 1 < args[0].dim():
+        return recorder.evaluate(aten.alias.default, (args[0],), {})
+    return engine_adds(recorder, func, args, kwargs)
+
+
 def engine_adds(recorder, func, args, kwargs):
     """Two gradients of one tensor: the engine adds the second to the first in place where nobody else holds the first. With a
     tensor subclass it never does, so that is done here."""
-    if sys._getframe(3).f_code is not ENGINE_CODE or len(args) != 2 or kwargs or torch.is_grad_enabled():
+    if sys._getframe(4).f_code is not ENGINE_CODE or len(args) != 2 or kwargs or torch.is_grad_enabled():
         return NotImplemented
     first, second = args
     if not (is_gpu(first) and is_gpu(second)) or first.shape != second.shape or first.dtype != second.dtype:
@@ -283,8 +332,10 @@ RULES = {
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
     aten.native_dropout.default: in_order(1, 0),
-    aten.add.Tensor: engine_adds,
+    aten.add.Tensor: added,
     aten._foreach_norm.Scalar: foreach_norm,
+    aten.native_layer_norm.default: layer_norm,
+    aten.native_layer_norm_backward.default: layer_norm_backward,
     aten._softmax_backward_data.default: softmax_backward,
     **{op: engine_fills for op in (aten.index_add.default, aten.scatter_add.default, aten.scatter.src, aten.scatter.value)},
     **{getattr(aten, name).default: nothing for name in ("_fused_sgd_",) if hasattr(aten, name)},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Modules and functions that choose their kernels in Python or in C++ by asking the build: they choose as on a GPU here."""
 import torch
+import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .recorder import aten, is_gpu
@@ -9,8 +10,23 @@ from .recorder import aten, is_gpu
 def install(recorder, patch):
     """Patches them: patch(owner, name, value)."""
     patch(torch.nn.Module, "_apply", apply_to_module)
+    linear(recorder, patch)
     foreach(patch)
     scaler(patch)
+
+
+def linear(recorder, patch):
+    """The bias of a linear layer is added in place where the layer's input has gaps (others take addmm); to a tensor subclass
+    it would be added into a new tensor. While such a layer runs, sums with a vector are in place."""
+    real = F.linear
+
+    def run(input, weight, bias=None):
+        recorder.adds_bias = bias is not None and is_gpu(input)
+        try:
+            return real(input, weight, bias)
+        finally:
+            recorder.adds_bias = False
+    patch(F, "linear", run)
 
 
 def foreach(patch):

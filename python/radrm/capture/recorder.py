@@ -20,6 +20,7 @@ from .sandbox import CaptureError
 
 GPU = torch.device("cuda:0")
 META = torch.device("meta")
+SPARE = "radrm"  # what the device type PrivateUse1 is called: the one that C++ takes for the machine's accelerator
 aten = torch.ops.aten
 ENGINE_CODE = torch.autograd.graph._engine_run_backward.__code__
 FILL_LIMIT = 4096  # elements; larger random fills of CPU tensors are skipped: their values cannot matter
@@ -51,10 +52,11 @@ class Recorder(TorchDispatchMode):
         self.stream = 0
         self.fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
         self.rules = {}  # operator -> function(recorder, func, args, kwargs) that runs it the way CUDA would
-        self.around = {}  # operator -> function(recorder, func, args, kwargs, result), called when results are recorded
+        self.around = {}  # operator -> list of function(recorder, func, args, kwargs, result), called when results are recorded
         self.recording = True
         self.counts = (0, 0)
         self.generators = None
+        self.adds_bias = False  # a linear layer is running
 
     # --- storages ---
 
@@ -137,6 +139,9 @@ class Recorder(TorchDispatchMode):
             return self._device(args[0])
         kwargs = kwargs or {}
         device = kwargs.get("device")
+        if device is not None and device.type == SPARE:
+            device = GPU  # a number was given for it
+            kwargs = dict(kwargs, device=device)
         if device is not None and device.type == "meta" and sys._getframe(1).f_code is ENGINE_CODE:
             device = GPU  # the engine makes a tensor like one whose device it asked for: see _device
             kwargs = dict(kwargs, device=device)
@@ -179,8 +184,7 @@ class Recorder(TorchDispatchMode):
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)
         self.record(result)
-        after = self.around.get(func)
-        if after is not None:
+        for after in self.around.get(func, ()):
             after(self, func, args, kwargs, result)
         return result
 
@@ -204,7 +208,7 @@ class Recorder(TorchDispatchMode):
             nonlocal bytes_left
             bytes_left -= tensor.numel() * tensor.element_size()
             if bytes_left < 0:
-                raise CaptureError(f"{name} (at {where}): fake tensors do not know it, and its arguments are too large to run it")
+                raise CaptureError(f"{name} (at {where}): fake tensors do not know it, and its arguments are too large to run")
             with self.fake:
                 shape, stride, dtype = tuple(tensor.shape), tensor.stride(), tensor.dtype
             with torch._C._DisableTorchDispatch():

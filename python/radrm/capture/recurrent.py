@@ -13,7 +13,8 @@ from .recorder import aten, is_gpu
 
 MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 KEPT = {0: 1, 1: 1, 2: 5, 3: 6}         # values kept per step, sample and hidden unit, by mode
-SCRATCH = {0: 12, 1: 12, 2: 5, 3: 4}    # of the same unit, in the workspace, on top of 16 MiB
+# Of the same unit, in the workspace, on top of 16 MiB: for the first layer, and for each of the others
+SCRATCH = {0: (12, 12), 1: (12, 12), 2: (4, 4), 3: (3, 1.75)}
 
 
 def install(recorder, patch):
@@ -48,15 +49,40 @@ def network(recorder, real, mode):
         hx, cx = hidden if mode == MODES["lstm"] else (hidden, None)
         if torch.is_autocast_enabled("cuda") and data.dtype == torch.float32:
             half = torch.get_autocast_dtype("cuda")
-            weights, hx, data = [w.to(half) for w in weights], hx.to(half), data.to(half)
+            weights = joined(recorder, weights, half)
             cx = cx if cx is None else cx.to(half)
+            hx, data = hx.to(half), data.to(half)
         projected = weights[4].shape[0] if mode == MODES["lstm"] and len(weights) // (layers * (1 + both)) == 5 else 0
         width = cx.shape[-1] if cx is not None else hx.shape[-1]
         state = recorder.dropout_state() if dropout > 0 and train else None
-        out, hy, cy, _, _ = aten._cudnn_rnn(data, list(weights), 4 if biases else 2, None, hx, cx, mode, width, projected,
-                                            layers, bool(first and first[0]), dropout, train, both, sizes, state)
+        with torch.autocast("cuda", enabled=False):  # what it would do is done
+            out, hy, cy, _, _ = aten._cudnn_rnn(data, list(weights), 4 if biases else 2, None, hx, cx, mode, width, projected,
+                                                layers, bool(first and first[0]), dropout, train, both, sizes, state)
         return (out, hy) if cx is None else (out, hy, cy)
     return run
+
+
+def joined(recorder, weights, dtype):
+    """Copies of the weights in one buffer, as autocast makes them."""
+    with torch.no_grad():
+        buffer, at, out = recorder.empty((sum(w.numel() for w in weights),), dtype), 0, []
+    for weight in weights:
+        out.append(Piece.apply(weight, buffer[at:at + weight.numel()].view(weight.shape)))
+        at += weight.numel()
+    return out
+
+
+class Piece(torch.autograd.Function):
+    """A weight's copy: its gradient is converted back."""
+
+    @staticmethod
+    def forward(ctx, weight, place):
+        ctx.dtype = weight.dtype
+        return place
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.to(ctx.dtype), None
 
 
 def shape(data, rest):
@@ -74,7 +100,8 @@ def reserve_bytes(unit, mode, layers, directions, dropout, size):
 
 
 def scratch(recorder, unit, mode, layers, directions, size):
-    recorder.records.op(ff.SCRATCH, (16 << 20) + SCRATCH[mode] * unit * size * layers * directions)
+    first, others = SCRATCH[mode]
+    recorder.records.op(ff.SCRATCH, (16 << 20) + int((first + others * (layers - 1)) * unit * size * directions))
 
 
 def forward(recorder, func, args, kwargs):

@@ -40,12 +40,17 @@ def parse(words):
     return "", words[0], words[1:]
 
 
-def capture(kind, target, arguments, iterations, seconds, key, gpu=None):
-    """Runs the script in this process; returns what Session.result() does. For the sandbox: nothing is put back."""
+def capture(kind, target, arguments, iterations, seconds, key, gpu=None, processes=0):
+    """Runs the script in this process; returns what Session.result() does. For the sandbox: nothing is put back. `processes`:
+    how many of them torchrun would start; 0: without it."""
     before = sys.argv
     sys.argv = [target, *arguments]
     from . import fileformat as ff
+    from .distributed import surroundings
     from .session import Finished, Session
+    if processes:
+        os.environ.update(surroundings(processes))
+        gpu = {"count": processes, **(gpu or {})}
     session = Session(iterations=iterations, gpu=gpu)
     with session:
         install(session)
@@ -59,6 +64,8 @@ def capture(kind, target, arguments, iterations, seconds, key, gpu=None):
             ended = f"time: no end after {seconds - RESERVE:g} s"
         except MemoryError:
             ended = "memory: the limit was reached"
+        except CaptureError:
+            raise
         except SystemExit as e:
             ended = f"the script ended (exit code {e.code if e.code is not None else 0})"
         except BaseException as e:

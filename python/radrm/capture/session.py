@@ -6,7 +6,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import fileformat as ff
-from . import attention, indexing, kernels, layers, recurrent, values
+from . import attention, distributed, indexing, kernels, layers, recurrent, values
 from .gpu import Gpu
 from .recorder import Recorder, is_gpu
 
@@ -49,19 +49,22 @@ class Session:
         recorder = self.recorder
         for part in (values, kernels, indexing, attention, recurrent):
             recorder.rules.update(part.RULES)
-            recorder.around.update(getattr(part, "AROUND", {}))
+            for op, note in getattr(part, "AROUND", {}).items():
+                recorder.around.setdefault(op, []).append(note)
+        recorder.rules.update(distributed.rules())
         self.gpu.install()
         values.install(recorder, self.gpu.patch)
         kernels.install(recorder, self.gpu.patch)
         layers.install(recorder, self.gpu.patch)
         recurrent.install(recorder, self.gpu.patch)
         attention.install(recorder, self.gpu.patch, self.gpu.capability)
-        self._phases()
+        distributed.install(self)
         self._hooks = [register_optimizer_step_pre_hook(self._before_step), register_optimizer_step_post_hook(self._after_step)]
         self._threads = torch.autograd.set_multithreading_enabled(False)
         self._threads.__enter__()
         recorder.__enter__()
         recorder.calibrate()
+        self._phases()
         return self
 
     def __exit__(self, *exception):

@@ -116,12 +116,42 @@ _overload(ReadInt)
 numbers.Integral.register(ReadInt)
 
 
+# Of tests, what they say of ordinary numbers: nothing is infinite and nothing is no number. A test is False unless it is known
+# to be True: isfinite(x) is x == x and |x| != inf.
+
+def known(tensor):
+    return getattr(tensor, "radrm_true", False)
+
+
+def tested(rule):
+    """Remembers of a test's result whether it is True; `rule`(arguments) tells."""
+    def note(recorder, func, args, kwargs, result):
+        if result.dtype == torch.bool and rule(*args[:2]):
+            result.radrm_true = True
+    return note
+
+
+def both_known(first, second):
+    return known(first) and known(second)
+
+
+AROUND = {
+    aten.eq.Tensor: tested(lambda first, second: first is second),
+    aten.ne.Scalar: tested(lambda _, second: abs(second) == float("inf")),
+    aten.mul.Tensor: tested(both_known), aten.logical_and.default: tested(both_known),
+    aten.bitwise_and.Tensor: tested(both_known),
+    aten.logical_not.default: tested(lambda tensor: not known(tensor)),
+    aten.bitwise_not.default: tested(lambda tensor: not known(tensor)),
+    **{op: tested(lambda tensor, *_: known(tensor)) for op in (aten.all.default, aten.all.dim, aten.any.default, aten.any.dim)},
+}
+
+
 def item(tensor):
-    """What tensor.item() gives: 1.0, 1 or False."""
+    """What tensor.item() gives: 1.0, 1 or whether a test is known to be True."""
     if tensor.numel() != 1:
         raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
     if tensor.dtype == torch.bool:
-        return False
+        return known(tensor)
     if tensor.dtype.is_complex:
         return complex(1)
     return ReadFloat(1.0) if tensor.dtype.is_floating_point else ReadInt(1)
@@ -138,6 +168,7 @@ def install(recorder, patch):
     """Patches what reads values: patch(owner, name, value)."""
     ReadFloat.recorder = recorder
     real_item, real_tolist, real_default = torch.Tensor.item, torch.Tensor.tolist, json.JSONEncoder.default
+    real_format = torch.Tensor.__format__
 
     def read(tensor):
         if not is_gpu(tensor):
@@ -155,7 +186,10 @@ def install(recorder, patch):
         if is_gpu(tensor):
             decided(recorder, "a size or a count computed on the GPU")
         return int(_plain(read(tensor)))
+    def written(tensor, how):
+        return format(read(tensor), how) if is_gpu(tensor) and tensor.dim() == 0 else real_format(tensor, how)
     patch(torch.Tensor, "item", read)
+    patch(torch.Tensor, "__format__", written)
     patch(torch.Tensor, "tolist", lambda tensor: real_tolist(on_host(recorder, tensor) if is_gpu(tensor) else tensor))
     patch(torch.Tensor, "__float__", lambda tensor: float(_plain(read(tensor))))
     patch(torch.Tensor, "__bool__", truth)
@@ -201,7 +235,7 @@ def copy_into(recorder, func, args, kwargs):
 def scalar(recorder, func, args, kwargs):
     recorder.values_read = True
     tensor = args[0]
-    return False if tensor.dtype == torch.bool else 1.0 if tensor.dtype.is_floating_point else 1
+    return known(tensor) if tensor.dtype == torch.bool else 1.0 if tensor.dtype.is_floating_point else 1
 
 
 def compare(recorder, func, args, kwargs):

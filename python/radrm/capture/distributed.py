@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: MIT
+"""Training on several GPUs: the first process of the job alone is captured.
+
+A process group of PyTorch's backend "fake" stands for the others, which never answer and need not: what a collective asks of
+memory is known from the call. DistributedDataParallel (DDP) is replaced by what it takes: buckets for all gradients. Sharded
+training is refused: what a process holds at one time is decided by the traffic with the others.
+"""
+import contextlib
+import os
+
+FIRST_BUCKET, BROADCAST = 1 << 20, 250 << 20  # bytes; DDP's, fixed
+SWITCHES = ("--standalone", "-m", "--module", "--no-python", "--no_python", "--run-path", "--run_path")
+WORKERS = ("--nproc-per-node", "--nproc_per_node", "--nnodes")
+
+
+def launcher(words):
+    """(processes, words as for python) of a command line of torchrun or python -m torch.distributed.run; (0, words) of any
+    other. Numbers of processes that depend on the machine count as 2."""
+    words = list(words)
+    if words and os.path.basename(words[0]) == "torchrun":
+        del words[0]
+    elif words[:1] == ["-m"] and words[1:2] in (["torch.distributed.run"], ["torch.distributed.launch"]):
+        del words[:2]
+    else:
+        return 0, words
+    processes, module = 1, []
+    while words and words[0].startswith("-"):
+        option, given, value = words.pop(0).partition("=")
+        if option in ("-m", "--module"):
+            module = ["-m"]
+        if option not in SWITCHES and not given and words:
+            value = words.pop(0)
+        if option in WORKERS:
+            value = value.rpartition(":")[2]
+            processes *= int(value) if value.isdecimal() and int(value) else 2
+    return processes, module + words
+
+
+def surroundings(processes):
+    """What torchrun would tell the first of `processes` on one machine."""
+    return {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "ROLE_RANK": "0", "WORLD_SIZE": str(processes),
+            "LOCAL_WORLD_SIZE": str(processes), "ROLE_WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0",
+            "TORCHELASTIC_MAX_RESTARTS": "0"}
+
+
+class Done:
+    """The handle of a collective that is over."""
+
+    def wait(self, *_, **__):
+        return True
+
+    is_completed = is_success = wait
+
+    def result(self):
+        return []
+
+
+def install(session):
+    import torch.distributed as dist
+    import torch.multiprocessing
+    session.gpu.patch(torch.multiprocessing, "spawn", spawn)
+    if not dist.is_available():
+        return
+    c10d, patch, recorder, header = dist.distributed_c10d, session.gpu.patch, session.recorder, session.header
+    backend_asked = "nccl"
+
+    def both(name, value):
+        for module in (dist, c10d):
+            if hasattr(module, name):
+                patch(module, name, value)
+
+    real_init, real_group = c10d.init_process_group, c10d.new_group
+
+    def init(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, *_, **__):
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+        nonlocal backend_asked
+        backend_asked = str(backend or "nccl")
+        world = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1))
+        real_init(backend="fake", store=FakeStore(), rank=0, world_size=world)
+        header.communicators = 1 if "nccl" in backend_asked else 0
+        recorder.note(0, f"distributed: the first of {world} processes was captured")
+        refuse_sharding(patch)
+
+    def new_group(ranks=None, timeout=None, backend=None, *args, **kwargs):
+        if "nccl" in str(backend or backend_asked):
+            header.communicators = min(header.communicators + 1, 64)
+        return real_group(ranks)
+    both("init_process_group", init)
+    both("new_group", new_group)
+    both("get_backend", lambda *_: backend_asked)
+    both("is_nccl_available", lambda: True)
+    collectives(recorder, both)
+    data_parallel(recorder, patch)
+
+
+def spawn(fn, args=(), nprocs=1, *_, **__):
+    """Stands for torch.multiprocessing.spawn(): the first process only, and here."""
+    os.environ.setdefault("WORLD_SIZE", str(nprocs))
+    fn(0, *args)
+
+
+def collectives(recorder, both):
+    from . import fileformat as ff
+    from .recorder import is_gpu
+
+    def flat(tensors):
+        """The joined copy that NCCL needs of a list."""
+        recorder.scratch(sum(t.numel() * t.element_size() for t in tensors if is_gpu(t)))
+
+    def collective(before=None):
+        def run(*args, async_op=False, **kwargs):
+            if before:
+                before(*args, **kwargs)
+            return Done() if async_op else None
+        return run
+
+    def exchange(*_, **__):
+        recorder.flags |= ff.ALL_TO_ALL
+
+    def all_gather_object(objects, mine, group=None):
+        objects[:] = [mine] * len(objects)
+
+    def gather_object(mine, objects=None, *_, **__):
+        if objects is not None:
+            objects[:] = [mine] * len(objects)
+
+    def scatter_object_list(out, objects, *_, **__):
+        out[0] = objects[0]
+    for name in ("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "all_gather_into_tensor",
+                 "reduce_scatter_tensor", "_all_gather_base", "_reduce_scatter_base", "scatter", "all_reduce_coalesced"):
+        both(name, collective())
+    both("all_gather", collective(lambda tensor_list, tensor, *_, **__: flat(tensor_list)))
+    both("gather", collective(lambda tensor, gather_list=None, *_, **__: flat(gather_list or ())))
+    both("reduce_scatter", collective(lambda output, input_list, *_, **__: flat(input_list)))
+    for name in ("all_to_all", "all_to_all_single"):
+        both(name, collective(exchange))
+    for name in ("isend", "irecv"):
+        both(name, lambda *_, **__: Done())
+    for name in ("send", "recv"):
+        both(name, lambda *_, **__: 0)
+    both("batch_isend_irecv", lambda operations: [Done() for _ in operations])
+    both("broadcast_object_list", lambda *_, **__: None)
+    for function in (all_gather_object, gather_object, scatter_object_list):
+        both(function.__name__, function)
+
+
+# --- DDP ---
+
+def assigned(parameters, limits):
+    """Parameters in buckets, by DDP's rule: one is closed when it holds as much as the next of the limits (the last for all
+    that follow); types do not mix."""
+    open_, out, at = {}, [], {}
+    for parameter in parameters:
+        bucket = open_.setdefault(parameter.dtype, [])
+        bucket.append(parameter)
+        number = at.setdefault(parameter.dtype, 0)
+        if sum(p.numel() * p.element_size() for p in bucket) >= limits[min(number, len(limits) - 1)]:
+            out.append(open_.pop(parameter.dtype))
+            at[parameter.dtype] = number + 1
+    return out + list(open_.values())
+
+
+class Buckets:
+    """One gradient's worth of memory, flat: in one piece until the first backward pass has shown in which order gradients come,
+    unless some of them may not come."""
+
+    def __init__(self, recorder, parameters, cap, views, fixed):
+        self.recorder, self.parameters, self.cap, self.views, self.fixed = recorder, parameters, cap, views, fixed
+        self.ready, self.rebuilt, self.flat, self.place = [], False, [], {}
+        self.broadcast()
+        self.take(assigned(parameters, [FIRST_BUCKET, cap] if fixed else [1 << 62]))
+        for parameter in parameters:
+            parameter.register_post_accumulate_grad_hook(self.arrived)
+
+    def broadcast(self):
+        """The first process's parameters go to all others, in flat copies of which two are under way at a time."""
+        under_way = []
+        for bucket in assigned(self.parameters, [BROADCAST]):
+            if len(under_way) == 2:
+                self.recorder.give_back(under_way.pop(0))
+            under_way.append(self.recorder.take(sum(p.numel() * p.element_size() for p in bucket)))
+        for block in under_way:
+            self.recorder.give_back(block)
+
+    def take(self, buckets):
+        import torch
+        self.flat.clear()
+        self.place.clear()
+        with torch.no_grad():
+            for bucket in buckets:
+                flat, at = self.recorder.empty((sum(p.numel() for p in bucket),), bucket[0].dtype), 0
+                self.flat.append(flat)
+                for parameter in bucket if self.views else ():
+                    self.place[parameter] = flat[at:at + parameter.numel()].view(parameter.shape)
+                    at += parameter.numel()
+                    if parameter.grad is not None:
+                        parameter.grad = self.place[parameter]
+
+    def arrived(self, parameter):
+        if not self.rebuilt:
+            self.ready.append(parameter)
+        if self.views:
+            parameter.grad = self.place[parameter]
+
+    def forward(self):
+        if self.ready and not self.rebuilt and not self.fixed:
+            self.rebuilt = True
+            self.take(assigned(dict.fromkeys(self.ready), [FIRST_BUCKET, self.cap]))
+
+
+def data_parallel(recorder, patch):
+    import inspect
+
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    from .recorder import is_gpu
+    signature = inspect.signature(DDP.__init__)
+
+    def init(self, *args, **kwargs):
+        torch.distributed.distributed_c10d._get_default_group()  # there is one, or this says so
+        given = signature.bind(self, *args, **kwargs)
+        given.apply_defaults()
+        options = given.arguments
+        torch.nn.Module.__init__(self)
+        self.module, self.device_ids = options["module"], options["device_ids"]
+        self.require_backward_grad_sync, self._use_replicated_tensor_module = True, False
+        learned = [p for p in self.module.parameters() if p.requires_grad]
+        if not learned:
+            raise RuntimeError("DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
+                               "gradient.")
+        on_gpu = [p for p in learned if is_gpu(p)]
+        object.__setattr__(self, "reducer", Buckets(
+            recorder, on_gpu, int((options["bucket_cap_mb"] or 25) * (1 << 20)), options["gradient_as_bucket_view"],
+            options["find_unused_parameters"] and not options["static_graph"]) if on_gpu else None)
+
+    def forward(self, *args, **kwargs):
+        if self.reducer is not None:
+            self.reducer.forward()
+        return self.module(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def join(*_, **__):
+        yield
+    for name, value in (("__init__", init), ("forward", forward), ("join", join), ("register_comm_hook", lambda *_: None),
+                        ("_set_static_graph", lambda _: None)):
+        patch(DDP, name, value)
+
+
+def refuse_sharding(patch):
+    """Patches what begins sharded training. Looked for once a job is known to be distributed: the import is slow."""
+    import importlib
+
+    from .sandbox import CaptureError
+    told = ("training is sharded over several GPUs (FSDP), which cannot be captured: capture a run of one process without it, "
+            "or say what the task needs (rad submit --gpu-mem)")
+
+    def refuse(*_, **__):
+        raise CaptureError(told)
+    for module, name in (("torch.distributed.fsdp", "FullyShardedDataParallel"),
+                         ("torch.distributed.fsdp._fully_shard._fsdp_state", "FSDPState"),
+                         ("torch.distributed._composable.fsdp._fsdp_state", "FSDPState")):
+        with contextlib.suppress(ImportError, AttributeError):
+            patch(getattr(importlib.import_module(module), name), "__init__", refuse)
+
+
+def same(recorder, func, args, kwargs):
+    """The result of a collective is its own input, once it is waited for."""
+    return args[0]
+
+
+def rules():
+    import torch
+    wait = getattr(torch.ops._c10d_functional, "wait_tensor", None)
+    return {wait.default: same} if wait else {}
