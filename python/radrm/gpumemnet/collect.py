@@ -3,14 +3,14 @@
 
     python3 -m radrm.gpumemnet.collect --out FOLDER --rows 4000 --seconds 560 --mps
 
-Many processes measure one configuration after the other; the GPU's memory is shared out among them by specs.estimate(), and what
-runs out of it is measured once more with more room. Rows are appended to FOLDER/rows.jsonl as they come, and packed at the end; FOLDER/stack.json
-names the card and the stack. A first part measures some configurations each in a process of its own, as a job is, for what a long-lived
-process cannot show: the memory outside PyTorch's allocator, where kernels once loaded stay.
+Many processes measure one configuration after the other; the GPU's memory is shared out among them by specs.estimate(), and
+what runs out of it is measured once more with more room. Rows are appended to FOLDER/rows.jsonl as they come, and packed at the
+end; FOLDER/stack.json names the card and the stack. A first part measures some configurations each in a process of its own, as
+a job is, for what a long-lived process cannot show: the memory outside PyTorch's allocator, where kernels once loaded stay.
 
-    id, set (fresh, rows, sweep), allocated, reserved (peaks, bytes), held (reserved at the end), second (peak reserved after two
-    of the three steps), before (allocated at the start; 0), nvml_mib (of the process, at the end), nth (of that process), states
-    (whether every parameter got its optimizer state), seconds; or id, set and error (oom, or what else it said)
+    id, set (fresh, rows, sweep), allocated, reserved (peaks, bytes), held (reserved at the end), second (peak reserved after
+    two of the three steps), before (allocated at the start; 0), nvml_mib (of the process, at the end), nth (of that process),
+    states (whether every parameter got its optimizer state), seconds; or id, set and error (oom, or what else it said)
 """
 import argparse
 import gc
@@ -265,8 +265,8 @@ def collect(args, out, begun):
     left = collection.run(fresh, alone=True)
     fresh_s = round(time.monotonic() - begun, 1)
     left += collection.run(rest)
-    report = {"date": time.strftime("%Y-%m-%d"), **(collection.stack or {}), "seed": args.seed, "planned": planned, "left": left,
-              "counts": collection.counts, "fresh_s": fresh_s, "seconds": round(time.monotonic() - begun, 1),
+    report = {"date": time.strftime("%Y-%m-%d"), **(collection.stack or {}), "seed": args.seed, "planned": planned,
+              "left": left, "counts": collection.counts, "fresh_s": fresh_s, "seconds": round(time.monotonic() - begun, 1),
               "workers": args.workers, "mps": args.mps}
     with open(out / "rows.jsonl", "rb") as f, gzip.open(out / "rows.jsonl.gz", "wb") as z:
         shutil.copyfileobj(f, z)

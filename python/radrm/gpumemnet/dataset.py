@@ -3,8 +3,8 @@
 
     python3 -m radrm.gpumemnet.dataset --raw FOLDER --seed 1 --rows 3600 --out models/gpumemnet
 
-writes mlp.csv.gz, cnn.csv.gz and transformer.csv.gz, sweeps.csv.gz (figures 5.4 and 5.5) and fresh.csv.gz (configurations of the
-others, measured in processes of their own), and prints what was left out and why. The columns are described in README.md there.
+writes mlp.csv.gz, cnn.csv.gz and transformer.csv.gz, sweeps.csv.gz (figures 5.4 and 5.5) and fresh.csv.gz (configurations of
+the others, measured in processes of their own), and prints what was left out and why. The columns are described in README.md there.
 """
 import argparse
 import collections
@@ -51,8 +51,8 @@ def contradiction(row, spec):
 
 
 def _jumped(rows):
-    """Ids of rows at which a process's memory outside the allocator grew at once by more than JUMP_MIB: a kernel made the driver
-    set aside more local memory for good. What a job of its own would show then is not known to the MiB."""
+    """Ids of rows at which a process's memory outside the allocator grew at once by more than JUMP_MIB, as when a kernel makes
+    the driver set aside more local memory for good. What a job of its own would show then is not known to the MiB."""
     usual = min(map(_outside, rows), default=0)
     grown, found = [], set()  # `grown`: the latest row of each process that has jumped; rows come in the order of measuring
     for row in rows:
@@ -94,10 +94,11 @@ def record(row, spec):
     image = "x".join(map(str, spec["input"])) if family == "cnn" else spec["input"] if family == "mlp" else ""
     alone = row["set"] == "fresh"
     outside = _outside(row)
+    taken = outside if alone else outside_mib(family, precision)
     return {"id": row["id"], "family": family, "shape": spec["shape"], "optimizer": spec["optimizer"], "precision": precision,
             "batch_size": spec["batch"], "seq_len": spec.get("seq_len", ""), "input": image, "classes": spec["classes"],
             "allocated_mib": _up(row["allocated"]), "reserved_mib": _up(row["reserved"]),
-            "nvml_mib": _up(row["reserved"]) + (outside if alone else outside_mib(family, precision)), "labels_from": "measured",
+            "nvml_mib": _up(row["reserved"]) + taken, "labels_from": "measured",
             "second_mib": _up(row["second"]), "outside_mib": outside, "nth": row["nth"], "spec": specs.canonical(spec),
             "layers": table.encode(table.layers(spec))}
 

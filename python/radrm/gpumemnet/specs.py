@@ -2,8 +2,8 @@
 """Random training configurations of three families, for the data set of GPUMemNet. Standard library only.
 
 A spec is a dict that JSON can hold and from which models.py builds the same model on every machine. Ranges are those of the
-dissertation, tables 5.2, 5.4 and 5.6, and what those leave out: optimizer, precision, sequence length, small vocabularies, large
-batches, GPT-2's Conv1D, eager attention, RMSNorm and gated feed-forward layers, language-model heads.
+dissertation, tables 5.2, 5.4 and 5.6, and what those leave out: optimizer, precision, sequence length, small vocabularies,
+large batches, GPT-2's Conv1D, eager attention, RMSNorm and gated feed-forward layers, language-model heads.
 
     every spec   family, shape, batch, classes, activation, dropout, optimizer, precision
     mlp          input (features), widths (of the hidden layers), norm

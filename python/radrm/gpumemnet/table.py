@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The table that torchinfo prints of a spec's model in training, which `rad parse` reads. Standard library only: worked out from
-the spec, thousands of them in seconds. A test compares it with the modules of models.py as they run, and with torchinfo."""
+"""The table that torchinfo prints of a spec's model in training, which `rad parse` reads. Standard library only: worked out
+from the spec, thousands of them in seconds. A test compares it with the modules of models.py as they run, and with torchinfo."""
 
 
 class Node:

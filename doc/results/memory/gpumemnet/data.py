@@ -137,8 +137,8 @@ def agreement(data):
         print(f"- Outside the allocator, where {taken} MiB is taken: "
               + ", ".join(f"{n} x {mib}" for mib, n in sorted(found.items())) + " MiB in fresh processes.")
     off = [r["nvml_mib"] - (r["reserved_mib"] + dataset.outside_mib(r["family"], r["precision"])) for r in data["fresh"]]
-    print(f"- So `nvml_mib` as it is defined is between {max(off)} MiB below and {-min(off)} MiB above what NVML showed for those "
-          f"{len(off)}.")
+    print(f"- So `nvml_mib` as it is defined is between {max(off)} MiB below and {-min(off)} MiB above what NVML showed for "
+          f"those {len(off)}.")
     late = [r["outside_mib"] for f in specs.FAMILIES for r in data[f]]
     usual = [n for n in late if n < 1000]
     print(f"- In long-lived processes it was {min(usual)} to {max(usual)} MiB, and {len(late) - len(usual)} times "
@@ -250,8 +250,8 @@ def neighbours(np, rows, steps=300):
 def maps(plt, np, data):
     """Figures 5.6, 5.8, 5.9 and 5.10, above by principal components, below by t-SNE."""
     figure, axes = plt.subplots(2, 4, figsize=(17, 7.6), layout="constrained")
-    for (name, gib, number), column in zip((("sweeps", 1, "5.6"), ("mlp", 1, "5.8"), ("cnn", 8, "5.9"), ("transformer", 8, "5.10")),
-                                           axes.T):
+    shown_as = (("sweeps", 1, "5.6"), ("mlp", 1, "5.8"), ("cnn", 8, "5.9"), ("transformer", 8, "5.10"))
+    for (name, gib, number), column in zip(shown_as, axes.T):
         rows = data[name]
         colour = [min(bin_of(r, gib), 12 if gib == 1 else 6) for r in rows]
         at, share = principal(np, rows)
