@@ -78,6 +78,18 @@ setup()
 	[ "$(jq -c '[.estimates[].estimator]' <<<"$output")" != '["horus"]' ]
 }
 
+@test "estimate: a summary is estimated by what was learnt" {
+	run -0 rad estimate --summary "$summaries/vgg-torchsummary.txt" --batch-size 64 --optimizer sgd --precision fp32 --json
+	[ "$(jq -r '.estimates[0].estimator' <<<"$output")" = gpumemnet ]
+	jq -e '.estimates[0] | .need_mib > 500 and .need_mib <= .comfort_mib and .comfort_mib <= .claim_mib and
+		.low_mib <= .comfort_mib and .high_mib >= .comfort_mib and (.notes[0] | startswith("cnn, batch 64"))' <<<"$output"
+	small=$(jq '.estimates[0].claim_mib' <<<"$output")
+	large=$(rad estimate --summary "$summaries/vgg-torchsummary.txt" --batch-size 2048 --json | jq '.estimates[0].claim_mib')
+	[ "$large" -gt "$small" ]
+	run -0 rad estimate --summary "$summaries/vgg-torchsummary.txt" --json
+	[ "$(jq -r '.estimates[0].estimator' <<<"$output")" = none ]
+}
+
 @test "estimate: all, and what the task declares" {
 	printf 'gpu_mem: 12G\npython train.py\n' >declared.rad
 	run -0 rad estimate declared.rad --json

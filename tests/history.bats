@@ -79,6 +79,15 @@ captures=$BATS_TEST_DIRNAME/fuzz/corpus-capture
 	rad show --events --json "$id" | jq -e '[.events[].event][:3] == ["submitted","estimated","placed"]'
 }
 
+@test "a task with a model summary is placed by what was learnt" {
+	local id
+	cp "$BATS_TEST_DIRNAME/summaries/vgg-torchsummary.txt" net.model
+	id=$(submit --model net.model --batch-size 64 -- rad simtask --mem 500M --seconds 1 --ramp 0.2)
+	rad wait "$id"
+	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "gpumemnet" and .claim_mib > 500 and .claim_mib < 20000'
+	rad show --events --json "$id" | jq -e '[.events[].event][:3] == ["submitted","estimated","placed"]'
+}
+
 @test "a worker that fails costs its estimate, not the task" {
 	local id
 	id=$(submit --capture "$captures/broken" -- rad simtask --mem 500M --seconds 1 --ramp 0.2)

@@ -14,6 +14,8 @@ const struct estimator estimators[] = {
 	{ "declared", "what the task says it needs (gpu_mem, --gpu-mem)", NULL, estimate_declared },
 	{ "history", "what earlier runs of the same signature were seen to take", NULL, estimate_from_history },
 	{ "replay", "a capture of its allocations, replayed (capture, --capture)", estimate_has_capture, estimate_replay },
+	{ "gpumemnet", "learnt from measured jobs: bins of memory from a model summary (model, --model)", estimate_has_summary,
+	  estimate_gpumemnet },
 	{ "faketensor", "tensors of forward and backward alone, from a capture, to compare with", estimate_has_capture,
 	  estimate_faketensor, true },
 	{ "horus", "the formula of the Horus scheduler on a model summary, to compare with", NULL, estimate_horus, true },

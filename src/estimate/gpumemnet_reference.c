@@ -24,7 +24,7 @@ bool gpumemnet_keeps_output(const char *activation)
 }
 
 /* One pass through the layers. */
-struct walk { const struct features *f; const struct gpumemnet_settings *s; bool keeps_output; };
+struct walk { const struct features *f; const struct gpumemnet_settings *s; bool keeps_output; double kernel; };
 
 /* Whether the layer that follows keeps what it is given. */
 static bool next_keeps(const struct walk *w, size_t i)
@@ -69,20 +69,59 @@ static double kept_of(const struct walk *w, size_t i)
 	return kept;
 }
 
+/* Side of a square kernel, by the values that a convolution takes for each of its outputs (side x side x channels, and perhaps
+ * a bias): the one that fits the channels of the layer before it, else that of the convolution before it. */
+static double kernel_of(double values, double channels_before, double side_before)
+{
+	static const double sides[] = { 1, 3, 5, 7, 9, 11 };
+	for (size_t i = 0; i < COUNT_OF(sides); i++) {
+		double all = sides[i] * sides[i] * channels_before;
+		if (values == all || values == all + 1)
+			return sides[i];
+	}
+	return side_before;
+}
+
+/* Elements of what a linear layer or a convolution takes in: its parameters tell. 0: not known. */
+static double input_of(struct walk *w, const struct features_layer *l, const struct features_layer *before)
+{
+	double params = (double)l->params, elements = (double)l->activations, width = l->last_dim;
+	if (!l->last_dim || !l->activations || (l->kind != SUMMARY_LINEAR && l->kind != SUMMARY_CONV))
+		return 0;
+	if (l->kind == SUMMARY_LINEAR)
+		return floor(params / width) * (elements / width);
+	double values = floor(params / fmax(elements / (width * width), 1));
+	double side = before && before->last_dim ? before->last_dim : width;
+	if (before && before->last_dim)
+		w->kernel = kernel_of(values, (double)before->activations / (side * side), w->kernel);
+	else	/* images have three channels, or one */
+		w->kernel = kernel_of(values, 3, kernel_of(values, 1, w->kernel));
+	return floor(values / (w->kernel * w->kernel)) * side * side;
+}
+
 void gpumemnet_refer(const struct features *f, const struct gpumemnet_settings *s, struct gpumemnet_reference *out)
 {
-	const struct walk w = { f, s, gpumemnet_keeps_output(f->activation) };
+	struct walk w = { f, s, gpumemnet_keeps_output(f->activation), 3 };
+	const struct features_layer *before = NULL;
 	double params = (double)f->params / (double)MIB, trainable = (double)f->trainable_params / (double)MIB;
 	double batch = (double)f->batch_size / (double)MIB, largest = 0, last = 0;
 	*out = (struct gpumemnet_reference){ .weights = (double)s->weight * (params + (double)s->states * trainable) };
 	for (size_t i = 0; i < f->n_list; i++) {
-		double elements = (double)f->list[i].activations;
-		out->values += batch * elements * f->list[i].times * kept_of(&w, i);
-		largest = fmax(largest, elements * width_of(&w, f->list[i].kind));
+		const struct features_layer *l = &f->list[i];
+		double elements = (double)l->activations;
+		/* More than the layer before it gave: the sample itself, or what was joined to it. */
+		double input = input_of(&w, l, before), more = fmax(0, input - (before ? (double)before->activations : 0));
+		more = more > 0.1 * elements || !before ? more * (double)s->value : 0;	/* a bias is none */
+		out->values += batch * (elements * kept_of(&w, i) + more) * l->times;
+		if (l->kind == SUMMARY_CONV)
+			out->scratch = fmax(out->scratch, batch * (input + elements) * (double)s->value);
+		largest = fmax(largest, fmax(elements * width_of(&w, l->kind), more));
 		last = elements > 0 ? elements : last;
+		before = elements > 0 ? l : before;
 	}
-	/* The loss: the logarithm of the last layer's softmax in fp32 and its gradient. */
-	out->passing = batch * fmax(2 * largest, last * (2 * 4 + (s->autocast ? 4 : 0)));
+	out->kernel = w.kernel;
+	/* The loss: the last layer's output, the logarithm of its softmax, the gradients of both; autocast computes it in fp32. */
+	out->passing = batch * fmax(2 * largest, last * (s->autocast ? 14 : 4 * (double)s->value));
 	out->forward = out->weights + out->values + out->passing + (s->autocast ? (double)s->value * params : 0);
 	out->step = out->weights + (double)s->weight * (1 + (double)s->temporaries) * trainable;
 	out->all = FIXED_MIB + fmax(out->forward, out->step);

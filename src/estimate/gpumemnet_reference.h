@@ -21,6 +21,8 @@ struct gpumemnet_reference {
 	double weights;		/* parameters and what the optimizer keeps: always there */
 	double values;		/* what layers keep for the backward pass */
 	double passing;		/* the largest tensors that come and go: the loss, gradients of activations */
+	double scratch;		/* input and output of the largest convolution: cuDNN copies them, or not (models/overheads.h) */
+	double kernel;		/* side of the last convolution's kernel, as far as parameters tell */
 	double forward, step;	/* in use at the end of the forward pass; in the optimizer's step */
 	double all;		/* the larger of the two, and what every process takes */
 };

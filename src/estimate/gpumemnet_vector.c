@@ -77,6 +77,8 @@ static void refer(const struct features *f, const struct gpumemnet_settings *set
 	v->inputs[GPUMEMNET_STEP_SHARE] = share(r.step, r.all);
 	v->inputs[GPUMEMNET_VALUES_SHARE] = share(r.values, r.all);
 	v->inputs[GPUMEMNET_PASSING_SHARE] = share(r.passing, r.all);
+	v->inputs[GPUMEMNET_SCRATCH_SHARE] = share(r.scratch, r.all);
+	v->inputs[GPUMEMNET_KERNEL] = r.scratch > 0 ? (float)r.kernel : 0;
 }
 
 static void describe_activation(const char *name, float *inputs)

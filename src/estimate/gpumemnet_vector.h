@@ -34,7 +34,8 @@
 	X(PRECISION_UNKNOWN, "precision not known") \
 	X(REFERENCE, "reference") X(STATIC_SHARE, "share of weights and states") X(FORWARD_SHARE, "share after the forward pass") \
 	X(STEP_SHARE, "share in the optimizer's step") X(VALUES_SHARE, "share of what activations keep") \
-	X(PASSING_SHARE, "share of what comes and goes")
+	X(PASSING_SHARE, "share of what comes and goes") \
+	X(SCRATCH_SHARE, "share of the largest convolution") X(KERNEL, "kernel's side")
 
 enum gpumemnet_scalar {
 #define X(name, text) GPUMEMNET_##name,

@@ -41,6 +41,7 @@ struct features_layer {
 	uint16_t type;			/* index in the summary's types */
 	uint32_t times;
 	uint64_t params, activations;	/* of one */
+	uint32_t last_dim;		/* of its output: features, or an image's width; 0: the text does not show it */
 };
 
 /* Layers of one class. */

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT
+ * `gpumemnet`: the weights that are shipped give what PyTorch gave (tests/gpumemnet/expected.json, written by the training);
+ * its inputs; what it needs to speak; and that figures of a claim hold together.
+ */
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "estimate/estimate.h"
+#include "estimate/gpumemnet.h"
+#include "estimate/replay.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CLOSE 1e-4
+
+static void read_text(const char *name, struct buf *out)
+{
+	scoped_free char *path = alloc_printf("%s/tests/%s", getenv("RAD_SOURCE_ROOT"), name);
+	struct error err = ERROR_INIT;
+	if (io_read_file(path, 1 << 22, out, &err))
+		fail_msg("%s", err.text);
+}
+
+static size_t weights_size(void)
+{
+	return (size_t)(gpumemnet_weights_end - gpumemnet_weights);
+}
+
+static void test_weights_are_whole(void **state)
+{
+	struct error err = ERROR_INIT;
+	(void)state;
+	if (net_verify(gpumemnet_weights, weights_size(), &err))
+		fail_msg("%s", err.text);
+	for (enum features_family f = FEATURES_MLP; f <= FEATURES_TRANSFORMER; f++) {
+		struct net net;
+		assert_int_equal(net_read(gpumemnet_weights, weights_size(), f, &net, &err), 0);
+		assert_true(net.n_members > 1 && net.encoder.n > 0 && strlen(net.card) > 3 && strlen(net.stack) > 3);
+	}
+}
+
+static void compare(const json_t *expected, const float *p, uint32_t bins)
+{
+	assert_int_equal(json_array_size(expected), bins);
+	for (uint32_t k = 0; k < bins; k++)
+		assert_float_equal(p[k], (float)json_real_value(json_array_get(expected, k)), CLOSE);
+}
+
+static void compare_case(const json_t *of)
+{
+	scoped_free char *name = alloc_printf("summaries/%s", json_string_value(json_object_get(of, "summary")));
+	const struct features_given given = {
+		.batch_size = json_integer_value(json_object_get(of, "batch_size")),
+		.seq_len = json_integer_value(json_object_get(of, "seq_len")),
+		.optimizer = json_string_value(json_object_get(of, "optimizer")),
+		.precision = json_string_value(json_object_get(of, "precision")),
+	};
+	scoped_buf text = { 0 };
+	struct summary summary;
+	struct features features;
+	struct gpumemnet_vector v;
+	struct net net;
+	float p[NET_MAX_BINS];
+	print_message("%s\n", name);
+	read_text(name, &text);
+	assert_int_equal(summary_parse("summary", buf_text(&text), text.len, &summary, NULL), 0);
+	features_from_summary(&summary, &given, &features);
+	gpumemnet_vector(&features, &v);
+	assert_float_equal((float)(v.reference_mib / json_real_value(json_object_get(of, "reference_mib"))), 1, 1e-6);
+	assert_int_equal(net_read(gpumemnet_weights, weights_size(), features.family, &net, NULL), 0);
+	net_ensemble(&net, &v, p);
+	compare(json_object_get(of, "ensemble"), p, net.bins);
+	net_encode(&net, &v, p);
+	compare(json_object_get(of, "encoder"), p, net.bins);
+	features_clear(&features);
+	summary_clear(&summary);
+}
+
+static void test_as_pytorch(void **state)
+{
+	scoped_buf text = { 0 };
+	size_t i;
+	json_t *of;
+	(void)state;
+	read_text("gpumemnet/expected.json", &text);
+	scoped_json *all = json_loads(buf_text(&text), 0, NULL);
+	assert_true(json_array_size(all) >= 6);
+	json_array_foreach(all, i, of)
+		compare_case(of);
+}
+
+/* ---- the row ---- */
+
+#define TABLE "        Layer (type)               Output Shape         Param #\n====\n"
+#define MLP TABLE "            Linear-1                  [-1, 512]         401,920\n" \
+	"              ReLU-2                  [-1, 512]               0\n" \
+	"            Linear-3                   [-1, 10]           5,130\n====\nTotal params: 407,050\n"
+#define LSTM TABLE "              LSTM-1             [-1, 20, 512]       2,000,000\n" \
+	"            Linear-2                   [-1, 10]           5,130\n====\nTotal params: 2,005,130\n"
+#define SHAPELESS "Layer (type:depth-idx)       Param #\n====\nNet                          --\n" \
+	"├─Linear: 1-1                 401,920\n====\nTotal params: 401,920\n"
+
+struct row { const char *what, *model, *optimizer, *precision; int64_t batch; bool spoke; const char *note; };
+
+static const struct row rows[] = {
+	{ "an MLP", MLP, "adamw", "fp32", 64, true, "mlp, batch 64, trained on NVIDIA H200" },
+	{ "no optimizer", MLP, NULL, "bf16", 64, true, "; taken as Adam" },
+	{ "an optimizer nobody knows", MLP, "mine", "fp32", 64, true, "; taken as Adam" },
+	{ "no precision", MLP, "sgd", NULL, 64, true, "; taken as fp32" },
+	{ "neither", MLP, NULL, NULL, 64, true, "; taken as Adam, fp32" },
+	{ "beyond the training set", MLP, "adam", "fp32", 1 << 30, true, "beyond what it was trained on: batch size" },
+	{ "no summary", NULL, NULL, NULL, 64, false, "no model summary (model: FILE, --model FILE)" },
+	{ "no batch size", MLP, NULL, NULL, 0, false, "no batch size" },
+	{ "no summary at all", "hello\n", NULL, NULL, 64, false, "net.model:1: 'hello': begins no model summary" },
+	{ "another family", LSTM, NULL, NULL, 64, false, "not an MLP, a CNN or a transformer" },
+	{ "no shapes", SHAPELESS, NULL, NULL, 64, false, "no output shapes" },
+	{ "beyond any machine", MLP, NULL, NULL, INT64_MAX, false, "more memory than there is anywhere" },
+};
+
+static bool ask(const struct row *k, const struct estimate_context *c, struct estimate_result *r)
+{
+	struct spec *s = spec_create();
+	s->model = alloc_string_or_null(k->model);
+	s->model_name = alloc_string("net.model");
+	s->optimizer = alloc_string_or_null(k->optimizer);
+	s->precision = alloc_string_or_null(k->precision);
+	s->batch_size = k->batch;
+	bool spoke = estimate_ask(estimate_find("gpumemnet", NULL), s, 0, c, r);
+	spec_unref(s);
+	return spoke;
+}
+
+static void test_row(void **state)
+{
+	const struct estimate_context c = { 0 };
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct estimate_result r;
+		print_message("%s\n", rows[i].what);
+		assert_int_equal(ask(&rows[i], &c, &r), rows[i].spoke);
+		if (!strstr(r.note, rows[i].note))
+			fail_msg("'%s' lacks '%s'", r.note, rows[i].note);
+		if (!rows[i].spoke)
+			continue;
+		assert_true(r.value.need_mib > 0 && r.value.need_mib <= r.value.comfort_mib && r.value.comfort_mib <= r.value.claim_mib);
+		assert_true(r.low_mib <= r.value.comfort_mib && r.high_mib >= r.value.comfort_mib);
+		assert_false(r.value.fenced);	/* nothing enforces what was only guessed from a summary */
+	}
+}
+
+/* Less than a GiB for a small MLP, on top of what a process takes; more where a batch is a thousand times larger. */
+static void test_figures_are_sane(void **state)
+{
+	const struct estimate_context c = { 0 };
+	struct row large = rows[0];
+	struct estimate_result small, more;
+	(void)state;
+	large.batch = 64 << 10;
+	assert_true(ask(&rows[0], &c, &small) && ask(&large, &c, &more));
+	assert_in_range(small.value.comfort_mib, 500, 1500);
+	assert_true(more.value.comfort_mib > small.value.comfort_mib);
+}
+
+static void test_learnt_margin(void **state)
+{
+	const struct estimate_context c = { .margin = 0.5 }, none = { 0 };
+	struct estimate_result with, without;
+	(void)state;
+	assert_true(ask(&rows[0], &c, &with) && ask(&rows[0], &none, &without));
+	assert_int_equal(with.value.comfort_mib, without.value.comfort_mib);
+	assert_true(with.value.claim_mib >= with.value.comfort_mib * 3 / 2);
+	assert_true(with.value.claim_mib >= without.value.claim_mib);
+}
+
+/* An A100's context is smaller than an H200's by what models/overheads.h says. */
+static void test_another_card(void **state)
+{
+	const struct estimate_context h200 = { .gpu_name = "NVIDIA H200" }, a100 = { .gpu_name = "NVIDIA A100-SXM4-40GB" };
+	struct estimate_result here, there;
+	(void)state;
+	assert_true(ask(&rows[0], &h200, &here) && ask(&rows[0], &a100, &there));
+	assert_int_equal(here.value.comfort_mib - there.value.comfort_mib,
+			 replay_overheads(h200.gpu_name)->context_mib - replay_overheads(a100.gpu_name)->context_mib);
+	assert_true(here.value.comfort_mib > there.value.comfort_mib);
+}
+
+static void test_auto_asks_it(void **state)
+{
+	const struct estimate_context c = { 0 };
+	struct spec *s = spec_create();
+	struct estimate_result r;
+	(void)state;
+	s->model = alloc_string(MLP);
+	s->model_name = alloc_string("net.model");
+	s->batch_size = 32;
+	assert_null(estimate_auto(estimators, SLOW_ASK, s, 0, &c, &r));
+	assert_string_equal(r.value.estimator, "gpumemnet");
+	assert_string_equal(estimate_auto(estimators, SLOW_STOP, s, 0, &c, &r)->name, "gpumemnet");
+	estimate_auto(estimators, SLOW_ASK, s, 4096, &c, &r);
+	assert_string_equal(r.value.estimator, "declared");
+	spec_unref(s);
+}
+
+/* ---- inputs ---- */
+
+static float input_of(const char *model, int64_t batch, const char *optimizer, const char *precision, unsigned input)
+{
+	const struct features_given given = { .batch_size = batch, .optimizer = optimizer, .precision = precision };
+	struct summary summary;
+	struct features features;
+	struct gpumemnet_vector v;
+	assert_int_equal(summary_parse("net", model, strlen(model), &summary, NULL), 0);
+	features_from_summary(&summary, &given, &features);
+	gpumemnet_vector(&features, &v);
+	features_clear(&features);
+	summary_clear(&summary);
+	return v.inputs[input];
+}
+
+static void test_words(void **state)
+{
+	static const struct { const char *optimizer, *precision; float states, weight, value; } words[] = {
+		{ "AdamW", "fp32", 2, 4, 4 }, { "sgd", "tf32", 0, 4, 4 }, { "SGD momentum=0.9", "bf16", 1, 2, 2 },
+		{ "momentum", "amp-bf16", 1, 4, 2 }, { "RMSprop", "autocast fp16", 1, 4, 2 }, { "adafactor", "float16", 0, 2, 2 },
+		{ NULL, NULL, 2, 4, 4 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(words); i++) {
+		const char *o = words[i].optimizer, *p = words[i].precision;
+		assert_float_equal(input_of(MLP, 8, o, p, GPUMEMNET_STATES), words[i].states, 0);
+		assert_float_equal(input_of(MLP, 8, o, p, GPUMEMNET_WEIGHT_BYTES), words[i].weight, 0);
+		assert_float_equal(input_of(MLP, 8, o, p, GPUMEMNET_VALUE_BYTES), words[i].value, 0);
+		assert_float_equal(input_of(MLP, 8, o, p, GPUMEMNET_OPTIMIZER_UNKNOWN), !o, 0);
+		assert_float_equal(input_of(MLP, 8, o, p, GPUMEMNET_PRECISION_UNKNOWN), !p, 0);
+	}
+}
+
+static void test_sizes(void **state)
+{
+	char name[64];
+	(void)state;
+	assert_float_equal(input_of(MLP, 7, NULL, NULL, GPUMEMNET_BATCH), 3, 0);
+	assert_float_equal(input_of(MLP, 7, NULL, NULL, GPUMEMNET_ACTIVATIONS), log2f(1 + 1034), 1e-5);
+	assert_float_equal(input_of(MLP, 7, NULL, NULL, GPUMEMNET_LARGEST_PARAMS), 401920.0f / 407050, 1e-6);
+	assert_float_equal(input_of(MLP, 7, NULL, NULL, GPUMEMNET_KEEPS_OUTPUT), 1, 0);
+	assert_string_equal(gpumemnet_input_name(GPUMEMNET_BATCH, name), "batch size");
+	assert_string_equal(gpumemnet_input_name(GPUMEMNET_SCALAR_COUNT + 3 * SUMMARY_NORM + 2, name),
+			    "share of activations in norm layers");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_weights_are_whole),
+		cmocka_unit_test(test_as_pytorch),
+		cmocka_unit_test(test_row),
+		cmocka_unit_test(test_figures_are_sane),
+		cmocka_unit_test(test_learnt_margin),
+		cmocka_unit_test(test_another_card),
+		cmocka_unit_test(test_auto_asks_it),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_sizes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
