@@ -5,7 +5,7 @@ from collections import namedtuple
 
 # mem_mib: what its user declares, per GPU as NVML counts it. The last three are what it shows when alone, for simulated
 # devices: seconds, GRACT, SMACT (measured on an H200, or taken from the nearest model that was).
-Task = namedtuple("Task", "name mem_mib steps args seconds gract smact")
+Task = namedtuple("Task", "name mem_mib steps args seconds gract smact gpus", defaults=[1])
 
 MOMENTUM = "--optimizer momentum"
 
@@ -26,5 +26,13 @@ TASKS = [
     Task("resnet50-b128",   15 << 10,  80, f"--model resnet50 --batch-size 128 {MOMENTUM}", 11, .99, .86),
     Task("resnet34-c128",       1536, 380, f"--model resnet34 --image-size 32 --batch-size 128 {MOMENTUM}", 10, .32, .16),
 ]
+
+# For machines of several GPUs: tasks of two, submitted among the others.
+WIDE = {
+    1: Task("resnet50-2x32",    5 << 10, 150, f"--model resnet50 --batch-size 32 --gpus 2 {MOMENTUM}", 12, .90, .60, 2),
+    5: Task("bert-base-2x16",   8 << 10, 100, "--model bert-base --batch-size 16 --seq-len 128 --gpus 2", 12, .90, .70, 2),
+    9: Task("gpt2-2x4",         7 << 10, 100, "--model gpt2 --batch-size 4 --seq-len 256 --precision amp-bf16 --gpus 2", 12, .80,
+            .50, 2),
+}
 
 QUICK = ("resnet18-c128", "mobilenet-c64", "resnet50-b64", "bert-base-b32")

@@ -21,7 +21,7 @@ import traceback
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import nvml
 from common import Rad, WORKLOADS, Workspace, last_json, save, say, tail, train, wait_for
-from mix import QUICK, TASKS
+from mix import QUICK, TASKS, WIDE
 
 # name: placement, share, whether the tasks' memory is declared, further settings
 POLICIES = {
@@ -30,6 +30,7 @@ POLICIES = {
     "mps-rr": ("rr", "mps", False, ()),
     "mps-magm": ("magm", "mps", True, ()),
     "streams-magm": ("magm", "streams", True, ()),
+    "mps-gain": ("gain", "mps", True, ("order: backfill",)),
     "mps-packed": ("magm", "mps", True, ("max_smact: off", "max_tasks: off")),  # memory alone decides
 }
 DEFAULT = ("exclusive", "streams-rr", "mps-rr", "mps-magm")
@@ -45,6 +46,8 @@ def parse_args():
     p.add_argument("--quick", action="store_true", help="four tasks, a third of the steps")
     p.add_argument("--leave", type=int, default=40960, metavar="MIB",
                    help="a holder takes the rest, but for exclusive; 0: none (default 40960)")
+    p.add_argument("--gpus", type=int, default=1, metavar="N",
+                   help="how many the machine has; with more than one there are tasks of two, and no holder (default 1)")
     p.add_argument("--deadline", type=float, default=240, metavar="S", help="per policy (default 240)")
     p.add_argument("--budget", type=float, default=570, metavar="S", help="for all policies together (default 570)")
     p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")
@@ -57,6 +60,10 @@ def parse_args():
     if args.quick:
         args.scale /= 3
     args.tasks = [t for t in TASKS if not args.quick or t.name in QUICK]
+    if args.gpus > 1:
+        args.leave = 0
+        for at, task in WIDE.items():
+            args.tasks.insert(at, task)
     return args
 
 
@@ -144,12 +151,29 @@ def metrics(tasks, samples):
     }
 
 
+def together(readings):
+    """Readings of several GPUs at one time, as one: sums of memory, power and energy, means of activity. One of one is itself."""
+    if len(readings) == 1:
+        return readings[0]
+    out = {"t": readings[0]["t"]}
+    for name in ("used_mib", "power_w", "energy_j", "smact", "gract"):
+        values = [r[name] for r in readings]
+        known = None not in values
+        out[name] = (sum(values) if name in ("used_mib", "power_w", "energy_j") else mean(values)) if known else None
+    return out
+
+
+def nvml_reader(n):
+    gpus = [nvml.Gpu(i) for i in range(n)]
+    return lambda: together([gpu.read() for gpu in gpus])
+
+
 def rad_reader(rad):
-    """The reading of a simulated GPU, which NVML does not know."""
+    """The reading of simulated GPUs, which NVML does not know."""
     def read():
-        gpu = rad.json("gpus")["gpus"][0]
-        return {"t": round(time.time(), 3), "used_mib": gpu["mem_used_mib"], "power_w": gpu["power_w"],
-                "energy_j": gpu["energy_j"], "smact": gpu["smact_now"], "gract": gpu["gract"]}
+        return together([{"t": round(time.time(), 3), "used_mib": gpu["mem_used_mib"], "power_w": gpu["power_w"],
+                          "energy_j": gpu["energy_j"], "smact": gpu["smact_now"], "gract": gpu["gract"]}
+                         for gpu in rad.json("gpus")["gpus"]])
     return read
 
 
@@ -157,7 +181,7 @@ def run_tasks(args, policy, rad, result, deadline_s):
     declare = POLICIES[policy][2]
     ids = {}
     for task in args.tasks:
-        options = ["--gpu-mem", f"{task.mem_mib}M"] if declare else []
+        options = ["--gpus", task.gpus, *(["--gpu-mem", f"{task.mem_mib}M"] if declare else [])]
         ids[rad.submit(task.name, command(args, task), *options)] = task
     say(f"{policy}: {len(ids)} tasks submitted")
     try:
@@ -184,10 +208,9 @@ def run_policy(args, policy, deadline_s):
             result["config"] = config_text(policy, args.config)
             with holder(args, ws, policy) as held:
                 result["holder"] = held
-                rad = Rad(args.bin, ws, "sim:1xa100-40g" if args.sim else "nvml", result["config"]).start()
+                rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", result["config"]).start()
                 result["gpus_before"] = rad.json("gpus")
-                gpu = None if args.sim else nvml.Gpu()
-                logger = nvml.Logger(rad_reader(rad) if args.sim else gpu.read)
+                logger = nvml.Logger(rad_reader(rad) if args.sim else nvml_reader(args.gpus))
                 logger.start()
                 try:
                     run_tasks(args, policy, rad, result, deadline_s)
