@@ -361,6 +361,43 @@ refused()	# TEXT COMMAND...
 	refused "is a folder" rad submit --output /tmp -- true
 }
 
+@test "bad: a conda environment, and no conda or no such environment" {
+	printf 'env: torch\npython train.py\n' >env.rad
+	CONDA_EXE= PATH=$(dirname "$(command -v rad)"):/usr/bin:/bin run rad submit env.rad
+	[ "$status" -eq 1 ]
+	one_line_error "CONDA_EXE, PATH"
+	mkdir -p conda/bin conda/envs/torch
+	printf '#!/bin/sh\n' >conda/bin/conda
+	chmod +x conda/bin/conda
+	CONDA_EXE=$PWD/conda/bin/conda rad submit --hold env.rad 2>noted
+	[ ! -s noted ]
+	CONDA_EXE=$PWD/conda/bin/conda rad submit --hold --env=torhc env.rad 2>noted
+	grep -q "^rad: --env: there is no 'torhc' in $PWD/conda/envs" noted
+	rad cancel --pending
+}
+
+@test "a Python script with #RAD lines: its neighbours, its name, its arguments; what was submitted is what runs" {
+	mkdir -p "it's here"
+	echo 'told = "neighbour"' >"it's here/helper.py"
+	cat >"it's here/job.py" <<-'PY'
+		#!/usr/bin/env python3
+		#RAD --output=job.out
+		import os, sys, helper, multiprocessing
+		def double(x): return 2 * x
+		if __name__ == "__main__":
+		    print("first", helper.told, os.path.basename(__file__), sys.argv[1:], os.path.basename(sys.argv[0]), flush=True)
+		    print(multiprocessing.get_context("spawn").Pool(1).map(double, [21]))
+	PY
+	chmod +x "it's here/job.py"
+	local id
+	id=$(rad submit --parsable --hold "it's here/job.py" 'a b' c)
+	sed -i 's/"first"/"edited"/' "it's here/job.py"
+	rad release "$id"
+	timeout 60 rad wait "$id" || { cat job.out; false; }
+	[ "$(cat job.out)" = "first neighbour job.py ['a b', 'c'] job.py
+[42]" ]
+}
+
 @test "bad: dependency on a task that never was" {
 	refused "9999" rad submit --dependency afterok:9999 -- true
 	refused "dependency" rad submit --dependency afterwards:1 -- true

@@ -146,23 +146,71 @@ static bool is_program(const char *path)
 	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
 }
 
-static bool in_path(const char *program)
+/* Where it is in PATH; NULL if it is not. */
+static char *find_in_path(const char *program)
 {
 	const char *path = getenv("PATH");
 	for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; ; path++) {
 		size_t len = strcspn(path, ":");
-		scoped_free char *candidate = alloc_printf("%.*s/%s", len ? (int)len : 1, len ? path : ".", program);
+		char *candidate = alloc_printf("%.*s/%s", len ? (int)len : 1, len ? path : ".", program);
 		if (is_program(candidate))
-			return true;
+			return candidate;
+		free(candidate);
 		path += len;
 		if (!*path)
-			return false;
+			return NULL;
 	}
 }
 
 static char *in_cwd(const struct spec *s, const char *path)
 {
 	return *path == '/' ? alloc_string(path) : alloc_printf("%s/%s", s->cwd, path);
+}
+
+/* ---- conda ---- */
+
+static char *find_conda(const char *home)
+{
+	static const char *const places[] = { "~/miniconda3", "~/anaconda3", "~/miniforge3", "~/mambaforge", "/opt/conda",
+					      "/opt/miniconda3" };
+	const char *said = getenv("CONDA_EXE");
+	char *path = said && is_program(said) ? alloc_string(said) : find_in_path("conda");
+	for (size_t i = 0; !path && i < COUNT_OF(places); i++) {
+		bool below_home = *places[i] == '~';
+		path = alloc_printf("%s%s/bin/conda", below_home ? home : "", places[i] + below_home);
+		if (!is_program(path)) {
+			free(path);
+			path = NULL;
+		}
+	}
+	return path;
+}
+
+static bool has_folder(const char *base, const char *rest, const char *name)
+{
+	struct stat st;
+	scoped_free char *path = alloc_printf("%s%s%s", base, rest, name);
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+int submit_caller_check_conda(const struct spec *s, char **note, struct error *err)
+{
+	const char *env = s->conda_env, *home = getenv("HOME"), *more = getenv("CONDA_ENVS_PATH");
+	*note = NULL;
+	if (!env)
+		return 0;
+	scoped_free char *conda = find_conda(home ? home : "");
+	if (!conda)
+		return error_set(err, ERR_NOT_FOUND, "--env: '%.100s': no conda to enter it with: looked for it in CONDA_EXE, PATH, miniconda3, "
+				 "anaconda3, miniforge3 and mambaforge in your home folder, /opt/conda and /opt/miniconda3: set CONDA_EXE", env);
+	scoped_free char *real = realpath(conda, NULL), *bin = alloc_string(real ? real : conda), *copy = alloc_string(dirname(bin));
+	const char *base = dirname(copy);
+	if (!strcmp(env, "base") || strchr(env, '/') || more || has_folder(base, "/envs/", env) ||
+	    has_folder(home ? home : "", "/.conda/envs/", env))
+		return 0;
+	*note = alloc_printf("--env: there is no '%.100s' in %.200s/envs or ~/.conda/envs: unless conda knows it from elsewhere, "
+			     "the task will fail", env, base);
+	return 0;
 }
 
 /* What runs a script of that name, for advice. */
@@ -188,7 +236,8 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 		return error_set(err, ERR_INVALID, "%.300s: is not executable: run it with its interpreter (%s %.60s), or chmod +x it",
 				 program, interpreter_of(program), program);
 	}
-	if (s->conda_env || in_path(program))
+	scoped_free char *found = find_in_path(program);
+	if (s->conda_env || found)
 		return 0;
 	if (there)
 		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%s%.60s", program,

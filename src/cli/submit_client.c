@@ -246,10 +246,11 @@ static int read_task_file(struct job *j, const char *path, struct error *err)
 	if (io_read_file(path, SPEC_MAX_TEXT, &text, err))
 		return -1;
 	struct radfile f;
-	if (radfile_parse(path, buf_text(&text), text.len, j->flags->positional_policy, &f, err))
+	scoped_free char *real = realpath(path, NULL);
+	if (radfile_parse(path, real, buf_text(&text), text.len, j->flags->positional_policy, &f, err))
 		return -1;
 	int failed = apply_settings(j, path, &f, err);
-	scoped_free char *real = realpath(path, NULL), *folder = folder_of(real ? real : path);
+	scoped_free char *folder = folder_of(real ? real : path);
 	make_absolute(&j->pending.model, folder);
 	make_absolute(&j->pending.capture, folder);
 	if (radfile_is_name(path)) {
@@ -417,8 +418,11 @@ static int settle(struct job *j, struct error *err)
 	make_absolute(&s->error, s->cwd);
 	if (submit_caller_check_log("output", s, s->output, err) || (s->error && submit_caller_check_log("error", s, s->error, err)))
 		return -1;
-	if (!s->script && submit_caller_check_program(s, err))
+	char *note;
+	if ((!s->script && submit_caller_check_program(s, err)) || submit_caller_check_conda(s, &note, err))
 		return -1;
+	if (note)
+		add_note(j->flags, note);
 	if (read_estimator_files(j, err))
 		return -1;
 	s->priority -= j->pending.nice;

@@ -21,7 +21,7 @@ struct list { struct rad_setting *items; size_t n, cap; };
 
 /* A file being read. */
 struct reader {
-	const char *name;
+	const char *name, *path;
 	struct radfile *out;
 	struct error *err;
 	struct list keys, directives;
@@ -434,12 +434,48 @@ static struct line other_interpreter(const char *text, size_t len)
 	return (struct line){ 0 };
 }
 
+/* "/usr/bin/env python3 -u": whether the program is Python. */
+static bool is_python(struct line interpreter)
+{
+	for (size_t i = 0, n; i < interpreter.len; i += n + 1) {
+		const char *word = interpreter.text + i, *base = word;
+		for (n = 0; i + n < interpreter.len && !is_blank(word[n]); n++)
+			if (word[n] == '/')
+				base = word + n + 1;
+		if (!strncmp(base, "python", 6) && base + 6 <= word + n)
+			return true;
+	}
+	return false;
+}
+
+/* Python takes a script's folder and its name from where it reads it. What runs is the stored copy, but it is to find its
+ * neighbours and its own name as it would where it was written. */
+static const char python_start[] =
+	"-c 'import sys, os; __file__ = sys.argv.pop(1); sys.argv[0] = __file__;"
+	" sys.path[:1] = [os.path.dirname(__file__)] if sys.path[:1] == [\"\"] else sys.path[:1]; del sys, os;"
+	" exec(compile(open(\"/dev/fd/9\", \"rb\").read(), __file__, \"exec\"))'";
+
+static void add_shell_word(struct buf *out, const char *text)
+{
+	buf_add(out, "'", 1);
+	for (; *text; text++)
+		buf_add_text(out, *text == '\'' ? "'\\''" : (char[]){ *text, 0 });
+	buf_add(out, "'", 1);
+}
+
 /* bash runs the script, so one for another interpreter is handed to it as a file descriptor; its line numbers stay. */
 static void wrap_script(struct reader *r, struct line interpreter, const char *text, size_t len)
 {
 	char end[40];
 	snprintf(end, sizeof end, "RAD_SCRIPT_END_%016llx", (unsigned long long)signature_hash(SIGNATURE_SEED, text, len));
-	buf_printf(&r->script, "exec %.*s /dev/fd/9 \"$@\" 9<<'%s'\n", (int)interpreter.len, interpreter.text, end);
+	buf_printf(&r->script, "exec %.*s ", (int)interpreter.len, interpreter.text);
+	if (r->path && is_python(interpreter)) {
+		buf_printf(&r->script, "%s ", python_start);
+		add_shell_word(&r->script, r->path);
+	} else {
+		buf_add_text(&r->script, "/dev/fd/9");
+	}
+	buf_printf(&r->script, " \"$@\" 9<<'%s'\n", end);
 	buf_add(&r->script, text, len);
 	buf_printf(&r->script, "%s\n", end);
 }
@@ -516,15 +552,15 @@ static void hand_over(struct reader *r)
 	r->out->script = buf_steal(&r->script);
 }
 
-int radfile_parse(const char *name, const char *text, size_t len, bool positional_policy, struct radfile *out,
-		  struct error *err)
+int radfile_parse(const char *name, const char *path, const char *text, size_t len, bool positional_policy,
+		  struct radfile *out, struct error *err)
 {
 	*out = (struct radfile){ 0 };
 	if (len > SPEC_MAX_TEXT)
 		return error_set(err, ERR_INVALID, "%.300s: is larger than 1 MiB: a task file is a short script; keep data elsewhere", name);
 	if (radfile_check_text(name, text, len, err))
 		return -1;
-	struct reader r = { .name = name, .out = out, .err = err };
+	struct reader r = { .name = name, .path = path, .out = out, .err = err };
 	struct positional p = { 0 };
 	scoped_buf plain = { 0 };
 	plain_text(text, len, &plain, out);

@@ -18,7 +18,7 @@
 static void parse(const char *name, const char *text, struct radfile *f)
 {
 	struct error err = ERROR_INIT;
-	if (radfile_parse(name, text, strlen(text), false, f, &err))
+	if (radfile_parse(name, NULL, text, strlen(text), false, f, &err))
 		fail_msg("%s", err.text);
 }
 
@@ -49,7 +49,7 @@ static void refuse(const char *name, const char *text, size_t len, const char *m
 {
 	struct error err = ERROR_INIT;
 	struct radfile f;
-	assert_int_equal(radfile_parse(name, text, len, false, &f, &err), -1);
+	assert_int_equal(radfile_parse(name, NULL, text, len, false, &f, &err), -1);
 	if (!strstr(err.text, message))
 		fail_msg("'%s' does not hold '%s'", err.text, message);
 	assert_null(strchr(err.text, '\n'));
@@ -205,7 +205,7 @@ static void test_positional(void **state)
 	assert_int_equal(f.n_notes, 1);
 	assert_non_null(strstr(f.notes[0], "'exclusive' on line 8 is ignored"));
 	radfile_clear(&f);
-	assert_int_equal(radfile_parse("t.rad", text, strlen(text), true, &f, &err), 0);
+	assert_int_equal(radfile_parse("t.rad", NULL, text, strlen(text), true, &f, &err), 0);
 	scoped_free char *honoured = settings_text(&f);
 	assert_non_null(strstr(honoured, "policy=exclusive@8;"));
 	assert_int_equal(f.n_notes, 0);
@@ -280,7 +280,7 @@ static void test_sizes(void **state)
 	refuse("t.rad", big, SPEC_MAX_TEXT + 1, "t.rad: is larger than 1 MiB");
 	/* One line of 1 MiB: as a command, as a key, as a here-document's word, as nested quotes. */
 	struct radfile f;
-	assert_int_equal(radfile_parse("t.rad", big, SPEC_MAX_TEXT, false, &f, NULL), 0);
+	assert_int_equal(radfile_parse("t.rad", NULL, big, SPEC_MAX_TEXT, false, &f, NULL), 0);
 	radfile_clear(&f);
 	memcpy(big + SPEC_MAX_TEXT - 3, ": 1", 3);
 	refuse("t.rad", big, SPEC_MAX_TEXT, "t.rad:1: unknown setting 'xxxx");
@@ -288,7 +288,7 @@ static void test_sizes(void **state)
 	for (size_t i = 0; i < COUNT_OF(fills); i++) {
 		for (size_t k = 0, n = strlen(fills[i]); k < SPEC_MAX_TEXT; k++)
 			big[k] = fills[i][k % n];
-		if (!radfile_parse("t.rad", big, SPEC_MAX_TEXT, false, &f, NULL))
+		if (!radfile_parse("t.rad", NULL, big, SPEC_MAX_TEXT, false, &f, NULL))
 			radfile_clear(&f);
 	}
 }

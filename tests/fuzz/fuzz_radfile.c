@@ -32,7 +32,7 @@ static void check(const char *name, const char *text, size_t len, bool positiona
 	struct radfile f;
 	struct error err = ERROR_INIT;
 
-	if (radfile_parse(name, text, len, positional_policy, &f, &err)) {
+	if (radfile_parse(name, NULL, text, len, positional_policy, &f, &err)) {
 		FUZZ_HOLDS(!f.settings && !f.script && !f.notes);
 		refused(&err, name);
 		return;
