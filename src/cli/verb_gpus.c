@@ -49,7 +49,9 @@ static void load_cell(struct table *table, const json_t *g, const struct term *t
 		add_bar(&text, v, BAR, term);
 	buf_printf(&text, "%4s", format_percent(v, number));
 	table_cell(table, isnan(v) || v < 0.005 ? STYLE_DIM : STYLE_GREEN, buf_text(&text));
-	table_cell(table, STYLE_PLAIN, format_percent(member_number(g, "smact"), number));
+	bool expected = !strcmp(member_text(g, "smact_source"), "expected") && member_number(g, "smact") >= 0.005;
+	table_printf(table, expected ? STYLE_DIM : STYLE_PLAIN, "%s%s", expected ? "~" : "",
+		     format_percent(member_number(g, "smact"), number));
 }
 
 static void used_cell(struct table *table, const json_t *g)

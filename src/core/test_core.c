@@ -252,6 +252,22 @@ static void arrays_keep_to_their_limit(void **unused)
 	end_world(w);
 }
 
+/* What a fresh task is expected to do is not shown as if it had been measured. */
+static void an_expected_load_says_so(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	submit(w, spec_of(1000, 1));
+	for (int i = 0; i < 2; i++) {
+		json_t *o = core_gpus_json(w->c, w->now), *gpu = json_array_get(json_object_get(o, "gpus"), 0);
+		assert_int_equal(!strcmp(json_string_value(json_object_get(gpu, "smact_source")), "expected"), !i);
+		assert_true(json_is_number(json_object_get(gpu, "smact")));
+		json_decref(o);
+		pass(w, 120);
+	}
+	end_world(w);
+}
+
 static void dependencies_open_and_never_open(void **unused)
 {
 	(void)unused;
@@ -479,7 +495,7 @@ int main(void)
 		cmocka_unit_test(an_attempt_ends_when_its_processes_do),
 		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
 		cmocka_unit_test(arrays_keep_to_their_limit),
-		cmocka_unit_test(dependencies_open_and_never_open), cmocka_unit_test(an_array_after_an_array_is_no_square),
+		cmocka_unit_test(an_expected_load_says_so), cmocka_unit_test(dependencies_open_and_never_open), cmocka_unit_test(an_array_after_an_array_is_no_square),
 		cmocka_unit_test(limits_warn_then_stop),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
 		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-enum what { END, SAMPLE, SPAN, NO_SMACT, NOTHING, COME, GO, GO_UNKNOWN, LOAD, UNKNOWN, MEAN, COVERS };
+enum what { END, SAMPLE, SPAN, NO_SMACT, NOTHING, COME, GO, GO_UNKNOWN, LOAD, UNKNOWN, MEAN, COVERS, EXPECTS };
 
 /* One line of a script. Samples: `every` ms apart until `at`, each with that value. LOAD, MEAN, COVERS and UNKNOWN check. */
 struct step { enum what what; int64_t at, every; double value; };
@@ -55,6 +55,9 @@ static void run(const char *name, const struct step *steps)
 		case COME: case GO: case GO_UNKNOWN:
 			window_change(w, s->at, (struct load){ s->value, s->value, true, s->what != GO_UNKNOWN });
 			break;
+		case EXPECTS:
+			assert_int_equal(window_expects(w), s->at);
+			continue;
 		case COVERS:
 			window_mean(w, &covers);
 			assert_int_equal(covers, s->at);
@@ -81,9 +84,9 @@ static void test_scripts(void **state)
 			{ SAMPLE, 145000, 1000, 0 }, { LOAD, .value = .5 }, { COVERS, 90000 },
 			{ SAMPLE, 190000, 1000, 0 }, { LOAD, .value = 0 } } },
 		{ "an arrival: expected until settled, then measured", {
-			{ SAMPLE, 91000, 1000, .3 }, { COME, 91000, 0, .5 }, { LOAD, .value = .8 }, { COVERS, 0 },
+			{ SAMPLE, 91000, 1000, .3 }, { EXPECTS, 0 }, { COME, 91000, 0, .5 }, { LOAD, .value = .8 }, { COVERS, 0 }, { EXPECTS, 1 },
 			{ SAMPLE, 120000, 1000, .1 }, { LOAD, .value = .8 }, { MEAN, .value = .1 }, { COVERS, 29000 },
-			{ SAMPLE, 121000, 1000, .1 }, { LOAD, .value = .1 }, { COVERS, 30000 } } },
+			{ SAMPLE, 121000, 1000, .1 }, { LOAD, .value = .1 }, { COVERS, 30000 }, { EXPECTS, 0 } } },
 		{ "a leaver takes its load with it, at once", {
 			{ SAMPLE, 91000, 1000, .9 }, { GO, 91000, 0, -.4 }, { LOAD, .value = .5 } } },
 		{ "a sample that reaches back over a change does not count", {

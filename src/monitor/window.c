@@ -180,6 +180,11 @@ struct load window_load(const struct window *w)
 	return load;
 }
 
+bool window_expects(const struct window *w)
+{
+	return w->sum[SMACT].settling && w->sum[SMACT].expected_known;
+}
+
 struct load window_mean(const struct window *w, int64_t *covers_ms)
 {
 	double mean[FIELDS];

@@ -122,8 +122,6 @@ static enum verdict mps_verdict(const struct exit_report *r)
 
 	if (!r->mps)
 		return VERDICT_NONE;
-	if (r->mps_faulted && (r->had_neighbours || r->neighbour_faulted))
-		return VERDICT_NEIGHBOUR;
 	if (text)
 		return r->had_neighbours || r->neighbour_faulted ? VERDICT_NEIGHBOUR : VERDICT_LAUNCH;
 	return r->neighbour_faulted && blameless(r) ? VERDICT_NEIGHBOUR : VERDICT_NONE;
@@ -159,9 +157,8 @@ static void explain_failure(const struct exit_report *r, struct verdict_result *
 	if (r->output.oom_seen && out->verdict == VERDICT_FAILED && r->output.kind != SCAN_GPU_OOM)
 		say(out, "; a GPU out-of-memory before that is not what ended it");
 	if (out->verdict == VERDICT_NEIGHBOUR)
-		say(out, "; %s", r->mps_faulted ? "its MPS server reported a fault" :
-			 r->neighbour_faulted ? "another client of its MPS server died at the same time" :
-						"its MPS server ended it or could not be reached");
+		say(out, "; %s", r->neighbour_faulted ? "another client of its MPS server died at the same time" :
+							"its MPS server ended it or could not be reached");
 	if (out->verdict == VERDICT_LAUNCH)
 		say(out, "; its MPS server failed with no other client on it");
 }
