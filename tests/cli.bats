@@ -129,6 +129,15 @@ setup() { cd "$WORLD/work"; }
 	rad cancel "$id"
 }
 
+@test "long sentences are broken between words" {
+	COLUMNS=60 run rad doctor
+	echo "$output"
+	[ "$(wc -L <<<"$output")" -le 60 ] || [ "$(grep -cE '^.{61,}$' <<<"$output")" -le 1 ]	# a path has no blank to break at
+	[ "$(grep -c '^                 [^ ]' <<<"$output")" -ge 1 ]
+	run rad doctor
+	[ "$(grep -c '^                 [^ ]' <<<"$output")" -eq 0 ]
+}
+
 @test "no blanks at the ends of lines" {
 	rad cancel "$(rad submit --parsable --hold -- true)"	# a line that ends with an empty cell
 	{ rad gpus && rad queue -t all; } >tables

@@ -297,6 +297,50 @@ teardown()
 	rm -f end-now
 }
 
+@test "kill -9 of radd during a burst of submissions: what was acknowledged is there, once" {
+	local n
+	cat >burst.sh <<-'SH'
+		for i in $(seq 300); do rad submit --parsable --hold --output=/dev/null true || exit 0; done
+	SH
+	bash burst.sh >acknowledged 2>/dev/null &
+	local burst=$!
+	wait_for 20 test -s acknowledged
+	kill_radd
+	wait "$burst"
+	start_radd
+	n=$(wc -l <acknowledged)
+	[ "$n" -ge 1 ] && [ "$n" -lt 300 ]
+	while read -r id; do
+		[ "$(state "$id")" = HELD ]
+	done <acknowledged
+	[ "$(rad queue --json | jq '[.tasks[] | select(.name == "true" and .state == "HELD")] | length')" -le $((n + 1)) ]
+	[ "$(submit --hold true)" -gt "$(tail -n 1 acknowledged)" ]
+	rad cancel --pending
+}
+
+@test "a full disk: nothing more is accepted, running tasks go on, and with room again so does everything" {
+	[ "$(id -u)" -eq 0 ] || skip "mounts a small disk"
+	stop_radd
+	mkdir -p "$WORLD/small"
+	mount -t tmpfs -o size=24m tmpfs "$WORLD/small" || skip "may not mount here"
+	RAD_STATE=$WORLD/small start_radd --state "$WORLD/small/state"
+	local id rc=0
+	id=$(submit bash -c "$(until_file "$PWD/go")")
+	wait_state "$id" RUNNING
+	head -c 20m /dev/zero >"$WORLD/small/fill" 2>/dev/null || :
+	run rad submit true
+	echo "$output"
+	[ "$status" -eq 3 ] && one_line_error "is full" || rc=1
+	: >go
+	wait_state "$id" COMPLETED || rc=1
+	rm "$WORLD/small/fill"
+	timeout 20 rad wait "$(submit true)" || rc=1
+	stop_radd
+	umount "$WORLD/small"
+	start_radd
+	[ $rc -eq 0 ]
+}
+
 @test "restart: queue, holds, drained GPUs and ids are kept" {
 	local a b
 	a=$(submit --hold --name before -- true)

@@ -25,8 +25,8 @@ bool submit_caller_is_utf8(const char *text);
 int submit_caller_check_log(const char *what, const struct spec *s, const char *pattern, struct error *err);
 /* Whether the command's program can be found (with a conda environment only a program with a path is looked for). */
 int submit_caller_check_program(const struct spec *s, struct error *err);
-/* Whether the conda that a task with `env:` enters is there, looked for where the task will (src/launch/shim_program.c). *note is
- * what the caller should be told of an environment that is in none of the usual folders; NULL: nothing. Free it. */
+/* Whether the conda that a task with `env:` enters is there, looked for where the task will (src/launch/shim_program.c).
+ * *note is what the caller should be told of an environment that is in none of the usual folders; NULL: nothing. Free it. */
 int submit_caller_check_conda(const struct spec *s, char **note, struct error *err);
 /* Content of the first word of the command that names a script file; NULL if none does. Free it. */
 char *submit_caller_program_text(const struct spec *s, size_t *len);

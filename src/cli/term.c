@@ -4,6 +4,7 @@
 #include "cli/term.h"
 
 #include "base/buf.h"
+#include "base/scope.h"
 #include "base/units.h"
 
 #include <langinfo.h>
@@ -74,5 +75,41 @@ char *term_text(const char *text, unsigned width, const struct term *term)
 	}
 	if (cut)
 		buf_add_text(&out, mark);
+	return buf_steal(&out);
+}
+
+/* How many bytes of the text stand on a line of so many columns: up to the last blank that fits, all of it if it does, a whole
+ * word if not even that does. */
+static size_t line_bytes(const char *text, unsigned room)
+{
+	size_t last = 0;
+	unsigned used = 0, w;
+	bool bad;
+	for (size_t at = 0; text[at];) {
+		if (text[at] == ' ' && used <= room)
+			last = at;
+		else if (text[at] == ' ' && !last)
+			return at;
+		if (used > room && last)
+			return last;
+		at += next_char(text + at, &w, &bad);
+		used += w;
+	}
+	return used > room && last ? last : strlen(text);
+}
+
+char *term_wrap(const char *text, unsigned indent, const struct term *term)
+{
+	struct buf out = { 0 };
+	scoped_free char *clean = term_text(text, 0, term);
+	unsigned room = !term->width || term->width < indent + 20 ? ~0u : term->width - indent;
+	for (const char *p = clean; *p;) {
+		size_t n = line_bytes(p, room);
+		if (out.len)
+			buf_printf(&out, "\n%*s", (int)indent, "");
+		buf_add(&out, p, n);
+		p += n;
+		p += strspn(p, " ");
+	}
 	return buf_steal(&out);
 }

@@ -22,6 +22,8 @@ enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GREEN, STYLE_YELLOW, STYL
 
 /* Text for a terminal in at most `width` columns (0: no limit), control characters made harmless. Free it. */
 char *term_text(const char *text, unsigned width, const struct term *term);
+/* The same text on as many lines as it takes: broken at blanks, all but the first indented. Free it. */
+char *term_wrap(const char *text, unsigned indent, const struct term *term);
 unsigned term_columns(const char *text);
 /* Around text that is to be styled; "" without colour. */
 const char *term_style(const struct term *term, enum style style);

@@ -51,9 +51,10 @@ static void report(struct doctor *d, enum grade grade, const char *check, const 
 	scoped_free char *clean = term_text(text, 0, &d->term);
 	d->failed = d->failed || grade == GRADE_FAIL;
 	json_array_append_new(d->checks, json_pack("{ss, ss, ss}", "check", check, "grade", words[grade], "text", clean));
+	scoped_free char *lines = term_wrap(text, 17, &d->term);
 	if (!d->json)
 		printf("%s%-4s%s  %-9s  %s\n", term_style(&d->term, styles[grade]), words[grade], term_style(&d->term, STYLE_PLAIN),
-		       check, clean);
+		       check, lines);
 }
 
 /* ---- daemon ---- */

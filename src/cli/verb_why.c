@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * rad why: for a task that waits, the arithmetic of every GPU; for one that runs or has ended, where it was and the verdicts.
  */
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
@@ -36,8 +37,9 @@ static void print_waiting(const json_t *why, const struct term *term)
 	json_t *g;
 	const char *text = member_text(why, "reason_text");
 	char claim[FORMAT_LEN];
-	printf("Task %s is %s: %s%s%s\n", member_text(why, "task"), member_text(why, "state"), member_text(why, "reason"),
-	       *text ? ": " : "", text);
+	scoped_free char *line = alloc_printf("Task %s is %s: %s%s%s", member_text(why, "task"), member_text(why, "state"),
+		member_text(why, "reason"), *text ? ": " : "", text), *head = term_wrap(line, 2, term);
+	puts(head);
 	const json_t *gpus = json_object_get(why, "gpus");
 	if (!json_array_size(gpus))
 		return;
@@ -48,7 +50,7 @@ static void print_waiting(const json_t *why, const struct term *term)
 	else
 		printf("It wants %lld GPU%s; nothing is known of its memory\n", n, n == 1 ? "" : "s");
 	json_array_foreach(gpus, i, g) {
-		scoped_free char *clean = term_text(member_text(g, "text"), 0, term);
+		scoped_free char *clean = term_wrap(member_text(g, "text"), 4, term);
 		printf("  %s%s%s\n", term_style(term, json_is_true(json_object_get(g, "fits")) ? STYLE_GREEN : STYLE_PLAIN), clean,
 		       term_style(term, STYLE_PLAIN));
 	}
@@ -63,7 +65,7 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 	json_array_foreach(attempts, i, a) {
 		scoped_free char *where = format_gpus(json_object_get(a, "gpus"), gpus);
 		const char *said = member_text(a, "evidence");
-		scoped_free char *evidence = term_text(said, 0, term);
+		scoped_free char *evidence = term_wrap(said, 4, term);
 		bool ended = *member_text(a, "end");
 		printf("  attempt %zu on GPU %s, %s: %s%s%s\n", i + 1, where, member_text(a, "share"),
 		       ended ? member_text(a, "verdict") : "running", *said ? ": " : "", evidence);

@@ -35,7 +35,8 @@ struct radfile {
 };
 
 /* `name` is shown in errors ("train.rad:4: ..."); a name that does not end in ".rad" is a script in which only `#RAD` lines
- * count. `path` is where it lies, absolute: a Python script finds the modules beside it (NULL: not known). `positional_policy`: whether line 7 of the positional form counts.
+ * count. `path` is where it lies, absolute: a Python script finds the modules beside it (NULL: not known).
+ * `positional_policy`: whether line 7 of the positional form counts.
  * Refuses empty, binary (zero bytes, or not UTF-8), and unknown keys with the nearest known one.
  * Returns 0; or -1 with *out empty. */
 int radfile_parse(const char *name, const char *path, const char *text, size_t len, bool positional_policy,

@@ -320,7 +320,7 @@ static void test_hostile_files_take_no_time(void **state)
 			text[n] = files[i].lines[k % lines];
 		print_message("%s, %s, %s", files[i].front, files[i].fill, files[i].lines);
 		double began = processor_s();
-		if (!radfile_parse("t.rad", text, n, false, &f, NULL))
+		if (!radfile_parse("t.rad", NULL, text, n, false, &f, NULL))
 			radfile_clear(&f);
 		assert_true(processor_s() - began < 2);
 	}
