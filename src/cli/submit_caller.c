@@ -202,7 +202,8 @@ int submit_caller_check_conda(const struct spec *s, char **note, struct error *e
 	scoped_free char *conda = find_conda(home ? home : "");
 	if (!conda)
 		return error_set(err, ERR_NOT_FOUND, "--env: '%.100s': no conda to enter it with: looked for it in CONDA_EXE, PATH, "
-				 "miniconda3, anaconda3, miniforge3 and mambaforge in your home folder, /opt/conda and /opt/miniconda3: set CONDA_EXE", env);
+				 "miniconda3, anaconda3, miniforge3 and mambaforge in your home folder, /opt/conda and /opt/miniconda3: "
+				 "set CONDA_EXE", env);
 	scoped_free char *real = realpath(conda, NULL), *bin = alloc_string(real ? real : conda), *copy = alloc_string(dirname(bin));
 	const char *base = dirname(copy);
 	if (!strcmp(env, "base") || strchr(env, '/') || more || has_folder(base, "/envs/", env) ||

@@ -391,6 +391,8 @@ static void test_file_alone(void **state)
 
 int main(void)
 {
+	setenv("CONDA_EXE", "/bin/true", 1);	/* a conda that is there, whose environments lie elsewhere */
+	setenv("CONDA_ENVS_PATH", "/nonexistent", 1);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_task_file), cmocka_unit_test(test_script_with_directives), cmocka_unit_test(test_positional),
 		cmocka_unit_test(test_command),
