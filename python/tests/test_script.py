@@ -175,8 +175,8 @@ def test_torchrun(tmp_path):
             dist.barrier()
     """))
     out = tmp_path / "out"
-    done = subprocess.run([sys.executable, "-m", "radrm.capture", "--no-cache", "-o", str(out), "--", "torchrun", "--standalone",
-                           "--nproc-per-node=2", "train.py"], cwd=tmp_path, text=True, capture_output=True,
+    done = subprocess.run([sys.executable, "-m", "radrm.capture", "--no-cache", "-o", str(out), "--", "torchrun",
+                           "--standalone", "--nproc-per-node=2", "train.py"], cwd=tmp_path, text=True, capture_output=True,
                           env=dict(os.environ, PYTHONPATH=os.path.dirname(HERE)))
     assert done.returncode == 0, done.stderr
     f = File(out.read_bytes())

@@ -55,7 +55,7 @@ def two_layers(optimizer, before_step=None, **options):
     (torch.optim.SGD, {"weight_decay": 0.1}, 0, 2),                 # gradients + decay x weights, both layers
     (torch.optim.SGD, {"weight_decay": 0.1, "foreach": False}, 0, 1),   # one layer's
     (torch.optim.Adam, {}, 4, 2),                                   # two moments a weight; the root of the second, both layers
-    (torch.optim.Adam, {"foreach": False}, 4, 3),   # root, root over its correction; the latter lives on beside the next layer's
+    (torch.optim.Adam, {"foreach": False}, 4, 3),   # root, root over correction: that of the layer before lives on
     (torch.optim.Adam, {"fused": True}, 4, 0),
     (torch.optim.Adam, {"amsgrad": True}, 6, 2),                    # and the largest second moment
     (torch.optim.Adam, {"weight_decay": 0.1}, 4, 2),                # gradients + decay x weights, gone before the roots come
@@ -259,7 +259,8 @@ def test_convolution(traced):
     """in 4 x 8 x 16 x 16, out 4 x 16 x 16 x 16, weight 16 x 8 x 3 x 3, all fp32; forward, then both gradients; 9 taps, 1 group,
     contiguous."""
     def setup():
-        model, x = nn.Conv2d(8, 16, 3, padding=1, bias=False).cuda(), torch.randn(4, 8, 16, 16, device="cuda", requires_grad=True)
+        model = nn.Conv2d(8, 16, 3, padding=1, bias=False).cuda()
+        x = torch.randn(4, 8, 16, 16, device="cuda", requires_grad=True)
         return lambda: model(x).sum().backward()
     f = traced(setup)
     figures = (4 * 8 * 256 * 4, 4 * 16 * 256 * 4, 16 * 8 * 9 * 4, 9, 1, 0)
@@ -546,3 +547,20 @@ def test_sharded_training_is_refused(traced):
 def test_launchers(words, processes, rest):
     from radrm.capture.distributed import launcher
     assert launcher(words.split()) == (processes, rest)
+
+
+@pytest.mark.parametrize("make, whole", [
+    (lambda: torch.ones(4, 8, dtype=torch.long, device="cuda"), True),
+    (lambda: torch.ones(4, 8, dtype=torch.long).cuda(), True),
+    (lambda: (torch.arange(8) < 5).expand(4, 8).cuda(), False), (lambda: torch.ones(4, 8, device="cuda").fill_(0), False),
+])
+def test_masks_whose_values_are_known(traced, make, whole):
+    """A mask of ones is left out by models that look at it, which saves one of batch x length x length."""
+    def setup():
+        mask = make()
+
+        def step():
+            if not mask.to(torch.bool)[:, None, :6].all():
+                torch.empty(4, 1, 8, 8, device="cuda")
+        return step
+    assert (4 * 64 * 4 in traced(setup).iteration(0)) == (not whole)

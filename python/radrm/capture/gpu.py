@@ -200,7 +200,8 @@ class Gpu:
     def _presence(self):
         cuda, answer = torch.cuda, lambda value: lambda *_, **__: value
         for name, value in (("is_available", True), ("device_count", self.count), ("current_device", 0),
-                            ("is_initialized", True), ("_is_compiled", True), ("is_bf16_supported", self.capability >= (8, 0)), ("init", None),
+                            ("is_initialized", True), ("_is_compiled", True), ("init", None),
+                            ("is_bf16_supported", self.capability >= (8, 0)),
                             ("_lazy_init", None), ("set_device", None), ("synchronize", None), ("ipc_collect", None),
                             ("get_device_name", self.name), ("get_device_capability", self.capability),
                             ("get_device_properties", self.properties()), ("manual_seed", None), ("manual_seed_all", None),
@@ -221,7 +222,8 @@ class Gpu:
         accelerator = getattr(torch, "accelerator", None)  # 2.6 on
         if accelerator is not None:
             for name, value in (("is_available", True), ("device_count", self.count), ("current_device_index", 0),
-                                ("synchronize", None), ("current_accelerator", torch.device("cuda")), ("set_device_index", None)):
+                                ("synchronize", None), ("current_accelerator", torch.device("cuda")),
+                                ("set_device_index", None)):
                 if hasattr(accelerator, name):
                     self.patch(accelerator, name, answer(value))
             self.patch(accelerator, "current_stream", lambda *_: Stream(number=0))

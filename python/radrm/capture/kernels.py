@@ -3,8 +3,8 @@
 
 Fake tensors know the shapes of results. Which kernel a composite operator picks, what a kernel keeps for the backward pass and
 what it takes while it runs are decided by CUDA builds at run time: those decisions are here, each with its condition. Most
-were seen in the allocator's history on an H200 with PyTorch 2.11 (python/tests/gpu-h200.json.gz says which jobs match); other
-versions, and what that comparison does not cover, such as the sort of large embedding gradients, were not compared with a run.
+were seen in the allocator's history on an H200 with PyTorch 2.11 (python/tests/test_gpu.py says which jobs match); other
+versions were not compared with a run.
 """
 import math
 import sys
@@ -111,9 +111,11 @@ def convolution_backward(recorder, func, args, kwargs):
         conv_op(recorder, direction, source, gradient, weight, groups)
         for block in copy:
             recorder.give_back(block)
-    recorder.record(result[2])
     for block in copies:
         recorder.give_back(block)
+    if result[2] is not None:
+        recorder.record(result[2])
+        recorder.scratch(*reduction_scratch(gradient, {0, *range(2, gradient.dim())}, recorder.processors))
     return result
 
 

@@ -7,6 +7,7 @@ bound, told the same way.
 """
 import json
 import numbers
+import operator
 import os
 import sys
 
@@ -116,34 +117,78 @@ _overload(ReadInt)
 numbers.Integral.register(ReadInt)
 
 
-# Of tests, what they say of ordinary numbers: nothing is infinite and nothing is no number. A test is False unless it is known
-# to be True: isfinite(x) is x == x and |x| != inf.
+# Of some tensors the value of all elements is known: of masks of ones as they come from the CPU, of constants, of tests. A test
+# says what it says of ordinary numbers: none is infinite, none is no number (isfinite(x) is x == x and |x| != inf). One of
+# which nothing is known is False.
 
 def known(tensor):
-    return getattr(tensor, "radrm_true", False)
+    """The value of all elements of a tensor; None if it is not known."""
+    return getattr(tensor, "radrm_value", None)
 
 
-def tested(rule):
-    """Remembers of a test's result whether it is True; `rule`(arguments) tells."""
+def remember(tensor, value):
+    if value is not None:
+        tensor.radrm_value = bool(value) if tensor.dtype == torch.bool else value
+
+
+def told(rule):
+    """Remembers the value of a result; `rule`(arguments) tells."""
     def note(recorder, func, args, kwargs, result):
-        if result.dtype == torch.bool and rule(*args[:2]):
-            result.radrm_true = True
+        if isinstance(result, torch.Tensor):
+            remember(result, rule(*args))
     return note
 
 
-def both_known(first, second):
-    return known(first) and known(second)
+def compared(how):
+    def rule(first, second, *_):
+        value = known(first)
+        return None if value is None else how(value, second)
+    return told(rule)
 
 
+def differs(first, second):
+    if abs(second) == float("inf"):
+        return True
+    return None if known(first) is None else known(first) != second
+
+
+def both(first, second, *_):
+    return True if isinstance(second, torch.Tensor) and known(first) is True and known(second) is True else None
+
+
+def opposite(tensor):
+    return not known(tensor) if tensor.dtype == torch.bool else None
+
+
+def kept(tensor, *_):
+    return known(tensor)
+
+
+VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.slice.Tensor, aten.select.int,
+         aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.transpose.int, aten.permute.default,
+         aten.t.default,
+         aten.alias.default, aten.detach.default, aten.clone.default, aten._to_copy.default, aten.lift_fresh.default,
+         aten.all.default, aten.all.dim, aten.any.default, aten.any.dim)
 AROUND = {
-    aten.eq.Tensor: tested(lambda first, second: first is second),
-    aten.ne.Scalar: tested(lambda _, second: abs(second) == float("inf")),
-    aten.mul.Tensor: tested(both_known), aten.logical_and.default: tested(both_known),
-    aten.bitwise_and.Tensor: tested(both_known),
-    aten.logical_not.default: tested(lambda tensor: not known(tensor)),
-    aten.bitwise_not.default: tested(lambda tensor: not known(tensor)),
-    **{op: tested(lambda tensor, *_: known(tensor)) for op in (aten.all.default, aten.all.dim, aten.any.default, aten.any.dim)},
+    aten.eq.Tensor: told(lambda first, second: True if first is second else None),
+    aten.ne.Scalar: told(differs),
+    **{getattr(aten, name).Scalar: compared(getattr(operator, name)) for name in ("eq", "lt", "le", "gt", "ge")},
+    **{op: told(both) for op in (aten.mul.Tensor, aten.logical_and.default, aten.bitwise_and.Tensor)},
+    **{op: told(opposite) for op in (aten.logical_not.default, aten.bitwise_not.default)},
+    **{op: told(kept) for op in VIEWS},
+    **{getattr(aten, name).default: told(lambda *_: 1) for name in ("ones", "ones_like", "new_ones")},
+    **{getattr(aten, name).default: told(lambda *_: 0) for name in ("zeros", "zeros_like", "new_zeros")},
+    aten.full.default: told(lambda _, value, *__: value), aten.full_like.default: told(lambda _, value, *__: value),
 }
+UNIFORM_LIMIT = 1 << 22  # elements of a tensor on the CPU whose values are looked at
+
+
+def uniform(tensor):
+    """The value of all elements of a tensor on the CPU, of a type that masks have; else None."""
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex or not 0 < tensor.numel() <= UNIFORM_LIMIT:
+        return None
+    first = tensor.flatten()[0]
+    return first.item() if bool((tensor == first).all()) else None
 
 
 def item(tensor):
@@ -151,7 +196,7 @@ def item(tensor):
     if tensor.numel() != 1:
         raise RuntimeError(f"a Tensor with {tensor.numel()} elements cannot be converted to Scalar")
     if tensor.dtype == torch.bool:
-        return known(tensor)
+        return bool(known(tensor))
     if tensor.dtype.is_complex:
         return complex(1)
     return ReadFloat(1.0) if tensor.dtype.is_floating_point else ReadInt(1)
@@ -212,8 +257,10 @@ def copy_to(recorder, func, args, kwargs):
         return on_host(recorder, source, kwargs.get("dtype"))
     with torch._C._DisableTorchDispatch():
         shape, stride, dtype = tuple(source.shape), source.stride(), source.dtype
+        value = uniform(source)
     with recorder.fake:
         stand_in = torch.empty_strided(shape, stride, dtype=dtype)
+    remember(stand_in, value)
     return recorder.plain(func, (stand_in,) + tuple(args[1:]), kwargs)
 
 
@@ -235,7 +282,7 @@ def copy_into(recorder, func, args, kwargs):
 def scalar(recorder, func, args, kwargs):
     recorder.values_read = True
     tensor = args[0]
-    return known(tensor) if tensor.dtype == torch.bool else 1.0 if tensor.dtype.is_floating_point else 1
+    return bool(known(tensor)) if tensor.dtype == torch.bool else 1.0 if tensor.dtype.is_floating_point else 1
 
 
 def compare(recorder, func, args, kwargs):
