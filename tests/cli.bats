@@ -328,6 +328,25 @@ refused()	# TEXT COMMAND...
 	refused "write" rad submit -- helpers.bash || refused "no program 'helpers.bash'" rad submit -- helpers.bash
 }
 
+@test "a script that is not there is told, and queued all the same" {
+	rad submit --hold python3 -u nowhere.py --config conf.py 2>noted
+	[ "$(cat noted)" = "rad: nowhere.py is not there (in $PWD): the task will fail unless it is by then" ]
+	touch here.py
+	rad submit --hold python3 here.py --out new.py 2>noted
+	rad submit --hold ls new.py 2>>noted
+	[ ! -s noted ]
+	rad cancel --pending
+}
+
+@test "queue: held elements of an array take one line" {
+	local id
+	id=$(submit --hold --array=0-9 --output=/dev/null true)
+	run rad queue "$id"
+	[ "${#lines[@]}" -eq 2 ]
+	[[ "${lines[1]}" == *"${id}_[0-9]"* ]]
+	rad cancel "$id"
+}
+
 @test "bad: missing, empty, binary, huge task files" {
 	refused missing.rad rad submit missing.rad
 	: >empty.rad

@@ -249,6 +249,25 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
 }
 
+char *submit_caller_missing_script(const struct spec *s)
+{
+	static const char *const interpreters[] = { "python", "bash", "sh", "torchrun" };
+	const char *slash = strrchr(s->argv[0], '/'), *program = slash ? slash + 1 : s->argv[0];
+	bool known = false;
+	for (size_t i = 0; i < COUNT_OF(interpreters); i++)
+		known = known || !strncmp(program, interpreters[i], strlen(interpreters[i]));
+	for (char *const *w = s->argv + 1; known && *w; w++) {
+		const char *dot = strrchr(*w, '.');
+		scoped_free char *path = in_cwd(s, *w);
+		if (**w == '-' || !dot || (strcmp(dot, ".py") && strcmp(dot, ".sh")))
+			continue;
+		if (!access(path, F_OK))
+			return NULL;
+		return alloc_printf("%.300s is not there (in %.300s): the task will fail unless it is by then", *w, s->cwd);
+	}
+	return NULL;
+}
+
 char *submit_caller_program_text(const struct spec *s, size_t *len)
 {
 	static const char *const endings[] = { ".py", ".sh", ".pl", ".R", ".jl", ".lua" };

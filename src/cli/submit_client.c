@@ -423,6 +423,8 @@ static int settle(struct job *j, struct error *err)
 		return -1;
 	if (note)
 		add_note(j->flags, note);
+	if (!s->script && (note = submit_caller_missing_script(s)))
+		add_note(j->flags, note);
 	if (read_estimator_files(j, err))
 		return -1;
 	s->priority -= j->pending.nice;

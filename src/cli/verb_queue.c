@@ -130,11 +130,12 @@ static json_t *fetch(const struct filter *f, struct error *err)
 
 /* ---- the table ---- */
 
-/* The same line of the table, but for the index: pending elements of one array. */
+/* The same line of the table, but for the index: pending or held elements of one array. */
 static bool same_line(const json_t *a, const json_t *b)
 {
 	task_id i, k;
-	return member_state(a) == TASK_PENDING && member_state(b) == TASK_PENDING &&
+	enum task_state s = member_state(a);
+	return (s == TASK_PENDING || s == TASK_HELD) && s == member_state(b) &&
 	       !task_id_parse(member_text(a, "id"), &i, NULL) && !task_id_parse(member_text(b, "id"), &k, NULL) &&
 	       TASK_JOB(i) == TASK_JOB(k) && !strcmp(member_text(a, "reason"), member_text(b, "reason")) &&
 	       !strcmp(member_text(a, "name"), member_text(b, "name")) && member_int(a, "priority") == member_int(b, "priority");

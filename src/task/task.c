@@ -380,8 +380,8 @@ static void make_showable(char *text)
 			*p = '?';
 }
 
-/* Running time over time it would have taken alone is not known from one run; what is known is the largest share of its
- * time that it spent beside others. So the slowdown stays null until history has a run of it alone. */
+/* What a run that shared its GPUs would have taken alone is known from no reading, so the slowdown is null; `alone_s` of the
+ * attempts tells how long each was undisturbed. */
 json_t *task_to_json(const struct task *t, int64_t now_ms)
 {
 	const struct attempt *last = task_attempt(t);
