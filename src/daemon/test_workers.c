@@ -226,6 +226,7 @@ static void users_take_turns(void **state)
 	reading_start(w.reading);
 	wait_until(&w, &w.answers, 3);
 	assert_string_equal(w.said[2], "z");
+	uv_check_stop(&check);
 	tear_down(&w);
 }
 
