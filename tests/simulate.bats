@@ -105,6 +105,20 @@ refused()
 	refused 2 "needs --devices and" simulate --trace T.csv
 }
 
+@test "the catalogue is in the program: traces are made and run with no other file" {
+	mkdir alone && cd alone
+	rad trace make --tasks 12 --seed 4 -o made.csv
+	rad simulate --trace made.csv --devices 2xa100-40g --json | jq -e '(.tasks | length) == 12 and .trace_total_s > 0'
+	rad simulate --mix catalogue --devices 1xh200-141g vgg16-imagenet-b64 vgg16-imagenet-b64 --json | jq -e '.stp > 1'
+	[ "$(ls)" = made.csv ]
+}
+
+@test "a plan is quicker than backfill where times are known, and says so" {
+	rad trace make --tasks 40 --mix medium=83,heavy=17 --interval 100 --seed 2 -o made.csv
+	total() { rad simulate --trace made.csv --devices 4xa100-40g --placement gain --loads known --json "$@" | jq .trace_total_s; }
+	awk -v plan="$(total --order plan)" -v back="$(total --order backfill)" 'BEGIN { exit !(plan < back) }'
+}
+
 @test "traces are made, the same for a seed" {
 	rad trace make --workloads W.csv --tasks 40 --mix light=1,heavy=1 --seed 5 -o made.csv || [ $? -eq 1 ]
 	sed -i '/^half/d' W.csv

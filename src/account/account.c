@@ -40,6 +40,7 @@ void meter_add(struct meter *m, const struct meter_sample *s)
 	if (first)
 		return;
 	m->ran_ms += (double)since;
+	m->work_ms += unit(s->speed) * (double)since;
 	if (s->alone)
 		m->alone_ms += (double)since;
 	if (isfinite(s->smact)) {
@@ -64,6 +65,8 @@ void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms)
 	}
 	if (isfinite(seen->alone_s))
 		m->alone_ms = seen->alone_s * 1000;
+	if (isfinite(seen->work_s))
+		m->work_ms = seen->work_s * 1000;
 	if (isfinite(seen->alone_gract))
 		m->alone_gract = (struct meter_load){ seen->alone_gract * m->alone_ms, m->alone_ms };
 	if (isfinite(seen->alone_smact))
@@ -82,6 +85,7 @@ struct measured meter_read(const struct meter *m, int64_t warm_after_ms)
 		.warm = m->ran_ms >= (double)warm_after_ms,
 		.alone_gract = mean_load(&m->alone_gract),
 		.alone_smact = mean_load(&m->alone_smact),
+		.work_s = m->ran_ms > 0 ? round(m->work_ms) / 1000 : NAN,	/* does not hang on the order of the sums */
 	};
 }
 

@@ -272,15 +272,15 @@ static int run(struct cli_call *c, const struct words *w, struct setup *s)
 	const char *option = NULL;
 	if (read_settings(w, &s->o, &option, &err))
 		return cli_usage(c, "--%s: %s", option, err.text);
-	if (!w->devices || (w->mix ? w->trace || w->workloads : !w->trace || !w->workloads))
-		return cli_usage(c, "needs --devices and either --trace and --workloads, or --mix");
+	if (!w->devices || (w->mix ? w->trace || w->workloads : !w->trace))
+		return cli_usage(c, "needs --devices and either --trace or --mix");
 	if (w->mix && w->report)
 		return cli_usage(c, "--report is of a trace, not of a mix");
 	if (!w->mix && c->n_words)
 		return cli_usage(c, "did not expect '%.60s'", c->words[0]);
 	const char *devices = !strncmp(w->devices, "sim:", 4) ? w->devices + 4 : w->devices;	/* as radd writes them */
 	if (simdev_parse(devices, &s->devices, &s->o.n_devices, &err) ||
-	    sim_workloads_read(&s->workloads, w->mix ? w->mix : w->workloads, w->map, &err))
+	    sim_workloads_read(&s->workloads, w->mix ? w->mix : w->workloads ? w->workloads : SIM_CATALOGUE, w->map, &err))
 		return cli_fail(c, &err);
 	return w->mix ? run_mix(c, w, s) : run_trace(c, w, s);
 }
@@ -291,7 +291,7 @@ int verb_simulate(struct cli_call *c)
 	struct setup s = { 0 };
 	const struct cli_option options[] = {
 		{ "trace", 0, "T.csv", "when tasks come: submit_s,workload", .value = &w.trace },
-		{ "workloads", 0, "W.csv", "what they are: workload,gpus,solo_s,mem_mib,gract,smact", .value = &w.workloads },
+		{ "workloads", 0, "W.csv", "what they are: workload,gpus,solo_s,mem_mib,gract,smact (ours)", .value = &w.workloads },
 		{ "map", 0, "OURS=THEIRS,...", "columns to read under another name", .value = &w.map },
 		{ "devices", 0, "4xa100-40g", "GPUs, or a YAML file of them", .value = &w.devices },
 		{ "placement", 0, "POLICY", "magm (default) rr lug mug ff gain exclusive", .value = &w.placement },
@@ -304,14 +304,14 @@ int verb_simulate(struct cli_call *c)
 		{ "max-slowdown", 0, "X|off", "no task is to run more than X times slower than alone (off)", .value = &w.max_slowdown },
 		{ "min-gain", 0, "F", "under gain: part of its work that a task must bring to join others (0.05)", .value = &w.min_gain },
 		{ "loads", 0, "WHAT", "of tasks that never ran before: learnt (default), or known from W.csv", .value = &w.loads },
-		{ "order", 0, "ORDER", "of the queue: fifo (default) backfill", .value = &w.order },
-		{ "pass-max", 0, "TIME", "how long the first in line may be passed under backfill (3600)", .value = &w.pass_max },
+		{ "order", 0, "ORDER", "of the queue: fifo (default) backfill plan", .value = &w.order },
+		{ "pass-max", 0, "TIME", "how long the first in line may be passed under backfill and plan (3600)", .value = &w.pass_max },
 		{ "ledger", 0, "on|off", "off: only the driver's free memory counts", .value = &w.ledger },
 		{ "recovery", 0, "MODE", "exclusive (default) grow off", .value = &w.recovery },
 		{ "mps-multi-gpu", 0, "on|off", "off: an MPS server a GPU, so none for tasks of several (on)",
 		  .value = &w.mps_multi_gpu },
 		{ "seed", 0, "N", "vary run times by up to 2 %, as repeated runs do", .value = &w.seed },
-		{ "mix", 0, "W.csv", "relative speeds of the workloads named, on one GPU", .value = &w.mix },
+		{ "mix", 0, "W.csv", "relative speeds of the workloads named, on one GPU; catalogue: of our own", .value = &w.mix },
 		{ "report", 0, "F.html", "write pictures there; F.json for rad report, to lay runs side by side", .value = &w.report },
 		{ "json", 0, NULL, "print JSON", .flag = &w.json },
 		{ 0 },

@@ -206,10 +206,9 @@ static int dispatch(struct cli_call *c, const struct words *w)
 		return cli_usage(c, "'%.40s': make, import or run", c->n_words ? c->words[0] : "");
 	if (!cli_want_words(c, s->words, s->words))
 		return c->rc;
-	if (!w->workloads && !w->stats)
-		return cli_usage(c, "%s needs --workloads W.csv", s->name);
-	int rc = w->workloads && sim_workloads_read(&of, w->workloads, s->run == import ? NULL : w->map, &err) ? cli_fail(c, &err)
-													       : s->run(c, w, &of, &t);
+	const char *workloads = w->workloads ? w->workloads : SIM_CATALOGUE;
+	int rc = sim_workloads_read(&of, workloads, s->run == import ? NULL : w->map, &err) ? cli_fail(c, &err)
+											     : s->run(c, w, &of, &t);
 	sim_trace_clear(&t);
 	sim_workloads_clear(&of);
 	return rc;
@@ -219,7 +218,7 @@ int verb_trace(struct cli_call *c)
 {
 	struct words w = { 0 };
 	const struct cli_option options[] = {
-		{ "workloads", 0, "W.csv", "what tasks are (all three)", .value = &w.workloads },
+		{ "workloads", 0, "W.csv", "what tasks are (all three; catalogue: our own)", .value = &w.workloads },
 		{ "map", 0, "OURS=THEIRS,...", "columns to read under another name", .value = &w.map },
 		{ "tasks", 0, "N", "make: how many (90); import: keep so many of the window", .value = &w.tasks },
 		{ "interval", 0, "S", "make: mean time between tasks (140)", .value = &w.interval },

@@ -29,7 +29,8 @@ struct core;
 /* name, word, meaning */
 #define CORE_ORDERS(X) \
 	X(ORDER_FIFO, "fifo", "nothing passes a task that does not fit yet") \
-	X(ORDER_BACKFILL, "backfill", "later tasks that fit may pass it, for a while")
+	X(ORDER_BACKFILL, "backfill", "later tasks that fit may pass it, for a while") \
+	X(ORDER_PLAN, "plan", "as is expected to get all done soonest; none is passed over for long")
 
 enum core_order {
 #define X(name, word, help) name,

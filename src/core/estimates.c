@@ -213,6 +213,8 @@ void core_learn(struct core *c, const struct task *t, struct now now)
 void core_remember(struct core *c, const struct outcome *o)
 {
 	history_note(c->history, o);
+	if (o->verdict == VERDICT_OK)
+		core_note_work(c, o->seen.work_s);
 	c->blocked_at = 0;	/* it may be one of those that something is now known of */
 	c->dirty = true;
 }

@@ -114,7 +114,8 @@ static void note_warm(struct core *c, struct run *r, bool active, struct now now
 /* One sample of one attempt, over all its GPUs. */
 static void meter_run(struct core *c, struct run *r, struct now now)
 {
-	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .smact = 0, .energy_j = 0, .alone = true };
+	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .smact = 0, .energy_j = 0, .alone = true,
+				  .speed = 1 };
 	unsigned smact_seen = 0, gract_seen = 0;
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = c->slots[r->slots[i]];
@@ -130,6 +131,7 @@ static void meter_run(struct core *c, struct run *r, struct now now)
 		m.alone = m.alone && s->n_runs == 1 && s->foreign_mib <= MAP_FOREIGN_MIB;
 		m.active = m.active || seen || !(s->r.valid & GPU_PROCS);
 		m.energy_j += energy_part(c, s, r, now);
+		m.speed = fmin(m.speed, core_speed(c, s, r));
 	}
 	m.smact = smact_seen ? m.smact / smact_seen : NAN;
 	m.gract = gract_seen ? m.gract / gract_seen : NAN;

@@ -6,6 +6,7 @@
  *	gpus.c		slots: readings, windows, ledgers, meters
  *	tenants.c	what tasks do to each other
  *	schedule.c	requests, kept GPUs, placements, why
+ *	planning.c	plans of what starts where
  *	ending.c	exits, cohorts, verdicts
  *	view.c		JSON, changes nothing
  */
@@ -108,10 +109,14 @@ struct core {
 	uint32_t turn;		/* round robin */
 	task_id keeping;	/* the recovering task that GPUs are kept for */
 	int64_t keep_since_ms;
-	task_id head;		/* first in line of the main queue, under ORDER_BACKFILL; 0: none */
+	task_id head;		/* first in line of the main queue, unless the order is fifo; 0: none */
 	task_id passed;		/* the last head that did not fit; it stays so while others come before it and are placed */
 	int64_t passed_since_ms;	/* mono */
 	bool passed_enough;	/* for pass_max: GPUs are kept for it */
+	struct planning *plan;	/* under ORDER_PLAN; NULL: none was made yet */
+	bool plan_stale;	/* a task came, ended or changed since */
+	double typical_s;	/* mean work of tasks that completed here, the last hundred or so */
+	unsigned typical_n;
 	bool dirty;		/* something changed since the last pass */
 	bool snapshot_seen;
 	task_id blocked_at;	/* head of the main queue that did not fit in the last pass; 0 also when it changed since */
@@ -169,6 +174,8 @@ bool core_unseen(const struct core *c, const struct run *r, struct now now);
 void core_limit_slowdown(struct core *c);
 /* Whether anybody wants to know what tasks do to each other. */
 bool core_predicts(const struct core *c);
+/* How fast the run goes on that slot, relative to running alone, by what is known of those there. */
+double core_speed(const struct core *c, const struct slot *s, const struct run *r);
 /* Brings s->tenants up to now, none if nobody wants to know; returns whether they changed. */
 bool core_fill_tenants(const struct core *c, struct slot *s);
 
@@ -181,6 +188,21 @@ size_t core_map_gpus(struct core *c, struct now now);
 int core_feasible_with(struct core *c, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err);
 /* Whatever GPUs are kept for that task are kept no longer. */
 void core_give_up(struct core *c, task_id id);
+
+bool core_try_request(struct core *c, struct task *t, const struct map_request *r, struct now now);
+
+/* planning.c */
+void core_free_plan(struct core *c);
+/* A task completed whose work took this long alone; NaN: not known. */
+void core_note_work(struct core *c, double work_s);
+/* Says in the request where a plan has the task start; false: none has. */
+bool core_planned(const struct core *c, struct map_request *r, struct now now);
+/* There is a plan, and those who came since are not in it yet. */
+bool core_plan_to_come(const struct core *c);
+/* When a new plan may be made (mono), INT64_MAX: none is wanted. */
+int64_t core_plan_due(const struct core *c, struct now now);
+/* Plans if that is due, and starts what the plan has start now. */
+void core_follow_plan(struct core *c, struct now now);
 
 /* ending.c: verdicts whose waiting time is over. Returns the next mono time one is due, INT64_MAX if none. */
 int64_t core_settle_exits(struct core *c, struct now now);

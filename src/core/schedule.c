@@ -17,6 +17,7 @@
 
 #define BEHIND 100	/* tasks after a head that does not fit that are looked at in one pass */
 #define DIFFERENT 64	/* kinds of them that are told apart */
+#define PROMISE_SLIP 2	/* a start that is planned in an hour may come in two, and pass_max later, before GPUs are kept for it */
 
 int core_order_parse(const char *word, enum core_order *order, struct error *err)
 {
@@ -99,6 +100,8 @@ struct map_request core_request(const struct core *c, const struct task *t, stru
 		r.claim_mib = t->claim_floor_mib, r.claim_is_declared = false;
 	/* The claim has grown already when the attempt ended; when the time for keeping GPUs is over, only solitude is given up. */
 	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next && !kept_long_enough(c, t, now);
+	if (t->queue == QUEUE_MAIN)
+		core_planned(c, &r, now);
 	return r;
 }
 
@@ -225,7 +228,7 @@ static void place(struct core *c, struct task *t, const struct map_request *r, c
 }
 
 /* Returns whether the task was placed. */
-static bool try_request(struct core *c, struct task *t, const struct map_request *r, struct now now)
+bool core_try_request(struct core *c, struct task *t, const struct map_request *r, struct now now)
 {
 	struct placement p;
 	if (!map_place(&c->config.map, c->gpus, c->n_slots, r, &c->turn, &p, NULL))
@@ -234,17 +237,26 @@ static bool try_request(struct core *c, struct task *t, const struct map_request
 	return true;
 }
 
+/* As core_request; nobody waits for what a plan promises where nothing runs. */
+static struct map_request request_now(const struct core *c, const struct task *t, struct now now)
+{
+	struct map_request r = core_request(c, t, now);
+	if (!c->runs.n)
+		r.planned = NULL;
+	return r;
+}
+
 static bool try_task(struct core *c, struct task *t, struct now now)
 {
 	core_refresh_estimate(c, t, now);
-	struct map_request r = core_request(c, t, now);
+	struct map_request r = request_now(c, t, now);
 	if (r.start_alone && c->config.recover.mode == RECOVER_EXCLUSIVE) {
 		task_id before = c->keeping;
 		keep_gpus(c, t, now);
 		if (before != c->keeping)
 			core_map_gpus(c, now);
 	}
-	return try_request(c, t, &r, now);
+	return core_try_request(c, t, &r, now);
 }
 
 /* A task that no GPU here can run now (one went away since it was submitted) must not block the others. */
@@ -284,11 +296,13 @@ static void keep_for_head(struct core *c, const struct task *t, struct now now)
 	unsigned n = 0;
 	if (c->passed != t->id) {
 		c->passed = t->id;
-		c->passed_since_ms = now.mono_ms;
+		c->passed_since_ms = now.mono_ms + (r.planned ? (int64_t)(r.planned_s * PROMISE_SLIP * 1000) : 0);
 	}
-	c->passed_enough = now.mono_ms - c->passed_since_ms >= c->config.pass_max_ms;
-	if (!c->passed_enough)
-		return;
+	bool enough = now.mono_ms - c->passed_since_ms >= c->config.pass_max_ms;
+	c->plan_stale = c->plan_stale || (enough && !c->passed_enough);
+	c->passed_enough = enough;
+	if (!c->passed_enough || r.planned)
+		return;		/* the next plan keeps what a planned one needs */
 	for (size_t i = 0; i < c->n_slots; i++) {
 		if (c->slots[i]->kept_for != t->id)
 			continue;
@@ -297,8 +311,10 @@ static void keep_for_head(struct core *c, const struct task *t, struct now now)
 		else
 			keep(c->slots[i], 0);
 	}
-	for (; n < r.gpus && (s = fewest_tasks(c, &r)); n++)
+	for (; n < r.gpus && (s = fewest_tasks(c, &r)); n++) {
 		keep(s, t->id);
+		c->plan_stale = true;
+	}
 	core_map_gpus(c, now);
 }
 
@@ -309,7 +325,8 @@ static bool alike(const struct map_request *a, const struct map_request *b)
 	       a->exclusive == b->exclusive && a->share == b->share && a->uid == b->uid && !memcmp(&a->self, &b->self, sizeof a->self);
 }
 
-/* Tasks behind a head that does not fit. Of those that are alike (a sweep) one is asked about, until something is placed. */
+/* Tasks behind a head that does not fit. Of those that are alike (a sweep) one is asked about, until something is placed.
+ * Planned ones had their turn. */
 static void try_behind(struct core *c, const struct task *head, struct now now)
 {
 	struct map_request failed[DIFFERENT];
@@ -317,10 +334,12 @@ static void try_behind(struct core *c, const struct task *head, struct now now)
 	for (struct task *t = queue_next(c->queue, head), *next; t && stay < BEHIND; t = next) {
 		next = queue_next(c->queue, t);
 		core_refresh_estimate(c, t, now);
-		struct map_request r = core_request(c, t, now);
+		struct map_request r = request_now(c, t, now);
+		if (r.planned || core_plan_to_come(c))
+			continue;
 		for (i = 0; i < n && !alike(&failed[i], &r); i++)
 			;
-		if (i == n && try_request(c, t, &r, now)) {
+		if (i == n && core_try_request(c, t, &r, now)) {
 			n = 0;
 			continue;
 		}
@@ -330,35 +349,60 @@ static void try_behind(struct core *c, const struct task *head, struct now now)
 	}
 }
 
+/* Whether nothing changed that could help the head of the main queue, which did not fit. */
+static bool still_blocked(const struct core *c, struct now now)
+{
+	return c->blocked_at && !c->gpus_changed && queue_first(c->queue)->id == c->blocked_at && core_plan_due(c, now) > now.mono_ms;
+}
+
+/* The recovery queue in order, until one does not fit. */
+static void place_recovering(struct core *c, struct now now)
+{
+	bool blocked = false;
+	for (struct task *t = queue_first(c->queue), *next; t && t->queue == QUEUE_RECOVERY; t = next) {
+		next = queue_next(c->queue, t);
+		if (!blocked)
+			blocked = !try_task(c, t, now) && !hopeless(c, t, now);
+	}
+}
+
+static struct task *first_of_main(const struct core *c)
+{
+	struct task *t = queue_first(c->queue);
+	while (t && t->queue == QUEUE_RECOVERY)
+		t = queue_next(c->queue, t);
+	return t;
+}
+
+/* The main queue in order, until one does not fit: that one is returned. */
+static struct task *place_in_order(struct core *c, struct now now)
+{
+	for (struct task *t = first_of_main(c), *next; t; t = next) {
+		next = queue_next(c->queue, t);
+		if (c->config.order != ORDER_FIFO)
+			lead(c, t, now);
+		if (!try_task(c, t, now) && !hopeless(c, t, now))
+			return t;
+	}
+	return NULL;
+}
+
 void core_schedule(struct core *c, struct now now)
 {
-	bool recovery_blocked = false, backfill = c->config.order == ORDER_BACKFILL;
 	c->dirty = false;
 	if (!c->snapshot_seen || !queue_length(c->queue))
 		return;
 	core_map_gpus(c, now);
-	/* The head of the main queue did not fit, and nothing changed that could help it. */
-	if (c->blocked_at && !c->gpus_changed && queue_first(c->queue)->id == c->blocked_at)
+	if (still_blocked(c, now))
 		return;
 	c->blocked_at = 0;
 	c->gpus_changed = false;
-	for (struct task *t = queue_first(c->queue), *next; t; t = next) {
-		bool recovering = t->queue == QUEUE_RECOVERY;
-		next = queue_next(c->queue, t);
-		if (recovering && recovery_blocked)
-			continue;
-		if (backfill && !recovering)
-			lead(c, t, now);
-		if (try_task(c, t, now) || hopeless(c, t, now))
-			continue;
-		if (!recovering) {
-			c->blocked_at = t->id;
-			break;
-		}
-		recovery_blocked = true;
-	}
-	struct task *head = backfill ? core_task(c, c->blocked_at) : NULL;
-	if (head) {
+	place_recovering(c, now);
+	if (c->config.order == ORDER_PLAN)
+		core_follow_plan(c, now);
+	struct task *head = place_in_order(c, now);
+	c->blocked_at = head ? head->id : 0;
+	if (head && c->config.order != ORDER_FIFO) {
 		keep_for_head(c, head, now);
 		try_behind(c, head, now);
 	}
@@ -447,7 +491,7 @@ int64_t core_turn(struct core *c, struct now now)
 	int64_t due = earlier(watch_limits(c, now), core_settle_exits(c, now));
 	watch_keeping(c, now);
 	watch_head(c, now);
-	if (c->dirty)
+	if (c->dirty || core_plan_due(c, now) <= now.mono_ms)
 		core_schedule(c, now);
-	return earlier(due, earlier(watch_keeping(c, now), watch_head(c, now)));
+	return earlier(earlier(due, core_plan_due(c, now)), earlier(watch_keeping(c, now), watch_head(c, now)));
 }

@@ -61,6 +61,7 @@ void core_destroy(struct core *c)
 	size_t at = 0;
 	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
 		task_destroy(t);
+	core_free_plan(c);
 	at = 0;
 	for (struct run *r; (r = idmap_next(&c->runs, &at));)
 		free(r);
@@ -143,6 +144,7 @@ void core_emit(struct core *c, struct task *t, struct event *ev)
 	if (t->max_slowdown > 0)
 		core_limit_slowdown(c);
 	c->dirty = true;
+	c->plan_stale = c->plan_stale || (ev->kind != EV_PLACED && ev->kind != EV_STARTED && ev->kind != EV_MEASURED);
 	if (c->blocked_at == t->id)
 		c->blocked_at = 0;
 	c->ops.event(c->ops.ctx, ev, t);
@@ -187,7 +189,7 @@ static bool unpark(struct job *j, const struct task *t)
 static void push(struct core *c, struct task *t)
 {
 	queue_push(c->queue, t);
-	if (c->config.order == ORDER_BACKFILL)
+	if (c->config.order != ORDER_FIFO)
 		c->blocked_at = 0;	/* it may pass the head */
 }
 

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_METERED 64	/* tasks on one GPU; of more, each counts as an equal part */
 #define FULL 0.9	/* from here on a GPU may hide that its tasks would take more */
 
 struct share_task core_known_load(const struct core *c, const struct task *t, const char *gpu_name)
@@ -63,7 +64,7 @@ static struct known add_up(const struct core *c, const struct slot *s)
 
 bool core_predicts(const struct core *c)
 {
-	return c->config.map.rank == RANK_GAIN || c->config.map.max_slowdown > 0 || c->slow_limits;
+	return c->config.map.rank == RANK_GAIN || c->config.order == ORDER_PLAN || c->config.map.max_slowdown > 0 || c->slow_limits;
 }
 
 void core_limit_slowdown(struct core *c)
@@ -73,22 +74,49 @@ void core_limit_slowdown(struct core *c)
 	c->slow_limits = true;
 }
 
+/* What a task there is taken to do of which nothing is known. */
+static struct share_task of_unknown(const struct core *c, const struct slot *s)
+{
+	struct load load = window_load(s->window);
+	struct known k = add_up(c, s);
+	return (struct share_task){ part(load.gract_known, load.gract, k.sum.gract, k.no_gract),
+				    part(load.smact_known, load.smact, k.sum.smact, k.no_smact) };
+}
+
+static struct share_task load_of(const struct core *c, const struct run *r, struct share_task unknown)
+{
+	struct share_task own = own_load(c, r);
+	return (struct share_task){ isfinite(own.gract) ? own.gract : unknown.gract,
+				    isfinite(own.smact) ? own.smact : unknown.smact };
+}
+
+double core_speed(const struct core *c, const struct slot *s, const struct run *r)
+{
+	struct share_task loads[MOST_METERED];
+	double speed[MOST_METERED];
+	size_t at = 0;
+	if (s->n_runs < 2 || s->n_runs > MOST_METERED)
+		return 1 / fmax((double)s->n_runs, 1);
+	struct share_task unknown = of_unknown(c, s);
+	for (size_t i = 0; i < s->n_runs; i++) {
+		loads[i] = load_of(c, s->runs[i], unknown);
+		at = s->runs[i] == r ? i : at;
+	}
+	share_speeds(loads, s->n_runs, task_attempt(r->t)->mode, speed);
+	return speed[at];
+}
+
 bool core_fill_tenants(const struct core *c, struct slot *s)
 {
 	if (!core_predicts(c))
 		return false;
-	struct load load = window_load(s->window);
-	struct known k = add_up(c, s);
-	struct share_task each = { part(load.gract_known, load.gract, k.sum.gract, k.no_gract),
-				   part(load.smact_known, load.smact, k.sum.smact, k.no_smact) };
+	struct share_task each = of_unknown(c, s);
 	bool changed = s->n_tenants != s->n_runs;
 	if (s->cap_tenants < s->n_runs)
 		s->tenants = alloc_resize(s->tenants, s->cap_tenants = s->cap_runs, sizeof *s->tenants);
 	s->n_tenants = s->n_runs;
 	for (size_t i = 0; i < s->n_runs; i++) {
-		struct share_task own = own_load(c, s->runs[i]);
-		struct map_tenant t = { { isfinite(own.gract) ? own.gract : each.gract, isfinite(own.smact) ? own.smact : each.smact },
-					s->runs[i]->t->max_slowdown };
+		struct map_tenant t = { load_of(c, s->runs[i], each), s->runs[i]->t->max_slowdown };
 		changed = changed || memcmp(&t, &s->tenants[i], sizeof t);
 		s->tenants[i] = t;
 	}

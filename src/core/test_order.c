@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The order of the queue, and what tasks may do to each other: backfill without starvation, limits on slow-downs, gain.
  */
+#include "base/json.h"
 #include "core/test_world.h"
 
 #include <math.h>
@@ -24,9 +25,9 @@ static void later_tasks_pass_a_head_that_does_not_fit(void **unused)
 		task_id runs = submit(w, spec_of(30000, 1)), head = submit(w, spec_of(35000, 2)), small = submit(w, spec_of(5000, 1));
 		assert_int_equal(state(w, runs), TASK_RUNNING);
 		assert_int_equal(state(w, head), TASK_PENDING);
-		assert_int_equal(state(w, small), order == ORDER_BACKFILL ? TASK_RUNNING : TASK_PENDING);
+		assert_int_equal(state(w, small), order != ORDER_FIFO ? TASK_RUNNING : TASK_PENDING);
 		/* Also one that comes when nothing else has changed. */
-		assert_int_equal(state(w, submit(w, spec_of(5000, 1))), order == ORDER_BACKFILL ? TASK_RUNNING : TASK_PENDING);
+		assert_int_equal(state(w, submit(w, spec_of(5000, 1))), order != ORDER_FIFO ? TASK_RUNNING : TASK_PENDING);
 		end_world(w);
 	}
 }
@@ -81,6 +82,15 @@ static void a_wide_task_starts_in_an_endless_stream_of_small_ones(void **unused)
 	assert_true(after >= 200 && after <= 200 + 60 + 5);
 	/* Without keeping it would wait for ever: the stream is dense enough. */
 	assert_int_equal(stream_of_small_tasks(ordered(ORDER_BACKFILL, 10000), 600), -1);
+}
+
+static void a_plan_starves_nobody(void **unused)
+{
+	(void)unused;
+	/* The stream's tasks and their time are known once some have ended; the head is put off by plan after plan. */
+	struct core_config config = ordered(ORDER_PLAN, 200);
+	int after = stream_of_small_tasks(config, 1200);
+	assert_true(after >= 0 && after <= 600);
 }
 
 static unsigned kept(const struct world *w, task_id id)
@@ -175,6 +185,64 @@ static void teach(struct world *w, uint64_t mib, double smact)
 	pass(w, 2);
 }
 
+/* As teach, with as many GPUs, in so many seconds. */
+static void teach_time(struct world *w, uint64_t mib, unsigned gpus, int seconds)
+{
+	task_id id = submit(w, spec_of(mib, gpus));
+	hold_memory(w, id, mib);
+	pass(w, seconds);
+	exits(w, id, 0, SCAN_NOTHING);
+	pass(w, 2);
+}
+
+static char *why_of(const struct world *w, task_id id)
+{
+	scoped_json *why = core_why_json(w->c, id, w->now, NULL);
+	return json_dumps(why, 0);
+}
+
+/* Of three GPUs one is busy for 3000 s, one for 50 s, and one is free; a task of two GPUs waits that takes 4000 s, and behind
+ * it one that takes 900 s. Whoever lets that one have the free GPU, as backfill does, is done 850 s later. */
+static void a_plan_has_the_long_task_start_first(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(3, &config);
+	teach_time(w, 30000, 1, 100);
+	teach_time(w, 31000, 1, 900);
+	teach_time(w, 32000, 2, 4000);
+	teach_time(w, 33000, 1, 3000);
+	task_id longer = submit(w, spec_of(33000, 1)), runs = submit(w, spec_of(30000, 1));
+	hold_memory(w, longer, 33000);
+	hold_memory(w, runs, 30000);
+	pass(w, 50);
+	task_id wide = submit(w, spec_of(32000, 2)), small = submit(w, spec_of(31000, 1));
+	pass(w, 3);
+	assert_int_equal(state(w, small), TASK_PENDING);
+	scoped_free char *why = why_of(w, small);
+	assert_non_null(strstr(why, "\"Planned\""));
+	assert_non_null(strstr(why, "in about 49 min"));	/* when the longer one has ended */
+	exits(w, runs, 0, SCAN_NOTHING);
+	pass(w, 3);
+	assert_int_equal(state(w, wide), TASK_RUNNING);
+	end_world(w);
+}
+
+static void without_times_a_plan_is_backfill(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(2, &config);
+	hold_memory(w, submit(w, spec_of(30000, 1)), 30000);
+	task_id wide = submit(w, spec_of(32000, 2)), small = submit(w, spec_of(31000, 1));
+	pass(w, 3);
+	assert_int_equal(state(w, wide), TASK_PENDING);
+	assert_int_equal(state(w, small), TASK_RUNNING);
+	end_world(w);
+}
+
 static task_id submit_limited(struct world *w, uint64_t mib, double max_slowdown)
 {
 	struct spec *s = spec_of(mib, 1);
@@ -236,6 +304,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(later_tasks_pass_a_head_that_does_not_fit),
 		cmocka_unit_test(a_wide_task_starts_in_an_endless_stream_of_small_ones),
+		cmocka_unit_test(a_plan_starves_nobody),
+		cmocka_unit_test(a_plan_has_the_long_task_start_first),
+		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(what_is_kept_for_the_head_ends_with_it),
 		cmocka_unit_test(a_task_of_higher_priority_is_the_head_instead),
 		cmocka_unit_test(a_drained_gpu_is_not_kept),

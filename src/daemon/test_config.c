@@ -83,7 +83,7 @@ static void mistakes_are_named(void **state)
 		{ "placement: magm\nmax_smcat: 0.5\n", ":2: unknown key 'max_smcat': did you mean 'max_smact'?" },
 		{ "max_smact: 80\n", ":1: max_smact: '80' is not a number" },
 		{ "placement: best\n", ":1: placement: " },
-		{ "order: lifo\n", ":1: order: 'lifo' is no order of the queue; there are: fifo backfill" },
+		{ "order: lifo\n", ":1: order: 'lifo' is no order of the queue; there are: fifo backfill plan" },
 		{ "max_slowdown: 0.5\n", ":1: max_slowdown: " },
 		{ "min_gain: 2\n", ":1: min_gain: " },
 		{ "slack: lots\n", ":1: slack: 'lots' is not a size" },

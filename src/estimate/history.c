@@ -25,6 +25,8 @@ struct on_model {
 	uint64_t cut_mib;		/* of the warm ones among those */
 	uint64_t limit_mib;
 	struct load_sum gract, smact;
+	double work_s;			/* sum over `worked` completed runs */
+	unsigned worked;
 };
 
 struct entry {
@@ -240,6 +242,10 @@ void history_note(struct history *h, const struct outcome *o)
 		learn_oom(e, o);
 	if (o->seen.peak_mib)
 		learn_memory(m, o);
+	if (o->verdict == VERDICT_OK && isfinite(o->seen.work_s)) {
+		m->work_s += o->seen.work_s;
+		m->worked++;
+	}
 	if (alone_long_enough(&o->seen)) {
 		add_load(&m->gract, o->seen.alone_gract, o->seen.alone_s);
 		add_load(&m->smact, o->seen.alone_smact, o->seen.alone_s);
@@ -284,11 +290,12 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 	const struct entry *e = signature && *signature ? find(h, signature, NULL) : NULL;
 	const struct on_model *m = e ? choose(e, gpu_name) : NULL;
 	if (!m)
-		return (struct estimate_history){ .gract = NAN, .smact = NAN };
+		return (struct estimate_history){ .gract = NAN, .smact = NAN, .work_s = NAN };
 	return (struct estimate_history){
 		.peak_mib = m->peak_mib, .runs = m->runs, .bound_mib = m->bound_mib, .cut_mib = m->cut_mib, .cut = m->cut,
 		.limit_mib = m->limit_mib, .gpu_name = m->gpu_name, .other_gpu = !gpu_name || strcmp(m->gpu_name, gpu_name),
-		.oom_floor_mib = floor_of(e, m->peak_mib), .gract = mean(&m->gract), .smact = mean(&m->smact) };
+		.oom_floor_mib = floor_of(e, m->peak_mib), .gract = mean(&m->gract), .smact = mean(&m->smact),
+		.work_s = m->worked ? m->work_s / m->worked : NAN };
 }
 
 int64_t history_told_ms(const struct history *h, const char *signature)

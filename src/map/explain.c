@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "map/filter.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,6 +145,21 @@ static void say_gain(struct line *l, const struct map_finding *f)
 	    f->have * 100, f->want * 100);
 }
 
+/* As text that lives as long as the full expression it stands in. */
+#define IN_ABOUT(s) in_about((s), (char[48]){ "" }, 48)
+
+static const char *in_about(double s, char *text, size_t size)
+{
+	unsigned minutes = (unsigned)fmin(s / 60, 1e6);
+	if (!minutes)
+		return "within a minute";
+	if (minutes < 60)
+		snprintf(text, size, "in about %u min", minutes);
+	else
+		snprintf(text, size, "in about %u h %u min", minutes / 60, minutes % 60);
+	return text;
+}
+
 static void say_ok(struct line *l, const struct map_finding *f)
 {
 	say(l, "fits: %s available, %s wanted; would run as %s", SIZE(f->have), SIZE(f->want),
@@ -173,6 +189,12 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		break;
 	case MAP_KEPT:
 		say(&l, "kept free for task %s, which goes first", task_id_text(g->kept_for, task));
+		break;
+	case MAP_ELSEWHERE:
+		say(&l, "not here: the plan has it start on %s, %s", r->gpus == 1 ? "another GPU" : "other GPUs", IN_ABOUT(r->planned_s));
+		break;
+	case MAP_LATER:
+		say(&l, "fits, but the plan has others start before it; its turn comes %s", IN_ABOUT(r->planned_s));
 		break;
 	case MAP_MODE:
 		say_mode(&l, p, g, r);

@@ -117,7 +117,7 @@ static enum map_reason ask_memory(struct map_ask *ask, const struct map_gpu *g, 
 
 static enum map_reason ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	if (!map_foreign_runs(g) && (!g->n_tasks || ask->p->rank == RANK_GAIN))
+	if (!map_foreign_runs(g) && (!g->n_tasks || ask->p->rank == RANK_GAIN || ask->r->planned))
 		return MAP_OK;
 	bool mps = a->mode == SHARE_MPS;
 	double limit = mps ? ask->p->max_smact : ask->p->max_gract;
@@ -134,6 +134,14 @@ static enum map_reason ask_load(const struct map_ask *ask, const struct map_gpu 
 	return MAP_TASKS;
 }
 
+static bool is_planned(const struct map_request *r, const struct map_gpu *g)
+{
+	for (unsigned i = 0; i < r->gpus; i++)
+		if (r->planned[i] == g->slot)
+			return true;
+	return false;
+}
+
 /* Everything before memory and load. */
 static enum map_reason ask_admission(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
@@ -143,6 +151,8 @@ static enum map_reason ask_admission(const struct map_ask *ask, const struct map
 		return MAP_STALE;
 	if (g->kept_for && g->kept_for != ask->r->task)
 		return MAP_KEPT;
+	if (ask->r->planned && !is_planned(ask->r, g))
+		return MAP_ELSEWHERE;
 	if (!map_kind_fits(ask, g))
 		return MAP_MODE;
 	bool idle_wanted = ask->idle_only || g->mig;
@@ -177,6 +187,8 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 		a->reason = ask_load(ask, g, a);
 	if (!a->reason && g->n_tasks && (ask->predicts || g->has_limit))
 		a->reason = map_forecast(ask, g, a);
+	if (!a->reason && ask->r->planned && ask->r->later)
+		a->reason = MAP_LATER;
 }
 
 bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,

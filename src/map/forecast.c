@@ -76,7 +76,7 @@ enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g,
 	a->gain = gain_of(&all, a->mode);	/* leaves the speeds of all */
 	if (too_slow(ask, g, &all, a))
 		return MAP_SLOWDOWN;
-	if (!gain || a->gain >= ask->p->min_gain - EPSILON)
+	if (!gain || ask->r->planned || a->gain >= ask->p->min_gain - EPSILON)
 		return MAP_OK;
 	a->have = a->gain, a->want = ask->p->min_gain;
 	return MAP_GAIN;

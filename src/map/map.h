@@ -131,6 +131,11 @@ struct map_request {
 	enum share_mode share;		/* the task's wish */
 	uid_t uid;
 	struct map_tenant self;
+	/* Where a plan has it start (map/plan.h): `gpus` slots, on which alone it is placed, whatever load and gain would say; NULL:
+	 * none has. `later`: not before `planned_s` from now, which is for `rad why`. */
+	const uint32_t *planned;
+	bool later;
+	double planned_s;
 };
 
 /* Why a GPU was not taken; word and help for `rad why`. In the order in which the filter asks. */
@@ -139,6 +144,7 @@ struct map_request {
 	X(MAP_DRAINED, "Drained", "an administrator drained it") \
 	X(MAP_STALE, "NoReading", "the GPU does not answer, or its last reading is too old") \
 	X(MAP_KEPT, "Kept", "kept free for a task that goes first") \
+	X(MAP_ELSEWHERE, "Planned", "the plan has it start on another GPU") \
 	X(MAP_MODE, "Mode", "the GPU is shared in another way, or used alone") \
 	X(MAP_USER, "MpsUser", "another user's MPS server runs there") \
 	X(MAP_FOREIGN, "Foreign", "a process that is not ours uses it") \
@@ -151,6 +157,7 @@ struct map_request {
 	X(MAP_UNSEEN, "Unseen", "a task whose load is not known has just started there") \
 	X(MAP_SLOWDOWN, "Slowdown", "a task would become slower than its limit allows") \
 	X(MAP_GAIN, "Gain", "too little would be gained beside the tasks there") \
+	X(MAP_LATER, "PlannedLater", "it fits, and the plan has others start before it") \
 	X(MAP_TOO_FEW, "Gpus", "fits, but not enough GPUs fit at once")
 
 enum map_reason {

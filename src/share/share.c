@@ -56,26 +56,41 @@ static double by_grid(const struct share_task *t)
 static const struct law streams = { gpu_time, equal, SHARE_STREAMS_CAPACITY, 0 };
 static const struct law mps = { sm_activity, by_grid, SHARE_MPS_CAPACITY, SHARE_MPS_CAPACITY };
 
+/* Rounds ask for demand and weight of each task again and again: of up to this many they are put down. */
+#define FEW 32
+
+struct asked { double demand, weight; };
+
+static struct asked ask(const struct law *law, const struct share_task *t)
+{
+	return (struct asked){ law->demand(t), law->weight(t) };
+}
+
 /* Water filling: each task is granted level * weight, at most its demand; what the satisfied leave raises the level for the
  * others. A speed of 0 marks a task that is not satisfied yet. Every round but the last satisfies at least one. */
 static void fill(const struct law *law, const struct share_task *tasks, size_t n, double *speed)
 {
-	for (size_t i = 0; i < n; i++)
+	struct asked few[FEW];
+#define ASKED(i) (n <= FEW ? few[i] : ask(law, &tasks[i]))
+	for (size_t i = 0; i < n; i++) {
 		speed[i] = 0;
+		if (n <= FEW)
+			few[i] = ask(law, &tasks[i]);
+	}
 	double level;
 	bool more;
 	do {
 		double left = law->capacity, weights = law->idle_weight;
 		for (size_t i = 0; i < n; i++) {
 			if (speed[i] > 0)
-				left -= law->demand(&tasks[i]);
+				left -= ASKED(i).demand;
 			else
-				weights += law->weight(&tasks[i]);
+				weights += ASKED(i).weight;
 		}
 		level = left / weights;
 		more = false;
 		for (size_t i = 0; i < n && weights > 0; i++) {
-			if (speed[i] > 0 || level * law->weight(&tasks[i]) < law->demand(&tasks[i]))
+			if (speed[i] > 0 || level * ASKED(i).weight < ASKED(i).demand)
 				continue;
 			speed[i] = 1;
 			more = true;
@@ -83,7 +98,8 @@ static void fill(const struct law *law, const struct share_task *tasks, size_t n
 	} while (more);
 	for (size_t i = 0; i < n; i++)
 		if (speed[i] <= 0)
-			speed[i] = level * law->weight(&tasks[i]) / law->demand(&tasks[i]);
+			speed[i] = level * ASKED(i).weight / ASKED(i).demand;
+#undef ASKED
 }
 
 void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode, double *speed)

@@ -374,7 +374,7 @@ static void remember_loads(struct simulation *s, const struct device_model *devi
 		const struct sim_workload *w = &s->o->workloads->list[i];
 		struct outcome o = { .signature = w->name, .gpu_name = device->gpu_name, .estimator = "", .verdict = VERDICT_OK,
 				     .seen = { .peak_mib = w->mem_mib, .alone_s = 3600, .warm = true, .alone_gract = w->gract,
-					       .alone_smact = w->smact } };
+					       .alone_smact = w->smact, .work_s = (double)w->solo_ms / 1000 } };
 		if (!w->missing)
 			core_remember(s->core, &o);
 	}

@@ -192,6 +192,10 @@ static int read_workloads(struct sim_workloads *w, struct csv *c, const char *co
 	return rc;
 }
 
+static const char catalogue[] =
+#include "workloads.csv.inc"
+;
+
 int sim_workloads_read(struct sim_workloads *w, const char *path, const char *map, struct error *err)
 {
 	scoped_free char *words = alloc_string_or_null(map);
@@ -200,7 +204,8 @@ int sim_workloads_read(struct sim_workloads *w, const char *path, const char *ma
 	*w = (struct sim_workloads){ .path = alloc_string(path) };
 	if (read_map(words, theirs, err))
 		return -1;
-	int rc = csv_open(&c, path, err);
+	bool ours = !strcmp(path, SIM_CATALOGUE);
+	int rc = ours ? csv_open_text(&c, SIM_CATALOGUE, catalogue, sizeof catalogue - 1, err) : csv_open(&c, path, err);
 	if (!rc)
 		rc = read_workloads(w, &c, theirs, err);
 	csv_clear(&c);

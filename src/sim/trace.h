@@ -43,6 +43,9 @@ struct sim_workloads {
 	struct idmap by_name;
 };
 
+/* Where a path of workloads is wanted: the project's own (models/workloads.csv), which are in the program. */
+#define SIM_CATALOGUE "catalogue"
+
 /* `map`: "solo_s=solo_s_a100,mem_mib=mem_mib_2025": columns that are read under another name; NULL: none. */
 int sim_workloads_read(struct sim_workloads *w, const char *path, const char *map, struct error *err);
 void sim_workloads_clear(struct sim_workloads *w);

@@ -285,7 +285,7 @@ static struct outcome outcome_of_row(sqlite3_stmt *st)
 		.fenced = sqlite3_column_int(st, 9),
 		.seen = { .peak_mib = (uint64_t)sqlite3_column_int64(st, 7), .warm = sqlite3_column_int(st, 10),
 			  .alone_s = real_or_nan(st, 11), .alone_gract = real_or_nan(st, 12), .alone_smact = real_or_nan(st, 13),
-			  .mean_smact = NAN, .energy_j = NAN } };
+			  .work_s = real_or_nan(st, 14), .mean_smact = NAN, .energy_j = NAN } };
 	if (verdict_parse(column(st, 4), &o.verdict))
 		o.verdict = VERDICT_NONE;
 	return o;
@@ -296,7 +296,7 @@ int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*
 {
 	scoped_statement *st = NULL;
 	int rc = sqlite3_prepare_v2(s->db, "SELECT told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib,"
-				    " retry_mib, fenced, warm, alone_s, alone_gract, alone_smact FROM outcomes"
+				    " retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s FROM outcomes"
 				    " WHERE seq > (SELECT max(seq) FROM outcomes) - ?1 AND told_ms >= ?2 ORDER BY seq", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);

@@ -53,6 +53,8 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	" " NUMBER(BEFORE("placed", "fenced")) ", " NUMBER(MEMBER("e.body", "warm"))
 	" FROM events e JOIN jobs j ON j.job = e.task >> 20"
 	" WHERE e.kind = 'ended' AND (" MEMBER("e.body", "peak_mib") " OR " MEMBER("e.body", "verdict") " = 'oom') ORDER BY e.seq;",
+
+	"ALTER TABLE outcomes ADD COLUMN work_s REAL;",
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

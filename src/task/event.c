@@ -32,11 +32,12 @@ const char *event_kind_name(enum event_kind k)
 
 static json_t *measured_to_json(const struct measured *m)
 {
-	return json_pack("{so, so, so, so, sb, so, so}",
+	return json_pack("{so, so, so, so, sb, so, so, so}",
 		"peak_mib", json_int_or_null((int64_t)m->peak_mib, m->peak_mib != 0),
 		"mean_smact", json_round3(m->mean_smact), "alone_s", json_round3(m->alone_s),
 		"energy_j", json_round3(m->energy_j), "warm", m->warm,
-		"alone_gract", json_round3(m->alone_gract), "alone_smact", json_round3(m->alone_smact));
+		"alone_gract", json_round3(m->alone_gract), "alone_smact", json_round3(m->alone_smact),
+		"work_s", json_round3(m->work_s));
 }
 
 static json_t *placed_to_json(const struct event *ev)
@@ -124,11 +125,12 @@ static int read_u64(const json_t *body, const char *key, uint64_t *value, struct
 
 static int read_measured(const json_t *body, struct measured *m, struct error *err)
 {
-	*m = (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN };
+	*m = (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN,
+				.work_s = NAN };
 	if (read_u64(body, "peak_mib", &m->peak_mib, err) || json_read_double(body, "mean_smact", &m->mean_smact, err) ||
 	    json_read_double(body, "alone_s", &m->alone_s, err) || json_read_double(body, "energy_j", &m->energy_j, err) ||
 	    json_read_bool(body, "warm", &m->warm, err) || json_read_double(body, "alone_gract", &m->alone_gract, err) ||
-	    json_read_double(body, "alone_smact", &m->alone_smact, err))
+	    json_read_double(body, "alone_smact", &m->alone_smact, err) || json_read_double(body, "work_s", &m->work_s, err))
 		return -1;
 	return 0;
 }

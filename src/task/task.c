@@ -208,7 +208,8 @@ static void apply_placed(struct task *t, const struct event *ev)
 	*a = (struct attempt){
 		.placed_ms = ev->t_ms, .start_ms = ev->t_ms, .n_gpus = ev->u.placed.n_gpus, .mode = ev->u.placed.mode,
 		.claim_mib = ev->u.placed.claim_mib, .fenced = ev->u.placed.fenced, .gpus = alloc_zero(bytes),
-		.seen = { .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN },
+		.seen = { .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN,
+			  .work_s = NAN },
 	};
 	memcpy(a->gpus, ev->u.placed.gpus, bytes);
 	t->state = TASK_RUNNING;

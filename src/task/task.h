@@ -108,6 +108,7 @@ struct measured {
 	bool warm;		/* ran long enough for the peak to mean something */
 	/* Mean loads of its GPUs while it was alone there and active: what it adds to a GPU. NaN: never seen so. */
 	double alone_gract, alone_smact;
+	double work_s;		/* what it did so far would have taken this long alone, by the model of sharing */
 };
 
 struct attempt {

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ * A plan is played from event to event: whoever may start starts, then time goes on to the next end. Places are numbers of
+ * tasks in the caller's array, so that a plan that is tried is only an order and a few words per task.
+ */
+#include "map/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PLAN_MEAN 0.05
+#define HEAT 0.01		/* a plan that is worse by this part may be taken at first, none that is worse in the end */
+#define MOST_CHANGES 3		/* of a plan that is tried */
+#define LEAST_S 1e-3
+
+struct draft {
+	uint16_t order[PLAN_TASKS];	/* of those that wait */
+	uint64_t on[PLAN_TASKS];
+	bool holds[PLAN_TASKS];
+	double start_s[PLAN_TASKS];
+	double end_s, cost;
+};
+
+/* One GPU while a draft is played. */
+struct lane {
+	uint64_t free_mib;
+	enum share_mode mode;
+	bool taken, stale;		/* by a task that has it alone; speeds are to be found anew */
+	unsigned n;
+	uint16_t tasks[PLAN_TASKS];
+	double speed[PLAN_TASKS];
+};
+
+struct player {
+	const struct plan *plan;
+	struct lane lanes[PLAN_GPUS];
+	double now_s, left_s[PLAN_TASKS], rate[PLAN_TASKS];
+	uint16_t running[PLAN_TASKS], waiting[PLAN_TASKS];
+	unsigned n_running, n_waiting;
+};
+
+struct search {
+	struct player player;
+	struct draft now, next, best;
+	uint64_t dice;
+	unsigned n_waiting, fixed;	/* the first so many stay first */
+	bool any;			/* a best one is known */
+};
+
+/* Playing ------------------------------------------------------------------------------------------------------------------ */
+
+#define EACH_GPU(g, set) \
+	for (uint64_t bits_ = (set), g; bits_ && (g = (uint64_t)__builtin_ctzll(bits_), true); bits_ &= bits_ - 1)
+
+static bool lane_fits(const struct player *p, uint64_t g, const struct plan_task *t)
+{
+	const struct lane *l = &p->lanes[g];
+	if (!l->n)
+		return l->free_mib >= t->mib || l->free_mib >= p->plan->gpus[g].total_mib;
+	if (t->alone || l->taken || (l->mode == SHARE_MPS && t->no_mps))
+		return false;
+	return l->free_mib >= t->mib + p->plan->slack_mib;
+}
+
+static bool fits(const struct player *p, uint64_t on, const struct plan_task *t)
+{
+	EACH_GPU(g, on)
+		if (!lane_fits(p, g, t))
+			return false;
+	return true;
+}
+
+static void come(struct player *p, uint16_t task, uint64_t on)
+{
+	const struct plan_task *t = &p->plan->tasks[task];
+	EACH_GPU(g, on) {
+		struct lane *l = &p->lanes[g];
+		enum share_mode first = p->plan->gpus[g].first;
+		if (!l->n)
+			l->mode = first == SHARE_MPS && t->no_mps ? SHARE_STREAMS : first;
+		l->taken = t->alone || first == SHARE_MIG;
+		l->tasks[l->n++] = task;
+		l->free_mib -= t->mib < l->free_mib ? t->mib : l->free_mib;
+		l->stale = true;
+	}
+	p->left_s[task] = t->left_s > LEAST_S ? t->left_s : LEAST_S;
+	p->running[p->n_running++] = task;
+}
+
+static void leave(struct player *p, uint16_t task, uint64_t on)
+{
+	EACH_GPU(g, on) {
+		struct lane *l = &p->lanes[g];
+		unsigned at = 0;
+		while (l->tasks[at] != task)
+			at++;
+		memmove(&l->tasks[at], &l->tasks[at + 1], (--l->n - at) * sizeof *l->tasks);
+		l->free_mib += p->plan->tasks[task].mib;
+		l->free_mib = l->n && l->free_mib < p->plan->gpus[g].total_mib ? l->free_mib : p->plan->gpus[g].total_mib;
+		l->taken = false;
+		l->stale = true;
+	}
+}
+
+static void begin(struct player *p)
+{
+	p->now_s = 0;
+	p->n_running = p->n_waiting = 0;
+	for (size_t g = 0; g < p->plan->n_gpus; g++) {
+		p->lanes[g].n = 0;
+		p->lanes[g].taken = false;
+	}
+	for (uint16_t i = 0; i < p->plan->n_running; i++)
+		come(p, i, p->plan->tasks[i].on);
+	for (size_t g = 0; g < p->plan->n_gpus; g++) {
+		p->lanes[g].free_mib = p->plan->gpus[g].free_mib;
+		p->lanes[g].mode = p->lanes[g].n ? p->plan->gpus[g].mode : p->lanes[g].mode;
+	}
+}
+
+static void start_those_that_fit(struct player *p, struct draft *d)
+{
+	uint64_t held = 0;
+	unsigned stay = 0;
+	for (unsigned i = 0; i < p->n_waiting; i++) {
+		uint16_t task = p->waiting[i];
+		if (!(d->on[task] & held) && fits(p, d->on[task], &p->plan->tasks[task])) {
+			d->start_s[task] = p->now_s;
+			come(p, task, d->on[task]);
+			continue;
+		}
+		held |= d->holds[task] ? d->on[task] : 0;
+		p->waiting[stay++] = task;
+	}
+	p->n_waiting = stay;
+}
+
+static void set_rates(struct player *p)
+{
+	struct share_task loads[PLAN_TASKS];
+	for (unsigned i = 0; i < p->n_running; i++)
+		p->rate[p->running[i]] = 1;
+	for (size_t g = 0; g < p->plan->n_gpus; g++) {
+		struct lane *l = &p->lanes[g];
+		for (unsigned i = 0; l->stale && i < l->n; i++)
+			loads[i] = p->plan->tasks[l->tasks[i]].load;
+		if (l->stale && l->n)
+			share_speeds(loads, l->n, l->mode, l->speed);
+		l->stale = false;
+		for (unsigned i = 0; i < l->n; i++)
+			p->rate[l->tasks[i]] = fmin(p->rate[l->tasks[i]], l->speed[i]);
+	}
+}
+
+/* Goes on to the next end. Returns the sum of the ends met. */
+static double go_on(struct player *p, const struct draft *d)
+{
+	double next = INFINITY, ends = 0;
+	unsigned stay = 0;
+	set_rates(p);
+	for (unsigned i = 0; i < p->n_running; i++)
+		next = fmin(next, p->left_s[p->running[i]] / p->rate[p->running[i]]);
+	p->now_s += next;
+	for (unsigned i = 0; i < p->n_running; i++) {
+		uint16_t task = p->running[i];
+		p->left_s[task] -= next * p->rate[task];
+		if (p->left_s[task] > LEAST_S / 2) {
+			p->running[stay++] = task;
+			continue;
+		}
+		leave(p, task, task < p->plan->n_running ? p->plan->tasks[task].on : d->on[task]);
+		ends += p->now_s;
+	}
+	p->n_running = stay;
+	return ends;
+}
+
+/* Fills start_s, end_s and cost. What never fits (a GPU holds more than the tasks there account for) costs as nothing else. */
+static void play(struct search *s, struct draft *d)
+{
+	struct player *p = &s->player;
+	double ends = 0;
+	begin(p);
+	p->n_waiting = s->n_waiting;
+	memcpy(p->waiting, d->order, s->n_waiting * sizeof *d->order);
+	for (start_those_that_fit(p, d); p->n_running; start_those_that_fit(p, d))
+		ends += go_on(p, d);
+	for (unsigned i = 0; i < p->n_waiting; i++)
+		d->start_s[p->waiting[i]] = p->now_s;
+	d->end_s = p->n_waiting ? INFINITY : p->now_s;
+	d->cost = d->end_s + PLAN_MEAN * ends / (double)p->plan->n;
+}
+
+/* Searching ---------------------------------------------------------------------------------------------------------------- */
+
+static unsigned draw(struct search *s, unsigned below)
+{
+	s->dice = s->dice * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)((s->dice >> 32) * below >> 32);
+}
+
+static uint64_t any_gpus(struct search *s, const struct plan_task *t)
+{
+	uint64_t left = t->may, set = 0;
+	for (unsigned k = 0; k < t->gpus; k++) {
+		unsigned at = draw(s, (unsigned)__builtin_popcountll(left));
+		uint64_t rest = left;
+		for (; at; at--)
+			rest &= rest - 1;
+		set |= rest & -rest;
+		left &= ~set;
+	}
+	return set;
+}
+
+static void move_in_order(struct search *s, struct draft *d)
+{
+	unsigned free = s->n_waiting - s->fixed;
+	if (!free)
+		return;
+	unsigned from = s->fixed + draw(s, free), to = s->fixed + draw(s, free);
+	uint16_t task = d->order[from];
+	if (from < to)
+		memmove(&d->order[from], &d->order[from + 1], (to - from) * sizeof task);
+	else
+		memmove(&d->order[to + 1], &d->order[to], (from - to) * sizeof task);
+	d->order[to] = task;
+}
+
+static void change(struct search *s, struct draft *d)
+{
+	const struct plan_task *tasks = s->player.plan->tasks;
+	uint16_t a = d->order[draw(s, s->n_waiting)], b = d->order[draw(s, s->n_waiting)];
+	uint64_t on = d->on[a];
+	switch (draw(s, 4)) {
+	case 0:
+		move_in_order(s, d);
+		break;
+	case 1:
+		d->on[a] = any_gpus(s, &tasks[a]);
+		break;
+	case 2:
+		if (tasks[a].gpus == tasks[b].gpus && !(on & ~tasks[b].may) && !(d->on[b] & ~tasks[a].may))
+			d->on[a] = d->on[b], d->on[b] = on;
+		break;
+	default:
+		d->holds[a] = !d->holds[a] || tasks[a].first;
+	}
+}
+
+/* Improves s->now; the best of all goes to s->best. */
+static void improve(struct search *s, unsigned steps)
+{
+	play(s, &s->now);
+	if (!s->any || s->now.cost < s->best.cost)
+		s->best = s->now;
+	s->any = true;
+	for (unsigned i = 0; i < steps; i++) {
+		double allowed = HEAT * (double)(steps - i) / (double)steps;
+		s->next = s->now;
+		for (unsigned k = draw(s, MOST_CHANGES) + 1; k; k--)
+			change(s, &s->next);
+		play(s, &s->next);
+		if (s->next.cost > s->now.cost * (1 + allowed))
+			continue;
+		s->now = s->next;
+		if (s->now.cost < s->best.cost)
+			s->best = s->now;
+	}
+}
+
+/* Tasks without a place get the GPUs with the least work. */
+static void give_places(struct search *s, struct draft *d)
+{
+	const struct plan *p = s->player.plan;
+	double work[PLAN_GPUS] = { 0 };
+	for (uint16_t i = 0; i < p->n; i++) {
+		const struct plan_task *t = &p->tasks[i];
+		while ((unsigned)__builtin_popcountll(d->on[i]) < t->gpus) {
+			uint64_t best = PLAN_GPUS;
+			EACH_GPU(g, t->may & ~d->on[i])
+				if (best == PLAN_GPUS || work[g] < work[best])
+					best = g;
+			d->on[i] |= (uint64_t)1 << best;
+		}
+		EACH_GPU(g, d->on[i])
+			work[g] += t->left_s;
+	}
+}
+
+/* The plan as it came; or, to begin afresh, the most work first, wherever there is least. */
+static void first_draft(struct search *s, bool afresh)
+{
+	const struct plan *p = s->player.plan;
+	struct draft *d = &s->now;
+	for (uint16_t i = 0; i < p->n; i++) {
+		d->on[i] = afresh && i >= p->n_running ? 0 : p->tasks[i].on;
+		d->holds[i] = afresh || p->tasks[i].holds || p->tasks[i].first;
+	}
+	for (uint16_t i = 0; i < s->n_waiting; i++) {
+		uint16_t task = (uint16_t)(p->n_running + i), at = i;
+		double work = p->tasks[task].left_s * p->tasks[task].gpus;
+		for (; afresh && at > s->fixed; at--) {
+			const struct plan_task *before = &p->tasks[d->order[at - 1]];
+			if (before->left_s * before->gpus >= work)
+				break;
+			d->order[at] = d->order[at - 1];
+		}
+		d->order[at] = task;
+	}
+	give_places(s, d);
+}
+
+double plan_improve(struct plan *p, unsigned steps)
+{
+	static _Thread_local struct search s;
+	static _Thread_local struct plan_task sorted[PLAN_TASKS];
+	s.player.plan = p;
+	s.n_waiting = (unsigned)(p->n - p->n_running);
+	s.fixed = s.n_waiting && p->tasks[p->n_running].first;
+	s.dice = p->n * 2 + 1;
+	s.any = false;
+	for (int afresh = 0; afresh < 2; afresh++) {
+		first_draft(&s, afresh);
+		improve(&s, s.n_waiting ? steps / 2 : 0);
+	}
+	for (unsigned i = 0; i < s.n_waiting; i++) {
+		uint16_t task = s.best.order[i];
+		sorted[i] = p->tasks[task];
+		sorted[i].on = s.best.on[task];
+		sorted[i].holds = s.best.holds[task];
+		sorted[i].start_s = s.best.start_s[task];
+	}
+	memcpy(&p->tasks[p->n_running], sorted, s.n_waiting * sizeof *sorted);
+	return s.best.end_s;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Planning: in which order, and on which GPUs, should those that wait start, so that all is done soonest? Pure.
+ *
+ * Greedy placement fills memory as it becomes free, and finds out at the end that the long tasks of several GPUs are left
+ * over. A plan looks ahead: it plays the queue through under the model of sharing (share/share.h), with what each task is
+ * expected to take alone, and keeps the best of many slightly changed plans. It is made anew whenever a task comes or
+ * ends, so wrong expectations cost no more than the decisions taken on them. Places and order are all that is planned:
+ * whether a task may start now is asked of the filter (map/map.h), as ever.
+ *
+ * What is made small, in seconds from now: the end of the last task + PLAN_MEAN x the mean of all ends.
+ *
+ * The search is threshold accepting (Dueck, Scheuer, "Threshold accepting: a general purpose optimization algorithm appearing
+ * superior to simulated annealing"): no logarithm and no clock, so equal problems have equal plans on every machine.
+ */
+#ifndef RAD_MAP_PLAN_H
+#define RAD_MAP_PLAN_H
+
+#include "share/share.h"
+#include "task/task.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PLAN_GPUS 64		/* most GPUs of a plan, a bit each */
+#define PLAN_TASKS 160		/* most tasks of a plan, running ones included */
+
+struct plan_gpu {
+	uint64_t total_mib;	/* of the empty GPU */
+	uint64_t free_mib;	/* not held by anybody */
+	enum share_mode first;	/* mode of a task that comes alone: SHARE_MPS or SHARE_STREAMS; SHARE_MIG: one task at a time */
+	enum share_mode mode;	/* of the tasks that run there; counts when there are any */
+};
+
+struct plan_task {
+	task_id id;
+	struct share_task load;	/* what it does alone; NaN: not known */
+	double left_s;		/* what is left of its work, alone; above 0 */
+	uint64_t mib;		/* held on each of its GPUs, or to be */
+	unsigned gpus;
+	bool alone;		/* has its GPUs to itself */
+	bool no_mps;		/* cannot be an MPS client */
+	uint64_t may;		/* GPUs it can use */
+	uint64_t on;		/* GPUs: where it runs, or is to start; 0 for one that is new */
+	bool holds;		/* those behind it do not take its GPUs before it has started */
+	bool first;		/* of all that wait, whatever that costs: the first of them in the list only; it holds */
+	double start_s;		/* when it is expected to start, from now */
+};
+
+struct plan {
+	const struct plan_gpu *gpus;
+	size_t n_gpus;
+	struct plan_task *tasks;	/* first those that run, then those that wait, in the order in which they are to start */
+	size_t n_running, n;
+	uint64_t slack_mib;	/* left free beside others */
+};
+
+/* Improves the plan: sets order, `on`, `holds` and `start_s` of those that wait. `steps`: plans that are tried. `may` must have
+ * enough GPUs for every task. Returns when the last task ends, in seconds from now. */
+double plan_improve(struct plan *p, unsigned steps);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ * Plans: small problems whose best answer is known, what a plan never does, and that equal problems have equal plans.
+ */
+#include "map/plan.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HEAVY ((struct share_task){ 1, 1 })
+#define GIB 1024
+
+static struct plan_gpu gpus[PLAN_GPUS];
+static struct plan_task tasks[PLAN_TASKS];
+static struct plan p;
+
+static void some_gpus(size_t n, enum share_mode first)
+{
+	p = (struct plan){ .gpus = gpus, .n_gpus = n, .tasks = tasks };
+	for (size_t i = 0; i < n; i++)
+		gpus[i] = (struct plan_gpu){ .total_mib = 40 * GIB, .free_mib = 40 * GIB, .first = first };
+}
+
+static struct plan_task *add(double left_s, uint64_t mib, unsigned n_gpus, struct share_task load)
+{
+	tasks[p.n] = (struct plan_task){ .id = TASK_ID(p.n + 1, -1), .left_s = left_s, .mib = mib, .gpus = n_gpus, .load = load,
+					 .may = ((uint64_t)1 << p.n_gpus) - 1 };
+	return &tasks[p.n++];
+}
+
+static const struct plan_task *planned(unsigned job)
+{
+	for (size_t i = 0; i < p.n; i++)
+		if (tasks[i].id == TASK_ID(job, -1))
+			return &tasks[i];
+	fail();
+	return NULL;
+}
+
+static void near(double a, double b)
+{
+	if (fabs(a - b) > 1e-3)
+		fail_msg("%f, not %f", a, b);
+}
+
+/* 5 4 3 3 3 on two: the longest first, wherever there is room, gives 5 + 3 and 4 + 3 + 3 = 10; 5 + 4 is best. */
+static void five_tasks_on_two_gpus(void **state)
+{
+	(void)state;
+	static const double lengths[] = { 500, 400, 300, 300, 300 };
+	some_gpus(2, SHARE_STREAMS);
+	for (size_t i = 0; i < 5; i++)
+		add(lengths[i], 30 * GIB, 1, HEAVY);
+	near(plan_improve(&p, 2000), 900);
+	assert_int_equal(planned(1)->on, planned(2)->on);
+	assert_int_equal(planned(3)->on, planned(4)->on);
+}
+
+/* A wide task needs both GPUs; started first it ends with the others, started last they idle. */
+static void the_wide_task_does_not_come_last(void **state)
+{
+	(void)state;
+	some_gpus(4, SHARE_STREAMS);
+	for (int i = 0; i < 4; i++)
+		add(1000, 30 * GIB, 1, HEAVY);
+	add(2000, 30 * GIB, 2, HEAVY);
+	near(plan_improve(&p, 2000), 2000);
+	near(planned(5)->start_s, 0);
+}
+
+static void those_who_fit_beside_each_other_do_not_wait(void **state)
+{
+	(void)state;
+	some_gpus(1, SHARE_MPS);
+	for (int i = 0; i < 3; i++)
+		add(600, 9 * GIB, 1, (struct share_task){ 0.2, 0.1 });
+	assert_true(plan_improve(&p, 200) < 700);
+	for (unsigned job = 1; job <= 3; job++)
+		near(planned(job)->start_s, 0);
+}
+
+static void a_task_alone_has_nobody_beside_it(void **state)
+{
+	(void)state;
+	some_gpus(1, SHARE_MPS);
+	add(600, 9 * GIB, 1, (struct share_task){ 0.2, 0.1 })->alone = true;
+	add(600, 9 * GIB, 1, (struct share_task){ 0.2, 0.1 });
+	near(plan_improve(&p, 200), 1200);
+}
+
+/* It runs on GPU 0 and holds half of it; what nobody accounts for stays taken as long as somebody is there. */
+static void what_runs_is_waited_for(void **state)
+{
+	(void)state;
+	some_gpus(1, SHARE_STREAMS);
+	struct plan_task *runs = add(500, 20 * GIB, 1, HEAVY);
+	runs->on = 1;
+	p.n_running = 1;
+	gpus[0].free_mib = 15 * GIB;
+	gpus[0].mode = SHARE_STREAMS;
+	add(100, 30 * GIB, 1, HEAVY);
+	near(plan_improve(&p, 200), 600);
+	near(planned(2)->start_s, 500);
+	assert_int_equal(planned(1)->on, 1);
+}
+
+static void only_gpus_that_a_task_may_use(void **state)
+{
+	(void)state;
+	some_gpus(3, SHARE_STREAMS);
+	for (int i = 0; i < 6; i++)
+		add(100, 30 * GIB, 1, HEAVY)->may = 4;
+	near(plan_improve(&p, 500), 600);
+	for (unsigned job = 1; job <= 6; job++)
+		assert_int_equal(planned(job)->on, 4);
+}
+
+static void equal_problems_have_equal_plans(void **state)
+{
+	(void)state;
+	struct plan_task first[PLAN_TASKS];
+	double end_s[2];
+	for (int k = 0; k < 2; k++) {
+		some_gpus(4, SHARE_MPS);
+		for (unsigned i = 0; i < 30; i++)
+			add(100 + 37 * (i * i % 23), (2 + i * 7 % 19) * GIB, 1 + (i % 7 == 0), (struct share_task){ 0.9, 0.3 + 0.02 * i });
+		end_s[k] = plan_improve(&p, 1000);
+		if (!k)
+			memcpy(first, tasks, sizeof first);
+	}
+	near(end_s[0], end_s[1]);
+	assert_memory_equal(first, tasks, 30 * sizeof *tasks);
+}
+
+static void a_better_plan_is_never_given_up(void **state)
+{
+	(void)state;
+	some_gpus(4, SHARE_MPS);
+	for (unsigned i = 0; i < 40; i++)
+		add(100 + 61 * (i * i % 29), (2 + i * 5 % 21) * GIB, 1 + (i % 9 == 0), (struct share_task){ 0.9, 0.6 });
+	double before = plan_improve(&p, 100), after = 0;
+	for (int k = 0; k < 5; k++)
+		after = plan_improve(&p, 400);
+	assert_true(after <= before * 1.01);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests_here[] = {
+		cmocka_unit_test(five_tasks_on_two_gpus),
+		cmocka_unit_test(the_wide_task_does_not_come_last),
+		cmocka_unit_test(those_who_fit_beside_each_other_do_not_wait),
+		cmocka_unit_test(a_task_alone_has_nobody_beside_it),
+		cmocka_unit_test(what_runs_is_waited_for),
+		cmocka_unit_test(only_gpus_that_a_task_may_use),
+		cmocka_unit_test(equal_problems_have_equal_plans),
+		cmocka_unit_test(a_better_plan_is_never_given_up),
+	};
+	return cmocka_run_group_tests(tests_here, NULL, NULL);
+}
