@@ -12,6 +12,7 @@ import os
 import sys
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff
 from .recorder import GPU, aten, is_gpu
@@ -235,7 +236,8 @@ def install(recorder, patch):
         return format(read(tensor), how) if is_gpu(tensor) and tensor.dim() == 0 else real_format(tensor, how)
     patch(torch.Tensor, "item", read)
     patch(torch.Tensor, "__format__", written)
-    patch(torch.Tensor, "tolist", lambda tensor: real_tolist(on_host(recorder, tensor) if is_gpu(tensor) else tensor))
+    for owner in (torch.Tensor, FakeTensor) if "tolist" in vars(FakeTensor) else (torch.Tensor,):  # its own in 2.4
+        patch(owner, "tolist", lambda tensor: real_tolist(on_host(recorder, tensor) if is_gpu(tensor) else tensor))
     patch(torch.Tensor, "__float__", lambda tensor: float(_plain(read(tensor))))
     patch(torch.Tensor, "__bool__", truth)
     patch(torch.Tensor, "__int__", size)
