@@ -104,7 +104,12 @@ def install(recorder, patch, capability):
                                                             scale=scale)[0]
         options = {"enable_gqa": True} if enable_gqa else {}
         mask = additive(attn_mask, query.dtype)
-        return aten._scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, scale=scale, **options)[0]
+        recorder.adds_mask = mask is not None  # in place; to a tensor subclass it would be added into a new tensor
+        try:
+            return aten._scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, scale=scale,
+                                                           **options)[0]
+        finally:
+            recorder.adds_mask = False
     patch(F, "scaled_dot_product_attention", attention)
     patch(torch._C._nn, "scaled_dot_product_attention", attention)
 

@@ -57,6 +57,7 @@ class Recorder(TorchDispatchMode):
         self.counts = (0, 0)
         self.generators = None
         self.adds_bias = False  # a linear layer is running
+        self.adds_mask = False  # attention of plain operators is running, with a mask
 
     # --- storages ---
 
