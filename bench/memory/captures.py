@@ -8,6 +8,7 @@ For each job FOLDER/NAME.radcap, and a line in FOLDER/captures.jsonl: seconds wi
 flags, notes, parameters, or the error. A job is captured in a process of its own, copied from one that has imported everything;
 the capture itself is one more (radrm.capture.trace).
 """
+
 import argparse
 import gc
 import json
@@ -55,16 +56,24 @@ def main():
     torch.set_num_threads(1)
     models.preload()
     from torch._subclasses.fake_tensor import FakeTensorMode
+
     FakeTensorMode()
     gc.freeze()
     todo = jobs.chosen(args.words, args.tiny)
     with open(args.out / "captures.jsonl", "a") as f:
+
         def tell(pid, job, line):
             line = {"name": job.name, **line}
             f.write(json.dumps(line) + "\n")
             f.flush()
-            print(job.name, line.get("seconds", ""), (line.get("error") or "")[-300:], "; ".join(line.get("notes", [])),
-                  flush=True)
+            print(
+                job.name,
+                line.get("seconds", ""),
+                (line.get("error") or "")[-300:],
+                "; ".join(line.get("notes", [])),
+                flush=True,
+            )
+
         f.write(json.dumps({"torch": torch.__version__, "cores": os.cpu_count(), "workers": args.workers}) + "\n")
         pool = Pool(args.workers, 150, deadline)
         left = pool.run(lambda job: one(job, args.out, 120), todo, tell)

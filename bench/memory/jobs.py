@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The training configurations of the memory evaluation. `JOBS` is the list; `setup(job)` gives the function that truth.py runs
-on a GPU and captures.py traces without one: it builds model, optimizer and batch on "cuda" and returns the function of one step.
+on a GPU and captures.py traces without one: it builds model, optimizer and batch on "cuda" and returns the function of one
+step.
 
 Every architecture of models.py is trained in several of VARIANTS, at batches that spread the jobs over about 1 to 60 GiB.
 """
+
 import collections
 import contextlib
 import json
@@ -103,15 +105,19 @@ JOBS = plan()
 
 
 def optimizer_of(job, parameters):
-    kind, options = {"sgd": (torch.optim.SGD, {"lr": 1e-3}),
-                     "momentum": (torch.optim.SGD, {"lr": 1e-3, "momentum": 0.9, "weight_decay": 1e-4}),
-                     "adam": (torch.optim.Adam, {"lr": 1e-4}), "adamw": (torch.optim.AdamW, {"lr": 1e-4})}[job.optimizer]
+    kind, options = {
+        "sgd": (torch.optim.SGD, {"lr": 1e-3}),
+        "momentum": (torch.optim.SGD, {"lr": 1e-3, "momentum": 0.9, "weight_decay": 1e-4}),
+        "adam": (torch.optim.Adam, {"lr": 1e-4}),
+        "adamw": (torch.optim.AdamW, {"lr": 1e-4}),
+    }[job.optimizer]
     form = {"foreach": {}, "fused": {"fused": True}, "loop": {"foreach": False}}[job.form]
     return kind(parameters, **options, **form)
 
 
 def checkpoint(model, blocks):
     from torch.utils.checkpoint import checkpoint as again
+
     if blocks == "":
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         return
@@ -133,6 +139,7 @@ def build_model(job):
 
 def setup(job):
     """The function that builds the job and returns the function of one step, which has the gradient scaler as `scaler`."""
+
     def build():
         arch, model = build_model(job)
         torch.set_float32_matmul_precision("high" if job.precision == "tf32" else "highest")
@@ -152,6 +159,7 @@ def setup(job):
             if half and t.is_floating_point():
                 t = t.to(half)
             return t.contiguous(memory_format=layout) if layout and t.dim() == 4 else t
+
         held = None if "loader" in job.extras else [shaped(t) for t in waiting]
         if held:
             waiting = None
@@ -220,6 +228,5 @@ def guesses():
 
 
 if __name__ == "__main__":
-    print(len(JOBS), "jobs,", len(models.ARCHS), "architectures,", len({j.family for j in JOBS}), "families")
     for job in JOBS:
-        print(job.name)
+        print(json.dumps(job._asdict()))

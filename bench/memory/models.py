@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The architectures of the memory evaluation: real ones from torchvision and transformers, made from their configurations
 (nothing is downloaded), and a few common ones written out here. What jobs.py trains."""
+
 import contextlib
 import importlib
 
@@ -29,10 +30,13 @@ class Dlrm(nn.Module):
     def __init__(self, rows, width, bags=26, dense=13):
         super().__init__()
         self.bags = nn.ModuleList(nn.EmbeddingBag(rows, width, mode="sum") for _ in range(bags))
-        self.bottom = nn.Sequential(nn.Linear(dense, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, width),
-                                    nn.ReLU())
+        self.bottom = nn.Sequential(
+            nn.Linear(dense, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, width), nn.ReLU()
+        )
         pairs = (bags + 1) * bags // 2
-        self.top = nn.Sequential(nn.Linear(width + pairs, 1024), nn.ReLU(), nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, 1))
+        self.top = nn.Sequential(
+            nn.Linear(width + pairs, 1024), nn.ReLU(), nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, 1)
+        )
         self.register_buffer("upper", torch.triu_indices(bags + 1, bags + 1, 1), persistent=False)
 
     def forward(self, dense, ids):
@@ -72,19 +76,30 @@ class Translator(nn.Module):
 
 
 def double(before, after):
-    return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(inplace=True),
-                         nn.Conv2d(after, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(inplace=True))
+    return nn.Sequential(
+        nn.Conv2d(before, after, 3, padding=1),
+        nn.BatchNorm2d(after),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(after, after, 3, padding=1),
+        nn.BatchNorm2d(after),
+        nn.ReLU(inplace=True),
+    )
 
 
 class Unet(nn.Module):
     def __init__(self, width=64, depth=4, bilinear=False, classes=21):
         super().__init__()
-        widths = [width * 2 ** i for i in range(depth + 1)]
+        widths = [width * 2**i for i in range(depth + 1)]
         self.first = double(3, width)
         self.down = nn.ModuleList(nn.Sequential(nn.MaxPool2d(2), double(a, b)) for a, b in zip(widths, widths[1:]))
         self.grow = nn.ModuleList(
-            nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), nn.Conv2d(b, a, 1)) if bilinear
-            else nn.ConvTranspose2d(b, a, 2, 2) for a, b in reversed(list(zip(widths, widths[1:]))))
+            (
+                nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), nn.Conv2d(b, a, 1))
+                if bilinear
+                else nn.ConvTranspose2d(b, a, 2, 2)
+            )
+            for a, b in reversed(list(zip(widths, widths[1:])))
+        )
         self.up = nn.ModuleList(double(2 * a, a) for a in reversed(widths[:-1]))
         self.head = nn.Conv2d(width, classes, 1)
 
@@ -100,6 +115,7 @@ class Unet(nn.Module):
 
 # --- where models come from ---
 
+
 def vision(name, **options):
     return lambda size: getattr(importlib.import_module("torchvision.models"), name)(weights=None, **options)
 
@@ -111,17 +127,20 @@ def sized(name, **options):
 
 def deit(size):
     from torchvision.models import VisionTransformer
+
     return VisionTransformer(image_size=size, patch_size=16, num_layers=12, num_heads=6, hidden_dim=384, mlp_dim=1536)
 
 
 def maxvit(size):
     from torchvision.models import maxvit_t
+
     return maxvit_t(weights=None, input_size=(size, size))
 
 
 def segmentation(name):
     return lambda size: getattr(importlib.import_module("torchvision.models.segmentation"), name)(
-        weights=None, weights_backbone=None, num_classes=21, aux_loss=True)
+        weights=None, weights_backbone=None, num_classes=21, aux_loss=True
+    )
 
 
 def hugging(model, config, **options):
@@ -136,8 +155,8 @@ HUGGING = "bert roberta distilbert albert electra gpt2 gpt_neo opt xlnet t5 bart
 
 
 def preload():
-    """Imports all that models come from; no model is made, and CUDA is not started, not even to count devices: a process that did
-    cannot be copied."""
+    """Imports all that models come from; no model is made, and CUDA is not started, not even to count devices: a process that
+    did cannot be copied."""
     real = torch._C._cuda_getDeviceCount if hasattr(torch._C, "_cuda_getDeviceCount") else None
     torch._C._cuda_getDeviceCount = lambda: 1
     try:
@@ -150,16 +169,29 @@ def preload():
 
 
 def _preload():
-    for name in ("torchvision.models", "torchvision.models.segmentation", "torch.utils.checkpoint", "transformers",
-                 *(f"transformers.models.{n}.modeling_{n}" for n in HUGGING)):
+    for name in (
+        "torchvision.models",
+        "torchvision.models.segmentation",
+        "torch.utils.checkpoint",
+        "transformers",
+        *(f"transformers.models.{n}.modeling_{n}" for n in HUGGING),
+    ):
         try:
             importlib.import_module(name)
         except Exception as e:
             print(f"{name}: {type(e).__name__}: {e}", flush=True)
 
 
-RANDOM = ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_",
-          "orthogonal_")
+RANDOM = (
+    "uniform_",
+    "normal_",
+    "trunc_normal_",
+    "xavier_uniform_",
+    "xavier_normal_",
+    "kaiming_uniform_",
+    "kaiming_normal_",
+    "orthogonal_",
+)
 
 
 @contextlib.contextmanager
@@ -193,6 +225,7 @@ def fill(model):
 
 # --- batches and losses, by kind of model ---
 
+
 def images(batch, size, where):
     return torch.rand(batch, 3, size, size, device=where), torch.randint(100, (batch,), device=where)
 
@@ -210,8 +243,11 @@ def masked_tokens(batch, size, where):
 
 
 def clicks(batch, size, where):
-    return (torch.rand(batch, 13, device=where), torch.randint(10000, (batch, 26, size), device=where),
-            torch.rand(batch, device=where).round())
+    return (
+        torch.rand(batch, 13, device=where),
+        torch.randint(10000, (batch, 26, size), device=where),
+        torch.rand(batch, device=where).round(),
+    )
 
 
 def classify(model, x, y):
@@ -303,47 +339,186 @@ ARCHS = {
     "swin_v2_t": cnn("swin", "swin_v2_t", 170, 430, size=256),
     "maxvit_t": cnn("maxvit", "", 330, 470, make=maxvit),
     "fcn_resnet50": Arch("segmentation", segmentation("fcn_resnet50"), pixels, segment, 256, 260, 540, None, True),
-    "deeplabv3_resnet50": Arch("segmentation", segmentation("deeplabv3_resnet50"), pixels, segment, 256, 280, 650, None, True),
+    "deeplabv3_resnet50": Arch(
+        "segmentation", segmentation("deeplabv3_resnet50"), pixels, segment, 256, 280, 650, None, True
+    ),
     "unet": Arch("unet", lambda size: Unet(), pixels, segment, 256, 560, 480, None, True),
     "unet_bilinear": Arch("unet", lambda size: Unet(32, 4, True), pixels, segment, 256, 330, 120, None, True),
     "bert_base": hf("bert", hugging("BertForMaskedLM", "BertConfig"), 128, 150, 1680),
-    "bert_large": hf("bert", hugging("BertForMaskedLM", "BertConfig", hidden_size=1024, num_hidden_layers=24,
-                                     num_attention_heads=16, intermediate_size=4096), 256, 720, 5150),
-    "roberta_base": hf("bert", hugging("RobertaForMaskedLM", "RobertaConfig", vocab_size=50265,
-                                       max_position_embeddings=514), 256, 400, 1910, masked_language, masked_tokens),
+    "bert_large": hf(
+        "bert",
+        hugging(
+            "BertForMaskedLM",
+            "BertConfig",
+            hidden_size=1024,
+            num_hidden_layers=24,
+            num_attention_heads=16,
+            intermediate_size=4096,
+        ),
+        256,
+        720,
+        5150,
+    ),
+    "roberta_base": hf(
+        "bert",
+        hugging("RobertaForMaskedLM", "RobertaConfig", vocab_size=50265, max_position_embeddings=514),
+        256,
+        400,
+        1910,
+        masked_language,
+        masked_tokens,
+    ),
     "distilbert": hf("bert", hugging("DistilBertForSequenceClassification", "DistilBertConfig"), 256, 140, 1020, labelled),
-    "albert_base": hf("albert", hugging("AlbertForMaskedLM", "AlbertConfig", hidden_size=768, num_attention_heads=12,
-                                        intermediate_size=3072), 256, 300, 190),
-    "electra_base": hf("bert", hugging("ElectraForPreTraining", "ElectraConfig", embedding_size=768, hidden_size=768,
-                                       num_attention_heads=12, intermediate_size=3072), 128, 120, 1660),
+    "albert_base": hf(
+        "albert",
+        hugging("AlbertForMaskedLM", "AlbertConfig", hidden_size=768, num_attention_heads=12, intermediate_size=3072),
+        256,
+        300,
+        190,
+        blocks=None,
+    ),
+    "electra_base": hf(
+        "bert",
+        hugging(
+            "ElectraForPreTraining",
+            "ElectraConfig",
+            embedding_size=768,
+            hidden_size=768,
+            num_attention_heads=12,
+            intermediate_size=3072,
+        ),
+        128,
+        120,
+        1660,
+    ),
     "gpt2": hf("gpt", hugging("GPT2LMHeadModel", "GPT2Config"), 512, 1000, 1900),
     "gpt2_medium": hf("gpt", hugging("GPT2LMHeadModel", "GPT2Config", n_embd=1024, n_layer=24, n_head=16), 512, 1900, 5420),
-    "gpt2_large": hf("gpt", hugging("GPT2LMHeadModel", "GPT2Config", n_embd=1280, n_layer=36, n_head=20), 512, 3200, 11800,
-                     count=4),
-    "gpt_neo_125m": hf("gpt", hugging("GPTNeoForCausalLM", "GPTNeoConfig", hidden_size=768, num_layers=12, num_heads=12,
-                                      attention_types=[[["global", "local"], 6]]), 256, 700, 1900),
+    "gpt2_large": hf(
+        "gpt", hugging("GPT2LMHeadModel", "GPT2Config", n_embd=1280, n_layer=36, n_head=20), 512, 3200, 11800, count=4
+    ),
+    "gpt_neo_125m": hf(
+        "gpt",
+        hugging(
+            "GPTNeoForCausalLM",
+            "GPTNeoConfig",
+            hidden_size=768,
+            num_layers=12,
+            num_heads=12,
+            attention_types=[[["global", "local"], 6]],
+        ),
+        256,
+        700,
+        1900,
+    ),
     "opt_125m": hf("opt", hugging("OPTForCausalLM", "OPTConfig"), 512, 1000, 1910, masked_language, masked_tokens),
-    "xlnet_base": hf("xlnet", hugging("XLNetLMHeadModel", "XLNetConfig", d_model=768, n_layer=12, n_head=12, d_inner=3072),
-                     128, 260, 1780, blocks=None),
+    "xlnet_base": hf(
+        "xlnet",
+        hugging("XLNetLMHeadModel", "XLNetConfig", d_model=768, n_layer=12, n_head=12, d_inner=3072),
+        128,
+        260,
+        1780,
+        blocks=None,
+    ),
     "xlnet_large": hf("xlnet", hugging("XLNetLMHeadModel", "XLNetConfig"), 128, 620, 5500, blocks=None, count=5),
     "t5_small": hf("t5", hugging("T5ForConditionalGeneration", "T5Config", decoder_start_token_id=0), 256, 420, 920),
-    "t5_base": hf("t5", hugging("T5ForConditionalGeneration", "T5Config", decoder_start_token_id=0, d_model=768, d_ff=3072, num_layers=12, num_heads=12),
-                  256, 1000, 3400),
-    "bart_base": hf("bart", hugging("BartForConditionalGeneration", "BartConfig", d_model=768, encoder_layers=6,
-                                    decoder_layers=6, encoder_ffn_dim=3072, decoder_ffn_dim=3072, encoder_attention_heads=12,
-                                    decoder_attention_heads=12), 256, 480, 2130),
-    "llama_160m": hf("llama", hugging("LlamaForCausalLM", "LlamaConfig", hidden_size=768, intermediate_size=3072,
-                                      num_hidden_layers=12, num_attention_heads=12, max_position_embeddings=2048), 512, 950,
-                     2480),
-    "tinyllama_1b": hf("llama", hugging("LlamaForCausalLM", "LlamaConfig", hidden_size=2048, intermediate_size=5632,
-                                        num_hidden_layers=22, num_attention_heads=32, num_key_value_heads=4,
-                                        max_position_embeddings=2048), 512, 3800, 16800, count=4),
-    "qwen2_0_5b": hf("llama", hugging("Qwen2ForCausalLM", "Qwen2Config", hidden_size=896, intermediate_size=4864,
-                                      num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
-                                      tie_word_embeddings=True), 512, 3300, 7540),
-    "mistral_300m": hf("llama", hugging("MistralForCausalLM", "MistralConfig", hidden_size=1024, intermediate_size=3584,
-                                        num_hidden_layers=16, num_attention_heads=16, num_key_value_heads=4), 512, 1600, 4600,
-                       masked_language, masked_tokens, count=6),
+    "t5_base": hf(
+        "t5",
+        hugging(
+            "T5ForConditionalGeneration",
+            "T5Config",
+            decoder_start_token_id=0,
+            d_model=768,
+            d_ff=3072,
+            num_layers=12,
+            num_heads=12,
+        ),
+        256,
+        1000,
+        3400,
+    ),
+    "bart_base": hf(
+        "bart",
+        hugging(
+            "BartForConditionalGeneration",
+            "BartConfig",
+            d_model=768,
+            encoder_layers=6,
+            decoder_layers=6,
+            encoder_ffn_dim=3072,
+            decoder_ffn_dim=3072,
+            encoder_attention_heads=12,
+            decoder_attention_heads=12,
+        ),
+        256,
+        480,
+        2130,
+    ),
+    "llama_160m": hf(
+        "llama",
+        hugging(
+            "LlamaForCausalLM",
+            "LlamaConfig",
+            hidden_size=768,
+            intermediate_size=3072,
+            num_hidden_layers=12,
+            num_attention_heads=12,
+            max_position_embeddings=2048,
+        ),
+        512,
+        950,
+        2480,
+    ),
+    "tinyllama_1b": hf(
+        "llama",
+        hugging(
+            "LlamaForCausalLM",
+            "LlamaConfig",
+            hidden_size=2048,
+            intermediate_size=5632,
+            num_hidden_layers=22,
+            num_attention_heads=32,
+            num_key_value_heads=4,
+            max_position_embeddings=2048,
+        ),
+        512,
+        3800,
+        16800,
+        count=4,
+    ),
+    "qwen2_0_5b": hf(
+        "llama",
+        hugging(
+            "Qwen2ForCausalLM",
+            "Qwen2Config",
+            hidden_size=896,
+            intermediate_size=4864,
+            num_hidden_layers=24,
+            num_attention_heads=14,
+            num_key_value_heads=2,
+            tie_word_embeddings=True,
+        ),
+        512,
+        3300,
+        7540,
+    ),
+    "mistral_300m": hf(
+        "llama",
+        hugging(
+            "MistralForCausalLM",
+            "MistralConfig",
+            hidden_size=1024,
+            intermediate_size=3584,
+            num_hidden_layers=16,
+            num_attention_heads=16,
+            num_key_value_heads=4,
+        ),
+        512,
+        1600,
+        4600,
+        masked_language,
+        masked_tokens,
+        count=6,
+    ),
     "translator": Arch("transformer", lambda size: Translator(), tokens, next_word, 128, 150, 1450),
     "mlp_wide": Arch("mlp", lambda size: Mlp(8192, 3), images, classify, 32, 0.8, 3800),
     "mlp_deep": Arch("mlp", lambda size: Mlp(2048, 24), images, classify, 32, 1.2, 1650),

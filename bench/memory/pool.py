@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Many jobs at a time, each in a process of its own that is a copy of this one: what was imported is there at once, and CUDA, which
-this process never touches, starts afresh in each."""
+"""Many jobs at a time, each in a process of its own that is a copy of this one: what was imported is there at once, and CUDA,
+which this process never touches, starts afresh in each."""
+
 import json
 import os
 import select

@@ -4,15 +4,18 @@
 
     truth.py --out FOLDER [--workers N] [--room GIB] [--deadline S] [--tiny] [WORD...]
 
-Each job in a process of its own that starts CUDA afresh. FOLDER/truth.jsonl has a line a job: what NVML shows for its pid (largest
-of samples every 40 ms, and at its end), reserved and allocated bytes at most, seconds a step (others run beside it), or the
-error. FOLDER/history/NAME.json.gz: what its allocator was asked for until the end of the third step, for finding out where a
-capture differs: bytes for a request, -1-n for giving back the n-th; `segments`: [events before it, bytes (negative: given back)].
+Each job in a process of its own that starts CUDA afresh. FOLDER/truth.jsonl has a line a job: what NVML shows for its pid
+(largest of samples every 40 ms, and at its end), reserved and allocated bytes at most, seconds a step (others run beside it), or
+the error. FOLDER/history/NAME.json.gz: what its allocator was asked for until the end of the third step, for finding out where a
+capture differs: bytes for a request, -1-n for giving back the n-th; `segments`: [events before it, bytes (negative:
+given back)].
 """
+
 import argparse
 import gc
 import gzip
 import json
+import math
 import os
 import pathlib
 import random
@@ -31,6 +34,7 @@ import nvml  # noqa: E402
 from pool import Pool  # noqa: E402
 
 STEPS, LEAST, ENOUGH_S = 8, 5, 5.0
+SCALED_STEPS = 24  # with a gradient scaler, whose first steps may all overflow and change nothing
 MIB = 1 << 20
 
 
@@ -57,6 +61,11 @@ def taken(pid):
     return None
 
 
+def done(scaler, steps):
+    """Whether the optimizer has stepped at least three times: each step that overflowed halved the scale."""
+    return not scaler or steps - math.log2(65536 / scaler.get_scale()) >= 3
+
+
 def train(job, out, steps=STEPS):
     """Runs the job in this process. What it took."""
     began = time.monotonic()
@@ -69,7 +78,7 @@ def train(job, out, steps=STEPS):
         step = jobs.setup(job)()
         torch.cuda.synchronize()
         built = time.monotonic()
-        for n in range(steps):
+        for n in range(max(steps, SCALED_STEPS if step.scaler else 0)):
             before = time.monotonic()
             step()
             torch.cuda.synchronize()
@@ -79,25 +88,42 @@ def train(job, out, steps=STEPS):
                 torch.cuda.memory._record_memory_history(enabled=None)
                 with gzip.open(out / f"{job.name}.json.gz", "wt", 6) as f:
                     json.dump({"name": job.name, **found}, f, separators=(",", ":"))
-            if n + 1 >= LEAST and sum(times) > ENOUGH_S:
+            scaler = step.scaler
+            if n + 1 >= LEAST and sum(times) > ENOUGH_S and done(scaler, n + 1):
+                break
+            if n + 1 >= steps and done(scaler, n + 1):
                 break
     except Exception as e:
         return {"error": f"{type(e).__name__}: {e}"[:600], "oom": isinstance(e, torch.OutOfMemoryError), "steps": len(times)}
     stats = torch.cuda.memory_stats()
-    scaler = getattr(step, "scaler", None)
-    return {"end_mib": taken(os.getpid()), "reserved": torch.cuda.max_memory_reserved(),
-            "allocated": torch.cuda.max_memory_allocated(), "reserved_now": torch.cuda.memory_reserved(),
-            "retries": stats["num_alloc_retries"], "steps": len(times), "step_s": round(sorted(times[2:])[len(times[2:]) // 2], 5),
-            "first_s": round(times[0], 3), "build_s": round(built - began, 3), "total_s": round(time.monotonic() - began, 3),
-            "scale": scaler.get_scale() if scaler else None}
+    return {
+        "end_mib": taken(os.getpid()),
+        "reserved": torch.cuda.max_memory_reserved(),
+        "allocated": torch.cuda.max_memory_allocated(),
+        "reserved_now": torch.cuda.memory_reserved(),
+        "retries": stats["num_alloc_retries"],
+        "steps": len(times),
+        "step_s": round(sorted(times[2:])[len(times[2:]) // 2], 5),
+        "first_s": round(times[0], 3),
+        "build_s": round(built - began, 3),
+        "total_s": round(time.monotonic() - began, 3),
+        "scale": scaler.get_scale() if scaler else None,
+    }
 
 
 def machine():
     """Asking for cuDNN's version starts CUDA: for a process of its own."""
     gpu = nvml.Gpu()
-    return {"gpu": gpu.name, "driver": gpu.driver(), "total_mib": gpu.memory().total >> 20, "torch": torch.__version__,
-            "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), "cores": os.cpu_count(),
-            **{name: sys.modules[name].__version__ for name in ("torchvision", "transformers") if name in sys.modules}}
+    return {
+        "gpu": gpu.name,
+        "driver": gpu.driver(),
+        "total_mib": gpu.memory().total >> 20,
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "cores": os.cpu_count(),
+        **{name: sys.modules[name].__version__ for name in ("torchvision", "transformers") if name in sys.modules},
+    }
 
 
 def ordered(found, seed=3):
@@ -136,6 +162,7 @@ def main():
                 peak[process["pid"]] = max(peak.get(process["pid"], 0), process["mem_mib"])
 
     with open(args.out / "truth.jsonl", "a") as f:
+
         def header(pid, item, line):
             f.write(json.dumps(line) + "\n")
 
@@ -146,8 +173,14 @@ def main():
                 return job
             f.write(json.dumps(line) + "\n")
             f.flush()
-            print(job.name, line["nvml_mib"], line.get("error", f"{line.get('total_s')} s, {line.get('step_s')} s/step"), flush=True)
+            print(
+                job.name,
+                line["nvml_mib"],
+                line.get("error", f"{line.get('total_s')} s, {line.get('step_s')} s/step"),
+                flush=True,
+            )
             return None
+
         Pool(1, 60, deadline).run(lambda item: machine(), ["machine"], header)
         pool = Pool(args.workers, args.limit, deadline, args.room, cost, tick, 0.04)
         left = pool.run(lambda job: train(job, kept), ordered(jobs.chosen(args.words, args.tiny)), tell)

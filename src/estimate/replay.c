@@ -32,6 +32,7 @@ struct program {
 	const struct overheads *o;
 	struct replay_blas blas;
 	struct workspace_job job;
+	uint64_t scratch;
 	struct step *steps;	/* owned; room for one a record and each workspace that is kept */
 	size_t n;
 	bool kept[KEPT];
@@ -92,8 +93,11 @@ static void add_gemm(struct program *p, const struct capture_record *r)
 
 static void add_conv(struct program *p, const struct capture_conv *v)
 {
-	if (!(p->c->flags & CAPTURE_CUDNN_OFF))
-		add_scratch(p, workspace_conv(&p->job, v));
+	uint64_t bytes = p->c->flags & CAPTURE_CUDNN_OFF ? 0 : workspace_conv(&p->job, v);
+
+	add_scratch(p, bytes);
+	if (p->scratch < bytes)
+		p->scratch = bytes;
 }
 
 static void add_record(struct program *p, const struct capture_record *r)
@@ -279,6 +283,7 @@ int replay_capture(const struct capture *c, const struct alloc_conf *conf, const
 	for (size_t i = 0; i < c->n_records; i++)
 		add_record(&p, &c->records[i]);
 	out->fixed = fixed_costs(&p);
+	out->scratch = p.scratch;
 	if (conf->async) {	/* the driver's own pool: nothing but what is in use is known */
 		out->comfort = out->allocated = live_at_most(&p, conf, true);
 		out->need = up_to_grid(out->comfort);

@@ -17,6 +17,7 @@ struct replay_figures {
 	uint64_t comfort;		/* bytes reserved at most, no cap (or the job's own) */
 	uint64_t need;			/* smallest cap in bytes that works, a multiple of REPLAY_GRID; at most `comfort` rounded up */
 	uint64_t allocated;		/* bytes in use at most, in the run without a cap */
+	uint64_t scratch;		/* bytes that one convolution takes besides at most: not captured, by rules */
 	uint64_t fixed;			/* bytes outside the allocator: context, communicators */
 	bool capped;			/* the job's own per_process_memory_fraction is too small for it: figures are without it */
 };

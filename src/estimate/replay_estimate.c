@@ -66,6 +66,9 @@ static void tell(const struct replay_figures *f, const struct overheads *o, cons
 			 (unsigned long long)mib(f->fixed), o->card[0] ? o->card : "card not known");
 	const char *more = f->capped ? "its own per_process_memory_fraction is too small" : doubt;
 
+	if (f->scratch && n > 0 && (size_t)n < sizeof out->note)
+		n += snprintf(out->note + n, sizeof out->note - (size_t)n, ", up to %llu for a convolution by rules",
+			      (unsigned long long)mib(f->scratch));
 	if (more && n > 0 && (size_t)n < sizeof out->note)
 		snprintf(out->note + n, sizeof out->note - (size_t)n, "; %s", more);
 }
@@ -73,7 +76,8 @@ static void tell(const struct replay_figures *f, const struct overheads *o, cons
 static void conclude(const struct replay_figures *f, bool doubtful, double learnt, struct estimate_result *out)
 {
 	struct estimate *e = &out->value;
-	double margin = doubtful ? MARGIN_REPLAY_DOUBTFUL : learnt > 0 ? learnt : MARGIN_REPLAY;
+	double own = f->scratch ? MARGIN_REPLAY_CONVOLUTIONS : MARGIN_REPLAY;
+	double margin = doubtful ? MARGIN_REPLAY_DOUBTFUL : learnt > 0 ? learnt : own;
 	uint64_t more;
 
 	e->comfort_mib = mib(f->comfort + f->fixed);

@@ -361,6 +361,28 @@ static void test_estimate(void **state)
 	}
 }
 
+/* What rules say of convolutions is less sure than what was captured. */
+static void test_convolutions_have_a_margin_of_their_own(void **state)
+{
+	const struct capture_texts t = { "2.11.0+cu130", "", "conv" };
+	struct spec *s = spec_create();
+	struct capture_writer w;
+	struct estimate_result r;
+
+	(void)state;
+	write_begin(&w, &t, 0, 0, 0);
+	write_words(&w, "a1000 i i i");
+	write_conv(&w, convs[0].figures);
+	write_end(&w);
+	s->capture = write_base64(&w.out);
+	buf_free(&w.out);
+	assert_true(ask(s, "NVIDIA H200", &r));
+	assert_int_equal(r.value.comfort_mib, 1000 + 72 + 632);
+	assert_int_equal(r.value.claim_mib, 1704 + (uint64_t)(1704 * MARGIN_REPLAY_CONVOLUTIONS) + 1);
+	assert_non_null(strstr(r.note, "up to 71 for a convolution"));
+	spec_unref(s);
+}
+
 static void test_doubtful_estimates(void **state)
 {
 	static const struct { const char *words; uint64_t flags, growth; const char *note; } doubts[] = {
@@ -487,7 +509,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plays),
-		cmocka_unit_test(test_convolutions),
+		cmocka_unit_test(test_convolutions), cmocka_unit_test(test_convolutions_have_a_margin_of_their_own),
 		cmocka_unit_test(test_fixed_costs),
 		cmocka_unit_test(test_last_row_is_largest),
 		cmocka_unit_test(test_own_fraction),
