@@ -33,7 +33,7 @@ def choose(query, key, value, mask, causal, gqa, capability):
         FLASH: half and mask is None and same_width and width <= 256 and (square or not causal)
         and (same_heads or gqa) and capability >= (8, 0),
         EFFICIENT: (half or query.dtype == torch.float32) and width % (8 if half else 4) == 0
-        and value.shape[-1] % (8 if half else 4) == 0 and same_heads and not (mask is not None and mask.requires_grad),
+        and value.shape[-1] % (8 if half else 4) == 0 and same_heads and (mask is None or mask.stride(-1) == 1),
         CUDNN: half and same_width and width % 8 == 0 and width <= (256 if capability >= (9, 0) else 128)
         and (same_heads or gqa) and query.shape[2] > 1 and not (mask is not None and mask.requires_grad),
         MATH: True,
