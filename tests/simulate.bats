@@ -128,21 +128,64 @@ refused()
 	simulate --trace made.csv --json | jq -e '(.tasks | length) == 40'
 }
 
-# Placements in their order: task, then GPUs. Only what is 1 s apart is surely in the same order, so the trace is made so.
-@test "a radd places as the simulator does, in the same order" {
-	rm -f "$RAD_CONFIG"		# the windows of a server, as the simulator has them
-	printf 'interval: 0.2\n' >"$RAD_CONFIG"
-	DEVICES=sim:2xa100-40g start_radd
+# Placements in their order: task, GPUs by their place in the list, and how the attempt ended. Only what is 1 s apart is surely
+# in the same order, so traces are made so. Both get the same words: `same_placements DEVICES CONFIG ESTIMATOR OPTIONS...`.
+same_placements()
+{
+	local devices=$1 config=$2 estimator=$3
+	shift 3
+	printf 'interval: 0.2\n%b' "$config" >"$RAD_CONFIG"	# the windows of a server, as the simulator has them
+	rm -rf "$WORLD/state"
+	DEVICES=sim:$devices start_radd
 	awk -F, -v OFS=, 'NR > 1 { $1 *= 10 } 1' T.csv >slow-T.csv
 	awk -F, -v OFS=, 'NR > 1 && $4 != "" { $4 *= 10 } 1' W.csv >slow-W.csv
-	rad trace run slow-T.csv --workloads slow-W.csv --speed 10 >submitted
-	[ "$(wc -l <submitted)" -eq 9 ]
-	timeout 60 rad wait $(cut -d' ' -f1 submitted)
-	rad gpus --json | jq '[.gpus[] | {key: .uuid, value: .index}] | from_entries' >gpus.json
+	rad trace run slow-T.csv --workloads slow-W.csv --speed 10 --estimator "$estimator" >submitted
+	timeout 60 rad wait $(cut -d' ' -f1 submitted) || :
+	rad gpus --json | jq '[.gpus[].uuid] | sort_by(.[-12:]) | to_entries | map({key: .value, value: .key}) | from_entries' >gpus.json
 	rad show --json $(cut -d' ' -f1 submitted) | jq -c --slurpfile gpu gpus.json '[.tasks[] | . as $t | .attempts[] |
-		{start, id: ($t.id | tonumber), gpus: ([.gpus[] | $gpu[0][.]] | sort)}] | sort_by(.start) | map([.id, .gpus])' >real
-	simulate --trace T.csv --json | jq -c '[.tasks[] | . as $t | .attempts[] |
-		{start: .start_s, id: ($t.id | tonumber), gpus: (.gpus | sort)}] | sort_by(.start) | map([.id, .gpus])' >simulated
+		{start, id: ($t.id | tonumber), verdict, gpus: ([.gpus[] | $gpu[0][.]] | sort)}] |
+		sort_by(.start) | map([.id, .gpus, .verdict])' >real
+	rad simulate --workloads W.csv --devices "$devices" --trace T.csv --estimator "$estimator" "$@" --json | jq -c '[.tasks[] |
+		. as $t | .attempts[] | {start: .start_s, id: ($t.id | tonumber), verdict, gpus: (.gpus | sort)}] |
+		sort_by(.start) | map([.id, .gpus, .verdict])' >simulated
+	stop_radd
 	cat real simulated
 	cmp real simulated
+}
+
+@test "a radd places as the simulator does, in the same order" {
+	same_placements 2xa100-40g "" oracle
+	[ "$(jq length real)" -eq 9 ]
+}
+
+@test "the same with an out-of-memory, its recovery, and MIG instances" {
+	cat >W.csv <<-'END'
+		workload,class,gpus,solo_s,mem_mib,gract,smact
+		hog,heavy,1,9,30000,.3,.2
+		small,light,1,4,6000,.3,.2
+		tiny,light,1,3,2000,.3,.2
+	END
+	printf 'submit_s,workload\n0,hog\n1,hog\n5,small\n6,tiny\n7,tiny\n' >T.csv
+	same_placements 1xa100-40g,1xa100-40g/mig=2g.10gb+1g.5gb "ledger: off\n" none --ledger off --min-free 5
+	jq -e 'map(select(.[2] == "oom")) | length >= 1' real
+	jq -e 'map(.[0]) | group_by(.) | map(length) | max > 1' real	# it ran again
+	jq -e 'map(select(.[1] != [0])) | length >= 1' real		# an instance was used
+}
+
+@test "MIG instances: one task each, at the speed of their SMs, and only those that fit" {
+	printf 'workload,gpus,solo_s,mem_mib,gract,smact\nhalf,1,100,3000,.9,.5\nlarge,1,100,30000,.9,.5\n' >M.csv
+	printf 'submit_s,workload\n0,half\n0,half\n0,half\n' >three.csv
+	rad simulate --workloads M.csv --trace three.csv --devices 1xa100-40g/mig=3g.20gb+1g.5gb --share mig --json >mig.json
+	jq -e '[.tasks[].attempts[].mode] | unique == ["mig"]' mig.json
+	# 42 and 14 of 108 SMs, and half of them wanted
+	jq -e '[.tasks[].attempts[] | .end_s - .start_s | round] == [129, 386, 129]' mig.json
+	jq -e '[.tasks[].attempts[].gpus[0]] == [0, 1, 0]' mig.json
+	jq -e '.lower_bound_s <= .trace_total_s' mig.json
+	printf 'submit_s,workload\n0,large\n' >large.csv
+	refused 1 "large fits no device: 29.3G of GPU memory wanted" simulate --workloads M.csv --trace large.csv \
+		--devices 1xa100-40g/mig=3g.20gb+1g.5gb
+	refused 1 "it has: 1g.5gb 2g.10gb" simulate --workloads M.csv --trace three.csv --devices a100-40g/mig=3g.40gb
+	refused 1 "8 of 7 compute" simulate --workloads M.csv --trace three.csv --devices a100-40g/mig=4g.20gb+4g.20gb
+	refused 1 "a simulated v100-16g has no profiles" simulate --workloads M.csv --trace three.csv --devices v100-16g/mig=1g.5gb
+	refused 1 "there is no MIG instance here" simulate --workloads M.csv --trace three.csv --devices a100-40g --share mig
 }

@@ -65,14 +65,16 @@ static int read_switch(const char *word, bool *on, struct error *err)
 	return *on || !strcmp(word, "off") ? 0 : error_set(err, ERR_INVALID, "'%.40s': on or off", word);
 }
 
-static int read_share(const char *word, enum share_mode *mode, struct error *err)
+/* mig is what tasks ask for; the others are the policy's. */
+static int read_share(const char *word, struct sim_options *o, struct error *err)
 {
-	if (share_mode_parse(word, mode, err))
+	enum share_mode mode;
+	if (share_mode_parse(word, &mode, err))
 		return -1;
-	if (*mode == SHARE_MIG)
-		return error_set(err, ERR_INVALID, "simulated devices have no MIG instances: auto, mps, streams or never");
-	if (*mode == SHARE_AUTO)
-		*mode = SHARE_MPS;
+	if (mode == SHARE_MIG)
+		o->share = SHARE_MIG;
+	else
+		o->core.map.share = mode == SHARE_AUTO ? SHARE_MPS : mode;
 	return 0;
 }
 
@@ -116,7 +118,7 @@ static int read_settings(const struct words *w, struct sim_options *o, const cha
 	o->estimator = w->estimator ? w->estimator : "oracle";
 #define READ(word, name, call) if (word && (*option = name, call)) return -1
 	READ(w->placement, "placement", map_rank_parse(w->placement, &map->rank, err));
-	READ(w->share, "share", read_share(w->share, &map->share, err));
+	READ(w->share, "share", read_share(w->share, o, err));
 	READ(w->max_smact, "max-smact", read_fraction(w->max_smact, &map->max_smact, err));
 	READ(w->max_gract, "max-gract", read_fraction(w->max_gract, &map->max_gract, err));
 	READ(w->min_free, "min-free", read_gib(w->min_free, true, &map->min_free_mib, err));
@@ -176,7 +178,7 @@ static void print_result(const struct setup *s, const struct sim_result *r)
 	double n = a->n, total_s = (double)(a->last_end_ms - a->first_submit_ms) / 1000;
 	char energy[FORMAT_LEN], smact[FORMAT_LEN];
 	printf("%zu tasks on %zu GPUs, placement %s, estimator %s, share %s\n", r->n, s->o.n_devices,
-	       map_rank_name(s->o.core.map.rank), s->o.estimator, share_mode_name(s->o.core.map.share));
+	       map_rank_name(s->o.core.map.rank), s->o.estimator, share_mode_name(s->o.share ? s->o.share : s->o.core.map.share));
 	print_seconds("trace total time", total_s);
 	print_seconds("lower bound", r->lower_bound_s);
 	print_seconds("average waiting time", a->wait_s / n);
@@ -296,7 +298,7 @@ int verb_simulate(struct cli_call *c)
 		{ "devices", 0, "4xa100-40g", "GPUs, or a YAML file of them", .value = &w.devices },
 		{ "placement", 0, "POLICY", "magm (default) rr lug mug ff gain exclusive", .value = &w.placement },
 		{ "estimator", 0, "NAME", "oracle (default) horus faketensor gpumemnet none", .value = &w.estimator },
-		{ "share", 0, "MODE", "mps (default) streams never", .value = &w.share },
+		{ "share", 0, "MODE", "mps (default) streams never; mig: on MIG instances only", .value = &w.share },
 		{ "max-smact", 0, "F|off", "most SM activity under mps (0.8)", .value = &w.max_smact },
 		{ "max-gract", 0, "F|off", "most GPU time under streams (0.9)", .value = &w.max_gract },
 		{ "min-free", 0, "GIB|off", "memory asked of a GPU without an estimate (5)", .value = &w.min_free },

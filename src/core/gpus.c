@@ -131,7 +131,7 @@ static void meter_run(struct core *c, struct run *r, struct now now)
 		m.alone = m.alone && s->n_runs == 1 && s->foreign_mib <= MAP_FOREIGN_MIB;
 		m.active = m.active || seen || !(s->r.valid & GPU_PROCS);
 		m.energy_j += energy_part(c, s, r, now);
-		m.speed = fmin(m.speed, core_speed(c, s, r));
+		m.speed = fmin(m.speed, core_speed(c, s, r, now));
 	}
 	m.smact = smact_seen ? m.smact / smact_seen : NAN;
 	m.gract = gract_seen ? m.gract / gract_seen : NAN;

@@ -53,6 +53,9 @@ struct slot {
 	size_t n_runs, cap_runs;
 	struct map_tenant *tenants;	/* they as the map sees them, since the slot was filled */
 	size_t n_tenants, cap_tenants;
+	double *speeds;			/* at which they ran up to speeds_ms (mono) */
+	size_t n_speeds, cap_speeds;
+	int64_t speeds_ms;
 	task_id kept_for;
 	double energy_j;		/* of the reading before, NaN: none */
 	uint64_t low_mib[2];		/* lowest free memory: of the interval before, of this one */
@@ -175,7 +178,7 @@ void core_limit_slowdown(struct core *c);
 /* Whether anybody wants to know what tasks do to each other. */
 bool core_predicts(const struct core *c);
 /* How fast the run goes on that slot, relative to running alone, by what is known of those there. */
-double core_speed(const struct core *c, const struct slot *s, const struct run *r);
+double core_speed(const struct core *c, struct slot *s, const struct run *r, struct now now);
 /* Brings s->tenants up to now, none if nobody wants to know; returns whether they changed. */
 bool core_fill_tenants(const struct core *c, struct slot *s);
 

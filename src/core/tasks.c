@@ -49,6 +49,7 @@ static void free_slot(struct slot *s)
 	ledger_clear(&s->ledger);
 	free(s->runs);
 	free(s->tenants);
+	free(s->speeds);
 	free(s->seen);
 	free(s->procs);
 	free(s);

@@ -90,20 +90,29 @@ static struct share_task load_of(const struct core *c, const struct run *r, stru
 				    isfinite(own.smact) ? own.smact : unknown.smact };
 }
 
-double core_speed(const struct core *c, const struct slot *s, const struct run *r)
+static void fill_speeds(const struct core *c, struct slot *s)
 {
-	struct share_task loads[MOST_METERED];
-	double speed[MOST_METERED];
-	size_t at = 0;
+	struct share_task loads[MOST_METERED], unknown = of_unknown(c, s);
+	if (s->cap_speeds < s->n_runs)
+		s->speeds = alloc_resize(s->speeds, s->cap_speeds = s->cap_runs, sizeof *s->speeds);
+	for (size_t i = 0; i < s->n_runs; i++)
+		loads[i] = load_of(c, s->runs[i], unknown);
+	share_speeds(loads, s->n_runs, task_attempt(s->runs[0]->t)->mode, s->speeds);
+	s->n_speeds = s->n_runs;
+}
+
+double core_speed(const struct core *c, struct slot *s, const struct run *r, struct now now)
+{
 	if (s->n_runs < 2 || s->n_runs > MOST_METERED)
 		return 1 / fmax((double)s->n_runs, 1);
-	struct share_task unknown = of_unknown(c, s);
-	for (size_t i = 0; i < s->n_runs; i++) {
-		loads[i] = load_of(c, s->runs[i], unknown);
-		at = s->runs[i] == r ? i : at;
-	}
-	share_speeds(loads, s->n_runs, task_attempt(r->t)->mode, speed);
-	return speed[at];
+	/* All runs of a slot are metered at the same moments; whoever came at this one was not there before it. */
+	if (s->speeds_ms != now.mono_ms || s->n_speeds != s->n_runs)
+		fill_speeds(c, s);
+	s->speeds_ms = now.mono_ms;
+	for (size_t i = 0; i < s->n_runs; i++)
+		if (s->runs[i] == r)
+			return s->speeds[i];
+	return 1;
 }
 
 bool core_fill_tenants(const struct core *c, struct slot *s)

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 
 #define PAGE 4096
-#define VERSION 2
+#define VERSION 3
 #define MAGIC "RAD-RM devices\n"
 #define DEVICE_MAGIC 0x52414447u	/* "RADG" */
 
@@ -120,6 +120,7 @@ static bool is_sound(const struct device *d, uint32_t index)
 	/* Written so that a NaN fails too. */
 	if (!(m->idle_w >= 0 && m->idle_w <= m->peak_w && m->peak_w < 1e9 && m->limit_w >= 0) ||
 	    !(d->energy_j >= 0 && isfinite(d->energy_j)) ||
+	    !(m->sm_part > 0 && m->sm_part <= 1) || memchr(m->profile, 0, sizeof m->profile) == NULL ||
 	    m->mem_reserved_mib >= m->mem_total_mib || d->settled_ms < 0)
 		return false;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++)
@@ -164,17 +165,22 @@ struct sharing {
 static void sharing_of(const struct device *d, bool (*alive)(const struct client *c), struct sharing *out)
 {
 	bool all_mps = true;
+	double part = d->model.sm_part;
 	out->n = 0;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++) {
 		const struct client *c = &d->clients[i];
 		if (!c->pid || c->ended || (alive && !alive(c)))
 			continue;
 		out->tasks[out->n] = (struct share_task){ c->gract, c->smact };
+		if (part < 1)
+			out->tasks[out->n] = share_part_load(&out->tasks[out->n], part);
 		out->client[out->n++] = c;
 		all_mps = all_mps && c->mps;
 	}
 	share_speeds(out->tasks, out->n, all_mps ? SHARE_MPS : SHARE_STREAMS, out->speed);
 	out->activity = share_activity(out->tasks, out->n, out->speed);
+	for (size_t i = 0; part < 1 && i < out->n; i++)
+		out->speed[i] *= share_part_speed(&(struct share_task){ out->client[i]->gract, out->client[i]->smact }, part);
 }
 
 static double power_of(const struct device_model *m, const struct sharing *now)
@@ -346,11 +352,7 @@ void simdev_leave(struct simdev *s, const char *uuid)
 
 static void fill_gpu(const struct device *d, const struct sharing *now, struct gpu_reading *g)
 {
-	memcpy(g->uuid, d->uuid, sizeof g->uuid);
-	memcpy(g->name, d->model.gpu_name, sizeof g->name);
-	g->index = d->index;
-	g->sm_count = d->model.sm_count;
-	g->mps_capable = true;
+	simdev_identify(&d->model, d->index, g);
 	g->mem_total_mib = d->model.mem_total_mib;
 	g->mem_reserved_mib = d->model.mem_reserved_mib;
 	g->mem_used_mib = d->model.mem_total_mib - free_mib_of(d);
@@ -393,12 +395,27 @@ int simdev_snapshot(struct simdev *s, struct snapshot *out, struct error *err)
 	return rc;
 }
 
-void simdev_uuid(const struct device_model *m, uint32_t index, char uuid[GPU_UUID_LEN])
+void simdev_uuid(const struct device_model *m, uint32_t place, char uuid[GPU_UUID_LEN])
 {
 	uint32_t hash = 2166136261u;	/* FNV-1a */
 	for (const char *p = m->name; *p; p++)
 		hash = (hash ^ (unsigned char)*p) * 16777619u;
-	snprintf(uuid, GPU_UUID_LEN, "GPU-00000000-%04x-4000-8000-%012x", (hash ^ hash >> 16) & 0xffff, index);
+	snprintf(uuid, GPU_UUID_LEN, "%s-00000000-%04x-4000-8000-%012x", *m->profile ? "MIG" : "GPU",
+		 (hash ^ hash >> 16) & 0xffff, place);
+}
+
+void simdev_identify(const struct device_model *m, uint32_t place, struct gpu_reading *r)
+{
+	simdev_uuid(m, place, r->uuid);
+	memcpy(r->name, m->gpu_name, sizeof r->name);
+	r->index = m->gpu;
+	r->sm_count = m->sm_count;
+	r->mig = *m->profile;
+	r->mps_capable = !r->mig;
+	struct device_model whole = *m;
+	*whole.profile = 0;
+	if (r->mig)
+		simdev_uuid(&whole, m->gpu, r->parent_uuid);
 }
 
 static int make_devices(const struct simdev *s, const struct device_model *models, size_t n, struct error *err)
@@ -420,7 +437,7 @@ static bool same_model(const struct device_model *a, const struct device_model *
 {
 	return !strcmp(a->name, b->name) && !strcmp(a->gpu_name, b->gpu_name) && a->mem_total_mib == b->mem_total_mib &&
 	       a->mem_reserved_mib == b->mem_reserved_mib && a->sm_count == b->sm_count && a->idle_w == b->idle_w &&
-	       a->peak_w == b->peak_w && a->limit_w == b->limit_w;
+	       a->peak_w == b->peak_w && a->limit_w == b->limit_w && a->gpu == b->gpu && !strcmp(a->profile, b->profile);
 }
 
 /* 1: the file holds exactly these. 0: others, and nobody is on them. -1 with an error otherwise. */

@@ -25,15 +25,23 @@ struct device_model {
 	uint32_t sm_count;
 	double idle_w, peak_w;	/* empty; at an SMACT of 1 */
 	double limit_w;		/* the board is held to this; 0: only to its peak */
+	uint32_t gpu;		/* its index, as people count GPUs; set by simdev_parse */
+	/* Of a MIG instance. All above are then its own: memory, SMs, and its part of the board's watts. */
+	char profile[16];	/* "3g.20gb"; "": a whole GPU */
+	double sm_part;		/* of the GPU's SMs; 1: a whole GPU */
 };
 
-/* "4xa100-40g,1xh200-141g" ("a100-40g" alone is one) or a path that ends in .yaml or .yml (models/devices.example.yaml explains
+/* "4xa100-40g,1xh200-141g" ("a100-40g" alone is one), "2xa100-40g/mig=3g.20gb+2g.10gb" (two GPUs with two MIG instances
+ * each, which are listed in their place) or a path that ends in .yaml or .yml (models/devices.example.yaml explains
  * the keys). *out has one element a device, *n of them, at most SIMDEV_MAX_DEVICES, and is to be freed. */
 int simdev_parse(const char *spec, struct device_model **out, size_t *n, struct error *err);
 /* The built-in table, ends with an empty name: a100-40g a100-80g h100-80g h200-141g v100-16g v100-32g. */
 extern const struct device_model simdev_models[];
-/* The UUID of a device, always the same for the same model and place: "GPU-00000000-<model>-4000-8000-<index>". */
-void simdev_uuid(const struct device_model *m, uint32_t index, char uuid[GPU_UUID_LEN]);
+/* The UUID of a device, always the same for the same model and place: "GPU-00000000-<model>-4000-8000-<place>", of an instance
+ * "MIG-...". */
+void simdev_uuid(const struct device_model *m, uint32_t place, char uuid[GPU_UUID_LEN]);
+/* What readings say of it besides what is measured. */
+void simdev_identify(const struct device_model *m, uint32_t place, struct gpu_reading *r);
 
 struct simdev;
 

@@ -10,6 +10,7 @@
 #include "base/units.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -19,14 +20,34 @@
 /* Totals as nvidia-smi shows them, reserves as NVML's second memory call does; peaks are the power limits of the boards, idle
  * what they draw with no process on them. models/power.h says what comes between. */
 const struct device_model simdev_models[] = {
-	{ "a100-40g", "NVIDIA A100-SXM4-40GB", 40960, 600, 108, 55, 400 },
-	{ "a100-80g", "NVIDIA A100-SXM4-80GB", 81920, 760, 108, 65, 400 },
-	{ "h100-80g", "NVIDIA H100 80GB HBM3", 81559, 550, 132, 75, 700 },
-	{ "h200-141g", "NVIDIA H200", 143771, 620, 132, 75, 700 },
-	{ "v100-16g", "Tesla V100-SXM2-16GB", 16384, 250, 80, 40, 300 },
-	{ "v100-32g", "Tesla V100-SXM2-32GB", 32768, 260, 80, 45, 300 },
+	{ "a100-40g", "NVIDIA A100-SXM4-40GB", 40960, 600, 108, 55, 400, .sm_part = 1 },
+	{ "a100-80g", "NVIDIA A100-SXM4-80GB", 81920, 760, 108, 65, 400, .sm_part = 1 },
+	{ "h100-80g", "NVIDIA H100 80GB HBM3", 81559, 550, 132, 75, 700, .sm_part = 1 },
+	{ "h200-141g", "NVIDIA H200", 143771, 620, 132, 75, 700, .sm_part = 1 },
+	{ "v100-16g", "Tesla V100-SXM2-16GB", 16384, 250, 80, 40, 300, .sm_part = 1 },
+	{ "v100-32g", "Tesla V100-SXM2-32GB", 32768, 260, 80, 45, 300, .sm_part = 1 },
 	{ "" },
 };
+
+/* MIG profiles, as `nvidia-smi mig -lgip` lists them: compute slices of 7 and memory slices of 8 of a GPU, and SMs. An eighth
+ * of the GPU's memory is taken for a memory slice; drivers give a few percent less. */
+static const struct profile {
+	const char *model, *name;
+	unsigned compute, memory;
+	uint32_t sm_count;
+} profiles[] = {
+	{ "a100-40g", "1g.5gb", 1, 1, 14 }, { "a100-40g", "2g.10gb", 2, 2, 28 }, { "a100-40g", "3g.20gb", 3, 4, 42 },
+	{ "a100-40g", "4g.20gb", 4, 4, 56 }, { "a100-40g", "7g.40gb", 7, 8, 98 },
+	{ "a100-80g", "1g.10gb", 1, 1, 14 }, { "a100-80g", "2g.20gb", 2, 2, 28 }, { "a100-80g", "3g.40gb", 3, 4, 42 },
+	{ "a100-80g", "4g.40gb", 4, 4, 56 }, { "a100-80g", "7g.80gb", 7, 8, 98 },
+	{ "h100-80g", "1g.10gb", 1, 1, 16 }, { "h100-80g", "2g.20gb", 2, 2, 32 }, { "h100-80g", "3g.40gb", 3, 4, 60 },
+	{ "h100-80g", "4g.40gb", 4, 4, 64 }, { "h100-80g", "7g.80gb", 7, 8, 132 },
+	{ "h200-141g", "1g.18gb", 1, 1, 16 }, { "h200-141g", "2g.35gb", 2, 2, 32 }, { "h200-141g", "3g.71gb", 3, 4, 60 },
+	{ "h200-141g", "4g.71gb", 4, 4, 64 }, { "h200-141g", "7g.141gb", 7, 8, 132 },
+};
+
+#define COMPUTE_SLICES 7
+#define MEMORY_SLICES 8
 
 static const struct device_model *find_model(const char *name)
 {
@@ -45,16 +66,81 @@ static int unknown_model(const char *name, struct error *err)
 			 "others", name, names.data);
 }
 
-struct devices { struct device_model *list; size_t n, cap; };
+struct devices { struct device_model *list; size_t n, cap; uint32_t gpus; };
 
-static int add_devices(struct devices *d, const struct device_model *model, int64_t count, struct error *err)
+static int find_profile(const char *model, const char *name, const struct profile **found, struct error *err)
 {
-	if (d->n + (size_t)count > SIMDEV_MAX_DEVICES)
-		return error_set(err, ERR_INVALID, "more than %d simulated devices", SIMDEV_MAX_DEVICES);
-	for (int64_t i = 0; i < count; i++) {
-		alloc_grow(d->list, d->n, d->cap);
-		d->list[d->n++] = *model;
+	scoped_buf names = { 0 };
+	*found = NULL;
+	for (size_t i = 0; i < COUNT_OF(profiles); i++) {
+		if (strcmp(profiles[i].model, model))
+			continue;
+		buf_printf(&names, " %s", profiles[i].name);
+		if (!strcmp(profiles[i].name, name))
+			*found = &profiles[i];
 	}
+	if (*found)
+		return 0;
+	if (!names.len)
+		return error_set(err, ERR_INVALID, "MIG: a simulated %.40s has no profiles; a100, h100 and h200 have", model);
+	return error_set(err, ERR_INVALID, "MIG: a simulated %.40s has no profile '%.20s'; it has:%s", model, name, buf_text(&names));
+}
+
+/* The instances of one GPU: "3g.20gb+2g.10gb". */
+struct layout { const struct profile *list[COMPUTE_SLICES]; size_t n; };
+
+static int parse_layout(const char *model, const char *text, struct layout *out, struct error *err)
+{
+	scoped_free char *copy = alloc_string(text);
+	unsigned compute = 0, memory = 0;
+	char *rest = copy, *name;
+	out->n = 0;
+	while ((name = strsep(&rest, "+"))) {
+		const struct profile *p;
+		if (find_profile(model, name, &p, err))
+			return -1;
+		compute += p->compute;
+		memory += p->memory;
+		if (compute > COMPUTE_SLICES || memory > MEMORY_SLICES)
+			return error_set(err, ERR_INVALID, "MIG: %.60s takes %u of %d compute and %u of %d memory slices of a GPU: too many",
+					 text, compute, COMPUTE_SLICES, memory, MEMORY_SLICES);
+		out->list[out->n++] = p;
+	}
+	return 0;
+}
+
+/* The board's idle power is spread over its instances, what comes on top goes by SMs. */
+static struct device_model instance_of(const struct device_model *whole, const struct layout *l, size_t i)
+{
+	const struct profile *p = l->list[i];
+	struct device_model m = *whole;
+	unsigned compute = 0;
+	for (size_t k = 0; k < l->n; k++)
+		compute += l->list[k]->compute;
+	m.sm_part = (double)p->sm_count / whole->sm_count;
+	m.sm_count = p->sm_count;
+	m.mem_total_mib = whole->mem_total_mib * p->memory / MEMORY_SLICES;
+	m.mem_reserved_mib = whole->mem_reserved_mib * p->memory / MEMORY_SLICES;
+	m.idle_w = whole->idle_w * p->compute / compute;
+	m.peak_w = m.idle_w + (whole->peak_w - whole->idle_w) * m.sm_part;
+	m.limit_w = whole->limit_w > 0 ? fmax(whole->limit_w * m.peak_w / whole->peak_w, m.idle_w) : 0;
+	snprintf(m.profile, sizeof m.profile, "%s", p->name);
+	snprintf(m.gpu_name, sizeof m.gpu_name, "%.40s MIG %s", whole->gpu_name, p->name);
+	return m;
+}
+
+static int add_devices(struct devices *d, const struct device_model *model, const struct layout *layout, int64_t count,
+		       struct error *err)
+{
+	size_t each = layout->n ? layout->n : 1;
+	if (d->n + (size_t)count * each > SIMDEV_MAX_DEVICES)
+		return error_set(err, ERR_INVALID, "more than %d simulated devices", SIMDEV_MAX_DEVICES);
+	for (int64_t i = 0; i < count; i++, d->gpus++)
+		for (size_t k = 0; k < each; k++) {
+			alloc_grow(d->list, d->n, d->cap);
+			d->list[d->n] = layout->n ? instance_of(model, layout, k) : *model;
+			d->list[d->n++].gpu = d->gpus;
+		}
 	return 0;
 }
 
@@ -70,8 +156,16 @@ static int parse_item(char *item, struct devices *out, struct error *err)
 		if (units_parse_int(item, 1, SIMDEV_MAX_DEVICES, &count, err))
 			return error_wrap(err, "number of devices");
 	}
+	struct layout layout = { .n = 0 };
+	char *mig = strstr(name, "/mig=");
+	if (mig)
+		*mig = 0;
 	const struct device_model *model = find_model(name);
-	return model ? add_devices(out, model, count, err) : unknown_model(name, err);
+	if (!model)
+		return unknown_model(name, err);
+	if (mig && parse_layout(name, mig + strlen("/mig="), &layout, err))
+		return -1;
+	return add_devices(out, model, &layout, count, err);
 }
 
 static int parse_list(const char *spec, struct devices *out, struct error *err)
@@ -85,7 +179,7 @@ static int parse_list(const char *spec, struct devices *out, struct error *err)
 }
 
 /* One item of a file while its keys are read. */
-struct item { struct device_model model; int64_t count; };
+struct item { struct device_model model; int64_t count; struct layout layout; };
 
 static int read_text(const char *value, char *out, size_t size, struct error *err)
 {
@@ -154,6 +248,11 @@ static int read_limit_w(struct item *it, const char *value, struct error *err)
 	return units_parse_double(value, 0, 100000, &it->model.limit_w, err);
 }
 
+static int read_mig(struct item *it, const char *value, struct error *err)
+{
+	return parse_layout(it->model.name, value, &it->layout, err);
+}
+
 /* `model` comes first: what it brings, the others change. */
 static const struct key {
 	const char *name;
@@ -161,7 +260,7 @@ static const struct key {
 } keys[] = {
 	{ "model", read_model }, { "count", read_count }, { "gpu_name", read_gpu_name }, { "memory", read_memory },
 	{ "reserved", read_reserved }, { "sm_count", read_sm_count }, { "idle_w", read_idle_w }, { "peak_w", read_peak_w },
-	{ "limit_w", read_limit_w },
+	{ "limit_w", read_limit_w }, { "mig", read_mig },
 };
 
 struct file { const char *path; yaml_document_t doc; };
@@ -184,7 +283,7 @@ static int check_key(const struct file *f, const yaml_node_t *node, struct error
 		if (!strcmp(name, keys[k].name))
 			return 0;
 	error_set(err, ERR_INVALID, "unknown key '%.40s'; a device has: model count gpu_name memory reserved sm_count idle_w "
-		  "peak_w limit_w", name ? name : "(not a word)");
+		  "peak_w limit_w mig", name ? name : "(not a word)");
 	return wrong_at(f, node, err);
 }
 
@@ -243,11 +342,12 @@ static int read_item(struct file *f, const yaml_node_t *map, struct devices *out
 		snprintf(it.model.gpu_name, sizeof it.model.gpu_name, "%s", it.model.name);
 		it.model.sm_count = 100;
 		it.model.idle_w = 50, it.model.peak_w = 400;
+		it.model.sm_part = 1;
 	}
 	for (size_t k = 1; k < COUNT_OF(keys); k++)
 		if (apply_key(f, map, &keys[k], &it, err))
 			return -1;
-	if (check_item(&it.model, err) || add_devices(out, &it.model, it.count, err))
+	if (check_item(&it.model, err) || add_devices(out, &it.model, &it.layout, it.count, err))
 		return wrong_at(f, map, err);
 	return 0;
 }

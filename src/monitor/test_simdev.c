@@ -160,6 +160,46 @@ static void test_specs(void **state)
 	}
 }
 
+static void test_mig_instances(void **state)
+{
+	(void)state;
+	scoped_free struct device_model *m = NULL;
+	size_t n;
+	assert_int_equal(simdev_parse("v100-16g,2xa100-40g/mig=3g.20gb+2g.10gb,h200-141g/mig=7g.141gb", &m, &n, NULL), 0);
+	assert_int_equal(n, 6);
+	static const uint32_t gpu[] = { 0, 1, 1, 2, 2, 3 };
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(m[i].gpu, gpu[i]);
+	assert_true(!*m[0].profile && m[0].sm_part == 1 && m[5].sm_part == 1);
+	assert_string_equal(m[1].profile, "3g.20gb");
+	assert_string_equal(m[1].gpu_name, "NVIDIA A100-SXM4-40GB MIG 3g.20gb");
+	assert_true(m[1].mem_total_mib == 20480 && m[1].sm_count == 42 && m[1].mem_reserved_mib == 300);
+	assert_true(m[2].mem_total_mib == 10240 && m[2].sm_count == 28);
+	/* Together never more than the board. */
+	assert_true(m[1].idle_w + m[2].idle_w < 55.001 && m[1].peak_w + m[2].peak_w < 400);
+	struct gpu_reading a = { 0 }, b = { 0 };
+	simdev_identify(&m[3], 3, &a);
+	simdev_identify(&m[4], 4, &b);
+	assert_true(a.mig && !a.mps_capable && a.index == 2 && b.index == 2);
+	assert_string_equal(a.parent_uuid, b.parent_uuid);
+	assert_string_not_equal(a.uuid, b.uuid);
+	assert_int_equal(strncmp(a.uuid, "MIG-", 4) | strncmp(a.parent_uuid, "GPU-", 4), 0);
+	static const struct { const char *spec, *text; } bad[] = {
+		{ "a100-40g/mig=", "no profile ''; it has: 1g.5gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb" },
+		{ "a100-40g/mig=3g.40gb", "no profile '3g.40gb'" }, { "v100-16g/mig=1g.5gb", "a simulated v100-16g has no profiles" },
+		{ "a100-40g/mig=3g.20gb+3g.20gb+1g.5gb", "7 of 7 compute and 9 of 8 memory slices" },
+		{ "a100-40g/mig=1g.5gb+1g.5gb+1g.5gb+1g.5gb+1g.5gb+1g.5gb+1g.5gb+1g.5gb", "8 of 7 compute" },
+		{ "300xa100-40g/mig=1g.5gb+1g.5gb+1g.5gb+1g.5gb", "more than 1024" }, { "a100-40g/gim=1g.5gb", "'a100-40g/gim=1g.5gb'" },
+	};
+	for (size_t i = 0; i < COUNT_OF(bad); i++) {
+		struct device_model *none;
+		struct error err = ERROR_INIT;
+		assert_int_equal(simdev_parse(bad[i].spec, &none, &n, &err), -1);
+		if (!strstr(err.text, bad[i].text))
+			fail_msg("'%s': '%s' does not say '%s'", bad[i].spec, err.text, bad[i].text);
+	}
+}
+
 static void test_built_in_models_are_sound(void **state)
 {
 	(void)state;
@@ -192,6 +232,8 @@ static void test_yaml_files(void **state)
 		{ "devices:\n - model: a100-40g\n   count: 1000\n - model: v100-16g\n   count: 25\n", ":4: more than 1024" },
 		{ "devices:\n - model: [\n", "is not YAML" },
 		{ "devices:\n - &a [*a]\n", ":2: a device is a list" },
+		{ "devices:\n - model: a100-40g\n   mig: 3g.20gb+9g.90gb\n", ":3: mig: MIG: a simulated a100-40g has no profile '9g" },
+		{ "devices:\n - model: mine\n   memory: 8G\n   mig: 1g.5gb\n", ":4: mig: MIG: a simulated mine has no profiles" },
 		{ "\x01\x02\x00\xff", "is not YAML" },
 	};
 	char file[80];
@@ -484,7 +526,7 @@ static void test_bad_files_are_refused(void **state)
 	uint32_t newer = 77;
 	overwrite(16, &newer, sizeof newer);
 	refuse_open("2xa100-40g", ERR_CONFLICT, "version 77");
-	newer = 2;
+	newer = 3;
 	overwrite(16, &newer, sizeof newer);
 	simdev_close(open_devices("2xa100-40g"));
 	assert_int_equal(truncate(path, 5000), 0);
@@ -563,6 +605,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_specs), cmocka_unit_test(test_mig_instances), TEST(test_yaml_files),
 		cmocka_unit_test(test_specs), cmocka_unit_test(test_built_in_models_are_sound), TEST(test_yaml_files),
 		TEST(test_empty_devices), TEST(test_memory_is_bounded_and_comes_back),
 		TEST(test_speeds_are_those_of_the_model), TEST(test_energy_only_grows),

@@ -121,3 +121,14 @@ struct share_activity share_activity(const struct share_task *tasks, size_t n, c
 	}
 	return (struct share_activity){ fmin(sum.gract, 1), fmin(sum.smact, 1) };
 }
+
+double share_part_speed(const struct share_task *t, double sm_part)
+{
+	return fmin(1, sm_part / sm_activity(t));
+}
+
+struct share_task share_part_load(const struct share_task *t, double sm_part)
+{
+	double speed = share_part_speed(t, sm_part), smact = fmin(1, speed * sm_activity(t) / sm_part);
+	return (struct share_task){ fmax(speed * gpu_time(t), smact), smact };
+}

@@ -30,4 +30,10 @@ void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode
 struct share_activity { double gract, smact; };
 struct share_activity share_activity(const struct share_task *tasks, size_t n, const double *speed);
 
+/* A task alone on a MIG instance with that part of the GPU's SMs (0..1), from what it does alone on the whole GPU: its kernels,
+ * which fill SMACT of all SMs on average, then have fewer. It keeps its speed as long as they are enough. */
+double share_part_speed(const struct share_task *t, double sm_part);
+/* Its loads there, of the instance's time and SMs. */
+struct share_task share_part_load(const struct share_task *t, double sm_part);
+
 #endif

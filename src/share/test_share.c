@@ -220,6 +220,17 @@ static void test_published_pairs(void **state)
 	assert_near(speed[1], 5.36 / 5.57, 0.05);
 }
 
+static void a_part_of_the_sms_slows_those_who_fill_more(void **state)
+{
+	(void)state;
+	struct share_task light = { 0.5, 0.1 }, heavy = { 0.9, 0.8 };
+	assert_true(share_part_speed(&light, 0.2) == 1 && share_part_speed(&heavy, 1) == 1);
+	assert_true(fabs(share_part_speed(&heavy, 0.2) - 0.25) < 1e-9);
+	struct share_task l = share_part_load(&light, 0.2), h = share_part_load(&heavy, 0.2);
+	assert_true(fabs(l.smact - 0.5) < 1e-9 && fabs(l.gract - 0.5) < 1e-9);
+	assert_true(fabs(h.smact - 1) < 1e-9 && fabs(h.gract - 1) < 1e-9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +243,7 @@ int main(void)
 		cmocka_unit_test(test_unknown_and_absurd_loads),
 		cmocka_unit_test(test_published_copies_of_resnet18),
 		cmocka_unit_test(test_published_pairs),
+		cmocka_unit_test(a_part_of_the_sms_slows_those_who_fill_more),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,10 +25,13 @@ static void add(struct sums *s, const struct sim_workload *w, int64_t solo_ms)
 	s->mem += (double)with_all_memory(solo_ms) * w->gpus * (double)w->mem_mib;
 }
 
-static double demand_ms(const struct sums *s, double gpus, double mib, enum share_mode mode)
+/* What the devices have together. */
+struct capacity { double gpus, sms, mib; };
+
+static double demand_ms(const struct sums *s, const struct capacity *have, enum share_mode mode)
 {
-	double worst = fmax(s->smact / gpus, s->mem / mib);
-	if (mode == SHARE_NEVER)
+	double gpus = have->gpus, worst = fmax(s->smact / have->sms, s->mem / have->mib);
+	if (mode == SHARE_NEVER || mode == SHARE_MIG)
 		return fmax(worst, s->time / gpus);
 	return mode == SHARE_MPS ? worst : fmax(worst, s->gract / gpus);
 }
@@ -37,16 +40,22 @@ double bound_total_s(const struct sim_trace *t, const struct sim_workloads *w, c
 		     enum share_mode mode, const int64_t *solo_ms)
 {
 	struct sums later = { 0 };
-	double bound_ms = 0, mib = 0;
-	for (size_t i = 0; i < n; i++)
-		mib += (double)(devices[i].mem_total_mib - devices[i].mem_reserved_mib);
+	struct capacity have = { .gpus = (double)n };
+	double bound_ms = 0;
+	bool all_mig = true;
+	for (size_t i = 0; i < n; i++) {
+		have.mib += (double)(devices[i].mem_total_mib - devices[i].mem_reserved_mib);
+		have.sms += devices[i].sm_part;
+		all_mig = all_mig && *devices[i].profile;
+	}
+	mode = all_mig ? SHARE_MIG : mode;
 	for (size_t i = t->n; i-- > 0;) {
 		const struct sim_arrival *a = &t->list[i];
 		int64_t solo = solo_ms ? solo_ms[i] : w->list[a->workload].solo_ms;
 		double since = (double)(a->submit_ms - t->list[0].submit_ms);
 		add(&later, &w->list[a->workload], solo);
 		bound_ms = fmax(bound_ms, since + (double)solo);
-		bound_ms = fmax(bound_ms, since + demand_ms(&later, (double)n, mib, mode));
+		bound_ms = fmax(bound_ms, since + demand_ms(&later, &have, mode));
 	}
 	return bound_ms / 1000;
 }

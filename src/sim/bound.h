@@ -8,9 +8,9 @@
  *			What comes at a or later can only be done after a, and of each resource no GPU gives more than it has.
  *
  * d_j and the capacity of all GPUs together are, for each resource of which a task takes a part:
- *	time		d = 1, GPUs			only where a GPU has one task at a time (exclusive)
+ *	time		d = 1, GPUs			only where a GPU has one task at a time (exclusive, MIG instances)
  *	GPU time	d = gract_j, GPUs		time slicing: one task at a moment
- *	SM activity	d = smact_j, GPUs		all modes
+ *	SM activity	d = smact_j, GPUs		all modes; a MIG instance is that part of a GPU
  *	memory		d = mem_j, their MiB		from the end of its ramp on
  *
  * It is optimistic: it packs fractions of tasks, knows no loss to switching (8 % under streams, 4 % under MPS) and lets any

@@ -114,6 +114,12 @@ static void earliest(int64_t *next, int64_t t_ms, int64_t after_ms)
 		*next = t_ms;
 }
 
+/* UUIDs end in the device's place in the list. */
+static uint32_t gpu_place(const char *uuid)
+{
+	return (uint32_t)strtoul(strrchr(uuid, '-') + 1, NULL, 16);
+}
+
 /* When looking at that GPU may next show the core something new, if nothing happens there until then. */
 static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 {
@@ -148,7 +154,8 @@ static void show(struct simulation *s)
 	core_snapshot(s->core, &s->snap, true, now);
 	for (uint32_t i = 0; i < s->snap.n_gpus; i++) {
 		const struct gpu_reading *r = &s->snap.gpus[i];
-		heap_set(&s->looks, r->index, next_look(s, &s->world.gpus[r->index]));
+		uint32_t place = gpu_place(r->uuid);
+		heap_set(&s->looks, place, next_look(s, &s->world.gpus[place]));
 		if (s->o->reading)
 			s->o->reading(s->o->ctx, s->now_ms, r);
 	}
@@ -161,11 +168,6 @@ static uint32_t trace_place(task_id id)
 	return TASK_JOB(id) - 1;
 }
 
-static uint32_t gpu_index(const char *uuid)
-{
-	return (uint32_t)strtoul(strrchr(uuid, '-') + 1, NULL, 16);
-}
-
 static void keep_attempt(const struct attempt *a, struct sim_attempt *out)
 {
 	*out = (struct sim_attempt){
@@ -173,7 +175,7 @@ static void keep_attempt(const struct attempt *a, struct sim_attempt *out)
 		.mode = a->mode, .claim_mib = a->claim_mib, .verdict = a->verdict, .seen = a->seen };
 	out->gpus = alloc_resize(NULL, a->n_gpus, sizeof *out->gpus);
 	for (unsigned i = 0; i < a->n_gpus; i++)
-		out->gpus[i] = gpu_index(a->gpus[i]);
+		out->gpus[i] = gpu_place(a->gpus[i]);
 }
 
 static void keep_task(struct simulation *s, const struct task *t)
@@ -226,6 +228,7 @@ static struct spec *spec_of(struct simulation *s, uint32_t workload)
 	/* Without a ledger placement is that of the published system, which learns nothing from one run for the next. */
 	(*spec)->signature = s->o->core.map.ledger ? alloc_string(w->name) : NULL;
 	(*spec)->gpus = w->gpus;
+	(*spec)->share = s->o->share;
 	(*spec)->gpu_mem_mib = strcmp(s->o->estimator, "oracle") ? 0 : w->mem_mib;
 	memcpy((*spec)->estimates_mib, w->estimates_mib, sizeof w->estimates_mib);
 	return *spec;
@@ -276,7 +279,7 @@ static void start(struct simulation *s, uint32_t place)
 	const struct attempt *a = task_attempt(core_task(s->core, id));
 	enum world_event met;
 	for (uint32_t i = 0; i < a->n_gpus; i++)
-		gpus[i] = gpu_index(a->gpus[i]);
+		gpus[i] = gpu_place(a->gpus[i]);
 	struct world_task *t = world_start(&s->world, &(struct world_begin){
 		.id = id, .of = &s->o->workloads->list[s->o->trace->list[place].workload], .solo_ms = s->solo_ms[place],
 		.mode = a->mode, .fence_mib = a->fenced ? a->claim_mib : 0, .gpus = gpus, .n_gpus = a->n_gpus }, &met);

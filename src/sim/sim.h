@@ -36,6 +36,7 @@ struct sim_options {
 	/* Other than 0: the time that each task takes alone varies by up to 2 % around the stated one, as that of repeated runs
 	 * does; equal seeds vary alike. */
 	uint64_t seed;
+	enum share_mode share;	/* what every task asks for: SHARE_AUTO, or SHARE_MIG */
 	bool loads_known;	/* every workload ran once before the trace, alone on each model of device; needs the ledger */
 	bool sampled;
 	/* Told now and then how far it is; NULL: nobody. */

@@ -51,6 +51,10 @@ static void list_loads(struct world *w, const struct world_gpu *g)
 	for (size_t i = 0; i < g->n; i++) {
 		w->loads[i] = (struct share_task){ g->tasks[i]->of->gract, g->tasks[i]->of->smact };
 		w->speeds[i] = (double)g->tasks[i]->rate / MILLION;
+		if (g->model->sm_part < 1) {	/* the loads have the speed in them */
+			w->loads[i] = share_part_load(&w->loads[i], g->model->sm_part);
+			w->speeds[i] = 1;
+		}
 	}
 }
 
@@ -151,6 +155,12 @@ static void set_rate(struct world *w, struct world_task *t, uint32_t gpu, double
 		}
 }
 
+/* MIG instances have one task at a time. */
+static double alone_there(const struct world_gpu *g, size_t i)
+{
+	return share_part_speed(&(struct share_task){ g->tasks[i]->of->gract, g->tasks[i]->of->smact }, g->model->sm_part);
+}
+
 static void share_anew(struct world *w, uint32_t gpu)
 {
 	struct world_gpu *g = &w->gpus[gpu];
@@ -160,7 +170,7 @@ static void share_anew(struct world *w, uint32_t gpu)
 	double few[64], *speed = g->n > 64 ? alloc_resize(NULL, g->n, sizeof *speed) : few;
 	memcpy(speed, w->speeds, g->n * sizeof *speed);
 	for (size_t i = 0; i < g->n; i++)
-		set_rate(w, g->tasks[i], gpu, speed[i]);
+		set_rate(w, g->tasks[i], gpu, g->model->sm_part < 1 ? alone_there(g, i) : speed[i]);
 	if (speed != few)
 		free(speed);
 	g->changed_ms = w->now_ms;
@@ -291,11 +301,7 @@ static void read_gpu(struct world *w, uint32_t index, struct gpu_reading *r)
 {
 	struct world_gpu *g = &w->gpus[index];
 	settle(w, g);
-	memcpy(r->uuid, g->uuid, sizeof r->uuid);
-	memcpy(r->name, g->model->gpu_name, sizeof r->name);
-	r->index = index;
-	r->sm_count = g->model->sm_count;
-	r->mps_capable = true;
+	simdev_identify(g->model, index, r);
 	r->mem_total_mib = g->model->mem_total_mib;
 	r->mem_reserved_mib = g->model->mem_reserved_mib;
 	r->mem_used_mib = g->model->mem_reserved_mib + g->used_mib;
