@@ -29,9 +29,16 @@ static const struct optimizer *find_optimizer(const char *name)
 	return NULL;
 }
 
-static const struct precision { const char *part; float weight, value; bool autocast, tf32; } precisions[] = {
+/* A summary that shows what its weights take ("32-bit") does not say how it is computed with. PyTorch lets convolutions use
+ * TF32 unless it is told not to; matrix products only when it is told to. */
+static const struct precision {
+	const char *part;
+	float weight, value;
+	bool autocast, tf32, tf32_convolutions, weights_only;
+} precisions[] = {
+	{ "32-bit", 4, 4, .weights_only = true }, { "ieee", 4, 4 },
 	{ "amp", 4, 2, true }, { "auto", 4, 2, true }, { "mixed", 4, 2, true },
-	{ "tf32", 4, 4, .tf32 = true }, { "32", 4, 4 },
+	{ "tf32", 4, 4, .tf32 = true }, { "32", 4, 4, .tf32_convolutions = true },
 	{ "16", 2, 2 }, { "half", 2, 2 },
 };
 
@@ -179,11 +186,12 @@ static struct gpumemnet_settings settle(const struct features *f, struct gpumemn
 	const struct optimizer *o = find_optimizer(f->optimizer);
 	const struct precision *p = find_precision(f->precision);
 	v->optimizer_known = o;
-	v->precision_known = p;
+	v->precision_known = p && !p->weights_only;
 	if (o)
 		s.states = o->states, s.temporaries = o->temporaries;
 	if (p)
-		s.weight = p->weight, s.value = p->value, s.autocast = p->autocast, s.tf32 = p->tf32;
+		s = (struct gpumemnet_settings){ s.states, s.temporaries, p->weight, p->value, p->autocast,
+						 p->tf32 || (p->tf32_convolutions && f->family == FEATURES_CNN) };
 	return s;
 }
 

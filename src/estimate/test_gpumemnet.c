@@ -9,6 +9,7 @@
 #include "estimate/estimate.h"
 #include "estimate/gpumemnet.h"
 #include "estimate/replay.h"
+#include "tests/net_write.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -94,6 +95,47 @@ static void test_as_pytorch(void **state)
 	assert_true(json_array_size(all) >= 6);
 	json_array_foreach(all, i, of)
 		compare_case(of);
+}
+
+/* Bins of an eighth of a doubling each. The edges are reached just below, or just not. */
+static void test_quantiles(void **state)
+{
+	static const struct net_sizes sizes = { .family = FEATURES_MLP, .bins = 5, .layers = 1, .outs = { 5 } };
+	static const float p[] = { 0.04f, 0.30f, 0.26f, 0.36f, 0.04f };
+	struct gpumemnet_vector v = { .reference_mib = 1000 };
+	struct gpumemnet_figures f;
+	scoped_buf b = { 0 };
+	struct net net;
+	(void)state;
+	net_begin(&b, 1);
+	net_put_section(&b, &sizes, 0, 0);
+	net_end(&b);
+	for (size_t k = 0; k < COUNT_OF(p); k++) {
+		float logit = logf(p[k]);
+		memcpy(b.data + b.len - 4 - (8 - k) * sizeof logit, &logit, sizeof logit);	/* the biases stand last, 8 of them */
+	}
+	assert_int_equal(net_read(b.data, b.len, FEATURES_MLP, &net, NULL), 0);
+	assert_int_equal(gpumemnet_figures(&net, &v, &f, NULL), 0);
+	assert_float_equal((float)f.low, 1000 * exp2f(1 / 8.0f), 0.01);
+	assert_float_equal((float)f.middle, 1000 * exp2f(3 / 8.0f), 0.01);
+	assert_float_equal((float)f.claim, 1000 * exp2f(4 / 8.0f), 0.01);
+}
+
+static void test_no_distribution(void **state)
+{
+	static const struct net_sizes sizes = { .family = FEATURES_MLP, .bins = 2, .layers = 2, .outs = { 3, 2 } };
+	struct gpumemnet_vector v = { .inputs = { 8 }, .reference_mib = 1000 };
+	struct gpumemnet_figures f;
+	struct error err = ERROR_INIT;
+	scoped_buf b = { 0 };
+	struct net net;
+	(void)state;
+	net_begin(&b, 1);
+	net_put_section(&b, &sizes, 1e38f, 0);	/* products beyond what a float holds */
+	net_end(&b);
+	assert_int_equal(net_read(b.data, b.len, FEATURES_MLP, &net, NULL), 0);
+	assert_int_equal(gpumemnet_figures(&net, &v, &f, &err), -1);
+	assert_non_null(strstr(err.text, "no probabilities"));
 }
 
 /* ---- the row ---- */
@@ -242,6 +284,23 @@ static void test_words(void **state)
 	}
 }
 
+#define CNN TABLE "            Conv2d-1         [-1, 16, 32, 32]             432\n" \
+	"            Linear-2                   [-1, 10]             170\n====\nTotal params: 602\n"
+
+/* Convolutions use TF32 where nobody says otherwise, matrix products do not. What a table says its weights take is no
+ * precision. */
+static void test_tf32(void **state)
+{
+	(void)state;
+	assert_float_equal(input_of(CNN, 8, "sgd", "fp32", GPUMEMNET_TF32), 1, 0);
+	assert_float_equal(input_of(CNN, 8, "sgd", "ieee-fp32", GPUMEMNET_TF32), 0, 0);
+	assert_float_equal(input_of(MLP, 8, "sgd", "fp32", GPUMEMNET_TF32), 0, 0);
+	assert_float_equal(input_of(MLP, 8, "sgd", "tf32", GPUMEMNET_TF32), 1, 0);
+	assert_float_equal(input_of(CNN, 8, "sgd", "32-bit", GPUMEMNET_TF32), 0, 0);
+	assert_float_equal(input_of(CNN, 8, "sgd", "32-bit", GPUMEMNET_PRECISION_UNKNOWN), 1, 0);
+	assert_float_equal(input_of(CNN, 8, "sgd", "fp32", GPUMEMNET_KERNEL), 3, 0);	/* 432 = 16 x 3 x 3 x 3 */
+}
+
 static void test_sizes(void **state)
 {
 	char name[64];
@@ -260,12 +319,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_weights_are_whole),
 		cmocka_unit_test(test_as_pytorch),
+		cmocka_unit_test(test_quantiles),
+		cmocka_unit_test(test_no_distribution),
 		cmocka_unit_test(test_row),
 		cmocka_unit_test(test_figures_are_sane),
 		cmocka_unit_test(test_learnt_margin),
 		cmocka_unit_test(test_another_card),
 		cmocka_unit_test(test_auto_asks_it),
 		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_sizes),
 	};
 

@@ -276,7 +276,7 @@ static void hidden_layers(const struct summary *s, const struct features_fact *f
 	for (size_t i = 0; i < s->n_layers; i++)
 		hidden |= facts[i].kind == SUMMARY_OTHER && s->types[s->layers[i].type].kind == SUMMARY_CONTAINER && facts[i].params;
 	if (!f->precision[0] && s->params_mb > 0.05 && s->total_params)
-		snprintf(f->precision, sizeof f->precision, "%s", width > 3 && width < 5 ? "fp32" : half ? "16-bit" : "");
+		snprintf(f->precision, sizeof f->precision, "%s", width > 3 && width < 5 ? "32-bit" : half ? "16-bit" : "");
 	if (!hidden || s->forward_mb <= 0)
 		return;
 	double all = s->forward_mb * 1e6 / 2 / (half ? 2 : 4) / (double)(batch ? batch : 1);

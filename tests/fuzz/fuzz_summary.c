@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Readers of model summaries, fed arbitrary text. What they accept stays within its bounds, and its features add up.
+ * Readers of model summaries, fed arbitrary text. What they accept stays within its bounds, its features add up, and the
+ * inputs of nets that are made from them are numbers.
  */
-#include "parse/features.h"
+#include "estimate/gpumemnet_vector.h"
 
 #include "fuzz.h"
+
+#include <math.h>
 
 static void check_layers(const struct summary *s)
 {
@@ -14,6 +17,18 @@ static void check_layers(const struct summary *s)
 		FUZZ_HOLDS(l->nesting <= SUMMARY_MAX_NESTING && l->params <= SUMMARY_MAX_COUNT && l->elements <= SUMMARY_MAX_COUNT);
 		FUZZ_HOLDS(!l->parent || (i + 1 < s->n_layers && l[1].nesting > l->nesting));
 	}
+}
+
+static void check_vector(const struct features *f)
+{
+	struct gpumemnet_vector v;
+	gpumemnet_vector(f, &v);
+	FUZZ_HOLDS(v.n_tokens <= GPUMEMNET_TOKENS && (v.n_tokens > 0 || !f->n_list) && v.reference_mib > 0);
+	for (unsigned i = 0; i < GPUMEMNET_INPUTS; i++)
+		FUZZ_HOLDS(isfinite(v.inputs[i]));
+	for (unsigned t = 0; t < v.n_tokens; t++)
+		for (unsigned i = 0; i < GPUMEMNET_TOKEN; i++)
+			FUZZ_HOLDS(isfinite(v.tokens[t][i]) && v.tokens[t][i] >= 0);
 }
 
 static void check_features(const struct summary *s, const struct features_given *given)
@@ -29,6 +44,7 @@ static void check_features(const struct summary *s, const struct features_given 
 	for (size_t i = 0; i < f.n_list; i++)
 		listed += f.list[i].times;
 	FUZZ_HOLDS(by_kind == f.layers && by_type == f.layers && listed == f.layers);
+	check_vector(&f);
 	features_clear(&f);
 }
 

@@ -19,6 +19,7 @@ KINDS = 11  # of layers that compute: summary_kind of src/parse/summary.h, up to
 ACTIVATIONS = ["", "ELU", "GELU", "Identity", "LeakyReLU", "Mish", "PReLU", "ReLU", "SELU", "Sigmoid", "SiLU", "Softplus", "Tanh"]
 # What a user may not say: 0 both are known, 1 no optimizer, 2 no precision, 3 neither.
 VARIANTS = ((True, True), (False, True), (True, False), (False, False))
+WORDS = {"fp32": "ieee-fp32"}  # the set's fp32 is without TF32 anywhere, which in convolutions is not PyTorch's default
 LONGEST = 512  # layers of the published encoder's sequence
 
 
@@ -53,7 +54,7 @@ def questions(row, text):
         if optimizer:
             q["optimizer"] = row["optimizer"]
         if precision:
-            q["precision"] = row["precision"]
+            q["precision"] = WORDS.get(row["precision"], row["precision"])
         asked.append(q)
     return asked
 
