@@ -8,6 +8,7 @@ differences, so a single run says little. See README.md.
 """
 import argparse
 import json
+import math
 import pathlib
 import statistics
 import subprocess
@@ -84,29 +85,33 @@ def heavy_rows():
 
 
 GAIN = ["--placement", "gain", "--order", "backfill"]
+PLAN = ["--placement", "gain", "--order", "plan"]
+KNOWN = ["--loads", "known"]
+NARROW = ["--mps-multi-gpu", "off"]
 OURS = {
     "backfill, oracle": ["--order", "backfill"],
     "gain, oracle": ["--placement", "gain"],
     "gain, backfill, oracle": GAIN,
     "gain, backfill, gpumemnet": GAIN + ["--estimator", "gpumemnet"],
     "gain, backfill, none": GAIN + ["--estimator", "none"],
-    "gain, backfill, oracle, loads known": GAIN + ["--loads", "known"],
+    "gain, backfill, oracle, each ran before": GAIN + KNOWN,
     "gain, backfill, oracle, slow-down ≤ 2": GAIN + ["--max-slowdown", "2"],
+    "gain, plan, oracle": PLAN,
+    "gain, plan, oracle, each ran before": PLAN + KNOWN,
+    "gain, plan, gpumemnet, each ran before": PLAN + KNOWN + ["--estimator", "gpumemnet"],
 }
 
 
 def our_rows(trace):
-    """This project's defaults: with the ledger, and with MPS for tasks of one GPU only; then with one server for all GPUs."""
+    """This project's settings: with one MPS server for all GPUs, as radd has it, then with MPS for tasks of one GPU only."""
     yield exclusive(trace)
-    for wide in ("off", "on"):
-        said = "" if wide == "off" else ", MPS for all"
+    for narrow in ([], NARROW):
+        said = ", MPS for one GPU" if narrow else ""
         for estimator in ("oracle", "gpumemnet", "none"):
-            yield row(f"defaults, {estimator}{said}", ["--estimator", estimator, "--mps-multi-gpu", wide], trace=trace)
-    yield row("defaults, oracle, streams", ["--estimator", "oracle", "--share", "streams"], trace=trace)
-    for wide in ("off", "on"):
-        said = "" if wide == "off" else ", MPS for all"
+            yield row(f"defaults, {estimator}{said}", ["--estimator", estimator] + narrow, trace=trace)
         for name, options in OURS.items():
-            yield row(f"{name}{said}", options + ["--mps-multi-gpu", wide], trace=trace)
+            yield row(f"{name}{said}", options + narrow, trace=trace)
+    yield row("defaults, oracle, streams", ["--estimator", "oracle", "--share", "streams"], trace=trace)
 
 
 SECTIONS = [
@@ -114,18 +119,29 @@ SECTIONS = [
     ("6.4.2 Recovery only, 90 tasks (table 6.3, figures 6.7, 6.8)", recovery_rows),
     ("6.4.3 Estimators, 90 tasks (table 6.4, figures 6.9, 6.10)", estimator_rows),
     ("6.4.4, 6.4.6 The heavier 60 tasks (tables 6.5, 6.6, figures 6.11, 6.12)", heavy_rows),
-    ("Defaults of this project, 60 tasks", lambda: our_rows(60)),
-    ("Defaults of this project, 90 tasks", lambda: our_rows(90)),
+    ("Settings of this project, 60 tasks", lambda: our_rows(60)),
+    ("Settings of this project, 90 tasks", lambda: our_rows(90)),
 ]
 
 
+DEVICES = HERE / "dgx-station-a100.yaml"
+
+
 class Simulator:
-    def __init__(self, rad):
+    def __init__(self, rad, search):
         self.rad = rad
+        self.search = search
+
+    def shortest_s(self, trace, workloads, columns, steps):
+        """The shortest schedule that a long search with full knowledge finds; None without the program for it."""
+        if not self.search:
+            return None
+        command = [self.search, str(trace), str(workloads), str(DEVICES), str(steps)] + ([columns] if columns else [])
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["found_s"]
 
     def run(self, trace, workloads, options, columns=None, seed=0):
         command = [self.rad, "simulate", "--json", "--trace", str(trace), "--workloads", str(workloads), "--devices",
-                   str(HERE / "dgx-station-a100.yaml"), "--seed", str(seed)] + (["--map", columns] if columns else []) + options
+                   str(DEVICES), "--seed", str(seed)] + (["--map", columns] if columns else []) + options
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
@@ -177,7 +193,9 @@ def table(title, rows):
 
 
 def evaluate(simulator, traces, workloads):
-    sections = []
+    sections, found = [], {}
+    for trace in (60, 90):
+        found[trace] = simulator.shortest_s(traces / f"philly-{trace}.csv", workloads, COLUMNS, 1000000)
     for title, make in SECTIONS:
         rows, base = [], None
         for r in make():
@@ -186,56 +204,121 @@ def evaluate(simulator, traces, workloads):
             r["gain"] = gain(r["result"], base)
             rows.append(r)
         sections.append((title, rows))
-    return sections
+    return sections, found
 
 
-WIDE = ["--mps-multi-gpu", "on"]
 GENERATED = [("90 tasks, 65/27/8", ["--tasks", "90"], range(1, 6)),
              ("60 tasks, 0/83/17", ["--tasks", "60", "--mix", "medium=83,heavy=17", "--interval", "150"], range(6, 11)),
              ("90 light tasks", ["--tasks", "90", "--mix", "light=1", "--interval", "20"], range(11, 16))]
+SETTINGS = [("magm", []), ("gain, backfill", GAIN), ("gain, plan, each ran before", PLAN + KNOWN),
+            ("gain, backfill, MPS for one GPU", GAIN + NARROW)]
 
 
 def generated(simulator, folder):
     """Traces of our own catalogue: makespan and energy against exclusive, and against the lower bound."""
-    catalogue = HERE.parent.parent / "models" / "workloads.csv"
     rows = []
     for label, options, seeds in GENERATED:
         for seed in seeds:
             trace = folder / "trace.csv"
-            made = [simulator.rad, "trace", "make", "--workloads", str(catalogue), "--seed", str(seed), "--output", str(trace)]
-            subprocess.run(made + options, check=True)
-            alone = simulator.run(trace, catalogue, ["--placement", "exclusive"])
-            for name, extra in (("magm", []), ("magm, MPS for all", WIDE), ("gain, backfill", GAIN),
-                                ("gain, backfill, MPS for all", GAIN + WIDE)):
-                own = simulator.run(trace, catalogue, extra)
-                rows.append({"mix": label, "seed": seed, "options": name, "exclusive_s": alone["trace_total_s"],
+            subprocess.run([simulator.rad, "trace", "make", "--seed", str(seed), "--output", str(trace)] + options, check=True)
+            alone = simulator.run(trace, "catalogue", ["--placement", "exclusive"])
+            found = simulator.shortest_s(trace, "catalogue", None, 100000)
+            for name, extra in SETTINGS:
+                own = simulator.run(trace, "catalogue", extra)
+                rows.append({"mix": label, "seed": seed, "options": name, "exclusive_s": alone["trace_total_s"], "found_s": found,
                              "total_s": own["trace_total_s"], "lower_bound_s": own["lower_bound_s"],
-                             "exclusive_j": alone["energy_j"], "energy_j": own["energy_j"], "oom": own["oom"]})
+                             "exclusive_j": alone["energy_j"], "energy_j": own["energy_j"], "oom": own["oom"],
+                             "avg_jct_s": own["avg_jct_s"]})
             trace.unlink()
     return rows
 
 
+def of_possible(r, total_s):
+    return (r["exclusive_s"] - total_s) / (r["exclusive_s"] - r["lower_bound_s"]) * 100
+
+
 def generated_table(rows):
-    lines = ["## Generated traces", "",
-             "| trace | seed | settings | exclusive, h | total, h | bound, h | shorter, % | of possible, % | less energy, % |",
-             "|---|---|---|---|---|---|---|---|---|"]
-    for r in rows:
-        alone, own, bound = r["exclusive_s"], r["total_s"], r["lower_bound_s"]
-        lines.append(f"| {r['mix']} | {r['seed']} | {r['options']} | {alone / 3600:.2f} | {own / 3600:.2f} | {bound / 3600:.2f} | "
-                     f"{(1 - own / alone) * 100:.1f} | {(alone - own) / (alone - bound) * 100:.0f} | "
-                     f"{(1 - r['energy_j'] / r['exclusive_j']) * 100:.1f} |")
+    lines = ["## Generated traces", "", "Means over the seeds of each kind; all rows are in `evaluation.json`. Found: the same of the "
+             "shortest schedule that a search with full", "knowledge finds.", "",
+             "| traces | settings | shorter, % | of possible, % (single traces) | found, % | less energy, % | JCT, s |",
+             "|---|---|---|---|---|---|---|"]
+    for mix, _, _ in GENERATED:
+        for name, _ in SETTINGS:
+            own = [r for r in rows if r["mix"] == mix and r["options"] == name]
+            possible = [of_possible(r, r["total_s"]) for r in own]
+            found = [of_possible(r, r["found_s"]) for r in own if r["found_s"]]
+            lines.append(f"| {mix} | {name} | {statistics.mean((1 - r['total_s'] / r['exclusive_s']) * 100 for r in own):.1f} | "
+                         f"{statistics.mean(possible):.0f} ({' '.join(f'{v:.0f}' for v in possible)}) | "
+                         f"{number(statistics.mean(found) if found else None, 0)} | "
+                         f"{statistics.mean((1 - r['energy_j'] / r['exclusive_j']) * 100 for r in own):.1f} | "
+                         f"{statistics.mean(r['avg_jct_s'] for r in own):.0f} |")
     return lines + [""]
+
+
+def found_lines(sections, found):
+    lines = ["## What is attainable", ""]
+    for trace, found_s in found.items():
+        base = next(r for _, rows in sections for r in rows if r["label"] == "exclusive" and r["trace"] == trace)["result"]
+        bound = next(r for _, rows in sections for r in rows if r["label"] == "gain, plan, oracle" and r["trace"] == trace)
+        if found_s:
+            one = {"exclusive_s": base["trace_total_s"], "lower_bound_s": bound["result"]["lower_bound_s"]}
+            lines.append(f"- {trace} tasks: the shortest schedule found by a search with full knowledge (`bench/bench_schedule.c`) takes "
+                         f"{found_s / 3600:.2f} h: {of_possible(one, found_s):.0f} % of what the bound allows.")
+    return lines + [""]
+
+
+# The chart of what simulating costs: lines of equal GPUs, both axes logarithmic. Shapes and dashes, so that it reads in grey.
+MARKS = [("", "circle"), ("6 3", "square"), ("2 3", "diamond")]
+
+
+def mark(kind, x, y):
+    if kind == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
+    turn = f' transform="rotate(45 {x:.1f} {y:.1f})"' if kind == "diamond" else ""
+    return f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"{turn}/>'
+
+
+def cost_chart(results):
+    def x(tasks):
+        return 70 + 360 * (math.log10(tasks) - 3) / 2
+
+    def y(seconds):
+        return 250 - 210 * (math.log10(seconds) + 2.3) / 3.3
+
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 310" font-family="sans-serif" font-size="12" role="img">',
+           "<title>Seconds that a simulation takes, by tasks and GPUs</title>", '<rect width="560" height="310" fill="#fff"/>']
+    for seconds in (0.01, 0.1, 1, 10):
+        out.append(f'<path d="M70 {y(seconds):.1f}H440" stroke="#ddd"/><text x="62" y="{y(seconds) + 4:.1f}" text-anchor="end">'
+                   f"{seconds:g} s</text>")
+    for tasks in (1000, 10000, 100000):
+        out.append(f'<text x="{x(tasks):.1f}" y="272" text-anchor="middle">{tasks:,}</text>')
+    out.append('<text x="250" y="296" text-anchor="middle">tasks</text>')
+    for (dash, kind), gpus in zip(MARKS, sorted({r["gpus"] for r in results})):
+        points = sorted((r["tasks"], r["took_s"]) for r in results if r["gpus"] == gpus)
+        path = "L".join(f"{x(t):.1f} {y(s):.1f}" for t, s in points)
+        out.append(f'<g stroke="#333" fill="#333"><path d="M{path}" fill="none" stroke-width="1.5" stroke-dasharray="{dash}"/>')
+        out += [mark(kind, x(t), y(s)) for t, s in points]
+        last = points[-1]
+        above = any(r["tasks"] == last[0] and r["gpus"] != gpus and r["took_s"] < last[1] for r in results)
+        out.append(f'<text x="{x(last[0]) + 10:.1f}" y="{y(last[1]) + (-6 if above else 14):.1f}" stroke="none">{gpus:,} GPUs</text></g>')
+    return "\n".join(out + ["</svg>", ""])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--rad", default="rad", help="the command to evaluate")
-    parser.add_argument("--traces", required=True, type=pathlib.Path, help="folder of philly-60.csv and philly-90.csv")
-    parser.add_argument("--workloads", required=True, type=pathlib.Path, help="CSV of their workloads")
-    parser.add_argument("--out", required=True, type=pathlib.Path, help="folder for evaluation.json and evaluation.md")
+    parser.add_argument("--traces", type=pathlib.Path, help="folder of philly-60.csv and philly-90.csv")
+    parser.add_argument("--workloads", type=pathlib.Path, help="CSV of their workloads")
+    parser.add_argument("--out", required=True, type=pathlib.Path, help="folder for evaluation.json, evaluation.md and cost.svg")
+    parser.add_argument("--search", help="bench-schedule, to look for what is attainable; takes some ten minutes")
+    parser.add_argument("--chart", action="store_true", help="only draw cost.svg from cost.json in the folder of --out")
     arguments = parser.parse_args()
-    simulator = Simulator(arguments.rad)
-    sections = evaluate(simulator, arguments.traces, arguments.workloads)
+    costs = json.loads((arguments.out / "cost.json").read_text(encoding="utf-8"))["results"]
+    (arguments.out / "cost.svg").write_text(cost_chart(costs), encoding="utf-8")
+    if arguments.chart:
+        return
+    simulator = Simulator(arguments.rad, arguments.search)
+    sections, found = evaluate(simulator, arguments.traces, arguments.workloads)
     made = generated(simulator, arguments.out)
     lines = ["# The evaluation of chapter 6, simulated", "",
              "Made by `bench/evaluation/evaluate.py`; what the columns mean and where the figures differ from the published ones, and",
@@ -243,10 +326,10 @@ def main():
              "other times: of the run without variation. Published figures where text or tables give one.", ""]
     for title, rows in sections:
         lines += table(title, rows)
-    lines += generated_table(made)
+    lines += found_lines(sections, found) + generated_table(made)
     (arguments.out / "evaluation.md").write_text("\n".join(lines), encoding="utf-8")
     (arguments.out / "evaluation.json").write_text(json.dumps(
-        {"schema": 1, "sections": [{"title": t, "rows": r} for t, r in sections], "generated": made}, indent=1) + "\n",
+        {"schema": 1, "found_s": found, "sections": [{"title": t, "rows": r} for t, r in sections], "generated": made}, indent=1) + "\n",
         encoding="utf-8")
 
 

@@ -10,14 +10,16 @@
 
 #include <string.h>
 
-/* "magm, gpumemnet, mps"; for exclusive the rest says nothing. */
+/* "magm, gpumemnet, mps" or "gain, plan, oracle, mps"; for exclusive the rest says nothing. */
 static void name_run(const struct sim_options *o, char *name, size_t size)
 {
 	const char *placement = map_rank_name(o->core.map.rank);
 	if (o->core.map.rank == RANK_EXCLUSIVE)
 		snprintf(name, size, "%s", placement);
 	else
-		snprintf(name, size, "%s, %s, %s", placement, o->estimator, share_mode_name(o->core.map.share));
+		snprintf(name, size, "%s%s%s, %s, %s", placement, o->core.order == ORDER_FIFO ? "" : ", ",
+			 o->core.order == ORDER_FIFO ? "" : core_order_name(o->core.order), o->estimator,
+			 share_mode_name(o->share ? o->share : o->core.map.share));
 }
 
 static bool all_alike(const struct sim_options *o)

@@ -177,8 +177,9 @@ static void print_result(const struct setup *s, const struct sim_result *r)
 	const struct account *a = &r->account;
 	double n = a->n, total_s = (double)(a->last_end_ms - a->first_submit_ms) / 1000;
 	char energy[FORMAT_LEN], smact[FORMAT_LEN];
-	printf("%zu tasks on %zu GPUs, placement %s, estimator %s, share %s\n", r->n, s->o.n_devices,
-	       map_rank_name(s->o.core.map.rank), s->o.estimator, share_mode_name(s->o.share ? s->o.share : s->o.core.map.share));
+	printf("%zu tasks on %zu GPUs, placement %s, order %s, estimator %s, share %s\n", r->n, s->o.n_devices,
+	       map_rank_name(s->o.core.map.rank), core_order_name(s->o.core.order), s->o.estimator,
+	       share_mode_name(s->o.share ? s->o.share : s->o.core.map.share));
 	print_seconds("trace total time", total_s);
 	print_seconds("lower bound", r->lower_bound_s);
 	print_seconds("average waiting time", a->wait_s / n);

@@ -39,6 +39,7 @@ enum core_order {
 	CORE_ORDER_COUNT
 };
 
+const char *core_order_name(enum core_order order);
 int core_order_parse(const char *word, enum core_order *order, struct error *err);
 
 struct core_config {

@@ -14,7 +14,7 @@
 
 #define LOOKED_AT 64		/* waiting tasks of a plan, in the order of the queue */
 #define AGAIN_MS 1000
-#define WORK 80000		/* steps x tasks of one plan: some ten milliseconds */
+#define WORK 80000		/* steps x tasks of one plan: 20 to 50 milliseconds */
 #define MOST_STEPS 4000
 #define UNKNOWN_S 3600		/* what a task takes alone as long as none has ended */
 #define KNOWN 0.75		/* with the time of fewer tasks than that known, a plan is worth nothing */

@@ -19,15 +19,20 @@
 #define DIFFERENT 64	/* kinds of them that are told apart */
 #define PROMISE_SLIP 2	/* a start that is planned in an hour may come in two, and pass_max later, before GPUs are kept for it */
 
-int core_order_parse(const char *word, enum core_order *order, struct error *err)
+const char *core_order_name(enum core_order order)
 {
 	static const char *const words[] = {
 #define X(name, word, help) [name] = word,
 		CORE_ORDERS(X)
 #undef X
 	};
+	return order < CORE_ORDER_COUNT ? words[order] : "?";
+}
+
+int core_order_parse(const char *word, enum core_order *order, struct error *err)
+{
 	for (unsigned i = 0; i < CORE_ORDER_COUNT; i++) {
-		if (strcmp(word, words[i]))
+		if (strcmp(word, core_order_name((enum core_order)i)))
 			continue;
 		*order = (enum core_order)i;
 		return 0;

@@ -156,8 +156,11 @@ static void show(struct simulation *s)
 		const struct gpu_reading *r = &s->snap.gpus[i];
 		uint32_t place = gpu_place(r->uuid);
 		heap_set(&s->looks, place, next_look(s, &s->world.gpus[place]));
-		if (s->o->reading)
-			s->o->reading(s->o->ctx, s->now_ms, r);
+		if (s->o->reading) {
+			struct gpu_reading shown = *r;
+			shown.index = place;
+			s->o->reading(s->o->ctx, s->now_ms, &shown);
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ struct sim_options {
 	bool sampled;
 	/* Told now and then how far it is; NULL: nobody. */
 	void (*progress)(void *ctx, size_t ended, size_t all);
-	/* Told of every reading of a GPU that may have changed, for pictures; NULL: nobody. */
+	/* Told of every reading of a GPU that may have changed, for pictures; its index is the place in `devices`. NULL: nobody. */
 	void (*reading)(void *ctx, int64_t t_ms, const struct gpu_reading *r);
 	void *ctx;
 };
