@@ -11,11 +11,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* Exit codes. `run` and `wait` hand on the task's code, so their own failures are all CLI_OWN. */
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NO_DAEMON = 3, CLI_OWN = 125 };
 
 struct cli_call;
+struct term;
 
 struct cli_verb {
 	const char *name, *help;	/* one line, for the list of verbs */
@@ -78,6 +80,7 @@ int verb_cancel(struct cli_call *c);
 int verb_change(struct cli_call *c);	/* hold, release, requeue: the operation has the verb's name */
 int verb_update(struct cli_call *c);
 int verb_gpus(struct cli_call *c);
+int verb_top(struct cli_call *c);
 int verb_acct(struct cli_call *c);
 int verb_report(struct cli_call *c);
 int verb_drain(struct cli_call *c);	/* drain, undrain */
@@ -91,5 +94,9 @@ int verb_completion(struct cli_call *c);
 int verb_simulate(struct cli_call *c);
 int verb_trace(struct cli_call *c);
 int verb_simtask(struct cli_call *c);
+
+/* Their tables, of the members `gpus` and `tasks` of radd's answers. */
+void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out);
+void verb_queue_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out);
 
 #endif

@@ -25,6 +25,7 @@ const struct cli_verb cli_verbs[] = {
 	{ "requeue", "put running or ended tasks back into the queue", "[options] ID...", verb_change },
 	{ "update", "change a task's priority, time limit, memory or name", "[options] ID... [KEY=VALUE...]", verb_update },
 	{ "gpus", "GPUs: load, memory, tasks, processes", "[options]", verb_gpus },
+	{ "top", "GPUs and tasks on the whole screen, renewed every second", "[options]", verb_top },
 	{ "acct", "what ended tasks, users and GPUs took", "[options]", verb_acct },
 	{ "report", "a page of what ran where and when, and what it took", "[options] -o F.html [RUN.json...]", verb_report },
 	{ "drain", "take GPUs out of use; what runs there goes on", "[options] GPU...", verb_drain },

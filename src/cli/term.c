@@ -20,8 +20,10 @@ struct term term_ask(void)
 	struct term t = { .live = isatty(STDOUT_FILENO), .utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8") };
 	struct winsize size;
 	int64_t width;
-	if (t.live && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+	if (t.live && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size)) {
 		t.width = size.ws_col;
+		t.height = size.ws_row;
+	}
 	if (t.live && !t.width)
 		t.width = 80;
 	if (columns && !units_parse_int(columns, 20, 10000, &width, NULL))

@@ -13,6 +13,7 @@ struct term {
 	bool colour;
 	bool utf8;
 	unsigned width;		/* columns; 0: no limit (a pipe) */
+	unsigned height;	/* lines; 0: no limit */
 };
 
 /* Asks the environment (COLUMNS, NO_COLOR, TERM, locale) and the terminal. */

@@ -125,7 +125,7 @@ static bool any_foreign(const json_t *gpus)
 	return false;
 }
 
-static void print_gpus(const json_t *gpus, const struct term *term)
+void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 {
 	static const struct table_column all[] = {
 		{ "GPU", .right = true }, { "NAME", .min = 6 }, { "SMACT", .right = true }, { "MEAN", .right = true },
@@ -142,7 +142,7 @@ static void print_gpus(const json_t *gpus, const struct term *term)
 	struct table *table = table_create(columns, n);
 	json_array_foreach(gpus, i, g)
 		add_row(table, g, others, term);
-	table_print(table, term, stdout);
+	table_print(table, term, out);
 	table_destroy(table);
 }
 
@@ -206,7 +206,7 @@ int verb_gpus(struct cli_call *c)
 		return cli_print_json(reply);
 	struct term term = term_ask();
 	const json_t *gpus = json_object_get(reply, "gpus");
-	print_gpus(gpus, &term);
+	verb_gpus_print(gpus, &term, stdout);
 	if (verbose) {
 		print_uuids(gpus, &term);
 		print_processes(gpus, &term);

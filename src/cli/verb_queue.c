@@ -186,7 +186,7 @@ static void add_row(struct table *table, json_t *const *first, size_t n, const j
 		table_printf(table, STYLE_DIM, "(%s)", member_text(t, "reason"));
 }
 
-static void print_table(const json_t *tasks, const json_t *gpus, const struct term *term)
+void verb_queue_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out)
 {
 	static const struct table_column columns[] = {
 		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6 }, { "ST" }, { "TIME", .right = true },
@@ -202,7 +202,7 @@ static void print_table(const json_t *tasks, const json_t *gpus, const struct te
 			;
 		add_row(table, list + i, k - i, gpus);
 	}
-	table_print(table, term, stdout);
+	table_print(table, term, out);
 	table_destroy(table);
 }
 
@@ -212,7 +212,7 @@ static int show_once(const struct filter *f, const struct term *term, struct err
 	scoped_json *gpus = found ? client_call(wire_request("gpus"), err) : NULL;
 	if (!gpus)
 		return -1;
-	print_table(json_object_get(found, "tasks"), json_object_get(gpus, "gpus"), term);
+	verb_queue_print(json_object_get(found, "tasks"), json_object_get(gpus, "gpus"), term, stdout);
 	if (json_is_true(json_object_get(found, "truncated")))
 		puts("... and more tasks than one message can carry");
 	return 0;
