@@ -36,10 +36,10 @@ struct screen {
 	int signals;		/* signalfd */
 };
 
+/* When the terminal is gone, its hangup or the end of stdin ends the loop. */
 static void put(const char *text, size_t n)
 {
-	if (io_write_full(STDOUT_FILENO, text, n))
-		return;		/* the terminal is gone: its hangup, or the end of stdin, ends the loop */
+	io_write_full(STDOUT_FILENO, text, n);
 }
 
 /* ---- the screen ---- */
@@ -236,7 +236,7 @@ int verb_top(struct cli_call *c)
 	if (units_parse_double(delay, 0.2, 3600, &seconds, &err))
 		return cli_usage(c, "--delay: %s", err.text);
 	if (!term_ask().live || !isatty(STDIN_FILENO))
-		return cli_usage(c, "it needs a terminal; 'rad gpus' and 'rad queue' print the same once");
+		return cli_usage(c, "a terminal is needed ('rad gpus' and 'rad queue' print the same once)");
 	scoped_json *first = ask("gpus", &err);	/* no daemon is said on the common screen, where it stays */
 	if (!first || screen_open(&screen, &err))
 		return cli_fail(c, &err);
