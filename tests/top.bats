@@ -54,7 +54,12 @@ teardown_file() { end_world; }
 
 setup() { cd "$WORLD/work"; }
 
-on_terminal() { run timeout 60 python3 "$WORLD/terminal.py" "$1"; }
+on_terminal()
+{
+	export BATS_TEST_DIRNAME
+	run timeout 60 python3 "$WORLD/terminal.py" "$1"
+	echo "$output"
+}
 
 @test "top: both tables, again and again, until q" {
 	on_terminal 'for i in range(3): frame = wait(b"waiting-one"); assert b"A100" in frame and b"\033[H" in frame, frame
