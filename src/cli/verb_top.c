@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * rad top: the tables of `rad gpus` and `rad queue` on the whole screen, again and again. Plain escape sequences on the
- * alternate screen: two tables that fit it need no library. Signals come as bytes to read, so that the terminal is put back
- * before any of them takes effect.
+ * alternate screen: two tables that fit it need no library. Signals are read from a descriptor, so that the terminal is
+ * put back before any of them takes effect.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -115,8 +115,9 @@ static void print_title(FILE *out, const json_t *gpus, const json_t *tasks, cons
 	gethostname(host, sizeof host - 1);
 	strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &local));
 	count_states(tasks, counts);
-	fprintf(out, "%s%s %s  %zu GPUs, %zu running, %zu pending, %zu held%s  (q: quit)\n\n", term_style(term, STYLE_BOLD), host, clock,
-		json_array_size(gpus), counts[TASK_RUNNING], counts[TASK_PENDING], counts[TASK_HELD], term_style(term, STYLE_PLAIN));
+	fprintf(out, "%s%s %s  %zu GPUs, %zu running, %zu pending, %zu held%s  (q: quit)\n\n", term_style(term, STYLE_BOLD),
+		host, clock, json_array_size(gpus), counts[TASK_RUNNING], counts[TASK_PENDING], counts[TASK_HELD],
+		term_style(term, STYLE_PLAIN));
 }
 
 static json_t *ask(const char *op, struct error *err)
@@ -172,7 +173,8 @@ static void show(const struct buf *frame, const struct term *term)
 			buf_add_text(&out, "\r\n");
 	}
 	if (shown < lines)
-		buf_printf(&out, "%s... and %zu lines more%s\033[K", term_style(term, STYLE_DIM), lines - shown, term_style(term, STYLE_PLAIN));
+		buf_printf(&out, "%s... and %zu lines more%s\033[K", term_style(term, STYLE_DIM), lines - shown,
+			   term_style(term, STYLE_PLAIN));
 	buf_add_text(&out, "\033[J");
 	put(out.data, out.len);
 }
