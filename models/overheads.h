@@ -19,19 +19,21 @@ struct overheads {
 	unsigned context_mib;		/* context and loaded kernels of a whole training job, lazy loading (CUDA 11.7 on) */
 	unsigned context_plain_mib;	/* the same without GEMMs */
 	uint64_t cublas_bytes;		/* workspace per handle and stream, allocated inside the caching allocator */
-	unsigned nccl_mib;		/* per communicator of more than two GPUs */
+	unsigned nccl_pair_mib;		/* per communicator, in a job of two GPUs */
+	unsigned nccl_mib;		/* the same in a job of more */
 	unsigned all_to_all_mib;	/* on top, after the first all_to_all */
 };
 
 /* Context:	H200 as above; A100 520 from the residuals of published job figures (CARMA, 17 jobs), 560 the safe end of them.
  * cuBLAS:	32 MiB on sm_90, seen in the allocator's history on H200 (two handles: the script's and the backward pass's);
  *		8,519,680 bytes before (PyTorch issue 95668); Blackwell as Hopper (PyTorch PR 175344).
- * NCCL:	8 x H100 1.06 GB, 4.34 GB after the first all_to_all (NCCL issue 1685); A100 688 MB (NCCL issue 964). */
+ * NCCL:	A100 544 MB of two GPUs, 688 MB of more (NCCL issue 964); 8 x H100 1.06 GB, 4.34 GB after the first all_to_all (NCCL
+ *		issue 1685). Of two H100 or H200 nothing is published: they are taken for more, the larger. */
 static const struct overheads overheads_table[] = {
-	{ "H200", 760, 632, 32u << 20, 1011, 3128 },
-	{ "H100", 760, 632, 32u << 20, 1011, 3128 },
-	{ "A100", 560, 520, 8519680, 657, 3128 },
-	{ "", 760, 632, 32u << 20, 1011, 3128 },
+	{ "H200", 760, 632, 32u << 20, 1011, 1011, 3128 },
+	{ "H100", 760, 632, 32u << 20, 1011, 1011, 3128 },
+	{ "A100", 560, 520, 8519680, 519, 657, 3128 },
+	{ "", 760, 632, 32u << 20, 1011, 1011, 3128 },
 };
 
 /* cuBLASLt's own workspace (CUBLASLT_WORKSPACE_SIZE unset): one a call until 2.8; from 2.9 kept per handle and stream, as the

@@ -14,7 +14,7 @@ from reader import File  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-DATA_DEPENDENT, COMPILED, CUDNN_BENCHMARK, CUT_SHORT = 1, 8, 16, 128
+DATA_DEPENDENT, COMPILED, CUDNN_BENCHMARK, CUT_SHORT, PAIR = 1, 8, 16, 128, 256
 
 TRAIN = """
     import argparse, sys, torch
@@ -180,7 +180,7 @@ def test_torchrun(tmp_path):
                           env=dict(os.environ, PYTHONPATH=os.path.dirname(HERE)))
     assert done.returncode == 0, done.stderr
     f = File(out.read_bytes())
-    assert (f.header["communicators"], f.header["flags"], f.header["batch"]) == (1, 0, 8)
+    assert (f.header["communicators"], f.header["flags"], f.header["batch"]) == (1, PAIR, 8)
     # weights, the copy that is sent, the bucket, and in the first step a gradient: 512 x 512 x 4 bytes each
     begin = [at for at, phase in f.marks if phase == 1][1]
     assert [e for e in f.events[:begin] if e > 0].count(512 * 512 * 4) == 4

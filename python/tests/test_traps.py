@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 
 SETUP, ITERATION, FORWARD, BACKWARD, STEP, ZERO_GRAD, EVAL = range(7)
 GEMM, CONV, ATTENTION = 1, 2, 3
-DATA_DEPENDENT = 1
+DATA_DEPENDENT, PAIR = 1, 256
 MATH, FLASH, EFFICIENT, CUDNN = range(4)
 VERSION = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 
@@ -493,9 +493,9 @@ def test_branches_take_the_path_of_ordinary_numbers_and_are_told(traced, test, p
 
 # --- several processes ---
 
-def parallel(views, unused=False, cap=25):
+def parallel(views, unused=False, cap=25, world=2):
     def setup():
-        torch.distributed.init_process_group("nccl", rank=0, world_size=2)
+        torch.distributed.init_process_group("nccl", rank=0, world_size=world)
         model = nn.Sequential(nn.Linear(256, 256, bias=False), nn.Linear(256, 256, bias=False)).cuda()
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=views, bucket_cap_mb=cap,
                                                     find_unused_parameters=unused)
@@ -519,8 +519,13 @@ def test_buckets_of_data_parallel_training(traced, views):
     assert [n for n in sizes_between(f, 0, begin) if abs(n) > W] == [2 * W, -2 * W, 2 * W]
     assert kept(f.iteration(0)) // W == (0 if views else 2)
     assert [n for n in f.iteration(1) if abs(n) > W] == [-2 * W, 2 * W] and not [n for n in f.iteration(2) if abs(n) > W]
-    assert (f.header["communicators"], f.header["flags"]) == (1, 0)
+    assert (f.header["communicators"], f.header["flags"]) == (1, PAIR)
     assert "distributed: the first of 2 processes was captured" in f.notes
+
+
+def test_more_than_two_processes_are_no_pair(traced):
+    f = traced(parallel(True, world=3))
+    assert (f.header["communicators"], f.header["flags"]) == (1, 0)
 
 
 def test_small_buckets_stay_where_gradients_may_be_missing(traced):

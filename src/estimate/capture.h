@@ -28,7 +28,8 @@ enum capture_flag {
 	CAPTURE_CUDNN_OFF = 1 << 5,
 	CAPTURE_ALL_TO_ALL = 1 << 6,
 	CAPTURE_CUT_SHORT = 1 << 7,
-	CAPTURE_FLAGS = (1 << 8) - 1,
+	CAPTURE_PAIR = 1 << 8,
+	CAPTURE_FLAGS = (1 << 9) - 1,
 };
 
 enum capture_kind {

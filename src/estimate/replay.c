@@ -265,7 +265,7 @@ static uint64_t fixed_costs(const struct program *p)
 	bool gemm = p->kept[KEPT_CUBLAS] || p->kept[KEPT_CUBLAS_BACKWARD];
 	uint64_t mib = gemm ? p->o->context_mib : p->o->context_plain_mib;
 
-	mib += (uint64_t)p->c->communicators * p->o->nccl_mib;
+	mib += (uint64_t)p->c->communicators * (p->c->flags & CAPTURE_PAIR ? p->o->nccl_pair_mib : p->o->nccl_mib);
 	if (p->c->communicators && p->c->flags & CAPTURE_ALL_TO_ALL)
 		mib += p->o->all_to_all_mib;
 	return mib * MIB;

@@ -141,7 +141,9 @@ static void test_fixed_costs(void **state)
 		{ "NVIDIA H200", "g00", 0, 0, 760 }, { "NVIDIA H200", "g10", 0, 0, 760 }, { "NVIDIA H200", "a1", 0, 0, 632 },
 		{ "NVIDIA A100-SXM4-40GB", "g00", 0, 0, 560 }, { "NVIDIA GeForce RTX 3090", "g00", 0, 0, 760 }, { NULL, "g00", 0, 0, 760 },
 		{ "NVIDIA H200", "g00", 0, 2, 760 + 2 * 1011 }, { "NVIDIA H200", "g00", CAPTURE_ALL_TO_ALL, 1, 760 + 1011 + 3128 },
-		{ "NVIDIA H200", "g00", CAPTURE_ALL_TO_ALL, 0, 760 },
+		{ "NVIDIA H200", "g00", CAPTURE_ALL_TO_ALL, 0, 760 }, { "NVIDIA H200", "g00", CAPTURE_PAIR, 0, 760 },
+		{ "NVIDIA A100-SXM4-40GB", "g00", 0, 2, 560 + 2 * 657 }, { "NVIDIA A100-SXM4-40GB", "g00", CAPTURE_PAIR, 2, 560 + 2 * 519 },
+		{ "NVIDIA H200", "g00", CAPTURE_PAIR, 1, 760 + 1011 }, { NULL, "g00", CAPTURE_PAIR, 1, 760 + 1011 },
 	};
 
 	(void)state;
@@ -165,6 +167,7 @@ static void test_last_row_is_largest(void **state)
 		assert_true(o->context_mib <= last->context_mib && o->context_plain_mib <= last->context_plain_mib);
 		assert_true(o->cublas_bytes <= last->cublas_bytes && o->nccl_mib <= last->nccl_mib);
 		assert_true(o->all_to_all_mib <= last->all_to_all_mib && o->context_plain_mib <= o->context_mib);
+		assert_true(o->nccl_pair_mib <= last->nccl_pair_mib && o->nccl_pair_mib <= o->nccl_mib);
 	}
 }
 

@@ -59,6 +59,7 @@ class Done:
 def install(session):
     import torch.distributed as dist
     import torch.multiprocessing
+    from . import fileformat as ff
     session.gpu.patch(torch.multiprocessing, "spawn", spawn)
     if not dist.is_available():
         return
@@ -79,7 +80,7 @@ def install(session):
         world = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1))
         real_init(backend="fake", store=FakeStore(), rank=0, world_size=world)
         header.communicators = 1 if "nccl" in backend_asked else 0
-        recorder.note(0, f"distributed: the first of {world} processes was captured")
+        recorder.note(ff.PAIR if world <= 2 else 0, f"distributed: the first of {world} processes was captured")
         refuse_sharding(patch)
 
     def new_group(ranks=None, timeout=None, backend=None, *args, **kwargs):
