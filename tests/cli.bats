@@ -239,6 +239,7 @@ named/my task.rad' ]
 	run rad doctor
 	[[ "$output" == *daemon* && "$output" == *state* ]]
 	rad doctor --json | jq -e '[.checks[] | select(.check == "gpus")][0].grade == "ok"'
+	rad doctor --json | jq -e '[.checks[] | select(.check == "driver" or .check == "mps").grade] == ["ok", "ok"]'	# simulated
 	RAD_SOCKET=$WORLD/nobody.sock RAD_NVML_LIBRARY=$WORLD/none.so run rad doctor
 	[ "$status" -eq 1 ]
 	[[ "$output" == *"fail  driver"*"sim:4xa100-40g"* ]]

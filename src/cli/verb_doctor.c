@@ -108,13 +108,21 @@ static void check_readings(struct doctor *d, const struct snapshot *s)
 		       "held for life", memory, s->n_gpus);
 }
 
+/* A radd on simulated GPUs, which asks for neither driver nor MPS. */
+static bool is_simulated(const struct doctor *d)
+{
+	return !strncmp(member_text(d->status, "devices"), "sim:", 4);
+}
+
 /* Asks the driver as radd does: in a process of its own, that may hang. */
 static void check_driver(struct doctor *d)
 {
 	struct error err = ERROR_INIT;
 	scoped_free char *radd = client_find_program("radd");
 	struct snapshot s = { 0 };
-	if (!radd)
+	if (is_simulated(d))
+		report(d, GRADE_OK, "driver", "none is needed: radd's GPUs are simulated; stop it to have the real ones checked");
+	if (!radd || is_simulated(d))
 		return;
 	/* Activity is measured between two samples: the second one tells whether it can be read. */
 	struct sampler *sampler = sampler_create(radd, "nvml", 250);
@@ -161,7 +169,9 @@ static void check_gpus(struct doctor *d)
 
 static void check_mps(struct doctor *d)
 {
-	if (mps_available())
+	if (is_simulated(d))
+		report(d, GRADE_OK, "mps", "simulated as well");
+	else if (mps_available())
 		report(d, GRADE_OK, "mps", "nvidia-cuda-mps-control is there");
 	else
 		report(d, GRADE_WARN, "mps", "nvidia-cuda-mps-control is not in PATH: GPUs are shared by time slicing (streams) instead");

@@ -77,7 +77,8 @@ static int print_table(const struct answer *answers, size_t n)
 	return CLI_DONE;
 }
 
-/* The answers that were asked for: of all, of one, or of the first that speaks. */
+/* The answers that were asked for: of all, of one, or of the first that knows something. Where none does, those of all but the
+ * baselines: what each misses tells a person what to add. */
 static size_t collect(const char *name, const struct estimator *one, const struct spec *s, const struct estimate_context *c,
 		      struct answer *answers, size_t max)
 {
@@ -88,9 +89,11 @@ static size_t collect(const char *name, const struct estimator *one, const struc
 	for (const struct estimator *e = estimators; !one && e->name && n < max; e++) {
 		if (!all && e->baseline)
 			continue;
-		answers[all ? n++ : 0] = ask(e, s, c);
-		if (!all && answers[0].spoke)
+		answers[n++] = ask(e, s, c);
+		if (!all && answers[n - 1].spoke && answers[n - 1].r.value.claim_mib) {
+			answers[0] = answers[n - 1];
 			return 1;
+		}
 	}
 	return n;
 }
@@ -124,7 +127,8 @@ int verb_estimate(struct cli_call *c)
 	submit_caller_environ(s);	/* it configures PyTorch, as it would if the task were submitted from here */
 	const struct estimate_context context = { .gpu_name = gpu_model };
 	size_t n = collect(name, one, s, &context, answers, COUNT_OF(answers));
-	int rc = json ? print_json(answers, n) : print_table(answers, n);
+	size_t first = json && strcmp(name, "all") ? n - 1 : 0;	/* a program gets the one that stands: `none` is the last */
+	int rc = json ? print_json(answers + first, n - first) : print_table(answers, n);
 	spec_unref(s);
 	return rc;
 }

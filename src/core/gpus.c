@@ -408,7 +408,8 @@ const char *core_find_gpu(const struct core *c, const char *word, struct error *
 			found = s;
 	}
 	if (!found)
-		error_set(err, ERR_NOT_FOUND, "GPU '%.60s': there is none; 'rad gpus' lists them by index and UUID", word);
+		error_set(err, ERR_NOT_FOUND, "GPU '%.60s': there is none; 'rad gpus -v' lists them by index and UUID, and MIG "
+			  "instances go by their UUID", word);
 	return found ? found->r.uuid : NULL;
 }
 
