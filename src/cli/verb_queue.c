@@ -106,12 +106,16 @@ static void add_ended(json_t *to, const struct filter *f, const json_t *tasks)
 	}
 }
 
-static void add_live(json_t *to, const struct filter *f, const json_t *tasks)
+/* A task that ended between the two answers is in both, and shown as it ended. */
+static void add_live(json_t *to, const struct filter *f, const json_t *tasks, const json_t *ended)
 {
+	scoped_json *gone = json_object();
 	size_t i;
 	json_t *t;
+	json_array_foreach(ended, i, t)
+		json_object_set_new(gone, member_text(t, "id"), json_true());
 	json_array_foreach(tasks, i, t)
-		if (passes(f, t))
+		if (passes(f, t) && !json_object_get(gone, member_text(t, "id")))
 			json_array_append(to, t);
 }
 
@@ -124,7 +128,8 @@ static json_t *fetch(const struct filter *f, struct error *err)
 		return NULL;
 	json_t *tasks = json_array();
 	add_ended(tasks, f, json_object_get(ended, "tasks"));
-	add_live(tasks, f, json_object_get(live, "tasks"));	/* as radd looks at them: running first, then in turn */
+	/* as radd looks at them: running first, then in turn */
+	add_live(tasks, f, json_object_get(live, "tasks"), json_object_get(ended, "tasks"));
 	return json_pack("{si, so, sb}", "schema", 1, "tasks", tasks, "truncated", json_is_true(json_object_get(live, "truncated")));
 }
 
