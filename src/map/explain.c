@@ -103,19 +103,26 @@ static const char *why_idle(const struct map_policy *p, const struct map_gpu *g,
 	return r->start_alone ? "it ran out of memory before and starts alone" : "an idle GPU is wanted";
 }
 
+/* What is wanted, and what it is made of. */
+static void say_want(struct line *l, const struct map_request *r, const struct map_finding *f)
+{
+	double slack = f->want - (double)r->claim_mib;
+	say(l, "%s available, %s wanted (", SIZE(f->have), SIZE(f->want));
+	if (!r->claim_mib)
+		say(l, "no estimate: min_free)");
+	else if (slack > 0)
+		say(l, "claim %s + slack %s)", SIZE(r->claim_mib), SIZE(slack));
+	else
+		say(l, "claim %s%s)", SIZE(r->claim_mib), slack < 0 ? ", cut to what there is" : "");
+}
+
 static void say_memory(struct line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
 		       const struct map_finding *f)
 {
 	uint64_t claim = r->claim_mib ? r->claim_mib : p->min_free_mib;
 	double slack = f->want - (double)claim;
-	say(l, "%s available, %s wanted (", SIZE(f->have), SIZE(f->want));
-	if (!r->claim_mib)
-		say(l, "no estimate: min_free");
-	else if (slack > 0)
-		say(l, "claim %s + slack %s", SIZE(claim), SIZE(slack));
-	else
-		say(l, "claim %s", SIZE(claim));
-	say(l, "): %s short", SIZE(f->want - f->have));
+	say_want(l, r, f);
+	say(l, ": %s short", SIZE(f->want - f->have));
 	if (claim > g->total_mib)
 		say(l, "; it has %s when empty", SIZE(g->total_mib));
 	else if (!r->claim_mib)
@@ -160,10 +167,11 @@ static const char *in_about(double s, char *text, size_t size)
 	return text;
 }
 
-static void say_ok(struct line *l, const struct map_finding *f)
+static void say_ok(struct line *l, const struct map_request *r, const struct map_finding *f)
 {
-	say(l, "fits: %s available, %s wanted; would run as %s", SIZE(f->have), SIZE(f->want),
-	    f->mode == SHARE_NEVER ? "exclusive" : share_mode_name(f->mode));
+	say(l, "fits: ");
+	say_want(l, r, f);
+	say(l, "; would run as %s", f->mode == SHARE_NEVER ? "exclusive" : share_mode_name(f->mode));
 }
 
 char *map_explain(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
@@ -179,7 +187,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 	say(&l, ": ");
 	switch (f->reason) {
 	case MAP_OK:
-		say_ok(&l, f);
+		say_ok(&l, r, f);
 		break;
 	case MAP_DRAINED:
 		say(&l, "drained by an administrator; `rad undrain %u` puts it back", g->index);

@@ -664,8 +664,10 @@ static void explain(void **state)
 {
 	(void)state;
 	static const struct row rows[] = {
-		{ "ok", "", "claim=14131", { "mps=1 free=30720" }, "GPU 0: fits: 30.0G available, 15.8G wanted; would run as mps" },
-		{ "ok alone", "", "claim=50000", { "empty" }, "GPU 0: fits: 39.5G available, 39.5G wanted; would run as exclusive" },
+		{ "ok", "", "claim=14131", { "mps=1 free=30720" },
+		  "GPU 0: fits: 30.0G available, 15.8G wanted (claim 13.8G + slack 2.0G); would run as mps" },
+		{ "ok alone", "", "claim=50000", { "empty" },
+		  "GPU 0: fits: 39.5G available, 39.5G wanted (claim 48.8G, cut to what there is); would run as exclusive" },
 		{ "drained", "", "", { "drained" }, "GPU 0: drained by an administrator; `rad undrain 0` puts it back" },
 		{ "stale", "", "", { "stale" }, "GPU 0: it does not answer, or its last reading is too old; see `rad doctor`" },
 		{ "kept", "", "", { "kept=7" }, "GPU 0: kept free for task 7, which goes first" },
