@@ -172,6 +172,8 @@ static void add_waiting(struct core *c, struct planning *k, struct plan *p, stru
 			struct now now)
 {
 	bool known;
+	if (p->n == p->n_running + LOOKED_AT)
+		return;
 	struct map_request r = core_request(c, t, now);
 	const struct map_policy *policy = &c->config.map;
 	bool alone = r.exclusive || r.share == SHARE_NEVER || policy->share == SHARE_NEVER || policy->rank == RANK_EXCLUSIVE;
@@ -220,7 +222,7 @@ static void list_waiting(struct core *c, struct planning *k, struct plan *p, str
 		if (!waits(c, t))
 			continue;
 		seen++;
-		if (!find(k, t->id) && t != head && p->n < p->n_running + LOOKED_AT)
+		if (!find(k, t->id) && t != head)
 			add_waiting(c, k, p, t, NULL, now);
 	}
 }

@@ -117,7 +117,7 @@ struct core {
 	int64_t passed_since_ms;	/* mono */
 	bool passed_enough;	/* for pass_max: GPUs are kept for it */
 	struct planning *plan;	/* under ORDER_PLAN; NULL: none was made yet */
-	bool plan_stale;	/* a task came, ended or changed since */
+	bool plan_stale;	/* a task came, ended or changed since, or none was made yet */
 	double typical_s;	/* mean work of tasks that completed here, the last hundred or so */
 	unsigned typical_n;
 	bool dirty;		/* something changed since the last pass */

@@ -331,16 +331,16 @@ static bool alike(const struct map_request *a, const struct map_request *b)
 }
 
 /* Tasks behind a head that does not fit. Of those that are alike (a sweep) one is asked about, until something is placed.
- * Planned ones had their turn. */
+ * Planned ones had their turn; while a plan is to come, nobody goes before it. */
 static void try_behind(struct core *c, const struct task *head, struct now now)
 {
 	struct map_request failed[DIFFERENT];
 	unsigned n = 0, stay = 0, i;
-	for (struct task *t = queue_next(c->queue, head), *next; t && stay < BEHIND; t = next) {
+	for (struct task *t = queue_next(c->queue, head), *next; t && stay < BEHIND && !core_plan_to_come(c); t = next) {
 		next = queue_next(c->queue, t);
 		core_refresh_estimate(c, t, now);
 		struct map_request r = request_now(c, t, now);
-		if (r.planned || core_plan_to_come(c))
+		if (r.planned)
 			continue;
 		for (i = 0; i < n && !alike(&failed[i], &r); i++)
 			;

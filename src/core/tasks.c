@@ -27,6 +27,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	struct core *c = alloc_zero(sizeof *c);
 	c->config = *config;
 	c->ops = *ops;
+	c->plan_stale = true;
 	c->queue = queue_create();
 	c->history = history_create(HISTORY_SIGNATURES);
 	c->estimators = config->estimators ? config->estimators : estimators;

@@ -243,6 +243,71 @@ static void without_times_a_plan_is_backfill(void **unused)
 	end_world(w);
 }
 
+/* One of its GPUs is no part of the plan any more. */
+static void a_task_of_two_gpus_of_which_one_is_drained(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(3, &config);
+	teach_time(w, 32000, 2, 100);
+	teach_time(w, 30000, 1, 100);
+	task_id wide = submit(w, spec_of(32000, 2)), small = submit(w, spec_of(30000, 1)), next = submit(w, spec_of(30000, 1));
+	assert_string_equal(gpu_of(w, wide), "GPU-0");
+	core_drain(w->c, "GPU-1", true);
+	pass(w, 3);
+	assert_int_equal(state(w, small), TASK_RUNNING);
+	assert_int_equal(state(w, next), TASK_PENDING);
+	exits(w, wide, 0, SCAN_NOTHING);
+	pass(w, 3);
+	assert_string_equal(gpu_of(w, next), "GPU-0");
+	end_world(w);
+}
+
+/* The plan is full of tasks that came before it. */
+static void who_was_passed_for_long_enough_has_a_place_in_a_full_plan(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 30);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(2, &config);
+	teach_time(w, 30000, 1, 100);
+	task_id runs = submit(w, spec_of(30000, 1));
+	for (int i = 0; i < 71; i++)
+		submit(w, spec_of(30000, 1));
+	pass(w, 3);
+	struct spec *urgent = spec_of(30000, 1);
+	urgent->priority = 10;
+	task_id first = submit(w, urgent);
+	pass(w, 60);
+	exits(w, runs, 0, SCAN_NOTHING);
+	pass(w, 3);
+	assert_int_equal(state(w, first), TASK_RUNNING);
+	for (unsigned job = 1; job <= w->next_job; job++)	/* and none of those that it displaced is lost */
+		if (state(w, TASK_ID(job, -1)) == TASK_PENDING)
+			free(why_of(w, TASK_ID(job, -1)));
+	end_world(w);
+}
+
+/* Nothing has happened yet that a plan is made for. */
+static void a_plan_after_a_restart(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 30);
+	struct world *w = new_world(1, &config);
+	struct spec *s = spec_of(30000, 1);
+	struct task *t = task_create(TASK_ID(1, -1), spec_ref(s));
+	struct event submitted = { .kind = EV_SUBMITTED, .task = t->id, .t_ms = w->now.wall_ms };
+	struct event estimated = { .kind = EV_ESTIMATED, .task = t->id, .u.estimate = { .claim_mib = 30000 } };
+	task_apply(t, &submitted, NULL);
+	task_apply(t, &estimated, NULL);
+	spec_unref(s);
+	core_restore(w->c, t, w->now);
+	pass(w, 2);
+	assert_int_equal(state(w, TASK_ID(1, -1)), TASK_RUNNING);
+	end_world(w);
+}
+
 static task_id submit_limited(struct world *w, uint64_t mib, double max_slowdown)
 {
 	struct spec *s = spec_of(mib, 1);
@@ -307,6 +372,9 @@ int main(void)
 		cmocka_unit_test(a_plan_starves_nobody),
 		cmocka_unit_test(a_plan_has_the_long_task_start_first),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
+		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
+		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
+		cmocka_unit_test(a_plan_after_a_restart),
 		cmocka_unit_test(what_is_kept_for_the_head_ends_with_it),
 		cmocka_unit_test(a_task_of_higher_priority_is_the_head_instead),
 		cmocka_unit_test(a_drained_gpu_is_not_kept),

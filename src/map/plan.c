@@ -268,14 +268,14 @@ static void improve(struct search *s, unsigned steps)
 	}
 }
 
-/* Tasks without a place get the GPUs with the least work. */
+/* Tasks without a place get the GPUs with the least work. One that runs may have GPUs that are none of the plan's. */
 static void give_places(struct search *s, struct draft *d)
 {
 	const struct plan *p = s->player.plan;
 	double work[PLAN_GPUS] = { 0 };
 	for (uint16_t i = 0; i < p->n; i++) {
 		const struct plan_task *t = &p->tasks[i];
-		while ((unsigned)__builtin_popcountll(d->on[i]) < t->gpus) {
+		while (i >= p->n_running && (unsigned)__builtin_popcountll(d->on[i]) < t->gpus) {
 			uint64_t best = PLAN_GPUS;
 			EACH_GPU(g, t->may & ~d->on[i])
 				if (best == PLAN_GPUS || work[g] < work[best])
