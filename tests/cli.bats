@@ -489,7 +489,7 @@ refused()	# TEXT COMMAND...
 		             struct.pack(">I", 1 << 31), struct.pack(">I", 1000) + b"{", os.urandom(5000), frame({}), frame({"v": 1}),
 		             frame({"v": 1, "op": "nothing"}), frame({"v": 999, "op": "list"}), frame({"v": 1, "op": ["list"]}),
 		             frame({"v": 1, "op": "show", "id": 12}), frame({"v": 1, "op": "submit"}), frame({"v": 1, "op": "submit", "spec": 3}),
-		             frame({"v": 1, "op": "wait", "ids": [None]}), frame({"v": 1, "op": "update", "id": "1", "priority": "x"})]:
+		             frame({"v": 1, "op": "wait", "ids": [None]}), frame({"v": 1, "op": "acct", "from_ms": "x"}), frame({"v": 1, "op": "update", "id": "1", "priority": "x"})]:
 		    got = talk(data)
 		    if got:
 		        (n,) = struct.unpack(">I", got[:4]); reply = json.loads(got[4:4 + n])
@@ -532,6 +532,27 @@ refused()	# TEXT COMMAND...
 		gone = socket.socket(socket.AF_UNIX); gone.connect(sys.argv[1]); gone.sendall(large); gone.close()
 	PY
 	rad queue >/dev/null
+	rad cancel --all
+}
+
+@test "what is sent behind a wait is answered once it is on disk" {
+	local id
+	id=$(rad submit --parsable --hold -- true)
+	rad cancel "$id"
+	timeout 60 python3 - "$RAD_SOCKET" "$WORLD/state/rad.db" "$id" <<-'PY'
+		import socket, struct, sys, json, sqlite3
+		def frame(o):
+		    b = json.dumps(o).encode(); return struct.pack(">I", len(b)) + b
+		s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); f = s.makefile("rb")
+		def reply(): return json.loads(f.read(struct.unpack(">I", f.read(4))[0]))
+		db = sqlite3.connect("file:" + sys.argv[2] + "?mode=ro", uri=True)
+		spec = {"argv": ["true"], "name": "behind", "cwd": "/tmp", "hold": True, "output": "/dev/null"}
+		for _ in range(20):
+		    s.sendall(frame({"v": 1, "op": "wait", "ids": [sys.argv[3]]}) + frame({"v": 1, "op": "submit", "spec": spec, "environ": []}))
+		    assert reply()["tasks"]
+		    job = reply()["id"]
+		    assert db.execute("SELECT count(*) FROM jobs WHERE job = ?", (job,)).fetchone() == (1,), job + " is not there"
+	PY
 	rad cancel --all
 }
 

@@ -57,7 +57,10 @@ void reading_destroy(struct reading *r)
 	if (!r)
 		return;
 	for (size_t i = 0; i < READING_AT_ONCE; i++)
-		reading_cancel(r->running[i]);
+		if (r->running[i]) {
+			worker_stop(r->running[i]->worker);
+			forget(r->running[i]);
+		}
 	while (r->first)
 		forget(r->first);
 	free(r->program);
@@ -77,7 +80,7 @@ void reading_cancel(struct reading_job *j)
 {
 	if (!j)
 		return;
-	worker_stop(j->worker);
+	worker_cancel(j->worker);
 	forget(j);
 }
 

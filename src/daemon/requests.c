@@ -461,28 +461,36 @@ void request_wait_reply(struct daemon *d, struct client *c, const task_id *ids, 
 
 /* Accounts ------------------------------------------------------------------------------------------------------------- */
 
-/* The span and the user of a request, for a reader; it checks them. */
-static json_t *for_reader(const struct request *r, const char *op)
+/* The span and the user of a request, for a reader, which checks them. Nothing long is passed on: it may have to wait. */
+static json_t *for_reader(const struct request *r, const char *op, struct error *err)
 {
 	static const char *const keys[] = { "from_ms", "to_ms", "uid" };
 	json_t *o = json_pack("{ss, ss}", "op", op, "state", r->d->state_dir);
-	for (size_t i = 0; i < COUNT_OF(keys); i++)
+	int64_t value;
+	for (size_t i = 0; i < COUNT_OF(keys); i++) {
+		if (json_read_int(r->json, keys[i], INT64_MIN, INT64_MAX, &value, err)) {
+			json_decref(o);
+			return NULL;
+		}
 		json_object_set(o, keys[i], json_object_get(r->json, keys[i]));
+	}
 	return o;
 }
 
 static json_t *op_acct(const struct request *r, struct error *err)
 {
-	scoped_json *o = for_reader(r, "acct");
-	(void)err;
+	scoped_json *o = for_reader(r, "acct", err);
+	if (!o)
+		return NULL;
 	server_read(r->client, json_to_text(o));
 	return REQUEST_LATER;
 }
 
 static json_t *op_series(const struct request *r, struct error *err)
 {
-	scoped_json *o = for_reader(r, "series");
-	(void)err;
+	scoped_json *o = for_reader(r, "series", err);
+	if (!o)
+		return NULL;
 	json_object_set_new(o, "unstored", recording_unstored(r->d->recording, daemon_now()));
 	server_read(r->client, json_to_text(o));
 	return REQUEST_LATER;

@@ -55,6 +55,8 @@ struct client {
 	struct walk *walk;
 	struct reading_job *reading;
 	json_t *again;		/* the request that waits for a name */
+	size_t asked;		/* bytes of the message that was read last */
+	bool settled;		/* its wait is over, and what came behind it was not looked at yet */
 	struct parse *parse;	/* the request that is being read */
 };
 
@@ -76,7 +78,7 @@ struct server {
 	size_t n_clients, max_clients;
 	struct usages *usages;
 	uv_timer_t rest;
-	uv_idle_t slices;	/* while there are long lists to go on with */
+	uv_idle_t slices;	/* while there are long lists, or clients, to go on with */
 	bool changed;
 	unsigned open_handles;
 };
@@ -124,7 +126,8 @@ static void close_client(struct client *c)
 
 static size_t bytes_of(const struct client *c)
 {
-	return c->in.cap + c->out.cap + c->sending.cap + c->n_waits * sizeof *c->waits + (c->parse ? c->parse->bytes.cap : 0);
+	return c->in.cap + c->out.cap + c->sending.cap + c->n_waits * sizeof *c->waits + (c->parse ? c->parse->bytes.cap : 0) +
+	       (c->again ? c->asked : 0);
 }
 
 static bool is_admin(const struct client *c)
@@ -307,6 +310,7 @@ static void decode(struct client *c)
 	int rc = 0;
 	while (!c->closing && !is_busy(c) && !c->hang_up && !has_to_rest(c)) {
 		json_t *message = NULL;
+		c->asked = wire_message_bytes(&c->in);
 		if (is_large(&c->in)) {
 			parse_elsewhere(c);
 			break;
@@ -350,7 +354,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 	}
 }
 
-/* Long lists, all at once and each a piece a turn. Who has to rest is woken by the timer. */
+/* Long lists, all at once and each a piece a turn; and clients whose wait is over go on. Who has to rest is woken by the
+ * timer. */
 static void on_slices(uv_idle_t *h)
 {
 	struct server *s = h->data;
@@ -360,6 +365,10 @@ static void on_slices(uv_idle_t *h)
 	if (!n)
 		uv_idle_stop(h);
 	for (struct client *c = s->clients; c; c = c->next) {
+		if (c->settled) {
+			c->settled = false;
+			decode(c);
+		}
 		if (!c->walk || c->closing || c->resting || has_to_rest(c))
 			continue;
 		int64_t began = clock_mono_us();
@@ -527,6 +536,7 @@ static bool still_waits(struct client *c)
 	return false;
 }
 
+/* What its client sent behind it is done in the loop, since nothing may be answered between a commit and the answers to it. */
 static void settle_wait(struct client *c)
 {
 	int64_t began = clock_mono_us();
@@ -536,7 +546,8 @@ static void settle_wait(struct client *c)
 	c->n_waits = 0;
 	request_wait_reply(c->s->d, c, c->waits, n);
 	spend(c, began);
-	decode(c);
+	c->settled = true;
+	uv_idle_start(&c->s->slices, on_slices);
 }
 
 void server_tell(struct client *c, task_id *ids, size_t n, bool living)

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -247,6 +249,25 @@ static void who_went_away_gives_his_place_back(void **state)
 	tear_down(&w);
 }
 
+/* Clients may come, ask and go away all day. */
+static void who_went_away_leaves_no_process(void **state)
+{
+	struct world w;
+	siginfo_t left;
+	(void)state;
+	while (wait(NULL) > 0)	/* what radds that ended have left */
+		;
+	set_up(&w, "/proc/self/exe", LONG_MS);
+	struct reading_job *stuck = reading_ask(w.reading, 1, alloc_string("stuck"), on_answer, &w);
+	reading_start(w.reading);
+	reading_cancel(stuck);
+	while (!waitid(P_ALL, 0, &left, WEXITED | WNOWAIT | WNOHANG))	/* until there is no child any more */
+		uv_run(w.loop, UV_RUN_ONCE);
+	assert_int_equal(errno, ECHILD);
+	assert_int_equal(w.answers, 0);
+	tear_down(&w);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +278,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nothing_is_read_before_it_is_started),
 		cmocka_unit_test(users_take_turns),
 		cmocka_unit_test(who_went_away_gives_his_place_back),
+		cmocka_unit_test(who_went_away_leaves_no_process),
 	};
 	if (argc == 2 && !strcmp(argv[1], "--name"))
 		return name();

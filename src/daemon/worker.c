@@ -170,6 +170,16 @@ struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, cha
 	return w;
 }
 
+void worker_cancel(struct worker *w)
+{
+	if (!w)
+		return;
+	w->done = NULL;
+	w->ended = true;
+	kill_it(w);
+	finish(w);
+}
+
 void worker_stop(struct worker *w)
 {
 	if (!w)

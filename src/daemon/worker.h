@@ -30,7 +30,10 @@ typedef void (*worker_done)(void *ctx, const struct buf *answer, const char *why
 /* Takes over the text of the request. NULL, with `why` filled, when it cannot be started. */
 struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, char *request, worker_done done, void *ctx,
 			    char *why, size_t why_size);
-/* Ends it; `done` does not come any more. Not to be called after `done`. Takes NULL. */
+/* Ends it; `done` does not come any more. Its process is collected when it has ended. Not to be called after `done`. Takes
+ * NULL. */
+void worker_cancel(struct worker *w);
+/* The same when radd ends: nobody waits for the process. */
 void worker_stop(struct worker *w);
 
 #endif
