@@ -11,6 +11,8 @@
 #define HEAT 0.01		/* a plan that is worse by this part may be taken at first, none that is worse in the end */
 #define MOST_CHANGES 3		/* of a plan that is tried */
 #define LEAST_S 1e-3
+#define SPEEDS_COST 8		/* of finding the speed of a task, against looking at it */
+#define MOST_WORK 10000000	/* of a search: 50 milliseconds */
 
 struct draft {
 	uint16_t order[PLAN_TASKS];	/* of those that wait */
@@ -36,6 +38,7 @@ struct player {
 	double now_s, left_s[PLAN_TASKS], rate[PLAN_TASKS];
 	uint16_t running[PLAN_TASKS], waiting[PLAN_TASKS];
 	unsigned n_running, n_waiting;
+	unsigned long work;		/* tasks that were looked at, the costly way to find speeds counted as more */
 };
 
 struct search {
@@ -104,6 +107,7 @@ static void leave(struct player *p, uint16_t task, uint64_t on)
 static void begin(struct player *p)
 {
 	p->now_s = 0;
+	p->work = 0;
 	p->n_running = p->n_waiting = 0;
 	for (size_t g = 0; g < p->plan->n_gpus; g++) {
 		p->lanes[g].n = 0;
@@ -121,6 +125,7 @@ static void start_those_that_fit(struct player *p, struct draft *d)
 {
 	uint64_t held = 0;
 	unsigned stay = 0;
+	p->work += p->n_waiting;
 	for (unsigned i = 0; i < p->n_waiting; i++) {
 		uint16_t task = p->waiting[i];
 		if (!(d->on[task] & held) && fits(p, d->on[task], &p->plan->tasks[task])) {
@@ -141,6 +146,7 @@ static void set_rates(struct player *p)
 		p->rate[p->running[i]] = 1;
 	for (size_t g = 0; g < p->plan->n_gpus; g++) {
 		struct lane *l = &p->lanes[g];
+		p->work += l->stale ? l->n * SPEEDS_COST : l->n;
 		for (unsigned i = 0; l->stale && i < l->n; i++)
 			loads[i] = p->plan->tasks[l->tasks[i]].load;
 		if (l->stale && l->n)
@@ -251,6 +257,8 @@ static void change(struct search *s, struct draft *d)
 static void improve(struct search *s, unsigned steps)
 {
 	play(s, &s->now);
+	unsigned long most = MOST_WORK / 2 / (s->player.work + 1);
+	steps = steps < most ? steps : (unsigned)most;
 	if (!s->any || s->now.cost < s->best.cost)
 		s->best = s->now;
 	s->any = true;

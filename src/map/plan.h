@@ -56,8 +56,9 @@ struct plan {
 	uint64_t slack_mib;	/* left free beside others */
 };
 
-/* Improves the plan: sets order, `on`, `holds` and `start_s` of those that wait. `steps`: plans that are tried. `may` must have
- * enough GPUs for every task. Returns when the last task ends, in seconds from now. */
+/* Improves the plan: sets order, `on`, `holds` and `start_s` of those that wait. `steps`: plans that are tried, fewer where
+ * they take long to play. `may` must have enough GPUs for every task that waits. Returns when the last task ends, in seconds
+ * from now. */
 double plan_improve(struct plan *p, unsigned steps);
 
 #endif

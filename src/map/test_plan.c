@@ -148,6 +148,16 @@ static void a_better_plan_is_never_given_up(void **state)
 	assert_true(after <= before * 1.01);
 }
 
+/* Every GPU has 64 tasks: one step costs a thousand times what one of a small plan does. A turn of the loop is waiting. */
+static void a_plan_that_is_slow_to_play_is_tried_less_often(void **state)
+{
+	(void)state;
+	some_gpus(PLAN_GPUS - 1, SHARE_STREAMS);
+	for (int i = 0; i < 64; i++)
+		add(100 + i * 37 % 991, 512, PLAN_GPUS - 1, HEAVY);
+	assert_true(plan_improve(&p, 2000000000) < INFINITY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests_here[] = {
@@ -159,6 +169,7 @@ int main(void)
 		cmocka_unit_test(only_gpus_that_a_task_may_use),
 		cmocka_unit_test(equal_problems_have_equal_plans),
 		cmocka_unit_test(a_better_plan_is_never_given_up),
+		cmocka_unit_test(a_plan_that_is_slow_to_play_is_tried_less_often),
 	};
 	return cmocka_run_group_tests(tests_here, NULL, NULL);
 }
