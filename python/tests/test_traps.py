@@ -573,14 +573,16 @@ def test_masks_whose_values_are_known(traced, make, whole):
     assert (4 * 64 * 4 in traced(setup).iteration(0)) == (not whole)
 
 
-def test_a_mask_that_learns_is_added_in_place(traced):
+@pytest.mark.parametrize("autocast", [False, True])
+def test_a_mask_that_learns_is_added_in_place(traced, autocast):
     """A mask whose rows have gaps is for attention of plain operators alone. 2 x 8 matrices of 64 x 64: the products and their
-    softmax, and no sum beside them."""
+    softmax, and no sum beside them; in fp32 under autocast too."""
     def setup():
         q = torch.randn(2, 8, 64, 32, device="cuda", requires_grad=True)
         bias = torch.randn(64, 64, 8, device="cuda", requires_grad=True)
 
         def step():
-            torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=bias.permute(2, 0, 1)[None])
+            with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+                torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=bias.permute(2, 0, 1)[None])
         return step
     assert asked(traced(setup).iteration(0)).count(2 * 8 * 64 * 64 * 4) == 2

@@ -106,8 +106,9 @@ def install(recorder, patch, capability):
         mask = additive(attn_mask, query.dtype)
         recorder.adds_mask = mask is not None  # in place; to a tensor subclass it would be added into a new tensor
         try:
-            return aten._scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, scale=scale,
-                                                           **options)[0]
+            with torch.autocast("cuda", enabled=False):  # as below F.scaled_dot_product_attention: it computes in fp32
+                return aten._scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, scale=scale,
+                                                               **options)[0]
         finally:
             recorder.adds_mask = False
     patch(F, "scaled_dot_product_attention", attention)
