@@ -102,3 +102,14 @@ int submission_code(const json_t *tasks)
 		code = code ? code : format_exit_code(t);
 	return code;
 }
+
+int submission_wait(struct cli_call *c, json_t *ids, bool json)
+{
+	struct error err = ERROR_INIT;
+	scoped_json *reply = client_wait_ended(ids, &err);
+	if (!reply)
+		return cli_fail(c, &err);
+	if (json)
+		cli_print_json(json_incref(reply));
+	return submission_code(json_object_get(reply, "tasks"));
+}

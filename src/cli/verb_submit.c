@@ -23,17 +23,8 @@ static void print_accepted(const json_t *reply)
 
 static int wait_for_end(struct cli_call *c, const char *id, bool json)
 {
-	struct error err = ERROR_INIT;
 	scoped_json *ids = json_pack("[s]", id);
-	json_t *reply = client_wait_ended(ids, &err);
-	if (!reply)
-		return cli_fail(c, &err);
-	int code = submission_code(json_object_get(reply, "tasks"));
-	if (json)
-		cli_print_json(reply);
-	else
-		json_decref(reply);
-	return code;
+	return submission_wait(c, ids, json);
 }
 
 int verb_submit(struct cli_call *c)

@@ -314,7 +314,8 @@ void core_follow_plan(struct core *c, struct now now)
 	uint64_t held = 0;
 	if (core_plan_due(c, now) <= now.mono_ms)
 		make_plan(c, now);
-	for (size_t i = 0; i < c->plan->n_waiting; i++) {
+	/* None yet where the only tasks were recovering ones, which have just been placed. */
+	for (size_t i = 0; c->plan && i < c->plan->n_waiting; i++) {
 		struct planned_task *w = &c->plan->waiting[i];
 		struct task *t = core_task(c, w->p.id);
 		if (!waits(c, t))

@@ -290,22 +290,38 @@ static void who_was_passed_for_long_enough_has_a_place_in_a_full_plan(void **unu
 }
 
 /* Nothing has happened yet that a plan is made for. */
+/* A task that a former radd left: submitted, and with `oom` it ran once, and out of memory. */
+static struct task *left_behind(struct world *w, bool oom)
+{
+	struct spec *s = spec_of(30000, 1);
+	struct task *t = task_create(TASK_ID(1, -1), spec_ref(s));
+	char gpus[1][GPU_UUID_LEN] = { "GPU-0" };
+	const struct event events[] = {
+		{ .kind = EV_SUBMITTED, .task = t->id, .t_ms = w->now.wall_ms },
+		{ .kind = EV_ESTIMATED, .task = t->id, .u.estimate = { .claim_mib = 30000 } },
+		{ .kind = EV_PLACED, .task = t->id, .u.placed = { .gpus = gpus, .n_gpus = 1, .mode = SHARE_MPS, .claim_mib = 30000 } },
+		{ .kind = EV_ENDED, .task = t->id, .u.ended = { .verdict = VERDICT_OOM, .exit_code = 1, .next = NEXT_RECOVER,
+								.state = TASK_PENDING, .next_exclusive = true } },
+	};
+	for (size_t i = 0; i < (oom ? COUNT_OF(events) : 2); i++)
+		task_apply(t, &events[i], NULL);
+	spec_unref(s);
+	return t;
+}
+
 static void a_plan_after_a_restart(void **unused)
 {
 	(void)unused;
 	struct core_config config = ordered(ORDER_PLAN, 30);
-	struct world *w = new_world(1, &config);
-	struct spec *s = spec_of(30000, 1);
-	struct task *t = task_create(TASK_ID(1, -1), spec_ref(s));
-	struct event submitted = { .kind = EV_SUBMITTED, .task = t->id, .t_ms = w->now.wall_ms };
-	struct event estimated = { .kind = EV_ESTIMATED, .task = t->id, .u.estimate = { .claim_mib = 30000 } };
-	task_apply(t, &submitted, NULL);
-	task_apply(t, &estimated, NULL);
-	spec_unref(s);
-	core_restore(w->c, t, w->now);
-	pass(w, 2);
-	assert_int_equal(state(w, TASK_ID(1, -1)), TASK_RUNNING);
-	end_world(w);
+	for (int oom = 0; oom < 2; oom++) {
+		struct world *w = new_world(1, &config);
+		struct task *t = left_behind(w, oom);
+		assert_int_equal(t->queue, oom ? QUEUE_RECOVERY : QUEUE_MAIN);
+		core_restore(w->c, t, w->now);
+		pass(w, 2);
+		assert_int_equal(state(w, TASK_ID(1, -1)), TASK_RUNNING);
+		end_world(w);
+	}
 }
 
 static task_id submit_limited(struct world *w, uint64_t mib, double max_slowdown)

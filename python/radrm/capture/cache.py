@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 
-FORMAT = 2  # raise it when captures of the same script would differ
+FORMAT = 3  # raise it when captures of the same script would differ
 MOST_FILES, MOST_BYTES = 2000, 32 << 20
 
 
