@@ -18,6 +18,7 @@
 #include "core/core.h"
 #include "map/ledger.h"
 #include "queue/queue.h"
+#include "queue/waiting.h"
 
 /* A running attempt. Lives from EV_PLACED to EV_ENDED. */
 struct run {
@@ -94,9 +95,9 @@ struct core {
 	struct question *last_question;	/* the newest, while it is open */
 	int64_t n_asked;
 	struct queue *queue;	/* eligible pending tasks */
+	struct waiting *waiting;	/* those whose dependencies are not met */
 	size_t by_state[TASK_STATE_COUNT];
-	struct idmap alive;	/* job number -> how many of its tasks are alive, as a number in the pointer; so below */
-	struct idmap awaited;	/* id as a dependency names it -> how many dependencies of waiting tasks do */
+	struct idmap alive;	/* job number -> how many of its tasks are alive, as a number in the pointer */
 	size_t n_unjudged;	/* runs that ended and whose verdict is open */
 	bool slow_limits;	/* a task had a limit on its slow-down */
 	bool limits;		/* a running task may have a time limit */

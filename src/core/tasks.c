@@ -29,6 +29,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->ops = *ops;
 	c->plan_stale = true;
 	c->queue = queue_create();
+	c->waiting = waiting_create(ops->state_of, ops->ctx);
 	c->history = history_create(HISTORY_SIGNATURES);
 	c->estimators = config->estimators ? config->estimators : estimators;
 	if (config->estimator) {
@@ -84,9 +85,9 @@ void core_destroy(struct core *c)
 	idmap_free(&c->jobs);
 	idmap_free(&c->users);
 	idmap_free(&c->alive);
-	idmap_free(&c->awaited);
 	idmap_free(&c->by_uuid);
 	queue_destroy(c->queue);
+	waiting_destroy(c->waiting);
 	free(c->slots);
 	free(c->gpus);
 	free(c->findings);
@@ -114,12 +115,6 @@ bool core_job_lives(const struct core *c, uint32_t job)
 	return idmap_get(&c->alive, job);
 }
 
-static void note_waiting(struct core *c, const struct task *t, ptrdiff_t by)
-{
-	for (size_t i = 0; i < t->spec->n_deps; i++)
-		count(&c->awaited, t->spec->deps[i].task, by);
-}
-
 size_t core_count(const struct core *c, enum task_state state)
 {
 	return c->by_state[state];
@@ -140,8 +135,8 @@ void core_emit(struct core *c, struct task *t, struct event *ev)
 	if (!first)
 		c->by_state[before]--;
 	c->by_state[t->state]++;
-	if (t->waiting_for_deps != waited)
-		note_waiting(c, t, waited ? -1 : 1);
+	if (waited && !t->waiting_for_deps)
+		waiting_remove(c->waiting, t);
 	c->limits = c->limits || t->time_limit_s;
 	if (t->max_slowdown > 0)
 		core_limit_slowdown(c);
@@ -237,44 +232,49 @@ static int by_id(const void *a, const void *b)
 
 /* Dependencies -------------------------------------------------------------------------------------------------------- */
 
-/* Elements of an array wait for the same, so it is looked up for the first of them. Good while no task ends. */
-struct met { const struct spec *spec; int is; };
-
-static void try_dependencies(struct core *c, struct task *t, struct met *met, struct now now)
+static void go_on(struct core *c, struct task *t, struct now now)
 {
-	if (!t->waiting_for_deps)
-		return;
-	if (met->spec != t->spec)
-		*met = (struct met){ t->spec, queue_dependencies(t->spec, c->ops.state_of, c->ops.ctx) };
-	if (met->is != 1)
-		return;
 	struct event ev = { .kind = EV_ELIGIBLE, .t_ms = now.wall_ms };
 	core_emit(c, t, &ev);
 	core_enqueue(c, t);
 }
 
-/* Those who wait for exactly this one; for the job as a whole when no element of it is left. */
-static void task_ended(struct core *c, task_id id, struct now now)
+/* It waits, if it is to wait for anything; whose dependencies are met goes on at once. */
+static void wait_for_dependencies(struct core *c, struct task *t, struct now now)
+{
+	if (waiting_add(c->waiting, t) == WAITING_MET)
+		go_on(c, t, now);
+}
+
+static void tell(struct core *c, task_id id, const enum task_state *state, struct now now)
+{
+	task_id *ready;
+	size_t n = waiting_told(c->waiting, id, state, &ready);
+	for (size_t i = 0; i < n; i++) {
+		struct task *t = core_task(c, ready[i]);
+		if (t && t->waiting_for_deps)
+			go_on(c, t, now);
+	}
+	free(ready);
+}
+
+/* Tells those who wait for exactly this one; for the job as a whole when no element of it is left. */
+static void task_ended(struct core *c, task_id id, enum task_state state, struct now now)
 {
 	const task_id whole = TASK_ID(TASK_JOB(id), -1);
-	bool job = !core_job_lives(c, TASK_JOB(id)) && idmap_get(&c->awaited, whole);
-	size_t at = 0, n = 0, cap = 0;
-	struct task **waiting = NULL;
-	struct met met = { 0 };
-	if (!job && !idmap_get(&c->awaited, id))
-		return;
-	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
-		for (size_t i = 0; t->waiting_for_deps && i < t->spec->n_deps; i++)
-			if (t->spec->deps[i].task == id || (job && t->spec->deps[i].task == whole)) {
-				alloc_grow(waiting, n, cap);
-				waiting[n++] = t;
-				break;
-			}
-	if (n)
-		qsort(waiting, n, sizeof *waiting, by_id);
-	for (size_t i = 0; i < n; i++)
-		try_dependencies(c, waiting[i], &met, now);
-	free(waiting);
+	tell(c, id, &state, now);
+	if (id != whole && !core_job_lives(c, TASK_JOB(id)))
+		tell(c, whole, NULL, now);
+}
+
+/* One that had ended is here again: who waits for it, or for its job, waits on. */
+static void task_returned(struct core *c, const struct task *t, struct now now)
+{
+	const task_id whole = TASK_ID(TASK_JOB(t->id), -1);
+	const enum task_state open = TASK_PENDING;
+	tell(c, t->id, &open, now);
+	if (t->id != whole)
+		tell(c, whole, &open, now);
 }
 
 /* Making and ending --------------------------------------------------------------------------------------------------- */
@@ -311,12 +311,11 @@ static void drop_task(struct core *c, struct task *t)
 	idmap_remove(&c->tasks, t->id);
 	count(&c->alive, TASK_JOB(t->id), -1);
 	c->by_state[t->state]--;
-	if (t->waiting_for_deps)
-		note_waiting(c, t, -1);
+	waiting_remove(c->waiting, t);
 	task_destroy(t);
 }
 
-static void submit_one(struct core *c, task_id id, struct spec *spec, struct met *met, struct now now)
+static void submit_one(struct core *c, task_id id, struct spec *spec, struct now now)
 {
 	struct task *t = task_create(id, spec_ref(spec));
 	struct event ev = { .kind = EV_SUBMITTED, .t_ms = now.wall_ms };
@@ -324,7 +323,7 @@ static void submit_one(struct core *c, task_id id, struct spec *spec, struct met
 	core_emit(c, t, &ev);
 	core_estimate(c, t, now);
 	if (t->waiting_for_deps)
-		try_dependencies(c, t, met, now);
+		wait_for_dependencies(c, t, now);
 	else
 		core_enqueue(c, t);
 }
@@ -332,11 +331,10 @@ static void submit_one(struct core *c, task_id id, struct spec *spec, struct met
 size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now now)
 {
 	size_t n = spec->n_array;
-	struct met met = { 0 };
 	for (size_t i = 0; i < n; i++)
-		submit_one(c, TASK_ID(job, spec->array[i]), spec, &met, now);
+		submit_one(c, TASK_ID(job, spec->array[i]), spec, now);
 	if (!n)
-		submit_one(c, TASK_ID(job, -1), spec, &met, now);
+		submit_one(c, TASK_ID(job, -1), spec, now);
 	spec_unref(spec);
 	return n ? n : 1;
 }
@@ -345,8 +343,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 {
 	add_task(c, t);
 	c->by_state[t->state]++;
-	if (t->waiting_for_deps)
-		note_waiting(c, t, 1);
+	task_returned(c, t, now);
 	c->limits = c->limits || t->time_limit_s;
 	if (t->max_slowdown > 0)
 		core_limit_slowdown(c);
@@ -359,7 +356,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 			j->active++;
 		core_attach(c, t, now);
 	} else if (t->waiting_for_deps) {
-		try_dependencies(c, t, &(struct met){ 0 }, now);
+		wait_for_dependencies(c, t, now);
 	} else {
 		core_enqueue(c, t);
 	}
@@ -369,6 +366,7 @@ void core_after_end(struct core *c, struct task *t, struct now now)
 {
 	struct job *j = job_of(c, t);
 	task_id id = t->id;
+	enum task_state state = t->state;
 	core_learn(c, t, now);
 	free(idmap_remove(&c->runs, t->id));
 	if (j) {
@@ -377,7 +375,7 @@ void core_after_end(struct core *c, struct task *t, struct now now)
 	}
 	if (task_state_terminal(t->state)) {
 		drop_task(c, t);
-		task_ended(c, id, now);
+		task_ended(c, id, state, now);
 	} else {
 		core_enqueue(c, t);
 	}
@@ -449,7 +447,7 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 	struct event ev = { .kind = EV_CANCELLED, .t_ms = now.wall_ms, .u.by.uid = uid };
 	core_emit(c, t, &ev);
 	drop_task(c, t);
-	task_ended(c, id, now);
+	task_ended(c, id, TASK_CANCELLED, now);
 	return 0;
 }
 

@@ -324,9 +324,63 @@ static void an_array_after_an_array_is_no_square(void **unused)
 		assert_int_equal(core_cancel(w->c, TASK_ID(TASK_JOB(a), i), 0, w->now, NULL), 0);
 	}
 	assert_false(core_job_lives(w->c, TASK_JOB(a)));
-	assert_int_equal(w->n_looked_up, 2);	/* once for c, once for all of b */
+	assert_int_equal(w->n_looked_up, 1);	/* for all of b; what c waits for ended here */
 	for (int i = 0; i < N; i++)
 		assert_false(core_task(w->c, TASK_ID(TASK_JOB(b), i))->waiting_for_deps);
+	end_world(w);
+}
+
+/* Nor are tasks of their own that all wait for one array: not when it ends, not after a restart. */
+static void many_tasks_after_an_array_are_no_square(void **unused)
+{
+	enum { N = 100, BEHIND = 300 };
+	(void)unused;
+	struct world *w = new_world(1, NULL), *again = new_world(1, NULL);
+	struct event submitted = { .kind = EV_SUBMITTED, .t_ms = w->now.wall_ms };
+	task_id a = submit(w, array_of(N, 0, DEP_AFTERANY));
+	for (int i = 0; i < BEHIND; i++) {
+		struct spec *s = array_of(0, a, DEP_AFTEROK);
+		struct task *t = task_create(submit(w, spec_ref(s)), s);
+		assert_int_equal(task_apply(t, &submitted, NULL), 0);
+		core_restore(again->c, t, again->now);
+	}
+	assert_int_equal(w->n_looked_up, 1);
+	assert_int_equal(again->n_looked_up, 1);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(core_cancel(w->c, TASK_ID(TASK_JOB(a), i), 0, w->now, NULL), 0);
+	assert_int_equal(w->n_looked_up, 2);
+	end_world(again);
+	end_world(w);
+}
+
+/* A task that came back after its end is waited for again. */
+static void a_requeued_task_is_waited_for(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *held = spec_of(1000, 1), *after = spec_of(1000, 1);
+	held->hold = true;
+	task_id a = submit(w, held);
+	after->deps = alloc_zero(sizeof *after->deps);
+	after->deps[0] = (struct dependency){ DEP_AFTEROK, a };
+	after->n_deps = 1;
+	task_id b = submit(w, after);
+	struct task *t = task_create(a, spec_ref(held));
+	struct event events[] = { { .kind = EV_SUBMITTED }, { .kind = EV_CANCELLED }, };
+	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+		assert_int_equal(task_apply(t, &events[i], NULL), 0);
+	assert_int_equal(core_cancel(w->c, a, 0, w->now, NULL), 0);
+	json_t *o = core_task_json(w->c, core_task(w->c, b), w->now);
+	assert_string_equal(json_string_value(json_object_get(o, "reason")), "DependencyNeverSatisfied");
+	json_decref(o);
+	core_restore(w->c, t, w->now);
+	assert_int_equal(core_requeue(w->c, a, 0, w->now, NULL), 0);
+	core_turn(w->c, w->now);
+	o = core_task_json(w->c, core_task(w->c, b), w->now);
+	assert_string_equal(json_string_value(json_object_get(o, "reason")), "Dependency");
+	json_decref(o);
+	exits(w, a, 0, SCAN_NOTHING);
+	assert_int_equal(state(w, b), TASK_RUNNING);
 	end_world(w);
 }
 
@@ -497,6 +551,8 @@ int main(void)
 		cmocka_unit_test(arrays_keep_to_their_limit),
 		cmocka_unit_test(an_expected_load_says_so), cmocka_unit_test(dependencies_open_and_never_open),
 		cmocka_unit_test(an_array_after_an_array_is_no_square),
+		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
+		cmocka_unit_test(a_requeued_task_is_waited_for),
 		cmocka_unit_test(limits_warn_then_stop),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
 		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),

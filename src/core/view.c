@@ -53,7 +53,7 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 {
 	char id[TASK_ID_TEXT];
 	bool never;
-	const struct dependency *open = queue_open_dependency(t->spec, c->ops.state_of, c->ops.ctx, &never);
+	const struct dependency *open = waiting_for(c->waiting, t, &never);
 	out->word = never ? "DependencyNeverSatisfied" : "Dependency";
 	if (!open)	/* between the end of the last one and the next pass */
 		snprintf(out->text, sizeof out->text, "what it waited for has just ended");

@@ -28,13 +28,4 @@ size_t queue_length(const struct queue *q);
 struct task *queue_first(const struct queue *q);
 struct task *queue_next(const struct queue *q, const struct task *t);
 
-/* Whether dependencies allow it: 1 met, 0 not yet, -1 never (one that can no longer be met decides at once). `state_of` gives
- * the state of a task or array job: it returns false if there is no such task, which is never. For a job with several elements
- * it is asked with the job id and gives the worst of their states, where one that has not ended is worse than any that has. */
-typedef bool (*queue_state_of)(task_id id, enum task_state *state, void *ctx);
-int queue_dependencies(const struct spec *s, queue_state_of state_of, void *ctx);
-
-/* The one that decides: the first that can no longer be met (*never), else the first that is not met yet; NULL if all are. */
-const struct dependency *queue_open_dependency(const struct spec *s, queue_state_of state_of, void *ctx, bool *never);
-
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The queue against a plain sorted array under random operations, its order in words, speed at 100,000 tasks; dependencies.
+ * The queue against a plain sorted array under random operations, its order in words, speed at 100,000 tasks.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -162,56 +162,6 @@ static void test_hundred_thousand_in_order(void **state)
 	free(tasks);
 }
 
-/* Task n is in the state table[n]; TASK_STATE_COUNT: there is no such task. */
-static bool state_from_table(task_id id, enum task_state *state, void *ctx)
-{
-	const enum task_state *table = ctx;
-
-	*state = table[TASK_JOB(id)];
-	return *state != TASK_STATE_COUNT;
-}
-
-static int met(enum dependency_kind kind, enum task_state state)
-{
-	struct dependency dep = { kind, TASK_ID(0, -1) };
-	struct spec s = { .deps = &dep, .n_deps = 1 };
-
-	return queue_dependencies(&s, state_from_table, &state);
-}
-
-static void test_one_dependency(void **state)
-{
-	(void)state;
-	for (enum task_state s = 0; s < TASK_STATE_COUNT; s++) {
-		bool ended = task_state_terminal(s), ok = s == TASK_COMPLETED;
-
-		assert_int_equal(met(DEP_AFTERANY, s), ended ? 1 : 0);
-		assert_int_equal(met(DEP_AFTEROK, s), !ended ? 0 : ok ? 1 : -1);
-		assert_int_equal(met(DEP_AFTERNOTOK, s), !ended ? 0 : ok ? -1 : 1);
-	}
-	assert_int_equal(met(DEP_AFTERANY, TASK_STATE_COUNT), -1);
-}
-
-static void test_several_dependencies(void **state)
-{
-	enum task_state table[] = { TASK_COMPLETED, TASK_RUNNING, TASK_FAILED };
-	struct dependency deps[] = { { DEP_AFTEROK, TASK_ID(0, -1) }, { DEP_AFTEROK, TASK_ID(1, -1) },
-				     { DEP_AFTEROK, TASK_ID(2, -1) } };
-	struct spec s = { .deps = deps };
-
-	(void)state;
-	assert_int_equal(queue_dependencies(&s, state_from_table, table), 1);
-	s.n_deps = 1;
-	assert_int_equal(queue_dependencies(&s, state_from_table, table), 1);
-	s.n_deps = 2;
-	assert_int_equal(queue_dependencies(&s, state_from_table, table), 0);
-	s.n_deps = 3;	/* what can never be met need not wait for the rest */
-	assert_int_equal(queue_dependencies(&s, state_from_table, table), -1);
-	deps[2].kind = DEP_AFTERNOTOK;
-	table[1] = TASK_COMPLETED;
-	assert_int_equal(queue_dependencies(&s, state_from_table, table), 1);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -220,8 +170,6 @@ int main(void)
 		cmocka_unit_test(test_walk_while_removing),
 		cmocka_unit_test(test_random_operations_against_a_sorted_array),
 		cmocka_unit_test(test_hundred_thousand_in_order),
-		cmocka_unit_test(test_one_dependency),
-		cmocka_unit_test(test_several_dependencies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A graph of two kinds of nodes: targets (what is waited for) and groups (who waits: the tasks of one spec), joined by one edge
+ * a dependency. Each group counts its edges that are open and those that can never be met, so that news of a target costs its
+ * own edges and no look at anybody else: an array of a thousand on which nine thousand tasks depend ends in as many steps.
+ *
+ * A target is looked up when its first edge comes and forgotten with its last. The last group that was joined stays while it is
+ * empty, because the elements of an array whose dependencies are met come and go one after another.
+ */
+#include "queue/waiting.h"
+
+#include "base/alloc.h"
+#include "base/idmap.h"
+
+#include <stdlib.h>
+
+struct target {
+	task_id id;
+	bool exists;
+	enum task_state state;
+	struct edge *edges;
+};
+
+/* In the list of its target; its place in group.edges is the dependency's place in the spec. */
+struct edge {
+	struct group *group;
+	struct target *target;
+	struct edge *before, *after;
+};
+
+struct group {
+	struct spec *spec;	/* one reference */
+	size_t open, never;	/* how many edges are */
+	task_id *tasks;		/* who joined, in order; those who left stay in the list */
+	size_t n, cap;
+	size_t n_waiting;	/* how many have not left */
+	struct edge edges[];
+};
+
+struct waiting {
+	waiting_state_of state_of;
+	void *ctx;
+	struct idmap targets;	/* id -> struct target */
+	struct idmap groups;	/* address of the spec -> struct group */
+	struct idmap members;	/* id of a waiting task -> struct group */
+	struct group *last;	/* joined last; may be empty */
+};
+
+static int edge_is(const struct edge *e)
+{
+	const struct target *t = e->target;
+	if (!t->exists)
+		return WAITING_NEVER;
+	if (!task_state_terminal(t->state))
+		return WAITING_OPEN;
+	switch (e->group->spec->deps[e - e->group->edges].kind) {
+	case DEP_AFTERANY: return WAITING_MET;
+	case DEP_AFTEROK: return t->state == TASK_COMPLETED ? WAITING_MET : WAITING_NEVER;
+	case DEP_AFTERNOTOK: return t->state == TASK_COMPLETED ? WAITING_NEVER : WAITING_MET;
+	}
+	return WAITING_NEVER;
+}
+
+static int group_is(const struct group *g)
+{
+	return g->never ? WAITING_NEVER : g->open ? WAITING_OPEN : WAITING_MET;
+}
+
+static void group_count(struct group *g, const struct edge *e, int by)
+{
+	int is = edge_is(e);
+	g->open += (size_t)(is == WAITING_OPEN ? by : 0);
+	g->never += (size_t)(is == WAITING_NEVER ? by : 0);
+}
+
+static struct target *target_of(struct waiting *w, task_id id)
+{
+	struct target *t = idmap_get(&w->targets, id);
+	if (t)
+		return t;
+	t = alloc_zero(sizeof *t);
+	t->id = id;
+	t->exists = w->state_of(id, &t->state, w->ctx);
+	idmap_put(&w->targets, id, t);
+	return t;
+}
+
+static void edge_link(struct waiting *w, struct group *g, struct edge *e, task_id id)
+{
+	e->group = g;
+	e->target = target_of(w, id);
+	e->after = e->target->edges;
+	if (e->after)
+		e->after->before = e;
+	e->target->edges = e;
+	group_count(g, e, 1);
+}
+
+static void edge_unlink(struct waiting *w, struct edge *e)
+{
+	if (e->before)
+		e->before->after = e->after;
+	else
+		e->target->edges = e->after;
+	if (e->after)
+		e->after->before = e->before;
+	if (!e->target->edges)
+		free(idmap_remove(&w->targets, e->target->id));
+}
+
+static int64_t key_of(const struct spec *s)
+{
+	return (int64_t)(uintptr_t)s;
+}
+
+static void group_destroy(struct waiting *w, struct group *g)
+{
+	for (size_t i = 0; i < g->spec->n_deps; i++)
+		edge_unlink(w, &g->edges[i]);
+	idmap_remove(&w->groups, key_of(g->spec));
+	spec_unref(g->spec);
+	free(g->tasks);
+	free(g);
+}
+
+static struct group *group_of(struct waiting *w, struct spec *s)
+{
+	struct group *g = idmap_get(&w->groups, key_of(s));
+	if (g)
+		return g;
+	g = alloc_zero(sizeof *g + s->n_deps * sizeof *g->edges);
+	g->spec = spec_ref(s);
+	for (size_t i = 0; i < s->n_deps; i++)
+		edge_link(w, g, &g->edges[i], s->deps[i].task);
+	idmap_put(&w->groups, key_of(s), g);
+	return g;
+}
+
+struct waiting *waiting_create(waiting_state_of state_of, void *ctx)
+{
+	struct waiting *w = alloc_zero(sizeof *w);
+	w->state_of = state_of;
+	w->ctx = ctx;
+	return w;
+}
+
+void waiting_destroy(struct waiting *w)
+{
+	if (!w)
+		return;
+	for (size_t at = 0; w->groups.n; at = 0)
+		group_destroy(w, idmap_next(&w->groups, &at));
+	idmap_free(&w->targets);
+	idmap_free(&w->groups);
+	idmap_free(&w->members);
+	free(w);
+}
+
+int waiting_add(struct waiting *w, const struct task *t)
+{
+	struct group *g = group_of(w, t->spec), *was = w->last;
+	if (idmap_get(&w->members, t->id))
+		return group_is(g);
+	idmap_put(&w->members, t->id, g);
+	alloc_grow(g->tasks, g->n, g->cap);
+	g->tasks[g->n++] = t->id;
+	g->n_waiting++;
+	w->last = g;
+	if (was && was != g && !was->n_waiting)
+		group_destroy(w, was);
+	return group_is(g);
+}
+
+void waiting_remove(struct waiting *w, const struct task *t)
+{
+	struct group *g = idmap_remove(&w->members, t->id);
+	if (!g || --g->n_waiting)
+		return;
+	g->n = 0;
+	if (g != w->last)
+		group_destroy(w, g);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	task_id x = *(const task_id *)a, y = *(const task_id *)b;
+	return (x > y) - (x < y);
+}
+
+/* Those who left are no members any more; who left and came again stands in the list twice. */
+static size_t list_members(const struct waiting *w, const struct group *g, task_id **ready, size_t n, size_t *cap)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (idmap_get(&w->members, g->tasks[i]) == g) {
+			alloc_grow(*ready, n, *cap);
+			(*ready)[n++] = g->tasks[i];
+		}
+	return n;
+}
+
+static size_t sort_once(task_id *ids, size_t n)
+{
+	size_t kept = 0;
+	if (n)
+		qsort(ids, n, sizeof *ids, compare_ids);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || ids[kept - 1] != ids[i])
+			ids[kept++] = ids[i];
+	return kept;
+}
+
+size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state, task_id **ready)
+{
+	struct target *t = idmap_get(&w->targets, id);
+	size_t n = 0, cap = 0;
+	*ready = NULL;
+	if (!t)
+		return 0;
+	for (struct edge *e = t->edges; e; e = e->after)
+		group_count(e->group, e, -1);
+	if (state)
+		t->exists = true, t->state = *state;
+	else
+		t->exists = w->state_of(id, &t->state, w->ctx);
+	for (struct edge *e = t->edges; e; e = e->after)
+		group_count(e->group, e, 1);
+	for (struct edge *e = t->edges; e; e = e->after)
+		if (group_is(e->group) == WAITING_MET)
+			n = list_members(w, e->group, ready, n, &cap);
+	return sort_once(*ready, n);
+}
+
+const struct dependency *waiting_for(const struct waiting *w, const struct task *t, bool *never)
+{
+	const struct group *g = idmap_get(&w->members, t->id);
+	*never = g && g->never;
+	for (size_t i = 0; g && i < g->spec->n_deps; i++)
+		if (edge_is(&g->edges[i]) == group_is(g) && group_is(g) != WAITING_MET)
+			return &g->spec->deps[i];
+	return NULL;
+}
