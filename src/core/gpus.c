@@ -168,7 +168,7 @@ static void slot_join(struct core *c, struct slot *s, struct run *r, struct now 
 	s->runs[s->n_runs++] = r;
 	for (size_t i = 0; s->n_runs > 1 && i < s->n_runs; i++)
 		s->runs[i]->had_neighbours = true;
-	ledger_hold(&s->ledger, r->t->id, a->claim_mib, for_life, r->unknown);
+	ledger_enter(&s->ledger, r->t->id, a->claim_mib, for_life, r->unknown);
 	window_change(s->window, now.mono_ms, expected_load(c, s, r->t));
 }
 

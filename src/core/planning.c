@@ -78,7 +78,7 @@ static uint64_t soon_free_mib(const struct core *c, uint32_t slot)
 	const struct ledger *l = &c->slots[slot]->ledger;
 	uint64_t mib = c->gpus[slot].available_mib;
 	for (size_t i = 0; c->config.map.ledger && i < l->n; i++)
-		mib += l->holds[i].exit_ms ? ledger_held_of(&l->holds[i]) : 0;
+		mib += l->entries[i].exit_ms ? ledger_held_of(&l->entries[i]) : 0;
 	return mib < c->gpus[slot].total_mib ? mib : c->gpus[slot].total_mib;
 }
 
@@ -122,8 +122,8 @@ static struct plan_task running_task(const struct core *c, struct planning *k, c
 	k->n_known += known;
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		const struct slot *s = c->slots[r->slots[i]];
-		const struct ledger_hold *h = ledger_find(&s->ledger, r->t->id);
-		uint64_t held = h ? ledger_held_of(h) : 0;
+		const struct ledger_entry *e = ledger_find(&s->ledger, r->t->id);
+		uint64_t held = e ? ledger_held_of(e) : 0;
 		p.mib = held > p.mib ? held : p.mib;
 		for (size_t x = 0; x < s->n_runs && s->n_tenants == s->n_runs; x++)
 			if (s->runs[x] == r)
@@ -181,7 +181,7 @@ static void add_waiting(struct core *c, struct planning *k, struct plan *p, stru
 	struct plan_task w = { .id = t->id, .load = rounded(r.self.load), .left_s = round(expected_s(c, t, &known)), .gpus = r.gpus,
 			       .alone = alone, .mib = r.claim_mib ? r.claim_mib : c->config.map.min_free_mib,
 			       .no_mps = r.share == SHARE_STREAMS || (r.gpus > 1 && !c->config.map.mps_multi_gpu),
-			       .may = may_use(c, k, &r), .holds = before ? before->p.holds : false };
+			       .may = may_use(c, k, &r), .keeps = before ? before->p.keeps : false };
 	if ((unsigned)__builtin_popcountll(w.may) < w.gpus)
 		return;
 	k->n_known += known;
@@ -311,7 +311,7 @@ int64_t core_plan_due(const struct core *c, struct now now)
 
 void core_follow_plan(struct core *c, struct now now)
 {
-	uint64_t held = 0;
+	uint64_t kept = 0;
 	if (core_plan_due(c, now) <= now.mono_ms)
 		make_plan(c, now);
 	/* None yet where the only tasks were recovering ones, which have just been placed. */
@@ -323,8 +323,8 @@ void core_follow_plan(struct core *c, struct now now)
 		core_refresh_estimate(c, t, now);
 		struct map_request r = core_request(c, t, now);
 		r.later = false;
-		if (!(w->p.on & held) && core_try_request(c, t, &r, now))
+		if (!(w->p.on & kept) && core_try_request(c, t, &r, now))
 			continue;
-		held |= w->p.holds ? w->p.on : 0;
+		kept |= w->p.keeps ? w->p.on : 0;
 	}
 }

@@ -24,43 +24,43 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 void ledger_clear(struct ledger *l)
 {
-	free(l->holds);
+	free(l->entries);
 	*l = (struct ledger){ 0 };
 }
 
-struct ledger_hold *ledger_find(const struct ledger *l, task_id task)
+struct ledger_entry *ledger_find(const struct ledger *l, task_id task)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (l->holds[i].task == task)
-			return &l->holds[i];
+		if (l->entries[i].task == task)
+			return &l->entries[i];
 	return NULL;
 }
 
-void ledger_hold(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown)
+void ledger_enter(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown)
 {
-	struct ledger_hold *h = ledger_find(l, task);
-	if (!h) {
-		alloc_grow(l->holds, l->n, l->cap);
-		h = &l->holds[l->n++];
-		*h = (struct ledger_hold){ .task = task };
-	} else if (h->exit_ms) {
+	struct ledger_entry *e = ledger_find(l, task);
+	if (!e) {
+		alloc_grow(l->entries, l->n, l->cap);
+		e = &l->entries[l->n++];
+		*e = (struct ledger_entry){ .task = task };
+	} else if (e->exit_ms) {
 		/* Placed again before its last attempt was seen to be gone: what that one still has stays observed, until a
 		 * sample says otherwise, but says nothing about the new attempt. */
-		h->exit_ms = 0;
-		h->warm = false;
-		h->peak_mib = h->observed_mib;
+		e->exit_ms = 0;
+		e->warm = false;
+		e->peak_mib = e->observed_mib;
 	}
-	h->claim_mib = claim_mib;
-	h->for_life = for_life;
-	h->unknown = unknown;
+	e->claim_mib = claim_mib;
+	e->for_life = for_life;
+	e->unknown = unknown;
 }
 
 void ledger_exited(struct ledger *l, task_id task, int64_t mono_ms)
 {
-	struct ledger_hold *h = ledger_find(l, task);
+	struct ledger_entry *e = ledger_find(l, task);
 	/* An exit is often told twice (exit record, then the empty cgroup): the first is when it happened. */
-	if (h && !h->exit_ms)
-		h->exit_ms = mono_ms > 0 ? mono_ms : 1;
+	if (e && !e->exit_ms)
+		e->exit_ms = mono_ms > 0 ? mono_ms : 1;
 }
 
 void ledger_reading(struct ledger *l, uint64_t total_mib, uint64_t reserved_mib, uint64_t used_mib, bool used_known,
@@ -73,28 +73,28 @@ void ledger_reading(struct ledger *l, uint64_t total_mib, uint64_t reserved_mib,
 	l->mps_mib = mps_mib;
 	l->foreign_seen_mib = foreign_seen_mib;
 	l->proc_mem_known = proc_mem_known;
-	/* Growth would go unseen from here on, so nobody's hold may be smaller than the claim. */
+	/* Growth would go unseen from here on, so no entry may count for less than its claim. */
 	for (size_t i = 0; !proc_mem_known && i < l->n; i++)
-		l->holds[i].warm = false;
+		l->entries[i].warm = false;
 }
 
 void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm)
 {
-	struct ledger_hold *h = ledger_find(l, task);
-	if (!h || !l->proc_mem_known)
+	struct ledger_entry *e = ledger_find(l, task);
+	if (!e || !l->proc_mem_known)
 		return;
-	h->observed_mib = mem_mib;
-	h->peak_mib = larger(h->peak_mib, mem_mib);
-	h->warm = h->warm || warm;
+	e->observed_mib = mem_mib;
+	e->peak_mib = larger(e->peak_mib, mem_mib);
+	e->warm = e->warm || warm;
 }
 
 size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(task_id task, void *ctx), void *ctx)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < l->n; i++) {
-		const struct ledger_hold *h = &l->holds[i];
-		if (!h->exit_ms || sample_mono_ms <= h->exit_ms || (present && present(h->task, ctx)))
-			l->holds[kept++] = *h;
+		const struct ledger_entry *e = &l->entries[i];
+		if (!e->exit_ms || sample_mono_ms <= e->exit_ms || (present && present(e->task, ctx)))
+			l->entries[kept++] = *e;
 	}
 	size_t dropped = l->n - kept;
 	l->n = kept;
@@ -104,25 +104,25 @@ size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(t
 bool ledger_settling(const struct ledger *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (l->holds[i].exit_ms)
+		if (l->entries[i].exit_ms)
 			return true;
 	return false;
 }
 
-uint64_t ledger_held_of(const struct ledger_hold *h)
+uint64_t ledger_held_of(const struct ledger_entry *e)
 {
-	if (h->for_life)
-		return larger(h->claim_mib, h->observed_mib);
-	if (!h->warm)
-		return larger(h->claim_mib, h->peak_mib);
-	return h->peak_mib + larger(h->peak_mib / WARM_MARGIN_DIVISOR, WARM_MARGIN_MIB);
+	if (e->for_life)
+		return larger(e->claim_mib, e->observed_mib);
+	if (!e->warm)
+		return larger(e->claim_mib, e->peak_mib);
+	return e->peak_mib + larger(e->peak_mib / WARM_MARGIN_DIVISOR, WARM_MARGIN_MIB);
 }
 
 uint64_t ledger_held(const struct ledger *l)
 {
 	uint64_t sum = 0;
 	for (size_t i = 0; i < l->n; i++)
-		sum += ledger_held_of(&l->holds[i]);
+		sum += ledger_held_of(&l->entries[i]);
 	return sum;
 }
 
@@ -130,7 +130,7 @@ static uint64_t observed(const struct ledger *l)
 {
 	uint64_t sum = 0;
 	for (size_t i = 0; i < l->n; i++)
-		sum += l->holds[i].observed_mib;
+		sum += l->entries[i].observed_mib;
 	return sum;
 }
 

@@ -8,7 +8,7 @@
  *	foreign   = max(0, used - reserved - MPS server - sum of observed of ours), never less than what processes that
  *		    are not ours are seen to hold
  * Where memory per process cannot be read, any of the memory used may be ours up to what is held, so sum of held stands for
- * sum of observed: available is then the smaller of what the holds leave and what the driver shows.
+ * sum of observed: available is then the smaller of what the entries leave and what the driver shows.
  *
  * What is held for a task:
  *	claim lasts for life (declared, history, fenced):	max(claim, observed)
@@ -16,7 +16,7 @@
  *	otherwise, once warm:					observed peak + max(5 %, 512 MiB), above the claim or below it
  * Warm: 30 s of its activity seen, and a full window; the caller says so. It stays warm, unless memory per process can no
  * longer be read: then nothing is released early.
- * A hold ends when a sample newer than the exit shows the task's processes gone.
+ * An entry ends when a sample newer than the exit shows the task's processes gone.
  */
 #ifndef RAD_MAP_LEDGER_H
 #define RAD_MAP_LEDGER_H
@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct ledger_hold {
+struct ledger_entry {
 	task_id task;
 	uint64_t claim_mib;
 	bool for_life, unknown;		/* unknown: placed without an estimate, claim is min_free */
@@ -40,31 +40,31 @@ struct ledger {
 	uint64_t total_mib, reserved_mib, used_mib, mps_mib;
 	uint64_t foreign_seen_mib;	/* processes that are not ours */
 	bool proc_mem_known, used_known;
-	struct ledger_hold *holds;
+	struct ledger_entry *entries;
 	size_t n, cap;
 };
 
 void ledger_clear(struct ledger *l);
 /* A task is placed here. Again for the same task: the new claim counts, and an exit is forgotten (a new attempt began). */
-void ledger_hold(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown);
-/* Its processes ended (mono time; the first report counts). The hold stays until ledger_settle sees it gone. */
+void ledger_enter(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown);
+/* Its processes ended (mono time; the first report counts). The entry stays until ledger_settle sees it gone. */
 void ledger_exited(struct ledger *l, task_id task, int64_t mono_ms);
 /* A reading of the GPU itself, before the ledger_observe of the same sample. */
 void ledger_reading(struct ledger *l, uint64_t total_mib, uint64_t reserved_mib, uint64_t used_mib, bool used_known,
 		    uint64_t mps_mib, uint64_t foreign_seen_mib, bool proc_mem_known);
 /* What the task's processes held in the sample of the last ledger_reading; `warm`: it is from now on. Ignored for tasks that
- * hold nothing here, and while memory per process is not known. */
+ * have no entry here, and while memory per process is not known. */
 void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm);
-/* Drops the holds of exited tasks for which this sample (begun at mono_ms) shows no process; `present` tells whether a task
+/* Drops the entries of exited tasks for which this sample (begun at mono_ms) shows no process; `present` tells whether a task
  * still has one. NULL where processes cannot be listed: then the exit is all there is to go by, and memory that is still used
- * beyond the other holds counts as foreign. Returns how many were dropped. */
+ * beyond what is held counts as foreign. Returns how many were dropped. */
 size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(task_id task, void *ctx), void *ctx);
-/* Whether an exited task's hold is still kept. */
+/* Whether an exited task still has its entry. */
 bool ledger_settling(const struct ledger *l);
-struct ledger_hold *ledger_find(const struct ledger *l, task_id task);
+struct ledger_entry *ledger_find(const struct ledger *l, task_id task);
 
 /* MiB held for one task now, by the rule above. */
-uint64_t ledger_held_of(const struct ledger_hold *h);
+uint64_t ledger_held_of(const struct ledger_entry *e);
 uint64_t ledger_held(const struct ledger *l);
 uint64_t ledger_foreign(const struct ledger *l);
 /* By the formula above; never negative. */

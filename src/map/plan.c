@@ -17,7 +17,7 @@
 struct draft {
 	uint16_t order[PLAN_TASKS];	/* of those that wait */
 	uint64_t on[PLAN_TASKS];
-	bool holds[PLAN_TASKS];
+	bool keeps[PLAN_TASKS];
 	double start_s[PLAN_TASKS];
 	double end_s, cost;
 };
@@ -123,17 +123,17 @@ static void begin(struct player *p)
 
 static void start_those_that_fit(struct player *p, struct draft *d)
 {
-	uint64_t held = 0;
+	uint64_t kept = 0;
 	unsigned stay = 0;
 	p->work += p->n_waiting;
 	for (unsigned i = 0; i < p->n_waiting; i++) {
 		uint16_t task = p->waiting[i];
-		if (!(d->on[task] & held) && fits(p, d->on[task], &p->plan->tasks[task])) {
+		if (!(d->on[task] & kept) && fits(p, d->on[task], &p->plan->tasks[task])) {
 			d->start_s[task] = p->now_s;
 			come(p, task, d->on[task]);
 			continue;
 		}
-		held |= d->holds[task] ? d->on[task] : 0;
+		kept |= d->keeps[task] ? d->on[task] : 0;
 		p->waiting[stay++] = task;
 	}
 	p->n_waiting = stay;
@@ -180,7 +180,7 @@ static double go_on(struct player *p, const struct draft *d)
 	return ends;
 }
 
-/* Fills start_s, end_s and cost. What never fits (a GPU holds more than the tasks there account for) costs as nothing else. */
+/* Fills start_s, end_s and cost. What never fits (its tasks leave more free than there is) costs as nothing else. */
 static void play(struct search *s, struct draft *d)
 {
 	struct player *p = &s->player;
@@ -249,7 +249,7 @@ static void change(struct search *s, struct draft *d)
 			d->on[a] = d->on[b], d->on[b] = on;
 		break;
 	default:
-		d->holds[a] = !d->holds[a] || tasks[a].first;
+		d->keeps[a] = !d->keeps[a] || tasks[a].first;
 	}
 }
 
@@ -302,7 +302,7 @@ static void first_draft(struct search *s, bool afresh)
 	struct draft *d = &s->now;
 	for (uint16_t i = 0; i < p->n; i++) {
 		d->on[i] = afresh && i >= p->n_running ? 0 : p->tasks[i].on;
-		d->holds[i] = afresh || p->tasks[i].holds || p->tasks[i].first;
+		d->keeps[i] = afresh || p->tasks[i].keeps || p->tasks[i].first;
 	}
 	for (uint16_t i = 0; i < s->n_waiting; i++) {
 		uint16_t task = (uint16_t)(p->n_running + i), at = i;
@@ -335,7 +335,7 @@ double plan_improve(struct plan *p, unsigned steps)
 		uint16_t task = s.best.order[i];
 		sorted[i] = p->tasks[task];
 		sorted[i].on = s.best.on[task];
-		sorted[i].holds = s.best.holds[task];
+		sorted[i].keeps = s.best.keeps[task];
 		sorted[i].start_s = s.best.start_s[task];
 	}
 	memcpy(&p->tasks[p->n_running], sorted, s.n_waiting * sizeof *sorted);

@@ -28,7 +28,7 @@
 
 struct plan_gpu {
 	uint64_t total_mib;	/* of the empty GPU */
-	uint64_t free_mib;	/* not held by anybody */
+	uint64_t free_mib;	/* held for nobody */
 	enum share_mode first;	/* mode of a task that comes alone: SHARE_MPS or SHARE_STREAMS; SHARE_MIG: one task at a time */
 	enum share_mode mode;	/* of the tasks that run there; counts when there are any */
 };
@@ -43,8 +43,8 @@ struct plan_task {
 	bool no_mps;		/* cannot be an MPS client */
 	uint64_t may;		/* GPUs it can use */
 	uint64_t on;		/* GPUs: where it runs, or is to start; 0 for one that is new */
-	bool holds;		/* those behind it do not take its GPUs before it has started */
-	bool first;		/* of all that wait, whatever that costs: the first of them in the list only; it holds */
+	bool keeps;		/* those behind it do not take its GPUs before it has started */
+	bool first;		/* of all that wait, whatever that costs: the first of them in the list only; it keeps */
 	double start_s;		/* when it is expected to start, from now */
 };
 
@@ -56,7 +56,7 @@ struct plan {
 	uint64_t slack_mib;	/* left free beside others */
 };
 
-/* Improves the plan: sets order, `on`, `holds` and `start_s` of those that wait. `steps`: plans that are tried, fewer where
+/* Improves the plan: sets order, `on`, `keeps` and `start_s` of those that wait. `steps`: plans that are tried, fewer where
  * they take long to play. `may` must have enough GPUs for every task that waits. Returns when the last task ends, in seconds
  * from now. */
 double plan_improve(struct plan *p, unsigned steps);

@@ -65,7 +65,7 @@ static const struct situation situations[] = {
 	  { 5120, 3000 } }, .foreign = 934, .held = 8000 + 4512 + 5120, .available = 40448 - 66 - 934 - 17632 },
 	{ "an ended task is held until it is seen to be gone", .used = 10512, .task = { { 10000, 10000, 0, true, true, true } },
 	  .held = 10000, .available = 30448 },
-	{ "holds above the capacity", .used = 512, .task = { { 30000, 0, 0, true }, { 30000, 0, 0, true } }, .held = 60000,
+	{ "entries above the capacity", .used = 512, .task = { { 30000, 0, 0, true }, { 30000, 0, 0, true } }, .held = 60000,
 	  .available = 0 },
 };
 
@@ -81,7 +81,7 @@ static void set_up(struct ledger *l, const struct situation *s)
 		const struct task_row *t = &s->task[i];
 		if (!t->claim && !t->observed)
 			break;
-		ledger_hold(l, TASK_ID(i + 1, -1), t->claim, t->for_life, false);
+		ledger_enter(l, TASK_ID(i + 1, -1), t->claim, t->for_life, false);
 		ledger_observe(l, TASK_ID(i + 1, -1), t->observed, t->warm);
 		if (t->then)
 			ledger_observe(l, TASK_ID(i + 1, -1), t->then, t->warm);
@@ -126,7 +126,7 @@ static void shrinking_gpu(void **state)
 	assert_int_equal(ledger_available(&l), 0);
 }
 
-/* Memory per process that becomes unknown takes back what warm holds gave up, until it is known again. */
+/* Memory per process that becomes unknown takes back what warm entries gave up, until it is known again. */
 static void knowledge_lost(void **state)
 {
 	(void)state;
@@ -162,8 +162,8 @@ static void exits(void **state)
 	struct ledger l = { 0 };
 	task_id one = TASK_ID(1, -1), two = TASK_ID(2, 0), none = 0;
 	set_up(&l, &(struct situation){ .used = 12512 });
-	ledger_hold(&l, one, 6000, true, false);
-	ledger_hold(&l, two, 6000, false, true);
+	ledger_enter(&l, one, 6000, true, false);
+	ledger_enter(&l, two, 6000, false, true);
 	assert_true(ledger_find(&l, two)->unknown);
 	/* Tasks that run stay, whatever the sample shows. */
 	assert_int_equal(ledger_settle(&l, 5000, is_present, &none), 0);
@@ -217,22 +217,22 @@ static void placed_again(void **state)
 	struct ledger l = { 0 };
 	task_id one = TASK_ID(1, -1), none = 0;
 	set_up(&l, &(struct situation){ .used = 8512, .task = { { 6000, 9000, 8000, false, true, true } } });
-	ledger_hold(&l, one, 7000, false, false);
+	ledger_enter(&l, one, 7000, false, false);
 	assert_int_equal(l.n, 1);
 	assert_false(ledger_settling(&l));
 	assert_int_equal(ledger_held(&l), 8000);
 	assert_int_equal(ledger_settle(&l, 99999, is_present, &none), 0);
 	ledger_clear(&l);
 
-	/* A hold that is told twice, as after a restart, keeps what was observed. */
+	/* An entry that is made twice, as after a restart, keeps what was observed. */
 	set_up(&l, &(struct situation){ .used = 3512, .task = { { 6000, 3000, 0, false, true } } });
-	ledger_hold(&l, one, 6000, false, false);
+	ledger_enter(&l, one, 6000, false, false);
 	assert_int_equal(l.n, 1);
 	assert_int_equal(ledger_held(&l), 3512);
 	ledger_clear(&l);
 }
 
-/* What is not here is nobody's business; many holds grow the list. */
+/* What is not here is nobody's business; many entries grow the list. */
 static void strangers_and_many(void **state)
 {
 	(void)state;
@@ -241,7 +241,7 @@ static void strangers_and_many(void **state)
 	ledger_observe(&l, TASK_ID(7, -1), 5000, true);
 	assert_int_equal(l.n, 0);
 	for (int i = 0; i < 40; i++)
-		ledger_hold(&l, TASK_ID(3, i), 100, true, false);
+		ledger_enter(&l, TASK_ID(3, i), 100, true, false);
 	assert_int_equal(ledger_held(&l), 4000);
 	for (int i = 0; i < 40; i += 2)
 		ledger_exited(&l, TASK_ID(3, i), 10);

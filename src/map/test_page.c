@@ -32,7 +32,7 @@ static void set_up(struct ledger l[4], struct map_gpu g[4])
 	for (uint32_t i = 0; i < 4; i++) {
 		ledger_reading(&l[i], 40960, 512, 512 + is[i].observed + is[i].foreign, true, 0, 0, true);
 		if (is[i].claim)
-			ledger_hold(&l[i], TASK_ID(i + 1, -1), is[i].claim, is[i].for_life, i == 2);
+			ledger_enter(&l[i], TASK_ID(i + 1, -1), is[i].claim, is[i].for_life, i == 2);
 		ledger_observe(&l[i], TASK_ID(i + 1, -1), is[i].observed, is[i].warm);
 		g[i] = (struct map_gpu){
 			.slot = i, .index = i, .total_mib = ledger_capacity(&l[i]), .available_mib = ledger_available(&l[i]),
@@ -86,7 +86,7 @@ static void example(void **state)
 	assert_int_equal(ask(g, 14131, RANK_EXCLUSIVE, 0), -1);
 	assert_int_equal(ask(g, 14131, RANK_MAGM, 0), 2);
 
-	ledger_hold(&l[2], TASK_ID(9, -1), 14131, false, false);
+	ledger_enter(&l[2], TASK_ID(9, -1), 14131, false, false);
 	g[2].available_mib = ledger_available(&l[2]);
 	g[2].n_tasks = 2;
 	assert_int_equal(g[2].available_mib, 21197);

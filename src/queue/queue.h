@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of pending tasks: the recovery queue first (section 6.2.3), then by priority, then by turn. Pure: it holds
- * pointers to tasks that others own, and only those that may be placed now (no hold, dependencies met).
+ * The order of pending tasks: the recovery queue first (section 6.2.3), then by priority, then by when they came into it.
+ * Pure: it has pointers to tasks that others own, and only those that may be placed now (no hold, dependencies met).
  */
 #ifndef RAD_QUEUE_QUEUE_H
 #define RAD_QUEUE_QUEUE_H
@@ -16,7 +16,7 @@ struct queue;
 struct queue *queue_create(void);
 void queue_destroy(struct queue *q);
 
-/* Adds a pending task; its key (queue, priority, turn) is read now. Does nothing if it is there. O(log n). */
+/* Adds a pending task; its key (queue, priority, time) is read now. Does nothing if it is there. O(log n). */
 void queue_push(struct queue *q, struct task *t);
 /* Removes it if it is there; the key must not have changed since (remove, change, push). O(log n). */
 bool queue_remove(struct queue *q, struct task *t);
