@@ -103,6 +103,14 @@ static void on_estimated(void *ctx, int64_t question, bool spoke, const struct e
 	core_estimated(((struct daemon *)ctx)->core, question, spoke, said, daemon_now());
 }
 
+static void on_reading(void *ctx, const struct snapshot *snap)
+{
+	struct daemon *d = ctx;
+	struct now now = daemon_now();
+	core_snapshot(d->core, snap, daemon_has_mps(d), now);
+	recording_note(d->recording, snap, now);
+}
+
 static void on_names(void *ctx)
 {
 	server_names_changed(((struct daemon *)ctx)->server);
@@ -383,9 +391,11 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	d->names = names_create(d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
 	d->reading = reading_create(d->loop, d->program);
 	d->core = core_create(&d->config.core, &ops);
+	const struct sampling_plan sampling = { .program = d->program, .devices = d->config.devices,
+						.interval_ms = d->config.interval_ms, .first_ms = FIRST_SNAPSHOT_MS };
 	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
 	if (!(d->server = server_create(d, d->socket_path, err)) || restore(d, err) ||
-	    !(d->sampling = sampling_create(d, FIRST_SNAPSHOT_MS, err)))
+	    !(d->sampling = sampling_create(d->loop, &sampling, on_reading, d, err)))
 		goto fail;
 	return d;
 fail:

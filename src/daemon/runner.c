@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/daemon.h"
+#include "daemon/polling.h"
 #include "daemon/servers.h"
 #include "launch/launch.h"
 
@@ -30,9 +31,8 @@ struct watch {
 	struct runner *r;
 	task_id task;
 	struct proc_id shim;
-	uv_poll_t poll;
 	int pidfd;
-	bool polling;
+	struct polling *polling;	/* of pidfd */
 	bool stranger;		/* its shim was of an earlier boot: whoever has these pids now is not ours to signal */
 	enum { WATCH_NEW, WATCH_MPS, WATCH_RUNNING } stage;
 	int64_t mps_since_ms;	/* mono; since when it waits for its server */
@@ -63,16 +63,13 @@ struct runner {
 
 /* Watching ------------------------------------------------------------------------------------------------------------- */
 
-static void free_watch(struct watch *w)
+static void unwatch(struct watch *w)
 {
+	polling_stop(w->polling);
+	w->polling = NULL;
 	if (w->pidfd >= 0)
 		close(w->pidfd);
-	free(w);
-}
-
-static void on_watch_closed(uv_handle_t *h)
-{
-	free_watch(h->data);
+	w->pidfd = -1;
 }
 
 static void drop_watch(struct watch *w)
@@ -80,10 +77,8 @@ static void drop_watch(struct watch *w)
 	idmap_remove(&w->r->watches, w->task);
 	if (w->shim.pid)
 		idmap_remove(&w->r->shims, w->shim.pid);
-	if (w->polling)
-		uv_close((uv_handle_t *)&w->poll, on_watch_closed);
-	else
-		free_watch(w);
+	unwatch(w);
+	free(w);
 }
 
 static const struct task *task_of(const struct watch *w)
@@ -96,9 +91,9 @@ static int watch_shim(struct watch *w, struct proc_id shim);
 static bool watch_claimant(struct watch *w)
 {
 	struct proc_id shim;
-	if (w->polling || launch_adopt(w->r->d->state_dir, w->task, task_of(w)->n_attempts, &shim, NULL) != 1)
+	if (launch_adopt(w->r->d->state_dir, w->task, task_of(w)->n_attempts, &shim, NULL) != 1)
 		return false;
-	return !watch_shim(w, shim);
+	return shim.pid != w->shim.pid && !watch_shim(w, shim);
 }
 
 /* The shim is gone: reads what it left and tells the core. */
@@ -125,13 +120,10 @@ static void attempt_over(struct watch *w)
 	core_exited(d->core, task, &report, daemon_now());
 }
 
-static void on_shim_gone(uv_poll_t *p, int status, int events)
+static void on_shim_gone(void *ctx)
 {
-	struct watch *w = p->data;
-	(void)status;
-	(void)events;
-	uv_poll_stop(p);
-	attempt_over(w);
+	unwatch(ctx);
+	attempt_over(ctx);
 }
 
 static void want_tick(struct runner *r);
@@ -139,8 +131,9 @@ static void want_tick(struct runner *r);
 /* Returns 0, or -1 when the process is gone already. */
 static int watch_shim(struct watch *w, struct proc_id shim)
 {
+	struct error err = ERROR_INIT;
 	w->shim = shim;
-	scope_close(&w->pidfd);
+	unwatch(w);
 	w->pidfd = proc_pidfd(shim.pid);
 	/* Between reading the identity and opening it, the pid may have become another's. */
 	if (!proc_alive(shim))
@@ -148,15 +141,15 @@ static int watch_shim(struct watch *w, struct proc_id shim)
 	idmap_put(&w->r->shims, shim.pid, w);
 	w->stage = WATCH_RUNNING;
 	w->r->generation++;
-	if (w->pidfd < 0) {	/* out of descriptors or memory, which says nothing about the task: on_tick tries again */
-		log_warn_limited("watching process %d: %s", (int)shim.pid, strerror(errno));
+	/* Out of descriptors or memory, which says nothing about the task: on_tick tries again. */
+	if (w->pidfd < 0)
+		error_errno(&err, "watching process %d", (int)shim.pid);
+	else
+		w->polling = polling_start(w->r->d->loop, w->pidfd, on_shim_gone, w, &err);
+	if (!w->polling) {
+		log_warn_limited("%s", err.text);
 		want_tick(w->r);
-		return 0;
 	}
-	uv_poll_init(w->r->d->loop, &w->poll, w->pidfd);
-	w->poll.data = w;
-	w->polling = true;
-	uv_poll_start(&w->poll, UV_READABLE, on_shim_gone);
 	return 0;
 }
 
