@@ -72,11 +72,7 @@ static void log_event(const struct event *ev, const struct task *t)
 static void on_event(void *ctx, const struct event *ev, const struct task *t)
 {
 	struct daemon *d = ctx;
-	struct error err = ERROR_INIT;
-	if (store_append(d->store, ev, t, &err)) {
-		log_error("%s", err.text);
-		d->store_failed = true;
-	}
+	store_append(d->store, ev, t, NULL);	/* one that fails dooms the transaction: the commit says why */
 	log_event(ev, t);
 	runner_note(d->runner, ev, t);
 	server_task_changed(d->server);
@@ -84,12 +80,7 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 
 static void on_outcome(void *ctx, const struct outcome *o)
 {
-	struct daemon *d = ctx;
-	struct error err = ERROR_INIT;
-	if (store_add_outcome(d->store, o, &err)) {
-		log_error("%s", err.text);
-		d->store_failed = true;
-	}
+	store_add_outcome(((struct daemon *)ctx)->store, o, NULL);
 }
 
 static void on_estimate(void *ctx, int64_t question, const struct estimator *row, struct spec *spec,
@@ -116,14 +107,13 @@ static void on_names(void *ctx)
 	server_names_changed(((struct daemon *)ctx)->server);
 }
 
-/* A store that cannot be written (a full disk) must not lose what was promised: nothing is answered and nothing is started
- * until a commit succeeds. What is in memory cannot be rolled back piece by piece, so the daemon ends itself and lets its
- * successor read what is on disk; running tasks do not notice. */
+/* A store that cannot be written (a full disk) must not lose what was promised, and nothing that was not stored is told or
+ * started. What is in memory cannot be rolled back piece by piece, so the daemon ends itself and lets its successor read what
+ * is on disk; running tasks do not notice. */
 static void store_broken(struct daemon *d, const struct error *err)
 {
-	log_error("the store cannot be written, so this radd stops; tasks go on, and the next radd finds them: %s", err->text);
-	server_fail_replies(d->server, err);
-	server_flush(d->server);
+	log_error("%s; this radd stops; running tasks go on, and the next radd finds them", err->text);
+	server_fail(d->server, err);
 	d->store_failed = true;
 	uv_stop(d->loop);
 }
@@ -132,7 +122,7 @@ static void store_broken(struct daemon *d, const struct error *err)
 static bool commit_and_act(struct daemon *d)
 {
 	struct error err = ERROR_INIT;
-	if (store_dirty(d->store) && (d->store_failed || store_commit(d->store, &err))) {
+	if (store_commit(d->store, &err)) {
 		store_broken(d, &err);
 		return false;
 	}

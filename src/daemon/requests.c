@@ -451,12 +451,16 @@ static json_t *op_wait(const struct request *r, struct error *err)
 	return REQUEST_LATER;
 }
 
-void request_wait_reply(struct daemon *d, struct client *c, const task_id *ids, size_t n)
+int request_wait_reply(struct daemon *d, struct client *c, const task_id *ids, size_t n, struct error *err)
 {
 	struct ids all = { 0 };
 	for (size_t i = 0; i < n; i++)
-		expand_id(d, ids[i], &all, NULL);
+		if (expand_id(d, ids[i], &all, err)) {
+			free(all.list);
+			return -1;
+		}
 	server_tell(c, all.list, all.n, false);
+	return 0;
 }
 
 /* Accounts ------------------------------------------------------------------------------------------------------------- */

@@ -212,12 +212,17 @@ static void pause_or_go_on(struct client *c)
 /* A piece of the list, and the answer with the last one. */
 static void tell_more(struct client *c, int64_t for_us)
 {
-	if (!walk_step(c->walk, c->s->d, clock_mono_us() + for_us))
+	struct error err = ERROR_INIT;
+	int done = walk_step(c->walk, c->s->d, clock_mono_us() + for_us, &err);
+	if (!done)
 		return;
 	scoped_buf reply = walk_finish(c->walk);
 	walk_destroy(c->walk);
 	c->walk = NULL;
-	answer_text(c, &reply);
+	if (done > 0)
+		answer_text(c, &reply);
+	else
+		answer(c, wire_error(&err));
 }
 
 /* Takes over the reference of the message. */
@@ -268,7 +273,7 @@ static void on_parsed(uv_work_t *work, int status)
 {
 	struct parse *p = work->data;
 	struct client *c = p->c;
-	if (c && !c->closing && !status) {
+	if (c && !c->closing && !c->hang_up && !status) {
 		c->parse = NULL;
 		buf_add(&p->bytes, c->in.data ? c->in.data : "", c->in.len);
 		buf_free(&c->in);
@@ -539,12 +544,14 @@ static bool still_waits(struct client *c)
 /* What its client sent behind it is done in the loop, since nothing may be answered between a commit and the answers to it. */
 static void settle_wait(struct client *c)
 {
+	struct error err = ERROR_INIT;
 	int64_t began = clock_mono_us();
 	if (still_waits(c))
 		return;
 	size_t n = c->n_waits;
 	c->n_waits = 0;
-	request_wait_reply(c->s->d, c, c->waits, n);
+	if (request_wait_reply(c->s->d, c, c->waits, n, &err))
+		answer(c, wire_error(&err));
 	spend(c, began);
 	c->settled = true;
 	uv_idle_start(&c->s->slices, on_slices);
@@ -608,14 +615,30 @@ void server_flush(struct server *s)
 	}
 }
 
-void server_fail_replies(struct server *s, const struct error *why)
+/* What was committed goes out as it is; several later answers become one error, so the count no longer fits. */
+static void fail_client(struct client *c, const struct error *why)
+{
+	bool told = c->out.len > c->committed || c->walk;
+	c->out.len = c->committed;
+	walk_destroy(c->walk);
+	c->walk = NULL;
+	reading_cancel(c->reading);
+	c->reading = NULL;
+	json_decref(c->again);
+	c->again = NULL;
+	c->n_waits = 0;
+	c->hang_up = true;
+	if (told)
+		answer(c, wire_error(why));
+	c->committed = c->out.len;
+	send_more(c);
+}
+
+void server_fail(struct server *s, const struct error *why)
 {
 	for (struct client *c = s->clients; c; c = c->next)
-		if (!c->closing && c->out.len) {
-			buf_drop(&c->out, c->out.len);
-			answer(c, wire_error(why));
-			c->hang_up = true;	/* several answers became one: the count no longer fits */
-		}
+		if (!c->closing)
+			fail_client(c, why);
 }
 
 /* The socket ----------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The socket and its clients. Replies are kept until daemon_turn has committed. A client that is slow, silent or broken
- * costs bounded memory and nobody's time; a long answer is made in pieces, or by another process.
+ * The socket and its clients. Replies are kept until the turn they were made in is committed. A client that is slow, silent or
+ * broken costs bounded memory and nobody's time; a long answer is made in pieces, or by another process.
  */
 #ifndef RAD_DAEMON_SERVER_H
 #define RAD_DAEMON_SERVER_H
@@ -24,8 +24,10 @@ void server_destroy(struct server *s);
 void server_flush(struct server *s);
 /* Tasks changed in this turn: waiting clients may be done. */
 void server_task_changed(struct server *s);
-/* The commit failed: what was answered since the last one did not happen. */
-void server_fail_replies(struct server *s, const struct error *why);
+/* The commit failed, so what is in memory is ahead of the disk and nothing of it may be told. Who was answered since the last
+ * commit, or was being told a list, gets the error; who waits for tasks gets no answer and is to ask the next radd. Nobody is
+ * heard any more. */
+void server_fail(struct server *s, const struct error *why);
 
 /* One request, as requests.c sees it. */
 struct request {
@@ -49,8 +51,8 @@ json_t *request_run(const struct request *r, struct error *err);
 
 /* The client is answered when none of these tasks is pending (`until_start`) or alive any more. */
 void server_wait(struct client *c, const task_id *ids, size_t n, bool until_start);
-/* The tasks of that wait, told when it is over (requests.c). */
-void request_wait_reply(struct daemon *d, struct client *c, const task_id *ids, size_t n);
+/* The tasks of that wait, told when it is over (requests.c): server_tell, or -1. */
+int request_wait_reply(struct daemon *d, struct client *c, const task_id *ids, size_t n, struct error *err);
 /* The client is told these tasks, a piece a turn. Takes over the list; `living`: see walk_create. */
 void server_tell(struct client *c, task_id *ids, size_t n, bool living);
 /* The client is told what a reader makes of that request, whose text is taken over. */

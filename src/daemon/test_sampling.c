@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The sampler process in the loop: readings come, one that ends is started again, and nothing else in the loop notices. The test
- * is its own sampler: its "devices" are a folder with a pipe in it, and what is written there is what it does.
+ * The sampler process in the loop: readings come, one that ends is started again, and nothing else in the loop notices. The
+ * test is its own sampler: its "devices" are a folder with a pipe in it, and what is written there is what it does.
  */
 #include "daemon/sampling.h"
 
@@ -163,8 +163,8 @@ static void on_heard(void *ctx)
 	((struct world *)ctx)->heard++;
 }
 
-/* In the pause before the next start another part of radd gets the number of the pipe: a client, the pidfd of a shim. Its events
- * were lost when the handle of the old pipe was closed only then. */
+/* In the pause before the next start another part of radd gets the number of the pipe: a client, the pidfd of a shim. Its
+ * events were lost when the handle of the old pipe was closed only then. */
 static void a_descriptor_opened_in_the_pause_is_heard(void **state)
 {
 	struct world w;

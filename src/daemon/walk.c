@@ -33,19 +33,21 @@ void walk_destroy(struct walk *w)
 	free(w);
 }
 
-static void tell(struct walk *w, struct daemon *d, task_id id)
+static int walk_tell(struct walk *w, struct daemon *d, task_id id, struct error *err)
 {
 	const struct task *t = core_task(d->core, id);
-	struct task *old = t || w->living ? NULL : store_load_task(d->store, id, NULL);
+	struct task *old = t || w->living ? NULL : store_load_task(d->store, id, err);
 	if (t || old)
 		listing_add(&w->list, core_task_json(d->core, t ? t : old, daemon_now()));
 	task_destroy(old);
+	return t || old || w->living ? 0 : -1;
 }
 
-bool walk_step(struct walk *w, struct daemon *d, int64_t until_us)
+int walk_step(struct walk *w, struct daemon *d, int64_t until_us, struct error *err)
 {
 	while (w->at < w->n && !w->list.truncated) {
-		tell(w, d, w->ids[w->at++]);
+		if (walk_tell(w, d, w->ids[w->at++], err))
+			return -1;
 		if (clock_mono_us() >= until_us)
 			break;
 	}

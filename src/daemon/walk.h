@@ -7,6 +7,7 @@
 #define RAD_DAEMON_WALK_H
 
 #include "base/buf.h"
+#include "base/error.h"
 #include "task/task.h"
 
 #include <stdbool.h>
@@ -19,8 +20,9 @@ struct walk;
 struct walk *walk_create(task_id *ids, size_t n, bool living);
 /* Takes NULL. */
 void walk_destroy(struct walk *w);
-/* Goes on until that time (clock_mono_us), at least by one task. Returns whether that was the last piece. */
-bool walk_step(struct walk *w, struct daemon *d, int64_t until_us);
+/* Goes on until that time (clock_mono_us), at least by one task. 1: that was the last piece; 0: there is more; -1: a task
+ * cannot be read, so there is no list: one without it would be taken for whole. */
+int walk_step(struct walk *w, struct daemon *d, int64_t until_us, struct error *err);
 /* The whole reply as text; free it. */
 struct buf walk_finish(struct walk *w);
 

@@ -108,6 +108,22 @@ static int identify(struct store *s, int known, int *version, struct error *err)
 	return 0;
 }
 
+/* SQLite's check calls a page damaged that the disk did not give. So before a file is, it is read once more, as it is. */
+static int check_disk(struct store *s, int which, struct error *err)
+{
+	static char bytes[65536];
+	sqlite3_file *f = NULL;
+	sqlite3_int64 size = 0;
+	if (sqlite3_file_control(s->db, "main", which, &f) || !f || !f->pMethods || f->pMethods->xFileSize(f, &size))
+		return 0;
+	for (sqlite3_int64 at = 0; at < size; at += sizeof bytes) {
+		int rc = f->pMethods->xRead(f, bytes, (int)(size - at < (int)sizeof bytes ? size - at : (int)sizeof bytes), at);
+		if (rc && rc != SQLITE_IOERR_SHORT_READ)
+			return store_fail_disk(s, errno, err);
+	}
+	return 0;
+}
+
 static int run_check(struct store *s, const char *sql, struct error *err)
 {
 	scoped_statement *st = NULL;
@@ -116,6 +132,8 @@ static int run_check(struct store *s, const char *sql, struct error *err)
 	const char *said = (const char *)sqlite3_column_text(st, 0);
 	if (said && !strcmp(said, "ok"))
 		return 0;
+	if (check_disk(s, SQLITE_FCNTL_FILE_POINTER, err) || check_disk(s, SQLITE_FCNTL_JOURNAL_POINTER, err))
+		return -1;
 	return error_set(err, ERR_CORRUPT, "%s: is damaged (%.200s): keep a copy of the folder, then restore rad.db from a "
 			 "backup, or move rad.db and rad.db-wal away to begin anew; nothing was changed", s->path,
 			 said ? said : "no answer");

@@ -22,6 +22,14 @@ static int system_errno(sqlite3 *db, int rc)
 	return no ? no : last;
 }
 
+/* Not damage, and nothing to be moved away: what reached the disk is whole, and the file is read again when the disk is back.
+ * Whether a commit that failed reached it, only that tells. */
+int store_fail_disk(struct store *s, int no, struct error *err)
+{
+	return error_set(err, ERR_UNAVAILABLE, "%s: disk error (%s): check the disk (dmesg), then start radd again: what was stored "
+			 "before is safe", s->path, no ? strerror(no) : "no reason given");
+}
+
 int store_fail(struct store *s, int rc, struct error *err)
 {
 	int no = system_errno(s->db, rc);
@@ -38,6 +46,8 @@ int store_fail(struct store *s, int rc, struct error *err)
 	if ((rc & 0xff) == SQLITE_FULL || no == ENOSPC || no == EDQUOT || no == EFBIG)
 		return error_set(err, ERR_UNAVAILABLE, "%s: no room on the disk (or quota): what was stored before is safe, "
 				 "this was not kept: make room and try again", s->path);
+	if ((rc & 0xff) == SQLITE_IOERR)
+		return store_fail_disk(s, no, err);
 	if (no)
 		return error_set(err, ERR_SYSTEM, "%s: %s: %s", s->path, sqlite3_errstr(rc), strerror(no));
 	return error_set(err, ERR_SYSTEM, "%s: %s", s->path, sqlite3_errmsg(s->db));

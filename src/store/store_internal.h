@@ -85,6 +85,8 @@ int store_migrate(struct store *s, int version, const char *const *steps, int n_
 
 /* store.c: sets *err from SQLite's last failure on this connection. Returns -1. */
 int store_fail(struct store *s, int rc, struct error *err);
+/* The same for a disk that does not read or write; `no`: errno, 0 when it is not known. */
+int store_fail_disk(struct store *s, int no, struct error *err);
 int store_exec(struct store *s, const char *sql, struct error *err);
 /* Steps to the first row; none is an error. Finalize *st. */
 int store_first_row(struct store *s, const char *sql, sqlite3_stmt **st, struct error *err);

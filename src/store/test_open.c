@@ -3,6 +3,8 @@
  */
 #include "store/test_fixture.h"
 
+#include <errno.h>
+
 static void a_new_store_is_private(void **state)
 {
 	scoped_free char *dir = fixture_path(*state, "a/b");
@@ -82,6 +84,49 @@ static void damaged_files_are_refused(void **state)
 		refused_untouched(*state, &bad, ERR_CORRUPT, "is damaged");
 	}
 	fixture_write(*state, "rad.db", good.data, good.len);
+	struct store *s = fixture_open(*state);
+	assert_int_equal(fixture_live(s).n, 3);
+	store_close(s);
+}
+
+/* SQLite's way to the disk, but for what lies behind the first page: the disk does not give it. */
+static struct {
+	sqlite3_vfs vfs, *below;
+	sqlite3_io_methods methods;
+	int (*read)(sqlite3_file *, void *, int, sqlite3_int64);
+} bad_disk;
+
+static int bad_read(sqlite3_file *f, void *bytes, int n, sqlite3_int64 at)
+{
+	if (at + n <= 4096)
+		return bad_disk.read(f, bytes, n, at);
+	errno = EIO;
+	return SQLITE_IOERR_READ;
+}
+
+static int bad_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *f, int flags, int *out)
+{
+	(void)vfs;
+	int rc = bad_disk.below->xOpen(bad_disk.below, name, f, flags, out);
+	if (rc || !(flags & SQLITE_OPEN_MAIN_DB))
+		return rc;
+	bad_disk.methods = *f->pMethods;
+	bad_disk.read = f->pMethods->xRead;
+	bad_disk.methods.xRead = bad_read;
+	f->pMethods = &bad_disk.methods;
+	return rc;
+}
+
+static void a_disk_that_fails_is_not_a_damaged_file(void **state)
+{
+	make_store(*state);
+	bad_disk.below = sqlite3_vfs_find(NULL);
+	bad_disk.vfs = *bad_disk.below;
+	bad_disk.vfs.zName = "bad disk";
+	bad_disk.vfs.xOpen = bad_open;
+	sqlite3_vfs_register(&bad_disk.vfs, 1);
+	fixture_refused(*state, ERR_UNAVAILABLE, "disk error (Input/output error): check the disk");
+	sqlite3_vfs_unregister(&bad_disk.vfs);
 	struct store *s = fixture_open(*state);
 	assert_int_equal(fixture_live(s).n, 3);
 	store_close(s);
@@ -234,6 +279,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_new_store_is_private),
 		T(damaged_files_are_refused),
+		T(a_disk_that_fails_is_not_a_damaged_file),
 		T(a_big_damaged_file_is_refused),
 		T(a_wal_without_its_file_is_not_thrown_away),
 		T(other_files_are_refused),

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# A state disk that fails: what was not stored is told to nobody, and what people are told to do is right. The disk is
+# tests/fake-disk, which fails while the file $FAKE_DISK is there.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup()
+{
+	new_world
+	export FAKE_DISK=$WORLD/broken
+	DISK=$RAD_BUILD_ROOT/tests/fake-disk/libfake-disk.so
+	start_failing
+}
+
+teardown() { rm -f "$FAKE_DISK"; end_world; }
+
+start_failing() { LD_PRELOAD=$DISK${LD_PRELOAD:+:$LD_PRELOAD} start_radd; }
+
+# A task that exits with 9 as soon as the file `go` is there; `rad wait` waits for it and writes what it was told into `waited`.
+begin_task()
+{
+	ID=$(submit bash -c "$(until_file "$PWD/go"); exit 9")
+	wait_state "$ID" RUNNING
+	rad wait --json "$ID" >waited 2>waited.err 3>&- &
+	WAITER=$!
+	wait_for 10 has_socket "$WAITER"
+}
+
+# break_disk ERRNO [all]: the task ends on a broken disk, and radd with it.
+break_disk()
+{
+	echo "$@" >"$FAKE_DISK"
+	: >go
+	gone "$(cat "$WORLD/pid")"
+	[ ! -s waited ]
+	[ ! -s waited.err ]
+}
+
+# The disk is back: who waited all the time, and who asks now, are told the truth.
+truth_comes_out()
+{
+	rm "$FAKE_DISK"
+	start_radd
+	local code=0
+	wait "$WAITER" || code=$?
+	[ $code -eq 9 ]
+	jq -e '.tasks[0] | .state == "FAILED" and .exit_code == 9' waited
+	run -9 rad wait "$ID"
+}
+
+@test "a disk that does not write: nobody is told of an end that was not stored" {
+	begin_task
+	break_disk 5
+	grep -q 'rad.db: disk error (Input/output error): check the disk' "$WORLD/radd.log"
+	! grep -E 'damaged|move' "$WORLD/radd.log"
+	truth_comes_out
+}
+
+@test "a disk that does not even read: no list without the task, and no store called damaged" {
+	begin_task
+	break_disk 5 all
+	run start_failing
+	[ "$status" -ne 0 ]
+	[[ "$output" == *"Input/output error"* ]]
+	! grep -E 'damaged|move' "$WORLD/radd.log"
+	truth_comes_out
+}
+
+@test "no room on the disk: nobody is told of an end that was not stored" {
+	begin_task
+	break_disk 28
+	grep -q 'rad.db: no room on the disk' "$WORLD/radd.log"
+	truth_comes_out
+}
+
+@test "a submission that could not be stored is refused, with the reason" {
+	echo 5 >"$FAKE_DISK"
+	run -3 --separate-stderr rad submit true
+	[[ "$stderr" == "rad: "*"rad.db: disk error (Input/output error)"* ]]
+	rm "$FAKE_DISK"
+	gone "$(cat "$WORLD/pid")"
+	start_failing
+	rad queue --json | jq -e '.tasks == []'
+}
