@@ -10,11 +10,11 @@
 
 #include <string.h>
 
-/* "magm, gpumemnet, mps" or "gain, plan, oracle, mps"; for exclusive the rest says nothing. */
+/* "magm, gpumemnet, mps" or "gain, plan, oracle, mps"; where each task has its GPUs alone the rest says nothing. */
 static void name_run(const struct sim_options *o, char *name, size_t size)
 {
 	const char *placement = map_rank_name(o->core.map.rank);
-	if (o->core.map.rank == RANK_EXCLUSIVE)
+	if (map_gives_alone(&o->core.map))
 		snprintf(name, size, "%s", placement);
 	else
 		snprintf(name, size, "%s%s%s, %s, %s", placement, o->core.order == ORDER_FIFO ? "" : ", ",

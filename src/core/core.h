@@ -57,7 +57,7 @@ struct core_config {
 	/* A reading stands until the next one of that GPU, as of simulated devices that are read at every change. Snapshots
 	 * then name the GPUs that changed, and no reading grows stale. Otherwise a reading speaks for the time before it, and
 	 * a snapshot that does not name a GPU says that it is gone. */
-	bool readings_hold;
+	bool readings_stand;
 };
 
 struct core_config core_config_default(void);
@@ -74,10 +74,13 @@ struct core_ops {
 	bool (*state_of)(task_id id, enum task_state *state, void *ctx);
 	/* Whose process that is: a task now running, or 0 for a foreign one. NULL: its claim is believed. */
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
-	/* Has a slow row asked elsewhere, and answers by core_estimated, not from within this call. What the context points at is
-	 * for the time of the call. NULL: slow rows are asked in place. */
+	/* Has a slow row asked elsewhere, and answers by core_estimated, not from within this call. What the context points at
+	 * is for the time of the call. NULL: slow rows are asked in place. */
 	void (*estimate)(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
 			 const struct estimate_context *c);
+	/* An event that a task's state does not allow, or an invariant that does not hold: a bug of ours, in words for the
+	 * log. */
+	void (*trouble)(void *ctx, const char *text);
 	/* Something was learnt: to be kept for core_remember after a restart. NULL: nobody keeps it. */
 	void (*outcome)(void *ctx, const struct outcome *o);
 };
@@ -85,11 +88,17 @@ struct core_ops {
 struct core *core_create(const struct core_config *config, const struct core_ops *ops);
 void core_destroy(struct core *c);
 const struct core_config *core_get_config(const struct core *c);
+/* Takes over the settings that may change while tasks run: all but `window`, the estimators and `readings_stand`. */
+void core_reconfigure(struct core *c, const struct core_config *config);
+/* Whether the invariants hold: every running attempt has a claim on each of its GPUs and every claim an attempt, counts are
+ * those of the tasks, each task stands where it belongs, GPUs are kept for tasks that wait. -1 with the first that does not.
+ * Looks at everything; with -Dchecks=true it is asserted after every event. */
+int core_check(const struct core *c, struct error *err);
 
 /* Tasks ------------------------------------------------------------------------------------------------------------- */
 
 /* Whether GPUs of this server could ever run it. */
-int core_feasible(struct core *c, const struct spec *spec, struct error *err);
+int core_feasible(const struct core *c, const struct spec *spec, struct error *err);
 /* Makes the task, or all elements of its array. Takes over one reference of `spec`. Returns how many tasks. */
 size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now now);
 /* Takes over a task replayed from the store. Running ones hold their GPUs from now on. */
@@ -151,7 +160,7 @@ unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, uid_t *uid
 /* Deciding ---------------------------------------------------------------------------------------------------------- */
 
 /* Time limits, late verdicts, placements: everything that is due. Returns when to call again at the latest (mono), or
- * INT64_MAX. Cheap when nothing has changed. */
+ * INT64_MAX. Costs what has changed since the last call. */
 int64_t core_turn(struct core *c, struct now now);
 
 /* Views ------------------------------------------------------------------------------------------------------------- */

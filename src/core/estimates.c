@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * What tasks are expected to need, and what ended ones taught. A task is estimated when it comes, and again just before it is
- * placed if something was learnt of its signature since: so an array of many thousand elements costs no more than the ones
- * that are placed. Slow estimators are asked of the wiring; their tasks wait outside of the queue until the answer is there.
+ *
+ * See estimates.h. All elements of an array share one question to a slow estimator, since they share the spec; an answer is for
+ * those that still wait for exactly that, because a task may have been cancelled, or changed and asked anew, while it was open.
  */
-#include "core/private.h"
+#include "core/estimates.h"
 
 #include "base/alloc.h"
+#include "base/idmap.h"
 #include "base/scope.h"
 #include "estimate/history.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,26 @@ struct question {
 	size_t n, cap;
 };
 
+#define UNKNOWN_S 3600		/* what a task takes alone as long as none has ended */
+#define TYPICAL_OF 100		/* what tasks took on average: over about so many */
+
+struct estimates {
+	const struct core_config *config;
+	struct core_ops ops;
+	struct tasks *tasks;
+	const struct fleet *fleet;
+	struct history *history;
+	const struct estimator *table;	/* that is asked */
+	struct estimator only[2];	/* where it has one row */
+	struct idmap questions;		/* number -> struct question: slow estimators that are being asked */
+	struct question *last_question;	/* the newest, while it is open */
+	int64_t n_asked;
+	struct idmap looked;		/* task_id -> when (wall) something was learnt that it was looked at with, as a number */
+	double typical_s;		/* mean work of tasks that completed here */
+	unsigned typical_n;
+	uint64_t version;
+};
+
 static void free_question(struct question *q)
 {
 	spec_unref(q->spec);
@@ -31,21 +53,41 @@ static void free_question(struct question *q)
 	free(q);
 }
 
-void core_free_questions(struct core *c)
+struct estimates *estimates_create(const struct core_config *config, const struct core_ops *ops, struct tasks *ts,
+				   const struct fleet *f)
+{
+	struct estimates *e = alloc_zero(sizeof *e);
+	*e = (struct estimates){ .config = config, .ops = *ops, .tasks = ts, .fleet = f };
+	e->history = history_create(HISTORY_SIGNATURES);
+	e->table = config->estimators ? config->estimators : estimators;
+	if (config->estimator) {
+		e->only[0] = *config->estimator;
+		e->only[0].baseline = false;	/* chosen, so it is asked */
+		e->table = e->only;
+	}
+	return e;
+}
+
+void estimates_destroy(struct estimates *e)
 {
 	size_t at = 0;
-	for (struct question *q; (q = idmap_next(&c->questions, &at));)
+	if (!e)
+		return;
+	for (struct question *q; (q = idmap_next(&e->questions, &at));)
 		free_question(q);
-	idmap_free(&c->questions);
+	idmap_free(&e->questions);
+	idmap_free(&e->looked);
+	history_destroy(e->history);
+	free(e);
 }
 
 /* *h is filled, and must live as long as the context. */
-static struct estimate_context context_of(const struct core *c, const struct spec *s, struct estimate_history *h)
+static struct estimate_context context_of(const struct estimates *e, const struct spec *s, struct estimate_history *h)
 {
-	const char *gpu_name = *c->gpu_name && !c->gpus_differ ? c->gpu_name : NULL;
-	*h = history_lookup(c->history, s->signature, gpu_name);
-	return (struct estimate_context){ .gpu_name = gpu_name, .gpu_total_mib = c->largest_gpu_mib, .history = h,
-					  .margins = history_margins(c->history) };
+	const char *model = fleet_model(e->fleet), *gpu_name = *model ? model : NULL;
+	*h = history_lookup(e->history, s->signature, gpu_name);
+	return (struct estimate_context){ .gpu_name = gpu_name, .gpu_total_mib = fleet_largest_mib(e->fleet), .history = h,
+					  .margins = history_margins(e->history) };
 }
 
 static void append(char *text, size_t size, const char *more)
@@ -55,55 +97,56 @@ static void append(char *text, size_t size, const char *more)
 		snprintf(text + len, size - len, "%s%.*s", len ? "; " : "", (int)(size - len - 3), more);
 }
 
-static void say(struct core *c, struct task *t, struct estimate_result *r, struct now now)
+static void say(struct estimates *e, struct task *t, struct estimate_result *r, struct now now)
 {
 	struct event ev = { .kind = EV_ESTIMATED, .t_ms = now.wall_ms, .u.estimate = r->value };
-	core_emit(c, t, &ev);
+	tasks_emit(e->tasks, t, &ev, now.wall_ms);
 }
 
-static void wait_for(struct core *c, struct task *t, const struct estimator *row, const char *before,
+static void wait_for(struct estimates *e, struct task *t, const struct estimator *row, const char *before,
 		     const struct estimate_context *context)
 {
-	struct question *q = c->last_question;
+	struct question *q = e->last_question;
 	if (!q || q->spec != t->spec || q->row != row || q->declared_mib != t->gpu_mem_mib) {
 		q = alloc_zero(sizeof *q);
-		*q = (struct question){ .number = ++c->n_asked, .row = row, .spec = spec_ref(t->spec), .declared_mib = t->gpu_mem_mib };
+		*q = (struct question){ .number = ++e->n_asked, .row = row, .spec = spec_ref(t->spec),
+					.declared_mib = t->gpu_mem_mib };
 		snprintf(q->before, sizeof q->before, "%s", before);
-		idmap_put(&c->questions, q->number, q);
-		c->last_question = q;
-		c->ops.estimate(c->ops.ctx, q->number, row, t->spec, t->gpu_mem_mib, context);
+		idmap_put(&e->questions, q->number, q);
+		e->last_question = q;
+		e->ops.estimate(e->ops.ctx, q->number, row, t->spec, t->gpu_mem_mib, context);
 	}
 	alloc_grow(q->tasks, q->n, q->cap);
 	q->tasks[q->n++] = t->id;
 }
 
 /* Asks from that row on. */
-static void ask(struct core *c, struct task *t, const struct estimator *from, const char *before, struct now now)
+static void ask(struct estimates *e, struct task *t, const struct estimator *from, const char *before, struct now now)
 {
 	struct estimate_history h;
-	struct estimate_context context = context_of(c, t->spec, &h);
+	struct estimate_context context = context_of(e, t->spec, &h);
 	struct estimate_result r;
-	const struct estimator *slow = estimate_auto(from, c->ops.estimate ? SLOW_STOP : SLOW_ASK, t->spec, t->gpu_mem_mib,
+	const struct estimator *slow = estimate_auto(from, e->ops.estimate ? SLOW_STOP : SLOW_ASK, t->spec, t->gpu_mem_mib,
 						     &context, &r);
 	if (slow) {
-		wait_for(c, t, slow, before, &context);
+		wait_for(e, t, slow, before, &context);
 		return;
 	}
 	append(r.note, sizeof r.note, before);
 	estimate_conclude(&context, &r);
-	say(c, t, &r, now);
+	say(e, t, &r, now);
 }
 
-void core_estimate(struct core *c, struct task *t, struct now now)
+void estimates_ask(struct estimates *e, struct task *t, struct now now)
 {
-	ask(c, t, c->estimators, "", now);
+	ask(e, t, e->table, "", now);
 }
 
-void core_preview_estimate(const struct core *c, const struct spec *s, struct estimate_result *out)
+void estimates_preview(const struct estimates *e, const struct spec *s, struct estimate_result *out)
 {
 	struct estimate_history h;
-	struct estimate_context context = context_of(c, s, &h);
-	estimate_auto(c->estimators, SLOW_SKIP, s, s->gpu_mem_mib, &context, out);
+	struct estimate_context context = context_of(e, s, &h);
+	estimate_auto(e->table, SLOW_SKIP, s, s->gpu_mem_mib, &context, out);
 	estimate_conclude(&context, out);
 }
 
@@ -113,54 +156,58 @@ static bool still_waits(const struct task *t, const struct question *q)
 	return t && !t->estimated && t->spec == q->spec && t->gpu_mem_mib == q->declared_mib;
 }
 
-static void answer(struct core *c, struct task *t, const struct question *q, const struct estimate_result *said, struct now now)
+static void answer(struct estimates *e, struct task *t, const struct question *q, const struct estimate_result *said,
+		   struct now now)
 {
 	struct estimate_history h;
-	struct estimate_context context = context_of(c, t->spec, &h);
+	struct estimate_context context = context_of(e, t->spec, &h);
 	struct estimate_result r = *said;
 	append(r.note, sizeof r.note, q->before);
 	estimate_conclude(&context, &r);
-	say(c, t, &r, now);
+	say(e, t, &r, now);
 }
 
-void core_estimated(struct core *c, int64_t question, bool spoke, const struct estimate_result *said, struct now now)
+void estimates_answer(struct estimates *e, int64_t question, bool spoke, const struct estimate_result *said, struct now now)
 {
-	struct question *q = idmap_remove(&c->questions, question);
+	struct question *q = idmap_remove(&e->questions, question);
 	char before[sizeof q->before];
 	if (!q)
 		return;
-	if (c->last_question == q)
-		c->last_question = NULL;
+	if (e->last_question == q)
+		e->last_question = NULL;
 	snprintf(before, sizeof before, "%s", q->before);
 	append(before, sizeof before, said->note);
 	for (size_t i = 0; i < q->n; i++) {
-		struct task *t = core_task(c, q->tasks[i]);
+		struct task *t = tasks_find(e->tasks, q->tasks[i]);
 		if (!still_waits(t, q))
 			continue;
 		if (spoke)
-			answer(c, t, q, said, now);
+			answer(e, t, q, said, now);
 		else
-			ask(c, t, q->row + 1, before, now);
-		if (t->estimated)
-			core_enqueue(c, t);
+			ask(e, t, q->row + 1, before, now);
 	}
 	free_question(q);
 }
 
+void estimates_forget(struct estimates *e, task_id id)
+{
+	idmap_remove(&e->looked, id);
+}
+
 /* Learning ------------------------------------------------------------------------------------------------------------ */
 
-static const struct estimator *row_of(const struct core *c, const char *name)
+static const struct estimator *row_of(const struct estimates *e, const char *name)
 {
-	for (const struct estimator *e = c->estimators; e->name; e++)
-		if (!strcmp(e->name, name))
-			return e;
+	for (const struct estimator *row = e->table; row->name; row++)
+		if (!strcmp(row->name, name))
+			return row;
 	return NULL;
 }
 
 /* A slow estimator's answer stands, unless one that is asked before it now has one. */
-static bool outranked(const struct core *c, const struct task *t, const struct estimate_result *r)
+static bool outranked(const struct estimates *e, const struct task *t, const struct estimate_result *r)
 {
-	const struct estimator *was = row_of(c, t->estimate.estimator), *is = row_of(c, r->value.estimator);
+	const struct estimator *was = row_of(e, t->estimate.estimator), *is = row_of(e, r->value.estimator);
 	return !was || !was->slow || !was->slow(t->spec) || (is && is < was);
 }
 
@@ -170,51 +217,83 @@ static bool same(const struct estimate *a, const struct estimate *b)
 	       a->claim_mib == b->claim_mib && a->fenced == b->fenced && a->enforced_for_life == b->enforced_for_life;
 }
 
-void core_refresh_estimate(struct core *c, struct task *t, struct now now)
+void estimates_refresh(struct estimates *e, struct task *t, struct now now)
 {
 	struct estimate_history h;
 	struct estimate_result r;
-	if (history_told_ms(c->history, t->spec->signature) < t->estimated_ms)
+	int64_t told_ms = history_told_ms(e->history, t->spec->signature);
+	if (told_ms < t->estimated_ms || (int64_t)(intptr_t)idmap_get(&e->looked, t->id) == told_ms)
 		return;
-	struct estimate_context context = context_of(c, t->spec, &h);
-	estimate_auto(c->estimators, c->ops.estimate ? SLOW_SKIP : SLOW_ASK, t->spec, t->gpu_mem_mib, &context, &r);
-	if (!outranked(c, t, &r)) {
+	if (told_ms < now.wall_ms)	/* more may yet be learnt in this millisecond */
+		idmap_put(&e->looked, t->id, (void *)(intptr_t)told_ms);
+	struct estimate_context context = context_of(e, t->spec, &h);
+	estimate_auto(e->table, e->ops.estimate ? SLOW_SKIP : SLOW_ASK, t->spec, t->gpu_mem_mib, &context, &r);
+	if (!outranked(e, t, &r)) {
 		r.value = t->estimate;
 		snprintf(r.note, sizeof r.note, "%s", t->estimate.note ? t->estimate.note : "");
 	}
 	estimate_conclude(&context, &r);
 	if (!same(&r.value, &t->estimate))
-		say(c, t, &r, now);
+		say(e, t, &r, now);
 }
 
 /* What the runs of the same signature should claim after this attempt ran out of memory. Under a fence the limit was what was
  * too small, so they take the same step as the task itself. Without one the task met its neighbours: what is refuted is only
  * what it had, so they get one growth step above that (section 7.2), at most what the task itself asks for now. */
-static uint64_t sibling_claim(const struct core *c, const struct task *t, const struct attempt *a)
+static uint64_t sibling_claim(const struct estimates *e, const struct task *t, const struct attempt *a)
 {
 	uint64_t had = a->seen.peak_mib > a->claim_mib ? a->seen.peak_mib : a->claim_mib;
-	uint64_t grown = had + c->config.recover.grow_step_mib;
+	uint64_t grown = had + e->config->recover.grow_step_mib;
 	return a->fenced || grown > t->claim_floor_mib ? t->claim_floor_mib : grown;
 }
 
-void core_learn(struct core *c, const struct task *t, struct now now)
+void estimates_learn(struct estimates *e, const struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);
-	struct outcome o = history_outcome(t, core_slot(c, a->gpus[0])->r.name, now.wall_ms);
+	int64_t slot = fleet_slot_of(e->fleet, a->gpus[0]);
+	struct outcome o = history_outcome(t, fleet_look(e->fleet, (uint32_t)slot, now.mono_ms).reading->name, now.wall_ms);
 	if (a->verdict == VERDICT_OOM)
-		o.retry_mib = sibling_claim(c, t, a);
+		o.retry_mib = sibling_claim(e, t, a);
 	if (!history_tells(&o))
 		return;
-	core_remember(c, &o);
-	if (c->ops.outcome)
-		c->ops.outcome(c->ops.ctx, &o);
+	estimates_remember(e, &o);
+	if (e->ops.outcome)
+		e->ops.outcome(e->ops.ctx, &o);
 }
 
-void core_remember(struct core *c, const struct outcome *o)
+static void note_work(struct estimates *e, double work_s)
 {
-	history_note(c->history, o);
+	if (!isfinite(work_s))
+		return;
+	e->typical_n += e->typical_n < TYPICAL_OF;
+	e->typical_s += (work_s - e->typical_s) / e->typical_n;
+}
+
+void estimates_remember(struct estimates *e, const struct outcome *o)
+{
+	history_note(e->history, o);
 	if (o->verdict == VERDICT_OK)
-		core_note_work(c, o->seen.work_s);
-	c->blocked_at = 0;	/* it may be one of those that something is now known of */
-	c->dirty = true;
+		note_work(e, o->seen.work_s);
+	e->version++;
+}
+
+uint64_t estimates_version(const struct estimates *e)
+{
+	return e->version;
+}
+
+/* What is known ------------------------------------------------------------------------------------------------------- */
+
+struct share_task estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name)
+{
+	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);
+	return (struct share_task){ h.gract, h.smact };
+}
+
+double estimates_work_s(const struct estimates *e, const struct task *t, bool *known)
+{
+	struct estimate_history h = history_lookup(e->history, t->spec->signature, fleet_first_model(e->fleet));
+	*known = isfinite(h.work_s) || t->time_limit_s;
+	double s = isfinite(h.work_s) ? h.work_s : e->typical_n ? e->typical_s : UNKNOWN_S;
+	return t->time_limit_s && ((double)t->time_limit_s < s || isnan(h.work_s)) ? (double)t->time_limit_s : s;
 }

@@ -1,227 +1,363 @@
 /* SPDX-License-Identifier: MIT
- * The table of live tasks: making them, holding, releasing, cancelling, dependencies, array limits. Each change is one
- * event through core_emit, which is the only caller of task_apply here.
+ *
+ * See tasks.h. The queue's key (priority, turn) is part of the record that events change, so a task leaves the queue before an
+ * event is applied and comes back after it. Whether it is there is not kept in a flag: it follows from the record, and for
+ * elements of a limited array from whether the limit admitted them.
  */
-#include "core/private.h"
+#include "core/tasks.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/idmap.h"
 #include "base/scope.h"
-#include "estimate/history.h"
+#include "queue/queue.h"
 
-#include <math.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct core_config core_config_default(void)
+/* The live elements of one submission, ascending by id; one for a task that is no array. */
+struct job {
+	struct element { struct task *task; bool admitted; } *elements;
+	size_t n, cap;
+	uint32_t limit;		/* how many are admitted at once: queued or running; 0: all */
+	uint32_t n_admitted;
+	size_t parked_from;	/* no element before this place is parked */
+};
+
+struct tasks {
+	struct tasks_ops ops;
+	struct idmap by_id;		/* task_id -> struct task */
+	struct idmap jobs;		/* job number -> struct job */
+	struct idmap by_user;		/* uid + 1 -> how many live tasks, as a number in the pointer */
+	struct queue *queue;
+	struct waiting *waiting;
+	size_t by_state[TASK_STATE_COUNT];
+	uint64_t version;
+};
+
+struct tasks *tasks_create(const struct tasks_ops *ops)
 {
-	return (struct core_config){
-		.map = map_policy_default(), .recover = recover_policy_default(),
-		.window = { .span_ms = 90000, .settle_ms = 30000 },
-		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
-	};
+	struct tasks *ts = alloc_zero(sizeof *ts);
+	ts->ops = *ops;
+	ts->queue = queue_create();
+	ts->waiting = waiting_create(ops->state_of, ops->ctx);
+	return ts;
 }
 
-struct core *core_create(const struct core_config *config, const struct core_ops *ops)
+static void job_destroy(struct job *j)
 {
-	struct core *c = alloc_zero(sizeof *c);
-	c->config = *config;
-	c->ops = *ops;
-	c->plan_stale = true;
-	c->queue = queue_create();
-	c->waiting = waiting_create(ops->state_of, ops->ctx);
-	c->history = history_create(HISTORY_SIGNATURES);
-	c->estimators = config->estimators ? config->estimators : estimators;
-	if (config->estimator) {
-		c->one_estimator[0] = *config->estimator;
-		c->one_estimator[0].baseline = false;	/* chosen, so it is asked */
-		c->estimators = c->one_estimator;
-	}
-	return c;
+	free(j->elements);
+	free(j);
 }
 
-const struct core_config *core_get_config(const struct core *c)
+void tasks_destroy(struct tasks *ts)
 {
-	return &c->config;
-}
-
-static void free_slot(struct slot *s)
-{
-	window_destroy(s->window);
-	ledger_clear(&s->ledger);
-	free(s->runs);
-	free(s->tenants);
-	free(s->speeds);
-	free(s->seen);
-	free(s->procs);
-	free(s);
-}
-
-void core_destroy(struct core *c)
-{
-	if (!c)
-		return;
 	size_t at = 0;
-	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
+	if (!ts)
+		return;
+	for (struct job *j; (j = idmap_next(&ts->jobs, &at));)
+		job_destroy(j);
+	at = 0;
+	for (struct task *t; (t = idmap_next(&ts->by_id, &at));)
 		task_destroy(t);
-	core_free_plan(c);
-	at = 0;
-	for (struct run *r; (r = idmap_next(&c->runs, &at));)
-		free(r);
-	at = 0;
-	for (struct job *j; (j = idmap_next(&c->jobs, &at));) {
-		free(j->parked);
-		free(j);
+	idmap_free(&ts->by_id);
+	idmap_free(&ts->jobs);
+	idmap_free(&ts->by_user);
+	queue_destroy(ts->queue);
+	waiting_destroy(ts->waiting);
+	free(ts);
+}
+
+/* Jobs and users ------------------------------------------------------------------------------------------------------ */
+
+static struct job *job_of(const struct tasks *ts, task_id id)
+{
+	return idmap_get(&ts->jobs, TASK_JOB(id));
+}
+
+/* The place of that element, or where it would go. */
+static size_t job_place(const struct job *j, task_id id)
+{
+	size_t low = 0, high = j->n;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (j->elements[middle].task->id < id)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	at = 0;
-	for (size_t *n; (n = idmap_next(&c->users, &at));)
-		free(n);
-	core_free_questions(c);
-	history_destroy(c->history);
-	for (size_t i = 0; i < c->n_slots; i++)
-		free_slot(c->slots[i]);
-	idmap_free(&c->tasks);
-	idmap_free(&c->runs);
-	idmap_free(&c->jobs);
-	idmap_free(&c->users);
-	idmap_free(&c->alive);
-	idmap_free(&c->by_uuid);
-	queue_destroy(c->queue);
-	waiting_destroy(c->waiting);
-	free(c->slots);
-	free(c->gpus);
-	free(c->findings);
-	free(c->read);
-	free(c);
+	return low;
 }
 
-struct task *core_task(const struct core *c, task_id id)
+static void job_join(struct tasks *ts, struct task *t)
 {
-	return idmap_get(&c->tasks, id);
+	struct job *j = job_of(ts, t->id);
+	if (!j) {
+		idmap_put(&ts->jobs, TASK_JOB(t->id), j = alloc_zero(sizeof *j));
+		j->limit = t->spec->array_limit;
+	}
+	size_t at = job_place(j, t->id);
+	alloc_grow(j->elements, j->n, j->cap);
+	memmove(&j->elements[at + 1], &j->elements[at], (j->n++ - at) * sizeof *j->elements);
+	j->elements[at] = (struct element){ .task = t };
+	if (at < j->parked_from)
+		j->parked_from = at;
 }
 
-/* Counts in maps, so that nobody has to look at all tasks for them. */
-static void count(struct idmap *m, int64_t key, ptrdiff_t by)
+/* Returns whether it was the last of its job. */
+static bool job_leave(struct tasks *ts, const struct task *t)
 {
-	uintptr_t n = (uintptr_t)idmap_get(m, key) + (uintptr_t)by;
+	struct job *j = job_of(ts, t->id);
+	size_t at = job_place(j, t->id);
+	assert(at < j->n && j->elements[at].task == t && !j->elements[at].admitted);
+	memmove(&j->elements[at], &j->elements[at + 1], (--j->n - at) * sizeof *j->elements);
+	if (at < j->parked_from)
+		j->parked_from--;
+	if (j->n)
+		return false;
+	job_destroy(idmap_remove(&ts->jobs, TASK_JOB(t->id)));
+	return true;
+}
+
+static void user_count(struct tasks *ts, uid_t uid, ptrdiff_t by)
+{
+	uintptr_t n = (uintptr_t)idmap_get(&ts->by_user, (int64_t)uid + 1) + (uintptr_t)by;
 	if (n)
-		idmap_put(m, key, (void *)n);
+		idmap_put(&ts->by_user, (int64_t)uid + 1, (void *)n);
 	else
-		idmap_remove(m, key);
+		idmap_remove(&ts->by_user, (int64_t)uid + 1);
 }
 
-bool core_job_lives(const struct core *c, uint32_t job)
+/* Where a task belongs ------------------------------------------------------------------------------------------------ */
+
+/* It could be placed, but for the limit of its array. */
+static bool is_ready(const struct task *t)
 {
-	return idmap_get(&c->alive, job);
+	return t->state == TASK_PENDING && !t->waiting_for_deps && t->estimated;
 }
 
-size_t core_count(const struct core *c, enum task_state state)
+static bool is_admissible(const struct task *t)
 {
-	return c->by_state[state];
+	return t->state == TASK_RUNNING || is_ready(t);
 }
 
-/* Applies, keeps the counts, tells the wiring. An event that does not apply is a bug of ours, so it is said loudly; the task
- * stays as it was. */
-void core_emit(struct core *c, struct task *t, struct event *ev)
+/* The first parked elements take the places that are free. */
+static void job_admit(struct tasks *ts, struct job *j)
+{
+	for (; j->n_admitted < j->limit && j->parked_from < j->n; j->parked_from++) {
+		struct element *e = &j->elements[j->parked_from];
+		if (e->admitted || !is_ready(e->task))
+			continue;
+		e->admitted = true;
+		j->n_admitted++;
+		queue_push(ts->queue, e->task);
+	}
+}
+
+/* Before an event: out of the queue, since the event may change its key. */
+static void task_step_out(struct tasks *ts, struct task *t)
+{
+	if (is_ready(t))
+		queue_remove(ts->queue, t);
+}
+
+/* After an event: where the record says. An element that was admitted keeps its place for as long as it can use it, also
+ * through a further attempt; one that runs has one, as after a restart. */
+static void task_step_in(struct tasks *ts, struct task *t)
+{
+	struct job *j = job_of(ts, t->id);
+	if (!j->limit) {
+		if (is_ready(t))
+			queue_push(ts->queue, t);
+		return;
+	}
+	size_t at = job_place(j, t->id);
+	struct element *e = &j->elements[at];
+	if (e->admitted && !is_admissible(t))
+		e->admitted = false, j->n_admitted--;
+	else if (!e->admitted && t->state == TASK_RUNNING)
+		e->admitted = true, j->n_admitted++;
+	else if (e->admitted && is_ready(t))
+		queue_push(ts->queue, t);
+	if (!e->admitted && is_ready(t) && at < j->parked_from)
+		j->parked_from = at;
+	job_admit(ts, j);
+}
+
+static bool moves_version(enum event_kind kind)
+{
+	return kind != EV_PLACED && kind != EV_STARTED && kind != EV_MEASURED;
+}
+
+/* Events -------------------------------------------------------------------------------------------------------------- */
+
+static void tell_waiting(struct tasks *ts, task_id id, const enum task_state *state, int64_t wall_ms)
+{
+	scoped_free task_id *ready = NULL;
+	size_t n = waiting_told(ts->waiting, id, state, &ready);
+	for (size_t i = 0; i < n; i++) {
+		struct task *t = tasks_find(ts, ready[i]);
+		struct event ev = { .kind = EV_ELIGIBLE, .t_ms = wall_ms };
+		assert(t && t->waiting_for_deps);
+		tasks_emit(ts, t, &ev, wall_ms);
+	}
+}
+
+/* Those who wait for exactly this one go on; for the job as a whole, when no element of it is left. */
+static void drop(struct tasks *ts, struct task *t, int64_t wall_ms)
+{
+	task_id id = t->id, whole = TASK_ID(TASK_JOB(id), -1);
+	enum task_state state = t->state;
+	bool last = job_leave(ts, t);
+	idmap_remove(&ts->by_id, id);
+	user_count(ts, t->spec->uid, -1);
+	ts->by_state[state]--;
+	waiting_remove(ts->waiting, t);
+	task_destroy(t);
+	tell_waiting(ts, id, &state, wall_ms);
+	if (last && id != whole)
+		tell_waiting(ts, whole, NULL, wall_ms);
+}
+
+void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall_ms)
 {
 	struct error err = ERROR_INIT;
 	enum task_state before = t->state;
-	bool waited = t->waiting_for_deps, first = t->n_events == 0;
+	bool first = t->n_events == 0;
+	assert(tasks_find(ts, t->id) == t);
 	ev->task = t->id;
-	if (task_apply(t, ev, &err)) {
-		log_error("%s", err.text);
+	task_step_out(ts, t);
+	if (task_apply(t, ev, &err))
+		ts->ops.trouble(ts->ops.ctx, err.text);
+	else if (!first)
+		ts->by_state[before]--, ts->by_state[t->state]++;
+	else
+		ts->by_state[t->state]++;
+	if (!t->waiting_for_deps)
+		waiting_remove(ts->waiting, t);
+	task_step_in(ts, t);
+	if (*err.text)
 		return;
-	}
-	if (!first)
-		c->by_state[before]--;
-	c->by_state[t->state]++;
-	if (waited && !t->waiting_for_deps)
-		waiting_remove(c->waiting, t);
-	c->limits = c->limits || t->time_limit_s;
-	if (t->max_slowdown > 0)
-		core_limit_slowdown(c);
-	c->dirty = true;
-	c->plan_stale = c->plan_stale || (ev->kind != EV_PLACED && ev->kind != EV_STARTED && ev->kind != EV_MEASURED);
-	if (c->blocked_at == t->id)
-		c->blocked_at = 0;
-	c->ops.event(c->ops.ctx, ev, t);
+	ts->version += moves_version(ev->kind);
+	ts->ops.event(ts->ops.ctx, ev, t);
+	if (task_state_terminal(t->state))
+		drop(ts, t, wall_ms);
 }
 
-int64_t core_hash(const char *text)
+void tasks_add(struct tasks *ts, struct task *t)
 {
-	uint64_t h = 0xcbf29ce484222325u;
-	for (const char *p = text; *p; p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-	return (int64_t)(h ? h : 1);
+	assert(!tasks_find(ts, t->id));
+	idmap_put(&ts->by_id, t->id, t);
+	user_count(ts, t->spec->uid, 1);
+	job_join(ts, t);
 }
 
-/* Array limits -------------------------------------------------------------------------------------------------------- */
-
-static struct job *job_of(const struct core *c, const struct task *t)
+void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms)
 {
-	return t->spec->array_limit ? idmap_get(&c->jobs, TASK_JOB(t->id)) : NULL;
+	const task_id whole = TASK_ID(TASK_JOB(t->id), -1);
+	const enum task_state open = TASK_PENDING;
+	tasks_add(ts, t);
+	ts->by_state[t->state]++;
+	ts->version++;
+	task_step_in(ts, t);
+	/* One that had ended is here again: who waits for it, or for its job, waits on. */
+	tell_waiting(ts, t->id, &open, wall_ms);
+	if (t->id != whole)
+		tell_waiting(ts, whole, &open, wall_ms);
+	tasks_wait(ts, t, wall_ms);
 }
 
-static void park(struct job *j, struct task *t)
+void tasks_wait(struct tasks *ts, struct task *t, int64_t wall_ms)
 {
-	alloc_grow(j->parked, j->n, j->cap);
-	size_t i = j->n++;
-	for (; i > j->first && j->parked[i - 1]->id > t->id; i--)
-		j->parked[i] = j->parked[i - 1];
-	j->parked[i] = t;
+	struct event ev = { .kind = EV_ELIGIBLE, .t_ms = wall_ms };
+	if (t->waiting_for_deps && !task_state_terminal(t->state) && waiting_add(ts->waiting, t) == WAITING_MET)
+		tasks_emit(ts, t, &ev, wall_ms);
 }
 
-static bool unpark(struct job *j, const struct task *t)
+/* Looking ------------------------------------------------------------------------------------------------------------- */
+
+uint64_t tasks_version(const struct tasks *ts)
 {
-	for (size_t i = j->first; i < j->n; i++) {
-		if (j->parked[i] != t)
-			continue;
-		memmove(&j->parked[i], &j->parked[i + 1], (j->n - i - 1) * sizeof *j->parked);
-		j->n--;
-		return true;
-	}
-	return false;
+	return ts->version;
 }
 
-static void push(struct core *c, struct task *t)
+struct task *tasks_find(const struct tasks *ts, task_id id)
 {
-	queue_push(c->queue, t);
-	if (c->config.order != ORDER_FIFO)
-		c->blocked_at = 0;	/* it may pass the head */
+	return idmap_get(&ts->by_id, id);
 }
 
-/* One of a job's places is free: the next element takes it. */
-static void admit_next(struct core *c, struct job *j)
+struct task *tasks_find_any(const struct tasks *ts, task_id id, struct error *err)
 {
-	while (j && j->active < j->limit && j->first < j->n) {
-		j->active++;
-		push(c, j->parked[j->first++]);
-	}
+	char text[TASK_ID_TEXT];
+	struct task *t = tasks_find(ts, id);
+	if (!t)
+		error_set(err, ERR_NOT_FOUND, "task %s: there is no such pending or running task", task_id_text(id, text));
+	return t;
 }
 
-void core_enqueue(struct core *c, struct task *t)
+struct task *tasks_find_for(const struct tasks *ts, task_id id, enum event_kind kind, const char *what, struct error *err)
 {
-	struct job *j = job_of(c, t);
-	if (t->state != TASK_PENDING || t->waiting_for_deps || !t->estimated)
-		return;
-	if (!j) {
-		push(c, t);
-		return;
-	}
-	park(j, t);
-	admit_next(c, j);
+	char text[TASK_ID_TEXT];
+	struct task *t = tasks_find_any(ts, id, err);
+	if (!t || task_event_allowed(t->state, kind))
+		return t;
+	error_set(err, ERR_CONFLICT, "task %s: is %s, so it cannot be %s", task_id_text(id, text), task_state_name(t->state), what);
+	return NULL;
 }
 
-/* Out of the queue (or out of the parked ones), its place given to the next. */
-static void dequeue(struct core *c, struct task *t)
+size_t tasks_count(const struct tasks *ts, enum task_state state)
 {
-	struct job *j = job_of(c, t);
-	if (j && unpark(j, t))
-		return;
-	if (queue_remove(c->queue, t) && j) {
-		j->active--;
-		admit_next(c, j);
-	}
+	return ts->by_state[state];
+}
+
+size_t tasks_live(const struct tasks *ts)
+{
+	return ts->by_id.n;
+}
+
+size_t tasks_of_user(const struct tasks *ts, uid_t uid)
+{
+	return (uintptr_t)idmap_get(&ts->by_user, (int64_t)uid + 1);
+}
+
+bool tasks_job_lives(const struct tasks *ts, uint32_t job)
+{
+	return idmap_get(&ts->jobs, job);
+}
+
+size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids)
+{
+	const struct job *j = idmap_get(&ts->jobs, job);
+	size_t n = j ? j->n : 0;
+	*ids = n ? alloc_resize(NULL, n, sizeof **ids) : NULL;
+	for (size_t i = 0; i < n; i++)
+		(*ids)[i] = j->elements[i].task->id;
+	return n;
+}
+
+struct task *tasks_first(const struct tasks *ts)
+{
+	return queue_first(ts->queue);
+}
+
+struct task *tasks_next(const struct tasks *ts, const struct task *t)
+{
+	return queue_next(ts->queue, t);
+}
+
+size_t tasks_queued(const struct tasks *ts)
+{
+	return queue_length(ts->queue);
+}
+
+bool tasks_in_queue(const struct tasks *ts, const struct task *t)
+{
+	return queue_contains(ts->queue, t);
+}
+
+const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never)
+{
+	return waiting_for(ts->waiting, t, never);
 }
 
 static int by_id(const void *a, const void *b)
@@ -230,281 +366,13 @@ static int by_id(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Dependencies -------------------------------------------------------------------------------------------------------- */
-
-static void go_on(struct core *c, struct task *t, struct now now)
-{
-	struct event ev = { .kind = EV_ELIGIBLE, .t_ms = now.wall_ms };
-	core_emit(c, t, &ev);
-	core_enqueue(c, t);
-}
-
-/* It waits, if it is to wait for anything; whose dependencies are met goes on at once. */
-static void wait_for_dependencies(struct core *c, struct task *t, struct now now)
-{
-	if (waiting_add(c->waiting, t) == WAITING_MET)
-		go_on(c, t, now);
-}
-
-static void tell(struct core *c, task_id id, const enum task_state *state, struct now now)
-{
-	task_id *ready;
-	size_t n = waiting_told(c->waiting, id, state, &ready);
-	for (size_t i = 0; i < n; i++) {
-		struct task *t = core_task(c, ready[i]);
-		if (t && t->waiting_for_deps)
-			go_on(c, t, now);
-	}
-	free(ready);
-}
-
-/* Tells those who wait for exactly this one; for the job as a whole when no element of it is left. */
-static void task_ended(struct core *c, task_id id, enum task_state state, struct now now)
-{
-	const task_id whole = TASK_ID(TASK_JOB(id), -1);
-	tell(c, id, &state, now);
-	if (id != whole && !core_job_lives(c, TASK_JOB(id)))
-		tell(c, whole, NULL, now);
-}
-
-/* One that had ended is here again: who waits for it, or for its job, waits on. */
-static void task_returned(struct core *c, const struct task *t, struct now now)
-{
-	const task_id whole = TASK_ID(TASK_JOB(t->id), -1);
-	const enum task_state open = TASK_PENDING;
-	tell(c, t->id, &open, now);
-	if (t->id != whole)
-		tell(c, whole, &open, now);
-}
-
-/* Making and ending --------------------------------------------------------------------------------------------------- */
-
-static size_t *tasks_of(struct core *c, uid_t uid)
-{
-	size_t *n = idmap_get(&c->users, (int64_t)uid + 1);
-	if (!n)
-		idmap_put(&c->users, (int64_t)uid + 1, n = alloc_zero(sizeof *n));
-	return n;
-}
-
-size_t core_user_tasks(const struct core *c, uid_t uid)
-{
-	const size_t *n = idmap_get(&c->users, (int64_t)uid + 1);
-	return n ? *n : 0;
-}
-
-static void add_task(struct core *c, struct task *t)
-{
-	if (t->spec->array_limit && !job_of(c, t)) {
-		struct job *j = alloc_zero(sizeof *j);
-		j->limit = t->spec->array_limit;
-		idmap_put(&c->jobs, TASK_JOB(t->id), j);
-	}
-	idmap_put(&c->tasks, t->id, t);
-	count(&c->alive, TASK_JOB(t->id), 1);
-	++*tasks_of(c, t->spec->uid);
-}
-
-static void drop_task(struct core *c, struct task *t)
-{
-	--*tasks_of(c, t->spec->uid);
-	idmap_remove(&c->tasks, t->id);
-	count(&c->alive, TASK_JOB(t->id), -1);
-	c->by_state[t->state]--;
-	waiting_remove(c->waiting, t);
-	task_destroy(t);
-}
-
-static void submit_one(struct core *c, task_id id, struct spec *spec, struct now now)
-{
-	struct task *t = task_create(id, spec_ref(spec));
-	struct event ev = { .kind = EV_SUBMITTED, .t_ms = now.wall_ms };
-	add_task(c, t);
-	core_emit(c, t, &ev);
-	core_estimate(c, t, now);
-	if (t->waiting_for_deps)
-		wait_for_dependencies(c, t, now);
-	else
-		core_enqueue(c, t);
-}
-
-size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now now)
-{
-	size_t n = spec->n_array;
-	for (size_t i = 0; i < n; i++)
-		submit_one(c, TASK_ID(job, spec->array[i]), spec, now);
-	if (!n)
-		submit_one(c, TASK_ID(job, -1), spec, now);
-	spec_unref(spec);
-	return n ? n : 1;
-}
-
-void core_restore(struct core *c, struct task *t, struct now now)
-{
-	add_task(c, t);
-	c->by_state[t->state]++;
-	task_returned(c, t, now);
-	c->limits = c->limits || t->time_limit_s;
-	if (t->max_slowdown > 0)
-		core_limit_slowdown(c);
-	c->dirty = true;
-	if ((t->state == TASK_PENDING || t->state == TASK_HELD) && !t->estimated)
-		core_estimate(c, t, now);
-	if (t->state == TASK_RUNNING) {
-		struct job *j = job_of(c, t);
-		if (j)
-			j->active++;
-		core_attach(c, t, now);
-	} else if (t->waiting_for_deps) {
-		wait_for_dependencies(c, t, now);
-	} else {
-		core_enqueue(c, t);
-	}
-}
-
-void core_after_end(struct core *c, struct task *t, struct now now)
-{
-	struct job *j = job_of(c, t);
-	task_id id = t->id;
-	enum task_state state = t->state;
-	core_learn(c, t, now);
-	free(idmap_remove(&c->runs, t->id));
-	if (j) {
-		j->active--;
-		admit_next(c, j);
-	}
-	if (task_state_terminal(t->state)) {
-		drop_task(c, t);
-		task_ended(c, id, state, now);
-	} else {
-		core_enqueue(c, t);
-	}
-}
-
-/* Requests of people -------------------------------------------------------------------------------------------------- */
-
-static struct task *find(const struct core *c, task_id id, struct error *err)
-{
-	char text[TASK_ID_TEXT];
-	struct task *t = core_task(c, id);
-	if (!t)
-		error_set(err, ERR_NOT_FOUND, "task %s: there is no such pending or running task", task_id_text(id, text));
-	return t;
-}
-
-/* The task, if that event may come now; else the reason in words of the request. */
-static struct task *find_for(const struct core *c, task_id id, enum event_kind kind, const char *what, struct error *err)
-{
-	char text[TASK_ID_TEXT];
-	struct task *t = find(c, id, err);
-	if (!t || task_event_allowed(t->state, kind))
-		return t;
-	error_set(err, ERR_CONFLICT, "task %s: is %s, so it cannot be %s", task_id_text(id, text), task_state_name(t->state), what);
-	return NULL;
-}
-
-int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
-{
-	struct task *t = find_for(c, id, EV_HELD, "held", err);
-	if (!t)
-		return -1;
-	dequeue(c, t);
-	core_give_up(c, id);
-	struct event ev = { .kind = EV_HELD, .t_ms = now.wall_ms, .u.by.uid = uid };
-	core_emit(c, t, &ev);
-	return 0;
-}
-
-int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
-{
-	struct task *t = find_for(c, id, EV_RELEASED, "released", err);
-	if (!t)
-		return -1;
-	struct event ev = { .kind = EV_RELEASED, .t_ms = now.wall_ms, .u.by.uid = uid };
-	core_emit(c, t, &ev);
-	core_enqueue(c, t);
-	return 0;
-}
-
-static void ask_stop(struct core *c, struct task *t, enum stop_reason reason, uint32_t uid, struct now now)
-{
-	struct event ev = { .kind = EV_STOP_ASKED, .t_ms = now.wall_ms, .u.stop = { reason, uid } };
-	core_emit(c, t, &ev);
-}
-
-int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
-{
-	struct task *t = find(c, id, err);
-	if (!t)
-		return -1;
-	if (t->state == TASK_RUNNING) {
-		if (t->stopping != STOP_CANCEL)
-			ask_stop(c, t, STOP_CANCEL, uid, now);
-		return 0;
-	}
-	dequeue(c, t);
-	core_give_up(c, id);
-	struct event ev = { .kind = EV_CANCELLED, .t_ms = now.wall_ms, .u.by.uid = uid };
-	core_emit(c, t, &ev);
-	drop_task(c, t);
-	task_ended(c, id, TASK_CANCELLED, now);
-	return 0;
-}
-
-int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err)
-{
-	struct task *t = find_for(c, id, EV_UPDATED, "changed", err);
-	char text[TASK_ID_TEXT];
-	if (!t)
-		return -1;
-	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority))
-		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; only its name and time limit can still be changed",
-				 task_id_text(id, text));
-	if (ev->u.updated.set_gpu_mem && core_feasible_with(c, t->spec, ev->u.updated.gpu_mem_mib, err))
-		return -1;
-	dequeue(c, t);
-	ev->kind = EV_UPDATED;
-	ev->t_ms = now.wall_ms;
-	core_emit(c, t, ev);
-	if (t->state == TASK_RUNNING) {
-		core_touch(c, t);
-		return 0;
-	}
-	if (ev->u.updated.set_gpu_mem)
-		core_estimate(c, t, now);
-	core_enqueue(c, t);
-	return 0;
-}
-
-int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
-{
-	struct task *t = find(c, id, err);
-	char text[TASK_ID_TEXT];
-	if (!t)
-		return -1;
-	if (t->state == TASK_RUNNING) {
-		if (!t->stopping)
-			ask_stop(c, t, STOP_REQUEUE, uid, now);
-		return 0;
-	}
-	if (!task_state_terminal(t->state))
-		return error_set(err, ERR_CONFLICT, "task %s: is %s already", task_id_text(id, text), task_state_name(t->state));
-	struct event ev = { .kind = EV_REQUEUED, .t_ms = now.wall_ms, .u.by.uid = uid };
-	core_emit(c, t, &ev);
-	core_estimate(c, t, now);
-	core_enqueue(c, t);
-	return 0;
-}
-
-/* Walks ---------------------------------------------------------------------------------------------------------------- */
-
-/* The tasks for which `want` holds, by id. Free the list. */
-static size_t select_tasks(const struct core *c, bool (*want)(const struct core *c, const struct task *t), struct task ***list)
+/* The tasks that run, or all that neither run nor are queued; by id. Free the list. */
+static size_t list_tasks(const struct tasks *ts, bool running, struct task ***list)
 {
 	size_t at = 0, n = 0, cap = 0;
 	*list = NULL;
-	for (struct task *t; (t = idmap_next(&c->tasks, &at));)
-		if (want(c, t)) {
+	for (struct task *t; (t = idmap_next(&ts->by_id, &at));)
+		if (running ? t->state == TASK_RUNNING : t->state != TASK_RUNNING && !tasks_in_queue(ts, t)) {
 			alloc_grow(*list, n, cap);
 			(*list)[n++] = t;
 		}
@@ -513,46 +381,67 @@ static size_t select_tasks(const struct core *c, bool (*want)(const struct core 
 	return n;
 }
 
-static bool is_running(const struct core *c, const struct task *t)
+void tasks_each(const struct tasks *ts, void (*each)(void *ctx, const struct task *t), void *ctx)
 {
-	(void)c;
-	return t->state == TASK_RUNNING;
-}
-
-static bool is_waiting(const struct core *c, const struct task *t)
-{
-	return t->state != TASK_RUNNING && !queue_contains(c->queue, t);
-}
-
-void core_each_task(const struct core *c, void (*each)(void *ctx, const struct task *t), void *ctx)
-{
-	scoped_free struct task **running = NULL, **waiting = NULL;
-	size_t n = select_tasks(c, is_running, &running);
+	scoped_free struct task **running = NULL, **others = NULL;
+	size_t n = list_tasks(ts, true, &running);
 	for (size_t i = 0; i < n; i++)
 		each(ctx, running[i]);
-	for (struct task *t = queue_first(c->queue); t; t = queue_next(c->queue, t))
+	for (struct task *t = tasks_first(ts); t; t = tasks_next(ts, t))
 		each(ctx, t);
-	n = select_tasks(c, is_waiting, &waiting);
+	n = list_tasks(ts, false, &others);
 	for (size_t i = 0; i < n; i++)
-		each(ctx, waiting[i]);
+		each(ctx, others[i]);
 }
 
-static int by_number(const void *a, const void *b)
+/* Invariants ---------------------------------------------------------------------------------------------------------- */
+
+static int check_task(const struct tasks *ts, const struct task *t, struct error *err)
 {
-	task_id x = *(const task_id *)a, y = *(const task_id *)b;
-	return x < y ? -1 : x > y;
+	const struct job *j = job_of(ts, t->id);
+	size_t at = j ? job_place(j, t->id) : 0;
+	char id[TASK_ID_TEXT];
+	task_id_text(t->id, id);
+	if (!j || at >= j->n || j->elements[at].task != t)
+		return error_set(err, ERR_CORRUPT, "task %s: is no element of its job", id);
+	bool admitted = j->limit ? j->elements[at].admitted : is_admissible(t);
+	if (tasks_in_queue(ts, t) != (is_ready(t) && admitted))
+		return error_set(err, ERR_CORRUPT, "task %s: is %s in the queue", id, tasks_in_queue(ts, t) ? "wrongly" : "not");
+	if (j->limit && admitted && !is_admissible(t))
+		return error_set(err, ERR_CORRUPT, "task %s: takes a place of its array that it cannot use", id);
+	if (j->limit && !admitted && is_ready(t) && (at < j->parked_from || j->n_admitted < j->limit))
+		return error_set(err, ERR_CORRUPT, "task %s: is parked though its array has room", id);
+	return 0;
 }
 
-size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids)
+static int check_job(const struct job *j, struct error *err)
 {
-	size_t at = 0, n = 0, cap = 0;
-	*ids = NULL;
-	for (const struct task *t; (t = idmap_next(&c->tasks, &at));)
-		if (TASK_JOB(t->id) == job) {
-			alloc_grow(*ids, n, cap);
-			(*ids)[n++] = t->id;
-		}
-	if (n)
-		qsort(*ids, n, sizeof **ids, by_number);
-	return n;
+	uint32_t admitted = 0;
+	for (size_t i = 0; i < j->n; i++)
+		admitted += j->elements[i].admitted;
+	if (admitted == j->n_admitted)
+		return 0;
+	return error_set(err, ERR_CORRUPT, "job %u: %u of its elements have places, and it counts %u",
+			 TASK_JOB(j->elements[0].task->id), admitted, j->n_admitted);
+}
+
+int tasks_check(const struct tasks *ts, struct error *err)
+{
+	size_t at = 0, by_state[TASK_STATE_COUNT] = { 0 }, in_queue = 0, n = 0;
+	for (const struct task *t; (t = idmap_next(&ts->by_id, &at)); n++) {
+		by_state[t->state]++;
+		in_queue += tasks_in_queue(ts, t);
+		if (check_task(ts, t, err))
+			return -1;
+	}
+	at = 0;
+	for (const struct job *j; (j = idmap_next(&ts->jobs, &at));)
+		if (check_job(j, err))
+			return -1;
+	if (memcmp(by_state, ts->by_state, sizeof by_state))
+		return error_set(err, ERR_CORRUPT, "the counts of tasks by state are not those of the tasks");
+	if (in_queue != queue_length(ts->queue))
+		return error_set(err, ERR_CORRUPT, "the queue has %zu tasks, and %zu tasks are in it", queue_length(ts->queue),
+				 in_queue);
+	return 0;
 }

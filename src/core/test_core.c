@@ -44,16 +44,16 @@ static void an_out_of_memory_is_rerun_alone_and_neighbours_go_on(void **unused)
 	assert_true(core_task(w->c, liar)->exclusive_next);
 	/* One GPU is kept for it: a later task may only go to the other. */
 	task_id later = submit(w, spec_of(1000, 1));
-	const struct slot *kept = NULL;
-	for (size_t i = 0; i < w->c->n_slots; i++)
-		if (w->c->slots[i]->kept_for == liar)
-			kept = w->c->slots[i];
+	const char *kept = NULL;
+	for (uint32_t i = 0; i < fleet_size(w->c->fleet); i++)
+		if (fleet_kept_for(w->c->fleet, i) == liar)
+			kept = uuid_of(i);
 	assert_non_null(kept);
 	assert_int_equal(state(w, later), TASK_RUNNING);
-	assert_string_not_equal(gpu_of(w, later), kept->r.uuid);
-	exits(w, kept == w->c->slots[0] ? n1 : n2, 0, SCAN_NOTHING);
+	assert_string_not_equal(gpu_of(w, later), kept);
+	exits(w, kept == uuid_of(0) ? n1 : n2, 0, SCAN_NOTHING);
 	pass(w, 1);
-	assert_string_equal(gpu_of(w, liar), kept->r.uuid);
+	assert_string_equal(gpu_of(w, liar), kept);
 	/* And nobody joins it there before it is warm. */
 	task_id joiner = submit(w, spec_of(30000, 1));
 	assert_int_equal(state(w, joiner), TASK_PENDING);
@@ -405,6 +405,43 @@ static void limits_warn_then_stop(void **unused)
 	end_world(w);
 }
 
+/* Somebody sets the wall clock: limits run on, neither shorter nor longer. */
+static void limits_do_not_follow_the_wall_clock(void **unused)
+{
+	(void)unused;
+	for (int64_t jump = -86400000; jump <= 86400000; jump += 172800000) {
+		struct world *w = new_world(1, NULL);
+		struct spec *s = spec_of(1000, 1);
+		s->time_limit_s = 60;
+		task_id a = submit(w, s);
+		core_started(w->c, a, (struct proc_id){ 100, 1 }, w->now);
+		pass(w, 10);
+		w->now.wall_ms += jump;
+		pass(w, 45);
+		assert_int_equal(core_task(w->c, a)->stopping, STOP_NONE);
+		pass(w, 6);
+		assert_int_equal(core_task(w->c, a)->stopping, STOP_TIME_LIMIT);
+		end_world(w);
+	}
+}
+
+/* Another limit counts from the same beginning. */
+static void a_limit_can_be_changed_while_the_task_runs(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(1000, 1));
+	struct event ev = { .u.updated = { .set_time_limit = true, .time_limit_s = 100 } };
+	core_started(w->c, a, (struct proc_id){ 100, 1 }, w->now);
+	pass(w, 50);
+	assert_int_equal(core_update(w->c, a, &ev, w->now, NULL), 0);
+	pass(w, 48);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_NONE);
+	pass(w, 3);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_TIME_LIMIT);
+	end_world(w);
+}
+
 static void stale_drained_and_vanished_gpus_get_nothing(void **unused)
 {
 	(void)unused;
@@ -554,6 +591,8 @@ int main(void)
 		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
 		cmocka_unit_test(a_requeued_task_is_waited_for),
 		cmocka_unit_test(limits_warn_then_stop),
+		cmocka_unit_test(limits_do_not_follow_the_wall_clock),
+		cmocka_unit_test(a_limit_can_be_changed_while_the_task_runs),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
 		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),
 		cmocka_unit_test(what_no_gpu_has_is_refused),

@@ -3,6 +3,8 @@
  */
 #include "core/test_world.h"
 
+#include <math.h>
+
 /* Runs one task of that memory until it is warm, and ends it well. */
 static void teach(struct world *w, uint64_t mib)
 {
@@ -153,12 +155,12 @@ static void what_a_task_does_alone_is_expected_of_the_next(void **unused)
 	w->smact = 0;
 	pass(w, 100);
 	submit(w, spec_of(0, 1));
-	l = window_load(w->c->slots[0]->window);
+	l = fleet_look(w->c->fleet, 0, w->now.mono_ms).load;
 	assert_true(l.smact > 0.29 && l.smact < 0.31);
 	assert_true(l.gract > 0.29 && l.gract < 0.31);
 	struct spec *other = spec_of(1000, 1);
 	submit(w, other);
-	l = window_load(w->c->slots[0]->window);
+	l = fleet_look(w->c->fleet, 0, w->now.mono_ms).load;
 	assert_true(l.smact > 0.79 && l.smact < 0.81);	/* nothing is known of that one: 0.5 */
 	end_world(w);
 }
@@ -179,9 +181,10 @@ static void what_was_learnt_survives_a_restart(void **unused)
 	assert_int_equal(x->claim_mib, 9000 + 451);
 	assert_int_equal(x->claim_mib, y->claim_mib);
 	assert_int_equal(x->fenced, y->fenced);
-	struct estimate_history h = history_lookup(w->c->history, core_task(w->c, a)->spec->signature, "NVIDIA A100");
-	struct estimate_history k = history_lookup(again->c->history, core_task(w->c, a)->spec->signature, "NVIDIA A100");
-	assert_true(h.gract == k.gract && h.smact == k.smact && h.runs == k.runs && h.runs == 2);
+	assert_string_equal(x->note, "2 earlier runs took up to 9000 MiB");
+	struct share_task h = estimates_load(w->c->estimates, core_task(w->c, a), "NVIDIA A100");
+	struct share_task k = estimates_load(again->c->estimates, core_task(w->c, a), "NVIDIA A100");
+	assert_true(h.gract == k.gract && h.smact == k.smact && isfinite(h.gract));
 	end_world(w);
 	end_world(again);
 }

@@ -96,8 +96,8 @@ static void a_plan_starves_nobody(void **unused)
 static unsigned kept(const struct world *w, task_id id)
 {
 	unsigned n = 0;
-	for (size_t i = 0; i < w->c->n_slots; i++)
-		n += w->c->slots[i]->kept_for == id;
+	for (uint32_t i = 0; i < fleet_size(w->c->fleet); i++)
+		n += fleet_kept_for(w->c->fleet, i) == id;
 	return n;
 }
 
@@ -160,10 +160,10 @@ static void a_drained_gpu_is_not_kept(void **unused)
 	task_id head = submit(w, spec_of(35000, 2));
 	pass(w, 6);
 	assert_int_equal(kept(w, head), 2);
-	core_drain(w->c, w->c->slots[0]->kept_for ? "GPU-0" : "GPU-1", true);
+	core_drain(w->c, fleet_kept_for(w->c->fleet, 0) ? "GPU-0" : "GPU-1", true);
 	pass(w, 1);
 	assert_int_equal(kept(w, head), 2);
-	assert_int_equal(w->c->slots[2]->kept_for, head);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 2), head);
 	/* Nor one that nobody can read any longer; there is no third. */
 	w->n_gpus = 2;
 	pass(w, 1);
@@ -380,6 +380,29 @@ static void gain_waits_to_see_what_it_does_not_know(void **unused)
 	end_world(w);
 }
 
+/* To ask whether something could ever run changes nothing: a task that comes in the turn of a sample, after such a question, is
+ * placed as it would have been without. */
+static void feasibility_is_asked_without_a_trace(void **unused)
+{
+	(void)unused;
+	for (int asked = 0; asked < 2; asked++) {
+		struct core_config config = ordered(ORDER_BACKFILL, 600);
+		config.map.rank = RANK_GAIN;
+		struct world *w = new_world(1, &config);
+		struct spec *probe = spec_of(1000, 1);
+		w->smact = 0.1;
+		task_id first = submit(w, spec_of(5000, 1));
+		hold_memory(w, first, 5000);
+		pass(w, 60);	/* its load is seen by now */
+		sample(w);
+		if (asked)
+			assert_int_equal(core_feasible(w->c, probe, NULL), 0);
+		assert_int_equal(state(w, submit(w, spec_of(5000, 1))), TASK_RUNNING);
+		spec_unref(probe);
+		end_world(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -396,6 +419,7 @@ int main(void)
 		cmocka_unit_test(a_drained_gpu_is_not_kept),
 		cmocka_unit_test(limits_on_slow_downs_are_kept),
 		cmocka_unit_test(gain_waits_to_see_what_it_does_not_know),
+		cmocka_unit_test(feasibility_is_asked_without_a_trace),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

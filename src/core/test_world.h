@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #define MAX_GPUS 4
-#define MAX_EVENTS 8000
+#define MAX_EVENTS 20000
 
 /* A small world: GPUs of 40 GiB, and what the core said. */
 struct world {
@@ -98,6 +98,12 @@ static inline void on_question(void *ctx, int64_t question, const struct estimat
 	w->n_questions++;
 }
 
+static inline void on_trouble(void *ctx, const char *text)
+{
+	(void)ctx;
+	fail_msg("%s", text);
+}
+
 static inline void on_outcome(void *ctx, const struct outcome *o)
 {
 	struct world *w = ctx;
@@ -109,6 +115,14 @@ static inline const char *uuid_of(unsigned gpu)
 {
 	static const char *const names[MAX_GPUS] = { "GPU-0", "GPU-1", "GPU-2", "GPU-3" };
 	return names[gpu];
+}
+
+/* The invariants of the core hold after whatever was done to it. */
+static inline void check(const struct world *w)
+{
+	struct error err = ERROR_INIT;
+	if (core_check(w->c, &err))
+		fail_msg("%s", err.text);
 }
 
 /* One sample: every process of `procs` on the GPU its task is on. */
@@ -127,10 +141,11 @@ static inline void sample(struct world *w)
 		r->smact = r->gract = w->smact;
 	}
 	for (unsigned i = 0; i < w->n_procs; i++) {
-		const struct run *run = core_run(w->c, w->procs[i].task);
-		for (unsigned k = 0; run && k < run->n_slots; k++) {
+		const uint32_t *slots;
+		unsigned n = fleet_slots_of(w->c->fleet, w->procs[i].task, &slots);
+		for (unsigned k = 0; k < n; k++) {
 			struct proc_reading *p = snapshot_add_proc(&s);
-			p->gpu = run->slots[k];
+			p->gpu = slots[k];
 			p->id.pid = w->procs[i].pid;
 			p->mem_mib = w->procs[i].mib;
 			p->claimed = w->procs[i].task;
@@ -142,6 +157,7 @@ static inline void sample(struct world *w)
 	core_snapshot(w->c, &s, true, w->now);
 	snapshot_clear(&s);
 	core_turn(w->c, w->now);
+	check(w);
 }
 
 static inline void pass(struct world *w, int seconds)
@@ -157,7 +173,8 @@ static inline struct world *new_world(unsigned gpus, const struct core_config *c
 {
 	struct world *w = alloc_zero(sizeof *w);
 	struct core_config standard = core_config_default();
-	struct core_ops ops = { w, on_event, on_signal, state_of, NULL, on_question, on_outcome };
+	struct core_ops ops = { .ctx = w, .event = on_event, .signal = on_signal, .state_of = state_of, .estimate = on_question,
+				.outcome = on_outcome, .trouble = on_trouble };
 	w->n_gpus = gpus;
 	w->gpu_name = "NVIDIA A100";
 	w->now = (struct now){ 1000000, 1700000000000 };
@@ -187,7 +204,9 @@ static inline task_id submit(struct world *w, struct spec *s)
 {
 	uint32_t job = ++w->next_job;
 	core_submit(w->c, job, s, w->now);
+	check(w);
 	core_turn(w->c, w->now);
+	check(w);
 	return TASK_ID(job, -1);
 }
 
@@ -212,7 +231,9 @@ static inline void exits(struct world *w, task_id id, int code, enum scan_kind k
 	r.output.kind = kind;
 	end_process(w, id);
 	core_exited(w->c, id, &r, w->now);
+	check(w);
 	core_turn(w->c, w->now);
+	check(w);
 }
 
 static inline enum task_state state(const struct world *w, task_id id)

@@ -19,9 +19,10 @@ struct reason { const char *word; char text[400]; };
 static void reason_behind(const struct core *c, struct reason *out)
 {
 	char id[TASK_ID_TEXT];
+	task_id blocked = pass_blocked_at(c->pass);
 	out->word = "Priority";
-	if (c->blocked_at)
-		snprintf(out->text, sizeof out->text, "task %s is before it and waits for a GPU", task_id_text(c->blocked_at, id));
+	if (blocked)
+		snprintf(out->text, sizeof out->text, "task %s is before it and waits for a GPU", task_id_text(blocked, id));
 	else
 		snprintf(out->text, sizeof out->text, "tasks before it are placed first");
 }
@@ -29,21 +30,20 @@ static void reason_behind(const struct core *c, struct reason *out)
 /* Asks the map again, as of now, and tells what stands in the way. */
 static void reason_from_map(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
-	struct map_request r = core_request(c, t, now);
-	struct placement p;
+	struct map_request r = pass_request(c->pass, t, now);
 	struct error err = ERROR_INIT;
-	uint32_t turn = c->turn;
-	size_t n = core_map_gpus(c, now);
-	if (!c->snapshot_seen || !n) {
+	size_t n = fleet_size(c->fleet);
+	scoped_free struct map_finding *findings = alloc_zero((n + 1) * sizeof *findings);
+	if (!fleet_was_read(c->fleet) || !n) {
 		out->word = "NoReading";
 		snprintf(out->text, sizeof out->text, "no GPU has been read yet");
-	} else if (map_feasible(&c->config.map, c->gpus, n, &r, &err)) {
+	} else if (map_feasible(&c->config.map, fleet_gpus(c->fleet, now), n, &r, &err)) {
 		out->word = "Infeasible";
 		snprintf(out->text, sizeof out->text, "%.399s", err.text);
-	} else if (map_place(&c->config.map, c->gpus, n, &r, &turn, &p, c->findings)) {
+	} else if (pass_would_place(c->pass, &r, findings, now)) {
 		reason_behind(c, out);
 	} else {
-		enum map_reason why = map_summary(c->findings, n);
+		enum map_reason why = map_summary(findings, n);
 		out->word = map_reason_word(why);
 		snprintf(out->text, sizeof out->text, "%s", map_reason_help(why));
 	}
@@ -53,7 +53,7 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 {
 	char id[TASK_ID_TEXT];
 	bool never;
-	const struct dependency *open = waiting_for(c->waiting, t, &never);
+	const struct dependency *open = tasks_waits_for(c->tasks, t, &never);
 	out->word = never ? "DependencyNeverSatisfied" : "Dependency";
 	if (!open)	/* between the end of the last one and the next pass */
 		snprintf(out->text, sizeof out->text, "what it waited for has just ended");
@@ -73,7 +73,7 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 	} else if (t->state == TASK_PENDING && !t->estimated) {
 		out->word = "Estimating";
 		snprintf(out->text, sizeof out->text, "how much GPU memory it needs is being estimated");
-	} else if (t->state == TASK_PENDING && !queue_contains(c->queue, t)) {
+	} else if (t->state == TASK_PENDING && !tasks_in_queue(c->tasks, t)) {
 		out->word = "ArrayLimit";
 		snprintf(out->text, sizeof out->text, "%u elements of its array run at once", t->spec->array_limit);
 	} else if (t->state == TASK_PENDING) {
@@ -86,13 +86,14 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 static json_t *shared_with(const struct core *c, const struct task *t)
 {
 	json_t *ids = json_array();
-	const struct run *r = core_run(c, t->id);
+	const uint32_t *slots;
 	char id[TASK_ID_TEXT];
-	for (unsigned i = 0; r && i < r->n_slots; i++) {
-		const struct slot *s = c->slots[r->slots[i]];
-		for (size_t k = 0; k < s->n_runs; k++)
-			if (s->runs[k] != r)
-				json_array_append_new(ids, json_string(task_id_text(s->runs[k]->t->id, id)));
+	unsigned n = fleet_slots_of(c->fleet, t->id, &slots);
+	for (unsigned i = 0; i < n; i++) {
+		unsigned there = fleet_look(c->fleet, slots[i], 0).n_tasks;
+		for (unsigned k = 0; k < there; k++)
+			if (fleet_task_on(c->fleet, slots[i], k) != t->id)
+				json_array_append_new(ids, json_string(task_id_text(fleet_task_on(c->fleet, slots[i], k), id)));
 	}
 	return ids;
 }
@@ -101,15 +102,14 @@ json_t *core_task_json(struct core *c, const struct task *t, struct now now)
 {
 	struct reason why;
 	json_t *o = task_to_json(t, now.wall_ms);
-	const struct run *r = core_run(c, t->id);
+	struct measured m;
 	reason_of(c, t, now, &why);
 	json_object_set_new(o, "reason", json_text_or_null(why.word));
 	json_object_set_new(o, "reason_text", json_text_or_null(why.text));
 	json_object_set_new(o, "shared_with", shared_with(c, t));
-	if (r && t->state == TASK_RUNNING) {
+	if (t->state == TASK_RUNNING && (fleet_measured(c->fleet, t->id, &m) || endings_open(c->endings, t->id, &m))) {
 		/* What is measured of the running attempt is not in the log yet. */
 		json_t *attempts = json_object_get(o, "attempts"), *last = json_array_get(attempts, json_array_size(attempts) - 1);
-		struct measured m = core_measured(c, r);
 		json_object_set_new(last, "peak_mib", json_int_or_null((int64_t)m.peak_mib, m.peak_mib != 0));
 		json_object_set_new(last, "mean_smact", json_round3(m.mean_smact));
 		json_object_set_new(last, "alone_s", json_round3(m.alone_s));
@@ -128,86 +128,75 @@ static json_t *mib(const struct gpu_reading *g, unsigned bit, uint64_t v)
 	return json_int_or_null((int64_t)v, g->valid & bit);
 }
 
-static void add_people(const struct slot *s, json_t *o)
+static void add_people(const struct core *c, uint32_t slot, const struct fleet_gpu *g, json_t *o)
 {
 	json_t *tasks = json_array(), *procs = json_array();
 	char id[TASK_ID_TEXT];
-	for (size_t i = 0; i < s->n_runs; i++)
-		json_array_append_new(tasks, json_string(task_id_text(s->runs[i]->t->id, id)));
-	for (size_t i = 0; i < s->n_procs; i++) {
-		const struct proc_reading *p = &s->procs[i];
+	for (unsigned i = 0; i < g->n_tasks; i++)
+		json_array_append_new(tasks, json_string(task_id_text(fleet_task_on(c->fleet, slot, i), id)));
+	for (size_t i = 0; i < g->n_procs; i++) {
+		const struct proc_reading *p = &g->procs[i];
 		if (p->mps_server)
 			continue;
 		json_array_append_new(procs, json_pack("{si, sI, so, so}", "pid", (int)p->id.pid, "uid", (json_int_t)p->uid,
 			"task", p->claimed ? json_string(task_id_text(p->claimed, id)) : json_null(),
-			"mem_mib", mib(&s->r, GPU_PROC_MEM, p->mem_mib)));
+			"mem_mib", mib(g->reading, GPU_PROC_MEM, p->mem_mib)));
 	}
 	json_object_set_new(o, "tasks", tasks);
 	json_object_set_new(o, "processes", procs);
 }
 
-static const char *slot_share(const struct slot *s)
+static const char *share_word(const struct fleet_gpu *g)
 {
-	if (!s->n_runs)
-		return s->r.mig ? share_mode_name(SHARE_MIG) : "idle";
-	enum share_mode m = task_attempt(s->runs[0]->t)->mode;
-	return m == SHARE_NEVER ? "exclusive" : share_mode_name(m);
+	if (!g->n_tasks)
+		return g->reading->mig ? share_mode_name(SHARE_MIG) : "idle";
+	return g->mode == SHARE_NEVER ? "exclusive" : share_mode_name(g->mode);
 }
 
-static json_t *gpu_json(const struct core *c, const struct slot *s, struct now now)
+static json_t *memory_json(const struct fleet_gpu *s)
 {
-	const struct gpu_reading *g = &s->r;
-	struct load load = window_load(s->window);
-	bool stale = core_slot_stale(c, s, now.mono_ms), mem = g->valid & GPU_MEM_TOTAL;
-	json_t *o = json_pack("{si, ss, ss, sb, so, so, so, sI, so, so}", "index", (int)g->index, "uuid", g->uuid, "name", g->name,
+	const struct gpu_reading *g = s->reading;
+	bool known = g->valid & GPU_MEM_TOTAL;
+	return json_pack("{si, ss, ss, sb, so, so, so, sI, so, so}", "index", (int)g->index, "uuid", g->uuid, "name", g->name,
 		"mig", g->mig, "parent_uuid", json_text_or_null(g->parent_uuid), "mem_total_mib", mib(g, GPU_MEM_TOTAL, g->mem_total_mib),
-		"mem_used_mib", mib(g, GPU_MEM_USED, g->mem_used_mib), "mem_held_mib", (json_int_t)ledger_held(&s->ledger),
-		"mem_foreign_mib", json_int_or_null((int64_t)ledger_foreign(&s->ledger), mem),
-		"mem_available_mib", json_int_or_null((int64_t)ledger_available(&s->ledger), mem));
-	json_t *rest = json_pack("{so, so, so, ss, so, so, so, so, so, so, ss, sb, sb}",
-		"gract", load.gract_known ? json_round3(load.gract) : json_null(),
-		"smact", load.smact_known ? json_round3(load.smact) : json_null(),
+		"mem_used_mib", mib(g, GPU_MEM_USED, g->mem_used_mib), "mem_held_mib", (json_int_t)s->held_mib,
+		"mem_foreign_mib", json_int_or_null((int64_t)s->foreign_mib, known),
+		"mem_available_mib", json_int_or_null((int64_t)s->available_mib, known));
+}
+
+static json_t *load_json(const struct fleet_gpu *s)
+{
+	const struct gpu_reading *g = s->reading;
+	return json_pack("{so, so, so, ss, so, so, so, so, so, so, ss, sb, sb}",
+		"gract", s->load.gract_known ? json_round3(s->load.gract) : json_null(),
+		"smact", s->load.smact_known ? json_round3(s->load.smact) : json_null(),
 		"smact_now", number(g, GPU_SMACT, g->smact), "smact_source",
-		window_expects(s->window) ? "expected" : smact_source_name(g->smact_source),
+		s->expected ? "expected" : smact_source_name(g->smact_source),
 		"smocc", number(g, GPU_SMOCC, g->smocc), "dram", number(g, GPU_DRAM, g->dram),
 		"pcie_rx_mib_s", number(g, GPU_PCIE, g->pcie_rx_mib_s), "pcie_tx_mib_s", number(g, GPU_PCIE, g->pcie_tx_mib_s),
 		"power_w", number(g, GPU_POWER, g->power_w), "energy_j", number(g, GPU_ENERGY, g->energy_j),
-		"share", slot_share(s), "drained", s->drained, "stale", stale);
+		"share", share_word(s), "drained", s->drained, "stale", s->stale);
+}
+
+static json_t *gpu_json(const struct core *c, uint32_t slot, const struct fleet_gpu *g)
+{
+	json_t *o = memory_json(g), *rest = load_json(g);
 	json_object_update(o, rest);
 	json_decref(rest);
-	json_object_set_new(o, "gpu_util", number(g, GPU_UTIL, g->gpu_util));
-	add_people(s, o);
+	json_object_set_new(o, "gpu_util", number(g->reading, GPU_UTIL, g->reading->gpu_util));
+	add_people(c, slot, g, o);
 	return o;
 }
 
-/* By index, a GPU before its instances. */
-static int compare_slots(const void *a, const void *b, void *ctx)
-{
-	const struct core *c = ctx;
-	const struct gpu_reading *x = &c->slots[*(const size_t *)a]->r, *y = &c->slots[*(const size_t *)b]->r;
-	if (x->index != y->index)
-		return x->index < y->index ? -1 : 1;
-	return !*x->parent_uuid != !*y->parent_uuid ? *x->parent_uuid ? 1 : -1 : strcmp(x->uuid, y->uuid);
-}
-
 /* Slots stand as they became known: after a restart, first those that tasks run on. People see them by index. */
-static size_t *slots_in_order(struct core *c)
-{
-	size_t *order = alloc_zero((c->n_slots + 1) * sizeof *order);
-	for (size_t i = 0; i < c->n_slots; i++)
-		order[i] = i;
-	qsort_r(order, c->n_slots, sizeof *order, compare_slots, c);
-	return order;
-}
-
 json_t *core_gpus_json(struct core *c, struct now now)
 {
 	json_t *gpus = json_array();
-	scoped_free size_t *order = slots_in_order(c);
-	for (size_t i = 0; i < c->n_slots; i++) {
-		const struct slot *s = c->slots[order[i]];
-		if (s->in_snapshot || s->n_runs)
-			json_array_append_new(gpus, gpu_json(c, s, now));
+	scoped_free uint32_t *order = fleet_in_order(c->fleet);
+	for (size_t i = 0; i < fleet_size(c->fleet); i++) {
+		struct fleet_gpu g = fleet_look(c->fleet, order[i], now.mono_ms);
+		if (g.present || g.n_tasks)
+			json_array_append_new(gpus, gpu_json(c, order[i], &g));
 	}
 	return json_pack("{si, so}", "schema", 1, "gpus", gpus);
 }
@@ -225,15 +214,15 @@ static json_t *finding_json(const struct core *c, const struct map_request *r, c
 /* What placement finds on each GPU, as of now; *placed: whether it would be placed. */
 static json_t *findings_json(struct core *c, const struct map_request *r, struct now now, bool *placed)
 {
-	struct placement p;
-	uint32_t turn = c->turn;
-	json_t *gpus = json_array();
-	size_t n = core_map_gpus(c, now);
-	*placed = n && map_place(&c->config.map, c->gpus, n, r, &turn, &p, c->findings);
-	scoped_free size_t *order = slots_in_order(c);
+	json_t *list = json_array();
+	size_t n = fleet_size(c->fleet);
+	scoped_free struct map_finding *findings = alloc_zero((n + 1) * sizeof *findings);
+	scoped_free uint32_t *order = fleet_in_order(c->fleet);
+	*placed = n && pass_would_place(c->pass, r, findings, now);
+	const struct map_gpu *gpus = fleet_gpus(c->fleet, now);
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(gpus, finding_json(c, r, &c->gpus[order[i]], &c->findings[order[i]]));
-	return gpus;
+		json_array_append_new(list, finding_json(c, r, &gpus[order[i]], &findings[order[i]]));
+	return list;
 }
 
 json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
@@ -241,14 +230,14 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 	struct task *t = task_create(TASK_ID(0, -1), spec_ref(spec));
 	struct event submitted = { .kind = EV_SUBMITTED, .t_ms = now.wall_ms };
 	struct estimate_result expected;
-	core_preview_estimate(c, spec, &expected);
+	estimates_preview(c->estimates, spec, &expected);
 	struct event estimated = { .kind = EV_ESTIMATED, .t_ms = now.wall_ms,
 				   .u.estimate = expected.value };
 	bool fits = false;
 	task_apply(t, &submitted, NULL);
 	task_apply(t, &estimated, NULL);
-	struct map_request r = core_request(c, t, now);
-	json_t *gpus = c->snapshot_seen ? findings_json(c, &r, now, &fits) : json_array();
+	struct map_request r = pass_request(c->pass, t, now);
+	json_t *gpus = fleet_was_read(c->fleet) ? findings_json(c, &r, now, &fits) : json_array();
 	json_t *whole = task_to_json(t, now.wall_ms);
 	json_t *o = json_pack("{si, sb, sb, sO, so}", "schema", 1, "dry_run", true, "fits_now", fits, "estimate",
 			      json_object_get(whole, "estimate"), "gpus", gpus);
@@ -260,16 +249,15 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *err)
 {
 	char text[TASK_ID_TEXT];
-	const struct task *t = core_task(c, id);
+	const struct task *t = tasks_find_any(c->tasks, id, err);
 	struct reason why;
-	if (!t) {
-		error_set(err, ERR_NOT_FOUND, "task %s: there is no such pending or running task", task_id_text(id, text));
+	if (!t)
 		return NULL;
-	}
 	reason_of(c, t, now, &why);
 	bool fits;
-	struct map_request r = core_request(c, t, now);
-	json_t *gpus = t->state == TASK_PENDING && t->estimated && c->snapshot_seen ? findings_json(c, &r, now, &fits) : json_array();
+	struct map_request r = pass_request(c->pass, t, now);
+	bool asks = t->state == TASK_PENDING && t->estimated && fleet_was_read(c->fleet);
+	json_t *gpus = asks ? findings_json(c, &r, now, &fits) : json_array();
 	return json_pack("{si, ss, ss, so, so, si, sI, ss, so}", "schema", 1, "task", task_id_text(id, text),
 		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),
 		"reason_text", json_text_or_null(why.text), "gpus_requested", (int)r.gpus, "claim_mib", (json_int_t)r.claim_mib,

@@ -78,6 +78,13 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 	server_task_changed(d->server);
 }
 
+/* A bug of ours: said loudly, and the task stays as it was. */
+static void on_trouble(void *ctx, const char *text)
+{
+	(void)ctx;
+	log_error("%s", text);
+}
+
 static void on_outcome(void *ctx, const struct outcome *o)
 {
 	store_add_outcome(((struct daemon *)ctx)->store, o, NULL);
@@ -357,7 +364,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 {
 	struct daemon *d = alloc_zero(sizeof *d);
 	struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of, .owner = owner_of,
-				.estimate = on_estimate, .outcome = on_outcome };
+				.estimate = on_estimate, .outcome = on_outcome, .trouble = on_trouble };
 	const char *named_socket = o->socket_path ? o->socket_path : getenv("RAD_SOCKET");
 	d->lock_fd = -1;
 	d->loop = uv_default_loop();

@@ -96,7 +96,7 @@ static const char *why_idle(const struct map_policy *p, const struct map_gpu *g,
 {
 	if (g->mig)
 		return "a MIG instance takes one task at a time";
-	if (p->rank == RANK_EXCLUSIVE || p->share == SHARE_NEVER)
+	if (map_gives_alone(p))
 		return "the policy gives each task its own GPUs";
 	if (r->exclusive || r->share == SHARE_NEVER)
 		return "the task wants its GPUs alone";

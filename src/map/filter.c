@@ -13,13 +13,13 @@
 void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 		  const struct map_request *r)
 {
-	bool alone = r->exclusive || r->share == SHARE_NEVER || p->share == SHARE_NEVER || p->rank == RANK_EXCLUSIVE;
+	bool alone = map_wants_alone(p, r);
 	*ask = (struct map_ask){
-		.p = p, .r = r, .gpus = gpus, .n = n,
+		.row = map_row_of(p), .p = p, .r = r, .gpus = gpus, .n = n,
 		.alone = alone,
 		.idle_only = alone || r->start_alone,
 		.unknown = !r->claim_mib,
-		.predicts = p->rank == RANK_GAIN || p->max_slowdown > 0 || r->self.max_slowdown > 0,
+		.predicts = map_predicts(p) || r->self.max_slowdown > 0,
 		.claim_mib = r->claim_mib ? r->claim_mib : p->min_free_mib,
 	};
 }
@@ -117,7 +117,7 @@ static enum map_reason ask_memory(struct map_ask *ask, const struct map_gpu *g, 
 
 static enum map_reason ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	if (!map_foreign_runs(g) && (!g->n_tasks || ask->p->rank == RANK_GAIN || ask->r->planned))
+	if (!map_foreign_runs(g) && (!g->n_tasks || ask->row->for_load || ask->r->planned))
 		return MAP_OK;
 	bool mps = a->mode == SHARE_MPS;
 	double limit = mps ? ask->p->max_smact : ask->p->max_gract;
@@ -187,6 +187,8 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 		a->reason = ask_load(ask, g, a);
 	if (!a->reason && g->n_tasks && (ask->predicts || g->has_limit))
 		a->reason = map_forecast(ask, g, a);
+	if (!a->reason && g->n_tasks && ask->row->filter && !ask->r->planned)
+		a->reason = ask->row->filter(ask, g, a);
 	if (!a->reason && ask->r->planned && ask->r->later)
 		a->reason = MAP_LATER;
 }

@@ -7,7 +7,31 @@
 
 #include "map/map.h"
 
+/* A GPU's place in the order of a policy; the lowest is taken first. Ties go to the lowest index. */
+struct map_key { double first, then; };
+
+struct map_ask;
+struct map_answer;
+
+/* One policy: all that is special about it. Functions that are NULL are not asked. */
+struct map_row {
+	/* Its order. `at`: position in the list; `rr_next`: where turns have come to; `idle`: nothing of ours is there. */
+	struct map_key (*key)(const struct map_ask *ask, size_t at, size_t rr_next, bool idle);
+	/* Its own question, the last one asked of a GPU that is shared; and its order by the answer, known only then: before
+	 * it, a GPU counts as `key` says, so that must not put it behind where the answer may. */
+	enum map_reason (*filter)(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
+	void (*answered)(const struct map_answer *a, struct map_key *key);
+	bool alone;		/* idle GPUs only, and nobody joins */
+	bool turns;		/* moves rr_next */
+	bool predicts;		/* asks the model of sharing, so loads of tenants are wanted */
+	bool for_load;		/* its filter stands in for the limits on the load */
+	bool waits_for_unseen;	/* a task of unknown load that has just started is waited for */
+};
+
+const struct map_row *map_row_of(const struct map_policy *p);
+
 struct map_ask {
+	const struct map_row *row;
 	const struct map_policy *p;
 	const struct map_request *r;
 	const struct map_gpu *gpus;
@@ -23,7 +47,7 @@ struct map_ask {
 struct map_answer {
 	enum map_reason reason;
 	enum share_mode mode;	/* in which it would run there */
-	double gain;		/* where the policy asks for it; else 1 */
+	double gain;		/* of joining those there, once that was asked; else 1 */
 	bool clamped;		/* the claim is more than there is, and is cut to that: it must run alone */
 	double have, want;	/* as in map_finding */
 };
@@ -41,7 +65,7 @@ uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struc
 
 /* Whether processes that are not ours are more than a trifle there. */
 static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }
-/* Slow-down and gain of joining the tasks there (forecast.c). */
+/* Slow-down of joining the tasks there, and what that gains: a->gain (forecast.c). */
 enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
 
 static inline bool map_is_idle(const struct map_gpu *g) { return !g->n_tasks && !g->settling && !map_foreign_runs(g); }

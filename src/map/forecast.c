@@ -8,8 +8,7 @@
 /* More tasks than any GPU is meant for; beyond that nothing is predicted, and nobody joins who must be sure. */
 #define MOST_TASKS 64
 
-/* Predictions are sums of rounded numbers. */
-#define EPSILON 1e-9
+#define EPSILON 1e-9	/* predictions are sums of rounded numbers */
 
 /* The newcomer comes last. */
 struct group {
@@ -40,7 +39,8 @@ static double gain_of(struct group *all, enum share_mode mode)
 	share_speeds(all->loads, n, mode, all->speed);
 	double before = work(all, n, mode);
 	share_speeds(all->loads, all->n, mode, all->speed);
-	return (work(all, all->n, mode) - before) / (mode == SHARE_MPS ? alone.smact : alone.gract);
+	/* Nobody runs faster for company, so no more than all of the newcomer's work is gained; sums are rounded. */
+	return fmin((work(all, all->n, mode) - before) / (mode == SHARE_MPS ? alone.smact : alone.gract), 1);
 }
 
 static double limit_of(const struct map_ask *ask, const struct map_gpu *g, size_t i)
@@ -64,20 +64,14 @@ static enum map_reason too_slow(const struct map_ask *ask, const struct map_gpu 
 
 enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	bool gain = ask->p->rank == RANK_GAIN;
 	struct group all;
 	if (g->n_tasks > MOST_TASKS) {
 		a->have = g->n_tasks, a->want = MOST_TASKS;
 		return MAP_TASKS;
 	}
-	if (gain && g->unseen)
+	if (ask->row->waits_for_unseen && g->unseen)
 		return MAP_UNSEEN;
 	gather(&all, ask, g);
 	a->gain = gain_of(&all, a->mode);	/* leaves the speeds of all */
-	if (too_slow(ask, g, &all, a))
-		return MAP_SLOWDOWN;
-	if (!gain || ask->r->planned || a->gain >= ask->p->min_gain - EPSILON)
-		return MAP_OK;
-	a->have = a->gain, a->want = ask->p->min_gain;
-	return MAP_GAIN;
+	return too_slow(ask, g, &all, a);
 }

@@ -6,9 +6,8 @@
 #include "base/units.h"
 #include "map/filter.h"
 
-#include <math.h>
+#include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 struct map_policy map_policy_default(void)
 {
@@ -25,29 +24,6 @@ struct map_policy map_policy_default(void)
 		.mps_multi_gpu = true,
 		.ledger = true,
 	};
-}
-
-const char *map_rank_name(enum map_rank r)
-{
-	static const char *const names[] = {
-#define X(name, word, help) [name] = word,
-		MAP_RANKS(X)
-#undef X
-	};
-	return r < MAP_RANK_COUNT ? names[r] : "?";
-}
-
-int map_rank_parse(const char *word, enum map_rank *r, struct error *err)
-{
-	for (unsigned i = 0; word && i < MAP_RANK_COUNT; i++) {
-		if (!strcmp(word, map_rank_name((enum map_rank)i))) {
-			*r = (enum map_rank)i;
-			return 0;
-		}
-	}
-#define X(name, known, help) " " known
-	return error_set(err, ERR_INVALID, "'%.60s' is no placement policy; there are:" MAP_RANKS(X), word ? word : "");
-#undef X
 }
 
 static int refuse_kind(const struct map_request *r, unsigned of_kind, struct error *err)
@@ -101,7 +77,7 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 
 /* A GPU that passed, with its place in the order; the lowest is taken first. */
 struct pick {
-	double first, then;
+	struct map_key key;
 	uint32_t index, at;	/* shown index, position in the list */
 	enum share_mode mode;
 };
@@ -120,53 +96,13 @@ struct choice {
 	bool any_clamped;
 };
 
-/* What runs there takes this much, for `lug`: unknown counts as full. */
-static double load_of(const struct map_gpu *g)
-{
-	if (!g->n_tasks && !map_foreign_runs(g))
-		return 0;
-	if (g->load.smact_known && isfinite(g->load.smact))
-		return g->load.smact;
-	return g->load.gract_known && isfinite(g->load.gract) ? g->load.gract : 1;
-}
-
-static struct pick rank(const struct map_ask *ask, size_t at, size_t turn, bool idle)
-{
-	const struct map_gpu *g = &ask->gpus[at];
-	struct pick k = { .index = g->index, .at = (uint32_t)at };
-	switch (ask->p->rank) {
-	case RANK_MAGM:
-		k.first = -(double)g->available_mib;
-		break;
-	case RANK_RR:
-		k.first = (double)(at >= turn ? at - turn : at + ask->n - turn);
-		break;
-	case RANK_LUG:
-		k.first = load_of(g);
-		k.then = g->n_tasks;
-		break;
-	case RANK_MUG:	/* section 6.3.3 takes best fit, the least available memory, for "most utilized" */
-		k.first = idle;
-		k.then = (double)g->available_mib;
-		break;
-	case RANK_GAIN:	/* known when it is asked; until then it may be the best */
-		k.first = -INFINITY;
-		k.then = -(double)g->available_mib;
-		break;
-	case RANK_FF:
-	case RANK_EXCLUSIVE:
-	case MAP_RANK_COUNT:
-		break;
-	}
-	return k;
-}
-
 static bool before(const struct pick *a, const struct pick *b)
 {
-	if (a->first < b->first || a->first > b->first)
-		return a->first < b->first;
-	if (a->then < b->then || a->then > b->then)
-		return a->then < b->then;
+	const struct map_key *x = &a->key, *y = &b->key;
+	if (x->first < y->first || x->first > y->first)
+		return x->first < y->first;
+	if (x->then < y->then || x->then > y->then)
+		return x->then < y->then;
 	return a->index != b->index ? a->index < b->index : a->at < b->at;
 }
 
@@ -201,30 +137,28 @@ static void keep_fitting(const struct map_ask *ask, struct choice *c, struct pic
 	}
 }
 
-/* Ranks and asks every GPU. */
-static void choose(struct map_ask *ask, size_t turn, struct choice *c, struct map_finding *findings)
+/* Ranks one GPU, and asks it if it may be among the best. */
+static void consider(struct map_ask *ask, size_t at, size_t rr_next, struct choice *c, struct map_finding *finding)
 {
-	for (size_t i = 0; i < ask->n; i++) {
-		const struct map_gpu *g = &ask->gpus[i];
-		bool idle = map_is_idle(g);
-		struct pick k = rank(ask, i, turn, idle);
-		if (!findings && may_skip(ask, g, c, &k))
-			continue;
-		struct map_answer a;
-		map_filter(ask, g, &a);
-		if (findings)
-			findings[i] = (struct map_finding){ g->slot, a.reason, a.mode, a.have, a.want };
-		if (a.reason)
-			continue;
-		k.mode = a.mode;
-		if (ask->p->rank == RANK_GAIN)
-			k.first = -a.gain;
-		if (idle)
-			keep_best(&c->idle, &k);
-		if (!a.clamped)
-			keep_fitting(ask, c, &k, idle);
-		c->any_clamped |= a.clamped;
-	}
+	const struct map_gpu *g = &ask->gpus[at];
+	bool idle = map_is_idle(g);
+	struct pick k = { .key = ask->row->key(ask, at, rr_next, idle), .index = g->index, .at = (uint32_t)at };
+	struct map_answer a;
+	if (!finding && may_skip(ask, g, c, &k))
+		return;
+	map_filter(ask, g, &a);
+	if (finding)
+		*finding = (struct map_finding){ g->slot, a.reason, a.mode, a.have, a.want };
+	if (a.reason)
+		return;
+	k.mode = a.mode;
+	if (ask->row->answered)
+		ask->row->answered(&a, &k.key);
+	if (idle)
+		keep_best(&c->idle, &k);
+	if (!a.clamped)
+		keep_fitting(ask, c, &k, idle);
+	c->any_clamped |= a.clamped;
 }
 
 static void fill(struct placement *out, const struct map_ask *ask, const struct picks *s, bool clamped)
@@ -253,18 +187,19 @@ static void mark_too_few(struct map_finding *findings, size_t n, size_t passed, 
 	}
 }
 
-bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-	       uint32_t *turn, struct placement *out, struct map_finding *findings)
+/* Of those in `only`, or of all if that is NULL. */
+static bool place(struct map_ask *ask, const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out,
+		  struct map_finding *findings)
 {
-	struct map_ask ask;
 	struct choice c;
-	unsigned want = r->gpus <= SPEC_MAX_GPUS ? r->gpus : 0;
-	map_ask_init(&ask, p, gpus, n, r);
+	unsigned want = ask->r->gpus <= SPEC_MAX_GPUS ? ask->r->gpus : 0;
+	size_t next = ask->n ? *rr_next % ask->n : 0;
 	c.fit.want = c.streams.want = c.idle.want = want;
 	c.fit.n = c.streams.n = c.idle.n = 0;
 	c.fit.passed = c.streams.passed = c.idle.passed = 0;
 	c.any_clamped = false;
-	choose(&ask, n ? *turn % n : 0, &c, findings);
+	for (size_t i = 0; i < (only ? n_only : ask->n); i++)
+		consider(ask, only ? only[i] : i, next, &c, findings ? &findings[i] : NULL);
 
 	const struct picks *s = c.fit.n < want && c.streams.passed > c.fit.passed ? &c.streams : &c.fit;
 	bool clamped = c.any_clamped && s->n < want;
@@ -272,11 +207,28 @@ bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 	if (clamped)
 		s = &c.idle;
 	if (!want || s->n < want) {
-		mark_too_few(findings, n, passed > s->passed ? passed : s->passed, r->gpus);
+		mark_too_few(findings, ask->n, passed > s->passed ? passed : s->passed, ask->r->gpus);
 		return false;
 	}
-	fill(out, &ask, s, clamped);
-	if (p->rank == RANK_RR)
-		*turn = (uint32_t)((s->best[s->n - 1].at + 1) % n);
+	fill(out, ask, s, clamped);
+	if (ask->row->turns)
+		*rr_next = (uint32_t)((s->best[s->n - 1].at + 1) % ask->n);
 	return true;
+}
+
+bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+	       uint32_t *rr_next, struct placement *out, struct map_finding *findings)
+{
+	struct map_ask ask;
+	map_ask_init(&ask, p, gpus, n, r);
+	return place(&ask, NULL, 0, rr_next, out, findings);
+}
+
+bool map_place_among(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+		     const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out)
+{
+	struct map_ask ask;
+	assert(r->gpus == 1 && n_only);
+	map_ask_init(&ask, p, gpus, n, r);
+	return place(&ask, only, n_only, rr_next, out, NULL);
 }

@@ -13,14 +13,18 @@
  *	shared		available >= claim + slack
  *	idle		available >= claim; slack is for neighbours, and there are none
  *	no estimate	available >= min_free, and one such task a GPU until it is warm
- *	cut		An estimate is a guess: where no GPU has that much, it is cut to what an idle GPU has that is as large as
- *			any that answers (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU alone for life. So is
- *			min_free on any idle GPU. GPUs where the claim fits come first. A declaration is not cut: the task waits,
+ *	cut		An estimate is a guess: where no GPU has that much, it is cut to what an idle GPU has that is as large
+ * as
+ *			any that answers (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU alone for
+ * life. So is
+ *			min_free on any idle GPU. GPUs where the claim fits come first. A declaration is not cut: the task
+ * waits,
  *			or is refused at submission.
  *
  * Modes, one a GPU at a time, and one for all GPUs of a placement
  *	alone for life	(the task or its administrator says so, or `exclusive`): idle GPUs, and nobody joins: SHARE_NEVER
- *	auto		on an idle GPU SHARE_MPS where the policy says so and the GPU can, else SHARE_STREAMS; on a shared one the
+ *	auto		on an idle GPU SHARE_MPS where the policy says so and the GPU can, else SHARE_STREAMS; on a shared one
+ * the
  *			mode it has, but never MPS against the policy
  *	mps, streams, mig	that or wait
  *	MPS		for tasks of one user, of any number of GPUs (without `mps_multi_gpu`: of one)
@@ -49,7 +53,7 @@
  * that is seen.
  */
 
-/* name, word, meaning */
+/* The policies: name, word, meaning. What each does stands in its row of map/ranks.c. */
 #define MAP_RANKS(X) \
 	X(RANK_MAGM, "magm", "most available memory first (worst fit)") \
 	X(RANK_RR, "rr", "next in turn") \
@@ -78,7 +82,7 @@ struct map_policy {
 	uint64_t min_free_mib;		/* 5120: held for and asked of a task without an estimate; 0: off */
 	uint64_t slack_mib;		/* 2048: free on top of the claim at admission (section 6.3.3), not held */
 	double max_slowdown;		/* of tasks without a limit of their own; 0: off */
-	double min_gain;		/* 0.05: what a newcomer must bring under RANK_GAIN to join others */
+	double min_gain;		/* 0.05: what a newcomer must bring under `gain` to join others */
 	unsigned max_tasks;		/* 2: per GPU, where no load is known; 0: off. Asked even if the limits above are off */
 	bool foreign_share;		/* false ("avoid"): GPUs with a foreign compute process over 1 GiB are not used */
 	bool mps_multi_gpu;		/* true: tasks of several GPUs may be MPS clients, as the launcher's servers allow. False: for
@@ -131,8 +135,8 @@ struct map_request {
 	enum share_mode share;		/* the task's wish */
 	uid_t uid;
 	struct map_tenant self;
-	/* Where a plan has it start (map/plan.h): `gpus` slots, on which alone it is placed, whatever load and gain would say; NULL:
-	 * none has. `later`: not before `planned_s` from now, which is for `rad why`. */
+	/* Where a plan has it start (map/plan.h): `gpus` slots, on which alone it is placed, whatever load and gain would say;
+	 * NULL: none has. `later`: not before `planned_s` from now, which is for `rad why`. */
 	const uint32_t *planned;
 	bool later;
 	double planned_s;
@@ -195,11 +199,22 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 	       const struct map_gpu *g);
 
-/* Decides. `turn` is the position in the list from which RANK_RR looks next; a placement by that rank moves it past the last
+/* Decides. `rr_next` is the position in the list from which `rr` looks next; a placement by that rank moves it past the last
  * GPU taken. `findings` (n of them) may be NULL. Returns true with *out filled, or false; then no finding is MAP_OK, since
  * GPUs that fit are too few. */
 bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-	       uint32_t *turn, struct placement *out, struct map_finding *findings);
+	       uint32_t *rr_next, struct placement *out, struct map_finding *findings);
+/* The same for a request of one GPU, where it is known that none but those in `only` (positions in the list) can take it. */
+bool map_place_among(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+		     const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out);
+
+/* Whether every task has its GPUs alone under that policy; whether this one wants or gets them so. */
+bool map_gives_alone(const struct map_policy *p);
+bool map_wants_alone(const struct map_policy *p, const struct map_request *r);
+/* Whether the policy asks what tasks do to each other: then loads of tenants are to be known. */
+bool map_predicts(const struct map_policy *p);
+/* Whether it waits for tasks of unknown load to be seen before others join them. */
+bool map_waits_for_unseen(const struct map_policy *p);
 
 /* The reason that stands for all: the one that the most GPUs share, the nearest to fitting on a tie. */
 enum map_reason map_summary(const struct map_finding *findings, size_t n);

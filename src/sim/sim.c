@@ -6,6 +6,7 @@
 #include "account/account.h"
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/scope.h"
 #include "sim/bound.h"
 #include "sim/dice.h"
@@ -132,7 +133,7 @@ static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 		earliest(&next, second_after(g->left_ms), now);
 	for (size_t i = 0; i < g->n; i++) {
 		earliest(&next, second_from(g->tasks[i]->start_ms + warm_ms), now);
-		if (c->map.rank == RANK_GAIN)
+		if (map_waits_for_unseen(&c->map))
 			earliest(&next, second_from(g->tasks[i]->start_ms + c->window.settle_ms), now);
 	}
 	/* A task of several GPUs made it busier or calmer: the mean moves until the window holds nothing older. */
@@ -216,6 +217,7 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 /* Nobody warns tasks of limits here, and none waits for another. */
 static void on_signal(void *ctx, const struct task *t, int signal) { (void)ctx, (void)t, (void)signal; }
 static bool state_of(task_id id, enum task_state *state, void *ctx) { (void)id, (void)state, (void)ctx; return false; }
+static void on_trouble(void *ctx, const char *text) { (void)ctx; log_error("%s", text); }
 
 /* What is done ------------------------------------------------------------------------------------------------------------- */
 
@@ -390,9 +392,10 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 {
 	const struct sim_options *o = s->o;
 	struct core_config config = o->core;
-	struct core_ops ops = { .ctx = s, .event = on_event, .signal = on_signal, .state_of = state_of };
+	struct core_ops ops = { .ctx = s, .event = on_event, .signal = on_signal, .state_of = state_of,
+				.trouble = on_trouble };
 	config.estimator = estimator;
-	config.readings_hold = true;
+	config.readings_stand = true;
 	s->core = core_create(&config, &ops);
 	for (size_t i = 0; o->loads_known && i < o->n_devices; i++)
 		remember_loads(s, &o->devices[i]);
@@ -432,7 +435,7 @@ int sim_run(const struct sim_options *o, struct sim_result *out, struct error *e
 	begin(&s, estimator);
 	int rc = run_all(&s, err);
 	if (!rc) {
-		bool alone = o->core.map.rank == RANK_EXCLUSIVE || o->core.map.share == SHARE_NEVER;
+		bool alone = map_gives_alone(&o->core.map);
 		out->energy_j = world_energy_j(&s.world);
 		out->mean_smact = world_mean_smact(&s.world, 0);
 		out->lower_bound_s = bound_total_s(o->trace, o->workloads, o->devices, o->n_devices,

@@ -27,7 +27,7 @@ struct sim_estimator { const char *name, *help; };
 extern const struct sim_estimator sim_estimators[];	/* ends with a NULL name */
 
 struct sim_options {
-	struct core_config core;	/* `estimator` and `readings_hold` are set by sim_run */
+	struct core_config core;	/* `estimator` and `readings_stand` are set by sim_run */
 	const char *estimator;
 	const struct device_model *devices;
 	size_t n_devices;

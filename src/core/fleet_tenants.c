@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What the tasks on a GPU do to it and to each other, as far as it is known, for the model of sharing (map/forecast.c).
  */
-#include "core/private.h"
+#include "core/fleet_private.h"
 
 #include "base/alloc.h"
 
@@ -11,26 +11,27 @@
 #define MOST_METERED 64	/* tasks on one GPU; of more, each counts as an equal part */
 #define FULL 0.9	/* from here on a GPU may hide that its tasks would take more */
 
-struct share_task core_known_load(const struct core *c, const struct task *t, const char *gpu_name)
+struct measured fleet_measure(const struct fleet *f, const struct run *r)
 {
-	struct estimate_history h = history_lookup(c->history, t->spec->signature, gpu_name);
-	return (struct share_task){ h.gract, h.smact };
+	struct measured m = meter_read(&r->meter, f->config->warm_ms);
+	m.warm = r->warm;
+	return m;
 }
 
 /* Of runs before it, else what it showed itself while it was alone for as long as a window needs to settle. */
-static struct share_task own_load(const struct core *c, const struct run *r)
+static struct share_task own_load(const struct fleet *f, const struct run *r)
 {
 	if (isfinite(r->known.gract) && isfinite(r->known.smact))
 		return r->known;
-	struct measured m = core_measured(c, r);
-	bool seen = isfinite(m.alone_s) && m.alone_s * 1000 >= (double)c->config.window.settle_ms;
+	struct measured m = fleet_measure(f, r);
+	bool seen = isfinite(m.alone_s) && m.alone_s * 1000 >= (double)f->config->window.settle_ms;
 	return (struct share_task){ isfinite(r->known.gract) || !seen ? r->known.gract : m.alone_gract,
 				    isfinite(r->known.smact) || !seen ? r->known.smact : m.alone_smact };
 }
 
-bool core_unseen(const struct core *c, const struct run *r, struct now now)
+bool fleet_unseen(const struct fleet *f, const struct run *r, struct now now)
 {
-	return now.mono_ms - r->placed_ms < c->config.window.settle_ms && (isnan(r->known.gract) || isnan(r->known.smact));
+	return now.mono_ms - r->placed_ms < f->config->window.settle_ms && (isnan(r->known.gract) || isnan(r->known.smact));
 }
 
 /* An equal part of what the known ones leave of the GPU's load. */
@@ -45,11 +46,11 @@ static double part(bool known, double load, double sum, size_t unknown)
 /* Loads that are known, and how many are not. */
 struct known { struct share_task sum; size_t no_gract, no_smact; };
 
-static struct known add_up(const struct core *c, const struct slot *s)
+static struct known add_up(const struct fleet *f, const struct slot *s)
 {
 	struct known k = { 0 };
 	for (size_t i = 0; i < s->n_runs; i++) {
-		struct share_task l = own_load(c, s->runs[i]);
+		struct share_task l = own_load(f, s->runs[i]);
 		if (isfinite(l.gract))
 			k.sum.gract += l.gract;
 		else
@@ -62,52 +63,45 @@ static struct known add_up(const struct core *c, const struct slot *s)
 	return k;
 }
 
-bool core_predicts(const struct core *c)
+bool fleet_predicts(const struct fleet *f)
 {
-	return c->config.map.rank == RANK_GAIN || c->config.order == ORDER_PLAN || c->config.map.max_slowdown > 0 || c->slow_limits;
-}
-
-void core_limit_slowdown(struct core *c)
-{
-	for (size_t i = 0; !core_predicts(c) && i < c->n_slots; i++)
-		c->slots[i]->changed = true;
-	c->slow_limits = true;
+	return map_predicts(&f->config->map) || f->config->order == ORDER_PLAN || f->slow_limits;
 }
 
 /* What a task there is taken to do of which nothing is known. */
-static struct share_task of_unknown(const struct core *c, const struct slot *s)
+static struct share_task of_unknown(const struct fleet *f, const struct slot *s)
 {
 	struct load load = window_load(s->window);
-	struct known k = add_up(c, s);
+	struct known k = add_up(f, s);
 	return (struct share_task){ part(load.gract_known, load.gract, k.sum.gract, k.no_gract),
 				    part(load.smact_known, load.smact, k.sum.smact, k.no_smact) };
 }
 
-static struct share_task load_of(const struct core *c, const struct run *r, struct share_task unknown)
+static struct share_task load_of(const struct fleet *f, const struct run *r, struct share_task unknown)
 {
-	struct share_task own = own_load(c, r);
+	struct share_task own = own_load(f, r);
 	return (struct share_task){ isfinite(own.gract) ? own.gract : unknown.gract,
 				    isfinite(own.smact) ? own.smact : unknown.smact };
 }
 
-static void fill_speeds(const struct core *c, struct slot *s)
+static void fill_speeds(const struct fleet *f, struct slot *s)
 {
-	struct share_task loads[MOST_METERED], unknown = of_unknown(c, s);
+	struct share_task loads[MOST_METERED], unknown = of_unknown(f, s);
 	if (s->cap_speeds < s->n_runs)
 		s->speeds = alloc_resize(s->speeds, s->cap_speeds = s->cap_runs, sizeof *s->speeds);
 	for (size_t i = 0; i < s->n_runs; i++)
-		loads[i] = load_of(c, s->runs[i], unknown);
+		loads[i] = load_of(f, s->runs[i], unknown);
 	share_speeds(loads, s->n_runs, task_attempt(s->runs[0]->t)->mode, s->speeds);
 	s->n_speeds = s->n_runs;
 }
 
-double core_speed(const struct core *c, struct slot *s, const struct run *r, struct now now)
+double fleet_speed(const struct fleet *f, struct slot *s, const struct run *r, struct now now)
 {
 	if (s->n_runs < 2 || s->n_runs > MOST_METERED)
 		return 1 / fmax((double)s->n_runs, 1);
 	/* All runs of a slot are metered at the same moments; whoever came at this one was not there before it. */
 	if (s->speeds_ms != now.mono_ms || s->n_speeds != s->n_runs)
-		fill_speeds(c, s);
+		fill_speeds(f, s);
 	s->speeds_ms = now.mono_ms;
 	for (size_t i = 0; i < s->n_runs; i++)
 		if (s->runs[i] == r)
@@ -115,17 +109,17 @@ double core_speed(const struct core *c, struct slot *s, const struct run *r, str
 	return 1;
 }
 
-bool core_fill_tenants(const struct core *c, struct slot *s)
+bool fleet_fill_tenants(const struct fleet *f, struct slot *s)
 {
-	if (!core_predicts(c))
+	if (!fleet_predicts(f))
 		return false;
-	struct share_task each = of_unknown(c, s);
+	struct share_task each = of_unknown(f, s);
 	bool changed = s->n_tenants != s->n_runs;
 	if (s->cap_tenants < s->n_runs)
 		s->tenants = alloc_resize(s->tenants, s->cap_tenants = s->cap_runs, sizeof *s->tenants);
 	s->n_tenants = s->n_runs;
 	for (size_t i = 0; i < s->n_runs; i++) {
-		struct map_tenant t = { load_of(c, s->runs[i], each), s->runs[i]->t->max_slowdown };
+		struct map_tenant t = { load_of(f, s->runs[i], each), s->runs[i]->t->max_slowdown };
 		changed = changed || memcmp(&t, &s->tenants[i], sizeof t);
 		s->tenants[i] = t;
 	}

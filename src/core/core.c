@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The owners joined: what people and wirings ask of the core, and what follows from an event wherever it came from. Whatever is
+ * done to a task is one event through tasks_emit, and on_event is the only place where the others learn of it.
+ */
+#include "core/private.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct core_config core_config_default(void)
+{
+	return (struct core_config){
+		.map = map_policy_default(), .recover = recover_policy_default(),
+		.window = { .span_ms = 90000, .settle_ms = 30000 },
+		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
+	};
+}
+
+const char *core_order_name(enum core_order order)
+{
+	static const char *const words[] = {
+#define X(name, word, help) [name] = word,
+		CORE_ORDERS(X)
+#undef X
+	};
+	return order < CORE_ORDER_COUNT ? words[order] : "?";
+}
+
+int core_order_parse(const char *word, enum core_order *order, struct error *err)
+{
+	for (unsigned i = 0; i < CORE_ORDER_COUNT; i++) {
+		if (strcmp(word, core_order_name((enum core_order)i)))
+			continue;
+		*order = (enum core_order)i;
+		return 0;
+	}
+#define X(name, known, help) " " known
+	return error_set(err, ERR_INVALID, "'%.40s' is no order of the queue; there are:" CORE_ORDERS(X), word);
+#undef X
+}
+
+/* Invariants ---------------------------------------------------------------------------------------------------------- */
+
+static size_t count_running_entries(const struct core *c)
+{
+	return fleet_count_runs(c->fleet) + endings_count(c->endings);
+}
+
+int core_check(const struct core *c, struct error *err)
+{
+	size_t running = tasks_count(c->tasks, TASK_RUNNING);
+	if (tasks_check(c->tasks, err) || fleet_check(c->fleet, err) || pass_check(c->pass, err))
+		return -1;
+	if (running != count_running_entries(c))
+		return error_set(err, ERR_CORRUPT, "%zu tasks run, and %zu attempts are on GPUs or to be judged", running,
+				 count_running_entries(c));
+	return 0;
+}
+
+/* After every event while there is little to look at; with many tasks as often as keeps the cost of an event the same. */
+static void assert_invariants(struct core *c)
+{
+#ifdef RAD_CHECKS
+	struct error err = ERROR_INIT;
+	if (++c->unchecked < tasks_live(c->tasks) / 16)
+		return;
+	c->unchecked = 0;
+	if (core_check(c, &err))
+		c->ops.trouble(c->ops.ctx, err.text);
+	assert(!*err.text);
+#else
+	(void)c;
+#endif
+}
+
+/* What follows from events -------------------------------------------------------------------------------------------- */
+
+static void on_event(void *ctx, const struct event *ev, struct task *t)
+{
+	struct core *c = ctx;
+	c->ops.event(c->ops.ctx, ev, t);
+	if (t->max_slowdown > 0)
+		fleet_watch_slowdown(c->fleet);
+	switch (ev->kind) {
+	case EV_PLACED:
+		estimates_forget(c->estimates, t->id);
+		fleet_begin(c->fleet, t, c->now);
+		limits_begin(c->limits, t, c->now);
+		break;
+	case EV_STARTED:
+		limits_begin(c->limits, t, c->now);
+		break;
+	case EV_UPDATED:
+		fleet_touch(c->fleet, t->id);
+		limits_changed(c->limits, c->now);
+		break;
+	case EV_ENDED:
+		limits_forget(c->limits, t->id);
+		estimates_learn(c->estimates, t, c->now);
+		break;
+	case EV_HELD:
+	case EV_CANCELLED:
+		estimates_forget(c->estimates, t->id);
+		pass_give_up(c->pass, t->id);
+		break;
+	default:
+		break;
+	}
+	assert_invariants(c);
+}
+
+static void on_trouble(void *ctx, const char *text)
+{
+	struct core *c = ctx;
+	c->ops.trouble(c->ops.ctx, text);
+}
+
+static bool state_of(task_id id, enum task_state *state, void *ctx)
+{
+	struct core *c = ctx;
+	return c->ops.state_of(id, state, c->ops.ctx);
+}
+
+static task_id owner_of(void *ctx, const struct proc_reading *p)
+{
+	struct core *c = ctx;
+	return c->ops.owner ? c->ops.owner(c->ops.ctx, p) : p->claimed;
+}
+
+static struct share_task known_load(void *ctx, const struct task *t, const char *gpu_name)
+{
+	return estimates_load(((struct core *)ctx)->estimates, t, gpu_name);
+}
+
+/* Life ---------------------------------------------------------------------------------------------------------------- */
+
+struct core *core_create(const struct core_config *config, const struct core_ops *ops)
+{
+	struct core *c = alloc_zero(sizeof *c);
+	assert(ops->event && ops->state_of && ops->signal && ops->trouble);
+	c->config = *config;
+	c->ops = *ops;
+	c->tasks = tasks_create(&(struct tasks_ops){ c, on_event, on_trouble, state_of });
+	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load });
+	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
+	c->limits = limits_create(ops, c->tasks);
+	c->endings = endings_create(&c->config, c->tasks, c->fleet);
+	c->pass = pass_create(&c->config, c->tasks, c->fleet, c->estimates);
+	return c;
+}
+
+void core_destroy(struct core *c)
+{
+	if (!c)
+		return;
+	pass_destroy(c->pass);
+	endings_destroy(c->endings);
+	limits_destroy(c->limits);
+	estimates_destroy(c->estimates);
+	fleet_destroy(c->fleet);
+	tasks_destroy(c->tasks);
+	free(c);
+}
+
+const struct core_config *core_get_config(const struct core *c)
+{
+	return &c->config;
+}
+
+void core_reconfigure(struct core *c, const struct core_config *config)
+{
+	struct core_config old = c->config;
+	c->config = *config;
+	c->config.window = old.window;
+	c->config.estimators = old.estimators;
+	c->config.estimator = old.estimator;
+	c->config.readings_stand = old.readings_stand;
+	fleet_touch_all(c->fleet);
+	pass_reconsider(c->pass);
+}
+
+/* Requests of people -------------------------------------------------------------------------------------------------- */
+
+int core_feasible(const struct core *c, const struct spec *spec, struct error *err)
+{
+	return pass_feasible(c->pass, spec, spec->gpu_mem_mib, err);
+}
+
+static void emit(struct core *c, struct task *t, enum event_kind kind, uint32_t uid)
+{
+	struct event ev = { .kind = kind, .t_ms = c->now.wall_ms, .u.by.uid = uid };
+	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
+}
+
+static void submit_one(struct core *c, task_id id, struct spec *spec)
+{
+	struct task *t = task_create(id, spec_ref(spec));
+	struct event ev = { .kind = EV_SUBMITTED, .t_ms = c->now.wall_ms };
+	tasks_add(c->tasks, t);
+	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
+	estimates_ask(c->estimates, t, c->now);
+	tasks_wait(c->tasks, t, c->now.wall_ms);
+}
+
+size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now now)
+{
+	size_t n = spec->n_array;
+	c->now = now;
+	for (size_t i = 0; i < n; i++)
+		submit_one(c, TASK_ID(job, spec->array[i]), spec);
+	if (!n)
+		submit_one(c, TASK_ID(job, -1), spec);
+	spec_unref(spec);
+	return n ? n : 1;
+}
+
+void core_restore(struct core *c, struct task *t, struct now now)
+{
+	c->now = now;
+	tasks_restore(c->tasks, t, now.wall_ms);
+	if (t->max_slowdown > 0)
+		fleet_watch_slowdown(c->fleet);
+	if (t->state == TASK_RUNNING) {
+		fleet_begin(c->fleet, t, now);
+		limits_begin(c->limits, t, now);
+	} else if (!task_state_terminal(t->state) && !t->estimated) {
+		estimates_ask(c->estimates, t, now);
+	}
+	assert_invariants(c);
+}
+
+int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_for(c->tasks, id, EV_HELD, "held", err);
+	c->now = now;
+	if (t)
+		emit(c, t, EV_HELD, uid);
+	return t ? 0 : -1;
+}
+
+int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_for(c->tasks, id, EV_RELEASED, "released", err);
+	c->now = now;
+	if (t)
+		emit(c, t, EV_RELEASED, uid);
+	return t ? 0 : -1;
+}
+
+static void ask_stop(struct core *c, struct task *t, enum stop_reason reason, uint32_t uid)
+{
+	struct event ev = { .kind = EV_STOP_ASKED, .t_ms = c->now.wall_ms, .u.stop = { reason, uid } };
+	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
+}
+
+int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_any(c->tasks, id, err);
+	c->now = now;
+	if (!t)
+		return -1;
+	if (t->state != TASK_RUNNING)
+		emit(c, t, EV_CANCELLED, uid);
+	else if (t->stopping != STOP_CANCEL)
+		ask_stop(c, t, STOP_CANCEL, uid);
+	return 0;
+}
+
+int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_for(c->tasks, id, EV_UPDATED, "changed", err);
+	char text[TASK_ID_TEXT];
+	c->now = now;
+	if (!t)
+		return -1;
+	if (t->state == TASK_RUNNING && (ev->u.updated.set_gpu_mem || ev->u.updated.set_priority))
+		return error_set(err, ERR_CONFLICT, "task %s: is RUNNING; only its name and time limit can still be changed",
+				 task_id_text(id, text));
+	if (ev->u.updated.set_gpu_mem && pass_feasible(c->pass, t->spec, ev->u.updated.gpu_mem_mib, err))
+		return -1;
+	ev->kind = EV_UPDATED;
+	ev->t_ms = now.wall_ms;
+	tasks_emit(c->tasks, t, ev, now.wall_ms);
+	if (ev->u.updated.set_gpu_mem)
+		estimates_ask(c->estimates, t, now);
+	return 0;
+}
+
+int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_any(c->tasks, id, err);
+	char text[TASK_ID_TEXT];
+	c->now = now;
+	if (!t)
+		return -1;
+	if (t->state == TASK_RUNNING) {
+		if (!t->stopping)
+			ask_stop(c, t, STOP_REQUEUE, uid);
+		return 0;
+	}
+	if (!task_state_terminal(t->state))
+		return error_set(err, ERR_CONFLICT, "task %s: is %s already", task_id_text(id, text), task_state_name(t->state));
+	emit(c, t, EV_REQUEUED, uid);
+	estimates_ask(c->estimates, t, now);
+	tasks_wait(c->tasks, t, now.wall_ms);
+	return 0;
+}
+
+/* What the wirings tell ----------------------------------------------------------------------------------------------- */
+
+void core_estimated(struct core *c, int64_t question, bool spoke, const struct estimate_result *said, struct now now)
+{
+	c->now = now;
+	estimates_answer(c->estimates, question, spoke, said, now);
+}
+
+void core_remember(struct core *c, const struct outcome *o)
+{
+	estimates_remember(c->estimates, o);
+}
+
+void core_started(struct core *c, task_id id, struct proc_id shim, struct now now)
+{
+	struct task *t = tasks_find(c->tasks, id);
+	const uint32_t *slots;
+	struct event ev = { .kind = EV_STARTED, .t_ms = now.wall_ms, .u.started.shim = shim };
+	c->now = now;
+	if (t && fleet_slots_of(c->fleet, id, &slots))
+		tasks_emit(c->tasks, t, &ev, now.wall_ms);
+}
+
+void core_exited(struct core *c, task_id id, const struct exit_report *report, struct now now)
+{
+	c->now = now;
+	endings_add(c->endings, id, report, now);
+	assert_invariants(c);
+}
+
+void core_snapshot(struct core *c, const struct snapshot *s, bool mps, struct now now)
+{
+	struct event ev = { .kind = EV_MEASURED, .t_ms = now.wall_ms };
+	task_id id;
+	c->now = now;
+	fleet_read(c->fleet, s, mps, now);
+	while (!c->config.readings_stand && (id = fleet_note_due(c->fleet, now, &ev.u.measured)))
+		tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, now.wall_ms);
+	assert_invariants(c);
+}
+
+void core_drain(struct core *c, const char *uuid, bool drained)
+{
+	fleet_drain(c->fleet, uuid, drained);
+	if (drained)
+		pass_give_up(c->pass, fleet_kept_for(c->fleet, (uint32_t)fleet_slot_of(c->fleet, uuid)));
+}
+
+int64_t core_turn(struct core *c, struct now now)
+{
+	c->now = now;
+	int64_t limit = limits_turn(c->limits, now), verdict = endings_turn(c->endings, now), pass = pass_turn(c->pass, now);
+	int64_t due = limit < verdict ? limit : verdict;
+	assert_invariants(c);
+	return pass < due ? pass : due;
+}
+
+/* Looking ------------------------------------------------------------------------------------------------------------- */
+
+struct task *core_task(const struct core *c, task_id id)
+{
+	return tasks_find(c->tasks, id);
+}
+
+void core_each_task(const struct core *c, void (*each)(void *ctx, const struct task *t), void *ctx)
+{
+	tasks_each(c->tasks, each, ctx);
+}
+
+size_t core_count(const struct core *c, enum task_state state)
+{
+	return tasks_count(c->tasks, state);
+}
+
+size_t core_user_tasks(const struct core *c, uid_t uid)
+{
+	return tasks_of_user(c->tasks, uid);
+}
+
+size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids)
+{
+	return tasks_of_job(c->tasks, job, ids);
+}
+
+bool core_job_lives(const struct core *c, uint32_t job)
+{
+	return tasks_job_lives(c->tasks, job);
+}
+
+size_t core_gpu_count(const struct core *c)
+{
+	return fleet_present(c->fleet);
+}
+
+const char *core_find_gpu(const struct core *c, const char *word, struct error *err)
+{
+	return fleet_find(c->fleet, word, err);
+}
+
+void core_mps_gpus(const struct core *c, struct buf *out)
+{
+	fleet_list_mps(c->fleet, out);
+}
+
+unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, uid_t *uid)
+{
+	return fleet_mps_clients(c->fleet, gpu_uuid, uid);
+}
+
+size_t core_task_gpus(const struct core *c, task_id id, struct core_gpu_ref out[SPEC_MAX_GPUS])
+{
+	const uint32_t *slots;
+	unsigned n = fleet_slots_of(c->fleet, id, &slots);
+	for (unsigned i = 0; i < n; i++) {
+		const struct gpu_reading *g = fleet_look(c->fleet, slots[i], c->now.mono_ms).reading;
+		out[i] = (struct core_gpu_ref){ g->uuid, g->index, g->mig };
+	}
+	return n;
+}

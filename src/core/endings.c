@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See endings.h. One fault ends all clients of an MPS server within moments and with the same error text, so who is guilty
+ * cannot be told from the exit alone: whoever died as an MPS client beside others is judged cohort_ms later, when it is known
+ * who died with it (recover/recover.h says what becomes of a cohort).
+ */
+#include "core/endings.h"
+
+#include "base/alloc.h"
+#include "base/idmap.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* An attempt that ended and is not judged yet. */
+struct open_end {
+	task_id task;
+	int64_t exit_ms;	/* mono */
+	struct exit_report report;
+	struct fleet_end seen;
+};
+
+/* An MPS client that failed by itself. */
+struct death {
+	task_id task;
+	int64_t placed_ms, ms;	/* mono */
+	uint32_t slots[SPEC_MAX_GPUS];
+	unsigned n_slots;
+};
+
+struct endings {
+	const struct core_config *config;
+	struct tasks *tasks;
+	struct fleet *fleet;
+	struct idmap open;	/* task_id -> struct open_end */
+	struct death *deaths;	/* recent ones */
+	size_t n_deaths, cap_deaths;
+};
+
+struct endings *endings_create(const struct core_config *config, struct tasks *ts, struct fleet *f)
+{
+	struct endings *e = alloc_zero(sizeof *e);
+	e->config = config;
+	e->tasks = ts;
+	e->fleet = f;
+	return e;
+}
+
+void endings_destroy(struct endings *e)
+{
+	size_t at = 0;
+	if (!e)
+		return;
+	for (struct open_end *o; (o = idmap_next(&e->open, &at));)
+		free(o);
+	idmap_free(&e->open);
+	free(e->deaths);
+	free(e);
+}
+
+/* Cohorts ------------------------------------------------------------------------------------------------------------- */
+
+static bool failed_by_itself(const struct open_end *o)
+{
+	const struct exit_report *r = &o->report;
+	return r->have_record && !r->never_began && !r->stopping && (r->signal || r->exit_code) && r->output.kind != SCAN_GPU_OOM;
+}
+
+/* Deaths that no attempt which is still to be judged can have had a part in are forgotten. */
+static void forget_deaths(struct endings *e, int64_t mono_ms)
+{
+	int64_t oldest = mono_ms;
+	size_t at = 0, kept = 0;
+	for (const struct open_end *o; (o = idmap_next(&e->open, &at));)
+		oldest = o->exit_ms < oldest ? o->exit_ms : oldest;
+	for (size_t i = 0; i < e->n_deaths; i++)
+		if (e->deaths[i].ms >= oldest - e->config->cohort_ms)
+			e->deaths[kept++] = e->deaths[i];
+	e->n_deaths = kept;
+}
+
+static void note_death(struct endings *e, const struct open_end *o)
+{
+	struct death d = { .task = o->task, .placed_ms = o->seen.placed_ms, .ms = o->exit_ms, .n_slots = o->seen.n_slots };
+	for (unsigned i = 0; i < d.n_slots; i++)
+		d.slots[i] = o->seen.slots[i];
+	forget_deaths(e, o->exit_ms);
+	alloc_grow(e->deaths, e->n_deaths, e->cap_deaths);
+	e->deaths[e->n_deaths++] = d;
+}
+
+static bool share_a_slot(const struct open_end *o, const struct death *d)
+{
+	for (unsigned i = 0; i < o->seen.n_slots; i++)
+		for (unsigned k = 0; k < d->n_slots; k++)
+			if (o->seen.slots[i] == d->slots[k])
+				return true;
+	return false;
+}
+
+/* One fault ends clients that are there together: not one that was placed when the other had gone. */
+static bool died_together(const struct endings *e, const struct open_end *o, const struct death *d)
+{
+	return d->placed_ms <= o->exit_ms && d->ms >= o->seen.placed_ms && llabs(d->ms - o->exit_ms) <= e->config->cohort_ms;
+}
+
+/* Whether another client of the same MPS server died within the cohort's time. */
+static bool has_cohort(const struct endings *e, const struct open_end *o)
+{
+	for (size_t i = 0; i < e->n_deaths; i++) {
+		const struct death *d = &e->deaths[i];
+		if (d->task != o->task && share_a_slot(o, d) && died_together(e, o, d))
+			return true;
+	}
+	return false;
+}
+
+/* Judging ------------------------------------------------------------------------------------------------------------- */
+
+static void judge(struct endings *e, struct open_end *o, struct now now)
+{
+	struct task *t = tasks_find(e->tasks, o->task);
+	struct verdict_result v = { 0 };
+	struct recover_next next = { 0 };
+	o->report.neighbour_faulted = o->report.mps && failed_by_itself(o) && has_cohort(e, o);
+	recover_verdict(&o->report, &v);
+	recover_decide(&e->config->recover, t, &o->report, v.verdict, fleet_largest_mib(e->fleet), &next);
+	/* The verdict may come later; the attempt ended when its processes did. */
+	int64_t ended_ms = now.wall_ms - (now.mono_ms - o->exit_ms);
+	struct event ev = { .kind = EV_ENDED, .t_ms = ended_ms, .u.ended = {
+		.verdict = v.verdict, .exit_code = o->report.exit_code, .signal = o->report.signal, .evidence = v.evidence,
+		.seen = o->seen.measured, .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
+		.next_exclusive = next.exclusive } };
+	tasks_emit(e->tasks, t, &ev, now.wall_ms);
+}
+
+static void add_device_evidence(struct exit_report *r, const struct fleet_end *seen, const struct task *t)
+{
+	const struct attempt *a = task_attempt(t);
+	r->device_known = seen->device_known;
+	if (seen->device_known) {
+		r->device_total_mib = seen->device_total_mib;
+		r->device_free_min_mib = seen->device_free_min_mib;
+	}
+	r->peak_mib = seen->peak_mib;
+	r->claim_mib = a->claim_mib;
+	r->fenced = a->fenced;
+	r->mps = a->mode == SHARE_MPS;
+	r->had_neighbours = seen->had_neighbours || seen->had_foreign;
+	r->stopping = t->stopping;
+}
+
+void endings_add(struct endings *e, task_id id, const struct exit_report *report, struct now now)
+{
+	struct open_end o = { .task = id, .exit_ms = now.mono_ms, .report = *report };
+	struct task *t = tasks_find(e->tasks, id);
+	if (!fleet_finish(e->fleet, id, now, &o.seen))
+		return;
+	assert(t && t->state == TASK_RUNNING);
+	add_device_evidence(&o.report, &o.seen, t);
+	bool client_failed = o.report.mps && failed_by_itself(&o);
+	if (client_failed)
+		note_death(e, &o);
+	if (client_failed && o.seen.had_neighbours) {
+		struct open_end *kept = alloc_zero(sizeof *kept);
+		*kept = o;
+		idmap_put(&e->open, id, kept);
+	} else {
+		judge(e, &o, now);
+	}
+}
+
+/* The next one that is due, NULL: none; *next: when another will be. */
+static struct open_end *next_due(const struct endings *e, struct now now, int64_t *next)
+{
+	size_t at = 0;
+	*next = INT64_MAX;
+	for (struct open_end *o; (o = idmap_next(&e->open, &at));) {
+		int64_t when = o->exit_ms + e->config->cohort_ms;
+		if (when <= now.mono_ms)
+			return o;
+		*next = when < *next ? when : *next;
+	}
+	return NULL;
+}
+
+int64_t endings_turn(struct endings *e, struct now now)
+{
+	int64_t next;
+	for (struct open_end *o; (o = next_due(e, now, &next));) {
+		idmap_remove(&e->open, o->task);
+		judge(e, o, now);
+		free(o);
+	}
+	return next;
+}
+
+bool endings_open(const struct endings *e, task_id id, struct measured *out)
+{
+	const struct open_end *o = idmap_get(&e->open, id);
+	if (o)
+		*out = o->seen.measured;
+	return o;
+}
+
+size_t endings_count(const struct endings *e)
+{
+	return e->open.n;
+}

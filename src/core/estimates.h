@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What tasks are expected to need and to take, and what ended attempts taught. A task is estimated when it comes, and again
+ * just before it is placed if something was learnt of its signature since: so an array of many thousand elements costs no more
+ * than the ones that are placed. Slow estimators are asked of the wiring; their tasks wait outside of the queue until the
+ * answer is there.
+ */
+#ifndef RAD_CORE_ESTIMATES_H
+#define RAD_CORE_ESTIMATES_H
+
+#include "core/fleet.h"
+#include "core/tasks.h"
+
+struct estimates;
+
+/* Of `ops`, ctx, estimate and outcome are used. The other owners outlive it; of the fleet it reads models and capacity. */
+struct estimates *estimates_create(const struct core_config *config, const struct core_ops *ops, struct tasks *ts,
+				   const struct fleet *f);
+/* Takes NULL. */
+void estimates_destroy(struct estimates *e);
+
+/* Estimates a pending task: EV_ESTIMATED follows, at once or with a slow estimator's answer. */
+void estimates_ask(struct estimates *e, struct task *t, struct now now);
+/* The answer to such a question; see core_estimated. */
+void estimates_answer(struct estimates *e, int64_t question, bool spoke, const struct estimate_result *said, struct now now);
+/* Before it is placed: again, if something was learnt of its signature since. */
+void estimates_refresh(struct estimates *e, struct task *t, struct now now);
+/* It was placed, or is gone: it is not looked at again. */
+void estimates_forget(struct estimates *e, task_id id);
+/* Of a task that is not submitted. Slow estimators are not asked. */
+void estimates_preview(const struct estimates *e, const struct spec *s, struct estimate_result *out);
+
+/* The task's last attempt has ended. */
+void estimates_learn(struct estimates *e, const struct task *t, struct now now);
+/* What an attempt taught, in this life or an earlier one. */
+void estimates_remember(struct estimates *e, const struct outcome *o);
+/* Moves whenever something was learnt. */
+uint64_t estimates_version(const struct estimates *e);
+
+/* What runs of its signature did alone on that model of GPU; NaN: not known. */
+struct share_task estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name);
+/* Seconds that the task takes alone: what runs of its signature took, else its limit (*known: one of these), else what tasks
+ * took here on average. */
+double estimates_work_s(const struct estimates *e, const struct task *t, bool *known);
+
+#endif

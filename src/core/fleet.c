@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Slots, and the attempts that come to them and go. A slot is never reused: a device that went away stays known by its UUID,
+ * since tasks of it may still be judged, and it may come back under another index. An attempt leaves its slots as soon as its
+ * processes have ended, while its entry in the ledgers stays until a reading shows the memory free: the driver frees it later.
+ */
+#include "core/fleet_private.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOTE_EVERY_MS 60000
+
+struct fleet *fleet_create(const struct core_config *config, const struct fleet_ops *ops)
+{
+	struct fleet *f = alloc_zero(sizeof *f);
+	f->config = config;
+	f->ops = *ops;
+	f->stale_due_ms = INT64_MAX;
+	return f;
+}
+
+static void slot_destroy(struct slot *s)
+{
+	window_destroy(s->window);
+	ledger_clear(&s->ledger);
+	free(s->runs);
+	free(s->tenants);
+	free(s->speeds);
+	free(s->seen);
+	free(s->procs);
+	free(s);
+}
+
+void fleet_destroy(struct fleet *f)
+{
+	size_t at = 0;
+	if (!f)
+		return;
+	for (struct run *r; (r = idmap_next(&f->runs, &at));)
+		free(r);
+	for (size_t i = 0; i < f->n_slots; i++)
+		slot_destroy(f->slots[i]);
+	idmap_free(&f->runs);
+	idmap_free(&f->by_uuid);
+	free(f->slots);
+	free(f->gpus);
+	free(f->touched);
+	free(f->reading);
+	free(f);
+}
+
+/* Slots --------------------------------------------------------------------------------------------------------------- */
+
+/* FNV-1a; never 0. */
+static int64_t uuid_key(const char *uuid)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+	for (const char *p = uuid; *p; p++)
+		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
+	return (int64_t)(h ? h : 1);
+}
+
+static struct slot *find_slot(const struct fleet *f, const char *uuid)
+{
+	struct slot *s = idmap_get(&f->by_uuid, uuid_key(uuid));
+	if (!s || !strcmp(s->r.uuid, uuid))
+		return s;
+	for (size_t i = 0; i < f->n_slots; i++)	/* two of one hash */
+		if (!strcmp(f->slots[i]->r.uuid, uuid))
+			return f->slots[i];
+	return NULL;
+}
+
+struct slot *fleet_take_slot(struct fleet *f, const char *uuid)
+{
+	struct slot *s = find_slot(f, uuid);
+	if (s)
+		return s;
+	s = alloc_zero(sizeof *s);
+	s->number = (uint32_t)f->n_slots;
+	snprintf(s->r.uuid, sizeof s->r.uuid, "%s", uuid);
+	s->energy_j = NAN;
+	s->low_mib[0] = s->low_mib[1] = UINT64_MAX;
+	s->window = window_create(&f->config->window);
+	alloc_grow(f->slots, f->n_slots, f->cap_slots);
+	f->slots[f->n_slots++] = s;
+	if (!idmap_get(&f->by_uuid, uuid_key(uuid)))
+		idmap_put(&f->by_uuid, uuid_key(uuid), s);
+	fleet_touch_slot(f, s);
+	return s;
+}
+
+int64_t fleet_slot_of(const struct fleet *f, const char *uuid)
+{
+	const struct slot *s = find_slot(f, uuid);
+	return s ? (int64_t)s->number : -1;
+}
+
+bool fleet_is_stale(const struct fleet *f, const struct slot *s, int64_t mono_ms)
+{
+	bool old = !f->config->readings_stand && mono_ms - s->read_ms > f->config->stale_ms;
+	return !s->in_snapshot || s->r.fallen || old;
+}
+
+void fleet_drain(struct fleet *f, const char *uuid, bool drained)
+{
+	struct slot *s = fleet_take_slot(f, uuid);
+	s->drained = drained;
+	fleet_touch_slot(f, s);
+}
+
+void fleet_keep(struct fleet *f, uint32_t slot, task_id id)
+{
+	struct slot *s = f->slots[slot];
+	if (s->kept_for != id)
+		fleet_touch_slot(f, s);
+	s->kept_for = id;
+}
+
+task_id fleet_kept_for(const struct fleet *f, uint32_t slot)
+{
+	return f->slots[slot]->kept_for;
+}
+
+void fleet_touch_all(struct fleet *f)
+{
+	for (size_t i = 0; i < f->n_slots; i++)
+		fleet_touch_slot(f, f->slots[i]);
+}
+
+void fleet_watch_slowdown(struct fleet *f)
+{
+	if (!fleet_predicts(f))
+		fleet_touch_all(f);
+	f->slow_limits = true;
+}
+
+void fleet_advance_all(struct fleet *f, struct now now)
+{
+	for (size_t i = 0; i < f->n_slots; i++)
+		fleet_advance(f, f->slots[i], now);
+	fleet_touch_all(f);
+}
+
+/* Attempts come and go ------------------------------------------------------------------------------------------------ */
+
+struct run *fleet_run(const struct fleet *f, task_id id)
+{
+	return idmap_get(&f->runs, id);
+}
+
+/* What runs of its signature were seen to do alone on such a GPU. */
+static struct load expected_load(const struct fleet *f, const struct slot *s, const struct task *t)
+{
+	struct share_task l = f->ops.known_load(f->ops.ctx, t, s->r.name);
+	return (struct load){ isfinite(l.gract) ? l.gract : SHARE_UNKNOWN_LOAD, isfinite(l.smact) ? l.smact : SHARE_UNKNOWN_LOAD,
+			      true, true };
+}
+
+static void slot_join(struct fleet *f, struct slot *s, struct run *r, struct now now)
+{
+	const struct attempt *a = task_attempt(r->t);
+	bool for_life = r->t->estimate.enforced_for_life || a->fenced;
+	fleet_advance(f, s, now);
+	fleet_touch_slot(f, s);
+	alloc_grow(s->runs, s->n_runs, s->cap_runs);
+	s->runs[s->n_runs++] = r;
+	for (size_t i = 0; s->n_runs > 1 && i < s->n_runs; i++)
+		s->runs[i]->had_neighbours = true;
+	ledger_enter(&s->ledger, r->t->id, a->claim_mib, for_life, r->unknown);
+	window_change(s->window, now.mono_ms, expected_load(f, s, r->t));
+}
+
+void fleet_begin(struct fleet *f, struct task *t, struct now now)
+{
+	const struct attempt *a = task_attempt(t);
+	struct run *r = alloc_zero(sizeof *r);
+	assert(t->state == TASK_RUNNING && a->n_gpus && a->n_gpus <= SPEC_MAX_GPUS && !fleet_run(f, t->id));
+	r->t = t;
+	r->placed_ms = now.mono_ms;
+	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
+	for (uint32_t i = 0; i < a->n_gpus; i++)
+		r->slots[r->n_slots++] = fleet_take_slot(f, a->gpus[i])->number;
+	r->known = f->ops.known_load(f->ops.ctx, t, f->slots[r->slots[0]]->r.name);
+	/* After a restart what was measured counts on; the log's last event tells until when. */
+	if (a->seen.peak_mib) {
+		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms);
+		r->warm = a->seen.warm;
+	}
+	r->noted_ms = now.mono_ms;
+	idmap_put(&f->runs, t->id, r);
+	for (unsigned i = 0; i < r->n_slots; i++)
+		slot_join(f, f->slots[r->slots[i]], r, now);
+	if (f->config->readings_stand)
+		fleet_meter_run(f, r, now);	/* from here on it is measured */
+}
+
+void fleet_touch(struct fleet *f, task_id id)
+{
+	const struct run *r = fleet_run(f, id);
+	for (unsigned i = 0; r && i < r->n_slots; i++)
+		fleet_touch_slot(f, f->slots[r->slots[i]]);
+}
+
+static void slot_leave(struct fleet *f, struct slot *s, const struct run *r, struct now now)
+{
+	struct load l = window_load(s->window);
+	double n = (double)s->n_runs;
+	size_t i = 0;
+	while (i < s->n_runs && s->runs[i] != r)
+		i++;
+	assert(i < s->n_runs);
+	s->runs[i] = s->runs[--s->n_runs];
+	/* What it took is not known one by one: an equal part of what all took. */
+	window_change(s->window, now.mono_ms, (struct load){ -l.gract / n, -l.smact / n, l.gract_known, l.smact_known });
+	ledger_exited(&s->ledger, r->t->id, now.mono_ms);
+	fleet_touch_slot(f, s);
+}
+
+/* The GPU that had least is the one that speaks. */
+static void device_evidence(const struct fleet *f, const struct run *r, struct fleet_end *out)
+{
+	uint64_t least = UINT64_MAX;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		const struct slot *s = f->slots[r->slots[i]];
+		uint64_t low = fleet_low_water(s);
+		out->had_foreign = out->had_foreign || ledger_foreign(&s->ledger) > MAP_FOREIGN_MIB;
+		if (low >= least)
+			continue;
+		least = low;
+		out->device_known = true;
+		out->device_total_mib = s->r.mem_total_mib;
+		out->device_free_min_mib = low;
+	}
+}
+
+bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end *out)
+{
+	struct run *r = fleet_run(f, id);
+	if (!r)
+		return false;
+	for (unsigned i = 0; i < r->n_slots; i++)
+		fleet_advance(f, f->slots[r->slots[i]], now);
+	*out = (struct fleet_end){ .n_slots = r->n_slots, .placed_ms = r->placed_ms, .had_neighbours = r->had_neighbours,
+				   .peak_mib = r->meter.peak_mib, .measured = fleet_measure(f, r) };
+	memcpy(out->slots, r->slots, sizeof out->slots);
+	device_evidence(f, r, out);
+	for (unsigned i = 0; i < r->n_slots; i++)
+		slot_leave(f, f->slots[r->slots[i]], r, now);
+	free(idmap_remove(&f->runs, id));
+	return true;
+}
+
+task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out)
+{
+	size_t at = 0;
+	for (struct run *r; (r = idmap_next(&f->runs, &at));) {
+		if (now.mono_ms - r->noted_ms < NOTE_EVERY_MS || !r->meter.last_ms)
+			continue;
+		r->noted_ms = now.mono_ms;
+		*out = fleet_measure(f, r);
+		return r->t->id;
+	}
+	return 0;
+}
+
+/* Invariants ---------------------------------------------------------------------------------------------------------- */
+
+static int check_run(const struct fleet *f, const struct run *r, struct error *err)
+{
+	char id[TASK_ID_TEXT];
+	task_id_text(r->t->id, id);
+	if (r->t->state != TASK_RUNNING)
+		return error_set(err, ERR_CORRUPT, "task %s: has an attempt on GPUs and is %s", id, task_state_name(r->t->state));
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		struct slot *s = f->slots[r->slots[i]];
+		const struct ledger_entry *e = ledger_find(&s->ledger, r->t->id);
+		size_t times = 0;
+		for (size_t k = 0; k < s->n_runs; k++)
+			times += s->runs[k] == r;
+		if (times != 1)
+			return error_set(err, ERR_CORRUPT, "task %s: stands %zu times on GPU %s", id, times, s->r.uuid);
+		if (!e || e->exit_ms)
+			return error_set(err, ERR_CORRUPT, "task %s: runs on GPU %s, whose ledger has no claim of it", id, s->r.uuid);
+	}
+	return 0;
+}
+
+static int check_slot(const struct fleet *f, const struct slot *s, struct error *err)
+{
+	size_t running = 0;
+	for (size_t i = 0; i < s->ledger.n; i++) {
+		const struct ledger_entry *e = &s->ledger.entries[i];
+		running += !e->exit_ms;
+		if (!e->exit_ms && !fleet_run(f, e->task))
+			return error_set(err, ERR_CORRUPT, "GPU %s: its ledger has a claim of an attempt that does not run", s->r.uuid);
+	}
+	if (running != s->n_runs)
+		return error_set(err, ERR_CORRUPT, "GPU %s: %zu attempts run there, and %zu have claims", s->r.uuid, s->n_runs, running);
+	return 0;
+}
+
+int fleet_check(const struct fleet *f, struct error *err)
+{
+	size_t at = 0, on_slots = 0, of_runs = 0;
+	for (const struct run *r; (r = idmap_next(&f->runs, &at));) {
+		of_runs += r->n_slots;
+		if (check_run(f, r, err))
+			return -1;
+	}
+	for (size_t i = 0; i < f->n_slots; i++) {
+		on_slots += f->slots[i]->n_runs;
+		if (check_slot(f, f->slots[i], err))
+			return -1;
+	}
+	return on_slots == of_runs ? 0 : error_set(err, ERR_CORRUPT, "%zu attempts stand on GPUs, and %zu should", on_slots, of_runs);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The GPUs: what they said last, windows of load, ledgers of memory, and the attempts that run there with their meters. A GPU
+ * or MIG instance has a slot: a number that stays, also when the device goes away.
+ *
+ * The fleet is told (readings, attempts that begin and end, what people drain, what the pass keeps) and asked. What placement
+ * may see of a slot has a version, so that whoever asked before looks only at what moved since.
+ */
+#ifndef RAD_CORE_FLEET_H
+#define RAD_CORE_FLEET_H
+
+#include "core/core.h"
+
+struct fleet;
+
+struct fleet_ops {
+	void *ctx;
+	/* Whose process that is; see core.h. */
+	task_id (*owner)(void *ctx, const struct proc_reading *p);
+	/* What runs of the task's signature did alone on that model of GPU; NaN: not known. */
+	struct share_task (*known_load)(void *ctx, const struct task *t, const char *gpu_name);
+};
+
+/* `config` is the core's, and stays valid. */
+struct fleet *fleet_create(const struct core_config *config, const struct fleet_ops *ops);
+/* Takes NULL. */
+void fleet_destroy(struct fleet *f);
+
+/* What it is told ----------------------------------------------------------------------------------------------------- */
+
+/* A new snapshot; `mps`: MPS servers can be had on this machine. */
+void fleet_read(struct fleet *f, const struct snapshot *s, bool mps, struct now now);
+/* The last attempt of a running task: placed just now, or found again after a restart. The task must outlive its run. */
+void fleet_begin(struct fleet *f, struct task *t, struct now now);
+/* What was measured of an attempt that ended, and what its GPUs showed. */
+struct fleet_end {
+	uint32_t slots[SPEC_MAX_GPUS];
+	unsigned n_slots;
+	int64_t placed_ms;		/* mono */
+	bool had_neighbours, had_foreign;	/* at any time; when it ended */
+	bool device_known;
+	uint64_t device_total_mib, device_free_min_mib;	/* of the GPU that had least, in the last minute */
+	uint64_t peak_mib;
+	struct measured measured;
+};
+/* Its processes are gone: off its slots, where the ledger keeps its entry until a sample shows the memory free. Returns false
+ * if no such attempt runs. */
+bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end *out);
+/* Something of a running task changed that counts for others on its GPUs. */
+void fleet_touch(struct fleet *f, task_id id);
+/* Settings changed: every slot may look different. A task has a limit on its slow-down: so may it. */
+void fleet_touch_all(struct fleet *f);
+void fleet_watch_slowdown(struct fleet *f);
+void fleet_drain(struct fleet *f, const char *uuid, bool drained);
+/* Keeps a slot free for a task, on behalf of the pass; 0: no longer. */
+void fleet_keep(struct fleet *f, uint32_t slot, task_id id);
+/* Where readings stand: windows, low water and meters of all slots come up to now. */
+void fleet_advance_all(struct fleet *f, struct now now);
+
+/* As placement sees it ------------------------------------------------------------------------------------------------ */
+
+/* One map_gpu a slot, [i].slot == i, as of now; fleet_size of them, valid until the next call that is not const. Brings up to
+ * date what was touched, so it costs what changed. */
+const struct map_gpu *fleet_gpus(struct fleet *f, struct now now);
+size_t fleet_size(const struct fleet *f);
+/* Moves when something of a slot moved that a decision may hang on, as of the last fleet_gpus. */
+uint64_t fleet_version(const struct fleet *f);
+/* Moves when that concerns more than the slot itself: capacity, kind, or whether it answers. */
+uint64_t fleet_shape(const struct fleet *f);
+/* The slots that moved since that version, latest first, into `slots` (fleet_size of them). Returns how many. */
+size_t fleet_moved_since(const struct fleet *f, uint64_t version, uint32_t *slots);
+bool fleet_was_read(const struct fleet *f);
+/* Whether anybody wants to know what tasks do to each other: then tenants are filled in. */
+bool fleet_predicts(const struct fleet *f);
+task_id fleet_kept_for(const struct fleet *f, uint32_t slot);
+
+/* What a map_gpu says of the devices of the last snapshot themselves, whatever runs there: capacity, kind, index. Into `out`
+ * (fleet_size of them); returns how many. Changes nothing, and needs no time. */
+size_t fleet_devices(const struct fleet *f, struct map_gpu *out);
+
+/* As people and plans see it ------------------------------------------------------------------------------------------ */
+
+/* The only model of GPU there is; "": none was read, or there are several. */
+const char *fleet_model(const struct fleet *f);
+/* The first model that was read, "" before. */
+const char *fleet_first_model(const struct fleet *f);
+/* Largest capacity that was ever read. */
+uint64_t fleet_largest_mib(const struct fleet *f);
+/* How many GPUs the last snapshot had. */
+size_t fleet_present(const struct fleet *f);
+
+struct fleet_gpu {
+	const struct gpu_reading *reading;	/* the last one; the texts live as long as the fleet */
+	bool present, stale;			/* present: in the last snapshot */
+	bool drained, expected;			/* expected: its SMACT is what is expected after a change, not measured yet */
+	struct load load;
+	uint64_t held_mib, foreign_mib, available_mib;
+	uint64_t leaving_mib;			/* of the held: of attempts that ended, soon to be free */
+	unsigned n_tasks;
+	enum share_mode mode;			/* of its tasks, if it has any */
+	const struct proc_reading *procs;	/* of the last snapshot, `claimed` being the owner; valid until the next */
+	size_t n_procs;
+};
+struct fleet_gpu fleet_look(const struct fleet *f, uint32_t slot, int64_t mono_ms);
+/* The nth task on it, n below n_tasks, in no particular order. */
+task_id fleet_task_on(const struct fleet *f, uint32_t slot, unsigned n);
+/* Slots by index, a GPU before its instances; fleet_size of them. Free it. */
+uint32_t *fleet_in_order(const struct fleet *f);
+/* -1: no slot has that UUID. */
+int64_t fleet_slot_of(const struct fleet *f, const char *uuid);
+
+struct fleet_run {
+	const struct task *task;
+	const uint32_t *slots;
+	unsigned n_slots;
+	uint64_t held_mib;		/* largest on one slot */
+	struct share_task load;		/* what it is taken to do alone; NaN: nobody wants to know */
+	double work_s;			/* done so far, as seconds alone; NaN: not known */
+};
+/* Walks the running attempts in no particular order: start with *at = 0; false at the end. */
+bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out);
+/* Slots of a running attempt, 0 if there is none. */
+unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slots);
+size_t fleet_count_runs(const struct fleet *f);
+/* What a running attempt was seen to use so far; false: none runs. */
+bool fleet_measured(const struct fleet *f, task_id id, struct measured *out);
+/* Once a minute what was measured of an attempt is to be noted in its log: the next one for which that is due, 0: none. */
+task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out);
+
+/* "0", "GPU-..." or a unique beginning of a UUID, to the UUID; NULL with an error. */
+const char *fleet_find(const struct fleet *f, const char *word, struct error *err);
+/* The whole GPUs on which MPS works and that answer, as "UUID,UUID..." by index. */
+void fleet_list_mps(const struct fleet *f, struct buf *out);
+/* How many of our tasks run there in MPS mode, and whose. */
+unsigned fleet_mps_clients(const struct fleet *f, const char *gpu_uuid, uid_t *uid);
+
+/* Whether the invariants hold: every run on its slots, with an entry in their ledgers, and nothing else there. */
+int fleet_check(const struct fleet *f, struct error *err);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ * The fleet as people, plans and the launcher see it. Changes nothing.
+ */
+#include "core/fleet_private.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *fleet_model(const struct fleet *f)
+{
+	return f->models_differ ? "" : f->model;
+}
+
+const char *fleet_first_model(const struct fleet *f)
+{
+	return f->model;
+}
+
+uint64_t fleet_largest_mib(const struct fleet *f)
+{
+	return f->largest_mib;
+}
+
+size_t fleet_present(const struct fleet *f)
+{
+	return f->n_present;
+}
+
+static uint64_t leaving_mib(const struct ledger *l)
+{
+	uint64_t mib = 0;
+	for (size_t i = 0; i < l->n; i++)
+		mib += l->entries[i].exit_ms ? ledger_held_of(&l->entries[i]) : 0;
+	return mib;
+}
+
+struct fleet_gpu fleet_look(const struct fleet *f, uint32_t slot, int64_t mono_ms)
+{
+	const struct slot *s = f->slots[slot];
+	return (struct fleet_gpu){
+		.reading = &s->r, .present = s->in_snapshot, .stale = fleet_is_stale(f, s, mono_ms), .drained = s->drained,
+		.expected = window_expects(s->window), .load = window_load(s->window), .held_mib = ledger_held(&s->ledger),
+		.foreign_mib = ledger_foreign(&s->ledger), .available_mib = ledger_available(&s->ledger),
+		.leaving_mib = leaving_mib(&s->ledger), .n_tasks = (unsigned)s->n_runs,
+		.mode = s->n_runs ? task_attempt(s->runs[0]->t)->mode : SHARE_NEVER, .procs = s->procs, .n_procs = s->n_procs,
+	};
+}
+
+task_id fleet_task_on(const struct fleet *f, uint32_t slot, unsigned n)
+{
+	return f->slots[slot]->runs[n]->t->id;
+}
+
+static int compare_slots(const void *a, const void *b, void *ctx)
+{
+	const struct fleet *f = ctx;
+	const struct gpu_reading *x = &f->slots[*(const uint32_t *)a]->r, *y = &f->slots[*(const uint32_t *)b]->r;
+	if (x->index != y->index)
+		return x->index < y->index ? -1 : 1;
+	return !*x->parent_uuid != !*y->parent_uuid ? *x->parent_uuid ? 1 : -1 : strcmp(x->uuid, y->uuid);
+}
+
+uint32_t *fleet_in_order(const struct fleet *f)
+{
+	uint32_t *order = alloc_zero((f->n_slots + 1) * sizeof *order);
+	for (uint32_t i = 0; i < f->n_slots; i++)
+		order[i] = i;
+	qsort_r(order, f->n_slots, sizeof *order, compare_slots, (void *)f);
+	return order;
+}
+
+unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slots)
+{
+	const struct run *r = fleet_run(f, id);
+	*slots = r ? r->slots : NULL;
+	return r ? r->n_slots : 0;
+}
+
+size_t fleet_count_runs(const struct fleet *f)
+{
+	return f->runs.n;
+}
+
+bool fleet_measured(const struct fleet *f, task_id id, struct measured *out)
+{
+	const struct run *r = fleet_run(f, id);
+	if (r)
+		*out = fleet_measure(f, r);
+	return r;
+}
+
+bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out)
+{
+	const struct run *r = idmap_next(&f->runs, at);
+	if (!r)
+		return false;
+	*out = (struct fleet_run){ .task = r->t, .slots = r->slots, .n_slots = r->n_slots, .load = { NAN, NAN },
+				   .work_s = fleet_measure(f, r).work_s };
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		const struct slot *s = f->slots[r->slots[i]];
+		const struct ledger_entry *e = ledger_find(&s->ledger, r->t->id);
+		uint64_t held = e ? ledger_held_of(e) : 0;
+		out->held_mib = held > out->held_mib ? held : out->held_mib;
+		for (size_t x = 0; x < s->n_runs && s->n_tenants == s->n_runs; x++)
+			if (s->runs[x] == r)
+				out->load = s->tenants[x].load;
+	}
+	return true;
+}
+
+/* For requests and the launcher ---------------------------------------------------------------------------------------- */
+
+const char *fleet_find(const struct fleet *f, const char *word, struct error *err)
+{
+	const struct slot *found = NULL;
+	bool number = *word && strspn(word, "0123456789") == strlen(word);
+	for (size_t i = 0; i < f->n_slots; i++) {
+		const struct slot *s = f->slots[i];
+		bool match = number ? s->in_snapshot && !s->r.mig && s->r.index == strtoul(word, NULL, 10)
+				    : *word && !strncmp(s->r.uuid, word, strlen(word));
+		if (match && found) {
+			error_set(err, ERR_INVALID, "GPU '%.60s': several UUIDs begin so; write more of it", word);
+			return NULL;
+		}
+		if (match)
+			found = s;
+	}
+	if (!found)
+		error_set(err, ERR_NOT_FOUND, "GPU '%.60s': there is none; 'rad gpus -v' lists them by index and UUID, and MIG "
+			  "instances go by their UUID", word);
+	return found ? found->r.uuid : NULL;
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const struct slot *const *x = a, *const *y = b;
+	return ((*x)->r.index > (*y)->r.index) - ((*x)->r.index < (*y)->r.index);
+}
+
+void fleet_list_mps(const struct fleet *f, struct buf *out)
+{
+	scoped_free struct slot **list = alloc_zero((f->n_slots + 1) * sizeof *list);
+	size_t n = 0;
+	for (size_t i = 0; i < f->n_slots; i++) {
+		struct slot *s = f->slots[i];
+		if (s->in_snapshot && s->r.mps_capable && !s->r.mig && !s->r.fallen)
+			list[n++] = s;
+	}
+	qsort(list, n, sizeof *list, by_index);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(out, "%s%s", i ? "," : "", list[i]->r.uuid);
+}
+
+unsigned fleet_mps_clients(const struct fleet *f, const char *gpu_uuid, uid_t *uid)
+{
+	int64_t slot = fleet_slot_of(f, gpu_uuid);
+	const struct slot *s = slot >= 0 ? f->slots[slot] : NULL;
+	unsigned n = 0;
+	for (size_t i = 0; s && i < s->n_runs; i++)
+		if (task_attempt(s->runs[i]->t)->mode == SHARE_MPS) {
+			*uid = s->runs[i]->t->spec->uid;
+			n++;
+		}
+	return n;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The slots as placement sees them, and their versions. Whatever may have changed a slot's look puts it into the list of
+ * touched ones; when somebody asks, those are filled anew, and one that comes out otherwise than before gets the next version
+ * of the fleet. So a pass costs what moved, not what exists: one end among a thousand GPUs is one slot.
+ *
+ * Nobody compares fields by hand: looks are zeroed before they are filled and compared as memory, so a new field counts by
+ * itself.
+ */
+#include "core/fleet_private.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+/* A run that was to start alone is not joined before it is warm. */
+static task_id alone_still(const struct slot *s)
+{
+	for (size_t i = 0; i < s->n_runs; i++)
+		if (s->runs[i]->t->exclusive_next && !s->runs[i]->warm)
+			return s->runs[i]->t->id;
+	return 0;
+}
+
+static uint64_t driver_available(const struct slot *s)
+{
+	const struct gpu_reading *g = &s->r;
+	return g->valid & GPU_MEM_USED && g->mem_used_mib < g->mem_total_mib ? g->mem_total_mib - g->mem_used_mib : 0;
+}
+
+/* What stays when nothing runs there. */
+static void look_at_device(const struct fleet *f, const struct slot *s, struct map_gpu *g)
+{
+	g->slot = s->number;
+	g->index = s->r.index;
+	g->uuid = s->r.uuid;
+	g->total_mib = ledger_capacity(&s->ledger);
+	g->mps_capable = s->r.mps_capable && f->mps;
+	g->mig = s->r.mig;
+	g->mps_uid = (uid_t)-1;
+}
+
+static void look_at_room(const struct fleet *f, const struct slot *s, struct now now, struct map_gpu *g)
+{
+	g->available_mib = f->config->map.ledger ? ledger_available(&s->ledger) : driver_available(s);
+	g->foreign_mib = ledger_foreign(&s->ledger);
+	g->load = window_load(s->window);
+	g->drained = s->drained;
+	g->stale = fleet_is_stale(f, s, now.mono_ms);
+	g->settling = ledger_settling(&s->ledger);
+	g->kept_for = s->kept_for ? s->kept_for : alone_still(s);
+}
+
+static void look_at_runs(const struct fleet *f, const struct slot *s, struct now now, struct map_gpu *g)
+{
+	g->n_tasks = (unsigned)s->n_runs;
+	g->tenants = s->n_tenants == s->n_runs ? s->tenants : NULL;
+	for (size_t k = 0; k < s->n_runs; k++) {
+		const struct run *r = s->runs[k];
+		g->mode = task_attempt(r->t)->mode;
+		g->cold_unknown = g->cold_unknown || (r->unknown && !r->warm && f->config->map.ledger);
+		g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
+		g->unseen = g->unseen || fleet_unseen(f, r, now);
+		g->has_limit = g->has_limit || r->t->max_slowdown > 0;
+		if (g->mode == SHARE_MPS)
+			g->mps_uid = r->t->spec->uid;
+	}
+}
+
+static void unlink_slot(struct fleet *f, struct slot *s)
+{
+	if (s->newer)
+		s->newer->older = s->older;
+	else if (f->newest == s)
+		f->newest = s->older;
+	if (s->older)
+		s->older->newer = s->newer;
+	s->newer = s->older = NULL;
+}
+
+/* It moved: it goes before all others. */
+static void move_slot(struct fleet *f, struct slot *s)
+{
+	unlink_slot(f, s);
+	s->version = ++f->version;
+	s->older = f->newest;
+	if (s->older)
+		s->older->newer = s;
+	f->newest = s;
+}
+
+/* What others' chances hang on too: a claim is cut to what the largest GPUs have, and an n-GPU task needs n that suit. */
+static bool same_shape(const struct map_gpu *a, const struct map_gpu *b)
+{
+	return a->total_mib == b->total_mib && a->stale == b->stale && a->mig == b->mig && a->mps_capable == b->mps_capable;
+}
+
+static void fill(struct fleet *f, struct slot *s, struct now now)
+{
+	struct map_gpu before = f->gpus[s->number], *g = &f->gpus[s->number];
+	bool tenants_changed = fleet_fill_tenants(f, s), is_new = !s->version;
+	memset(g, 0, sizeof *g);
+	look_at_device(f, s, g);
+	look_at_room(f, s, now, g);
+	look_at_runs(f, s, now, g);
+	s->touched = false;
+	if (!g->stale && !f->config->readings_stand && s->read_ms + f->config->stale_ms < f->stale_due_ms)
+		f->stale_due_ms = s->read_ms + f->config->stale_ms;
+	if (is_new || !same_shape(&before, g))
+		f->shape++;
+	if (is_new || tenants_changed || memcmp(&before, g, sizeof before))
+		move_slot(f, s);
+}
+
+/* A slot goes stale by time alone: all are looked at again when the first of them may have. */
+static void look_for_stale(struct fleet *f, struct now now)
+{
+	if (now.mono_ms <= f->stale_due_ms)
+		return;
+	f->stale_due_ms = INT64_MAX;
+	fleet_touch_all(f);
+}
+
+const struct map_gpu *fleet_gpus(struct fleet *f, struct now now)
+{
+	if (f->cap_gpus < f->n_slots)
+		f->gpus = alloc_resize(f->gpus, f->cap_gpus = f->cap_slots, sizeof *f->gpus);
+	if (f->n_gpus < f->n_slots)
+		memset(&f->gpus[f->n_gpus], 0, (f->n_slots - f->n_gpus) * sizeof *f->gpus);
+	f->n_gpus = f->n_slots;
+	look_for_stale(f, now);
+	for (size_t i = 0; i < f->n_touched; i++)
+		fill(f, f->slots[f->touched[i]], now);
+	f->n_touched = 0;
+	return f->gpus;
+}
+
+size_t fleet_devices(const struct fleet *f, struct map_gpu *out)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < f->n_slots; i++) {
+		if (!f->slots[i]->in_snapshot)
+			continue;
+		memset(&out[n], 0, sizeof out[n]);
+		look_at_device(f, f->slots[i], &out[n++]);
+	}
+	return n;
+}
+
+size_t fleet_size(const struct fleet *f)
+{
+	return f->n_slots;
+}
+
+uint64_t fleet_version(const struct fleet *f)
+{
+	return f->version;
+}
+
+uint64_t fleet_shape(const struct fleet *f)
+{
+	return f->shape;
+}
+
+size_t fleet_moved_since(const struct fleet *f, uint64_t version, uint32_t *slots)
+{
+	size_t n = 0;
+	for (const struct slot *s = f->newest; s && s->version > version; s = s->older)
+		slots[n++] = s->number;
+	return n;
+}
+
+bool fleet_was_read(const struct fleet *f)
+{
+	return f->was_read;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sums over time. Where readings are samples (a real driver), each one speaks for the time before it, and meters add up once a
+ * snapshot. Where readings stand (simulated devices, read at every change), everything is constant between changes: sums come
+ * up to now just before something changes, so that no sample is needed in between.
+ */
+#include "core/fleet_private.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+
+#define LOW_WATER_MS 30000	/* the lowest free memory is kept for this and the interval before it */
+
+void fleet_touch_slot(struct fleet *f, struct slot *s)
+{
+	if (s->touched)
+		return;
+	s->touched = true;
+	alloc_grow(f->touched, f->n_touched, f->cap_touched);
+	f->touched[f->n_touched++] = s->number;
+}
+
+uint64_t fleet_low_water(const struct slot *s)
+{
+	return s->low_mib[0] < s->low_mib[1] ? s->low_mib[0] : s->low_mib[1];
+}
+
+struct slot_seen *fleet_seen(struct slot *s, task_id task)
+{
+	for (size_t i = 0; i < s->n_seen; i++)
+		if (s->seen[i].task == task)
+			return &s->seen[i];
+	return NULL;
+}
+
+void fleet_note_low_water(struct slot *s, int64_t mono_ms, bool stood)
+{
+	const unsigned needed = GPU_MEM_TOTAL | GPU_MEM_USED;
+	if ((s->r.valid & needed) != needed || s->r.mem_used_mib > s->r.mem_total_mib)
+		return;
+	uint64_t free_mib = s->r.mem_total_mib - s->r.mem_used_mib;
+	int64_t interval = mono_ms / LOW_WATER_MS;
+	if (interval != s->low_interval) {
+		s->low_mib[0] = interval == s->low_interval + 1 ? s->low_mib[1] : stood ? free_mib : UINT64_MAX;
+		s->low_mib[1] = UINT64_MAX;
+		s->low_interval = interval;
+	}
+	if (free_mib < s->low_mib[1])
+		s->low_mib[1] = free_mib;
+}
+
+/* Energy of one GPU since the last sample of that attempt, in equal parts among those present. */
+static double energy_part(const struct fleet *f, const struct slot *s, const struct run *r, struct now now)
+{
+	double energy_j = NAN;
+	if (f->config->readings_stand && s->r.valid & GPU_POWER)
+		energy_j = s->r.power_w * (double)(now.mono_ms - r->meter.last_ms) / 1000;
+	else if (s->r.valid & GPU_ENERGY)
+		energy_j = s->r.energy_j - s->energy_j;
+	return energy_j / (double)s->n_runs;
+}
+
+void fleet_note_warm(struct fleet *f, struct run *r, bool active, struct now now)
+{
+	if (active && !r->active_since_ms)
+		r->active_since_ms = now.mono_ms;
+	if (r->warm || !r->active_since_ms || now.mono_ms - r->active_since_ms < f->config->warm_ms ||
+	    now.mono_ms - r->placed_ms < f->config->window.span_ms)
+		return;
+	r->warm = true;
+	for (unsigned i = 0; i < r->n_slots; i++)
+		fleet_touch_slot(f, f->slots[r->slots[i]]);
+}
+
+/* One sample of one attempt, over all its GPUs. */
+void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
+{
+	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .smact = 0, .energy_j = 0, .alone = true,
+				  .speed = 1 };
+	unsigned smact_seen = 0, gract_seen = 0;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		struct slot *s = f->slots[r->slots[i]];
+		const struct slot_seen *seen = fleet_seen(s, r->t->id);
+		if (s->r.valid & GPU_SMACT)
+			m.smact += s->r.smact, smact_seen++;
+		if (s->r.valid & GPU_GRACT)
+			m.gract += s->r.gract, gract_seen++;
+		if (!(s->r.valid & GPU_PROC_MEM))
+			m.mem_known = false;
+		else if (seen && seen->mib > m.mem_mib)
+			m.mem_mib = seen->mib;
+		m.alone = m.alone && s->n_runs == 1 && s->foreign_mib <= MAP_FOREIGN_MIB;
+		m.active = m.active || seen || !(s->r.valid & GPU_PROCS);
+		m.energy_j += energy_part(f, s, r, now);
+		m.speed = fmin(m.speed, fleet_speed(f, s, r, now));
+	}
+	m.smact = smact_seen ? m.smact / smact_seen : NAN;
+	m.gract = gract_seen ? m.gract / gract_seen : NAN;
+	meter_add(&r->meter, &m);
+	fleet_note_warm(f, r, m.active, now);
+}
+
+void fleet_advance(struct fleet *f, struct slot *s, struct now now)
+{
+	if (!f->config->readings_stand || !s->in_snapshot)
+		return;
+	window_add_span(s->window, now.mono_ms, &s->r);
+	fleet_note_low_water(s, now.mono_ms, true);
+	for (size_t i = 0; i < s->n_runs; i++)
+		fleet_meter_run(f, s->runs[i], now);
+}
+

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The insides of the fleet, for its own files alone, each using only those above it:
+ *	fleet_tenants.c	what the attempts on a slot do to it and to each other
+ *	fleet_meter.c	sums over time: meters, low water, windows
+ *	fleet.c		slots and attempts, which come and go; what people and plans see
+ *	fleet_read.c	snapshots
+ *	fleet_map.c	what placement sees, and its versions
+ */
+#ifndef RAD_CORE_FLEET_PRIVATE_H
+#define RAD_CORE_FLEET_PRIVATE_H
+
+#include "account/account.h"
+#include "base/idmap.h"
+#include "core/fleet.h"
+#include "map/ledger.h"
+
+/* A running attempt: from EV_PLACED until its processes have ended. */
+struct run {
+	struct task *t;
+	uint32_t slots[SPEC_MAX_GPUS];
+	unsigned n_slots;
+	struct meter meter;
+	int64_t placed_ms;		/* mono */
+	int64_t active_since_ms;	/* mono, first sample with a process of its own; 0: none yet */
+	bool warm;			/* its peak is believed */
+	bool unknown;			/* placed without an estimate */
+	bool had_neighbours;
+	int64_t noted_ms;		/* mono of the last EV_MEASURED */
+	struct share_task known;	/* what runs before it did alone; NaN: not known */
+};
+
+/* What the processes of one task held there in the snapshot being read. */
+struct slot_seen { task_id task; uint64_t mib; uint32_t procs; };
+
+struct slot {
+	uint32_t number;		/* its place in fleet.slots */
+	bool touched;			/* it is in fleet.touched: what placement sees may have changed */
+	struct gpu_reading r;		/* the last one */
+	int64_t read_ms;		/* mono of the last good reading */
+	bool in_snapshot;		/* it was in the last one */
+	bool drained;
+	task_id kept_for;
+	struct window *window;
+	struct ledger ledger;
+	struct run **runs;		/* attempts whose processes run there */
+	size_t n_runs, cap_runs;
+	struct map_tenant *tenants;	/* they as the map sees them, since the slot was filled */
+	size_t n_tenants, cap_tenants;
+	double *speeds;			/* at which they ran up to speeds_ms (mono) */
+	size_t n_speeds, cap_speeds;
+	int64_t speeds_ms;
+	double energy_j;		/* of the reading before, NaN: none */
+	uint64_t low_mib[2];		/* lowest free memory: of the interval before, of this one */
+	int64_t low_interval;		/* counted from the clock's zero */
+	struct slot_seen *seen;
+	size_t n_seen, cap_seen;
+	uint64_t foreign_mib, mps_mib;
+	struct proc_reading *procs;	/* of the last snapshot, with `claimed` set to the owner */
+	size_t n_procs, cap_procs;
+	uint64_t version;		/* of the fleet when it moved last */
+	struct slot *newer, *older;	/* by version */
+};
+
+struct fleet {
+	const struct core_config *config;
+	struct fleet_ops ops;
+	struct slot **slots;
+	size_t n_slots, cap_slots;
+	struct idmap by_uuid;		/* hash of the UUID -> struct slot */
+	struct idmap runs;		/* task_id -> struct run */
+	bool mps;			/* MPS servers can be had on this machine */
+	bool was_read;
+	bool slow_limits;		/* a task had a limit on its slow-down */
+	size_t n_present;
+	uint64_t largest_mib;
+	char model[64];			/* of the first GPU that was read */
+	bool models_differ;
+	/* What placement sees: fleet_map.c. */
+	struct map_gpu *gpus;
+	size_t n_gpus, cap_gpus;
+	uint32_t *touched;
+	size_t n_touched, cap_touched;
+	struct slot *newest;		/* the slots by version, latest first */
+	uint64_t version, shape;
+	int64_t stale_due_ms;		/* mono; no slot goes stale by itself before */
+	uint32_t *reading;		/* scratch: slot of each GPU of the snapshot being read */
+	size_t cap_reading;
+};
+
+/* fleet_tenants.c */
+/* Nothing is known of what the run does to its GPUs, and it was not there for long enough to be seen. */
+bool fleet_unseen(const struct fleet *f, const struct run *r, struct now now);
+/* How fast the run goes on that slot, relative to running alone, by what is known of those there. */
+double fleet_speed(const struct fleet *f, struct slot *s, const struct run *r, struct now now);
+/* Brings s->tenants up to now, none if nobody wants to know; returns whether they changed. */
+bool fleet_fill_tenants(const struct fleet *f, struct slot *s);
+struct measured fleet_measure(const struct fleet *f, const struct run *r);
+
+/* fleet_meter.c */
+/* What placement sees of it may have changed. */
+void fleet_touch_slot(struct fleet *f, struct slot *s);
+struct slot_seen *fleet_seen(struct slot *s, task_id task);
+/* The lowest free memory in the last minute, UINT64_MAX: not known. `stood`: the reading is not of this moment alone, it was so
+ * since the one before. */
+uint64_t fleet_low_water(const struct slot *s);
+void fleet_note_low_water(struct slot *s, int64_t mono_ms, bool stood);
+void fleet_note_warm(struct fleet *f, struct run *r, bool active, struct now now);
+/* One sample of one attempt, over all its GPUs. */
+void fleet_meter_run(struct fleet *f, struct run *r, struct now now);
+/* Where readings stand: its window, its low water and the meters of its runs come up to now. */
+void fleet_advance(struct fleet *f, struct slot *s, struct now now);
+
+/* fleet.c */
+/* Makes it if it is not known yet. */
+struct slot *fleet_take_slot(struct fleet *f, const char *uuid);
+struct run *fleet_run(const struct fleet *f, task_id id);
+bool fleet_is_stale(const struct fleet *f, const struct slot *s, int64_t mono_ms);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Snapshots. Where readings are samples, a snapshot lists every GPU, and one that it does not list has gone; where readings
+ * stand it lists those that changed. Meters come after all processes were booked, since an attempt of several GPUs is metered
+ * over all of them, and ledgers after that, since whoever became warm is believed from this snapshot on.
+ */
+#include "core/fleet_private.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void note_model(struct fleet *f, const char *name)
+{
+	if (!*name)
+		return;
+	if (!*f->model)
+		snprintf(f->model, sizeof f->model, "%s", name);
+	else if (strcmp(f->model, name))
+		f->models_differ = true;
+}
+
+static void note_capacity(struct fleet *f, const struct gpu_reading *g)
+{
+	if (!(g->valid & GPU_MEM_TOTAL))
+		return;
+	uint64_t capacity = g->mem_total_mib - (g->valid & GPU_MEM_RESERVED ? g->mem_reserved_mib : 0);
+	if (capacity > f->largest_mib)
+		f->largest_mib = capacity;
+}
+
+static struct slot *read_slot(struct fleet *f, const struct gpu_reading *g, struct now now)
+{
+	struct slot *s = fleet_take_slot(f, g->uuid);
+	fleet_advance(f, s, now);
+	fleet_touch_slot(f, s);
+	f->n_present += !s->in_snapshot;
+	s->r = *g;
+	s->in_snapshot = true;
+	s->n_seen = s->n_procs = 0;
+	s->foreign_mib = s->mps_mib = 0;
+	if (g->fallen)
+		return s;
+	note_model(f, g->name);
+	note_capacity(f, g);
+	s->read_ms = now.mono_ms;
+	window_add(s->window, now.mono_ms, g);
+	fleet_note_low_water(s, now.mono_ms, false);
+	return s;
+}
+
+static void note_seen(struct slot *s, task_id owner, uint64_t mib)
+{
+	struct slot_seen *seen = fleet_seen(s, owner);
+	if (!seen) {
+		alloc_grow(s->seen, s->n_seen, s->cap_seen);
+		seen = &s->seen[s->n_seen++];
+		*seen = (struct slot_seen){ .task = owner };
+	}
+	seen->mib += mib;
+	seen->procs++;
+}
+
+/* Books a process to the task that has a claim there, to the MPS server, or to foreigners. */
+static void read_process(struct fleet *f, struct slot *s, const struct proc_reading *p)
+{
+	task_id owner = p->mps_server ? 0 : f->ops.owner(f->ops.ctx, p);
+	bool ours = owner && ledger_find(&s->ledger, owner);
+	alloc_grow(s->procs, s->n_procs, s->cap_procs);
+	s->procs[s->n_procs] = *p;
+	s->procs[s->n_procs++].claimed = ours ? owner : 0;
+	if (p->mps_server)
+		s->mps_mib += p->mem_mib;
+	else if (ours)
+		note_seen(s, owner, p->mem_mib);
+	else
+		s->foreign_mib += p->mem_mib;
+}
+
+static bool is_present(task_id task, void *ctx)
+{
+	return fleet_seen(ctx, task) != NULL;
+}
+
+static void update_ledger(struct fleet *f, struct slot *s, int64_t begun_ms)
+{
+	bool mem_known = s->r.valid & GPU_PROC_MEM, procs_known = s->r.valid & GPU_PROCS;
+	if (s->r.valid & GPU_MEM_TOTAL)
+		ledger_reading(&s->ledger, s->r.mem_total_mib, s->r.valid & GPU_MEM_RESERVED ? s->r.mem_reserved_mib : 0,
+			       s->r.mem_used_mib, s->r.valid & GPU_MEM_USED, s->mps_mib, mem_known ? s->foreign_mib : 0, mem_known);
+	for (size_t i = 0; mem_known && i < s->n_seen; i++) {
+		const struct run *r = fleet_run(f, s->seen[i].task);
+		ledger_observe(&s->ledger, s->seen[i].task, s->seen[i].mib, r && r->warm);
+	}
+	/* Where processes cannot be listed, an entry may only go when the memory of the GPU as a whole came back; that needs no
+	 * rule of its own: with no process known to be there, used memory counts as foreign. */
+	ledger_settle(&s->ledger, begun_ms, procs_known ? is_present : NULL, s);
+}
+
+/* Where readings stand, the meters came up to now before the reading changed: what is new is who is there. */
+static void note_arrivals(struct fleet *f, struct slot *s, struct now now)
+{
+	for (size_t i = 0; i < s->n_runs; i++)
+		fleet_note_warm(f, s->runs[i], fleet_seen(s, s->runs[i]->t->id), now);
+}
+
+static void meter_all(struct fleet *f, struct now now)
+{
+	size_t at = 0;
+	for (struct run *r; (r = idmap_next(&f->runs, &at));)
+		fleet_meter_run(f, r, now);
+}
+
+/* Every GPU that this snapshot does not list has gone; all have changed where that MPS servers can be had did. */
+static void forget_snapshot(struct fleet *f, bool mps)
+{
+	if (mps != f->mps)
+		fleet_touch_all(f);
+	f->mps = mps;
+	if (f->config->readings_stand)
+		return;
+	f->n_present = 0;
+	for (size_t i = 0; i < f->n_slots; i++) {
+		f->slots[i]->in_snapshot = false;
+		fleet_touch_slot(f, f->slots[i]);
+	}
+}
+
+static void conclude_slot(struct fleet *f, struct slot *s, const struct snapshot *snap, struct now now)
+{
+	if (s->r.fallen)
+		return;
+	if (f->config->readings_stand)
+		note_arrivals(f, s, now);
+	update_ledger(f, s, snap->mono_ms);
+	if (!s->n_runs && !s->n_procs && s->r.valid & GPU_PROCS)
+		window_idle(s->window);
+	s->energy_j = s->r.valid & GPU_ENERGY ? s->r.energy_j : NAN;
+}
+
+void fleet_read(struct fleet *f, const struct snapshot *snap, bool mps, struct now now)
+{
+	forget_snapshot(f, mps);
+	if (f->cap_reading < snap->n_gpus)
+		f->reading = alloc_resize(f->reading, f->cap_reading = snap->n_gpus, sizeof *f->reading);
+	for (uint32_t i = 0; i < snap->n_gpus; i++)
+		f->reading[i] = read_slot(f, &snap->gpus[i], now)->number;
+	for (uint32_t i = 0; i < snap->n_procs; i++)
+		if (snap->procs[i].gpu < snap->n_gpus)
+			read_process(f, f->slots[f->reading[snap->procs[i].gpu]], &snap->procs[i]);
+	if (!f->config->readings_stand)
+		meter_all(f, now);
+	for (uint32_t i = 0; i < snap->n_gpus; i++)
+		conclude_slot(f, f->slots[f->reading[i]], snap, now);
+	f->was_read = true;
+}

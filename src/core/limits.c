@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ * See limits.h. Every running attempt is known here, since a limit may be given to one that had none.
+ */
+#include "core/limits.h"
+
+#include "base/alloc.h"
+#include "base/idmap.h"
+
+#include <stdlib.h>
+
+struct limit {
+	task_id task;
+	int64_t start_ms;	/* mono; of the attempt */
+	bool signalled;		/* the warning was sent */
+};
+
+struct limits {
+	struct core_ops ops;
+	struct tasks *tasks;
+	struct idmap running;	/* task_id -> struct limit */
+	int64_t due_ms;		/* mono; nothing is due before */
+};
+
+struct limits *limits_create(const struct core_ops *ops, struct tasks *ts)
+{
+	struct limits *l = alloc_zero(sizeof *l);
+	l->ops = *ops;
+	l->tasks = ts;
+	l->due_ms = INT64_MAX;
+	return l;
+}
+
+void limits_destroy(struct limits *l)
+{
+	size_t at = 0;
+	if (!l)
+		return;
+	for (struct limit *one; (one = idmap_next(&l->running, &at));)
+		free(one);
+	idmap_free(&l->running);
+	free(l);
+}
+
+void limits_begin(struct limits *l, const struct task *t, struct now now)
+{
+	struct limit *one = idmap_get(&l->running, t->id);
+	if (!one)
+		idmap_put(&l->running, t->id, one = alloc_zero(sizeof *one));
+	one->task = t->id;
+	one->start_ms = now.mono_ms - (now.wall_ms - task_attempt(t)->start_ms);
+	if (t->time_limit_s)
+		l->due_ms = now.mono_ms;
+}
+
+void limits_changed(struct limits *l, struct now now)
+{
+	l->due_ms = now.mono_ms;
+}
+
+void limits_forget(struct limits *l, task_id id)
+{
+	free(idmap_remove(&l->running, id));
+}
+
+/* When the limit is next of interest (mono); acts when it is now. */
+static int64_t look_at(struct limits *l, struct limit *one, struct now now)
+{
+	struct task *t = tasks_find(l->tasks, one->task);
+	if (!t->time_limit_s || t->stopping)
+		return INT64_MAX;
+	int64_t end = one->start_ms + t->time_limit_s * 1000, warn = end - t->spec->signal_before_s * 1000;
+	if (t->spec->signal && !one->signalled && now.mono_ms >= warn && now.mono_ms < end) {
+		one->signalled = true;
+		l->ops.signal(l->ops.ctx, t, t->spec->signal);
+	}
+	if (now.mono_ms >= end) {
+		struct event ev = { .kind = EV_STOP_ASKED, .t_ms = now.wall_ms, .u.stop = { STOP_TIME_LIMIT, 0 } };
+		tasks_emit(l->tasks, t, &ev, now.wall_ms);
+		return INT64_MAX;
+	}
+	return t->spec->signal && !one->signalled ? warn : end;
+}
+
+int64_t limits_turn(struct limits *l, struct now now)
+{
+	int64_t due = INT64_MAX;
+	size_t at = 0;
+	if (now.mono_ms < l->due_ms)
+		return l->due_ms;
+	for (struct limit *one; (one = idmap_next(&l->running, &at));) {
+		int64_t next = look_at(l, one, now);
+		due = next < due ? next : due;
+	}
+	return l->due_ms = due;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Time limits of running attempts: the signal before the end, and the end (EV_STOP_ASKED). They run on the monotonic clock from
+ * the moment at which the attempt began, so that somebody who sets the wall clock ends nobody's task; only what a restart finds
+ * running is counted from the wall time in its log.
+ */
+#ifndef RAD_CORE_LIMITS_H
+#define RAD_CORE_LIMITS_H
+
+#include "core/core.h"
+#include "core/tasks.h"
+
+struct limits;
+
+/* `ops->signal` sends the warning. */
+struct limits *limits_create(const struct core_ops *ops, struct tasks *ts);
+/* Takes NULL. */
+void limits_destroy(struct limits *l);
+
+/* The task's attempt was placed, started, or found again after a restart: its time runs from then. */
+void limits_begin(struct limits *l, const struct task *t, struct now now);
+/* The limit of a running task was changed. */
+void limits_changed(struct limits *l, struct now now);
+/* Its attempt has ended. */
+void limits_forget(struct limits *l, task_id id);
+/* Does what is due. Returns when the next limit is (mono), INT64_MAX: none. Costs nothing while none is. */
+int64_t limits_turn(struct limits *l, struct now now);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The order in which tasks are tried; see pass.h for the rules. Everything that a pass does is an event of the tasks or a mark
+ * on the fleet, so it may be cut short or done again at any time: what it sees is what the owners say at that moment.
+ */
+#include "core/pass_private.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+#define BEHIND 100	/* tasks after a head that does not fit that are looked at in one pass */
+
+struct pass *pass_create(const struct core_config *config, struct tasks *ts, struct fleet *f, struct estimates *e)
+{
+	struct pass *p = alloc_zero(sizeof *p);
+	p->config = config;
+	p->tasks = ts;
+	p->fleet = f;
+	p->estimates = e;
+	return p;
+}
+
+void pass_destroy(struct pass *p)
+{
+	if (!p)
+		return;
+	free(p->moved);
+	free(p);
+}
+
+/* As pass_request; nobody waits for what a plan promises where nothing runs. */
+static struct map_request request_now(const struct pass *p, const struct task *t, struct now now)
+{
+	struct map_request r = pass_request(p, t, now);
+	if (!fleet_count_runs(p->fleet))
+		r.planned = NULL;
+	return r;
+}
+
+/* 1: placed; 0: it may be, later; -1: no GPU here can run it. */
+static int try_first(struct pass *p, struct task *t, struct now now)
+{
+	estimates_refresh(p->estimates, t, now);
+	struct map_request r = request_now(p, t, now);
+	if (r.start_alone && p->config->recover.mode == RECOVER_EXCLUSIVE)
+		pass_keep_for_recovering(p, t, now);
+	if (pass_try(p, t, &r, now))
+		return 1;
+	return pass_hopeless(p, &r, now) ? -1 : 0;
+}
+
+/* The recovery queue in order, until one does not fit. */
+static void place_recovering(struct pass *p, struct now now)
+{
+	bool blocked = false;
+	for (struct task *t = tasks_first(p->tasks), *next; t && t->queue == QUEUE_RECOVERY && !blocked; t = next) {
+		next = tasks_next(p->tasks, t);
+		blocked = !try_first(p, t, now);
+	}
+}
+
+static struct task *first_of_main(const struct pass *p)
+{
+	struct task *t = tasks_first(p->tasks);
+	while (t && t->queue == QUEUE_RECOVERY)
+		t = tasks_next(p->tasks, t);
+	return t;
+}
+
+/* The main queue in order, until one does not fit: that one is returned. */
+static struct task *place_in_order(struct pass *p, struct now now)
+{
+	for (struct task *t = first_of_main(p), *next; t; t = next) {
+		next = tasks_next(p->tasks, t);
+		if (p->config->order != ORDER_FIFO)
+			pass_lead(p, t);
+		if (!try_first(p, t, now))
+			return t;
+	}
+	return NULL;
+}
+
+/* Tasks behind a head that does not fit. Planned ones had their turn; while a plan is to come, nobody goes before it. */
+static void try_behind(struct pass *p, const struct task *head, struct now now)
+{
+	unsigned stayed = 0;
+	for (struct task *t = tasks_next(p->tasks, head), *next; t && stayed < BEHIND && !pass_plan_to_come(p); t = next) {
+		next = tasks_next(p->tasks, t);
+		estimates_refresh(p->estimates, t, now);
+		struct map_request r = request_now(p, t, now);
+		if (!r.planned)
+			stayed += !pass_try(p, t, &r, now);
+	}
+}
+
+static void place_all(struct pass *p, struct now now)
+{
+	p->blocked_at = 0;
+	place_recovering(p, now);
+	if (p->config->order == ORDER_PLAN)
+		pass_follow_plan(p, now);
+	struct task *head = place_in_order(p, now);
+	if (!head)
+		return;
+	p->blocked_at = head->id;
+	if (p->config->order == ORDER_FIFO)
+		return;
+	struct map_request r = pass_request(p, head, now);
+	pass_keep_for_head(p, &r, now);
+	try_behind(p, head, now);
+}
+
+static bool has_moved(const struct pass *p)
+{
+	return p->seen.tasks != tasks_version(p->tasks) || p->seen.fleet != fleet_version(p->fleet) ||
+	       p->seen.estimates != estimates_version(p->estimates);
+}
+
+static void note_seen(struct pass *p, struct now now)
+{
+	fleet_gpus(p->fleet, now);
+	p->seen.tasks = tasks_version(p->tasks);
+	p->seen.fleet = fleet_version(p->fleet);
+	p->seen.estimates = estimates_version(p->estimates);
+	p->asked = false;
+}
+
+int64_t pass_turn(struct pass *p, struct now now)
+{
+	pass_watch_keeping(p, now);
+	if (fleet_was_read(p->fleet) && tasks_queued(p->tasks)) {
+		fleet_gpus(p->fleet, now);
+		if (p->asked || has_moved(p) || pass_plan_due(p, now) <= now.mono_ms) {
+			place_all(p, now);
+			note_seen(p, now);
+		}
+	}
+	int64_t plan = pass_plan_due(p, now), keeping = pass_watch_keeping(p, now);
+	return plan < keeping ? plan : keeping;
+}
+
+void pass_reconsider(struct pass *p)
+{
+	pass_forget_refused(p);
+	p->wish++;
+	p->asked = true;
+}
+
+task_id pass_blocked_at(const struct pass *p)
+{
+	return p->blocked_at;
+}
+
+int pass_check(const struct pass *p, struct error *err)
+{
+	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {
+		task_id id = fleet_kept_for(p->fleet, i);
+		const struct task *t = tasks_find(p->tasks, id);
+		char text[TASK_ID_TEXT];
+		if (!id || (t && t->state == TASK_PENDING))
+			continue;
+		return error_set(err, ERR_CORRUPT, "GPU in slot %u: is kept for task %s, which does not wait", i, task_id_text(id, text));
+	}
+	return 0;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a task asks for, whether that fits, and where it goes.
+ *
+ * A request that did not fit is remembered by its kind. Until the fleet changes its shape, another of that kind can only fit on
+ * slots that moved since: whether one GPU fits hangs on that GPU, the request and the policy. What hangs on more is asked in
+ * full: a task of several GPUs needs several that fit at once, one that GPUs are kept for may use what its kind may not, and a
+ * planned one may use only what the plan says.
+ */
+#include "core/pass_private.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+const struct planned *pass_planned(const struct pass *p, task_id id)
+{
+	for (size_t i = 0; p->config->order == ORDER_PLAN && i < p->plan.n_waiting; i++)
+		if (p->plan.waiting[i].p.id == id)
+			return &p->plan.waiting[i];
+	return NULL;
+}
+
+static void say_planned(const struct pass *p, struct map_request *r, struct now now)
+{
+	const struct planned *w = pass_planned(p, r->task);
+	if (!w || w->p.gpus != r->gpus)
+		return;
+	r->planned = w->slots;
+	r->later = true;
+	r->planned_s = fmax(w->p.start_s - (double)(now.mono_ms - p->plan.made_ms) / 1000, 0);
+}
+
+struct map_request pass_request(const struct pass *p, const struct task *t, struct now now)
+{
+	struct map_request r = {
+		.task = t->id, .gpus = t->spec->gpus, .exclusive = t->spec->exclusive, .share = t->spec->share,
+		.uid = t->spec->uid, .claim_mib = t->estimate.claim_mib, .claim_is_declared = t->gpu_mem_mib != 0,
+	};
+	if (fleet_predicts(p->fleet))
+		r.self = (struct map_tenant){ estimates_load(p->estimates, t, fleet_first_model(p->fleet)), t->max_slowdown };
+	if (t->claim_floor_mib > r.claim_mib)
+		r.claim_mib = t->claim_floor_mib, r.claim_is_declared = false;
+	/* The claim has grown already when the attempt ended; when the time for keeping GPUs is over, only solitude is given
+	 * up. */
+	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next && !pass_kept_long_enough(p, t->id, now);
+	if (t->queue == QUEUE_MAIN)
+		say_planned(p, &r, now);
+	return r;
+}
+
+/* What was refused ---------------------------------------------------------------------------------------------------- */
+
+static void kind_of(const struct map_request *r, struct kind *k)
+{
+	memset(k, 0, sizeof *k);	/* kinds are compared as memory */
+	k->claim_mib = r->claim_mib;
+	k->self.load.gract = r->self.load.gract;
+	k->self.load.smact = r->self.load.smact;
+	k->self.max_slowdown = r->self.max_slowdown;
+	k->gpus = r->gpus;
+	k->share = r->share;
+	k->uid = r->uid;
+	k->claim_is_declared = r->claim_is_declared;
+	k->exclusive = r->exclusive;
+}
+
+static size_t kind_place(const struct kind *k)
+{
+	uint64_t words[sizeof *k / sizeof(uint64_t)], h = 0;
+	memcpy(words, k, sizeof words);
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		h = (h ^ words[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+	return h & (REFUSED_KINDS - 1);
+}
+
+/* The entry of that kind as of the fleet's shape; a new one says that nothing was asked yet (version 0). */
+static struct refused *refused_of(struct pass *p, const struct map_request *r)
+{
+	struct kind kind;
+	kind_of(r, &kind);
+	struct refused *e = &p->refused[kind_place(&kind)];
+	if (e->shape != fleet_shape(p->fleet) || memcmp(&e->kind, &kind, sizeof kind)) {
+		*e = (struct refused){ .shape = fleet_shape(p->fleet), .feasible = FEASIBLE_NOT_ASKED };
+		memcpy(&e->kind, &kind, sizeof kind);
+	}
+	return e;
+}
+
+void pass_forget_refused(struct pass *p)
+{
+	memset(p->refused, 0, sizeof p->refused);
+}
+
+/* Whether it may fit where others of its kind do not. */
+static bool is_special(const struct pass *p, const struct map_request *r)
+{
+	return r->start_alone || r->planned || pass_keeps_anything_for(p, r->task);
+}
+
+bool pass_hopeless(struct pass *p, const struct map_request *r, struct now now)
+{
+	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	struct refused *e = refused_of(p, r);
+	if (e->feasible == FEASIBLE_NOT_ASKED)
+		e->feasible = map_feasible(&p->config->map, gpus, fleet_size(p->fleet), r, NULL) ? FEASIBLE_NEVER : FEASIBLE;
+	return e->feasible == FEASIBLE_NEVER;
+}
+
+/* Placing ------------------------------------------------------------------------------------------------------------- */
+
+static bool place_anywhere(struct pass *p, const struct map_gpu *gpus, const struct map_request *r, struct placement *out)
+{
+	return map_place(&p->config->map, gpus, fleet_size(p->fleet), r, &p->rr_next, out, NULL);
+}
+
+/* On slots that moved since others of its kind did not fit. */
+static bool place_where_moved(struct pass *p, const struct map_gpu *gpus, const struct map_request *r, struct placement *out)
+{
+	struct refused *e = refused_of(p, r);
+	size_t n = fleet_size(p->fleet), n_moved = n;
+	if (e->version) {
+		if (p->cap_moved < n)
+			p->moved = alloc_resize(p->moved, p->cap_moved = n, sizeof *p->moved);
+		n_moved = fleet_moved_since(p->fleet, e->version, p->moved);
+	}
+	bool some = n_moved < n && r->gpus == 1;
+	bool placed = n_moved && (some ? map_place_among(&p->config->map, gpus, n, r, p->moved, n_moved, &p->rr_next, out)
+				       : place_anywhere(p, gpus, r, out));
+	if (!placed)
+		e->version = fleet_version(p->fleet);
+	return placed;
+}
+
+/* Fences only what is trusted and shares: a run that has its GPUs to itself may take what it needs. */
+static bool wants_fence(const struct pass *p, const struct task *t, const struct map_request *r, enum share_mode mode)
+{
+	return p->config->fence && mode == SHARE_MPS && t->estimate.fenced && !r->start_alone && !r->exclusive;
+}
+
+/* What follows from EV_PLACED (the attempt stands on its slots) is the core's, so that restarts and passes do the same. */
+static void place(struct pass *p, struct task *t, const struct map_request *r, const struct map_gpu *gpus,
+		  const struct placement *where, struct now now)
+{
+	char uuids[SPEC_MAX_GPUS][GPU_UUID_LEN];
+	assert(where->n && where->n == r->gpus && tasks_in_queue(p->tasks, t));
+	for (unsigned i = 0; i < where->n; i++)
+		memcpy(uuids[i], gpus[where->slots[i]].uuid, GPU_UUID_LEN);
+	pass_give_up(p, t->id);
+	struct event ev = { .kind = EV_PLACED, .t_ms = now.wall_ms, .u.placed = {
+		.gpus = uuids, .n_gpus = where->n, .mode = where->mode, .claim_mib = where->claim_mib,
+		.fenced = wants_fence(p, t, r, where->mode) } };
+	tasks_emit(p->tasks, t, &ev, now.wall_ms);
+}
+
+bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struct now now)
+{
+	struct placement where;
+	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	if (!(is_special(p, r) ? place_anywhere(p, gpus, r, &where) : place_where_moved(p, gpus, r, &where)))
+		return false;
+	place(p, t, r, gpus, &where, now);
+	return true;
+}
+
+bool pass_would_place(struct pass *p, const struct map_request *r, struct map_finding *findings, struct now now)
+{
+	struct placement where;
+	uint32_t rr_next = p->rr_next;
+	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	return map_place(&p->config->map, gpus, fleet_size(p->fleet), r, &rr_next, &where, findings);
+}
+
+int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err)
+{
+	struct map_request r = {
+		.gpus = spec->gpus, .exclusive = spec->exclusive, .share = spec->share, .uid = spec->uid,
+		.claim_mib = gpu_mem_mib, .claim_is_declared = gpu_mem_mib != 0,
+	};
+	scoped_free struct map_gpu *devices = alloc_zero((fleet_size(p->fleet) + 1) * sizeof *devices);
+	return map_feasible(&p->config->map, devices, fleet_devices(p->fleet, devices), &r, err);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Under ORDER_PLAN: what the planner of map/plan.h is told, and what becomes of its plan. A plan says who goes where and in
+ * which order; each start is still asked of the filter. It is made anew when a task comes or ends, at most once a second, so a
+ * burst of submissions costs no more than one.
+ */
+#include "core/pass_private.h"
+
+#include <math.h>
+#include <string.h>
+
+#define AGAIN_MS 1000
+#define WORK 80000		/* steps x tasks of one plan: 20 to 50 milliseconds */
+#define MOST_STEPS 4000
+#define KNOWN 0.75		/* with the time of fewer tasks than that known, a plan is worth nothing */
+#define OVERDUE 0.125		/* part of its expected work that is left of a task which went on beyond it */
+
+/* The problem --------------------------------------------------------------------------------------------------------- */
+
+static double left_s(const struct pass *p, const struct fleet_run *r, bool *known)
+{
+	double all = estimates_work_s(p->estimates, r->task, known);
+	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * OVERDUE);
+}
+
+static bool usable(const struct pass *p, const struct map_gpu *g)
+{
+	return !g->drained && !g->stale && (g->foreign_mib <= MAP_FOREIGN_MIB || p->config->map.foreign_share);
+}
+
+/* Memory of tasks that ended is seen to be free within seconds: a plan may count on it. */
+static uint64_t soon_free_mib(const struct pass *p, const struct map_gpu *g, struct now now)
+{
+	uint64_t leaving = p->config->map.ledger ? fleet_look(p->fleet, g->slot, now.mono_ms).leaving_mib : 0;
+	uint64_t mib = g->available_mib + leaving;
+	return mib < g->total_mib ? mib : g->total_mib;
+}
+
+/* Returns false where there are more than a plan can hold. */
+static bool list_gpus(struct pass *p, const struct map_gpu *gpus, struct plan_gpu *out, struct now now)
+{
+	struct planning *k = &p->plan;
+	k->n_gpus = 0;
+	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {
+		const struct map_gpu *g = &gpus[i];
+		if (!usable(p, g))
+			continue;
+		if (k->n_gpus == PLAN_GPUS)
+			return false;
+		out[k->n_gpus] = (struct plan_gpu){ .total_mib = g->total_mib, .free_mib = soon_free_mib(p, g, now), .mode = g->mode,
+			.first = g->mig ? SHARE_MIG : p->config->map.share == SHARE_MPS && g->mps_capable ? SHARE_MPS : SHARE_STREAMS };
+		k->slots[k->n_gpus++] = i;
+	}
+	return k->n_gpus > 0;
+}
+
+static uint64_t bits_of(const struct planning *k, const uint32_t *slots, unsigned n)
+{
+	uint64_t set = 0;
+	for (unsigned i = 0; i < n; i++)
+		for (size_t g = 0; g < k->n_gpus; g++)
+			set |= k->slots[g] == slots[i] ? (uint64_t)1 << g : 0;
+	return set;
+}
+
+/* What was measured is rounded, so that plans do not hang on the order in which sums were made. */
+static struct share_task rounded(struct share_task l)
+{
+	return (struct share_task){ round(l.gract * 1000) / 1000, round(l.smact * 1000) / 1000 };
+}
+
+static bool list_running(struct pass *p, struct plan *out)
+{
+	struct fleet_run r;
+	for (size_t at = 0; fleet_next_run(p->fleet, &at, &r);) {
+		bool known;
+		struct plan_task t = { .id = r.task->id, .left_s = round(left_s(p, &r, &known)), .gpus = r.n_slots, .mib = r.held_mib,
+				       .load = rounded(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
+				       .on = bits_of(&p->plan, r.slots, r.n_slots) };
+		p->plan.n_known += known;
+		if (!t.on)
+			continue;
+		if (out->n_running == PLAN_TASKS - PLAN_WAITING)
+			return false;
+		out->tasks[out->n_running++] = t;
+	}
+	out->n = out->n_running;
+	return true;
+}
+
+/* GPUs that it could have; only those that are kept for it, where there are enough: so it waits for what runs there now, and no
+ * longer. */
+static uint64_t may_use(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r)
+{
+	const struct planning *k = &p->plan;
+	uint64_t may = 0, kept = 0;
+	for (size_t g = 0; g < k->n_gpus; g++) {
+		const struct map_gpu *m = &gpus[k->slots[g]];
+		if ((m->kept_for && m->kept_for != r->task) || !map_suits(&p->config->map, gpus, fleet_size(p->fleet), r, m))
+			continue;
+		may |= (uint64_t)1 << g;
+		kept |= m->kept_for ? (uint64_t)1 << g : 0;
+	}
+	return (unsigned)__builtin_popcountll(kept) >= r->gpus ? kept : may;
+}
+
+static void add_waiting(struct pass *p, struct plan *out, const struct task *t, const struct planned *before, struct now now)
+{
+	struct planning *k = &p->plan;
+	bool known;
+	if (out->n == out->n_running + PLAN_WAITING)
+		return;
+	const struct map_policy *policy = &p->config->map;
+	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	struct map_request r = pass_request(p, t, now);
+	r.planned = NULL;
+	struct plan_task w = { .id = t->id, .load = rounded(r.self.load), .left_s = round(estimates_work_s(p->estimates, t, &known)),
+			       .gpus = r.gpus, .alone = map_wants_alone(policy, &r), .mib = r.claim_mib ? r.claim_mib : policy->min_free_mib,
+			       .no_mps = r.share == SHARE_STREAMS || (r.gpus > 1 && !policy->mps_multi_gpu),
+			       .may = may_use(p, gpus, &r), .keeps = before ? before->p.keeps : false };
+	if ((unsigned)__builtin_popcountll(w.may) < w.gpus)
+		return;
+	k->n_known += known;
+	w.on = before ? bits_of(k, before->slots, w.gpus) & w.may : 0;
+	w.on = (unsigned)__builtin_popcountll(w.on) == w.gpus ? w.on : 0;
+	w.first = pass_is_first(p, t->id);
+	out->tasks[out->n++] = w;
+}
+
+static bool waits(const struct pass *p, const struct task *t)
+{
+	return t && t->queue == QUEUE_MAIN && tasks_in_queue(p->tasks, t);
+}
+
+/* The head if its time has come, then those of the last plan, in its order, then the others as they stand in the queue. */
+static void list_waiting(struct pass *p, struct plan *out, struct now now)
+{
+	const struct planning *k = &p->plan;
+	unsigned seen = 0;
+	const struct task *head = tasks_find(p->tasks, p->head);
+	if (waits(p, head) && pass_is_first(p, head->id))
+		add_waiting(p, out, head, pass_planned(p, head->id), now);
+	else
+		head = NULL;
+	for (size_t i = 0; i < k->n_waiting; i++) {
+		const struct task *t = tasks_find(p->tasks, k->waiting[i].p.id);
+		if (waits(p, t) && t != head)
+			add_waiting(p, out, t, &k->waiting[i], now);
+	}
+	for (const struct task *t = tasks_first(p->tasks); t && seen < PLAN_WAITING; t = tasks_next(p->tasks, t)) {
+		if (!waits(p, t))
+			continue;
+		seen++;
+		if (!pass_planned(p, t->id) && t != head)
+			add_waiting(p, out, t, NULL, now);
+	}
+}
+
+/* The plan ------------------------------------------------------------------------------------------------------------ */
+
+static void keep_plan(struct planning *k, const struct plan *made)
+{
+	k->n_waiting = made->n - made->n_running;
+	for (size_t i = 0; i < k->n_waiting; i++) {
+		struct planned *w = &k->waiting[i];
+		unsigned n = 0;
+		w->p = made->tasks[made->n_running + i];
+		for (size_t g = 0; g < k->n_gpus; g++)
+			if (w->p.on >> g & 1)
+				w->slots[n++] = k->slots[g];
+	}
+}
+
+static unsigned steps_for(size_t n)
+{
+	size_t steps = WORK / (n ? n : 1);
+	return steps < MOST_STEPS ? (unsigned)steps : MOST_STEPS;
+}
+
+static void make_plan(struct pass *p, struct now now)
+{
+	struct plan_gpu gpus[PLAN_GPUS];
+	struct plan_task tasks[PLAN_TASKS];
+	struct plan made = { .gpus = gpus, .tasks = tasks, .slack_mib = p->config->map.slack_mib };
+	struct planning *k = &p->plan;
+	fleet_advance_all(p->fleet, now);
+	k->tasks_version = tasks_version(p->tasks);
+	k->wish = p->wish;
+	k->n_known = 0;
+	bool small = list_gpus(p, fleet_gpus(p->fleet, now), gpus, now) && list_running(p, &made);
+	if (small)
+		list_waiting(p, &made, now);
+	made.n_gpus = k->n_gpus;
+	if (small && (double)k->n_known >= KNOWN * (double)made.n)
+		plan_improve(&made, steps_for(made.n));
+	else
+		made.n = made.n_running = 0;
+	keep_plan(k, &made);
+	k->made_ms = now.mono_ms;
+	/* Those who are not in the plan keep away from the first one's GPUs too. */
+	for (unsigned i = 0; k->n_waiting && k->waiting[0].p.first && i < k->waiting[0].p.gpus; i++)
+		fleet_keep(p->fleet, k->waiting[0].slots[i], k->waiting[0].p.id);
+}
+
+static bool is_outdated(const struct pass *p)
+{
+	const struct planning *k = &p->plan;
+	return !k->made_ms || k->tasks_version != tasks_version(p->tasks) || k->wish != p->wish;
+}
+
+bool pass_plan_to_come(const struct pass *p)
+{
+	return p->config->order == ORDER_PLAN && p->plan.n_waiting && is_outdated(p);
+}
+
+int64_t pass_plan_due(const struct pass *p, struct now now)
+{
+	if (p->config->order != ORDER_PLAN || !tasks_queued(p->tasks) || !is_outdated(p))
+		return INT64_MAX;
+	int64_t again_ms = p->plan.made_ms + AGAIN_MS;
+	return p->plan.made_ms && again_ms > now.mono_ms ? again_ms : now.mono_ms;
+}
+
+void pass_follow_plan(struct pass *p, struct now now)
+{
+	uint64_t kept = 0;
+	if (pass_plan_due(p, now) <= now.mono_ms)
+		make_plan(p, now);
+	for (size_t i = 0; i < p->plan.n_waiting; i++) {
+		const struct planned *w = &p->plan.waiting[i];
+		struct task *t = tasks_find(p->tasks, w->p.id);
+		if (!waits(p, t))
+			continue;
+		estimates_refresh(p->estimates, t, now);
+		struct map_request r = pass_request(p, t, now);
+		r.later = false;
+		if (!(w->p.on & kept) && pass_try(p, t, &r, now))
+			continue;
+		kept |= w->p.keeps ? w->p.on : 0;
+	}
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The insides of the pass, for its own files alone, each using only those above it:
+ *	pass_keep.c	GPUs kept for tasks that go first
+ *	pass_place.c	what a task asks for, whether that fits, and where it goes
+ *	pass_plan.c	plans of what starts where
+ *	pass.c		the order in which tasks are tried
+ */
+#ifndef RAD_CORE_PASS_PRIVATE_H
+#define RAD_CORE_PASS_PRIVATE_H
+
+#include "core/pass.h"
+#include "map/plan.h"
+
+#define REFUSED_KINDS 256	/* power of two */
+#define PLAN_WAITING 64		/* waiting tasks of a plan, in the order of the queue */
+
+/* What placement can tell requests apart by, where no GPU is kept for them and no plan has them. Zeroed before it is filled. */
+struct kind {
+	uint64_t claim_mib;
+	struct map_tenant self;
+	unsigned gpus;
+	enum share_mode share;
+	uid_t uid;
+	bool claim_is_declared, exclusive;
+};
+
+/* A kind of request that did not fit when the fleet had that version. */
+struct refused {
+	struct kind kind;
+	uint64_t version, shape;	/* of the fleet; version 0: not refused yet, shape 0: no entry */
+	enum { FEASIBLE_NOT_ASKED, FEASIBLE, FEASIBLE_NEVER } feasible;	/* whether GPUs here could ever run it */
+};
+
+/* One that waits, as the plan has it. */
+struct planned {
+	struct plan_task p;
+	uint32_t slots[SPEC_MAX_GPUS];
+};
+
+/* The plan that stands. */
+struct planning {
+	uint32_t slots[PLAN_GPUS];
+	size_t n_gpus;
+	size_t n_known;			/* tasks whose time is known */
+	struct planned waiting[PLAN_WAITING];
+	size_t n_waiting;
+	int64_t made_ms;		/* mono; 0: none was made yet */
+	uint64_t tasks_version, wish;	/* as of which it was made */
+};
+
+struct pass {
+	const struct core_config *config;
+	struct tasks *tasks;
+	struct fleet *fleet;
+	struct estimates *estimates;
+
+	/* Versions as of the end of the last pass. */
+	struct { uint64_t tasks, fleet, estimates; } seen;
+	bool asked;			/* whatever the versions say: something came due */
+
+	uint32_t rr_next;		/* under `rr`: the slot that is next */
+	task_id keeping;		/* the recovering task that GPUs are kept for */
+	int64_t keep_since_ms;
+	task_id head;			/* first in line of the main queue, unless the order is fifo; 0: none */
+	task_id blocked_at;		/* head of the main queue that did not fit in the last pass; 0: none */
+	task_id passed;			/* the last head that did not fit; it stays so while others come before it and are placed */
+	int64_t passed_since_ms;	/* mono */
+	bool passed_enough;		/* for pass_max: GPUs are kept for it */
+
+	struct planning plan;
+	uint64_t wish;			/* moves when what is kept for the head changes: plans keep to it */
+
+	struct refused refused[REFUSED_KINDS];
+	uint32_t *moved;		/* scratch: slots */
+	size_t cap_moved;
+};
+
+/* pass_keep.c */
+bool pass_keeps_anything_for(const struct pass *p, task_id id);
+/* Keeps the n GPUs with the fewest tasks (ties: the lowest slot) free for this recovering task. */
+void pass_keep_for_recovering(struct pass *p, const struct task *t, struct now now);
+bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now);
+/* First in line of the main queue from now on. */
+void pass_lead(struct pass *p, const struct task *t);
+/* The head did not fit. Keeps what it needs once it was passed for long enough, and others where some of that went away. */
+void pass_keep_for_head(struct pass *p, const struct map_request *r, struct now now);
+/* It was passed by others for as long as is allowed. */
+bool pass_is_first(const struct pass *p, task_id id);
+/* When the times of keeping and passing are over (mono), INT64_MAX: nothing is kept; notes what is over now. */
+int64_t pass_watch_keeping(struct pass *p, struct now now);
+
+/* pass_place.c */
+/* The plan's entry of that task, if there is one. */
+const struct planned *pass_planned(const struct pass *p, task_id id);
+/* Places the task if its request fits. */
+bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struct now now);
+/* A task that no GPU here can run now (one went away since it was submitted) must not block the others. */
+bool pass_hopeless(struct pass *p, const struct map_request *r, struct now now);
+void pass_forget_refused(struct pass *p);
+
+/* pass_plan.c */
+/* There is a plan, and those who came since are not in it yet. */
+bool pass_plan_to_come(const struct pass *p);
+/* When a new plan may be made (mono), INT64_MAX: none is wanted. */
+int64_t pass_plan_due(const struct pass *p, struct now now);
+/* Plans if that is due, and starts what the plan has start now. */
+void pass_follow_plan(struct pass *p, struct now now);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The live tasks: their records, the queue of those that may be placed, those that wait for others, arrays and their limits.
+ * Every event of a task goes through tasks_emit, the only caller of task_apply in this folder, and after each one a task stands
+ * where it belongs:
+ *	in the queue	PENDING, estimated, not waiting for others, and one of the elements that its array's limit admits
+ *	parked		the same, but beyond that limit: the lowest index comes first
+ *	nowhere		all others
+ * so nobody puts a task into the queue or takes one out. A task that ended is dropped, and those that waited for it go on.
+ */
+#ifndef RAD_CORE_TASKS_H
+#define RAD_CORE_TASKS_H
+
+#include "queue/waiting.h"
+#include "task/task.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tasks;
+
+struct tasks_ops {
+	void *ctx;
+	/* A task changed, and stands where it belongs. It is freed after the call if its state is terminal. */
+	void (*event)(void *ctx, const struct event *ev, struct task *t);
+	/* An event that the task's state does not allow: a bug of ours. The task stays as it was. */
+	void (*trouble)(void *ctx, const char *text);
+	/* Of a task or a job that may have ended long ago; see queue/waiting.h. */
+	waiting_state_of state_of;
+};
+
+struct tasks *tasks_create(const struct tasks_ops *ops);
+/* Takes NULL. Frees the tasks. */
+void tasks_destroy(struct tasks *ts);
+
+/* Takes over a task that has no event yet; EV_SUBMITTED comes next. */
+void tasks_add(struct tasks *ts, struct task *t);
+/* Takes over a task with its log behind it, and puts it where it belongs. */
+void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms);
+/* It waits for its dependencies from now on, if it has any that are not met; if they are, EV_ELIGIBLE follows. */
+void tasks_wait(struct tasks *ts, struct task *t, int64_t wall_ms);
+/* One event. `ev->task` is set here. `t` is gone afterwards if that ended it; those whose dependencies that meets get
+ * EV_ELIGIBLE at wall_ms. */
+void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall_ms);
+
+/* Moves with every event that may change what can be placed: all but EV_PLACED, EV_STARTED and EV_MEASURED. */
+uint64_t tasks_version(const struct tasks *ts);
+
+struct task *tasks_find(const struct tasks *ts, task_id id);
+/* As tasks_find; NULL with the reason. */
+struct task *tasks_find_any(const struct tasks *ts, task_id id, struct error *err);
+/* The task if that event may come now; NULL with the reason in words of a request: "held", "changed". */
+struct task *tasks_find_for(const struct tasks *ts, task_id id, enum event_kind kind, const char *what, struct error *err);
+size_t tasks_count(const struct tasks *ts, enum task_state state);
+size_t tasks_live(const struct tasks *ts);
+size_t tasks_of_user(const struct tasks *ts, uid_t uid);
+bool tasks_job_lives(const struct tasks *ts, uint32_t job);
+/* The live elements of a job in order of index; free *ids. */
+size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids);
+
+/* The queue, in its order. During a walk the task just returned may be placed. */
+struct task *tasks_first(const struct tasks *ts);
+struct task *tasks_next(const struct tasks *ts, const struct task *t);
+size_t tasks_queued(const struct tasks *ts);
+bool tasks_in_queue(const struct tasks *ts, const struct task *t);
+/* What keeps a task that waits for others; see queue/waiting.h. */
+const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never);
+/* Every live task: running ones by id, the queue in its order, the others by id. */
+void tasks_each(const struct tasks *ts, void (*each)(void *ctx, const struct task *t), void *ctx);
+
+/* Whether the invariants hold: counts are those of the tasks, and each task stands where it belongs. -1 with the first that
+ * does not. Looks at every task. */
+int tasks_check(const struct tasks *ts, struct error *err);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * Whatever people, tasks and GPUs do in whatever order, the invariants of the core hold after every step; and a core that is
+ * told of nothing new does nothing new.
+ */
+#include "core/test_world.h"
+
+#include <stdlib.h>
+
+#define STEPS 15000
+#define JOBS 400
+
+struct storm { struct world *w; uint64_t dice; };
+
+static unsigned draw(struct storm *s, unsigned below)
+{
+	s->dice = s->dice * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(s->dice >> 33) % below;
+}
+
+static struct spec *any_spec(struct storm *s)
+{
+	struct spec *spec = spec_of(draw(s, 4) ? 2000 + 1000 * draw(s, 20) : 0, draw(s, 6) ? 1 : 1 + draw(s, 3));
+	spec->priority = (int)draw(s, 3);
+	spec->hold = !draw(s, 12);
+	spec->exclusive = !draw(s, 12);
+	spec->max_slowdown = draw(s, 15) ? 0 : 1.5;
+	spec->time_limit_s = draw(s, 6) ? 0 : 20 + draw(s, 60);
+	if (!draw(s, 3)) {
+		spec->n_array = 1 + draw(s, 8);
+		spec->array = alloc_zero(spec->n_array * sizeof *spec->array);
+		for (uint32_t i = 0; i < spec->n_array; i++)
+			spec->array[i] = i;
+		spec->array_limit = draw(s, 2) ? 0 : 1 + draw(s, 3);
+	}
+	if (s->w->next_job && !draw(s, 4)) {
+		spec->n_deps = 1;
+		spec->deps = alloc_zero(sizeof *spec->deps);
+		spec->deps[0] = (struct dependency){ (enum dependency_kind)draw(s, 3), TASK_ID(1 + draw(s, s->w->next_job), -1) };
+	}
+	return spec;
+}
+
+struct pick { unsigned left; const struct task *t; bool running; };
+
+static void pick_task(void *ctx, const struct task *t)
+{
+	struct pick *p = ctx;
+	if ((t->state == TASK_RUNNING) == p->running && !p->left--)
+		p->t = t;
+}
+
+/* A live task that runs, or does not; 0: there is none. */
+static task_id any_task(struct storm *s, bool running)
+{
+	size_t n = core_count(s->w->c, TASK_RUNNING);
+	if (!running)
+		n = core_count(s->w->c, TASK_PENDING) + core_count(s->w->c, TASK_HELD);
+	struct pick p = { n ? draw(s, (unsigned)n) : 0, NULL, running };
+	if (n)
+		core_each_task(s->w->c, pick_task, &p);
+	return p.t ? p.t->id : 0;
+}
+
+static void any_end(struct storm *s, task_id id)
+{
+	static const enum scan_kind kinds[] = { SCAN_NOTHING, SCAN_NOTHING, SCAN_GPU_OOM, SCAN_OTHER_ERROR };
+	unsigned k = draw(s, 4);
+	exits(s->w, id, k < 2 ? 0 : 1, kinds[k]);
+}
+
+static void any_request(struct storm *s)
+{
+	struct world *w = s->w;
+	task_id waits = any_task(s, false), runs = any_task(s, true), any = draw(s, 2) ? waits : runs;
+	struct event ev = { .u.updated = { .set_priority = true, .priority = draw(s, 5) } };
+	if (draw(s, 2))
+		ev.u.updated.set_gpu_mem = true, ev.u.updated.gpu_mem_mib = 1000 * draw(s, 30);
+	switch (draw(s, 5)) {
+	case 0: core_hold(w->c, any, 0, w->now, NULL); break;
+	case 1: core_release(w->c, any, 0, w->now, NULL); break;
+	case 2: core_cancel(w->c, any, 0, w->now, NULL); break;
+	case 3: core_requeue(w->c, any, 0, w->now, NULL); break;
+	case 4: core_update(w->c, any, &ev, w->now, NULL); break;
+	}
+	check(w);
+}
+
+static void any_step(struct storm *s)
+{
+	struct world *w = s->w;
+	task_id runs = any_task(s, true);
+	switch (draw(s, 9)) {
+	case 0:
+	case 1:
+		if (w->next_job < JOBS)
+			submit(w, any_spec(s));
+		break;
+	case 2:
+	case 3:
+		if (runs)
+			any_end(s, runs);
+		break;
+	case 4:
+	case 5:
+		any_request(s);
+		break;
+	case 6:
+		if (runs && w->n_procs < 60)
+			hold_memory(w, runs, 500 * draw(s, 20));
+		break;
+	case 7:
+		core_drain(w->c, uuid_of(draw(s, 4)), draw(s, 2));
+		check(w);
+		break;
+	case 8:
+		w->n_gpus = draw(s, 20) ? 4 : 3;
+		break;
+	}
+	w->now.mono_ms += 500 * draw(s, 4);
+	w->now.wall_ms += 500 * draw(s, 4);
+	sample(w);
+}
+
+static void any_order_of_things(void **unused)
+{
+	(void)unused;
+	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++)
+		for (unsigned rank = 0; rank < MAP_RANK_COUNT; rank++) {
+			struct core_config config = core_config_default();
+			config.order = (enum core_order)order;
+			config.map.rank = (enum map_rank)rank;
+			config.pass_max_ms = 5000;
+			config.recover.keep_max_ms = 20000;
+			struct storm s = { new_world(4, &config), 1 + order * 100 + rank };
+			for (int i = 0; i < STEPS / (int)(CORE_ORDER_COUNT * MAP_RANK_COUNT); i++)
+				any_step(&s);
+			end_world(s.w);
+		}
+}
+
+/* Nothing moved, so nothing is asked: with nobody new and no new reading, turn after turn ends at once and says when to come
+ * again. */
+static void a_turn_without_news_does_nothing(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	submit(w, spec_of(30000, 1));
+	submit(w, spec_of(30000, 1));
+	unsigned n = w->n_log;
+	uint64_t version = fleet_version(w->c->fleet);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(core_turn(w->c, w->now), INT64_MAX);
+	assert_int_equal(w->n_log, n);
+	assert_int_equal(fleet_version(w->c->fleet), version);
+	end_world(w);
+}
+
+static void settings_count_from_the_next_turn(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	submit(w, spec_of(20000, 1));
+	task_id b = submit(w, spec_of(20000, 1));
+	assert_int_equal(state(w, b), TASK_PENDING);	/* slack */
+	struct core_config config = *core_get_config(w->c);
+	config.map.slack_mib = 0;
+	core_reconfigure(w->c, &config);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_order_of_things),
+		cmocka_unit_test(a_turn_without_news_does_nothing),
+		cmocka_unit_test(settings_count_from_the_next_turn),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
