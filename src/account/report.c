@@ -157,7 +157,7 @@ void report_set_totals(struct report_run *run, const json_t *totals)
 	}
 }
 
-bool report_is_oom(const struct report_attempt *a)
+static bool is_oom(const struct report_attempt *a)
 {
 	return !strcmp(a->verdict, "oom");
 }
@@ -172,7 +172,7 @@ struct report_took report_took(const struct report_task *t)
 		sum.peak_mib = fmax(sum.peak_mib, a->peak_mib);
 		sum.energy_j = plus(sum.energy_j, a->energy_j);
 		sum.mean_smact = isnan(a->mean_smact) ? sum.mean_smact : a->mean_smact;
-		sum.ooms += report_is_oom(a);
+		sum.ooms += is_oom(a);
 	}
 	return sum;
 }

@@ -144,7 +144,7 @@ static size_t count_state(const struct report_run *run, const char *state)
 	return n;
 }
 
-static void summary_row(struct buf *b, const struct report_run *run)
+static void run_row(struct buf *b, const struct report_run *run)
 {
 	static const struct { enum report_total which; void (*add)(struct buf *b, double v); } columns[] = {
 		{ REPORT_trace_total_s, add_duration }, { REPORT_lower_bound_s, add_duration }, { REPORT_avg_wait_s, add_duration },
@@ -168,7 +168,7 @@ static void add_summary(struct buf *b, const struct report *r)
 	buf_add_text(b, "<section id=summary><h2>Summary</h2><div class=wide><table>");
 	head(b, names, COUNT_OF(names));
 	for (size_t i = 0; i < r->n; i++)
-		summary_row(b, r->runs[i]);
+		run_row(b, r->runs[i]);
 	buf_add_text(b, "</tbody></table></div></section>\n");
 }
 

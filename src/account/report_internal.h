@@ -74,7 +74,6 @@ struct report_user { const char *name; unsigned tasks, completed, ooms; double w
 /* In order of name. Free it. */
 struct report_user *report_users(const struct report_run *run, size_t *n);
 
-bool report_is_oom(const struct report_attempt *a);
 /* The largest on one GPU over its attempts, their energy, and SMACT of the last; NaN: not known. */
 struct report_took { double peak_mib, energy_j, mean_smact; unsigned ooms; };
 struct report_took report_took(const struct report_task *t);

@@ -20,7 +20,7 @@ struct lexer {
 	char token[64];
 };
 
-struct reading {
+struct conf_reading {
 	struct lexer in;
 	alloc_torch torch;
 	struct alloc_conf *conf;
@@ -30,7 +30,7 @@ struct reading {
 struct setting {
 	const char *name;
 	alloc_torch since;
-	int (*read)(struct reading *r);
+	int (*read)(struct conf_reading *r);
 };
 
 alloc_torch alloc_torch_parse(const char *text)
@@ -66,7 +66,7 @@ static void next(struct lexer *l)
 	l->token[n] = '\0';
 }
 
-static int expect(struct reading *r, char c)
+static int expect(struct conf_reading *r, char c)
 {
 	const char want[] = { c, '\0' };
 
@@ -77,7 +77,7 @@ static int expect(struct reading *r, char c)
 }
 
 /* The value of the key that was just read; leaves the token on it. */
-static int value(struct reading *r)
+static int value(struct conf_reading *r)
 {
 	next(&r->in);
 	if (expect(r, ':'))
@@ -89,7 +89,7 @@ static int value(struct reading *r)
 			 r->in.token[0] ? "before " : "at the end", r->in.token);
 }
 
-static int read_mib(struct reading *r, const char *name, int64_t least_mib, uint64_t *bytes)
+static int read_mib(struct conf_reading *r, const char *name, int64_t least_mib, uint64_t *bytes)
 {
 	int64_t mib;
 
@@ -99,7 +99,7 @@ static int read_mib(struct reading *r, const char *name, int64_t least_mib, uint
 	return 0;
 }
 
-static int read_bool(struct reading *r, const char *name, bool *on)
+static int read_bool(struct conf_reading *r, const char *name, bool *on)
 {
 	if (value(r))
 		return -1;
@@ -109,7 +109,7 @@ static int read_bool(struct reading *r, const char *name, bool *on)
 	return error_set(r->err, ERR_INVALID, "allocator configuration: %s is True or False, not '%.40s'", name, r->in.token);
 }
 
-static int read_share(struct reading *r, const char *name, double *share)
+static int read_share(struct conf_reading *r, const char *name, double *share)
 {
 	double v;
 
@@ -119,19 +119,19 @@ static int read_share(struct reading *r, const char *name, double *share)
 	return 0;
 }
 
-static int read_max_split(struct reading *r)
+static int read_max_split(struct conf_reading *r)
 {
 	return read_mib(r, "max_split_size_mb", (int64_t)(r->conf->large_segment / MIB), &r->conf->max_split);
 }
 
-static int read_max_non_split(struct reading *r)
+static int read_max_non_split(struct conf_reading *r)
 {
 	return read_mib(r, "max_non_split_rounding_mb", (int64_t)(r->conf->large_segment / MIB),
 			&r->conf->max_non_split_rounding);
 }
 
 /* Leaves the token on the last of the value. */
-static int skip_value(struct reading *r)
+static int skip_value(struct conf_reading *r)
 {
 	if (value(r))
 		return -1;
@@ -142,22 +142,22 @@ static int skip_value(struct reading *r)
 	return expect(r, ']');
 }
 
-static int read_gc_threshold(struct reading *r)
+static int read_gc_threshold(struct conf_reading *r)
 {
 	return read_share(r, "garbage_collection_threshold", &r->conf->gc_threshold);
 }
 
-static int read_fraction(struct reading *r)
+static int read_fraction(struct conf_reading *r)
 {
 	return read_share(r, "per_process_memory_fraction", &r->conf->fraction);
 }
 
-static int read_expandable(struct reading *r)
+static int read_expandable(struct conf_reading *r)
 {
 	return read_bool(r, "expandable_segments", &r->conf->expandable);
 }
 
-static int read_backend(struct reading *r)
+static int read_backend(struct conf_reading *r)
 {
 	if (value(r))
 		return -1;
@@ -168,7 +168,7 @@ static int read_backend(struct reading *r)
 			 r->in.token);
 }
 
-static int read_divisions(struct reading *r, uint32_t *divisions)
+static int read_divisions(struct conf_reading *r, uint32_t *divisions)
 {
 	int64_t n;
 
@@ -182,7 +182,7 @@ static int read_divisions(struct reading *r, uint32_t *divisions)
 
 /* "256:4", with the token on the 256, or ">:4". Below the first entry its own divisions hold; the entry ">" is for what comes
  * after the last, which before 2.9 meant: for the last as well. */
-static int read_range(struct reading *r, int *last)
+static int read_range(struct conf_reading *r, int *last)
 {
 	uint32_t *ranges = r->conf->power2_divisions, divisions = 0;
 	bool rest = !strcmp(r->in.token, ">");
@@ -208,7 +208,7 @@ static int read_range(struct reading *r, int *last)
 	return 0;
 }
 
-static int read_power2(struct reading *r)
+static int read_power2(struct conf_reading *r)
 {
 	int last = -1;
 
@@ -248,7 +248,7 @@ static const struct setting settings[] = {
 	{ "graph_capture_record_stream_reuse", 0, skip_value },
 };
 
-static int pass_over(struct reading *r)
+static int pass_over(struct conf_reading *r)
 {
 	size_t len = strlen(r->conf->note);
 
@@ -256,7 +256,7 @@ static int pass_over(struct reading *r)
 	return skip_value(r);
 }
 
-static int read_setting(struct reading *r)
+static int read_setting(struct conf_reading *r)
 {
 	if (strchr(",:[]", r->in.token[0]))
 		return error_set(r->err, ERR_INVALID, "allocator configuration: a key is missing before %s", r->in.token);
@@ -267,7 +267,7 @@ static int read_setting(struct reading *r)
 }
 
 /* The only setting that others are checked against, wherever it stands. */
-static int read_large_segment(struct reading *r)
+static int read_large_segment(struct conf_reading *r)
 {
 	bool key = true;
 
@@ -283,7 +283,7 @@ static int read_large_segment(struct reading *r)
 
 int alloc_conf_parse(const char *text, alloc_torch torch, struct alloc_conf *conf, struct error *err)
 {
-	struct reading r = { .in.at = text ? text : "", .torch = torch, .conf = conf, .err = err };
+	struct conf_reading r = { .in.at = text ? text : "", .torch = torch, .conf = conf, .err = err };
 
 	*conf = alloc_conf_default();
 	if (strlen(r.in.at) > ALLOC_CONF_MAX)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The simulator's blocks and sets of them, shared by alloc.c, alloc_set.c and alloc_expand.c only.
+ * The simulator's blocks and sets of them, shared by the files alloc*.c only.
  */
 #ifndef RAD_ESTIMATE_ALLOC_PRIVATE_H
 #define RAD_ESTIMATE_ALLOC_PRIVATE_H
@@ -76,12 +76,14 @@ block_ref alloc_set_last(const struct alloc_set *s);
 /* The unmapped block of the lowest address; the next ones are its `upper`. */
 block_ref alloc_set_first_unmapped(const struct alloc_set *s);
 
-/* Blocks (alloc.c). */
+/* Blocks (alloc_block.c). */
 struct alloc_set *alloc_set_of(struct alloc_sim *a, unsigned pool, unsigned stream);
 block_ref alloc_block_new(struct alloc_sim *a, uint64_t address, uint64_t size, unsigned stream, unsigned pool);
 void alloc_block_drop(struct alloc_sim *a, block_ref b);
 /* Enters a block, used no longer, among the free (or the unmapped) of its pool and stream. */
 void alloc_block_offer(struct alloc_sim *a, block_ref b);
+/* A free block gets other bounds. */
+void alloc_block_reshape(struct alloc_sim *a, block_ref b, uint64_t address, uint64_t size);
 void alloc_block_withdraw(struct alloc_sim *a, block_ref b);
 /* Puts `b` behind `before` and in front of `after`, either of which may be 0. */
 void alloc_block_link(struct alloc_sim *a, block_ref b, block_ref before, block_ref after);

@@ -22,7 +22,7 @@ enum { OP_GEMM = 1, OP_CONV, OP_ATTENTION, OP_SCRATCH };
 #define MAX_STREAM 255
 #define MAX_FACTOR ((uint64_t)1 << 20)
 
-struct reader {
+struct capture_reader {
 	const unsigned char *start, *at, *end;
 	struct error *err;
 	struct capture *c;
@@ -33,7 +33,7 @@ struct reader {
 	unsigned stream;
 };
 
-static int wrong(const struct reader *r, const char *what)
+static int wrong(const struct capture_reader *r, const char *what)
 {
 	return error_set(r->err, ERR_INVALID, "capture file: byte %td: %s", r->at - r->start, what);
 }
@@ -43,7 +43,7 @@ static uint32_t little_endian(const unsigned char *p)
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static int read_varint(struct reader *r, uint64_t *value)
+static int read_varint(struct capture_reader *r, uint64_t *value)
 {
 	uint64_t v = 0;
 
@@ -63,7 +63,7 @@ static int read_varint(struct reader *r, uint64_t *value)
 	return wrong(r, "it ends inside a number");
 }
 
-static int read_number(struct reader *r, const char *name, uint64_t least, uint64_t most, uint64_t *value)
+static int read_number(struct capture_reader *r, const char *name, uint64_t least, uint64_t most, uint64_t *value)
 {
 	const unsigned char *from = r->at;
 
@@ -75,7 +75,7 @@ static int read_number(struct reader *r, const char *name, uint64_t least, uint6
 			 (unsigned long long)*value, (unsigned long long)least, (unsigned long long)most);
 }
 
-static int read_u32(struct reader *r, const char *name, uint32_t least, uint32_t most, uint32_t *value)
+static int read_u32(struct capture_reader *r, const char *name, uint32_t least, uint32_t most, uint32_t *value)
 {
 	uint64_t v;
 
@@ -85,7 +85,7 @@ static int read_u32(struct reader *r, const char *name, uint32_t least, uint32_t
 	return 0;
 }
 
-static int read_text(struct reader *r, const char *name, char *text, size_t size)
+static int read_text(struct capture_reader *r, const char *name, char *text, size_t size)
 {
 	uint64_t len;
 
@@ -102,7 +102,7 @@ static int read_text(struct reader *r, const char *name, char *text, size_t size
 	return 0;
 }
 
-static int read_header(struct reader *r)
+static int read_header(struct capture_reader *r)
 {
 	struct capture *c = r->c;
 	const uint64_t limit = (uint64_t)1 << 32;
@@ -121,7 +121,7 @@ static int read_header(struct reader *r)
 }
 
 /* The next record of the result, zeroed. */
-static struct capture_record *add(struct reader *r, enum capture_kind kind)
+static struct capture_record *add(struct capture_reader *r, enum capture_kind kind)
 {
 	struct capture *c = r->c;
 
@@ -130,7 +130,7 @@ static struct capture_record *add(struct reader *r, enum capture_kind kind)
 	return &c->records[c->n_records++];
 }
 
-static int read_alloc(struct reader *r, uint64_t bytes)
+static int read_alloc(struct capture_reader *r, uint64_t bytes)
 {
 	struct capture_record *new;
 
@@ -152,7 +152,7 @@ static int read_alloc(struct reader *r, uint64_t bytes)
 	return 0;
 }
 
-static int read_free(struct reader *r, uint64_t back)
+static int read_free(struct capture_reader *r, uint64_t back)
 {
 	size_t id;
 
@@ -167,7 +167,7 @@ static int read_free(struct reader *r, uint64_t back)
 	return 0;
 }
 
-static int read_mark(struct reader *r, uint64_t phase)
+static int read_mark(struct capture_reader *r, uint64_t phase)
 {
 	if (phase >= CAPTURE_PHASES)
 		return wrong(r, "an unknown phase");
@@ -176,7 +176,7 @@ static int read_mark(struct reader *r, uint64_t phase)
 	return 0;
 }
 
-static int read_gemm(struct reader *r)
+static int read_gemm(struct capture_reader *r)
 {
 	struct capture_record *new;
 	uint32_t thread, lt;
@@ -189,7 +189,7 @@ static int read_gemm(struct reader *r)
 	return 0;
 }
 
-static int read_conv(struct reader *r)
+static int read_conv(struct capture_reader *r)
 {
 	struct capture_conv v = { 0 };
 	uint32_t direction, layout;
@@ -210,7 +210,7 @@ static int read_conv(struct reader *r)
 	return 0;
 }
 
-static int read_op(struct reader *r, uint64_t class)
+static int read_op(struct capture_reader *r, uint64_t class)
 {
 	uint32_t kernel;
 	uint64_t bytes;
@@ -235,7 +235,7 @@ static int read_op(struct reader *r, uint64_t class)
 	}
 }
 
-static int read_record(struct reader *r, uint64_t tag, uint64_t argument)
+static int read_record(struct capture_reader *r, uint64_t tag, uint64_t argument)
 {
 	switch (tag) {
 	case TAG_ALLOC:
@@ -261,7 +261,7 @@ static int read_record(struct reader *r, uint64_t tag, uint64_t argument)
 	}
 }
 
-static int read_records(struct reader *r)
+static int read_records(struct capture_reader *r)
 {
 	uint64_t first = 0;
 
@@ -281,7 +281,7 @@ static int read_records(struct reader *r)
 }
 
 /* What can be said before a number is read: it is a capture file, whole, of a version we know. */
-static int open_file(struct reader *r, size_t len)
+static int open_file(struct capture_reader *r, size_t len)
 {
 	uint64_t version = 0;
 
@@ -306,7 +306,7 @@ static int open_file(struct reader *r, size_t len)
 int capture_read(const void *bytes, size_t len, struct capture *c, struct error *err)
 {
 	scoped_free uint64_t *live = NULL;
-	struct reader r = { .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + len, .err = err, .c = c };
+	struct capture_reader r = { .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + len, .err = err, .c = c };
 	int result;
 
 	memset(c, 0, sizeof *c);

@@ -41,7 +41,8 @@ int gpumemnet_figures(const struct net *net, const struct gpumemnet_vector *v, s
 	return 0;
 }
 
-const char *gpumemnet_outside(const struct net *net, const struct gpumemnet_vector *v, char *text, size_t size)
+/* What lies outside the ranges of the training set, as "batch size, parameters"; "" when nothing does. Returns `text`. */
+static const char *outside_of(const struct net *net, const struct gpumemnet_vector *v, char *text, size_t size)
 {
 	size_t len = 0;
 	*text = 0;
@@ -107,7 +108,7 @@ static bool answer(const struct features *f, const struct estimate_context *c, s
 	if (net_read(gpumemnet_weights, (size_t)(gpumemnet_weights_end - gpumemnet_weights), f->family, &net, &err) ||
 	    gpumemnet_figures(&net, &v, &figures, &err))
 		return decline(out, err.text);
-	gpumemnet_outside(&net, &v, outside, sizeof outside);
+	outside_of(&net, &v, outside, sizeof outside);
 	conclude(&figures, context_more(c->gpu_name, net.card), fmax(*outside ? MARGIN_GPUMEMNET_OUTSIDE : 0, c->margin), out);
 	tell(f, &v, net.card, outside, out);
 	return true;

@@ -24,7 +24,4 @@ extern const unsigned char gpumemnet_weights[], gpumemnet_weights_end[];
 int gpumemnet_figures(const struct net *net, const struct gpumemnet_vector *v, struct gpumemnet_figures *out,
 		      struct error *err);
 
-/* What lies outside the ranges of the training set, as "batch size, parameters"; "" when nothing does. Returns `text`. */
-const char *gpumemnet_outside(const struct net *net, const struct gpumemnet_vector *v, char *text, size_t size);
-
 #endif

@@ -24,10 +24,10 @@ bool gpumemnet_keeps_output(const char *activation)
 }
 
 /* One pass through the layers. */
-struct walk { const struct features *f; const struct gpumemnet_settings *s; bool keeps_output; double kernel; };
+struct reference_walk { const struct features *f; const struct gpumemnet_settings *s; bool keeps_output; double kernel; };
 
 /* Whether the layer that follows keeps what it is given. */
-static bool next_keeps(const struct walk *w, size_t i)
+static bool next_keeps(const struct reference_walk *w, size_t i)
 {
 	const struct features_layer *l = &w->f->list[i];
 	if (l->times == 1 && i + 1 == w->f->n_list)
@@ -44,7 +44,7 @@ static bool next_keeps(const struct walk *w, size_t i)
 }
 
 /* Bytes of one value of a layer's output: autocast computes norms over tokens, softmax and embeddings in fp32. */
-static double width_of(const struct walk *w, enum summary_kind kind)
+static double width_of(const struct reference_walk *w, enum summary_kind kind)
 {
 	bool wide = kind == SUMMARY_SOFTMAX || kind == SUMMARY_EMBEDDING ||
 		    (kind == SUMMARY_NORM && w->f->family == FEATURES_TRANSFORMER);
@@ -52,7 +52,7 @@ static double width_of(const struct walk *w, enum summary_kind kind)
 }
 
 /* Bytes that stay of one layer for each element of its output. */
-static double kept_of(const struct walk *w, size_t i)
+static double kept_of(const struct reference_walk *w, size_t i)
 {
 	enum summary_kind kind = w->f->list[i].kind;
 	double width = width_of(w, kind);
@@ -83,7 +83,7 @@ static double kernel_of(double values, double channels_before, double side_befor
 }
 
 /* Elements of what a linear layer or a convolution takes in: its parameters tell. 0: not known. */
-static double input_of(struct walk *w, const struct features_layer *l, const struct features_layer *before)
+static double input_of(struct reference_walk *w, const struct features_layer *l, const struct features_layer *before)
 {
 	double params = (double)l->params, elements = (double)l->activations, width = l->last_dim;
 	if (!l->last_dim || !l->activations || (l->kind != SUMMARY_LINEAR && l->kind != SUMMARY_CONV))
@@ -101,7 +101,7 @@ static double input_of(struct walk *w, const struct features_layer *l, const str
 
 void gpumemnet_refer(const struct features *f, const struct gpumemnet_settings *s, struct gpumemnet_reference *out)
 {
-	struct walk w = { f, s, gpumemnet_keeps_output(f->activation), 3 };
+	struct reference_walk w = { f, s, gpumemnet_keeps_output(f->activation), 3 };
 	const struct features_layer *before = NULL;
 	double params = (double)f->params / (double)MIB, trainable = (double)f->trainable_params / (double)MIB;
 	double batch = (double)f->batch_size / (double)MIB, largest = 0, last = 0;

@@ -133,9 +133,9 @@ static void describe_model(const struct features *f, float *inputs)
 /* ---- the layers as a sequence ---- */
 
 /* Layers that are alike; with `mixed` those of a kind for which there was no room, added up. */
-struct group { enum summary_kind kind; bool mixed; uint64_t first, times; double params, activations; };
+struct vector_group { enum summary_kind kind; bool mixed; uint64_t first, times; double params, activations; };
 
-static struct group *group_of(struct group *groups, unsigned *n, const struct features_layer *l)
+static struct vector_group *group_of(struct vector_group *groups, unsigned *n, const struct features_layer *l)
 {
 	const unsigned single = GPUMEMNET_TOKENS - GPUMEMNET_KINDS;
 	for (unsigned i = 0; i < *n; i++) {
@@ -143,17 +143,17 @@ static struct group *group_of(struct group *groups, unsigned *n, const struct fe
 		if (groups[i].kind == l->kind && (groups[i].mixed || same))
 			return &groups[i];
 	}
-	groups[*n] = (struct group){ .kind = l->kind, .mixed = *n >= single };
+	groups[*n] = (struct vector_group){ .kind = l->kind, .mixed = *n >= single };
 	return &groups[(*n)++];
 }
 
-static unsigned group_layers(const struct features *f, struct group *groups)
+static unsigned group_layers(const struct features *f, struct vector_group *groups)
 {
 	uint64_t at = 0;
 	unsigned n = 0;
 	for (size_t i = 0; i < f->n_list; at += f->list[i].times, i++) {
 		const struct features_layer *l = &f->list[i];
-		struct group *g = group_of(groups, &n, l);
+		struct vector_group *g = group_of(groups, &n, l);
 		double times = l->times;
 		if (!g->times)
 			g->first = at;
@@ -164,7 +164,7 @@ static unsigned group_layers(const struct features *f, struct group *groups)
 	return n;
 }
 
-static void describe_group(const struct features *f, const struct group *g, float *token)
+static void describe_group(const struct features *f, const struct vector_group *g, float *token)
 {
 	double times = (double)g->times, params = g->mixed ? g->params / times : g->params;
 	double activations = g->mixed ? g->activations / times : g->activations;
@@ -197,7 +197,7 @@ static struct gpumemnet_settings settle(const struct features *f, struct gpumemn
 
 void gpumemnet_vector(const struct features *f, struct gpumemnet_vector *out)
 {
-	struct group groups[GPUMEMNET_TOKENS];
+	struct vector_group groups[GPUMEMNET_TOKENS];
 	memset(out, 0, sizeof *out);
 	const struct gpumemnet_settings settings = settle(f, out);
 	describe_settings(&settings, out);

@@ -29,19 +29,19 @@ struct on_model {
 	unsigned worked;
 };
 
-struct entry {
+struct history_entry {
 	char *signature;
 	int64_t key;
 	int64_t told_ms;
 	uint64_t refuted_mib, retry_mib;
 	struct on_model *models[HISTORY_MODELS];
 	unsigned n_models;
-	struct entry *newer, *older;
+	struct history_entry *newer, *older;
 };
 
 struct history {
-	struct idmap entries;	/* hash of the signature, or the next free number -> struct entry */
-	struct entry *newest, *oldest;
+	struct idmap entries;	/* hash of the signature, or the next free number -> struct history_entry */
+	struct history_entry *newest, *oldest;
 	size_t max;
 	struct margins *margins;
 };
@@ -60,7 +60,7 @@ static void free_model(struct on_model *m)
 	free(m);
 }
 
-static void free_entry(struct entry *e)
+static void free_entry(struct history_entry *e)
 {
 	for (unsigned i = 0; i < e->n_models; i++)
 		free_model(e->models[i]);
@@ -72,7 +72,7 @@ void history_destroy(struct history *h)
 {
 	if (!h)
 		return;
-	for (struct entry *e = h->newest, *older; e; e = older) {
+	for (struct history_entry *e = h->newest, *older; e; e = older) {
 		older = e->older;
 		free_entry(e);
 	}
@@ -90,9 +90,9 @@ static int64_t next_key(int64_t key)
 }
 
 /* The entry, or NULL and the key for it. */
-static struct entry *find(const struct history *h, const char *signature, int64_t *key)
+static struct history_entry *find(const struct history *h, const char *signature, int64_t *key)
 {
-	struct entry *e;
+	struct history_entry *e;
 	int64_t k = (int64_t)signature_hash(SIGNATURE_SEED, signature, strlen(signature));
 	for (k = k ? k : 1; (e = idmap_get(&h->entries, k)) && strcmp(e->signature, signature); k = next_key(k))
 		;
@@ -101,14 +101,14 @@ static struct entry *find(const struct history *h, const char *signature, int64_
 	return e;
 }
 
-static void unlink_entry(struct history *h, struct entry *e)
+static void unlink_entry(struct history *h, struct history_entry *e)
 {
 	*(e->newer ? &e->newer->older : &h->newest) = e->older;
 	*(e->older ? &e->older->newer : &h->oldest) = e->newer;
 	e->newer = e->older = NULL;
 }
 
-static void link_newest(struct history *h, struct entry *e)
+static void link_newest(struct history *h, struct history_entry *e)
 {
 	e->older = h->newest;
 	*(h->newest ? &h->newest->newer : &h->oldest) = e;
@@ -118,16 +118,16 @@ static void link_newest(struct history *h, struct entry *e)
 /* An entry behind it in a run of equal hashes is no longer found then, and dropped in its turn. */
 static void forget_oldest(struct history *h)
 {
-	struct entry *e = h->oldest;
+	struct history_entry *e = h->oldest;
 	unlink_entry(h, e);
 	idmap_remove(&h->entries, e->key);
 	free_entry(e);
 }
 
-static struct entry *entry_of(struct history *h, const char *signature)
+static struct history_entry *entry_of(struct history *h, const char *signature)
 {
 	int64_t key;
-	struct entry *e = find(h, signature, &key);
+	struct history_entry *e = find(h, signature, &key);
 	if (e) {
 		unlink_entry(h, e);
 	} else {
@@ -142,7 +142,7 @@ static struct entry *entry_of(struct history *h, const char *signature)
 	return e;
 }
 
-static struct on_model *model_of(struct entry *e, const char *gpu_name)
+static struct on_model *model_of(struct history_entry *e, const char *gpu_name)
 {
 	unsigned oldest = 0;
 	for (unsigned i = 0; i < e->n_models; i++) {
@@ -211,7 +211,7 @@ static void add_load(struct load_sum *l, double load, double alone_s)
 }
 
 /* A limit that was too small is refuted itself; without one, what the task was seen to have. */
-static void learn_oom(struct entry *e, const struct outcome *o)
+static void learn_oom(struct history_entry *e, const struct outcome *o)
 {
 	e->refuted_mib = larger(e->refuted_mib, o->fenced ? o->claim_mib : o->seen.peak_mib);
 	e->retry_mib = larger(e->retry_mib, o->retry_mib);
@@ -235,7 +235,7 @@ void history_note(struct history *h, const struct outcome *o)
 	learn_residual(h->margins, o);
 	if (!*o->signature || !history_tells(o))
 		return;
-	struct entry *e = entry_of(h, o->signature);
+	struct history_entry *e = entry_of(h, o->signature);
 	struct on_model *m = model_of(e, o->gpu_name);
 	e->told_ms = m->told_ms = o->told_ms;
 	if (o->verdict == VERDICT_OOM)
@@ -259,7 +259,7 @@ static uint64_t most_of(const struct on_model *m)
 	return larger(larger(m->peak_mib, m->cut_mib), m->limit_mib);
 }
 
-static const struct on_model *choose(const struct entry *e, const char *gpu_name)
+static const struct on_model *choose(const struct history_entry *e, const char *gpu_name)
 {
 	const struct on_model *most = NULL;
 	for (unsigned i = 0; i < e->n_models; i++) {
@@ -273,7 +273,7 @@ static const struct on_model *choose(const struct entry *e, const char *gpu_name
 }
 
 /* Once a whole run was seen, what the next run was to have for lack of knowledge is only heeded up to what that one took. */
-static uint64_t floor_of(const struct entry *e, uint64_t peak_mib)
+static uint64_t floor_of(const struct history_entry *e, uint64_t peak_mib)
 {
 	if (!peak_mib || e->retry_mib < peak_mib)
 		return larger(e->refuted_mib, e->retry_mib);
@@ -287,7 +287,7 @@ static double mean(const struct load_sum *l)
 
 struct estimate_history history_lookup(const struct history *h, const char *signature, const char *gpu_name)
 {
-	const struct entry *e = signature && *signature ? find(h, signature, NULL) : NULL;
+	const struct history_entry *e = signature && *signature ? find(h, signature, NULL) : NULL;
 	const struct on_model *m = e ? choose(e, gpu_name) : NULL;
 	if (!m)
 		return (struct estimate_history){ .gract = NAN, .smact = NAN, .work_s = NAN };
@@ -300,7 +300,7 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 
 int64_t history_told_ms(const struct history *h, const char *signature)
 {
-	const struct entry *e = signature && *signature ? find(h, signature, NULL) : NULL;
+	const struct history_entry *e = signature && *signature ? find(h, signature, NULL) : NULL;
 	return e ? e->told_ms : 0;
 }
 

@@ -15,7 +15,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weights are used as t
 static const char magic[8] = { 'R', 'A', 'D', 'N', 'E', 'T', '\r', '\n' };
 #define CRC_LEN 4
 
-struct header {
+struct net_header {
 	char magic[8];
 	uint32_t version, length;	/* of the whole file */
 	uint32_t inputs, tokens, token, families;
@@ -28,17 +28,17 @@ struct section {
 	float encoder_share;
 };
 
-struct reader {
+struct net_reader {
 	const unsigned char *start, *at, *end;
 	struct error *err;
 };
 
-static int wrong(const struct reader *r, const char *what)
+static int wrong(const struct net_reader *r, const char *what)
 {
 	return error_set(r->err, ERR_CORRUPT, "weights file: byte %td: %s", r->at - r->start, what);
 }
 
-static const void *take(struct reader *r, size_t count, size_t size)
+static const void *take(struct net_reader *r, size_t count, size_t size)
 {
 	const void *at = r->at;
 	if (count > (size_t)(r->end - r->at) / size) {
@@ -49,25 +49,25 @@ static const void *take(struct reader *r, size_t count, size_t size)
 	return at;
 }
 
-static int floats(struct reader *r, size_t n, const float **out)
+static int floats(struct net_reader *r, size_t n, const float **out)
 {
 	*out = take(r, n, sizeof **out);
 	return *out ? 0 : -1;
 }
 
-static int norm(struct reader *r, uint32_t width, struct net_norm *out)
+static int norm(struct net_reader *r, uint32_t width, struct net_norm *out)
 {
 	return floats(r, width, &out->gain) || floats(r, width, &out->bias);
 }
 
-static int matrix(struct reader *r, uint32_t in, uint32_t outputs, struct net_matrix *out)
+static int matrix(struct net_reader *r, uint32_t in, uint32_t outputs, struct net_matrix *out)
 {
 	uint32_t stride = (outputs + NET_LANES - 1) / NET_LANES * NET_LANES;
 	*out = (struct net_matrix){ .in = in, .out = outputs, .stride = stride };
 	return floats(r, (size_t)in * stride, &out->weights) || floats(r, stride, &out->bias);
 }
 
-static int member(struct reader *r, uint32_t bins, struct net_perceptron *out)
+static int member(struct net_reader *r, uint32_t bins, struct net_perceptron *out)
 {
 	uint32_t in = GPUMEMNET_INPUTS;
 	const uint32_t *n = take(r, 1, sizeof *n), *outs;
@@ -85,14 +85,14 @@ static int member(struct reader *r, uint32_t bins, struct net_perceptron *out)
 	return 0;
 }
 
-static int block(struct reader *r, const struct section *s, struct net_block *b)
+static int block(struct net_reader *r, const struct section *s, struct net_block *b)
 {
 	uint32_t d = s->width;
 	return norm(r, d, &b->before_attention) || matrix(r, d, 3 * d, &b->qkv) || matrix(r, d, d, &b->out) ||
 	       norm(r, d, &b->before_forward) || matrix(r, d, s->inside, &b->up) || matrix(r, s->inside, d, &b->down);
 }
 
-static int encoder(struct reader *r, const struct section *s, struct net_encoder *e)
+static int encoder(struct net_reader *r, const struct section *s, struct net_encoder *e)
 {
 	*e = (struct net_encoder){ .width = s->width, .heads = s->heads, .n = s->blocks };
 	if (!s->blocks)
@@ -119,7 +119,7 @@ static bool rising(const float *edges, uint32_t n)
 	return fabsf(edges[n]) <= 32;
 }
 
-static int nets(struct reader *r, const struct section *s, struct net *out)
+static int nets(struct net_reader *r, const struct section *s, struct net *out)
 {
 	if (s->bins < 2 || s->bins > NET_MAX_BINS || s->members > NET_MAX_MEMBERS)
 		return wrong(r, "a number of bins or of perceptrons that cannot be");
@@ -142,10 +142,10 @@ static int nets(struct reader *r, const struct section *s, struct net *out)
 }
 
 /* The header. What it says of vectors must be what this program makes. */
-static const struct header *begin(struct reader *r, const void *bytes, size_t n)
+static const struct net_header *begin(struct net_reader *r, const void *bytes, size_t n)
 {
-	const struct header *h = bytes;
-	*r = (struct reader){ .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + n, .err = r->err };
+	const struct net_header *h = bytes;
+	*r = (struct net_reader){ .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + n, .err = r->err };
 	if (n < sizeof *h + CRC_LEN || n > NET_MAX_BYTES || memcmp(h->magic, magic, sizeof magic)) {
 		error_set(r->err, ERR_CORRUPT, "not a weights file of GPUMemNet");
 		return NULL;
@@ -166,7 +166,7 @@ static const struct header *begin(struct reader *r, const void *bytes, size_t n)
 }
 
 /* The next section, and a reader of no more than that. */
-static const struct section *next(struct reader *r, struct reader *inner)
+static const struct section *next(struct net_reader *r, struct net_reader *inner)
 {
 	const struct section *s = take(r, 1, sizeof *s);
 	if (!s)
@@ -181,7 +181,7 @@ static const struct section *next(struct reader *r, struct reader *inner)
 	return s;
 }
 
-static void name_source(const struct header *h, struct net *out)
+static void name_source(const struct net_header *h, struct net *out)
 {
 	memcpy(out->card, h->card, sizeof out->card);
 	memcpy(out->stack, h->stack, sizeof out->stack);
@@ -190,8 +190,8 @@ static void name_source(const struct header *h, struct net *out)
 
 int net_read(const void *bytes, size_t n, enum features_family family, struct net *out, struct error *err)
 {
-	struct reader r = { .err = err }, inner;
-	const struct header *h = begin(&r, bytes, n);
+	struct net_reader r = { .err = err }, inner;
+	const struct net_header *h = begin(&r, bytes, n);
 	if (!h)
 		return -1;
 	memset(out, 0, sizeof *out);
@@ -206,7 +206,7 @@ int net_read(const void *bytes, size_t n, enum features_family family, struct ne
 	return error_set(err, ERR_NOT_FOUND, "no nets were trained for models of the family '%s'", features_family_name(family));
 }
 
-static int verify_section(struct reader *inner, const struct section *s)
+static int verify_section(struct net_reader *inner, const struct section *s)
 {
 	struct net out = { 0 };
 	const unsigned char *from = inner->at;
@@ -223,8 +223,8 @@ static int verify_section(struct reader *inner, const struct section *s)
 
 int net_verify(const void *bytes, size_t n, struct error *err)
 {
-	struct reader r = { .err = err }, inner;
-	const struct header *h = begin(&r, bytes, n);
+	struct net_reader r = { .err = err }, inner;
+	const struct net_header *h = begin(&r, bytes, n);
 	uint32_t crc;
 	if (!h)
 		return -1;

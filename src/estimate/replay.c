@@ -27,7 +27,7 @@ struct step {
 /* Workspaces that stay, by thread and library. Each is a storage with an id behind those of the capture. */
 enum { KEPT_CUBLAS, KEPT_CUBLAS_BACKWARD, KEPT_LT, KEPT_LT_BACKWARD, KEPT };
 
-struct program {
+struct replay_program {
 	const struct capture *c;
 	const struct overheads *o;
 	struct replay_blas blas;
@@ -40,8 +40,8 @@ struct program {
 
 /* Runs under different caps go the same way until what they reserve first exceeds the smaller one. So one simulator, `base`,
  * goes as far as every cap that is still to be tried allows, and each trial goes on from there. */
-struct player {
-	const struct program *p;
+struct replay_player {
+	const struct replay_program *p;
 	struct alloc_sim *base, *trial;
 	size_t at;		/* the step before which `base` stands */
 	bool shares;		/* false: `base` stays where it begins */
@@ -62,25 +62,25 @@ const struct overheads *replay_overheads(const char *gpu_name)
 
 /* --- the program --- */
 
-static void add(struct program *p, enum step_kind kind, uint32_t id, uint64_t bytes, unsigned stream)
+static void add(struct replay_program *p, enum step_kind kind, uint32_t id, uint64_t bytes, unsigned stream)
 {
 	p->steps[p->n++] = (struct step){ bytes, id, (uint8_t)kind, (uint8_t)stream };
 }
 
-static void add_scratch(struct program *p, uint64_t bytes)
+static void add_scratch(struct replay_program *p, uint64_t bytes)
 {
 	if (bytes)
 		add(p, STEP_SCRATCH, p->c->n_allocs + KEPT, bytes, 0);
 }
 
-static void keep(struct program *p, unsigned which, uint64_t bytes)
+static void keep(struct replay_program *p, unsigned which, uint64_t bytes)
 {
 	if (!p->kept[which])
 		add(p, STEP_REQUEST, p->c->n_allocs + which, bytes, 0);
 	p->kept[which] = true;
 }
 
-static void add_gemm(struct program *p, const struct capture_record *r)
+static void add_gemm(struct replay_program *p, const struct capture_record *r)
 {
 	keep(p, KEPT_CUBLAS + r->what, p->blas.bytes);
 	if (!r->lt || p->blas.lt == REPLAY_LT_SHARED)
@@ -91,7 +91,7 @@ static void add_gemm(struct program *p, const struct capture_record *r)
 		keep(p, KEPT_LT + r->what, p->blas.lt_bytes);
 }
 
-static void add_conv(struct program *p, const struct capture_conv *v)
+static void add_conv(struct replay_program *p, const struct capture_conv *v)
 {
 	uint64_t bytes = p->c->flags & CAPTURE_CUDNN_OFF ? 0 : workspace_conv(&p->job, v);
 
@@ -100,7 +100,7 @@ static void add_conv(struct program *p, const struct capture_conv *v)
 		p->scratch = bytes;
 }
 
-static void add_record(struct program *p, const struct capture_record *r)
+static void add_record(struct replay_program *p, const struct capture_record *r)
 {
 	switch ((enum capture_kind)r->kind) {
 	case CAPTURE_ALLOC:
@@ -128,7 +128,7 @@ static void add_record(struct program *p, const struct capture_record *r)
 }
 
 /* What is live at most, rounded but not yet in blocks: no cap below it works. With `scratch`, that of libraries as well. */
-static uint64_t live_at_most(const struct program *p, const struct alloc_conf *conf, bool scratch)
+static uint64_t live_at_most(const struct replay_program *p, const struct alloc_conf *conf, bool scratch)
 {
 	scoped_free uint64_t *size = alloc_zero((p->c->n_allocs + KEPT + 1) * sizeof *size);
 	uint64_t live = 0, most = 0, now;
@@ -173,9 +173,9 @@ static bool run_step(struct alloc_sim *sim, const struct step *s, bool hard)
 }
 
 /* Runs steps from *at on; leaves there where it stopped. */
-static enum outcome run(struct player *y, struct alloc_sim *sim, size_t *at, bool hard)
+static enum outcome run(struct replay_player *y, struct alloc_sim *sim, size_t *at, bool hard)
 {
-	const struct program *p = y->p;
+	const struct replay_program *p = y->p;
 	const struct alloc_stats *stats = alloc_sim_stats(sim);
 	uint64_t before = stats->work;
 	enum outcome end = SURVIVED;
@@ -193,7 +193,7 @@ static enum outcome run(struct player *y, struct alloc_sim *sim, size_t *at, boo
 }
 
 /* Takes the base along: no cap below this one will be tried. False: that takes too long. */
-static bool advance(struct player *y, uint64_t cap)
+static bool advance(struct replay_player *y, uint64_t cap)
 {
 	if (!y->shares)
 		return true;
@@ -202,7 +202,7 @@ static bool advance(struct player *y, uint64_t cap)
 }
 
 /* How the job ends under that cap. */
-static enum outcome try(struct player *y, uint64_t cap)
+static enum outcome try(struct replay_player *y, uint64_t cap)
 {
 	size_t at = y->at;
 
@@ -219,7 +219,7 @@ static uint64_t up_to_grid(uint64_t bytes)
 /* Bisection between a cap that cannot work and one that does. A run that got through reserved so much at most, and would
  * go the same way under that as its cap; one that did not says which cap would have helped it on, and one in between
  * would as a rule not have. The result works; a larger cap may not, as memory that is released less scatters more. */
-static enum outcome find_need(struct player *y, uint64_t too_little, uint64_t *need)
+static enum outcome find_need(struct replay_player *y, uint64_t too_little, uint64_t *need)
 {
 	const struct alloc_stats *stats = alloc_sim_stats(y->trial);
 
@@ -239,7 +239,7 @@ static enum outcome find_need(struct player *y, uint64_t too_little, uint64_t *n
 }
 
 /* Nothing works below `least`. */
-static enum outcome find_both(struct player *y, uint64_t own_cap, uint64_t least, struct replay_figures *out)
+static enum outcome find_both(struct replay_player *y, uint64_t own_cap, uint64_t least, struct replay_figures *out)
 {
 	const struct alloc_stats *stats = alloc_sim_stats(y->trial);
 	uint64_t too_little = least < REPLAY_GRID ? 0 : least / REPLAY_GRID * REPLAY_GRID - REPLAY_GRID;
@@ -260,7 +260,7 @@ static enum outcome find_both(struct player *y, uint64_t own_cap, uint64_t least
 	return find_need(y, too_little, &out->need);
 }
 
-static uint64_t fixed_costs(const struct program *p)
+static uint64_t fixed_costs(const struct replay_program *p)
 {
 	bool gemm = p->kept[KEPT_CUBLAS] || p->kept[KEPT_CUBLAS_BACKWARD];
 	uint64_t mib = gemm ? p->o->context_mib : p->o->context_plain_mib;
@@ -274,8 +274,9 @@ static uint64_t fixed_costs(const struct program *p)
 int replay_capture(const struct capture *c, const struct alloc_conf *conf, const struct replay_environment *env,
 		   const struct overheads *o, uint64_t total, struct replay_figures *out, struct error *err)
 {
-	struct program p = { .c = c, .o = o, .blas = replay_blas_of(o, alloc_torch_parse(c->torch), env), .job = workspace_job(c) };
-	struct player y = { .p = &p };
+	struct replay_program p = { .c = c, .o = o, .blas = replay_blas_of(o, alloc_torch_parse(c->torch), env),
+				    .job = workspace_job(c) };
+	struct replay_player y = { .p = &p };
 	enum outcome end = SURVIVED;
 
 	memset(out, 0, sizeof *out);

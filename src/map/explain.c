@@ -43,11 +43,11 @@ enum map_reason map_summary(const struct map_finding *findings, size_t n)
 	return best;
 }
 
-struct line { char *buf; size_t size, len; };
+struct explain_line { char *buf; size_t size, len; };
 
-static void say(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct explain_line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void say(struct line *l, const char *fmt, ...)
+static void say(struct explain_line *l, const char *fmt, ...)
 {
 	if (l->len + 1 >= l->size)
 		return;
@@ -70,7 +70,7 @@ static const char *mode_text(const struct map_gpu *g)
 	}
 }
 
-static void say_mode(struct line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r)
+static void say_mode(struct explain_line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r)
 {
 	bool multi = r->gpus > 1 && !p->mps_multi_gpu;
 	if (g->mig && r->gpus > 1)
@@ -104,7 +104,7 @@ static const char *why_idle(const struct map_policy *p, const struct map_gpu *g,
 }
 
 /* What is wanted, and what it is made of. */
-static void say_want(struct line *l, const struct map_request *r, const struct map_finding *f)
+static void say_want(struct explain_line *l, const struct map_request *r, const struct map_finding *f)
 {
 	double slack = f->want - (double)r->claim_mib;
 	say(l, "%s available, %s wanted (", SIZE(f->have), SIZE(f->want));
@@ -116,7 +116,7 @@ static void say_want(struct line *l, const struct map_request *r, const struct m
 		say(l, "claim %s%s)", SIZE(r->claim_mib), slack < 0 ? ", cut to what there is" : "");
 }
 
-static void say_memory(struct line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
+static void say_memory(struct explain_line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
 		       const struct map_finding *f)
 {
 	uint64_t claim = r->claim_mib ? r->claim_mib : p->min_free_mib;
@@ -133,20 +133,20 @@ static void say_memory(struct line *l, const struct map_policy *p, const struct 
 		say(l, "; fits when tasks there end");
 }
 
-static void say_load(struct line *l, const struct map_finding *f)
+static void say_load(struct explain_line *l, const struct map_finding *f)
 {
 	bool mps = f->mode == SHARE_MPS;
 	say(l, "%s %.2f, at most %.2f to join (%s): fits when the load falls or a task ends", mps ? "SMACT" : "GRACT", f->have,
 	    f->want, mps ? "max_smact" : "max_gract");
 }
 
-static void say_slowdown(struct line *l, const struct map_finding *f)
+static void say_slowdown(struct explain_line *l, const struct map_finding *f)
 {
 	say(l, "a task would run %.2f times slower than alone, and at most %.2f is allowed (max_slowdown): fits when a task there "
 	    "ends", f->have, f->want);
 }
 
-static void say_gain(struct line *l, const struct map_finding *f)
+static void say_gain(struct explain_line *l, const struct map_finding *f)
 {
 	say(l, "beside the tasks there %.0f %% of its work would be gained, at least %.0f %% is wanted (min_gain): fits when one ends",
 	    f->have * 100, f->want * 100);
@@ -167,7 +167,7 @@ static const char *in_about(double s, char *text, size_t size)
 	return text;
 }
 
-static void say_ok(struct line *l, const struct map_request *r, const struct map_finding *f)
+static void say_ok(struct explain_line *l, const struct map_request *r, const struct map_finding *f)
 {
 	say(l, "fits: ");
 	say_want(l, r, f);
@@ -177,7 +177,7 @@ static void say_ok(struct line *l, const struct map_request *r, const struct map
 char *map_explain(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
 		  const struct map_finding *f, char *buf, size_t size)
 {
-	struct line l = { buf, size, 0 };
+	struct explain_line l = { buf, size, 0 };
 	char task[TASK_ID_TEXT];
 	if (size)
 		*buf = '\0';
@@ -186,27 +186,17 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		say(&l, " %.12s", g->uuid);
 	say(&l, ": ");
 	switch (f->reason) {
-	case MAP_OK:
-		say_ok(&l, r, f);
-		break;
-	case MAP_DRAINED:
-		say(&l, "drained by an administrator; `rad undrain %u` puts it back", g->index);
-		break;
-	case MAP_STALE:
-		say(&l, "it does not answer, or its last reading is too old; see `rad doctor`");
-		break;
-	case MAP_KEPT:
-		say(&l, "kept free for task %s, which goes first", task_id_text(g->kept_for, task));
-		break;
+	case MAP_OK: say_ok(&l, r, f); break;
+	case MAP_DRAINED: say(&l, "drained by an administrator; `rad undrain %u` puts it back", g->index); break;
+	case MAP_STALE: say(&l, "it does not answer, or its last reading is too old; see `rad doctor`"); break;
+	case MAP_KEPT: say(&l, "kept free for task %s, which goes first", task_id_text(g->kept_for, task)); break;
 	case MAP_ELSEWHERE:
 		say(&l, "not here: the plan has it start on %s, %s", r->gpus == 1 ? "another GPU" : "other GPUs", IN_ABOUT(r->planned_s));
 		break;
 	case MAP_LATER:
 		say(&l, "fits, but the plan has others start before it; its turn comes %s", IN_ABOUT(r->planned_s));
 		break;
-	case MAP_MODE:
-		say_mode(&l, p, g, r);
-		break;
+	case MAP_MODE: say_mode(&l, p, g, r); break;
 	case MAP_USER:
 		say(&l, "user %u's MPS server runs there, and MPS is for one user at a time; free when its tasks end",
 		    (unsigned)g->mps_uid);
@@ -218,35 +208,22 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 	case MAP_BUSY:
 		say(&l, "%u task%s there, and %s", g->n_tasks, g->n_tasks == 1 ? " runs" : "s run", why_idle(p, g, r));
 		break;
-	case MAP_SETTLING:
-		say(&l, "a task has ended there and its memory is not yet seen to be free; a few seconds");
-		break;
+	case MAP_SETTLING: say(&l, "a task has ended there and its memory is not yet seen to be free; a few seconds"); break;
 	case MAP_COLD:
 		say(&l, "another task without an estimate has just started there; fits once it is warm, or with --gpu-mem");
 		break;
-	case MAP_MEMORY:
-		say_memory(&l, p, g, r, f);
-		break;
-	case MAP_LOAD:
-		say_load(&l, f);
-		break;
+	case MAP_MEMORY: say_memory(&l, p, g, r, f); break;
+	case MAP_LOAD: say_load(&l, f); break;
 	case MAP_TASKS:
 		say(&l, "%.0f tasks run there and no load can be read; at most %.0f then (max_tasks)", f->have, f->want);
 		break;
 	case MAP_UNSEEN:
 		say(&l, "a task whose load is not known has just started there; fits or not once it is seen, in half a minute");
 		break;
-	case MAP_SLOWDOWN:
-		say_slowdown(&l, f);
-		break;
-	case MAP_GAIN:
-		say_gain(&l, f);
-		break;
-	case MAP_TOO_FEW:
-		say(&l, "fits, but %.0f of %.0f GPUs fit at once", f->have, f->want);
-		break;
-	case MAP_REASON_COUNT:
-		break;
+	case MAP_SLOWDOWN: say_slowdown(&l, f); break;
+	case MAP_GAIN: say_gain(&l, f); break;
+	case MAP_TOO_FEW: say(&l, "fits, but %.0f of %.0f GPUs fit at once", f->have, f->want); break;
+	case MAP_REASON_COUNT: break;
 	}
 	return buf;
 }

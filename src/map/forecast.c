@@ -11,13 +11,13 @@
 #define EPSILON 1e-9	/* predictions are sums of rounded numbers */
 
 /* The newcomer comes last. */
-struct group {
+struct forecast_group {
 	struct share_task loads[MOST_TASKS + 1];
 	double speed[MOST_TASKS + 1];
 	size_t n;
 };
 
-static void gather(struct group *all, const struct map_ask *ask, const struct map_gpu *g)
+static void gather(struct forecast_group *all, const struct map_ask *ask, const struct map_gpu *g)
 {
 	for (all->n = 0; all->n < g->n_tasks; all->n++)
 		all->loads[all->n] = g->tenants ? g->tenants[all->n].load : (struct share_task){ NAN, NAN };
@@ -25,13 +25,13 @@ static void gather(struct group *all, const struct map_ask *ask, const struct ma
 }
 
 /* The activity that the tasks compete for. */
-static double work(const struct group *all, size_t n, enum share_mode mode)
+static double work(const struct forecast_group *all, size_t n, enum share_mode mode)
 {
 	struct share_activity a = share_activity(all->loads, n, all->speed);
 	return mode == SHARE_MPS ? a.smact : a.gract;
 }
 
-static double gain_of(struct group *all, enum share_mode mode)
+static double gain_of(struct forecast_group *all, enum share_mode mode)
 {
 	static const double full = 1;
 	size_t n = all->n - 1;
@@ -49,7 +49,7 @@ static double limit_of(const struct map_ask *ask, const struct map_gpu *g, size_
 	return t && t->max_slowdown > 0 ? t->max_slowdown : ask->p->max_slowdown;
 }
 
-static enum map_reason too_slow(const struct map_ask *ask, const struct map_gpu *g, const struct group *all,
+static enum map_reason too_slow(const struct map_ask *ask, const struct map_gpu *g, const struct forecast_group *all,
 				struct map_answer *a)
 {
 	for (size_t i = 0; i < all->n; i++) {
@@ -64,7 +64,7 @@ static enum map_reason too_slow(const struct map_ask *ask, const struct map_gpu 
 
 enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	struct group all;
+	struct forecast_group all;
 	if (g->n_tasks > MOST_TASKS) {
 		a->have = g->n_tasks, a->want = MOST_TASKS;
 		return MAP_TASKS;

@@ -32,7 +32,7 @@ struct lane {
 	double speed[PLAN_TASKS];
 };
 
-struct player {
+struct plan_player {
 	const struct plan *plan;
 	struct lane lanes[PLAN_GPUS];
 	double now_s, left_s[PLAN_TASKS], rate[PLAN_TASKS];
@@ -42,7 +42,7 @@ struct player {
 };
 
 struct search {
-	struct player player;
+	struct plan_player player;
 	struct draft now, next, best;
 	uint64_t dice;
 	unsigned n_waiting, fixed;	/* the first so many stay first */
@@ -54,7 +54,7 @@ struct search {
 #define EACH_GPU(g, set) \
 	for (uint64_t bits_ = (set), g; bits_ && (g = (uint64_t)__builtin_ctzll(bits_), true); bits_ &= bits_ - 1)
 
-static bool lane_fits(const struct player *p, uint64_t g, const struct plan_task *t)
+static bool lane_fits(const struct plan_player *p, uint64_t g, const struct plan_task *t)
 {
 	const struct lane *l = &p->lanes[g];
 	if (!l->n)
@@ -64,7 +64,7 @@ static bool lane_fits(const struct player *p, uint64_t g, const struct plan_task
 	return l->free_mib >= t->mib + p->plan->slack_mib;
 }
 
-static bool fits(const struct player *p, uint64_t on, const struct plan_task *t)
+static bool fits(const struct plan_player *p, uint64_t on, const struct plan_task *t)
 {
 	EACH_GPU(g, on)
 		if (!lane_fits(p, g, t))
@@ -72,7 +72,7 @@ static bool fits(const struct player *p, uint64_t on, const struct plan_task *t)
 	return true;
 }
 
-static void come(struct player *p, uint16_t task, uint64_t on)
+static void come(struct plan_player *p, uint16_t task, uint64_t on)
 {
 	const struct plan_task *t = &p->plan->tasks[task];
 	EACH_GPU(g, on) {
@@ -89,7 +89,7 @@ static void come(struct player *p, uint16_t task, uint64_t on)
 	p->running[p->n_running++] = task;
 }
 
-static void leave(struct player *p, uint16_t task, uint64_t on)
+static void leave(struct plan_player *p, uint16_t task, uint64_t on)
 {
 	EACH_GPU(g, on) {
 		struct lane *l = &p->lanes[g];
@@ -104,7 +104,7 @@ static void leave(struct player *p, uint16_t task, uint64_t on)
 	}
 }
 
-static void begin(struct player *p)
+static void begin(struct plan_player *p)
 {
 	p->now_s = 0;
 	p->work = 0;
@@ -121,7 +121,7 @@ static void begin(struct player *p)
 	}
 }
 
-static void start_those_that_fit(struct player *p, struct draft *d)
+static void start_those_that_fit(struct plan_player *p, struct draft *d)
 {
 	uint64_t kept = 0;
 	unsigned stay = 0;
@@ -139,7 +139,7 @@ static void start_those_that_fit(struct player *p, struct draft *d)
 	p->n_waiting = stay;
 }
 
-static void set_rates(struct player *p)
+static void set_rates(struct plan_player *p)
 {
 	struct share_task loads[PLAN_TASKS];
 	for (unsigned i = 0; i < p->n_running; i++)
@@ -158,7 +158,7 @@ static void set_rates(struct player *p)
 }
 
 /* Goes on to the next end. Returns the sum of the ends met. */
-static double go_on(struct player *p, const struct draft *d)
+static double go_on(struct plan_player *p, const struct draft *d)
 {
 	double next = INFINITY, ends = 0;
 	unsigned stay = 0;
@@ -183,7 +183,7 @@ static double go_on(struct player *p, const struct draft *d)
 /* Fills start_s, end_s and cost. What never fits (its tasks leave more free than there is) costs as nothing else. */
 static void play(struct search *s, struct draft *d)
 {
-	struct player *p = &s->player;
+	struct plan_player *p = &s->player;
 	double ends = 0;
 	begin(p);
 	p->n_waiting = s->n_waiting;

@@ -8,31 +8,9 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *features_family_name(enum features_family family)
-{
-	static const char *const names[] = {
-#define X(name, word) word,
-		FEATURES_FAMILIES(X)
-#undef X
-	};
-	return names[family];
-}
-
-void features_note(struct features *f, const char *fmt, ...)
-{
-	if (f->n_notes == FEATURES_MAX_NOTES)
-		return;
-	va_list args;
-	va_start(args, fmt);
-	vsnprintf(f->notes[f->n_notes], sizeof f->notes[0], fmt, args);
-	va_end(args);
-	f->n_notes++;
-}
 
 static uint64_t add_capped(uint64_t a, uint64_t b)
 {
@@ -327,7 +305,7 @@ static bool has_class(const struct summary *s, const char *part)
 	return false;
 }
 
-static enum features_family family_of(const struct summary *s, const struct features *f)
+static enum features_family family_by_layers(const struct summary *s, const struct features *f)
 {
 	const struct features_type *k = f->kinds;
 	bool attends = k[SUMMARY_ATTENTION].layers || has_class(s, "Attention") || has_class(s, "Transformer") ||
@@ -366,25 +344,9 @@ void features_from_summary(const struct summary *s, const struct features_given 
 	if (s->format == SUMMARY_TORCHINFO)
 		hidden_layers(s, facts, out);
 	name_activation(s, out);
-	out->family = family_of(s, out);
+	out->family = family_by_layers(s, out);
 	if (!out->activations_known)
 		features_note(out, "activations are not known: the summary shows no output shapes");
 	if (s->more)
 		features_note(out, "only the first of several summaries in the file is read");
-}
-
-void features_clear(struct features *f)
-{
-	free(f->types);
-	free(f->list);
-	f->types = NULL;
-	f->list = NULL;
-}
-
-uint64_t features_count(const struct features *f, const struct summary *s, const char *type)
-{
-	for (size_t i = 0; i < s->n_types; i++)
-		if (summary_is(s->types[i].name, type))
-			return f->types[i].layers;
-	return 0;
 }

@@ -35,7 +35,7 @@ struct frame {
 	uint64_t norm_elements, weighted_elements, widest, last;
 };
 
-struct walk {
+struct shapes_walk {
 	const struct summary *s;
 	struct features_fact *facts;
 	struct shape now;
@@ -84,12 +84,12 @@ static bool name_has(struct summary_text t, const char *a, const char *b)
 	return summary_contains(t, a) || (b && summary_contains(t, b));
 }
 
-static struct summary_text type_of(const struct walk *w, size_t layer)
+static struct summary_text type_of(const struct shapes_walk *w, size_t layer)
 {
 	return w->s->types[w->s->layers[layer].type].name;
 }
 
-static struct frame *top(struct walk *w)
+static struct frame *top(struct shapes_walk *w)
 {
 	return w->n ? &w->frames[w->n - 1] : NULL;
 }
@@ -97,14 +97,14 @@ static struct frame *top(struct walk *w)
 /* ---- branches and joins ---- */
 
 /* What just came in is also where the modules begin that have had no layer yet. */
-static void settle_entries(struct walk *w)
+static void settle_entries(struct shapes_walk *w)
 {
 	for (unsigned i = w->n; i-- > 0 && w->frames[i].fresh && !w->frames[i].gate; )
 		w->frames[i].entry = w->now;
 }
 
 /* What comes in is joined from several branches; pooling and the like before it already saw all of them. */
-static void join(struct walk *w, size_t i, int64_t channels)
+static void join(struct shapes_walk *w, size_t i, int64_t channels)
 {
 	for (size_t k = w->loose; k < i; k++)
 		if (w->facts[k].kind == SUMMARY_POOL || w->facts[k].kind == SUMMARY_DROPOUT)
@@ -113,7 +113,7 @@ static void join(struct walk *w, size_t i, int64_t channels)
 }
 
 /* Makes what comes into layer i have that many channels. */
-static void fit(struct walk *w, size_t i, int64_t channels)
+static void fit(struct shapes_walk *w, size_t i, int64_t channels)
 {
 	if (channels <= 0 || w->now.channels == channels)
 		return;
@@ -132,7 +132,7 @@ static void fit(struct walk *w, size_t i, int64_t channels)
 
 /* ---- layers ---- */
 
-static void set_params(struct walk *w, size_t i, uint64_t params)
+static void set_params(struct shapes_walk *w, size_t i, uint64_t params)
 {
 	if (!w->s->layers[i].has_params)
 		w->facts[i].params = params < SUMMARY_MAX_COUNT ? params : SUMMARY_MAX_COUNT;
@@ -146,7 +146,7 @@ static int64_t convolved(int64_t n, int64_t kernel, int64_t stride, int64_t padd
 }
 
 /* kernel_size, stride, padding, dilation, output_padding of up to three dimensions. */
-struct window { int64_t kernel[3], stride[3], padding[3], dilation[3], extra[3]; bool same; };
+struct shapes_window { int64_t kernel[3], stride[3], padding[3], dilation[3], extra[3]; bool same; };
 
 static void bound_all(int64_t *values, int64_t min)
 {
@@ -155,9 +155,9 @@ static void bound_all(int64_t *values, int64_t min)
 }
 
 /* A stride that is not printed is 1 for convolutions, and for pooling as large as its kernel. */
-static struct window window_of(struct summary_text args, bool pool)
+static struct shapes_window window_of(struct summary_text args, bool pool)
 {
-	struct window v = { { 1, 1, 1 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 }, { 0, 0, 0 },
+	struct shapes_window v = { { 1, 1, 1 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 }, { 0, 0, 0 },
 		features_arg_is(args, "padding", "same") || features_arg_is(args, "padding", "'same'") };
 	if (features_arg_numbers(args, "kernel_size", v.kernel, 3) && pool)
 		memcpy(v.stride, v.kernel, sizeof v.stride);
@@ -174,7 +174,7 @@ static struct window window_of(struct summary_text args, bool pool)
 }
 
 /* An image or signal for a convolution, from whatever comes in. */
-static void make_space(struct walk *w, int64_t channels, unsigned dims)
+static void make_space(struct shapes_walk *w, int64_t channels, unsigned dims)
 {
 	struct shape *now = &w->now;
 	if (w->begun && now->n_space == dims)
@@ -194,7 +194,7 @@ static void make_space(struct walk *w, int64_t channels, unsigned dims)
 	w->saw_tokens |= !folded && dims == 1;
 }
 
-static void follow_conv(struct walk *w, size_t i)
+static void follow_conv(struct shapes_walk *w, size_t i)
 {
 	struct summary_text args = w->s->layers[i].args, type = type_of(w, i);
 	int64_t io[2] = { 0, 0 }, groups = 1;
@@ -202,7 +202,7 @@ static void follow_conv(struct walk *w, size_t i)
 		return;
 	unsigned dims = summary_contains(type, "1d") ? 1 : summary_contains(type, "3d") ? 3 : 2;
 	bool transposed = summary_contains(type, "Transpose");
-	struct window v = window_of(args, false);
+	struct shapes_window v = window_of(args, false);
 	features_arg_numbers(args, "groups", &groups, 1);
 	io[0] = bounded(io[0]);
 	io[1] = bounded(io[1]);
@@ -224,11 +224,11 @@ static void follow_conv(struct walk *w, size_t i)
 	set_params(w, i, params + (features_arg_is(args, "bias", "False") ? 0 : (uint64_t)io[1]));
 }
 
-static void follow_pool(struct walk *w, size_t i)
+static void follow_pool(struct shapes_walk *w, size_t i)
 {
 	struct summary_text args = w->s->layers[i].args, type = type_of(w, i);
 	int64_t size[3];
-	struct window v = window_of(args, true);
+	struct shapes_window v = window_of(args, true);
 	if (features_arg_numbers(args, "output_size", size, 3)) {
 		for (unsigned d = 0; d < w->now.n_space; d++)
 			w->now.space[d] = size[d] > 0 ? bounded(size[d]) : w->now.space[d];
@@ -243,7 +243,7 @@ static void follow_pool(struct walk *w, size_t i)
 }
 
 /* Channels that a normalisation is made for, and its parameters. */
-static int64_t norm_channels(struct walk *w, size_t i, uint64_t *params)
+static int64_t norm_channels(struct shapes_walk *w, size_t i, uint64_t *params)
 {
 	struct summary_text args = w->s->layers[i].args, type = type_of(w, i);
 	int64_t n[4];
@@ -263,7 +263,7 @@ static int64_t norm_channels(struct walk *w, size_t i, uint64_t *params)
 }
 
 /* A vision transformer goes from an image to patches and one token more, with learned positions. */
-static void make_patches(struct walk *w)
+static void make_patches(struct shapes_walk *w)
 {
 	if (!w->cls_token || w->now.n_space != 2)
 		return;
@@ -274,7 +274,7 @@ static void make_patches(struct walk *w)
 	settle_entries(w);
 }
 
-static void follow_norm(struct walk *w, size_t i)
+static void follow_norm(struct shapes_walk *w, size_t i)
 {
 	uint64_t params;
 	make_patches(w);
@@ -288,7 +288,7 @@ static void follow_norm(struct walk *w, size_t i)
 }
 
 /* Whether what comes out of the body is one vector here: the output layers of classifiers. */
-static bool is_head(const struct walk *w, size_t i)
+static bool is_head(const struct shapes_walk *w, size_t i)
 {
 	struct summary_text name = w->s->layers[i].name;
 	if (i == w->last_linear || summary_is(name, "fc") || name_has(name, "classif", "head"))
@@ -299,13 +299,13 @@ static bool is_head(const struct walk *w, size_t i)
 	return false;
 }
 
-static void one_token(struct walk *w, size_t i)
+static void one_token(struct shapes_walk *w, size_t i)
 {
 	if (w->now.n_space == 0 && w->now.tokens > 1 && (w->saw_image || w->classifies) && is_head(w, i))
 		w->now.tokens = 1;
 }
 
-static void flatten(struct walk *w)
+static void flatten(struct shapes_walk *w)
 {
 	uint64_t all = product((uint64_t)w->now.channels, (uint64_t)area_of(&w->now));
 	if (w->now.n_space)
@@ -313,7 +313,7 @@ static void flatten(struct walk *w)
 }
 
 /* Inside an auxiliary classifier. */
-static bool in_side(const struct walk *w)
+static bool in_side(const struct shapes_walk *w)
 {
 	for (unsigned k = 0; k < w->n; k++)
 		if (w->frames[k].side)
@@ -321,7 +321,7 @@ static bool in_side(const struct walk *w)
 	return false;
 }
 
-static void linear_input(struct walk *w, size_t i, int64_t in)
+static void linear_input(struct shapes_walk *w, size_t i, int64_t in)
 {
 	struct shape *now = &w->now;
 	if (!w->begun || !now->n_space) {
@@ -347,7 +347,7 @@ static void linear_input(struct walk *w, size_t i, int64_t in)
 }
 
 /* GPT-2's Conv1D did not print its sizes for long: they follow from the number of its parameters. */
-static bool conv1d_sizes(struct walk *w, size_t i, int64_t *in, int64_t *out)
+static bool conv1d_sizes(struct shapes_walk *w, size_t i, int64_t *in, int64_t *out)
 {
 	const struct summary_layer *layer = &w->s->layers[i];
 	if (features_arg_numbers(layer->args, "nf", out, 1) && features_arg_numbers(layer->args, "nx", in, 1))
@@ -362,7 +362,7 @@ static bool conv1d_sizes(struct walk *w, size_t i, int64_t *in, int64_t *out)
 	return params % (*in + 1) == 0;
 }
 
-static void follow_linear(struct walk *w, size_t i)
+static void follow_linear(struct shapes_walk *w, size_t i)
 {
 	struct summary_text args = w->s->layers[i].args;
 	int64_t in = 0, out = 0;
@@ -378,7 +378,7 @@ static void follow_linear(struct walk *w, size_t i)
 	set_params(w, i, product((uint64_t)in, (uint64_t)out) + (features_arg_is(args, "bias", "False") ? 0 : (uint64_t)out));
 }
 
-static void follow_embedding(struct walk *w, size_t i)
+static void follow_embedding(struct shapes_walk *w, size_t i)
 {
 	int64_t n[2];
 	struct summary_text name = w->s->layers[i].name;
@@ -399,7 +399,7 @@ static void follow_embedding(struct walk *w, size_t i)
 	w->facts[i].elements = elements_of(&w->now);
 }
 
-static void follow_recurrent(struct walk *w, size_t i)
+static void follow_recurrent(struct shapes_walk *w, size_t i)
 {
 	struct summary_text args = w->s->layers[i].args, type = type_of(w, i);
 	int64_t io[2], layers = 1;
@@ -422,7 +422,7 @@ static void follow_recurrent(struct walk *w, size_t i)
 	w->now.channels = (int64_t)(ways * out);
 }
 
-static void follow_other(struct walk *w, size_t i)
+static void follow_other(struct shapes_walk *w, size_t i)
 {
 	struct summary_text args = w->s->layers[i].args, type = type_of(w, i);
 	int64_t n[4] = { 0 };
@@ -449,7 +449,7 @@ static void follow_other(struct walk *w, size_t i)
 	}
 }
 
-static void count_in_frame(struct walk *w, size_t i, enum summary_kind kind)
+static void count_in_frame(struct shapes_walk *w, size_t i, enum summary_kind kind)
 {
 	struct frame *f = top(w);
 	uint64_t elements = w->facts[i].elements;
@@ -470,7 +470,7 @@ static void count_in_frame(struct walk *w, size_t i, enum summary_kind kind)
 }
 
 /* The dropout of attention weights is a function's argument where attention is fused, and never called as a module. */
-static bool never_called(const struct walk *w, size_t i)
+static bool never_called(const struct shapes_walk *w, size_t i)
 {
 	struct summary_text name = w->s->layers[i].name;
 	if (summary_is(type_of(w, i), "NonDynamicallyQuantizableLinear"))
@@ -482,10 +482,10 @@ static bool never_called(const struct walk *w, size_t i)
 	       (summary_is(name, "dropout") && summary_contains(around, "SelfAttention") && !summary_contains(around, "Layer"));
 }
 
-static void follow_leaf(struct walk *w, size_t i)
+static void follow_leaf(struct shapes_walk *w, size_t i)
 {
 	enum summary_kind kind = w->facts[i].kind;
-	static void (*const follow[SUMMARY_KIND_COUNT])(struct walk *, size_t) = {
+	static void (*const follow[SUMMARY_KIND_COUNT])(struct shapes_walk *, size_t) = {
 		[SUMMARY_CONV] = follow_conv, [SUMMARY_POOL] = follow_pool, [SUMMARY_NORM] = follow_norm,
 		[SUMMARY_LINEAR] = follow_linear, [SUMMARY_RECURRENT] = follow_recurrent, [SUMMARY_OTHER] = follow_other,
 		[SUMMARY_EMBEDDING] = follow_embedding,
@@ -523,7 +523,7 @@ static bool is_branch(struct summary_text name)
 							    !summary_contains(name, "_3"));
 }
 
-static void enter(struct walk *w, size_t i)
+static void enter(struct shapes_walk *w, size_t i)
 {
 	struct summary_text type = type_of(w, i), name = w->s->layers[i].name;
 	if (w->n && !top(w)->fresh && is_branch(name))
@@ -546,7 +546,7 @@ static bool is_list(struct summary_text type)
 
 /* An activation function that a module holds once and calls after each of its normalisations, or of its layers but the last;
  * in the feed-forward part of a transformer it is called once, in the wide middle. */
-static void settle_activation(struct walk *w, const struct frame *f)
+static void settle_activation(struct shapes_walk *w, const struct frame *f)
 {
 	bool list = is_list(type_of(w, f->layer));
 	if (f->activations == 1 && !list && f->norms)
@@ -563,7 +563,7 @@ static void settle_activation(struct walk *w, const struct frame *f)
 }
 
 /* Parameters that modules hold beside their children, where the text shows no numbers. */
-static void own_params(struct walk *w, const struct frame *f)
+static void own_params(struct shapes_walk *w, const struct frame *f)
 {
 	uint64_t d = (uint64_t)bounded(f->entry.channels);
 	if (w->s->layers[f->layer].has_params)
@@ -576,7 +576,7 @@ static void own_params(struct walk *w, const struct frame *f)
 	}
 }
 
-static void leave(struct walk *w)
+static void leave(struct shapes_walk *w)
 {
 	struct frame f = w->frames[--w->n];
 	struct summary_text type = type_of(w, f.layer);
@@ -593,7 +593,7 @@ static void leave(struct walk *w)
 		w->facts[f.layer].elements = elements_of(&w->now);
 }
 
-static void walk_through(struct walk *w)
+static void walk_through(struct shapes_walk *w)
 {
 	const struct summary *s = w->s;
 	for (size_t i = 0; i < s->n_layers; i++) {
@@ -621,9 +621,9 @@ static int64_t default_seq_len(const struct summary *s)
 	return positions;
 }
 
-static struct walk begin_walk(const struct summary *s, const struct features_given *given, struct features_fact *facts)
+static struct shapes_walk begin_walk(const struct summary *s, const struct features_given *given, struct features_fact *facts)
 {
-	struct walk w = { .s = s, .facts = facts, .last_linear = SIZE_MAX };
+	struct shapes_walk w = { .s = s, .facts = facts, .last_linear = SIZE_MAX };
 	w.seq_len = given->seq_len > 0 ? bounded(given->seq_len) : default_seq_len(s);
 	for (unsigned k = 0; k < 3; k++)
 		w.input[k] = given->input[k] > MAX_SIDE ? MAX_SIDE : given->input[k];
@@ -656,7 +656,7 @@ static void default_input(const struct summary *s, int64_t *input)
 	input[2] = input[1];
 }
 
-static void note_guesses(const struct walk *w, const struct features_given *given, bool guessed, struct features *f)
+static void note_guesses(const struct shapes_walk *w, const struct features_given *given, bool guessed, struct features *f)
 {
 	if (w->saw_image && !given->input[1]) {
 		memcpy(f->input, w->input, sizeof f->input);
@@ -675,14 +675,14 @@ void features_follow_shapes(const struct summary *s, const struct features_given
 			    struct features *out)
 {
 	static const int64_t sides[] = { 28, 32, 64, 96, 128, 160, 192, 224, 227, 256, 299, 320, 384, 448, 512 };
-	struct walk w = begin_walk(s, given, facts);
+	struct shapes_walk w = begin_walk(s, given, facts);
 	bool guessed = false;
 	if (!w.input[1])
 		default_input(s, w.input);
 	int64_t first = w.input[1];
 	walk_through(&w);
 	for (size_t k = 0; w.misfits && w.saw_image && !given->input[1] && s->n_layers < 2000 && k <= COUNT_OF(sides); k++) {
-		struct walk again = begin_walk(s, given, facts);
+		struct shapes_walk again = begin_walk(s, given, facts);
 		again.input[0] = w.input[0];
 		again.input[1] = again.input[2] = k < COUNT_OF(sides) ? sides[k] : first;	/* none fits: the usual one */
 		walk_through(&again);

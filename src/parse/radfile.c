@@ -15,16 +15,16 @@
 #include <ctype.h>
 #include <string.h>
 
-struct line { const char *text; size_t len; };
+struct radfile_line { const char *text; size_t len; };
 
-struct list { struct rad_setting *items; size_t n, cap; };
+struct radfile_list { struct rad_setting *items; size_t n, cap; };
 
 /* A file being read. */
-struct reader {
+struct radfile_reader {
 	const char *name, *path;
 	struct radfile *out;
 	struct error *err;
-	struct list keys, directives;
+	struct radfile_list keys, directives;
 	struct shellscan scan;
 	struct buf script;
 	int swallowed;	/* last line that looks like a setting but stands inside something; 0: none */
@@ -35,27 +35,27 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-static struct line trim(const char *text, size_t len)
+static struct radfile_line trim(const char *text, size_t len)
 {
 	while (len && is_blank(text[len - 1]))
 		len--;
 	while (len && is_blank(*text))
 		text++, len--;
-	return (struct line){ text, len };
+	return (struct radfile_line){ text, len };
 }
 
-static char *copy(struct line l)
+static char *copy(struct radfile_line l)
 {
 	return alloc_printf("%.*s", (int)l.len, l.text);
 }
 
 /* Takes the line at *at; false at the end. A last line without its line end counts. */
-static bool next_line(const char *text, size_t len, size_t *at, struct line *l)
+static bool next_line(const char *text, size_t len, size_t *at, struct radfile_line *l)
 {
 	if (*at >= len)
 		return false;
 	const char *end = memchr(text + *at, '\n', len - *at);
-	*l = (struct line){ text + *at, end ? (size_t)(end - (text + *at)) : len - *at };
+	*l = (struct radfile_line){ text + *at, end ? (size_t)(end - (text + *at)) : len - *at };
 	*at += l->len + 1;
 	return true;
 }
@@ -109,7 +109,7 @@ static void plain_text(const char *text, size_t len, struct buf *out, struct rad
 	if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
 		text += 3, len -= 3;
 	size_t at = 0, ends = 0;
-	for (struct line l; next_line(text, len, &at, &l);) {
+	for (struct radfile_line l; next_line(text, len, &at, &l);) {
 		bool windows = l.len && l.text[l.len - 1] == '\r';
 		ends += windows;
 		buf_add(out, l.text, l.len - windows);
@@ -121,7 +121,7 @@ static void plain_text(const char *text, size_t len, struct buf *out, struct rad
 
 /* ---- settings ---- */
 
-static int add_setting(struct reader *r, struct list *to, const struct submit_option *o, char *value, int line)
+static int add_setting(struct radfile_reader *r, struct radfile_list *to, const struct submit_option *o, char *value, int line)
 {
 	scoped_free char *owned = value;
 	for (size_t i = 0; i < to->n; i++)
@@ -134,7 +134,7 @@ static int add_setting(struct reader *r, struct list *to, const struct submit_op
 }
 
 /* The length of the word if the line is "word:"; 0 if it is not. */
-static size_t word_length(struct line l)
+static size_t word_length(struct radfile_line l)
 {
 	size_t n = 0;
 	while (n < l.len && (isalnum((unsigned char)l.text[n]) || l.text[n] == '_' || (n && l.text[n] == '-')))
@@ -143,17 +143,17 @@ static size_t word_length(struct line l)
 }
 
 /* The same, if a blank or nothing follows: then it is a setting. */
-static size_t key_length(struct line l)
+static size_t key_length(struct radfile_line l)
 {
 	size_t n = word_length(l);
 	return n && (n + 1 == l.len || is_blank(l.text[n + 1])) ? n : 0;
 }
 
 /* "gpu_mem:8G" would be a command to bash, and fail when the task has waited for its turn. */
-static int check_no_glued_key(const struct reader *r, struct line l)
+static int check_no_glued_key(const struct radfile_reader *r, struct radfile_line l)
 {
 	size_t n = word_length(l);
-	scoped_free char *key = copy((struct line){ l.text, n });
+	scoped_free char *key = copy((struct radfile_line){ l.text, n });
 	if (!n || key_length(l) || l.text[n + 1] == ':' || !options_find_key(key))
 		return 0;
 	return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.*s': a setting has a blank behind the colon: write '%s: %.*s'", r->name,
@@ -162,18 +162,18 @@ static int check_no_glued_key(const struct reader *r, struct line l)
 }
 
 /* The value of a setting: " #" ends it, blanks around it and one pair of quotes do not belong to it. */
-static char *setting_value(struct line l)
+static char *setting_value(struct radfile_line l)
 {
 	for (size_t i = 1; i < l.len; i++)
 		if (l.text[i] == '#' && is_blank(l.text[i - 1]))
 			l.len = i;
 	l = trim(l.text, l.len);
 	if (l.len >= 2 && (*l.text == '"' || *l.text == '\'') && l.text[l.len - 1] == *l.text)
-		l = (struct line){ l.text + 1, l.len - 2 };
+		l = (struct radfile_line){ l.text + 1, l.len - 2 };
 	return copy(l);
 }
 
-static int unknown_key(struct reader *r, const char *key, int line)
+static int unknown_key(struct radfile_reader *r, const char *key, int line)
 {
 	const char *words[64], *near;
 	size_t n = 0;
@@ -195,25 +195,25 @@ static int unknown_key(struct reader *r, const char *key, int line)
 			 key, buf_text(&known));
 }
 
-static int key_line(struct reader *r, struct line l, size_t key_len)
+static int key_line(struct radfile_reader *r, struct radfile_line l, size_t key_len)
 {
-	scoped_free char *key = copy((struct line){ l.text, key_len });
+	scoped_free char *key = copy((struct radfile_line){ l.text, key_len });
 	const struct submit_option *o = options_find_key(key);
 	if (!o)
 		return unknown_key(r, key, r->scan.line);
-	char *value = setting_value((struct line){ l.text + key_len + 1, l.len - key_len - 1 });
+	char *value = setting_value((struct radfile_line){ l.text + key_len + 1, l.len - key_len - 1 });
 	return add_setting(r, &r->keys, o, value, r->scan.line);
 }
 
 /* ---- #RAD lines ---- */
 
-static bool is_directive(struct line l)
+static bool is_directive(struct radfile_line l)
 {
 	return l.len > 5 && !memcmp(l.text, "#RAD", 4) && is_blank(l.text[4]);
 }
 
 /* The next word of a `#RAD` line, quotes removed; NULL at its end, which a "#" begins. */
-static char *next_word(struct line *l)
+static char *next_word(struct radfile_line *l)
 {
 	*l = trim(l->text, l->len);
 	if (!l->len || *l->text == '#')
@@ -230,11 +230,11 @@ static char *next_word(struct line *l)
 		else
 			buf_add(&word, &c, 1);
 	}
-	*l = (struct line){ l->text + i, l->len - i };
+	*l = (struct radfile_line){ l->text + i, l->len - i };
 	return buf_steal(&word);
 }
 
-static int unknown_option(struct reader *r, const char *word)
+static int unknown_option(struct radfile_reader *r, const char *word)
 {
 	const struct submit_option *near = options_near(word);
 	if (near)
@@ -245,13 +245,13 @@ static int unknown_option(struct reader *r, const char *word)
 }
 
 /* "--name=value", "--name value", "-G 2", "-G2". Takes the value off the line when it stands apart. */
-static int directive_word(struct reader *r, const char *word, struct line *rest)
+static int directive_word(struct radfile_reader *r, const char *word, struct radfile_line *rest)
 {
 	const char *equals = NULL, *value = NULL;
 	const struct submit_option *o = NULL;
 	if (word[0] == '-' && word[1] == '-') {
 		equals = strchr(word, '=');
-		scoped_free char *name = copy((struct line){ word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2) });
+		scoped_free char *name = copy((struct radfile_line){ word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2) });
 		o = options_find(name);
 		value = equals ? equals + 1 : NULL;
 	} else if (word[0] == '-' && word[1]) {
@@ -273,16 +273,16 @@ static int directive_word(struct reader *r, const char *word, struct line *rest)
 	return add_setting(r, &r->directives, o, alloc_string(value ? value : ""), r->scan.line);
 }
 
-static int directive_line(struct reader *r, struct line l)
+static int directive_line(struct radfile_reader *r, struct radfile_line l)
 {
-	l = (struct line){ l.text + 4, l.len - 4 };
-	struct line first = trim(l.text, l.len);
+	l = (struct radfile_line){ l.text + 4, l.len - 4 };
+	struct radfile_line first = trim(l.text, l.len);
 	if (!first.len || *first.text != '-') {
 		/* A comment, unless it is an option whose dashes were forgotten. */
 		size_t n = 0;
 		while (n < first.len && (isalnum((unsigned char)first.text[n]) || strchr("-_", first.text[n])))
 			n++;
-		scoped_free char *name = copy((struct line){ first.text, n });
+		scoped_free char *name = copy((struct radfile_line){ first.text, n });
 		const struct submit_option *o = n < first.len && first.text[n] == '=' ? options_find(name) : NULL;
 		return !o ? 0 : error_set(r->err, ERR_INVALID, "%.300s:%d: '#RAD %s=': options begin with two dashes: write #RAD --%s=",
 					  r->name, r->scan.line, name, o->name);
@@ -299,10 +299,10 @@ static int directive_line(struct reader *r, struct line l)
 bool radfile_has_directives(const char *text, size_t len)
 {
 	size_t at = 0;
-	for (struct line l; next_line(text, len, &at, &l);) {
+	for (struct radfile_line l; next_line(text, len, &at, &l);) {
 		if (!is_directive(l))
 			continue;
-		struct line rest = trim(l.text + 4, l.len - 4);
+		struct radfile_line rest = trim(l.text + 4, l.len - 4);
 		if (rest.len > 1 && *rest.text == '-')
 			return true;
 	}
@@ -314,14 +314,14 @@ bool radfile_has_directives(const char *text, size_t len)
 #define POSITIONAL_MIN 9
 #define POSITIONAL_MAX 12
 
-struct positional { struct line field[POSITIONAL_MAX]; int line[POSITIONAL_MAX]; size_t n; };
+struct positional { struct radfile_line field[POSITIONAL_MAX]; int line[POSITIONAL_MAX]; size_t n; };
 
-static bool is_word(struct line l, const char *word)
+static bool is_word(struct radfile_line l, const char *word)
 {
 	return l.len == strlen(word) && !memcmp(l.text, word, l.len);
 }
 
-static bool is_number(struct line l, bool whole)
+static bool is_number(struct radfile_line l, bool whole)
 {
 	scoped_free char *text = copy(l);
 	double d;
@@ -333,7 +333,7 @@ static bool is_positional(const char *text, size_t len, struct positional *p)
 {
 	size_t at = 0;
 	int line = 0;
-	for (struct line l; next_line(text, len, &at, &l);) {
+	for (struct radfile_line l; next_line(text, len, &at, &l);) {
 		line++;
 		l = trim(l.text, l.len);
 		if (!l.len)
@@ -353,13 +353,13 @@ static bool is_positional(const char *text, size_t len, struct positional *p)
 	return true;
 }
 
-static int set_positional(struct reader *r, const struct positional *p, size_t i, const char *name)
+static int set_positional(struct radfile_reader *r, const struct positional *p, size_t i, const char *name)
 {
 	return add_setting(r, &r->keys, options_find(name), copy(p->field[i]), p->line[i]);
 }
 
 /* Memory figures: whole or not, 0 for unknown. */
-static int positional_memory(struct reader *r, const struct positional *p)
+static int positional_memory(struct radfile_reader *r, const struct positional *p)
 {
 	for (size_t i = 8; i < p->n; i++) {
 		scoped_free char *text = copy(p->field[i]);
@@ -374,10 +374,10 @@ static int positional_memory(struct reader *r, const struct positional *p)
 	return 0;
 }
 
-static int read_positional(struct reader *r, struct positional *p, bool honour_policy)
+static int read_positional(struct radfile_reader *r, struct positional *p, bool honour_policy)
 {
 	static const char activate[] = "conda activate ";
-	struct line *env = &p->field[1];
+	struct radfile_line *env = &p->field[1];
 	if (env->len > strlen(activate) && !memcmp(env->text, activate, strlen(activate)))
 		*env = trim(env->text + strlen(activate), env->len - strlen(activate));
 	if (set_positional(r, p, 1, "env") || set_positional(r, p, 3, "model") || set_positional(r, p, 5, "batch-size") ||
@@ -400,7 +400,7 @@ static int read_positional(struct reader *r, struct positional *p, bool honour_p
 static bool has_command(const char *script)
 {
 	size_t at = 0, len = strlen(script);
-	for (struct line l; next_line(script, len, &at, &l);) {
+	for (struct radfile_line l; next_line(script, len, &at, &l);) {
 		l = trim(l.text, l.len);
 		if (l.len && *l.text != '#')
 			return true;
@@ -409,33 +409,33 @@ static bool has_command(const char *script)
 }
 
 /* The interpreter that "#!" names, when it is no shell that bash can stand in for; else an empty line. */
-static struct line other_interpreter(const char *text, size_t len)
+static struct radfile_line other_interpreter(const char *text, size_t len)
 {
 	static const char *const shells[] = { "bash", "sh", "dash", "ksh" };
-	struct line l = { 0 };
+	struct radfile_line l = { 0 };
 	size_t at = 0;
 	if (len < 3 || memcmp(text, "#!", 2) || !next_line(text, len, &at, &l))
-		return (struct line){ 0 };
+		return (struct radfile_line){ 0 };
 	l = trim(l.text + 2, l.len - 2);
 	/* The word that names it: the first, or after "env" the first that is no option. */
-	for (struct line rest = l; rest.len;) {
+	for (struct radfile_line rest = l; rest.len;) {
 		size_t n = 0, base = 0;
 		for (; n < rest.len && !is_blank(rest.text[n]); n++)
 			if (rest.text[n] == '/')
 				base = n + 1;
-		struct line word = { rest.text + base, n - base };
+		struct radfile_line word = { rest.text + base, n - base };
 		for (size_t i = 0; i < COUNT_OF(shells); i++)
 			if (is_word(word, shells[i]))
-				return (struct line){ 0 };
+				return (struct radfile_line){ 0 };
 		if (!is_word(word, "env") && *word.text != '-')
 			return l;
 		rest = trim(rest.text + n, rest.len - n);
 	}
-	return (struct line){ 0 };
+	return (struct radfile_line){ 0 };
 }
 
 /* "/usr/bin/env python3 -u": whether the program is Python. */
-static bool is_python(struct line interpreter)
+static bool is_python(struct radfile_line interpreter)
 {
 	for (size_t i = 0, n; i < interpreter.len; i += n + 1) {
 		const char *word = interpreter.text + i, *base = word;
@@ -464,7 +464,7 @@ static void add_shell_word(struct buf *out, const char *text)
 }
 
 /* bash runs the script, so one for another interpreter is handed to it as a file descriptor; its line numbers stay. */
-static void wrap_script(struct reader *r, struct line interpreter, const char *text, size_t len)
+static void wrap_script(struct radfile_reader *r, struct radfile_line interpreter, const char *text, size_t len)
 {
 	char end[40];
 	snprintf(end, sizeof end, "RAD_SCRIPT_END_%016llx", (unsigned long long)signature_hash(SIGNATURE_SEED, text, len));
@@ -480,7 +480,7 @@ static void wrap_script(struct reader *r, struct line interpreter, const char *t
 	buf_printf(&r->script, "%s\n", end);
 }
 
-static int read_line(struct reader *r, struct line l, bool keys, bool shell)
+static int read_line(struct radfile_reader *r, struct radfile_line l, bool keys, bool shell)
 {
 	bool inside = shell && shellscan_inside(&r->scan);
 	size_t key = keys ? key_length(l) : 0;
@@ -502,16 +502,16 @@ static int read_line(struct reader *r, struct line l, bool keys, bool shell)
 	return !inside && is_directive(l) ? directive_line(r, l) : 0;
 }
 
-static int read_script(struct reader *r, const char *text, size_t len)
+static int read_script(struct radfile_reader *r, const char *text, size_t len)
 {
 	bool keys = radfile_is_name(r->name);
-	struct line interpreter = other_interpreter(text, len);
+	struct radfile_line interpreter = other_interpreter(text, len);
 	if (keys && interpreter.len)
 		return error_set(r->err, ERR_INVALID, "%.300s:1: '#!%.*s': a .rad file is a bash script: write '%.*s FILE' as its command",
 				 r->name, (int)(interpreter.len < 60 ? interpreter.len : 60), interpreter.text,
 				 (int)(interpreter.len < 60 ? interpreter.len : 60), interpreter.text);
 	size_t at = 0;
-	for (struct line l; next_line(text, len, &at, &l);)
+	for (struct radfile_line l; next_line(text, len, &at, &l);)
 		if (read_line(r, l, keys, !interpreter.len))
 			return -1;
 	int from;
@@ -528,7 +528,7 @@ static int read_script(struct reader *r, const char *text, size_t len)
 	return 0;
 }
 
-static void free_list(struct list *l)
+static void free_list(struct radfile_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->items[i].key);
@@ -538,9 +538,9 @@ static void free_list(struct list *l)
 }
 
 /* KEY lines first: a directive beats them. */
-static void hand_over(struct reader *r)
+static void hand_over(struct radfile_reader *r)
 {
-	struct list *all = &r->keys;
+	struct radfile_list *all = &r->keys;
 	for (size_t i = 0; i < r->directives.n; i++) {
 		alloc_grow(all->items, all->n, all->cap);
 		all->items[all->n++] = r->directives.items[i];
@@ -560,7 +560,7 @@ int radfile_parse(const char *name, const char *path, const char *text, size_t l
 		return error_set(err, ERR_INVALID, "%.300s: is larger than 1 MiB: a task file is a short script; keep data elsewhere", name);
 	if (radfile_check_text(name, text, len, err))
 		return -1;
-	struct reader r = { .name = name, .path = path, .out = out, .err = err };
+	struct radfile_reader r = { .name = name, .path = path, .out = out, .err = err };
 	struct positional p = { 0 };
 	scoped_buf plain = { 0 };
 	plain_text(text, len, &plain, out);
@@ -586,7 +586,7 @@ int radfile_parse(const char *name, const char *path, const char *text, size_t l
 
 void radfile_clear(struct radfile *f)
 {
-	free_list(&(struct list){ .items = f->settings, .n = f->n });
+	free_list(&(struct radfile_list){ .items = f->settings, .n = f->n });
 	for (size_t i = 0; i < f->n_notes; i++)
 		free(f->notes[i]);
 	free(f->notes);

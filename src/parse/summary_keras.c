@@ -13,7 +13,7 @@
 #define MAX_CELL 400
 
 /* A row being put together from its lines. */
-struct row {
+struct keras_row {
 	bool begun, typed;		/* typed: the type's closing parenthesis was seen */
 	struct summary_text first;	/* its first line, for errors */
 	uint32_t line;
@@ -23,7 +23,7 @@ struct row {
 	unsigned nesting;
 };
 
-struct table {
+struct keras_table {
 	bool drawn;			/* Keras 3 */
 	uint32_t shape_at, params_at, params_end;	/* Keras 2: columns, in bytes */
 };
@@ -55,7 +55,7 @@ static void append(char *to, size_t *n, struct summary_text piece)
 }
 
 /* "conv2d_1 (Conv2D)", or a part of it: the type is what stands behind the last parenthesis that opens. */
-static void add_name(struct row *row, struct summary_text piece)
+static void add_name(struct keras_row *row, struct summary_text piece)
 {
 	piece = summary_trim(piece);
 	if (row->typed || !piece.len)
@@ -71,7 +71,7 @@ static void add_name(struct row *row, struct summary_text piece)
 	row->typed = close || (row->type.len && memchr(piece.at, ')', piece.len));
 }
 
-static int read_shape(struct summary_layer *layer, struct row *row)
+static int read_shape(struct summary_layer *layer, struct keras_row *row)
 {
 	int open = 0;
 	for (size_t i = 0; i < row->n_shape; i++)
@@ -85,7 +85,7 @@ static int read_shape(struct summary_layer *layer, struct row *row)
 }
 
 /* The row is complete. */
-static int end_row(struct summary_reader *r, struct row *row)
+static int end_row(struct summary_reader *r, struct keras_row *row)
 {
 	if (!row->begun)
 		return 0;
@@ -112,9 +112,9 @@ static int end_row(struct summary_reader *r, struct row *row)
 	return 0;
 }
 
-static void begin_row(struct summary_reader *r, struct row *row, struct summary_text line)
+static void begin_row(struct summary_reader *r, struct keras_row *row, struct summary_text line)
 {
-	*row = (struct row){ .begun = true, .first = line, .line = r->line };
+	*row = (struct keras_row){ .begun = true, .first = line, .line = r->line };
 }
 
 /* Where the column's text begins: rows of nested models stand a little off. */
@@ -126,7 +126,7 @@ static uint32_t begin_of(struct summary_text line, uint32_t column)
 }
 
 /* Keras 2: a line with a figure in the column of parameters begins a row, others go on with it. */
-static int plain_line(struct summary_reader *r, const struct table *t, struct row *row, struct summary_text line)
+static int plain_line(struct summary_reader *r, const struct keras_table *t, struct keras_row *row, struct summary_text line)
 {
 	uint32_t shape_at = begin_of(line, t->shape_at), params_at = begin_of(line, t->params_at);
 	struct summary_text name = slice(line, 0, shape_at), params = summary_trim(slice(line, params_at, t->params_end));
@@ -155,7 +155,7 @@ static struct summary_text take_cell(struct summary_text *t)
 }
 
 /* Keras 3: lines between two rules are one row. */
-static int drawn_line(struct summary_reader *r, struct row *row, struct summary_text line)
+static int drawn_line(struct summary_reader *r, struct keras_row *row, struct summary_text line)
 {
 	struct summary_text t = summary_skip(line);
 	if (!summary_starts(t, "\342\224\202"))		/* a rule */
@@ -183,12 +183,12 @@ static bool is_rule(struct summary_text t)
 
 int summary_read_keras(struct summary_reader *r, struct summary_text header)
 {
-	const struct table table = {
+	const struct keras_table table = {
 		.drawn = summary_starts(summary_skip(header), "\342\224\203"),
 		.shape_at = column_of(header, "Output Shape", 0), .params_at = column_of(header, "Param #", 0),
 		.params_end = column_of(header, "Connected to", column_of(header, "Trainable", header.len + 40)),
 	};
-	struct row row = { 0 };
+	struct keras_row row = { 0 };
 	struct summary_text line;
 	bool ended = false;
 	r->out->cumulative = true;

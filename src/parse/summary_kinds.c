@@ -2,10 +2,23 @@
  *
  * What a layer is by the name of its class. Libraries wrap the same few layers under many names (Conv2dSame, LlamaRMSNorm,
  * NonDynamicallyQuantizableLinear), so most rows look at a part of the name; the first that fits counts.
+ * A model has thousands of layers of few types, so the name is looked at once for each type.
  */
 #include "parse/summary_private.h"
 
+#include "base/alloc.h"
+
 #include <string.h>
+
+const char *summary_kind_name(enum summary_kind kind)
+{
+	static const char *const names[] = {
+#define X(name, word) word,
+		SUMMARY_KINDS(X)
+#undef X
+	};
+	return names[kind];
+}
 
 enum how { WHOLE, FRONT, BACK, INSIDE };
 
@@ -91,4 +104,49 @@ enum summary_kind summary_kind_of(struct summary_text type, bool cut)
 		if (strlen(rules[i].word) >= type.len && !memcmp(rules[i].word, type.at, type.len))
 			return rules[i].kind;
 	return SUMMARY_CONTAINER;
+}
+
+/* ---- the table of types, and layers ---- */
+
+static uint32_t hash_of(struct summary_text t)
+{
+	uint32_t h = 2166136261u;
+	for (uint32_t i = 0; i < t.len; i++)
+		h = (h ^ (unsigned char)t.at[i]) * 16777619u;
+	return h;
+}
+
+/* Index of the type, new or known; SUMMARY_MAX_TYPES when there is no more room. */
+static uint16_t type_index(struct summary_reader *r, struct summary_text name)
+{
+	struct summary *s = r->out;
+	uint32_t slot = hash_of(name) % SUMMARY_SLOTS;
+	for (; r->slots[slot]; slot = (slot + 1) % SUMMARY_SLOTS) {
+		struct summary_text known = s->types[r->slots[slot] - 1].name;
+		if (known.len == name.len && !memcmp(known.at, name.at, name.len))
+			return (uint16_t)(r->slots[slot] - 1);
+	}
+	if (s->n_types == SUMMARY_MAX_TYPES)
+		return SUMMARY_MAX_TYPES;
+	alloc_grow(s->types, s->n_types, r->cap_types);
+	s->types[s->n_types] = (struct summary_type){ name, summary_kind_of(name, s->format == SUMMARY_KERAS) };
+	if (s->format == SUMMARY_KERAS && summary_is(name, "Conv1D"))	/* elsewhere GPT-2's linear layer */
+		s->types[s->n_types].kind = SUMMARY_CONV;
+	r->slots[slot] = (uint16_t)++s->n_types;
+	return (uint16_t)(s->n_types - 1);
+}
+
+struct summary_layer *summary_add(struct summary_reader *r, struct summary_text type, struct summary_text line)
+{
+	struct summary *s = r->out;
+	uint16_t index = type_index(r, type);
+	if (s->n_layers == SUMMARY_MAX_LAYERS || index == SUMMARY_MAX_TYPES) {
+		summary_refuse(r, line, s->n_layers == SUMMARY_MAX_LAYERS ? "more layers than any model has (100000)" :
+			       "more kinds of layers than any model has (500)");
+		return NULL;
+	}
+	alloc_grow(s->layers, s->n_layers, r->cap_layers);
+	struct summary_layer *layer = &s->layers[s->n_layers++];
+	*layer = (struct summary_layer){ .line = r->line, .times = 1, .type = index };
+	return layer;
 }

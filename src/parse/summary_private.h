@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between summary.c and the readers of the four forms. Only for the files of this folder.
+ * Between summary.c, the readers of the four forms, and what they share (summary_text.c). Only for the files of this folder.
  */
 #ifndef RAD_PARSE_SUMMARY_PRIVATE_H
 #define RAD_PARSE_SUMMARY_PRIVATE_H

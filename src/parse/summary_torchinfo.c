@@ -11,13 +11,13 @@
 
 #define MAX_COLUMNS 10
 
-enum column { COLUMN_OTHER, COLUMN_OUTPUT, COLUMN_PARAMS };
+enum torchinfo_column { COLUMN_OTHER, COLUMN_OUTPUT, COLUMN_PARAMS };
 
-struct columns { enum column of[MAX_COLUMNS]; unsigned n; };
+struct columns { enum torchinfo_column of[MAX_COLUMNS]; unsigned n; };
 
 static struct columns read_header(struct summary_text header)
 {
-	static const struct { const char *title; enum column is; } known[] = {
+	static const struct { const char *title; enum torchinfo_column is; } known[] = {
 		{ "Input Shape", COLUMN_OTHER }, { "Output Shape", COLUMN_OUTPUT }, { "Kernel Shape", COLUMN_OTHER },
 		{ "Param #", COLUMN_PARAMS }, { "Param %", COLUMN_OTHER }, { "Groups", COLUMN_OTHER },
 		{ "Mult-Adds", COLUMN_OTHER }, { "Trainable", COLUMN_OTHER },
@@ -77,7 +77,7 @@ static struct summary_text read_name(struct summary_text *t, unsigned *nesting, 
 }
 
 /* One cell in front of *t, which is moved behind it. False: it cannot be read. */
-static bool read_cell(struct summary_text *t, enum column column, struct summary_layer *layer)
+static bool read_cell(struct summary_text *t, enum torchinfo_column column, struct summary_layer *layer)
 {
 	if (*t->at == '[' || (*t->at == '(' && !summary_starts(*t, "(recursive)"))) {
 		struct summary_layer other = { 0 };

@@ -59,18 +59,18 @@ static const struct law mps = { sm_activity, by_grid, SHARE_MPS_CAPACITY, SHARE_
 /* Rounds ask for demand and weight of each task again and again: of up to this many they are put down. */
 #define FEW 32
 
-struct asked { double demand, weight; };
+struct share_asked { double demand, weight; };
 
-static struct asked ask(const struct law *law, const struct share_task *t)
+static struct share_asked ask(const struct law *law, const struct share_task *t)
 {
-	return (struct asked){ law->demand(t), law->weight(t) };
+	return (struct share_asked){ law->demand(t), law->weight(t) };
 }
 
 /* Water filling: each task is granted level * weight, at most its demand; what the satisfied leave raises the level for the
  * others. A speed of 0 marks a task that is not satisfied yet. Every round but the last satisfies at least one. */
 static void fill(const struct law *law, const struct share_task *tasks, size_t n, double *speed)
 {
-	struct asked few[FEW];
+	struct share_asked few[FEW];
 #define ASKED(i) (n <= FEW ? few[i] : ask(law, &tasks[i]))
 	for (size_t i = 0; i < n; i++) {
 		speed[i] = 0;

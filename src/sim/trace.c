@@ -20,7 +20,6 @@
 #define MOST_TASKS 10000000
 
 const char *const sim_class_names[SIM_CLASSES] = { "light", "medium", "heavy" };
-const char *const sim_estimator_names[SIM_ESTIMATORS] = { "horus", "faketensor", "gpumemnet" };
 const char *const sim_estimator_columns[SIM_ESTIMATORS] = { "horus_mib", "faketensor_mib", "gpumemnet_mib" };
 
 enum column {

@@ -54,9 +54,9 @@ const struct sim_workload *sim_workload_find(const struct sim_workloads *w, cons
 /* As before, with an error that names the nearest one; one that lacks figures is an error too. */
 const struct sim_workload *sim_workload_need(const struct sim_workloads *w, const char *name, struct error *err);
 
-/* The words of the estimators above, and the columns that bring them. */
+/* The words of the classes above, and the columns that bring the estimates. */
 extern const char *const sim_class_names[SIM_CLASSES];
-extern const char *const sim_estimator_names[SIM_ESTIMATORS], *const sim_estimator_columns[SIM_ESTIMATORS];
+extern const char *const sim_estimator_columns[SIM_ESTIMATORS];
 
 struct sim_arrival {
 	int64_t submit_ms;

@@ -145,9 +145,9 @@ static struct task *replay(struct loader *l, task_id id, struct error *broken, s
 	return t;
 }
 
-struct ids { task_id *ids; size_t n, cap; };
+struct load_ids { task_id *ids; size_t n, cap; };
 
-static int collect(struct store *s, sqlite3_stmt *st, struct ids *out, struct error *err)
+static int collect(struct store *s, sqlite3_stmt *st, struct load_ids *out, struct error *err)
 {
 	int rc;
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
@@ -160,7 +160,7 @@ static int collect(struct store *s, sqlite3_stmt *st, struct ids *out, struct er
 /* Replays the tasks whose ids the statement gives. */
 static int replay_all(struct loader *l, sqlite3_stmt *st, store_each each, void *ctx, struct error *err)
 {
-	struct ids ids = { 0 };
+	struct load_ids ids = { 0 };
 	int rc = collect(l->s, st, &ids, err);
 	for (size_t i = 0; i < ids.n && !rc; i++) {
 		struct error broken;

@@ -80,9 +80,9 @@ static bool is_value(const char *word, size_t len)
 	return len && (word[0] != '-' || (len > 1 && (isdigit((unsigned char)word[1]) || word[1] == '.')));
 }
 
-struct words { uint64_t hash; bool skip; };
+struct signature_words { uint64_t hash; bool skip; };
 
-static void add_word(struct words *w, const char *word, size_t len)
+static void add_word(struct signature_words *w, const char *word, size_t len)
 {
 	bool skipped = w->skip && is_value(word, len);
 	enum weight weight = skipped ? IGNORED : weigh(word, len);
@@ -94,7 +94,7 @@ static void add_word(struct words *w, const char *word, size_t len)
 /* The words of a script. Comments do not count; the end of a line does, blank lines do not. */
 static uint64_t add_script(uint64_t hash, const char *text)
 {
-	struct words w = { .hash = hash };
+	struct signature_words w = { .hash = hash };
 	while (*text) {
 		size_t len = strcspn(text, "\n"), i = 0;
 		bool any = false;
@@ -138,7 +138,7 @@ char *signature_make(const struct spec *s, const char *program, size_t program_l
 	uint64_t hash = SIGNATURE_SEED;
 	if (s->script)
 		hash = add_script(hash, s->script);
-	struct words w = { .hash = add(hash, program ? program : "", program_len) };
+	struct signature_words w = { .hash = add(hash, program ? program : "", program_len) };
 	for (char *const *a = s->argv; *a; a++)
 		add_word(&w, *a, strlen(*a));
 	int64_t numbers[] = { s->gpus, s->batch_size, s->seq_len };

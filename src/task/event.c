@@ -12,23 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[] = {
-#define X(name, word) [name] = word,
-	TASK_EVENTS(X)
-#undef X
-};
-
 static const char *const nexts[] = { [NEXT_DONE] = "done", [NEXT_QUEUE] = "queue", [NEXT_RECOVER] = "recover" };
 static const char *const stops[] = {
 	[STOP_NONE] = "none", [STOP_CANCEL] = "cancel", [STOP_TIME_LIMIT] = "time_limit", [STOP_REQUEUE] = "requeue",
 };
 
 #define NOTE_MAX 1000
-
-const char *event_kind_name(enum event_kind k)
-{
-	return kinds[k];
-}
 
 static json_t *measured_to_json(const struct measured *m)
 {
@@ -152,7 +141,7 @@ static int read_placed(const json_t *body, struct event *ev, struct error *err)
 		const char *uuid = json_string_value(json_array_get(gpus, i));
 		if (!uuid || !*uuid || strlen(uuid) >= GPU_UUID_LEN)
 			return error_set(err, ERR_CORRUPT, "'gpus' holds something that is no UUID");
-		strcpy(ev->u.placed.gpus[i], uuid);
+		memcpy(ev->u.placed.gpus[i], uuid, strlen(uuid) + 1);
 	}
 	return 0;
 }
@@ -259,7 +248,7 @@ int event_from_json(enum event_kind kind, const json_t *body, struct event *ev, 
 	ev->kind = kind;
 	if (read_body(body, ev, err)) {
 		event_clear(ev);
-		return error_wrap(err, "event '%s'", kind < EVENT_KIND_COUNT ? kinds[kind] : "?");
+		return error_wrap(err, "event '%s'", kind < EVENT_KIND_COUNT ? event_kind_name(kind) : "?");
 	}
 	return 0;
 }

@@ -17,36 +17,6 @@
 
 #define MAX_WORDS 100000	/* arguments, environment entries */
 
-static const char *const share_modes[] = {
-#define X(name, word) [name] = word,
-	SHARE_MODES(X)
-#undef X
-};
-
-static const char *const dependency_kinds[] = {
-	[DEP_AFTEROK] = "afterok", [DEP_AFTERANY] = "afterany", [DEP_AFTERNOTOK] = "afternotok",
-};
-
-const char *share_mode_name(enum share_mode mode)
-{
-	return share_modes[mode];
-}
-
-const char *dependency_kind_name(enum dependency_kind kind)
-{
-	return dependency_kinds[kind];
-}
-
-int share_mode_parse(const char *word, enum share_mode *mode, struct error *err)
-{
-	for (unsigned i = 0; i < SHARE_MODE_COUNT; i++)
-		if (!strcmp(word, share_modes[i])) {
-			*mode = (enum share_mode)i;
-			return 0;
-		}
-	return error_set(err, ERR_INVALID, "'%.40s' is no way of sharing: auto, never, mps, streams or mig", word);
-}
-
 /* A member of the spec that is one value. */
 struct field {
 	const char *key;
@@ -165,7 +135,7 @@ static void lists_to_json(const struct spec *s, json_t *o)
 		json_array_append_new(limits, json_pack("[i, I, I]", s->rlimits[i].resource, (json_int_t)s->rlimits[i].soft,
 							(json_int_t)s->rlimits[i].hard));
 	for (size_t i = 0; i < s->n_deps; i++)
-		json_array_append_new(deps, json_pack("[s, s]", dependency_kinds[s->deps[i].kind],
+		json_array_append_new(deps, json_pack("[s, s]", dependency_kind_name(s->deps[i].kind),
 						      task_id_text(s->deps[i].task, id)));
 	for (size_t i = 0; i < s->n_array; i++)
 		json_array_append_new(array, json_integer(s->array[i]));
@@ -186,7 +156,7 @@ json_t *spec_to_json(const struct spec *s)
 			json_object_set_new(o, fields[i].key, v);
 	}
 	json_object_set_new(o, "argv", words_to_json(s->argv));
-	json_object_set_new(o, "share", json_string(share_modes[s->share]));
+	json_object_set_new(o, "share", json_string(share_mode_name(s->share)));
 	json_object_set_new(o, "umask", json_integer((json_int_t)s->umask));
 	json_object_set_new(o, "estimates_mib", json_pack("[I, I, I]", (json_int_t)s->estimates_mib[0],
 		(json_int_t)s->estimates_mib[1], (json_int_t)s->estimates_mib[2]));
@@ -267,9 +237,9 @@ static int words_from_json(const json_t *a, const char *key, char ***words, stru
 static int dependency_from_json(const json_t *d, struct dependency *dep, struct error *err)
 {
 	const char *kind = json_string_value(json_array_get(d, 0)), *id = json_string_value(json_array_get(d, 1));
-	for (unsigned k = 0; kind && k < COUNT_OF(dependency_kinds); k++)
-		if (!strcmp(kind, dependency_kinds[k])) {
-			dep->kind = (enum dependency_kind)k;
+	for (enum dependency_kind k = DEP_AFTEROK; kind && k <= DEP_AFTERNOTOK; k++)
+		if (!strcmp(kind, dependency_kind_name(k))) {
+			dep->kind = k;
 			return task_id_parse(id, &dep->task, err);
 		}
 	return error_set(err, ERR_INVALID, "'deps': '%.40s' is no kind of dependency", kind ? kind : "");

@@ -9,26 +9,12 @@
 #include "base/json.h"
 #include "base/scope.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define COMMAND_MAX 1000	/* bytes of a command that are shown */
-
-static const struct { const char *word, *code; bool terminal; } states[] = {
-#define X(name, word, code, terminal) [name] = { word, code, terminal },
-	TASK_STATES(X)
-#undef X
-};
-
-static const char *const verdicts[] = {
-#define X(name, word) [name] = word,
-	VERDICTS(X)
-#undef X
-};
 
 #define BIT(state) (1u << (state))
 #define TERMINAL_STATES (BIT(TASK_COMPLETED) | BIT(TASK_FAILED) | BIT(TASK_OUT_OF_MEMORY) | BIT(TASK_CANCELLED) \
@@ -52,62 +38,9 @@ static const unsigned allowed[EVENT_KIND_COUNT] = {
 	[EV_REQUEUED] = TERMINAL_STATES,
 };
 
-char *task_id_text(task_id id, char buf[TASK_ID_TEXT])
-{
-	if (TASK_INDEX(id) < 0)
-		snprintf(buf, TASK_ID_TEXT, "%u", TASK_JOB(id));
-	else
-		snprintf(buf, TASK_ID_TEXT, "%u_%d", TASK_JOB(id), TASK_INDEX(id));
-	return buf;
-}
-
-int task_id_parse(const char *text, task_id *id, struct error *err)
-{
-	unsigned long job = 0, index = 0;
-	char *end = NULL;
-	bool plain = text && *text >= '1' && *text <= '9', has_index = false;
-	errno = 0;
-	if (plain)
-		job = strtoul(text, &end, 10);
-	if (plain && *end == '_' && end[1] >= '0' && end[1] <= '9') {
-		has_index = true;
-		index = strtoul(end + 1, &end, 10);
-	}
-	if (!plain || *end || errno || job > UINT32_MAX || index >= (1 << TASK_INDEX_BITS) - 1)
-		return error_set(err, ERR_INVALID, "'%.40s' is not a task id: write 12, or 12_3 for an element of an array",
-				 text ? text : "");
-	*id = has_index ? TASK_ID(job, index) : TASK_ID(job, -1);
-	return 0;
-}
-
-const char *task_state_name(enum task_state s) { return states[s].word; }
-const char *task_state_code(enum task_state s) { return states[s].code; }
-bool task_state_terminal(enum task_state s) { return states[s].terminal; }
-const char *verdict_name(enum verdict v) { return verdicts[v]; }
-
-int task_state_parse(const char *word, enum task_state *s)
-{
-	for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
-		if (!strcasecmp(word, states[i].word) || !strcasecmp(word, states[i].code)) {
-			*s = (enum task_state)i;
-			return 0;
-		}
-	return -1;
-}
-
 bool task_event_allowed(enum task_state s, enum event_kind k)
 {
 	return allowed[k] & BIT(s);
-}
-
-int verdict_parse(const char *word, enum verdict *v)
-{
-	for (unsigned i = 0; i < VERDICT_COUNT; i++)
-		if (!strcmp(word, verdicts[i])) {
-			*v = (enum verdict)i;
-			return 0;
-		}
-	return -1;
 }
 
 struct task *task_create(task_id id, struct spec *spec)

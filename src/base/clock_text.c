@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ * The one textual form of time that we print: ISO 8601, UTC, milliseconds. Looks at no clock, and, since it is UTC, at no zone.
+ */
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <time.h>
+
+char *clock_iso(int64_t wall_ms, char buf[CLOCK_ISO_LEN])
+{
+	buf[0] = 0;
+	if (!wall_ms)
+		return buf;
+	time_t s = (time_t)(wall_ms / 1000);
+	struct tm tm;
+	if (!gmtime_r(&s, &tm) || tm.tm_year < 0 || tm.tm_year > 8099)
+		return buf;
+	strftime(buf, CLOCK_ISO_LEN, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf + 19, CLOCK_ISO_LEN - 19, ".%03uZ", (unsigned)(wall_ms % 1000) % 1000);
+	return buf;
+}
+
+int clock_parse_iso(const char *text, int64_t *wall_ms)
+{
+	struct tm tm = { 0 };
+	const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (!rest && !(rest = strptime(text, "%Y-%m-%d", &tm)))
+		return -1;
+	int ms = 0, used = 0;
+	if (*rest == '.' && sscanf(rest, ".%3d%n", &ms, &used) == 1)
+		rest += used;
+	if (*rest == 'Z')
+		rest++;
+	if (*rest || ms < 0)
+		return -1;
+	*wall_ms = (int64_t)timegm(&tm) * 1000 + ms;
+	return 0;
+}
