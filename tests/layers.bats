@@ -1,0 +1,194 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# tests/check-layers sees what it is there for: each rule is broken once, in a small tree of its own.
+
+setup()
+{
+	tree=$BATS_TEST_TMPDIR/tree
+	mkdir -p "$tree/src/base" "$tree/src/map" "$tree/src/core" "$tree/bench" "$tree/build/librad.a.p" "$tree/build/rad.p"
+	source_file base/clock <<-'C'
+	#include <time.h>
+	long clock_mono_ms(void);
+	long clock_mono_ms(void) { return (long)time(0); }
+	C
+	source_file map/ledger <<-'C'
+	#include <string.h>
+	unsigned ledger_length(const char *s);
+	unsigned ledger_length(const char *s) { return (unsigned)strlen(s); }
+	C
+	program ledger_length clock_mono_ms
+}
+
+# program NAME...: a program that uses these functions.
+program()
+{
+	for name; do echo "int $name();"; done >"$tree/main.c"
+	{ echo 'int main(void) { return 0'; for name; do echo "+ $name()"; done; echo '; }'; } >>"$tree/main.c"
+}
+
+# source_file STAGE/FILE: its text on stdin.
+source_file()
+{
+	{ echo '/* SPDX-License-Identifier: MIT */'; cat; } >"$tree/src/$1.c"
+}
+
+check()
+{
+	for file in "$tree"/src/*/*.c; do
+		name=${file#"$tree"/}
+		cc -O1 -c -o "$tree/build/librad.a.p/$(echo "$name" | tr / _).o" "$file"
+	done
+	cc -std=gnu11 -c -o "$tree/build/rad.p/main.c.o" "$tree/main.c"
+	rm -f "$tree/build/librad.a"
+	ar rcT "$tree/build/librad.a" "$tree"/build/librad.a.p/*.o
+	run "$RAD_SOURCE_ROOT/tests/check-layers" "$tree" "$tree/build/librad.a" base task map account core daemon
+}
+
+# Fails, with that line and no other.
+sees()
+{
+	check
+	[ "$status" = 1 ] || { echo "passed: $output"; return 1; }
+	[ "$output" = "$1" ] || { echo "said: $output"; return 1; }
+}
+
+# ledger C: another text of src/map/ledger.c; `ledger_length` stays.
+ledger()
+{
+	{ cat; echo 'unsigned ledger_length(const char *s);'; echo "unsigned ledger_length(const char *s) $1"; } | source_file map/ledger
+}
+
+@test "a tree in order passes" {
+	check
+	[ "$status" = 0 ] || { echo "$output"; return 1; }
+}
+
+@test "a pure stage that asks a clock of base" {
+	ledger '{ return (unsigned)clock_mono_ms() + (unsigned)*s; }' <<-'C'
+	long clock_mono_ms(void);
+	C
+	sees 'src/map/ledger: pure, and calls clock_mono_ms of src/base/clock, which is not'
+}
+
+@test "a pure stage that asks a clock, the environment, a file, chance, or sleeps, whatever it includes" {
+	for call in 'time(0)' '(long)getenv("HOME")' 'open("/etc/passwd", 0)' 'rand()' 'usleep(1)' 'fork()' 'socket(1, 1, 0)' \
+		'(long)malloc(1)' 'printf("%s", s)'; do
+		ledger "{ return (unsigned)($call) + (unsigned)*s; }" <<-'C'
+		typedef unsigned long size_t;
+		long time(long *), random(void);
+		char *getenv(const char *);
+		int open(const char *, int, ...), rand(void), usleep(unsigned), fork(void), socket(int, int, int), printf(const char *, ...);
+		void *malloc(size_t);
+		C
+		name=${call%%(\"*}
+		check
+		[ "$status" = 1 ] || { echo "$call passed"; return 1; }
+		case $output in
+		'src/map/ledger: pure, and calls '*) ;;
+		*) echo "$call: $output"; return 1 ;;
+		esac
+	done
+}
+
+@test "JSON is for the stages that print it" {
+	ledger '{ return (unsigned)json_integer(*s); }' <<-'C'
+	long json_integer(long long);
+	C
+	sees 'src/map/ledger: pure, and calls json_integer'
+}
+
+@test "a pure stage that remembers" {
+	ledger '{ return n += (unsigned)*s; }' <<-'C'
+	static unsigned n;
+	C
+	sees 'src/map/ledger: pure, and keeps n between calls (.bss)'
+}
+
+@test "a stage that calls a later one by a declaration of its own" {
+	ledger '{ return core_count() + (unsigned)*s; }' <<-'C'
+	unsigned core_count(void);
+	C
+	source_file core/core <<-'C'
+	unsigned core_count(void);
+	unsigned core_count(void) { return 1; }
+	C
+	sees 'src/map/ledger: calls core_count of the later stage core'
+}
+
+@test "a stage that includes a later one, and a header of clocks" {
+	echo '/* SPDX-License-Identifier: MIT */' >"$tree/src/core/core.h"
+	ledger '{ return (unsigned)*s; }' <<-'C'
+	#include "core/core.h"
+	#include <time.h>
+	C
+	CPATH=$tree/src sees 'src/map/ledger.c:2: map comes before core and may not include core/core.h
+src/map/ledger.c:3: <time.h> in the pure stage map'
+}
+
+@test "two files that need each other" {
+	ledger '{ return map_place(s); }' <<-'C'
+	unsigned map_place(const char *s);
+	C
+	source_file map/map <<-'C'
+	unsigned ledger_length(const char *s);
+	unsigned map_place(const char *s);
+	unsigned map_place(const char *s) { return *s ? ledger_length(s + 1) : 0; }
+	C
+	check
+	[ "$status" = 1 ]
+	case $output in
+	*': a circle of files: map/'*' -> map/'*) ;;
+	*) echo "$output"; return 1 ;;
+	esac
+}
+
+@test "an extern that nobody uses, and one that is named for nothing" {
+	ledger '{ return (unsigned)*s; }' <<-'C'
+	int ledger_forgotten(void);
+	int ledger_forgotten(void) { return 1; }
+	C
+	sees 'src/map/ledger: ledger_forgotten is extern and used by no other file'
+	ledger '{ return (unsigned)*s; }' <<-'C'
+	int helper(void);
+	int helper(void) { return 1; }
+	C
+	program ledger_length clock_mono_ms helper
+	sees 'src/map/ledger: the extern name helper begins with no name of its stage'
+}
+
+@test "two structs of one name, and a static function that is named as an extern one" {
+	source_file map/map <<-'C'
+	struct lane {
+		int a;
+	};
+	static unsigned ledger_length(struct lane *l) { return (unsigned)l->a; }
+	unsigned map_place(void);
+	unsigned map_place(void) { struct lane l = { 1 }; return ledger_length(&l); }
+	C
+	cat >"$tree/src/map/plan.h" <<-'C'
+	/* SPDX-License-Identifier: MIT */
+	struct lane {
+		int b;
+	};
+	C
+	program ledger_length clock_mono_ms map_place
+	sees 'src/map/map.c:5: ledger_length is the name of an extern one, too
+src/map/plan.h:2: struct lane is something else in src/map/map.c:2'
+}
+
+@test "a function, and a line, that is too long" {
+	{ echo 'unsigned ledger_length(const char *s);'; echo 'unsigned ledger_length(const char *s)'; echo '{'
+	  for i in $(seq 60); do echo '	s++;'; done; echo '	return (unsigned)*s;'; echo '}'; } | source_file map/ledger
+	sees 'src/map/ledger.c:66: function of 61 lines, 60 are allowed: unsigned ledger_length(const char *s)'
+	ledger "{ return (unsigned)*s; } /* $(printf '%0100d' 0) */" </dev/null
+	check
+	case $output in
+	*' characters, 128 are allowed') ;;
+	*) echo "$output"; return 1 ;;
+	esac
+}
+
+@test "a file without a licence" {
+	sed -i 1d "$tree/src/base/clock.c"
+	sees 'src/base/clock.c:1: no SPDX-License-Identifier: MIT in the first three lines'
+}
