@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/idmap.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -236,6 +237,19 @@ static void processes_are_known_by_pid_and_start(void **state)
 	close(gate[1]);
 }
 
+static void hashes(void **state)
+{
+	(void)state;
+	/* The published test vectors of FNV-1a. */
+	assert_true(hash_bytes(HASH_SEED, "", 0) == UINT64_C(0xcbf29ce484222325));
+	assert_true(hash_bytes(HASH_SEED, "a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
+	assert_true(hash_bytes(HASH_SEED, "foobar", 6) == UINT64_C(0x85944171f73967e8));
+	assert_true(hash_bytes(hash_bytes(HASH_SEED, "foo", 3), "bar", 3) == hash_bytes(HASH_SEED, "foobar", 6));
+	assert_true(hash_bytes(HASH_SEED, "a\0b", 3) != hash_bytes(HASH_SEED, "a", 1));
+	assert_true(hash_key("foobar") == (int64_t)UINT64_C(0x85944171f73967e8));
+	assert_true(hash_key("") != 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +257,7 @@ int main(void)
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
+		cmocka_unit_test(hashes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,9 @@
 #include "estimate/history.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/idmap.h"
 #include "estimate/margin.h"
-#include "submit/signature.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -93,8 +93,8 @@ static int64_t next_key(int64_t key)
 static struct history_entry *find(const struct history *h, const char *signature, int64_t *key)
 {
 	struct history_entry *e;
-	int64_t k = (int64_t)signature_hash(SIGNATURE_SEED, signature, strlen(signature));
-	for (k = k ? k : 1; (e = idmap_get(&h->entries, k)) && strcmp(e->signature, signature); k = next_key(k))
+	int64_t k = hash_key(signature);
+	for (; (e = idmap_get(&h->entries, k)) && strcmp(e->signature, signature); k = next_key(k))
 		;
 	if (key)
 		*key = k;

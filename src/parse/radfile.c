@@ -5,12 +5,12 @@
 #include "parse/radfile.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/buf.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "parse/shellscan.h"
 #include "submit/options.h"
-#include "submit/signature.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -467,7 +467,7 @@ static void add_shell_word(struct buf *out, const char *text)
 static void wrap_script(struct radfile_reader *r, struct radfile_line interpreter, const char *text, size_t len)
 {
 	char end[40];
-	snprintf(end, sizeof end, "RAD_SCRIPT_END_%016llx", (unsigned long long)signature_hash(SIGNATURE_SEED, text, len));
+	snprintf(end, sizeof end, "RAD_SCRIPT_END_%016llx", (unsigned long long)hash_bytes(HASH_SEED, text, len));
 	buf_printf(&r->script, "exec %.*s ", (int)interpreter.len, interpreter.text);
 	if (r->path && is_python(interpreter)) {
 		buf_printf(&r->script, "%s ", python_start);

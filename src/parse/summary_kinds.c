@@ -7,6 +7,7 @@
 #include "parse/summary_private.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 #include <string.h>
 
@@ -108,19 +109,11 @@ enum summary_kind summary_kind_of(struct summary_text type, bool cut)
 
 /* ---- the table of types, and layers ---- */
 
-static uint32_t hash_of(struct summary_text t)
-{
-	uint32_t h = 2166136261u;
-	for (uint32_t i = 0; i < t.len; i++)
-		h = (h ^ (unsigned char)t.at[i]) * 16777619u;
-	return h;
-}
-
 /* Index of the type, new or known; SUMMARY_MAX_TYPES when there is no more room. */
 static uint16_t type_index(struct summary_reader *r, struct summary_text name)
 {
 	struct summary *s = r->out;
-	uint32_t slot = hash_of(name) % SUMMARY_SLOTS;
+	uint32_t slot = hash_bytes(HASH_SEED, name.at, name.len) % SUMMARY_SLOTS;
 	for (; r->slots[slot]; slot = (slot + 1) % SUMMARY_SLOTS) {
 		struct summary_text known = s->types[r->slots[slot] - 1].name;
 		if (known.len == name.len && !memcmp(known.at, name.at, name.len))

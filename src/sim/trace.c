@@ -4,6 +4,7 @@
 #include "sim/trace.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "sim/csv.h"
@@ -128,18 +129,10 @@ static int read_class(struct csv *c, const int at[N_COLUMNS], struct sim_workloa
 	return csv_wrong(c, err);
 }
 
-static int64_t name_key(const char *name)
-{
-	uint64_t h = 0xcbf29ce484222325u;	/* FNV-1a */
-	for (const char *p = name; *p; p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-	return (int64_t)(h ? h : 1);
-}
-
 /* Indices are kept, not pointers: the list moves while it grows. */
 static size_t find_index(const struct sim_workloads *w, const char *name)
 {
-	size_t at = (size_t)(uintptr_t)idmap_get(&w->by_name, name_key(name));
+	size_t at = (size_t)(uintptr_t)idmap_get(&w->by_name, hash_key(name));
 	if (!at || !strcmp(w->list[at - 1].name, name))
 		return at ? at - 1 : w->n;
 	for (at = 0; at < w->n && strcmp(w->list[at].name, name);)	/* two of one hash */
@@ -171,8 +164,8 @@ static int add_workload(struct sim_workloads *w, struct csv *c, const int at[N_C
 	one.name = alloc_string(name);
 	alloc_grow(w->list, w->n, w->cap);
 	w->list[w->n++] = one;
-	if (!idmap_get(&w->by_name, name_key(name)))
-		idmap_put(&w->by_name, name_key(name), (void *)(uintptr_t)w->n);
+	if (!idmap_get(&w->by_name, hash_key(name)))
+		idmap_put(&w->by_name, hash_key(name), (void *)(uintptr_t)w->n);
 	return 0;
 }
 

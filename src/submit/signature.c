@@ -5,6 +5,7 @@
 #include "submit/signature.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/scope.h"
 
 #include <ctype.h>
@@ -27,19 +28,11 @@ static const char *const counted[] = {
 	"XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_ALLOCATOR",
 };
 
-uint64_t signature_hash(uint64_t hash, const void *bytes, size_t n)
-{
-	const unsigned char *p = bytes;
-	for (size_t i = 0; i < n; i++)
-		hash = (hash ^ p[i]) * UINT64_C(1099511628211);
-	return hash;
-}
-
 /* Adds a text with its length, so that neighbours cannot run into each other. */
 static uint64_t add(uint64_t hash, const char *text, size_t len)
 {
 	uint64_t n = len;
-	return signature_hash(signature_hash(hash, &n, sizeof n), text, len);
+	return hash_bytes(hash_bytes(hash, &n, sizeof n), text, len);
 }
 
 static bool same_name(const char *name, size_t len, const char *word)
@@ -135,14 +128,14 @@ static uint64_t add_environ(uint64_t hash, char *const *environ)
 
 char *signature_make(const struct spec *s, const char *program, size_t program_len)
 {
-	uint64_t hash = SIGNATURE_SEED;
+	uint64_t hash = HASH_SEED;
 	if (s->script)
 		hash = add_script(hash, s->script);
 	struct signature_words w = { .hash = add(hash, program ? program : "", program_len) };
 	for (char *const *a = s->argv; *a; a++)
 		add_word(&w, *a, strlen(*a));
 	int64_t numbers[] = { s->gpus, s->batch_size, s->seq_len };
-	hash = signature_hash(w.hash, numbers, sizeof numbers);
+	hash = hash_bytes(w.hash, numbers, sizeof numbers);
 	hash = add_text(hash, s->model);
 	hash = add_text(hash, s->optimizer);
 	hash = add_text(hash, s->precision);

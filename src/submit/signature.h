@@ -4,6 +4,8 @@
  * tells about the next. What does not change memory does not count: seed, learning rate, name, output. The version of the
  * framework is not known before it runs; the Python environment stands for it. The model of GPU is not known either: history
  * keeps it apart.
+ * A hash (base/hash.h), and no secret: who forges a collision only confuses the history of his own runs, since the uid stands in
+ * the signature by itself.
  */
 #ifndef RAD_SUBMIT_SIGNATURE_H
 #define RAD_SUBMIT_SIGNATURE_H
@@ -13,11 +15,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* FNV-1a, 64 bits; chain calls by handing the last result in. Not for secrets: who forges a collision only confuses the
- * history of his own runs, since the uid stands in the signature by itself. */
-#define SIGNATURE_SEED UINT64_C(14695981039346656037)
-uint64_t signature_hash(uint64_t hash, const void *bytes, size_t n);
 
 /* "u1000-0123456789abcdef" from the uid, script or command, its arguments, what was said about the model, and the variables of
  * its environment that name an installation of Python or configure an allocator of GPU memory.
