@@ -19,9 +19,6 @@ static const unsigned char magic[] = "RADCAP\r\n";
 enum { TAG_END, TAG_ALLOC, TAG_FREE, TAG_STREAM, TAG_MARK, TAG_OP, TAG_EMPTY };
 enum { OP_GEMM = 1, OP_CONV, OP_ATTENTION, OP_SCRATCH };
 
-#define MAX_STREAM 255
-#define MAX_FACTOR ((uint64_t)1 << 20)
-
 struct capture_reader {
 	const unsigned char *start, *at, *end;
 	struct error *err;
@@ -105,17 +102,16 @@ static int read_text(struct capture_reader *r, const char *name, char *text, siz
 static int read_header(struct capture_reader *r)
 {
 	struct capture *c = r->c;
-	const uint64_t limit = (uint64_t)1 << 32;
 
 	if (read_text(r, "torch", c->torch, sizeof c->torch) ||
 	    read_text(r, "alloc_conf", c->alloc_conf, sizeof c->alloc_conf) ||
 	    read_text(r, "model", c->model, sizeof c->model) ||
 	    read_text(r, "optimizer", c->optimizer, sizeof c->optimizer) ||
 	    read_text(r, "precision", c->precision, sizeof c->precision) || read_text(r, "key", c->key, sizeof c->key) ||
-	    read_number(r, "params", 0, CAPTURE_MAX_LIVE, &c->params) || read_number(r, "batch", 0, limit, &c->batch) ||
-	    read_number(r, "seq_len", 0, limit, &c->seq_len) || read_u32(r, "flags", 0, CAPTURE_FLAGS, &c->flags) ||
+	    read_number(r, "params", 0, CAPTURE_MAX_LIVE, &c->params) || read_number(r, "batch", 0, CAPTURE_MAX_COUNT, &c->batch) ||
+	    read_number(r, "seq_len", 0, CAPTURE_MAX_COUNT, &c->seq_len) || read_u32(r, "flags", 0, CAPTURE_FLAGS, &c->flags) ||
 	    read_number(r, "growth", 0, CAPTURE_MAX_LIVE, &c->growth) ||
-	    read_u32(r, "communicators", 0, 64, &c->communicators))
+	    read_u32(r, "communicators", 0, CAPTURE_MAX_COMMUNICATORS, &c->communicators))
 		return -1;
 	return 0;
 }
@@ -198,8 +194,8 @@ static int read_conv(struct capture_reader *r)
 	    read_number(r, "input of a convolution", 0, CAPTURE_MAX_REQUEST, &v.in) ||
 	    read_number(r, "output of a convolution", 0, CAPTURE_MAX_REQUEST, &v.out) ||
 	    read_number(r, "weight of a convolution", 0, CAPTURE_MAX_REQUEST, &v.weight) ||
-	    read_u32(r, "taps of a convolution", 1, MAX_FACTOR, &v.taps) ||
-	    read_u32(r, "groups of a convolution", 1, MAX_FACTOR, &v.groups) ||
+	    read_u32(r, "taps of a convolution", 1, CAPTURE_MAX_FACTOR, &v.taps) ||
+	    read_u32(r, "groups of a convolution", 1, CAPTURE_MAX_FACTOR, &v.groups) ||
 	    read_u32(r, "layout of a convolution", 0, 1, &layout))
 		return -1;
 	v.direction = direction;
@@ -243,7 +239,7 @@ static int read_record(struct capture_reader *r, uint64_t tag, uint64_t argument
 	case TAG_FREE:
 		return read_free(r, argument);
 	case TAG_STREAM:
-		if (argument > MAX_STREAM)
+		if (argument > CAPTURE_MAX_STREAM)
 			return wrong(r, "a stream above 255");
 		r->stream = (unsigned)argument;
 		return 0;
@@ -288,12 +284,12 @@ static int open_file(struct capture_reader *r, size_t len)
 	if (len < MAGIC_LEN || memcmp(r->start, magic, MAGIC_LEN))
 		return error_set(r->err, ERR_INVALID, "not a capture file: expected one written by `rad capture`");
 	if (len > CAPTURE_MAX_BYTES)
-		return error_set(r->err, ERR_INVALID, "capture file: %zu bytes: at most %u are read", len, CAPTURE_MAX_BYTES);
+		return error_set(r->err, ERR_INVALID, "capture file: %zu bytes: at most %u are read", len, (unsigned)CAPTURE_MAX_BYTES);
 	r->at += MAGIC_LEN;
 	if (read_varint(r, &version))
 		return -1;
 	if (version != CAPTURE_VERSION)
-		return error_set(r->err, ERR_INVALID, "capture file: version %llu: this rad reads version %d",
+		return error_set(r->err, ERR_INVALID, "capture file: version %llu: this rad reads version %u",
 				 (unsigned long long)version, CAPTURE_VERSION);
 	if (r->end - r->at < CRC_LEN)
 		return wrong(r, "it ends before its checksum");

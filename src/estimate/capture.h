@@ -7,17 +7,11 @@
 #define RAD_ESTIMATE_CAPTURE_H
 
 #include "base/error.h"
+#include "estimate/capture_limits.h"	/* CAPTURE_VERSION, CAPTURE_MAX_...: made of python/radrm/capture/limits.py */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define CAPTURE_VERSION 1
-#define CAPTURE_MAX_BYTES (6u << 20)
-#define CAPTURE_MAX_ALLOCS 1000000u
-#define CAPTURE_MAX_RECORDS 3000000u
-#define CAPTURE_MAX_REQUEST ((uint64_t)1 << 46)	/* of one storage, in bytes */
-#define CAPTURE_MAX_LIVE ((uint64_t)1 << 50)	/* of all together */
 
 enum capture_flag {
 	CAPTURE_DATA_DEPENDENT = 1 << 0,
@@ -60,7 +54,8 @@ struct capture_record {
 };
 
 struct capture {
-	char torch[41], alloc_conf[501], model[201], optimizer[41], precision[41], key[65];
+	char torch[CAPTURE_MAX_TORCH + 1], alloc_conf[CAPTURE_MAX_ALLOC_CONF + 1], model[CAPTURE_MAX_MODEL + 1];
+	char optimizer[CAPTURE_MAX_OPTIMIZER + 1], precision[CAPTURE_MAX_PRECISION + 1], key[CAPTURE_MAX_KEY + 1];
 	uint64_t params, batch, seq_len;
 	unsigned flags;			/* of enum capture_flag */
 	uint64_t growth;

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(CAPTURE_MAX_BYTES / 3 * 4 <= SPEC_MAX_CAPTURE, "a spec has room for every capture, in base64");
+
 static const char *variable(const struct spec *s, const char *name)
 {
 	size_t n = strlen(name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Capture files: what is read from a good one, and each way in which one is refused.
  */
+#include "base/io.h"
 #include "base/scope.h"
 #include "estimate/capture.h"
 #include "tests/capture_write.h"
@@ -272,6 +273,39 @@ static void test_too_many(void **state)
 	buf_free(&w.out);
 }
 
+/* The reader's limits are those of the writer, line by line. */
+static void test_limits_are_the_writers(void **state)
+{
+#define LIMIT(name) { #name, CAPTURE_##name }
+	static const struct { const char *name; uint64_t value; } limits[] = {
+		LIMIT(VERSION), LIMIT(MAX_BYTES), LIMIT(MAX_ALLOCS), LIMIT(MAX_RECORDS), LIMIT(MAX_REQUEST), LIMIT(MAX_LIVE),
+		LIMIT(MAX_STREAM), LIMIT(MAX_FACTOR), LIMIT(MAX_COUNT), LIMIT(MAX_COMMUNICATORS), LIMIT(MAX_TORCH),
+		LIMIT(MAX_ALLOC_CONF), LIMIT(MAX_MODEL), LIMIT(MAX_OPTIMIZER), LIMIT(MAX_PRECISION), LIMIT(MAX_KEY),
+	};
+	scoped_buf path = { 0 }, text = { 0 };
+	size_t seen = 0;
+
+	(void)state;
+	buf_printf(&path, "%s/python/radrm/capture/limits.py", getenv("RAD_SOURCE_ROOT"));
+	assert_int_equal(io_read_file(path.data, 1 << 20, &text, NULL), 0);
+	for (char *line = strtok(text.data, "\n"); line; line = strtok(NULL, "\n")) {
+		char *end = strstr(line, " = ");
+
+		if (!end || line + strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != end)
+			continue;
+		assert_true(seen < COUNT_OF(limits));
+		*end = '\0';
+		assert_string_equal(line, limits[seen].name);
+		uint64_t value = 0;
+		for (end += 3; (*end >= '0' && *end <= '9') || *end == '_'; end++)
+			value = *end == '_' ? value : value * 10 + (uint64_t)(*end - '0');
+		if (!strncmp(end, " << ", 4))
+			value <<= atoi(end + 4);
+		assert_true(value == limits[seen++].value);
+	}
+	assert_int_equal(seen, COUNT_OF(limits));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +316,7 @@ int main(void)
 		cmocka_unit_test(test_other_files_refused),
 		cmocka_unit_test(test_damage_refused),
 		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_limits_are_the_writers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Writes capture files: doc/capture-format.md, version 1. Knows nothing of PyTorch."""
+"""Writes capture files: doc/capture-format.md. Knows nothing of PyTorch."""
 import zlib
 from dataclasses import dataclass
 
+from . import limits
+
 MAGIC = b"RADCAP\r\n"
-VERSION = 1
 
 END, ALLOC, FREE, STREAM, MARK, OP, EMPTY = range(7)
 SETUP, ITERATION, FORWARD, BACKWARD, STEP, ZERO_GRAD, EVAL = range(7)
@@ -12,11 +13,6 @@ GEMM, CONV, ATTENTION, SCRATCH = range(1, 5)
 
 DATA_DEPENDENT, UNKNOWN_OP, VARIABLE_SHAPES, COMPILED, CUDNN_BENCHMARK, CUDNN_OFF, ALL_TO_ALL, CUT_SHORT, PAIR = (
     1 << bit for bit in range(9))
-
-MAX_BYTES = 6 << 20  # of a file
-MAX_ALLOCS = 1_000_000
-MAX_RECORDS = 3_000_000
-MAX_REQUEST = 1 << 46  # bytes of one storage
 
 
 class TooLarge(Exception):
@@ -38,9 +34,6 @@ class Header:
     flags: int = 0
     growth: int = 0
     communicators: int = 0
-
-
-TEXT_LIMITS = {"torch": 40, "alloc_conf": 500, "model": 200, "optimizer": 40, "precision": 40, "key": 64}
 
 
 def varint(value):
@@ -67,7 +60,7 @@ class Records:
         self.stream = 0
 
     def _put(self, kind, argument, *figures):
-        if self.count >= MAX_RECORDS or len(self.out) > MAX_BYTES - 4096:
+        if self.count >= limits.MAX_RECORDS or len(self.out) > limits.MAX_BYTES - 4096:
             raise TooLarge(f"more than {self.count} records: capture fewer iterations")
         self.out += varint(argument << 3 | kind)
         for figure in figures:
@@ -76,10 +69,10 @@ class Records:
 
     def alloc(self, nbytes, stream=0):
         """A storage of `nbytes` bytes (1 or more). Returns its number."""
-        if not 1 <= nbytes <= MAX_REQUEST or self.allocs >= MAX_ALLOCS:
+        if not 1 <= nbytes <= limits.MAX_REQUEST or self.allocs >= limits.MAX_ALLOCS:
             raise TooLarge(f"storage {self.allocs} has {nbytes} bytes: beyond the limits of a capture")
         if stream != self.stream:
-            self._put(STREAM, min(stream, 255))
+            self._put(STREAM, min(stream, limits.MAX_STREAM))
             self.stream = stream
         self._put(ALLOC, nbytes)
         self.allocs += 1
@@ -99,9 +92,9 @@ class Records:
 
     def file(self, header):
         """The whole file, as bytes."""
-        body = bytearray(MAGIC) + varint(VERSION)
+        body = bytearray(MAGIC) + varint(limits.VERSION)
         for name in Header.__dataclass_fields__:
             value = getattr(header, name)
-            body += text(value, TEXT_LIMITS[name]) if isinstance(value, str) else varint(value)
+            body += text(value, getattr(limits, f"MAX_{name.upper()}")) if isinstance(value, str) else varint(value)
         body += self.out + varint(self.count << 3 | END)
         return bytes(body) + zlib.crc32(body).to_bytes(4, "little")

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+"""The version of the capture file and its limits, for its writer and, made into C by tools/capture-limits, for its reader.
+What each means is doc/capture-format.md. One `NAME = number` a line, `number` in digits or as `1 << 46`."""
+VERSION = 1
+
+MAX_BYTES = 6 << 20  # of a file
+MAX_ALLOCS = 1_000_000
+MAX_RECORDS = 3_000_000
+MAX_REQUEST = 1 << 46  # bytes of one storage
+MAX_LIVE = 1 << 50  # bytes of all together; also of `params` and `growth`
+MAX_STREAM = 255
+MAX_FACTOR = 1 << 20  # taps and groups of a convolution
+MAX_COUNT = 1 << 32  # `batch` and `seq_len`
+MAX_COMMUNICATORS = 64
+
+# Characters of the header's texts.
+MAX_TORCH = 40
+MAX_ALLOC_CONF = 500
+MAX_MODEL = 200
+MAX_OPTIMIZER = 40
+MAX_PRECISION = 40
+MAX_KEY = 64
