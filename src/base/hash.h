@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * FNV-1a of 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv): for tables, and for names of things that nobody makes up to collide.
+ * FNV-1a of 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv): for tables, and for names that nobody makes up to collide.
  * Signatures in the store are made of it, so it never changes.
  */
 #ifndef RAD_BASE_HASH_H

@@ -4,8 +4,8 @@
  * tells about the next. What does not change memory does not count: seed, learning rate, name, output. The version of the
  * framework is not known before it runs; the Python environment stands for it. The model of GPU is not known either: history
  * keeps it apart.
- * A hash (base/hash.h), and no secret: who forges a collision only confuses the history of his own runs, since the uid stands in
- * the signature by itself.
+ * A hash (base/hash.h), and no secret: who forges a collision only confuses the history of his own runs, since the uid stands
+ * in the signature by itself.
  */
 #ifndef RAD_SUBMIT_SIGNATURE_H
 #define RAD_SUBMIT_SIGNATURE_H
