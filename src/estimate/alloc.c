@@ -105,7 +105,7 @@ const struct alloc_stats *alloc_sim_stats(const struct alloc_sim *a)
 /* --- giving back --- */
 
 /* A free block that is a segment of its own goes back to the driver. */
-static void release(struct alloc_sim *a, block_ref b)
+static void alloc_release(struct alloc_sim *a, block_ref b)
 {
 	struct block *block = &a->blocks[b];
 
@@ -144,7 +144,7 @@ static void release_all(struct alloc_sim *a)
 			if (a->conf.expandable)
 				alloc_expand_release(a, b);
 			else if (is_segment(&a->blocks[b]))
-				release(a, b);
+				alloc_release(a, b);
 		}
 	}
 }
@@ -161,19 +161,19 @@ static bool release_oversize(struct alloc_sim *a, unsigned pool, uint64_t size, 
 		return false;
 	b = alloc_set_at_least(a, s, want);
 	if (b) {
-		release(a, b);
+		alloc_release(a, b);
 		return true;
 	}
 	for (b = alloc_set_last(s); b && released < want && a->blocks[b].size >= a->conf.max_split; b = next) {
 		next = alloc_set_previous(a, s, b);
 		released += a->blocks[b].size;
-		release(a, b);
+		alloc_release(a, b);
 	}
 	return released >= want;
 }
 
 /* Whether old blocks are collected: only where a cap was set in the process itself. */
-static bool collects(const struct alloc_sim *a)
+static bool alloc_collects(const struct alloc_sim *a)
 {
 	return a->conf.gc_threshold > 0 && a->cap != ALLOC_NO_CAP;
 }
@@ -181,7 +181,7 @@ static bool collects(const struct alloc_sim *a)
 /* Free blocks of the large pool that are segments: how old they are together, and how many. */
 struct garbage { uint64_t ages, n; };
 
-static uint64_t age(const struct alloc_sim *a, const struct block *b)
+static uint64_t alloc_age(const struct alloc_sim *a, const struct block *b)
 {
 	return a->pools[b->pool].searches - b->born;
 }
@@ -194,7 +194,7 @@ static struct garbage find_garbage(struct alloc_sim *a)
 	for (block_ref b = next_free(a, p, 0); b; b = next_free(a, p, b)) {
 		if (!is_segment(&a->blocks[b]))
 			continue;
-		g.ages += age(a, &a->blocks[b]);
+		g.ages += alloc_age(a, &a->blocks[b]);
 		g.n++;
 	}
 	return g;
@@ -211,18 +211,18 @@ static uint64_t collect_round(struct alloc_sim *a, struct garbage *g)
 		const struct block *block = &a->blocks[b];
 
 		next = next_free(a, p, b);
-		if (!is_segment(block) || (double)age(a, block) < average)
+		if (!is_segment(block) || (double)alloc_age(a, block) < average)
 			continue;
 		bytes += block->size;
-		g->ages -= age(a, block);
+		g->ages -= alloc_age(a, block);
 		g->n--;
-		release(a, b);
+		alloc_release(a, b);
 	}
 	return bytes;
 }
 
 /* Rounds of it, until what is above the threshold has been released or nothing is left. */
-static void collect(struct alloc_sim *a)
+static void alloc_collect(struct alloc_sim *a)
 {
 	uint64_t threshold = (uint64_t)(a->conf.gc_threshold * (double)a->cap), target, done = 0, bytes = 1;
 	struct garbage g;
@@ -272,7 +272,7 @@ static block_ref find_free(struct alloc_sim *a, unsigned pool, uint64_t size, un
 	uint64_t found;
 	block_ref b;
 
-	if (collects(a))
+	if (alloc_collects(a))
 		a->pools[pool].searches++;
 	b = alloc_set_at_least(a, s, size);
 	if (b && a->conf.expandable)
@@ -307,8 +307,8 @@ static block_ref find_room(struct alloc_sim *a, unsigned pool, uint64_t size, un
 
 	if (b)
 		return b;
-	if (collects(a))
-		collect(a);
+	if (alloc_collects(a))
+		alloc_collect(a);
 	b = new_segment(a, pool, size, stream);
 	if (!b && a->hard)
 		return 0;
@@ -334,7 +334,7 @@ static bool is_split(const struct alloc_sim *a, const struct block *b, uint64_t 
 }
 
 /* The front of a free block, of that size; the rest stays free. */
-static block_ref split(struct alloc_sim *a, block_ref b, uint64_t size)
+static block_ref alloc_split(struct alloc_sim *a, block_ref b, uint64_t size)
 {
 	const struct block *whole = &a->blocks[b];
 	uint64_t address = whole->address;
@@ -357,7 +357,7 @@ bool alloc_sim_request(struct alloc_sim *a, uint32_t id, uint64_t size, unsigned
 	if (!b)
 		return false;
 	if (is_split(a, &a->blocks[b], rounded))
-		b = split(a, b, rounded);
+		b = alloc_split(a, b, rounded);
 	else
 		alloc_block_withdraw(a, b);
 	a->blocks[b].used = true;
@@ -375,7 +375,7 @@ static bool is_free(const struct alloc_sim *a, block_ref b)
 }
 
 /* A block used no longer joins the free one in front of it, or behind it, or becomes one. */
-static void join(struct alloc_sim *a, block_ref b)
+static void alloc_join(struct alloc_sim *a, block_ref b)
 {
 	block_ref before = a->blocks[b].before, after = a->blocks[b].after;
 	uint64_t address = a->blocks[b].address, size = a->blocks[b].size;
@@ -404,7 +404,7 @@ void alloc_sim_free(struct alloc_sim *a, uint32_t id)
 	a->stats.allocated -= a->blocks[b].size;
 	if (is_free(a, a->blocks[b].before))
 		alloc_block_merge(a, b, a->blocks[b].after);
-	join(a, b);
+	alloc_join(a, b);
 }
 
 void alloc_sim_empty_cache(struct alloc_sim *a)

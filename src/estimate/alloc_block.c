@@ -104,7 +104,7 @@ uint64_t alloc_place(struct alloc_sim *a, uint64_t size)
 	return address;
 }
 
-static void tell(const struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream)
+static void alloc_tell(const struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream)
 {
 	if (a->watch.event)
 		a->watch.event(a->watch.ctx, event, address, size, stream);
@@ -115,11 +115,11 @@ void alloc_reserve(struct alloc_sim *a, enum alloc_event event, uint64_t address
 	a->stats.reserved += size;
 	if (a->stats.peak_reserved < a->stats.reserved)
 		a->stats.peak_reserved = a->stats.reserved;
-	tell(a, event, address, size, stream);
+	alloc_tell(a, event, address, size, stream);
 }
 
 void alloc_unreserve(struct alloc_sim *a, enum alloc_event event, uint64_t address, uint64_t size, unsigned stream)
 {
 	a->stats.reserved -= size;
-	tell(a, event, address, size, stream);
+	alloc_tell(a, event, address, size, stream);
 }

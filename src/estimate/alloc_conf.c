@@ -50,7 +50,7 @@ struct alloc_conf alloc_conf_default(void)
 
 /* Moves to the next token: one of ",:[]", or a run of other characters; "" at the end. One too long is cut: it is no
  * known word and no number. */
-static void next(struct lexer *l)
+static void conf_next(struct lexer *l)
 {
 	size_t n = 0;
 
@@ -66,7 +66,7 @@ static void next(struct lexer *l)
 	l->token[n] = '\0';
 }
 
-static int expect(struct conf_reading *r, char c)
+static int conf_expect(struct conf_reading *r, char c)
 {
 	const char want[] = { c, '\0' };
 
@@ -77,12 +77,12 @@ static int expect(struct conf_reading *r, char c)
 }
 
 /* The value of the key that was just read; leaves the token on it. */
-static int value(struct conf_reading *r)
+static int conf_value(struct conf_reading *r)
 {
-	next(&r->in);
-	if (expect(r, ':'))
+	conf_next(&r->in);
+	if (conf_expect(r, ':'))
 		return -1;
-	next(&r->in);
+	conf_next(&r->in);
 	if (r->in.token[0] && !strchr(",:]", r->in.token[0]))
 		return 0;
 	return error_set(r->err, ERR_INVALID, "allocator configuration: a value is missing %s%.40s",
@@ -93,7 +93,7 @@ static int read_mib(struct conf_reading *r, const char *name, int64_t least_mib,
 {
 	int64_t mib;
 
-	if (value(r) || units_parse_int(r->in.token, least_mib, MOST_MIB, &mib, r->err))
+	if (conf_value(r) || units_parse_int(r->in.token, least_mib, MOST_MIB, &mib, r->err))
 		return error_wrap(r->err, "%s", name);
 	*bytes = (uint64_t)mib * MIB;
 	return 0;
@@ -101,7 +101,7 @@ static int read_mib(struct conf_reading *r, const char *name, int64_t least_mib,
 
 static int read_bool(struct conf_reading *r, const char *name, bool *on)
 {
-	if (value(r))
+	if (conf_value(r))
 		return -1;
 	*on = !strcmp(r->in.token, "True");
 	if (*on || !strcmp(r->in.token, "False"))
@@ -113,7 +113,7 @@ static int read_share(struct conf_reading *r, const char *name, double *share)
 {
 	double v;
 
-	if (value(r) || units_parse_double(r->in.token, 0, 1, &v, r->err))
+	if (conf_value(r) || units_parse_double(r->in.token, 0, 1, &v, r->err))
 		return error_wrap(r->err, "%s", name);
 	*share = v;
 	return 0;
@@ -133,13 +133,13 @@ static int read_max_non_split(struct conf_reading *r)
 /* Leaves the token on the last of the value. */
 static int skip_value(struct conf_reading *r)
 {
-	if (value(r))
+	if (conf_value(r))
 		return -1;
 	if (strcmp(r->in.token, "["))
 		return 0;
 	while (r->in.token[0] && r->in.token[0] != ']')
-		next(&r->in);
-	return expect(r, ']');
+		conf_next(&r->in);
+	return conf_expect(r, ']');
 }
 
 static int read_gc_threshold(struct conf_reading *r)
@@ -159,7 +159,7 @@ static int read_expandable(struct conf_reading *r)
 
 static int read_backend(struct conf_reading *r)
 {
-	if (value(r))
+	if (conf_value(r))
 		return -1;
 	r->conf->async = !strcmp(r->in.token, "cudaMallocAsync");
 	if (r->conf->async || !strcmp(r->in.token, "native"))
@@ -193,7 +193,7 @@ static int read_range(struct conf_reading *r, int *last)
 		return error_wrap(r->err, "roundup_power2_divisions");
 	if (mib & (mib - 1))
 		return error_set(r->err, ERR_INVALID, "roundup_power2_divisions: %.40s is no power of two", r->in.token);
-	if (value(r) || read_divisions(r, &divisions))
+	if (conf_value(r) || read_divisions(r, &divisions))
 		return -1;
 	if (rest) {
 		for (index = *last < 0 ? 0 : r->torch >= 209 ? *last + 1 : *last; index < ALLOC_POWER2_RANGES; index++)
@@ -212,7 +212,7 @@ static int read_power2(struct conf_reading *r)
 {
 	int last = -1;
 
-	if (value(r))
+	if (conf_value(r))
 		return -1;
 	if (strcmp(r->in.token, "[")) {
 		if (read_divisions(r, &r->conf->power2_divisions[0]))
@@ -222,12 +222,12 @@ static int read_power2(struct conf_reading *r)
 		return 0;
 	}
 	do {
-		next(&r->in);
+		conf_next(&r->in);
 		if (read_range(r, &last))
 			return -1;
-		next(&r->in);
+		conf_next(&r->in);
 	} while (!strcmp(r->in.token, ","));
-	return expect(r, ']');
+	return conf_expect(r, ']');
 }
 
 static const struct setting settings[] = {
@@ -271,7 +271,7 @@ static int read_large_segment(struct conf_reading *r)
 {
 	bool key = true;
 
-	for (next(&r->in); r->in.token[0]; key = !strcmp(r->in.token, ","), next(&r->in)) {
+	for (conf_next(&r->in); r->in.token[0]; key = !strcmp(r->in.token, ","), conf_next(&r->in)) {
 		if (!key || strcmp(r->in.token, "large_segment_size_mb"))
 			continue;
 		if (read_mib(r, "large_segment_size_mb", 2, &r->conf->large_segment))
@@ -291,11 +291,11 @@ int alloc_conf_parse(const char *text, alloc_torch torch, struct alloc_conf *con
 	if ((!torch || torch >= 210) && read_large_segment(&r))
 		return -1;
 	r.in.at = text ? text : "";
-	for (next(&r.in); r.in.token[0]; next(&r.in)) {
+	for (conf_next(&r.in); r.in.token[0]; conf_next(&r.in)) {
 		if (read_setting(&r))
 			return -1;
-		next(&r.in);
-		if (r.in.token[0] && expect(&r, ','))
+		conf_next(&r.in);
+		if (r.in.token[0] && conf_expect(&r, ','))
 			return -1;
 	}
 	return 0;

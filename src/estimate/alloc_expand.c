@@ -5,16 +5,18 @@
  */
 #include "estimate/alloc_private.h"
 
+#include "base/least.h"
+
 /* More than all that can be live at once, so that a range does not end before the memory does. */
 #define RANGE ((uint64_t)1 << 51)
 
-static uint64_t page(const struct alloc_sim *a, unsigned pool)
+static uint64_t expand_page(const struct alloc_sim *a, unsigned pool)
 {
 	return pool == POOL_SMALL ? ALLOC_SMALL_SEGMENT : a->conf.large_segment;
 }
 
 /* How large a free block is once it has grown into the unmapped one behind it. */
-static uint64_t grown(const struct alloc_sim *a, block_ref b)
+static uint64_t expand_grown(const struct alloc_sim *a, block_ref b)
 {
 	block_ref after = a->blocks[b].after;
 
@@ -23,7 +25,8 @@ static uint64_t grown(const struct alloc_sim *a, block_ref b)
 
 block_ref alloc_expand_choose(struct alloc_sim *a, const struct alloc_set *s, block_ref b)
 {
-	for (block_ref next = alloc_set_next(a, s, b); next && grown(a, next) < grown(a, b); next = alloc_set_next(a, s, b)) {
+	for (block_ref next = alloc_set_next(a, s, b); next && expand_grown(a, next) < expand_grown(a, b);
+	     next = alloc_set_next(a, s, b)) {
 		b = next;
 		a->stats.work++;
 	}
@@ -45,7 +48,7 @@ static block_ref find_place(struct alloc_sim *a, unsigned pool, uint64_t size, u
 {
 	const struct alloc_set *s = alloc_set_of(a, pool, stream);
 	block_ref b;
-	uint64_t whole = RANGE / page(a, pool) * page(a, pool);
+	uint64_t whole = RANGE / expand_page(a, pool) * expand_page(a, pool);
 
 	for (block_ref u = alloc_set_first_unmapped(s); u; u = a->blocks[u].upper) {
 		block_ref before = a->blocks[u].before;
@@ -63,9 +66,9 @@ static block_ref find_place(struct alloc_sim *a, unsigned pool, uint64_t size, u
 
 /* Maps whole pages at the front of an unmapped block, at least `size`, and leaves it free, merged with what is free around.
  * 0: the cap does not allow it. */
-static block_ref map(struct alloc_sim *a, block_ref b, uint64_t size)
+static block_ref expand_map(struct alloc_sim *a, block_ref b, uint64_t size)
 {
-	uint64_t unit = page(a, a->blocks[b].pool), bytes = (size + unit - 1) / unit * unit, at = a->blocks[b].address;
+	uint64_t unit = expand_page(a, a->blocks[b].pool), bytes = (size + unit - 1) / unit * unit, at = a->blocks[b].address;
 	unsigned stream = a->blocks[b].stream, pool = a->blocks[b].pool;
 
 	if (bytes > a->cap || a->stats.reserved > a->cap - bytes)
@@ -88,27 +91,22 @@ static block_ref map(struct alloc_sim *a, block_ref b, uint64_t size)
 	return b;
 }
 
-static uint64_t least(uint64_t x, uint64_t y)
-{
-	return x < y ? x : y;
-}
-
 block_ref alloc_expand_take(struct alloc_sim *a, unsigned pool, uint64_t size, unsigned stream)
 {
 	block_ref b = find_place(a, pool, size, stream);
 
 	if (!a->blocks[b].mapped)
-		b = map(a, b, least(size, a->blocks[b].size));
+		b = expand_map(a, b, least_of(size, a->blocks[b].size));
 	while (b && a->blocks[b].size < size) {
 		block_ref after = a->blocks[b].after;
 
-		b = map(a, after, least(size - a->blocks[b].size, a->blocks[after].size));
+		b = expand_map(a, after, least_of(size - a->blocks[b].size, a->blocks[after].size));
 	}
 	return b;
 }
 
 /* A free block made of what is left of `b` on one side of the pages that go. */
-static void keep(struct alloc_sim *a, block_ref b, uint64_t address, uint64_t size, bool in_front)
+static void expand_leave(struct alloc_sim *a, block_ref b, uint64_t address, uint64_t size, bool in_front)
 {
 	block_ref k;
 
@@ -125,15 +123,15 @@ static void keep(struct alloc_sim *a, block_ref b, uint64_t address, uint64_t si
 
 void alloc_expand_release(struct alloc_sim *a, block_ref b)
 {
-	uint64_t unit = page(a, a->blocks[b].pool), base = a->blocks[b].base, from = a->blocks[b].address;
+	uint64_t unit = expand_page(a, a->blocks[b].pool), base = a->blocks[b].base, from = a->blocks[b].address;
 	uint64_t to = from + a->blocks[b].size, first = base + (from - base + unit - 1) / unit * unit;
 	uint64_t last = base + (to - base) / unit * unit;
 
 	if (first >= last)
 		return;
 	alloc_block_withdraw(a, b);
-	keep(a, b, from, first - from, true);
-	keep(a, b, last, to - last, false);
+	expand_leave(a, b, from, first - from, true);
+	expand_leave(a, b, last, to - last, false);
 	a->blocks[b].address = first;
 	a->blocks[b].size = last - first;
 	a->blocks[b].mapped = false;

@@ -32,7 +32,7 @@ static bool is_before(const struct block *x, const struct block *y)
 	return x->size != y->size && x->mapped ? x->size < y->size : x->address < y->address;
 }
 
-static bool has(const struct alloc_set *s, unsigned class)
+static bool alloc_set_has(const struct alloc_set *s, unsigned class)
 {
 	return s->filled[class / 64] >> class % 64 & 1;
 }
@@ -53,13 +53,14 @@ static unsigned filled_from(const struct alloc_set *s, unsigned class)
 /* The last class up to that one that has blocks; UNMAPPED: none. */
 static unsigned filled_to(const struct alloc_set *s, unsigned class)
 {
-	while (class > UNMAPPED && !has(s, class))
+	while (class > UNMAPPED && !alloc_set_has(s, class))
 		class--;
 	return class;
 }
 
 /* Puts `b` between two of its class, either of which may be 0. */
-static void chain(struct alloc_sim *a, struct alloc_set *s, unsigned class, block_ref b, block_ref lower, block_ref upper)
+static void alloc_set_chain(struct alloc_sim *a, struct alloc_set *s, unsigned class, block_ref b, block_ref lower,
+			    block_ref upper)
 {
 	a->blocks[b].lower = lower;
 	a->blocks[b].upper = upper;
@@ -79,23 +80,23 @@ void alloc_set_insert(struct alloc_sim *a, struct alloc_set *s, block_ref b)
 	unsigned class = class_of(new);
 	block_ref lower, upper = 0;
 
-	if (!has(s, class)) {
+	if (!alloc_set_has(s, class)) {
 		s->filled[class / 64] |= (uint64_t)1 << class % 64;
-		chain(a, s, class, b, 0, 0);
+		alloc_set_chain(a, s, class, b, 0, 0);
 		return;
 	}
 	if (is_before(new, &a->blocks[s->ends[class].first])) {
-		chain(a, s, class, b, 0, s->ends[class].first);
+		alloc_set_chain(a, s, class, b, 0, s->ends[class].first);
 		return;
 	}
 	for (lower = s->ends[class].last; is_before(new, &a->blocks[lower]); lower = a->blocks[lower].lower) {
 		upper = lower;
 		a->stats.work++;
 	}
-	chain(a, s, class, b, lower, upper);
+	alloc_set_chain(a, s, class, b, lower, upper);
 }
 
-static void unchain(struct alloc_sim *a, struct alloc_set *s, unsigned class, block_ref b)
+static void alloc_set_unchain(struct alloc_sim *a, struct alloc_set *s, unsigned class, block_ref b)
 {
 	block_ref lower = a->blocks[b].lower, upper = a->blocks[b].upper;
 
@@ -113,11 +114,11 @@ static void unchain(struct alloc_sim *a, struct alloc_set *s, unsigned class, bl
 
 void alloc_set_remove(struct alloc_sim *a, struct alloc_set *s, block_ref b)
 {
-	unchain(a, s, class_of(&a->blocks[b]), b);
+	alloc_set_unchain(a, s, class_of(&a->blocks[b]), b);
 }
 
 /* Whether a block stands between its neighbours in the chain. */
-static bool fits(const struct alloc_sim *a, const struct block *b)
+static bool alloc_set_fits(const struct alloc_sim *a, const struct block *b)
 {
 	return (!b->lower || is_before(&a->blocks[b->lower], b)) && (!b->upper || is_before(b, &a->blocks[b->upper]));
 }
@@ -129,9 +130,9 @@ void alloc_set_change(struct alloc_sim *a, struct alloc_set *s, block_ref b, uin
 
 	block->address = address;
 	block->size = size;
-	if (class_of(block) == before && fits(a, block))
+	if (class_of(block) == before && alloc_set_fits(a, block))
 		return;
-	unchain(a, s, before, b);
+	alloc_set_unchain(a, s, before, b);
 	alloc_set_insert(a, s, b);
 }
 
@@ -144,7 +145,7 @@ block_ref alloc_set_at_least(struct alloc_sim *a, const struct alloc_set *s, uin
 {
 	unsigned class = class_of_size(size);
 
-	if (has(s, class)) {
+	if (alloc_set_has(s, class)) {
 		for (block_ref b = s->ends[class].first; b; b = a->blocks[b].upper, a->stats.work++)
 			if (a->blocks[b].size >= size)
 				return b;
@@ -176,5 +177,5 @@ block_ref alloc_set_last(const struct alloc_set *s)
 
 block_ref alloc_set_first_unmapped(const struct alloc_set *s)
 {
-	return has(s, UNMAPPED) ? s->ends[UNMAPPED].first : 0;
+	return alloc_set_has(s, UNMAPPED) ? s->ends[UNMAPPED].first : 0;
 }

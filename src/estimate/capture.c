@@ -30,7 +30,7 @@ struct capture_reader {
 	unsigned stream;
 };
 
-static int wrong(const struct capture_reader *r, const char *what)
+static int capture_wrong(const struct capture_reader *r, const char *what)
 {
 	return error_set(r->err, ERR_INVALID, "capture file: byte %td: %s", r->at - r->start, what);
 }
@@ -48,16 +48,16 @@ static int read_varint(struct capture_reader *r, uint64_t *value)
 		unsigned char byte = *r->at++;
 
 		if (shift == 63 && byte > 1)
-			return wrong(r, "a number above 2^64");
+			return capture_wrong(r, "a number above 2^64");
 		v |= (uint64_t)(byte & 0x7f) << shift;
 		if (byte & 0x80)
 			continue;
 		if (!byte && shift)
-			return wrong(r, "a number that is not in its shortest form");
+			return capture_wrong(r, "a number that is not in its shortest form");
 		*value = v;
 		return 0;
 	}
-	return wrong(r, "it ends inside a number");
+	return capture_wrong(r, "it ends inside a number");
 }
 
 static int read_number(struct capture_reader *r, const char *name, uint64_t least, uint64_t most, uint64_t *value)
@@ -89,10 +89,10 @@ static int read_text(struct capture_reader *r, const char *name, char *text, siz
 	if (read_number(r, name, 0, size - 1, &len))
 		return -1;
 	if (len > (size_t)(r->end - r->at))
-		return wrong(r, "it ends inside a text");
+		return capture_wrong(r, "it ends inside a text");
 	for (size_t i = 0; i < len; i++, r->at++) {
 		if (*r->at < 0x20 || *r->at > 0x7e)
-			return wrong(r, "a character that is not printable ASCII");
+			return capture_wrong(r, "a character that is not printable ASCII");
 		text[i] = (char)*r->at;
 	}
 	text[len] = '\0';
@@ -117,7 +117,7 @@ static int read_header(struct capture_reader *r)
 }
 
 /* The next record of the result, zeroed. */
-static struct capture_record *add(struct capture_reader *r, enum capture_kind kind)
+static struct capture_record *capture_add(struct capture_reader *r, enum capture_kind kind)
 {
 	struct capture *c = r->c;
 
@@ -131,12 +131,12 @@ static int read_alloc(struct capture_reader *r, uint64_t bytes)
 	struct capture_record *new;
 
 	if (!bytes || bytes > CAPTURE_MAX_REQUEST)
-		return wrong(r, "a request of 0 or more than 2^46 bytes");
+		return capture_wrong(r, "a request of 0 or more than 2^46 bytes");
 	if (r->n_live == CAPTURE_MAX_ALLOCS)
-		return wrong(r, "more than 1000000 requests");
+		return capture_wrong(r, "more than 1000000 requests");
 	if (bytes > CAPTURE_MAX_LIVE - r->live_bytes)
-		return wrong(r, "more than 2^50 bytes are live at once");
-	new = add(r, CAPTURE_ALLOC);
+		return capture_wrong(r, "more than 2^50 bytes are live at once");
+	new = capture_add(r, CAPTURE_ALLOC);
 	new->bytes = bytes;
 	new->what = (uint8_t)r->stream;
 	new->id = (uint32_t)r->n_live;
@@ -153,11 +153,11 @@ static int read_free(struct capture_reader *r, uint64_t back)
 	size_t id;
 
 	if (back >= r->n_live)
-		return wrong(r, "what is freed was never requested");
+		return capture_wrong(r, "what is freed was never requested");
 	id = r->n_live - 1 - (size_t)back;
 	if (!r->live[id])
-		return wrong(r, "what is freed is free already");
-	add(r, CAPTURE_FREE)->id = (uint32_t)id;
+		return capture_wrong(r, "what is freed is free already");
+	capture_add(r, CAPTURE_FREE)->id = (uint32_t)id;
 	r->live_bytes -= r->live[id];
 	r->live[id] = 0;
 	return 0;
@@ -166,8 +166,8 @@ static int read_free(struct capture_reader *r, uint64_t back)
 static int read_mark(struct capture_reader *r, uint64_t phase)
 {
 	if (phase >= CAPTURE_PHASES)
-		return wrong(r, "an unknown phase");
-	add(r, CAPTURE_MARK)->what = (uint8_t)phase;
+		return capture_wrong(r, "an unknown phase");
+	capture_add(r, CAPTURE_MARK)->what = (uint8_t)phase;
 	r->c->iterations += phase == CAPTURE_ITERATION;
 	return 0;
 }
@@ -179,7 +179,7 @@ static int read_gemm(struct capture_reader *r)
 
 	if (read_u32(r, "thread of a GEMM", 0, 1, &thread) || read_u32(r, "lt of a GEMM", 0, 1, &lt))
 		return -1;
-	new = add(r, CAPTURE_GEMM);
+	new = capture_add(r, CAPTURE_GEMM);
 	new->what = (uint8_t)thread;
 	new->lt = lt;
 	return 0;
@@ -200,7 +200,7 @@ static int read_conv(struct capture_reader *r)
 		return -1;
 	v.direction = direction;
 	v.channels_last = layout;
-	add(r, CAPTURE_CONV)->id = (uint32_t)r->c->n_convs;
+	capture_add(r, CAPTURE_CONV)->id = (uint32_t)r->c->n_convs;
 	alloc_grow(r->c->convs, r->c->n_convs, r->cap_convs);
 	r->c->convs[r->c->n_convs++] = v;
 	return 0;
@@ -219,15 +219,15 @@ static int read_op(struct capture_reader *r, uint64_t class)
 	case OP_ATTENTION:
 		if (read_u32(r, "kernel of an attention", 0, 3, &kernel))
 			return -1;
-		add(r, CAPTURE_ATTENTION)->what = (uint8_t)kernel;
+		capture_add(r, CAPTURE_ATTENTION)->what = (uint8_t)kernel;
 		return 0;
 	case OP_SCRATCH:
 		if (read_number(r, "scratch memory", 1, CAPTURE_MAX_REQUEST, &bytes))
 			return -1;
-		add(r, CAPTURE_SCRATCH)->bytes = bytes;
+		capture_add(r, CAPTURE_SCRATCH)->bytes = bytes;
 		return 0;
 	default:
-		return wrong(r, "an unknown class of operators");
+		return capture_wrong(r, "an unknown class of operators");
 	}
 }
 
@@ -240,7 +240,7 @@ static int read_record(struct capture_reader *r, uint64_t tag, uint64_t argument
 		return read_free(r, argument);
 	case TAG_STREAM:
 		if (argument > CAPTURE_MAX_STREAM)
-			return wrong(r, "a stream above 255");
+			return capture_wrong(r, "a stream above 255");
 		r->stream = (unsigned)argument;
 		return 0;
 	case TAG_MARK:
@@ -249,11 +249,11 @@ static int read_record(struct capture_reader *r, uint64_t tag, uint64_t argument
 		return read_op(r, argument);
 	case TAG_EMPTY:
 		if (argument)
-			return wrong(r, "an EMPTY with an argument");
-		add(r, CAPTURE_EMPTY);
+			return capture_wrong(r, "an EMPTY with an argument");
+		capture_add(r, CAPTURE_EMPTY);
 		return 0;
 	default:
-		return wrong(r, "an unknown kind of record");
+		return capture_wrong(r, "an unknown kind of record");
 	}
 }
 
@@ -270,10 +270,10 @@ static int read_records(struct capture_reader *r)
 			continue;
 		}
 		if (first >> 3 != n)
-			return wrong(r, "another number of records than it says");
-		return r->at == r->end ? 0 : wrong(r, "something follows its end");
+			return capture_wrong(r, "another number of records than it says");
+		return r->at == r->end ? 0 : capture_wrong(r, "something follows its end");
 	}
-	return wrong(r, "more than 3000000 records");
+	return capture_wrong(r, "more than 3000000 records");
 }
 
 /* What can be said before a number is read: it is a capture file, whole, of a version we know. */
@@ -292,7 +292,7 @@ static int open_file(struct capture_reader *r, size_t len)
 		return error_set(r->err, ERR_INVALID, "capture file: version %llu: this rad reads version %u",
 				 (unsigned long long)version, CAPTURE_VERSION);
 	if (r->end - r->at < CRC_LEN)
-		return wrong(r, "it ends before its checksum");
+		return capture_wrong(r, "it ends before its checksum");
 	r->end -= CRC_LEN;
 	if (little_endian(r->end) != crc_of(r->start, (size_t)(r->end - r->start)))
 		return error_set(r->err, ERR_INVALID, "capture file: wrong checksum: it was cut or changed: capture again");
@@ -314,7 +314,7 @@ int capture_read(const void *bytes, size_t len, struct capture *c, struct error 
 	return result;
 }
 
-static int digit(char c)
+static int capture_digit(char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return c - 'A';
@@ -326,7 +326,7 @@ static int digit(char c)
 }
 
 /* Base64 (RFC 4648, with padding). Returns the bytes and their number, or NULL. */
-static unsigned char *decode(const char *text, size_t *n)
+static unsigned char *capture_decode(const char *text, size_t *n)
 {
 	size_t len = strlen(text), digits = len;
 	scoped_free unsigned char *bytes = NULL;
@@ -339,7 +339,7 @@ static unsigned char *decode(const char *text, size_t *n)
 	bytes = alloc_zero(len / 4 * 3);
 	*n = 0;
 	for (size_t i = 0; i < digits; i++) {
-		int d = digit(text[i]);
+		int d = capture_digit(text[i]);
 
 		if (d < 0)
 			return NULL;
@@ -353,7 +353,7 @@ static unsigned char *decode(const char *text, size_t *n)
 int capture_read_text(const char *base64, struct capture *c, struct error *err)
 {
 	size_t n;
-	scoped_free unsigned char *bytes = decode(base64, &n);
+	scoped_free unsigned char *bytes = capture_decode(base64, &n);
 
 	memset(c, 0, sizeof *c);
 	if (!bytes)

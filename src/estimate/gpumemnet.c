@@ -56,7 +56,7 @@ static const char *outside_of(const struct net *net, const struct gpumemnet_vect
 	return text;
 }
 
-static bool decline(struct estimate_result *out, const char *why)
+static bool gpumemnet_decline(struct estimate_result *out, const char *why)
 {
 	snprintf(out->note, sizeof out->note, "%.190s", why);
 	return false;
@@ -68,7 +68,7 @@ static double context_more(const char *gpu_name, const char *trained_on)
 	return gpu_name ? (double)replay_overheads(gpu_name)->context_mib - (double)replay_overheads(trained_on)->context_mib : 0;
 }
 
-static void conclude(const struct gpumemnet_figures *f, double more, double margin, struct estimate_result *out)
+static void gpumemnet_conclude(const struct gpumemnet_figures *f, double more, double margin, struct estimate_result *out)
 {
 	struct estimate *e = &out->value;
 	e->comfort_mib = e->need_mib = (uint64_t)ceil(fmax(f->middle + more, 1));	/* how much less would do is not known */
@@ -77,8 +77,8 @@ static void conclude(const struct gpumemnet_figures *f, double more, double marg
 	out->high_mib = e->claim_mib;
 }
 
-static void tell(const struct features *f, const struct gpumemnet_vector *v, const char *card, const char *outside,
-		 struct estimate_result *out)
+static void gpumemnet_tell(const struct features *f, const struct gpumemnet_vector *v, const char *card, const char *outside,
+			   struct estimate_result *out)
 {
 	const char *assumed = v->optimizer_known ? v->precision_known ? "" : "; taken as fp32" :
 			      v->precision_known ? "; taken as Adam" : "; taken as Adam, fp32";
@@ -89,7 +89,7 @@ static void tell(const struct features *f, const struct gpumemnet_vector *v, con
 	snprintf(out->note, sizeof out->note, "%.*s", (int)sizeof out->note - 1, text);
 }
 
-static bool answer(const struct features *f, const struct estimate_context *c, struct estimate_result *out)
+static bool gpumemnet_answer(const struct features *f, const struct estimate_context *c, struct estimate_result *out)
 {
 	struct gpumemnet_figures figures;
 	struct gpumemnet_vector v;
@@ -97,20 +97,21 @@ static bool answer(const struct features *f, const struct estimate_context *c, s
 	struct net net;
 	char outside[160];
 	if (f->family == FEATURES_OTHER)
-		return decline(out, "not an MLP, a CNN or a transformer: it was trained on nothing like it");
+		return gpumemnet_decline(out, "not an MLP, a CNN or a transformer: it was trained on nothing like it");
 	if (!f->activations_known)
-		return decline(out, "the model summary shows no output shapes, and so no activations");
+		return gpumemnet_decline(out, "the model summary shows no output shapes, and so no activations");
 	if (f->batch_size <= 0)
-		return decline(out, "no batch size (batch_size: N, --batch-size N)");
+		return gpumemnet_decline(out, "no batch size (batch_size: N, --batch-size N)");
 	gpumemnet_vector(f, &v);
 	if (!(v.reference_mib < MOST_MIB))
-		return decline(out, "the model summary comes to more memory than there is anywhere");
+		return gpumemnet_decline(out, "the model summary comes to more memory than there is anywhere");
 	if (net_read(gpumemnet_weights, (size_t)(gpumemnet_weights_end - gpumemnet_weights), f->family, &net, &err) ||
 	    gpumemnet_figures(&net, &v, &figures, &err))
-		return decline(out, err.text);
+		return gpumemnet_decline(out, err.text);
 	outside_of(&net, &v, outside, sizeof outside);
-	conclude(&figures, context_more(c->gpu_name, net.card), fmax(*outside ? MARGIN_GPUMEMNET_OUTSIDE : 0, c->margin), out);
-	tell(f, &v, net.card, outside, out);
+	gpumemnet_conclude(&figures, context_more(c->gpu_name, net.card),
+			   fmax(*outside ? MARGIN_GPUMEMNET_OUTSIDE : 0, c->margin), out);
+	gpumemnet_tell(f, &v, net.card, outside, out);
 	return true;
 }
 
@@ -129,11 +130,11 @@ bool estimate_gpumemnet(const struct spec *s, uint64_t declared_mib, const struc
 	struct error err = ERROR_INIT;
 	(void)declared_mib;
 	if (!s->model)
-		return decline(out, "no model summary (model: FILE, --model FILE)");
+		return gpumemnet_decline(out, "no model summary (model: FILE, --model FILE)");
 	if (summary_parse(s->model_name ? s->model_name : "model", s->model, strlen(s->model), &summary, &err))
-		return decline(out, err.text);
+		return gpumemnet_decline(out, err.text);
 	features_from_summary(&summary, &given, &features);
-	bool spoke = answer(&features, c, out);
+	bool spoke = gpumemnet_answer(&features, c, out);
 	features_clear(&features);
 	summary_clear(&summary);
 	return spoke;

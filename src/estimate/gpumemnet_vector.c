@@ -57,7 +57,7 @@ static float size_of(double x)
 	return (float)log2(1 + (x > 0 ? x : 0));
 }
 
-static float share(double part, double whole)
+static float vector_share(double part, double whole)
 {
 	return whole > 0 ? (float)(part / whole) : 0;
 }
@@ -73,18 +73,18 @@ static void describe_settings(const struct gpumemnet_settings *s, struct gpumemn
 	v->inputs[GPUMEMNET_PRECISION_UNKNOWN] = !v->precision_known;
 }
 
-static void refer(const struct features *f, const struct gpumemnet_settings *settings, struct gpumemnet_vector *v)
+static void vector_refer(const struct features *f, const struct gpumemnet_settings *settings, struct gpumemnet_vector *v)
 {
 	struct gpumemnet_reference r;
 	gpumemnet_refer(f, settings, &r);
 	v->reference_mib = r.all;
 	v->inputs[GPUMEMNET_REFERENCE] = size_of(r.all);
-	v->inputs[GPUMEMNET_STATIC_SHARE] = share(r.weights, r.all);
-	v->inputs[GPUMEMNET_FORWARD_SHARE] = share(r.forward, r.all);
-	v->inputs[GPUMEMNET_STEP_SHARE] = share(r.step, r.all);
-	v->inputs[GPUMEMNET_VALUES_SHARE] = share(r.values, r.all);
-	v->inputs[GPUMEMNET_PASSING_SHARE] = share(r.passing, r.all);
-	v->inputs[GPUMEMNET_SCRATCH_SHARE] = share(r.scratch, r.all);
+	v->inputs[GPUMEMNET_STATIC_SHARE] = vector_share(r.weights, r.all);
+	v->inputs[GPUMEMNET_FORWARD_SHARE] = vector_share(r.forward, r.all);
+	v->inputs[GPUMEMNET_STEP_SHARE] = vector_share(r.step, r.all);
+	v->inputs[GPUMEMNET_VALUES_SHARE] = vector_share(r.values, r.all);
+	v->inputs[GPUMEMNET_PASSING_SHARE] = vector_share(r.passing, r.all);
+	v->inputs[GPUMEMNET_SCRATCH_SHARE] = vector_share(r.scratch, r.all);
 	v->inputs[GPUMEMNET_KERNEL] = r.scratch > 0 ? (float)r.kernel : 0;
 }
 
@@ -104,14 +104,14 @@ static void describe_layers(const struct features *f, float *inputs)
 		heaviest = f->list[i].params > heaviest ? f->list[i].params : heaviest;
 		last = f->list[i].activations ? f->list[i].activations : last;
 	}
-	inputs[GPUMEMNET_LARGEST_ACTIVATIONS] = share((double)most, (double)f->activations);
-	inputs[GPUMEMNET_LAST_ACTIVATIONS] = share((double)last, (double)f->activations);
-	inputs[GPUMEMNET_LARGEST_PARAMS] = share((double)heaviest, (double)f->params);
+	inputs[GPUMEMNET_LARGEST_ACTIVATIONS] = vector_share((double)most, (double)f->activations);
+	inputs[GPUMEMNET_LAST_ACTIVATIONS] = vector_share((double)last, (double)f->activations);
+	inputs[GPUMEMNET_LARGEST_PARAMS] = vector_share((double)heaviest, (double)f->params);
 	for (unsigned k = 0; k < GPUMEMNET_KINDS; k++) {
 		float *of_kind = inputs + GPUMEMNET_SCALAR_COUNT + 3 * k;
 		of_kind[0] = size_of((double)f->kinds[k].layers);
-		of_kind[1] = share((double)f->kinds[k].params, (double)f->params);
-		of_kind[2] = share((double)f->kinds[k].activations, (double)f->activations);
+		of_kind[1] = vector_share((double)f->kinds[k].params, (double)f->params);
+		of_kind[2] = vector_share((double)f->kinds[k].activations, (double)f->activations);
 	}
 }
 
@@ -120,7 +120,7 @@ static void describe_model(const struct features *f, float *inputs)
 	double batch = (double)f->batch_size, seq = (double)f->seq_len;
 	inputs[GPUMEMNET_BATCH] = size_of(batch);
 	inputs[GPUMEMNET_PARAMS] = size_of((double)f->params);
-	inputs[GPUMEMNET_TRAINABLE] = share((double)f->trainable_params, (double)f->params);
+	inputs[GPUMEMNET_TRAINABLE] = vector_share((double)f->trainable_params, (double)f->params);
 	inputs[GPUMEMNET_ACTIVATIONS] = size_of((double)f->activations);
 	inputs[GPUMEMNET_BATCH_ACTIVATIONS] = size_of(batch * (double)f->activations);
 	inputs[GPUMEMNET_LAYERS] = size_of((double)f->layers);
@@ -174,13 +174,13 @@ static void describe_group(const struct features *f, const struct vector_group *
 	numbers[1] = size_of(activations);
 	numbers[2] = size_of(times);
 	numbers[3] = size_of(activations * (double)f->batch_size);
-	numbers[4] = share(times * params, (double)f->params);
-	numbers[5] = share(times * activations, (double)f->activations);
-	numbers[6] = share((double)g->first, (double)f->layers);
+	numbers[4] = vector_share(times * params, (double)f->params);
+	numbers[5] = vector_share(times * activations, (double)f->activations);
+	numbers[6] = vector_share((double)g->first, (double)f->layers);
 }
 
 /* What is not known is taken as Adam, fp32. */
-static struct gpumemnet_settings settle(const struct features *f, struct gpumemnet_vector *v)
+static struct gpumemnet_settings vector_settings_of(const struct features *f, struct gpumemnet_vector *v)
 {
 	struct gpumemnet_settings s = { .states = 2, .temporaries = 1, .weight = 4, .value = 4 };
 	const struct optimizer *o = find_optimizer(f->optimizer);
@@ -199,9 +199,9 @@ void gpumemnet_vector(const struct features *f, struct gpumemnet_vector *out)
 {
 	struct vector_group groups[GPUMEMNET_TOKENS];
 	memset(out, 0, sizeof *out);
-	const struct gpumemnet_settings settings = settle(f, out);
+	const struct gpumemnet_settings settings = vector_settings_of(f, out);
 	describe_settings(&settings, out);
-	refer(f, &settings, out);
+	vector_refer(f, &settings, out);
 	describe_activation(f->activation, out->inputs);
 	describe_layers(f, out->inputs);
 	describe_model(f, out->inputs);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/idmap.h"
+#include "base/least.h"
 #include "estimate/margin.h"
 
 #include <math.h>
@@ -90,7 +91,7 @@ static int64_t next_key(int64_t key)
 }
 
 /* The entry, or NULL and the key for it. */
-static struct history_entry *find(const struct history *h, const char *signature, int64_t *key)
+static struct history_entry *history_find(const struct history *h, const char *signature, int64_t *key)
 {
 	struct history_entry *e;
 	int64_t k = hash_key(signature);
@@ -127,7 +128,7 @@ static void forget_oldest(struct history *h)
 static struct history_entry *entry_of(struct history *h, const char *signature)
 {
 	int64_t key;
-	struct history_entry *e = find(h, signature, &key);
+	struct history_entry *e = history_find(h, signature, &key);
 	if (e) {
 		unlink_entry(h, e);
 	} else {
@@ -180,24 +181,19 @@ bool history_tells(const struct outcome *o)
 	return o->seen.peak_mib || o->retry_mib;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static void learn_memory(struct on_model *m, const struct outcome *o)
 {
 	bool ok = o->verdict == VERDICT_OK;
 	if (ok && o->fenced && (!m->limit_mib || o->claim_mib < m->limit_mib))
 		m->limit_mib = o->claim_mib;
 	if (ok && o->seen.warm && !o->fenced) {
-		m->peak_mib = larger(m->peak_mib, o->seen.peak_mib);
+		m->peak_mib = largest_of(m->peak_mib, o->seen.peak_mib);
 		m->runs++;
 		return;
 	}
-	m->bound_mib = larger(m->bound_mib, o->seen.peak_mib);
+	m->bound_mib = largest_of(m->bound_mib, o->seen.peak_mib);
 	if (o->seen.warm) {
-		m->cut_mib = larger(m->cut_mib, o->seen.peak_mib);
+		m->cut_mib = largest_of(m->cut_mib, o->seen.peak_mib);
 		m->cut++;
 	}
 }
@@ -213,8 +209,8 @@ static void add_load(struct load_sum *l, double load, double alone_s)
 /* A limit that was too small is refuted itself; without one, what the task was seen to have. */
 static void learn_oom(struct history_entry *e, const struct outcome *o)
 {
-	e->refuted_mib = larger(e->refuted_mib, o->fenced ? o->claim_mib : o->seen.peak_mib);
-	e->retry_mib = larger(e->retry_mib, o->retry_mib);
+	e->refuted_mib = largest_of(e->refuted_mib, o->fenced ? o->claim_mib : o->seen.peak_mib);
+	e->retry_mib = largest_of(e->retry_mib, o->retry_mib);
 }
 
 /* A declaration is no estimate, and the peak of a run that was cut short may not be the whole. One that completed under its
@@ -256,10 +252,10 @@ void history_note(struct history *h, const struct outcome *o)
 
 static uint64_t most_of(const struct on_model *m)
 {
-	return larger(larger(m->peak_mib, m->cut_mib), m->limit_mib);
+	return largest_of(largest_of(m->peak_mib, m->cut_mib), m->limit_mib);
 }
 
-static const struct on_model *choose(const struct history_entry *e, const char *gpu_name)
+static const struct on_model *history_choose(const struct history_entry *e, const char *gpu_name)
 {
 	const struct on_model *most = NULL;
 	for (unsigned i = 0; i < e->n_models; i++) {
@@ -276,31 +272,31 @@ static const struct on_model *choose(const struct history_entry *e, const char *
 static uint64_t floor_of(const struct history_entry *e, uint64_t peak_mib)
 {
 	if (!peak_mib || e->retry_mib < peak_mib)
-		return larger(e->refuted_mib, e->retry_mib);
-	return larger(e->refuted_mib, peak_mib);
+		return largest_of(e->refuted_mib, e->retry_mib);
+	return largest_of(e->refuted_mib, peak_mib);
 }
 
-static double mean(const struct load_sum *l)
+static double history_mean(const struct load_sum *l)
 {
 	return l->seen_s > 0 ? l->load_s / l->seen_s : NAN;
 }
 
 struct estimate_history history_lookup(const struct history *h, const char *signature, const char *gpu_name)
 {
-	const struct history_entry *e = signature && *signature ? find(h, signature, NULL) : NULL;
-	const struct on_model *m = e ? choose(e, gpu_name) : NULL;
+	const struct history_entry *e = signature && *signature ? history_find(h, signature, NULL) : NULL;
+	const struct on_model *m = e ? history_choose(e, gpu_name) : NULL;
 	if (!m)
 		return (struct estimate_history){ .gract = NAN, .smact = NAN, .work_s = NAN };
 	return (struct estimate_history){
 		.peak_mib = m->peak_mib, .runs = m->runs, .bound_mib = m->bound_mib, .cut_mib = m->cut_mib, .cut = m->cut,
 		.limit_mib = m->limit_mib, .gpu_name = m->gpu_name, .other_gpu = !gpu_name || strcmp(m->gpu_name, gpu_name),
-		.oom_floor_mib = floor_of(e, m->peak_mib), .gract = mean(&m->gract), .smact = mean(&m->smact),
+		.oom_floor_mib = floor_of(e, m->peak_mib), .gract = history_mean(&m->gract), .smact = history_mean(&m->smact),
 		.work_s = m->worked ? m->work_s / m->worked : NAN };
 }
 
 int64_t history_told_ms(const struct history *h, const char *signature)
 {
-	const struct history_entry *e = signature && *signature ? find(h, signature, NULL) : NULL;
+	const struct history_entry *e = signature && *signature ? history_find(h, signature, NULL) : NULL;
 	return e ? e->told_ms : 0;
 }
 

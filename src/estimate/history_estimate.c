@@ -5,6 +5,8 @@
  */
 #include "estimate/table.h"
 
+#include "base/least.h"
+
 #include "models/margins.h"
 
 #include <stdio.h>
@@ -12,16 +14,11 @@
 
 typedef unsigned long long ull;
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static void claim(struct estimate *e, double margin, bool trusted)
+static void history_claim(struct estimate *e, double margin, bool trusted)
 {
 	uint64_t more = (uint64_t)((double)e->comfort_mib * margin) + 1;
 
-	e->claim_mib = e->comfort_mib + larger(more, MARGIN_HISTORY_LEAST_MIB);
+	e->claim_mib = e->comfort_mib + largest_of(more, MARGIN_HISTORY_LEAST_MIB);
 	e->fenced = e->enforced_for_life = trusted;
 }
 
@@ -29,9 +26,9 @@ static void from_whole_runs(const struct estimate_history *h, double margin, str
 {
 	struct estimate *e = &out->value;
 
-	e->comfort_mib = larger(h->peak_mib, h->bound_mib);
+	e->comfort_mib = largest_of(h->peak_mib, h->bound_mib);
 	e->need_mib = h->limit_mib && h->limit_mib < e->comfort_mib ? h->limit_mib : e->comfort_mib;
-	claim(e, margin, true);
+	history_claim(e, margin, true);
 	if (h->bound_mib > h->peak_mib)
 		snprintf(out->note, sizeof out->note, "%u earlier run%s took %llu MiB, one that was cut short or limited %llu",
 			 h->runs, h->runs == 1 ? "" : "s", (ull)h->peak_mib, (ull)h->bound_mib);
@@ -45,18 +42,18 @@ static void from_limited_runs(const struct estimate_history *h, double margin, s
 {
 	struct estimate *e = &out->value;
 
-	e->need_mib = e->comfort_mib = larger(h->limit_mib, h->bound_mib);
+	e->need_mib = e->comfort_mib = largest_of(h->limit_mib, h->bound_mib);
 	if (margin > 0)
-		claim(e, margin, true);
-	e->claim_mib = larger(e->claim_mib, e->comfort_mib);
+		history_claim(e, margin, true);
+	e->claim_mib = largest_of(e->claim_mib, e->comfort_mib);
 	e->fenced = e->enforced_for_life = true;
 	snprintf(out->note, sizeof out->note, "an earlier run completed under a limit of %llu MiB", (ull)h->limit_mib);
 }
 
 static void from_cut_runs(const struct estimate_history *h, double margin, struct estimate_result *out)
 {
-	out->value.need_mib = out->value.comfort_mib = larger(h->cut_mib, h->bound_mib);
-	claim(&out->value, margin, false);
+	out->value.need_mib = out->value.comfort_mib = largest_of(h->cut_mib, h->bound_mib);
+	history_claim(&out->value, margin, false);
 	snprintf(out->note, sizeof out->note, "%u earlier run%s, cut short, took at least %llu MiB", h->cut,
 		 h->cut == 1 ? "" : "s", (ull)out->value.comfort_mib);
 }

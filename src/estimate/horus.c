@@ -21,23 +21,23 @@
 #define STARTUP_MIB 800.0
 #define MOST_MIB ((double)((uint64_t)1 << 40))	/* beyond any machine: the summary is no model's */
 
-static bool decline(struct estimate_result *out, const char *why)
+static bool horus_decline(struct estimate_result *out, const char *why)
 {
 	snprintf(out->note, sizeof out->note, "%.190s", why);
 	return false;
 }
 
-static bool apply(const struct features *f, struct estimate_result *out)
+static bool horus_apply(const struct features *f, struct estimate_result *out)
 {
 	uint64_t activations = f->activations - f->kinds[SUMMARY_POOL].activations;
 	double batch = (double)f->batch_size, params = (double)f->params;
 	double mib = VALUE_BYTES * (batch * (double)activations + params + batch * params) / (double)MIB + STARTUP_MIB;
 	if (!f->activations_known)
-		return decline(out, "the model summary shows no output shapes, and so no activations");
+		return horus_decline(out, "the model summary shows no output shapes, and so no activations");
 	if (f->batch_size <= 0)
-		return decline(out, "no batch size (batch_size: N, --batch-size N)");
+		return horus_decline(out, "no batch size (batch_size: N, --batch-size N)");
 	if (!(mib < MOST_MIB))
-		return decline(out, "the model summary comes to more memory than there is anywhere");
+		return horus_decline(out, "the model summary comes to more memory than there is anywhere");
 	out->value.need_mib = out->value.comfort_mib = out->value.claim_mib = (uint64_t)ceil(mib);
 	snprintf(out->note, sizeof out->note, "%" PRIu64 " parameters, %" PRIu64 " activations, batch %" PRId64 "%s%.90s", f->params,
 		 activations, f->batch_size, f->n_notes ? "; " : "", f->n_notes ? f->notes[0] : "");
@@ -52,11 +52,11 @@ bool estimate_horus(const struct spec *s, uint64_t declared_mib, const struct es
 	struct error err = ERROR_INIT;
 	(void)declared_mib, (void)c;
 	if (!s->model)
-		return decline(out, "no model summary (model: FILE, --model FILE)");
+		return horus_decline(out, "no model summary (model: FILE, --model FILE)");
 	if (summary_parse(s->model_name ? s->model_name : "model", s->model, strlen(s->model), &summary, &err))
-		return decline(out, err.text);
+		return horus_decline(out, err.text);
 	features_from_summary(&summary, &given, &features);
-	bool spoke = apply(&features, out);
+	bool spoke = horus_apply(&features, out);
 	features_clear(&features);
 	summary_clear(&summary);
 	return spoke;

@@ -34,7 +34,7 @@ void margins_destroy(struct margins *m)
 	free(m);
 }
 
-static struct ring *find(const struct margins *m, const char *estimator)
+static struct ring *margin_find(const struct margins *m, const char *estimator)
 {
 	for (size_t i = 0; m && i < m->n; i++)
 		if (!strcmp(m->rings[i]->estimator, estimator))
@@ -42,7 +42,7 @@ static struct ring *find(const struct margins *m, const char *estimator)
 	return NULL;
 }
 
-static struct ring *make(struct margins *m, const char *estimator)
+static struct ring *margin_make(struct margins *m, const char *estimator)
 {
 	struct ring *r;
 
@@ -69,14 +69,14 @@ static size_t place_of(const struct ring *r, double v)
 	return low;
 }
 
-static void drop(struct ring *r, double v)
+static void margin_drop(struct ring *r, double v)
 {
 	size_t i = place_of(r, v);
 
 	memmove(&r->sorted[i], &r->sorted[i + 1], (--r->n - i) * sizeof *r->sorted);
 }
 
-static void insert(struct ring *r, double v)
+static void margin_insert(struct ring *r, double v)
 {
 	size_t i = place_of(r, v);
 
@@ -86,20 +86,20 @@ static void insert(struct ring *r, double v)
 
 void margins_note(struct margins *m, const char *estimator, double residual)
 {
-	struct ring *r = find(m, estimator);
+	struct ring *r = margin_find(m, estimator);
 
-	if (isnan(residual) || (!r && !(r = make(m, estimator))))
+	if (isnan(residual) || (!r && !(r = margin_make(m, estimator))))
 		return;
 	if (r->n == MARGIN_KEPT)
-		drop(r, r->ring[r->next]);
+		margin_drop(r, r->ring[r->next]);
 	r->ring[r->next] = residual;
 	r->next = (r->next + 1) % MARGIN_KEPT;
-	insert(r, residual);
+	margin_insert(r, residual);
 }
 
 double margins_of(const struct margins *m, const char *estimator)
 {
-	const struct ring *r = find(m, estimator);
+	const struct ring *r = margin_find(m, estimator);
 	size_t k = r ? (size_t)ceil((double)(r->n + 1) * MARGIN_COVERAGE - 1e-9) : 1;
 
 	if (!r || k > r->n)

@@ -13,50 +13,50 @@ typedef float vec __attribute__((vector_size(4 * NET_LANES), aligned(4), may_ali
 #define PADDED(n) (((n) + NET_LANES - 1) / NET_LANES * NET_LANES)
 #define NORM_LEAST 1e-5f	/* PyTorch's LayerNorm */
 
-static vec load(const float *from)
+static vec net_load(const float *from)
 {
 	return *(const vec *)from;
 }
 
-static void store(float *to, vec v)
+static void net_store(float *to, vec v)
 {
 	*(vec *)to = v;
 }
 
 /* y has room for a padded row. Four sums at a time stay in registers. */
-static void apply(const struct net_matrix *m, const float *x, float *y)
+static void net_apply(const struct net_matrix *m, const float *x, float *y)
 {
 	uint32_t j = 0;
 	for (; j + 4 * NET_LANES <= m->stride; j += 4 * NET_LANES) {
-		vec a = load(m->bias + j), b = load(m->bias + j + NET_LANES);
-		vec c = load(m->bias + j + 2 * NET_LANES), d = load(m->bias + j + 3 * NET_LANES);
+		vec a = net_load(m->bias + j), b = net_load(m->bias + j + NET_LANES);
+		vec c = net_load(m->bias + j + 2 * NET_LANES), d = net_load(m->bias + j + 3 * NET_LANES);
 		const float *w = m->weights + j;
 		for (uint32_t i = 0; i < m->in; i++, w += m->stride) {
-			a += x[i] * load(w);
-			b += x[i] * load(w + NET_LANES);
-			c += x[i] * load(w + 2 * NET_LANES);
-			d += x[i] * load(w + 3 * NET_LANES);
+			a += x[i] * net_load(w);
+			b += x[i] * net_load(w + NET_LANES);
+			c += x[i] * net_load(w + 2 * NET_LANES);
+			d += x[i] * net_load(w + 3 * NET_LANES);
 		}
-		store(y + j, a);
-		store(y + j + NET_LANES, b);
-		store(y + j + 2 * NET_LANES, c);
-		store(y + j + 3 * NET_LANES, d);
+		net_store(y + j, a);
+		net_store(y + j + NET_LANES, b);
+		net_store(y + j + 2 * NET_LANES, c);
+		net_store(y + j + 3 * NET_LANES, d);
 	}
 	for (; j < m->stride; j += NET_LANES) {
-		vec a = load(m->bias + j);
+		vec a = net_load(m->bias + j);
 		for (uint32_t i = 0; i < m->in; i++)
-			a += x[i] * load(m->weights + i * m->stride + j);
-		store(y + j, a);
+			a += x[i] * net_load(m->weights + i * m->stride + j);
+		net_store(y + j, a);
 	}
 }
 
-static void rectify(float *x, uint32_t n)
+static void net_rectify(float *x, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		x[i] = x[i] > 0 ? x[i] : 0;
 }
 
-static void softmax(float *x, uint32_t n)
+static void net_softmax(float *x, uint32_t n)
 {
 	float most = x[0], sum = 0;
 	for (uint32_t i = 1; i < n; i++)
@@ -68,21 +68,21 @@ static void softmax(float *x, uint32_t n)
 }
 
 /* Linear layers with ReLU between them; `logits` has room for a padded row. */
-static void perceive(const struct net_perceptron *p, const float *x, float *logits)
+static void net_perceive(const struct net_perceptron *p, const float *x, float *logits)
 {
 	float rows[2][NET_MAX_WIDTH];
 	const float *from = x;
 	for (unsigned i = 0; i < p->n; i++) {
 		float *to = i + 1 < p->n ? rows[i % 2] : logits;
-		apply(&p->layers[i], from, to);
+		net_apply(&p->layers[i], from, to);
 		if (i + 1 < p->n)
-			rectify(to, p->layers[i].out);
+			net_rectify(to, p->layers[i].out);
 		from = to;
 	}
 }
 
 /* Inputs outside the training set's range count as its ends: beyond them the nets know nothing. */
-static void normalise(const struct net *net, const float *inputs, float *x)
+static void net_normalise(const struct net *net, const float *inputs, float *x)
 {
 	for (unsigned i = 0; i < GPUMEMNET_INPUTS; i++)
 		x[i] = (fminf(fmaxf(inputs[i], net->low[i]), net->high[i]) - net->mean[i]) * net->scale[i];
@@ -92,10 +92,10 @@ void net_ensemble(const struct net *net, const struct gpumemnet_vector *v, float
 {
 	float x[GPUMEMNET_INPUTS], logits[NET_MAX_WIDTH];
 	memset(probabilities, 0, net->bins * sizeof *probabilities);
-	normalise(net, v->inputs, x);
+	net_normalise(net, v->inputs, x);
 	for (unsigned m = 0; m < net->n_members; m++) {
-		perceive(&net->members[m], x, logits);
-		softmax(logits, net->bins);
+		net_perceive(&net->members[m], x, logits);
+		net_softmax(logits, net->bins);
 		for (uint32_t k = 0; k < net->bins; k++)
 			probabilities[k] += logits[k] / (float)net->n_members;
 	}
@@ -103,7 +103,7 @@ void net_ensemble(const struct net *net, const struct gpumemnet_vector *v, float
 
 /* ---- the encoder ---- */
 
-static void norm(const struct net_norm *n, uint32_t width, const float *x, float *y)
+static void net_norm(const struct net_norm *n, uint32_t width, const float *x, float *y)
 {
 	float mean = 0, variance = 0, scale;
 	for (uint32_t i = 0; i < width; i++)
@@ -135,8 +135,8 @@ static void attend_one(const struct heads *h, const float *query, const float *v
 	float scale = 1 / sqrtf((float)h->width);
 	for (uint32_t i = 0; i < h->width; i++)
 		for (uint32_t t = 0; t < h->n; t += NET_LANES)
-			store(scores + t, load(scores + t) + query[i] * scale * load(turned[i] + t));
-	softmax(scores, h->n);
+			net_store(scores + t, net_load(scores + t) + query[i] * scale * net_load(turned[i] + t));
+	net_softmax(scores, h->n);
 	memset(out, 0, h->width * sizeof *out);
 	for (uint32_t t = 0; t < h->n; t++)
 		for (uint32_t i = 0; i < h->width; i++)
@@ -150,13 +150,13 @@ struct scratch {
 	float turned[NET_MAX_MODEL][GPUMEMNET_TOKENS];
 };
 
-static void attend(const struct net_encoder *e, const struct net_block *b, unsigned n, float x[][NET_MAX_MODEL],
-		   struct scratch *s)
+static void net_attend(const struct net_encoder *e, const struct net_block *b, unsigned n, float x[][NET_MAX_MODEL],
+		       struct scratch *s)
 {
 	struct heads h = { s->wide[0], 4 * NET_MAX_MODEL, e->width / e->heads, n };
 	for (unsigned t = 0; t < n; t++) {
-		norm(&b->before_attention, e->width, x[t], s->row);
-		apply(&b->qkv, s->row, s->wide[t]);
+		net_norm(&b->before_attention, e->width, x[t], s->row);
+		net_apply(&b->qkv, s->row, s->wide[t]);
 	}
 	for (uint32_t head = 0; head < e->heads; head++) {
 		const float *at = h.qkv + head * h.width;
@@ -165,41 +165,41 @@ static void attend(const struct net_encoder *e, const struct net_block *b, unsig
 			attend_one(&h, at + t * h.stride, at + 2 * e->width, s->turned, s->out[t] + head * h.width);
 	}
 	for (unsigned t = 0; t < n; t++) {
-		apply(&b->out, s->out[t], s->row);
+		net_apply(&b->out, s->out[t], s->row);
 		for (uint32_t i = 0; i < e->width; i++)
 			x[t][i] += s->row[i];
 	}
 }
 
-static void forward(const struct net_encoder *e, const struct net_block *b, unsigned n, float x[][NET_MAX_MODEL],
-		    struct scratch *s)
+static void net_forward(const struct net_encoder *e, const struct net_block *b, unsigned n, float x[][NET_MAX_MODEL],
+			struct scratch *s)
 {
 	for (unsigned t = 0; t < n; t++) {
-		norm(&b->before_forward, e->width, x[t], s->row);
-		apply(&b->up, s->row, s->wide[t]);
-		rectify(s->wide[t], b->up.out);
-		apply(&b->down, s->wide[t], s->row);
+		net_norm(&b->before_forward, e->width, x[t], s->row);
+		net_apply(&b->up, s->row, s->wide[t]);
+		net_rectify(s->wide[t], b->up.out);
+		net_apply(&b->down, s->wide[t], s->row);
 		for (uint32_t i = 0; i < e->width; i++)
 			x[t][i] += s->row[i];
 	}
 }
 
-static void embed(const struct net_encoder *e, const struct gpumemnet_vector *v, float x[][NET_MAX_MODEL])
+static void net_embed(const struct net_encoder *e, const struct gpumemnet_vector *v, float x[][NET_MAX_MODEL])
 {
 	for (unsigned t = 0; t < v->n_tokens; t++) {
 		float token[GPUMEMNET_TOKEN];
 		for (unsigned i = 0; i < GPUMEMNET_TOKEN; i++)
 			token[i] = (v->tokens[t][i] - e->mean[i]) * e->scale[i];
-		apply(&e->embed, token, x[t]);
+		net_apply(&e->embed, token, x[t]);
 	}
 }
 
 /* Mean and maximum over the tokens, one behind the other. */
-static void pool(const struct net_encoder *e, unsigned n, float x[][NET_MAX_MODEL], float *pooled)
+static void net_pool(const struct net_encoder *e, unsigned n, float x[][NET_MAX_MODEL], float *pooled)
 {
 	float row[NET_MAX_MODEL];
 	for (unsigned t = 0; t < n; t++) {
-		norm(&e->norm, e->width, x[t], row);
+		net_norm(&e->norm, e->width, x[t], row);
 		for (uint32_t i = 0; i < e->width; i++) {
 			float *mean = pooled + i, *most = pooled + e->width + i;
 			*mean = (t ? *mean : 0) + row[i] / (float)n;
@@ -213,15 +213,15 @@ void net_encode(const struct net *net, const struct gpumemnet_vector *v, float *
 	const struct net_encoder *e = &net->encoder;
 	float x[GPUMEMNET_TOKENS][NET_MAX_MODEL], joined[2 * NET_MAX_MODEL + GPUMEMNET_INPUTS] = { 0 }, logits[NET_MAX_WIDTH];
 	struct scratch s;
-	embed(e, v, x);
+	net_embed(e, v, x);
 	for (unsigned b = 0; b < e->n; b++) {
-		attend(e, &e->blocks[b], v->n_tokens, x, &s);
-		forward(e, &e->blocks[b], v->n_tokens, x, &s);
+		net_attend(e, &e->blocks[b], v->n_tokens, x, &s);
+		net_forward(e, &e->blocks[b], v->n_tokens, x, &s);
 	}
-	pool(e, v->n_tokens, x, joined);
-	normalise(net, v->inputs, joined + 2 * e->width);
-	perceive(&e->head, joined, logits);
-	softmax(logits, net->bins);
+	net_pool(e, v->n_tokens, x, joined);
+	net_normalise(net, v->inputs, joined + 2 * e->width);
+	net_perceive(&e->head, joined, logits);
+	net_softmax(logits, net->bins);
 	memcpy(probabilities, logits, net->bins * sizeof *probabilities);
 }
 

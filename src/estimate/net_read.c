@@ -33,85 +33,85 @@ struct net_reader {
 	struct error *err;
 };
 
-static int wrong(const struct net_reader *r, const char *what)
+static int read_wrong(const struct net_reader *r, const char *what)
 {
 	return error_set(r->err, ERR_CORRUPT, "weights file: byte %td: %s", r->at - r->start, what);
 }
 
-static const void *take(struct net_reader *r, size_t count, size_t size)
+static const void *read_take(struct net_reader *r, size_t count, size_t size)
 {
 	const void *at = r->at;
 	if (count > (size_t)(r->end - r->at) / size) {
-		wrong(r, "it ends too early");
+		read_wrong(r, "it ends too early");
 		return NULL;
 	}
 	r->at += count * size;
 	return at;
 }
 
-static int floats(struct net_reader *r, size_t n, const float **out)
+static int read_floats(struct net_reader *r, size_t n, const float **out)
 {
-	*out = take(r, n, sizeof **out);
+	*out = read_take(r, n, sizeof **out);
 	return *out ? 0 : -1;
 }
 
-static int norm(struct net_reader *r, uint32_t width, struct net_norm *out)
+static int read_norm(struct net_reader *r, uint32_t width, struct net_norm *out)
 {
-	return floats(r, width, &out->gain) || floats(r, width, &out->bias);
+	return read_floats(r, width, &out->gain) || read_floats(r, width, &out->bias);
 }
 
-static int matrix(struct net_reader *r, uint32_t in, uint32_t outputs, struct net_matrix *out)
+static int read_matrix(struct net_reader *r, uint32_t in, uint32_t outputs, struct net_matrix *out)
 {
 	uint32_t stride = (outputs + NET_LANES - 1) / NET_LANES * NET_LANES;
 	*out = (struct net_matrix){ .in = in, .out = outputs, .stride = stride };
-	return floats(r, (size_t)in * stride, &out->weights) || floats(r, stride, &out->bias);
+	return read_floats(r, (size_t)in * stride, &out->weights) || read_floats(r, stride, &out->bias);
 }
 
-static int member(struct net_reader *r, uint32_t bins, struct net_perceptron *out)
+static int read_member(struct net_reader *r, uint32_t bins, struct net_perceptron *out)
 {
 	uint32_t in = GPUMEMNET_INPUTS;
-	const uint32_t *n = take(r, 1, sizeof *n), *outs;
+	const uint32_t *n = read_take(r, 1, sizeof *n), *outs;
 	if (!n || !*n || *n > NET_MAX_LAYERS)
-		return n ? wrong(r, "a perceptron of no or of too many layers") : -1;
-	outs = take(r, *n, sizeof *outs);
+		return n ? read_wrong(r, "a perceptron of no or of too many layers") : -1;
+	outs = read_take(r, *n, sizeof *outs);
 	if (!outs)
 		return -1;
 	if (outs[*n - 1] != bins)
-		return wrong(r, "a perceptron whose outputs are not the bins");
+		return read_wrong(r, "a perceptron whose outputs are not the bins");
 	for (uint32_t i = 0; i < *n; in = outs[i++])
-		if (!outs[i] || outs[i] > NET_MAX_WIDTH || matrix(r, in, outs[i], &out->layers[i]))
-			return wrong(r, "a layer that is too wide, or cut off");
+		if (!outs[i] || outs[i] > NET_MAX_WIDTH || read_matrix(r, in, outs[i], &out->layers[i]))
+			return read_wrong(r, "a layer that is too wide, or cut off");
 	out->n = *n;
 	return 0;
 }
 
-static int block(struct net_reader *r, const struct section *s, struct net_block *b)
+static int read_block(struct net_reader *r, const struct section *s, struct net_block *b)
 {
 	uint32_t d = s->width;
-	return norm(r, d, &b->before_attention) || matrix(r, d, 3 * d, &b->qkv) || matrix(r, d, d, &b->out) ||
-	       norm(r, d, &b->before_forward) || matrix(r, d, s->inside, &b->up) || matrix(r, s->inside, d, &b->down);
+	return read_norm(r, d, &b->before_attention) || read_matrix(r, d, 3 * d, &b->qkv) || read_matrix(r, d, d, &b->out) ||
+	       read_norm(r, d, &b->before_forward) || read_matrix(r, d, s->inside, &b->up) || read_matrix(r, s->inside, d, &b->down);
 }
 
-static int encoder(struct net_reader *r, const struct section *s, struct net_encoder *e)
+static int read_encoder(struct net_reader *r, const struct section *s, struct net_encoder *e)
 {
 	*e = (struct net_encoder){ .width = s->width, .heads = s->heads, .n = s->blocks };
 	if (!s->blocks)
 		return 0;
 	if (s->blocks > NET_MAX_BLOCKS || !s->width || s->width > NET_MAX_MODEL || s->width % NET_LANES || !s->heads ||
 	    s->width % s->heads || !s->inside || s->inside > 4 * NET_MAX_MODEL || !s->hidden || s->hidden > NET_MAX_WIDTH)
-		return wrong(r, "an encoder of sizes that cannot be");
-	if (floats(r, GPUMEMNET_TOKEN, &e->mean) || floats(r, GPUMEMNET_TOKEN, &e->scale) ||
-	    matrix(r, GPUMEMNET_TOKEN, s->width, &e->embed))
+		return read_wrong(r, "an encoder of sizes that cannot be");
+	if (read_floats(r, GPUMEMNET_TOKEN, &e->mean) || read_floats(r, GPUMEMNET_TOKEN, &e->scale) ||
+	    read_matrix(r, GPUMEMNET_TOKEN, s->width, &e->embed))
 		return -1;
 	for (uint32_t i = 0; i < s->blocks; i++)
-		if (block(r, s, &e->blocks[i]))
+		if (read_block(r, s, &e->blocks[i]))
 			return -1;
 	e->head.n = 2;
-	return norm(r, s->width, &e->norm) || matrix(r, 2 * s->width + GPUMEMNET_INPUTS, s->hidden, &e->head.layers[0]) ||
-	       matrix(r, s->hidden, s->bins, &e->head.layers[1]);
+	return read_norm(r, s->width, &e->norm) || read_matrix(r, 2 * s->width + GPUMEMNET_INPUTS, s->hidden, &e->head.layers[0]) ||
+	       read_matrix(r, s->hidden, s->bins, &e->head.layers[1]);
 }
 
-static bool rising(const float *edges, uint32_t n)
+static bool read_rising(const float *edges, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (!isfinite(edges[i]) || !isfinite(edges[i + 1]) || edges[i + 1] <= edges[i] || fabsf(edges[i]) > 32)
@@ -119,30 +119,30 @@ static bool rising(const float *edges, uint32_t n)
 	return fabsf(edges[n]) <= 32;
 }
 
-static int nets(struct net_reader *r, const struct section *s, struct net *out)
+static int read_nets(struct net_reader *r, const struct section *s, struct net *out)
 {
 	if (s->bins < 2 || s->bins > NET_MAX_BINS || s->members > NET_MAX_MEMBERS)
-		return wrong(r, "a number of bins or of perceptrons that cannot be");
+		return read_wrong(r, "a number of bins or of perceptrons that cannot be");
 	if (!(s->encoder_share >= 0 && s->encoder_share <= 1) || (s->encoder_share < 1 && !s->members) ||
 	    (s->encoder_share > 0 && !s->blocks))
-		return wrong(r, "nobody answers: the encoder's share does not fit the nets");
+		return read_wrong(r, "nobody answers: the encoder's share does not fit the nets");
 	out->bins = s->bins;
 	out->n_members = s->members;
 	out->encoder_share = s->encoder_share;
-	if (floats(r, GPUMEMNET_INPUTS, &out->low) || floats(r, GPUMEMNET_INPUTS, &out->high) ||
-	    floats(r, GPUMEMNET_INPUTS, &out->mean) || floats(r, GPUMEMNET_INPUTS, &out->scale) ||
-	    floats(r, s->bins + 1, &out->edges))
+	if (read_floats(r, GPUMEMNET_INPUTS, &out->low) || read_floats(r, GPUMEMNET_INPUTS, &out->high) ||
+	    read_floats(r, GPUMEMNET_INPUTS, &out->mean) || read_floats(r, GPUMEMNET_INPUTS, &out->scale) ||
+	    read_floats(r, s->bins + 1, &out->edges))
 		return -1;
-	if (!rising(out->edges, s->bins))
-		return wrong(r, "edges of bins that do not rise");
+	if (!read_rising(out->edges, s->bins))
+		return read_wrong(r, "edges of bins that do not rise");
 	for (uint32_t i = 0; i < s->members; i++)
-		if (member(r, s->bins, &out->members[i]))
+		if (read_member(r, s->bins, &out->members[i]))
 			return -1;
-	return encoder(r, s, &out->encoder);
+	return read_encoder(r, s, &out->encoder);
 }
 
 /* The header. What it says of vectors must be what this program makes. */
-static const struct net_header *begin(struct net_reader *r, const void *bytes, size_t n)
+static const struct net_header *read_begin(struct net_reader *r, const void *bytes, size_t n)
 {
 	const struct net_header *h = bytes;
 	*r = (struct net_reader){ .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + n, .err = r->err };
@@ -157,7 +157,7 @@ static const struct net_header *begin(struct net_reader *r, const void *bytes, s
 		return NULL;
 	}
 	if (h->length != n || h->families > FEATURES_FAMILY_COUNT) {
-		wrong(r, "it is cut off, or something follows it");
+		read_wrong(r, "it is cut off, or something follows it");
 		return NULL;
 	}
 	r->at += sizeof *h;
@@ -166,13 +166,13 @@ static const struct net_header *begin(struct net_reader *r, const void *bytes, s
 }
 
 /* The next section, and a reader of no more than that. */
-static const struct section *next(struct net_reader *r, struct net_reader *inner)
+static const struct section *read_next(struct net_reader *r, struct net_reader *inner)
 {
-	const struct section *s = take(r, 1, sizeof *s);
+	const struct section *s = read_take(r, 1, sizeof *s);
 	if (!s)
 		return NULL;
 	if (s->length < sizeof *s || s->length % sizeof(float) || s->length - sizeof *s > (size_t)(r->end - r->at)) {
-		wrong(r, "a section of a length that cannot be");
+		read_wrong(r, "a section of a length that cannot be");
 		return NULL;
 	}
 	*inner = *r;
@@ -191,17 +191,17 @@ static void name_source(const struct net_header *h, struct net *out)
 int net_read(const void *bytes, size_t n, enum features_family family, struct net *out, struct error *err)
 {
 	struct net_reader r = { .err = err }, inner;
-	const struct net_header *h = begin(&r, bytes, n);
+	const struct net_header *h = read_begin(&r, bytes, n);
 	if (!h)
 		return -1;
 	memset(out, 0, sizeof *out);
 	name_source(h, out);
 	for (uint32_t i = 0; i < h->families; i++) {
-		const struct section *s = next(&r, &inner);
+		const struct section *s = read_next(&r, &inner);
 		if (!s)
 			return -1;
 		if (s->family == family)
-			return nets(&inner, s, out);
+			return read_nets(&inner, s, out);
 	}
 	return error_set(err, ERR_NOT_FOUND, "no nets were trained for models of the family '%s'", features_family_name(family));
 }
@@ -210,21 +210,21 @@ static int verify_section(struct net_reader *inner, const struct section *s)
 {
 	struct net out = { 0 };
 	const unsigned char *from = inner->at;
-	if (nets(inner, s, &out))
+	if (read_nets(inner, s, &out))
 		return -1;
 	if (inner->at != inner->end)
-		return wrong(inner, "a section that is longer than its nets");
+		return read_wrong(inner, "a section that is longer than its nets");
 	/* Numbers of layers and widths among them are small, and finite as floats too. */
 	for (const float *x = (const float *)(const void *)from; (const unsigned char *)x < inner->end; x++)
 		if (!isfinite(*x))
-			return wrong(inner, "a number that is none");
+			return read_wrong(inner, "a number that is none");
 	return 0;
 }
 
 int net_verify(const void *bytes, size_t n, struct error *err)
 {
 	struct net_reader r = { .err = err }, inner;
-	const struct net_header *h = begin(&r, bytes, n);
+	const struct net_header *h = read_begin(&r, bytes, n);
 	uint32_t crc;
 	if (!h)
 		return -1;
@@ -232,11 +232,11 @@ int net_verify(const void *bytes, size_t n, struct error *err)
 	if (crc != crc_of(bytes, n - CRC_LEN))
 		return error_set(err, ERR_CORRUPT, "weights file: wrong checksum: it was cut or changed");
 	for (uint32_t i = 0; i < h->families; i++) {
-		const struct section *s = next(&r, &inner);
+		const struct section *s = read_next(&r, &inner);
 		if (!s || s->family >= FEATURES_FAMILY_COUNT)
-			return s ? wrong(&r, "a family that is not known") : -1;
+			return s ? read_wrong(&r, "a family that is not known") : -1;
 		if (verify_section(&inner, s))
 			return -1;
 	}
-	return r.at == r.end ? 0 : wrong(&r, "something follows its sections");
+	return r.at == r.end ? 0 : read_wrong(&r, "something follows its sections");
 }

@@ -62,7 +62,7 @@ const struct overheads *replay_overheads(const char *gpu_name)
 
 /* --- the program --- */
 
-static void add(struct replay_program *p, enum step_kind kind, uint32_t id, uint64_t bytes, unsigned stream)
+static void replay_add(struct replay_program *p, enum step_kind kind, uint32_t id, uint64_t bytes, unsigned stream)
 {
 	p->steps[p->n++] = (struct step){ bytes, id, (uint8_t)kind, (uint8_t)stream };
 }
@@ -70,25 +70,25 @@ static void add(struct replay_program *p, enum step_kind kind, uint32_t id, uint
 static void add_scratch(struct replay_program *p, uint64_t bytes)
 {
 	if (bytes)
-		add(p, STEP_SCRATCH, p->c->n_allocs + KEPT, bytes, 0);
+		replay_add(p, STEP_SCRATCH, p->c->n_allocs + KEPT, bytes, 0);
 }
 
-static void keep(struct replay_program *p, unsigned which, uint64_t bytes)
+static void replay_note(struct replay_program *p, unsigned which, uint64_t bytes)
 {
 	if (!p->kept[which])
-		add(p, STEP_REQUEST, p->c->n_allocs + which, bytes, 0);
+		replay_add(p, STEP_REQUEST, p->c->n_allocs + which, bytes, 0);
 	p->kept[which] = true;
 }
 
 static void add_gemm(struct replay_program *p, const struct capture_record *r)
 {
-	keep(p, KEPT_CUBLAS + r->what, p->blas.bytes);
+	replay_note(p, KEPT_CUBLAS + r->what, p->blas.bytes);
 	if (!r->lt || p->blas.lt == REPLAY_LT_SHARED)
 		return;
 	if (p->blas.lt == REPLAY_LT_CALL)
 		add_scratch(p, p->blas.lt_bytes);
 	else
-		keep(p, KEPT_LT + r->what, p->blas.lt_bytes);
+		replay_note(p, KEPT_LT + r->what, p->blas.lt_bytes);
 }
 
 static void add_conv(struct replay_program *p, const struct capture_conv *v)
@@ -104,13 +104,13 @@ static void add_record(struct replay_program *p, const struct capture_record *r)
 {
 	switch ((enum capture_kind)r->kind) {
 	case CAPTURE_ALLOC:
-		add(p, STEP_REQUEST, r->id, r->bytes, r->what);
+		replay_add(p, STEP_REQUEST, r->id, r->bytes, r->what);
 		break;
 	case CAPTURE_FREE:
-		add(p, STEP_FREE, r->id, 0, 0);
+		replay_add(p, STEP_FREE, r->id, 0, 0);
 		break;
 	case CAPTURE_EMPTY:
-		add(p, STEP_EMPTY, 0, 0, 0);
+		replay_add(p, STEP_EMPTY, 0, 0, 0);
 		break;
 	case CAPTURE_GEMM:
 		add_gemm(p, r);
@@ -173,7 +173,7 @@ static bool run_step(struct alloc_sim *sim, const struct step *s, bool hard)
 }
 
 /* Runs steps from *at on; leaves there where it stopped. */
-static enum outcome run(struct replay_player *y, struct alloc_sim *sim, size_t *at, bool hard)
+static enum outcome replay_run(struct replay_player *y, struct alloc_sim *sim, size_t *at, bool hard)
 {
 	const struct replay_program *p = y->p;
 	const struct alloc_stats *stats = alloc_sim_stats(sim);
@@ -193,22 +193,22 @@ static enum outcome run(struct replay_player *y, struct alloc_sim *sim, size_t *
 }
 
 /* Takes the base along: no cap below this one will be tried. False: that takes too long. */
-static bool advance(struct replay_player *y, uint64_t cap)
+static bool replay_advance(struct replay_player *y, uint64_t cap)
 {
 	if (!y->shares)
 		return true;
 	alloc_sim_set_cap(y->base, cap, true);
-	return run(y, y->base, &y->at, true) != TOO_LONG;
+	return replay_run(y, y->base, &y->at, true) != TOO_LONG;
 }
 
 /* How the job ends under that cap. */
-static enum outcome try(struct replay_player *y, uint64_t cap)
+static enum outcome replay_try(struct replay_player *y, uint64_t cap)
 {
 	size_t at = y->at;
 
 	alloc_sim_copy(y->trial, y->base);
 	alloc_sim_set_cap(y->trial, cap, false);
-	return run(y, y->trial, &at, false);
+	return replay_run(y, y->trial, &at, false);
 }
 
 static uint64_t up_to_grid(uint64_t bytes)
@@ -225,14 +225,14 @@ static enum outcome find_need(struct replay_player *y, uint64_t too_little, uint
 
 	while (*need > too_little + REPLAY_GRID) {
 		uint64_t middle = too_little + (*need - too_little) / 2 / REPLAY_GRID * REPLAY_GRID;
-		enum outcome end = try(y, middle);
+		enum outcome end = replay_try(y, middle);
 
 		if (end == SURVIVED) {
 			*need = y->collects ? middle : up_to_grid(stats->peak_reserved);
 			continue;
 		}
 		too_little = stats->lacking > middle + REPLAY_GRID ? up_to_grid(stats->lacking) - REPLAY_GRID : middle;
-		if (end == TOO_LONG || !advance(y, too_little + REPLAY_GRID))
+		if (end == TOO_LONG || !replay_advance(y, too_little + REPLAY_GRID))
 			return TOO_LONG;
 	}
 	return SURVIVED;
@@ -246,12 +246,12 @@ static enum outcome find_both(struct replay_player *y, uint64_t own_cap, uint64_
 	uint64_t first = too_little + REPLAY_GRID;
 	enum outcome end;
 
-	if (!advance(y, first))
+	if (!replay_advance(y, first))
 		return TOO_LONG;
-	end = own_cap < first ? OUT_OF_MEMORY : try(y, own_cap);
+	end = own_cap < first ? OUT_OF_MEMORY : replay_try(y, own_cap);
 	out->capped = end == OUT_OF_MEMORY;
 	if (out->capped)
-		end = try(y, ALLOC_NO_CAP);
+		end = replay_try(y, ALLOC_NO_CAP);
 	if (end != SURVIVED)
 		return end;
 	out->comfort = stats->peak_reserved;

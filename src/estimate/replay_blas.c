@@ -5,6 +5,8 @@
  */
 #include "estimate/replay.h"
 
+#include "base/least.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,11 +28,6 @@ static uint64_t read_digits(const char **at)
 	return n;
 }
 
-static uint64_t least(uint64_t x, uint64_t y)
-{
-	return x < y ? x : y;
-}
-
 /* ":4096:2:16:8": sizes in KiB and how many of each, summed up. Anything else is passed over; without a pair, `otherwise`. */
 static uint64_t read_config(const char *at, uint64_t otherwise)
 {
@@ -45,9 +42,9 @@ static uint64_t read_config(const char *at, uint64_t otherwise)
 			continue;
 		pair++;
 		count = read_digits(&pair);
-		size = least(size, CAPTURE_MAX_REQUEST / KIB) * KIB;
+		size = least_of(size, CAPTURE_MAX_REQUEST / KIB) * KIB;
 		bytes += !count || size <= CAPTURE_MAX_REQUEST / count ? size * count : CAPTURE_MAX_REQUEST;
-		bytes = least(bytes, CAPTURE_MAX_REQUEST);
+		bytes = least_of(bytes, CAPTURE_MAX_REQUEST);
 		any = true;
 		at = pair;
 	}

@@ -15,7 +15,7 @@
 
 _Static_assert(CAPTURE_MAX_BYTES / 3 * 4 <= SPEC_MAX_CAPTURE, "a spec has room for every capture, in base64");
 
-static const char *variable(const struct spec *s, const char *name)
+static const char *replay_variable(const struct spec *s, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -26,17 +26,17 @@ static const char *variable(const struct spec *s, const char *name)
 }
 
 /* The task's environment decides; where it says nothing, what the capture found. */
-static int configure(const struct spec *s, const struct capture *c, struct alloc_conf *conf, struct error *err)
+static int replay_configure(const struct spec *s, const struct capture *c, struct alloc_conf *conf, struct error *err)
 {
 	const char *text;
 
-	if (alloc_conf_choose(variable(s, "PYTORCH_CUDA_ALLOC_CONF"), variable(s, "PYTORCH_ALLOC_CONF"), &text, err))
+	if (alloc_conf_choose(replay_variable(s, "PYTORCH_CUDA_ALLOC_CONF"), replay_variable(s, "PYTORCH_ALLOC_CONF"), &text, err))
 		return -1;
 	return alloc_conf_parse(text ? text : c->alloc_conf, alloc_torch_parse(c->torch), conf, err);
 }
 
 /* What makes the capture less than the whole story; NULL if nothing does. */
-static const char *doubt(const struct capture *c, const struct alloc_conf *conf)
+static const char *replay_doubt(const struct capture *c, const struct alloc_conf *conf)
 {
 	const struct { bool is; const char *what; } doubts[] = {
 		{ c->flags & CAPTURE_CUT_SHORT, "the capture was cut short" },
@@ -56,34 +56,35 @@ static const char *doubt(const struct capture *c, const struct alloc_conf *conf)
 	return NULL;
 }
 
-static uint64_t mib(uint64_t bytes)
+static uint64_t replay_mib(uint64_t bytes)
 {
 	return (bytes + MIB - 1) / MIB;
 }
 
-static void tell(const struct replay_figures *f, const struct overheads *o, const char *doubt, struct estimate_result *out)
+static void replay_tell(const struct replay_figures *f, const struct overheads *o, const char *doubt,
+			struct estimate_result *out)
 {
 	int n = snprintf(out->note, sizeof out->note, "replay: %llu MiB reserved for %llu in use, %llu outside (%s)",
-			 (unsigned long long)mib(f->comfort), (unsigned long long)mib(f->allocated),
-			 (unsigned long long)mib(f->fixed), o->card[0] ? o->card : "card not known");
+			 (unsigned long long)replay_mib(f->comfort), (unsigned long long)replay_mib(f->allocated),
+			 (unsigned long long)replay_mib(f->fixed), o->card[0] ? o->card : "card not known");
 	const char *more = f->capped ? "its own per_process_memory_fraction is too small" : doubt;
 
 	if (f->scratch && n > 0 && (size_t)n < sizeof out->note)
 		n += snprintf(out->note + n, sizeof out->note - (size_t)n, ", up to %llu for a convolution by rules",
-			      (unsigned long long)mib(f->scratch));
+			      (unsigned long long)replay_mib(f->scratch));
 	if (more && n > 0 && (size_t)n < sizeof out->note)
 		snprintf(out->note + n, sizeof out->note - (size_t)n, "; %s", more);
 }
 
-static void conclude(const struct replay_figures *f, bool doubtful, double learnt, struct estimate_result *out)
+static void replay_conclude(const struct replay_figures *f, bool doubtful, double learnt, struct estimate_result *out)
 {
 	struct estimate *e = &out->value;
 	double own = f->scratch ? MARGIN_REPLAY_CONVOLUTIONS : MARGIN_REPLAY;
 	double margin = doubtful ? MARGIN_REPLAY_DOUBTFUL : learnt > 0 ? learnt : own;
 	uint64_t more;
 
-	e->comfort_mib = mib(f->comfort + f->fixed);
-	e->need_mib = mib(f->need + f->fixed);
+	e->comfort_mib = replay_mib(f->comfort + f->fixed);
+	e->need_mib = replay_mib(f->need + f->fixed);
 	if (e->need_mib > e->comfort_mib)
 		e->need_mib = e->comfort_mib;	/* `need` lies on the grid, `comfort` does not have to */
 	more = (uint64_t)((double)e->comfort_mib * margin) + 1;
@@ -93,22 +94,25 @@ static void conclude(const struct replay_figures *f, bool doubtful, double learn
 	out->high_mib = e->claim_mib;
 }
 
-static int estimate(const struct spec *s, const struct estimate_context *c, struct estimate_result *out, struct error *err)
+static int replay_estimate(const struct spec *s, const struct estimate_context *c, struct estimate_result *out,
+			   struct error *err)
 {
 	const struct overheads *o = replay_overheads(c->gpu_name);
 	scoped_capture capture = { 0 };
-	const struct replay_environment env = { variable(s, "CUBLAS_WORKSPACE_CONFIG"), variable(s, "CUBLASLT_WORKSPACE_SIZE"),
-						variable(s, "TORCH_CUBLASLT_UNIFIED_WORKSPACE") };
+	const struct replay_environment env = {
+		replay_variable(s, "CUBLAS_WORKSPACE_CONFIG"), replay_variable(s, "CUBLASLT_WORKSPACE_SIZE"),
+		replay_variable(s, "TORCH_CUBLASLT_UNIFIED_WORKSPACE"),
+	};
 	struct replay_figures figures;
 	struct alloc_conf conf;
 	const char *why;
 
-	if (capture_read_text(s->capture, &capture, err) || configure(s, &capture, &conf, err) ||
+	if (capture_read_text(s->capture, &capture, err) || replay_configure(s, &capture, &conf, err) ||
 	    replay_capture(&capture, &conf, &env, o, c->gpu_total_mib * MIB, &figures, err))
 		return -1;
-	why = doubt(&capture, &conf);
-	conclude(&figures, why || figures.capped, c->margin, out);
-	tell(&figures, o, why, out);
+	why = replay_doubt(&capture, &conf);
+	replay_conclude(&figures, why || figures.capped, c->margin, out);
+	replay_tell(&figures, o, why, out);
 	return 0;
 }
 
@@ -126,7 +130,7 @@ bool estimate_replay(const struct spec *s, uint64_t declared_mib, const struct e
 		snprintf(out->note, sizeof out->note, "no capture (capture: FILE, --capture FILE)");
 		return false;
 	}
-	if (!estimate(s, c, out, &err))
+	if (!replay_estimate(s, c, out, &err))
 		return true;
 	snprintf(out->note, sizeof out->note, "%.*s", (int)sizeof out->note - 1, err.text);
 	return false;

@@ -4,6 +4,7 @@
  */
 #include "estimate/workspace.h"
 
+#include "base/least.h"
 #include "base/units.h"
 #include "models/overheads.h"
 
@@ -24,18 +25,13 @@ struct workspace_job workspace_job(const struct capture *c)
 	return j;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* One channel in and out per group: its weights are the taps alone, of at most 4 bytes each. */
 static bool is_depthwise(const struct capture_conv *v)
 {
 	return v->groups > 1 && v->weight <= (uint64_t)4 * v->taps * v->groups;
 }
 
-static uint64_t element(const struct workspace_job *j)
+static uint64_t workspace_element(const struct workspace_job *j)
 {
 	return j->half ? 2 : 4;
 }
@@ -43,10 +39,10 @@ static uint64_t element(const struct workspace_job *j)
 /* Whether it is the first convolution and reads 3 channels. A batch and a row of weights are multiples of 3 elements then. */
 static bool reads_image(const struct workspace_job *j, const struct capture_conv *v)
 {
-	uint64_t row = element(j) * v->taps;
+	uint64_t row = workspace_element(j) * v->taps;
 
 	return j->batch && v->in == j->image && v->weight == j->first_weight && v->groups == 1 && v->taps > 1 &&
-	       v->in % (3 * element(j) * j->batch) == 0 && v->weight % (3 * row) == 0;
+	       v->in % (3 * workspace_element(j) * j->batch) == 0 && v->weight % (3 * row) == 0;
 }
 
 /* Partial sums of the gradient of the weights: full copies of them that fill the multiprocessors, of one size in fp32; large
@@ -60,7 +56,7 @@ static uint64_t partial_sums(const struct workspace_job *j, uint64_t weight)
 		return 0;
 	if (weight >= OVERHEADS_CONV_SINGLE)
 		return weight / 12 * (j->half ? OVERHEADS_CONV_TWELFTHS_HALF : OVERHEADS_CONV_TWELFTHS_FULL);
-	return weight ? least(copies, most / weight) * weight : 0;
+	return weight ? least_of(copies, most / weight) * weight : 0;
 }
 
 static uint64_t of_image(const struct workspace_job *j, const struct capture_conv *v)
@@ -82,9 +78,9 @@ static uint64_t of_image(const struct workspace_job *j, const struct capture_con
 	return v->taps <= OVERHEADS_CONV_PATCH_TAPS || v->taps > OVERHEADS_CONV_STEM_TAPS ? padded : v->in + v->out;
 }
 
-static uint64_t contiguous(const struct workspace_job *j, const struct capture_conv *v)
+static uint64_t workspace_contiguous(const struct workspace_job *j, const struct capture_conv *v)
 {
-	uint64_t copies = v->in + v->out, weight = v->weight / element(j) * 4;
+	uint64_t copies = v->in + v->out, weight = v->weight / workspace_element(j) * 4;
 	bool weights = v->direction == CAPTURE_CONV_WEIGHTS;
 
 	if (v->taps > 1)
@@ -92,7 +88,7 @@ static uint64_t contiguous(const struct workspace_job *j, const struct capture_c
 	if (!weights)
 		return 0;
 	copies += OVERHEADS_CONV_PARTIAL_FULL;
-	return j->batch ? least(j->batch * weight, copies) : copies;
+	return j->batch ? least_of(j->batch * weight, copies) : copies;
 }
 
 uint64_t workspace_conv(const struct workspace_job *j, const struct capture_conv *v)
@@ -104,7 +100,7 @@ uint64_t workspace_conv(const struct workspace_job *j, const struct capture_conv
 	if (reads_image(j, v))
 		bytes = of_image(j, v);
 	else if (!v->channels_last)
-		bytes = contiguous(j, v);
+		bytes = workspace_contiguous(j, v);
 	else if (v->direction == CAPTURE_CONV_WEIGHTS && !j->half)
 		bytes = v->out + v->weight + OVERHEADS_CONV_PARTIAL_FULL;
 	else

@@ -6,21 +6,12 @@
 #include "map/ledger.h"
 
 #include "base/alloc.h"
+#include "base/least.h"
 
 #include <stdlib.h>
 
 #define WARM_MARGIN_MIB 512
 #define WARM_MARGIN_DIVISOR 20	/* 5 % */
-
-static uint64_t less(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
 
 void ledger_clear(struct ledger *l)
 {
@@ -84,7 +75,7 @@ void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm)
 	if (!e || !l->proc_mem_known)
 		return;
 	e->observed_mib = mem_mib;
-	e->peak_mib = larger(e->peak_mib, mem_mib);
+	e->peak_mib = largest_of(e->peak_mib, mem_mib);
 	e->warm = e->warm || warm;
 }
 
@@ -112,10 +103,10 @@ bool ledger_settling(const struct ledger *l)
 uint64_t ledger_held_of(const struct ledger_entry *e)
 {
 	if (e->for_life)
-		return larger(e->claim_mib, e->observed_mib);
+		return largest_of(e->claim_mib, e->observed_mib);
 	if (!e->warm)
-		return larger(e->claim_mib, e->peak_mib);
-	return e->peak_mib + larger(e->peak_mib / WARM_MARGIN_DIVISOR, WARM_MARGIN_MIB);
+		return largest_of(e->claim_mib, e->peak_mib);
+	return e->peak_mib + largest_of(e->peak_mib / WARM_MARGIN_DIVISOR, WARM_MARGIN_MIB);
 }
 
 uint64_t ledger_held(const struct ledger *l)
@@ -139,15 +130,15 @@ uint64_t ledger_foreign(const struct ledger *l)
 	if (!l->used_known)
 		return l->foreign_seen_mib;
 	uint64_t ours = l->proc_mem_known ? observed(l) : ledger_held(l);
-	return larger(less(l->used_mib, l->reserved_mib + l->mps_mib + ours), l->foreign_seen_mib);
+	return largest_of(less_or_zero(l->used_mib, l->reserved_mib + l->mps_mib + ours), l->foreign_seen_mib);
 }
 
 uint64_t ledger_capacity(const struct ledger *l)
 {
-	return less(l->total_mib, l->reserved_mib);
+	return less_or_zero(l->total_mib, l->reserved_mib);
 }
 
 uint64_t ledger_available(const struct ledger *l)
 {
-	return less(ledger_capacity(l), l->mps_mib + ledger_foreign(l) + ledger_held(l));
+	return less_or_zero(ledger_capacity(l), l->mps_mib + ledger_foreign(l) + ledger_held(l));
 }

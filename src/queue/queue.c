@@ -64,7 +64,7 @@ static struct key key_of(const struct task *t)
 }
 
 /* Negative: a goes before b. */
-static int compare(const struct key *a, const struct key *b)
+static int queue_compare(const struct key *a, const struct key *b)
 {
 	if (a->main != b->main)
 		return a->main ? 1 : -1;
@@ -85,10 +85,10 @@ static uint64_t next_weight(struct queue *q)
 }
 
 /* Parts a tree into what goes before `key` and what goes after it. */
-static void split(struct node *n, const struct key *key, struct node **before, struct node **after)
+static void queue_split(struct node *n, const struct key *key, struct node **before, struct node **after)
 {
 	while (n) {
-		if (compare(&n->key, key) < 0) {
+		if (queue_compare(&n->key, key) < 0) {
 			*before = n;
 			before = &n->after;
 			n = n->after;
@@ -102,7 +102,7 @@ static void split(struct node *n, const struct key *key, struct node **before, s
 }
 
 /* The reverse: everything in `a` goes before everything in `b`. */
-static struct node *join(struct node *a, struct node *b)
+static struct node *queue_join(struct node *a, struct node *b)
 {
 	struct node *root = NULL, **at = &root;
 
@@ -122,10 +122,10 @@ static struct node *join(struct node *a, struct node *b)
 }
 
 /* The place that points to the node of that key, or to NULL. */
-static struct node **find(struct node **at, const struct key *key)
+static struct node **queue_find(struct node **at, const struct key *key)
 {
 	while (*at) {
-		int c = compare(key, &(*at)->key);
+		int c = queue_compare(key, &(*at)->key);
 
 		if (c == 0)
 			break;
@@ -139,15 +139,15 @@ void queue_push(struct queue *q, struct task *t)
 	struct key key = key_of(t);
 	struct node *n, **at = &q->root;
 
-	if (*find(&q->root, &key))
+	if (*queue_find(&q->root, &key))
 		return;
 	n = alloc_zero(sizeof *n);
 	n->key = key;
 	n->task = t;
 	n->weight = next_weight(q);
 	while (*at && (*at)->weight >= n->weight)
-		at = compare(&key, &(*at)->key) < 0 ? &(*at)->before : &(*at)->after;
-	split(*at, &key, &n->before, &n->after);
+		at = queue_compare(&key, &(*at)->key) < 0 ? &(*at)->before : &(*at)->after;
+	queue_split(*at, &key, &n->before, &n->after);
 	*at = n;
 	q->length++;
 }
@@ -155,11 +155,11 @@ void queue_push(struct queue *q, struct task *t)
 bool queue_remove(struct queue *q, struct task *t)
 {
 	struct key key = key_of(t);
-	struct node **at = find(&q->root, &key), *n = *at;
+	struct node **at = queue_find(&q->root, &key), *n = *at;
 
 	if (!n)
 		return false;
-	*at = join(n->before, n->after);
+	*at = queue_join(n->before, n->after);
 	free(n);
 	q->length--;
 	return true;
@@ -170,7 +170,7 @@ bool queue_contains(const struct queue *q, const struct task *t)
 	struct key key = key_of(t);
 	struct node *root = q->root;
 
-	return *find(&root, &key) != NULL;
+	return *queue_find(&root, &key) != NULL;
 }
 
 size_t queue_length(const struct queue *q)
@@ -193,7 +193,7 @@ struct task *queue_next(const struct queue *q, const struct task *t)
 	struct task *next = NULL;
 
 	for (const struct node *n = q->root; n;) {
-		if (compare(&key, &n->key) < 0) {
+		if (queue_compare(&key, &n->key) < 0) {
 			next = n->task;
 			n = n->before;
 		} else {

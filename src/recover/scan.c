@@ -191,7 +191,7 @@ void scan_destroy(struct scan *s)
 	free(s);
 }
 
-static const char *find(const char *text, size_t n, const char *phrase)
+static const char *scan_find(const char *text, size_t n, const char *phrase)
 {
 	return memmem(text, n, phrase, strlen(phrase));
 }
@@ -276,7 +276,7 @@ static size_t label_length(const char *text, size_t n)
 	if (n && text[0] == '(') {
 		const char *end = memchr(text, ')', n < 80 ? n : 80);
 
-		return end && find(text, (size_t)(end - text), "pid=") ? (size_t)(end - text) + 1 + (text + n - end > 1) : 0;
+		return end && scan_find(text, (size_t)(end - text), "pid=") ? (size_t)(end - text) + 1 + (text + n - end > 1) : 0;
 	}
 	for (i = 0; i < n && i < 5 && is_digit(text[i]); i++)
 		;
@@ -288,12 +288,12 @@ static bool mps_number(const char *text, size_t n)
 {
 	static const char *const before[] = { "rror ", "rror: ", "rror (", "code=", "code ", "code: ", "ailure " };
 
-	if (!find(text, n, "CUDA") && !find(text, n, "cuda") && !find(text, n, "Cuda"))
+	if (!scan_find(text, n, "CUDA") && !scan_find(text, n, "cuda") && !scan_find(text, n, "Cuda"))
 		return false;
 	for (size_t i = 0; i < COUNT_OF(before); i++) {
 		size_t len = strlen(before[i]);
 
-		for (const char *p = find(text, n, before[i]); p; p = find(p, (size_t)(text + n - p), before[i])) {
+		for (const char *p = scan_find(text, n, before[i]); p; p = scan_find(p, (size_t)(text + n - p), before[i])) {
 			size_t left;
 
 			p += len;
@@ -345,11 +345,11 @@ static const struct wording *match_wording(const char *text, size_t n, size_t *a
 	bool hinted = false;
 
 	for (size_t i = 0; i < COUNT_OF(hints) && !hinted; i++)
-		hinted = find(text, n, hints[i]) != NULL;
+		hinted = scan_find(text, n, hints[i]) != NULL;
 	for (size_t i = 0; hinted && i < COUNT_OF(wordings); i++) {
-		const char *p = find(text, n, wordings[i].phrase);
+		const char *p = scan_find(text, n, wordings[i].phrase);
 
-		if (p && (!wordings[i].with || find(text, n, wordings[i].with))) {
+		if (p && (!wordings[i].with || scan_find(text, n, wordings[i].with))) {
 			*at = (size_t)(p - text);
 			return &wordings[i];
 		}
@@ -358,7 +358,7 @@ static const struct wording *match_wording(const char *text, size_t n, size_t *a
 	return hinted && mps_number(text, n) ? &mps_numbered : NULL;
 }
 
-static void record(struct scan *s, const struct wording *w, const char *text, size_t n, size_t at)
+static void scan_record(struct scan *s, const struct wording *w, const char *text, size_t n, size_t at)
 {
 	bool fresh = s->last.kind != SCAN_NOTHING && s->lines_after <= AFTERMATH_LINES;
 	bool near = s->last.oom_seen && s->lines_after_oom <= AFTERMATH_LINES;
@@ -391,13 +391,13 @@ static bool is_detail(const char *text, size_t n)
 /* Tools that sum up or complain at length while a program dies. */
 static bool is_epilogue(const char *text, size_t n)
 {
-	return starts_with(text, n, "wandb:") || find(text, n, "bfc_allocator.cc") || find(text, n, "NCCL INFO");
+	return starts_with(text, n, "wandb:") || scan_find(text, n, "bfc_allocator.cc") || scan_find(text, n, "NCCL INFO");
 }
 
 /* Lines that say what the next traceback is. Returns whether it was one. */
 static bool note_traceback(struct scan *s, const char *text, size_t n)
 {
-	if (find(text, n, "Traceback (most recent call last)")) {
+	if (scan_find(text, n, "Traceback (most recent call last)")) {
 		s->in_traceback = true;
 		return true;
 	}
@@ -432,7 +432,7 @@ static void look_at_line(struct scan *s, const char *text, size_t n)
 	if (!w && !detail)
 		w = match_exception(text, n, s->in_traceback);
 	if (w && w->kind != SCAN_NOTHING && !s->ignored)
-		record(s, w, text, n, at);
+		scan_record(s, w, text, n, at);
 	if (!detail)
 		s->in_traceback = s->ignored = s->caused = false;
 }
@@ -444,10 +444,10 @@ static void look_further(struct scan *s)
 	const struct wording *w = s->matched ? NULL : match_wording(s->line, s->len, &at);
 
 	if (w && w->kind != SCAN_NOTHING)
-		record(s, w, s->line, s->len, at);
+		scan_record(s, w, s->line, s->len, at);
 }
 
-static void look(struct scan *s)
+static void scan_look(struct scan *s)
 {
 	if (s->continued) {
 		look_further(s);
@@ -460,7 +460,7 @@ static void look(struct scan *s)
 
 static void end_line(struct scan *s)
 {
-	look(s);
+	scan_look(s);
 	s->len = 0;
 	s->continued = s->matched = false;
 	s->escape = ESC_NONE;
@@ -469,7 +469,7 @@ static void end_line(struct scan *s)
 static void add_byte(struct scan *s, char c)
 {
 	if (s->len == sizeof s->line) {
-		look(s);
+		scan_look(s);
 		memmove(s->line, s->line + sizeof s->line - OVERLAP, OVERLAP);
 		s->len = OVERLAP;
 		s->continued = true;

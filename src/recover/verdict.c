@@ -15,9 +15,9 @@
 #define FULL_MIN_MIB 1024	/* a GPU with less free, or less than 1/40 of it, is nearly full: handles and workspaces of */
 #define FULL_PART 40		/* CUDA's libraries take hundreds of MiB at once */
 
-static void say(struct verdict_result *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void verdict_say(struct verdict_result *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void say(struct verdict_result *out, const char *fmt, ...)
+static void verdict_say(struct verdict_result *out, const char *fmt, ...)
 {
 	size_t len = strlen(out->evidence);
 	va_list args;
@@ -44,11 +44,11 @@ static void say_how(const struct exit_report *r, struct verdict_result *out)
 	const char *name = r->signal ? sigabbrev_np(r->signal) : NULL;
 
 	if (!r->signal)
-		say(out, "exit %d", r->exit_code);
+		verdict_say(out, "exit %d", r->exit_code);
 	else if (name)
-		say(out, "killed by signal %d (%s)", r->signal, name);
+		verdict_say(out, "killed by signal %d (%s)", r->signal, name);
 	else
-		say(out, "killed by signal %d", r->signal);
+		verdict_say(out, "killed by signal %d", r->signal);
 }
 
 static void say_error(const struct exit_report *r, struct verdict_result *out)
@@ -57,14 +57,14 @@ static void say_error(const struct exit_report *r, struct verdict_result *out)
 	int len = quote_length(o->line, QUOTE_MAX);
 
 	if (o->kind == SCAN_NOTHING) {
-		say(out, "; no error in its output");
+		verdict_say(out, "; no error in its output");
 		return;
 	}
-	say(out, "; last error '%.*s%s'", len, o->line, o->line[len] ? "..." : "");
+	verdict_say(out, "; last error '%.*s%s'", len, o->line, o->line[len] ? "..." : "");
 	if (o->source[0])
-		say(out, " (%s)", o->source);
+		verdict_say(out, " (%s)", o->source);
 	if (o->survived)
-		say(out, ", after which it went on");
+		verdict_say(out, ", after which it went on");
 }
 
 static void say_device(const struct exit_report *r, struct verdict_result *out)
@@ -73,14 +73,14 @@ static void say_device(const struct exit_report *r, struct verdict_result *out)
 
 	if (!r->device_known)
 		return;
-	say(out, "; GPU had %s of %s free", units_format_mib((double)r->device_free_min_mib, free_text, sizeof free_text),
-	    units_format_mib((double)r->device_total_mib, total_text, sizeof total_text));
+	verdict_say(out, "; GPU had %s of %s free", units_format_mib((double)r->device_free_min_mib, free_text, sizeof free_text),
+		    units_format_mib((double)r->device_total_mib, total_text, sizeof total_text));
 	if (r->peak_mib)
-		say(out, ", the task held %s", units_format_mib((double)r->peak_mib, peak_text, sizeof peak_text));
+		verdict_say(out, ", the task held %s", units_format_mib((double)r->peak_mib, peak_text, sizeof peak_text));
 	if (r->fenced)
-		say(out, ", limit %s", units_format_mib((double)r->claim_mib, claim_text, sizeof claim_text));
+		verdict_say(out, ", limit %s", units_format_mib((double)r->claim_mib, claim_text, sizeof claim_text));
 	if (!r->had_neighbours)
-		say(out, ", alone");
+		verdict_say(out, ", alone");
 }
 
 static bool device_full(const struct exit_report *r)
@@ -108,7 +108,7 @@ static bool handle_error(const struct scan_result *o)
 }
 
 /* Whether what it printed can be the work of another client's fault. An error of Python's own cannot. */
-static bool blameless(const struct exit_report *r)
+static bool verdict_blameless(const struct exit_report *r)
 {
 	const struct scan_result *o = &r->output;
 
@@ -124,7 +124,7 @@ static enum verdict mps_verdict(const struct exit_report *r)
 		return VERDICT_NONE;
 	if (text)
 		return r->had_neighbours || r->neighbour_faulted ? VERDICT_NEIGHBOUR : VERDICT_LAUNCH;
-	return r->neighbour_faulted && blameless(r) ? VERDICT_NEIGHBOUR : VERDICT_NONE;
+	return r->neighbour_faulted && verdict_blameless(r) ? VERDICT_NEIGHBOUR : VERDICT_NONE;
 }
 
 static enum verdict failure_verdict(const struct exit_report *r)
@@ -150,17 +150,17 @@ static void explain_failure(const struct exit_report *r, struct verdict_result *
 {
 	say_how(r, out);
 	if (r->cgroup_oom)
-		say(out, "; the kernel's out-of-memory killer struck in its cgroup");
+		verdict_say(out, "; the kernel's out-of-memory killer struck in its cgroup");
 	say_error(r, out);
 	if (out->verdict == VERDICT_OOM || r->output.oom_seen)
 		say_device(r, out);
 	if (r->output.oom_seen && out->verdict == VERDICT_FAILED && r->output.kind != SCAN_GPU_OOM)
-		say(out, "; a GPU out-of-memory before that is not what ended it");
+		verdict_say(out, "; a GPU out-of-memory before that is not what ended it");
 	if (out->verdict == VERDICT_NEIGHBOUR)
-		say(out, "; %s", r->neighbour_faulted ? "another client of its MPS server died at the same time" :
+		verdict_say(out, "; %s", r->neighbour_faulted ? "another client of its MPS server died at the same time" :
 							"its MPS server ended it or could not be reached");
 	if (out->verdict == VERDICT_LAUNCH)
-		say(out, "; its MPS server failed with no other client on it");
+		verdict_say(out, "; its MPS server failed with no other client on it");
 }
 
 static bool verdict_when_stopping(const struct exit_report *r, struct verdict_result *out)
@@ -168,12 +168,12 @@ static bool verdict_when_stopping(const struct exit_report *r, struct verdict_re
 	if (r->stopping == STOP_NONE || (r->stopping == STOP_REQUEUE && !r->have_record && !r->never_began))
 		return false;
 	out->verdict = r->stopping == STOP_TIME_LIMIT ? VERDICT_TIMEOUT : VERDICT_CANCELLED;
-	say(out, "%s; ", r->stopping == STOP_TIME_LIMIT ? "ended at its time limit" :
+	verdict_say(out, "%s; ", r->stopping == STOP_TIME_LIMIT ? "ended at its time limit" :
 			 r->stopping == STOP_REQUEUE ? "ended to be queued again" : "cancelled");
 	if (r->never_began)
-		say(out, "it had not begun");
+		verdict_say(out, "it had not begun");
 	else if (!r->have_record)
-		say(out, "it left no exit record");
+		verdict_say(out, "it left no exit record");
 	else
 		say_how(r, out);
 	return true;
@@ -186,15 +186,16 @@ void recover_verdict(const struct exit_report *r, struct verdict_result *out)
 		return;
 	if (r->never_began) {
 		out->verdict = r->have_record ? VERDICT_FAILED : VERDICT_LAUNCH;
-		say(out, "not started: %s", r->output.line[0] ? r->output.line : "the reason was not recorded");
+		verdict_say(out, "not started: %s", r->output.line[0] ? r->output.line : "the reason was not recorded");
 	} else if (!r->have_record) {
 		out->verdict = VERDICT_LOST;
-		say(out, "no exit record: nobody saw it end (was its shim killed, or the machine restarted?); not run again by itself");
+		verdict_say(out, "no exit record: nobody saw it end (was its shim killed, or the machine restarted?); "
+				 "not run again by itself");
 	} else if (!r->signal && r->exit_code == 0) {
 		out->verdict = VERDICT_OK;
-		say(out, "exit 0");
+		verdict_say(out, "exit 0");
 		if (r->output.oom_seen)
-			say(out, "; survived %u GPU out-of-memory error%s", r->output.oom_seen, r->output.oom_seen > 1 ? "s" : "");
+			verdict_say(out, "; survived %u GPU out-of-memory error%s", r->output.oom_seen, r->output.oom_seen > 1 ? "s" : "");
 	} else {
 		out->verdict = failure_verdict(r);
 		explain_failure(r, out);

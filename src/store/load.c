@@ -19,14 +19,14 @@ struct loader {
 	struct store_request r;
 };
 
-static const char *column(sqlite3_stmt *st, int i)
+static const char *load_column(sqlite3_stmt *st, int i)
 {
 	const char *text = (const char *)sqlite3_column_text(st, i);
 	return text ? text : "";
 }
 
 /* Corrupt pages are the task's misfortune, any other failure is everybody's. */
-static int damaged(struct store *s, int rc, struct error *broken, struct error *err)
+static int load_damaged(struct store *s, int rc, struct error *broken, struct error *err)
 {
 	if ((rc & 0xff) != SQLITE_CORRUPT)
 		return store_fail(s, rc, err);
@@ -37,8 +37,8 @@ static int damaged(struct store *s, int rc, struct error *broken, struct error *
 static struct spec *spec_of_row(sqlite3_stmt *st, bool with_environ, struct error *err)
 {
 	json_error_t why;
-	scoped_json *obj = json_loads(column(st, 3), 0, &why);
-	scoped_json *environ_obj = obj && with_environ ? json_loads(column(st, 4), 0, &why) : NULL;
+	scoped_json *obj = json_loads(load_column(st, 3), 0, &why);
+	scoped_json *environ_obj = obj && with_environ ? json_loads(load_column(st, 4), 0, &why) : NULL;
 	if (!obj || (with_environ && !environ_obj)) {
 		error_set(err, ERR_CORRUPT, "its stored request is not JSON: %s", why.text);
 		return NULL;
@@ -65,7 +65,7 @@ static int load_spec(struct loader *l, uint32_t job, struct error *err)
 		l->r.spec = spec_of_row(st, l->with_environ, &l->r.broken);
 	else if (rc == SQLITE_DONE)
 		error_set(&l->r.broken, ERR_CORRUPT, "its stored request is missing");
-	else if (damaged(l->s, rc, &l->r.broken, err)) {
+	else if (load_damaged(l->s, rc, &l->r.broken, err)) {
 		sqlite3_reset(st);
 		return -1;
 	}
@@ -95,10 +95,10 @@ static int kind_of_word(const char *word, enum event_kind *kind, struct error *e
 static int event_of_row(sqlite3_stmt *st, task_id id, struct event *ev, struct error *err)
 {
 	*ev = (struct event){ .task = id, .t_ms = sqlite3_column_int64(st, 0) };
-	if (kind_of_word(column(st, 1), &ev->kind, err))
+	if (kind_of_word(load_column(st, 1), &ev->kind, err))
 		return -1;
 	json_error_t why;
-	scoped_json *body = json_loads(column(st, 2), 0, &why);
+	scoped_json *body = json_loads(load_column(st, 2), 0, &why);
 	if (!body)
 		return error_set(err, ERR_CORRUPT, "is not JSON: %s", why.text);
 	return event_from_json(ev->kind, body, ev, err);
@@ -123,7 +123,7 @@ static int apply_log(struct store *s, struct task *t, struct error *broken, stru
 	unsigned seen = 0;
 	for (; (rc = sqlite3_step(st)) == SQLITE_ROW && !failed; seen++)
 		failed = apply_row(st, t, broken);
-	int hard = failed || rc == SQLITE_DONE ? 0 : damaged(s, rc, broken, err);
+	int hard = failed || rc == SQLITE_DONE ? 0 : load_damaged(s, rc, broken, err);
 	if (!failed && rc == SQLITE_DONE && !seen)
 		error_set(broken, ERR_CORRUPT, "its log is empty");
 	sqlite3_reset(st);
@@ -131,7 +131,7 @@ static int apply_log(struct store *s, struct task *t, struct error *broken, stru
 }
 
 /* The task as far as its log goes; broken->code says whether it goes to the end. NULL only when the store cannot be read. */
-static struct task *replay(struct loader *l, task_id id, struct error *broken, struct error *err)
+static struct task *load_replay(struct loader *l, task_id id, struct error *broken, struct error *err)
 {
 	*broken = ERROR_INIT;
 	if (load_spec(l, TASK_JOB(id), err))
@@ -147,7 +147,7 @@ static struct task *replay(struct loader *l, task_id id, struct error *broken, s
 
 struct load_ids { task_id *ids; size_t n, cap; };
 
-static int collect(struct store *s, sqlite3_stmt *st, struct load_ids *out, struct error *err)
+static int load_collect(struct store *s, sqlite3_stmt *st, struct load_ids *out, struct error *err)
 {
 	int rc;
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
@@ -161,10 +161,10 @@ static int collect(struct store *s, sqlite3_stmt *st, struct load_ids *out, stru
 static int replay_all(struct loader *l, sqlite3_stmt *st, store_each each, void *ctx, struct error *err)
 {
 	struct load_ids ids = { 0 };
-	int rc = collect(l->s, st, &ids, err);
+	int rc = load_collect(l->s, st, &ids, err);
 	for (size_t i = 0; i < ids.n && !rc; i++) {
 		struct error broken;
-		struct task *t = replay(l, ids.ids[i], &broken, err);
+		struct task *t = load_replay(l, ids.ids[i], &broken, err);
 		if (!t)
 			rc = -1;
 		else if (each(ctx, t, broken.code ? broken.text : NULL))
@@ -201,7 +201,7 @@ int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t
 	return replay_all(&l, st, each, ctx, err);
 }
 
-static bool known(struct store *s, task_id id)
+static bool load_known(struct store *s, task_id id)
 {
 	scoped_statement *st = NULL;
 	if (sqlite3_prepare_v2(s->db, "SELECT 1 FROM tasks WHERE task = ?1", -1, &st, NULL))
@@ -214,13 +214,13 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err)
 {
 	char name[TASK_ID_TEXT];
 	task_id_text(id, name);
-	if (!known(s, id)) {
+	if (!load_known(s, id)) {
 		error_set(err, ERR_NOT_FOUND, "task %s: there is none of that id", name);
 		return NULL;
 	}
 	struct loader l = { .s = s, .with_environ = true, .r = s->last };
 	struct error broken;
-	struct task *t = replay(&l, id, &broken, err);
+	struct task *t = load_replay(&l, id, &broken, err);
 	s->last = l.r;
 	if (!t || !broken.code)
 		return t;
@@ -243,8 +243,8 @@ int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_
 	sqlite3_bind_int64(st, 2, ((int64_t)job + 1) << TASK_INDEX_BITS);
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		enum task_state state;
-		if (task_state_parse(column(st, 1), &state))
-			return error_set(err, ERR_CORRUPT, "%s: job %u: unknown state '%.40s'", s->path, job, column(st, 1));
+		if (task_state_parse(load_column(st, 1), &state))
+			return error_set(err, ERR_CORRUPT, "%s: job %u: unknown state '%.40s'", s->path, job, load_column(st, 1));
 		if (each(ctx, sqlite3_column_int64(st, 0), state))
 			return 0;
 	}
@@ -279,14 +279,14 @@ static double real_or_nan(sqlite3_stmt *st, int i)
 static struct outcome outcome_of_row(sqlite3_stmt *st)
 {
 	struct outcome o = {
-		.told_ms = sqlite3_column_int64(st, 0), .signature = column(st, 1), .gpu_name = column(st, 2),
-		.estimator = column(st, 3), .comfort_mib = (uint64_t)sqlite3_column_int64(st, 5),
+		.told_ms = sqlite3_column_int64(st, 0), .signature = load_column(st, 1), .gpu_name = load_column(st, 2),
+		.estimator = load_column(st, 3), .comfort_mib = (uint64_t)sqlite3_column_int64(st, 5),
 		.claim_mib = (uint64_t)sqlite3_column_int64(st, 6), .retry_mib = (uint64_t)sqlite3_column_int64(st, 8),
 		.fenced = sqlite3_column_int(st, 9),
 		.seen = { .peak_mib = (uint64_t)sqlite3_column_int64(st, 7), .warm = sqlite3_column_int(st, 10),
 			  .alone_s = real_or_nan(st, 11), .alone_gract = real_or_nan(st, 12), .alone_smact = real_or_nan(st, 13),
 			  .work_s = real_or_nan(st, 14), .mean_smact = NAN, .energy_j = NAN } };
-	if (verdict_parse(column(st, 4), &o.verdict))
+	if (verdict_parse(load_column(st, 4), &o.verdict))
 		o.verdict = VERDICT_NONE;
 	return o;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 
-static int refuse(int fd, const char *dir, struct error *err)
+static int lock_refuse(int fd, const char *dir, struct error *err)
 {
 	char text[32] = "";
 	if (pread(fd, text, sizeof text - 1, 0) < 0)
@@ -33,7 +33,7 @@ int store_lock(const char *dir, struct error *err)
 	if (fd < 0)
 		return error_errno(err, "%s", path);
 	if (flock(fd, LOCK_EX | LOCK_NB))
-		return errno == EWOULDBLOCK ? refuse(fd, dir, err) : error_errno(err, "%s", path);
+		return errno == EWOULDBLOCK ? lock_refuse(fd, dir, err) : error_errno(err, "%s", path);
 	/* The pid is for people only; a full disk must not keep the daemon from starting. */
 	char text[32];
 	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());

@@ -91,7 +91,7 @@ static int refuse_newer(struct store *s, int64_t version, int known, struct erro
 }
 
 /* Whose file it is and how old. A new, empty one is version 0. */
-static int identify(struct store *s, int known, int *version, struct error *err)
+static int open_identify(struct store *s, int known, int *version, struct error *err)
 {
 	int64_t application, user_version, objects;
 	if (store_query_int(s, "PRAGMA application_id", &application, err) ||
@@ -164,7 +164,7 @@ static int set_up(struct store *s, struct error *err)
 			  "PRAGMA cache_size = -4096", err);
 }
 
-static int prepare(struct store *s, struct error *err)
+static int open_prepare(struct store *s, struct error *err)
 {
 	static const char *const sql[] = {
 #define X(name, text) [name] = text,
@@ -180,7 +180,7 @@ static int prepare(struct store *s, struct error *err)
 }
 
 /* What a newer schema's refusal names. */
-static int sign(struct store *s, struct error *err)
+static int open_sign(struct store *s, struct error *err)
 {
 	scoped_free char *was = store_get_meta(s, "written_by");
 	if (was && !strcmp(was, RAD_VERSION))
@@ -196,10 +196,10 @@ static int rebuild_if_missing(struct store *s, struct error *err)
 	return missing ? store_rebuild_index(s, err) : 0;
 }
 
-static int start(struct store *s, struct error *err)
+static int open_start(struct store *s, struct error *err)
 {
 	int64_t last;
-	if (prepare(s, err) || rebuild_if_missing(s, err) || sign(s, err) || store_commit(s, err) ||
+	if (open_prepare(s, err) || rebuild_if_missing(s, err) || open_sign(s, err) || store_commit(s, err) ||
 	    store_query_int(s, "SELECT coalesce(max(job), 0) FROM jobs", &last, err))
 		return -1;
 	s->next_job = (uint32_t)last + 1;
@@ -215,8 +215,8 @@ struct store *store_open_schema(const char *dir, const char *const *steps, int n
 	s->path = alloc_printf("%s/rad.db", dir);
 	int version = 0;
 	if (check_bytes(s->path, err) || make_file(dir, s->path, err) || connect_file(s, err) ||
-	    identify(s, n_steps, &version, err) || check_whole(s, err) || set_up(s, err) ||
-	    store_migrate(s, version, steps, n_steps, err) || start(s, err)) {
+	    open_identify(s, n_steps, &version, err) || check_whole(s, err) || set_up(s, err) ||
+	    store_migrate(s, version, steps, n_steps, err) || open_start(s, err)) {
 		store_close(s);
 		return NULL;
 	}
@@ -233,7 +233,7 @@ struct store *store_open_reader(const char *dir, struct error *err)
 		store_fail(s, rc, err);
 	else
 		sqlite3_busy_timeout(s->db, 2000);
-	if (rc || store_query_int(s, "PRAGMA user_version", &version, err) || prepare(s, err)) {
+	if (rc || store_query_int(s, "PRAGMA user_version", &version, err) || open_prepare(s, err)) {
 		store_close(s);
 		return NULL;
 	}

@@ -12,7 +12,7 @@ static const double scale[SERIES_VALUES] = {
 	[SERIES_MEM_MIB] = 1, [SERIES_SMACT] = 1000, [SERIES_GRACT] = 1000, [SERIES_POWER_W] = 10,
 };
 
-static double stored(const double values[SERIES_VALUES], enum series_value v)
+static double series_stored(const double values[SERIES_VALUES], enum series_value v)
 {
 	return fabs(values[v]) < 1e12 ? round(values[v] * scale[v]) : NAN;
 }
@@ -23,8 +23,8 @@ int store_add_means(struct store *s, const struct store_gpu *gpu, int64_t from_m
 	if (store_change(s, err, STORE_PUT_GPU, "titi", gpu->uuid, (int64_t)gpu->index, gpu->name, (int64_t)gpu->mem_total_mib))
 		return -1;
 	return store_change(s, err, STORE_PUT_MEANS, "tiidddd", gpu->uuid, from_ms / 1000, (to_ms - from_ms) / 1000,
-			    stored(values, SERIES_MEM_MIB), stored(values, SERIES_SMACT), stored(values, SERIES_GRACT),
-			    stored(values, SERIES_POWER_W));
+			    series_stored(values, SERIES_MEM_MIB), series_stored(values, SERIES_SMACT), series_stored(values, SERIES_GRACT),
+			    series_stored(values, SERIES_POWER_W));
 }
 
 int store_thin_means(struct store *s, int64_t from_ms, int64_t to_ms, int64_t keep_ms, struct error *err)

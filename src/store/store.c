@@ -103,7 +103,7 @@ static int run_v(struct store *s, enum store_statement which, const char *types,
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : reset ? reset : rc;
 }
 
-static int run(struct store *s, enum store_statement which, const char *types, ...)
+static int store_run(struct store *s, enum store_statement which, const char *types, ...)
 {
 	va_list ap;
 	va_start(ap, types);
@@ -121,7 +121,7 @@ int store_change(struct store *s, struct error *err, enum store_statement which,
 	}
 	int rc = SQLITE_OK;
 	if (!s->dirty)
-		rc = run(s, STORE_BEGIN, "");
+		rc = store_run(s, STORE_BEGIN, "");
 	if (!rc) {
 		s->dirty = true;
 		va_list ap;
@@ -138,7 +138,7 @@ int store_change(struct store *s, struct error *err, enum store_statement which,
 	return -1;
 }
 
-static int doom(struct store *s, struct error *err, const char *what)
+static int store_doom(struct store *s, struct error *err, const char *what)
 {
 	s->dirty = true;
 	error_set(&s->doomed, ERR_INTERNAL, "%s: %s has no JSON form", s->path, what);
@@ -166,7 +166,7 @@ int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_
 	scoped_free char *text = object_text(spec_to_json(spec), is_object);
 	scoped_free char *environ_text = object_text(spec_environ_to_json(spec), is_any);
 	if (!text || !environ_text)
-		return doom(s, err, "the job");
+		return store_doom(s, err, "the job");
 	return store_change(s, err, STORE_ADD_JOB, "iiititt", (int64_t)job, (int64_t)spec->uid, (int64_t)spec->gid, spec->user,
 		      submit_ms, text, environ_text);
 }
@@ -181,7 +181,7 @@ int store_append(struct store *s, const struct event *ev, const struct task *aft
 {
 	scoped_free char *body = object_text(event_to_json(ev), is_object);
 	if (!body)
-		return doom(s, err, "the event");
+		return store_doom(s, err, "the event");
 	if (store_change(s, err, STORE_ADD_EVENT, "iitt", (int64_t)ev->task, ev->t_ms, event_kind_name(ev->kind), body))
 		return -1;
 	return store_put_task(s, after, !task_state_terminal(after->state), err);
@@ -199,7 +199,7 @@ int store_add_outcome(struct store *s, const struct outcome *o, struct error *er
 static void roll_back(struct store *s)
 {
 	if (!sqlite3_get_autocommit(s->db))
-		run(s, STORE_ROLLBACK, "");
+		store_run(s, STORE_ROLLBACK, "");
 	s->dirty = false;
 	s->doomed = ERROR_INIT;
 }
@@ -209,7 +209,7 @@ int store_commit(struct store *s, struct error *err)
 	if (!s->dirty)
 		return 0;
 	if (!s->doomed.code) {
-		int rc = run(s, STORE_COMMIT, "");
+		int rc = store_run(s, STORE_COMMIT, "");
 		if (!rc) {
 			s->dirty = false;
 			return 0;

@@ -89,7 +89,7 @@ static enum bucket bucket_of(const struct task *t)
 }
 
 /* Books the time since the last event to the state that is about to end. A wall clock that was set back books nothing. */
-static void book(struct task *t, int64_t now_ms)
+static void task_book(struct task *t, int64_t now_ms)
 {
 	enum bucket b = bucket_of(t);
 	if (now_ms < t->booked_until_ms)
@@ -151,14 +151,14 @@ static void apply_placed(struct task *t, const struct event *ev)
 		t->start_ms = ev->t_ms;
 }
 
-static void finish(struct task *t, enum task_state state, int64_t now_ms)
+static void task_finish(struct task *t, enum task_state state, int64_t now_ms)
 {
 	t->state = state;
 	t->end_ms = now_ms > t->booked_until_ms ? now_ms : t->booked_until_ms;
 	t->exclusive_next = false;
 }
 
-static void enqueue(struct task *t, enum task_queue queue, int64_t now_ms)
+static void task_enqueue(struct task *t, enum task_queue queue, int64_t now_ms)
 {
 	t->state = TASK_PENDING;
 	t->queue = queue;
@@ -187,9 +187,9 @@ static void apply_ended(struct task *t, const struct event *ev)
 	if (ev->u.ended.next_claim_mib)
 		t->claim_floor_mib = ev->u.ended.next_claim_mib;
 	if (ev->u.ended.next == NEXT_DONE)
-		return finish(t, ev->u.ended.state, ev->t_ms);
+		return task_finish(t, ev->u.ended.state, ev->t_ms);
 	t->exclusive_next = ev->u.ended.next_exclusive;
-	enqueue(t, ev->u.ended.next == NEXT_RECOVER ? QUEUE_RECOVERY : QUEUE_MAIN, ev->t_ms);
+	task_enqueue(t, ev->u.ended.next == NEXT_RECOVER ? QUEUE_RECOVERY : QUEUE_MAIN, ev->t_ms);
 }
 
 static void apply_requeued(struct task *t, const struct event *ev)
@@ -200,7 +200,7 @@ static void apply_requeued(struct task *t, const struct event *ev)
 	t->estimated = false;
 	t->queued_ms = ev->t_ms;
 	t->end_by_uid = 0;
-	enqueue(t, QUEUE_MAIN, ev->t_ms);
+	task_enqueue(t, QUEUE_MAIN, ev->t_ms);
 }
 
 /* What the table of states cannot say. */
@@ -228,7 +228,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 {
 	if (check_event(t, ev, err))
 		return -1;
-	book(t, ev->t_ms);
+	task_book(t, ev->t_ms);
 	switch (ev->kind) {
 	case EV_SUBMITTED: apply_submitted(t, ev); break;
 	case EV_HELD: t->state = TASK_HELD; break;
@@ -249,7 +249,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 	case EV_ENDED: apply_ended(t, ev); break;
 	case EV_CANCELLED:
 		t->end_by_uid = ev->u.by.uid;
-		finish(t, TASK_CANCELLED, ev->t_ms);
+		task_finish(t, TASK_CANCELLED, ev->t_ms);
 		break;
 	case EV_REQUEUED: apply_requeued(t, ev); break;
 	case EVENT_KIND_COUNT: break;
