@@ -26,13 +26,16 @@ struct map_policy map_policy_default(void)
 	};
 }
 
-static int refuse_kind(const struct map_request *r, unsigned of_kind, struct error *err)
+static int refuse_kind(const struct map_policy *p, const struct map_request *r, unsigned of_kind, struct error *err)
 {
 	if (r->share == SHARE_MIG && r->gpus > 1)
 		return error_set(err, ERR_INVALID, "%u GPUs with share mig: a task can use one MIG instance only", r->gpus);
-	if (r->share == SHARE_MPS && r->gpus > 1)
-		return error_set(err, ERR_INVALID, "%u GPUs with share mps: MPS is for tasks of one GPU; use share auto or "
-				 "streams", r->gpus);
+	if (r->share == SHARE_MPS && r->gpus > 1 && !p->mps_multi_gpu)
+		return error_set(err, ERR_INVALID, "%u GPUs with share mps: the MPS servers here serve one GPU each "
+				 "(mps-multi-gpu off); use share auto or streams", r->gpus);
+	if (r->share == SHARE_MPS && of_kind)
+		return error_set(err, ERR_INVALID, "%u GPUs with share mps, and only %u here can run an MPS server: ask for fewer, "
+				 "or use share auto or streams", r->gpus, of_kind);
 	if (r->share == SHARE_MIG)
 		return error_set(err, ERR_INVALID, "share mig: there is no MIG instance here; an administrator creates them with "
 				 "nvidia-smi, or use share auto");
@@ -68,7 +71,7 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 	for (size_t i = 0; i < n; i++)
 		of_kind += map_kind_fits(&ask, &gpus[i]);
 	if (of_kind < r->gpus)
-		return refuse_kind(r, of_kind, err);
+		return refuse_kind(p, r, of_kind, err);
 	const struct map_gpu *last = NULL;
 	if (r->claim_is_declared && r->claim_mib > map_nth_capacity(&ask, true, &last))
 		return refuse_memory(r, last, err);
