@@ -192,3 +192,11 @@ src/map/plan.h:2: struct lane is something else in src/map/map.c:2'
 	sed -i 1d "$tree/src/base/clock.c"
 	sees 'src/base/clock.c:1: no SPDX-License-Identifier: MIT in the first three lines'
 }
+
+@test "a page that the index does not name, and a link to nothing" {
+	mkdir -p "$tree"/doc/decisions "$tree"/models "$tree"/examples "$tree"/tests "$tree"/workloads
+	echo '[errors](errors.md), [1](decisions/0001-one.md), [gone](gone.md#there)' >"$tree/doc/README.md"
+	touch "$tree/README.md" "$tree/doc/errors.md" "$tree/doc/decisions/0001-one.md" "$tree/doc/decisions/0002-two.md"
+	sees 'doc/decisions/0002-two.md:1: is not in doc/README.md
+doc/README.md:1: links to gone.md, which is not there'
+}
