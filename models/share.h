@@ -4,8 +4,9 @@
  * and errors written here and there.
  *
  * Source: mixes of training tasks measured on one NVIDIA H200, driver 580, PyTorch 2.11; doc/results/h200/mixes.jsonl.gz.
- *	streams  36 mixes of 2 to 6 tasks: median error of a task's speed 2.4 %, p90 9.4 %. (43 earlier mixes: 2.9 %.)
- *	mps	 36 mixes of 2 to 6 tasks, 19 fitted, 17 held out: median error 6.0 % and p90 19 % on those held out.
+ *	streams  36 mixes of 2 to 6 tasks: median error of a task's speed 2.7 %, p90 13.8 %. (43 earlier mixes: 2.9 %.)
+ *	mps	 36 mixes of 2 to 6 tasks, 19 fitted, 17 held out: median error 6.4 %, p90 19.9 % on those held out.
+ * `bench/hardware/score_mixes.py doc/results/h200/mixes.jsonl.gz` prints them.
  */
 #ifndef RAD_MODELS_SHARE_H
 #define RAD_MODELS_SHARE_H

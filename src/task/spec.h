@@ -103,8 +103,9 @@ struct spec *spec_ref(struct spec *s);
 /* Drops a reference; takes NULL. */
 void spec_unref(struct spec *s);
 
-/* Everything but `environ` (see spec_environ_json) and who. */
+/* Everything but `environ` and who. */
 json_t *spec_to_json(const struct spec *s);
+/* The environment alone, as a list of "NAME=value": it is private, so it travels and is stored apart. */
 json_t *spec_environ_to_json(const struct spec *s);
 /* The reverse, with every bound checked: used on what clients send and on what the store holds. `environ` may be NULL.
  * Returns NULL with *err naming the member. */
