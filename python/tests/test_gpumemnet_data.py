@@ -17,7 +17,6 @@ torch = pytest.importorskip("torch")
 
 from radrm.gpumemnet import build, collect, dataset, models, specs, summary, table  # noqa: E402
 
-DATA = pathlib.Path(__file__).resolve().parents[2] / "models" / "gpumemnet"
 RAD = os.path.join(os.environ.get("RAD_BUILD_ROOT", ""), "rad")
 rad = pytest.mark.skipif(not os.access(RAD, os.X_OK), reason="no rad in RAD_BUILD_ROOT")
 
@@ -268,15 +267,24 @@ def test_a_table_comes_back_as_it_was_written(tmp_path):
 
 # ---- the data ----
 
-def test_the_card_names_the_files_as_they_are():
-    named = dict(re.findall(r"\| `(\w+\.csv\.gz)` \|.*\| `([0-9a-f]{64})` \|", (DATA / "README.md").read_text()))
-    assert named == {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in DATA.glob("*.csv.gz")}
-    assert set(named) >= {f"{family}.csv.gz" for family in specs.FAMILIES}
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The data set, made of the measurements."""
+    folder = tmp_path_factory.mktemp("data")
+    said = dataset.make(dataset.RAW, 1, 4000, folder)
+    assert sum(sum(dropped.values()) for _, dropped in said.values()) == 20
+    return folder
 
 
-def test_the_data_are_what_the_card_says():
+def test_the_measurements_give_the_files_that_the_card_names(data):
+    named = dict(re.findall(r"\| `(\w+\.csv)\.gz` \|.*\| `([0-9a-f]{64})` \|", (dataset.FOLDER / "README.md").read_text()))
+    assert named == {f.stem: hashlib.sha256(gzip.decompress(f.read_bytes())).hexdigest() for f in data.glob("*.csv.gz")}
+    assert set(named) >= {f"{family}.csv" for family in specs.FAMILIES}
+
+
+def test_the_data_are_what_the_card_says(data):
     for family in specs.FAMILIES:
-        rows = dataset.read(DATA / f"{family}.csv.gz")
+        rows = dataset.read(data / f"{family}.csv.gz")
         assert len({r["id"] for r in rows}) == len(rows) > 1000
         for r in rows:
             assert r["family"] == r["spec"]["family"] == family and r["id"] == specs.identity(r["spec"])

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """From what collect.py measured to the data set, and back. Standard library only.
 
-    python3 -m radrm.gpumemnet.dataset --raw FOLDER --seed 1 --rows 3600 --out models/gpumemnet
+    python3 -m radrm.gpumemnet.dataset [--raw FOLDER...] [--seed 1] [--rows 4000] [--out models/gpumemnet]
 
 writes mlp.csv.gz, cnn.csv.gz and transformer.csv.gz, sweeps.csv.gz (figures 5.4 and 5.5) and fresh.csv.gz (configurations of
 the others, measured in processes of their own), and prints what was left out and why. The columns are described in README.md there.
+Without options it makes the project's data set of the project's measurements, as everything that reads it expects.
 """
 import argparse
 import collections
@@ -17,6 +18,9 @@ import pathlib
 from . import specs, table
 
 MIB = 1 << 20
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "models" / "gpumemnet"
+RAW = [ROOT / "doc" / "results" / "memory" / "gpumemnet" / name for name in ("raw", "raw2")]
 COLUMNS = ("id", "family", "shape", "optimizer", "precision", "batch_size", "seq_len", "input", "classes", "allocated_mib",
            "reserved_mib", "nvml_mib", "labels_from", "second_mib", "outside_mib", "nth", "spec", "layers")
 NUMBERS = ("batch_size", "seq_len", "classes", "allocated_mib", "reserved_mib", "nvml_mib", "second_mib", "outside_mib", "nth")
@@ -122,27 +126,35 @@ def read(path):
     return rows
 
 
-def main():
-    p = argparse.ArgumentParser(prog="radrm.gpumemnet.dataset")
-    p.add_argument("--raw", required=True, type=pathlib.Path, nargs="+", help="folders that collect.py wrote")
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--rows", type=int, required=True, help="of each family that were drawn")
-    p.add_argument("--out", required=True, type=pathlib.Path)
-    args = p.parse_args()
-    known = {specs.identity(s): s for s in [*specs.sweeps(), *specs.generate(args.seed, args.rows)]}
-    raw = []
-    for folder in args.raw:
+def make(raw_folders, seed, rows, out):
+    """Writes the tables into the folder `out`. Returns what of each set was left out, and why."""
+    known = {specs.identity(s): s for s in [*specs.sweeps(), *specs.generate(seed, rows)]}
+    raw, said = [], {}
+    for folder in raw_folders:
         with gzip.open(folder / "rows.jsonl.gz", "rt") as f:
             raw += map(json.loads, f)
+    out.mkdir(parents=True, exist_ok=True)
     for set_ in ("rows", "sweep", "fresh"):
         kept, dropped = clean([r for r in raw if r["set"] == set_], known)
         records = [record(r, known[r["id"]]) for r in kept]
-        print(f"{set_}: {len(kept)} rows; left out: {dict(dropped)}")
+        said[set_] = (len(kept), dict(dropped))
         if set_ != "rows":
-            write(args.out / f"{'sweeps' if set_ == 'sweep' else set_}.csv.gz", records)
+            write(out / f"{'sweeps' if set_ == 'sweep' else set_}.csv.gz", records)
             continue
         for family in specs.FAMILIES:
-            write(args.out / f"{family}.csv.gz", [r for r in records if r["family"] == family])
+            write(out / f"{family}.csv.gz", [r for r in records if r["family"] == family])
+    return said
+
+
+def main():
+    p = argparse.ArgumentParser(prog="radrm.gpumemnet.dataset")
+    p.add_argument("--raw", type=pathlib.Path, nargs="+", default=RAW, help="folders that collect.py wrote")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--rows", type=int, default=4000, help="of each family that were drawn")
+    p.add_argument("--out", type=pathlib.Path, default=FOLDER)
+    args = p.parse_args()
+    for set_, (kept, dropped) in make(args.raw, args.seed, args.rows, args.out).items():
+        print(f"{set_}: {kept} rows; left out: {dropped}")
 
 
 if __name__ == "__main__":

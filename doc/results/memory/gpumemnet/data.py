@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What is in GPUMemNet's data set (models/gpumemnet): prints the tables of data.md, and draws its pictures.
+"""What is in GPUMemNet's data set (made by `python3 -m radrm.gpumemnet.dataset`): prints the tables of data.md, draws its pictures.
 
     data.py                the tables; standard library only
     data.py --pictures     and the pictures beside this file; needs numpy and matplotlib
