@@ -7,6 +7,7 @@
 #include "core/fleet_private.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 #include <assert.h>
 #include <math.h>
@@ -57,18 +58,9 @@ void fleet_destroy(struct fleet *f)
 
 /* Slots --------------------------------------------------------------------------------------------------------------- */
 
-/* FNV-1a; never 0. */
-static int64_t uuid_key(const char *uuid)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-	for (const char *p = uuid; *p; p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-	return (int64_t)(h ? h : 1);
-}
-
 static struct slot *find_slot(const struct fleet *f, const char *uuid)
 {
-	struct slot *s = idmap_get(&f->by_uuid, uuid_key(uuid));
+	struct slot *s = idmap_get(&f->by_uuid, hash_key(uuid));
 	if (!s || !strcmp(s->r.uuid, uuid))
 		return s;
 	for (size_t i = 0; i < f->n_slots; i++)	/* two of one hash */
@@ -90,8 +82,8 @@ struct slot *fleet_take_slot(struct fleet *f, const char *uuid)
 	s->window = window_create(&f->config->window);
 	alloc_grow(f->slots, f->n_slots, f->cap_slots);
 	f->slots[f->n_slots++] = s;
-	if (!idmap_get(&f->by_uuid, uuid_key(uuid)))
-		idmap_put(&f->by_uuid, uuid_key(uuid), s);
+	if (!idmap_get(&f->by_uuid, hash_key(uuid)))
+		idmap_put(&f->by_uuid, hash_key(uuid), s);
 	fleet_touch_slot(f, s);
 	return s;
 }
