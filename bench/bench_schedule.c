@@ -9,7 +9,7 @@
  */
 #include "base/alloc.h"
 #include "base/scope.h"
-#include "monitor/simdev.h"
+#include "device/simdev.h"
 #include "share/share.h"
 #include "sim/bound.h"
 #include "sim/dice.h"

@@ -10,7 +10,7 @@ new_world()
 	export WORLD
 	export RAD_SOCKET=$WORLD/radd.sock RAD_NO_START=1 HOME=$WORLD RAD_STATE=$WORLD/own LC_ALL=C.UTF-8
 	export RAD_CONFIG=$WORLD/rad.conf
-	unset COLUMNS RAD_DEVICES RAD_SIM_DEVICES
+	unset COLUMNS RAD_DEVICES RAD_SIM_DEVICES CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER
 	printf 'interval: 0.2\nwindow: 2\nsettle: 0.5\nwarm: 1\nkill_wait: 2\n' >"$RAD_CONFIG"
 	mkdir -p "$WORLD/work"
 	cd "$WORLD/work"

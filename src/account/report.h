@@ -18,7 +18,7 @@
 #include "account/series.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "monitor/reading.h"
+#include "device/reading.h"
 
 #include <jansson.h>
 #include <stdint.h>

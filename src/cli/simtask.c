@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/units.h"
-#include "monitor/simdev.h"
+#include "device/simdev.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
-#include "monitor/simdev.h"
+#include "device/simdev.h"
 #include "recover/scan.h"
 #include "share/share.h"
 

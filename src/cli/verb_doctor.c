@@ -11,6 +11,7 @@
 #include "cli/client.h"
 #include "cli/member.h"
 #include "cli/term.h"
+#include "device/device.h"
 #include "launch/cgroup.h"
 #include "launch/mps.h"
 #include "monitor/sampler.h"
@@ -33,6 +34,7 @@ struct doctor {
 	struct term term;
 	json_t *checks;		/* [{check, grade, text}] */
 	json_t *status, *gpus;	/* of the daemon; NULL when there is none */
+	struct device *device;	/* the daemon's, or what one would have without settings */
 	bool json, failed;
 };
 
@@ -63,9 +65,17 @@ static void check_daemon(struct doctor *d)
 {
 	struct error err = ERROR_INIT;
 	scoped_free char *socket = wire_socket_path();
+	const char *devices = "";
 	d->status = client_call(wire_request("status"), &err);
-	if (d->status)
+	if (d->status) {
 		d->gpus = client_call(wire_request("gpus"), &err);
+		devices = member_text(d->status, "devices");
+		/* Which GPUs are used, its environment decided, not the caller's. */
+		unsetenv("CUDA_VISIBLE_DEVICES");
+	}
+	d->device = device_create(devices, NULL, NULL);
+	if (!d->device)
+		d->device = device_create("nvml", NULL, NULL);
 	if (!d->status && err.code == ERR_UNAVAILABLE)
 		report(d, GRADE_WARN, "daemon", "%s", err.text);
 	else if (!d->gpus)
@@ -75,7 +85,7 @@ static void check_daemon(struct doctor *d)
 		       RAD_VERSION);
 	else
 		report(d, GRADE_OK, "daemon", "radd %s, pid %lld, on %s, devices %s", member_text(d->status, "version"),
-		       (long long)member_int(d->status, "pid"), socket, member_text(d->status, "devices"));
+		       (long long)member_int(d->status, "pid"), socket, devices);
 }
 
 static void check_programs(struct doctor *d)
@@ -99,7 +109,8 @@ static void check_readings(struct doctor *d, const struct snapshot *s)
 		gpm += !!(s->gpus[i].valid & GPU_SMACT);
 		memory += !!(s->gpus[i].valid & GPU_PROC_MEM);
 	}
-	report(d, s->n_gpus ? GRADE_OK : GRADE_FAIL, "driver", "answers, and shows %u GPUs", s->n_gpus);
+	scoped_free char *which = snapshot_describe(s);
+	report(d, s->n_gpus ? GRADE_OK : GRADE_FAIL, "driver", "answers, and shows %s", which);
 	if (gpm < s->n_gpus)
 		report(d, GRADE_WARN, "activity", "SMACT can be read of %zu of %u GPUs: those before Hopper need DCGM (install "
 		       "datacenter-gpu-manager and start nvidia-dcgm); without it max_tasks decides", gpm, s->n_gpus);
@@ -108,24 +119,19 @@ static void check_readings(struct doctor *d, const struct snapshot *s)
 		       "held for life", memory, s->n_gpus);
 }
 
-/* A radd on simulated GPUs, which asks for neither driver nor MPS. */
-static bool is_simulated(const struct doctor *d)
-{
-	return !strncmp(member_text(d->status, "devices"), "sim:", 4);
-}
-
 /* Asks the driver as radd does: in a process of its own, that may hang. */
 static void check_driver(struct doctor *d)
 {
 	struct error err = ERROR_INIT;
 	scoped_free char *radd = client_find_program("radd");
 	struct snapshot s = { 0 };
-	if (is_simulated(d))
+	bool needed = device_kind(d->device)->needs_driver;
+	if (!needed)
 		report(d, GRADE_OK, "driver", "none is needed: radd's GPUs are simulated; stop it to have the real ones checked");
-	if (!radd || is_simulated(d))
+	if (!radd || !needed)
 		return;
 	/* Activity is measured between two samples: the second one tells whether it can be read. */
-	struct sampler *sampler = sampler_create(radd, "nvml", 250);
+	struct sampler *sampler = sampler_create(radd, d->device, 250);
 	int rc = sampler_start(sampler, &err) ? -1 : 0, samples = 0;
 	for (int64_t until = clock_mono_ms() + DRIVER_MS, left; rc >= 0 && samples < 2 && (left = until - clock_mono_ms()) > 0;) {
 		struct pollfd p = { sampler_fd(sampler), POLLIN, 0 };
@@ -146,6 +152,25 @@ static void check_driver(struct doctor *d)
 	sampler_destroy(sampler);
 }
 
+/* A GPU's instances follow each other and share its index: it counts once. */
+static void report_used(struct doctor *d, const json_t *gpus, size_t n)
+{
+	scoped_buf list = { 0 };
+	json_int_t last = -1, others = member_int(d->status, "other_gpus");
+	size_t i, whole = 0;
+	json_t *g;
+	json_array_foreach(gpus, i, g) {
+		if (member_int(g, "index") == last)
+			continue;
+		last = member_int(g, "index");
+		buf_printf(&list, "%s%lld", whole++ ? ", " : "", (long long)last);
+	}
+	if (n && others > 0)
+		report(d, GRADE_OK, "gpus", "radd uses %s of the machine's %lld", buf_text(&list), (long long)whole + others);
+	else
+		report(d, n ? GRADE_OK : GRADE_FAIL, "gpus", n ? "radd sees %zu" : "radd sees %zu: nothing can run", n);
+}
+
 static void check_gpus(struct doctor *d)
 {
 	size_t i, n = 0;
@@ -162,19 +187,22 @@ static void check_gpus(struct doctor *d)
 		n++;
 	}
 	if (d->gpus)
-		report(d, n ? GRADE_OK : GRADE_FAIL, "gpus", n ? "radd sees %zu" : "radd sees %zu: nothing can run", n);
+		report_used(d, gpus, n);
 }
 
 /* ---- the machine ---- */
 
 static void check_mps(struct doctor *d)
 {
-	if (is_simulated(d))
+	const struct device_kind *kind = device_kind(d->device);
+	if (kind->mps == DEVICE_MPS_NONE)
+		report(d, GRADE_OK, "mps", "these GPUs have none: they are shared by time slicing (streams)");
+	else if (kind->mps == DEVICE_MPS_FILE)
 		report(d, GRADE_OK, "mps", "simulated as well");
-	else if (mps_available())
-		report(d, GRADE_OK, "mps", "nvidia-cuda-mps-control is there");
+	else if (mps_available(kind))
+		report(d, GRADE_OK, "mps", MPS_CONTROL " is there");
 	else
-		report(d, GRADE_WARN, "mps", "nvidia-cuda-mps-control is not in PATH: GPUs are shared by time slicing (streams) instead");
+		report(d, GRADE_WARN, "mps", MPS_CONTROL " is not in PATH: GPUs are shared by time slicing (streams) instead");
 }
 
 static void check_cgroup(struct doctor *d)
@@ -254,5 +282,6 @@ int verb_doctor(struct cli_call *c)
 	json_decref(d.checks);
 	json_decref(d.status);
 	json_decref(d.gpus);
+	device_destroy(d.device);
 	return d.failed ? CLI_FAILED : CLI_DONE;
 }

@@ -15,7 +15,7 @@
 #include "estimate/estimate.h"
 #include "estimate/history.h"
 #include "map/map.h"
-#include "monitor/reading.h"
+#include "device/reading.h"
 #include "monitor/window.h"
 #include "recover/recover.h"
 #include "task/task.h"

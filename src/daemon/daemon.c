@@ -38,14 +38,9 @@ struct now daemon_now(void)
 	return (struct now){ clock_mono_ms(), clock_wall_ms() };
 }
 
-const char *daemon_sim_devices(void)
-{
-	return getenv("RAD_SIM_DEVICES");
-}
-
 bool daemon_has_mps(const struct daemon *d)
 {
-	return d->config.mps && (daemon_sim_devices() || mps_available());
+	return d->config.mps && mps_available(device_kind(d->device));
 }
 
 bool daemon_has_room(const struct daemon *d)
@@ -312,17 +307,6 @@ static int read_config(struct daemon *d, const struct daemon_options *o, struct 
 	return o->devices ? config_set(&d->config, "devices", o->devices, err) : 0;
 }
 
-/* Simulated devices live in one file beside the state; tasks and the sampler find it by this variable. */
-static void export_sim_devices(const struct daemon *d)
-{
-	if (!strncmp(d->config.devices, "sim:", 4)) {
-		scoped_free char *path = alloc_printf("%s/sim-devices", d->state_dir);
-		setenv("RAD_SIM_DEVICES", path, 1);
-	} else {
-		unsetenv("RAD_SIM_DEVICES");
-	}
-}
-
 static void start_loop_handles(struct daemon *d)
 {
 	uv_prepare_init(d->loop, &d->prepare);
@@ -376,9 +360,8 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	bool for_server = !geteuid() && !strcmp(d->state_dir, server_state);
 	d->run_dir = for_server ? alloc_string("/run/rad") : alloc_printf("%s/run", d->state_dir);
 	d->socket_path = named_socket ? absolute(named_socket) : wire_own_socket_path();
-	if (read_config(d, o, err) || open_state(d, err))
+	if (read_config(d, o, err) || !(d->device = device_create(d->config.devices, d->state_dir, err)) || open_state(d, err))
 		goto fail;
-	export_sim_devices(d);
 	signal(SIGPIPE, SIG_IGN);
 	prepare_descriptors();
 	start_loop_handles(d);
@@ -388,7 +371,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	d->names = names_create(d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
 	d->reading = reading_create(d->loop, d->program);
 	d->core = core_create(&d->config.core, &ops);
-	const struct sampling_plan sampling = { .program = d->program, .devices = d->config.devices,
+	const struct sampling_plan sampling = { .program = d->program, .device = d->device,
 						.interval_ms = d->config.interval_ms, .first_ms = FIRST_SNAPSHOT_MS };
 	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
 	if (!(d->server = server_create(d, d->socket_path, err)) || restore(d, err) ||
@@ -402,7 +385,7 @@ fail:
 
 void daemon_run(struct daemon *d)
 {
-	log_info("radd " RAD_VERSION ": devices %s, %zu GPUs, state %s, socket %s", d->config.devices, core_gpu_count(d->core),
+	log_info("radd " RAD_VERSION ": devices %s, %s, state %s, socket %s", d->config.devices, sampling_gpus(d->sampling),
 		 d->state_dir, d->socket_path);
 	uv_run(d->loop, UV_RUN_DEFAULT);
 	d->stopping = true;
@@ -445,6 +428,7 @@ void daemon_destroy(struct daemon *d)
 		unlink(d->socket_path);
 	if (d->lock_fd >= 0)
 		close(d->lock_fd);
+	device_destroy(d->device);
 	config_clear(&d->config);
 	free(d->state_dir);
 	free(d->run_dir);

@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 #include "daemon/config.h"
+#include "device/device.h"
 #include "monitor/sampler.h"
 #include "store/store.h"
 
@@ -24,6 +25,7 @@ struct reading;
 
 struct daemon {
 	struct config config;
+	struct device *device;		/* the GPUs it was given */
 	uv_loop_t *loop;
 	struct store *store;
 	struct core *core;
@@ -61,11 +63,9 @@ struct daemon *daemon_create(const struct daemon_options *options, const char *p
 void daemon_run(struct daemon *d);
 void daemon_destroy(struct daemon *d);
 
-/* Whether tasks can be MPS clients here: the setting, and NVIDIA's control program. Simulated devices need no program. */
+/* Whether tasks can be MPS clients here: the setting says so, and the devices allow it. */
 bool daemon_has_mps(const struct daemon *d);
 /* Whether the disk of the state folder has room for more than the events of what was accepted already. */
 bool daemon_has_room(const struct daemon *d);
-/* The simulated devices' file; NULL on real ones. */
-const char *daemon_sim_devices(void);
 
 #endif

@@ -108,8 +108,8 @@ int main(int argc, char **argv)
 	bool check = false;
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	if (argc >= 4 && !strcmp(argv[1], "--sampler"))
-		return sampler_main(argv[2], argv[3]);
+	if (argc >= 2 && !strcmp(argv[1], "--sampler"))
+		return sampler_main(argc, argv);
 	if (argc == 2 && !strcmp(argv[1], "--estimate"))
 		return estimating_worker(estimators);
 	if (argc == 2 && !strcmp(argv[1], "--read"))

@@ -508,7 +508,7 @@ static json_t *op_status(const struct request *r, struct error *err)
 	const struct core_config *c = core_get_config(d->core);
 	long long age = sampling_age_ms(d->sampling);
 	(void)err;
-	return json_pack("{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, sb, sb, sI, si, so, so, sI}", "schema", 1,
+	return json_pack("{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, sb, sb, sI, si, so, so, sI, si}", "schema", 1,
 			 "version", RAD_VERSION,
 		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", d->config.devices, "state_dir", d->state_dir,
 		"socket", d->socket_path, "gpus", (json_int_t)core_gpu_count(d->core), "placement", map_rank_name(c->map.rank),
@@ -517,7 +517,7 @@ static json_t *op_status(const struct request *r, struct error *err)
 		"uid", (json_int_t)geteuid(), "sampler_restarts", (int)sampling_restarts(d->sampling),
 		"snapshot_age_s", age < 0 ? json_null() : json_round3((double)age / 1000),
 		"start_time", json_time_or_null(d->started_ms),
-		"running", (json_int_t)core_count(d->core, TASK_RUNNING));
+		"running", (json_int_t)core_count(d->core, TASK_RUNNING), "other_gpus", (int)sampling_others(d->sampling));
 }
 
 static const struct {

@@ -205,11 +205,8 @@ static void launch(struct watch *w)
 	struct error err = ERROR_INIT;
 	struct proc_id shim = { 0 };
 	size_t n = core_task_gpus(d->core, w->task, refs);
-	const char *sim = daemon_sim_devices(), *pipe = NULL;
-	/* On simulated devices their file stands for the server: a client is one that is pointed at it. */
-	if (a->mode == SHARE_MPS)
-		pipe = sim ? sim : servers_pipe_dir(w->r->servers, t);
-	bool by_uuid = pipe && !sim && !servers_count_alike(w->r->servers, t, refs, n);
+	const char *pipe = a->mode == SHARE_MPS ? servers_pipe_dir(w->r->servers, t) : NULL;
+	bool by_uuid = pipe && !servers_count_alike(w->r->servers, t, refs, n);
 	for (size_t i = 0; i < n; i++) {
 		snprintf(gpus[i].uuid, sizeof gpus[i].uuid, "%s", refs[i].uuid);
 		gpus[i].index = refs[i].index;
@@ -217,7 +214,7 @@ static void launch(struct watch *w)
 	}
 	struct launch_request q = {
 		.state_dir = d->state_dir, .task = t, .gpus = gpus, .n_gpus = (unsigned)n,
-		.fence_mib = a->fenced ? a->claim_mib : 0, .sim_devices = sim, .mps_pipe_dir = pipe,
+		.fence_mib = a->fenced ? a->claim_mib : 0, .device = d->device, .mps_pipe_dir = pipe,
 		.socket_path = d->socket_path,
 	};
 	int rc = launch_start(&q, &shim, &err);
@@ -243,13 +240,13 @@ static void wait_for_server(struct watch *w)
 		want_tick(w->r);
 }
 
-/* An MPS task waits for its server; simulated devices have none to wait for. */
+/* An MPS task waits for its server. */
 static void begin(struct watch *w)
 {
 	const struct task *t = task_of(w);
 	const struct attempt *a = task_attempt(t);
 	const char *why = "";
-	if (a->mode == SHARE_MPS && !daemon_sim_devices()) {
+	if (a->mode == SHARE_MPS) {
 		switch (servers_want(w->r->servers, w->r->d->core, t, &why)) {
 		case MPS_READY: break;
 		case MPS_FAILED: launch_failed(w, why); return;
@@ -291,7 +288,7 @@ static void nudge_shim(struct watch *w)
 
 static void next_stop_step(struct watch *w)
 {
-	bool mps = task_attempt(task_of(w))->mode == SHARE_MPS && !daemon_sim_devices();
+	bool mps = task_attempt(task_of(w))->mode == SHARE_MPS && servers_end_clients(w->r->servers);
 	int64_t now = clock_mono_ms();
 	switch (w->step) {
 	case STEP_TERM:
@@ -478,7 +475,7 @@ struct runner *runner_create(struct daemon *d)
 {
 	struct runner *r = alloc_zero(sizeof *r);
 	r->d = d;
-	r->servers = servers_create(d->run_dir);
+	r->servers = servers_create(d->run_dir, d->device);
 	uv_timer_init(d->loop, &r->tick);
 	r->tick.data = r;
 	return r;

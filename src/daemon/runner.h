@@ -6,7 +6,7 @@
 #ifndef RAD_DAEMON_RUNNER_H
 #define RAD_DAEMON_RUNNER_H
 
-#include "monitor/reading.h"
+#include "device/reading.h"
 #include "task/task.h"
 
 struct daemon;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/polling.h"
+#include "device/device.h"
 #include "monitor/sampler.h"
 
 #include <limits.h>
@@ -27,10 +28,28 @@ struct sampling {
 	uv_timer_t timer;		/* the deadline while it runs, else the pause */
 	int64_t deadline_ms, pause_ms, last_ms;
 	unsigned restarts;
+	const struct device *device;
+	uint32_t n_gpus, n_others;	/* of the last snapshot */
+	char *gpus;			/* which these are, for people; NULL: there was none yet */
 };
+
+/* Says so when other GPUs are read than before: one came, or went, or the first reading came late. */
+static void sampling_note_gpus(struct sampling *s, const struct snapshot *snap)
+{
+	if (s->gpus && snap->n_gpus == s->n_gpus && snap->n_others == s->n_others)
+		return;
+	bool changed = s->gpus || s->polling;
+	free(s->gpus);
+	s->gpus = snapshot_describe(snap);
+	s->n_gpus = snap->n_gpus;
+	s->n_others = snap->n_others;
+	if (changed)
+		log_info("devices %s: %s", device_setting(s->device), s->gpus);
+}
 
 static void sampling_snapshot(struct sampling *s, struct snapshot *snap)
 {
+	sampling_note_gpus(s, snap);
 	s->take(s->ctx, snap);
 	snapshot_clear(snap);
 	s->last_ms = clock_mono_ms();
@@ -112,21 +131,24 @@ static int sampling_wait_first(struct sampling *s, int first_ms, struct error *e
 
 static void on_timer_closed(uv_handle_t *h)
 {
-	free(h->data);
+	struct sampling *s = h->data;
+	free(s->gpus);
+	free(s);
 }
 
 struct sampling *sampling_create(uv_loop_t *loop, const struct sampling_plan *plan, sampling_take take, void *ctx,
 				 struct error *err)
 {
 	struct sampling *s = alloc_zero(sizeof *s);
-	*s = (struct sampling){ .loop = loop, .take = take, .ctx = ctx, .pause_ms = FIRST_PAUSE_MS };
+	*s = (struct sampling){ .loop = loop, .take = take, .ctx = ctx, .pause_ms = FIRST_PAUSE_MS,
+				.device = plan->device };
 	s->deadline_ms = plan->interval_ms * 5 > MIN_DEADLINE_MS ? plan->interval_ms * 5 : MIN_DEADLINE_MS;
-	s->sampler = sampler_create(plan->program, plan->devices, plan->interval_ms);
+	s->sampler = sampler_create(plan->program, plan->device, plan->interval_ms);
 	uv_timer_init(loop, &s->timer);
 	s->timer.data = s;
 	int first = sampler_start(s->sampler, err) ? -1 : sampling_wait_first(s, plan->first_ms, err);
 	if (!first)
-		log_warn("no reading from '%s' yet: nothing is placed until there is one", plan->devices);
+		log_warn("no reading from '%s' yet: nothing is placed until there is one", device_setting(plan->device));
 	if (first >= 0 && !sampling_watch(s, err))
 		return s;
 	sampling_destroy(s);
@@ -150,4 +172,14 @@ long long sampling_age_ms(const struct sampling *s)
 unsigned sampling_restarts(const struct sampling *s)
 {
 	return s->restarts;
+}
+
+const char *sampling_gpus(const struct sampling *s)
+{
+	return s->gpus ? s->gpus : "no reading yet";
+}
+
+unsigned sampling_others(const struct sampling *s)
+{
+	return s->n_others;
 }

@@ -6,14 +6,16 @@
 #define RAD_DAEMON_SAMPLING_H
 
 #include "base/error.h"
-#include "monitor/reading.h"
+#include "device/reading.h"
 
 #include <uv.h>
 
+struct device;
 struct sampling;
 
 struct sampling_plan {
-	const char *program, *devices;	/* what is started: see sampler_create */
+	const char *program;		/* what is started: see sampler_create */
+	const struct device *device;	/* must outlive the sampling */
 	int64_t interval_ms;
 	int first_ms;			/* how long sampling_create waits for a first reading */
 };
@@ -32,5 +34,8 @@ void sampling_destroy(struct sampling *s);
 /* For `rad doctor`: how old the last snapshot is, and how often the sampler had to be replaced. */
 long long sampling_age_ms(const struct sampling *s);
 unsigned sampling_restarts(const struct sampling *s);
+/* Which GPUs are read, for people ("GPUs 0, 2 of 4"); and how many of the machine's are not. */
+const char *sampling_gpus(const struct sampling *s);
+unsigned sampling_others(const struct sampling *s);
 
 #endif

@@ -8,12 +8,14 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "device/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct servers {
 	char *run_dir;
+	const struct device *device;
 	struct mps_server **list;
 	size_t n, cap;
 	struct error last;	/* of the start that failed, for *why */
@@ -26,10 +28,16 @@ static void add(void *ctx, struct mps_server *server)
 	s->list[s->n++] = server;
 }
 
-struct servers *servers_create(const char *run_dir)
+static bool none_needed(const struct servers *s)
+{
+	return device_kind(s->device)->mps != DEVICE_MPS_SERVER;
+}
+
+struct servers *servers_create(const char *run_dir, const struct device *device)
 {
 	struct servers *s = alloc_zero(sizeof *s);
 	s->run_dir = alloc_string(run_dir);
+	s->device = device;
 	mps_adopt(run_dir, add, s);
 	return s;
 }
@@ -45,23 +53,12 @@ void servers_destroy(struct servers *s)
 	free(s);
 }
 
-/* The place of a GPU in a list; -1: it is not there. */
-static int place_of(const char *list, const char *uuid)
-{
-	size_t len = strlen(uuid);
-	int at = 0;
-	for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',', at++)
-		if (strcspn(p, ",") == len && !strncmp(p, uuid, len))
-			return at;
-	return -1;
-}
-
 static bool has_gpus(const char *list, const struct task *t)
 {
 	const struct attempt *a = task_attempt(t);
 	bool all = true;
 	for (unsigned i = 0; i < a->n_gpus && all; i++)
-		all = place_of(list, a->gpus[i]) >= 0;
+		all = device_place(list, a->gpus[i]) >= 0;
 	return all;
 }
 
@@ -108,6 +105,8 @@ static enum mps_state start(struct servers *s, const struct core *core, const st
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
 	struct mps_server *server = find(s, t);
+	if (none_needed(s))
+		return MPS_READY;
 	if (!server)
 		return start(s, core, t, why);
 	enum mps_state state = mps_poll(server);
@@ -121,6 +120,8 @@ enum mps_state servers_want(struct servers *s, const struct core *core, const st
 const char *servers_pipe_dir(const struct servers *s, const struct task *t)
 {
 	const struct mps_server *server = find(s, t);
+	if (none_needed(s))
+		return device_file(s->device);
 	return server ? mps_pipe_dir(server) : NULL;
 }
 
@@ -128,9 +129,16 @@ bool servers_count_alike(const struct servers *s, const struct task *t, const st
 {
 	const struct mps_server *server = find(s, t);
 	bool alike = server;
+	if (none_needed(s))
+		return true;
 	for (size_t i = 0; i < n && alike; i++)
-		alike = place_of(mps_gpus(server), gpus[i].uuid) == (int)gpus[i].index;
+		alike = device_place(mps_gpus(server), gpus[i].uuid) == (int)gpus[i].index;
 	return alike;
+}
+
+bool servers_end_clients(const struct servers *s)
+{
+	return !none_needed(s);
 }
 
 /* Its user may have several; only that whose client it is knows the process. */

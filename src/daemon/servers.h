@@ -9,10 +9,12 @@
 #include "core/core.h"
 #include "launch/mps.h"
 
+struct device;
 struct servers;
 
-/* Takes over those that a former radd left running. */
-struct servers *servers_create(const char *run_dir);
+/* Takes over those that a former radd left running. On devices whose MPS needs no server the table stays empty, and
+ * answers as if one were always ready. */
+struct servers *servers_create(const char *run_dir, const struct device *device);
 /* The objects only; servers with clients go on and are adopted by the next radd. */
 void servers_destroy(struct servers *s);
 
@@ -23,6 +25,8 @@ enum mps_state servers_want(struct servers *s, const struct core *core, const st
 const char *servers_pipe_dir(const struct servers *s, const struct task *t);
 /* Whether that server counts GPUs as PCI order does, so that the task's GPUs can be named by index. */
 bool servers_count_alike(const struct servers *s, const struct task *t, const struct core_gpu_ref *gpus, size_t n);
+/* Whether a server is to be asked before one of its clients is killed, and asking it. */
+bool servers_end_clients(const struct servers *s);
 void servers_terminate_client(struct servers *s, const struct task *t, pid_t client);
 /* Stops those whose user has no MPS task any more on the GPUs that they serve. */
 void servers_tidy(struct servers *s, const struct core *core);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The sampler process in the loop: readings come, one that ends is started again, and nothing else in the loop notices. The
- * test is its own sampler: its "devices" are a folder with a pipe in it, and what is written there is what it does.
+ * test is its own sampler: the folder of its devices is a pipe, and what is written there is what it does.
  */
 #include "daemon/sampling.h"
 
@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "daemon/polling.h"
+#include "device/device.h"
 #include "monitor/monitor.h"
 #include "monitor/sampler.h"
 
@@ -51,6 +52,7 @@ struct world {
 	int orders;
 	struct sampling *sampling;
 	struct sampling_plan plan;
+	struct device *device;
 	unsigned readings, heard;
 };
 
@@ -77,7 +79,8 @@ static void set_up(struct world *w)
 	uv_loop_init(&w->loop);
 	uv_timer_init(&w->loop, &w->patience);
 	uv_timer_start(&w->patience, out_of_patience, PATIENCE_MS, 0);
-	w->plan = (struct sampling_plan){ .program = "/proc/self/exe", .devices = w->pipe_path, .interval_ms = 100,
+	w->device = device_create("nvml", w->pipe_path, NULL);
+	w->plan = (struct sampling_plan){ .program = "/proc/self/exe", .device = w->device, .interval_ms = 100,
 					  .first_ms = PATIENCE_MS };
 }
 
@@ -106,6 +109,7 @@ static void tear_down(struct world *w)
 	unlink(w->pipe_path);
 	rmdir(w->dir);
 	free(w->pipe_path);
+	device_destroy(w->device);
 }
 
 static void wait_readings(struct world *w, unsigned n)
@@ -195,8 +199,8 @@ static void a_descriptor_opened_in_the_pause_is_heard(void **state)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && !strcmp(argv[1], "--sampler"))
-		return sampler(argv[2]);
+	if (argc == 6 && !strcmp(argv[1], "--sampler"))
+		return sampler(argv[3]);
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test(f)
 		T(readings_come_and_go_on_after_a_restart), T(one_that_ends_at_once_is_an_error),

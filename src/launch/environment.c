@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/scope.h"
+#include "device/device.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -72,11 +73,11 @@ static void set_text(struct list *l, const char *name, const char *value)
 	add(l, alloc_printf("%s=%s", name, value));
 }
 
-/* How CUDA names the GPUs of a task.
- *  - Whole GPUs: indices in PCI order, which scripts and launchers parse as numbers.
+/* The GPUs of a task, as its programs are told of them.
+ *  - Whole GPUs: the machine's indices in PCI order, which scripts and launchers parse as numbers.
  *  - By UUID where an index would not do: MIG instances have none, and an MPS client counts as its server does, which may
  *    see fewer GPUs. */
-static char *visible_devices(const struct launch_request *r)
+static char *gpu_names(const struct launch_request *r)
 {
 	scoped_buf list = { 0 };
 	for (unsigned i = 0; i < r->n_gpus; i++) {
@@ -89,22 +90,34 @@ static char *visible_devices(const struct launch_request *r)
 	return buf_steal(&list);
 }
 
+/* What the kind of device has its tasks told. */
 static void set_gpus(struct list *l, const struct launch_request *r)
 {
-	scoped_free char *visible = visible_devices(r);
+	scoped_free char *names = gpu_names(r);
 	scoped_buf uuids = { 0 };
 	for (unsigned i = 0; i < r->n_gpus; i++)
 		buf_printf(&uuids, "%s%s", i ? "," : "", r->gpus[i].uuid);
-	set_text(l, "CUDA_VISIBLE_DEVICES", visible);
-	set_text(l, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 	set_text(l, "RAD_GPU_UUIDS", buf_text(&uuids));
+	for (const struct device_variable *v = device_kind(r->device)->variables; v->name; v++) {
+		const char *value = v->says == DEVICE_SAYS_GPUS ? names : v->says == DEVICE_SAYS_FILE ? device_file(r->device) : v->text;
+		if (value)
+			set_text(l, v->name, value);
+	}
 }
 
-/* What must not come from the user: it would be believed about this attempt. */
-static const char *const ours[] = {
-	"RAD_GPU_MEM_MIB", "RAD_ARRAY_TASK_ID", "RAD_ARRAY_JOB_ID", "RAD_SIM_DEVICES", "CUDA_MPS_PIPE_DIRECTORY",
-	"CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
-};
+/* What must not come from the user: it would be believed about this attempt. So would what names the GPUs of any kind. */
+static void unset_ours(struct list *l)
+{
+	static const char *const ours[] = {
+		"RAD_GPU_MEM_MIB", "RAD_ARRAY_TASK_ID", "RAD_ARRAY_JOB_ID", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
+		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+	};
+	for (size_t i = 0; i < COUNT_OF(ours); i++)
+		unset(l, ours[i]);
+	for (const struct device_kind *const *k = device_kinds; *k; k++)
+		for (const struct device_variable *v = (*k)->variables; v->name; v++)
+			unset(l, v->name);
+}
 
 static void set_task(struct list *l, const struct launch_request *r)
 {
@@ -119,8 +132,6 @@ static void set_task(struct list *l, const struct launch_request *r)
 		set(l, "RAD_ARRAY_TASK_ID", "%d", TASK_INDEX(t->id));
 		set(l, "RAD_ARRAY_JOB_ID", "%u", TASK_JOB(t->id));
 	}
-	if (r->sim_devices)
-		set_text(l, "RAD_SIM_DEVICES", r->sim_devices);
 	if (r->socket_path)
 		set_text(l, "RAD_SOCKET", r->socket_path);
 }
@@ -130,6 +141,8 @@ static void set_mps(struct list *l, const struct environment_input *in)
 {
 	const struct launch_request *r = in->request;
 	scoped_buf limits = { 0 };
+	if (device_kind(r->device)->mps == DEVICE_MPS_NONE)
+		return;
 	set_text(l, "CUDA_MPS_PIPE_DIRECTORY", r->mps_pipe_dir ? r->mps_pipe_dir : in->no_mps_dir);
 	if (!r->mps_pipe_dir || !r->fence_mib)
 		return;
@@ -157,8 +170,7 @@ char **launch_environment(const struct environment_input *in)
 	for (char **item = t->spec->environ; item && *item; item++)
 		if (strchr(*item, '=') && strncmp(*item, "SLURM_", 6))
 			add(&l, alloc_string(*item));
-	for (size_t i = 0; i < COUNT_OF(ours); i++)
-		unset(&l, ours[i]);
+	unset_ours(&l);
 	set_gpus(&l, in->request);
 	set_task(&l, in->request);
 	set_mps(&l, in);

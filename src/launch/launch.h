@@ -25,6 +25,8 @@
 /* `by_uuid`: CUDA cannot find it by its index. */
 struct launch_gpu { char uuid[GPU_UUID_LEN]; uint32_t index; bool by_uuid; };
 
+struct device;
+
 struct launch_request {
 	const char *state_dir;
 	const struct task *task;	/* its last attempt is the one to start */
@@ -33,7 +35,7 @@ struct launch_request {
 	/* MPS: the pipe folder of the server for its GPUs, NULL without; the fence in MiB a GPU, 0 for none. */
 	const char *mps_pipe_dir;
 	uint64_t fence_mib;
-	const char *sim_devices;	/* path of the simulated devices' file; NULL on real ones */
+	const struct device *device;	/* whose GPUs these are: by which words the task is told of them */
 	const char *socket_path;	/* given to the task as RAD_SOCKET */
 };
 

@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "device/device.h"
 #include "launch/attempt.h"
 #include "launch/spawn.h"
 
@@ -47,7 +48,7 @@ static char *find_control(void)
 		return access(set, X_OK) ? NULL : alloc_string(set);
 	for (const char *p = path ? path : "/usr/bin:/bin"; *p; p += *p == ':') {
 		size_t len = strcspn(p, ":");
-		scoped_free char *file = alloc_printf("%.*s/nvidia-cuda-mps-control", (int)len, p);
+		scoped_free char *file = alloc_printf("%.*s/" MPS_CONTROL, (int)len, p);
 		if (len && !access(file, X_OK))
 			return steal(file);
 		p += len;
@@ -55,18 +56,10 @@ static char *find_control(void)
 	return NULL;
 }
 
-bool mps_available(void)
+bool mps_available(const struct device_kind *kind)
 {
-	scoped_free char *control = find_control();
-	return control;
-}
-
-bool mps_is_server_name(const char *comm)
-{
-	const char *slash = strrchr(comm, '/');
-	const char *name = slash ? slash + 1 : comm;
-	/* The second is what is left of it where the kernel keeps 15 bytes. */
-	return !strcmp(name, "nvidia-cuda-mps-server") || !strcmp(name, "nvidia-cuda-mps");
+	scoped_free char *control = kind->mps == DEVICE_MPS_SERVER ? find_control() : NULL;
+	return control || kind->mps == DEVICE_MPS_FILE;
 }
 
 static struct mps_server *create(const char *run_dir, uid_t uid, unsigned number)
@@ -140,7 +133,7 @@ static int check_start(struct mps_server *s, struct error *err)
 {
 	struct stat st;
 	if (!s->control)
-		return error_set(err, ERR_UNAVAILABLE, "nvidia-cuda-mps-control: not found in PATH; it comes with the driver");
+		return error_set(err, ERR_UNAVAILABLE, MPS_CONTROL ": not found in PATH; it comes with the driver");
 	if (strlen(s->pipe) + LONGEST_SOCKET >= sizeof ((struct sockaddr_un *)0)->sun_path)
 		return error_set(err, ERR_INVALID, "%s: too long for the sockets of MPS; use a shorter run folder", s->pipe);
 	if (io_make_dirs(s->folder, 0755, err))

@@ -15,10 +15,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct device_kind;
 struct mps_server;
 
-/* Whether `nvidia-cuda-mps-control` can be found here. */
-bool mps_available(void);
+/* NVIDIA's control program. */
+#define MPS_CONTROL "nvidia-cuda-mps-control"
+
+/* Whether tasks can be MPS clients on that kind of device here: where servers have to be started, that program is in PATH. */
+bool mps_available(const struct device_kind *kind);
 
 /* Starts a control daemon as `uid`/`gid` for the GPUs of a list, "UUID,UUID...", which it counts in that order. Its folders lie
  * in `run_dir`/mps/UID.N, N being the first number that no running one has: one that is stopping does not hold up the next.
@@ -42,8 +46,5 @@ struct proc_id mps_control(const struct mps_server *s);
 void mps_stop(struct mps_server *s);
 /* Asks the server to end one client (`terminate_client`), the polite step before KILL. Returns at once. */
 void mps_terminate_client(struct mps_server *s, pid_t client);
-
-/* Whether a process name in a GPU's process list is the MPS server. */
-bool mps_is_server_name(const char *comm);
 
 #endif

@@ -5,12 +5,15 @@
 
 #include "base/alloc.h"
 #include "base/scope.h"
+#include "device/device.h"
 #include "launch/request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <cmocka.h>
+
+static struct device *real, *simulated;
 
 /* A task on GPUs 2 and 5, submitted with this environment. */
 struct bench {
@@ -23,8 +26,11 @@ struct bench {
 };
 
 static char *user_env[] = {
-	(char *)"PATH=/usr/bin", (char *)"SLURM_JOB_ID=4", (char *)"CUDA_VISIBLE_DEVICES=7", (char *)"RAD_GPU_MEM_MIB=1",
-	(char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/evil", (char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/twice", (char *)"no equals sign",
+	(char *)"PATH=/usr/bin", (char *)"SLURM_JOB_ID=4", (char *)"CUDA_VISIBLE_DEVICES=7",
+	(char *)"RAD_GPU_MEM_MIB=1",
+	(char *)"CUDA_DEVICE_ORDER=FASTEST_FIRST",
+	(char *)"RAD_SIM_DEVICES=/tmp/evil", (char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/evil",
+	(char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/twice", (char *)"no equals sign",
 	(char *)"EMPTY=", (char *)"TF_FORCE_GPU_ALLOW_GROWTH=false", (char *)"PYTHONUNBUFFERED=", NULL,
 };
 
@@ -36,7 +42,8 @@ static void fill(struct bench *b, task_id id)
 	b->task = (struct task){ .id = id, .spec = &b->spec, .attempts = &b->attempt, .n_attempts = 1 };
 	b->gpus[0] = (struct launch_gpu){ .uuid = "GPU-a", .index = 2 };
 	b->gpus[1] = (struct launch_gpu){ .uuid = "GPU-b", .index = 5 };
-	b->request = (struct launch_request){ .task = &b->task, .gpus = b->gpus, .n_gpus = 2, .socket_path = "/run/rad/socket" };
+	b->request = (struct launch_request){ .task = &b->task, .gpus = b->gpus, .n_gpus = 2, .device = real,
+					      .socket_path = "/run/rad/socket" };
 	b->in = (struct environment_input){ .request = &b->request, .no_mps_dir = "/run/rad/no-mps" };
 }
 
@@ -113,7 +120,7 @@ static void test_mps(void **state)
 	b.request.n_gpus = 1;
 	b.request.mps_pipe_dir = "/run/rad/mps/1000.0/pipe";
 	b.request.fence_mib = 6000;
-	b.request.sim_devices = "/run/rad/sim";
+	b.request.device = simulated;
 	char **env = launch_environment(&b.in);
 	assert_var(env, "CUDA_VISIBLE_DEVICES", "2");
 	assert_var(env, "CUDA_MPS_PIPE_DIRECTORY", "/run/rad/mps/1000.0/pipe");
@@ -121,7 +128,8 @@ static void test_mps(void **state)
 	assert_var(env, "RAD_TASK_ID", "12_3");
 	assert_var(env, "RAD_ARRAY_TASK_ID", "3");
 	assert_var(env, "RAD_ARRAY_JOB_ID", "12");
-	assert_var(env, "RAD_SIM_DEVICES", "/run/rad/sim");
+	assert_var(env, "RAD_SIM_DEVICES", "/run/rad/sim-devices");
+	assert_var(env, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 	environment_free(env);
 	b.request.n_gpus = 2;
 	b.gpus[0].by_uuid = b.gpus[1].by_uuid = true;
@@ -219,6 +227,22 @@ static void test_request_incomplete(void **state)
 	}
 }
 
+static int make_devices(void **state)
+{
+	(void)state;
+	real = device_create("nvml", "/run/rad", NULL);
+	simulated = device_create("sim:1xa100-40g", "/run/rad", NULL);
+	return real && simulated ? 0 : -1;
+}
+
+static int drop_devices(void **state)
+{
+	(void)state;
+	device_destroy(real);
+	device_destroy(simulated);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,5 +250,5 @@ int main(void)
 		cmocka_unit_test(test_mps), cmocka_unit_test(test_mig_by_uuid), cmocka_unit_test(test_request_round_trip),
 		cmocka_unit_test(test_request_cut), cmocka_unit_test(test_request_incomplete),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_devices, drop_devices);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "device/device.h"
 #include "launch/attempt.h"
 #include "launch/cgroup.h"
 #include "launch/processes.h"
@@ -33,6 +34,7 @@ struct bench {
 	char dir[64];
 	struct task *task;
 	struct launch_gpu gpu;
+	struct device *device;
 	struct launch_request request;
 	struct proc_id shim;
 };
@@ -82,7 +84,9 @@ static int setup(void **state)
 	b->task->n_attempts = 1;
 	b->task->attempts[0].mode = SHARE_STREAMS;
 	b->gpu = (struct launch_gpu){ .uuid = "GPU-11111111-2222", .index = 3 };
-	b->request = (struct launch_request){ .state_dir = b->dir, .task = b->task, .gpus = &b->gpu, .n_gpus = 1 };
+	b->device = device_create("nvml", b->dir, NULL);
+	b->request = (struct launch_request){ .state_dir = b->dir, .task = b->task, .gpus = &b->gpu, .n_gpus = 1,
+					      .device = b->device };
 	*state = b;
 	return 0;
 }
@@ -96,6 +100,7 @@ static int teardown(void **state)
 	assert_int_equal(system(command), 0);
 	free(command);
 	task_destroy(b->task);
+	device_destroy(b->device);
 	free(b);
 	return 0;
 }

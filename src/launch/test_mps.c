@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "device/device.h"
 
 #include <poll.h>
 #include <setjmp.h>
@@ -308,10 +309,11 @@ static void test_bad_places(void **state)
 
 static void test_not_installed(void **state)
 {
+	const struct device_kind served = { .mps = DEVICE_MPS_SERVER }, own = { .mps = DEVICE_MPS_FILE }, without = { 0 };
 	struct bench *b = *state;
 	struct error err = ERROR_INIT;
 	setenv("RAD_MPS_CONTROL", "/no/such/control", 1);
-	assert_false(mps_available());
+	assert_false(mps_available(&served));
 	assert_null(mps_start(b->dir, GPUS, getuid(), getgid(), &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	/* By PATH, behind folders that do not have it. */
@@ -319,21 +321,12 @@ static void test_not_installed(void **state)
 	scoped_free char *path = alloc_printf("/nonexistent::%s:/bin", b->dir);
 	unsetenv("RAD_MPS_CONTROL");
 	setenv("PATH", path, 1);
-	assert_true(mps_available());
+	assert_true(mps_available(&served));
 	setenv("PATH", "/nonexistent", 1);
-	assert_false(mps_available());
+	assert_false(mps_available(&served));
+	assert_true(mps_available(&own));
+	assert_false(mps_available(&without));
 	setenv("PATH", before, 1);
-}
-
-static void test_server_name(void **state)
-{
-	(void)state;
-	assert_true(mps_is_server_name("nvidia-cuda-mps-server"));
-	assert_true(mps_is_server_name("/usr/bin/nvidia-cuda-mps-server"));
-	assert_true(mps_is_server_name("nvidia-cuda-mps"));
-	assert_false(mps_is_server_name("nvidia-cuda-mps-control"));
-	assert_false(mps_is_server_name("python"));
-	assert_false(mps_is_server_name(""));
 }
 
 int main(void)
@@ -347,7 +340,7 @@ int main(void)
 		T(test_becomes_ready), T(test_runs_as_the_user), T(test_dies_at_start), T(test_dies_later),
 		T(test_never_waits_for_it), T(test_two_at_once), T(test_adopted), T(test_stop),
 		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_client), T(test_bad_places),
-		T(test_not_installed), cmocka_unit_test(test_server_name),
+		T(test_not_installed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

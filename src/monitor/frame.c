@@ -8,11 +8,13 @@
  */
 #include "monitor/monitor.h"
 
+#include "base/alloc.h"
+
 #include <math.h>
 #include <string.h>
 
 #define FRAME_MAGIC 0x464d4452u	/* "RDMF" */
-#define FRAME_VERSION 1u
+#define FRAME_VERSION 2u
 #define FRAME_MAX_BYTES (16u << 20)
 
 enum frame_kind { FRAME_SNAPSHOT = 1, FRAME_ERROR = 2 };
@@ -64,9 +66,31 @@ static void put_text(struct codec *c, char *text, size_t size)
 		text[size - 1] = 0;
 }
 
+static bool is_printable(const char *text)
+{
+	while (*text > ' ' && *text < 0x7f)
+		text++;
+	return !*text;
+}
+
+/* A text of any length, or NULL, which an empty one stands for. The reader makes room for no more than came. */
+static void put_long_text(struct codec *c, char **text)
+{
+	uint32_t n = c->out && *text ? (uint32_t)strlen(*text) : 0;
+	put(c, n);
+	if (!c->out && n > c->left)
+		c->bad = true;
+	if (c->bad || !n)
+		return;
+	if (!c->out)
+		*text = alloc_zero((size_t)n + 1);
+	put_raw(c, *text, n);
+	if (!is_printable(*text) || strlen(*text) != n)
+		c->bad = true;
+}
+
 static void put_gpu(struct codec *c, struct gpu_reading *r)
 {
-	uint8_t source = (uint8_t)r->smact_source;
 	put_text(c, r->uuid, sizeof r->uuid);
 	put_text(c, r->parent_uuid, sizeof r->parent_uuid);
 	put_text(c, r->name, sizeof r->name);
@@ -83,10 +107,9 @@ static void put_gpu(struct codec *c, struct gpu_reading *r)
 				    &r->pcie_tx_mib_s, &r->power_w, &r->energy_j };
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		put_number(c, numbers[i]);
-	put(c, source);
-	if (source > SMACT_SIM)
+	put_text(c, r->smact_source, sizeof r->smact_source);
+	if (!is_printable(r->smact_source))
 		c->bad = true;
-	r->smact_source = (enum smact_source)source;
 }
 
 static void put_proc(struct codec *c, struct proc_reading *p)
@@ -107,6 +130,8 @@ static void put_snapshot(struct codec *c, struct snapshot *s)
 	put(c, s->wall_ms);
 	put(c, n_gpus);
 	put(c, n_procs);
+	put(c, s->n_others);
+	put_long_text(c, &s->chosen);
 	/* Reading adds one element at a time, so a count that lies costs no more memory than the bytes that came. */
 	for (uint32_t i = 0; i < n_gpus && !c->bad; i++)
 		put_gpu(c, c->out ? &s->gpus[i] : snapshot_add_gpu(s));

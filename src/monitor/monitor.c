@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of backends, and the loop of the sampler process.
+ * The loop of the sampler process: one beat, one sample, one frame. It keeps no history and decides nothing, so that it can
+ * be killed at any moment and its successor knows as much.
  */
 #include "monitor/monitor.h"
 
@@ -8,7 +9,8 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
-#include "monitor/backends.h"
+#include "device/device.h"
+#include "device/kinds.h"
 #include "monitor/procs.h"
 
 #include <errno.h>
@@ -18,29 +20,8 @@
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
 
-const struct monitor_backend *const monitor_backends[] = {
-	&nvml_backend,
-	&simdev_backend,
-	NULL,
-};
-
-const struct monitor_backend *monitor_find(const char *devices, const char **rest, struct error *err)
-{
-	size_t len = strcspn(devices, ":");
-	for (const struct monitor_backend *const *b = monitor_backends; *b; b++) {
-		if (strlen((*b)->name) != len || strncmp((*b)->name, devices, len))
-			continue;
-		*rest = devices[len] ? devices + len + 1 : "";
-		return *b;
-	}
-	error_set(err, ERR_INVALID, "devices: \"%.60s\" names no kind of device: say nvml, or sim:4xa100-40g, or sim:FILE.yaml",
-		  devices);
-	return NULL;
-}
-
 struct sampling {
-	const struct monitor_backend *backend;
-	void *state;
+	struct device *device;
 	struct procs *procs;
 	int fd;
 };
@@ -51,7 +32,7 @@ static int sample_once(struct sampling *s)
 	struct snapshot snap = { .mono_ms = clock_mono_ms(), .wall_ms = clock_wall_ms() };
 	struct error err = ERROR_INIT;
 	scoped_buf frame = { 0 };
-	int rc = s->backend->sample(s->state, &snap, &err);
+	int rc = device_sample(s->device, &snap, &err);
 	if (rc) {
 		monitor_frame_write_error(&err, &frame);
 	} else {
@@ -119,20 +100,21 @@ static int report_unopened(const struct error *err, int fd)
 	return 1;
 }
 
-int monitor_sampler_main(const char *devices, int64_t interval_ms, int fd)
+int monitor_sampler_main(const struct monitor_order *o)
 {
 	/* A parent that died before this line leaves a pipe without a reader, which ends us too. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_IGN);
 	struct error err = ERROR_INIT;
-	const char *rest = "";
-	struct sampling s = { .backend = monitor_find(devices, &rest, &err), .fd = fd };
-	s.state = s.backend ? s.backend->open(rest, &err) : NULL;
-	if (!s.state)
-		return report_unopened(&err, fd);
-	s.procs = procs_create();
-	int rc = sampling_run(&s, interval_ms < 100 ? 100 : interval_ms);
-	procs_destroy(s.procs);
-	s.backend->close(s.state);
+	struct sampling s = { .device = device_create(o->devices, o->folder, &err), .fd = o->fd };
+	int rc = 0;
+	if (!s.device || device_open(s.device, o->chosen, &err)) {
+		rc = report_unopened(&err, o->fd);
+	} else {
+		s.procs = procs_create(device_kind(s.device)->mps_process);
+		rc = sampling_run(&s, o->interval_ms < 100 ? 100 : o->interval_ms);
+		procs_destroy(s.procs);
+	}
+	device_destroy(s.device);
 	return rc;
 }

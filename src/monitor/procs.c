@@ -11,9 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* What the kernel keeps (15 characters) of "nvidia-cuda-mps-server". The control daemon shortens to the same, but it holds
- * no GPU context and so is in no driver's list. */
-#define MPS_SERVER_COMM "nvidia-cuda-mps"
+#define COMM_LEN 15	/* what the kernel keeps of a program's name */
 
 struct entry {
 	struct proc_id id;
@@ -24,13 +22,16 @@ struct entry {
 };
 
 struct procs {
+	const char *mps_process;	/* NULL: none is one */
 	struct entry *entries;
 	size_t n, cap;
 };
 
-struct procs *procs_create(void)
+struct procs *procs_create(const char *mps_process)
 {
-	return alloc_zero(sizeof(struct procs));
+	struct procs *p = alloc_zero(sizeof *p);
+	p->mps_process = mps_process;
+	return p;
 }
 
 void procs_destroy(struct procs *p)
@@ -40,16 +41,20 @@ void procs_destroy(struct procs *p)
 	free(p);
 }
 
-static bool is_mps_server(pid_t pid)
+/* A control daemon's name shortens to the same as its server's, but it holds no GPU context and so is in no driver's list. */
+static bool is_mps_server(const struct procs *p, pid_t pid)
 {
 	char path[40], comm[32];
+	if (!p->mps_process)
+		return false;
 	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
 	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : io_read_full(fd, comm, sizeof comm - 1);
 	if (n <= 0)
 		return false;
 	comm[n] = 0;
-	return !strcmp(comm, MPS_SERVER_COMM "\n");
+	comm[strcspn(comm, "\n")] = 0;
+	return strlen(p->mps_process) > COMM_LEN ? !strncmp(comm, p->mps_process, COMM_LEN) : !strcmp(comm, p->mps_process);
 }
 
 static task_id claimed_task(pid_t pid)
@@ -61,7 +66,7 @@ static task_id claimed_task(pid_t pid)
 	return id;
 }
 
-static void learn(struct entry *e, pid_t pid, uint64_t start_ticks)
+static void learn(const struct procs *p, struct entry *e, pid_t pid, uint64_t start_ticks)
 {
 	e->id = (struct proc_id){ .pid = pid, .start_ticks = start_ticks };
 	e->uid = (uid_t)-1;
@@ -71,7 +76,7 @@ static void learn(struct entry *e, pid_t pid, uint64_t start_ticks)
 		return;
 	e->uid = proc_uid(pid);
 	e->claimed = claimed_task(pid);
-	e->mps_server = is_mps_server(pid);
+	e->mps_server = is_mps_server(p, pid);
 }
 
 static struct entry *lookup(struct procs *p, pid_t pid)
@@ -94,7 +99,7 @@ static const struct entry *identify(struct procs *p, pid_t pid)
 	bool known = e->id.pid == pid;
 	bool alive = !proc_stat(pid, &start, NULL);
 	if (!known || (alive && start != e->id.start_ticks))
-		learn(e, pid, start);
+		learn(p, e, pid, start);
 	e->listed = true;
 	return e;
 }

@@ -6,11 +6,12 @@
 #ifndef RAD_MONITOR_PROCS_H
 #define RAD_MONITOR_PROCS_H
 
-#include "monitor/reading.h"
+#include "device/reading.h"
 
 struct procs;
 
-struct procs *procs_create(void);
+/* `mps_process`: the program of MPS servers here; NULL: there are none. It must outlive the object. */
+struct procs *procs_create(const char *mps_process);
 void procs_destroy(struct procs *p);	/* takes NULL */
 
 /* Fills start time, uid, claim and mps_server of every process of the snapshot. Each process's environment is read once in

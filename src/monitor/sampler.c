@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "device/device.h"
 #include "monitor/monitor.h"
 
 #include <errno.h>
@@ -20,7 +21,8 @@
 #include <sys/wait.h>
 
 struct sampler {
-	char *program, *devices;
+	char *program, *devices, *folder;
+	char *chosen;	/* by the first sampler; NULL: all GPUs, or not known yet */
 	int64_t interval_ms;
 	pid_t pid;	/* -1: none */
 	int fd;
@@ -29,22 +31,31 @@ struct sampler {
 	unsigned n_left;
 };
 
-int sampler_main(const char *devices, const char *interval_text)
+static const char *unless_empty(const char *word)
 {
-	struct error err = ERROR_INIT;
-	int64_t interval_ms;
-	if (units_parse_int(interval_text, 1, INT32_MAX, &interval_ms, &err)) {
-		fprintf(stderr, "radd: --sampler: %s\n", err.text);
-		return 2;
-	}
-	return monitor_sampler_main(devices, interval_ms, SAMPLER_FD);
+	return *word ? word : NULL;
 }
 
-struct sampler *sampler_create(const char *program, const char *devices, int64_t interval_ms)
+int sampler_main(int argc, char **argv)
+{
+	struct error err = ERROR_INIT;
+	struct monitor_order order = { .fd = SAMPLER_FD };
+	if (argc != 6 || units_parse_int(argv[4], 1, INT32_MAX, &order.interval_ms, &err)) {
+		fprintf(stderr, "radd: --sampler: %s\n", *err.text ? err.text : "is started by radd itself");
+		return 2;
+	}
+	order.devices = argv[2];
+	order.folder = unless_empty(argv[3]);
+	order.chosen = unless_empty(argv[5]);
+	return monitor_sampler_main(&order);
+}
+
+struct sampler *sampler_create(const char *program, const struct device *device, int64_t interval_ms)
 {
 	struct sampler *s = alloc_zero(sizeof *s);
 	s->program = alloc_string(program);
-	s->devices = alloc_string(devices);
+	s->devices = alloc_string(device_setting(device));
+	s->folder = alloc_string(device_folder(device) ? device_folder(device) : "");
 	s->interval_ms = interval_ms;
 	s->pid = s->fd = -1;
 	return s;
@@ -58,6 +69,8 @@ void sampler_destroy(struct sampler *s)
 	buf_free(&s->in);
 	free(s->program);
 	free(s->devices);
+	free(s->folder);
+	free(s->chosen);
 	free(s);
 }
 
@@ -90,7 +103,8 @@ void sampler_stop(struct sampler *s)
  * group of its own: an interrupt from the terminal is for the daemon, with which it ends anyway. */
 static int spawn(struct sampler *s, int pipe_end)
 {
-	char interval[24], *argv[] = { s->program, "--sampler", s->devices, interval, NULL };
+	char nothing[] = "", interval[24];
+	char *argv[] = { s->program, "--sampler", s->devices, s->folder, interval, s->chosen ? s->chosen : nothing, NULL };
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attributes;
 	sigset_t none, all;
@@ -162,6 +176,8 @@ int sampler_read(struct sampler *s, struct snapshot *out, struct error *err)
 		return error_set(err, ERR_UNAVAILABLE, "sampler: none runs");
 	for (;;) {
 		int rc = monitor_frame_read(&s->in, out, err);
+		if (rc > 0 && out->chosen && !s->chosen)
+			s->chosen = alloc_string(out->chosen);
 		if (rc)
 			return rc;
 		rc = take(s);

@@ -7,20 +7,22 @@
 #define RAD_MONITOR_SAMPLER_H
 
 #include "base/error.h"
-#include "monitor/reading.h"
+#include "device/reading.h"
 
 #include <stdint.h>
 #include <sys/types.h>
 
+struct device;
 struct sampler;
 
-/* What the started program gets: `PROGRAM --sampler DEVICES INTERVAL_MS`, with the pipe as descriptor SAMPLER_FD. Its
- * main calls sampler_main(argv[2], argv[3]) and exits with what that returns. */
+/* What the started program gets: `PROGRAM --sampler DEVICES FOLDER INTERVAL_MS CHOSEN`, the empty word standing for what is not
+ * there, with the pipe as descriptor SAMPLER_FD. Its main hands these on and exits with what this returns. */
 #define SAMPLER_FD 3
-int sampler_main(const char *devices, const char *interval_ms);
+int sampler_main(int argc, char **argv);
 
-/* `program` is radd's own path. Starts nothing yet. */
-struct sampler *sampler_create(const char *program, const char *devices, int64_t interval_ms);
+/* `program` is radd's own path. Starts nothing yet. Once a snapshot has named the GPUs that were chosen, samplers that are
+ * started after it keep to these: a number of the setting may be another GPU's by then. */
+struct sampler *sampler_create(const char *program, const struct device *device, int64_t interval_ms);
 /* Stops it and forgets it; takes NULL. */
 void sampler_destroy(struct sampler *s);
 

@@ -18,7 +18,7 @@
 
 static struct snapshot example(void)
 {
-	struct snapshot s = { .mono_ms = 123456789, .wall_ms = 1795192567123 };
+	struct snapshot s = { .mono_ms = 123456789, .wall_ms = 1795192567123, .n_others = 3, .chosen = alloc_string("GPU-0,GPU-1") };
 	for (uint32_t i = 0; i < 20; i++) {
 		struct gpu_reading *r = snapshot_add_gpu(&s);
 		snprintf(r->uuid, sizeof r->uuid, "GPU-%u", i);
@@ -31,7 +31,7 @@ static struct snapshot example(void)
 		r->valid = GPU_MEM_TOTAL | GPU_SMACT | GPU_PROCS;
 		r->mem_total_mib = 143771;
 		r->smact = i / 20.0;
-		r->smact_source = SMACT_GPM;
+		strcpy(r->smact_source, "gpm");
 		r->energy_j = 1e9 + i;
 	}
 	strcpy(s.gpus[3].parent_uuid, "GPU-2");
@@ -49,6 +49,9 @@ static void assert_same(const struct snapshot *a, const struct snapshot *b)
 	assert_int_equal(a->wall_ms, b->wall_ms);
 	assert_int_equal(a->n_gpus, b->n_gpus);
 	assert_int_equal(a->n_procs, b->n_procs);
+	assert_int_equal(a->n_others, b->n_others);
+	assert_int_equal(!a->chosen, !b->chosen);
+	assert_true(!a->chosen || !strcmp(a->chosen, b->chosen));
 	/* Both came from zeroed memory, so padding is equal too. */
 	assert_memory_equal(a->gpus, b->gpus, a->n_gpus * sizeof *a->gpus);
 	for (uint32_t i = 0; i < a->n_procs; i++) {
@@ -137,6 +140,9 @@ static void test_lies_are_refused(void **state)
 	assert_int_equal(read_changed(HEADER + 16, &fewer, 4), -1);
 	assert_int_equal(read_changed(HEADER + 20, &huge, 4), -1);	/* processes */
 	assert_int_equal(read_changed(HEADER + 20, &zero, 4), -1);
+	assert_int_equal(read_changed(HEADER + 28, &huge, 4), -1);	/* the length of what was chosen */
+	assert_int_equal(read_changed(HEADER + 28, &more, 4), -1);
+	assert_int_equal(read_changed(HEADER + 32, &zero, 4), -1);	/* ... which is text */
 	struct snapshot s = example();
 	scoped_buf pipe = { 0 };
 	monitor_frame_write(&s, &pipe);
@@ -155,32 +161,17 @@ static void test_bad_values_are_refused(void **state)
 	monitor_frame_write(&s, &pipe);
 	assert_int_equal(monitor_frame_read(&pipe, &got, NULL), -1);
 	r->smact = 0;
-	r->smact_source = (enum smact_source)9;
+	strcpy(r->smact_source, "\xff");
 	monitor_frame_write(&s, &pipe);
 	assert_int_equal(monitor_frame_read(&pipe, &got, NULL), -1);
 	/* Text without an end gets one. */
-	r->smact_source = SMACT_NONE;
+	*r->smact_source = 0;
 	memset(r->uuid, 'x', sizeof r->uuid);
 	monitor_frame_write(&s, &pipe);
 	assert_int_equal(monitor_frame_read(&pipe, &got, NULL), 1);
 	assert_int_equal(strlen(got.gpus[0].uuid), sizeof r->uuid - 1);
 	snapshot_clear(&got);
 	snapshot_clear(&s);
-}
-
-static void test_find(void **state)
-{
-	(void)state;
-	const char *rest = NULL;
-	struct error err = ERROR_INIT;
-	assert_string_equal(monitor_find("nvml", &rest, &err)->name, "nvml");
-	assert_string_equal(rest, "");
-	assert_string_equal(monitor_find("nvml:x:y", &rest, &err)->name, "nvml");
-	assert_string_equal(rest, "x:y");
-	assert_null(monitor_find("nv", &rest, &err));
-	assert_null(monitor_find("nvmll", &rest, &err));
-	assert_non_null(strstr(err.text, "\"nvmll\""));
-	assert_non_null(strstr(err.text, "sim:4xa100-40g"));
 }
 
 int main(void)
@@ -191,7 +182,6 @@ int main(void)
 		cmocka_unit_test(test_error_frame),
 		cmocka_unit_test(test_lies_are_refused),
 		cmocka_unit_test(test_bad_values_are_refused),
-		cmocka_unit_test(test_find),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,10 @@
 #include "monitor/sampler.h"
 
 #include "base/clock.h"
+#include "device/device.h"
 #include "monitor/monitor.h"
 #include "monitor/procs.h"
-#include "monitor/test_fake.h"
+#include "device/test_fake.h"
 
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -28,10 +29,19 @@ static void script(const char *more, const char *processes)
 	fake_script("nvml", text);
 }
 
+static struct sampler *sampler_of(const char *program, const char *setting)
+{
+	struct device *device = device_create(setting, NULL, NULL);
+	struct sampler *s = sampler_create(program, device, 100);
+	device_destroy(device);
+	return s;
+}
+
 static int set_up(void **state)
 {
 	fake_use_nvml();
-	*state = sampler_create("/proc/self/exe", "nvml", 100);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	*state = sampler_of("/proc/self/exe", "nvml");
 	return 0;
 }
 
@@ -110,7 +120,7 @@ static void test_identities(void **state)
 	(void)state;
 	int hold;
 	pid_t task = start_task("12_3", &hold);
-	struct procs *p = procs_create();
+	struct procs *p = procs_create("nvidia-cuda-mps-server");
 	struct snapshot s = { 0 };
 	snapshot_add_gpu(&s);
 	snapshot_add_proc(&s)->id.pid = task;
@@ -169,7 +179,7 @@ static void test_pid_comes_round(void **state)
 	(void)state;
 	int hold;
 	pid_t task = start_task("12_3", &hold);
-	struct procs *p = procs_create();
+	struct procs *p = procs_create("nvidia-cuda-mps-server");
 	struct snapshot s = { 0 };
 	snapshot_add_gpu(&s);
 	snapshot_add_proc(&s)->id.pid = task;
@@ -266,7 +276,7 @@ static void test_program_missing(void **state)
 {
 	(void)state;
 	struct error err = ERROR_INIT;
-	struct sampler *s = sampler_create("/nonexistent/radd", "nvml", 100);
+	struct sampler *s = sampler_of("/nonexistent/radd", "nvml");
 	assert_int_equal(sampler_start(s, &err), -1);
 	assert_non_null(strstr(err.text, "/nonexistent/radd: No such file"));
 	assert_int_equal(sampler_pid(s), -1);
@@ -279,7 +289,7 @@ static pid_t fork_body(int fd, int other_end)
 	pid_t pid = fork();
 	if (!pid) {
 		close(other_end);
-		_exit(monitor_sampler_main("nvml", 60000, fd));
+		_exit(monitor_sampler_main(&(struct monitor_order){ .devices = "nvml", .interval_ms = 60000, .fd = fd }));
 	}
 	return pid;
 }
@@ -331,8 +341,8 @@ static void test_dies_with_its_parent(void **state)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && !strcmp(argv[1], "--sampler"))
-		return sampler_main(argv[2], argv[3]);
+	if (argc >= 2 && !strcmp(argv[1], "--sampler"))
+		return sampler_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_samples, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_identities, set_up, tear_down),

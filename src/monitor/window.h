@@ -14,7 +14,7 @@
 #ifndef RAD_MONITOR_WINDOW_H
 #define RAD_MONITOR_WINDOW_H
 
-#include "monitor/reading.h"
+#include "device/reading.h"
 
 #include <stdbool.h>
 #include <stdint.h>

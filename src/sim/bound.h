@@ -19,7 +19,7 @@
 #ifndef RAD_SIM_BOUND_H
 #define RAD_SIM_BOUND_H
 
-#include "monitor/simdev.h"
+#include "device/simdev.h"
 #include "sim/trace.h"
 #include "task/spec.h"
 

@@ -15,7 +15,7 @@
 
 #include "account/account.h"
 #include "core/core.h"
-#include "monitor/simdev.h"
+#include "device/simdev.h"
 #include "sim/trace.h"
 
 #include <stdbool.h>

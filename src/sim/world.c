@@ -307,7 +307,6 @@ static void read_gpu(struct world *w, uint32_t index, struct gpu_reading *r)
 	r->mem_used_mib = g->model->mem_reserved_mib + g->used_mib;
 	r->gract = r->gpu_util = g->activity.gract;
 	r->smact = g->activity.smact;
-	r->smact_source = SMACT_SIM;
 	r->power_w = (double)g->watts_m / 1000;
 	r->energy_j = (double)g->energy_uj / MILLION;
 	r->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_MEM_RESERVED | GPU_GRACT | GPU_SMACT | GPU_UTIL | GPU_POWER | GPU_ENERGY |

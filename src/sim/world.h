@@ -13,8 +13,8 @@
 #ifndef RAD_SIM_WORLD_H
 #define RAD_SIM_WORLD_H
 
-#include "monitor/reading.h"
-#include "monitor/simdev.h"
+#include "device/reading.h"
+#include "device/simdev.h"
 #include "share/share.h"
 #include "sim/heap.h"
 #include "sim/trace.h"

@@ -4,7 +4,7 @@
  * answers (README.md beside this file shows the form); it is read again at every nvmlDeviceGetCount_v2, so a test changes
  * the GPUs between two samples by writing the file. Built a second time with FAKE_NVML_OLD, it lacks what old drivers lack.
  */
-#include "monitor/nvml_api.h"
+#include "device/nvml_api.h"
 
 #include "script.h"
 

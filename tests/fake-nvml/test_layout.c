@@ -3,7 +3,7 @@
  * Compares the declarations of src/monitor/nvml_api.h with NVIDIA's nvml.h. Compiled where that header is installed; all of
  * it happens in the compiler.
  */
-#include "monitor/nvml_api.h"
+#include "device/nvml_api.h"
 
 #include <nvml.h>
 #include <stddef.h>

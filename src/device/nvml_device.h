@@ -2,11 +2,11 @@
  * What the NVML backend keeps of each GPU between samples. Private to nvml.c (which GPUs there are) and nvml_read.c (what
  * they say).
  */
-#ifndef RAD_MONITOR_NVML_DEVICE_H
-#define RAD_MONITOR_NVML_DEVICE_H
+#ifndef RAD_DEVICE_NVML_DEVICE_H
+#define RAD_DEVICE_NVML_DEVICE_H
 
-#include "monitor/nvml_api.h"
-#include "monitor/reading.h"
+#include "device/nvml_api.h"
+#include "device/reading.h"
 
 struct dcgm;
 
@@ -37,6 +37,7 @@ struct nvml_state {
 	struct nvml_api api;
 	struct nvml_gpu *gpus;		/* owned */
 	uint32_t n_gpus;
+	char *chosen;			/* owned; "UUID,UUID" of the GPUs and instances that were asked for; NULL: all */
 	uint32_t counted;		/* what the driver counted when they were listed */
 	int64_t relist_ms;		/* 0, or when to look again for GPUs that have fallen */
 	struct dcgm *dcgm;		/* for GPUs without GPM; NULL until one is met */

@@ -3,10 +3,10 @@
  * Load of GPUs without GPM (Volta, Turing, Ampere, Ada) from NVIDIA's data-centre GPU manager (DCGM). Untested on hardware:
  * it has only ever run against the fake library of tests/fake-nvml.
  */
-#ifndef RAD_MONITOR_DCGM_H
-#define RAD_MONITOR_DCGM_H
+#ifndef RAD_DEVICE_DCGM_H
+#define RAD_DEVICE_DCGM_H
 
-#include "monitor/reading.h"
+#include "device/reading.h"
 
 struct dcgm;
 

@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "monitor/dcgm.h"
-#include "monitor/nvml_device.h"
+#include "device/dcgm.h"
+#include "device/nvml_device.h"
 
 #include <math.h>
 #include <string.h>
@@ -137,7 +137,7 @@ static void read_metrics(struct nvml_gpm_get *q, struct gpu_reading *r)
 		r->valid |= GPU_GRACT;
 	if (metric(q, 1, 100, 1, &r->smact)) {
 		r->valid |= GPU_SMACT;
-		r->smact_source = SMACT_GPM;
+		strcpy(r->smact_source, "gpm");
 	}
 	if (metric(q, 2, 100, 1, &r->smocc))
 		r->valid |= GPU_SMOCC;

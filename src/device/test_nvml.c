@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The NVML backend against the fake library of tests/fake-nvml.
+ * The kind "nvml" against the fake library of tests/fake-nvml.
  */
-#include "monitor/backends.h"
-#include "monitor/test_fake.h"
+#include "device/kinds.h"
+#include "device/test_fake.h"
 
 #include <math.h>
 
@@ -36,37 +36,58 @@ static int set_up(void **state)
 	*state = NULL;
 	fake_use_nvml();
 	setenv("RAD_DCGM_LIBRARY", "/nonexistent/libdcgm.so", 1);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	unsetenv("CUDA_DEVICE_ORDER");
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	if (*state)
-		nvml_backend.close(*state);
+	device_destroy(*state);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	unsetenv("CUDA_DEVICE_ORDER");
 	return 0;
 }
 
-static void *open_backend(void **state)
+/* Closes what was open. */
+static struct device *open_as(void **state, const char *setting, const char *chosen)
 {
 	struct error err = ERROR_INIT;
-	*state = nvml_backend.open("", &err);
+	device_destroy(*state);
+	*state = device_create(setting, NULL, &err);
+	assert_non_null(*state);
+	device_open(*state, chosen, &err);
 	assert_string_equal(err.text, "");
 	return *state;
 }
 
-static struct snapshot sample(void *backend, int64_t mono_ms)
+static struct device *open_all(void **state)
+{
+	return open_as(state, "nvml", NULL);
+}
+
+static struct snapshot sample(struct device *device, int64_t mono_ms)
 {
 	struct snapshot s = { .mono_ms = mono_ms };
 	struct error err = ERROR_INIT;
-	nvml_backend.sample(backend, &s, &err);
+	device_sample(device, &s, &err);
 	assert_string_equal(err.text, "");
 	return s;
 }
 
-static void assert_open_fails(const char *needle, const char *advice)
+static struct error refused(const char *setting)
 {
 	struct error err = ERROR_INIT;
-	assert_null(nvml_backend.open("", &err));
+	struct device *d = device_create(setting, NULL, &err);
+	assert_non_null(d);
+	assert_int_equal(device_open(d, NULL, &err), -1);
+	device_destroy(d);
+	return err;
+}
+
+static void assert_open_fails(const char *needle, const char *advice)
+{
+	struct error err = refused("nvml");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(err.text, needle));
 	assert_non_null(strstr(err.text, advice));
@@ -88,15 +109,12 @@ static void test_no_driver(void **state)
 	assert_open_fails("fake error 999", "no GPU could be listed");
 	script("{\"devices\": []}");
 	assert_open_fails("sees no GPU", "sim:4xa100-40g");
-	struct error err = ERROR_INIT;
-	assert_null(nvml_backend.open("4", &err));
-	assert_int_equal(err.code, ERR_INVALID);
 }
 
 static void test_reading(void **state)
 {
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_int_equal(s.n_gpus, 1);
 	const struct gpu_reading *r = &s.gpus[0];
 	assert_string_equal(r->uuid, "GPU-a");
@@ -118,7 +136,7 @@ static void test_reading(void **state)
 	s = sample(*state, 2000);
 	r = &s.gpus[0];
 	assert_int_equal(r->valid, always | GPU_GRACT | GPU_SMACT | GPU_SMOCC | GPU_DRAM | GPU_PCIE);
-	assert_int_equal(r->smact_source, SMACT_GPM);
+	assert_string_equal(r->smact_source, "gpm");
 	NEAR(r->gract, 0.975);
 	NEAR(r->smact, 0.75);
 	NEAR(r->smocc, 0.30);
@@ -141,7 +159,7 @@ static double energy_at(void **state, int64_t mono_ms)
 static void test_energy_between_readings_of_the_counter(void **state)
 {
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
-	open_backend(state);
+	open_all(state);
 	NEAR(energy_at(state, 1000), 123.456);
 	NEAR(energy_at(state, 3000), 123.456 + 151);
 	NEAR(energy_at(state, 10000), 123.456 + 679.5);
@@ -155,7 +173,7 @@ static void test_energy_between_readings_of_the_counter(void **state)
 static void test_gpm_edges(void **state)
 {
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	snapshot_clear(&s);
 	/* Too close to the sample before: unknown, not zero. */
 	s = sample(*state, 1050);
@@ -186,7 +204,7 @@ static void test_gpm_edges(void **state)
 static void test_pci_order(void **state)
 {
 	script("{\"devices\": [" H200("GPU-c", "[1, 3, 0]") ", " H200("GPU-b", "[0, 200, 1]") ", " H200("GPU-a", "[0, 200, 0]") "]}");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_int_equal(s.n_gpus, 3);
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_int_equal(s.gpus[i].index, i);
@@ -203,7 +221,7 @@ static void test_processes(void **state)
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
 	script_change("[[4711, 740]], \"mps\": []", "[[4711, 740], [4712, 66], [4713, null]], "
 		      "\"mps\": [[4711, 740], [4713, 90], [4714, 5]]");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_int_equal(s.n_procs, 4);
 	assert_int_equal(s.procs[0].id.pid, 4711);
 	assert_int_equal(s.procs[0].mem_mib, 740);
@@ -236,7 +254,7 @@ static void test_many_processes(void **state)
 	buf_add_text(&list, "]");
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
 	script_change("[[4711, 740]]", list.data);
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_int_equal(s.n_procs, 3000);
 	assert_int_equal(s.procs[2999].id.pid, 3000);
 	snapshot_clear(&s);
@@ -247,7 +265,7 @@ static void test_long_entries(void **state)
 {
 	script("{\"driver_version\": \"535.54.03\", \"long_entries\": true, \"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
 	script_change("[[4711, 740]]", "[[4711, 740], [4712, 66]]");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_int_equal(s.n_procs, 2);
 	assert_int_equal(s.procs[1].id.pid, 4712);
 	assert_int_equal(s.procs[1].mem_mib, 66);
@@ -259,13 +277,13 @@ static void test_old_driver(void **state)
 	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
 	script_change("\"cc\": [9, 0], \"cores\": 16896", "\"cc\": [8, 0], \"cores\": 6912");
 	fake_library("RAD_NVML_LIBRARY", "libnvidia-ml-old.so.1");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	snapshot_clear(&s);
 	s = sample(*state, 2000);
 	const struct gpu_reading *r = &s.gpus[0];
 	assert_int_equal(r->valid, GPU_MEM_TOTAL | GPU_MEM_USED | GPU_POWER | GPU_UTIL | GPU_PROCS | GPU_PROC_MEM);
 	assert_int_equal(r->mem_used_mib, 1600);
-	assert_int_equal(r->smact_source, SMACT_NONE);
+	assert_string_equal(r->smact_source, "");
 	assert_int_equal(r->sm_count, 108);
 	NEAR(r->gpu_util, 0.12);
 	assert_int_equal(s.n_procs, 1);
@@ -277,7 +295,7 @@ static void test_function_missing(void **state)
 {
 	script("{\"fail\": {\"nvmlDeviceGetMemoryInfo_v2\": 13, \"nvmlDeviceGetMPSComputeRunningProcesses_v3\": 13, "
 	       "\"nvmlDeviceGetTotalEnergyConsumption\": 3}, \"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_int_equal(s.gpus[0].valid, GPU_MEM_TOTAL | GPU_MEM_USED | GPU_POWER | GPU_UTIL | GPU_PROCS | GPU_PROC_MEM);
 	assert_int_equal(s.gpus[0].mem_used_mib, 1600);
 	snapshot_clear(&s);
@@ -286,7 +304,7 @@ static void test_function_missing(void **state)
 static void test_gpu_falls(void **state)
 {
 	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-b", "[0, 2, 0]") "]}");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	snapshot_clear(&s);
 	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", {\"uuid\": \"GPU-b\", \"fail\": {\"*\": 15}}]}");
 	s = sample(*state, 2000);
@@ -318,7 +336,7 @@ static void test_gpu_falls(void **state)
 static void test_unreachable_from_the_start(void **state)
 {
 	script("{\"devices\": [{\"uuid\": \"GPU-x\", \"fail\": {\"*\": 15}}, " H200("GPU-a", "[0, 1, 0]") "]}");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_int_equal(s.n_gpus, 2);
 	assert_string_equal(s.gpus[0].uuid, "GPU-a");
 	assert_int_equal(s.gpus[0].index, 0);
@@ -335,7 +353,7 @@ static void test_unreachable_from_the_start(void **state)
 static void test_not_permitted_is_not_ours(void **state)
 {
 	script("{\"devices\": [{\"uuid\": \"GPU-x\", \"fail\": {\"*\": 4}}, " H200("GPU-a", "[0, 1, 0]") "]}");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_int_equal(s.n_gpus, 1);
 	assert_string_equal(s.gpus[0].uuid, "GPU-a");
 	snapshot_clear(&s);
@@ -344,7 +362,7 @@ static void test_not_permitted_is_not_ours(void **state)
 static void test_gpus_come_and_go(void **state)
 {
 	script("{\"devices\": [" H200("GPU-b", "[0, 2, 0]") "]}");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_int_equal(s.n_gpus, 1);
 	snapshot_clear(&s);
 	script("{\"devices\": [" H200("GPU-b", "[0, 2, 0]") ", " H200("GPU-a", "[0, 1, 0]") "]}");
@@ -362,7 +380,7 @@ static void test_gpus_come_and_go(void **state)
 	script("{\"fail\": {\"nvmlDeviceGetCount_v2\": 1}}");
 	struct error err = ERROR_INIT;
 	struct snapshot none = { 0 };
-	assert_int_equal(nvml_backend.sample(*state, &none, &err), -1);
+	assert_int_equal(device_sample(*state, &none, &err), -1);
 	assert_non_null(strstr(err.text, "no GPU could be listed"));
 }
 
@@ -373,7 +391,7 @@ static void test_gpus_come_and_go(void **state)
 static void test_mig(void **state)
 {
 	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-b", "[0, 2, 0]") "]}");
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	snapshot_clear(&s);
 	/* An administrator turns MIG on for the first: instances with a hole between them. */
 	scoped_buf text = { 0 };
@@ -411,7 +429,7 @@ static void test_mig_falls_and_goes(void **state)
 			   MIG("MIG-1", "7", "50.0") "]%s}, " H200("GPU-b", "[0, 2, 0]") "]}";
 	scoped_free char *well = alloc_printf(with, ""), *lost = alloc_printf(with, ", \"fail\": {\"*\": 15}");
 	script(well);
-	struct snapshot s = sample(open_backend(state), 1000);
+	struct snapshot s = sample(open_all(state), 1000);
 	assert_string_equal(s.gpus[0].uuid, "MIG-1");
 	snapshot_clear(&s);
 	script(lost);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * DCGM against the fake library of tests/fake-nvml.
  */
-#include "monitor/backends.h"
-#include "monitor/dcgm.h"
-#include "monitor/test_fake.h"
+#include "device/kinds.h"
+#include "device/dcgm.h"
+#include "device/test_fake.h"
 
 #include <math.h>
 
@@ -47,7 +47,7 @@ static void test_values(void **state)
 	script(ENGINE("127.0.0.1:5555", "", GPU("GPU-a", FIELDS)));
 	struct gpu_reading r = read_gpu(*state, "GPU-a", 1000);
 	assert_int_equal(r.valid, LOADS);
-	assert_int_equal(r.smact_source, SMACT_DCGM);
+	assert_string_equal(r.smact_source, "dcgm");
 	NEAR(r.gract, 0.9);
 	NEAR(r.smact, 0.5);
 	NEAR(r.smocc, 0.25);
@@ -65,7 +65,7 @@ static void test_blank_is_unknown(void **state)
 	script(ENGINE("127.0.0.1:5555", "", GPU("GPU-a", "\"1001\": 0.9, \"1002\": 9223372036854775792, \"1009\": 5")));
 	struct gpu_reading r = read_gpu(*state, "GPU-a", 2000);
 	assert_int_equal(r.valid, GPU_GRACT);
-	assert_int_equal(r.smact_source, SMACT_NONE);
+	assert_string_equal(r.smact_source, "");
 }
 
 static void test_stale_is_unknown(void **state)
@@ -108,7 +108,7 @@ static void test_embedded_as_root(void **state)
 	assert_int_equal(read_gpu(*state, "GPU-a", 1000).valid, geteuid() ? 0 : LOADS);
 }
 
-/* Through the backend: a GPU without GPM takes its load from DCGM, and then no utilization poses as load. */
+/* Through the kind "nvml": a GPU without GPM takes its load from DCGM, and then no utilization poses as load. */
 static void test_beside_nvml(void **state)
 {
 	(void)state;
@@ -116,14 +116,14 @@ static void test_beside_nvml(void **state)
 	fake_script("nvml", "{\"devices\": [{\"uuid\": \"GPU-a\", \"name\": \"NVIDIA A100\", \"pci\": [0, 1, 0], "
 		    "\"total_mib\": 40960, \"util\": 100}]}");
 	script(ENGINE("127.0.0.1:5555", "", GPU("GPU-a", FIELDS)));
-	void *backend = nvml_backend.open("", NULL);
-	assert_non_null(backend);
+	struct device *device = device_create("nvml", NULL, NULL);
+	assert_int_equal(device_open(device, NULL, NULL), 0);
 	struct snapshot s = { .mono_ms = 1000 };
-	assert_int_equal(nvml_backend.sample(backend, &s, NULL), 0);
-	assert_int_equal(s.gpus[0].smact_source, SMACT_DCGM);
+	assert_int_equal(device_sample(device, &s, NULL), 0);
+	assert_string_equal(s.gpus[0].smact_source, "dcgm");
 	assert_int_equal(s.gpus[0].valid & (LOADS | GPU_UTIL), LOADS);
 	snapshot_clear(&s);
-	nvml_backend.close(backend);
+	device_destroy(device);
 }
 
 int main(void)

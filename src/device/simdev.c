@@ -2,7 +2,7 @@
  * The shared file of simulated devices: locks, pages, clients. What a page says is checked before it is believed: a task
  * of another user may have written it.
  */
-#include "monitor/simdev.h"
+#include "device/simdev.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -358,7 +358,6 @@ static void fill_gpu(const struct device *d, const struct sharing *now, struct g
 	g->mem_used_mib = d->model.mem_total_mib - free_mib_of(d);
 	g->gract = g->gpu_util = now->activity.gract;
 	g->smact = now->activity.smact;
-	g->smact_source = SMACT_SIM;
 	g->power_w = power_of(&d->model, now);
 	g->energy_j = d->energy_j;
 	g->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_MEM_RESERVED | GPU_GRACT | GPU_SMACT | GPU_UTIL | GPU_POWER | GPU_ENERGY |
@@ -412,6 +411,7 @@ void simdev_identify(const struct device_model *m, uint32_t place, struct gpu_re
 	r->sm_count = m->sm_count;
 	r->mig = *m->profile;
 	r->mps_capable = !r->mig;
+	strcpy(r->smact_source, "sim");
 	struct device_model whole = *m;
 	*whole.profile = 0;
 	if (r->mig)

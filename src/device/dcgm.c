@@ -4,7 +4,7 @@
  * profiling fields need a host engine that runs as root. The running engine is asked first (TCP, then its socket); only as
  * root and only once is an engine started in this process.
  */
-#include "monitor/dcgm.h"
+#include "device/dcgm.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -245,7 +245,7 @@ static void fill(const struct dcgm *d, struct gpu_reading *r)
 		r->valid |= ratios[i].bit;
 	}
 	if (r->valid & GPU_SMACT)
-		r->smact_source = SMACT_DCGM;
+		strcpy(r->smact_source, "dcgm");
 	if (known[4] && known[5]) {
 		r->pcie_tx_mib_s = value[4] / (double)MIB;
 		r->pcie_rx_mib_s = value[5] / (double)MIB;

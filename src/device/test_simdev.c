@@ -2,9 +2,10 @@
  * Simulated devices: specs and files, the shared file and what is refused, memory and speeds of real processes, and what
  * is left of the ones that die.
  */
-#include "monitor/backends.h"
-#include "monitor/simdev.h"
+#include "device/kinds.h"
+#include "device/simdev.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
@@ -272,7 +273,7 @@ static void test_empty_devices(void **state)
 	assert_int_equal(g->index, 2);
 	assert_int_equal(g->mem_total_mib, 143771);
 	assert_int_equal(g->mem_used_mib, g->mem_reserved_mib);
-	assert_true(g->gract == 0 && g->smact == 0 && g->power_w == 75 && g->smact_source == SMACT_SIM && g->mps_capable);
+	assert_true(g->gract == 0 && g->smact == 0 && g->power_w == 75 && !strcmp(g->smact_source, "sim") && g->mps_capable);
 	assert_int_equal(g->valid & (GPU_SMOCC | GPU_DRAM | GPU_PCIE), 0);
 	assert_true(g->valid & GPU_PROCS && g->valid & GPU_PROC_MEM && g->valid & GPU_SMACT && g->valid & GPU_ENERGY);
 	assert_int_equal(strlen(g->uuid), 40);
@@ -583,22 +584,36 @@ static void test_another_spec(void **state)
 	simdev_close(s), simdev_close(fresh);
 }
 
-static void test_backend(void **state)
+static void test_kind(void **state)
 {
 	(void)state;
 	struct error err = ERROR_INIT;
-	unsetenv("RAD_SIM_DEVICES");
-	assert_null(simdev_backend.open("1xa100-40g", &err));
-	assert_non_null(strstr(err.text, "RAD_SIM_DEVICES"));
-	setenv("RAD_SIM_DEVICES", path, 1);
-	assert_null(simdev_backend.open("", &err));
-	assert_non_null(strstr(err.text, "sim:4xa100-40g"));
-	void *backend = simdev_backend.open("3xa100-40g", &err);
 	struct snapshot snap = { 0 };
-	assert_int_equal(simdev_backend.sample(backend, &snap, &err), 0);
+	scoped_free char *folder = alloc_string(path);
+	*strrchr(folder, '/') = 0;
+	static const struct { const char *setting; bool folder; const char *says; } wrong[] = {
+		{ "sim:1xa100-40g", false, "no state folder" }, { "sim", true, "sim:4xa100-40g" }, { "sim:", true, "sim:4xa100-40g" },
+	};
+	for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+		struct device *d = device_create(wrong[i].setting, wrong[i].folder ? folder : NULL, NULL);
+		assert_int_equal(device_open(d, NULL, &err), -1);
+		assert_non_null(strstr(err.text, wrong[i].says));
+		device_destroy(d);
+	}
+	struct device *d = device_create("sim:3xa100-40g", folder, &err);
+	scoped_free char *file = alloc_string(device_file(d));
+	assert_int_equal(strncmp(file, folder, strlen(folder)), 0);
+	assert_int_equal(device_open(d, NULL, &err), 0);
+	assert_int_equal(device_sample(d, &snap, &err), 0);
 	assert_int_equal(snap.n_gpus, 3);
+	assert_int_equal(snap.n_others, 0);
 	snapshot_clear(&snap);
-	simdev_backend.close(backend);
+	device_destroy(d);
+	/* What tasks open is that file. */
+	struct simdev *s = simdev_open(file, NULL, &err);
+	assert_non_null(s);
+	simdev_close(s);
+	unlink(file);
 }
 
 int main(void)
@@ -611,7 +626,7 @@ int main(void)
 		TEST(test_speeds_are_those_of_the_model), TEST(test_energy_only_grows),
 		TEST(test_a_fault_ends_mps_clients_only), TEST(test_full_of_processes), TEST(test_many_at_once),
 		TEST(test_killed_in_the_middle), TEST(test_bad_files_are_refused),
-		TEST(test_unfinished_file_is_made_again), TEST(test_another_spec), TEST(test_backend),
+		TEST(test_unfinished_file_is_made_again), TEST(test_another_spec), TEST(test_kind),
 	};
 	signal(SIGPIPE, SIG_IGN);
 	alarm(60);

@@ -8,11 +8,11 @@
  * so a process killed at any moment leaves the old state or the new, and the kernel drops its lock. All processes must be
  * in one pid namespace.
  */
-#ifndef RAD_MONITOR_SIMDEV_H
-#define RAD_MONITOR_SIMDEV_H
+#ifndef RAD_DEVICE_SIMDEV_H
+#define RAD_DEVICE_SIMDEV_H
 
 #include "base/error.h"
-#include "monitor/reading.h"
+#include "device/reading.h"
 
 #define SIMDEV_MAX_DEVICES 1024
 #define SIMDEV_MAX_CLIENTS 48	/* processes on one device */

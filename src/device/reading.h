@@ -3,8 +3,8 @@
  * What the GPUs said, once. Plain data: made by a backend in the sampler process, read by everything else.
  * Unknown is not zero: a field counts only when its bit is set in `valid`.
  */
-#ifndef RAD_MONITOR_READING_H
-#define RAD_MONITOR_READING_H
+#ifndef RAD_DEVICE_READING_H
+#define RAD_DEVICE_READING_H
 
 #include "task/task.h"
 
@@ -19,9 +19,6 @@ enum gpu_field {
 	GPU_PROCS = 1 << 11,		/* the process list of this GPU is complete */
 	GPU_PROC_MEM = 1 << 12,		/* ... and each process's memory is known */
 };
-
-enum smact_source { SMACT_NONE, SMACT_GPM, SMACT_DCGM, SMACT_SIM };
-const char *smact_source_name(enum smact_source s);	/* "none", "gpm", "dcgm", "sim" */
 
 /* One GPU, or one MIG instance (then `parent_uuid` is its GPU). A GPU in MIG mode is not listed itself: what runs, runs on
  * its instances. */
@@ -38,7 +35,7 @@ struct gpu_reading {
 	uint64_t mem_total_mib, mem_used_mib, mem_reserved_mib;	/* used contains reserved as NVML v1 counts it */
 	double gract, smact, smocc, dram;			/* 0..1 over the time since the sample before */
 	double gpu_util;					/* 0..1; "some kernel ran", never SMACT */
-	enum smact_source smact_source;
+	char smact_source[8];					/* where SMACT is from, in the kind's own word; "": nowhere */
 	double pcie_rx_mib_s, pcie_tx_mib_s;
 	double power_w, energy_j;				/* energy: a counter that only grows */
 };
@@ -49,19 +46,28 @@ struct proc_reading {
 	uid_t uid;		/* -1: not known */
 	uint64_t mem_mib;	/* counts when that GPU has GPU_PROC_MEM */
 	task_id claimed;	/* RAD_TASK_ID of its environment; 0: none. A claim, to be checked against the uid */
-	bool mps_server;	/* nvidia-cuda-mps-server: part of the GPU's overhead, nobody's task */
+	bool mps_server;	/* an MPS server: part of the GPU's overhead, nobody's task */
 };
 
 struct snapshot {
 	int64_t mono_ms, wall_ms;	/* when reading began */
 	uint32_t n_gpus, n_procs;
+	uint32_t n_others;		/* GPUs of the machine that were not asked for: not read, not listed */
 	struct gpu_reading *gpus;	/* owned */
 	struct proc_reading *procs;	/* owned */
+	/* Where only some were asked for, "UUID,UUID": those that the reader keeps to, whatever index they have by then; owned.
+	 * NULL: all that there are. */
+	char *chosen;
 };
+
+/* The word for people and scripts: "none" where SMACT comes from nowhere. */
+const char *smact_source_name(const char *smact_source);
 
 void snapshot_clear(struct snapshot *s);
 /* Adds a zeroed element and returns it; valid until the next add. */
 struct gpu_reading *snapshot_add_gpu(struct snapshot *s);
 struct proc_reading *snapshot_add_proc(struct snapshot *s);
+/* Which GPUs of how many, for people: "4 GPUs", "GPUs 0, 2 of 4". Free it. */
+char *snapshot_describe(const struct snapshot *s);
 
 #endif

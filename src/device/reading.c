@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT
  * Snapshots: plain arrays that grow by one.
  */
-#include "monitor/reading.h"
+#include "device/reading.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
+#include "base/scope.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const char *smact_source_name(enum smact_source s)
+const char *smact_source_name(const char *smact_source)
 {
-	static const char *const names[] = { "none", "gpm", "dcgm", "sim" };
-	return (size_t)s < sizeof names / sizeof *names ? names[s] : "none";
+	return *smact_source ? smact_source : "none";
 }
 
 void snapshot_clear(struct snapshot *s)
 {
 	free(s->gpus);
 	free(s->procs);
+	free(s->chosen);
 	memset(s, 0, sizeof *s);
 }
 
@@ -40,4 +42,19 @@ struct proc_reading *snapshot_add_proc(struct snapshot *s)
 {
 	s->procs = grow_by_one(s->procs, s->n_procs, sizeof *s->procs);
 	return &s->procs[s->n_procs++];
+}
+
+/* A GPU's instances follow each other and share its index: it counts once. */
+char *snapshot_describe(const struct snapshot *s)
+{
+	scoped_buf list = { 0 };
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < s->n_gpus; i++) {
+		if (i && s->gpus[i].index == s->gpus[i - 1].index)
+			continue;
+		buf_printf(&list, "%s%u", n++ ? ", " : "", s->gpus[i].index);
+	}
+	if (!s->n_others)
+		return alloc_printf("%u GPU%s", n, n == 1 ? "" : "s");
+	return alloc_printf("GPU%s %s of %u", n == 1 ? "" : "s", n ? buf_text(&list) : "none", n + s->n_others);
 }

@@ -5,8 +5,8 @@
  * library's documented ABI on 64-bit Linux; tests/fake-nvml/test_layout.c compares them with nvml.h where there is one.
  * The library may be absent at build and at run time.
  */
-#ifndef RAD_MONITOR_NVML_API_H
-#define RAD_MONITOR_NVML_API_H
+#ifndef RAD_DEVICE_NVML_API_H
+#define RAD_DEVICE_NVML_API_H
 
 #include "base/error.h"
 

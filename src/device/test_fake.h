@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * For tests that run against the fake libraries of tests/fake-nvml: a folder with their scripts, and the paths to them.
  */
-#ifndef RAD_MONITOR_TEST_FAKE_H
-#define RAD_MONITOR_TEST_FAKE_H
+#ifndef RAD_DEVICE_TEST_FAKE_H
+#define RAD_DEVICE_TEST_FAKE_H
 
 #include "base/alloc.h"
 #include "base/io.h"

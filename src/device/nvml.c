@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The backend `nvml`: which GPUs and MIG instances there are, in PCI order.
+ * The kind `nvml`: which GPUs and MIG instances there are, in PCI order, and which of them are radd's.
+ *
+ * A part of the machine is chosen once, at the start, by the setting's list or else by CUDA_VISIBLE_DEVICES, and kept to by
+ * UUID from then on: numbers move up when a GPU falls off the bus, and the one that then has it is somebody else's. What was
+ * not chosen is counted and no more.
  *
  * One GPU that fails is listed as fallen and the others go on; it is looked for again once a minute. What the driver does
  * not say stays unknown. A GPU in MIG mode is not listed itself: its instances are, and without any instance nothing can
@@ -11,9 +15,11 @@
  */
 #include "base/alloc.h"
 #include "base/log.h"
-#include "monitor/backends.h"
-#include "monitor/dcgm.h"
-#include "monitor/nvml_device.h"
+#include "base/scope.h"
+#include "device/dcgm.h"
+#include "device/kinds.h"
+#include "device/nvml_choice.h"
+#include "device/nvml_device.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -234,9 +240,17 @@ static void report_empty(struct nvml_gpu *g)
 	g->reported_empty = true;
 }
 
+static bool is_chosen(const struct nvml_state *n, const struct nvml_unit *u)
+{
+	return !n->chosen || device_place(n->chosen, u->fixed.uuid) >= 0;
+}
+
 static void read_instances(struct nvml_state *n, struct nvml_gpu *g, bool fallen, struct snapshot *out)
 {
+	bool all = is_chosen(n, &g->whole);
 	for (uint32_t k = 0; k < g->n_mig; k++) {
+		if (!all && !is_chosen(n, &g->mig[k]))
+			continue;
 		if (fallen)
 			nvml_read_fallen(&g->mig[k], out);
 		else
@@ -244,14 +258,28 @@ static void read_instances(struct nvml_state *n, struct nvml_gpu *g, bool fallen
 	}
 }
 
+/* Whether anything of it can be radd's: of a GPU that was not asked for, an instance may have been. */
+static bool concerns_us(const struct nvml_state *n, const struct nvml_gpu *g)
+{
+	return is_chosen(n, &g->whole) || ((g->mig_able || g->n_mig) && strstr(n->chosen, "MIG-"));
+}
+
+/* What there is of it is listed as fallen: the driver no longer knows what it is. */
+static void read_lost(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *out)
+{
+	if (g->n_mig)
+		read_instances(n, g, true, out);
+	else if (is_chosen(n, &g->whole))
+		nvml_read_fallen(&g->whole, out);
+}
+
 static void read_gpu(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *out)
 {
 	uint32_t mode = 0, pending;
+	if (!concerns_us(n, g))
+		return;
 	if (g->unreachable) {
-		if (g->n_mig)
-			read_instances(n, g, true, out);
-		else
-			nvml_read_fallen(&g->whole, out);
+		read_lost(n, g, out);
 		return;
 	}
 	if (g->mig_able && n->api.mig_mode(g->whole.handle, &mode, &pending)) {
@@ -266,6 +294,8 @@ static void read_gpu(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *
 		list_instances(n, g, mode == NVML_MIG_ENABLED);
 	if (g->n_mig)
 		read_instances(n, g, false, out);
+	else if (!is_chosen(n, &g->whole))
+		return;
 	else if (mode == NVML_MIG_ENABLED)
 		report_empty(g);
 	else
@@ -282,33 +312,89 @@ static int count_gpus(struct nvml_state *n, uint32_t *count, struct error *err)
 	return 0;
 }
 
-static void backend_close(void *state)
+/* What there is to choose from. Free the names; they point into the GPUs. */
+static struct nvml_name *name_machine(struct nvml_state *n, struct nvml_machine *m)
+{
+	size_t room = 0;
+	uint32_t mode, pending;
+	*m = (struct nvml_machine){ 0 };
+	for (uint32_t i = 0; i < n->n_gpus; i++) {
+		struct nvml_gpu *g = &n->gpus[i];
+		if (!g->unreachable && g->mig_able && !n->api.mig_mode(g->whole.handle, &mode, &pending))
+			list_instances(n, g, mode == NVML_MIG_ENABLED);
+		room += 1 + g->n_mig;
+	}
+	struct nvml_name *names = alloc_zero((room + 1) * sizeof *names);
+	for (uint32_t i = 0; i < n->n_gpus; i++) {
+		const struct nvml_gpu *g = &n->gpus[i];
+		const struct gpu_reading *is = &g->whole.fixed;
+		m->unsure = m->unsure || g->unreachable;
+		if (g->unreachable)
+			continue;
+		names[m->n++] = (struct nvml_name){ .uuid = is->uuid, .model = is->name, .index = is->index };
+		for (uint32_t k = 0; k < g->n_mig; k++)
+			names[m->n++] = (struct nvml_name){ .uuid = g->mig[k].fixed.uuid, .model = g->mig[k].fixed.name,
+							    .parent = is->uuid, .index = is->index };
+	}
+	m->names = names;
+	return names;
+}
+
+static int choose_as_cuda(const struct nvml_machine *m, const char *visible, struct buf *chosen, struct error *err)
+{
+	const char *order = getenv("CUDA_DEVICE_ORDER"), *ended;
+	if (nvml_choice_cuda(m, visible, order && !strcmp(order, "FASTEST_FIRST"), chosen, &ended, err))
+		return -1;
+	if (ended)
+		log_warn("nvml: CUDA_VISIBLE_DEVICES=%s: \"%s\" names no GPU here, so the list ends before it, as it does in CUDA",
+			 visible, ended);
+	return 0;
+}
+
+/* Fills n->chosen, which stays NULL where nobody asked for a part of the machine. */
+static int choose(struct nvml_state *n, const struct device_opening *how, struct error *err)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	struct nvml_machine m;
+	scoped_buf chosen = { 0 };
+	if (how->chosen || (!how->spec && !visible)) {
+		n->chosen = how->chosen ? alloc_string(how->chosen) : NULL;
+		return 0;
+	}
+	list_gpus(n, n->counted);
+	scoped_free struct nvml_name *names = name_machine(n, &m);
+	int rc = how->spec ? nvml_choice_setting(&m, how->spec, &chosen, err) : choose_as_cuda(&m, visible, &chosen, err);
+	n->chosen = buf_steal(&chosen);
+	return rc;
+}
+
+static void kind_close(void *state)
 {
 	struct nvml_state *n = state;
 	gpus_release(n, n->gpus, n->n_gpus);
 	dcgm_destroy(n->dcgm);
 	nvml_api_unload(&n->api);
+	free(n->chosen);
 	free(n->query);
 	free(n->processes);
 	free(n);
 }
 
-static void *backend_open(const char *spec, struct error *err)
+static void *kind_open(const struct device_opening *how, struct error *err)
 {
-	if (*spec) {
-		error_set(err, ERR_INVALID, "devices: nvml takes nothing after its name, not \":%.60s\"", spec);
-		return NULL;
-	}
 	struct nvml_state *n = alloc_zero(sizeof *n);
 	n->query = alloc_zero(sizeof *n->query);
-	uint32_t count = 0;
-	if (!nvml_api_load(&n->api, err) && !count_gpus(n, &count, err)) {
-		if (count)
-			return n;
+	if (nvml_api_load(&n->api, err) || count_gpus(n, &n->counted, err))
+		goto fail;
+	if (!n->counted) {
 		error_set(err, ERR_UNAVAILABLE, "NVIDIA driver: it runs but sees no GPU: check nvidia-smi; "
 			  "radd --devices sim:4xa100-40g tries simulated ones");
+		goto fail;
 	}
-	backend_close(n);
+	if (!choose(n, how, err))
+		return n;
+fail:
+	kind_close(n);
 	return NULL;
 }
 
@@ -320,7 +406,7 @@ static bool any_fallen(const struct snapshot *s)
 	return false;
 }
 
-static int backend_sample(void *state, struct snapshot *out, struct error *err)
+static int kind_sample(void *state, struct snapshot *out, struct error *err)
 {
 	struct nvml_state *n = state;
 	uint32_t count;
@@ -330,8 +416,13 @@ static int backend_sample(void *state, struct snapshot *out, struct error *err)
 	if (count != n->counted || relist || !n->gpus)
 		list_gpus(n, count);
 	n->counted = count;
-	for (uint32_t i = 0; i < n->n_gpus; i++)
+	out->chosen = n->chosen ? alloc_string(n->chosen) : NULL;
+	for (uint32_t i = 0; i < n->n_gpus; i++) {
+		uint32_t before = out->n_gpus;
 		read_gpu(n, &n->gpus[i], out);
+		if (out->n_gpus == before && !is_chosen(n, &n->gpus[i].whole))
+			out->n_others++;
+	}
 	if (!any_fallen(out))
 		n->relist_ms = 0;
 	else if (relist || !n->relist_ms)
@@ -339,6 +430,17 @@ static int backend_sample(void *state, struct snapshot *out, struct error *err)
 	return 0;
 }
 
-const struct monitor_backend nvml_backend = {
-	.name = "nvml", .open = backend_open, .sample = backend_sample, .close = backend_close,
+const struct device_kind nvml_kind = {
+	.name = "nvml",
+	.example = "nvml, nvml:0,2 (some of the GPUs, also by UUID)",
+	.needs_driver = true,
+	.mps = DEVICE_MPS_SERVER,
+	.mps_process = "nvidia-cuda-mps-server",
+	.variables = {
+		{ "CUDA_VISIBLE_DEVICES", DEVICE_SAYS_GPUS, NULL },
+		{ "CUDA_DEVICE_ORDER", DEVICE_SAYS_TEXT, "PCI_BUS_ID" },
+	},
+	.open = kind_open,
+	.sample = kind_sample,
+	.close = kind_close,
 };

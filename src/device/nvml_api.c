@@ -2,7 +2,7 @@
  *
  * Loading libnvidia-ml.so.1: one table of symbols, newest spelling first.
  */
-#include "monitor/nvml_api.h"
+#include "device/nvml_api.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

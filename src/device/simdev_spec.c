@@ -2,7 +2,7 @@
  * Which devices are simulated: the built-in models, "4xa100-40g,1xh200-141g", and YAML files. YAML is read by libyaml's
  * document calls, which know the line of everything, so that errors can name it.
  */
-#include "monitor/simdev.h"
+#include "device/simdev.h"
 
 #include "base/alloc.h"
 #include "base/io.h"

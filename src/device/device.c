@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of kinds, and what a daemon was given of one. There is no registration at run time: the table is what was built
+ * in, so that a setting means the same on every machine.
+ */
+#include "device/device.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/scope.h"
+#include "device/kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KIND_ROW(name) &name##_kind,
+const struct device_kind *const device_kinds[] = { DEVICE_KINDS(KIND_ROW) NULL };
+#undef KIND_ROW
+
+struct device {
+	const struct device_kind *kind;
+	char *setting, *folder, *file;	/* the last two may be NULL */
+	const char *spec;		/* within the setting */
+	void *reader;			/* NULL until it is opened */
+};
+
+static const struct device_kind *find_kind(const char *setting, struct error *err)
+{
+	size_t len = strcspn(setting, ":");
+	scoped_buf known = { 0 };
+	for (const struct device_kind *const *k = device_kinds; *k; k++) {
+		if (strlen((*k)->name) == len && !strncmp((*k)->name, setting, len))
+			return *k;
+		buf_printf(&known, "%s%s", known.len ? ", or " : "", (*k)->example);
+	}
+	error_set(err, ERR_INVALID, "devices: \"%.60s\" names no kind of device: say %s", setting, buf_text(&known));
+	return NULL;
+}
+
+struct device *device_create(const char *setting, const char *folder, struct error *err)
+{
+	const struct device_kind *kind = find_kind(setting, err);
+	if (!kind)
+		return NULL;
+	struct device *d = alloc_zero(sizeof *d);
+	d->kind = kind;
+	d->setting = alloc_string(setting);
+	d->folder = folder ? alloc_string(folder) : NULL;
+	d->file = folder && kind->file ? alloc_printf("%s/%s", folder, kind->file) : NULL;
+	const char *colon = strchr(d->setting, ':');
+	d->spec = colon ? colon + 1 : NULL;
+	return d;
+}
+
+void device_destroy(struct device *d)
+{
+	if (!d)
+		return;
+	if (d->reader)
+		d->kind->close(d->reader);
+	free(d->setting);
+	free(d->folder);
+	free(d->file);
+	free(d);
+}
+
+const struct device_kind *device_kind(const struct device *d)
+{
+	return d->kind;
+}
+
+const char *device_setting(const struct device *d)
+{
+	return d->setting;
+}
+
+const char *device_folder(const struct device *d)
+{
+	return d->folder;
+}
+
+const char *device_file(const struct device *d)
+{
+	return d->file;
+}
+
+int device_open(struct device *d, const char *chosen, struct error *err)
+{
+	const struct device_opening how = { .spec = d->spec, .file = d->file, .chosen = chosen };
+	d->reader = d->kind->open(&how, err);
+	return d->reader ? 0 : -1;
+}
+
+int device_sample(struct device *d, struct snapshot *out, struct error *err)
+{
+	return d->kind->sample(d->reader, out, err);
+}
+
+int device_place(const char *list, const char *uuid)
+{
+	size_t len = strlen(uuid);
+	int at = 0;
+	for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',', at++)
+		if (strcspn(p, ",") == len && !strncmp(p, uuid, len))
+			return at;
+	return -1;
+}

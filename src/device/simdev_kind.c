@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The kind "sim": simulated devices for whoever has no GPU. They live in one file beside the state, so that they outlast the
+ * daemon as real ones do; tasks find it by RAD_SIM_DEVICES, and take part in MPS by pointing at it. What would name real GPUs
+ * (CUDA_VISIBLE_DEVICES in radd's own environment) says nothing of them.
+ */
+#include "device/kinds.h"
+#include "device/simdev.h"
+
+static void *kind_open(const struct device_opening *how, struct error *err)
+{
+	if (!how->spec || !*how->spec) {
+		error_set(err, ERR_INVALID, "sim: which devices? Say sim:4xa100-40g, or sim:FILE.yaml");
+		return NULL;
+	}
+	if (!how->file) {
+		error_set(err, ERR_INVALID, "sim: there is no state folder for the file of the devices");
+		return NULL;
+	}
+	return simdev_open(how->file, how->spec, err);
+}
+
+static int kind_sample(void *state, struct snapshot *out, struct error *err)
+{
+	return simdev_snapshot(state, out, err);
+}
+
+static void kind_close(void *state)
+{
+	simdev_close(state);
+}
+
+const struct device_kind simdev_kind = {
+	.name = "sim",
+	.example = "sim:4xa100-40g, or sim:FILE.yaml",
+	.file = "sim-devices",
+	.mps = DEVICE_MPS_FILE,
+	.variables = {
+		{ "CUDA_VISIBLE_DEVICES", DEVICE_SAYS_GPUS, NULL },
+		{ "CUDA_DEVICE_ORDER", DEVICE_SAYS_TEXT, "PCI_BUS_ID" },
+		{ "RAD_SIM_DEVICES", DEVICE_SAYS_FILE, NULL },
+	},
+	.open = kind_open,
+	.sample = kind_sample,
+	.close = kind_close,
+};

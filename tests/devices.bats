@@ -1,0 +1,142 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# A part of a machine: four GPUs, played by a fake library, of which radd is given two.
+
+load helpers
+
+setup_file()
+{
+	new_world
+	mkdir "$WORLD/fake"
+	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$WORLD/fake/"
+	export RAD_MPS_CONTROL=$WORLD/fake/nvidia-cuda-mps-control RAD_FAKE_NVML=$WORLD/fake/nvml.json
+	export RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1 RAD_DCGM_LIBRARY=$WORLD/none.so
+	machine a b c d
+}
+
+teardown_file()
+{
+	end_world
+}
+
+setup() { cd "$WORLD/work"; }
+
+teardown()
+{
+	rad cancel --all >/dev/null 2>&1 || :
+	stop_radd
+}
+
+# machine LETTER...: GPUs of these letters, in PCI order. They are there at once or not at all.
+machine()
+{
+	local letter n=0 list=""
+	for letter; do
+		n=$((n + 1))
+		list="$list${list:+,}{\"uuid\": \"GPU-$letter$letter$letter$letter-0\", \"pci\": [0, $n, 0], \"name\": \"NVIDIA H200\",
+			\"cc\": [9, 0], \"cores\": 16896, \"total_mib\": 143771, \"reserved_mib\": 600, \"used_mib\": 0,
+			\"power_mw\": 75000, \"processes\": [], \"mps\": [], \"fail\": {}, \"mig\": null,
+			\"gpm\": {\"1\": 0, \"2\": 0, \"3\": 0, \"10\": 0, \"20\": 0, \"21\": 0}}"
+	done
+	echo "{\"devices\": [$list]}" >"$RAD_FAKE_NVML.new"
+	mv "$RAD_FAKE_NVML.new" "$RAD_FAKE_NVML"
+}
+
+gpus() { rad gpus --json | jq -r "[.gpus[] | $1] | join(\",\")"; }
+shows() { [ "$(gpus .index)" = "$1" ]; }
+look='env | grep -E "CUDA_|RAD_GPU_UUIDS" | sort >'
+
+# refused WORD...: radd does not start, and its one line holds each of these.
+refused()
+{
+	local word
+	run start_radd
+	[ "$status" -ne 0 ]
+	[[ "${lines[0]}" == "radd: devices: nvml: "* ]]
+	for word; do
+		[[ "${lines[0]}" == *"$word"* ]] || { echo "no \"$word\" in: ${lines[0]}" >&2; return 1; }
+	done
+}
+
+@test "the others are not shown, not counted and not placed on" {
+	local id one
+	DEVICES=nvml:0,2 start_radd
+	[ "$(gpus .index)" = 0,2 ]
+	[ "$(gpus .uuid)" = GPU-aaaa-0,GPU-cccc-0 ]
+	grep -q 'devices nvml:0,2, GPUs 0, 2 of 4, ' "$WORLD/radd.log"
+	rad doctor | grep -q 'radd uses 0, 2 of the machine.s 4'
+	rad doctor | grep -q 'answers, and shows GPUs 0, 2 of 4'
+	run rad submit --gpus 3 true
+	[ "$status" -ne 0 ]
+	# Whatever it is given, it is one of the two, by the machine's number.
+	one=$(submit --gpus 2 --exclusive -- sh -c "$look both.txt")
+	rad wait "$one"
+	grep -qx 'CUDA_VISIBLE_DEVICES=0,2' both.txt
+	grep -qx 'CUDA_DEVICE_ORDER=PCI_BUS_ID' both.txt
+	grep -qx 'RAD_GPU_UUIDS=GPU-aaaa-0,GPU-cccc-0' both.txt
+}
+
+@test "an MPS server gets exactly these, and its clients name theirs by UUID where places differ" {
+	local go=$WORLD/go-mps first second pipe
+	DEVICES=nvml:0,2 start_radd
+	first=$(submit --gpu-mem 4G --share mps -- sh -c "$look first.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE first.txt
+	second=$(submit --gpus 2 --gpu-mem 4G --share mps -- sh -c "$look second.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE second.txt
+	pipe=$(sed -n s/CUDA_MPS_PIPE_DIRECTORY=//p second.txt)
+	grep -qx 'CUDA_VISIBLE_DEVICES=GPU-aaaa-0,GPU-cccc-0' "$pipe/environment"
+	# GPU 2 is the server's second: to its clients "2" would be nothing.
+	grep -qxE 'CUDA_VISIBLE_DEVICES=(GPU-aaaa-0,GPU-cccc-0|GPU-cccc-0,GPU-aaaa-0)' second.txt
+	touch "$go"
+	rad wait "$first" "$second"
+}
+
+@test "UUIDs, and beginnings of them, do as well as numbers" {
+	DEVICES=nvml:GPU-dd,GPU-bbbb-0 start_radd
+	[ "$(gpus .index)" = 1,3 ]
+}
+
+@test "CUDA_VISIBLE_DEVICES of radd is a part of the machine too" {
+	CUDA_VISIBLE_DEVICES=3,1,9,0 DEVICES=nvml start_radd
+	[ "$(gpus .index)" = 1,3 ]
+	grep -q '"9,0" names no GPU here, so the list ends before it' "$WORLD/radd.log"
+	stop_radd
+	CUDA_VISIBLE_DEVICES=GPU-cccc DEVICES=nvml start_radd
+	[ "$(gpus .index)" = 2 ]
+	stop_radd
+	# A list in the setting was written for radd, and counts in its place.
+	CUDA_VISIBLE_DEVICES=1 DEVICES=nvml:0 start_radd
+	[ "$(gpus .index)" = 0 ]
+	stop_radd
+	# Simulated GPUs are not CUDA's.
+	CUDA_VISIBLE_DEVICES=1 DEVICES=sim:2xa100-40g start_radd
+	[ "$(gpus .index)" = 0,1 ]
+}
+
+@test "what names no GPU is refused with the word and with what there is" {
+	DEVICES=nvml:0,7 refused '7 names no GPU' '0 (GPU-aaaa-0), 1 (GPU-bbbb-0), 2 (GPU-cccc-0), 3 (GPU-dddd-0)'
+	DEVICES=nvml:1,1 refused '1 is in its list already'
+	DEVICES=nvml:GPU-eeee refused 'GPU-eeee names no GPU' 'GPU-dddd-0'
+	DEVICES=nvml: refused 'empty' 'nvml:0,2'
+	CUDA_VISIBLE_DEVICES= DEVICES=nvml refused 'CUDA_VISIBLE_DEVICES= leaves radd no GPU' 'GPU-dddd-0'
+	CUDA_VISIBLE_DEVICES=-1 DEVICES=nvml refused 'CUDA_VISIBLE_DEVICES=-1 leaves radd no GPU'
+	CUDA_VISIBLE_DEVICES=NoDevFiles DEVICES=nvml refused 'CUDA_VISIBLE_DEVICES=NoDevFiles leaves radd no GPU'
+	CUDA_VISIBLE_DEVICES=1,1 DEVICES=nvml refused 'names a GPU twice'
+}
+
+@test "a GPU that falls off the bus moves the others' numbers, not radd's choice" {
+	local one
+	DEVICES=nvml:2 start_radd
+	[ "$(gpus .uuid)" = GPU-cccc-0 ]
+	machine b c d
+	wait_for 20 shows 1
+	[ "$(gpus .uuid)" = GPU-cccc-0 ]
+	# A sampler that starts anew meets other numbers than the first one, and keeps to the same GPU.
+	kill -9 "$(pgrep -P "$(cat "$WORLD/pid")" -f -- --sampler)"
+	machine a b c d
+	wait_for 20 shows 2
+	[ "$(gpus .uuid)" = GPU-cccc-0 ]
+	one=$(submit --exclusive -- sh -c "$look moved.txt")
+	rad wait "$one"
+	grep -qx 'CUDA_VISIBLE_DEVICES=2' moved.txt
+}
