@@ -19,7 +19,6 @@
 
 #define TICK_MS 60
 #define STEPS_PER_S 10		/* at full speed */
-#define CONTEXT_MIB 520		/* what a CUDA process holds after its first tensor */
 #define STALLED_S 0.5		/* a tick that took longer was spent stopped, not training */
 #define NEVER INFINITY
 
@@ -134,7 +133,7 @@ static int read_options(int argc, char **argv, struct options *o, struct error *
 	if (optind < argc)
 		return error_set(err, ERR_INVALID, "'%.60s': what is that? All it takes are options", argv[optind]);
 	if (isnan(o->ramp_s))
-		o->ramp_s = fmin(o->seconds / 3, 20);
+		o->ramp_s = (double)simdev_ramp_ms((int64_t)(o->seconds * 1000)) / 1000;
 	return check_options(o, err);
 }
 
@@ -233,7 +232,7 @@ static void print_out_of_memory(const struct run *r, size_t i, uint64_t wanted_m
 	const struct target *t = &r->targets[i];
 	/* Under a fence, as measured on an H200: the capacity said is the device's, what is free is what the fence leaves. */
 	uint64_t total = t->gpu.mem_total_mib - t->gpu.mem_reserved_mib;
-	uint64_t context = t->held_mib < CONTEXT_MIB ? t->held_mib : CONTEXT_MIB;
+	uint64_t context = t->held_mib < SIMDEV_CONTEXT_MIB ? t->held_mib : SIMDEV_CONTEXT_MIB;
 	char tried[32], capacity[32], available[32], held[32], allocated[32];
 	print_traceback("loss.backward()");
 	fprintf(stderr, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %s. GPU %zu has a total capacity of %s "
@@ -246,9 +245,7 @@ static void print_out_of_memory(const struct run *r, size_t i, uint64_t wanted_m
 static uint64_t memory_wanted(const struct run *r)
 {
 	const struct options *o = &r->o;
-	uint64_t context = o->mem_mib < CONTEXT_MIB ? o->mem_mib : CONTEXT_MIB, mib = o->mem_mib;
-	if (r->work_s < o->ramp_s)
-		mib = context + (uint64_t)((double)(o->mem_mib - context) * r->work_s / o->ramp_s);
+	uint64_t mib = simdev_ramp_mib(o->mem_mib, r->work_s < o->ramp_s ? r->work_s / o->ramp_s : 1);
 	return r->work_s >= o->grow_at_s && o->grow_to_mib > mib ? o->grow_to_mib : mib;
 }
 

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 
 #define PAGE 4096
+#define RAMP_MOST_MS 20000
 #define VERSION 3
 #define MAGIC "RAD-RM devices\n"
 #define DEVICE_MAGIC 0x52414447u	/* "RADG" */
@@ -392,6 +393,18 @@ int simdev_snapshot(struct simdev *s, struct snapshot *out, struct error *err)
 		}
 	}
 	return rc;
+}
+
+int64_t simdev_ramp_ms(int64_t solo_ms)
+{
+	int64_t third = solo_ms / 3;
+	return third < RAMP_MOST_MS ? third : RAMP_MOST_MS;
+}
+
+uint64_t simdev_ramp_mib(uint64_t mem_mib, double part)
+{
+	uint64_t context = mem_mib < SIMDEV_CONTEXT_MIB ? mem_mib : SIMDEV_CONTEXT_MIB;
+	return part >= 1 ? mem_mib : context + (uint64_t)((double)(mem_mib - context) * part);
 }
 
 void simdev_uuid(const struct device_model *m, uint32_t place, char uuid[GPU_UUID_LEN])

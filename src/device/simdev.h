@@ -43,6 +43,14 @@ void simdev_uuid(const struct device_model *m, uint32_t place, char uuid[GPU_UUI
 /* What readings say of it besides what is measured. */
 void simdev_identify(const struct device_model *m, uint32_t place, struct gpu_reading *r);
 
+/* How the memory of a simulated training task grows, whether it is a process (`rad simtask`), arithmetic (`rad simulate`) or
+ * a lower bound: the CUDA context at once, then evenly to all of it over a ramp of a third of its work, at most 20 s.
+ * simdev_ramp_ms is the length of that ramp in a task that takes `solo_ms` alone; simdev_ramp_mib what it holds when `part` of
+ * the ramp (0..1, or more) is behind it. */
+#define SIMDEV_CONTEXT_MIB 520
+int64_t simdev_ramp_ms(int64_t solo_ms);
+uint64_t simdev_ramp_mib(uint64_t mem_mib, double part);
+
 struct simdev;
 
 /* Opens the shared file of devices at `path`; all processes of one daemon use the same, given to tasks in RAD_SIM_DEVICES.

@@ -454,6 +454,111 @@ static void test_mig_falls_and_goes(void **state)
 	snapshot_clear(&s);
 }
 
+#define FOUR "{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-b", "[0, 2, 0]") ", " H200("GPU-c", "[0, 3, 0]") ", " \
+	H200("GPU-d", "[0, 4, 0]") "]}"
+
+/* UUIDs and indices of what is listed, "GPU-a 0,GPU-c 2", and how many others there are. */
+static void assert_listed(struct device *d, int64_t mono_ms, const char *expected, uint32_t others)
+{
+	struct snapshot s = sample(d, mono_ms);
+	scoped_buf list = { 0 };
+	for (uint32_t i = 0; i < s.n_gpus; i++)
+		buf_printf(&list, "%s%s %u%s", i ? "," : "", s.gpus[i].uuid, s.gpus[i].index, s.gpus[i].fallen ? " fallen" : "");
+	assert_string_equal(buf_text(&list), expected);
+	assert_int_equal(s.n_others, others);
+	snapshot_clear(&s);
+}
+
+static void test_part_of_the_machine(void **state)
+{
+	script(FOUR);
+	struct snapshot s = sample(open_as(state, "nvml:2,0", NULL), 1000);
+	/* In PCI order, with the machine's numbers; processes of the others are nobody's business. */
+	assert_string_equal(s.chosen, "GPU-c,GPU-a");
+	assert_int_equal(s.n_procs, 2);
+	assert_int_equal(s.procs[1].gpu, 1);
+	snapshot_clear(&s);
+	assert_listed(*state, 2000, "GPU-a 0,GPU-c 2", 2);
+	s = sample(open_all(state), 1000);
+	assert_null(s.chosen);
+	assert_int_equal(s.n_others, 0);
+	snapshot_clear(&s);
+}
+
+/* A part of the machine is not asked for anything but its names: where every other call for a GPU would fail, none is made. */
+static void test_others_are_not_read(void **state)
+{
+	scoped_free char *text = alloc_printf("{\"devices\": [%s, " H200("GPU-b", "[0, 2, 0]") "]}",
+		"{\"uuid\": \"GPU-a\", \"name\": \"A\", \"pci\": [0, 1, 0], \"cc\": [9, 0], "
+		"\"fail\": {\"nvmlDeviceGetMemoryInfo_v2\": 15, \"nvmlDeviceGetMemoryInfo\": 15}}");
+	script(text);
+	assert_listed(open_as(state, "nvml:1", NULL), 1000, "GPU-b 1", 1);
+	/* Read, it would be listed as fallen. */
+	assert_listed(open_all(state), 1000, "GPU-a 0 fallen,GPU-b 1", 0);
+}
+
+static void test_part_by_environment(void **state)
+{
+	script(FOUR);
+	setenv("CUDA_VISIBLE_DEVICES", "3,1,7,0", 1);
+	assert_listed(open_all(state), 1000, "GPU-b 1,GPU-d 3", 2);
+	assert_listed(open_as(state, "nvml:0", NULL), 1000, "GPU-a 0", 3);	/* the setting's own list counts in its place */
+	setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST", 1);	/* no difference among equal ones */
+	assert_listed(open_all(state), 1000, "GPU-b 1,GPU-d 3", 2);
+	static const char *const none[] = { "", "-1", "NoDevFiles", "4", "1,1" };
+	for (size_t i = 0; i < COUNT_OF(none); i++) {
+		setenv("CUDA_VISIBLE_DEVICES", none[i], 1);
+		struct error err = refused("nvml");
+		assert_int_equal(err.code, ERR_INVALID);
+		assert_non_null(strstr(err.text, "there are 0 (GPU-a), 1 (GPU-b), 2 (GPU-c), 3 (GPU-d)"));
+	}
+}
+
+/* Numbers move up behind a GPU that is gone; the choice does not. Neither does it in a reader that starts only then. */
+static void test_choice_is_kept_by_uuid(void **state)
+{
+	script(FOUR);
+	assert_listed(open_as(state, "nvml:1,2", NULL), 1000, "GPU-b 1,GPU-c 2", 2);
+	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") ", " H200("GPU-c", "[0, 3, 0]") ", " H200("GPU-d", "[0, 4, 0]") "]}");
+	assert_listed(*state, 2000, "GPU-c 1", 2);
+	assert_listed(open_as(state, "nvml:1,2", "GPU-b,GPU-c"), 1000, "GPU-c 1", 2);
+	script(FOUR);
+	assert_listed(*state, 2000, "GPU-b 1,GPU-c 2", 2);
+	/* What is missing at the first start is a mistake; later it is only not there. */
+	script("{\"devices\": [" H200("GPU-a", "[0, 1, 0]") "]}");
+	assert_non_null(strstr(refused("nvml:0,GPU-c").text, "GPU-c names no GPU here"));
+	assert_listed(open_as(state, "nvml:1,2", "GPU-b,GPU-c"), 1000, "", 1);
+}
+
+/* Chosen or not, a GPU that falls is what it was: one of ours is listed as fallen, and no other takes its place. */
+static void test_part_with_a_fallen_gpu(void **state)
+{
+	script(FOUR);
+	assert_listed(open_as(state, "nvml:1,2", NULL), 1000, "GPU-b 1,GPU-c 2", 2);
+	script("{\"devices\": [{\"uuid\": \"GPU-a\", \"fail\": {\"*\": 15}}, {\"uuid\": \"GPU-b\", \"fail\": {\"*\": 15}}, "
+	       H200("GPU-c", "[0, 3, 0]") ", " H200("GPU-d", "[0, 4, 0]") "]}");
+	for (int64_t t = 2000; t < 130000; t += 61000)
+		assert_listed(*state, t, "GPU-b 1 fallen,GPU-c 2", 2);
+	/* With a GPU that nothing is known of, the others' numbers are guesses. */
+	assert_non_null(strstr(refused("nvml:1").text, "name GPUs by UUID"));
+	assert_listed(open_as(state, "nvml:GPU-d", NULL), 1000, "GPU-d 1", 3);
+}
+
+static void test_instances_of_a_part(void **state)
+{
+	script("{\"devices\": [{\"uuid\": \"GPU-a\", \"name\": \"A\", \"pci\": [0, 1, 0], \"cc\": [9, 0], \"mig\": ["
+	       MIG("MIG-1", "7", "50.0") ", " MIG("MIG-2", "9", "25.0") "]}, " H200("GPU-b", "[0, 2, 0]") "]}");
+	assert_listed(open_as(state, "nvml:0", NULL), 1000, "MIG-1 0,MIG-2 0", 1);
+	assert_listed(open_as(state, "nvml:MIG-2", NULL), 1000, "MIG-2 0", 1);
+	assert_listed(open_as(state, "nvml:1,MIG-1", NULL), 1000, "MIG-1 0,GPU-b 1", 0);
+	assert_non_null(strstr(refused("nvml:MIG-3").text, "0 (GPU-a), MIG-1, MIG-2, 1 (GPU-b)"));
+	setenv("CUDA_VISIBLE_DEVICES", "MIG-2", 1);
+	assert_listed(open_all(state), 1000, "MIG-2 0", 1);
+	/* An administrator ends MIG mode: the GPU was not asked for whole. */
+	script(FOUR);
+	assert_listed(*state, 2000, "", 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -473,6 +578,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_gpus_come_and_go, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mig, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mig_falls_and_goes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_instances_of_a_part, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_part_with_a_fallen_gpu, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_choice_is_kept_by_uuid, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_part_by_environment, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_others_are_not_read, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_part_of_the_machine, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, fake_group_set_up, fake_group_tear_down);
 }

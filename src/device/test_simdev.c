@@ -584,6 +584,20 @@ static void test_another_spec(void **state)
 	simdev_close(s), simdev_close(fresh);
 }
 
+static void test_ramp(void **state)
+{
+	(void)state;
+	assert_int_equal(simdev_ramp_ms(0), 0);
+	assert_int_equal(simdev_ramp_ms(30000), 10000);
+	assert_int_equal(simdev_ramp_ms(60000), 20000);
+	assert_int_equal(simdev_ramp_ms(86400000), 20000);
+	assert_int_equal(simdev_ramp_mib(12578, 0), SIMDEV_CONTEXT_MIB);
+	assert_int_equal(simdev_ramp_mib(12578, 0.5), SIMDEV_CONTEXT_MIB + (12578 - SIMDEV_CONTEXT_MIB) / 2);
+	assert_int_equal(simdev_ramp_mib(12578, 1), 12578);
+	assert_int_equal(simdev_ramp_mib(12578, 7), 12578);
+	assert_int_equal(simdev_ramp_mib(100, 0), 100);	/* less than a context */
+}
+
 static void test_kind(void **state)
 {
 	(void)state;
@@ -626,7 +640,7 @@ int main(void)
 		TEST(test_speeds_are_those_of_the_model), TEST(test_energy_only_grows),
 		TEST(test_a_fault_ends_mps_clients_only), TEST(test_full_of_processes), TEST(test_many_at_once),
 		TEST(test_killed_in_the_middle), TEST(test_bad_files_are_refused),
-		TEST(test_unfinished_file_is_made_again), TEST(test_another_spec), TEST(test_kind),
+		TEST(test_unfinished_file_is_made_again), TEST(test_another_spec), TEST(test_kind), TEST(test_ramp),
 	};
 	signal(SIGPIPE, SIG_IGN);
 	alarm(60);

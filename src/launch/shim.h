@@ -31,11 +31,11 @@ pid_t program_start(const struct request *r, const struct cgroup *cgroup, int ou
 /* shim_output.c: opens one output file for appending, as the task's user. */
 int output_open(const char *path, struct error *err);
 /* Follows a regular file from where it ends now. NULL for anything else. */
-struct follow *follow_start(const char *path, int written_fd);
+struct output_watch *output_watch_start(const char *path, int written_fd);
 /* Reads what is new, a bounded amount at once. True when there is more. NULL: false. */
-bool follow_read(struct follow *f);
-/* The last error since follow_start. Frees it; takes NULL. */
-void follow_end(struct follow *f, struct scan_result *out);
+bool output_watch_read(struct output_watch *f);
+/* The last error since output_watch_start. Frees it; takes NULL. */
+void output_watch_end(struct output_watch *f, struct scan_result *out);
 
 /* shim_mps.c: what is done with MPS control daemons; see there for the words. */
 int shim_mps(int argc, char **argv);

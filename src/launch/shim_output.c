@@ -43,7 +43,7 @@ int output_open(const char *path, struct error *err)
 	return steal_fd(fd);
 }
 
-struct follow {
+struct output_watch {
 	int fd;
 	off_t at;
 	struct scan *scan;
@@ -51,14 +51,14 @@ struct follow {
 	struct scan_result before;	/* of the scans before it */
 };
 
-struct follow *follow_start(const char *path, int written_fd)
+struct output_watch *output_watch_start(const char *path, int written_fd)
 {
 	struct stat written, opened;
 	scoped_fd int fd = open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &opened) || fstat(written_fd, &written) || !S_ISREG(opened.st_mode) ||
 	    opened.st_ino != written.st_ino || opened.st_dev != written.st_dev)
 		return NULL;
-	struct follow *f = alloc_zero(sizeof *f);
+	struct output_watch *f = alloc_zero(sizeof *f);
 	f->fd = steal_fd(fd);
 	f->at = opened.st_size;
 	f->scan = scan_create();
@@ -67,7 +67,7 @@ struct follow *follow_start(const char *path, int written_fd)
 }
 
 /* The result so far of all that was read. */
-static void gather(const struct follow *f, struct scan_result *out)
+static void gather(const struct output_watch *f, struct scan_result *out)
 {
 	scan_finish(f->scan, out);
 	unsigned oom_seen = out->oom_seen + f->before.oom_seen;
@@ -79,7 +79,7 @@ static void gather(const struct follow *f, struct scan_result *out)
 }
 
 /* Reading goes on at `to`: what was seen until now is kept, and something came after it. */
-static void restart_at(struct follow *f, off_t to, bool skipped)
+static void restart_at(struct output_watch *f, off_t to, bool skipped)
 {
 	struct scan_result seen;
 	gather(f, &seen);
@@ -91,7 +91,7 @@ static void restart_at(struct follow *f, off_t to, bool skipped)
 	f->scan_began = (uint64_t)to;
 }
 
-bool follow_read(struct follow *f)
+bool output_watch_read(struct output_watch *f)
 {
 	static char chunk[1 << 16];
 	struct stat st;
@@ -114,7 +114,7 @@ bool follow_read(struct follow *f)
 	return true;
 }
 
-void follow_end(struct follow *f, struct scan_result *out)
+void output_watch_end(struct output_watch *f, struct scan_result *out)
 {
 	memset(out, 0, sizeof *out);
 	if (!f)

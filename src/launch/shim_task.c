@@ -39,7 +39,7 @@ struct attempt_run {
 	struct request *request;
 	struct cgroup cgroup;
 	int out_fd, err_fd;
-	struct follow *out, *err;	/* err NULL: the output has both */
+	struct output_watch *out, *err;	/* err NULL: the output has both */
 	pid_t program;
 	bool ended;
 	struct exit_record record;
@@ -106,14 +106,14 @@ static int open_outputs(struct attempt_run *run, struct error *err)
 	run->out_fd = output_open(r->output, err);
 	if (run->out_fd < 0)
 		return -1;
-	run->out = follow_start(r->output, run->out_fd);
+	run->out = output_watch_start(r->output, run->out_fd);
 	run->err_fd = run->out_fd;
 	if (!r->error || !strcmp(r->error, r->output))
 		return 0;
 	run->err_fd = output_open(r->error, err);
 	if (run->err_fd < 0)
 		return -1;
-	run->err = follow_start(r->error, run->err_fd);
+	run->err = output_watch_start(r->error, run->err_fd);
 	return 0;
 }
 
@@ -164,8 +164,8 @@ static void wait_child(struct attempt_run *run, int timeout_ms)
 
 static bool read_outputs(struct attempt_run *run)
 {
-	bool more = follow_read(run->out);
-	return follow_read(run->err) || more;
+	bool more = output_watch_read(run->out);
+	return output_watch_read(run->err) || more;
 }
 
 /* Returns how many there are. signal 0: only counts. */
@@ -213,8 +213,8 @@ static void finish_record(struct attempt_run *run)
 {
 	struct scan_result out;
 	struct rusage usage;
-	follow_end(run->out, &out);
-	follow_end(run->err, &run->record.output);
+	output_watch_end(run->out, &out);
+	output_watch_end(run->err, &run->record.output);
 	if (run->record.output.kind == SCAN_NOTHING)
 		run->record.output = out;
 	if (!getrusage(RUSAGE_CHILDREN, &usage))

@@ -126,7 +126,7 @@ static int reap(pid_t middle)
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
 }
 
-static int follow_start(struct spawn *s, struct proc_id *id, struct error *err)
+static int await_exec(struct spawn *s, struct proc_id *id, struct error *err)
 {
 	struct report report;
 	int64_t deadline = clock_mono_ms() + EXEC_DEADLINE_MS;
@@ -160,7 +160,7 @@ static int start_blocking_signals(struct spawn *s, struct proc_id *id, struct er
 	/* The reading end of `go` stays open here, so that writing to a dead process is no SIGPIPE. */
 	if (reap(middle))
 		return error_set(err, ERR_SYSTEM, "fork: too many processes, or no memory");
-	return follow_start(s, id, err);
+	return await_exec(s, id, err);
 }
 
 int spawn_detached(char *const argv[], char *const env[], int out_fd, struct proc_id *id, struct error *err)

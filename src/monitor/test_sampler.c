@@ -93,6 +93,29 @@ static void test_samples(void **state)
 	snapshot_clear(&b);
 }
 
+#define AT(uuid, pci) "{\"uuid\": \"" uuid "\", \"name\": \"NVIDIA H200\", \"pci\": [0, " pci ", 0], \"total_mib\": 1000}"
+
+/* The number that was asked for is another GPU's when a second sampler starts: it goes on with those of the first. */
+static void test_choice_outlives_a_sampler(void **state)
+{
+	struct snapshot s;
+	sampler_destroy(*state);
+	*state = sampler_of("/proc/self/exe", "nvml:1");
+	fake_script("nvml", "{\"devices\": [" AT("GPU-a", "1") ", " AT("GPU-b", "2") ", " AT("GPU-c", "3") "]}");
+	assert_int_equal(sampler_start(*state, NULL), 0);
+	assert_int_equal(next(*state, &s, NULL, DEADLINE_MS), 1);
+	assert_string_equal(s.gpus[0].uuid, "GPU-b");
+	assert_int_equal(s.n_others, 2);
+	snapshot_clear(&s);
+	fake_script("nvml", "{\"devices\": [" AT("GPU-b", "2") ", " AT("GPU-c", "3") "]}");
+	assert_int_equal(sampler_start(*state, NULL), 0);
+	assert_int_equal(next(*state, &s, NULL, DEADLINE_MS), 1);
+	assert_int_equal(s.n_gpus, 1);
+	assert_string_equal(s.gpus[0].uuid, "GPU-b");
+	assert_int_equal(s.gpus[0].index, 0);
+	snapshot_clear(&s);
+}
+
 /* A child that was started with that RAD_TASK_ID; ends when *hold is closed. Returns after its exec. */
 static pid_t start_task(const char *task, int *hold)
 {
@@ -115,6 +138,22 @@ static pid_t start_task(const char *task, int *hold)
 	return pid;
 }
 
+/* Whether a process of that name is taken for an MPS server, where servers have this one. */
+static bool is_server(const char *mps_process, const char *name)
+{
+	struct procs *p = procs_create(mps_process);
+	struct snapshot s = { 0 };
+	snapshot_add_gpu(&s);
+	snapshot_add_proc(&s)->id.pid = getpid();
+	prctl(PR_SET_NAME, name);
+	procs_fill(p, &s);
+	prctl(PR_SET_NAME, "test");
+	bool server = s.procs[0].mps_server;
+	snapshot_clear(&s);
+	procs_destroy(p);
+	return server;
+}
+
 static void test_identities(void **state)
 {
 	(void)state;
@@ -130,6 +169,11 @@ static void test_identities(void **state)
 	prctl(PR_SET_NAME, "nvidia-cuda-mps-server");
 	procs_fill(p, &s);
 	prctl(PR_SET_NAME, "test");
+	assert_false(is_server("nvidia-cuda-mps-server", "python"));
+	assert_false(is_server("nvidia-cuda-mps-server", "nvidia-cuda"));
+	assert_false(is_server(NULL, "nvidia-cuda-mps-server"));
+	assert_true(is_server("shared", "shared"));
+	assert_false(is_server("shared", "shared-not"));
 	uint64_t start;
 	assert_int_equal(proc_stat(task, &start, NULL), 0);
 	assert_true(s.procs[0].id.start_ticks == start);
@@ -345,6 +389,7 @@ int main(int argc, char **argv)
 		return sampler_main(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_samples, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_choice_outlives_a_sampler, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_identities, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pid_comes_round, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_identities_travel, set_up, tear_down),

@@ -6,14 +6,12 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define RAMP_MOST_MS 20000	/* until then a task may hold less than its peak: sim/world.h */
-
 struct sums { double time, gract, smact, mem; };	/* each times milliseconds */
 
+/* Until the end of its ramp a task may hold less than its peak. */
 static int64_t with_all_memory(int64_t solo_ms)
 {
-	int64_t third = solo_ms / 3;
-	return solo_ms - (third < RAMP_MOST_MS ? third : RAMP_MOST_MS);
+	return solo_ms - simdev_ramp_ms(solo_ms);
 }
 
 static void add(struct sums *s, const struct sim_workload *w, int64_t solo_ms)

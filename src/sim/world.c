@@ -13,8 +13,6 @@
 #include <string.h>
 
 #define MILLION 1000000
-#define CONTEXT_MIB 520		/* what a CUDA process holds after its first tensor */
-#define RAMP_MOST_MS 20000
 #define MEMORY_STEPS 3		/* context, half, all */
 
 /* GPUs ---------------------------------------------------------------------------------------------------------------- */
@@ -103,16 +101,10 @@ void world_destroy(struct world *w)
 
 /* Tasks --------------------------------------------------------------------------------------------------------------- */
 
-static int64_t ramp_ms(const struct world_task *t)
-{
-	int64_t third = t->total / MILLION / 3;
-	return third < RAMP_MOST_MS ? third : RAMP_MOST_MS;
-}
-
 /* The work after which the next thing happens to it. */
 static int64_t milestone(const struct world_task *t)
 {
-	return t->step < MEMORY_STEPS ? ramp_ms(t) * MILLION * t->step / (MEMORY_STEPS - 1) : t->total;
+	return t->step < MEMORY_STEPS ? simdev_ramp_ms(t->total / MILLION) * MILLION * t->step / (MEMORY_STEPS - 1) : t->total;
 }
 
 static void book_work(const struct world *w, struct world_task *t)
@@ -179,8 +171,7 @@ static void share_anew(struct world *w, uint32_t gpu)
 
 static uint64_t memory_at(const struct world_task *t, unsigned step)
 {
-	uint64_t all = t->of->mem_mib, context = all < CONTEXT_MIB ? all : CONTEXT_MIB;
-	return step >= MEMORY_STEPS - 1 ? all : context + (all - context) * step / (MEMORY_STEPS - 1);
+	return simdev_ramp_mib(t->of->mem_mib, (double)step / (MEMORY_STEPS - 1));
 }
 
 static uint64_t free_mib(const struct world_gpu *g)
