@@ -44,6 +44,8 @@ machine()
 
 gpus() { rad gpus --json | jq -r "[.gpus[] | $1] | join(\",\")"; }
 shows() { [ "$(gpus .index)" = "$1" ]; }
+sampler() { pgrep -P "$(cat "$WORLD/pid")" -f -- --sampler; }
+another_sampler() { [ -n "$(sampler)" ] && [ "$(sampler)" != "$1" ]; }
 look='env | grep -E "CUDA_|RAD_GPU_UUIDS" | sort >'
 
 # refused WORD...: radd does not start, and its one line holds each of these.
@@ -125,14 +127,19 @@ refused()
 }
 
 @test "a GPU that falls off the bus moves the others' numbers, not radd's choice" {
-	local one
+	local one before
 	DEVICES=nvml:2 start_radd
 	[ "$(gpus .uuid)" = GPU-cccc-0 ]
 	machine b c d
 	wait_for 20 shows 1
 	[ "$(gpus .uuid)" = GPU-cccc-0 ]
 	# A sampler that starts anew meets other numbers than the first one, and keeps to the same GPU.
-	kill -9 "$(pgrep -P "$(cat "$WORLD/pid")" -f -- --sampler)"
+	before=$(sampler)
+	kill -9 "$before"
+	wait_for 20 another_sampler "$before"
+	machine c d
+	wait_for 20 shows 0
+	[ "$(gpus .uuid)" = GPU-cccc-0 ]
 	machine a b c d
 	wait_for 20 shows 2
 	[ "$(gpus .uuid)" = GPU-cccc-0 ]

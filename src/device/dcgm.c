@@ -96,7 +96,7 @@ struct dcgm *dcgm_create(void)
 	return alloc_zero(sizeof(struct dcgm));
 }
 
-static void disconnect(struct dcgm *d)
+static void dcgm_disconnect(struct dcgm *d)
 {
 	if (d->connected && d->embedded)
 		d->api.stop_embedded(d->handle);
@@ -109,7 +109,7 @@ void dcgm_destroy(struct dcgm *d)
 {
 	if (!d)
 		return;
-	disconnect(d);
+	dcgm_disconnect(d);
 	if (d->library) {
 		d->api.shutdown();
 		dlclose(d->library);
@@ -117,7 +117,7 @@ void dcgm_destroy(struct dcgm *d)
 	free(d);
 }
 
-static int load(struct dcgm *d, struct error *err)
+static int dcgm_load(struct dcgm *d, struct error *err)
 {
 	const char *other = getenv("RAD_DCGM_LIBRARY");	/* for tests */
 	void *library = other && *other ? dlopen(other, RTLD_NOW | RTLD_LOCAL) : dlopen("libdcgm.so.4", RTLD_NOW | RTLD_LOCAL);
@@ -141,7 +141,7 @@ static int load(struct dcgm *d, struct error *err)
 	return 0;
 }
 
-static bool connect_to(struct dcgm *d, const char *address, bool is_socket)
+static bool dcgm_connect(struct dcgm *d, const char *address, bool is_socket)
 {
 	struct dcgm_connect_params p = { .timeout_ms = CONNECT_MS, .is_socket = is_socket };
 	p.version = (uint32_t)sizeof p | 2u << 24;
@@ -150,7 +150,7 @@ static bool connect_to(struct dcgm *d, const char *address, bool is_socket)
 
 static int find_engine(struct dcgm *d, struct error *err)
 {
-	if (connect_to(d, "127.0.0.1:5555", false) || connect_to(d, "/tmp/nv-hostengine", true)) {
+	if (dcgm_connect(d, "127.0.0.1:5555", false) || dcgm_connect(d, "/tmp/nv-hostengine", true)) {
 		d->connected = true;
 		return 0;
 	}
@@ -177,7 +177,7 @@ static void learn_uuids(struct dcgm *d, const uint32_t *ids, int count)
 	}
 }
 
-static int watch(struct dcgm *d, struct error *err)
+static int dcgm_watch(struct dcgm *d, struct error *err)
 {
 	uint32_t ids[DCGM_MAX_DEVICES];
 	int count = 0;
@@ -195,7 +195,7 @@ static int watch(struct dcgm *d, struct error *err)
 	return 0;
 }
 
-static bool ready(struct dcgm *d, int64_t mono_ms)
+static bool dcgm_ready(struct dcgm *d, int64_t mono_ms)
 {
 	struct error err = ERROR_INIT;
 	if (d->connected)
@@ -203,11 +203,11 @@ static bool ready(struct dcgm *d, int64_t mono_ms)
 	if (d->retry_ms && mono_ms < d->retry_ms)
 		return false;
 	d->retry_ms = mono_ms + RETRY_MS;
-	if ((d->library || !load(d, &err)) && !find_engine(d, &err) && !watch(d, &err)) {
+	if ((d->library || !dcgm_load(d, &err)) && !find_engine(d, &err) && !dcgm_watch(d, &err)) {
 		d->reported = false;
 		return true;
 	}
-	disconnect(d);
+	dcgm_disconnect(d);
 	if (!d->reported)
 		log_info("dcgm: %s: GPUs without GPM have no SMACT; memory and max_tasks decide there", err.text);
 	d->reported = true;
@@ -215,7 +215,7 @@ static bool ready(struct dcgm *d, int64_t mono_ms)
 }
 
 /* The number a value holds, unless it is blank, stale, or an error. */
-static bool number(const struct dcgm_value *v, int64_t wall_ms, double *out)
+static bool value_number(const struct dcgm_value *v, int64_t wall_ms, double *out)
 {
 	if (v->status != DCGM_OK || v->ts_us / 1000 < wall_ms - STALE_MS)
 		return false;
@@ -228,13 +228,13 @@ static bool number(const struct dcgm_value *v, int64_t wall_ms, double *out)
 	return true;
 }
 
-static void fill(const struct dcgm *d, struct gpu_reading *r)
+static void fill_reading(const struct dcgm *d, struct gpu_reading *r)
 {
 	double value[N_FIELDS];
 	bool known[N_FIELDS];
 	int64_t wall_ms = clock_wall_ms();
 	for (size_t i = 0; i < N_FIELDS; i++)
-		known[i] = d->values[i].field == fields[i] && number(&d->values[i], wall_ms, &value[i]);
+		known[i] = d->values[i].field == fields[i] && value_number(&d->values[i], wall_ms, &value[i]);
 	const struct { uint32_t bit; double *to; } ratios[] = {
 		{ GPU_GRACT, &r->gract }, { GPU_SMACT, &r->smact }, { GPU_SMOCC, &r->smocc }, { GPU_DRAM, &r->dram },
 	};
@@ -255,7 +255,7 @@ static void fill(const struct dcgm *d, struct gpu_reading *r)
 
 void dcgm_read(struct dcgm *d, int64_t mono_ms, struct gpu_reading *r)
 {
-	if (!ready(d, mono_ms))
+	if (!dcgm_ready(d, mono_ms))
 		return;
 	for (int i = 0; i < d->n_gpus; i++) {
 		if (strcmp(d->gpus[i].uuid, r->uuid))
@@ -263,9 +263,9 @@ void dcgm_read(struct dcgm *d, int64_t mono_ms, struct gpu_reading *r)
 		struct dcgm_entity entity = { DCGM_ENTITY_GPU, d->gpus[i].id };
 		memset(d->values, 0, sizeof d->values);
 		if (d->api.latest(d->handle, &entity, 1, fields, N_FIELDS, 0, d->values) == DCGM_OK)
-			fill(d, r);
+			fill_reading(d, r);
 		else
-			disconnect(d);
+			dcgm_disconnect(d);
 		return;
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the NVML backend keeps of each GPU between samples. Private to nvml.c (which GPUs there are) and nvml_read.c (what
+ * What the kind `nvml` keeps of each GPU between samples. Private to nvml.c (which GPUs there are) and nvml_read.c (what
  * they say).
  */
 #ifndef RAD_DEVICE_NVML_DEVICE_H

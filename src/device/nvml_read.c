@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The backend `nvml`: what one GPU or MIG instance says now. Percent becomes 0..1, bytes MiB, milliwatts watts; "not
+ * The kind `nvml`: what one GPU or MIG instance says now. Percent becomes 0..1, bytes MiB, milliwatts watts; "not
  * available" becomes a missing bit.
  */
 #include "base/alloc.h"

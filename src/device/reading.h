@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the GPUs said, once. Plain data: made by a backend in the sampler process, read by everything else.
+ * What the GPUs said, once. Plain data: made by a kind of device (device.h) in the sampler process, read by everything else.
  * Unknown is not zero: a field counts only when its bit is set in `valid`.
  */
 #ifndef RAD_DEVICE_READING_H

@@ -27,30 +27,30 @@
 #define DEVICE_MAGIC 0x52414447u	/* "RADG" */
 
 /* Page 0. Devices follow, one a page, in the order of their indices. */
-struct header {
+struct simdev_header {
 	char magic[16];
 	uint32_t version;
 	uint32_t ready;		/* 0 while the pages are being written */
 	uint32_t n_devices;
 };
 
-struct client {
+struct simdev_client {
 	int32_t pid;		/* 0: free */
 	uint32_t mps, ended;	/* ended: another client's fault took its context */
 	uint64_t start_ticks, mem_mib;
 	double gract, smact;	/* alone */
 };
 
-struct device {
+struct simdev_page {
 	uint32_t magic, index;
 	struct device_model model;
 	char uuid[GPU_UUID_LEN];
-	int64_t settled_ms;	/* energy is counted up to here (mono) */
+	int64_t advanced_ms;	/* energy is counted up to here (mono) */
 	double energy_j;
-	struct client clients[SIMDEV_MAX_CLIENTS];
+	struct simdev_client clients[SIMDEV_MAX_CLIENTS];
 };
 
-static_assert(sizeof(struct header) <= PAGE && sizeof(struct device) <= PAGE, "a page is written at once");
+static_assert(sizeof(struct simdev_header) <= PAGE && sizeof(struct simdev_page) <= PAGE, "a page is written at once");
 
 struct simdev {
 	char *path;
@@ -75,14 +75,14 @@ static void unlock_page(const struct simdev *s, int64_t page)
 	lock_page(s, page, F_UNLCK, NULL);
 }
 
-static int damaged(const struct simdev *s, const char *what, struct error *err)
+static int file_damaged(const struct simdev *s, const char *what, struct error *err)
 {
 	return error_set(err, ERR_CORRUPT, "%s: damaged: %s: end the tasks on these simulated devices and remove the file",
 			 s->path, what);
 }
 
 /* 0; 1 when the file is empty or was never finished; -1. */
-static int read_header(const struct simdev *s, struct header *h, struct error *err)
+static int read_header(const struct simdev *s, struct simdev_header *h, struct error *err)
 {
 	ssize_t got = pread(s->fd, h, sizeof *h, 0);
 	if (got < 0)
@@ -99,7 +99,7 @@ static int read_header(const struct simdev *s, struct header *h, struct error *e
 	struct stat st;
 	if (!h->n_devices || h->n_devices > SIMDEV_MAX_DEVICES || fstat(s->fd, &st) ||
 	    st.st_size != (off_t)(h->n_devices + 1) * PAGE)
-		return damaged(s, "it is shorter or longer than its devices", err);
+		return file_damaged(s, "it is shorter or longer than its devices", err);
 	return 0;
 }
 
@@ -112,7 +112,7 @@ static bool is_text(const char *text, size_t size)
 	return n && n < size;
 }
 
-static bool is_sound(const struct device *d, uint32_t index)
+static bool is_sound(const struct simdev_page *d, uint32_t index)
 {
 	const struct device_model *m = &d->model;
 	if (d->magic != DEVICE_MAGIC || d->index != index || !is_text(d->uuid, sizeof d->uuid) ||
@@ -122,7 +122,7 @@ static bool is_sound(const struct device *d, uint32_t index)
 	if (!(m->idle_w >= 0 && m->idle_w <= m->peak_w && m->peak_w < 1e9 && m->limit_w >= 0) ||
 	    !(d->energy_j >= 0 && isfinite(d->energy_j)) ||
 	    !(m->sm_part > 0 && m->sm_part <= 1) || memchr(m->profile, 0, sizeof m->profile) == NULL ||
-	    m->mem_reserved_mib >= m->mem_total_mib || d->settled_ms < 0)
+	    m->mem_reserved_mib >= m->mem_total_mib || d->advanced_ms < 0)
 		return false;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++)
 		if (d->clients[i].pid < 0 || d->clients[i].mem_mib > m->mem_total_mib)
@@ -130,46 +130,46 @@ static bool is_sound(const struct device *d, uint32_t index)
 	return true;
 }
 
-static int read_device(const struct simdev *s, uint32_t index, struct device *d, struct error *err)
+static int read_device(const struct simdev *s, uint32_t index, struct simdev_page *d, struct error *err)
 {
 	ssize_t got = pread(s->fd, d, sizeof *d, (off_t)(index + 1) * PAGE);
 	if (got < 0)
 		return error_errno(err, "%s", s->path);
 	if (got != sizeof *d || !is_sound(d, index))
-		return damaged(s, "a device's page is not one", err);
+		return file_damaged(s, "a device's page is not one", err);
 	return 0;
 }
 
-static int write_device(const struct simdev *s, const struct device *d, struct error *err)
+static int write_device(const struct simdev *s, const struct simdev_page *d, struct error *err)
 {
-	union { struct device device; char bytes[PAGE]; } page = { .bytes = { 0 } };
+	union { struct simdev_page device; char bytes[PAGE]; } page = { .bytes = { 0 } };
 	page.device = *d;
 	ssize_t put = pwrite(s->fd, &page, PAGE, (off_t)(d->index + 1) * PAGE);
 	return put == PAGE ? 0 : error_errno(err, "%s", s->path);
 }
 
-static bool client_alive(const struct client *c)
+static bool client_alive(const struct simdev_client *c)
 {
 	return c->pid && proc_alive((struct proc_id){ c->pid, c->start_ticks });
 }
 
 /* How the clients of a device share it now. */
-struct sharing {
+struct simdev_sharing {
 	size_t n;
 	struct share_task tasks[SIMDEV_MAX_CLIENTS];
-	const struct client *client[SIMDEV_MAX_CLIENTS];
+	const struct simdev_client *client[SIMDEV_MAX_CLIENTS];
 	double speed[SIMDEV_MAX_CLIENTS];
 	struct share_activity activity;
 };
 
 /* Clients that `alive` drops do not count; NULL: all count. */
-static void sharing_of(const struct device *d, bool (*alive)(const struct client *c), struct sharing *out)
+static void sharing_of(const struct simdev_page *d, bool (*alive)(const struct simdev_client *c), struct simdev_sharing *out)
 {
 	bool all_mps = true;
 	double part = d->model.sm_part;
 	out->n = 0;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++) {
-		const struct client *c = &d->clients[i];
+		const struct simdev_client *c = &d->clients[i];
 		if (!c->pid || c->ended || (alive && !alive(c)))
 			continue;
 		out->tasks[out->n] = (struct share_task){ c->gract, c->smact };
@@ -184,27 +184,27 @@ static void sharing_of(const struct device *d, bool (*alive)(const struct client
 		out->speed[i] *= share_part_speed(&(struct share_task){ out->client[i]->gract, out->client[i]->smact }, part);
 }
 
-static double power_of(const struct device_model *m, const struct sharing *now)
+static double power_of(const struct device_model *m, const struct simdev_sharing *now)
 {
 	return power_watts(m->idle_w, m->peak_w, m->limit_w, now->n > 0, now->activity.smact);
 }
 
 /* Brings a device up to now: energy used since the last time, by those who were there; then the dead are gone. */
-static void settle(struct device *d)
+static void page_advance(struct simdev_page *d)
 {
-	struct sharing before;
+	struct simdev_sharing before;
 	int64_t now_ms = clock_mono_ms();
 	sharing_of(d, NULL, &before);
-	if (now_ms > d->settled_ms)
-		d->energy_j += power_of(&d->model, &before) * (double)(now_ms - d->settled_ms) / 1000;
-	d->settled_ms = now_ms;
+	if (now_ms > d->advanced_ms)
+		d->energy_j += power_of(&d->model, &before) * (double)(now_ms - d->advanced_ms) / 1000;
+	d->advanced_ms = now_ms;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++)
 		if (d->clients[i].pid && !client_alive(&d->clients[i]))
-			d->clients[i] = (struct client){ 0 };
+			d->clients[i] = (struct simdev_client){ 0 };
 }
 
 /* Locks the page of that device and reads it. -1: nothing is locked. */
-static int take_index(const struct simdev *s, uint32_t index, short lock, struct device *d, struct error *err)
+static int page_take_index(const struct simdev *s, uint32_t index, short lock, struct simdev_page *d, struct error *err)
 {
 	if (lock_page(s, index + 1, lock, err))
 		return -1;
@@ -215,16 +215,16 @@ static int take_index(const struct simdev *s, uint32_t index, short lock, struct
 }
 
 /* The index is the last group of a UUID. */
-static int take(const struct simdev *s, const char *uuid, short lock, struct device *d, struct error *err)
+static int page_take(const struct simdev *s, const char *uuid, short lock, struct simdev_page *d, struct error *err)
 {
-	struct header h;
+	struct simdev_header h;
 	int rc = read_header(s, &h, err);
 	const char *last = strrchr(uuid, '-');
 	unsigned long index = last ? strtoul(last + 1, NULL, 16) : ULONG_MAX;
 	if (rc < 0)
 		return -1;
 	if (!rc && index < h.n_devices) {
-		if (take_index(s, (uint32_t)index, lock, d, err))
+		if (page_take_index(s, (uint32_t)index, lock, d, err))
 			return -1;
 		if (!strcmp(d->uuid, uuid))
 			return 0;
@@ -234,14 +234,14 @@ static int take(const struct simdev *s, const char *uuid, short lock, struct dev
 }
 
 /* Writes what changed and lets the page go. */
-static int put(const struct simdev *s, const struct device *d, struct error *err)
+static int page_put(const struct simdev *s, const struct simdev_page *d, struct error *err)
 {
 	int rc = write_device(s, d, err);
 	unlock_page(s, d->index + 1);
 	return rc;
 }
 
-static struct client *own_client(struct device *d)
+static struct simdev_client *own_client(struct simdev_page *d)
 {
 	struct proc_id me = { .pid = getpid() };
 	if (proc_stat(me.pid, &me.start_ticks, NULL))
@@ -252,7 +252,7 @@ static struct client *own_client(struct device *d)
 	return NULL;
 }
 
-static struct client *free_client(struct device *d)
+static struct simdev_client *free_client(struct simdev_page *d)
 {
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++)
 		if (!d->clients[i].pid)
@@ -262,25 +262,25 @@ static struct client *free_client(struct device *d)
 
 int simdev_join(struct simdev *s, const char *uuid, double gract, double smact, bool mps, struct error *err)
 {
-	struct device d;
-	struct client me = { .pid = getpid(), .mps = mps, .gract = gract, .smact = smact };
+	struct simdev_page d;
+	struct simdev_client me = { .pid = getpid(), .mps = mps, .gract = gract, .smact = smact };
 	if (proc_stat(me.pid, &me.start_ticks, NULL))
 		return error_set(err, ERR_SYSTEM, "/proc does not show this process: simulated devices need it");
-	if (take(s, uuid, F_WRLCK, &d, err))
+	if (page_take(s, uuid, F_WRLCK, &d, err))
 		return -1;
-	settle(&d);
-	struct client *c = own_client(&d);
+	page_advance(&d);
+	struct simdev_client *c = own_client(&d);
 	if (!c)
 		c = free_client(&d);
 	if (c)
 		*c = me;
-	if (put(s, &d, err))
+	if (page_put(s, &d, err))
 		return -1;
 	return c ? 0 : error_set(err, ERR_UNAVAILABLE, "%s: %d processes are on it, the most a simulated device takes",
 				 uuid, SIMDEV_MAX_CLIENTS);
 }
 
-static uint64_t free_mib_of(const struct device *d)
+static uint64_t free_mib_of(const struct simdev_page *d)
 {
 	uint64_t used = d->model.mem_reserved_mib;
 	for (size_t i = 0; i < SIMDEV_MAX_CLIENTS; i++)
@@ -290,18 +290,18 @@ static uint64_t free_mib_of(const struct device *d)
 
 int simdev_set_memory(struct simdev *s, const char *uuid, uint64_t mem_mib, uint64_t *free_mib, struct error *err)
 {
-	struct device d;
-	if (take(s, uuid, F_WRLCK, &d, err))
+	struct simdev_page d;
+	if (page_take(s, uuid, F_WRLCK, &d, err))
 		return -1;
-	settle(&d);
-	struct client *me = own_client(&d);
+	page_advance(&d);
+	struct simdev_client *me = own_client(&d);
 	uint64_t available = free_mib_of(&d);
 	bool fits = me && (mem_mib <= me->mem_mib || mem_mib - me->mem_mib <= available);
 	if (fits)
 		me->mem_mib = mem_mib;
 	if (free_mib)
 		*free_mib = available;
-	if (put(s, &d, err))
+	if (page_put(s, &d, err))
 		return -1;
 	if (!me)
 		return error_set(err, ERR_CONFLICT, "%s: this process is not on it", uuid);
@@ -310,12 +310,12 @@ int simdev_set_memory(struct simdev *s, const char *uuid, uint64_t mem_mib, uint
 
 double simdev_speed(struct simdev *s, const char *uuid)
 {
-	struct device d;
-	struct sharing now;
-	if (take(s, uuid, F_RDLCK, &d, NULL))
+	struct simdev_page d;
+	struct simdev_sharing now;
+	if (page_take(s, uuid, F_RDLCK, &d, NULL))
 		return 0;
 	unlock_page(s, d.index + 1);
-	const struct client *me = own_client(&d);
+	const struct simdev_client *me = own_client(&d);
 	if (!me)
 		return 0;
 	if (me->ended)
@@ -329,29 +329,29 @@ double simdev_speed(struct simdev *s, const char *uuid)
 
 void simdev_fault(struct simdev *s, const char *uuid)
 {
-	struct device d;
-	if (take(s, uuid, F_WRLCK, &d, NULL))
+	struct simdev_page d;
+	if (page_take(s, uuid, F_WRLCK, &d, NULL))
 		return;
-	settle(&d);
-	const struct client *me = own_client(&d);
+	page_advance(&d);
+	const struct simdev_client *me = own_client(&d);
 	for (size_t i = 0; me && me->mps && i < SIMDEV_MAX_CLIENTS; i++)
 		d.clients[i].ended |= d.clients[i].mps;
-	put(s, &d, NULL);
+	page_put(s, &d, NULL);
 }
 
 void simdev_leave(struct simdev *s, const char *uuid)
 {
-	struct device d;
-	if (take(s, uuid, F_WRLCK, &d, NULL))
+	struct simdev_page d;
+	if (page_take(s, uuid, F_WRLCK, &d, NULL))
 		return;
-	settle(&d);
-	struct client *me = own_client(&d);
+	page_advance(&d);
+	struct simdev_client *me = own_client(&d);
 	if (me)
-		*me = (struct client){ 0 };
-	put(s, &d, NULL);
+		*me = (struct simdev_client){ 0 };
+	page_put(s, &d, NULL);
 }
 
-static void fill_gpu(const struct device *d, const struct sharing *now, struct gpu_reading *g)
+static void fill_gpu(const struct simdev_page *d, const struct simdev_sharing *now, struct gpu_reading *g)
 {
 	simdev_identify(&d->model, d->index, g);
 	g->mem_total_mib = d->model.mem_total_mib;
@@ -367,17 +367,17 @@ static void fill_gpu(const struct device *d, const struct sharing *now, struct g
 
 int simdev_snapshot(struct simdev *s, struct snapshot *out, struct error *err)
 {
-	struct header h;
+	struct simdev_header h;
 	int rc = read_header(s, &h, err);
 	if (rc > 0)
 		return error_set(err, ERR_UNAVAILABLE, "%s: simulated devices are being made", s->path);
 	for (uint32_t i = 0; !rc && i < h.n_devices; i++) {
-		struct device d;
-		struct sharing now;
-		if (take_index(s, i, F_WRLCK, &d, err))
+		struct simdev_page d;
+		struct simdev_sharing now;
+		if (page_take_index(s, i, F_WRLCK, &d, err))
 			return -1;
-		settle(&d);
-		if (put(s, &d, err))
+		page_advance(&d);
+		if (page_put(s, &d, err))
 			return -1;
 		sharing_of(&d, NULL, &now);
 		uint32_t gpu = out->n_gpus;
@@ -433,11 +433,11 @@ void simdev_identify(const struct device_model *m, uint32_t place, struct gpu_re
 
 static int make_devices(const struct simdev *s, const struct device_model *models, size_t n, struct error *err)
 {
-	struct header h = { .magic = MAGIC, .version = VERSION, .n_devices = (uint32_t)n };
+	struct simdev_header h = { .magic = MAGIC, .version = VERSION, .n_devices = (uint32_t)n };
 	if (pwrite(s->fd, &h, sizeof h, 0) != sizeof h || ftruncate(s->fd, (off_t)(n + 1) * PAGE))
 		return error_errno(err, "%s", s->path);
 	for (uint32_t i = 0; i < n; i++) {
-		struct device d = { .magic = DEVICE_MAGIC, .index = i, .model = models[i], .settled_ms = clock_mono_ms() };
+		struct simdev_page d = { .magic = DEVICE_MAGIC, .index = i, .model = models[i], .advanced_ms = clock_mono_ms() };
 		simdev_uuid(&models[i], i, d.uuid);
 		if (write_device(s, &d, err))
 			return -1;
@@ -454,13 +454,13 @@ static bool same_model(const struct device_model *a, const struct device_model *
 }
 
 /* 1: the file holds exactly these. 0: others, and nobody is on them. -1 with an error otherwise. */
-static int holds_same(const struct simdev *s, const struct header *h, const struct device_model *models, size_t n,
+static int holds_same(const struct simdev *s, const struct simdev_header *h, const struct device_model *models, size_t n,
 		      struct error *err)
 {
 	bool same = h->n_devices == n;
 	size_t busy = 0;
 	for (uint32_t i = 0; i < h->n_devices; i++) {
-		struct device d;
+		struct simdev_page d;
 		if (read_device(s, i, &d, err))
 			return -1;
 		same = same && same_model(&d.model, &models[i]);
@@ -474,11 +474,11 @@ static int holds_same(const struct simdev *s, const struct header *h, const stru
 }
 
 /* Makes the devices of the spec unless they are there. The whole file is locked. */
-static int ensure(const struct simdev *s, const char *spec, struct error *err)
+static int ensure_devices(const struct simdev *s, const char *spec, struct error *err)
 {
 	scoped_free struct device_model *models = NULL;
 	size_t n = 0;
-	struct header h;
+	struct simdev_header h;
 	if (spec && simdev_parse(spec, &models, &n, err))
 		return -1;
 	int rc = read_header(s, &h, err);
@@ -518,7 +518,7 @@ struct simdev *simdev_open(const char *path, const char *spec, struct error *err
 	if (open_file(s, spec != NULL, err))
 		goto fail;
 	/* Tasks only look, and page locks keep them apart; whoever may make the file has it alone. */
-	if (lock_page(s, spec ? -1 : 0, spec ? F_WRLCK : F_RDLCK, err) || ensure(s, spec, err))
+	if (lock_page(s, spec ? -1 : 0, spec ? F_WRLCK : F_RDLCK, err) || ensure_devices(s, spec, err))
 		goto fail;
 	unlock_page(s, -1);
 	return s;

@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-struct list { char **items; size_t n, cap; };
+struct environment_list { char **items; size_t n, cap; };
 
 static bool is_named(const char *item, const char *name, size_t len)
 {
@@ -27,7 +27,7 @@ const char *environment_get(char *const *env, const char *name)
 	return NULL;
 }
 
-static void add(struct list *l, char *item)
+static void environment_add(struct environment_list *l, char *item)
 {
 	if (l->n + 1 >= l->cap) {
 		l->cap = l->cap ? 2 * l->cap : 64;
@@ -38,7 +38,7 @@ static void add(struct list *l, char *item)
 }
 
 /* Takes every entry of that name out: an environment can hold one twice, and programs differ in which they believe. */
-static void unset(struct list *l, const char *name)
+static void environment_unset(struct environment_list *l, const char *name)
 {
 	size_t len = strlen(name), kept = 0;
 	for (size_t i = 0; i < l->n; i++) {
@@ -52,8 +52,10 @@ static void unset(struct list *l, const char *name)
 		l->items[kept] = NULL;
 }
 
-static void set(struct list *l, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void set(struct list *l, const char *name, const char *fmt, ...)
+static void environment_set(struct environment_list *l, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void environment_set(struct environment_list *l, const char *name, const char *fmt, ...)
 {
 	scoped_buf item = { 0 };
 	char value[512];
@@ -61,16 +63,16 @@ static void set(struct list *l, const char *name, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(value, sizeof value, fmt, ap);
 	va_end(ap);
-	unset(l, name);
+	environment_unset(l, name);
 	buf_printf(&item, "%s=%s", name, value);
-	add(l, buf_steal(&item));
+	environment_add(l, buf_steal(&item));
 }
 
 /* For values of any length. */
-static void set_text(struct list *l, const char *name, const char *value)
+static void environment_set_text(struct environment_list *l, const char *name, const char *value)
 {
-	unset(l, name);
-	add(l, alloc_printf("%s=%s", name, value));
+	environment_unset(l, name);
+	environment_add(l, alloc_printf("%s=%s", name, value));
 }
 
 /* The GPUs of a task, as its programs are told of them.
@@ -91,94 +93,94 @@ static char *gpu_names(const struct launch_request *r)
 }
 
 /* What the kind of device has its tasks told. */
-static void set_gpus(struct list *l, const struct launch_request *r)
+static void set_gpus(struct environment_list *l, const struct launch_request *r)
 {
 	scoped_free char *names = gpu_names(r);
 	scoped_buf uuids = { 0 };
 	for (unsigned i = 0; i < r->n_gpus; i++)
 		buf_printf(&uuids, "%s%s", i ? "," : "", r->gpus[i].uuid);
-	set_text(l, "RAD_GPU_UUIDS", buf_text(&uuids));
+	environment_set_text(l, "RAD_GPU_UUIDS", buf_text(&uuids));
 	for (const struct device_variable *v = device_kind(r->device)->variables; v->name; v++) {
 		const char *value = v->says == DEVICE_SAYS_GPUS ? names : v->says == DEVICE_SAYS_FILE ? device_file(r->device) : v->text;
 		if (value)
-			set_text(l, v->name, value);
+			environment_set_text(l, v->name, value);
 	}
 }
 
 /* What must not come from the user: it would be believed about this attempt. So would what names the GPUs of any kind. */
-static void unset_ours(struct list *l)
+static void unset_ours(struct environment_list *l)
 {
 	static const char *const ours[] = {
 		"RAD_GPU_MEM_MIB", "RAD_ARRAY_TASK_ID", "RAD_ARRAY_JOB_ID", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
 		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
 	};
 	for (size_t i = 0; i < COUNT_OF(ours); i++)
-		unset(l, ours[i]);
+		environment_unset(l, ours[i]);
 	for (const struct device_kind *const *k = device_kinds; *k; k++)
 		for (const struct device_variable *v = (*k)->variables; v->name; v++)
-			unset(l, v->name);
+			environment_unset(l, v->name);
 }
 
-static void set_task(struct list *l, const struct launch_request *r)
+static void set_task(struct environment_list *l, const struct launch_request *r)
 {
 	const struct task *t = r->task;
 	const struct attempt *attempt = task_attempt(t);
 	char id[TASK_ID_TEXT];
-	set(l, "RAD_TASK_ID", "%s", task_id_text(t->id, id));
-	set(l, "RAD_ATTEMPT", "%u", t->n_attempts);
+	environment_set(l, "RAD_TASK_ID", "%s", task_id_text(t->id, id));
+	environment_set(l, "RAD_ATTEMPT", "%u", t->n_attempts);
 	if (attempt && attempt->claim_mib)
-		set(l, "RAD_GPU_MEM_MIB", "%llu", (unsigned long long)attempt->claim_mib);
+		environment_set(l, "RAD_GPU_MEM_MIB", "%llu", (unsigned long long)attempt->claim_mib);
 	if (TASK_INDEX(t->id) >= 0) {
-		set(l, "RAD_ARRAY_TASK_ID", "%d", TASK_INDEX(t->id));
-		set(l, "RAD_ARRAY_JOB_ID", "%u", TASK_JOB(t->id));
+		environment_set(l, "RAD_ARRAY_TASK_ID", "%d", TASK_INDEX(t->id));
+		environment_set(l, "RAD_ARRAY_JOB_ID", "%u", TASK_JOB(t->id));
 	}
 	if (r->socket_path)
-		set_text(l, "RAD_SOCKET", r->socket_path);
+		environment_set_text(l, "RAD_SOCKET", r->socket_path);
 }
 
 /* The limit's keys count the task's own GPUs, in the order in which it sees them. */
-static void set_mps(struct list *l, const struct environment_input *in)
+static void set_mps(struct environment_list *l, const struct environment_input *in)
 {
 	const struct launch_request *r = in->request;
 	scoped_buf limits = { 0 };
 	if (device_kind(r->device)->mps == DEVICE_MPS_NONE)
 		return;
-	set_text(l, "CUDA_MPS_PIPE_DIRECTORY", r->mps_pipe_dir ? r->mps_pipe_dir : in->no_mps_dir);
+	environment_set_text(l, "CUDA_MPS_PIPE_DIRECTORY", r->mps_pipe_dir ? r->mps_pipe_dir : in->no_mps_dir);
 	if (!r->mps_pipe_dir || !r->fence_mib)
 		return;
 	for (unsigned i = 0; i < r->n_gpus; i++)
 		buf_printf(&limits, "%s%u=%lluM", i ? "," : "", i, (unsigned long long)r->fence_mib);
-	set_text(l, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", buf_text(&limits));
+	environment_set_text(l, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", buf_text(&limits));
 }
 
 /* JAX and TensorFlow take nearly the whole GPU at their start unless told not to: nobody could share with them. */
-static void set_no_preallocation(struct list *l, const struct task *t)
+static void set_no_preallocation(struct environment_list *l, const struct task *t)
 {
 	const struct attempt *attempt = task_attempt(t);
 	if (!attempt || (attempt->mode != SHARE_STREAMS && attempt->mode != SHARE_MPS))
 		return;
 	if (!environment_get(l->items, "XLA_PYTHON_CLIENT_PREALLOCATE"))
-		set(l, "XLA_PYTHON_CLIENT_PREALLOCATE", "false");
+		environment_set(l, "XLA_PYTHON_CLIENT_PREALLOCATE", "false");
 	if (!environment_get(l->items, "TF_FORCE_GPU_ALLOW_GROWTH"))
-		set(l, "TF_FORCE_GPU_ALLOW_GROWTH", "true");
+		environment_set(l, "TF_FORCE_GPU_ALLOW_GROWTH", "true");
 }
 
 char **launch_environment(const struct environment_input *in)
 {
 	const struct task *t = in->request->task;
-	struct list l = { 0 };
+	struct environment_list l = { 0 };
 	for (char **item = t->spec->environ; item && *item; item++)
 		if (strchr(*item, '=') && strncmp(*item, "SLURM_", 6))
-			add(&l, alloc_string(*item));
+			environment_add(&l, alloc_string(*item));
 	unset_ours(&l);
 	set_gpus(&l, in->request);
 	set_task(&l, in->request);
 	set_mps(&l, in);
 	set_no_preallocation(&l, t);
 	if (!environment_get(l.items, "PYTHONUNBUFFERED"))
-		set(&l, "PYTHONUNBUFFERED", "1");
+		environment_set(&l, "PYTHONUNBUFFERED", "1");
 	if (in->master_port)
-		set(&l, "MASTER_PORT", "%u", in->master_port);
+		environment_set(&l, "MASTER_PORT", "%u", in->master_port);
 	return l.items;
 }
 

@@ -62,7 +62,7 @@ bool mps_available(const struct device_kind *kind)
 	return control || kind->mps == DEVICE_MPS_FILE;
 }
 
-static struct mps_server *create(const char *run_dir, uid_t uid, unsigned number)
+static struct mps_server *server_create(const char *run_dir, uid_t uid, unsigned number)
 {
 	struct mps_server *s = alloc_zero(sizeof *s);
 	s->folder = alloc_printf("%s/mps/%u.%u", run_dir, (unsigned)uid, number);
@@ -87,7 +87,7 @@ void mps_release(struct mps_server *s)
 }
 
 /* Reads the pid file: whether that process runs. */
-static bool is_running(struct mps_server *s)
+static bool server_running(struct mps_server *s)
 {
 	struct stat st;
 	scoped_fd int folder = open(s->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -118,8 +118,8 @@ static int read_what(struct mps_server *s)
 }
 
 /* Runs rad-shim with a word and up to two numbers. */
-static int shim(const struct mps_server *s, const char *word, const char *a, const char *b, int out_fd, struct proc_id *id,
-		struct error *err)
+static int run_shim(const struct mps_server *s, const char *word, const char *a, const char *b, int out_fd, struct proc_id *id,
+		    struct error *err)
 {
 	scoped_free char *program = spawn_shim_path(err);
 	scoped_free char *uid = alloc_printf("%u", (unsigned)s->uid);
@@ -145,11 +145,11 @@ static int check_start(struct mps_server *s, struct error *err)
 }
 
 /* In the first folder where none runs. NULL when there are too many. */
-static struct mps_server *create_free(const char *run_dir, uid_t uid)
+static struct mps_server *server_create_free(const char *run_dir, uid_t uid)
 {
 	for (unsigned n = 0; n < DAEMONS_MAX; n++) {
-		struct mps_server *s = create(run_dir, uid, n);
-		if (!is_running(s))
+		struct mps_server *s = server_create(run_dir, uid, n);
+		if (!server_running(s))
 			return s;
 		mps_release(s);
 	}
@@ -158,7 +158,7 @@ static struct mps_server *create_free(const char *run_dir, uid_t uid)
 
 struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, struct error *err)
 {
-	struct mps_server *s = create_free(run_dir, uid);
+	struct mps_server *s = server_create_free(run_dir, uid);
 	if (!s) {
 		error_set(err, ERR_CONFLICT, "MPS: %d control daemons of uid %u run in %s/mps already, and do not stop",
 			  DAEMONS_MAX, (unsigned)uid, run_dir);
@@ -166,7 +166,7 @@ struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, g
 	}
 	s->gid = gid;
 	s->gpus = alloc_string(gpus);
-	if (!check_start(s, err) && !write_what(s, err) && !shim(s, "mps-control", s->gpus, NULL, -1, &s->id, err))
+	if (!check_start(s, err) && !write_what(s, err) && !run_shim(s, "mps-control", s->gpus, NULL, -1, &s->id, err))
 		return s;
 	error_wrap(err, "MPS for uid %u", (unsigned)uid);
 	mps_release(s);
@@ -180,8 +180,8 @@ static struct mps_server *adopt_one(const char *run_dir, const char *name)
 	int end = 0;
 	if (sscanf(name, "%u.%u%n", &uid, &number, &end) != 2 || name[end])
 		return NULL;
-	struct mps_server *s = create(run_dir, (uid_t)uid, number);
-	if (s->control && is_running(s) && !read_what(s))
+	struct mps_server *s = server_create(run_dir, (uid_t)uid, number);
+	if (s->control && server_running(s) && !read_what(s))
 		return s;
 	mps_release(s);
 	return NULL;
@@ -206,7 +206,7 @@ static void start_probe(struct mps_server *s)
 	struct proc_id helper;
 	if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK))
 		return;
-	if (shim(s, "mps-ask", NULL, NULL, pipe_fds[1], &helper, NULL))
+	if (run_shim(s, "mps-ask", NULL, NULL, pipe_fds[1], &helper, NULL))
 		scope_close(&pipe_fds[0]);
 	else
 		s->probe_fd = pipe_fds[0];
@@ -225,7 +225,7 @@ static bool read_probe(struct mps_server *s)
 	return n == 1 && answer == '1';
 }
 
-static enum mps_state failed(struct mps_server *s, const char *why)
+static enum mps_state server_failed(struct mps_server *s, const char *why)
 {
 	log_warn("MPS control daemon of uid %u: %s; see %s/log/control.log", (unsigned)s->uid, why, s->folder);
 	return s->state = MPS_FAILED;
@@ -237,7 +237,7 @@ enum mps_state mps_poll(struct mps_server *s)
 	if (s->state == MPS_FAILED)
 		return s->state;
 	if (!proc_alive(s->id))
-		return failed(s, "ended");
+		return server_failed(s, "ended");
 	if (s->state == MPS_READY)
 		return s->state;
 	if (s->probe_fd < 0 && now >= s->next_probe_ms) {
@@ -246,7 +246,7 @@ enum mps_state mps_poll(struct mps_server *s)
 	} else if (s->probe_fd >= 0 && read_probe(s)) {
 		return s->state = MPS_READY;
 	}
-	return now - s->since_ms > READY_DEADLINE_MS ? failed(s, "does not answer") : s->state;
+	return now - s->since_ms > READY_DEADLINE_MS ? server_failed(s, "does not answer") : s->state;
 }
 
 const char *mps_pipe_dir(const struct mps_server *s)
@@ -275,7 +275,7 @@ void mps_stop(struct mps_server *s)
 	struct error err = ERROR_INIT;
 	scoped_free char *pid = alloc_printf("%d", (int)s->id.pid);
 	scoped_free char *start = alloc_printf("%llu", (unsigned long long)s->id.start_ticks);
-	if (shim(s, "mps-stop", pid, start, -1, &helper, &err))
+	if (run_shim(s, "mps-stop", pid, start, -1, &helper, &err))
 		log_warn("stopping MPS of uid %u: %s", (unsigned)s->uid, err.text);
 }
 
@@ -284,6 +284,6 @@ void mps_terminate_client(struct mps_server *s, pid_t client)
 	struct proc_id helper;
 	struct error err = ERROR_INIT;
 	scoped_free char *pid = alloc_printf("%d", (int)client);
-	if (client > 1 && shim(s, "mps-terminate", pid, NULL, -1, &helper, &err))
+	if (client > 1 && run_shim(s, "mps-terminate", pid, NULL, -1, &helper, &err))
 		log_warn("ending MPS client %d of uid %u: %s", (int)client, (unsigned)s->uid, err.text);
 }

@@ -66,7 +66,7 @@ static task_id claimed_task(pid_t pid)
 	return id;
 }
 
-static void learn(const struct procs *p, struct entry *e, pid_t pid, uint64_t start_ticks)
+static void entry_learn(const struct procs *p, struct entry *e, pid_t pid, uint64_t start_ticks)
 {
 	e->id = (struct proc_id){ .pid = pid, .start_ticks = start_ticks };
 	e->uid = (uid_t)-1;
@@ -79,7 +79,7 @@ static void learn(const struct procs *p, struct entry *e, pid_t pid, uint64_t st
 	e->mps_server = is_mps_server(p, pid);
 }
 
-static struct entry *lookup(struct procs *p, pid_t pid)
+static struct entry *entry_of(struct procs *p, pid_t pid)
 {
 	for (size_t i = 0; i < p->n; i++)
 		if (p->entries[i].id.pid == pid)
@@ -90,16 +90,16 @@ static struct entry *lookup(struct procs *p, pid_t pid)
 	return e;
 }
 
-static const struct entry *identify(struct procs *p, pid_t pid)
+static const struct entry *procs_identify(struct procs *p, pid_t pid)
 {
-	struct entry *e = lookup(p, pid);
+	struct entry *e = entry_of(p, pid);
 	if (e->listed)
 		return e;
 	uint64_t start = 0;
 	bool known = e->id.pid == pid;
 	bool alive = !proc_stat(pid, &start, NULL);
 	if (!known || (alive && start != e->id.start_ticks))
-		learn(p, e, pid, start);
+		entry_learn(p, e, pid, start);
 	e->listed = true;
 	return e;
 }
@@ -120,7 +120,7 @@ void procs_fill(struct procs *p, struct snapshot *s)
 {
 	for (uint32_t i = 0; i < s->n_procs; i++) {
 		struct proc_reading *r = &s->procs[i];
-		const struct entry *e = identify(p, r->id.pid);
+		const struct entry *e = procs_identify(p, r->id.pid);
 		r->id = e->id;
 		r->uid = e->uid;
 		r->claimed = e->claimed;

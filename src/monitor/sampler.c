@@ -101,7 +101,7 @@ void sampler_stop(struct sampler *s)
 
 /* The child has the pipe as SAMPLER_FD, the log as stderr, nothing else, none of the daemon's signal settings, and a process
  * group of its own: an interrupt from the terminal is for the daemon, with which it ends anyway. */
-static int spawn(struct sampler *s, int pipe_end)
+static int sampler_spawn(struct sampler *s, int pipe_end)
 {
 	char nothing[] = "", interval[24];
 	char *argv[] = { s->program, "--sampler", s->devices, s->folder, interval, s->chosen ? s->chosen : nothing, NULL };
@@ -140,7 +140,7 @@ int sampler_start(struct sampler *s, struct error *err)
 	s->fd = ends[0];
 	if (io_set_nonblocking(s->fd, true))
 		return error_errno(err, "sampler: pipe");
-	errno = spawn(s, theirs);
+	errno = sampler_spawn(s, theirs);
 	return errno ? error_errno(err, "sampler: %s", s->program) : 0;
 }
 
@@ -155,7 +155,7 @@ pid_t sampler_pid(const struct sampler *s)
 }
 
 /* Takes what the pipe holds. 1: something came; 0: nothing now; -1: the end. */
-static int take(struct sampler *s)
+static int sampler_take(struct sampler *s)
 {
 	char bytes[16384];
 	ssize_t n;
@@ -180,7 +180,7 @@ int sampler_read(struct sampler *s, struct snapshot *out, struct error *err)
 			s->chosen = alloc_string(out->chosen);
 		if (rc)
 			return rc;
-		rc = take(s);
+		rc = sampler_take(s);
 		if (!rc)
 			return 0;
 		if (rc < 0)

@@ -18,7 +18,7 @@
 /* GPUs ---------------------------------------------------------------------------------------------------------------- */
 
 /* Counts what was used since the last change. */
-static void settle(struct world *w, struct world_gpu *g)
+static void gpu_advance(struct world *w, struct world_gpu *g)
 {
 	int64_t ms = w->now_ms - g->since_ms;
 	g->energy_uj += g->watts_m * ms;
@@ -60,7 +60,7 @@ static void list_loads(struct world *w, const struct world_gpu *g)
 static void update_activity(struct world *w, uint32_t gpu)
 {
 	struct world_gpu *g = &w->gpus[gpu];
-	settle(w, g);
+	gpu_advance(w, g);
 	list_loads(w, g);
 	g->activity = share_activity(w->loads, g->n, w->speeds);
 	const struct device_model *m = g->model;
@@ -291,7 +291,7 @@ struct world_task *world_happen(struct world *w, enum world_event *met)
 static void read_gpu(struct world *w, uint32_t index, struct gpu_reading *r)
 {
 	struct world_gpu *g = &w->gpus[index];
-	settle(w, g);
+	gpu_advance(w, g);
 	simdev_identify(g->model, index, r);
 	r->mem_total_mib = g->model->mem_total_mib;
 	r->mem_reserved_mib = g->model->mem_reserved_mib;
@@ -326,7 +326,7 @@ double world_energy_j(struct world *w)
 {
 	double sum = 0;
 	for (size_t i = 0; i < w->n_gpus; i++) {
-		settle(w, &w->gpus[i]);
+		gpu_advance(w, &w->gpus[i]);
 		sum += (double)w->gpus[i].energy_uj / MILLION;
 	}
 	return sum;
@@ -336,7 +336,7 @@ double world_mean_smact(struct world *w, int64_t since_ms)
 {
 	double sum = 0, ms = (double)(w->now_ms - since_ms);
 	for (size_t i = 0; i < w->n_gpus; i++) {
-		settle(w, &w->gpus[i]);
+		gpu_advance(w, &w->gpus[i]);
 		sum += (double)w->gpus[i].smact_sum / MILLION;
 	}
 	return ms > 0 ? sum / ms / (double)w->n_gpus : NAN;
