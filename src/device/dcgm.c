@@ -96,6 +96,7 @@ struct dcgm *dcgm_create(void)
 	return alloc_zero(sizeof(struct dcgm));
 }
 
+/* Also when a read fails: the engine was restarted, perhaps, and its handle and groups are void. */
 static void dcgm_disconnect(struct dcgm *d)
 {
 	if (d->connected && d->embedded)
@@ -195,6 +196,7 @@ static int dcgm_watch(struct dcgm *d, struct error *err)
 	return 0;
 }
 
+/* Connected, or so after a try that is due. Tries are rare: one may last longer than the time between two samples. */
 static bool dcgm_ready(struct dcgm *d, int64_t mono_ms)
 {
 	struct error err = ERROR_INIT;
@@ -230,6 +232,7 @@ static bool value_number(const struct dcgm_value *v, int64_t wall_ms, double *ou
 
 static void fill_reading(const struct dcgm *d, struct gpu_reading *r)
 {
+	/* Each field by itself: that one is blank says nothing of the others. */
 	double value[N_FIELDS];
 	bool known[N_FIELDS];
 	int64_t wall_ms = clock_wall_ms();

@@ -28,6 +28,7 @@ static const struct device_kind *find_kind(const char *setting, struct error *er
 {
 	size_t len = strcspn(setting, ":");
 	scoped_buf known = { 0 };
+	/* To the colon and no further: what a list of GPUs looks like is the kind's business. */
 	for (const struct device_kind *const *k = device_kinds; *k; k++) {
 		if (strlen((*k)->name) == len && !strncmp((*k)->name, setting, len))
 			return *k;
@@ -86,6 +87,7 @@ const char *device_file(const struct device *d)
 
 int device_open(struct device *d, const char *chosen, struct error *err)
 {
+	/* A reader may hang in here for ever: only a process that can be left behind calls this. */
 	const struct device_opening how = { .spec = d->spec, .file = d->file, .chosen = chosen };
 	d->reader = d->kind->open(&how, err);
 	return d->reader ? 0 : -1;
@@ -99,7 +101,7 @@ int device_sample(struct device *d, struct snapshot *out, struct error *err)
 int device_place(const char *list, const char *uuid)
 {
 	size_t len = strlen(uuid);
-	int at = 0;
+	int at = 0;	/* counted in words: no UUID holds a comma */
 	for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',', at++)
 		if (strcspn(p, ",") == len && !strncmp(p, uuid, len))
 			return at;

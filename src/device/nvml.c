@@ -30,6 +30,7 @@
 #define MAX_INSTANCES 64u
 #define RELIST_MS 60000
 
+/* Samples of GPM are the library's own memory. */
 static void unit_release(struct nvml_state *n, struct nvml_unit *u)
 {
 	if (u->before)
@@ -95,6 +96,7 @@ static int identify(const struct nvml_api *api, uint32_t nvml_index, struct nvml
 	return 0;
 }
 
+/* The UUID is the only name that stays: index and handle may be others after a listing. */
 static struct nvml_gpu *find_gpu(struct nvml_gpu *gpus, uint32_t count, const char *uuid)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -240,6 +242,7 @@ static void report_empty(struct nvml_gpu *g)
 	g->reported_empty = true;
 }
 
+/* An instance is chosen by its own name here; that of its GPU, which stands for all of them, is looked at by the callers. */
 static bool is_chosen(const struct nvml_state *n, const struct nvml_unit *u)
 {
 	return !n->chosen || device_place(n->chosen, u->fixed.uuid) >= 0;
@@ -340,6 +343,7 @@ static struct nvml_name *name_machine(struct nvml_state *n, struct nvml_machine 
 	return names;
 }
 
+/* A list that ends early is no error, as it is none to CUDA; but whoever wrote it should hear of it. */
 static int choose_as_cuda(const struct nvml_machine *m, const char *visible, struct buf *chosen, struct error *err)
 {
 	const char *order = getenv("CUDA_DEVICE_ORDER"), *ended;
@@ -357,6 +361,7 @@ static int choose(struct nvml_state *n, const struct device_opening *how, struct
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	struct nvml_machine m;
 	scoped_buf chosen = { 0 };
+	/* An earlier choice is not judged again: what is missing of it has fallen since, and the rest goes on. */
 	if (how->chosen || (!how->spec && !visible)) {
 		n->chosen = how->chosen ? alloc_string(how->chosen) : NULL;
 		return 0;
@@ -416,10 +421,12 @@ static int kind_sample(void *state, struct snapshot *out, struct error *err)
 	if (count != n->counted || relist || !n->gpus)
 		list_gpus(n, count);
 	n->counted = count;
+	/* With every snapshot, so that it does not matter which one the daemon heard first. */
 	out->chosen = n->chosen ? alloc_string(n->chosen) : NULL;
 	for (uint32_t i = 0; i < n->n_gpus; i++) {
 		uint32_t before = out->n_gpus;
 		read_gpu(n, &n->gpus[i], out);
+		/* One in MIG mode without instances adds nothing either, and is ours all the same. */
 		if (out->n_gpus == before && !is_chosen(n, &n->gpus[i].whole))
 			out->n_others++;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loading libnvidia-ml.so.1: one table of symbols, newest spelling first.
+ * Loading libnvidia-ml.so.1: one table of symbols, newest spelling first. By dlopen, so that one build of radd runs on every
+ * driver from 450 on and without any: only what nothing can do without is required, all else is a reading that stays unknown.
  */
 #include "device/nvml_api.h"
 
@@ -58,6 +59,7 @@ static void fill_slot(struct nvml_api *api, size_t slot, const char *name)
 		memcpy((char *)api + slot, &found, sizeof found);
 }
 
+/* Slots are read and written as bytes: function pointers of other types must not alias them. */
 static bool slot_empty(const struct nvml_api *api, size_t slot)
 {
 	void *now;

@@ -28,6 +28,7 @@ static bool answered(struct answers *a, int rc)
 	return rc == NVML_OK;
 }
 
+/* Rounded up: a process that holds anything holds a MiB, and sums err on the side of a full GPU. */
 static uint64_t mib_up(uint64_t bytes)
 {
 	return bytes / MIB + (bytes % MIB != 0);
@@ -117,6 +118,7 @@ static uint32_t read_processes(struct nvml_state *n, nvml_device handle, struct 
 static bool take_sample(const struct nvml_state *n, const struct nvml_gpu *gpu, const struct nvml_unit *u, nvml_sample into,
 			struct answers *a)
 {
+	/* An instance has no samples of its own: they are taken of its GPU and the instance's number. */
 	int rc = u->fixed.mig ? n->api.gpm_mig_get(gpu->whole.handle, u->gpu_instance, into) : n->api.gpm_get(u->handle, into);
 	return answered(a, rc);
 }
@@ -170,6 +172,7 @@ static void read_gpm(struct nvml_state *n, const struct nvml_gpu *gpu, struct nv
 			q->metrics[i] = (struct nvml_gpm_metric){ .id = ids[i], .result = -1 };
 		if (answered(a, n->api.gpm_metrics(q)))
 			read_metrics(q, r);
+		/* The newer one is the next pair's older: each second is counted once. */
 		u->after = u->before;
 		u->before = into;
 	}
@@ -200,6 +203,7 @@ static void read_energy(const struct nvml_api *api, struct nvml_unit *u, int64_t
 	r->valid |= GPU_ENERGY;
 }
 
+/* Its bit also decides how energy is read: without power, the counter is asked at every sample. */
 static void read_power(const struct nvml_api *api, nvml_device handle, struct answers *a, struct gpu_reading *r)
 {
 	uint32_t mw;
@@ -260,6 +264,7 @@ void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvm
 		read_energy(&n->api, u, out->mono_ms, &a, r);
 	if (!a.lost && !u->fixed.mig && !(r->valid & GPU_GRACT))
 		read_other_load(n, u, out->mono_ms, &a, r);
+	/* Half a reading would look like an empty GPU, which placement likes best. */
 	if (a.lost || !a.some) {
 		*r = u->fixed;
 		r->fallen = true;

@@ -130,6 +130,7 @@ static bool is_sound(const struct simdev_page *d, uint32_t index)
 	return true;
 }
 
+/* Its page is locked, so what is read was written at once. */
 static int read_device(const struct simdev *s, uint32_t index, struct simdev_page *d, struct error *err)
 {
 	ssize_t got = pread(s->fd, d, sizeof *d, (off_t)(index + 1) * PAGE);
@@ -269,7 +270,7 @@ int simdev_join(struct simdev *s, const char *uuid, double gract, double smact, 
 	if (page_take(s, uuid, F_WRLCK, &d, err))
 		return -1;
 	page_advance(&d);
-	struct simdev_client *c = own_client(&d);
+	struct simdev_client *c = own_client(&d);	/* it may come twice: then it starts anew */
 	if (!c)
 		c = free_client(&d);
 	if (c)
@@ -280,6 +281,7 @@ int simdev_join(struct simdev *s, const char *uuid, double gract, double smact, 
 				 uuid, SIMDEV_MAX_CLIENTS);
 }
 
+/* From the clients' own figures, not from a sum that is kept: a client that died cannot leave a sum wrong. */
 static uint64_t free_mib_of(const struct simdev_page *d)
 {
 	uint64_t used = d->model.mem_reserved_mib;
@@ -442,10 +444,12 @@ static int make_devices(const struct simdev *s, const struct device_model *model
 		if (write_device(s, &d, err))
 			return -1;
 	}
+	/* Last: a maker that dies before leaves a file that the next one makes again. */
 	h.ready = 1;
 	return pwrite(s->fd, &h, sizeof h, 0) == sizeof h ? 0 : error_errno(err, "%s", s->path);
 }
 
+/* By what makes a difference to whoever runs there. Not memcmp: the structs have padding. */
 static bool same_model(const struct device_model *a, const struct device_model *b)
 {
 	return !strcmp(a->name, b->name) && !strcmp(a->gpu_name, b->gpu_name) && a->mem_total_mib == b->mem_total_mib &&
@@ -496,6 +500,7 @@ static int ensure_devices(const struct simdev *s, const char *spec, struct error
 static int open_file(struct simdev *s, bool make, struct error *err)
 {
 	struct stat st;
+	/* The path may come from an environment: no link is followed, and no pipe or terminal waited for. */
 	s->fd = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | (make ? O_CREAT : 0), 0600);
 	if (s->fd < 0 && errno == ENOENT && !make)
 		return error_set(err, ERR_NOT_FOUND, "%s: there are no simulated devices here: start radd with "

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Attempt folders and claim files: see attempt.h.
+ * Attempt folders and claim files: see attempt.h. A claim is made by link(2), which makes a whole file appear or fails because
+ * there is one: O_EXCL would let a reader meet a file that is still empty, and take its owner for nobody.
  */
 #include "launch/attempt.h"
 
@@ -25,6 +26,8 @@ int attempt_open(const char *path, struct error *err)
 	return steal_fd(fd);
 }
 
+/* The folder for the new name, its parent for the folder: after a power cut a claim that was acted upon must be there, or the
+ * task would be started a second time. */
 static int sync_around(int folder)
 {
 	scoped_fd int parent = openat(folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -44,6 +47,7 @@ static int write_draft(int folder, const char *draft, struct proc_id self, struc
 int claim_create(int folder, const char *name, struct proc_id self, struct error *err)
 {
 	char draft[64];
+	/* Named by pid: of two that race for the claim each writes a draft of its own. */
 	snprintf(draft, sizeof draft, "%.20s.%d", name, (int)self.pid);
 	int result = write_draft(folder, draft, self, err);
 	if (!result && linkat(folder, draft, folder, name, 0)) {
@@ -53,6 +57,7 @@ int claim_create(int folder, const char *name, struct proc_id self, struct error
 			error_set(err, ERR_CONFLICT, "%s: exists: this was started before", name);
 	}
 	unlinkat(folder, draft, 0);
+	/* A claim that may not last is taken back: nothing was started by it yet. */
 	if (!result && sync_around(folder)) {
 		result = error_errno(err, "%s", name);
 		unlinkat(folder, name, 0);
@@ -72,6 +77,7 @@ int claim_read(int folder, const char *name, struct proc_id *id, struct error *e
 	if (n < 0)
 		return error_errno(err, "%s", name);
 	text[n] = 0;
+	/* 0 and less would mean whole groups to kill(2), and 1 is nobody's shim. */
 	if (sscanf(text, "%d %llu", &id->pid, &start) != 2 || id->pid <= 1)
 		return error_set(err, ERR_CORRUPT, "%s: '%.40s' is not a pid and a start time", name, text);
 	id->start_ticks = start;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Cgroups of attempts: see cgroup.h.
+ * Cgroups of attempts: see cgroup.h. They are a help, never a need: where there is no version 2, or no right to make one, a
+ * task runs without, and its processes are found by their parents and their session. So what fails here is passed over.
  */
 #include "launch/cgroup.h"
 
@@ -71,8 +72,9 @@ void cgroup_create(struct cgroup *c, const char *name)
 	char path[PATH_MAX];
 	if (cgroup_path(getpid(), name, path) || mkdir(path, 0755))
 		return;
+	/* Opened now, as the daemon's user: the shim is the task's by the time that it needs them. */
 	c->procs_fd = open_in(path, "cgroup.procs", O_WRONLY);
-	if (c->procs_fd < 0) {
+	if (c->procs_fd < 0) {	/* one that cannot be entered is of no use, and would stay */
 		rmdir(path);
 		return;
 	}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Building a task's environment: see environment.h.
+ * Building a task's environment: see environment.h. The user's comes first and ours is laid over it: a task must not claim
+ * another's GPUs, memory or MPS server by what its user had exported. What names GPUs is the kind's to say (device.h), not
+ * this file's.
  */
 #include "launch/environment.h"
 
@@ -13,6 +15,7 @@
 
 struct environment_list { char **items; size_t n, cap; };
 
+/* Whether an entry is that variable: "CUDA" is not the name of "CUDA_VISIBLE_DEVICES=". */
 static bool is_named(const char *item, const char *name, size_t len)
 {
 	return !strncmp(item, name, len) && item[len] == '=';
@@ -143,7 +146,7 @@ static void set_mps(struct environment_list *l, const struct environment_input *
 {
 	const struct launch_request *r = in->request;
 	scoped_buf limits = { 0 };
-	if (device_kind(r->device)->mps == DEVICE_MPS_NONE)
+	if (device_kind(r->device)->mps == DEVICE_MPS_NONE)	/* no such variable means anything there */
 		return;
 	environment_set_text(l, "CUDA_MPS_PIPE_DIRECTORY", r->mps_pipe_dir ? r->mps_pipe_dir : in->no_mps_dir);
 	if (!r->mps_pipe_dir || !r->fence_mib)
@@ -169,6 +172,7 @@ char **launch_environment(const struct environment_input *in)
 {
 	const struct task *t = in->request->task;
 	struct environment_list l = { 0 };
+	/* Slurm's variables would make launchers think that they are steps of the job that `rad submit` was called from. */
 	for (char **item = t->spec->environ; item && *item; item++)
 		if (strchr(*item, '=') && strncmp(*item, "SLURM_", 6))
 			environment_add(&l, alloc_string(*item));
@@ -177,6 +181,7 @@ char **launch_environment(const struct environment_input *in)
 	set_task(&l, in->request);
 	set_mps(&l, in);
 	set_no_preallocation(&l, t);
+	/* Python buffers what does not go to a terminal, and then `rad logs -f` shows nothing for minutes. */
 	if (!environment_get(l.items, "PYTHONUNBUFFERED"))
 		environment_set(&l, "PYTHONUNBUFFERED", "1");
 	if (in->master_port)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Dropping root: see identity.h.
+ * Dropping root: see identity.h. Every step is checked, and at the end it is tried to come back: a program that starts with
+ * more rights than its user's is the one fault here that nobody would notice.
  */
 #include "launch/identity.h"
 
@@ -47,6 +48,7 @@ int identity_become(uid_t uid, gid_t gid, struct error *err)
 				 (unsigned)geteuid(), (unsigned)uid);
 	if (geteuid())
 		return 0;
+	/* In this order: groups can be set by root only. */
 	if (take_groups(uid, gid) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
 		return error_errno(err, "becoming uid %u, gid %u", (unsigned)uid, (unsigned)gid);
 	if (uid && drop_capabilities())

@@ -26,6 +26,7 @@
 
 #define LABEL_LEN (TASK_ID_TEXT + 12)
 
+/* Names the attempt's folder and its cgroup. */
 static void label_of(task_id task, uint32_t attempt, char label[LABEL_LEN])
 {
 	char id[TASK_ID_TEXT];

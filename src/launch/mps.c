@@ -62,6 +62,7 @@ bool mps_available(const struct device_kind *kind)
 	return control || kind->mps == DEVICE_MPS_FILE;
 }
 
+/* An object for the folder of that number, whether or not anything runs there. */
 static struct mps_server *server_create(const char *run_dir, uid_t uid, unsigned number)
 {
 	struct mps_server *s = alloc_zero(sizeof *s);
@@ -125,10 +126,12 @@ static int run_shim(const struct mps_server *s, const char *word, const char *a,
 	scoped_free char *uid = alloc_printf("%u", (unsigned)s->uid);
 	scoped_free char *gid = alloc_printf("%u", (unsigned)s->gid);
 	char *argv[] = { program, (char *)word, s->folder, uid, gid, s->control, (char *)a, (char *)b, NULL };
+	/* None of the daemon's own environment: nothing in it was meant for this user's server. */
 	char *env[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin", NULL };
 	return program ? spawn_detached(argv, env, out_fd, id, err) : -1;
 }
 
+/* What MPS itself would tell only in its log, if at all. */
 static int check_start(struct mps_server *s, struct error *err)
 {
 	struct stat st;
@@ -213,7 +216,7 @@ static void start_probe(struct mps_server *s)
 	close(pipe_fds[1]);
 }
 
-/* Whether the probe said yes. */
+/* Whether the probe said yes. One that ended without a word said no: the next one is due soon. */
 static bool read_probe(struct mps_server *s)
 {
 	char answer = 0;
@@ -236,6 +239,7 @@ enum mps_state mps_poll(struct mps_server *s)
 	int64_t now = clock_mono_ms();
 	if (s->state == MPS_FAILED)
 		return s->state;
+	/* Looked at even when it was ready: no client is to be sent to one that is gone. */
 	if (!proc_alive(s->id))
 		return server_failed(s, "ended");
 	if (s->state == MPS_READY)
@@ -273,6 +277,7 @@ void mps_stop(struct mps_server *s)
 {
 	struct proc_id helper;
 	struct error err = ERROR_INIT;
+	/* With its start time: by the time that the helper comes to KILL, the pid may be another's. */
 	scoped_free char *pid = alloc_printf("%d", (int)s->id.pid);
 	scoped_free char *start = alloc_printf("%llu", (unsigned long long)s->id.start_ticks);
 	if (run_shim(s, "mps-stop", pid, start, -1, &helper, &err))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Processes of an attempt: see processes.h.
+ * Processes of an attempt: see processes.h. Three ways to find them, since each misses some: descent ends where a parent died,
+ * a cgroup may not be there, and a program can begin a session of its own. What any of them finds is the attempt's.
  */
 #include "launch/processes.h"
 
@@ -42,15 +43,15 @@ static bool in_session(const struct family *f, pid_t pid)
 	return getsid(pid) == f->shim.pid && !proc_stat(pid, &start, NULL) && start >= f->shim.start_ticks;
 }
 
-struct list { pid_t *pids; size_t n, cap; };
+struct pid_list { pid_t *pids; size_t n, cap; };
 
-static void list_add(struct list *l, pid_t pid)
+static void list_add(struct pid_list *l, pid_t pid)
 {
 	alloc_grow(l->pids, l->n, l->cap);
 	l->pids[l->n++] = pid;
 }
 
-static void add_session(const struct family *f, struct list *l)
+static void add_session(const struct family *f, struct pid_list *l)
 {
 	scoped_dir DIR *dir = opendir("/proc");
 	const struct dirent *entry;
@@ -63,6 +64,7 @@ static void add_session(const struct family *f, struct list *l)
 	}
 }
 
+/* For dropping what two ways found. */
 static int by_pid(const void *a, const void *b)
 {
 	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
@@ -71,7 +73,7 @@ static int by_pid(const void *a, const void *b)
 
 size_t family_list(const struct family *f, pid_t **pids)
 {
-	struct list l = { 0 };
+	struct pid_list l = { 0 };
 	scoped_free pid_t *some = NULL, *others = NULL;
 	size_t n = proc_alive(f->shim) ? proc_descendants(f->shim.pid, &some) : 0;
 	for (size_t i = 0; i < n; i++)

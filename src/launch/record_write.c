@@ -24,6 +24,7 @@ int record_reserve(int folder, const char *name, struct error *err)
 	return 0;
 }
 
+/* What a program printed may be anything; in the record it is ASCII, so that no reader has to know its encoding. */
 static void add_text(struct buf *out, const char *key, const char *text, size_t max)
 {
 	buf_printf(out, ",\"%s\":\"", key);

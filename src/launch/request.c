@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The request file's form: see request.h.
+ * The request file's form: see request.h. The end mark is the test for a whole file: a shim that read half of an environment
+ * would start a program that nobody asked for.
  */
 #include "launch/request.h"
 
@@ -98,6 +99,7 @@ static const struct { const char *key; size_t offset; } texts[] = {
 
 static int take(struct request *r, struct lists *lists, const char *key, const char *value)
 {
+	/* A text that comes twice counts as the last one; nothing that we write has it so. */
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		if (!strcmp(key, texts[i].key)) {
 			char **member = (char **)(void *)((char *)r + texts[i].offset);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Detached processes: see spawn.h.
+ * Detached processes: see spawn.h. Two pipes make the start exact: through `report` the grandchild says its pid before anything
+ * else, and at `go` it waits until we know its start time too. A daemon that dies in between leaves a process that ends.
  */
 #include "launch/spawn.h"
 
@@ -126,6 +127,7 @@ static int reap(pid_t middle)
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
 }
 
+/* Learns who it is, lets it go, and waits until it is the program or has said why not. */
 static int await_exec(struct spawn *s, struct proc_id *id, struct error *err)
 {
 	struct report report;
@@ -185,6 +187,7 @@ int spawn_detached(char *const argv[], char *const env[], int out_fd, struct pro
 
 char *spawn_shim_path(struct error *err)
 {
+	/* Beside ourselves, not in PATH: shim and daemon speak a form that may change with every version. */
 	const char *set = getenv("RAD_SHIM");
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -45,6 +45,7 @@ static void put_raw(struct codec *c, void *value, size_t n)
 
 #define put(c, lvalue) put_raw((c), &(lvalue), sizeof (lvalue))
 
+/* Infinities and NaNs would spread through every mean that they enter. */
 static void put_number(struct codec *c, double *v)
 {
 	put(c, *v);
@@ -52,6 +53,7 @@ static void put_number(struct codec *c, double *v)
 		c->bad = true;
 }
 
+/* A bool of which the bytes are neither 0 nor 1 is undefined behaviour to read. */
 static void put_flag(struct codec *c, bool *v)
 {
 	uint8_t byte = *v ? 1 : 0;
@@ -186,7 +188,7 @@ int monitor_frame_read(struct buf *in, struct snapshot *out, struct error *err)
 	if (h.version != FRAME_VERSION)
 		return error_set(err, ERR_CORRUPT, "sampler: speaks version %u, this daemon %u: they are of different builds",
 				 h.version, FRAME_VERSION);
-	if (in->len - sizeof h < h.length)
+	if (in->len - sizeof h < h.length)	/* the rest is on its way; the length was bounded above */
 		return 0;
 	const char *body = in->data + sizeof h;
 	int rc;

@@ -26,7 +26,8 @@ struct sampling {
 	int fd;
 };
 
-/* 0: go on; 1: the reader is gone; -1: nothing could be read, which the reader was told. */
+/* A failure is told in the frame's place and ends the process: a library that failed once may be in any state.
+ * 0: go on; 1: the reader is gone; -1: nothing could be read, which the reader was told. */
 static int sample_once(struct sampling *s)
 {
 	struct snapshot snap = { .mono_ms = clock_mono_ms(), .wall_ms = clock_wall_ms() };
@@ -45,6 +46,7 @@ static int sample_once(struct sampling *s)
 	return rc;
 }
 
+/* Beats of the clock, not pauses between samples: a slow sample does not shift all that come after it. */
 static int start_timer(int64_t interval_ms)
 {
 	struct timespec step = { .tv_sec = interval_ms / 1000, .tv_nsec = interval_ms % 1000 * 1000000 };

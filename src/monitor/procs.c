@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Process identities, remembered from sample to sample. An entry lives as long as the driver lists its pid.
+ * Process identities, remembered from sample to sample. An entry lives as long as the driver lists its pid: a driver goes on
+ * listing one that has ended until its memory is free, and by then /proc knows nothing of it.
  */
 #include "monitor/procs.h"
 
@@ -68,6 +69,7 @@ static task_id claimed_task(pid_t pid)
 
 static void entry_learn(const struct procs *p, struct entry *e, pid_t pid, uint64_t start_ticks)
 {
+	/* What the pid was before says nothing of who has it now. */
 	e->id = (struct proc_id){ .pid = pid, .start_ticks = start_ticks };
 	e->uid = (uid_t)-1;
 	e->claimed = 0;
@@ -81,6 +83,7 @@ static void entry_learn(const struct procs *p, struct entry *e, pid_t pid, uint6
 
 static struct entry *entry_of(struct procs *p, pid_t pid)
 {
+	/* One after the other: a server has tens of GPU processes, and a sample a second. */
 	for (size_t i = 0; i < p->n; i++)
 		if (p->entries[i].id.pid == pid)
 			return &p->entries[i];
@@ -93,7 +96,7 @@ static struct entry *entry_of(struct procs *p, pid_t pid)
 static const struct entry *procs_identify(struct procs *p, pid_t pid)
 {
 	struct entry *e = entry_of(p, pid);
-	if (e->listed)
+	if (e->listed)		/* on a second GPU: it was looked up in this sample already */
 		return e;
 	uint64_t start = 0;
 	bool known = e->id.pid == pid;

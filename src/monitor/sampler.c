@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sampler process as a child: see sampler.h.
+ * The sampler process as a child: see sampler.h. It is started by posix_spawn, not by fork: the daemon may be large, and little
+ * may be done between fork and exec in a process with threads.
  */
 #include "monitor/sampler.h"
 
@@ -31,6 +32,7 @@ struct sampler {
 	unsigned n_left;
 };
 
+/* Arguments have places, so what is not there is an empty one. */
 static const char *unless_empty(const char *word)
 {
 	return *word ? word : NULL;
@@ -76,7 +78,7 @@ void sampler_destroy(struct sampler *s)
 
 unsigned sampler_stuck(struct sampler *s)
 {
-	unsigned kept = 0;
+	unsigned kept = 0;	/* waitpid only: a pid that was collected may be another's already */
 	for (unsigned i = 0; i < s->n_left; i++)
 		if (waitpid(s->left[i], NULL, WNOHANG) == 0)
 			s->left[kept++] = s->left[i];
@@ -89,7 +91,7 @@ void sampler_stop(struct sampler *s)
 	if (s->fd >= 0)
 		close(s->fd);
 	s->fd = -1;
-	s->in.len = 0;
+	s->in.len = 0;	/* half a frame of one process is not continued by the next */
 	if (s->pid < 0)
 		return;
 	kill(s->pid, SIGKILL);
