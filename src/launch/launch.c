@@ -84,12 +84,12 @@ static void encode(const struct launch_request *r, struct buf *out)
 	scoped_free char *output = spec_expand_path(s, s->output, r->task->id);
 	scoped_free char *error = s->error ? spec_expand_path(s, s->error, r->task->id) : NULL;
 	char **env = make_environment(r);
-	struct request request = {
+	struct shim_request request = {
 		.label = label, .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777, .cwd = s->cwd, .output = output,
 		.error = error, .script = s->script, .conda_env = s->conda_env, .argv = s->argv, .environ = env,
 		.rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
 	};
-	request_encode(&request, out);
+	shim_request_encode(&request, out);
 	environment_free(env);
 }
 

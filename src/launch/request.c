@@ -37,7 +37,7 @@ static void put_list(struct buf *out, const char *key, char *const *list)
 		put(out, key, list[i]);
 }
 
-void request_encode(const struct request *r, struct buf *out)
+void shim_request_encode(const struct shim_request *r, struct buf *out)
 {
 	put(out, "label", r->label);
 	put_number(out, "uid", r->uid);
@@ -66,7 +66,7 @@ static void list_add(char ***list, size_t *n, const char *value)
 	(*list)[*n] = NULL;
 }
 
-static int add_rlimit(struct request *r, const char *value)
+static int add_rlimit(struct shim_request *r, const char *value)
 {
 	long long soft, hard;
 	struct spec_rlimit limit;
@@ -92,12 +92,12 @@ struct lists { size_t args, envs; bool have_uid, have_gid; };
 
 /* Members that are one text. */
 static const struct { const char *key; size_t offset; } texts[] = {
-	{ "label", offsetof(struct request, label) }, { "cwd", offsetof(struct request, cwd) },
-	{ "output", offsetof(struct request, output) }, { "error", offsetof(struct request, error) },
-	{ "script", offsetof(struct request, script) }, { "conda_env", offsetof(struct request, conda_env) },
+	{ "label", offsetof(struct shim_request, label) }, { "cwd", offsetof(struct shim_request, cwd) },
+	{ "output", offsetof(struct shim_request, output) }, { "error", offsetof(struct shim_request, error) },
+	{ "script", offsetof(struct shim_request, script) }, { "conda_env", offsetof(struct shim_request, conda_env) },
 };
 
-static int take(struct request *r, struct lists *lists, const char *key, const char *value)
+static int take(struct shim_request *r, struct lists *lists, const char *key, const char *value)
 {
 	/* A text that comes twice counts as the last one; nothing that we write has it so. */
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -128,7 +128,7 @@ static int take(struct request *r, struct lists *lists, const char *key, const c
 }
 
 /* Every line but the last; false at the first that is wrong. */
-static bool take_lines(struct request *r, struct lists *lists, const char *bytes, const char *end)
+static bool take_lines(struct shim_request *r, struct lists *lists, const char *bytes, const char *end)
 {
 	for (const char *p = bytes, *next; p < end; p = next) {
 		char key[16];
@@ -144,9 +144,9 @@ static bool take_lines(struct request *r, struct lists *lists, const char *bytes
 	return true;
 }
 
-struct request *request_decode(const char *bytes, size_t n, struct error *err)
+struct shim_request *shim_request_decode(const char *bytes, size_t n, struct error *err)
 {
-	struct request *r = alloc_zero(sizeof *r);
+	struct shim_request *r = alloc_zero(sizeof *r);
 	struct lists lists = { 0 };
 	r->argv = alloc_zero(sizeof *r->argv);
 	r->environ = alloc_zero(sizeof *r->environ);
@@ -154,7 +154,7 @@ struct request *request_decode(const char *bytes, size_t n, struct error *err)
 	if (!whole || !take_lines(r, &lists, bytes, bytes + n - sizeof end_mark) || !r->label || !r->cwd || !r->output ||
 	    !lists.have_uid || !lists.have_gid || (!r->script && !r->argv[0])) {
 		error_set(err, ERR_CORRUPT, "request: cut short, or written by another version of radd");
-		request_destroy(r);
+		shim_request_destroy(r);
 		return NULL;
 	}
 	return r;
@@ -167,7 +167,7 @@ static void list_free(char **list)
 	free(list);
 }
 
-void request_destroy(struct request *r)
+void shim_request_destroy(struct shim_request *r)
 {
 	if (!r)
 		return;

@@ -17,7 +17,7 @@
 /* Scripts, arguments and environment are bounded at submission; this bounds the sum. */
 #define REQUEST_MAX ((size_t)64 << 20)
 
-struct request {
+struct shim_request {
 	char *label;		/* "12_3.1": task and attempt; names the cgroup */
 	uid_t uid;
 	gid_t gid;
@@ -32,10 +32,10 @@ struct request {
 	size_t n_rlimits;
 };
 
-void request_encode(const struct request *r, struct buf *out);
-/* Refuses unknown keys, a missing end, and what is incomplete. Returns NULL on error. Free with request_destroy. */
-struct request *request_decode(const char *bytes, size_t n, struct error *err);
+void shim_request_encode(const struct shim_request *r, struct buf *out);
+/* Refuses unknown keys, a missing end, and what is incomplete. Returns NULL on error. Free with shim_request_destroy. */
+struct shim_request *shim_request_decode(const char *bytes, size_t n, struct error *err);
 /* Takes NULL. */
-void request_destroy(struct request *r);
+void shim_request_destroy(struct shim_request *r);
 
 #endif

@@ -26,7 +26,7 @@ int shim_task(const char *folder);
 
 /* shim_program.c: runs the request's program in a process group of its own with these outputs. Called as the task's user,
  * in its working directory. Returns its pid once it is executed, or -1 with a text for its user. */
-pid_t program_start(const struct request *r, const struct cgroup *cgroup, int out_fd, int err_fd, struct error *err);
+pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, int out_fd, int err_fd, struct error *err);
 
 /* shim_output.c: opens one output file for appending, as the task's user. */
 int output_open(const char *path, struct error *err);

@@ -60,7 +60,7 @@ static void add_quoted(struct buf *out, const char *text)
 }
 
 /* What bash reads before the script. It undoes its own way in, then does what the user's BASH_ENV would have done. */
-static char *prelude(const struct request *r, const char *bash_env)
+static char *prelude(const struct shim_request *r, const char *bash_env)
 {
 	scoped_buf text = { 0 };
 	if (bash_env) {
@@ -90,7 +90,7 @@ static size_t count(char *const *list)
 	return n;
 }
 
-static int add_prelude(const struct request *r, struct program *p)
+static int add_prelude(const struct shim_request *r, struct program *p)
 {
 	size_t n = count(p->env), at = n;
 	const char *bash_env = NULL;
@@ -110,7 +110,7 @@ static int add_prelude(const struct request *r, struct program *p)
 	return 0;
 }
 
-static int prepare_script(const struct request *r, struct program *p)
+static int prepare_script(const struct shim_request *r, struct program *p)
 {
 	/* A command in a conda environment needs a shell to enter it. */
 	const char *script = r->script ? r->script : "exec \"$@\"\n";
@@ -127,7 +127,7 @@ static int prepare_script(const struct request *r, struct program *p)
 }
 
 /* The submitter's limits, but never above what the daemon was given: they come from the client's words. */
-static void set_limits(const struct request *r)
+static void set_limits(const struct shim_request *r)
 {
 	for (size_t i = 0; i < r->n_rlimits; i++) {
 		const struct spec_rlimit *want = &r->rlimits[i];
@@ -142,7 +142,7 @@ static void set_limits(const struct request *r)
 	}
 }
 
-__attribute__((noreturn)) static void become(const struct request *r, const struct program *p, const struct cgroup *cgroup,
+__attribute__((noreturn)) static void become(const struct shim_request *r, const struct program *p, const struct cgroup *cgroup,
 					     int out_fd, int err_fd, int report_fd)
 {
 	setpgid(0, 0);	/* `kill 0` in a script is not meant for the shim */
@@ -176,7 +176,7 @@ static int explain_exec(const char *word, int why, struct error *err)
 	return error_errno(err, "exec %s", word);
 }
 
-pid_t program_start(const struct request *r, const struct cgroup *cgroup, int out_fd, int err_fd, struct error *err)
+pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, int out_fd, int err_fd, struct error *err)
 {
 	struct program p = { .argv = r->argv, .env = r->environ };
 	int report[2], why;

@@ -36,7 +36,7 @@
 struct attempt_run {
 	struct proc_id self;
 	int folder, exit_fd, signal_fd;
-	struct request *request;
+	struct shim_request *request;
 	struct cgroup cgroup;
 	int out_fd, err_fd;
 	struct output_watch *out, *err;	/* err NULL: the output has both */
@@ -79,7 +79,7 @@ static int take_request(struct attempt_run *run, struct error *err)
 		return error_errno(err, ATTEMPT_REQUEST);
 	if (io_read_fd(fd, ATTEMPT_REQUEST, REQUEST_MAX, &bytes, err))
 		return -1;
-	run->request = request_decode(buf_text(&bytes), bytes.len, err);
+	run->request = shim_request_decode(buf_text(&bytes), bytes.len, err);
 	return run->request ? 0 : -1;
 }
 
@@ -99,7 +99,7 @@ static void make_cgroup(struct attempt_run *run)
 /* From here on as the task's user. */
 static int open_outputs(struct attempt_run *run, struct error *err)
 {
-	const struct request *r = run->request;
+	const struct shim_request *r = run->request;
 	umask(r->umask);
 	if (chdir(r->cwd))
 		return error_errno(err, "working directory %s", r->cwd);

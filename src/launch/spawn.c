@@ -23,7 +23,7 @@
 #define EXEC_DEADLINE_MS 5000
 
 /* What comes back through the report pipe: the pid, and an errno if exec failed. */
-struct report { pid_t pid; int error; };
+struct spawn_report { pid_t pid; int error; };
 
 struct spawn {
 	char *const *argv;
@@ -60,7 +60,7 @@ static void usual_descriptors(void)
 /* The grandchild. Signals were blocked before the fork; the program gets them as at the start of any program. */
 __attribute__((noreturn)) static void become(const struct spawn *s)
 {
-	struct report report = { .pid = getpid() };
+	struct spawn_report report = { .pid = getpid() };
 	char go;
 	close(s->go[1]);
 	bool begin = write(s->report[1], &report, sizeof report) == sizeof report && read(s->go[0], &go, 1) == 1;
@@ -85,7 +85,7 @@ __attribute__((noreturn)) static void become(const struct spawn *s)
 }
 
 /* Reads one report. 1: got it, 0: the other end is closed, -1: error or too late. */
-static int read_report(int fd, struct report *report, int64_t deadline_ms)
+static int read_report(int fd, struct spawn_report *report, int64_t deadline_ms)
 {
 	size_t got = 0;
 	while (got < sizeof *report) {
@@ -130,7 +130,7 @@ static int reap(pid_t middle)
 /* Learns who it is, lets it go, and waits until it is the program or has said why not. */
 static int await_exec(struct spawn *s, struct proc_id *id, struct error *err)
 {
-	struct report report;
+	struct spawn_report report;
 	int64_t deadline = clock_mono_ms() + EXEC_DEADLINE_MS;
 	if (read_report(s->report[0], &report, deadline) != 1)
 		return error_set(err, ERR_UNAVAILABLE, "%s: the new process did not report", s->argv[0]);

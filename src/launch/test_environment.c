@@ -163,10 +163,10 @@ static char *list_env[] = { (char *)"A=b=c", (char *)"B=\n", NULL };
 static void encode(struct buf *out)
 {
 	struct spec_rlimit limit = { .resource = 7, .soft = 1024, .hard = -1 };
-	struct request r = { .label = (char *)"12.1", .uid = 4294967294u, .gid = 0, .umask = 077, .cwd = (char *)"/a b",
+	struct shim_request r = { .label = (char *)"12.1", .uid = 4294967294u, .gid = 0, .umask = 077, .cwd = (char *)"/a b",
 			     .output = (char *)"log", .script = (char *)"echo 'x=y'\nend=1\n", .argv = list_a,
 			     .environ = list_env, .rlimits = &limit, .n_rlimits = 1 };
-	request_encode(&r, out);
+	shim_request_encode(&r, out);
 }
 
 static void test_request_round_trip(void **state)
@@ -174,7 +174,7 @@ static void test_request_round_trip(void **state)
 	(void)state;
 	scoped_buf bytes = { 0 };
 	encode(&bytes);
-	struct request *r = request_decode(bytes.data, bytes.len, NULL);
+	struct shim_request *r = shim_request_decode(bytes.data, bytes.len, NULL);
 	assert_non_null(r);
 	assert_string_equal(r->label, "12.1");
 	assert_int_equal(r->uid, 4294967294u);
@@ -188,7 +188,7 @@ static void test_request_round_trip(void **state)
 	assert_null(r->argv[3]);
 	assert_string_equal(r->environ[1], "B=\n");
 	assert_int_equal(r->rlimits[0].hard, -1);
-	request_destroy(r);
+	shim_request_destroy(r);
 }
 
 /* Whatever is cut off, nothing is started from it. */
@@ -201,8 +201,8 @@ static void test_request_cut(void **state)
 		struct error err = ERROR_INIT;
 		scoped_free char *cut = alloc_zero(n + 1);
 		memcpy(cut, bytes.data, n);
-		struct request *r = request_decode(cut, n, &err);
-		request_destroy(r);
+		struct shim_request *r = shim_request_decode(cut, n, &err);
+		shim_request_destroy(r);
 		assert_null(r);
 		assert_int_equal(err.code, ERR_CORRUPT);
 	}
@@ -222,7 +222,7 @@ static void test_request_incomplete(void **state)
 		for (size_t j = 0; j < bytes.len; j++)
 			if (bytes.data[j] == '%')
 				bytes.data[j] = 0;
-		struct request *r = request_decode(bytes.data, bytes.len, NULL);
+		struct shim_request *r = shim_request_decode(bytes.data, bytes.len, NULL);
 		assert_null(r);
 	}
 }

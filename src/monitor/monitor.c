@@ -20,7 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
 
-struct sampling {
+struct sampler_loop {
 	struct device *device;
 	struct procs *procs;
 	int fd;
@@ -28,7 +28,7 @@ struct sampling {
 
 /* A failure is told in the frame's place and ends the process: a library that failed once may be in any state.
  * 0: go on; 1: the reader is gone; -1: nothing could be read, which the reader was told. */
-static int sample_once(struct sampling *s)
+static int sample_once(struct sampler_loop *s)
 {
 	struct snapshot snap = { .mono_ms = clock_mono_ms(), .wall_ms = clock_wall_ms() };
 	struct error err = ERROR_INIT;
@@ -77,7 +77,7 @@ static bool wait_beat(int timer, int fd)
 	}
 }
 
-static int sampling_run(struct sampling *s, int64_t interval_ms)
+static int sampler_loop_run(struct sampler_loop *s, int64_t interval_ms)
 {
 	scoped_fd int timer = start_timer(interval_ms);
 	if (timer < 0) {
@@ -108,13 +108,13 @@ int monitor_sampler_main(const struct monitor_order *o)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_IGN);
 	struct error err = ERROR_INIT;
-	struct sampling s = { .device = device_create(o->devices, o->folder, &err), .fd = o->fd };
+	struct sampler_loop s = { .device = device_create(o->devices, o->folder, &err), .fd = o->fd };
 	int rc = 0;
 	if (!s.device || device_open(s.device, o->chosen, &err)) {
 		rc = report_unopened(&err, o->fd);
 	} else {
 		s.procs = procs_create(device_kind(s.device)->mps_process);
-		rc = sampling_run(&s, o->interval_ms < 100 ? 100 : o->interval_ms);
+		rc = sampler_loop_run(&s, o->interval_ms < 100 ? 100 : o->interval_ms);
 		procs_destroy(s.procs);
 	}
 	device_destroy(s.device);

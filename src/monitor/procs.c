@@ -14,7 +14,7 @@
 
 #define COMM_LEN 15	/* what the kernel keeps of a program's name */
 
-struct entry {
+struct procs_entry {
 	struct proc_id id;
 	uid_t uid;
 	task_id claimed;
@@ -24,7 +24,7 @@ struct entry {
 
 struct procs {
 	const char *mps_process;	/* NULL: none is one */
-	struct entry *entries;
+	struct procs_entry *entries;
 	size_t n, cap;
 };
 
@@ -67,7 +67,7 @@ static task_id claimed_task(pid_t pid)
 	return id;
 }
 
-static void entry_learn(const struct procs *p, struct entry *e, pid_t pid, uint64_t start_ticks)
+static void entry_learn(const struct procs *p, struct procs_entry *e, pid_t pid, uint64_t start_ticks)
 {
 	/* What the pid was before says nothing of who has it now. */
 	e->id = (struct proc_id){ .pid = pid, .start_ticks = start_ticks };
@@ -81,21 +81,21 @@ static void entry_learn(const struct procs *p, struct entry *e, pid_t pid, uint6
 	e->mps_server = is_mps_server(p, pid);
 }
 
-static struct entry *entry_of(struct procs *p, pid_t pid)
+static struct procs_entry *entry_of(struct procs *p, pid_t pid)
 {
 	/* One after the other: a server has tens of GPU processes, and a sample a second. */
 	for (size_t i = 0; i < p->n; i++)
 		if (p->entries[i].id.pid == pid)
 			return &p->entries[i];
 	alloc_grow(p->entries, p->n, p->cap);
-	struct entry *e = &p->entries[p->n++];
+	struct procs_entry *e = &p->entries[p->n++];
 	memset(e, 0, sizeof *e);
 	return e;
 }
 
-static const struct entry *procs_identify(struct procs *p, pid_t pid)
+static const struct procs_entry *procs_identify(struct procs *p, pid_t pid)
 {
-	struct entry *e = entry_of(p, pid);
+	struct procs_entry *e = entry_of(p, pid);
 	if (e->listed)		/* on a second GPU: it was looked up in this sample already */
 		return e;
 	uint64_t start = 0;
@@ -123,7 +123,7 @@ void procs_fill(struct procs *p, struct snapshot *s)
 {
 	for (uint32_t i = 0; i < s->n_procs; i++) {
 		struct proc_reading *r = &s->procs[i];
-		const struct entry *e = procs_identify(p, r->id.pid);
+		const struct procs_entry *e = procs_identify(p, r->id.pid);
 		r->id = e->id;
 		r->uid = e->uid;
 		r->claimed = e->claimed;
