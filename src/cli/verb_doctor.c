@@ -166,7 +166,8 @@ static void report_used(struct doctor *d, const json_t *gpus, size_t n)
 		buf_printf(&list, "%s%lld", whole++ ? ", " : "", (long long)last);
 	}
 	if (n && others > 0)
-		report(d, GRADE_OK, "gpus", "radd uses %s of the machine's %lld", buf_text(&list), (long long)whole + others);
+		report(d, GRADE_OK, "gpus", "radd uses %s of the machine's %lld (radd(8), WHICH GPUS)", buf_text(&list),
+		       (long long)whole + others);
 	else
 		report(d, n ? GRADE_OK : GRADE_FAIL, "gpus", n ? "radd sees %zu" : "radd sees %zu: nothing can run", n);
 }

@@ -352,6 +352,7 @@ static int choose_as_cuda(const struct nvml_machine *m, const char *visible, str
 	if (ended)
 		log_warn("nvml: CUDA_VISIBLE_DEVICES=%s: \"%s\" names no GPU here, so the list ends before it, as it does in CUDA",
 			 visible, ended);
+	log_info("nvml: CUDA_VISIBLE_DEVICES=%s: no other GPUs are used", visible);
 	return 0;
 }
 

@@ -56,5 +56,7 @@ char *snapshot_describe(const struct snapshot *s)
 	}
 	if (!s->n_others)
 		return alloc_printf("%u GPU%s", n, n == 1 ? "" : "s");
-	return alloc_printf("GPU%s %s of %u", n == 1 ? "" : "s", n ? buf_text(&list) : "none", n + s->n_others);
+	if (!n)
+		return alloc_printf("none of %u GPUs", s->n_others);
+	return alloc_printf("GPU%s %s of %u", n == 1 ? "" : "s", buf_text(&list), n + s->n_others);
 }

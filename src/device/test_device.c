@@ -93,7 +93,7 @@ static void test_description(void **state)
 	assert_described(indices, 4, 0, "3 GPUs");	/* two of them are instances of one */
 	assert_described(indices, 4, 5, "GPUs 0, 2, 5 of 8");
 	assert_described(indices, 1, 3, "GPU 0 of 4");
-	assert_described(indices, 0, 2, "GPUs none of 2");
+	assert_described(indices, 0, 2, "none of 2 GPUs");
 }
 
 int main(void)
