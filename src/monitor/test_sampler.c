@@ -116,25 +116,28 @@ static void test_choice_outlives_a_sampler(void **state)
 	snapshot_clear(&s);
 }
 
-/* A child that was started with that RAD_TASK_ID; ends when *hold is closed. Returns after its exec. */
+/* A child that was started with that RAD_TASK_ID; ends when *hold is closed. Returns when it has read and written: right after
+ * its exec /proc does not show its environment yet. */
 static pid_t start_task(const char *task, int *hold)
 {
-	int input[2], started[2];
-	char byte;
+	int input[2], output[2];
+	char byte = 'x';
 	assert_int_equal(pipe2(input, O_CLOEXEC), 0);
-	assert_int_equal(pipe2(started, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(output, O_CLOEXEC), 0);
 	pid_t pid = fork();
 	if (!pid) {
 		dup2(input[0], STDIN_FILENO);
+		dup2(output[1], STDOUT_FILENO);
 		setenv("RAD_TASK_ID", task, 1);
 		execlp("cat", "cat", (char *)NULL);
 		_exit(127);
 	}
 	close(input[0]);
-	close(started[1]);
+	close(output[1]);
 	*hold = input[1];
-	assert_int_equal(read(started[0], &byte, 1), 0);
-	close(started[0]);
+	assert_int_equal(write(*hold, &byte, 1), 1);
+	assert_int_equal(read(output[0], &byte, 1), 1);
+	close(output[0]);
 	return pid;
 }
 
