@@ -6,7 +6,9 @@
 #ifndef RAD_CLI_CLI_H
 #define RAD_CLI_CLI_H
 
+#include "base/args.h"
 #include "base/error.h"
+#include "cli/verbs.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -34,24 +36,25 @@ struct cli_call {
 	const struct cli_verb *verb;
 	int argc;
 	char **argv;	/* argv[0] is the verb */
-	char **words;	/* after cli_options: what is not an option; NULL-terminated */
+	/* After cli_options: what is no option (ends with NULL), and the options in the order in which they were given. */
+	char **words;
 	size_t n_words;
+	struct args_given *given;
+	size_t n_given;
 	int rc;		/* after cli_options returned false: what to exit with */
+	/* Where set, the verb is only asked what options it has: it is told them and does nothing else. */
+	void (*describe)(void *ctx, const struct cli_verb *verb, const struct args_option *options);
+	void *ctx;
 };
 
-/* One option of a verb; a table of them ends with a NULL name. Exactly one of flag and value is set. --help is always there. */
-struct cli_option {
-	const char *name;
-	char letter;		/* 0: none */
-	const char *arg;	/* placeholder of the value; NULL: a flag */
-	const char *help;
-	bool *flag;
-	const char **value;	/* borrowed from argv */
-};
+/* Runs the verb and lets go of what cli_options kept. Returns the exit code. */
+int cli_call(struct cli_call *c);
 
 /* Reads options (anywhere among the words). False when there is nothing more to do: --help was printed, or an error; then
  * the verb returns c->rc. */
-bool cli_options(struct cli_call *c, const struct cli_option *options);
+bool cli_options(struct cli_call *c, const struct args_option *options);
+/* For verbs that read their options themselves: whether they were only to be described, which is then done. */
+bool cli_describe(struct cli_call *c, const struct args_option *options);
 /* Checks the number of words; prints the usage and returns false if it is another. */
 #define CLI_ANY_NUMBER SIZE_MAX
 bool cli_want_words(struct cli_call *c, size_t min, size_t max);
@@ -68,32 +71,10 @@ int cli_print_json(json_t *reply);
 /* Flushes stdout; returns rc, or CLI_FAILED with a message when what was printed could not be written. */
 int cli_finish(int rc);
 
-/* The verbs. */
-int verb_submit(struct cli_call *c);
-int verb_run(struct cli_call *c);
-int verb_queue(struct cli_call *c);
-int verb_show(struct cli_call *c);
-int verb_why(struct cli_call *c);
-int verb_logs(struct cli_call *c);
-int verb_wait(struct cli_call *c);
-int verb_cancel(struct cli_call *c);
-int verb_change(struct cli_call *c);	/* hold, release, requeue: the operation has the verb's name */
-int verb_update(struct cli_call *c);
-int verb_gpus(struct cli_call *c);
-int verb_top(struct cli_call *c);
-int verb_acct(struct cli_call *c);
-int verb_report(struct cli_call *c);
-int verb_drain(struct cli_call *c);	/* drain, undrain */
-int verb_doctor(struct cli_call *c);
-int verb_estimate(struct cli_call *c);
-int verb_parse(struct cli_call *c);
-int verb_capture(struct cli_call *c);
-int verb_version(struct cli_call *c);
-int verb_help(struct cli_call *c);
-int verb_completion(struct cli_call *c);
-int verb_simulate(struct cli_call *c);
-int verb_trace(struct cli_call *c);
-int verb_simtask(struct cli_call *c);
+/* The verbs: several rows may share a function, which tells them by their names. */
+#define X(name, run, help, usage, code) int run(struct cli_call *c);
+CLI_VERBS(X)
+#undef X
 
 /* Their tables, of the members `gpus` and `tasks` of radd's answers. */
 void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out);

@@ -6,18 +6,13 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
-#include "submit/options.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#define MAX_OPTIONS 24
-#define LONG_BASE 1000	/* what getopt_long returns for row 0 */
-#define HELP (LONG_BASE + MAX_OPTIONS)
 
 /* One line, whatever the text quotes: a terminal is told nothing by bytes that came from a file. */
 static void print_line(const char *text)
@@ -85,97 +80,54 @@ int cli_finish(int rc)
 
 /* ---- help ---- */
 
-static void print_help(const struct cli_call *c, const struct cli_option *options)
+static void print_help(const struct cli_call *c, const struct args_option *options)
 {
 	printf("Usage: rad %s %s\n%c%s.\n\n", c->verb->name, c->verb->usage, toupper((unsigned char)*c->verb->help),
 	       c->verb->help + 1);
-	for (const struct cli_option *o = options; o->name; o++) {
-		scoped_free char *form = alloc_printf("--%s%s%s", o->name, o->arg ? "=" : "", o->arg ? o->arg : "");
-		if (o->letter)
-			printf("  -%c, %-20s %s\n", o->letter, form, o->help);
-		else
-			printf("      %-20s %s\n", form, o->help);
-	}
-	printf("  -h, %-20s %s\n", "--help", "show this help");
+	args_help(stdout, options);
 }
 
 /* ---- reading ---- */
 
-static size_t count_options(const struct cli_option *options)
+bool cli_describe(struct cli_call *c, const struct args_option *options)
 {
-	size_t n = 0;
-	while (options[n].name)
-		n++;
-	return n;
-}
-
-static int bad_option(const struct cli_call *c, const struct cli_option *options, size_t n, int code, const char *word)
-{
-	const char *names[MAX_OPTIONS + 2] = { "help" };
-	for (size_t i = 0; i < n; i++)
-		names[i + 1] = options[i].name;
-	for (size_t i = 0; i < n; i++)
-		if (optopt && (optopt == options[i].letter || optopt == LONG_BASE + (int)i))
-			return code == ':' ? cli_usage(c, "--%s needs a value (--%s=%s)", options[i].name, options[i].name, options[i].arg)
-					   : cli_usage(c, "--%s takes no value", options[i].name);
-	if (strncmp(word, "--", 2))
-		return cli_usage(c, "unknown option '-%c'", optopt);
-	scoped_free char *bare = alloc_string(word + 2);
-	bare[strcspn(bare, "=")] = 0;
-	const char *near = options_nearest(bare, names);
-	return near ? cli_usage(c, "unknown option '%.60s': did you mean '--%s'?", word, near)
-		    : cli_usage(c, "unknown option '%.60s'", word);
-}
-
-/* getopt's tables from ours. */
-static void getopt_tables(const struct cli_option *options, size_t n, struct option *longs, char *letters)
-{
-	letters += sprintf(letters, ":h");
-	for (size_t i = 0; i < n; i++) {
-		longs[i] = (struct option){ .name = options[i].name, .has_arg = options[i].arg ? required_argument : no_argument,
-					    .val = LONG_BASE + (int)i };
-		if (options[i].letter)
-			letters += sprintf(letters, "%c%s", options[i].letter, options[i].arg ? ":" : "");
-	}
-	longs[n] = (struct option){ .name = "help", .val = HELP };
-	longs[n + 1] = (struct option){ 0 };
-}
-
-static void take(const struct cli_option *o, const char *value)
-{
-	if (o->flag)
-		*o->flag = true;
-	else
-		*o->value = value;
-}
-
-bool cli_options(struct cli_call *c, const struct cli_option *options)
-{
-	struct option longs[MAX_OPTIONS + 2];
-	char letters[2 * MAX_OPTIONS + 4];
-	size_t n = count_options(options);
-	int code;
-	getopt_tables(options, n, longs, letters);
-	optind = 0;	/* GNU: start afresh */
-	opterr = 0;
-	while ((code = getopt_long(c->argc, c->argv, letters, longs, NULL)) != -1) {
-		const char *word = c->argv[optind > 0 && optind <= c->argc ? optind - 1 : 0];
-		if (code == 'h' || code == HELP) {
-			print_help(c, options);
-			c->rc = CLI_DONE;
-			return false;
-		}
-		if (code == '?' || code == ':') {
-			c->rc = bad_option(c, options, n, code, word);
-			return false;
-		}
-		for (size_t i = 0; i < n; i++)
-			if (code == LONG_BASE + (int)i || (options[i].letter && code == options[i].letter))
-				take(&options[i], optarg);
-	}
-	c->words = c->argv + optind;
-	c->n_words = (size_t)(c->argc - optind);
+	if (!c->describe)
+		return false;
+	c->describe(c->ctx, c->verb, options);
+	c->rc = CLI_DONE;
 	return true;
+}
+
+bool cli_options(struct cli_call *c, const struct args_option *options)
+{
+	struct args a;
+	struct error err = ERROR_INIT;
+	if (cli_describe(c, options))
+		return false;
+	bool read = !args_read(&a, c->argc, c->argv, options, ARGS_ANYWHERE, &err);
+	if (!read)
+		c->rc = cli_usage(c, "%s", err.text);
+	else if (a.help)
+		c->rc = CLI_DONE;
+	if (read && a.help)
+		print_help(c, options);
+	if (!read || a.help) {
+		args_clear(&a);
+		return false;
+	}
+	c->words = a.words;
+	c->n_words = a.n_words;
+	c->given = a.given;
+	c->n_given = a.n_given;
+	return true;
+}
+
+int cli_call(struct cli_call *c)
+{
+	int rc = c->verb->run(c);
+	free(c->given);
+	c->given = NULL;
+	return rc;
 }
 
 bool cli_want_words(struct cli_call *c, size_t min, size_t max)

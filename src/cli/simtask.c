@@ -12,7 +12,6 @@
 #include "device/simdev.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -47,44 +46,29 @@ struct run {
 	double printed_work_s;
 };
 
-static const char usage[] =
-	"usage: rad simtask --mem SIZE --seconds S [options]\n"
-	"A stand-in for a training program, for GPUs simulated by radd (--devices sim:4xa100-40g).\n"
-	"  --mem SIZE          GPU memory it takes on each device\n"
-	"  --seconds S         how long it takes when alone\n"
-	"  --gract F           share of time it keeps the GPU busy when alone (0.97)\n"
-	"  --smact F           its SM activity when alone (0.75)\n"
-	"  --ramp S            until it has all its memory (a third of --seconds, at most 20)\n"
-	"  --grow-to SIZE --grow-at S     takes more memory later\n"
-	"  --crash-at S --exit N          fails with an error of its own, code N (1)\n"
-	"  --mps-fault-at S    an illegal memory access, which ends all MPS clients of its devices\n"
-	"  --host-oom-at S     runs out of host memory\n"
-	"  --print-every S     seconds between progress lines (1)\n"
-	"Times are in seconds of work when alone.\n";
-
 enum {
-	OPT_MEM = 256, OPT_SECONDS, OPT_GRACT, OPT_SMACT, OPT_RAMP, OPT_GROW_TO, OPT_GROW_AT, OPT_CRASH_AT, OPT_EXIT,
+	OPT_MEM, OPT_SECONDS, OPT_GRACT, OPT_SMACT, OPT_RAMP, OPT_GROW_TO, OPT_GROW_AT, OPT_CRASH_AT, OPT_EXIT,
 	OPT_MPS_FAULT_AT, OPT_HOST_OOM_AT, OPT_PRINT_EVERY,
 };
 
-static const struct option long_options[] = {
-	{ "mem", required_argument, NULL, OPT_MEM },
-	{ "seconds", required_argument, NULL, OPT_SECONDS },
-	{ "gract", required_argument, NULL, OPT_GRACT },
-	{ "smact", required_argument, NULL, OPT_SMACT },
-	{ "ramp", required_argument, NULL, OPT_RAMP },
-	{ "grow-to", required_argument, NULL, OPT_GROW_TO },
-	{ "grow-at", required_argument, NULL, OPT_GROW_AT },
-	{ "crash-at", required_argument, NULL, OPT_CRASH_AT },
-	{ "exit", required_argument, NULL, OPT_EXIT },
-	{ "mps-fault-at", required_argument, NULL, OPT_MPS_FAULT_AT },
-	{ "host-oom-at", required_argument, NULL, OPT_HOST_OOM_AT },
-	{ "print-every", required_argument, NULL, OPT_PRINT_EVERY },
-	{ "help", no_argument, NULL, 'h' },
+/* Times are in seconds of work when alone. */
+static const struct args_option table[] = {
+	[OPT_MEM] = { "mem", 0, "SIZE", "GPU memory it takes on each device" },
+	[OPT_SECONDS] = { "seconds", 0, "S", "how long it takes when alone; all times are of work when alone" },
+	[OPT_GRACT] = { "gract", 0, "F", "share of time it keeps the GPU busy when alone (0.97)" },
+	[OPT_SMACT] = { "smact", 0, "F", "its SM activity when alone (0.75)" },
+	[OPT_RAMP] = { "ramp", 0, "S", "until it has all its memory (a third of --seconds, at most 20)" },
+	[OPT_GROW_TO] = { "grow-to", 0, "SIZE", "takes so much memory later, from --grow-at on" },
+	[OPT_GROW_AT] = { "grow-at", 0, "S", "when that is" },
+	[OPT_CRASH_AT] = { "crash-at", 0, "S", "fails with an error of its own, with the code of --exit" },
+	[OPT_EXIT] = { "exit", 0, "N", "that code (1)" },
+	[OPT_MPS_FAULT_AT] = { "mps-fault-at", 0, "S", "an illegal memory access, which ends all MPS clients of its devices" },
+	[OPT_HOST_OOM_AT] = { "host-oom-at", 0, "S", "runs out of host memory" },
+	[OPT_PRINT_EVERY] = { "print-every", 0, "S", "seconds between progress lines (1)" },
 	{ 0 },
 };
 
-static int read_option(struct options *o, int option, const char *value, struct error *err)
+static int read_option(struct options *o, long option, const char *value, struct error *err)
 {
 	const double most = 1e7;	/* seconds: about four months */
 	switch (option) {
@@ -112,26 +96,16 @@ static int check_options(const struct options *o, struct error *err)
 	return 0;
 }
 
-/* 0; 1: help was asked for; -1: an error, set unless getopt printed it. */
-static int read_options(int argc, char **argv, struct options *o, struct error *err)
+static int read_options(const struct cli_call *c, struct options *o, struct error *err)
 {
 	*o = (struct options){ .seconds = NAN, .gract = 0.97, .smact = 0.75, .ramp_s = NAN, .print_every_s = 1,
 			       .grow_at_s = NEVER, .crash_at_s = NEVER, .mps_fault_at_s = NEVER, .host_oom_at_s = NEVER,
 			       .exit_code = 1 };
-	int option, which = 0;
-	optind = 1;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+h", long_options, &which)) != -1) {
-		if (option == 'h')
-			return 1;
-		if (option == '?')
-			return error_set(err, ERR_INVALID, "'%.60s': no such option, or its value is missing; see --help",
-					 argv[optind - 1]);
-		if (read_option(o, option, optarg, err))
-			return error_wrap(err, "--%s", long_options[which].name);
-	}
-	if (optind < argc)
-		return error_set(err, ERR_INVALID, "'%.60s': what is that? All it takes are options", argv[optind]);
+	for (size_t i = 0; i < c->n_given; i++)
+		if (read_option(o, c->given[i].option - table, c->given[i].value, err))
+			return error_wrap(err, "--%s", c->given[i].option->name);
+	if (c->n_words)
+		return error_set(err, ERR_INVALID, "'%.60s': what is that? All it takes are options", c->words[0]);
 	if (isnan(o->ramp_s))
 		o->ramp_s = (double)simdev_ramp_ms((int64_t)(o->seconds * 1000)) / 1000;
 	return check_options(o, err);
@@ -269,7 +243,7 @@ static int take_memory(struct run *r)
 		if (rc > 0)
 			print_out_of_memory(r, i, wanted - t->held_mib, free_mib);
 		if (rc < 0)
-			fprintf(stderr, "rad: simtask: %s\n", err.text);
+			cli_note("simtask: %s", err.text);
 		if (rc)
 			return 1;
 		t->held_mib = wanted;
@@ -414,19 +388,16 @@ static void leave(struct run *r)
 	free(r->targets);
 }
 
-int simtask_main(int argc, char **argv)
+int simtask_main(struct cli_call *c)
 {
 	struct run r = { 0 };
 	struct error err = ERROR_INIT;
-	int rc = read_options(argc, argv, &r.o, &err);
-	if (rc > 0)
-		fputs(usage, stdout);
-	else if (rc < 0)
-		fprintf(stderr, "rad: simtask: %s\n", err.text);
-	if (rc)
-		return rc < 0 ? 2 : 0;
+	if (!cli_options(c, table))
+		return c->rc;
+	if (read_options(c, &r.o, &err))
+		return cli_usage(c, "%s", err.text);
 	if (join_devices(&r, &err)) {
-		fprintf(stderr, "rad: simtask: %s\n", err.text);
+		cli_note("simtask: %s", err.text);
 		leave(&r);
 		return 1;
 	}

@@ -6,6 +6,8 @@
 #ifndef RAD_CLI_SIMTASK_H
 #define RAD_CLI_SIMTASK_H
 
+#include "cli/cli.h"
+
 /* Returns the exit code: 0 done, 1 it failed as a training program would (out of memory, a fault, no device), 2 usage,
  * 143 ended by SIGTERM, --exit's where --crash-at says so. Reads
  *	RAD_SIM_DEVICES				the file of simulated devices
@@ -13,6 +15,6 @@
  *	CUDA_MPS_PIPE_DIRECTORY			an MPS client if it names the file of devices itself: simulated devices need no
  *						server, and a real program finds none there
  *	CUDA_MPS_PINNED_DEVICE_MEM_LIMIT	an MPS client's fence; keys are UUIDs or places in CUDA_VISIBLE_DEVICES */
-int simtask_main(int argc, char **argv);
+int simtask_main(struct cli_call *c);
 
 #endif

@@ -17,10 +17,11 @@
 
 static void print_help(const struct cli_verb *v)
 {
+	scoped_free struct args_option *options = options_args();
 	printf("Usage: rad %s [options] FILE.rad\n"
 	       "       rad %s [options] [--] COMMAND [ARGUMENT...]\n"
 	       "%c%s. Options end at the first word.\n\n", v->name, v->name, toupper((unsigned char)*v->help), v->help + 1);
-	options_help(stdout);
+	args_help(stdout, options);
 }
 
 /* Whether line 7 of positional task files counts is the daemon's to say. A daemon that is not there yet says nothing. */
@@ -47,8 +48,11 @@ static json_t *send_spec(const struct spec *s, bool dry_run, struct error *err)
 
 bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply)
 {
+	scoped_free struct args_option *options = options_args();
 	struct error err = ERROR_INIT;
 	struct spec *spec = NULL;
+	if (cli_describe(c, options))
+		return false;
 	*flags = (struct submit_flags){ .positional_policy = ask_positional_policy() };
 	if (submit_parse_command(c->argc, c->argv, &spec, flags, &err)) {
 		c->rc = fail(c, flags, &err);

@@ -5,6 +5,7 @@
 #include "cli/submit_client.h"
 
 #include "base/alloc.h"
+#include "base/args.h"
 #include "base/io.h"
 #include "base/scope.h"
 #include "cli/submit_caller.h"
@@ -15,17 +16,10 @@
 #include "submit/wire.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define MAX_OPTIONS 64
-#define LONG_BASE 1000	/* what getopt_long returns for row 0 */
-
-/* One option as it stood on the command line; `value` is borrowed from argv. */
-struct given { const struct submit_option *option; const char *value; };
 
 /* A submission being read. */
 struct job {
@@ -109,89 +103,31 @@ static void set_argv(struct spec *s, char *const *words)
 
 /* ---- the command line ---- */
 
-/* getopt's tables from ours. `letters` has room for all. */
-static void getopt_tables(struct option *longs, char *letters)
-{
-	size_t i = 0;
-	letters += sprintf(letters, "+:");
-	for (const struct submit_option *o = submit_options; o->name; o++, i++) {
-		int takes = !o->arg ? no_argument : *o->arg == '[' ? optional_argument : required_argument;
-		longs[i] = (struct option){ .name = o->name, .has_arg = takes, .val = LONG_BASE + (int)i };
-		if (o->letter)
-			letters += sprintf(letters, "%c%s", o->letter, takes == required_argument ? ":" : "");
-	}
-	longs[i] = (struct option){ 0 };
-}
-
-static const struct submit_option *option_of(int code)
-{
-	return code >= LONG_BASE ? &submit_options[code - LONG_BASE] : options_find_letter((char)code);
-}
-
-static int bad_option(int code, const char *word, struct error *err)
-{
-	const struct submit_option *o = optopt ? option_of(optopt) : NULL;
-	if (code == ':' && o)
-		return error_set(err, ERR_INVALID, "--%s needs a value: --%s=%s", o->name, o->name, o->arg);
-	if (o)
-		return error_set(err, ERR_INVALID, "--%s takes no value, but '%.60s' was given", o->name, word);
-	if (word[0] == '-' && word[1] != '-')
-		return error_set(err, ERR_INVALID, "unknown option '-%c'", optopt);
-	o = options_near(word);
-	if (o)
-		return error_set(err, ERR_INVALID, "unknown option '%.60s': did you mean '--%s'?", word, o->name);
-	return error_set(err, ERR_INVALID, "unknown option '%.60s'", word);
-}
-
-static void set_flag(struct submit_flags *f, const char *name)
+static void set_flag_targets(struct args_option *options, struct submit_flags *f)
 {
 	const struct { const char *name; bool *flag; } flags[] = {
-		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run }, { "wait", &f->wait }, { "json", &f->json }, { "help", &f->help },
+		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run }, { "wait", &f->wait }, { "json", &f->json },
 	};
-	for (size_t i = 0; i < COUNT_OF(flags); i++)
-		if (!strcmp(name, flags[i].name))
-			*flags[i].flag = true;
+	for (struct args_option *o = options; o->name; o++)
+		for (size_t i = 0; i < COUNT_OF(flags); i++)
+			if (!strcmp(o->name, flags[i].name))
+				o->flag = flags[i].flag;
 }
 
-/* Reads options up to the first word. Returns the index of that word, *dashes whether "--" stood before it; -1 on an error. */
-static int read_options(int argc, char **argv, struct submit_flags *flags, struct given *given, size_t *n, bool *dashes,
-			struct error *err)
+/* In the order given: of two that say the same, the later one counts. */
+static int apply_given(struct job *j, const struct args *a, const struct args_option *options, struct error *err)
 {
-	struct option longs[MAX_OPTIONS];
-	char letters[2 * MAX_OPTIONS + 3];
-	getopt_tables(longs, letters);
-	optind = 0;	/* GNU: start afresh */
-	opterr = 0;
-	int code, last = 1;
-	while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
-		const char *word = argv[last < argc ? last : argc - 1];
-		last = optind;
-		if (code == '?' || code == ':')
-			return bad_option(code, word, err);
-		const struct submit_option *o = option_of(code);
+	for (size_t i = 0; i < a->n_given; i++) {
+		const struct submit_option *o = &submit_options[a->given[i].option - options];
+		scoped_free char *where = alloc_printf("--%s", o->name);
 		if (o->client_only)
-			set_flag(flags, o->name);
-		else if (*n == MAX_OPTIONS * 4)
-			return error_set(err, ERR_INVALID, "more than %d options", MAX_OPTIONS * 4);
-		else
-			given[(*n)++] = (struct given){ o, optarg };
-	}
-	*dashes = optind > last;
-	return optind;
-}
-
-static int apply_given(struct job *j, const struct given *given, size_t n, struct error *err)
-{
-	for (size_t i = 0; i < n; i++) {
-		char where[80];
-		snprintf(where, sizeof where, "--%s", given[i].option->name);
-		if (options_set(j->spec, &j->pending, given[i].option, given[i].value, where, err))
+			continue;
+		if (options_set(j->spec, &j->pending, o, a->given[i].value, where, err))
 			return -1;
-		char **said = !strcmp(given[i].option->name, "model") ? &j->model_where :
-			      !strcmp(given[i].option->name, "capture") ? &j->capture_where : NULL;
+		char **said = !strcmp(o->name, "model") ? &j->model_where : !strcmp(o->name, "capture") ? &j->capture_where : NULL;
 		if (said) {
 			free(*said);
-			*said = alloc_string(where);
+			*said = steal(where);
 		}
 	}
 	make_absolute(&j->pending.model, j->caller_dir);
@@ -438,26 +374,37 @@ static int settle(struct job *j, struct error *err)
 	return submit_validate(s, err);
 }
 
+static int read_job(struct job *j, const struct args *a, const struct args_option *options, struct error *err)
+{
+	if (!j->caller_dir)
+		return error_errno(err, "the current folder");
+	if (read_words(j, a->words, a->dashes, err))
+		return -1;
+	if (apply_given(j, a, options, err)) {
+		j->flags->usage = true;
+		return -1;
+	}
+	return settle(j, err);
+}
+
 int submit_parse_command(int argc, char **argv, struct spec **out, struct submit_flags *flags, struct error *err)
 {
-	struct given given[MAX_OPTIONS * 4];
-	size_t n = 0;
-	bool dashes = false;
+	scoped_free struct args_option *options = options_args();
+	struct args a;
 	*out = NULL;
-	int first = read_options(argc, argv, flags, given, &n, &dashes, err);
-	flags->usage = first < 0 || (!flags->help && !argv[first]);
-	if (first < 0 || flags->help)
-		return first < 0 ? -1 : 0;
-	struct job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
-	j.base_dir = alloc_string_or_null(j.caller_dir);
-	int failed = j.caller_dir ? 0 : error_errno(err, "the current folder");
-	failed = failed || read_words(&j, argv + first, dashes, err);
-	if (!failed && (failed = apply_given(&j, given, n, err)))
-		flags->usage = true;
-	failed = failed || settle(&j, err);
-	if (!failed)
-		*out = steal(j.spec);
-	job_clear(&j);
+	set_flag_targets(options, flags);
+	int failed = args_read(&a, argc, argv, options, ARGS_FIRST, err);
+	flags->help = a.help;
+	flags->usage = failed || (!a.help && !a.n_words);
+	if (!failed && !a.help) {
+		struct job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
+		j.base_dir = alloc_string_or_null(j.caller_dir);
+		failed = read_job(&j, &a, options, err);
+		if (!failed)
+			*out = steal(j.spec);
+		job_clear(&j);
+	}
+	args_clear(&a);
 	return failed ? -1 : 0;
 }
 

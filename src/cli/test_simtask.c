@@ -71,7 +71,8 @@ static struct proc start(const char *words)
 		alarm(DEADLINE_MS / 1000);
 		dup2(pipes[1], STDOUT_FILENO);
 		dup2(pipes[1], STDERR_FILENO);
-		exit(simtask_main(argc, argv));
+		static const struct cli_verb verb = { .name = "simtask", .help = "a stand-in", .usage = "[options]" };
+		exit(simtask_main(&(struct cli_call){ .verb = &verb, .argc = argc, .argv = argv }));
 	}
 	close(pipes[1]);
 	return p;
@@ -301,12 +302,12 @@ static void test_what_it_cannot_run(void **state)
 	static const struct { const char *words, *visible, *text; int code; } rows[] = {
 		{ "", "0", "--mem and --seconds are needed", 2 },
 		{ "--mem 10 --seconds 1 --foo", "0", "'--foo'", 2 },
-		{ "--mem", "0", "'--mem'", 2 },
+		{ "--mem", "0", "--mem needs a value: --mem=SIZE", 2 },
 		{ "--mem ten --seconds 1", "0", "--mem: 'ten' is not a size", 2 },
 		{ "--mem 10 --seconds 1 --smact 2", "0", "--smact: '2' is not a number from 0 to 1", 2 },
 		{ "--mem 10 --seconds 1 --grow-to 20", "0", "--grow-to and --grow-at go together", 2 },
 		{ "--mem 10 --seconds 1 more", "0", "'more'", 2 },
-		{ "--help", "0", "usage: rad simtask", 0 },
+		{ "--help", "0", "Usage: rad simtask", 0 },
 		{ "--mem 10 --seconds 1", "7", "CUDA_VISIBLE_DEVICES=7: there is no simulated device '7'", 1 },
 		{ "--mem 10 --seconds 1", "0,0", "twice", 1 },
 		{ "--mem 10 --seconds 1", "", "no GPUs are available", 1 },

@@ -289,7 +289,7 @@ int verb_acct(struct cli_call *c)
 {
 	bool json = false, csv = false;
 	const char *since = NULL, *until = NULL, *user = NULL;
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "since", 'S', "TIME", "tasks that ended since: 7d, 2026-11-20, 2026-11-20T16:00:00Z (default: midnight)", .value = &since },
 		{ "until", 'E', "TIME", "and before that time", .value = &until },
 		{ "user", 'u', "USER", "only this user's", .value = &user },

@@ -103,7 +103,7 @@ static char **command(const struct cli_call *c, const struct wish *w)
 int verb_capture(struct cli_call *c)
 {
 	struct wish w = { 0 };
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "output", 'o', "FILE", "the capture file to write", .value = &w.output },
 		{ "iterations", 0, "N", "optimizer steps to see (default 3)", .value = &w.iterations },
 		{ "timeout", 0, "S", "seconds that it may take (default 300)", .value = &w.timeout },

@@ -47,7 +47,7 @@ static int change_words(struct cli_call *c, bool json)
 int verb_change(struct cli_call *c)
 {
 	bool json = false;
-	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
+	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
 	return cli_options(c, options) ? change_words(c, json) : c->rc;
 }
 
@@ -92,7 +92,7 @@ static int cancel_all(struct cli_call *c, bool pending_only, bool json)
 int verb_cancel(struct cli_call *c)
 {
 	bool json = false, all = false, pending = false;
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "all", 0, NULL, "all your own tasks, running ones too", .flag = &all },
 		{ "pending", 0, NULL, "all your own tasks that do not run", .flag = &pending },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
@@ -140,12 +140,12 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 }
 
 /* Takes the words of the form KEY=VALUE out of the list; Slurm's users write them so. */
-static int take_settings(struct cli_call *c, const struct cli_option *options)
+static int take_settings(struct cli_call *c, const struct args_option *options)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < c->n_words; i++) {
 		char *equals = strchr(c->words[i], '=');
-		const struct cli_option *o = options;
+		const struct args_option *o = options;
 		if (!equals) {
 			c->words[kept++] = c->words[i];
 			continue;
@@ -167,7 +167,7 @@ int verb_update(struct cli_call *c)
 {
 	bool json = false;
 	struct update u = { 0 };
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "priority", 0, "N", "its place in the queue: higher goes first", .value = &u.priority },
 		{ "time", 't', "TIME", "its time limit, counted from its start; unlimited for none", .value = &u.time },
 		{ "gpu-mem", 0, "SIZE", "the memory it takes on each GPU, for its next attempt", .value = &u.gpu_mem },
@@ -196,7 +196,7 @@ int verb_update(struct cli_call *c)
 int verb_drain(struct cli_call *c)
 {
 	bool json = false;
-	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
+	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
 	scoped_json *gpus = json_array();
 	int rc = CLI_DONE;
 	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))

@@ -268,7 +268,7 @@ static void check_home(struct doctor *d)
 int verb_doctor(struct cli_call *c)
 {
 	struct doctor d = { .term = term_ask(), .checks = json_array() };
-	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &d.json }, { 0 } };
+	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &d.json }, { 0 } };
 	static void (*const checks[])(struct doctor *) = {
 		check_daemon, check_programs, check_driver, check_gpus, check_mps, check_cgroup, check_state, check_home, check_clock,
 	};

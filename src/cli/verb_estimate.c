@@ -103,7 +103,7 @@ int verb_estimate(struct cli_call *c)
 	struct estimation given = { 0 };
 	const char *name = "auto", *gpu_model = NULL;
 	bool json = false;
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "estimator", 0, "NAME", "who is asked: auto (default), all, or one by its name", .value = &name },
 		{ "gpu-model", 0, "NAME", "GPU it is to run on, as nvidia-smi names it", .value = &gpu_model },
 		{ "summary", 0, "FILE", "model summary", .value = &given.summary },

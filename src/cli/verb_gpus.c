@@ -191,7 +191,7 @@ static void print_processes(const json_t *gpus, const struct term *term)
 int verb_gpus(struct cli_call *c)
 {
 	bool json = false, verbose = false;
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "verbose", 'v', NULL, "UUIDs, and the processes on each GPU, foreign ones too", .flag = &verbose },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },

@@ -82,7 +82,7 @@ int verb_logs(struct cli_call *c)
 {
 	struct want want = { .lines = -1 };
 	const char *lines = NULL;
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "follow", 'f', NULL, "go on until the task has ended", .flag = &want.follow },
 		{ "lines", 'n', "N", "only the last N lines, and what follows", .value = &lines },
 		{ "raw", 0, NULL, "every byte: progress bars are not collapsed", .flag = &want.raw },

@@ -147,7 +147,7 @@ int verb_parse(struct cli_call *c)
 	struct features_given given = { 0 };
 	const char *input = NULL;
 	bool json = false;
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		ESTIMATION_OPTIONS(options_given),
 		{ "input-size", 0, "CxHxW", "size of an input image (default 3x224x224, where the summary does not say)", .value = &input },
 		{ "json", 0, NULL, "print JSON", .flag = &json }, { 0 },

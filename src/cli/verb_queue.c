@@ -259,7 +259,7 @@ int verb_queue(struct cli_call *c)
 {
 	bool json = false, me = false;
 	const char *user = NULL, *states = NULL, *every = NULL;
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "me", 0, NULL, "only your own tasks", .flag = &me },
 		{ "user", 'u', "USER", "only this user's tasks (name or uid)", .value = &user },
 		{ "states", 't', "LIST", "all, or some of PD,H,R,CD,F,OOM,CA,TO,LO (default PD,H,R)", .value = &states },

@@ -145,7 +145,7 @@ static int save(struct cli_call *c, const struct report *r, const struct asked *
 int verb_report(struct cli_call *c)
 {
 	struct asked a = { 0 };
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "output", 'o', "F.html", "write the page there; F.json and F.csv get that form", .value = &a.output },
 		{ "csv", 0, "F", "write the attempts of tasks there as CSV", .value = &a.csv },
 		{ "series-csv", 0, "F", "write memory, activity and power over time there as CSV", .value = &a.series_csv },

@@ -153,7 +153,7 @@ static json_t *show_all(const struct cli_call *c, struct error *err)
 int verb_show(struct cli_call *c)
 {
 	bool json = false, events = false;
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "events", 0, NULL, "its log of events: everything that ever happened to it", .flag = &events },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },

@@ -292,7 +292,7 @@ int verb_simulate(struct cli_call *c)
 {
 	struct words w = { 0 };
 	struct setup s = { 0 };
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "trace", 0, "T.csv", "when tasks come: submit_s,workload", .value = &w.trace },
 		{ "workloads", 0, "W.csv", "what they are: workload,gpus,solo_s,mem_mib,gract,smact (ours)", .value = &w.workloads },
 		{ "map", 0, "OURS=THEIRS,...", "columns to read under another name", .value = &w.map },

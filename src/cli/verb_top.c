@@ -225,7 +225,7 @@ static bool pause_ends(const struct screen *s, int64_t until_ms, int *sig)
 int verb_top(struct cli_call *c)
 {
 	const char *delay = "1";
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "delay", 'd', "SECONDS", "time between two looks (default 1)", .value = &delay },
 		{ 0 },
 	};

@@ -217,7 +217,7 @@ static int dispatch(struct cli_call *c, const struct words *w)
 int verb_trace(struct cli_call *c)
 {
 	struct words w = { 0 };
-	const struct cli_option options[] = {
+	const struct args_option options[] = {
 		{ "workloads", 0, "W.csv", "what tasks are (all three; catalogue: our own)", .value = &w.workloads },
 		{ "map", 0, "OURS=THEIRS,...", "columns to read under another name", .value = &w.map },
 		{ "tasks", 0, "N", "make: how many (90); import: keep so many of the window", .value = &w.tasks },

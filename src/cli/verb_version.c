@@ -12,7 +12,7 @@
 int verb_version(struct cli_call *c)
 {
 	bool json = false;
-	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
+	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;

@@ -8,7 +8,7 @@
 int verb_wait(struct cli_call *c)
 {
 	bool json = false;
-	const struct cli_option options[] = { { "json", 0, NULL, "print JSON: the tasks as they ended", .flag = &json }, { 0 } };
+	const struct args_option options[] = { { "json", 0, NULL, "print JSON: the tasks as they ended", .flag = &json }, { 0 } };
 	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
 	scoped_json *ids = json_array();

@@ -90,7 +90,7 @@ static json_t *why_json(const json_t *task, struct error *err)
 int verb_why(struct cli_call *c)
 {
 	bool json = false;
-	const struct cli_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
+	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 1, 1))
 		return c->rc;

@@ -8,7 +8,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "base/units.h"
-#include "submit/options.h"
+#include "base/words.h"
 
 #include <errno.h>
 #include <math.h>
@@ -220,7 +220,7 @@ static int unknown_key(const char *key, struct error *err)
 	const char *names[COUNT_OF(keys) + 1] = { NULL };
 	for (size_t i = 0; i < COUNT_OF(keys); i++)
 		names[i] = keys[i].key;
-	const char *near = options_nearest(key, names);
+	const char *near = words_nearest(key, names);
 	return error_set(err, ERR_INVALID, "unknown key '%.60s'%s%s%s; rad.conf(5) lists them", key, near ? ": did you mean '" : "",
 			 near ? near : "", near ? "'?" : "");
 }

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "parse/shellscan.h"
 #include "submit/options.h"
 
@@ -173,23 +174,23 @@ static char *setting_value(struct radfile_line l)
 	return copy(l);
 }
 
+static const char *key_of(const struct submit_option *o)
+{
+	return o->key;
+}
+
 static int unknown_key(struct radfile_reader *r, const char *key, int line)
 {
-	const char *words[64], *near;
-	size_t n = 0;
 	const struct submit_option *o = options_find(key);
 	if (o && !o->client_only)
 		return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.60s' is no setting of a task file: write '#RAD --%s%s' instead",
 				 r->name, line, key, o->name, o->arg ? "=..." : "");
-	for (o = submit_options; o->name && n < COUNT_OF(words) - 1; o++)
-		if (o->key)
-			words[n++] = o->key;
-	words[n] = NULL;
-	near = options_nearest(key, words);
+	scoped_free const char **words = options_names(key_of);
+	const char *near = words_nearest(key, words);
 	if (near)
 		return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown setting '%.60s': did you mean '%s'?", r->name, line, key, near);
 	scoped_buf known = { 0 };
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; words[i]; i++)
 		buf_printf(&known, " %s", words[i]);
 	return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown setting '%.60s': expected a command, or one of%s", r->name, line,
 			 key, buf_text(&known));

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -284,8 +285,13 @@ static int set_no_requeue(struct spec *s, struct submit_pending *p, const char *
 	return 0;
 }
 
-#define TASK(name, letter, arg, key, alias, set, help) { name, letter, arg, key, alias, help, false, set }
-#define CLIENT(name, letter, help) { name, letter, NULL, NULL, NULL, help, true, NULL }
+#define CHOICE(name, letter, arg, words, key, alias, set, help) { name, letter, arg, key, alias, help, words, false, set }
+#define TASK(name, letter, arg, key, alias, set, help) CHOICE(name, letter, arg, NULL, key, alias, set, help)
+#define CLIENT(name, letter, help) { name, letter, NULL, NULL, NULL, help, NULL, true, NULL }
+
+/* "auto never ...": without the blank before the first */
+#define X(name, word) " " word
+#define SHARE_WORDS (SHARE_MODES(X)) + 1
 
 const struct submit_option submit_options[] = {
 	TASK("gpus", 'G', "N", "gpus", NULL, set_gpus, "GPUs the task needs at once (default 1)"),
@@ -299,8 +305,9 @@ const struct submit_option submit_options[] = {
 	TASK("optimizer", 0, "NAME", "optimizer", NULL, set_optimizer, "optimizer, for estimates: adam, sgd, ..."),
 	TASK("precision", 0, "NAME", "precision", NULL, set_precision, "precision, for estimates: fp32, bf16, amp, ..."),
 	TASK("exclusive", 0, NULL, NULL, NULL, set_exclusive, "alone on its GPUs for as long as it runs"),
-	TASK("policy", 0, "WORD", "policy", NULL, set_policy, "exclusive (as --exclusive) or collocation"),
-	TASK("share", 0, "MODE", "share", NULL, set_share, "how its GPUs may be shared: auto, never, mps, streams or mig"),
+	CHOICE("policy", 0, "WORD", "exclusive collocation", "policy", NULL, set_policy, "exclusive (as --exclusive) or collocation"),
+	CHOICE("share", 0, "MODE", SHARE_WORDS, "share", NULL, set_share,
+	       "how its GPUs may be shared: auto, never, mps, streams or mig"),
 	TASK("max-slowdown", 0, "X", NULL, NULL, set_max_slowdown, "share only where it should take at most X times as long as alone"),
 	TASK("priority", 0, "N", "priority", NULL, set_priority, "higher goes first (default 0)"),
 	TASK("nice", 0, "[N]", NULL, NULL, set_nice, "lowers the priority by N (default 100)"),
@@ -309,7 +316,7 @@ const struct submit_option submit_options[] = {
 	TASK("name", 'J', "NAME", "name", NULL, set_name, "name shown in lists (default: the file's, script's or program's)"),
 	TASK("job-name", 0, "NAME", NULL, NULL, set_name, "the same, in Slurm's spelling"),
 	TASK("array", 'a', "INDICES", NULL, NULL, set_array, "one task for each index: 0-9, 1,3,7, 0-99:10, 0-9%4 (four at once)"),
-	TASK("dependency", 'd', "KIND:ID", "dependency", NULL, set_dependency,
+	CHOICE("dependency", 'd', "KIND:ID", "afterok: afterany: afternotok:", "dependency", NULL, set_dependency,
 	     "starts after others: afterok:12:13,afterany:14,afternotok:15"),
 	TASK("hold", 'H', NULL, NULL, NULL, set_hold, "waits for `rad release`"),
 	TASK("output", 'o', "FILE", "output", NULL, set_output, "log file; %j task, %A job, %a index, %x name, %u user"),
@@ -322,9 +329,9 @@ const struct submit_option submit_options[] = {
 	CLIENT("dry-run", 0, "check everything, show estimate and placement, queue nothing"),
 	CLIENT("wait", 'W', "wait for the end; exit with the task's code"),
 	CLIENT("json", 0, "print JSON"),
-	CLIENT("help", 'h', "show this help"),
 	{ 0 },
 };
+#undef X
 
 const struct submit_option *options_find(const char *name)
 {
@@ -340,11 +347,6 @@ const struct submit_option *options_find_letter(char letter)
 		if (o->letter == letter)
 			return o;
 	return NULL;
-}
-
-static char fold(char c)
-{
-	return c == '-' ? '_' : (char)tolower((unsigned char)c);
 }
 
 static bool same_key(const char *a, const char *key)
@@ -378,55 +380,43 @@ void options_pending_clear(struct submit_pending *p)
 	*p = (struct submit_pending){ 0 };
 }
 
-#define NEAREST_MAX 32	/* longer words are no typing errors of ours */
-
-/* Edits (insert, delete, replace, swap of neighbours) between two words. */
-static unsigned distance(const char *a, size_t na, const char *b, size_t nb)
+const char **options_names(const char *(*name)(const struct submit_option *o))
 {
-	unsigned d[NEAREST_MAX + 1][NEAREST_MAX + 1];
-	for (size_t i = 0; i <= na; i++)
-		d[i][0] = (unsigned)i;
-	for (size_t j = 0; j <= nb; j++)
-		d[0][j] = (unsigned)j;
-	for (size_t i = 1; i <= na; i++)
-		for (size_t j = 1; j <= nb; j++) {
-			unsigned best = d[i - 1][j - 1] + (fold(a[i - 1]) != fold(b[j - 1]));
-			best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
-			best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
-			if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) && fold(a[i - 2]) == fold(b[j - 1]) &&
-			    d[i - 2][j - 2] + 1 < best)
-				best = d[i - 2][j - 2] + 1;
-			d[i][j] = best;
-		}
-	return d[na][nb];
+	size_t n = 0;
+	const char **names = alloc_zero(sizeof *names);
+	for (const struct submit_option *o = submit_options; o->name; o++) {
+		if (!name(o))
+			continue;
+		names = alloc_resize(names, n + 2, sizeof *names);
+		names[n++] = name(o);
+		names[n] = NULL;
+	}
+	return names;
 }
 
-const char *options_nearest(const char *word, const char *const *words)
+struct args_option *options_args(void)
 {
-	size_t len = strlen(word);
-	const char *found = NULL;
-	unsigned best = len < 4 ? 2 : len < 8 ? 3 : 4;	/* one less is the most that counts as near */
-	for (; len && len <= NEAREST_MAX && *words; words++) {
-		size_t n = strlen(*words);
-		unsigned d = n <= NEAREST_MAX ? distance(word, len, *words, n) : best;
-		if (d < best && d < n) {
-			best = d;
-			found = *words;
-		}
+	size_t n = 0;
+	while (submit_options[n].name)
+		n++;
+	struct args_option *args = alloc_zero((n + 1) * sizeof *args);
+	for (size_t i = 0; i < n; i++) {
+		const struct submit_option *o = &submit_options[i];
+		args[i] = (struct args_option){ .name = o->name, .letter = o->letter, .arg = o->arg, .help = o->help, .words = o->words };
 	}
-	return found;
+	return args;
+}
+
+static const char *long_name(const struct submit_option *o)
+{
+	return o->name;
 }
 
 const struct submit_option *options_near(const char *word)
 {
-	const char *names[64];
-	char bare[NEAREST_MAX + 2];
-	size_t n = 0;
-	for (const struct submit_option *o = submit_options; o->name && n < COUNT_OF(names) - 1; o++)
-		names[n++] = o->name;
-	names[n] = NULL;
-	word += strspn(word, "-");
-	snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
-	const char *name = options_nearest(bare, names);
+	scoped_free const char **names = options_names(long_name);
+	scoped_free char *bare = alloc_string(word + strspn(word, "-"));
+	bare[strcspn(bare, "=")] = 0;
+	const char *name = words_nearest(bare, names);
 	return name ? options_find(name) : NULL;
 }

@@ -6,13 +6,13 @@
 #ifndef RAD_SUBMIT_OPTIONS_H
 #define RAD_SUBMIT_OPTIONS_H
 
+#include "base/args.h"
 #include "base/error.h"
 #include "task/spec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* What options say that is not in the spec as it stands; the caller settles it when all are read. */
 struct submit_pending {
@@ -28,6 +28,7 @@ struct submit_option {
 	const char *key;	/* as a KEY: line, NULL when it is none: "gpu_mem" */
 	const char *alias;	/* another key for the same ("time" / "time_limit"), or NULL */
 	const char *help;	/* one line */
+	const char *words;	/* all that the value can be, blanks between them; NULL: it is free */
 	bool client_only;	/* acts on the command (--json, --wait), not on the task */
 	/* Sets it; NULL when client_only. `value` is never NULL ("" for a flag without one). */
 	int (*set)(struct spec *s, struct submit_pending *p, const char *value, struct error *err);
@@ -42,6 +43,8 @@ const struct submit_option *options_find_letter(char letter);
 const struct submit_option *options_find_key(const char *key);
 /* The option whose long name is nearest to a mistyped word (dashes and "=value" in it do not count); NULL if none is near. */
 const struct submit_option *options_near(const char *word);
+/* What `name` says of each row, in order, without its NULLs; ends with NULL. The caller frees the array. */
+const char **options_names(const char *(*name)(const struct submit_option *o));
 
 /* Sets one option on a spec. `where` is prefixed to errors ("train.rad:4: gpus", "--gpu-mem"). Flags take "true", "yes", "1",
  * "" or "false", "no", "0" in files. NULL value: the flag stands alone. */
@@ -56,15 +59,7 @@ int options_parse_dependencies(const char *text, struct dependency **deps, size_
 /* "USR1@60", "B:TERM@30", "10": seconds default to 60, as Slurm's. */
 int options_parse_signal(const char *text, int *signal, int64_t *before_s, struct error *err);
 
-/* The known word nearest to `word` by edit distance ('-' and '_', and case, alike), NULL if none is near. `words` ends with
- * NULL. */
-const char *options_nearest(const char *word, const char *const *words);
-
-/* The options as `--help` lists them. */
-void options_help(FILE *out);
-
-struct options_verb { const char *name, *help; };
-/* A completion script for "bash", "zsh" or "fish": the verbs (ends with a NULL name), and the options of submit and run. */
-int options_completion(FILE *out, const char *shell, const struct options_verb *verbs, struct error *err);
+/* The rows as a command line reads them (base/args.h); row for row, --help left out. The caller frees it. */
+struct args_option *options_args(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "task/task.h"
 
 #include <setjmp.h>
@@ -227,76 +228,16 @@ static void test_nearest(void **state)
 {
 	(void)state;
 	static const char *const words[] = { "batch_size", "gpus", "gpu_mem", "time", NULL };
-	assert_string_equal(options_nearest("batchsize", words), "batch_size");
-	assert_string_equal(options_nearest("Batch-Size", words), "batch_size");
-	assert_string_equal(options_nearest("bathc_size", words), "batch_size");
-	assert_string_equal(options_nearest("gpu", words), "gpus");
-	assert_string_equal(options_nearest("gpumem", words), "gpu_mem");
-	assert_null(options_nearest("learning_rate", words));
-	assert_null(options_nearest("", words));
-	assert_null(options_nearest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", words));
+	assert_string_equal(words_nearest("batchsize", words), "batch_size");
+	assert_string_equal(words_nearest("Batch-Size", words), "batch_size");
+	assert_string_equal(words_nearest("bathc_size", words), "batch_size");
+	assert_string_equal(words_nearest("gpu", words), "gpus");
+	assert_string_equal(words_nearest("gpumem", words), "gpu_mem");
+	assert_null(words_nearest("learning_rate", words));
+	assert_null(words_nearest("", words));
+	assert_null(words_nearest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", words));
 	assert_string_equal(options_near("--gpumem=3")->name, "gpu-mem");
 	assert_null(options_near("--frobnicate"));
-}
-
-static char *written(int (*write)(FILE *out, const char *arg), const char *arg)
-{
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-	assert_int_equal(write(out, arg), 0);
-	fclose(out);
-	return text;
-}
-
-static int write_help(FILE *out, const char *arg)
-{
-	(void)arg;
-	options_help(out);
-	return 0;
-}
-
-static int write_completion(FILE *out, const char *shell)
-{
-	static const struct options_verb verbs[] = { { "submit", "hand in a task" }, { "why", "why it's waiting: [numbers]" }, { 0 } };
-	return options_completion(out, shell, verbs, NULL);
-}
-
-static void test_generated(void **state)
-{
-	(void)state;
-	scoped_free char *help = written(write_help, NULL), *bash = written(write_completion, "bash");
-	scoped_free char *zsh = written(write_completion, "zsh"), *fish = written(write_completion, "fish");
-	for (const struct submit_option *o = submit_options; o->name; o++) {
-		scoped_free char *dashed = alloc_printf("--%s", o->name), *fished = alloc_printf("-l %s", o->name);
-		assert_non_null(strstr(help, dashed));
-		assert_non_null(strstr(bash, dashed));
-		assert_non_null(strstr(zsh, dashed));
-		assert_non_null(strstr(fish, fished));
-	}
-	assert_non_null(strstr(help, "  -G, --gpus=N"));
-	assert_non_null(strstr(zsh, "'why:why it'\\''s waiting\\: \\[numbers\\]'"));
-	assert_int_equal(options_completion(stderr, "tcsh", NULL, NULL), -1);
-}
-
-/* bash itself reads the script, and completes with it. */
-static void test_bash_completes(void **state)
-{
-	(void)state;
-	char path[] = "/tmp/rad-test-XXXXXX";
-	scoped_fd int fd = mkstemp(path);
-	scoped_free char *script = written(write_completion, "bash");
-	assert_int_equal(io_write_full(fd, script, strlen(script)), 0);
-	scoped_free char *command = alloc_printf(
-		"bash -c '. %s; COMP_WORDS=(rad submit --share m); COMP_CWORD=3; _rad; echo ${COMPREPLY[@]};"
-		" COMP_WORDS=(rad w); COMP_CWORD=1; _rad; echo ${COMPREPLY[@]};"
-		" COMP_WORDS=(rad submit --gpu); COMP_CWORD=2; _rad; echo ${COMPREPLY[@]}'", path);
-	FILE *out = popen(command, "r");
-	char text[200] = "";
-	assert_true(fread(text, 1, sizeof text - 1, out) > 0);
-	pclose(out);
-	unlink(path);
-	assert_string_equal(text, "mps mig\nwhy\n--gpus --gpu-mem\n");
 }
 
 /* Every option stands in its manual page, every key in rad(5); scdoc escapes '_' where it is no emphasis. */
@@ -328,8 +269,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_taken), cmocka_unit_test(test_sharing_agrees), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_arrays), cmocka_unit_test(test_dependencies), cmocka_unit_test(test_signals),
-		cmocka_unit_test(test_keys), cmocka_unit_test(test_nearest), cmocka_unit_test(test_generated),
-		cmocka_unit_test(test_bash_completes), cmocka_unit_test(test_manual),
+		cmocka_unit_test(test_keys), cmocka_unit_test(test_nearest), cmocka_unit_test(test_manual),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ * Distance between words: see words.h. A slip of the fingers is one edit, two swapped letters included; how many edits still
+ * count as near grows with the word, since of a short one everything is near.
+ */
+#include "base/words.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <string.h>
+
+static char fold(char c)
+{
+	return c == '-' ? '_' : (char)tolower((unsigned char)c);
+}
+
+#define NEAREST_MAX 32	/* longer words are no typing errors of ours */
+
+/* Edits (insert, delete, replace, swap of neighbours) between two words. */
+static unsigned distance(const char *a, size_t na, const char *b, size_t nb)
+{
+	unsigned d[NEAREST_MAX + 1][NEAREST_MAX + 1];
+	for (size_t i = 0; i <= na; i++)
+		d[i][0] = (unsigned)i;
+	for (size_t j = 0; j <= nb; j++)
+		d[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= na; i++)
+		for (size_t j = 1; j <= nb; j++) {
+			unsigned best = d[i - 1][j - 1] + (fold(a[i - 1]) != fold(b[j - 1]));
+			best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
+			best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
+			if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) && fold(a[i - 2]) == fold(b[j - 1]) &&
+			    d[i - 2][j - 2] + 1 < best)
+				best = d[i - 2][j - 2] + 1;
+			d[i][j] = best;
+		}
+	return d[na][nb];
+}
+
+const char *words_nearest(const char *word, const char *const *words)
+{
+	size_t len = strlen(word);
+	const char *found = NULL;
+	unsigned best = len < 4 ? 2 : len < 8 ? 3 : 4;	/* one less is the most that counts as near */
+	for (; len && len <= NEAREST_MAX && *words; words++) {
+		size_t n = strlen(*words);
+		unsigned d = n <= NEAREST_MAX ? distance(word, len, *words, n) : best;
+		if (d < best && d < n) {
+			best = d;
+			found = *words;
+		}
+	}
+	return found;
+}

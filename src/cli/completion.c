@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ * Completion scripts: see completion.h. A script knows the verbs, and of each verb its options, what their values can be, and
+ * whether its words are files. It asks no daemon, so that a key never waits.
+ */
+#include "cli/completion.h"
+
+#include "base/scope.h"
+
+#include <string.h>
+
+struct script {
+	void (*begin)(FILE *out, const struct cli_verb *verbs);
+	void (*verb)(void *out, const struct cli_verb *v, const struct args_option *options);
+	void (*end)(FILE *out);
+};
+
+/* Words of tasks and GPUs are no files. */
+static bool words_are_files(const struct cli_verb *v)
+{
+	return strchr(v->usage, '.') && !strstr(v->usage, "ID") && !strstr(v->usage, "GPU");
+}
+
+static bool wants_value(const struct args_option *o)
+{
+	return o->arg && *o->arg != '[';
+}
+
+/* Text inside single quotes of a shell. */
+static void quoted(FILE *out, const char *text)
+{
+	for (; *text; text++)
+		fputs(*text == '\'' ? "'\\''" : (char[]){ *text, 0 }, out);
+}
+
+/* bash ------------------------------------------------------------------------------------------------------------------ */
+
+static void begin_bash(FILE *out, const struct cli_verb *verbs)
+{
+	/* One file a line: names hold blanks. */
+	fputs("# bash completion for rad\n_rad_files()\n{\n"
+	      "\tmapfile -t COMPREPLY < <(compgen \"$1\" -- \"$cur\")\n\tcompopt -o filenames 2>/dev/null\n}\n"
+	      "_rad()\n{\n"
+	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options= files=\n"
+	      "\tif [[ $cur == = ]]; then cur=; fi\n"
+	      "\tif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+	      "\tif (( COMP_CWORD == 1 )); then\n\t\tCOMPREPLY=($(compgen -W '", out);
+	for (const struct cli_verb *v = verbs; v->name; v++)
+		fprintf(out, "%s%s", v == verbs ? "" : " ", v->name);
+	fputs("' -- \"$cur\"))\n\t\treturn\n\tfi\n"
+	      "\tcase ${COMP_WORDS[1]} in\n", out);
+}
+
+static void verb_bash(void *out, const struct cli_verb *v, const struct args_option *options)
+{
+	fprintf(out, "\t%s)\n\t\tcase $prev in\n", v->name);
+	for (const struct args_option *o = options; o->name; o++) {
+		if (!wants_value(o))
+			continue;
+		fprintf(out, "\t\t--%s", o->name);
+		if (o->letter)
+			fprintf(out, "|-%c", o->letter);
+		if (o->words)
+			fprintf(out, ") COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", o->words);
+		else if (args_takes_path(o))
+			fprintf(out, ") _rad_files -%c; return ;;\n", strcmp(o->arg, "DIR") ? 'f' : 'd');
+		else
+			fputs(") return ;;\n", out);
+	}
+	fprintf(out, "\t\tesac\n\t\tfiles=%s options='", words_are_files(v) ? "yes" : "");
+	for (const struct args_option *o = options; o->name; o++)
+		if (o->help)
+			fprintf(out, "--%s ", o->name);
+	fputs("--help' ;;\n", out);
+}
+
+static void end_bash(FILE *out)
+{
+	fputs("\tesac\n\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+	      "\telif [[ $files ]]; then\n\t\t_rad_files -f\n\tfi\n}\n"
+	      "complete -F _rad rad\n", out);
+}
+
+/* zsh ------------------------------------------------------------------------------------------------------------------- */
+
+/* zsh reads [ ] : in descriptions as its own. */
+static void zsh_text(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (strchr("[]:\\", *text))
+			fputc('\\', out);
+		quoted(out, (char[]){ *text, 0 });
+	}
+}
+
+static void begin_zsh(FILE *out, const struct cli_verb *verbs)
+{
+	fputs("#compdef rad\n_rad() {\n\tlocal -a verbs\n\tverbs=(\n", out);
+	for (const struct cli_verb *v = verbs; v->name; v++) {
+		fprintf(out, "\t\t'%s:", v->name);
+		zsh_text(out, v->help);
+		fputs("'\n", out);
+	}
+	fputs("\t)\n\tif (( CURRENT == 2 )); then\n\t\t_describe verb verbs\n\t\treturn\n\tfi\n"
+	      "\tshift words\n\t(( CURRENT-- ))\n\tcase $words[1] in\n", out);
+}
+
+static void zsh_option(FILE *out, const struct args_option *o)
+{
+	bool optional = o->arg && !wants_value(o);
+	fprintf(out, " \\\n\t\t'--%s%s[", o->name, !o->arg ? "" : optional ? "=-" : "=");
+	zsh_text(out, o->help);
+	fputc(']', out);
+	if (o->arg)
+		fprintf(out, "%s:%s:", optional ? ":" : "", "value");
+	if (o->arg && o->words)
+		fprintf(out, "(%s)", o->words);
+	else if (args_takes_path(o))
+		fputs(strcmp(o->arg, "DIR") ? "_files" : "_files -/", out);
+	fputc('\'', out);
+}
+
+static void verb_zsh(void *out, const struct cli_verb *v, const struct args_option *options)
+{
+	static const struct args_option help = { .name = "help", .help = "show this help" };
+	fprintf(out, "\t%s) _arguments -S", v->name);
+	for (const struct args_option *o = options; o->name; o++)
+		if (o->help)
+			zsh_option(out, o);
+	zsh_option(out, &help);
+	fprintf(out, " \\\n\t\t'*:%s' ;;\n", words_are_files(v) ? "file:_files" : "word:");
+}
+
+static void end_zsh(FILE *out)
+{
+	fputs("\tesac\n}\n_rad \"$@\"\n", out);
+}
+
+/* fish ------------------------------------------------------------------------------------------------------------------ */
+
+static void begin_fish(FILE *out, const struct cli_verb *verbs)
+{
+	fputs("# fish completion for rad\ncomplete -c rad -n __fish_use_subcommand -f\n", out);
+	for (const struct cli_verb *v = verbs; v->name; v++) {
+		fprintf(out, "complete -c rad -n __fish_use_subcommand -f -a %s -d '", v->name);
+		quoted(out, v->help);
+		fputs("'\n", out);
+	}
+}
+
+static void verb_fish(void *out, const struct cli_verb *v, const struct args_option *options)
+{
+	if (!words_are_files(v))
+		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -f\n", v->name);
+	for (const struct args_option *o = options; o->name; o++) {
+		if (!o->help)
+			continue;
+		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -l %s", v->name, o->name);
+		if (o->letter)
+			fprintf(out, " -s %c", o->letter);
+		if (wants_value(o))
+			fputs(args_takes_path(o) ? " -r" : " -x", out);
+		if (o->words)
+			fprintf(out, " -a '%s'", o->words);
+		fputs(" -d '", out);
+		quoted(out, o->help);
+		fputs("'\n", out);
+	}
+	fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -l help -s h -d 'show this help'\n", v->name);
+}
+
+static void end_fish(FILE *out)
+{
+	(void)out;
+}
+
+/* All ------------------------------------------------------------------------------------------------------------------- */
+
+static const struct { const char *name; struct script script; } shells[] = {
+	{ "bash", { begin_bash, verb_bash, end_bash } },
+	{ "zsh", { begin_zsh, verb_zsh, end_zsh } },
+	{ "fish", { begin_fish, verb_fish, end_fish } },
+};
+
+int completion_write(FILE *out, const char *shell, const struct cli_verb *verbs, struct error *err)
+{
+	const struct script *script = NULL;
+	for (size_t i = 0; i < COUNT_OF(shells); i++)
+		if (!strcmp(shell, shells[i].name))
+			script = &shells[i].script;
+	if (!script)
+		return error_set(err, ERR_INVALID, "'%.40s': completions are known for bash, zsh and fish", shell);
+	script->begin(out, verbs);
+	for (const struct cli_verb *v = verbs; v->name; v++) {
+		struct cli_call c = { .verb = v, .describe = script->verb, .ctx = out };
+		cli_call(&c);
+	}
+	script->end(out);
+	return 0;
+}

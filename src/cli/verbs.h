@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The verbs of `rad`, a row each:
+ *
+ *	X(name, function, what it does in one line, what follows "rad NAME", whose exit code it hands on)
+ *
+ * The build reads these rows too: where verb_NAME.c lies beside them it is compiled, and where man/rad-NAME.1.scd is there it
+ * is made. So a new verb is its file, its row and its page.
+ */
+#ifndef RAD_CLI_VERBS_H
+#define RAD_CLI_VERBS_H
+
+#define OWN_CODE false
+#define TASKS_CODE true		/* failures of its own are CLI_OWN then */
+
+#define CLI_VERBS(X) \
+	X(submit, verb_submit, "queue a task file or a command", "[options] FILE.rad | COMMAND", OWN_CODE) \
+	X(run, verb_run, "submit, follow the output, exit with the task's code", "[options] FILE.rad | COMMAND", TASKS_CODE) \
+	X(queue, verb_queue, "list pending and running tasks", "[options] [ID...]", OWN_CODE) \
+	X(show, verb_show, "all that is known of a task", "[options] ID...", OWN_CODE) \
+	X(why, verb_why, "why a task is where it is, in numbers", "[options] ID", OWN_CODE) \
+	X(logs, verb_logs, "a task's output", "[options] ID", OWN_CODE) \
+	X(wait, verb_wait, "wait for tasks to end, exit with their code", "[options] ID...", TASKS_CODE) \
+	X(cancel, verb_cancel, "end tasks, or take them out of the queue", "[options] ID... | --all | --pending", OWN_CODE) \
+	X(hold, verb_change, "keep pending tasks back", "[options] ID...", OWN_CODE) \
+	X(release, verb_change, "let held tasks go", "[options] ID...", OWN_CODE) \
+	X(requeue, verb_change, "put running or ended tasks back into the queue", "[options] ID...", OWN_CODE) \
+	X(update, verb_update, "change a task's priority, time limit, memory or name", "[options] ID... [KEY=VALUE...]", OWN_CODE) \
+	X(gpus, verb_gpus, "GPUs: load, memory, tasks, processes", "[options]", OWN_CODE) \
+	X(top, verb_top, "GPUs and tasks on the whole screen, renewed every second", "[options]", OWN_CODE) \
+	X(acct, verb_acct, "what ended tasks, users and GPUs took", "[options]", OWN_CODE) \
+	X(report, verb_report, "a page of what ran where and when, and what it took", "[options] -o F.html [RUN.json...]", OWN_CODE) \
+	X(drain, verb_drain, "take GPUs out of use; what runs there goes on", "[options] GPU...", OWN_CODE) \
+	X(undrain, verb_drain, "put drained GPUs back", "[options] GPU...", OWN_CODE) \
+	X(estimate, verb_estimate, "estimate a task's GPU memory", "[options] [FILE.rad]", OWN_CODE) \
+	X(parse, verb_parse, "what a model summary says to the estimators", "[options] SUMMARY | FILE.rad", OWN_CODE) \
+	X(capture, verb_capture, "what a training script asks of the GPU's memory, found without a GPU", \
+	  "[options] -o FILE -- python train.py...", OWN_CODE) \
+	X(doctor, verb_doctor, "check that RAD-RM can work here", "[options]", OWN_CODE) \
+	X(version, verb_version, "releases of rad and radd", "[options]", OWN_CODE) \
+	X(help, verb_help, "help on rad, or on one command", "[COMMAND]", OWN_CODE) \
+	X(completion, verb_completion, "completion script for bash, zsh or fish", "bash | zsh | fish", OWN_CODE) \
+	X(simulate, verb_simulate, "what a trace of tasks would take on simulated GPUs", \
+	  "--devices LIST (--trace T.csv --workloads W.csv | --mix W.csv WORKLOAD...) [options]", OWN_CODE) \
+	X(trace, verb_trace, "make traces, import job logs, run a trace on simulated GPUs", \
+	  "make --workloads W.csv | import LOG --workloads W.csv | run T.csv --workloads W.csv [options]", OWN_CODE) \
+	X(simtask, simtask_main, "a stand-in for a training program, for simulated GPUs", "--mem SIZE --seconds S [options]", OWN_CODE)
+
+#endif
