@@ -164,11 +164,38 @@ static void on_signal(uv_signal_t *h, int signum)
 	uv_stop(d->loop);
 }
 
+static void tell_change(void *ctx, const struct setting *row, const char *old, const char *new, bool taken)
+{
+	size_t *n = ctx;
+	++*n;
+	if (taken)
+		log_info("SIGHUP: %s: %s -> %s", row->name, old, new);
+	else
+		log_warn("SIGHUP: %s: %s -> %s needs a restart of radd; tasks go on meanwhile", row->name, old, new);
+}
+
+static void tell_mistake(void *ctx, const char *text)
+{
+	(void)ctx;
+	log_error("SIGHUP: %s", text);
+}
+
+/* The settings as a start would read them. With one that is wrong, nothing is changed at all. */
 static void on_hangup(uv_signal_t *h, int signum)
 {
-	(void)h;
+	struct daemon *d = h->data;
+	struct settings next;
+	size_t changes = 0;
 	(void)signum;
-	log_info("SIGHUP: settings are read at start only; restart radd to change them (tasks go on)");
+	if (settings_load(&next, d->options.config_path, d->options.devices, tell_mistake, NULL, NULL)) {
+		log_error("SIGHUP: settings stay as they were");
+	} else {
+		settings_adopt(&d->config, &next, tell_change, &changes);
+		core_reconfigure(d->core, &d->config.core);
+		if (!changes)
+			log_info("SIGHUP: settings read again from %s: nothing changed", next.file ? next.file : "nowhere");
+	}
+	settings_clear(&next);
 }
 
 /* Start-up ------------------------------------------------------------------------------------------------------------- */
@@ -295,18 +322,6 @@ static int open_state(struct daemon *d, struct error *err)
 	return 0;
 }
 
-static int read_config(struct daemon *d, const struct daemon_options *o, struct error *err)
-{
-	const char *named = o->config_path ? o->config_path : getenv("RAD_CONFIG");
-	const char *config_home = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	scoped_free char *standard = !geteuid() ? alloc_string("/etc/rad/rad.conf")
-		: config_home ? alloc_printf("%s/rad/rad.conf", config_home) : alloc_printf("%s/.config/rad/rad.conf", home ? home : "");
-	d->config = config_default();
-	if (config_read(named ? named : standard, named != NULL, &d->config, err))
-		return -1;
-	return o->devices ? config_set(&d->config, "devices", o->devices, err) : 0;
-}
-
 static void start_loop_handles(struct daemon *d)
 {
 	uv_prepare_init(d->loop, &d->prepare);
@@ -350,6 +365,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of, .owner = owner_of,
 				.estimate = on_estimate, .outcome = on_outcome, .trouble = on_trouble };
 	const char *named_socket = o->socket_path ? o->socket_path : getenv("RAD_SOCKET");
+	d->options = *o;
 	d->lock_fd = -1;
 	d->loop = uv_default_loop();
 	d->started_ms = clock_wall_ms();
@@ -360,7 +376,8 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	bool for_server = !geteuid() && !strcmp(d->state_dir, server_state);
 	d->run_dir = for_server ? alloc_string("/run/rad") : alloc_printf("%s/run", d->state_dir);
 	d->socket_path = named_socket ? absolute(named_socket) : wire_own_socket_path();
-	if (read_config(d, o, err) || !(d->device = device_create(d->config.devices, d->state_dir, err)) || open_state(d, err))
+	if (settings_load(&d->config, o->config_path, o->devices, NULL, NULL, err) ||
+	    !(d->device = device_create(d->config.devices, d->state_dir, err)) || open_state(d, err))
 		goto fail;
 	signal(SIGPIPE, SIG_IGN);
 	prepare_descriptors();
@@ -429,7 +446,7 @@ void daemon_destroy(struct daemon *d)
 	if (d->lock_fd >= 0)
 		close(d->lock_fd);
 	device_destroy(d->device);
-	config_clear(&d->config);
+	settings_clear(&d->config);
 	free(d->state_dir);
 	free(d->run_dir);
 	free(d->socket_path);

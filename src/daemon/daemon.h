@@ -8,9 +8,9 @@
 #define RAD_DAEMON_DAEMON_H
 
 #include "core/core.h"
-#include "daemon/config.h"
 #include "device/device.h"
 #include "monitor/sampler.h"
+#include "settings/settings.h"
 #include "store/store.h"
 
 #include <uv.h>
@@ -23,8 +23,15 @@ struct estimating;
 struct names;
 struct reading;
 
+/* What `radd` was asked for on its command line; NULL: the default of that thing. */
+struct daemon_options {
+	const char *devices, *config_path, *state_dir, *socket_path;	/* borrowed, for as long as the daemon lives */
+	int ready_fd;	/* a line is written here when the socket is open, or the error; -1: none */
+};
+
 struct daemon {
-	struct config config;
+	struct settings config;		/* as they are in force; SIGHUP changes them */
+	struct daemon_options options;
 	struct device *device;		/* the GPUs it was given */
 	uv_loop_t *loop;
 	struct store *store;
@@ -50,12 +57,6 @@ struct daemon {
 };
 
 struct now daemon_now(void);
-
-/* What `radd` was asked for on its command line; NULL: the default of that thing. */
-struct daemon_options {
-	const char *devices, *config_path, *state_dir, *socket_path;
-	int ready_fd;	/* a line is written here when the socket is open, or the error; -1: none */
-};
 
 /* Everything up to an open socket. Returns NULL with an error for people. */
 struct daemon *daemon_create(const struct daemon_options *options, const char *program, struct error *err);

@@ -2,7 +2,10 @@
  * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`), and the line to whoever waits
  * for it.
  */
+#include "base/args.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "base/units.h"
 #include "daemon/daemon.h"
 #include "daemon/estimating.h"
@@ -10,86 +13,96 @@
 #include "daemon/reading.h"
 #include "daemon/reaper.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const struct option long_options[] = {
-	{ "devices", required_argument, NULL, 'd' },
-	{ "config", required_argument, NULL, 'c' },
-	{ "state", required_argument, NULL, 's' },
-	{ "socket", required_argument, NULL, 'S' },
-	{ "foreground", no_argument, NULL, 'f' },
-	{ "log-level", required_argument, NULL, 'l' },
-	{ "check-config", no_argument, NULL, 'C' },
-	{ "ready-fd", required_argument, NULL, 'r' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
+/* What the command line says. */
+struct words {
+	struct daemon_options o;
+	const char *log_level, *ready_fd;
+	bool foreground, check, json, version;
 };
 
-static void usage(FILE *out)
+static void print_help(const struct args_option *options)
 {
-	fprintf(out,
-		"Usage: radd [options]\n"
-		"The RAD-RM daemon: accepts tasks, watches the GPUs, places and runs tasks.\n\n"
-		"  --devices nvml | sim:SPEC | sim:FILE.yaml   where GPUs come from (default nvml)\n"
-		"  --config FILE      settings (default /etc/rad/rad.conf, or ~/.config/rad/rad.conf)\n"
-		"  --state DIR        where the queue and the history are kept\n"
-		"  --socket PATH      where rad finds it\n"
-		"  --foreground       stay in the foreground (it always does; for service files)\n"
-		"  --log-level LEVEL  error, warn, info or debug\n"
-		"  --check-config     read the settings, print every key, and exit\n"
-		"  --help, --version\n\n"
-		"Settings: rad.conf(5). More: radd(8).\n");
+	printf("Usage: radd [options]\n"
+	       "The RAD-RM daemon: accepts tasks, watches the GPUs, places and runs tasks.\n\n");
+	args_help(stdout, options);
+	printf("\nSettings: rad.conf(5). More: radd(8).\n");
 }
 
-static int check_config(const char *path)
+static void print_mistake(void *ctx, const char *text)
 {
-	struct error err = ERROR_INIT;
-	struct config c = config_default();
-	int rc = path ? config_read(path, true, &c, &err) : 0;
-	if (rc)
-		fprintf(stderr, "radd: %s\n", err.text);
-	else
-		config_describe(stdout);
-	config_clear(&c);
-	return rc ? 1 : 0;
+	(void)ctx;
+	fprintf(stderr, "radd: %s\n", text);
 }
 
-static int parse_options(int argc, char **argv, struct daemon_options *o, bool *check, struct error *err)
+/* The settings that a radd started in this place would have, and whence. */
+static int check_config(const struct words *w)
 {
-	int c;
+	struct settings s;
+	int rc = settings_load(&s, w->o.config_path, w->o.devices, print_mistake, NULL, NULL);
+	scoped_json *list = rc || !w->json ? NULL : settings_json(&s);
+	scoped_free char *text = list ? json_to_text(list) : NULL;
+	if (text)
+		puts(text);
+	else if (!rc)
+		settings_write(&s, stdout);
+	settings_clear(&s);
+	return rc || fflush(stdout) ? 1 : 0;
+}
+
+static int understand(struct words *w, struct error *err)
+{
 	int64_t fd;
 	enum log_level level;
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		switch (c) {
-		case 'd': o->devices = optarg; break;
-		case 'c': o->config_path = optarg; break;
-		case 's': o->state_dir = optarg; break;
-		case 'S': o->socket_path = optarg; break;
-		case 'f': break;
-		case 'C': *check = true; break;
-		case 'l':
-			if (!log_level_parse(optarg, &level))
-				return error_set(err, ERR_INVALID, "--log-level '%.40s': error, warn, info or debug", optarg);
-			log_set_level(level);
-			break;
-		case 'r':
-			if (units_parse_int(optarg, 3, 1 << 20, &fd, err))
-				return error_wrap(err, "--ready-fd");
-			o->ready_fd = (int)fd;
-			break;
-		case 'h': usage(stdout); exit(0);
-		case 'V': printf("radd %s\n", RAD_VERSION); exit(0);
-		default: return error_set(err, ERR_INVALID, "see radd --help");
-		}
-	}
-	if (optind < argc)
-		return error_set(err, ERR_INVALID, "'%.60s': radd takes options only; see radd --help", argv[optind]);
+	if (w->log_level && !log_level_parse(w->log_level, &level))
+		return error_set(err, ERR_INVALID, "--log-level '%.40s': error, warn, info or debug", w->log_level);
+	if (w->log_level)
+		log_set_level(level);
+	if (w->ready_fd && units_parse_int(w->ready_fd, 3, 1 << 20, &fd, err))
+		return error_wrap(err, "--ready-fd");
+	if (w->ready_fd)
+		w->o.ready_fd = (int)fd;
+	if (w->json && !w->check)
+		return error_set(err, ERR_INVALID, "--json goes with --check-config; see radd --help");
 	return 0;
+}
+
+/* 1: all is said and done. */
+static int read_command_line(int argc, char **argv, struct words *w, struct error *err)
+{
+	const struct args_option options[] = {
+		{ "devices", 0, "LIST", "where GPUs come from: nvml, sim:SPEC, sim:FILE.yaml (nvml)", .value = &w->o.devices },
+		{ "config", 0, "FILE", "settings (/etc/rad/rad.conf, or ~/.config/rad/rad.conf)", .value = &w->o.config_path },
+		{ "state", 0, "DIR", "where the queue and the history are kept", .value = &w->o.state_dir },
+		{ "socket", 0, "PATH", "where rad finds it", .value = &w->o.socket_path },
+		{ "foreground", 0, NULL, "stay in the foreground (it always does; for service files)", .flag = &w->foreground },
+		{ "log-level", 0, "LEVEL", "error, warn, info or debug", .value = &w->log_level, .words = "error warn info debug" },
+		{ "check-config", 0, NULL, "print the settings it would run with, and where each is from", .flag = &w->check },
+		{ "json", 0, NULL, "the same as JSON", .flag = &w->json },
+		{ "version", 'V', NULL, "show its release", .flag = &w->version },
+		{ "ready-fd", 0, "N", NULL, .value = &w->ready_fd },
+		{ 0 },
+	};
+	struct args a;
+	struct error wrong = ERROR_INIT;
+	int rc = args_read(&a, argc, argv, options, ARGS_ANYWHERE, &wrong);
+	if (rc)
+		error_set(err, wrong.code, "%s; see radd --help", wrong.text);
+	else if (a.help)
+		print_help(options);
+	else if (w->version)
+		printf("radd %s\n", RAD_VERSION);
+	else if (a.n_words)
+		rc = error_set(err, ERR_INVALID, "'%.60s': radd takes options only; see radd --help", a.words[0]);
+	else
+		rc = understand(w, err);
+	bool done = !rc && (a.help || w->version);
+	args_clear(&a);
+	return done ? 1 : rc;
 }
 
 /* Whoever started us in the background learns how it went: "ok", or the error. */
@@ -101,13 +114,9 @@ static void report(int fd, const char *text)
 	close(fd);
 }
 
-int main(int argc, char **argv)
+/* Its other lives: each a process of its own, started by radd itself. -1: it is none of them. */
+static int other_life(int argc, char **argv)
 {
-	struct daemon_options o = { .ready_fd = -1 };
-	struct error err = ERROR_INIT;
-	bool check = false;
-	char self[4096];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	if (argc >= 2 && !strcmp(argv[1], "--sampler"))
 		return sampler_main(argc, argv);
 	if (argc == 2 && !strcmp(argv[1], "--estimate"))
@@ -116,23 +125,42 @@ int main(int argc, char **argv)
 		return reading_worker();
 	if (argc == 2 && !strcmp(argv[1], "--name"))
 		return names_worker();
-	if (parse_options(argc, argv, &o, &check, &err)) {
-		fprintf(stderr, "radd: %s\n", err.text);
-		return 2;
-	}
-	if (check)
-		return check_config(o.config_path);
-	self[n > 0 ? n : 0] = 0;
+	return -1;
+}
+
+static int serve(const struct daemon_options *o, const char *program)
+{
+	struct error err = ERROR_INIT;
 	reaper_start();
-	struct daemon *d = daemon_create(&o, n > 0 ? self : argv[0], &err);
+	struct daemon *d = daemon_create(o, program, &err);
 	if (!d) {
 		fprintf(stderr, "radd: %s\n", err.text);
-		report(o.ready_fd, err.text);
+		report(o->ready_fd, err.text);
 		return 1;
 	}
-	report(o.ready_fd, "ok");
+	report(o->ready_fd, "ok");
 	daemon_run(d);
 	int rc = d->store_failed ? 1 : 0;
 	daemon_destroy(d);
 	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct words w = { .o = { .ready_fd = -1 } };
+	struct error err = ERROR_INIT;
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	int rc = other_life(argc, argv);
+	if (rc >= 0)
+		return rc;
+	rc = read_command_line(argc, argv, &w, &err);
+	if (rc < 0)
+		fprintf(stderr, "radd: %s\n", err.text);
+	if (rc)
+		return rc < 0 ? 2 : 0;
+	if (w.check)
+		return check_config(&w);
+	self[n > 0 ? n : 0] = 0;
+	return serve(&w.o, n > 0 ? self : argv[0]);
 }

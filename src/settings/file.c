@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ * Where settings come from: the file, variables, and which file it is. The file is YAML, read with libyaml's event parser,
+ * because its marks give the line of every key (doc/decisions/0002-config-reader.md). Reading goes on after a wrong value, so
+ * that one look shows all mistakes; what is not YAML ends it.
+ */
+#include "settings/settings.h"
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yaml.h>
+
+#define MAX_FILE (1 << 20)
+
+struct reader {
+	struct settings *s;
+	const char *path;
+	settings_tell *tell;
+	void *ctx;
+	size_t mistakes;
+	struct error first;
+};
+
+/* Always -1. */
+static int mistake(struct reader *r, const struct error *err)
+{
+	if (!r->mistakes++)
+		r->first = *err;
+	if (r->tell)
+		r->tell(r->ctx, err->text);
+	return -1;
+}
+
+static void take(struct reader *r, const char *key, const char *value, size_t line)
+{
+	struct error err = ERROR_INIT;
+	if (settings_set_named(r->s, key, value, (struct settings_source){ SETTINGS_FILE, line }, &err)) {
+		error_wrap(&err, "%s:%zu", r->path, line);
+		mistake(r, &err);
+	}
+}
+
+/* The flat mapping: scalars only, key then value. */
+static int read_mapping(struct reader *r, yaml_parser_t *parser)
+{
+	scoped_free char *key = NULL;
+	struct error err = ERROR_INIT;
+	for (;;) {
+		yaml_event_t e;
+		if (!yaml_parser_parse(parser, &e)) {
+			error_set(&err, ERR_INVALID, "%s:%zu: not YAML: %s", r->path, parser->problem_mark.line + 1,
+				  parser->problem ? parser->problem : "unreadable");
+			return mistake(r, &err);
+		}
+		size_t line = e.start_mark.line + 1;
+		yaml_event_type_t type = e.type;
+		scoped_free char *text = type == YAML_SCALAR_EVENT ? alloc_string((const char *)e.data.scalar.value) : NULL;
+		yaml_event_delete(&e);
+		if (type == YAML_STREAM_END_EVENT && key) {
+			error_set(&err, ERR_INVALID, "%s:%zu: '%.60s' is not a 'key: value' line", r->path, line, key);
+			return mistake(r, &err);
+		}
+		if (type == YAML_STREAM_END_EVENT)
+			return 0;
+		if (type == YAML_SEQUENCE_START_EVENT || type == YAML_ALIAS_EVENT || (type == YAML_MAPPING_START_EVENT && key)) {
+			error_set(&err, ERR_INVALID, "%s:%zu: one 'key: value' a line is expected, no lists or blocks", r->path, line);
+			return mistake(r, &err);
+		}
+		if (type != YAML_SCALAR_EVENT)
+			continue;
+		if (!key) {
+			key = steal(text);
+			continue;
+		}
+		take(r, key, text, line);
+		free(steal(key));
+	}
+}
+
+int settings_read(struct settings *s, const char *path, bool must_exist, settings_tell *tell, void *ctx, struct error *err)
+{
+	struct reader r = { .s = s, .path = path, .tell = tell, .ctx = ctx };
+	struct error unreadable = ERROR_INIT;
+	scoped_buf text = { 0 };
+	yaml_parser_t parser;
+	if (access(path, F_OK) && errno == ENOENT && !must_exist)
+		return 0;
+	free(s->file);
+	s->file = alloc_string(path);
+	if (io_read_file(path, MAX_FILE, &text, &unreadable)) {
+		mistake(&r, &unreadable);
+	} else if (!yaml_parser_initialize(&parser)) {
+		error_set(&unreadable, ERR_INTERNAL, "%s: the YAML parser cannot start", path);
+		mistake(&r, &unreadable);
+	} else {
+		yaml_parser_set_input_string(&parser, (const unsigned char *)buf_text(&text), text.len);
+		read_mapping(&r, &parser);
+		yaml_parser_delete(&parser);
+	}
+	if (r.mistakes > 1 && !tell)
+		return error_set(err, r.first.code, "%s (and %zu more: radd --check-config shows them)", r.first.text, r.mistakes - 1);
+	return r.mistakes ? error_set(err, r.first.code, "%s", r.first.text) : 0;
+}
+
+static char *standard_path(void)
+{
+	const char *config_home = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	if (!geteuid())
+		return alloc_string("/etc/rad/rad.conf");
+	if (config_home && *config_home)
+		return alloc_printf("%s/rad/rad.conf", config_home);
+	return alloc_printf("%s/.config/rad/rad.conf", home ? home : "");
+}
+
+static int read_environment(struct settings *s, struct error *err)
+{
+	for (const struct setting *row = settings_table; row->name; row++) {
+		const char *value = row->environment ? getenv(row->environment) : NULL;
+		if (value && *value && settings_set(s, row, value, (struct settings_source){ SETTINGS_ENVIRONMENT, 0 }, err))
+			return error_wrap(err, "%s", row->environment);
+	}
+	return 0;
+}
+
+int settings_load(struct settings *s, const char *named, const char *devices, settings_tell *tell, void *ctx,
+		  struct error *err)
+{
+	struct error why = ERROR_INIT;
+	scoped_free char *standard = standard_path();
+	if (!named)
+		named = getenv("RAD_CONFIG");
+	*s = settings_default();
+	if (settings_read(s, named ? named : standard, named != NULL, tell, ctx, err))
+		return -1;
+	int failed = read_environment(s, &why);
+	if (!failed && devices)
+		failed = settings_set_named(s, "devices", devices, (struct settings_source){ SETTINGS_COMMAND_LINE, 0 }, &why);
+	if (failed && tell)
+		tell(ctx, why.text);
+	return failed ? error_set(err, why.code, "%s", why.text) : 0;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ * The table of settings. Where a value is an enum, its words come from the list of the module that has it, so that a new
+ * policy or order is a setting's word at once. The defaults of what the core decides by stand in core_config_default as well,
+ * for those who use the core alone; a test compares them.
+ */
+#include "settings/settings.h"
+
+#include "base/scope.h"
+
+#define SECONDS_A_WEEK (7 * 86400)
+
+static const struct setting_word on_off[] = {
+	{ "on", true }, { "off", false }, { "yes", true }, { "true", true }, { "no", false }, { "false", false }, { 0 },
+};
+
+static const struct setting_word placements[] = {
+#define X(name, word, help) { word, name },
+	MAP_RANKS(X)
+#undef X
+	{ 0 },
+};
+
+static const struct setting_word orders[] = {
+#define X(name, word, help) { word, name },
+	CORE_ORDERS(X)
+#undef X
+	{ 0 },
+};
+
+static const struct setting_word shares[] = {
+	{ "mps", SHARE_MPS }, { "streams", SHARE_STREAMS }, { "never", SHARE_NEVER }, { "auto", SHARE_MPS },
+	{ "mig", 0, "is not a default: instances are used wherever they are there" }, { 0 },
+};
+
+static const struct setting_word foreigns[] = { { "avoid", false }, { "share", true }, { 0 } };
+static const struct setting_word positionals[] = { { "ignore", false }, { "honour", true }, { 0 } };
+
+static const struct setting_word recoveries[] = {
+	{ "exclusive", RECOVER_EXCLUSIVE }, { "grow", RECOVER_GROW }, { "off", RECOVER_OFF }, { "no", RECOVER_OFF },
+	{ "false", RECOVER_OFF }, { 0 },
+};
+
+#define OFFSET(member) offsetof(struct settings, member)
+#define SIZE(member) sizeof(((struct settings *)0)->member)
+#define ROW(key, type, member, standard) key, type, OFFSET(member), SIZE(member), standard
+#define WORD(key, member, standard, list, what) ROW(key, SETTING_WORD, member, standard), .words = list, .noun = what
+#define SWITCH(key, member, standard) WORD(key, member, standard, on_off, "switch")
+#define NUMBER(key, member, standard, least, most) ROW(key, SETTING_NUMBER, member, standard), .min = least, .max = most
+#define COUNT(key, member, standard, least, most) ROW(key, SETTING_COUNT, member, standard), .min = least, .max = most
+#define GIB(key, member, standard) ROW(key, SETTING_GIB, member, standard), .min = 0, .max = 4096, .off = SETTING_OFF_IS_ZERO
+#define SECONDS(key, member, standard, least, most) ROW(key, SETTING_SECONDS, member, standard), .min = least, .max = most
+#define TEXT(key, member, standard) ROW(key, SETTING_TEXT, member, standard)
+
+const struct setting settings_table[] = {
+	{ TEXT("devices", devices, "nvml"), .restart = true, .environment = "RAD_DEVICES",
+	  .help = "where GPUs come from: nvml, or simulated ones such as sim:4xa100-40g" },
+	{ WORD("placement", core.map.rank, "magm", placements, "placement policy"),
+	  .help = "which of the GPUs that fit is taken" },
+	{ WORD("share", core.map.share, "mps", shares, "default way of sharing"),
+	  .help = "how tasks share a GPU when they do not say" },
+	{ SWITCH("mps", mps, "on"),
+	  .help = "start MPS control daemons where share asks for them" },
+	{ NUMBER("max_smact", core.map.max_smact, "0.8", 0, 1), .off = SETTING_OFF_IS_NAN,
+	  .help = "no task joins a GPU whose SMs are busier than this under mps" },
+	{ NUMBER("max_gract", core.map.max_gract, "0.9", 0, 1), .off = SETTING_OFF_IS_NAN,
+	  .help = "no task joins a GPU that is busier than this under streams, by GRACT" },
+	{ NUMBER("max_slowdown", core.map.max_slowdown, "off", 1, 1000), .off = SETTING_OFF_IS_ZERO,
+	  .help = "how many times slower than alone a task may be made, where it says nothing itself" },
+	{ NUMBER("min_gain", core.map.min_gain, "0.05", 0, 1),
+	  .help = "under gain: part of its work that a task must add to what a GPU does, to join others" },
+	{ WORD("order", core.order, "fifo", orders, "order of the queue"),
+	  .help = "who goes first in the queue" },
+	{ SECONDS("pass_max", core.pass_max_ms, "3600", 0, SECONDS_A_WEEK),
+	  .help = "how long the first in line may be passed before GPUs are kept for it" },
+	{ GIB("min_free", core.map.min_free_mib, "5"),
+	  .help = "asked of a GPU, and held, for a task without an estimate" },
+	{ GIB("slack", core.map.slack_mib, "2"),
+	  .help = "must be free on top of a claim at admission" },
+	{ COUNT("max_tasks", core.map.max_tasks, "2", 1, 48), .off = SETTING_OFF_IS_ZERO,
+	  .help = "tasks per GPU where no load can be read" },
+	{ COUNT("user_tasks", user_tasks, "10000", 1, 10000000), .off = SETTING_OFF_IS_ZERO, .server_only = true,
+	  .help = "unfinished tasks one user may have at a time, administrators apart" },
+	{ WORD("foreign", core.map.foreign_share, "avoid", foreigns, "way with them"), .server_only = true,
+	  .help = "what to do with GPUs that processes of others use with more than 1 GiB" },
+	{ SWITCH("ledger", core.map.ledger, "on"),
+	  .help = "hold what tasks are expected to take, not the driver's free memory alone" },
+	{ SWITCH("fence", core.fence, "on"),
+	  .help = "give MPS tasks whose claim is declared or known a memory limit of that size" },
+	{ WORD("positional_policy", positional_policy, "ignore", positionals, "way with it"), .server_only = true,
+	  .help = "what line 7 of positional task files (exclusive, collocation) is to be" },
+	{ SECONDS("interval", interval_ms, "1", 0.1, 60), .restart = true, .server_only = true,
+	  .help = "time between samples" },
+	{ SECONDS("window", core.window.span_ms, "90", 1, 3600), .restart = true,
+	  .help = "time over which load is averaged" },
+	{ SECONDS("settle", core.window.settle_ms, "30", 0, 3600), .restart = true,
+	  .help = "time of samples needed after the set of tasks on a GPU changed" },
+	{ SECONDS("warm", core.warm_ms, "30", 0, 3600),
+	  .help = "time of activity after which what a task is seen to use is believed" },
+	{ SECONDS("stale", core.stale_ms, "10", 1, 3600), .server_only = true,
+	  .help = "age from which a reading no longer counts" },
+	{ WORD("recovery", core.recover.mode, "exclusive", recoveries, "way of recovering"),
+	  .help = "what a task that ran out of GPU memory gets" },
+	{ SECONDS("keep_max", core.recover.keep_max_ms, "1800", 0, SECONDS_A_WEEK),
+	  .help = "how long GPUs are kept free for such a task before it grows instead" },
+	{ GIB("grow_step", core.recover.grow_step_mib, "5"),
+	  .help = "by how much a claim grows (section 7.2 of the dissertation)" },
+	{ COUNT("max_attempts", core.recover.max_attempts, "3", 1, 100),
+	  .help = "attempts of one task before out-of-memory is final" },
+	{ SECONDS("kill_wait", kill_wait_ms, "30", 0, 3600), .server_only = true,
+	  .help = "time between SIGTERM and SIGKILL" },
+	{ 0 },
+};
