@@ -10,130 +10,118 @@
 #include "cli/cli.h"
 #include "cli/format.h"
 #include "cli/simulation_report.h"
+#include "settings/settings.h"
 #include "share/share.h"
 #include "sim/sim.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The words of the command line, before they are understood. */
+/* The words of the command line that are no settings, before they are understood. */
 struct words {
-	const char *trace, *workloads, *mix, *map, *devices, *placement, *estimator, *share, *max_smact, *max_gract, *min_free, *slack,
-		*max_slowdown, *min_gain, *loads, *order, *pass_max, *ledger, *recovery, *mps_multi_gpu, *seed,
-		*report;
+	const char *trace, *workloads, *mix, *map, *devices, *config, *estimator, *loads, *mps_multi_gpu, *seed, *report;
 	bool json;
 };
 
 struct setup {
 	struct sim_options o;
+	struct settings settings;
 	struct sim_workloads workloads;
 	struct sim_trace trace;
 	struct device_model *devices;
 };
 
-/* Values ------------------------------------------------------------------------------------------------------------------ */
+/* Settings ---------------------------------------------------------------------------------------------------------------- */
 
-static int read_fraction(const char *word, double *v, struct error *err)
+/* Those that have an option of their own. --set takes every one. */
+static const char *const named[] = {
+	"placement", "order", "share", "max-smact", "max-gract", "min-free", "slack", "max-slowdown", "min-gain", "pass-max", "ledger",
+	"recovery",
+};
+
+/* What an option of a setting says of it; owned. */
+struct said { char *help, *words; };
+
+static void describe(const char *name, struct args_option *o, struct said *said)
 {
-	if (strcmp(word, "off"))
-		return units_parse_double(word, 0, 1, v, err);
-	*v = NAN;
+	static const char *const args[] = { [SETTING_WORD] = "WORD", [SETTING_NUMBER] = "F", [SETTING_COUNT] = "N",
+					    [SETTING_GIB] = "GIB", [SETTING_SECONDS] = "TIME", [SETTING_TEXT] = "TEXT" };
+	const struct setting *row = settings_find(name);
+	said->words = settings_words(row);
+	said->help = said->words ? alloc_printf("%s: %s (%s)%s", row->help, said->words, row->standard,
+						strcmp(name, "share") ? "" : "; mig: on MIG instances only")
+				 : alloc_printf("%s%s (%s)", row->help, row->off ? "; off: not asked" : "", row->standard);
+	*o = (struct args_option){ .name = name, .arg = args[row->type], .help = said->help, .words = said->words };
+}
+
+/* "KEY=VALUE" */
+static int set_one(struct settings *s, const char *word, struct error *err)
+{
+	const char *equals = strchr(word, '=');
+	if (!equals)
+		return error_set(err, ERR_INVALID, "'%.60s': expected KEY=VALUE", word);
+	scoped_free char *name = alloc_printf("%.*s", (int)(equals - word), word);
+	if (settings_set_named(s, name, equals + 1, (struct settings_source){ SETTINGS_COMMAND_LINE, 0 }, err))
+		return -1;
+	if (settings_find(name)->server_only)
+		cli_note("--set %s: plays no part in a simulation", name);
 	return 0;
 }
 
-/* A bare number means GiB here. */
-static int read_gib(const char *word, bool may_be_off, uint64_t *mib, struct error *err)
+/* An option with the name of a setting. `--share mig` is what tasks ask for; other words are the server's default. */
+static int set_named(struct setup *s, const struct args_given *g, struct error *err)
 {
-	double gib;
-	if (may_be_off && !strcmp(word, "off")) {
-		*mib = 0;
-		return 0;
+	const struct setting *row = settings_find(g->option->name);
+	if (!strcmp(row->name, "share")) {
+		s->o.share = strcmp(g->value, "mig") ? SHARE_AUTO : SHARE_MIG;
+		if (s->o.share == SHARE_MIG)
+			return 0;
 	}
-	if (!*word || word[strspn(word, "0123456789.")])
-		return units_parse_mib(word, mib, err);
-	if (units_parse_double(word, 0, 16384, &gib, err))
+	return settings_set(&s->settings, row, g->value, (struct settings_source){ SETTINGS_COMMAND_LINE, 0 }, err);
+}
+
+/* The file first, then options in their order: the later of two counts. */
+static int read_settings(const struct cli_call *c, const struct words *w, struct setup *s, struct error *err)
+{
+	if (w->config && settings_read(&s->settings, w->config, true, NULL, NULL, err))
 		return -1;
-	*mib = (uint64_t)ceil(gib * 1024);
+	for (size_t i = 0; i < c->n_given; i++) {
+		const struct args_given *g = &c->given[i];
+		bool set = !strcmp(g->option->name, "set"), wrong = false;
+		if (set)
+			wrong = set_one(&s->settings, g->value, err);
+		else if (!g->option->flag && !g->option->value)
+			wrong = set_named(s, g, err);
+		if (wrong)
+			return error_wrap(err, "--%s", g->option->name);
+	}
+	s->o.core = s->settings.core;
+	s->o.without_mps = !s->settings.mps;
 	return 0;
 }
 
-static int read_switch(const char *word, bool *on, struct error *err)
+/* What only a simulation has */
+
+/* One of two words, the first of which is true. */
+static int read_either(const char *option, const char *word, const char *yes, const char *no, bool *v, struct error *err)
 {
-	*on = !strcmp(word, "on");
-	return *on || !strcmp(word, "off") ? 0 : error_set(err, ERR_INVALID, "'%.40s': on or off", word);
+	if (!word)
+		return 0;
+	*v = !strcmp(word, yes);
+	return *v || !strcmp(word, no) ? 0 : error_set(err, ERR_INVALID, "--%s: '%.40s': %s or %s", option, word, yes, no);
 }
 
-/* mig is what tasks ask for; the others are the policy's. */
-static int read_share(const char *word, struct sim_options *o, struct error *err)
+static int read_others(const struct words *w, struct sim_options *o, struct error *err)
 {
-	enum share_mode mode;
-	if (share_mode_parse(word, &mode, err))
-		return -1;
-	if (mode == SHARE_MIG)
-		o->share = SHARE_MIG;
-	else
-		o->core.map.share = mode == SHARE_AUTO ? SHARE_MPS : mode;
-	return 0;
-}
-
-/* 0 is no limit. */
-static int read_slowdown(const char *word, double *x, struct error *err)
-{
-	*x = 0;
-	return strcmp(word, "off") ? units_parse_double(word, 1, 1000, x, err) : 0;
-}
-
-/* A bare number means seconds, as in rad.conf. */
-static int read_ms(const char *word, int64_t *ms, struct error *err)
-{
-	int64_t s;
-	if (units_parse_int(word, 0, 86400 * 7, &s, NULL) && units_parse_duration(word, &s, err))
-		return -1;
-	*ms = s * 1000;
-	return 0;
-}
-
-static int read_loads(const char *word, bool *known, struct error *err)
-{
-	*known = !strcmp(word, "known");
-	return *known || !strcmp(word, "learnt") ? 0 : error_set(err, ERR_INVALID, "'%.40s': known or learnt", word);
-}
-
-static int read_seed(const char *word, uint64_t *seed, struct error *err)
-{
-	int64_t v;
-	if (units_parse_int(word, 0, INT64_MAX, &v, err))
-		return -1;
-	*seed = (uint64_t)v;
-	return 0;
-}
-
-/* The settings of a daemon, changed where the command line says so. Names the option that is wrong. */
-static int read_settings(const struct words *w, struct sim_options *o, const char **option, struct error *err)
-{
-	struct map_policy *map = &o->core.map;
-	o->core = core_config_default();
+	int64_t seed = 0;
 	o->estimator = w->estimator ? w->estimator : "oracle";
-#define READ(word, name, call) if (word && (*option = name, call)) return -1
-	READ(w->placement, "placement", map_rank_parse(w->placement, &map->rank, err));
-	READ(w->share, "share", read_share(w->share, o, err));
-	READ(w->max_smact, "max-smact", read_fraction(w->max_smact, &map->max_smact, err));
-	READ(w->max_gract, "max-gract", read_fraction(w->max_gract, &map->max_gract, err));
-	READ(w->min_free, "min-free", read_gib(w->min_free, true, &map->min_free_mib, err));
-	READ(w->slack, "slack", read_gib(w->slack, false, &map->slack_mib, err));
-	READ(w->max_slowdown, "max-slowdown", read_slowdown(w->max_slowdown, &map->max_slowdown, err));
-	READ(w->min_gain, "min-gain", units_parse_double(w->min_gain, 0, 1, &map->min_gain, err));
-	READ(w->loads, "loads", read_loads(w->loads, &o->loads_known, err));
-	READ(w->order, "order", core_order_parse(w->order, &o->core.order, err));
-	READ(w->pass_max, "pass-max", read_ms(w->pass_max, &o->core.pass_max_ms, err));
-	READ(w->ledger, "ledger", read_switch(w->ledger, &map->ledger, err));
-	READ(w->recovery, "recovery", recover_mode_parse(w->recovery, &o->core.recover.mode, err));
-	READ(w->mps_multi_gpu, "mps-multi-gpu", read_switch(w->mps_multi_gpu, &map->mps_multi_gpu, err));
-	READ(w->seed, "seed", read_seed(w->seed, &o->seed, err));
-#undef READ
-	return 0;
+	if (w->seed && units_parse_int(w->seed, 0, INT64_MAX, &seed, err))
+		return error_wrap(err, "--seed");
+	o->seed = (uint64_t)seed;
+	if (read_either("loads", w->loads, "known", "learnt", &o->loads_known, err))
+		return -1;
+	return read_either("mps-multi-gpu", w->mps_multi_gpu, "on", "off", &o->core.map.mps_multi_gpu, err);
 }
 
 /* Progress ----------------------------------------------------------------------------------------------------------------- */
@@ -269,61 +257,76 @@ static int run_mix(struct cli_call *c, const struct words *w, struct setup *s)
 	return CLI_DONE;
 }
 
+/* "4xa100-40g", also as radd writes them; those of the settings where they are simulated ones. NULL: none were named. */
+static const char *devices_of(const struct words *w, const struct setup *s)
+{
+	const char *named_there = strncmp(s->settings.devices, "sim:", 4) ? NULL : s->settings.devices;
+	const char *devices = w->devices ? w->devices : named_there;
+	return devices && !strncmp(devices, "sim:", 4) ? devices + 4 : devices;
+}
+
 static int run(struct cli_call *c, const struct words *w, struct setup *s)
 {
 	struct error err = ERROR_INIT;
-	const char *option = NULL;
-	if (read_settings(w, &s->o, &option, &err))
-		return cli_usage(c, "--%s: %s", option, err.text);
-	if (!w->devices || (w->mix ? w->trace || w->workloads : !w->trace))
+	if (read_settings(c, w, s, &err) || read_others(w, &s->o, &err))
+		return cli_usage(c, "%s", err.text);
+	const char *devices = devices_of(w, s);
+	if (!devices || (w->mix ? w->trace || w->workloads : !w->trace))
 		return cli_usage(c, "needs --devices and either --trace or --mix");
 	if (w->mix && w->report)
 		return cli_usage(c, "--report is of a trace, not of a mix");
 	if (!w->mix && c->n_words)
 		return cli_usage(c, "did not expect '%.60s'", c->words[0]);
-	const char *devices = !strncmp(w->devices, "sim:", 4) ? w->devices + 4 : w->devices;	/* as radd writes them */
 	if (simdev_parse(devices, &s->devices, &s->o.n_devices, &err) ||
 	    sim_workloads_read(&s->workloads, w->mix ? w->mix : w->workloads ? w->workloads : SIM_CATALOGUE, w->map, &err))
 		return cli_fail(c, &err);
 	return w->mix ? run_mix(c, w, s) : run_trace(c, w, s);
 }
 
-int verb_simulate(struct cli_call *c)
+static int call(struct cli_call *c, struct args_option *named_rows)
 {
 	struct words w = { 0 };
-	struct setup s = { 0 };
-	const struct args_option options[] = {
+	const struct args_option own[] = {
 		{ "trace", 0, "T.csv", "when tasks come: submit_s,workload", .value = &w.trace },
 		{ "workloads", 0, "W.csv", "what they are: workload,gpus,solo_s,mem_mib,gract,smact (ours)", .value = &w.workloads },
 		{ "map", 0, "OURS=THEIRS,...", "columns to read under another name", .value = &w.map },
 		{ "devices", 0, "4xa100-40g", "GPUs, or a YAML file of them", .value = &w.devices },
-		{ "placement", 0, "POLICY", "magm (default) rr lug mug ff gain exclusive", .value = &w.placement },
+		{ "config", 0, "rad.conf", "settings of a server (rad.conf(5)); without, the defaults", .value = &w.config },
+		{ "set", 0, "KEY=VALUE", "one of these settings; may be given again" },
 		{ "estimator", 0, "NAME", "oracle (default) horus faketensor gpumemnet none", .value = &w.estimator },
-		{ "share", 0, "MODE", "mps (default) streams never; mig: on MIG instances only", .value = &w.share },
-		{ "max-smact", 0, "F|off", "most SM activity under mps (0.8)", .value = &w.max_smact },
-		{ "max-gract", 0, "F|off", "most GPU time under streams (0.9)", .value = &w.max_gract },
-		{ "min-free", 0, "GIB|off", "memory asked of a GPU without an estimate (5)", .value = &w.min_free },
-		{ "slack", 0, "GIB", "memory left free beyond an estimate (2)", .value = &w.slack },
-		{ "max-slowdown", 0, "X|off", "no task is to run more than X times slower than alone (off)", .value = &w.max_slowdown },
-		{ "min-gain", 0, "F", "under gain: part of its work that a task must bring to join others (0.05)", .value = &w.min_gain },
-		{ "loads", 0, "WHAT", "of tasks that never ran before: learnt (default), or known from W.csv", .value = &w.loads },
-		{ "order", 0, "ORDER", "of the queue: fifo (default) backfill plan", .value = &w.order },
-		{ "pass-max", 0, "TIME", "how long the first in line may be passed under backfill and plan (3600)", .value = &w.pass_max },
-		{ "ledger", 0, "on|off", "off: only the driver's free memory counts", .value = &w.ledger },
-		{ "recovery", 0, "MODE", "exclusive (default) grow off", .value = &w.recovery },
+		{ "loads", 0, "WHAT", "of tasks that never ran before: learnt (default), or known from W.csv", .value = &w.loads,
+		  .words = "learnt known" },
 		{ "mps-multi-gpu", 0, "on|off", "off: an MPS server a GPU, so none for tasks of several (on)",
-		  .value = &w.mps_multi_gpu },
+		  .value = &w.mps_multi_gpu, .words = "on off" },
 		{ "seed", 0, "N", "vary run times by up to 2 %, as repeated runs do", .value = &w.seed },
 		{ "mix", 0, "W.csv", "relative speeds of the workloads named, on one GPU; catalogue: of our own", .value = &w.mix },
 		{ "report", 0, "F.html", "write pictures there; F.json for rad report, to lay runs side by side", .value = &w.report },
 		{ "json", 0, NULL, "print JSON", .flag = &w.json },
-		{ 0 },
 	};
+	struct args_option options[COUNT_OF(own) + COUNT_OF(named) + 1] = { 0 };
+	memcpy(options, own, sizeof own);
+	memcpy(options + COUNT_OF(own), named_rows, COUNT_OF(named) * sizeof *options);
 	if (!cli_options(c, options))
 		return c->rc;
+	struct setup s = { .settings = settings_default() };
 	int rc = run(c, &w, &s);
+	settings_clear(&s.settings);
 	sim_workloads_clear(&s.workloads);
 	sim_trace_clear(&s.trace);
 	free(s.devices);
+	return rc;
+}
+
+int verb_simulate(struct cli_call *c)
+{
+	struct args_option rows[COUNT_OF(named)];
+	struct said said[COUNT_OF(named)];
+	for (size_t i = 0; i < COUNT_OF(named); i++)
+		describe(named[i], &rows[i], &said[i]);
+	int rc = call(c, rows);
+	for (size_t i = 0; i < COUNT_OF(named); i++) {
+		free(said[i].help);
+		free(said[i].words);
+	}
 	return rc;
 }

@@ -37,6 +37,7 @@ struct sim_options {
 	 * does; equal seeds vary alike. */
 	uint64_t seed;
 	enum share_mode share;	/* what every task asks for: SHARE_AUTO, or SHARE_MIG */
+	bool without_mps;	/* MPS servers cannot be had */
 	bool loads_known;	/* every workload ran once before the trace, alone on each model of device; needs the ledger */
 	bool sampled;
 	/* Told now and then how far it is; NULL: nobody. */
