@@ -47,7 +47,6 @@ char *client_find_program(const char *name)
 /* In the child: no terminal, no descriptors of the caller's but the one to report on. */
 static void become_daemon(const char *program, int log_fd, int ready_fd)
 {
-	const char *devices = getenv("RAD_DEVICES");
 	int null_fd = open("/dev/null", O_RDWR);
 	sigset_t none;
 	sigemptyset(&none);
@@ -63,10 +62,7 @@ static void become_daemon(const char *program, int log_fd, int ready_fd)
 	close_range(4, ~0u, 0);
 	if (chdir("/"))
 		_exit(1);
-	if (devices && *devices)
-		execl(program, "radd", "--ready-fd", "3", "--devices", devices, NULL);
-	else
-		execl(program, "radd", "--ready-fd", "3", NULL);
+	execl(program, "radd", "--ready-fd", "3", NULL);
 	dprintf(3, "%s: %s\n", program, strerror(errno));
 	_exit(1);
 }

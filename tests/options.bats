@@ -1,0 +1,77 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Every option of every command is in its manual page and in the completions: all are made from, or held to, the one table of
+# the command. The rows of the verbs are those that `rad help` lists.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file()
+{
+	new_world
+	rad help | sed -n 's/^  \([a-z]*\) .*/\1/p' >"$WORLD/verbs"
+	rad completion bash >"$WORLD/completion"
+}
+teardown_file() { end_world; }
+
+# Long options of a command, from its help; without those that are in rad(1) for all.
+options_of() { all_options_of "$@" | grep -v -x -e --help -e --json || :; }
+all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[a-z-]+' | grep -o -E -e '--[a-z-]+'; }
+
+@test "the table of verbs is what rad help lists" {
+	[ "$(wc -l <"$WORLD/verbs")" -gt 25 ]
+	diff "$WORLD/verbs" <(sed -n 's/^\tX(\([a-z]*\),.*/\1/p' "$BATS_TEST_DIRNAME/../src/cli/verbs.h")
+	while read -r verb; do
+		rad "$verb" --help | head -n 1 | grep -q "^Usage: rad $verb"
+	done <"$WORLD/verbs"
+}
+
+@test "every option has its place in the manual page" {
+	local verb page option missing=
+	while read -r verb; do
+		page=$verb
+		case $verb in
+		run) page=submit ;; release) page=hold ;; undrain) page=drain ;;
+		help | completion | simtask) continue ;;	# rad(1) and their own help
+		esac
+		for option in $(options_of rad "$verb"); do
+			grep -q -e "\*$option\*" "$BATS_TEST_DIRNAME/../man/rad-$page.1.scd" || missing+=" $verb:$option"
+		done
+	done <"$WORLD/verbs"
+	for option in $(options_of radd); do
+		grep -q -e "\*$option\*" "$BATS_TEST_DIRNAME/../man/radd.8.scd" || missing+=" radd:$option"
+	done
+	[ -z "$missing" ] || { echo "missing:$missing" >&2; return 1; }
+}
+
+@test "bash completes all options of all verbs" {
+	local verb
+	. "$WORLD/completion"
+	while read -r verb; do
+		COMP_WORDS=(rad "$verb" --) COMP_CWORD=2 COMPREPLY=()
+		_rad
+		diff <(printf '%s\n' "${COMPREPLY[@]}" | sort) <(all_options_of rad "$verb" | sort)
+	done <"$WORLD/verbs"
+	COMP_WORDS=(rad simulate --placement g) COMP_CWORD=3 COMPREPLY=()
+	_rad
+	[ "${COMPREPLY[*]}" = gain ]
+	COMP_WORDS=(rad queue x) COMP_CWORD=2 COMPREPLY=()
+	touch xfile
+	_rad
+	[ "${#COMPREPLY[@]}" -eq 0 ]	# ids are no files
+}
+
+@test "zsh and fish are told of all options of all verbs" {
+	local verb option
+	rad completion zsh >zsh
+	rad completion fish >fish
+	while read -r verb; do
+		sed -n "/^\t$verb) _arguments/,/;;$/p" zsh >part
+		for option in $(options_of rad "$verb"); do
+			grep -q -e "'$option[=[-]" part || { echo "zsh: $verb $option" >&2; return 1; }
+			grep -q -e "__fish_seen_subcommand_from $verb' -l ${option#--} " fish || { echo "fish: $verb $option" >&2; return 1; }
+		done
+	done <"$WORLD/verbs"
+	if command -v zsh >/dev/null; then zsh -n zsh; fi
+	if command -v fish >/dev/null; then fish -n fish; fi
+}
