@@ -129,11 +129,10 @@ refused()
 }
 
 # Placements in their order: task, GPUs by their place in the list, and how the attempt ended. Only what is 1 s apart is surely
-# in the same order, so traces are made so. Both get the same words: `same_placements DEVICES CONFIG ESTIMATOR OPTIONS...`.
+# in the same order, so traces are made so. Both read the same file: `same_placements DEVICES CONFIG ESTIMATOR`.
 same_placements()
 {
 	local devices=$1 config=$2 estimator=$3
-	shift 3
 	printf 'interval: 0.2\n%b' "$config" >"$RAD_CONFIG"	# the windows of a server, as the simulator has them
 	rm -rf "$WORLD/state"
 	DEVICES=sim:$devices start_radd
@@ -145,7 +144,8 @@ same_placements()
 	rad show --json $(cut -d' ' -f1 submitted) | jq -c --slurpfile gpu gpus.json '[.tasks[] | . as $t | .attempts[] |
 		{start, id: ($t.id | tonumber), verdict, gpus: ([.gpus[] | $gpu[0][.]] | sort)}] |
 		sort_by(.start) | map([.id, .gpus, .verdict])' >real
-	rad simulate --workloads W.csv --devices "$devices" --trace T.csv --estimator "$estimator" "$@" --json | jq -c '[.tasks[] |
+	rad simulate --workloads W.csv --devices "$devices" --trace T.csv --estimator "$estimator" \
+		--config "$RAD_CONFIG" --json | jq -c '[.tasks[] |
 		. as $t | .attempts[] | {start: .start_s, id: ($t.id | tonumber), verdict, gpus: (.gpus | sort)}] |
 		sort_by(.start) | map([.id, .gpus, .verdict])' >simulated
 	stop_radd
@@ -158,6 +158,20 @@ same_placements()
 	[ "$(jq length real)" -eq 9 ]
 }
 
+@test "the same with short windows: what a server has learnt by then, the simulator has too" {
+	cat >W.csv <<-'END'
+		workload,class,gpus,solo_s,mem_mib,gract,smact
+		long,light,1,14,6000,.2,.2
+		short,light,1,4,6000,.2,.2
+	END
+	printf 'submit_s,workload\n0,long\n1,short\n2,short\n3,long\n' >T.csv
+	same_placements 1xa100-40g "window: 3\nsettle: 1\nwarm: 3\n" none
+	# The second waited for the first to be known, not for its end.
+	jq -e 'map(.[2]) | all(. == "ok")' real
+	rad simulate --workloads W.csv --devices 1xa100-40g --trace T.csv --estimator none --config "$RAD_CONFIG" --json |
+		jq -e '.tasks | .[1].start_s < .[0].end_s - 5'
+}
+
 @test "the same with an out-of-memory, its recovery, and MIG instances" {
 	cat >W.csv <<-'END'
 		workload,class,gpus,solo_s,mem_mib,gract,smact
@@ -166,7 +180,7 @@ same_placements()
 		tiny,light,1,3,2000,.3,.2
 	END
 	printf 'submit_s,workload\n0,hog\n1,hog\n5,small\n6,tiny\n7,tiny\n' >T.csv
-	same_placements 1xa100-40g,1xa100-40g/mig=2g.10gb+1g.5gb "ledger: off\n" none --ledger off --min-free 5
+	same_placements 1xa100-40g,1xa100-40g/mig=2g.10gb+1g.5gb "ledger: off\n" none
 	jq -e 'map(select(.[2] == "oom")) | length >= 1' real
 	jq -e 'map(.[0]) | group_by(.) | map(length) | max > 1' real	# it ran again
 	jq -e 'map(select(.[1] != [0])) | length >= 1' real		# an instance was used

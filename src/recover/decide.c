@@ -11,23 +11,6 @@
 
 #define LEFT_MIN_MIB 1024	/* a device with more than this free was not what stopped a task at its own limit */
 
-static const char *const modes[] = { [RECOVER_EXCLUSIVE] = "exclusive", [RECOVER_GROW] = "grow", [RECOVER_OFF] = "off" };
-
-const char *recover_mode_name(enum recover_mode m)
-{
-	return modes[m];
-}
-
-int recover_mode_parse(const char *word, enum recover_mode *m, struct error *err)
-{
-	for (unsigned i = 0; i < COUNT_OF(modes); i++)
-		if (!strcmp(word, modes[i])) {
-			*m = (enum recover_mode)i;
-			return 0;
-		}
-	return error_set(err, ERR_INVALID, "'%.40s' is no way of recovering: exclusive, grow or off", word);
-}
-
 struct recover_policy recover_policy_default(void)
 {
 	return (struct recover_policy){ .mode = RECOVER_EXCLUSIVE, .max_attempts = 3, .keep_max_ms = 30 * 60 * 1000,

@@ -60,9 +60,17 @@ struct verdict_result {
  *  9. failed. */
 void recover_verdict(const struct exit_report *r, struct verdict_result *out);
 
-enum recover_mode { RECOVER_EXCLUSIVE, RECOVER_GROW, RECOVER_OFF };
-const char *recover_mode_name(enum recover_mode m);
-int recover_mode_parse(const char *word, enum recover_mode *m, struct error *err);
+/* name, word, meaning */
+#define RECOVER_MODES(X) \
+	X(RECOVER_EXCLUSIVE, "exclusive", "its GPUs to itself") \
+	X(RECOVER_GROW, "grow", "more memory, beside others") \
+	X(RECOVER_OFF, "off", "nothing")
+
+enum recover_mode {
+#define X(name, word, help) name,
+	RECOVER_MODES(X)
+#undef X
+};
 
 struct recover_policy {
 	enum recover_mode mode;		/* default exclusive (the dissertation's) */

@@ -302,20 +302,6 @@ static void test_every_life_ends(void **state)
 	}
 }
 
-static void test_mode_words(void **state)
-{
-	struct error err = ERROR_INIT;
-	enum recover_mode m;
-
-	(void)state;
-	for (enum recover_mode want = RECOVER_EXCLUSIVE; want <= RECOVER_OFF; want++) {
-		assert_int_equal(recover_mode_parse(recover_mode_name(want), &m, NULL), 0);
-		assert_int_equal(m, want);
-	}
-	assert_int_equal(recover_mode_parse("gorw", &m, &err), -1);
-	assert_non_null(strstr(err.text, "exclusive, grow or off"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,7 +309,6 @@ int main(void)
 		cmocka_unit_test(test_every_combination_has_a_verdict),
 		cmocka_unit_test(test_decisions),
 		cmocka_unit_test(test_every_life_ends),
-		cmocka_unit_test(test_mode_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,8 +36,10 @@ static const struct setting_word foreigns[] = { { "avoid", false }, { "share", t
 static const struct setting_word positionals[] = { { "ignore", false }, { "honour", true }, { 0 } };
 
 static const struct setting_word recoveries[] = {
-	{ "exclusive", RECOVER_EXCLUSIVE }, { "grow", RECOVER_GROW }, { "off", RECOVER_OFF }, { "no", RECOVER_OFF },
-	{ "false", RECOVER_OFF }, { 0 },
+#define X(name, word, help) { word, name },
+	RECOVER_MODES(X)
+#undef X
+	{ "no", RECOVER_OFF }, { "false", RECOVER_OFF }, { 0 },
 };
 
 #define OFFSET(member) offsetof(struct settings, member)

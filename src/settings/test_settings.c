@@ -196,6 +196,7 @@ static void mistakes_are_named(void **state)
 		{ "max_slowdown: 0.5\n", ":1: max_slowdown: " },
 		{ "min_gain: 2\n", ":1: min_gain: " },
 		{ "slack: lots\n", ":1: slack: 'lots' is not a size" },
+		{ "recovery: gorw\n", ":1: recovery: 'gorw' is no way of recovering; there are: exclusive grow off" },
 		{ "interval: 0\n", ":1: interval: '0' is not a time from 0.1 to 60 seconds" },
 		{ "foreign: hide\n", ":1: foreign: 'hide' is neither avoid nor share" },
 		{ "share: mig\n", ":1: share: 'mig' is not a default" },

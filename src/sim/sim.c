@@ -127,8 +127,10 @@ static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 	const struct core_config *c = &s->o->core;
 	int64_t next = INT64_MAX, now = s->now_ms;
 	int64_t warm_ms = c->warm_ms > c->window.span_ms ? c->warm_ms : c->window.span_ms;
+	int64_t settle_ms = c->window.settle_ms < c->window.span_ms ? c->window.settle_ms : c->window.span_ms;
+	settle_ms = settle_ms > 0 ? settle_ms : 1;	/* one sample settles it, as in window.c */
 	if (g->changed_ms != INT64_MIN)
-		earliest(&next, second_from(g->changed_ms + c->window.settle_ms), now);
+		earliest(&next, second_from(g->changed_ms + settle_ms), now);
 	if (g->left_ms != INT64_MIN)
 		earliest(&next, second_after(g->left_ms), now);
 	for (size_t i = 0; i < g->n; i++) {

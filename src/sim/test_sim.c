@@ -4,6 +4,7 @@
  */
 #include "share/share.h"
 #include "sim/bound.h"
+#include "settings/settings.h"
 #include "sim/sim.h"
 
 #include "base/alloc.h"
@@ -40,6 +41,17 @@ static struct scene *new_scene(size_t n_devices)
 	s->workloads.path = alloc_string("W.csv");
 	s->trace.path = alloc_string("T.csv");
 	return s;
+}
+
+/* As rad.conf has it. */
+static void set(struct scene *s, const char *name, const char *value)
+{
+	struct settings all = settings_default();
+	all.core = s->o.core;
+	if (settings_set_named(&all, name, value, (struct settings_source){ SETTINGS_FILE, 1 }, &s->err))
+		fail_msg("%s", s->err.text);
+	s->o.core = all.core;
+	settings_clear(&all);
 }
 
 static uint32_t workload(struct scene *s, double solo_s, uint64_t mib, unsigned gpus, double gract, double smact)
@@ -278,34 +290,61 @@ static char *strip_meters(const struct scene *s)
 	return text;
 }
 
+struct compared { size_t events, looks, ooms, attempts; };
+
+/* Runs it twice, from event to event and looking every second. */
+static void compare_with_looking(struct scene *s, uint64_t seed, struct compared *sums)
+{
+	/* Between plans that are equally good, the last bit of a sum decides. */
+	if (s->o.core.order == ORDER_PLAN)
+		s->o.core.order = ORDER_BACKFILL;
+	simulate(s);
+	scoped_free char *jumped = strip_meters(s);
+	sums->events += s->r.events;
+	sums->ooms += s->r.account.ooms;
+	sums->attempts += s->r.account.attempts;
+	s->o.sampled = true;
+	simulate(s);
+	scoped_free char *looked = strip_meters(s);
+	sums->looks += s->r.events;
+	size_t same = 0;
+	while (jumped[same] && jumped[same] == looked[same])
+		same++;
+	if (jumped[same] || looked[same])
+		fail_msg("seed %llu: they differ, from here on: ...%.300s\n...%.300s", (unsigned long long)seed,
+			 jumped + (same < 200 ? 0 : same - 200), looked + (same < 200 ? 0 : same - 200));
+}
+
 static void jumping_places_as_looking_every_second(void **state)
 {
 	(void)state;
-	size_t events = 0, looks = 0, ooms = 0, attempts = 0;
+	struct compared sums = { 0 };
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		struct scene *s = random_scene(seed);
-		/* Between plans that are equally good, the last bit of a sum decides. */
-		if (s->o.core.order == ORDER_PLAN)
-			s->o.core.order = ORDER_BACKFILL;
-		simulate(s);
-		scoped_free char *jumped = strip_meters(s);
-		events += s->r.events;
-		ooms += s->r.account.ooms;
-		attempts += s->r.account.attempts;
-		s->o.sampled = true;
-		simulate(s);
-		scoped_free char *looked = strip_meters(s);
-		looks += s->r.events;
-		size_t same = 0;
-		while (jumped[same] && jumped[same] == looked[same])
-			same++;
-		if (jumped[same] || looked[same])
-			fail_msg("seed %llu: they differ, from here on: ...%.300s\n...%.300s", (unsigned long long)seed,
-				 jumped + (same < 200 ? 0 : same - 200), looked + (same < 200 ? 0 : same - 200));
+		compare_with_looking(s, seed, &sums);
 		end_scene(s);
 	}
-	print_message("%zu attempts, %zu out-of-memory, %zu moments instead of %zu\n", attempts, ooms, events, looks);
-	assert_true(ooms > 20 && attempts > 1000 && events * 5 < looks);
+	print_message("%zu attempts, %zu out-of-memory, %zu moments instead of %zu\n", sums.attempts, sums.ooms, sums.events,
+		      sums.looks);
+	assert_true(sums.ooms > 20 && sums.attempts > 1000 && sums.events * 5 < sums.looks);
+}
+
+/* A server's windows may be any; settle may even be longer than the window, which then counts for it. */
+static void windows_of_any_length(void **state)
+{
+	(void)state;
+	static const char *const windows[] = { "2", "7.5", "30", "90", "5m" }, *const settles[] = { "0", "0.5", "3", "30", "1m" };
+	static const char *const warms[] = { "0", "1.5", "30", "2m" };
+	struct compared sums = { 0 };
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct scene *s = random_scene(seed);
+		set(s, "window", windows[draw(COUNT_OF(windows))]);
+		set(s, "settle", settles[draw(COUNT_OF(settles))]);
+		set(s, "warm", warms[draw(COUNT_OF(warms))]);
+		compare_with_looking(s, seed, &sums);
+		end_scene(s);
+	}
+	assert_true(sums.attempts > 1000 && sums.events < sums.looks);
 }
 
 static void nothing_beats_the_lower_bound(void **state)
@@ -354,7 +393,7 @@ int main(void)
 		cmocka_unit_test(what_is_known_keeps_them_apart),
 		cmocka_unit_test(what_fits_nowhere_is_refused),
 		cmocka_unit_test(estimators_are_named),
-		cmocka_unit_test(jumping_places_as_looking_every_second),
+		cmocka_unit_test(jumping_places_as_looking_every_second), cmocka_unit_test(windows_of_any_length),
 		cmocka_unit_test(nothing_beats_the_lower_bound),
 		cmocka_unit_test(seeds_vary_and_repeat),
 	};
