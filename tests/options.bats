@@ -44,6 +44,19 @@ all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[a-z-]+' | grep -o
 	[ -z "$missing" ] || { echo "missing:$missing" >&2; return 1; }
 }
 
+@test "a skeleton of a manual page has all of them" {
+	command -v scdoc >/dev/null || skip "no scdoc"
+	local verb option
+	while read -r verb; do
+		"$BATS_TEST_DIRNAME/../tools/man-skeleton" "$verb" >page.scd
+		scdoc <page.scd >page
+		grep -q "^rad-$verb - " page.scd
+		for option in $(options_of rad "$verb"); do
+			grep -q -e "\*$option\*" page.scd
+		done
+	done <"$WORLD/verbs"
+}
+
 @test "bash completes all options of all verbs" {
 	local verb
 	. "$WORLD/completion"

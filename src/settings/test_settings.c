@@ -240,6 +240,34 @@ static void all_mistakes_are_told(void **state)
 	settings_clear(&s);
 }
 
+/* A file may hold anything: it is taken or refused, and what is in force stays within the rows. */
+static void any_bytes(void **state)
+{
+	(void)state;
+	static const char text[] = "placement: magm\nmax_smact: 0.5\nslack: 512M\nwindow: 2m # so\ndevices: \"sim:1\"\n- &a [b, *a]\n";
+	uint64_t dice = 1;
+	size_t taken = 0;
+	for (unsigned round = 0; round < 3000; round++) {
+		char bytes[sizeof text];
+		struct settings s = settings_default();
+		struct error err = ERROR_INIT;
+		memcpy(bytes, text, sizeof text);
+		size_t end = round % 2 ? sizeof text - 1 : 75;	/* also without the line that is none */
+		bytes[end] = 0;
+		for (unsigned i = round % 5; i; i--) {
+			dice = dice * 6364136223846793005u + 1442695040888963407u;
+			bytes[(dice >> 33) % end] = (char)(1 + (dice >> 48) % 255);
+		}
+		int rc = read_text(bytes, &s, &err);
+		assert_int_equal(rc != 0, *err.text != 0);
+		taken += !rc;
+		assert_true(s.core.window.span_ms >= 1000 && s.core.window.span_ms <= 3600000);
+		assert_true(s.core.map.slack_mib <= 4096 * 1024 && *s.devices);
+		settings_clear(&s);
+	}
+	assert_true(taken > 100 && taken < 2900);
+}
+
 static void a_missing_file_is_an_error_only_when_named(void **state)
 {
 	(void)state;
@@ -351,7 +379,7 @@ int main(void)
 		cmocka_unit_test(every_default_is_a_value_of_its_row), cmocka_unit_test(every_row_keeps_its_range),
 		cmocka_unit_test(what_is_printed_is_read_back), cmocka_unit_test(values_arrive), cmocka_unit_test(odd_values),
 		cmocka_unit_test(mistakes_are_named), cmocka_unit_test(all_mistakes_are_told),
-		cmocka_unit_test(a_missing_file_is_an_error_only_when_named), cmocka_unit_test(sources_are_known),
+		cmocka_unit_test(a_missing_file_is_an_error_only_when_named), cmocka_unit_test(any_bytes), cmocka_unit_test(sources_are_known),
 		cmocka_unit_test(what_may_change_changes), cmocka_unit_test(the_manual_says_what_the_rows_say),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
