@@ -244,7 +244,8 @@ static void all_mistakes_are_told(void **state)
 static void any_bytes(void **state)
 {
 	(void)state;
-	static const char text[] = "placement: magm\nmax_smact: 0.5\nslack: 512M\nwindow: 2m # so\ndevices: \"sim:1\"\n- &a [b, *a]\n";
+	static const char text[] = "placement: magm\nmax_smact: 0.5\nslack: 512M\nwindow: 2m # so\ndevices: \"sim:1\"\n"
+				   "- &a [b, *a]\n";
 	uint64_t dice = 1;
 	size_t taken = 0;
 	for (unsigned round = 0; round < 3000; round++) {
