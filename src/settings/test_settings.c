@@ -380,8 +380,9 @@ int main(void)
 		cmocka_unit_test(every_default_is_a_value_of_its_row), cmocka_unit_test(every_row_keeps_its_range),
 		cmocka_unit_test(what_is_printed_is_read_back), cmocka_unit_test(values_arrive), cmocka_unit_test(odd_values),
 		cmocka_unit_test(mistakes_are_named), cmocka_unit_test(all_mistakes_are_told),
-		cmocka_unit_test(a_missing_file_is_an_error_only_when_named), cmocka_unit_test(any_bytes), cmocka_unit_test(sources_are_known),
-		cmocka_unit_test(what_may_change_changes), cmocka_unit_test(the_manual_says_what_the_rows_say),
+		cmocka_unit_test(a_missing_file_is_an_error_only_when_named), cmocka_unit_test(any_bytes),
+		cmocka_unit_test(sources_are_known), cmocka_unit_test(what_may_change_changes),
+		cmocka_unit_test(the_manual_says_what_the_rows_say),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
