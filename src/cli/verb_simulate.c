@@ -81,11 +81,9 @@ static int set_named(struct setup *s, const struct args_given *g, struct error *
 	return settings_set(&s->settings, row, g->value, (struct settings_source){ SETTINGS_COMMAND_LINE, 0 }, err);
 }
 
-/* The file first, then options in their order: the later of two counts. */
-static int read_settings(const struct cli_call *c, const struct words *w, struct setup *s, struct error *err)
+/* Options in their order, over the file: the later of two counts. */
+static int read_settings(const struct cli_call *c, struct setup *s, struct error *err)
 {
-	if (w->config && settings_read(&s->settings, w->config, true, NULL, NULL, err))
-		return -1;
 	for (size_t i = 0; i < c->n_given; i++) {
 		const struct args_given *g = &c->given[i];
 		bool set = !strcmp(g->option->name, "set"), wrong = false;
@@ -268,7 +266,9 @@ static const char *devices_of(const struct words *w, const struct setup *s)
 static int run(struct cli_call *c, const struct words *w, struct setup *s)
 {
 	struct error err = ERROR_INIT;
-	if (read_settings(c, w, s, &err) || read_others(w, &s->o, &err))
+	if (w->config && settings_read(&s->settings, w->config, true, NULL, NULL, &err))
+		return cli_fail(c, &err);
+	if (read_settings(c, s, &err) || read_others(w, &s->o, &err))
 		return cli_usage(c, "%s", err.text);
 	const char *devices = devices_of(w, s);
 	if (!devices || (w->mix ? w->trace || w->workloads : !w->trace))
