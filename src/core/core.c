@@ -30,19 +30,6 @@ const char *core_order_name(enum core_order order)
 	return order < CORE_ORDER_COUNT ? words[order] : "?";
 }
 
-int core_order_parse(const char *word, enum core_order *order, struct error *err)
-{
-	for (unsigned i = 0; i < CORE_ORDER_COUNT; i++) {
-		if (strcmp(word, core_order_name((enum core_order)i)))
-			continue;
-		*order = (enum core_order)i;
-		return 0;
-	}
-#define X(name, known, help) " " known
-	return error_set(err, ERR_INVALID, "'%.40s' is no order of the queue; there are:" CORE_ORDERS(X), word);
-#undef X
-}
-
 /* Invariants ---------------------------------------------------------------------------------------------------------- */
 
 static size_t count_running_entries(const struct core *c)

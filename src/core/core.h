@@ -40,7 +40,6 @@ enum core_order {
 };
 
 const char *core_order_name(enum core_order order);
-int core_order_parse(const char *word, enum core_order *order, struct error *err);
 
 struct core_config {
 	struct map_policy map;
