@@ -97,13 +97,3 @@ int device_sample(struct device *d, struct snapshot *out, struct error *err)
 {
 	return d->kind->sample(d->reader, out, err);
 }
-
-int device_place(const char *list, const char *uuid)
-{
-	size_t len = strlen(uuid);
-	int at = 0;	/* counted in words: no UUID holds a comma */
-	for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',', at++)
-		if (strcspn(p, ",") == len && !strncmp(p, uuid, len))
-			return at;
-	return -1;
-}

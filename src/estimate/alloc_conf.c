@@ -27,7 +27,7 @@ struct conf_reading {
 	struct error *err;
 };
 
-struct setting {
+struct conf_setting {
 	const char *name;
 	alloc_torch since;
 	int (*read)(struct conf_reading *r);
@@ -230,7 +230,7 @@ static int read_power2(struct conf_reading *r)
 	return conf_expect(r, ']');
 }
 
-static const struct setting settings[] = {
+static const struct conf_setting settings[] = {
 	{ "max_split_size_mb", 0, read_max_split },
 	{ "max_non_split_rounding_mb", 0, read_max_non_split },
 	{ "large_segment_size_mb", 210, skip_value },

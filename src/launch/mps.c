@@ -63,7 +63,7 @@ bool mps_available(const struct device_kind *kind)
 }
 
 /* An object for the folder of that number, whether or not anything runs there. */
-static struct mps_server *server_create(const char *run_dir, uid_t uid, unsigned number)
+static struct mps_server *mps_create(const char *run_dir, uid_t uid, unsigned number)
 {
 	struct mps_server *s = alloc_zero(sizeof *s);
 	s->folder = alloc_printf("%s/mps/%u.%u", run_dir, (unsigned)uid, number);
@@ -148,10 +148,10 @@ static int check_start(struct mps_server *s, struct error *err)
 }
 
 /* In the first folder where none runs. NULL when there are too many. */
-static struct mps_server *server_create_free(const char *run_dir, uid_t uid)
+static struct mps_server *mps_create_free(const char *run_dir, uid_t uid)
 {
 	for (unsigned n = 0; n < DAEMONS_MAX; n++) {
-		struct mps_server *s = server_create(run_dir, uid, n);
+		struct mps_server *s = mps_create(run_dir, uid, n);
 		if (!server_running(s))
 			return s;
 		mps_release(s);
@@ -161,7 +161,7 @@ static struct mps_server *server_create_free(const char *run_dir, uid_t uid)
 
 struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, struct error *err)
 {
-	struct mps_server *s = server_create_free(run_dir, uid);
+	struct mps_server *s = mps_create_free(run_dir, uid);
 	if (!s) {
 		error_set(err, ERR_CONFLICT, "MPS: %d control daemons of uid %u run in %s/mps already, and do not stop",
 			  DAEMONS_MAX, (unsigned)uid, run_dir);
@@ -183,7 +183,7 @@ static struct mps_server *adopt_one(const char *run_dir, const char *name)
 	int end = 0;
 	if (sscanf(name, "%u.%u%n", &uid, &number, &end) != 2 || name[end])
 		return NULL;
-	struct mps_server *s = server_create(run_dir, (uid_t)uid, number);
+	struct mps_server *s = mps_create(run_dir, (uid_t)uid, number);
 	if (s->control && server_running(s) && !read_what(s))
 		return s;
 	mps_release(s);

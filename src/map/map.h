@@ -71,7 +71,6 @@ enum map_rank {
 };
 
 const char *map_rank_name(enum map_rank r);
-int map_rank_parse(const char *word, enum map_rank *r, struct error *err);
 
 /* What the administrator decides. A condition that is "off" is NaN or 0 as its comment says. */
 struct map_policy {

@@ -7,7 +7,6 @@
 #include "map/filter.h"
 
 #include <math.h>
-#include <string.h>
 
 static double available(const struct map_ask *ask, size_t at)
 {
@@ -103,19 +102,6 @@ const char *map_rank_name(enum map_rank r)
 #undef X
 	};
 	return r < MAP_RANK_COUNT ? names[r] : "?";
-}
-
-int map_rank_parse(const char *word, enum map_rank *r, struct error *err)
-{
-	for (unsigned i = 0; word && i < MAP_RANK_COUNT; i++) {
-		if (!strcmp(word, map_rank_name((enum map_rank)i))) {
-			*r = (enum map_rank)i;
-			return 0;
-		}
-	}
-#define X(name, known, help) " " known
-	return error_set(err, ERR_INVALID, "'%.60s' is no placement policy; there are:" MAP_RANKS(X), word ? word : "");
-#undef X
 }
 
 bool map_gives_alone(const struct map_policy *p)

@@ -39,14 +39,7 @@ struct simulation {
 
 /* Estimators --------------------------------------------------------------------------------------------------------------- */
 
-const struct sim_estimator sim_estimators[] = {
-	{ "oracle", "the true memory, as if it were declared" },
-	{ "horus", "the workloads' column horus_mib" },
-	{ "faketensor", "the workloads' column faketensor_mib" },
-	{ "gpumemnet", "the workloads' column gpumemnet_mib" },
-	{ "none", "nothing is known" },
-	{ NULL },
-};
+static const char *const estimator_names[] = { "oracle", "horus", "faketensor", "gpumemnet", "none", NULL };
 
 static bool say_column(unsigned i, const struct spec *s, struct estimate_result *out)
 {
@@ -87,8 +80,8 @@ static int find_estimator(const struct sim_options *o, const struct estimator **
 	if (*e && (!strcmp(o->estimator, "oracle") || !strcmp(o->estimator, "none")))
 		return 0;
 	scoped_buf names = { 0 };
-	for (const struct sim_estimator *k = sim_estimators; k->name; k++)
-		buf_printf(&names, " %s", k->name);
+	for (const char *const *k = estimator_names; *k; k++)
+		buf_printf(&names, " %s", *k);
 	return error_set(err, ERR_INVALID, "no estimator '%.40s' for simulations; there are:%s", o->estimator, names.data);
 }
 

@@ -22,13 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Words of --estimator: oracle (the true memory, as if declared), none, and the columns of the workloads. */
-struct sim_estimator { const char *name, *help; };
-extern const struct sim_estimator sim_estimators[];	/* ends with a NULL name */
-
 struct sim_options {
 	struct core_config core;	/* `estimator` and `readings_stand` are set by sim_run */
-	const char *estimator;
+	const char *estimator;	/* oracle (the true memory, as if declared), none, or a column of the workloads */
 	const struct device_model *devices;
 	size_t n_devices;
 	const struct sim_workloads *workloads;
