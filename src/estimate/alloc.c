@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * The simulator: requests, frees, and what happens when no free block fits. Expandable ranges are in alloc_expand.c.
+ *
+ * It does what PyTorch's CUDACachingAllocator does, in the same order, because what a job reserves hangs on every choice of a
+ * block: a rule that is nearly right drifts away from the truth after a few hundred requests. tests/golden holds what PyTorch
+ * itself did on a GPU, event by event, and a test demands the same. Times, streams' events and the driver's own rounding are
+ * left out: a block is free as soon as it is freed, which is what the host sees in training on one stream.
+ *
+ * A request that does not fit goes through the same steps as there: a free block, garbage collection, a new segment, oversize
+ * blocks given back, everything given back, and only then out of memory. `lacking` says after a failure how much would have
+ * helped, from which the search for the smallest cap learns (replay.c).
  */
 #include "estimate/alloc_private.h"
 
@@ -34,6 +43,7 @@ void alloc_sim_destroy(struct alloc_sim *a)
 	free(a);
 }
 
+/* Keeps the memory it has grown: replays of one capture under many caps are many short lives of one simulator. */
 void alloc_sim_reset(struct alloc_sim *a, uint64_t cap)
 {
 	for (int p = 0; p < POOLS; p++) {
@@ -68,6 +78,7 @@ static void make_ids(struct alloc_sim *a, uint32_t n)
 	a->n_live = n;
 }
 
+/* Sets are copied whole, chains and all: references are indices, so they mean the same in the copy. */
 static void copy_pool(struct alloc_sim *to, const struct alloc_sim *from, unsigned pool)
 {
 	const struct pool *p = &from->pools[pool];
@@ -237,6 +248,7 @@ static void alloc_collect(struct alloc_sim *a)
 
 /* --- requests --- */
 
+/* PyTorch's roundup_power2_divisions: one range for each power of two from 1 MiB on. */
 static unsigned power2_range(uint64_t size)
 {
 	unsigned log = 63 - (unsigned)__builtin_clzll(size | MIB);
@@ -257,6 +269,7 @@ uint64_t alloc_round(const struct alloc_conf *conf, uint64_t size)
 	return (size + step - 1) & ~(step - 1);	/* divisions are powers of two, and so are steps */
 }
 
+/* PyTorch's get_allocation_size. */
 static uint64_t segment_size(const struct alloc_conf *conf, uint64_t size)
 {
 	if (size <= ALLOC_SMALL)
@@ -324,6 +337,7 @@ static block_ref find_room(struct alloc_sim *a, unsigned pool, uint64_t size, un
 	return b;
 }
 
+/* PyTorch's should_split: what is left over must be worth keeping, and requests of max_split_size or more get a block whole. */
 static bool is_split(const struct alloc_sim *a, const struct block *b, uint64_t size)
 {
 	uint64_t rest = b->size - size;
@@ -346,6 +360,7 @@ static block_ref alloc_split(struct alloc_sim *a, block_ref b, uint64_t size)
 	return front;
 }
 
+/* A request of 0 bytes is a NULL pointer there, and takes nothing. */
 bool alloc_sim_request(struct alloc_sim *a, uint32_t id, uint64_t size, unsigned stream)
 {
 	uint64_t rounded = alloc_round(&a->conf, size);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The allocator's configuration: "key:value,key:[value:value,value:value]", blanks ignored, as PyTorch splits it.
+ *
+ * Which keys there are, and what they default to, hangs on the version of PyTorch that the job will run with, so each row says
+ * since when. A configuration that PyTorch would refuse is refused here too: the job would not get to its first allocation, and
+ * an estimate under other settings would be believed.
  */
 #include "estimate/alloc.h"
 
@@ -89,6 +93,7 @@ static int conf_value(struct conf_reading *r)
 			 r->in.token[0] ? "before " : "at the end", r->in.token);
 }
 
+/* Sizes are MB in PyTorch's documentation and MiB in its code; the code counts. */
 static int read_mib(struct conf_reading *r, const char *name, int64_t least_mib, uint64_t *bytes)
 {
 	int64_t mib;

@@ -2,6 +2,10 @@
  *
  * Expandable segments: one long range of addresses per pool and stream, of which pages are mapped where they are needed. Blocks
  * of a range are used, free (mapped), or unmapped; an unmapped one is at its end from the start.
+ *
+ * Invariants: blocks of a range follow each other without a gap, and two neighbours that are both free and mapped, or both
+ * unmapped, are one block; `base` is the range's first address, by which pages are counted. Nothing is ever moved: memory
+ * that is scattered here is scattered on the device.
  */
 #include "estimate/alloc_private.h"
 

@@ -27,6 +27,7 @@ static unsigned class_of(const struct block *b)
 }
 
 /* Whether `x` stands in front of `y`, of the same class. */
+/* Equal sizes by address: PyTorch's comparator, which decides which of two equal blocks is taken. */
 static bool is_before(const struct block *x, const struct block *y)
 {
 	return x->size != y->size && x->mapped ? x->size < y->size : x->address < y->address;
@@ -96,6 +97,7 @@ void alloc_set_insert(struct alloc_sim *a, struct alloc_set *s, block_ref b)
 	alloc_set_chain(a, s, class, b, lower, upper);
 }
 
+/* The block keeps its stale links: whoever takes it out puts it in again or drops it. */
 static void alloc_set_unchain(struct alloc_sim *a, struct alloc_set *s, unsigned class, block_ref b)
 {
 	block_ref lower = a->blocks[b].lower, upper = a->blocks[b].upper;
@@ -141,6 +143,8 @@ static block_ref first_of(const struct alloc_set *s, unsigned class)
 	return class < ALLOC_CLASSES ? s->ends[class].first : 0;
 }
 
+/* Only the class of the size itself can hold blocks that are too small; in those above, the first one fits and is the
+ * smallest. */
 block_ref alloc_set_at_least(struct alloc_sim *a, const struct alloc_set *s, uint64_t size)
 {
 	unsigned class = class_of_size(size);

@@ -2,6 +2,11 @@
  *
  * The reader of capture files (doc/capture-format.md). One pass; each number is checked against its bound as it is read, so
  * that nothing is allocated or added up on the word of the file alone.
+ *
+ * What passes is consistent, so that replay needs no check of its own: ids count up from 0, every FREE names a storage that
+ * lives, sums stay below 2^50. The checksum is against accidents and is looked at before the header; it stops nobody who
+ * means harm, so the reader never relies on it. Errors say the byte, since the one who reads them has a hex dump and not our
+ * structs.
  */
 #include "estimate/capture.h"
 
@@ -40,6 +45,7 @@ static uint32_t little_endian(const unsigned char *p)
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+/* The shortest form only: one number, one way to write it, so that two captures that mean the same are the same bytes. */
 static int read_varint(struct capture_reader *r, uint64_t *value)
 {
 	uint64_t v = 0;
@@ -60,6 +66,7 @@ static int read_varint(struct capture_reader *r, uint64_t *value)
 	return capture_wrong(r, "it ends inside a number");
 }
 
+/* The error names the byte where the number begins, not where it ended. */
 static int read_number(struct capture_reader *r, const char *name, uint64_t least, uint64_t most, uint64_t *value)
 {
 	const unsigned char *from = r->at;

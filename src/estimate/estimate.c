@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * The table of estimators, and `auto`, which asks them in turn.
+ *
+ * The order of the rows is the order of trust: the person, what was seen, what was recorded, what was learnt, nothing. The
+ * first that speaks is believed alone; but for the floor that an out-of-memory set, figures are never mixed, since "why this
+ * number?" must have one answer. Baselines are for comparing, and `auto` passes over them.
+ *
+ * A row may be slow (a replay takes milliseconds to a second): the daemon has those asked in another process and goes on
+ * with the answer, so estimate_auto can stop in front of one and be called again behind it.
  */
 #include "estimate/table.h"
 
@@ -44,6 +51,7 @@ static void make_printable(char *text)
 			*text = '?';
 }
 
+/* The estimator's name is set here, so that no row can speak in another's name. */
 bool estimate_ask(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 		  struct estimate_result *out)
 {

@@ -2,6 +2,9 @@
  *
  * `gpumemnet`: learnt estimates from a model summary (dissertation, section 5.4). The nets classify into bins; the claim is the
  * upper edge of the bin where cumulative probability reaches GPUMEMNET_COVERAGE, not of the likeliest.
+ *
+ * Why not the likeliest bin, as published: it is often below the truth, and a placement below the truth is a crash,
+ * while one above it is idle memory. Never fenced: what was learnt from other models is no promise about this one.
  */
 #include "estimate/gpumemnet.h"
 #include "estimate/table.h"

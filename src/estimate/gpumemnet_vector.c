@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * From a model summary's features to the nets' inputs: see gpumemnet_vector.h.
+ *
+ * Training reads its inputs from this very code (tools/vectors), so that the nets are asked about the same numbers that they
+ * learnt from. Any change here, or in the features it reads, makes the weights wrong: train again (HACKING). Counts go in as
+ * logarithms, since models span six orders of magnitude; shares stay shares.
  */
 #include "estimate/gpumemnet_vector.h"
 #include "estimate/gpumemnet_reference.h"

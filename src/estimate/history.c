@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * A table by signature, in the order of last use. A signature is a client's word, and whose it is stands in its text, so
  * entries are told apart by the text, not by its hash: nobody can reach another's entry with a made-up collision.
+ *
+ * Memory is bounded twice: so many signatures, of which the one that was used longest ago goes, and so many models of GPU
+ * for each.
+ *
+ * The table has no memory of attempts, only what they come to: it is made again after a restart by telling it the outcomes
+ * in the same order, and must then be the same. So nothing here may hang on the time of day or on when it is asked.
  */
 #include "estimate/history.h"
 
@@ -17,6 +23,8 @@
 /* Seconds, so that a mean over runs weighs each by its time alone. */
 struct load_sum { double load_s, seen_s; };
 
+/* What runs of a signature took on one model of GPU. MiB; the kinds of evidence are kept apart, since they are worth different
+ * things: a whole run, a limit that was enough, a lower bound. */
 struct on_model {
 	char *gpu_name;
 	int64_t told_ms;
@@ -125,6 +133,7 @@ static void forget_oldest(struct history *h)
 	free_entry(e);
 }
 
+/* Using an entry makes it the newest, so a signature that is still submitted never goes. */
 static struct history_entry *entry_of(struct history *h, const char *signature)
 {
 	int64_t key;
@@ -143,6 +152,7 @@ static struct history_entry *entry_of(struct history *h, const char *signature)
 	return e;
 }
 
+/* When there are too many models, the one told of longest ago makes room. */
 static struct on_model *model_of(struct history_entry *e, const char *gpu_name)
 {
 	unsigned oldest = 0;
@@ -171,6 +181,7 @@ struct outcome history_outcome(const struct task *t, const char *gpu_name, int64
 		.fenced = a->fenced, .claim_mib = a->claim_mib, .seen = a->seen };
 }
 
+/* Loads count only from time without neighbours: what a GPU shows beside others is nobody's in particular. */
 static bool alone_long_enough(const struct measured *seen)
 {
 	return isfinite(seen->alone_s) && seen->alone_s >= HISTORY_ALONE_S;
@@ -181,6 +192,9 @@ bool history_tells(const struct outcome *o)
 	return o->seen.peak_mib || o->retry_mib;
 }
 
+/* A cold run's peak is what it had reached when it ended, no more than a lower bound; so is that of a run under a fence,
+ * which may have been held down by it. That it completed makes its limit itself evidence: the smallest that was enough
+ * counts. */
 static void learn_memory(struct on_model *m, const struct outcome *o)
 {
 	bool ok = o->verdict == VERDICT_OK;
@@ -255,6 +269,7 @@ static uint64_t most_of(const struct on_model *m)
 	return largest_of(largest_of(m->peak_mib, m->cut_mib), m->limit_mib);
 }
 
+/* The model asked about, if anything is known of memory there; else the one that took most, which errs on the safe side. */
 static const struct on_model *history_choose(const struct history_entry *e, const char *gpu_name)
 {
 	const struct on_model *most = NULL;

@@ -2,6 +2,9 @@
  *
  * `history`: what earlier runs of the same signature were seen to take. The best kind of knowledge that there is of it speaks:
  * whole runs, else a limit that was enough, else long runs that were cut short.
+ *
+ * Only the first two are enforced: a run that was cut short says what a task takes at least, and a fence at a guess would end a
+ * task that the guess was about. Margins on another model of GPU are wider, since contexts, workspaces and kernels differ.
  */
 #include "estimate/table.h"
 
@@ -14,6 +17,7 @@
 
 typedef unsigned long long ull;
 
+/* Never less than MARGIN_HISTORY_LEAST_MIB on top: five per cent of a small task is less than one library's workspace. */
 static void history_claim(struct estimate *e, double margin, bool trusted)
 {
 	uint64_t more = (uint64_t)((double)e->comfort_mib * margin) + 1;
@@ -22,6 +26,7 @@ static void history_claim(struct estimate *e, double margin, bool trusted)
 	e->fenced = e->enforced_for_life = trusted;
 }
 
+/* A bound above the peak (a run that was fenced, or cut, took more than those that completed) is believed: it did take that. */
 static void from_whole_runs(const struct estimate_history *h, double margin, struct estimate_result *out)
 {
 	struct estimate *e = &out->value;

@@ -2,6 +2,11 @@
  *
  * The arithmetic of the nets. Products go over outputs, four at a time (SSE and NEON alike), and sums have one order, so that
  * every machine gets the same figures.
+ *
+ * No library: an answer takes microseconds (bench/README.md), and a framework would be most of the program.
+ * Nothing is allocated, and all sizes were checked when the weights were read, so nothing can fail. The compiler's vector
+ * extension rather than intrinsics: one source for all machines. -ffp-contract=off (meson.build) keeps sums from being fused on
+ * machines that could.
  */
 #include "estimate/net.h"
 
@@ -56,6 +61,7 @@ static void net_rectify(float *x, uint32_t n)
 		x[i] = x[i] > 0 ? x[i] : 0;
 }
 
+/* Less the largest, so that nothing overflows; the sum is at least 1. */
 static void net_softmax(float *x, uint32_t n)
 {
 	float most = x[0], sum = 0;
@@ -150,6 +156,7 @@ struct scratch {
 	float turned[NET_MAX_MODEL][GPUMEMNET_TOKENS];
 };
 
+/* Softmax attention, all heads, added to x: the residual way of the block. */
 static void net_attend(const struct net_encoder *e, const struct net_block *b, unsigned n, float x[][NET_MAX_MODEL],
 		       struct scratch *s)
 {
@@ -225,6 +232,7 @@ void net_encode(const struct net *net, const struct gpumemnet_vector *v, float *
 	memcpy(probabilities, logits, net->bins * sizeof *probabilities);
 }
 
+/* The share was chosen in training (doc/gpumemnet-format.md); at its ends only one of the two is computed. */
 void net_answer(const struct net *net, const struct gpumemnet_vector *v, float *probabilities)
 {
 	float encoded[NET_MAX_BINS], share = net->encoder.n ? net->encoder_share : 0;

@@ -2,6 +2,11 @@
  *
  * The reader of weights files (doc/gpumemnet-format.md). Every length is checked against what is left of the file and against
  * the bounds of net.h before anything is taken from it.
+ *
+ * The weights are part of the program, so this could trust them; but they are also what somebody trains and tries next, and a
+ * reader that is right costs nothing. Nothing is copied: nets point into the file, which is aligned for floats by its format.
+ * net_read checks what it needs for its family; net_verify everything, the checksum and every number, for the tests and whoever
+ * writes such a file.
  */
 #include "base/crc.h"
 #include "estimate/net.h"
@@ -38,6 +43,7 @@ static int read_wrong(const struct net_reader *r, const char *what)
 	return error_set(r->err, ERR_CORRUPT, "weights file: byte %td: %s", r->at - r->start, what);
 }
 
+/* Compared as a quotient, so that a count from the file cannot overflow the product. */
 static const void *read_take(struct net_reader *r, size_t count, size_t size)
 {
 	const void *at = r->at;
@@ -111,6 +117,7 @@ static int read_encoder(struct net_reader *r, const struct section *s, struct ne
 	       read_matrix(r, s->hidden, s->bins, &e->head.layers[1]);
 }
 
+/* NaN does not rise either. */
 static bool read_rising(const float *edges, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)

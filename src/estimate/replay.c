@@ -2,6 +2,13 @@
  *
  * A capture becomes a program of requests and frees, library workspaces included, once; the program is then run under one cap
  * after the other.
+ *
+ * Comfort is what a run without a cap reserves at most. Need is the smallest cap, in steps of REPLAY_GRID, under which the
+ * job gets through; finding it takes several runs. They share their beginnings: up to where the smallest cap still of
+ * interest is first exceeded, all runs go the same way, so one simulator goes ahead there and trials are copies of it.
+ *
+ * Work is counted, not time, and bounded: the same capture takes the same steps everywhere, and a hostile one cannot keep a
+ * worker busy for ever.
  */
 #include "estimate/replay.h"
 
@@ -73,6 +80,7 @@ static void add_scratch(struct replay_program *p, uint64_t bytes)
 		replay_add(p, STEP_SCRATCH, p->c->n_allocs + KEPT, bytes, 0);
 }
 
+/* The first time only: the library keeps it. */
 static void replay_note(struct replay_program *p, unsigned which, uint64_t bytes)
 {
 	if (!p->kept[which])
@@ -80,6 +88,7 @@ static void replay_note(struct replay_program *p, unsigned which, uint64_t bytes
 	p->kept[which] = true;
 }
 
+/* Each thread that calls cuBLAS has a handle and a workspace of its own; the backward pass has a thread of its own. */
 static void add_gemm(struct replay_program *p, const struct capture_record *r)
 {
 	replay_note(p, KEPT_CUBLAS + r->what, p->blas.bytes);
@@ -260,6 +269,8 @@ static enum outcome find_both(struct replay_player *y, uint64_t own_cap, uint64_
 	return find_need(y, too_little, &out->need);
 }
 
+/* What is outside the allocator, so no cap touches it: the context, with cuBLAS's kernels if they are called, and NCCL's
+ * buffers. */
 static uint64_t fixed_costs(const struct replay_program *p)
 {
 	bool gemm = p->kept[KEPT_CUBLAS] || p->kept[KEPT_CUBLAS_BACKWARD];

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * `replay`: a capture of the task, replayed under the allocator configuration of its environment, plus fixed costs.
+ *
+ * The environment is the task's, as it will run: it decides over the allocator's settings and the libraries' workspaces,
+ * which is why the same capture can have different estimates for two submitters. A capture that says of itself that it does
+ * not tell all (`doubts`) gets a wide margin and no fence: enforcing a figure that may be too small would make the doubt
+ * come true.
  */
 #include "estimate/table.h"
 

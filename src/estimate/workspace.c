@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * The rules of workspace.h, with the constants of models/overheads.h.
+ *
+ * cuDNN chooses a kernel on the GPU, and the kernel decides the workspace: workspace.h says what was read off measurements,
+ * and where that fails. The rules are right in kind and near in size, which is why estimates with convolutions have a margin
+ * of their own (MARGIN_REPLAY_CONVOLUTIONS). A workspace is scratch: a job that gets none takes a slower kernel, so it never
+ * decides need.
  */
 #include "estimate/workspace.h"
 
@@ -59,6 +64,7 @@ static uint64_t partial_sums(const struct workspace_job *j, uint64_t weight)
 	return weight ? least_of(copies, most / weight) * weight : 0;
 }
 
+/* Three channels suit no tensor core: cuDNN pads them to 4 (fp32) or 8 (half), in a copy of the image. */
 static uint64_t of_image(const struct workspace_job *j, const struct capture_conv *v)
 {
 	uint64_t padded = j->half ? v->in / 3 * 8 : v->in / 3 * 4;
@@ -78,6 +84,8 @@ static uint64_t of_image(const struct workspace_job *j, const struct capture_con
 	return v->taps <= OVERHEADS_CONV_PATCH_TAPS || v->taps > OVERHEADS_CONV_STEM_TAPS ? padded : v->in + v->out;
 }
 
+/* Kernels want channels last: a contiguous tensor is copied, in and out. 1x1 convolutions are products and need no copy
+ * forwards. */
 static uint64_t workspace_contiguous(const struct workspace_job *j, const struct capture_conv *v)
 {
 	uint64_t copies = v->in + v->out, weight = v->weight / workspace_element(j) * 4;

@@ -3,6 +3,13 @@
  * The pending tasks in order, as a treap: a binary tree by key that is also a heap by a number drawn at random, which keeps
  * it balanced in expectation whatever the order of pushes. Keys are copied into the nodes and found again from the task
  * itself, so tasks need no link back.
+ *
+ * Why a tree and not a list or a heap: a pass looks at the first few of up to 100,000 and takes some out of the middle, people
+ * cancel anywhere, and `rad queue` walks all of it in order. A treap does each of these in O(log n) in a page of code. Walking
+ * goes by key, not by pointer, so the tree may change between two steps.
+ *
+ * The invariant that callers keep: the key of a task does not change while it is in here. To change a priority: remove, change,
+ * push. A key that changed unseen would make the task impossible to find, and so to remove.
  */
 #include "queue/queue.h"
 
@@ -56,6 +63,8 @@ void queue_destroy(struct queue *q)
 	free(q);
 }
 
+/* In the recovery queue all priorities are alike: it is served in the order of failing (section 6.2.3), and a user must not
+ * be able to have his crashes handled before others' by a priority. */
 static struct key key_of(const struct task *t)
 {
 	bool main = t->queue == QUEUE_MAIN;
@@ -134,6 +143,7 @@ static struct node **queue_find(struct node **at, const struct key *key)
 	return at;
 }
 
+/* Down to the first node that is lighter; that subtree is parted by the key and hangs below the new node. */
 void queue_push(struct queue *q, struct task *t)
 {
 	struct key key = key_of(t);
@@ -152,6 +162,7 @@ void queue_push(struct queue *q, struct task *t)
 	q->length++;
 }
 
+/* What hung below the node is joined in its place: both halves are in order and heaps already. */
 bool queue_remove(struct queue *q, struct task *t)
 {
 	struct key key = key_of(t);
@@ -187,6 +198,7 @@ struct task *queue_first(const struct queue *q)
 	return n ? n->task : NULL;
 }
 
+/* Looks for the place behind the key, whether or not the task is still there: the last turn to the left on the way down. */
 struct task *queue_next(const struct queue *q, const struct task *t)
 {
 	struct key key = key_of(t);

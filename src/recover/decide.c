@@ -2,6 +2,11 @@
  *
  * What follows a verdict: the recovery queue with a larger claim or with GPUs of its own (sections 6.2.3 and 7.2), the main
  * queue again, or the end. Only what was not the task's doing, and lack of GPU memory, is ever run again.
+ *
+ * Every way back ends: attempts are counted by verdict, each count has a bound of its own, and nothing but a person's requeue
+ * begins one anew. So a task that fails in ever new ways runs at most a handful of times. A task that wrote half of its
+ * results before it ended will write them again: who cannot have that says --no-requeue, which is asked wherever the task had
+ * begun, except after an out-of-memory, where it asked for memory and did not get it.
  */
 #include "recover/recover.h"
 
@@ -17,6 +22,7 @@ struct recover_policy recover_policy_default(void)
 					.grow_step_mib = 5 * 1024 };
 }
 
+/* How many attempts ended so before: the one that is being judged has no verdict yet. */
 static unsigned attempts_with(const struct task *t, enum verdict v)
 {
 	unsigned n = 0;
@@ -36,6 +42,8 @@ static bool stopped_by_fence(const struct exit_report *r)
 	return r->peak_mib >= r->claim_mib / 10 * 9;
 }
 
+/* Half as much again at a fence, where nothing is known but that the claim was too small; else section 7.2: what it had or
+ * could have had, and a step. */
 static uint64_t larger_claim(const struct recover_policy *p, const struct exit_report *r)
 {
 	uint64_t available = r->peak_mib + (r->device_known ? r->device_free_min_mib : 0);
@@ -45,6 +53,8 @@ static uint64_t larger_claim(const struct recover_policy *p, const struct exit_r
 	return (available > r->claim_mib ? available : r->claim_mib) + p->grow_step_mib;
 }
 
+/* Alone on an unfenced GPU it had all there is: final, unless a larger GPU exists. A claim that reaches an empty GPU's
+ * capacity means the whole GPU, alone and without a fence. */
 static void decide_oom(const struct recover_policy *p, const struct task *t, const struct exit_report *r,
 		       uint64_t empty_gpu_mib, struct recover_next *out)
 {
@@ -88,6 +98,7 @@ static void decide_launch(const struct recover_policy *p, const struct task *t, 
 	out->exclusive = !r->never_began && before > 0;
 }
 
+/* host_oom, failed, neighbour (when not run again) and launch are FAILED to people; the verdict says more. */
 static enum task_state final_state(enum verdict v)
 {
 	switch (v) {

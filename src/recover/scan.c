@@ -5,6 +5,13 @@
  * Wordings are looked for as whole phrases that the frameworks print, never as the bare words "out of memory": logs speak
  * of memory in prose. What the phrases cannot tell (was it caught? did it matter?) is left to recover_verdict, which gets
  * the count, whether the output went on, and the last error.
+ *
+ * Logs are of any size and any bytes, and come in pieces of any length: memory is one line's window, nothing is read twice, and
+ * what is kept of a line is made printable before it goes anywhere. A progress bar's carriage returns end lines too. The same
+ * bytes give the same result however they are cut (a test cuts them everywhere).
+ *
+ * The last error counts, because a program that survived the first one says so by going on; but not the last *line*: what dies
+ * prints dozens of lines after its error (AFTERMATH_LINES), and launchers report the death of their children (`echo`).
  */
 #include "recover/scan.h"
 
@@ -157,6 +164,7 @@ static const char *const hints[] = { "rror", "emory", "EMORY", "STATUS_", "ALLOC
 				     "NCCL", "peer", "engine", "cuDNN", "terminate called", "Aborted", "command not found",
 				     "collective", "CUDA" };
 
+/* Matches that are no row of the table: the last line of a traceback, MemoryError under any name, CUDA's numbers. */
 static const struct wording traceback_end = { SCAN_OTHER_ERROR, "", "" };
 static const struct wording memory_error = { SCAN_HOST_OOM, "Python", "" };
 static const struct wording mps_numbered = { SCAN_MPS, "CUDA", "" };
@@ -340,6 +348,7 @@ static const struct wording *match_exception(const char *text, size_t n, bool in
 	return NULL;
 }
 
+/* The hints come first because nearly all lines have none, and they are a third of the wordings. */
 static const struct wording *match_wording(const char *text, size_t n, size_t *at)
 {
 	bool hinted = false;
@@ -358,6 +367,8 @@ static const struct wording *match_wording(const char *text, size_t n, size_t *a
 	return hinted && mps_number(text, n) ? &mps_numbered : NULL;
 }
 
+/* An echo, or an exception that was raised on purpose from another, does not replace an error that is still fresh: it
+ * reports that one. The quote begins a little before the phrase when that stands far inside the line. */
 static void scan_record(struct scan *s, const struct wording *w, const char *text, size_t n, size_t at)
 {
 	bool fresh = s->last.kind != SCAN_NOTHING && s->lines_after <= AFTERMATH_LINES;
@@ -466,6 +477,7 @@ static void end_line(struct scan *s)
 	s->escape = ESC_NONE;
 }
 
+/* A line longer than the window is looked at in pieces that overlap by more than any phrase is long. */
 static void add_byte(struct scan *s, char c)
 {
 	if (s->len == sizeof s->line) {
@@ -516,6 +528,7 @@ void scan_feed(struct scan *s, const char *bytes, size_t n)
 	}
 }
 
+/* On a copy: the scanner may be asked in the middle of a line and then be fed on. */
 void scan_finish(const struct scan *s, struct scan_result *out)
 {
 	struct scan whole = *s;

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Exit code, last error and device evidence to a verdict, and the sentence that a person reads in `rad show`.
+ *
+ * No witness is enough alone. An exit code says that something failed, not what. Output may quote an error that was caught,
+ * or one of another process; it comes from the user, who may print what he likes (doc/security.md: he gains a place in line
+ * by it, no more). The device may have been full of somebody else. So the order below: what cannot be mistaken first (the
+ * stop we asked for, the kernel's own killer with its signal), then a plain out-of-memory in the output, then what
+ * neighbours did, and last the errors that are an out-of-memory only if the device agrees.
+ *
+ * The sentence always names its evidence, so that a wrong verdict can be seen to be one.
  */
 #include "recover/recover.h"
 
@@ -39,6 +47,7 @@ static int quote_length(const char *text, size_t max)
 	return (int)len;
 }
 
+/* Signal names come from the C library; real-time signals have none. */
 static void say_how(const struct exit_report *r, struct verdict_result *out)
 {
 	const char *name = r->signal ? sigabbrev_np(r->signal) : NULL;
@@ -83,6 +92,7 @@ static void say_device(const struct exit_report *r, struct verdict_result *out)
 		verdict_say(out, ", alone");
 }
 
+/* By the lowest free memory around the end. Not known is not full: then only the output can say so. */
 static bool device_full(const struct exit_report *r)
 {
 	uint64_t part = r->device_total_mib / FULL_PART;
@@ -116,6 +126,7 @@ static bool verdict_blameless(const struct exit_report *r)
 	       (o->kind == SCAN_OTHER_ERROR && o->source[0]);
 }
 
+/* An MPS error with nobody else on the server is the server's failure, not a neighbour's: it is started again as any launch. */
 static enum verdict mps_verdict(const struct exit_report *r)
 {
 	bool text = r->output.kind == SCAN_MPS && !r->output.survived;
@@ -127,6 +138,8 @@ static enum verdict mps_verdict(const struct exit_report *r)
 	return r->neighbour_faulted && verdict_blameless(r) ? VERDICT_NEIGHBOUR : VERDICT_NONE;
 }
 
+/* The kernel's killer comes first only with its signal: it may have struck a worker long before the end, and the task gone
+ * on. */
 static enum verdict failure_verdict(const struct exit_report *r)
 {
 	const struct scan_result *o = &r->output;
@@ -163,6 +176,8 @@ static void explain_failure(const struct exit_report *r, struct verdict_result *
 		verdict_say(out, "; its MPS server failed with no other client on it");
 }
 
+/* What we asked for ended it, whatever it said meanwhile: a program that dies of SIGTERM prints all sorts of errors. Only a
+ * requeue without a record is no answer: nobody knows whether it ended, so it must not be started again. */
 static bool verdict_when_stopping(const struct exit_report *r, struct verdict_result *out)
 {
 	if (r->stopping == STOP_NONE || (r->stopping == STOP_REQUEUE && !r->have_record && !r->never_began))

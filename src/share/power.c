@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Power of a GPU: idle, a step as soon as a process is there, and a curve over SMACT from there to the peak.
+ * Power of a GPU: idle, a step as soon as a process is there, and a curve over SMACT from there to the peak. A limit of the
+ * board cuts it off; that clocks, and so speeds, fall at the limit is not modelled.
  */
 #include "share/power.h"
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Speeds of tasks that share a GPU: weighted max-min fairness over GPU time (streams) or SM activity (MPS). The speeds
  * themselves are the working memory, so nothing is allocated: simulators call this in their inner loops.
+ *
+ * Both laws are the same water filling (doc/share.md derives the second), so there is one routine and two rows of
+ * parameters. Only +, -, *, /, sqrt and comparisons are used, which IEEE 754 defines to the last bit: a simulation gives the
+ * same figures on every machine.
  */
 #include "share/share.h"
 
@@ -8,6 +12,7 @@
 
 #include <math.h>
 
+/* Nobody is free and nobody takes more than all: both would make a speed of somebody else's 0 or infinite. */
 static double clamp_load(double load)
 {
 	if (isnan(load))
@@ -102,6 +107,7 @@ static void fill(const struct law *law, const struct share_task *tasks, size_t n
 #undef ASKED
 }
 
+/* Alone, or on an instance of its own, nobody is in the way. */
 void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode, double *speed)
 {
 	if (n > 1 && mode != SHARE_NEVER && mode != SHARE_MIG) {
@@ -127,6 +133,7 @@ double share_part_speed(const struct share_task *t, double sm_part)
 	return fmin(1, sm_part / sm_activity(t));
 }
 
+/* What a task shows on an instance with that part of the SMs, as fractions of the instance. */
 struct share_task share_part_load(const struct share_task *t, double sm_part)
 {
 	double speed = share_part_speed(t, sm_part), smact = fmin(1, speed * sm_activity(t) / sm_part);

@@ -3,6 +3,11 @@
  * handed over with the reason, and every other one loads.
  *
  * Ids are collected before the first task is handed over, so the caller may append and commit while it gets them.
+ *
+ * Two kinds of failure are kept apart everywhere: `broken` is one task's (its JSON, its log, a damaged page that only it
+ * lies on), and the load goes on; `err` is the store's (the disk, a lock), and the load ends. Taking the first for the
+ * second would keep a daemon from starting because of one bad record; the other way round would drop tasks because of a bad
+ * cable.
  */
 #include "store/store_internal.h"
 
@@ -34,6 +39,7 @@ static int load_damaged(struct store *s, int rc, struct error *broken, struct er
 	return 0;
 }
 
+/* History does not need environments, which are most of the bytes, so a look into it leaves them on the disk. */
 static struct spec *spec_of_row(sqlite3_stmt *st, bool with_environ, struct error *err)
 {
 	json_error_t why;
@@ -115,6 +121,7 @@ static int apply_row(sqlite3_stmt *st, struct task *t, struct error *broken)
 	return rc ? error_wrap(broken, "event %u of its log", t->n_events + 1) : 0;
 }
 
+/* Stops at the first event that does not fit: what came after it assumed it. */
 static int apply_log(struct store *s, struct task *t, struct error *broken, struct error *err)
 {
 	sqlite3_stmt *st = s->statements[STORE_GET_EVENTS];
@@ -158,6 +165,7 @@ static int load_collect(struct store *s, sqlite3_stmt *st, struct load_ids *out,
 }
 
 /* Replays the tasks whose ids the statement gives. */
+/* The elements of an array follow each other, so its spec is read once. */
 static int replay_all(struct loader *l, sqlite3_stmt *st, store_each each, void *ctx, struct error *err)
 {
 	struct load_ids ids = { 0 };
@@ -201,6 +209,7 @@ int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t
 	return replay_all(&l, st, each, ctx, err);
 }
 
+/* An id that never was is the caller's mistake; a task whose log is damaged must not look like one. */
 static bool load_known(struct store *s, task_id id)
 {
 	scoped_statement *st = NULL;
@@ -210,6 +219,7 @@ static bool load_known(struct store *s, task_id id)
 	return sqlite3_step(st) != SQLITE_DONE;
 }
 
+/* Somebody who asks for the elements of an array one by one has its spec read once (`last`), not 10,000 times. */
 struct task *store_load_task(struct store *s, task_id id, struct error *err)
 {
 	char name[TASK_ID_TEXT];
@@ -291,6 +301,7 @@ static struct outcome outcome_of_row(sqlite3_stmt *st)
 	return o;
 }
 
+/* By `seq`, the order in which they were told: history is made again by the same calls, so its table is the same. */
 int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*each)(void *ctx, const struct outcome *o),
 			void *ctx, struct error *err)
 {

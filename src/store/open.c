@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Opening rad.db. Everything that could be wrong with the file is found before anything is written to it: a file that is
  * refused is left, bytes and WAL, as it was.
+ *
+ * The order matters, and each step says why it stands where it does: our own look at the bytes comes before SQLite's connection
+ * (locks), the connection does not write the WAL back until the file is accepted (NO_CKPT_ON_CLOSE), whose file it is comes
+ * before whether it is whole, and only then is anything migrated, after a copy. What is checked of a large file, and what not,
+ * is doc/decisions/0020.
  */
 #include "store/store_internal.h"
 
@@ -151,6 +156,8 @@ static int check_whole(struct store *s, struct error *err)
 	return run_check(s, "PRAGMA quick_check(meta)", err);
 }
 
+/* cache_size in KiB; a WAL that has grown beyond 16 MiB is cut when it is next reset, so that one large turn does not stay
+ * on disk. */
 static int set_up(struct store *s, struct error *err)
 {
 	scoped_statement *st = NULL;
@@ -188,6 +195,7 @@ static int open_sign(struct store *s, struct error *err)
 	return store_set_meta(s, "written_by", RAD_VERSION, err);
 }
 
+/* A step of the schema may drop `tasks`: the log has everything. */
 static int rebuild_if_missing(struct store *s, struct error *err)
 {
 	int64_t missing;
@@ -196,6 +204,7 @@ static int rebuild_if_missing(struct store *s, struct error *err)
 	return missing ? store_rebuild_index(s, err) : 0;
 }
 
+/* Numbers of jobs go on from the largest that is stored: an id is never used twice. */
 static int open_start(struct store *s, struct error *err)
 {
 	int64_t last;
@@ -223,6 +232,7 @@ struct store *store_open_schema(const char *dir, const char *const *steps, int n
 	return s;
 }
 
+/* For a process beside the daemon. It sees only what is committed, and cannot write, whatever it is made to do. */
 struct store *store_open_reader(const char *dir, struct error *err)
 {
 	struct store *s = alloc_zero(sizeof *s);

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Writing: one transaction a loop turn. The first write begins it, store_commit ends it. A write that failed dooms it: part
  * of a turn is never committed, and whoever forgets to look at one error gets it again from store_commit.
+ *
+ * One commit a turn, because a commit costs a sync of the disk (milliseconds) and an event costs microseconds: all that
+ * arrived together shares it. synchronous=FULL and WAL: a commit that returned survives a power loss, as far as the disk
+ * tells the truth.
+ *
+ * The statements of every turn are prepared once (store_internal.h has them in one table), all values are bound, and no text
+ * of a user is ever part of SQL. Every failure of SQLite becomes one line that says what a person can do: full, damaged,
+ * locked, or broken disk are different things to do.
  */
 #include "store/store_internal.h"
 
@@ -53,6 +61,7 @@ int store_fail(struct store *s, int rc, struct error *err)
 	return error_set(err, ERR_SYSTEM, "%s: %s", s->path, sqlite3_errmsg(s->db));
 }
 
+/* For the few statements without values: PRAGMAs and the steps of the schema. */
 int store_exec(struct store *s, const char *sql, struct error *err)
 {
 	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
@@ -103,6 +112,7 @@ static int run_v(struct store *s, enum store_statement which, const char *types,
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : reset ? reset : rc;
 }
 
+/* SQLITE_STATIC is right for texts: the statement is reset before run_v returns, so no pointer outlives its owner. */
 static int store_run(struct store *s, enum store_statement which, const char *types, ...)
 {
 	va_list ap;
@@ -112,6 +122,7 @@ static int store_run(struct store *s, enum store_statement which, const char *ty
 	return rc;
 }
 
+/* The first change of a turn begins the transaction. `dirty` is set also when BEGIN failed: then store_commit tells. */
 int store_change(struct store *s, struct error *err, enum store_statement which, const char *types, ...)
 {
 	if (s->doomed.code) {
@@ -138,6 +149,8 @@ int store_change(struct store *s, struct error *err, enum store_statement which,
 	return -1;
 }
 
+/* jansson refuses a value only where we broke our own rules (text that is no UTF-8). Losing the event would be worse than
+ * the turn. */
 static int store_doom(struct store *s, struct error *err, const char *what)
 {
 	s->dirty = true;
@@ -171,6 +184,8 @@ int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_
 		      submit_ms, text, environ_text);
 }
 
+/* `tasks` is an index of the logs, so that a start need not replay what has ended: it says which tasks live, and of whom. It is
+ * written in the transaction of the event that it follows from, and can be made again from the events. */
 int store_put_task(struct store *s, const struct task *t, bool live, struct error *err)
 {
 	return store_change(s, err, STORE_PUT_TASK, "iiitii", (int64_t)t->id, (int64_t)t->spec->uid, (int64_t)live,
@@ -204,6 +219,7 @@ static void roll_back(struct store *s)
 	s->doomed = ERROR_INIT;
 }
 
+/* After a failure nothing of the turn is on disk, and memory is ahead of it: the daemon ends itself (doc/decisions/0003). */
 int store_commit(struct store *s, struct error *err)
 {
 	if (!s->dirty)

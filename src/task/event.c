@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Events as the store keeps them: one JSON body per kind. Reading checks everything; a body that is not as it should be
  * makes that task broken, never the daemon.
+ *
+ * Bodies of all earlier versions are read for ever. So a member may be added, absent meaning what its absence meant when it
+ * did not exist (json_read_* leave the value as it is), and none may change its meaning or its unit. Words are written, not
+ * numbers: the order of an enum is nobody's business but the compiler's.
  */
 #include "task/task.h"
 
@@ -19,6 +23,7 @@ static const char *const stops[] = {
 
 #define NOTE_MAX 1000
 
+/* Three decimals are more than any of these is known to, and keep a log of a million events small. NaN becomes null. */
 static json_t *measured_to_json(const struct measured *m)
 {
 	return json_pack("{so, so, so, so, sb, so, so, so}",
@@ -38,6 +43,7 @@ static json_t *placed_to_json(const struct event *ev)
 			 "claim_mib", (json_int_t)ev->u.placed.claim_mib, "fenced", ev->u.placed.fenced);
 }
 
+/* What is not there was not changed. */
 static json_t *updated_to_json(const struct event *ev)
 {
 	json_t *o = json_object();
@@ -112,6 +118,7 @@ static int read_u64(const json_t *body, const char *key, uint64_t *value, struct
 	return 0;
 }
 
+/* Members that an older version did not know stay "not known", which is NaN and not 0. */
 static int read_measured(const json_t *body, struct measured *m, struct error *err)
 {
 	*m = (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN,
@@ -124,6 +131,7 @@ static int read_measured(const json_t *body, struct measured *m, struct error *e
 	return 0;
 }
 
+/* UUIDs are copied into arrays of fixed size by others, so their length is checked here, once. */
 static int read_placed(const json_t *body, struct event *ev, struct error *err)
 {
 	const json_t *gpus = json_object_get(body, "gpus");
@@ -253,6 +261,7 @@ int event_from_json(enum event_kind kind, const json_t *body, struct event *ev, 
 	return 0;
 }
 
+/* Only for events that event_from_json filled: those that the core makes borrow their pointers. */
 void event_clear(struct event *ev)
 {
 	if (ev->kind == EV_ESTIMATED)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The spec and its JSON form. Scalar members stand in one table, so that writing and reading cannot drift apart; the few
  * lists have a function each way. Reading is done on what clients send and on what the store holds: every bound is checked.
+ *
+ * A spec is counted, not copied: an array of 10,000 elements has one script, one capture and one environment in memory. It
+ * never changes after its submission, which is what makes that safe; what `rad update` changes is the task's.
  */
 #include "task/spec.h"
 
@@ -110,6 +113,7 @@ static json_t *field_to_json(const struct field *f, const struct spec *s)
 	return NULL;
 }
 
+/* Arguments and environment are bytes to the kernel, and JSON is UTF-8. */
 static json_t *words_to_json(char *const *words)
 {
 	json_t *a = json_array();
@@ -169,6 +173,7 @@ json_t *spec_environ_to_json(const struct spec *s)
 	return words_to_json(s->environ);
 }
 
+/* Null counts as absent, so that a client may send all members always. A NaN does not pass the comparison of doubles. */
 static int field_from_json(const struct field *f, const json_t *o, struct spec *s, struct error *err)
 {
 	void *at = (char *)s + f->offset;
@@ -219,6 +224,7 @@ static char *word_from_json(const json_t *v)
 	return word;
 }
 
+/* The list ends with a NULL, as exec wants it; embedded zeros are refused, since they would cut a word short unseen. */
 static int words_from_json(const json_t *a, const char *key, char ***words, struct error *err)
 {
 	size_t n = json_array_size(a);
@@ -245,6 +251,8 @@ static int dependency_from_json(const json_t *d, struct dependency *dep, struct 
 	return error_set(err, ERR_INVALID, "'deps': '%.40s' is no kind of dependency", kind ? kind : "");
 }
 
+/* The bound of arrays is that of what may be stored, not of what may be submitted: an earlier release accepted more, and its
+ * tasks must still load. */
 static int lists_from_json(const json_t *o, struct spec *s, struct error *err)
 {
 	const json_t *limits = json_object_get(o, "rlimits"), *deps = json_object_get(o, "deps");
@@ -274,6 +282,8 @@ static int lists_from_json(const json_t *o, struct spec *s, struct error *err)
 	return 0;
 }
 
+/* Identity (uid, gid, user) is not among the fields: it comes from the socket or from the store's own columns, never from
+ * JSON. */
 static int read_all(struct spec *s, const json_t *o, const json_t *environ, struct error *err)
 {
 	int64_t mask = s->umask;
@@ -325,6 +335,7 @@ static void add_component(struct buf *path, const char *name)
 		buf_add(path, *name == '/' ? "_" : name, 1);
 }
 
+/* An unknown letter stays as it was typed: a path with a % in it is likelier than a letter we have yet to learn. */
 char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task)
 {
 	scoped_buf path = { 0 };

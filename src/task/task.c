@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The task record and the one function that changes it. What each event may do in which state stands in `allowed`;
  * what it does stands in one small function per event. No I/O, no clock.
+ *
+ * Live running, restart and simulation go through the same task_apply, so whatever it does must follow from the record and the
+ * event alone: no setting, no reading, no "now". A log that was written by an older version is replayed by this one: a case may
+ * be added, but what an event did to a task must stay what it did.
  */
 #include "task/task.h"
 
@@ -43,6 +47,8 @@ bool task_event_allowed(enum task_state s, enum event_kind k)
 	return allowed[k] & BIT(s);
 }
 
+/* What `rad update` may change is copied out of the spec: the spec stays what was asked for, and elements of an array share
+ * it. */
 struct task *task_create(task_id id, struct spec *spec)
 {
 	struct task *t = alloc_zero(sizeof *t);
@@ -99,6 +105,7 @@ static void task_book(struct task *t, int64_t now_ms)
 	t->booked_until_ms = now_ms;
 }
 
+/* The log's first event: from its time on time is booked. */
 static void apply_submitted(struct task *t, const struct event *ev)
 {
 	t->submit_ms = t->queued_ms = t->booked_until_ms = ev->t_ms;
@@ -106,6 +113,7 @@ static void apply_submitted(struct task *t, const struct event *ev)
 	t->waiting_for_deps = t->spec->n_deps > 0;
 }
 
+/* Another declaration makes the estimate void, so that the next pass asks again; other changes do not touch it. */
 static void apply_updated(struct task *t, const struct event *ev)
 {
 	if (ev->u.updated.set_priority)
@@ -133,6 +141,9 @@ static void apply_estimated(struct task *t, const struct event *ev)
 	t->estimated_ms = ev->t_ms;
 }
 
+/* From here on the attempt exists, though nothing runs yet: after a crash between this event and the start, the restart
+ * finds an attempt without a shim, and starts it. start_ms is a placeholder until EV_STARTED, so that run time is never
+ * negative. */
 static void apply_placed(struct task *t, const struct event *ev)
 {
 	size_t bytes = ev->u.placed.n_gpus * sizeof *ev->u.placed.gpus;
@@ -151,6 +162,7 @@ static void apply_placed(struct task *t, const struct event *ev)
 		t->start_ms = ev->t_ms;
 }
 
+/* The end is never before the last booking, or jct would be less than wait + held + run when the wall clock was set back. */
 static void task_finish(struct task *t, enum task_state state, int64_t now_ms)
 {
 	t->state = state;
@@ -168,6 +180,7 @@ static void task_enqueue(struct task *t, enum task_queue queue, int64_t now_ms)
 		t->queued_ms = now_ms;
 }
 
+/* The attempt's end is `booked_until_ms`, which book() has just moved to the event's time unless the clock went back. */
 static void apply_ended(struct task *t, const struct event *ev)
 {
 	struct attempt *a = task_attempt(t);
@@ -192,6 +205,8 @@ static void apply_ended(struct task *t, const struct event *ev)
 	task_enqueue(t, ev->u.ended.next == NEXT_RECOVER ? QUEUE_RECOVERY : QUEUE_MAIN, ev->t_ms);
 }
 
+/* A person's decision, so the counters of what went wrong begin anew, and so does the estimate. The time since the end is
+ * nobody's: it is skipped, not booked. */
 static void apply_requeued(struct task *t, const struct event *ev)
 {
 	t->booked_until_ms = ev->t_ms > t->booked_until_ms ? ev->t_ms : t->booked_until_ms;
@@ -224,6 +239,7 @@ static int check_event(const struct task *t, const struct event *ev, struct erro
 	return 0;
 }
 
+/* Checks first and changes then, so that an event that does not belong leaves the task as it was. */
 int task_apply(struct task *t, const struct event *ev, struct error *err)
 {
 	if (check_event(t, ev, err))
