@@ -125,7 +125,7 @@ static void net_norm(const struct net_norm *n, uint32_t width, const float *x, f
 struct heads { const float *qkv; uint32_t stride, width, n; };
 
 /* Column i of the keys, for all tokens: products over tokens then go four at a time. */
-static void turn_keys(const struct heads *h, const float *keys, float turned[][GPUMEMNET_TOKENS])
+static void transpose_keys(const struct heads *h, const float *keys, float turned[][GPUMEMNET_TOKENS])
 {
 	for (uint32_t i = 0; i < h->width; i++) {
 		memset(turned[i], 0, sizeof turned[i]);
@@ -167,7 +167,7 @@ static void net_attend(const struct net_encoder *e, const struct net_block *b, u
 	}
 	for (uint32_t head = 0; head < e->heads; head++) {
 		const float *at = h.qkv + head * h.width;
-		turn_keys(&h, at + e->width, s->turned);
+		transpose_keys(&h, at + e->width, s->turned);
 		for (unsigned t = 0; t < n; t++)
 			attend_one(&h, at + t * h.stride, at + 2 * e->width, s->turned, s->out[t] + head * h.width);
 	}

@@ -56,7 +56,7 @@ static void own_params(const struct summary *s, struct features_fact *facts)
 	}
 }
 
-static enum summary_kind settle_kind(const struct summary *s, size_t i, uint64_t own)
+static enum summary_kind resolve_kind(const struct summary *s, size_t i, uint64_t own)
 {
 	const struct summary_layer *layer = &s->layers[i];
 	enum summary_kind kind = s->types[layer->type].kind;
@@ -80,7 +80,7 @@ static uint64_t unseen_attention(uint64_t width)
 	return add_capped(mul_capped(4 * width, width), 4 * width);
 }
 
-static void settle(const struct summary *s, struct features_fact *facts)
+static void resolve_rows(const struct summary *s, struct features_fact *facts)
 {
 	if (s->cumulative)
 		own_params(s, facts);
@@ -92,7 +92,7 @@ static void settle(const struct summary *s, struct features_fact *facts)
 		    summary_is(s->types[layer->type].name, "MultiheadAttention"))
 			facts[i].params = unseen_attention(layer->last_dim);
 		facts[i].elements = layer->has_shape ? layer->elements : 0;
-		facts[i].kind = settle_kind(s, i, facts[i].params);
+		facts[i].kind = resolve_kind(s, i, facts[i].params);
 	}
 }
 
@@ -334,7 +334,7 @@ void features_from_summary(const struct summary *s, const struct features_given 
 	out->types = alloc_zero(s->n_types * sizeof *out->types);
 	out->list = alloc_zero(s->n_layers * sizeof *out->list);
 	take_given(given, out);
-	settle(s, facts);
+	resolve_rows(s, facts);
 	if (s->format == SUMMARY_MODULES)
 		features_follow_shapes(s, given, facts, out);
 	else

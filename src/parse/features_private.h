@@ -10,7 +10,7 @@
 
 /* What the text does not say of a layer, one for each of the summary's. */
 struct features_fact {
-	enum summary_kind kind;		/* settled: with parents and figures in sight */
+	enum summary_kind kind;		/* with parents and figures in sight */
 	uint64_t params;		/* own, of one */
 	uint64_t elements;		/* of its outputs in one pass over one sample, all calls of one */
 };

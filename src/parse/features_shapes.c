@@ -97,7 +97,7 @@ static struct frame *top(struct shapes_walk *w)
 /* ---- branches and joins ---- */
 
 /* What just came in is also where the modules begin that have had no layer yet. */
-static void settle_entries(struct shapes_walk *w)
+static void resolve_entries(struct shapes_walk *w)
 {
 	for (unsigned i = w->n; i-- > 0 && w->frames[i].fresh && !w->frames[i].gate; )
 		w->frames[i].entry = w->now;
@@ -210,7 +210,7 @@ static void follow_conv(struct shapes_walk *w, size_t i)
 		w->begun = false;	/* a second input: the images of a model of text and images */
 	make_space(w, io[0], dims);
 	fit(w, i, io[0]);
-	settle_entries(w);
+	resolve_entries(w);
 	uint64_t params = product((uint64_t)io[0] / (uint64_t)bounded(groups), (uint64_t)io[1]);
 	for (unsigned d = 0; d < dims; d++) {
 		int64_t n = w->now.space[d];
@@ -271,7 +271,7 @@ static void make_patches(struct shapes_walk *w)
 	w->cls_token = false;
 	if (w->n && !w->s->layers[w->frames[0].layer].has_params)
 		w->facts[w->frames[0].layer].params += product((uint64_t)w->now.channels, (uint64_t)w->now.tokens + 1);
-	settle_entries(w);
+	resolve_entries(w);
 }
 
 static void follow_norm(struct shapes_walk *w, size_t i)
@@ -284,7 +284,7 @@ static void follow_norm(struct shapes_walk *w, size_t i)
 	bool heads = channels > 0 && channels < w->now.channels && w->now.n_space == 0 && w->now.channels % channels == 0;
 	if (!heads)
 		fit(w, i, channels);
-	settle_entries(w);
+	resolve_entries(w);
 }
 
 /* Whether what comes out of the body is one vector here: the output layers of classifiers. */
@@ -373,7 +373,7 @@ static void follow_linear(struct shapes_walk *w, size_t i)
 	in = bounded(in);
 	out = bounded(out);
 	linear_input(w, i, in);
-	settle_entries(w);
+	resolve_entries(w);
 	w->now.channels = out;
 	set_params(w, i, product((uint64_t)in, (uint64_t)out) + (features_arg_is(args, "bias", "False") ? 0 : (uint64_t)out));
 }
@@ -395,7 +395,7 @@ static void follow_embedding(struct shapes_walk *w, size_t i)
 	bool bag = summary_contains(type_of(w, i), "Bag");
 	w->now = vector_of(n[1], bag ? 1 : w->seq_len);
 	w->saw_tokens |= !bag;
-	settle_entries(w);
+	resolve_entries(w);
 	w->facts[i].elements = elements_of(&w->now);
 }
 
@@ -418,7 +418,7 @@ static void follow_recurrent(struct shapes_walk *w, size_t i)
 		w->saw_tokens = true;
 	int64_t tokens = !w->begun ? w->seq_len : w->now.n_space ? area_of(&w->now) : w->now.tokens;
 	w->now = vector_of(io[0], tokens);
-	settle_entries(w);
+	resolve_entries(w);
 	w->now.channels = (int64_t)(ways * out);
 }
 
@@ -546,7 +546,7 @@ static bool is_list(struct summary_text type)
 
 /* An activation function that a module holds once and calls after each of its normalisations, or of its layers but the last;
  * in the feed-forward part of a transformer it is called once, in the wide middle. */
-static void settle_activation(struct shapes_walk *w, const struct frame *f)
+static void resolve_activation(struct shapes_walk *w, const struct frame *f)
 {
 	bool list = is_list(type_of(w, f->layer));
 	if (f->activations == 1 && !list && f->norms)
@@ -581,7 +581,7 @@ static void leave(struct shapes_walk *w)
 	struct frame f = w->frames[--w->n];
 	struct summary_text type = type_of(w, f.layer);
 	bool attention = summary_is(type, "MultiheadAttention");
-	settle_activation(w, &f);
+	resolve_activation(w, &f);
 	own_params(w, &f);
 	/* A gate: channels weighed by what a pooled branch says of them. */
 	if (w->now.n_space && area_of(&w->now) == 1 && area_of(&f.entry) > 1 && f.entry.n_space == w->now.n_space &&
