@@ -195,8 +195,9 @@ src/map/plan.h:2: struct lane is something else in src/map/map.c:2'
 
 @test "a page that the index does not name, and a link to nothing" {
 	mkdir -p "$tree"/doc/decisions "$tree"/models "$tree"/examples "$tree"/tests "$tree"/workloads
-	echo '[errors](errors.md), [1](decisions/0001-one.md), [gone](gone.md#there)' >"$tree/doc/README.md"
+	echo '[errors](errors.md), [1](decisions/0001-one.md), [gone](gone.md#there), `src/map/ledger.c`, `src/map/lost.h`' >"$tree/doc/README.md"
 	touch "$tree/README.md" "$tree/doc/errors.md" "$tree/doc/decisions/0001-one.md" "$tree/doc/decisions/0002-two.md"
 	sees 'doc/decisions/0002-two.md:1: is not in doc/README.md
-doc/README.md:1: links to gone.md, which is not there'
+doc/README.md:1: links to gone.md, which is not there
+doc/README.md:1: names src/map/lost.h, which is not there'
 }
