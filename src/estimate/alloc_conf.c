@@ -3,8 +3,9 @@
  * The allocator's configuration: "key:value,key:[value:value,value:value]", blanks ignored, as PyTorch splits it.
  *
  * Which keys there are, and what they default to, hangs on the version of PyTorch that the job will run with, so each row says
- * since when. A configuration that PyTorch would refuse is refused here too: the job would not get to its first allocation, and
- * an estimate under other settings would be believed.
+ * since when. A value that PyTorch would refuse is refused here too: the job would not get to its first allocation, and an
+ * estimate under other settings would be believed. A key that nobody here knows is passed over with a note, as it may be one of
+ * a later version.
  */
 #include "estimate/alloc.h"
 
@@ -253,6 +254,7 @@ static const struct conf_setting settings[] = {
 	{ "graph_capture_record_stream_reuse", 0, skip_value },
 };
 
+/* Said in the estimate's note: the figure may be wrong because of it. */
 static int pass_over(struct conf_reading *r)
 {
 	size_t len = strlen(r->conf->note);

@@ -31,6 +31,7 @@ static uint32_t bin_of(const float *probabilities, uint32_t bins, double probabi
 	return bins - 1;	/* rounding */
 }
 
+/* Bins are of log2(memory / reference): what the nets say is a factor, and arithmetic says of what. */
 int gpumemnet_figures(const struct net *net, const struct gpumemnet_vector *v, struct gpumemnet_figures *out, struct error *err)
 {
 	float p[NET_MAX_BINS];
@@ -59,6 +60,7 @@ static const char *outside_of(const struct net *net, const struct gpumemnet_vect
 	return text;
 }
 
+/* Why it says nothing goes into the note, which `rad estimate` shows; `auto` asks the next estimator. */
 static bool gpumemnet_decline(struct estimate_result *out, const char *why)
 {
 	snprintf(out->note, sizeof out->note, "%.190s", why);
@@ -92,6 +94,8 @@ static void gpumemnet_tell(const struct features *f, const struct gpumemnet_vect
 	snprintf(out->note, sizeof out->note, "%.*s", (int)sizeof out->note - 1, text);
 }
 
+/* A net asked about what is unlike all it learnt from answers as surely as ever. So what can be seen to be unlike is
+ * declined, and what is only beyond its ranges gets a wide margin. */
 static bool gpumemnet_answer(const struct features *f, const struct estimate_context *c, struct estimate_result *out)
 {
 	struct gpumemnet_figures figures;

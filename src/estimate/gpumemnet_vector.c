@@ -56,6 +56,7 @@ static const struct precision *find_precision(const char *name)
 
 /* ---- sizes ---- */
 
+/* 1 + x, so that none is 0 and not minus infinity. */
 static float size_of(double x)
 {
 	return (float)log2(1 + (x > 0 ? x : 0));
@@ -139,6 +140,8 @@ static void describe_model(const struct features *f, float *inputs)
 /* Layers that are alike; with `mixed` those of a kind for which there was no room, added up. */
 struct vector_group { enum summary_kind kind; bool mixed; uint64_t first, times; double params, activations; };
 
+/* A model of a thousand layers has few that differ, and the encoder reads 64 tokens. The last of these, one a kind, take what
+ * differs beyond that, so no layer is left out. */
 static struct vector_group *group_of(struct vector_group *groups, unsigned *n, const struct features_layer *l)
 {
 	const unsigned single = GPUMEMNET_TOKENS - GPUMEMNET_KINDS;

@@ -92,6 +92,7 @@ void history_destroy(struct history *h)
 
 /* Entries ------------------------------------------------------------------------------------------------------------- */
 
+/* Open addressing by hand: the map's keys are whole numbers, and two texts of one hash take neighbouring ones. */
 static int64_t next_key(int64_t key)
 {
 	int64_t next = (int64_t)((uint64_t)key + 1);
@@ -240,6 +241,7 @@ static void learn_residual(struct margins *margins, const struct outcome *o)
 		margins_note(margins, o->estimator, (double)o->seen.peak_mib / (double)o->comfort_mib - 1);
 }
 
+/* What teaches nothing makes no entry: a user whose tasks all fail at once must not push out what is known. */
 void history_note(struct history *h, const struct outcome *o)
 {
 	learn_residual(h->margins, o);

@@ -109,6 +109,7 @@ static void add_conv(struct replay_program *p, const struct capture_conv *v)
 		p->scratch = bytes;
 }
 
+/* MARK and ATTENTION ask for nothing: what attention takes are ALLOCs of the capture already. */
 static void add_record(struct replay_program *p, const struct capture_record *r)
 {
 	switch ((enum capture_kind)r->kind) {
@@ -282,6 +283,8 @@ static uint64_t fixed_costs(const struct replay_program *p)
 	return mib * MIB;
 }
 
+/* Sharing beginnings needs runs that differ by nothing but when the cap is met. Garbage collection looks at the cap itself, and
+ * an expandable range may have mapped a part of a request when it meets it: those are run from the start. */
 int replay_capture(const struct capture *c, const struct alloc_conf *conf, const struct replay_environment *env,
 		   const struct overheads *o, uint64_t total, struct replay_figures *out, struct error *err)
 {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * One daemon per state folder: an flock that the kernel drops when its holder dies, however it dies.
+ *
+ * Not a pid in a file: pids come round again, and a stale file would keep a server from starting after a power loss. Not
+ * SQLite's own lock: it says "busy", not who, and only when something is written. O_CLOEXEC, since a task that inherited the
+ * descriptor would hold the lock for as long as it runs.
  */
 #include "store/store_internal.h"
 

@@ -78,6 +78,7 @@ const char *store_network_folder(const char *dir)
 	return store_network_fs((unsigned long)fs.f_type, type);
 }
 
+/* What cannot be found out (a file system that stat refuses) is taken for local: refusing would be a guess, too. */
 static int check_file_system(const char *dir, struct error *err)
 {
 	const char *name = store_network_folder(dir);
@@ -88,6 +89,7 @@ static int check_file_system(const char *dir, struct error *err)
 			 (unsigned)geteuid());
 }
 
+/* Looks at the open folder, not at the path again, so that nobody can exchange it in between. */
 int store_place(const char *dir, struct error *err)
 {
 	if (io_make_dirs(dir, 0700, err))

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The tables, as the ordered steps that lead to them. A step that was released is never edited: add one below it and
  * raise STORE_SCHEMA. A step that changes `tasks` may simply drop and create it: it is filled again from the log.
+ *
+ * All steps run in one transaction with the new version number, so a crash leaves the old schema or the new one. Before that
+ * the old file is copied: who must go back to an older release has one that it reads, though without what was stored since.
  */
 #include "store/store_internal.h"
 
@@ -65,6 +68,7 @@ static int sync_path(const char *path, int flags, struct error *err)
 	return 0;
 }
 
+/* SQLite's own copy: whole, also of what is in the WAL only, which a copy of the file would lack. */
 static int vacuum_into(struct store *s, const char *copy, struct error *err)
 {
 	char *sql = sqlite3_mprintf("VACUUM INTO %Q", copy);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What GPUs showed over time: rows of means, joined and dropped as they age.
+ * What GPUs showed over time: rows of means, joined and dropped as they age (doc/decisions/0040). Whole numbers of a few
+ * bytes, since these are by far the most rows; what is not known is NULL. Joining and dropping are SQL on ranges of time, in
+ * the transaction of a turn like everything else: a crash in between leaves the old rows.
  */
 #include "store/store_internal.h"
 
@@ -12,6 +14,7 @@ static const double scale[SERIES_VALUES] = {
 	[SERIES_MEM_MIB] = 1, [SERIES_SMACT] = 1000, [SERIES_GRACT] = 1000, [SERIES_POWER_W] = 10,
 };
 
+/* NaN is bound as NULL. What no device shows, a power of 10^12 W, is not known either. */
 static double series_stored(const double values[SERIES_VALUES], enum series_value v)
 {
 	return fabs(values[v]) < 1e12 ? round(values[v] * scale[v]) : NAN;
@@ -27,6 +30,7 @@ int store_add_means(struct store *s, const struct store_gpu *gpu, int64_t from_m
 			    series_stored(values, SERIES_POWER_W));
 }
 
+/* Only whole minutes are joined: half of one would be joined again with its other half later, as a mean of means. */
 int store_thin_means(struct store *s, int64_t from_ms, int64_t to_ms, int64_t keep_ms, struct error *err)
 {
 	const int64_t minute = MINUTE_S, from_s = from_ms / 60000 * 60, to_s = to_ms / 60000 * 60;

@@ -60,6 +60,7 @@ static json_t *updated_to_json(const struct event *ev)
 	return o;
 }
 
+/* Says also what comes next, so that a replay decides nothing: the rules of recovery may have changed since. */
 static json_t *ended_to_json(const struct event *ev)
 {
 	json_t *o = measured_to_json(&ev->u.ended.seen);
@@ -98,6 +99,7 @@ json_t *event_to_json(const struct event *ev)
 }
 
 /* The position of a word in a list; -1 with an error if it is not there. */
+/* A word that this version does not know makes the event unreadable, not something near it. */
 static int read_word(const json_t *body, const char *key, const char *const *words, size_t n, int *value, struct error *err)
 {
 	const char *word = json_string_value(json_object_get(body, key));
@@ -154,6 +156,7 @@ static int read_placed(const json_t *body, struct event *ev, struct error *err)
 	return 0;
 }
 
+/* A name that is too long is cut: it is shown and compared, and no estimator of ours has such a one. */
 static int read_estimate(const json_t *body, struct estimate *e, struct error *err)
 {
 	const char *name = json_string_value(json_object_get(body, "estimator"));

@@ -131,6 +131,7 @@ static json_t *words_to_json(char *const *words)
 	return a;
 }
 
+/* Short arrays rather than objects: an array of 10,000 elements has its indices in one place, and names would be most of it. */
 static void lists_to_json(const struct spec *s, json_t *o)
 {
 	json_t *limits = json_array(), *deps = json_array(), *array = json_array();
@@ -315,6 +316,7 @@ struct spec *spec_from_json(const json_t *o, const json_t *environ, struct error
 	return NULL;
 }
 
+/* For people only: words are joined by blanks and not quoted, so it cannot be run again from here. */
 char *spec_command_text(const struct spec *s)
 {
 	scoped_buf text = { 0 };

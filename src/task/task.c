@@ -274,6 +274,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 	return 0;
 }
 
+/* What was booked, and what has passed since in the state that lasts. In milliseconds up to here, so that the sum is exact. */
 struct task_times task_times(const struct task *t, int64_t now_ms)
 {
 	int64_t ms[BUCKET_NONE] = { t->booked_ms[0], t->booked_ms[1], t->booked_ms[2] };
@@ -287,6 +288,7 @@ struct task_times task_times(const struct task *t, int64_t now_ms)
 	};
 }
 
+/* An exit code says something only of a program that ended by itself; 0 of a killed one would look like success. */
 static json_t *attempt_to_json(const struct attempt *a)
 {
 	json_t *gpus = json_array();
@@ -303,6 +305,7 @@ static json_t *attempt_to_json(const struct attempt *a)
 		"energy_j", json_round3(a->seen.energy_j));
 }
 
+/* 0 MiB is "not known" inside and null outside: nobody outside is to take it for a figure. */
 static json_t *estimate_to_json(const struct task *t)
 {
 	const struct estimate *e = &t->estimate;
