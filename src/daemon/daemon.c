@@ -10,7 +10,7 @@
 #include "base/scope.h"
 #include "daemon/estimating.h"
 #include "daemon/names.h"
-#include "daemon/reading.h"
+#include "daemon/lookup.h"
 #include "daemon/recording.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
@@ -129,7 +129,7 @@ static bool commit_and_act(struct daemon *d)
 		return false;
 	}
 	server_flush(d->server);
-	reading_start(d->reading);
+	lookups_start(d->lookups);
 	return runner_work(d->runner);
 }
 
@@ -386,7 +386,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	d->recording = recording_create(d);
 	d->estimating = estimating_create(d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
 	d->names = names_create(d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
-	d->reading = reading_create(d->loop, d->program);
+	d->lookups = lookups_create(d->loop, d->program);
 	d->core = core_create(&d->config.core, &ops);
 	const struct sampling_plan sampling = { .program = d->program, .device = d->device,
 						.interval_ms = d->config.interval_ms, .first_ms = FIRST_SNAPSHOT_MS };
@@ -427,7 +427,7 @@ void daemon_destroy(struct daemon *d)
 	server_destroy(d->server);
 	sampling_destroy(d->sampling);
 	estimating_destroy(d->estimating);
-	reading_destroy(d->reading);
+	lookups_destroy(d->lookups);
 	runner_destroy(d->runner);
 	uv_run(d->loop, UV_RUN_NOWAIT);
 	uv_walk(d->loop, close_handle, NULL);

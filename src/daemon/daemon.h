@@ -21,7 +21,7 @@ struct runner;
 struct sampling;
 struct estimating;
 struct names;
-struct reading;
+struct lookups;
 
 /* What `radd` was asked for on its command line; NULL: the default of that thing. */
 struct daemon_options {
@@ -42,7 +42,7 @@ struct daemon {
 	struct recording *recording;	/* what it read, over time */
 	struct estimating *estimating;	/* workers of slow estimators */
 	struct names *names;		/* of users */
-	struct reading *reading;	/* workers that read in the history */
+	struct lookups *lookups;	/* workers that read in the history */
 	int lock_fd;
 	char *state_dir, *run_dir, *socket_path, *program;	/* owned; program: radd's own path */
 	int64_t started_ms;		/* wall */

@@ -10,7 +10,7 @@
 #include "daemon/daemon.h"
 #include "daemon/estimating.h"
 #include "daemon/names.h"
-#include "daemon/reading.h"
+#include "daemon/lookup.h"
 #include "daemon/reaper.h"
 
 #include <stdio.h>
@@ -122,7 +122,7 @@ static int other_life(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "--estimate"))
 		return estimating_worker(estimators);
 	if (argc == 2 && !strcmp(argv[1], "--read"))
-		return reading_worker();
+		return lookup_worker();
 	if (argc == 2 && !strcmp(argv[1], "--name"))
 		return names_worker();
 	return -1;

@@ -465,8 +465,8 @@ int request_wait_reply(struct daemon *d, struct client *c, const task_id *ids, s
 
 /* Accounts ------------------------------------------------------------------------------------------------------------- */
 
-/* The span and the user of a request, for a reader, which checks them. Nothing long is passed on: it may have to wait. */
-static json_t *for_reader(const struct request *r, const char *op, struct error *err)
+/* The span and the user of a request, for a lookup, which checks them. Nothing long is passed on: it may have to wait. */
+static json_t *for_lookup(const struct request *r, const char *op, struct error *err)
 {
 	static const char *const keys[] = { "from_ms", "to_ms", "uid" };
 	json_t *o = json_pack("{ss, ss}", "op", op, "state", r->d->state_dir);
@@ -483,7 +483,7 @@ static json_t *for_reader(const struct request *r, const char *op, struct error 
 
 static json_t *op_acct(const struct request *r, struct error *err)
 {
-	scoped_json *o = for_reader(r, "acct", err);
+	scoped_json *o = for_lookup(r, "acct", err);
 	if (!o)
 		return NULL;
 	server_read(r->client, json_to_text(o));
@@ -492,7 +492,7 @@ static json_t *op_acct(const struct request *r, struct error *err)
 
 static json_t *op_series(const struct request *r, struct error *err)
 {
-	scoped_json *o = for_reader(r, "series", err);
+	scoped_json *o = for_lookup(r, "series", err);
 	if (!o)
 		return NULL;
 	json_object_set_new(o, "unstored", recording_unstored(r->d->recording, daemon_now()));

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/daemon.h"
-#include "daemon/reading.h"
+#include "daemon/lookup.h"
 #include "daemon/usage.h"
 #include "daemon/walk.h"
 #include "submit/wire.h"
@@ -51,9 +51,9 @@ struct client {
 	size_t n_waits, n_over;	/* the first n_over of them are over */
 	task_id waits_on;	/* a task of waits[n_over] that is not over; 0: not looked for yet */
 	bool until_start;
-	/* What else it waits for, likewise: a long list in pieces, what a reader finds, the name of its user. */
+	/* What else it waits for, likewise: a long list in pieces, a lookup in the history, the name of its user. */
 	struct walk *walk;
-	struct reading_job *reading;
+	struct lookup *lookup;
 	json_t *again;		/* the request that waits for a name */
 	size_t asked;		/* bytes of the message that was read last */
 	bool settled;		/* its wait is over, and what came behind it was not looked at yet */
@@ -119,8 +119,8 @@ static void close_client(struct client *c)
 	if (c->closing)
 		return;
 	c->closing = true;
-	reading_cancel(c->reading);
-	c->reading = NULL;
+	lookup_cancel(c->lookup);
+	c->lookup = NULL;
 	uv_close((uv_handle_t *)&c->pipe, on_client_closed);
 }
 
@@ -154,7 +154,7 @@ static void trim(struct buf *b)
 /* Whether its next message has to wait for the answer to this one. */
 static bool is_busy(const struct client *c)
 {
-	return c->n_waits || c->walk || c->reading || c->again || c->parse;
+	return c->n_waits || c->walk || c->lookup || c->again || c->parse;
 }
 
 static void check_unsent(struct client *c)
@@ -565,13 +565,13 @@ void server_tell(struct client *c, task_id *ids, size_t n, bool living)
 		uv_idle_start(&c->s->slices, on_slices);
 }
 
-static void on_read_answer(void *ctx, const struct buf *reply, const char *why)
+static void on_looked_up(void *ctx, const struct buf *reply, const char *why)
 {
 	struct client *c = ctx;
 	struct error err = ERROR_INIT;
-	c->reading = NULL;
+	c->lookup = NULL;
 	if (why)
-		error_set(&err, ERR_UNAVAILABLE, "reading in the history: %s: ask for a shorter time", why);
+		error_set(&err, ERR_UNAVAILABLE, "looking into the history: %s: ask for a shorter time", why);
 	if (why)
 		answer(c, wire_error(&err));
 	else
@@ -581,7 +581,7 @@ static void on_read_answer(void *ctx, const struct buf *reply, const char *why)
 
 void server_read(struct client *c, char *request)
 {
-	c->reading = reading_ask(c->s->d->reading, c->uid, request, on_read_answer, c);
+	c->lookup = lookups_ask(c->s->d->lookups, c->uid, request, on_looked_up, c);
 }
 
 void server_names_changed(struct server *s)
@@ -622,8 +622,8 @@ static void fail_client(struct client *c, const struct error *why)
 	c->out.len = c->committed;
 	walk_destroy(c->walk);
 	c->walk = NULL;
-	reading_cancel(c->reading);
-	c->reading = NULL;
+	lookup_cancel(c->lookup);
+	c->lookup = NULL;
 	json_decref(c->again);
 	c->again = NULL;
 	c->n_waits = 0;

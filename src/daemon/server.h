@@ -55,7 +55,7 @@ void server_wait(struct client *c, const task_id *ids, size_t n, bool until_star
 int request_wait_reply(struct daemon *d, struct client *c, const task_id *ids, size_t n, struct error *err);
 /* The client is told these tasks, a piece a turn. Takes over the list; `living`: see walk_create. */
 void server_tell(struct client *c, task_id *ids, size_t n, bool living);
-/* The client is told what a reader makes of that request, whose text is taken over. */
+/* The client is told what a lookup makes of that request, whose text is taken over. */
 void server_read(struct client *c, char *request);
 /* Requests that wait for the name of a user are run again. */
 void server_names_changed(struct server *s);

@@ -3,7 +3,7 @@
  * them hangs. The test is its own worker.
  */
 #include "daemon/names.h"
-#include "daemon/reading.h"
+#include "daemon/lookup.h"
 
 #include "base/alloc.h"
 #include "base/scope.h"
@@ -59,7 +59,7 @@ struct world {
 	uv_loop_t *loop;
 	uv_timer_t patience;
 	struct names *names;
-	struct reading *reading;
+	struct lookups *lookups;
 	unsigned changes, answers;
 	char said[10][40], why[80];
 };
@@ -97,14 +97,14 @@ static void set_up(struct world *w, const char *program, int64_t deadline_ms)
 	uv_timer_init(w->loop, &w->patience);
 	uv_timer_start(&w->patience, out_of_patience, PATIENCE_MS, 0);
 	w->names = names_create(w->loop, program, deadline_ms, on_change, w);
-	w->reading = reading_create(w->loop, program);
+	w->lookups = lookups_create(w->loop, program);
 }
 
 /* As radd ends: whatever runs is killed, and nothing is left. */
 static void tear_down(struct world *w)
 {
 	names_destroy(w->names);
-	reading_destroy(w->reading);
+	lookups_destroy(w->lookups);
 	uv_run(w->loop, UV_RUN_NOWAIT);
 	uv_walk(w->loop, close_any, NULL);
 	while (uv_run(w->loop, UV_RUN_NOWAIT))
@@ -176,8 +176,8 @@ static void no_program_to_ask(void **state)
 	(void)state;
 	set_up(&w, "/nonexistent/radd", LONG_MS);
 	check_name(&w, 12, NAME_ASKED, "12");
-	reading_ask(w.reading, 1, alloc_string("a"), on_answer, &w);
-	reading_start(w.reading);
+	lookups_ask(w.lookups, 1, alloc_string("a"), on_answer, &w);
+	lookups_start(w.lookups);
 	wait_until(&w, &w.changes, 1);
 	check_name(&w, 12, NAME_NO_ANSWER, "12");
 	assert_int_equal(w.answers, 1);
@@ -192,10 +192,10 @@ static void nothing_is_read_before_it_is_started(void **state)
 	struct world w;
 	(void)state;
 	set_up(&w, "/proc/self/exe", LONG_MS);
-	reading_ask(w.reading, 1, alloc_string("a"), on_answer, &w);
+	lookups_ask(w.lookups, 1, alloc_string("a"), on_answer, &w);
 	uv_run(w.loop, UV_RUN_NOWAIT);
 	assert_int_equal(w.answers, 0);
-	reading_start(w.reading);
+	lookups_start(w.lookups);
 	wait_until(&w, &w.answers, 1);
 	assert_string_equal(w.said[0], "a");
 	tear_down(&w);
@@ -203,7 +203,7 @@ static void nothing_is_read_before_it_is_started(void **state)
 
 static void pump(uv_check_t *h)
 {
-	reading_start(((struct world *)h->data)->reading);
+	lookups_start(((struct world *)h->data)->lookups);
 }
 
 static void users_take_turns(void **state)
@@ -215,17 +215,17 @@ static void users_take_turns(void **state)
 	uv_check_init(w.loop, &check);
 	check.data = &w;
 	uv_check_start(&check, pump);
-	reading_ask(w.reading, 1, alloc_string("stuck"), on_answer, &w);
-	struct reading_job *behind = reading_ask(w.reading, 1, alloc_string("behind"), on_answer, &w);
-	reading_ask(w.reading, 2, alloc_string("x"), on_answer, &w);
-	reading_ask(w.reading, 3, alloc_string("y"), on_answer, &w);
-	reading_start(w.reading);
+	lookups_ask(w.lookups, 1, alloc_string("stuck"), on_answer, &w);
+	struct lookup *behind = lookups_ask(w.lookups, 1, alloc_string("behind"), on_answer, &w);
+	lookups_ask(w.lookups, 2, alloc_string("x"), on_answer, &w);
+	lookups_ask(w.lookups, 3, alloc_string("y"), on_answer, &w);
+	lookups_start(w.lookups);
 	wait_until(&w, &w.answers, 2);
 	assert_string_equal(w.said[0], "x");
 	assert_string_equal(w.said[1], "y");
-	reading_cancel(behind);
-	reading_ask(w.reading, 2, alloc_string("z"), on_answer, &w);
-	reading_start(w.reading);
+	lookup_cancel(behind);
+	lookups_ask(w.lookups, 2, alloc_string("z"), on_answer, &w);
+	lookups_start(w.lookups);
 	wait_until(&w, &w.answers, 3);
 	assert_string_equal(w.said[2], "z");
 	uv_check_stop(&check);
@@ -237,13 +237,13 @@ static void who_went_away_gives_his_place_back(void **state)
 	struct world w;
 	(void)state;
 	set_up(&w, "/proc/self/exe", LONG_MS);
-	struct reading_job *stuck[READING_AT_ONCE];
-	for (unsigned i = 0; i < READING_AT_ONCE; i++)
-		stuck[i] = reading_ask(w.reading, i, alloc_string("stuck"), on_answer, &w);
-	reading_ask(w.reading, 77, alloc_string("next"), on_answer, &w);
-	reading_start(w.reading);
-	reading_cancel(stuck[0]);
-	reading_start(w.reading);
+	struct lookup *stuck[LOOKUP_AT_ONCE];
+	for (unsigned i = 0; i < LOOKUP_AT_ONCE; i++)
+		stuck[i] = lookups_ask(w.lookups, i, alloc_string("stuck"), on_answer, &w);
+	lookups_ask(w.lookups, 77, alloc_string("next"), on_answer, &w);
+	lookups_start(w.lookups);
+	lookup_cancel(stuck[0]);
+	lookups_start(w.lookups);
 	wait_until(&w, &w.answers, 1);
 	assert_string_equal(w.said[0], "next");
 	tear_down(&w);
@@ -258,9 +258,9 @@ static void who_went_away_leaves_no_process(void **state)
 	while (wait(NULL) > 0)	/* what radds that ended have left */
 		;
 	set_up(&w, "/proc/self/exe", LONG_MS);
-	struct reading_job *stuck = reading_ask(w.reading, 1, alloc_string("stuck"), on_answer, &w);
-	reading_start(w.reading);
-	reading_cancel(stuck);
+	struct lookup *stuck = lookups_ask(w.lookups, 1, alloc_string("stuck"), on_answer, &w);
+	lookups_start(w.lookups);
+	lookup_cancel(stuck);
 	while (!waitid(P_ALL, 0, &left, WEXITED | WNOWAIT | WNOHANG))	/* until there is no child any more */
 		uv_run(w.loop, UV_RUN_ONCE);
 	assert_int_equal(errno, ECHILD);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Who reads in the history, and who is next: see reading.h. The worker's side is in reading_worker.c.
+ * Who reads in the history, and who is next: see lookup.h. The worker's side is in lookup_worker.c.
  */
-#include "daemon/reading.h"
+#include "daemon/lookup.h"
 
 #include "base/alloc.h"
 #include "daemon/worker.h"
@@ -9,26 +9,26 @@
 
 #include <stdlib.h>
 
-struct reading_job {
-	struct reading *r;
-	struct reading_job *next;
+struct lookup {
+	struct lookups *r;
+	struct lookup *next;
 	uid_t uid;
 	char *request;		/* NULL once it was started */
 	struct worker *worker;
-	reading_done done;
+	lookup_done done;
 	void *ctx;
 };
 
-struct reading {
+struct lookups {
 	uv_loop_t *loop;
 	char *program;
-	struct reading_job *first, **last;	/* not started yet */
-	struct reading_job *running[READING_AT_ONCE];
+	struct lookup *first, **last;	/* not started yet */
+	struct lookup *running[LOOKUP_AT_ONCE];
 };
 
-struct reading *reading_create(uv_loop_t *loop, const char *program)
+struct lookups *lookups_create(uv_loop_t *loop, const char *program)
 {
-	struct reading *r = alloc_zero(sizeof *r);
+	struct lookups *r = alloc_zero(sizeof *r);
 	r->loop = loop;
 	r->program = alloc_string(program);
 	r->last = &r->first;
@@ -36,13 +36,13 @@ struct reading *reading_create(uv_loop_t *loop, const char *program)
 }
 
 /* Out of the table or the list. */
-static void forget(struct reading_job *j)
+static void forget(struct lookup *j)
 {
-	struct reading *r = j->r;
-	for (size_t i = 0; i < READING_AT_ONCE; i++)
+	struct lookups *r = j->r;
+	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++)
 		if (r->running[i] == j)
 			r->running[i] = NULL;
-	for (struct reading_job **at = &r->first; *at; at = &(*at)->next)
+	for (struct lookup **at = &r->first; *at; at = &(*at)->next)
 		if (*at == j) {
 			if (!(*at = j->next))
 				r->last = at;
@@ -52,11 +52,11 @@ static void forget(struct reading_job *j)
 	free(j);
 }
 
-void reading_destroy(struct reading *r)
+void lookups_destroy(struct lookups *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < READING_AT_ONCE; i++)
+	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++)
 		if (r->running[i]) {
 			worker_stop(r->running[i]->worker);
 			forget(r->running[i]);
@@ -67,16 +67,16 @@ void reading_destroy(struct reading *r)
 	free(r);
 }
 
-struct reading_job *reading_ask(struct reading *r, uid_t uid, char *request, reading_done done, void *ctx)
+struct lookup *lookups_ask(struct lookups *r, uid_t uid, char *request, lookup_done done, void *ctx)
 {
-	struct reading_job *j = alloc_zero(sizeof *j);
-	*j = (struct reading_job){ .r = r, .uid = uid, .request = request, .done = done, .ctx = ctx };
+	struct lookup *j = alloc_zero(sizeof *j);
+	*j = (struct lookup){ .r = r, .uid = uid, .request = request, .done = done, .ctx = ctx };
 	*r->last = j;
 	r->last = &j->next;
 	return j;
 }
 
-void reading_cancel(struct reading_job *j)
+void lookup_cancel(struct lookup *j)
 {
 	if (!j)
 		return;
@@ -86,25 +86,25 @@ void reading_cancel(struct reading_job *j)
 
 static void on_answer(void *ctx, const struct buf *answer, const char *why)
 {
-	struct reading_job *j = ctx;
-	reading_done done = j->done;
+	struct lookup *j = ctx;
+	lookup_done done = j->done;
 	void *whose = j->ctx;
 	forget(j);
 	done(whose, answer, why);
 }
 
-static bool is_served(const struct reading *r, uid_t uid)
+static bool is_served(const struct lookups *r, uid_t uid)
 {
-	for (size_t i = 0; i < READING_AT_ONCE; i++)
+	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++)
 		if (r->running[i] && r->running[i]->uid == uid)
 			return true;
 	return false;
 }
 
 /* One of each user at a time: who asks for years again and again waits behind himself. */
-static struct reading_job *take_next(struct reading *r)
+static struct lookup *take_next(struct lookups *r)
 {
-	for (struct reading_job **at = &r->first, *j; (j = *at); at = &j->next)
+	for (struct lookup **at = &r->first, *j; (j = *at); at = &j->next)
 		if (!is_served(r, j->uid)) {
 			if (!(*at = j->next))
 				r->last = at;
@@ -114,10 +114,10 @@ static struct reading_job *take_next(struct reading *r)
 	return NULL;
 }
 
-static void start(struct reading_job *j)
+static void start(struct lookup *j)
 {
 	char why[120] = "";
-	const struct worker_plan plan = { .program = j->r->program, .flag = "--read", .deadline_ms = READING_DEADLINE_MS,
+	const struct worker_plan plan = { .program = j->r->program, .flag = "--read", .deadline_ms = LOOKUP_DEADLINE_MS,
 					  .max_answer = WIRE_MAX_MESSAGE };
 	char *request = j->request;
 	j->request = NULL;
@@ -126,10 +126,10 @@ static void start(struct reading_job *j)
 		on_answer(j, NULL, why);
 }
 
-void reading_start(struct reading *r)
+void lookups_start(struct lookups *r)
 {
-	for (size_t i = 0; i < READING_AT_ONCE; i++) {
-		struct reading_job *j = r->running[i] ? NULL : take_next(r);
+	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++) {
+		struct lookup *j = r->running[i] ? NULL : take_next(r);
 		if (!j)
 			continue;
 		r->running[i] = j;

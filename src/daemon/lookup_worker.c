@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What a reader does: the accounts of tasks that ended, and what GPUs showed over time, as whole replies.
+ * What a lookup does, in its process: the accounts of tasks that ended, and what GPUs showed over time, as whole replies.
  */
-#include "daemon/reading.h"
+#include "daemon/lookup.h"
 
 #include "account/account.h"
 #include "base/alloc.h"
@@ -78,7 +78,7 @@ static int make_reply(const json_t *request, struct buf *reply, struct error *er
 	return rc;
 }
 
-int reading_worker(void)
+int lookup_worker(void)
 {
 	struct error err = ERROR_INIT;
 	scoped_buf reply = { 0 };
