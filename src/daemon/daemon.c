@@ -4,18 +4,23 @@
 #include "daemon/daemon.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "core/core.h"
 #include "daemon/estimating.h"
-#include "daemon/names.h"
 #include "daemon/lookup.h"
+#include "daemon/names.h"
+#include "daemon/now.h"
 #include "daemon/recording.h"
+#include "daemon/requests.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
 #include "daemon/server.h"
+#include "device/device.h"
 #include "launch/mps.h"
+#include "settings/settings.h"
+#include "store/store.h"
 #include "submit/wire.h"
 
 #include <linux/close_range.h>
@@ -23,30 +28,45 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 #define FIRST_SNAPSHOT_MS 5000
 #define MAX_DESCRIPTORS 65536
-#define MIN_DISK_BYTES ((unsigned long long)16 << 20)	/* kept for the events of tasks that were already accepted */
 /* What is read at a start of what ended attempts taught: some tenths of a second. Older runs ran on older software. */
 #define TAUGHT_MOST 200000
 #define TAUGHT_MS (180 * INT64_C(86400000))
 
-struct now daemon_now(void)
-{
-	return (struct now){ clock_mono_ms(), clock_wall_ms() };
-}
+/* The parts, in the order in which they are made; they are ended in the reverse one. NULL: not made yet. */
+struct daemon {
+	struct settings config;		/* as they are in force; SIGHUP changes them */
+	struct daemon_options options;
+	char *state_dir, *run_dir, *socket_path, *program;	/* owned; program: radd's own path */
+	struct device *device;		/* the GPUs it was given */
+	int lock_fd;
+	struct store *store;
+	uv_loop_t loop;
+	uv_signal_t on_term, on_int, on_hup;
+	struct core *core;
+	struct runner *runner;		/* attempts: launching, watching, ending, MPS servers */
+	struct recording *recording;	/* what the sampler read, over time */
+	struct estimating *estimating;	/* workers of slow estimators */
+	struct names *names;		/* of users */
+	struct lookups *lookups;	/* workers that look into the history */
+	struct requests requests;	/* what clients may ask */
+	struct server *server;		/* clients */
+	struct sampling *sampling;	/* the sampler process */
+	bool has_turns;			/* the handles below are in the loop */
+	uv_prepare_t prepare;
+	uv_check_t check;
+	uv_timer_t timer;		/* for what core_turn says is due */
+	bool store_failed;		/* the last commit failed */
+};
 
-bool daemon_has_mps(const struct daemon *d)
+/* Whether tasks can be MPS clients here: the setting says so, and the devices allow it. */
+static bool has_mps(void *ctx)
 {
+	const struct daemon *d = ctx;
 	return d->config.mps && mps_available(device_kind(d->device));
-}
-
-bool daemon_has_room(const struct daemon *d)
-{
-	struct statvfs fs;
-	return statvfs(d->state_dir, &fs) || (unsigned long long)fs.f_bavail * fs.f_frsize >= MIN_DISK_BYTES;
 }
 
 /* The turn ------------------------------------------------------------------------------------------------------------- */
@@ -93,14 +113,14 @@ static void on_estimate(void *ctx, int64_t question, const struct estimator *row
 
 static void on_estimated(void *ctx, int64_t question, bool spoke, const struct estimate_result *said)
 {
-	core_estimated(((struct daemon *)ctx)->core, question, spoke, said, daemon_now());
+	core_estimated(((struct daemon *)ctx)->core, question, spoke, said, now_read());
 }
 
 static void on_reading(void *ctx, const struct snapshot *snap)
 {
 	struct daemon *d = ctx;
-	struct now now = daemon_now();
-	core_snapshot(d->core, snap, daemon_has_mps(d), now);
+	struct now now = now_read();
+	core_snapshot(d->core, snap, has_mps(d), now);
 	recording_note(d->recording, snap, now);
 }
 
@@ -112,20 +132,20 @@ static void on_names(void *ctx)
 /* A store that cannot be written (a full disk) must not lose what was promised, and nothing that was not stored is told or
  * started. What is in memory cannot be rolled back piece by piece, so the daemon ends itself and lets its successor read what
  * is on disk; running tasks do not notice. */
-static void store_broken(struct daemon *d, const struct error *err)
+static void daemon_store_broken(struct daemon *d, const struct error *err)
 {
 	log_error("%s; this radd stops; running tasks go on, and the next radd finds them", err->text);
 	server_fail(d->server, err);
 	d->store_failed = true;
-	uv_stop(d->loop);
+	uv_stop(&d->loop);
 }
 
 /* One commit, with all that follows from it. Returns whether effects made new events. */
-static bool commit_and_act(struct daemon *d)
+static bool daemon_commit_and_act(struct daemon *d)
 {
 	struct error err = ERROR_INIT;
 	if (store_commit(d->store, &err)) {
-		store_broken(d, &err);
+		daemon_store_broken(d, &err);
 		return false;
 	}
 	server_flush(d->server);
@@ -138,14 +158,14 @@ static void on_timer(uv_timer_t *t)
 	(void)t;	/* it only has to wake the loop: the turn comes after */
 }
 
-static void turn(struct daemon *d)
+static void daemon_turn(struct daemon *d)
 {
 	int64_t due;
 	if (d->store_failed)
 		return;
 	do
-		due = core_turn(d->core, daemon_now());
-	while (commit_and_act(d));
+		due = core_turn(d->core, now_read());
+	while (daemon_commit_and_act(d));
 	int64_t now = clock_mono_ms();
 	if (due == INT64_MAX)
 		uv_timer_stop(&d->timer);
@@ -154,14 +174,14 @@ static void turn(struct daemon *d)
 }
 
 /* Before the poll, so that what timers did is on disk before the loop sleeps; after it, for what the poll brought. */
-static void on_prepare(uv_prepare_t *h) { turn(h->data); }
-static void on_check(uv_check_t *h) { turn(h->data); }
+static void on_prepare(uv_prepare_t *h) { daemon_turn(h->data); }
+static void on_check(uv_check_t *h) { daemon_turn(h->data); }
 
 static void on_signal(uv_signal_t *h, int signum)
 {
 	struct daemon *d = h->data;
 	log_info("%s: stopping; running tasks go on", strsignal(signum));
-	uv_stop(d->loop);
+	uv_stop(&d->loop);
 }
 
 static void tell_change(void *ctx, const struct setting *row, const char *old, const char *new, bool taken)
@@ -261,15 +281,17 @@ static int restore_one(void *ctx, struct task *t, const char *broken)
 		task_destroy(t);
 		return 0;
 	}
-	core_restore(d->core, t, daemon_now());
+	core_restore(d->core, t, now_read());
 	return 0;
 }
 
+struct adopting { struct daemon *d; bool new_boot; };
+
 static void adopt_one(void *ctx, const struct task *t)
 {
-	struct daemon *d = ctx;
+	const struct adopting *a = ctx;
 	if (t->state == TASK_RUNNING)
-		runner_adopt(d->runner, core_task(d->core, t->id));
+		runner_adopt(a->d->runner, t, a->new_boot);
 }
 
 static int restore_drained(void *ctx, const char *key, const char *value)
@@ -286,7 +308,7 @@ static void restore_outcome(void *ctx, const struct outcome *o)
 }
 
 /* Pids and start times mean something within one boot and one pid namespace only. */
-static int note_boot(struct daemon *d, struct error *err)
+static int note_boot(struct daemon *d, bool *new_boot, struct error *err)
 {
 	char space[64] = "";
 	scoped_buf now = { 0 };
@@ -295,24 +317,25 @@ static int note_boot(struct daemon *d, struct error *err)
 	    readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0)
 		log_warn("cannot tell whether the machine was restarted: /proc is not as expected");
 	buf_add_text(&now, space);
-	d->new_boot = before && strcmp(before, buf_text(&now));
+	*new_boot = before && strcmp(before, buf_text(&now));
 	return store_set_meta(d->store, "boot", buf_text(&now), err);
 }
 
-static int restore(struct daemon *d, struct error *err)
+static int daemon_restore(struct daemon *d, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	if (store_load_outcomes(d->store, clock_wall_ms() - TAUGHT_MS, TAUGHT_MOST, restore_outcome, d, &why))
 		log_warn("what earlier tasks took cannot be read, estimates go without: %s", why.text);
-	if (note_boot(d, err) || store_load_live(d->store, restore_one, d, err))
+	struct adopting adopting = { .d = d };
+	if (note_boot(d, &adopting.new_boot, err) || store_load_live(d->store, restore_one, d, err))
 		return -1;
-	core_each_task(d->core, adopt_one, d);
+	core_each_task(d->core, adopt_one, &adopting);
 	runner_adopted(d->runner);
 	return store_each_meta(d->store, "drained:", restore_drained, d);
 }
 
 /* Folders, lock, store. */
-static int open_state(struct daemon *d, struct error *err)
+static int daemon_open_state(struct daemon *d, struct error *err)
 {
 	if (io_make_dirs(d->state_dir, geteuid() ? 0700 : 0711, err) ||
 	    io_make_dirs(d->run_dir, geteuid() ? 0700 : 0755, err) || wire_prepare_folder(d->socket_path, err))
@@ -320,22 +343,6 @@ static int open_state(struct daemon *d, struct error *err)
 	if ((d->lock_fd = store_lock(d->state_dir, err)) < 0 || !(d->store = store_open(d->state_dir, err)))
 		return -1;
 	return 0;
-}
-
-static void start_loop_handles(struct daemon *d)
-{
-	uv_prepare_init(d->loop, &d->prepare);
-	uv_check_init(d->loop, &d->check);
-	uv_timer_init(d->loop, &d->timer);
-	uv_signal_init(d->loop, &d->on_term);
-	uv_signal_init(d->loop, &d->on_int);
-	uv_signal_init(d->loop, &d->on_hup);
-	d->prepare.data = d->check.data = d->timer.data = d->on_term.data = d->on_int.data = d->on_hup.data = d;
-	uv_prepare_start(&d->prepare, on_prepare);
-	uv_check_start(&d->check, on_check);
-	uv_signal_start(&d->on_term, on_signal, SIGTERM);
-	uv_signal_start(&d->on_int, on_signal, SIGINT);
-	uv_signal_start(&d->on_hup, on_hangup, SIGHUP);
 }
 
 /* Tasks are told these paths, and start in folders of their own: relative ones would lead elsewhere there. */
@@ -359,90 +366,156 @@ static void prepare_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-struct daemon *daemon_create(const struct daemon_options *o, const char *program, struct error *err)
+/* Where everything is. The server's own keeps MPS servers where systemd cleans up; any other, root's second one too, beside its
+ * state. */
+static void daemon_set_paths(struct daemon *d, const struct daemon_options *o, const char *program)
 {
-	struct daemon *d = alloc_zero(sizeof *d);
-	struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of, .owner = owner_of,
-				.estimate = on_estimate, .outcome = on_outcome, .trouble = on_trouble };
 	const char *named_socket = o->socket_path ? o->socket_path : getenv("RAD_SOCKET");
-	d->options = *o;
-	d->lock_fd = -1;
-	d->loop = uv_default_loop();
-	d->started_ms = clock_wall_ms();
+	scoped_free char *server_state = wire_own_state_dir();
 	d->program = alloc_string(program);
 	d->state_dir = o->state_dir ? absolute(o->state_dir) : wire_own_state_dir();
-	/* The server's own keeps MPS servers where systemd cleans up; any other, root's second one too, beside its state. */
-	scoped_free char *server_state = wire_own_state_dir();
 	bool for_server = !geteuid() && !strcmp(d->state_dir, server_state);
 	d->run_dir = for_server ? alloc_string("/run/rad") : alloc_printf("%s/run", d->state_dir);
 	d->socket_path = named_socket ? absolute(named_socket) : wire_own_socket_path();
-	if (settings_load(&d->config, o->config_path, o->devices, NULL, NULL, err) ||
-	    !(d->device = device_create(d->config.devices, d->state_dir, err)) || open_state(d, err))
-		goto fail;
-	signal(SIGPIPE, SIG_IGN);
-	prepare_descriptors();
-	start_loop_handles(d);
-	d->runner = runner_create(d);
-	d->recording = recording_create(d);
-	d->estimating = estimating_create(d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
-	d->names = names_create(d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
-	d->lookups = lookups_create(d->loop, d->program);
-	d->core = core_create(&d->config.core, &ops);
-	const struct sampling_plan sampling = { .program = d->program, .device = d->device,
-						.interval_ms = d->config.interval_ms, .first_ms = FIRST_SNAPSHOT_MS };
-	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
-	if (!(d->server = server_create(d, d->socket_path, err)) || restore(d, err) ||
-	    !(d->sampling = sampling_create(d->loop, &sampling, on_reading, d, err)))
-		goto fail;
-	return d;
-fail:
-	daemon_destroy(d);
-	return NULL;
 }
 
-void daemon_run(struct daemon *d)
+/* A signal that comes while the parts are made is heard when the loop runs. */
+static void daemon_start_signals(struct daemon *d)
+{
+	signal(SIGPIPE, SIG_IGN);
+	uv_signal_init(&d->loop, &d->on_term);
+	uv_signal_init(&d->loop, &d->on_int);
+	uv_signal_init(&d->loop, &d->on_hup);
+	d->on_term.data = d->on_int.data = d->on_hup.data = d;
+	uv_signal_start(&d->on_term, on_signal, SIGTERM);
+	uv_signal_start(&d->on_int, on_signal, SIGINT);
+	uv_signal_start(&d->on_hup, on_hangup, SIGHUP);
+}
+
+/* Those that work without a socket, and cannot fail. */
+static void daemon_start_parts(struct daemon *d)
+{
+	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of,
+				      .owner = owner_of, .estimate = on_estimate, .outcome = on_outcome, .trouble = on_trouble };
+	d->core = core_create(&d->config.core, &ops);
+	const struct runner_plan running = { .core = d->core, .config = &d->config, .state_dir = d->state_dir,
+					     .run_dir = d->run_dir, .socket_path = d->socket_path, .device = d->device };
+	d->runner = runner_create(&d->loop, &running);
+	d->recording = recording_create(d->store, &d->config);
+	d->estimating = estimating_create(&d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
+	d->names = names_create(&d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
+	d->lookups = lookups_create(&d->loop, d->program);
+	d->requests = (struct requests){
+		.core = d->core, .store = d->store, .names = d->names, .recording = d->recording, .config = &d->config,
+		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps, .ctx = d,
+	};
+}
+
+static int daemon_start_sampling(struct daemon *d, struct error *err)
+{
+	const struct sampling_plan plan = { .program = d->program, .device = d->device,
+					    .interval_ms = d->config.interval_ms, .first_ms = FIRST_SNAPSHOT_MS };
+	d->sampling = sampling_create(&d->loop, &plan, on_reading, d, err);
+	d->requests.sampling = d->sampling;
+	return d->sampling ? 0 : -1;
+}
+
+static void daemon_start_turns(struct daemon *d)
+{
+	uv_prepare_init(&d->loop, &d->prepare);
+	uv_check_init(&d->loop, &d->check);
+	uv_timer_init(&d->loop, &d->timer);
+	d->prepare.data = d->check.data = d->timer.data = d;
+	uv_prepare_start(&d->prepare, on_prepare);
+	uv_check_start(&d->check, on_check);
+	d->has_turns = true;
+}
+
+struct daemon *daemon_create(const struct daemon_options *o, const char *program, struct error *err)
+{
+	struct daemon *d = alloc_zero(sizeof *d);
+	d->options = *o;
+	d->lock_fd = -1;
+	daemon_set_paths(d, o, program);
+	if (settings_load(&d->config, o->config_path, o->devices, NULL, NULL, err) ||
+	    !(d->device = device_create(d->config.devices, d->state_dir, err)) || daemon_open_state(d, err)) {
+		daemon_destroy(d);
+		return NULL;
+	}
+	prepare_descriptors();
+	uv_loop_init(&d->loop);
+	daemon_start_signals(d);
+	daemon_start_parts(d);
+	const struct server_ops serving = { .run = requests_run, .requests = &d->requests, .lookups = d->lookups };
+	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
+	if (!(d->server = server_create(&d->loop, d->socket_path, &serving, err)) || daemon_restore(d, err) ||
+	    daemon_start_sampling(d, err)) {
+		daemon_destroy(d);
+		return NULL;
+	}
+	daemon_start_turns(d);
+	return d;
+}
+
+int daemon_run(struct daemon *d)
 {
 	log_info("radd " RAD_VERSION ": devices %s, %s, state %s, socket %s", d->config.devices, sampling_gpus(d->sampling),
 		 d->state_dir, d->socket_path);
-	uv_run(d->loop, UV_RUN_DEFAULT);
-	d->stopping = true;
+	uv_run(&d->loop, UV_RUN_DEFAULT);
+	return d->store_failed ? 1 : 0;
 }
 
-static void close_handle(uv_handle_t *h, void *ctx)
+static void daemon_stop_turns(struct daemon *d)
 {
-	(void)ctx;
-	if (!uv_is_closing(h))
-		uv_close(h, NULL);
+	if (!d->has_turns)
+		return;
+	uv_close((uv_handle_t *)&d->timer, NULL);
+	uv_close((uv_handle_t *)&d->check, NULL);
+	uv_close((uv_handle_t *)&d->prepare, NULL);
+}
+
+static void daemon_stop_signals(struct daemon *d)
+{
+	uv_close((uv_handle_t *)&d->on_hup, NULL);
+	uv_close((uv_handle_t *)&d->on_int, NULL);
+	uv_close((uv_handle_t *)&d->on_term, NULL);
+}
+
+/* The last minute of readings; a store that failed once is not written any more. */
+static void daemon_keep_readings(struct daemon *d)
+{
+	if (!d->has_turns || d->store_failed)
+		return;
+	recording_flush(d->recording, now_read());
+	store_commit(d->store, NULL);
+}
+
+/* Each part ends with the handles that it has in the loop; they are gone when it has run once more. */
+static void daemon_stop_parts(struct daemon *d)
+{
+	daemon_stop_turns(d);
+	sampling_destroy(d->sampling);
+	server_destroy(d->server);
+	lookups_destroy(d->lookups);
+	names_destroy(d->names);
+	estimating_destroy(d->estimating);
+	runner_destroy(d->runner);
+	daemon_stop_signals(d);
+	uv_run(&d->loop, UV_RUN_DEFAULT);
+	if (uv_loop_close(&d->loop))
+		log_error("a handle was left in the loop");
+	daemon_keep_readings(d);
+	recording_destroy(d->recording);
+	core_destroy(d->core);
 }
 
 void daemon_destroy(struct daemon *d)
 {
 	if (!d)
 		return;
-	if (d->core) {
-		uv_prepare_stop(&d->prepare);
-		uv_check_stop(&d->check);
-	}
-	names_destroy(d->names);
-	server_destroy(d->server);
-	sampling_destroy(d->sampling);
-	estimating_destroy(d->estimating);
-	lookups_destroy(d->lookups);
-	runner_destroy(d->runner);
-	uv_run(d->loop, UV_RUN_NOWAIT);
-	uv_walk(d->loop, close_handle, NULL);
-	while (uv_run(d->loop, UV_RUN_NOWAIT))
-		;
-	uv_loop_close(d->loop);
-	if (d->store && d->recording && !d->store_failed) {
-		recording_flush(d->recording, daemon_now());
-		store_commit(d->store, NULL);
-	}
-	recording_destroy(d->recording);
+	if (d->core)
+		daemon_stop_parts(d);
 	store_close(d->store);
-	core_destroy(d->core);
-	if (d->socket_path && d->lock_fd >= 0 && d->stopping)
-		unlink(d->socket_path);
 	if (d->lock_fd >= 0)
 		close(d->lock_fd);
 	device_destroy(d->device);

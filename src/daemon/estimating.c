@@ -17,9 +17,9 @@
 #define MAX_ANSWER 16384
 
 /* One question, and its worker once it has one. */
-struct job {
+struct estimating_job {
 	struct estimating *e;
-	struct job *next;
+	struct estimating_job *next;
 	int64_t question;
 	char row[sizeof ((struct estimate *)0)->estimator];
 	struct spec *spec;		/* one reference, which costs less than the written question while many wait */
@@ -35,12 +35,12 @@ struct estimating {
 	int64_t deadline_ms;
 	estimating_done done;
 	void *ctx;
-	struct job *first, *last;	/* not started yet */
-	struct job *running[ESTIMATING_AT_ONCE];
+	struct estimating_job *first, *last;	/* not started yet */
+	struct estimating_job *running[ESTIMATING_AT_ONCE];
 	uv_timer_t pump;
 };
 
-static void free_job(struct job *j)
+static void estimating_free(struct estimating_job *j)
 {
 	spec_unref(j->spec);
 	free(j);
@@ -50,7 +50,7 @@ static void on_pump(uv_timer_t *t);
 
 /* The end of a job ----------------------------------------------------------------------------------------------------- */
 
-static void tell(struct job *j, const struct buf *answer, const char *why)
+static void estimating_tell(struct estimating_job *j, const struct buf *answer, const char *why)
 {
 	struct estimate_result said = { 0 };
 	bool spoke = false;
@@ -71,17 +71,17 @@ static void tell(struct job *j, const struct buf *answer, const char *why)
 /* Its place is free: the next one is started. */
 static void on_done(void *ctx, const struct buf *answer, const char *why)
 {
-	struct job *j = ctx;
+	struct estimating_job *j = ctx;
 	struct estimating *e = j->e;
-	tell(j, answer, why);
+	estimating_tell(j, answer, why);
 	for (size_t i = 0; i < ESTIMATING_AT_ONCE; i++)
 		if (e->running[i] == j)
 			e->running[i] = NULL;
-	free_job(j);
+	estimating_free(j);
 	uv_timer_start(&e->pump, on_pump, 0, 0);
 }
 
-static void start(struct job *j)
+static void estimating_start(struct estimating_job *j)
 {
 	char why[120] = "";
 	const struct worker_plan plan = { .program = j->e->program, .flag = "--estimate", .as_user = true, .uid = j->spec->uid,
@@ -92,7 +92,7 @@ static void start(struct job *j)
 		on_done(j, NULL, why);
 }
 
-static bool is_served(const struct estimating *e, uid_t uid)
+static bool estimating_is_served(const struct estimating *e, uid_t uid)
 {
 	for (size_t i = 0; i < ESTIMATING_AT_ONCE; i++)
 		if (e->running[i] && e->running[i]->spec->uid == uid)
@@ -101,10 +101,10 @@ static bool is_served(const struct estimating *e, uid_t uid)
 }
 
 /* The first question of a user who has no worker yet, so that nobody waits behind all of another's; else the first. */
-static struct job *take_next(struct estimating *e)
+static struct estimating_job *estimating_take_next(struct estimating *e)
 {
-	struct job **at = &e->first, *before = NULL, *j = e->first;
-	for (; j && is_served(e, j->spec->uid); j = j->next)
+	struct estimating_job **at = &e->first, *before = NULL, *j = e->first;
+	for (; j && estimating_is_served(e, j->spec->uid); j = j->next)
 		before = j;
 	if (!j)
 		before = NULL;
@@ -123,9 +123,9 @@ static void on_pump(uv_timer_t *t)
 	for (size_t i = 0; i < ESTIMATING_AT_ONCE && e->first; i++) {
 		if (e->running[i])
 			continue;
-		struct job *j = take_next(e);
+		struct estimating_job *j = estimating_take_next(e);
 		e->running[i] = j;
-		start(j);
+		estimating_start(j);
 	}
 }
 
@@ -147,7 +147,7 @@ struct estimating *estimating_create(uv_loop_t *loop, const char *program, int64
 void estimating_ask(struct estimating *e, int64_t question, const struct estimator *row, struct spec *spec,
 		    uint64_t declared_mib, const struct estimate_context *c)
 {
-	struct job *j = alloc_zero(sizeof *j);
+	struct estimating_job *j = alloc_zero(sizeof *j);
 	j->e = e;
 	j->question = question;
 	j->spec = spec_ref(spec);
@@ -172,14 +172,14 @@ void estimating_destroy(struct estimating *e)
 {
 	if (!e)
 		return;
-	for (struct job *j = e->first, *next; j; j = next) {
+	for (struct estimating_job *j = e->first, *next; j; j = next) {
 		next = j->next;
-		free_job(j);
+		estimating_free(j);
 	}
 	for (size_t i = 0; i < ESTIMATING_AT_ONCE; i++)
 		if (e->running[i]) {
 			worker_stop(e->running[i]->worker);
-			free_job(e->running[i]);
+			estimating_free(e->running[i]);
 		}
 	uv_close((uv_handle_t *)&e->pump, on_pump_closed);
 }

@@ -9,13 +9,13 @@
 
 #define MAX_REST 4096	/* for what is added to the tasks */
 
-static int add_chunk(const char *text, size_t n, void *out)
+static int listing_add_chunk(const char *text, size_t n, void *out)
 {
 	buf_add(out, text, n);
 	return 0;
 }
 
-static void begin(struct listing *l)
+static void listing_begin(struct listing *l)
 {
 	if (!l->text.len)
 		buf_printf(&l->text, "{\"v\":%d,\"schema\":1,\"tasks\":[", WIRE_VERSION);
@@ -23,12 +23,12 @@ static void begin(struct listing *l)
 
 void listing_add(struct listing *l, json_t *task)
 {
-	begin(l);
+	listing_begin(l);
 	size_t before = l->text.len;
 	if (!l->truncated) {
 		if (l->n++)
 			buf_add(&l->text, ",", 1);
-		json_dump_callback(task, add_chunk, &l->text, JSON_COMPACT | JSON_REAL_PRECISION(12));
+		json_dump_callback(task, listing_add_chunk, &l->text, JSON_COMPACT | JSON_REAL_PRECISION(12));
 		l->truncated = l->text.len > WIRE_MAX_MESSAGE - MAX_REST;
 		if (l->truncated)
 			l->text.len = before;
@@ -43,7 +43,7 @@ struct buf listing_finish(struct listing *l, json_t *more)
 		json_object_update(rest, more);
 	json_decref(more);
 	scoped_free char *text = json_to_text(rest);
-	begin(l);
+	listing_begin(l);
 	buf_printf(&l->text, "],%s", text + 1);
 	struct buf reply = l->text;
 	*l = (struct listing){ .n = 0 };

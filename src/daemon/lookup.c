@@ -36,7 +36,7 @@ struct lookups *lookups_create(uv_loop_t *loop, const char *program)
 }
 
 /* Out of the table or the list. */
-static void forget(struct lookup *j)
+static void lookups_forget(struct lookup *j)
 {
 	struct lookups *r = j->r;
 	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++)
@@ -59,10 +59,10 @@ void lookups_destroy(struct lookups *r)
 	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++)
 		if (r->running[i]) {
 			worker_stop(r->running[i]->worker);
-			forget(r->running[i]);
+			lookups_forget(r->running[i]);
 		}
 	while (r->first)
-		forget(r->first);
+		lookups_forget(r->first);
 	free(r->program);
 	free(r);
 }
@@ -81,7 +81,7 @@ void lookup_cancel(struct lookup *j)
 	if (!j)
 		return;
 	worker_cancel(j->worker);
-	forget(j);
+	lookups_forget(j);
 }
 
 static void on_answer(void *ctx, const struct buf *answer, const char *why)
@@ -89,11 +89,11 @@ static void on_answer(void *ctx, const struct buf *answer, const char *why)
 	struct lookup *j = ctx;
 	lookup_done done = j->done;
 	void *whose = j->ctx;
-	forget(j);
+	lookups_forget(j);
 	done(whose, answer, why);
 }
 
-static bool is_served(const struct lookups *r, uid_t uid)
+static bool lookups_is_served(const struct lookups *r, uid_t uid)
 {
 	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++)
 		if (r->running[i] && r->running[i]->uid == uid)
@@ -102,10 +102,10 @@ static bool is_served(const struct lookups *r, uid_t uid)
 }
 
 /* One of each user at a time: who asks for years again and again waits behind himself. */
-static struct lookup *take_next(struct lookups *r)
+static struct lookup *lookups_take_next(struct lookups *r)
 {
 	for (struct lookup **at = &r->first, *j; (j = *at); at = &j->next)
-		if (!is_served(r, j->uid)) {
+		if (!lookups_is_served(r, j->uid)) {
 			if (!(*at = j->next))
 				r->last = at;
 			j->next = NULL;
@@ -114,7 +114,7 @@ static struct lookup *take_next(struct lookups *r)
 	return NULL;
 }
 
-static void start(struct lookup *j)
+static void lookup_start(struct lookup *j)
 {
 	char why[120] = "";
 	const struct worker_plan plan = { .program = j->r->program, .flag = "--read", .deadline_ms = LOOKUP_DEADLINE_MS,
@@ -129,10 +129,10 @@ static void start(struct lookup *j)
 void lookups_start(struct lookups *r)
 {
 	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++) {
-		struct lookup *j = r->running[i] ? NULL : take_next(r);
+		struct lookup *j = r->running[i] ? NULL : lookups_take_next(r);
 		if (!j)
 			continue;
 		r->running[i] = j;
-		start(j);
+		lookup_start(j);
 	}
 }

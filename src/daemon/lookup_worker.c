@@ -28,7 +28,7 @@
 
 struct accounting { struct account sums; struct listing list; size_t n; int64_t now_ms; };
 
-static int account_one(void *ctx, struct task *t, const char *broken)
+static int lookup_account_one(void *ctx, struct task *t, const char *broken)
 {
 	struct accounting *a = ctx;
 	if (!broken) {
@@ -42,13 +42,13 @@ static int account_one(void *ctx, struct task *t, const char *broken)
 	return 0;
 }
 
-static int read_accounts(struct store *s, const json_t *request, struct buf *reply, struct error *err)
+static int lookup_read_accounts(struct store *s, const json_t *request, struct buf *reply, struct error *err)
 {
 	int64_t from = 0, to = INT64_MAX, uid = -1;
 	struct accounting a = { .now_ms = clock_wall_ms() };
 	int rc = json_read_int(request, "from_ms", 0, INT64_MAX, &from, err) ||
 		 json_read_int(request, "to_ms", 0, INT64_MAX, &to, err) || json_read_int(request, "uid", -1, UINT32_MAX, &uid, err) ||
-		 store_load_finished(s, from, to, uid, 0, account_one, &a, err) ? -1 : 0;
+		 store_load_finished(s, from, to, uid, 0, lookup_account_one, &a, err) ? -1 : 0;
 	if (!rc)
 		*reply = listing_finish(&a.list, json_pack("{so}", "totals", account_to_json(&a.sums)));
 	listing_clear(&a.list);
@@ -58,21 +58,21 @@ static int read_accounts(struct store *s, const json_t *request, struct buf *rep
 
 /* The worker ----------------------------------------------------------------------------------------------------------- */
 
-static json_t *read_request(void)
+static json_t *lookup_read_request(void)
 {
 	scoped_buf text = { 0 };
 	json_error_t why;
 	return io_read_fd(STDIN_FILENO, "request", MAX_REQUEST, &text, NULL) ? NULL : json_loads(buf_text(&text), 0, &why);
 }
 
-static int make_reply(const json_t *request, struct buf *reply, struct error *err)
+static int lookup_make_reply(const json_t *request, struct buf *reply, struct error *err)
 {
 	const char *op = json_string_value(json_object_get(request, "op"));
 	const char *state = json_string_value(json_object_get(request, "state"));
 	if (!op || !state)
 		return error_set(err, ERR_INVALID, "radd --read is for radd's own use");
 	struct store *s = store_open_reader(state, err);
-	int rc = !s ? -1 : !strcmp(op, "acct") ? read_accounts(s, request, reply, err)
+	int rc = !s ? -1 : !strcmp(op, "acct") ? lookup_read_accounts(s, request, reply, err)
 			 : recording_read(s, request, reply, err);
 	store_close(s);
 	return rc;
@@ -87,8 +87,8 @@ int lookup_worker(void)
 #endif
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 	setpriority(PRIO_PROCESS, 0, 10);	/* tasks and their placement come first */
-	scoped_json *request = read_request();
-	if (make_reply(request, &reply, &err)) {
+	scoped_json *request = lookup_read_request();
+	if (lookup_make_reply(request, &reply, &err)) {
 		scoped_json *refusal = wire_error(&err);
 		scoped_free char *text = json_to_text(refusal);
 		buf_drop(&reply, reply.len);

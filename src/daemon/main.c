@@ -12,6 +12,8 @@
 #include "daemon/names.h"
 #include "daemon/lookup.h"
 #include "daemon/reaper.h"
+#include "monitor/sampler.h"
+#include "settings/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,8 +141,7 @@ static int serve(const struct daemon_options *o, const char *program)
 		return 1;
 	}
 	report(o->ready_fd, "ok");
-	daemon_run(d);
-	int rc = d->store_failed ? 1 : 0;
+	int rc = daemon_run(d);
 	daemon_destroy(d);
 	return rc;
 }

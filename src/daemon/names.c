@@ -45,7 +45,7 @@ struct names {
 static void on_pump(uv_timer_t *t);
 
 /* What the worker said. A failure of the database leaves what it said before. */
-static void take_answer(struct user *u, const char *text, const char *why)
+static void names_take_answer(struct user *u, const char *text, const char *why)
 {
 	size_t len = strcspn(text, "\n");
 	if (why && u->state != NAME_KNOWN)
@@ -69,12 +69,12 @@ static void on_answer(void *ctx, const struct buf *answer, const char *why)
 	struct names *n = u->n;
 	u->worker = NULL;
 	n->running--;
-	take_answer(u, answer ? buf_text(answer) : "", why);
+	names_take_answer(u, answer ? buf_text(answer) : "", why);
 	uv_timer_start(&n->pump, on_pump, 0, 0);
 	n->changed(n->ctx);
 }
 
-static void start(struct user *u)
+static void names_start(struct user *u)
 {
 	char why[120] = "";
 	const struct worker_plan plan = { .program = u->n->program, .flag = "--name", .deadline_ms = u->n->deadline_ms,
@@ -93,11 +93,11 @@ static void on_pump(uv_timer_t *t)
 		if (!(n->first = u->next))
 			n->last = &n->first;
 		u->waits = false;
-		start(u);
+		names_start(u);
 	}
 }
 
-static void ask(struct user *u)
+static void names_ask(struct user *u)
 {
 	struct names *n = u->n;
 	if (u->waits || u->worker)
@@ -127,7 +127,7 @@ enum name_state names_of(struct names *n, uid_t uid, const char **name)
 	if (clock_mono_ms() >= u->good_until_ms) {
 		if (u->state != NAME_KNOWN)
 			u->state = NAME_ASKED;
-		ask(u);
+		names_ask(u);
 	}
 	*name = u->name;
 	return u->state;

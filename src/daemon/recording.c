@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
-#include "daemon/daemon.h"
 #include "submit/wire.h"
 
 #include <math.h>
@@ -21,29 +20,30 @@
 #define KEEP_MS ((int64_t)60 * 86400000)
 
 /* One GPU in the span that is not over. */
-struct gpu {
+struct recorded_gpu {
 	struct store_gpu what;
 	int64_t mono_ms;	/* of its last reading */
 	double sum[SERIES_VALUES], ms[SERIES_VALUES];
 };
 
-struct row { struct store_gpu what; int64_t from_ms; double values[SERIES_VALUES]; };
+struct recorded_mean { struct store_gpu what; int64_t from_ms; double values[SERIES_VALUES]; };
 
 struct recording {
-	struct daemon *d;
+	struct store *store;
+	const struct settings *config;
 	int64_t span;		/* the one that is not over, counted in STEP_MS of wall time; 0: none yet */
-	struct gpu *gpus;
+	struct recorded_gpu *gpus;
 	size_t n, cap;
-	struct row *rows;	/* spans that are over */
+	struct recorded_mean *rows;	/* spans that are over */
 	size_t n_rows, cap_rows;
 	int64_t thinned_ms;	/* up to there means are joined; 0: see what an earlier radd left */
 	int64_t thin_at_ms;
 };
 
-struct recording *recording_create(struct daemon *d)
+struct recording *recording_create(struct store *store, const struct settings *config)
 {
 	struct recording *r = alloc_zero(sizeof *r);
-	r->d = d;
+	*r = (struct recording){ .store = store, .config = config };
 	return r;
 }
 
@@ -56,7 +56,7 @@ void recording_destroy(struct recording *r)
 	free(r);
 }
 
-static bool means_of(const struct gpu *g, double values[SERIES_VALUES])
+static bool recording_means_of(const struct recorded_gpu *g, double values[SERIES_VALUES])
 {
 	bool any = false;
 	for (size_t v = 0; v < SERIES_VALUES; v++) {
@@ -66,12 +66,12 @@ static bool means_of(const struct gpu *g, double values[SERIES_VALUES])
 	return any;
 }
 
-static void close_span(struct recording *r)
+static void recording_close_span(struct recording *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
-		struct gpu *g = &r->gpus[i];
-		struct row row = { .what = g->what, .from_ms = r->span * STEP_MS };
-		if (means_of(g, row.values)) {
+		struct recorded_gpu *g = &r->gpus[i];
+		struct recorded_mean row = { .what = g->what, .from_ms = r->span * STEP_MS };
+		if (recording_means_of(g, row.values)) {
 			alloc_grow(r->rows, r->n_rows, r->cap_rows);
 			r->rows[r->n_rows++] = row;
 		}
@@ -80,53 +80,53 @@ static void close_span(struct recording *r)
 	}
 }
 
-static void thin(struct recording *r, struct now now)
+static void recording_thin(struct recording *r, struct now now)
 {
 	struct error err = ERROR_INIT;
 	int64_t until = now.wall_ms - FINE_MS;
 	if (now.mono_ms < r->thin_at_ms || until <= r->thinned_ms)
 		return;
-	if (store_thin_means(r->d->store, r->thinned_ms, until, now.wall_ms - KEEP_MS, &err))
+	if (store_thin_means(r->store, r->thinned_ms, until, now.wall_ms - KEEP_MS, &err))
 		log_warn_limited("%s", err.text);
 	r->thinned_ms = until / 60000 * 60000;
 	r->thin_at_ms = now.mono_ms + THIN_EVERY_MS;
 }
 
 /* A disk that is nearly full is left to what tasks need: their events must never fail for the sake of a picture. */
-static void store_rows(struct recording *r, struct now now)
+static void recording_store_rows(struct recording *r, struct now now)
 {
 	struct error err = ERROR_INIT;
-	bool room = daemon_has_room(r->d);
+	bool room = store_has_room(r->store);
 	for (size_t i = 0; room && i < r->n_rows; i++)
-		if (store_add_means(r->d->store, &r->rows[i].what, r->rows[i].from_ms, r->rows[i].from_ms + STEP_MS,
+		if (store_add_means(r->store, &r->rows[i].what, r->rows[i].from_ms, r->rows[i].from_ms + STEP_MS,
 				    r->rows[i].values, &err)) {
 			log_warn_limited("%s", err.text);
 			break;
 		}
 	r->n_rows = 0;
 	if (room)
-		thin(r, now);
+		recording_thin(r, now);
 }
 
 void recording_flush(struct recording *r, struct now now)
 {
-	close_span(r);
-	store_rows(r, now);
+	recording_close_span(r);
+	recording_store_rows(r, now);
 }
 
-static struct gpu *gpu_of(struct recording *r, const struct gpu_reading *g, size_t likely)
+static struct recorded_gpu *recording_gpu_of(struct recording *r, const struct gpu_reading *g, size_t likely)
 {
 	for (size_t i = 0; i < r->n; i++) {
-		struct gpu *at = &r->gpus[(likely + i) % r->n];
+		struct recorded_gpu *at = &r->gpus[(likely + i) % r->n];
 		if (!strcmp(at->what.uuid, g->uuid))
 			return at;
 	}
 	alloc_grow(r->gpus, r->n, r->cap);
-	r->gpus[r->n] = (struct gpu){ .mono_ms = 0 };
+	r->gpus[r->n] = (struct recorded_gpu){ .mono_ms = 0 };
 	return &r->gpus[r->n++];
 }
 
-static void add(struct gpu *g, enum series_value v, bool valid, double value, double ms)
+static void recording_add(struct recorded_gpu *g, enum series_value v, bool valid, double value, double ms)
 {
 	if (valid && isfinite(value)) {
 		g->sum[v] += value * ms;
@@ -134,10 +134,10 @@ static void add(struct gpu *g, enum series_value v, bool valid, double value, do
 	}
 }
 
-static void note_one(struct recording *r, const struct gpu_reading *reading, size_t place, struct now now)
+static void recording_note_one(struct recording *r, const struct gpu_reading *reading, size_t place, struct now now)
 {
-	struct gpu *g = gpu_of(r, reading, place);
-	int64_t most = 2 * (int64_t)r->d->config.interval_ms, since = g->mono_ms ? now.mono_ms - g->mono_ms : 0;
+	struct recorded_gpu *g = recording_gpu_of(r, reading, place);
+	int64_t most = 2 * r->config->interval_ms, since = g->mono_ms ? now.mono_ms - g->mono_ms : 0;
 	double ms = (double)(since < most ? since : most);
 	snprintf(g->what.uuid, sizeof g->what.uuid, "%s", reading->uuid);
 	snprintf(g->what.name, sizeof g->what.name, "%s", reading->name);
@@ -147,48 +147,48 @@ static void note_one(struct recording *r, const struct gpu_reading *reading, siz
 	g->mono_ms = now.mono_ms;
 	if (ms <= 0)
 		return;
-	add(g, SERIES_MEM_MIB, reading->valid & GPU_MEM_USED, (double)reading->mem_used_mib, ms);
-	add(g, SERIES_SMACT, reading->valid & GPU_SMACT, reading->smact, ms);
-	add(g, SERIES_GRACT, reading->valid & GPU_GRACT, reading->gract, ms);
-	add(g, SERIES_POWER_W, reading->valid & GPU_POWER, reading->power_w, ms);
+	recording_add(g, SERIES_MEM_MIB, reading->valid & GPU_MEM_USED, (double)reading->mem_used_mib, ms);
+	recording_add(g, SERIES_SMACT, reading->valid & GPU_SMACT, reading->smact, ms);
+	recording_add(g, SERIES_GRACT, reading->valid & GPU_GRACT, reading->gract, ms);
+	recording_add(g, SERIES_POWER_W, reading->valid & GPU_POWER, reading->power_w, ms);
 }
 
 void recording_note(struct recording *r, const struct snapshot *snap, struct now now)
 {
 	int64_t span = now.wall_ms / STEP_MS;
 	if (span != r->span) {
-		close_span(r);
+		recording_close_span(r);
 		if (span * STEP_MS / STORE_EVERY_MS != r->span * STEP_MS / STORE_EVERY_MS)
-			store_rows(r, now);
+			recording_store_rows(r, now);
 		r->span = span;
 	}
 	for (uint32_t i = 0; i < snap->n_gpus; i++)
 		if (!snap->gpus[i].fallen)
-			note_one(r, &snap->gpus[i], i, now);
+			recording_note_one(r, &snap->gpus[i], i, now);
 }
 
 /* What was not stored yet, oldest first; the span that is not over yet too. */
-static void each_unstored(const struct recording *r, struct now now, store_each_means each, void *ctx)
+static void recording_each_unstored(const struct recording *r, struct now now, store_each_means each, void *ctx)
 {
 	int64_t from_ms = r->span * STEP_MS;
 	double values[SERIES_VALUES];
 	for (size_t i = 0; i < r->n_rows; i++)
 		each(ctx, &r->rows[i].what, r->rows[i].from_ms, r->rows[i].from_ms + STEP_MS, r->rows[i].values);
 	for (size_t i = 0; i < r->n; i++)
-		if (means_of(&r->gpus[i], values) && now.wall_ms > from_ms)
+		if (recording_means_of(&r->gpus[i], values) && now.wall_ms > from_ms)
 			each(ctx, &r->gpus[i].what, from_ms, now.wall_ms, values);
 }
 
 /* Answers ----------------------------------------------------------------------------------------------------------------- */
 
 /* What is answered: means that are stored and those that are not yet, joined to at most SERIES_PARTS of each GPU. */
-struct history_gpu { struct store_gpu what; struct series series; };
-struct history { int64_t from_ms, to_ms; struct history_gpu *gpus; size_t n, cap; };
+struct recorded_series { struct store_gpu what; struct series series; };
+struct recorded { int64_t from_ms, to_ms; struct recorded_series *gpus; size_t n, cap; };
 
-static void history_one(void *ctx, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
+static void recording_add_one(void *ctx, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
 			const double values[SERIES_VALUES])
 {
-	struct history *h = ctx;
+	struct recorded *h = ctx;
 	size_t i = 0;
 	while (i < h->n && strcmp(h->gpus[i].what.uuid, gpu->uuid))
 		i++;
@@ -196,18 +196,18 @@ static void history_one(void *ctx, const struct store_gpu *gpu, int64_t from_ms,
 		return;
 	if (i == h->n) {
 		alloc_grow(h->gpus, h->n, h->cap);
-		h->gpus[h->n++] = (struct history_gpu){ .what = *gpu };
+		h->gpus[h->n++] = (struct recorded_series){ .what = *gpu };
 	}
 	series_add(&h->gpus[i].series, from_ms, to_ms, values);
 }
 
-static int by_index(const void *a, const void *b)
+static int recording_by_index(const void *a, const void *b)
 {
-	const struct store_gpu *x = &((const struct history_gpu *)a)->what, *y = &((const struct history_gpu *)b)->what;
+	const struct store_gpu *x = &((const struct recorded_series *)a)->what, *y = &((const struct recorded_series *)b)->what;
 	return x->index == y->index ? strcmp(x->uuid, y->uuid) : x->index < y->index ? -1 : 1;
 }
 
-static json_t *history_json(const struct history *h)
+static json_t *recording_json(const struct recorded *h)
 {
 	json_t *gpus = json_array(), *all = json_array();
 	for (size_t i = 0; i < h->n; i++) {
@@ -224,7 +224,8 @@ static json_t *history_json(const struct history *h)
 }
 
 /* One row of "unstored". */
-static void add_row(void *ctx, const struct store_gpu *g, int64_t from_ms, int64_t to_ms, const double values[SERIES_VALUES])
+static void recording_add_row(void *ctx, const struct store_gpu *g, int64_t from_ms, int64_t to_ms,
+			      const double values[SERIES_VALUES])
 {
 	json_t *list = json_array();
 	for (size_t v = 0; v < SERIES_VALUES; v++)
@@ -236,11 +237,11 @@ static void add_row(void *ctx, const struct store_gpu *g, int64_t from_ms, int64
 json_t *recording_unstored(const struct recording *r, struct now now)
 {
 	json_t *rows = json_array();
-	each_unstored(r, now, add_row, rows);
+	recording_each_unstored(r, now, recording_add_row, rows);
 	return rows;
 }
 
-static void read_row(struct history *h, json_t *row)
+static void recording_read_row(struct recorded *h, json_t *row)
 {
 	struct store_gpu g = { .index = 0 };
 	const char *uuid, *name;
@@ -258,25 +259,25 @@ static void read_row(struct history *h, json_t *row)
 		const json_t *value = json_array_get(list, v);
 		values[v] = json_is_number(value) ? json_number_value(value) : NAN;
 	}
-	history_one(h, &g, from_ms, to_ms, values);
+	recording_add_one(h, &g, from_ms, to_ms, values);
 }
 
 int recording_read(struct store *s, const json_t *request, struct buf *reply, struct error *err)
 {
-	struct history h = { .to_ms = INT64_MAX };
+	struct recorded h = { .to_ms = INT64_MAX };
 	json_t *row;
 	size_t i;
 	if (json_read_int(request, "from_ms", 0, INT64_MAX, &h.from_ms, err) ||
 	    json_read_int(request, "to_ms", 0, INT64_MAX, &h.to_ms, err))
 		return -1;
 	/* The first of them may have begun a minute before. */
-	int rc = store_load_means(s, h.from_ms > 60000 ? h.from_ms - 60000 : 0, h.to_ms, history_one, &h, err);
+	int rc = store_load_means(s, h.from_ms > 60000 ? h.from_ms - 60000 : 0, h.to_ms, recording_add_one, &h, err);
 	json_array_foreach(json_object_get(request, "unstored"), i, row)
-		read_row(&h, row);
+		recording_read_row(&h, row);
 	if (h.n)
-		qsort(h.gpus, h.n, sizeof *h.gpus, by_index);
+		qsort(h.gpus, h.n, sizeof *h.gpus, recording_by_index);
 	if (!rc) {
-		scoped_json *answer = history_json(&h);
+		scoped_json *answer = recording_json(&h);
 		scoped_free char *text = json_to_text(answer);
 		buf_add_text(reply, text);
 	}

@@ -8,12 +8,12 @@
 
 #include "base/buf.h"
 #include "core/core.h"
+#include "settings/settings.h"
 #include "store/store.h"
 
-struct daemon;
 struct recording;
 
-struct recording *recording_create(struct daemon *d);
+struct recording *recording_create(struct store *store, const struct settings *config);
 /* Takes NULL. */
 void recording_destroy(struct recording *r);
 /* A snapshot: it speaks for the time since the one before, at most two intervals. */

@@ -9,7 +9,7 @@
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/scope.h"
-#include "daemon/daemon.h"
+#include "daemon/now.h"
 #include "daemon/polling.h"
 #include "daemon/servers.h"
 #include "launch/launch.h"
@@ -50,7 +50,8 @@ struct effect { enum effect_kind kind; task_id task; uint32_t attempt; };
 struct owned { uint64_t start_ticks; task_id owner; uint64_t generation; };
 
 struct runner {
-	struct daemon *d;
+	uv_loop_t *loop;
+	struct runner_plan plan;
 	struct servers *servers;	/* MPS */
 	struct idmap watches;		/* task -> struct watch */
 	struct idmap shims;		/* pid of the shim -> struct watch */
@@ -63,51 +64,51 @@ struct runner {
 
 /* Watching ------------------------------------------------------------------------------------------------------------- */
 
-static void unwatch(struct watch *w)
+static void runner_unwatch(struct watch *w)
 {
 	polling_stop(w->polling);
 	w->polling = NULL;
 	if (w->pidfd >= 0)
 		close(w->pidfd);
 	w->pidfd = -1;
-}
-
-static void drop_watch(struct watch *w)
-{
-	idmap_remove(&w->r->watches, w->task);
 	if (w->shim.pid)
 		idmap_remove(&w->r->shims, w->shim.pid);
-	unwatch(w);
+}
+
+static void runner_drop_watch(struct watch *w)
+{
+	idmap_remove(&w->r->watches, w->task);
+	runner_unwatch(w);
 	free(w);
 }
 
-static const struct task *task_of(const struct watch *w)
+static const struct task *runner_task_of(const struct watch *w)
 {
-	return core_task(w->r->d->core, w->task);
+	return core_task(w->r->plan.core, w->task);
 }
 
-static int watch_shim(struct watch *w, struct proc_id shim);
+static int runner_watch_shim(struct watch *w, struct proc_id shim);
 
-static bool watch_claimant(struct watch *w)
+static bool runner_watch_claimant(struct watch *w)
 {
 	struct proc_id shim;
-	if (launch_adopt(w->r->d->state_dir, w->task, task_of(w)->n_attempts, &shim, NULL) != 1)
+	if (launch_adopt(w->r->plan.state_dir, w->task, runner_task_of(w)->n_attempts, &shim, NULL) != 1)
 		return false;
-	return shim.pid != w->shim.pid && !watch_shim(w, shim);
+	return shim.pid != w->shim.pid && !runner_watch_shim(w, shim);
 }
 
 /* The shim is gone: reads what it left and tells the core. */
-static void attempt_over(struct watch *w)
+static void runner_over(struct watch *w)
 {
-	struct daemon *d = w->r->d;
-	const struct task *t = task_of(w);
+	struct runner *r = w->r;
+	const struct task *t = runner_task_of(w);
 	struct exit_report report = { 0 };
 	struct error err = ERROR_INIT;
 	bool claimed = true;
 	char id[TASK_ID_TEXT];
 	task_id task = w->task;
-	int rc = launch_result(d->state_dir, w->task, t->n_attempts, &claimed, &report, &err);
-	if (rc == 1 && watch_claimant(w))	/* ours lost the race for the attempt to another radd's: that one runs */
+	int rc = launch_result(r->plan.state_dir, w->task, t->n_attempts, &claimed, &report, &err);
+	if (rc == 1 && runner_watch_claimant(w))	/* ours lost the race for the attempt to another radd's: that one runs */
 		return;
 	if (rc < 0) {
 		log_warn("task %s: its exit record cannot be read: %s", task_id_text(task, id), err.text);
@@ -116,24 +117,24 @@ static void attempt_over(struct watch *w)
 	/* A shim that was killed leaves its task without a record, and perhaps running: a lost task must not go on unseen. */
 	if (claimed && !report.have_record && !w->stranger)
 		launch_signal(t, SIGKILL);
-	drop_watch(w);
-	core_exited(d->core, task, &report, daemon_now());
+	runner_drop_watch(w);
+	core_exited(r->plan.core, task, &report, now_read());
 }
 
 static void on_shim_gone(void *ctx)
 {
-	unwatch(ctx);
-	attempt_over(ctx);
+	runner_unwatch(ctx);
+	runner_over(ctx);
 }
 
-static void want_tick(struct runner *r);
+static void runner_want_tick(struct runner *r);
 
 /* Returns 0, or -1 when the process is gone already. */
-static int watch_shim(struct watch *w, struct proc_id shim)
+static int runner_watch_shim(struct watch *w, struct proc_id shim)
 {
 	struct error err = ERROR_INIT;
+	runner_unwatch(w);
 	w->shim = shim;
-	unwatch(w);
 	w->pidfd = proc_pidfd(shim.pid);
 	/* Between reading the identity and opening it, the pid may have become another's. */
 	if (!proc_alive(shim))
@@ -145,15 +146,15 @@ static int watch_shim(struct watch *w, struct proc_id shim)
 	if (w->pidfd < 0)
 		error_errno(&err, "watching process %d", (int)shim.pid);
 	else
-		w->polling = polling_start(w->r->d->loop, w->pidfd, on_shim_gone, w, &err);
+		w->polling = polling_start(w->r->loop, w->pidfd, on_shim_gone, w, &err);
 	if (!w->polling) {
 		log_warn_limited("%s", err.text);
-		want_tick(w->r);
+		runner_want_tick(w->r);
 	}
 	return 0;
 }
 
-static struct watch *new_watch(struct runner *r, task_id task)
+static struct watch *runner_watch_task(struct runner *r, task_id task)
 {
 	struct watch *w = alloc_zero(sizeof *w);
 	w->r = r;
@@ -167,111 +168,111 @@ static struct watch *new_watch(struct runner *r, task_id task)
 
 static void on_tick(uv_timer_t *t);
 
-static void want_tick(struct runner *r)
+static void runner_want_tick(struct runner *r)
 {
 	if (!uv_is_active((uv_handle_t *)&r->tick))
 		uv_timer_start(&r->tick, on_tick, TICK_MS, TICK_MS);
 }
 
 /* It could not be started, by no fault of the task's. */
-static void launch_failed(struct watch *w, const char *why)
+static void runner_failed(struct watch *w, const char *why)
 {
-	struct daemon *d = w->r->d;
+	struct runner *r = w->r;
 	struct exit_report report = { .never_began = true, .have_record = false };
 	task_id task = w->task;
 	char id[TASK_ID_TEXT];
 	log_warn("task %s: not started: %s", task_id_text(task, id), why);
 	report.output.kind = SCAN_OTHER_ERROR;
 	snprintf(report.output.line, sizeof report.output.line, "%s", why);
-	drop_watch(w);
-	core_exited(d->core, task, &report, daemon_now());
+	runner_drop_watch(w);
+	core_exited(r->plan.core, task, &report, now_read());
 }
 
-static void started(struct watch *w, struct proc_id shim)
+static void runner_started(struct watch *w, struct proc_id shim)
 {
-	struct daemon *d = w->r->d;
-	core_started(d->core, w->task, shim, daemon_now());
-	if (watch_shim(w, shim))
-		attempt_over(w);
+	struct runner *r = w->r;
+	core_started(r->plan.core, w->task, shim, now_read());
+	if (runner_watch_shim(w, shim))
+		runner_over(w);
 }
 
-static void launch(struct watch *w)
+static void runner_launch(struct watch *w)
 {
-	struct daemon *d = w->r->d;
-	const struct task *t = task_of(w);
+	struct runner *r = w->r;
+	const struct task *t = runner_task_of(w);
 	const struct attempt *a = task_attempt(t);
 	struct core_gpu_ref refs[SPEC_MAX_GPUS];
 	struct launch_gpu gpus[SPEC_MAX_GPUS] = { 0 };
 	struct error err = ERROR_INIT;
 	struct proc_id shim = { 0 };
-	size_t n = core_task_gpus(d->core, w->task, refs);
-	const char *pipe = a->mode == SHARE_MPS ? servers_pipe_dir(w->r->servers, t) : NULL;
-	bool by_uuid = pipe && !servers_count_alike(w->r->servers, t, refs, n);
+	size_t n = core_task_gpus(r->plan.core, w->task, refs);
+	const char *pipe = a->mode == SHARE_MPS ? servers_pipe_dir(r->servers, t) : NULL;
+	bool by_uuid = pipe && !servers_count_alike(r->servers, t, refs, n);
 	for (size_t i = 0; i < n; i++) {
 		snprintf(gpus[i].uuid, sizeof gpus[i].uuid, "%s", refs[i].uuid);
 		gpus[i].index = refs[i].index;
 		gpus[i].by_uuid = by_uuid || refs[i].mig;
 	}
 	struct launch_request q = {
-		.state_dir = d->state_dir, .task = t, .gpus = gpus, .n_gpus = (unsigned)n,
-		.fence_mib = a->fenced ? a->claim_mib : 0, .device = d->device, .mps_pipe_dir = pipe,
-		.socket_path = d->socket_path,
+		.state_dir = r->plan.state_dir, .task = t, .gpus = gpus, .n_gpus = (unsigned)n,
+		.fence_mib = a->fenced ? a->claim_mib : 0, .device = r->plan.device, .mps_pipe_dir = pipe,
+		.socket_path = r->plan.socket_path,
 	};
 	int rc = launch_start(&q, &shim, &err);
 	if (rc && err.code == ERR_CONFLICT)	/* a former radd started it */
-		rc = launch_adopt(d->state_dir, w->task, t->n_attempts, &shim, &err) == 1 ? 0 : -1;
+		rc = launch_adopt(r->plan.state_dir, w->task, t->n_attempts, &shim, &err) == 1 ? 0 : -1;
 	if (!rc)
-		started(w, shim);
+		runner_started(w, shim);
 	else if (err.code == ERR_CONFLICT)
-		attempt_over(w);
+		runner_over(w);
 	else
-		launch_failed(w, err.text);
+		runner_failed(w, err.text);
 }
 
-static void wait_for_server(struct watch *w)
+static void runner_wait_for_server(struct watch *w)
 {
 	int64_t now = clock_mono_ms();
 	if (w->stage != WATCH_MPS)
 		w->mps_since_ms = now;
 	w->stage = WATCH_MPS;
 	if (now - w->mps_since_ms > MPS_WAIT_MS)
-		launch_failed(w, "its user's MPS server did not become ready within a minute");
+		runner_failed(w, "its user's MPS server did not become ready within a minute");
 	else
-		want_tick(w->r);
+		runner_want_tick(w->r);
 }
 
 /* An MPS task waits for its server. */
-static void begin(struct watch *w)
+static void runner_begin(struct watch *w)
 {
-	const struct task *t = task_of(w);
+	const struct task *t = runner_task_of(w);
 	const struct attempt *a = task_attempt(t);
 	const char *why = "";
 	if (a->mode == SHARE_MPS) {
-		switch (servers_want(w->r->servers, w->r->d->core, t, &why)) {
+		switch (servers_want(w->r->servers, w->r->plan.core, t, &why)) {
 		case MPS_READY: break;
-		case MPS_FAILED: launch_failed(w, why); return;
+		case MPS_FAILED: runner_failed(w, why); return;
 		case MPS_STARTING:
-			wait_for_server(w);
+			runner_wait_for_server(w);
 			return;
 		}
 	}
-	launch(w);
+	runner_launch(w);
 }
 
 /* Ending --------------------------------------------------------------------------------------------------------------- */
 
-static void signal_task(struct watch *w, int sig)
+static void runner_signal_task(const struct watch *w, int sig)
 {
-	const struct task *t = task_of(w);
+	const struct task *t = runner_task_of(w);
 	char id[TASK_ID_TEXT];
 	int n = launch_signal(t, sig);
 	log_info("task %s: %s sent to %d processes", task_id_text(w->task, id), strsignal(sig), n);
 }
 
 /* A client with work in flight that is killed can take its MPS server along: the server is asked to end it first. */
-static void terminate_clients(struct watch *w)
+static void runner_terminate_clients(struct watch *w)
 {
-	const struct task *t = task_of(w);
+	const struct task *t = runner_task_of(w);
 	scoped_free pid_t *pids = NULL;
 	size_t n = launch_processes(t, &pids);
 	for (size_t i = 0; i < n; i++)
@@ -280,49 +281,49 @@ static void terminate_clients(struct watch *w)
 
 /* The shim has its user's rights, so its user can stop it, or have it hang in a file system of his; the GPU must come back
  * all the same. What it then leaves undone counts as a lost record. */
-static void nudge_shim(struct watch *w)
+static void runner_nudge_shim(struct watch *w)
 {
 	if (w->pidfd >= 0)
 		proc_pidfd_signal(w->pidfd, w->kills++ < SHIM_KILLS ? SIGCONT : SIGKILL);
 }
 
-static void next_stop_step(struct watch *w)
+static void runner_next_stop_step(struct watch *w)
 {
-	bool mps = task_attempt(task_of(w))->mode == SHARE_MPS && servers_end_clients(w->r->servers);
+	bool mps = task_attempt(runner_task_of(w))->mode == SHARE_MPS && servers_end_clients(w->r->servers);
 	int64_t now = clock_mono_ms();
 	switch (w->step) {
 	case STEP_TERM:
-		signal_task(w, SIGTERM);
-		w->next_step_ms = now + w->r->d->config.kill_wait_ms;
+		runner_signal_task(w, SIGTERM);
+		w->next_step_ms = now + w->r->plan.config->kill_wait_ms;
 		w->step = mps ? STEP_TERMINATE_CLIENT : STEP_KILL;
 		break;
 	case STEP_TERMINATE_CLIENT:
-		terminate_clients(w);
+		runner_terminate_clients(w);
 		w->next_step_ms = now + TERMINATE_MS;
 		w->step = STEP_KILL;
 		break;
 	case STEP_KILL:
-		signal_task(w, SIGKILL);
-		nudge_shim(w);
+		runner_signal_task(w, SIGKILL);
+		runner_nudge_shim(w);
 		w->next_step_ms = now + TERMINATE_MS;
 		break;
 	}
 }
 
-static void stop(struct watch *w)
+static void runner_stop(struct watch *w)
 {
 	if (w->stage != WATCH_RUNNING) {	/* not started yet: it need not be */
-		launch_failed(w, "it was stopped before it began");
+		runner_failed(w, "it was stopped before it began");
 		return;
 	}
 	if (!w->next_step_ms) {
 		w->step = STEP_TERM;
-		next_stop_step(w);
-		want_tick(w->r);
+		runner_next_stop_step(w);
+		runner_want_tick(w->r);
 	}
 }
 
-static bool unwatched(const struct watch *w)
+static bool runner_is_blind(const struct watch *w)
 {
 	return w->stage == WATCH_RUNNING && !w->polling;
 }
@@ -333,17 +334,17 @@ static void on_tick(uv_timer_t *timer)
 	size_t at = 0, n = 0, cap = 0;
 	struct watch **busy = NULL;
 	for (struct watch *w; (w = idmap_next(&r->watches, &at));)
-		if (w->stage == WATCH_MPS || w->next_step_ms || unwatched(w)) {
+		if (w->stage == WATCH_MPS || w->next_step_ms || runner_is_blind(w)) {
 			alloc_grow(busy, n, cap);
 			busy[n++] = w;
 		}
 	for (size_t i = 0; i < n; i++) {
 		if (busy[i]->stage == WATCH_MPS)
-			begin(busy[i]);
-		else if (unwatched(busy[i]) && watch_shim(busy[i], busy[i]->shim))
-			attempt_over(busy[i]);
+			runner_begin(busy[i]);
+		else if (runner_is_blind(busy[i]) && runner_watch_shim(busy[i], busy[i]->shim))
+			runner_over(busy[i]);
 		else if (busy[i]->next_step_ms && clock_mono_ms() >= busy[i]->next_step_ms)
-			next_stop_step(busy[i]);
+			runner_next_stop_step(busy[i]);
 	}
 	free(busy);
 	if (!n)
@@ -354,7 +355,7 @@ void runner_signal(struct runner *r, const struct task *t, int signal)
 {
 	struct watch *w = idmap_get(&r->watches, t->id);
 	if (w && w->stage == WATCH_RUNNING)
-		signal_task(w, signal);
+		runner_signal_task(w, signal);
 }
 
 /* Effects -------------------------------------------------------------------------------------------------------------- */
@@ -372,22 +373,22 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 	r->effects[r->n++] = (struct effect){ kind, t->id, t->n_attempts };
 }
 
-static void run_effect(struct runner *r, const struct effect *e)
+static void runner_run_effect(struct runner *r, const struct effect *e)
 {
 	struct watch *w = idmap_get(&r->watches, e->task);
-	const struct task *t = core_task(r->d->core, e->task);
+	const struct task *t = core_task(r->plan.core, e->task);
 	switch (e->kind) {
 	case EFFECT_LAUNCH:
 		if (t && t->state == TASK_RUNNING && !w)
-			begin(new_watch(r, e->task));
+			runner_begin(runner_watch_task(r, e->task));
 		break;
 	case EFFECT_STOP:
 		if (w)
-			stop(w);
+			runner_stop(w);
 		break;
 	case EFFECT_FORGET:
-		launch_forget(r->d->state_dir, e->task, e->attempt);
-		servers_tidy(r->servers, r->d->core);
+		launch_forget(r->plan.state_dir, e->task, e->attempt);
+		servers_tidy(r->servers, r->plan.core);
 		break;
 	}
 }
@@ -399,51 +400,71 @@ bool runner_work(struct runner *r)
 	r->effects = NULL;
 	r->n = r->cap = 0;
 	for (size_t i = 0; i < n; i++)
-		run_effect(r, &todo[i]);
+		runner_run_effect(r, &todo[i]);
 	free(todo);
 	return n;
 }
 
-void runner_adopt(struct runner *r, struct task *t)
+/* Its shim, running: the one that claimed the attempt, or the one that was started and has not come to that yet. */
+static bool runner_find_shim(const struct watch *w, struct proc_id *shim)
 {
+	const struct task *t = runner_task_of(w);
+	if (w->stranger)
+		return false;
+	if (launch_adopt(w->r->plan.state_dir, w->task, t->n_attempts, shim, NULL) == 1)
+		return true;
+	*shim = task_attempt(t)->shim;
+	return shim->pid && proc_alive(*shim);
+}
+
+/* No shim runs: it ended, or nobody started it. */
+static void runner_adopt_ended(struct watch *w)
+{
+	struct runner *r = w->r;
+	const struct task *t = runner_task_of(w);
 	struct error err = ERROR_INIT;
-	struct proc_id shim = { 0 };
 	struct exit_report report = { 0 };
 	bool claimed = false;
 	char id[TASK_ID_TEXT];
-	struct watch *w = new_watch(r, t->id);
-	const struct attempt *a = task_attempt(t);
-	w->stranger = r->d->new_boot;
-	if (!w->stranger && launch_adopt(r->d->state_dir, t->id, t->n_attempts, &shim, &err) == 1 && !watch_shim(w, shim)) {
-		log_info("task %s: adopted, its shim is pid %d", task_id_text(t->id, id), (int)shim.pid);
-		if (!a->shim.pid)
-			core_started(r->d->core, t->id, shim, daemon_now());
-		if (t->stopping)
-			stop(w);
-		return;
-	}
-	int rc = launch_result(r->d->state_dir, t->id, t->n_attempts, &claimed, &report, &err);
-	if (claimed || a->shim.pid || rc < 0) {
+	int rc = launch_result(r->plan.state_dir, t->id, t->n_attempts, &claimed, &report, &err);
+	if (claimed || task_attempt(t)->shim.pid || rc < 0) {
 		log_info("task %s: ended while no radd ran", task_id_text(t->id, id));
-		attempt_over(w);
+		runner_over(w);
 	} else if (t->stopping) {
-		launch_failed(w, "it was stopped before it began");
+		runner_failed(w, "it was stopped before it began");
 	} else {
-		drop_watch(w);
+		runner_drop_watch(w);
 		struct event again = { .kind = EV_PLACED };
 		runner_note(r, &again, t);
 	}
 }
 
+void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
+{
+	struct proc_id shim = { 0 };
+	char id[TASK_ID_TEXT];
+	struct watch *w = runner_watch_task(r, t->id);
+	w->stranger = new_boot;
+	if (!runner_find_shim(w, &shim) || runner_watch_shim(w, shim)) {
+		runner_adopt_ended(w);
+		return;
+	}
+	log_info("task %s: adopted, its shim is pid %d", task_id_text(t->id, id), (int)shim.pid);
+	if (!task_attempt(t)->shim.pid)
+		core_started(r->plan.core, t->id, shim, now_read());
+	if (t->stopping)
+		runner_stop(w);
+}
+
 void runner_adopted(struct runner *r)
 {
-	servers_tidy(r->servers, r->d->core);
+	servers_tidy(r->servers, r->plan.core);
 }
 
 /* Owners --------------------------------------------------------------------------------------------------------------- */
 
 /* Up the parents to a shim of ours; else the task that the process names in its environment, if its user is the task's. */
-static task_id find_owner(struct runner *r, const struct proc_reading *p)
+static task_id runner_find_owner(struct runner *r, const struct proc_reading *p)
 {
 	pid_t pid = p->id.pid;
 	uint64_t start;
@@ -454,7 +475,7 @@ static task_id find_owner(struct runner *r, const struct proc_reading *p)
 		if (proc_stat(pid, &start, &pid))
 			break;
 	}
-	const struct task *t = p->claimed ? core_task(r->d->core, p->claimed) : NULL;
+	const struct task *t = p->claimed ? core_task(r->plan.core, p->claimed) : NULL;
 	return t && t->spec->uid == p->uid ? t->id : 0;
 }
 
@@ -465,18 +486,17 @@ task_id runner_owner(struct runner *r, const struct proc_reading *p)
 		return o->owner;
 	if (!o)
 		idmap_put(&r->owners, p->id.pid, o = alloc_zero(sizeof *o));
-	*o = (struct owned){ p->id.start_ticks, find_owner(r, p), r->generation };
+	*o = (struct owned){ p->id.start_ticks, runner_find_owner(r, p), r->generation };
 	return o->owner;
 }
 
 /* Life ----------------------------------------------------------------------------------------------------------------- */
 
-struct runner *runner_create(struct daemon *d)
+struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan)
 {
 	struct runner *r = alloc_zero(sizeof *r);
-	r->d = d;
-	r->servers = servers_create(d->run_dir, d->device);
-	uv_timer_init(d->loop, &r->tick);
+	*r = (struct runner){ .loop = loop, .plan = *plan, .servers = servers_create(plan->run_dir, plan->device) };
+	uv_timer_init(loop, &r->tick);
 	r->tick.data = r;
 	return r;
 }
@@ -495,7 +515,7 @@ void runner_destroy(struct runner *r)
 		struct watch *w = idmap_next(&r->watches, &at);
 		if (!w)
 			break;
-		drop_watch(w);
+		runner_drop_watch(w);
 	}
 	size_t at = 0;
 	for (struct owned *o; (o = idmap_next(&r->owners, &at));)

@@ -6,21 +6,34 @@
 #ifndef RAD_DAEMON_RUNNER_H
 #define RAD_DAEMON_RUNNER_H
 
-#include "device/reading.h"
-#include "task/task.h"
+#include "core/core.h"
+#include "settings/settings.h"
 
-struct daemon;
+#include <uv.h>
+
+struct device;
 struct runner;
 
-struct runner *runner_create(struct daemon *d);
+/* What it works with; all of it belongs to others, and outlives it. */
+struct runner_plan {
+	struct core *core;
+	const struct settings *config;	/* kill_wait */
+	const char *state_dir, *run_dir, *socket_path;
+	const struct device *device;
+};
+
+/* Takes over the MPS servers that a former radd left running. */
+struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan);
+/* Tasks and MPS servers go on. Its memory goes when the loop has closed its handles. Takes NULL. */
 void runner_destroy(struct runner *r);
 
 /* An event happened; what has to be done about it is noted and done by runner_work. */
 void runner_note(struct runner *r, const struct event *ev, const struct task *t);
 /* After the commit. Returns whether anything was done that may have made new events. */
 bool runner_work(struct runner *r);
-/* A running task came back from the store: finds its shim, or what it left. */
-void runner_adopt(struct runner *r, struct task *t);
+/* A running task came back from the store: finds its shim, or what it left. `new_boot`: the machine, or this container, was
+ * started anew since, so the pids that were stored are others'. */
+void runner_adopt(struct runner *r, const struct task *t, bool new_boot);
 /* All of them did: what a former radd started and nobody uses is stopped. */
 void runner_adopted(struct runner *r);
 /* Whose process that is (core_ops.owner). */

@@ -166,12 +166,12 @@ void sampling_destroy(struct sampling *s)
 
 long long sampling_age_ms(const struct sampling *s)
 {
-	return s->last_ms ? clock_mono_ms() - s->last_ms : -1;
+	return s && s->last_ms ? clock_mono_ms() - s->last_ms : -1;
 }
 
 unsigned sampling_restarts(const struct sampling *s)
 {
-	return s->restarts;
+	return s ? s->restarts : 0;
 }
 
 const char *sampling_gpus(const struct sampling *s)
@@ -181,5 +181,5 @@ const char *sampling_gpus(const struct sampling *s)
 
 unsigned sampling_others(const struct sampling *s)
 {
-	return s->n_others;
+	return s ? s->n_others : 0;
 }

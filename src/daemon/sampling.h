@@ -31,7 +31,8 @@ struct sampling *sampling_create(uv_loop_t *loop, const struct sampling_plan *pl
 /* Takes NULL. Its memory goes when the loop has run once more. */
 void sampling_destroy(struct sampling *s);
 
-/* For `rad doctor`: how old the last snapshot is, and how often the sampler had to be replaced. */
+/* For `rad doctor`: how old the last snapshot is (-1: there was none), and how often the sampler had to be replaced. Both take
+ * NULL: none was started yet. */
 long long sampling_age_ms(const struct sampling *s);
 unsigned sampling_restarts(const struct sampling *s);
 /* Which GPUs are read, for people ("GPUs 0, 2 of 4"); and how many of the machine's are not. */

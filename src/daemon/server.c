@@ -6,23 +6,18 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
-#include "daemon/daemon.h"
-#include "daemon/lookup.h"
+#include "daemon/parsing.h"
+#include "daemon/server_socket.h"
 #include "daemon/usage.h"
-#include "daemon/walk.h"
 #include "submit/wire.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #define MAX_CLIENTS 1024
 #define MAX_CLIENTS_PER_USER 128	/* at most a quarter of all */
@@ -46,102 +41,100 @@ struct client {
 	size_t committed;	/* bytes of `out` that may go: answered before the last commit */
 	bool sending_now, closing, hang_up, paused;
 	bool resting;		/* its user took more than his share of the daemon: its next message waits */
-	/* A wait in progress: the next message is not read before it is answered. */
-	task_id *waits;
-	size_t n_waits, n_over;	/* the first n_over of them are over */
-	task_id waits_on;	/* a task of waits[n_over] that is not over; 0: not looked for yet */
-	bool until_start;
-	/* What else it waits for, likewise: a long list in pieces, a lookup in the history, the name of its user. */
-	struct walk *walk;
-	struct lookup *lookup;
-	json_t *again;		/* the request that waits for a name */
-	size_t asked;		/* bytes of the message that was read last */
-	bool settled;		/* its wait is over, and what came behind it was not looked at yet */
-	struct parse *parse;	/* the request that is being read */
-};
-
-/* Reading one takes a tenth of a second, so a thread does it, which sees nothing but these bytes. */
-struct parse {
-	uv_work_t work;
-	struct client *c;	/* NULL: it went away */
-	struct buf bytes;	/* all that had come; what is behind the message goes back */
-	json_t *message;
-	struct error err;
-	int rc;
-	int64_t took_us;
+	/* What it waits for; its next message is not looked at before it is answered. At most one of them. */
+	struct awaiting *awaiting;	/* tasks */
+	struct walk *walk;		/* a long list, in pieces */
+	struct lookup *lookup;		/* in the history */
+	struct parsing *parsing;	/* its message, which is large */
+	json_t *again;			/* the name of its user: then this request is run again */
+	size_t asked;			/* bytes of the message that was read last */
+	bool settled;			/* its wait is over, and what came behind it was not looked at yet */
 };
 
 struct server {
-	struct daemon *d;
+	uv_loop_t *loop;
+	char *path;
+	struct server_ops ops;
 	uv_pipe_t listener;
 	struct client *clients;
 	size_t n_clients, max_clients;
 	struct usages *usages;
 	uv_timer_t rest;
 	uv_idle_t slices;	/* while there are long lists, or clients, to go on with */
-	bool changed;
-	unsigned open_handles;
+	bool changed;		/* tasks, in this turn */
+	bool failed;
+	unsigned open_handles;	/* those of its clients among them */
 };
 
-static bool is_admin_uid(uid_t uid)
+static bool client_is_admin(const struct client *c)
 {
-	return uid == 0 || uid == geteuid();
-}
-
-bool request_is_admin(const struct request *r)
-{
-	return is_admin_uid(r->uid);
+	return request_is_admin(c->uid);
 }
 
 /* Clients -------------------------------------------------------------------------------------------------------------- */
 
+static void server_handle_closed(struct server *s)
+{
+	if (--s->open_handles)
+		return;
+	usages_destroy(s->usages);
+	free(s->path);
+	free(s);
+}
+
 static void on_client_closed(uv_handle_t *h)
 {
 	struct client *c = h->data;
-	struct client **at = &c->s->clients;
+	struct server *s = c->s;
+	struct client **at = &s->clients;
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	c->s->n_clients--;
+	s->n_clients--;
 	buf_free(&c->in);
 	buf_free(&c->out);
 	buf_free(&c->sending);
-	free(c->waits);
-	walk_destroy(c->walk);
-	json_decref(c->again);
-	if (c->parse)
-		c->parse->c = NULL;
 	free(c);
+	server_handle_closed(s);
 }
 
-static void close_client(struct client *c)
+/* Whatever it waits for. */
+static void client_forget(struct client *c)
+{
+	awaiting_destroy(c->awaiting);
+	walk_destroy(c->walk);
+	lookup_cancel(c->lookup);
+	parsing_cancel(c->parsing);
+	json_decref(c->again);
+	c->awaiting = NULL;
+	c->walk = NULL;
+	c->lookup = NULL;
+	c->parsing = NULL;
+	c->again = NULL;
+}
+
+static void client_close(struct client *c)
 {
 	if (c->closing)
 		return;
 	c->closing = true;
-	lookup_cancel(c->lookup);
-	c->lookup = NULL;
+	client_forget(c);
 	uv_close((uv_handle_t *)&c->pipe, on_client_closed);
 }
 
-static size_t bytes_of(const struct client *c)
+static size_t client_bytes(const struct client *c)
 {
-	return c->in.cap + c->out.cap + c->sending.cap + c->n_waits * sizeof *c->waits + (c->parse ? c->parse->bytes.cap : 0) +
+	return c->in.cap + c->out.cap + c->sending.cap + awaiting_bytes(c->awaiting) + parsing_bytes(c->parsing) +
 	       (c->again ? c->asked : 0);
 }
 
-static bool is_admin(const struct client *c)
-{
-	return is_admin_uid(c->uid);
-}
-
 /* Whether its user's connections hold more than one user may have us hold. */
-static bool too_much(const struct client *c)
+static bool client_holds_too_much(const struct client *c)
 {
 	size_t sum = 0;
 	for (const struct client *other = c->s->clients; other; other = other->next)
-		sum += other->uid == c->uid ? bytes_of(other) : 0;
-	return sum > MAX_USER_BYTES && !is_admin(c);
+		sum += other->uid == c->uid ? client_bytes(other) : 0;
+	return sum > MAX_USER_BYTES && !client_is_admin(c);
 }
 
 /* Memory of large messages is not kept for small ones. */
@@ -152,20 +145,20 @@ static void trim(struct buf *b)
 }
 
 /* Whether its next message has to wait for the answer to this one. */
-static bool is_busy(const struct client *c)
+static bool client_is_busy(const struct client *c)
 {
-	return c->n_waits || c->walk || c->lookup || c->again || c->parse;
+	return c->awaiting || c->walk || c->lookup || c->parsing || c->again;
 }
 
-static void check_unsent(struct client *c)
+static void client_check_unsent(struct client *c)
 {
-	if (c->out.len + c->sending.len > MAX_UNSENT || too_much(c)) {
+	if (c->out.len + c->sending.len > MAX_UNSENT || client_holds_too_much(c)) {
 		log_warn_limited("client pid %d (uid %u) does not read its answers: dropped", (int)c->pid, (unsigned)c->uid);
-		close_client(c);
+		client_close(c);
 	}
 }
 
-static void answer(struct client *c, json_t *reply)
+static void client_answer(struct client *c, json_t *reply)
 {
 	struct error err = ERROR_INIT;
 	json_object_set_new(reply, "v", json_integer(WIRE_VERSION));
@@ -174,22 +167,22 @@ static void answer(struct client *c, json_t *reply)
 		wire_encode(refusal, &c->out, NULL);
 	}
 	json_decref(reply);
-	check_unsent(c);
+	client_check_unsent(c);
 }
 
-static void answer_text(struct client *c, const struct buf *reply)
+static void client_answer_text(struct client *c, const struct buf *reply)
 {
 	struct error err = ERROR_INIT;
 	if (wire_encode_text(buf_text(reply), reply->len, &c->out, &err))
-		answer(c, wire_error(&err));
+		client_answer(c, wire_error(&err));
 	else
-		check_unsent(c);
+		client_check_unsent(c);
 }
 
-static void spend(const struct client *c, int64_t began_us)
+static void client_spend(const struct client *c, int64_t began_us)
 {
 	int64_t now = clock_mono_us();
-	if (!is_admin(c))
+	if (!client_is_admin(c))
 		usages_spend(c->s->usages, c->uid, now - began_us, now);
 }
 
@@ -197,100 +190,119 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out);
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk);
 
 /* Who sends on while his next message has to wait is not read from. */
-static void pause_or_go_on(struct client *c)
+static void client_pause_or_go_on(struct client *c)
 {
-	bool pause = (is_busy(c) || c->resting) && c->in.len > READ_AHEAD;
+	bool pause = (client_is_busy(c) || c->resting) && c->in.len > READ_AHEAD;
 	if (c->closing || pause == c->paused)
 		return;
 	c->paused = pause;
 	if (pause)
 		uv_read_stop((uv_stream_t *)&c->pipe);
 	else if (uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read))
-		close_client(c);
+		client_close(c);
 }
 
 /* A piece of the list, and the answer with the last one. */
-static void tell_more(struct client *c, int64_t for_us)
+static void client_tell_more(struct client *c, int64_t for_us)
 {
 	struct error err = ERROR_INIT;
-	int done = walk_step(c->walk, c->s->d, clock_mono_us() + for_us, &err);
+	int done = walk_step(c->walk, clock_mono_us() + for_us, &err);
 	if (!done)
 		return;
 	scoped_buf reply = walk_finish(c->walk);
 	walk_destroy(c->walk);
 	c->walk = NULL;
 	if (done > 0)
-		answer_text(c, &reply);
+		client_answer_text(c, &reply);
 	else
-		answer(c, wire_error(&err));
+		client_answer(c, wire_error(&err));
+}
+
+static void on_slices(uv_idle_t *h);
+
+static void client_start_walk(struct client *c, struct walk *walk)
+{
+	c->walk = walk;
+	client_tell_more(c, SLICE_US);	/* most are short */
+	if (c->walk)
+		uv_idle_start(&c->s->slices, on_slices);
+}
+
+static void on_looked_up(void *ctx, const struct buf *reply, const char *why);
+
+static void client_take_reply(struct client *c, const struct reply *reply, json_t *message)
+{
+	switch (reply->kind) {
+	case REPLY_NOW:
+		client_answer(c, reply->json);
+		break;
+	case REPLY_WALK:
+		client_start_walk(c, reply->walk);
+		break;
+	case REPLY_WAIT:
+		c->awaiting = reply->awaiting;
+		c->s->changed = true;
+		break;
+	case REPLY_LOOKUP:
+		c->lookup = lookups_ask(c->s->ops.lookups, c->uid, reply->lookup, on_looked_up, c);
+		break;
+	case REPLY_AGAIN:
+		c->again = json_incref(message);
+		break;
+	}
 }
 
 /* Takes over the reference of the message. */
-static void handle(struct client *c, json_t *message)
+static void client_handle(struct client *c, json_t *message)
 {
 	struct error err = ERROR_INIT;
-	struct request r = { c->s->d, c, message, c->uid, c->gid, c->pid };
+	struct message m = { .json = message, .uid = c->uid, .gid = c->gid, .pid = c->pid };
+	struct reply reply;
 	int64_t began = clock_mono_us();
-	json_t *reply = request_run(&r, &err);
-	if (reply == REQUEST_AGAIN)
-		c->again = json_incref(message);
-	else if (reply != REQUEST_LATER)
-		answer(c, reply ? reply : wire_error(&err));
+	if (c->s->ops.run(c->s->ops.requests, &m, &reply, &err))
+		client_answer(c, wire_error(&err));
+	else
+		client_take_reply(c, &reply, message);
 	json_decref(message);
-	spend(c, began);
+	client_spend(c, began);
 }
 
 static void on_rest(uv_timer_t *timer);
 
 /* Whether its user has to let others go first. */
-static bool has_to_rest(struct client *c)
+static bool client_has_to_rest(struct client *c)
 {
-	c->resting = !is_admin(c) && usages_rest_us(c->s->usages, c->uid, clock_mono_us()) > 0;
+	c->resting = !client_is_admin(c) && usages_rest_us(c->s->usages, c->uid, clock_mono_us()) > 0;
 	if (c->resting && !uv_is_active((uv_handle_t *)&c->s->rest))
 		uv_timer_start(&c->s->rest, on_rest, REST_MS, REST_MS);
 	return c->resting;
 }
 
-static void refuse(struct client *c, const struct error *err)
+static void client_refuse(struct client *c, const struct error *err)
 {
-	answer(c, wire_error(err));
+	client_answer(c, wire_error(err));
 	c->hang_up = true;
 }
 
 /* Large messages ------------------------------------------------------------------------------------------------------- */
 
-static void parse_there(uv_work_t *work)
-{
-	struct parse *p = work->data;
-	int64_t began = clock_mono_us();
-	p->rc = wire_decode_request(&p->bytes, &p->message, &p->err);
-	p->took_us = clock_mono_us() - began;
-}
+static void client_decode(struct client *c);
 
-static void decode(struct client *c);
-
-static void on_parsed(uv_work_t *work, int status)
+/* What had come behind it goes back in front of what has come since. */
+static void on_parsed(void *ctx, json_t *message, struct buf *rest, int64_t took_us, const struct error *err)
 {
-	struct parse *p = work->data;
-	struct client *c = p->c;
-	if (c && !c->closing && !c->hang_up && !status) {
-		c->parse = NULL;
-		buf_add(&p->bytes, c->in.data ? c->in.data : "", c->in.len);
-		buf_free(&c->in);
-		c->in = p->bytes;
-		p->bytes = (struct buf){ 0 };
-		spend(c, clock_mono_us() - p->took_us);
-		if (p->rc == 1)
-			handle(c, json_incref(p->message));
-		else
-			refuse(c, &p->err);
-		decode(c);
-	} else if (c) {
-		c->parse = NULL;
-	}
-	buf_free(&p->bytes);
-	json_decref(p->message);
-	free(p);
+	struct client *c = ctx;
+	c->parsing = NULL;
+	buf_add(rest, c->in.data ? c->in.data : "", c->in.len);
+	buf_free(&c->in);
+	c->in = *rest;
+	*rest = (struct buf){ 0 };
+	client_spend(c, clock_mono_us() - took_us);
+	if (message)
+		client_handle(c, message);
+	else
+		client_refuse(c, err);
+	client_decode(c);
 }
 
 static bool is_large(const struct buf *in)
@@ -299,38 +311,27 @@ static bool is_large(const struct buf *in)
 	return n > LARGE && n <= in->len;
 }
 
-static void parse_elsewhere(struct client *c)
-{
-	struct parse *p = alloc_zero(sizeof *p);
-	*p = (struct parse){ .work.data = p, .c = c, .bytes = c->in };
-	c->in = (struct buf){ 0 };
-	c->parse = p;
-	uv_queue_work(c->s->d->loop, &p->work, parse_there, on_parsed);
-}
-
 /* All whole messages in the buffer, up to one that has to wait. */
-static void decode(struct client *c)
+static void client_decode(struct client *c)
 {
 	struct error err = ERROR_INIT;
 	int rc = 0;
-	while (!c->closing && !is_busy(c) && !c->hang_up && !has_to_rest(c)) {
+	while (!c->closing && !client_is_busy(c) && !c->hang_up && !client_has_to_rest(c)) {
 		json_t *message = NULL;
 		c->asked = wire_message_bytes(&c->in);
-		if (is_large(&c->in)) {
-			parse_elsewhere(c);
+		if (is_large(&c->in) && (c->parsing = parsing_start(c->s->loop, &c->in, on_parsed, c)))
 			break;
-		}
 		int64_t began = clock_mono_us();
 		rc = wire_decode_request(&c->in, &message, &err);
-		spend(c, began);
+		client_spend(c, began);
 		if (rc != 1)
 			break;
-		handle(c, message);
+		client_handle(c, message);
 	}
 	if (rc < 0)
-		refuse(c, &err);
+		client_refuse(c, &err);
 	trim(&c->in);
-	pause_or_go_on(c);
+	client_pause_or_go_on(c);
 }
 
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
@@ -345,17 +346,17 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 {
 	struct client *c = stream->data;
 	if (n < 0) {
-		close_client(c);
+		client_close(c);
 		return;
 	}
 	if (c->closing || c->hang_up)
 		return;
 	buf_add(&c->in, chunk->base, (size_t)n);
-	decode(c);
-	if (too_much(c)) {
+	client_decode(c);
+	if (client_holds_too_much(c)) {
 		log_warn_limited("client pid %d (uid %u) sends more than one user may have kept here: dropped", (int)c->pid,
 				 (unsigned)c->uid);
-		close_client(c);
+		client_close(c);
 	}
 }
 
@@ -372,24 +373,24 @@ static void on_slices(uv_idle_t *h)
 	for (struct client *c = s->clients; c; c = c->next) {
 		if (c->settled) {
 			c->settled = false;
-			decode(c);
+			client_decode(c);
 		}
-		if (!c->walk || c->closing || c->resting || has_to_rest(c))
+		if (!c->walk || c->closing || c->resting || client_has_to_rest(c))
 			continue;
 		int64_t began = clock_mono_us();
-		tell_more(c, SLICE_US / n);
-		spend(c, began);
+		client_tell_more(c, SLICE_US / (n ? n : 1));	/* it may be the list of one whose wait was over just now */
+		client_spend(c, began);
 		if (!c->walk)
-			decode(c);
+			client_decode(c);
 	}
 }
 
-static void go_on(struct client *c)
+static void client_go_on(struct client *c)
 {
 	if (c->walk)
 		uv_idle_start(&c->s->slices, on_slices);
 	else
-		decode(c);
+		client_decode(c);
 }
 
 static void on_rest(uv_timer_t *timer)
@@ -397,15 +398,15 @@ static void on_rest(uv_timer_t *timer)
 	struct server *s = timer->data;
 	bool any = false;
 	for (struct client *c = s->clients; c; c = c->next) {
-		if (c->resting && !c->closing && !has_to_rest(c))
-			go_on(c);
+		if (c->resting && !c->closing && !client_has_to_rest(c))
+			client_go_on(c);
 		any |= c->resting && !c->closing;
 	}
 	if (!any)
 		uv_timer_stop(timer);
 }
 
-static void send_more(struct client *c);
+static void client_send_more(struct client *c);
 
 static void on_written(uv_write_t *w, int status)
 {
@@ -415,18 +416,18 @@ static void on_written(uv_write_t *w, int status)
 	trim(&c->sending);
 	trim(&c->out);
 	if (status < 0)
-		close_client(c);
+		client_close(c);
 	else
-		send_more(c);
+		client_send_more(c);
 }
 
-static void send_more(struct client *c)
+static void client_send_more(struct client *c)
 {
 	if (c->closing || c->sending_now)
 		return;
 	if (!c->committed) {
 		if (c->hang_up)
-			close_client(c);
+			client_close(c);
 		return;
 	}
 	if (c->committed == c->out.len) {	/* as a rule; a long answer is not copied */
@@ -442,10 +443,10 @@ static void send_more(struct client *c)
 	c->write.data = c;
 	c->sending_now = true;
 	if (uv_write(&c->write, (uv_stream_t *)&c->pipe, &b, 1, on_written))
-		close_client(c);
+		client_close(c);
 }
 
-static unsigned clients_of(const struct server *s, uid_t uid)
+static unsigned server_clients_of(const struct server *s, uid_t uid)
 {
 	unsigned n = 0;
 	for (const struct client *c = s->clients; c; c = c->next)
@@ -453,20 +454,20 @@ static unsigned clients_of(const struct server *s, uid_t uid)
 	return n;
 }
 
-static bool has_place(const struct client *c)
+static bool client_has_place(const struct client *c)
 {
 	const struct server *s = c->s;
 	size_t own = s->max_clients / 4 < MAX_CLIENTS_PER_USER ? s->max_clients / 4 : MAX_CLIENTS_PER_USER;
 	if (!c->uid)
 		return s->n_clients <= s->max_clients + FOR_ROOT;
-	if (s->n_clients <= s->max_clients && (is_admin(c) || clients_of(s, c->uid) <= own))
+	if (s->n_clients <= s->max_clients && (client_is_admin(c) || server_clients_of(s, c->uid) <= own))
 		return true;
 	log_warn_limited("client pid %d (uid %u): too many connections, so this one is closed", (int)c->pid, (unsigned)c->uid);
 	return false;
 }
 
 /* Who is there, by the kernel's word. Returns false when it may not speak to this daemon. */
-static bool identify(struct client *c)
+static bool client_identify(struct client *c)
 {
 	struct ucred cred;
 	socklen_t size = sizeof cred;
@@ -478,7 +479,7 @@ static bool identify(struct client *c)
 	c->pid = cred.pid;
 	if (geteuid() && cred.uid && cred.uid != geteuid())
 		return false;	/* a user's own daemon serves its user */
-	return has_place(c);
+	return client_has_place(c);
 }
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -491,78 +492,33 @@ static void on_connection(uv_stream_t *listener, int status)
 	c->next = s->clients;
 	s->clients = c;
 	s->n_clients++;
-	uv_pipe_init(s->d->loop, &c->pipe, 0);
+	s->open_handles++;
+	uv_pipe_init(s->loop, &c->pipe, 0);
 	c->pipe.data = c;
-	if (uv_accept(listener, (uv_stream_t *)&c->pipe) || !identify(c) ||
+	if (uv_accept(listener, (uv_stream_t *)&c->pipe) || s->failed || !client_identify(c) ||
 	    uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read))
-		close_client(c);
+		client_close(c);
 }
 
 /* Waiting -------------------------------------------------------------------------------------------------------------- */
 
-void server_wait(struct client *c, const task_id *ids, size_t n, bool until_start)
-{
-	c->waits = alloc_resize(c->waits, n, sizeof *ids);
-	memcpy(c->waits, ids, n * sizeof *ids);
-	c->n_waits = n;
-	c->n_over = 0;
-	c->waits_on = 0;
-	c->until_start = until_start;
-	c->s->changed = true;
-}
-
-static bool is_over(const struct core *core, task_id id, bool until_start)
-{
-	const struct task *t = core_task(core, id);
-	return !t || (until_start && t->state == TASK_RUNNING);
-}
-
-/* A task that this id stands for and that is not over: the last one of an array, since it will probably last longest.
- * 0: there is none. */
-static task_id find_open(const struct core *core, task_id id, bool until_start)
-{
-	scoped_free task_id *ids = NULL;
-	if (core_task(core, id) || TASK_INDEX(id) >= 0)
-		return is_over(core, id, until_start) ? 0 : id;
-	for (size_t i = core_job_tasks(core, TASK_JOB(id), &ids); i-- > 0;)
-		if (!is_over(core, ids[i], until_start))
-			return ids[i];
-	return 0;
-}
-
-static bool still_waits(struct client *c)
-{
-	const struct core *core = c->s->d->core;
-	if (c->waits_on && !is_over(core, c->waits_on, c->until_start))
-		return true;
-	for (; c->n_over < c->n_waits; c->n_over++)
-		if ((c->waits_on = find_open(core, c->waits[c->n_over], c->until_start)))
-			return true;
-	return false;
-}
-
 /* What its client sent behind it is done in the loop, since nothing may be answered between a commit and the answers to it. */
-static void settle_wait(struct client *c)
+static void client_settle_wait(struct client *c)
 {
 	struct error err = ERROR_INIT;
 	int64_t began = clock_mono_us();
-	if (still_waits(c))
+	if (!awaiting_is_over(c->awaiting))
 		return;
-	size_t n = c->n_waits;
-	c->n_waits = 0;
-	if (request_wait_reply(c->s->d, c, c->waits, n, &err))
-		answer(c, wire_error(&err));
-	spend(c, began);
+	struct walk *walk = awaiting_walk(c->awaiting, &err);
+	awaiting_destroy(c->awaiting);
+	c->awaiting = NULL;
+	if (walk)
+		client_start_walk(c, walk);
+	else
+		client_answer(c, wire_error(&err));
+	client_spend(c, began);
 	c->settled = true;
 	uv_idle_start(&c->s->slices, on_slices);
-}
-
-void server_tell(struct client *c, task_id *ids, size_t n, bool living)
-{
-	c->walk = walk_create(ids, n, living);
-	tell_more(c, SLICE_US);		/* most are short */
-	if (c->walk)
-		uv_idle_start(&c->s->slices, on_slices);
 }
 
 static void on_looked_up(void *ctx, const struct buf *reply, const char *why)
@@ -573,15 +529,10 @@ static void on_looked_up(void *ctx, const struct buf *reply, const char *why)
 	if (why)
 		error_set(&err, ERR_UNAVAILABLE, "looking into the history: %s: ask for a shorter time", why);
 	if (why)
-		answer(c, wire_error(&err));
+		client_answer(c, wire_error(&err));
 	else
-		answer_text(c, reply);
-	decode(c);
-}
-
-void server_read(struct client *c, char *request)
-{
-	c->lookup = lookups_ask(c->s->d->lookups, c->uid, request, on_looked_up, c);
+		client_answer_text(c, reply);
+	client_decode(c);
 }
 
 void server_names_changed(struct server *s)
@@ -591,8 +542,8 @@ void server_names_changed(struct server *s)
 		if (!message || c->closing)
 			continue;
 		c->again = NULL;
-		handle(c, message);
-		decode(c);
+		client_handle(c, message);
+		client_decode(c);
 	}
 }
 
@@ -606,74 +557,37 @@ void server_flush(struct server *s)
 	if (s->changed) {
 		s->changed = false;
 		for (struct client *c = s->clients; c; c = c->next)
-			if (c->n_waits && !c->closing)
-				settle_wait(c);
+			if (c->awaiting && !c->closing)
+				client_settle_wait(c);
 	}
 	for (struct client *c = s->clients; c; c = c->next) {
 		c->committed = c->out.len;
-		send_more(c);
+		client_send_more(c);
 	}
 }
 
 /* What was committed goes out as it is; several later answers become one error, so the count no longer fits. */
-static void fail_client(struct client *c, const struct error *why)
+static void client_fail(struct client *c, const struct error *why)
 {
-	bool told = c->out.len > c->committed || c->walk;
+	bool told = c->out.len > c->committed || (client_is_busy(c) && !c->awaiting);
 	c->out.len = c->committed;
-	walk_destroy(c->walk);
-	c->walk = NULL;
-	lookup_cancel(c->lookup);
-	c->lookup = NULL;
-	json_decref(c->again);
-	c->again = NULL;
-	c->n_waits = 0;
+	client_forget(c);
 	c->hang_up = true;
 	if (told)
-		answer(c, wire_error(why));
+		client_answer(c, wire_error(why));
 	c->committed = c->out.len;
-	send_more(c);
+	client_send_more(c);
 }
 
 void server_fail(struct server *s, const struct error *why)
 {
+	s->failed = true;
 	for (struct client *c = s->clients; c; c = c->next)
 		if (!c->closing)
-			fail_client(c, why);
+			client_fail(c, why);
 }
 
-/* The socket ----------------------------------------------------------------------------------------------------------- */
-
-/* A socket file that nobody answers on is a leftover; one that is answered belongs to a living radd. */
-static int claim_path(const char *path, struct error *err)
-{
-	struct error ignored = ERROR_INIT;
-	scoped_fd int fd = wire_connect(path, &ignored);
-	if (fd >= 0)
-		return error_set(err, ERR_CONFLICT, "another radd already listens on %s", path);
-	if (unlink(path) && errno != ENOENT)
-		return error_errno(err, "%s", path);
-	return 0;
-}
-
-static int open_socket(const char *path, struct error *err)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	if (strlen(path) >= sizeof address.sun_path)
-		return error_set(err, ERR_INVALID, "%s: a socket's path may have at most %zu characters: choose another with --socket",
-				 path, sizeof address.sun_path - 1);
-	if (claim_path(path, err))
-		return -1;
-	strcpy(address.sun_path, path);
-	scoped_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return error_errno(err, "socket");
-	mode_t mask = umask(geteuid() ? 0177 : 0111);	/* root's daemon is for everybody; each request is checked by its uid */
-	int rc = bind(fd, (struct sockaddr *)&address, sizeof address);
-	umask(mask);
-	if (rc)
-		return error_errno(err, "%s", path);
-	return steal_fd(fd);
-}
+/* Life ----------------------------------------------------------------------------------------------------------------- */
 
 /* Half of the descriptors stay for tasks, whose shims are watched through one each. */
 static size_t most_clients(void)
@@ -684,47 +598,44 @@ static size_t most_clients(void)
 	return (size_t)limit.rlim_cur / 2;
 }
 
-struct server *server_create(struct daemon *d, const char *path, struct error *err)
+static void on_handle_closed(uv_handle_t *h)
 {
-	int fd = open_socket(path, err);
+	server_handle_closed(h->data);
+}
+
+struct server *server_create(uv_loop_t *loop, const char *path, const struct server_ops *ops, struct error *err)
+{
+	int fd = server_socket_open(path, err);
 	if (fd < 0)
 		return NULL;
 	struct server *s = alloc_zero(sizeof *s);
-	s->d = d;
-	s->usages = usages_create();
-	s->max_clients = most_clients();
-	s->open_handles = 3;
-	uv_timer_init(d->loop, &s->rest);
-	uv_idle_init(d->loop, &s->slices);
-	uv_pipe_init(d->loop, &s->listener, 0);
+	*s = (struct server){ .loop = loop, .path = alloc_string(path), .ops = *ops, .usages = usages_create(),
+			      .max_clients = most_clients(), .open_handles = 3 };
+	uv_timer_init(loop, &s->rest);
+	uv_idle_init(loop, &s->slices);
+	uv_pipe_init(loop, &s->listener, 0);
 	s->listener.data = s->rest.data = s->slices.data = s;
 	int rc = uv_pipe_open(&s->listener, fd);
-	if (!rc)
+	if (rc)
+		close(fd);
+	else
 		rc = uv_listen((uv_stream_t *)&s->listener, 512, on_connection);
-	if (rc) {
-		error_set(err, ERR_SYSTEM, "%s: %s", path, uv_strerror(rc));
-		server_destroy(s);
-		return NULL;
-	}
-	return s;
+	if (!rc)
+		return s;
+	error_set(err, ERR_SYSTEM, "%s: %s", path, uv_strerror(rc));
+	server_destroy(s);
+	return NULL;
 }
 
-static void on_handle_closed(uv_handle_t *h)
-{
-	((struct server *)h->data)->open_handles--;
-}
-
+/* The file goes first: while it is there, and nobody listens, another radd may take its place. */
 void server_destroy(struct server *s)
 {
 	if (!s)
 		return;
+	unlink(s->path);
+	for (struct client *c = s->clients; c; c = c->next)
+		client_close(c);
 	uv_close((uv_handle_t *)&s->listener, on_handle_closed);
 	uv_close((uv_handle_t *)&s->rest, on_handle_closed);
 	uv_close((uv_handle_t *)&s->slices, on_handle_closed);
-	for (struct client *c = s->clients; c; c = c->next)
-		close_client(c);
-	while (s->open_handles || s->clients)
-		uv_run(s->d->loop, UV_RUN_NOWAIT);
-	usages_destroy(s->usages);
-	free(s);
 }

@@ -21,14 +21,14 @@ struct servers {
 	struct error last;	/* of the start that failed, for *why */
 };
 
-static void add(void *ctx, struct mps_server *server)
+static void servers_add(void *ctx, struct mps_server *server)
 {
 	struct servers *s = ctx;
 	alloc_grow(s->list, s->n, s->cap);
 	s->list[s->n++] = server;
 }
 
-static bool none_needed(const struct servers *s)
+static bool servers_none_needed(const struct servers *s)
 {
 	return device_kind(s->device)->mps != DEVICE_MPS_SERVER;
 }
@@ -38,7 +38,7 @@ struct servers *servers_create(const char *run_dir, const struct device *device)
 	struct servers *s = alloc_zero(sizeof *s);
 	s->run_dir = alloc_string(run_dir);
 	s->device = device;
-	mps_adopt(run_dir, add, s);
+	mps_adopt(run_dir, servers_add, s);
 	return s;
 }
 
@@ -53,7 +53,7 @@ void servers_destroy(struct servers *s)
 	free(s);
 }
 
-static bool has_gpus(const char *list, const struct task *t)
+static bool servers_has_gpus(const char *list, const struct task *t)
 {
 	const struct attempt *a = task_attempt(t);
 	bool all = true;
@@ -62,20 +62,20 @@ static bool has_gpus(const char *list, const struct task *t)
 	return all;
 }
 
-static bool serves(const struct mps_server *server, const struct task *t)
+static bool servers_serves(const struct mps_server *server, const struct task *t)
 {
-	return mps_uid(server) == t->spec->uid && has_gpus(mps_gpus(server), t);
+	return mps_uid(server) == t->spec->uid && servers_has_gpus(mps_gpus(server), t);
 }
 
-static struct mps_server *find(const struct servers *s, const struct task *t)
+static struct mps_server *servers_find(const struct servers *s, const struct task *t)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (serves(s->list[i], t))
+		if (servers_serves(s->list[i], t))
 			return s->list[i];
 	return NULL;
 }
 
-static void forget(struct servers *s, struct mps_server *server)
+static void servers_forget(struct servers *s, struct mps_server *server)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->list[i] == server)
@@ -85,11 +85,11 @@ static void forget(struct servers *s, struct mps_server *server)
 }
 
 /* Not before the task's own GPUs are known: right after radd's start none is. */
-static enum mps_state start(struct servers *s, const struct core *core, const struct task *t, const char **why)
+static enum mps_state servers_start(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
 	scoped_buf gpus = { 0 };
 	core_mps_gpus(core, &gpus);
-	if (!has_gpus(buf_text(&gpus), t))
+	if (!servers_has_gpus(buf_text(&gpus), t))
 		return MPS_STARTING;
 	s->last = ERROR_INIT;
 	struct mps_server *server = mps_start(s->run_dir, buf_text(&gpus), t->spec->uid, t->spec->gid, &s->last);
@@ -98,38 +98,38 @@ static enum mps_state start(struct servers *s, const struct core *core, const st
 		return MPS_FAILED;
 	}
 	log_info("MPS: starting a server for uid %u", (unsigned)t->spec->uid);
-	add(s, server);
+	servers_add(s, server);
 	return mps_poll(server);
 }
 
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
-	struct mps_server *server = find(s, t);
-	if (none_needed(s))
+	struct mps_server *server = servers_find(s, t);
+	if (servers_none_needed(s))
 		return MPS_READY;
 	if (!server)
-		return start(s, core, t, why);
+		return servers_start(s, core, t, why);
 	enum mps_state state = mps_poll(server);
 	if (state == MPS_FAILED) {
 		*why = "the MPS server did not start; its log is in the 'log' folder beside its pipe folder";
-		forget(s, server);
+		servers_forget(s, server);
 	}
 	return state;
 }
 
 const char *servers_pipe_dir(const struct servers *s, const struct task *t)
 {
-	const struct mps_server *server = find(s, t);
-	if (none_needed(s))
+	const struct mps_server *server = servers_find(s, t);
+	if (servers_none_needed(s))
 		return device_file(s->device);
 	return server ? mps_pipe_dir(server) : NULL;
 }
 
 bool servers_count_alike(const struct servers *s, const struct task *t, const struct core_gpu_ref *gpus, size_t n)
 {
-	const struct mps_server *server = find(s, t);
+	const struct mps_server *server = servers_find(s, t);
 	bool alike = server;
-	if (none_needed(s))
+	if (servers_none_needed(s))
 		return true;
 	for (size_t i = 0; i < n && alike; i++)
 		alike = device_place(mps_gpus(server), gpus[i].uuid) == (int)gpus[i].index;
@@ -138,18 +138,18 @@ bool servers_count_alike(const struct servers *s, const struct task *t, const st
 
 bool servers_end_clients(const struct servers *s)
 {
-	return !none_needed(s);
+	return !servers_none_needed(s);
 }
 
 /* Its user may have several; only that whose client it is knows the process. */
 void servers_terminate_client(struct servers *s, const struct task *t, pid_t client)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (serves(s->list[i], t))
+		if (servers_serves(s->list[i], t))
 			mps_terminate_client(s->list[i], client);
 }
 
-static bool has_clients(const struct mps_server *server, const struct core *core)
+static bool servers_has_clients(const struct mps_server *server, const struct core *core)
 {
 	scoped_free char *gpus = alloc_string(mps_gpus(server));
 	char *rest = gpus;
@@ -164,8 +164,8 @@ static bool has_clients(const struct mps_server *server, const struct core *core
 void servers_tidy(struct servers *s, const struct core *core)
 {
 	for (size_t i = s->n; i-- > 0;)
-		if (!has_clients(s->list[i], core)) {
+		if (!servers_has_clients(s->list[i], core)) {
 			log_info("MPS: stopping the idle server of uid %u", (unsigned)mps_uid(s->list[i]));
-			forget(s, s->list[i]);
+			servers_forget(s, s->list[i]);
 		}
 }

@@ -1,26 +1,47 @@
 /* SPDX-License-Identifier: MIT
- * Long lists in pieces: see walk.h.
+ * Long lists in pieces: see walk.h. Ids are kept, not tasks: a task may end, and be freed, between two pieces.
  */
 #include "daemon/walk.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "daemon/daemon.h"
 #include "daemon/listing.h"
+#include "daemon/now.h"
 
 #include <stdlib.h>
 
 struct walk {
+	struct core *core;
+	struct store *store;	/* NULL: of the living only */
 	task_id *ids;
-	size_t n, at;
-	bool living;
+	size_t n, cap, at;
 	struct listing list;
 };
 
-struct walk *walk_create(task_id *ids, size_t n, bool living)
+static int walk_add_one(void *ctx, task_id id, enum task_state state)
+{
+	struct walk *w = ctx;
+	(void)state;
+	alloc_grow(w->ids, w->n, w->cap);
+	w->ids[w->n++] = id;
+	return 0;
+}
+
+static void walk_add_living(void *ctx, const struct task *t)
+{
+	walk_add_one(ctx, t->id, t->state);
+}
+
+struct walk *walk_living(struct core *core)
+{
+	struct walk *w = walk_create(core, NULL);
+	core_each_task(core, walk_add_living, w);
+	return w;
+}
+
+struct walk *walk_create(struct core *core, struct store *store)
 {
 	struct walk *w = alloc_zero(sizeof *w);
-	*w = (struct walk){ .ids = ids, .n = n, .living = living };
+	*w = (struct walk){ .core = core, .store = store };
 	return w;
 }
 
@@ -33,20 +54,36 @@ void walk_destroy(struct walk *w)
 	free(w);
 }
 
-static int walk_tell(struct walk *w, struct daemon *d, task_id id, struct error *err)
+int walk_add(struct walk *w, task_id id, struct error *err)
 {
-	const struct task *t = core_task(d->core, id);
-	struct task *old = t || w->living ? NULL : store_load_task(d->store, id, err);
-	if (t || old)
-		listing_add(&w->list, core_task_json(d->core, t ? t : old, daemon_now()));
-	task_destroy(old);
-	return t || old || w->living ? 0 : -1;
+	char text[TASK_ID_TEXT];
+	size_t before = w->n;
+	if (TASK_INDEX(id) >= 0)
+		return walk_add_one(w, id, TASK_PENDING);
+	if (store_job_states(w->store, TASK_JOB(id), walk_add_one, w, err))
+		return -1;
+	return w->n > before ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
 }
 
-int walk_step(struct walk *w, struct daemon *d, int64_t until_us, struct error *err)
+size_t walk_count(const struct walk *w)
+{
+	return w->n;
+}
+
+static int walk_tell(struct walk *w, task_id id, struct error *err)
+{
+	const struct task *t = core_task(w->core, id);
+	struct task *old = t || !w->store ? NULL : store_load_task(w->store, id, err);
+	if (t || old)
+		listing_add(&w->list, core_task_json(w->core, t ? t : old, now_read()));
+	task_destroy(old);
+	return t || old || !w->store ? 0 : -1;
+}
+
+int walk_step(struct walk *w, int64_t until_us, struct error *err)
 {
 	while (w->at < w->n && !w->list.truncated) {
-		if (walk_tell(w, d, w->ids[w->at++], err))
+		if (walk_tell(w, w->ids[w->at++], err))
 			return -1;
 		if (clock_mono_us() >= until_us)
 			break;

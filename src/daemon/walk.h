@@ -8,21 +8,26 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "task/task.h"
+#include "core/core.h"
+#include "store/store.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct daemon;
 struct walk;
 
-/* Takes over the list. `living`: those that have ended when their piece comes are left out, else they come from the store. */
-struct walk *walk_create(task_id *ids, size_t n, bool living);
+/* Of all tasks that live, in the core's order. Those that have ended when their piece comes are left out. */
+struct walk *walk_living(struct core *core);
+/* Of none yet. Those that have ended come from the store. */
+struct walk *walk_create(struct core *core, struct store *store);
 /* Takes NULL. */
 void walk_destroy(struct walk *w);
+/* The one task of that id, or all elements of an array, finished ones too. */
+int walk_add(struct walk *w, task_id id, struct error *err);
+size_t walk_count(const struct walk *w);
 /* Goes on until that time (clock_mono_us), at least by one task. 1: that was the last piece; 0: there is more; -1: a task
  * cannot be read, so there is no list: one without it would be taken for whole. */
-int walk_step(struct walk *w, struct daemon *d, int64_t until_us, struct error *err);
+int walk_step(struct walk *w, int64_t until_us, struct error *err);
 /* The whole reply as text; free it. */
 struct buf walk_finish(struct walk *w);
 

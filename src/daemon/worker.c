@@ -39,7 +39,7 @@ static void on_closed(uv_handle_t *h)
 	free(w);
 }
 
-static void close_all(struct worker *w)
+static void worker_close(struct worker *w)
 {
 	uv_handle_t *const handles[HANDLES] = { (uv_handle_t *)&w->process, (uv_handle_t *)&w->in, (uv_handle_t *)&w->out,
 						(uv_handle_t *)&w->deadline };
@@ -49,13 +49,13 @@ static void close_all(struct worker *w)
 }
 
 /* Its pid is somebody else's once it was collected. */
-static void kill_it(struct worker *w)
+static void worker_kill(struct worker *w)
 {
 	if (!w->exited)
 		uv_process_kill(&w->process, SIGKILL);
 }
 
-static void finish(struct worker *w)
+static void worker_finish(struct worker *w)
 {
 	char why[80] = "";
 	worker_done done = w->done;
@@ -72,7 +72,7 @@ static void finish(struct worker *w)
 	w->done = NULL;
 	if (done)
 		done(w->ctx, &w->answer, *why ? why : NULL);
-	close_all(w);
+	worker_close(w);
 }
 
 static void on_exit_of(uv_process_t *p, int64_t status, int signal)
@@ -81,7 +81,7 @@ static void on_exit_of(uv_process_t *p, int64_t status, int signal)
 	w->exited = true;
 	w->status = status;
 	w->signal = signal;
-	finish(w);
+	worker_finish(w);
 }
 
 /* Its user could have given the pipe to another process, which keeps it open for ever: that is not waited for. */
@@ -89,8 +89,8 @@ static void on_deadline(uv_timer_t *t)
 {
 	struct worker *w = t->data;
 	w->late = w->ended = true;
-	kill_it(w);
-	finish(w);
+	worker_kill(w);
+	worker_finish(w);
 }
 
 static void give_room(uv_handle_t *h, size_t wanted, uv_buf_t *room)
@@ -106,14 +106,14 @@ static void on_answer(uv_stream_t *s, ssize_t n, const uv_buf_t *got)
 	struct worker *w = s->data;
 	w->too_long = w->too_long || (n > 0 && w->answer.len + (size_t)n > w->plan.max_answer);
 	if (w->too_long)
-		kill_it(w);
+		worker_kill(w);
 	else if (n > 0)
 		buf_add(&w->answer, got->base, (size_t)n);
 	if (n >= 0)
 		return;
 	uv_read_stop(s);
 	w->ended = true;
-	finish(w);
+	worker_finish(w);
 }
 
 /* Whether it could be written or not: the answer tells. */
@@ -125,7 +125,7 @@ static void on_written(uv_write_t *write, int status)
 		uv_close(in, on_closed);
 }
 
-static int spawn(struct worker *w, uv_loop_t *loop)
+static int worker_spawn(struct worker *w, uv_loop_t *loop)
 {
 	char *argv[] = { (char *)w->plan.program, (char *)w->plan.flag, NULL }, *no_environ[] = { NULL };
 	uv_stdio_container_t stdio[] = {
@@ -156,11 +156,11 @@ struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, cha
 	uv_pipe_init(loop, &w->out, 0);
 	uv_timer_init(loop, &w->deadline);
 	w->process.data = w->in.data = w->out.data = w->deadline.data = w;
-	int rc = spawn(w, loop);
+	int rc = worker_spawn(w, loop);
 	if (rc) {
 		snprintf(why, why_size, "it could not be started: %s", uv_strerror(rc));
 		w->exited = true;
-		close_all(w);
+		worker_close(w);
 		return NULL;
 	}
 	uv_buf_t text = uv_buf_init(w->request, (unsigned)strlen(w->request));
@@ -176,8 +176,8 @@ void worker_cancel(struct worker *w)
 		return;
 	w->done = NULL;
 	w->ended = true;
-	kill_it(w);
-	finish(w);
+	worker_kill(w);
+	worker_finish(w);
 }
 
 void worker_stop(struct worker *w)
@@ -185,6 +185,6 @@ void worker_stop(struct worker *w)
 	if (!w)
 		return;
 	w->done = NULL;
-	kill_it(w);
-	close_all(w);
+	worker_kill(w);
+	worker_close(w);
 }

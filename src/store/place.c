@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
@@ -106,4 +107,11 @@ int store_place(const char *dir, struct error *err)
 		return error_set(err, ERR_DENIED, "state folder %s: others may write to it (mode %03o): chmod go-w it, or "
 				 "choose another folder with --state", dir, (unsigned)st.st_mode & 0777);
 	return check_file_system(dir, err);
+}
+
+/* Where it cannot be told, writing will tell. */
+bool store_has_room(const struct store *s)
+{
+	struct statvfs fs;
+	return statvfs(s->path, &fs) || (unsigned long long)fs.f_bavail * fs.f_frsize >= STORE_MIN_ROOM_BYTES;
 }

@@ -53,8 +53,6 @@ int store_add_outcome(struct store *s, const struct outcome *o, struct error *er
 /* Ends the transaction and waits for the disk. On failure everything since the last commit is rolled back, the store is as it
  * was then and can be used on (ERR_UNAVAILABLE: no room on the disk, or locked by another program). */
 int store_commit(struct store *s, struct error *err);
-/* Whether there is something to commit (or a doomed transaction to roll back). */
-bool store_dirty(const struct store *s);
 
 /* Replays tasks through task_apply and hands each over (`each` owns it), by id. A task whose log does not apply, or cannot be
  * read, is handed over with `broken` set to the reason, as far as it came, and does not hinder the others. Return non-zero
@@ -95,6 +93,10 @@ int store_thin_means(struct store *s, int64_t from_ms, int64_t to_ms, int64_t ke
 typedef void (*store_each_means)(void *ctx, const struct store_gpu *gpu, int64_t from_ms, int64_t to_ms,
 				 const double values[SERIES_VALUES]);
 int store_load_means(struct store *s, int64_t from_ms, int64_t to_ms, store_each_means each, void *ctx, struct error *err);
+
+/* Whether its disk has room for more than the events of tasks that were accepted already, for which this much is kept. */
+#define STORE_MIN_ROOM_BYTES ((unsigned long long)16 << 20)
+bool store_has_room(const struct store *s);
 
 /* The kind of network file system that a folder is on ("NFS"), where no state may be kept; NULL: local, or not to be seen.
  * Valid until the next call. */

@@ -81,9 +81,9 @@ static void what_is_not_committed_is_gone(void **state)
 {
 	struct store *s = fixture_open(*state);
 	task_destroy(fixture_submit(s, 1000, 1));
-	assert_true(store_dirty(s));
+	assert_true(s->dirty);
 	fixture_commit(s);
-	assert_false(store_dirty(s));
+	assert_false(s->dirty);
 	task_destroy(fixture_submit(s, 1000, 2));
 	store_close(s);
 	s = fixture_open(*state);
@@ -131,13 +131,13 @@ static void a_full_store_keeps_the_past_and_recovers(void **state)
 	fill_up(s, &err);
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(err.text, "no room on the disk"));
-	assert_true(store_dirty(s));
+	assert_true(s->dirty);
 	struct error again = ERROR_INIT;
 	assert_int_equal(store_set_meta(s, "turn", "1", &again), -1);	/* doomed: the rest of the turn fails alike */
 	assert_string_equal(again.text, err.text);
 	assert_int_equal(store_commit(s, &again), -1);
 	assert_string_equal(again.text, err.text);
-	assert_false(store_dirty(s));
+	assert_false(s->dirty);
 	assert_int_equal(fixture_live(s).n, 1);
 	assert_int_equal(store_exec(s, "PRAGMA max_page_count = 100000", &err), 0);
 	fixture_event(s, t, fixture_placed(10));

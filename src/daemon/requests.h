@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What may be asked of radd (doc/protocol.md): one function and one row of the table in requests.c for each operation. Each
+ * checks who asks. What it changes goes through the core and the store, so that it is on disk with the turn it was made in;
+ * what is to be answered comes back as a value, for the server to send after that.
+ */
+#ifndef RAD_DAEMON_REQUESTS_H
+#define RAD_DAEMON_REQUESTS_H
+
+#include "base/error.h"
+#include "core/core.h"
+#include "settings/settings.h"
+#include "daemon/names.h"
+#include "daemon/recording.h"
+#include "daemon/sampling.h"
+#include "daemon/awaiting.h"
+#include "daemon/walk.h"
+#include "store/store.h"
+
+#include <jansson.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* What the operations work on; all of it belongs to others. */
+struct requests {
+	struct core *core;
+	struct store *store;
+	struct names *names;
+	const struct recording *recording;
+	const struct sampling *sampling;
+	const struct settings *config;
+	const char *state_dir, *socket_path;
+	int64_t started_ms;		/* wall */
+	bool (*has_mps)(void *ctx);	/* whether tasks can be MPS clients here */
+	void *ctx;
+};
+
+/* A message, and whose it is, by the kernel's word. */
+struct message {
+	const json_t *json;
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+};
+
+/* Whether that user may act for everybody: root, or the user the daemon runs as. */
+static inline bool request_is_admin(uid_t uid)
+{
+	return uid == 0 || uid == geteuid();
+}
+
+/* What is answered. The member of its kind is owned by whoever takes it. */
+struct reply {
+	enum reply_kind {
+		REPLY_NOW,	/* json */
+		REPLY_WALK,	/* the list of `walk`, in pieces */
+		REPLY_WAIT,	/* when `awaiting` is over, its list */
+		REPLY_LOOKUP,	/* what a lookup makes of the text */
+		REPLY_AGAIN,	/* nothing was done: the same request again when a user's name has come */
+	} kind;
+	union {
+		json_t *json;
+		struct walk *walk;
+		struct awaiting *awaiting;
+		char *lookup;
+	};
+};
+
+/* 0: *reply is filled; -1: *err is the answer, and nothing was changed. */
+int requests_run(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ * What people do to tasks that are there: cancel, hold, release, requeue, update. An id may stand for a whole array: then
+ * elements that are in another state are passed over, unless none could be changed.
+ */
+#include "daemon/requests_internal.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "daemon/now.h"
+
+#include <stdlib.h>
+
+/* Says of an id without a living task why there is none. */
+static int change_ended(const struct requests *q, task_id id, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	struct task *old = store_load_task(q->store, id, NULL);
+	if (old) {
+		error_set(err, ERR_CONFLICT, "task %s: has ended already (%s)", task_id_text(id, text), task_state_name(old->state));
+		task_destroy(old);
+		return -1;
+	}
+	struct walk *elements = walk_create(q->core, q->store);
+	if (!walk_add(elements, id, err))
+		error_set(err, ERR_CONFLICT, "task %s: all elements of this array have ended already", task_id_text(id, text));
+	walk_destroy(elements);
+	return -1;
+}
+
+/* The live tasks that the request's id stands for: one, or all elements of an array job. Free *ids. */
+static int change_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err)
+{
+	task_id id;
+	if (request_id(m, &id, err))
+		return -1;
+	if (TASK_INDEX(id) >= 0) {
+		*ids = alloc_zero(sizeof **ids);
+		**ids = id;
+		*n = 1;
+		return 0;
+	}
+	*n = core_job_tasks(q->core, TASK_JOB(id), ids);
+	return *n ? 0 : change_ended(q, id, err);
+}
+
+/* One change of one task; `how` is the caller's. */
+typedef int (*change)(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err);
+
+static int change_all(const struct requests *q, const struct message *m, change f, const void *how, struct reply *reply,
+		      struct error *err)
+{
+	scoped_free task_id *ids = NULL;
+	size_t n = 0, done = 0;
+	if (change_ids(q, m, &ids, &n, err))
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		const struct task *t = core_task(q->core, ids[i]);
+		if (t && request_need_owner(m, t, err))
+			return -1;
+		done += !f(q, ids[i], m->uid, how, err);
+	}
+	return done ? request_answer(reply, json_pack("{si, sI}", "schema", 1, "changed", (json_int_t)done)) : -1;
+}
+
+static int change_cancel(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+{
+	(void)how;
+	return core_cancel(q->core, id, uid, now_read(), err);
+}
+
+static int change_hold(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+{
+	(void)how;
+	return core_hold(q->core, id, uid, now_read(), err);
+}
+
+static int change_release(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+{
+	(void)how;
+	return core_release(q->core, id, uid, now_read(), err);
+}
+
+static int change_update(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+{
+	struct event one = *(const struct event *)how;
+	(void)uid;
+	return core_update(q->core, id, &one, now_read(), err);
+}
+
+/* Also on a full disk: it frees something. */
+int request_cancel(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	return change_all(q, m, change_cancel, NULL, reply, err);
+}
+
+int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	return request_need_room(q, err) ? -1 : change_all(q, m, change_hold, NULL, reply, err);
+}
+
+int request_release(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	return request_need_room(q, err) ? -1 : change_all(q, m, change_release, NULL, reply, err);
+}
+
+/* A finished task comes back from the store first. */
+int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	task_id id;
+	struct task *old = NULL;
+	if (request_need_room(q, err) || request_id(m, &id, err))
+		return -1;
+	const struct task *t = request_any_task(q, id, &old, err);
+	if (!t)
+		return -1;
+	if (request_need_owner(m, t, err) || (old && request_need_user_room(q, m, t->spec->uid, 1, err))) {
+		task_destroy(old);
+		return -1;
+	}
+	if (old)
+		core_restore(q->core, old, now_read());
+	if (core_requeue(q->core, id, m->uid, now_read(), err))
+		return -1;
+	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
+}
+
+static int change_read_update(const struct message *m, struct event *ev, char **name, struct error *err)
+{
+	int64_t mem = 0, priority = 0;
+	ev->u.updated.set_priority = json_object_get(m->json, "priority");
+	ev->u.updated.set_time_limit = json_object_get(m->json, "time_limit_s");
+	ev->u.updated.set_gpu_mem = json_object_get(m->json, "gpu_mem_mib");
+	ev->u.updated.set_max_slowdown = json_object_get(m->json, "max_slowdown");
+	if (json_read_int(m->json, "priority", INT32_MIN, INT32_MAX, &priority, err) ||
+	    json_read_int(m->json, "time_limit_s", 0, (int64_t)100 * 366 * 86400, &ev->u.updated.time_limit_s, err) ||
+	    json_read_int(m->json, "gpu_mem_mib", 0, 1 << 30, &mem, err) ||
+	    json_read_double(m->json, "max_slowdown", &ev->u.updated.max_slowdown, err) ||
+	    json_read_text(m->json, "name", 1000, name, err))
+		return -1;
+	if (!(ev->u.updated.max_slowdown >= 0 && ev->u.updated.max_slowdown <= 1000))
+		return error_set(err, ERR_INVALID, "'max_slowdown' must be from 1 to 1000, or 0 for none");
+	ev->u.updated.priority = priority;
+	ev->u.updated.gpu_mem_mib = (uint64_t)mem;
+	ev->u.updated.name = *name;
+	if (priority > 0 && !request_is_admin(m->uid))
+		return error_set(err, ERR_DENIED, "only the administrator may raise a priority above 0");
+	return 0;
+}
+
+int request_update(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	struct event ev = { 0 };
+	scoped_free char *name = NULL;
+	if (request_need_room(q, err) || change_read_update(m, &ev, &name, err))
+		return -1;
+	return change_all(q, m, change_update, &ev, reply, err);
+}

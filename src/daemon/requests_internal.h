@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files requests*.c share. Nobody else includes it.
+ */
+#ifndef RAD_DAEMON_REQUESTS_INTERNAL_H
+#define RAD_DAEMON_REQUESTS_INTERNAL_H
+
+#include "daemon/requests.h"
+
+/* One operation; as requests_run. */
+typedef int (*request_operation)(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+
+/* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c */
+int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_cancel(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_release(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_update(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_list(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_show(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_events(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_why(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_wait(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_acct(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_series(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_gpus(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_drain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_undrain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_status(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+
+/* requests_check.c: what several of them ask first. 0, or -1 with the reason to refuse. */
+int request_id(const struct message *m, task_id *id, struct error *err);
+int request_need_owner(const struct message *m, const struct task *t, struct error *err);
+int request_need_admin(const struct message *m, const char *what, struct error *err);
+/* Whether the disk has room for what is new. */
+int request_need_room(const struct requests *q, struct error *err);
+/* Whether that user may have so many tasks more. */
+int request_need_user_room(const struct requests *q, const struct message *m, uid_t uid, size_t more, struct error *err);
+/* A task, alive or from the store; *old is to be destroyed by the caller. NULL with an error. */
+const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err);
+/* Answers with that object, whose reference is taken over; -1 when it is NULL, for what set the error. */
+static inline int request_answer(struct reply *reply, json_t *json)
+{
+	*reply = (struct reply){ .kind = REPLY_NOW, .json = json };
+	return json ? 0 : -1;
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+ * What people look at and wait for. Whatever may be long comes as a walk, or by a lookup, and never at once.
+ */
+#include "daemon/requests_internal.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "daemon/now.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_IDS 10000
+#define MAX_WAIT_TASKS 100000	/* that the ids of one wait may stand for */
+
+int request_list(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	(void)m;
+	(void)err;
+	*reply = (struct reply){ .kind = REPLY_WALK, .walk = walk_living(q->core) };
+	return 0;
+}
+
+int request_show(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	task_id id;
+	if (request_id(m, &id, err))
+		return -1;
+	*reply = (struct reply){ .kind = REPLY_WALK, .walk = walk_create(q->core, q->store) };
+	if (!walk_add(reply->walk, id, err))
+		return 0;
+	walk_destroy(reply->walk);
+	return -1;
+}
+
+static int look_event(void *ctx, const struct event *ev)
+{
+	json_array_append_new(ctx, json_pack("{so, ss, so}", "time", json_time_or_null(ev->t_ms), "event",
+					     event_kind_name(ev->kind), "data", event_to_json(ev)));
+	return 0;
+}
+
+int request_events(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	task_id id;
+	json_t *events = json_array();
+	if (!request_id(m, &id, err) && !store_load_events(q->store, id, look_event, events, err))
+		return request_answer(reply, json_pack("{si, so}", "schema", 1, "events", events));
+	json_decref(events);
+	return -1;
+}
+
+int request_why(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	task_id id;
+	return request_id(m, &id, err) ? -1 : request_answer(reply, core_why_json(q->core, id, now_read(), err));
+}
+
+/* Waiting -------------------------------------------------------------------------------------------------------------- */
+
+static int look_by_number(const void *a, const void *b)
+{
+	task_id x = *(const task_id *)a, y = *(const task_id *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Each id once, however often it was named. Returns how many, 0 with an error. */
+static size_t look_ids(const json_t *list, task_id *ids, struct error *err)
+{
+	size_t n = json_array_size(list), kept = 0;
+	for (size_t i = 0; i < n; i++)
+		if (task_id_parse(json_string_value(json_array_get(list, i)), &ids[i], err))
+			return 0;
+	qsort(ids, n, sizeof *ids, look_by_number);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || ids[i] != ids[kept - 1])
+			ids[kept++] = ids[i];
+	return kept;
+}
+
+/* Whether all are there, and can be told at the end. */
+static int look_check_wait(const struct requests *q, const task_id *ids, size_t n, struct error *err)
+{
+	struct walk *all = walk_create(q->core, q->store);
+	int rc = 0;
+	for (size_t i = 0; i < n && !rc; i++) {
+		rc = walk_add(all, ids[i], err);
+		if (!rc && walk_count(all) > MAX_WAIT_TASKS)
+			rc = error_set(err, ERR_INVALID, "these ids stand for more than %d tasks: wait for fewer at a time",
+				       MAX_WAIT_TASKS);
+	}
+	walk_destroy(all);
+	return rc;
+}
+
+int request_wait(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	const json_t *list = json_object_get(m->json, "ids");
+	const char *until = json_string_value(json_object_get(m->json, "until"));
+	size_t n = json_array_size(list);
+	if (!n || n > MAX_IDS)
+		return error_set(err, ERR_INVALID, "'ids' must be a list of 1 to %d task ids", MAX_IDS);
+	scoped_free task_id *ids = alloc_zero(n * sizeof *ids);
+	n = look_ids(list, ids, err);
+	if (!n || look_check_wait(q, ids, n, err))
+		return -1;
+	bool until_start = until && !strcmp(until, "start");
+	*reply = (struct reply){ .kind = REPLY_WAIT, .awaiting = awaiting_create(q->core, q->store, ids, n, until_start) };
+	return 0;
+}
+
+/* The history ---------------------------------------------------------------------------------------------------------- */
+
+/* The span and the user of a request, for a lookup, which checks them. Nothing long is passed on: it may have to wait. */
+static json_t *look_up(const struct requests *q, const struct message *m, const char *op, struct error *err)
+{
+	static const char *const keys[] = { "from_ms", "to_ms", "uid" };
+	json_t *o = json_pack("{ss, ss}", "op", op, "state", q->state_dir);
+	int64_t value;
+	for (size_t i = 0; i < COUNT_OF(keys); i++) {
+		if (json_read_int(m->json, keys[i], INT64_MIN, INT64_MAX, &value, err)) {
+			json_decref(o);
+			return NULL;
+		}
+		json_object_set(o, keys[i], json_object_get(m->json, keys[i]));
+	}
+	return o;
+}
+
+int request_acct(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	scoped_json *o = look_up(q, m, "acct", err);
+	if (!o)
+		return -1;
+	*reply = (struct reply){ .kind = REPLY_LOOKUP, .lookup = json_to_text(o) };
+	return 0;
+}
+
+int request_series(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	scoped_json *o = look_up(q, m, "series", err);
+	if (!o)
+		return -1;
+	json_object_set_new(o, "unstored", recording_unstored(q->recording, now_read()));
+	*reply = (struct reply){ .kind = REPLY_LOOKUP, .lookup = json_to_text(o) };
+	return 0;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ * Submissions: who, whether there is room, what, whether GPUs of this server could run it; then an id, and the core.
+ */
+#include "daemon/requests_internal.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "daemon/now.h"
+#include "submit/validate.h"
+
+/* Who submits, by the user database. Whom it does not know owns no account here: a uid of somebody's user namespace, with which
+ * he would be many users. Returns 1 while it has not answered. */
+static int submit_name(const struct requests *q, const struct message *m, const char **name, struct error *err)
+{
+	enum name_state state = names_of(q->names, m->uid, name);
+	if (state == NAME_ASKED)
+		return 1;
+	if (state == NAME_KNOWN || m->uid == geteuid())
+		return 0;
+	if (state == NAME_NO_ACCOUNT)
+		return error_set(err, ERR_DENIED, "uid %u has no account on this machine", (unsigned)m->uid);
+	return error_set(err, ERR_UNAVAILABLE, "the user database does not say who uid %u is (is its server down?): try again",
+			 (unsigned)m->uid);
+}
+
+static int submit_seen(void *ctx, task_id id, enum task_state state)
+{
+	(void)id;
+	(void)state;
+	*(bool *)ctx = true;
+	return 1;	/* one is enough */
+}
+
+static int submit_is_there(const struct requests *q, task_id id, bool *there, struct error *err)
+{
+	struct task *old;
+	*there = false;
+	if (TASK_INDEX(id) < 0)
+		return store_job_states(q->store, TASK_JOB(id), submit_seen, there, err);
+	*there = request_any_task(q, id, &old, NULL);
+	task_destroy(old);
+	return 0;
+}
+
+/* A mistyped id would make the task wait for what never comes. */
+static int submit_check_dependencies(const struct requests *q, const struct spec *s, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	bool there;
+	for (size_t i = 0; i < s->n_deps; i++) {
+		if (submit_is_there(q, s->deps[i].task, &there, err))
+			return -1;
+		if (!there)
+			return error_set(err, ERR_NOT_FOUND, "dependency %s:%s: there is no such task",
+					 dependency_kind_name(s->deps[i].kind), task_id_text(s->deps[i].task, text));
+	}
+	return 0;
+}
+
+static struct spec *submit_spec(const struct requests *q, const struct message *m, const char *name, struct error *err)
+{
+	struct spec *s = spec_from_json(json_object_get(m->json, "spec"), json_object_get(m->json, "environ"), err);
+	if (!s)
+		return NULL;
+	s->uid = m->uid;
+	s->gid = m->gid;
+	s->user = alloc_string(name);
+	if (s->priority > 0 && !request_is_admin(m->uid))
+		error_set(err, ERR_DENIED, "only the administrator may give a priority above 0");
+	else if (!request_need_user_room(q, m, m->uid, s->n_array ? s->n_array : 1, err) && !submit_validate(s, err) &&
+		 !core_feasible(q->core, s, err) && !submit_check_dependencies(q, s, err))
+		return s;
+	spec_unref(s);
+	return NULL;
+}
+
+static json_t *submit_estimate(struct core *core, task_id id)
+{
+	const struct task *t = core_task(core, id);
+	scoped_json *whole = t ? task_to_json(t, 0) : NULL;
+	return whole ? json_incref(json_object_get(whole, "estimate")) : json_null();
+}
+
+/* Takes over one reference of the spec. */
+static json_t *submit_job(const struct requests *q, struct spec *s, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	uint32_t job = store_next_job(q->store);
+	task_id first = TASK_ID(job, s->n_array ? (int32_t)s->array[0] : -1);
+	scoped_free char *log = spec_expand_path(s, s->output ? s->output : "", first);
+	struct now now = now_read();
+	if (store_add_job(q->store, job, s, now.wall_ms, err)) {
+		spec_unref(s);
+		return NULL;
+	}
+	size_t n = core_submit(q->core, job, s, now);
+	return json_pack("{si, ss, sI, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks", (json_int_t)n,
+			 "log_path", json_text_or_null(log), "estimate", submit_estimate(q->core, first));
+}
+
+int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	const char *name;
+	int unknown = request_need_room(q, err) ? -1 : submit_name(q, m, &name, err);
+	if (unknown > 0)
+		*reply = (struct reply){ .kind = REPLY_AGAIN };
+	if (unknown)
+		return unknown > 0 ? 0 : -1;
+	struct spec *s = submit_spec(q, m, name, err);
+	if (!s)
+		return -1;
+	if (!json_is_true(json_object_get(m->json, "dry_run")))
+		return request_answer(reply, submit_job(q, s, err));
+	json_t *preview = core_preview_json(q->core, s, now_read());
+	spec_unref(s);
+	return request_answer(reply, preview);
+}

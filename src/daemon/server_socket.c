@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ * The socket's file: see server_socket.h.
+ */
+#include "daemon/server_socket.h"
+
+#include "base/scope.h"
+#include "submit/wire.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int socket_claim(const char *path, struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	scoped_fd int fd = wire_connect(path, &ignored);
+	if (fd >= 0)
+		return error_set(err, ERR_CONFLICT, "another radd already listens on %s", path);
+	if (unlink(path) && errno != ENOENT)
+		return error_errno(err, "%s", path);
+	return 0;
+}
+
+int server_socket_open(const char *path, struct error *err)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	if (strlen(path) >= sizeof address.sun_path)
+		return error_set(err, ERR_INVALID, "%s: a socket's path may have at most %zu characters: choose another with --socket",
+				 path, sizeof address.sun_path - 1);
+	if (socket_claim(path, err))
+		return -1;
+	strcpy(address.sun_path, path);
+	scoped_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return error_errno(err, "socket");
+	mode_t mask = umask(geteuid() ? 0177 : 0111);	/* root's daemon is for everybody; each request is checked by its uid */
+	int rc = bind(fd, (struct sockaddr *)&address, sizeof address);
+	umask(mask);
+	if (rc)
+		return error_errno(err, "%s", path);
+	return steal_fd(fd);
+}
