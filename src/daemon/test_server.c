@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: MIT
+ * The server with real connections and made-up operations: who is answered, when, with what, and who is not.
+ */
+#include "daemon/server.h"
+
+#include "daemon/test_world.h"
+#include "submit/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+struct serving {
+	struct requests q;	/* first, and empty: what the server hands to run() */
+	struct world w;
+	char *path;
+	struct lookups *lookups;
+	struct server *server;
+	bool knows_names;
+	unsigned runs;
+	size_t last_bytes;	/* of the text that "count" was sent */
+};
+
+/* Operations ----------------------------------------------------------------------------------------------------------- */
+
+static struct awaiting *wait_for_all(struct serving *s, const json_t *list)
+{
+	task_id ids[10];
+	size_t n = 0;
+	json_t *id;
+	size_t i;
+	json_array_foreach(list, i, id)
+		assert_int_equal(task_id_parse(json_string_value(id), &ids[n++], NULL), 0);
+	return awaiting_create(s->w.core, s->w.store, ids, n, false);
+}
+
+static int run(const struct requests *q, const struct message *r, struct reply *reply, struct error *err)
+{
+	struct serving *s = (struct serving *)q;
+	const char *op = json_string_value(json_object_get(r->json, "op"));
+	assert_int_equal(r->uid, getuid());
+	assert_int_equal(r->pid, getpid());
+	s->runs++;
+	if (!strcmp(op, "fail"))
+		return error_set(err, ERR_DENIED, "no");
+	if (!strcmp(op, "list"))
+		*reply = (struct reply){ .kind = REPLY_WALK, .walk = walk_living(s->w.core) };
+	else if (!strcmp(op, "wait"))
+		*reply = (struct reply){ .kind = REPLY_WAIT, .awaiting = wait_for_all(s, json_object_get(r->json, "ids")) };
+	else if (!strcmp(op, "look"))
+		*reply = (struct reply){ .kind = REPLY_LOOKUP,
+					 .lookup = alloc_string(json_string_value(json_object_get(r->json, "text"))) };
+	else if (!strcmp(op, "name") && !s->knows_names)
+		*reply = (struct reply){ .kind = REPLY_AGAIN };
+	else
+		*reply = (struct reply){ .kind = REPLY_NOW, .json = json_pack("{sI}", "n", json_integer_value(
+					 json_object_get(r->json, "n"))) };
+	const char *text = json_string_value(json_object_get(r->json, "text"));
+	s->last_bytes = text ? strlen(text) : 0;
+	return 0;
+}
+
+/* The test is its own worker: says back what it was asked, but for "stuck". */
+static int look_up(void)
+{
+	char text[100] = "";
+	size_t n = fread(text, 1, sizeof text - 1, stdin);
+	while (!strncmp(text, "stuck", 5))
+		pause();
+	printf("{\"v\":1,\"said\":\"%.*s\"}", (int)n, text);
+	return 0;
+}
+
+/* The world ------------------------------------------------------------------------------------------------------------ */
+
+static int setup(void **state)
+{
+	struct serving *s = alloc_zero(sizeof *s);
+	struct error err = ERROR_INIT;
+	world_open(&s->w);
+	s->path = alloc_printf("%s/sock", s->w.dir);
+	s->lookups = lookups_create(&s->w.loop, "/proc/self/exe");
+	const struct server_ops ops = { .run = run, .requests = &s->q, .lookups = s->lookups };
+	s->server = server_create(&s->w.loop, s->path, &ops, &err);
+	if (!s->server)
+		fail_msg("%s", err.text);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct serving *s = *state;
+	server_destroy(s->server);
+	assert_int_not_equal(access(s->path, F_OK), 0);
+	lookups_destroy(s->lookups);
+	world_close(&s->w);
+	free(s->path);
+	free(s);
+	return 0;
+}
+
+/* A connection that does not block. */
+static int dial(struct serving *s)
+{
+	struct error err = ERROR_INIT;
+	int fd = wire_connect(s->path, &err);
+	if (fd < 0)
+		fail_msg("%s", err.text);
+	io_set_nonblocking(fd, true);
+	return fd;
+}
+
+static void add_request(struct buf *out, const char *op, const char *fields)
+{
+	scoped_free char *text = alloc_printf("{\"v\":%d,\"op\":\"%s\"%s}", WIRE_VERSION, op, fields);
+	assert_int_equal(wire_encode_text(text, strlen(text), out, NULL), 0);
+}
+
+/* All of it, the loop going on where the socket is full. */
+static void send_bytes(struct serving *s, int fd, const struct buf *bytes)
+{
+	for (size_t at = 0; at < bytes->len;) {
+		ssize_t n = send(fd, bytes->data + at, bytes->len - at, MSG_NOSIGNAL);
+		if (n < 0)
+			uv_run(&s->w.loop, UV_RUN_NOWAIT);
+		else
+			at += (size_t)n;
+	}
+}
+
+static void ask(struct serving *s, int fd, const char *op, const char *fields)
+{
+	scoped_buf bytes = { 0 };
+	add_request(&bytes, op, fields);
+	send_bytes(s, fd, &bytes);
+}
+
+/* Until nothing more happens by itself. */
+static void spin(struct serving *s)
+{
+	for (int i = 0; i < 20; i++)
+		uv_run(&s->w.loop, UV_RUN_NOWAIT);
+}
+
+static void turn(struct serving *s)
+{
+	uv_run(&s->w.loop, UV_RUN_NOWAIT);
+	world_commit(&s->w);
+	server_flush(s->server);
+	lookups_start(s->lookups);
+}
+
+/* 1: something is in *in; 0: nothing; -1: the other side is gone. */
+static int take(int fd, struct buf *in)
+{
+	char chunk[65536];
+	ssize_t n = recv(fd, chunk, sizeof chunk, 0);
+	if (n > 0)
+		buf_add(in, chunk, (size_t)n);
+	return n > 0 ? 1 : n == 0 || (n < 0 && errno != EAGAIN) ? -1 : 0;
+}
+
+static bool is_silent(struct serving *s, int fd)
+{
+	char byte;
+	spin(s);
+	return recv(fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN;
+}
+
+static bool is_gone(struct serving *s, int fd)
+{
+	char byte;
+	for (int i = 0; i < 1000; i++) {
+		turn(s);
+		if (recv(fd, &byte, 1, MSG_PEEK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The next answer, by turns of the loop. `in` keeps what came behind it. */
+static json_t *answer(struct serving *s, int fd, struct buf *in)
+{
+	struct error err = ERROR_INIT;
+	json_t *reply = NULL;
+	int rc;
+	while (!(rc = wire_decode(in, &reply, &err))) {
+		turn(s);
+		if (take(fd, in) < 0)
+			fail_msg("the server closed the connection");
+	}
+	if (rc < 0)
+		fail_msg("%s", err.text);
+	return reply;
+}
+
+static void expect_n(struct serving *s, int fd, struct buf *in, int n)
+{
+	scoped_json *reply = answer(s, fd, in);
+	assert_int_equal(json_integer_value(json_object_get(reply, "n")), n);
+}
+
+static void expect_error(struct serving *s, int fd, struct buf *in, const char *code)
+{
+	scoped_json *reply = answer(s, fd, in);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(reply, "error"), "code")), code);
+}
+
+static size_t expect_tasks(struct serving *s, int fd, struct buf *in)
+{
+	scoped_json *reply = answer(s, fd, in);
+	assert_true(json_is_array(json_object_get(reply, "tasks")));
+	return json_array_size(json_object_get(reply, "tasks"));
+}
+
+/* Tests ---------------------------------------------------------------------------------------------------------------- */
+
+static void answers_come_in_order_one_byte_at_a_time(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int fd = dial(s);
+	scoped_buf bytes = { 0 }, in = { 0 };
+	add_request(&bytes, "echo", ",\"n\":1");
+	add_request(&bytes, "fail", "");
+	add_request(&bytes, "echo", ",\"n\":2");
+	for (size_t i = 0; i < bytes.len; i++) {
+		assert_int_equal(send(fd, bytes.data + i, 1, 0), 1);
+		uv_run(&s->w.loop, UV_RUN_NOWAIT);
+	}
+	expect_n(s, fd, &in, 1);
+	expect_error(s, fd, &in, "denied");
+	expect_n(s, fd, &in, 2);
+}
+
+static void what_is_no_message_is_refused_and_ends_it(void **state)
+{
+	struct serving *s = *state;
+	static const char *const bad[] = { "\xff\xff\xff\xff rubbish", "GET / HTTP/1.1\r\n\r\n", "\2\0\0\0[]" };
+	for (size_t i = 0; i < COUNT_OF(bad); i++) {
+		scoped_fd int fd = dial(s);
+		scoped_buf in = { 0 };
+		assert_true(send(fd, bad[i], i == 2 ? 6 : strlen(bad[i]), 0) > 0);
+		expect_error(s, fd, &in, "corrupt");
+		assert_true(is_gone(s, fd));
+	}
+	assert_int_equal(s->runs, 0);
+}
+
+static void nothing_is_told_before_the_commit(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int fd = dial(s);
+	scoped_buf in = { 0 };
+	ask(s, fd, "echo", ",\"n\":7");
+	assert_true(is_silent(s, fd));
+	assert_int_equal(s->runs, 1);
+	expect_n(s, fd, &in, 7);
+}
+
+static void a_failed_commit_takes_back_what_was_not_told(void **state)
+{
+	struct serving *s = *state;
+	struct error why = ERROR_INIT;
+	scoped_fd int told = dial(s), listed = dial(s), waits = dial(s), late = -1;
+	scoped_buf in = { 0 }, in2 = { 0 };
+	char ids[60], text[TASK_ID_TEXT];
+	task_id id = world_submit_held(&s->w);
+	snprintf(ids, sizeof ids, ",\"ids\":[\"%s\"]", task_id_text(id, text));
+	ask(s, waits, "wait", ids);
+	ask(s, told, "echo", ",\"n\":1");
+	expect_n(s, told, &in, 1);
+	ask(s, told, "echo", ",\"n\":2");
+	ask(s, told, "echo", ",\"n\":3");
+	ask(s, listed, "list", "");
+	spin(s);
+	assert_int_equal(core_cancel(s->w.core, id, getuid(), now_read(), NULL), 0);
+	server_task_changed(s->server);
+	error_set(&why, ERR_UNAVAILABLE, "the disk");
+	server_fail(s->server, &why);
+	spin(s);
+	for (int i = 0; i < 2; i++) {	/* one error for both, and the end */
+		scoped_json *reply = NULL;
+		assert_int_equal(take(i ? listed : told, i ? &in2 : &in), 1);
+		assert_int_equal(wire_decode(i ? &in2 : &in, &reply, NULL), 1);
+		assert_string_equal(json_string_value(json_object_get(json_object_get(reply, "error"), "text")), "the disk");
+		assert_int_equal((i ? in2 : in).len, 0);
+		assert_int_equal(take(i ? listed : told, &in), -1);
+	}
+	assert_int_equal(take(waits, &in), -1);	/* not a word: it asks the next radd */
+	late = dial(s);
+	ask(s, late, "echo", ",\"n\":4");
+	unsigned runs = s->runs;
+	spin(s);
+	assert_int_equal(s->runs, runs);
+	assert_int_equal(take(late, &in), -1);
+}
+
+static void a_wait_is_answered_when_all_are_over(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int fd = dial(s);
+	scoped_buf in = { 0 };
+	task_id a = world_submit_held(&s->w), b = world_submit_held(&s->w);
+	ask(s, fd, "wait", ",\"ids\":[\"1\",\"2\"]");
+	ask(s, fd, "echo", ",\"n\":5");
+	turn(s);
+	core_cancel(s->w.core, b, getuid(), now_read(), NULL);
+	server_task_changed(s->server);
+	turn(s);
+	assert_true(is_silent(s, fd));
+	core_cancel(s->w.core, a, getuid(), now_read(), NULL);
+	server_task_changed(s->server);
+	assert_true(is_silent(s, fd));	/* it is not on disk yet */
+	assert_int_equal(expect_tasks(s, fd, &in), 2);
+	expect_n(s, fd, &in, 5);
+}
+
+/* The second list begins where the wait's answer goes out, in a turn in which no other list is told. */
+static void a_long_list_behind_a_wait_comes_in_pieces(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int fd = dial(s), other = dial(s);
+	scoped_buf in = { 0 }, in2 = { 0 };
+	for (int i = 0; i < 3000; i++)
+		world_submit_held(&s->w);
+	ask(s, fd, "wait", ",\"ids\":[\"1\"]");
+	ask(s, fd, "list", "");
+	ask(s, fd, "echo", ",\"n\":6");
+	turn(s);
+	core_cancel(s->w.core, TASK_ID(1, -1), getuid(), now_read(), NULL);
+	server_task_changed(s->server);
+	assert_int_equal(expect_tasks(s, fd, &in), 1);
+	ask(s, other, "echo", ",\"n\":1");	/* and nobody waits for the whole of it */
+	expect_n(s, other, &in2, 1);
+	assert_int_equal(expect_tasks(s, fd, &in), 2999);
+	expect_n(s, fd, &in, 6);
+}
+
+static void a_request_that_needs_a_name_is_run_again(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int fd = dial(s);
+	scoped_buf in = { 0 };
+	ask(s, fd, "name", ",\"n\":8");
+	ask(s, fd, "echo", ",\"n\":9");
+	turn(s);
+	assert_true(is_silent(s, fd));
+	s->knows_names = true;
+	server_names_changed(s->server);
+	expect_n(s, fd, &in, 8);
+	expect_n(s, fd, &in, 9);
+	assert_int_equal(s->runs, 3);
+}
+
+static void a_lookup_answers_later_and_dies_with_its_client(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int fd = dial(s);
+	scoped_buf in = { 0 };
+	ask(s, fd, "look", ",\"text\":\"hello\"");
+	ask(s, fd, "echo", ",\"n\":1");
+	scoped_json *reply = answer(s, fd, &in);
+	assert_string_equal(json_string_value(json_object_get(reply, "said")), "hello");
+	expect_n(s, fd, &in, 1);
+	int leaves = dial(s);
+	ask(s, leaves, "look", ",\"text\":\"stuck\"");
+	turn(s);
+	close(leaves);
+	turn(s);
+	ask(s, fd, "look", ",\"text\":\"next\"");	/* behind it, as one user's are */
+	scoped_json *next = answer(s, fd, &in);
+	assert_string_equal(json_string_value(json_object_get(next, "said")), "next");
+}
+
+/* It is read by a thread; what came behind it is not lost, and others are answered meanwhile. */
+static void a_large_message_is_read_beside_the_loop(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int fd = dial(s), other = dial(s);
+	scoped_buf bytes = { 0 }, in = { 0 }, in2 = { 0 };
+	size_t n = 1000000;
+	scoped_free char *text = alloc_zero(n + 1);
+	memset(text, 'x', n);
+	scoped_free char *fields = alloc_printf(",\"n\":1,\"text\":\"%s\"", text);
+	add_request(&bytes, "count", fields);
+	send_bytes(s, fd, &bytes);
+	ask(s, fd, "echo", ",\"n\":2");
+	ask(s, other, "echo", ",\"n\":3");
+	expect_n(s, other, &in2, 3);
+	expect_n(s, fd, &in, 1);
+	expect_n(s, fd, &in, 2);
+	int leaves = dial(s);
+	send_bytes(s, leaves, &bytes);
+	spin(s);
+	close(leaves);
+	ask(s, other, "echo", ",\"n\":4");
+	expect_n(s, other, &in2, 4);
+}
+
+static void one_that_leaves_in_the_middle_leaves_nothing(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int stays = dial(s);
+	scoped_buf in = { 0 };
+	world_submit_held(&s->w);
+	static const char *const ops[] = { "echo", "wait", "name", "list" };
+	for (size_t i = 0; i < COUNT_OF(ops); i++) {
+		int fd = dial(s);
+		ask(s, fd, ops[i], ",\"ids\":[\"1\"]");
+		uv_run(&s->w.loop, UV_RUN_NOWAIT);
+		close(fd);
+	}
+	int half = dial(s);
+	assert_int_equal(send(half, "\x10\0\0", 3, 0), 3);
+	close(half);
+	ask(s, stays, "echo", ",\"n\":1");
+	expect_n(s, stays, &in, 1);
+}
+
+static bool is_open(int fd)
+{
+	char byte;
+	return recv(fd, &byte, 1, MSG_PEEK) != 0;
+}
+
+/* Its socket is full, its answers pile up to a bound, and others do not notice. */
+static void one_that_does_not_read_is_dropped(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int slow = dial(s), other = dial(s);
+	scoped_buf in = { 0 }, bytes = { 0 };
+	for (int i = 0; i < 400; i++)
+		world_submit_held(&s->w);
+	for (int i = 0; i < 200; i++)
+		add_request(&bytes, "list", "");
+	size_t at = 0;
+	for (int i = 0; i < 20000 && is_open(slow); i++) {
+		if (at == bytes.len)
+			at = 0;
+		ssize_t n = send(slow, bytes.data + at, bytes.len - at, MSG_NOSIGNAL);
+		if (n > 0)
+			at += (size_t)n;
+		else if (errno != EAGAIN)
+			break;
+		turn(s);
+		if (i % 100 == 0) {
+			ask(s, other, "echo", ",\"n\":1");
+			expect_n(s, other, &in, 1);
+		}
+	}
+	char byte;
+	while (recv(slow, &byte, 1, 0) == 1)	/* what the socket held; then the end */
+		;
+	assert_int_not_equal(errno, EAGAIN);
+}
+
+static void a_living_radd_keeps_its_socket(void **state)
+{
+	struct serving *s = *state;
+	struct error err = ERROR_INIT;
+	const struct server_ops ops = { .run = run, .requests = &s->q, .lookups = s->lookups };
+	assert_null(server_create(&s->w.loop, s->path, &ops, &err));
+	assert_int_equal(err.code, ERR_CONFLICT);
+	assert_int_equal(access(s->path, F_OK), 0);
+	scoped_free char *left = alloc_printf("%s/left", s->w.dir);
+	assert_int_equal(close(creat(left, 0600)), 0);	/* a leftover is taken over */
+	struct server *second = server_create(&s->w.loop, left, &ops, &err);
+	assert_non_null(second);
+	server_destroy(second);
+	char longer[200];
+	memset(longer, 'a', sizeof longer - 1);
+	longer[sizeof longer - 1] = 0;
+	assert_null(server_create(&s->w.loop, longer, &ops, &err));
+	assert_int_equal(err.code, ERR_INVALID);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "--read"))
+		return look_up();
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(answers_come_in_order_one_byte_at_a_time), T(what_is_no_message_is_refused_and_ends_it),
+		T(nothing_is_told_before_the_commit), T(a_failed_commit_takes_back_what_was_not_told),
+		T(a_wait_is_answered_when_all_are_over), T(a_long_list_behind_a_wait_comes_in_pieces),
+		T(a_request_that_needs_a_name_is_run_again), T(a_lookup_answers_later_and_dies_with_its_client),
+		T(a_large_message_is_read_beside_the_loop), T(one_that_leaves_in_the_middle_leaves_nothing),
+		T(one_that_does_not_read_is_dropped), T(a_living_radd_keeps_its_socket),
+#undef T
+	};
+	return cmocka_run_group_tests_name("server", tests, NULL, NULL);
+}
