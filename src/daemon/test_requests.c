@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT
+ * Every operation by itself: what it answers, what it changes, and whom it refuses. The core sees two made-up GPUs; nothing is
+ * sent and nothing runs.
+ */
+#include "daemon/requests.h"
+
+#include "daemon/test_world.h"
+#include "submit/wire.h"
+
+#define STRANGER 4242	/* has an account; may not act for others */
+#define NOBODY 4243	/* has none */
+
+struct asking {
+	struct world w;
+	struct names *names;
+	struct recording *recording;
+	struct requests q;
+	bool mps;
+	unsigned named;
+};
+
+/* The test is its own user database. */
+static int name(void)
+{
+	unsigned uid;
+	if (scanf("%u", &uid) != 1)
+		return 2;
+	if (uid != NOBODY)
+		printf("user%u\n", uid);
+	return 0;
+}
+
+static bool has_mps(void *ctx)
+{
+	return ((struct asking *)ctx)->mps;
+}
+
+static void on_named(void *ctx)
+{
+	((struct asking *)ctx)->named++;
+}
+
+static int setup(void **state)
+{
+	struct asking *s = alloc_zero(sizeof *s);
+	world_open(&s->w);
+	s->w.config.user_tasks = 3;
+	s->names = names_create(&s->w.loop, "/proc/self/exe", WORLD_PATIENCE_MS, on_named, s);
+	s->recording = recording_create(s->w.store, &s->w.config);
+	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .recording = s->recording,
+				  .config = &s->w.config, .state_dir = s->w.state_dir, .socket_path = "/run/sock",
+				  .started_ms = 1000, .has_mps = has_mps, .ctx = s };
+	world_snapshot(&s->w);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct asking *s = *state;
+	names_destroy(s->names);
+	recording_destroy(s->recording);
+	world_close(&s->w);
+	free(s);
+	return 0;
+}
+
+/* Asking --------------------------------------------------------------------------------------------------------------- */
+
+static int ask(struct asking *s, uid_t uid, const char *op, const char *fields, struct reply *reply, struct error *err)
+{
+	scoped_free char *text = alloc_printf("{\"v\":%d,\"op\":\"%s\"%s%s}", WIRE_VERSION, op, *fields ? "," : "", fields);
+	scoped_json *json = json_loads(text, 0, NULL);
+	if (!json)
+		fail_msg("the test's own request is not JSON: %s", text);
+	const struct message m = { .json = json, .uid = uid, .gid = uid, .pid = getpid() };
+	*err = ERROR_INIT;
+	return requests_run(&s->q, &m, reply, err);
+}
+
+/* The answer, which comes at once. */
+static json_t *good(struct asking *s, uid_t uid, const char *op, const char *fields)
+{
+	struct reply reply;
+	struct error err;
+	if (ask(s, uid, op, fields, &reply, &err))
+		fail_msg("%s %s: %s", op, fields, err.text);
+	assert_int_equal(reply.kind, REPLY_NOW);
+	world_commit(&s->w);
+	return reply.json;
+}
+
+static void refused(struct asking *s, uid_t uid, const char *op, const char *fields, enum error_code code, const char *words)
+{
+	struct reply reply;
+	struct error err;
+	size_t before = s->w.n_events;
+	if (!ask(s, uid, op, fields, &reply, &err))
+		fail_msg("%s %s was not refused", op, fields);
+	if (err.code != code || !strstr(err.text, words))
+		fail_msg("%s %s: %s: %s; expected %s: %s", op, fields, error_code_name(err.code), err.text, error_code_name(code), words);
+	assert_int_equal(s->w.n_events, before);	/* and nothing was changed */
+}
+
+/* A list that is walked to its end. */
+static json_t *walked(struct reply *reply)
+{
+	struct error err = ERROR_INIT;
+	int rc;
+	while (!(rc = walk_step(reply->walk, INT64_MAX, &err)))
+		;
+	if (rc < 0)
+		fail_msg("%s", err.text);
+	scoped_buf text = walk_finish(reply->walk);
+	walk_destroy(reply->walk);
+	return json_loads(buf_text(&text), 0, NULL);
+}
+
+static json_t *listed(struct asking *s, const char *op, const char *fields)
+{
+	struct reply reply;
+	struct error err;
+	if (ask(s, getuid(), op, fields, &reply, &err))
+		fail_msg("%s %s: %s", op, fields, err.text);
+	assert_int_equal(reply.kind, REPLY_WALK);
+	return walked(&reply);
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	return json_string_value(json_object_get(o, key));
+}
+
+static json_int_t number_of(const json_t *o, const char *key)
+{
+	return json_integer_value(json_object_get(o, key));
+}
+
+/* A submission of `true` with those more fields of the spec, as rad sends it. */
+static char *submission(struct asking *s, const char *fields)
+{
+	struct spec *spec = world_spec(&s->w, NULL);
+	scoped_json *whole = spec_to_json(spec), *more = json_loads(fields, 0, NULL);
+	spec_unref(spec);
+	assert_non_null(more);
+	json_object_update(whole, more);
+	scoped_free char *text = json_dumps(whole, JSON_COMPACT);
+	return alloc_printf("\"spec\":%s,\"environ\":[\"PATH=/bin\"]", text);
+}
+
+static void learn_name(struct asking *s, uid_t uid)
+{
+	const char *said;
+	while (names_of(s->names, uid, &said) == NAME_ASKED)
+		uv_run(&s->w.loop, UV_RUN_ONCE);
+}
+
+static json_t *submit(struct asking *s, uid_t uid, const char *fields)
+{
+	scoped_free char *what = submission(s, fields);
+	learn_name(s, uid);
+	return good(s, uid, "submit", what);
+}
+
+static void submit_refused(struct asking *s, uid_t uid, const char *fields, enum error_code code, const char *words)
+{
+	scoped_free char *what = submission(s, fields);
+	learn_name(s, uid);
+	refused(s, uid, "submit", what, code, words);
+}
+
+/* Submitting ----------------------------------------------------------------------------------------------------------- */
+
+static void a_submission_is_kept_and_told(void **state)
+{
+	struct asking *s = *state;
+	scoped_json *one = submit(s, getuid(), "{}"), *array = submit(s, getuid(), "{\"array\":[3,4,5]}");
+	assert_string_equal(text_of(one, "id"), "1");
+	assert_int_equal(number_of(one, "tasks"), 1);
+	assert_string_equal(text_of(json_object_get(one, "estimate"), "estimator"), "declared");
+	assert_string_equal(text_of(array, "id"), "2");
+	assert_int_equal(number_of(array, "tasks"), 3);
+	struct task *stored = store_load_task(s->w.store, TASK_ID(2, 4), NULL);
+	assert_non_null(stored);
+	assert_int_equal(stored->spec->uid, getuid());
+	task_destroy(stored);
+}
+
+static void who_submits_is_asked_of_the_database(void **state)
+{
+	struct asking *s = *state;
+	struct reply reply;
+	struct error err;
+	scoped_free char *what = submission(s, "{\"user\":\"root\"}");
+	assert_int_equal(ask(s, STRANGER, "submit", what, &reply, &err), 0);
+	assert_int_equal(reply.kind, REPLY_AGAIN);
+	assert_int_equal(s->w.n_events, 0);
+	while (!s->named)
+		uv_run(&s->w.loop, UV_RUN_ONCE);
+	scoped_json *done = good(s, STRANGER, "submit", what);
+	const struct task *t = core_task(s->w.core, TASK_ID(1, -1));
+	assert_string_equal(t->spec->user, "user4242");	/* and not what the message says */
+	assert_int_equal(t->spec->uid, STRANGER);
+	submit_refused(s, NOBODY, "{}", ERR_DENIED, "no account");
+}
+
+static void submissions_that_cannot_be(void **state)
+{
+	struct asking *s = *state;
+	learn_name(s, getuid());
+	refused(s, getuid(), "submit", "", ERR_INVALID, "");
+	refused(s, getuid(), "submit", "\"spec\":[1]", ERR_INVALID, "");
+	submit_refused(s, STRANGER, "{\"priority\":5}", ERR_DENIED, "administrator");
+	submit_refused(s, getuid(), "{\"gpus\":3}", ERR_INVALID, "GPUs");
+	submit_refused(s, getuid(), "{\"gpu_mem_mib\":1000000}", ERR_INVALID, "");
+	submit_refused(s, getuid(), "{\"deps\":[[\"afterok\",\"77\"]]}", ERR_NOT_FOUND, "77");
+	submit_refused(s, STRANGER, "{\"array\":[1,2,3,4]}", ERR_UNAVAILABLE, "user_tasks");
+	assert_int_equal(s->w.n_events, 0);
+}
+
+static void a_dry_run_changes_nothing(void **state)
+{
+	struct asking *s = *state;
+	learn_name(s, getuid());
+	scoped_free char *what = submission(s, "{}"), *dry = alloc_printf("%s,\"dry_run\":true", what);
+	scoped_json *said = good(s, getuid(), "submit", dry);
+	assert_true(json_is_true(json_object_get(said, "dry_run")));
+	assert_int_equal(s->w.n_events, 0);
+	assert_int_equal(store_next_job(s->w.store), 1);
+}
+
+/* Changing ------------------------------------------------------------------------------------------------------------- */
+
+static void changes_are_for_the_owner_and_the_administrator(void **state)
+{
+	struct asking *s = *state;
+	json_decref(submit(s, getuid(), "{\"hold\":true}"));
+	static const char *const ops[] = { "cancel", "hold", "release", "requeue", "update" };
+	for (size_t i = 0; i < COUNT_OF(ops); i++) {
+		refused(s, STRANGER, ops[i], "\"id\":\"1\"", ERR_DENIED, "belongs to");
+		refused(s, getuid(), ops[i], "\"id\":\"9\"", ERR_NOT_FOUND, "9");
+		refused(s, getuid(), ops[i], "\"id\":\"x\"", ERR_INVALID, "x");
+		refused(s, getuid(), ops[i], "\"id\":1", ERR_INVALID, "as text");
+	}
+}
+
+static void hold_release_update_cancel_requeue(void **state)
+{
+	struct asking *s = *state;
+	json_decref(submit(s, STRANGER, "{\"hold\":true}"));
+	const struct task *t = core_task(s->w.core, TASK_ID(1, -1));
+	scoped_json *released = good(s, STRANGER, "release", "\"id\":\"1\"");
+	assert_int_equal(t->state, TASK_PENDING);
+	assert_int_equal(number_of(released, "changed"), 1);
+	json_decref(good(s, getuid(), "hold", "\"id\":\"1\""));
+	assert_int_equal(t->state, TASK_HELD);
+	refused(s, STRANGER, "hold", "\"id\":\"1\"", ERR_CONFLICT, "");
+	json_decref(good(s, STRANGER, "update", "\"id\":\"1\",\"priority\":-3,\"time_limit_s\":60,\"name\":\"new\""));
+	assert_int_equal(t->priority, -3);
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"priority\":3", ERR_DENIED, "administrator");
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"max_slowdown\":-1", ERR_INVALID, "max_slowdown");
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"time_limit_s\":\"x\"", ERR_INVALID, "time_limit_s");
+	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1\""));
+	assert_null(core_task(s->w.core, TASK_ID(1, -1)));
+	refused(s, STRANGER, "cancel", "\"id\":\"1\"", ERR_CONFLICT, "has ended already (CANCELLED)");
+	refused(s, STRANGER, "requeue", "\"id\":\"7\"", ERR_NOT_FOUND, "");
+	json_decref(good(s, STRANGER, "requeue", "\"id\":\"1\""));
+	assert_int_equal(core_task(s->w.core, TASK_ID(1, -1))->state, TASK_PENDING);
+}
+
+static void an_array_is_changed_where_it_can_be(void **state)
+{
+	struct asking *s = *state;
+	json_decref(submit(s, getuid(), "{\"array\":[0,1,2],\"hold\":true}"));
+	json_decref(good(s, getuid(), "release", "\"id\":\"1_1\""));
+	scoped_json *rest = good(s, getuid(), "release", "\"id\":\"1\"");
+	assert_int_equal(number_of(rest, "changed"), 2);
+	refused(s, getuid(), "release", "\"id\":\"1\"", ERR_CONFLICT, "");
+	scoped_json *all = good(s, getuid(), "cancel", "\"id\":\"1\"");
+	assert_int_equal(number_of(all, "changed"), 3);
+	refused(s, getuid(), "cancel", "\"id\":\"1\"", ERR_CONFLICT, "all elements");
+}
+
+/* Looking -------------------------------------------------------------------------------------------------------------- */
+
+static void lists_have_the_living_and_shows_the_ended_too(void **state)
+{
+	struct asking *s = *state;
+	json_decref(submit(s, getuid(), "{\"array\":[0,1],\"hold\":true}"));
+	json_decref(submit(s, getuid(), "{\"hold\":true}"));
+	json_decref(good(s, getuid(), "cancel", "\"id\":\"1_0\""));
+	scoped_json *list = listed(s, "list", ""), *array = listed(s, "show", "\"id\":\"1\"");
+	scoped_json *one = listed(s, "show", "\"id\":\"1_0\"");
+	assert_int_equal(json_array_size(json_object_get(list, "tasks")), 2);
+	assert_int_equal(json_array_size(json_object_get(array, "tasks")), 2);
+	assert_string_equal(text_of(json_array_get(json_object_get(one, "tasks"), 0), "state"), "CANCELLED");
+	refused(s, getuid(), "show", "\"id\":\"5\"", ERR_NOT_FOUND, "5");
+	refused(s, getuid(), "show", "", ERR_INVALID, "'id'");
+}
+
+/* Between the question and its piece. */
+static void a_task_that_cannot_be_read_is_no_gap_in_a_list(void **state)
+{
+	struct asking *s = *state;
+	struct reply reply;
+	struct error err;
+	assert_int_equal(ask(s, getuid(), "show", "\"id\":\"5_1\"", &reply, &err), 0);
+	assert_int_equal(walk_step(reply.walk, INT64_MAX, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	walk_destroy(reply.walk);
+}
+
+static void events_and_why(void **state)
+{
+	struct asking *s = *state;
+	json_decref(submit(s, getuid(), "{}"));
+	scoped_json *events = good(s, getuid(), "events", "\"id\":\"1\""), *why = good(s, getuid(), "why", "\"id\":\"1\"");
+	assert_string_equal(text_of(json_array_get(json_object_get(events, "events"), 0), "event"), "submitted");
+	assert_string_equal(text_of(why, "state"), "PENDING");
+	assert_int_equal(json_array_size(json_object_get(why, "gpus")), 2);
+	refused(s, getuid(), "events", "\"id\":[]", ERR_INVALID, "'id'");
+	refused(s, getuid(), "why", "\"id\":\"3\"", ERR_NOT_FOUND, "");
+}
+
+static void a_wait_is_over_when_the_last_one_is(void **state)
+{
+	struct asking *s = *state;
+	struct reply reply, until;
+	struct error err;
+	json_decref(submit(s, getuid(), "{\"array\":[0,1],\"hold\":true}"));
+	assert_int_equal(ask(s, getuid(), "wait", "\"ids\":[\"1\",\"1\",\"1_0\"]", &reply, &err), 0);
+	assert_int_equal(reply.kind, REPLY_WAIT);
+	assert_int_equal(ask(s, getuid(), "wait", "\"ids\":[\"1_0\"],\"until\":\"start\"", &until, &err), 0);
+	assert_false(awaiting_is_over(reply.awaiting));
+	json_decref(good(s, getuid(), "cancel", "\"id\":\"1_1\""));
+	assert_false(awaiting_is_over(reply.awaiting));
+	assert_false(awaiting_is_over(until.awaiting));
+	json_decref(good(s, getuid(), "cancel", "\"id\":\"1_0\""));
+	assert_true(awaiting_is_over(reply.awaiting));
+	assert_true(awaiting_is_over(until.awaiting));
+	struct reply list = { .walk = awaiting_walk(reply.awaiting, &err) };
+	scoped_json *tasks = walked(&list);
+	assert_int_equal(json_array_size(json_object_get(tasks, "tasks")), 3);	/* each as it was named */
+	awaiting_destroy(reply.awaiting);
+	awaiting_destroy(until.awaiting);
+	refused(s, getuid(), "wait", "\"ids\":[]", ERR_INVALID, "'ids'");
+	refused(s, getuid(), "wait", "\"ids\":[\"x\"]", ERR_INVALID, "");
+	refused(s, getuid(), "wait", "\"ids\":[\"44\"]", ERR_NOT_FOUND, "44");
+}
+
+static void the_history_is_looked_up_elsewhere(void **state)
+{
+	struct asking *s = *state;
+	static const char *const ops[] = { "acct", "series" };
+	for (size_t i = 0; i < COUNT_OF(ops); i++) {
+		struct reply reply;
+		struct error err;
+		assert_int_equal(ask(s, getuid(), ops[i], "\"from_ms\":5,\"to_ms\":9,\"uid\":1,\"more\":\"x\"", &reply, &err), 0);
+		assert_int_equal(reply.kind, REPLY_LOOKUP);
+		scoped_json *o = json_loads(reply.lookup, 0, NULL);
+		assert_string_equal(text_of(o, "op"), ops[i]);
+		assert_string_equal(text_of(o, "state"), s->w.state_dir);
+		assert_int_equal(number_of(o, "to_ms"), 9);
+		assert_null(json_object_get(o, "more"));
+		free(reply.lookup);
+		refused(s, getuid(), ops[i], "\"from_ms\":\"yesterday\"", ERR_INVALID, "from_ms");
+	}
+}
+
+/* GPUs and the daemon -------------------------------------------------------------------------------------------------- */
+
+static void gpus_are_drained_by_the_administrator(void **state)
+{
+	struct asking *s = *state;
+	scoped_json *done = good(s, getuid(), "drain", "\"gpu\":\"1\""), *gpus = good(s, STRANGER, "gpus", "");
+	assert_string_equal(text_of(done, "uuid"), "GPU-1");
+	assert_int_equal(json_array_size(json_object_get(gpus, "gpus")), 2);
+	assert_true(json_is_true(json_object_get(json_array_get(json_object_get(gpus, "gpus"), 1), "drained")));
+	scoped_free char *kept = store_get_meta(s->w.store, "drained:GPU-1");
+	assert_non_null(kept);
+	json_decref(good(s, getuid(), "undrain", "\"gpu\":\"GPU-1\""));
+	assert_null(store_get_meta(s->w.store, "drained:GPU-1"));
+	refused(s, STRANGER, "drain", "\"gpu\":\"1\"", ERR_DENIED, "administrator");
+	refused(s, STRANGER, "undrain", "\"gpu\":\"1\"", ERR_DENIED, "administrator");
+	refused(s, getuid(), "drain", "\"gpu\":\"7\"", ERR_NOT_FOUND, "7");
+	refused(s, getuid(), "drain", "", ERR_INVALID, "'gpu'");
+}
+
+static void status_says_what_radd_is(void **state)
+{
+	struct asking *s = *state;
+	s->mps = true;
+	scoped_json *status = good(s, STRANGER, "status", "");
+	assert_string_equal(text_of(status, "version"), RAD_VERSION);
+	assert_string_equal(text_of(status, "state_dir"), s->w.state_dir);
+	assert_int_equal(number_of(status, "gpus"), 2);
+	assert_true(json_is_true(json_object_get(status, "mps_available")));
+	assert_true(json_is_null(json_object_get(status, "snapshot_age_s")));
+}
+
+static void what_is_no_operation(void **state)
+{
+	struct asking *s = *state;
+	refused(s, getuid(), "dance", "", ERR_INVALID, "knows no operation 'dance'");
+	scoped_json *json = json_loads("{\"v\":999,\"op\":\"status\"}", 0, NULL);
+	const struct message m = { .json = json, .uid = getuid() };
+	struct error err = ERROR_INIT;
+	struct reply reply;
+	assert_int_equal(requests_run(&s->q, &m, &reply, &err), -1);
+}
+
+/* The turn is lost then, and the daemon ends (doc/decisions/0003). */
+static void a_store_that_fails_refuses(void **state)
+{
+	struct asking *s = *state;
+	struct error err;
+	struct reply reply;
+	world_doom(&s->w);
+	scoped_free char *what = submission(s, "{}");
+	learn_name(s, getuid());
+	assert_int_equal(ask(s, getuid(), "submit", what, &reply, &err), -1);
+	assert_int_equal(ask(s, getuid(), "drain", "\"gpu\":\"0\"", &reply, &err), -1);
+	assert_int_equal(s->w.n_events, 0);
+	assert_int_equal(store_commit(s->w.store, &err), -1);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "--name"))
+		return name();
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(a_submission_is_kept_and_told), T(who_submits_is_asked_of_the_database), T(submissions_that_cannot_be),
+		T(a_dry_run_changes_nothing), T(changes_are_for_the_owner_and_the_administrator), T(hold_release_update_cancel_requeue),
+		T(an_array_is_changed_where_it_can_be), T(lists_have_the_living_and_shows_the_ended_too),
+		T(a_task_that_cannot_be_read_is_no_gap_in_a_list), T(events_and_why), T(a_wait_is_over_when_the_last_one_is),
+		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator), T(status_says_what_radd_is),
+		T(what_is_no_operation), T(a_store_that_fails_refuses),
+#undef T
+	};
+	return cmocka_run_group_tests_name("requests", tests, NULL, NULL);
+}
