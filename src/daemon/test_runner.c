@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ * The runner with real shims and real programs, on made-up GPUs: from "placed" to "ended", stopped, adopted, killed, and
+ * started when nobody had.
+ */
+#include "daemon/runner.h"
+
+#include "base/proc.h"
+#include "daemon/test_world.h"
+#include "device/device.h"
+
+#include <sys/wait.h>
+
+struct running {
+	struct world w;
+	struct runner *runner;
+	struct runner_plan plan;
+	struct device *device;
+	char *run_dir;
+};
+
+static void on_event(void *part, const struct event *ev, const struct task *t)
+{
+	struct running *s = part;
+	if (s->runner)
+		runner_note(s->runner, ev, t);
+}
+
+static int setup(void **state)
+{
+	struct running *s = alloc_zero(sizeof *s);
+	world_open(&s->w);
+	chmod(s->w.dir, 0755);
+	s->run_dir = alloc_printf("%s/run", s->w.dir);
+	s->w.config.kill_wait_ms = 100;
+	s->device = device_create("nvml", s->w.state_dir, NULL);
+	s->plan = (struct runner_plan){ .core = s->w.core, .config = &s->w.config, .state_dir = s->w.state_dir,
+					.run_dir = s->run_dir, .socket_path = "/nonexistent/socket",
+					.device = s->device };
+	s->runner = runner_create(&s->w.loop, &s->plan);
+	s->w.also = on_event;
+	s->w.part = s;
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct running *s = *state;
+	runner_destroy(s->runner);
+	world_close(&s->w);
+	device_destroy(s->device);
+	free(s->run_dir);
+	free(s);
+	return 0;
+}
+
+/* One turn, as daemon.c makes it. */
+static void turn(struct running *s)
+{
+	do {
+		core_turn(s->w.core, now_read());
+		world_commit(&s->w);
+	} while (runner_work(s->runner));
+}
+
+static void until(struct running *s, enum event_kind kind, task_id id)
+{
+	turn(s);
+	while (!world_saw(&s->w, kind, id)) {
+		uv_run(&s->w.loop, UV_RUN_ONCE);
+		turn(s);
+	}
+}
+
+static task_id begin(struct running *s, const char *script)
+{
+	struct spec *spec = world_spec(&s->w, script);
+	spec->requeue = false;
+	task_id id = world_submit(&s->w, spec);
+	world_snapshot(&s->w);
+	until(s, EV_STARTED, id);
+	return id;
+}
+
+/* The task as it ended. */
+static struct task *ended(struct running *s, task_id id)
+{
+	struct error err = ERROR_INIT;
+	until(s, EV_ENDED, id);
+	struct task *t = store_load_task(s->w.store, id, &err);
+	if (!t)
+		fail_msg("%s", err.text);
+	return t;
+}
+
+static void expect_end(struct running *s, task_id id, enum task_state state, int code)
+{
+	struct task *t = ended(s, id);
+	assert_string_equal(task_state_name(t->state), task_state_name(state));
+	assert_int_equal(task_attempt(t)->exit_code, code);
+	task_destroy(t);
+}
+
+static char *path_of(struct running *s, const char *name)
+{
+	return alloc_printf("%s/%s", s->w.dir, name);
+}
+
+/* Until a program has made that file. */
+static void until_file(struct running *s, const char *name)
+{
+	scoped_free char *path = path_of(s, name);
+	for (int64_t end = clock_mono_ms() + WORLD_PATIENCE_MS; access(path, F_OK); usleep(2000))
+		if (clock_mono_ms() > end)
+			fail_msg("%s was never made", name);
+}
+
+static void make_file(struct running *s, const char *name)
+{
+	scoped_free char *path = path_of(s, name);
+	scoped_file FILE *f = fopen(path, "we");
+	assert_non_null(f);
+}
+
+static void until_gone(struct proc_id id)
+{
+	for (int64_t end = clock_mono_ms() + WORLD_PATIENCE_MS; proc_alive(id); usleep(2000))
+		if (clock_mono_ms() > end)
+			fail_msg("process %d does not end", (int)id.pid);
+}
+
+static struct proc_id shim_of(struct running *s, task_id id)
+{
+	return task_attempt(core_task(s->w.core, id))->shim;
+}
+
+/* As a radd that dies and one that comes: the runner knows nothing of before. */
+static void forget_all(struct running *s)
+{
+	runner_destroy(s->runner);
+	s->runner = NULL;
+	uv_run(&s->w.loop, UV_RUN_NOWAIT);
+	s->runner = runner_create(&s->w.loop, &s->plan);
+}
+
+#define WAITS "echo >began; while [ ! -e go ]; do sleep 0.02; done\n"
+
+/* Tests ---------------------------------------------------------------------------------------------------------------- */
+
+static void a_program_runs_and_its_end_is_told(void **state)
+{
+	struct running *s = *state;
+	expect_end(s, begin(s, "true\n"), TASK_COMPLETED, 0);
+	expect_end(s, begin(s, "exit 9\n"), TASK_FAILED, 9);
+}
+
+static void nothing_runs_before_the_commit(void **state)
+{
+	struct running *s = *state;
+	task_id id = world_submit(&s->w, world_spec(&s->w, "echo >began\n"));
+	scoped_free char *attempts = alloc_printf("%s/attempts", s->w.state_dir);
+	world_snapshot(&s->w);
+	core_turn(s->w.core, now_read());
+	assert_true(world_saw(&s->w, EV_PLACED, id));
+	assert_int_not_equal(access(attempts, F_OK), 0);
+	expect_end(s, id, TASK_COMPLETED, 0);
+}
+
+static void a_launch_that_fails_is_told_as_never_begun(void **state)
+{
+	struct running *s = *state;
+	s->plan.state_dir = "/proc/none";	/* no attempt folder can be made */
+	forget_all(s);
+	struct spec *spec = world_spec(&s->w, "true\n");
+	spec->requeue = false;
+	task_id id = world_submit(&s->w, spec);
+	world_snapshot(&s->w);
+	until(s, EV_ENDED, id);
+	assert_false(world_saw(&s->w, EV_STARTED, id));
+}
+
+static void one_that_heeds_TERM_ends_by_itself(void **state)
+{
+	struct running *s = *state;
+	s->w.config.kill_wait_ms = WORLD_PATIENCE_MS * 2;
+	task_id id = begin(s, "trap 'exit 3' TERM\n" WAITS);
+	until_file(s, "began");
+	assert_int_equal(core_cancel(s->w.core, id, getuid(), now_read(), NULL), 0);
+	expect_end(s, id, TASK_CANCELLED, 3);
+}
+
+static void one_that_does_not_is_killed(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, "trap '' TERM\n" WAITS);
+	until_file(s, "began");
+	assert_int_equal(core_cancel(s->w.core, id, getuid(), now_read(), NULL), 0);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_CANCELLED);
+	assert_int_equal(task_attempt(t)->signal, SIGKILL);
+	task_destroy(t);
+}
+
+static void one_that_is_cancelled_where_it_was_placed_ends(void **state)
+{
+	struct running *s = *state;
+	task_id id = world_submit(&s->w, world_spec(&s->w, WAITS));
+	world_snapshot(&s->w);
+	core_turn(s->w.core, now_read());
+	assert_int_equal(core_cancel(s->w.core, id, getuid(), now_read(), NULL), 0);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_CANCELLED);
+	task_destroy(t);
+}
+
+static void a_shim_that_is_killed_loses_its_task_and_nothing_goes_on(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, "echo $$ >pid.new; mv pid.new pid\n" WAITS);
+	until_file(s, "pid");
+	scoped_free char *path = path_of(s, "pid");
+	scoped_buf text = { 0 };
+	assert_int_equal(io_read_file(path, 20, &text, NULL), 0);
+	struct proc_id program = { .pid = atoi(buf_text(&text)) };
+	pid_t parent;
+	assert_int_equal(proc_stat(program.pid, &program.start_ticks, &parent), 0);
+	kill(shim_of(s, id).pid, SIGKILL);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_LOST);
+	task_destroy(t);
+	until_gone(program);
+}
+
+static void a_running_one_is_adopted(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, WAITS "exit 4\n");
+	struct proc_id shim = shim_of(s, id);
+	forget_all(s);
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	runner_adopted(s->runner);
+	assert_true(proc_alive(shim));
+	assert_false(world_saw(&s->w, EV_ENDED, id));
+	make_file(s, "go");
+	expect_end(s, id, TASK_FAILED, 4);
+}
+
+static void one_that_was_being_stopped_is_stopped_on(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, "trap '' TERM\n" WAITS);
+	until_file(s, "began");
+	core_cancel(s->w.core, id, getuid(), now_read(), NULL);
+	forget_all(s);	/* before its turn came: the effect is lost with the runner */
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_CANCELLED);
+	task_destroy(t);
+}
+
+static void one_that_ended_meanwhile_is_told(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, WAITS "exit 5\n");
+	struct proc_id shim = shim_of(s, id);
+	forget_all(s);
+	make_file(s, "go");
+	until_gone(shim);
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	expect_end(s, id, TASK_FAILED, 5);
+}
+
+/* Placed and committed, and then radd was killed. */
+static void one_that_nobody_started_is_started_once(void **state)
+{
+	struct running *s = *state;
+	task_id id = world_submit(&s->w, world_spec(&s->w, "echo x >>runs\n"));
+	world_snapshot(&s->w);
+	core_turn(s->w.core, now_read());
+	assert_true(world_saw(&s->w, EV_PLACED, id));
+	forget_all(s);
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	expect_end(s, id, TASK_COMPLETED, 0);
+	scoped_free char *path = path_of(s, "runs");
+	scoped_buf text = { 0 };
+	assert_int_equal(io_read_file(path, 20, &text, NULL), 0);
+	assert_string_equal(buf_text(&text), "x\n");
+}
+
+/* The pids in the store are others' then: nothing is signalled. */
+static void after_a_new_boot_it_is_lost(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, WAITS);
+	struct proc_id shim = shim_of(s, id);
+	forget_all(s);
+	kill(shim.pid, SIGKILL);
+	until_gone(shim);
+	runner_adopt(s->runner, core_task(s->w.core, id), true);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_LOST);
+	task_destroy(t);
+	make_file(s, "go");
+}
+
+static void whose_process_it_is(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, "echo $$ >pid.new; mv pid.new pid\n" WAITS);
+	struct proc_reading own = { .id = { .pid = getpid() }, .uid = getuid() };
+	until_file(s, "pid");
+	scoped_free char *path = path_of(s, "pid");
+	scoped_buf text = { 0 };
+	assert_int_equal(io_read_file(path, 20, &text, NULL), 0);
+	struct proc_reading program = { .id = { .pid = atoi(buf_text(&text)) }, .uid = getuid() };
+	assert_int_equal(runner_owner(s->runner, &program), id);
+	assert_int_equal(runner_owner(s->runner, &own), 0);
+	struct proc_reading claims = { .id = { .pid = 1, .start_ticks = 1 }, .uid = getuid(), .claimed = id };
+	assert_int_equal(runner_owner(s->runner, &claims), id);
+	struct proc_reading lies = { .id = { .pid = 1, .start_ticks = 2 }, .uid = getuid() + 1, .claimed = id };
+	assert_int_equal(runner_owner(s->runner, &lies), 0);
+	make_file(s, "go");
+	expect_end(s, id, TASK_COMPLETED, 0);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(a_program_runs_and_its_end_is_told), T(nothing_runs_before_the_commit),
+		T(a_launch_that_fails_is_told_as_never_begun), T(one_that_heeds_TERM_ends_by_itself), T(one_that_does_not_is_killed),
+		T(one_that_is_cancelled_where_it_was_placed_ends), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
+		T(a_running_one_is_adopted), T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
+		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost), T(whose_process_it_is),
+#undef T
+	};
+	return cmocka_run_group_tests_name("runner", tests, NULL, NULL);
+}
