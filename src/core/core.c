@@ -66,6 +66,8 @@ static void assert_invariants(struct core *c)
 
 /* What follows from events -------------------------------------------------------------------------------------------- */
 
+/* First the wiring, which stores the event; then what follows from it here, so that a placement that a pass made, one that a
+ * restart found and one of the simulator all take the same way. */
 static void on_event(void *ctx, const struct event *ev, struct task *t)
 {
 	struct core *c = ctx;
@@ -158,6 +160,8 @@ const struct core_config *core_get_config(const struct core *c)
 	return &c->config;
 }
 
+/* Windows are made for one span, and a slot lives as long as the core; who estimates, and how readings come, is the
+ * wiring's. */
 void core_reconfigure(struct core *c, const struct core_config *config)
 {
 	struct core_config old = c->config;
@@ -183,6 +187,7 @@ static void emit(struct core *c, struct task *t, enum event_kind kind, uint32_t 
 	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
 }
 
+/* The estimate comes first, so that a task whose dependencies are met already can be placed in this turn. */
 static void submit_one(struct core *c, task_id id, struct spec *spec)
 {
 	struct task *t = task_create(id, spec_ref(spec));
@@ -205,6 +210,8 @@ size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now n
 	return n ? n : 1;
 }
 
+/* A running one stands on its GPUs before the first snapshot: until that says otherwise its claim is all that is known of
+ * them. */
 void core_restore(struct core *c, struct task *t, struct now now)
 {
 	c->now = now;
@@ -272,7 +279,7 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 	ev->kind = EV_UPDATED;
 	ev->t_ms = now.wall_ms;
 	tasks_emit(c->tasks, t, ev, now.wall_ms);
-	if (ev->u.updated.set_gpu_mem)
+	if (ev->u.updated.set_gpu_mem)	/* what is declared goes before what was estimated */
 		estimates_ask(c->estimates, t, now);
 	return 0;
 }
@@ -310,6 +317,7 @@ void core_remember(struct core *c, const struct outcome *o)
 	estimates_remember(c->estimates, o);
 }
 
+/* A shim may be reported when its attempt is already over: a task that ends at once does not wait for the loop. */
 void core_started(struct core *c, task_id id, struct proc_id shim, struct now now)
 {
 	struct task *t = tasks_find(c->tasks, id);
@@ -345,6 +353,7 @@ void core_drain(struct core *c, const char *uuid, bool drained)
 		pass_give_up(c->pass, fleet_kept_for(c->fleet, (uint32_t)fleet_slot_of(c->fleet, uuid)));
 }
 
+/* Ends before placements: what they free may be had in the same turn. */
 int64_t core_turn(struct core *c, struct now now)
 {
 	c->now = now;

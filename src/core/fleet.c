@@ -58,6 +58,7 @@ void fleet_destroy(struct fleet *f)
 
 /* Slots --------------------------------------------------------------------------------------------------------------- */
 
+/* By hash, since a simulation asks for each reading of a thousand GPUs. */
 static struct slot *find_slot(const struct fleet *f, const char *uuid)
 {
 	struct slot *s = idmap_get(&f->by_uuid, hash_key(uuid));
@@ -94,6 +95,7 @@ int64_t fleet_slot_of(const struct fleet *f, const char *uuid)
 	return s ? (int64_t)s->number : -1;
 }
 
+/* A reading that stands never grows old; a sample says nothing of later. */
 bool fleet_is_stale(const struct fleet *f, const struct slot *s, int64_t mono_ms)
 {
 	bool old = !f->config->readings_stand && mono_ms - s->read_ms > f->config->stale_ms;
@@ -126,6 +128,7 @@ void fleet_touch_all(struct fleet *f)
 		fleet_touch_slot(f, f->slots[i]);
 }
 
+/* Until now nobody wanted to know what tasks do to each other, so it was filled in nowhere. */
 void fleet_watch_slowdown(struct fleet *f)
 {
 	if (!fleet_predicts(f))
@@ -133,6 +136,7 @@ void fleet_watch_slowdown(struct fleet *f)
 	f->slow_limits = true;
 }
 
+/* A plan counts with what is left of each task's work, as of now. */
 void fleet_advance_all(struct fleet *f, struct now now)
 {
 	for (size_t i = 0; i < f->n_slots; i++)
@@ -185,7 +189,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms);
 		r->warm = a->seen.warm;
 	}
-	r->noted_ms = now.mono_ms;
+	r->noted_ms = now.mono_ms;	/* EV_PLACED is in the log: the first note is due in a minute */
 	idmap_put(&f->runs, t->id, r);
 	for (unsigned i = 0; i < r->n_slots; i++)
 		slot_join(f, f->slots[r->slots[i]], r, now);

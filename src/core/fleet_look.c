@@ -30,6 +30,7 @@ size_t fleet_present(const struct fleet *f)
 	return f->n_present;
 }
 
+/* Entries of attempts whose processes have ended; the driver gives their memory back within seconds. */
 static uint64_t leaving_mib(const struct ledger *l)
 {
 	uint64_t mib = 0;
@@ -55,6 +56,7 @@ task_id fleet_task_on(const struct fleet *f, uint32_t slot, unsigned n)
 	return f->slots[slot]->runs[n]->t->id;
 }
 
+/* By index as people count, a GPU before its instances. */
 static int compare_slots(const void *a, const void *b, void *ctx)
 {
 	const struct fleet *f = ctx;

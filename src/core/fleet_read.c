@@ -31,6 +31,8 @@ static void note_capacity(struct fleet *f, const struct gpu_reading *g)
 		f->largest_mib = capacity;
 }
 
+/* What was so up to now is summed up before the reading is overwritten. A GPU that has fallen keeps its old readings: what they
+ * said of memory is still held by the ledger. */
 static struct slot *read_slot(struct fleet *f, const struct gpu_reading *g, struct now now)
 {
 	struct slot *s = fleet_take_slot(f, g->uuid);
@@ -128,6 +130,7 @@ static void forget_snapshot(struct fleet *f, bool mps)
 	}
 }
 
+/* An idle GPU that has never been measured has a known load: none. */
 static void conclude_slot(struct fleet *f, struct slot *s, const struct snapshot *snap, struct now now)
 {
 	if (s->r.fallen)

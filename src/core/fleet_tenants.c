@@ -84,6 +84,7 @@ static struct share_task load_of(const struct fleet *f, const struct run *r, str
 				    isfinite(own.smact) ? own.smact : unknown.smact };
 }
 
+/* One solution of the law for all on the slot, since each is asked for its own at the same moment. */
 static void fill_speeds(const struct fleet *f, struct slot *s)
 {
 	struct share_task loads[MOST_METERED], unknown = of_unknown(f, s);

@@ -38,7 +38,8 @@ static struct map_request request_now(const struct pass *p, const struct task *t
 	return r;
 }
 
-/* 1: placed; 0: it may be, later; -1: no GPU here can run it. */
+/* 1: placed; 0: it may be, later; -1: no GPU here can run it (one went away since it was submitted), so it must not block
+ * others. */
 static int try_first(struct pass *p, struct task *t, struct now now)
 {
 	estimates_refresh(p->estimates, t, now);
@@ -111,12 +112,14 @@ static void place_all(struct pass *p, struct now now)
 	try_behind(p, head, now);
 }
 
+/* A pass that finds nothing moved would do what the last one did: nothing. */
 static bool has_moved(const struct pass *p)
 {
 	return p->seen.tasks != tasks_version(p->tasks) || p->seen.fleet != fleet_version(p->fleet) ||
 	       p->seen.estimates != estimates_version(p->estimates);
 }
 
+/* What the pass itself did (estimates made anew, GPUs taken) is no news to it. */
 static void note_seen(struct pass *p, struct now now)
 {
 	fleet_gpus(p->fleet, now);
@@ -140,8 +143,12 @@ int64_t pass_turn(struct pass *p, struct now now)
 	return plan < keeping ? plan : keeping;
 }
 
+/* GPUs that are kept are given up too: under `fifo` nobody would ever take the head's mark away, and who still goes first has
+ * them kept again in the next pass. */
 void pass_reconsider(struct pass *p)
 {
+	pass_give_up(p, p->keeping);
+	pass_give_up(p, p->head);
 	pass_forget_refused(p);
 	p->wish++;
 	p->asked = true;

@@ -59,6 +59,8 @@ bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now)
 	return p->keeping == id && now.mono_ms - p->keep_since_ms >= p->config->recover.keep_max_ms;
 }
 
+/* A head that was overtaken (by priority, by a release) loses what was kept for it; `passed` stays, so that it does not begin
+ * to wait anew when those before it are placed. */
 void pass_lead(struct pass *p, const struct task *t)
 {
 	if (p->head == t->id)
@@ -127,6 +129,7 @@ static int64_t passing_ends_ms(const struct pass *p)
 	return counts ? p->passed_since_ms + p->config->pass_max_ms : INT64_MAX;
 }
 
+/* Both end by time alone, so no version moves: the pass is asked for. */
 int64_t pass_watch_keeping(struct pass *p, struct now now)
 {
 	int64_t keeping = keeping_ends_ms(p), passing = passing_ends_ms(p), due = INT64_MAX;

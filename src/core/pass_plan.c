@@ -158,6 +158,7 @@ static void list_waiting(struct pass *p, struct plan *out, struct now now)
 
 /* The plan ------------------------------------------------------------------------------------------------------------ */
 
+/* Bits of the planner's GPUs become slots, which stay when GPUs come and go. */
 static void keep_plan(struct planning *k, const struct plan *made)
 {
 	k->n_waiting = made->n - made->n_running;
@@ -202,6 +203,8 @@ static void make_plan(struct pass *p, struct now now)
 		fleet_keep(p->fleet, k->waiting[0].slots[i], k->waiting[0].p.id);
 }
 
+/* A task came, ended or was changed, or other GPUs are kept, since it was made. Placements were planned, so they do not
+ * count. */
 static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;
@@ -221,6 +224,7 @@ int64_t pass_plan_due(const struct pass *p, struct now now)
 	return p->plan.made_ms && again_ms > now.mono_ms ? again_ms : now.mono_ms;
 }
 
+/* In the plan's order. Whoever keeps its GPUs while it waits lets nobody after it have them. */
 void pass_follow_plan(struct pass *p, struct now now)
 {
 	uint64_t kept = 0;

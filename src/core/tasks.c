@@ -89,6 +89,7 @@ static size_t job_place(const struct job *j, task_id id)
 	return low;
 }
 
+/* Elements come in order of index, but for those that are queued again after their end. */
 static void job_join(struct tasks *ts, struct task *t)
 {
 	struct job *j = job_of(ts, t->id);
@@ -119,6 +120,7 @@ static bool job_leave(struct tasks *ts, const struct task *t)
 	return true;
 }
 
+/* Kept, so that nobody has to look at all tasks for it: it is asked at every submission. */
 static void user_count(struct tasks *ts, uid_t uid, ptrdiff_t by)
 {
 	uintptr_t n = (uintptr_t)idmap_get(&ts->by_user, (int64_t)uid + 1) + (uintptr_t)by;
@@ -425,6 +427,7 @@ static int check_job(const struct job *j, struct error *err)
 			 TASK_JOB(j->elements[0].task->id), admitted, j->n_admitted);
 }
 
+/* Said in other words than the code that keeps them: nothing is counted here as it is counted there. */
 int tasks_check(const struct tasks *ts, struct error *err)
 {
 	size_t at = 0, by_state[TASK_STATE_COUNT] = { 0 }, in_queue = 0, n = 0;

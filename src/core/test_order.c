@@ -380,6 +380,29 @@ static void gain_waits_to_see_what_it_does_not_know(void **unused)
 	end_world(w);
 }
 
+/* GPUs kept under one order are not kept for ever under another. */
+static void what_was_kept_is_decided_anew_under_other_settings(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_BACKFILL, 100);
+	struct world *w = new_world(2, &config);
+	task_id runs = submit(w, spec_of(30000, 1)), head = submit(w, spec_of(35000, 2));
+	pass(w, 110);
+	assert_int_equal(kept(w, head), 2);
+	config.order = ORDER_FIFO;
+	core_reconfigure(w->c, &config);
+	core_turn(w->c, w->now);
+	assert_int_equal(kept(w, head), 0);
+	config.order = ORDER_BACKFILL;
+	core_reconfigure(w->c, &config);
+	core_turn(w->c, w->now);
+	assert_int_equal(kept(w, head), 2);	/* it has waited for long enough already */
+	exits(w, runs, 0, SCAN_NOTHING);
+	pass(w, 2);
+	assert_int_equal(state(w, head), TASK_RUNNING);
+	end_world(w);
+}
+
 /* To ask whether something could ever run changes nothing: a task that comes in the turn of a sample, after such a question, is
  * placed as it would have been without. */
 static void feasibility_is_asked_without_a_trace(void **unused)
@@ -420,6 +443,7 @@ int main(void)
 		cmocka_unit_test(limits_on_slow_downs_are_kept),
 		cmocka_unit_test(gain_waits_to_see_what_it_does_not_know),
 		cmocka_unit_test(feasibility_is_asked_without_a_trace),
+		cmocka_unit_test(what_was_kept_is_decided_anew_under_other_settings),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

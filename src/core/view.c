@@ -62,6 +62,7 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 			 dependency_kind_name(open->kind), task_id_text(open->task, id));
 }
 
+/* In the order in which things stand in a task's way: a person, other tasks, an estimate, its own array, the GPUs. */
 static void reason_of(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
 	*out = (struct reason){ .word = NULL };
