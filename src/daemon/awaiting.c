@@ -55,6 +55,7 @@ static task_id awaiting_find_open(const struct awaiting *w, task_id id)
 	return 0;
 }
 
+/* In the order of the ids: what is over stays over, so nothing is looked at twice. */
 bool awaiting_is_over(struct awaiting *w)
 {
 	if (w->open && !awaiting_task_over(w, w->open))

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * The wiring: makes the parts, joins them in the loop, and keeps the order "write, commit, then answer, then act".
+ *
+ * Parts do not know each other, nor this file: what one has to tell another goes through the callbacks here, so each can be
+ * tried alone (test_server.c, test_requests.c, test_runner.c), and the only order that matters is the one in daemon_turn.
+ *
+ * There is one transaction for each turn, not one for each request: a sync of the disk costs milliseconds, and all clients of a
+ * turn share it.
  */
 #include "daemon/daemon.h"
 
@@ -84,6 +90,7 @@ static void log_event(const struct event *ev, const struct task *t)
 			 ev->u.ended.evidence ? ev->u.ended.evidence : "");
 }
 
+/* The only place that hears of every change: it is stored, logged, and noted by those who act on it after the commit. */
 static void on_event(void *ctx, const struct event *ev, const struct task *t)
 {
 	struct daemon *d = ctx;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * One large message in a thread of libuv's: see parsing.h.
+ * One large message in a thread of libuv's: see parsing.h. What comes while it runs gathers at the client, and is put behind
+ * what was left, so the thread has its bytes for itself and nothing is locked.
  */
 #include "daemon/parsing.h"
 

@@ -114,6 +114,7 @@ void recording_flush(struct recording *r, struct now now)
 	recording_store_rows(r, now);
 }
 
+/* As a rule at the same place as in the snapshot before. */
 static struct recorded_gpu *recording_gpu_of(struct recording *r, const struct gpu_reading *g, size_t likely)
 {
 	for (size_t i = 0; i < r->n; i++) {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The table of operations: see requests.h. Their files are requests_submit.c, requests_change.c, requests_look.c and
  * requests_gpus.c; what they share is in requests_check.c.
+ *
+ * An operation sees the message, and who sent it, but no connection: what it answers is a value. So none can answer before the
+ * commit, or keep a client waiting by its own means, and a test needs no socket.
  */
 #include "daemon/requests_internal.h"
 

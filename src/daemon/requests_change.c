@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * What people do to tasks that are there: cancel, hold, release, requeue, update. An id may stand for a whole array: then
- * elements that are in another state are passed over, unless none could be changed.
+ * elements that are in another state are passed over, unless none could be changed: "release 12" means what is held of it.
+ *
+ * Whether a state allows a change is the core's to say, with its reason; here is only asked whose task it is.
  */
 #include "daemon/requests_internal.h"
 

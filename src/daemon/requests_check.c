@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Who may, and whether there is room: asked by several operations before they do anything.
+ * Who may, and whether there is room: asked by several operations before they do anything. A refusal names whose limit it is
+ * and what to do, since whoever meets it cannot look into rad.conf.
  */
 #include "daemon/requests_internal.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The GPUs, and the daemon itself.
+ * The GPUs, and the daemon itself. A drained GPU stays so over a restart, in the store's meta and not as an event: it is no
+ * task's.
  */
 #include "daemon/requests_internal.h"
 

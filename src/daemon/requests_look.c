@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What people look at and wait for. Whatever may be long comes as a walk, or by a lookup, and never at once.
+ * What people look at and wait for. Whatever may be long comes as a walk, or by a lookup, and never at once: the queue of a
+ * busy server takes longer to tell than others should have to wait, and years of history longer than anybody.
  */
 #include "daemon/requests_internal.h"
 
@@ -14,6 +15,7 @@
 #define MAX_IDS 10000
 #define MAX_WAIT_TASKS 100000	/* that the ids of one wait may stand for */
 
+/* Everybody sees the whole queue: who waits wants to know behind whom. */
 int request_list(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	(void)m;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Submissions: who, whether there is room, what, whether GPUs of this server could run it; then an id, and the core.
+ *
+ * Everything that can be refused is looked at before the id is taken: after that only the disk can be in the way, and then the
+ * whole turn is lost, with everybody's (doc/decisions/0003). Who it is comes first, since all bounds are a user's.
  */
 #include "daemon/requests_internal.h"
 
@@ -82,7 +85,7 @@ static json_t *submit_estimate(struct core *core, task_id id)
 	return whole ? json_incref(json_object_get(whole, "estimate")) : json_null();
 }
 
-/* Takes over one reference of the spec. */
+/* Takes over one reference of the spec. It goes into the store before the core has it, whose events refer to the job. */
 static json_t *submit_job(const struct requests *q, struct spec *s, struct error *err)
 {
 	char text[TASK_ID_TEXT];

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Attempts in the loop: launching them (after their MPS server, where they want one), watching their shims through pidfds,
  * ending them in steps, and telling whose process is whose.
+ *
+ * Nothing is done when an event happens, since it is not on disk yet: runner_note keeps what has to be done, runner_work does
+ * it after the commit. What is lost with a radd that dies in between is found again by runner_adopt, from the task's state and
+ * the attempt's folder; so every step may come twice.
+ *
+ * A shim is watched by pidfd and not as a child, since it belongs to no radd: it outlives this one, and the next one watches
+ * it in the same way. Its pid alone says nothing (it may be another's by now): pid and start time together do.
  */
 #include "daemon/runner.h"
 
@@ -26,7 +33,7 @@
 #define TERMINATE_MS 5000	/* between terminate_client and SIGKILL */
 #define SHIM_KILLS 6		/* times SIGKILL is sent to a task before its shim is taken for stuck */
 
-/* One running attempt. */
+/* One attempt from its placement to its end; there is one for each running task. */
 struct watch {
 	struct runner *r;
 	task_id task;
@@ -351,6 +358,7 @@ static void on_tick(uv_timer_t *timer)
 		uv_timer_stop(timer);
 }
 
+/* One that does not run yet has nothing to be warned of. */
 void runner_signal(struct runner *r, const struct task *t, int signal)
 {
 	struct watch *w = idmap_get(&r->watches, t->id);
@@ -393,6 +401,7 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 	}
 }
 
+/* What the effects lead to (a launch that fails, say) is noted anew, and done after the next commit. */
 bool runner_work(struct runner *r)
 {
 	struct effect *todo = r->effects;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Watches the sampler: see sampling.h. Its deadline is some intervals, at least 10 s; after that it is replaced, with
  * growing pauses, for as long as it takes.
+ *
+ * A driver that hangs may come back, and one that is being exchanged always does: giving up would leave a server without
+ * readings until somebody notices. Pauses grow because each attempt may leave a process behind that hangs in the driver.
  */
 #include "daemon/sampling.h"
 

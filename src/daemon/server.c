@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Clients on the Unix socket: who they are comes from the kernel (SO_PEERCRED); what they send is decoded one message at a
  * time and answered in order.
+ *
+ * An answer lies in `out` until the turn it was made in is committed (server_flush), so it may be taken back until then
+ * (server_fail). While one takes longer, its client's next message stays undecoded: answers need no numbers, and a client can
+ * hold up nobody but itself. What it may hold, in bytes, and take, in time, is bounded for all connections of a user together;
+ * for one connection it would be no bound, since he can open another.
+ *
+ * A client is freed when the loop has closed its handle, never earlier: whoever walks the list may go on after closing one.
  */
 #include "daemon/server.h"
 
@@ -29,6 +36,7 @@
 #define SLICE_US 5000			/* for all long answers together, in one turn of the loop */
 #define REST_MS 20			/* how often those who have to wait for their turn are looked at */
 
+/* One connection. */
 struct client {
 	struct server *s;
 	struct client *next;
@@ -39,6 +47,7 @@ struct client {
 	pid_t pid;
 	struct buf in, out, sending;
 	size_t committed;	/* bytes of `out` that may go: answered before the last commit */
+	/* `hang_up`: nothing more is heard of it, and it is closed when all was sent. */
 	bool sending_now, closing, hang_up, paused;
 	bool resting;		/* its user took more than his share of the daemon: its next message waits */
 	/* What it waits for; its next message is not looked at before it is answered. At most one of them. */
@@ -454,6 +463,7 @@ static unsigned server_clients_of(const struct server *s, uid_t uid)
 	return n;
 }
 
+/* The new one is counted already. A place is kept for root when others have taken all, who has to be able to look why. */
 static bool client_has_place(const struct client *c)
 {
 	const struct server *s = c->s;
@@ -535,6 +545,7 @@ static void on_looked_up(void *ctx, const struct buf *reply, const char *why)
 	client_decode(c);
 }
 
+/* Of whichever user: the message looks again, and waits on when it was not its own. */
 void server_names_changed(struct server *s)
 {
 	for (struct client *c = s->clients; c; c = c->next) {
@@ -552,6 +563,7 @@ void server_task_changed(struct server *s)
 	s->changed = true;
 }
 
+/* Waits are settled here and not in the turn: only now is it true on disk that a task has ended. */
 void server_flush(struct server *s)
 {
 	if (s->changed) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Long lists in pieces: see walk.h. Ids are kept, not tasks: a task may end, and be freed, between two pieces.
+ * Long lists in pieces: see walk.h. Ids are kept, not tasks: a task may end, and be freed, between two pieces. So a list is not
+ * of one moment; each line of it is true when it is written, which is all that `rad queue` can promise of a living queue.
  */
 #include "daemon/walk.h"
 
@@ -70,6 +71,7 @@ size_t walk_count(const struct walk *w)
 	return w->n;
 }
 
+/* One of the living that has ended meanwhile is no task of the queue any more; one that was asked for by its id has to come. */
 static int walk_tell(struct walk *w, task_id id, struct error *err)
 {
 	const struct task *t = core_task(w->core, id);
