@@ -183,7 +183,8 @@ static int read_task_file(struct job *j, const char *path, struct error *err)
 		return -1;
 	struct radfile f;
 	scoped_free char *real = realpath(path, NULL);
-	if (radfile_parse(path, real, buf_text(&text), text.len, j->flags->positional_policy, &f, err))
+	bool policy_counts = j->flags->positional_policy && j->flags->positional_policy();
+	if (radfile_parse(path, real, buf_text(&text), text.len, policy_counts, &f, err))
 		return -1;
 	int failed = apply_settings(j, path, &f, err);
 	scoped_free char *folder = folder_of(real ? real : path);

@@ -14,7 +14,8 @@
 #include <stddef.h>
 
 struct submit_flags {
-	bool positional_policy;	/* in: the configuration's `positional_policy` is "honour" */
+	/* in: whether the configuration's `positional_policy` is "honour"; asked only for a task file. NULL: no */
+	bool (*positional_policy)(void);
 	bool parsable, dry_run, wait, json, help;
 	bool usage;		/* on an error: the command line itself is wrong (exit code 2) */
 	char **notes;		/* things to tell the user on stderr; n_notes */

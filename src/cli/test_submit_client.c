@@ -131,6 +131,11 @@ static void test_script_with_directives(void **state)
 	spec_unref(s);
 }
 
+static bool honours(void)
+{
+	return true;
+}
+
 static void test_positional(void **state)
 {
 	(void)state;
@@ -144,10 +149,27 @@ static void test_positional(void **state)
 	assert_int_equal(flags.n_notes, 1);
 	submit_flags_clear(&flags);
 	spec_unref(s);
-	flags.positional_policy = true;
+	flags.positional_policy = honours;
 	assert_int_equal(submit("jobs/old.rad", &s, &flags, &err), 0);
 	assert_int_equal(s->share, SHARE_NEVER);
 	assert_int_equal(flags.n_notes, 0);
+	spec_unref(s);
+}
+
+static bool never_asked(void)
+{
+	fail_msg("what the daemon thinks of task files was asked for a command");
+	return false;
+}
+
+static void test_command_asks_nothing(void **state)
+{
+	(void)state;
+	struct spec *s;
+	struct submit_flags flags = { .positional_policy = never_asked };
+	struct error err;
+	assert_int_equal(submit("true", &s, &flags, &err), 0);
+	submit_flags_clear(&flags);
 	spec_unref(s);
 }
 
@@ -396,6 +418,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_task_file), cmocka_unit_test(test_script_with_directives), cmocka_unit_test(test_positional),
 		cmocka_unit_test(test_command),
+		cmocka_unit_test(test_command_asks_nothing),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture), cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_array), cmocka_unit_test(test_refused), cmocka_unit_test(test_notes_and_exceptions),
 		cmocka_unit_test(test_closed_folder), cmocka_unit_test(test_request), cmocka_unit_test(test_file_alone),
