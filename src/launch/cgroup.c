@@ -10,8 +10,11 @@
 #include "base/scope.h"
 
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 /* Where version 2 is mounted: alone, or beside version 1. */
 static const char *const mounts[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
@@ -68,7 +71,7 @@ static int open_in(const char *folder, const char *name, int flags)
 
 void cgroup_create(struct cgroup *c, const char *name)
 {
-	*c = (struct cgroup){ .procs_fd = -1, .kill_fd = -1, .events_fd = -1 };
+	*c = (struct cgroup){ .folder_fd = -1, .procs_fd = -1, .kill_fd = -1, .events_fd = -1 };
 	char path[PATH_MAX];
 	if (cgroup_path(getpid(), name, path) || mkdir(path, 0755))
 		return;
@@ -79,14 +82,29 @@ void cgroup_create(struct cgroup *c, const char *name)
 		return;
 	}
 	memcpy(c->path, path, sizeof path);
+	c->folder_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	c->kill_fd = open_in(path, "cgroup.kill", O_WRONLY);
 	c->events_fd = open_in(path, "memory.events", O_RDONLY);
 }
 
-void cgroup_enter(const struct cgroup *c)
+/* Moves the calling process. */
+static void enter(const struct cgroup *c)
 {
 	if (c->procs_fd >= 0 && write(c->procs_fd, "0", 1) != 1)
 		return;		/* an old kernel looks at the rights of now, not of when it was opened: go on without */
+}
+
+pid_t cgroup_fork(const struct cgroup *c)
+{
+	struct clone_args args = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)c->folder_fd };
+	/* Asks for the rights of now, which a task's user has in his own daemon's cgroup only. */
+	pid_t pid = c->folder_fd < 0 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof args);
+	if (pid >= 0)
+		return pid;
+	pid = fork();
+	if (!pid)
+		enter(c);
+	return pid;
 }
 
 static int kill_through(int fd)

@@ -19,13 +19,14 @@ int cgroup_path(pid_t of, const char *name, char path[PATH_MAX]);
 struct cgroup {
 	char path[PATH_MAX];	/* "" when there is none */
 	/* Opened with the rights of the one who made it; usable after they are dropped. -1: not there. */
-	int procs_fd, kill_fd, events_fd;
+	int folder_fd, procs_fd, kill_fd, events_fd;
 };
 
 /* Makes it below our own. Whatever fails leaves path empty. */
 void cgroup_create(struct cgroup *c, const char *name);
-/* Puts the calling process into it. */
-void cgroup_enter(const struct cgroup *c);
+/* As fork(), with the child in it where that is possible. The kernel stops every fork of the machine for up to some tens of
+ * milliseconds to move a process that runs; one that is made there moves nothing. */
+pid_t cgroup_fork(const struct cgroup *c);
 /* Kills all its processes. -1 where that cannot be done this way. */
 int cgroup_kill(const struct cgroup *c);
 /* How often the kernel's out-of-memory killer struck in it; 0 where there is no counter. */

@@ -142,11 +142,10 @@ static void set_limits(const struct shim_request *r)
 	}
 }
 
-__attribute__((noreturn)) static void become(const struct shim_request *r, const struct program *p, const struct cgroup *cgroup,
+__attribute__((noreturn)) static void become(const struct shim_request *r, const struct program *p,
 					     int out_fd, int err_fd, int report_fd)
 {
 	setpgid(0, 0);	/* `kill 0` in a script is not meant for the shim */
-	cgroup_enter(cgroup);
 	bool ready = dup2(out_fd, 1) == 1 && dup2(err_fd, 2) == 2;
 	set_limits(r);
 	sigset_t none;		/* the shim blocks signals, but never ignores or handles one */
@@ -184,9 +183,9 @@ pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, i
 		return error_errno(err, "keeping the script in memory");
 	if (pipe2(report, O_CLOEXEC))
 		return error_errno(err, "pipe");
-	pid_t pid = fork();
+	pid_t pid = cgroup_fork(cgroup);
 	if (!pid)
-		become(r, &p, cgroup, out_fd, err_fd, report[1]);
+		become(r, &p, out_fd, err_fd, report[1]);
 	int fork_error = errno;
 	close(report[1]);
 	ssize_t n = pid < 0 ? 0 : io_read_full(report[0], &why, sizeof why);
