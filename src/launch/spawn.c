@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Detached processes: see spawn.h. Two pipes make the start exact: through `report` the grandchild says its pid before anything
- * else, and at `go` it waits until we know its start time too. A daemon that dies in between leaves a process that ends.
+ * Detached processes: see spawn.h. The two processes between us and the program share our memory until exec: copying a
+ * daemon's page tables, twice, took longer than all else that a launch asks of its loop. We stand still while the first
+ * makes the second. The second runs beside us, so that a file system that hangs in its exec does not hold us for longer than
+ * we want; what it works on (struct spawn) is its own until it has left this memory, which the closed pipe tells.
  */
 #include "launch/spawn.h"
 
@@ -13,30 +15,62 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define EXEC_DEADLINE_MS 5000
-
-/* What comes back through the report pipe: the pid, and an errno if exec failed. */
-struct spawn_report { pid_t pid; int error; };
+#define STACK_BYTES ((size_t)64 << 10)	/* of each of the two, which call little */
 
 struct spawn {
-	char *const *argv;
-	char *const *env;
+	char **argv, **env;
+	char *stacks;
 	int null_fd, out_fd;
-	int report[2], go[2];
+	int held_fd;		/* of a pipe: that nobody holds it any more tells that the second process has left our memory */
+	pid_t second;		/* as the first process knows it */
+	struct proc_id id;	/* as it knows itself, before exec */
+	int error;		/* why there is no program; 0: there is, or it died before */
 };
 
-static void close_pair(int pair[2])
+static char **copy_list(char *const *list)
 {
-	scope_close(&pair[0]);
-	scope_close(&pair[1]);
-	pair[0] = pair[1] = -1;
+	size_t n = 0;
+	while (list[n])
+		n++;
+	char **copy = alloc_zero((n + 1) * sizeof *copy);
+	for (size_t i = 0; i < n; i++)
+		copy[i] = alloc_string(list[i]);
+	return copy;
+}
+
+static void free_list(char **list)
+{
+	for (size_t i = 0; list[i]; i++)
+		free(list[i]);
+	free(list);
+}
+
+static struct spawn *spawn_create(char *const argv[], char *const env[])
+{
+	struct spawn *s = alloc_zero(sizeof *s);
+	s->argv = copy_list(argv);
+	s->env = copy_list(env);
+	s->stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	return s;
+}
+
+static void spawn_destroy(struct spawn *s)
+{
+	free_list(s->argv);
+	free_list(s->env);
+	if (s->stacks != MAP_FAILED)
+		munmap(s->stacks, 2 * STACK_BYTES);
+	free(s);
 }
 
 static void close_all_but(int keep)
@@ -57,137 +91,116 @@ static void usual_descriptors(void)
 	}
 }
 
-/* The grandchild. Signals were blocked before the fork; the program gets them as at the start of any program. */
-__attribute__((noreturn)) static void become(const struct spawn *s)
+static void usual_signals(void)
 {
-	struct spawn_report report = { .pid = getpid() };
-	char go;
-	close(s->go[1]);
-	bool begin = write(s->report[1], &report, sizeof report) == sizeof report && read(s->go[0], &go, 1) == 1;
-	if (!begin)
-		_exit(1);
-	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL);
 	sigset_t none;
 	sigemptyset(&none);
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* The second process, with descriptors and signal handlers of its own but in our memory: plain system calls only. Signals were
+ * blocked before it was made: a handler of ours must not run here. */
+__attribute__((no_sanitize("address"))) static int spawn_become(void *arg)
+{
+	struct spawn *s = arg;
+	if (proc_stat(getpid(), &s->id.start_ticks, NULL))
+		_exit(1);
+	s->id.pid = getpid();
+	usual_signals();
 	setsid();
-	bool ready = !chdir("/") && dup2(s->null_fd, 0) == 0 && dup2(s->out_fd, 1) == 1 && dup2(s->null_fd, 2) == 2;
-	if (ready) {
-		close_all_but(s->report[1]);
+	if (!chdir("/") && dup2(s->null_fd, 0) == 0 && dup2(s->out_fd, 1) == 1 && dup2(s->null_fd, 2) == 2) {
+		close_all_but(s->held_fd);
 		usual_descriptors();
 		execve(s->argv[0], s->argv, s->env);
 	}
-	report.error = errno;
-	ssize_t ignored = write(s->report[1], &report, sizeof report);
-	(void)ignored;
+	s->error = errno;
 	_exit(1);
 }
 
-/* Reads one report. 1: got it, 0: the other end is closed, -1: error or too late. */
-static int read_report(int fd, struct spawn_report *report, int64_t deadline_ms)
+/* The first process: it ends at once and leaves its child to init. Stacks grow downwards. */
+__attribute__((no_sanitize("address"))) static int spawn_part(void *arg)
 {
-	size_t got = 0;
-	while (got < sizeof *report) {
-		int64_t left = deadline_ms - clock_mono_ms();
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int n = poll(&p, 1, left > 0 ? (int)left : 0);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		ssize_t r = read(fd, (char *)report + got, sizeof *report - got);
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0)
-			return (int)r;
-		got += (size_t)r;
-	}
-	return 1;
+	struct spawn *s = arg;
+	s->second = clone(spawn_become, s->stacks + 2 * STACK_BYTES, CLONE_VM | SIGCHLD, s);
+	if (s->second < 0)
+		s->error = errno;
+	_exit(0);
 }
 
-static pid_t fork_twice(const struct spawn *s)
+/* Until nobody holds the other end of the pipe. False: too late. */
+static bool wait_until_left(int fd)
 {
-	pid_t middle = fork();
-	if (middle)
-		return middle;
-	pid_t last = fork();
-	if (!last)
-		become(s);
-	_exit(last < 0);
+	int64_t deadline = clock_mono_ms() + EXEC_DEADLINE_MS, rest = EXEC_DEADLINE_MS;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	while (rest > 0 && poll(&p, 1, (int)rest) <= 0)
+		rest = deadline - clock_mono_ms();
+	return rest > 0;
 }
 
-/* The child in between ends at once; nobody may have told the kernel to reap our children for us. */
-static int reap(pid_t middle)
-{
-	int status;
-	while (waitpid(middle, &status, 0) < 0)
-		if (errno != EINTR)
-			return errno == ECHILD ? 0 : -1;
-	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
-}
-
-/* Learns who it is, lets it go, and waits until it is the program or has said why not. */
-static int await_exec(struct spawn *s, struct proc_id *id, struct error *err)
-{
-	struct spawn_report report;
-	int64_t deadline = clock_mono_ms() + EXEC_DEADLINE_MS;
-	if (read_report(s->report[0], &report, deadline) != 1)
-		return error_set(err, ERR_UNAVAILABLE, "%s: the new process did not report", s->argv[0]);
-	id->pid = report.pid;
-	if (proc_stat(report.pid, &id->start_ticks, NULL))
-		return error_set(err, ERR_UNAVAILABLE, "%s: the new process died at once", s->argv[0]);
-	if (io_write_full(s->go[1], "g", 1))
-		return error_errno(err, "%s", s->argv[0]);
-	/* Closed by exec; or a second report says why not. A file system that hangs is waited for only so long: the process
-	 * is known, and its end will be seen. */
-	if (read_report(s->report[0], &report, deadline) != 1)
-		return 0;
-	errno = report.error;
-	return error_errno(err, "%s", s->argv[0]);
-}
-
-/* Signals wait meanwhile: a handler of ours must not run in the children. */
-static int start_blocking_signals(struct spawn *s, struct proc_id *id, struct error *err)
+/* Returns whether the second process has left. Until then errno is one for us and it, so nothing is read from it; and nothing
+ * in *s is written. Takes the pipe's end that is held. */
+static bool spawn_run(struct spawn *s, int ending_fd)
 {
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	pid_t middle = fork_twice(s);
+	pid_t first = clone(spawn_part, s->stacks + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+	if (first < 0)
+		s->error = errno;
+	else
+		waitpid(first, NULL, 0);	/* in vain where the kernel was told to reap our children for us */
+	close(s->held_fd);
+	bool left = wait_until_left(ending_fd);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (middle < 0)
-		return error_errno(err, "fork");
-	scope_close(&s->report[1]);
-	s->report[1] = -1;
-	/* The reading end of `go` stays open here, so that writing to a dead process is no SIGPIPE. */
-	if (reap(middle))
-		return error_set(err, ERR_SYSTEM, "fork: too many processes, or no memory");
-	return await_exec(s, id, err);
+	return left;
+}
+
+/* A file system that hangs is waited for only so long: the process is known then, and its end will be seen. */
+static int spawn_tell(const struct spawn *s, bool left, struct proc_id *id, struct error *err)
+{
+	if (left && s->error) {
+		errno = s->error;
+		return error_errno(err, s->id.pid ? "%s" : "fork: %s", s->argv[0]);
+	}
+	if (s->id.pid) {
+		*id = s->id;
+		return 0;
+	}
+	if (!left)
+		kill(s->second, SIGKILL);
+	return error_set(err, ERR_UNAVAILABLE, "%s: the new process %s", s->argv[0], left ? "died at once" : "did not report");
 }
 
 int spawn_detached(char *const argv[], char *const env[], int out_fd, struct proc_id *id, struct error *err)
 {
+	int pipe_fds[2] = { -1, -1 };
 	scoped_fd int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	struct spawn s = { .argv = argv, .env = env, .null_fd = null_fd, .out_fd = out_fd < 0 ? null_fd : out_fd,
-			   .report = { -1, -1 }, .go = { -1, -1 } };
+	struct spawn *s = spawn_create(argv, env);
 	*id = (struct proc_id){ 0 };
-	int result = -1;
-	if (null_fd < 0 || pipe2(s.report, O_CLOEXEC) || pipe2(s.go, O_CLOEXEC))
-		error_errno(err, "starting %s", argv[0]);
-	else if (null_fd < 3 || s.report[1] < 3)
-		error_set(err, ERR_INTERNAL, "starting %s: descriptors 0-2 are closed here", argv[0]);
-	else
-		result = start_blocking_signals(&s, id, err);
-	close_pair(s.report);
-	close_pair(s.go);
-	if (result)
-		*id = (struct proc_id){ 0 };
+	bool ready = null_fd >= 0 && s->stacks != MAP_FAILED && !pipe2(pipe_fds, O_CLOEXEC);
+	int result = ready ? 0 : error_errno(err, "starting %s", argv[0]);
+	if (ready && (null_fd < 3 || pipe_fds[1] < 3))
+		result = error_set(err, ERR_INTERNAL, "starting %s: descriptors 0-2 are closed here", argv[0]);
+	scoped_fd int ending_fd = pipe_fds[0];
+	if (result) {
+		scope_close(&pipe_fds[1]);
+		spawn_destroy(s);
+		return -1;
+	}
+	s->null_fd = null_fd;
+	s->out_fd = out_fd < 0 ? null_fd : out_fd;
+	s->held_fd = pipe_fds[1];
+	bool left = spawn_run(s, ending_fd);
+	result = spawn_tell(s, left, id, err);
+	if (left)	/* else it is lost: it is still being used */
+		spawn_destroy(s);
 	return result;
 }
 
 char *spawn_shim_path(struct error *err)
 {
-	/* Beside ourselves, not in PATH: shim and daemon speak a form that may change with every version. */
 	const char *set = getenv("RAD_SHIM");
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
