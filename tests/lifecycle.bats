@@ -183,6 +183,32 @@ teardown()
 	[ "$status" -eq 137 ]
 }
 
+@test "cancel: one that is just being started, and what it started" {
+	python3 - "$RAD_SOCKET" "$PWD" <<-'PY'
+	import json, socket, struct, sys
+
+	def ask(connection, **request):
+	    body = json.dumps(dict(request, v=1)).encode()
+	    connection.sendall(struct.pack(">I", len(body)) + body)
+	    data = b""
+	    while len(data) < 4 or len(data) < 4 + struct.unpack(">I", data[:4])[0]:
+	        data += connection.recv(65536)
+	    return json.loads(data[4:])
+
+	# The answer to a submission comes before the launch, so this cancels in the midst of it.
+	with socket.socket(socket.AF_UNIX) as connection:
+	    connection.connect(sys.argv[1])
+	    for i in range(10):
+	        task = ask(connection, op="submit", environ=["PATH=/usr/bin:/bin", "RAD_CANCELLED_EARLY=1"],
+	                   spec={"argv": ["sleep", "1000"], "name": "early", "cwd": sys.argv[2], "output": "/dev/null", "gpu_mem_mib": 100})
+	        said = ask(connection, op="cancel", id=task["id"])
+	        assert "error" not in said, said
+	        said = ask(connection, op="wait", ids=[task["id"]])
+	        assert said["tasks"][0]["state"] == "CANCELLED" and said["tasks"][0]["signal"] == 15, said
+	PY
+	! grep -l RAD_CANCELLED_EARLY=1 /proc/[0-9]*/environ 2>/dev/null
+}
+
 @test "cancel ends children that left the process group" {
 	local id child
 	id=$(submit -- sh -c 'setsid sh -c "echo \$\$ >child; exec sleep 300" & wait')

@@ -37,6 +37,7 @@
 #include <sys/syscall.h>
 
 #define FIRST_SNAPSHOT_MS 5000
+#define LATEST_COMMIT_MS 20	/* for what nobody waits for */
 #define MAX_DESCRIPTORS 65536
 /* What is read at a start of what ended attempts taught: some tenths of a second. Older runs ran on older software. */
 #define TAUGHT_MOST 200000
@@ -64,7 +65,8 @@ struct daemon {
 	bool has_turns;			/* the handles below are in the loop */
 	uv_prepare_t prepare;
 	uv_check_t check;
-	uv_timer_t timer;		/* for what core_turn says is due */
+	uv_timer_t timer;		/* for what is due: what core_turn says, or a commit */
+	int64_t dirty_ms;		/* mono; since when there is something to commit; 0: there is not */
 	bool store_failed;		/* the last commit failed */
 };
 
@@ -160,6 +162,19 @@ static bool daemon_commit_and_act(struct daemon *d)
 	return runner_work(d->runner);
 }
 
+/* That a task began or ended is known from its attempt folder too, so it may be on disk a moment later, in one commit with what
+ * comes next, unless somebody waits for an answer or a start: three commits a short task took half of the loop's time. */
+static bool daemon_may_commit_later(struct daemon *d, int64_t now_ms)
+{
+	if (!store_dirty(d->store)) {
+		d->dirty_ms = 0;
+		return false;
+	}
+	if (!d->dirty_ms)
+		d->dirty_ms = now_ms;
+	return now_ms - d->dirty_ms < LATEST_COMMIT_MS && !server_owes(d->server) && !runner_is_urgent(d->runner);
+}
+
 static void on_timer(uv_timer_t *t)
 {
 	(void)t;	/* it only has to wake the loop: the turn comes after */
@@ -172,8 +187,10 @@ static void daemon_turn(struct daemon *d)
 		return;
 	do
 		due = core_turn(d->core, now_read());
-	while (daemon_commit_and_act(d));
+	while (!daemon_may_commit_later(d, clock_mono_ms()) && daemon_commit_and_act(d));
 	int64_t now = clock_mono_ms();
+	if (daemon_may_commit_later(d, now) && d->dirty_ms + LATEST_COMMIT_MS < due)
+		due = d->dirty_ms + LATEST_COMMIT_MS;
 	if (due == INT64_MAX)
 		uv_timer_stop(&d->timer);
 	else
@@ -456,7 +473,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	const struct server_ops serving = { .run = requests_run, .requests = &d->requests, .lookups = d->lookups };
 	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
 	if (!(d->server = server_create(&d->loop, d->socket_path, &serving, err)) || daemon_restore(d, err) ||
-	    daemon_start_sampling(d, err)) {
+	    daemon_start_sampling(d, err) || store_commit(d->store, err)) {	/* who says that it is ready has a disk */
 		daemon_destroy(d);
 		return NULL;
 	}

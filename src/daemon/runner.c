@@ -16,6 +16,7 @@
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/launching.h"
 #include "daemon/now.h"
 #include "daemon/polling.h"
 #include "daemon/servers.h"
@@ -41,10 +42,11 @@ struct watch {
 	int pidfd;
 	struct polling *polling;	/* of pidfd */
 	bool stranger;		/* its shim was of an earlier boot: whoever has these pids now is not ours to signal */
-	enum { WATCH_NEW, WATCH_MPS, WATCH_RUNNING } stage;
+	enum { WATCH_NEW, WATCH_MPS, WATCH_LAUNCHING, WATCH_RUNNING } stage;
+	struct launching *launching;
 	int64_t mps_since_ms;	/* mono; since when it waits for its server */
 	/* The stop sequence; 0: not stopping. */
-	int64_t next_step_ms;
+	int64_t next_step_ms, stop_since_ms;
 	enum { STEP_TERM, STEP_TERMINATE_CLIENT, STEP_KILL } step;
 	unsigned kills;
 };
@@ -84,6 +86,7 @@ static void runner_unwatch(struct watch *w)
 
 static void runner_drop_watch(struct watch *w)
 {
+	launching_leave(w->launching);
 	idmap_remove(&w->r->watches, w->task);
 	runner_unwatch(w);
 	free(w);
@@ -195,12 +198,31 @@ static void runner_failed(struct watch *w, const char *why)
 	core_exited(r->plan.core, task, &report, now_read());
 }
 
+static void runner_stop(struct watch *w);
+
 static void runner_started(struct watch *w, struct proc_id shim)
 {
 	struct runner *r = w->r;
 	core_started(r->plan.core, w->task, shim, now_read());
 	if (runner_watch_shim(w, shim))
 		runner_over(w);
+	else if (runner_task_of(w)->stopping)	/* asked for while it was launched */
+		runner_stop(w);
+}
+
+static void on_launched(void *ctx, int rc, struct proc_id shim, const struct error *err)
+{
+	struct watch *w = ctx;
+	w->launching = NULL;
+	w->stage = WATCH_NEW;
+	if (rc && err->code == ERR_CONFLICT)	/* a former radd started it */
+		rc = launch_adopt(w->r->plan.state_dir, w->task, runner_task_of(w)->n_attempts, &shim, NULL) == 1 ? 0 : -1;
+	if (!rc)
+		runner_started(w, shim);
+	else if (err->code == ERR_CONFLICT)
+		runner_over(w);
+	else
+		runner_failed(w, err->text);
 }
 
 static void runner_launch(struct watch *w)
@@ -210,8 +232,6 @@ static void runner_launch(struct watch *w)
 	const struct attempt *a = task_attempt(t);
 	struct core_gpu_ref refs[SPEC_MAX_GPUS];
 	struct launch_gpu gpus[SPEC_MAX_GPUS] = { 0 };
-	struct error err = ERROR_INIT;
-	struct proc_id shim = { 0 };
 	size_t n = core_task_gpus(r->plan.core, w->task, refs);
 	const char *pipe = a->mode == SHARE_MPS ? servers_pipe_dir(r->servers, t) : NULL;
 	bool by_uuid = pipe && !servers_count_alike(r->servers, t, refs, n);
@@ -225,15 +245,8 @@ static void runner_launch(struct watch *w)
 		.fence_mib = a->fenced ? a->claim_mib : 0, .device = r->plan.device, .mps_pipe_dir = pipe,
 		.socket_path = r->plan.socket_path,
 	};
-	int rc = launch_start(&q, &shim, &err);
-	if (rc && err.code == ERR_CONFLICT)	/* a former radd started it */
-		rc = launch_adopt(r->plan.state_dir, w->task, t->n_attempts, &shim, &err) == 1 ? 0 : -1;
-	if (!rc)
-		runner_started(w, shim);
-	else if (err.code == ERR_CONFLICT)
-		runner_over(w);
-	else
-		runner_failed(w, err.text);
+	w->stage = WATCH_LAUNCHING;
+	w->launching = launching_start(r->loop, launch_prepare(&q), on_launched, w);
 }
 
 static void runner_wait_for_server(struct watch *w)
@@ -268,12 +281,15 @@ static void runner_begin(struct watch *w)
 
 /* Ending --------------------------------------------------------------------------------------------------------------- */
 
-static void runner_signal_task(const struct watch *w, int sig)
+/* Returns how many processes got it. */
+static int runner_signal_task(const struct watch *w, int sig)
 {
 	const struct task *t = runner_task_of(w);
 	char id[TASK_ID_TEXT];
 	int n = launch_signal(t, sig);
-	log_info("task %s: %s sent to %d processes", task_id_text(w->task, id), strsignal(sig), n);
+	if (n)
+		log_info("task %s: %s sent to %d processes", task_id_text(w->task, id), strsignal(sig), n);
+	return n;
 }
 
 /* A client with work in flight that is killed can take its MPS server along: the server is asked to end it first. */
@@ -300,8 +316,13 @@ static void runner_next_stop_step(struct watch *w)
 	int64_t now = clock_mono_ms();
 	switch (w->step) {
 	case STEP_TERM:
-		runner_signal_task(w, SIGTERM);
-		w->next_step_ms = now + w->r->plan.config->kill_wait_ms;
+		if (!w->stop_since_ms)
+			w->stop_since_ms = now;
+		w->next_step_ms = w->stop_since_ms + w->r->plan.config->kill_wait_ms;
+		if (!runner_signal_task(w, SIGTERM) && now + TICK_MS < w->next_step_ms) {
+			w->next_step_ms = now + TICK_MS;	/* its shim has not begun the program yet */
+			break;
+		}
 		w->step = mps ? STEP_TERMINATE_CLIENT : STEP_KILL;
 		break;
 	case STEP_TERMINATE_CLIENT:
@@ -319,6 +340,8 @@ static void runner_next_stop_step(struct watch *w)
 
 static void runner_stop(struct watch *w)
 {
+	if (w->stage == WATCH_LAUNCHING)	/* on_launched goes on with it */
+		return;
 	if (w->stage != WATCH_RUNNING) {	/* not started yet: it need not be */
 		runner_failed(w, "it was stopped before it began");
 		return;
@@ -395,10 +418,18 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 			runner_stop(w);
 		break;
 	case EFFECT_FORGET:
-		launch_forget(r->plan.state_dir, e->task, e->attempt);
+		launching_forget(r->loop, r->plan.state_dir, e->task, e->attempt);
 		servers_tidy(r->servers, r->plan.core);
 		break;
 	}
+}
+
+bool runner_is_urgent(const struct runner *r)
+{
+	bool urgent = false;
+	for (size_t i = 0; i < r->n; i++)
+		urgent |= r->effects[i].kind != EFFECT_FORGET;
+	return urgent;
 }
 
 /* What the effects lead to (a launch that fails, say) is noted anew, and done after the next commit. */

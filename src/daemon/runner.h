@@ -29,6 +29,8 @@ void runner_destroy(struct runner *r);
 
 /* An event happened; what has to be done about it is noted and done by runner_work. */
 void runner_note(struct runner *r, const struct event *ev, const struct task *t);
+/* Whether something waits to be started or stopped as soon as it is committed. */
+bool runner_is_urgent(const struct runner *r);
 /* After the commit. Returns whether anything was done that may have made new events. */
 bool runner_work(struct runner *r);
 /* A running task came back from the store: finds its shim, or what it left. `new_boot`: the machine, or this container, was

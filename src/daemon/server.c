@@ -563,6 +563,14 @@ void server_task_changed(struct server *s)
 	s->changed = true;
 }
 
+bool server_owes(const struct server *s)
+{
+	for (const struct client *c = s->clients; c; c = c->next)
+		if (c->out.len > c->committed || (s->changed && c->awaiting) || c->lookup)
+			return true;
+	return false;
+}
+
 /* Waits are settled here and not in the turn: only now is it true on disk that a task has ended. */
 void server_flush(struct server *s)
 {

@@ -27,6 +27,8 @@ struct server *server_create(uv_loop_t *loop, const char *path, const struct ser
 /* Closes all connections and removes the socket. Frees itself once the loop has closed its handles. Takes NULL. */
 void server_destroy(struct server *s);
 
+/* Whether a client waits for the next commit: for an answer, or for tasks of which some changed. */
+bool server_owes(const struct server *s);
 /* After the commit: sends what was answered, and answers those who wait for tasks. */
 void server_flush(struct server *s);
 /* Tasks changed in this turn: waiting clients may be done. */

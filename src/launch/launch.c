@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The daemon's side of starting tasks: see launch.h. Nothing here waits for a task, its shim, or a disk to settle; what must
- * be durable before the program begins, the shim makes durable.
+ * The daemon's side of starting tasks: see launch.h. Nothing here waits for a task, or for its own writes to be on the disk:
+ * what must be durable before the program begins, the shim makes durable. A file system's journal makes it wait for what others
+ * have written there all the same, so that launch_run and launch_forget can be given to a thread.
  */
 #include "launch/launch.h"
 
@@ -25,6 +26,12 @@
 #include <sys/stat.h>
 
 #define LABEL_LEN (TASK_ID_TEXT + 12)
+
+struct launch {
+	char label[LABEL_LEN];
+	char *folder;
+	struct buf request;
+};
 
 /* Names the attempt's folder and its cgroup. */
 static void label_of(task_id task, uint32_t attempt, char label[LABEL_LEN])
@@ -94,16 +101,14 @@ static void encode(const struct launch_request *r, struct buf *out)
 }
 
 /* Whole or not at all, for a shim that may be reading. It need not survive a power cut: nothing was started then. */
-static int write_request(int folder, const struct launch_request *r, struct error *err)
+static int write_request(int folder, const struct buf *request, struct error *err)
 {
 	static const char draft[] = ATTEMPT_REQUEST ".new";
-	scoped_buf bytes = { 0 };
-	encode(r, &bytes);
-	if (bytes.len > REQUEST_MAX)
+	if (request->len > REQUEST_MAX)
 		return error_set(err, ERR_INVALID, "script, arguments and environment take %zu MiB; %zu are allowed",
-				 bytes.len >> 20, REQUEST_MAX >> 20);
+				 request->len >> 20, REQUEST_MAX >> 20);
 	scoped_fd int fd = openat(folder, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || io_write_full(fd, bytes.data, bytes.len) || renameat(folder, draft, folder, ATTEMPT_REQUEST)) {
+	if (fd < 0 || io_write_full(fd, request->data, request->len) || renameat(folder, draft, folder, ATTEMPT_REQUEST)) {
 		error_errno(err, ATTEMPT_REQUEST);
 		unlinkat(folder, draft, 0);
 		return -1;
@@ -129,44 +134,63 @@ static void remove_folder(int folder, const char *path)
 	rmdir(path);
 }
 
-static int make_folder(const struct launch_request *r, const char *path, struct error *err)
+static int make_folder(const char *path, struct error *err)
 {
-	scoped_free char *parent = alloc_printf("%s/attempts", r->state_dir);
-	if (io_make_dirs(parent, 0700, err))
-		return -1;
-	if (mkdir(path, 0700) && errno != EEXIST)
+	int rc = mkdir(path, 0700);
+	if (rc && errno == ENOENT) {	/* the first attempt here */
+		scoped_free char *copy = alloc_string(path);
+		if (io_make_dirs(dirname(copy), 0700, err))
+			return -1;
+		rc = mkdir(path, 0700);
+	}
+	if (rc && errno != EEXIST)
 		return error_errno(err, "%s", path);
 	return attempt_open(path, err);
 }
 
-static int fill_folder(int folder, const char *path, const struct launch_request *r, struct error *err)
+static int fill_folder(int folder, const struct launch *l, struct error *err)
 {
 	struct proc_id before;
 	int claimed = claim_read(folder, ATTEMPT_CLAIM, &before, err);
 	if (claimed)
 		return claimed < 0 ? -1 : error_set(err, ERR_CONFLICT, "was started before, as process %d", (int)before.pid);
-	if (!record_reserve(folder, ATTEMPT_EXIT, err) && !write_request(folder, r, err))
+	if (!record_reserve(folder, ATTEMPT_EXIT, err) && !write_request(folder, &l->request, err))
 		return 0;
-	remove_unclaimed(folder, path);
+	remove_unclaimed(folder, l->folder);
 	return -1;
 }
 
-int launch_start(const struct launch_request *r, struct proc_id *shim, struct error *err)
+struct launch *launch_prepare(const struct launch_request *r)
 {
-	char label[LABEL_LEN];
-	label_of(r->task->id, r->task->n_attempts, label);
+	struct launch *l = alloc_zero(sizeof *l);
+	label_of(r->task->id, r->task->n_attempts, l->label);
+	l->folder = folder_path(r->state_dir, r->task->id, r->task->n_attempts);
+	encode(r, &l->request);
+	return l;
+}
+
+void launch_destroy(struct launch *l)
+{
+	if (!l)
+		return;
+	free(l->folder);
+	buf_free(&l->request);
+	free(l);
+}
+
+int launch_run(const struct launch *l, struct proc_id *shim, struct error *err)
+{
 	*shim = (struct proc_id){ 0 };
 	scoped_free char *program = spawn_shim_path(err);
-	scoped_free char *path = folder_path(r->state_dir, r->task->id, r->task->n_attempts);
-	scoped_fd int folder = program ? make_folder(r, path, err) : -1;
-	if (folder < 0 || fill_folder(folder, path, r, err))
-		return error_wrap(err, "starting %s", label);
-	char *argv[] = { program, (char *)"task", path, NULL };
+	scoped_fd int folder = program ? make_folder(l->folder, err) : -1;
+	if (folder < 0 || fill_folder(folder, l, err))
+		return error_wrap(err, "starting %s", l->label);
+	char *argv[] = { program, (char *)"task", l->folder, NULL };
 	char *env[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin", NULL };
 	if (!spawn_detached(argv, env, -1, shim, err))
 		return 0;
-	remove_unclaimed(folder, path);
-	return error_wrap(err, "starting %s", label);
+	remove_unclaimed(folder, l->folder);
+	return error_wrap(err, "starting %s", l->label);
 }
 
 /* 0: the folder is open; 1: there is none; -1: error. */

@@ -39,10 +39,15 @@ struct launch_request {
 	const char *socket_path;	/* given to the task as RAD_SOCKET */
 };
 
-/* Writes the attempt folder and forks the shim. *shim is its identity; it is nobody's child, so watch it by pidfd and never
- * wait for it. Success means that the shim runs; why a program could not begin is told by its record.
+/* A launch in two parts, since the second waits for the disk and for other processes. launch_prepare copies what it needs of
+ * the request; launch_destroy takes NULL. */
+struct launch *launch_prepare(const struct launch_request *r);
+void launch_destroy(struct launch *l);
+/* Writes the attempt folder and starts the shim. Touches nothing but *l, so that a thread can do it. *shim is its identity; it
+ * is nobody's child, so watch it by pidfd and never wait for it. Success means that the shim runs; why a program could not
+ * begin is told by its record.
  * ERR_CONFLICT: the attempt was started before. On other errors nothing was started and nothing half-made stays. */
-int launch_start(const struct launch_request *r, struct proc_id *shim, struct error *err);
+int launch_run(const struct launch *l, struct proc_id *shim, struct error *err);
 
 /* Finds the shim of an attempt after a restart. 1: runs, *shim filled; 0: it has ended or never began (see launch_result);
  * -1: error. */
@@ -61,7 +66,7 @@ int launch_signal(const struct task *t, int signal);
 /* All processes of the attempt, the shim not included. *pids to be freed. */
 size_t launch_processes(const struct task *t, pid_t **pids);
 
-/* Removes the folder of an attempt whose end is in the store. */
+/* Removes the folder of an attempt whose end is in the store; in a thread, if need be. */
 void launch_forget(const char *state_dir, task_id task, uint32_t attempt);
 
 #endif

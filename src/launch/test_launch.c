@@ -111,6 +111,14 @@ static void set_script(struct bench *b, const char *script)
 	set_words(&b->task->spec->argv, words(NULL));
 }
 
+static int launch_start(const struct launch_request *r, struct proc_id *shim, struct error *err)
+{
+	struct launch *l = launch_prepare(r);
+	int rc = launch_run(l, shim, err);
+	launch_destroy(l);
+	return rc;
+}
+
 static void start(struct bench *b)
 {
 	struct error err = ERROR_INIT;

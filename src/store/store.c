@@ -238,6 +238,11 @@ int store_commit(struct store *s, struct error *err)
 	return -1;
 }
 
+bool store_dirty(const struct store *s)
+{
+	return s->dirty;
+}
+
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err)
 {
 	return value ? store_change(s, err, STORE_SET_META, "tt", key, value) : store_change(s, err, STORE_DEL_META, "t", key);

@@ -53,6 +53,8 @@ int store_add_outcome(struct store *s, const struct outcome *o, struct error *er
 /* Ends the transaction and waits for the disk. On failure everything since the last commit is rolled back, the store is as it
  * was then and can be used on (ERR_UNAVAILABLE: no room on the disk, or locked by another program). */
 int store_commit(struct store *s, struct error *err);
+/* Whether there is something to commit (or a doomed transaction to roll back). */
+bool store_dirty(const struct store *s);
 
 /* Replays tasks through task_apply and hands each over (`each` owns it), by id. A task whose log does not apply, or cannot be
  * read, is handed over with `broken` set to the reason, as far as it came, and does not hinder the others. Return non-zero

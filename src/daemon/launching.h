@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Launches, and the removal of what ended attempts left, in threads: both wait for the disk, behind all that shims make durable
+ * there, and a launch for the shim's exec. The loop answers clients meanwhile.
+ */
+#ifndef RAD_DAEMON_LAUNCHING_H
+#define RAD_DAEMON_LAUNCHING_H
+
+#include "launch/launch.h"
+
+#include <uv.h>
+
+struct launching;
+
+/* As launch_run: `shim` and `err` are valid during the call. */
+typedef void (*launching_done)(void *ctx, int rc, struct proc_id shim, const struct error *err);
+
+/* Takes `l`. `done` is called in the loop, later. */
+struct launching *launching_start(uv_loop_t *loop, struct launch *l, launching_done done, void *ctx);
+/* The launch goes on, but nobody is told. Takes NULL. */
+void launching_leave(struct launching *l);
+
+/* launch_forget. The loop stays alive until it is done. */
+void launching_forget(uv_loop_t *loop, const char *state_dir, task_id task, uint32_t attempt);
+
+#endif
