@@ -29,6 +29,12 @@ static void on_signal(void *ctx, const struct task *t, int signal)
 	(void)signal;
 }
 
+static void on_trouble(void *ctx, const char *text)
+{
+	(void)ctx;
+	fprintf(stderr, "bench-core: %s\n", text);
+}
+
 static bool state_of(task_id id, enum task_state *state, void *ctx)
 {
 	(void)id;
@@ -94,7 +100,7 @@ int main(void)
 {
 	struct world w = { .now = { 1000000, 1700000000000 } };
 	struct core_config config = core_config_default();
-	struct core_ops ops = { &w, on_event, on_signal, state_of, NULL };
+	struct core_ops ops = { .ctx = &w, .event = on_event, .signal = on_signal, .state_of = state_of, .trouble = on_trouble };
 	scoped_free int64_t *sampled = alloc_zero(ROUNDS * sizeof *sampled), *ended = alloc_zero(ROUNDS * sizeof *ended);
 	scoped_free int64_t *submitted = alloc_zero(ROUNDS * sizeof *submitted);
 	w.c = core_create(&config, &ops);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The daemon as its users feel it:  bench/bench_daemon.py BUILD  prints one JSON object.
+"""The daemon as its users feel it:  bench/bench_daemon.py BUILD [--short]  prints one JSON object.
 
   submissions_per_s_one_connection   requests sent ahead on one connection, all of them durable when the last is answered
   submissions_per_s_commands         `rad submit` run again and again
@@ -19,7 +19,8 @@ import sys
 import tempfile
 import time
 
-PIPELINED, COMMANDS, IDLE_S = 20000, 300, 30
+SHORT = "--short" in sys.argv
+PIPELINED, COMMANDS, IDLE_S = (1000, 20, 2) if SHORT else (20000, 300, 30)
 
 
 class Daemon:

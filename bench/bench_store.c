@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * How many submissions a second the store makes durable, against what one would write without it: a transaction a row. And how
- * long a start takes under a long history. Usage: bench-store [FOLDER], on the file system to be measured; prints JSON.
+ * long a start takes under a long history. Usage: bench-store [--short] [FOLDER], on the file system to be measured; prints
+ * JSON.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -13,12 +14,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define BATCHED 20000		/* submissions, TURN of them a commit: what one loop turn of a busy daemon accepts */
-#define TURN 256
-#define SEPARATE 1000
-#define NAIVE 300
-#define HISTORY 100000
+#define TURN 256		/* submissions a commit: what one loop turn of a busy daemon accepts */
 #define ENVIRON 40		/* variables of about 80 bytes: a login shell with conda */
+
+static const struct amounts { int batched, separate, naive, history; } in_full = { 20000, 1000, 300, 100000 },
+	in_short = { 2000, 20, 10, 1000 };
 
 static void check(int rc, const struct error *err)
 {
@@ -91,7 +91,7 @@ static void naive_row(sqlite3 *db, const char *table, int64_t id, const char *te
 }
 
 /* The same rows, the same durability, SQLite's defaults: no transaction, no prepared statement, a rollback journal. */
-static double naive(const char *dir, const struct spec *spec)
+static double naive(const char *dir, const struct spec *spec, int n)
 {
 	scoped_free char *path = alloc_printf("%s/naive.db", dir);
 	scoped_json *request = spec_to_json(spec);
@@ -103,20 +103,20 @@ static double naive(const char *dir, const struct spec *spec)
 	    NULL, NULL, NULL))
 		exit(1);
 	int64_t since = clock_mono_ms();
-	for (int i = 1; i <= NAIVE; i++) {
+	for (int i = 1; i <= n; i++) {
 		naive_row(db, "jobs", i, text);
 		naive_row(db, "events", i, "{}");
 		naive_row(db, "tasks", i, "PENDING");
 	}
-	double rate = per_second(NAIVE, since);
+	double rate = per_second(n, since);
 	sqlite3_close(db);
 	return rate;
 }
 
-static void add_history(struct store *s, struct spec *spec)
+static void add_history(struct store *s, struct spec *spec, int n)
 {
 	static char gpu[1][GPU_UUID_LEN] = { "GPU-0" };
-	for (int i = 0; i < HISTORY; i++) {
+	for (int i = 0; i < n; i++) {
 		struct task *t = submit(s, spec);
 		add_event(s, t, (struct event){ .kind = EV_PLACED, .t_ms = 2, .u.placed = { .gpus = gpu, .n_gpus = 1,
 			.mode = SHARE_MPS } });
@@ -158,7 +158,9 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 int main(int argc, char **argv)
 {
 	struct error err = ERROR_INIT;
-	scoped_free char *dir = alloc_printf("%s/bench-store-XXXXXX", argc > 1 ? argv[1] : ".");
+	bool is_short = argc > 1 && !strcmp(argv[1], "--short");
+	const struct amounts *n = is_short ? &in_short : &in_full;
+	scoped_free char *dir = alloc_printf("%s/bench-store-XXXXXX", argc > 1 + is_short ? argv[1 + is_short] : ".");
 	if (!mkdtemp(dir)) {
 		perror(dir);
 		return 1;
@@ -169,18 +171,18 @@ int main(int argc, char **argv)
 	json_object_set_new(out, "bench", json_string("store"));
 	struct store *s = store_open(dir, &err);
 	check(s ? 0 : -1, &err);
-	json_object_set_new(out, "submissions_per_s_batched", json_round3(submissions(s, spec, BATCHED, TURN)));
-	json_object_set_new(out, "submissions_per_s_separate_commits", json_round3(submissions(s, spec, SEPARATE, 1)));
+	json_object_set_new(out, "submissions_per_s_batched", json_round3(submissions(s, spec, n->batched, TURN)));
+	json_object_set_new(out, "submissions_per_s_separate_commits", json_round3(submissions(s, spec, n->separate, 1)));
 	store_close(s);
-	json_object_set_new(out, "submissions_per_s_naive", json_round3(naive(dir, spec)));
+	json_object_set_new(out, "submissions_per_s_naive", json_round3(naive(dir, spec, n->naive)));
 
 	s = store_open(history, &err);
 	check(s ? 0 : -1, &err);
-	add_history(s, spec);
+	add_history(s, spec, n->history);
 	submissions(s, spec, 100, 100);
 	store_close(s);
 	int live = 0;
-	json_object_set_new(out, "finished_tasks", json_integer(HISTORY));
+	json_object_set_new(out, "finished_tasks", json_integer(n->history));
 	json_object_set_new(out, "start_ms", json_round3(start_ms(history, &live)));
 	json_object_set_new(out, "live_tasks", json_integer(live));
 	scoped_free char *text = json_to_text(out);

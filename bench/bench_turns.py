@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How long one request keeps the others waiting:  bench/bench_turns.py BUILD [FINISHED]  prints one JSON object.
+"""How long one request keeps the others waiting:  bench/bench_turns.py BUILD [FINISHED | --short]  prints one JSON object.
 
 While somebody asks for something large, another connection asks for the daemon's status again and again; `*_stall_ms` is the
-longest that one answer took, `*_s` how long the large request took. FINISHED (default 100000) tasks of history are written
-into the database before the daemon starts. What `rad` never sends, but anybody can, is among them.
+longest that one answer took, `*_s` how long the large request took. FINISHED (default 100000, short 1000) tasks of history are
+written into the database before the daemon starts. What `rad` never sends, but anybody can, is among them.
 """
 import json
 import os
@@ -19,7 +19,8 @@ import time
 
 from bench_daemon import Daemon, spec
 
-ARRAY = 10000
+SHORT = "--short" in sys.argv
+ARRAY = 1000 if SHORT else 10000
 LIMIT = 23 << 20
 
 
@@ -143,7 +144,7 @@ def questions(folder):
 
 def main():
     build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
-    finished = int(sys.argv[2]) if len(sys.argv) > 2 else 100000
+    finished = 1000 if SHORT else int(sys.argv[2]) if len(sys.argv) > 2 else 100000
     out = {"bench": "turns", "finished": finished}
     with tempfile.TemporaryDirectory(prefix="rad-bench.") as folder:
         fill(build, folder, finished)
