@@ -237,7 +237,8 @@ static void on_hangup(uv_signal_t *h, int signum)
 		settings_adopt(&d->config, &next, tell_change, &changes);
 		core_reconfigure(d->core, &d->config.core);
 		if (!changes)
-			log_info("SIGHUP: settings read again from %s: nothing changed", next.file ? next.file : "nowhere");
+			log_info("SIGHUP: settings read again from %s: nothing changed",
+				 next.file ? next.file : "the defaults (there is no file)");
 	}
 	settings_clear(&next);
 }
