@@ -123,10 +123,16 @@ static void keep_best(struct picks *s, const struct pick *k)
 	s->best[at] = *k;
 }
 
-/* Whether the answer cannot matter: it would not be among the best, or is shared and short by far. */
-static bool may_skip(const struct map_ask *ask, const struct map_gpu *g, const struct choice *c, const struct pick *k)
+/* Whether the answer cannot matter: it is shared and short by far, */
+static bool is_short(const struct map_ask *ask, const struct map_gpu *g)
 {
-	return (g->n_tasks && g->available_mib < ask->claim_mib) || (is_full(&c->fit) && !before(k, last_of(&c->fit)));
+	return g->n_tasks && g->available_mib < ask->claim_mib;
+}
+
+/* or it would not be among the best. */
+static bool is_behind(const struct choice *c, const struct pick *k)
+{
+	return is_full(&c->fit) && !before(k, last_of(&c->fit));
 }
 
 static void keep_fitting(const struct map_ask *ask, struct choice *c, struct pick *k, bool idle)
@@ -144,10 +150,12 @@ static void keep_fitting(const struct map_ask *ask, struct choice *c, struct pic
 static void consider(struct map_ask *ask, size_t at, size_t rr_next, struct choice *c, struct map_finding *finding)
 {
 	const struct map_gpu *g = &ask->gpus[at];
+	if (!finding && is_short(ask, g))
+		return;
 	bool idle = map_is_idle(g);
 	struct pick k = { .key = ask->row->key(ask, at, rr_next, idle), .index = g->index, .at = (uint32_t)at };
 	struct map_answer a;
-	if (!finding && may_skip(ask, g, c, &k))
+	if (!finding && is_behind(c, &k))
 		return;
 	map_filter(ask, g, &a);
 	if (finding)
