@@ -10,13 +10,18 @@
 
 struct launching {
 	uv_work_t work;
+	struct launching_line *line;	/* NULL: it is gone */
+	struct launching *next;
 	struct launch *launch;
-	launching_done done;	/* NULL: nobody wants to know */
+	launching_done done;		/* NULL: nobody wants to know */
 	void *ctx;
 	int rc;
 	struct proc_id shim;
 	struct error err;
 };
+
+/* The first one is under way. */
+struct launching_line { uv_loop_t *loop; struct launching *first, **last; };
 
 static void run_there(uv_work_t *work)
 {
@@ -24,21 +29,44 @@ static void run_there(uv_work_t *work)
 	l->rc = launch_run(l->launch, &l->shim, &l->err);
 }
 
-static void on_run(uv_work_t *work, int status)
+static void launching_free(struct launching *l)
 {
-	struct launching *l = work->data;
-	(void)status;		/* it is never cancelled */
-	if (l->done)
-		l->done(l->ctx, l->rc, l->shim, &l->err);
 	launch_destroy(l->launch);
 	free(l);
 }
 
-struct launching *launching_start(uv_loop_t *loop, struct launch *launch, launching_done done, void *ctx)
+static void on_run(uv_work_t *work, int status);
+
+static void launching_go_on(struct launching_line *line)
+{
+	if (line->first)
+		uv_queue_work(line->loop, &line->first->work, run_there, on_run);
+	else
+		line->last = &line->first;
+}
+
+static void on_run(uv_work_t *work, int status)
+{
+	struct launching *l = work->data;
+	(void)status;		/* it is never cancelled */
+	if (l->line) {
+		l->line->first = l->next;
+		launching_go_on(l->line);
+	}
+	if (l->done)
+		l->done(l->ctx, l->rc, l->shim, &l->err);
+	launching_free(l);
+}
+
+struct launching *launching_start(struct launching_line *line, struct launch *launch, launching_done done, void *ctx)
 {
 	struct launching *l = alloc_zero(sizeof *l);
-	*l = (struct launching){ .work.data = l, .launch = launch, .done = done, .ctx = ctx, .err = ERROR_INIT };
-	uv_queue_work(loop, &l->work, run_there, on_run);
+	bool idle = !line->first;
+	*l = (struct launching){ .work.data = l, .line = line, .launch = launch, .done = done, .ctx = ctx, .err = ERROR_INIT };
+	*line->last = l;
+	line->last = &l->next;
+	if (idle)
+		launching_go_on(line);
 	return l;
 }
 
@@ -46,6 +74,27 @@ void launching_leave(struct launching *l)
 {
 	if (l)
 		l->done = NULL;
+}
+
+struct launching_line *launching_line_create(uv_loop_t *loop)
+{
+	struct launching_line *line = alloc_zero(sizeof *line);
+	line->loop = loop;
+	line->last = &line->first;
+	return line;
+}
+
+void launching_line_destroy(struct launching_line *line)
+{
+	if (!line)
+		return;
+	for (struct launching *l = line->first ? line->first->next : NULL, *next; l; l = next) {
+		next = l->next;
+		launching_free(l);
+	}
+	if (line->first)
+		line->first->line = NULL;
+	free(line);
 }
 
 struct forgetting {

@@ -62,6 +62,7 @@ struct runner {
 	uv_loop_t *loop;
 	struct runner_plan plan;
 	struct servers *servers;	/* MPS */
+	struct launching_line *launches;
 	struct idmap watches;		/* task -> struct watch */
 	struct idmap shims;		/* pid of the shim -> struct watch */
 	struct idmap owners;		/* pid -> struct owned */
@@ -246,7 +247,7 @@ static void runner_launch(struct watch *w)
 		.socket_path = r->plan.socket_path,
 	};
 	w->stage = WATCH_LAUNCHING;
-	w->launching = launching_start(r->loop, launch_prepare(&q), on_launched, w);
+	w->launching = launching_start(r->launches, launch_prepare(&q), on_launched, w);
 }
 
 static void runner_wait_for_server(struct watch *w)
@@ -535,7 +536,8 @@ task_id runner_owner(struct runner *r, const struct proc_reading *p)
 struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan)
 {
 	struct runner *r = alloc_zero(sizeof *r);
-	*r = (struct runner){ .loop = loop, .plan = *plan, .servers = servers_create(plan->run_dir, plan->device) };
+	*r = (struct runner){ .loop = loop, .plan = *plan, .servers = servers_create(plan->run_dir, plan->device),
+			      .launches = launching_line_create(loop) };
 	uv_timer_init(loop, &r->tick);
 	r->tick.data = r;
 	return r;
@@ -563,6 +565,7 @@ void runner_destroy(struct runner *r)
 	idmap_free(&r->watches);
 	idmap_free(&r->shims);
 	idmap_free(&r->owners);
+	launching_line_destroy(r->launches);
 	servers_destroy(r->servers);
 	free(r->effects);
 	uv_close((uv_handle_t *)&r->tick, on_tick_closed);

@@ -179,6 +179,47 @@ static void a_launch_that_fails_is_told_as_never_begun(void **state)
 	assert_false(world_saw(&s->w, EV_STARTED, id));
 }
 
+/* Eight that are placed in one turn; placed one way, started one way. */
+static void they_start_in_the_order_of_their_placements(void **state)
+{
+	struct running *s = *state;
+	task_id placed[8], id = 0;
+	size_t n_placed = 0, n_started = 0;
+	for (size_t i = 0; i < COUNT_OF(placed); i++) {
+		struct spec *spec = world_spec(&s->w, "sleep 0.2\n");
+		spec->gpu_mem_mib = 100;
+		spec->share = SHARE_STREAMS;
+		id = world_submit(&s->w, spec);
+	}
+	world_snapshot(&s->w);
+	until(s, EV_STARTED, id);
+	for (size_t i = 0; i < s->w.n_events; i++) {
+		if (s->w.events[i].kind == EV_PLACED && n_placed < COUNT_OF(placed))
+			placed[n_placed++] = s->w.events[i].task;
+		if (s->w.events[i].kind == EV_STARTED)
+			assert_int_equal(s->w.events[i].task, placed[n_started++]);
+	}
+	assert_true(n_started > 1);
+}
+
+/* A launch that is under way when radd ends goes on, and is found again. */
+static void one_under_way_outlives_the_runner(void **state)
+{
+	struct running *s = *state;
+	struct spec *spec = world_spec(&s->w, WAITS);
+	task_id id = world_submit(&s->w, spec);
+	world_snapshot(&s->w);
+	core_turn(s->w.core, now_read());
+	world_commit(&s->w);
+	assert_true(runner_work(s->runner));
+	forget_all(s);
+	until_file(s, "began");
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	assert_true(world_saw(&s->w, EV_STARTED, id));
+	make_file(s, "go");
+	expect_end(s, id, TASK_COMPLETED, 0);
+}
+
 static void one_that_heeds_TERM_ends_by_itself(void **state)
 {
 	struct running *s = *state;
@@ -328,7 +369,8 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(a_program_runs_and_its_end_is_told), T(nothing_runs_before_the_commit),
-		T(a_launch_that_fails_is_told_as_never_begun), T(one_that_heeds_TERM_ends_by_itself), T(one_that_does_not_is_killed),
+		T(a_launch_that_fails_is_told_as_never_begun), T(they_start_in_the_order_of_their_placements),
+		T(one_under_way_outlives_the_runner), T(one_that_heeds_TERM_ends_by_itself), T(one_that_does_not_is_killed),
 		T(one_that_is_cancelled_where_it_was_placed_ends), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
 		T(a_running_one_is_adopted), T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost), T(whose_process_it_is),
