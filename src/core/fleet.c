@@ -22,7 +22,7 @@ struct fleet *fleet_create(const struct core_config *config, const struct fleet_
 	struct fleet *f = alloc_zero(sizeof *f);
 	f->config = config;
 	f->ops = *ops;
-	f->stale_due_ms = INT64_MAX;
+	f->stale_due_ms = f->note_due_ms = INT64_MAX;
 	return f;
 }
 
@@ -190,6 +190,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 		r->warm = a->seen.warm;
 	}
 	r->noted_ms = now.mono_ms;	/* EV_PLACED is in the log: the first note is due in a minute */
+	f->note_due_ms = now.mono_ms + NOTE_EVERY_MS < f->note_due_ms ? now.mono_ms + NOTE_EVERY_MS : f->note_due_ms;
 	idmap_put(&f->runs, t->id, r);
 	for (unsigned i = 0; i < r->n_slots; i++)
 		slot_join(f, f->slots[r->slots[i]], r, now);
@@ -256,13 +257,19 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out)
 {
 	size_t at = 0;
+	int64_t due_ms = INT64_MAX;
+	if (now.mono_ms < f->note_due_ms)
+		return 0;
 	for (struct run *r; (r = idmap_next(&f->runs, &at));) {
-		if (now.mono_ms - r->noted_ms < NOTE_EVERY_MS || !r->meter.last_ms)
+		if (now.mono_ms - r->noted_ms < NOTE_EVERY_MS || !r->meter.last_ms) {
+			due_ms = r->noted_ms + NOTE_EVERY_MS < due_ms ? r->noted_ms + NOTE_EVERY_MS : due_ms;
 			continue;
+		}
 		r->noted_ms = now.mono_ms;
 		*out = fleet_measure(f, r);
 		return r->t->id;
 	}
+	f->note_due_ms = due_ms;
 	return 0;
 }
 

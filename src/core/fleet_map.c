@@ -97,19 +97,20 @@ static bool same_shape(const struct map_gpu *a, const struct map_gpu *b)
 
 static void fill(struct fleet *f, struct slot *s, struct now now)
 {
-	struct map_gpu before = f->gpus[s->number], *g = &f->gpus[s->number];
+	struct map_gpu seen, *g = &f->gpus[s->number];
 	bool tenants_changed = fleet_fill_tenants(f, s), is_new = !s->version;
-	memset(g, 0, sizeof *g);
-	look_at_device(f, s, g);
-	look_at_room(f, s, now, g);
-	look_at_runs(f, s, now, g);
+	memset(&seen, 0, sizeof seen);
+	look_at_device(f, s, &seen);
+	look_at_room(f, s, now, &seen);
+	look_at_runs(f, s, now, &seen);
 	s->touched = false;
-	if (!g->stale && !f->config->readings_stand && s->read_ms + f->config->stale_ms < f->stale_due_ms)
+	if (!seen.stale && !f->config->readings_stand && s->read_ms + f->config->stale_ms < f->stale_due_ms)
 		f->stale_due_ms = s->read_ms + f->config->stale_ms;
-	if (is_new || !same_shape(&before, g))
-		f->shape++;
-	if (is_new || tenants_changed || memcmp(&before, g, sizeof before))
-		move_slot(f, s);
+	if (!is_new && !tenants_changed && !memcmp(g, &seen, sizeof seen))
+		return;
+	f->shape += is_new || !same_shape(g, &seen);
+	memcpy(g, &seen, sizeof seen);
+	move_slot(f, s);
 }
 
 /* A slot goes stale by time alone: all are looked at again when the first of them may have. */

@@ -72,6 +72,7 @@ struct fleet {
 	bool mps;			/* MPS servers can be had on this machine */
 	bool was_read;
 	bool slow_limits;		/* a task had a limit on its slow-down */
+	int64_t note_due_ms;		/* mono; no attempt is to be noted in its log before */
 	size_t n_present;
 	uint64_t largest_mib;
 	char model[64];			/* of the first GPU that was read */

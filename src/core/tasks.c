@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The live elements of one submission, ascending by id; one for a task that is no array. */
+/* The live elements of an array, ascending by id. A task that is no array has none: it is its own job. */
 struct job {
 	struct element { struct task *task; bool admitted; } *elements;
 	size_t n, cap;
@@ -27,7 +27,7 @@ struct job {
 struct tasks {
 	struct tasks_ops ops;
 	struct idmap by_id;		/* task_id -> struct task */
-	struct idmap jobs;		/* job number -> struct job */
+	struct idmap jobs;		/* job number -> struct job; arrays only */
 	struct idmap by_user;		/* uid + 1 -> how many live tasks, as a number in the pointer */
 	struct queue *queue;
 	struct waiting *waiting;
@@ -72,7 +72,7 @@ void tasks_destroy(struct tasks *ts)
 
 static struct job *job_of(const struct tasks *ts, task_id id)
 {
-	return idmap_get(&ts->jobs, TASK_JOB(id));
+	return TASK_INDEX(id) < 0 ? NULL : idmap_get(&ts->jobs, TASK_JOB(id));
 }
 
 /* The place of that element, or where it would go. */
@@ -93,6 +93,8 @@ static size_t job_place(const struct job *j, task_id id)
 static void job_join(struct tasks *ts, struct task *t)
 {
 	struct job *j = job_of(ts, t->id);
+	if (TASK_INDEX(t->id) < 0)
+		return;
 	if (!j) {
 		idmap_put(&ts->jobs, TASK_JOB(t->id), j = alloc_zero(sizeof *j));
 		j->limit = t->spec->array_limit;
@@ -109,6 +111,8 @@ static void job_join(struct tasks *ts, struct task *t)
 static bool job_leave(struct tasks *ts, const struct task *t)
 {
 	struct job *j = job_of(ts, t->id);
+	if (!j)
+		return true;
 	size_t at = job_place(j, t->id);
 	assert(at < j->n && j->elements[at].task == t && !j->elements[at].admitted);
 	memmove(&j->elements[at], &j->elements[at + 1], (--j->n - at) * sizeof *j->elements);
@@ -168,7 +172,7 @@ static void task_step_out(struct tasks *ts, struct task *t)
 static void task_step_in(struct tasks *ts, struct task *t)
 {
 	struct job *j = job_of(ts, t->id);
-	if (!j->limit) {
+	if (!j || !j->limit) {
 		if (is_ready(t))
 			queue_push(ts->queue, t);
 		return;
@@ -324,16 +328,17 @@ size_t tasks_of_user(const struct tasks *ts, uid_t uid)
 
 bool tasks_job_lives(const struct tasks *ts, uint32_t job)
 {
-	return idmap_get(&ts->jobs, job);
+	return idmap_get(&ts->jobs, job) || tasks_find(ts, TASK_ID(job, -1));
 }
 
 size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids)
 {
 	const struct job *j = idmap_get(&ts->jobs, job);
-	size_t n = j ? j->n : 0;
+	const struct task *only = tasks_find(ts, TASK_ID(job, -1));
+	size_t n = j ? j->n : only != NULL;
 	*ids = n ? alloc_resize(NULL, n, sizeof **ids) : NULL;
 	for (size_t i = 0; i < n; i++)
-		(*ids)[i] = j->elements[i].task->id;
+		(*ids)[i] = j ? j->elements[i].task->id : only->id;
 	return n;
 }
 
@@ -404,14 +409,14 @@ static int check_task(const struct tasks *ts, const struct task *t, struct error
 	size_t at = j ? job_place(j, t->id) : 0;
 	char id[TASK_ID_TEXT];
 	task_id_text(t->id, id);
-	if (!j || at >= j->n || j->elements[at].task != t)
+	if (!j != (TASK_INDEX(t->id) < 0) || (j && (at >= j->n || j->elements[at].task != t)))
 		return error_set(err, ERR_CORRUPT, "task %s: is no element of its job", id);
-	bool admitted = j->limit ? j->elements[at].admitted : is_admissible(t);
+	bool limited = j && j->limit, admitted = limited ? j->elements[at].admitted : is_admissible(t);
 	if (tasks_in_queue(ts, t) != (is_ready(t) && admitted))
 		return error_set(err, ERR_CORRUPT, "task %s: is %s in the queue", id, tasks_in_queue(ts, t) ? "wrongly" : "not");
-	if (j->limit && admitted && !is_admissible(t))
+	if (limited && admitted && !is_admissible(t))
 		return error_set(err, ERR_CORRUPT, "task %s: takes a place of its array that it cannot use", id);
-	if (j->limit && !admitted && is_ready(t) && (at < j->parked_from || j->n_admitted < j->limit))
+	if (limited && !admitted && is_ready(t) && (at < j->parked_from || j->n_admitted < j->limit))
 		return error_set(err, ERR_CORRUPT, "task %s: is parked though its array has room", id);
 	return 0;
 }
