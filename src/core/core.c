@@ -68,7 +68,7 @@ static void assert_invariants(struct core *c)
 
 /* First the wiring, which stores the event; then what follows from it here, so that a placement that a pass made, one that a
  * restart found and one of the simulator all take the same way. */
-static void on_event(void *ctx, const struct event *ev, struct task *t)
+static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 {
 	struct core *c = ctx;
 	c->ops.event(c->ops.ctx, ev, t);
@@ -133,7 +133,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	assert(ops->event && ops->state_of && ops->signal && ops->trouble);
 	c->config = *config;
 	c->ops = *ops;
-	c->tasks = tasks_create(&(struct tasks_ops){ c, on_event, on_trouble, state_of });
+	c->tasks = tasks_create(&(struct tasks_ops){ c, core_on_event, on_trouble, state_of });
 	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load });
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
 	c->limits = limits_create(ops, c->tasks);
@@ -181,14 +181,14 @@ int core_feasible(const struct core *c, const struct spec *spec, struct error *e
 	return pass_feasible(c->pass, spec, spec->gpu_mem_mib, err);
 }
 
-static void emit(struct core *c, struct task *t, enum event_kind kind, uint32_t uid)
+static void core_emit(struct core *c, struct task *t, enum event_kind kind, uint32_t uid)
 {
 	struct event ev = { .kind = kind, .t_ms = c->now.wall_ms, .u.by.uid = uid };
 	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
 }
 
 /* The estimate comes first, so that a task whose dependencies are met already can be placed in this turn. */
-static void submit_one(struct core *c, task_id id, struct spec *spec)
+static void core_submit_one(struct core *c, task_id id, struct spec *spec)
 {
 	struct task *t = task_create(id, spec_ref(spec));
 	struct event ev = { .kind = EV_SUBMITTED, .t_ms = c->now.wall_ms };
@@ -203,9 +203,9 @@ size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now n
 	size_t n = spec->n_array;
 	c->now = now;
 	for (size_t i = 0; i < n; i++)
-		submit_one(c, TASK_ID(job, spec->array[i]), spec);
+		core_submit_one(c, TASK_ID(job, spec->array[i]), spec);
 	if (!n)
-		submit_one(c, TASK_ID(job, -1), spec);
+		core_submit_one(c, TASK_ID(job, -1), spec);
 	spec_unref(spec);
 	return n ? n : 1;
 }
@@ -232,7 +232,7 @@ int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct e
 	struct task *t = tasks_find_for(c->tasks, id, EV_HELD, "held", err);
 	c->now = now;
 	if (t)
-		emit(c, t, EV_HELD, uid);
+		core_emit(c, t, EV_HELD, uid);
 	return t ? 0 : -1;
 }
 
@@ -241,11 +241,11 @@ int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struc
 	struct task *t = tasks_find_for(c->tasks, id, EV_RELEASED, "released", err);
 	c->now = now;
 	if (t)
-		emit(c, t, EV_RELEASED, uid);
+		core_emit(c, t, EV_RELEASED, uid);
 	return t ? 0 : -1;
 }
 
-static void ask_stop(struct core *c, struct task *t, enum stop_reason reason, uint32_t uid)
+static void core_ask_stop(struct core *c, struct task *t, enum stop_reason reason, uint32_t uid)
 {
 	struct event ev = { .kind = EV_STOP_ASKED, .t_ms = c->now.wall_ms, .u.stop = { reason, uid } };
 	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
@@ -258,9 +258,9 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 	if (!t)
 		return -1;
 	if (t->state != TASK_RUNNING)
-		emit(c, t, EV_CANCELLED, uid);
+		core_emit(c, t, EV_CANCELLED, uid);
 	else if (t->stopping != STOP_CANCEL)
-		ask_stop(c, t, STOP_CANCEL, uid);
+		core_ask_stop(c, t, STOP_CANCEL, uid);
 	return 0;
 }
 
@@ -293,12 +293,12 @@ int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struc
 		return -1;
 	if (t->state == TASK_RUNNING) {
 		if (!t->stopping)
-			ask_stop(c, t, STOP_REQUEUE, uid);
+			core_ask_stop(c, t, STOP_REQUEUE, uid);
 		return 0;
 	}
 	if (!task_state_terminal(t->state))
 		return error_set(err, ERR_CONFLICT, "task %s: is %s already", task_id_text(id, text), task_state_name(t->state));
-	emit(c, t, EV_REQUEUED, uid);
+	core_emit(c, t, EV_REQUEUED, uid);
 	estimates_ask(c->estimates, t, now);
 	tasks_wait(c->tasks, t, now.wall_ms);
 	return 0;

@@ -79,7 +79,7 @@ static void forget_deaths(struct endings *e, int64_t mono_ms)
 	e->n_deaths = kept;
 }
 
-static void note_death(struct endings *e, const struct open_end *o)
+static void endings_note_death(struct endings *e, const struct open_end *o)
 {
 	struct death d = { .task = o->task, .placed_ms = o->seen.placed_ms, .ms = o->exit_ms, .n_slots = o->seen.n_slots };
 	for (unsigned i = 0; i < d.n_slots; i++)
@@ -117,7 +117,7 @@ static bool has_cohort(const struct endings *e, const struct open_end *o)
 
 /* Judging ------------------------------------------------------------------------------------------------------------- */
 
-static void judge(struct endings *e, struct open_end *o, struct now now)
+static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 {
 	struct task *t = tasks_find(e->tasks, o->task);
 	struct verdict_result v = { 0 };
@@ -160,18 +160,18 @@ void endings_add(struct endings *e, task_id id, const struct exit_report *report
 	add_device_evidence(&o.report, &o.seen, t);
 	bool client_failed = o.report.mps && failed_by_itself(&o);
 	if (client_failed)
-		note_death(e, &o);
+		endings_note_death(e, &o);
 	if (client_failed && o.seen.had_neighbours) {
 		struct open_end *kept = alloc_zero(sizeof *kept);
 		*kept = o;
 		idmap_put(&e->open, id, kept);
 	} else {
-		judge(e, &o, now);
+		endings_judge(e, &o, now);
 	}
 }
 
 /* The next one that is due, NULL: none; *next: when another will be. */
-static struct open_end *next_due(const struct endings *e, struct now now, int64_t *next)
+static struct open_end *endings_next_due(const struct endings *e, struct now now, int64_t *next)
 {
 	size_t at = 0;
 	*next = INT64_MAX;
@@ -187,9 +187,9 @@ static struct open_end *next_due(const struct endings *e, struct now now, int64_
 int64_t endings_turn(struct endings *e, struct now now)
 {
 	int64_t next;
-	for (struct open_end *o; (o = next_due(e, now, &next));) {
+	for (struct open_end *o; (o = endings_next_due(e, now, &next));) {
 		idmap_remove(&e->open, o->task);
-		judge(e, o, now);
+		endings_judge(e, o, now);
 		free(o);
 	}
 	return next;

@@ -90,21 +90,21 @@ static struct estimate_context context_of(const struct estimates *e, const struc
 					  .margins = history_margins(e->history) };
 }
 
-static void append(char *text, size_t size, const char *more)
+static void note_append(char *text, size_t size, const char *more)
 {
 	size_t len = strlen(text);
 	if (*more && len + 3 < size)
 		snprintf(text + len, size - len, "%s%.*s", len ? "; " : "", (int)(size - len - 3), more);
 }
 
-static void say(struct estimates *e, struct task *t, struct estimate_result *r, struct now now)
+static void estimates_say(struct estimates *e, struct task *t, struct estimate_result *r, struct now now)
 {
 	struct event ev = { .kind = EV_ESTIMATED, .t_ms = now.wall_ms, .u.estimate = r->value };
 	tasks_emit(e->tasks, t, &ev, now.wall_ms);
 }
 
-static void wait_for(struct estimates *e, struct task *t, const struct estimator *row, const char *before,
-		     const struct estimate_context *context)
+static void estimates_wait_for(struct estimates *e, struct task *t, const struct estimator *row, const char *before,
+			       const struct estimate_context *context)
 {
 	struct question *q = e->last_question;
 	if (!q || q->spec != t->spec || q->row != row || q->declared_mib != t->gpu_mem_mib) {
@@ -121,7 +121,8 @@ static void wait_for(struct estimates *e, struct task *t, const struct estimator
 }
 
 /* Asks from that row on. */
-static void ask(struct estimates *e, struct task *t, const struct estimator *from, const char *before, struct now now)
+static void estimates_ask_from(struct estimates *e, struct task *t, const struct estimator *from, const char *before,
+			       struct now now)
 {
 	struct estimate_history h;
 	struct estimate_context context = context_of(e, t->spec, &h);
@@ -129,17 +130,17 @@ static void ask(struct estimates *e, struct task *t, const struct estimator *fro
 	const struct estimator *slow = estimate_auto(from, e->ops.estimate ? SLOW_STOP : SLOW_ASK, t->spec, t->gpu_mem_mib,
 						     &context, &r);
 	if (slow) {
-		wait_for(e, t, slow, before, &context);
+		estimates_wait_for(e, t, slow, before, &context);
 		return;
 	}
-	append(r.note, sizeof r.note, before);
+	note_append(r.note, sizeof r.note, before);
 	estimate_conclude(&context, &r);
-	say(e, t, &r, now);
+	estimates_say(e, t, &r, now);
 }
 
 void estimates_ask(struct estimates *e, struct task *t, struct now now)
 {
-	ask(e, t, e->table, "", now);
+	estimates_ask_from(e, t, e->table, "", now);
 }
 
 void estimates_preview(const struct estimates *e, const struct spec *s, struct estimate_result *out)
@@ -156,15 +157,15 @@ static bool still_waits(const struct task *t, const struct question *q)
 	return t && !t->estimated && t->spec == q->spec && t->gpu_mem_mib == q->declared_mib;
 }
 
-static void answer(struct estimates *e, struct task *t, const struct question *q, const struct estimate_result *said,
-		   struct now now)
+static void estimates_tell(struct estimates *e, struct task *t, const struct question *q, const struct estimate_result *said,
+			   struct now now)
 {
 	struct estimate_history h;
 	struct estimate_context context = context_of(e, t->spec, &h);
 	struct estimate_result r = *said;
-	append(r.note, sizeof r.note, q->before);
+	note_append(r.note, sizeof r.note, q->before);
 	estimate_conclude(&context, &r);
-	say(e, t, &r, now);
+	estimates_say(e, t, &r, now);
 }
 
 void estimates_answer(struct estimates *e, int64_t question, bool spoke, const struct estimate_result *said, struct now now)
@@ -176,15 +177,15 @@ void estimates_answer(struct estimates *e, int64_t question, bool spoke, const s
 	if (e->last_question == q)
 		e->last_question = NULL;
 	snprintf(before, sizeof before, "%s", q->before);
-	append(before, sizeof before, said->note);
+	note_append(before, sizeof before, said->note);
 	for (size_t i = 0; i < q->n; i++) {
 		struct task *t = tasks_find(e->tasks, q->tasks[i]);
 		if (!still_waits(t, q))
 			continue;
 		if (spoke)
-			answer(e, t, q, said, now);
+			estimates_tell(e, t, q, said, now);
 		else
-			ask(e, t, q->row + 1, before, now);
+			estimates_ask_from(e, t, q->row + 1, before, now);
 	}
 	free_question(q);
 }
@@ -205,13 +206,13 @@ static const struct estimator *row_of(const struct estimates *e, const char *nam
 }
 
 /* A slow estimator's answer stands, unless one that is asked before it now has one. */
-static bool outranked(const struct estimates *e, const struct task *t, const struct estimate_result *r)
+static bool estimates_outranked(const struct estimates *e, const struct task *t, const struct estimate_result *r)
 {
 	const struct estimator *was = row_of(e, t->estimate.estimator), *is = row_of(e, r->value.estimator);
 	return !was || !was->slow || !was->slow(t->spec) || (is && is < was);
 }
 
-static bool same(const struct estimate *a, const struct estimate *b)
+static bool estimates_same(const struct estimate *a, const struct estimate *b)
 {
 	return !strcmp(a->estimator, b->estimator) && a->need_mib == b->need_mib && a->comfort_mib == b->comfort_mib &&
 	       a->claim_mib == b->claim_mib && a->fenced == b->fenced && a->enforced_for_life == b->enforced_for_life;
@@ -228,13 +229,13 @@ void estimates_refresh(struct estimates *e, struct task *t, struct now now)
 		idmap_put(&e->looked, t->id, (void *)(intptr_t)told_ms);
 	struct estimate_context context = context_of(e, t->spec, &h);
 	estimate_auto(e->table, e->ops.estimate ? SLOW_SKIP : SLOW_ASK, t->spec, t->gpu_mem_mib, &context, &r);
-	if (!outranked(e, t, &r)) {
+	if (!estimates_outranked(e, t, &r)) {
 		r.value = t->estimate;
 		snprintf(r.note, sizeof r.note, "%s", t->estimate.note ? t->estimate.note : "");
 	}
 	estimate_conclude(&context, &r);
-	if (!same(&r.value, &t->estimate))
-		say(e, t, &r, now);
+	if (!estimates_same(&r.value, &t->estimate))
+		estimates_say(e, t, &r, now);
 }
 
 /* What the runs of the same signature should claim after this attempt ran out of memory. Under a fence the limit was what was

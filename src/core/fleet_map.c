@@ -95,7 +95,7 @@ static bool same_shape(const struct map_gpu *a, const struct map_gpu *b)
 	return a->total_mib == b->total_mib && a->stale == b->stale && a->mig == b->mig && a->mps_capable == b->mps_capable;
 }
 
-static void fill(struct fleet *f, struct slot *s, struct now now)
+static void fleet_fill_slot(struct fleet *f, struct slot *s, struct now now)
 {
 	struct map_gpu seen, *g = &f->gpus[s->number];
 	bool tenants_changed = fleet_fill_tenants(f, s), is_new = !s->version;
@@ -131,7 +131,7 @@ const struct map_gpu *fleet_gpus(struct fleet *f, struct now now)
 	f->n_gpus = f->n_slots;
 	look_for_stale(f, now);
 	for (size_t i = 0; i < f->n_touched; i++)
-		fill(f, f->slots[f->touched[i]], now);
+		fleet_fill_slot(f, f->slots[f->touched[i]], now);
 	f->n_touched = 0;
 	return f->gpus;
 }

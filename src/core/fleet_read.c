@@ -33,7 +33,7 @@ static void note_capacity(struct fleet *f, const struct gpu_reading *g)
 
 /* What was so up to now is summed up before the reading is overwritten. A GPU that has fallen keeps its old readings: what they
  * said of memory is still held by the ledger. */
-static struct slot *read_slot(struct fleet *f, const struct gpu_reading *g, struct now now)
+static struct slot *fleet_read_slot(struct fleet *f, const struct gpu_reading *g, struct now now)
 {
 	struct slot *s = fleet_take_slot(f, g->uuid);
 	fleet_advance(f, s, now);
@@ -53,7 +53,7 @@ static struct slot *read_slot(struct fleet *f, const struct gpu_reading *g, stru
 	return s;
 }
 
-static void note_seen(struct slot *s, task_id owner, uint64_t mib)
+static void fleet_note_seen(struct slot *s, task_id owner, uint64_t mib)
 {
 	struct slot_seen *seen = fleet_seen(s, owner);
 	if (!seen) {
@@ -66,7 +66,7 @@ static void note_seen(struct slot *s, task_id owner, uint64_t mib)
 }
 
 /* Books a process to the task that has a claim there, to the MPS server, or to foreigners. */
-static void read_process(struct fleet *f, struct slot *s, const struct proc_reading *p)
+static void fleet_read_process(struct fleet *f, struct slot *s, const struct proc_reading *p)
 {
 	task_id owner = p->mps_server ? 0 : f->ops.owner(f->ops.ctx, p);
 	bool ours = owner && ledger_find(&s->ledger, owner);
@@ -76,7 +76,7 @@ static void read_process(struct fleet *f, struct slot *s, const struct proc_read
 	if (p->mps_server)
 		s->mps_mib += p->mem_mib;
 	else if (ours)
-		note_seen(s, owner, p->mem_mib);
+		fleet_note_seen(s, owner, p->mem_mib);
 	else
 		s->foreign_mib += p->mem_mib;
 }
@@ -86,7 +86,7 @@ static bool is_present(task_id task, void *ctx)
 	return fleet_seen(ctx, task) != NULL;
 }
 
-static void update_ledger(struct fleet *f, struct slot *s, int64_t begun_ms)
+static void fleet_update_ledger(struct fleet *f, struct slot *s, int64_t begun_ms)
 {
 	bool mem_known = s->r.valid & GPU_PROC_MEM, procs_known = s->r.valid & GPU_PROCS;
 	if (s->r.valid & GPU_MEM_TOTAL)
@@ -108,7 +108,7 @@ static void note_arrivals(struct fleet *f, struct slot *s, struct now now)
 		fleet_note_warm(f, s->runs[i], fleet_seen(s, s->runs[i]->t->id), now);
 }
 
-static void meter_all(struct fleet *f, struct now now)
+static void fleet_meter_all(struct fleet *f, struct now now)
 {
 	size_t at = 0;
 	for (struct run *r; (r = idmap_next(&f->runs, &at));)
@@ -131,13 +131,13 @@ static void forget_snapshot(struct fleet *f, bool mps)
 }
 
 /* An idle GPU that has never been measured has a known load: none. */
-static void conclude_slot(struct fleet *f, struct slot *s, const struct snapshot *snap, struct now now)
+static void fleet_conclude_slot(struct fleet *f, struct slot *s, const struct snapshot *snap, struct now now)
 {
 	if (s->r.fallen)
 		return;
 	if (f->config->readings_stand)
 		note_arrivals(f, s, now);
-	update_ledger(f, s, snap->mono_ms);
+	fleet_update_ledger(f, s, snap->mono_ms);
 	if (!s->n_runs && !s->n_procs && s->r.valid & GPU_PROCS)
 		window_idle(s->window);
 	s->energy_j = s->r.valid & GPU_ENERGY ? s->r.energy_j : NAN;
@@ -149,13 +149,13 @@ void fleet_read(struct fleet *f, const struct snapshot *snap, bool mps, struct n
 	if (f->cap_reading < snap->n_gpus)
 		f->reading = alloc_resize(f->reading, f->cap_reading = snap->n_gpus, sizeof *f->reading);
 	for (uint32_t i = 0; i < snap->n_gpus; i++)
-		f->reading[i] = read_slot(f, &snap->gpus[i], now)->number;
+		f->reading[i] = fleet_read_slot(f, &snap->gpus[i], now)->number;
 	for (uint32_t i = 0; i < snap->n_procs; i++)
 		if (snap->procs[i].gpu < snap->n_gpus)
-			read_process(f, f->slots[f->reading[snap->procs[i].gpu]], &snap->procs[i]);
+			fleet_read_process(f, f->slots[f->reading[snap->procs[i].gpu]], &snap->procs[i]);
 	if (!f->config->readings_stand)
-		meter_all(f, now);
+		fleet_meter_all(f, now);
 	for (uint32_t i = 0; i < snap->n_gpus; i++)
-		conclude_slot(f, f->slots[f->reading[i]], snap, now);
+		fleet_conclude_slot(f, f->slots[f->reading[i]], snap, now);
 	f->was_read = true;
 }

@@ -63,7 +63,7 @@ void limits_forget(struct limits *l, task_id id)
 }
 
 /* When the limit is next of interest (mono); acts when it is now. */
-static int64_t look_at(struct limits *l, struct limit *one, struct now now)
+static int64_t limits_look_at(struct limits *l, struct limit *one, struct now now)
 {
 	struct task *t = tasks_find(l->tasks, one->task);
 	if (!t->time_limit_s || t->stopping)
@@ -88,7 +88,7 @@ int64_t limits_turn(struct limits *l, struct now now)
 	if (now.mono_ms < l->due_ms)
 		return l->due_ms;
 	for (struct limit *one; (one = idmap_next(&l->running, &at));) {
-		int64_t next = look_at(l, one, now);
+		int64_t next = limits_look_at(l, one, now);
 		due = next < due ? next : due;
 	}
 	return l->due_ms = due;

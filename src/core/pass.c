@@ -40,7 +40,7 @@ static struct map_request request_now(const struct pass *p, const struct task *t
 
 /* 1: placed; 0: it may be, later; -1: no GPU here can run it (one went away since it was submitted), so it must not block
  * others. */
-static int try_first(struct pass *p, struct task *t, struct now now)
+static int pass_try_first(struct pass *p, struct task *t, struct now now)
 {
 	estimates_refresh(p->estimates, t, now);
 	struct map_request r = request_now(p, t, now);
@@ -52,12 +52,12 @@ static int try_first(struct pass *p, struct task *t, struct now now)
 }
 
 /* The recovery queue in order, until one does not fit. */
-static void place_recovering(struct pass *p, struct now now)
+static void pass_place_recovering(struct pass *p, struct now now)
 {
 	bool blocked = false;
 	for (struct task *t = tasks_first(p->tasks), *next; t && t->queue == QUEUE_RECOVERY && !blocked; t = next) {
 		next = tasks_next(p->tasks, t);
-		blocked = !try_first(p, t, now);
+		blocked = !pass_try_first(p, t, now);
 	}
 }
 
@@ -70,20 +70,20 @@ static struct task *first_of_main(const struct pass *p)
 }
 
 /* The main queue in order, until one does not fit: that one is returned. */
-static struct task *place_in_order(struct pass *p, struct now now)
+static struct task *pass_place_in_order(struct pass *p, struct now now)
 {
 	for (struct task *t = first_of_main(p), *next; t; t = next) {
 		next = tasks_next(p->tasks, t);
 		if (p->config->order != ORDER_FIFO)
 			pass_lead(p, t);
-		if (!try_first(p, t, now))
+		if (!pass_try_first(p, t, now))
 			return t;
 	}
 	return NULL;
 }
 
 /* Tasks behind a head that does not fit. Planned ones had their turn; while a plan is to come, nobody goes before it. */
-static void try_behind(struct pass *p, const struct task *head, struct now now)
+static void pass_try_behind(struct pass *p, const struct task *head, struct now now)
 {
 	unsigned stayed = 0;
 	for (struct task *t = tasks_next(p->tasks, head), *next; t && stayed < BEHIND && !pass_plan_to_come(p); t = next) {
@@ -95,13 +95,13 @@ static void try_behind(struct pass *p, const struct task *head, struct now now)
 	}
 }
 
-static void place_all(struct pass *p, struct now now)
+static void pass_place_all(struct pass *p, struct now now)
 {
 	p->blocked_at = 0;
-	place_recovering(p, now);
+	pass_place_recovering(p, now);
 	if (p->config->order == ORDER_PLAN)
 		pass_follow_plan(p, now);
-	struct task *head = place_in_order(p, now);
+	struct task *head = pass_place_in_order(p, now);
 	if (!head)
 		return;
 	p->blocked_at = head->id;
@@ -109,7 +109,7 @@ static void place_all(struct pass *p, struct now now)
 		return;
 	struct map_request r = pass_request(p, head, now);
 	pass_keep_for_head(p, &r, now);
-	try_behind(p, head, now);
+	pass_try_behind(p, head, now);
 }
 
 /* A pass that finds nothing moved would do what the last one did: nothing. */
@@ -120,7 +120,7 @@ static bool has_moved(const struct pass *p)
 }
 
 /* What the pass itself did (estimates made anew, GPUs taken) is no news to it. */
-static void note_seen(struct pass *p, struct now now)
+static void pass_note_seen(struct pass *p, struct now now)
 {
 	fleet_gpus(p->fleet, now);
 	p->seen.tasks = tasks_version(p->tasks);
@@ -135,8 +135,8 @@ int64_t pass_turn(struct pass *p, struct now now)
 	if (fleet_was_read(p->fleet) && tasks_queued(p->tasks)) {
 		fleet_gpus(p->fleet, now);
 		if (p->asked || has_moved(p) || pass_plan_due(p, now) <= now.mono_ms) {
-			place_all(p, now);
-			note_seen(p, now);
+			pass_place_all(p, now);
+			pass_note_seen(p, now);
 		}
 	}
 	int64_t plan = pass_plan_due(p, now), keeping = pass_watch_keeping(p, now);

@@ -112,13 +112,14 @@ bool pass_hopeless(struct pass *p, const struct map_request *r, struct now now)
 
 /* Placing ------------------------------------------------------------------------------------------------------------- */
 
-static bool place_anywhere(struct pass *p, const struct map_gpu *gpus, const struct map_request *r, struct placement *out)
+static bool pass_find_anywhere(struct pass *p, const struct map_gpu *gpus, const struct map_request *r, struct placement *out)
 {
 	return map_place(&p->config->map, gpus, fleet_size(p->fleet), r, &p->rr_next, out, NULL);
 }
 
 /* On slots that moved since others of its kind did not fit. */
-static bool place_where_moved(struct pass *p, const struct map_gpu *gpus, const struct map_request *r, struct placement *out)
+static bool pass_find_where_moved(struct pass *p, const struct map_gpu *gpus, const struct map_request *r,
+				  struct placement *out)
 {
 	struct refused *e = refused_of(p, r);
 	size_t n = fleet_size(p->fleet), n_moved = n;
@@ -129,7 +130,7 @@ static bool place_where_moved(struct pass *p, const struct map_gpu *gpus, const 
 	}
 	bool some = n_moved < n && r->gpus == 1;
 	bool placed = n_moved && (some ? map_place_among(&p->config->map, gpus, n, r, p->moved, n_moved, &p->rr_next, out)
-				       : place_anywhere(p, gpus, r, out));
+				       : pass_find_anywhere(p, gpus, r, out));
 	if (!placed)
 		e->version = fleet_version(p->fleet);
 	return placed;
@@ -142,8 +143,8 @@ static bool wants_fence(const struct pass *p, const struct task *t, const struct
 }
 
 /* What follows from EV_PLACED (the attempt stands on its slots) is the core's, so that restarts and passes do the same. */
-static void place(struct pass *p, struct task *t, const struct map_request *r, const struct map_gpu *gpus,
-		  const struct placement *where, struct now now)
+static void pass_place_there(struct pass *p, struct task *t, const struct map_request *r, const struct map_gpu *gpus,
+			     const struct placement *where, struct now now)
 {
 	char uuids[SPEC_MAX_GPUS][GPU_UUID_LEN];
 	assert(where->n && where->n == r->gpus && tasks_in_queue(p->tasks, t));
@@ -160,9 +161,9 @@ bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struc
 {
 	struct placement where;
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
-	if (!(is_special(p, r) ? place_anywhere(p, gpus, r, &where) : place_where_moved(p, gpus, r, &where)))
+	if (!(is_special(p, r) ? pass_find_anywhere(p, gpus, r, &where) : pass_find_where_moved(p, gpus, r, &where)))
 		return false;
-	place(p, t, r, gpus, &where, now);
+	pass_place_there(p, t, r, gpus, &where, now);
 	return true;
 }
 

@@ -17,13 +17,13 @@
 
 /* The problem --------------------------------------------------------------------------------------------------------- */
 
-static double left_s(const struct pass *p, const struct fleet_run *r, bool *known)
+static double plan_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
 {
 	double all = estimates_work_s(p->estimates, r->task, known);
 	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * OVERDUE);
 }
 
-static bool usable(const struct pass *p, const struct map_gpu *g)
+static bool plan_may_use(const struct pass *p, const struct map_gpu *g)
 {
 	return !g->drained && !g->stale && (g->foreign_mib <= MAP_FOREIGN_MIB || p->config->map.foreign_share);
 }
@@ -37,13 +37,13 @@ static uint64_t soon_free_mib(const struct pass *p, const struct map_gpu *g, str
 }
 
 /* Returns false where there are more than a plan can hold. */
-static bool list_gpus(struct pass *p, const struct map_gpu *gpus, struct plan_gpu *out, struct now now)
+static bool plan_list_gpus(struct pass *p, const struct map_gpu *gpus, struct plan_gpu *out, struct now now)
 {
 	struct planning *k = &p->plan;
 	k->n_gpus = 0;
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {
 		const struct map_gpu *g = &gpus[i];
-		if (!usable(p, g))
+		if (!plan_may_use(p, g))
 			continue;
 		if (k->n_gpus == PLAN_GPUS)
 			return false;
@@ -64,18 +64,18 @@ static uint64_t bits_of(const struct planning *k, const uint32_t *slots, unsigne
 }
 
 /* What was measured is rounded, so that plans do not hang on the order in which sums were made. */
-static struct share_task rounded(struct share_task l)
+static struct share_task plan_rounded(struct share_task l)
 {
 	return (struct share_task){ round(l.gract * 1000) / 1000, round(l.smact * 1000) / 1000 };
 }
 
-static bool list_running(struct pass *p, struct plan *out)
+static bool plan_list_running(struct pass *p, struct plan *out)
 {
 	struct fleet_run r;
 	for (size_t at = 0; fleet_next_run(p->fleet, &at, &r);) {
 		bool known;
-		struct plan_task t = { .id = r.task->id, .left_s = round(left_s(p, &r, &known)), .gpus = r.n_slots, .mib = r.held_mib,
-				       .load = rounded(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
+		struct plan_task t = { .id = r.task->id, .left_s = round(plan_left_s(p, &r, &known)), .gpus = r.n_slots, .mib = r.held_mib,
+				       .load = plan_rounded(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
 				       .on = bits_of(&p->plan, r.slots, r.n_slots) };
 		p->plan.n_known += known;
 		if (!t.on)
@@ -104,7 +104,8 @@ static uint64_t may_use(const struct pass *p, const struct map_gpu *gpus, const 
 	return (unsigned)__builtin_popcountll(kept) >= r->gpus ? kept : may;
 }
 
-static void add_waiting(struct pass *p, struct plan *out, const struct task *t, const struct planned *before, struct now now)
+static void plan_add_waiting(struct pass *p, struct plan *out, const struct task *t, const struct planned *before,
+			     struct now now)
 {
 	struct planning *k = &p->plan;
 	bool known;
@@ -114,7 +115,8 @@ static void add_waiting(struct pass *p, struct plan *out, const struct task *t, 
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	struct map_request r = pass_request(p, t, now);
 	r.planned = NULL;
-	struct plan_task w = { .id = t->id, .load = rounded(r.self.load), .left_s = round(estimates_work_s(p->estimates, t, &known)),
+	double work_s = estimates_work_s(p->estimates, t, &known);
+	struct plan_task w = { .id = t->id, .load = plan_rounded(r.self.load), .left_s = round(work_s),
 			       .gpus = r.gpus, .alone = map_wants_alone(policy, &r), .mib = r.claim_mib ? r.claim_mib : policy->min_free_mib,
 			       .no_mps = r.share == SHARE_STREAMS || (r.gpus > 1 && !policy->mps_multi_gpu),
 			       .may = may_use(p, gpus, &r), .keeps = before ? before->p.keeps : false };
@@ -127,39 +129,39 @@ static void add_waiting(struct pass *p, struct plan *out, const struct task *t, 
 	out->tasks[out->n++] = w;
 }
 
-static bool waits(const struct pass *p, const struct task *t)
+static bool plan_waits(const struct pass *p, const struct task *t)
 {
 	return t && t->queue == QUEUE_MAIN && tasks_in_queue(p->tasks, t);
 }
 
 /* The head if its time has come, then those of the last plan, in its order, then the others as they stand in the queue. */
-static void list_waiting(struct pass *p, struct plan *out, struct now now)
+static void plan_list_waiting(struct pass *p, struct plan *out, struct now now)
 {
 	const struct planning *k = &p->plan;
 	unsigned seen = 0;
 	const struct task *head = tasks_find(p->tasks, p->head);
-	if (waits(p, head) && pass_is_first(p, head->id))
-		add_waiting(p, out, head, pass_planned(p, head->id), now);
+	if (plan_waits(p, head) && pass_is_first(p, head->id))
+		plan_add_waiting(p, out, head, pass_planned(p, head->id), now);
 	else
 		head = NULL;
 	for (size_t i = 0; i < k->n_waiting; i++) {
 		const struct task *t = tasks_find(p->tasks, k->waiting[i].p.id);
-		if (waits(p, t) && t != head)
-			add_waiting(p, out, t, &k->waiting[i], now);
+		if (plan_waits(p, t) && t != head)
+			plan_add_waiting(p, out, t, &k->waiting[i], now);
 	}
 	for (const struct task *t = tasks_first(p->tasks); t && seen < PLAN_WAITING; t = tasks_next(p->tasks, t)) {
-		if (!waits(p, t))
+		if (!plan_waits(p, t))
 			continue;
 		seen++;
 		if (!pass_planned(p, t->id) && t != head)
-			add_waiting(p, out, t, NULL, now);
+			plan_add_waiting(p, out, t, NULL, now);
 	}
 }
 
 /* The plan ------------------------------------------------------------------------------------------------------------ */
 
 /* Bits of the planner's GPUs become slots, which stay when GPUs come and go. */
-static void keep_plan(struct planning *k, const struct plan *made)
+static void plan_keep(struct planning *k, const struct plan *made)
 {
 	k->n_waiting = made->n - made->n_running;
 	for (size_t i = 0; i < k->n_waiting; i++) {
@@ -178,7 +180,7 @@ static unsigned steps_for(size_t n)
 	return steps < MOST_STEPS ? (unsigned)steps : MOST_STEPS;
 }
 
-static void make_plan(struct pass *p, struct now now)
+static void plan_make(struct pass *p, struct now now)
 {
 	struct plan_gpu gpus[PLAN_GPUS];
 	struct plan_task tasks[PLAN_TASKS];
@@ -188,15 +190,15 @@ static void make_plan(struct pass *p, struct now now)
 	k->tasks_version = tasks_version(p->tasks);
 	k->wish = p->wish;
 	k->n_known = 0;
-	bool small = list_gpus(p, fleet_gpus(p->fleet, now), gpus, now) && list_running(p, &made);
+	bool small = plan_list_gpus(p, fleet_gpus(p->fleet, now), gpus, now) && plan_list_running(p, &made);
 	if (small)
-		list_waiting(p, &made, now);
+		plan_list_waiting(p, &made, now);
 	made.n_gpus = k->n_gpus;
 	if (small && (double)k->n_known >= KNOWN * (double)made.n)
 		plan_improve(&made, steps_for(made.n));
 	else
 		made.n = made.n_running = 0;
-	keep_plan(k, &made);
+	plan_keep(k, &made);
 	k->made_ms = now.mono_ms;
 	/* Those who are not in the plan keep away from the first one's GPUs too. */
 	for (unsigned i = 0; k->n_waiting && k->waiting[0].p.first && i < k->waiting[0].p.gpus; i++)
@@ -229,11 +231,11 @@ void pass_follow_plan(struct pass *p, struct now now)
 {
 	uint64_t kept = 0;
 	if (pass_plan_due(p, now) <= now.mono_ms)
-		make_plan(p, now);
+		plan_make(p, now);
 	for (size_t i = 0; i < p->plan.n_waiting; i++) {
 		const struct planned *w = &p->plan.waiting[i];
 		struct task *t = tasks_find(p->tasks, w->p.id);
-		if (!waits(p, t))
+		if (!plan_waits(p, t))
 			continue;
 		estimates_refresh(p->estimates, t, now);
 		struct map_request r = pass_request(p, t, now);

@@ -197,7 +197,7 @@ static bool moves_version(enum event_kind kind)
 
 /* Events -------------------------------------------------------------------------------------------------------------- */
 
-static void tell_waiting(struct tasks *ts, task_id id, const enum task_state *state, int64_t wall_ms)
+static void tasks_tell(struct tasks *ts, task_id id, const enum task_state *state, int64_t wall_ms)
 {
 	scoped_free task_id *ready = NULL;
 	size_t n = waiting_told(ts->waiting, id, state, &ready);
@@ -210,7 +210,7 @@ static void tell_waiting(struct tasks *ts, task_id id, const enum task_state *st
 }
 
 /* Those who wait for exactly this one go on; for the job as a whole, when no element of it is left. */
-static void drop(struct tasks *ts, struct task *t, int64_t wall_ms)
+static void tasks_drop(struct tasks *ts, struct task *t, int64_t wall_ms)
 {
 	task_id id = t->id, whole = TASK_ID(TASK_JOB(id), -1);
 	enum task_state state = t->state;
@@ -220,9 +220,9 @@ static void drop(struct tasks *ts, struct task *t, int64_t wall_ms)
 	ts->by_state[state]--;
 	waiting_remove(ts->waiting, t);
 	task_destroy(t);
-	tell_waiting(ts, id, &state, wall_ms);
+	tasks_tell(ts, id, &state, wall_ms);
 	if (last && id != whole)
-		tell_waiting(ts, whole, NULL, wall_ms);
+		tasks_tell(ts, whole, NULL, wall_ms);
 }
 
 void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall_ms)
@@ -247,7 +247,7 @@ void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall
 	ts->version += moves_version(ev->kind);
 	ts->ops.event(ts->ops.ctx, ev, t);
 	if (task_state_terminal(t->state))
-		drop(ts, t, wall_ms);
+		tasks_drop(ts, t, wall_ms);
 }
 
 void tasks_add(struct tasks *ts, struct task *t)
@@ -267,9 +267,9 @@ void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms)
 	ts->version++;
 	task_step_in(ts, t);
 	/* One that had ended is here again: who waits for it, or for its job, waits on. */
-	tell_waiting(ts, t->id, &open, wall_ms);
+	tasks_tell(ts, t->id, &open, wall_ms);
 	if (t->id != whole)
-		tell_waiting(ts, whole, &open, wall_ms);
+		tasks_tell(ts, whole, &open, wall_ms);
 	tasks_wait(ts, t, wall_ms);
 }
 

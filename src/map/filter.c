@@ -71,7 +71,7 @@ static enum share_mode first_mode(const struct map_ask *ask, const struct map_gp
 }
 
 /* Modes are one a GPU at a time: whoever joins takes the mode of those who run there, or does not join. */
-static enum map_reason join(const struct map_ask *ask, const struct map_gpu *g, enum share_mode *mode)
+static enum map_reason map_join(const struct map_ask *ask, const struct map_gpu *g, enum share_mode *mode)
 {
 	enum share_mode wish = ask->r->share;
 	*mode = g->mode;
@@ -95,7 +95,7 @@ static bool may_clamp(struct map_ask *ask, const struct map_gpu *g)
 	return g->total_mib >= NEARLY(ask->nth_mib);
 }
 
-static enum map_reason ask_memory(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+static enum map_reason map_ask_memory(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
 	/* Slack is for those who share. On an idle GPU there is nobody to leave it to. */
 	bool idle = map_is_idle(g);
@@ -115,7 +115,7 @@ static enum map_reason ask_memory(struct map_ask *ask, const struct map_gpu *g, 
 	return empty_soon && (g->total_mib >= ask->claim_mib || may_clamp(ask, g)) ? MAP_SETTLING : MAP_MEMORY;
 }
 
-static enum map_reason ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+static enum map_reason map_ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
 	if (!map_foreign_runs(g) && (!g->n_tasks || ask->row->for_load || ask->r->planned))
 		return MAP_OK;
@@ -143,7 +143,7 @@ static bool is_planned(const struct map_request *r, const struct map_gpu *g)
 }
 
 /* Everything before memory and load. */
-static enum map_reason ask_admission(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+static enum map_reason map_ask_admission(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
 	if (g->drained)
 		return MAP_DRAINED;
@@ -157,7 +157,7 @@ static enum map_reason ask_admission(const struct map_ask *ask, const struct map
 		return MAP_MODE;
 	bool idle_wanted = ask->idle_only || g->mig;
 	if (g->n_tasks && !idle_wanted) {
-		enum map_reason why = join(ask, g, &a->mode);
+		enum map_reason why = map_join(ask, g, &a->mode);
 		if (why)
 			return why;
 	}
@@ -180,11 +180,11 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 	a->gain = 1;
 	a->mode = first_mode(ask, g);
 	a->have = a->want = NAN;
-	a->reason = ask_admission(ask, g, a);
+	a->reason = map_ask_admission(ask, g, a);
 	if (!a->reason)
-		a->reason = ask_memory(ask, g, a);
+		a->reason = map_ask_memory(ask, g, a);
 	if (!a->reason)
-		a->reason = ask_load(ask, g, a);
+		a->reason = map_ask_load(ask, g, a);
 	if (!a->reason && g->n_tasks && (ask->predicts || g->has_limit))
 		a->reason = map_forecast(ask, g, a);
 	if (!a->reason && g->n_tasks && ask->row->filter && !ask->r->planned)

@@ -17,7 +17,7 @@ struct forecast_group {
 	size_t n;
 };
 
-static void gather(struct forecast_group *all, const struct map_ask *ask, const struct map_gpu *g)
+static void forecast_gather(struct forecast_group *all, const struct map_ask *ask, const struct map_gpu *g)
 {
 	for (all->n = 0; all->n < g->n_tasks; all->n++)
 		all->loads[all->n] = g->tenants ? g->tenants[all->n].load : (struct share_task){ NAN, NAN };
@@ -25,22 +25,22 @@ static void gather(struct forecast_group *all, const struct map_ask *ask, const 
 }
 
 /* The activity that the tasks compete for. */
-static double work(const struct forecast_group *all, size_t n, enum share_mode mode)
+static double forecast_work(const struct forecast_group *all, size_t n, enum share_mode mode)
 {
 	struct share_activity a = share_activity(all->loads, n, all->speed);
 	return mode == SHARE_MPS ? a.smact : a.gract;
 }
 
-static double gain_of(struct forecast_group *all, enum share_mode mode)
+static double forecast_gain(struct forecast_group *all, enum share_mode mode)
 {
 	static const double full = 1;
 	size_t n = all->n - 1;
 	struct share_activity alone = share_activity(&all->loads[n], 1, &full);
 	share_speeds(all->loads, n, mode, all->speed);
-	double before = work(all, n, mode);
+	double before = forecast_work(all, n, mode);
 	share_speeds(all->loads, all->n, mode, all->speed);
 	/* Nobody runs faster for company, so no more than all of the newcomer's work is gained; sums are rounded. */
-	return fmin((work(all, all->n, mode) - before) / (mode == SHARE_MPS ? alone.smact : alone.gract), 1);
+	return fmin((forecast_work(all, all->n, mode) - before) / (mode == SHARE_MPS ? alone.smact : alone.gract), 1);
 }
 
 static double limit_of(const struct map_ask *ask, const struct map_gpu *g, size_t i)
@@ -49,8 +49,8 @@ static double limit_of(const struct map_ask *ask, const struct map_gpu *g, size_
 	return t && t->max_slowdown > 0 ? t->max_slowdown : ask->p->max_slowdown;
 }
 
-static enum map_reason too_slow(const struct map_ask *ask, const struct map_gpu *g, const struct forecast_group *all,
-				struct map_answer *a)
+static enum map_reason forecast_too_slow(const struct map_ask *ask, const struct map_gpu *g, const struct forecast_group *all,
+					 struct map_answer *a)
 {
 	for (size_t i = 0; i < all->n; i++) {
 		double limit = limit_of(ask, g, i), slower = 1 / all->speed[i];
@@ -71,7 +71,7 @@ enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g,
 	}
 	if (ask->row->waits_for_unseen && g->unseen)
 		return MAP_UNSEEN;
-	gather(&all, ask, g);
-	a->gain = gain_of(&all, a->mode);	/* leaves the speeds of all */
-	return too_slow(ask, g, &all, a);
+	forecast_gather(&all, ask, g);
+	a->gain = forecast_gain(&all, a->mode);	/* leaves the speeds of all */
+	return forecast_too_slow(ask, g, &all, a);
 }

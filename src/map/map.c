@@ -99,7 +99,7 @@ struct choice {
 	bool any_clamped;
 };
 
-static bool before(const struct pick *a, const struct pick *b)
+static bool pick_before(const struct pick *a, const struct pick *b)
 {
 	const struct map_key *x = &a->key, *y = &b->key;
 	if (x->first < y->first || x->first > y->first)
@@ -112,13 +112,13 @@ static bool before(const struct pick *a, const struct pick *b)
 static bool is_full(const struct picks *s) { return s->n && s->n == s->want; }
 static const struct pick *last_of(const struct picks *s) { return &s->best[s->n - 1]; }
 
-static void keep_best(struct picks *s, const struct pick *k)
+static void picks_keep(struct picks *s, const struct pick *k)
 {
 	s->passed++;
-	if (!s->want || (is_full(s) && !before(k, last_of(s))))
+	if (!s->want || (is_full(s) && !pick_before(k, last_of(s))))
 		return;
 	unsigned at = s->n < s->want ? s->n++ : s->n - 1;
-	for (; at > 0 && before(k, &s->best[at - 1]); at--)
+	for (; at > 0 && pick_before(k, &s->best[at - 1]); at--)
 		s->best[at] = s->best[at - 1];
 	s->best[at] = *k;
 }
@@ -132,22 +132,22 @@ static bool is_short(const struct map_ask *ask, const struct map_gpu *g)
 /* or it would not be among the best. */
 static bool is_behind(const struct choice *c, const struct pick *k)
 {
-	return is_full(&c->fit) && !before(k, last_of(&c->fit));
+	return is_full(&c->fit) && !pick_before(k, last_of(&c->fit));
 }
 
 static void keep_fitting(const struct map_ask *ask, struct choice *c, struct pick *k, bool idle)
 {
 	bool one = ask->r->gpus == 1;
 	if (one || k->mode != SHARE_STREAMS)
-		keep_best(&c->fit, k);
+		picks_keep(&c->fit, k);
 	if (!one && (k->mode == SHARE_STREAMS || (idle && k->mode == SHARE_MPS && ask->r->share == SHARE_AUTO))) {
 		k->mode = SHARE_STREAMS;
-		keep_best(&c->streams, k);
+		picks_keep(&c->streams, k);
 	}
 }
 
 /* Ranks one GPU, and asks it if it may be among the best. */
-static void consider(struct map_ask *ask, size_t at, size_t rr_next, struct choice *c, struct map_finding *finding)
+static void map_consider(struct map_ask *ask, size_t at, size_t rr_next, struct choice *c, struct map_finding *finding)
 {
 	const struct map_gpu *g = &ask->gpus[at];
 	if (!finding && is_short(ask, g))
@@ -166,13 +166,13 @@ static void consider(struct map_ask *ask, size_t at, size_t rr_next, struct choi
 	if (ask->row->answered)
 		ask->row->answered(&a, &k.key);
 	if (idle)
-		keep_best(&c->idle, &k);
+		picks_keep(&c->idle, &k);
 	if (!a.clamped)
 		keep_fitting(ask, c, &k, idle);
 	c->any_clamped |= a.clamped;
 }
 
-static void fill(struct placement *out, const struct map_ask *ask, const struct picks *s, bool clamped)
+static void map_fill_placement(struct placement *out, const struct map_ask *ask, const struct picks *s, bool clamped)
 {
 	out->n = s->n;
 	/* Beside a GPU where the claim is cut, the others are had alone too; MIG instances are never taken several at once. */
@@ -199,8 +199,8 @@ static void mark_too_few(struct map_finding *findings, size_t n, size_t passed, 
 }
 
 /* Of those in `only`, or of all if that is NULL. */
-static bool place(struct map_ask *ask, const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out,
-		  struct map_finding *findings)
+static bool map_choose(struct map_ask *ask, const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out,
+		       struct map_finding *findings)
 {
 	struct choice c;
 	unsigned want = ask->r->gpus <= SPEC_MAX_GPUS ? ask->r->gpus : 0;
@@ -210,7 +210,7 @@ static bool place(struct map_ask *ask, const uint32_t *only, size_t n_only, uint
 	c.fit.passed = c.streams.passed = c.idle.passed = 0;
 	c.any_clamped = false;
 	for (size_t i = 0; i < (only ? n_only : ask->n); i++)
-		consider(ask, only ? only[i] : i, next, &c, findings ? &findings[i] : NULL);
+		map_consider(ask, only ? only[i] : i, next, &c, findings ? &findings[i] : NULL);
 
 	const struct picks *s = c.fit.n < want && c.streams.passed > c.fit.passed ? &c.streams : &c.fit;
 	bool clamped = c.any_clamped && s->n < want;
@@ -221,7 +221,7 @@ static bool place(struct map_ask *ask, const uint32_t *only, size_t n_only, uint
 		mark_too_few(findings, ask->n, passed > s->passed ? passed : s->passed, ask->r->gpus);
 		return false;
 	}
-	fill(out, ask, s, clamped);
+	map_fill_placement(out, ask, s, clamped);
 	if (ask->row->turns)
 		*rr_next = (uint32_t)((s->best[s->n - 1].at + 1) % ask->n);
 	return true;
@@ -232,7 +232,7 @@ bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 {
 	struct map_ask ask;
 	map_ask_init(&ask, p, gpus, n, r);
-	return place(&ask, NULL, 0, rr_next, out, findings);
+	return map_choose(&ask, NULL, 0, rr_next, out, findings);
 }
 
 bool map_place_among(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
@@ -241,5 +241,5 @@ bool map_place_among(const struct map_policy *p, const struct map_gpu *gpus, siz
 	struct map_ask ask;
 	assert(r->gpus == 1 && n_only);
 	map_ask_init(&ask, p, gpus, n, r);
-	return place(&ask, only, n_only, rr_next, out, NULL);
+	return map_choose(&ask, only, n_only, rr_next, out, NULL);
 }
