@@ -31,7 +31,7 @@ struct run {
 };
 
 /* What the processes of one task held there in the snapshot being read. */
-struct slot_seen { task_id task; uint64_t mib; uint32_t procs; };
+struct slot_seen { task_id task; uint64_t mib; };
 
 struct slot {
 	uint32_t number;		/* its place in fleet.slots */

@@ -62,7 +62,6 @@ static void fleet_note_seen(struct slot *s, task_id owner, uint64_t mib)
 		*seen = (struct slot_seen){ .task = owner };
 	}
 	seen->mib += mib;
-	seen->procs++;
 }
 
 /* Books a process to the task that has a claim there, to the MPS server, or to foreigners. */
