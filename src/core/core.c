@@ -120,7 +120,7 @@ static task_id owner_of(void *ctx, const struct proc_reading *p)
 	return c->ops.owner ? c->ops.owner(c->ops.ctx, p) : p->claimed;
 }
 
-static struct share_task known_load(void *ctx, const struct task *t, const char *gpu_name)
+static struct load_belief known_load(void *ctx, const struct task *t, const char *gpu_name)
 {
 	return estimates_load(((struct core *)ctx)->estimates, t, gpu_name);
 }

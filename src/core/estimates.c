@@ -285,10 +285,15 @@ uint64_t estimates_version(const struct estimates *e)
 
 /* What is known ------------------------------------------------------------------------------------------------------- */
 
-struct share_task estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name)
+struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);
-	return (struct share_task){ h.gract, h.smact };
+	struct load_belief seen = load_unknown();
+	if (isnan(h.gract) && isnan(h.smact))
+		return t->estimated ? load_clean(&t->estimate.prior) : seen;
+	seen.load = (struct share_task){ h.gract, h.smact };
+	seen.source = LOAD_MEASURED;
+	return seen;
 }
 
 double estimates_work_s(const struct estimates *e, const struct task *t, bool *known)

@@ -154,7 +154,7 @@ struct run *fleet_run(const struct fleet *f, task_id id)
 /* What runs of its signature were seen to do alone on such a GPU. */
 static struct load expected_load(const struct fleet *f, const struct slot *s, const struct task *t)
 {
-	struct share_task l = f->ops.known_load(f->ops.ctx, t, s->r.name);
+	struct share_task l = f->ops.known_load(f->ops.ctx, t, s->r.name).load;
 	return (struct load){ isfinite(l.gract) ? l.gract : SHARE_UNKNOWN_LOAD, isfinite(l.smact) ? l.smact : SHARE_UNKNOWN_LOAD,
 			      true, true };
 }
@@ -183,7 +183,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		r->slots[r->n_slots++] = fleet_take_slot(f, a->gpus[i])->number;
-	r->known = f->ops.known_load(f->ops.ctx, t, f->slots[r->slots[0]]->r.name);
+	r->known = f->ops.known_load(f->ops.ctx, t, f->slots[r->slots[0]]->r.name).load;
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {
 		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms);

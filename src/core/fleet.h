@@ -17,8 +17,8 @@ struct fleet_ops {
 	void *ctx;
 	/* Whose process that is; see core.h. */
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
-	/* What runs of the task's signature did alone on that model of GPU; NaN: not known. */
-	struct share_task (*known_load)(void *ctx, const struct task *t, const char *gpu_name);
+	/* What the task will do alone on that model of GPU, by what is known before it runs there. */
+	struct load_belief (*known_load)(void *ctx, const struct task *t, const char *gpu_name);
 };
 
 /* `config` is the core's, and stays valid. */

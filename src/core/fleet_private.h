@@ -27,7 +27,7 @@ struct run {
 	bool unknown;			/* placed without an estimate */
 	bool had_neighbours;
 	int64_t noted_ms;		/* mono of the last EV_MEASURED */
-	struct share_task known;	/* what runs before it did alone; NaN: not known */
+	struct share_task known;	/* what it does alone, known before it ran; NaN: not known */
 };
 
 /* What the processes of one task held there in the snapshot being read. */

@@ -41,7 +41,7 @@ struct map_request pass_request(const struct pass *p, const struct task *t, stru
 		.uid = t->spec->uid, .claim_mib = t->estimate.claim_mib, .claim_is_declared = t->gpu_mem_mib != 0,
 	};
 	if (fleet_predicts(p->fleet))
-		r.self = (struct map_tenant){ estimates_load(p->estimates, t, fleet_first_model(p->fleet)), t->max_slowdown };
+		r.self = (struct map_tenant){ estimates_load(p->estimates, t, fleet_first_model(p->fleet)).load, t->max_slowdown };
 	if (t->claim_floor_mib > r.claim_mib)
 		r.claim_mib = t->claim_floor_mib, r.claim_is_declared = false;
 	/* The claim has grown already when the attempt ended; when the time for keeping GPUs is over, only solitude is given

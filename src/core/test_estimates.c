@@ -182,8 +182,8 @@ static void what_was_learnt_survives_a_restart(void **unused)
 	assert_int_equal(x->claim_mib, y->claim_mib);
 	assert_int_equal(x->fenced, y->fenced);
 	assert_string_equal(x->note, "2 earlier runs took up to 9000 MiB");
-	struct share_task h = estimates_load(w->c->estimates, core_task(w->c, a), "NVIDIA A100");
-	struct share_task k = estimates_load(again->c->estimates, core_task(w->c, a), "NVIDIA A100");
+	struct share_task h = estimates_load(w->c->estimates, core_task(w->c, a), "NVIDIA A100").load;
+	struct share_task k = estimates_load(again->c->estimates, core_task(w->c, a), "NVIDIA A100").load;
 	assert_true(h.gract == k.gract && h.smact == k.smact && isfinite(h.gract));
 	end_world(w);
 	end_world(again);

@@ -50,7 +50,7 @@ static int read_value(const json_t *o, struct estimate_result *said, struct erro
 		return -1;
 	if (e->need_mib > e->comfort_mib || e->comfort_mib > e->claim_mib)
 		return error_set(err, ERR_INVALID, "its figures are not in order");
-	return 0;
+	return load_from_json(json_object_get(o, "load"), &e->prior, err);
 }
 
 int estimating_read_answer(const char *text, bool *spoke, struct estimate_result *said, struct error *err)
@@ -83,10 +83,10 @@ static const struct estimator *find_row(const struct estimator *table, const jso
 static int write_answer(bool spoke, const struct estimate_result *said)
 {
 	const struct estimate *e = &said->value;
-	scoped_json *o = json_pack("{sb, sI, sI, sI, sI, sI, sb, sb, ss}", "spoke", spoke, "need_mib", (json_int_t)e->need_mib,
+	scoped_json *o = json_pack("{sb, sI, sI, sI, sI, sI, sb, sb, ss, so}", "spoke", spoke, "need_mib", (json_int_t)e->need_mib,
 		"comfort_mib", (json_int_t)e->comfort_mib, "claim_mib", (json_int_t)e->claim_mib,
 		"low_mib", (json_int_t)said->low_mib, "high_mib", (json_int_t)said->high_mib, "fenced", e->fenced,
-		"for_life", e->enforced_for_life, "note", said->note);
+		"for_life", e->enforced_for_life, "note", said->note, "load", load_to_json(&e->prior));
 	scoped_free char *text = json_to_text(o);
 	return puts(text) < 0 || fflush(stdout) ? 1 : 0;
 }

@@ -13,14 +13,12 @@
 #ifndef RAD_SHARE_SHARE_H
 #define RAD_SHARE_SHARE_H
 
+#include "task/load.h"
 #include "task/spec.h"
 
 #include <stddef.h>
 
-/* A task's load on that GPU when alone; fractions 0..1. NaN: not known (taken as SHARE_UNKNOWN_LOAD). SMACT never exceeds
- * GRACT; where it is said to, it counts as GRACT. */
-struct share_task { double gract, smact; };
-#define SHARE_UNKNOWN_LOAD 0.5
+#define SHARE_UNKNOWN_LOAD 0.5	/* what a load that is not known is taken for */
 
 /* Writes n speeds in (0, 1]. For SHARE_NEVER and SHARE_MIG, and for n == 1, all are 1. SHARE_AUTO counts as SHARE_STREAMS,
  * which every GPU can do. Adding a task never makes another faster; the order of the tasks does not matter. */

@@ -82,9 +82,10 @@ json_t *event_to_json(const struct event *ev)
 		return json_pack("{sI}", "uid", (json_int_t)ev->u.by.uid);
 	case EV_UPDATED: return updated_to_json(ev);
 	case EV_ESTIMATED:
-		return json_pack("{ss, sI, sI, sI, sb, sb, so}", "estimator", e->estimator, "need_mib", (json_int_t)e->need_mib,
+		return json_pack("{ss, sI, sI, sI, sb, sb, so, so}", "estimator", e->estimator, "need_mib", (json_int_t)e->need_mib,
 			"comfort_mib", (json_int_t)e->comfort_mib, "claim_mib", (json_int_t)e->claim_mib,
-			"fenced", e->fenced, "for_life", e->enforced_for_life, "note", json_text_or_null(e->note));
+			"fenced", e->fenced, "for_life", e->enforced_for_life, "note", json_text_or_null(e->note),
+			"load", load_to_json(&e->prior));
 	case EV_PLACED: return placed_to_json(ev);
 	case EV_STARTED:
 		return json_pack("{sI, sI}", "pid", (json_int_t)ev->u.started.shim.pid,
@@ -165,7 +166,7 @@ static int read_estimate(const json_t *body, struct estimate *e, struct error *e
 	    read_u64(body, "claim_mib", &e->claim_mib, err) || json_read_bool(body, "fenced", &e->fenced, err) ||
 	    json_read_bool(body, "for_life", &e->enforced_for_life, err) || json_read_text(body, "note", NOTE_MAX, &e->note, err))
 		return -1;
-	return 0;
+	return load_from_json(json_object_get(body, "load"), &e->prior, err);
 }
 
 static int read_updated(const json_t *body, struct event *ev, struct error *err)

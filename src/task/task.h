@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/proc.h"
+#include "task/load.h"
 #include "task/spec.h"
 
 #include <jansson.h>
@@ -97,6 +98,7 @@ struct estimate {
 	bool fenced;		/* claim may be enforced by an MPS limit */
 	bool enforced_for_life;	/* declared, history or fenced: the hold does not shrink to what is seen */
 	char *note;		/* from what, in words; NULL: not said. A task owns its own */
+	struct load_belief prior;	/* what it will do to a GPU, before any run told; zeroed: not said */
 };
 
 /* What was measured of one attempt so far. NaN: not known. */

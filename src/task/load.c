@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ * Beliefs about loads travel: from workers, into the store, out to people. So what comes in is made clean here, once, and
+ * whoever computes with one afterwards meets numbers in range or NaN.
+ */
+#include "task/load.h"
+
+#include "base/json.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const sources[] = {
+#define X(name, word) [name] = word,
+	LOAD_SOURCES(X)
+#undef X
+};
+
+struct load_belief load_unknown(void)
+{
+	return (struct load_belief){ { NAN, NAN }, NAN, NAN, NAN, NAN, NAN, LOAD_UNKNOWN };
+}
+
+static double within(double v, double most)
+{
+	return v >= 0 && v <= most ? v : NAN;
+}
+
+/* One that says neither load says nothing that anybody would ask for. */
+struct load_belief load_clean(const struct load_belief *b)
+{
+	struct load_belief c = load_unknown();
+	if (b->source <= LOAD_UNKNOWN || b->source >= LOAD_SOURCE_COUNT)
+		return c;
+	c = (struct load_belief){ { within(b->load.gract, 1), within(b->load.smact, 1) },
+				  within(b->gract_sd, 1), within(b->smact_sd, 1), within(b->dram, 1), within(b->dram_sd, 1),
+				  within(b->watts, 1e5), b->source };
+	return isnan(c.load.gract) && isnan(c.load.smact) ? load_unknown() : c;
+}
+
+json_t *load_to_json(const struct load_belief *b)
+{
+	if (b->source == LOAD_UNKNOWN)
+		return json_null();
+	return json_pack("{so, so, so, so, so, so, so, ss}", "gract", json_round3(b->load.gract),
+		"gract_sd", json_round3(b->gract_sd), "smact", json_round3(b->load.smact), "smact_sd", json_round3(b->smact_sd),
+		"dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
+		"source", sources[b->source]);
+}
+
+static int read_source(const json_t *v, enum load_source *s, struct error *err)
+{
+	const char *word = json_string_value(json_object_get(v, "source"));
+	for (unsigned i = 0; word && i < LOAD_SOURCE_COUNT; i++)
+		if (!strcmp(word, sources[i])) {
+			*s = (enum load_source)i;
+			return 0;
+		}
+	return error_set(err, ERR_CORRUPT, "the 'source' of a load is '%.40s'", word ? word : "(missing)");
+}
+
+int load_from_json(const json_t *v, struct load_belief *b, struct error *err)
+{
+	*b = load_unknown();
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_object(v))
+		return error_set(err, ERR_CORRUPT, "a load is no object");
+	if (read_source(v, &b->source, err) || json_read_double(v, "gract", &b->load.gract, err) ||
+	    json_read_double(v, "gract_sd", &b->gract_sd, err) || json_read_double(v, "smact", &b->load.smact, err) ||
+	    json_read_double(v, "smact_sd", &b->smact_sd, err) || json_read_double(v, "dram", &b->dram, err) ||
+	    json_read_double(v, "dram_sd", &b->dram_sd, err) || json_read_double(v, "watts", &b->watts, err))
+		return -1;
+	*b = load_clean(b);
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a task does to a GPU that it has alone, as far as it is believed: the values, how sure they are, and where from. Made by
+ * estimators (a guess), by inference in company (share/infer.h) and by measurement alone; kept with attempts and estimates.
+ */
+#ifndef RAD_TASK_LOAD_H
+#define RAD_TASK_LOAD_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+
+/* A task's load on that GPU when alone; fractions 0..1. NaN: not known (share.h says what it is taken for). SMACT never exceeds
+ * GRACT; where it is said to, it counts as GRACT. */
+struct share_task { double gract, smact; };
+
+/* From the weakest to the strongest; a later one replaces an earlier one. Words are those of stores and answers. */
+#define LOAD_SOURCES(X) \
+	X(LOAD_UNKNOWN, "unknown") \
+	X(LOAD_GUESSED, "guessed")	/* before it ran: from a capture, a summary, what a person said */ \
+	X(LOAD_INFERRED, "inferred")	/* from what its GPUs showed while others were there, too */ \
+	X(LOAD_MEASURED, "measured")	/* alone */
+
+enum load_source {
+#define X(name, word) name,
+	LOAD_SOURCES(X)
+#undef X
+	LOAD_SOURCE_COUNT
+};
+
+/* A zeroed one is unknown: where `source` says so, nothing else in it counts. Otherwise NaN is "not known", each by itself. */
+struct load_belief {
+	struct share_task load;
+	double gract_sd, smact_sd;	/* one standard deviation; NaN: nobody can say, at least LOAD_VAGUE_SD */
+	double dram, dram_sd;		/* DRAM activity, 0..1 */
+	double watts;			/* that the GPU draws with it alone */
+	enum load_source source;
+};
+#define LOAD_VAGUE_SD 0.3	/* as wide as a load drawn from 0..1 without looking */
+
+/* Of which nothing is known: all NaN. */
+struct load_belief load_unknown(void);
+/* The same belief, with NaN for what is not known or no such figure (out of range, not finite). */
+struct load_belief load_clean(const struct load_belief *b);
+
+/* null for an unknown one. */
+json_t *load_to_json(const struct load_belief *b);
+/* null and absent (NULL) are unknown; members that are not there are not known. An error names what is wrong. */
+int load_from_json(const json_t *v, struct load_belief *b, struct error *err);
+
+#endif
