@@ -31,10 +31,11 @@ class GpmQuery(ctypes.Structure):
 
 
 class Gpu:
-    """One GPU, by its index in PCI order. Raises OSError where there is no driver or no such GPU."""
-    def __init__(self, index=0):
+    """One GPU, by its index in PCI order. Raises OSError where there is no driver or no such GPU. `metrics`: which of GPM's
+    activity() gives, by their ids."""
+    def __init__(self, index=0, metrics=GPM):
         self.lib = ctypes.CDLL("libnvidia-ml.so.1")
-        self.handle = ctypes.c_void_p()
+        self.handle, self.metrics = ctypes.c_void_p(), metrics
         self._must("nvmlInit_v2")
         self._must("nvmlDeviceGetHandleByIndex_v2", index, ctypes.byref(self.handle))
         self.name = self._text("nvmlDeviceGetName")
@@ -64,6 +65,13 @@ class Gpu:
         buffer = ctypes.create_string_buffer(80)
         return None if self._call("nvmlSystemGetDriverVersion", buffer, 80) else buffer.value.decode()
 
+    def clocks(self):
+        """MHz of the SMs and of the memory."""
+        value, found = ctypes.c_uint(), []
+        for which in (1, 2):
+            found.append(None if self._call("nvmlDeviceGetClockInfo", self.handle, which, ctypes.byref(value)) else value.value)
+        return found
+
     def energy_j(self):
         return self._number("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong, 1e-3)
 
@@ -91,21 +99,21 @@ class Gpu:
         return sample
 
     def activity(self):
-        """Means since the call before: {gract, smact, smocc, dram}."""
+        """Means since the call before: {gract, smact, smocc, dram}, or of whatever metrics were wanted."""
         after = self._gpm_sample()
-        none = dict.fromkeys(GPM.values())
+        none = dict.fromkeys(self.metrics.values())
         if not after or not self.before:
             self.before = after
             return none
-        query = GpmQuery(version=1, count=len(GPM), before=self.before, after=after)
-        for slot, number in zip(query.metrics, GPM):
+        query = GpmQuery(version=1, count=len(self.metrics), before=self.before, after=after)
+        for slot, number in zip(query.metrics, self.metrics):
             slot.id = number
         code = self._call("nvmlGpmMetricsGet", ctypes.byref(query))
         self._call("nvmlGpmSampleFree", self.before)
         self.before = after
         if code:
             return none
-        return {GPM[m.id]: None if m.result else m.value / 100 for m in query.metrics[:len(GPM)]}
+        return {self.metrics[m.id]: None if m.result else m.value / 100 for m in query.metrics[:len(self.metrics)]}
 
     def read(self):
         m = self.memory()

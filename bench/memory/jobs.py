@@ -137,7 +137,7 @@ def build_model(job):
     return arch, model
 
 
-def setup(job):
+def setup(job, device="cuda"):
     """The function that builds the job and returns the function of one step, which has the gradient scaler as `scaler`."""
 
     def build():
@@ -145,17 +145,17 @@ def setup(job):
         torch.set_float32_matmul_precision("high" if job.precision == "tf32" else "highest")
         half = torch.bfloat16 if job.precision == "bf16" else None
         layout = torch.channels_last if "channels_last" in job.extras else None
-        model = model.to("cuda", memory_format=layout) if layout else model.to("cuda")
+        model = model.to(device, memory_format=layout) if layout else model.to(device)
         model = model.to(half) if half else model
         models.fill(model)
         optimizer = optimizer_of(job, model.parameters())
-        scaler = torch.amp.GradScaler("cuda") if job.precision == "amp-fp16" else None
+        scaler = torch.amp.GradScaler(device) if job.precision == "amp-fp16" else None
         autocast = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(job.precision)
-        waiting = arch.batch(job.batch, job.size, "cpu" if "loader" in job.extras else "cuda")
+        waiting = arch.batch(job.batch, job.size, "cpu" if "loader" in job.extras else device)
         rounds = 2 if "accumulate" in job.extras else 1
 
         def shaped(t):
-            t = t.to("cuda", non_blocking=True)
+            t = t.to(device, non_blocking=True)
             if half and t.is_floating_point():
                 t = t.to(half)
             return t.contiguous(memory_format=layout) if layout and t.dim() == 4 else t
@@ -165,7 +165,7 @@ def setup(job):
             waiting = None
 
         def context():
-            return torch.autocast("cuda", dtype=autocast) if autocast else contextlib.nullcontext()
+            return torch.autocast(device, dtype=autocast) if autocast else contextlib.nullcontext()
 
         def learn():
             batch = held or [shaped(t) for t in waiting]

@@ -157,8 +157,9 @@ HUGGING = "bert roberta distilbert albert electra gpt2 gpt_neo opt xlnet t5 bart
 def preload():
     """Imports all that models come from; no model is made, and CUDA is not started, not even to count devices: a process that
     did cannot be copied."""
-    real = torch._C._cuda_getDeviceCount if hasattr(torch._C, "_cuda_getDeviceCount") else None
-    torch._C._cuda_getDeviceCount = lambda: 1
+    real = getattr(torch._C, "_cuda_getDeviceCount", None)
+    if real:
+        torch._C._cuda_getDeviceCount = lambda: 1
     try:
         _preload()
     finally:
