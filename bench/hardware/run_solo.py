@@ -251,7 +251,7 @@ def serve(work, todo, gpu, sim, write, deadline):
         line = {"name": job.name, "family": job.family, "gpu_index": gpu}
         torch.manual_seed(0)
         try:
-            line.update(work(device, job, solo.setup(job, device.name)))
+            line.update(work(device, job, solo.setup(job, device.name, True)))
         except Exception as e:
             line.update(error=f"{type(e).__name__}: {e}"[:400], oom=isinstance(e, torch.OutOfMemoryError))
             write(line)

@@ -3,6 +3,7 @@
 with here so that light and heavy steps are both there: images of 32 to 256 pixels, batches of 1 to 512, every optimizer in every
 form, every precision. Needs PyTorch; a task is measured on a GPU and captured without one by the same function.
 """
+import contextlib
 import pathlib
 import random
 import sys
@@ -27,20 +28,13 @@ FIXED = set(jobs.FIXED_SIZE) | {"swin_t", "unet", "unet_bilinear", "fcn_resnet50
 class Digits(nn.Module):
     """The convolutional net of first tutorials."""
 
-    def __init__(self):
+    def __init__(self, side):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-                                  nn.Dropout(0.25), nn.Flatten(), nn.LazyLinear(128), nn.ReLU(), nn.Linear(128, 100))
+        self.body = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25),
+                                  nn.Flatten(), nn.Linear(64 * (side // 2 - 2) ** 2, 128), nn.ReLU(), nn.Linear(128, 100))
 
     def forward(self, x):
         return self.body(x)
-
-
-def digits(size):
-    net = Digits()
-    with torch.no_grad():
-        net(torch.zeros(2, 3, size, size))
-    return net
 
 
 class Vae(nn.Module):
@@ -121,7 +115,7 @@ def video(size):
 
 
 OWN = {
-    "digits": models.Arch("digits", digits, models.images, models.classify, 28, 0.4, 20, None, True),
+    "digits": models.Arch("digits", Digits, models.images, models.classify, 28, 0.4, 20, None, True),
     "vae": models.Arch("vae", Vae, models.images, vae_loss, 28, 0.1, 20, None, True),
     "mlp_small": models.Arch("mlp", lambda size: models.Mlp(256, 2), models.images, models.classify, 32, 0.05, 20),
     "characters": models.Arch("characters", lambda size: Characters(), models.tokens, models.next_word, 256, 40, 170),
@@ -169,12 +163,13 @@ def plan(each=5):
     return [job for _, _, job in sorted((k, chance.random(), job) for k, job in found.values())]
 
 
-def setup(job, device="cuda"):
-    """As jobs.setup, with what is asked for made on the device, and true fp32 in convolutions where the task says "ieee"."""
+def setup(job, device="cuda", made_there=False):
+    """As jobs.setup, with true fp32 in convolutions where the task says "ieee". `made_there`: parameters are made on the device,
+    which is quicker than moving them, but no constructor that computes there can be captured."""
     build = jobs.setup(job, device)
 
-    def on_device():
+    def prepared():
         torch.backends.cudnn.allow_tf32 = "ieee" not in job.extras
-        with torch.device(device):
+        with torch.device(device) if made_there else contextlib.nullcontext():
             return build()
-    return on_device
+    return prepared

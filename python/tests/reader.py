@@ -3,15 +3,17 @@
 import zlib
 
 FIGURES = {1: 2, 2: 7, 3: 1, 4: 1}  # of an OP, by class
+HOST = ("forward", "backward", "updates", "views", "modules", "listed", "parameters", "waits", "transfers", "transferred")
 
 
 class File:
     """`header`: dict. `records`: list of (kind, argument, figures). `events`: n > 0 for a request of n bytes, -1-i for giving
-    back the i-th request. `marks`: (index in events, phase)."""
+    back the i-th request. `marks`: (index in events, phase). `host`, `kernels`: the load part, each kernel as (class, unit, layout,
+    count, flops, bytes, blocks, depth)."""
 
     def __init__(self, data):
         self.data, self.at = data, 9
-        assert data[:9] == b"RADCAP\r\n\x01"
+        assert data[:9] == b"RADCAP\r\n\x02"
         assert int.from_bytes(data[-4:], "little") == zlib.crc32(data[:-4])
         texts = ("torch", "alloc_conf", "model", "optimizer", "precision", "key")
         numbers = ("params", "batch", "seq_len", "flags", "growth", "communicators")
@@ -19,6 +21,8 @@ class File:
         self.records, self.events, self.marks = [], [], []
         while self._record():
             pass
+        self.host = {name: self._varint() for name in HOST}
+        self.kernels = [tuple(self._varint() for _ in range(8)) for _ in range(self._varint())]
         assert self.at == len(data) - 4
 
     def _varint(self):

@@ -11,6 +11,12 @@ END, ALLOC, FREE, STREAM, MARK, OP, EMPTY = range(7)
 SETUP, ITERATION, FORWARD, BACKWARD, STEP, ZERO_GRAD, EVAL = range(7)
 GEMM, CONV, ATTENTION, SCRATCH = range(1, 5)
 
+# The load part: classes of kernels, the units that they compute with, and what the host does.
+(POINTWISE, COPY, REDUCE, NORM, SOFTMAX, GATHER, SCATTER, POOL, SORT, MANY, PRODUCT, CONV_OUT, CONV_INPUT, CONV_WEIGHTS, DEPTHWISE,
+ DEPTHWISE_WEIGHTS, ATTENTIVE, RECURRENT) = range(18)
+NONE, SINGLE, TF32, HALF, DOUBLE = range(5)
+HOST_FIELDS = ("forward", "backward", "updates", "views", "modules", "listed", "parameters", "waits", "transfers", "transferred")
+
 DATA_DEPENDENT, UNKNOWN_OP, VARIABLE_SHAPES, COMPILED, CUDNN_BENCHMARK, CUDNN_OFF, ALL_TO_ALL, CUT_SHORT, PAIR = (
     1 << bit for bit in range(9))
 
@@ -90,11 +96,13 @@ class Records:
     def empty_cache(self):
         self._put(EMPTY, 0)
 
-    def file(self, header):
-        """The whole file, as bytes."""
+    def file(self, header, host=(0,) * len(HOST_FIELDS), kernels=()):
+        """The whole file, as bytes. `host` and `kernels`: of the load part (radrm.capture.work); nothing: the load is not known."""
         body = bytearray(MAGIC) + varint(limits.VERSION)
         for name in Header.__dataclass_fields__:
             value = getattr(header, name)
             body += text(value, getattr(limits, f"MAX_{name.upper()}")) if isinstance(value, str) else varint(value)
         body += self.out + varint(self.count << 3 | END)
+        for figure in (*host, len(kernels), *(n for kernel in kernels for n in kernel)):
+            body += varint(figure)
         return bytes(body) + zlib.crc32(body).to_bytes(4, "little")

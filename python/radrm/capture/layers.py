@@ -12,7 +12,7 @@ def install(recorder, patch):
     patch(torch.nn.Module, "_apply", apply_to_module)
     linear(recorder, patch)
     foreach(patch)
-    scaler(patch)
+    scaler(recorder, patch)
 
 
 def linear(recorder, patch):
@@ -39,10 +39,14 @@ def foreach(patch):
             patch(module, "_foreach_supported_types", [*supported, FakeTensor])
 
 
-def scaler(patch):
-    """No gradient is infinite: the scaled step is done."""
+def scaler(recorder, patch):
+    """No gradient is infinite: the scaled step is done. To know that, it waits for the GPU."""
     from torch.amp.grad_scaler import GradScaler
-    patch(GradScaler, "_maybe_opt_step", lambda self, optimizer, state, *args, **kwargs: optimizer.step(*args, **kwargs))
+
+    def step(self, optimizer, state, *args, **kwargs):
+        recorder.work.host["waits"] += 1
+        return optimizer.step(*args, **kwargs)
+    patch(GradScaler, "_maybe_opt_step", step)
 
 
 def apply_to_module(module, fn, recurse=True):

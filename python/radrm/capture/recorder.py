@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from . import fileformat as ff
 from .sandbox import CaptureError
+from .work import Work
 
 GPU = torch.device("cuda:0")
 META = torch.device("meta")
@@ -54,6 +55,7 @@ class Recorder(TorchDispatchMode):
         self.rules = {}  # operator -> function(recorder, func, args, kwargs) that runs it the way CUDA would
         self.around = {}  # operator -> list of function(recorder, func, args, kwargs, result), called when results are recorded
         self.recording = True
+        self.work = Work()
         self.counts = (0, 0)
         self.generators = None
         self.adds_bias = False  # a linear layer is running
@@ -176,11 +178,12 @@ class Recorder(TorchDispatchMode):
     def run(self, func, args, kwargs):
         """Runs an operator with a tensor on the GPU among its arguments or results, and records the latter."""
         rule = self.rules.get(func)
-        if rule is not None:
-            result = rule(self, func, args, kwargs)
-            if result is not NotImplemented:
-                return result
-        return self.plain(func, args, kwargs)
+        result = rule(self, func, args, kwargs) if rule is not None else NotImplemented
+        if result is NotImplemented:
+            result = self.plain(func, args, kwargs)
+        if self.recording:
+            self.work.note(self, func, args, kwargs, result)
+        return result
 
     def plain(self, func, args, kwargs):
         result = self.evaluate(func, args, kwargs)

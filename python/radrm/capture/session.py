@@ -80,6 +80,7 @@ class Session:
     def mark(self, phase):
         if phase != self.phase or phase == ff.ITERATION:
             self.recorder.records.mark(phase)
+            self.recorder.work.enter(phase)
             self.phase = phase
 
     def begin_iteration(self):
@@ -107,6 +108,7 @@ class Session:
                 recorder.in_backward -= 1
 
         def call(module, *args, **kwargs):
+            recorder.work.host["modules"] += 1
             if session.depth or recorder.in_backward:
                 return real_call(module, *args, **kwargs)
             session._forward(module, args, kwargs)
@@ -202,4 +204,5 @@ class Session:
         if not torch.backends.cudnn.enabled:
             flags |= ff.CUDNN_OFF
         header.flags = flags
-        return self.recorder.records.file(header)
+        parameters = sum(len(group["params"]) for optimizer in self.optimizers for group in optimizer.param_groups)
+        return self.recorder.records.file(header, *self.recorder.work.result(parameters))

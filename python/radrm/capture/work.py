@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: MIT
+"""What the GPU and the host have to do in one training step: for every kernel what it computes, what it moves and into how many
+blocks it is cut; for the host how many operators it dispatches.
+
+Which kernel a library takes, and how long that takes, is the reader's knowledge (models/activity.h), since it depends on the
+GPU. Here stands only what follows from operators and shapes: alike kernels are counted together (see `Work.entries`).
+"""
+import math
+import operator
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from . import fileformat as ff
+from . import limits
+
+TILE = (128, 64)    # results of a matrix product that one block is taken to compute
+CHUNK = 65536       # elements of one tensor that one block of a multi-tensor kernel handles
+LISTED = (110, 64, 48, 36, 30)  # tensors one such kernel takes, by the number of lists
+CHUNKS = 320        # and blocks
+FINE = 4            # kernels whose figures differ by less than this part of an octave are alike
+
+def is_gpu(tensor):
+    return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+NOTHING = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "_unsafe_view", "lift_fresh", "detach", "alias",
+           "set_", "resize_", "is_same_size", "sym_size", "sym_stride", "record_stream", "_has_compatible_shallow_copy_type",
+           "empty_permuted", "_reshape_alias", "_nested_tensor_from_mask"}
+REDUCTIONS = {"sum", "mean", "amax", "amin", "max", "min", "prod", "argmax", "argmin", "norm", "linalg_vector_norm", "any", "all",
+              "var", "std", "var_mean", "std_mean", "logsumexp", "count_nonzero", "aminmax", "_amp_foreach_non_finite_check"}
+GATHERS = {"embedding", "index", "index_select", "gather", "take", "take_along_dim", "_embedding_bag", "grid_sampler_2d",
+           "_embedding_bag_forward_only"}
+SCATTERS = {"embedding_dense_backward", "_embedding_bag_dense_backward", "_embedding_bag_backward", "index_put", "index_put_",
+            "_index_put_impl_", "_unsafe_index_put", "index_add", "index_add_", "scatter", "scatter_", "scatter_add",
+            "scatter_add_", "index_copy", "index_copy_", "scatter_reduce", "index_fill_", "masked_scatter_backward"}
+SORTS = {"sort", "topk", "cumsum", "cumprod", "unique", "_unique2", "nonzero", "argsort", "searchsorted", "bincount", "histc",
+         "masked_select", "kthvalue", "median", "multinomial", "randperm", "roll"}
+COPIES = {"copy_", "clone", "cat", "stack", "_to_copy", "contiguous", "constant_pad_nd", "slice_backward", "select_backward",
+          "repeat", "flip", "split_with_sizes_copy", "as_strided_copy", "_foreach_copy_", "im2col", "col2im", "pixel_shuffle"}
+POOLS = ("pool", "upsample", "unfold_backward", "reflection_pad", "replication_pad", "interpolate")
+NORMS = ("batch_norm", "layer_norm", "group_norm", "rms_norm", "instance_norm")
+SOFTMAXES = ("softmax", "nll_loss", "cross_entropy", "ctc_loss")
+
+
+def class_by_name(name):
+    """The class of an operator that no rule below knows, by what it is called."""
+    plain = name.removesuffix("_backward")
+    if name.startswith("_foreach") or name.startswith("_fused_") and name.endswith("_"):
+        return ff.MANY
+    if any(part in name for part in NORMS):
+        return ff.NORM
+    if any(part in name for part in SOFTMAXES):
+        return ff.SOFTMAX
+    if any(part in name for part in POOLS):
+        return ff.POOL
+    for names, which in ((REDUCTIONS, ff.REDUCE), (GATHERS, ff.GATHER), (SCATTERS, ff.SCATTER), (SORTS, ff.SORT),
+                         (COPIES, ff.COPY)):
+        if name in names or plain in names and which not in (ff.GATHER, ff.REDUCE):
+            return which
+    return ff.POINTWISE
+
+
+def tensors_in(values):
+    """GPU tensors among arguments, lists of them included."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if is_gpu(value):
+                yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_in(value)
+
+
+def touched(tensor):
+    """Bytes of the elements that lie behind a tensor: those of an expanded one once."""
+    size = tensor.element_size()
+    for n, stride in zip(tensor.shape, tensor.stride()):
+        if stride or n <= 1:
+            size *= n
+    return size
+
+
+def up(a, b):
+    return -(-a // b)
+
+
+def precision_of(dtype, convolution=False):
+    """The units that multiply matrices of that type."""
+    if dtype in (torch.float16, torch.bfloat16):
+        return ff.HALF
+    if dtype == torch.float32:
+        allowed = torch.backends.cudnn.allow_tf32 if convolution else torch.backends.cuda.matmul.allow_tf32
+        return ff.TF32 if allowed else ff.SINGLE
+    return ff.DOUBLE if dtype in (torch.float64, torch.complex128) else ff.SINGLE
+
+
+class Work:
+    """The work of one iteration. `enter` is told of each phase, `note` of each operator on the GPU once it has run."""
+
+    def __init__(self):
+        self.phase = ff.SETUP
+        self.kinds = {}  # operator -> (rule or None for no kernel, class)
+        self.whole = None  # (host, kernels) of the last iteration that is over
+        self.clear()
+
+    def clear(self):
+        self.kernels = {}  # (class, precision, layout, figures in steps) -> [count, flops, bytes, blocks, depth]
+        self.host = dict.fromkeys(ff.HOST_FIELDS, 0)
+
+    def enter(self, phase):
+        if phase == ff.ITERATION:
+            self.whole = (self.host, self.kernels) if self.host["backward"] else self.whole
+            self.clear()
+        self.phase = phase
+
+    def result(self, parameters):
+        """(host, entries) of the last iteration that was seen whole: the one that runs is, once its optimizer has stepped.
+        `parameters`: tensors that the optimizers hold."""
+        if self.whole and not self.host["updates"]:
+            self.host, self.kernels = self.whole
+        return {**self.host, "parameters": parameters}.values(), self.entries()
+
+    # --- what operators do ---
+
+    def note(self, recorder, func, args, kwargs, result):
+        known = self.kinds.get(func)
+        if known is None:
+            known = self.kinds[func] = self.kind(func)
+        rule, which = known
+        if rule is None:
+            self.host["views"] += 1
+            return
+        self.host["backward" if recorder.in_backward else "updates" if self.phase == ff.STEP else "forward"] += 1
+        rule(self, which, args, kwargs, result)
+
+    def kind(self, func):
+        schema, name = func._schema, func._schema.name.removeprefix("aten::")
+        returned = [r.alias_info for r in schema.returns]
+        if name in NOTHING or returned and all(a is not None and not a.is_write for a in returned):
+            return None, None
+        if name in RULES:
+            return RULES[name], None
+        which = class_by_name(name)
+        return (many if which == ff.MANY else plain), which
+
+    def add(self, which, flops, moved, blocks, *, precision=ff.NONE, layout=0, depth=0, count=1):
+        """`count` kernels with these figures each."""
+        figures = [min(max(int(n), 0), limits.MAX_WORK) for n in (flops, moved, max(blocks, 1), depth)]
+        key = which, precision, layout, *(round(FINE * math.log2(n + 1)) for n in figures)
+        entry = self.kernels.setdefault(key, [0] * (1 + len(figures)))
+        entry[0] += count
+        for n, figure in enumerate(figures, 1):
+            entry[n] += count * figure
+
+    def entries(self):
+        """(class, precision, layout, count, flops, bytes, blocks, depth) of alike kernels, sums over all of them; the ones that
+        move and compute least are put together where there are too many."""
+        found = [(*key[:3], *entry) for key, entry in self.kernels.items()]
+        while len(found) > limits.MAX_KERNELS:
+            together = {}
+            for entry in found:
+                key = (*entry[:3], *(n.bit_length() for n in entry[4:6])) if len(found) > 4 * limits.MAX_KERNELS else entry[:3]
+                together[key] = tuple(map(operator.add, together[key], entry[3:])) if key in together else entry[3:]
+            found = [(*key[:3], *sums) for key, sums in together.items()]
+        return sorted((*entry[:3], *(min(n, limits.MAX_WORK) for n in entry[3:])) for entry in found)
+
+
+# --- rules: rule(work, class, args, kwargs, result) ---
+
+def plain(work, which, args, kwargs, result):
+    """One kernel that reads its arguments and writes its results; the blocks are those of its largest tensor."""
+    read, written = list(tensors_in((*args, *kwargs.values()))), list(tensors_in((result,)))
+    if not read and not written:
+        return
+    largest = max(t.numel() for t in (*read, *written))
+    moved = sum(touched(t) for t in written)
+    if which == ff.GATHER:
+        moved += moved + sum(touched(t) for t in read[1:])
+    elif which == ff.SCATTER:
+        moved += sum(touched(t) for t in read if t.numel() < largest) * 2
+    else:
+        moved += sum(touched(t) for t in read)
+    work.add(which, largest, moved, blocks_of(which, largest, read, written))
+
+
+def blocks_of(which, largest, read, written):
+    """Into how many blocks the kernel is cut, roughly."""
+    if which in (ff.NORM, ff.SOFTMAX) and written:
+        shape = max((*read, *written), key=torch.Tensor.numel).shape
+        if which == ff.NORM and len(shape) >= 4:
+            return shape[1]
+        return up(largest, max(shape[-1] if shape else 1, 1))
+    if which == ff.REDUCE and written:
+        return max(up(largest, 4096), min(written[0].numel(), 1 << 20))
+    return up(largest, 1024)
+
+
+def listed(values):
+    """The lists of tensors among arguments; of a single tensor argument, none."""
+    return [v for v in values if isinstance(v, (list, tuple)) and v and isinstance(v[0], torch.Tensor)]
+
+
+def many(work, which, args, kwargs, result):
+    """A kernel over lists of tensors, cut so that each takes no more tensors and blocks than it has room to name."""
+    lists = listed((*args, *kwargs.values()))
+    if not lists:
+        return plain(work, ff.POINTWISE, args, kwargs, result)
+    sizes = [t.numel() for t in lists[0]]
+    made = [] if result is None else listed((result,))
+    depth = min(len(lists) + len(made), len(LISTED))
+    launches, tensors, blocks = 1, 0, 0
+    for size in sizes:
+        if tensors == LISTED[depth - 1]:
+            launches, tensors, blocks = launches + 1, 0, 0
+        tensors += 1
+        blocks += up(max(size, 1), CHUNK)
+        if blocks > CHUNKS:
+            launches, tensors, blocks = launches + up(blocks, CHUNKS) - 1, 1, blocks % CHUNKS
+    work.host["listed"] += len(sizes)
+    moved = sum(touched(t) for some in lists for t in some if is_gpu(t))
+    moved += moved if not made else sum(touched(t) for t in made[0])
+    chunks = sum(up(max(size, 1), CHUNK) for size in sizes)
+    work.add(which, sum(sizes) / launches, moved / launches, chunks / launches, count=launches)
+
+
+def product(work, m, n, k, batch, dtype, moved, which=ff.PRODUCT, **more):
+    blocks = up(m, TILE[0]) * up(n, TILE[1]) * batch
+    work.add(which, 2 * m * n * k * batch, moved, blocks, depth=k, **{"precision": precision_of(dtype), **more})
+
+
+def gemm(work, which, args, kwargs, result):
+    """(m, k) x (k, n), or batches of them: the last two matrices among the arguments."""
+    matrices = [t for t in tensors_in(args) if t.dim() >= 2][-2:]
+    if len(matrices) < 2:
+        return plain(work, ff.POINTWISE, args, kwargs, result)
+    first, second = matrices
+    moved = touched(first) + touched(second) + result.numel() * result.element_size()
+    batch = first.shape[0] if first.dim() == 3 else 1
+    product(work, first.shape[-2], second.shape[-1], first.shape[-1], batch, first.dtype, moved)
+
+
+def vector_product(work, which, args, kwargs, result):
+    plain(work, ff.REDUCE, args, kwargs, result)
+
+
+def convolve(work, direction, source, out, weight, groups, last):
+    """One of the three passes, as a product of matrices: what is summed over is (k), what is left is (m, n), in each group."""
+    channels, taps = weight.shape[1], math.prod(weight.shape[2:])
+    pixels, before = source.numel() // max(source.shape[1], 1), out.numel() // max(out.shape[1], 1)
+    each = out.shape[1] // groups
+    moved = touched(source) + touched(out) + touched(weight)
+    alone = groups > 1 and channels == 1
+    which = ((ff.DEPTHWISE, ff.DEPTHWISE, ff.DEPTHWISE_WEIGHTS) if alone
+             else (ff.CONV_OUT, ff.CONV_INPUT, ff.CONV_WEIGHTS))[direction]
+    m, n, k = ((before, each, channels * taps), (pixels, channels, each * taps), (each, channels * taps, before))[direction]
+    flops = 2 * before * each * channels * taps * groups
+    if alone:
+        work.add(which, flops, moved, up(max(source.numel(), out.numel()), 1024), precision=precision_of(source.dtype, True),
+                 layout=last, depth=taps)
+        return
+    blocks = up(m, TILE[0]) * up(n, TILE[1]) * groups
+    work.add(which, flops, moved, blocks, precision=precision_of(source.dtype, True), layout=last + 2 * (groups > 1), depth=k)
+
+
+def convolution(work, which, args, kwargs, result):
+    from .kernels import channels_last
+    source, weight, transposed, groups = args[0], args[1], args[6], args[8]
+    last = int(channels_last(source) or channels_last(weight))
+    if transposed:
+        convolve(work, 1, result, source, weight, groups, last)
+    else:
+        convolve(work, 0, source, result, weight, groups, last)
+
+
+def convolution_backward(work, which, args, kwargs, result):
+    from .kernels import channels_last
+    gradient, source, weight, transposed, groups = args[0], args[1], args[2], args[7], args[9]
+    last = int(channels_last(source) or channels_last(weight))
+    outer, inner = (gradient, source) if not transposed else (source, gradient)
+    if result[0] is not None:
+        convolve(work, 0 if transposed else 1, inner, outer, weight, groups, last)
+    if result[1] is not None:
+        convolve(work, 2, inner, outer, weight, groups, last)
+    if result[2] is not None:
+        plain(work, ff.REDUCE, (gradient,), {}, result[2])
+
+
+def attention(work, which, args, kwargs, result):
+    """Two products forward, five backward; a causal one computes half of them."""
+    forward = not isinstance(args[3], torch.Tensor) or args[3].dtype == torch.bool or len(args) < 8
+    backward = any(isinstance(a, torch.Tensor) for a in args[4:6])
+    query, key, value = (args[1:4] if backward else args[:3])
+    batch, heads, length, width = query.shape
+    causal = any(a is True for a in (*args[4:], *kwargs.values()))
+    products = (5 if backward else 2) * (0.5 if causal and length == key.shape[2] else 1)
+    moved = sum(touched(t) for t in tensors_in((*args[:6], result)) if t.dim() >= 2)
+    work.add(ff.ATTENTIVE, products * 2 * batch * heads * length * key.shape[2] * width, moved,
+             batch * heads * up(length if not backward else key.shape[2], 128), precision=precision_of(query.dtype),
+             depth=key.shape[2] if forward else length)
+
+
+def recurrent(work, which, args, kwargs, result):
+    """One product a step, layer and direction; the same again for the gradients of states, and of weights in one for all."""
+    data, weights = args[0], args[1]
+    backward = len(args) > 16
+    hx = args[4]
+    first = args[14 if backward else 10]
+    steps, batch = (data.shape[1], data.shape[0]) if first is True else (data.shape[0], data.shape[1] if data.dim() > 2 else 1)
+    cells = hx.shape[0]
+    each = sum(w.numel() for w in weights if w.dim() > 1) // max(cells, 1)
+    size = data.element_size()
+    turns = steps * cells
+    work.add(ff.RECURRENT, 2 * each * batch, (each + 8 * batch * hx.shape[-1]) * size, up(each, TILE[0] * TILE[1]),
+             precision=precision_of(data.dtype, True), depth=hx.shape[-1], count=turns)
+    if backward:
+        work.add(ff.PRODUCT, 2 * each * batch * steps, each * size + 5 * batch * steps * hx.shape[-1] * size,
+                 up(each, TILE[0] * TILE[1]), precision=precision_of(data.dtype, True), depth=batch * steps, count=cells)
+
+
+def to_copy(work, which, args, kwargs, result):
+    """A copy on the GPU, or one to it or from it, which is another thing."""
+    source = args[1] if isinstance(args[1] if len(args) > 1 else None, torch.Tensor) else args[0]
+    target = args[0] if source is not args[0] else result
+    if is_gpu(source) and is_gpu(target):
+        work.add(ff.COPY if source.dtype == target.dtype else ff.POINTWISE, target.numel(), touched(source) + touched(target),
+                 up(target.numel(), 1024))
+        return
+    if target.numel() == 0:
+        return
+    work.host["transferred"] += touched(target)
+    work.host["transfers"] += 1
+    if is_gpu(source) and not (kwargs.get("non_blocking") or (len(args) > 2 and args[2] is True)):
+        work.host["waits"] += 1
+
+
+def wait(work, which, args, kwargs, result):
+    work.host["waits"] += 1
+
+
+RULES = {
+    **{name: gemm for name in ("mm", "bmm", "addmm", "baddbmm", "addbmm", "_addmm_activation", "_scaled_mm", "_int_mm")},
+    **{name: vector_product for name in ("mv", "addmv", "dot", "vdot")},
+    **{name: attention for name in (f"_scaled_dot_product_{kind}_attention{end}" for kind in ("flash", "efficient", "cudnn")
+                                    for end in ("", "_backward"))},
+    **{name: to_copy for name in ("_to_copy", "copy_")},
+    **{name: wait for name in ("_local_scalar_dense", "item", "is_nonzero", "equal")},
+    "convolution": convolution, "convolution_backward": convolution_backward,
+    "_cudnn_rnn": recurrent, "_cudnn_rnn_backward": recurrent,
+}
