@@ -13,12 +13,14 @@ its task left out.
 """
 import argparse
 import collections
+import contextlib
 import gc
 import json
 import os
 import pathlib
 import select
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -356,12 +358,26 @@ def stage(args, work, file, todo, deadline):
     say(f"{file}: {said} of {len(todo)} tasks")
 
 
+@contextlib.contextmanager
+def captures(out, workers, seconds):
+    """Captures the tasks on the processors that are idle meanwhile; FOLDER/captures.tar.xz."""
+    if not workers:
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        with subprocess.Popen([sys.executable, HERE / "capture_solo.py", "--out", folder, "--workers", str(workers), "--deadline",
+                               str(seconds)]):
+            yield
+        subprocess.run(["tar", "cJf", out / "captures.tar.xz", "-C", folder, "."], check=False)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--out", type=pathlib.Path, required=True)
     p.add_argument("--gpus", type=int, default=1)
     p.add_argument("--deadline-s", type=float, default=540, help="when the whole must be over")
     p.add_argument("--count", type=int, default=10000, help="of the tasks, the first so many")
+    p.add_argument("--captures", type=int, default=0, metavar="N", help="capture the tasks, too, N at a time, while kernels are seen")
     p.add_argument("--sim", action="store_true", help="on the CPU, to try this script out")
     p.add_argument("words", nargs="*", help="tasks whose names contain one of these")
     args = p.parse_args()
@@ -374,7 +390,8 @@ def main():
     say(f"{len(todo)} tasks, {time.monotonic() - began:.0f} s for imports")
     end = began + args.deadline_s - 5  # what runs then may finish
     stage(args, measure, "solo.jsonl", todo, end - PROFILED * args.deadline_s)
-    stage(args, kernels, "kernels.jsonl", todo, end - 3)
+    with captures(args.out, args.captures, max(10, end - time.monotonic() - 20)):
+        stage(args, kernels, "kernels.jsonl", todo, end - 3)
 
 
 if __name__ == "__main__":
