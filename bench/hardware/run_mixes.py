@@ -2,70 +2,52 @@
 # SPDX-License-Identifier: MIT
 """Measures how fast training tasks run together on one GPU, for many mixes in little time: what src/share predicts.
 
-    python3 run_mixes.py --out mixes.jsonl [--budget 270]
+    python3 run_mixes.py --out mixes.jsonl [--budget 270] [--gpus 2]
 
-Every task is a process that stays: it builds its model once and trains when told to. First each one alone, with the loads that
-the GPU shows then, then the mixes, then each alone once more, to see drift; under MPS first, then time-sliced. How many mixes,
-the budget decides; both modes measure the same ones. Each line of the output is one measurement, written as soon as it is
-known; score_mixes.py reads them.
+Every task is a process that stays: it builds its model once and trains when told to. First each one alone, with what the GPU
+and the host show then, then the mixes, then each alone once more, to see drift; under MPS first, then time-sliced, and at the
+very end the kernels that one step of each launches. How many mixes, the budget decides; both modes measure the same ones, from
+the first on. The first crowds are measured again on few host cores (--narrow). Each line of the output is one measurement,
+written as soon as it is known; score_mixes.py reads them.
+
+With --gpus N each GPU has a run of its own, with its part of the host's cores and its part of the mixes, and writes a file of
+its own.
 """
 import argparse
 import contextlib
-import itertools
 import json
 import multiprocessing
 import os
 import pathlib
-import random
 import shutil
+import subprocess
 import sys
 import time
 import traceback
 
-import mix
 import mix_worker
 import nvml
 from common import WORKLOADS, Workspace, say
+from meter import TICK_S, Meter
+from mix_plan import ARGS, COPIES, CPU_ARGS, CPU_COPIES, fitting, schedule
 from mps import Mps, without_mps
 
-# How many processes of each: none runs twice at a time in a mix. Light and heavy ones, convolutions and transformers, one that
-# waits for its loader. The names are those of mix.py where it has the task.
-COPIES = {"resnet18-c128": 4, "resnet18-c32": 2, "resnet50-b64": 2, "vgg16-b32": 2, "mobilenet-b64": 1, "efficientnet-c128": 2,
-          "bert-base-b32": 1, "gpt2-b4": 2, "inception-b32": 1, "mlp-b512": 2, "dlrm-loader": 1, "lstm-b32": 1}
-ARGS = {**{t.name: t.args for t in mix.TASKS},
-        "mlp-b512": "--model mlp --batch-size 512 --optimizer momentum",
-        "lstm-b32": "--model lstm --batch-size 32 --seq-len 128"}
-CPU_COPIES = {"mlp-cpu": 2, "lstm-cpu": 1}
-CPU_ARGS = {"mlp-cpu": "--model mlp --batch-size 2 --optimizer sgd --device cpu",
-            "lstm-cpu": "--model lstm --batch-size 1 --seq-len 4 --optimizer sgd --device cpu"}
-
-SIZES = (2, 3, 4, 6)
 # Loaded once; the workers are forks of that process. Without the NVML check, asking for a GPU would start CUDA before the fork.
 PRELOAD = ["torch", "torchvision", "transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2"]
 PRELOAD_ENV = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "OMP_NUM_THREADS": "1"}
 
 LEAD_S = 0.1       # between telling the workers and the common start
 AGAIN_S = 1.0      # the second measurement alone
+ALONE_RAMP_S = 0.8 # before the first: a task that has waited long is slow at first
+NARROW_FROM = 4    # a mix is measured on few cores if it has so many members
+NARROW_MIXES = 3   # so many of them
+MPS_PART = 3       # of the time, for each part that streams get
+SPARE_MIB = 3072   # of the GPU's memory, for what no task holds
+KERNELS_S = 3      # about what it takes to see the kernels of one task
 START_S = 90       # a worker that is not ready by then is left out
 PATIENCE_S = 20    # for an answer, after the time of the run
 END_S = 20         # for the workers' end; it takes two seconds or so, and of the budget is kept:
 RESERVE_S = 4
-
-
-def plan(copies, count, seed):
-    """That many different mixes, each a sorted list of names: all-equal ones and random ones of each size, in random order."""
-    rng = random.Random(seed)
-    bag = [name for name, n in copies.items() for _ in range(n)]
-    equal = [(name,) * n for name, most in copies.items() for n in range(2, most + 1)]
-    mixes = {tuple(m) for m in equal}
-    sizes = itertools.cycle([n for n in SIZES if n <= len(bag)])
-    for _ in range(20 * count):  # a small bag has few mixes
-        if len(mixes) >= count:
-            break
-        mixes.add(tuple(sorted(rng.sample(bag, next(sizes)))))
-    ordered = sorted(mixes)
-    rng.shuffle(ordered)
-    return [list(m) for m in ordered[:count]]
 
 
 class WorkerLost(Exception):
@@ -111,9 +93,9 @@ class Worker:
 
 
 class Crew:
-    """The workers of one mode. `write` takes each measurement as a dict."""
-    def __init__(self, context, mode, gpu, write, serve=mix_worker.serve):
-        self.context, self.mode, self.gpu, self.write, self.serve = context, mode, gpu, write, serve
+    """The workers of one mode. `write` takes each measurement as a dict; `meter` sees the GPU and the host."""
+    def __init__(self, context, mode, meter, write, serve=mix_worker.serve):
+        self.context, self.mode, self.meter, self.write, self.serve = context, mode, meter, write, serve
         self.workers, self.lost, self.solo = [], [], {}
 
     def start(self, copies, args, env, deadline_s=START_S):
@@ -149,44 +131,50 @@ class Crew:
             picked.append(worker)
         return picked
 
-    def run(self, workers, seconds):
-        """Trains them together; returns (steps/s of each or None, the GPU's loads meanwhile)."""
+    def run(self, workers, seconds, ramp_s=mix_worker.RAMP_S, cores=None):
+        """Trains them together, on so many cores of the host; returns (what each says or None, the meter's readings)."""
         at = time.monotonic() + LEAD_S
         for worker in workers:
-            worker.tell((at, seconds))
-        loads = self.watch(at, seconds)
+            worker.tell({"at": at, "seconds": seconds, "ramp_s": ramp_s, "cores": cores})
+        time.sleep(max(0.0, at + ramp_s - time.monotonic()))
+        loads = self.meter.watch(at + seconds - TICK_S)
         return [self.listen(w, at + seconds + PATIENCE_S) for w in workers], loads
 
-    def watch(self, at, seconds):
-        if not self.gpu:
-            return {}
-        time.sleep(max(0.0, at + mix_worker.RAMP_S - time.monotonic()))
-        self.gpu.activity()
-        time.sleep(max(0.0, at + seconds - time.monotonic()))
-        return {k: v if v is None else round(v, 4) for k, v in self.gpu.activity().items()}
-
     def alone(self, seconds, again=False):
+        ramp_s = mix_worker.RAMP_S if again else ALONE_RAMP_S
         for name in self.names():
             workers = self.pick([name])
-            (rate,), loads = self.run(workers, seconds) if workers else ((None,), {})
-            if rate and not again:
-                self.solo[name] = rate
-            if rate:
-                self.write({"mode": self.mode, "alone": name, "again": again, "steps_s": round(rate, 4), **loads})
+            (said,), loads = self.run(workers, seconds + ramp_s, ramp_s) if workers else ((None,), {})
+            if said and not again:
+                self.solo[name] = said["steps_s"]
+            if said:
+                self.write({"mode": self.mode, "alone": name, "again": again, **said, "steps_s": round(said["steps_s"], 4),
+                            **loads})
 
-    def mixed(self, number, members, seconds):
-        """One mix. Whether all of it was measured."""
+    def mixed(self, one, seconds, cores=None):
+        """One mix of the schedule. Whether all of it was measured."""
+        members = one["members"]
         workers = self.pick(members)
         if not workers or not all(self.solo.get(name) for name in members):
             return False
-        rates, loads = self.run(workers, seconds)
-        if not all(rates):
+        said, loads = self.run(workers, seconds, cores=cores)
+        if not all(said):
             return False
-        solo = [self.solo[name] for name in members]
-        self.write({"mode": self.mode, "mix": number, "members": members, "solo": [round(r, 4) for r in solo],
+        solo, rates = [self.solo[name] for name in members], [s["steps_s"] for s in said]
+        what = {"narrow": one["mix"], "cores": cores} if cores else one
+        self.write({"mode": self.mode, **what, "members": members, "solo": [round(r, 4) for r in solo],
                     "together": [round(r, 4) for r in rates], "relative": [round(r / s, 4) for r, s in zip(rates, solo)],
-                    "loads": loads})
+                    "cpu": [s["cpu"] for s in said], "host_s": [s["host_s"] for s in said], "loads": loads})
         return True
+
+    def kernels(self, names, end):
+        """What one step of each launches; none is begun that could pass `end`."""
+        for name in names:
+            workers = self.pick([name])
+            if workers and time.monotonic() + 2 * KERNELS_S < end:
+                workers[0].tell("kernels")
+                if said := self.listen(workers[0], time.monotonic() + PATIENCE_S):
+                    self.write({"mode": self.mode, "kernels": name, **said})
 
     def end(self):
         for worker in self.workers:
@@ -197,53 +185,67 @@ class Crew:
             say(f"{self.mode}: do not end: {', '.join(left)}")
 
 
-def measure(crew, args, mixes, end):
-    """The three phases, until the clock reaches `end`. Returns how many of the mixes were tried, and how many measured."""
+def in_order(mixes, narrow):
+    """What is measured: each mix on all cores, and the first large ones, right behind, on as few as `narrow` lists."""
+    left = NARROW_MIXES if narrow else 0
+    for mix in mixes:
+        yield mix, None
+        if left and len(mix["members"]) >= NARROW_FROM:
+            left -= 1
+            yield from ((mix, cores) for cores in narrow)
+
+
+def measure(crew, args, mixes, end, last=True):
+    """All phases of a mode, until the clock reaches `end`. `mixes` is the schedule. Returns how many of it were tried, and how
+    many measured."""
     crew.alone(args.seconds)
     slowest, tried, done = args.seconds + 2 * LEAD_S, 0, 0
-    for number, members in enumerate(mixes):
-        again = len(crew.names()) * (AGAIN_S + 2 * LEAD_S) if args.again else 0
+    kinds, profiled = len(crew.names()), crew.names()[args.part[0]::args.part[1]] if args.kernels and last else []
+    after = RESERVE_S + (kinds * (AGAIN_S + mix_worker.RAMP_S + 2 * LEAD_S) if args.again else 0)
+    after += len(profiled) * KERNELS_S
+    for mix, cores in in_order(mixes, args.narrow if crew.mode == "mps" else ()):
         begin = time.monotonic()
-        if begin + slowest + again + RESERVE_S > end or not crew.workers:
+        if begin + slowest + after > end or not crew.workers:
             break
-        done += crew.mixed(number, members, args.seconds)
-        tried += 1
+        measured = crew.mixed(mix, args.seconds, cores)
+        tried, done = tried + (cores is None), done + (measured and cores is None)
         slowest = max(slowest, time.monotonic() - begin)
     if args.again:
-        crew.alone(AGAIN_S, again=True)
+        crew.alone(AGAIN_S + mix_worker.RAMP_S, again=True)
+    crew.kernels(profiled, end - RESERVE_S)
     say(f"{crew.mode}: {done} of {tried} mixes measured")
     return tried, done
 
 
 @contextlib.contextmanager
-def surroundings(args, mode, ws):
+def surroundings(mode, gpu, ws):
     """The environment of the workers, and what counts them as MPS clients (or None)."""
-    if args.cpu:
+    if not gpu:
         yield {}, None
     elif mode == "mps":
-        with Mps(ws, "mixes") as mps:
-            yield changes(mps.env, args.gpu), mps
+        with Mps(ws, "mixes", gpu.uuid) as mps:
+            yield changes(mps.env), mps
     else:
-        yield changes(without_mps(ws), args.gpu), None
+        yield changes({**without_mps(ws), "CUDA_VISIBLE_DEVICES": gpu.uuid}), None
 
 
-def changes(env, gpu):
-    mine = {k: v for k, v in env.items() if os.environ.get(k) != v}
-    return {**mine, "CUDA_VISIBLE_DEVICES": str(gpu)}
+def changes(env):
+    return {k: v for k, v in env.items() if os.environ.get(k) != v}
 
 
 def run_mode(args, context, mode, gpu, mixes, end, write):
-    with Workspace() as ws, surroundings(args, mode, ws) as (env, mps):
-        crew = Crew(context, mode, gpu, write)
+    with Workspace() as ws, surroundings(mode, gpu, ws) as (env, mps):
+        crew = Crew(context, mode, Meter(gpu), write)
         try:
             versions = crew.start(args.copies, args.args, env)
             if not crew.workers and not args.spawn:
                 say(f"{mode}: once more, without forks")
                 crew.context = multiprocessing.get_context("spawn")
                 versions = crew.start(args.copies, args.args, env)
-            write({"mode": mode, "ready": len(crew.workers), "torch": versions,
+            crew.meter.pids = mps.servers() if mps else ()
+            write({"mode": mode, "ready": len(crew.workers), "torch": versions, "cores": len(os.sched_getaffinity(0)),
                    "mps_clients": len(mps.clients()) if mps else None})
-            return measure(crew, args, mixes, end)
+            return measure(crew, args, mixes, end, mode == args.modes[-1])
         finally:
             crew.end()
 
@@ -254,14 +256,22 @@ def parse_args():
     p.add_argument("--budget", type=float, default=270, metavar="S", help="of time in all (default 270)")
     p.add_argument("--seconds", type=float, default=2.5, help="of each measurement (default 2.5)")
     p.add_argument("--mixes", type=int, default=200, help="at most so many (default 200)")
+    p.add_argument("--chains", type=int, default=0, metavar="N",
+                   help="so many times four tasks that come and go one by one, five spans each, between the mixes (default 0)")
     p.add_argument("--modes", nargs="+", default=["mps", "streams"], choices=["mps", "streams"])
     p.add_argument("--tasks", nargs="+", metavar="NAME", help="only these")
     p.add_argument("--gpu", type=int, default=0, metavar="N", help="in PCI order (default 0)")
+    p.add_argument("--gpus", type=int, default=1, metavar="N", help="that many at a time, from --gpu on (default 1)")
+    p.add_argument("--part", default="0/1", metavar="I/N", help="only every Nth mix, from the Ith on, and the Ith Nth of the cores")
+    p.add_argument("--narrow", type=int, nargs="*", default=(), metavar="CORES",
+                   help="the first large mixes also on so few host cores")
+    p.add_argument("--no-kernels", dest="kernels", action="store_false", help="do not look at the kernels of each task")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--no-again", dest="again", action="store_false", help="do not measure the drift")
     p.add_argument("--spawn", action="store_true", help="start each worker afresh, not as a fork: slower")
     p.add_argument("--cpu", action="store_true", help="two small models on the CPU, to check this program itself")
     args = p.parse_args()
+    args.part = tuple(map(int, args.part.split("/")))
     if args.seconds < 2 * mix_worker.RAMP_S:
         p.error(f"--seconds must be at least {2 * mix_worker.RAMP_S}")
     args.copies, args.args = (CPU_COPIES, CPU_ARGS) if args.cpu else (COPIES, ARGS)
@@ -288,13 +298,53 @@ def load_modules(spawn):
     return context
 
 
+def side_by_side(args, words):
+    """One run for each GPU, all at a time; the first exit code that is not 0."""
+    path, runs = pathlib.Path(args.out), []
+    for n in range(args.gpus):
+        out = path.with_name(f"{path.stem}-gpu{args.gpu + n}{path.suffix}")
+        mine = ["--out", out, "--gpus", 1, "--gpu", args.gpu + n, "--part", f"{n}/{args.gpus}"]  # the last of an option counts
+        runs.append(subprocess.Popen([sys.executable, __file__, *words, *map(str, mine)]))
+    return next((code for run in runs if (code := run.wait())), 0)
+
+
+def keep_to_part(n, parts):
+    """From now on this process and what it starts have their part of the cores alone."""
+    cores = sorted(os.sched_getaffinity(0))
+    each = max(1, len(cores) // parts)
+    os.sched_setaffinity(0, cores[n * each:(n + 1) * each] or cores)
+
+
+def run_all(args, gpu, mixes, context, end, write):
+    """Every mode, each with its part of the time. How many of them failed."""
+    failed, parts = 0, {mode: MPS_PART if mode == "mps" else 1 for mode in args.modes}
+    for mode in args.modes:
+        now = time.monotonic()
+        mine = (end - now) * parts[mode] / sum(parts.values())
+        del parts[mode]
+        try:
+            tried, done = run_mode(args, context, mode, gpu, mixes, now + mine, write)
+        except Exception:  # the other mode can still be measured
+            write({"mode": mode, "error": traceback.format_exc()})
+            say(f"{mode}: {traceback.format_exc()}")
+            tried = done = 0
+        failed += not done
+        mixes = mixes[:tried or None]
+    return failed
+
+
 def main():
     args = parse_args()
     end = time.monotonic() + args.budget
     if "mps" in args.modes and not shutil.which("nvidia-cuda-mps-control"):
         sys.exit("run_mixes.py: there is no nvidia-cuda-mps-control here; --modes streams runs without")
+    if args.gpus > 1:
+        return side_by_side(args, sys.argv[1:])
     gpu = None if args.cpu else nvml.Gpu(args.gpu)
-    mixes, failed = plan(args.copies, args.mixes, args.seed), 0
+    if gpu and (memory := gpu.memory()):
+        args.copies = fitting(args.copies, (memory.total >> 20) - SPARE_MIB)
+    keep_to_part(*args.part)
+    mixes = schedule(args.copies, args.mixes, args.chains, args.seed, *args.part)
     context = load_modules(args.spawn)
     pathlib.Path(args.out).resolve().parent.mkdir(parents=True, exist_ok=True)
     with open(args.out, "x") as out:
@@ -302,18 +352,8 @@ def main():
             out.write(json.dumps(line) + "\n")
             out.flush()
         write({"gpu": gpu and gpu.name, "driver": gpu and gpu.driver(), "seconds": args.seconds, "seed": args.seed,
-               "args": {name: args.args[name] for name in args.copies}})
-        for n, mode in enumerate(args.modes):
-            now = time.monotonic()
-            try:
-                tried, done = run_mode(args, context, mode, gpu, mixes, now + (end - now) / (len(args.modes) - n), write)
-            except Exception:  # the other mode can still be measured
-                write({"mode": mode, "error": traceback.format_exc()})
-                say(f"{mode}: {traceback.format_exc()}")
-                tried = done = 0
-            failed += not done
-            mixes = mixes[:tried or None]
-    return 1 if failed else 0
+               "part": "/".join(map(str, args.part)), "args": {name: args.args[name] for name in args.copies}})
+        return 1 if run_all(args, gpu, mixes, context, end, write) else 0
 
 
 if __name__ == "__main__":

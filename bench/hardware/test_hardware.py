@@ -20,7 +20,9 @@ from unittest import mock
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "workloads")]
 import common
+import meter
 import mix
+import mix_plan
 import mix_worker
 import run_faults
 import run_mixes
@@ -100,7 +102,7 @@ class Workloads(unittest.TestCase):
             self.accepts([*t.args.split(), "--steps", str(t.steps)])
 
     def test_workers_of_the_mixes(self):
-        for copies, args in ((run_mixes.COPIES, run_mixes.ARGS), (run_mixes.CPU_COPIES, run_mixes.CPU_ARGS)):
+        for copies, args in ((mix_plan.COPIES, mix_plan.ARGS), (mix_plan.CPU_COPIES, mix_plan.CPU_ARGS)):
             for name in copies:
                 self.accepts(args[name].split())
 
@@ -166,23 +168,94 @@ class Clock(unittest.TestCase):
     def test_the_rate_is_that_of_the_window(self):
         """The last step ends long after the window, the first one during the ramp."""
         clock = mock.Mock(times=lambda: [0.15, 0.3, 1.3, 2.3, 3.3, 9.3])
-        self.assertAlmostEqual(mix_worker.train_for(lambda: None, clock, 0, 4.3), (5 + 1 / 6 - 2) / 4)
+        said = mix_worker.train_for(lambda: None, clock, 0, 4.3)
+        self.assertAlmostEqual(said["steps_s"], (5 + 1 / 6 - 2) / 4)
+        self.assertEqual(said["host_s"], [])
+
+    def test_the_host_and_its_first_steps(self):
+        clock = mix_worker.HostClock()
+        said = mix_worker.train_for(lambda: sum(range(20000)), clock, 0, time.monotonic() + 0.2, 0.1)
+        self.assertEqual(len(said["host_s"]), mix_worker.FIRST_STEPS)
+        self.assertTrue(0 < said["cpu"] < 1.5)
 
 
 class Plan(unittest.TestCase):
     def test_mixes(self):
-        mixes = run_mixes.plan(run_mixes.COPIES, 100, 1)
-        self.assertEqual(mixes, run_mixes.plan(run_mixes.COPIES, 100, 1))
-        self.assertNotEqual(mixes, run_mixes.plan(run_mixes.COPIES, 100, 2))
-        self.assertEqual((len(mixes), len({tuple(m) for m in mixes})), (100, 100))
+        copies = mix_plan.COPIES
+        mixes = mix_plan.plan(copies, 200, 1)
+        self.assertEqual(mixes, mix_plan.plan(copies, 200, 1))
+        self.assertNotEqual(mixes, mix_plan.plan(copies, 200, 2))
+        self.assertEqual((len(mixes), len({tuple(m) for m in mixes})), (200, 200))
         self.assertIn(["resnet18-c128"] * 4, mixes)
-        for size in run_mixes.SIZES:
+        for size in {*mix_plan.SIZES, *mix_plan.CROWDS}:
             self.assertGreaterEqual(sum(len(m) == size for m in mixes), 15)
         for m in mixes:
-            self.assertTrue(all(m.count(name) <= run_mixes.COPIES[name] for name in m))
+            self.assertTrue(all(m.count(name) <= copies[name] for name in m))
+        self.assertGreaterEqual(sum(len(m) >= 4 and set(m) <= set(mix_plan.TINY) for m in mixes), 60)
 
     def test_few_workers_have_few_mixes(self):
-        self.assertCountEqual(run_mixes.plan({"a": 2, "b": 1}, 50, 1), [["a", "a"], ["a", "b"], ["a", "a", "b"]])
+        self.assertCountEqual(mix_plan.plan({"a": 2, "b": 1}, 50, 1), [["a", "a"], ["a", "b"], ["a", "a", "b"]])
+
+    def test_what_a_gpu_cannot_hold_is_left_out(self):
+        self.assertEqual(mix_plan.fitting(mix_plan.COPIES, 1 << 20), mix_plan.COPIES)
+        few = mix_plan.fitting(mix_plan.COPIES, 40000)
+        self.assertLessEqual(sum(n * mix_plan.MEM_MIB.get(name, mix_plan.SMALL_MIB) for name, n in few.items()), 40000)
+        self.assertTrue(all(0 < n <= mix_plan.COPIES[name] for name, n in few.items()))
+        self.assertEqual(mix_plan.fitting({"a": 3}, 100), {})
+
+    def test_the_schedule_is_whole_and_halved_in_advance(self):
+        whole = mix_plan.schedule(mix_plan.COPIES, 100, 6, 1)
+        parts = [mix_plan.schedule(mix_plan.COPIES, 100, 6, 1, n, 2) for n in (0, 1)]
+        self.assertEqual([m["mix"] for m in whole], list(range(130)))
+        self.assertEqual(sorted(m["mix"] for part in parts for m in part), list(range(130)))
+        for part in parts:
+            self.assertEqual({m["split"] for m in part}, {"fit", "score"})
+            for k in {m["chain"] for m in part} - {None}:
+                spans = [m for m in part if m["chain"] == k]
+                self.assertEqual([(m["span"], len(m["members"])) for m in spans], [(0, 2), (1, 3), (2, 4), (3, 3), (4, 2)])
+                self.assertEqual(len({m["split"] for m in spans}), 1)
+                first = part.index(spans[0])
+                self.assertEqual(part[first:first + 5], spans)
+        fit = sum(m["split"] == "fit" for m in whole)
+        self.assertLess(abs(2 * fit - len(whole)), 8)
+        self.assertEqual(mix_plan.schedule({"a": 2}, 9, 3, 1), [{"mix": 0, "members": ["a", "a"], "split": "fit", "chain": None,
+                                                                "span": None}])
+
+    def test_few_cores_come_behind_the_large_mixes(self):
+        mixes = [{"members": ["a"] * n} for n in (2, 4, 6, 3, 8, 8)]
+        order = [(len(m["members"]), cores) for m, cores in run_mixes.in_order(mixes, (2, 4))]
+        self.assertEqual(order, [(2, None), (4, None), (4, 2), (4, 4), (6, None), (6, 2), (6, 4), (3, None), (8, None), (8, 2),
+                                 (8, 4), (8, None)])
+        self.assertEqual([cores for _, cores in run_mixes.in_order(mixes, ())], [None] * 6)
+
+
+class Metered(unittest.TestCase):
+    class Gpu:
+        """Half busy, then wholly; a hundred watts, counted every 20 ms."""
+        def __init__(self):
+            self.begin, self.asked = time.monotonic(), 0
+
+        def energy_j(self):
+            return 100 * ((time.monotonic() - self.begin) // 0.02 * 0.02)
+
+        def activity(self):
+            self.asked += 1
+            return {"gract": 0.5 if self.asked % 2 else 1.0, "dram": None}
+
+    def test_means_and_watts(self):
+        seen = meter.Meter(self.Gpu(), [os.getpid()]).watch(time.monotonic() + 1.1)
+        self.assertTrue(0.6 < seen["gract"] < 0.9)
+        self.assertTrue(0.2 < seen["sd"]["gract"] < 0.3)
+        self.assertIsNone(seen["dram"])
+        self.assertAlmostEqual(seen["watts"], 100, delta=6)
+        self.assertTrue(0.8 < seen["seconds"] < 1.4)
+        self.assertTrue(0 <= seen["servers_cpu"] < 1.5)
+
+    def test_what_cannot_be_read_is_unknown(self):
+        gpu = mock.Mock(energy_j=lambda: None, activity=lambda: {"gract": None})
+        seen = meter.Meter(gpu, [2 ** 30]).watch(time.monotonic() + 0.3)
+        self.assertEqual((seen["gract"], seen["watts"], seen["servers_cpu"]), (None, None, None))
+        self.assertEqual(meter.Meter(None).watch(0)["servers_cpu"], None)
 
 
 def fake_serve(connection, words, env):
@@ -193,16 +266,19 @@ def fake_serve(connection, words, env):
     connection.send({"torch": "0"})
     with contextlib.suppress(EOFError):
         for n in itertools.count():
-            connection.recv()
+            told = connection.recv()
+            if told == "kernels":
+                connection.send({"steps": 2, "copies": 0, "each": [[1.5, 66, 128]]})
+                continue
             if words[0] == "dies" and n:
                 os._exit(3)
-            connection.send(float(words[1]) / (2 if n else 1))
+            connection.send({"steps_s": float(words[1]) / (2 if n else 1), "cpu": 0.5, "host_s": [0.1]})
 
 
 class Mixes(unittest.TestCase):
     def crew(self, copies, args):
         self.lines = []
-        crew = run_mixes.Crew(multiprocessing.get_context("forkserver"), "mps", None, self.lines.append, fake_serve)
+        crew = run_mixes.Crew(multiprocessing.get_context("forkserver"), "mps", meter.Meter(None), self.lines.append, fake_serve)
         self.addCleanup(self.quietly, crew.end)
         self.quietly(crew.start, copies, args, {}, 10)
         return crew
@@ -212,17 +288,22 @@ class Mixes(unittest.TestCase):
             return function(*args)
 
     def measure(self, crew, mixes, budget=60):
-        args = argparse.Namespace(seconds=1, again=True)
-        return self.quietly(run_mixes.measure, crew, args, mixes, time.monotonic() + budget)
+        args = argparse.Namespace(seconds=1, again=True, kernels=True, narrow=(), part=(0, 1))
+        whole = [{"mix": n, "members": m, "split": "fit", "chain": None, "span": None} for n, m in enumerate(mixes)]
+        return self.quietly(run_mixes.measure, crew, args, whole, time.monotonic() + budget)
 
     def test_measurements_in_order(self):
         crew = self.crew({"a": 2, "b": 1}, {"a": "fine 10", "b": "fine 4"})
         self.assertEqual(self.measure(crew, [["a", "b"]]), (1, 1))
         self.assertEqual([(x["alone"], x["again"], x["steps_s"]) for x in self.lines if "alone" in x],
                          [("a", False, 10), ("b", False, 4), ("a", True, 5), ("b", True, 2)])
-        self.assertEqual([x for x in self.lines if "mix" in x],
-                         [{"mode": "mps", "mix": 0, "members": ["a", "b"], "solo": [10, 4], "together": [5, 2],
-                           "relative": [0.5, 0.5], "loads": {}}])
+        mixed, = [x for x in self.lines if "mix" in x]
+        self.assertIsNotNone(mixed.pop("loads")["host_cpu"])
+        self.assertEqual(mixed, {"mode": "mps", "mix": 0, "members": ["a", "b"], "split": "fit", "chain": None, "span": None,
+                                 "solo": [10, 4], "together": [5, 2], "relative": [0.5, 0.5], "cpu": [0.5, 0.5],
+                                 "host_s": [[0.1], [0.1]]})
+        self.assertEqual([(x["kernels"], x["each"]) for x in self.lines if "kernels" in x],
+                         [("a", [[1.5, 66, 128]]), ("b", [[1.5, 66, 128]])])
 
     def test_what_fails_is_told_and_left_out(self):
         crew = self.crew({"a": 2, "b": 1, "c": 1}, {"a": "fine 10", "b": "broken", "c": "dies 5"})
