@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Captures of the jobs of jobs.py, without a GPU:
 
-    captures.py --out FOLDER [--workers N] [--deadline S] [--tiny] [WORD...]
+    captures.py --out FOLDER [--workers N] [--deadline S] [--tiny] [--fresh] [WORD...]
 
 For each job FOLDER/NAME.radcap, and a line in FOLDER/captures.jsonl: seconds without imports, bytes, peak of live tensors,
 flags, notes, parameters, or the error. A job is captured in a process of its own, copied from one that has imported everything;
@@ -49,6 +49,7 @@ def main():
     p.add_argument("--workers", type=int, default=2)
     p.add_argument("--deadline", type=float, default=1e6, help="seconds after which nothing more is begun")
     p.add_argument("--tiny", action="store_true", help="one small job an architecture")
+    p.add_argument("--fresh", action="store_true", help="jobs of fresh.py")
     p.add_argument("words", nargs="*", help="jobs whose names contain one of these")
     args = p.parse_args()
     deadline = time.monotonic() + args.deadline
@@ -59,7 +60,7 @@ def main():
 
     FakeTensorMode()
     gc.freeze()
-    todo = jobs.chosen(args.words, args.tiny)
+    todo = jobs.chosen(args.words, args.tiny, jobs.FRESH if args.fresh else jobs.JOBS)
     with open(args.out / "captures.jsonl", "a") as f:
 
         def tell(pid, job, line):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The training configurations of the memory evaluation. `JOBS` is the list; `setup(job)` gives the function that truth.py runs
-on a GPU and captures.py traces without one: it builds model, optimizer and batch on "cuda" and returns the function of one
-step.
+"""The training configurations of the memory evaluation. `JOBS` is the list, `FRESH` one of other architectures (fresh.py);
+`setup(job)` gives the function that truth.py runs on a GPU and captures.py traces without one: it builds model, optimizer and
+batch on "cuda" and returns the function of one step.
 
 Every architecture of models.py is trained in several of VARIANTS, at batches that spread the jobs over about 1 to 60 GiB.
 """
@@ -10,9 +10,11 @@ import collections
 import contextlib
 import json
 import os
+import sys
 
 import torch
 
+import fresh
 import models
 
 Job = collections.namedtuple("Job", "name family arch batch size optimizer form precision extras")
@@ -49,7 +51,7 @@ LANGUAGE = [
 ]
 TARGETS_GIB = (1.5, 10, 3, 22, 5, 36, 2, 14, 7, 55)
 OTHER_SIZES = {"images": (224, 176, 224, 256, 224, 224, 192), "tokens": (1, 0.5, 1, 2, 1, 0.75, 1)}
-FIXED_SIZE = "vit_b_16 vit_l_16 deit_s_16 maxvit_t swin_v2_t inception_v3 roberta_base".split()
+FIXED_SIZE = "vit_b_16 vit_b_32 vit_l_16 deit_s_16 maxvit_t swin_v2_t inception_v3 roberta_base".split()
 
 
 def nice(n):
@@ -86,9 +88,9 @@ def batch_of(arch, size, target, optimizer, precision, extras):
     return nice(max((target * 1024 - 600 - fixed) / sample, 4 if arch.conv else 2))
 
 
-def plan():
+def plan(archs):
     jobs = {}
-    for n, (name, arch) in enumerate(models.ARCHS.items()):
+    for n, (name, arch) in enumerate(archs.items()):
         variants = VARIANTS if arch.conv else LANGUAGE
         sizes = sizes_of(name, arch)
         for k in range(arch.count):
@@ -101,7 +103,8 @@ def plan():
     return list(jobs.values())
 
 
-JOBS = plan()
+ARCHS = {**models.ARCHS, **fresh.ARCHS}
+JOBS, FRESH = plan(models.ARCHS), plan(fresh.ARCHS)
 
 
 def optimizer_of(job, parameters):
@@ -128,7 +131,7 @@ def checkpoint(model, blocks):
 
 
 def build_model(job):
-    arch = models.ARCHS[job.arch]
+    arch = ARCHS[job.arch]
     with models.unfilled():
         model = arch.make(job.size)
     model.train()
@@ -207,13 +210,13 @@ def setup(job, device="cuda"):
     return build
 
 
-def chosen(words, tiny=False):
+def chosen(words, tiny=False, of=JOBS):
     """Jobs whose name contains one of the words (all, when there are none); one an architecture when `tiny`."""
-    found = [j for j in JOBS if not words or any(w in j.name for w in words)]
+    found = [j for j in of if not words or any(w in j.name for w in words)]
     if tiny:
         first = {}
         for job in found:
-            first.setdefault(job.arch, job._replace(batch=4 if models.ARCHS[job.arch].conv else 2))
+            first.setdefault(job.arch, job._replace(batch=4 if ARCHS[job.arch].conv else 2))
         found = list(first.values())
     return found
 
@@ -228,5 +231,5 @@ def guesses():
 
 
 if __name__ == "__main__":
-    for job in JOBS:
+    for job in FRESH if "--fresh" in sys.argv else JOBS:
         print(json.dumps(job._asdict()))

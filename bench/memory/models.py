@@ -137,9 +137,10 @@ def maxvit(size):
     return maxvit_t(weights=None, input_size=(size, size))
 
 
-def segmentation(name):
+def segmentation(name, auxiliary=True):
+    options = {"aux_loss": True} if auxiliary else {}
     return lambda size: getattr(importlib.import_module("torchvision.models.segmentation"), name)(
-        weights=None, weights_backbone=None, num_classes=21, aux_loss=True
+        weights=None, weights_backbone=None, num_classes=21, **options
     )
 
 
@@ -158,7 +159,7 @@ def preload():
     """Imports all that models come from; no model is made, and CUDA is not started, not even to count devices: a process that
     did cannot be copied."""
     real = getattr(torch._C, "_cuda_getDeviceCount", None)
-    if real:
+    if real:  # a build for the CPU has nothing to start
         torch._C._cuda_getDeviceCount = lambda: 1
     try:
         _preload()
@@ -261,7 +262,7 @@ def classify(model, x, y):
 def segment(model, x, y):
     out = model(x)
     if isinstance(out, dict):
-        return F.cross_entropy(out["out"], y) + 0.5 * F.cross_entropy(out["aux"], y)
+        return F.cross_entropy(out["out"], y) + (0.5 * F.cross_entropy(out["aux"], y) if "aux" in out else 0)
     return F.cross_entropy(out, y)
 
 
@@ -296,8 +297,8 @@ class Arch:
         self.mib, self.fixed, self.blocks, self.conv, self.count = mib, fixed, blocks, conv, count
 
 
-def cnn(family, name, mib, fixed, size=224, blocks=None, make=None, **options):
-    return Arch(family, make or vision(name, **options), images, classify, size, mib, fixed, blocks, True)
+def cnn(family, name, mib, fixed, size=224, blocks=None, make=None, count=6, **options):
+    return Arch(family, make or vision(name, **options), images, classify, size, mib, fixed, blocks, True, count)
 
 
 def hf(family, make, size, mib, fixed, loss=language, batch=tokens, blocks="", count=6):

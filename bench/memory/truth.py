@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What the jobs of jobs.py take on the GPU, as NVML has it:
 
-    truth.py --out FOLDER [--workers N] [--room GIB] [--deadline S] [--tiny] [WORD...]
+    truth.py --out FOLDER [--workers N] [--room GIB] [--deadline S] [--tiny] [--fresh] [WORD...]
 
 Each job in a process of its own that starts CUDA afresh. FOLDER/truth.jsonl has a line a job: what NVML shows for its pid
 (largest of samples every 40 ms, and at its end), reserved and allocated bytes at most, seconds a step (others run beside it), or
@@ -143,6 +143,7 @@ def main():
     p.add_argument("--limit", type=float, default=100, help="seconds that one job may take")
     p.add_argument("--no-history", action="store_true")
     p.add_argument("--tiny", action="store_true", help="one small job an architecture")
+    p.add_argument("--fresh", action="store_true", help="jobs of fresh.py")
     p.add_argument("words", nargs="*", help="jobs whose names contain one of these")
     args = p.parse_args()
     deadline = time.monotonic() + args.deadline
@@ -183,7 +184,7 @@ def main():
 
         Pool(1, 60, deadline).run(lambda item: machine(), ["machine"], header)
         pool = Pool(args.workers, args.limit, deadline, args.room, cost, tick, 0.04)
-        left = pool.run(lambda job: train(job, kept), ordered(jobs.chosen(args.words, args.tiny)), tell)
+        left = pool.run(lambda job: train(job, kept), ordered(jobs.chosen(args.words, args.tiny, jobs.FRESH if args.fresh else jobs.JOBS)), tell)
         print(len(left), "jobs were not begun")
 
 

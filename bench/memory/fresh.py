@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""Architectures that no rule and no margin was made on: relatives of those of models.py, and a few unlike them. What is chosen on
+models.py is scored once on these."""
+
+from models import Arch, Unet, cnn, hf, hugging, pixels, segment, segmentation, sized
+
+SEGMENT = (pixels, segment)
+
+ARCHS = {
+    "resnet152": cnn("resnet", "resnet152", 200, 1000, blocks=("Bottleneck",), count=2),
+    "resnext101_32x8d": cnn("resnet", "resnext101_32x8d", 280, 1400, count=2),
+    "wide_resnet101_2": cnn("resnet", "wide_resnet101_2", 205, 2050, count=2),
+    "vgg13": cnn("vgg", "vgg13", 115, 2050, count=3),
+    "vgg11_bn": cnn("vgg", "vgg11_bn", 115, 2050, count=2),
+    "vgg19_bn": cnn("vgg", "vgg19_bn", 235, 2200, count=3),
+    "densenet161": cnn("densenet", "densenet161", 250, 460, count=3),
+    "densenet201": cnn("densenet", "densenet201", 210, 330, count=2),
+    "mnasnet0_5": cnn("mobile", "mnasnet0_5", 45, 40, count=2),
+    "mnasnet1_3": cnn("mobile", "mnasnet1_3", 105, 105, count=3),
+    "shufflenet_v2_x1_5": cnn("mobile", "shufflenet_v2_x1_5", 42, 60, count=2),
+    "shufflenet_v2_x2_0": cnn("mobile", "shufflenet_v2_x2_0", 58, 120, count=3),
+    "squeezenet1_0": cnn("squeezenet", "squeezenet1_0", 60, 20, count=3),
+    "efficientnet_b1": cnn("efficientnet", "efficientnet_b1", 130, 130, size=240, blocks=("MBConv",), count=2),
+    "efficientnet_b2": cnn("efficientnet", "efficientnet_b2", 170, 150, size=288, count=2),
+    "efficientnet_v2_m": cnn("efficientnet", "efficientnet_v2_m", 260, 870, count=2),
+    "regnet_y_400mf": cnn("regnet", "regnet_y_400mf", 40, 70, count=2),
+    "regnet_y_3_2gf": cnn("regnet", "regnet_y_3_2gf", 110, 310, count=3),
+    "regnet_x_1_6gf": cnn("regnet", "regnet_x_1_6gf", 65, 150, count=2),
+    "convnext_small": cnn("convnext", "convnext_small", 230, 800, blocks=("CNBlock",), count=4),
+    "convnext_large": cnn("convnext", "convnext_large", 420, 3160, count=2),
+    "fcn_resnet101": Arch("segmentation", segmentation("fcn_resnet101"), *SEGMENT, 256, 380, 850, None, True, 2),
+    "deeplabv3_mobilenet": Arch(
+        "segmentation", segmentation("deeplabv3_mobilenet_v3_large"), *SEGMENT, 256, 70, 180, None, True, 3
+    ),
+    "lraspp_mobilenet": Arch("segmentation", segmentation("lraspp_mobilenet_v3_large", False), *SEGMENT, 256, 60, 60, None, True, 2),
+    "unet_narrow": Arch("unet", lambda size: Unet(48, 3), *SEGMENT, 256, 400, 70, None, True, 3),
+    "unet_deep": Arch("unet", lambda size: Unet(32, 5, True), *SEGMENT, 256, 330, 480, None, True, 3),
+    "vit_b_32": cnn("vit", "", 35, 1340, blocks=("EncoderBlock",), make=sized("vit_b_32"), count=2),
+    "swin_s": cnn("swin", "swin_s", 220, 760, blocks=("SwinTransformerBlock",), count=2),
+    "bert_small": hf(
+        "bert",
+        hugging(
+            "BertForMaskedLM",
+            "BertConfig",
+            hidden_size=512,
+            num_hidden_layers=8,
+            num_attention_heads=8,
+            intermediate_size=2048,
+        ),
+        256,
+        170,
+        700,
+        count=3,
+    ),
+    "gpt_small": hf("gpt", hugging("GPT2LMHeadModel", "GPT2Config", n_embd=512, n_layer=8, n_head=8), 512, 800, 820, count=3),
+    "llama_60m": hf(
+        "llama",
+        hugging(
+            "LlamaForCausalLM",
+            "LlamaConfig",
+            hidden_size=512,
+            intermediate_size=1376,
+            num_hidden_layers=8,
+            num_attention_heads=8,
+            max_position_embeddings=2048,
+        ),
+        512,
+        700,
+        930,
+        count=3,
+    ),
+}

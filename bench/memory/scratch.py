@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What cuDNN takes beside a convolution's own tensors, a convolution at a time:
+
+    scratch.py --out FOLDER [--seconds 150] [--workers 8] [--seed 1] [--count 60000] [--pretend]
+
+Convolutions are drawn at random, of the sizes that networks have; none is taken from a job of jobs.py. Each is run forwards
+and backwards in one process after the other, alone on its stream. FOLDER/scratch-WORKER.jsonl.gz has a line for each: its shape and,
+for each direction, the bytes that were asked for beyond its result (forward, input, weights; -1: it failed). Lines are flushed
+as they come, and all ends at the deadline. --pretend draws and writes without a GPU.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import random
+import time
+
+CHANNELS = (16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 240, 256, 288, 320, 384, 448, 480, 512, 576, 640, 672)
+CHANNELS += (728, 768, 832, 896, 960, 1024, 1152, 1280, 1536, 1920, 2048)
+SIDES = (6, 7, 8, 10, 11, 12, 13, 14, 16, 17, 18, 20, 22, 24, 28, 30, 32, 35, 36, 44, 48, 56, 64, 71, 72, 75, 88, 96, 112, 128)
+SIDES += (144, 147, 150, 160, 192, 224, 256, 299)
+BATCHES = tuple(n * 2**k for k in range(0, 11) for n in (1, 3, 5, 7, 9, 11))
+MOST = 3 << 30  # bytes of one tensor
+LEAST = 1 << 12
+
+
+def kernel_of(r, side):
+    """(height, width), stride, dilation"""
+    kind = r.random()
+    if kind < 0.40:
+        return (3, 3), r.choice((1, 1, 1, 1, 2, 2)), r.choice((1,) * 8 + (2, 4, 12))
+    if kind < 0.72:
+        return (1, 1), r.choice((1, 1, 1, 1, 1, 2)), 1
+    if kind < 0.80:
+        return (5, 5), r.choice((1, 1, 2)), 1
+    if kind < 0.90:
+        return (7, 7), r.choice((1, 1, 2)), 1
+    if kind < 0.95:
+        return r.choice(((1, 7), (7, 1), (1, 3), (3, 1))), 1, 1
+    n = r.choice((2, 4, 8, 11, 16))
+    return (n, n), r.choice((n, 4, 2)), 1
+
+
+def draw(r):
+    """One convolution, or None where its sizes are no network's."""
+    side = r.choice(SIDES)
+    (kh, kw), stride, dilation = kernel_of(r, side)
+    what = r.random()
+    if what < 0.12:  # reads an image
+        side, into, out, groups = r.choice((32, 64, 96, 128, 160, 176, 192, 224, 224, 256, 299)), r.choice((1, 3, 3, 3, 3, 4)), 0, 1
+        out = r.choice((16, 24, 32, 48, 64, 64, 96, 128, 768))
+    elif what < 0.27:  # depthwise
+        into = groups = out = r.choice(CHANNELS)
+    elif what < 0.34:  # groups
+        width, groups = r.choice((4, 8, 16, 24, 32, 48, 64)), r.choice((2, 4, 8, 14, 16, 24, 32))
+        into = out = width * groups
+    else:
+        into, groups = r.choice(CHANNELS), 1
+        near = [c for c in CHANNELS if into / 6 <= c <= into * 6]
+        out = into if r.random() < 0.3 else r.choice(near)
+        if r.random() < 0.04:
+            out = r.choice((10, 21, 100, 255))
+    if into * side > 72 * 1024 or kh > side or kw > side:
+        return None
+    pad = r.choice(((kh - 1) // 2, (kh - 1) // 2, (kh - 1) // 2, 0)) * dilation
+    pad = (pad, (kw - 1) // 2 * dilation if pad else 0)
+    sides = [(side + 2 * p - dilation * (k - 1) - 1) // stride + 1 for p, k in zip(pad, (kh, kw))]
+    kind = r.choice(("tf32", "tf32", "bf16", "fp16"))
+    element, batch = (4 if kind == "tf32" else 2), r.choice(BATCHES)
+    sizes = [batch * into * side * side * element, batch * out * sides[0] * sides[1] * element]
+    if min(sides) < 1 or not LEAST <= min(sizes) or max(sizes) > MOST or into * out // groups * kh * kw > 64 << 20:
+        return None
+    if r.random() < (sum(sizes) / MOST) ** 0.5 / 1.5:  # large ones take time and say the same
+        return None
+    return {
+        "type": kind,
+        "batch": batch,
+        "in": [into, side, side],
+        "out": [out, *sides],
+        "kernel": [kh, kw],
+        "stride": stride,
+        "pad": list(pad),
+        "dilation": dilation,
+        "groups": groups,
+        "last": r.random() < 0.4,
+    }
+
+
+def drawn(seed, count):
+    r = random.Random(seed)
+    while count:
+        found = draw(r)
+        if found:
+            count -= 1
+            yield found
+
+
+def measure(torch, c):
+    """Bytes beyond the result, for each direction."""
+    kind = {"tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[c["type"]]
+    layout = torch.channels_last if c["last"] else torch.contiguous_format
+    x = torch.empty((c["batch"], *c["in"]), dtype=kind, device="cuda", memory_format=layout).zero_()
+    w = torch.empty((c["out"][0], c["in"][0] // c["groups"], *c["kernel"]), dtype=kind, device="cuda", memory_format=layout).zero_()
+    pairs = [[c["stride"]] * 2, c["pad"], [c["dilation"]] * 2, False, [0, 0], c["groups"]]
+    g = torch.empty((c["batch"], *c["out"]), dtype=kind, device="cuda", memory_format=layout).zero_()
+    back = torch.ops.aten.convolution_backward
+
+    def beyond(run):
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+        try:
+            made = run()
+        except Exception:
+            torch.cuda.empty_cache()
+            return -1
+        size = sum(t.numel() * t.element_size() for t in made if t is not None)
+        return torch.cuda.memory_stats()["requested_bytes.all.peak"] - before - size
+
+    return {
+        "forward": beyond(lambda: [torch.ops.aten.convolution(x, w, None, *pairs)]),
+        "input": beyond(lambda: back(g, x, w, None, *pairs, [True, False, False])),
+        "weights": beyond(lambda: back(g, x, w, None, *pairs, [False, True, False])),
+    }
+
+
+def work(n, args, deadline):
+    """Every `workers`-th of the convolutions, from the n-th on."""
+    if not args.pretend:
+        import torch
+
+        torch.cuda.set_per_process_memory_fraction(min(1.0, 0.95 / args.workers))
+    done = 0
+    with gzip.open(args.out / f"scratch-{n}.jsonl.gz", "wt", 6) as f:
+        for i, c in enumerate(drawn(args.seed, args.count)):
+            if time.monotonic() > deadline:
+                break
+            if i % args.workers != n:
+                continue
+            try:
+                c.update({} if args.pretend else measure(torch, c))
+            except Exception as e:  # no room for its tensors beside the others'
+                c["error"] = str(e)[:80]
+                torch.cuda.empty_cache()
+            f.write(json.dumps(c, separators=(",", ":")) + "\n")
+            done += 1
+            if done % 50 == 0:
+                f.flush()
+                if not args.pretend and torch.cuda.memory_reserved() > 6 << 30:
+                    torch.cuda.empty_cache()
+    print(f"worker {n}: {done} convolutions", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--out", type=pathlib.Path, required=True)
+    p.add_argument("--seconds", type=float, default=150)
+    p.add_argument("--workers", type=int, default=8)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--count", type=int, default=60000)
+    p.add_argument("--pretend", action="store_true")
+    args = p.parse_args()
+    deadline = time.monotonic() + args.seconds
+    args.out.mkdir(parents=True, exist_ok=True)
+    children = []
+    for n in range(args.workers):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                work(n, args, deadline)
+            finally:
+                os._exit(0)
+        children.append(pid)
+    for pid in children:
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()
