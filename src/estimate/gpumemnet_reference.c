@@ -23,8 +23,8 @@ bool gpumemnet_keeps_output(const char *activation)
 	return false;
 }
 
-/* One pass through the layers. */
-struct reference_walk { const struct features *f; const struct gpumemnet_settings *s; bool keeps_output; double kernel; };
+/* One pass through the layers. `made`: elements of the sample and of all outputs so far, the most that a layer can be given. */
+struct reference_walk { const struct features *f; const struct gpumemnet_settings *s; bool keeps_output; double kernel, made; };
 
 /* Whether the layer that follows keeps what it is given. */
 static bool next_keeps(const struct reference_walk *w, size_t i)
@@ -73,8 +73,9 @@ static double kept_of(const struct reference_walk *w, size_t i)
  * a bias): the one that fits the channels of the layer before it, else that of the convolution before it. */
 static double kernel_of(double values, double channels_before, double side_before)
 {
-	static const double sides[] = { 1, 3, 5, 7, 9, 11 };
-	for (size_t i = 0; i < COUNT_OF(sides); i++) {
+	static const double sides[] = { 1, 3, 5, 7, 9, 11, 14, 16, 32 };	/* the last three cut images into patches */
+	const size_t n = channels_before <= 3 ? COUNT_OF(sides) : 6;
+	for (size_t i = 0; i < n; i++) {
 		double all = sides[i] * sides[i] * channels_before;
 		if (values == all || values == all + 1)
 			return sides[i];
@@ -82,8 +83,17 @@ static double kernel_of(double values, double channels_before, double side_befor
 	return side_before;
 }
 
+/* Side of a square image; 0: the layer gives none. A vector's last dimension is its features: taken for a width, it makes
+ * images of a thousand by a thousand points out of a classifier between two convolutions, or of a class token before one. */
+static double side_of(const struct features_layer *l)
+{
+	uint64_t side = l ? l->last_dim : 0;
+	bool vectors = l && (l->kind == SUMMARY_LINEAR || l->kind == SUMMARY_EMBEDDING || l->kind == SUMMARY_ATTENTION);
+	return side && !vectors && l->activations % (side * side) == 0 ? (double)side : 0;
+}
+
 /* Elements of what a linear layer or a convolution takes in: its parameters tell. 0: not known. */
-static double input_of(struct reference_walk *w, const struct features_layer *l, const struct features_layer *before)
+static double guess_input(struct reference_walk *w, const struct features_layer *l, const struct features_layer *before)
 {
 	double params = (double)l->params, elements = (double)l->activations, width = l->last_dim;
 	if (!l->last_dim || !l->activations || (l->kind != SUMMARY_LINEAR && l->kind != SUMMARY_CONV))
@@ -91,17 +101,24 @@ static double input_of(struct reference_walk *w, const struct features_layer *l,
 	if (l->kind == SUMMARY_LINEAR)
 		return floor(params / width) * (elements / width);
 	double values = floor(params / fmax(elements / (width * width), 1));
-	double side = before && before->last_dim ? before->last_dim : width;
-	if (before && before->last_dim)
+	double side = side_of(before) > 0 ? side_of(before) : width;
+	if (side_of(before) > 0)
 		w->kernel = kernel_of(values, (double)before->activations / (side * side), w->kernel);
 	else	/* images have three channels, or one */
 		w->kernel = kernel_of(values, 3, kernel_of(values, 1, w->kernel));
 	return floor(values / (w->kernel * w->kernel)) * side * side;
 }
 
+/* A guess is a guess, but nothing is given more than there is: only the first layer reads what no layer made. */
+static double input_of(struct reference_walk *w, const struct features_layer *l, const struct features_layer *before)
+{
+	double input = guess_input(w, l, before);
+	return before ? fmin(input, w->made) : input;
+}
+
 void gpumemnet_refer(const struct features *f, const struct gpumemnet_settings *s, struct gpumemnet_reference *out)
 {
-	struct reference_walk w = { f, s, gpumemnet_keeps_output(f->activation), 3 };
+	struct reference_walk w = { f, s, gpumemnet_keeps_output(f->activation), 3, 0 };
 	const struct features_layer *before = NULL;
 	double params = (double)f->params / (double)MIB, trainable = (double)f->trainable_params / (double)MIB;
 	double batch = (double)f->batch_size / (double)MIB, largest = 0, last = 0;
@@ -117,6 +134,7 @@ void gpumemnet_refer(const struct features *f, const struct gpumemnet_settings *
 			out->scratch = fmax(out->scratch, batch * (input + elements) * (double)s->value);
 		largest = fmax(largest, fmax(elements * width_of(&w, l->kind), more));
 		last = elements > 0 ? elements : last;
+		w.made += (before ? 0 : input) + elements * l->times;
 		before = elements > 0 ? l : before;
 	}
 	out->kernel = w.kernel;
