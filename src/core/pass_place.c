@@ -3,9 +3,9 @@
  * What a task asks for, whether that fits, and where it goes.
  *
  * A request that did not fit is remembered by its kind. Until the fleet changes its shape, another of that kind can only fit on
- * slots that moved since: whether one GPU fits hangs on that GPU, the request and the policy. What hangs on more is asked in
- * full: a task of several GPUs needs several that fit at once, one that GPUs are kept for may use what its kind may not, and a
- * planned one may use only what the plan says.
+ * slots that moved since: whether one GPU fits hangs on that GPU, the request and the policy. A task of several GPUs needs
+ * several that fit at once, so for it those that fitted before are asked again with the ones that moved. What hangs on more is
+ * asked in full: one that GPUs are kept for may use what its kind may not, and a planned one may use only what the plan says.
  */
 #include "core/pass_private.h"
 
@@ -74,19 +74,25 @@ static size_t kind_place(const struct kind *k)
 	memcpy(words, k, sizeof words);
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		h = (h ^ words[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
-	return h & (REFUSED_KINDS - 1);
+	return h & (REFUSED_PLACES - 1);
 }
 
-/* The entry of that kind as of the fleet's shape; a new one says that nothing was asked yet (version 0). */
+/* The entry of that kind as of the fleet's shape; a new one says that nothing was asked yet (version 0), and takes the place of
+ * the one that was not asked for longest. */
 static struct refused *refused_of(struct pass *p, const struct map_request *r)
 {
 	struct kind kind;
 	kind_of(r, &kind);
-	struct refused *e = &p->refused[kind_place(&kind)];
-	if (e->shape != fleet_shape(p->fleet) || memcmp(&e->kind, &kind, sizeof kind)) {
-		*e = (struct refused){ .shape = fleet_shape(p->fleet), .feasible = FEASIBLE_NOT_ASKED };
-		memcpy(&e->kind, &kind, sizeof kind);
+	struct refused *set = p->refused[kind_place(&kind)], *e = set;
+	uint64_t shape = fleet_shape(p->fleet);
+	for (size_t i = 0; i < REFUSED_WAYS; i++) {
+		if (set[i].shape == shape && !memcmp(&set[i].kind, &kind, sizeof kind))
+			return &set[i];
+		if (set[i].version < e->version)
+			e = &set[i];
 	}
+	*e = (struct refused){ .shape = shape, .feasible = FEASIBLE_NOT_ASKED };
+	memcpy(&e->kind, &kind, sizeof kind);
 	return e;
 }
 
@@ -112,6 +118,27 @@ bool pass_hopeless(struct pass *p, const struct map_request *r, struct now now)
 
 /* Placing ------------------------------------------------------------------------------------------------------------- */
 
+static bool has_slot(const uint32_t *slots, size_t n, uint32_t slot)
+{
+	for (size_t i = 0; i < n; i++)
+		if (slots[i] == slot)
+			return true;
+	return false;
+}
+
+/* The slots on which alone such a request may be placed: those that moved since, and those that fitted then. False: all. */
+static bool pass_list_chances(struct pass *p, const struct refused *e, size_t *n_moved, size_t *n)
+{
+	size_t size = fleet_size(p->fleet);
+	if (p->cap_moved < size + MAP_FEW)
+		p->moved = alloc_resize(p->moved, p->cap_moved = size + MAP_FEW, sizeof *p->moved);
+	*n_moved = *n = fleet_moved_since(p->fleet, e->version, p->moved);
+	for (unsigned i = 0; i < e->few.n && e->few.n <= MAP_FEW; i++)
+		if (!has_slot(p->moved, *n_moved, e->few.at[i]))
+			p->moved[(*n)++] = e->few.at[i];
+	return e->few.n <= MAP_FEW && *n < size;
+}
+
 static bool pass_find_anywhere(struct pass *p, const struct map_gpu *gpus, const struct map_request *r, struct placement *out)
 {
 	return map_place(&p->config->map, gpus, fleet_size(p->fleet), r, &p->rr_next, out, NULL);
@@ -122,18 +149,15 @@ static bool pass_find_where_moved(struct pass *p, const struct map_gpu *gpus, co
 				  struct placement *out)
 {
 	struct refused *e = refused_of(p, r);
-	size_t n = fleet_size(p->fleet), n_moved = n;
-	if (e->version) {
-		if (p->cap_moved < n)
-			p->moved = alloc_resize(p->moved, p->cap_moved = n, sizeof *p->moved);
-		n_moved = fleet_moved_since(p->fleet, e->version, p->moved);
-	}
-	bool some = n_moved < n && r->gpus == 1;
-	bool placed = n_moved && (some ? map_place_among(&p->config->map, gpus, n, r, p->moved, n_moved, &p->rr_next, out)
-				       : pass_find_anywhere(p, gpus, r, out));
-	if (!placed)
-		e->version = fleet_version(p->fleet);
-	return placed;
+	size_t n_moved = 0, n_chances = 0;
+	bool some = e->version && pass_list_chances(p, e, &n_moved, &n_chances);
+	if (e->version && !n_moved)
+		return false;
+	if (map_place_among(&p->config->map, gpus, fleet_size(p->fleet), r, some ? p->moved : NULL, n_chances, &p->rr_next, out,
+			    &e->few))
+		return true;
+	e->version = fleet_version(p->fleet);
+	return false;
 }
 
 /* Fences only what is trusted and shares: a run that has its GPUs to itself may take what it needs. */

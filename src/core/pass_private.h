@@ -12,7 +12,8 @@
 #include "core/pass.h"
 #include "map/plan.h"
 
-#define REFUSED_KINDS 256	/* power of two */
+#define REFUSED_PLACES 256	/* power of two; where a kind may be remembered: */
+#define REFUSED_WAYS 4		/* in one of so many entries, so that kinds which fall together do not push each other out */
 #define PLAN_WAITING 64		/* waiting tasks of a plan, in the order of the queue */
 
 /* What placement can tell requests apart by, where no GPU is kept for them and no plan has them. Zeroed before it is filled. */
@@ -29,6 +30,7 @@ struct kind {
 struct refused {
 	struct kind kind;
 	uint64_t version, shape;	/* of the fleet; version 0: not refused yet, shape 0: no entry */
+	struct map_few few;		/* slots that fitted then, too few as they were */
 	enum { FEASIBLE_NOT_ASKED, FEASIBLE, FEASIBLE_NEVER } feasible;	/* whether GPUs here could ever run it */
 };
 
@@ -71,7 +73,7 @@ struct pass {
 	struct planning plan;
 	uint64_t wish;			/* moves when what is kept for the head changes: plans keep to it */
 
-	struct refused refused[REFUSED_KINDS];
+	struct refused refused[REFUSED_PLACES][REFUSED_WAYS];
 	uint32_t *moved;		/* scratch: slots */
 	size_t cap_moved;
 };

@@ -198,9 +198,33 @@ static void mark_too_few(struct map_finding *findings, size_t n, size_t passed, 
 	}
 }
 
+static bool is_among(const struct picks *s, uint32_t at)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->best[i].at == at)
+			return true;
+	return false;
+}
+
+/* Of a refusal: nothing was full, so the picks are all that passed. */
+static void map_list_few(const struct choice *c, struct map_few *few)
+{
+	const struct picks *const all[] = { &c->fit, &c->streams, &c->idle };
+	few->n = 0;
+	for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+		for (unsigned i = 0; i < all[k]->n; i++) {
+			uint32_t at = all[k]->best[i].at;
+			if ((k > 0 && is_among(all[0], at)) || (k > 1 && is_among(all[1], at)))
+				continue;
+			if (few->n < MAP_FEW)
+				few->at[few->n] = at;
+			few->n++;
+		}
+}
+
 /* Of those in `only`, or of all if that is NULL. */
 static bool map_choose(struct map_ask *ask, const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out,
-		       struct map_finding *findings)
+		       struct map_finding *findings, struct map_few *few)
 {
 	struct choice c;
 	unsigned want = ask->r->gpus <= SPEC_MAX_GPUS ? ask->r->gpus : 0;
@@ -219,6 +243,8 @@ static bool map_choose(struct map_ask *ask, const uint32_t *only, size_t n_only,
 		s = &c.idle;
 	if (!want || s->n < want) {
 		mark_too_few(findings, ask->n, passed > s->passed ? passed : s->passed, ask->r->gpus);
+		if (few)
+			map_list_few(&c, few);
 		return false;
 	}
 	map_fill_placement(out, ask, s, clamped);
@@ -232,14 +258,14 @@ bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 {
 	struct map_ask ask;
 	map_ask_init(&ask, p, gpus, n, r);
-	return map_choose(&ask, NULL, 0, rr_next, out, findings);
+	return map_choose(&ask, NULL, 0, rr_next, out, findings, NULL);
 }
 
 bool map_place_among(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-		     const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out)
+		     const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out, struct map_few *few)
 {
 	struct map_ask ask;
-	assert(r->gpus == 1 && n_only);
+	assert(n_only <= n);
 	map_ask_init(&ask, p, gpus, n, r);
-	return map_choose(&ask, only, n_only, rr_next, out, NULL);
+	return map_choose(&ask, only, n_only, rr_next, out, NULL, few);
 }

@@ -203,9 +203,15 @@ bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
  * GPUs that fit are too few. */
 bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 	       uint32_t *rr_next, struct placement *out, struct map_finding *findings);
-/* The same for a request of one GPU, where it is known that none but those in `only` (positions in the list) can take it. */
+/* GPUs (positions in the list) that fit a request though they were too few for it, in no particular order; of a request of one
+ * GPU there are none. `n` above MAP_FEW: there are more, which were not put down. */
+#define MAP_FEW 8
+struct map_few { uint32_t at[MAP_FEW]; unsigned n; };
+/* The same, where it is known that none but those in `only` (positions in the list, each once; NULL: all) can be taken. Where
+ * it is not placed, *few says what fitted: as long as no other GPU changes, those are the only ones that may be taken with
+ * such as do. */
 bool map_place_among(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
-		     const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out);
+		     const uint32_t *only, size_t n_only, uint32_t *rr_next, struct placement *out, struct map_few *few);
 
 /* Whether every task has its GPUs alone under that policy; whether this one wants or gets them so. */
 bool map_gives_alone(const struct map_policy *p);

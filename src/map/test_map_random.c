@@ -137,6 +137,8 @@ struct situation {
 	uint32_t turn;
 };
 
+static unsigned again_placed;
+
 /* GPUs may be passed over when nobody wants the findings, but nothing is decided otherwise. */
 static void check_quick(const struct situation *s, bool placed, uint32_t turn, const struct placement *out)
 {
@@ -148,6 +150,34 @@ static void check_quick(const struct situation *s, bool placed, uint32_t turn, c
 		return;
 	assert_memory_equal(quick.slots, out->slots, out->n * sizeof *out->slots);
 	assert_true(quick.mode == out->mode && quick.claim_mib == out->claim_mib);
+}
+
+/* Where it was refused and GPUs changed since, asking those and the few that had fitted decides as asking all does. */
+static void check_again(const struct situation *s, const struct map_few *few, uint64_t *seed)
+{
+	struct situation now = *s;
+	struct placement all, some;
+	uint32_t only[6], n_only = 0, turn = s->turn, at = s->turn;
+	bool changed[6] = { false };
+	for (uint32_t i = 0; i < s->n; i++)
+		if ((changed[i] = chance(seed, 40))) {
+			struct map_gpu g = any_gpu(seed, i);
+			bool same_shape = g.total_mib == s->g[i].total_mib && g.stale == s->g[i].stale && g.mig == s->g[i].mig &&
+				     g.mps_capable == s->g[i].mps_capable;
+			now.g[i] = same_shape ? g : now.g[i];
+			only[n_only++] = i;
+		}
+	for (unsigned i = 0; i < few->n; i++)
+		if (!changed[few->at[i]])
+			only[n_only++] = few->at[i];
+	bool placed = map_place(&now.p, now.g, now.n, &now.r, &turn, &all, NULL);
+	assert_int_equal(map_place_among(&now.p, now.g, now.n, &now.r, only, n_only, &at, &some, &(struct map_few){ 0 }), placed);
+	assert_int_equal(at, turn);
+	again_placed += placed && now.r.gpus > 1;
+	if (placed)
+		assert_memory_equal(some.slots, all.slots, all.n * sizeof *all.slots);
+	if (placed)
+		assert_true(some.mode == all.mode && some.claim_mib == all.claim_mib);
 }
 
 /* No GPU hides another: for claims that are not cut by comparison, one that fits by itself is enough. */
@@ -165,7 +195,7 @@ static void check_each(const struct situation *s, bool placed)
 }
 
 /* Returns for how many GPUs it was placed. */
-static unsigned check_situation(const struct situation *s)
+static unsigned check_situation(const struct situation *s, uint64_t *seed)
 {
 	struct map_finding f[6];
 	struct placement out;
@@ -179,7 +209,11 @@ static unsigned check_situation(const struct situation *s)
 	check_quick(s, placed, turn, &out);
 	check_each(s, placed);
 	if (!placed) {
+		struct map_few few;
+		uint32_t at = s->turn;
 		assert_int_equal(ok, 0);
+		assert_false(map_place_among(&s->p, s->g, s->n, &s->r, NULL, 0, &at, &out, &few));
+		check_again(s, &few, seed);
 		return 0;
 	}
 	assert_int_equal(map_feasible(&s->p, s->g, s->n, &s->r, NULL), 0);
@@ -208,11 +242,12 @@ static void any_situation(void **state)
 		any_request(&seed, &s.p, &s.r);
 		for (size_t i = 0; i < s.n; i++)
 			s.g[i] = any_gpu(&seed, (uint32_t)i);
-		seen[check_situation(&s)]++;
+		seen[check_situation(&s, &seed)]++;
 	}
 	/* The dice were fair: each outcome was seen often. */
 	for (size_t i = 0; i < COUNT_OF(seen); i++)
 		assert_true(seen[i] > 300);
+	assert_true(again_placed > 100);
 }
 
 int main(void)
