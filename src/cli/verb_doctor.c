@@ -100,6 +100,15 @@ static void check_programs(struct doctor *d)
 	}
 }
 
+/* What the daemon itself found wanting. */
+static void check_troubles(struct doctor *d)
+{
+	size_t i;
+	json_t *one;
+	json_array_foreach(json_object_get(d->status, "troubles"), i, one)
+		report(d, GRADE_WARN, member_text(one, "check"), "%s", member_text(one, "text"));
+}
+
 /* ---- driver and devices ---- */
 
 static void check_readings(struct doctor *d, const struct snapshot *s)
@@ -270,7 +279,8 @@ int verb_doctor(struct cli_call *c)
 	struct doctor d = { .term = term_ask(), .checks = json_array() };
 	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &d.json }, { 0 } };
 	static void (*const checks[])(struct doctor *) = {
-		check_daemon, check_programs, check_driver, check_gpus, check_mps, check_cgroup, check_state, check_home, check_clock,
+		check_daemon, check_troubles, check_programs, check_driver, check_gpus, check_mps, check_cgroup, check_state, check_home,
+		check_clock,
 	};
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0)) {
 		json_decref(d.checks);

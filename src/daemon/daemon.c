@@ -67,6 +67,7 @@ struct daemon {
 	uv_check_t check;
 	uv_timer_t timer;		/* for what is due: what core_turn says, or a commit */
 	int64_t dirty_ms;		/* mono; since when there is something to commit; 0: there is not */
+	bool unread;			/* a task was left alone at the start */
 	bool store_failed;		/* the last commit failed */
 };
 
@@ -75,6 +76,11 @@ static bool has_mps(void *ctx)
 {
 	const struct daemon *d = ctx;
 	return d->config.mps && mps_available(device_kind(d->device));
+}
+
+static void tell_troubles(void *ctx, json_t *list)
+{
+	runner_tell_troubles(((struct daemon *)ctx)->runner, list);
 }
 
 /* The turn ------------------------------------------------------------------------------------------------------------- */
@@ -303,6 +309,7 @@ static int restore_one(void *ctx, struct task *t, const char *broken)
 	char id[TASK_ID_TEXT];
 	if (broken) {
 		log_error("task %s: its log cannot be read, so it is left alone: %s", task_id_text(t->id, id), broken);
+		d->unread = true;
 		task_destroy(t);
 		return 0;
 	}
@@ -354,6 +361,7 @@ static int daemon_restore(struct daemon *d, struct error *err)
 	struct adopting adopting = { .d = d };
 	if (note_boot(d, &adopting.new_boot, err) || store_load_live(d->store, restore_one, d, err))
 		return -1;
+	runner_sweep(d->runner, !d->unread);
 	core_each_task(d->core, adopt_one, &adopting);
 	runner_adopted(d->runner);
 	return store_each_meta(d->store, "drained:", restore_drained, d);
@@ -423,7 +431,8 @@ static void daemon_start_parts(struct daemon *d)
 	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of,
 				      .owner = owner_of, .estimate = on_estimate, .outcome = on_outcome, .trouble = on_trouble };
 	d->core = core_create(&d->config.core, &ops);
-	const struct runner_plan running = { .core = d->core, .config = &d->config, .state_dir = d->state_dir,
+	const struct runner_plan running = { .core = d->core, .config = &d->config,
+					     .home = { d->state_dir, store_mark(d->store), store_marked_ms(d->store) },
 					     .run_dir = d->run_dir, .socket_path = d->socket_path, .device = d->device };
 	d->runner = runner_create(&d->loop, &running);
 	d->recording = recording_create(d->store, &d->config);
@@ -432,7 +441,8 @@ static void daemon_start_parts(struct daemon *d)
 	d->lookups = lookups_create(&d->loop, d->program);
 	d->requests = (struct requests){
 		.core = d->core, .store = d->store, .names = d->names, .recording = d->recording, .config = &d->config,
-		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps, .ctx = d,
+		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
+		.troubles = tell_troubles, .ctx = d,
 	};
 }
 

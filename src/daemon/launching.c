@@ -99,28 +99,26 @@ void launching_line_destroy(struct launching_line *line)
 
 struct forgetting {
 	uv_work_t work;
-	char *state_dir;
-	task_id task;
-	uint32_t attempt;
+	char *folder;
 };
 
 static void forget_there(uv_work_t *work)
 {
 	const struct forgetting *f = work->data;
-	launch_forget(f->state_dir, f->task, f->attempt);
+	launch_forget(f->folder);
 }
 
 static void on_forgotten(uv_work_t *work, int status)
 {
 	struct forgetting *f = work->data;
 	(void)status;
-	free(f->state_dir);
+	free(f->folder);
 	free(f);
 }
 
-void launching_forget(uv_loop_t *loop, const char *state_dir, task_id task, uint32_t attempt)
+void launching_forget(uv_loop_t *loop, char *folder)
 {
 	struct forgetting *f = alloc_zero(sizeof *f);
-	*f = (struct forgetting){ .work.data = f, .state_dir = alloc_string(state_dir), .task = task, .attempt = attempt };
+	*f = (struct forgetting){ .work.data = f, .folder = folder };
 	uv_queue_work(loop, &f->work, forget_there, on_forgotten);
 }

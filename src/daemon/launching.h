@@ -26,7 +26,7 @@ struct launching *launching_start(struct launching_line *line, struct launch *l,
 /* Nobody is told of it any more. Takes NULL. */
 void launching_leave(struct launching *l);
 
-/* launch_forget. The loop stays alive until it is done. */
-void launching_forget(uv_loop_t *loop, const char *state_dir, task_id task, uint32_t attempt);
+/* launch_forget; takes `folder`. The loop stays alive until it is done. */
+void launching_forget(uv_loop_t *loop, char *folder);
 
 #endif

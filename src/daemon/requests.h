@@ -32,6 +32,8 @@ struct requests {
 	const char *state_dir, *socket_path;
 	int64_t started_ms;		/* wall */
 	bool (*has_mps)(void *ctx);	/* whether tasks can be MPS clients here */
+	/* Appends {"check","text"} for what a person should look after. */
+	void (*troubles)(void *ctx, json_t *list);
 	void *ctx;
 };
 

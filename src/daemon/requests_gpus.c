@@ -57,10 +57,12 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 {
 	const struct core_config *c = core_get_config(q->core);
 	long long age = sampling_age_ms(q->sampling);
+	json_t *troubles = json_array();
+	q->troubles(q->ctx, troubles);
 	(void)m;
 	(void)err;
 	return request_answer(reply, json_pack(
-		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, sb, sb, sI, si, so, so, sI, si}", "schema", 1, "version", RAD_VERSION,
+		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, sb, sb, sI, si, so, so, sI, si, so}", "schema", 1, "version", RAD_VERSION,
 		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", q->config->devices, "state_dir", q->state_dir,
 		"socket", q->socket_path, "gpus", (json_int_t)core_gpu_count(q->core), "placement", map_rank_name(c->map.rank),
 		"share", share_mode_name(c->map.share), "mps_available", q->has_mps(q->ctx),
@@ -68,5 +70,6 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 		"uid", (json_int_t)geteuid(), "sampler_restarts", (int)sampling_restarts(q->sampling),
 		"snapshot_age_s", age < 0 ? json_null() : json_round3((double)age / 1000),
 		"start_time", json_time_or_null(q->started_ms),
-		"running", (json_int_t)core_count(q->core, TASK_RUNNING), "other_gpus", (int)sampling_others(q->sampling)));
+		"running", (json_int_t)core_count(q->core, TASK_RUNNING), "other_gpus", (int)sampling_others(q->sampling),
+		"troubles", troubles));
 }

@@ -20,7 +20,7 @@
 #include "daemon/now.h"
 #include "daemon/polling.h"
 #include "daemon/servers.h"
-#include "launch/launch.h"
+#include "daemon/sweeping.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ struct watch {
 
 enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_FORGET };
 
-struct effect { enum effect_kind kind; task_id task; uint32_t attempt; };
+struct effect { enum effect_kind kind; task_id task; char *folder; };	/* folder: to be forgotten; owned */
 
 /* Who owns a process is asked every second and does not change: the answer is kept by pid and start time. */
 struct owned { uint64_t start_ticks; task_id owner; uint64_t generation; };
@@ -63,6 +63,7 @@ struct runner {
 	struct runner_plan plan;
 	struct servers *servers;	/* MPS */
 	struct launching_line *launches;
+	struct sweeping *sweeping;	/* NULL before runner_sweep */
 	struct idmap watches;		/* task -> struct watch */
 	struct idmap shims;		/* pid of the shim -> struct watch */
 	struct idmap owners;		/* pid -> struct owned */
@@ -103,7 +104,7 @@ static int runner_watch_shim(struct watch *w, struct proc_id shim);
 static bool runner_watch_claimant(struct watch *w)
 {
 	struct proc_id shim;
-	if (launch_adopt(w->r->plan.state_dir, w->task, runner_task_of(w)->n_attempts, &shim, NULL) != 1)
+	if (launch_adopt(&w->r->plan.home, runner_task_of(w), &shim, NULL) != 1)
 		return false;
 	return shim.pid != w->shim.pid && !runner_watch_shim(w, shim);
 }
@@ -118,7 +119,7 @@ static void runner_over(struct watch *w)
 	bool claimed = true;
 	char id[TASK_ID_TEXT];
 	task_id task = w->task;
-	int rc = launch_result(r->plan.state_dir, w->task, t->n_attempts, &claimed, &report, &err);
+	int rc = launch_result(&r->plan.home, t, &claimed, &report, &err);
 	if (rc == 1 && runner_watch_claimant(w))	/* ours lost the race for the attempt to another radd's: that one runs */
 		return;
 	if (rc < 0) {
@@ -127,7 +128,7 @@ static void runner_over(struct watch *w)
 	}
 	/* A shim that was killed leaves its task without a record, and perhaps running: a lost task must not go on unseen. */
 	if (claimed && !report.have_record && !w->stranger)
-		launch_signal(t, SIGKILL);
+		launch_signal(&r->plan.home, t, SIGKILL);
 	runner_drop_watch(w);
 	core_exited(r->plan.core, task, &report, now_read());
 }
@@ -217,7 +218,7 @@ static void on_launched(void *ctx, int rc, struct proc_id shim, const struct err
 	w->launching = NULL;
 	w->stage = WATCH_NEW;
 	if (rc && err->code == ERR_CONFLICT)	/* a former radd started it */
-		rc = launch_adopt(w->r->plan.state_dir, w->task, runner_task_of(w)->n_attempts, &shim, NULL) == 1 ? 0 : -1;
+		rc = launch_adopt(&w->r->plan.home, runner_task_of(w), &shim, NULL) == 1 ? 0 : -1;
 	if (!rc)
 		runner_started(w, shim);
 	else if (err->code == ERR_CONFLICT)
@@ -242,7 +243,7 @@ static void runner_launch(struct watch *w)
 		gpus[i].by_uuid = by_uuid || refs[i].mig;
 	}
 	struct launch_request q = {
-		.state_dir = r->plan.state_dir, .task = t, .gpus = gpus, .n_gpus = (unsigned)n,
+		.home = r->plan.home, .task = t, .gpus = gpus, .n_gpus = (unsigned)n,
 		.fence_mib = a->fenced ? a->claim_mib : 0, .device = r->plan.device, .mps_pipe_dir = pipe,
 		.socket_path = r->plan.socket_path,
 	};
@@ -287,7 +288,7 @@ static int runner_signal_task(const struct watch *w, int sig)
 {
 	const struct task *t = runner_task_of(w);
 	char id[TASK_ID_TEXT];
-	int n = launch_signal(t, sig);
+	int n = launch_signal(&w->r->plan.home, t, sig);
 	if (n)
 		log_info("task %s: %s sent to %d processes", task_id_text(w->task, id), strsignal(sig), n);
 	return n;
@@ -298,7 +299,7 @@ static void runner_terminate_clients(struct watch *w)
 {
 	const struct task *t = runner_task_of(w);
 	scoped_free pid_t *pids = NULL;
-	size_t n = launch_processes(t, &pids);
+	size_t n = launch_processes(&w->r->plan.home, t, &pids);
 	for (size_t i = 0; i < n; i++)
 		servers_terminate_client(w->r->servers, t, pids[i]);
 }
@@ -402,7 +403,7 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 	default: return;
 	}
 	alloc_grow(r->effects, r->n, r->cap);
-	r->effects[r->n++] = (struct effect){ kind, t->id, t->n_attempts };
+	r->effects[r->n++] = (struct effect){ kind, t->id, kind == EFFECT_FORGET ? launch_folder(&r->plan.home, t) : NULL };
 }
 
 static void runner_run_effect(struct runner *r, const struct effect *e)
@@ -419,7 +420,7 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 			runner_stop(w);
 		break;
 	case EFFECT_FORGET:
-		launching_forget(r->loop, r->plan.state_dir, e->task, e->attempt);
+		launching_forget(r->loop, e->folder);
 		servers_tidy(r->servers, r->plan.core);
 		break;
 	}
@@ -452,7 +453,7 @@ static bool runner_find_shim(const struct watch *w, struct proc_id *shim)
 	const struct task *t = runner_task_of(w);
 	if (w->stranger)
 		return false;
-	if (launch_adopt(w->r->plan.state_dir, w->task, t->n_attempts, shim, NULL) == 1)
+	if (launch_adopt(&w->r->plan.home, t, shim, NULL) == 1)
 		return true;
 	*shim = task_attempt(t)->shim;
 	return shim->pid && proc_alive(*shim);
@@ -467,7 +468,7 @@ static void runner_adopt_ended(struct watch *w)
 	struct exit_report report = { 0 };
 	bool claimed = false;
 	char id[TASK_ID_TEXT];
-	int rc = launch_result(r->plan.state_dir, t->id, t->n_attempts, &claimed, &report, &err);
+	int rc = launch_result(&r->plan.home, t, &claimed, &report, &err);
 	if (claimed || task_attempt(t)->shim.pid || rc < 0) {
 		log_info("task %s: ended while no radd ran", task_id_text(t->id, id));
 		runner_over(w);
@@ -478,6 +479,34 @@ static void runner_adopt_ended(struct watch *w)
 		struct event again = { .kind = EV_PLACED };
 		runner_note(r, &again, t);
 	}
+}
+
+struct kept { const struct launch_home *home; char **names; size_t n, cap; };
+
+static void keep_name(void *ctx, const struct task *t)
+{
+	struct kept *k = ctx;
+	char name[LAUNCH_NAME_LEN];
+	if (t->state != TASK_RUNNING)
+		return;
+	alloc_grow(k->names, k->n, k->cap);
+	k->names[k->n++] = alloc_string(launch_name(k->home, t, name));
+}
+
+void runner_sweep(struct runner *r, bool remove)
+{
+	struct kept k = { .home = &r->plan.home };
+	core_each_task(r->plan.core, keep_name, &k);
+	sweeping_destroy(r->sweeping);
+	r->sweeping = sweeping_start(r->loop, &r->plan.home, k.names, k.n, remove);
+	for (size_t i = 0; i < k.n; i++)
+		free(k.names[i]);
+	free(k.names);
+}
+
+void runner_tell_troubles(const struct runner *r, json_t *troubles)
+{
+	sweeping_tell(r->sweeping, troubles);
 }
 
 void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
@@ -504,7 +533,8 @@ void runner_adopted(struct runner *r)
 
 /* Owners --------------------------------------------------------------------------------------------------------------- */
 
-/* Up the parents to a shim of ours; else the task that the process names in its environment, if its user is the task's. */
+/* Up the parents to a shim of ours; else the task that the process names in its environment, if its user is the task's and it
+ * is younger than the task's shim: the task of that id of another store may still have processes. */
 static task_id runner_find_owner(struct runner *r, const struct proc_reading *p)
 {
 	pid_t pid = p->id.pid;
@@ -513,11 +543,18 @@ static task_id runner_find_owner(struct runner *r, const struct proc_reading *p)
 		const struct watch *w = idmap_get(&r->shims, pid);
 		if (w)
 			return w->task;
-		if (proc_stat(pid, &start, &pid))
+		pid_t parent;
+		if (proc_stat(pid, &start, &parent))
 			break;
+		if (sweeping_is_stray(r->sweeping, (struct proc_id){ pid, start }))
+			return 0;
+		pid = parent;
 	}
 	const struct task *t = p->claimed ? core_task(r->plan.core, p->claimed) : NULL;
-	return t && t->spec->uid == p->uid ? t->id : 0;
+	if (!t || t->state != TASK_RUNNING || t->spec->uid != p->uid)
+		return 0;
+	struct proc_id shim = task_attempt(t)->shim;
+	return shim.pid && p->id.start_ticks >= shim.start_ticks ? t->id : 0;
 }
 
 task_id runner_owner(struct runner *r, const struct proc_reading *p)
@@ -566,7 +603,10 @@ void runner_destroy(struct runner *r)
 	idmap_free(&r->shims);
 	idmap_free(&r->owners);
 	launching_line_destroy(r->launches);
+	sweeping_destroy(r->sweeping);
 	servers_destroy(r->servers);
+	for (size_t i = 0; i < r->n; i++)
+		free(r->effects[i].folder);
 	free(r->effects);
 	uv_close((uv_handle_t *)&r->tick, on_tick_closed);
 }

@@ -7,6 +7,7 @@
 #define RAD_DAEMON_RUNNER_H
 
 #include "core/core.h"
+#include "launch/launch.h"
 #include "settings/settings.h"
 
 #include <uv.h>
@@ -18,7 +19,8 @@ struct runner;
 struct runner_plan {
 	struct core *core;
 	const struct settings *config;	/* kill_wait */
-	const char *state_dir, *run_dir, *socket_path;
+	struct launch_home home;
+	const char *run_dir, *socket_path;
 	const struct device *device;
 };
 
@@ -33,11 +35,15 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 bool runner_is_urgent(const struct runner *r);
 /* After the commit. Returns whether anything was done that may have made new events. */
 bool runner_work(struct runner *r);
+/* The running tasks are in the core: what is left of all others is looked for, and what is ours of it removed, if `remove`. */
+void runner_sweep(struct runner *r, bool remove);
 /* A running task came back from the store: finds its shim, or what it left. `new_boot`: the machine, or this container, was
  * started anew since, so the pids that were stored are others'. */
 void runner_adopt(struct runner *r, const struct task *t, bool new_boot);
 /* All of them did: what a former radd started and nobody uses is stopped. */
 void runner_adopted(struct runner *r);
+/* Appends {"check","text"} for what a person should look after. */
+void runner_tell_troubles(const struct runner *r, json_t *troubles);
 /* Whose process that is (core_ops.owner). */
 task_id runner_owner(struct runner *r, const struct proc_reading *p);
 /* Sends a running task a signal (core_ops.signal). */

@@ -35,6 +35,11 @@ static bool has_mps(void *ctx)
 	return ((struct asking *)ctx)->mps;
 }
 
+static void no_troubles(void *ctx, json_t *list)
+{
+	(void)ctx, (void)list;
+}
+
 static void on_named(void *ctx)
 {
 	((struct asking *)ctx)->named++;
@@ -49,7 +54,7 @@ static int setup(void **state)
 	s->recording = recording_create(s->w.store, &s->w.config);
 	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .recording = s->recording,
 				  .config = &s->w.config, .state_dir = s->w.state_dir, .socket_path = "/run/sock",
-				  .started_ms = 1000, .has_mps = has_mps, .ctx = s };
+				  .started_ms = 1000, .has_mps = has_mps, .troubles = no_troubles, .ctx = s };
 	world_snapshot(&s->w);
 	*state = s;
 	return 0;

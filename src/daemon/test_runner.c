@@ -33,7 +33,8 @@ static int setup(void **state)
 	s->run_dir = alloc_printf("%s/run", s->w.dir);
 	s->w.config.kill_wait_ms = 100;
 	s->device = device_create("nvml", s->w.state_dir, NULL);
-	s->plan = (struct runner_plan){ .core = s->w.core, .config = &s->w.config, .state_dir = s->w.state_dir,
+	s->plan = (struct runner_plan){ .core = s->w.core, .config = &s->w.config,
+					.home = { s->w.state_dir, store_mark(s->w.store), store_marked_ms(s->w.store) },
 					.run_dir = s->run_dir, .socket_path = "/nonexistent/socket",
 					.device = s->device };
 	s->runner = runner_create(&s->w.loop, &s->plan);
@@ -169,7 +170,7 @@ static void nothing_runs_before_the_commit(void **state)
 static void a_launch_that_fails_is_told_as_never_begun(void **state)
 {
 	struct running *s = *state;
-	s->plan.state_dir = "/proc/none";	/* no attempt folder can be made */
+	s->plan.home.state_dir = "/proc/none";	/* no attempt folder can be made */
 	forget_all(s);
 	struct spec *spec = world_spec(&s->w, "true\n");
 	spec->requeue = false;
@@ -356,10 +357,13 @@ static void whose_process_it_is(void **state)
 	struct proc_reading program = { .id = { .pid = atoi(buf_text(&text)) }, .uid = getuid() };
 	assert_int_equal(runner_owner(s->runner, &program), id);
 	assert_int_equal(runner_owner(s->runner, &own), 0);
-	struct proc_reading claims = { .id = { .pid = 1, .start_ticks = 1 }, .uid = getuid(), .claimed = id };
+	uint64_t since = shim_of(s, id).start_ticks;
+	struct proc_reading claims = { .id = { .pid = 1, .start_ticks = since }, .uid = getuid(), .claimed = id };
 	assert_int_equal(runner_owner(s->runner, &claims), id);
-	struct proc_reading lies = { .id = { .pid = 1, .start_ticks = 2 }, .uid = getuid() + 1, .claimed = id };
+	struct proc_reading lies = { .id = { .pid = 1, .start_ticks = since + 1 }, .uid = getuid() + 1, .claimed = id };
 	assert_int_equal(runner_owner(s->runner, &lies), 0);
+	struct proc_reading older = { .id = { .pid = 1, .start_ticks = since - 1 }, .uid = getuid(), .claimed = id };
+	assert_int_equal(runner_owner(s->runner, &older), 0);	/* of a task of that id in another store */
 	make_file(s, "go");
 	expect_end(s, id, TASK_COMPLETED, 0);
 }

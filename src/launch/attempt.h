@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The folder of an attempt, STATE/attempts/ID.N/, and the files that say "I am the one": used by daemon and shim.
+ * The folder of an attempt, STATE/attempts/NAME/ (launch_name), and the files that say "I am the one": used by daemon and shim.
  * All of it belongs to the daemon's user alone: what lies there decides what is run, and as whom.
  */
 #ifndef RAD_LAUNCH_ATTEMPT_H

@@ -25,26 +25,27 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define LABEL_LEN (TASK_ID_TEXT + 12)
-
 struct launch {
-	char label[LABEL_LEN];
+	char label[LAUNCH_NAME_LEN];	/* for people: plain */
 	char *folder;
 	struct buf request;
 };
 
-/* Names the attempt's folder and its cgroup. */
-static void label_of(task_id task, uint32_t attempt, char label[LABEL_LEN])
+/* The moment keeps apart what two lives of one store placed: after it was put back from a copy, say. */
+char *launch_name(const struct launch_home *home, const struct task *t, char name[LAUNCH_NAME_LEN])
 {
+	const struct attempt *a = task_attempt(t);
 	char id[TASK_ID_TEXT];
-	snprintf(label, LABEL_LEN, "%s.%u", task_id_text(task, id), attempt);
+	int n = snprintf(name, LAUNCH_NAME_LEN, "%s.%u", task_id_text(t->id, id), t->n_attempts);
+	if (home->store && a && a->placed_ms >= home->since_ms)
+		snprintf(name + n, LAUNCH_NAME_LEN - (size_t)n, "-%s-%llx", home->store, (unsigned long long)a->placed_ms);
+	return name;
 }
 
-static char *folder_path(const char *state_dir, task_id task, uint32_t attempt)
+char *launch_folder(const struct launch_home *home, const struct task *t)
 {
-	char label[LABEL_LEN];
-	label_of(task, attempt, label);
-	return alloc_printf("%s/attempts/%s", state_dir, label);
+	char name[LAUNCH_NAME_LEN];
+	return alloc_printf("%s/attempts/%s", home->state_dir, launch_name(home, t, name));
 }
 
 /* A port that is free now. Whoever takes it before the task does was quicker; nothing can be reserved for another process. */
@@ -70,9 +71,9 @@ static bool make_readable(const char *path)
  * reachable for all. Otherwise a path in our own folder: nobody listens there either. */
 static char *no_mps_dir(const struct launch_request *r)
 {
-	scoped_free char *copy = alloc_string(r->socket_path ? r->socket_path : r->state_dir);
+	scoped_free char *copy = alloc_string(r->socket_path ? r->socket_path : r->home.state_dir);
 	scoped_free char *path = alloc_printf("%s/no-mps", r->socket_path ? dirname(copy) : copy);
-	return make_readable(path) ? steal(path) : alloc_printf("%s/attempts/no-mps", r->state_dir);
+	return make_readable(path) ? steal(path) : alloc_printf("%s/attempts/no-mps", r->home.state_dir);
 }
 
 static char **make_environment(const struct launch_request *r)
@@ -86,15 +87,14 @@ static char **make_environment(const struct launch_request *r)
 static void encode(const struct launch_request *r, struct buf *out)
 {
 	const struct spec *s = r->task->spec;
-	char label[LABEL_LEN];
-	label_of(r->task->id, r->task->n_attempts, label);
+	char name[LAUNCH_NAME_LEN];
 	scoped_free char *output = spec_expand_path(s, s->output, r->task->id);
 	scoped_free char *error = s->error ? spec_expand_path(s, s->error, r->task->id) : NULL;
 	char **env = make_environment(r);
 	struct shim_request request = {
-		.label = label, .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777, .cwd = s->cwd, .output = output,
-		.error = error, .script = s->script, .conda_env = s->conda_env, .argv = s->argv, .environ = env,
-		.rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
+		.label = launch_name(&r->home, r->task, name), .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777,
+		.cwd = s->cwd, .output = output, .error = error, .script = s->script, .conda_env = s->conda_env, .argv = s->argv,
+		.environ = env, .rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
 	};
 	shim_request_encode(&request, out);
 	environment_free(env);
@@ -163,8 +163,8 @@ static int fill_folder(int folder, const struct launch *l, struct error *err)
 struct launch *launch_prepare(const struct launch_request *r)
 {
 	struct launch *l = alloc_zero(sizeof *l);
-	label_of(r->task->id, r->task->n_attempts, l->label);
-	l->folder = folder_path(r->state_dir, r->task->id, r->task->n_attempts);
+	launch_name(&(struct launch_home){ 0 }, r->task, l->label);
+	l->folder = launch_folder(&r->home, r->task);
 	encode(r, &l->request);
 	return l;
 }
@@ -194,9 +194,8 @@ int launch_run(const struct launch *l, struct proc_id *shim, struct error *err)
 }
 
 /* 0: the folder is open; 1: there is none; -1: error. */
-static int open_folder(const char *state_dir, task_id task, uint32_t attempt, int *folder, struct error *err)
+static int open_folder(const char *path, int *folder, struct error *err)
 {
-	scoped_free char *path = folder_path(state_dir, task, attempt);
 	struct error why = ERROR_INIT;
 	*folder = attempt_open(path, &why);
 	if (*folder >= 0)
@@ -204,15 +203,23 @@ static int open_folder(const char *state_dir, task_id task, uint32_t attempt, in
 	return why.code == ERR_NOT_FOUND ? 1 : error_set(err, why.code, "%s", why.text);
 }
 
-int launch_adopt(const char *state_dir, task_id task, uint32_t attempt, struct proc_id *shim, struct error *err)
+/* A shim is ours until it becomes its task's user. Whoever else has that pid is none, whatever a claim says. */
+static bool lives(struct proc_id shim, const struct task *t)
 {
+	uid_t uid = proc_uid(shim.pid);
+	return proc_alive(shim) && (uid == t->spec->uid || uid == geteuid());
+}
+
+int launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim, struct error *err)
+{
+	scoped_free char *path = launch_folder(home, t);
 	scoped_fd int folder = -1;
 	*shim = (struct proc_id){ 0 };
-	int absent = open_folder(state_dir, task, attempt, &folder, err);
+	int absent = open_folder(path, &folder, err);
 	if (absent)
 		return absent < 0 ? -1 : 0;
 	int claimed = claim_read(folder, ATTEMPT_CLAIM, shim, err);
-	return claimed < 0 ? -1 : claimed && proc_alive(*shim);
+	return claimed < 0 ? -1 : claimed && lives(*shim, t);
 }
 
 static void fill_report(const struct exit_record *record, struct exit_report *r)
@@ -226,20 +233,21 @@ static void fill_report(const struct exit_record *record, struct exit_report *r)
 	r->ran_ms = record->began && record->end_ms > record->start_ms ? record->end_ms - record->start_ms : 0;
 }
 
-int launch_result(const char *state_dir, task_id task, uint32_t attempt, bool *claimed, struct exit_report *r,
+int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,
 		  struct error *err)
 {
+	scoped_free char *path = launch_folder(home, t);
 	scoped_fd int folder = -1;
 	struct exit_record record;
 	struct proc_id shim;
 	*claimed = false;
-	int absent = open_folder(state_dir, task, attempt, &folder, err);
+	int absent = open_folder(path, &folder, err);
 	int claim = absent ? 0 : claim_read(folder, ATTEMPT_CLAIM, &shim, err);
 	if (absent < 0 || claim < 0)
 		return -1;
 	*claimed = claim > 0;
 	/* Alive is asked first: its record is complete when it is gone. */
-	if (*claimed && proc_alive(shim))
+	if (*claimed && lives(shim, t))
 		return 1;
 	int have = *claimed ? record_read(folder, ATTEMPT_EXIT, &record, err) : 0;
 	if (have > 0)
@@ -247,20 +255,19 @@ int launch_result(const char *state_dir, task_id task, uint32_t attempt, bool *c
 	return have < 0 ? -1 : 0;
 }
 
-static void task_family(const struct task *t, struct family *f)
+static void task_family(const struct launch_home *home, const struct task *t, struct family *f)
 {
 	const struct attempt *attempt = task_attempt(t);
-	char label[LABEL_LEN];
-	label_of(t->id, t->n_attempts, label);
-	family_of(attempt ? attempt->shim : (struct proc_id){ 0 }, label, f);
+	char name[LAUNCH_NAME_LEN];
+	family_of(attempt ? attempt->shim : (struct proc_id){ 0 }, launch_name(home, t, name), f);
 }
 
-int launch_signal(const struct task *t, int signal)
+int launch_signal(const struct launch_home *home, const struct task *t, int signal)
 {
 	struct family f;
 	scoped_free pid_t *pids = NULL;
 	int got = 0;
-	task_family(t, &f);
+	task_family(home, t, &f);
 	size_t n = family_list(&f, &pids);
 	for (size_t i = 0; i < n; i++)
 		got += !family_signal(&f, pids[i], signal);
@@ -270,10 +277,10 @@ int launch_signal(const struct task *t, int signal)
 	return got;
 }
 
-size_t launch_processes(const struct task *t, pid_t **pids)
+size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids)
 {
 	struct family f;
-	task_family(t, &f);
+	task_family(home, t, &f);
 	return family_list(&f, pids);
 }
 
@@ -287,11 +294,10 @@ static void remove_cgroup(int folder)
 		rmdir(path);
 }
 
-void launch_forget(const char *state_dir, task_id task, uint32_t attempt)
+void launch_forget(const char *path)
 {
-	scoped_free char *path = folder_path(state_dir, task, attempt);
 	scoped_fd int folder = -1;
-	if (open_folder(state_dir, task, attempt, &folder, NULL))
+	if (open_folder(path, &folder, NULL))
 		return;
 	remove_cgroup(folder);
 	remove_folder(folder, path);

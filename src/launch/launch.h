@@ -7,8 +7,8 @@
  * Exactly once: the daemon commits `placed` before it forks the shim; the shim creates the attempt's claim file,
  * which only one can, before it starts the program. Whoever comes second finds the file and starts nothing.
  *
- * Attempt folder STATE/attempts/ID.N/, mode 700:  request (what to start: request.h)  claim ("PID START_TICKS\n", by the
- *	shim)  exit (JSON, one line, by the shim: record.h)  cgroup (its path, if there is one)
+ * Attempt folder STATE/attempts/ID.N-STORE-PLACED/ (launch_name), mode 700:  request (what to start: request.h)
+ *	claim ("PID START_TICKS\n", by the shim)  exit (JSON, one line, by the shim: record.h)  cgroup (its path, if there is one)
  */
 #ifndef RAD_LAUNCH_LAUNCH_H
 #define RAD_LAUNCH_LAUNCH_H
@@ -22,13 +22,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Whose attempts they are. Ids begin anew with a store that begins anew, and come again with one that was put back from a copy:
+ * so an attempt is known by its store and the moment of its placement as well. */
+struct launch_home {
+	const char *state_dir;
+	const char *store;	/* the store's mark (store.h); NULL: all names are plain */
+	int64_t since_ms;	/* what was placed before is of a release that had no marks, and has a plain name */
+};
+
+/* "12_3.1-STORE-PLACED": the last attempt of that task, in its folder's name and its cgroup's. Plain: "12_3.1". */
+#define LAUNCH_NAME_LEN 80
+char *launch_name(const struct launch_home *home, const struct task *t, char name[LAUNCH_NAME_LEN]);
+/* The path of its folder; free it. */
+char *launch_folder(const struct launch_home *home, const struct task *t);
+
 /* `by_uuid`: CUDA cannot find it by its index. */
 struct launch_gpu { char uuid[GPU_UUID_LEN]; uint32_t index; bool by_uuid; };
 
 struct device;
 
 struct launch_request {
-	const char *state_dir;
+	struct launch_home home;
 	const struct task *task;	/* its last attempt is the one to start */
 	const struct launch_gpu *gpus;
 	unsigned n_gpus;
@@ -49,24 +63,24 @@ void launch_destroy(struct launch *l);
  * ERR_CONFLICT: the attempt was started before. On other errors nothing was started and nothing half-made stays. */
 int launch_run(const struct launch *l, struct proc_id *shim, struct error *err);
 
-/* Finds the shim of an attempt after a restart. 1: runs, *shim filled; 0: it has ended or never began (see launch_result);
- * -1: error. */
-int launch_adopt(const char *state_dir, task_id task, uint32_t attempt, struct proc_id *shim, struct error *err);
+/* Finds the shim of a task's last attempt after a restart. 1: runs, as the task's user or as ours, *shim filled; 0: it has
+ * ended or never began (see launch_result); -1: error. */
+int launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim, struct error *err);
 
-/* What the attempt left: fills the first part of *r (have_record, never_began, exit code, signal, output, cgroup_oom,
+/* What the last attempt left: fills the first part of *r (have_record, never_began, exit code, signal, output, cgroup_oom,
  * ran_ms); with never_began, output.line says why. `never started` (no claim file: it may be started again) is told by
  * *claimed = false. 0: done; 1: the process that claimed it still runs (two daemons raced, ours lost): launch_adopt it;
  * -1: error. */
-int launch_result(const char *state_dir, task_id task, uint32_t attempt, bool *claimed, struct exit_report *r,
+int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,
 		  struct error *err);
 
 /* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found
  * when the shim is dead. Never the shim itself. Returns how many got it. */
-int launch_signal(const struct task *t, int signal);
+int launch_signal(const struct launch_home *home, const struct task *t, int signal);
 /* All processes of the attempt, the shim not included. *pids to be freed. */
-size_t launch_processes(const struct task *t, pid_t **pids);
+size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids);
 
 /* Removes the folder of an attempt whose end is in the store; in a thread, if need be. */
-void launch_forget(const char *state_dir, task_id task, uint32_t attempt);
+void launch_forget(const char *folder);
 
 #endif

@@ -16,7 +16,7 @@
 
 void family_cgroup_name(const char *label, struct proc_id shim, char *name, size_t size)
 {
-	snprintf(name, size, "rad-%.60s-%d-%llu", label, (int)shim.pid, (unsigned long long)shim.start_ticks);
+	snprintf(name, size, "rad-%.80s-%d-%llu", label, (int)shim.pid, (unsigned long long)shim.start_ticks);
 }
 
 void family_of(struct proc_id shim, const char *label, struct family *f)

@@ -16,7 +16,7 @@ struct family {
 	char cgroup[PATH_MAX];	/* "" without */
 };
 
-/* The name of an attempt's cgroup; `label` is "ID.N". The shim's identity keeps two daemons' attempts apart. */
+/* The name of an attempt's cgroup; `label` is launch_name's. The shim's identity keeps two daemons' attempts apart. */
 void family_cgroup_name(const char *label, struct proc_id shim, char *name, size_t size);
 /* Fills *f for that shim. */
 void family_of(struct proc_id shim, const char *label, struct family *f);

@@ -18,7 +18,7 @@
 #define REQUEST_MAX ((size_t)64 << 20)
 
 struct shim_request {
-	char *label;		/* "12_3.1": task and attempt; names the cgroup */
+	char *label;		/* launch_name: task and attempt; names the cgroup */
 	uid_t uid;
 	gid_t gid;
 	mode_t umask;

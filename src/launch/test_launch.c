@@ -85,7 +85,7 @@ static int setup(void **state)
 	b->task->attempts[0].mode = SHARE_STREAMS;
 	b->gpu = (struct launch_gpu){ .uuid = "GPU-11111111-2222", .index = 3 };
 	b->device = device_create("nvml", b->dir, NULL);
-	b->request = (struct launch_request){ .state_dir = b->dir, .task = b->task, .gpus = &b->gpu, .n_gpus = 1,
+	b->request = (struct launch_request){ .home.state_dir = b->dir, .task = b->task, .gpus = &b->gpu, .n_gpus = 1,
 					      .device = b->device };
 	*state = b;
 	return 0;
@@ -94,8 +94,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct bench *b = *state;
-	launch_signal(b->task, SIGKILL);
-	launch_forget(b->dir, b->task->id, 1);
+	launch_signal(&b->request.home, b->task, SIGKILL);
+	scoped_free char *folder = launch_folder(&b->request.home, b->task);
+	launch_forget(folder);
 	char *command = alloc_printf("rm -rf '%s'", b->dir);
 	assert_int_equal(system(command), 0);
 	free(command);
@@ -144,7 +145,7 @@ static struct exit_report result(struct bench *b)
 	bool claimed;
 	memset(&r, 0, sizeof r);
 	wait_gone(b->shim);
-	if (launch_result(b->dir, b->task->id, 1, &claimed, &r, &err))
+	if (launch_result(&b->request.home, b->task, &claimed, &r, &err))
 		fail_msg("%s", err.text);
 	assert_true(claimed);
 	return r;
@@ -375,7 +376,7 @@ static void test_background_processes_end(void **state)
 	uint64_t start_ticks;
 	assert_int_equal(proc_stat(atoi(pid), &start_ticks, NULL), -1);
 	scoped_free pid_t *pids = NULL;
-	assert_int_equal(launch_processes(b->task, &pids), 0);
+	assert_int_equal(launch_processes(&b->request.home, b->task, &pids), 0);
 }
 
 static void test_starts_once(void **state)
@@ -408,10 +409,10 @@ static void test_race_for_the_claim(void **state)
 	/* Ours lost: it ends, but the one that won still runs. */
 	struct exit_report r;
 	bool claimed;
-	assert_int_equal(launch_result(b->dir, b->task->id, 1, &claimed, &r, NULL), 1);
+	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 1);
 	assert_true(claimed);
 	struct proc_id found;
-	assert_int_equal(launch_adopt(b->dir, b->task->id, 1, &found, NULL), 1);
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 1);
 	assert_int_equal(found.pid, b->shim.pid);
 	assert_int_equal(found.start_ticks, b->shim.start_ticks);
 	scoped_fd int fd = open(gate, O_WRONLY);
@@ -434,13 +435,13 @@ static void test_adopted_after_kill(void **state)
 	int status;
 	assert_int_equal(waitpid(daemon, &status, 0), daemon);
 	wait_line(b, "count");
-	assert_int_equal(launch_adopt(b->dir, b->task->id, 1, &b->shim, NULL), 1);
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &b->shim, NULL), 1);
 	scoped_fd int fd = open(gate, O_WRONLY);
 	assert_int_equal(write(fd, "go\n", 3), 3);
 	struct exit_report r = result(b);
 	assert_true(r.have_record);
 	assert_int_equal(r.exit_code, 9);
-	assert_int_equal(launch_adopt(b->dir, b->task->id, 1, &b->shim, NULL), 0);
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &b->shim, NULL), 0);
 }
 
 static void test_never_started(void **state)
@@ -449,14 +450,14 @@ static void test_never_started(void **state)
 	struct exit_report r;
 	bool claimed = true;
 	memset(&r, 0, sizeof r);
-	assert_int_equal(launch_adopt(b->dir, b->task->id, 1, &b->shim, NULL), 0);
-	assert_int_equal(launch_result(b->dir, b->task->id, 1, &claimed, &r, NULL), 0);
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &b->shim, NULL), 0);
+	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
 	assert_false(claimed);
 	assert_false(r.have_record);
 	/* A folder that a daemon made before it was killed is used again. */
 	scoped_free char *path = alloc_printf("%s/attempts/12.1", b->dir);
 	assert_int_equal(io_make_dirs(path, 0700, NULL), 0);
-	assert_int_equal(launch_result(b->dir, b->task->id, 1, &claimed, &r, NULL), 0);
+	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
 	assert_false(claimed);
 	set_script(b, "exit 5\n");
 	assert_int_equal(run(b).exit_code, 5);
@@ -477,7 +478,7 @@ static void test_shim_killed(void **state)
 	struct family f = { .shim = b->shim };
 	scoped_free pid_t *pids = NULL;
 	assert_true(family_list(&f, &pids) >= 2);
-	assert_true(launch_signal(b->task, SIGKILL) >= 2);
+	assert_true(launch_signal(&b->request.home, b->task, SIGKILL) >= 2);
 	wait_gone(child);
 }
 
@@ -488,7 +489,7 @@ static void test_signals_reach_everybody(void **state)
 		      "setsid bash -c 'trap \"echo child; exit\" TERM; echo > ready; while :; do sleep 0.05; done' &\nwait\n");
 	start(b);
 	wait_line(b, "ready");
-	assert_true(launch_signal(b->task, SIGTERM) >= 2);
+	assert_true(launch_signal(&b->request.home, b->task, SIGTERM) >= 2);
 	struct exit_report r = result(b);
 	assert_int_equal(r.exit_code, 6);
 	assert_log_has(b, "bash\n");
@@ -524,7 +525,7 @@ static void test_torn_record(void **state)
 		struct exit_report r;
 		bool claimed;
 		memset(&r, 0, sizeof r);
-		assert_int_equal(launch_result(b->dir, b->task->id, 1, &claimed, &r, NULL), 0);
+		assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
 		assert_true(claimed);
 		assert_false(r.have_record);
 	}
@@ -742,9 +743,10 @@ static void test_cgroup(void **state)
 	assert_true(cgroup_members(f.cgroup, &pids) >= 1);
 	assert_true(cgroup_holds(f.cgroup, pids[0]));
 	assert_false(cgroup_holds(f.cgroup, getpid()));
-	launch_signal(b->task, SIGKILL);
+	launch_signal(&b->request.home, b->task, SIGKILL);
 	assert_int_equal(result(b).signal, SIGKILL);
-	launch_forget(b->dir, b->task->id, 1);
+	scoped_free char *folder = launch_folder(&b->request.home, b->task);
+	launch_forget(folder);
 	assert_int_equal(access(f.cgroup, F_OK), -1);
 }
 

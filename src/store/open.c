@@ -10,12 +10,14 @@
 #include "store/store_internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 static const char sqlite_magic[16] = "SQLite format 3";
@@ -195,6 +197,28 @@ static int open_sign(struct store *s, struct error *err)
 	return store_set_meta(s, "written_by", RAD_VERSION, err);
 }
 
+/* The attempts in the state folder belong to the store that placed them, not to one that is begun anew beside them and gives
+ * out the same ids. One that an earlier release made has had a mark since now. */
+static int open_mark(struct store *s, struct error *err)
+{
+	scoped_free char *was = store_get_meta(s, "store");
+	long long since = 0;
+	int64_t used;
+	uint64_t mark;
+	if (was && sscanf(was, "%16[0-9a-f] %lld", s->mark, &since) == 2 && strlen(s->mark) == STORE_MARK_LEN - 1) {
+		s->marked_ms = since;
+		return 0;
+	}
+	if (store_query_int(s, "SELECT EXISTS(SELECT 1 FROM jobs)", &used, err))
+		return -1;
+	if (getrandom(&mark, sizeof mark, 0) != sizeof mark)
+		return error_errno(err, "%s: getrandom", s->path);
+	snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)mark);
+	s->marked_ms = used ? clock_wall_ms() : 0;
+	scoped_free char *text = alloc_printf("%s %lld", s->mark, (long long)s->marked_ms);
+	return store_set_meta(s, "store", text, err);
+}
+
 /* A step of the schema may drop `tasks`: the log has everything. */
 static int rebuild_if_missing(struct store *s, struct error *err)
 {
@@ -208,7 +232,7 @@ static int rebuild_if_missing(struct store *s, struct error *err)
 static int open_start(struct store *s, struct error *err)
 {
 	int64_t last;
-	if (open_prepare(s, err) || rebuild_if_missing(s, err) || open_sign(s, err) || store_commit(s, err) ||
+	if (open_prepare(s, err) || rebuild_if_missing(s, err) || open_sign(s, err) || open_mark(s, err) || store_commit(s, err) ||
 	    store_query_int(s, "SELECT coalesce(max(job), 0) FROM jobs", &last, err))
 		return -1;
 	s->next_job = (uint32_t)last + 1;

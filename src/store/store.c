@@ -160,6 +160,16 @@ static int store_doom(struct store *s, struct error *err, const char *what)
 	return -1;
 }
 
+const char *store_mark(const struct store *s)
+{
+	return s->mark;
+}
+
+int64_t store_marked_ms(const struct store *s)
+{
+	return s->marked_ms;
+}
+
 uint32_t store_next_job(struct store *s)
 {
 	return s->next_job++;

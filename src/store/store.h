@@ -39,6 +39,11 @@ struct store *store_open(const char *dir, struct error *err);
 /* The same file for reading alone, by a process beside the daemon that has it open: nothing is checked, made or migrated, and
  * each task is read as it was committed last. Only the functions that load may be called. */
 struct store *store_open_reader(const char *dir, struct error *err);
+/* Which store this is, made by chance with it: 16 hexadecimal digits. A copy of it has the same. */
+#define STORE_MARK_LEN 17
+const char *store_mark(const struct store *s);
+/* Since when it has one (wall): 0 unless an earlier release made it. */
+int64_t store_marked_ms(const struct store *s);
 /* Takes NULL. What was not committed is gone. */
 void store_close(struct store *s);
 
@@ -79,7 +84,8 @@ int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const 
 int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*each)(void *ctx, const struct outcome *o),
 			void *ctx, struct error *err);
 
-/* Small values that outlive a restart: "drained:GPU-...", "boot" (of the machine), "written_by" (version). */
+/* Small values that outlive a restart: "drained:GPU-...", "boot" (of the machine), "written_by" (version),
+ * "store" (its mark, and since when). */
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err);	/* value NULL: removes it */
 char *store_get_meta(struct store *s, const char *key);	/* free it; NULL if unset */
 int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx);

@@ -60,6 +60,8 @@ struct store {
 	bool dirty;		/* a transaction is open */
 	struct error doomed;	/* why that transaction can no longer be committed; ERR_NONE: it can */
 	uint32_t next_job;
+	char mark[STORE_MARK_LEN];
+	int64_t marked_ms;
 	struct store_request {	/* of the job that was read last: elements of an array come one after another, and share it */
 		uint32_t job;
 		struct spec *spec;	/* one reference; NULL: none */

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ * Sweeping at the start: see sweeping.h. Looking is quick and comes before anything is launched; removing waits for the disk,
+ * so that is done in a thread, which has the list to itself meanwhile but for the strays, which nobody changes.
+ */
+#include "daemon/sweeping.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "launch/leftovers.h"
+
+#include <stdlib.h>
+
+struct sweeping {
+	uv_work_t work;
+	struct leftovers *found;
+	char *folder;		/* of attempts, for people */
+	bool removing, orphan;	/* orphan: freed when the thread is done */
+};
+
+static void sweeping_free(struct sweeping *s)
+{
+	leftovers_destroy(s->found);
+	free(s->folder);
+	free(s);
+}
+
+static void remove_there(uv_work_t *work)
+{
+	struct sweeping *s = work->data;
+	leftovers_remove(s->found);
+}
+
+static void on_removed(uv_work_t *work, int status)
+{
+	struct sweeping *s = work->data;
+	(void)status;
+	s->removing = false;
+	if (s->orphan)
+		sweeping_free(s);
+}
+
+static char *stray_text(const struct sweeping *s, const struct stray *one)
+{
+	return alloc_printf("attempt %s/%s is no task's of this queue (was rad.db moved away, or put back from a copy?), and its "
+			    "processes, below pid %d of uid %u, still run: they are left alone and count as foreign; when nobody "
+			    "needs them: kill -- -%d", s->folder, one->name, (int)one->shim.pid, (unsigned)one->uid, (int)one->shim.pid);
+}
+
+static char *unknown_text(const struct sweeping *s)
+{
+	size_t n = leftovers_unknown(s->found);
+	return n ? alloc_printf("%zu folder%s in %s %s of another queue's tasks, which ended: remove what nobody needs", n,
+				n > 1 ? "s" : "", s->folder, n > 1 ? "are" : "is") : NULL;
+}
+
+static void sweeping_log(const struct sweeping *s, bool removes)
+{
+	size_t n, ended = leftovers_ended(s->found);
+	const struct stray *strays = leftovers_strays(s->found, &n);
+	for (size_t i = 0; i < n; i++) {
+		scoped_free char *text = stray_text(s, &strays[i]);
+		log_warn("%s", text);
+	}
+	scoped_free char *unknown = unknown_text(s);
+	if (unknown)
+		log_warn("%s", unknown);
+	if (ended)
+		log_info("%zu attempt%s that ended under an earlier radd left a folder: %s", ended, ended > 1 ? "s" : "",
+			 removes ? "removed" : "kept, since not all tasks could be read");
+}
+
+struct sweeping *sweeping_start(uv_loop_t *loop, const struct launch_home *home, char *const *keep, size_t n_keep, bool remove)
+{
+	struct sweeping *s = alloc_zero(sizeof *s);
+	s->work.data = s;
+	s->folder = alloc_printf("%s/attempts", home->state_dir);
+	s->found = leftovers_find(home, keep, n_keep);
+	sweeping_log(s, remove);
+	s->removing = remove && !uv_queue_work(loop, &s->work, remove_there, on_removed);
+	return s;
+}
+
+void sweeping_destroy(struct sweeping *s)
+{
+	if (s && s->removing)
+		s->orphan = true;
+	else if (s)
+		sweeping_free(s);
+}
+
+bool sweeping_is_stray(const struct sweeping *s, struct proc_id id)
+{
+	size_t n = 0;
+	const struct stray *strays = s ? leftovers_strays(s->found, &n) : NULL;
+	for (size_t i = 0; i < n; i++)
+		if (strays[i].shim.pid == id.pid && strays[i].shim.start_ticks == id.start_ticks)
+			return true;
+	return false;
+}
+
+void sweeping_tell(const struct sweeping *s, json_t *troubles)
+{
+	size_t n = 0;
+	const struct stray *strays = s ? leftovers_strays(s->found, &n) : NULL;
+	for (size_t i = 0; i < n; i++) {
+		scoped_free char *text = proc_alive(strays[i].shim) ? stray_text(s, &strays[i]) : NULL;
+		if (text)
+			json_array_append_new(troubles, json_pack("{ss, ss}", "check", "attempts", "text", text));
+	}
+	scoped_free char *unknown = s ? unknown_text(s) : NULL;
+	if (unknown)
+		json_array_append_new(troubles, json_pack("{ss, ss}", "check", "attempts", "text", unknown));
+}
