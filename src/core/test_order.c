@@ -354,7 +354,7 @@ static void limits_on_slow_downs_are_kept(void **unused)
 	end_world(w);
 }
 
-static void gain_waits_to_see_what_it_does_not_know(void **unused)
+static void gain_goes_by_the_load_until_it_has_seen(void **unused)
 {
 	(void)unused;
 	struct core_config config = core_config_default();
@@ -362,15 +362,14 @@ static void gain_waits_to_see_what_it_does_not_know(void **unused)
 	config.map.share = SHARE_STREAMS;
 	struct world *w = new_world(1, &config);
 	w->smact = 0.95;
-	task_id a = submit(w, spec_of(3000, 1));
+	task_id a = submit(w, spec_of(3000, 1)), joins = submit(w, spec_of(2000, 1)), b = submit(w, spec_of(4000, 1));
 	hold_memory(w, a, 3000);
-	task_id b = submit(w, spec_of(4000, 1));
+	assert_int_equal(state(w, joins), TASK_RUNNING);	/* two halves of a GPU, as far as anybody knows */
 	assert_int_equal(state(w, b), TASK_PENDING);
-	pass(w, 29);
 	json_t *why = core_why_json(w->c, b, w->now, NULL);
-	assert_string_equal(json_string_value(json_object_get(why, "reason")), "Unseen");
+	assert_string_equal(json_string_value(json_object_get(why, "reason")), "Load");
 	json_decref(why);
-	pass(w, 10);	/* it was seen: it fills the GPU */
+	pass(w, 40);	/* they were seen: they fill the GPU */
 	why = core_why_json(w->c, b, w->now, NULL);
 	assert_string_equal(json_string_value(json_object_get(why, "reason")), "Gain");
 	json_decref(why);
@@ -441,7 +440,7 @@ int main(void)
 		cmocka_unit_test(a_task_of_higher_priority_is_the_head_instead),
 		cmocka_unit_test(a_drained_gpu_is_not_kept),
 		cmocka_unit_test(limits_on_slow_downs_are_kept),
-		cmocka_unit_test(gain_waits_to_see_what_it_does_not_know),
+		cmocka_unit_test(gain_goes_by_the_load_until_it_has_seen),
 		cmocka_unit_test(feasibility_is_asked_without_a_trace),
 		cmocka_unit_test(what_was_kept_is_decided_anew_under_other_settings),
 	};

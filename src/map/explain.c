@@ -217,9 +217,6 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 	case MAP_TASKS:
 		say(&l, "%.0f tasks run there and no load can be read; at most %.0f then (max_tasks)", f->have, f->want);
 		break;
-	case MAP_UNSEEN:
-		say(&l, "a task whose load is not known has just started there; fits or not once it is seen, in half a minute");
-		break;
 	case MAP_SLOWDOWN: say_slowdown(&l, f); break;
 	case MAP_GAIN: say_gain(&l, f); break;
 	case MAP_TOO_FEW: say(&l, "fits, but %.0f of %.0f GPUs fit at once", f->have, f->want); break;

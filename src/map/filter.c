@@ -115,9 +115,16 @@ static enum map_reason map_ask_memory(struct map_ask *ask, const struct map_gpu 
 	return empty_soon && (g->total_mib >= ask->claim_mib || may_clamp(ask, g)) ? MAP_SETTLING : MAP_MEMORY;
 }
 
+/* A policy that predicts cannot where nothing is known yet of a task that has just started: there the limits on the load decide,
+ * as under the others. */
+static bool predicts_load(const struct map_ask *ask, const struct map_gpu *g)
+{
+	return ask->row->for_load && !g->unseen;
+}
+
 static enum map_reason map_ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	if (!map_foreign_runs(g) && (!g->n_tasks || ask->row->for_load || ask->r->planned))
+	if (!map_foreign_runs(g) && (!g->n_tasks || predicts_load(ask, g) || ask->r->planned))
 		return MAP_OK;
 	bool mps = a->mode == SHARE_MPS;
 	double limit = mps ? ask->p->max_smact : ask->p->max_gract;
@@ -187,7 +194,8 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 		a->reason = map_ask_load(ask, g, a);
 	if (!a->reason && g->n_tasks && (ask->predicts || g->has_limit))
 		a->reason = map_forecast(ask, g, a);
-	if (!a->reason && g->n_tasks && ask->row->filter && !ask->r->planned)
+	bool asked = ask->row->filter && !ask->r->planned && (!ask->row->for_load || predicts_load(ask, g));
+	if (!a->reason && g->n_tasks && asked)
 		a->reason = ask->row->filter(ask, g, a);
 	if (!a->reason && ask->r->planned && ask->r->later)
 		a->reason = MAP_LATER;

@@ -24,8 +24,7 @@ struct map_row {
 	bool alone;		/* idle GPUs only, and nobody joins */
 	bool turns;		/* moves rr_next */
 	bool predicts;		/* asks the model of sharing, so loads of tenants are wanted */
-	bool for_load;		/* its filter stands in for the limits on the load */
-	bool waits_for_unseen;	/* a task of unknown load that has just started is waited for */
+	bool for_load;		/* its filter stands in for the limits on the load, where the loads of tenants were seen */
 };
 
 const struct map_row *map_row_of(const struct map_policy *p);

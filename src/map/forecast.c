@@ -69,8 +69,6 @@ enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g,
 		a->have = g->n_tasks, a->want = MOST_TASKS;
 		return MAP_TASKS;
 	}
-	if (ask->row->waits_for_unseen && g->unseen)
-		return MAP_UNSEEN;
 	forecast_gather(&all, ask, g);
 	a->gain = forecast_gain(&all, a->mode);	/* leaves the speeds of all */
 	return forecast_too_slow(ask, g, &all, a);

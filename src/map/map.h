@@ -157,7 +157,6 @@ struct map_request {
 	X(MAP_MEMORY, "Memory", "not enough memory available") \
 	X(MAP_LOAD, "Load", "its SMs are too busy") \
 	X(MAP_TASKS, "MaxTasks", "no load can be read there, and it has as many tasks as are allowed without") \
-	X(MAP_UNSEEN, "Unseen", "a task whose load is not known has just started there") \
 	X(MAP_SLOWDOWN, "Slowdown", "a task would become slower than its limit allows") \
 	X(MAP_GAIN, "Gain", "too little would be gained beside the tasks there") \
 	X(MAP_LATER, "PlannedLater", "it fits, and the plan has others start before it") \
@@ -218,8 +217,8 @@ bool map_gives_alone(const struct map_policy *p);
 bool map_wants_alone(const struct map_policy *p, const struct map_request *r);
 /* Whether the policy asks what tasks do to each other: then loads of tenants are to be known. */
 bool map_predicts(const struct map_policy *p);
-/* Whether it waits for tasks of unknown load to be seen before others join them. */
-bool map_waits_for_unseen(const struct map_policy *p);
+/* Whether it decides otherwise once a task of unknown load was seen. */
+bool map_minds_unseen(const struct map_policy *p);
 
 /* The reason that stands for all: the one that the most GPUs share, the nearest to fitting on a tie. */
 enum map_reason map_summary(const struct map_finding *findings, size_t n);

@@ -83,8 +83,7 @@ static const struct map_row rows[] = {
 	[RANK_LUG] = { .key = least_loaded },
 	[RANK_MUG] = { .key = best_fit },
 	[RANK_FF] = { .key = first_in_list },
-	[RANK_GAIN] = { .key = perhaps_all, .filter = enough_gain, .answered = by_gain, .predicts = true, .for_load = true,
-			.waits_for_unseen = true },
+	[RANK_GAIN] = { .key = perhaps_all, .filter = enough_gain, .answered = by_gain, .predicts = true, .for_load = true },
 	[RANK_EXCLUSIVE] = { .key = first_in_list, .alone = true },
 };
 _Static_assert(sizeof rows / sizeof *rows == MAP_RANK_COUNT, "a row for each policy");
@@ -119,7 +118,7 @@ bool map_predicts(const struct map_policy *p)
 	return map_row_of(p)->predicts || p->max_slowdown > 0;
 }
 
-bool map_waits_for_unseen(const struct map_policy *p)
+bool map_minds_unseen(const struct map_policy *p)
 {
-	return map_row_of(p)->waits_for_unseen;
+	return map_row_of(p)->for_load;
 }

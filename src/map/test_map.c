@@ -455,8 +455,12 @@ static void gains(void **state)
 		{ "streams: GPU time does", "rank=gain", "claim=9 self=0.3:0.9", { "streams=0 has=0.5:0.5" }, "0 streams 9" },
 		{ "the measured load is not asked", "rank=gain", "claim=9 self=0.3:0.3", { "mps=0 has=0.5:0.5 smact=0.99" }, "0 mps 9" },
 		{ "... which others ask", "", "claim=9 self=0.3:0.3", { "mps=0 has=0.5:0.5 smact=0.99" }, "Load" },
-		{ "one of unknown load has just started", "rank=gain", "claim=9 self=0.1:0.1", { "mps=1 unseen" }, "Unseen" },
-		{ "... which only gain asks", "", "claim=9 self=0.1:0.1", { "mps=1 unseen" }, "0 mps 9" },
+		{ "one of unknown load has just started: the expected load counts", "rank=gain", "claim=9 self=0.9:0.9",
+		  { "mps=1 unseen smact=0.5" }, "0 mps 9" },
+		{ "... as it does under others", "rank=gain", "claim=9 self=0.1:0.1", { "mps=1 unseen smact=0.81" }, "Load" },
+		{ "... and gain does not", "rank=gain gain=0.99", "claim=9 self=0.9:0.9", { "mps=1 unseen smact=0.5" }, "0 mps 9" },
+		{ "... but a limit on the slow-down", "rank=gain slower=1.2", "claim=9 self=0.9:0.9", { "mps=1 unseen smact=0.5" },
+		  "Slowdown" },
 		{ "several GPUs", "rank=gain", "claim=9 gpus=2 self=0.4:0.4",
 		  { "streams=0 has=0.9:0.9", "streams=0 has=0.5:0.2", "streams=0 has=0.4:0.9 free=40447" }, "1,2 streams 9" },
 	};
@@ -728,8 +732,6 @@ static void explain(void **state)
 		  "GPU 0: GRACT 0.97, at most 0.90 to join (max_gract): fits when the load falls or a task ends" },
 		{ "no load", "", "claim=1000", { "mps=2 smact=off" },
 		  "GPU 0: 2 tasks run there and no load can be read; at most 2 then (max_tasks)" },
-		{ "unseen", "rank=gain", "claim=1000", { "mps=1 unseen" },
-		  "GPU 0: a task whose load is not known has just started there; fits or not once it is seen, in half a minute" },
 		{ "slow-down", "slower=1.05", "claim=1000 self=0.1:0.1", { "streams=0 has=0.9:0.9" },
 		  "GPU 0: a task would run 1.10 times slower than alone, and at most 1.05 is allowed (max_slowdown): fits when a task there "
 		  "ends" },

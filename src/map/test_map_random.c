@@ -94,7 +94,13 @@ static const char *broken_forecast(const struct map_policy *p, const struct map_
 		gained += (after[i] - before[i]) * load;
 	}
 	double least = p->min_gain * fmax(mode == SHARE_MPS ? r->self.load.smact : r->self.load.gract, 0.01);
-	return p->rank == RANK_GAIN && n && gained < least - 1e-6 ? "too little gained" : NULL;
+	if (p->rank != RANK_GAIN || !n)
+		return NULL;
+	bool known = mode == SHARE_MPS ? g->load.smact_known : g->load.gract_known;
+	double load = mode == SHARE_MPS ? g->load.smact : g->load.gract, limit = mode == SHARE_MPS ? p->max_smact : p->max_gract;
+	if (g->unseen)
+		return known && load > limit + 1e-6 ? "too busy for one that was not seen" : NULL;
+	return gained < least - 1e-6 ? "too little gained" : NULL;
 }
 
 /* What must hold of every GPU that is taken, said in other words than the code. */

@@ -128,7 +128,7 @@ static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 		earliest(&next, second_after(g->left_ms), now);
 	for (size_t i = 0; i < g->n; i++) {
 		earliest(&next, second_from(g->tasks[i]->start_ms + warm_ms), now);
-		if (map_waits_for_unseen(&c->map))
+		if (map_minds_unseen(&c->map))
 			earliest(&next, second_from(g->tasks[i]->start_ms + c->window.settle_ms), now);
 	}
 	/* A task of several GPUs made it busier or calmer: the mean moves until the window holds nothing older. */
