@@ -26,8 +26,6 @@
 /* GRACT of several under MPS lies between the sum and that of tasks that meet by chance; half way is within this. */
 #define INFER_GRACT_SD 0.06
 #define INFER_DRAM_SD 0.030
-/* A task alone, from one time to the next: the same jobs at the beginning and the end of those measurements. */
-#define INFER_ALONE_SD 0.03
 /* One second of samples around their mean; a mean over t seconds is off by that over the root of t. */
 #define INFER_SECOND_SD 0.03
 

@@ -12,14 +12,14 @@
 
 static double unit(double v)
 {
-	return fmin(fmax(v, 0), 1);
+	return isnan(v) ? v : fmin(fmax(v, 0), 1);
 }
 
 static void add_load(struct meter_load *l, double load, int64_t for_ms)
 {
 	if (!isfinite(load))
 		return;
-	l->sum_ms += unit(load) * (double)for_ms;
+	l->sum_ms += load * (double)for_ms;
 	l->seen_ms += (double)for_ms;
 }
 
@@ -48,12 +48,20 @@ void meter_add(struct meter *m, const struct meter_sample *s)
 		m->smact_seen_ms += (double)since;
 	}
 	if (s->alone && s->active) {
-		add_load(&m->alone_gract, s->gract, since);
-		add_load(&m->alone_smact, s->smact, since);
+		add_load(&m->alone_gract, unit(s->gract), since);
+		add_load(&m->alone_smact, unit(s->smact), since);
+		add_load(&m->alone_dram, unit(s->dram), since);
+		add_load(&m->alone_watts, s->watts, since);
 	}
 	/* A counter that started over (driver reload) would take away what was used. */
 	if (isfinite(s->energy_j) && s->energy_j > 0)
 		m->energy_j += s->energy_j;
+}
+
+static void resume_load(struct meter_load *l, double load, double for_ms)
+{
+	if (isfinite(load))
+		*l = (struct meter_load){ load * for_ms, for_ms };
 }
 
 void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms)
@@ -67,10 +75,10 @@ void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms)
 		m->alone_ms = seen->alone_s * 1000;
 	if (isfinite(seen->work_s))
 		m->work_ms = seen->work_s * 1000;
-	if (isfinite(seen->alone_gract))
-		m->alone_gract = (struct meter_load){ seen->alone_gract * m->alone_ms, m->alone_ms };
-	if (isfinite(seen->alone_smact))
-		m->alone_smact = (struct meter_load){ seen->alone_smact * m->alone_ms, m->alone_ms };
+	resume_load(&m->alone_gract, seen->alone_gract, m->alone_ms);
+	resume_load(&m->alone_smact, seen->alone_smact, m->alone_ms);
+	resume_load(&m->alone_dram, seen->alone_dram, m->alone_ms);
+	resume_load(&m->alone_watts, seen->alone_watts, m->alone_ms);
 	if (isfinite(seen->energy_j))
 		m->energy_j = seen->energy_j;
 }
@@ -85,6 +93,8 @@ struct measured meter_read(const struct meter *m, int64_t warm_after_ms)
 		.warm = m->ran_ms >= (double)warm_after_ms,
 		.alone_gract = mean_load(&m->alone_gract),
 		.alone_smact = mean_load(&m->alone_smact),
+		.alone_dram = mean_load(&m->alone_dram),
+		.alone_watts = mean_load(&m->alone_watts),
 		.work_s = m->ran_ms > 0 ? round(m->work_ms) / 1000 : NAN,	/* does not hang on the order of the sums */
 	};
 }

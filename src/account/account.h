@@ -17,7 +17,7 @@ struct meter {
 	uint64_t peak_mib;
 	double smact_ms, smact_seen_ms;	/* integral of SMACT, and the time it covers */
 	double alone_ms, work_ms, energy_j, ran_ms;
-	struct meter_load { double sum_ms, seen_ms; } alone_gract, alone_smact;	/* integral, and the time it covers */
+	struct meter_load { double sum_ms, seen_ms; } alone_gract, alone_smact, alone_dram, alone_watts;	/* integral, and the time it covers */
 	int64_t last_ms;		/* mono; 0: no sample yet */
 };
 
@@ -29,7 +29,7 @@ struct meter_sample {
 	double smact;		/* mean over its GPUs; NaN: not known */
 	double energy_j;	/* its share of the energy since the sample before; NaN: not known */
 	bool alone;
-	double gract;		/* as smact */
+	double gract, dram, watts;	/* as smact */
 	double speed;		/* relative to running alone, by the model of sharing */
 	bool active;		/* a process of it was seen on one of them: its load alone counts from then on */
 };

@@ -9,6 +9,7 @@
 #include "base/idmap.h"
 #include "base/scope.h"
 #include "estimate/history.h"
+#include "share/infer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ struct question {
 };
 
 #define UNKNOWN_S 3600		/* what a task takes alone as long as none has ended */
+#define OTHER_GPU_SD 0.15	/* of a load that was seen on another model of GPU */
 #define TYPICAL_OF 100		/* what tasks took on average: over about so many */
 
 struct estimates {
@@ -288,12 +290,14 @@ uint64_t estimates_version(const struct estimates *e)
 struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);
-	struct load_belief seen = load_unknown();
-	if (isnan(h.gract) && isnan(h.smact))
-		return t->estimated ? load_clean(&t->estimate.prior) : seen;
-	seen.load = (struct share_task){ h.gract, h.smact };
-	seen.source = LOAD_MEASURED;
-	return seen;
+	struct load_belief seen = h.load;
+	if (h.other_gpu && seen.source != LOAD_UNKNOWN) {
+		seen.source = LOAD_GUESSED;
+		seen.gract_sd = seen.smact_sd = seen.dram_sd = OTHER_GPU_SD;
+	}
+	if (!t->estimated || t->estimate.prior.source == LOAD_UNKNOWN || seen.source == LOAD_MEASURED)
+		return seen;
+	return infer_combine(&seen, &t->estimate.prior);
 }
 
 double estimates_work_s(const struct estimates *e, const struct task *t, bool *known)

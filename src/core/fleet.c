@@ -29,6 +29,7 @@ struct fleet *fleet_create(const struct core_config *config, const struct fleet_
 static void slot_destroy(struct slot *s)
 {
 	window_destroy(s->window);
+	infer_destroy(s->infer);
 	ledger_clear(&s->ledger);
 	free(s->runs);
 	free(s->tenants);
@@ -164,6 +165,7 @@ static void slot_join(struct fleet *f, struct slot *s, struct run *r, struct now
 	const struct attempt *a = task_attempt(r->t);
 	bool for_life = r->t->estimate.enforced_for_life || a->fenced;
 	fleet_advance(f, s, now);
+	fleet_infer_end_span(f, s, now);
 	fleet_touch_slot(f, s);
 	alloc_grow(s->runs, s->n_runs, s->cap_runs);
 	s->runs[s->n_runs++] = r;
@@ -171,6 +173,7 @@ static void slot_join(struct fleet *f, struct slot *s, struct run *r, struct now
 		s->runs[i]->had_neighbours = true;
 	ledger_enter(&s->ledger, r->t->id, a->claim_mib, for_life, r->unknown);
 	window_change(s->window, now.mono_ms, expected_load(f, s, r->t));
+	fleet_infer_join(f, s, r);
 }
 
 void fleet_begin(struct fleet *f, struct task *t, struct now now)
@@ -183,11 +186,15 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		r->slots[r->n_slots++] = fleet_take_slot(f, a->gpus[i])->number;
-	r->known = f->ops.known_load(f->ops.ctx, t, f->slots[r->slots[0]]->r.name).load;
+	r->known = f->ops.known_load(f->ops.ctx, t, f->slots[r->slots[0]]->r.name);
+	r->evidence = load_unknown();
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {
 		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms);
 		r->warm = a->seen.warm;
+		r->evidence = a->seen.inferred;
+		if (r->known.source != LOAD_MEASURED)
+			r->known = infer_combine(&r->known, &r->evidence);
 	}
 	r->noted_ms = now.mono_ms;	/* EV_PLACED is in the log: the first note is due in a minute */
 	f->note_due_ms = now.mono_ms + NOTE_EVERY_MS < f->note_due_ms ? now.mono_ms + NOTE_EVERY_MS : f->note_due_ms;
@@ -216,6 +223,7 @@ static void slot_leave(struct fleet *f, struct slot *s, const struct run *r, str
 	s->runs[i] = s->runs[--s->n_runs];
 	/* What it took is not known one by one: an equal part of what all took. */
 	window_change(s->window, now.mono_ms, (struct load){ -l.gract / n, -l.smact / n, l.gract_known, l.smact_known });
+	fleet_infer_leave(s, r);
 	ledger_exited(&s->ledger, r->t->id, now.mono_ms);
 	fleet_touch_slot(f, s);
 }
@@ -242,8 +250,10 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 	struct run *r = fleet_run(f, id);
 	if (!r)
 		return false;
-	for (unsigned i = 0; i < r->n_slots; i++)
+	for (unsigned i = 0; i < r->n_slots; i++) {
 		fleet_advance(f, f->slots[r->slots[i]], now);
+		fleet_infer_end_span(f, f->slots[r->slots[i]], now);
+	}
 	*out = (struct fleet_end){ .n_slots = r->n_slots, .placed_ms = r->placed_ms, .had_neighbours = r->had_neighbours,
 				   .peak_mib = r->meter.peak_mib, .measured = fleet_measure(f, r) };
 	memcpy(out->slots, r->slots, sizeof out->slots);

@@ -73,19 +73,32 @@ void fleet_note_warm(struct fleet *f, struct run *r, bool active, struct now now
 		fleet_touch_slot(f, f->slots[r->slots[i]]);
 }
 
+/* Over the GPUs of an attempt that say it. */
+struct slots_mean { double sum; unsigned n; };
+
+static void mean_add(struct slots_mean *m, bool valid, double v)
+{
+	m->sum += valid ? v : 0;
+	m->n += valid;
+}
+
+static double mean_of(const struct slots_mean *m)
+{
+	return m->n ? m->sum / m->n : NAN;
+}
+
 /* One sample of one attempt, over all its GPUs. */
 void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 {
-	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .smact = 0, .energy_j = 0, .alone = true,
-				  .speed = 1 };
-	unsigned smact_seen = 0, gract_seen = 0;
+	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .energy_j = 0, .alone = true, .speed = 1 };
+	struct slots_mean smact = { 0 }, gract = { 0 }, dram = { 0 }, watts = { 0 };
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = f->slots[r->slots[i]];
 		const struct slot_seen *seen = fleet_seen(s, r->t->id);
-		if (s->r.valid & GPU_SMACT)
-			m.smact += s->r.smact, smact_seen++;
-		if (s->r.valid & GPU_GRACT)
-			m.gract += s->r.gract, gract_seen++;
+		mean_add(&smact, s->r.valid & GPU_SMACT, s->r.smact);
+		mean_add(&gract, s->r.valid & GPU_GRACT, s->r.gract);
+		mean_add(&dram, s->r.valid & GPU_DRAM, s->r.dram);
+		mean_add(&watts, s->r.valid & GPU_POWER, s->r.power_w);
 		if (!(s->r.valid & GPU_PROC_MEM))
 			m.mem_known = false;
 		else if (seen && seen->mib > m.mem_mib)
@@ -95,8 +108,10 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 		m.energy_j += energy_part(f, s, r, now);
 		m.speed = fmin(m.speed, fleet_speed(f, s, r, now));
 	}
-	m.smact = smact_seen ? m.smact / smact_seen : NAN;
-	m.gract = gract_seen ? m.gract / gract_seen : NAN;
+	m.smact = mean_of(&smact);
+	m.gract = mean_of(&gract);
+	m.dram = mean_of(&dram);
+	m.watts = mean_of(&watts);
 	meter_add(&r->meter, &m);
 	fleet_note_warm(f, r, m.active, now);
 }
@@ -107,6 +122,7 @@ void fleet_advance(struct fleet *f, struct slot *s, struct now now)
 		return;
 	window_add_span(s->window, now.mono_ms, &s->r);
 	fleet_note_low_water(s, now.mono_ms, true);
+	fleet_infer_sample(f, s, now);
 	for (size_t i = 0; i < s->n_runs; i++)
 		fleet_meter_run(f, s->runs[i], now);
 }

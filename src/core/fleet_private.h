@@ -3,6 +3,7 @@
  * The insides of the fleet, for its own files alone, each using only those above it:
  *	fleet_tenants.c	what the attempts on a slot do to it and to each other
  *	fleet_meter.c	sums over time: meters, low water, windows
+ *	fleet_infer.c	what each does alone, from what the GPU shows of all
  *	fleet.c		slots and attempts, which come and go; what people and plans see
  *	fleet_read.c	snapshots
  *	fleet_map.c	what placement sees, and its versions
@@ -14,6 +15,7 @@
 #include "base/idmap.h"
 #include "core/fleet.h"
 #include "map/ledger.h"
+#include "share/infer.h"
 
 /* A running attempt: from EV_PLACED until its processes have ended. */
 struct run {
@@ -27,7 +29,18 @@ struct run {
 	bool unknown;			/* placed without an estimate */
 	bool had_neighbours;
 	int64_t noted_ms;		/* mono of the last EV_MEASURED */
-	struct share_task known;	/* what it does alone, known before it ran; NaN: not known */
+	struct load_belief known;	/* what it does alone, as known before it ran */
+	struct load_belief evidence;	/* what it showed in company before a restart */
+};
+
+/* What a GPU showed in one stretch, as sums over time. */
+struct stretch { double gract_ms, smact_ms, dram_ms, ms, gract_seen_ms, dram_seen_ms; };
+
+/* Since the set of tasks on a GPU changed: the steady stretch that lasts, and the longest before it. */
+struct fleet_span {
+	struct stretch lasts, longest;
+	struct stretch recent[4];	/* the last samples, newest first: whether the level has moved */
+	double told_ms;			/* how long a stretch was when inference was told of it last */
 };
 
 /* What the processes of one task held there in the snapshot being read. */
@@ -58,6 +71,9 @@ struct slot {
 	uint64_t foreign_mib, mps_mib;
 	struct proc_reading *procs;	/* of the last snapshot, with `claimed` set to the owner */
 	size_t n_procs, cap_procs;
+	struct infer *infer;		/* what each does alone; NULL: nothing to be found out */
+	struct fleet_span span;
+	int64_t spoke_ms;		/* mono; up to here readings were taken into the span; 0: it begins with the next one */
 	uint64_t version;		/* of the fleet when it moved last */
 	struct slot *newer, *older;	/* by version */
 };
@@ -89,13 +105,28 @@ struct fleet {
 	size_t cap_reading;
 };
 
+/* fleet_infer.c */
+/* A task came to the slot (it is in its runs), or goes (it is not any more); the span was ended before. */
+void fleet_infer_join(const struct fleet *f, struct slot *s, const struct run *r);
+void fleet_infer_leave(struct slot *s, const struct run *r);
+/* The reading speaks for the time up to now. */
+void fleet_infer_sample(struct fleet *f, struct slot *s, struct now now);
+/* The set of tasks is about to change: what the span said is taken in, and the next begins. */
+void fleet_infer_end_span(const struct fleet *f, struct slot *s, struct now now);
+/* What this attempt showed in company so far, that of before a restart included. */
+struct load_belief fleet_evidence(const struct fleet *f, const struct run *r);
+
 /* fleet_tenants.c */
+/* What it is believed to do alone: measured so, by runs before it or itself; else inferred; else what was known before. */
+struct load_belief fleet_belief(const struct fleet *f, const struct run *r);
 /* Nothing is known of what the run does to its GPUs, and it was not there for long enough to be seen. */
 bool fleet_unseen(const struct fleet *f, const struct run *r, struct now now);
 /* How fast the run goes on that slot, relative to running alone, by what is known of those there. */
 double fleet_speed(const struct fleet *f, struct slot *s, const struct run *r, struct now now);
 /* Brings s->tenants up to now, none if nobody wants to know; returns whether they changed. */
 bool fleet_fill_tenants(const struct fleet *f, struct slot *s);
+/* What its meters say; fleet_measure adds what was inferred, which costs more. */
+struct measured fleet_metered(const struct fleet *f, const struct run *r);
 struct measured fleet_measure(const struct fleet *f, const struct run *r);
 
 /* fleet_meter.c */

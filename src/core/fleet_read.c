@@ -136,6 +136,8 @@ static void fleet_conclude_slot(struct fleet *f, struct slot *s, const struct sn
 		return;
 	if (f->config->readings_stand)
 		note_arrivals(f, s, now);
+	else
+		fleet_infer_sample(f, s, now);
 	fleet_update_ledger(f, s, snap->mono_ms);
 	if (!s->n_runs && !s->n_procs && s->r.valid & GPU_PROCS)
 		window_idle(s->window);

@@ -11,27 +11,62 @@
 #define MOST_METERED 64	/* tasks on one GPU; of more, each counts as an equal part */
 #define FULL 0.9	/* from here on a GPU may hide that its tasks would take more */
 
-struct measured fleet_measure(const struct fleet *f, const struct run *r)
+struct measured fleet_metered(const struct fleet *f, const struct run *r)
 {
 	struct measured m = meter_read(&r->meter, f->config->warm_ms);
 	m.warm = r->warm;
 	return m;
 }
 
-/* Of runs before it, else what it showed itself while it was alone for as long as a window needs to settle. */
+struct measured fleet_measure(const struct fleet *f, const struct run *r)
+{
+	struct measured m = fleet_metered(f, r);
+	m.inferred = fleet_evidence(f, r);
+	return m;
+}
+
+/* What it showed itself while it was alone for as long as a window needs to settle, over what `b` knows less well. */
+static bool seen_alone(const struct fleet *f, const struct run *r, struct load_belief *b)
+{
+	struct measured m = fleet_metered(f, r);
+	bool keep = b->source == LOAD_MEASURED;
+	if (!(m.alone_s * 1000 >= (double)f->config->window.settle_ms) || (isnan(m.alone_gract) && isnan(m.alone_smact)))
+		return false;
+	if (isfinite(m.alone_gract) && !(keep && isfinite(b->load.gract)))
+		b->load.gract = m.alone_gract, b->gract_sd = LOAD_LEAST_SD;
+	if (isfinite(m.alone_smact) && !(keep && isfinite(b->load.smact)))
+		b->load.smact = m.alone_smact, b->smact_sd = LOAD_LEAST_SD;
+	if (isfinite(m.alone_dram))
+		b->dram = m.alone_dram, b->dram_sd = LOAD_LEAST_SD;
+	if (isfinite(m.alone_watts))
+		b->watts = m.alone_watts;
+	b->source = LOAD_MEASURED;
+	return true;
+}
+
+struct load_belief fleet_belief(const struct fleet *f, const struct run *r)
+{
+	struct load_belief b = r->known, in;
+	if (b.source == LOAD_MEASURED && isfinite(b.load.gract) && isfinite(b.load.smact))
+		return b;
+	if (seen_alone(f, r, &b) || b.source == LOAD_MEASURED)
+		return b;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		const struct slot *s = f->slots[r->slots[i]];
+		if (s->infer && infer_belief(s->infer, r->t->id, &in) && in.source == LOAD_INFERRED)
+			return in;
+	}
+	return b;
+}
+
 static struct share_task own_load(const struct fleet *f, const struct run *r)
 {
-	if (isfinite(r->known.gract) && isfinite(r->known.smact))
-		return r->known;
-	struct measured m = fleet_measure(f, r);
-	bool seen = isfinite(m.alone_s) && m.alone_s * 1000 >= (double)f->config->window.settle_ms;
-	return (struct share_task){ isfinite(r->known.gract) || !seen ? r->known.gract : m.alone_gract,
-				    isfinite(r->known.smact) || !seen ? r->known.smact : m.alone_smact };
+	return fleet_belief(f, r).load;
 }
 
 bool fleet_unseen(const struct fleet *f, const struct run *r, struct now now)
 {
-	return now.mono_ms - r->placed_ms < f->config->window.settle_ms && (isnan(r->known.gract) || isnan(r->known.smact));
+	return now.mono_ms - r->placed_ms < f->config->window.settle_ms && (isnan(r->known.load.gract) || isnan(r->known.load.smact));
 }
 
 /* An equal part of what the known ones leave of the GPU's load. */

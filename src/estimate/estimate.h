@@ -44,7 +44,7 @@ struct estimate_history {
 	unsigned cut;			/* how many those were */
 	uint64_t limit_mib;		/* smallest limit under which one completed */
 	uint64_t oom_floor_mib;		/* it ran out of memory: nothing below this */
-	double gract, smact;		/* mean load of its GPUs while it was alone there; NaN: not known */
+	struct load_belief load;	/* measured alone, else inferred in company, else unknown */
 	double work_s;			/* mean time alone of those that completed; NaN: not known */
 	bool other_gpu;			/* all this was seen on another model of GPU, or it is not known on which it will run */
 	const char *gpu_name;		/* that model; NULL: nothing is known at all */

@@ -23,6 +23,9 @@
 /* Seconds, so that a mean over runs weighs each by its time alone. */
 struct load_sum { double load_s, seen_s; };
 
+/* Evidence of attempts in company, each worth the inverse of its variance. */
+struct evidence_sum { double weight, weighted; };
+
 /* What runs of a signature took on one model of GPU. MiB; the kinds of evidence are kept apart, since they are worth different
  * things: a whole run, a limit that was enough, a lower bound. */
 struct on_model {
@@ -33,7 +36,8 @@ struct on_model {
 	uint64_t bound_mib;		/* of all others, the cold ones too */
 	uint64_t cut_mib;		/* of the warm ones among those */
 	uint64_t limit_mib;
-	struct load_sum gract, smact;
+	struct load_sum gract, smact, dram, watts;
+	struct evidence_sum in_gract, in_smact, in_dram;
 	double work_s;			/* sum over `worked` completed runs */
 	unsigned worked;
 };
@@ -190,7 +194,7 @@ static bool alone_long_enough(const struct measured *seen)
 
 bool history_tells(const struct outcome *o)
 {
-	return o->seen.peak_mib || o->retry_mib;
+	return o->seen.peak_mib || o->retry_mib || o->seen.inferred.source == LOAD_INFERRED;
 }
 
 /* A cold run's peak is what it had reached when it ended, no more than a lower bound; so is that of a run under a fence,
@@ -219,6 +223,31 @@ static void add_load(struct load_sum *l, double load, double alone_s)
 		return;
 	l->load_s += load * alone_s;
 	l->seen_s += alone_s;
+}
+
+static void add_evidence(struct evidence_sum *s, double load, double sd)
+{
+	if (!isfinite(load) || !isfinite(sd))
+		return;
+	double weight = 1 / fmax(sd * sd, LOAD_LEAST_SD * LOAD_LEAST_SD);
+	s->weight += weight;
+	s->weighted += weight * load;
+}
+
+static void learn_loads(struct on_model *m, const struct measured *seen)
+{
+	const struct load_belief *in = &seen->inferred;
+	if (alone_long_enough(seen)) {
+		add_load(&m->gract, seen->alone_gract, seen->alone_s);
+		add_load(&m->smact, seen->alone_smact, seen->alone_s);
+		add_load(&m->dram, seen->alone_dram, seen->alone_s);
+		add_load(&m->watts, seen->alone_watts, seen->alone_s);
+	}
+	if (in->source != LOAD_INFERRED)
+		return;
+	add_evidence(&m->in_gract, in->load.gract, in->gract_sd);
+	add_evidence(&m->in_smact, in->load.smact, in->smact_sd);
+	add_evidence(&m->in_dram, in->dram, in->dram_sd);
 }
 
 /* A limit that was too small is refuted itself; without one, what the task was seen to have. */
@@ -258,10 +287,7 @@ void history_note(struct history *h, const struct outcome *o)
 		m->work_s += o->seen.work_s;
 		m->worked++;
 	}
-	if (alone_long_enough(&o->seen)) {
-		add_load(&m->gract, o->seen.alone_gract, o->seen.alone_s);
-		add_load(&m->smact, o->seen.alone_smact, o->seen.alone_s);
-	}
+	learn_loads(m, &o->seen);
 }
 
 /* Telling ------------------------------------------------------------------------------------------------------------- */
@@ -298,16 +324,37 @@ static double history_mean(const struct load_sum *l)
 	return l->seen_s > 0 ? l->load_s / l->seen_s : NAN;
 }
 
+/* What was measured alone beats what was inferred, whatever the spreads say. */
+static void tell_load(const struct load_sum *alone, const struct evidence_sum *in, double *load, double *sd)
+{
+	*load = history_mean(alone);
+	*sd = LOAD_LEAST_SD;
+	if (isfinite(*load) || !(in->weight > 0))
+		return;
+	*load = in->weighted / in->weight;
+	*sd = fmax(1 / sqrt(in->weight), LOAD_LEAST_SD);
+}
+
+static struct load_belief history_load(const struct on_model *m)
+{
+	struct load_belief b = { .watts = history_mean(&m->watts) };
+	tell_load(&m->gract, &m->in_gract, &b.load.gract, &b.gract_sd);
+	tell_load(&m->smact, &m->in_smact, &b.load.smact, &b.smact_sd);
+	tell_load(&m->dram, &m->in_dram, &b.dram, &b.dram_sd);
+	b.source = m->smact.seen_s > 0 || m->gract.seen_s > 0 ? LOAD_MEASURED : LOAD_INFERRED;
+	return load_clean(&b);
+}
+
 struct estimate_history history_lookup(const struct history *h, const char *signature, const char *gpu_name)
 {
 	const struct history_entry *e = signature && *signature ? history_find(h, signature, NULL) : NULL;
 	const struct on_model *m = e ? history_choose(e, gpu_name) : NULL;
 	if (!m)
-		return (struct estimate_history){ .gract = NAN, .smact = NAN, .work_s = NAN };
+		return (struct estimate_history){ .load = load_unknown(), .work_s = NAN };
 	return (struct estimate_history){
 		.peak_mib = m->peak_mib, .runs = m->runs, .bound_mib = m->bound_mib, .cut_mib = m->cut_mib, .cut = m->cut,
 		.limit_mib = m->limit_mib, .gpu_name = m->gpu_name, .other_gpu = !gpu_name || strcmp(m->gpu_name, gpu_name),
-		.oom_floor_mib = floor_of(e, m->peak_mib), .gract = history_mean(&m->gract), .smact = history_mean(&m->smact),
+		.oom_floor_mib = floor_of(e, m->peak_mib), .load = history_load(m),
 		.work_s = m->worked ? m->work_s / m->worked : NAN };
 }
 

@@ -8,7 +8,8 @@
  *	completed under a limit (fence)		that limit is enough; its peak is a lower bound: the limit may have held it down
  *	anything else				its peak is a lower bound
  *	out of memory				what it had is too little; until a whole run was seen, the next ones get more than that
- * Loads count only from the time a task was alone on its GPUs.
+ * Loads: means of the time a task was alone on its GPUs; where it never was, what was inferred in company (share/infer.h), attempts put
+ * together by inverse variance.
  */
 #ifndef RAD_ESTIMATE_HISTORY_H
 #define RAD_ESTIMATE_HISTORY_H

@@ -149,7 +149,7 @@ static void loads_count_only_alone(void **state)
 	struct history *h = history_create(10);
 
 	(void)state;
-	assert_true(isnan(history_lookup(h, SIGNATURE, A100).gract));
+	assert_true(isnan(history_lookup(h, SIGNATURE, A100).load.load.gract));
 	for (size_t i = 0; i < COUNT_OF(seen); i++) {
 		struct outcome o = outcome(&l, 1);
 		o.seen.alone_s = seen[i].alone_s;
@@ -157,8 +157,8 @@ static void loads_count_only_alone(void **state)
 		o.seen.alone_smact = seen[i].smact;
 		history_note(h, &o);
 	}
-	NEAR(history_lookup(h, SIGNATURE, A100).gract, 0.6);	/* (30 * 0.9 + 90 * 0.5) / 120 */
-	NEAR(history_lookup(h, SIGNATURE, A100).smact, 0.6);
+	NEAR(history_lookup(h, SIGNATURE, A100).load.load.gract, 0.6);	/* (30 * 0.9 + 90 * 0.5) / 120 */
+	NEAR(history_lookup(h, SIGNATURE, A100).load.load.smact, 0.6);
 	history_destroy(h);
 }
 

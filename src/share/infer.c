@@ -33,7 +33,8 @@ struct infer_task {
 	bool gone;
 	enum load_source source;	/* of the prior */
 	double watts;
-	double mean[FIELDS], sd[FIELDS];	/* the prior, as it was drawn */
+	double prior[FIELDS], prior_sd[FIELDS];	/* as it was drawn */
+	double mean[FIELDS], sd[FIELDS];	/* now */
 	float guess[FIELDS][GUESSES];
 };
 
@@ -121,8 +122,14 @@ static void note_spread(const struct infer_task *t, const double *w, double *mea
 		for (size_t k = 0; k < GUESSES; k++)
 			squares += w[k] * (t->guess[i][k] - sum) * (t->guess[i][k] - sum);
 		mean[i] = sum;
-		sd[i] = fmax(sqrt(squares), INFER_ALONE_SD);
+		sd[i] = fmax(sqrt(squares), LOAD_LEAST_SD);
 	}
+}
+
+static void note_all(struct infer *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		note_spread(f->tasks[i], f->now, f->tasks[i]->mean, f->tasks[i]->sd);
 }
 
 /* Around a belief; a field that is not known goes with the other as it does in tasks of which nothing is known. */
@@ -146,11 +153,11 @@ static void draw_task(struct infer *f, struct infer_task *t, const struct load_b
 	struct load_belief b = load_clean(prior), none = load_unknown();
 	bool alone = b.source == LOAD_MEASURED;
 	if (isnan(b.gract_sd) || alone)
-		b.gract_sd = alone ? INFER_ALONE_SD : LOAD_VAGUE_SD;
+		b.gract_sd = alone ? LOAD_LEAST_SD : LOAD_VAGUE_SD;
 	if (isnan(b.smact_sd) || alone)
-		b.smact_sd = alone ? INFER_ALONE_SD : LOAD_VAGUE_SD;
+		b.smact_sd = alone ? LOAD_LEAST_SD : LOAD_VAGUE_SD;
 	if (isnan(b.dram_sd) || alone)
-		b.dram_sd = alone ? INFER_ALONE_SD : LOAD_VAGUE_SD;
+		b.dram_sd = alone ? LOAD_LEAST_SD : LOAD_VAGUE_SD;
 	for (size_t k = 0; k < GUESSES; k++)
 		draw_guess(f, t, k, !alone && k % WRONG == 0 ? &none : &b);
 	t->source = b.source;
@@ -193,8 +200,8 @@ static double still_count(const double *w)
 /* What it taught is kept from here on. Who was seen alone is known better than guesses can be dense. */
 static void close_span(struct infer *f)
 {
-	const struct load_belief seen = { { f->alone.gract, f->alone.smact }, INFER_ALONE_SD, INFER_ALONE_SD,
-					  is_fraction(f->alone.dram) ? f->alone.dram : NAN, INFER_ALONE_SD, NAN, LOAD_MEASURED };
+	const struct load_belief seen = { { f->alone.gract, f->alone.smact }, LOAD_LEAST_SD, LOAD_LEAST_SD,
+					  is_fraction(f->alone.dram) ? f->alone.dram : NAN, LOAD_LEAST_SD, NAN, LOAD_MEASURED };
 	if (still_count(f->now) < FEW)
 		draw_again(f);
 	for (size_t i = 0; f->alone.seconds > 0 && i < f->n; i++)
@@ -237,7 +244,8 @@ void infer_join(struct infer *f, int64_t id, const struct load_belief *prior)
 	struct infer_task *t = f->tasks[f->n++] = alloc_zero(sizeof *t);
 	t->id = id;
 	draw_task(f, t, prior);
-	note_spread(t, f->now, t->mean, t->sd);
+	note_spread(t, f->now, t->prior, t->prior_sd);
+	note_all(f);
 }
 
 void infer_leave(struct infer *f, int64_t id)
@@ -246,6 +254,7 @@ void infer_leave(struct infer *f, int64_t id)
 	close_span(f);
 	if (at < f->n)
 		f->tasks[at]->gone = true;
+	note_all(f);
 	if (!f->present || --f->present)
 		return;
 	/* Nobody is left: what comes says nothing of those that were here. */
@@ -306,7 +315,7 @@ static double likelihood(double off, double sd)
 static double law_sd(const struct company *c, int field)
 {
 	if (c->n < 2)
-		return INFER_ALONE_SD;
+		return LOAD_LEAST_SD;
 	if (field == DRAM)
 		return INFER_DRAM_SD;
 	return field == GRACT ? INFER_GRACT_SD : c->mode == SHARE_MPS ? INFER_MPS_SMACT_SD : INFER_STREAMS_SMACT_SD;
@@ -336,14 +345,15 @@ static void weigh(struct infer *f, struct company *c, const struct infer_reading
 void infer_span(struct infer *f, enum share_mode mode, const struct infer_reading *mean)
 {
 	struct company c;
-	memcpy(f->now, f->before, sizeof f->now);
-	f->alone.seconds = 0;
 	if (f->crowded || !f->present || !(mean->seconds >= LEAST_S) || !is_fraction(mean->smact))
 		return;
+	memcpy(f->now, f->before, sizeof f->now);
+	f->alone.seconds = 0;
 	gather(f, mode, &c);
 	weigh(f, &c, mean);
 	if (c.n == 1 && is_fraction(mean->gract))
 		f->alone = *mean;
+	note_all(f);
 }
 
 /* What is believed ----------------------------------------------------------------------------------------------------- */
@@ -351,26 +361,24 @@ void infer_span(struct infer *f, enum share_mode mode, const struct infer_readin
 bool infer_belief(const struct infer *f, int64_t id, struct load_belief *out)
 {
 	size_t i = find_task(f, id);
-	double mean[FIELDS], sd[FIELDS];
 	if (i == f->n)
 		return false;
 	const struct infer_task *t = f->tasks[i];
-	note_spread(t, f->now, mean, sd);
-	bool told = sd[GRACT] < SAYS_LITTLE * t->sd[GRACT] || sd[SMACT] < SAYS_LITTLE * t->sd[SMACT];
-	*out = (struct load_belief){ { mean[GRACT], mean[SMACT] }, sd[GRACT], sd[SMACT], mean[DRAM], sd[DRAM], t->watts,
-				     t->source == LOAD_MEASURED || !told ? t->source : LOAD_INFERRED };
+	bool told = t->sd[GRACT] < SAYS_LITTLE * t->prior_sd[GRACT] || t->sd[SMACT] < SAYS_LITTLE * t->prior_sd[SMACT];
+	*out = (struct load_belief){ { t->mean[GRACT], t->mean[SMACT] }, t->sd[GRACT], t->sd[SMACT], t->mean[DRAM], t->sd[DRAM],
+				     t->watts, t->source == LOAD_MEASURED || !told ? t->source : LOAD_INFERRED };
 	return true;
 }
 
 /* What makes the prior into the belief, by inverse variance. False: nothing that counts. */
-static bool take_out(double mean, double sd, double prior, double prior_sd, double *value, double *value_sd)
+static bool take_out(const struct infer_task *t, int x, double *value, double *sd)
 {
-	double w = 1 / (sd * sd) - 1 / (prior_sd * prior_sd);
-	*value = *value_sd = NAN;
-	if (sd >= SAYS_LITTLE * prior_sd)
+	double now = 1 / (t->sd[x] * t->sd[x]), before = 1 / (t->prior_sd[x] * t->prior_sd[x]);
+	*value = *sd = NAN;
+	if (t->sd[x] >= SAYS_LITTLE * t->prior_sd[x])
 		return false;
-	*value = fmin(fmax((mean / (sd * sd) - prior / (prior_sd * prior_sd)) / w, 0), 1);
-	*value_sd = fmin(sqrt(1 / w), 1);
+	*value = fmin(fmax((t->mean[x] * now - t->prior[x] * before) / (now - before), 0), 1);
+	*sd = fmin(sqrt(1 / (now - before)), 1);
 	return true;
 }
 
@@ -378,14 +386,11 @@ struct load_belief infer_evidence(const struct infer *f, int64_t id)
 {
 	struct load_belief b = load_unknown();
 	size_t i = find_task(f, id);
-	double mean[FIELDS], sd[FIELDS];
 	if (i == f->n)
 		return b;
-	const struct infer_task *t = f->tasks[i];
-	note_spread(t, f->now, mean, sd);
-	bool gract = take_out(mean[GRACT], sd[GRACT], t->mean[GRACT], t->sd[GRACT], &b.load.gract, &b.gract_sd);
-	bool smact = take_out(mean[SMACT], sd[SMACT], t->mean[SMACT], t->sd[SMACT], &b.load.smact, &b.smact_sd);
-	take_out(mean[DRAM], sd[DRAM], t->mean[DRAM], t->sd[DRAM], &b.dram, &b.dram_sd);
+	bool gract = take_out(f->tasks[i], GRACT, &b.load.gract, &b.gract_sd);
+	bool smact = take_out(f->tasks[i], SMACT, &b.load.smact, &b.smact_sd);
+	take_out(f->tasks[i], DRAM, &b.dram, &b.dram_sd);
 	b.source = gract || smact ? LOAD_INFERRED : LOAD_UNKNOWN;
 	return b;
 }
@@ -398,7 +403,7 @@ static void combine(double a, double a_sd, double b, double b_sd, double *value,
 	if (!(wa + wb > 0))
 		return;
 	*value = ((wa > 0 ? wa * a : 0) + (wb > 0 ? wb * b : 0)) / (wa + wb);
-	*sd = fmax(sqrt(1 / (wa + wb)), INFER_ALONE_SD);
+	*sd = fmax(sqrt(1 / (wa + wb)), LOAD_LEAST_SD);
 }
 
 struct load_belief infer_combine(const struct load_belief *a, const struct load_belief *b)

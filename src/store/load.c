@@ -285,6 +285,14 @@ static double real_or_nan(sqlite3_stmt *st, int i)
 	return sqlite3_column_type(st, i) == SQLITE_NULL ? NAN : sqlite3_column_double(st, i);
 }
 
+/* What cannot be read is not known. */
+static struct load_belief load_of_column(sqlite3_stmt *st, int i)
+{
+	struct load_belief b = load_unknown();
+	scoped_json *v = sqlite3_column_type(st, i) == SQLITE_TEXT ? json_loads(load_column(st, i), 0, NULL) : NULL;
+	return v && !load_from_json(v, &b, NULL) ? b : load_unknown();
+}
+
 /* A verdict of a later version teaches as one that is not known: its peak is a lower bound. */
 static struct outcome outcome_of_row(sqlite3_stmt *st)
 {
@@ -295,7 +303,8 @@ static struct outcome outcome_of_row(sqlite3_stmt *st)
 		.fenced = sqlite3_column_int(st, 9),
 		.seen = { .peak_mib = (uint64_t)sqlite3_column_int64(st, 7), .warm = sqlite3_column_int(st, 10),
 			  .alone_s = real_or_nan(st, 11), .alone_gract = real_or_nan(st, 12), .alone_smact = real_or_nan(st, 13),
-			  .work_s = real_or_nan(st, 14), .mean_smact = NAN, .energy_j = NAN } };
+			  .work_s = real_or_nan(st, 14), .alone_dram = real_or_nan(st, 15), .alone_watts = real_or_nan(st, 16),
+			  .inferred = load_of_column(st, 17), .mean_smact = NAN, .energy_j = NAN } };
 	if (verdict_parse(load_column(st, 4), &o.verdict))
 		o.verdict = VERDICT_NONE;
 	return o;
@@ -307,7 +316,8 @@ int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*
 {
 	scoped_statement *st = NULL;
 	int rc = sqlite3_prepare_v2(s->db, "SELECT told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib,"
-				    " retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s FROM outcomes"
+				    " retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s, alone_dram, alone_watts,"
+				    " inferred FROM outcomes"
 				    " WHERE seq > (SELECT max(seq) FROM outcomes) - ?1 AND told_ms >= ?2 ORDER BY seq", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);

@@ -58,6 +58,10 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	" WHERE e.kind = 'ended' AND (" MEMBER("e.body", "peak_mib") " OR " MEMBER("e.body", "verdict") " = 'oom') ORDER BY e.seq;",
 
 	"ALTER TABLE outcomes ADD COLUMN work_s REAL;",
+
+	"ALTER TABLE outcomes ADD COLUMN alone_dram REAL;"
+	"ALTER TABLE outcomes ADD COLUMN alone_watts REAL;"
+	"ALTER TABLE outcomes ADD COLUMN inferred TEXT;",	/* as in events; NULL: nothing was */
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

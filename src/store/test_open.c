@@ -204,7 +204,7 @@ static void a_newer_schema_is_refused(void **state)
 	fixture_read(*state, "rad.db-wal", &wal);
 	assert_true(wal.len > 0);
 	fixture_refused(*state, ERR_CONFLICT, "was written by RAD-RM 9.8.7 (schema 7), newer than this one, " RAD_VERSION
-			" (schema 4)");
+			" (schema 5)");
 	same_bytes(*state, "rad.db", &file);
 	same_bytes(*state, "rad.db-wal", &wal);
 	fixture_sql(*state, "DROP TABLE meta");	/* which a later version may do */
@@ -218,25 +218,32 @@ static const char *const later[] = {
 	" state TEXT NOT NULL, submit_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL, extra TEXT) STRICT",
 };
 
+static void with_later(const char *steps[STORE_SCHEMA + 2], const char *first, const char *second)
+{
+	memcpy(steps, store_schema_steps, STORE_SCHEMA * sizeof *steps);
+	steps[STORE_SCHEMA] = first;
+	steps[STORE_SCHEMA + 1] = second;
+}
+
 static void an_older_file_is_migrated_and_kept(void **state)
 {
 	struct error err = ERROR_INIT;
-	const char *steps[] = { store_schema_steps[0], store_schema_steps[1], store_schema_steps[2], store_schema_steps[3],
-				later[0], later[1] };
+	const char *steps[STORE_SCHEMA + 2];
+	with_later(steps, later[0], later[1]);
 	make_store(*state);
-	struct store *s = store_open_schema(*state, steps, 6, &err);
+	struct store *s = store_open_schema(*state, steps, STORE_SCHEMA + 2, &err);
 	if (!s)
 		fail_msg("%s", err.text);
 	int64_t version = 0;
 	assert_int_equal(store_query_int(s, "PRAGMA user_version", &version, &err), 0);
-	assert_int_equal(version, 6);
+	assert_int_equal(version, STORE_SCHEMA + 2);
 	assert_int_equal(fixture_live(s).n, 3);	/* the new index was filled from the log */
 	task_destroy(fixture_submit(s, 1000, 5));
 	fixture_commit(s);
 	store_close(s);
 
-	fixture_refused(*state, ERR_CONFLICT, "(schema 6)");
-	scoped_free char *kept = fixture_path(*state, "rad.db.v4");
+	fixture_refused(*state, ERR_CONFLICT, "(schema 7)");
+	scoped_free char *kept = fixture_path(*state, "rad.db.v5");
 	struct stat st;
 	assert_int_equal(stat(kept, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
@@ -250,11 +257,11 @@ static void an_older_file_is_migrated_and_kept(void **state)
 static void a_failed_migration_changes_nothing(void **state)
 {
 	struct error err = ERROR_INIT;
-	const char *steps[] = { store_schema_steps[0], store_schema_steps[1], store_schema_steps[2], store_schema_steps[3], later[0],
-				"CREATE TABLE broken(" };
+	const char *steps[STORE_SCHEMA + 2];
+	with_later(steps, later[0], "CREATE TABLE broken(");
 	make_store(*state);
-	assert_null(store_open_schema(*state, steps, 6, &err));
-	assert_non_null(strstr(err.text, "migrating from schema 4 to 6"));
+	assert_null(store_open_schema(*state, steps, STORE_SCHEMA + 2, &err));
+	assert_non_null(strstr(err.text, "migrating from schema 5 to 7"));
 	struct store *s = fixture_open(*state);
 	assert_int_equal(fixture_live(s).n, 3);
 	store_close(s);

@@ -26,12 +26,13 @@ static const char *const stops[] = {
 /* Three decimals are more than any of these is known to, and keep a log of a million events small. NaN becomes null. */
 static json_t *measured_to_json(const struct measured *m)
 {
-	return json_pack("{so, so, so, so, sb, so, so, so}",
+	return json_pack("{so, so, so, so, sb, so, so, so, so, so, so}",
 		"peak_mib", json_int_or_null((int64_t)m->peak_mib, m->peak_mib != 0),
 		"mean_smact", json_round3(m->mean_smact), "alone_s", json_round3(m->alone_s),
 		"energy_j", json_round3(m->energy_j), "warm", m->warm,
 		"alone_gract", json_round3(m->alone_gract), "alone_smact", json_round3(m->alone_smact),
-		"work_s", json_round3(m->work_s));
+		"alone_dram", json_round3(m->alone_dram), "alone_watts", json_round3(m->alone_watts),
+		"work_s", json_round3(m->work_s), "inferred", load_to_json(&m->inferred));
 }
 
 static json_t *placed_to_json(const struct event *ev)
@@ -124,14 +125,15 @@ static int read_u64(const json_t *body, const char *key, uint64_t *value, struct
 /* Members that an older version did not know stay "not known", which is NaN and not 0. */
 static int read_measured(const json_t *body, struct measured *m, struct error *err)
 {
-	*m = (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN,
-				.work_s = NAN };
+	*m = task_measured_nothing();
 	if (read_u64(body, "peak_mib", &m->peak_mib, err) || json_read_double(body, "mean_smact", &m->mean_smact, err) ||
 	    json_read_double(body, "alone_s", &m->alone_s, err) || json_read_double(body, "energy_j", &m->energy_j, err) ||
 	    json_read_bool(body, "warm", &m->warm, err) || json_read_double(body, "alone_gract", &m->alone_gract, err) ||
-	    json_read_double(body, "alone_smact", &m->alone_smact, err) || json_read_double(body, "work_s", &m->work_s, err))
+	    json_read_double(body, "alone_smact", &m->alone_smact, err) ||
+	    json_read_double(body, "alone_dram", &m->alone_dram, err) ||
+	    json_read_double(body, "alone_watts", &m->alone_watts, err) || json_read_double(body, "work_s", &m->work_s, err))
 		return -1;
-	return 0;
+	return load_from_json(json_object_get(body, "inferred"), &m->inferred, err);
 }
 
 /* UUIDs are copied into arrays of fixed size by others, so their length is checked here, once. */

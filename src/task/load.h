@@ -36,6 +36,7 @@ struct load_belief {
 	double watts;			/* that the GPU draws with it alone */
 	enum load_source source;
 };
+#define LOAD_LEAST_SD 0.03	/* no load is known better: jobs differ by as much from one run to the next */
 #define LOAD_VAGUE_SD 0.3	/* as wide as a load drawn from 0..1 without looking */
 
 /* Of which nothing is known: all NaN. */

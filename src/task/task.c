@@ -141,6 +141,12 @@ static void apply_estimated(struct task *t, const struct event *ev)
 	t->estimated_ms = ev->t_ms;
 }
 
+struct measured task_measured_nothing(void)
+{
+	return (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN,
+				  .alone_dram = NAN, .alone_watts = NAN, .inferred = load_unknown(), .work_s = NAN };
+}
+
 /* From here on the attempt exists, though nothing runs yet: after a crash between this event and the start, the restart
  * finds an attempt without a shim, and starts it. start_ms is a placeholder until EV_STARTED, so that run time is never
  * negative. */
@@ -152,8 +158,7 @@ static void apply_placed(struct task *t, const struct event *ev)
 	*a = (struct attempt){
 		.placed_ms = ev->t_ms, .start_ms = ev->t_ms, .n_gpus = ev->u.placed.n_gpus, .mode = ev->u.placed.mode,
 		.claim_mib = ev->u.placed.claim_mib, .fenced = ev->u.placed.fenced, .gpus = alloc_zero(bytes),
-		.seen = { .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN,
-			  .work_s = NAN },
+		.seen = task_measured_nothing(),
 	};
 	memcpy(a->gpus, ev->u.placed.gpus, bytes);
 	t->state = TASK_RUNNING;

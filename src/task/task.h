@@ -109,7 +109,8 @@ struct measured {
 	double energy_j;	/* an equal split among the tasks present */
 	bool warm;		/* ran long enough for the peak to mean something */
 	/* Mean loads of its GPUs while it was alone there and active: what it adds to a GPU. NaN: never seen so. */
-	double alone_gract, alone_smact;
+	double alone_gract, alone_smact, alone_dram, alone_watts;
+	struct load_belief inferred;	/* what it does alone, from what its GPUs showed in company: this attempt's evidence only */
 	double work_s;		/* what it did so far would have taken this long alone, by the model of sharing */
 };
 
@@ -239,6 +240,9 @@ int task_apply(struct task *t, const struct event *ev, struct error *err);
 
 /* Whether that event is legal in that state: the transition table, which rad(7) prints and a test walks. */
 bool task_event_allowed(enum task_state s, enum event_kind k);
+
+/* Nothing known. */
+struct measured task_measured_nothing(void);
 
 /* The running or last attempt; NULL before the first. */
 struct attempt *task_attempt(const struct task *t);
