@@ -2,8 +2,8 @@
  *
  * Parameters of the power model (src/share/power). Frozen: a change is a new fit, with its source and errors written here.
  *
- *	watts = idle + (peak - idle) * part
- *	part  = 0 on an empty GPU, else OCCUPIED + (1 - OCCUPIED) * (SHAPE * smact + (1 - SHAPE) * smact^2)
+ *	watts of a task alone = idle + (peak - idle) * part
+ *	part = OCCUPIED + (1 - OCCUPIED) * (SHAPE * smact + (1 - SHAPE) * smact^2)
  *
  * Source: 33 training tasks alone on one NVIDIA H200, SMACT 0.04 to 0.96, 124 W to 671 W. With idle 75 W and peak 700 W the
  * median error is 3 %, the largest 16 % (MobileNetV2, whose depthwise kernels keep SMs active at little power). A straight

@@ -34,6 +34,7 @@ static void slot_destroy(struct slot *s)
 	free(s->runs);
 	free(s->tenants);
 	free(s->speeds);
+	free(s->parts);
 	free(s->seen);
 	free(s->procs);
 	free(s);

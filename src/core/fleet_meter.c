@@ -50,15 +50,17 @@ void fleet_note_low_water(struct slot *s, int64_t mono_ms, bool stood)
 		s->low_mib[1] = free_mib;
 }
 
-/* Energy of one GPU since the last sample of that attempt, in equal parts among those present. */
-static double energy_part(const struct fleet *f, const struct slot *s, const struct run *r, struct now now)
+/* Of the energy of one GPU since the last sample of that attempt: what it draws idle in equal parts among those present, the
+ * rest by what each of them adds (share/power.h). The parts of all add up to the energy of the GPU. */
+static double energy_part(const struct fleet *f, struct slot *s, const struct run *r, struct now now)
 {
-	double energy_j = NAN;
+	double energy_j = NAN, since_s = (double)(now.mono_ms - r->meter.last_ms) / 1000;
 	if (f->config->readings_stand && s->r.valid & GPU_POWER)
-		energy_j = s->r.power_w * (double)(now.mono_ms - r->meter.last_ms) / 1000;
+		energy_j = s->r.power_w * since_s;
 	else if (s->r.valid & GPU_ENERGY)
 		energy_j = s->r.energy_j - s->energy_j;
-	return energy_j / (double)s->n_runs;
+	double idle_j = fmin(s->idle_w * since_s, energy_j);
+	return idle_j / (double)s->n_runs + (energy_j - idle_j) * fleet_power_part(f, s, r, now);
 }
 
 void fleet_note_warm(struct fleet *f, struct run *r, bool active, struct now now)

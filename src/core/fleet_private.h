@@ -61,9 +61,11 @@ struct slot {
 	struct map_tenant *tenants;	/* they as the map sees them, since the slot was filled */
 	size_t n_tenants, cap_tenants;
 	double *speeds;			/* at which they ran up to speeds_ms (mono) */
+	double *parts;			/* of each in what the GPU drew beyond idle then */
 	size_t n_speeds, cap_speeds;
 	int64_t speeds_ms;
 	double energy_j;		/* of the reading before, NaN: none */
+	double idle_w;			/* the least it was ever seen to draw; 0: never seen */
 	uint64_t low_mib[2];		/* lowest free memory: of the interval before, of this one */
 	int64_t low_interval;		/* counted from the clock's zero */
 	struct slot_seen *seen;
@@ -123,6 +125,8 @@ struct load_belief fleet_belief(const struct fleet *f, const struct run *r);
 bool fleet_unseen(const struct fleet *f, const struct run *r, struct now now);
 /* How fast the run goes on that slot, relative to running alone, by what is known of those there. */
 double fleet_speed(const struct fleet *f, struct slot *s, const struct run *r, struct now now);
+/* Its part in what the GPU drew beyond idle; those of all runs there add up to 1. */
+double fleet_power_part(const struct fleet *f, struct slot *s, const struct run *r, struct now now);
 /* Brings s->tenants up to now, none if nobody wants to know; returns whether they changed. */
 bool fleet_fill_tenants(const struct fleet *f, struct slot *s);
 /* What its meters say; fleet_measure adds what was inferred, which costs more. */

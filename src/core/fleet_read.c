@@ -142,6 +142,8 @@ static void fleet_conclude_slot(struct fleet *f, struct slot *s, const struct sn
 	if (!s->n_runs && !s->n_procs && s->r.valid & GPU_PROCS)
 		window_idle(s->window);
 	s->energy_j = s->r.valid & GPU_ENERGY ? s->r.energy_j : NAN;
+	if (s->r.valid & GPU_POWER && s->r.power_w > 0 && (s->idle_w <= 0 || s->r.power_w < s->idle_w))
+		s->idle_w = s->r.power_w;
 }
 
 void fleet_read(struct fleet *f, const struct snapshot *snap, bool mps, struct now now)

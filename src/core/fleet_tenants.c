@@ -4,6 +4,7 @@
 #include "core/fleet_private.h"
 
 #include "base/alloc.h"
+#include "share/power.h"
 
 #include <math.h>
 #include <string.h>
@@ -123,26 +124,43 @@ static struct share_task load_of(const struct fleet *f, const struct run *r, str
 static void fill_speeds(const struct fleet *f, struct slot *s)
 {
 	struct share_task loads[MOST_METERED], unknown = of_unknown(f, s);
-	if (s->cap_speeds < s->n_runs)
-		s->speeds = alloc_resize(s->speeds, s->cap_speeds = s->cap_runs, sizeof *s->speeds);
+	if (s->cap_speeds < s->n_runs) {
+		s->cap_speeds = s->cap_runs;
+		s->speeds = alloc_resize(s->speeds, s->cap_speeds, sizeof *s->speeds);
+		s->parts = alloc_resize(s->parts, s->cap_speeds, sizeof *s->parts);
+	}
 	for (size_t i = 0; i < s->n_runs; i++)
 		loads[i] = load_of(f, s->runs[i], unknown);
 	share_speeds(loads, s->n_runs, task_attempt(s->runs[0]->t)->mode, s->speeds);
+	power_parts(loads, s->speeds, s->n_runs, s->parts);
 	s->n_speeds = s->n_runs;
 }
 
-double fleet_speed(const struct fleet *f, struct slot *s, const struct run *r, struct now now)
+/* Where that run stands among those of the slot, with the law solved for them; n_runs: they count as equal parts. */
+static size_t solved(const struct fleet *f, struct slot *s, const struct run *r, struct now now)
 {
+	size_t i = 0;
 	if (s->n_runs < 2 || s->n_runs > MOST_METERED)
-		return 1 / fmax((double)s->n_runs, 1);
+		return s->n_runs;
 	/* All runs of a slot are metered at the same moments; whoever came at this one was not there before it. */
 	if (s->speeds_ms != now.mono_ms || s->n_speeds != s->n_runs)
 		fill_speeds(f, s);
 	s->speeds_ms = now.mono_ms;
-	for (size_t i = 0; i < s->n_runs; i++)
-		if (s->runs[i] == r)
-			return s->speeds[i];
-	return 1;
+	while (i < s->n_runs && s->runs[i] != r)
+		i++;
+	return i;
+}
+
+double fleet_speed(const struct fleet *f, struct slot *s, const struct run *r, struct now now)
+{
+	size_t i = solved(f, s, r, now);
+	return i < s->n_runs ? s->speeds[i] : 1 / fmax((double)s->n_runs, 1);
+}
+
+double fleet_power_part(const struct fleet *f, struct slot *s, const struct run *r, struct now now)
+{
+	size_t i = solved(f, s, r, now);
+	return i < s->n_runs ? s->parts[i] : 1 / fmax((double)s->n_runs, 1);
 }
 
 bool fleet_fill_tenants(const struct fleet *f, struct slot *s)

@@ -159,7 +159,8 @@ struct simdev_sharing {
 	size_t n;
 	struct share_task tasks[SIMDEV_MAX_CLIENTS];
 	const struct simdev_client *client[SIMDEV_MAX_CLIENTS];
-	double speed[SIMDEV_MAX_CLIENTS];
+	double running[SIMDEV_MAX_CLIENTS];	/* speeds among themselves, of loads as they are there */
+	double speed[SIMDEV_MAX_CLIENTS];	/* against the whole GPU alone */
 	struct share_activity activity;
 };
 
@@ -179,15 +180,18 @@ static void sharing_of(const struct simdev_page *d, bool (*alive)(const struct s
 		out->client[out->n++] = c;
 		all_mps = all_mps && c->mps;
 	}
-	share_speeds(out->tasks, out->n, all_mps ? SHARE_MPS : SHARE_STREAMS, out->speed);
-	out->activity = share_activity(out->tasks, out->n, out->speed);
-	for (size_t i = 0; part < 1 && i < out->n; i++)
-		out->speed[i] *= share_part_speed(&(struct share_task){ out->client[i]->gract, out->client[i]->smact }, part);
+	share_speeds(out->tasks, out->n, all_mps ? SHARE_MPS : SHARE_STREAMS, out->running);
+	out->activity = share_activity(out->tasks, out->n, out->running);
+	for (size_t i = 0; i < out->n; i++) {
+		const struct share_task whole = { out->client[i]->gract, out->client[i]->smact };
+		out->speed[i] = out->running[i] * (part < 1 ? share_part_speed(&whole, part) : 1);
+	}
 }
 
 static double power_of(const struct device_model *m, const struct simdev_sharing *now)
 {
-	return power_watts(m->idle_w, m->peak_w, m->limit_w, now->n > 0, now->activity.smact);
+	const struct power_board board = { m->idle_w, m->peak_w, m->limit_w };
+	return power_watts(&board, now->tasks, now->running, now->n, NULL);
 }
 
 /* Brings a device up to now: energy used since the last time, by those who were there; then the dead are gone. */

@@ -338,6 +338,7 @@ static void test_speeds_are_those_of_the_model(void **state)
 	struct snapshot snap = look(s);
 	char *uuid = snap.gpus[1].uuid;
 	const struct share_task light_first[] = { { .3, .16 }, { .99, .95 } };
+	const struct power_board h200 = { 75, 700, 0 };
 	double want[2];
 	assert_true(simdev_speed(s, uuid) == 0);
 	for (int mps = 0; mps < 2; mps++) {
@@ -350,7 +351,7 @@ static void test_speeds_are_those_of_the_model(void **state)
 		const struct share_activity activity = share_activity(light_first, 2, want);
 		assert_true(fabs(busy.gpus[1].smact - activity.smact) < 1e-9);
 		assert_true(fabs(busy.gpus[1].gract - activity.gract) < 1e-9);
-		assert_true(fabs(busy.gpus[1].power_w - power_watts(75, 700, 0, true, activity.smact)) < 1e-6);
+		assert_true(fabs(busy.gpus[1].power_w - power_watts(&h200, light_first, want, 2, NULL)) < 1e-6);
 		assert_true(busy.gpus[0].smact == 0);
 		snapshot_clear(&busy);
 		end(&heavy);

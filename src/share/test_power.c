@@ -12,19 +12,57 @@
 #include <cmocka.h>
 #include <math.h>
 
+static const struct power_board board = { 55, 400, 0 }, held = { 55, 400, 275 }, h200 = { 75, 700, 0 };
+
+static double power_alone(const struct power_board *b, double smact)
+{
+	return power_watts(b, &(struct share_task){ 1, smact }, &(double){ 1 }, 1, NULL);
+}
+
 static void ends_and_direction(void **state)
 {
 	(void)state;
-	assert_true(power_watts(55, 400, 0, false, 0) == 55);
-	assert_true(power_watts(55, 400, 0, true, 0) > 55);
-	assert_true(fabs(power_watts(55, 400, 0, true, 1) - 400) < 1e-9);
-	assert_true(power_watts(55, 400, 275, true, 1) == 275);
-	assert_true(power_watts(55, 400, 275, true, .3) == power_watts(55, 400, 0, true, .3));
+	assert_true(power_watts(&board, NULL, NULL, 0, NULL) == 55);
+	assert_true(power_alone(&board, 0) > 55);
+	assert_true(fabs(power_alone(&board, 1) - 400) < 1e-9);
+	assert_true(power_alone(&held, 1) == 275);
+	assert_true(power_alone(&held, .3) == power_alone(&board, .3));
 	for (int i = 0; i < 100; i++)
-		assert_true(power_watts(55, 400, 0, true, i / 100.) < power_watts(55, 400, 0, true, (i + 1) / 100.));
-	assert_true(power_watts(55, 400, 0, true, 7) == power_watts(55, 400, 0, true, 1));
-	assert_true(power_watts(55, 400, 0, true, -1) == power_watts(55, 400, 0, true, 0));
-	assert_true(power_watts(55, 400, 0, true, NAN) == power_watts(55, 400, 0, true, 0));
+		assert_true(power_alone(&board, i / 100.) < power_alone(&board, (i + 1) / 100.));
+	assert_true(power_alone(&board, 7) == power_alone(&board, 1));
+	assert_true(power_alone(&board, -1) == power_alone(&board, 0));
+	assert_true(power_alone(&board, NAN) == power_alone(&board, SHARE_UNKNOWN_LOAD));
+}
+
+/* Alone, at a part of its speed, beside others: each adds what it adds alone, as often as it runs; the board cuts the sum. */
+static void tasks_add_up(void **state)
+{
+	(void)state;
+	const struct share_task two[] = { { .9, .4 }, { .3, .1 } };
+	const double full[] = { 1, 1 }, half[] = { .5, 1 }, alone[] = { 180, NAN }, wrong[] = { 20, 180 };
+	double a = power_alone(&board, .4) - 55, b = power_alone(&board, .1) - 55;
+	assert_true(fabs(power_watts(&board, two, full, 1, NULL) - 55 - a) < 1e-9);
+	assert_true(fabs(power_watts(&board, two, full, 2, NULL) - 55 - a - b) < 1e-9);
+	assert_true(fabs(power_watts(&board, two, half, 2, NULL) - 55 - a / 2 - b) < 1e-9);
+	assert_true(fabs(power_watts(&board, two, half, 2, alone) - 55 - (180 - 55) / 2. - b) < 1e-9);
+	assert_true(fabs(power_watts(&board, two, full, 2, wrong) - 180) < 1e-9);	/* below idle: it adds nothing */
+	const struct share_task heavy[] = { { 1, .9 }, { 1, .9 } };
+	assert_true(power_watts(&held, heavy, full, 2, NULL) == 275);
+	assert_true(power_watts(&board, heavy, full, 2, NULL) == 400);
+}
+
+static void parts_add_up(void **state)
+{
+	(void)state;
+	const struct share_task tasks[] = { { .9, .4 }, { .3, .1 }, { NAN, NAN }, { .3, .1 } };
+	const double speed[] = { .5, 1, 1, .25 };
+	double part[4], watts = power_watts(&board, tasks, speed, 4, NULL);
+	power_parts(tasks, speed, 4, part);
+	assert_true(fabs(part[0] + part[1] + part[2] + part[3] - 1) < 1e-12);
+	assert_true(fabs(part[1] - 4 * part[3]) < 1e-12);
+	assert_true(fabs(part[1] * (watts - 55) - (power_alone(&board, .1) - 55)) < 1e-9);
+	power_parts(tasks, speed, 1, part);
+	assert_true(part[0] == 1);
 }
 
 /* Of the 33 loads measured on an H200: mobilenetv3 and resnet18 on small images, EfficientNet-B0, MobileNetV2 (the worst),
@@ -37,11 +75,12 @@ static void measured(void **state)
 		{ 0.7632, 502.2, .06 }, { 0.8590, 598.7, .06 }, { 0.9613, 671.5, .03 },
 	};
 	for (size_t i = 0; i < COUNT_OF(of); i++)
-		assert_true(fabs(power_watts(75, 700, 0, true, of[i].smact) / of[i].watts - 1) < of[i].within);
+		assert_true(fabs(power_alone(&h200, of[i].smact) / of[i].watts - 1) < of[i].within);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(ends_and_direction), cmocka_unit_test(measured) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(ends_and_direction), cmocka_unit_test(tasks_add_up),
+					     cmocka_unit_test(parts_add_up), cmocka_unit_test(measured) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * Simulations whose result can be worked out by hand, and properties of random ones: jumping from event to event places as
  * looking every second does, no run is quicker than its lower bound, equal seeds give equal results.
  */
+#include "share/power.h"
 #include "share/share.h"
 #include "sim/bound.h"
 #include "settings/settings.h"
@@ -135,6 +136,34 @@ static void two_tasks_share_by_the_law(void **state)
 	assert_near(s->r.tasks[0].attempts[0].seen.mean_smact, (100 * .6 + together_s * 1.2 * speed[0]) / (100 + together_s), 1e-4);
 	assert_near(s->r.tasks[0].attempts[0].seen.energy_j + s->r.tasks[1].attempts[0].seen.energy_j, s->r.energy_j, 1);
 	end_scene(s);
+}
+
+/* Two that end together, one of which has hardly a kernel: it pays its half of the idle GPU and little else. Watts that were
+ * measured alone count before those of the curve. */
+static void energy_is_parted_by_what_each_adds(void **state)
+{
+	(void)state;
+	for (int measured = 0; measured < 2; measured++) {
+		struct scene *s = new_scene(1);
+		const struct share_task both[2] = { { .95, .6 }, { .05, .02 } };
+		const struct power_board board = { simdev_models[0].idle_w, simdev_models[0].peak_w, simdev_models[0].limit_w };
+		const double alone[2] = { 260, 90 };
+		double speed[2], part[2];
+		share_speeds(both, 2, SHARE_MPS, speed);
+		power_parts(both, speed, 2, part);
+		s->o.loads_known = true;
+		for (size_t i = 0; i < 2; i++) {
+			arrive(s, 0, workload(s, 1000 * speed[i], 5000, 1, both[i].gract, both[i].smact));
+			s->workloads.list[i].watts = measured ? alone[i] : 0;
+		}
+		simulate(s);
+		double watts = power_watts(&board, both, speed, 2, measured ? alone : NULL);
+		assert_near(s->r.energy_j, 1000 * watts, 5);
+		for (size_t i = 0; i < 2; i++)
+			assert_near(s->r.tasks[i].attempts[0].seen.energy_j,
+				    1000 * (board.idle_w / 2 + part[i] * (watts - board.idle_w)), 5);
+		end_scene(s);
+	}
 }
 
 static void a_task_of_two_gpus_runs_at_the_slower(void **state)
@@ -388,6 +417,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_task_takes_its_time),
 		cmocka_unit_test(two_tasks_share_by_the_law),
+		cmocka_unit_test(energy_is_parted_by_what_each_adds),
 		cmocka_unit_test(a_task_of_two_gpus_runs_at_the_slower),
 		cmocka_unit_test(an_out_of_memory_wastes_its_time),
 		cmocka_unit_test(what_is_known_keeps_them_apart),

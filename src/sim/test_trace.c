@@ -153,15 +153,15 @@ static void bad_input_gets_one_clear_line(void **state)
 static void figures_are_read(void **state)
 {
 	(void)state;
-	scoped_free char *path = file("W.csv", "note,workload,gpus,solo_s,mem_mib,gract,smact,horus_mib\n"
-						"x,a,2,10.0005,800.2,1,.25,17456.9\n");
+	scoped_free char *path = file("W.csv", "note,workload,gpus,solo_s,mem_mib,gract,smact,horus_mib,watts\n"
+						"x,a,2,10.0005,800.2,1,.25,17456.9,312.5\n");
 	struct sim_workloads w;
 	struct error err;
 	assert_int_equal(sim_workloads_read(&w, path, NULL, &err), 0);
 	const struct sim_workload *a = sim_workload_find(&w, "a");
 	assert_non_null(a);
 	assert_null(sim_workload_find(&w, "b"));
-	assert_true(a->gpus == 2 && a->solo_ms == 10001 && a->mem_mib == 801 && a->gract == 1 && a->smact == .25);
+	assert_true(a->gpus == 2 && a->solo_ms == 10001 && a->mem_mib == 801 && a->gract == 1 && a->smact == .25 && a->watts == 312.5);
 	assert_true(a->estimates_mib[0] == 17457 && !a->estimates_mib[1] && w.has_estimates[0] && !w.has_estimates[1]);
 	sim_workloads_clear(&w);
 }

@@ -25,13 +25,13 @@ const char *const sim_estimator_columns[SIM_ESTIMATORS] = { "horus_mib", "fakete
 
 enum column {
 	NAME, GPUS, SOLO, MEM, GRACT, SMACT, N_NEEDED,
-	ESTIMATES = N_NEEDED, CLASS = ESTIMATES + SIM_ESTIMATORS, N_COLUMNS,
+	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, CLASS, N_COLUMNS,
 };
 
 static const char *column_name(unsigned i)
 {
 	static const char *const names[] = { "workload", "gpus", "solo_s", "mem_mib", "gract", "smact" };
-	return i < N_NEEDED ? names[i] : i == CLASS ? "class" : sim_estimator_columns[i - ESTIMATES];
+	return i < N_NEEDED ? names[i] : i == CLASS ? "class" : i == WATTS ? "watts" : sim_estimator_columns[i - ESTIMATES];
 }
 
 /* One "ours=theirs" of --map. */
@@ -47,7 +47,7 @@ static int map_column(char *pair, const char *theirs[N_COLUMNS], struct error *e
 			return 0;
 		}
 	return error_set(err, ERR_INVALID, "'%.60s' is no column that is read; those are workload gpus solo_s mem_mib gract smact "
-			 "horus_mib faketensor_mib gpumemnet_mib class", pair);
+			 "horus_mib faketensor_mib gpumemnet_mib watts class", pair);
 }
 
 /* `words` is cut up and must outlive `theirs`. */
@@ -110,6 +110,7 @@ static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workl
 	w->mem_mib = (uint64_t)ceil(v[MEM]);
 	w->gract = v[GRACT];
 	w->smact = v[SMACT];
+	w->watts = v[WATTS];
 	for (unsigned i = 0; i < SIM_ESTIMATORS; i++)
 		w->estimates_mib[i] = (uint64_t)ceil(v[ESTIMATES + i]);
 	return 0;

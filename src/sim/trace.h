@@ -2,9 +2,9 @@
  *
  * What a simulation runs: workloads (what a task is) and a trace (which comes when), both CSV with columns by name.
  *
- *	workloads	workload,gpus,solo_s,mem_mib,gract,smact are needed; horus_mib, faketensor_mib, gpumemnet_mib and class
- *			(light, medium, heavy) are read if there, others ignored. Memory and loads are per GPU, of the task
- *			alone; solo_s is its time alone.
+ *	workloads	workload,gpus,solo_s,mem_mib,gract,smact are needed; horus_mib, faketensor_mib, gpumemnet_mib, watts
+ *			and class (light, medium, heavy) are read if there, others ignored. Memory and loads are per GPU, of
+ *			the task alone, and so are watts: what the GPU draws then; solo_s is its time alone.
  *	trace		submit_s,workload are needed, others ignored; in the order of submit_s.
  *
  * A workload may lack figures (an empty field), as long as no trace uses it.
@@ -29,6 +29,7 @@ struct sim_workload {
 	int64_t solo_ms;
 	uint64_t mem_mib;
 	double gract, smact;	/* 0..1 */
+	double watts;		/* of a GPU that it has alone; 0: not given */
 	uint64_t estimates_mib[SIM_ESTIMATORS];	/* 0: not given */
 	int class;		/* place in sim_class_names, -1: none */
 	const char *missing;	/* the column that is needed and empty; NULL: none */

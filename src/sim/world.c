@@ -41,6 +41,7 @@ static void need_scratch(struct world *w, size_t n)
 	w->cap_scratch = 2 * n;
 	w->loads = alloc_resize(w->loads, w->cap_scratch, sizeof *w->loads);
 	w->speeds = alloc_resize(w->speeds, w->cap_scratch, sizeof *w->speeds);
+	w->alone_w = alloc_resize(w->alone_w, w->cap_scratch, sizeof *w->alone_w);
 }
 
 static void list_loads(struct world *w, const struct world_gpu *g)
@@ -49,9 +50,11 @@ static void list_loads(struct world *w, const struct world_gpu *g)
 	for (size_t i = 0; i < g->n; i++) {
 		w->loads[i] = (struct share_task){ g->tasks[i]->of->gract, g->tasks[i]->of->smact };
 		w->speeds[i] = (double)g->tasks[i]->rate / MILLION;
+		w->alone_w[i] = g->tasks[i]->of->watts;
 		if (g->model->sm_part < 1) {	/* the loads have the speed in them */
 			w->loads[i] = share_part_load(&w->loads[i], g->model->sm_part);
 			w->speeds[i] = 1;
+			w->alone_w[i] = NAN;	/* measured on a whole GPU */
 		}
 	}
 }
@@ -63,8 +66,8 @@ static void update_activity(struct world *w, uint32_t gpu)
 	gpu_advance(w, g);
 	list_loads(w, g);
 	g->activity = share_activity(w->loads, g->n, w->speeds);
-	const struct device_model *m = g->model;
-	g->watts_m = llround(power_watts(m->idle_w, m->peak_w, m->limit_w, g->n > 0, g->activity.smact) * 1000);
+	const struct power_board board = { g->model->idle_w, g->model->peak_w, g->model->limit_w };
+	g->watts_m = llround(power_watts(&board, w->loads, w->speeds, g->n, w->alone_w) * 1000);
 	world_touch(w, gpu);
 }
 
@@ -96,6 +99,7 @@ void world_destroy(struct world *w)
 	free(w->touched);
 	free(w->loads);
 	free(w->speeds);
+	free(w->alone_w);
 	*w = (struct world){ 0 };
 }
 

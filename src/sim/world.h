@@ -65,7 +65,7 @@ struct world {
 	uint32_t *touched;		/* GPUs whose reading changed since world_read */
 	size_t n_touched;
 	struct share_task *loads;	/* scratch */
-	double *speeds;
+	double *speeds, *alone_w;
 	size_t cap_scratch;
 };
 
