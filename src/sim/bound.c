@@ -16,11 +16,11 @@ static int64_t with_all_memory(int64_t solo_ms)
 
 static void add(struct sums *s, const struct sim_workload *w, int64_t solo_ms)
 {
-	double gpu_ms = (double)solo_ms * w->gpus;
-	s->time += gpu_ms;
-	s->gract += gpu_ms * w->gract;
-	s->smact += gpu_ms * fmin(w->smact, w->gract);
-	s->mem += (double)with_all_memory(solo_ms) * w->gpus * (double)w->mem_mib;
+	double works_ms = fmax((double)(solo_ms - w->start_ms), 0) * w->gpus;
+	s->time += (double)solo_ms * w->gpus;
+	s->gract += works_ms * w->gract;
+	s->smact += works_ms * fmin(w->smact, w->gract);
+	s->mem += (double)with_all_memory(solo_ms - w->start_ms) * w->gpus * (double)w->mem_mib;
 }
 
 /* What the devices have together. */

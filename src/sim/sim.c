@@ -229,7 +229,7 @@ static struct spec *spec_of(struct simulation *s, uint32_t workload)
 	(*spec)->signature = s->o->core.map.ledger ? alloc_string(w->name) : NULL;
 	(*spec)->gpus = w->gpus;
 	(*spec)->share = s->o->share;
-	(*spec)->gpu_mem_mib = strcmp(s->o->estimator, "oracle") ? 0 : w->mem_mib;
+	(*spec)->gpu_mem_mib = strcmp(s->o->estimator, "oracle") ? 0 : w->declared_mib ? w->declared_mib : w->mem_mib;
 	memcpy((*spec)->estimates_mib, w->estimates_mib, sizeof w->estimates_mib);
 	return *spec;
 }

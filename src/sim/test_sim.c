@@ -166,6 +166,44 @@ static void energy_is_parted_by_what_each_adds(void **state)
 	}
 }
 
+/* Both begin with 100 s of loading data, side by side, of which the GPU sees nothing; then they share it. */
+static void starts_disturb_nobody(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	const struct share_task both[2] = { { .9, .6 }, { .9, .6 } };
+	double speed[2];
+	share_speeds(both, 2, SHARE_MPS, speed);
+	uint32_t w = workload(s, 1000, 10000, 1, .9, .6);
+	s->workloads.list[w].start_ms = 100000;
+	arrive(s, 0, w);
+	arrive(s, 0, w);
+	simulate(s);
+	for (size_t i = 0; i < 2; i++)
+		assert_near((double)s->r.tasks[i].end_ms, 1000 * (100 + 900 / speed[0]), 2);
+	assert_near(s->r.mean_smact, 2 * .6 * 900 / (100 + 900 / speed[0]), .02);	/* a start counts as .01 */
+	assert_near(s->r.lower_bound_s, 2 * .6 * 900, 1);
+	end_scene(s);
+}
+
+/* Its user said less than it takes: under MPS its fence ends it, and it gets more. */
+static void who_says_too_little_is_fenced(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	uint32_t w = workload(s, 100, 5000, 1, .9, .6);
+	s->workloads.list[w].declared_mib = 4000;
+	arrive(s, 0, w);
+	simulate(s);
+	const struct sim_task *t = &s->r.tasks[0];
+	assert_int_equal(t->n_attempts, 2);
+	assert_int_equal(t->attempts[0].claim_mib, 4000);
+	assert_int_equal(t->attempts[0].verdict, VERDICT_OOM);
+	assert_int_equal(t->attempts[1].verdict, VERDICT_OK);
+	assert_true(t->attempts[1].claim_mib >= 5000);
+	end_scene(s);
+}
+
 static void a_task_of_two_gpus_runs_at_the_slower(void **state)
 {
 	(void)state;
@@ -267,6 +305,21 @@ static unsigned draw(unsigned below)
 	return (unsigned)((dice >> 33) % below);
 }
 
+/* Tasks that do nothing at first. */
+static void with_starts(struct scene *s)
+{
+	for (size_t i = 0; i < s->workloads.n; i++)
+		s->workloads.list[i].start_ms = draw(3) ? s->workloads.list[i].solo_ms / (2 + draw(20)) : 0;
+}
+
+/* Users who say too little or too much. */
+static void with_wrong_claims(struct scene *s)
+{
+	for (size_t i = 0; i < s->workloads.n; i++)
+		if (!draw(4))
+			s->workloads.list[i].declared_mib = s->workloads.list[i].mem_mib / 2 + draw((unsigned)s->workloads.list[i].mem_mib);
+}
+
 static struct scene *random_scene(uint64_t seed)
 {
 	static const char *const words[] = { "oracle", "none", "horus" };
@@ -296,6 +349,8 @@ static struct scene *random_scene(uint64_t seed)
 	s->o.core.pass_max_ms = draw(1000) * 1000;
 	map->max_slowdown = draw(3) ? 0 : 1 + draw(30) / 10.;
 	s->o.loads_known = map->ledger && draw(2);
+	if (seed % 2)
+		with_starts(s);
 	return s;
 }
 
@@ -324,6 +379,8 @@ struct compared { size_t events, looks, ooms, attempts; };
 /* Runs it twice, from event to event and looking every second. */
 static void compare_with_looking(struct scene *s, uint64_t seed, struct compared *sums)
 {
+	if (seed % 4 == 1)
+		with_wrong_claims(s);
 	/* Between plans that are equally good, the last bit of a sum decides. */
 	if (s->o.core.order == ORDER_PLAN)
 		s->o.core.order = ORDER_BACKFILL;
@@ -418,6 +475,8 @@ int main(void)
 		cmocka_unit_test(one_task_takes_its_time),
 		cmocka_unit_test(two_tasks_share_by_the_law),
 		cmocka_unit_test(energy_is_parted_by_what_each_adds),
+		cmocka_unit_test(starts_disturb_nobody),
+		cmocka_unit_test(who_says_too_little_is_fenced),
 		cmocka_unit_test(a_task_of_two_gpus_runs_at_the_slower),
 		cmocka_unit_test(an_out_of_memory_wastes_its_time),
 		cmocka_unit_test(what_is_known_keeps_them_apart),

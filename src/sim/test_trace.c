@@ -134,6 +134,8 @@ static void bad_input_gets_one_clear_line(void **state)
 		{ HEADER "a,1,1e9,1,.5,.5\n", NULL, trace, "W.csv:2: solo_s: '1e9'" },
 		{ HEADER "a,1,1,1e12,.5,.5\n", NULL, trace, "W.csv:2: mem_mib: '1e12'" },
 		{ HEADER "a,1,1,1,1.5,.5\n", NULL, trace, "W.csv:2: gract: '1.5'" },
+		{ "workload,gpus,solo_s,mem_mib,gract,smact,start_s\na,1,5,1,.5,.5,5\n", NULL, trace,
+		  "W.csv:2: start_s: 5 is not below solo_s 5" },
 		{ HEADER "a,1,1,1,.5,busy\n", NULL, trace, "W.csv:2: smact: 'busy'" },
 		{ HEADER "a,1,1,1,.5,.5\na,1,1,1,.5,.5\n", NULL, trace, "W.csv:3: workload 'a' is in line 2 already" },
 		{ HEADER ",1,1,1,.5,.5\n", NULL, trace, "W.csv:2: a workload needs a name of at most 200 bytes" },
@@ -153,8 +155,8 @@ static void bad_input_gets_one_clear_line(void **state)
 static void figures_are_read(void **state)
 {
 	(void)state;
-	scoped_free char *path = file("W.csv", "note,workload,gpus,solo_s,mem_mib,gract,smact,horus_mib,watts\n"
-						"x,a,2,10.0005,800.2,1,.25,17456.9,312.5\n");
+	scoped_free char *path = file("W.csv", "note,workload,gpus,solo_s,mem_mib,gract,smact,horus_mib,watts,"
+						"start_s,declared_mib\nx,a,2,10.0005,800.2,1,.25,17456.9,312.5,2.5,700\n");
 	struct sim_workloads w;
 	struct error err;
 	assert_int_equal(sim_workloads_read(&w, path, NULL, &err), 0);
@@ -162,6 +164,7 @@ static void figures_are_read(void **state)
 	assert_non_null(a);
 	assert_null(sim_workload_find(&w, "b"));
 	assert_true(a->gpus == 2 && a->solo_ms == 10001 && a->mem_mib == 801 && a->gract == 1 && a->smact == .25 && a->watts == 312.5);
+	assert_true(a->start_ms == 2500 && a->declared_mib == 700);
 	assert_true(a->estimates_mib[0] == 17457 && !a->estimates_mib[1] && w.has_estimates[0] && !w.has_estimates[1]);
 	sim_workloads_clear(&w);
 }

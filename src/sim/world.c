@@ -44,13 +44,18 @@ static void need_scratch(struct world *w, size_t n)
 	w->alone_w = alloc_resize(w->alone_w, w->cap_scratch, sizeof *w->alone_w);
 }
 
+static struct share_task load_now(const struct world_task *t)
+{
+	return t->computes ? (struct share_task){ t->of->gract, t->of->smact } : (struct share_task){ 0, 0 };
+}
+
 static void list_loads(struct world *w, const struct world_gpu *g)
 {
 	need_scratch(w, g->n);
 	for (size_t i = 0; i < g->n; i++) {
-		w->loads[i] = (struct share_task){ g->tasks[i]->of->gract, g->tasks[i]->of->smact };
+		w->loads[i] = load_now(g->tasks[i]);
 		w->speeds[i] = (double)g->tasks[i]->rate / MILLION;
-		w->alone_w[i] = g->tasks[i]->of->watts;
+		w->alone_w[i] = g->tasks[i]->computes ? g->tasks[i]->of->watts : NAN;
 		if (g->model->sm_part < 1) {	/* the loads have the speed in them */
 			w->loads[i] = share_part_load(&w->loads[i], g->model->sm_part);
 			w->speeds[i] = 1;
@@ -108,7 +113,10 @@ void world_destroy(struct world *w)
 /* The work after which the next thing happens to it. */
 static int64_t milestone(const struct world_task *t)
 {
-	return t->step < MEMORY_STEPS ? simdev_ramp_ms(t->total / MILLION) * MILLION * t->step / (MEMORY_STEPS - 1) : t->total;
+	if (!t->computes)
+		return t->start;
+	int64_t ramp = simdev_ramp_ms((t->total - t->start) / MILLION) * MILLION;
+	return t->step < MEMORY_STEPS ? t->start + ramp * t->step / (MEMORY_STEPS - 1) : t->total;
 }
 
 static void book_work(const struct world *w, struct world_task *t)
@@ -154,9 +162,11 @@ static void set_rate(struct world *w, struct world_task *t, uint32_t gpu, double
 /* MIG instances have one task at a time. */
 static double alone_there(const struct world_gpu *g, size_t i)
 {
-	return share_part_speed(&(struct share_task){ g->tasks[i]->of->gract, g->tasks[i]->of->smact }, g->model->sm_part);
+	const struct share_task load = load_now(g->tasks[i]);
+	return share_part_speed(&load, g->model->sm_part);
 }
 
+/* Who is there changed, or what they do. */
 static void share_anew(struct world *w, uint32_t gpu)
 {
 	struct world_gpu *g = &w->gpus[gpu];
@@ -169,8 +179,24 @@ static void share_anew(struct world *w, uint32_t gpu)
 		set_rate(w, g->tasks[i], gpu, g->model->sm_part < 1 ? alone_there(g, i) : speed[i]);
 	if (speed != few)
 		free(speed);
-	g->changed_ms = w->now_ms;
 	update_activity(w, gpu);
+}
+
+/* Its set of tasks changed. */
+static void share_among(struct world *w, uint32_t gpu)
+{
+	share_anew(w, gpu);
+	w->gpus[gpu].changed_ms = w->now_ms;
+}
+
+static void begin_to_compute(struct world *w, struct world_task *t)
+{
+	t->computes = true;
+	plan(w, t);
+	for (unsigned i = 0; i < t->n_gpus; i++) {
+		w->gpus[t->on[i].gpu].drift_ms = w->now_ms;
+		share_anew(w, t->on[i].gpu);
+	}
 }
 
 static uint64_t memory_at(const struct world_task *t, unsigned step)
@@ -230,6 +256,9 @@ struct world_task *world_start(struct world *w, const struct world_begin *b, enu
 	*t = (struct world_task){ .id = b->id, .of = b->of, .place = take_place(w), .mode = b->mode, .fence_mib = b->fence_mib,
 				  .total = b->solo_ms * MILLION, .since_ms = w->now_ms, .start_ms = w->now_ms, .rate = MILLION,
 				  .n_gpus = b->n_gpus };
+	if (b->of->start_ms < b->solo_ms)
+		t->start = b->of->start_ms * MILLION;
+	t->computes = !t->start;
 	w->tasks[t->place] = t;
 	for (unsigned i = 0; i < b->n_gpus; i++) {
 		t->on[i].gpu = b->gpus[i];
@@ -239,7 +268,7 @@ struct world_task *world_start(struct world *w, const struct world_begin *b, enu
 	*met = grow(w, t) ? WORLD_NOTHING : WORLD_OUT_OF_MEMORY;
 	plan(w, t);
 	for (unsigned i = 0; i < b->n_gpus; i++)
-		share_anew(w, b->gpus[i]);
+		share_among(w, b->gpus[i]);
 	return t;
 }
 
@@ -252,7 +281,7 @@ void world_end(struct world *w, struct world_task *t)
 		g->left_ms = w->now_ms;
 	}
 	for (unsigned i = 0; i < t->n_gpus; i++)
-		share_anew(w, t->on[i].gpu);
+		share_among(w, t->on[i].gpu);
 	heap_set(&w->heap, t->place, INT64_MAX);
 	w->tasks[t->place] = NULL;
 	alloc_grow(w->free_places, w->n_free, w->cap_free);
@@ -277,6 +306,10 @@ struct world_task *world_happen(struct world *w, enum world_event *met)
 	while (heap_first(&w->heap) <= w->now_ms) {
 		struct world_task *t = w->tasks[heap_take(&w->heap)];
 		book_work(w, t);
+		if (!t->computes) {
+			begin_to_compute(w, t);
+			continue;
+		}
 		if (t->step >= MEMORY_STEPS) {
 			*met = WORLD_DONE;
 			return t;

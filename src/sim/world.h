@@ -3,6 +3,7 @@
  * The physical side of a simulation: devices, and tasks that compute on them, take memory and run out of it. It decides
  * nothing: it is told who starts where, and says when something happens.
  *
+ * A task may begin with a start: programs load and read their data, and the GPU, with their context on it, sees none of it.
  * A task runs at the slowest of the speeds that `share` gives it on its GPUs. Its memory grows as that of a training program
  * does: the CUDA context at once, then model and first activations half way through the ramp, and its peak at the end of it,
  * the first step with all buffers. The ramp takes a third of its work, at most 20 s, as that of `rad simtask`.
@@ -30,6 +31,8 @@ struct world_task {
 	enum share_mode mode;
 	uint64_t mem_mib, fence_mib;	/* held now on each GPU; limit, 0: none */
 	int64_t total, done, since_ms;	/* work in millionths of a millisecond; done at since_ms */
+	int64_t start;			/* the part of it before the task computes */
+	bool computes;
 	int64_t rate;			/* millionths of full speed */
 	int64_t start_ms;
 	unsigned step;			/* of its memory, that comes next */
