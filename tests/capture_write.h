@@ -116,6 +116,20 @@ static inline void write_end(struct capture_writer *w)
 	write_checksum(&w->out);
 }
 
+/* Ends one of version 2 with its load part: ten figures of the host, kernels of eight each. */
+static inline void write_end_load(struct capture_writer *w, const uint64_t host[10], const uint64_t (*kernels)[8], size_t n)
+{
+	write_varint(&w->out, w->records << 3 | WRITE_END);
+	for (int i = 0; i < 10; i++)
+		write_varint(&w->out, host[i]);
+	write_varint(&w->out, n);
+	for (size_t i = 0; i < n; i++)
+		for (int k = 0; k < 8; k++)
+			write_varint(&w->out, kernels[i][k]);
+	w->out.data[8] = 2;
+	write_checksum(&w->out);
+}
+
 /* As specs hold captures. */
 static inline char *write_base64(const struct buf *in)
 {

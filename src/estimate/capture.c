@@ -20,6 +20,7 @@
 static const unsigned char magic[] = "RADCAP\r\n";
 #define MAGIC_LEN (sizeof magic - 1)
 #define CRC_LEN 4
+#define CAPTURE_VERSION_LOAD 2	/* the first with a load part */
 
 enum { TAG_END, TAG_ALLOC, TAG_FREE, TAG_STREAM, TAG_MARK, TAG_OP, TAG_EMPTY };
 enum { OP_GEMM = 1, OP_CONV, OP_ATTENTION, OP_SCRATCH };
@@ -31,7 +32,7 @@ struct capture_reader {
 	size_t cap_records, cap_convs;
 	uint64_t *live;		/* bytes by id; 0: freed; owned */
 	size_t n_live, cap_live;
-	uint64_t live_bytes;
+	uint64_t live_bytes, version;
 	unsigned stream;
 };
 
@@ -276,28 +277,75 @@ static int read_records(struct capture_reader *r)
 				return -1;
 			continue;
 		}
-		if (first >> 3 != n)
-			return capture_wrong(r, "another number of records than it says");
-		return r->at == r->end ? 0 : capture_wrong(r, "something follows its end");
+		return first >> 3 == n ? 0 : capture_wrong(r, "another number of records than it says");
 	}
 	return capture_wrong(r, "more than 3000000 records");
+}
+
+static int read_kernel(struct capture_reader *r, struct capture_kernel *k)
+{
+	uint32_t class, unit, layout;
+
+	if (read_u32(r, "class of a kernel", 0, CAPTURE_CLASSES - 1, &class) ||
+	    read_u32(r, "unit of a kernel", 0, CAPTURE_UNITS - 1, &unit) ||
+	    read_u32(r, "layout of a kernel", 0, CAPTURE_LAYOUTS - 1, &layout) ||
+	    read_number(r, "count of a kernel", 1, CAPTURE_MAX_WORK, &k->count) ||
+	    read_number(r, "flops of a kernel", 0, CAPTURE_MAX_WORK, &k->flops) ||
+	    read_number(r, "bytes of a kernel", 0, CAPTURE_MAX_WORK, &k->bytes) ||
+	    read_number(r, "blocks of a kernel", 0, CAPTURE_MAX_WORK, &k->blocks) ||
+	    read_number(r, "depth of a kernel", 0, CAPTURE_MAX_WORK, &k->depth))
+		return -1;
+	k->class = (uint8_t)class;
+	k->unit = (uint8_t)unit;
+	k->layout = (uint8_t)layout;
+	return 0;
+}
+
+/* Memory is taken as kernels are read, not by the number that the file claims. */
+static int read_load(struct capture_reader *r)
+{
+	struct capture_host *h = &r->c->host;
+	uint64_t *const figures[] = { &h->forward, &h->backward, &h->updates, &h->views, &h->modules, &h->listed, &h->parameters,
+		&h->waits, &h->transfers, &h->transferred };
+	uint64_t n = 0;
+	size_t cap = 0;
+
+	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+		if (read_number(r, "work of the host", 0, CAPTURE_MAX_WORK, figures[i]))
+			return -1;
+	if (read_number(r, "number of kernels", 0, CAPTURE_MAX_KERNELS, &n))
+		return -1;
+	while (r->c->n_kernels < n) {
+		struct capture_kernel k = { 0 };
+
+		if (read_kernel(r, &k))
+			return -1;
+		alloc_grow(r->c->kernels, r->c->n_kernels, cap);
+		r->c->kernels[r->c->n_kernels++] = k;
+	}
+	return 0;
+}
+
+static int read_parts(struct capture_reader *r)
+{
+	if (read_header(r) || read_records(r) || (r->version >= CAPTURE_VERSION_LOAD && read_load(r)))
+		return -1;
+	return r->at == r->end ? 0 : capture_wrong(r, "something follows its end");
 }
 
 /* What can be said before a number is read: it is a capture file, whole, of a version we know. */
 static int open_file(struct capture_reader *r, size_t len)
 {
-	uint64_t version = 0;
-
 	if (len < MAGIC_LEN || memcmp(r->start, magic, MAGIC_LEN))
 		return error_set(r->err, ERR_INVALID, "not a capture file: expected one written by `rad capture`");
 	if (len > CAPTURE_MAX_BYTES)
 		return error_set(r->err, ERR_INVALID, "capture file: %zu bytes: at most %u are read", len, (unsigned)CAPTURE_MAX_BYTES);
 	r->at += MAGIC_LEN;
-	if (read_varint(r, &version))
+	if (read_varint(r, &r->version))
 		return -1;
-	if (version != CAPTURE_VERSION)
-		return error_set(r->err, ERR_INVALID, "capture file: version %llu: this rad reads version %u",
-				 (unsigned long long)version, CAPTURE_VERSION);
+	if (r->version < 1 || r->version > CAPTURE_VERSION)
+		return error_set(r->err, ERR_INVALID, "capture file: version %llu: this rad reads versions 1 to %u",
+				 (unsigned long long)r->version, CAPTURE_VERSION);
 	if (r->end - r->at < CRC_LEN)
 		return capture_wrong(r, "it ends before its checksum");
 	r->end -= CRC_LEN;
@@ -313,7 +361,7 @@ int capture_read(const void *bytes, size_t len, struct capture *c, struct error 
 	int result;
 
 	memset(c, 0, sizeof *c);
-	result = open_file(&r, len) || read_header(&r) || read_records(&r) ? -1 : 0;
+	result = open_file(&r, len) || read_parts(&r) ? -1 : 0;
 	live = r.live;
 	c->n_allocs = (uint32_t)r.n_live;
 	if (result)
@@ -372,5 +420,6 @@ void capture_clear(struct capture *c)
 {
 	free(c->records);
 	free(c->convs);
+	free(c->kernels);
 	memset(c, 0, sizeof *c);
 }

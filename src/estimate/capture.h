@@ -53,6 +53,30 @@ struct capture_record {
 	uint64_t bytes;			/* ALLOC, SCRATCH */
 };
 
+/* Of the load part: kinds of kernels, and the units they compute with. */
+enum capture_class {
+	CAPTURE_POINTWISE, CAPTURE_COPY, CAPTURE_REDUCE, CAPTURE_NORM, CAPTURE_SOFTMAX, CAPTURE_GATHER, CAPTURE_SCATTER,
+	CAPTURE_POOL, CAPTURE_SORT, CAPTURE_MANY, CAPTURE_PRODUCT, CAPTURE_CONV_OUT, CAPTURE_CONV_INPUTS, CAPTURE_CONV_WEIGHT,
+	CAPTURE_DEPTHWISE, CAPTURE_DEPTHWISE_WEIGHT, CAPTURE_ATTENTIVE, CAPTURE_RECURRENT, CAPTURE_CLASSES,
+};
+enum capture_unit { CAPTURE_NO_UNIT, CAPTURE_SINGLE, CAPTURE_TF32, CAPTURE_HALF, CAPTURE_DOUBLE, CAPTURE_UNITS };
+#define CAPTURE_LAYOUTS 4	/* bit 0: channels last, bit 1: in groups */
+
+/* `count` alike kernels of one step; the other figures are sums over them. */
+struct capture_kernel {
+	uint64_t count, flops, bytes, blocks, depth;
+	uint8_t class, unit, layout;	/* enum capture_class, enum capture_unit, bits */
+};
+
+/* What the host does in one step: operators dispatched in each phase, and what else takes its time. */
+struct capture_host {
+	uint64_t forward, backward, updates, views, modules;
+	uint64_t listed;		/* tensors in lists that operators were called with */
+	uint64_t parameters;		/* tensors that optimizers hold */
+	uint64_t waits;			/* for the GPU */
+	uint64_t transfers, transferred;	/* between host and GPU; bytes */
+};
+
 struct capture {
 	char torch[CAPTURE_MAX_TORCH + 1], alloc_conf[CAPTURE_MAX_ALLOC_CONF + 1], model[CAPTURE_MAX_MODEL + 1];
 	char optimizer[CAPTURE_MAX_OPTIMIZER + 1], precision[CAPTURE_MAX_PRECISION + 1], key[CAPTURE_MAX_KEY + 1];
@@ -64,6 +88,9 @@ struct capture {
 	size_t n_records;
 	struct capture_conv *convs;	/* owned */
 	size_t n_convs;
+	struct capture_host host;
+	struct capture_kernel *kernels;	/* owned; none: the load is not known, as with files of version 1 */
+	size_t n_kernels;
 	uint32_t n_allocs;		/* ids are below */
 	unsigned iterations;
 	uint64_t peak_live;		/* bytes asked for and not yet given back, at most */

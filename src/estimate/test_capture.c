@@ -169,6 +169,61 @@ static void expect_refused(const struct buf *b, const char *text)
 	assert_null(c.convs);
 }
 
+static const uint64_t host[10] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
+static const uint64_t product[8] = { CAPTURE_PRODUCT, CAPTURE_TF32, 0, 12, 3000000000, 400, 500, 6144 };
+
+static void test_load(void **state)
+{
+	const uint64_t kernels[2][8] = { { CAPTURE_RECURRENT, CAPTURE_HALF, 3, 1, 0, 0, 1, 0 }, { product[0], product[1], product[2],
+		product[3], product[4], product[5], product[6], product[7] } };
+	struct capture_writer w;
+	scoped_capture c = { 0 };
+
+	(void)state;
+	write_begin(&w, &texts, 0, 0, 0);
+	write_alloc(&w, 4096);
+	write_end_load(&w, host, kernels, 2);
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	assert_int_equal(c.n_records, 1);
+	assert_int_equal(c.n_kernels, 2);
+	assert_true(c.host.forward == 1 && c.host.modules == 5 && c.host.waits == 8 && c.host.transferred == 10);
+	assert_true(c.kernels[0].class == CAPTURE_RECURRENT && c.kernels[0].unit == CAPTURE_HALF && c.kernels[0].layout == 3);
+	assert_true(c.kernels[1].count == 12 && c.kernels[1].flops == 3000000000 && c.kernels[1].bytes == 400 &&
+		    c.kernels[1].blocks == 500 && c.kernels[1].depth == 6144);
+	buf_free(&w.out);
+}
+
+/* Each figure of a kernel out of its bounds, and more kernels than there may be. */
+static void test_load_refused(void **state)
+{
+	static const struct { unsigned figure; uint64_t value; const char *error; } wrong[] = {
+		{ 0, CAPTURE_CLASSES, "class of a kernel is 18" }, { 1, CAPTURE_UNITS, "unit of a kernel is 5" },
+		{ 2, CAPTURE_LAYOUTS, "layout of a kernel is 4" }, { 3, 0, "count of a kernel is 0" },
+		{ 3, CAPTURE_MAX_WORK + 1, "count of a kernel" }, { 4, UINT64_MAX, "flops of a kernel" },
+		{ 5, CAPTURE_MAX_WORK + 1, "bytes of a kernel" }, { 6, UINT64_MAX, "blocks of a kernel" },
+		{ 7, UINT64_MAX, "depth of a kernel" },
+	};
+	uint64_t (*many)[8] = alloc_zero((CAPTURE_MAX_KERNELS + 1) * sizeof *many);
+	struct capture_writer w;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+		memcpy(many[0], product, sizeof product);
+		many[0][wrong[i].figure] = wrong[i].value;
+		write_begin(&w, &texts, 0, 0, 0);
+		write_end_load(&w, host, (const uint64_t (*)[8])many, 1);
+		expect_refused(&w.out, wrong[i].error);
+		buf_free(&w.out);
+	}
+	for (size_t i = 0; i <= CAPTURE_MAX_KERNELS; i++)
+		memcpy(many[i], product, sizeof product);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_load(&w, host, (const uint64_t (*)[8])many, CAPTURE_MAX_KERNELS + 1);
+	expect_refused(&w.out, "number of kernels is 4097");
+	buf_free(&w.out);
+	free(many);
+}
+
 static void test_refused(void **state)
 {
 	(void)state;
@@ -213,8 +268,10 @@ static void test_other_files_refused(void **state)
 	buf_add_text(&b, "Layer (type)   Output Shape");
 	expect_refused(&b, "not a capture file");
 	b.len = 0;
-	buf_add(&b, "RADCAP\r\n\2", 9);
-	expect_refused(&b, "version 2: this rad reads version 1");
+	buf_add(&b, "RADCAP\r\n\3", 9);
+	expect_refused(&b, "version 3: this rad reads versions 1 to 2");
+	b.data[8] = 0;
+	expect_refused(&b, "version 0: this rad reads versions 1 to 2");
 	b.len = 8;
 	expect_refused(&b, "ends inside a number");
 	buf_add(&b, "\1abc", 4);
@@ -226,13 +283,11 @@ static void test_other_files_refused(void **state)
 }
 
 /* A whole file with one byte changed, and one that ends anywhere. */
-static void test_damage_refused(void **state)
+static void refuse_damage(struct capture_writer *file)
 {
-	struct capture_writer w;
+	struct capture_writer w = *file;
 	struct capture c;
 
-	(void)state;
-	write_example(&w);
 	for (size_t i = 0; i < w.out.len; i++) {
 		w.out.data[i] ^= 0x10;
 		assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), -1);
@@ -250,6 +305,19 @@ static void test_damage_refused(void **state)
 	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
 	capture_clear(&c);
 	buf_free(&w.out);
+}
+
+static void test_damage_refused(void **state)
+{
+	const uint64_t kernels[1][8] = { { CAPTURE_POINTWISE, 0, 0, 7, 7000, 28000, 7, 0 } };
+	struct capture_writer w;
+
+	(void)state;
+	write_example(&w);
+	refuse_damage(&w);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_load(&w, host, kernels, 1);
+	refuse_damage(&w);
 }
 
 static void test_too_many(void **state)
@@ -279,8 +347,9 @@ static void test_limits_are_the_writers(void **state)
 #define LIMIT(name) { #name, CAPTURE_##name }
 	static const struct { const char *name; uint64_t value; } limits[] = {
 		LIMIT(VERSION), LIMIT(MAX_BYTES), LIMIT(MAX_ALLOCS), LIMIT(MAX_RECORDS), LIMIT(MAX_REQUEST), LIMIT(MAX_LIVE),
-		LIMIT(MAX_STREAM), LIMIT(MAX_FACTOR), LIMIT(MAX_COUNT), LIMIT(MAX_COMMUNICATORS), LIMIT(MAX_TORCH),
-		LIMIT(MAX_ALLOC_CONF), LIMIT(MAX_MODEL), LIMIT(MAX_OPTIMIZER), LIMIT(MAX_PRECISION), LIMIT(MAX_KEY),
+		LIMIT(MAX_STREAM), LIMIT(MAX_FACTOR), LIMIT(MAX_COUNT), LIMIT(MAX_COMMUNICATORS),
+		LIMIT(MAX_KERNELS), LIMIT(MAX_WORK), LIMIT(MAX_TORCH), LIMIT(MAX_ALLOC_CONF), LIMIT(MAX_MODEL), LIMIT(MAX_OPTIMIZER),
+		LIMIT(MAX_PRECISION), LIMIT(MAX_KEY),
 	};
 	scoped_buf path = { 0 }, text = { 0 };
 	size_t seen = 0;
@@ -311,6 +380,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_example),
 		cmocka_unit_test(test_operators),
+		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_load_refused),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_header_refused),
 		cmocka_unit_test(test_other_files_refused),

@@ -128,6 +128,11 @@ class Recorder(TorchDispatchMode):
 
     # --- notes ---
 
+    def value_read(self):
+        """The script was given a value: it waited for the GPU."""
+        self.values_read = True
+        self.work.host["waits"] += 1
+
     def note(self, flag, what, where=None):
         """Remembers, once, something a person should know; `flag` goes into the file."""
         self.flags |= flag

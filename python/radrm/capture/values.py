@@ -205,7 +205,7 @@ def item(tensor):
 
 def on_host(recorder, tensor, dtype=None):
     """The copy on the CPU that tensor.cpu() gives: ones."""
-    recorder.values_read = True
+    recorder.value_read()
     with torch._C._DisableTorchDispatch():
         return torch.ones(tuple(tensor.shape), dtype=dtype or tensor.dtype)
 
@@ -219,7 +219,7 @@ def install(recorder, patch):
     def read(tensor):
         if not is_gpu(tensor):
             return real_item(tensor)
-        recorder.values_read = True
+        recorder.value_read()
         return item(tensor)
 
     def truth(tensor):
@@ -277,12 +277,12 @@ def copy_into(recorder, func, args, kwargs):
     if is_gpu(args[0]) and is_gpu(args[1]):
         return NotImplemented
     if not is_gpu(args[0]):
-        recorder.values_read = True
+        recorder.value_read()
     return args[0]
 
 
 def scalar(recorder, func, args, kwargs):
-    recorder.values_read = True
+    recorder.value_read()
     tensor = args[0]
     return bool(known(tensor)) if tensor.dtype == torch.bool else 1.0 if tensor.dtype.is_floating_point else 1
 

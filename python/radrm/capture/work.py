@@ -153,13 +153,15 @@ class Work:
             entry[n] += count * figure
 
     def entries(self):
-        """(class, precision, layout, count, flops, bytes, blocks, depth) of alike kernels, sums over all of them; the ones that
-        move and compute least are put together where there are too many."""
+        """(class, unit, layout, count, flops, bytes, blocks, depth) of alike kernels, sums over all of them. Where there are too
+        many, what is alike is taken more widely: within an octave, then all of a class."""
         found = [(*key[:3], *entry) for key, entry in self.kernels.items()]
-        while len(found) > limits.MAX_KERNELS:
+        for fine in (True, False):
+            if len(found) <= limits.MAX_KERNELS:
+                break
             together = {}
             for entry in found:
-                key = (*entry[:3], *(n.bit_length() for n in entry[4:6])) if len(found) > 4 * limits.MAX_KERNELS else entry[:3]
+                key = (*entry[:3], *((n // entry[3]).bit_length() for n in entry[4:6] if fine))
                 together[key] = tuple(map(operator.add, together[key], entry[3:])) if key in together else entry[3:]
             found = [(*key[:3], *sums) for key, sums in together.items()]
         return sorted((*entry[:3], *(min(n, limits.MAX_WORK) for n in entry[3:])) for entry in found)
@@ -329,8 +331,6 @@ def to_copy(work, which, args, kwargs, result):
         return
     work.host["transferred"] += touched(target)
     work.host["transfers"] += 1
-    if is_gpu(source) and not (kwargs.get("non_blocking") or (len(args) > 2 and args[2] is True)):
-        work.host["waits"] += 1
 
 
 def wait(work, which, args, kwargs, result):

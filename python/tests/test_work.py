@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""What a capture says of the work of one step: counted by hand for jobs small enough for that."""
+import pytest
+import torch
+from torch import nn
+
+from radrm import capture
+from radrm.capture import fileformat as ff
+from reader import File
+
+
+def load(setup, **options):
+    return File(capture.trace(setup, timeout=60, **options).data)
+
+
+def training(model, batch, *, optimizer=lambda p: torch.optim.SGD(p, lr=0.1), autocast=None, rounds=1):
+    """A setup: mean squares of what the model makes of a batch."""
+    def setup():
+        net, x = model().to("cuda"), torch.zeros(batch, device="cuda")
+        steps = optimizer(net.parameters())
+
+        def step():
+            steps.zero_grad()
+            for _ in range(rounds):
+                with torch.autocast("cuda", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
+                    loss = net(x).float().pow(2).mean()
+                loss.backward()
+            steps.step()
+        return step
+    return setup
+
+
+def of(f, *classes):
+    return [k for k in f.kernels if k[0] in classes]
+
+
+def total(kernels, figure):
+    """Of (class, unit, layout, count, flops, bytes, blocks, depth)."""
+    return sum(k[figure] for k in kernels)
+
+
+def test_products_of_a_linear_layer():
+    f = load(training(lambda: nn.Linear(256, 512, bias=False), (64, 256)))
+    products = of(f, ff.PRODUCT)
+    assert total(products, 3) == 2  # forward and the gradient of the weights: nobody asks for that of the input
+    assert total(products, 4) == 2 * 2 * 64 * 256 * 512
+    assert total(products, 5) == 2 * 4 * (64 * 256 + 256 * 512 + 64 * 512)
+    assert {k[1] for k in products} == {ff.SINGLE}
+    assert sorted(k[7] // k[3] for k in products) == [64, 256]
+
+
+def test_units_follow_the_precision():
+    try:
+        torch.set_float32_matmul_precision("high")
+        assert {k[1] for k in of(load(training(lambda: nn.Linear(64, 64), (8, 64))), ff.PRODUCT)} == {ff.TF32}
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    f = load(training(lambda: nn.Linear(64, 64), (8, 64), autocast=torch.bfloat16))
+    assert {k[1] for k in of(f, ff.PRODUCT)} == {ff.HALF}
+
+
+def test_autocast_has_more_kernels():
+    plain, cast = (load(training(lambda: nn.Linear(64, 64), (8, 64), autocast=dtype)) for dtype in (None, torch.float16))
+    assert total(of(cast, ff.POINTWISE), 3) > total(of(plain, ff.POINTWISE), 3)
+
+
+@pytest.mark.parametrize("groups,classes", [(1, (ff.CONV_OUT, ff.CONV_INPUT, ff.CONV_WEIGHTS)),
+                                            (32, (ff.DEPTHWISE, ff.DEPTHWISE, ff.DEPTHWISE_WEIGHTS))])
+def test_passes_of_a_convolution(groups, classes):
+    def model():
+        return nn.Sequential(nn.Conv2d(32, 32, 1, bias=False), nn.Conv2d(32, 32, 3, padding=1, groups=groups, bias=False))
+    f = load(training(model, (4, 32, 10, 10)))
+    flops = 2 * 400 * 32 * 32 * 9 // groups
+    small = 2 * 400 * 32 * 32
+    assert total(of(f, *classes), 4) == 3 * flops + (2 * small if groups == 1 else 0)
+    assert all(k[1] == ff.TF32 for k in of(f, *classes))
+
+
+def test_optimizers_by_form():
+    def model():
+        return nn.Sequential(*(nn.Linear(16, 16) for _ in range(10)))
+
+    def adam(**form):
+        return load(training(model, (4, 16), optimizer=lambda p: torch.optim.Adam(p, **form)))
+    loop, foreach, fused = adam(foreach=False), adam(foreach=True), adam(fused=True)
+    assert loop.host["updates"] > 20 * 5 and loop.host["listed"] == 0
+    assert foreach.host["updates"] < 20 and foreach.host["listed"] >= 20 * 5
+    assert fused.host["updates"] < 5 and total(of(fused, ff.MANY), 3) < total(of(foreach, ff.MANY), 3)
+    assert loop.host["parameters"] == foreach.host["parameters"] == 20
+
+
+def test_two_rounds_are_twice_the_work():
+    once, twice = (load(training(lambda: nn.Linear(64, 64), (8, 64), rounds=n)) for n in (1, 2))
+    assert total(of(twice, ff.PRODUCT), 4) == 2 * total(of(once, ff.PRODUCT), 4)
+    assert twice.host["backward"] >= 2 * once.host["backward"]
+    assert twice.host["updates"] == once.host["updates"]
+
+
+def test_waits_and_copies_are_the_hosts():
+    def setup():
+        net, x = nn.Linear(8, 8).to("cuda"), torch.zeros(4, 8)
+
+        def step():
+            loss = net(x.to("cuda")).sum()
+            loss.backward()
+            loss.item()
+        return step
+    f = load(setup)
+    assert (f.host["waits"], f.host["transfers"], f.host["transferred"]) == (1, 1, 4 * 8 * 4)
+
+
+def test_views_are_no_kernels():
+    f = load(training(lambda: nn.Sequential(nn.Unflatten(1, (2, 8)), nn.Flatten(), nn.Linear(16, 16, bias=False)), (4, 16)))
+    more = load(training(lambda: nn.Sequential(nn.Linear(16, 16, bias=False)), (4, 16)))
+    assert f.host["views"] > more.host["views"]
+    assert total(f.kernels, 3) == total(more.kernels, 3)
+
+
+def test_steps_of_a_recurrent_network():
+    def setup():
+        net, x = nn.LSTM(16, 32, 2, batch_first=True).to("cuda"), torch.zeros(4, 7, 16, device="cuda")
+        return lambda: net(x)[0].sum().backward()
+    f = load(setup)
+    assert total(of(f, ff.RECURRENT), 3) == 2 * 7 * 2  # forward and backward, 7 steps, 2 layers
+
+
+def test_entries_stay_within_bounds(monkeypatch):
+    from radrm.capture import limits
+    from radrm.capture.work import Work
+    work = Work()
+    for n in range(1, 3000):
+        work.add(n % 3, n, n * n * 7, n // 5)
+    sums = [sum(e[k] for e in work.entries()) for k in range(3, 8)]
+    monkeypatch.setattr(limits, "MAX_KERNELS", 5)
+    few = work.entries()
+    assert len(few) <= 5 and [sum(e[k] for e in few) for k in range(3, 8)] == sums
