@@ -40,3 +40,51 @@ class Tasks:
 
     def sum(self, values):
         return np.bincount(self.task, values, len(self.names))
+
+
+def smooth_max(a, b, power=6):
+    """Near the larger, a little above it where both are alike."""
+    return (a ** power + b ** power) ** (1 / power)
+
+
+class Model:
+    """Parameters by name, each positive, as arrays; what they mean stands in models/activity.h."""
+
+    SHAPES = {
+        "fixed_us": len(CLASSES),       # of one kernel, whatever its size
+        "memory": len(CLASSES),         # part of the memory's bandwidth that kernels of a class reach
+        "compute": (len(CLASSES), len(UNITS)),  # part of the unit's peak
+        "planar": len(UNITS),           # of that, for a convolution that is not channels last
+        "grouped": 1,                   # and for one in groups
+        "deep": 1,                      # products of one result that are one block's, where blocks are few
+        "cache": 1,                     # how much faster a small tensor is read from the cache
+        "host_us": len(HOST),           # of each thing that the host does; of waits, once
+        "active": len(CLASSES),         # part of a kernel's time in which an SM that has a block counts as active
+        "dram": 1,                      # part of the bytes of a large tensor that reach memory
+        "watts": 4,                     # by GRACT, SMACT, DRAM and products
+    }
+
+    def __init__(self, values):
+        self.p = values
+
+    def busy(self, t, gpu):
+        """(seconds of each kernel, seconds that the GPU is busy in a step of each task)"""
+        p, kind = self.p, t.kind
+        peak = np.array([gpu.single, gpu.single, gpu.tf32, gpu.half, gpu.twice])[t.unit] * 1e12
+        part = p["compute"][kind, t.unit]
+        conv = (kind >= CLASSES.index("CONV_OUT")) & (kind <= CLASSES.index("CONV_WEIGHTS"))
+        part = part * np.where(conv & (t.layout % 2 == 0), p["planar"][t.unit], 1.0)
+        part = part * np.where(conv & (t.layout >= 2), p["grouped"][0], 1.0)
+        matrix = np.isin(kind, list(MATRIX))
+        work = np.where(matrix & (t.depth > 0), np.maximum(t.flops, t.blocks * TILE_FLOPS * np.maximum(t.depth, 16)), t.flops)
+        pieces = t.blocks * np.maximum(1.0, t.depth / p["deep"][0])
+        waves = pieces / gpu.sms
+        filled = np.where(waves < 1, np.maximum(waves, 1e-9), waves / np.ceil(np.minimum(waves, 1e6)) ** 0.5 / waves ** 0.5)
+        compute = np.where(matrix, work / (peak * part * np.minimum(1.0, filled)), 0.0)
+        small = t.bytes < gpu.l2_mib * 2 ** 20 / 2
+        memory = t.bytes / (gpu.gb_s * 1e9 * p["memory"][kind] * np.where(small, p["cache"][0], 1.0))
+        each = p["fixed_us"][kind] * 1e-6 + np.maximum(compute, memory)
+        return each, t.sum(each * t.count)
+
+    def host(self, t):
+        return t.host @ (self.p["host_us"] * 1e-6)

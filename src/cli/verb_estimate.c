@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * rad estimate: what a task's GPU memory is estimated at, by one estimator, by `auto`, or by all. Asks no daemon, so it knows
- * of no history.
+ * rad estimate: what a task's GPU memory is estimated at, by one estimator, by `auto`, or by all; and what it will do to the GPU,
+ * where a capture tells. Asks no daemon, so it knows of no history.
  */
 #include "base/json.h"
 #include "base/scope.h"
@@ -9,11 +9,16 @@
 #include "cli/format.h"
 #include "cli/submit_caller.h"
 #include "cli/table.h"
+#include "estimate/activity.h"
 #include "estimate/estimate.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+/* What is known of its load; `known` false: `why` says what is missing. */
+struct load_answer { struct activity a; bool known; struct error why; };
 
 /* One answer. */
 struct answer { struct estimate_result r; bool spoke; double took_us; };
@@ -48,15 +53,48 @@ static json_t *answer_json(const struct answer *a)
 			 "took_us", json_round3(a->took_us), "notes", a->r.note);
 }
 
-static int print_json(const struct answer *answers, size_t n)
+static json_t *load_json(const struct activity *a)
+{
+	const struct load_belief *b = &a->load;
+	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, sI}", "gpu_model", a->gpu, "step_s", json_real(a->step_s),
+			 "step_spread", json_round3(a->step_spread), "host_s", json_real(a->host_s), "busy_s", json_real(a->busy_s),
+			 "gract", json_round3(b->load.gract), "gract_sd", json_round3(b->gract_sd), "smact", json_round3(b->load.smact),
+			 "smact_sd", json_round3(b->smact_sd), "dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd),
+			 "watts", json_round3(b->watts), "kernels", (json_int_t)a->kernels);
+}
+
+static int print_json(const struct answer *answers, size_t n, const struct load_answer *load)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, answer_json(&answers[i]));
-	return cli_print_json(json_pack("{si, so}", "schema", 1, "estimates", list));
+	return cli_print_json(json_pack("{si, so, so, so}", "schema", 1, "estimates", list,
+					"load", load->known ? load_json(&load->a) : json_null(),
+					"load_note", json_text_or_null(load->known ? NULL : load->why.text)));
 }
 
-static int print_table(const struct answer *answers, size_t n)
+static int percent(double fraction)
+{
+	return (int)lround(100 * fraction);
+}
+
+/* Two lines below the table: a step, and the load. Each with the spread of its error. */
+static void print_load(const struct load_answer *load)
+{
+	const struct activity *a = &load->a;
+	const struct load_belief *b = &a->load;
+	if (!load->known) {
+		printf("\nLoad: not known: %s\n", load->why.text);
+		return;
+	}
+	printf("\nA step on %s: %.3g ms, give or take %d %%, when no data loader holds it up (host %.3g ms, GPU %.3g ms for %llu kernels)\n",
+	       a->gpu, 1e3 * a->step_s, percent(a->step_spread), 1e3 * a->host_s, 1e3 * a->busy_s, (unsigned long long)a->kernels);
+	printf("Load: GRACT %d %% +- %d, SMACT %d %% +- %d, DRAM %d %% +- %d, %.0f W\n", percent(b->load.gract), percent(b->gract_sd),
+	       percent(b->load.smact), percent(b->smact_sd), percent(b->dram), percent(b->dram_sd), b->watts);
+}
+
+/* `load` NULL: there is nothing to tell it from, and nothing to say. */
+static int print_table(const struct answer *answers, size_t n, const struct load_answer *load)
 {
 	static const struct table_column columns[] = {
 		{ "ESTIMATOR", false, 0 }, { "NEED", true, 0 }, { "COMFORT", true, 0 }, { "CLAIM", true, 0 }, { "NOTES", false, 20 },
@@ -74,6 +112,8 @@ static int print_table(const struct answer *answers, size_t n)
 	}
 	table_print(t, &term, stdout);
 	table_destroy(t);
+	if (load)
+		print_load(load);
 	return CLI_DONE;
 }
 
@@ -128,7 +168,9 @@ int verb_estimate(struct cli_call *c)
 	const struct estimate_context context = { .gpu_name = gpu_model };
 	size_t n = collect(name, one, s, &context, answers, COUNT_OF(answers));
 	size_t first = json && strcmp(name, "all") ? n - 1 : 0;	/* a program gets the one that stands: `none` is the last */
-	int rc = json ? print_json(answers + first, n - first) : print_table(answers, n);
+	struct load_answer load = { .why = ERROR_INIT };
+	load.known = !estimate_activity(s, &context, &load.a, &load.why);
+	int rc = json ? print_json(answers + first, n - first, &load) : print_table(answers, n, estimate_tells_load(s) ? &load : NULL);
 	spec_unref(s);
 	return rc;
 }

@@ -170,6 +170,18 @@ static void estimates_tell(struct estimates *e, struct task *t, const struct que
 	estimates_say(e, t, &r, now);
 }
 
+/* Nobody could read what tells the load: the answer that was at hand stands without it. */
+static bool estimates_tell_without_load(struct estimates *e, struct task *t, const struct question *q, struct now now)
+{
+	struct estimate_history h;
+	struct estimate_context context = context_of(e, t->spec, &h);
+	struct estimate_result r;
+	if (!q->row->load_aside || !estimate_ask(q->row, t->spec, t->gpu_mem_mib, &context, &r))
+		return false;
+	estimates_tell(e, t, q, &r, now);
+	return true;
+}
+
 void estimates_answer(struct estimates *e, int64_t question, bool spoke, const struct estimate_result *said, struct now now)
 {
 	struct question *q = idmap_remove(&e->questions, question);
@@ -186,7 +198,7 @@ void estimates_answer(struct estimates *e, int64_t question, bool spoke, const s
 			continue;
 		if (spoke)
 			estimates_tell(e, t, q, said, now);
-		else
+		else if (!estimates_tell_without_load(e, t, q, now))
 			estimates_ask_from(e, t, q->row + 1, before, now);
 	}
 	free_question(q);
@@ -231,6 +243,8 @@ void estimates_refresh(struct estimates *e, struct task *t, struct now now)
 		idmap_put(&e->looked, t->id, (void *)(intptr_t)told_ms);
 	struct estimate_context context = context_of(e, t->spec, &h);
 	estimate_auto(e->table, e->ops.estimate ? SLOW_SKIP : SLOW_ASK, t->spec, t->gpu_mem_mib, &context, &r);
+	if (r.value.prior.source == LOAD_UNKNOWN)
+		r.value.prior = t->estimate.prior;	/* what was read of it stays true */
 	if (!estimates_outranked(e, t, &r)) {
 		r.value = t->estimate;
 		snprintf(r.note, sizeof r.note, "%s", t->estimate.note ? t->estimate.note : "");

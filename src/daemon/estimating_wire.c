@@ -132,6 +132,8 @@ int estimating_worker(const struct estimator *table)
 	}
 	c.gpu_name = json_string_value(json_object_get(q, "gpu_name"));
 	bool spoke = estimate_ask(row, s, declared_mib, &c, &said);
+	if (spoke)
+		estimate_add_load(s, &c, &said);
 	spec_unref(s);
 	return write_answer(spoke, &said);
 }

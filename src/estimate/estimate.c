@@ -18,7 +18,7 @@
 #include <string.h>
 
 const struct estimator estimators[] = {
-	{ "declared", "what the task says it needs (gpu_mem, --gpu-mem)", NULL, estimate_declared },
+	{ "declared", "what the task says it needs (gpu_mem, --gpu-mem)", NULL, estimate_declared, .load_aside = true },
 	{ "history", "what earlier runs of the same signature were seen to take", NULL, estimate_from_history },
 	{ "replay", "a capture of its allocations, replayed (capture, --capture)", estimate_has_capture, estimate_replay },
 	{ "gpumemnet", "learnt from measured jobs: bins of memory from a model summary (model, --model)", estimate_has_summary,
@@ -105,8 +105,13 @@ const struct estimator *estimate_auto(const struct estimator *e, enum estimate_s
 			continue;
 		if (is_slow && slow == SLOW_STOP)
 			return e;
-		if (!is_slow && estimate_ask(e, s, declared_mib, c, out))
-			return NULL;
+		if (is_slow || !estimate_ask(e, s, declared_mib, c, out))
+			continue;
+		if (slow == SLOW_STOP && e->load_aside && estimate_tells_load(s))
+			return e;
+		if (slow == SLOW_ASK)
+			estimate_add_load(s, c, out);
+		return NULL;
 	}
 	estimate_ask(estimate_find("none", NULL), s, declared_mib, c, out);
 	return NULL;

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 struct margins;	/* estimate/margin.h */
+struct activity;	/* estimate/activity.h */
 
 /* What is known beside the spec. */
 struct estimate_context {
@@ -65,6 +66,9 @@ struct estimator {
 	bool (*estimate)(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 			 struct estimate_result *out);
 	bool baseline;	/* published by others, to compare with: asked by name only, never by `auto` */
+	/* Its answer is at hand and says nothing of load, which what the task came with may tell: reading that is slow, and the
+	 * answer comes with it (estimate_add_load). */
+	bool load_aside;
 };
 
 /* In the order in which `auto` asks them; ends with a NULL name. */
@@ -76,11 +80,19 @@ const struct estimator *estimate_find(const char *name, struct error *err);
 bool estimate_ask(const struct estimator *e, const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 		  struct estimate_result *out);
 
+/* What a task is expected to do to a GPU, from what it came with; 0, or -1 with *out zeroed and an error that says what is
+ * missing. `tells`: whether there is something to read, which takes time. */
+bool estimate_tells_load(const struct spec *s);
+int estimate_activity(const struct spec *s, const struct estimate_context *c, struct activity *out, struct error *err);
+/* Puts that into an answer which says nothing of load. */
+void estimate_add_load(const struct spec *s, const struct estimate_context *c, struct estimate_result *out);
+
 /* What becomes of slow rows. */
 enum estimate_slow {
 	SLOW_ASK,	/* they are asked */
 	SLOW_SKIP,	/* they are passed over */
-	SLOW_STOP,	/* the caller has the first of them asked, and goes on from there */
+	SLOW_STOP,	/* the caller has the first of them asked, with estimate_add_load, and goes on from there; so too a row
+			 * that has an answer with load aside */
 };
 
 /* `auto`: from row `e` on, the first that speaks. Returns NULL and fills *out (row "none" when nobody speaks); with SLOW_STOP

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a training task will do to a GPU, before it ever ran: how long a step takes, and what load it is. From the work of one
+ * step as a capture holds it (doc/capture-format.md, "Load") and what the GPU can do (models/gpus.h). Dissertation, section 7.1
+ * asks for it: utilisation is relative to a GPU, so what is recorded is the work, and the GPU comes in last.
+ *
+ *	kernel	fixed + max(operations / (peak x part x filled), bytes / (bandwidth x part))		seconds
+ *	busy	sum over kernels;  host = sum over what the host does of what each costs
+ *	step	the longer of the two, as one runs ahead of the other; where the host waits for the GPU they add up in part
+ *	GRACT	busy / step;  SMACT: the same, each kernel by the part of the SMs that its blocks occupy
+ *	DRAM	bytes that reach memory / (step x bandwidth);  watts: idle, and a part by each of these
+ *
+ * `part` and the rest of the parameters are fitted (models/activity.h). A loader that does not keep up is not in a capture: a
+ * step takes at least this long. Pure.
+ */
+#ifndef RAD_ESTIMATE_ACTIVITY_H
+#define RAD_ESTIMATE_ACTIVITY_H
+
+#include "estimate/capture.h"
+#include "task/load.h"
+
+/* Of one step, alone on that GPU. Spreads are one standard deviation of what the model was off by for tasks of families that it
+ * had not been fitted to. */
+struct activity {
+	double step_s, step_spread;	/* the spread: relative to it */
+	double host_s, busy_s;		/* what the host, and the GPU, take by themselves */
+	double flops;
+	uint64_t kernels;
+	struct load_belief load;	/* source LOAD_GUESSED */
+	const char *gpu;		/* the row of models/gpus.h; points into it */
+};
+
+/* 0, or -1 with *out zeroed and an error that says what is not known: the load (a capture of version 1, or cut short before a
+ * step was over) or the GPU (NULL: none was named). `gpu_name` is as NVML gives it. */
+int activity_from_capture(const struct capture *c, const char *gpu_name, struct activity *out, struct error *err);
+
+#endif
