@@ -334,11 +334,11 @@ class Crew:
 
 
 def known(path):
-    """Names of which the file tells already."""
+    """Names of which the file tells already; what failed for another reason than memory is tried again."""
     if not path.exists():
         return set()
     lines = [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
-    return {line["name"] for line in lines if "name" in line and line.get("error") != "its process was lost"}
+    return {line["name"] for line in lines if "name" in line and (line.get("oom") or "error" not in line)}
 
 
 def stage(args, work, file, todo, deadline):

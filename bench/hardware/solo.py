@@ -123,7 +123,8 @@ OWN = {
     "video": models.Arch("video", video, clips, models.classify, 112, 180, 530),
     "lstm_small": models.Arch("rnn", lambda size: models.Recurrent(nn.LSTM, 256, 1), models.tokens, models.next_word, 64, 10, 250),
 }
-models.ARCHS.update(OWN)
+for archs in (models.ARCHS, jobs.ARCHS):
+    archs.update(OWN)
 
 
 def variants_of(arch):
