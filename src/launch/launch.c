@@ -6,6 +6,7 @@
 #include "launch/launch.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/io.h"
 #include "base/scope.h"
 #include "launch/attempt.h"
@@ -253,6 +254,19 @@ int launch_result(const struct launch_home *home, const struct task *t, bool *cl
 	if (have > 0)
 		fill_report(&record, r);
 	return have < 0 ? -1 : 0;
+}
+
+bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file)
+{
+	scoped_free char *path = launch_folder(home, t);
+	scoped_fd int folder = -1;
+	struct progress_record record;
+	if (open_folder(path, &folder, NULL) || record_read_progress(folder, ATTEMPT_EXIT, &record, NULL) <= 0)
+		return false;
+	uint64_t parts[] = { record.dev, record.ino };
+	*out = record.seen;
+	*file = hash_bytes(HASH_SEED, parts, sizeof parts);
+	return true;
 }
 
 static void task_family(const struct launch_home *home, const struct task *t, struct family *f)

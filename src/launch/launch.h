@@ -8,13 +8,15 @@
  * which only one can, before it starts the program. Whoever comes second finds the file and starts nothing.
  *
  * Attempt folder STATE/attempts/ID.N-STORE-PLACED/ (launch_name), mode 700:  request (what to start: request.h)
- *	claim ("PID START_TICKS\n", by the shim)  exit (JSON, one line, by the shim: record.h)  cgroup (its path, if there is one)
+ *	claim ("PID START_TICKS\n", by the shim)  exit (JSON, a line at its end and one of its progress, by the shim: record.h)
+ *	cgroup (its path, if there is one)
  */
 #ifndef RAD_LAUNCH_LAUNCH_H
 #define RAD_LAUNCH_LAUNCH_H
 
 #include "base/error.h"
 #include "base/proc.h"
+#include "parse/progress.h"
 #include "recover/recover.h"
 #include "task/task.h"
 
@@ -73,6 +75,10 @@ int launch_adopt(const struct launch_home *home, const struct task *t, struct pr
  * -1: error. */
 int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,
 		  struct error *err);
+
+/* How far the last attempt is by its own output, in range, whatever its shim wrote. *file is a number for the file that it prints
+ * into. False: nobody knows. */
+bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file);
 
 /* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found
  * when the shim is dead. Never the shim itself. Returns how many got it. */

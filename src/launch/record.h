@@ -6,17 +6,25 @@
  *	{"v":1,"began":true,"exit_code":1,"signal":0,"start_ms":...,"end_ms":...,"maxrss_kib":...,"oom_kills":0,
  *	 "kind":1,"survived":false,"oom_seen":1,"offset":120,"source":"PyTorch","line":"..."}
  * `line` is the last error in the output, or why the program did not begin. It is ASCII here.
+ *
+ * In the second half of the same file, made over again every few seconds while the program runs, stands how far it is by its own
+ * output (parse/progress.h), in one line too:
+ *	{"v":1,"n":7,"source":"tqdm","t_ms":...,"done":120,"total":1000,...,"dev":2049,"ino":77,"end":7}
+ * `n` counts these lines; a line that does not end with the number it began with was read while it was written. It is made durable
+ * by nobody, since after a power cut there is no program that could be as far as it says.
  */
 #ifndef RAD_LAUNCH_RECORD_H
 #define RAD_LAUNCH_RECORD_H
 
 #include "base/error.h"
+#include "parse/progress.h"
 #include "recover/scan.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define RECORD_BYTES 4096
+#define RECORD_PROGRESS 2048	/* where the second half begins; both are bounded to a half */
 
 struct exit_record {
 	bool began;		/* the program was executed */
@@ -27,11 +35,19 @@ struct exit_record {
 	struct scan_result output;
 };
 
+/* Which file the program printed into: what several tasks print into one file is nobody's progress. */
+struct progress_record { int64_t number; struct progress_report seen; uint64_t dev, ino; };
+
 /* Makes the file with its blocks; one that is there stays as it is. Fails when the disk is full. */
 int record_reserve(int folder, const char *name, struct error *err);
 /* Writes the whole record and makes it durable. Returns 0 or -1 (errno). */
 int record_write(int fd, const struct exit_record *r);
 /* 1: *r is filled; 0: there is none yet, or it is torn; -1: error. */
 int record_read(int folder, const char *name, struct exit_record *r, struct error *err);
+
+
+/* The same of the second half. Nobody waits for the disk. */
+int record_write_progress(int fd, const struct progress_record *r);
+int record_read_progress(int folder, const char *name, struct progress_record *r, struct error *err);
 
 #endif

@@ -4,7 +4,6 @@
  */
 #include "launch/record.h"
 
-#include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
 
@@ -45,26 +44,98 @@ static int read_text(const json_t *obj, const char *key, char *out, size_t size)
 	return 0;
 }
 
-int record_read(int folder, const char *name, struct exit_record *r, struct error *err)
+/* The line at that place: 1: *line is filled; 0: there is none, or it is torn; -1: error. */
+static int read_half(int folder, const char *name, off_t from, json_t **line, struct error *err)
 {
-	char bytes[RECORD_BYTES + 1];
-	memset(r, 0, sizeof *r);
+	char bytes[RECORD_PROGRESS];
+	int64_t version = 0;
 	scoped_fd int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return 0;
-	ssize_t n = fd < 0 ? -1 : io_read_full(fd, bytes, RECORD_BYTES);
+	ssize_t n = fd < 0 ? -1 : pread(fd, bytes, sizeof bytes, from);
 	if (n < 0)
 		return error_errno(err, "%s", name);
 	const char *newline = memchr(bytes, '\n', (size_t)n);
-	if (!newline)
-		return 0;
-	int64_t version = 0;
-	scoped_json *obj = json_loadb(bytes, (size_t)(newline - bytes), 0, NULL);
-	if (!json_is_object(obj) || json_read_int(obj, "v", 1, 1, &version, NULL) || !version || read_numbers(obj, r) ||
-	    read_text(obj, "source", r->output.source, sizeof r->output.source) ||
-	    read_text(obj, "line", r->output.line, sizeof r->output.line)) {
-		memset(r, 0, sizeof *r);
-		return 0;
+	json_t *obj = newline && *bytes ? json_loadb(bytes, (size_t)(newline - bytes), 0, NULL) : NULL;
+	if (json_is_object(obj) && !json_read_int(obj, "v", 1, 1, &version, NULL) && version) {
+		*line = obj;
+		return 1;
 	}
-	return 1;
+	json_decref(obj);
+	return 0;
+}
+
+int record_read(int folder, const char *name, struct exit_record *r, struct error *err)
+{
+	scoped_json *obj = NULL;
+	memset(r, 0, sizeof *r);
+	int rc = read_half(folder, name, 0, &obj, err);
+	if (rc <= 0)
+		return rc;
+	if (!read_numbers(obj, r) && !read_text(obj, "source", r->output.source, sizeof r->output.source) &&
+	    !read_text(obj, "line", r->output.line, sizeof r->output.line))
+		return 1;
+	memset(r, 0, sizeof *r);
+	return 0;
+}
+
+static int read_progress_counts(const json_t *obj, struct progress_record *r)
+{
+	struct progress_report *p = &r->seen;
+	int64_t end = -1, dev = 0, ino = 0;
+	if (json_read_int(obj, "n", 0, INT64_MAX, &r->number, NULL) || json_read_int(obj, "end", 0, INT64_MAX, &end, NULL) ||
+	    json_read_int(obj, "t_ms", 0, INT64_MAX, &p->t_ms, NULL) || json_read_int(obj, "done", 0, PROGRESS_MOST, &p->done, NULL) ||
+	    json_read_int(obj, "total", 0, PROGRESS_MOST, &p->total, NULL) ||
+	    json_read_int(obj, "epoch", 0, PROGRESS_MOST, &p->epoch, NULL) ||
+	    json_read_int(obj, "epochs", 0, PROGRESS_MOST + 1, &p->epochs, NULL) ||
+	    json_read_int(obj, "stands_ms", 0, INT64_MAX, &p->stands_ms, NULL) ||
+	    json_read_int(obj, "series", 0, INT64_MAX, &p->series, NULL) ||
+	    json_read_int(obj, "dev", INT64_MIN, INT64_MAX, &dev, NULL) || json_read_int(obj, "ino", INT64_MIN, INT64_MAX, &ino, NULL))
+		return -1;
+	r->dev = (uint64_t)dev;
+	r->ino = (uint64_t)ino;
+	return end == r->number && p->done <= p->total && (!p->epochs || p->epoch <= p->epochs) ? 0 : -1;
+}
+
+/* -1 is not known, where that may be. */
+static int read_amount(const json_t *obj, const char *key, double most, bool may_lack, double *value)
+{
+	double v = -1;
+	if (json_read_double(obj, key, &v, NULL) || !(v <= most) || !(v >= 0 || (may_lack && v == -1)))
+		return -1;
+	*value = v;
+	return 0;
+}
+
+static int read_progress_words(const json_t *obj, struct progress_report *p)
+{
+	char word[PROGRESS_WORD] = "";
+	if (read_text(obj, "source", word, sizeof word) || read_text(obj, "unit", p->unit, sizeof p->unit))
+		return -1;
+	for (const char *u = p->unit; *u; u++)
+		if (*u < 'a' || *u > 'z')
+			return -1;
+	p->source = 0;
+	while (p->source < PROGRESS_SOURCE_COUNT && strcmp(word, progress_source_name(p->source)))
+		p->source++;
+	return p->source < PROGRESS_SOURCE_COUNT ? 0 : -1;
+}
+
+int record_read_progress(int folder, const char *name, struct progress_record *r, struct error *err)
+{
+	const double most = (double)PROGRESS_MOST;
+	scoped_json *obj = NULL;
+	memset(r, 0, sizeof *r);
+	int rc = read_half(folder, name, RECORD_PROGRESS, &obj, err);
+	if (rc <= 0)
+		return rc;
+	struct progress_report *p = &r->seen;
+	if (!read_progress_counts(obj, r) && !read_progress_words(obj, p) && !read_amount(obj, "fraction", 1, true, &p->fraction) &&
+	    !read_amount(obj, "left_s", most, true, &p->left_s) && !read_amount(obj, "spread_s", most, true, &p->spread_s) &&
+	    !read_amount(obj, "per_s", most * most, false, &p->per_s) &&
+	    !read_amount(obj, "whole", most * most, false, &p->whole_units) &&
+	    !read_amount(obj, "advanced", most * most, false, &p->advanced))
+		return 1;
+	memset(r, 0, sizeof *r);
+	return 0;
 }

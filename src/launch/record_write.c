@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/scope.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -51,8 +52,28 @@ int record_write(int fd, const struct exit_record *r)
 	add_text(&out, "source", r->output.source, sizeof r->output.source);
 	add_text(&out, "line", r->output.line, sizeof r->output.line);
 	buf_add_text(&out, "}\n");
+	assert(out.len <= RECORD_PROGRESS);
 	/* One write: a reader sees none of it or all of it, short of a power cut, which the newline and the braces tell. */
 	if (pwrite(fd, out.data, out.len, 0) != (ssize_t)out.len)
 		return -1;
 	return fsync(fd);
+}
+
+int record_write_progress(int fd, const struct progress_record *r)
+{
+	const struct progress_report *p = &r->seen;
+	scoped_buf out = { 0 };
+	buf_printf(&out, "{\"v\":1,\"n\":%lld,\"t_ms\":%lld,\"done\":%lld,\"total\":%lld,\"epoch\":%lld,\"epochs\":%lld",
+		   (long long)r->number, (long long)p->t_ms, (long long)p->done, (long long)p->total, (long long)p->epoch,
+		   (long long)p->epochs);
+	buf_printf(&out, ",\"fraction\":%.9g,\"left_s\":%.9g,\"spread_s\":%.9g,\"stands_ms\":%lld", p->fraction, p->left_s, p->spread_s,
+		   (long long)p->stands_ms);
+	buf_printf(&out, ",\"per_s\":%.9g,\"whole\":%.9g,\"advanced\":%.12g,\"series\":%lld", p->per_s, p->whole_units, p->advanced,
+		   (long long)p->series);
+	buf_printf(&out, ",\"dev\":%lld,\"ino\":%lld", (long long)r->dev, (long long)r->ino);
+	add_text(&out, "source", progress_source_name(p->source), PROGRESS_WORD);
+	add_text(&out, "unit", p->unit, sizeof p->unit);
+	buf_printf(&out, ",\"end\":%lld}\n", (long long)r->number);
+	assert(out.len <= RECORD_BYTES - RECORD_PROGRESS);
+	return pwrite(fd, out.data, out.len, RECORD_PROGRESS) == (ssize_t)out.len ? 0 : -1;
 }

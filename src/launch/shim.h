@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "launch/cgroup.h"
 #include "launch/request.h"
+#include "parse/progress.h"
 #include "recover/scan.h"
 
 #include <stdbool.h>
@@ -30,10 +31,13 @@ pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, i
 
 /* shim_output.c: opens one output file for appending, as the task's user. */
 int output_open(const char *path, struct error *err);
-/* Follows a regular file from where it ends now. NULL for anything else. */
-struct output_watch *output_watch_start(const char *path, int written_fd);
+/* Follows a regular file from where it ends now. NULL for anything else. `epochs`: what the command says of them, see
+ * progress_create. */
+struct output_watch *output_watch_start(const char *path, int written_fd, int64_t epochs);
 /* Reads what is new, a bounded amount at once. True when there is more. NULL: false. */
 bool output_watch_read(struct output_watch *f);
+/* How far the task is by this output, and which file it is: its device and inode. NULL: nothing. */
+void output_watch_progress(const struct output_watch *f, struct progress_report *out, uint64_t *dev, uint64_t *ino);
 /* The last error since output_watch_start. Frees it; takes NULL. */
 void output_watch_end(struct output_watch *f, struct scan_result *out);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * A task's output files. The program writes them itself, so nothing here can block or end it; we read along for the last
- * error. A file that grows faster than it can be read is skipped ahead: the last error stands near the end.
+ * error, and for how far it is. A file that grows faster than it can be read is skipped ahead: the last error stands near the end.
+ * Of what a program printed since the last look only the end says how far it is now.
  */
 #include "launch/shim.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
 
@@ -17,6 +19,7 @@
 #define READ_AT_ONCE ((off_t)32 << 20)
 #define BACKLOG_MAX ((off_t)256 << 20)
 #define BACKLOG_KEPT ((off_t)64 << 20)
+#define LATEST 8192	/* bytes that are read for progress at one look: 0.1 milliseconds, 0.5 at worst */
 
 static int explain_open(const char *path, struct error *err)
 {
@@ -49,9 +52,11 @@ struct output_watch {
 	struct scan *scan;
 	uint64_t scan_began;		/* file offset of the first byte this scan saw */
 	struct scan_result before;	/* of the scans before it */
+	struct progress *progress;
+	uint64_t dev, ino;
 };
 
-struct output_watch *output_watch_start(const char *path, int written_fd)
+struct output_watch *output_watch_start(const char *path, int written_fd, int64_t epochs)
 {
 	struct stat written, opened;
 	scoped_fd int fd = open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
@@ -63,6 +68,9 @@ struct output_watch *output_watch_start(const char *path, int written_fd)
 	f->at = opened.st_size;
 	f->scan = scan_create();
 	f->scan_began = (uint64_t)f->at;
+	f->progress = progress_create(epochs);
+	f->dev = opened.st_dev;
+	f->ino = opened.st_ino;
 	return f;
 }
 
@@ -89,6 +97,20 @@ static void restart_at(struct output_watch *f, off_t to, bool skipped)
 	f->scan = scan_create();
 	f->at = to;
 	f->scan_began = (uint64_t)to;
+	progress_skip(f->progress);
+}
+
+/* `n` bytes, the last of which are the end of the file, or of what is read at this look. */
+static void follow_progress(struct output_watch *f, const char *bytes, size_t n, off_t left)
+{
+	if (left >= LATEST) {
+		progress_skip(f->progress);
+		return;
+	}
+	size_t most = (size_t)(LATEST - (left > 0 ? left : 0)), skipped = n > most ? n - most : 0;
+	if (skipped)
+		progress_skip(f->progress);
+	progress_feed(f->progress, bytes + skipped, n - skipped, clock_mono_ms());
 }
 
 bool output_watch_read(struct output_watch *f)
@@ -110,8 +132,20 @@ bool output_watch_read(struct output_watch *f)
 			return false;
 		scan_feed(f->scan, chunk, (size_t)n);
 		f->at += n;
+		follow_progress(f, chunk, (size_t)n, st.st_size - f->at);
 	}
 	return true;
+}
+
+void output_watch_progress(const struct output_watch *f, struct progress_report *out, uint64_t *dev, uint64_t *ino)
+{
+	*out = (struct progress_report){ .fraction = -1, .left_s = -1, .spread_s = -1 };
+	*dev = *ino = 0;
+	if (!f)
+		return;
+	progress_read(f->progress, out);
+	*dev = f->dev;
+	*ino = f->ino;
 }
 
 void output_watch_end(struct output_watch *f, struct scan_result *out)
@@ -121,6 +155,7 @@ void output_watch_end(struct output_watch *f, struct scan_result *out)
 		return;
 	gather(f, out);
 	scan_destroy(f->scan);
+	progress_destroy(f->progress);
 	close(f->fd);
 	free(f);
 }

@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 
 #define FOLLOW_MS 1000
+#define PROGRESS_MS 3000	/* between two words about how far the program is */
 /* What a program leaves behind when it ends gets TERM, this long, then KILL; then we go, whatever hangs in a driver. */
 #define LEFTOVER_GRACE_MS 5000
 #define LEFTOVER_GIVE_UP_MS 15000
@@ -43,6 +44,7 @@ struct attempt_run {
 	pid_t program;
 	bool ended;
 	struct exit_record record;
+	struct progress_record progress;	/* as it was written last */
 };
 
 /* A daemon that is protected from the out-of-memory killer must not hand that on. */
@@ -96,6 +98,22 @@ static void make_cgroup(struct attempt_run *run)
 		return;
 }
 
+/* "--epochs 10", in the command or in the script. */
+static int64_t epochs_named(const struct shim_request *r)
+{
+	int64_t epochs = 0;
+	bool named = false;
+	for (char *const *word = r->argv; *word; word++)
+		progress_epochs_word(*word, strlen(*word), &named, &epochs);
+	named = false;
+	for (const char *p = r->script ? r->script : ""; *p; p += strspn(p, " \t\n'\"\\")) {
+		size_t n = strcspn(p, " \t\n'\"\\");
+		progress_epochs_word(p, n, &named, &epochs);
+		p += n;
+	}
+	return epochs;
+}
+
 /* From here on as the task's user. */
 static int open_outputs(struct attempt_run *run, struct error *err)
 {
@@ -106,14 +124,15 @@ static int open_outputs(struct attempt_run *run, struct error *err)
 	run->out_fd = output_open(r->output, err);
 	if (run->out_fd < 0)
 		return -1;
-	run->out = output_watch_start(r->output, run->out_fd);
+	int64_t epochs = epochs_named(r);
+	run->out = output_watch_start(r->output, run->out_fd, epochs);
 	run->err_fd = run->out_fd;
 	if (!r->error || !strcmp(r->error, r->output))
 		return 0;
 	run->err_fd = output_open(r->error, err);
 	if (run->err_fd < 0)
 		return -1;
-	run->err = output_watch_start(r->error, run->err_fd);
+	run->err = output_watch_start(r->error, run->err_fd, epochs);
 	return 0;
 }
 
@@ -168,6 +187,29 @@ static bool read_outputs(struct attempt_run *run)
 	return output_watch_read(run->err) || more;
 }
 
+/* Of two outputs that one that knows more: bars go to one, lines to the other, as the program likes. */
+static void look_at_progress(const struct attempt_run *run, struct progress_record *r)
+{
+	struct progress_record other = { 0 };
+	output_watch_progress(run->out, &r->seen, &r->dev, &r->ino);
+	output_watch_progress(run->err, &other.seen, &other.dev, &other.ino);
+	bool less = other.seen.fraction >= 0 ? r->seen.fraction < 0 : other.seen.source != PROGRESS_NONE && r->seen.source == PROGRESS_NONE;
+	if (less)
+		*r = other;
+}
+
+/* The file has its blocks, so a full disk takes nothing from us; where it fails all the same, the daemon knows less. */
+static void tell_progress(struct attempt_run *run)
+{
+	struct progress_record r = { 0 }, *told = &run->progress;
+	look_at_progress(run, &r);
+	if (r.seen.source == told->seen.source && r.seen.t_ms == told->seen.t_ms && r.seen.fraction == told->seen.fraction)
+		return;
+	r.number = told->number + 1;
+	record_write_progress(run->exit_fd, &r);
+	*told = r;
+}
+
 /* Returns how many there are. signal 0: only counts. */
 static size_t signal_leftovers(const struct family *f, int signal)
 {
@@ -212,11 +254,20 @@ static void clear_leftovers(struct attempt_run *run)
 
 static void wait_end(struct attempt_run *run)
 {
-	while (!run->ended)
-		wait_child(run, read_outputs(run) ? 0 : FOLLOW_MS);
+	int64_t next_ms = 0;
+	while (!run->ended) {
+		bool more = read_outputs(run);
+		int64_t now = clock_mono_ms();
+		if (now >= next_ms) {
+			tell_progress(run);
+			next_ms = now + PROGRESS_MS;
+		}
+		wait_child(run, more ? 0 : FOLLOW_MS);
+	}
 	clear_leftovers(run);
 	while (read_outputs(run))
 		;
+	tell_progress(run);
 }
 
 static void finish_record(struct attempt_run *run)

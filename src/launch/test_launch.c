@@ -547,6 +547,77 @@ static void test_record_of_a_liar(void **state)
 	}
 }
 
+static bool progress_of(const struct bench *b, struct progress_report *out)
+{
+	uint64_t file;
+	return launch_progress(&b->request.home, b->task, out, &file);
+}
+
+/* Told while it runs, and once more at its end. */
+static void test_progress(void **state)
+{
+	struct bench *b = *state;
+	struct progress_report r = { 0 };
+	scoped_free char *gate = alloc_printf("%s/gate", b->dir);
+	assert_int_equal(mkfifo(gate, 0600), 0);
+	set_script(b, "echo 'step 100/1000'\nread line < gate\nprintf 'step 300/1000 '\nexit 3\n");
+	assert_false(progress_of(b, &r));
+	start(b);
+	for (int64_t until = clock_mono_ms() + DEADLINE_MS; !progress_of(b, &r) || r.source == PROGRESS_NONE; usleep(20000))
+		assert_true(clock_mono_ms() < until);
+	assert_true(r.fraction == 0.1 && r.done == 100 && r.total == 1000 && r.source == PROGRESS_LINES);
+	assert_true(r.t_ms <= clock_mono_ms() && r.left_s == -1);
+	scoped_fd int fd = open(gate, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(write(fd, "go\n", 3), 3);
+	assert_int_equal(result(b).exit_code, 3);
+	assert_true(progress_of(b, &r));
+	assert_int_equal(r.done, 300);
+	assert_string_equal(r.unit, "step");
+	assert_true(r.fraction == 0.3);
+}
+
+static void test_no_progress_of_what_is_no_file(void **state)
+{
+	struct bench *b = *state;
+	struct progress_report r;
+	set_text(&b->task->spec->output, "/dev/null");
+	set_script(b, "echo 'step 100/1000'\n");
+	assert_int_equal(run(b).exit_code, 0);
+	assert_false(progress_of(b, &r) && r.source != PROGRESS_NONE);
+}
+
+#define LIE_HEAD "{\"v\":1,\"n\":7,\"t_ms\":5,\"done\":1,\"total\":2,\"source\":\"tqdm\",\"unit\":\"it\",\"per_s\":1,\"whole\":2,\"advanced\":1"
+#define LIE_REST ",\"left_s\":3,\"spread_s\":1,\"dev\":1,\"ino\":2,\"end\":7}\n"
+
+static void test_progress_of_a_liar(void **state)
+{
+	struct bench *b = *state;
+	scoped_free char *path = alloc_printf("%s/exit", b->dir);
+	static const struct { const char *line; bool believed; } cases[] = {
+		{ LIE_HEAD ",\"fraction\":0.5" LIE_REST, true }, { LIE_HEAD ",\"fraction\":-1" LIE_REST, true },
+		{ LIE_HEAD ",\"fraction\":1.5" LIE_REST, false }, { LIE_HEAD ",\"fraction\":-0.5" LIE_REST, false },
+		{ LIE_HEAD ",\"fraction\":0.5,\"done\":3" LIE_REST, false }, { LIE_HEAD ",\"fraction\":\"half\"" LIE_REST, false },
+		{ LIE_HEAD ",\"fraction\":0.5,\"epoch\":4,\"epochs\":3" LIE_REST, false },
+		{ LIE_HEAD ",\"fraction\":0.5,\"total\":2000000000000" LIE_REST, false },
+		{ LIE_HEAD ",\"fraction\":0.5,\"unit\":\"\\u001b[2J\"" LIE_REST, false },
+		{ LIE_HEAD ",\"fraction\":0.5,\"source\":\"nobody\"" LIE_REST, false },
+		{ LIE_HEAD ",\"fraction\":0.5,\"left_s\":1e300,\"end\":7}\n", false },
+		{ LIE_HEAD ",\"fraction\":0.5,\"end\":6}\n", false },	/* torn */
+		{ LIE_HEAD ",\"fraction\":0.5,\"end\":7}", false }, { "[]\n", false }, { "\n", false }, { "{\"v\":2}\n", false },
+	};
+	scoped_fd int folder = open(b->dir, O_RDONLY | O_DIRECTORY);
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct progress_record r;
+		char bytes[RECORD_BYTES] = "";
+		memcpy(bytes + RECORD_PROGRESS, cases[i].line, strlen(cases[i].line));
+		assert_int_equal(io_replace_file(path, bytes, sizeof bytes, 0600, NULL), 0);
+		if (record_read_progress(folder, "exit", &r, NULL) != cases[i].believed)
+			fail_msg("%s: %s", cases[i].line, cases[i].believed ? "is not believed" : "is believed");
+		struct exit_record e;
+		assert_int_equal(record_read(folder, "exit", &e, NULL), 0);
+	}
+}
+
 static void test_full_disk(void **state)
 {
 	struct bench *b = *state;
@@ -781,6 +852,7 @@ int main(void)
 		T(test_background_processes_end), T(test_starts_once), T(test_race_for_the_claim),
 		T(test_adopted_after_kill), T(test_never_started), T(test_shim_killed), T(test_signals_reach_everybody),
 		T(test_kill_0_spares_the_shim), T(test_torn_record), T(test_record_of_a_liar), T(test_full_disk),
+		T(test_progress), T(test_no_progress_of_what_is_no_file), T(test_progress_of_a_liar),
 		T(test_folder_of_others_is_refused), T(test_no_shim), T(test_conda_in_script), T(test_conda_env_for_command),
 		T(test_conda_env_missing), T(test_conda_not_found), T(test_users_bash_env), T(test_drops_root),
 		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_no_mps_by_accident),
