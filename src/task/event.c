@@ -26,7 +26,7 @@ static const char *const stops[] = {
 /* Three decimals are more than any of these is known to, and keep a log of a million events small. NaN becomes null. */
 static json_t *measured_to_json(const struct measured *m)
 {
-	return json_pack("{so, so, so, so, sb, so, so, so, so, so, so}",
+	return json_pack("{so, so, so, so, so, sb, so, so, so, so, so, so}", "pace", pace_to_json(&m->pace),
 		"peak_mib", json_int_or_null((int64_t)m->peak_mib, m->peak_mib != 0),
 		"mean_smact", json_round3(m->mean_smact), "alone_s", json_round3(m->alone_s),
 		"energy_j", json_round3(m->energy_j), "warm", m->warm,
@@ -133,7 +133,8 @@ static int read_measured(const json_t *body, struct measured *m, struct error *e
 	    json_read_double(body, "alone_dram", &m->alone_dram, err) ||
 	    json_read_double(body, "alone_watts", &m->alone_watts, err) || json_read_double(body, "work_s", &m->work_s, err))
 		return -1;
-	return load_from_json(json_object_get(body, "inferred"), &m->inferred, err);
+	return load_from_json(json_object_get(body, "inferred"), &m->inferred, err) ||
+	       pace_from_json(json_object_get(body, "pace"), &m->pace, err) ? -1 : 0;
 }
 
 /* UUIDs are copied into arrays of fixed size by others, so their length is checked here, once. */

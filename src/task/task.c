@@ -299,7 +299,7 @@ static json_t *attempt_to_json(const struct attempt *a)
 	json_t *gpus = json_array();
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		json_array_append_new(gpus, json_string(a->gpus[i]));
-	return json_pack("{so, so, so, ss, so, so, so, ss, so, so, so, so, so}",
+	return json_pack("{so, so, so, ss, so, so, so, ss, so, so, so, so, so, so}",
 		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms), "gpus", gpus,
 		"share", share_mode_name(a->mode), "claim_mib", json_int_or_null((int64_t)a->claim_mib, a->claim_mib != 0),
 		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal),
@@ -307,7 +307,7 @@ static json_t *attempt_to_json(const struct attempt *a)
 		"verdict", verdict_name(a->verdict), "evidence", json_text_or_null(a->evidence),
 		"peak_mib", json_int_or_null((int64_t)a->seen.peak_mib, a->seen.peak_mib != 0),
 		"mean_smact", json_round3(a->seen.mean_smact), "alone_s", json_round3(a->seen.alone_s),
-		"energy_j", json_round3(a->seen.energy_j));
+		"energy_j", json_round3(a->seen.energy_j), "pace", pace_show(&a->seen.pace));
 }
 
 /* 0 MiB is "not known" inside and null outside: nobody outside is to take it for a figure. */
@@ -338,8 +338,15 @@ static void make_showable(char *text)
 			*p = '?';
 }
 
-/* What a run that shared its GPUs would have taken alone is known from no reading, so the slowdown is null; `alone_s` of the
- * attempts tells how long each was undisturbed. */
+void task_show_slowdown(json_t *o, const struct measured *m)
+{
+	const char *source = NULL;
+	double slowdown = m ? pace_slowdown(&m->pace, m->alone_s, m->work_s, &source) : NAN;
+	json_object_set_new(o, "slowdown", json_round3(slowdown));
+	json_object_set_new(o, "slowdown_source", json_text_or_null(source));
+}
+
+/* Slowdown is that of the last attempt, which is the one that counts. Progress is known of running ones only, and to the daemon. */
 json_t *task_to_json(const struct task *t, int64_t now_ms)
 {
 	const struct attempt *last = task_attempt(t);
@@ -363,9 +370,10 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 		"held_s", json_round3(times.held_s), "run_s", json_round3(times.run_s), "lost_s", json_round3(times.lost_s),
 		"jct_s", json_round3(times.jct_s), "time_limit_s", json_int_or_null(t->time_limit_s, t->time_limit_s != 0),
 		"exit_code", json_int_or_null(last ? last->exit_code : 0, ended && !last->signal),
-		"signal", json_int_or_null(last ? last->signal : 0, ended && last->signal), "slowdown", json_null(),
+		"signal", json_int_or_null(last ? last->signal : 0, ended && last->signal), "progress", json_null(),
 		"estimate", estimate_to_json(t), "attempts", attempts);
 	json_object_update(o, rest);
 	json_decref(rest);
+	task_show_slowdown(o, last ? &last->seen : NULL);
 	return o;
 }

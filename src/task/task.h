@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/proc.h"
 #include "task/load.h"
+#include "task/pace.h"
 #include "task/spec.h"
 
 #include <jansson.h>
@@ -112,6 +113,7 @@ struct measured {
 	double alone_gract, alone_smact, alone_dram, alone_watts;
 	struct load_belief inferred;	/* what it does alone, from what its GPUs showed in company: this attempt's evidence only */
 	double work_s;		/* what it did so far would have taken this long alone, by the model of sharing */
+	struct pace pace;	/* what it printed of its own progress */
 };
 
 struct attempt {
@@ -260,5 +262,7 @@ void event_clear(struct event *ev);
 /* The task object of the contract (`rad show --json`), all members but `shared_with`, `reason`, `reason_text`, which only
  * the daemon knows. `log_path` is expanded. */
 json_t *task_to_json(const struct task *t, int64_t now_ms);
+/* Its `slowdown` and `slowdown_source`, by what was measured of the attempt that counts (NULL: nothing). */
+void task_show_slowdown(json_t *o, const struct measured *m);
 
 #endif
