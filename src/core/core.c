@@ -328,6 +328,16 @@ void core_started(struct core *c, task_id id, struct proc_id shim, struct now no
 		tasks_emit(c->tasks, t, &ev, now.wall_ms);
 }
 
+void core_progress(struct core *c, task_id id, const struct progress_report *r, uint64_t file, struct now now)
+{
+	fleet_note_progress(c->fleet, id, r, file, now.mono_ms);
+}
+
+task_id core_next_running(const struct core *c, size_t *at)
+{
+	return fleet_next_to_look(c->fleet, at);
+}
+
 void core_exited(struct core *c, task_id id, const struct exit_report *report, struct now now)
 {
 	c->now = now;

@@ -17,6 +17,7 @@
 #include "map/map.h"
 #include "device/reading.h"
 #include "monitor/window.h"
+#include "parse/progress.h"
 #include "recover/recover.h"
 #include "task/task.h"
 
@@ -137,6 +138,13 @@ void core_started(struct core *c, task_id id, struct proc_id shim, struct now no
 /* The attempt ended: `r` as launch_result filled it (or never_began). The core adds what the device showed. The verdict may
  * come up to cohort_ms later, when MPS neighbours have had time to die of the same cause. */
 void core_exited(struct core *c, task_id id, const struct exit_report *r, struct now now);
+
+/* How far the running attempt is by its own output, which goes into a file of that number. Told of each every few seconds, new or
+ * not; what cannot be is left aside. */
+void core_progress(struct core *c, task_id id, const struct progress_report *r, uint64_t file, struct now now);
+/* Walks the running attempts, beginning with *at = 0; 0 at the end. They may change during a walk: none is then told twice in a row,
+ * and one that was left out comes in the next. */
+task_id core_next_running(const struct core *c, size_t *at);
 
 /* GPUs -------------------------------------------------------------------------------------------------------------- */
 

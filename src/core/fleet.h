@@ -10,6 +10,7 @@
 #define RAD_CORE_FLEET_H
 
 #include "core/core.h"
+#include "parse/progress.h"
 
 struct fleet;
 
@@ -46,6 +47,8 @@ struct fleet_end {
 /* Its processes are gone: off its slots, where the ledger keeps its entry until a sample shows the memory free. Returns false
  * if no such attempt runs. */
 bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end *out);
+/* How far a running attempt is by its own output, which goes into that file; told every few seconds, whether it is new or not. */
+void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, int64_t mono_ms);
 /* Something of a running task changed that counts for others on its GPUs. */
 void fleet_touch(struct fleet *f, task_id id);
 /* Settings changed: every slot may look different. A task has a limit on its slow-down: so may it. */
@@ -124,6 +127,10 @@ unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slot
 size_t fleet_count_runs(const struct fleet *f);
 /* What a running attempt was seen to use so far; false: none runs. */
 bool fleet_measured(const struct fleet *f, task_id id, struct measured *out);
+/* How far it says it is, left_s and spread_s as of now; false: nobody knows, or several print into its file. */
+bool fleet_progress(const struct fleet *f, task_id id, int64_t mono_ms, struct progress_report *out);
+/* Walks the running attempts, beginning with *at = 0, or wherever a walk ended while they were others; 0 at the end. */
+task_id fleet_next_to_look(const struct fleet *f, size_t *at);
 /* Once a minute what was measured of an attempt is to be noted in its log: the next one for which that is due, 0: none. */
 task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out);
 

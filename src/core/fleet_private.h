@@ -6,6 +6,7 @@
  *	fleet_infer.c	what each does alone, from what the GPU shows of all
  *	fleet.c		slots and attempts, which come and go; what people and plans see
  *	fleet_read.c	snapshots
+ *	fleet_pace.c	how far attempts say they are, and how fast they went
  *	fleet_map.c	what placement sees, and its versions
  */
 #ifndef RAD_CORE_FLEET_PRIVATE_H
@@ -16,6 +17,20 @@
 #include "core/fleet.h"
 #include "map/ledger.h"
 #include "share/infer.h"
+#include "parse/progress.h"
+
+/* How far a running attempt is by its own output. */
+struct run_progress {
+	bool known;			/* something was said in this life of ours */
+	bool mixed;			/* others print into the same file */
+	struct progress_report now;
+	uint64_t file;			/* what it prints into; 0: not known */
+	uint64_t company;		/* who else was on its GPUs at the last look; 0: nobody */
+	int64_t company_since_ms;	/* mono, the look at which that was new */
+	int64_t from_ms;		/* mono, 0: none: the word up to which its sums count, */
+	double from_units;		/* and where it was then */
+	double first_units;		/* where its series began */
+};
 
 /* A running attempt: from EV_PLACED until its processes have ended. */
 struct run {
@@ -29,6 +44,8 @@ struct run {
 	bool unknown;			/* placed without an estimate */
 	bool had_neighbours;
 	int64_t noted_ms;		/* mono of the last EV_MEASURED */
+	struct run_progress progress;
+	struct pace pace;		/* what that comes to */
 	struct load_belief known;	/* what it does alone, as known before it ran */
 	struct load_belief evidence;	/* what it showed in company before a restart */
 };

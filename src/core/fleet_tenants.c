@@ -16,6 +16,8 @@ struct measured fleet_metered(const struct fleet *f, const struct run *r)
 {
 	struct measured m = meter_read(&r->meter, f->config->warm_ms);
 	m.warm = r->warm;
+	m.pace = r->pace;
+	m.pace.ran_s = r->meter.ran_ms / 1000;
 	return m;
 }
 

@@ -99,23 +99,47 @@ static json_t *shared_with(const struct core *c, const struct task *t)
 	return ids;
 }
 
+static json_t *progress_json(const struct progress_report *p, struct now now)
+{
+	bool ends = p->left_s >= 0, whole = p->fraction >= 0;
+	return json_pack("{so, so, so, so, so, so, so, so, so, so, ss}",
+		"done", json_int_or_null(p->done, p->total), "total", json_int_or_null(p->total, p->total),
+		"unit", json_text_or_null(*p->unit ? p->unit : NULL), "epoch", json_int_or_null(p->epoch, p->epochs),
+		"epochs", json_int_or_null(p->epochs, p->epochs), "percent", whole ? json_real(round(p->fraction * 1000) / 10) : json_null(),
+		"rate", p->per_s > 0 ? json_real(p->per_s) : json_null(),
+		"ends_ms", json_int_or_null(now.wall_ms + (int64_t)(p->left_s * 1000), ends),
+		"left_s", ends ? json_round3(p->left_s) : json_null(), "spread_s", ends ? json_round3(p->spread_s) : json_null(),
+		"source", progress_source_name(p->source));
+}
+
+/* What is measured of the running attempt is not in the log yet. */
+static void add_running(struct core *c, const struct task *t, struct now now, json_t *o)
+{
+	struct measured m;
+	struct progress_report p;
+	if (fleet_progress(c->fleet, t->id, now.mono_ms, &p))
+		json_object_set_new(o, "progress", progress_json(&p, now));
+	if (!fleet_measured(c->fleet, t->id, &m) && !endings_open(c->endings, t->id, &m))
+		return;
+	json_t *attempts = json_object_get(o, "attempts"), *last = json_array_get(attempts, json_array_size(attempts) - 1);
+	json_object_set_new(last, "peak_mib", json_int_or_null((int64_t)m.peak_mib, m.peak_mib != 0));
+	json_object_set_new(last, "mean_smact", json_round3(m.mean_smact));
+	json_object_set_new(last, "alone_s", json_round3(m.alone_s));
+	json_object_set_new(last, "energy_j", json_round3(m.energy_j));
+	json_object_set_new(last, "pace", pace_show(&m.pace));
+	task_show_slowdown(o, &m);
+}
+
 json_t *core_task_json(struct core *c, const struct task *t, struct now now)
 {
 	struct reason why;
 	json_t *o = task_to_json(t, now.wall_ms);
-	struct measured m;
 	reason_of(c, t, now, &why);
 	json_object_set_new(o, "reason", json_text_or_null(why.word));
 	json_object_set_new(o, "reason_text", json_text_or_null(why.text));
 	json_object_set_new(o, "shared_with", shared_with(c, t));
-	if (t->state == TASK_RUNNING && (fleet_measured(c->fleet, t->id, &m) || endings_open(c->endings, t->id, &m))) {
-		/* What is measured of the running attempt is not in the log yet. */
-		json_t *attempts = json_object_get(o, "attempts"), *last = json_array_get(attempts, json_array_size(attempts) - 1);
-		json_object_set_new(last, "peak_mib", json_int_or_null((int64_t)m.peak_mib, m.peak_mib != 0));
-		json_object_set_new(last, "mean_smact", json_round3(m.mean_smact));
-		json_object_set_new(last, "alone_s", json_round3(m.alone_s));
-		json_object_set_new(last, "energy_j", json_round3(m.energy_j));
-	}
+	if (t->state == TASK_RUNNING)
+		add_running(c, t, now, o);
 	return o;
 }
 

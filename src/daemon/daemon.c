@@ -18,6 +18,7 @@
 #include "daemon/lookup.h"
 #include "daemon/names.h"
 #include "daemon/now.h"
+#include "daemon/pacing.h"
 #include "daemon/recording.h"
 #include "daemon/requests.h"
 #include "daemon/runner.h"
@@ -55,6 +56,7 @@ struct daemon {
 	uv_signal_t on_term, on_int, on_hup;
 	struct core *core;
 	struct runner *runner;		/* attempts: launching, watching, ending, MPS servers */
+	struct pacing *pacing;		/* how far running tasks are */
 	struct recording *recording;	/* what the sampler read, over time */
 	struct estimating *estimating;	/* workers of slow estimators */
 	struct names *names;		/* of users */
@@ -435,6 +437,7 @@ static void daemon_start_parts(struct daemon *d)
 					     .home = { d->state_dir, store_mark(d->store), store_marked_ms(d->store) },
 					     .run_dir = d->run_dir, .socket_path = d->socket_path, .device = d->device };
 	d->runner = runner_create(&d->loop, &running);
+	d->pacing = pacing_create(&d->loop, d->core, &running.home);
 	d->recording = recording_create(d->store, &d->config);
 	d->estimating = estimating_create(&d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
 	d->names = names_create(&d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
@@ -534,6 +537,7 @@ static void daemon_stop_parts(struct daemon *d)
 	lookups_destroy(d->lookups);
 	names_destroy(d->names);
 	estimating_destroy(d->estimating);
+	pacing_destroy(d->pacing);
 	runner_destroy(d->runner);
 	daemon_stop_signals(d);
 	uv_run(&d->loop, UV_RUN_DEFAULT);

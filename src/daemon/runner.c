@@ -18,6 +18,7 @@
 #include "base/scope.h"
 #include "daemon/launching.h"
 #include "daemon/now.h"
+#include "daemon/pacing.h"
 #include "daemon/polling.h"
 #include "daemon/servers.h"
 #include "daemon/sweeping.h"
@@ -129,6 +130,7 @@ static void runner_over(struct watch *w)
 	/* A shim that was killed leaves its task without a record, and perhaps running: a lost task must not go on unseen. */
 	if (claimed && !report.have_record && !w->stranger)
 		launch_signal(&r->plan.home, t, SIGKILL);
+	pacing_look(r->plan.core, &r->plan.home, t);
 	runner_drop_watch(w);
 	core_exited(r->plan.core, task, &report, now_read());
 }

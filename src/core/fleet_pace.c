@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ * How far attempts are by their own output, and how fast they went alone and in company. Progress is looked at every few seconds; a
+ * span counts from one word to the next if those on the GPUs were the same all that time, as seen at every look between. What
+ * comes and goes between two looks is overlooked, and shorter than what it could change.
+ */
+#include "core/fleet_private.h"
+
+#include "base/hash.h"
+
+#include <math.h>
+
+/* Who else is on its GPUs, as a number; 0: nobody. */
+static uint64_t company_of(const struct fleet *f, const struct run *r)
+{
+	uint64_t company = 0;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		const struct slot *s = f->slots[r->slots[i]];
+		for (size_t k = 0; k < s->n_runs; k++)
+			if (s->runs[k] != r)
+				company += hash_bytes(HASH_SEED, &s->runs[k]->t->id, sizeof s->runs[k]->t->id) | 1;
+		if (s->foreign_mib > MAP_FOREIGN_MIB)
+			company += hash_bytes(HASH_SEED, &i, sizeof i) | 1;
+	}
+	return company;
+}
+
+/* Several tasks that print into one file are told apart by nobody. Of another user's tasks nothing is believed, not even that. */
+static void note_file(struct fleet *f, struct run *r, uint64_t file)
+{
+	size_t at = 0;
+	if (file == r->progress.file)
+		return;
+	r->progress.file = file;
+	for (struct run *o; (o = idmap_next(&f->runs, &at));)
+		if (o != r && o->progress.file == file && o->t->spec->uid == r->t->spec->uid)
+			o->progress.mixed = r->progress.mixed = true;
+}
+
+/* What was done since the word before. A first step is none: it may have taken minutes of compilation. */
+static void add_span(struct run_progress *p, struct pace *sums, const struct progress_report *now)
+{
+	double units = now->advanced - p->from_units, s = (double)(now->t_ms - p->from_ms) / 1000;
+	if (!p->from_ms || !(units >= 0) || !(s > 0))
+		return;
+	if (p->company) {
+		sums->company_units += units;
+		sums->company_s += s;
+	} else {
+		sums->alone_units += units;
+		sums->alone_s += s;
+	}
+}
+
+static void begin_series(struct run_progress *p, struct pace *sums, const struct progress_report *now)
+{
+	bool went_on = !p->known && sums->alone_s + sums->company_s > 0;	/* after a restart of ours */
+	if (!went_on)
+		*sums = (struct pace){ .before_per_s = sums->before_per_s };
+	p->from_ms = 0;
+	p->first_units = now->advanced;
+}
+
+void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, int64_t mono_ms)
+{
+	struct run *r = fleet_run(f, id);
+	struct run_progress *p = r ? &r->progress : NULL;
+	if (!p || now->source == PROGRESS_NONE || now->t_ms > mono_ms)
+		return;
+	note_file(f, r, file);
+	uint64_t company = company_of(f, r);
+	if (!p->known || company != p->company) {
+		p->company = company;
+		p->company_since_ms = mono_ms;
+		p->from_ms = 0;
+	}
+	if (!p->known || now->series != p->now.series)
+		begin_series(p, &r->pace, now);
+	else if (now->t_ms == p->now.t_ms)
+		return;
+	add_span(p, &r->pace, now);
+	p->known = true;
+	p->now = *now;
+	r->pace.whole = now->whole_units;
+	bool counts = now->t_ms >= p->company_since_ms && now->advanced > p->first_units;
+	p->from_ms = counts ? now->t_ms : 0;
+	p->from_units = now->advanced;
+}
+
+bool fleet_progress(const struct fleet *f, task_id id, int64_t mono_ms, struct progress_report *out)
+{
+	const struct run *r = fleet_run(f, id);
+	if (!r || !r->progress.known || r->progress.mixed)
+		return false;
+	*out = r->progress.now;
+	int64_t since_ms = mono_ms > out->t_ms ? mono_ms - out->t_ms : 0;
+	if (out->left_s >= 0 && since_ms > out->stands_ms) {	/* it stands still: when it ends, nobody knows */
+		out->left_s = out->spread_s = -1;
+		out->per_s = 0;
+	} else if (out->left_s >= 0) {
+		out->left_s = fmax(out->left_s - (double)since_ms / 1000, 0);
+	}
+	return true;
+}
+
+task_id fleet_next_to_look(const struct fleet *f, size_t *at)
+{
+	const struct run *r = idmap_next(&f->runs, at);
+	return r ? r->t->id : 0;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How far running tasks are: their shims say it in the attempts' records, a few seconds old; here it is read and told to the core.
+ */
+#ifndef RAD_DAEMON_PACING_H
+#define RAD_DAEMON_PACING_H
+
+#include "core/core.h"
+#include "launch/launch.h"
+
+#include <uv.h>
+
+struct pacing;
+
+/* `core` and what `home` points at outlive it. */
+struct pacing *pacing_create(uv_loop_t *loop, struct core *core, const struct launch_home *home);
+/* Its memory goes when the loop has closed its timer. Takes NULL. */
+void pacing_destroy(struct pacing *p);
+
+/* Looks at one task now. */
+void pacing_look(struct core *core, const struct launch_home *home, const struct task *t);
+
+#endif
