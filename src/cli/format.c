@@ -29,6 +29,22 @@ char *format_seconds(double s, char buf[FORMAT_LEN])
 	return isnan(s) ? unknown(buf) : units_format_duration((int64_t)s, buf, FORMAT_LEN);
 }
 
+char *format_left(double s, char buf[FORMAT_LEN])
+{
+	if (isnan(s))
+		return unknown(buf);
+	long long t = (long long)s, minutes = (t + 30) / 60, hours = (minutes + 30) / 60;
+	if (t < 100)
+		snprintf(buf, FORMAT_LEN, "%llds", t);
+	else if (minutes < 100)
+		snprintf(buf, FORMAT_LEN, "%lldm", minutes);
+	else if (minutes < 48 * 60)
+		snprintf(buf, FORMAT_LEN, "%lldh%02lldm", minutes / 60, minutes % 60);
+	else
+		snprintf(buf, FORMAT_LEN, "%lldd%02lldh", hours / 24, hours % 24);
+	return buf;
+}
+
 char *format_percent(double fraction, char buf[FORMAT_LEN])
 {
 	if (isnan(fraction))

@@ -15,6 +15,8 @@
 /* Each returns buf; "-" for what is unknown. */
 char *format_mib(double mib, char buf[FORMAT_LEN]);
 char *format_seconds(double s, char buf[FORMAT_LEN]);
+/* Roughly, in five columns or six: "42s", "12m", "4h05m", "3d04h". */
+char *format_left(double s, char buf[FORMAT_LEN]);
 char *format_percent(double fraction, char buf[FORMAT_LEN]);
 char *format_energy(double joules, char buf[FORMAT_LEN]);
 /* An ISO time of the daemon in the caller's time zone, to the second. */

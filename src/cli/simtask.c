@@ -26,6 +26,7 @@ struct options {
 	double seconds, gract, smact, ramp_s, print_every_s;
 	double grow_at_s, crash_at_s, mps_fault_at_s, host_oom_at_s;
 	int64_t exit_code;
+	enum { SAYS_STEPS, SAYS_BAR, SAYS_EPOCHS, SAYS_LIES } says;
 };
 
 struct target {
@@ -48,7 +49,7 @@ struct run {
 
 enum {
 	OPT_MEM, OPT_SECONDS, OPT_GRACT, OPT_SMACT, OPT_RAMP, OPT_GROW_TO, OPT_GROW_AT, OPT_CRASH_AT, OPT_EXIT,
-	OPT_MPS_FAULT_AT, OPT_HOST_OOM_AT, OPT_PRINT_EVERY,
+	OPT_MPS_FAULT_AT, OPT_HOST_OOM_AT, OPT_PRINT_EVERY, OPT_PROGRESS,
 };
 
 /* Times are in seconds of work when alone. */
@@ -65,8 +66,22 @@ static const struct args_option table[] = {
 	[OPT_MPS_FAULT_AT] = { "mps-fault-at", 0, "S", "an illegal memory access, which ends all MPS clients of its devices" },
 	[OPT_HOST_OOM_AT] = { "host-oom-at", 0, "S", "runs out of host memory" },
 	[OPT_PRINT_EVERY] = { "print-every", 0, "S", "seconds between progress lines (1)" },
+	[OPT_PROGRESS] = { "progress", 0, "FORM", "of those lines: steps, bar, epochs (five bars), lies" },
 	{ 0 },
 };
+
+static int read_progress(const char *word, struct options *o, struct error *err)
+{
+	static const char *const forms[] = {
+		[SAYS_STEPS] = "steps", [SAYS_BAR] = "bar", [SAYS_EPOCHS] = "epochs", [SAYS_LIES] = "lies",
+	};
+	for (unsigned i = 0; i < COUNT_OF(forms); i++)
+		if (!strcmp(word, forms[i])) {
+			o->says = i;
+			return 0;
+		}
+	return error_set(err, ERR_INVALID, "'%.20s': expected steps, bar, epochs or lies", word);
+}
 
 static int read_option(struct options *o, long option, const char *value, struct error *err)
 {
@@ -83,6 +98,7 @@ static int read_option(struct options *o, long option, const char *value, struct
 	case OPT_MPS_FAULT_AT:	return units_parse_double(value, 0, most, &o->mps_fault_at_s, err);
 	case OPT_HOST_OOM_AT:	return units_parse_double(value, 0, most, &o->host_oom_at_s, err);
 	case OPT_PRINT_EVERY:	return units_parse_double(value, 0.01, most, &o->print_every_s, err);
+	case OPT_PROGRESS:	return read_progress(value, o, err);
 	default:		return units_parse_int(value, 0, 255, &o->exit_code, err);
 	}
 }
@@ -286,12 +302,43 @@ static double elapsed_s(const struct run *r)
 	return (double)(clock_mono_ms() - r->start_ms) / 1000;
 }
 
+/* As tqdm draws it. */
+static void print_bar(const char *title, long done, long total, double rate)
+{
+	char bar[11] = "          ";
+	memset(bar, '#', (size_t)(10 * done / total));
+	printf("\r%s%3ld%%|%s| %ld/%ld [00:00<00:00, %.2fit/s]", title, 100 * done / total, bar, done, total, rate);
+}
+
+#define EPOCHS 5
+
+static void print_steps(const struct run *r, long done, long total, double loss, double rate)
+{
+	char title[32];
+	long epoch = total / EPOCHS ? total / EPOCHS : 1, k = done / epoch < EPOCHS ? done / epoch : EPOCHS - 1;
+	switch (r->o.says) {
+	case SAYS_STEPS:
+		printf("step %ld/%ld  loss %.4f  %.1f steps/s  %llu MiB\n", done, total, loss, rate,
+		       (unsigned long long)r->targets[0].held_mib);
+		break;
+	case SAYS_BAR:
+		print_bar("", done, total, rate);
+		break;
+	case SAYS_EPOCHS:
+		snprintf(title, sizeof title, "Epoch %ld/%d: ", k + 1, EPOCHS);
+		print_bar(title, done - k * epoch < epoch ? done - k * epoch : epoch, epoch, rate);
+		break;
+	case SAYS_LIES:
+		printf("step %ld/%ld\n", done / STEPS_PER_S % 2 ? total - done : done, total);
+		break;
+	}
+}
+
 static void print_progress(struct run *r, const struct learner *l)
 {
 	double now_s = elapsed_s(r), span_s = now_s - r->printed_s;
 	double rate = span_s > 0 ? (r->work_s - r->printed_work_s) * STEPS_PER_S / span_s : 0;
-	printf("step %ld/%ld  loss %.4f  %.1f steps/s  %llu MiB\n", steps(r, r->work_s), steps(r, r->o.seconds), l->loss, rate,
-	       (unsigned long long)r->targets[0].held_mib);
+	print_steps(r, steps(r, r->work_s), steps(r, r->o.seconds), l->loss, rate);
 	fflush(stdout);
 	r->printed_s = now_s;
 	r->printed_work_s = r->work_s;

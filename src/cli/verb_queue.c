@@ -172,7 +172,18 @@ static void add_ids(struct table *table, json_t *const *first, size_t n)
 	table_cell(table, STYLE_PLAIN, buf_text(&text));
 }
 
-static void add_row(struct table *table, json_t *const *first, size_t n, const json_t *gpus)
+/* How far it is and what is left, where any of them says so: two columns more. */
+static void add_progress(struct table *table, const json_t *t)
+{
+	const json_t *p = json_object_get(t, "progress");
+	char text[FORMAT_LEN];
+	double percent = member_number(p, "percent");
+	/* 100 % is what is done, and not what is nearly so. */
+	table_cell(table, STYLE_PLAIN, format_percent(floor(percent) / 100, text));
+	table_cell(table, STYLE_PLAIN, format_left(member_number(p, "left_s"), text));
+}
+
+static void add_row(struct table *table, json_t *const *first, size_t n, const json_t *gpus, bool progress)
 {
 	const json_t *t = *first;
 	char text[FORMAT_LEN];
@@ -182,6 +193,8 @@ static void add_row(struct table *table, json_t *const *first, size_t n, const j
 	table_cell(table, STYLE_PLAIN, member_text(t, "user"));
 	table_cell(table, format_state_style(s), task_state_code(s));
 	table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "run_s"), text));
+	if (progress)
+		add_progress(table, t);
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(t, "gpus_requested"));
 	table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
 	scoped_free char *where = format_gpus(json_object_get(member_last_attempt(t), "gpus"), gpus);
@@ -191,13 +204,34 @@ static void add_row(struct table *table, json_t *const *first, size_t n, const j
 		table_printf(table, STYLE_DIM, "(%s)", member_text(t, "reason"));
 }
 
-void verb_queue_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out)
+static bool any_progress(const json_t *tasks)
 {
-	static const struct table_column columns[] = {
+	size_t i;
+	json_t *t;
+	json_array_foreach(tasks, i, t)
+		if (json_is_number(json_object_get(json_object_get(t, "progress"), "percent")))
+			return true;
+	return false;
+}
+
+static struct table *begin_table(bool progress)
+{
+	static const struct table_column plain[] = {
 		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6 }, { "ST" }, { "TIME", .right = true },
 		{ "GPUS", .right = true }, { "MEM", .right = true }, { "GPU(REASON)", .min = 11 },
 	};
-	struct table *table = table_create(columns, COUNT_OF(columns));
+	static const struct table_column with_progress[] = {
+		{ "ID", .right = true, .min = 6 }, { "NAME", .min = 6 }, { "USER", .min = 4 }, { "ST" }, { "TIME", .right = true },
+		{ "DONE", .right = true }, { "LEFT", .right = true },
+		{ "GPUS", .right = true }, { "MEM", .right = true }, { "GPU(REASON)", .min = 11 },
+	};
+	return progress ? table_create(with_progress, COUNT_OF(with_progress)) : table_create(plain, COUNT_OF(plain));
+}
+
+void verb_queue_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out)
+{
+	bool progress = any_progress(tasks);
+	struct table *table = begin_table(progress);
 	size_t n = json_array_size(tasks);
 	scoped_free json_t **list = alloc_zero((n + 1) * sizeof *list);
 	for (size_t i = 0; i < n; i++)
@@ -205,7 +239,7 @@ void verb_queue_print(const json_t *tasks, const json_t *gpus, const struct term
 	for (size_t i = 0, k; i < n; i = k) {
 		for (k = i + 1; k < n && same_line(list[i], list[k]); k++)
 			;
-		add_row(table, list + i, k - i, gpus);
+		add_row(table, list + i, k - i, gpus, progress);
 	}
 	table_print(table, term, out);
 	table_destroy(table);

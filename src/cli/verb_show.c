@@ -2,6 +2,8 @@
  * rad show.
  */
 #include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
@@ -84,6 +86,29 @@ static void show_request(const struct term *term, const json_t *t)
 		line(term, "estimate", "%s", member_text(e, "note"));
 }
 
+static void show_progress(const struct term *term, const json_t *t)
+{
+	const json_t *p = json_object_get(t, "progress");
+	const char *unit = member_text(p, "unit");
+	char iso[CLOCK_ISO_LEN], end[FORMAT_LEN], left[FORMAT_LEN], spread[FORMAT_LEN];
+	scoped_buf s = { 0 };
+	if (json_is_number(json_object_get(p, "percent")))
+		buf_printf(&s, "%.1f %%, ", member_number(p, "percent"));
+	if (json_is_integer(json_object_get(p, "epochs")))
+		buf_printf(&s, "%lld of %lld epochs, ", (long long)member_int(p, "epoch"), (long long)member_int(p, "epochs"));
+	if (json_is_integer(json_object_get(p, "total")) && strcmp(unit, "epoch"))
+		buf_printf(&s, "%lld of %lld%s%s, ", (long long)member_int(p, "done"), (long long)member_int(p, "total"), *unit ? " " : "", unit);
+	if (json_is_number(json_object_get(p, "rate")))
+		buf_printf(&s, "%.3g%s%s/s, ", member_number(p, "rate"), *unit ? " " : "", unit);
+	if (json_is_integer(json_object_get(p, "ends_ms")))
+		buf_printf(&s, "ends %s (in %s, ± %s), ", format_time(clock_iso(member_int(p, "ends_ms"), iso), end),
+			   format_left(member_number(p, "left_s"), left), format_left(member_number(p, "spread_s"), spread));
+	if (s.len)
+		line(term, "progress", "%sby its own output (%s)", buf_text(&s), member_text(p, "source"));
+	if (json_is_number(json_object_get(t, "slowdown")))
+		line(term, "slowdown", "%.2f (%s)", member_number(t, "slowdown"), member_text(t, "slowdown_source"));
+}
+
 static void show_attempt(const struct term *term, const json_t *a, size_t number, const json_t *gpus)
 {
 	char text[FORMAT_LEN], end[FORMAT_LEN], label[32];
@@ -111,6 +136,7 @@ static void show_task(const struct term *term, const json_t *t, const json_t *gp
 	const json_t *with = json_object_get(t, "shared_with");
 	json_array_foreach(with, i, v)
 		line(term, i ? "" : "beside", "task %s", json_string_value(v));
+	show_progress(term, t);
 	const json_t *attempts = json_object_get(t, "attempts");
 	json_array_foreach(attempts, i, v)
 		show_attempt(term, v, i + 1, gpus);
