@@ -125,6 +125,11 @@ static struct load_belief known_load(void *ctx, const struct task *t, const char
 	return estimates_load(((struct core *)ctx)->estimates, t, gpu_name);
 }
 
+static double known_pace(void *ctx, const struct task *t, const char *gpu_name)
+{
+	return estimates_pace(((struct core *)ctx)->estimates, t, gpu_name);
+}
+
 /* Life ---------------------------------------------------------------------------------------------------------------- */
 
 struct core *core_create(const struct core_config *config, const struct core_ops *ops)
@@ -134,7 +139,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->config = *config;
 	c->ops = *ops;
 	c->tasks = tasks_create(&(struct tasks_ops){ c, core_on_event, on_trouble, state_of });
-	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load });
+	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace });
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
 	c->limits = limits_create(ops, c->tasks);
 	c->endings = endings_create(&c->config, c->tasks, c->fleet);

@@ -314,6 +314,12 @@ struct load_belief estimates_load(const struct estimates *e, const struct task *
 	return infer_combine(&seen, &t->estimate.prior);
 }
 
+double estimates_pace(const struct estimates *e, const struct task *t, const char *gpu_name)
+{
+	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);
+	return h.other_gpu ? 0 : h.alone_per_s;
+}
+
 double estimates_work_s(const struct estimates *e, const struct task *t, bool *known)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, fleet_first_model(e->fleet));

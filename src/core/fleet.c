@@ -198,6 +198,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 			r->known = infer_combine(&r->known, &r->evidence);
 	}
 	r->pace = a->seen.pace;
+	r->pace.before_per_s = f->ops.known_pace(f->ops.ctx, t, f->slots[r->slots[0]]->r.name);
 	r->noted_ms = now.mono_ms;	/* EV_PLACED is in the log: the first note is due in a minute */
 	f->note_due_ms = now.mono_ms + NOTE_EVERY_MS < f->note_due_ms ? now.mono_ms + NOTE_EVERY_MS : f->note_due_ms;
 	idmap_put(&f->runs, t->id, r);

@@ -20,6 +20,8 @@ struct fleet_ops {
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
 	/* What the task will do alone on that model of GPU, by what is known before it runs there. */
 	struct load_belief (*known_load)(void *ctx, const struct task *t, const char *gpu_name);
+	/* How many units of its own progress a second they did alone there; 0: not known. */
+	double (*known_pace)(void *ctx, const struct task *t, const char *gpu_name);
 };
 
 /* `config` is the core's, and stays valid. */
@@ -119,6 +121,7 @@ struct fleet_run {
 	uint64_t held_mib;		/* largest on one slot */
 	struct share_task load;		/* what it is taken to do alone; NaN: nobody wants to know */
 	double work_s;			/* done so far, as seconds alone; NaN: not known */
+	double left_s;			/* still to do by its own progress, as seconds alone; NaN: not known */
 };
 /* Walks the running attempts in no particular order: start with *at = 0; false at the end. */
 bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out);

@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#define BORROWED_MS 60000	/* a rate that is not its own stands for so long without a step */
+
 /* Who else is on its GPUs, as a number; 0: nobody. */
 static uint64_t company_of(const struct fleet *f, const struct run *r)
 {
@@ -86,12 +88,48 @@ void fleet_note_progress(struct fleet *f, task_id id, const struct progress_repo
 	p->from_units = now->advanced;
 }
 
+/* Units a second alone, by itself or by those before it. */
+static double rate_alone(const struct run *r)
+{
+	double own = pace_alone(&r->pace);
+	return isfinite(own) ? own : r->pace.before_per_s > 0 ? r->pace.before_per_s : NAN;
+}
+
+static double units_left(const struct progress_report *p)
+{
+	return p->fraction >= 0 && p->whole_units > 0 ? (1 - p->fraction) * p->whole_units : NAN;
+}
+
+/* Where no rate alone is known, what is left at the rate it has, less what the model of sharing says that company takes. */
+double fleet_left_alone_s(const struct fleet *f, const struct run *r)
+{
+	struct progress_report p;
+	struct measured m = fleet_measure(f, r);
+	if (!fleet_progress(f, r->t->id, r->meter.last_ms, &p))
+		return NAN;
+	double alone = units_left(&p) / rate_alone(r);
+	if (isfinite(alone))
+		return alone;
+	return p.left_s >= 0 && m.work_s > 0 && m.pace.ran_s > 0 ? p.left_s * fmin(m.work_s / m.pace.ran_s, 1) : NAN;
+}
+
+/* Before its own rate can be told, that of earlier runs stands for it: the first line says how much there is to do. */
+static void borrow_rate(const struct run *r, struct progress_report *out)
+{
+	double units = units_left(out), before = r->pace.before_per_s;
+	if (out->left_s >= 0 || !(units > 0) || !(before > 0) || r->pace.alone_s + r->pace.company_s >= PACE_S)
+		return;
+	out->left_s = units / before;
+	out->stands_ms = BORROWED_MS;
+}
+
 bool fleet_progress(const struct fleet *f, task_id id, int64_t mono_ms, struct progress_report *out)
 {
 	const struct run *r = fleet_run(f, id);
 	if (!r || !r->progress.known || r->progress.mixed)
 		return false;
 	*out = r->progress.now;
+	borrow_rate(r, out);
 	int64_t since_ms = mono_ms > out->t_ms ? mono_ms - out->t_ms : 0;
 	if (out->left_s >= 0 && since_ms > out->stands_ms) {	/* it stands still: when it ends, nobody knows */
 		out->left_s = out->spread_s = -1;

@@ -164,6 +164,10 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now);
 /* Where readings stand: its window, its low water and the meters of its runs come up to now. */
 void fleet_advance(struct fleet *f, struct slot *s, struct now now);
 
+/* fleet_pace.c */
+/* What it has still to do by its own progress, as seconds alone; NaN: not known. */
+double fleet_left_alone_s(const struct fleet *f, const struct run *r);
+
 /* fleet.c */
 /* Makes it if it is not known yet. */
 struct slot *fleet_take_slot(struct fleet *f, const char *uuid);

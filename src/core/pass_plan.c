@@ -20,6 +20,10 @@
 static double plan_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
 {
 	double all = estimates_work_s(p->estimates, r->task, known);
+	if (isfinite(r->left_s)) {	/* what it says itself beats what others took */
+		*known = true;
+		return r->left_s;
+	}
 	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * OVERDUE);
 }
 

@@ -108,7 +108,7 @@ static json_t *progress_json(const struct progress_report *p, struct now now)
 		"epochs", json_int_or_null(p->epochs, p->epochs), "percent", whole ? json_real(round(p->fraction * 1000) / 10) : json_null(),
 		"rate", p->per_s > 0 ? json_real(p->per_s) : json_null(),
 		"ends_ms", json_int_or_null(now.wall_ms + (int64_t)(p->left_s * 1000), ends),
-		"left_s", ends ? json_round3(p->left_s) : json_null(), "spread_s", ends ? json_round3(p->spread_s) : json_null(),
+		"left_s", ends ? json_round3(p->left_s) : json_null(), "spread_s", p->spread_s >= 0 ? json_round3(p->spread_s) : json_null(),
 		"source", progress_source_name(p->source));
 }
 

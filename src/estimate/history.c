@@ -40,6 +40,7 @@ struct on_model {
 	struct evidence_sum in_gract, in_smact, in_dram;
 	double work_s;			/* sum over `worked` completed runs */
 	unsigned worked;
+	double pace_units, pace_s;	/* of their own progress, alone */
 };
 
 struct history_entry {
@@ -283,6 +284,10 @@ void history_note(struct history *h, const struct outcome *o)
 		learn_oom(e, o);
 	if (o->seen.peak_mib)
 		learn_memory(m, o);
+	if (isfinite(pace_alone(&o->seen.pace))) {
+		m->pace_units += o->seen.pace.alone_units;
+		m->pace_s += o->seen.pace.alone_s;
+	}
 	if (o->verdict == VERDICT_OK && isfinite(o->seen.work_s)) {
 		m->work_s += o->seen.work_s;
 		m->worked++;
@@ -355,7 +360,8 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 		.peak_mib = m->peak_mib, .runs = m->runs, .bound_mib = m->bound_mib, .cut_mib = m->cut_mib, .cut = m->cut,
 		.limit_mib = m->limit_mib, .gpu_name = m->gpu_name, .other_gpu = !gpu_name || strcmp(m->gpu_name, gpu_name),
 		.oom_floor_mib = floor_of(e, m->peak_mib), .load = history_load(m),
-		.work_s = m->worked ? m->work_s / m->worked : NAN };
+		.work_s = m->worked ? m->work_s / m->worked : NAN,
+		.alone_per_s = m->pace_s > 0 ? m->pace_units / m->pace_s : 0 };
 }
 
 int64_t history_told_ms(const struct history *h, const char *signature)
