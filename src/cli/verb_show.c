@@ -97,7 +97,8 @@ static void show_progress(const struct term *term, const json_t *t)
 	if (json_is_integer(json_object_get(p, "epochs")))
 		buf_printf(&s, "%lld of %lld epochs, ", (long long)member_int(p, "epoch"), (long long)member_int(p, "epochs"));
 	if (json_is_integer(json_object_get(p, "total")) && strcmp(unit, "epoch"))
-		buf_printf(&s, "%lld of %lld%s%s, ", (long long)member_int(p, "done"), (long long)member_int(p, "total"), *unit ? " " : "", unit);
+		buf_printf(&s, "%lld of %lld%s%s, ", (long long)member_int(p, "done"), (long long)member_int(p, "total"),
+			   *unit ? " " : "", unit);
 	if (json_is_number(json_object_get(p, "rate")))
 		buf_printf(&s, "%.3g%s%s/s, ", member_number(p, "rate"), *unit ? " " : "", unit);
 	if (json_is_integer(json_object_get(p, "ends_ms")))

@@ -139,11 +139,11 @@ void core_started(struct core *c, task_id id, struct proc_id shim, struct now no
  * come up to cohort_ms later, when MPS neighbours have had time to die of the same cause. */
 void core_exited(struct core *c, task_id id, const struct exit_report *r, struct now now);
 
-/* How far the running attempt is by its own output, which goes into a file of that number. Told of each every few seconds, new or
- * not; what cannot be is left aside. */
+/* How far the running attempt is by its own output, which goes into a file of that number. Told of each every few seconds,
+ * new or not; what cannot be is left aside. */
 void core_progress(struct core *c, task_id id, const struct progress_report *r, uint64_t file, struct now now);
-/* Walks the running attempts, beginning with *at = 0; 0 at the end. They may change during a walk: none is then told twice in a row,
- * and one that was left out comes in the next. */
+/* Walks the running attempts, beginning with *at = 0; 0 at the end. They may change during a walk: none is then told twice in
+ * a row, and one that was left out comes in the next. */
 task_id core_next_running(const struct core *c, size_t *at);
 
 /* GPUs -------------------------------------------------------------------------------------------------------------- */

@@ -49,7 +49,8 @@ struct fleet_end {
 /* Its processes are gone: off its slots, where the ledger keeps its entry until a sample shows the memory free. Returns false
  * if no such attempt runs. */
 bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end *out);
-/* How far a running attempt is by its own output, which goes into that file; told every few seconds, whether it is new or not. */
+/* How far a running attempt is by its own output, which goes into that file; told every few seconds, whether it is new or
+ * not. */
 void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, int64_t mono_ms);
 /* Something of a running task changed that counts for others on its GPUs. */
 void fleet_touch(struct fleet *f, task_id id);

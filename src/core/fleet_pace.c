@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * How far attempts are by their own output, and how fast they went alone and in company. Progress is looked at every few seconds; a
- * span counts from one word to the next if those on the GPUs were the same all that time, as seen at every look between. What
- * comes and goes between two looks is overlooked, and shorter than what it could change.
+ * How far attempts are by their own output, and how fast they went alone and in company. Progress is looked at every few
+ * seconds; a span counts from one word to the next if those on the GPUs were the same all that time, as seen at every look
+ * between. What comes and goes between two looks is overlooked, and shorter than what it could change.
  */
 #include "core/fleet_private.h"
 
@@ -26,7 +26,8 @@ static uint64_t company_of(const struct fleet *f, const struct run *r)
 	return company;
 }
 
-/* Several tasks that print into one file are told apart by nobody. Of another user's tasks nothing is believed, not even that. */
+/* Several tasks that print into one file are told apart by nobody. Of another user's tasks nothing is believed, not even
+ * that. */
 static void note_file(struct fleet *f, struct run *r, uint64_t file)
 {
 	size_t at = 0;

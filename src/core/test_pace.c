@@ -91,7 +91,8 @@ static void what_cannot_be_is_left_aside(void **unused)
 {
 	struct world *w = new_world(1, NULL);
 	struct printer p = start(w, 10, 1000);
-	struct progress_report r = { .source = PROGRESS_TQDM, .t_ms = w->now.mono_ms + 5000, .fraction = 0.5, .left_s = -1, .spread_s = -1 };
+	struct progress_report r = { .source = PROGRESS_TQDM, .t_ms = w->now.mono_ms + 5000, .fraction = 0.5, .left_s = -1,
+				     .spread_s = -1 };
 	(void)unused;
 	core_progress(w->c, p.id, &r, 1, w->now);	/* of another boot's clock */
 	assert_true(isnan(number(w, p.id, "progress", "percent")));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How far running tasks are: their shims say it in the attempts' records, a few seconds old; here it is read and told to the core.
+ * How far running tasks are: their shims say it in the attempts' records, a few seconds old; here it is read and told to the
+ * core.
  */
 #ifndef RAD_DAEMON_PACING_H
 #define RAD_DAEMON_PACING_H

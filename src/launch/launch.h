@@ -76,8 +76,8 @@ int launch_adopt(const struct launch_home *home, const struct task *t, struct pr
 int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,
 		  struct error *err);
 
-/* How far the last attempt is by its own output, in range, whatever its shim wrote. *file is a number for the file that it prints
- * into. False: nobody knows. */
+/* How far the last attempt is by its own output, in range, whatever its shim wrote. *file is a number for the file that it
+ * prints into. False: nobody knows. */
 bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file);
 
 /* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found

@@ -7,11 +7,11 @@
  *	 "kind":1,"survived":false,"oom_seen":1,"offset":120,"source":"PyTorch","line":"..."}
  * `line` is the last error in the output, or why the program did not begin. It is ASCII here.
  *
- * In the second half of the same file, made over again every few seconds while the program runs, stands how far it is by its own
- * output (parse/progress.h), in one line too:
+ * In the second half of the same file, made over again every few seconds while the program runs, stands how far it is by its
+ * own output (parse/progress.h), in one line too:
  *	{"v":1,"n":7,"source":"tqdm","t_ms":...,"done":120,"total":1000,...,"dev":2049,"ino":77,"end":7}
- * `n` counts these lines; a line that does not end with the number it began with was read while it was written. It is made durable
- * by nobody, since after a power cut there is no program that could be as far as it says.
+ * `n` counts these lines; a line that does not end with the number it began with was read while it was written. It is made
+ * durable by nobody, since after a power cut there is no program that could be as far as it says.
  */
 #ifndef RAD_LAUNCH_RECORD_H
 #define RAD_LAUNCH_RECORD_H

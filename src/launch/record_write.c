@@ -66,8 +66,8 @@ int record_write_progress(int fd, const struct progress_record *r)
 	buf_printf(&out, "{\"v\":1,\"n\":%lld,\"t_ms\":%lld,\"done\":%lld,\"total\":%lld,\"epoch\":%lld,\"epochs\":%lld",
 		   (long long)r->number, (long long)p->t_ms, (long long)p->done, (long long)p->total, (long long)p->epoch,
 		   (long long)p->epochs);
-	buf_printf(&out, ",\"fraction\":%.9g,\"left_s\":%.9g,\"spread_s\":%.9g,\"stands_ms\":%lld", p->fraction, p->left_s, p->spread_s,
-		   (long long)p->stands_ms);
+	buf_printf(&out, ",\"fraction\":%.9g,\"left_s\":%.9g,\"spread_s\":%.9g,\"stands_ms\":%lld", p->fraction, p->left_s,
+		   p->spread_s, (long long)p->stands_ms);
 	buf_printf(&out, ",\"per_s\":%.9g,\"whole\":%.9g,\"advanced\":%.12g,\"series\":%lld", p->per_s, p->whole_units, p->advanced,
 		   (long long)p->series);
 	buf_printf(&out, ",\"dev\":%lld,\"ino\":%lld", (long long)r->dev, (long long)r->ino);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A task's output files. The program writes them itself, so nothing here can block or end it; we read along for the last
- * error, and for how far it is. A file that grows faster than it can be read is skipped ahead: the last error stands near the end.
- * Of what a program printed since the last look only the end says how far it is now.
+ * error, and for how far it is. A file that grows faster than it can be read is skipped ahead: the last error stands near the
+ * end. Of what a program printed since the last look only the end says how far it is now.
  */
 #include "launch/shim.h"
 

@@ -193,8 +193,8 @@ static void look_at_progress(const struct attempt_run *run, struct progress_reco
 	struct progress_record other = { 0 };
 	output_watch_progress(run->out, &r->seen, &r->dev, &r->ino);
 	output_watch_progress(run->err, &other.seen, &other.dev, &other.ino);
-	bool less = other.seen.fraction >= 0 ? r->seen.fraction < 0 : other.seen.source != PROGRESS_NONE && r->seen.source == PROGRESS_NONE;
-	if (less)
+	bool nothing = r->seen.source == PROGRESS_NONE, something = other.seen.source != PROGRESS_NONE;
+	if (other.seen.fraction >= 0 ? r->seen.fraction < 0 : nothing && something)
 		*r = other;
 }
 

@@ -586,7 +586,8 @@ static void test_no_progress_of_what_is_no_file(void **state)
 	assert_false(progress_of(b, &r) && r.source != PROGRESS_NONE);
 }
 
-#define LIE_HEAD "{\"v\":1,\"n\":7,\"t_ms\":5,\"done\":1,\"total\":2,\"source\":\"tqdm\",\"unit\":\"it\",\"per_s\":1,\"whole\":2,\"advanced\":1"
+#define LIE_HEAD "{\"v\":1,\"n\":7,\"t_ms\":5,\"done\":1,\"total\":2,\"source\":\"tqdm\",\"unit\":\"it\"" \
+	",\"per_s\":1,\"whole\":2,\"advanced\":1"
 #define LIE_REST ",\"left_s\":3,\"spread_s\":1,\"dev\":1,\"ino\":2,\"end\":7}\n"
 
 static void test_progress_of_a_liar(void **state)

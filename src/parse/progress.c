@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What lines say, put together over time: see progress.h. Each loop that prints is remembered by its name and total, four at a time;
- * what they come to is worked out anew whenever one of them moved. Where they contradict each other nothing is known: whoever
- * plans by a wrong end is worse off than one who has none.
+ * What lines say, put together over time: see progress.h. Each loop that prints is remembered by its name and total, four at
+ * a time; what they come to is worked out anew whenever one of them moved. Where they contradict each other nothing is known:
+ * whoever plans by a wrong end is worse off than one who has none.
  */
 #include "parse/progress.h"
 
@@ -108,8 +108,8 @@ static void set_epochs(struct progress *p, int64_t n)
 	p->epochs = n ? n : p->epochs;
 }
 
-/* Counted from 0 or from 1: the first one that is seen tells, except in a run that goes on from a checkpoint. Then a program that
- * says of how many begins with 1, and one that does not (Lightning) with 0: at worst it is one epoch that is misjudged. */
+/* Counted from 0 or from 1: the first one that is seen tells, except in a run that goes on from a checkpoint. Then a program
+ * that says of how many begins with 1, and one that does not (Lightning) with 0: at worst it is one epoch that is misjudged. */
 static int64_t first_label(const struct progress *p, const struct progress_mark *m)
 {
 	if (p->base == 0 || m->epoch == 0 || m->source == PROGRESS_RICH)
@@ -233,7 +233,8 @@ static bool may_be_run(const struct progress *p, const struct loop *l)
 	return l->key && !l->counts_epochs && !l->restarts && !was_left(p, l);
 }
 
-/* The loop that is the run, NULL: none is for certain. Several on their way leave it open, unless one began inside the other. */
+/* The loop that is the run, NULL: none is for certain. Several on their way leave it open, but for one that began inside
+ * the other. */
 static const struct loop *find_run(const struct progress *p)
 {
 	const struct loop *run = NULL;
@@ -414,7 +415,7 @@ void progress_skip(struct progress *p)
 
 /* Reading -------------------------------------------------------------------------------------------------------------- */
 
-/* The first of the points by which the rate is told: of the latter half of the time, three of them at least, never the first. */
+/* The first of the points by which the rate is told: of the latter half of the time, three at least, never the very first. */
 static size_t window_start(const struct progress *p)
 {
 	const struct point *last = &p->points[p->n_points - 1];

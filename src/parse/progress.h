@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * How far a task is, by what it prints of itself: the bars of tqdm (and so of Lightning, Accelerate and the HF Trainer), of Keras
- * and rich, and lines such as "step 120/1000" or "Epoch 3/10". Pure, bounded whatever comes in, and without a library but C's,
- * since the shim beside each task runs it.
+ * How far a task is, by what it prints of itself: the bars of tqdm (and so of Lightning, Accelerate and the HF Trainer), of
+ * Keras and rich, and lines such as "step 120/1000" or "Epoch 3/10". Pure, bounded whatever comes in, and without a library
+ * but C's, since the shim beside each task runs it.
  *
  * A line is one program's word about one loop, so it is taken for the whole only where nothing speaks against it:
  *	epochs known (k done of E)	(k + n/N) / E, n/N being the loop inside the epoch
@@ -59,8 +59,8 @@ struct progress_mark {
 /* progress_line.c. Reads one line without its end, escape sequences removed. `ended`: it is complete; of one that is not, only
  * what cannot go on is believed. False: it says nothing. */
 bool progress_line(const char *text, size_t n, bool ended, struct progress_mark *out);
-/* The largest number of epochs that words of a command or script name ("--epochs 10", "max_epochs=10"), counted into *epochs: 0 is
- * none, -1 several. `text` is one word; *named remembers that the word before was such an option. Zero it first. */
+/* The largest number of epochs that words of a command or script name ("--epochs 10", "max_epochs=10"), counted into *epochs:
+ * 0 is none, -1 several. `text` is one word; *named remembers that the word before was such an option. Zero it first. */
 void progress_epochs_word(const char *text, size_t n, bool *named, int64_t *epochs);
 
 /* What is known at time t_ms. Numbers are finite; 0 is not known unless it says otherwise. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * One line of output: does it say how far something is? Every form is looked for by what cannot be missing in it, a number, a slash
- * and a number with the right words around them, since the rest is written by whoever wrote the script. A figure that is only
- * near to one of these forms (an accuracy, a date, a path) is none.
+ * One line of output: does it say how far something is? Every form is looked for by what cannot be missing in it, a number, a
+ * slash and a number with the right words around them, since the rest is written by whoever wrote the script. A figure that
+ * is only near to one of these forms (an accuracy, a date, a path) is none.
  */
 #include "parse/progress.h"
 
@@ -235,7 +235,8 @@ static bool agrees(double percent, double done, double total)
 	return percent >= says - tolerance && percent <= says + tolerance;
 }
 
-/* What stands before the percentage names the loop: "Epoch 3/10", "Epochs", "  3/100  2.5G" (epoch first, as YOLO prints it). */
+/* What stands before the percentage names the loop: "Epoch 3/10", "Epochs", "  3/100  2.5G" as YOLO prints
+ * it, epoch first. */
 static void read_title(const char *text, const char *end, struct progress_mark *m)
 {
 	struct cursor c = { text, end };
@@ -316,8 +317,8 @@ static bool read_keras(const char *text, size_t len, struct progress_mark *m)
 	return true;
 }
 
-/* "Epoch 3/9  ━━━━━━━━╸━━━ 400/1000 0:00:38 • 0:00:57 10.40it/s" of Lightning, whose epochs begin with 0 and end with the second
- * number. */
+/* "Epoch 3/9  ━━━━━━━━╸━━━ 400/1000 0:00:38 • 0:00:57 10.40it/s" of Lightning, whose epochs begin with 0 and end with the
+ * second number. */
 static bool read_rich(const char *text, size_t len, struct progress_mark *m)
 {
 	const char *end = text + len, *bar = memmem(text, len, HEAVY_LINE, strlen(HEAVY_LINE)), *p = bar;

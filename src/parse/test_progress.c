@@ -45,7 +45,8 @@ static const struct line_case lines[] = {
 	{ "epoch 003:  40%|####      | 400/1000 [00:38<00:57, 10.40it/s]", T, 400, 1000, 3, 0, 10.4, "it" },
 	{ "Epochs:  30%|###       | 3/10 [03:12<07:28, 64.10s/it]", T, 3, 10, -1, 0, 1 / 64.1, "it", .counts_epochs = true },
 	{ " 30%|###       | 3/10 [03:12<07:28, 64.10s/epoch]", T, 3, 10, -1, 0, 1 / 64.1, "epoch", .counts_epochs = true },
-	{ "      3/100      2.5G      1.204     0.9     640:  40%|####      | 40/100 [00:12<00:18,  3.2it/s]", T, 40, 100, 3, 100, 3.2, "it" },
+	{ "      3/100      2.5G      1.204     0.9     640:  40%|####      | 40/100 [00:12<00:18,  3.2it/s]",
+	  T, 40, 100, 3, 100, 3.2, "it" },
 	{ "2021/08/16 14:12:10 | Epoch 0:  7%|##3 | 5/74 [00:00<00:10, 6.76it/s]", T, 5, 74, 0, 0, 6.76, "it" },
 	{ "Steps:   1%|1         | 5/500 [00:21<30:00,  3.64s/it, lr=0.0001, step_loss=0.12]", T, 5, 500, -1, 0, 1 / 3.64, "it" },
 	{ "Sanity Checking DataLoader 0: 100%|##########| 2/2 [00:00<00:00,  2.76it/s]", T, 2, 2, -1, 0, 2.76, "it", .aside = true },
@@ -78,7 +79,8 @@ static const struct line_case lines[] = {
 	{ "2026-11-22 05:10:00,123 INFO train: batch 120 out of 1000", L, 120, 1000, -1, 0, 0, "batch" },
 	{ " iteration      122/  250000 | consumed samples:  124928 | lm loss: 2.504E+00 |", L, 122, 250000, -1, 0, 0, "iteration" },
 	{ "2023/01/01 00:00:00 - mmengine - INFO - Iter(train) [  120/1000]  lr: 1.0e-03", L, 120, 1000, -1, 0, 0, "iter" },
-	{ "2023/01/01 00:00:00 - mmengine - INFO - Epoch(train)  [3][120/1000]  lr: 1.0e-03  eta: 0:12:33", L, 120, 1000, 3, 0, 0, "step" },
+	{ "2023/01/01 00:00:00 - mmengine - INFO - Epoch(train)  [3][120/1000]  lr: 1.0e-03  eta: 0:12:33",
+	  L, 120, 1000, 3, 0, 0, "step" },
 	{ "2023/01/01 00:00:00 - mmengine - INFO - Epoch(val)  [3][20/40]  eta: 0:00:03", L, 20, 40, 3, 0, 0, "step", .aside = true },
 	{ "Epoch [3/10], Step [120/1000], Loss: 0.3100", L, 120, 1000, 3, 10, 0, "step" },
 	{ "Epoch: [3][ 120/1000]\tTime  0.123 ( 0.130)\tLoss 3.1e+00", L, 120, 1000, 3, 0, 0, "step" },
@@ -111,8 +113,10 @@ static void test_lines(void **state)
 			fail_msg("%s: %s", want->text, says ? "says something" : "says nothing");
 		if (!says)
 			continue;
-		if (m.source != want->source || m.done != want->done || m.total != want->total || m.epoch != (want->total || want->epochs ? want->epoch : -1) ||
-		    m.epochs != want->epochs || m.aside != want->aside || m.counts_epochs != want->counts_epochs || m.epoch_over != want->over)
+		int64_t epoch = want->total || want->epochs ? want->epoch : -1;
+		if (m.source != want->source || m.done != want->done || m.total != want->total || m.epoch != epoch ||
+		    m.epochs != want->epochs || m.aside != want->aside || m.counts_epochs != want->counts_epochs ||
+		    m.epoch_over != want->over)
 			fail_msg("%s: %s %lld/%lld, epoch %lld/%lld%s%s%s", want->text, progress_source_name(m.source), (long long)m.done,
 				 (long long)m.total, (long long)m.epoch, (long long)m.epochs, m.aside ? " aside" : "",
 				 m.counts_epochs ? " counts epochs" : "", m.epoch_over ? " over" : "");
@@ -140,8 +144,9 @@ static void test_words_of_a_command(void **state)
 {
 	static const struct { const char *words[6]; int64_t epochs; } cases[] = {
 		{ { "train.py", "--epochs", "10" }, 10 }, { { "--epochs=10" }, 10 }, { { "--num_train_epochs", "3" }, 3 },
-		{ { "trainer.max_epochs=5" }, 5 }, { { "--max-epochs", "3", "--epochs", "3" }, 3 }, { { "--warmup-epochs", "2", "--epochs", "10" }, -1 },
-		{ { "--epochs" }, 0 }, { { "--epochs", "ten" }, 0 }, { { "--epochs", "0" }, 0 }, { { "epochs", "10" }, 0 }, { { "--lr", "10" }, 0 },
+		{ { "trainer.max_epochs=5" }, 5 }, { { "--max-epochs", "3", "--epochs", "3" }, 3 },
+		{ { "--warmup-epochs", "2", "--epochs", "10" }, -1 }, { { "--epochs" }, 0 }, { { "--epochs", "ten" }, 0 },
+		{ { "--epochs", "0" }, 0 }, { { "epochs", "10" }, 0 }, { { "--lr", "10" }, 0 },
 		{ { "--epochs=1.5" }, 0 }, { { "--stepochs=3" }, 0 },
 	};
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See pace.h. A rate is believed from a few seconds on, and a slowdown that company is said to have cost only where there was some:
- * a neighbour that comes as a task ends is no reason to ask a model.
+ * See pace.h. A rate is believed from a few seconds on, and a slowdown that company is said to have cost only where there was
+ * some: a neighbour that comes as a task ends is no reason to ask a model.
  */
 #include "task/pace.h"
 
@@ -21,14 +21,14 @@ double pace_alone(const struct pace *p)
 	return rate(p->alone_units, p->alone_s);
 }
 
-double pace_in_company(const struct pace *p)
+static double in_company(const struct pace *p)
 {
 	return rate(p->company_units, p->company_s);
 }
 
 double pace_slowdown(const struct pace *p, double alone_s, double work_s, const char **source)
 {
-	double alone = pace_alone(p), company = pace_in_company(p);
+	double alone = pace_alone(p), company = in_company(p);
 	*source = NULL;
 	if (!(p->ran_s > 0) || !isfinite(alone_s))
 		return NAN;
@@ -51,7 +51,7 @@ static json_t *figure(double v)
 
 json_t *pace_show(const struct pace *p)
 {
-	double alone = pace_alone(p), company = pace_in_company(p);
+	double alone = pace_alone(p), company = in_company(p);
 	if (isnan(alone) && isnan(company))
 		return json_null();
 	return json_pack("{so, so, so, so, so}", "units", json_round3(p->whole > 0 ? p->whole : NAN), "alone_per_s", figure(alone),

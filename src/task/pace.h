@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * How fast an attempt went by what it printed of its own progress (parse/progress.h), alone and in company, and what company cost
- * it. Units are what it counts itself: steps, samples, epochs.
+ * How fast an attempt went by what it printed of its own progress (parse/progress.h), alone and in company, and what company
+ * cost it. Units are what it counts itself: steps, samples, epochs.
  *
- * Of ran_s seconds, alone_s were without a neighbour. What was done in the others would have taken their r-th part alone, r being
- * the rate in company divided by that alone, so:
+ * Of ran_s seconds, alone_s were without a neighbour. What was done in the others would have taken their r-th part alone, r
+ * being the rate in company divided by that alone, so:
  *	slowdown = ran / (alone + (ran - alone) r)
  */
 #ifndef RAD_TASK_PACE_H
@@ -25,13 +25,12 @@ struct pace {
 
 #define PACE_S 3	/* a rate is told by so much time at least */
 
-/* Units a second; NaN: not known. */
+/* Units a second while it was alone; NaN: not known. */
 double pace_alone(const struct pace *p);
-double pace_in_company(const struct pace *p);
 
-/* How many times longer it took than alone, of which alone_s it was, and work_s by the model of sharing; NaN: not known. *source, how
- * that is known: "alone" (it was never in company), "measured" (its rates in both), "history" (its rate in company, and what earlier
- * runs did alone), "law" (the model alone), NULL (it is not). */
+/* How many times longer it took than alone, of which alone_s it was, and work_s by the model of sharing; NaN: not known.
+ * *source, how that is known: "alone" (it was never in company), "measured" (its rates in both), "history" (its rate in
+ * company, and what earlier runs did alone), "law" (the model alone), NULL (it is not). */
 double pace_slowdown(const struct pace *p, double alone_s, double work_s, const char **source);
 
 /* As people see it: null where no rate is known. */

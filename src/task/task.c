@@ -346,7 +346,8 @@ void task_show_slowdown(json_t *o, const struct measured *m)
 	json_object_set_new(o, "slowdown_source", json_text_or_null(source));
 }
 
-/* Slowdown is that of the last attempt, which is the one that counts. Progress is known of running ones only, and to the daemon. */
+/* Slowdown is that of the last attempt, which is the one that counts. Progress is known of running ones only, and to the
+ * daemon. */
 json_t *task_to_json(const struct task *t, int64_t now_ms)
 {
 	const struct attempt *last = task_attempt(t);
