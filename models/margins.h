@@ -19,8 +19,8 @@
 /* A capture that says it did not: flags, growth from iteration to iteration, fewer than three iterations. */
 #define MARGIN_REPLAY_DOUBTFUL 0.30
 
-/* Learnt nets asked about a model that is larger, or of another make, than any they were trained on: as doubtful captures. */
-#define MARGIN_GPUMEMNET_OUTSIDE 0.30
+/* A model summary added up, of a model that is larger, or of another make, than any that was measured: as doubtful captures. */
+#define MARGIN_SUMMARY 0.30
 
 /* What earlier runs of the same signature took: they differ by what the allocator and the libraries' choices of kernels make of
  * chance. Until enough residuals of the server's own are known (estimate/margin.h), and never less than the MiB. */

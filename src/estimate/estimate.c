@@ -2,7 +2,7 @@
  *
  * The table of estimators, and `auto`, which asks them in turn.
  *
- * The order of the rows is the order of trust: the person, what was seen, what was recorded, what was learnt, nothing. The
+ * The order of the rows is the order of trust: the person, what was seen, what was recorded, what was learnt, what can be added up, nothing. The
  * first that speaks is believed alone; but for the floor that an out-of-memory set, figures are never mixed, since "why this
  * number?" must have one answer. Baselines are for comparing, and `auto` passes over them.
  *
@@ -23,6 +23,10 @@ const struct estimator estimators[] = {
 	{ "replay", "a capture of its allocations, replayed (capture, --capture)", estimate_has_capture, estimate_replay },
 	{ "gpumemnet", "learnt from measured jobs: bins of memory from a model summary (model, --model)", estimate_has_summary,
 	  estimate_gpumemnet },
+	{ "arithmetic", "weights and activations of a model summary, times what measured jobs took of that sum",
+	  estimate_has_summary, estimate_arithmetic },
+	{ "gpumemnet-raw", "the nets of gpumemnet without bounds, inside and outside of what they learnt, to compare with",
+	  estimate_has_summary, estimate_gpumemnet_raw, true },
 	{ "faketensor", "tensors of forward and backward alone, from a capture, to compare with", estimate_has_capture,
 	  estimate_faketensor, true },
 	{ "horus", "the formula of the Horus scheduler on a model summary, to compare with", NULL, estimate_horus, true },

@@ -5,21 +5,19 @@
  *
  * Why not the likeliest bin, as published: it is often below the truth, and a placement below the truth is a crash,
  * while one above it is idle memory. Never fenced: what was learnt from other models is no promise about this one.
+ *
+ * Two things keep it from misleading where it knows nothing. What lies outside the training set is declined, and the next
+ * estimator asked. And no figure is below, or above, what 99 of 100 measured jobs took of what arithmetic gives: the nets' last bin
+ * is as wide as the oddest job of the set, and a few percent of doubt about it would be the claim. `gpumemnet-raw` is the nets' word
+ * without either, to compare with what is published.
  */
 #include "estimate/gpumemnet.h"
+#include "estimate/gpumemnet_domain.h"
+#include "estimate/gpumemnet_task.h"
 #include "estimate/table.h"
 
-#include "base/units.h"
-#include "estimate/replay.h"
-#include "models/margins.h"
-
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
-
-#define MOST_MIB ((double)((uint64_t)1 << 40))	/* beyond any machine: the summary is no model's */
-#define AT_THE_EDGE 0.02			/* of the training set's range: still inside */
 
 /* The first bin at whose upper edge that probability is reached. */
 static uint32_t bin_of(const float *probabilities, uint32_t bins, double probability)
@@ -45,32 +43,12 @@ int gpumemnet_figures(const struct net *net, const struct gpumemnet_vector *v, s
 	return 0;
 }
 
-/* What lies outside the ranges of the training set, as "batch size, parameters"; "" when nothing does. Returns `text`. */
-static const char *outside_of(const struct net *net, const struct gpumemnet_vector *v, char *text, size_t size)
+/* MiB; `most` and `least` of arithmetic, on the card that the nets were trained on. */
+static void gpumemnet_bound(const struct arithmetic_row *bounds, struct gpumemnet_figures *f)
 {
-	size_t len = 0;
-	*text = 0;
-	for (unsigned i = 0; i < GPUMEMNET_INPUTS && len < size; i++) {
-		float slack = (net->high[i] - net->low[i]) * (float)AT_THE_EDGE + 1e-4f;
-		char name[64];
-		if (v->inputs[i] >= net->low[i] - slack && v->inputs[i] <= net->high[i] + slack)
-			continue;
-		len += (size_t)snprintf(text + len, size - len, "%s%s", len ? ", " : "", gpumemnet_input_name(i, name));
-	}
-	return text;
-}
-
-/* Why it says nothing goes into the note, which `rad estimate` shows; `auto` asks the next estimator. */
-static bool gpumemnet_decline(struct estimate_result *out, const char *why)
-{
-	snprintf(out->note, sizeof out->note, "%.190s", why);
-	return false;
-}
-
-/* A process takes more before its first tensor on one card than on another. */
-static double context_more(const char *gpu_name, const char *trained_on)
-{
-	return gpu_name ? (double)replay_overheads(gpu_name)->context_mib - (double)replay_overheads(trained_on)->context_mib : 0;
+	f->low = fmin(fmax(f->low, bounds->least), bounds->most);
+	f->middle = fmin(fmax(f->middle, bounds->least), bounds->most);
+	f->claim = fmin(fmax(f->claim, f->middle), bounds->most);
 }
 
 static void gpumemnet_conclude(const struct gpumemnet_figures *f, double more, double margin, struct estimate_result *out)
@@ -82,46 +60,50 @@ static void gpumemnet_conclude(const struct gpumemnet_figures *f, double more, d
 	out->high_mib = e->claim_mib;
 }
 
-static void gpumemnet_tell(const struct features *f, const struct gpumemnet_vector *v, const char *card, const char *outside,
-			   struct estimate_result *out)
+/* True: *figures hold what the nets say. */
+static bool gpumemnet_answer(const struct gpumemnet_task *t, struct net *net, struct gpumemnet_figures *figures, char note[200])
 {
-	const char *assumed = v->optimizer_known ? v->precision_known ? "" : "; taken as fp32" :
-			      v->precision_known ? "; taken as Adam" : "; taken as Adam, fp32";
-	char text[400];
-	snprintf(text, sizeof text, "%s, batch %lld, trained on %.31s%s%s%.80s%s%.150s", features_family_name(f->family),
-		 (long long)f->batch_size, card, assumed, *outside ? "; beyond what it was trained on: " : "", outside,
-		 f->n_notes ? "; " : "", f->n_notes ? f->notes[0] : "");
-	snprintf(out->note, sizeof out->note, "%.*s", (int)sizeof out->note - 1, text);
+	struct error err = ERROR_INIT;
+	if (!net_read(gpumemnet_weights, (size_t)(gpumemnet_weights_end - gpumemnet_weights), t->features.family, net, &err) &&
+	    !gpumemnet_figures(net, &t->vector, figures, &err))
+		return true;
+	snprintf(note, 200, "%.190s", err.text);
+	return false;
 }
 
-/* A net asked about what is unlike all it learnt from answers as surely as ever. So what can be seen to be unlike is
- * declined, and what is only beyond its ranges gets a wide margin. */
-static bool gpumemnet_answer(const struct features *f, const struct estimate_context *c, struct estimate_result *out)
+/* The answer inside what was learnt; false, with the note, outside. */
+static bool gpumemnet_inside(const struct gpumemnet_task *t, const struct estimate_context *c, struct estimate_result *out)
 {
+	const struct arithmetic_row bounds = gpumemnet_bounds(t->features.family, &t->vector);
 	struct gpumemnet_figures figures;
-	struct gpumemnet_vector v;
-	struct error err = ERROR_INIT;
 	struct net net;
-	char outside[160];
-	if (f->family == FEATURES_OTHER)
-		return gpumemnet_decline(out, "not an MLP, a CNN or a transformer: it was trained on nothing like it");
-	if (!f->activations_known)
-		return gpumemnet_decline(out, "the model summary shows no output shapes, and so no activations");
-	if (f->batch_size <= 0)
-		return gpumemnet_decline(out, "no batch size (batch_size: N, --batch-size N)");
-	gpumemnet_vector(f, &v);
-	if (!(v.reference_mib < MOST_MIB))
-		return gpumemnet_decline(out, "the model summary comes to more memory than there is anywhere");
-	if (net_read(gpumemnet_weights, (size_t)(gpumemnet_weights_end - gpumemnet_weights), f->family, &net, &err) ||
-	    gpumemnet_figures(&net, &v, &figures, &err))
-		return gpumemnet_decline(out, err.text);
-	outside_of(&net, &v, outside, sizeof outside);
-	gpumemnet_conclude(&figures, context_more(c->gpu_name, net.card),
-			   fmax(*outside ? MARGIN_GPUMEMNET_OUTSIDE : 0, c->margin), out);
-	gpumemnet_tell(f, &v, net.card, outside, out);
+	char text[200], source[80];
+	if (!gpumemnet_answer(t, &net, &figures, out->note))
+		return false;
+	if (*gpumemnet_outside(&net, &t->vector, text, sizeof text)) {
+		snprintf(out->note, sizeof out->note, "outside what it learnt: %.160s", text);
+		return false;
+	}
+	bool cut = figures.claim > bounds.most;
+	gpumemnet_bound(&bounds, &figures);
+	gpumemnet_conclude(&figures, gpumemnet_context_more(c->gpu_name, net.card), c->margin, out);
+	snprintf(source, sizeof source, "trained on %.31s%s", net.card, cut ? ", cut at what arithmetic allows" : "");
+	gpumemnet_task_about(t, source, out->note);
 	return true;
 }
 
+static bool gpumemnet_bare(const struct gpumemnet_task *t, const struct estimate_context *c, struct estimate_result *out)
+{
+	struct gpumemnet_figures figures;
+	struct net net;
+	if (!gpumemnet_answer(t, &net, &figures, out->note))
+		return false;
+	gpumemnet_conclude(&figures, gpumemnet_context_more(c->gpu_name, net.card), 0, out);
+	gpumemnet_task_about(t, "as the nets say", out->note);
+	return true;
+}
+
+/* A summary is text of a user's, up to a mebibyte: not for the daemon to parse in its loop. */
 bool estimate_has_summary(const struct spec *s)
 {
 	return s->model;
@@ -130,19 +112,23 @@ bool estimate_has_summary(const struct spec *s)
 bool estimate_gpumemnet(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 			struct estimate_result *out)
 {
-	const struct features_given given = { .batch_size = s->batch_size, .seq_len = s->seq_len, .optimizer = s->optimizer,
-					      .precision = s->precision };
-	struct summary summary;
-	struct features features;
-	struct error err = ERROR_INIT;
+	struct gpumemnet_task t;
 	(void)declared_mib;
-	if (!s->model)
-		return gpumemnet_decline(out, "no model summary (model: FILE, --model FILE)");
-	if (summary_parse(s->model_name ? s->model_name : "model", s->model, strlen(s->model), &summary, &err))
-		return gpumemnet_decline(out, err.text);
-	features_from_summary(&summary, &given, &features);
-	bool spoke = gpumemnet_answer(&features, c, out);
-	features_clear(&features);
-	summary_clear(&summary);
+	if (!gpumemnet_task_read(s, &t, out->note))
+		return false;
+	bool spoke = gpumemnet_inside(&t, c, out);
+	gpumemnet_task_clear(&t);
+	return spoke;
+}
+
+bool estimate_gpumemnet_raw(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+			    struct estimate_result *out)
+{
+	struct gpumemnet_task t;
+	(void)declared_mib;
+	if (!gpumemnet_task_read(s, &t, out->note))
+		return false;
+	bool spoke = gpumemnet_bare(&t, c, out);
+	gpumemnet_task_clear(&t);
 	return spoke;
 }

@@ -18,6 +18,10 @@ bool estimate_replay(const struct spec *s, uint64_t declared_mib, const struct e
 		     struct estimate_result *out);
 bool estimate_gpumemnet(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
 			struct estimate_result *out);
+bool estimate_gpumemnet_raw(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+			    struct estimate_result *out);
+bool estimate_arithmetic(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c,
+			 struct estimate_result *out);
 /* A summary is text of a user's, up to a mebibyte: not for the daemon to parse in its loop. */
 bool estimate_has_summary(const struct spec *s);
 /* Reading and replaying a capture takes time; without one the answer is at hand. */

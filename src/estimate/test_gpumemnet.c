@@ -157,7 +157,8 @@ static const struct row rows[] = {
 	{ "an optimizer nobody knows", MLP, "mine", "fp32", 64, true, "; taken as Adam" },
 	{ "no precision", MLP, "sgd", NULL, 64, true, "; taken as fp32" },
 	{ "neither", MLP, NULL, NULL, 64, true, "; taken as Adam, fp32" },
-	{ "beyond the training set", MLP, "adam", "fp32", 1 << 30, true, "beyond what it was trained on: batch size" },
+	{ "a batch twice as large as any it learnt from", MLP, "adam", "fp32", 1 << 18, true, "mlp, batch 262144" },
+	{ "beyond the training set", MLP, "adam", "fp32", 1 << 30, false, "outside what it learnt: batch size 1.07G (4 to 131k)" },
 	{ "no summary", NULL, NULL, NULL, 64, false, "no model summary (model: FILE, --model FILE)" },
 	{ "no batch size", MLP, NULL, NULL, 0, false, "no batch size" },
 	{ "no summary at all", "hello\n", NULL, NULL, 64, false, "net.model:1: 'hello': begins no model summary" },
@@ -166,7 +167,7 @@ static const struct row rows[] = {
 	{ "beyond any machine", MLP, NULL, NULL, INT64_MAX, false, "more memory than there is anywhere" },
 };
 
-static bool ask(const struct row *k, const struct estimate_context *c, struct estimate_result *r)
+static bool ask_row(const char *estimator, const struct row *k, const struct estimate_context *c, struct estimate_result *r)
 {
 	struct spec *s = spec_create();
 	s->model = alloc_string_or_null(k->model);
@@ -174,9 +175,14 @@ static bool ask(const struct row *k, const struct estimate_context *c, struct es
 	s->optimizer = alloc_string_or_null(k->optimizer);
 	s->precision = alloc_string_or_null(k->precision);
 	s->batch_size = k->batch;
-	bool spoke = estimate_ask(estimate_find("gpumemnet", NULL), s, 0, c, r);
+	bool spoke = estimate_ask(estimate_find(estimator, NULL), s, 0, c, r);
 	spec_unref(s);
 	return spoke;
+}
+
+static bool ask(const struct row *k, const struct estimate_context *c, struct estimate_result *r)
+{
+	return ask_row("gpumemnet", k, c, r);
 }
 
 static void test_row(void **state)
@@ -247,6 +253,68 @@ static void test_auto_asks_it(void **state)
 	assert_string_equal(estimate_auto(estimators, SLOW_STOP, s, 0, &c, &r)->name, "gpumemnet");
 	estimate_auto(estimators, SLOW_ASK, s, 4096, &c, &r);
 	assert_string_equal(r.value.estimator, "declared");
+	spec_unref(s);
+}
+
+/* ---- inside and outside ---- */
+
+/* What `auto` says of a summary of tests/gpumemnet. */
+static void ask_file(const char *name, int64_t batch, const char *estimator, struct estimate_result *r)
+{
+	const struct estimate_context c = { .gpu_name = "NVIDIA H200" };
+	scoped_free char *path = alloc_printf("gpumemnet/%s", name);
+	scoped_buf text = { 0 };
+	struct row k = { .optimizer = "adam", .precision = "fp32", .batch = batch };
+	read_text(path, &text);
+	k.model = buf_text(&text);
+	ask_row(estimator, &k, &c, r);
+}
+
+/* Once 525 GiB and 81 GiB: a classifier between two convolutions, and a class token before the one that cuts the image, were
+ * taken for images as wide as they have features. */
+static void test_what_misled(void **state)
+{
+	struct estimate_result r;
+	(void)state;
+	ask_file("googlenet.txt", 32, "gpumemnet", &r);
+	assert_string_equal(r.note, "outside what it learnt: no activation function shown, share of activations in activation layers "
+				    "0 % (19 to 50)");
+	ask_file("googlenet.txt", 32, "arithmetic", &r);
+	assert_in_range(r.value.comfort_mib, 2 << 10, 5 << 10);
+	assert_in_range(r.value.claim_mib, 2 << 10, 6 << 10);
+	ask_file("vit_b_16.txt", 64, "gpumemnet", &r);
+	assert_non_null(strstr(r.note, "outside what it learnt: sequence length not shown (64 to 2.05k)"));
+	ask_file("vit_b_16.txt", 64, "arithmetic", &r);
+	assert_in_range(r.value.claim_mib, 7 << 10, 16 << 10);
+}
+
+/* 53 convolutions, where no measured model had more than 35: not so far outside that nothing is known of it. */
+static void test_resnet50_is_inside(void **state)
+{
+	struct estimate_result r;
+	(void)state;
+	ask_file("resnet50.txt", 64, "gpumemnet", &r);
+	assert_string_equal(r.note, "cnn, batch 64, trained on NVIDIA H200");
+	assert_in_range(r.value.comfort_mib, 6 << 10, 10 << 10);
+}
+
+/* Where nets decline, `auto` adds up; what they would have said can be asked for. */
+static void test_outside_is_added_up(void **state)
+{
+	const struct estimate_context c = { 0 };
+	struct row far = { .model = MLP, .optimizer = "adam", .precision = "fp32", .batch = 1 << 22 };
+	struct spec *s = spec_create();
+	struct estimate_result r;
+	(void)state;
+	s->model = alloc_string(MLP);
+	s->model_name = alloc_string("net.model");
+	s->batch_size = far.batch;
+	assert_null(estimate_auto(estimators, SLOW_ASK, s, 0, &c, &r));
+	assert_string_equal(r.value.estimator, "arithmetic");
+	assert_true(r.value.need_mib > 0 && r.value.comfort_mib * 13 / 10 <= r.value.claim_mib && !r.value.fenced);
+	assert_false(ask(&far, &c, &r));
+	assert_true(ask_row("gpumemnet-raw", &far, &c, &r));
+	assert_true(r.value.claim_mib > 0);
 	spec_unref(s);
 }
 
@@ -326,6 +394,9 @@ int main(void)
 		cmocka_unit_test(test_learnt_margin),
 		cmocka_unit_test(test_another_card),
 		cmocka_unit_test(test_auto_asks_it),
+		cmocka_unit_test(test_what_misled),
+		cmocka_unit_test(test_resnet50_is_inside),
+		cmocka_unit_test(test_outside_is_added_up),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_sizes),

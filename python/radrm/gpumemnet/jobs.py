@@ -139,9 +139,9 @@ def _reach(p, probability):
 
 
 def ours(rows, family, kind, name, device="cpu", seed=1, epochs=None):
-    """(answers on the test rows, and the net with what its weights file needs)."""
+    """(answers on the test rows, and the net with what its weights file needs). `name`: of a split, or (train, check, test)."""
     torch.manual_seed(seed)
-    train, check, test = split(len(rows), name)
+    train, check, test = name if isinstance(name, tuple) else split(len(rows), name)
     y = numpy.log2(rows.mib[None] / rows.reference)
     edges = nets.edges_of(numpy.concatenate([y[0, train]] * 3 + [y[v, train] for v in (1, 2, 3)]))
     target = torch.from_numpy(numpy.clip(numpy.searchsorted(edges, y.astype(numpy.float32)) - 1, 0, len(edges) - 2))

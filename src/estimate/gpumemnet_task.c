@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a summary must show before anything can be worked out from it is asked once, here, for all who read summaries by the
+ * reference (`gpumemnet`, `arithmetic`); each refusal is a sentence for the person who asked.
+ */
+#include "estimate/gpumemnet_task.h"
+
+#include "estimate/replay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_MIB ((double)((uint64_t)1 << 40))	/* beyond any machine: the summary is no model's */
+
+static const char *why_not(struct gpumemnet_task *t)
+{
+	const struct features *f = &t->features;
+	if (f->family == FEATURES_OTHER)
+		return "not an MLP, a CNN or a transformer: nothing like it was measured";
+	if (!f->activations_known)
+		return "the model summary shows no output shapes, and so no activations";
+	if (f->batch_size <= 0)
+		return "no batch size (batch_size: N, --batch-size N)";
+	gpumemnet_vector(f, &t->vector);
+	if (!(t->vector.reference_mib < MOST_MIB))
+		return "the model summary comes to more memory than there is anywhere";
+	return NULL;
+}
+
+bool gpumemnet_task_read(const struct spec *s, struct gpumemnet_task *t, char note[200])
+{
+	const struct features_given given = { .batch_size = s->batch_size, .seq_len = s->seq_len, .optimizer = s->optimizer,
+					      .precision = s->precision };
+	struct error err = ERROR_INIT;
+	const char *why;
+	if (!s->model) {
+		snprintf(note, 200, "no model summary (model: FILE, --model FILE)");
+		return false;
+	}
+	if (summary_parse(s->model_name ? s->model_name : "model", s->model, strlen(s->model), &t->summary, &err)) {
+		snprintf(note, 200, "%.190s", err.text);
+		return false;
+	}
+	features_from_summary(&t->summary, &given, &t->features);
+	why = why_not(t);
+	if (!why)
+		return true;
+	snprintf(note, 200, "%.190s", why);
+	gpumemnet_task_clear(t);
+	return false;
+}
+
+void gpumemnet_task_clear(struct gpumemnet_task *t)
+{
+	features_clear(&t->features);
+	summary_clear(&t->summary);
+}
+
+const char *gpumemnet_task_about(const struct gpumemnet_task *t, const char *source, char text[200])
+{
+	const struct features *f = &t->features;
+	const char *assumed = t->vector.optimizer_known ? t->vector.precision_known ? "" : "; taken as fp32" :
+			      t->vector.precision_known ? "; taken as Adam" : "; taken as Adam, fp32";
+	snprintf(text, 200, "%s, batch %lld, %.70s%s%s%.60s", features_family_name(f->family), (long long)f->batch_size, source,
+		 assumed, f->n_notes ? "; " : "", f->n_notes ? f->notes[0] : "");
+	return text;
+}
+
+double gpumemnet_context_more(const char *gpu_name, const char *measured_on)
+{
+	return gpu_name ? (double)replay_overheads(gpu_name)->context_mib - (double)replay_overheads(measured_on)->context_mib : 0;
+}
