@@ -19,7 +19,7 @@
 /* A capture that says it did not: flags, growth from iteration to iteration, fewer than three iterations. */
 #define MARGIN_REPLAY_DOUBTFUL 0.30
 
-/* A model summary added up, of a model that is larger, or of another make, than any that was measured: as doubtful captures. */
+/* A model summary of a model that is larger, or of another make, than any that was measured: as doubtful captures. */
 #define MARGIN_SUMMARY 0.30
 
 /* What earlier runs of the same signature took: they differ by what the allocator and the libraries' choices of kernels make of

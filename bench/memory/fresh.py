@@ -2,9 +2,23 @@
 """Architectures that no rule and no margin was made on: relatives of those of models.py, and a few unlike them. What is chosen on
 models.py is scored once on these."""
 
-from models import Arch, Unet, cnn, hf, hugging, pixels, segment, segmentation, sized
+from models import Arch, Mlp, Unet, classify, cnn, hf, hugging, images, pixels, segment, segmentation, sized
 
 SEGMENT = (pixels, segment)
+
+
+def text(family, model, config, width, layers, size, mib, fixed, heads=8, **options):
+    """A language model of transformers with that hidden size, three jobs."""
+    names = {"GPT2Config": ("n_embd", "n_layer", "n_head"), "BloomConfig": ("hidden_size", "n_layer", "n_head")}
+    keys = names.get(config, ("hidden_size", "num_hidden_layers", "num_attention_heads"))
+    if config in ("ElectraConfig",):
+        options["embedding_size"] = width
+    if config == "OPTConfig":
+        options["word_embed_proj_dim"] = width
+    if config == "Qwen2Config":
+        options["num_key_value_heads"] = 2
+    return hf(family, hugging(model, config, **dict(zip(keys, (width, layers, heads))), **options), size, mib, fixed, count=3)
+
 
 ARCHS = {
     "resnet152": cnn("resnet", "resnet152", 200, 1000, blocks=("Bottleneck",), count=2),
@@ -37,36 +51,16 @@ ARCHS = {
     "unet_deep": Arch("unet", lambda size: Unet(32, 5, True), *SEGMENT, 256, 330, 480, None, True, 3),
     "vit_b_32": cnn("vit", "", 35, 1340, blocks=("EncoderBlock",), make=sized("vit_b_32"), count=2),
     "swin_s": cnn("swin", "swin_s", 220, 760, blocks=("SwinTransformerBlock",), count=2),
-    "bert_small": hf(
-        "bert",
-        hugging(
-            "BertForMaskedLM",
-            "BertConfig",
-            hidden_size=512,
-            num_hidden_layers=8,
-            num_attention_heads=8,
-            intermediate_size=2048,
-        ),
-        256,
-        170,
-        700,
-        count=3,
-    ),
-    "gpt_small": hf("gpt", hugging("GPT2LMHeadModel", "GPT2Config", n_embd=512, n_layer=8, n_head=8), 512, 800, 820, count=3),
-    "llama_60m": hf(
-        "llama",
-        hugging(
-            "LlamaForCausalLM",
-            "LlamaConfig",
-            hidden_size=512,
-            intermediate_size=1376,
-            num_hidden_layers=8,
-            num_attention_heads=8,
-            max_position_embeddings=2048,
-        ),
-        512,
-        700,
-        930,
-        count=3,
-    ),
+    "bert_small": text("bert", "BertForMaskedLM", "BertConfig", 512, 8, 256, 170, 700, intermediate_size=2048),
+    "bert_wide": text("bert", "BertForMaskedLM", "BertConfig", 1280, 12, 128, 240, 5200, heads=20, intermediate_size=5120),
+    "roberta_small": text("bert", "RobertaForMaskedLM", "RobertaConfig", 512, 6, 256, 190, 800, intermediate_size=2048),
+    "electra_large": text("bert", "ElectraForPreTraining", "ElectraConfig", 1024, 24, 128, 290, 5100, intermediate_size=4096),
+    "gpt_small": text("gpt", "GPT2LMHeadModel", "GPT2Config", 512, 8, 512, 800, 820),
+    "gpt_neox_160m": text("gpt_neox", "GPTNeoXForCausalLM", "GPTNeoXConfig", 768, 12, 512, 1000, 2600, intermediate_size=3072),
+    "bloom_small": text("bloom", "BloomForCausalLM", "BloomConfig", 768, 8, 256, 800, 4000),
+    "opt_350m": text("opt", "OPTForCausalLM", "OPTConfig", 1024, 16, 512, 1300, 4200, ffn_dim=4096),
+    "llama_60m": text("llama", "LlamaForCausalLM", "LlamaConfig", 512, 8, 512, 700, 930, intermediate_size=1376),
+    "qwen2_small": text("llama", "Qwen2ForCausalLM", "Qwen2Config", 512, 8, 512, 2200, 2700, intermediate_size=1536),
+    "phi_small": text("phi", "PhiForCausalLM", "PhiConfig", 768, 8, 512, 1000, 1700, intermediate_size=3072),
+    "mlp_medium": Arch("mlp", lambda size: Mlp(4096, 8), images, classify, 32, 0.9, 2600, count=3),
 }

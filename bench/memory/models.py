@@ -152,7 +152,7 @@ def hugging(model, config, **options):
     return make
 
 
-HUGGING = "bert roberta distilbert albert electra gpt2 gpt_neo opt xlnet t5 bart llama qwen2 mistral".split()
+HUGGING = "bert roberta distilbert albert electra gpt2 gpt_neo opt xlnet t5 bart llama qwen2 mistral gpt_neox bloom phi".split()
 
 
 def preload():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""torchinfo's table of each model at each size, two samples, on the device "meta":  summaries.py FOLDER
+"""torchinfo's table of each model at each size, two samples, on the device "meta":  summaries.py FOLDER [--fresh]
 
 For the estimators that read summaries. Needs torchinfo; takes a minute or two and no memory to speak of.
 """
@@ -49,10 +49,10 @@ def main():
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     models.preload()
-    for name, size in sorted({(j.arch, j.size) for j in jobs.JOBS}):
+    for name, size in sorted({(j.arch, j.size) for j in (jobs.FRESH if "--fresh" in sys.argv else jobs.JOBS)}):
         try:
             with contextlib.redirect_stdout(sys.stderr):
-                text = table(models.ARCHS[name], size)
+                text = table(jobs.ARCHS[name], size)
             (out / f"{name}-{size}.txt").write_text(text + "\n")
         except Exception as e:
             print(name, size, f"{type(e).__name__}: {e}"[:300], flush=True)

@@ -15,6 +15,7 @@
 #include "estimate/gpumemnet_domain.h"
 #include "estimate/gpumemnet_task.h"
 #include "estimate/table.h"
+#include "models/margins.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -77,17 +78,19 @@ static bool gpumemnet_inside(const struct gpumemnet_task *t, const struct estima
 	const struct arithmetic_row bounds = gpumemnet_bounds(t->features.family, &t->vector);
 	struct gpumemnet_figures figures;
 	struct net net;
-	char text[200], source[80];
+	char text[200], source[96];
 	if (!gpumemnet_answer(t, &net, &figures, out->note))
 		return false;
 	if (*gpumemnet_outside(&net, &t->vector, text, sizeof text)) {
 		snprintf(out->note, sizeof out->note, "outside what it learnt: %.160s", text);
 		return false;
 	}
-	bool cut = figures.claim > bounds.most;
+	bool beyond = gpumemnet_beyond(&net, &t->vector), cut = figures.claim > bounds.most;
 	gpumemnet_bound(&bounds, &figures);
-	gpumemnet_conclude(&figures, gpumemnet_context_more(c->gpu_name, net.card), c->margin, out);
-	snprintf(source, sizeof source, "trained on %.31s%s", net.card, cut ? ", cut at what arithmetic allows" : "");
+	gpumemnet_conclude(&figures, gpumemnet_context_more(c->gpu_name, net.card), beyond ? fmax(MARGIN_SUMMARY, c->margin) : c->margin,
+			   out);
+	snprintf(source, sizeof source, "trained on %.31s%s%s", net.card, beyond ? ", at its edge" : "",
+		 cut ? ", cut by arithmetic" : "");
 	gpumemnet_task_about(t, source, out->note);
 	return true;
 }

@@ -12,6 +12,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#define AT_THE_EDGE 0.02	/* of a range: still inside */
+
 /* What a number is: how far it may be from the range, and how it is said. A guess is not looked at. */
 enum input_unit { UNIT_SIZE, UNIT_SHARE, UNIT_VALUE, UNIT_FLAG, UNIT_GUESS };
 
@@ -81,6 +83,16 @@ static void domain_tell(enum input_unit unit, const char *name, double value, do
 			 domain_size(low, least), domain_size(high, most));
 }
 
+bool gpumemnet_beyond(const struct net *net, const struct gpumemnet_vector *v)
+{
+	for (unsigned i = 0; i < GPUMEMNET_INPUTS; i++) {
+		float slack = (net->high[i] - net->low[i]) * (float)AT_THE_EDGE + 1e-4f;
+		if (v->inputs[i] < net->low[i] - slack || v->inputs[i] > net->high[i] + slack)
+			return true;
+	}
+	return false;
+}
+
 const char *gpumemnet_outside(const struct net *net, const struct gpumemnet_vector *v, char *text, size_t size)
 {
 	size_t len = 0;
@@ -112,6 +124,6 @@ struct arithmetic_row gpumemnet_bounds(enum features_family family, const struct
 	row.least *= v->reference_mib;
 	row.half *= v->reference_mib;
 	row.claim *= v->reference_mib;
-	row.most *= v->reference_mib;
+	row.most = fmax(row.most, ARITHMETIC_UNSEEN) * v->reference_mib;
 	return row;
 }

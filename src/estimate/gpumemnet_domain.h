@@ -13,6 +13,9 @@
  * Sizes may be DOMAIN_OCTAVES beyond, shares DOMAIN_SHARE. Returns `text`. */
 const char *gpumemnet_outside(const struct net *net, const struct gpumemnet_vector *v, char *text, size_t size);
 
+/* Whether any input at all is beyond the training set, by however little: a claim then wants a wider margin. */
+bool gpumemnet_beyond(const struct net *net, const struct gpumemnet_vector *v);
+
 /* MiB that a job of that reference takes, on the card of the training set: models/arithmetic.h. `family` is not OTHER. */
 struct arithmetic_row gpumemnet_bounds(enum features_family family, const struct gpumemnet_vector *v);
 

@@ -157,7 +157,7 @@ static const struct row rows[] = {
 	{ "an optimizer nobody knows", MLP, "mine", "fp32", 64, true, "; taken as Adam" },
 	{ "no precision", MLP, "sgd", NULL, 64, true, "; taken as fp32" },
 	{ "neither", MLP, NULL, NULL, 64, true, "; taken as Adam, fp32" },
-	{ "a batch twice as large as any it learnt from", MLP, "adam", "fp32", 1 << 18, true, "mlp, batch 262144" },
+	{ "a batch twice as large as any it learnt from", MLP, "adam", "fp32", 1 << 18, true, "H200, at its edge" },
 	{ "beyond the training set", MLP, "adam", "fp32", 1 << 30, false, "outside what it learnt: batch size 1.07G (4 to 131k)" },
 	{ "no summary", NULL, NULL, NULL, 64, false, "no model summary (model: FILE, --model FILE)" },
 	{ "no batch size", MLP, NULL, NULL, 0, false, "no batch size" },
@@ -294,7 +294,7 @@ static void test_resnet50_is_inside(void **state)
 	struct estimate_result r;
 	(void)state;
 	ask_file("resnet50.txt", 64, "gpumemnet", &r);
-	assert_string_equal(r.note, "cnn, batch 64, trained on NVIDIA H200");
+	assert_string_equal(r.note, "cnn, batch 64, trained on NVIDIA H200, at its edge");
 	assert_in_range(r.value.comfort_mib, 6 << 10, 10 << 10);
 }
 
