@@ -3,7 +3,7 @@
 # Everything about convolutions that needs a GPU, in five minutes:  bench/memory/on_gpu.sh OUT [PYTHON]
 #   OUT/scratch	what cuDNN takes beside convolutions drawn at random (150 s)
 #   OUT/worst	allocator histories of the jobs that replay is most wrong about, and of some others (60 s at most)
-#   OUT/fresh	truth and captures of jobs of architectures that nothing was made on (90 s at most)
+#   OUT/fresh	truth and captures of jobs of architectures that nothing was made on (2 minutes at most)
 # Each part is of use without the next ones. Needs PyTorch, torchvision, transformers; downloads nothing.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,5 +17,5 @@ timeout 190 "$python" "$here/scratch.py" --out "$out/scratch" --seconds 150 >"$o
 timeout 90 "$python" "$here/captures.py" --out "$out/fresh" --workers 14 --deadline 60 --fresh >"$out/captures.log" 2>&1
 # shellcheck disable=SC2086	# words
 timeout 90 "$python" "$here/truth.py" --out "$out/worst" --workers 12 --deadline 50 $worst >"$out/worst.log" 2>&1
-timeout 120 "$python" "$here/truth.py" --out "$out/fresh" --workers 14 --deadline 80 --fresh >"$out/fresh.log" 2>&1
+timeout 140 "$python" "$here/truth.py" --out "$out/fresh" --workers 14 --deadline 100 --fresh >"$out/fresh.log" 2>&1
 tail -n 2 "$out"/*.log

@@ -143,6 +143,7 @@ def main():
     p.add_argument("--limit", type=float, default=100, help="seconds that one job may take")
     p.add_argument("--no-history", action="store_true")
     p.add_argument("--tiny", action="store_true", help="one small job an architecture")
+    p.add_argument("--done", type=pathlib.Path, help="a truth.jsonl; jobs in it are not run")
     p.add_argument("--fresh", action="store_true", help="jobs of fresh.py")
     p.add_argument("words", nargs="*", help="jobs whose names contain one of these")
     args = p.parse_args()
@@ -184,7 +185,9 @@ def main():
 
         Pool(1, 60, deadline).run(lambda item: machine(), ["machine"], header)
         pool = Pool(args.workers, args.limit, deadline, args.room, cost, tick, 0.04)
-        left = pool.run(lambda job: train(job, kept), ordered(jobs.chosen(args.words, args.tiny, jobs.FRESH if args.fresh else jobs.JOBS)), tell)
+        over = {json.loads(line).get("name") for line in open(args.done)} if args.done else set()
+        todo = [j for j in jobs.chosen(args.words, args.tiny, jobs.FRESH if args.fresh else jobs.JOBS) if j.name not in over]
+        left = pool.run(lambda job: train(job, kept), ordered(todo), tell)
         print(len(left), "jobs were not begun")
 
 
