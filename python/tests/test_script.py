@@ -43,16 +43,21 @@ TRAIN = """
 
 
 @pytest.fixture
-def capture(tmp_path):
-    """capture(body, *arguments, options=[...]): runs the command line on a script. Gives (exit code, what it said, the file or
-    None)."""
-    def run(body, *arguments, options=(), name="train.py"):
+def capture(tmp_path, monkeypatch, capfd):
+    """capture(body, *arguments, options=[...]): what the command line does with a script. Gives (exit code, what it said, the
+    file or None). In this process, which has imported PyTorch already: the capture itself is always in one of its own."""
+    from radrm.capture.__main__ import main
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(body, *arguments, options=(), name="train.py", words=None):
         script, out = tmp_path / name, tmp_path / "out.radcap"
         script.write_text(textwrap.dedent(body))
-        environment = dict(os.environ, PYTHONPATH=os.path.dirname(HERE), XDG_CACHE_HOME=str(tmp_path / "cache"))
-        done = subprocess.run([sys.executable, "-m", "radrm.capture", "-o", str(out), *options, "--", str(script), *arguments],
-                              cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-        return done.returncode, done.stdout + done.stderr, File(out.read_bytes()) if out.exists() else None
+        out.unlink(missing_ok=True)
+        capfd.readouterr()
+        code = main(["-o", str(out), *options, "--", *(words or [str(script)]), *arguments])
+        said = capfd.readouterr()
+        return code, said.out + said.err, File(out.read_bytes()) if out.exists() else None
     return run
 
 
@@ -76,6 +81,58 @@ def test_cache(capture):
     assert code == 0 and f is not None
     assert ("from the cache" in first, "from the cache" in second, "from the cache" in other) == (False, True, False)
     assert "from the cache" not in capture(train("x = 1"))[1]
+
+
+READER = """
+    import yaml_like, os, glob, torch
+    width = yaml_like.load(open("conf.yaml"))["width"] + int(os.environ.get("WIDTH", 0)) + len(glob.glob("data/*"))
+    model = torch.nn.Linear(10, width).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    open("log.txt", "a").write("a line")
+    print(open("/proc/uptime").read(), os.listdir("out") if os.path.exists("out") else os.mkdir("out"))
+    for _ in range(9):
+        model(torch.randn(4, 10).cuda()).sum().backward()
+        optimizer.step()
+    open("out.txt", "w").write("a line")
+"""
+
+
+def test_cache_knows_what_was_read(capture, tmp_path, monkeypatch):
+    """A configuration file, a module outside of the script's folder, a variable, a folder: each decides what is asked for."""
+    library, conf, data = tmp_path / "library" / "yaml_like.py", tmp_path / "conf.yaml", tmp_path / "data"
+    library.parent.mkdir()
+    data.mkdir()
+    monkeypatch.syspath_prepend(library.parent)
+    library.write_text("def load(f): return {'width': int(f.read().split(':')[1])}")
+    conf.write_text("width: 32")
+
+    def asked():
+        code, said, f = capture(READER)
+        assert code == 0, said
+        return f.header["params"] // 11, "from the cache" in said
+    assert [asked(), asked()] == [(32, False), (32, True)]
+    conf.write_text("width: 99")
+    assert [asked(), asked()] == [(99, False), (99, True)]
+    monkeypatch.setenv("WIDTH", "1")
+    assert [asked(), asked()] == [(100, False), (100, True)]
+    library.write_text("def load(f): return {'width': 7 * int(f.read().split(':')[1])}")
+    assert [asked(), asked()] == [(694, False), (694, True)]
+    (data / "one").touch()
+    assert [asked(), asked()] == [(695, False), (695, True)]
+    library.write_text("def load(f): return {'width': int(f.read().split(':')[1])}")
+    conf.write_text("width: 32")
+    monkeypatch.delenv("WIDTH")
+    (data / "one").unlink()
+    assert asked() == (32, True)  # both answers are kept
+    (tmp_path / "yaml_like.py").write_text("def load(f): return {'width': 5}")  # beside the script, so found before
+    assert asked() == (5, False)
+
+
+def test_what_an_older_version_kept_is_not_used(capture, tmp_path):
+    capture(train())
+    for path in (tmp_path / "cache" / "rad" / "captures").glob("*.json"):
+        path.write_text(path.read_text().replace('"facts": [', '"facts_": ['))
+    assert "from the cache" not in capture(train())[1]
 
 
 @pytest.mark.parametrize("what, told", [
@@ -197,9 +254,15 @@ def test_script_that_fails(capture):
     assert "rad: capture: ValueError: no such data set (at train.py:1" in said
 
 
-def test_script_that_never_trains(capture):
-    code, said, f = capture("print('done')")
-    assert code == 1 and f is None and "before its first optimizer step" in said
+@pytest.mark.parametrize("body", ["print('done')", train().replace('"cuda" if torch.cuda.is_available() else ', "")])
+def test_script_that_never_uses_a_gpu(capture, body):
+    code, said, f = capture(body)
+    assert code == 3 and f is None and "never used a GPU" in said and "no GPU memory to claim" in said
+
+
+def test_script_that_makes_an_optimizer_and_never_steps(capture):
+    code, said, f = capture(train("raise SystemExit(0)").replace("optimizer.step()", "pass").replace(".item():", ":"))
+    assert code == 0 and "the script made no optimizer step" in said and f.header["flags"] == 0
 
 
 def test_later_failure_keeps_what_was_seen(capture):

@@ -5,7 +5,10 @@ import os
 import sys
 import tempfile
 
-from . import Capture, CaptureError, Limits, cache, distributed, fileformat, run, script
+from . import Capture, CaptureError, Limits, cache, command, commands, fileformat, run, script
+from .sandbox import KEEP, Unused
+
+UNUSED = 3  # exit code: the script never used a GPU
 
 
 def arguments(argv):
@@ -27,25 +30,36 @@ def arguments(argv):
     return args
 
 
-def capture(args):
-    processes, words = distributed.launcher(args.words)
-    kind, target, rest = script.parse(words)
-    key = cache.key(kind, target, rest, args.iterations, processes)
-    found = None if args.no_cache or key is None else cache.look(key)
+def capture(args, output, folder, variables):
+    """(Capture, whether it was known) of a Python script. What it prints goes to `output`, as in sandbox.run(). `folder`: an
+    empty one for the time of the capture, `variables`: the environment that the script is to see."""
+    processes, words, given = commands.resolve(args.words)
+    kind, target, rest = commands.parse(words)
+    asked = cache.question(kind, target, rest, args.iterations, processes)
+    found = None if args.no_cache else cache.look(asked, variables)
     if found:
         return Capture(*found), True
-    with tempfile.TemporaryFile() as said:
+    *parts, facts = run(lambda: script.capture(kind, target, rest, args.iterations, args.timeout, processes=processes, given=given,
+                                               variables=variables, asked=asked, programs=folder),
+                        Limits(args.timeout, args.memory), output)
+    result = Capture(*parts)
+    if not result.flags & fileformat.CUT_SHORT:
+        cache.keep(asked, facts, result)
+    return result, False
+
+
+def told(args):
+    """As capture(), of any command; shows the end of what it said when it fails."""
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory(prefix="rad-capture-") as folder:
         output = 2 if args.verbose else said.fileno()
         try:
-            result = Capture(*run(lambda: script.capture(kind, target, rest, args.iterations, args.timeout, key or "",
-                                                         processes=processes), Limits(args.timeout, args.memory), output))
+            if command.is_python(args.words):
+                return capture(args, output, folder, dict(os.environ))
+            return command.capture(args, output, folder)
         except CaptureError:
             if not args.verbose:
                 show(said)
             raise
-    if key is not None and not result.flags & fileformat.CUT_SHORT:
-        cache.keep(key, result)
-    return result, False
 
 
 def show(said, lines=20):
@@ -58,12 +72,15 @@ def show(said, lines=20):
 
 def main(argv=None):
     args = arguments(argv)
+    within = command.within()
+    if within is not None:
+        return within.run(lambda folder, variables: capture(args, KEEP, folder, variables))
     try:
-        result, known = capture(args)
+        result, known = told(args)
         result.save(args.output)
     except CaptureError as e:
         print(f"rad: capture: {e}", file=sys.stderr)
-        return 1
+        return UNUSED if isinstance(e, Unused) and e.code in (None, 0) else 1
     except OSError as e:
         print(f"rad: capture: {args.output}: {e.strerror}", file=sys.stderr)
         return 1

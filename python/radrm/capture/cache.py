@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Captures that were made before: the same script, arguments and packages ask for the same memory.
+"""Captures that were made before: the same question, while all that was read for the answer is as it was, has the same answer.
 
-Data that a script reads is not looked at; who changes it in a way that changes shapes says --no-cache.
+A question is the script's name, its arguments, folder, interpreter and packages. For each there is a file of answers, newest
+first, each with the facts that it rests on (reads.py) and the name of its capture. A capture without facts is not kept.
 """
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
 import sys
 
-FORMAT = 3  # raise it when captures of the same script would differ
-MOST_FILES, MOST_BYTES = 2000, 32 << 20
+from . import reads
+
+FORMAT = 4  # raise it when captures of the same script would differ, or when what is kept with them changes
+MOST_ANSWERS = 8  # to one question
+MOST_FILES = 1000  # in the folder; older ones go
 
 
 def folder():
@@ -19,75 +22,82 @@ def folder():
     return os.path.join(base, "rad", "captures")
 
 
-def key(kind, target, arguments, iterations, processes=0):
-    """SHA-256, hexadecimal, of all that decides what a script asks for; None when its sources are too many to read."""
+def sha256(*parts):
     found = hashlib.sha256()
-
-    def add(*parts):
-        for part in parts:
-            found.update(str(part).encode("utf-8", "surrogateescape") + b"\0")
-    add("capture", FORMAT, iterations, processes, kind, target, len(arguments), *arguments, os.getcwd(),
-        platform.python_version(), sys.prefix)
-    add(*sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()))
-    add(*(f"{name}={value}" for name, value in sorted(os.environ.items())
-          if name.startswith(("PYTORCH_", "TORCH_", "CUBLAS_"))))
-    top = os.getcwd() if kind == "-m" else os.path.dirname(os.path.abspath(target))
-    sources = list(python_files(top))
-    if len(sources) > MOST_FILES or sum(size for _, size in sources) > MOST_BYTES:
-        return None
-    if not kind:
-        sources.append((os.path.abspath(target), 0))
-    for path, _ in sorted(sources):
-        try:
-            with open(path, "rb") as f:
-                add(path, hashlib.sha256(f.read()).hexdigest())
-        except OSError:
-            return None
+    for part in parts:
+        found.update(str(part).encode("utf-8", "surrogateescape") + b"\0")
     return found.hexdigest()
 
 
-def python_files(top):
-    """(path, size) of the Python files below a folder; stops when there are too many."""
-    n = 0
-    for path, folders, names in os.walk(top):
-        folders[:] = [f for f in folders if not f.startswith(".") and f not in ("__pycache__", "node_modules")
-                      and not os.path.exists(os.path.join(path, f, "pyvenv.cfg"))]
-        for name in names:
-            if name.endswith(".py"):
-                full = os.path.join(path, name)
-                n += 1
-                try:
-                    yield full, os.path.getsize(full)
-                except OSError:
-                    continue
-        if n > MOST_FILES:
-            return
+def question(kind, target, arguments, iterations, processes=0):
+    """SHA-256, hexadecimal, of what is known before the script runs."""
+    return sha256("capture", FORMAT, iterations, processes, kind, target, len(arguments), *arguments, os.getcwd(),
+                  platform.python_version(), sys.prefix, *reads.packages())
 
 
-def look(found_key):
-    """(data, notes, peak_bytes, flags) of an earlier capture, or None."""
+def key(asked, facts):
+    """What a capture is known by: the question and the facts; "" without facts."""
+    return "" if facts is None else sha256(asked, *(part for fact in sorted(facts) for part in fact))
+
+
+def read(path):
     try:
-        with open(os.path.join(folder(), found_key + ".json")) as f:
-            about = json.load(f)
-        with open(os.path.join(folder(), found_key + ".radcap"), "rb") as f:
-            data = f.read()
-        if hashlib.sha256(data).hexdigest() != about["sha256"]:
-            return None
-        return data, about["notes"], about["peak_bytes"], about["flags"]
-    except (OSError, ValueError, KeyError):
+        with open(path, "rb") as f:
+            return f.read()
+    except OSError:
         return None
 
 
-def keep(found_key, capture):
+def answers(asked):
+    try:
+        found = json.loads(read(os.path.join(folder(), asked + ".json")) or b"[]")
+        return found if isinstance(found, list) else []
+    except ValueError:
+        return []
+
+
+def look(asked, variables):
+    """(data, notes, peak_bytes, flags) of an earlier capture, or None. `variables`: the environment."""
+    known = {}
+
+    def holds(kind, name, value):
+        if (kind, name) not in known:
+            known[kind, name] = reads.value_of(kind, name, variables)
+        return known[kind, name] == value
+    for answer in answers(asked):
+        try:
+            if not answer["facts"] or not all(holds(*fact) for fact in answer["facts"]):
+                continue
+            data = read(os.path.join(folder(), answer["key"] + ".radcap"))
+            if data is not None and hashlib.sha256(data).hexdigest() == answer["sha256"]:
+                return data, answer["notes"], answer["peak_bytes"], answer["flags"]
+        except (KeyError, TypeError):
+            continue
+    return None
+
+
+def keep(asked, facts, capture):
     """Best effort: a cache that cannot be written to is none."""
-    about = {"sha256": hashlib.sha256(capture.data).hexdigest(), "notes": capture.notes, "peak_bytes": capture.peak_bytes,
-             "flags": capture.flags}
-    path = os.path.join(folder(), found_key)
+    if not facts:
+        return
+    answer = {"key": key(asked, facts), "sha256": hashlib.sha256(capture.data).hexdigest(), "facts": facts,
+              "notes": capture.notes, "peak_bytes": capture.peak_bytes, "flags": capture.flags}
+    path = os.path.join(folder(), asked + ".json")
     try:
         os.makedirs(folder(), mode=0o700, exist_ok=True)
-        capture.save(path + ".radcap")
+        forget()
+        capture.save(os.path.join(folder(), answer["key"] + ".radcap"))
+        others = [a for a in answers(asked) if isinstance(a, dict) and a.get("key") != answer["key"]]
         with open(f"{path}.{os.getpid()}.tmp", "w") as f:
-            json.dump(about, f)
-        os.replace(f"{path}.{os.getpid()}.tmp", path + ".json")
+            json.dump([answer, *others[:MOST_ANSWERS - 1]], f)
+        os.replace(f"{path}.{os.getpid()}.tmp", path)
     except OSError:
         pass
+
+
+def forget():
+    """The oldest half goes when there are too many."""
+    files = [entry for entry in os.scandir(folder()) if entry.is_file(follow_symlinks=False)]
+    if len(files) > MOST_FILES:
+        for entry in sorted(files, key=lambda e: e.stat().st_mtime)[:len(files) // 2]:
+            os.unlink(entry.path)

@@ -14,7 +14,9 @@ import torch
 import torch.utils._device
 from torch._subclasses import fake_tensor
 
+from .nvidia import H200
 from .recorder import GPU, SPARE
+from .values import plain
 
 CUDA_INDEX, META_INDEX, OTHER_INDEX = 1, 14, 20  # c10::DeviceType, unchanged from 2.0 to 2.13; OTHER is PrivateUse1
 GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
@@ -120,10 +122,13 @@ class Event:
 class Gpu:
     """The GPU that the script sees, and the patches that show it."""
 
-    def __init__(self, recorder, name="NVIDIA H200", total_bytes=143771 << 20, capability=(9, 0), processors=132, count=1):
+    def __init__(self, recorder, **asked):
+        """`asked`: what differs from an H200, as nvidia.H200 names it."""
+        asked = {**H200, **asked}
         self.recorder = recorder
-        self.name, self.total_bytes, self.capability, self.processors = name, total_bytes, capability, processors
-        self.count, recorder.processors = count, processors
+        self.name, self.total_bytes, self.capability = asked["name"], asked["total_bytes"], asked["capability"]
+        self.processors = recorder.processors = asked["processors"]
+        self.count = asked["count"]
         self._undo = []
 
     def patch(self, owner, name, value):
@@ -167,7 +172,8 @@ class Gpu:
         real_to, real_type = torch.Tensor.to, torch.Tensor.type
 
         def with_index(real):
-            return lambda *args, **kwargs: real(*args, **{k: indexed(v) if k == "device" else v for k, v in kwargs.items()})
+            return lambda data, *args, **kwargs: real(plain(data), *args,
+                                                      **{k: indexed(v) if k == "device" else v for k, v in kwargs.items()})
 
         def to(tensor, *args, **kwargs):
             if args and not isinstance(args[0], torch.Tensor):
@@ -208,7 +214,9 @@ class Gpu:
                             ("seed", None), ("seed_all", None), ("initial_seed", 0), ("set_rng_state", None),
                             ("set_rng_state_all", None), ("can_device_access_peer", False), ("_exchange_device", 0),
                             ("_maybe_exchange_device", 0), ("get_arch_list", ["sm_%d%d" % self.capability]),
-                            ("is_current_stream_capturing", False), ("utilization", 0), ("_check_capability", None)):
+                            ("is_current_stream_capturing", False), ("utilization", 0), ("memory_usage", 0),
+                            ("temperature", 30), ("power_draw", 75000), ("clock_rate", 1980), ("list_gpu_processes", ""),
+                            ("_check_capability", None)):
             if hasattr(cuda, name):
                 self.patch(cuda, name, answer(value))
         self.patch(cuda, "get_rng_state", lambda *_: torch.zeros(16, dtype=torch.uint8))

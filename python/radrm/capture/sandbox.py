@@ -21,6 +21,17 @@ class CaptureError(Exception):
     """The capture failed; the text says what, why and what to do."""
 
 
+class Unused(CaptureError):
+    """The script never used a GPU. `code`: with which it ended by itself; None: it was stopped."""
+
+    def __init__(self, text, code=None):
+        super().__init__(text, code)
+        self.code = code
+
+    def __str__(self):
+        return self.args[0]
+
+
 class Limits:
     """`seconds`: wall and processor time; `memory_mib`: address space beyond what the process has when it begins, since builds
     of PyTorch with CUDA map many GiB that they never touch."""
@@ -31,9 +42,12 @@ class Limits:
         self.seconds, self.memory_mib = seconds, memory_mib
 
 
+KEEP = object()  # as `output` of run(): the child prints where its parent does
+
+
 def run(work, limits, output=None):
     """Calls work() in a child process and returns what it returned (it must be picklable). What the child prints goes to the
-    file descriptor `output`, or nowhere. Raises CaptureError when it fails, ends early, or reaches a limit; then, and in every
+    file descriptor `output`, or nowhere, or to its parent's (KEEP). Raises CaptureError when it fails, ends early, or reaches a limit; then, and in every
     case, the child and all that it started are gone."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what the child leaves behind becomes ours, to be ended
@@ -64,13 +78,13 @@ def _child(work, limits, output, writer, parent, libc):
         os.set_inheritable(writer, False)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
-        os.dup2(output if output is not None else null, 1)
-        os.dup2(output if output is not None else null, 2)
+        for number in (1, 2) if output is not KEEP else ():
+            os.dup2(output if output is not None else null, number)
         restrict(limits)
         try:
             answer = (True, work())
         except CaptureError as e:
-            answer = (False, str(e))
+            answer = (False, e)
         except MemoryError:
             answer = (False, f"memory: more than {limits.memory_mib} MiB: raise the limit (--memory) if the job needs so much "
                              "on the CPU")
@@ -170,7 +184,7 @@ def _result(answer, status, limits):
     except Exception:
         raise CaptureError(_death(status, limits)) from None
     if not good:
-        raise CaptureError(value)
+        raise value if isinstance(value, CaptureError) else CaptureError(value)
     return value
 
 

@@ -10,9 +10,10 @@ import signal
 import sys
 import traceback
 
-from .sandbox import CaptureError
+from . import cache, imports, nvidia, reads
+from .commands import parse  # noqa: F401  beside capture(): a script is named, then run
+from .sandbox import CaptureError, Unused
 
-VALUED = ("-X", "-W", "--check-hash-based-pycs")  # options of the interpreter that take a value
 RESERVE = 3  # seconds of the limit that are kept for writing the file
 
 
@@ -20,63 +21,86 @@ class TimeUp(BaseException):
     """The limit of time is near."""
 
 
-def parse(words):
-    """("-m" or "", module or path, arguments) of the words that would follow `python`. CaptureError for what is no script."""
-    words = list(words)
-    while words and words[0].startswith("-") and words[0] != "-m":
-        option = words.pop(0)
-        if option == "-c" or option == "-":
-            raise CaptureError(f"{option}: code from the command line or a pipe cannot be captured: put it into a file")
-        if option in VALUED and words:
-            words.pop(0)
-    if words and words[0] == "-m":
-        if len(words) < 2:
-            raise CaptureError("-m: the module's name is missing")
-        return "-m", words[1], words[2:]
-    if not words:
-        raise CaptureError("no script: rad capture -o FILE -- python train.py ...")
-    if not os.path.isfile(words[0]):
-        raise CaptureError(f"{words[0]}: no such file: the script comes right after the interpreter and its options")
-    return "", words[0], words[1:]
-
-
-def capture(kind, target, arguments, iterations, seconds, key, gpu=None, processes=0):
-    """Runs the script in this process; returns what Session.result() does. For the sandbox: nothing is put back. `processes`:
-    how many of them torchrun would start; 0: without it."""
-    before = sys.argv
-    sys.argv = [target, *arguments]
-    from . import fileformat as ff
-    from .distributed import surroundings
-    from .session import Finished, Session
+def capture(kind, target, arguments, iterations, seconds, gpu=None, processes=0, *, variables=None, given=None, asked=None,
+            programs=None):
+    """Runs the script in this process; returns what Session.result() does, and the facts that it rests on (reads.py; None when
+    they are not known). For the sandbox: nothing is put back. `processes`: how many of them a launcher would start (0: without
+    one), `given`: the variables that it would set, `variables`: the environment before any of this, `asked`: the cache's
+    question (None: nothing is kept), `programs`: an empty folder for programs that stand for those of the machine."""
+    witness = None
+    if asked is not None:
+        witness = reads.Reads(os.environ if variables is None else variables)
+        witness.begin()
+    before, sys.argv = sys.argv, [target, *arguments]
+    from .session import Session
+    os.environ.update(given or {})
     if processes:
-        os.environ.update(surroundings(processes))
         gpu = {"count": processes, **(gpu or {})}
     session = Session(iterations=iterations, gpu=gpu)
     with session:
         install(session)
+        surround(session, target, programs)
         limit(seconds)
         try:
-            run(kind, target)
-            ended = "the script ended by itself"
-        except Finished:
-            ended = None
-        except TimeUp:
-            ended = f"time: no end after {seconds - RESERVE:g} s"
-        except MemoryError:
-            ended = "memory: the limit was reached"
-        except CaptureError:
-            raise
-        except SystemExit as e:
-            ended = f"the script ended (exit code {e.code if e.code is not None else 0})"
-        except BaseException as e:
-            ended = failure(e)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+            ended, code, whole = outcome(kind, target, seconds)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         sys.argv = before
-        if ended and session.steps == 0:
-            raise CaptureError(f"{ended}, before its first optimizer step was over")
-        if ended and not ended.startswith("the script ended"):
-            session.recorder.note(ff.CUT_SHORT, f"cut short after {session.steps} steps: {ended}")
-        return session.result(key)
+        conclude(session, ended, code, whole)
+        facts = witness.facts() if witness and whole else None
+        return (*session.result(cache.key(asked, facts)), facts)
+
+
+def outcome(kind, target, seconds):
+    """Runs it. (how it ended or None when enough was seen, its exit code, whether nothing cut it short)"""
+    from .session import Finished
+    try:
+        run(kind, target)
+        return "the script ended by itself", 0, True
+    except Finished:
+        return None, None, True
+    except TimeUp:
+        return f"time: no end after {seconds - RESERVE:g} s", None, False
+    except MemoryError:
+        return "memory: the limit was reached", None, False
+    except imports.Stop as e:
+        raise CaptureError(str(e)) from None
+    except CaptureError:
+        raise
+    except SystemExit as e:
+        code = e.code if isinstance(e.code, int) else 0 if e.code is None else 1
+        return f"the script ended (exit code {code if not isinstance(e.code, str) else e.code})", code, code == 0
+    except BaseException as e:
+        return failure(e), 1, False
+
+
+def conclude(session, ended, code, whole):
+    """Says what the run was, or raises why it is none."""
+    from . import fileformat as ff
+    if not session.used() and (ended is None or code is not None):
+        what = f"{ended}, and never used a GPU" if ended else "the script trains on the CPU: it never used a GPU"
+        if code in (None, 0):
+            raise Unused(what + ": there is no GPU memory to claim. Is a device named, as in model.to(\"cuda\")?", code)
+        raise Unused(f"{ended}, before its first optimizer step was over", code)
+    if session.steps == 0 and not whole and (session.learns or not session.passes):
+        raise CaptureError(f"{ended}, before its first optimizer step was over")
+    if session.steps == 0:
+        session.recorder.note(0, "no training: the script made no optimizer step, and the memory of what it did was captured"
+                              if not session.passes or session.learns else
+                              f"no training: {session.passes} forward passes without an optimizer were captured")
+        session.lives.append(session.recorder.live_bytes)
+    if ended and not whole:
+        after = f"{session.steps} steps" if session.steps else f"{session.passes} forward passes"
+        session.recorder.note(ff.CUT_SHORT, f"cut short after {after}: {ended}")
+
+
+def surround(session, target, programs):
+    """What the script asks beside PyTorch about the GPU, and other frameworks."""
+    from . import values
+    imports.Imports(target, {"pynvml": nvidia.answer_pynvml(session.gpu, session.recorder),
+                             "yaml": values.teach_yaml}).install()
+    if programs:
+        nvidia.put_program(session.gpu, programs)
 
 
 def run(kind, target):

@@ -24,15 +24,22 @@ def alloc_conf(environment):
     return old or new or ""
 
 
+STEADY = 100  # forward passes without an optimizer after which a peak that did not grow is believed
+
+
 class Session:
     """Use as a context. `iterations`: how many optimizer steps to see before Finished is raised by the last one's end (None:
-    never; begin_iteration() is called from outside)."""
+    never; begin_iteration() is called from outside). Where no optimizer was made, as in an evaluation, each outermost forward
+    pass is an iteration, and Finished is raised when many of them did not take more than those before."""
 
     def __init__(self, iterations=None, gpu=None):
         self.recorder = Recorder()
         self.gpu = Gpu(self.recorder, **(gpu or {}))
         self.iterations = iterations
         self.steps = 0
+        self.learns = False  # an optimizer was made, or a backward pass begun
+        self.passes = 0  # outermost forward passes before that
+        self.steady = (0, 0)  # the peak, and the pass that reached it
         self.depth = 0
         self.optimizers = []
         self.model = None
@@ -92,13 +99,19 @@ class Session:
         session, recorder, patch = self, self.recorder, self.gpu.patch
         graph, Module, Optimizer = torch.autograd.graph, torch.nn.Module, torch.optim.Optimizer
         real_engine, real_call, real_zero = graph._engine_run_backward, Module.__call__, Optimizer.zero_grad
+        real_make = Optimizer.__init__
 
         def learn(real):
             def run(*args, **kwargs):
+                session.learns = True
                 if not recorder.in_backward:
                     session.mark(ff.BACKWARD)
                 return real(*args, **kwargs)
             return run
+
+        def make(optimizer, *args, **kwargs):
+            session.learns = True
+            return real_make(optimizer, *args, **kwargs)
 
         def engine(*args, **kwargs):
             recorder.in_backward += 1
@@ -128,15 +141,28 @@ class Session:
             patch(torch.autograd, name, learn(getattr(torch.autograd, name)))
         patch(Module, "__call__", call)
         patch(Optimizer, "zero_grad", zero_grad)
+        patch(Optimizer, "__init__", make)
 
     def _forward(self, module, args, kwargs):
         if not any(is_gpu(p) for p in module.parameters()):
             return  # a loss without parameters, or a model on the CPU
-        if not self.lives and self.iterations is not None:
+        if self.iterations is not None and not self.learns:
+            self._pass()
+        elif not self.lives and self.iterations is not None:
             self.begin_iteration()
         self.mark(ff.FORWARD if torch.is_grad_enabled() else ff.EVAL)
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or not self.learns:
             self._describe(module, args, kwargs)
+
+    def _pass(self):
+        """A forward pass of a script that has not shown that it learns."""
+        if self.recorder.peak_bytes > self.steady[0]:
+            self.steady = self.recorder.peak_bytes, self.passes
+        if self.passes - self.steady[1] >= STEADY:
+            self.lives.append(self.recorder.live_bytes)
+            raise Finished
+        self.passes += 1
+        self.begin_iteration()
 
     def _describe(self, module, args, kwargs):
         """Model, batch and precision, from the first outermost forward pass that learns."""
@@ -164,10 +190,16 @@ class Session:
         self.steps += 1
         if self.iterations is None:
             return
+        if self.steps >= self.iterations and not self.used():
+            raise Finished
         if self.steps >= self.iterations:
             self.lives.append(self.recorder.live_bytes)
             raise Finished
         self.begin_iteration()
+
+    def used(self):
+        """Whether anything was on the GPU."""
+        return self.recorder.records.allocs > 0
 
     # --- the file ---
 

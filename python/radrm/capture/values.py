@@ -46,10 +46,15 @@ class ReadFloat(float):
 
     __hash__ = float.__hash__
 
+    def __reduce__(self):
+        return float, (float(self),)
+
 
 class ReadInt:
-    """An int that came from the GPU. No subclass of int: Python would take it as a size or a loop's end without a word."""
+    """An int that came from the GPU. No subclass of int: Python would take it as a size or a loop's end without a word. It says
+    that it is one to isinstance(), and becomes one where it is stored or handed to libraries."""
     __slots__ = ("value",)
+    __class__ = property(lambda self: int)
 
     def __init__(self, value=1):
         self.value = value
@@ -77,16 +82,42 @@ class ReadInt:
     def __hash__(self):
         return hash(self.value)
 
+    def __reduce__(self):
+        return int, (self.value,)
+
+    def __array__(self, dtype=None, copy=None):
+        import numpy
+        return numpy.array(self.value, dtype=dtype)
+
+    def __getattr__(self, name):
+        return getattr(object.__getattribute__(self, "value"), name)
+
 
 def _plain(value):
-    return value.value if isinstance(value, ReadInt) else float(value) if isinstance(value, ReadFloat) else value
+    return value.value if type(value) is ReadInt else float(value) if isinstance(value, ReadFloat) else value
+
+
+def plain(data):
+    """Lists and tuples, nested, with ordinary numbers for those that came from the GPU; anything else unchanged."""
+    if type(data) in (list, tuple):
+        return type(data)(map(plain, data)) if any(type(d) in (list, tuple, ReadInt, ReadFloat) for d in data) else data
+    return _plain(data)
+
+
+def teach_yaml(yaml):
+    """PyYAML writes numbers by their exact type."""
+    for name in ("SafeRepresenter", "CSafeDumper"):
+        representer = getattr(yaml, name, None) or getattr(getattr(yaml, "representer", None), name, None)
+        if representer is not None:
+            representer.add_representer(ReadInt, lambda dumper, value: dumper.represent_int(value.value))
+            representer.add_representer(ReadFloat, lambda dumper, value: dumper.represent_float(float(value)))
 
 
 def _wrap(value):
     return ReadFloat(value) if type(value) is float else ReadInt(value) if type(value) is int else value
 
 
-def _overload(cls):
+def _overload(cls, whole=()):
     def arithmetic(name):
         def compute(self, *others):
             mine = _plain(self)
@@ -104,17 +135,17 @@ def _overload(cls):
             mine, other = _plain(self), _plain(other)
             return getattr(float(mine), name)(float(other) if isinstance(other, int) else other)
         return compare
-    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *whole):
         for side in ("__", "__r"):
             setattr(cls, f"{side}{op}__", arithmetic(f"{side}{op}__"))
-    for op in ("neg", "pos", "abs", "round"):
+    for op in ("neg", "pos", "abs", "round", "floor", "ceil", "trunc"):
         setattr(cls, f"__{op}__", arithmetic(f"__{op}__"))
     for op in ("lt", "le", "gt", "ge", "eq", "ne"):
         setattr(cls, f"__{op}__", comparison(f"__{op}__"))
 
 
 _overload(ReadFloat)
-_overload(ReadInt)
+_overload(ReadInt, ("and", "or", "xor", "lshift", "rshift"))
 numbers.Integral.register(ReadInt)
 
 
@@ -243,7 +274,7 @@ def install(recorder, patch):
     patch(torch.Tensor, "__int__", size)
     patch(torch.Tensor, "__index__", size)
     patch(json.JSONEncoder, "default",
-          lambda self, value: int(value) if isinstance(value, ReadInt) else real_default(self, value))
+          lambda self, value: int(value) if type(value) is ReadInt else real_default(self, value))
 
 
 # --- rules of operators ---

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""Captures what a command runs that is not Python itself: a shell script, `env`, `uv run`, `conda run`, a launcher.
+
+The command runs as it is, with no GPU in sight. Every Python that it starts, however deep, imports hook/sitecustomize.py, which
+turns it into a capture of the script that it was to run. The first that has used a GPU answers and ends everything. One that
+used none (it looked for a free port, prepared data) ended as it would have, and the command goes on.
+
+outside     capture(): starts the command, waits for the answer
+inside      within(): the capture that a Python of the command became; it writes its answer into a pipe
+"""
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+import types
+
+from . import Capture, Limits, nvidia, run
+from .sandbox import CaptureError, Unused
+
+HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook")
+VARIABLE = "RADRM_CAPTURE"  # what the hook and the capture that it begins are to know; JSON
+PYTHONS = ("torchrun", "accelerate", "deepspeed")  # launchers whose command lines are read instead of run
+
+
+def is_python(words):
+    """Whether these are words that would follow `python`, or those of a launcher that is a Python program."""
+    first = words[0] if words else ""
+    return not first or first.startswith("-") or first.endswith(".py") or os.path.basename(first) in PYTHONS
+
+
+def capture(args, output, folder):
+    """(Capture, whether it was known) of the command."""
+    answer = run(lambda: _outside(args, folder), Limits(args.timeout, args.memory), output)
+    if "error" in answer:
+        raise CaptureError(answer["error"])
+    if "file" not in answer:
+        raise Unused(answer["ended"], 0 if answer["code"] == 0 else 1)
+    with open(answer["file"], "rb") as f:
+        return Capture(f.read(), answer["notes"], answer["peak_bytes"], answer["flags"]), answer["known"]
+
+
+def _outside(args, folder):
+    pipe = os.path.join(folder, "answer")
+    os.mkfifo(pipe, 0o600)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    told = {"folder": folder, "path": os.environ.get("PYTHONPATH"), "options": [
+        "--iterations", str(args.iterations), "--timeout", str(args.timeout), "--memory", str(args.memory),
+        *["--no-cache"] * args.no_cache]}
+    nvidia.put_program(types.SimpleNamespace(**nvidia.H200), folder)
+    paths = [HOOK, os.path.dirname(os.path.dirname(os.path.dirname(HOOK))), os.environ.get("PYTHONPATH")]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in paths if p), **{VARIABLE: json.dumps(told)})
+    try:
+        started = subprocess.Popen(args.words, env=environment, close_fds=False)
+    except OSError as e:
+        raise CaptureError(f"{args.words[0]}: {e.strerror}") from None
+
+    def wait():
+        code = started.wait()
+        tell(pipe, {"ended": f"the command ended (exit code {code}), and nothing that it ran with Python used a GPU",
+                    "code": code})
+    threading.Thread(target=wait, daemon=True).start()
+    return heard(reader, started, time.monotonic() + args.timeout)
+
+
+def heard(reader, started, deadline):
+    """The first whole line of the pipe."""
+    data = b""
+    while b"\n" not in data:
+        if not select.select([reader], [], [], max(0, deadline - time.monotonic()))[0]:
+            raise CaptureError("time: the command did not come to its training in time: raise the limit (--timeout)")
+        data += os.read(reader, 1 << 16)
+    return json.loads(data.partition(b"\n")[0])
+
+
+def tell(pipe, answer):
+    """In one write, so that answers of two programs do not mix: notes are cut to what a pipe takes at once."""
+    while len(line := json.dumps(answer).encode() + b"\n") > select.PIPE_BUF:
+        if answer.get("notes"):
+            answer["notes"] = answer["notes"][:-1]
+        else:
+            answer = {name: value[:1000] if isinstance(value, str) else value for name, value in answer.items()}
+    with open(pipe, "wb", buffering=0) as f:
+        f.write(line)
+
+
+class Within:
+    """The capture that a Python of the command became."""
+
+    def __init__(self, told):
+        self.folder = told["folder"]
+        self.pipe = os.path.join(self.folder, "answer")
+        for name, value in (("PYTHONPATH", told["path"]), (VARIABLE, None)):
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        paths = os.environ.get("PATH", "").split(os.pathsep)
+        os.environ["PATH"] = os.pathsep.join(p for p in paths if p != self.folder)
+
+    def run(self, work):
+        """Calls work(folder, variables), tells what came out, and waits for the end; or returns the exit code with which the
+        command goes on."""
+        programs = os.path.join(self.folder, f"programs-{os.getpid()}")
+        os.mkdir(programs)
+        try:
+            result, known = work(programs, dict(os.environ))
+            path = os.path.join(self.folder, f"{os.getpid()}.radcap")
+            result.save(path)
+            answer = {"file": path, "notes": result.notes, "peak_bytes": result.peak_bytes, "flags": result.flags, "known": known}
+        except Unused as e:
+            if e.code is not None:
+                return e.code
+            answer = {"ended": str(e), "code": 0}
+        except CaptureError as e:
+            answer = {"error": str(e)}
+        except OSError as e:
+            answer = {"error": f"{e.filename}: {e.strerror}"}
+        tell(self.pipe, answer)
+        while True:
+            time.sleep(3600)  # whoever reads it ends us, and what started us
+
+
+def within():
+    """Within, if a command's hook began this process; else None."""
+    told = os.environ.get(VARIABLE)
+    return Within(json.loads(told)) if told else None

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""What happens when a script imports certain modules: some get answers of ours, and other frameworks end the capture at once."""
+import ast
+import os
+import sys
+
+from .reads import installed
+
+OTHERS = {"jax": "JAX", "flax": "JAX", "tensorflow": "TensorFlow", "keras": "TensorFlow"}
+PYTORCH = {"torch", "torchvision", "torchaudio", "lightning", "pytorch_lightning", "lightning_fabric", "transformers", "accelerate",
+           "timm", "fastai", "diffusers", "sentence_transformers", "ultralytics", "peft", "trl", "ignite", "monai", "torchtune",
+           "torch_geometric", "dgl", "composer", "mmengine", "detectron2", "fairseq", "unsloth"}
+INSTEAD = {
+    "JAX": "say what the task needs (rad submit --gpu-mem; JAX takes three quarters of a GPU unless "
+           "XLA_PYTHON_CLIENT_PREALLOCATE=false), or let its first run teach it",
+    "TensorFlow": "print model.summary() into a file and give that (rad submit --model FILE), or say what the task needs "
+                  "(--gpu-mem; TensorFlow takes the whole GPU unless TF_FORCE_GPU_ALLOW_GROWTH=true)",
+}
+
+
+class Stop(BaseException):
+    """Nothing can be captured, and why. No Exception: a script's `except Exception` must not hold it."""
+
+
+def roots(path):
+    """First words of the names of all modules that a Python file imports; empty if it is none."""
+    try:
+        with open(path, "rb") as f:
+            tree = ast.parse(f.read())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return set()
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+class Imports:
+    """A finder of modules, before all others. `script`: the main file. `after`: module -> function(module), called once it is
+    imported."""
+
+    def __init__(self, script, after):
+        self.script, self.after, self.skip = script, after, installed()
+
+    def install(self):
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path=None, target=None):
+        if name in OTHERS:
+            self._other(name)
+        if name not in self.after:
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not self else None
+            if spec is not None:
+                self._follow(name, spec.loader)
+                return spec
+        return None
+
+    def _follow(self, name, loader):
+        real = loader.exec_module
+
+        def run(module):
+            real(module)
+            self.after[name](module)
+        loader.exec_module = run
+
+    def _own_code(self, path):
+        return isinstance(path, str) and not path.startswith("<") and not os.path.abspath(path).startswith(self.skip)
+
+    def _other(self, name):
+        """Another framework, imported by the user's code none of which is about PyTorch."""
+        framework, frame = OTHERS[name], sys._getframe(2)
+        if name == "keras" and os.environ.get("KERAS_BACKEND") == "torch":
+            return
+        while frame is not None and ("importlib" in frame.f_code.co_filename):
+            frame = frame.f_back
+        importer = frame.f_code.co_filename if frame is not None else ""
+        if not self._own_code(importer):
+            return
+        files = {self.script, importer} | {getattr(m, "__file__", None) for m in list(sys.modules.values())}
+        if any(roots(path) & PYTORCH for path in files if self._own_code(path)):
+            return
+        raise Stop(f"{os.path.basename(importer)}:{frame.f_lineno}: uses {framework}, and only PyTorch can be captured: "
+                   + INSTEAD[framework])
