@@ -80,3 +80,19 @@ def exchange(tensor, moved):
     tensor.__class__, moved.__class__ = moved.__class__, tensor.__class__
     tensor.__dict__, moved.__dict__ = {**tensor.__dict__, **moved.__dict__}, tensor.__dict__
     torch._C._swap_tensor_impl(tensor, moved)
+
+
+def torchscript(recorder, patch):
+    """TorchScript compiles Python that is not the user's own under a capture, and traces values: what it would compile runs as it
+    is. Told of models only: libraries script small functions."""
+    from . import fileformat as ff
+
+    def as_it_is(name):
+        def run(what=None, *args, **kwargs):
+            if isinstance(what, torch.nn.Module):
+                recorder.note(ff.COMPILED, f"torch.jit.{name}: the eager run was captured", None)
+            return what if what is not None else lambda f: f
+        return run
+    for name in ("script", "trace", "freeze", "optimize_for_inference", "script_if_tracing"):
+        patch(torch.jit, name, as_it_is(name))
+    patch(torch.jit, "trace_module", lambda module, *_, **__: torch.jit.trace(module))

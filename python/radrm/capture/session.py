@@ -6,7 +6,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import fileformat as ff
-from . import attention, distributed, indexing, kernels, layers, recurrent, values
+from . import attention, distributed, indexing, kernels, layers, losses, recurrent, values
 from .gpu import Gpu
 from .recorder import Recorder, is_gpu
 
@@ -54,7 +54,7 @@ class Session:
 
     def __enter__(self):
         recorder = self.recorder
-        for part in (values, kernels, indexing, attention, recurrent):
+        for part in (values, kernels, indexing, attention, recurrent, losses):
             recorder.rules.update(part.RULES)
             for op, note in getattr(part, "AROUND", {}).items():
                 recorder.around.setdefault(op, []).append(note)
@@ -63,6 +63,8 @@ class Session:
         values.install(recorder, self.gpu.patch)
         kernels.install(recorder, self.gpu.patch)
         layers.install(recorder, self.gpu.patch)
+        losses.install(recorder, self.gpu.patch)
+        layers.torchscript(recorder, self.gpu.patch)
         recurrent.install(recorder, self.gpu.patch)
         attention.install(recorder, self.gpu.patch, self.gpu.capability)
         distributed.install(self)

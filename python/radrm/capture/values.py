@@ -85,6 +85,10 @@ class ReadInt:
     def __reduce__(self):
         return int, (self.value,)
 
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func(*map(plain, args), **{name: plain(value) for name, value in (kwargs or {}).items()})
+
     def __array__(self, dtype=None, copy=None):
         import numpy
         return numpy.array(self.value, dtype=dtype)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""What scripts do with numbers that they read from the GPU."""
+import pytest
+
+torch = pytest.importorskip("torch")
+
+DATA_DEPENDENT = 1
+
+
+@pytest.fixture
+def flags(traced):
+    """flags(use): what the capture says of a step that calls use(a float, an int), both read from the GPU."""
+    def find(use):
+        def setup():
+            x = torch.ones(4, device="cuda")
+            return lambda: use((x * 2).sum().item(), (x > 0).sum().item())
+        return traced(setup).header["flags"]
+    return find
+
+
+def into_tensors(a, n):
+    assert torch.tensor([a, a]).tolist() == [1.0, 1.0] and torch.tensor([[n], [n]]).tolist() == [[1], [1]]
+    assert torch.tensor(n).dtype == torch.int64 and torch.as_tensor((a, n)).shape == (2,)
+    assert torch.tensor([a], device="cuda").device.type == "cuda"
+    torch.ones(2).mul_(n).add_(a).div(n)
+    assert (torch.ones(2, device="cuda") * n + n * torch.ones(2, device="cuda") / n - a).device.type == "cuda"
+    assert (n - torch.zeros(2)).tolist() == [1, 1]
+
+
+def into_numpy(a, n):
+    import numpy as np
+    assert np.array([n, n]).dtype.kind == "i" and np.array([a]).dtype == np.float64
+    assert np.mean([a, a]) == 1 and np.mean([n, n]) == 1 and np.float32(n) == 1 and np.round(n) == 1
+    out = np.zeros(3)
+    out[0], out[1] = a, n
+    assert np.asarray(n) + 1 == 2 and out.sum() == 2
+
+
+def into_text(a, n):
+    import copy
+    import csv
+    import io
+    import json
+    import pickle
+    assert json.loads(json.dumps({"a": a, "n": n})) == {"a": 1.0, "n": 1}
+    for value, kind in ((a, float), (n, int)):
+        assert type(pickle.loads(pickle.dumps(value))) is kind and copy.deepcopy([value]) == [1]
+        assert isinstance(value, kind)
+    csv.writer(io.StringIO()).writerow([a, n])
+    assert f"{n:05d} {a:.2f} {n}" == "00001 1.00 1" and "%d %.1f" % (n, a) == "1 1.0"
+
+
+def into_arithmetic(a, n):
+    import math
+    import statistics
+    assert math.sqrt(n) + math.floor(a) + math.ceil(n) == 3 and n & 1 and n.bit_length() == 1 and round(a, 2)
+    assert statistics.mean([a, a]) == 1 and sum([n, n, a]) / 3 == 1 and [*map(float, (a, n))] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("use", [into_tensors, into_numpy, into_text])
+def test_numbers_are_numbers(flags, use):
+    if use is into_numpy:
+        pytest.importorskip("numpy")
+    assert flags(use) & ~DATA_DEPENDENT == 0
+
+
+def test_arithmetic(flags):
+    flags(into_arithmetic)
+
+
+def test_a_number_that_decides_is_still_seen(flags):
+    assert flags(lambda a, n: range(n)) == flags(lambda a, n: [0] * 9 if a > 0.5 else 0) == DATA_DEPENDENT
+    assert flags(lambda a, n: torch.tensor([a, n])) == 0
+
+
+def test_yaml(flags):
+    yaml = pytest.importorskip("yaml")
+    from radrm.capture.values import teach_yaml
+    teach_yaml(yaml)
+    assert flags(lambda a, n: [yaml.safe_dump({"a": a, "n": n}), yaml.dump([n])]) == 0
+
+
+def scripted(form):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.randn(4, 8, device="cuda")
+
+    @torch.jit.script
+    def scaled(y: torch.Tensor, by: float):
+        return y * by
+    run = {"script": lambda: torch.jit.script(model), "trace": lambda: torch.jit.trace(model, x), "none": lambda: model}[form]()
+
+    def step():
+        optimizer.zero_grad()
+        scaled(run(x), 2.0).sum().backward()
+        optimizer.step()
+    return step
+
+
+@pytest.mark.parametrize("form", ["script", "trace"])
+def test_torchscript_is_the_eager_run(traced, form):
+    found, eager = traced(lambda: scripted(form)), traced(lambda: scripted("none"))
+    assert found.iteration(1) == eager.iteration(1) and any("torch.jit" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("lengths_on_gpu", [False, True])
+def test_ctc(traced, lengths_on_gpu):
+    """T x N x C log-probabilities, targets of at most S: alpha, and in the backward pass beta, of N x T x (2 S + 1)."""
+    T, N, C, S = 50, 16, 20, 30
+
+    def setup():
+        device = "cuda" if lengths_on_gpu else "cpu"
+        logits = torch.randn(T, N, C, device="cuda", requires_grad=True)
+        targets = torch.randint(1, C, (N, S), device="cuda")
+        lengths = torch.full((N,), T, device=device), torch.full((N,), S, device=device)
+
+        def step():
+            loss = torch.nn.functional.ctc_loss(logits.log_softmax(2), targets, *lengths)
+            loss.backward()
+            logits.grad = None
+        return step
+    f = traced(setup)
+    asked = [n for n in f.iteration(1) if n > 0]
+    assert asked.count(N * T * (2 * S + 1) * 4) == 2 and not any("no rule" in note for note in f.notes)
