@@ -43,7 +43,7 @@ class Imports:
     imported."""
 
     def __init__(self, script, after):
-        self.script, self.after, self.skip = script, after, installed()
+        self.script, self.after, self.skip, self.before = script, after, installed(), set(sys.modules)
 
     def install(self):
         sys.meta_path.insert(0, self)
@@ -81,7 +81,8 @@ class Imports:
         importer = frame.f_code.co_filename if frame is not None else ""
         if not self._own_code(importer):
             return
-        files = {self.script, importer} | {getattr(m, "__file__", None) for m in list(sys.modules.values())}
+        files = {self.script, importer} | {getattr(module, "__file__", None) for name, module in list(sys.modules.items())
+                                         if name not in self.before}
         if any(roots(path) & PYTORCH for path in files if self._own_code(path)):
             return
         raise Stop(f"{os.path.basename(importer)}:{frame.f_lineno}: uses {framework}, and only PyTorch can be captured: "

@@ -6,6 +6,7 @@ shapes, strides and storages but no memory; all others run as they are, so that 
 Every new storage on the GPU becomes an ALLOC. A weak reference tells when it dies, which with reference counting is the moment
 at which PyTorch would give the block back: that becomes a FREE.
 """
+import functools
 import sys
 import weakref
 
@@ -36,6 +37,13 @@ RANDOM_FILLS = {aten.normal_.default, aten.uniform_.default, aten.bernoulli_.flo
 
 def is_gpu(tensor):
     return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+@functools.lru_cache(None)
+def composed(func):
+    """Whether an operator is made of others, for every device. In inference mode it comes whole: what would take it apart belongs
+    to autograd."""
+    return func._can_decompose() and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
 class Recorder(TorchDispatchMode):
@@ -184,6 +192,9 @@ class Recorder(TorchDispatchMode):
         """Runs an operator with a tensor on the GPU among its arguments or results, and records the latter."""
         rule = self.rules.get(func)
         result = rule(self, func, args, kwargs) if rule is not None else NotImplemented
+        if result is NotImplemented and torch.is_inference_mode_enabled() and composed(func):
+            with self:
+                return func.decompose(*args, **kwargs)
         if result is NotImplemented:
             result = self.plain(func, args, kwargs)
         if self.recording:

@@ -88,7 +88,6 @@ def conclude(session, ended, code, whole):
         session.recorder.note(0, "no training: the script made no optimizer step, and the memory of what it did was captured"
                               if not session.passes or session.learns else
                               f"no training: {session.passes} forward passes without an optimizer were captured")
-        session.lives.append(session.recorder.live_bytes)
     if ended and not whole:
         after = f"{session.steps} steps" if session.steps else f"{session.passes} forward passes"
         session.recorder.note(ff.CUT_SHORT, f"cut short after {after}: {ended}")

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""Scripts that do not train, scripts that ask about the GPU by other ways, other frameworks, and commands that are not Python."""
+import os
+import stat
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from test_script import COMPILED, capture, train  # noqa: E402, F401
+
+EVALUATE = """
+    import torch
+    from torch import nn
+    model = nn.Sequential(nn.Conv2d(3, 64, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 30 * 30, 10)).cuda().eval()
+    right = 0
+    with torch.no_grad():
+        for i in range(BATCHES):
+            x = torch.randn(32, 3, 32, 32).cuda()
+            right += (model(x).argmax(1) == 3).sum().item()
+    print(f"{right / 32}")
+"""
+
+
+@pytest.mark.parametrize("batches, grad", [(5, "no_grad"), (10 ** 9, "no_grad"), (5, "inference_mode"), (5, "enable_grad")])
+def test_evaluation(capture, batches, grad):  # noqa: F811
+    """As long as it takes more, then no longer: a script may evaluate for hours."""
+    code, said, f = capture(EVALUATE.replace("BATCHES", str(batches)).replace("no_grad", grad))
+    assert code == 0 and "forward passes without an optimizer" in said, said
+    assert (f.header["batch"], f.header["model"], f.header["optimizer"], f.header["flags"]) == (32, "Sequential", "", 0), said
+    assert 3 <= [p for _, p in f.marks].count(1) <= 200
+    assert f.events.count(32 * 64 * 30 * 30 * 4) >= 5
+
+
+def test_inference_mode_takes_what_no_grad_takes(traced):
+    def setup(mode):
+        layer = torch.nn.TransformerEncoderLayer(64, 4).cuda()
+        lstm, conv = torch.nn.LSTM(64, 64).cuda(), torch.nn.Conv1d(16, 8, 3, padding=1).cuda()
+
+        def step():
+            with getattr(torch, mode)():
+                y = layer(torch.randn(8, 16, 64).to("cuda"))
+                torch.softmax(conv(lstm(y)[0]).to(torch.bfloat16).reshape(8, -1), 1)[:, 0].sum().item()
+        return step
+    one, other = (traced(lambda mode=mode: setup(mode)) for mode in ("inference_mode", "no_grad"))
+    assert one.header["flags"] == 0 and one.iteration(1) == other.iteration(1)
+
+
+def test_memory_that_grows_is_seen_to_its_end(capture):  # noqa: F811
+    """As in the generation of text: what is kept grows with every token."""
+    code, said, f = capture("""
+        import torch
+        model, kept = torch.nn.Linear(256, 256).cuda(), []
+        with torch.no_grad():
+            for token in range(300):
+                kept.append(model(torch.randn(1, 256).cuda()))
+    """)
+    assert code == 0 and f.header["growth"] > 0
+    assert sum(1 for p in f.marks if p[1] == 1) == 300
+
+
+def test_a_first_evaluation_does_not_end_the_capture(capture):  # noqa: F811
+    first = "\n    with torch.no_grad():\n        for i in range(500): model(torch.randn(16, 10).cuda())\n    for epoch"
+    code, said, f = capture(train().replace("\n    for epoch", first))
+    assert code == 0 and f.header["optimizer"] == "sgd" and [p for _, p in f.marks].count(4) == 3, said
+
+
+ASKS = """
+    import subprocess, sys, torch
+    total = subprocess.check_output(["nvidia-smi", "--query-gpu=memory.total,name", "--format=csv,noheader,nounits"], text=True)
+    assert total.strip() == "143771, NVIDIA H200", total
+    assert "MiB" in subprocess.check_output("nvidia-smi -i 0 --query-gpu=memory.free --format=csv", shell=True, text=True)
+    assert subprocess.check_output(["nvidia-smi", "-L"], text=True).startswith("GPU 0: NVIDIA H200 (UUID: GPU-")
+    assert "NVIDIA-SMI" in subprocess.check_output(["nvidia-smi"], text=True)
+    import pynvml
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    assert pynvml.nvmlDeviceGetMemoryInfo(handle).total == 143771 << 20 and pynvml.nvmlDeviceGetName(handle) == "NVIDIA H200"
+    torch.ones(1).cuda()
+"""
+
+
+def test_questions_about_the_gpu(capture, tmp_path):  # noqa: F811
+    """Also on a machine that has another GPU, and another nvidia-smi."""
+    (tmp_path / "pynvml.py").write_text("class NVMLError(Exception): pass\n" + "".join(
+        f"def nvml{name}(*_): raise NVMLError('the real one')\n" for name in ("Init", "DeviceGetHandleByIndex", "DeviceGetName",
+                                                                             "DeviceGetMemoryInfo")))
+    code, said, _ = capture(ASKS)
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("module, name, instead", [("jax", "JAX", "--gpu-mem"), ("tensorflow", "TensorFlow", "--model FILE"),
+                                                   ("keras", "TensorFlow", "--model FILE")])
+def test_other_frameworks_end_it_at_once(capture, tmp_path, module, name, instead):  # noqa: F811
+    (tmp_path / f"{module}.py").write_text("raise SystemExit('imported')")
+    code, said, f = capture(f"try:\n    import {module}\nexcept Exception:\n    pass\nwhile True: pass", options=["--timeout", "60"])
+    assert code == 1 and f is None and f"train.py:2: uses {name}, and only PyTorch can be captured" in said and instead in said
+
+
+def test_pytorch_beside_another_framework(capture, tmp_path):  # noqa: F811
+    """As one that only writes its logs."""
+    (tmp_path / "tensorflow.py").write_text("log = print")
+    (tmp_path / "logs.py").write_text("import tensorflow as tf")
+    code, said, _ = capture(train("pass").replace("import argparse", "import logs, argparse"))
+    assert code == 0, said
+
+
+# --- commands ---
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """A folder first in PATH. programs(name, text): a program in it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    for name in ("python", "python3"):
+        (folder / name).symlink_to(sys.executable)
+
+    def add(name, text):
+        (folder / name).write_text(text)
+        (folder / name).chmod(stat.S_IRWXU)
+    return add
+
+
+def width(f):
+    return (f.header["params"] - 2) // 13  # of train()
+
+
+@pytest.mark.parametrize("words", [
+    ["env", "X=1", sys.executable, "train.py", "--width", "48"], ["bash", "run.sh", "48"],
+    ["uv", "run", "train.py", "--width", "48"], ["nice", "-n", "1", sys.executable, "-u", "train.py", "--width=48"],
+])
+def test_commands(capture, programs, tmp_path, words):  # noqa: F811
+    """`uv run` stands for whatever enters an environment and runs Python there."""
+    programs("uv", f"#!/bin/sh\nshift\nexec {sys.executable} \"$@\"\n")
+    (tmp_path / "run.sh").write_text(f"""
+        set -e
+        nvidia-smi --query-gpu=name --format=csv,noheader | grep -q H200
+        {sys.executable} -c 'print(1)' | grep -q 1
+        port=$({sys.executable} port.py)
+        test "$port" = 1234
+        {sys.executable} train.py --width $1
+        touch too-late
+    """)
+    (tmp_path / "port.py").write_text("print(1234)")
+    code, said, f = capture(train(), words=words)
+    assert code == 0 and width(f) == 48 and f.header["optimizer"] == "sgd", said
+    assert not (tmp_path / "too-late").exists()
+
+
+def test_a_command_is_answered_from_the_cache(capture):  # noqa: F811
+    words = ["env", "WIDTH=1", sys.executable, "train.py"]
+    assert ["from the cache" in capture(train(), words=words)[1] for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("script, code, told", [
+    ("exit 4", 1, "exit code 4"), ("true", 3, "nothing that it ran with Python used a GPU"),
+    (f"{sys.executable} train.py --no-such-option; true", 3, "used a GPU"),
+    (f"{sys.executable} broken.py", 1, "broken.py:1"), ("sleep 100", 1, "time:"),
+])
+def test_commands_that_come_to_nothing(capture, tmp_path, script, code, told):  # noqa: F811
+    (tmp_path / "broken.py").write_text("import torch; torch.ones(1).cuda(); raise ValueError('broken')")
+    found, said, f = capture(train(), words=["bash", "-c", script], options=["--timeout", "8" if "100" not in script else "2"])
+    assert (found, f) == (code, None) and told in said, said
+
+
+def test_a_command_that_is_not_there(capture):  # noqa: F811
+    code, said, _ = capture(train(), words=["no-such-program", "train.py"])
+    assert code == 1 and "no-such-program: No such file" in said
+
+
+def test_accelerate(capture, tmp_path, monkeypatch):  # noqa: F811
+    """Its command line is read, not run: it need not be installed."""
+    body = train("import os; assert (os.environ['ACCELERATE_MIXED_PRECISION'], os.environ.get('WORLD_SIZE')) == ('bf16', COUNT)")
+    words = ["accelerate", "launch", "--mixed_precision", "bf16"]
+    code, said, f = capture(body.replace("COUNT", "None"), words=[*words, "train.py", "--width", "40"])
+    assert code == 0 and width(f) == 40, said
+    (tmp_path / "two.yaml").write_text("compute_environment: LOCAL_MACHINE\nnum_processes: 2\nmixed_precision: 'bf16'\n")
+    code, said, f = capture(body.replace("COUNT", "'2'").replace("== 1", "== 2"),
+                            words=["-m", "accelerate.commands.launch", "--config_file", "two.yaml", "train.py"])
+    assert code == 0, said
+    for sharded in (["--use_fsdp", "train.py"], ["--config_file", "three.yaml", "train.py"], ["--config_file", "no.yaml", "train.py"]):
+        (tmp_path / "three.yaml").write_text("distributed_type: FSDP\n")
+        code, said, _ = capture(body, words=[*words, *sharded])
+        assert code == 1 and ("sharded over several GPUs" in said or "no.yaml" in said)
+
+
+@pytest.mark.parametrize("words, processes, rest, given", [
+    ("accelerate launch --multi_gpu --num_processes=4 --num_machines 1 -m pkg.train x", 4, ["-m", "pkg.train", "x"], "4"),
+    ("-u -m torch.distributed.run --nproc-per-node 2 train.py", 2, ["train.py"], "2"),
+    ("train.py accelerate launch", 0, ["train.py", "accelerate", "launch"], None),
+])
+def test_launchers(words, processes, rest, given):
+    from radrm.capture.commands import resolve
+    found = resolve(words.split())
+    assert found[:2] == (processes, rest) and found[2].get("WORLD_SIZE") == given
