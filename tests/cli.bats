@@ -390,6 +390,32 @@ refused()	# TEXT COMMAND...
 	refused "is a folder" rad submit --output /tmp -- true
 }
 
+@test "bad: what is no capture, no summary, no optimizer, no precision" {
+	echo hello >hello.txt
+	cp "$BATS_TEST_DIRNAME/fuzz/corpus-capture/broken" broken.radcap
+	for dry in "" --dry-run; do
+		refused "hello.txt: not a capture file" rad submit $dry --capture hello.txt -- true
+		refused "broken.radcap: capture file: " rad submit $dry --capture broken.radcap -- true
+		refused "hello.txt: " rad submit $dry --model hello.txt --batch-size 3 -- true
+		refused "optimizer: 'adma' is none that is known: one of adam" rad submit $dry --optimizer adma -- true
+		refused "precision: 'fast' is none that is known: one of fp32" rad submit $dry --precision fast -- true
+	done
+	printf 'optimizer: adma\ntrue\n' >adma.rad
+	refused "optimizer: 'adma'" rad submit adma.rad
+	run -2 rad estimate --optimizer adma --capture "$BATS_TEST_DIRNAME/fuzz/corpus-capture/max-split"
+	one_line_error "optimizer: 'adma'"
+}
+
+@test "submit: a dry run reads the capture and the summary" {
+	captures=$BATS_TEST_DIRNAME/fuzz/corpus-capture
+	rad submit --dry-run --json --capture "$captures/max-split" -- true |
+		jq -e '.fits_now and .estimate.estimator == "replay" and .estimate.claim_mib > 0 and (.gpus | length) == 4'
+	rad submit --dry-run --json --model "$BATS_TEST_DIRNAME/summaries/vgg-torchsummary.txt" --batch-size 64 -- true |
+		jq -e '.estimate.estimator == "gpumemnet"'
+	rad submit --dry-run --json --gpu-mem 3G --capture "$captures/max-split" -- true | jq -e '.estimate.estimator == "declared"'
+	rad queue --json | jq -e '.tasks | length == 0'
+}
+
 @test "bad: a conda environment, and no conda or no such environment" {
 	printf 'env: torch\npython train.py\n' >env.rad
 	CONDA_EXE= PATH=$(dirname "$(command -v rad)"):/usr/bin:/bin run rad submit env.rad

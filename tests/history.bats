@@ -90,7 +90,7 @@ captures=$BATS_TEST_DIRNAME/fuzz/corpus-capture
 
 @test "a worker that fails costs its estimate, not the task" {
 	local id
-	id=$(submit --capture "$captures/broken" -- rad simtask --mem 500M --seconds 1 --ramp 0.2)
+	id=$(PYTORCH_CUDA_ALLOC_CONF=nonsense submit --capture "$captures/max-split" -- rad simtask --mem 500M --seconds 1 --ramp 0.2)
 	rad wait "$id"
 	[ "$(state "$id")" = COMPLETED ]
 	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "none" and (.note | test("; replay: "))'

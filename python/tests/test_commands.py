@@ -161,7 +161,7 @@ def test_a_command_is_answered_from_the_cache(capture):  # noqa: F811
 ])
 def test_commands_that_come_to_nothing(capture, tmp_path, script, code, told):  # noqa: F811
     (tmp_path / "broken.py").write_text("import torch; torch.ones(1).cuda(); raise ValueError('broken')")
-    found, said, f = capture(train(), words=["bash", "-c", script], options=["--timeout", "8" if "100" not in script else "2"])
+    found, said, f = capture(train(), words=["bash", "-c", script], options=["--timeout", "60" if "100" not in script else "2"])
     assert (found, f) == (code, None) and told in said, said
 
 

@@ -6,10 +6,8 @@
 #include "base/scope.h"
 #include "cli/submit_client.h"
 #include "parse/radfile.h"
-#include "parse/summary.h"
 #include "submit/options.h"
 
-#include <string.h>
 
 static int set_options(struct spec *s, const struct estimation *e, struct error *err)
 {
@@ -35,25 +33,14 @@ static struct spec *read_task_file(const char *path, struct error *err)
 	return s;
 }
 
-/* Estimators would only decline a summary that cannot be read; here the person is there to hear why. */
-static int check_summary(const struct spec *s, struct error *err)
-{
-	struct summary summary;
-	if (!s->model)
-		return 0;
-	int rc = summary_parse(s->model_name, s->model, strlen(s->model), &summary, err);
-	summary_clear(&summary);
-	return rc;
-}
-
 struct spec *estimation_read(const char *path, struct estimation *e, struct error *err)
 {
 	bool task_file = path && radfile_is_name(path);
 	const char *summary = e->summary ? e->summary : task_file ? NULL : path;
 	struct spec *s = task_file ? read_task_file(path, err) : spec_create();
-	e->usage = s && set_options(s, e, err);
+	e->usage = s && (set_options(s, e, err) || submit_check_words(s, err));
 	if (s && (e->usage || (summary && submit_read_model(s, summary, err)) ||
-		  (e->capture && submit_read_capture(s, e->capture, err)) || check_summary(s, err))) {
+		  (e->capture && submit_read_capture(s, e->capture, err)))) {
 		spec_unref(s);
 		return NULL;
 	}

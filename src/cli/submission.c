@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "cli/client.h"
 #include "cli/format.h"
+#include "estimate/estimate.h"
 #include "submit/options.h"
 #include "submit/wire.h"
 
@@ -46,6 +47,37 @@ static json_t *send_spec(const struct spec *s, bool dry_run, struct error *err)
 	return client_call_on(fd, request, err);
 }
 
+/* What memory the spec's files say that it takes, on the server's first GPU. radd runs no slow estimator for a question that
+ * leaves nothing behind, so it is asked here; true: *out has a claim. */
+static bool estimate_here(const struct spec *s, struct estimate_result *out)
+{
+	struct error ignored = ERROR_INIT;
+	scoped_json *reply = client_call(wire_request("gpus"), &ignored);
+	const json_t *gpu = json_array_get(json_object_get(reply, "gpus"), 0);
+	const char *name = member_text(gpu, "name");
+	double total = member_number(gpu, "mem_total_mib");
+	const struct estimate_context context = { .gpu_name = *name ? name : NULL,
+						  .gpu_total_mib = isnan(total) ? 0 : (uint64_t)total };
+	estimate_auto(estimators, SLOW_ASK, s, 0, &context, out);
+	estimate_conclude(&context, out);
+	return out->value.claim_mib;
+}
+
+/* The answer to a dry run when radd knows nothing, and a capture or a summary does: where so much would fit. */
+static json_t *preview_with_files(struct spec *s, json_t *reply, struct error *err)
+{
+	struct estimate_result said;
+	const char *by = member_text(json_object_get(reply, "estimate"), "estimator");
+	if (strcmp(by, "none") || !(s->capture || s->model) || !estimate_here(s, &said))
+		return reply;
+	s->gpu_mem_mib = said.value.claim_mib;
+	json_t *better = send_spec(s, true, err);
+	if (better)
+		json_object_set_new(better, "estimate", task_estimate_json(&said.value));
+	json_decref(reply);
+	return better;
+}
+
 bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply)
 {
 	scoped_free struct args_option *options = options_args();
@@ -66,6 +98,8 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	for (size_t i = 0; i < flags->n_notes; i++)
 		cli_note("%s", flags->notes[i]);
 	*reply = send_spec(spec, flags->dry_run, &err);
+	if (*reply && flags->dry_run)
+		*reply = preview_with_files(spec, *reply, &err);
 	spec_unref(spec);
 	if (!*reply)
 		c->rc = cli_fail(c, &err);

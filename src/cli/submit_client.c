@@ -9,7 +9,10 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "cli/submit_caller.h"
+#include "estimate/capture.h"
+#include "estimate/gpumemnet_vector.h"
 #include "parse/radfile.h"
+#include "parse/summary.h"
 #include "submit/options.h"
 #include "submit/signature.h"
 #include "submit/validate.h"
@@ -277,6 +280,15 @@ static char *base64(const struct buf *in)
 	return out;
 }
 
+/* Estimators would only decline what cannot be read; here the person is there to hear why. */
+static int check_summary(const char *path, const char *text, struct error *err)
+{
+	struct summary summary;
+	int rc = summary_parse(path, text, strlen(text), &summary, err);
+	summary_clear(&summary);
+	return rc;
+}
+
 int submit_read_model(struct spec *s, const char *path, struct error *err)
 {
 	scoped_buf text = { 0 };
@@ -284,6 +296,8 @@ int submit_read_model(struct spec *s, const char *path, struct error *err)
 		return -1;
 	if (!text.len)
 		return error_set(err, ERR_INVALID, "%.300s: is empty: expected a printed model summary", path);
+	if (check_summary(path, buf_text(&text), err))
+		return -1;
 	free(s->model);
 	free(s->model_name);
 	s->model = buf_steal(&text);
@@ -298,6 +312,9 @@ int submit_read_capture(struct spec *s, const char *path, struct error *err)
 		return -1;
 	if (!bytes.len)
 		return error_set(err, ERR_INVALID, "%.300s: is empty: expected a capture made by `rad capture`", path);
+	scoped_capture capture = { 0 };
+	if (capture_read(bytes.data, bytes.len, &capture, err))
+		return error_wrap(err, "%.300s", path);
 	free(s->capture);
 	s->capture = base64(&bytes);
 	return 0;
@@ -343,11 +360,22 @@ static int check_utf8(const struct spec *s, struct error *err)
 	return 0;
 }
 
+int submit_check_words(const struct spec *s, struct error *err)
+{
+	if (s->optimizer && !gpumemnet_knows_optimizer(s->optimizer))
+		return error_set(err, ERR_INVALID, "optimizer: '%.60s' is none that is known: one of %s; or leave it out", s->optimizer,
+				 GPUMEMNET_OPTIMIZERS);
+	if (s->precision && !gpumemnet_knows_precision(s->precision))
+		return error_set(err, ERR_INVALID, "precision: '%.60s' is none that is known: one of %s; or leave it out", s->precision,
+				 GPUMEMNET_PRECISIONS);
+	return 0;
+}
+
 static int settle(struct job *j, struct error *err)
 {
 	struct spec *s = j->spec;
 	submit_caller_identity(s);
-	if (check_utf8(s, err) || settle_folder(j, err))
+	if (check_utf8(s, err) || submit_check_words(s, err) || settle_folder(j, err))
 		return -1;
 	if (!s->output)
 		s->output = alloc_string(s->n_array ? "rad-%A_%a.out" : "rad-%j.out");
@@ -414,7 +442,7 @@ int submit_parse_file(const char *path, struct spec **out, struct submit_flags *
 	*out = NULL;
 	struct job j = { .spec = spec_create(), .flags = flags, .base_dir = alloc_string("/") };
 	submit_caller_identity(j.spec);
-	int failed = read_task_file(&j, path, err) || read_estimator_files(&j, err);
+	int failed = read_task_file(&j, path, err) || submit_check_words(j.spec, err) || read_estimator_files(&j, err);
 	if (!failed && !j.spec->name)
 		j.spec->name = submit_caller_name(base_name(path));
 	if (!failed) {

@@ -32,7 +32,11 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
  * (for `rad estimate` and `rad parse`). Returns 0; or -1 with *out NULL. */
 int submit_parse_file(const char *path, struct spec **out, struct submit_flags *flags, struct error *err);
 
-/* Reads what estimators use into a spec, in place of what it has. Returns 0, or -1 with an error that names the file. */
+/* Refuses an optimizer or a precision that no estimator knows: a slip would otherwise be taken for Adam and fp32. */
+int submit_check_words(const struct spec *s, struct error *err);
+
+/* Reads what estimators use into a spec, in place of what it has; refuses what is no summary and no capture. Returns 0, or -1
+ * with an error that names the file. */
 int submit_read_model(struct spec *s, const char *path, struct error *err);
 int submit_read_capture(struct spec *s, const char *path, struct error *err);
 

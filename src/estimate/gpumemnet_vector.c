@@ -54,6 +54,16 @@ static const struct precision *find_precision(const char *name)
 	return NULL;
 }
 
+bool gpumemnet_knows_optimizer(const char *name)
+{
+	return find_optimizer(name);
+}
+
+bool gpumemnet_knows_precision(const char *name)
+{
+	return find_precision(name);
+}
+
 /* ---- sizes ---- */
 
 /* 1 + x, so that none is 0 and not minus infinity. */

@@ -58,6 +58,12 @@ struct gpumemnet_vector {
 /* `f` has activations and a batch size. */
 void gpumemnet_vector(const struct features *f, struct gpumemnet_vector *out);
 
+/* Whether these names of an optimizer and of a precision say anything to it; and by which parts of a name, for people. */
+bool gpumemnet_knows_optimizer(const char *name);
+bool gpumemnet_knows_precision(const char *name);
+#define GPUMEMNET_OPTIMIZERS "adam (adamw, ...), sgd, momentum, rmsprop, adagrad, adadelta, adafactor, lamb, lars, lion"
+#define GPUMEMNET_PRECISIONS "fp32, tf32, fp16, bf16, amp, mixed"
+
 /* "batch size"; of inputs by kind "linear layers", "activations in linear layers"... Returns `text`. */
 const char *gpumemnet_input_name(unsigned input, char text[64]);
 

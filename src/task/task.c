@@ -311,11 +311,8 @@ static json_t *attempt_to_json(const struct attempt *a)
 }
 
 /* 0 MiB is "not known" inside and null outside: nobody outside is to take it for a figure. */
-static json_t *estimate_to_json(const struct task *t)
+json_t *task_estimate_json(const struct estimate *e)
 {
-	const struct estimate *e = &t->estimate;
-	if (!t->estimated)
-		return json_null();
 	return json_pack("{ss, so, so, so, so}", "estimator", e->estimator,
 		"need_mib", json_int_or_null((int64_t)e->need_mib, e->need_mib != 0),
 		"comfort_mib", json_int_or_null((int64_t)e->comfort_mib, e->comfort_mib != 0),
@@ -372,7 +369,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 		"jct_s", json_round3(times.jct_s), "time_limit_s", json_int_or_null(t->time_limit_s, t->time_limit_s != 0),
 		"exit_code", json_int_or_null(last ? last->exit_code : 0, ended && !last->signal),
 		"signal", json_int_or_null(last ? last->signal : 0, ended && last->signal), "progress", json_null(),
-		"estimate", estimate_to_json(t), "attempts", attempts);
+		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);
 	json_object_update(o, rest);
 	json_decref(rest);
 	task_show_slowdown(o, last ? &last->seen : NULL);

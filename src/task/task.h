@@ -259,6 +259,9 @@ json_t *event_to_json(const struct event *ev);
 int event_from_json(enum event_kind kind, const json_t *body, struct event *ev, struct error *err);
 void event_clear(struct event *ev);
 
+/* The member `estimate` of the task object. */
+json_t *task_estimate_json(const struct estimate *e);
+
 /* The task object of the contract (`rad show --json`), all members but `shared_with`, `reason`, `reason_text`, which only
  * the daemon knows. `log_path` is expanded. */
 json_t *task_to_json(const struct task *t, int64_t now_ms);

@@ -38,6 +38,7 @@ class Session:
         self.iterations = iterations
         self.steps = 0
         self.learns = False  # an optimizer was made, or a backward pass begun
+        self.guessed = False  # the model was described by such a pass
         self.passes = 0  # outermost forward passes before that
         self.steady = (0, 0)  # the peak, and the pass that reached it
         self.depth = 0
@@ -153,7 +154,10 @@ class Session:
         elif not self.lives and self.iterations is not None:
             self.begin_iteration()
         self.mark(ff.FORWARD if torch.is_grad_enabled() else ff.EVAL)
+        if self.learns and self.guessed and torch.is_grad_enabled():
+            self.model, self.batch, self.seq_len, self.shapes, self.guessed = None, 0, 0, [], False
         if torch.is_grad_enabled() or not self.learns:
+            self.guessed = not self.learns
             self._describe(module, args, kwargs)
 
     def _pass(self):
