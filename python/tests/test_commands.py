@@ -155,8 +155,8 @@ def test_a_command_is_answered_from_the_cache(capture):  # noqa: F811
 
 
 @pytest.mark.parametrize("script, code, told", [
-    ("exit 4", 1, "exit code 4"), ("true", 3, "nothing that it ran with Python used a GPU"),
-    (f"{sys.executable} train.py --no-such-option; true", 3, "used a GPU"),
+    ("exit 4", 1, "exit code 4"), ("true", 4, "nothing that it ran with Python used a GPU"),
+    (f"{sys.executable} train.py --no-such-option; true", 4, "used a GPU"),
     (f"{sys.executable} broken.py", 1, "broken.py:1"), ("sleep 100", 1, "time:"),
 ])
 def test_commands_that_come_to_nothing(capture, tmp_path, script, code, told):  # noqa: F811

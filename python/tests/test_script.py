@@ -257,7 +257,7 @@ def test_script_that_fails(capture):
 @pytest.mark.parametrize("body", ["print('done')", train().replace('"cuda" if torch.cuda.is_available() else ', "")])
 def test_script_that_never_uses_a_gpu(capture, body):
     code, said, f = capture(body)
-    assert code == 3 and f is None and "never used a GPU" in said and "no GPU memory to claim" in said
+    assert code == 4 and f is None and "never used a GPU" in said and "no GPU memory to claim" in said
 
 
 def test_script_that_makes_an_optimizer_and_never_steps(capture):

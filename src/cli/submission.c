@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "cli/client.h"
 #include "cli/format.h"
+#include "cli/submit_capture.h"
 #include "estimate/estimate.h"
 #include "submit/options.h"
 #include "submit/wire.h"
@@ -38,12 +39,14 @@ static int fail(const struct cli_call *c, const struct submit_flags *flags, cons
 	return flags->usage ? cli_usage(c, "%s", err->text) : cli_fail(c, err);
 }
 
-static json_t *send_spec(const struct spec *s, bool dry_run, struct error *err)
+static json_t *send_spec(const struct spec *s, bool dry_run, const char *capture, struct error *err)
 {
 	scoped_fd int fd = client_connect_or_start(err);
 	json_t *request = submit_request(s);
 	if (dry_run)
 		json_object_set_new(request, "dry_run", json_true());
+	if (capture)
+		json_object_set_new(request, "capture", json_string(capture));
 	return client_call_on(fd, request, err);
 }
 
@@ -71,7 +74,7 @@ static json_t *preview_with_files(struct spec *s, json_t *reply, struct error *e
 	if (strcmp(by, "none") || !(s->capture || s->model) || !estimate_here(s, &said))
 		return reply;
 	s->gpu_mem_mib = said.value.claim_mib;
-	json_t *better = send_spec(s, true, err);
+	json_t *better = send_spec(s, true, NULL, err);
 	if (better)
 		json_object_set_new(better, "estimate", task_estimate_json(&said.value));
 	json_decref(reply);
@@ -97,7 +100,10 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	}
 	for (size_t i = 0; i < flags->n_notes; i++)
 		cli_note("%s", flags->notes[i]);
-	*reply = send_spec(spec, flags->dry_run, &err);
+	*reply = send_spec(spec, flags->dry_run, flags->capture, &err);
+	double wait_s = member_number(*reply, "capture_wait_s");
+	if (wait_s >= 1)
+		submit_capture_start(spec, member_text(*reply, "id"), (int64_t)wait_s);
 	if (*reply && flags->dry_run)
 		*reply = preview_with_files(spec, *reply, &err);
 	spec_unref(spec);

@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "cli/submit_caller.h"
+#include "cli/submit_capture.h"
 #include "estimate/capture.h"
 #include "estimate/gpumemnet_vector.h"
 #include "parse/radfile.h"
@@ -142,7 +143,7 @@ static int apply_given(struct job *j, const struct args *a, const struct args_op
 /* ---- task files ---- */
 
 /* Whether the first word is a task file: by its ending, or because it is a file with #RAD lines. */
-static bool is_task_file(const char *word)
+bool submit_is_task_file(const char *word)
 {
 	struct stat st;
 	if (radfile_is_name(word))
@@ -253,7 +254,7 @@ static int read_words(struct job *j, char *const *words, bool dashes, struct err
 	struct spec *s = j->spec;
 	if (!words[0])
 		return error_set(err, ERR_INVALID, "nothing to run: write a task file (train.rad) or a command (python train.py)");
-	bool file = !dashes && is_task_file(words[0]);
+	bool file = !dashes && submit_is_task_file(words[0]);
 	if (!file)
 		note_sbatch_lines(j, words[0]);
 	if (file && (check_script_words(j, words[0], words + 1, err) || read_task_file(j, words[0], err)))
@@ -392,6 +393,7 @@ static int settle(struct job *j, struct error *err)
 		add_note(j->flags, note);
 	if (read_estimator_files(j, err))
 		return -1;
+	j->flags->capture = submit_capture_wish(s, j->pending.capture_how);
 	s->priority -= j->pending.nice;
 	size_t dropped = submit_caller_environ(s);
 	if (dropped)
@@ -447,6 +449,21 @@ int submit_parse_file(const char *path, struct spec **out, struct submit_flags *
 		j.spec->name = submit_caller_name(base_name(path));
 	if (!failed) {
 		j.spec->signature = signature_make(j.spec, NULL, 0);
+		*out = steal(j.spec);
+	}
+	job_clear(&j);
+	return failed ? -1 : 0;
+}
+
+int submit_parse_script(char *const *words, struct spec **out, struct submit_flags *flags, struct error *err)
+{
+	*out = NULL;
+	struct job j = { .spec = spec_create(), .flags = flags, .base_dir = getcwd(NULL, 0) };
+	if (!j.base_dir)
+		j.base_dir = alloc_string("/");
+	int failed = read_task_file(&j, words[0], err) || settle_folder(&j, err);
+	if (!failed) {
+		set_argv(j.spec, words + 1);
 		*out = steal(j.spec);
 	}
 	job_clear(&j);

@@ -17,6 +17,7 @@ struct submit_flags {
 	/* in: whether the configuration's `positional_policy` is "honour"; asked only for a task file. NULL: no */
 	bool (*positional_policy)(void);
 	bool parsable, dry_run, wait, json, help;
+	const char *capture;	/* out: see submit_capture_wish */
 	bool usage;		/* on an error: the command line itself is wrong (exit code 2) */
 	char **notes;		/* things to tell the user on stderr; n_notes */
 	size_t n_notes;
@@ -32,8 +33,15 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
  * (for `rad estimate` and `rad parse`). Returns 0; or -1 with *out NULL. */
 int submit_parse_file(const char *path, struct spec **out, struct submit_flags *flags, struct error *err);
 
+/* Whether a word names a task file: by its ending, or because it is a file with #RAD lines. */
+bool submit_is_task_file(const char *word);
+
 /* Refuses an optimizer or a precision that no estimator knows: a slip would otherwise be taken for Adam and fp32. */
 int submit_check_words(const struct spec *s, struct error *err);
+
+/* Reads a task file as far as it says what runs and where: script, environment and folder, and the words after it as the
+ * script's arguments. Returns 0; or -1 with *out NULL. */
+int submit_parse_script(char *const *words, struct spec **out, struct submit_flags *flags, struct error *err);
 
 /* Reads what estimators use into a spec, in place of what it has; refuses what is no summary and no capture. Returns 0, or -1
  * with an error that names the file. */

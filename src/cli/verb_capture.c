@@ -4,15 +4,22 @@
  */
 #include "base/alloc.h"
 #include "base/scope.h"
+#include "base/units.h"
 #include "cli/cli.h"
+#include "cli/submit_capture.h"
+#include "cli/submit_client.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define MOST_OPTIONS 16
+#define DEFAULT_SECONDS 300
+#define OUTPUT_AT 4	/* where command() puts the file: python3 -m radrm.capture -o FILE */
 
 /* The folder `relative` to this program's, if the package is there; else NULL. */
 static char *beside(const char *relative)
@@ -47,31 +54,35 @@ static void show_package(void)
 	setenv("PYTHONPATH", path, 1);
 }
 
-/* "python", "/opt/conda/bin/python3.12", ... */
-static bool is_python(const char *word)
-{
-	const char *slash = strrchr(word, '/');
-	return !strncmp(slash ? slash + 1 : word, "python", 6);
-}
-
-static bool is_script(const char *word)
-{
-	size_t n = strlen(word);
-	return n > 3 && !strcmp(word + n - 3, ".py");
-}
-
-/* PyTorch's launcher of several processes: a Python script, whose words the package reads. */
-static bool is_torchrun(const char *word)
-{
-	const char *slash = strrchr(word, '/');
-	return !strcmp(slash ? slash + 1 : word, "torchrun");
-}
-
 /* What the package's own command line takes. */
 struct wish {
-	const char *output, *iterations, *timeout, *memory;
+	const char *output, *iterations, *timeout, *memory, *task;
 	bool fresh, verbose;
 };
+
+/* A task file stands for its script, in its folder and its environment. *spec keeps the words. 0, or -1 with the reason. */
+static int enter_task_file(struct cli_call *c, struct wish *w, struct spec **spec, char script[32], struct error *err)
+{
+	static char output[PATH_MAX];
+	struct submit_flags flags = { 0 };
+	if (!submit_is_task_file(c->words[0]))
+		return 0;
+	if (w->output && *w->output != '/' && getcwd(output, sizeof output)) {
+		size_t n = strlen(output);
+		snprintf(output + n, sizeof output - n, "/%s", w->output);
+		w->output = output;
+	}
+	int failed = submit_parse_script(c->words, spec, &flags, err);
+	submit_flags_clear(&flags);
+	if (failed)
+		return -1;
+	if (chdir((*spec)->cwd))
+		return error_errno(err, "%.300s", (*spec)->cwd);
+	c->words = (char **)submit_capture_words(*spec, script);
+	for (c->n_words = 0; c->words[c->n_words]; c->n_words++)
+		;
+	return 0;
+}
 
 /* The command to become; the array is the caller's to free, its words are borrowed. */
 static char **command(const struct cli_call *c, const struct wish *w)
@@ -79,7 +90,7 @@ static char **command(const struct cli_call *c, const struct wish *w)
 	const char *valued[][2] = { { "-o", w->output }, { "--iterations", w->iterations }, { "--timeout", w->timeout },
 				    { "--memory", w->memory } };
 	const char **argv = alloc_zero((c->n_words + MOST_OPTIONS) * sizeof *argv);
-	bool python = is_python(c->words[0]);
+	bool python = submit_capture_is_interpreter(c->words[0]);
 	size_t n = 0;
 	argv[n++] = python ? c->words[0] : "python3";
 	argv[n++] = "-m";
@@ -109,19 +120,26 @@ int verb_capture(struct cli_call *c)
 		{ "timeout", 0, "S", "seconds that it may take (default 300)", .value = &w.timeout },
 		{ "memory", 0, "MIB", "memory of this machine that it may take (default 32768)", .value = &w.memory },
 		{ "no-cache", 0, NULL, "capture even if the same script was captured before", .flag = &w.fresh },
+		{ "for", 0, "ID", "send it to radd for that task, which waits for it, in place of -o", .value = &w.task },
 		{ "verbose", 'v', NULL, "show what the script prints", .flag = &w.verbose },
 		{ 0 }
 	};
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
-	if (!w.output)
-		return cli_usage(c, "-o FILE is missing");
-	if (!is_python(c->words[0]) && !is_script(c->words[0]) && !is_torchrun(c->words[0]))
-		return cli_usage(c, "'%.200s' is neither Python, torchrun nor a .py file: give the script itself, as in "
-				 "-- python train.py", c->words[0]);
+	if (!w.output == !w.task)
+		return cli_usage(c, "%s", w.task ? "either -o FILE or --for ID" : "-o FILE is missing");
+	char script[32];
+	struct spec *spec = NULL;
+	int64_t seconds = DEFAULT_SECONDS;
+	if (enter_task_file(c, &w, &spec, script, &err) || (w.timeout && w.task && units_parse_int(w.timeout, 1, INT32_MAX, &seconds, &err)))
+		return cli_fail(c, &err);
+	if (w.task)
+		w.output = "-";
 	scoped_free char **argv = command(c, &w);
 	show_package();
+	if (w.task)
+		return submit_capture_deliver(argv, OUTPUT_AT, w.task, seconds);
 	execvp(argv[0], argv);
 	error_set(&err, ERR_NOT_FOUND, "%s: %s: is it installed, and its environment active?", argv[0], strerror(errno));
 	return cli_fail(c, &err);

@@ -73,7 +73,9 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		reason_dependency(c, t, out);
 	} else if (t->state == TASK_PENDING && !t->estimated) {
 		out->word = "Estimating";
-		snprintf(out->text, sizeof out->text, "how much GPU memory it needs is being estimated");
+		snprintf(out->text, sizeof out->text, t->spec->capture_until_s && !t->spec->capture && !t->gpu_mem_mib
+			 ? "its capture is under way: how much GPU memory it asks for is found by running it without a GPU"
+			 : "how much GPU memory it needs is being estimated");
 	} else if (t->state == TASK_PENDING && !tasks_in_queue(c->tasks, t)) {
 		out->word = "ArrayLimit";
 		snprintf(out->text, sizeof out->text, "%u elements of its array run at once", t->spec->array_limit);

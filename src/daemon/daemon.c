@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "core/core.h"
+#include "daemon/capturing.h"
 #include "daemon/estimating.h"
 #include "daemon/lookup.h"
 #include "daemon/names.h"
@@ -59,6 +60,7 @@ struct daemon {
 	struct pacing *pacing;		/* how far running tasks are */
 	struct recording *recording;	/* what the sampler read, over time */
 	struct estimating *estimating;	/* workers of slow estimators */
+	struct capturing *capturing;	/* tasks that wait for their captures */
 	struct names *names;		/* of users */
 	struct lookups *lookups;	/* workers that look into the history */
 	struct requests requests;	/* what clients may ask */
@@ -124,6 +126,17 @@ static void on_outcome(void *ctx, const struct outcome *o)
 
 static void on_estimate(void *ctx, int64_t question, const struct estimator *row, struct spec *spec,
 			uint64_t declared_mib, const struct estimate_context *c)
+{
+	struct daemon *d = ctx;
+	if (capturing_may_come(spec))
+		capturing_wait(d->capturing, question, row, spec, declared_mib, c);
+	else
+		estimating_ask(d->estimating, question, row, spec, declared_mib, c);
+}
+
+/* The capture that was waited for is there. */
+static void on_captured(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
+			const struct estimate_context *c)
 {
 	estimating_ask(((struct daemon *)ctx)->estimating, question, row, spec, declared_mib, c);
 }
@@ -440,10 +453,11 @@ static void daemon_start_parts(struct daemon *d)
 	d->pacing = pacing_create(&d->loop, d->core, &running.home);
 	d->recording = recording_create(d->store, &d->config);
 	d->estimating = estimating_create(&d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
+	d->capturing = capturing_create(&d->loop, on_captured, on_estimated, d);
 	d->names = names_create(&d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
 	d->lookups = lookups_create(&d->loop, d->program);
 	d->requests = (struct requests){
-		.core = d->core, .store = d->store, .names = d->names, .recording = d->recording, .config = &d->config,
+		.core = d->core, .store = d->store, .names = d->names, .capturing = d->capturing, .recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
 		.troubles = tell_troubles, .ctx = d,
 	};
@@ -536,6 +550,7 @@ static void daemon_stop_parts(struct daemon *d)
 	server_destroy(d->server);
 	lookups_destroy(d->lookups);
 	names_destroy(d->names);
+	capturing_destroy(d->capturing);
 	estimating_destroy(d->estimating);
 	pacing_destroy(d->pacing);
 	runner_destroy(d->runner);

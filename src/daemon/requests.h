@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "core/core.h"
 #include "settings/settings.h"
+#include "daemon/capturing.h"
 #include "daemon/names.h"
 #include "daemon/recording.h"
 #include "daemon/sampling.h"
@@ -26,6 +27,7 @@ struct requests {
 	struct core *core;
 	struct store *store;
 	struct names *names;
+	struct capturing *capturing;
 	const struct recording *recording;
 	const struct sampling *sampling;
 	const struct settings *config;

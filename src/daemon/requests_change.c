@@ -127,6 +127,29 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
 }
 
+/* The capture of a job that waits for it, or why there is none. */
+int request_captured(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	scoped_free task_id *ids = NULL;
+	scoped_free char *capture = NULL, *why = NULL;
+	size_t n = 0;
+	char text[TASK_ID_TEXT];
+	if (request_need_room(q, err) || change_ids(q, m, &ids, &n, err) ||
+	    json_read_text(m->json, "capture", SPEC_MAX_CAPTURE, &capture, err) || json_read_text(m->json, "why", 1000, &why, err))
+		return -1;
+	const struct task *t = core_task(q->core, ids[0]);
+	if (t && request_need_owner(m, t, err))
+		return -1;
+	if (!t || !capturing_awaits(q->capturing, t->spec))
+		return error_set(err, ERR_CONFLICT, "task %s: waits for no capture", task_id_text(ids[0], text));
+	struct spec *s = spec_ref(t->spec);
+	uint32_t job = TASK_JOB(ids[0]);
+	capturing_came(q->capturing, s, steal(capture), why ? why : "");
+	int failed = store_set_spec(q->store, job, s, err);
+	spec_unref(s);
+	return failed ? -1 : request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
+}
+
 static int change_read_update(const struct message *m, struct event *ev, char **name, struct error *err)
 {
 	int64_t mem = 0, priority = 0;

@@ -7,10 +7,13 @@
 #include "daemon/requests_internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/now.h"
 #include "submit/validate.h"
+
+#include <string.h>
 
 /* Who submits, by the user database. Whom it does not know owns no account here: a uid of somebody's user namespace, with which
  * he would be many users. Returns 1 while it has not answered. */
@@ -61,6 +64,15 @@ static int submit_check_dependencies(const struct requests *q, const struct spec
 	return 0;
 }
 
+/* Whether it is to wait for a capture that the submitter's `rad` makes: asked for, or the setting's wish for what runs Python
+ * ("may"). Never the client's word alone. */
+static void submit_plan_capture(const struct requests *q, const struct message *m, struct spec *s)
+{
+	const char *said = json_string_value(json_object_get(m->json, "capture"));
+	bool wanted = said && (!strcmp(said, "auto") || (!strcmp(said, "may") && q->config->capture_auto));
+	s->capture_until_s = wanted && !s->capture ? (clock_wall_ms() + q->config->capture_wait_ms + 999) / 1000 : 0;
+}
+
 static struct spec *submit_spec(const struct requests *q, const struct message *m, const char *name, struct error *err)
 {
 	struct spec *s = spec_from_json(json_object_get(m->json, "spec"), json_object_get(m->json, "environ"), err);
@@ -69,6 +81,7 @@ static struct spec *submit_spec(const struct requests *q, const struct message *
 	s->uid = m->uid;
 	s->gid = m->gid;
 	s->user = alloc_string(name);
+	submit_plan_capture(q, m, s);
 	if (s->priority > 0 && !request_is_admin(m->uid))
 		error_set(err, ERR_DENIED, "only the administrator may give a priority above 0");
 	else if (!request_need_user_room(q, m, m->uid, s->n_array ? s->n_array : 1, err) && !submit_validate(s, err) &&
@@ -98,8 +111,11 @@ static json_t *submit_job(const struct requests *q, struct spec *s, struct error
 		return NULL;
 	}
 	size_t n = core_submit(q->core, job, s, now);
-	return json_pack("{si, ss, sI, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks", (json_int_t)n,
-			 "log_path", json_text_or_null(log), "estimate", submit_estimate(q->core, first));
+	const struct task *t = core_task(q->core, first);
+	bool waits = t && capturing_awaits(q->capturing, t->spec);
+	return json_pack("{si, ss, sI, so, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks", (json_int_t)n,
+			 "log_path", json_text_or_null(log), "estimate", submit_estimate(q->core, first), "capture_wait_s",
+			 json_int_or_null(q->config->capture_wait_ms / 1000, waits));
 }
 
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)

@@ -121,9 +121,10 @@ static int replay_estimate(const struct spec *s, const struct estimate_context *
 	return 0;
 }
 
+/* One that is being made is waited for by whoever asks. */
 bool estimate_has_capture(const struct spec *s)
 {
-	return s->capture;
+	return s->capture || s->capture_until_s;
 }
 
 bool estimate_replay(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)

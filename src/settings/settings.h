@@ -30,6 +30,8 @@ struct settings {
 	int64_t interval_ms;		/* between samples */
 	int64_t kill_wait_ms;		/* between TERM and KILL */
 	bool positional_policy;		/* whether line 7 of the prototype's task files counts */
+	bool capture_auto;		/* whether tasks that run Python are captured while they wait, where they do not say */
+	int64_t capture_wait_ms;	/* how long a task waits for that */
 	size_t user_tasks;		/* live tasks a user may have; 0: no limit */
 	bool mps;			/* whether MPS servers may be started at all */
 

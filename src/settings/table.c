@@ -33,6 +33,7 @@ static const struct setting_word shares[] = {
 };
 
 static const struct setting_word foreigns[] = { { "avoid", false }, { "share", true }, { 0 } };
+static const struct setting_word captures[] = { { "off", false }, { "auto", true }, { 0 } };
 static const struct setting_word positionals[] = { { "ignore", false }, { "honour", true }, { 0 } };
 
 static const struct setting_word recoveries[] = {
@@ -90,6 +91,10 @@ const struct setting settings_table[] = {
 	  .help = "give MPS tasks whose claim is declared or known a memory limit of that size" },
 	{ WORD("positional_policy", positional_policy, "ignore", positionals, "way with it"), .server_only = true,
 	  .help = "what line 7 of positional task files (exclusive, collocation) is to be" },
+	{ WORD("capture", capture_auto, "off", captures, "way with it"), .server_only = true,
+	  .help = "auto: a task that runs Python is captured while it waits, as with rad submit --capture=auto" },
+	{ SECONDS("capture_wait", capture_wait_ms, "120", 1, 3600), .server_only = true,
+	  .help = "how long a task waits for its capture" },
 	{ SECONDS("interval", interval_ms, "1", 0.1, 60), .restart = true, .server_only = true,
 	  .help = "time between samples" },
 	{ SECONDS("window", core.window.span_ms, "90", 1, 3600), .restart = true,

@@ -194,6 +194,14 @@ int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_
 		      submit_ms, text, environ_text);
 }
 
+int store_set_spec(struct store *s, uint32_t job, const struct spec *spec, struct error *err)
+{
+	scoped_free char *text = object_text(spec_to_json(spec), is_object);
+	if (!text)
+		return store_doom(s, err, "the job");
+	return store_change(s, err, STORE_SET_SPEC, "it", (int64_t)job, text);
+}
+
 /* `tasks` is an index of the logs, so that a start need not replay what has ended: it says which tasks live, and of whom. It is
  * written in the transaction of the event that it follows from, and can be made again from the events. */
 int store_put_task(struct store *s, const struct task *t, bool live, struct error *err)

@@ -51,6 +51,8 @@ void store_close(struct store *s);
 uint32_t store_next_job(struct store *s);
 /* Adding to the transaction. One that fails dooms the whole of it: all further ones fail with the same error. */
 int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_t submit_ms, struct error *err);
+/* What changed of a job's spec after that: its capture came. */
+int store_set_spec(struct store *s, uint32_t job, const struct spec *spec, struct error *err);
 /* The event, and the task's row as it stands after it. */
 int store_append(struct store *s, const struct event *ev, const struct task *after, struct error *err);
 /* What an attempt taught, so that a start need not read the whole log to know it again. */

@@ -23,6 +23,7 @@
 	X(STORE_ROLLBACK, "ROLLBACK") \
 	X(STORE_ADD_JOB, "INSERT INTO jobs(job, uid, gid, user, submit_ms, spec, environ)" \
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)") \
+	X(STORE_SET_SPEC, "UPDATE jobs SET spec = ?2 WHERE job = ?1") \
 	X(STORE_ADD_EVENT, "INSERT INTO events(task, t_ms, kind, body) VALUES (?1, ?2, ?3, ?4)") \
 	X(STORE_PUT_TASK, "INSERT INTO tasks(task, uid, live, state, submit_ms, end_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)" \
 		" ON CONFLICT(task) DO UPDATE SET live = excluded.live, state = excluded.state, end_ms = excluded.end_ms" \

@@ -170,7 +170,10 @@ static int set_model(struct spec *s, struct submit_pending *p, const char *value
 static int set_capture(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)s;
-	return set_text(&p->capture, value, SPEC_MAX_PATH - 1, err);
+	free(p->capture);
+	p->capture = NULL;
+	p->capture_how = !strcmp(value, "auto") ? CAPTURE_AUTO : !strcmp(value, "off") ? CAPTURE_OFF : CAPTURE_FILE;
+	return p->capture_how == CAPTURE_FILE ? set_text(&p->capture, value, SPEC_MAX_PATH - 1, err) : 0;
 }
 
 static int set_chdir(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -301,7 +304,8 @@ const struct submit_option submit_options[] = {
 	TASK("batch-size", 0, "N", "batch_size", NULL, set_batch_size, "batch size, for estimates"),
 	TASK("seq-len", 0, "N", "seq_len", NULL, set_seq_len, "sequence length, for estimates"),
 	TASK("model", 0, "FILE", "model", NULL, set_model, "model summary, for estimates"),
-	TASK("capture", 0, "FILE", "capture", NULL, set_capture, "capture of the task's allocations, for estimates"),
+	TASK("capture", 0, "FILE", "capture", NULL, set_capture,
+	     "capture of the task's allocations, for estimates; auto: one is made while it waits; off: none is"),
 	TASK("optimizer", 0, "NAME", "optimizer", NULL, set_optimizer, "optimizer, for estimates: adam, sgd, ..."),
 	TASK("precision", 0, "NAME", "precision", NULL, set_precision, "precision, for estimates: fp32, bf16, amp, ..."),
 	TASK("exclusive", 0, NULL, NULL, NULL, set_exclusive, "alone on its GPUs for as long as it runs"),

@@ -14,9 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What `capture` says: nothing, a file's path, that one is made while the task waits, that none is. */
+enum submit_capture { CAPTURE_UNSAID, CAPTURE_FILE, CAPTURE_AUTO, CAPTURE_OFF };
+
 /* What options say that is not in the spec as it stands; the caller settles it when all are read. */
 struct submit_pending {
 	char *model, *capture;	/* paths to read; owned */
+	enum submit_capture capture_how;
 	char *chdir;		/* --chdir; owned */
 	int64_t nice;		/* lowers the priority */
 };

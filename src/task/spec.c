@@ -43,6 +43,7 @@ static const struct field fields[] = {
 	FIELD(model, F_TEXT, 0, SPEC_MAX_TEXT),
 	FIELD(model_name, F_TEXT, 0, SPEC_MAX_PATH),
 	FIELD(capture, F_TEXT, 0, SPEC_MAX_CAPTURE),
+	FIELD(capture_until_s, F_I64, 0, INT64_MAX / 1000),
 	FIELD(batch_size, F_I64, 0, INT32_MAX),
 	FIELD(seq_len, F_I64, 0, INT32_MAX),
 	FIELD(optimizer, F_TEXT, 0, 100),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a person asked for. Written once at submission, shared by all elements of an array, never changed after
+ * What a person asked for. Written once at submission, shared by all elements of an array, never changed after, but that a capture
+ * may come when it is made
  * (what may change later lives in the task record and comes through an event).
  */
 #ifndef RAD_TASK_SPEC_H
@@ -77,6 +78,7 @@ struct spec {
 	char *model;		/* content of the model summary, read by the client */
 	char *model_name;	/* its file name */
 	char *capture;		/* base64 of a capture file's content */
+	int64_t capture_until_s;	/* wall: the submitter's `rad` makes one, and the task waits for it until then; 0: not */
 	int64_t batch_size, seq_len;
 	char *optimizer, *precision;
 	char *signature;	/* equal for runs that should use the same memory; made at submission */

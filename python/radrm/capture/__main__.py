@@ -2,13 +2,14 @@
 """python -m radrm.capture -o FILE [options] -- train.py ARGUMENTS: captures an unmodified script. `rad capture` calls this."""
 import argparse
 import os
+import signal
 import sys
 import tempfile
 
 from . import Capture, CaptureError, Limits, cache, command, commands, fileformat, run, script
 from .sandbox import KEEP, Unused
 
-UNUSED = 3  # exit code: the script never used a GPU
+UNUSED = 4  # exit code: the script never used a GPU
 
 
 def arguments(argv):
@@ -72,6 +73,7 @@ def show(said, lines=20):
 
 def main(argv=None):
     args = arguments(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it started is ended
     within = command.within()
     if within is not None:
         return within.run(lambda folder, variables: capture(args, KEEP, folder, variables))

@@ -72,6 +72,7 @@ def _child(work, limits, output, writer, parent, libc):
     """Never returns."""
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ * See submit_capture.h. Two processes: submit_capture_start leaves one behind that is detached from the terminal, nice, and in
+ * the task's folder, and becomes `rad capture --for ID`; that waits its turn (one capture of a user at a time: a loop of
+ * submissions would else take all cores, and all but the first are answered from the cache), runs the capture proper, and tells
+ * radd. Whatever happens to them, the task waits no longer than radd lets it.
+ */
+#include "cli/submit_capture.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/submit_client.h"
+#include "submit/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MEMORY_MIB "16384"
+#define POLL_MS 100
+#define MAX_SAID (64 << 10)
+#define IOPRIO_IDLE (3 << 13)	/* of ioprio_set(2); no header has it */
+
+/* ---- whether ---- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+static bool ends_in(const char *word, const char *end)
+{
+	size_t n = strlen(word), m = strlen(end);
+	return n > m && !strcmp(word + n - m, end);
+}
+
+bool submit_capture_is_interpreter(const char *word)
+{
+	const char *name = base_name(word);
+	return !strncmp(name, "python", 6) && !name[6 + strspn(name + 6, "0123456789.")];
+}
+
+static bool is_python(const char *word)
+{
+	const char *name = base_name(word);
+	return submit_capture_is_interpreter(word) || !strcmp(name, "torchrun") || !strcmp(name, "accelerate") || ends_in(name, ".py");
+}
+
+/* "python train.py", and behind what enters an environment: "uv run train.py", "env X=1 python train.py". */
+static bool runs_python(const struct spec *s)
+{
+	static const char *const entering[] = { "env", "uv", "conda", "mamba", "poetry", "pdm", "nice", "time" };
+	if (s->script)
+		return strstr(s->script, "python") || strstr(s->script, "torchrun") || strstr(s->script, "accelerate launch");
+	if (is_python(s->argv[0]))
+		return true;
+	for (size_t i = 0; i < COUNT_OF(entering); i++)
+		for (char *const *w = s->argv + 1; !strcmp(base_name(s->argv[0]), entering[i]) && *w; w++)
+			if (is_python(*w))
+				return true;
+	return false;
+}
+
+const char *submit_capture_wish(const struct spec *s, enum submit_capture how)
+{
+	if (how == CAPTURE_AUTO)
+		return "auto";
+	bool silent = how == CAPTURE_UNSAID && !s->gpu_mem_mib && !s->model && !s->exclusive;
+	return silent && runs_python(s) ? "may" : NULL;
+}
+
+/* ---- leaving a process behind ---- */
+
+static size_t add_words(const char **argv, size_t n, char *const *words)
+{
+	for (; *words; words++)
+		argv[n++] = *words;
+	return n;
+}
+
+const char **submit_capture_words(const struct spec *s, char path[32])
+{
+	static const char *const conda[] = { "conda", "run", "--no-capture-output", "-n" };
+	size_t n = 0, words = 0;
+	while (s->argv[words])
+		words++;
+	const char **argv = alloc_zero((words + 10) * sizeof *argv);
+	for (size_t i = 0; s->conda_env && i < COUNT_OF(conda); i++)
+		argv[n++] = conda[i];
+	if (s->conda_env)
+		argv[n++] = s->conda_env;
+	if (s->script) {
+		int fd = memfd_create("rad-script", 0);
+		if (fd < 0 || io_write_full(fd, s->script, strlen(s->script)))
+			_exit(1);
+		snprintf(path, 32, "/dev/fd/%d", fd);
+		argv[n++] = "bash";
+		argv[n++] = "-e";
+		argv[n++] = path;
+	}
+	add_words(argv, n, s->argv);
+	return argv;
+}
+
+static void set_variables(const struct spec *s, const char *id)
+{
+	char index[16];
+	setenv("RAD_TASK_ID", id, 1);
+	setenv("RAD_ATTEMPT", "1", 1);
+	setenv("PWD", s->cwd, 1);
+	if (!s->n_array)
+		return;
+	snprintf(index, sizeof index, "%u", s->array[0]);
+	setenv("RAD_ARRAY_TASK_ID", index, 1);
+	setenv("RAD_ARRAY_JOB_ID", id, 1);
+}
+
+/* Never returns. The task waits: its capture must not take the time of those that run. */
+static void become_capture(const struct spec *s, const char *id, int64_t wait_s)
+{
+	char wait[24], path[32];
+	int null = open("/dev/null", O_RDWR);
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd);
+	syscall(SYS_close_range, 3, ~0u, 0);
+	if (chdir(s->cwd))
+		_exit(1);
+	setpriority(PRIO_PROCESS, 0, 19);
+	syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
+	set_variables(s, id);
+	snprintf(wait, sizeof wait, "%lld", (long long)wait_s);
+	const char *front[] = { "rad", "capture", "--for", id, "--timeout", wait, "--memory", MEMORY_MIB, "--", NULL };
+	const char **words = submit_capture_words(s, path);
+	size_t n = 0;
+	while (words[n])
+		n++;
+	const char **argv = alloc_zero((n + COUNT_OF(front)) * sizeof *argv);
+	size_t at = add_words(argv, 0, (char *const *)front);
+	add_words(argv, at, (char *const *)words);
+	execv("/proc/self/exe", (char *const *)argv);
+	_exit(127);
+}
+
+void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s)
+{
+	fflush(NULL);
+	pid_t pid = fork();
+	if (!pid) {
+		setsid();
+		if (!fork())
+			become_capture(s, id, wait_s);
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+/* ---- what is left behind ---- */
+
+/* One at a time for a user. False: its turn did not come. The lock is held as long as the process lives. */
+static bool wait_for_turn(int64_t until_ms)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	scoped_free char *folder = cache && *cache ? alloc_printf("%s/rad", cache) : alloc_printf("%s/.cache/rad", home ? home : "/tmp");
+	scoped_free char *path = alloc_printf("%s/capturing", folder);
+	if (io_make_dirs(folder, 0700, NULL))
+		return true;	/* without a cache they do not help each other either */
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) {
+		if (clock_mono_ms() >= until_ms)
+			return false;
+		poll(NULL, 0, POLL_MS);
+	}
+	return true;
+}
+
+/* The last line that speaks for the capture, without its "rad: capture: "; else the last one. Free it. */
+static char *last_words(int fd)
+{
+	static const char mark[] = "rad: capture: ";
+	scoped_free char *text = alloc_zero(MAX_SAID + 1);
+	off_t size = lseek(fd, 0, SEEK_END), from = size > MAX_SAID ? size - MAX_SAID : 0;
+	if (size <= 0 || pread(fd, text, MAX_SAID, from) <= 0)
+		return alloc_string("");
+	char *last = NULL, *any = text;
+	for (char *line = text, *next; line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = 0;
+		if (!strncmp(line, mark, sizeof mark - 1))
+			last = line + sizeof mark - 1;
+		if (*line)
+			any = line;
+	}
+	return alloc_string(last ? last : any);
+}
+
+/* Runs it until it ends or the time is over. Returns its exit code; -1: it was ended. */
+static int run_until(char **argv, int said, int64_t until_ms)
+{
+	int status;
+	pid_t pid = fork();
+	if (!pid) {
+		dup2(said, 1);
+		dup2(said, 2);
+		execvp(argv[0], argv);
+		dprintf(2, "rad: capture: %s: %s\n", argv[0], strerror(errno));
+		_exit(127);
+	}
+	while (pid > 0 && !waitpid(pid, &status, WNOHANG)) {
+		if (clock_mono_ms() >= until_ms) {
+			kill(pid, SIGTERM);	/* what it has started is tied to it */
+			waitpid(pid, &status, 0);
+			return -1;
+		}
+		poll(NULL, 0, POLL_MS);
+	}
+	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A radd that is being started anew is waited for. */
+static int tell(const char *id, const char *capture, const char *why, int64_t until_ms)
+{
+	struct error err = ERROR_INIT;
+	for (;;) {
+		json_t *request = wire_request("captured");
+		json_object_set_new(request, "id", json_string(id));
+		if (capture)
+			json_object_set_new(request, "capture", json_string(capture));
+		scoped_free char *short_why = alloc_printf("%.900s", why);
+		json_object_set_new(request, "why", json_stringn_nocheck(short_why, strlen(short_why)));
+		scoped_json *reply = client_call(request, &err);
+		if (reply)
+			return CLI_DONE;
+		if (err.code == ERR_CONFLICT || err.code == ERR_NOT_FOUND || err.code == ERR_DENIED || clock_mono_ms() >= until_ms)
+			return CLI_FAILED;
+		poll(NULL, 0, 5 * POLL_MS);
+	}
+}
+
+int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t wait_s)
+{
+	char path[] = "/tmp/rad-capture-XXXXXX";
+	int64_t until_ms = clock_mono_ms() + wait_s * 1000;
+	setenv("RAD_NO_START", "1", 1);
+	if (!wait_for_turn(until_ms))
+		return tell(id, NULL, "others of the same user took all its time", until_ms);
+	scoped_fd int file = mkostemp(path, O_CLOEXEC), said = memfd_create("rad-said", MFD_CLOEXEC);
+	if (file < 0 || said < 0)
+		return tell(id, NULL, "there is no room for its file in /tmp", until_ms);
+	argv[output] = path;
+	int code = run_until(argv, said, until_ms);
+	struct error err = ERROR_INIT;
+	struct spec *s = spec_create();
+	scoped_free char *why = code < 0 ? alloc_string("it took too long") : last_words(said);
+	bool good = !code && !submit_read_capture(s, path, &err);
+	int rc = tell(id, good ? s->capture : NULL, good ? "" : code ? why : err.text, clock_mono_ms() + wait_s * 1000);
+	unlink(path);
+	spec_unref(s);
+	return rc;
+}

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+# Captures that are made while a task waits. What captures is a stand-in here, since PyTorch is not on every machine: it does
+# what $STAND_IN says; the package itself is tested in python/tests.
+load helpers
+
+captures=$BATS_TEST_DIRNAME/fuzz/corpus-capture
+
+setup_file()
+{
+	new_world
+	printf 'capture_wait: 20\n' >>"$RAD_CONFIG"
+	mkdir -p "$WORLD/python/radrm/capture" "$WORLD/bin"
+	export RAD_PYTHONPATH=$WORLD/python XDG_CACHE_HOME=$WORLD/cache PATH=$WORLD/bin:$PATH
+	cat >"$WORLD/python/radrm/capture/__main__.py" <<-'PYTHON'
+		import os, shutil, sys, time
+		out, words = sys.argv[sys.argv.index("-o") + 1], sys.argv[sys.argv.index("--") + 1:]
+		with open(os.environ["WORLD"] + "/captured", "a") as f:
+		    print(os.getcwd(), os.nice(0), os.getsid(0) == os.getppid(), *words, file=f)
+		what = os.environ.get("STAND_IN", "fail")
+		while what == "hang" and not os.path.exists("go"):
+		    time.sleep(0.05)
+		if what == "fail":
+		    print("rad: capture: ModuleNotFoundError: No module named 'nothere' (at train.py:1)", file=sys.stderr)
+		    sys.exit(1)
+		if what != "hang":
+		    shutil.copy(what, out)
+	PYTHON
+	touch "$WORLD/python/radrm/__init__.py" "$WORLD/python/radrm/capture/__init__.py"
+	# The task itself: nothing of Python's is needed to run it.
+	printf '#!/bin/sh\nexec rad simtask --mem 500M --seconds 0.5 --ramp 0.1\n' >"$WORLD/bin/task.py"
+	chmod +x "$WORLD/bin/task.py"
+	start_radd
+}
+
+setup() { cd "$WORLD/work"; rm -f "$WORLD/captured" go; unset STAND_IN; }
+teardown_file() { end_world; }
+
+@test "a capture is made while the task waits, and decides where it goes" {
+	mkdir -p sub
+	export STAND_IN=$captures/max-split
+	id=$(submit --capture=auto --chdir sub -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "replay" and .claim_mib > 0'
+	[ "$(state "$id")" = COMPLETED ]
+	# in the task's folder, nice, in a session of its own
+	[[ "$(cat "$WORLD/captured")" == *"/work/sub 19 "* ]]
+}
+
+@test "until then it waits, and rad why says for what" {
+	export STAND_IN=hang
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	rad why --json "$id" | jq -e '.reason == "Estimating" and (.reason_text | startswith("its capture is under way"))'
+	rad show --json "$id" | jq -e '.tasks[0].state == "PENDING" and .tasks[0].estimate == null'
+	touch go
+	rad wait "$id"
+}
+
+@test "a capture that fails costs its estimate, not the task, and rad show says why" {
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	[ "$(state "$id")" = COMPLETED ]
+	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "none" and (.note | test("no capture: ModuleNotFoundError"))'
+	rad show "$id" | grep -q "no capture: ModuleNotFoundError: No module named 'nothere'"
+}
+
+@test "one that is none is not believed" {
+	export STAND_IN=/etc/passwd
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	rad show "$id" | grep -q "no capture: .*not a capture file"
+}
+
+@test "an array is captured once" {
+	export STAND_IN=$captures/max-split
+	id=$(submit --capture=auto --array 0-2 -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	rad show --json "$id" | jq -e '[.tasks[].estimate.estimator] == ["replay", "replay", "replay"]'
+	[ "$(wc -l <"$WORLD/captured")" = 1 ]
+}
+
+@test "what is declared is not waited for, also when it comes later" {
+	export STAND_IN=hang
+	id=$(submit --capture=auto --gpu-mem 1G -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	[ ! -e "$WORLD/captured" ]
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER" later)
+	rad update "$id" --gpu-mem 1G
+	rad wait "$id"
+	[ "$(field "$id" .estimate.estimator)" = declared ]
+	touch go
+}
+
+@test "a script is captured as a script, with its settings" {
+	export STAND_IN=$captures/max-split
+	printf 'capture: auto\nname: net\nX=1\ntask.py $1 # not python\n' >net.rad
+	id=$(submit net.rad word)
+	rad wait "$id"
+	[ "$(field "$id" .estimate.estimator)" = replay ]
+	[[ "$(cat "$WORLD/captured")" == *" bash -e /dev/fd/"*" word" ]]
+}
+
+@test "rad capture takes a task file, in its folder" {
+	export STAND_IN=$captures/max-split
+	mkdir -p far
+	printf 'capture: net.radcap\ntask.py\n' >far/net.rad
+	rad capture -o net.radcap -- far/net.rad
+	cmp net.radcap "$captures/max-split"
+	[[ "$(cat "$WORLD/captured")" == */work/far\ *" bash -e /dev/fd/"* ]]
+	run rad capture -o x --for 3 -- task.py "$BATS_TEST_NUMBER"
+	[ "$status" = 2 ]
+	one_line_error "either -o FILE or --for ID"
+}
+
+@test "a task that was cancelled meanwhile, one of another state, one that waits for none" {
+	export STAND_IN=hang
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	wait_for 10 test -e "$WORLD/captured"
+	rad cancel "$id"
+	touch go
+	rad wait "$id" || :
+	STAND_IN=$captures/max-split run rad capture --for "$id" --timeout 5 -- task.py "$BATS_TEST_NUMBER"
+	[ "$status" = 1 ]
+	id=$(submit --hold -- task.py "$BATS_TEST_NUMBER")
+	STAND_IN=$captures/max-split run rad capture --for "$id" --timeout 5 -- task.py "$BATS_TEST_NUMBER"
+	[ "$status" = 1 ]
+	rad cancel "$id"
+}
+
+@test "radd is started anew meanwhile: the task still waits, and gets its capture" {
+	export STAND_IN=hang
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	wait_for 10 test -e "$WORLD/captured"
+	kill_radd
+	start_radd
+	rad why --json "$id" | jq -e '.reason_text | startswith("its capture is under way")'
+	touch go
+	rad wait "$id"
+	rad show "$id" | grep -q "no capture: "	# the stand-in wrote none
+}
+
+@test "a capture that never comes: the task goes on when its time is over" {
+	printf 'capture_wait: 1\n' >>"$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: capture_wait' "$WORLD/radd.log"
+	export STAND_IN=hang
+	id=$(submit --capture=auto -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	[ "$(state "$id")" = COMPLETED ]
+	rad show "$id" | grep -qE "no capture: (it was not there in time|it took too long)"
+	touch go
+	sed -i '/capture_wait: 1$/d' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+}
+
+@test "the setting makes it the default for what runs Python and says nothing of its memory" {
+	printf 'capture: auto\n' >>"$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: capture: off -> auto' "$WORLD/radd.log"
+	export STAND_IN=$captures/max-split
+	id=$(submit -- task.py "$BATS_TEST_NUMBER")
+	rad wait "$id"
+	[ "$(field "$id" .estimate.estimator)" = replay ]
+	rm "$WORLD/captured"
+	rad wait "$(submit --capture=off -- task.py --another)"
+	rad wait "$(submit -- rad simtask --mem 500M --seconds 0.2 --ramp 0.1)"
+	rad submit --dry-run -- task.py --third
+	[ ! -e "$WORLD/captured" ]
+}
