@@ -126,6 +126,17 @@ static void pass_note_seen(struct pass *p, struct now now)
 	p->seen.tasks = tasks_version(p->tasks);
 	p->seen.fleet = fleet_version(p->fleet);
 	p->seen.estimates = estimates_version(p->estimates);
+}
+
+/* GPUs that a pass gives up are free for those that it tried before, too: who had them kept was placed elsewhere, or lost them
+ * to a new head. They are tried once more. More often than once would not end where two heads take turns. */
+static void pass_run(struct pass *p, struct now now)
+{
+	p->asked = false;
+	pass_place_all(p, now);
+	if (p->asked)
+		pass_place_all(p, now);
+	pass_note_seen(p, now);
 	p->asked = false;
 }
 
@@ -134,10 +145,8 @@ int64_t pass_turn(struct pass *p, struct now now)
 	pass_watch_keeping(p, now);
 	if (fleet_was_read(p->fleet) && tasks_queued(p->tasks)) {
 		fleet_gpus(p->fleet, now);
-		if (p->asked || has_moved(p) || pass_plan_due(p, now) <= now.mono_ms) {
-			pass_place_all(p, now);
-			pass_note_seen(p, now);
-		}
+		if (p->asked || has_moved(p) || pass_plan_due(p, now) <= now.mono_ms)
+			pass_run(p, now);
 	}
 	int64_t plan = pass_plan_due(p, now), keeping = pass_watch_keeping(p, now);
 	return plan < keeping ? plan : keeping;

@@ -289,39 +289,74 @@ static void who_was_passed_for_long_enough_has_a_place_in_a_full_plan(void **unu
 	end_world(w);
 }
 
-/* Nothing has happened yet that a plan is made for. */
 /* A task that a former radd left: submitted, and with `oom` it ran once, and out of memory. */
-static struct task *left_behind(struct world *w, bool oom)
+static struct task *left_behind(struct world *w, struct spec *s, bool oom, bool alone_next)
 {
-	struct spec *s = spec_of(30000, 1);
-	struct task *t = task_create(TASK_ID(1, -1), spec_ref(s));
+	struct task *t = task_create(TASK_ID(++w->next_job, -1), s);
 	char gpus[1][GPU_UUID_LEN] = { "GPU-0" };
 	const struct event events[] = {
 		{ .kind = EV_SUBMITTED, .task = t->id, .t_ms = w->now.wall_ms },
-		{ .kind = EV_ESTIMATED, .task = t->id, .u.estimate = { .claim_mib = 30000 } },
-		{ .kind = EV_PLACED, .task = t->id, .u.placed = { .gpus = gpus, .n_gpus = 1, .mode = SHARE_MPS, .claim_mib = 30000 } },
+		{ .kind = EV_ESTIMATED, .task = t->id, .u.estimate = { .claim_mib = s->gpu_mem_mib } },
+		{ .kind = EV_PLACED, .task = t->id, .u.placed = { .gpus = gpus, .n_gpus = 1, .mode = SHARE_MPS,
+								  .claim_mib = s->gpu_mem_mib } },
 		{ .kind = EV_ENDED, .task = t->id, .u.ended = { .verdict = VERDICT_OOM, .exit_code = 1, .next = NEXT_RECOVER,
-								.state = TASK_PENDING, .next_exclusive = true } },
+								.state = TASK_PENDING, .next_exclusive = alone_next } },
 	};
 	for (size_t i = 0; i < (oom ? COUNT_OF(events) : 2); i++)
 		task_apply(t, &events[i], NULL);
-	spec_unref(s);
 	return t;
 }
 
+/* Nothing has happened yet that a plan is made for. */
 static void a_plan_after_a_restart(void **unused)
 {
 	(void)unused;
 	struct core_config config = ordered(ORDER_PLAN, 30);
 	for (int oom = 0; oom < 2; oom++) {
 		struct world *w = new_world(1, &config);
-		struct task *t = left_behind(w, oom);
+		struct task *t = left_behind(w, spec_of(30000, 1), oom, true);
 		assert_int_equal(t->queue, oom ? QUEUE_RECOVERY : QUEUE_MAIN);
 		core_restore(w->c, t, w->now);
 		pass(w, 2);
 		assert_int_equal(state(w, TASK_ID(1, -1)), TASK_RUNNING);
 		end_world(w);
 	}
+}
+
+static task_id submit_shared(struct world *w, uint64_t mib, enum share_mode mode)
+{
+	struct spec *s = spec_of(mib, 1);
+	s->share = mode;
+	task_id id = submit(w, s);
+	hold_memory(w, id, mib);
+	pass(w, 31);
+	return id;
+}
+
+/* The recovering task is asked first, and the GPU that it could have is kept for the head; which then starts elsewhere. */
+static void what_the_head_did_not_need_is_for_those_before_it_at_once(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_BACKFILL, 5);
+	struct world *w = new_world(2, &config);
+	submit_shared(w, 22000, SHARE_MPS);
+	task_id leaves = submit_shared(w, 20000, SHARE_STREAMS);
+	submit_shared(w, 10000, SHARE_STREAMS);
+	task_id head = submit(w, spec_of(20000, 1));
+	pass(w, 6);
+	assert_int_equal(fleet_kept_for(w->c->fleet, 0), head);
+	struct spec *s = spec_of(15000, 1);
+	s->share = SHARE_MPS;
+	struct task *t = left_behind(w, s, true, false);
+	core_restore(w->c, t, w->now);
+	pass(w, 1);
+	assert_int_equal(t->state, TASK_PENDING);
+	exits(w, leaves, 0, SCAN_NOTHING);
+	for (int i = 0; i < 60 && state(w, head) == TASK_PENDING; i++)
+		pass(w, 1);
+	assert_string_equal(gpu_of(w, head), "GPU-1");
+	assert_string_equal(gpu_of(w, t->id), "GPU-0");
+	end_world(w);
 }
 
 static task_id submit_limited(struct world *w, uint64_t mib, double max_slowdown)
@@ -436,6 +471,7 @@ int main(void)
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
 		cmocka_unit_test(a_plan_after_a_restart),
+		cmocka_unit_test(what_the_head_did_not_need_is_for_those_before_it_at_once),
 		cmocka_unit_test(what_is_kept_for_the_head_ends_with_it),
 		cmocka_unit_test(a_task_of_higher_priority_is_the_head_instead),
 		cmocka_unit_test(a_drained_gpu_is_not_kept),
