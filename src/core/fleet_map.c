@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The slots as placement sees them, and their versions. Whatever may have changed a slot's look puts it into the list of
- * touched ones; when somebody asks, those are filled anew, and one that comes out otherwise than before gets the next version
- * of the fleet. So a pass costs what moved, not what exists: one end among a thousand GPUs is one slot.
+ * touched ones; when somebody asks, those are filled anew, and one that may answer a request otherwise than before gets the next
+ * version of the fleet. So a pass costs what moved, not what exists: one end among a thousand GPUs is one slot, and a sample in
+ * which loads change a little is none.
  *
  * Nobody compares fields by hand: looks are zeroed before they are filled and compared as memory, so a new field counts by
  * itself.
@@ -108,9 +109,11 @@ static void fleet_fill_slot(struct fleet *f, struct slot *s, struct now now)
 		f->stale_due_ms = s->read_ms + f->config->stale_ms;
 	if (!is_new && !tenants_changed && !memcmp(g, &seen, sizeof seen))
 		return;
+	bool moved = is_new || tenants_changed || !map_answers_alike(&f->config->map, g, &seen);
 	f->shape += is_new || !same_shape(g, &seen);
 	memcpy(g, &seen, sizeof seen);
-	move_slot(f, s);
+	if (moved)
+		move_slot(f, s);
 }
 
 /* A slot goes stale by time alone: all are looked at again when the first of them may have. */

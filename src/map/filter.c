@@ -4,6 +4,7 @@
 #include "map/filter.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Means of samples that are all at the limit may come out a hair above it. */
 #define LOAD_EPSILON 1e-9
@@ -117,21 +118,32 @@ static enum map_reason map_ask_memory(struct map_ask *ask, const struct map_gpu 
 
 /* A policy that predicts cannot where nothing is known yet of a task that has just started: there the limits on the load decide,
  * as under the others. */
-static bool predicts_load(const struct map_ask *ask, const struct map_gpu *g)
+static bool predicts_load(const struct map_row *row, const struct map_gpu *g)
 {
-	return ask->row->for_load && !g->unseen;
+	return row->for_load && !g->unseen;
+}
+
+/* All that the limits ask of a load. */
+enum load_side { SIDE_UNKNOWN, SIDE_WITHIN, SIDE_ABOVE };
+
+static enum load_side load_side(bool known, double load, double limit)
+{
+	if (!known || !isfinite(load))
+		return SIDE_UNKNOWN;
+	return isnan(limit) || load <= limit + LOAD_EPSILON ? SIDE_WITHIN : SIDE_ABOVE;
 }
 
 static enum map_reason map_ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	if (!map_foreign_runs(g) && (!g->n_tasks || predicts_load(ask, g) || ask->r->planned))
+	if (!map_foreign_runs(g) && (!g->n_tasks || predicts_load(ask->row, g) || ask->r->planned))
 		return MAP_OK;
 	bool mps = a->mode == SHARE_MPS;
 	double limit = mps ? ask->p->max_smact : ask->p->max_gract;
 	double load = mps ? g->load.smact : g->load.gract;
-	if ((mps ? g->load.smact_known : g->load.gract_known) && isfinite(load)) {
-		if (isnan(limit) || load <= limit + LOAD_EPSILON)
-			return MAP_OK;
+	enum load_side side = load_side(mps ? g->load.smact_known : g->load.gract_known, load, limit);
+	if (side == SIDE_WITHIN)
+		return MAP_OK;
+	if (side == SIDE_ABOVE) {
 		a->have = load, a->want = limit;
 		return MAP_LOAD;
 	}
@@ -194,11 +206,30 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 		a->reason = map_ask_load(ask, g, a);
 	if (!a->reason && g->n_tasks && (ask->predicts || g->has_limit))
 		a->reason = map_forecast(ask, g, a);
-	bool asked = ask->row->filter && !ask->r->planned && (!ask->row->for_load || predicts_load(ask, g));
+	bool asked = ask->row->filter && !ask->r->planned && (!ask->row->for_load || predicts_load(ask->row, g));
 	if (!a->reason && g->n_tasks && asked)
 		a->reason = ask->row->filter(ask, g, a);
 	if (!a->reason && ask->r->planned && ask->r->later)
 		a->reason = MAP_LATER;
+}
+
+static bool loads_alike(const struct map_policy *p, const struct load *a, const struct load *b)
+{
+	return load_side(a->smact_known, a->smact, p->max_smact) == load_side(b->smact_known, b->smact, p->max_smact) &&
+	       load_side(a->gract_known, a->gract, p->max_gract) == load_side(b->gract_known, b->gract, p->max_gract);
+}
+
+/* As memory, so that a new member counts by itself. */
+bool map_answers_alike(const struct map_policy *p, const struct map_gpu *a, const struct map_gpu *b)
+{
+	const struct map_row *row = map_row_of(p);
+	struct map_gpu of_b;
+	memcpy(&of_b, b, sizeof of_b);
+	memcpy(&of_b.load, &a->load, sizeof of_b.load);
+	if (memcmp(a, &of_b, sizeof of_b))
+		return false;
+	bool asks_limits = !predicts_load(row, b) || map_foreign_runs(b), asks_more = row->filter && !row->ignores_load;
+	return !asks_more && (!asks_limits || loads_alike(p, &a->load, &b->load));
 }
 
 bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,

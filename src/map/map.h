@@ -197,6 +197,11 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 	       const struct map_gpu *g);
 
+/* Whether a GPU that looked like `a` gives every request the same answer now that it looks like `b`: they are equal but for a
+ * load that stayed on its side of the limits. (Where those go who fit hangs on the load all the same.) Both were zeroed before
+ * they were filled. */
+bool map_answers_alike(const struct map_policy *p, const struct map_gpu *a, const struct map_gpu *b);
+
 /* Decides. `rr_next` is the position in the list from which `rr` looks next; a placement by that rank moves it past the last
  * GPU taken. `findings` (n of them) may be NULL. Returns true with *out filled, or false; then no finding is MAP_OK, since
  * GPUs that fit are too few. */

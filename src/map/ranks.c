@@ -83,7 +83,8 @@ static const struct map_row rows[] = {
 	[RANK_LUG] = { .key = least_loaded },
 	[RANK_MUG] = { .key = best_fit },
 	[RANK_FF] = { .key = first_in_list },
-	[RANK_GAIN] = { .key = perhaps_all, .filter = enough_gain, .answered = by_gain, .predicts = true, .for_load = true },
+	[RANK_GAIN] = { .key = perhaps_all, .filter = enough_gain, .answered = by_gain, .predicts = true, .for_load = true,
+			.ignores_load = true },
 	[RANK_EXCLUSIVE] = { .key = first_in_list, .alone = true },
 };
 _Static_assert(sizeof rows / sizeof *rows == MAP_RANK_COUNT, "a row for each policy");

@@ -6,6 +6,7 @@
 #include "map/map.h"
 
 #include <math.h>
+#include <string.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -143,7 +144,7 @@ struct situation {
 	uint32_t turn;
 };
 
-static unsigned again_placed;
+static unsigned again_placed, loads_moved, loads_alike;
 
 /* GPUs may be passed over when nobody wants the findings, but nothing is decided otherwise. */
 static void check_quick(const struct situation *s, bool placed, uint32_t turn, const struct placement *out)
@@ -186,6 +187,28 @@ static void check_again(const struct situation *s, const struct map_few *few, ui
 		assert_true(some.mode == all.mode && some.claim_mib == all.claim_mib);
 }
 
+/* Where only the load changed: what counts as alike is answered alike. */
+static void check_load(const struct situation *s, uint64_t *seed)
+{
+	struct map_gpu was, is;
+	memcpy(&was, &s->g[0], sizeof was);
+	memcpy(&is, &was, sizeof is);
+	is.load.smact = (double)draw(seed, 101) / 100;
+	is.load.gract = (double)draw(seed, 101) / 100;
+	is.load.smact_known = chance(seed, 80);
+	bool alike = map_answers_alike(&s->p, &was, &is);
+	struct map_finding before, after;
+	struct placement out;
+	uint32_t turn = 0;
+	map_place(&s->p, &was, 1, &s->r, &turn, &out, &before);
+	map_place(&s->p, &is, 1, &s->r, &turn, &out, &after);
+	loads_moved += before.reason != after.reason;
+	loads_alike += alike;
+	assert_true(!alike || (before.reason == after.reason && before.mode == after.mode));
+	is.available_mib++;
+	assert_false(map_answers_alike(&s->p, &was, &is));
+}
+
 /* No GPU hides another: for claims that are not cut by comparison, one that fits by itself is enough. */
 static void check_each(const struct situation *s, bool placed)
 {
@@ -214,6 +237,7 @@ static unsigned check_situation(const struct situation *s, uint64_t *seed)
 	assert_true(turn == s->turn || (placed && s->p.rank == RANK_RR));
 	check_quick(s, placed, turn, &out);
 	check_each(s, placed);
+	check_load(s, seed);
 	if (!placed) {
 		struct map_few few;
 		uint32_t at = s->turn;
@@ -253,7 +277,7 @@ static void any_situation(void **state)
 	/* The dice were fair: each outcome was seen often. */
 	for (size_t i = 0; i < COUNT_OF(seen); i++)
 		assert_true(seen[i] > 300);
-	assert_true(again_placed > 100);
+	assert_true(again_placed > 50 && loads_moved > 100 && loads_alike > 1000);
 }
 
 int main(void)
