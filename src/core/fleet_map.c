@@ -68,6 +68,14 @@ static void look_at_runs(const struct fleet *f, const struct slot *s, struct now
 	}
 }
 
+/* Solved once where tenants change, not for each request that is asked of the slot. */
+static double work_there(const struct fleet *f, const struct map_gpu *was, const struct map_gpu *is, bool tenants_changed)
+{
+	if (!is->n_tasks || !fleet_predicts(f))
+		return 0;
+	return !tenants_changed && was->work > 0 && was->mode == is->mode ? was->work : map_work(is);
+}
+
 static void unlink_slot(struct fleet *f, struct slot *s)
 {
 	if (s->newer)
@@ -104,6 +112,7 @@ static void fleet_fill_slot(struct fleet *f, struct slot *s, struct now now)
 	look_at_device(f, s, &seen);
 	look_at_room(f, s, now, &seen);
 	look_at_runs(f, s, now, &seen);
+	seen.work = work_there(f, g, &seen, tenants_changed);
 	s->touched = false;
 	if (!seen.stale && !f->config->readings_stand && s->read_ms + f->config->stale_ms < f->stale_due_ms)
 		f->stale_due_ms = s->read_ms + f->config->stale_ms;

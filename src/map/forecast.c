@@ -17,11 +17,11 @@ struct forecast_group {
 	size_t n;
 };
 
-static void forecast_gather(struct forecast_group *all, const struct map_ask *ask, const struct map_gpu *g)
+static void forecast_gather(struct forecast_group *all, const struct map_gpu *g, struct share_task newcomer)
 {
 	for (all->n = 0; all->n < g->n_tasks; all->n++)
 		all->loads[all->n] = g->tenants ? g->tenants[all->n].load : (struct share_task){ NAN, NAN };
-	all->loads[all->n++] = ask->r->self.load;
+	all->loads[all->n++] = newcomer;
 }
 
 /* The activity that the tasks compete for. */
@@ -31,13 +31,26 @@ static double forecast_work(const struct forecast_group *all, size_t n, enum sha
 	return mode == SHARE_MPS ? a.smact : a.gract;
 }
 
-static double forecast_gain(struct forecast_group *all, enum share_mode mode)
+static double work_before(struct forecast_group *all, enum share_mode mode)
+{
+	share_speeds(all->loads, all->n - 1, mode, all->speed);
+	return forecast_work(all, all->n - 1, mode);
+}
+
+double map_work(const struct map_gpu *g)
+{
+	struct forecast_group all;
+	if (g->n_tasks > MOST_TASKS)
+		return 1;	/* nobody is told */
+	forecast_gather(&all, g, (struct share_task){ NAN, NAN });
+	return work_before(&all, g->mode);
+}
+
+static double forecast_gain(struct forecast_group *all, double before, enum share_mode mode)
 {
 	static const double full = 1;
 	size_t n = all->n - 1;
 	struct share_activity alone = share_activity(&all->loads[n], 1, &full);
-	share_speeds(all->loads, n, mode, all->speed);
-	double before = forecast_work(all, n, mode);
 	share_speeds(all->loads, all->n, mode, all->speed);
 	/* Nobody runs faster for company, so no more than all of the newcomer's work is gained; sums are rounded. */
 	return fmin((forecast_work(all, all->n, mode) - before) / (mode == SHARE_MPS ? alone.smact : alone.gract), 1);
@@ -69,7 +82,7 @@ enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g,
 		a->have = g->n_tasks, a->want = MOST_TASKS;
 		return MAP_TASKS;
 	}
-	forecast_gather(&all, ask, g);
-	a->gain = forecast_gain(&all, a->mode);	/* leaves the speeds of all */
+	forecast_gather(&all, g, ask->r->self.load);
+	a->gain = forecast_gain(&all, g->work > 0 ? g->work : work_before(&all, a->mode), a->mode);	/* leaves the speeds of all */
 	return forecast_too_slow(ask, g, &all, a);
 }

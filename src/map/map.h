@@ -111,6 +111,7 @@ struct map_gpu {
 	uint64_t foreign_mib;		/* held by processes that are not ours */
 	struct load load;
 	const struct map_tenant *tenants;	/* n_tasks of them; NULL: nothing is known of them */
+	double work;			/* map_work of it, so that not every request has to ask; 0: not put down */
 	unsigned n_tasks;		/* ours on it */
 	enum share_mode mode;		/* of the tasks on it; SHARE_NEVER: one task has it alone. Counts when n_tasks > 0 */
 	uid_t mps_uid;			/* whose MPS server runs there; -1: none. Counts when n_tasks > 0: idle, it bars nobody */
@@ -197,6 +198,8 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 	       const struct map_gpu *g);
 
+/* What the tasks there do together, by their loads: SMACT under MPS, GRACT under streams. Above 0. */
+double map_work(const struct map_gpu *g);
 /* Whether a GPU that looked like `a` gives every request the same answer now that it looks like `b`: they are equal but for a
  * load that stayed on its side of the limits. (Where those go who fit hangs on the load all the same.) Both were zeroed before
  * they were filled. */
