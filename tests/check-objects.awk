@@ -40,7 +40,6 @@ BEGIN {
 	for (i = 1; i <= n; i++) at_stage[list[i]] = i
 	read_list(pure, is_pure)
 	read_list(pure_files, is_pure)
-	read_list(circular, may_circle)
 	read_list(compiler, may_call)
 	read_rows(calls, may)
 	read_rows(excepted, may)
@@ -165,7 +164,7 @@ END {
 			check_memory(object, ".bss"); check_memory(object, ".data")
 			check_memory(object, ".tbss"); check_memory(object, ".tdata")
 		}
-		if (!(stage_of(object) in may_circle) && state[object] == "") walk(object, " " object " ")
+		if (state[object] == "") walk(object, " " object " ")
 	}
 	for (symbol in owner) {
 		check_name(symbol, owner[symbol])

@@ -19,15 +19,13 @@
 #define AWAY_MS 60000		/* how long a wait tries to find radd again */
 #define RETRY_MS 250
 
-static bool may_start(void)
+bool client_may_start(void)
 {
 	const char *no = getenv("RAD_NO_START");
 	return !(no && *no && strcmp(no, "0"));
 }
 
-/* A dead socket of the server's radd: it crashed or is being restarted. One of the user's own beside it would put tasks on GPUs
- * that it holds for others. */
-static bool is_servers(const char *socket)
+bool client_is_servers(const char *socket)
 {
 	scoped_free char *own = wire_own_socket_path();
 	const char *said = getenv("RAD_SOCKET");
@@ -38,21 +36,9 @@ int client_connect(struct error *err)
 {
 	scoped_free char *path = wire_socket_path();
 	int fd = wire_connect(path, err);
-	if (fd < 0 && err && err->code == ERR_UNAVAILABLE && may_start() && !is_servers(path))
+	if (fd < 0 && err && err->code == ERR_UNAVAILABLE && client_may_start() && !client_is_servers(path))
 		error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: 'rad submit' starts one, or name another socket in RAD_SOCKET", path);
 	return fd;
-}
-
-int client_connect_or_start(struct error *err)
-{
-	int fd = client_connect(err);
-	if (fd >= 0 || err->code != ERR_UNAVAILABLE || !may_start())
-		return fd;
-	scoped_free char *socket = wire_socket_path();
-	if (is_servers(socket))
-		return error_wrap(err, "the server's radd does not answer, and one of your own would get in its way");
-	*err = ERROR_INIT;
-	return client_start_radd(err) ? -1 : client_connect(err);
 }
 
 /* What belongs to the protocol is no part of the answer. */

@@ -10,6 +10,12 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+/* Whether a radd may be started for the caller: not with RAD_NO_START=1, */
+bool client_may_start(void);
+/* and not where that socket is the server's, whose radd crashed or is being restarted: one of the user's own beside it would
+ * put tasks on GPUs that it holds for others. */
+bool client_is_servers(const char *socket);
+
 /* Connects to the daemon there is. Returns a descriptor or -1. */
 int client_connect(struct error *err);
 /* The same; with no daemon to reach, the caller's own is started in the background and a line on stderr says so, unless
@@ -23,8 +29,6 @@ json_t *client_call(json_t *request, struct error *err);
 /* An operation that only needs an id. */
 json_t *client_call_id(const char *op, const char *id, struct error *err);
 
-/* Starts radd in the background, and waits until it answers or says why not. Returns 0 or -1. */
-int client_start_radd(struct error *err);
 /* The path of a program of ours: beside this one, else in PATH. NULL if it is in neither. Free it. */
 char *client_find_program(const char *name);
 

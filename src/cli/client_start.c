@@ -135,7 +135,8 @@ static int spawn(const char *program, int log_fd, int *ready, struct error *err)
 	return 0;
 }
 
-int client_start_radd(struct error *err)
+/* In the background; waits until it answers or says why not. */
+static int client_start(struct error *err)
 {
 	scoped_free char *program = client_find_program("radd"), *log = NULL;
 	scoped_buf report = { 0 };
@@ -157,4 +158,16 @@ int client_start_radd(struct error *err)
 				 report.len ? buf_text(&report) : "it ended at once", log);
 	cli_note("started radd for you (pid %d, log %s)", pid_of_daemon(), log);
 	return 0;
+}
+
+int client_connect_or_start(struct error *err)
+{
+	int fd = client_connect(err);
+	if (fd >= 0 || err->code != ERR_UNAVAILABLE || !client_may_start())
+		return fd;
+	scoped_free char *socket = wire_socket_path();
+	if (client_is_servers(socket))
+		return error_wrap(err, "the server's radd does not answer, and one of your own would get in its way");
+	*err = ERROR_INIT;
+	return client_start(err) ? -1 : client_connect(err);
 }

@@ -29,17 +29,17 @@ struct options {
 	enum { SAYS_STEPS, SAYS_BAR, SAYS_EPOCHS, SAYS_LIES } says;
 };
 
-struct target {
+struct simtask_target {
 	struct gpu_reading gpu;
 	uint64_t held_mib;
 	uint64_t fence_mib;	/* 0: none */
 };
 
-struct run {
+struct simtask_run {
 	struct options o;
 	struct simdev *devices;
 	bool mps;
-	struct target *targets;
+	struct simtask_target *targets;
 	size_t n;
 	double work_s;		/* done so far, in seconds of full speed */
 	int64_t start_ms;
@@ -137,7 +137,7 @@ static const struct gpu_reading *find_gpu(const struct snapshot *snap, const cha
 	return NULL;
 }
 
-static int find_targets(struct run *r, const struct snapshot *snap, struct error *err)
+static int find_targets(struct simtask_run *r, const struct snapshot *snap, struct error *err)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	scoped_free char *copy = alloc_string(visible ? visible : "0");
@@ -153,13 +153,13 @@ static int find_targets(struct run *r, const struct snapshot *snap, struct error
 			if (!strcmp(r->targets[i].gpu.uuid, gpu->uuid))
 				return error_set(err, ERR_INVALID, "CUDA_VISIBLE_DEVICES=%.200s names a device twice", visible);
 		alloc_grow(r->targets, r->n, cap);
-		r->targets[r->n++] = (struct target){ .gpu = *gpu };
+		r->targets[r->n++] = (struct simtask_target){ .gpu = *gpu };
 	}
 	return r->n ? 0 : error_set(err, ERR_NOT_FOUND, "CUDA_VISIBLE_DEVICES is empty: no GPUs are available");
 }
 
 /* "0=12G,1=8G" or "GPU-uuid=12G". */
-static int read_fences(struct run *r, struct error *err)
+static int read_fences(struct simtask_run *r, struct error *err)
 {
 	const char *limits = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
 	if (!r->mps || !limits)
@@ -181,7 +181,7 @@ static int read_fences(struct run *r, struct error *err)
 	return 0;
 }
 
-static int join_devices(struct run *r, struct error *err)
+static int join_devices(struct simtask_run *r, struct error *err)
 {
 	const char *path = getenv("RAD_SIM_DEVICES"), *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
 	if (!path || !*path)
@@ -217,9 +217,9 @@ static void print_traceback(const char *line)
 	fprintf(stderr, "Traceback (most recent call last):\n  File \"simtask.py\", line 1, in <module>\n    %s\n", line);
 }
 
-static void print_out_of_memory(const struct run *r, size_t i, uint64_t wanted_mib, uint64_t free_mib)
+static void print_out_of_memory(const struct simtask_run *r, size_t i, uint64_t wanted_mib, uint64_t free_mib)
 {
-	const struct target *t = &r->targets[i];
+	const struct simtask_target *t = &r->targets[i];
 	/* Under a fence, as measured on an H200: the capacity said is the device's, what is free is what the fence leaves. */
 	uint64_t total = t->gpu.mem_total_mib - t->gpu.mem_reserved_mib;
 	uint64_t context = t->held_mib < SIMDEV_CONTEXT_MIB ? t->held_mib : SIMDEV_CONTEXT_MIB;
@@ -232,7 +232,7 @@ static void print_out_of_memory(const struct run *r, size_t i, uint64_t wanted_m
 		torch_size(t->held_mib, held), torch_size(t->held_mib - context, allocated));
 }
 
-static uint64_t memory_wanted(const struct run *r)
+static uint64_t memory_wanted(const struct simtask_run *r)
 {
 	const struct options *o = &r->o;
 	uint64_t mib = simdev_ramp_mib(o->mem_mib, r->work_s < o->ramp_s ? r->work_s / o->ramp_s : 1);
@@ -240,11 +240,11 @@ static uint64_t memory_wanted(const struct run *r)
 }
 
 /* 0, or the exit code. */
-static int take_memory(struct run *r)
+static int take_memory(struct simtask_run *r)
 {
 	uint64_t wanted = memory_wanted(r);
 	for (size_t i = 0; i < r->n; i++) {
-		struct target *t = &r->targets[i];
+		struct simtask_target *t = &r->targets[i];
 		struct error err = ERROR_INIT;
 		uint64_t free_mib = 0;
 		int rc = 0;
@@ -292,12 +292,12 @@ static void learn(struct learner *l)
 	}
 }
 
-static long steps(const struct run *r, double work_s)
+static long steps(const struct simtask_run *r, double work_s)
 {
 	return lround(fmin(work_s, r->o.seconds) * STEPS_PER_S);
 }
 
-static double elapsed_s(const struct run *r)
+static double elapsed_s(const struct simtask_run *r)
 {
 	return (double)(clock_mono_ms() - r->start_ms) / 1000;
 }
@@ -312,7 +312,7 @@ static void print_bar(const char *title, long done, long total, double rate)
 
 #define EPOCHS 5
 
-static void print_steps(const struct run *r, long done, long total, double loss, double rate)
+static void print_steps(const struct simtask_run *r, long done, long total, double loss, double rate)
 {
 	char title[32];
 	long epoch = total / EPOCHS ? total / EPOCHS : 1, k = done / epoch < EPOCHS ? done / epoch : EPOCHS - 1;
@@ -334,7 +334,7 @@ static void print_steps(const struct run *r, long done, long total, double loss,
 	}
 }
 
-static void print_progress(struct run *r, const struct learner *l)
+static void print_progress(struct simtask_run *r, const struct learner *l)
 {
 	double now_s = elapsed_s(r), span_s = now_s - r->printed_s;
 	double rate = span_s > 0 ? (r->work_s - r->printed_work_s) * STEPS_PER_S / span_s : 0;
@@ -345,7 +345,7 @@ static void print_progress(struct run *r, const struct learner *l)
 }
 
 /* The slowest of its devices sets the pace. 0: no longer on one; negative: ended by another's fault. */
-static double speed_now(const struct run *r)
+static double speed_now(const struct simtask_run *r)
 {
 	double slowest = 1;
 	for (size_t i = 0; i < r->n; i++)
@@ -354,7 +354,7 @@ static double speed_now(const struct run *r)
 }
 
 /* 0, or the exit code of what its options ordered to happen by now. */
-static int misfortunes(const struct run *r)
+static int misfortunes(const struct simtask_run *r)
 {
 	const struct options *o = &r->o;
 	if (r->work_s >= o->mps_fault_at_s) {
@@ -393,7 +393,7 @@ static int lost_device(double speed)
 	return 1;
 }
 
-static int train(struct run *r)
+static int train(struct simtask_run *r)
 {
 	struct learner l = { .loss = 100 };
 	sigset_t terms;
@@ -427,7 +427,7 @@ static int train(struct run *r)
 	return code;
 }
 
-static void leave(struct run *r)
+static void leave(struct simtask_run *r)
 {
 	for (size_t i = 0; r->devices && i < r->n; i++)
 		simdev_leave(r->devices, r->targets[i].gpu.uuid);
@@ -437,7 +437,7 @@ static void leave(struct run *r)
 
 int simtask_main(struct cli_call *c)
 {
-	struct run r = { 0 };
+	struct simtask_run r = { 0 };
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, table))
 		return c->rc;

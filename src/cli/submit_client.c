@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 
 /* A submission being read. */
-struct job {
+struct submit_job {
 	struct spec *spec;
 	struct submit_flags *flags;
 	struct submit_pending pending;
@@ -36,7 +36,7 @@ struct job {
 	size_t program_len;
 };
 
-static void job_clear(struct job *j)
+static void job_clear(struct submit_job *j)
 {
 	spec_unref(j->spec);
 	options_pending_clear(&j->pending);
@@ -119,7 +119,7 @@ static void set_flag_targets(struct args_option *options, struct submit_flags *f
 }
 
 /* In the order given: of two that say the same, the later one counts. */
-static int apply_given(struct job *j, const struct args *a, const struct args_option *options, struct error *err)
+static int apply_given(struct submit_job *j, const struct args *a, const struct args_option *options, struct error *err)
 {
 	for (size_t i = 0; i < a->n_given; i++) {
 		const struct submit_option *o = &submit_options[a->given[i].option - options];
@@ -154,7 +154,7 @@ bool submit_is_task_file(const char *word)
 	return !io_read_file(word, SPEC_MAX_TEXT, &text, NULL) && radfile_has_directives(buf_text(&text), text.len);
 }
 
-static int apply_settings(struct job *j, const char *name, const struct radfile *f, struct error *err)
+static int apply_settings(struct submit_job *j, const char *name, const struct radfile *f, struct error *err)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		const struct rad_setting *set = &f->settings[i];
@@ -172,7 +172,7 @@ static int apply_settings(struct job *j, const char *name, const struct radfile 
 }
 
 /* Reads a task file and applies what it says; paths in it are taken from its own folder. */
-static int read_task_file(struct job *j, const char *path, struct error *err)
+static int read_task_file(struct submit_job *j, const char *path, struct error *err)
 {
 	scoped_buf text = { 0 };
 	struct stat st;
@@ -207,7 +207,7 @@ static int read_task_file(struct job *j, const char *path, struct error *err)
 }
 
 /* The words after a task file are its script's arguments. Options among them are a likely slip. */
-static int check_script_words(struct job *j, const char *file, char *const *words, struct error *err)
+static int check_script_words(struct submit_job *j, const char *file, char *const *words, struct error *err)
 {
 	for (; *words; words++) {
 		if (radfile_is_name(*words) && !access(*words, F_OK))
@@ -239,7 +239,7 @@ static const char *telling_word(char *const *words)
 }
 
 /* A script of Slurm's runs as it is, but what it asks for in comments goes unheard: better said. */
-static void note_sbatch_lines(struct job *j, const char *script)
+static void note_sbatch_lines(struct submit_job *j, const char *script)
 {
 	scoped_buf text = { 0 };
 	struct stat st;
@@ -249,7 +249,7 @@ static void note_sbatch_lines(struct job *j, const char *script)
 		add_note(j->flags, alloc_printf("%.300s: its #SBATCH lines are not read: write them as #RAD lines (rad(5))", script));
 }
 
-static int read_words(struct job *j, char *const *words, bool dashes, struct error *err)
+static int read_words(struct submit_job *j, char *const *words, bool dashes, struct error *err)
 {
 	struct spec *s = j->spec;
 	if (!words[0])
@@ -321,7 +321,7 @@ int submit_read_capture(struct spec *s, const char *path, struct error *err)
 	return 0;
 }
 
-static int read_estimator_files(struct job *j, struct error *err)
+static int read_estimator_files(struct submit_job *j, struct error *err)
 {
 	if (j->pending.model && submit_read_model(j->spec, j->pending.model, err))
 		return error_wrap(err, "%s", j->model_where);
@@ -332,7 +332,7 @@ static int read_estimator_files(struct job *j, struct error *err)
 
 /* ---- settling ---- */
 
-static int settle_folder(struct job *j, struct error *err)
+static int settle_folder(struct submit_job *j, struct error *err)
 {
 	const char *wanted = j->pending.chdir ? j->pending.chdir : j->base_dir;
 	struct stat st;
@@ -372,7 +372,7 @@ int submit_check_words(const struct spec *s, struct error *err)
 	return 0;
 }
 
-static int settle(struct job *j, struct error *err)
+static int settle(struct submit_job *j, struct error *err)
 {
 	struct spec *s = j->spec;
 	submit_caller_identity(s);
@@ -405,7 +405,7 @@ static int settle(struct job *j, struct error *err)
 	return submit_validate(s, err);
 }
 
-static int read_job(struct job *j, const struct args *a, const struct args_option *options, struct error *err)
+static int read_job(struct submit_job *j, const struct args *a, const struct args_option *options, struct error *err)
 {
 	if (!j->caller_dir)
 		return error_errno(err, "the current folder");
@@ -428,7 +428,7 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 	flags->help = a.help;
 	flags->usage = failed || (!a.help && !a.n_words);
 	if (!failed && !a.help) {
-		struct job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
+		struct submit_job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
 		j.base_dir = alloc_string_or_null(j.caller_dir);
 		failed = read_job(&j, &a, options, err);
 		if (!failed)
@@ -442,7 +442,7 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 int submit_parse_file(const char *path, struct spec **out, struct submit_flags *flags, struct error *err)
 {
 	*out = NULL;
-	struct job j = { .spec = spec_create(), .flags = flags, .base_dir = alloc_string("/") };
+	struct submit_job j = { .spec = spec_create(), .flags = flags, .base_dir = alloc_string("/") };
 	submit_caller_identity(j.spec);
 	int failed = read_task_file(&j, path, err) || submit_check_words(j.spec, err) || read_estimator_files(&j, err);
 	if (!failed && !j.spec->name)
@@ -458,7 +458,7 @@ int submit_parse_file(const char *path, struct spec **out, struct submit_flags *
 int submit_parse_script(char *const *words, struct spec **out, struct submit_flags *flags, struct error *err)
 {
 	*out = NULL;
-	struct job j = { .spec = spec_create(), .flags = flags, .base_dir = getcwd(NULL, 0) };
+	struct submit_job j = { .spec = spec_create(), .flags = flags, .base_dir = getcwd(NULL, 0) };
 	if (!j.base_dir)
 		j.base_dir = alloc_string("/");
 	int failed = read_task_file(&j, words[0], err) || settle_folder(&j, err);

@@ -51,29 +51,29 @@ static struct took took_of(const json_t *task)
 
 /* ---- sums by user and by GPU ---- */
 
-struct group { char *name; unsigned tasks, ooms; double wait_s, run_s, gpu_s, energy_j, peak_mib; };
-struct groups { struct group *list; size_t n, cap; };
+struct acct_group { char *name; unsigned tasks, ooms; double wait_s, run_s, gpu_s, energy_j, peak_mib; };
+struct acct_groups { struct acct_group *list; size_t n, cap; };
 
-static struct group *group_of(struct groups *g, const char *name)
+static struct acct_group *group_of(struct acct_groups *g, const char *name)
 {
 	for (size_t i = 0; i < g->n; i++)
 		if (!strcmp(g->list[i].name, name))
 			return &g->list[i];
 	alloc_grow(g->list, g->n, g->cap);
-	g->list[g->n] = (struct group){ .name = alloc_string(name), .gpu_s = NAN, .energy_j = NAN, .peak_mib = NAN };
+	g->list[g->n] = (struct acct_group){ .name = alloc_string(name), .gpu_s = NAN, .energy_j = NAN, .peak_mib = NAN };
 	return &g->list[g->n++];
 }
 
-static void groups_clear(struct groups *g)
+static void groups_clear(struct acct_groups *g)
 {
 	for (size_t i = 0; i < g->n; i++)
 		free(g->list[i].name);
 	free(g->list);
 }
 
-static void add_to_user(struct groups *users, const json_t *task)
+static void add_to_user(struct acct_groups *users, const json_t *task)
 {
-	struct group *g = group_of(users, member_text(task, "user"));
+	struct acct_group *g = group_of(users, member_text(task, "user"));
 	struct took took = took_of(task);
 	g->tasks++;
 	g->ooms += took.ooms;
@@ -85,7 +85,7 @@ static void add_to_user(struct groups *users, const json_t *task)
 }
 
 /* An attempt's energy is that of all its GPUs, so each gets an equal part. */
-static void add_to_gpus(struct groups *gpus, const json_t *task)
+static void add_to_gpus(struct acct_groups *gpus, const json_t *task)
 {
 	size_t i, k;
 	json_t *a, *uuid;
@@ -93,7 +93,7 @@ static void add_to_gpus(struct groups *gpus, const json_t *task)
 	json_array_foreach(attempts, i, a) {
 		const json_t *on = json_object_get(a, "gpus");
 		json_array_foreach(on, k, uuid) {
-			struct group *g = group_of(gpus, json_string_value(uuid));
+			struct acct_group *g = group_of(gpus, json_string_value(uuid));
 			g->tasks++;
 			g->ooms += !strcmp(member_text(a, "verdict"), "oom");
 			g->gpu_s = plus(g->gpu_s, attempt_s(a));
@@ -103,11 +103,11 @@ static void add_to_gpus(struct groups *gpus, const json_t *task)
 	}
 }
 
-static json_t *groups_json(const struct groups *g, const char *name, bool times)
+static json_t *groups_json(const struct acct_groups *g, const char *name, bool times)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < g->n; i++) {
-		const struct group *x = &g->list[i];
+		const struct acct_group *x = &g->list[i];
 		json_t *o = json_pack("{ss, si, si, so, so, so}", name, x->name, times ? "tasks" : "attempts", (int)x->tasks, "oom",
 			(int)x->ooms, "gpu_s", json_round3(x->gpu_s), "energy_j", json_round3(x->energy_j),
 			"peak_mib", json_round3(x->peak_mib));
@@ -154,11 +154,11 @@ static void print_tasks(const json_t *tasks, const struct term *term)
 
 static int compare_names(const void *a, const void *b)
 {
-	return strcmp(((const struct group *)a)->name, ((const struct group *)b)->name);
+	return strcmp(((const struct acct_group *)a)->name, ((const struct acct_group *)b)->name);
 }
 
 /* GPUs by their index, where they are still there. */
-static void name_gpus(struct groups *g)
+static void name_gpus(struct acct_groups *g)
 {
 	struct error ignored = ERROR_INIT;
 	scoped_json *reply = client_call(wire_request("gpus"), &ignored);
@@ -169,7 +169,7 @@ static void name_gpus(struct groups *g)
 	}
 }
 
-static void print_groups(struct groups *g, const char *title, bool times, const struct term *term)
+static void print_groups(struct acct_groups *g, const char *title, bool times, const struct term *term)
 {
 	const struct table_column columns[] = {
 		{ title }, { times ? "TASKS" : "ATTEMPTS", .right = true }, { "OOM", .right = true },
@@ -261,7 +261,7 @@ static void print_csv(const json_t *tasks)
 
 static void print_all(json_t *reply, bool json)
 {
-	struct groups users = { 0 }, gpus = { 0 };
+	struct acct_groups users = { 0 }, gpus = { 0 };
 	struct term term = term_ask();
 	size_t i;
 	json_t *t;

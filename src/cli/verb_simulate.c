@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 /* The words of the command line that are no settings, before they are understood. */
-struct words {
+struct simulate_words {
 	const char *trace, *workloads, *mix, *map, *devices, *config, *estimator, *loads, *mps_multi_gpu, *seed, *report;
 	bool json;
 };
@@ -55,18 +55,19 @@ static void describe(const char *name, struct args_option *o, struct said *said)
 	*o = (struct args_option){ .name = name, .arg = args[row->type], .help = said->help, .words = said->words };
 }
 
-/* "KEY=VALUE" */
+/* "KEY=VALUE". What no simulation looks at is refused: whoever sets it expects something of it. A file is a server's whole, and
+ * may say it. */
 static int set_one(struct settings *s, const char *word, struct error *err)
 {
 	const char *equals = strchr(word, '=');
 	if (!equals)
 		return error_set(err, ERR_INVALID, "'%.60s': expected KEY=VALUE", word);
 	scoped_free char *name = alloc_printf("%.*s", (int)(equals - word), word);
-	if (settings_set_named(s, name, equals + 1, (struct settings_source){ SETTINGS_COMMAND_LINE, 0 }, err))
-		return -1;
-	if (settings_find(name)->server_only)
-		cli_note("--set %s: plays no part in a simulation", name);
-	return 0;
+	const struct setting *row = settings_find(name);
+	if (row && row->server_only)
+		return error_set(err, ERR_INVALID, "%s: plays no part in a simulation, only in radd; leave it out (in a file of --config "
+				 "it may stand)", name);
+	return settings_set_named(s, name, equals + 1, (struct settings_source){ SETTINGS_COMMAND_LINE, 0 }, err);
 }
 
 /* An option with the name of a setting. `--share mig` is what tasks ask for; other words are the server's default. */
@@ -110,7 +111,7 @@ static int read_either(const char *option, const char *word, const char *yes, co
 	return *v || !strcmp(word, no) ? 0 : error_set(err, ERR_INVALID, "--%s: '%.40s': %s or %s", option, word, yes, no);
 }
 
-static int read_others(const struct words *w, struct sim_options *o, struct error *err)
+static int read_others(const struct simulate_words *w, struct sim_options *o, struct error *err)
 {
 	int64_t seed = 0;
 	o->estimator = w->estimator ? w->estimator : "oracle";
@@ -178,7 +179,7 @@ static void print_result(const struct setup *s, const struct sim_result *r)
 	printf("%-24s %12s\n", "mean SMACT", format_percent(r->mean_smact, smact));
 }
 
-static int run_trace(struct cli_call *c, const struct words *w, struct setup *s)
+static int run_trace(struct cli_call *c, const struct simulate_words *w, struct setup *s)
 {
 	struct progress progress = { .start_ms = clock_mono_ms() };
 	struct sim_result result;
@@ -229,7 +230,7 @@ static json_t *mix_json(const double *speed, size_t n)
 }
 
 /* How fast the workloads named run side by side on one device. */
-static int run_mix(struct cli_call *c, const struct words *w, struct setup *s)
+static int run_mix(struct cli_call *c, const struct simulate_words *w, struct setup *s)
 {
 	struct error err = ERROR_INIT;
 	uint64_t mib = 0;
@@ -256,14 +257,14 @@ static int run_mix(struct cli_call *c, const struct words *w, struct setup *s)
 }
 
 /* "4xa100-40g", also as radd writes them; those of the settings where they are simulated ones. NULL: none were named. */
-static const char *devices_of(const struct words *w, const struct setup *s)
+static const char *devices_of(const struct simulate_words *w, const struct setup *s)
 {
 	const char *named_there = strncmp(s->settings.devices, "sim:", 4) ? NULL : s->settings.devices;
 	const char *devices = w->devices ? w->devices : named_there;
 	return devices && !strncmp(devices, "sim:", 4) ? devices + 4 : devices;
 }
 
-static int run(struct cli_call *c, const struct words *w, struct setup *s)
+static int run(struct cli_call *c, const struct simulate_words *w, struct setup *s)
 {
 	struct error err = ERROR_INIT;
 	if (w->config && settings_read(&s->settings, w->config, true, NULL, NULL, &err))
@@ -285,7 +286,7 @@ static int run(struct cli_call *c, const struct words *w, struct setup *s)
 
 static int call(struct cli_call *c, struct args_option *named_rows)
 {
-	struct words w = { 0 };
+	struct simulate_words w = { 0 };
 	const struct args_option own[] = {
 		{ "trace", 0, "T.csv", "when tasks come: submit_s,workload", .value = &w.trace },
 		{ "workloads", 0, "W.csv", "what they are: workload,gpus,solo_s,mem_mib,gract,smact (ours)", .value = &w.workloads },

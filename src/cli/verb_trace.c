@@ -20,7 +20,7 @@
 
 #define MOST_TASKS 1000000
 
-struct words {
+struct trace_words {
 	const char *workloads, *map, *tasks, *interval, *mix, *seed, *output, *start, *length, *gpus, *speed, *estimator;
 	bool stats, json;
 };
@@ -42,7 +42,8 @@ static int read_ms(const char *word, const char *option, double most_s, int64_t 
 	return 0;
 }
 
-static int write_trace(struct cli_call *c, const struct words *w, const struct sim_trace *t, const struct sim_workloads *of)
+static int write_trace(struct cli_call *c, const struct trace_words *w, const struct sim_trace *t,
+		       const struct sim_workloads *of)
 {
 	scoped_buf text = { 0 };
 	struct error err = ERROR_INIT;
@@ -56,7 +57,7 @@ static int write_trace(struct cli_call *c, const struct words *w, const struct s
 
 /* Make --------------------------------------------------------------------------------------------------------------------- */
 
-static int make(struct cli_call *c, const struct words *w, const struct sim_workloads *of, struct sim_trace *t)
+static int make(struct cli_call *c, const struct trace_words *w, const struct sim_workloads *of, struct sim_trace *t)
 {
 	struct generate_options o = { .share = { 65, 27, 8 }, .interval_ms = 140000 };
 	struct error err = ERROR_INIT;
@@ -73,7 +74,7 @@ static int make(struct cli_call *c, const struct words *w, const struct sim_work
 
 /* Import ------------------------------------------------------------------------------------------------------------------- */
 
-static int read_window(const struct words *w, struct import_window *o, struct error *err)
+static int read_window(const struct trace_words *w, struct import_window *o, struct error *err)
 {
 	int64_t tasks = 0, gpus = 0, seed = 1;
 	*o = (struct import_window){ .start_ms = -1, .length_ms = 4 * 3600 * 1000 };
@@ -105,7 +106,7 @@ static int print_statistics(const struct import_log *log, bool json)
 	return CLI_DONE;
 }
 
-static int import(struct cli_call *c, const struct words *w, const struct sim_workloads *of, struct sim_trace *t)
+static int import(struct cli_call *c, const struct trace_words *w, const struct sim_workloads *of, struct sim_trace *t)
 {
 	struct import_log log;
 	struct import_window window;
@@ -173,7 +174,7 @@ static int submit_all(struct cli_call *c, const struct sim_trace *t, const struc
 	return CLI_DONE;
 }
 
-static int run(struct cli_call *c, const struct words *w, const struct sim_workloads *of, struct sim_trace *t)
+static int run(struct cli_call *c, const struct trace_words *w, const struct sim_workloads *of, struct sim_trace *t)
 {
 	struct error err = ERROR_INIT;
 	double speed = 1;
@@ -190,10 +191,10 @@ static int run(struct cli_call *c, const struct words *w, const struct sim_workl
 static const struct subverb {
 	const char *name;
 	size_t words;
-	int (*run)(struct cli_call *c, const struct words *w, const struct sim_workloads *of, struct sim_trace *t);
+	int (*run)(struct cli_call *c, const struct trace_words *w, const struct sim_workloads *of, struct sim_trace *t);
 } subverbs[] = { { "make", 1, make }, { "import", 2, import }, { "run", 2, run } };
 
-static int dispatch(struct cli_call *c, const struct words *w)
+static int dispatch(struct cli_call *c, const struct trace_words *w)
 {
 	const struct subverb *s = NULL;
 	struct sim_workloads of = { 0 };
@@ -216,7 +217,7 @@ static int dispatch(struct cli_call *c, const struct words *w)
 
 int verb_trace(struct cli_call *c)
 {
-	struct words w = { 0 };
+	struct trace_words w = { 0 };
 	const struct args_option options[] = {
 		{ "workloads", 0, "W.csv", "what tasks are (all three; catalogue: our own)", .value = &w.workloads },
 		{ "map", 0, "OURS=THEIRS,...", "columns to read under another name", .value = &w.map },

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The slots as placement sees them, and their versions. Whatever may have changed a slot's look puts it into the list of
- * touched ones; when somebody asks, those are filled anew, and one that may answer a request otherwise than before gets the next
- * version of the fleet. So a pass costs what moved, not what exists: one end among a thousand GPUs is one slot, and a sample in
- * which loads change a little is none.
+ * touched ones; when somebody asks, those are filled anew, and one that may answer a request otherwise than before gets the
+ * next version of the fleet. So a pass costs what moved, not what exists: one end among a thousand GPUs is one slot, and a
+ * sample in which loads change a little is none.
  *
  * Nobody compares fields by hand: looks are zeroed before they are filled and compared as memory, so a new field counts by
  * itself.
