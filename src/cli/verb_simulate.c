@@ -125,11 +125,11 @@ static int read_others(const struct simulate_words *w, struct sim_options *o, st
 
 /* Progress ----------------------------------------------------------------------------------------------------------------- */
 
-struct progress { int64_t start_ms, last_ms; bool shown; struct report_run *report; };
+struct simulate_progress { int64_t start_ms, last_ms; bool shown; struct report_run *report; };
 
 static void show_progress(void *ctx, size_t ended, size_t all)
 {
-	struct progress *p = ctx;
+	struct simulate_progress *p = ctx;
 	int64_t now = clock_mono_ms();
 	if (now - p->start_ms < 1000 || now - p->last_ms < 100)
 		return;
@@ -142,10 +142,10 @@ static void show_progress(void *ctx, size_t ended, size_t all)
 
 static void note_reading(void *ctx, int64_t t_ms, const struct gpu_reading *r)
 {
-	report_add_reading(((struct progress *)ctx)->report, t_ms, r);
+	report_add_reading(((struct simulate_progress *)ctx)->report, t_ms, r);
 }
 
-static void clear_progress(const struct progress *p)
+static void clear_progress(const struct simulate_progress *p)
 {
 	if (p->shown)
 		fputs("\r\033[K", stderr);
@@ -181,7 +181,7 @@ static void print_result(const struct setup *s, const struct sim_result *r)
 
 static int run_trace(struct cli_call *c, const struct simulate_words *w, struct setup *s)
 {
-	struct progress progress = { .start_ms = clock_mono_ms() };
+	struct simulate_progress progress = { .start_ms = clock_mono_ms() };
 	struct sim_result result;
 	struct error err = ERROR_INIT;
 	if (sim_trace_read(&s->trace, w->trace, &s->workloads, &err))
