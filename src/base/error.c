@@ -26,6 +26,7 @@ int error_set(struct error *err, enum error_code code, const char *fmt, ...)
 	va_list ap;
 	va_start(ap, fmt);
 	err->code = code;
+	err->no = 0;
 	vsnprintf(err->text, sizeof err->text, fmt, ap);
 	va_end(ap);
 	return -1;
@@ -33,17 +34,27 @@ int error_set(struct error *err, enum error_code code, const char *fmt, ...)
 
 int error_errno(struct error *err, const char *fmt, ...)
 {
-	const char *why = strerror(errno);
+	int no = errno;
+	const char *why = strerror(no);
 	if (!err)
 		return -1;
 	va_list ap;
 	va_start(ap, fmt);
 	err->code = ERR_SYSTEM;
+	err->no = no;
 	vsnprintf(err->text, sizeof err->text, fmt, ap);
 	va_end(ap);
 	size_t used = strlen(err->text);
 	snprintf(err->text + used, sizeof err->text - used, ": %s", why);
 	return -1;
+}
+
+bool error_is_shortage(const struct error *err)
+{
+	switch (err->code == ERR_SYSTEM ? err->no : 0) {
+	case EMFILE: case ENFILE: case ENOMEM: case EAGAIN: case ENOBUFS: case ENOSPC: return true;
+	default: return false;
+	}
 }
 
 int error_wrap(struct error *err, const char *fmt, ...)

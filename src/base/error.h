@@ -11,6 +11,7 @@
 #define RAD_BASE_ERROR_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 enum error_code {
 	ERR_NONE = 0,
@@ -26,6 +27,7 @@ enum error_code {
 
 struct error {
 	enum error_code code;
+	int no;		/* errno, of ERR_SYSTEM */
 	char text[1000];
 };
 
@@ -37,6 +39,9 @@ int error_set(struct error *err, enum error_code code, const char *fmt, ...)
 
 /* The same with ": " and the text of errno appended; the code is ERR_SYSTEM. */
 int error_errno(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Whether the machine was short of something that may come back: descriptors, memory, processes, room on a disk. */
+bool error_is_shortage(const struct error *err);
 
 /* Prepends "<fmt>: " to an error that is already set. Returns -1. */
 int error_wrap(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -74,6 +74,8 @@ struct core_ops {
 	bool (*state_of)(task_id id, enum task_state *state, void *ctx);
 	/* Whose process that is: a task now running, or 0 for a foreign one. NULL: its claim is believed. */
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
+	/* What the start of a placed task waits for, in words; NULL: for nothing. NULL as a function: never. */
+	const char *(*start_waits)(void *ctx, const struct task *t);
 	/* Has a slow row asked elsewhere, and answers by core_estimated, not from within this call. What the context points at
 	 * is for the time of the call. NULL: slow rows are asked in place. */
 	void (*estimate)(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,

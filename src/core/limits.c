@@ -66,7 +66,9 @@ void limits_forget(struct limits *l, task_id id)
 static int64_t limits_look_at(struct limits *l, struct limit *one, struct now now)
 {
 	struct task *t = tasks_find(l->tasks, one->task);
-	if (!t->time_limit_s || t->stopping)
+	/* What delays its start is not its time; EV_STARTED begins anew. */
+	bool delayed = !task_attempt(t)->shim.pid && l->ops.start_waits && l->ops.start_waits(l->ops.ctx, t);
+	if (!t->time_limit_s || t->stopping || delayed)
 		return INT64_MAX;
 	int64_t end = one->start_ms + t->time_limit_s * 1000, warn = end - t->spec->signal_before_s * 1000;
 	if (t->spec->signal && !one->signalled && now.mono_ms >= warn && now.mono_ms < end) {

@@ -65,6 +65,7 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 /* In the order in which things stand in a task's way: a person, other tasks, an estimate, its own array, the GPUs. */
 static void reason_of(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
+	const char *waits;
 	*out = (struct reason){ .word = NULL };
 	if (t->state == TASK_HELD) {
 		out->word = "Held";
@@ -83,6 +84,9 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		reason_from_map(c, t, now, out);
 	} else if (t->state == TASK_RUNNING && t->stopping) {
 		out->word = "Stopping";
+	} else if (t->state == TASK_RUNNING && c->ops.start_waits && (waits = c->ops.start_waits(c->ops.ctx, t))) {
+		out->word = "Delayed";
+		snprintf(out->text, sizeof out->text, "%s", waits);
 	}
 }
 

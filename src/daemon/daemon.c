@@ -318,6 +318,11 @@ static task_id owner_of(void *ctx, const struct proc_reading *p)
 	return runner_owner(((struct daemon *)ctx)->runner, p);
 }
 
+static const char *start_waits(void *ctx, const struct task *t)
+{
+	return runner_delay(((struct daemon *)ctx)->runner, t->id);
+}
+
 static int restore_one(void *ctx, struct task *t, const char *broken)
 {
 	struct daemon *d = ctx;
@@ -444,7 +449,8 @@ static void daemon_start_signals(struct daemon *d)
 static void daemon_start_parts(struct daemon *d)
 {
 	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of,
-				      .owner = owner_of, .estimate = on_estimate, .outcome = on_outcome, .trouble = on_trouble };
+				      .owner = owner_of, .start_waits = start_waits, .estimate = on_estimate,
+				      .outcome = on_outcome, .trouble = on_trouble };
 	d->core = core_create(&d->config.core, &ops);
 	const struct runner_plan running = { .core = d->core, .config = &d->config,
 					     .home = { d->state_dir, store_mark(d->store), store_marked_ms(d->store) },

@@ -33,6 +33,9 @@
 #define TICK_MS 100		/* while something waits: an MPS server to come up, a task to end */
 #define MPS_WAIT_MS 60000	/* for a server to come up, or a former one to leave */
 #define TERMINATE_MS 5000	/* between terminate_client and SIGKILL */
+#define DELAY_MIN_MS 500	/* between two tries at what the machine was short of; doubled each time up to */
+#define DELAY_MAX_MS 30000
+#define AGAIN_MAX_MS 600000	/* what its own user may be short of is not waited for on a GPU for longer */
 #define SHIM_KILLS 6		/* times SIGKILL is sent to a task before its shim is taken for stuck */
 
 /* One attempt from its placement to its end; there is one for each running task. */
@@ -43,7 +46,11 @@ struct watch {
 	int pidfd;
 	struct polling *polling;	/* of pidfd */
 	bool stranger;		/* its shim was of an earlier boot: whoever has these pids now is not ours to signal */
-	enum { WATCH_NEW, WATCH_MPS, WATCH_LAUNCHING, WATCH_RUNNING } stage;
+	/* DELAYED: its launch is tried again, UNREAD: its end is read again, at retry_ms. */
+	enum { WATCH_NEW, WATCH_MPS, WATCH_LAUNCHING, WATCH_RUNNING, WATCH_DELAYED, WATCH_UNREAD } stage;
+	char *delay;		/* why; NULL: it is not delayed */
+	unsigned delays;
+	int64_t retry_ms, delayed_since_ms;	/* mono */
 	struct launching *launching;
 	int64_t mps_since_ms;	/* mono; since when it waits for its server */
 	/* The stop sequence; 0: not stopping. */
@@ -92,6 +99,7 @@ static void runner_drop_watch(struct watch *w)
 	launching_leave(w->launching);
 	idmap_remove(&w->r->watches, w->task);
 	runner_unwatch(w);
+	free(w->delay);
 	free(w);
 }
 
@@ -110,6 +118,69 @@ static bool runner_watch_claimant(struct watch *w)
 	return shim.pid != w->shim.pid && !runner_watch_shim(w, shim);
 }
 
+static void runner_want_tick(struct runner *r);
+
+/* Delays --------------------------------------------------------------------------------------------------------------- */
+
+/* The machine is short of something, or something of ours is not there, which is no fault of the task's: it is tried again, and
+ * told meanwhile. */
+static void runner_delay_until(struct watch *w, int stage, const char *why)
+{
+	int64_t now = clock_mono_ms(), wait = (int64_t)DELAY_MIN_MS << (w->delays < 6 ? w->delays : 6);
+	char id[TASK_ID_TEXT];
+	if (!w->delays++)
+		w->delayed_since_ms = now;
+	w->stage = stage;
+	w->retry_ms = now + (wait < DELAY_MAX_MS ? wait : DELAY_MAX_MS);
+	free(w->delay);
+	w->delay = alloc_printf(stage == WATCH_UNREAD ? "it ended, and how cannot be read yet: %s" :
+				"not started yet, and tried again: %s", why);
+	log_warn_limited("task %s: %s", task_id_text(w->task, id), w->delay);
+	runner_want_tick(w->r);
+}
+
+/* What one launch found again is there for the others. */
+static void runner_hasten(struct runner *r)
+{
+	size_t at = 0;
+	for (struct watch *w; (w = idmap_next(&r->watches, &at));)
+		if (w->stage == WATCH_DELAYED)
+			w->retry_ms = 0;
+}
+
+const char *runner_delay(const struct runner *r, task_id id)
+{
+	const struct watch *w = idmap_get(&r->watches, id);
+	return w ? w->delay : NULL;
+}
+
+/* Ends ----------------------------------------------------------------------------------------------------------------- */
+
+static void runner_end(struct watch *w, const struct exit_report *report)
+{
+	struct runner *r = w->r;
+	task_id task = w->task;
+	runner_drop_watch(w);
+	core_exited(r->plan.core, task, report, now_read());
+}
+
+/* Nothing of it ran, though its shim did. Returns false when that is all that will be tried. */
+static bool runner_begin_again(struct watch *w, const struct exit_report *report, bool claimed)
+{
+	const struct task *t = runner_task_of(w);
+	const struct launch_home *home = &w->r->plan.home;
+	if (t->stopping || (claimed && !report->again))
+		return false;
+	if (!claimed && !launch_may_begin_again(home, t))
+		return false;
+	if (claimed && w->delays && clock_mono_ms() - w->delayed_since_ms > AGAIN_MAX_MS)
+		return false;
+	if (claimed && launch_unclaim(home, t, NULL))
+		return false;
+	runner_delay_until(w, WATCH_DELAYED, claimed ? report->output.line : "its shim ended before it began");
+	return true;
+}
+
 /* The shim is gone: reads what it left and tells the core. */
 static void runner_over(struct watch *w)
 {
@@ -119,20 +190,24 @@ static void runner_over(struct watch *w)
 	struct error err = ERROR_INIT;
 	bool claimed = true;
 	char id[TASK_ID_TEXT];
-	task_id task = w->task;
 	int rc = launch_result(&r->plan.home, t, &claimed, &report, &err);
 	if (rc == 1 && runner_watch_claimant(w))	/* ours lost the race for the attempt to another radd's: that one runs */
 		return;
+	if (rc == 1 || (rc < 0 && err.code == ERR_SYSTEM)) {
+		runner_delay_until(w, WATCH_UNREAD, rc == 1 ? "another shim has it" : err.text);
+		return;
+	}
 	if (rc < 0) {
-		log_warn("task %s: its exit record cannot be read: %s", task_id_text(task, id), err.text);
+		log_warn("task %s: its exit record cannot be read: %s", task_id_text(w->task, id), err.text);
 		report = (struct exit_report){ .have_record = false };
+	} else if (runner_begin_again(w, &report, claimed)) {
+		return;
 	}
 	/* A shim that was killed leaves its task without a record, and perhaps running: a lost task must not go on unseen. */
 	if (claimed && !report.have_record && !w->stranger)
 		launch_signal(&r->plan.home, t, SIGKILL);
 	pacing_look(r->plan.core, &r->plan.home, t);
-	runner_drop_watch(w);
-	core_exited(r->plan.core, task, &report, now_read());
+	runner_end(w, &report);
 }
 
 static void on_shim_gone(void *ctx)
@@ -140,8 +215,6 @@ static void on_shim_gone(void *ctx)
 	runner_unwatch(ctx);
 	runner_over(ctx);
 }
-
-static void runner_want_tick(struct runner *r);
 
 /* Returns 0, or -1 when the process is gone already. */
 static int runner_watch_shim(struct watch *w, struct proc_id shim)
@@ -156,6 +229,8 @@ static int runner_watch_shim(struct watch *w, struct proc_id shim)
 	idmap_put(&w->r->shims, shim.pid, w);
 	w->stage = WATCH_RUNNING;
 	w->r->generation++;
+	free(w->delay);		/* how often it was delayed is kept: it may be again, before its program begins */
+	w->delay = NULL;
 	/* Out of descriptors or memory, which says nothing about the task: on_tick tries again. */
 	if (w->pidfd < 0)
 		error_errno(&err, "watching process %d", (int)shim.pid);
@@ -188,18 +263,15 @@ static void runner_want_tick(struct runner *r)
 		uv_timer_start(&r->tick, on_tick, TICK_MS, TICK_MS);
 }
 
-/* It could not be started, by no fault of the task's. */
+/* It is not started, and will not be. */
 static void runner_failed(struct watch *w, const char *why)
 {
-	struct runner *r = w->r;
 	struct exit_report report = { .never_began = true, .have_record = false };
-	task_id task = w->task;
 	char id[TASK_ID_TEXT];
-	log_warn("task %s: not started: %s", task_id_text(task, id), why);
+	log_warn("task %s: not started: %s", task_id_text(w->task, id), why);
 	report.output.kind = SCAN_OTHER_ERROR;
 	snprintf(report.output.line, sizeof report.output.line, "%s", why);
-	runner_drop_watch(w);
-	core_exited(r->plan.core, task, &report, now_read());
+	runner_end(w, &report);
 }
 
 static void runner_stop(struct watch *w);
@@ -208,6 +280,8 @@ static void runner_started(struct watch *w, struct proc_id shim)
 {
 	struct runner *r = w->r;
 	core_started(r->plan.core, w->task, shim, now_read());
+	if (w->delay)
+		runner_hasten(r);
 	if (runner_watch_shim(w, shim))
 		runner_over(w);
 	else if (runner_task_of(w)->stopping)	/* asked for while it was launched */
@@ -225,8 +299,12 @@ static void on_launched(void *ctx, int rc, struct proc_id shim, const struct err
 		runner_started(w, shim);
 	else if (err->code == ERR_CONFLICT)
 		runner_over(w);
-	else
+	else if (err->code == ERR_INVALID)	/* the task's own */
 		runner_failed(w, err->text);
+	else if (runner_task_of(w)->stopping)
+		runner_failed(w, "it was stopped before it began");
+	else
+		runner_delay_until(w, WATCH_DELAYED, err->text);
 }
 
 static void runner_launch(struct watch *w)
@@ -249,6 +327,7 @@ static void runner_launch(struct watch *w)
 		.fence_mib = a->fenced ? a->claim_mib : 0, .device = r->plan.device, .mps_pipe_dir = pipe,
 		.socket_path = r->plan.socket_path,
 	};
+	w->stranger = false;
 	w->stage = WATCH_LAUNCHING;
 	w->launching = launching_start(r->launches, launch_prepare(&q), on_launched, w);
 }
@@ -276,7 +355,10 @@ static void runner_begin(struct watch *w)
 		case MPS_READY: break;
 		case MPS_FAILED: runner_failed(w, why); return;
 		case MPS_STARTING:
-			runner_wait_for_server(w);
+			if (*why)
+				runner_delay_until(w, WATCH_DELAYED, why);
+			else
+				runner_wait_for_server(w);
 			return;
 		}
 	}
@@ -346,6 +428,11 @@ static void runner_stop(struct watch *w)
 {
 	if (w->stage == WATCH_LAUNCHING)	/* on_launched goes on with it */
 		return;
+	if (w->stage == WATCH_UNREAD) {		/* nobody wants to wait for that any more */
+		launch_signal(&w->r->plan.home, runner_task_of(w), SIGKILL);
+		runner_end(w, &(struct exit_report){ .have_record = false });
+		return;
+	}
 	if (w->stage != WATCH_RUNNING) {	/* not started yet: it need not be */
 		runner_failed(w, "it was stopped before it began");
 		return;
@@ -362,24 +449,37 @@ static bool runner_is_blind(const struct watch *w)
 	return w->stage == WATCH_RUNNING && !w->polling;
 }
 
+static bool runner_has_to_do(const struct watch *w)
+{
+	return w->stage == WATCH_MPS || w->stage == WATCH_DELAYED || w->stage == WATCH_UNREAD || w->next_step_ms ||
+	       runner_is_blind(w);
+}
+
+static void runner_tick(struct watch *w)
+{
+	int64_t now = clock_mono_ms();
+	if (w->stage == WATCH_MPS || (w->stage == WATCH_DELAYED && now >= w->retry_ms))
+		runner_begin(w);
+	else if (w->stage == WATCH_UNREAD && now >= w->retry_ms)
+		runner_over(w);
+	else if (runner_is_blind(w) && runner_watch_shim(w, w->shim))
+		runner_over(w);
+	else if (w->next_step_ms && now >= w->next_step_ms)
+		runner_next_stop_step(w);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	struct runner *r = timer->data;
 	size_t at = 0, n = 0, cap = 0;
 	struct watch **busy = NULL;
 	for (struct watch *w; (w = idmap_next(&r->watches, &at));)
-		if (w->stage == WATCH_MPS || w->next_step_ms || runner_is_blind(w)) {
+		if (runner_has_to_do(w)) {
 			alloc_grow(busy, n, cap);
 			busy[n++] = w;
 		}
-	for (size_t i = 0; i < n; i++) {
-		if (busy[i]->stage == WATCH_MPS)
-			runner_begin(busy[i]);
-		else if (runner_is_blind(busy[i]) && runner_watch_shim(busy[i], busy[i]->shim))
-			runner_over(busy[i]);
-		else if (busy[i]->next_step_ms && clock_mono_ms() >= busy[i]->next_step_ms)
-			runner_next_stop_step(busy[i]);
-	}
+	for (size_t i = 0; i < n; i++)
+		runner_tick(busy[i]);
 	free(busy);
 	if (!n)
 		uv_timer_stop(timer);
@@ -508,6 +608,22 @@ void runner_sweep(struct runner *r, bool remove)
 
 void runner_tell_troubles(const struct runner *r, json_t *troubles)
 {
+	const struct watch *worst[2] = { NULL };	/* of starts, of ends */
+	size_t n[2] = { 0 }, at = 0;
+	for (const struct watch *w; (w = idmap_next(&r->watches, &at));)
+		if (w->delay) {
+			int which = w->stage == WATCH_UNREAD;
+			n[which]++;
+			if (!worst[which] || w->delays > worst[which]->delays)
+				worst[which] = w;
+		}
+	for (int i = 0; i < 2; i++) {
+		char id[TASK_ID_TEXT];
+		scoped_free char *text = n[i] ? alloc_printf("%zu task%s delayed; task %s: %s", n[i], n[i] > 1 ? "s are" : " is",
+							      task_id_text(worst[i]->task, id), worst[i]->delay) : NULL;
+		if (text)
+			json_array_append_new(troubles, json_pack("{ss, ss}", "check", "starts", "text", text));
+	}
 	sweeping_tell(r->sweeping, troubles);
 }
 

@@ -93,9 +93,9 @@ static enum mps_state servers_start(struct servers *s, const struct core *core, 
 		return MPS_STARTING;
 	s->last = ERROR_INIT;
 	struct mps_server *server = mps_start(s->run_dir, buf_text(&gpus), t->spec->uid, t->spec->gid, &s->last);
-	if (!server) {
+	if (!server) {		/* a trouble of ours, not of the server: see servers.h */
 		*why = s->last.text;
-		return MPS_FAILED;
+		return MPS_STARTING;
 	}
 	log_info("MPS: starting a server for uid %u", (unsigned)t->spec->uid);
 	servers_add(s, server);

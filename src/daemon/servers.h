@@ -19,7 +19,7 @@ struct servers *servers_create(const char *run_dir, const struct device *device)
 void servers_destroy(struct servers *s);
 
 /* Makes sure that the user has a server for all GPUs of the attempt, and tells how far it is; call it again while
- * MPS_STARTING. On MPS_FAILED *why says what happened. */
+ * MPS_STARTING; where *why says something then, it could not even be tried. On MPS_FAILED *why says what happened. */
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why);
 /* The one for the task's attempt; NULL if there is none. */
 const char *servers_pipe_dir(const struct servers *s, const struct task *t);

@@ -8,6 +8,7 @@
 #include "daemon/test_world.h"
 #include "device/device.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 struct running {
@@ -167,17 +168,66 @@ static void nothing_runs_before_the_commit(void **state)
 	expect_end(s, id, TASK_COMPLETED, 0);
 }
 
-static void a_launch_that_fails_is_told_as_never_begun(void **state)
+/* No attempt folder can be made there. */
+static task_id begin_nowhere(struct running *s)
+{
+	s->plan.home.state_dir = "/proc/none";
+	forget_all(s);
+	task_id id = world_submit(&s->w, world_spec(&s->w, "true\n"));
+	world_snapshot(&s->w);
+	while (!runner_delay(s->runner, id)) {
+		turn(s);
+		uv_run(&s->w.loop, UV_RUN_ONCE);
+	}
+	return id;
+}
+
+static void a_launch_that_fails_waits_and_is_no_fault_of_the_task(void **state)
 {
 	struct running *s = *state;
-	s->plan.home.state_dir = "/proc/none";	/* no attempt folder can be made */
+	task_id id = begin_nowhere(s);
+	scoped_json *troubles = json_array();
+	assert_non_null(strstr(runner_delay(s->runner, id), "not started yet, and tried again: "));
+	runner_tell_troubles(s->runner, troubles);
+	assert_int_equal(json_array_size(troubles), 1);
+	s->plan.home.state_dir = s->w.state_dir;	/* as if it had come back */
 	forget_all(s);
-	struct spec *spec = world_spec(&s->w, "true\n");
-	spec->requeue = false;
-	task_id id = world_submit(&s->w, spec);
-	world_snapshot(&s->w);
-	until(s, EV_ENDED, id);
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_COMPLETED);
+	assert_int_equal(t->n_attempts, 1);
+	task_destroy(t);
+}
+
+static void one_whose_launch_waits_can_be_cancelled(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin_nowhere(s);
+	assert_int_equal(core_cancel(s->w.core, id, getuid(), now_read(), NULL), 0);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_CANCELLED);
 	assert_false(world_saw(&s->w, EV_STARTED, id));
+	task_destroy(t);
+}
+
+/* The end cannot be read for want of a descriptor: it is read later. */
+static void an_end_that_cannot_be_read_is_read_later(void **state)
+{
+	struct running *s = *state;
+	struct rlimit before, few;
+	task_id id = begin(s, WAITS "exit 6\n");
+	struct proc_id shim = shim_of(s, id);
+	until_file(s, "began");
+	make_file(s, "go");
+	until_gone(shim);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){ .rlim_cur = 3, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (!runner_delay(s->runner, id))
+		uv_run(&s->w.loop, UV_RUN_ONCE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_non_null(strstr(runner_delay(s->runner, id), "how cannot be read yet"));
+	expect_end(s, id, TASK_FAILED, 6);
 }
 
 /* Eight that are placed in one turn; placed one way, started one way. */
@@ -335,6 +385,7 @@ static void after_a_new_boot_it_is_lost(void **state)
 	struct running *s = *state;
 	task_id id = begin(s, WAITS);
 	struct proc_id shim = shim_of(s, id);
+	until_file(s, "began");
 	forget_all(s);
 	kill(shim.pid, SIGKILL);
 	until_gone(shim);
@@ -343,6 +394,26 @@ static void after_a_new_boot_it_is_lost(void **state)
 	assert_int_equal(t->state, TASK_LOST);
 	task_destroy(t);
 	make_file(s, "go");
+}
+
+/* Its shim had not come to the claim: nothing ran, and it is begun again. */
+static void one_whose_shim_never_claimed_it_is_begun_again(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, WAITS "exit 8\n");
+	struct proc_id shim = shim_of(s, id);
+	char name[LAUNCH_NAME_LEN];
+	until_file(s, "began");
+	forget_all(s);
+	kill(shim.pid, SIGKILL);
+	until_gone(shim);
+	launch_signal(&s->plan.home, core_task(s->w.core, id), SIGKILL);
+	scoped_free char *claim = alloc_printf("%s/attempts/%s/claim", s->w.state_dir,
+					       launch_name(&s->plan.home, core_task(s->w.core, id), name));
+	assert_int_equal(unlink(claim), 0);
+	make_file(s, "go");
+	runner_adopt(s->runner, core_task(s->w.core, id), true);
+	expect_end(s, id, TASK_FAILED, 8);
 }
 
 static void whose_process_it_is(void **state)
@@ -373,11 +444,13 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(a_program_runs_and_its_end_is_told), T(nothing_runs_before_the_commit),
-		T(a_launch_that_fails_is_told_as_never_begun), T(they_start_in_the_order_of_their_placements),
+		T(a_launch_that_fails_waits_and_is_no_fault_of_the_task), T(one_whose_launch_waits_can_be_cancelled),
+		T(an_end_that_cannot_be_read_is_read_later), T(they_start_in_the_order_of_their_placements),
 		T(one_under_way_outlives_the_runner), T(one_that_heeds_TERM_ends_by_itself), T(one_that_does_not_is_killed),
 		T(one_that_is_cancelled_where_it_was_placed_ends), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
 		T(a_running_one_is_adopted), T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
-		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost), T(whose_process_it_is),
+		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
+		T(one_whose_shim_never_claimed_it_is_begun_again), T(whose_process_it_is),
 #undef T
 	};
 	return cmocka_run_group_tests_name("runner", tests, NULL, NULL);

@@ -227,6 +227,7 @@ static void fill_report(const struct exit_record *record, struct exit_report *r)
 {
 	r->have_record = true;
 	r->never_began = !record->began;
+	r->again = !record->began && record->again;
 	r->exit_code = record->exit_code;
 	r->signal = record->signal;
 	r->output = record->output;
@@ -269,6 +270,38 @@ bool launch_progress(const struct launch_home *home, const struct task *t, struc
 	return true;
 }
 
+bool launch_may_begin_again(const struct launch_home *home, const struct task *t)
+{
+	scoped_free char *path = launch_folder(home, t);
+	scoped_fd int folder = -1;
+	struct proc_id shim;
+	return !open_folder(path, &folder, NULL) && !claim_read(folder, ATTEMPT_CLAIM, &shim, NULL);
+}
+
+static void remove_cgroup(int folder)
+{
+	char path[PATH_MAX];
+	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
+	path[n > 0 ? n : 0] = 0;
+	if (n > 0)
+		rmdir(path);
+}
+
+/* What the shim left is made anew by the next. The record goes first: one that says "again" beside a claim of the next shim
+ * would have a program run twice, and a claim without a record is lost at worst. */
+int launch_unclaim(const struct launch_home *home, const struct task *t, struct error *err)
+{
+	scoped_free char *path = launch_folder(home, t);
+	scoped_fd int folder = -1;
+	if (open_folder(path, &folder, err))
+		return -1;
+	remove_cgroup(folder);
+	unlinkat(folder, ATTEMPT_CGROUP, 0);
+	unlinkat(folder, ATTEMPT_EXIT, 0);
+	return unlinkat(folder, ATTEMPT_CLAIM, 0) ? error_errno(err, "%s/" ATTEMPT_CLAIM, path) : 0;
+}
+
 static void task_family(const struct launch_home *home, const struct task *t, struct family *f)
 {
 	const struct attempt *attempt = task_attempt(t);
@@ -296,16 +329,6 @@ size_t launch_processes(const struct launch_home *home, const struct task *t, pi
 	struct family f;
 	task_family(home, t, &f);
 	return family_list(&f, pids);
-}
-
-static void remove_cgroup(int folder)
-{
-	char path[PATH_MAX];
-	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
-	path[n > 0 ? n : 0] = 0;
-	if (n > 0)
-		rmdir(path);
 }
 
 void launch_forget(const char *path)

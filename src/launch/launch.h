@@ -70,15 +70,19 @@ int launch_run(const struct launch *l, struct proc_id *shim, struct error *err);
 int launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim, struct error *err);
 
 /* What the last attempt left: fills the first part of *r (have_record, never_began, exit code, signal, output, cgroup_oom,
- * ran_ms); with never_began, output.line says why. `never started` (no claim file: it may be started again) is told by
- * *claimed = false. 0: done; 1: the process that claimed it still runs (two daemons raced, ours lost): launch_adopt it;
- * -1: error. */
+ * ran_ms); with never_began, output.line says why. *claimed: somebody did (else see launch_may_begin_again). 0: done; 1: the
+ * process that claimed it still runs (two daemons raced, ours lost): launch_adopt it; -1: error. */
 int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,
 		  struct error *err);
 
 /* How far the last attempt is by its own output, in range, whatever its shim wrote. *file is a number for the file that it
  * prints into. False: nobody knows. */
 bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file);
+/* Whether the attempt may be started: its folder is there and nobody has claimed it, so nothing ran. Where there is no folder,
+ * one whose shim is known may have run. */
+bool launch_may_begin_again(const struct launch_home *home, const struct task *t);
+/* Its shim ended, and its record says `again`: takes the claim back. Returns 0 or -1. */
+int launch_unclaim(const struct launch_home *home, const struct task *t, struct error *err);
 
 /* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found
  * when the shim is dead. Never the shim itself. Returns how many got it. */

@@ -4,7 +4,8 @@
  * the attempt begins, so that a disk that is full by then cannot take the record away. What follows the line is zeros.
  * A line without its newline, or that is not JSON, was torn and counts as none.
  *	{"v":1,"began":true,"exit_code":1,"signal":0,"start_ms":...,"end_ms":...,"maxrss_kib":...,"oom_kills":0,
- *	 "kind":1,"survived":false,"oom_seen":1,"offset":120,"source":"PyTorch","line":"..."}
+ *	 "again":false,"kind":1,"survived":false,"oom_seen":1,"offset":120,"source":"PyTorch","line":"..."}
+ * With "again":true the program did not begin for want of something that may come back.
  * `line` is the last error in the output, or why the program did not begin. It is ASCII here.
  *
  * In the second half of the same file, made over again every few seconds while the program runs, stands how far it is by its
@@ -28,6 +29,7 @@
 
 struct exit_record {
 	bool began;		/* the program was executed */
+	bool again;		/* it was not, for want of something that may come back: the attempt may be begun again */
 	int exit_code, signal;	/* signal 0: exited by itself */
 	int64_t start_ms, end_ms;	/* wall; of the program itself, not of what it left behind */
 	int64_t maxrss_kib;	/* largest resident size of one of its processes */

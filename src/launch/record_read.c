@@ -15,7 +15,8 @@
 static int read_numbers(const json_t *obj, struct exit_record *r)
 {
 	int64_t exit_code = 0, signal = 0, kind = 0, oom_seen = 0, offset = 0;
-	if (json_read_bool(obj, "began", &r->began, NULL) || json_read_bool(obj, "survived", &r->output.survived, NULL) ||
+	if (json_read_bool(obj, "began", &r->began, NULL) || json_read_bool(obj, "again", &r->again, NULL) ||
+	    json_read_bool(obj, "survived", &r->output.survived, NULL) ||
 	    json_read_bool(obj, "oom_near", &r->output.oom_near, NULL) ||
 	    json_read_int(obj, "exit_code", 0, 255, &exit_code, NULL) ||
 	    json_read_int(obj, "signal", 0, NSIG - 1, &signal, NULL) ||

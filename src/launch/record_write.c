@@ -45,6 +45,8 @@ int record_write(int fd, const struct exit_record *r)
 	scoped_buf out = { 0 };
 	buf_printf(&out, "{\"v\":1,\"began\":%s,\"exit_code\":%d,\"signal\":%d,\"start_ms\":%lld,\"end_ms\":%lld",
 		   r->began ? "true" : "false", r->exit_code, r->signal, (long long)r->start_ms, (long long)r->end_ms);
+	if (r->again)
+		buf_add_text(&out, ",\"again\":true");
 	buf_printf(&out, ",\"maxrss_kib\":%lld,\"oom_kills\":%lld", (long long)r->maxrss_kib, (long long)r->oom_kills);
 	buf_printf(&out, ",\"kind\":%d,\"survived\":%s,\"oom_near\":%s,\"oom_seen\":%u,\"offset\":%llu", r->output.kind,
 		   r->output.survived ? "true" : "false", r->output.oom_near ? "true" : "false", r->output.oom_seen,

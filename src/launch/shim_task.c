@@ -287,6 +287,7 @@ static void finish_record(struct attempt_run *run)
 static void record_failure(struct attempt_run *run, const struct error *err)
 {
 	run->record.end_ms = clock_wall_ms();
+	run->record.again = error_is_shortage(err);
 	run->record.output = (struct scan_result){ .kind = SCAN_OTHER_ERROR };
 	snprintf(run->record.output.line, sizeof run->record.output.line, "%.239s", err->text);
 }

@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What radd is short of (room on its disk, inodes, descriptors, its own shim) delays starts and ends, is told, and is never
+# counted against a task.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup() { new_world; }
+teardown()
+{
+	end_world
+	! mountpoint -q "$WORLD/small" || umount -l "$WORLD/small"
+}
+
+# All tasks of an array have ended well, at the first attempt.
+all_completed()
+{
+	rad wait "$1" >/dev/null
+	[ "$(rad show --json "$1" | jq '[.tasks[] | select(.state == "COMPLETED" and (.attempts | length) == 1)] | length')" = "$2" ]
+}
+
+# A shim of this test's own, which can be taken away.
+own_shim()
+{
+	cp "$RAD_BUILD_ROOT/rad-shim" "$WORLD/shim"
+	export RAD_SHIM=$WORLD/shim
+}
+
+@test "a shim that is missing for a while: tasks wait for it, are told so, and run" {
+	own_shim
+	start_radd
+	mv "$WORLD/shim" "$WORLD/away"
+	local id
+	id=$(submit --array 0-19 true)
+	wait_for 10 sh -c "rad why ${id}_0 | grep -q 'Delayed.*not started yet.*the program that starts tasks'"
+	rad queue | grep -q Delayed
+	rad doctor | tr -s ' \n' ' ' | grep -q 'tasks\? \(is\|are\) delayed; task .*not started yet'
+	grep -q 'not started yet, and tried again' "$WORLD/radd.log"
+	mv "$WORLD/away" "$WORLD/shim"
+	all_completed "$id" 20
+}
+
+@test "one whose start is delayed can be cancelled, and its time limit does not run" {
+	own_shim
+	start_radd
+	mv "$WORLD/shim" "$WORLD/away"
+	local id limited
+	id=$(submit true)
+	limited=$(submit --time 2 sleep 0.5)
+	wait_for 10 sh -c "rad why $id | grep -q Delayed"
+	rad cancel "$id"
+	wait_state "$id" CANCELLED
+	read -r -t 3 <> <(:) || :	# the limit and more
+	[ "$(state "$limited")" = RUNNING ]
+	mv "$WORLD/away" "$WORLD/shim"
+	all_completed "$limited" 1
+}
+
+@test "a shim that dies before it began: the attempt is begun again" {
+	printf '#!/bin/sh\nexit 18\n' >"$WORLD/shim"
+	chmod +x "$WORLD/shim"
+	export RAD_SHIM=$WORLD/shim
+	start_radd
+	local id
+	id=$(submit bash -c 'echo x >>runs')
+	wait_for 10 sh -c "rad why $id | grep -q 'Delayed.*its shim ended before it began'"
+	cp "$RAD_BUILD_ROOT/rad-shim" "$WORLD/new"
+	mv "$WORLD/new" "$WORLD/shim"
+	all_completed "$id" 1
+	[ "$(cat runs)" = x ]
+}
+
+# small_disk OPTIONS: the state lies on a disk of its own, whose name is $WORLD/small.
+small_disk()
+{
+	[ "$(id -u)" = 0 ] || skip "needs root: it mounts a file system"
+	mkdir "$WORLD/small"
+	mount -t tmpfs -o "$1" none "$WORLD/small" || skip "no file system can be mounted here"
+	chmod 755 "$WORLD/small"
+	mkdir "$WORLD/small/attempts" "$WORLD/state"
+	ln -s "$WORLD/small/attempts" "$WORLD/state/attempts"	# the store has room: that is another test's
+	chmod 700 "$WORLD/small/attempts"
+}
+
+@test "no room for attempts: starts wait until there is" {
+	small_disk size=200k
+	start_radd
+	head -c 1M /dev/zero >"$WORLD/small/full" 2>/dev/null || :
+	local id
+	id=$(submit --array 0-29 true)
+	wait_for 10 sh -c "rad why ${id}_0 | grep -q 'Delayed.*No space left'"
+	rm "$WORLD/small/full"
+	all_completed "$id" 30
+}
+
+@test "no inodes for attempts: starts wait until there are" {
+	small_disk size=10m,nr_inodes=20
+	start_radd
+	local id i=0
+	while : >"$WORLD/small/full.$i"; do i=$((i + 1)); done 2>/dev/null || :
+	id=$(submit --array 0-29 true)
+	wait_for 10 sh -c "rad why ${id}_0 | grep -q 'Delayed.*No space left'"
+	rm "$WORLD"/small/full.*
+	all_completed "$id" 30
+}
+
+@test "no inode for a task's log: its start waits, and it is the first attempt that runs" {
+	small_disk size=10m,nr_inodes=20
+	start_radd
+	local id i=0
+	mkdir "$WORLD/small/logs"
+	rm "$WORLD/state/attempts"
+	mkdir -m 700 "$WORLD/state/attempts"
+	while : >"$WORLD/small/full.$i"; do i=$((i + 1)); done 2>/dev/null || :
+	id=$(submit --output "$WORLD/small/logs/log" bash -c 'echo x >>runs')
+	wait_for 10 sh -c "rad why $id | grep -q 'Delayed.*No space left'"
+	[ ! -e runs ]
+	rm "$WORLD"/small/full.*
+	all_completed "$id" 1
+	[ "$(cat runs)" = x ]
+}
+
+@test "few descriptors: starts wait for one, and no end is thrown away" {
+	(ulimit -n 64; start_radd)
+	local id
+	id=$(submit --gpu-mem 100M --array 0-99 true)
+	all_completed "$id" 100
+}
