@@ -4,9 +4,13 @@
 
     bench/hardware/run_policies.py --bin dist/rad/bin --out results            # on a GPU
     bench/hardware/run_policies.py --bin build --out results --sim             # on a simulated one
+    bench/hardware/run_policies.py --bin dist/rad/bin --out results --check --gpus 2     # for simulate_policies.py
 
 Per policy: a private radd, all tasks submitted at once, measured through rad's JSON and, beside it, once a second through
 NVML by this program. Writes OUT/policy-NAME.json after each policy; table.py makes the table. It changes no setting of the GPU.
+
+With --check the tasks run one a GPU first, and the policies after that know of them what a server learns from such a run;
+simulate_policies.py then says what the simulator makes of the same tasks from the same knowledge.
 """
 import argparse
 import contextlib
@@ -15,13 +19,14 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import nvml
 from common import Rad, WORKLOADS, Workspace, last_json, save, say, tail, train, wait_for
-from mix import QUICK, TASKS, WIDE
+from mix import CHECK, LIAR, QUICK, TASKS, WIDE
 
 # name: placement, share, whether the tasks' memory is declared, further settings
 POLICIES = {
@@ -31,18 +36,22 @@ POLICIES = {
     "mps-magm": ("magm", "mps", True, ()),
     "streams-magm": ("magm", "streams", True, ()),
     "mps-gain": ("gain", "mps", True, ("order: backfill",)),
+    "plan": ("gain", "mps", True, ("order: plan",)),
     "mps-packed": ("magm", "mps", True, ("max_smact: off", "max_tasks: off")),  # memory alone decides
 }
 DEFAULT = ("exclusive", "streams-rr", "mps-rr", "mps-magm")
+CHECKED = ("exclusive", "mps-magm", "plan", "mps-gain", "streams-magm")
 
 
 def parse_args():
     p = argparse.ArgumentParser(description="Compare policies on the same tasks, on a real GPU or a simulated one.")
     p.add_argument("--bin", required=True, help="folder that holds rad and radd")
     p.add_argument("--out", required=True, help="folder for the results")
-    p.add_argument("--policies", default=",".join(DEFAULT),
-                   help=f"some of {', '.join(POLICIES)} (default: the first four)")
+    p.add_argument("--policies", help=f"some of {', '.join(POLICIES)} (default: {', '.join(DEFAULT)}; with --check "
+                   f"{', '.join(CHECKED)})")
     p.add_argument("--scale", type=float, default=1.0, help="steps of every task times this (default 1)")
+    p.add_argument("--check", action="store_true", help="fewer tasks, one that takes more memory than said, no holder; what the "
+                   "first policy teaches is known to the others")
     p.add_argument("--quick", action="store_true", help="four tasks, a third of the steps")
     p.add_argument("--leave", type=int, default=40960, metavar="MIB",
                    help="a holder takes the rest, but for exclusive; 0: none (default 40960)")
@@ -53,7 +62,7 @@ def parse_args():
     p.add_argument("--config", default="", metavar="TEXT", help="more lines for rad's configuration; \\n between them")
     p.add_argument("--sim", action="store_true", help="simulated GPU, `rad simtask` as the tasks")
     args = p.parse_args()
-    args.policies = args.policies.split(",")
+    args.policies = args.policies.split(",") if args.policies else list(CHECKED if args.check else DEFAULT)
     unknown = set(args.policies) - set(POLICIES)
     if unknown:
         p.error(f"no such policy: {', '.join(sorted(unknown))}; there are {', '.join(POLICIES)}")
@@ -64,6 +73,10 @@ def parse_args():
         args.leave = 0
         for at, task in WIDE.items():
             args.tasks.insert(at, task)
+    if args.check:
+        args.leave = 0
+        every = {t.name: t for t in [*args.tasks, LIAR]}
+        args.tasks = [every[name] for name in CHECK if name in every]
     return args
 
 
@@ -77,7 +90,7 @@ def config_text(policy, extra):
 
 def command(args, task):
     if args.sim:
-        return [str(pathlib.Path(args.bin).resolve() / "rad"), "simtask", "--mem", str(task.mem_mib * 9 // 10), "--seconds",
+        return [str(pathlib.Path(args.bin).resolve() / "rad"), "simtask", "--mem", str(task.takes_mib or task.mem_mib * 9 // 10), "--seconds",
                 str(round(task.seconds * args.scale, 2)), "--gract", str(task.gract), "--smact", str(task.smact)]
     return train(*task.args.split(), "--steps", max(5, round(task.steps * args.scale)))
 
@@ -152,10 +165,11 @@ def metrics(tasks, samples):
 
 
 def together(readings):
-    """Readings of several GPUs at one time, as one: sums of memory, power and energy, means of activity. One of one is itself."""
+    """Readings of several GPUs at one time, as one: sums of memory, power and energy, means of activity; and each by itself. One
+    of one is itself."""
     if len(readings) == 1:
         return readings[0]
-    out = {"t": readings[0]["t"]}
+    out = {"t": readings[0]["t"], "each": [{k: r.get(k) for k in ("power_w", "energy_j", "smact", "gract")} for r in readings]}
     for name in ("used_mib", "power_w", "energy_j", "smact", "gract"):
         values = [r[name] for r in readings]
         known = None not in values
@@ -194,13 +208,21 @@ def run_tasks(args, policy, rad, result, deadline_s):
     result["output"] = {t.name: tail(rad.output(t.name), 3000) for t in ids.values()}
     result["summary"] = {name: last_json(text) for name, text in result["output"].items()}
     result["acct"] = rad.run("acct", "--json", check=False).stdout
+    result["report"] = last_json(rad.run("report", "--json", "-S", result["started"], "--title", f"{policy}, measured",
+                                         check=False).stdout)
     for task in result["tasks"]:
         if task["state"] != "COMPLETED":
             say(f"{policy}: {task['name']} is {task['state']}: {(result['output'][task['name']] or '').strip()[-300:]}")
 
 
-def run_policy(args, policy, deadline_s):
-    """Never raises: what went wrong is part of the result."""
+def only_files(folder, names):
+    """For copytree: no sockets and locks of a daemon that is gone."""
+    return [n for n in names if not (pathlib.Path(folder, n).is_file() or pathlib.Path(folder, n).is_dir())]
+
+
+def run_policy(args, policy, deadline_s, learnt):
+    """Never raises: what went wrong is part of the result. `learnt`: the state of a daemon before, from where it is there; with
+    --check, else, the place for this one's."""
     result = {"policy": policy, "sim": args.sim, "scale": args.scale, "leave_mib": None if args.sim else args.leave,
               "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "tasks": []}
     with Workspace() as ws:
@@ -208,7 +230,11 @@ def run_policy(args, policy, deadline_s):
             result["config"] = config_text(policy, args.config)
             with holder(args, ws, policy) as held:
                 result["holder"] = held
-                rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", result["config"]).start()
+                rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", result["config"])
+                if learnt.is_dir():
+                    shutil.copytree(learnt, rad.state)
+                result["learnt"] = learnt.is_dir()
+                rad.start()
                 result["gpus_before"] = rad.json("gpus")
                 logger = nvml.Logger(rad_reader(rad) if args.sim else nvml_reader(args.gpus))
                 logger.start()
@@ -219,6 +245,8 @@ def run_policy(args, policy, deadline_s):
                     if not rad.died():
                         result["gpus_after"] = rad.json("gpus")
                     rad.stop()
+                    if args.check and not learnt.is_dir():
+                        shutil.copytree(rad.state, learnt, ignore=only_files)
         except Exception:
             result["error"] = traceback.format_exc()
             say(f"{policy}: {result['error']}")
@@ -230,14 +258,15 @@ def run_policy(args, policy, deadline_s):
 
 def warm_up(out):
     """The first start of PyTorch on a machine reads gigabytes from disk; no policy should pay for that."""
-    for model in ("resnet18", "bert-base"):
-        begin = time.monotonic()
-        done = subprocess.run(train("--model", model, "--batch-size", 4, "--image-size", 32, "--steps", 3), capture_output=True,
-                              text=True, timeout=180)
-        say(f"warm-up {model}: exit {done.returncode}, {time.monotonic() - begin:.1f} s")
-        if done.returncode:
-            save(out / "warm-up-failed.json", {"stdout": done.stdout, "stderr": done.stderr})
-            sys.exit(f"{model} does not run here: {done.stderr.strip()[-500:]}")
+    begin = time.monotonic()
+    runs = {model: subprocess.Popen(train("--model", model, "--batch-size", 4, "--image-size", 32, "--steps", 3),
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for model in ("resnet18", "bert-base")}
+    for model, run in runs.items():
+        stdout, stderr = run.communicate(timeout=180)
+        say(f"warm-up {model}: exit {run.returncode}, {time.monotonic() - begin:.1f} s")
+        if run.returncode:
+            save(out / "warm-up-failed.json", {"stdout": stdout, "stderr": stderr})
+            sys.exit(f"{model} does not run here: {stderr.strip()[-500:]}")
 
 
 def main():
@@ -249,6 +278,11 @@ def main():
         if not shutil.which("nvidia-cuda-mps-control"):
             say("note: no nvidia-cuda-mps-control here; mps policies will fail")
         warm_up(out)
+    with tempfile.TemporaryDirectory() as kept:
+        return run_in_turn(args, out, pathlib.Path(kept, "learnt"), begin)
+
+
+def run_in_turn(args, out, learnt, begin):
     before, failed = 0.0, 0  # how long the policy before took: the next one will hardly take longer
     for policy in args.policies:
         used = time.monotonic() - begin
@@ -257,7 +291,7 @@ def main():
             say(f"{policy}: left out, {left:.0f} s are left of {args.budget:.0f} s; run it with --policies {policy}")
             failed += 1
             continue
-        result = run_policy(args, policy, min(args.deadline, left))
+        result = run_policy(args, policy, min(args.deadline, left), learnt)
         save(out / f"policy-{policy}.json", result)
         before = time.monotonic() - begin - used
         failed += "metrics" not in result or result["metrics"]["completed"] < len(args.tasks)

@@ -9,7 +9,7 @@ import json
 import pathlib
 import sys
 
-ORDER = ["exclusive", "streams-rr", "streams-magm", "mps-rr", "mps-magm", "mps-gain", "mps-packed"]
+ORDER = ["exclusive", "streams-rr", "streams-magm", "mps-rr", "mps-magm", "mps-gain", "plan", "mps-packed"]
 COLUMNS = [("trace total (s)", "trace_total_s", 1), ("mean wait (s)", "avg_wait_s", 1), ("mean execution (s)", "avg_exec_s", 1),
            ("mean JCT (s)", "avg_jct_s", 1), ("SMACT", "mean_smact", 3), ("energy (kJ)", "energy_j", 1), ("OOMs", "oom", 0),
            ("completed", "completed", 0)]
