@@ -3,9 +3,10 @@
  * What a GPU draws while tasks share it, and whose part that is. Pure; used by simulated devices, by the simulator and by the
  * account of a task's energy. models/power.h has the parameters and where they come from.
  *
- *	watts = idle + sum over the tasks of speed * (its watts alone - idle),	at most the board's limit
+ *	watts = occupied + sum over the tasks of speed * (its watts alone - occupied),	at most the board's limit
  *
- * A task at half its speed launches half its kernels in a second, and each of them takes the energy that it takes alone.
+ * `occupied` is what the GPU draws as soon as a process is on it, which keeps its clocks up. A task at half its speed launches
+ * half its kernels in a second, and each of them takes the energy that it takes alone.
  */
 #ifndef RAD_SHARE_POWER_H
 #define RAD_SHARE_POWER_H
