@@ -105,7 +105,7 @@ static double units_left(const struct progress_report *p)
 double fleet_left_alone_s(const struct fleet *f, const struct run *r)
 {
 	struct progress_report p;
-	struct measured m = fleet_measure(f, r);
+	struct measured m = fleet_metered(f, r);
 	if (!fleet_progress(f, r->t->id, r->meter.last_ms, &p))
 		return NAN;
 	double alone = units_left(&p) / rate_alone(r);

@@ -293,6 +293,13 @@ static struct load_belief load_of_column(sqlite3_stmt *st, int i)
 	return v && !load_from_json(v, &b, NULL) ? b : load_unknown();
 }
 
+static struct pace pace_of_column(sqlite3_stmt *st, int i)
+{
+	struct pace p = { .ran_s = 0 };
+	scoped_json *v = sqlite3_column_type(st, i) == SQLITE_TEXT ? json_loads(load_column(st, i), 0, NULL) : NULL;
+	return v && !pace_from_json(v, &p, NULL) ? p : (struct pace){ .ran_s = 0 };
+}
+
 /* A verdict of a later version teaches as one that is not known: its peak is a lower bound. */
 static struct outcome outcome_of_row(sqlite3_stmt *st)
 {
@@ -304,7 +311,7 @@ static struct outcome outcome_of_row(sqlite3_stmt *st)
 		.seen = { .peak_mib = (uint64_t)sqlite3_column_int64(st, 7), .warm = sqlite3_column_int(st, 10),
 			  .alone_s = real_or_nan(st, 11), .alone_gract = real_or_nan(st, 12), .alone_smact = real_or_nan(st, 13),
 			  .work_s = real_or_nan(st, 14), .alone_dram = real_or_nan(st, 15), .alone_watts = real_or_nan(st, 16),
-			  .inferred = load_of_column(st, 17), .mean_smact = NAN, .energy_j = NAN } };
+			  .inferred = load_of_column(st, 17), .pace = pace_of_column(st, 18), .mean_smact = NAN, .energy_j = NAN } };
 	if (verdict_parse(load_column(st, 4), &o.verdict))
 		o.verdict = VERDICT_NONE;
 	return o;
@@ -317,7 +324,7 @@ int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*
 	scoped_statement *st = NULL;
 	int rc = sqlite3_prepare_v2(s->db, "SELECT told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib,"
 				    " retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s, alone_dram, alone_watts,"
-				    " inferred FROM outcomes"
+				    " inferred, pace FROM outcomes"
 				    " WHERE seq > (SELECT max(seq) FROM outcomes) - ?1 AND told_ms >= ?2 ORDER BY seq", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);

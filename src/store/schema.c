@@ -62,6 +62,8 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	"ALTER TABLE outcomes ADD COLUMN alone_dram REAL;"
 	"ALTER TABLE outcomes ADD COLUMN alone_watts REAL;"
 	"ALTER TABLE outcomes ADD COLUMN inferred TEXT;",	/* as in events; NULL: nothing was */
+
+	"ALTER TABLE outcomes ADD COLUMN pace TEXT;",	/* as in events; NULL: nothing is known */
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORE_SCHEMA 5
+#define STORE_SCHEMA 6
 
 struct store;
 

@@ -204,7 +204,7 @@ static void a_newer_schema_is_refused(void **state)
 	fixture_read(*state, "rad.db-wal", &wal);
 	assert_true(wal.len > 0);
 	fixture_refused(*state, ERR_CONFLICT, "was written by RAD-RM 9.8.7 (schema 7), newer than this one, " RAD_VERSION
-			" (schema 5)");
+			" (schema 6)");
 	same_bytes(*state, "rad.db", &file);
 	same_bytes(*state, "rad.db-wal", &wal);
 	fixture_sql(*state, "DROP TABLE meta");	/* which a later version may do */
@@ -242,8 +242,8 @@ static void an_older_file_is_migrated_and_kept(void **state)
 	fixture_commit(s);
 	store_close(s);
 
-	fixture_refused(*state, ERR_CONFLICT, "(schema 7)");
-	scoped_free char *kept = fixture_path(*state, "rad.db.v5");
+	fixture_refused(*state, ERR_CONFLICT, "(schema 8)");
+	scoped_free char *kept = fixture_path(*state, "rad.db.v6");
 	struct stat st;
 	assert_int_equal(stat(kept, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
@@ -261,7 +261,7 @@ static void a_failed_migration_changes_nothing(void **state)
 	with_later(steps, later[0], "CREATE TABLE broken(");
 	make_store(*state);
 	assert_null(store_open_schema(*state, steps, STORE_SCHEMA + 2, &err));
-	assert_non_null(strstr(err.text, "migrating from schema 5 to 7"));
+	assert_non_null(strstr(err.text, "migrating from schema 6 to 8"));
 	struct store *s = fixture_open(*state);
 	assert_int_equal(fixture_live(s).n, 3);
 	store_close(s);

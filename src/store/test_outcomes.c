@@ -40,7 +40,8 @@ static void what_was_told_comes_back(void **state)
 {
 	const struct outcome o = { .told_ms = 5000, .signature = "u1-a", .gpu_name = "NVIDIA H200", .estimator = "replay",
 		.comfort_mib = 7000, .verdict = VERDICT_OOM, .fenced = true, .claim_mib = 7500, .retry_mib = 11000,
-		.seen = { .peak_mib = 7400, .warm = true, .alone_s = 12.125, .alone_gract = 1 / 3.0, .alone_smact = NAN } };
+		.seen = { .peak_mib = 7400, .warm = true, .alone_s = 12.125,
+			  .pace = { .ran_s = 20, .whole = 1000, .alone_units = 40, .alone_s = 8 }, .alone_gract = 1 / 3.0, .alone_smact = NAN } };
 	struct store *s = fixture_open(*state);
 	struct told t;
 	add(s, &o);
@@ -63,6 +64,8 @@ static void what_was_told_comes_back(void **state)
 	assert_true(t.list[0].fenced && t.list[0].seen.warm);
 	assert_true(t.list[0].seen.alone_s == o.seen.alone_s && t.list[0].seen.alone_gract == o.seen.alone_gract);
 	assert_true(isnan(t.list[0].seen.alone_smact));
+	assert_memory_equal(&t.list[0].seen.pace, &o.seen.pace, sizeof o.seen.pace);
+	assert_true(t.list[1].seen.pace.ran_s == 0);
 	assert_int_equal(t.list[3].told_ms, 3000);	/* as they were told, whatever the clock said */
 	load(s, 2000, 100, &t);
 	assert_int_equal(t.n, 3);
