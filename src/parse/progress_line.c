@@ -406,6 +406,11 @@ static bool read_epoch_line(const char *text, size_t len, bool ended, struct pro
 	return inside || (ended && m->epochs);
 }
 
+static bool holds(const struct cursor *c, const char *word)
+{
+	return memmem(c->p, (size_t)(c->end - c->p), word, strlen(word));
+}
+
 static bool read_plain_line(const char *text, size_t len, bool ended, struct progress_mark *m)
 {
 	struct cursor c = { text, text + len };
@@ -417,10 +422,9 @@ static bool read_plain_line(const char *text, size_t len, bool ended, struct pro
 		return true;
 	}
 	/* "{'loss': 2.31, 'learning_rate': 5e-05, 'epoch': 1.2}" */
-	bool dict = len > 2 && text[0] == '{' && memmem(text, len, "'epoch':", 8) &&
-		    (memmem(text, len, "'loss':", 7) || memmem(text, len, "'eval_loss':", 12) || memmem(text, len, "'train_runtime':", 16));
-	m->hf = dict;
-	return dict;
+	m->hf = at(&c, 0) == '{' && holds(&c, "'epoch':") &&
+		(holds(&c, "'loss':") || holds(&c, "'eval_loss':") || holds(&c, "'train_runtime':"));
+	return m->hf;
 }
 
 bool progress_line(const char *text, size_t n, bool ended, struct progress_mark *out)
