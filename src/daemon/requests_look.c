@@ -13,14 +13,31 @@
 #include <string.h>
 
 #define MAX_IDS 10000
+#define MAX_MEMBERS 64		/* that a list may be asked for, more than a task has */
 #define MAX_WAIT_TASKS 100000	/* that the ids of one wait may stand for */
+
+/* NULL: all are wanted. Borrowed. */
+static int look_members(const struct message *m, json_t **members, struct error *err)
+{
+	size_t i;
+	json_t *name;
+	*members = json_object_get(m->json, "members");
+	if (!*members || json_is_null(*members))
+		return *members = NULL, 0;
+	bool good = json_is_array(*members) && json_array_size(*members) <= MAX_MEMBERS;
+	json_array_foreach(*members, i, name)
+		good = good && json_is_string(name);
+	return good ? 0 : error_set(err, ERR_INVALID, "'members' must be a list of at most %d names", MAX_MEMBERS);
+}
 
 /* Everybody sees the whole queue: who waits wants to know behind whom. */
 int request_list(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	(void)m;
-	(void)err;
+	json_t *members;
+	if (look_members(m, &members, err))
+		return -1;
 	*reply = (struct reply){ .kind = REPLY_WALK, .walk = walk_living(q->core) };
+	walk_only(reply->walk, json_incref(members));
 	return 0;
 }
 

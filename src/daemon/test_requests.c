@@ -299,6 +299,14 @@ static void lists_have_the_living_and_shows_the_ended_too(void **state)
 	assert_int_equal(json_array_size(json_object_get(list, "tasks")), 2);
 	assert_int_equal(json_array_size(json_object_get(array, "tasks")), 2);
 	assert_string_equal(text_of(json_array_get(json_object_get(one, "tasks"), 0), "state"), "CANCELLED");
+	scoped_json *some = listed(s, "list", "\"members\":[\"state\",\"id\",\"none\"]");
+	const json_t *first = json_array_get(json_object_get(some, "tasks"), 0);
+	assert_int_equal(json_array_size(json_object_get(some, "tasks")), 2);
+	assert_int_equal(json_object_size(first), 2);
+	assert_string_equal(text_of(first, "id"), "1_1");
+	assert_string_equal(text_of(first, "state"), "HELD");
+	refused(s, getuid(), "list", "\"members\":\"id\"", ERR_INVALID, "'members' must be a list");
+	refused(s, getuid(), "list", "\"members\":[\"id\",1]", ERR_INVALID, "'members' must be a list");
 	refused(s, getuid(), "show", "\"id\":\"5\"", ERR_NOT_FOUND, "5");
 	refused(s, getuid(), "show", "", ERR_INVALID, "'id'");
 }

@@ -15,6 +15,7 @@ struct walk {
 	struct store *store;	/* NULL: of the living only */
 	task_id *ids;
 	size_t n, cap, at;
+	json_t *members;	/* that are told of each task; NULL: all */
 	struct listing list;
 };
 
@@ -51,6 +52,7 @@ void walk_destroy(struct walk *w)
 	if (!w)
 		return;
 	listing_clear(&w->list);
+	json_decref(w->members);
 	free(w->ids);
 	free(w);
 }
@@ -71,13 +73,34 @@ size_t walk_count(const struct walk *w)
 	return w->n;
 }
 
+void walk_only(struct walk *w, json_t *members)
+{
+	json_decref(w->members);
+	w->members = members;
+}
+
+/* Takes over one reference, and gives one. */
+static json_t *walk_pick(const struct walk *w, json_t *task)
+{
+	size_t i;
+	json_t *name, *value, *some;
+	if (!w->members)
+		return task;
+	some = json_object();
+	json_array_foreach(w->members, i, name)
+		if ((value = json_object_get(task, json_string_value(name))))
+			json_object_set(some, json_string_value(name), value);
+	json_decref(task);
+	return some;
+}
+
 /* One of the living that has ended meanwhile is no task of the queue any more; one that was asked for by its id has to come. */
 static int walk_tell(struct walk *w, task_id id, struct error *err)
 {
 	const struct task *t = core_task(w->core, id);
 	struct task *old = t || !w->store ? NULL : store_load_task(w->store, id, err);
 	if (t || old)
-		listing_add(&w->list, core_task_json(w->core, t ? t : old, now_read()));
+		listing_add(&w->list, walk_pick(w, core_task_json(w->core, t ? t : old, now_read())));
 	task_destroy(old);
 	return t || old || !w->store ? 0 : -1;
 }

@@ -25,6 +25,9 @@ void walk_destroy(struct walk *w);
 /* The one task of that id, or all elements of an array, finished ones too. */
 int walk_add(struct walk *w, task_id id, struct error *err);
 size_t walk_count(const struct walk *w);
+/* Of each task only these members (a list of texts; one reference is taken over): to write, send and read all of them takes
+ * longer than to find them out. */
+void walk_only(struct walk *w, json_t *members);
 /* Goes on until that time (clock_mono_us), at least by one task. 1: that was the last piece; 0: there is more; -1: a task
  * cannot be read, so there is no list: one without it would be taken for whole. */
 int walk_step(struct walk *w, int64_t until_us, struct error *err);
