@@ -269,6 +269,16 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 	return 0;
 }
 
+/* Whether it would change anything. */
+static bool core_differs(const struct task *t, const struct event *ev)
+{
+	return (ev->u.updated.set_priority && ev->u.updated.priority != t->priority) ||
+	       (ev->u.updated.set_time_limit && ev->u.updated.time_limit_s != t->time_limit_s) ||
+	       (ev->u.updated.set_gpu_mem && ev->u.updated.gpu_mem_mib != t->gpu_mem_mib) ||
+	       (ev->u.updated.set_max_slowdown && !(ev->u.updated.max_slowdown == t->max_slowdown)) ||
+	       (ev->u.updated.name && strcmp(ev->u.updated.name, t->name));
+}
+
 int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err)
 {
 	struct task *t = tasks_find_for(c->tasks, id, EV_UPDATED, "changed", err);
@@ -281,6 +291,8 @@ int core_update(struct core *c, task_id id, struct event *ev, struct now now, st
 				 task_id_text(id, text));
 	if (ev->u.updated.set_gpu_mem && pass_feasible(c->pass, t->spec, ev->u.updated.gpu_mem_mib, err))
 		return -1;
+	if (!core_differs(t, ev))
+		return 0;
 	ev->kind = EV_UPDATED;
 	ev->t_ms = now.wall_ms;
 	tasks_emit(c->tasks, t, ev, now.wall_ms);
@@ -395,9 +407,9 @@ size_t core_count(const struct core *c, enum task_state state)
 	return tasks_count(c->tasks, state);
 }
 
-size_t core_user_tasks(const struct core *c, uid_t uid)
+size_t core_user_tasks(const struct core *c, uid_t uid, size_t *bytes)
 {
-	return tasks_of_user(c->tasks, uid);
+	return tasks_of_user(c->tasks, uid, bytes);
 }
 
 size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids)

@@ -126,8 +126,8 @@ struct task *core_task(const struct core *c, task_id id);
 /* Calls for every live task, running ones first, then in the order of the queue, then held and waiting ones. */
 void core_each_task(const struct core *c, void (*each)(void *ctx, const struct task *t), void *ctx);
 size_t core_count(const struct core *c, enum task_state state);
-/* How many live tasks that user has. */
-size_t core_user_tasks(const struct core *c, uid_t uid);
+/* How many live tasks that user has, and how large what he submitted for them is. */
+size_t core_user_tasks(const struct core *c, uid_t uid, size_t *bytes);
 /* The live elements of an array job (or the one task), in order of index. Free *ids. */
 size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids);
 /* Whether any task of that job is alive. */

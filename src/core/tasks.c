@@ -24,11 +24,14 @@ struct job {
 	size_t parked_from;	/* no element before this place is parked */
 };
 
+/* What the live tasks of one user are in sum. */
+struct user_sum { size_t tasks, bytes; };
+
 struct tasks {
 	struct tasks_ops ops;
 	struct idmap by_id;		/* task_id -> struct task */
 	struct idmap jobs;		/* job number -> struct job; arrays only */
-	struct idmap by_user;		/* uid + 1 -> how many live tasks, as a number in the pointer */
+	struct idmap by_user;		/* uid + 1 -> struct user_sum */
 	struct queue *queue;
 	struct waiting *waiting;
 	size_t by_state[TASK_STATE_COUNT];
@@ -62,6 +65,9 @@ void tasks_destroy(struct tasks *ts)
 		task_destroy(t);
 	idmap_free(&ts->by_id);
 	idmap_free(&ts->jobs);
+	size_t user_at = 0;
+	for (struct user_sum *u; (u = idmap_next(&ts->by_user, &user_at));)
+		free(u);
 	idmap_free(&ts->by_user);
 	queue_destroy(ts->queue);
 	waiting_destroy(ts->waiting);
@@ -124,14 +130,17 @@ static bool job_leave(struct tasks *ts, const struct task *t)
 	return true;
 }
 
-/* Kept, so that nobody has to look at all tasks for it: it is asked at every submission. */
-static void user_count(struct tasks *ts, uid_t uid, ptrdiff_t by)
+/* Kept, so that nobody has to look at all tasks for it: it is asked at every submission. Elements of an array share the bytes
+ * of their spec. */
+static void user_count(struct tasks *ts, const struct spec *s, int by)
 {
-	uintptr_t n = (uintptr_t)idmap_get(&ts->by_user, (int64_t)uid + 1) + (uintptr_t)by;
-	if (n)
-		idmap_put(&ts->by_user, (int64_t)uid + 1, (void *)n);
-	else
-		idmap_remove(&ts->by_user, (int64_t)uid + 1);
+	struct user_sum *u = idmap_get(&ts->by_user, (int64_t)s->uid + 1);
+	if (!u)
+		idmap_put(&ts->by_user, (int64_t)s->uid + 1, u = alloc_zero(sizeof *u));
+	u->tasks += (size_t)by;
+	u->bytes += (size_t)by * (s->bytes / (s->n_array ? s->n_array : 1));
+	if (!u->tasks)
+		free(idmap_remove(&ts->by_user, (int64_t)s->uid + 1));
 }
 
 /* Where a task belongs ------------------------------------------------------------------------------------------------ */
@@ -216,7 +225,7 @@ static void tasks_drop(struct tasks *ts, struct task *t, int64_t wall_ms)
 	enum task_state state = t->state;
 	bool last = job_leave(ts, t);
 	idmap_remove(&ts->by_id, id);
-	user_count(ts, t->spec->uid, -1);
+	user_count(ts, t->spec, -1);
 	ts->by_state[state]--;
 	waiting_remove(ts->waiting, t);
 	task_destroy(t);
@@ -254,7 +263,7 @@ void tasks_add(struct tasks *ts, struct task *t)
 {
 	assert(!tasks_find(ts, t->id));
 	idmap_put(&ts->by_id, t->id, t);
-	user_count(ts, t->spec->uid, 1);
+	user_count(ts, t->spec, 1);
 	job_join(ts, t);
 }
 
@@ -321,9 +330,11 @@ size_t tasks_live(const struct tasks *ts)
 	return ts->by_id.n;
 }
 
-size_t tasks_of_user(const struct tasks *ts, uid_t uid)
+size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes)
 {
-	return (uintptr_t)idmap_get(&ts->by_user, (int64_t)uid + 1);
+	const struct user_sum *u = idmap_get(&ts->by_user, (int64_t)uid + 1);
+	*bytes = u ? u->bytes : 0;
+	return u ? u->tasks : 0;
 }
 
 bool tasks_job_lives(const struct tasks *ts, uint32_t job)

@@ -54,7 +54,7 @@ struct task *tasks_find_any(const struct tasks *ts, task_id id, struct error *er
 struct task *tasks_find_for(const struct tasks *ts, task_id id, enum event_kind kind, const char *what, struct error *err);
 size_t tasks_count(const struct tasks *ts, enum task_state state);
 size_t tasks_live(const struct tasks *ts);
-size_t tasks_of_user(const struct tasks *ts, uid_t uid);
+size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes);
 bool tasks_job_lives(const struct tasks *ts, uint32_t job);
 /* The live elements of a job in order of index; free *ids. */
 size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids);

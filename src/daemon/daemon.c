@@ -63,6 +63,7 @@ struct daemon {
 	struct capturing *capturing;	/* tasks that wait for their captures */
 	struct names *names;		/* of users */
 	struct lookups *lookups;	/* workers that look into the history */
+	struct usages *stored;		/* what each user added to the store */
 	struct requests requests;	/* what clients may ask */
 	struct server *server;		/* clients */
 	struct sampling *sampling;	/* the sampler process */
@@ -462,8 +463,10 @@ static void daemon_start_parts(struct daemon *d)
 	d->capturing = capturing_create(&d->loop, on_captured, on_estimated, d);
 	d->names = names_create(&d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
 	d->lookups = lookups_create(&d->loop, d->program);
+	d->stored = usages_create_even(STORED_BURST_US);
 	d->requests = (struct requests){
-		.core = d->core, .store = d->store, .names = d->names, .capturing = d->capturing, .recording = d->recording, .config = &d->config,
+		.core = d->core, .store = d->store, .names = d->names, .capturing = d->capturing, .stored = d->stored,
+		.recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
 		.troubles = tell_troubles, .ctx = d,
 	};
@@ -555,6 +558,7 @@ static void daemon_stop_parts(struct daemon *d)
 	sampling_destroy(d->sampling);
 	server_destroy(d->server);
 	lookups_destroy(d->lookups);
+	usages_destroy(d->stored);
 	names_destroy(d->names);
 	capturing_destroy(d->capturing);
 	estimating_destroy(d->estimating);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a lookup does, in its process: the accounts of tasks that ended, and what GPUs showed over time, as whole replies.
+ * What a lookup does, in its process: the accounts of tasks that ended, the log of one task, and what GPUs showed
+ * over time, as whole replies.
  */
 #include "daemon/lookup.h"
 
@@ -21,10 +22,13 @@
 #include <unistd.h>
 
 #define MAX_ACCT_TASKS 10000
+#define MAX_EVENTS 20000
 #define MAX_REQUEST ((size_t)64 << 20)
 #define MEMORY ((rlim_t)2 << 30)
 
 /* Accounts ------------------------------------------------------------------------------------------------------------- */
+
+struct events_told { json_t *list; size_t n; };
 
 struct accounting { struct account sums; struct listing list; size_t n; int64_t now_ms; };
 
@@ -56,6 +60,31 @@ static int lookup_read_accounts(struct store *s, const json_t *request, struct b
 	return rc;
 }
 
+/* Events --------------------------------------------------------------------------------------------------------------- */
+
+/* A log is read from its beginning: what does not fit is cut at the end, and said. */
+static int lookup_add_event(void *ctx, const struct event *ev)
+{
+	struct events_told *told = ctx;
+	if (told->n++ < MAX_EVENTS)
+		json_array_append_new(told->list, event_told(ev));
+	return 0;
+}
+
+static int lookup_read_events(struct store *s, const json_t *request, struct buf *reply, struct error *err)
+{
+	int64_t id = 0;
+	struct events_told told = { .list = json_array() };
+	int rc = json_read_int(request, "task", 0, INT64_MAX, &id, err) ||
+		 store_load_events(s, id, lookup_add_event, &told, err) ? -1 : 0;
+	scoped_json *o = json_pack("{si, si, so, sb}", "v", WIRE_VERSION, "schema", 1, "events", told.list, "truncated",
+				   told.n > MAX_EVENTS);
+	scoped_free char *text = rc ? NULL : json_to_text(o);
+	if (text)
+		buf_add_text(reply, text);
+	return rc;
+}
+
 /* The worker ----------------------------------------------------------------------------------------------------------- */
 
 static json_t *lookup_read_request(void)
@@ -73,6 +102,7 @@ static int lookup_make_reply(const json_t *request, struct buf *reply, struct er
 		return error_set(err, ERR_INVALID, "radd --read is for radd's own use");
 	struct store *s = store_open_reader(state, err);
 	int rc = !s ? -1 : !strcmp(op, "acct") ? lookup_read_accounts(s, request, reply, err)
+			 : !strcmp(op, "events") ? lookup_read_events(s, request, reply, err)
 			 : recording_read(s, request, reply, err);
 	store_close(s);
 	return rc;

@@ -14,6 +14,7 @@
 #include "daemon/names.h"
 #include "daemon/recording.h"
 #include "daemon/sampling.h"
+#include "daemon/usage.h"
 #include "daemon/awaiting.h"
 #include "daemon/walk.h"
 #include "store/store.h"
@@ -28,6 +29,7 @@ struct requests {
 	struct store *store;
 	struct names *names;
 	struct capturing *capturing;
+	struct usages *stored;		/* what each user added to the store */
 	const struct recording *recording;
 	const struct sampling *sampling;
 	const struct settings *config;
@@ -39,9 +41,12 @@ struct requests {
 	void *ctx;
 };
 
+#define STORED_BURST_US (INT64_C(86400) * 1000000)	/* of `stored`: a day */
+
 /* A message, and whose it is, by the kernel's word. */
 struct message {
 	const json_t *json;
+	size_t bytes;		/* as it came */
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;

@@ -47,6 +47,8 @@ static int change_ids(const struct requests *q, const struct message *m, task_id
 }
 
 /* One change of one task; `how` is the caller's. */
+#define CHANGE_BYTES 400	/* of an event, with its place in the indexes */
+
 typedef int (*change)(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err);
 
 static int change_all(const struct requests *q, const struct message *m, change f, const void *how, struct reply *reply,
@@ -62,6 +64,7 @@ static int change_all(const struct requests *q, const struct message *m, change 
 			return -1;
 		done += !f(q, ids[i], m->uid, how, err);
 	}
+	request_spend_store(q, m, done * (CHANGE_BYTES + m->bytes));
 	return done ? request_answer(reply, json_pack("{si, sI}", "schema", 1, "changed", (json_int_t)done)) : -1;
 }
 
@@ -74,6 +77,8 @@ static int change_cancel(const struct requests *q, task_id id, uid_t uid, const 
 static int change_hold(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
 {
 	(void)how;
+	if (request_need_changes(core_task(q->core, id), err))
+		return -1;
 	return core_hold(q->core, id, uid, now_read(), err);
 }
 
@@ -87,6 +92,8 @@ static int change_update(const struct requests *q, task_id id, uid_t uid, const 
 {
 	struct event one = *(const struct event *)how;
 	(void)uid;
+	if (request_need_changes(core_task(q->core, id), err))
+		return -1;
 	return core_update(q->core, id, &one, now_read(), err);
 }
 
@@ -98,7 +105,9 @@ int request_cancel(const struct requests *q, const struct message *m, struct rep
 
 int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	return request_need_room(q, err) ? -1 : change_all(q, m, change_hold, NULL, reply, err);
+	if (request_need_room(q, err) || request_need_store(q, m, err))
+		return -1;
+	return change_all(q, m, change_hold, NULL, reply, err);
 }
 
 int request_release(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
@@ -111,12 +120,12 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 {
 	task_id id;
 	struct task *old = NULL;
-	if (request_need_room(q, err) || request_id(m, &id, err))
+	if (request_need_room(q, err) || request_need_store(q, m, err) || request_id(m, &id, err))
 		return -1;
 	const struct task *t = request_any_task(q, id, &old, err);
 	if (!t)
 		return -1;
-	if (request_need_owner(m, t, err) || (old && request_need_user_room(q, m, t->spec->uid, 1, err))) {
+	if (request_need_owner(m, t, err) || request_need_changes(t, err) || (old && request_need_user_room(q, m, t->spec->uid, 1, err))) {
 		task_destroy(old);
 		return -1;
 	}
@@ -124,6 +133,7 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 		core_restore(q->core, old, now_read());
 	if (core_requeue(q->core, id, m->uid, now_read(), err))
 		return -1;
+	request_spend_store(q, m, CHANGE_BYTES);
 	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
 }
 
@@ -177,7 +187,7 @@ int request_update(const struct requests *q, const struct message *m, struct rep
 {
 	struct event ev = { 0 };
 	scoped_free char *name = NULL;
-	if (request_need_room(q, err) || change_read_update(m, &ev, &name, err))
+	if (request_need_room(q, err) || request_need_store(q, m, err) || change_read_update(m, &ev, &name, err))
 		return -1;
 	return change_all(q, m, change_update, &ev, reply, err);
 }

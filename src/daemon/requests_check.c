@@ -4,6 +4,11 @@
  */
 #include "daemon/requests_internal.h"
 
+#include "base/clock.h"
+#include "base/units.h"
+
+#define MAX_CHANGES 1000	/* of one task by people */
+
 int request_id(const struct message *m, task_id *id, struct error *err)
 {
 	const char *text = json_string_value(json_object_get(m->json, "id"));
@@ -36,11 +41,49 @@ int request_need_room(const struct requests *q, struct error *err)
 /* Every task costs everybody a line of `rad queue` and a look at each placement. */
 int request_need_user_room(const struct requests *q, const struct message *m, uid_t uid, size_t more, struct error *err)
 {
-	size_t max = q->config->user_tasks, has = core_user_tasks(q->core, uid);
+	size_t bytes, max = q->config->user_tasks, has = core_user_tasks(q->core, uid, &bytes);
 	if (!max || request_is_admin(m->uid) || has + more <= max)
 		return 0;
 	return error_set(err, ERR_UNAVAILABLE, "%zu more tasks: you have %zu unfinished ones, and a user may have %zu at a time "
 			 "(user_tasks in rad.conf): wait for some to end, or cancel some", more, has, max);
+}
+
+int request_need_size(const struct requests *q, const struct message *m, size_t more, struct error *err)
+{
+	size_t has, max = (size_t)q->config->user_size_mib << 20;
+	core_user_tasks(q->core, m->uid, &has);
+	if (!max || request_is_admin(m->uid) || has + more <= max)
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "%.1f MiB more: what you submitted for unfinished tasks takes %.1f MiB, and may take "
+			 "%llu (user_size in rad.conf): wait for some to end, or submit an array, which is stored once", (double)more / MIB,
+			 (double)has / MIB, (unsigned long long)q->config->user_size_mib);
+}
+
+int request_need_store(const struct requests *q, const struct message *m, struct error *err)
+{
+	int64_t rest = q->config->user_store_mib && !request_is_admin(m->uid) ?
+		       usages_rest_us(q->stored, m->uid, clock_mono_us()) : 0;
+	if (!rest)
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "your submissions and changes filled what a user may add to the store in a day, %llu "
+			 "MiB (user_store in rad.conf): try again in %lld s", (unsigned long long)q->config->user_store_mib,
+			 (long long)(rest / 1000000 + 1));
+}
+
+void request_spend_store(const struct requests *q, const struct message *m, size_t bytes)
+{
+	double day = (double)q->config->user_store_mib * MIB;
+	if (day > 0 && !request_is_admin(m->uid))
+		usages_spend(q->stored, m->uid, (int64_t)((double)bytes / day * STORED_BURST_US) + 1, clock_mono_us());
+}
+
+int request_need_changes(const struct task *t, struct error *err)
+{
+	char id[TASK_ID_TEXT];
+	if (t->n_changes < MAX_CHANGES)
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "task %s: was changed %u times, which is all that is kept of one task: cancel it "
+			 "and submit it anew", task_id_text(t->id, id), t->n_changes);
 }
 
 const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err)

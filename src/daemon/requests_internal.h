@@ -38,6 +38,13 @@ int request_need_admin(const struct message *m, const char *what, struct error *
 int request_need_room(const struct requests *q, struct error *err);
 /* Whether that user may have so many tasks more. */
 int request_need_user_room(const struct requests *q, const struct message *m, uid_t uid, size_t more, struct error *err);
+/* Whether that user's unfinished tasks may take so many bytes more. */
+int request_need_size(const struct requests *q, const struct message *m, size_t more, struct error *err);
+/* Whether that user has added less to the store lately than he may; and that he adds so much now. */
+int request_need_store(const struct requests *q, const struct message *m, struct error *err);
+void request_spend_store(const struct requests *q, const struct message *m, size_t bytes);
+/* Whether the task may be changed once more: each change is an event for ever. */
+int request_need_changes(const struct task *t, struct error *err);
 /* A task, alive or from the store; *old is to be destroyed by the caller. NULL with an error. */
 const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err);
 /* Answers with that object, whose reference is taken over; -1 when it is NULL, for what set the error. */

@@ -14,6 +14,7 @@
 
 #define MAX_IDS 10000
 #define MAX_MEMBERS 64		/* that a list may be asked for, more than a task has */
+#define MAX_EVENTS_HERE 200	/* of a task, that are read in the loop: some milliseconds */
 #define MAX_WAIT_TASKS 100000	/* that the ids of one wait may stand for */
 
 /* NULL: all are wanted. Borrowed. */
@@ -55,16 +56,23 @@ int request_show(const struct requests *q, const struct message *m, struct reply
 
 static int look_event(void *ctx, const struct event *ev)
 {
-	json_array_append_new(ctx, json_pack("{so, ss, so}", "time", json_time_or_null(ev->t_ms), "event",
-					     event_kind_name(ev->kind), "data", event_to_json(ev)));
+	json_array_append_new(ctx, event_told(ev));
 	return 0;
 }
 
+/* A long log is told by a process beside us, like all that is long. */
 int request_events(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	task_id id;
+	if (request_id(m, &id, err))
+		return -1;
+	if (store_has_more_events(q->store, id, MAX_EVENTS_HERE)) {
+		scoped_json *o = json_pack("{ss, ss, sI}", "op", "events", "state", q->state_dir, "task", (json_int_t)id);
+		*reply = (struct reply){ .kind = REPLY_LOOKUP, .lookup = json_to_text(o) };
+		return 0;
+	}
 	json_t *events = json_array();
-	if (!request_id(m, &id, err) && !store_load_events(q->store, id, look_event, events, err))
+	if (!store_load_events(q->store, id, look_event, events, err))
 		return request_answer(reply, json_pack("{si, so}", "schema", 1, "events", events));
 	json_decref(events);
 	return -1;

@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+#define SUBMIT_BYTES 3000	/* what a task that runs once adds to the store, all its events together */
+
 /* Who submits, by the user database. Whom it does not know owns no account here: a uid of somebody's user namespace, with which
  * he would be many users. Returns 1 while it has not answered. */
 static int submit_name(const struct requests *q, const struct message *m, const char **name, struct error *err)
@@ -84,7 +86,8 @@ static struct spec *submit_spec(const struct requests *q, const struct message *
 	submit_plan_capture(q, m, s);
 	if (s->priority > 0 && !request_is_admin(m->uid))
 		error_set(err, ERR_DENIED, "only the administrator may give a priority above 0");
-	else if (!request_need_user_room(q, m, m->uid, s->n_array ? s->n_array : 1, err) && !submit_validate(s, err) &&
+	else if (!request_need_user_room(q, m, m->uid, s->n_array ? s->n_array : 1, err) &&
+		 !request_need_size(q, m, s->bytes, err) && !submit_validate(s, err) &&
 		 !core_feasible(q->core, s, err) && !submit_check_dependencies(q, s, err))
 		return s;
 	spec_unref(s);
@@ -121,7 +124,7 @@ static json_t *submit_job(const struct requests *q, struct spec *s, struct error
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	const char *name;
-	int unknown = request_need_room(q, err) ? -1 : submit_name(q, m, &name, err);
+	int unknown = request_need_room(q, err) || request_need_store(q, m, err) ? -1 : submit_name(q, m, &name, err);
 	if (unknown > 0)
 		*reply = (struct reply){ .kind = REPLY_AGAIN };
 	if (unknown)
@@ -129,8 +132,10 @@ int request_submit(const struct requests *q, const struct message *m, struct rep
 	struct spec *s = submit_spec(q, m, name, err);
 	if (!s)
 		return -1;
-	if (!json_is_true(json_object_get(m->json, "dry_run")))
+	if (!json_is_true(json_object_get(m->json, "dry_run"))) {
+		request_spend_store(q, m, m->bytes + SUBMIT_BYTES * (s->n_array ? s->n_array : 1));
 		return request_answer(reply, submit_job(q, s, err));
+	}
 	json_t *preview = core_preview_json(q->core, s, now_read());
 	spec_unref(s);
 	return request_answer(reply, preview);

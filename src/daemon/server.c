@@ -33,7 +33,8 @@
 #define MAX_USER_BYTES ((size_t)256 << 20)	/* kept for all connections of a user: the one that goes beyond is dropped */
 #define LARGE ((size_t)128 << 10)		/* a message that is not read in the loop */
 #define READ_AHEAD ((size_t)128 << 10)	/* of a client whose next message is not looked at yet */
-#define SLICE_US 5000			/* for all long answers together, in one turn of the loop */
+#define SLICE_US 5000			/* for all long answers together, in one turn of the loop, and as long as the rest of */
+#define SLICE_MAX_US 50000		/* the turn took: half of the time is theirs when there is much else to do */
 #define REST_MS 20			/* how often those who have to wait for their turn are looked at */
 
 /* One connection. */
@@ -70,6 +71,7 @@ struct server {
 	struct usages *usages;
 	uv_timer_t rest;
 	uv_idle_t slices;	/* while there are long lists, or clients, to go on with */
+	int64_t sliced_us;	/* when the last slice was over */
 	bool changed;		/* tasks, in this turn */
 	bool failed;
 	unsigned open_handles;	/* those of its clients among them */
@@ -233,8 +235,10 @@ static void client_start_walk(struct client *c, struct walk *walk)
 {
 	c->walk = walk;
 	client_tell_more(c, SLICE_US);	/* most are short */
-	if (c->walk)
+	if (c->walk && !uv_is_active((uv_handle_t *)&c->s->slices)) {
+		c->s->sliced_us = clock_mono_us();
 		uv_idle_start(&c->s->slices, on_slices);
+	}
 }
 
 static void on_looked_up(void *ctx, const struct buf *reply, const char *why);
@@ -265,7 +269,7 @@ static void client_take_reply(struct client *c, const struct reply *reply, json_
 static void client_handle(struct client *c, json_t *message)
 {
 	struct error err = ERROR_INIT;
-	struct message m = { .json = message, .uid = c->uid, .gid = c->gid, .pid = c->pid };
+	struct message m = { .json = message, .bytes = c->asked, .uid = c->uid, .gid = c->gid, .pid = c->pid };
 	struct reply reply;
 	int64_t began = clock_mono_us();
 	if (c->s->ops.run(c->s->ops.requests, &m, &reply, &err))
@@ -374,7 +378,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 static void on_slices(uv_idle_t *h)
 {
 	struct server *s = h->data;
-	int64_t n = 0;
+	int64_t n = 0, rest = clock_mono_us() - s->sliced_us;
+	int64_t slice = rest < SLICE_US ? SLICE_US : rest < SLICE_MAX_US ? rest : SLICE_MAX_US;
 	for (struct client *c = s->clients; c; c = c->next)
 		n += c->walk && !c->closing && !c->resting;
 	if (!n)
@@ -387,11 +392,12 @@ static void on_slices(uv_idle_t *h)
 		if (!c->walk || c->closing || c->resting || client_has_to_rest(c))
 			continue;
 		int64_t began = clock_mono_us();
-		client_tell_more(c, SLICE_US / (n ? n : 1));	/* it may be the list of one whose wait was over just now */
+		client_tell_more(c, slice / (n ? n : 1));	/* it may be the list of one whose wait was over just now */
 		client_spend(c, began);
 		if (!c->walk)
 			client_decode(c);
 	}
+	s->sliced_us = clock_mono_us();
 }
 
 static void client_go_on(struct client *c)

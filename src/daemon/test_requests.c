@@ -13,6 +13,7 @@
 struct asking {
 	struct world w;
 	struct names *names;
+	struct usages *stored;
 	struct recording *recording;
 	struct requests q;
 	bool mps;
@@ -51,8 +52,10 @@ static int setup(void **state)
 	world_open(&s->w);
 	s->w.config.user_tasks = 3;
 	s->names = names_create(&s->w.loop, "/proc/self/exe", WORLD_PATIENCE_MS, on_named, s);
+	s->stored = usages_create_even(STORED_BURST_US);
 	s->recording = recording_create(s->w.store, &s->w.config);
-	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .recording = s->recording,
+	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .stored = s->stored,
+				  .recording = s->recording,
 				  .config = &s->w.config, .state_dir = s->w.state_dir, .socket_path = "/run/sock",
 				  .started_ms = 1000, .has_mps = has_mps, .troubles = no_troubles, .ctx = s };
 	world_snapshot(&s->w);
@@ -64,6 +67,7 @@ static int teardown(void **state)
 {
 	struct asking *s = *state;
 	names_destroy(s->names);
+	usages_destroy(s->stored);
 	recording_destroy(s->recording);
 	world_close(&s->w);
 	free(s);
@@ -78,7 +82,7 @@ static int ask(struct asking *s, uid_t uid, const char *op, const char *fields, 
 	scoped_json *json = json_loads(text, 0, NULL);
 	if (!json)
 		fail_msg("the test's own request is not JSON: %s", text);
-	const struct message m = { .json = json, .uid = uid, .gid = uid, .pid = getpid() };
+	const struct message m = { .json = json, .bytes = strlen(text), .uid = uid, .gid = uid, .pid = getpid() };
 	*err = ERROR_INIT;
 	return requests_run(&s->q, &m, reply, err);
 }
@@ -422,6 +426,75 @@ static void what_is_no_operation(void **state)
 	assert_int_equal(requests_run(&s->q, &m, &reply, &err), -1);
 }
 
+/* Bounds --------------------------------------------------------------------------------------------------------------- */
+
+/* Each change is an event that is kept for ever and read again. */
+static void a_task_is_changed_so_often_and_not_more(void **state)
+{
+	struct asking *s = *state;
+	json_decref(submit(s, STRANGER, "{\"hold\":true}"));
+	for (int i = 0; i < 1000; i++) {
+		scoped_free char *fields = alloc_printf("\"id\":\"1\",\"name\":\"name %d\"", i);
+		json_decref(good(s, STRANGER, "update", fields));
+	}
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"name\":\"x\"", ERR_UNAVAILABLE, "was changed 1000 times");
+	json_decref(good(s, STRANGER, "release", "\"id\":\"1\""));
+	refused(s, STRANGER, "hold", "\"id\":\"1\"", ERR_UNAVAILABLE, "was changed 1001 times");
+	struct reply reply;
+	struct error err;
+	assert_int_equal(ask(s, STRANGER, "events", "\"id\":\"1\"", &reply, &err), 0);
+	assert_int_equal(reply.kind, REPLY_LOOKUP);	/* too long for the loop */
+	free(reply.lookup);
+	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1\""));
+}
+
+static void a_change_that_changes_nothing_is_no_event(void **state)
+{
+	struct asking *s = *state;
+	json_decref(submit(s, STRANGER, "{\"hold\":true,\"priority\":-3}"));
+	size_t before = s->w.n_events;
+	for (int i = 0; i < 10; i++)
+		json_decref(good(s, STRANGER, "update", "\"id\":\"1\",\"priority\":-3,\"name\":\"task\""));
+	assert_int_equal(s->w.n_events, before);
+}
+
+static void the_size_of_what_is_unfinished_is_bounded(void **state)
+{
+	struct asking *s = *state;
+	char script[400001];
+	memset(script, '#', sizeof script - 1);
+	script[sizeof script - 1] = 0;
+	scoped_free char *large = alloc_printf("{\"hold\":true,\"script\":\"%s\"}", script);
+	s->w.config.user_size_mib = 1;
+	json_decref(submit(s, STRANGER, large));
+	json_decref(submit(s, STRANGER, large));
+	submit_refused(s, STRANGER, large, ERR_UNAVAILABLE, "user_size");
+	json_decref(submit(s, getuid(), large));		/* not the administrator's */
+	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1\""));
+	json_decref(submit(s, STRANGER, large));
+}
+
+static void what_a_user_adds_to_the_store_in_a_day_is_bounded(void **state)
+{
+	struct asking *s = *state;
+	int done = 0;
+	struct reply reply;
+	struct error err;
+	s->w.config.user_store_mib = 1;
+	s->w.config.user_tasks = 0;
+	learn_name(s, STRANGER);
+	scoped_free char *what = submission(s, "{\"hold\":true}");
+	while (done < 1000 && !ask(s, STRANGER, "submit", what, &reply, &err)) {
+		json_decref(reply.json);
+		done++;
+	}
+	assert_in_range(done, 100, 500);
+	assert_non_null(strstr(err.text, "user_store"));
+	refused(s, STRANGER, "hold", "\"id\":\"1\"", ERR_UNAVAILABLE, "user_store");
+	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1\""));	/* frees something */
+	json_decref(submit(s, getuid(), "{\"hold\":true}"));
+}
+
 /* The turn is lost then, and the daemon ends (doc/decisions/0003). */
 static void a_store_that_fails_refuses(void **state)
 {
@@ -448,7 +521,10 @@ int main(int argc, char **argv)
 		T(an_array_is_changed_where_it_can_be), T(lists_have_the_living_and_shows_the_ended_too),
 		T(a_task_that_cannot_be_read_is_no_gap_in_a_list), T(events_and_why), T(a_wait_is_over_when_the_last_one_is),
 		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator), T(status_says_what_radd_is),
-		T(what_is_no_operation), T(a_store_that_fails_refuses),
+		T(what_is_no_operation), T(a_task_is_changed_so_often_and_not_more),
+		T(a_change_that_changes_nothing_is_no_event),
+		T(the_size_of_what_is_unfinished_is_bounded),
+		T(what_a_user_adds_to_the_store_in_a_day_is_bounded), T(a_store_that_fails_refuses),
 #undef T
 	};
 	return cmocka_run_group_tests_name("requests", tests, NULL, NULL);

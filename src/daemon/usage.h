@@ -15,6 +15,8 @@
 struct usages;
 
 struct usages *usages_create(void);
+/* Of another thing: `burst_us` at once, and as much in as much time. What is spent is said in the time that it is worth. */
+struct usages *usages_create_even(int64_t burst_us);
 /* Takes NULL. */
 void usages_destroy(struct usages *u);
 

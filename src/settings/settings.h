@@ -33,6 +33,8 @@ struct settings {
 	bool capture_auto;		/* whether tasks that run Python are captured while they wait, where they do not say */
 	int64_t capture_wait_ms;	/* how long a task waits for that */
 	size_t user_tasks;		/* live tasks a user may have; 0: no limit */
+	uint64_t user_size_mib;		/* of what he submitted for them; 0: no limit */
+	uint64_t user_store_mib;	/* that he may add to the store within a day; 0: no limit */
 	bool mps;			/* whether MPS servers may be started at all */
 
 	char *file;			/* that was read, NULL: none; owned */

@@ -261,6 +261,16 @@ int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_
 	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
 }
 
+bool store_has_more_events(struct store *s, task_id id, unsigned most)
+{
+	scoped_statement *st = NULL;
+	if (sqlite3_prepare_v2(s->db, "SELECT 1 FROM events WHERE task = ?1 LIMIT 1 OFFSET ?2", -1, &st, NULL))
+		return false;	/* reading them will say why */
+	sqlite3_bind_int64(st, 1, id);
+	sqlite3_bind_int64(st, 2, most);
+	return sqlite3_step(st) == SQLITE_ROW;
+}
+
 int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const struct event *ev), void *ctx, struct error *err)
 {
 	scoped_statement *st = NULL;

@@ -78,6 +78,8 @@ int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t
 /* The states of all elements of a job, finished ones too. None: no such job. */
 int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
 		     struct error *err);
+/* Whether the log of that task has more events than `most`. */
+bool store_has_more_events(struct store *s, task_id id, unsigned most);
 /* The event log of one task, in order. */
 int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const struct event *ev), void *ctx,
 		      struct error *err);

@@ -100,6 +100,12 @@ json_t *event_to_json(const struct event *ev)
 	return json_object();
 }
 
+json_t *event_told(const struct event *ev)
+{
+	return json_pack("{so, ss, so}", "time", json_time_or_null(ev->t_ms), "event", event_kind_name(ev->kind), "data",
+			 event_to_json(ev));
+}
+
 /* The position of a word in a list; -1 with an error if it is not there. */
 /* A word that this version does not know makes the event unreadable, not something near it. */
 static int read_word(const json_t *body, const char *key, const char *const *words, size_t n, int *value, struct error *err)

@@ -308,11 +308,27 @@ static int read_all(struct spec *s, const json_t *o, const json_t *environ, stru
 	return 0;
 }
 
+static size_t text_bytes(const char *text)
+{
+	return text ? strlen(text) : 0;
+}
+
+static size_t list_bytes(char *const *list)
+{
+	size_t n = 0;
+	for (; list && *list; list++)
+		n += strlen(*list) + sizeof *list;
+	return n;
+}
+
 struct spec *spec_from_json(const json_t *o, const json_t *environ, struct error *err)
 {
 	struct spec *s = spec_create();
-	if (!read_all(s, o, environ, err))
+	if (!read_all(s, o, environ, err)) {
+		s->bytes = text_bytes(s->script) + text_bytes(s->model) + text_bytes(s->capture) + list_bytes(s->argv) +
+			   list_bytes(s->environ);
 		return s;
+	}
 	spec_unref(s);
 	return NULL;
 }

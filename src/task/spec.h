@@ -97,6 +97,8 @@ struct spec {
 	uint32_t *array;	/* indices in the order given; NULL: not an array */
 	size_t n_array;
 	uint32_t array_limit;	/* `%4`: at most so many at once; 0: no limit */
+
+	size_t bytes;		/* of what is large in it: texts, arguments, environment */
 };
 
 /* A spec with the defaults of an empty submission, one reference. */

@@ -276,6 +276,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 	case EVENT_KIND_COUNT: break;
 	}
 	t->n_events++;
+	t->n_changes += ev->kind == EV_HELD || ev->kind == EV_RELEASED || ev->kind == EV_UPDATED || ev->kind == EV_REQUEUED;
 	return 0;
 }
 

@@ -229,6 +229,7 @@ struct task {
 
 	uint32_t end_by_uid;			/* who cancelled it */
 	uint32_t n_events;
+	uint32_t n_changes;			/* events that a person asked for, cancelling apart */
 };
 
 /* A task before its first event. Takes over one reference of `spec`. */
@@ -255,6 +256,8 @@ struct task_times task_times(const struct task *t, int64_t now_ms);
 
 /* Event bodies as the store keeps them. */
 json_t *event_to_json(const struct event *ev);
+/* The same for people: {"time","event","data"}. */
+json_t *event_told(const struct event *ev);
 /* Fills ev->u; what it allocates is freed by event_clear. Returns 0 or -1. */
 int event_from_json(enum event_kind kind, const json_t *body, struct event *ev, struct error *err);
 void event_clear(struct event *ev);
