@@ -612,3 +612,15 @@ refused()	# TEXT COMMAND...
 	rad cancel --pending >/dev/null
 	[ "$(rad queue --json -t H | jq '.tasks | length')" -eq 0 ]
 }
+
+@test "text that turns the direction of what follows does not reach the terminal" {
+	local id turned=$'safe\u202egpj.exe\u2066'
+	id=$(rad submit --parsable --hold --name "$turned" -- echo "$turned")
+	rad update "$id" --name "$turned$turned"
+	rad cancel "$turned" >said 2>&1 || :
+	{ rad show "$id"; rad queue; rad show --events "$id"; rad top --once || :; rad why "$id"; } >>said 2>&1
+	grep -q 'safe?gpj.exe?' said
+	! grep -q -e $'\u202e' -e $'\u2066' said
+	[ "$(rad show --json "$id" | jq -r '.tasks[0].name')" = "$turned$turned" ]	# data is as it is
+	rad cancel "$id"
+}

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
+#include "cli/term.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -18,9 +19,7 @@
 static void print_line(const char *text)
 {
 	scoped_free char *line = alloc_string(text);
-	for (char *p = line; *p; p++)
-		if (iscntrl((unsigned char)*p))
-			*p = ' ';
+	term_disarm(line);
 	fprintf(stderr, "rad: %s\n", line);
 }
 

@@ -40,16 +40,37 @@ const char *term_style(const struct term *term, enum style style)
 	return term->colour ? codes[style] : "";
 }
 
-/* One character: its bytes, and its columns. What cannot be shown is one '?'. */
+/* Characters that turn the direction of what follows, or are no line's: with them a name can look like another text. */
+static bool misleads(wchar_t c)
+{
+	return c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
+	       (c >= 0xe0000 && c <= 0xe007f);
+}
+
+/* One character: its bytes, and its columns. What cannot be shown, or should not, is one '?'. */
 static size_t next_char(const char *text, unsigned *columns, bool *bad)
 {
 	wchar_t wide;
 	mbstate_t state = { 0 };
 	size_t n = mbrtowc(&wide, text, strlen(text), &state);
-	int w = n == 0 || n > 16 ? -1 : wcwidth(wide);
+	int w = n == 0 || n > 16 || misleads(wide) ? -1 : wcwidth(wide);
 	*bad = w < 0;
 	*columns = w < 0 ? 1 : (unsigned)w;
 	return n == 0 || n > 16 ? 1 : n;
+}
+
+/* By bytes, since the locale of whoever reads an error may know no UTF-8 while his terminal does. */
+void term_disarm(char *text)
+{
+	char *to = text;
+	for (const unsigned char *p = (const unsigned char *)text; *p;) {
+		size_t n = p[0] == 0xd8 && p[1] == 0x9c ? 2
+			 : p[0] == 0xe2 && p[1] == 0x80 && (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae)) ? 3
+			 : p[0] == 0xe2 && p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9 ? 3 : 0;
+		*to++ = n ? '?' : *p < ' ' || *p == 0x7f ? ' ' : (char)*p;
+		p += n ? n : 1;
+	}
+	*to = 0;
 }
 
 unsigned term_columns(const char *text)

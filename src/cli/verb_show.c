@@ -157,6 +157,7 @@ static int show_events(struct cli_call *c, const char *id, bool json)
 	json_array_foreach(events, i, e) {
 		char time[FORMAT_LEN];
 		scoped_free char *data = json_to_text(json_object_get(e, "data"));
+		term_disarm(data);
 		printf("%s  %-10s  %s\n", format_time(member_text(e, "time"), time), member_text(e, "event"),
 		       strcmp(data, "{}") ? data : "");
 	}
