@@ -5,12 +5,18 @@
 
 #include "base/clock.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static enum log_level threshold = LOG_INFO;
+static int log_fd = STDERR_FILENO;
+static int send_flags;		/* of a socket; 0: it is none */
+static unsigned lost;		/* lines since the last that could be written */
 static const char *const names[] = { "error", "warn", "info", "debug" };
 
 void log_set_level(enum log_level level)
@@ -28,6 +34,27 @@ bool log_level_parse(const char *word, enum log_level *level)
 	return false;
 }
 
+/* A description of our own: to set O_NONBLOCK on the one that was handed down would change it for the shell as well. */
+void log_never_wait(void)
+{
+	struct stat st;
+	if (fstat(STDERR_FILENO, &st))
+		return;
+	if (S_ISSOCK(st.st_mode)) {
+		send_flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+	} else if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)) {
+		int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		log_fd = fd < 0 ? STDERR_FILENO : fd;
+	}
+}
+
+static void log_write(const char *line, size_t n)
+{
+	ssize_t wrote = send_flags ? send(STDERR_FILENO, line, n, send_flags) : write(log_fd, line, n);
+	/* A log that cannot be written must not stop anything. */
+	lost = wrote < 0 ? lost + 1 : 0;
+}
+
 void log_line(enum log_level level, const char *fmt, ...)
 {
 	if (level > threshold)
@@ -43,8 +70,15 @@ void log_line(enum log_level level, const char *fmt, ...)
 		if (line[i] == '\n')
 			line[i] = ' ';
 	line[len++] = '\n';
-	ssize_t ignored = write(STDERR_FILENO, line, len);
-	(void)ignored;	/* a log that cannot be written must not stop anything */
+	if (lost) {
+		char told[128];
+		int before = snprintf(told, sizeof told, "%s %-5s (%u lines before this were lost: nobody read them)\n", when,
+				      names[LOG_WARN], lost);
+		unsigned until_now = lost;
+		log_write(told, (size_t)before);
+		lost = lost ? until_now : 0;
+	}
+	log_write(line, len);
 }
 
 bool log_limit_pass(struct log_limit *limit)

@@ -8,6 +8,7 @@
 #include "base/idmap.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/proc.h"
 #include "base/scope.h"
 #include "base/units.h"
@@ -250,6 +251,35 @@ static void hashes(void **state)
 	assert_true(hash_key("") != 0);
 }
 
+/* More lines than a pipe holds, and nobody reads: they are lost, which is told later, and nothing waits. */
+static void a_log_waits_for_nobody(void **state)
+{
+	int ends[2], status;
+	char text[4096], all[1 << 17];
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pid_t pid = fork();
+	if (!pid) {
+		alarm(20);
+		dup2(ends[1], STDERR_FILENO);
+		log_never_wait();
+		for (int i = 0; i < 5000; i++)
+			log_info("line %d: what a log says, at the length of a line", i);
+		while (read(ends[0], text, sizeof text) == sizeof text)
+			;
+		log_info("the last one");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(ends[1]);
+	ssize_t n = io_read_full(ends[0], all, sizeof all - 1);
+	all[n > 0 ? n : 0] = 0;
+	close(ends[0]);
+	assert_non_null(strstr(all, "lines before this were lost"));
+	assert_non_null(strstr(all, "the last one"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,7 +287,7 @@ int main(void)
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
-		cmocka_unit_test(hashes),
+		cmocka_unit_test(hashes), cmocka_unit_test(a_log_waits_for_nobody),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,7 @@ int main(int argc, char **argv)
 	struct error err = ERROR_INIT;
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	log_never_wait();
 	int rc = other_life(argc, argv);
 	if (rc >= 0)
 		return rc;

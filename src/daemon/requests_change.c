@@ -125,7 +125,8 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 	const struct task *t = request_any_task(q, id, &old, err);
 	if (!t)
 		return -1;
-	if (request_need_owner(m, t, err) || request_need_changes(t, err) || (old && request_need_user_room(q, m, t->spec->uid, 1, err))) {
+	if (request_need_owner(m, t, err) || request_need_changes(t, err) ||
+	    (old && request_need_user_room(q, m, t->spec->uid, 1, err))) {
 		task_destroy(old);
 		return -1;
 	}
