@@ -11,8 +11,8 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /* What is at or above this level is written. Default LOG_INFO. */
 void log_set_level(enum log_level level);
-/* From here on a reader of stderr that does not read (a pipe, a terminal that was stopped, a journal that hangs) loses lines and
- * does not stop who writes them. How many were lost is told when it reads again. */
+/* From here on a reader of stderr that does not read (a pipe, a terminal that was stopped, a journal that hangs) loses lines
+ * and does not stop who writes them. How many were lost is told when it reads again. */
 void log_never_wait(void);
 /* "error", "warn", "info", "debug". Returns false if the word is none of them. */
 bool log_level_parse(const char *word, enum log_level *level);

@@ -25,8 +25,8 @@ enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GREEN, STYLE_YELLOW, STYL
 char *term_text(const char *text, unsigned width, const struct term *term);
 /* The same text on as many lines as it takes: broken at blanks, all but the first indented. Free it. */
 char *term_wrap(const char *text, unsigned indent, const struct term *term);
-/* The same in place for a line that is to be printed as it is: control characters become blanks, those that turn the direction of
- * text '?'. */
+/* The same in place for a line that is to be printed as it is: control characters become blanks, those that turn the direction
+ * of text '?'. */
 void term_disarm(char *text);
 unsigned term_columns(const char *text);
 /* Around text that is to be styled; "" without colour. */

@@ -66,14 +66,11 @@ bool awaiting_is_over(struct awaiting *w)
 	return true;
 }
 
-struct walk *awaiting_walk(const struct awaiting *w, struct error *err)
+struct walk *awaiting_walk(const struct awaiting *w)
 {
 	struct walk *walk = walk_create(w->core, w->store);
 	for (size_t i = 0; i < w->n; i++)
-		if (walk_add(walk, w->ids[i], err)) {
-			walk_destroy(walk);
-			return NULL;
-		}
+		walk_add(walk, w->ids[i]);
 	return walk;
 }
 

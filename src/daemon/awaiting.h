@@ -16,8 +16,8 @@ struct awaiting *awaiting_create(struct core *core, struct store *store, const t
 void awaiting_destroy(struct awaiting *w);
 /* Cheap: it looks at the task that kept it waiting when it was asked last. */
 bool awaiting_is_over(struct awaiting *w);
-/* The tasks that were waited for, to be told; NULL with an error. */
-struct walk *awaiting_walk(const struct awaiting *w, struct error *err);
+/* The tasks that were waited for, to be told. */
+struct walk *awaiting_walk(const struct awaiting *w);
 size_t awaiting_bytes(const struct awaiting *w);
 
 #endif

@@ -45,13 +45,12 @@ int request_list(const struct requests *q, const struct message *m, struct reply
 int request_show(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	task_id id;
-	if (request_id(m, &id, err))
+	size_t n;
+	if (request_id(m, &id, err) || walk_count(q->store, id, &n, err))
 		return -1;
 	*reply = (struct reply){ .kind = REPLY_WALK, .walk = walk_create(q->core, q->store) };
-	if (!walk_add(reply->walk, id, err))
-		return 0;
-	walk_destroy(reply->walk);
-	return -1;
+	walk_add(reply->walk, id);
+	return 0;
 }
 
 static int look_event(void *ctx, const struct event *ev)
@@ -109,16 +108,15 @@ static size_t look_ids(const json_t *list, task_id *ids, struct error *err)
 /* Whether all are there, and can be told at the end. */
 static int look_check_wait(const struct requests *q, const task_id *ids, size_t n, struct error *err)
 {
-	struct walk *all = walk_create(q->core, q->store);
-	int rc = 0;
-	for (size_t i = 0; i < n && !rc; i++) {
-		rc = walk_add(all, ids[i], err);
-		if (!rc && walk_count(all) > MAX_WAIT_TASKS)
-			rc = error_set(err, ERR_INVALID, "these ids stand for more than %d tasks: wait for fewer at a time",
-				       MAX_WAIT_TASKS);
+	size_t all = 0, some;
+	for (size_t i = 0; i < n; i++, all += some) {
+		if (walk_count(q->store, ids[i], &some, err))
+			return -1;
+		if (all + some > MAX_WAIT_TASKS)
+			return error_set(err, ERR_INVALID, "these ids stand for more than %d tasks: wait for fewer at a time",
+					 MAX_WAIT_TASKS);
 	}
-	walk_destroy(all);
-	return rc;
+	return 0;
 }
 
 int request_wait(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)

@@ -521,17 +521,13 @@ static void on_connection(uv_stream_t *listener, int status)
 /* What its client sent behind it is done in the loop, since nothing may be answered between a commit and the answers to it. */
 static void client_settle_wait(struct client *c)
 {
-	struct error err = ERROR_INIT;
 	int64_t began = clock_mono_us();
 	if (!awaiting_is_over(c->awaiting))
 		return;
-	struct walk *walk = awaiting_walk(c->awaiting, &err);
+	struct walk *walk = awaiting_walk(c->awaiting);
 	awaiting_destroy(c->awaiting);
 	c->awaiting = NULL;
-	if (walk)
-		client_start_walk(c, walk);
-	else
-		client_answer(c, wire_error(&err));
+	client_start_walk(c, walk);
 	client_spend(c, began);
 	c->settled = true;
 	uv_idle_start(&c->s->slices, on_slices);

@@ -355,7 +355,7 @@ static void a_wait_is_over_when_the_last_one_is(void **state)
 	json_decref(good(s, getuid(), "cancel", "\"id\":\"1_0\""));
 	assert_true(awaiting_is_over(reply.awaiting));
 	assert_true(awaiting_is_over(until.awaiting));
-	struct reply list = { .walk = awaiting_walk(reply.awaiting, &err) };
+	struct reply list = { .walk = awaiting_walk(reply.awaiting) };
 	scoped_json *tasks = walked(&list);
 	assert_int_equal(json_array_size(json_object_get(tasks, "tasks")), 3);	/* each as it was named */
 	awaiting_destroy(reply.awaiting);

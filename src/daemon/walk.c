@@ -13,8 +13,9 @@
 struct walk {
 	struct core *core;
 	struct store *store;	/* NULL: of the living only */
-	task_id *ids;
+	task_id *ids;		/* of tasks, and of whole jobs, which are looked into when it is their turn */
 	size_t n, cap, at;
+	struct walk *inside;	/* of the job at ids[at - 1]; NULL: none */
 	json_t *members;	/* that are told of each task; NULL: all */
 	struct listing list;
 };
@@ -51,26 +52,60 @@ void walk_destroy(struct walk *w)
 {
 	if (!w)
 		return;
+	walk_destroy(w->inside);
 	listing_clear(&w->list);
 	json_decref(w->members);
 	free(w->ids);
 	free(w);
 }
 
-int walk_add(struct walk *w, task_id id, struct error *err)
+static int walk_count_one(void *ctx, task_id id, enum task_state state)
 {
-	char text[TASK_ID_TEXT];
-	size_t before = w->n;
-	if (TASK_INDEX(id) >= 0)
-		return walk_add_one(w, id, TASK_PENDING);
-	if (store_job_states(w->store, TASK_JOB(id), walk_add_one, w, err))
-		return -1;
-	return w->n > before ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
+	(void)id, (void)state;
+	++*(size_t *)ctx;
+	return 0;
 }
 
-size_t walk_count(const struct walk *w)
+int walk_count(struct store *store, task_id id, size_t *n, struct error *err)
 {
-	return w->n;
+	char text[TASK_ID_TEXT];
+	*n = TASK_INDEX(id) >= 0;
+	if (!*n && store_job_states(store, TASK_JOB(id), walk_count_one, n, err))
+		return -1;
+	return *n ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
+}
+
+void walk_add(struct walk *w, task_id id)
+{
+	walk_add_one(w, id, TASK_PENDING);
+}
+
+/* The elements of a job, in a walk of their own. */
+static int walk_enter(struct walk *w, task_id id, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	w->inside = walk_create(w->core, w->store);
+	if (store_job_states(w->store, TASK_JOB(id), walk_add_one, w->inside, err))
+		return -1;
+	return w->inside->n ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
+}
+
+/* The next task; 0: there is none, *err when that is for a failure. */
+static task_id walk_next(struct walk *w, struct error *err)
+{
+	for (;;) {
+		if (w->inside && w->inside->at < w->inside->n)
+			return w->inside->ids[w->inside->at++];
+		walk_destroy(w->inside);
+		w->inside = NULL;
+		if (w->at == w->n)
+			return 0;
+		task_id id = w->ids[w->at++];
+		if (TASK_INDEX(id) >= 0 || !w->store || core_task(w->core, id))
+			return id;
+		if (walk_enter(w, id, err))
+			return 0;
+	}
 }
 
 void walk_only(struct walk *w, json_t *members)
@@ -107,13 +142,20 @@ static int walk_tell(struct walk *w, task_id id, struct error *err)
 
 int walk_step(struct walk *w, int64_t until_us, struct error *err)
 {
-	while (w->at < w->n && !w->list.truncated) {
-		if (walk_tell(w, w->ids[w->at++], err))
+	while (!w->list.truncated) {
+		struct error why = ERROR_INIT;
+		task_id id = walk_next(w, &why);
+		if (why.code || (id && walk_tell(w, id, &why))) {
+			if (err)
+				*err = why;
 			return -1;
-		if (clock_mono_us() >= until_us)
+		}
+		if (!id)
 			break;
+		if (clock_mono_us() >= until_us)
+			return 0;
 	}
-	return w->at == w->n || w->list.truncated;
+	return 1;
 }
 
 struct buf walk_finish(struct walk *w)

@@ -22,9 +22,10 @@ struct walk *walk_living(struct core *core);
 struct walk *walk_create(struct core *core, struct store *store);
 /* Takes NULL. */
 void walk_destroy(struct walk *w);
-/* The one task of that id, or all elements of an array, finished ones too. */
-int walk_add(struct walk *w, task_id id, struct error *err);
-size_t walk_count(const struct walk *w);
+/* The one task of that id, or all elements of an array, finished ones too. Whether there are any shows when they are told. */
+void walk_add(struct walk *w, task_id id);
+/* How many tasks the id stands for. -1: none (ERR_NOT_FOUND), or the store cannot be read. */
+int walk_count(struct store *store, task_id id, size_t *n, struct error *err);
 /* Of each task only these members (a list of texts; one reference is taken over): to write, send and read all of them takes
  * longer than to find them out. */
 void walk_only(struct walk *w, json_t *members);

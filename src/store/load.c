@@ -244,21 +244,21 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err)
 int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
 		     struct error *err)
 {
-	scoped_statement *st = NULL;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT task, state FROM tasks WHERE task >= ?1 AND task < ?2 ORDER BY task", -1,
-				    &st, NULL);
-	if (rc)
-		return store_fail(s, rc, err);
+	sqlite3_stmt *st = s->statements[STORE_GET_STATES];
+	int rc, result = 0;
 	sqlite3_bind_int64(st, 1, (int64_t)job << TASK_INDEX_BITS);
 	sqlite3_bind_int64(st, 2, ((int64_t)job + 1) << TASK_INDEX_BITS);
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		enum task_state state;
 		if (task_state_parse(load_column(st, 1), &state))
-			return error_set(err, ERR_CORRUPT, "%s: job %u: unknown state '%.40s'", s->path, job, load_column(st, 1));
-		if (each(ctx, sqlite3_column_int64(st, 0), state))
-			return 0;
+			result = error_set(err, ERR_CORRUPT, "%s: job %u: unknown state '%.40s'", s->path, job, load_column(st, 1));
+		if (result || each(ctx, sqlite3_column_int64(st, 0), state))
+			break;
 	}
-	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
+	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+		result = store_fail(s, rc, err);
+	sqlite3_reset(st);
+	return result;
 }
 
 bool store_has_more_events(struct store *s, task_id id, unsigned most)
