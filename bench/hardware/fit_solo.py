@@ -16,7 +16,7 @@ import statistics
 import numpy as np
 from scipy.optimize import least_squares
 
-from load_model import CLASSES, GPUS, HOST, UNITS, Model, Tasks, smooth_max
+from load_model import CLASSES, COSTS, GPUS, HOST, SHARPNESS, UNITS, Model, Tasks
 
 # Frozen before anything was measured.
 HELD_OUT = {"bert", "convnext", "densenet", "dlrm", "opt", "resnet", "segmentation", "sound", "vit", "xlnet"}
@@ -34,15 +34,21 @@ def measured(folder, captures, held_out=False):
 
 def first_guess():
     """Where fits begin, and what a class that no task has keeps."""
-    guess = {"fixed_us": np.full(len(CLASSES), 3.0), "memory": np.full(len(CLASSES), 0.7),
-             "compute": np.full((len(CLASSES), len(UNITS)), 0.45), "planar": np.full(len(UNITS), 0.7), "grouped": np.full(1, 0.3),
-             "deep": np.full(1, 512.0), "cache": np.full(1, 1.6),
-             "host_us": np.array([9, 9, 7, 2, 6, 0.6, 1, 10, 8, 1e-4]),
-             "active": np.full(len(CLASSES), 0.9), "dram": np.full(1, 0.9), "watts": np.array([0.1, 0.35, 0.3, 0.3])}
+    classes, units = len(CLASSES), len(UNITS)
+    guess = {"fixed_us": np.full(classes, 2.5), "memory": np.full(classes, 0.7), "compute": np.full((classes, units), 0.45),
+             "planar": np.full(units, 0.7), "grouped": np.full(1, 0.3), "uneven": np.full(units, 0.6), "deep": np.full(1, 512.0),
+             "cache": np.full(1, 1.6), "channel": np.array([0.5, 1.0]), "strips": np.array([0.1, 0.2]),
+             "depthwise": np.full(units, 0.7), "gap_us": np.full(1, 1.0), "copy_gb_s": np.full(1, 9.4),
+             "host_us": np.array([12, 8, 6, 3, 8, 0.6, 3, 20, 8]),
+             "active": np.full(classes, 0.9), "lead_us": np.full(1, 1.0), "dram": np.array([0.3, 0.8]),
+             "watts": np.array([0.1, 0.35, 0.3, 0.3])}
     for name in ("DEPTHWISE", "DEPTHWISE_WEIGHTS"):
         guess["memory"][CLASSES.index(name)] = 0.3
-    guess["fixed_us"][CLASSES.index("RECURRENT")] = 10
     return guess
+
+
+KERNELS = ("fixed_us", "memory", "compute", "planar", "grouped", "uneven", "deep", "cache", "channel", "strips", "depthwise")
+STAGES = (("gap_us",), ("host_us",), ("active", "lead_us"), ("dram",), ("watts",))
 
 
 def pack(values, keys):
@@ -58,18 +64,216 @@ def unpack(x, values, keys):
     return out
 
 
-def solve(values, keys, residuals, pull=0.05):
-    """The values that make residuals(values) small, while each stays near its guess as far as nothing speaks against it."""
+def solve(values, keys, residuals, pull):
+    """The values that make residuals(values) small, each drawn to its guess as far as nothing speaks against it."""
     start = pack(values, keys)
+    before = residuals(values)
+    moves = [n for n in range(len(start)) if not np.array_equal(before, residuals(unpack(nudged(start, n), values, keys)))]
 
-    def all_of(x):
-        return np.concatenate([residuals(unpack(x, values, keys)), pull * (x - start)])
-    found = least_squares(all_of, start, loss="soft_l1", f_scale=0.1, max_nfev=60)
-    return unpack(found.x, values, keys)
+    def whole(part):
+        x = start.copy()
+        x[moves] = part
+        return x
+
+    def all_of(part):
+        return np.concatenate([residuals(unpack(whole(part), values, keys)), pull * (part - start[moves])])
+    found = least_squares(all_of, start[moves], loss="soft_l1", f_scale=0.1, max_nfev=25)
+    return unpack(whole(found.x), values, keys)
 
 
-BUSY = ("fixed_us", "memory", "compute", "planar", "grouped", "deep", "cache")
+def nudged(x, n):
+    """With one of its numbers a little larger: what does not move the residuals is not fitted."""
+    x = x.copy()
+    x[n] += 0.01
+    return x
 
 
 def column(lines, key):
     return np.array([l[key] if l.get(key) is not None else np.nan for l in lines], dtype=float)
+
+
+# Operators as a profiler names them, by the classes of kernels that a capture counts for them: the first whose word is in the name.
+GROUPS = (("PRODUCT", ("::mm", "::addmm", "::bmm", "::baddbmm")), ("ATTENTIVE", ("_attention",)),
+          ("NORM CHANNEL_NORM", ("batch_norm", "layer_norm", "group_norm")),
+          ("CONV_OUT CONV_INPUT CONV_WEIGHTS DEPTHWISE DEPTHWISE_WEIGHTS", ("conv",)), ("SOFTMAX", ("softmax", "nll_loss")),
+          ("RECURRENT", ("_rnn",)), ("MANY", ("_foreach", "_fused_", "_amp_")), ("POOL", ("pool", "upsample")),
+          ("GATHER SCATTER SORT", ("embedding", "index", "gather", "scatter")),
+          ("REDUCE", ("::sum", "::mean", "::norm", "linalg_vector_norm", "::any", "::all", "::amax", "::max", "::argmax", "::var")),
+          ("POINTWISE COPY", ("",)))
+GROUP_OF = {name: n for n, (names, _) in enumerate(GROUPS) for name in names.split()}
+
+
+def seen(lines, kernels):
+    """Seconds of each task's kernels by group, NaN where they were not looked at."""
+    table = np.full((len(lines), len(GROUPS)), np.nan)
+    for n, line in enumerate(lines):
+        if line["name"] not in kernels:
+            continue
+        table[n] = 0
+        for operator, kernel, _, us, _ in kernels[line["name"]]:
+            if "HtoD" not in kernel and "DtoH" not in kernel:
+                table[n, next(g for g, (_, words) in enumerate(GROUPS) if any(w in operator for w in words))] += us * 1e-6
+    return table
+
+
+class Fit:
+    """Measured tasks of one GPU, and what is fitted to them."""
+
+    def __init__(self, lines, folder, captures, gpu):
+        self.lines, self.gpu = lines, gpu
+        self.tasks = Tasks([l["name"] for l in lines], captures)
+        kernels = {l["name"]: l["kernels"] for l in read(folder / "kernels.jsonl") if l.get("kernels")}
+        self.seen = seen(lines, kernels)
+        self.family = np.array([l["family"] for l in lines])
+        for key in ("step_s", "host_s", "gract", "smact", "dram", "watts"):
+            setattr(self, key, column(lines, key))
+        self.group = np.array([GROUP_OF[name] for name in CLASSES])
+        self.copied = self.tasks.host[:, HOST.index("transferred")] / 9.4e9
+
+    def by_group(self, model):
+        t, n = self.tasks, len(self.lines)
+        seconds = model.kernels(t, self.gpu) * t.count
+        return np.bincount(t.task * len(GROUPS) + self.group[t.kind], seconds, n * len(GROUPS)).reshape(n, len(GROUPS))
+
+    def of_kernels(self, mask):
+        mask = mask & ~np.isnan(self.seen[:, 0])
+        seen = self.seen[mask]
+        weight = np.sqrt(seen / seen.sum(1, keepdims=True))
+
+        def residuals(values):
+            made = self.by_group(Model(values))[mask]
+            return np.concatenate([(np.log((made + 2e-6) / (seen + 2e-6)) * weight).ravel(),
+                                   2 * np.log(made.sum(1) / seen.sum(1))])
+        return residuals
+
+    def of_stage(self, key, mask):
+        def residuals(values):
+            made = {k: v[mask] for k, v in Model(values).predict(self.tasks, self.gpu).items()}
+            step = self.step_s[mask]
+            if key == "gap_us":
+                return np.log(made["busy"] / (self.gract * self.step_s)[mask])
+            if key == "host_us":  # where it decides; of two measurements of the same thing the mean
+                bound = (self.gract < 0.9)[mask]
+                both = np.sqrt(self.host_s[mask] * np.maximum(step - self.copied[mask], 1e-5))
+                return np.where(bound, np.log(made["host"] / both), np.minimum(np.log(step / made["host"]), 0))
+            if key == "watts":
+                return (made["watts"] - self.watts[mask]) / self.watts[mask]
+            name = {"active": "smact", "dram": "dram"}[key]
+            return (made[name] - getattr(self, name)[mask]) * made["step"] / step
+        return residuals
+
+    def solve(self, mask):
+        values = solve(first_guess(), KERNELS, self.of_kernels(mask), 0.05)
+        for keys in STAGES:
+            values = solve(values, keys, self.of_stage(keys[0], mask), 0.2 if keys == ("host_us",) else 0.05)
+        return values
+
+    def errors(self, values, mask):
+        made = Model(values).predict(self.tasks, self.gpu)
+        out = {"step": np.log(made["step"] / self.step_s), "busy": np.log(made["busy"] / (self.gract * self.step_s)),
+               "watts": made["watts"] / self.watts - 1}
+        out.update({key: made[key] - getattr(self, key) for key in ("gract", "smact", "dram")})
+        return {key: e[mask] for key, e in out.items()}
+
+    def left_out(self):
+        """Errors of each family by what was fitted to the others."""
+        found = {}
+        for family in sorted(set(self.family)):
+            mask = self.family == family
+            for key, e in self.errors(self.solve(~mask), mask).items():
+                found.setdefault(key, np.full(len(self.lines), np.nan))[mask] = e
+        return found
+
+
+def told(errors):
+    return {key: {"median": round(float(np.nanmedian(abs(e))), 3), "p90": round(float(np.nanquantile(abs(e), 0.9)), 3),
+                  "bias": round(float(np.nanmedian(e)), 3)} for key, e in errors.items()}
+
+
+def spread(e):
+    """One standard deviation, as two of three errors show it."""
+    e = abs(e[np.isfinite(e)])
+    return float(np.quantile(e, 0.683)) if len(e) else 0.3
+
+
+HEADER = """/* SPDX-License-Identifier: MIT
+ *
+ * Parameters of the load model (src/estimate/activity), which says what they do. Frozen: written by bench/hardware/fit_solo.py, by
+ * hand only by mistake. A change is a new fit.
+ *
+ * Source: %(n)d training tasks of %(families)d families, each alone on one %(gpu)s, PyTorch 2.11, driver 580
+ * (doc/results/load). Spreads are of families left out of the fit: a step %(step)s, SMACT %(smact)s.
+ */
+#ifndef RAD_MODELS_ACTIVITY_H
+#define RAD_MODELS_ACTIVITY_H
+
+"""
+
+
+def header(values, fit, out):
+    """models/activity.h."""
+    def number(v):
+        return f"{float(v):.4g}"
+
+    def row(items):
+        return "{ " + ", ".join(number(v) for v in items) + " }"
+    bound = fit.host_s > 0.9 * fit.step_s
+    spreads = {"STEP": spread(out["step"][~bound]), "HOST": spread(out["step"][bound]), "GRACT": spread(out["gract"]),
+               "SMACT": spread(out["smact"]), "DRAM": spread(out["dram"])}
+    text = HEADER % {"n": len(fit.lines), "families": len(set(fit.family)), "gpu": "NVIDIA H200",
+                     **{key: f"median {np.nanmedian(abs(out[key])):.3f}, p90 {np.nanquantile(abs(out[key]), 0.9):.3f}"
+                        for key in ("step", "smact")}}
+    text += "#define ACTIVITY_FITTED \"H200\"\t/* its row of models/gpus.h */\n"
+    text += "/* Wider by so much on another GPU, and for a capture that says it may go another way: judged, not measured. */\n"
+    text += "#define ACTIVITY_OTHER_GPU 2\n#define ACTIVITY_DOUBTFUL 2\n"
+    for name, v in spreads.items():
+        text += f"#define ACTIVITY_SPREAD_{name} {number(max(v, 0.02))}\n"
+    singles = {"DEEP": "deep", "GROUPED": "grouped", "CACHE": "cache", "GAP_US": "gap_us", "LEAD_US": "lead_us",
+               "COPY_GB_S": "copy_gb_s"}
+    text += f"#define ACTIVITY_SHARPNESS {SHARPNESS:.1f}\n"
+    for name, key in singles.items():
+        text += f"#define ACTIVITY_{name} {number(values[key][0])}\n"
+    for names, key in ((("CHANNEL_HALF", "CHANNEL_BLOCKS"), "channel"), (("DRAM_SMALL", "DRAM_LARGE"), "dram"),
+                       (("WATTS_GRACT", "WATTS_SMACT", "WATTS_DRAM", "WATTS_WORK"), "watts")):
+        for name, v in zip(names, values[key]):
+            text += f"#define ACTIVITY_{name} {number(v)}\n"
+    text += "\n/* By enum capture_class: microseconds of any kernel; parts of the memory's bandwidth, of the SMs, of each unit's peak. */\n"
+    text += "static const struct activity_class { double fixed_us, memory, active, compute[5]; } activity_classes[] = {\n"
+    for n, name in enumerate(CLASSES):
+        text += (f"\t{{ {number(values['fixed_us'][n])}, {number(values['memory'][n])}, {number(values['active'][n])}, "
+                 f"{row(values['compute'][n])} }},\t/* {name} */\n")
+    text += "};\n\n/* By enum capture_unit: of a convolution that is not channels last, of uneven rows, of depthwise ones. */\n"
+    text += "static const struct activity_unit { double planar, uneven, depthwise; } activity_units[] = {\n"
+    for n, name in enumerate(UNITS):
+        text += f"\t{row([values['planar'][n], values['uneven'][n], values['depthwise'][n]])},\t/* {name} */\n"
+    text += f"}};\n\nstatic const double activity_strips[] = {row(values['strips'])};\t/* not channels last, channels last */\n\n"
+    names = [*HOST[:COSTS], "recurrent"]
+    text += "/* Microseconds of the host. */\nstatic const struct activity_host { double " + ", ".join(names) + "; } activity_host_us = {\n\t"
+    text += ", ".join(f".{name} = {number(v)}" for name, v in zip(names, values["host_us"])) + "\n};\n\n#endif\n"
+    return text
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--captures", type=pathlib.Path, required=True)
+    p.add_argument("--data", type=pathlib.Path, required=True)
+    p.add_argument("--gpu", default="NVIDIA H200")
+    p.add_argument("--write", type=pathlib.Path)
+    p.add_argument("--show", action="store_true", help="errors of families left out, one line each, and the tasks that are worst")
+    args = p.parse_args()
+    fit = Fit(measured(args.data, args.captures), args.data, args.captures, GPUS[args.gpu])
+    everything = np.ones(len(fit.lines), dtype=bool)
+    values = fit.solve(everything)
+    print(len(fit.lines), "tasks;", "fitted:", json.dumps(told(fit.errors(values, everything))))
+    out = fit.left_out() if args.show or args.write else None
+    if args.show:
+        print("families left out:", json.dumps(told(out)))
+        for n in np.argsort(-abs(out["step"]))[:25]:
+            print(f"{fit.lines[n]['name'][:64]:64s}", " ".join(f"{key} {out[key][n]:+.2f}" for key in out))
+    if args.write:
+        args.write.write_text(header(values, fit, out))
+    return values
+
+
+if __name__ == "__main__":
+    main()

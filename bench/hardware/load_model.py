@@ -13,10 +13,11 @@ from radrm.capture import fileformat as ff  # noqa: E402
 from reader import HOST, File  # noqa: E402
 
 CLASSES = ("POINTWISE COPY REDUCE NORM SOFTMAX GATHER SCATTER POOL SORT MANY PRODUCT CONV_OUT CONV_INPUT CONV_WEIGHTS DEPTHWISE "
-           "DEPTHWISE_WEIGHTS ATTENTIVE RECURRENT").split()
+           "DEPTHWISE_WEIGHTS ATTENTIVE RECURRENT CHANNEL_NORM").split()
 UNITS = "NONE SINGLE TF32 HALF DOUBLE".split()
 MATRIX = {CLASSES.index(c) for c in ("PRODUCT", "CONV_OUT", "CONV_INPUT", "CONV_WEIGHTS", "ATTENTIVE", "RECURRENT")}
 TILE_FLOPS = 2 * 128 * 64
+COSTS = HOST.index("transfers")  # of the host's figures those before it cost time each; after them, steps of recurrent networks
 
 Gpu = collections.namedtuple("Gpu", "sms single tf32 half twice gb_s l2_mib idle_w board_w")
 GPUS = {"NVIDIA H200": Gpu(132, 66.9, 494.7, 989.4, 33.5, 4800, 60, 75, 700),
@@ -42,49 +43,65 @@ class Tasks:
         return np.bincount(self.task, values, len(self.names))
 
 
-def smooth_max(a, b, power=6):
+SHARPNESS = 8  # of the larger of two times, where they are alike
+
+
+def larger(a, b):
     """Near the larger, a little above it where both are alike."""
-    return (a ** power + b ** power) ** (1 / power)
+    return (a ** SHARPNESS + b ** SHARPNESS) ** (1 / SHARPNESS)
 
 
 class Model:
     """Parameters by name, each positive, as arrays; what they mean stands in models/activity.h."""
 
-    SHAPES = {
-        "fixed_us": len(CLASSES),       # of one kernel, whatever its size
-        "memory": len(CLASSES),         # part of the memory's bandwidth that kernels of a class reach
-        "compute": (len(CLASSES), len(UNITS)),  # part of the unit's peak
-        "planar": len(UNITS),           # of that, for a convolution that is not channels last
-        "grouped": 1,                   # and for one in groups
-        "deep": 1,                      # products of one result that are one block's, where blocks are few
-        "cache": 1,                     # how much faster a small tensor is read from the cache
-        "host_us": len(HOST),           # of each thing that the host does; of waits, once
-        "active": len(CLASSES),         # part of a kernel's time in which an SM that has a block counts as active
-        "dram": 1,                      # part of the bytes of a large tensor that reach memory
-        "watts": 4,                     # by GRACT, SMACT, DRAM and products
-    }
-
     def __init__(self, values):
         self.p = values
 
-    def busy(self, t, gpu):
-        """(seconds of each kernel, seconds that the GPU is busy in a step of each task)"""
+    def kernels(self, t, gpu):
+        """Seconds of each kernel."""
         p, kind = self.p, t.kind
+        is_ = {name: kind == n for n, name in enumerate(CLASSES)}
+        planar, second = t.layout % 2 == 0, t.layout >= 2
         peak = np.array([gpu.single, gpu.single, gpu.tf32, gpu.half, gpu.twice])[t.unit] * 1e12
+        conv = is_["CONV_OUT"] | is_["CONV_INPUT"] | is_["CONV_WEIGHTS"]
         part = p["compute"][kind, t.unit]
-        conv = (kind >= CLASSES.index("CONV_OUT")) & (kind <= CLASSES.index("CONV_WEIGHTS"))
-        part = part * np.where(conv & (t.layout % 2 == 0), p["planar"][t.unit], 1.0)
-        part = part * np.where(conv & (t.layout >= 2), p["grouped"][0], 1.0)
+        part = part * np.where(conv & planar, p["planar"][t.unit], 1.0) * np.where(conv & second, p["grouped"][0], 1.0)
+        part = part * np.where(is_["PRODUCT"] & second, p["uneven"][t.unit], 1.0)
         matrix = np.isin(kind, list(MATRIX))
-        work = np.where(matrix & (t.depth > 0), np.maximum(t.flops, t.blocks * TILE_FLOPS * np.maximum(t.depth, 16)), t.flops)
+        work = np.maximum(t.flops, t.blocks * TILE_FLOPS * np.maximum(t.depth, 16))
         pieces = t.blocks * np.maximum(1.0, t.depth / p["deep"][0])
-        waves = pieces / gpu.sms
-        filled = np.where(waves < 1, np.maximum(waves, 1e-9), waves / np.ceil(np.minimum(waves, 1e6)) ** 0.5 / waves ** 0.5)
-        compute = np.where(matrix, work / (peak * part * np.minimum(1.0, filled)), 0.0)
-        small = t.bytes < gpu.l2_mib * 2 ** 20 / 2
-        memory = t.bytes / (gpu.gb_s * 1e9 * p["memory"][kind] * np.where(small, p["cache"][0], 1.0))
-        each = p["fixed_us"][kind] * 1e-6 + np.maximum(compute, memory)
-        return each, t.sum(each * t.count)
+        filled = np.minimum(1.0, pieces / gpu.sms)
+        compute = np.where(matrix, work / (peak * part * filled), 0.0)
+        strips = is_["DEPTHWISE_WEIGHTS"]
+        compute = np.where(strips, 2 * t.blocks * t.depth / (gpu.single * 1e12 * p["strips"][1 - planar]), compute)
+        rate = p["memory"][kind] * np.where(is_["DEPTHWISE"] & planar, p["depthwise"][t.unit], 1.0)
+        rate = rate * np.where(is_["CHANNEL_NORM"] & (t.unit == UNITS.index("HALF")), p["channel"][0], 1.0)
+        rate = rate * np.where(t.bytes < gpu.l2_mib * 2 ** 20 / 2, p["cache"][0], 1.0)
+        rate = rate * np.where(is_["CHANNEL_NORM"], np.minimum(1.0, t.blocks / (gpu.sms * p["channel"][1])), 1.0)
+        return p["fixed_us"][kind] * 1e-6 + np.maximum(compute, t.bytes / (gpu.gb_s * 1e9 * rate))
+
+    def occupied(self, t, gpu):
+        """The part of the SMs that each kernel keeps active."""
+        pieces = np.where(np.isin(t.kind, list(MATRIX)), t.blocks * np.maximum(1.0, t.depth / self.p["deep"][0]), t.blocks)
+        return self.p["active"][t.kind] * np.minimum(1.0, pieces / gpu.sms)
 
     def host(self, t):
-        return t.host @ (self.p["host_us"] * 1e-6)
+        steps = t.sum(t.count * (t.kind == CLASSES.index("RECURRENT")))
+        return (np.column_stack([t.host[:, :COSTS], steps])) @ (self.p["host_us"] * 1e-6)
+
+    def predict(self, t, gpu):
+        """Columns by name, a number a task."""
+        p, each = self.p, self.kernels(t, gpu)
+        busy, host = t.sum((each + p["gap_us"][0] * 1e-6) * t.count), self.host(t)
+        copied = t.host[:, HOST.index("transferred")] / (p["copy_gb_s"][0] * 1e9)
+        step = larger(busy, host) + copied
+        active = np.maximum(each - p["lead_us"][0] * 1e-6, 0.1 * each) * self.occupied(t, gpu)
+        big = np.where(t.bytes < gpu.l2_mib * 2 ** 20 / 2, p["dram"][0], p["dram"][1])
+        peak = np.array([gpu.single, gpu.single, gpu.tf32, gpu.half, gpu.twice])[t.unit] * 1e12
+        parts = {"gract": np.minimum(1.0, busy / step), "smact": t.sum(active * t.count) / step,
+                 "dram": np.minimum(1.0, t.sum(t.bytes * t.count * big) / (step * gpu.gb_s * 1e9)),
+                 "work": t.sum(t.flops * t.count / peak) / step}
+        parts["smact"] = np.minimum(parts["smact"], parts["gract"])
+        draw = np.column_stack([parts[k] for k in ("gract", "smact", "dram", "work")]) @ p["watts"]
+        watts = gpu.idle_w + (gpu.board_w - gpu.idle_w) * np.minimum(1.0, draw)
+        return {"host": host, "busy": busy, "step": step, "watts": watts, **parts}

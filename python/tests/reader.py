@@ -18,7 +18,7 @@ class File:
         texts = ("torch", "alloc_conf", "model", "optimizer", "precision", "key")
         numbers = ("params", "batch", "seq_len", "flags", "growth", "communicators")
         self.header = {name: self._text() for name in texts} | {name: self._varint() for name in numbers}
-        self.records, self.events, self.marks = [], [], []
+        self.records, self.events, self.marks, self.requests = [], [], [], 0
         while self._record():
             pass
         self.host = {name: self._varint() for name in HOST}
@@ -50,15 +50,12 @@ class File:
         self.records.append((kind, argument, figures))
         if kind == 1:
             self.events.append(argument)
+            self.requests += 1
         elif kind == 2:
             self.events.append(-1 - (self.requests - 1 - argument))
         elif kind == 4:
             self.marks.append((len(self.events), argument))
         return True
-
-    @property
-    def requests(self):
-        return sum(1 for e in self.events if e > 0)
 
     def ops(self, which):
         return [figures for kind, argument, figures in self.records if kind == 5 and argument == which]

@@ -53,23 +53,24 @@ static json_t *answer_json(const struct answer *a)
 			 "took_us", json_round3(a->took_us), "notes", a->r.note);
 }
 
-static json_t *load_json(const struct activity *a)
+static json_t *load_json(const struct activity *a, const char *gpu)
 {
 	const struct load_belief *b = &a->load;
-	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, sI}", "gpu_model", a->gpu, "step_s", json_real(a->step_s),
+	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so}", "gpu_model", gpu, "step_s", json_real(a->step_s),
 			 "step_spread", json_round3(a->step_spread), "host_s", json_real(a->host_s), "busy_s", json_real(a->busy_s),
 			 "gract", json_round3(b->load.gract), "gract_sd", json_round3(b->gract_sd), "smact", json_round3(b->load.smact),
 			 "smact_sd", json_round3(b->smact_sd), "dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd),
-			 "watts", json_round3(b->watts), "kernels", (json_int_t)a->kernels);
+			 "watts", json_round3(b->watts), "kernels", json_real(a->kernels));
 }
 
-static int print_json(const struct answer *answers, size_t n, const struct load_answer *load)
+static int print_json(const struct answer *answers, size_t n, const struct load_answer *load,
+		      const char *gpu)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, answer_json(&answers[i]));
 	return cli_print_json(json_pack("{si, so, so, so}", "schema", 1, "estimates", list,
-					"load", load->known ? load_json(&load->a) : json_null(),
+					"load", load->known ? load_json(&load->a, gpu) : json_null(),
 					"load_note", json_text_or_null(load->known ? NULL : load->why.text)));
 }
 
@@ -79,7 +80,7 @@ static int percent(double fraction)
 }
 
 /* Two lines below the table: a step, and the load. Each with the spread of its error. */
-static void print_load(const struct load_answer *load)
+static void print_load(const struct load_answer *load, const char *gpu)
 {
 	const struct activity *a = &load->a;
 	const struct load_belief *b = &a->load;
@@ -87,14 +88,14 @@ static void print_load(const struct load_answer *load)
 		printf("\nLoad: not known: %s\n", load->why.text);
 		return;
 	}
-	printf("\nA step on %s: %.3g ms, give or take %d %%, when no data loader holds it up (host %.3g ms, GPU %.3g ms for %llu kernels)\n",
-	       a->gpu, 1e3 * a->step_s, percent(a->step_spread), 1e3 * a->host_s, 1e3 * a->busy_s, (unsigned long long)a->kernels);
+	printf("\nA step on %s: %.3g ms, give or take %d %%, when no data loader holds it up (host %.3g ms, GPU %.3g ms for %.0f kernels)\n",
+	       gpu, 1e3 * a->step_s, percent(a->step_spread), 1e3 * a->host_s, 1e3 * a->busy_s, a->kernels);
 	printf("Load: GRACT %d %% +- %d, SMACT %d %% +- %d, DRAM %d %% +- %d, %.0f W\n", percent(b->load.gract), percent(b->gract_sd),
 	       percent(b->load.smact), percent(b->smact_sd), percent(b->dram), percent(b->dram_sd), b->watts);
 }
 
 /* `load` NULL: there is nothing to tell it from, and nothing to say. */
-static int print_table(const struct answer *answers, size_t n, const struct load_answer *load)
+static int print_table(const struct answer *answers, size_t n, const struct load_answer *load, const char *gpu)
 {
 	static const struct table_column columns[] = {
 		{ "ESTIMATOR", false, 0 }, { "NEED", true, 0 }, { "COMFORT", true, 0 }, { "CLAIM", true, 0 }, { "NOTES", false, 20 },
@@ -113,7 +114,7 @@ static int print_table(const struct answer *answers, size_t n, const struct load
 	table_print(t, &term, stdout);
 	table_destroy(t);
 	if (load)
-		print_load(load);
+		print_load(load, gpu);
 	return CLI_DONE;
 }
 
@@ -170,7 +171,8 @@ int verb_estimate(struct cli_call *c)
 	size_t first = json && strcmp(name, "all") ? n - 1 : 0;	/* a program gets the one that stands: `none` is the last */
 	struct load_answer load = { .why = ERROR_INIT };
 	load.known = !estimate_activity(s, &context, &load.a, &load.why);
-	int rc = json ? print_json(answers + first, n - first, &load) : print_table(answers, n, estimate_tells_load(s) ? &load : NULL);
+	int rc = json ? print_json(answers + first, n - first, &load, gpu_model) :
+		print_table(answers, n, estimate_tells_load(s) ? &load : NULL, gpu_model);
 	spec_unref(s);
 	return rc;
 }

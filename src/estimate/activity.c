@@ -1,13 +1,229 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The load model of activity.h. Each kernel by itself, since what decides differs from one to the next: a product of matrices is
+ * bound by the units that multiply, most others by memory, small ones by what any launch costs, and a batch normalisation by
+ * how few channels it is cut into. The same arithmetic, over many tasks at once, is fitted by bench/hardware/load_model.py, and
+ * bench/hardware/score_solo.py sees that both agree.
+ *
+ * Figures of a capture are people's: they are bounded, but nothing says that they are likely. What comes out absurd is unknown.
+ */
 #include "estimate/activity.h"
 
+#include "base/scope.h"
+#include "models/activity.h"
 #include "models/gpus.h"
 
+#include <math.h>
 #include <string.h>
+
+#define TILE_FLOPS (2.0 * 128 * 64)	/* of a product, per term of the sum: as a capture counts blocks */
+#define LEAST_DEPTH 16.0		/* of a sum: shorter ones are filled up */
+#define STEP_LEAST_S 1e-6
+#define STEP_MOST_S 86400.0
+
+static bool is_letter_or_digit(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/* By itself, not as a part of another word: an A40 is no A4000. */
+static bool activity_has_word(const char *name, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = name; (at = strstr(at, word)); at++)
+		if ((at == name || !is_letter_or_digit(at[-1])) && !is_letter_or_digit(at[n]))
+			return true;
+	return false;
+}
+
+static bool activity_fits(const struct gpus_row *g, const char *name)
+{
+	for (size_t i = 0; i < COUNT_OF(g->words) && g->words[i]; i++)
+		if (!activity_has_word(name, g->words[i]))
+			return false;
+	return true;
+}
+
+static const struct gpus_row *activity_gpu(const char *name)
+{
+	static const char *const others[] = { "MIG", "Laptop", "Max-Q", "SUPER" };	/* less, or more, than the name says */
+
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		if (strstr(name, others[i]))
+			return NULL;
+	for (const struct gpus_row *g = gpus_table; *g->words; g++)
+		if (activity_fits(g, name))
+			return g;
+	return NULL;
+}
+
+static double activity_peak(const struct gpus_row *g, unsigned unit)
+{
+	const double tflops[UNIT_COUNT] = { g->single, g->single, g->tf32, g->half, g->twice };
+
+	return tflops[unit] * 1e12;
+}
+
+static bool is_convolution(unsigned class)
+{
+	return class >= KERNEL_CONV_OUT && class <= KERNEL_CONV_WEIGHTS;
+}
+
+static bool is_product(unsigned class)
+{
+	return class == KERNEL_PRODUCT || is_convolution(class) || class == KERNEL_ATTENTIVE || class == KERNEL_RECURRENT;
+}
+
+/* Figures of one kernel: means of an entry. */
+struct activity_kernel { double flops, bytes, blocks, depth; unsigned class, unit; bool planar, second; };
+
+static struct activity_kernel activity_mean(const struct capture_kernel *k)
+{
+	double n = (double)k->count;
+
+	return (struct activity_kernel){ (double)k->flops / n, (double)k->bytes / n, (double)k->blocks / n, (double)k->depth / n,
+		k->class, k->unit, !(k->layout & 1), k->layout & 2 };
+}
+
+/* Blocks of a product, with a long sum cut into pieces where blocks are few. */
+static double activity_pieces(const struct activity_kernel *k)
+{
+	return is_product(k->class) ? k->blocks * fmax(1, k->depth / ACTIVITY_DEEP) : k->blocks;
+}
+
+/* Seconds that computing takes; 0 for what is bound by memory alone. */
+static double activity_compute_s(const struct activity_kernel *k, const struct gpus_row *g)
+{
+	double part = activity_classes[k->class].compute[k->unit];
+
+	if (k->class == KERNEL_DEPTHWISE_WEIGHTS)
+		return 2 * k->blocks * k->depth / (activity_peak(g, UNIT_SINGLE) * activity_strips[k->planar ? 0 : 1]);
+	if (!is_product(k->class))
+		return 0;
+	if (is_convolution(k->class))
+		part *= (k->planar ? activity_units[k->unit].planar : 1) * (k->second ? ACTIVITY_GROUPED : 1);
+	if (k->class == KERNEL_PRODUCT && k->second)
+		part *= activity_units[k->unit].uneven;
+	return fmax(k->flops, k->blocks * TILE_FLOPS * fmax(k->depth, LEAST_DEPTH)) /
+	       (activity_peak(g, k->unit) * part * fmin(1, activity_pieces(k) / g->sms));
+}
+
+static bool fits_cache(const struct activity_kernel *k, const struct gpus_row *g)
+{
+	return k->bytes < g->l2_mib * 1048576 / 2;
+}
+
+static double activity_memory_s(const struct activity_kernel *k, const struct gpus_row *g)
+{
+	double part = activity_classes[k->class].memory;
+
+	if (k->class == KERNEL_DEPTHWISE && k->planar)
+		part *= activity_units[k->unit].depthwise;
+	if (k->class == KERNEL_CHANNEL_NORM)
+		part *= (k->unit == UNIT_HALF ? ACTIVITY_CHANNEL_HALF : 1) *
+			fmin(1, k->blocks / (g->sms * ACTIVITY_CHANNEL_BLOCKS));
+	if (fits_cache(k, g))
+		part *= ACTIVITY_CACHE;
+	return k->bytes / (g->gb_s * 1e9 * part);
+}
+
+/* Sums over the kernels of a step, in seconds. */
+struct activity_sums { double busy, active, dram, work, flops, kernels, recurrent; };
+
+static void activity_add(struct activity_sums *s, const struct capture_kernel *entry, const struct gpus_row *g)
+{
+	const struct activity_kernel k = activity_mean(entry);
+	const struct activity_class *class = &activity_classes[k.class];
+	double n = (double)entry->count;
+	double each = class->fixed_us * 1e-6 + fmax(activity_compute_s(&k, g), activity_memory_s(&k, g));
+	double occupied = class->active * fmin(1, activity_pieces(&k) / g->sms);
+
+	s->busy += n * (each + ACTIVITY_GAP_US * 1e-6);
+	s->active += n * occupied * fmax(each - ACTIVITY_LEAD_US * 1e-6, 0.1 * each);
+	s->dram += n * k.bytes * (fits_cache(&k, g) ? ACTIVITY_DRAM_SMALL : ACTIVITY_DRAM_LARGE) / (g->gb_s * 1e9);
+	s->work += n * k.flops / activity_peak(g, k.unit);
+	s->flops += is_product(k.class) ? (double)entry->flops : 0;
+	s->kernels += n;
+	s->recurrent += k.class == KERNEL_RECURRENT ? n : 0;
+}
+
+static double activity_host_s(const struct capture_host *h, const struct activity_sums *s)
+{
+	const struct activity_host *us = &activity_host_us;
+
+	return 1e-6 * ((double)h->forward * us->forward + (double)h->backward * us->backward + (double)h->updates * us->updates +
+		       (double)h->views * us->views + (double)h->modules * us->modules + (double)h->listed * us->listed +
+		       (double)h->parameters * us->parameters + (double)h->waits * us->waits + s->recurrent * us->recurrent);
+}
+
+/* Near the larger of two times, a little above it where they are alike: one runs ahead of the other, but not always. */
+static double activity_larger(double a, double b)
+{
+	double most = fmax(a, b), least = fmin(a, b);
+
+	return most > 0 ? most * pow(1 + pow(least / most, ACTIVITY_SHARPNESS), 1 / ACTIVITY_SHARPNESS) : 0;
+}
+
+static double fraction(double v)
+{
+	return fmin(1, fmax(0, v));
+}
+
+static void activity_loads(const struct activity_sums *s, const struct gpus_row *g, struct activity *a)
+{
+	struct load_belief *b = &a->load;
+	double draw;
+
+	b->load.gract = fraction(s->busy / a->step_s);
+	b->load.smact = fmin(b->load.gract, s->active / a->step_s);
+	b->dram = fraction(s->dram / a->step_s);
+	draw = b->load.gract * ACTIVITY_WATTS_GRACT + b->load.smact * ACTIVITY_WATTS_SMACT + b->dram * ACTIVITY_WATTS_DRAM +
+	       s->work / a->step_s * ACTIVITY_WATTS_WORK;
+	b->watts = g->idle_w + (g->board_w - g->idle_w) * fraction(draw);
+	b->source = LOAD_GUESSED;
+}
+
+/* The wider, the further it is from what the model was fitted to: another GPU, or a run of which the capture says that it may
+ * go another way. */
+static void activity_spreads(const struct capture *c, const struct gpus_row *g, struct activity *a)
+{
+	const unsigned doubts = CAPTURE_DATA_DEPENDENT | CAPTURE_UNKNOWN_OP | CAPTURE_VARIABLE_SHAPES | CAPTURE_COMPILED |
+		CAPTURE_CUT_SHORT;
+	bool fitted = !strcmp(g->words[0], ACTIVITY_FITTED) && !g->words[1];
+	double wider = (fitted ? 1 : ACTIVITY_OTHER_GPU) * (c->flags & doubts ? ACTIVITY_DOUBTFUL : 1);
+
+	a->step_spread = wider * (a->host_s > a->busy_s ? ACTIVITY_SPREAD_HOST : ACTIVITY_SPREAD_STEP);
+	a->load.gract_sd = fmin(LOAD_VAGUE_SD, wider * ACTIVITY_SPREAD_GRACT);
+	a->load.smact_sd = fmin(LOAD_VAGUE_SD, wider * ACTIVITY_SPREAD_SMACT);
+	a->load.dram_sd = fmin(LOAD_VAGUE_SD, wider * ACTIVITY_SPREAD_DRAM);
+}
 
 int activity_from_capture(const struct capture *c, const char *gpu_name, struct activity *out, struct error *err)
 {
+	const struct gpus_row *g = gpu_name ? activity_gpu(gpu_name) : NULL;
+	struct activity_sums s = { 0 };
+
 	memset(out, 0, sizeof *out);
-	(void)c, (void)gpu_name, (void)gpus_table;
-	return error_set(err, ERR_INVALID, "not yet");
+	if (!c->n_kernels)
+		return error_set(err, ERR_INVALID, "the capture does not tell: it is of an older rad, or was cut short: capture again");
+	if (!gpu_name)
+		return error_set(err, ERR_INVALID, "on which GPU is not known (--gpu-model NAME)");
+	if (!g)
+		return error_set(err, ERR_INVALID, "no figures of the GPU '%.60s' are known", gpu_name);
+	for (size_t i = 0; i < c->n_kernels; i++)
+		activity_add(&s, &c->kernels[i], g);
+	out->host_s = activity_host_s(&c->host, &s);
+	out->busy_s = s.busy;
+	out->step_s = activity_larger(out->host_s, out->busy_s) + (double)c->host.transferred / (ACTIVITY_COPY_GB_S * 1e9);
+	if (!(out->step_s >= STEP_LEAST_S && out->step_s <= STEP_MOST_S)) {
+		memset(out, 0, sizeof *out);
+		return error_set(err, ERR_INVALID, "its figures are not those of a training step: none takes less than a "
+				 "microsecond or more than a day");
+	}
+	out->flops = s.flops;
+	out->kernels = s.kernels;
+	activity_loads(&s, g, out);
+	activity_spreads(c, g, out);
+	return 0;
 }

@@ -24,10 +24,9 @@
 struct activity {
 	double step_s, step_spread;	/* the spread: relative to it */
 	double host_s, busy_s;		/* what the host, and the GPU, take by themselves */
-	double flops;
-	uint64_t kernels;
+	double flops;			/* of products of matrices, in the widest sense */
+	double kernels;
 	struct load_belief load;	/* source LOAD_GUESSED */
-	const char *gpu;		/* the row of models/gpus.h; points into it */
 };
 
 /* 0, or -1 with *out zeroed and an error that says what is not known: the load (a capture of version 1, or cut short before a

@@ -286,8 +286,8 @@ static int read_kernel(struct capture_reader *r, struct capture_kernel *k)
 {
 	uint32_t class, unit, layout;
 
-	if (read_u32(r, "class of a kernel", 0, CAPTURE_CLASSES - 1, &class) ||
-	    read_u32(r, "unit of a kernel", 0, CAPTURE_UNITS - 1, &unit) ||
+	if (read_u32(r, "class of a kernel", 0, KERNEL_CLASSES - 1, &class) ||
+	    read_u32(r, "unit of a kernel", 0, UNIT_COUNT - 1, &unit) ||
 	    read_u32(r, "layout of a kernel", 0, CAPTURE_LAYOUTS - 1, &layout) ||
 	    read_number(r, "count of a kernel", 1, CAPTURE_MAX_WORK, &k->count) ||
 	    read_number(r, "flops of a kernel", 0, CAPTURE_MAX_WORK, &k->flops) ||

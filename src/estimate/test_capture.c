@@ -170,11 +170,11 @@ static void expect_refused(const struct buf *b, const char *text)
 }
 
 static const uint64_t host[10] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
-static const uint64_t product[8] = { CAPTURE_PRODUCT, CAPTURE_TF32, 0, 12, 3000000000, 400, 500, 6144 };
+static const uint64_t product[8] = { KERNEL_PRODUCT, UNIT_TF32, 0, 12, 3000000000, 400, 500, 6144 };
 
 static void test_load(void **state)
 {
-	const uint64_t kernels[2][8] = { { CAPTURE_RECURRENT, CAPTURE_HALF, 3, 1, 0, 0, 1, 0 }, { product[0], product[1], product[2],
+	const uint64_t kernels[2][8] = { { KERNEL_RECURRENT, UNIT_HALF, 3, 1, 0, 0, 1, 0 }, { product[0], product[1], product[2],
 		product[3], product[4], product[5], product[6], product[7] } };
 	struct capture_writer w;
 	scoped_capture c = { 0 };
@@ -187,7 +187,7 @@ static void test_load(void **state)
 	assert_int_equal(c.n_records, 1);
 	assert_int_equal(c.n_kernels, 2);
 	assert_true(c.host.forward == 1 && c.host.modules == 5 && c.host.waits == 8 && c.host.transferred == 10);
-	assert_true(c.kernels[0].class == CAPTURE_RECURRENT && c.kernels[0].unit == CAPTURE_HALF && c.kernels[0].layout == 3);
+	assert_true(c.kernels[0].class == KERNEL_RECURRENT && c.kernels[0].unit == UNIT_HALF && c.kernels[0].layout == 3);
 	assert_true(c.kernels[1].count == 12 && c.kernels[1].flops == 3000000000 && c.kernels[1].bytes == 400 &&
 		    c.kernels[1].blocks == 500 && c.kernels[1].depth == 6144);
 	buf_free(&w.out);
@@ -197,7 +197,7 @@ static void test_load(void **state)
 static void test_load_refused(void **state)
 {
 	static const struct { unsigned figure; uint64_t value; const char *error; } wrong[] = {
-		{ 0, CAPTURE_CLASSES, "class of a kernel is 18" }, { 1, CAPTURE_UNITS, "unit of a kernel is 5" },
+		{ 0, KERNEL_CLASSES, "class of a kernel is 19" }, { 1, UNIT_COUNT, "unit of a kernel is 5" },
 		{ 2, CAPTURE_LAYOUTS, "layout of a kernel is 4" }, { 3, 0, "count of a kernel is 0" },
 		{ 3, CAPTURE_MAX_WORK + 1, "count of a kernel" }, { 4, UINT64_MAX, "flops of a kernel" },
 		{ 5, CAPTURE_MAX_WORK + 1, "bytes of a kernel" }, { 6, UINT64_MAX, "blocks of a kernel" },
@@ -309,7 +309,7 @@ static void refuse_damage(struct capture_writer *file)
 
 static void test_damage_refused(void **state)
 {
-	const uint64_t kernels[1][8] = { { CAPTURE_POINTWISE, 0, 0, 7, 7000, 28000, 7, 0 } };
+	const uint64_t kernels[1][8] = { { KERNEL_POINTWISE, 0, 0, 7, 7000, 28000, 7, 0 } };
 	struct capture_writer w;
 
 	(void)state;

@@ -13,7 +13,7 @@ GEMM, CONV, ATTENTION, SCRATCH = range(1, 5)
 
 # The load part: classes of kernels, the units that they compute with, and what the host does.
 (POINTWISE, COPY, REDUCE, NORM, SOFTMAX, GATHER, SCATTER, POOL, SORT, MANY, PRODUCT, CONV_OUT, CONV_INPUT, CONV_WEIGHTS, DEPTHWISE,
- DEPTHWISE_WEIGHTS, ATTENTIVE, RECURRENT) = range(18)
+ DEPTHWISE_WEIGHTS, ATTENTIVE, RECURRENT, CHANNEL_NORM) = range(19)
 NONE, SINGLE, TF32, HALF, DOUBLE = range(5)
 HOST_FIELDS = ("forward", "backward", "updates", "views", "modules", "listed", "parameters", "waits", "transfers", "transferred")
 

@@ -84,7 +84,7 @@ def up(a, b):
     return -(-a // b)
 
 
-def precision_of(dtype, convolution=False):
+def unit_of(dtype, convolution=False):
     """The units that multiply matrices of that type."""
     if dtype in (torch.float16, torch.bfloat16):
         return ff.HALF
@@ -104,7 +104,7 @@ class Work:
         self.clear()
 
     def clear(self):
-        self.kernels = {}  # (class, precision, layout, figures in steps) -> [count, flops, bytes, blocks, depth]
+        self.kernels = {}  # (class, unit, layout, figures in steps) -> [count, flops, bytes, blocks, depth]
         self.host = dict.fromkeys(ff.HOST_FIELDS, 0)
 
     def enter(self, phase):
@@ -139,14 +139,14 @@ class Work:
         if name in NOTHING or returned and all(a is not None and not a.is_write for a in returned):
             return None, None
         if name in RULES:
-            return RULES[name], None
+            return RULES[name], name
         which = class_by_name(name)
         return (many if which == ff.MANY else plain), which
 
-    def add(self, which, flops, moved, blocks, *, precision=ff.NONE, layout=0, depth=0, count=1):
+    def add(self, which, flops, moved, blocks, *, unit=ff.NONE, layout=0, depth=0, count=1):
         """`count` kernels with these figures each."""
         figures = [min(max(int(n), 0), limits.MAX_WORK) for n in (flops, moved, max(blocks, 1), depth)]
-        key = which, precision, layout, *(round(FINE * math.log2(n + 1)) for n in figures)
+        key = which, unit, layout, *(round(FINE * math.log2(n + 1)) for n in figures)
         entry = self.kernels.setdefault(key, [0] * (1 + len(figures)))
         entry[0] += count
         for n, figure in enumerate(figures, 1):
@@ -189,12 +189,25 @@ def blocks_of(which, largest, read, written):
     """Into how many blocks the kernel is cut, roughly."""
     if which in (ff.NORM, ff.SOFTMAX) and written:
         shape = max((*read, *written), key=torch.Tensor.numel).shape
-        if which == ff.NORM and len(shape) >= 4:
-            return shape[1]
         return up(largest, max(shape[-1] if shape else 1, 1))
     if which == ff.REDUCE and written:
         return max(up(largest, 4096), min(written[0].numel(), 1 << 20))
     return up(largest, 1024)
+
+
+def batch_norm(work, which, args, kwargs, result):
+    """A block for each channel, which goes over it twice. Outside of training it is one more product and sum for each element."""
+    read, written = list(tensors_in((*args, *kwargs.values()))), list(tensors_in((result,)))
+    source = read[0]
+    training = any(a is True for a in args) or "backward" in str(which)
+    moved = sum(touched(t) for t in (*read, *written))
+    if not training or source.dim() < 2:
+        work.add(ff.POINTWISE, source.numel(), moved, up(source.numel(), 1024))
+        return
+    from .kernels import channels_last
+    half = all(t.dtype in (torch.float16, torch.bfloat16) for t in read[:2])
+    work.add(ff.CHANNEL_NORM, source.numel(), moved, source.shape[1], unit=ff.HALF if half else ff.NONE,
+             layout=int(channels_last(source)), depth=source.numel() // max(source.shape[1], 1))
 
 
 def listed(values):
@@ -225,11 +238,6 @@ def many(work, which, args, kwargs, result):
     work.add(which, sum(sizes) / launches, moved / launches, chunks / launches, count=launches)
 
 
-def product(work, m, n, k, batch, dtype, moved, which=ff.PRODUCT, **more):
-    blocks = up(m, TILE[0]) * up(n, TILE[1]) * batch
-    work.add(which, 2 * m * n * k * batch, moved, blocks, depth=k, **{"precision": precision_of(dtype), **more})
-
-
 def gemm(work, which, args, kwargs, result):
     """(m, k) x (k, n), or batches of them: the last two matrices among the arguments."""
     matrices = [t for t in tensors_in(args) if t.dim() >= 2][-2:]
@@ -238,7 +246,11 @@ def gemm(work, which, args, kwargs, result):
     first, second = matrices
     moved = touched(first) + touched(second) + result.numel() * result.element_size()
     batch = first.shape[0] if first.dim() == 3 else 1
-    product(work, first.shape[-2], second.shape[-1], first.shape[-1], batch, first.dtype, moved)
+    m, n, k = first.shape[-2], second.shape[-1], first.shape[-1]
+    lines = {second.shape[-1] if second.stride(-1) == 1 else k, k if first.stride(-1) == 1 else m, n}
+    uneven = any(length * first.element_size() % 16 for length in lines)
+    work.add(ff.PRODUCT, 2 * m * n * k * batch, moved, up(m, TILE[0]) * up(n, TILE[1]) * batch, unit=unit_of(first.dtype),
+             layout=2 * uneven, depth=k)
 
 
 def vector_product(work, which, args, kwargs, result):
@@ -257,11 +269,13 @@ def convolve(work, direction, source, out, weight, groups, last):
     m, n, k = ((before, each, channels * taps), (pixels, channels, each * taps), (each, channels * taps, before))[direction]
     flops = 2 * before * each * channels * taps * groups
     if alone:
-        work.add(which, flops, moved, up(max(source.numel(), out.numel()), 1024), precision=precision_of(source.dtype, True),
-                 layout=last, depth=taps)
+        images, sums = out.shape[0], before // max(out.shape[0], 1)
+        blocks, depth = (up(max(source.numel(), out.numel()), 1024), taps) if direction < 2 else (
+            out.shape[1] * taps, images * up(sums, 32) * 32)
+        work.add(which, flops, moved, blocks, unit=unit_of(source.dtype, True), layout=last, depth=depth)
         return
     blocks = up(m, TILE[0]) * up(n, TILE[1]) * groups
-    work.add(which, flops, moved, blocks, precision=precision_of(source.dtype, True), layout=last + 2 * (groups > 1), depth=k)
+    work.add(which, flops, moved, blocks, unit=unit_of(source.dtype, True), layout=last + 2 * (groups > 1), depth=k)
 
 
 def convolution(work, which, args, kwargs, result):
@@ -297,7 +311,7 @@ def attention(work, which, args, kwargs, result):
     products = (5 if backward else 2) * (0.5 if causal and length == key.shape[2] else 1)
     moved = sum(touched(t) for t in tensors_in((*args[:6], result)) if t.dim() >= 2)
     work.add(ff.ATTENTIVE, products * 2 * batch * heads * length * key.shape[2] * width, moved,
-             batch * heads * up(length if not backward else key.shape[2], 128), precision=precision_of(query.dtype),
+             batch * heads * up(length if not backward else key.shape[2], 128), unit=unit_of(query.dtype),
              depth=key.shape[2] if forward else length)
 
 
@@ -313,10 +327,10 @@ def recurrent(work, which, args, kwargs, result):
     size = data.element_size()
     turns = steps * cells
     work.add(ff.RECURRENT, 2 * each * batch, (each + 8 * batch * hx.shape[-1]) * size, up(each, TILE[0] * TILE[1]),
-             precision=precision_of(data.dtype, True), depth=hx.shape[-1], count=turns)
+             unit=unit_of(data.dtype, True), depth=hx.shape[-1], count=turns)
     if backward:
         work.add(ff.PRODUCT, 2 * each * batch * steps, each * size + 5 * batch * steps * hx.shape[-1] * size,
-                 up(each, TILE[0] * TILE[1]), precision=precision_of(data.dtype, True), depth=batch * steps, count=cells)
+                 up(each, TILE[0] * TILE[1]), unit=unit_of(data.dtype, True), depth=batch * steps, count=cells)
 
 
 def to_copy(work, which, args, kwargs, result):
@@ -344,6 +358,8 @@ RULES = {
                                     for end in ("", "_backward"))},
     **{name: to_copy for name in ("_to_copy", "copy_")},
     **{name: wait for name in ("_local_scalar_dense", "item", "is_nonzero", "equal")},
+    **{name: batch_norm for name in ("native_batch_norm", "_native_batch_norm_legit", "native_batch_norm_backward",
+                                     "cudnn_batch_norm", "cudnn_batch_norm_backward", "_batch_norm_with_update")},
     "convolution": convolution, "convolution_backward": convolution_backward,
     "_cudnn_rnn": recurrent, "_cudnn_rnn_backward": recurrent,
 }
