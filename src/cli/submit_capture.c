@@ -177,7 +177,8 @@ void submit_capture_start(const struct spec *s, const char *id, int64_t wait_s)
 static bool wait_for_turn(int64_t until_ms)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	scoped_free char *folder = cache && *cache ? alloc_printf("%s/rad", cache) : alloc_printf("%s/.cache/rad", home ? home : "/tmp");
+	bool own = cache && *cache;
+	scoped_free char *folder = alloc_printf("%s/%s", own ? cache : home ? home : "/tmp", own ? "rad" : ".cache/rad");
 	scoped_free char *path = alloc_printf("%s/capturing", folder);
 	if (io_make_dirs(folder, 0700, NULL))
 		return true;	/* without a cache they do not help each other either */

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "submit/validate.h"
+#include "tests/capture_write.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -39,7 +40,10 @@ static int set_up(void **state)
 	put("train.py", "import torch\n", 0644);
 	put("step.sh", "true\n", 0644);
 	put("run.py", "#!/usr/bin/env python3\n", 0755);
-	put("jobs/resnet.txt", "Conv2d-1 [-1, 64, 112, 112] 9,408\n", 0644);
+	put("jobs/resnet.txt", "        Layer (type)               Output Shape         Param #\n"
+	    "================================================================\n"
+	    "            Conv2d-1         [-1, 64, 112, 112]           9,408\n"
+	    "================================================================\nTotal params: 9,408\n", 0644);
 	put("jobs/resnet.rad", "conda activate tf # env\npython resnet.py --b 128 # command\nmodel: resnet.txt # summary\n"
 	    "batch_size: 128 # batch size\npolicy: collocation\ngpus: 2\ntime: 30\n#RAD --gpus=3\n", 0644);
 	put("jobs/other.rad", "echo\n", 0644);
@@ -48,7 +52,6 @@ static int set_up(void **state)
 	put("jobs/old.rad", "# old\ntf\npython t.py\nresnet.txt\nimagenet\n128\nexclusive\n1\n12000\n11000\n", 0644);
 	put("job.sh", "#!/bin/sh\n#RAD --name=fromfile\necho \"$@\"\n", 0644);
 	put("plain.sh", "#!/bin/sh\necho\n", 0755);
-	put("capture.bin", "Man", 0644);
 	return 0;
 }
 
@@ -244,15 +247,45 @@ static void test_inherited(void **state)
 	spec_unref(s);
 }
 
+/* Files of three lengths in a row, so that each way of padding comes. */
 static void test_capture(void **state)
 {
 	(void)state;
-	static const char *const rows[][2] = { { "Man", "TWFu" }, { "Ma", "TWE=" }, { "M", "TQ==" },
-		{ "\xff\xfe\xfd\xfc", "//79/A==" } };
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		put("capture.bin", rows[i][0], 0644);
+	for (size_t i = 0; i < 3; i++) {
+		struct capture_writer w;
+		write_begin(&w, &(struct capture_texts){ "2.11.0", "", &"net"[i] }, 0, 0, 0);
+		write_end(&w);
+		scoped_free char *want = write_base64(&w.out);
+		scoped_fd int fd = open("capture.bin", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+		assert_int_equal(io_write_full(fd, w.out.data, w.out.len), 0);
 		struct spec *s = take("--capture capture.bin true");
-		assert_string_equal(s->capture, rows[i][1]);
+		assert_string_equal(s->capture, want);
+		spec_unref(s);
+		buf_free(&w.out);
+	}
+}
+
+static void test_capture_wishes(void **state)
+{
+	(void)state;
+	static const struct { const char *line, *wish; } rows[] = {
+		{ "--capture auto true", "auto" }, { "--capture=auto --gpu-mem 1G true", "auto" }, { "true", NULL }, { "./run.py", "may" },
+		{ "env X=1 python train.py", "may" }, { "env X=1 true", NULL }, { "--gpu-mem 1G ./run.py", NULL },
+		{ "--capture=off ./run.py", NULL }, { "--capture=off --capture=auto ./run.py", "auto" }, { "--exclusive ./run.py", NULL },
+		{ "--capture=auto --capture=off ./run.py", NULL }, { "jobs/other.rad", NULL }, { "job.sh", NULL },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct spec *s;
+		struct submit_flags flags = { 0 };
+		struct error err;
+		if (submit(rows[i].line, &s, &flags, &err))
+			fail_msg("%s: %s", rows[i].line, err.text);
+		if (rows[i].wish)
+			assert_string_equal(flags.capture, rows[i].wish);
+		else
+			assert_null(flags.capture);
+		assert_null(s->capture);
+		submit_flags_clear(&flags);
 		spec_unref(s);
 	}
 }
@@ -419,7 +452,8 @@ int main(void)
 		cmocka_unit_test(test_task_file), cmocka_unit_test(test_script_with_directives), cmocka_unit_test(test_positional),
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_command_asks_nothing),
-		cmocka_unit_test(test_names), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture), cmocka_unit_test(test_flags),
+		cmocka_unit_test(test_names), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture), cmocka_unit_test(test_capture_wishes),
+		cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_array), cmocka_unit_test(test_refused), cmocka_unit_test(test_notes_and_exceptions),
 		cmocka_unit_test(test_closed_folder), cmocka_unit_test(test_request), cmocka_unit_test(test_file_alone),
 	};

@@ -109,8 +109,8 @@ struct capturing *capturing_create(uv_loop_t *loop, capturing_ask ask, estimatin
 	return c;
 }
 
-void capturing_wait(struct capturing *c, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
-		    const struct estimate_context *context)
+void capturing_wait(struct capturing *c, int64_t question, const struct estimator *row, struct spec *spec,
+		    uint64_t declared_mib, const struct estimate_context *context)
 {
 	struct capturing_question *q = alloc_zero(sizeof *q);
 	assert(!spec->capture);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that wait for their captures. The submitter's `rad` makes one, as he and on his machine's time, and sends it; until then,
+ * Tasks that wait for their captures. The submitter's `rad` makes one, with the submitter's rights, and sends it; until then,
  * or until the time that the spec names, the question about the task's memory stays open here, in front of the estimator that
  * reads captures. A radd that is started anew asks again, and waits for what is left of the time.
  */
@@ -12,8 +12,8 @@
 struct capturing;
 
 /* The capture is in the spec: the question can be asked. The context's texts are for the time of the call. */
-typedef void (*capturing_ask)(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
-			      const struct estimate_context *c);
+typedef void (*capturing_ask)(void *ctx, int64_t question, const struct estimator *row, struct spec *spec,
+			      uint64_t declared_mib, const struct estimate_context *c);
 
 /* `done` tells of questions whose capture never came: not spoken, with the reason. Both come from the loop or from
  * capturing_came. */
@@ -24,8 +24,8 @@ void capturing_destroy(struct capturing *c);
 /* Whether the spec has no capture yet, and the time for it is not over. */
 bool capturing_may_come(const struct spec *spec);
 /* Keeps a question until that is so no more; takes a reference of `spec`. */
-void capturing_wait(struct capturing *c, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
-		    const struct estimate_context *context);
+void capturing_wait(struct capturing *c, int64_t question, const struct estimator *row, struct spec *spec,
+		    uint64_t declared_mib, const struct estimate_context *context);
 bool capturing_awaits(const struct capturing *c, const struct spec *spec);
 /* It came (base64; taken over), or, with NULL, it will not: `why`. All questions about that spec go on, and it is waited for no
  * more: the spec is to be stored. */

@@ -16,6 +16,7 @@ struct asking {
 	struct usages *stored;
 	struct recording *recording;
 	struct requests q;
+	struct capturing *capturing;
 	bool mps;
 	unsigned named;
 };
@@ -54,8 +55,10 @@ static int setup(void **state)
 	s->names = names_create(&s->w.loop, "/proc/self/exe", WORLD_PATIENCE_MS, on_named, s);
 	s->stored = usages_create_even(STORED_BURST_US);
 	s->recording = recording_create(s->w.store, &s->w.config);
+	s->capturing = capturing_create(&s->w.loop, NULL, NULL, NULL);	/* nobody waits there */
 	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .stored = s->stored,
 				  .recording = s->recording,
+				  .capturing = s->capturing,
 				  .config = &s->w.config, .state_dir = s->w.state_dir, .socket_path = "/run/sock",
 				  .started_ms = 1000, .has_mps = has_mps, .troubles = no_troubles, .ctx = s };
 	world_snapshot(&s->w);
@@ -68,6 +71,7 @@ static int teardown(void **state)
 	struct asking *s = *state;
 	names_destroy(s->names);
 	usages_destroy(s->stored);
+	capturing_destroy(s->capturing);
 	recording_destroy(s->recording);
 	world_close(&s->w);
 	free(s);
@@ -244,13 +248,15 @@ static void changes_are_for_the_owner_and_the_administrator(void **state)
 {
 	struct asking *s = *state;
 	json_decref(submit(s, getuid(), "{\"hold\":true}"));
-	static const char *const ops[] = { "cancel", "hold", "release", "requeue", "update" };
+	static const char *const ops[] = { "cancel", "hold", "release", "requeue", "update", "captured" };
 	for (size_t i = 0; i < COUNT_OF(ops); i++) {
 		refused(s, STRANGER, ops[i], "\"id\":\"1\"", ERR_DENIED, "belongs to");
 		refused(s, getuid(), ops[i], "\"id\":\"9\"", ERR_NOT_FOUND, "9");
 		refused(s, getuid(), ops[i], "\"id\":\"x\"", ERR_INVALID, "x");
 		refused(s, getuid(), ops[i], "\"id\":1", ERR_INVALID, "as text");
 	}
+	refused(s, getuid(), "captured", "\"id\":\"1\",\"capture\":\"YQ==\"", ERR_CONFLICT, "task 1: waits for no capture");
+	refused(s, getuid(), "captured", "\"id\":\"1\",\"capture\":[]", ERR_INVALID, "capture");
 }
 
 static void hold_release_update_cancel_requeue(void **state)

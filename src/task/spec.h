@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a person asked for. Written once at submission, shared by all elements of an array, never changed after, but that a capture
- * may come when it is made
- * (what may change later lives in the task record and comes through an event).
+ * What a person asked for. Written once at submission, shared by all elements of an array, never changed after
+ * (what may change later lives in the task record and comes through an event), but that a capture which was being made may
+ * come.
  */
 #ifndef RAD_TASK_SPEC_H
 #define RAD_TASK_SPEC_H
