@@ -15,7 +15,7 @@
 /* A replay of a capture that followed everything the job did. */
 #define MARGIN_REPLAY 0.05
 /* The same with convolutions, whose scratch memory is known by rules only (src/estimate/workspace.h). */
-#define MARGIN_REPLAY_CONVOLUTIONS 0.13
+#define MARGIN_REPLAY_CONVOLUTIONS 0.08
 /* A capture that says it did not: flags, growth from iteration to iteration, fewer than three iterations. */
 #define MARGIN_REPLAY_DOUBTFUL 0.30
 

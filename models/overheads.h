@@ -56,6 +56,11 @@ static const struct overheads overheads_table[] = {
 #define OVERHEADS_CONV_SINGLE ((uint64_t)9 << 19)
 #define OVERHEADS_CONV_WHOLE ((uint64_t)36 << 20)
 #define OVERHEADS_CONV_TAIL 147u
+/* Gradients of depthwise weights (doc/results/memory/scratch.jsonl.gz): fewer channels are not summed a sample unless they are a
+ * multiple of 32; more are not unfolded; tenths of the input that an unfolded one takes. */
+#define OVERHEADS_CONV_DEPTHWISE_FEW 96u
+#define OVERHEADS_CONV_DEPTHWISE_MANY 240u
+#define OVERHEADS_CONV_UNFOLDED_TENTHS 81u
 /* Of a convolution that reads an image: kernels up to 3 x 3 read it as it is, 4 x 4 cuts it into patches, 7 x 7 is a stem. */
 #define OVERHEADS_CONV_SMALL_TAPS 9u
 #define OVERHEADS_CONV_PATCH_TAPS 16u

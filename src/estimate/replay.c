@@ -23,7 +23,7 @@
 /* Blocks looked at one by one over all runs, a second or so; ordinary captures need some ten thousand of them. */
 #define MAX_WORK 100000000u
 
-enum step_kind { STEP_REQUEST, STEP_FREE, STEP_SCRATCH, STEP_EMPTY };
+enum step_kind { STEP_REQUEST, STEP_FREE, STEP_SCRATCH, STEP_CONV, STEP_EMPTY };	/* STEP_CONV: scratch by rules */
 
 struct step {
 	uint64_t bytes;
@@ -74,10 +74,10 @@ static void replay_add(struct replay_program *p, enum step_kind kind, uint32_t i
 	p->steps[p->n++] = (struct step){ bytes, id, (uint8_t)kind, (uint8_t)stream };
 }
 
-static void add_scratch(struct replay_program *p, uint64_t bytes)
+static void add_scratch(struct replay_program *p, enum step_kind kind, uint64_t bytes)
 {
 	if (bytes)
-		replay_add(p, STEP_SCRATCH, p->c->n_allocs + KEPT, bytes, 0);
+		replay_add(p, kind, p->c->n_allocs + KEPT, bytes, 0);
 }
 
 /* The first time only: the library keeps it. */
@@ -95,7 +95,7 @@ static void add_gemm(struct replay_program *p, const struct capture_record *r)
 	if (!r->lt || p->blas.lt == REPLAY_LT_SHARED)
 		return;
 	if (p->blas.lt == REPLAY_LT_CALL)
-		add_scratch(p, p->blas.lt_bytes);
+		add_scratch(p, STEP_SCRATCH, p->blas.lt_bytes);
 	else
 		replay_note(p, KEPT_LT + r->what, p->blas.lt_bytes);
 }
@@ -104,7 +104,7 @@ static void add_conv(struct replay_program *p, const struct capture_conv *v)
 {
 	uint64_t bytes = p->c->flags & CAPTURE_CUDNN_OFF ? 0 : workspace_conv(&p->job, v);
 
-	add_scratch(p, bytes);
+	add_scratch(p, STEP_CONV, bytes);
 	if (p->scratch < bytes)
 		p->scratch = bytes;
 }
@@ -129,7 +129,7 @@ static void add_record(struct replay_program *p, const struct capture_record *r)
 		add_conv(p, &p->c->convs[r->id]);
 		break;
 	case CAPTURE_SCRATCH:
-		add_scratch(p, r->bytes);
+		add_scratch(p, STEP_SCRATCH, r->bytes);
 		break;
 	case CAPTURE_MARK:
 	case CAPTURE_ATTENTION:
@@ -151,7 +151,7 @@ static uint64_t live_at_most(const struct replay_program *p, const struct alloc_
 			now = live += size[s->id] = alloc_round(conf, s->bytes);
 		else if (s->kind == STEP_FREE)
 			live -= size[s->id];
-		else if (s->kind == STEP_SCRATCH && scratch)
+		else if ((s->kind == STEP_SCRATCH || s->kind == STEP_CONV) && scratch)
 			now = live + alloc_round(conf, s->bytes);
 		if (most < now)
 			most = now;
@@ -171,6 +171,7 @@ static bool run_step(struct alloc_sim *sim, const struct step *s, bool hard)
 		alloc_sim_free(sim, s->id);
 		return true;
 	case STEP_SCRATCH:
+	case STEP_CONV:
 		if (!alloc_sim_request(sim, s->id, s->bytes, s->stream))
 			return !hard;
 		alloc_sim_free(sim, s->id);
@@ -270,6 +271,37 @@ static enum outcome find_both(struct replay_player *y, uint64_t own_cap, uint64_
 	return find_need(y, too_little, &out->need);
 }
 
+/* Each workspace that rules guess, changed by one of so many parts. */
+static void shift_guesses(struct replay_program *p, int64_t part)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->steps[i].kind == STEP_CONV)
+			p->steps[i].bytes += (uint64_t)((int64_t)p->steps[i].bytes / part);
+}
+
+/* Best fit carries a difference of a few MiB in a workspace on to a segment of some GiB, now and then, in either direction. So what
+ * a job would reserve is asked again with every guessed one a little larger, and a little smaller: where that moves nothing the rules
+ * need not be exact, and where it moves much the claim is to know. The guesses are not restored. */
+static enum outcome find_high(struct replay_player *y, struct replay_program *p, const struct alloc_conf *conf, uint64_t cap,
+			      struct replay_figures *out)
+{
+	static const int64_t parts[] = { REPLAY_GUESS_PART, -REPLAY_GUESS_PART / 2 };	/* up by one; from there down by two */
+	enum outcome end = SURVIVED;
+
+	for (size_t i = 0; i < COUNT_OF(parts) && end == SURVIVED; i++) {
+		struct alloc_sim *sim = alloc_sim_create(conf, NULL);
+		size_t at = 0;
+
+		shift_guesses(p, parts[i]);
+		alloc_sim_set_cap(sim, cap, false);
+		end = replay_run(y, sim, &at, false);
+		if (end == SURVIVED && alloc_sim_stats(sim)->peak_reserved > out->high)
+			out->high = alloc_sim_stats(sim)->peak_reserved;
+		alloc_sim_destroy(sim);
+	}
+	return end == TOO_LONG ? TOO_LONG : SURVIVED;
+}
+
 /* What is outside the allocator, so no cap touches it: the context, with cuBLAS's kernels if they are called, and NCCL's
  * buffers. */
 static uint64_t fixed_costs(const struct replay_program *p)
@@ -312,7 +344,11 @@ int replay_capture(const struct capture *c, const struct alloc_conf *conf, const
 		end = find_both(&y, own_cap, live_at_most(&p, conf, false), out);
 		alloc_sim_destroy(y.base);
 		alloc_sim_destroy(y.trial);
+		if (end == SURVIVED && p.scratch)
+			end = find_high(&y, &p, conf, out->capped ? ALLOC_NO_CAP : own_cap, out);
 	}
+	if (out->high < out->comfort)
+		out->high = out->comfort;
 	free(p.steps);
 	if (end == SURVIVED)
 		return 0;

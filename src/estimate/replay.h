@@ -13,8 +13,12 @@
 /* Caps are looked for in steps of this: what segments are multiples of. */
 #define REPLAY_GRID ((uint64_t)2 << 20)
 
+/* By what part of it a workspace that rules guess is taken to be wrong. */
+#define REPLAY_GUESS_PART 64
+
 struct replay_figures {
 	uint64_t comfort;		/* bytes reserved at most, no cap (or the job's own) */
+	uint64_t high;			/* comfort, or what it would be with guessed workspaces a REPLAY_GUESS_PART-th larger or smaller */
 	uint64_t need;			/* smallest cap in bytes that works, a multiple of REPLAY_GRID; at most `comfort` rounded up */
 	uint64_t allocated;		/* bytes in use at most, in the run without a cap */
 	uint64_t scratch;		/* bytes that one convolution takes besides at most: not captured, by rules */

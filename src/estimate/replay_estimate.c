@@ -86,14 +86,15 @@ static void replay_conclude(const struct replay_figures *f, bool doubtful, doubl
 	struct estimate *e = &out->value;
 	double own = f->scratch ? MARGIN_REPLAY_CONVOLUTIONS : MARGIN_REPLAY;
 	double margin = doubtful ? MARGIN_REPLAY_DOUBTFUL : learnt > 0 ? learnt : own;
-	uint64_t more;
+	uint64_t more, high;
 
 	e->comfort_mib = replay_mib(f->comfort + f->fixed);
 	e->need_mib = replay_mib(f->need + f->fixed);
 	if (e->need_mib > e->comfort_mib)
 		e->need_mib = e->comfort_mib;	/* `need` lies on the grid, `comfort` does not have to */
-	more = (uint64_t)((double)e->comfort_mib * margin) + 1;
-	e->claim_mib = e->comfort_mib + more;
+	high = replay_mib(f->high + f->fixed);
+	more = (uint64_t)((double)high * margin) + 1;
+	e->claim_mib = high + more;
 	e->fenced = e->enforced_for_life = !doubtful;
 	out->low_mib = e->comfort_mib > more ? e->comfort_mib - more : 0;
 	out->high_mib = e->claim_mib;

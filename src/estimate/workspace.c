@@ -11,9 +11,12 @@
 
 #include "base/least.h"
 #include "base/units.h"
+#include "models/conv_scratch.h"
 #include "models/overheads.h"
 
 #include <string.h>
+
+#define SIDE_MOST 1024u	/* of an image whose convolutions are looked at one by one */
 
 struct workspace_job workspace_job(const struct capture *c)
 {
@@ -84,6 +87,59 @@ static uint64_t of_image(const struct workspace_job *j, const struct capture_con
 	return v->taps <= OVERHEADS_CONV_PATCH_TAPS || v->taps > OVERHEADS_CONV_STEM_TAPS ? padded : v->in + v->out;
 }
 
+/* ---- one tap: learnt ---- */
+
+/* Channels and sides of a convolution of one tap, from its tensors' bytes: square images of the job's batch, which are halved or not.
+ * False: it is none such. x: the features of models/conv_scratch.h. */
+static bool shape_of(const struct workspace_job *j, const struct capture_conv *v, uint32_t x[SCRATCH_FEATURES])
+{
+	uint64_t each = j->batch * workspace_element(j);
+
+	for (uint64_t side = 1; each && side <= SIDE_MOST && side * side * each <= v->in; side++)
+		for (unsigned strided = 0; strided < 2 && v->in % (side * side * each) == 0; strided++) {
+			uint64_t after = strided ? (side + 1) / 2 : side, in = v->in / (side * side * each);
+			uint64_t out = v->out / (after * after * each);
+
+			if (v->out % (after * after * each) || in > UINT32_MAX || out > UINT32_MAX ||
+			    in * out != v->weight / workspace_element(j))
+				continue;
+			x[SCRATCH_BATCH] = (uint32_t)least_of(j->batch, UINT32_MAX);
+			x[SCRATCH_IN] = (uint32_t)in, x[SCRATCH_OUT] = (uint32_t)out;
+			x[SCRATCH_PIXELS] = (uint32_t)(side * side), x[SCRATCH_OUT_PIXELS] = (uint32_t)(after * after);
+			x[SCRATCH_STRIDED] = side != after;
+			x[SCRATCH_WEIGHT_KIB] = (uint32_t)least_of(v->weight >> 10, UINT32_MAX);
+			x[SCRATCH_PIXELS_MOD_8] = side * side % 8;
+			return true;
+		}
+	return false;
+}
+
+static enum scratch_kind scratch_ask(const struct scratch_node *tree, const uint32_t x[SCRATCH_FEATURES])
+{
+	const struct scratch_node *at = tree;
+
+	while (at->left)
+		at = &tree[at->left + (x[at->feature] > at->threshold)];
+	return (enum scratch_kind)at->threshold;
+}
+
+/* Whether the kernel is a product on the tensors as they are, or one that has them copied, is not to be told by a rule: channels, sides
+ * and batch all have a part in it. Sums: those of each sample, of which fewer are kept where they would be more than copies. */
+static uint64_t of_one_tap(const struct workspace_job *j, const struct capture_conv *v, const uint32_t x[SCRATCH_FEATURES])
+{
+	uint64_t copies = v->in + v->out, sums = j->batch * (v->weight / workspace_element(j) * 4);
+
+	switch (scratch_ask(scratch_trees[j->half][v->direction], x)) {
+	case SCRATCH_NONE:
+		return 0;
+	case SCRATCH_SUMS:
+		return least_of(sums, copies + OVERHEADS_CONV_PARTIAL_FULL);
+	case SCRATCH_COPIES:
+		break;
+	}
+	return copies;
+}
+
 /* Kernels want channels last: a contiguous tensor is copied, in and out. 1x1 convolutions are products and need no copy
  * forwards. */
 static uint64_t workspace_contiguous(const struct workspace_job *j, const struct capture_conv *v)
@@ -91,12 +147,43 @@ static uint64_t workspace_contiguous(const struct workspace_job *j, const struct
 	uint64_t copies = v->in + v->out, weight = v->weight / workspace_element(j) * 4;
 	bool weights = v->direction == CAPTURE_CONV_WEIGHTS;
 
+	uint32_t shape[SCRATCH_FEATURES];
+
 	if (v->taps > 1)
 		return copies + v->weight + (weights ? partial_sums(j, weight) : 0);
+	if (v->groups == 1 && shape_of(j, v, shape))
+		return of_one_tap(j, v, shape);
 	if (!weights)
 		return 0;
 	copies += OVERHEADS_CONV_PARTIAL_FULL;
 	return j->batch ? least_of(j->batch * weight, copies) : copies;
+}
+
+/* Gradients of depthwise weights, channels last: in half precision eight partial sums a sample, in fp32 of large kernels an unfolded
+ * input, unless channels are many. */
+static uint64_t of_depthwise(const struct workspace_job *j, const struct capture_conv *v)
+{
+	uint64_t weight = v->weight / workspace_element(j) * 4;
+
+	if (v->direction != CAPTURE_CONV_WEIGHTS || !v->channels_last || v->taps < OVERHEADS_CONV_SMALL_TAPS)
+		return 0;
+	if (j->half) {
+		bool odd = v->groups < OVERHEADS_CONV_DEPTHWISE_FEW && v->groups % 32;
+
+		return odd || v->taps > OVERHEADS_CONV_STEM_TAPS ? 0 : 8 * j->batch * weight;
+	}
+	return v->taps >= OVERHEADS_CONV_STEM_TAPS && v->groups <= OVERHEADS_CONV_DEPTHWISE_MANY && v->in < 2 * v->out ?
+	       v->in / 10 * OVERHEADS_CONV_UNFOLDED_TENTHS : 0;
+}
+
+/* Groups of 24 or 48 channels are padded to 32 or 64 where they are copied, and copied for it where others are not. */
+static uint64_t of_groups(const struct workspace_job *j, const struct capture_conv *v, uint64_t bytes)
+{
+	uint64_t square = v->weight / workspace_element(j) / v->taps / v->groups;	/* channels in and out of a group */
+
+	if (v->groups < 2 || v->taps < 2 || (square != 24 * 24 && square != 48 * 48))
+		return bytes;
+	return (v->channels_last ? v->in + v->out : bytes) / 3 * 4;
 }
 
 uint64_t workspace_conv(const struct workspace_job *j, const struct capture_conv *v)
@@ -104,7 +191,7 @@ uint64_t workspace_conv(const struct workspace_job *j, const struct capture_conv
 	uint64_t bytes;
 
 	if (is_depthwise(v))
-		return 0;
+		return of_depthwise(j, v);
 	if (reads_image(j, v))
 		bytes = of_image(j, v);
 	else if (!v->channels_last)
@@ -113,5 +200,6 @@ uint64_t workspace_conv(const struct workspace_job *j, const struct capture_conv
 		bytes = v->out + v->weight + OVERHEADS_CONV_PARTIAL_FULL;
 	else
 		bytes = 0;
+	bytes = of_groups(j, v, bytes);
 	return bytes ? bytes + OVERHEADS_CONV_TAIL : 0;
 }
