@@ -122,9 +122,9 @@ def set_up(words):
 
 
 def serve(connection, words, env):
-    """The process: says {"torch": version} when it is ready, then answers each {"at", "seconds", "ramp_s", "cores"}
-    with what train_for gives, and "kernels" with those of one step. It ends when the other side closes. A failure is the last
-    thing it says: {"error": text}."""
+    """The process: says {"torch": version} when it is ready, then answers each {"at", "seconds", "ramp_s", "cores":
+    places in the list of its cores, or None for all} with what train_for gives, and "kernels" with those of one step. It ends
+    when the other side closes. A failure is the last thing it says: {"error": text}."""
     os.environ.update(env)  # before CUDA starts
     try:
         step, clock, torch = set_up(words)
@@ -135,7 +135,7 @@ def serve(connection, words, env):
             if told == "kernels":
                 connection.send(kernels(step, torch))
                 continue
-            wanted = set(sorted(all_cores)[:told["cores"]]) if told["cores"] else all_cores
+            wanted = {sorted(all_cores)[n] for n in told["cores"]} if told["cores"] else all_cores
             if wanted != now:
                 keep_to(wanted)
                 now = wanted

@@ -39,6 +39,7 @@ PRELOAD_ENV = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "OMP_NUM_THREADS": "1"}
 LEAD_S = 0.1       # between telling the workers and the common start
 AGAIN_S = 1.0      # the second measurement alone
 ALONE_RAMP_S = 0.8 # before the first: a task that has waited long is slow at first
+PINNED = 2         # cores of a task, with --pin: its loop, and the backward passes
 NARROW_FROM = 4    # a mix is measured on few cores if it has so many members
 NARROW_MIXES = 3   # so many of them
 MPS_PART = 3       # of the time, for each part that streams get
@@ -94,8 +95,8 @@ class Worker:
 
 class Crew:
     """The workers of one mode. `write` takes each measurement as a dict; `meter` sees the GPU and the host."""
-    def __init__(self, context, mode, meter, write, serve=mix_worker.serve):
-        self.context, self.mode, self.meter, self.write, self.serve = context, mode, meter, write, serve
+    def __init__(self, context, mode, meter, write, serve=mix_worker.serve, pin=False):
+        self.context, self.mode, self.meter, self.write, self.serve, self.pin = context, mode, meter, write, serve, pin
         self.workers, self.lost, self.solo = [], [], {}
 
     def start(self, copies, args, env, deadline_s=START_S):
@@ -131,11 +132,19 @@ class Crew:
             picked.append(worker)
         return picked
 
-    def run(self, workers, seconds, ramp_s=mix_worker.RAMP_S, cores=None):
-        """Trains them together, on so many cores of the host; returns (what each says or None, the meter's readings)."""
+    def cores(self, n, together, narrow):
+        """Of the nth of so many: all alike on the first `narrow`, or with --pin two of its own, or None: wherever there is room."""
+        if narrow:
+            return list(range(narrow))
+        if not self.pin or PINNED * together > len(os.sched_getaffinity(0)):
+            return None
+        return [PINNED * n + i for i in range(PINNED)]
+
+    def run(self, workers, seconds, ramp_s=mix_worker.RAMP_S, narrow=None):
+        """Trains them together; returns (what each says or None, the meter's readings)."""
         at = time.monotonic() + LEAD_S
-        for worker in workers:
-            worker.tell({"at": at, "seconds": seconds, "ramp_s": ramp_s, "cores": cores})
+        for n, worker in enumerate(workers):
+            worker.tell({"at": at, "seconds": seconds, "ramp_s": ramp_s, "cores": self.cores(n, len(workers), narrow)})
         time.sleep(max(0.0, at + ramp_s - time.monotonic()))
         loads = self.meter.watch(at + seconds - TICK_S)
         return [self.listen(w, at + seconds + PATIENCE_S) for w in workers], loads
@@ -157,7 +166,7 @@ class Crew:
         workers = self.pick(members)
         if not workers or not all(self.solo.get(name) for name in members):
             return False
-        said, loads = self.run(workers, seconds, cores=cores)
+        said, loads = self.run(workers, seconds, narrow=cores)
         if not all(said):
             return False
         solo, rates = [self.solo[name] for name in members], [s["steps_s"] for s in said]
@@ -235,7 +244,7 @@ def changes(env):
 
 def run_mode(args, context, mode, gpu, mixes, end, write):
     with Workspace() as ws, surroundings(mode, gpu, ws) as (env, mps):
-        crew = Crew(context, mode, Meter(gpu), write)
+        crew = Crew(context, mode, Meter(gpu), write, pin=args.pin)
         try:
             versions = crew.start(args.copies, args.args, env)
             if not crew.workers and not args.spawn:
@@ -265,6 +274,8 @@ def parse_args():
     p.add_argument("--part", default="0/1", metavar="I/N", help="only every Nth mix, from the Ith on, and the Ith Nth of the cores")
     p.add_argument("--narrow", type=int, nargs="*", default=(), metavar="CORES",
                    help="the first large mixes also on so few host cores")
+    p.add_argument("--pin", action="store_true",
+                   help="two cores for each task alone: what the host does is then the same alone and in company")
     p.add_argument("--no-kernels", dest="kernels", action="store_false", help="do not look at the kernels of each task")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--no-again", dest="again", action="store_false", help="do not measure the drift")
@@ -351,7 +362,7 @@ def main():
         def write(line):
             out.write(json.dumps(line) + "\n")
             out.flush()
-        write({"gpu": gpu and gpu.name, "driver": gpu and gpu.driver(), "seconds": args.seconds, "seed": args.seed,
+        write({"gpu": gpu and gpu.name, "driver": gpu and gpu.driver(), "seconds": args.seconds, "seed": args.seed, "pin": args.pin,
                "part": "/".join(map(str, args.part)), "args": {name: args.args[name] for name in args.copies}})
         return 1 if run_all(args, gpu, mixes, context, end, write) else 0
 
