@@ -17,7 +17,7 @@ struct meter {
 	uint64_t peak_mib;
 	double smact_ms, smact_seen_ms;	/* integral of SMACT, and the time it covers */
 	double alone_ms, work_ms, energy_j, ran_ms;
-	struct meter_load { double sum_ms, seen_ms; } alone_gract, alone_smact, alone_dram, alone_watts;	/* integral, and the time it covers */
+	struct meter_load { double sum_ms, seen_ms; } alone_gract, alone_smact, alone_dram, alone_watts;	/* integral; time covered */
 	int64_t last_ms;		/* mono; 0: no sample yet */
 };
 

@@ -147,6 +147,11 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	return c;
 }
 
+int64_t core_ripens_ms(const struct core *c, const char *uuid)
+{
+	return fleet_ripens_ms(c->fleet, uuid);
+}
+
 void core_destroy(struct core *c)
 {
 	if (!c)

@@ -92,6 +92,9 @@ void core_destroy(struct core *c);
 const struct core_config *core_get_config(const struct core *c);
 /* Takes over the settings that may change while tasks run: all but `window`, the estimators and `readings_stand`. */
 void core_reconfigure(struct core *c, const struct core_config *config);
+/* Where readings stand: when (mono) that GPU is to be shown again though nothing happened there, since something that is known
+ * of it ripens by time. INT64_MAX: never. */
+int64_t core_ripens_ms(const struct core *c, const char *uuid);
 /* Whether the invariants hold: every running attempt has a claim on each of its GPUs and every claim an attempt, counts are
  * those of the tasks, each task stands where it belongs, GPUs are kept for tasks that wait. -1 with the first that does not.
  * Looks at everything; with -Dchecks=true it is asserted after every event. */

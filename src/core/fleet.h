@@ -76,6 +76,9 @@ uint64_t fleet_shape(const struct fleet *f);
 /* The slots that moved since that version, latest first, into `slots` (fleet_size of them). Returns how many. */
 size_t fleet_moved_since(const struct fleet *f, uint64_t version, uint32_t *slots);
 bool fleet_was_read(const struct fleet *f);
+/* Mono; when what is known of the slot next moves by time alone, though nothing happens: a run gets warm, loads are inferred.
+ * INT64_MAX: never. */
+int64_t fleet_ripens_ms(const struct fleet *f, const char *uuid);
 /* Whether anybody wants to know what tasks do to each other: then tenants are filled in. */
 bool fleet_predicts(const struct fleet *f);
 task_id fleet_kept_for(const struct fleet *f, uint32_t slot);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * What each task on a GPU does alone, from what the GPU shows while several are there (share/infer.h), as far as nobody measured it.
+ * What each task on a GPU does alone, from what the GPU shows while several are there (share/infer.h), as far as nobody
+ * measured it.
  *
  * A span lasts as long as the same tasks are there. But a task does not compute from its first moment: it loads, builds, and
- * ends with a save. So what counts of a span is its longest steady stretch, from when every task has a process on the GPU: a
- * sample that differs by far from the stretch, as the ones after it do, begins another one.
+ * ends with a save. So what counts of a span is its longest steady stretch, from when every task has a process on the GPU and
+ * the memory of none grows any more: a sample that differs by far from the stretch, as the ones after it do, begins another
+ * one.
  */
 #include "core/fleet_private.h"
 
@@ -11,6 +13,7 @@
 #include <string.h>
 
 #define MOVED 0.10	/* SMACT: the level is another one */
+#define EXACT 1e-6	/* the same, where readings stand */
 #define LEAST_MS 3000	/* a shorter stretch says nothing */
 #define AGAIN 1.5	/* as long again and half: inference is told of the longer mean */
 #define RECENT (sizeof ((struct fleet_span *)0)->recent / sizeof(struct stretch))
@@ -38,35 +41,41 @@ static struct infer_reading stretch_mean(const struct stretch *s)
 				       s->dram_seen_ms > 0 ? s->dram_ms / s->dram_seen_ms : NAN, s->ms / 1000 };
 }
 
-static bool stretches_differ(const struct stretch *a, const struct stretch *b)
+static double level(const struct stretch *s)
 {
-	return fabs(a->smact_ms / a->ms - b->smact_ms / b->ms) > MOVED;
+	return s->smact_ms / s->ms;
 }
 
-/* The level has moved when none of the last samples was near that of the stretch: one odd sample is noise. They then begin the next
- * stretch. */
-static bool span_moved(const struct fleet_span *p, double before_ms, const struct stretch *before)
+static struct stretch stretch_less(const struct stretch *a, const struct stretch *b)
 {
-	if (!(before_ms > 0))
+	return (struct stretch){ .ms = a->ms - b->ms, .smact_ms = a->smact_ms - b->smact_ms,
+				 .gract_ms = a->gract_ms - b->gract_ms, .gract_seen_ms = a->gract_seen_ms - b->gract_seen_ms,
+				 .dram_ms = a->dram_ms - b->dram_ms, .dram_seen_ms = a->dram_seen_ms - b->dram_seen_ms };
+}
+
+/* The level has moved when none of the last samples is near that of the stretch before them: one odd sample is noise. */
+static bool level_moved(const struct fleet_span *p, const struct stretch *before, size_t samples, double by)
+{
+	if (!(before->ms > 0))
 		return false;
-	for (size_t i = 0; i < RECENT; i++)
-		if (!(p->recent[i].ms > 0) || !stretches_differ(&p->recent[i], before))
+	for (size_t i = 0; i < samples; i++)
+		if (!(p->recent[i].ms > 0) || fabs(level(&p->recent[i]) - level(before)) <= by)
 			return false;
 	return true;
 }
 
-static void span_add(struct fleet_span *p, const struct stretch *one)
+/* Where readings stand, every change of them is one, and shows at once. */
+static void span_add(struct fleet_span *p, const struct stretch *one, bool stands)
 {
+	size_t samples = stands ? 1 : RECENT;
+	struct stretch last = { 0 };
 	memmove(&p->recent[1], &p->recent[0], (RECENT - 1) * sizeof p->recent[0]);
 	p->recent[0] = *one;
 	stretch_add(&p->lasts, one);
-	struct stretch before = p->lasts, last = { 0 };
-	for (size_t i = 0; i < RECENT; i++)
+	for (size_t i = 0; i < samples; i++)
 		stretch_add(&last, &p->recent[i]);
-	before.ms -= last.ms, before.smact_ms -= last.smact_ms;
-	before.gract_ms -= last.gract_ms, before.gract_seen_ms -= last.gract_seen_ms;
-	before.dram_ms -= last.dram_ms, before.dram_seen_ms -= last.dram_seen_ms;
-	if (!span_moved(p, before.ms, &before))
+	struct stretch before = stretch_less(&p->lasts, &last);
+	if (!level_moved(p, &before, samples, stands ? EXACT : MOVED))
 		return;
 	if (before.ms > p->longest.ms)
 		p->longest = before;
@@ -79,14 +88,32 @@ static const struct stretch *span_best(const struct fleet_span *p)
 	return p->lasts.ms >= p->longest.ms ? &p->lasts : &p->longest;
 }
 
-/* How long a stretch must be for inference to be told of it. Where readings stand, a longer one says the same; it is told when
- * its GPU is looked at in any case, so that a simulation that jumps to that moment comes to the same as one that does not. */
+/* Readings that say something of these tasks, and of nobody else. A task of several GPUs waits for the slowest of them, which
+ * the law does not know of here. */
+static bool span_counts(const struct slot *s)
+{
+	bool procs_known = s->r.valid & GPU_PROCS;
+	if (!(s->r.valid & GPU_SMACT) || !(s->r.smact >= 0 && s->r.smact <= 1) || s->r.fallen || s->foreign_mib > MAP_FOREIGN_MIB)
+		return false;
+	for (size_t i = 0; i < s->n_runs; i++)
+		if (s->runs[i]->n_slots > 1 || (procs_known && !s->runs[i]->active_since_ms))
+			return false;
+	return s->in_snapshot;
+}
+
+/* How long a stretch must be for inference to be told of it. Where readings stand, a longer one says the same. */
 static double span_due_ms(const struct fleet *f, const struct slot *s)
 {
 	if (!f->config->readings_stand)
 		return fmax(LEAST_MS, s->span.told_ms * AGAIN);
 	const struct window_config *w = &f->config->window;	/* as it settles in window.c */
 	return s->span.told_ms > 0 ? INFINITY : fmax(fmin((double)w->settle_ms, (double)w->span_ms), 1);
+}
+
+int64_t fleet_infer_due_ms(const struct fleet *f, const struct slot *s)
+{
+	double left = s->infer && span_counts(s) ? span_due_ms(f, s) - s->span.lasts.ms : INFINITY;
+	return isfinite(left) && left > 0 ? s->spoke_ms + (int64_t)ceil(left) : INT64_MAX;
 }
 
 static void span_tell(struct slot *s)
@@ -138,29 +165,28 @@ void fleet_infer_leave(struct slot *s, const struct run *r)
 	s->infer = NULL;
 }
 
+static void span_begin(const struct fleet *f, struct slot *s, struct now now)
+{
+	memset(&s->span, 0, sizeof s->span);
+	s->spoke_ms = f->config->readings_stand ? now.mono_ms : 0;	/* a sample would reach back over the change */
+}
+
+void fleet_infer_restart(const struct fleet *f, struct slot *s, struct now now)
+{
+	if (s->infer)
+		infer_forget_span(s->infer);
+	span_begin(f, s, now);
+}
+
 void fleet_infer_end_span(const struct fleet *f, struct slot *s, struct now now)
 {
 	double ms = span_best(&s->span)->ms;
 	if (s->infer && s->n_runs && ms >= LEAST_MS && ms > s->span.told_ms)
 		span_tell(s);
-	memset(&s->span, 0, sizeof s->span);
-	s->spoke_ms = f->config->readings_stand ? now.mono_ms : 0;	/* a sample would reach back over the change */
+	span_begin(f, s, now);
 }
 
 /* Samples -------------------------------------------------------------------------------------------------------------- */
-
-/* Readings that say something of these tasks, and of nobody else. A task of several GPUs waits for the slowest of them, which the
- * law does not know of here. */
-static bool span_counts(const struct slot *s)
-{
-	bool procs_known = s->r.valid & GPU_PROCS;
-	if (!(s->r.valid & GPU_SMACT) || !(s->r.smact >= 0 && s->r.smact <= 1) || s->r.fallen || s->foreign_mib > MAP_FOREIGN_MIB)
-		return false;
-	for (size_t i = 0; i < s->n_runs; i++)
-		if (s->runs[i]->n_slots > 1 || (procs_known && !s->runs[i]->active_since_ms))
-			return false;
-	return s->in_snapshot;
-}
 
 void fleet_infer_sample(struct fleet *f, struct slot *s, struct now now)
 {
@@ -171,21 +197,9 @@ void fleet_infer_sample(struct fleet *f, struct slot *s, struct now now)
 	if (!f->config->readings_stand && for_ms > f->config->stale_ms)	/* of a longer silence nothing is known */
 		return;
 	struct stretch one = stretch_of(&s->r, (double)for_ms);
-	span_add(&s->span, &one);
+	span_add(&s->span, &one, f->config->readings_stand);
 	if (span_best(&s->span)->ms >= span_due_ms(f, s)) {
 		span_tell(s);
 		fleet_touch_slot(f, s);
 	}
-}
-
-struct load_belief fleet_evidence(const struct fleet *f, const struct run *r)
-{
-	struct load_belief e = r->evidence;
-	for (unsigned i = 0; i < r->n_slots; i++) {
-		const struct slot *s = f->slots[r->slots[i]];
-		struct load_belief here = s->infer ? infer_evidence(s->infer, r->t->id) : load_unknown();
-		if (here.source != LOAD_UNKNOWN)
-			e = infer_combine(&e, &here);
-	}
-	return e;
 }

@@ -75,6 +75,20 @@ uint32_t *fleet_in_order(const struct fleet *f)
 	return order;
 }
 
+int64_t fleet_ripens_ms(const struct fleet *f, const char *uuid)
+{
+	int64_t number = fleet_slot_of(f, uuid), next = INT64_MAX;
+	const struct slot *s = number >= 0 ? f->slots[number] : NULL;
+	if (!s)
+		return next;
+	next = fleet_infer_due_ms(f, s);
+	for (size_t i = 0; i < s->n_runs; i++) {
+		int64_t due = fleet_warm_due_ms(f, s->runs[i]);
+		next = due < next ? due : next;
+	}
+	return next;
+}
+
 unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slots)
 {
 	const struct run *r = fleet_run(f, id);

@@ -6,32 +6,13 @@
  */
 #include "core/fleet_private.h"
 
-#include "base/alloc.h"
-
 #include <math.h>
 
 #define LOW_WATER_MS 30000	/* the lowest free memory is kept for this and the interval before it */
 
-void fleet_touch_slot(struct fleet *f, struct slot *s)
-{
-	if (s->touched)
-		return;
-	s->touched = true;
-	alloc_grow(f->touched, f->n_touched, f->cap_touched);
-	f->touched[f->n_touched++] = s->number;
-}
-
 uint64_t fleet_low_water(const struct slot *s)
 {
 	return s->low_mib[0] < s->low_mib[1] ? s->low_mib[0] : s->low_mib[1];
-}
-
-struct slot_seen *fleet_seen(struct slot *s, task_id task)
-{
-	for (size_t i = 0; i < s->n_seen; i++)
-		if (s->seen[i].task == task)
-			return &s->seen[i];
-	return NULL;
 }
 
 void fleet_note_low_water(struct slot *s, int64_t mono_ms, bool stood)
@@ -63,18 +44,6 @@ static double energy_part(const struct fleet *f, struct slot *s, const struct ru
 	return idle_j / (double)s->n_runs + (energy_j - idle_j) * fleet_power_part(f, s, r, now);
 }
 
-void fleet_note_warm(struct fleet *f, struct run *r, bool active, struct now now)
-{
-	if (active && !r->active_since_ms)
-		r->active_since_ms = now.mono_ms;
-	if (r->warm || !r->active_since_ms || now.mono_ms - r->active_since_ms < f->config->warm_ms ||
-	    now.mono_ms - r->placed_ms < f->config->window.span_ms)
-		return;
-	r->warm = true;
-	for (unsigned i = 0; i < r->n_slots; i++)
-		fleet_touch_slot(f, f->slots[r->slots[i]]);
-}
-
 /* Over the GPUs of an attempt that say it. */
 struct slots_mean { double sum; unsigned n; };
 
@@ -87,6 +56,14 @@ static void mean_add(struct slots_mean *m, bool valid, double v)
 static double mean_of(const struct slots_mean *m)
 {
 	return m->n ? m->sum / m->n : NAN;
+}
+
+/* What a task does alone is what it does from when it computes: it may have loaded for half a minute before. */
+static bool note_computes(const struct fleet *f, struct run *r, const struct meter_sample *m, struct now now)
+{
+	bool waited = r->active_since_ms && now.mono_ms - r->active_since_ms >= f->config->window.settle_ms;
+	r->computes = r->computes || waited || isnan(m->smact) || (m->active && m->alone && m->smact >= FLEET_BUSY);
+	return m->active && r->computes;
 }
 
 /* One sample of one attempt, over all its GPUs. */
@@ -114,8 +91,10 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 	m.gract = mean_of(&gract);
 	m.dram = mean_of(&dram);
 	m.watts = mean_of(&watts);
+	bool active = m.active;
+	m.active = note_computes(f, r, &m, now);
 	meter_add(&r->meter, &m);
-	fleet_note_warm(f, r, m.active, now);
+	fleet_note_warm(f, r, active, m.mem_known, now);
 }
 
 void fleet_advance(struct fleet *f, struct slot *s, struct now now)

@@ -3,6 +3,8 @@
  * The insides of the fleet, for its own files alone, each using only those above it:
  *	fleet_tenants.c	what the attempts on a slot do to it and to each other
  *	fleet_meter.c	sums over time: meters, low water, windows
+ *	fleet_slot.c	below them all
+ *	fleet_warm.c	when a run's peak is believed
  *	fleet_infer.c	what each does alone, from what the GPU shows of all
  *	fleet.c		slots and attempts, which come and go; what people and plans see
  *	fleet_read.c	snapshots
@@ -41,6 +43,11 @@ struct run {
 	int64_t placed_ms;		/* mono */
 	int64_t active_since_ms;	/* mono, first sample with a process of its own; 0: none yet */
 	bool warm;			/* its peak is believed */
+	bool computes;			/* it was seen to, or is there for so long that it must be taken to */
+	bool steady;			/* see fleet_warm.c */
+	int64_t steady_since_ms;	/* mono, while it is */
+	uint64_t grown_mib;		/* its memory when it grew last */
+	int64_t grown_ms;		/* mono; 0: it was not seen to have any */
 	bool unknown;			/* placed without an estimate */
 	bool had_neighbours;
 	int64_t noted_ms;		/* mono of the last EV_MEASURED */
@@ -124,16 +131,34 @@ struct fleet {
 	size_t cap_reading;
 };
 
+#define FLEET_BUSY 0.01	/* SMACT of a GPU on which something is computed */
+
+/* fleet_slot.c */
+/* What placement sees of it may have changed. */
+void fleet_touch_slot(struct fleet *f, struct slot *s);
+struct slot_seen *fleet_seen(struct slot *s, task_id task);
+
+/* fleet_warm.c */
+/* Whether its peak is believed from now on. `active`: a process of it is there; `mem_known`: its peak is what it was seen to
+ * have. */
+void fleet_note_warm(struct fleet *f, struct run *r, bool active, bool mem_known, struct now now);
+/* Mono; when it gets warm by time alone, INT64_MAX: it is, or no time will do. */
+int64_t fleet_warm_due_ms(const struct fleet *f, const struct run *r);
+/* Its memory stood still for long enough that one that completes now was seen whole. */
+bool fleet_stood_still(const struct run *r, struct now now);
+
 /* fleet_infer.c */
+/* Mono; when inference is told of the span that lasts, INT64_MAX: not by time alone. */
+int64_t fleet_infer_due_ms(const struct fleet *f, const struct slot *s);
 /* A task came to the slot (it is in its runs), or goes (it is not any more); the span was ended before. */
 void fleet_infer_join(const struct fleet *f, struct slot *s, const struct run *r);
 void fleet_infer_leave(struct slot *s, const struct run *r);
+/* A task there is not yet what it will be: what was seen since the set changed does not count. */
+void fleet_infer_restart(const struct fleet *f, struct slot *s, struct now now);
 /* The reading speaks for the time up to now. */
 void fleet_infer_sample(struct fleet *f, struct slot *s, struct now now);
 /* The set of tasks is about to change: what the span said is taken in, and the next begins. */
 void fleet_infer_end_span(const struct fleet *f, struct slot *s, struct now now);
-/* What this attempt showed in company so far, that of before a restart included. */
-struct load_belief fleet_evidence(const struct fleet *f, const struct run *r);
 
 /* fleet_tenants.c */
 /* What it is believed to do alone: measured so, by runs before it or itself; else inferred; else what was known before. */
@@ -151,14 +176,10 @@ struct measured fleet_metered(const struct fleet *f, const struct run *r);
 struct measured fleet_measure(const struct fleet *f, const struct run *r);
 
 /* fleet_meter.c */
-/* What placement sees of it may have changed. */
-void fleet_touch_slot(struct fleet *f, struct slot *s);
-struct slot_seen *fleet_seen(struct slot *s, task_id task);
 /* The lowest free memory in the last minute, UINT64_MAX: not known. `stood`: the reading is not of this moment alone, it was so
  * since the one before. */
 uint64_t fleet_low_water(const struct slot *s);
 void fleet_note_low_water(struct slot *s, int64_t mono_ms, bool stood);
-void fleet_note_warm(struct fleet *f, struct run *r, bool active, struct now now);
 /* One sample of one attempt, over all its GPUs. */
 void fleet_meter_run(struct fleet *f, struct run *r, struct now now);
 /* Where readings stand: its window, its low water and the meters of its runs come up to now. */

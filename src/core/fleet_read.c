@@ -104,7 +104,7 @@ static void fleet_update_ledger(struct fleet *f, struct slot *s, int64_t begun_m
 static void note_arrivals(struct fleet *f, struct slot *s, struct now now)
 {
 	for (size_t i = 0; i < s->n_runs; i++)
-		fleet_note_warm(f, s->runs[i], fleet_seen(s, s->runs[i]->t->id), now);
+		fleet_note_warm(f, s->runs[i], fleet_seen(s, s->runs[i]->t->id), s->r.valid & GPU_PROC_MEM, now);
 }
 
 static void fleet_meter_all(struct fleet *f, struct now now)

@@ -21,10 +21,23 @@ struct measured fleet_metered(const struct fleet *f, const struct run *r)
 	return m;
 }
 
+/* What this attempt showed in company so far, that of before a restart included. */
+static struct load_belief evidence_of(const struct fleet *f, const struct run *r)
+{
+	struct load_belief e = r->evidence;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		const struct slot *s = f->slots[r->slots[i]];
+		struct load_belief here = s->infer ? infer_evidence(s->infer, r->t->id) : load_unknown();
+		if (here.source != LOAD_UNKNOWN)
+			e = infer_combine(&e, &here);
+	}
+	return e;
+}
+
 struct measured fleet_measure(const struct fleet *f, const struct run *r)
 {
 	struct measured m = fleet_metered(f, r);
-	m.inferred = fleet_evidence(f, r);
+	m.inferred = evidence_of(f, r);
 	return m;
 }
 

@@ -78,10 +78,47 @@ static void unestimated_tasks_wait_for_each_other_to_get_warm(void **unused)
 	task_id a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(0, 1));
 	assert_int_equal(state(w, a), TASK_RUNNING);
 	hold_memory(w, a, 3000);
-	pass(w, 80);
+	pass(w, 8);
+	hold_memory(w, a, 6000);	/* it was loading */
+	pass(w, 9);
 	assert_int_equal(state(w, b), TASK_PENDING);
-	pass(w, 20);
+	pass(w, 5);
 	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
+/* What does not stand still, or does not compute, is believed when `warm` and a window have passed, as ever. */
+static void memory_that_may_still_grow_is_believed_late(void **unused)
+{
+	(void)unused;
+	for (int idle = 0; idle < 2; idle++) {
+		struct world *w = new_world(1, NULL);
+		task_id a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(0, 1));
+		w->smact = idle ? 0 : 0.2;
+		for (int i = 0; i < 8; i++) {
+			if (!i || !idle)
+				hold_memory(w, a, 3000);
+			pass(w, 10);
+			assert_int_equal(state(w, b), TASK_PENDING);
+		}
+		pass(w, 20);
+		assert_int_equal(state(w, b), TASK_RUNNING);
+		end_world(w);
+	}
+}
+
+/* In company nobody can say who computes: only a run that has taken what was expected of it is believed early. */
+static void in_company_what_was_expected_is_believed_early(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(4000, 1)), b = submit(w, spec_of(4000, 1));
+	hold_memory(w, a, 3900);
+	hold_memory(w, b, 1500);
+	pass(w, 12);
+	struct measured x, y;
+	assert_true(fleet_measured(w->c->fleet, a, &x) && fleet_measured(w->c->fleet, b, &y));
+	assert_true(x.warm && !y.warm);
 	end_world(w);
 }
 
@@ -578,6 +615,8 @@ int main(void)
 		cmocka_unit_test(an_out_of_memory_is_rerun_alone_and_neighbours_go_on),
 		cmocka_unit_test(the_first_tasks_on_an_idle_gpu_meet_a_known_load),
 		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
+		cmocka_unit_test(memory_that_may_still_grow_is_believed_late),
+		cmocka_unit_test(in_company_what_was_expected_is_believed_early),
 		cmocka_unit_test(a_lone_out_of_memory_on_an_open_gpu_is_final),
 		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),
 		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),

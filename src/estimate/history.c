@@ -38,7 +38,7 @@ struct on_model {
 	uint64_t limit_mib;
 	struct load_sum gract, smact, dram, watts;
 	struct evidence_sum in_gract, in_smact, in_dram;
-	double work_s;			/* sum over `worked` completed runs */
+	double work_s;			/* mean of the last `worked` completed runs, or so */
 	unsigned worked;
 	double pace_units, pace_s;	/* of their own progress, alone */
 };
@@ -178,13 +178,22 @@ static struct on_model *model_of(struct history_entry *e, const char *gpu_name)
 
 /* Learning ------------------------------------------------------------------------------------------------------------ */
 
+/* A run that was over before its second sample took what the clock says. */
+static double work_of(const struct attempt *a)
+{
+	bool known = isfinite(a->seen.work_s) || a->end_ms <= a->start_ms;
+	return known ? a->seen.work_s : (double)(a->end_ms - a->start_ms) / 1000;
+}
+
 struct outcome history_outcome(const struct task *t, const char *gpu_name, int64_t told_ms)
 {
 	const struct attempt *a = task_attempt(t);
-	return (struct outcome){
+	struct outcome o = {
 		.told_ms = told_ms, .signature = t->spec->signature ? t->spec->signature : "", .gpu_name = gpu_name,
 		.estimator = t->estimate.estimator, .comfort_mib = t->estimate.comfort_mib, .verdict = a->verdict,
 		.fenced = a->fenced, .claim_mib = a->claim_mib, .seen = a->seen };
+	o.seen.work_s = work_of(a);
+	return o;
 }
 
 /* Loads count only from time without neighbours: what a GPU shows beside others is nobody's in particular. */
@@ -193,14 +202,19 @@ static bool alone_long_enough(const struct measured *seen)
 	return isfinite(seen->alone_s) && seen->alone_s >= HISTORY_ALONE_S;
 }
 
-bool history_tells(const struct outcome *o)
+static bool tells_time(const struct outcome *o)
 {
-	return o->seen.peak_mib || o->retry_mib || o->seen.inferred.source == LOAD_INFERRED;
+	return o->verdict == VERDICT_OK && isfinite(o->seen.work_s);
 }
 
-/* A cold run's peak is what it had reached when it ended, no more than a lower bound; so is that of a run under a fence,
- * which may have been held down by it. That it completed makes its limit itself evidence: the smallest that was enough
- * counts. */
+bool history_tells(const struct outcome *o)
+{
+	return o->seen.peak_mib || o->retry_mib || o->seen.inferred.source == LOAD_INFERRED || tells_time(o);
+}
+
+/* A cold run's peak is what it had reached when it ended, no more than a lower bound, though one that completed has not much
+ * above it; so is that of a run under a fence, which may have been held down by it. That it completed makes its limit itself
+ * evidence: the smallest that was enough counts. */
 static void learn_memory(struct on_model *m, const struct outcome *o)
 {
 	bool ok = o->verdict == VERDICT_OK;
@@ -212,7 +226,7 @@ static void learn_memory(struct on_model *m, const struct outcome *o)
 		return;
 	}
 	m->bound_mib = largest_of(m->bound_mib, o->seen.peak_mib);
-	if (o->seen.warm) {
+	if (o->seen.warm || ok) {
 		m->cut_mib = largest_of(m->cut_mib, o->seen.peak_mib);
 		m->cut++;
 	}
@@ -288,9 +302,9 @@ void history_note(struct history *h, const struct outcome *o)
 		m->pace_units += o->seen.pace.alone_units;
 		m->pace_s += o->seen.pace.alone_s;
 	}
-	if (o->verdict == VERDICT_OK && isfinite(o->seen.work_s)) {
-		m->work_s += o->seen.work_s;
-		m->worked++;
+	if (tells_time(o)) {
+		m->worked += m->worked < HISTORY_WORKED;
+		m->work_s += (o->seen.work_s - m->work_s) / m->worked;
 	}
 	learn_loads(m, &o->seen);
 }
@@ -360,8 +374,7 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 		.peak_mib = m->peak_mib, .runs = m->runs, .bound_mib = m->bound_mib, .cut_mib = m->cut_mib, .cut = m->cut,
 		.limit_mib = m->limit_mib, .gpu_name = m->gpu_name, .other_gpu = !gpu_name || strcmp(m->gpu_name, gpu_name),
 		.oom_floor_mib = floor_of(e, m->peak_mib), .load = history_load(m),
-		.work_s = m->worked ? m->work_s / m->worked : NAN,
-		.alone_per_s = m->pace_s > 0 ? m->pace_units / m->pace_s : 0 };
+		.work_s = m->worked ? m->work_s : NAN, .alone_per_s = m->pace_s > 0 ? m->pace_units / m->pace_s : 0 };
 }
 
 int64_t history_told_ms(const struct history *h, const char *signature)

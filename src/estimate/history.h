@@ -8,8 +8,8 @@
  *	completed under a limit (fence)		that limit is enough; its peak is a lower bound: the limit may have held it down
  *	anything else				its peak is a lower bound
  *	out of memory				what it had is too little; until a whole run was seen, the next ones get more than that
- * Loads: means of the time a task was alone on its GPUs; where it never was, what was inferred in company (share/infer.h), attempts put
- * together by inverse variance.
+ * Loads: means of the time a task was alone on its GPUs; where it never was, what was inferred in company (share/infer.h),
+ * attempts put together by inverse variance.
  */
 #ifndef RAD_ESTIMATE_HISTORY_H
 #define RAD_ESTIMATE_HISTORY_H
@@ -21,7 +21,8 @@
 
 #define HISTORY_SIGNATURES 100000	/* the ones that nothing was heard of for longest are forgotten above that */
 #define HISTORY_MODELS 4		/* models of GPU remembered of one signature; then the one heard of least recently goes */
-#define HISTORY_ALONE_S 10		/* alone for less than that says nothing of a task's load */
+#define HISTORY_ALONE_S 3		/* alone and computing for less than that says nothing of a task's load */
+#define HISTORY_WORKED 8		/* runs over which a mean time goes: what a task takes may change */
 
 /* An attempt that ended. Texts are borrowed. */
 struct outcome {

@@ -54,7 +54,7 @@ static const struct rule {
 	{ "a whole run", { OK(false, 9000, 10000) }, 10000, 0, 0, 0, 10000, 10000, 10501, true },
 	{ "the larger of two", { OK(false, 0, 10000), OK(false, 0, 8000) }, 10000, 0, 0, 0, 10000, 10000, 10501, true },
 	{ "a small one keeps a margin", { OK(false, 0, 600) }, 600, 0, 0, 0, 600, 600, 856, true },
-	{ "too short a run", { { VERDICT_OK, .peak_mib = 10000 } }, 0, 10000, 0, 0, 0, 0, 0, false },
+	{ "a run that grew to its end", { { VERDICT_OK, .peak_mib = 10000 } }, 0, 10000, 0, 0, 10000, 10000, 13001, false },
 	{ "a short run that took more", { OK(false, 0, 8000), { VERDICT_OK, .peak_mib = 10000 } }, 8000, 10000, 0, 0,
 	  10000, 10000, 10501, true },
 	{ "cancelled when cold", { { VERDICT_CANCELLED, .peak_mib = 10000 } }, 0, 10000, 0, 0, 0, 0, 0, false },
@@ -143,7 +143,7 @@ static void an_unknown_gpu_takes_the_most(void **state)
 static void loads_count_only_alone(void **state)
 {
 	const struct { double alone_s, gract, smact; } seen[] = {
-		{ 30, 0.9, 0.6 }, { 9, 0.1, 0.1 }, { NAN, 0.1, 0.1 }, { 90, 0.5, NAN },
+		{ 30, 0.9, 0.6 }, { 2, 0.1, 0.1 }, { NAN, 0.1, 0.1 }, { 90, 0.5, NAN },
 	};
 	const struct lived l = { VERDICT_CANCELLED, .peak_mib = 100 };
 	struct history *h = history_create(10);
@@ -159,6 +159,56 @@ static void loads_count_only_alone(void **state)
 	}
 	NEAR(history_lookup(h, SIGNATURE, A100).load.load.gract, 0.6);	/* (30 * 0.9 + 90 * 0.5) / 120 */
 	NEAR(history_lookup(h, SIGNATURE, A100).load.load.smact, 0.6);
+	history_destroy(h);
+}
+
+static struct outcome in_company(double smact, double sd)
+{
+	const struct lived l = { VERDICT_OK, true, .peak_mib = 100 };
+	struct outcome o = outcome(&l, 1);
+	o.seen.inferred = (struct load_belief){ { NAN, smact }, NAN, sd, NAN, NAN, NAN, LOAD_INFERRED };
+	return o;
+}
+
+static void company_counts_by_its_spread_until_one_was_alone(void **state)
+{
+	(void)state;
+	struct history *h = history_create(10);
+	struct outcome far = in_company(0.8, 0.2), near = in_company(0.3, 0.1), alone = in_company(0.9, 0.03);
+	history_note(h, &far);
+	history_note(h, &near);
+	struct load_belief b = history_lookup(h, SIGNATURE, A100).load;
+	assert_int_equal(b.source, LOAD_INFERRED);
+	NEAR(b.load.smact, 0.4);	/* (25 * 0.8 + 100 * 0.3) / 125 */
+	NEAR(b.smact_sd, 1 / sqrt(125));
+	assert_true(isnan(b.load.gract));
+	alone.seen.alone_s = 5;
+	alone.seen.alone_smact = 0.35;
+	history_note(h, &alone);
+	b = history_lookup(h, SIGNATURE, A100).load;
+	assert_int_equal(b.source, LOAD_MEASURED);
+	NEAR(b.load.smact, 0.35);
+	history_destroy(h);
+}
+
+/* However short: the time that it took and what it did are known. The mean follows what runs take now. */
+static void every_completed_run_teaches_its_time(void **state)
+{
+	(void)state;
+	const struct lived l = { VERDICT_OK, .peak_mib = 0 };
+	struct history *h = history_create(10);
+	struct outcome o = outcome(&l, 1);
+	o.seen.work_s = 2;
+	assert_true(history_tells(&o));
+	for (int i = 0; i < 50; i++)
+		history_note(h, &o);
+	NEAR(history_lookup(h, SIGNATURE, A100).work_s, 2);
+	o.seen.work_s = 100;
+	for (int i = 0; i < 50; i++)
+		history_note(h, &o);
+	assert_true(history_lookup(h, SIGNATURE, A100).work_s > 99);
+	o.verdict = VERDICT_FAILED;
+	assert_false(history_tells(&o));
 	history_destroy(h);
 }
 
@@ -263,7 +313,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_each_ending_teaches), cmocka_unit_test(an_unknown_gpu_takes_the_most),
-		cmocka_unit_test(loads_count_only_alone), cmocka_unit_test(residuals_correct_the_margin),
+		cmocka_unit_test(loads_count_only_alone), cmocka_unit_test(company_counts_by_its_spread_until_one_was_alone),
+		cmocka_unit_test(every_completed_run_teaches_its_time), cmocka_unit_test(residuals_correct_the_margin),
 		cmocka_unit_test(the_oldest_signatures_are_forgotten), cmocka_unit_test(models_of_a_signature_are_bounded),
 		cmocka_unit_test(one_hash_is_not_one_signature),
 	};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Many guesses at once. A guess says what each task on the GPU does; how well a guess explains what the GPU shows is its weight.
- * The law has corners and a full GPU hides what is beyond, so what is known of a load is often a range or a trade with another's:
- * guesses say that as it is, where slopes at one point do not (a Kalman filter on the same measurements was half as far off
- * again).
+ * Many guesses at once. A guess says what each task on the GPU does; how well a guess explains what the GPU shows is its
+ * weight. The law has corners and a full GPU hides what is beyond, so what is known of a load is often a range or a trade with
+ * another's: guesses say that as it is, where slopes at one point do not (a Kalman filter on the same measurements was half as
+ * far off again).
  *
- * Weights are rational (Student's t), and dice are whole numbers: the same readings give the same beliefs on every machine. Long
- * tails also keep one odd reading from ruling out the truth. Work is bounded: a span costs one solution of the law a guess.
+ * Weights are rational (Student's t), and dice are whole numbers: the same readings give the same beliefs on every machine.
+ * Long tails also keep one odd reading from ruling out the truth. Work is bounded: a span costs one solution of the law a
+ * guess.
  */
 #include "share/infer.h"
 
@@ -164,8 +165,8 @@ static void draw_task(struct infer *f, struct infer_task *t, const struct load_b
 	t->watts = b.watts;
 }
 
-/* As many of each as its weight says, each moved a little within the spread of all: mean and spread stay what they were ("Combined
- * Parameter and State Estimation in Simulation-Based Filtering", Liu and West). */
+/* As many of each as its weight says, each moved a little within the spread of all: mean and spread stay what they were
+ * ("Combined Parameter and State Estimation in Simulation-Based Filtering", Liu and West). */
 static void draw_again(struct infer *f)
 {
 	uint16_t from[GUESSES];
@@ -340,6 +341,13 @@ static void weigh(struct infer *f, struct company *c, const struct infer_reading
 	}
 	for (size_t k = 0; k < GUESSES; k++)
 		f->now[k] /= sum;
+}
+
+void infer_forget_span(struct infer *f)
+{
+	memcpy(f->now, f->before, sizeof f->now);
+	f->alone.seconds = 0;
+	note_all(f);
 }
 
 void infer_span(struct infer *f, enum share_mode mode, const struct infer_reading *mean)

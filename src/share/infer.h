@@ -4,11 +4,11 @@
  * sum. Pure; used by the core in daemon and simulator alike.
  *
  * With loads (g_i, s_i) alone, share.h gives speeds v_i, and the GPU shows the sum of v_i x s_i (models/infer.h: what of it is
- * not a sum). That is one equation in the loads of all; where the set of tasks changes, the next span gives another one. What is
- * believed is a cloud of guesses, each the loads of all tasks, and a weight for each:
+ * not a sum). That is one equation in the loads of all; where the set of tasks changes, the next span gives another one. What
+ * is believed is a cloud of guesses, each the loads of all tasks, and a weight for each:
  *	a span shows z:   w_k <- w_k x L(z - h(loads_k)),   L as wide as the law's own error
- * (a particle filter: "Novel approach to nonlinear/non-Gaussian Bayesian state estimation", Gordon, Salmond, Smith). A task that has
- * left stays in the guesses for a while, since what the others show afterwards says what it did.
+ * (a particle filter: "Novel approach to nonlinear/non-Gaussian Bayesian state estimation", Gordon, Salmond, Smith). A task
+ * that has left stays in the guesses for a while, since what the others show afterwards says what it did.
  *
  * A span counts once, however many samples it has: its error is the law's, which does not average out. So as long as a span
  * lasts, its mean so far is applied to what was believed before it.
@@ -40,6 +40,9 @@ void infer_leave(struct infer *f, int64_t id);
 /* The mean of the open span so far; replaces what was said of it before. What cannot be (NaN, out of range, less than a second)
  * teaches nothing. */
 void infer_span(struct infer *f, enum share_mode mode, const struct infer_reading *mean);
+
+/* The open span was not what it seemed: as if nothing had been said of it. */
+void infer_forget_span(struct infer *f);
 
 /* What is believed of a task now, LOAD_INFERRED as soon as its readings said something; the prior otherwise. False: it is not
  * there, or was forgotten. */

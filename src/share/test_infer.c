@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Inference: random tasks share a GPU by the law, the GPU shows their sums with noise, and what is believed of each must be right
- * within what is said about its error. Then everything that must teach nothing.
+ * Inference: random tasks share a GPU by the law, the GPU shows their sums with noise, and what is believed of each must be
+ * right within what is said about its error. Then everything that must teach nothing.
  */
 #include "share/infer.h"
 
@@ -61,7 +61,8 @@ static struct infer_reading show(const struct truth *t, const unsigned *who, siz
 	if (n > 1)
 		a.smact *= 1 + (mode == SHARE_MPS ? INFER_MPS_LINGER : INFER_STREAMS_LINGER) * (1 - a.smact);
 	a.gract = mode == SHARE_MPS && n > 1 ? (a.gract + 1 - idle) / 2 : a.gract;
-	return (struct infer_reading){ in_range(a.gract + noise(off)), in_range(a.smact + noise(off)), in_range(dram + noise(off)), 60 };
+	return (struct infer_reading){ in_range(a.gract + noise(off)), in_range(a.smact + noise(off)), in_range(dram + noise(off)),
+				       60 };
 }
 
 struct score { double error[ROUNDS * 4]; unsigned n, within; };
@@ -187,7 +188,8 @@ static void evidence_is_without_the_prior(void **unused)
 {
 	(void)unused;
 	struct infer *f = infer_create();
-	struct load_belief prior = { { 0.5, 0.3 }, 0.2, 0.2, NAN, NAN, 300, LOAD_GUESSED }, other = as_measured(&(struct truth){ { .4, .2 }, .1 });
+	struct load_belief prior = { { 0.5, 0.3 }, 0.2, 0.2, NAN, NAN, 300, LOAD_GUESSED };
+	struct load_belief other = as_measured(&(struct truth){ { .4, .2 }, .1 });
 	struct load_belief b, e, c;
 	infer_join(f, 1, &prior);
 	infer_join(f, 2, &other);

@@ -12,6 +12,7 @@
 #include "sim/dice.h"
 #include "sim/world.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,18 +120,17 @@ static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 {
 	const struct core_config *c = &s->o->core;
 	int64_t next = INT64_MAX, now = s->now_ms;
-	int64_t warm_ms = c->warm_ms > c->window.span_ms ? c->warm_ms : c->window.span_ms;
+	int64_t ripens_ms = core_ripens_ms(s->core, g->uuid);
 	int64_t settle_ms = c->window.settle_ms < c->window.span_ms ? c->window.settle_ms : c->window.span_ms;
 	settle_ms = settle_ms > 0 ? settle_ms : 1;	/* one sample settles it, as in window.c */
 	if (g->changed_ms != INT64_MIN)
 		earliest(&next, second_from(g->changed_ms + settle_ms), now);
 	if (g->left_ms != INT64_MIN)
 		earliest(&next, second_after(g->left_ms), now);
-	for (size_t i = 0; i < g->n; i++) {
-		earliest(&next, second_from(g->tasks[i]->start_ms + warm_ms), now);
-		if (map_minds_unseen(&c->map))
-			earliest(&next, second_from(g->tasks[i]->start_ms + c->window.settle_ms), now);
-	}
+	if (ripens_ms != INT64_MAX)
+		earliest(&next, second_from(ripens_ms - ORIGIN_MONO_MS), now);
+	for (size_t i = 0; i < g->n && map_minds_unseen(&c->map); i++)
+		earliest(&next, second_from(g->tasks[i]->start_ms + c->window.settle_ms), now);
 	/* A task of several GPUs made it busier or calmer: the mean moves until the window holds nothing older. */
 	if (g->drift_ms != INT64_MIN && now < g->drift_ms + c->window.span_ms)
 		earliest(&next, second_after(now), now);
@@ -377,7 +377,8 @@ static void remember_loads(struct simulation *s, const struct device_model *devi
 		const struct sim_workload *w = &s->o->workloads->list[i];
 		struct outcome o = { .signature = w->name, .gpu_name = device->gpu_name, .estimator = "", .verdict = VERDICT_OK,
 				     .seen = { .peak_mib = w->mem_mib, .alone_s = 3600, .warm = true, .alone_gract = w->gract,
-					       .alone_smact = w->smact, .work_s = (double)w->solo_ms / 1000 } };
+					       .alone_smact = w->smact, .alone_dram = NAN, .alone_watts = NAN,
+					       .work_s = (double)w->solo_ms / 1000 } };
 		if (!w->missing)
 			core_remember(s->core, &o);
 	}

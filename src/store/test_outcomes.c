@@ -41,7 +41,9 @@ static void what_was_told_comes_back(void **state)
 	const struct outcome o = { .told_ms = 5000, .signature = "u1-a", .gpu_name = "NVIDIA H200", .estimator = "replay",
 		.comfort_mib = 7000, .verdict = VERDICT_OOM, .fenced = true, .claim_mib = 7500, .retry_mib = 11000,
 		.seen = { .peak_mib = 7400, .warm = true, .alone_s = 12.125,
-			  .pace = { .ran_s = 20, .whole = 1000, .alone_units = 40, .alone_s = 8 }, .alone_gract = 1 / 3.0, .alone_smact = NAN } };
+			  .pace = { .ran_s = 20, .whole = 1000, .alone_units = 40, .alone_s = 8 }, .alone_gract = 1 / 3.0,
+			  .alone_smact = NAN, .alone_dram = 0.25, .alone_watts = NAN,
+			  .inferred = { { 0.5, 0.25 }, 0.125, 0.5, NAN, NAN, NAN, LOAD_INFERRED } } };
 	struct store *s = fixture_open(*state);
 	struct told t;
 	add(s, &o);
@@ -63,7 +65,11 @@ static void what_was_told_comes_back(void **state)
 	assert_int_equal(t.list[0].seen.peak_mib, o.seen.peak_mib);
 	assert_true(t.list[0].fenced && t.list[0].seen.warm);
 	assert_true(t.list[0].seen.alone_s == o.seen.alone_s && t.list[0].seen.alone_gract == o.seen.alone_gract);
-	assert_true(isnan(t.list[0].seen.alone_smact));
+	assert_true(isnan(t.list[0].seen.alone_smact) && isnan(t.list[0].seen.alone_watts));
+	const struct load_belief *in = &t.list[0].seen.inferred;
+	assert_true(t.list[0].seen.alone_dram == 0.25 && in->source == LOAD_INFERRED && in->load.smact == 0.25);
+	assert_true(in->gract_sd == 0.125 && isnan(in->dram));
+	assert_int_equal(t.list[1].seen.inferred.source, LOAD_UNKNOWN);
 	assert_memory_equal(&t.list[0].seen.pace, &o.seen.pace, sizeof o.seen.pace);
 	assert_true(t.list[1].seen.pace.ran_s == 0);
 	assert_int_equal(t.list[3].told_ms, 3000);	/* as they were told, whatever the clock said */
@@ -139,6 +145,31 @@ static void older_tasks_are_learnt_from(void **state)
 	store_close(s);
 }
 
+/* Of before anything was inferred. */
+static void outcomes_of_an_older_schema_are_read(void **state)
+{
+	struct store *s = fixture_open(*state);
+	struct told t;
+	add(s, &(struct outcome){ .told_ms = 1, .signature = "u1-a", .gpu_name = "G", .estimator = "none",
+				  .seen = { .peak_mib = 7 } });
+	fixture_commit(s);
+	store_close(s);
+	fixture_sql(*state, "ALTER TABLE outcomes DROP COLUMN inferred; ALTER TABLE outcomes DROP COLUMN alone_watts;"
+		    "ALTER TABLE outcomes DROP COLUMN alone_dram; PRAGMA user_version = 4");
+	s = fixture_open(*state);
+	load(s, 0, 100, &t);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.list[0].seen.peak_mib, 7);
+	assert_int_equal(t.list[0].seen.inferred.source, LOAD_UNKNOWN);
+	assert_true(isnan(t.list[0].seen.alone_dram));
+	store_close(s);
+	fixture_sql(*state, "UPDATE outcomes SET inferred = '{broken'");
+	s = fixture_open(*state);
+	load(s, 0, 100, &t);
+	assert_int_equal(t.list[0].seen.inferred.source, LOAD_UNKNOWN);
+	store_close(s);
+}
+
 #define MANY 100000
 
 static void learn(void *ctx, const struct outcome *o)
@@ -174,6 +205,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		T(what_was_told_comes_back), T(no_part_of_a_turn_is_kept), T(older_tasks_are_learnt_from),
+		T(outcomes_of_an_older_schema_are_read),
 		T(a_long_history_is_read_in_no_time),
 	};
 	return cmocka_run_group_tests_name("outcomes", tests, NULL, NULL);
