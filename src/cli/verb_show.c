@@ -110,6 +110,21 @@ static void show_progress(const struct term *term, const json_t *t)
 		line(term, "slowdown", "%.2f (%s)", member_number(t, "slowdown"), member_text(t, "slowdown_source"));
 }
 
+/* What the task does to a GPU that it has alone, how sure that is, and where it is from. */
+static void show_load(const struct term *term, const json_t *load)
+{
+	static const struct { const char *source, *words; } from[] = {
+		{ "measured", "measured alone" }, { "inferred", "inferred in company" }, { "guessed", "guessed before it ran" },
+	};
+	const char *words = "";
+	if (!json_is_object(load))
+		return;
+	for (size_t i = 0; i < COUNT_OF(from); i++)
+		if (!strcmp(member_text(load, "source"), from[i].source))
+			words = from[i].words;
+	line(term, "load", "SMACT %.2f ± %.2f (%s)", member_number(load, "smact"), member_number(load, "smact_sd"), words);
+}
+
 static void show_attempt(const struct term *term, const json_t *a, size_t number, const json_t *gpus)
 {
 	char text[FORMAT_LEN], end[FORMAT_LEN], label[32];
@@ -125,6 +140,7 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	line(term, "measured", "peak %s, mean SMACT %s, alone %s, energy %s", format_mib(member_number(a, "peak_mib"), peak),
 	     format_percent(member_number(a, "mean_smact"), smact), format_seconds(member_number(a, "alone_s"), alone),
 	     format_energy(member_number(a, "energy_j"), energy));
+	show_load(term, json_object_get(a, "load"));
 }
 
 static void show_task(const struct term *term, const json_t *t, const json_t *gpus)

@@ -132,6 +132,7 @@ static void add_running(struct core *c, const struct task *t, struct now now, js
 	json_object_set_new(last, "mean_smact", json_round3(m.mean_smact));
 	json_object_set_new(last, "alone_s", json_round3(m.alone_s));
 	json_object_set_new(last, "energy_j", json_round3(m.energy_j));
+	json_object_set_new(last, "load", task_show_load(&m));
 	json_object_set_new(last, "pace", pace_show(&m.pace));
 	task_show_slowdown(o, &m);
 }

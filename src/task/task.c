@@ -294,13 +294,30 @@ struct task_times task_times(const struct task *t, int64_t now_ms)
 	};
 }
 
+#define ALONE_S 3	/* alone and computing for less says nothing */
+
+/* What was seen alone, else what was inferred in company. */
+static struct load_belief load_of(const struct measured *m)
+{
+	if (!(m->alone_s >= ALONE_S) || (isnan(m->alone_gract) && isnan(m->alone_smact)))
+		return load_clean(&m->inferred);
+	return (struct load_belief){ { m->alone_gract, m->alone_smact }, LOAD_LEAST_SD, LOAD_LEAST_SD, m->alone_dram, LOAD_LEAST_SD,
+				     m->alone_watts, LOAD_MEASURED };
+}
+
+json_t *task_show_load(const struct measured *m)
+{
+	struct load_belief b = load_of(m);
+	return load_to_json(&b);
+}
+
 /* An exit code says something only of a program that ended by itself; 0 of a killed one would look like success. */
 static json_t *attempt_to_json(const struct attempt *a)
 {
 	json_t *gpus = json_array();
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		json_array_append_new(gpus, json_string(a->gpus[i]));
-	return json_pack("{so, so, so, ss, so, so, so, ss, so, so, so, so, so, so}",
+	return json_pack("{so, so, so, ss, so, so, so, ss, so, so, so, so, so, so, so}",
 		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms), "gpus", gpus,
 		"share", share_mode_name(a->mode), "claim_mib", json_int_or_null((int64_t)a->claim_mib, a->claim_mib != 0),
 		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal),
@@ -308,7 +325,7 @@ static json_t *attempt_to_json(const struct attempt *a)
 		"verdict", verdict_name(a->verdict), "evidence", json_text_or_null(a->evidence),
 		"peak_mib", json_int_or_null((int64_t)a->seen.peak_mib, a->seen.peak_mib != 0),
 		"mean_smact", json_round3(a->seen.mean_smact), "alone_s", json_round3(a->seen.alone_s),
-		"energy_j", json_round3(a->seen.energy_j), "pace", pace_show(&a->seen.pace));
+		"energy_j", json_round3(a->seen.energy_j), "load", task_show_load(&a->seen), "pace", pace_show(&a->seen.pace));
 }
 
 /* 0 MiB is "not known" inside and null outside: nobody outside is to take it for a figure. */

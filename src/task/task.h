@@ -246,6 +246,8 @@ bool task_event_allowed(enum task_state s, enum event_kind k);
 
 /* Nothing known. */
 struct measured task_measured_nothing(void);
+/* What it says of the load alone, as answers have it: measured, else inferred, else null. */
+json_t *task_show_load(const struct measured *m);
 
 /* The running or last attempt; NULL before the first. */
 struct attempt *task_attempt(const struct task *t);
