@@ -102,6 +102,26 @@ setup()
 	[[ "$output" == *declared*12.0G* || "$output" == *declared*12G* ]]
 }
 
+@test "estimate: a capture tells how long a step takes, and what load it is, on a GPU that is known" {
+	local capture=$BATS_TEST_DIRNAME/fuzz/corpus-capture/load
+	run -0 rad estimate --capture "$capture" --gpu-model "NVIDIA H200" --json
+	jq -e '.load_note == null and (.load | .step_s > 0.001 and .step_s < 0.02 and .host_s > .busy_s and .gract < 0.9 and
+		.smact <= .gract and .smact_sd > 0 and .watts > 70 and .watts < 400 and .kernels > 50)' <<<"$output"
+	run -0 rad estimate --capture "$capture" --gpu-model "NVIDIA H200"
+	[[ "$output" == *"A step on NVIDIA H200: "*" ms, give or take "*"Load: GRACT "*" SMACT "*" W" ]]
+	run -0 rad estimate --capture "$capture" --gpu-model "Voodoo 2" --json
+	jq -e '.load == null and (.load_note | test("no figures of the GPU .Voodoo 2."))' <<<"$output"
+	run -0 rad estimate --capture "$capture"
+	[[ "$output" == *"Load: not known: on which GPU is not known (--gpu-model NAME)"* ]]
+}
+
+@test "estimate: a capture of an older rad tells no load, and a summary none" {
+	run -0 rad estimate --capture "$BATS_TEST_DIRNAME/fuzz/corpus-capture/max-split" --gpu-model "NVIDIA H200"
+	[[ "$output" == *"Load: not known: "*"capture again"* ]]
+	run -0 rad estimate --summary "$summaries/vgg-torchsummary.txt" --batch-size 8 --gpu-model "NVIDIA H200" --json
+	jq -e '.load == null and (.load_note | test("no capture"))' <<<"$output"
+}
+
 @test "estimate: a capture is replayed as the caller's environment configures PyTorch" {
 	in_use()
 	{

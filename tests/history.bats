@@ -79,6 +79,15 @@ captures=$BATS_TEST_DIRNAME/fuzz/corpus-capture
 	rad show --events --json "$id" | jq -e '[.events[].event][:3] == ["submitted","estimated","placed"]'
 }
 
+@test "declared memory stands, and the capture tells the load beside it" {
+	local id
+	id=$(submit --gpu-mem 700M --capture "$captures/load" -- rad simtask --mem 500M --seconds 1 --ramp 0.2)
+	rad wait "$id"
+	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "declared" and .claim_mib == 700'
+	rad show --events --json "$id" | jq -e '[.events[] | select(.event == "estimated")][0].data.load |
+		.source == "guessed" and .gract > 0 and .gract <= 1 and .smact <= .gract'
+}
+
 @test "a task with a model summary is placed by what was learnt" {
 	local id
 	cp "$BATS_TEST_DIRNAME/summaries/vgg-torchsummary.txt" net.model

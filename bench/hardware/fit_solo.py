@@ -10,6 +10,7 @@ of families left out.
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 
@@ -163,7 +164,7 @@ class Fit:
         return residuals
 
     def solve(self, mask):
-        values = solve(first_guess(), KERNELS, self.of_kernels(mask), 0.05)
+        values = solve(first_guess(), KERNELS, self.of_kernels(mask), float(os.environ.get("PULL", "0.05")))
         for keys in STAGES:
             values = solve(values, keys, self.of_stage(keys[0], mask), 0.2 if keys == ("host_us",) else 0.05)
         return values

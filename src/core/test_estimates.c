@@ -381,6 +381,50 @@ static void slow_answers_are_not_asked_for_again(void **unused)
 	end_world(w);
 }
 
+static struct spec *declared_with_capture(void)
+{
+	struct spec *s = spec_of(3000, 1);
+	s->capture = alloc_string("UkFE");
+	return s;
+}
+
+/* Memory is declared, and stays as declared; what the capture tells of load comes with it, from another process. */
+static void a_declaration_with_a_capture_waits_for_its_load(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	task_id a = submit(w, declared_with_capture());
+	struct estimate_result r = { .value = { "declared", 3000, 3000, 3000, .prior = { .load = { 0.9, 0.4 }, .source = LOAD_GUESSED } } };
+	assert_int_equal(w->n_questions, 1);
+	assert_string_equal(reason(w, a), "Estimating");
+	core_estimated(w->c, w->question, true, &r, w->now);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_string_equal(core_task(w->c, a)->estimate.estimator, "declared");
+	assert_int_equal(core_task(w->c, a)->estimate.claim_mib, 3000);
+	struct load_belief known = estimates_load(w->c->estimates, core_task(w->c, a), "NVIDIA A100");
+	assert_int_equal(known.source, LOAD_GUESSED);
+	assert_true(known.load.smact == 0.4);
+	end_world(w);
+}
+
+/* Nobody could read the capture: the declaration is not lost with it. */
+static void a_declaration_outlives_a_capture_that_cannot_be_read(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	task_id a = submit(w, declared_with_capture());
+	struct estimate_result r = { .note = "it took too long" };
+	core_estimated(w->c, w->question, false, &r, w->now);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(w->n_questions, 1);
+	assert_string_equal(core_task(w->c, a)->estimate.estimator, "declared");
+	assert_int_equal(core_task(w->c, a)->estimate.claim_mib, 3000);
+	assert_int_equal(core_task(w->c, a)->estimate.prior.source, LOAD_UNKNOWN);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -399,6 +443,8 @@ int main(void)
 		cmocka_unit_test(a_second_answer_to_the_same_is_not_heard),
 		cmocka_unit_test(a_finished_task_is_estimated_when_it_is_requeued),
 		cmocka_unit_test(slow_answers_are_not_asked_for_again),
+		cmocka_unit_test(a_declaration_with_a_capture_waits_for_its_load),
+		cmocka_unit_test(a_declaration_outlives_a_capture_that_cannot_be_read),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

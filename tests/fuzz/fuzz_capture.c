@@ -2,11 +2,14 @@
  * The reader of capture files, fed arbitrary bytes as they are and with the checksum put right, which random bytes never are.
  * What it accepts is consistent, and can be replayed within what was live and what was reserved.
  */
+#include "estimate/activity.h"
 #include "estimate/replay.h"
 #include "tests/capture_write.h"
 
 #include "base/scope.h"
 #include "fuzz.h"
+
+#include <math.h>
 
 static void check_records(const struct capture *c)
 {
@@ -44,16 +47,33 @@ static void check_replay(const struct capture *c)
 	FUZZ_HOLDS(f.need >= c->peak_live && f.need < f.comfort + REPLAY_GRID);
 }
 
+/* Whatever it says of load: unknown, or figures in their bounds. */
+static void check_load(const struct capture *c)
+{
+	struct activity a;
+	struct error err;
+
+	FUZZ_HOLDS(c->n_kernels <= CAPTURE_MAX_KERNELS);
+	if (activity_from_capture(c, "NVIDIA H200", &a, &err)) {
+		FUZZ_HOLDS(a.load.source == LOAD_UNKNOWN && err.text[0]);
+		return;
+	}
+	FUZZ_HOLDS(a.step_s > 0 && isfinite(a.step_s) && a.load.load.gract >= 0 && a.load.load.gract <= 1);
+	FUZZ_HOLDS(a.load.load.smact >= 0 && a.load.load.smact <= a.load.load.gract && a.load.dram >= 0 && a.load.dram <= 1);
+	FUZZ_HOLDS(a.load.watts > 0 && a.load.watts <= 700);
+}
+
 static void check(const void *bytes, size_t size)
 {
 	scoped_capture c = { 0 };
 	struct error err = ERROR_INIT;
 
 	if (capture_read(bytes, size, &c, &err)) {
-		FUZZ_HOLDS(!c.records && !c.convs && err.code == ERR_INVALID && err.text[0] && !strchr(err.text, '\n'));
+		FUZZ_HOLDS(!c.records && !c.convs && !c.kernels && err.code == ERR_INVALID && err.text[0] && !strchr(err.text, '\n'));
 		return;
 	}
 	check_records(&c);
+	check_load(&c);
 	check_replay(&c);
 }
 
