@@ -7,6 +7,9 @@
 The law of doc/share.md with the parameters of models/share.h, on all mixes and on the half that no fit sees; then parameters
 fitted on the other half. Errors are (predicted - measured) / measured, one for each task of each mix. With --rad the
 predictions come from `rad simulate --mix`, and the law as it is written here is checked against them.
+
+Where watts were measured, a second table says how well they follow from each task's watts alone; and where a mix had several
+processes of one task, how much those differ from their own mean, which no law can know.
 """
 import argparse
 import collections
@@ -20,7 +23,9 @@ import subprocess
 import sys
 import tempfile
 
-HEADER = pathlib.Path(__file__).resolve().parents[2] / "models" / "share.h"
+MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
+HEADER, POWER = MODELS / "share.h", MODELS / "power.h"
+BOARDS = {"NVIDIA H200": (75, 700), "NVIDIA H100 80GB HBM3": (70, 700)}  # idle and peak, as simulated devices have them
 LEAST, UNKNOWN = 0.01, 0.5
 AGREE = 1e-6  # between rad and the law below
 
@@ -33,6 +38,7 @@ class Mode:
     """What was measured in one mode."""
     def __init__(self):
         self.loads, self.alone, self.again, self.measured, self.notes = {}, {}, {}, [], []
+        self.splits, self.watts_alone, self.watts, self.board = [], {}, [], None
 
     @property
     def mixes(self):
@@ -44,11 +50,14 @@ class Mode:
     def add(self, line):
         if "mix" in line:
             self.measured.append((line["members"], line["together"]))
+            self.splits.append(line.get("split"))
+            self.watts.append((line.get("loads") or {}).get("watts"))
         elif "alone" in line and line["again"]:
             self.again[line["alone"]] = line["steps_s"]
         elif "alone" in line:
             self.alone[line["alone"]] = line["steps_s"]
             self.loads[line["alone"]] = (line.get("gract"), line.get("smact"))
+            self.watts_alone[line["alone"]] = line.get("watts")
         elif "failed" in line:
             self.notes.append(f"{line['failed']} was left out: {line['why']}")
         elif "error" in line:
@@ -67,14 +76,16 @@ def read(paths):
     """One list entry for each mode of each file: (mode, Mode)."""
     found = []
     for path in paths:
-        modes = {}
+        modes, board = {}, None
         for line in read_text(path).splitlines():
             try:
                 data = json.loads(line)
             except ValueError:  # cut off
                 continue
+            board = BOARDS.get(data.get("gpu"), board if modes else None)
             if "mode" in data:
                 modes.setdefault(data["mode"], Mode()).add(data)
+                modes[data["mode"]].board = board
         found += modes.items()
     return found
 
@@ -119,9 +130,12 @@ def predict(mode, law, loads, mixes):
     return [speeds(mode, law, [clamp(loads[name]) for name in members]) for members, _ in mixes]
 
 
-def halves(mixes):
-    """(to fit on, held out): of the mixes of each size every other one, in the order of measurement."""
+def halves(mixes, splits=()):
+    """(to fit on, held out): as was chosen before the measurement, or of the mixes of each size every other one, in the order of
+    measurement."""
     seen, out = collections.Counter(), ([], [])
+    if all(splits) and len(splits) == len(mixes):
+        return [[m for m, s in zip(mixes, splits) if s == part] for part in ("fit", "score")]
     for entry in mixes:
         size = len(entry[0])
         out[seen[size] % 2].append(entry)
@@ -167,7 +181,7 @@ HEAD = ("| mode | law, mixes | capacity | exponent | mixes | tasks | median erro
 
 def score(mode, data, rad):
     """The lines of the table of one mode, and the ten worst predictions."""
-    law, (fitting, held) = frozen()[mode], halves(data.mixes)
+    law, (fitting, held) = frozen()[mode], halves(data.mixes, data.splits)
     predicted = predict(mode, law, data.loads, data.mixes)
     if rad:
         theirs = ask_rad(rad, mode, data.loads, data.mixes)
@@ -186,6 +200,59 @@ def score(mode, data, rad):
     return rows, sorted(each, reverse=True)[:10]
 
 
+def watts(data):
+    """[(split, predicted, measured)]: each task adds what it draws alone beyond an occupied GPU, times its speed."""
+    if not data.board:
+        return []
+    idle, peak = data.board
+    occupied = idle + float(re.search(r"#define POWER_OCCUPIED ([\d.]+)", POWER.read_text())[1]) * (peak - idle)
+    out = []
+    for (members, together), split, measured in zip(data.measured, data.splits, data.watts):
+        own = [data.watts_alone.get(n) for n in members]
+        if measured and all(own):
+            parts = [max(w - occupied, 0) * rate / data.alone[n] for n, w, rate in zip(members, own, together)]
+            out.append((split, min(peak, occupied + sum(parts)), measured))
+    return out
+
+
+def watts_rows(found):
+    rows = []
+    for mode in sorted({mode for mode, _ in found}):
+        each = [w for m, data in found if m == mode for w in watts(data)]
+        for what, parts in (("all", (None, "fit", "score")), ("held out", ("score",))):
+            off = [p / m - 1 for split, p, m in each if split in parts]
+            if off:
+                size = [abs(e) for e in off]
+                rows.append(f"| {mode} | {what} | {len(off)} | {statistics.median(size):.1%} | {percentile(size, 90):.1%} "
+                            f"| {max(size):.1%} | {statistics.median(off):+.1%} |")
+    return ["", "| watts of mixes | mixes | n | median error | p90 | worst | median, signed |", "|---|---|---|---|---|---|---|",
+            *rows] if rows else []
+
+
+def twins(data):
+    """How far processes of the same task in one mix are from their own mean: what no law can predict."""
+    out = []
+    for members, speeds_ in data.mixes:
+        for name in set(members):
+            own = [s for n, s in zip(members, speeds_) if n == name]
+            out += [abs(s / statistics.fmean(own) - 1) for s in own if len(own) > 1]
+    return out
+
+
+def pooled(found):
+    """A row for each mode of several files: all of them together, and what was held out of all."""
+    rows, by_mode = [], {}
+    for mode, data in found:
+        if data.mixes and any(pair != (None, None) for pair in data.loads.values()):
+            by_mode.setdefault(mode, []).append(data)
+    for mode, several in by_mode.items():
+        for what, mixes_of in (("all files", lambda d: d.mixes), ("all files, held out", lambda d: halves(d.mixes, d.splits)[1])):
+            if len(several) > 1:
+                law, mixes = frozen()[mode], [m for d in several for m in mixes_of(d)]
+                rows.append(row(mode, what, law, [p for d in several for p in predict(mode, law, d.loads, mixes_of(d))], mixes))
+    return rows
+
+
 def describe(mode, data, worst):
     """Everything that is not in the table."""
     moved = {n: data.again[n] / rate - 1 for n, rate in data.alone.items() if n in data.again}
@@ -194,6 +261,9 @@ def describe(mode, data, worst):
         yield (f"{mode}: alone, at the end against the beginning: median {statistics.median(moved.values()):+.1%}, "
                f"most {moved[name]:+.1%} ({name})")
     yield f"{mode}: loads alone (GRACT, SMACT): " + ", ".join(f"{n} {g} {s}" for n, (g, s) in sorted(data.loads.items()))
+    if same := twins(data):
+        yield (f"{mode}: {len(same)} processes that had a twin in their mix differ from the mean of those by {statistics.median(same):.1%} "
+               f"(median), {percentile(same, 90):.1%} (p90)")
     yield from (f"{mode}: note: {note}" for note in data.notes)
     for error, name, members, measured, predicted in worst:
         yield f"{mode}: {error:.0%} off: {name} measured {measured:.3f}, predicted {predicted:.3f}, in {' + '.join(members)}"
@@ -204,8 +274,8 @@ def main():
     p.add_argument("files", nargs="+", metavar="FILE", help="what run_mixes.py wrote")
     p.add_argument("--rad", metavar="PATH", help="the rad command to ask for predictions")
     args = p.parse_args()
-    rows, text = [], []
-    for mode, data in read(args.files):
+    rows, text, found = [], [], read(args.files)
+    for mode, data in found:
         worst = []
         if not data.mixes:
             data.notes.append("no mix was measured")
@@ -218,7 +288,7 @@ def main():
     if not rows:
         print("\n".join(text), file=sys.stderr)
         sys.exit("score_mixes.py: nothing to score")
-    print("\n".join([HEAD, *rows, "", *text]))
+    print("\n".join([HEAD, *rows, *pooled(found), *watts_rows(found), "", *text]))
 
 
 if __name__ == "__main__":
