@@ -247,8 +247,8 @@ def pooled(found):
             by_mode.setdefault(mode, []).append(data)
     for mode, several in by_mode.items():
         for what, mixes_of in (("all files", lambda d: d.mixes), ("all files, held out", lambda d: halves(d.mixes, d.splits)[1])):
-            if len(several) > 1:
-                law, mixes = frozen()[mode], [m for d in several for m in mixes_of(d)]
+            law, mixes = frozen()[mode], [m for d in several for m in mixes_of(d)]
+            if len(several) > 1 and mixes:
                 rows.append(row(mode, what, law, [p for d in several for p in predict(mode, law, d.loads, mixes_of(d))], mixes))
     return rows
 
