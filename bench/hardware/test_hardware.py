@@ -27,7 +27,9 @@ import mix_worker
 import run_faults
 import run_mixes
 import run_policies
+import run_trace
 import score_mixes
+import simulate_policies
 import table
 import train
 
@@ -75,6 +77,33 @@ class Table(unittest.TestCase):
         self.assertEqual(len({line.count("|") for line in text.splitlines()}), 1)
 
 
+class Simulated(unittest.TestCase):
+    REAL = [("a", (0,), 0, 10, "ok"), ("b", (0,), 0, 9, "oom"), ("b", (0,), 9, 20, "ok"), ("c", (1,), 0, 20, "ok")]
+
+    def test_gpus_may_have_other_names(self):
+        turned = [(name, (1 - g[0],), start + 1, end, verdict) for name, g, start, end, verdict in self.REAL]
+        self.assertEqual(simulate_policies.placements(self.REAL, turned), {"same_gpu": 3, "tasks": 3, "start_s": 1.0, "pairs": 1.0})
+
+    def test_other_neighbours(self):
+        moved = [("a", (0,), 0, 10, "ok"), ("b", (1,), 0, 20, "ok"), ("c", (1,), 0, 20, "ok")]
+        found = simulate_policies.placements(self.REAL, moved)
+        self.assertEqual((found["same_gpu"], found["pairs"]), (2, 0.0))
+
+    def test_who_runs_beside_another_gets_a_lane_of_its_own(self):
+        self.assertEqual([(lane, s[0]) for lane, s in simulate_policies.lanes(self.REAL, 0)], [(0, "a"), (1, "b"), (1, "b")])
+
+    def test_what_a_run_alone_tells(self):
+        one = {**task("a", 0, 30, 2, 30), "gpus_requested": 1}
+        one["attempts"] = [{"start": "2026-11-20T10:00:02.000Z", "end": one["end_time"], "gpus": ["GPU-1"], "peak_mib": 900}]
+        begin = run_policies.seconds_of(one["attempts"][0]["start"])
+        load = [{"t": begin + n, "each": [{"gract": 0, "smact": 0, "power_w": 70}, {"gract": g, "smact": g / 2, "power_w": w}]}
+                for n, g, w in ((1, 0.1, 110), (9, 0.5, 200), (12, 0.6, 220), (27.5, 0.0, 120))]
+        known = simulate_policies.alone({"gpus_before": {"gpus": [{"uuid": "GPU-0"}, {"uuid": "GPU-1"}]}, "samples": load,
+                                         "tasks": [one], "summary": {"a": {"seconds": 22, "first_step_s": 1}}})["a"]
+        self.assertEqual((known["solo_s"], known["start_s"], known["mem_mib"]), (28, 7, 900))
+        self.assertEqual((round(known["gract"], 3), round(known["watts"])), (0.55, 210))
+
+
 class Output(unittest.TestCase):
     TEXT = ("resnet50: 25.6 M parameters, batch 32\nstep 1/150  2.5 s  loss 7.100  0.40 steps/s  900 MiB reserved\n"
             "step 10  3.0 s  loss 6.900  18.00 steps/s\n{broken\n{\"steps\": 10}\nterminated\n")
@@ -105,6 +134,13 @@ class Workloads(unittest.TestCase):
         for copies, args in ((mix_plan.COPIES, mix_plan.ARGS), (mix_plan.CPU_COPIES, mix_plan.CPU_ARGS)):
             for name in copies:
                 self.accepts(args[name].split())
+
+    def test_workloads_of_the_trace(self):
+        for name, model in {**{n: n for n in run_trace.MODELS}, "vgg3": "vgg16"}.items():
+            workload = {"workload": name, "model": model, "gpus": "2", "batch_size": "8", "h200_steps_per_s": "20", "solo_s_a100": "900"}
+            words = [str(w) for w in run_trace.words_of(workload, 300)]
+            self.accepts(words)
+            self.assertEqual((words[words.index("--steps") + 1], words[words.index("--batch-size") + 1]), ("60", "4"))
 
     def test_task_files(self):
         commands = 0
