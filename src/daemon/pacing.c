@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * See pacing.h. A record is one page of a file in our own folder, that was written seconds ago: 10 microseconds to read.
- * Where many run, each tick looks at some of them in turn, so that it never holds up the loop.
+ * See pacing.h. A record is one page of a file in our own folder, that was written seconds ago: 30 microseconds to
+ * find and read. Where many run, each tick looks at some of them in turn, so that it holds up the loop for 2 milliseconds at
+ * most.
  */
 #include "daemon/pacing.h"
 
