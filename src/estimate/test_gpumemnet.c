@@ -318,6 +318,93 @@ static void test_outside_is_added_up(void **state)
 	spec_unref(s);
 }
 
+/* ---- any summary ---- */
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state >> 33;
+}
+
+/* A table of layers in any order, of any sizes, after a convolution that reads an image of `side`. */
+static void write_any(uint64_t *random, unsigned side, struct buf *out)
+{
+	static const char *const types[] = { "Conv2d", "BatchNorm2d", "ReLU", "Linear", "Dropout", "MaxPool2d", "GELU", "LayerNorm",
+					     "Embedding", "Softmax", "Linear", "Conv2d" };
+	unsigned n = 1 + (unsigned)(next_random(random) % 60), channels = 16u << next_random(random) % 4;
+	bool plausible = next_random(random) % 2;
+	buf_printf(out, TABLE "            Conv2d-1   [-1, 16, %u, %u]   448\n", side, side);
+	for (unsigned i = 2; i < n + 2; i++) {
+		if (plausible) {	/* so that the nets are asked too */
+			unsigned params = i % 3 == 2 ? channels * channels * 9 : i % 3 == 0 ? 2 * channels : 0;
+			buf_printf(out, "    %s-%u   [-1, %u, %u, %u]   %u\n", types[(i + 1) % 3], i, channels, side, side, params);
+			continue;
+		}
+		channels = 1u << next_random(random) % 13;
+		unsigned width = 1u << next_random(random) % 9;
+		uint64_t params = next_random(random) % 3 ? next_random(random) % (1u << next_random(random) % 27) : 0;
+		const char *type = types[next_random(random) % COUNT_OF(types)];
+		if (next_random(random) % 2)
+			buf_printf(out, "    %s-%u   [-1, %u, %u, %u]   %llu\n", type, i, channels, width, width, (unsigned long long)params);
+		else
+			buf_printf(out, "    %s-%u   [-1, %u]   %llu\n", type, i, channels, (unsigned long long)params);
+	}
+	if (plausible)
+		buf_printf(out, "    Linear-%u   [-1, 10]   %u\n", n + 2, (channels * side * side + 1) * 10);
+	buf_printf(out, "====\n");
+}
+
+/* Bytes that no arithmetic may exceed: all that a training keeps of each parameter and of each activation, 20 and 40 at most, and for
+ * each layer, once, an input that is all that was made before it. */
+static double most_of(const struct features *f, unsigned side)
+{
+	double made = (double)f->activations + 4.0 * side * side;
+	return 20.0 * (double)f->params + (double)f->batch_size * (40.0 * made + 8.0 * (double)f->layers * made);
+}
+
+static void check_any(const char *text, int64_t batch, unsigned side, const char *precision, unsigned *spoke)
+{
+	const struct features_given given = { .batch_size = batch, .optimizer = "adam", .precision = precision };
+	const struct row k = { .model = text, .optimizer = "adam", .precision = precision, .batch = batch };
+	const struct estimate_context c = { .gpu_name = "NVIDIA H200" };
+	struct gpumemnet_vector v;
+	struct summary summary;
+	struct features f;
+	struct estimate_result r;
+	assert_int_equal(summary_parse("net", text, strlen(text), &summary, NULL), 0);
+	features_from_summary(&summary, &given, &f);
+	gpumemnet_vector(&f, &v);
+	if (v.reference_mib > 800 + most_of(&f, side) / 1048576)
+		fail_msg("%.0f MiB, of %.0f at most: %s", v.reference_mib, most_of(&f, side) / 1048576, text);
+	for (unsigned i = 0; i < 2; i++)
+		if (ask_row(i ? "arithmetic" : "gpumemnet", &k, &c, &r)) {
+			assert_true(r.value.need_mib <= r.value.comfort_mib && r.value.comfort_mib <= r.value.claim_mib);
+			assert_true((double)r.value.claim_mib <= 3.5 * 1.3 * v.reference_mib + 2);
+			assert_true((double)r.value.claim_mib >= 0.6 * v.reference_mib - 1);
+			spoke[i]++;
+		}
+	features_clear(&f);
+	summary_clear(&summary);
+}
+
+/* No answer, of whatever summary, is more than a few times what can be added up, and that is no more than there is to add. */
+static void test_any_summary(void **state)
+{
+	static const char *const precisions[] = { "fp32", "ieee-fp32", "bf16", "amp-fp16", NULL };
+	unsigned spoke[2] = { 0 };
+	uint64_t random = 11;
+	(void)state;
+	for (unsigned i = 0; i < 1500; i++) {
+		unsigned side = 8u << next_random(&random) % 6;
+		int64_t batch = (int64_t)1 << next_random(&random) % 14;
+		scoped_buf text = { 0 };
+		write_any(&random, side, &text);
+		check_any(buf_text(&text), batch, side, precisions[next_random(&random) % COUNT_OF(precisions)], spoke);
+	}
+	print_message("%u inside, %u added up\n", spoke[0], spoke[1]);
+	assert_true(spoke[0] > 20 && spoke[1] > 500);
+}
+
 /* ---- inputs ---- */
 
 static float input_of(const char *model, int64_t batch, const char *optimizer, const char *precision, unsigned input)
@@ -397,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_what_misled),
 		cmocka_unit_test(test_resnet50_is_inside),
 		cmocka_unit_test(test_outside_is_added_up),
+		cmocka_unit_test(test_any_summary),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_sizes),

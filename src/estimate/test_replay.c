@@ -131,6 +131,7 @@ static void test_convolutions(void **state)
 		write_conv(&w, convs[i].figures);
 		f = replay(&w, "", "H200", 0);
 		assert_int_equal(f.comfort, (30 + convs[i].mib) * MIB);
+		assert_in_range(f.high, f.comfort, f.comfort + convs[i].mib * MIB / REPLAY_GUESS_PART + REPLAY_GRID);
 		assert_int_equal(f.need, 30 * MIB);
 	}
 }

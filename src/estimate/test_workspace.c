@@ -62,6 +62,16 @@ static const struct row rows[] = {
 	{ "in fp32", false, CAPTURE_CONV_WEIGHTS, N, 64 * IMAGE(56), 64 * IMAGE(56), 64 * 64 * 9, 9, 1, true,
 	  4 * (N * 64 * IMAGE(56) + 64 * 64 * 9) + 8 * MIB },
 	{ "depthwise", false, CAPTURE_CONV_WEIGHTS, N, 96 * IMAGE(56), 96 * IMAGE(56), 96 * 49, 49, 96, false, 0 },
+	{ "its gradient of the weights, channels last, ConvNeXt: unfolded", false, CAPTURE_CONV_WEIGHTS, 128, 192 * IMAGE(32), 192 *
+	  IMAGE(32), 192 * 49, 49, 192, true, 4 * 128 * 192 * IMAGE(32) / 10 * 81 },
+	{ "of more channels it is not", false, CAPTURE_CONV_WEIGHTS, 128, 384 * IMAGE(16), 384 * IMAGE(16), 384 * 49, 49, 384,
+	  true, 0 },
+	{ "in half precision: eight sums a sample", true, CAPTURE_CONV_WEIGHTS, 80, 128 * IMAGE(64), 128 * IMAGE(58), 128 * 49,
+	  49, 128, true, 8 * 80 * 4 * 128 * 49 },
+	{ "one tap that halves the image, ResNet50: copies", true, CAPTURE_CONV_FORWARD, 576, 256 * IMAGE(64), 512 * IMAGE(32), 256 *
+	  512, 1, 1, false, 2 * 576 * (256 * IMAGE(64) + 512 * IMAGE(32)) },
+	{ "groups of 24 channels, RegNet: padded to 32", false, CAPTURE_CONV_FORWARD, 56, 336 * IMAGE(14), 336 * IMAGE(14), 336 * 24 *
+	  9, 9, 14, false, 4 * (2 * 56 * 336 * IMAGE(14) + 336 * 24 * 9) / 3 * 4 },
 	{ "groups of four channels", false, CAPTURE_CONV_FORWARD, N, 128 * IMAGE(56), 128 * IMAGE(56), 128 * 4 * 9, 9,
 	  32, false,
 	  4 * (2 * N * 128 * IMAGE(56) + 128 * 4 * 9) },
