@@ -5,6 +5,7 @@
 
 #include "base/scope.h"
 #include "cli/submit_client.h"
+#include "cli/submit_files.h"
 #include "parse/radfile.h"
 #include "submit/options.h"
 

@@ -14,7 +14,7 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/submit_client.h"
+#include "cli/submit_files.h"
 #include "submit/wire.h"
 
 #include <errno.h>

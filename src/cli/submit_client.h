@@ -43,11 +43,6 @@ int submit_check_words(const struct spec *s, struct error *err);
  * script's arguments. Returns 0; or -1 with *out NULL. */
 int submit_parse_script(char *const *words, struct spec **out, struct submit_flags *flags, struct error *err);
 
-/* Reads what estimators use into a spec, in place of what it has; refuses what is no summary and no capture. Returns 0, or -1
- * with an error that names the file. */
-int submit_read_model(struct spec *s, const char *path, struct error *err);
-int submit_read_capture(struct spec *s, const char *path, struct error *err);
-
 /* {"v", "op": "submit", "spec", "environ"}: a new reference. */
 json_t *submit_request(const struct spec *s);
 
