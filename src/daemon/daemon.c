@@ -16,6 +16,7 @@
 #include "core/core.h"
 #include "daemon/capturing.h"
 #include "daemon/estimating.h"
+#include "daemon/folding.h"
 #include "daemon/lookup.h"
 #include "daemon/names.h"
 #include "daemon/now.h"
@@ -63,6 +64,7 @@ struct daemon {
 	struct capturing *capturing;	/* tasks that wait for their captures */
 	struct names *names;		/* of users */
 	struct lookups *lookups;	/* workers that look into the history */
+	struct folding *folding;	/* what ended long ago */
 	struct usages *stored;		/* what each user added to the store */
 	struct requests requests;	/* what clients may ask */
 	struct server *server;		/* clients */
@@ -463,6 +465,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->capturing = capturing_create(&d->loop, on_captured, on_estimated, d);
 	d->names = names_create(&d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
 	d->lookups = lookups_create(&d->loop, d->program);
+	d->folding = folding_create(&d->loop, d->store, &d->config);
 	d->stored = usages_create_even(STORED_BURST_US);
 	d->requests = (struct requests){
 		.core = d->core, .store = d->store, .names = d->names, .capturing = d->capturing, .stored = d->stored,
@@ -559,6 +562,7 @@ static void daemon_stop_parts(struct daemon *d)
 	server_destroy(d->server);
 	lookups_destroy(d->lookups);
 	usages_destroy(d->stored);
+	folding_destroy(d->folding);
 	names_destroy(d->names);
 	capturing_destroy(d->capturing);
 	estimating_destroy(d->estimating);

@@ -124,6 +124,11 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 	const struct task *t = request_any_task(q, id, &old, err);
 	if (!t)
 		return -1;
+	if (old && store_is_folded(q->store, TASK_JOB(id))) {
+		task_destroy(old);
+		return error_set(err, ERR_CONFLICT, "it ended so long ago that its script and environment are no longer kept (fold_after in "
+				 "rad.conf): submit it anew");
+	}
 	if (request_need_owner(m, t, err) || request_need_changes(t, err) ||
 	    (old && request_need_user_room(q, m, t->spec->uid, 1, err))) {
 		task_destroy(old);

@@ -35,6 +35,7 @@ struct settings {
 	size_t user_tasks;		/* live tasks a user may have; 0: no limit */
 	uint64_t user_size_mib;		/* of what he submitted for them; 0: no limit */
 	uint64_t user_store_mib;	/* that he may add to the store within a day; 0: no limit */
+	int64_t fold_after_ms, forget_after_ms;	/* since a task's end; 0: never */
 	bool mps;			/* whether MPS servers may be started at all */
 
 	char *file;			/* that was read, NULL: none; owned */

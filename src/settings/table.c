@@ -8,6 +8,7 @@
 #include "base/scope.h"
 
 #define SECONDS_A_WEEK (7 * 86400)
+#define DECADE (3650 * 86400)
 
 static const struct setting_word on_off[] = {
 	{ "on", true }, { "off", false }, { "yes", true }, { "true", true }, { "no", false }, { "false", false }, { 0 },
@@ -87,6 +88,10 @@ const struct setting settings_table[] = {
 	  .help = "size of what a user submitted for unfinished tasks (captures, scripts, environments), administrators apart" },
 	{ GIB("user_store", user_store_mib, "4"), .server_only = true,
 	  .help = "what a user may add to the store within a day, administrators apart" },
+	{ SECONDS("fold_after", fold_after_ms, "180d", 3600, DECADE), .off = SETTING_OFF_IS_ZERO, .server_only = true,
+	  .help = "after a task's end its script, environment and captures are dropped; its accounts stay" },
+	{ SECONDS("forget_after", forget_after_ms, "off", 86400, DECADE), .off = SETTING_OFF_IS_ZERO, .server_only = true,
+	  .help = "after a task's end it is left out of the accounts too" },
 	{ WORD("foreign", core.map.foreign_share, "avoid", foreigns, "way with them"), .server_only = true,
 	  .help = "what to do with GPUs that processes of others use with more than 1 GiB" },
 	{ SWITCH("ledger", core.map.ledger, "on"),

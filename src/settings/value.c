@@ -171,10 +171,17 @@ static char *print_gib(const struct setting *row, const void *member)
 	return alloc_printf("%llu", (unsigned long long)mib / MIB_A_GIB);
 }
 
+#define MS_A_DAY (INT64_C(86400) * MS_A_SECOND)
+#define MS_A_WEEK (7 * MS_A_DAY)
+
 static int parse_seconds(const struct setting *row, const char *text, void *member, struct error *err)
 {
-	double s;
+	double s = 0;
 	int64_t whole;
+	if (is_off(row, text)) {
+		*(int64_t *)member = 0;
+		return 0;
+	}
 	if (!plain_number(text, &s)) {
 		if (units_parse_duration(text, &whole, NULL))
 			return refuse(row, text, ": write 90, 90s, 15m, 2h or 1d", err);
@@ -189,7 +196,10 @@ static int parse_seconds(const struct setting *row, const char *text, void *memb
 static char *print_seconds(const struct setting *row, const void *member)
 {
 	int64_t ms = *(const int64_t *)member;
-	(void)row;
+	if (!ms && row->off)
+		return alloc_string("off");
+	if (ms > MS_A_WEEK && ms % MS_A_DAY == 0)	/* seconds say nothing there */
+		return alloc_printf("%lldd", (long long)(ms / MS_A_DAY));
 	char *text = alloc_printf("%lld.%03lld", (long long)ms / MS_A_SECOND, (long long)ms % MS_A_SECOND);
 	char *end = text + strlen(text);
 	while (end[-1] == '0')

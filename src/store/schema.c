@@ -64,6 +64,8 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	"ALTER TABLE outcomes ADD COLUMN inferred TEXT;",	/* as in events; NULL: nothing was */
 
 	"ALTER TABLE outcomes ADD COLUMN pace TEXT;",	/* as in events; NULL: nothing is known */
+
+	"ALTER TABLE jobs ADD COLUMN folded INTEGER NOT NULL DEFAULT 0;",
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

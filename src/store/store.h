@@ -3,7 +3,7 @@
  * What survives: jobs (specs) and the event log of every task, in SQLite (WAL, synchronous=FULL, STRICT tables).
  * One transaction a loop turn: store_append only adds to it; nothing is told to anybody before store_commit returned 0.
  *
- *	jobs(job PRIMARY KEY, uid, gid, user, submit_ms, spec JSON, environ JSON)
+ *	jobs(job PRIMARY KEY, uid, gid, user, submit_ms, spec JSON, environ JSON, folded)
  *	events(seq PRIMARY KEY, task, t_ms, kind, body JSON)
  *	tasks(task PRIMARY KEY, uid, live, state, submit_ms, end_ms)	the index of the log, rebuilt from it when empty
  *	outcomes(seq PRIMARY KEY, told_ms, signature, gpu, ...)		what ended attempts taught: struct outcome, in order
@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORE_SCHEMA 6
+#define STORE_SCHEMA 7
 
 struct store;
 
@@ -83,6 +83,15 @@ bool store_has_more_events(struct store *s, task_id id, unsigned most);
 /* The event log of one task, in order. */
 int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const struct event *ev), void *ctx,
 		      struct error *err);
+
+/* What ended before that time takes less room: of jobs that ended as a whole, environments, scripts, captures and summaries
+ * are dropped, and what was measured on the way; accounts need none of it. `forget`: those that were folded are gone, for
+ * accounts as well; no number of a job is given out again. Looks at `most` tasks (64 at most) from where it stopped, and begins
+ * with at_ms and at 0. 1: that was all; 0: there may be more; -1: error. Part of the turn's transaction. */
+struct store_folding { int64_t before_ms; bool forget; int64_t at_ms; task_id at; };
+int store_fold(struct store *s, struct store_folding *f, unsigned most, struct error *err);
+/* Whether what it would need to run again is gone. */
+bool store_is_folded(struct store *s, uint32_t job);
 
 /* The newest `most` outcomes, those told before from_ms left out, in the order in which they were told. */
 int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*each)(void *ctx, const struct outcome *o),

@@ -33,6 +33,14 @@
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)") \
 	X(STORE_GET_JOB, "SELECT uid, gid, user, spec, environ FROM jobs WHERE job = ?1") \
 	X(STORE_GET_EVENTS, "SELECT t_ms, kind, body FROM events WHERE task = ?1 ORDER BY seq") \
+	X(STORE_IS_FOLDED, "SELECT folded FROM jobs WHERE job = ?1") \
+	X(STORE_FOLD_EVENTS, "DELETE FROM events WHERE task >= ?1 AND task < ?2 AND kind = 'measured'") \
+	X(STORE_FOLD_JOB, "UPDATE jobs SET folded = 1, environ = '[]', spec = CASE WHEN json_valid(spec) THEN" \
+		" json_remove(json_replace(spec, '$.script', ''), '$.capture', '$.model') ELSE spec END WHERE job = ?1") \
+	X(STORE_FORGET_EVENTS, "DELETE FROM events WHERE task = ?1") \
+	X(STORE_FORGET_TASK, "DELETE FROM tasks WHERE task = ?1") \
+	X(STORE_FORGET_JOB, "DELETE FROM jobs WHERE job = ?1 AND job < (SELECT max(job) FROM jobs)" \
+		" AND NOT EXISTS(SELECT 1 FROM tasks WHERE task >= ?2 AND task < ?3)") \
 	X(STORE_GET_STATES, "SELECT task, state FROM tasks WHERE task >= ?1 AND task < ?2 ORDER BY task") \
 	X(STORE_GET_META, "SELECT value FROM meta WHERE key = ?1") \
 	X(STORE_SET_META, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)") \

@@ -291,12 +291,151 @@ static void states_of_a_job(void **state)
 	store_close(s);
 }
 
+static int count_event(void *ctx, const struct event *ev)
+{
+	(void)ev;
+	++*(int *)ctx;
+	return 0;
+}
+
+static int events_of(struct store *s, task_id id)
+{
+	int n = 0;
+	assert_int_equal(store_load_events(s, id, count_event, &n, NULL), 0);
+	return n;
+}
+
+static void fold_all(struct store *s, int64_t before_ms, bool forget)
+{
+	struct store_folding f = { .before_ms = before_ms, .forget = forget };
+	struct error err = ERROR_INIT;
+	int rc;
+	while (!(rc = store_fold(s, &f, 2, &err)))
+		;
+	if (rc < 0)
+		fail_msg("%s", err.text);
+	fixture_commit(s);
+}
+
+/* One that was measured on its way, and has a script. */
+static task_id finished_with_much(struct store *s, int64_t t_ms)
+{
+	struct spec *spec = fixture_spec(1000);
+	uint32_t job = store_next_job(s);
+	free(spec->script);
+	free(spec->capture);
+	spec->script = alloc_string("python train.py");
+	spec->capture = alloc_string("UkFEQ0FQ");
+	assert_int_equal(store_add_job(s, job, spec, t_ms, NULL), 0);
+	struct task *t = task_create(TASK_ID(job, -1), spec);
+	fixture_event(s, t, (struct event){ .kind = EV_SUBMITTED, .t_ms = t_ms });
+	fixture_event(s, t, fixture_placed(t_ms + 10));
+	for (int i = 0; i < 5; i++)
+		fixture_event(s, t, (struct event){ .kind = EV_MEASURED, .t_ms = t_ms + 20 + i, .u.measured.peak_mib = 5 });
+	fixture_event(s, t, fixture_ended(t_ms + 100, VERDICT_OK, NEXT_DONE, TASK_COMPLETED));
+	task_id id = t->id;
+	task_destroy(t);
+	return id;
+}
+
+static json_t *told(struct store *s, task_id id)
+{
+	struct error err = ERROR_INIT;
+	struct task *t = store_load_task(s, id, &err);
+	if (!t)
+		fail_msg("%s", err.text);
+	json_t *o = task_to_json(t, 100000);
+	task_destroy(t);
+	return o;
+}
+
+static void what_ended_long_ago_is_folded(void **state)
+{
+	struct store *s = fixture_open(*state);
+	task_id old = finished_with_much(s, 1000), late = finished_with_much(s, 9000);
+	struct task *alive = fixture_submit(s, 1000, 1000);
+	fixture_commit(s);
+	scoped_json *before = told(s, old), *before_late = told(s, late);
+	fold_all(s, 5000, false);
+	scoped_json *after = told(s, old), *after_late = told(s, late);
+	assert_true(json_equal(before, after));		/* all that accounts are made of */
+	assert_true(json_equal(before_late, after_late));
+	assert_true(store_is_folded(s, TASK_JOB(old)));
+	assert_false(store_is_folded(s, TASK_JOB(late)));
+	assert_false(store_is_folded(s, TASK_JOB(alive->id)));
+	assert_int_equal(events_of(s, old), 3);
+	assert_int_equal(events_of(s, late), 8);
+	struct task *t = store_load_task(s, old, NULL);
+	assert_string_equal(t->spec->script, "");
+	assert_null(t->spec->capture);
+	assert_null(t->spec->environ[0]);
+	task_destroy(t);
+	t = store_load_task(s, late, NULL);
+	assert_string_equal(t->spec->script, "python train.py");
+	task_destroy(t);
+	task_destroy(alive);
+	store_close(s);
+}
+
+/* Elements end one by one; the script is all's. */
+static void an_array_is_folded_as_a_whole(void **state)
+{
+	struct store *s = fixture_open(*state);
+	uint32_t job = store_next_job(s);
+	struct spec *spec = fixture_spec(1000);
+	assert_int_equal(store_add_job(s, job, spec, 1, NULL), 0);
+	struct task *second = NULL;
+	for (int i = 0; i < 2; i++) {
+		struct task *t = task_create(TASK_ID(job, i), spec_ref(spec));
+		fixture_event(s, t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1 });
+		if (i)
+			second = t;
+		else
+			fixture_event(s, t, (struct event){ .kind = EV_CANCELLED, .t_ms = 2 });
+		if (!i)
+			task_destroy(t);
+	}
+	spec_unref(spec);
+	fold_all(s, 1000, false);
+	assert_false(store_is_folded(s, job));
+	fixture_event(s, second, (struct event){ .kind = EV_CANCELLED, .t_ms = 2000 });
+	task_destroy(second);
+	fold_all(s, 1000, false);
+	assert_false(store_is_folded(s, job));
+	fold_all(s, 3000, false);
+	assert_true(store_is_folded(s, job));
+	store_close(s);
+}
+
+static void what_is_forgotten_is_gone_but_for_its_number(void **state)
+{
+	struct store *s = fixture_open(*state);
+	task_id first = finished_with_much(s, 1000), last = finished_with_much(s, 2000);
+	fixture_commit(s);
+	fold_all(s, 5000, true);	/* nothing was folded yet */
+	assert_int_equal(events_of(s, first), 8);
+	fold_all(s, 5000, false);
+	fold_all(s, 5000, true);
+	struct error err = ERROR_INIT;
+	assert_null(store_load_task(s, first, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_null(store_load_task(s, last, &err));
+	assert_int_equal(events_of(s, last), 0);
+	store_close(s);
+	s = fixture_open(*state);
+	assert_int_equal(store_next_job(s), TASK_JOB(last) + 1);
+	store_close(s);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		T(every_event_comes_back),
 		T(what_is_not_committed_is_gone),
+		T(what_ended_long_ago_is_folded),
+		T(an_array_is_folded_as_a_whole),
+		T(what_is_forgotten_is_gone_but_for_its_number),
 		T(job_numbers_are_never_used_twice),
 		T(a_full_store_keeps_the_past_and_recovers),
 		T(a_duplicate_job_dooms_its_turn_only),

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ * What ended long ago, made small, and later left out: see store_fold. It is done by pieces, in the transaction of a turn like
+ * everything else, and walks by the time of the end, through the index that reports use. Its place is kept by the caller and
+ * begins anew with every radd: what is folded already is passed over by one look at its job.
+ *
+ * What folding leaves is what accounts are made of: who, the command, placements, ends, times. A spec keeps its shape, so that
+ * what reads one needs no second way.
+ */
+#include "store/store_internal.h"
+
+/* Whether all of the job has ended before that time; elements end one by one, and share the spec. */
+static int fold_is_due(struct store *s, uint32_t job, int64_t before_ms, bool *due, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT 1 FROM tasks WHERE task >= ?1 AND task < ?2 AND (live = 1 OR end_ms >= ?3)", -1,
+				    &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	sqlite3_bind_int64(st, 1, (int64_t)job << TASK_INDEX_BITS);
+	sqlite3_bind_int64(st, 2, ((int64_t)job + 1) << TASK_INDEX_BITS);
+	sqlite3_bind_int64(st, 3, before_ms);
+	rc = sqlite3_step(st);
+	*due = rc == SQLITE_DONE;
+	return rc == SQLITE_DONE || rc == SQLITE_ROW ? 0 : store_fail(s, rc, err);
+}
+
+bool store_is_folded(struct store *s, uint32_t job)
+{
+	sqlite3_stmt *st = s->statements[STORE_IS_FOLDED];
+	sqlite3_bind_int64(st, 1, job);
+	bool folded = sqlite3_step(st) == SQLITE_ROW && sqlite3_column_int64(st, 0);
+	sqlite3_reset(st);
+	return folded;
+}
+
+static int fold_task(struct store *s, const struct store_folding *f, task_id id, struct error *err)
+{
+	uint32_t job = TASK_JOB(id);
+	bool due = false, folded = store_is_folded(s, job);
+	if (!f->forget && (folded || fold_is_due(s, job, f->before_ms, &due, err) || !due))
+		return folded || !due ? 0 : -1;
+	if (!f->forget)
+		return store_change(s, err, STORE_FOLD_EVENTS, "ii", (int64_t)job << TASK_INDEX_BITS,
+				    ((int64_t)job + 1) << TASK_INDEX_BITS) || store_change(s, err, STORE_FOLD_JOB, "i", (int64_t)job);
+	if (!folded)		/* what is of use to somebody is not forgotten; it is folded first */
+		return 0;
+	return store_change(s, err, STORE_FORGET_EVENTS, "i", (int64_t)id) ||
+	       store_change(s, err, STORE_FORGET_TASK, "i", (int64_t)id) ||
+	       store_change(s, err, STORE_FORGET_JOB, "iii", (int64_t)job, (int64_t)job << TASK_INDEX_BITS,
+			    ((int64_t)job + 1) << TASK_INDEX_BITS) ? -1 : 0;
+}
+
+int store_fold(struct store *s, struct store_folding *f, unsigned most, struct error *err)
+{
+	scoped_statement *st = NULL;
+	struct { task_id id; int64_t end_ms; } found[64];
+	unsigned n = 0;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT task, end_ms FROM tasks WHERE live = 0 AND end_ms < ?1"
+				    " AND (end_ms > ?2 OR (end_ms = ?2 AND task > ?3)) ORDER BY end_ms, task LIMIT ?4", -1, &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	most = most < sizeof found / sizeof *found ? most : sizeof found / sizeof *found;
+	sqlite3_bind_int64(st, 1, f->before_ms);
+	sqlite3_bind_int64(st, 2, f->at_ms);
+	sqlite3_bind_int64(st, 3, f->at);
+	sqlite3_bind_int64(st, 4, most);
+	for (; n < most && (rc = sqlite3_step(st)) == SQLITE_ROW; n++) {
+		found[n].id = sqlite3_column_int64(st, 0);
+		found[n].end_ms = sqlite3_column_int64(st, 1);
+	}
+	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+		return store_fail(s, rc, err);
+	sqlite3_reset(st);
+	for (unsigned i = 0; i < n; i++) {
+		if (fold_task(s, f, found[i].id, err))
+			return -1;
+		f->at = found[i].id;
+		f->at_ms = found[i].end_ms;
+	}
+	return n < most;
+}
