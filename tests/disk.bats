@@ -84,3 +84,13 @@ truth_comes_out()
 	start_failing
 	rad queue --json | jq -e '.tasks == []'
 }
+
+@test "a disk that takes writes and does not sync them: nobody is told that it was kept, or that it was not" {
+	echo "5 sync" >"$FAKE_DISK"
+	run -3 --separate-stderr rad submit true
+	[[ "$stderr" == "rad: "*"rad.db: disk error (Input/output error)"*"whether this was kept, 'rad queue' tells then" ]]
+	rm "$FAKE_DISK"
+	gone "$(cat "$WORLD/pid")"
+	start_failing
+	rad queue --json | jq -e '.tasks | length <= 1'
+}

@@ -54,6 +54,10 @@ int store_fail(struct store *s, int rc, struct error *err)
 	if ((rc & 0xff) == SQLITE_FULL || no == ENOSPC || no == EDQUOT || no == EFBIG)
 		return error_set(err, ERR_UNAVAILABLE, "%s: no room on the disk (or quota): what was stored before is safe, "
 				 "this was not kept: make room and try again", s->path);
+	if (rc == SQLITE_IOERR_FSYNC)	/* all of it was written: whether it lasts, nobody can say */
+		return error_set(err, ERR_UNAVAILABLE, "%s: disk error (%s): check the disk (dmesg), then start radd again: what was "
+				 "stored before is safe; whether this was kept, 'rad queue' tells then", s->path,
+				 no ? strerror(no) : "no reason given");
 	if ((rc & 0xff) == SQLITE_IOERR)
 		return store_fail_disk(s, no, err);
 	if (no)

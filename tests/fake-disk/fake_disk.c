@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A disk that fails on command, for LD_PRELOAD: while the file named by FAKE_DISK is there, every write to and sync of rad.db
- * and its WAL fails with the errno that the file holds as a number ("5"), and every read, too, after "all" ("5 all").
+ * and its WAL fails with the errno that the file holds as a number ("5"), and every read, too, after "all" ("5 all"); after "sync"
+ * every sync alone.
  */
 #undef _FILE_OFFSET_BITS	/* both names of a call are wanted, as functions */
 #undef _FORTIFY_SOURCE
@@ -23,8 +24,10 @@ static bool is_store(int fd)
 	return strstr(path, "/rad.db") && !strstr(path, "-shm");
 }
 
+enum call { READS, WRITES, SYNCS };
+
 /* Whether this call fails; errno is set then. */
-static bool fails(int fd, bool reads)
+static bool fails(int fd, enum call call)
 {
 	const char *name = getenv("FAKE_DISK");
 	char word[8] = "";
@@ -34,7 +37,7 @@ static bool fails(int fd, bool reads)
 		return false;
 	int n = fscanf(f, "%d %7s", &code, word);
 	fclose(f);
-	if (n < 1 || (reads && strcmp(word, "all")) || !is_store(fd))
+	if (n < 1 || (call == READS && strcmp(word, "all")) || (call == WRITES && !strcmp(word, "sync")) || !is_store(fd))
 		return false;
 	errno = code;
 	return true;
@@ -46,7 +49,7 @@ static bool fails(int fd, bool reads)
 EXPORTED ssize_t pwrite64(int fd, const void *bytes, size_t n, off64_t at)
 {
 	REAL(pwrite64);
-	return fails(fd, false) ? -1 : real(fd, bytes, n, at);
+	return fails(fd, WRITES) ? -1 : real(fd, bytes, n, at);
 }
 
 EXPORTED ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at)
@@ -57,7 +60,7 @@ EXPORTED ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at)
 EXPORTED ssize_t pread64(int fd, void *bytes, size_t n, off64_t at)
 {
 	REAL(pread64);
-	return fails(fd, true) ? -1 : real(fd, bytes, n, at);
+	return fails(fd, READS) ? -1 : real(fd, bytes, n, at);
 }
 
 EXPORTED ssize_t pread(int fd, void *bytes, size_t n, off_t at)
@@ -68,11 +71,11 @@ EXPORTED ssize_t pread(int fd, void *bytes, size_t n, off_t at)
 EXPORTED int fsync(int fd)
 {
 	REAL(fsync);
-	return fails(fd, false) ? -1 : real(fd);
+	return fails(fd, SYNCS) ? -1 : real(fd);
 }
 
 EXPORTED int fdatasync(int fd)
 {
 	REAL(fdatasync);
-	return fails(fd, false) ? -1 : real(fd);
+	return fails(fd, SYNCS) ? -1 : real(fd);
 }
