@@ -36,7 +36,9 @@
 #define DELAY_MIN_MS 500	/* between two tries at what the machine was short of; doubled each time up to */
 #define DELAY_MAX_MS 30000
 #define AGAIN_MAX_MS 600000	/* what its own user may be short of is not waited for on a GPU for longer */
+#define KILL_MIN_MS 1000	/* between two of these, at least; at most TERMINATE_MS, else kill_wait */
 #define SHIM_KILLS 6		/* times SIGKILL is sent to a task before its shim is taken for stuck */
+#define SHIM_GIVEN_UP 8		/* and when that did not help: it hangs in the kernel */
 
 /* One attempt from its placement to its end; there is one for each running task. */
 struct watch {
@@ -396,6 +398,23 @@ static void runner_nudge_shim(struct watch *w)
 		proc_pidfd_signal(w->pidfd, w->kills++ < SHIM_KILLS ? SIGCONT : SIGKILL);
 }
 
+static int64_t runner_kill_pause(const struct watch *w)
+{
+	int64_t wait = w->r->plan.config->kill_wait_ms;
+	return wait < KILL_MIN_MS ? KILL_MIN_MS : wait < TERMINATE_MS ? wait : TERMINATE_MS;
+}
+
+/* A process in a file system or a driver that hangs dies of nothing. Its task is over for everybody else: its GPUs are given to
+ * others as far as readings show them free, and what it still holds there counts as foreign. */
+static void runner_give_up(struct watch *w)
+{
+	char id[TASK_ID_TEXT];
+	log_error("task %s: its shim, pid %d, does not die of SIGKILL: it hangs in the kernel (a file system or a driver that does not "
+		  "answer? see /proc/%d/stack, and dmesg). Its GPUs are released; what its processes still hold counts as foreign",
+		  task_id_text(w->task, id), (int)w->shim.pid, (int)w->shim.pid);
+	runner_end(w, &(struct exit_report){ .have_record = false });
+}
+
 static void runner_next_stop_step(struct watch *w)
 {
 	bool mps = task_attempt(runner_task_of(w))->mode == SHARE_MPS && servers_end_clients(w->r->servers);
@@ -419,7 +438,9 @@ static void runner_next_stop_step(struct watch *w)
 	case STEP_KILL:
 		runner_signal_task(w, SIGKILL);
 		runner_nudge_shim(w);
-		w->next_step_ms = now + TERMINATE_MS;
+		w->next_step_ms = now + runner_kill_pause(w);
+		if (w->kills > SHIM_GIVEN_UP)
+			runner_give_up(w);
 		break;
 	}
 }

@@ -8,6 +8,7 @@
 #include "daemon/test_world.h"
 #include "device/device.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -323,6 +324,37 @@ static void a_shim_that_is_killed_loses_its_task_and_nothing_goes_on(void **stat
 	until_gone(program);
 }
 
+/* A frozen cgroup of version 1 holds its processes as a file system that hangs does: SIGKILL waits. */
+static void freeze(const char *folder, const char *state, pid_t pid)
+{
+	scoped_free char *procs = alloc_printf("%s/cgroup.procs", folder), *word = alloc_printf("%s/freezer.state", folder);
+	scoped_fd int a = open(procs, O_WRONLY | O_CLOEXEC), b = open(word, O_WRONLY | O_CLOEXEC);
+	if (pid)
+		dprintf(a, "%d\n", (int)pid);
+	dprintf(b, "%s\n", state);
+}
+
+static void a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu(void **state)
+{
+	struct running *s = *state;
+	scoped_free char *folder = alloc_printf("/sys/fs/cgroup/freezer/rad-test-%d", (int)getpid());
+	if (mkdir(folder, 0755))
+		skip();
+	task_id id = begin(s, WAITS);
+	struct proc_id shim = shim_of(s, id);
+	until_file(s, "began");
+	freeze(folder, "FROZEN", shim.pid);
+	assert_int_equal(core_cancel(s->w.core, id, getuid(), now_read(), NULL), 0);
+	struct task *t = ended(s, id);
+	bool alive = proc_alive(shim);
+	freeze(folder, "THAWED", 0);
+	until_gone(shim);
+	rmdir(folder);
+	assert_int_equal(t->state, TASK_CANCELLED);
+	assert_true(alive);
+	task_destroy(t);
+}
+
 static void a_running_one_is_adopted(void **state)
 {
 	struct running *s = *state;
@@ -448,7 +480,7 @@ int main(void)
 		T(an_end_that_cannot_be_read_is_read_later), T(they_start_in_the_order_of_their_placements),
 		T(one_under_way_outlives_the_runner), T(one_that_heeds_TERM_ends_by_itself), T(one_that_does_not_is_killed),
 		T(one_that_is_cancelled_where_it_was_placed_ends), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
-		T(a_running_one_is_adopted), T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
+		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted), T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
 		T(one_whose_shim_never_claimed_it_is_begun_again), T(whose_process_it_is),
 #undef T
