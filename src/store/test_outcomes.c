@@ -124,7 +124,7 @@ static void older_tasks_are_learnt_from(void **state)
 	/* Damage stays where it is. */
 	fixture_sql(*state, "INSERT INTO events(task, t_ms, kind, body) VALUES (1048576, 9, 'ended', '{broken'),"
 		    " (1048576, 9, 'ended', '{\"peak_mib\": \"much\", \"warm\": [1], \"verdict\": 7}')");
-	fixture_sql(*state, "DROP TABLE outcomes; PRAGMA user_version = 2");
+	fixture_sql(*state, "DROP TABLE outcomes; ALTER TABLE jobs DROP COLUMN folded; PRAGMA user_version = 2");
 	s = fixture_open(*state);
 	load(s, 0, 100, &t);
 	assert_int_equal(t.n, 3);
@@ -155,7 +155,8 @@ static void outcomes_of_an_older_schema_are_read(void **state)
 	fixture_commit(s);
 	store_close(s);
 	fixture_sql(*state, "ALTER TABLE outcomes DROP COLUMN inferred; ALTER TABLE outcomes DROP COLUMN alone_watts;"
-		    "ALTER TABLE outcomes DROP COLUMN alone_dram; PRAGMA user_version = 4");
+		    "ALTER TABLE outcomes DROP COLUMN alone_dram; ALTER TABLE outcomes DROP COLUMN pace;"
+		    "ALTER TABLE jobs DROP COLUMN folded; PRAGMA user_version = 4");
 	s = fixture_open(*state);
 	load(s, 0, 100, &t);
 	assert_int_equal(t.n, 1);
