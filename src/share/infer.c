@@ -403,10 +403,16 @@ struct load_belief infer_evidence(const struct infer *f, int64_t id)
 	return b;
 }
 
+/* Nothing is as sure as to leave no room for another voice. */
+static double weight(double value, double sd)
+{
+	double at_least = fmax(isfinite(sd) ? sd : LOAD_VAGUE_SD, LOAD_LEAST_SD);
+	return isfinite(value) ? 1 / (at_least * at_least) : 0;
+}
+
 static void combine(double a, double a_sd, double b, double b_sd, double *value, double *sd)
 {
-	double wa = isfinite(a) ? 1 / (isfinite(a_sd) ? a_sd * a_sd : LOAD_VAGUE_SD * LOAD_VAGUE_SD) : 0;
-	double wb = isfinite(b) ? 1 / (isfinite(b_sd) ? b_sd * b_sd : LOAD_VAGUE_SD * LOAD_VAGUE_SD) : 0;
+	double wa = weight(a, a_sd), wb = weight(b, b_sd);
 	*value = *sd = NAN;
 	if (!(wa + wb > 0))
 		return;
