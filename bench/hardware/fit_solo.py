@@ -10,7 +10,6 @@ of families left out.
 """
 import argparse
 import json
-import os
 import pathlib
 import statistics
 
@@ -40,7 +39,7 @@ def first_guess():
              "planar": np.full(units, 0.7), "grouped": np.full(1, 0.3), "uneven": np.full(units, 0.6), "deep": np.full(1, 512.0),
              "cache": np.full(1, 1.6), "channel": np.array([0.5, 1.0]), "strips": np.array([0.1, 0.2]),
              "depthwise": np.full(units, 0.7), "gap_us": np.full(1, 1.0), "copy_gb_s": np.full(1, 9.4),
-             "host_us": np.array([12, 8, 6, 3, 8, 0.6, 3, 20, 8]),
+             "host_us": np.array([12, 8, 6, 3, 8, 0.6, 3, 20, 8, 500]),
              "active": np.full(classes, 0.9), "lead_us": np.full(1, 1.0), "dram": np.array([0.3, 0.8]),
              "watts": np.array([0.1, 0.35, 0.3, 0.3])}
     for name in ("DEPTHWISE", "DEPTHWISE_WEIGHTS"):
@@ -155,7 +154,7 @@ class Fit:
                 return np.log(made["busy"] / (self.gract * self.step_s)[mask])
             if key == "host_us":  # where it decides; of two measurements of the same thing the mean
                 bound = (self.gract < 0.9)[mask]
-                both = np.sqrt(self.host_s[mask] * np.maximum(step - self.copied[mask], 1e-5))
+                both = np.sqrt(np.maximum(self.host_s[mask] - self.copied[mask], 1e-5) * np.maximum(step - self.copied[mask], 1e-5))
                 return np.where(bound, np.log(made["host"] / both), np.minimum(np.log(step / made["host"]), 0))
             if key == "watts":
                 return (made["watts"] - self.watts[mask]) / self.watts[mask]
@@ -164,7 +163,7 @@ class Fit:
         return residuals
 
     def solve(self, mask):
-        values = solve(first_guess(), KERNELS, self.of_kernels(mask), float(os.environ.get("PULL", "0.05")))
+        values = solve(first_guess(), KERNELS, self.of_kernels(mask), 0.25)
         for keys in STAGES:
             values = solve(values, keys, self.of_stage(keys[0], mask), 0.2 if keys == ("host_us",) else 0.05)
         return values
@@ -248,7 +247,7 @@ def header(values, fit, out):
     for n, name in enumerate(UNITS):
         text += f"\t{row([values['planar'][n], values['uneven'][n], values['depthwise'][n]])},\t/* {name} */\n"
     text += f"}};\n\nstatic const double activity_strips[] = {row(values['strips'])};\t/* not channels last, channels last */\n\n"
-    names = [*HOST[:COSTS], "recurrent"]
+    names = [*HOST[:COSTS], "recurrent", "step"]
     text += "/* Microseconds of the host. */\nstatic const struct activity_host { double " + ", ".join(names) + "; } activity_host_us = {\n\t"
     text += ", ".join(f".{name} = {number(v)}" for name, v in zip(names, values["host_us"])) + "\n};\n\n#endif\n"
     return text

@@ -17,7 +17,7 @@ CLASSES = ("POINTWISE COPY REDUCE NORM SOFTMAX GATHER SCATTER POOL SORT MANY PRO
 UNITS = "NONE SINGLE TF32 HALF DOUBLE".split()
 MATRIX = {CLASSES.index(c) for c in ("PRODUCT", "CONV_OUT", "CONV_INPUT", "CONV_WEIGHTS", "ATTENTIVE", "RECURRENT")}
 TILE_FLOPS = 2 * 128 * 64
-COSTS = HOST.index("transfers")  # of the host's figures those before it cost time each; after them, steps of recurrent networks
+COSTS = HOST.index("transfers")  # of the host's figures those before it cost time each; after them, steps of recurrent networks, and a training step as such
 
 Gpu = collections.namedtuple("Gpu", "sms single tf32 half twice gb_s l2_mib idle_w board_w")
 GPUS = {"NVIDIA H200": Gpu(132, 66.9, 494.7, 989.4, 33.5, 4800, 60, 75, 700),
@@ -87,7 +87,7 @@ class Model:
 
     def host(self, t):
         steps = t.sum(t.count * (t.kind == CLASSES.index("RECURRENT")))
-        return (np.column_stack([t.host[:, :COSTS], steps])) @ (self.p["host_us"] * 1e-6)
+        return np.column_stack([t.host[:, :COSTS], steps, np.ones(len(steps))]) @ (self.p["host_us"] * 1e-6)
 
     def predict(self, t, gpu):
         """Columns by name, a number a task."""

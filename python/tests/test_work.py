@@ -134,3 +134,16 @@ def test_entries_stay_within_bounds(monkeypatch):
     monkeypatch.setattr(limits, "MAX_KERNELS", 5)
     few = work.entries()
     assert len(few) <= 5 and [sum(e[k] for e in few) for k in range(3, 8)] == sums
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_of_attention(dtype, causal):
+    """Two forward and five backward; half of them where the mask is causal."""
+    def setup():
+        x = torch.zeros(2, 4, 256, 64, device="cuda", dtype=dtype, requires_grad=True)
+        return lambda: nn.functional.scaled_dot_product_attention(x, x, x, is_causal=causal).sum().backward()
+    f = load(setup)
+    whole = 2 * 2 * 4 * 256 * 256 * 64
+    assert total(of(f, ff.ATTENTIVE), 3) == 2
+    assert total(of(f, ff.ATTENTIVE), 4) == 7 * whole // (2 if causal else 1)

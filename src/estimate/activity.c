@@ -154,7 +154,7 @@ static double activity_host_s(const struct capture_host *h, const struct activit
 
 	return 1e-6 * ((double)h->forward * us->forward + (double)h->backward * us->backward + (double)h->updates * us->updates +
 		       (double)h->views * us->views + (double)h->modules * us->modules + (double)h->listed * us->listed +
-		       (double)h->parameters * us->parameters + (double)h->waits * us->waits + s->recurrent * us->recurrent);
+		       (double)h->parameters * us->parameters + (double)h->waits * us->waits + s->recurrent * us->recurrent + us->step);
 }
 
 /* Near the larger of two times, a little above it where they are alike: one runs ahead of the other, but not always. */

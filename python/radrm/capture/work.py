@@ -131,7 +131,10 @@ class Work:
             self.host["views"] += 1
             return
         self.host["backward" if recorder.in_backward else "updates" if self.phase == ff.STEP else "forward"] += 1
-        rule(self, which, args, kwargs, result)
+        try:
+            rule(self, which, args, kwargs, result)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as e:  # its arguments are not those we know
+            recorder.note(0, f"{func}: what it computes is not known, the load is told without it: {type(e).__name__}: {e}")
 
     def kind(self, func):
         schema, name = func._schema, func._schema.name.removeprefix("aten::")
@@ -301,18 +304,23 @@ def convolution_backward(work, which, args, kwargs, result):
         plain(work, ff.REDUCE, (gradient,), {}, result[2])
 
 
-def attention(work, which, args, kwargs, result):
+# Where an operator has the argument that says whether the mask is causal.
+CAUSAL = {"_scaled_dot_product_flash_attention": 4, "_scaled_dot_product_efficient_attention": 6,
+          "_scaled_dot_product_cudnn_attention": 6, "_scaled_dot_product_flash_attention_backward": 11,
+          "_scaled_dot_product_efficient_attention_backward": 11, "_scaled_dot_product_cudnn_attention_backward": 14}
+
+
+def attention(work, name, args, kwargs, result):
     """Two products forward, five backward; a causal one computes half of them."""
-    forward = not isinstance(args[3], torch.Tensor) or args[3].dtype == torch.bool or len(args) < 8
-    backward = any(isinstance(a, torch.Tensor) for a in args[4:6])
-    query, key, value = (args[1:4] if backward else args[:3])
+    backward, where = name.endswith("_backward"), CAUSAL[name]
+    query, key = args[1:3] if backward else args[:2]
     batch, heads, length, width = query.shape
-    causal = any(a is True for a in (*args[4:], *kwargs.values()))
+    causal = kwargs.get("is_causal", len(args) > where and args[where])
     products = (5 if backward else 2) * (0.5 if causal and length == key.shape[2] else 1)
     moved = sum(touched(t) for t in tensors_in((*args[:6], result)) if t.dim() >= 2)
+    rows, depth = (key.shape[2], length) if backward else (length, key.shape[2])
     work.add(ff.ATTENTIVE, products * 2 * batch * heads * length * key.shape[2] * width, moved,
-             batch * heads * up(length if not backward else key.shape[2], 128), unit=unit_of(query.dtype),
-             depth=key.shape[2] if forward else length)
+             batch * heads * up(rows, 128), unit=unit_of(query.dtype), depth=depth)
 
 
 def recurrent(work, which, args, kwargs, result):
@@ -354,8 +362,7 @@ def wait(work, which, args, kwargs, result):
 RULES = {
     **{name: gemm for name in ("mm", "bmm", "addmm", "baddbmm", "addbmm", "_addmm_activation", "_scaled_mm", "_int_mm")},
     **{name: vector_product for name in ("mv", "addmv", "dot", "vdot")},
-    **{name: attention for name in (f"_scaled_dot_product_{kind}_attention{end}" for kind in ("flash", "efficient", "cudnn")
-                                    for end in ("", "_backward"))},
+    **{name: attention for name in CAUSAL},
     **{name: to_copy for name in ("_to_copy", "copy_")},
     **{name: wait for name in ("_local_scalar_dense", "item", "is_nonzero", "equal")},
     **{name: batch_norm for name in ("native_batch_norm", "_native_batch_norm_legit", "native_batch_norm_backward",
