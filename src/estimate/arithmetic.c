@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `arithmetic`: parameters, optimizer and activations of a model summary added up (gpumemnet_reference.h), times what measured jobs
- * of the same family took of that sum. For models that GPUMemNet's nets are too unlike to be asked about: a sum has no training set
- * to be outside of, and is right about what makes memory large, the batch.
+ * `arithmetic`: parameters, optimizer and activations of a model summary added up (gpumemnet_reference.h), times what measured
+ * jobs of the same family took of that sum. For models that GPUMemNet's nets are too unlike to be asked about: a sum has no
+ * training set to be outside of, and is right about what makes memory large, the batch.
  *
  * The claim is what 98 of 100 measured jobs stayed below, and at least MARGIN_SUMMARY above the middle, since the model is
  * unlike those measured. Never fenced.

@@ -7,9 +7,9 @@
  * while one above it is idle memory. Never fenced: what was learnt from other models is no promise about this one.
  *
  * Two things keep it from misleading where it knows nothing. What lies outside the training set is declined, and the next
- * estimator asked. And no figure is below, or above, what 99 of 100 measured jobs took of what arithmetic gives: the nets' last bin
- * is as wide as the oddest job of the set, and a few percent of doubt about it would be the claim. `gpumemnet-raw` is the nets' word
- * without either, to compare with what is published.
+ * estimator asked. And no figure is below, or above, what 99 of 100 measured jobs took of what arithmetic gives: the nets'
+ * last bin is as wide as the oddest job of the set, and a few percent of doubt about it would be the claim. `gpumemnet-raw` is
+ * the nets' word without either, to compare with what is published.
  */
 #include "estimate/gpumemnet.h"
 #include "estimate/gpumemnet_domain.h"
@@ -87,8 +87,8 @@ static bool gpumemnet_inside(const struct gpumemnet_task *t, const struct estima
 	}
 	bool beyond = gpumemnet_beyond(&net, &t->vector), cut = figures.claim > bounds.most;
 	gpumemnet_bound(&bounds, &figures);
-	gpumemnet_conclude(&figures, gpumemnet_context_more(c->gpu_name, net.card), beyond ? fmax(MARGIN_SUMMARY, c->margin) : c->margin,
-			   out);
+	gpumemnet_conclude(&figures, gpumemnet_context_more(c->gpu_name, net.card),
+			   fmax(beyond ? MARGIN_SUMMARY : 0, c->margin), out);
 	snprintf(source, sizeof source, "trained on %.31s%s%s", net.card, beyond ? ", at its edge" : "",
 		 cut ? ", cut by arithmetic" : "");
 	gpumemnet_task_about(t, source, out->note);

@@ -18,7 +18,7 @@ struct gpumemnet_task {
 bool gpumemnet_task_read(const struct spec *s, struct gpumemnet_task *t, char note[200]);
 void gpumemnet_task_clear(struct gpumemnet_task *t);
 
-/* "cnn, batch 32, SOURCE; taken as Adam; a note of the parser": from what an answer is. Returns `text`, cut where it is full. */
+/* "cnn, batch 32, SOURCE; taken as Adam; a note of the parser": from what an answer is. Returns `text`, cut where full. */
 const char *gpumemnet_task_about(const struct gpumemnet_task *t, const char *source, char text[200]);
 
 /* MiB that a process takes before its first tensor on that card beyond what it takes on another; NULL: not known, 0. */

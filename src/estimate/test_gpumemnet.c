@@ -354,8 +354,8 @@ static void write_any(uint64_t *random, unsigned side, struct buf *out)
 	buf_printf(out, "====\n");
 }
 
-/* Bytes that no arithmetic may exceed: all that a training keeps of each parameter and of each activation, 20 and 40 at most, and for
- * each layer, once, an input that is all that was made before it. */
+/* Bytes that no arithmetic may exceed: all that a training keeps of each parameter and of each activation, 20 and 40 at most,
+ * and for each layer, once, an input that is all that was made before it. */
 static double most_of(const struct features *f, unsigned side)
 {
 	double made = (double)f->activations + 4.0 * side * side;
