@@ -396,7 +396,7 @@ refused()	# TEXT COMMAND...
 	for dry in "" --dry-run; do
 		refused "hello.txt: not a capture file" rad submit $dry --capture hello.txt -- true
 		refused "broken.radcap: capture file: " rad submit $dry --capture broken.radcap -- true
-		refused "hello.txt: " rad submit $dry --model hello.txt --batch-size 3 -- true
+		refused "hello.txt:1: 'hello': begins no model summary" rad submit $dry --model hello.txt --batch-size 3 -- true
 		refused "optimizer: 'adma' is none that is known: one of adam" rad submit $dry --optimizer adma -- true
 		refused "precision: 'fast' is none that is known: one of fp32" rad submit $dry --precision fast -- true
 	done
