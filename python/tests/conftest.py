@@ -18,6 +18,14 @@ except ImportError:
     pass
 
 
+@pytest.fixture(autouse=True)
+def usual_precision():
+    """Captures begin as copies of this process: what one test decides about TF32 is not for the next."""
+    yield
+    if "torch" in sys.modules:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = False, True
+
+
 @pytest.fixture
 def traced():
     """traced(setup, **options): the file of a capture, read back, with its notes."""
