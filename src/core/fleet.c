@@ -113,6 +113,7 @@ void fleet_drain(struct fleet *f, const char *uuid, bool drained)
 
 void fleet_keep(struct fleet *f, uint32_t slot, task_id id)
 {
+	assert(slot < f->n_slots);
 	struct slot *s = f->slots[slot];
 	if (s->kept_for != id)
 		fleet_touch_slot(f, s);

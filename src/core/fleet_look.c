@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ static uint64_t leaving_mib(const struct ledger *l)
 
 struct fleet_gpu fleet_look(const struct fleet *f, uint32_t slot, int64_t mono_ms)
 {
+	assert(slot < f->n_slots);
 	const struct slot *s = f->slots[slot];
 	return (struct fleet_gpu){
 		.reading = &s->r, .present = s->in_snapshot, .stale = fleet_is_stale(f, s, mono_ms), .drained = s->drained,
@@ -53,6 +55,7 @@ struct fleet_gpu fleet_look(const struct fleet *f, uint32_t slot, int64_t mono_m
 
 task_id fleet_task_on(const struct fleet *f, uint32_t slot, unsigned n)
 {
+	assert(slot < f->n_slots && n < f->slots[slot]->n_runs);
 	return f->slots[slot]->runs[n]->t->id;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* A run that was to start alone is not joined before it is warm. */
@@ -92,6 +93,7 @@ static void move_slot(struct fleet *f, struct slot *s)
 {
 	unlink_slot(f, s);
 	s->version = ++f->version;
+	assert(!f->newest || f->newest->version < s->version);	/* fleet_moved_since stops at the first that is older */
 	s->older = f->newest;
 	if (s->older)
 		s->older->newer = s;
@@ -106,6 +108,7 @@ static bool same_shape(const struct map_gpu *a, const struct map_gpu *b)
 
 static void fleet_fill_slot(struct fleet *f, struct slot *s, struct now now)
 {
+	assert(s->touched && s->number < f->n_gpus);
 	struct map_gpu seen, *g = &f->gpus[s->number];
 	bool tenants_changed = fleet_fill_tenants(f, s), is_new = !s->version;
 	memset(&seen, 0, sizeof seen);

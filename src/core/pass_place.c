@@ -150,6 +150,7 @@ static bool pass_find_where_moved(struct pass *p, const struct map_gpu *gpus, co
 {
 	struct refused *e = refused_of(p, r);
 	size_t n_moved = 0, n_chances = 0;
+	assert(!is_special(p, r) && e->version <= fleet_version(p->fleet));
 	bool some = e->version && pass_list_chances(p, e, &n_moved, &n_chances);
 	if (e->version && !n_moved)
 		return false;

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/least.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define WARM_MARGIN_MIB 512
@@ -30,6 +31,7 @@ struct ledger_entry *ledger_find(const struct ledger *l, task_id task)
 void ledger_enter(struct ledger *l, task_id task, uint64_t claim_mib, bool for_life, bool unknown)
 {
 	struct ledger_entry *e = ledger_find(l, task);
+	assert(task);	/* 0 is nobody: such an entry would never be taken off */
 	if (!e) {
 		alloc_grow(l->entries, l->n, l->cap);
 		e = &l->entries[l->n++];

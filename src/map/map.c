@@ -174,6 +174,7 @@ static void map_consider(struct map_ask *ask, size_t at, size_t rr_next, struct 
 
 static void map_fill_placement(struct placement *out, const struct map_ask *ask, const struct picks *s, bool clamped)
 {
+	assert(s->n && s->n == ask->r->gpus);	/* all or none: a task is never placed on some of its GPUs */
 	out->n = s->n;
 	/* Beside a GPU where the claim is cut, the others are had alone too; MIG instances are never taken several at once. */
 	out->mode = clamped && s->best[0].mode != SHARE_MIG ? SHARE_NEVER : s->best[0].mode;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -113,6 +114,7 @@ static void push(struct window *w, int64_t mono_ms, int64_t for_ms, const struct
 static void add(struct window *w, int64_t mono_ms, const struct gpu_reading *r, int64_t most_ms)
 {
 	int64_t last_ms = w->last_ms;
+	assert(most_ms > 0 && w->n <= w->cap);
 	if (mono_ms <= last_ms)
 		return;
 	w->last_ms = mono_ms;

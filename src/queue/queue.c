@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -149,6 +150,7 @@ void queue_push(struct queue *q, struct task *t)
 	struct key key = key_of(t);
 	struct node *n, **at = &q->root;
 
+	assert(t->state == TASK_PENDING);	/* whoever takes the first one places it */
 	if (*queue_find(&q->root, &key))
 		return;
 	n = alloc_zero(sizeof *n);
