@@ -198,6 +198,39 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 
 # ---- the daemon under load ----
 
+@test "subordinate uids are their owner's: they are not so many users more" {
+	need_root
+	stop_radd
+	printf '%s:700000:65536\n' "$ALICE" >"$WORLD/subuid"
+	RAD_SUBUID_FILE=$WORLD/subuid start_radd
+	cat >"$WORLD/many.py" <<-'EOF'
+		import os, select, socket, sys, time
+		held = []
+		for i in range(200):
+		    if os.fork() == 0:
+		        os.setresgid(700000, 700000, 700000)
+		        os.setresuid(700000 + i, 700000 + i, 700000 + i)
+		        s = socket.socket(socket.AF_UNIX)
+		        s.connect(sys.argv[1])
+		        s.settimeout(40)
+		        try: s.recv(1)
+		        except Exception: pass
+		        os._exit(0)
+		time.sleep(60)
+	EOF
+	python3 "$WORLD/many.py" "$RAD_SOCKET" 3>&- 4>&- &
+	local many=$! children
+	wait_for 15 grep -q "too many connections" "$WORLD/radd.log"
+	as "$BOB" rad queue >/dev/null
+	wait_for 15 sh -c "! (cd / && timeout 5 setpriv --reuid $ALICE --regid $(id -g "$ALICE") --init-groups rad queue)"
+	as "$BOB" rad queue >/dev/null
+	children=$(pgrep -P "$many")
+	kill $children "$many"
+	wait_for 15 as "$ALICE" rad queue
+	stop_radd
+	start_radd
+}
+
 @test "few descriptors: one user's connections leave enough for others and for tasks" {
 	need_root
 	local id held i

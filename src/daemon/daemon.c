@@ -321,6 +321,11 @@ static task_id owner_of(void *ctx, const struct proc_reading *p)
 	return runner_owner(((struct daemon *)ctx)->runner, p);
 }
 
+static uid_t payer_of(void *ctx, uid_t uid, bool ask)
+{
+	return names_payer(((struct daemon *)ctx)->names, uid, ask);
+}
+
 static const char *start_waits(void *ctx, const struct task *t)
 {
 	return runner_delay(((struct daemon *)ctx)->runner, t->id);
@@ -510,7 +515,8 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 	uv_loop_init(&d->loop);
 	daemon_start_signals(d);
 	daemon_start_parts(d);
-	const struct server_ops serving = { .run = requests_run, .requests = &d->requests, .lookups = d->lookups };
+	const struct server_ops serving = { .run = requests_run, .requests = &d->requests, .lookups = d->lookups,
+					    .payer = payer_of, .ctx = d };
 	/* The socket is bound first, since without it nothing may be touched; nobody is heard before the loop runs. */
 	if (!(d->server = server_create(&d->loop, d->socket_path, &serving, err)) || daemon_restore(d, err) ||
 	    daemon_start_sampling(d, err) || store_commit(d->store, err)) {	/* who says that it is ready has a disk */

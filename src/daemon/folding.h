@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The store, folded by rule (fold_after, forget_after): looked through once a day, and some minutes after a start, in pieces of a
- * few milliseconds.
+ * The store, folded by rule (fold_after, forget_after): looked through once a day, and some minutes after a start, in pieces
+ * of a few milliseconds.
  */
 #ifndef RAD_DAEMON_FOLDING_H
 #define RAD_DAEMON_FOLDING_H

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_NAME 256	/* LOGIN_NAME_MAX */
 #define MAX_USERS 100000	/* kept: uids of processes on a GPU come from anywhere */
@@ -22,7 +23,7 @@
 struct user {
 	struct names *n;
 	struct user *next;	/* of those who wait for a worker */
-	uid_t uid;
+	uid_t uid, owner;	/* owner: whose subordinate one it is; NAMES_NOBODY: not known */
 	enum name_state state;
 	char name[MAX_NAME];	/* the number while there is no name */
 	int64_t good_until_ms;	/* mono */
@@ -50,8 +51,11 @@ static void names_take_answer(struct user *u, const char *text, const char *why)
 	size_t len = strcspn(text, "\n");
 	if (why && u->state != NAME_KNOWN)
 		u->state = NAME_NO_ANSWER;
-	if (!why && !len)
+	if (!why && !len) {
+		unsigned owner;
 		u->state = NAME_NO_ACCOUNT;
+		u->owner = sscanf(text, "%u", &owner) == 1 ? (uid_t)owner : NAMES_NOBODY;
+	}
 	if (!why && len && len < sizeof u->name) {
 		snprintf(u->name, sizeof u->name, "%.*s", (int)len, text);
 		u->state = NAME_KNOWN;
@@ -79,8 +83,10 @@ static void names_start(struct user *u)
 	char why[120] = "";
 	const struct worker_plan plan = { .program = u->n->program, .flag = "--name", .deadline_ms = u->n->deadline_ms,
 					  .max_answer = MAX_NAME };
+	const char *subuid = getenv("RAD_SUBUID_FILE");	/* for tests */
 	u->n->running++;
-	u->worker = worker_start(u->n->loop, &plan, alloc_printf("%u\n", (unsigned)u->uid), on_answer, u, why, sizeof why);
+	u->worker = worker_start(u->n->loop, &plan, alloc_printf("%u %s\n", (unsigned)u->uid, subuid ? subuid : "/etc/subuid"),
+				 on_answer, u, why, sizeof why);
 	if (!u->worker)
 		on_answer(u, NULL, why);
 }
@@ -120,7 +126,7 @@ enum name_state names_of(struct names *n, uid_t uid, const char **name)
 	}
 	if (!u) {
 		u = alloc_zero(sizeof *u);
-		*u = (struct user){ .n = n, .uid = uid, .state = NAME_ASKED };
+		*u = (struct user){ .n = n, .uid = uid, .owner = NAMES_NOBODY, .state = NAME_ASKED };
 		snprintf(u->name, sizeof u->name, "%u", (unsigned)uid);
 		idmap_put(&n->users, (int64_t)uid + 1, u);
 	}
@@ -131,6 +137,17 @@ enum name_state names_of(struct names *n, uid_t uid, const char **name)
 	}
 	*name = u->name;
 	return u->state;
+}
+
+uid_t names_payer(struct names *n, uid_t uid, bool ask)
+{
+	const char *name;
+	if (!uid || uid == geteuid())
+		return uid;
+	if (ask)
+		names_of(n, uid, &name);
+	const struct user *u = idmap_get(&n->users, (int64_t)uid + 1);
+	return !u || u->state == NAME_ASKED ? NAMES_UNKNOWN : u->state == NAME_KNOWN ? uid : u->owner;
 }
 
 struct names *names_create(uv_loop_t *loop, const char *program, int64_t deadline_ms, void (*changed)(void *ctx), void *ctx)
@@ -168,16 +185,42 @@ void names_destroy(struct names *n)
 	uv_close((uv_handle_t *)&n->pump, on_pump_closed);
 }
 
+/* "ada:100000:65536", also with a number for the name: those uids are ada's, in user namespaces of her own. Without that, she
+ * would be as many users as she likes. */
+static void names_tell_owner(unsigned uid, const char *path)
+{
+	FILE *f = fopen(path, "re");
+	char line[512], who[MAX_NAME];
+	unsigned long first, count;
+	while (f && fgets(line, sizeof line, f)) {
+		if (sscanf(line, "%255[^:]:%lu:%lu", who, &first, &count) != 3 || uid < first || uid - first >= count)
+			continue;
+		const struct passwd *pw = getpwnam(who);
+		char *end;
+		unsigned long number = strtoul(who, &end, 10);
+		if (pw || (*who && !*end))
+			printf("\n%lu\n", pw ? (unsigned long)pw->pw_uid : number);
+		break;
+	}
+	if (f)
+		fclose(f);
+	fflush(stdout);
+}
+
 /* The worker's side. getpwuid tells "no such user" by NULL and an errno that differs from system to system; what is none of
  * those is the database's failure. */
 int names_worker(void)
 {
 	unsigned uid;
-	if (scanf("%u", &uid) != 1)
+	char path[256];
+	if (scanf("%u %255s", &uid, path) != 2)
 		return 2;
 	errno = 0;
 	const struct passwd *pw = getpwuid((uid_t)uid);
 	if (pw)
 		return puts(pw->pw_name) < 0 || fflush(stdout) ? 1 : 0;
-	return !errno || errno == ENOENT || errno == ESRCH || errno == EBADF || errno == EPERM ? 0 : 1;
+	if (errno && errno != ENOENT && errno != ESRCH && errno != EBADF && errno != EPERM)
+		return 1;
+	names_tell_owner(uid, path);
+	return 0;
 }

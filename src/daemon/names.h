@@ -7,6 +7,7 @@
 #define RAD_DAEMON_NAMES_H
 
 #include <stdbool.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>
@@ -34,7 +35,15 @@ void names_destroy(struct names *n);
 /* Never waits. *name is valid until the next call: the name, or the number while there is none. */
 enum name_state names_of(struct names *n, uid_t uid, const char **name);
 
-/* The worker's main: reads a uid, writes its name, nothing where there is no account. Returns its exit code. */
+/* Who answers for what that uid does: itself, where it is known to have an account; the account that it was lent to as a
+ * subordinate one (/etc/subuid); NAMES_NOBODY where it is nobody's, and NAMES_UNKNOWN until that is known, all of whom are as
+ * one. Asks only if `ask`. */
+#define NAMES_NOBODY ((uid_t)-2)
+#define NAMES_UNKNOWN ((uid_t)-3)
+uid_t names_payer(struct names *n, uid_t uid, bool ask);
+
+/* The worker's main: reads a uid, writes its name; where there is no account, an empty line, and the uid of the account that it
+ * is a subordinate one of, if there is such. Returns its exit code. */
 int names_worker(void);
 
 #endif

@@ -409,8 +409,8 @@ static int64_t runner_kill_pause(const struct watch *w)
 static void runner_give_up(struct watch *w)
 {
 	char id[TASK_ID_TEXT];
-	log_error("task %s: its shim, pid %d, does not die of SIGKILL: it hangs in the kernel (a file system or a driver that does not "
-		  "answer? see /proc/%d/stack, and dmesg). Its GPUs are released; what its processes still hold counts as foreign",
+	log_error("task %s: its shim, pid %d, does not die of SIGKILL: it hangs in the kernel (a file system or a driver that does "
+		  "not answer? see /proc/%d/stack, and dmesg). Its GPUs are released; what its processes still hold counts as foreign",
 		  task_id_text(w->task, id), (int)w->shim.pid, (int)w->shim.pid);
 	runner_end(w, &(struct exit_report){ .have_record = false });
 }

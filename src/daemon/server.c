@@ -13,9 +13,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/idmap.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/names.h"
 #include "daemon/parsing.h"
 #include "daemon/server_socket.h"
 #include "daemon/usage.h"
@@ -82,6 +84,13 @@ static bool client_is_admin(const struct client *c)
 	return request_is_admin(c->uid);
 }
 
+/* Who answers for what its user does: whoever may be many uids is one user all the same. */
+static uid_t client_payer(const struct client *c)
+{
+	const struct server_ops *o = &c->s->ops;
+	return o->payer ? o->payer(o->ctx, c->uid, false) : c->uid;
+}
+
 /* Clients -------------------------------------------------------------------------------------------------------------- */
 
 static void server_handle_closed(struct server *s)
@@ -143,8 +152,9 @@ static size_t client_bytes(const struct client *c)
 static bool client_holds_too_much(const struct client *c)
 {
 	size_t sum = 0;
+	uid_t payer = client_payer(c);
 	for (const struct client *other = c->s->clients; other; other = other->next)
-		sum += other->uid == c->uid ? client_bytes(other) : 0;
+		sum += client_payer(other) == payer ? client_bytes(other) : 0;
 	return sum > MAX_USER_BYTES && !client_is_admin(c);
 }
 
@@ -194,7 +204,7 @@ static void client_spend(const struct client *c, int64_t began_us)
 {
 	int64_t now = clock_mono_us();
 	if (!client_is_admin(c))
-		usages_spend(c->s->usages, c->uid, now - began_us, now);
+		usages_spend(c->s->usages, client_payer(c), now - began_us, now);
 }
 
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out);
@@ -285,7 +295,7 @@ static void on_rest(uv_timer_t *timer);
 /* Whether its user has to let others go first. */
 static bool client_has_to_rest(struct client *c)
 {
-	c->resting = !client_is_admin(c) && usages_rest_us(c->s->usages, c->uid, clock_mono_us()) > 0;
+	c->resting = !client_is_admin(c) && usages_rest_us(c->s->usages, client_payer(c), clock_mono_us()) > 0;
 	if (c->resting && !uv_is_active((uv_handle_t *)&c->s->rest))
 		uv_timer_start(&c->s->rest, on_rest, REST_MS, REST_MS);
 	return c->resting;
@@ -461,22 +471,28 @@ static void client_send_more(struct client *c)
 		client_close(c);
 }
 
-static unsigned server_clients_of(const struct server *s, uid_t uid)
+static unsigned server_clients_of(const struct server *s, uid_t payer)
 {
 	unsigned n = 0;
 	for (const struct client *c = s->clients; c; c = c->next)
-		n += c->uid == uid;
+		n += client_payer(c) == payer;
 	return n;
 }
 
-/* The new one is counted already. A place is kept for root when others have taken all, who has to be able to look why. */
+static size_t server_own_places(const struct server *s)
+{
+	return s->max_clients / 4 < MAX_CLIENTS_PER_USER ? s->max_clients / 4 : MAX_CLIENTS_PER_USER;
+}
+
+/* Those whose user is not known yet have half of all places together, for the moment until he is. The new one is counted
+ * already. A place is kept for root when others have taken all, who has to be able to look why. */
 static bool client_has_place(const struct client *c)
 {
 	const struct server *s = c->s;
-	size_t own = s->max_clients / 4 < MAX_CLIENTS_PER_USER ? s->max_clients / 4 : MAX_CLIENTS_PER_USER;
+	size_t own = client_payer(c) == NAMES_UNKNOWN ? s->max_clients / 2 : server_own_places(s);
 	if (!c->uid)
 		return s->n_clients <= s->max_clients + FOR_ROOT;
-	if (s->n_clients <= s->max_clients && (client_is_admin(c) || server_clients_of(s, c->uid) <= own))
+	if (s->n_clients <= s->max_clients && (client_is_admin(c) || server_clients_of(s, client_payer(c)) <= own))
 		return true;
 	log_warn_limited("client pid %d (uid %u): too many connections, so this one is closed", (int)c->pid, (unsigned)c->uid);
 	return false;
@@ -495,7 +511,11 @@ static bool client_identify(struct client *c)
 	c->pid = cred.pid;
 	if (geteuid() && cred.uid && cred.uid != geteuid())
 		return false;	/* a user's own daemon serves its user */
-	return client_has_place(c);
+	if (!client_has_place(c))
+		return false;
+	if (c->s->ops.payer)	/* not asked for those that are turned away, which may be any number */
+		c->s->ops.payer(c->s->ops.ctx, c->uid, true);
+	return true;
 }
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -547,9 +567,32 @@ static void on_looked_up(void *ctx, const struct buf *reply, const char *why)
 	client_decode(c);
 }
 
+/* Who turned out to be the subordinate ones of one user are too many perhaps: those that came last go, which are first here. */
+static void server_drop_surplus(struct server *s)
+{
+	struct idmap counts = { 0 };
+	for (struct client *c = s->clients; c; c = c->next) {
+		int64_t payer = (int64_t)client_payer(c) + 1;
+		if (!c->closing)
+			idmap_put(&counts, payer, (void *)((uintptr_t)idmap_get(&counts, payer) + 1));
+	}
+	for (struct client *c = s->clients; c; c = c->next) {
+		uid_t payer = client_payer(c);
+		uintptr_t n = (uintptr_t)idmap_get(&counts, (int64_t)payer + 1);
+		if (c->closing || payer == NAMES_UNKNOWN || n <= server_own_places(s) || client_is_admin(c))
+			continue;
+		idmap_put(&counts, (int64_t)payer + 1, (void *)(n - 1));
+		log_warn_limited("client pid %d (uid %u): too many connections, so this one is closed", (int)c->pid, (unsigned)c->uid);
+		client_close(c);
+	}
+	idmap_free(&counts);
+}
+
 /* Of whichever user: the message looks again, and waits on when it was not its own. */
 void server_names_changed(struct server *s)
 {
+	if (s->ops.payer)
+		server_drop_surplus(s);
 	for (struct client *c = s->clients; c; c = c->next) {
 		json_t *message = c->again;
 		if (!message || c->closing)

@@ -20,6 +20,9 @@ struct server_ops {
 	int (*run)(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 	const struct requests *requests;
 	struct lookups *lookups;
+	/* Who answers for what that uid does, as names_payer. NULL: each for itself. */
+	uid_t (*payer)(void *ctx, uid_t uid, bool ask);
+	void *ctx;
 };
 
 /* Opens the socket; refuses when another radd answers on it. Nobody is heard before the loop runs. */

@@ -480,7 +480,8 @@ int main(void)
 		T(an_end_that_cannot_be_read_is_read_later), T(they_start_in_the_order_of_their_placements),
 		T(one_under_way_outlives_the_runner), T(one_that_heeds_TERM_ends_by_itself), T(one_that_does_not_is_killed),
 		T(one_that_is_cancelled_where_it_was_placed_ends), T(a_shim_that_is_killed_loses_its_task_and_nothing_goes_on),
-		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted), T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
+		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted),
+		T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
 		T(one_whose_shim_never_claimed_it_is_begun_again), T(whose_process_it_is),
 #undef T
