@@ -107,7 +107,7 @@ captures=$BATS_TEST_DIRNAME/fuzz/corpus-capture
 
 @test "tasks that were being estimated are asked about again after a restart" {
 	local id
-	id=$(submit --hold --capture "$captures/max-split" -- rad simtask --mem 500M --seconds 1 --ramp 0.2)
+	id=$(submit --hold --capture "$captures/max-split" -- rad simtask --mem 510M --seconds 1 --ramp 0.2)
 	kill_radd
 	start_radd
 	wait_for 15 sh -c "rad show --json $id | jq -e '.tasks[0].estimate.estimator == \"replay\"'"

@@ -14,7 +14,8 @@
 
 #define MOVED 0.10	/* SMACT: the level is another one */
 #define EXACT 1e-6	/* the same, where readings stand */
-#define LEAST_MS 3000	/* a shorter stretch says nothing */
+#define LEAST_MS 2500	/* a shorter stretch says nothing */
+#define WELL_KNOWN_SD 0.06	/* of SMACT; the law does not say more */
 #define AGAIN 1.5	/* as long again and half: inference is told of the longer mean */
 #define RECENT (sizeof ((struct fleet_span *)0)->recent / sizeof(struct stretch))
 
@@ -128,11 +129,13 @@ static void span_tell(struct slot *s)
 
 static bool wants_inference(const struct fleet *f, const struct slot *s)
 {
-	if (s->n_runs < 2 || s->r.mig || (f->config->readings_stand && !fleet_predicts(f)))
+	if (s->n_runs < 2 || s->r.mig)
 		return false;
-	for (size_t i = 0; i < s->n_runs; i++)
-		if (fleet_belief(f, s->runs[i]).source != LOAD_MEASURED)
+	for (size_t i = 0; i < s->n_runs; i++) {
+		struct load_belief b = fleet_belief(f, s->runs[i]);
+		if (b.source != LOAD_MEASURED && !(b.smact_sd <= WELL_KNOWN_SD))
 			return true;
+	}
 	return false;
 }
 
@@ -181,7 +184,8 @@ void fleet_infer_restart(const struct fleet *f, struct slot *s, struct now now)
 void fleet_infer_end_span(const struct fleet *f, struct slot *s, struct now now)
 {
 	double ms = span_best(&s->span)->ms;
-	if (s->infer && s->n_runs && ms >= LEAST_MS && ms > s->span.told_ms)
+	bool told = s->span.told_ms > 0 && f->config->readings_stand;	/* a longer one says the same */
+	if (s->infer && s->n_runs && ms >= LEAST_MS && ms > s->span.told_ms && !told)
 		span_tell(s);
 	span_begin(f, s, now);
 }

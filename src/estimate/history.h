@@ -21,7 +21,7 @@
 
 #define HISTORY_SIGNATURES 100000	/* the ones that nothing was heard of for longest are forgotten above that */
 #define HISTORY_MODELS 4		/* models of GPU remembered of one signature; then the one heard of least recently goes */
-#define HISTORY_ALONE_S 3		/* alone and computing for less than that says nothing of a task's load */
+#define HISTORY_ALONE_S 1.5		/* alone and computing for less than that says nothing of a task's load */
 #define HISTORY_WORKED 8		/* runs over which a mean time goes: what a task takes may change */
 
 /* An attempt that ended. Texts are borrowed. */

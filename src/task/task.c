@@ -294,7 +294,7 @@ struct task_times task_times(const struct task *t, int64_t now_ms)
 	};
 }
 
-#define ALONE_S 3	/* alone and computing for less says nothing */
+#define ALONE_S 1.5	/* alone and computing for less says nothing */
 
 /* What was seen alone, else what was inferred in company. */
 static struct load_belief load_of(const struct measured *m)
