@@ -11,25 +11,18 @@ of families left out.
 import argparse
 import json
 import pathlib
-import statistics
 
 import numpy as np
 from scipy.optimize import least_squares
 
 from load_model import CLASSES, COSTS, GPUS, HOST, SHARPNESS, UNITS, Model, Tasks
-
-# Frozen before anything was measured.
-HELD_OUT = {"bert", "convnext", "densenet", "dlrm", "opt", "resnet", "segmentation", "sound", "vit", "xlnet"}
+from score_solo import HELD_OUT, lines_of
 
 
-def read(path):
-    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")] if path.exists() else []
-
-
-def measured(folder, captures, held_out=False):
-    """Lines of tasks that were measured whole and captured; of the families that a fit may see, or of the others."""
-    lines = [l for l in read(folder / "solo.jsonl") if l.get("step_s") and l.get("gract") is not None]
-    return [l for l in lines if (l["family"] in HELD_OUT) == held_out and (captures / f"{l['name']}.radcap").exists()]
+def measured(folder, captures):
+    """Lines of tasks that were measured whole and captured, of the families that a fit may see."""
+    lines = [l for l in lines_of(folder / "solo.jsonl") if l.get("step_s") and l.get("gract") is not None]
+    return [l for l in lines if l["family"] not in HELD_OUT and (captures / f"{l['name']}.radcap").exists()]
 
 
 def first_guess():
@@ -38,7 +31,7 @@ def first_guess():
     guess = {"fixed_us": np.full(classes, 2.5), "memory": np.full(classes, 0.7), "compute": np.full((classes, units), 0.45),
              "planar": np.full(units, 0.7), "grouped": np.full(1, 0.3), "uneven": np.full(units, 0.6), "deep": np.full(1, 512.0),
              "cache": np.full(1, 1.6), "channel": np.array([0.5, 1.0]), "strips": np.array([0.1, 0.2]),
-             "depthwise": np.full(units, 0.7), "gap_us": np.full(1, 1.0), "copy_gb_s": np.full(1, 9.4),
+             "depthwise": np.full(units, 0.7), "gap_us": np.full(1, 1.0), "copy_gb_s": np.full(1, 9.4), "wait": np.full(1, 0.15),
              "host_us": np.array([12, 8, 6, 3, 8, 0.6, 3, 20, 8, 500]),
              "active": np.full(classes, 0.9), "lead_us": np.full(1, 1.0), "dram": np.array([0.3, 0.8]),
              "watts": np.array([0.1, 0.35, 0.3, 0.3])}
@@ -48,7 +41,7 @@ def first_guess():
 
 
 KERNELS = ("fixed_us", "memory", "compute", "planar", "grouped", "uneven", "deep", "cache", "channel", "strips", "depthwise")
-STAGES = (("gap_us",), ("host_us",), ("active", "lead_us"), ("dram",), ("watts",))
+STAGES = (("gap_us",), ("host_us",), ("wait",), ("active", "lead_us"), ("dram",), ("watts",))
 
 
 def pack(values, keys):
@@ -122,12 +115,13 @@ class Fit:
     def __init__(self, lines, folder, captures, gpu):
         self.lines, self.gpu = lines, gpu
         self.tasks = Tasks([l["name"] for l in lines], captures)
-        kernels = {l["name"]: l["kernels"] for l in read(folder / "kernels.jsonl") if l.get("kernels")}
+        kernels = {l["name"]: l["kernels"] for l in lines_of(folder / "kernels.jsonl") if l.get("kernels")}
         self.seen = seen(lines, kernels)
         self.family = np.array([l["family"] for l in lines])
         for key in ("step_s", "host_s", "gract", "smact", "dram", "watts"):
             setattr(self, key, column(lines, key))
         self.group = np.array([GROUP_OF[name] for name in CLASSES])
+        self.waits = self.tasks.host[:, HOST.index("waits")]
         self.copied = self.tasks.host[:, HOST.index("transferred")] / 9.4e9
 
     def by_group(self, model):
@@ -153,9 +147,11 @@ class Fit:
             if key == "gap_us":
                 return np.log(made["busy"] / (self.gract * self.step_s)[mask])
             if key == "host_us":  # where it decides; of two measurements of the same thing the mean
-                bound = (self.gract < 0.9)[mask]
+                bound = ((self.gract < 0.8) & (self.waits == 0))[mask]
                 both = np.sqrt(np.maximum(self.host_s[mask] - self.copied[mask], 1e-5) * np.maximum(step - self.copied[mask], 1e-5))
                 return np.where(bound, np.log(made["host"] / both), np.minimum(np.log(step / made["host"]), 0))
+            if key == "wait":
+                return np.where(self.waits[mask] > 0, np.log(made["step"] / step), 0)
             if key == "watts":
                 return (made["watts"] - self.watts[mask]) / self.watts[mask]
             name = {"active": "smact", "dram": "dram"}[key]
@@ -228,7 +224,7 @@ def header(values, fit, out):
     text += "#define ACTIVITY_OTHER_GPU 2\n#define ACTIVITY_DOUBTFUL 2\n"
     for name, v in spreads.items():
         text += f"#define ACTIVITY_SPREAD_{name} {number(max(v, 0.02))}\n"
-    singles = {"DEEP": "deep", "GROUPED": "grouped", "CACHE": "cache", "GAP_US": "gap_us", "LEAD_US": "lead_us",
+    singles = {"DEEP": "deep", "GROUPED": "grouped", "CACHE": "cache", "GAP_US": "gap_us", "LEAD_US": "lead_us", "WAIT": "wait",
                "COPY_GB_S": "copy_gb_s"}
     text += f"#define ACTIVITY_SHARPNESS {SHARPNESS:.1f}\n"
     for name, key in singles.items():

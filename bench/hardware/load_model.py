@@ -94,7 +94,8 @@ class Model:
         p, each = self.p, self.kernels(t, gpu)
         busy, host = t.sum((each + p["gap_us"][0] * 1e-6) * t.count), self.host(t)
         copied = t.host[:, HOST.index("transferred")] / (p["copy_gb_s"][0] * 1e9)
-        step = larger(busy, host) + copied
+        waits = t.host[:, HOST.index("waits")] > 0
+        step = larger(busy, host) + copied + np.where(waits, p["wait"][0] * np.minimum(busy, host), 0)
         active = np.maximum(each - p["lead_us"][0] * 1e-6, 0.1 * each) * self.occupied(t, gpu)
         big = np.where(t.bytes < gpu.l2_mib * 2 ** 20 / 2, p["dram"][0], p["dram"][1])
         peak = np.array([gpu.single, gpu.single, gpu.tf32, gpu.half, gpu.twice])[t.unit] * 1e12

@@ -8,16 +8,21 @@ Step time and watts: |predicted / measured - 1|. GRACT, SMACT, DRAM: |predicted 
 spread that was told; two of three should be.
 """
 import argparse
+import gzip
 import json
 import pathlib
 import statistics
 import subprocess
 
-HELD_OUT = {"bert", "convnext", "densenet", "dlrm", "opt", "resnet", "segmentation", "sound", "vit", "xlnet"}  # as in fit_solo.py
+# Families that no fit has seen, chosen before anything was measured.
+HELD_OUT = {"bert", "convnext", "densenet", "dlrm", "opt", "resnet", "segmentation", "sound", "vit", "xlnet"}
 
 
 def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
+    """Of NAME.jsonl or NAME.jsonl.gz."""
+    packed = path.with_name(path.name + ".gz")
+    text = gzip.decompress(packed.read_bytes()).decode() if packed.exists() else path.read_text()
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 def estimate(rad, capture, gpu):

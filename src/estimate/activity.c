@@ -215,7 +215,8 @@ int activity_from_capture(const struct capture *c, const char *gpu_name, struct 
 		activity_add(&s, &c->kernels[i], g);
 	out->host_s = activity_host_s(&c->host, &s);
 	out->busy_s = s.busy;
-	out->step_s = activity_larger(out->host_s, out->busy_s) + (double)c->host.transferred / (ACTIVITY_COPY_GB_S * 1e9);
+	out->step_s = activity_larger(out->host_s, out->busy_s) + (double)c->host.transferred / (ACTIVITY_COPY_GB_S * 1e9) +
+		(c->host.waits ? ACTIVITY_WAIT * fmin(out->host_s, out->busy_s) : 0);
 	if (!(out->step_s >= STEP_LEAST_S && out->step_s <= STEP_MOST_S)) {
 		memset(out, 0, sizeof *out);
 		return error_set(err, ERR_INVALID, "its figures are not those of a training step: none takes less than a "

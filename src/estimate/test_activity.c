@@ -84,6 +84,20 @@ static void test_the_host_decides(void **state)
 	assert_true(a.load.load.gract < 0.9 && a.load.load.smact < 0.3);
 }
 
+/* Where the script waits for the GPU, neither runs ahead of the other. */
+static void test_waits_add_up(void **state)
+{
+	const struct capture_kernel k = products(1);
+	struct capture_host host = { .forward = 500 };
+	struct activity before = of(&k, 1, &host, H200), after;
+
+	(void)state;
+	host.waits = 1;
+	after = of(&k, 1, &host, H200);
+	assert_true(after.step_s > before.step_s + 0.9 * ACTIVITY_WAIT * fmin(before.host_s, before.busy_s));
+	assert_true(after.load.load.gract < before.load.load.gract);
+}
+
 static void test_copies_take_their_time(void **state)
 {
 	const struct capture_kernel k = tiny(10);
@@ -245,7 +259,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_memory_decides), cmocka_unit_test(test_the_host_decides),
-		cmocka_unit_test(test_copies_take_their_time), cmocka_unit_test(test_few_blocks_leave_sms_idle),
+		cmocka_unit_test(test_waits_add_up), cmocka_unit_test(test_copies_take_their_time),
+		cmocka_unit_test(test_few_blocks_leave_sms_idle),
 		cmocka_unit_test(test_another_gpu), cmocka_unit_test(test_doubts_widen), cmocka_unit_test(test_names_of_gpus),
 		cmocka_unit_test(test_no_load_in_the_capture), cmocka_unit_test(test_absurd_steps_are_unknown),
 		cmocka_unit_test(test_any_figures), cmocka_unit_test(test_tables_are_whole),
