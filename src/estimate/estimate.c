@@ -2,9 +2,9 @@
  *
  * The table of estimators, and `auto`, which asks them in turn.
  *
- * The order of the rows is the order of trust: the person, what was seen, what was recorded, what was learnt, what can be added up, nothing. The
- * first that speaks is believed alone; but for the floor that an out-of-memory set, figures are never mixed, since "why this
- * number?" must have one answer. Baselines are for comparing, and `auto` passes over them.
+ * The order of the rows is the order of trust: the person, what was seen, what was recorded, what was learnt, what can be
+ * added up, nothing. The first that speaks is believed alone; but for the floor that an out-of-memory set, figures are never
+ * mixed, since "why this number?" must have one answer. Baselines are for comparing, and `auto` passes over them.
  *
  * A row may be slow (a replay takes milliseconds to a second): the daemon has those asked in another process and goes on
  * with the answer, so estimate_auto can stop in front of one and be called again behind it.

@@ -280,8 +280,8 @@ static void shift_guesses(struct replay_program *p, int64_t part)
 }
 
 /* Best fit carries a difference of a few MiB in a workspace on to a segment of some GiB, now and then, in either direction. So
- * what a job would reserve is asked again with every guessed one a little larger, and a little smaller: where that moves nothing
- * the rules need not be exact, and where it moves much the claim is to know. The guesses are not restored. */
+ * what a job would reserve is asked again with every guessed one a little larger, and a little smaller: where that moves
+ * nothing the rules need not be exact, and where it moves much the claim is to know. The guesses are not restored. */
 static enum outcome find_high(struct replay_player *y, struct replay_program *p, const struct alloc_conf *conf, uint64_t cap,
 			      struct replay_figures *out)
 {

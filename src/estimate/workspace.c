@@ -89,8 +89,8 @@ static uint64_t of_image(const struct workspace_job *j, const struct capture_con
 
 /* ---- one tap: learnt ---- */
 
-/* Channels and sides of a convolution of one tap, from its tensors' bytes: square images of the job's batch, which are halved or
- * not. False: it is none such. x: the features of models/conv_scratch.h. */
+/* Channels and sides of a convolution of one tap, from its tensors' bytes: square images of the job's batch, which are halved
+ * or not. False: it is none such. x: the features of models/conv_scratch.h. */
 static bool shape_of(const struct workspace_job *j, const struct capture_conv *v, uint32_t x[SCRATCH_FEATURES])
 {
 	uint64_t each = j->batch * workspace_element(j);
@@ -123,8 +123,9 @@ static enum scratch_kind scratch_ask(const struct scratch_node *tree, const uint
 	return (enum scratch_kind)at->threshold;
 }
 
-/* Whether the kernel is a product on the tensors as they are, or one that has them copied, is not to be told by a rule: channels,
- * sides and batch all have a part in it. Sums: those of each sample, fewer of them where they would be more than copies. */
+/* Whether the kernel is a product on the tensors as they are, or one that has them copied, is not to be told by a rule:
+ * channels, sides and batch all have a part in it. Sums: those of each sample, fewer of them where they would be more than
+ * copies. */
 static uint64_t of_one_tap(const struct workspace_job *j, const struct capture_conv *v, const uint32_t x[SCRATCH_FEATURES])
 {
 	uint64_t copies = v->in + v->out, sums = j->batch * (v->weight / workspace_element(j) * 4);
