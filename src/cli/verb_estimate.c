@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * rad estimate: what a task's GPU memory is estimated at, by one estimator, by `auto`, or by all; and what it will do to the GPU,
- * where a capture tells. Asks no daemon, so it knows of no history.
+ * rad estimate: what a task's GPU memory is estimated at, by one estimator, by `auto`, or by all; and what it will do to the
+ * GPU, where a capture tells. Asks no daemon, so it knows of no history.
  */
 #include "base/json.h"
 #include "base/scope.h"
@@ -88,7 +88,8 @@ static void print_load(const struct load_answer *load, const char *gpu)
 		printf("\nLoad: not known: %s\n", load->why.text);
 		return;
 	}
-	printf("\nA step on %s: %.3g ms, give or take %d %%, when no data loader holds it up (host %.3g ms, GPU %.3g ms for %.0f kernels)\n",
+	printf("\nA step on %s: %.3g ms, give or take %d %%, when no data loader holds it up (host %.3g ms, GPU %.3g ms for %.0f "
+	       "kernels)\n",
 	       gpu, 1e3 * a->step_s, percent(a->step_spread), 1e3 * a->host_s, 1e3 * a->busy_s, a->kernels);
 	printf("Load: GRACT %d %% +- %d, SMACT %d %% +- %d, DRAM %d %% +- %d, %.0f W\n", percent(b->load.gract), percent(b->gract_sd),
 	       percent(b->load.smact), percent(b->smact_sd), percent(b->dram), percent(b->dram_sd), b->watts);

@@ -394,7 +394,8 @@ static void a_declaration_with_a_capture_waits_for_its_load(void **unused)
 	(void)unused;
 	struct world *w = slow_world();
 	task_id a = submit(w, declared_with_capture());
-	struct estimate_result r = { .value = { "declared", 3000, 3000, 3000, .prior = { .load = { 0.9, 0.4 }, .source = LOAD_GUESSED } } };
+	struct load_belief guess = { .load = { 0.9, 0.4 }, .source = LOAD_GUESSED };
+	struct estimate_result r = { .value = { "declared", 3000, 3000, 3000, .prior = guess } };
 	assert_int_equal(w->n_questions, 1);
 	assert_string_equal(reason(w, a), "Estimating");
 	core_estimated(w->c, w->question, true, &r, w->now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The load model of activity.h. Each kernel by itself, since what decides differs from one to the next: a product of matrices is
- * bound by the units that multiply, most others by memory, small ones by what any launch costs, and a batch normalisation by
+ * The load model of activity.h. Each kernel by itself, since what decides differs from one to the next: a product of matrices
+ * is bound by the units that multiply, most others by memory, small ones by what any launch costs, and a batch normalisation by
  * how few channels it is cut into. The same arithmetic, over many tasks at once, is fitted by bench/hardware/load_model.py, and
  * bench/hardware/score_solo.py sees that both agree.
  *

@@ -76,7 +76,8 @@ static void test_the_host_decides(void **state)
 	const struct capture_kernel k = tiny(1000);
 	const struct capture_host host = { .forward = 500, .backward = 500, .modules = 200 };
 	struct activity a = of(&k, 1, &host, H200);
-	double us = 500 * activity_host_us.forward + 500 * activity_host_us.backward + 200 * activity_host_us.modules + activity_host_us.step;
+	double us = 500 * activity_host_us.forward + 500 * activity_host_us.backward + 200 * activity_host_us.modules +
+		    activity_host_us.step;
 
 	(void)state;
 	assert_true(fabs(a.host_s / (us * 1e-6) - 1) < 1e-9);

@@ -116,8 +116,8 @@ static enum map_reason map_ask_memory(struct map_ask *ask, const struct map_gpu 
 	return empty_soon && (g->total_mib >= ask->claim_mib || may_clamp(ask, g)) ? MAP_SETTLING : MAP_MEMORY;
 }
 
-/* A policy that predicts cannot where nothing is known yet of a task that has just started: there the limits on the load decide,
- * as under the others. */
+/* A policy that predicts cannot where nothing is known yet of a task that has just started: there the limits on the load
+ * decide, as under the others. */
 static bool predicts_load(const struct map_row *row, const struct map_gpu *g)
 {
 	return row->for_load && !g->unseen;

@@ -14,8 +14,8 @@
  *	claim lasts for life (declared, history, fenced):	max(claim, observed)
  *	otherwise, until it is warm:				max(claim, observed peak)
  *	otherwise, once warm:					observed peak + max(5 %, 512 MiB), above the claim or below it
- * Warm: its memory and its work stood still, or 30 s of its activity were seen, and a full window; the caller says so. It stays warm, unless memory per process can no
- * longer be read: then nothing is released early.
+ * Warm: its memory and its work stood still, or 30 s of its activity were seen, and a full window; the caller says so. It
+ * stays warm, unless memory per process can no longer be read: then nothing is released early.
  * An entry ends when a sample newer than the exit shows the task's processes gone.
  */
 #ifndef RAD_MAP_LEDGER_H
