@@ -165,6 +165,55 @@ static void what_a_task_does_alone_is_expected_of_the_next(void **unused)
 	end_world(w);
 }
 
+/* Two that are never alone: what the GPU shows of both says something of each, and the next run knows it as what it is. */
+static void what_tasks_do_in_company_is_inferred_and_learnt(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.fence = false;
+	struct world *w = new_world(1, &config);
+	task_id a = submit(w, spec_of(4000, 1)), b = submit(w, spec_of(5000, 1));
+	struct measured m;
+	hold_memory(w, a, 3900);
+	hold_memory(w, b, 4900);
+	w->smact = 1.5;	/* no such figure */
+	pass(w, 10);
+	assert_true(fleet_measured(w->c->fleet, a, &m));
+	assert_int_equal(m.inferred.source, LOAD_UNKNOWN);
+	w->smact = 0.3;
+	pass(w, 20);
+	assert_true(fleet_measured(w->c->fleet, a, &m));
+	assert_int_equal(m.inferred.source, LOAD_INFERRED);
+	assert_true(m.inferred.load.smact < 0.3 && m.inferred.smact_sd > LOAD_LEAST_SD);
+	exits(w, a, 0, SCAN_NOTHING);
+	task_id next = submit(w, spec_of(4000, 1));
+	struct load_belief l = estimates_load(w->c->estimates, core_task(w->c, next), "NVIDIA A100");
+	assert_int_equal(l.source, LOAD_INFERRED);
+	assert_true(l.load.smact < 0.3 && l.smact_sd >= LOAD_LEAST_SD);
+	end_world(w);
+}
+
+/* While memory still grows a task is not what it will be: that stretch says nothing of it. */
+static void what_loads_teaches_no_load(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(4000, 1)), b = submit(w, spec_of(8000, 1));
+	struct measured m;
+	w->smact = 0.3;
+	hold_memory(w, a, 3900);
+	for (int i = 0; i < 10; i++) {
+		hold_memory(w, b, 500);
+		pass(w, 2);
+	}
+	assert_true(fleet_measured(w->c->fleet, b, &m));
+	assert_int_equal(m.inferred.source, LOAD_UNKNOWN);
+	pass(w, 5);
+	assert_true(fleet_measured(w->c->fleet, b, &m));
+	assert_int_equal(m.inferred.source, LOAD_INFERRED);
+	end_world(w);
+}
+
 static void what_was_learnt_survives_a_restart(void **unused)
 {
 	(void)unused;
@@ -436,6 +485,8 @@ int main(void)
 		cmocka_unit_test(other_models_of_gpu_have_a_wider_margin),
 		cmocka_unit_test(one_out_of_memory_raises_its_signature),
 		cmocka_unit_test(what_a_task_does_alone_is_expected_of_the_next),
+		cmocka_unit_test(what_tasks_do_in_company_is_inferred_and_learnt),
+		cmocka_unit_test(what_loads_teaches_no_load),
 		cmocka_unit_test(what_was_learnt_survives_a_restart),
 		cmocka_unit_test(tasks_wait_for_slow_estimators_and_others_do_not),
 		cmocka_unit_test(an_array_asks_once),
