@@ -244,7 +244,7 @@ static int run_mix(struct cli_call *c, const struct simulate_words *w, struct se
 		const struct sim_workload *one = sim_workload_need(&s->workloads, c->words[i], &err);
 		if (!one)
 			return cli_fail(c, &err);
-		tasks[i] = (struct share_task){ one->gract, one->smact };
+		tasks[i] = (struct share_task){ one->gract, one->smact, one->kernels };
 		mib += one->mem_mib;
 	}
 	if (mib > s->devices->mem_total_mib - s->devices->mem_reserved_mib)

@@ -309,8 +309,12 @@ struct load_belief estimates_load(const struct estimates *e, const struct task *
 		seen.source = LOAD_GUESSED;
 		seen.gract_sd = seen.smact_sd = seen.dram_sd = OTHER_GPU_SD;
 	}
-	if (!t->estimated || t->estimate.prior.source == LOAD_UNKNOWN || seen.source == LOAD_MEASURED)
+	if (!t->estimated || t->estimate.prior.source == LOAD_UNKNOWN)
 		return seen;
+	if (seen.source == LOAD_MEASURED) {
+		seen.load.kernels = t->estimate.prior.load.kernels;	/* readings do not show them */
+		return seen;
+	}
 	return infer_combine(&seen, &t->estimate.prior);
 }
 

@@ -132,7 +132,7 @@ static struct share_task load_of(const struct fleet *f, const struct run *r, str
 {
 	struct share_task own = own_load(f, r);
 	return (struct share_task){ isfinite(own.gract) ? own.gract : unknown.gract,
-				    isfinite(own.smact) ? own.smact : unknown.smact };
+				    isfinite(own.smact) ? own.smact : unknown.smact, own.kernels };
 }
 
 /* One solution of the law for all on the slot, since each is asked for its own at the same moment. */

@@ -60,6 +60,7 @@ static void kind_of(const struct map_request *r, struct kind *k)
 	k->claim_mib = r->claim_mib;
 	k->self.load.gract = r->self.load.gract;
 	k->self.load.smact = r->self.load.smact;
+	k->self.load.kernels = r->self.load.kernels;
 	k->self.max_slowdown = r->self.max_slowdown;
 	k->gpus = r->gpus;
 	k->share = r->share;

@@ -70,7 +70,7 @@ static uint64_t bits_of(const struct planning *k, const uint32_t *slots, unsigne
 /* What was measured is rounded, so that plans do not hang on the order in which sums were made. */
 static struct share_task plan_rounded(struct share_task l)
 {
-	return (struct share_task){ round(l.gract * 1000) / 1000, round(l.smact * 1000) / 1000 };
+	return (struct share_task){ round(l.gract * 1000) / 1000, round(l.smact * 1000) / 1000, l.kernels };
 }
 
 static bool plan_list_running(struct pass *p, struct plan *out)

@@ -177,6 +177,7 @@ static void activity_loads(const struct activity_sums *s, const struct gpus_row 
 
 	b->load.gract = fraction(s->busy / a->step_s);
 	b->load.smact = fmin(b->load.gract, s->active / a->step_s);
+	b->load.kernels = s->kernels / a->step_s;
 	b->dram = fraction(s->dram / a->step_s);
 	draw = b->load.gract * ACTIVITY_WATTS_GRACT + b->load.smact * ACTIVITY_WATTS_SMACT + b->dram * ACTIVITY_WATTS_DRAM +
 	       s->work / a->step_s * ACTIVITY_WATTS_WORK;

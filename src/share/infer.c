@@ -432,6 +432,7 @@ struct load_belief infer_combine(const struct load_belief *a, const struct load_
 	combine(x.load.smact, x.smact_sd, y.load.smact, y.smact_sd, &c.load.smact, &c.smact_sd);
 	combine(x.dram, x.dram_sd, y.dram, y.dram_sd, &c.dram, &c.dram_sd);
 	c.watts = isfinite(x.watts) ? x.watts : y.watts;
+	c.load.kernels = x.load.kernels > 0 ? x.load.kernels : y.load.kernels;
 	c.source = x.source > y.source ? x.source : y.source;
 	return c;
 }

@@ -2,7 +2,7 @@
  * Speeds of tasks that share a GPU: weighted max-min fairness over GPU time (streams) or SM activity (MPS). The speeds
  * themselves are the working memory, so nothing is allocated: simulators call this in their inner loops.
  *
- * Both laws are the same water filling (doc/share.md derives the second), so there is one routine and two rows of
+ * The laws are the same water filling (doc/share.md derives those of MPS), so there is one routine and three rows of
  * parameters. Only +, -, *, /, sqrt and comparisons are used, which IEEE 754 defines to the last bit: a simulation gives the
  * same figures on every machine.
  */
@@ -30,16 +30,29 @@ static double sm_activity(const struct share_task *t)
 	return fmin(clamp_load(t->smact), gpu_time(t));
 }
 
+static bool kernels_known(const struct share_task *t)
+{
+	return t->kernels > 0;
+}
+
+/* How long a kernel of it is on average, in seconds. */
+static double kernel_s(const struct share_task *t)
+{
+	return kernels_known(t) ? fmin(fmax(gpu_time(t) / t->kernels, SHARE_SHORTEST_KERNEL_US * 1e-6), SHARE_LONGEST_KERNEL_US * 1e-6)
+				: 0;
+}
+
 struct law {
 	double (*demand)(const struct share_task *t);
-	double (*weight)(const struct share_task *t);
+	/* `others_s`: the kernels of all others, one of each after the other. */
+	double (*weight)(const struct share_task *t, double others_s);
 	double capacity;
 	double idle_weight;	/* a consumer that is never satisfied: what stays idle */
 };
 
-static double equal(const struct share_task *t)
+static double equal(const struct share_task *t, double others_s)
 {
-	(void)t;
+	(void)t, (void)others_s;
 	return 1;
 }
 
@@ -50,25 +63,53 @@ static double host_waits(double gract)
 	return half * quarter * sixteenth;
 }
 
+/* GRACT^(7/8) */
+static double host_waits_less(double gract)
+{
+	double half = sqrt(gract), quarter = sqrt(half), eighth = sqrt(quarter);
+	return half * quarter * eighth;
+}
+
 /* With what stays idle as the level L, speed = L / (GRACT^a - SMACT / C): see doc/share.md. Never negative, since
  * SMACT <= GRACT <= GRACT^a and C > 1. */
-static double by_grid(const struct share_task *t)
+static double by_grid(const struct share_task *t, double others_s)
 {
+	(void)others_s;
 	double smact = sm_activity(t);
 	return smact / (host_waits(gpu_time(t)) - smact / SHARE_MPS_CAPACITY);
 }
 
+/* The same, and each launch waits. As many as fit into the task's GPU time, whatever was said. */
+static double by_launch(const struct share_task *t, double others_s)
+{
+	double smact = sm_activity(t), launches = gpu_time(t) / kernel_s(t);
+	double waits = SHARE_KERNELS_WAIT * launches * others_s;
+	return smact / (host_waits_less(gpu_time(t)) + waits - smact / SHARE_KERNELS_CAPACITY);
+}
+
 static const struct law streams = { gpu_time, equal, SHARE_STREAMS_CAPACITY, 0 };
 static const struct law mps = { sm_activity, by_grid, SHARE_MPS_CAPACITY, SHARE_MPS_CAPACITY };
+static const struct law mps_launches = { sm_activity, by_launch, SHARE_KERNELS_CAPACITY, SHARE_KERNELS_CAPACITY };
+
+/* One task of which they are not known leaves nothing to reckon with for the others. */
+static const struct law *law_of(const struct share_task *tasks, size_t n, enum share_mode mode)
+{
+	if (mode != SHARE_MPS)
+		return &streams;
+	for (size_t i = 0; i < n; i++)
+		if (!kernels_known(&tasks[i]))
+			return &mps;
+	return &mps_launches;
+}
 
 /* Rounds ask for demand and weight of each task again and again: of up to this many they are put down. */
 #define FEW 32
 
 struct share_asked { double demand, weight; };
 
-static struct share_asked ask(const struct law *law, const struct share_task *t)
+static struct share_asked ask(const struct law *law, const struct share_task *t, double all_s)
 {
-	return (struct share_asked){ law->demand(t), law->weight(t) };
+	return (struct share_asked){ law->demand(t), law->weight(t, all_s - kernel_s(t)) };
 }
 
 /* Water filling: each task is granted level * weight, at most its demand; what the satisfied leave raises the level for the
@@ -76,11 +117,14 @@ static struct share_asked ask(const struct law *law, const struct share_task *t)
 static void fill(const struct law *law, const struct share_task *tasks, size_t n, double *speed)
 {
 	struct share_asked few[FEW];
-#define ASKED(i) (n <= FEW ? few[i] : ask(law, &tasks[i]))
+	double all_s = 0;
+#define ASKED(i) (n <= FEW ? few[i] : ask(law, &tasks[i], all_s))
+	for (size_t i = 0; i < n; i++)
+		all_s += kernel_s(&tasks[i]);
 	for (size_t i = 0; i < n; i++) {
 		speed[i] = 0;
 		if (n <= FEW)
-			few[i] = ask(law, &tasks[i]);
+			few[i] = ask(law, &tasks[i], all_s);
 	}
 	double level;
 	bool more;
@@ -111,7 +155,7 @@ static void fill(const struct law *law, const struct share_task *tasks, size_t n
 void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode, double *speed)
 {
 	if (n > 1 && mode != SHARE_NEVER && mode != SHARE_MIG) {
-		fill(mode == SHARE_MPS ? &mps : &streams, tasks, n, speed);
+		fill(law_of(tasks, n, mode), tasks, n, speed);
 		return;
 	}
 	for (size_t i = 0; i < n; i++)

@@ -8,7 +8,7 @@
  *		 (8 % go to switching).
  *	mps:	 a task's kernels take 1 / (1 - rho / C) as long beside others that keep a fraction rho of SM activity; its host
  *		 works on meanwhile. A light task of many small kernels beside one that fills the GPU can be slower than
- *		 under streams.
+ *		 under streams. Where the kernels of all are known, each launch waits for a part of a kernel of every other.
  */
 #ifndef RAD_SHARE_SHARE_H
 #define RAD_SHARE_SHARE_H
@@ -21,7 +21,8 @@
 #define SHARE_UNKNOWN_LOAD 0.5	/* what a load that is not known is taken for */
 
 /* Writes n speeds in (0, 1]. For SHARE_NEVER and SHARE_MIG, and for n == 1, all are 1. SHARE_AUTO counts as SHARE_STREAMS,
- * which every GPU can do. Adding a task never makes another faster; the order of the tasks does not matter. */
+ * which every GPU can do. The order of the tasks does not matter. Adding a task never makes another faster, where loads alone are
+ * known; with kernels it may: who holds up another leaves more to a third. */
 void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode, double *speed);
 
 /* The activity of the GPU while these tasks run at those speeds; each at most 1. */

@@ -31,8 +31,8 @@ static size_t random_mix(struct share_task *tasks)
 	if (next_unit() < 0.5)
 		n = 2 + n % 4;
 	for (size_t i = 0; i < n; i++) {
-		tasks[i].gract = next_unit();
-		tasks[i].smact = tasks[i].gract * next_unit();
+		double gract = next_unit();
+		tasks[i] = (struct share_task){ gract, gract * next_unit(), 0 };
 		if (next_unit() < 0.05)
 			tasks[i].smact = NAN;
 	}
@@ -57,6 +57,9 @@ static void test_speeds_are_fractions(void **state)
 	}
 }
 
+static size_t random_mix_with_kernels(struct share_task *tasks);
+static void assert_near(double got, double want, double relative);
+
 static void test_order_does_not_matter(void **state)
 {
 	(void)state;
@@ -64,7 +67,7 @@ static void test_order_does_not_matter(void **state)
 	double speed[MOST], again[MOST];
 	seed = 2;
 	for (int round = 0; round < ROUNDS; round++) {
-		size_t n = random_mix(tasks), by = 1 + (size_t)(next_unit() * (double)(n - 1));
+		size_t n = round % 2 ? random_mix(tasks) : random_mix_with_kernels(tasks), by = 1 + (size_t)(next_unit() * (double)(n - 1));
 		for (size_t i = 0; i < n; i++)
 			turned[i] = tasks[(i + by) % n];
 		for (size_t m = 0; m < 2; m++) {
@@ -135,6 +138,85 @@ static void test_mps_speeds_are_the_fixed_point(void **state)
 			if (fabs(speed[i] - 1 / fmax(1, kernels)) > 1e-9)
 				fail_msg("round %d: %zu of %zu: %.12f, not %.12f", round, i, n, speed[i], 1 / fmax(1, kernels));
 		}
+	}
+}
+
+/* With the kernels of all known: of any length from 1 to 1000 microseconds, which is more than counts. */
+static size_t random_mix_with_kernels(struct share_task *tasks)
+{
+	size_t n = random_mix(tasks);
+	for (size_t i = 0; i < n; i++) {
+		if (isnan(tasks[i].smact))
+			tasks[i].smact = tasks[i].gract / 2;
+		tasks[i].gract = 0.1 + 0.9 * tasks[i].gract;
+		tasks[i].smact = fmax(tasks[i].smact, 0.01);
+		tasks[i].kernels = tasks[i].gract * 1e6 / pow(1000, next_unit());
+	}
+	return n;
+}
+
+static double kernel_us(const struct share_task *t)
+{
+	return fmin(fmax(t->gract / t->kernels * 1e6, SHARE_SHORTEST_KERNEL_US), SHARE_LONGEST_KERNEL_US);
+}
+
+static void test_launches_wait(void **state)
+{
+	(void)state;
+	struct share_task tasks[MOST];
+	double speed[MOST], plain[MOST];
+	seed = 7;
+	for (int round = 0; round < ROUNDS; round++) {
+		size_t n = random_mix_with_kernels(tasks);
+		double rho = 0, all_us = 0;
+		share_speeds(tasks, n, SHARE_MPS, speed);
+		for (size_t i = 0; i < n; i++) {
+			assert_true(speed[i] > 0 && speed[i] <= 1);
+			rho += tasks[i].smact * speed[i];
+			all_us += kernel_us(&tasks[i]);
+		}
+		for (size_t i = 0; i < n; i++) {
+			double own = kernel_us(&tasks[i]), waits = SHARE_KERNELS_WAIT * tasks[i].gract / own * (all_us - own);
+			double kernels = pow(tasks[i].gract, 7.0 / 8) + waits;
+			double want = 1 / fmax(1, kernels / (1 - (rho - tasks[i].smact * speed[i]) / SHARE_KERNELS_CAPACITY));
+			if (fabs(speed[i] - want) > 1e-9)
+				fail_msg("round %d: %zu of %zu: %.12f, not %.12f", round, i, n, speed[i], want);
+		}
+		/* One of which they are not known: they count for nobody. */
+		tasks[0].kernels = round % 2 ? 0 : NAN;
+		share_speeds(tasks, n, SHARE_MPS, speed);
+		for (size_t i = 0; i < n; i++)
+			tasks[i].kernels = 0;
+		share_speeds(tasks, n, SHARE_MPS, plain);
+		assert_memory_equal(speed, plain, n * sizeof *speed);
+	}
+}
+
+/* Fifteen kinds of training task as they were alone on an H200, MobileNetV2 and VGG16 beside each other as measured there; and no
+ * arrival among them speeds anybody up. */
+static void test_measured_kernels(void **state)
+{
+	(void)state;
+	static const struct share_task kinds[] = {
+		{ 1, .817, 27000 }, { .61, .215, 84000 }, { .147, .035, 23000 }, { .45, .245, 49000 }, { .595, .41, 50000 },
+		{ 1, .684, 41800 }, { .828, .249, 105000 }, { .54, .411, 25800 }, { .55, .389, 23800 }, { 1, .705, 17500 },
+		{ .295, .13, 42700 }, { .434, .196, 55300 }, { .341, .15, 48900 }, { 1, .819, 22600 }, { 1, .92, 11100 },
+	};
+	const struct share_task pair[] = { kinds[9], kinds[14] };
+	struct share_task tasks[8];
+	double with[8], without[8];
+	share_speeds(pair, 2, SHARE_MPS, with);
+	assert_near(with[0], 0.405, 0.15);
+	assert_near(with[1], 0.738, 0.15);
+	seed = 8;
+	for (int round = 0; round < ROUNDS; round++) {
+		size_t n = 3 + (size_t)(next_unit() * 6);
+		for (size_t i = 0; i < n; i++)
+			tasks[i] = kinds[(size_t)(next_unit() * 15)];
+		share_speeds(tasks, n - 1, SHARE_MPS, without);
+		share_speeds(tasks, n, SHARE_MPS, with);
+		for (size_t i = 0; i < n - 1; i++)
+			assert_true(with[i] <= without[i] + 1e-9);
 	}
 }
 
@@ -238,6 +320,8 @@ int main(void)
 		cmocka_unit_test(test_order_does_not_matter),
 		cmocka_unit_test(test_an_arrival_speeds_nobody_up),
 		cmocka_unit_test(test_mps_speeds_are_the_fixed_point),
+		cmocka_unit_test(test_launches_wait),
+		cmocka_unit_test(test_measured_kernels),
 		cmocka_unit_test(test_streams_use_their_capacity),
 		cmocka_unit_test(test_alone_is_undisturbed),
 		cmocka_unit_test(test_unknown_and_absurd_loads),

@@ -156,7 +156,7 @@ static void figures_are_read(void **state)
 {
 	(void)state;
 	scoped_free char *path = file("W.csv", "note,workload,gpus,solo_s,mem_mib,gract,smact,horus_mib,watts,"
-						"start_s,declared_mib\nx,a,2,10.0005,800.2,1,.25,17456.9,312.5,2.5,700\n");
+						"start_s,declared_mib,kernels_s\nx,a,2,10.0005,800.2,1,.25,17456.9,312.5,2.5,700,4e4\n");
 	struct sim_workloads w;
 	struct error err;
 	assert_int_equal(sim_workloads_read(&w, path, NULL, &err), 0);
@@ -164,7 +164,7 @@ static void figures_are_read(void **state)
 	assert_non_null(a);
 	assert_null(sim_workload_find(&w, "b"));
 	assert_true(a->gpus == 2 && a->solo_ms == 10001 && a->mem_mib == 801 && a->gract == 1 && a->smact == .25 && a->watts == 312.5);
-	assert_true(a->start_ms == 2500 && a->declared_mib == 700);
+	assert_true(a->start_ms == 2500 && a->declared_mib == 700 && a->kernels == 40000);
 	assert_true(a->estimates_mib[0] == 17457 && !a->estimates_mib[1] && w.has_estimates[0] && !w.has_estimates[1]);
 	sim_workloads_clear(&w);
 }

@@ -25,13 +25,13 @@ const char *const sim_estimator_columns[SIM_ESTIMATORS] = { "horus_mib", "fakete
 
 enum column {
 	NAME, GPUS, SOLO, MEM, GRACT, SMACT, N_NEEDED,
-	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, START, DECLARED, CLASS, N_COLUMNS,
+	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, START, DECLARED, KERNELS, CLASS, N_COLUMNS,
 };
 
 static const char *column_name(unsigned i)
 {
 	static const char *const names[] = { "workload", "gpus", "solo_s", "mem_mib", "gract", "smact" };
-	static const char *const more[] = { "watts", "start_s", "declared_mib", "class" };
+	static const char *const more[] = { "watts", "start_s", "declared_mib", "kernels_s", "class" };
 	return i < N_NEEDED ? names[i] : i < WATTS ? sim_estimator_columns[i - ESTIMATES] : more[i - WATTS];
 }
 
@@ -48,7 +48,7 @@ static int map_column(char *pair, const char *theirs[N_COLUMNS], struct error *e
 			return 0;
 		}
 	return error_set(err, ERR_INVALID, "'%.60s' is no column that is read; those are workload gpus solo_s mem_mib gract smact "
-			 "horus_mib faketensor_mib gpumemnet_mib watts start_s declared_mib class", pair);
+			 "horus_mib faketensor_mib gpumemnet_mib watts start_s declared_mib kernels_s class", pair);
 }
 
 /* `words` is cut up and must outlive `theirs`. */
@@ -118,6 +118,7 @@ static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workl
 	w->gract = v[GRACT];
 	w->smact = v[SMACT];
 	w->watts = v[WATTS];
+	w->kernels = v[KERNELS];
 	for (unsigned i = 0; i < SIM_ESTIMATORS; i++)
 		w->estimates_mib[i] = (uint64_t)ceil(v[ESTIMATES + i]);
 	return 0;

@@ -46,7 +46,7 @@ static void need_scratch(struct world *w, size_t n)
 
 static struct share_task load_now(const struct world_task *t)
 {
-	return t->computes ? (struct share_task){ t->of->gract, t->of->smact } : (struct share_task){ 0, 0 };
+	return t->computes ? (struct share_task){ t->of->gract, t->of->smact, t->of->kernels } : (struct share_task){ 0, 0 };
 }
 
 static void list_loads(struct world *w, const struct world_gpu *g)

@@ -11,8 +11,8 @@
 #include <jansson.h>
 
 /* A task's load on that GPU when alone; fractions 0..1. NaN: not known (share.h says what it is taken for). SMACT never exceeds
- * GRACT; where it is said to, it counts as GRACT. */
-struct share_task { double gract, smact; };
+ * GRACT; where it is said to, it counts as GRACT. kernels: how many it runs in a second; 0 or NaN: not known. */
+struct share_task { double gract, smact, kernels; };
 
 /* From the weakest to the strongest; a later one replaces an earlier one. Words are those of stores and answers. */
 #define LOAD_SOURCES(X) \

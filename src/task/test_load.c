@@ -40,9 +40,14 @@ static void what_cannot_be_a_load_is_not_known(void **unused)
 {
 	(void)unused;
 	struct load_belief b = typical;
-	b.load.gract = 1.5, b.gract_sd = -1, b.watts = INFINITY;
+	b.load.gract = 1.5, b.gract_sd = -1, b.watts = INFINITY, b.load.kernels = -1;
 	struct load_belief c = load_clean(&b);
-	assert_true(isnan(c.load.gract) && isnan(c.gract_sd) && isnan(c.watts));
+	assert_true(isnan(c.load.gract) && isnan(c.gract_sd) && isnan(c.watts) && c.load.kernels == 0);
+	b.load.kernels = 40000;
+	scoped_json *v = load_to_json(&b);
+	struct load_belief back;
+	assert_int_equal(load_from_json(v, &back, NULL), 0);
+	assert_true(back.load.kernels == 40000);
 	assert_true(c.load.smact == 0.5);
 	b.load.smact = -0.1;
 	assert_int_equal(load_clean(&b).source, LOAD_UNKNOWN);
