@@ -19,10 +19,10 @@ from load_model import CLASSES, COSTS, GPUS, HOST, SHARPNESS, UNITS, Model, Task
 from score_solo import HELD_OUT, lines_of
 
 
-def measured(folder, captures):
+def measured(folder, captures, held_out=HELD_OUT):
     """Lines of tasks that were measured whole and captured, of the families that a fit may see."""
     lines = [l for l in lines_of(folder / "solo.jsonl") if l.get("step_s") and l.get("gract") is not None]
-    return [l for l in lines if l["family"] not in HELD_OUT and (captures / f"{l['name']}.radcap").exists()]
+    return [l for l in lines if l["family"] not in held_out and (captures / f"{l['name']}.radcap").exists()]
 
 
 def first_guess():
@@ -206,15 +206,26 @@ HEADER = """/* SPDX-License-Identifier: MIT
 """
 
 
+def spreads(rows):
+    """Of what score_solo.py scored (its --json): by figure; of a step where the GPU decides, and where the host does."""
+    def of(key, kept=lambda r: True):
+        return spread(np.array([r["errors"][key] for r in rows if kept(r)]))
+
+    def by_host(r):
+        return r["load"]["host_s"] > r["load"]["busy_s"]
+    return {"STEP": of("step", lambda r: not by_host(r)), "HOST": of("step", by_host), "GRACT": of("gract"), "SMACT": of("smact"),
+            "DRAM": of("dram")}
+
+
 def header(values, fit, out):
-    """models/activity.h."""
+    """models/activity.h, with the spreads of families left out of the fit."""
     def number(v):
         return f"{float(v):.4g}"
 
     def row(items):
         return "{ " + ", ".join(number(v) for v in items) + " }"
     bound = fit.host_s > 0.9 * fit.step_s
-    spreads = {"STEP": spread(out["step"][~bound]), "HOST": spread(out["step"][bound]), "GRACT": spread(out["gract"]),
+    widths = {"STEP": spread(out["step"][~bound]), "HOST": spread(out["step"][bound]), "GRACT": spread(out["gract"]),
                "SMACT": spread(out["smact"]), "DRAM": spread(out["dram"])}
     text = HEADER % {"n": len(fit.lines), "families": len(set(fit.family)), "gpu": "NVIDIA H200",
                      **{key: f"median {np.nanmedian(abs(out[key])):.3f}, p90 {np.nanquantile(abs(out[key]), 0.9):.3f}"
@@ -222,7 +233,7 @@ def header(values, fit, out):
     text += "#define ACTIVITY_FITTED \"H200\"\t/* its row of models/gpus.h */\n"
     text += "/* Wider by so much on another GPU, and for a capture that says it may go another way: judged, not measured. */\n"
     text += "#define ACTIVITY_OTHER_GPU 2\n#define ACTIVITY_DOUBTFUL 2\n"
-    for name, v in spreads.items():
+    for name, v in widths.items():
         text += f"#define ACTIVITY_SPREAD_{name} {number(max(v, 0.02))}\n"
     singles = {"DEEP": "deep", "GROUPED": "grouped", "CACHE": "cache", "GAP_US": "gap_us", "LEAD_US": "lead_us", "WAIT": "wait",
                "COPY_GB_S": "copy_gb_s"}
@@ -255,9 +266,14 @@ def main():
     p.add_argument("--data", type=pathlib.Path, required=True)
     p.add_argument("--gpu", default="NVIDIA H200")
     p.add_argument("--write", type=pathlib.Path)
+    p.add_argument("--spreads", type=pathlib.Path, metavar="FILE", help="only print the spreads of this file of score_solo.py")
+    p.add_argument("--all", action="store_true", help="fit to those held out, too: what is shipped once they were scored")
     p.add_argument("--show", action="store_true", help="errors of families left out, one line each, and the tasks that are worst")
     args = p.parse_args()
-    fit = Fit(measured(args.data, args.captures), args.data, args.captures, GPUS[args.gpu])
+    if args.spreads:
+        print("\n".join(f"#define ACTIVITY_SPREAD_{k} {v:.4g}" for k, v in spreads(json.loads(args.spreads.read_text())["rows"]).items()))
+        return
+    fit = Fit(measured(args.data, args.captures, set() if args.all else HELD_OUT), args.data, args.captures, GPUS[args.gpu])
     everything = np.ones(len(fit.lines), dtype=bool)
     values = fit.solve(everything)
     print(len(fit.lines), "tasks;", "fitted:", json.dumps(told(fit.errors(values, everything))))
@@ -268,7 +284,6 @@ def main():
             print(f"{fit.lines[n]['name'][:64]:64s}", " ".join(f"{key} {out[key][n]:+.2f}" for key in out))
     if args.write:
         args.write.write_text(header(values, fit, out))
-    return values
 
 
 if __name__ == "__main__":
