@@ -15,7 +15,7 @@ import pathlib
 import numpy as np
 from scipy.optimize import least_squares
 
-from load_model import CLASSES, COSTS, GPUS, HOST, SHARPNESS, UNITS, Model, Tasks
+from load_model import CLASSES, COSTS, GPUS, HOST, UNITS, Model, Tasks
 from score_solo import HELD_OUT, lines_of
 
 
@@ -237,7 +237,6 @@ def header(values, fit, out):
         text += f"#define ACTIVITY_SPREAD_{name} {number(max(v, 0.02))}\n"
     singles = {"DEEP": "deep", "GROUPED": "grouped", "CACHE": "cache", "GAP_US": "gap_us", "LEAD_US": "lead_us", "WAIT": "wait",
                "COPY_GB_S": "copy_gb_s"}
-    text += f"#define ACTIVITY_SHARPNESS {SHARPNESS:.1f}\n"
     for name, key in singles.items():
         text += f"#define ACTIVITY_{name} {number(values[key][0])}\n"
     for names, key in ((("CHANNEL_HALF", "CHANNEL_BLOCKS"), "channel"), (("DRAM_SMALL", "DRAM_LARGE"), "dram"),

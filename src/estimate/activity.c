@@ -157,12 +157,15 @@ static double activity_host_s(const struct capture_host *h, const struct activit
 		       (double)h->parameters * us->parameters + (double)h->waits * us->waits + s->recurrent * us->recurrent + us->step);
 }
 
-/* Near the larger of two times, a little above it where they are alike: one runs ahead of the other, but not always. */
+/* Near the larger of two times, a little above it where they are alike: one runs ahead of the other, but not always. The eighth
+ * root of the sum of their eighth powers. */
 static double activity_larger(double a, double b)
 {
-	double most = fmax(a, b), least = fmin(a, b);
+	double most = fmax(a, b), part = most > 0 ? fmin(a, b) / most : 0;
 
-	return most > 0 ? most * pow(1 + pow(least / most, ACTIVITY_SHARPNESS), 1 / ACTIVITY_SHARPNESS) : 0;
+	for (int i = 0; i < 3; i++)
+		part *= part;
+	return most * sqrt(sqrt(sqrt(1 + part)));
 }
 
 static double fraction(double v)
