@@ -119,10 +119,8 @@ static void fleet_fill_slot(struct fleet *f, struct slot *s, struct now now)
 	s->touched = false;
 	if (!seen.stale && !f->config->readings_stand && s->read_ms + f->config->stale_ms < f->stale_due_ms)
 		f->stale_due_ms = s->read_ms + f->config->stale_ms;
-	if (!is_new && !tenants_changed && !memcmp(g, &seen, sizeof seen))
-		return;
 	bool moved = is_new || tenants_changed || !map_answers_alike(&f->config->map, g, &seen);
-	f->shape += is_new || !same_shape(g, &seen);
+	f->shape += moved && (is_new || !same_shape(g, &seen));
 	memcpy(g, &seen, sizeof seen);
 	if (moved)
 		move_slot(f, s);
