@@ -21,8 +21,8 @@
 #define SHARE_UNKNOWN_LOAD 0.5	/* what a load that is not known is taken for */
 
 /* Writes n speeds in (0, 1]. For SHARE_NEVER and SHARE_MIG, and for n == 1, all are 1. SHARE_AUTO counts as SHARE_STREAMS,
- * which every GPU can do. The order of the tasks does not matter. Adding a task never makes another faster, where loads alone are
- * known; with kernels it may: who holds up another leaves more to a third. */
+ * which every GPU can do. The order of the tasks does not matter. Adding a task never makes another faster, where loads alone
+ * are known; with kernels it may: who holds up another leaves more to a third. */
 void share_speeds(const struct share_task *tasks, size_t n, enum share_mode mode, double *speed);
 
 /* The activity of the GPU while these tasks run at those speeds; each at most 1. */

@@ -192,8 +192,8 @@ static void test_launches_wait(void **state)
 	}
 }
 
-/* Fifteen kinds of training task as they were alone on an H200, MobileNetV2 and VGG16 beside each other as measured there; and no
- * arrival among them speeds anybody up. */
+/* Fifteen kinds of training task as they were alone on an H200, MobileNetV2 and VGG16 beside each other as measured there; and
+ * no arrival among them speeds anybody up. */
 static void test_measured_kernels(void **state)
 {
 	(void)state;
