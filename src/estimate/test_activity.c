@@ -112,7 +112,8 @@ static void test_copies_take_their_time(void **state)
 
 static void test_few_blocks_leave_sms_idle(void **state)
 {
-	struct capture_kernel k = { .count = 1, .flops = 1 << 28, .bytes = 1 << 30, .blocks = 1000, .class = KERNEL_CHANNEL_NORM };
+	struct capture_kernel k = { .count = 1, .flops = 1 << 28, .bytes = (uint64_t)1 << 36, .blocks = 1000,
+		.class = KERNEL_CHANNEL_NORM };
 	struct activity many = of(&k, 1, &idle_host, H200), few;
 
 	(void)state;

@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 
-from . import reads
+from . import limits, reads
 
 FORMAT = 4  # raise it when captures of the same script would differ, or when what is kept with them changes
 MOST_ANSWERS = 8  # to one question
@@ -31,7 +31,7 @@ def sha256(*parts):
 
 def question(kind, target, arguments, iterations, processes=0):
     """SHA-256, hexadecimal, of what is known before the script runs."""
-    return sha256("capture", FORMAT, iterations, processes, kind, target, len(arguments), *arguments, os.getcwd(),
+    return sha256("capture", FORMAT, limits.VERSION, iterations, processes, kind, target, len(arguments), *arguments, os.getcwd(),
                   platform.python_version(), sys.prefix, *reads.packages())
 
 
