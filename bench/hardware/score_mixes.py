@@ -14,6 +14,7 @@ processes of one task, how much those differ from their own mean, which no law c
 import argparse
 import collections
 import gzip
+import itertools
 import json
 import math
 import pathlib
@@ -29,7 +30,8 @@ BOARDS = {"NVIDIA H200": (75, 700), "NVIDIA H100 80GB HBM3": (70, 700)}  # idle 
 LEAST, UNKNOWN = 0.01, 0.5
 AGREE = 1e-6  # between rad and the law below
 
-Law = collections.namedtuple("Law", "capacity exponent")  # the exponent is that of GRACT under MPS, 0 under streams
+# The exponent is that of GRACT under MPS, 0 under streams; wait: how much of each neighbour's kernel a launch waits for.
+Law = collections.namedtuple("Law", "capacity exponent wait", defaults=[0.0])
 CAPACITIES = {"streams": [c / 200 for c in range(160, 221)], "mps": [c / 500 for c in range(501, 601)]}
 EXPONENTS = {"streams": [0.0], "mps": [e / 80 for e in range(40, 81)]}
 
@@ -38,26 +40,50 @@ class Mode:
     """What was measured in one mode."""
     def __init__(self):
         self.loads, self.alone, self.again, self.measured, self.notes = {}, {}, {}, [], []
-        self.splits, self.watts_alone, self.watts, self.board = [], {}, [], None
+        self.splits, self.watts_alone, self.watts, self.board, self.counts = [], {}, [], None, {}
+        self.host_alone, self.hosts = {}, []
 
     @property
     def mixes(self):
         """(members, speeds relative to alone). Alone is the better of two measurements, before the mixes and after them: a task
         that was faster the second time had not been at its speed. Nothing runs faster than alone but by noise."""
-        best = {n: max(rate, self.again.get(n, 0)) for n, rate in self.alone.items()}
+        best = {n: self.best(n) for n in self.alone}
         return [(members, [min(1.0, rate / best[n]) for n, rate in zip(members, together)]) for members, together in self.measured]
+
+    def add_alone(self, name, line):
+        """Loads are those of the better measurement, as the rate is."""
+        if line["again"]:
+            self.again[name] = line["steps_s"]
+        else:
+            self.alone[name] = line["steps_s"]
+        if name in self.loads and line["steps_s"] < max(self.alone[name], self.again.get(name, 0)):
+            return
+        if name not in self.loads or line.get("gract") is not None:
+            self.loads[name] = (line.get("gract"), line.get("smact"))
+            self.watts_alone[name] = line.get("watts")
+            self.host_alone[name] = line.get("host_s")
+
+    def best(self, name):
+        return max(self.alone[name], self.again.get(name, 0))
+
+    def tasks(self, members):
+        """(GRACT, SMACT, kernels in a second or None) of each, as src/share takes them."""
+        return [(*clamp(self.loads[n]), self.counts[n] * self.best(n) if n in self.counts else None) for n in members]
+
+    def caps(self, number):
+        """How fast the host alone was then, against alone: a step's time on the host, before the queue of launches was full."""
+        members, hosts = self.measured[number][0], self.hosts[number]
+        known = hosts and all(hosts) and all(self.host_alone.get(n) for n in members)
+        return [min(1.0, min(self.host_alone[n]) / min(h)) for n, h in zip(members, hosts)] if known else None
 
     def add(self, line):
         if "mix" in line:
             self.measured.append((line["members"], line["together"]))
             self.splits.append(line.get("split"))
             self.watts.append((line.get("loads") or {}).get("watts"))
-        elif "alone" in line and line["again"]:
-            self.again[line["alone"]] = line["steps_s"]
+            self.hosts.append(line.get("host_s"))
         elif "alone" in line:
-            self.alone[line["alone"]] = line["steps_s"]
-            self.loads[line["alone"]] = (line.get("gract"), line.get("smact"))
-            self.watts_alone[line["alone"]] = line.get("watts")
+            self.add_alone(line["alone"], line)
         elif "failed" in line:
             self.notes.append(f"{line['failed']} was left out: {line['why']}")
         elif "error" in line:
@@ -74,7 +100,7 @@ def read_text(path):
 
 def read(paths):
     """One list entry for each mode of each file: (mode, Mode)."""
-    found = []
+    found, counts = [], {}
     for path in paths:
         modes, board = {}, None
         for line in read_text(path).splitlines():
@@ -82,10 +108,12 @@ def read(paths):
                 data = json.loads(line)
             except ValueError:  # cut off
                 continue
-            board = BOARDS.get(data.get("gpu"), board if modes else None)
+            board = BOARDS.get(data.get("gpu"), board)
             if "mode" in data:
                 modes.setdefault(data["mode"], Mode()).add(data)
-                modes[data["mode"]].board = board
+                modes[data["mode"]].board, modes[data["mode"]].counts = board, counts
+            if "kernels" in data:  # what a step launches is the same everywhere
+                counts[data["kernels"]] = len(data["each"]) / data["steps"]
         found += modes.items()
     return found
 
@@ -93,8 +121,10 @@ def read(paths):
 def frozen():
     """The laws as they are in models/share.h; the exponent is in src/share/share.c."""
     text = HEADER.read_text()
-    capacity = {m: float(re.search(rf"#define SHARE_{m}_CAPACITY ([\d.]+)", text)[1]) for m in ("STREAMS", "MPS")}
-    return {"streams": Law(capacity["STREAMS"], 0.0), "mps": Law(capacity["MPS"], 13 / 16)}
+    capacity = {m: float(re.search(rf"#define SHARE_{m}_CAPACITY ([\d.]+)", text)[1]) for m in ("STREAMS", "MPS", "KERNELS")}
+    wait = float(re.search(r"#define SHARE_KERNELS_WAIT ([\d.]+)", text)[1])
+    return {"streams": Law(capacity["STREAMS"], 0.0), "mps": Law(capacity["MPS"], 13 / 16),
+            "kernels": Law(capacity["KERNELS"], 7 / 8, wait)}
 
 
 def clamp(loads):
@@ -103,22 +133,31 @@ def clamp(loads):
     return gract, min(smact, gract)
 
 
-def speeds(mode, law, tasks):
-    """Weighted max-min fairness for tasks with these (GRACT, SMACT): doc/share.md."""
-    demands = [gract if mode == "streams" else smact for gract, smact in tasks]
+def kernel_us(gract, kernels):
+    """How long a kernel is on average, as far as it was measured."""
+    return min(max(gract / kernels * 1e6, 2.0), 100.0)
+
+
+def speeds(mode, law, tasks, caps=None):
+    """Weighted max-min fairness for tasks with these (GRACT, SMACT), and kernels in a second where the law asks for them:
+    doc/share.md. `caps`: the most that each gets, 1 if not given."""
+    caps = caps or [1.0] * len(tasks)
+    demands = [(t[0] if mode == "streams" else t[1]) * cap for t, cap in zip(tasks, caps)]
     if mode == "streams":
         weights, idle = [1.0] * len(tasks), 0.0
     else:
-        weights, idle = [smact / (gract ** law.exponent - smact / law.capacity) for gract, smact in tasks], law.capacity
+        us = [kernel_us(t[0], t[2]) if law.wait else 1.0 for t in tasks]
+        stretched = [t[0] ** law.exponent + law.wait * t[0] / own * (sum(us) - own) for t, own in zip(tasks, us)]
+        weights, idle = [t[1] / (d - t[1] / law.capacity) for t, d in zip(tasks, stretched)], law.capacity
     speed = [None] * len(demands)
     while None in speed:
         left = law.capacity - sum(d for d, s in zip(demands, speed) if s)
         level = left / (idle + sum(w for w, s in zip(weights, speed) if not s))
         served = [i for i, s in enumerate(speed) if not s and level * weights[i] >= demands[i]]
         if not served:
-            return [s or level * w / d for s, w, d in zip(speed, weights, demands)]
+            return [s or level * w * cap / d for s, w, d, cap in zip(speed, weights, demands, caps)]
         for i in served:
-            speed[i] = 1.0
+            speed[i] = caps[i]
     return speed
 
 
@@ -210,7 +249,7 @@ def watts(data):
     for (members, together), split, measured in zip(data.measured, data.splits, data.watts):
         own = [data.watts_alone.get(n) for n in members]
         if measured and all(own):
-            parts = [max(w - occupied, 0) * rate / data.alone[n] for n, w, rate in zip(members, own, together)]
+            parts = [max(w - occupied, 0) * rate / data.best(n) for n, w, rate in zip(members, own, together)]
             out.append((split, min(peak, occupied + sum(parts)), measured))
     return out
 
@@ -239,17 +278,27 @@ def twins(data):
     return out
 
 
+def held_out(data):
+    """Places of the mixes that no fit saw."""
+    return [n for _, n in halves([(members, n) for n, (members, _) in enumerate(data.mixes)], data.splits)[1]]
+
+
 def pooled(found):
-    """A row for each mode of several files: all of them together, and what was held out of all."""
+    """Rows of several files together: as it is, with the kernels of all known, and either with what the host was doing."""
     rows, by_mode = [], {}
     for mode, data in found:
         if data.mixes and any(pair != (None, None) for pair in data.loads.values()):
             by_mode.setdefault(mode, []).append(data)
     for mode, several in by_mode.items():
-        for what, mixes_of in (("all files", lambda d: d.mixes), ("all files, held out", lambda d: halves(d.mixes, d.splits)[1])):
-            law, mixes = frozen()[mode], [m for d in several for m in mixes_of(d)]
-            if len(several) > 1 and mixes:
-                rows.append(row(mode, what, law, [p for d in several for p in predict(mode, law, d.loads, mixes_of(d))], mixes))
+        for what, part in (("all", lambda d: range(len(d.mixes))), ("held out", held_out)):
+            for kernels, host in itertools.product((False, True), repeat=2):
+                law = frozen()["kernels" if kernels else mode]
+                at = [(d, n) for d in several for n in part(d)
+                      if not (kernels and (mode != "mps" or set(d.mixes[n][0]) - set(d.counts))) and not (host and not d.caps(n))]
+                told = [speeds(mode, law, d.tasks(d.mixes[n][0]), d.caps(n) if host else None) for d, n in at]
+                words = f"{what}{', kernels known' * kernels}{', host known' * host}"
+                if at and (kernels or host or len(several) > 1):
+                    rows.append(row(mode, words, law, told, [d.mixes[n] for d, n in at]))
     return rows
 
 

@@ -378,7 +378,7 @@ class Score(unittest.TestCase):
         law, tasks = score_mixes.frozen(), [(0.29, 0.139), (0.99, 0.949)]
         self.assertAlmostEqual(sum(score_mixes.speeds("streams", law["streams"], [(0.34, 0.2)] * 4)), 0.92 / 0.34)
         light, heavy = score_mixes.speeds("mps", law["mps"], tasks)
-        capacity, exponent = law["mps"]
+        capacity, exponent, _ = law["mps"]
         self.assertAlmostEqual(light, (1 - 0.949 * heavy / capacity) / 0.29 ** exponent)
         self.assertAlmostEqual(heavy, (1 - 0.139 * light / capacity) / 0.99 ** exponent)
         self.assertEqual(score_mixes.speeds("mps", law["mps"], [(0.3, 0.1), (0.4, 0.1)]), [1, 1])
