@@ -118,16 +118,19 @@ static void set_guess(struct infer_task *t, size_t k, double gract, double smact
 	t->guess[DRAM][k] = (float)fmin(fmax(dram, 0), 1);
 }
 
+/* All fields in one walk: each sum waits for its own last addition only, and is added up in the same order as alone. */
 static void note_spread(const struct infer_task *t, const double *w, double *mean, double *sd)
 {
+	double sum[FIELDS] = { 0 }, squares[FIELDS] = { 0 };
+	for (size_t k = 0; k < GUESSES; k++)
+		for (int i = 0; i < FIELDS; i++)
+			sum[i] += w[k] * t->guess[i][k];
+	for (size_t k = 0; k < GUESSES; k++)
+		for (int i = 0; i < FIELDS; i++)
+			squares[i] += w[k] * (t->guess[i][k] - sum[i]) * (t->guess[i][k] - sum[i]);
 	for (int i = 0; i < FIELDS; i++) {
-		double sum = 0, squares = 0;
-		for (size_t k = 0; k < GUESSES; k++)
-			sum += w[k] * t->guess[i][k];
-		for (size_t k = 0; k < GUESSES; k++)
-			squares += w[k] * (t->guess[i][k] - sum) * (t->guess[i][k] - sum);
-		mean[i] = sum;
-		sd[i] = fmax(sqrt(squares), LOAD_LEAST_SD);
+		mean[i] = sum[i];
+		sd[i] = fmax(sqrt(squares[i]), LOAD_LEAST_SD);
 	}
 }
 
@@ -202,18 +205,22 @@ static double still_count(const double *w)
 	return 1 / squares;
 }
 
-/* What it taught is kept from here on. Who was seen alone is known better than guesses can be dense. */
+/* What it taught is kept from here on. Who was seen alone is known better than guesses can be dense. Where no guess was drawn
+ * anew, means and spreads are what they were. */
 static void close_span(struct infer *f)
 {
+	bool few = still_count(f->now) < FEW, alone = f->alone.seconds > 0;
 	const struct load_belief seen = { { f->alone.gract, f->alone.smact }, LOAD_LEAST_SD, LOAD_LEAST_SD,
 					  is_fraction(f->alone.dram) ? f->alone.dram : NAN, LOAD_LEAST_SD, NAN, LOAD_MEASURED };
-	if (still_count(f->now) < FEW)
+	if (few)
 		draw_again(f);
-	for (size_t i = 0; f->alone.seconds > 0 && i < f->n; i++)
+	for (size_t i = 0; alone && i < f->n; i++)
 		for (size_t k = 0; !f->tasks[i]->gone && k < GUESSES; k++)
 			draw_guess(f, f->tasks[i], k, &seen);
 	f->alone.seconds = 0;
 	memcpy(f->before, f->now, sizeof f->before);
+	if (few || alone)
+		note_all(f);
 }
 
 /* Coming and going ----------------------------------------------------------------------------------------------------- */
@@ -250,7 +257,8 @@ void infer_join(struct infer *f, int64_t id, const struct load_belief *prior)
 	t->id = id;
 	draw_task(f, t, prior);
 	note_spread(t, f->now, t->prior, t->prior_sd);
-	note_all(f);
+	memcpy(t->mean, t->prior, sizeof t->mean);
+	memcpy(t->sd, t->prior_sd, sizeof t->sd);
 }
 
 void infer_leave(struct infer *f, int64_t id)
@@ -259,7 +267,6 @@ void infer_leave(struct infer *f, int64_t id)
 	close_span(f);
 	if (at < f->n)
 		f->tasks[at]->gone = true;
-	note_all(f);
 	if (!f->present || --f->present)
 		return;
 	/* Nobody is left: what comes says nothing of those that were here. */
@@ -349,8 +356,10 @@ static void weigh(struct infer *f, struct company *c, const struct infer_reading
 
 void infer_forget_span(struct infer *f)
 {
-	memcpy(f->now, f->before, sizeof f->now);
 	f->alone.seconds = 0;
+	if (!memcmp(f->now, f->before, sizeof f->now))
+		return;		/* it said nothing yet */
+	memcpy(f->now, f->before, sizeof f->now);
 	note_all(f);
 }
 
