@@ -102,13 +102,14 @@ def fill(build, folder, n):
     ask(daemon, {"op": "wait", "ids": [task]})
     daemon.stop()
     db = sqlite3.connect(os.path.join(folder, "state", "rad.db"))
-    (job, uid, gid, user, submit, text, environ), = db.execute("SELECT * FROM jobs")
+    (job, uid, gid, user, submit, text, environ), = db.execute("SELECT job, uid, gid, user, submit_ms, spec, environ FROM jobs")
     events = db.execute("SELECT t_ms, kind, body FROM events ORDER BY seq").fetchall()
     (_, _, live, state, _, end), = db.execute("SELECT * FROM tasks")
     gap = 60000
     for i in range(1, n):
         before = (n - i) * gap
-        db.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", (job + i, uid, gid, user, submit - before, text, environ))
+        db.execute("INSERT INTO jobs(job, uid, gid, user, submit_ms, spec, environ) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                   (job + i, uid, gid, user, submit - before, text, environ))
         db.executemany("INSERT INTO events(task, t_ms, kind, body) VALUES (?, ?, ?, ?)",
                        [(job + i << 20, t - before, kind, body) for t, kind, body in events])
         db.execute("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?)",

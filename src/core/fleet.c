@@ -227,7 +227,7 @@ static void slot_leave(struct fleet *f, struct slot *s, const struct run *r, str
 	s->runs[i] = s->runs[--s->n_runs];
 	/* What it took is not known one by one: an equal part of what all took. */
 	window_change(s->window, now.mono_ms, (struct load){ -l.gract / n, -l.smact / n, l.gract_known, l.smact_known });
-	fleet_infer_leave(s, r);
+	fleet_infer_leave(f, s, r);
 	ledger_exited(&s->ledger, r->t->id, now.mono_ms);
 	fleet_touch_slot(f, s);
 }

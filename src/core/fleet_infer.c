@@ -127,10 +127,8 @@ static void span_tell(struct slot *s)
 
 /* Coming and going ----------------------------------------------------------------------------------------------------- */
 
-static bool wants_inference(const struct fleet *f, const struct slot *s)
+static bool any_to_learn_of(const struct fleet *f, const struct slot *s)
 {
-	if (s->n_runs < 2 || s->r.mig)
-		return false;
 	for (size_t i = 0; i < s->n_runs; i++) {
 		struct load_belief b = fleet_belief(f, s->runs[i]);
 		if (b.source != LOAD_MEASURED && !(b.smact_sd <= WELL_KNOWN_SD))
@@ -149,7 +147,7 @@ void fleet_infer_join(const struct fleet *f, struct slot *s, const struct run *r
 {
 	if (s->infer) {
 		join_one(f, s->infer, r);
-	} else if (wants_inference(f, s)) {
+	} else if (s->n_runs > 1 && !s->r.mig && any_to_learn_of(f, s)) {
 		struct infer *made = infer_create();
 		for (size_t i = 0; i < s->n_runs; i++)	/* before it is the slot's, or each would be asked of it */
 			join_one(f, made, s->runs[i]);
@@ -157,15 +155,29 @@ void fleet_infer_join(const struct fleet *f, struct slot *s, const struct run *r
 	}
 }
 
-void fleet_infer_leave(struct slot *s, const struct run *r)
+/* A thousand guesses are not carried on for tasks that are all known well: on a GPU that never idles that would be for ever.
+ * What they came to stays with the runs. */
+static void keep_and_forget(struct slot *s)
+{
+	for (size_t i = 0; i < s->n_runs; i++) {
+		struct run *r = s->runs[i];
+		struct load_belief in, shown = infer_evidence(s->infer, r->t->id);
+		if (shown.source != LOAD_UNKNOWN)
+			r->evidence = infer_combine(&r->evidence, &shown);
+		if (r->known.source != LOAD_MEASURED && infer_belief(s->infer, r->t->id, &in) && in.source == LOAD_INFERRED)
+			r->known = in;
+	}
+	infer_destroy(s->infer);
+	s->infer = NULL;
+}
+
+void fleet_infer_leave(const struct fleet *f, struct slot *s, const struct run *r)
 {
 	if (!s->infer)
 		return;
 	infer_leave(s->infer, r->t->id);
-	if (s->n_runs)
-		return;
-	infer_destroy(s->infer);
-	s->infer = NULL;
+	if (!any_to_learn_of(f, s))
+		keep_and_forget(s);
 }
 
 static void span_begin(const struct fleet *f, struct slot *s, struct now now)

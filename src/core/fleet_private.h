@@ -152,7 +152,7 @@ bool fleet_stood_still(const struct run *r, struct now now);
 int64_t fleet_infer_due_ms(const struct fleet *f, const struct slot *s);
 /* A task came to the slot (it is in its runs), or goes (it is not any more); the span was ended before. */
 void fleet_infer_join(const struct fleet *f, struct slot *s, const struct run *r);
-void fleet_infer_leave(struct slot *s, const struct run *r);
+void fleet_infer_leave(const struct fleet *f, struct slot *s, const struct run *r);
 /* A task there is not yet what it will be: what was seen since the set changed does not count. */
 void fleet_infer_restart(const struct fleet *f, struct slot *s, struct now now);
 /* The reading speaks for the time up to now. */

@@ -190,6 +190,14 @@ static void what_tasks_do_in_company_is_inferred_and_learnt(void **unused)
 	struct load_belief l = estimates_load(w->c->estimates, core_task(w->c, next), "NVIDIA A100");
 	assert_int_equal(l.source, LOAD_INFERRED);
 	assert_true(l.load.smact < 0.3 && l.smact_sd >= LOAD_LEAST_SD);
+	hold_memory(w, next, 3900);
+	pass(w, 5);
+	exits(w, next, 0, SCAN_NOTHING);
+	pass(w, 60);	/* alone: measured, so nobody is left to learn of, */
+	task_id last = submit(w, spec_of(4000, 1));
+	exits(w, last, 0, SCAN_NOTHING);
+	assert_true(fleet_measured(w->c->fleet, b, &m));	/* and what company showed of it is kept */
+	assert_int_equal(m.inferred.source, LOAD_INFERRED);
 	end_world(w);
 }
 
