@@ -415,7 +415,7 @@ static void one_that_nobody_started_is_started_once(void **state)
 static void after_a_new_boot_it_is_lost(void **state)
 {
 	struct running *s = *state;
-	task_id id = begin(s, WAITS);
+	task_id id = begin(s, WAITS "echo >over\n");
 	struct proc_id shim = shim_of(s, id);
 	until_file(s, "began");
 	forget_all(s);
@@ -426,6 +426,7 @@ static void after_a_new_boot_it_is_lost(void **state)
 	assert_int_equal(t->state, TASK_LOST);
 	task_destroy(t);
 	make_file(s, "go");
+	until_file(s, "over");	/* it saw that: without its folder it would wait for ever */
 }
 
 /* Its shim had not come to the claim: nothing ran, and it is begun again. */
