@@ -8,6 +8,7 @@
 Compared in the same run with what a user would otherwise have, where it is installed: `tsp` (task-spooler), which queues
 commands of one user and keeps its queue in memory.
 """
+import atexit
 import json
 import os
 import shutil
@@ -30,6 +31,7 @@ class Daemon:
         self.process = subprocess.Popen(
             [os.path.join(build, "radd"), "--devices", devices, "--state", os.path.join(folder, "state"), "--socket", self.socket,
              "--log-level", "warn", "--ready-fd", str(write)], pass_fds=[write])
+        atexit.register(self.process.kill)      # a bench that fails leaves nothing behind that holds its output open
         os.close(write)
         line = os.fdopen(ready).readline().strip()
         if line != "ok":
