@@ -80,7 +80,7 @@ void request_spend_store(const struct requests *q, const struct message *m, size
 int request_need_changes(const struct task *t, struct error *err)
 {
 	char id[TASK_ID_TEXT];
-	if (t->n_changes < MAX_CHANGES)
+	if (!t || t->n_changes < MAX_CHANGES)
 		return 0;
 	return error_set(err, ERR_UNAVAILABLE, "task %s: was changed %u times, which is all that is kept of one task: cancel it "
 			 "and submit it anew", task_id_text(t->id, id), t->n_changes);

@@ -296,6 +296,19 @@ static void an_array_is_changed_where_it_can_be(void **state)
 	refused(s, getuid(), "cancel", "\"id\":\"1\"", ERR_CONFLICT, "all elements");
 }
 
+/* Whoever names one that ended, or never was, gets a reason. */
+static void an_element_that_does_not_live_is_not_changed(void **state)
+{
+	struct asking *s = *state;
+	static const char *const ops[] = { "cancel", "hold", "release", "update" };
+	json_decref(submit(s, getuid(), "{\"array\":[0,1],\"hold\":true}"));
+	json_decref(good(s, getuid(), "cancel", "\"id\":\"1_0\""));
+	for (size_t i = 0; i < COUNT_OF(ops); i++) {
+		refused(s, STRANGER, ops[i], "\"id\":\"1_0\"", ERR_NOT_FOUND, "1_0");
+		refused(s, getuid(), ops[i], "\"id\":\"1_7\",\"name\":\"x\"", ERR_NOT_FOUND, "1_7");
+	}
+}
+
 /* Looking -------------------------------------------------------------------------------------------------------------- */
 
 static void lists_have_the_living_and_shows_the_ended_too(void **state)
@@ -524,7 +537,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(a_submission_is_kept_and_told), T(who_submits_is_asked_of_the_database), T(submissions_that_cannot_be),
 		T(a_dry_run_changes_nothing), T(changes_are_for_the_owner_and_the_administrator), T(hold_release_update_cancel_requeue),
-		T(an_array_is_changed_where_it_can_be), T(lists_have_the_living_and_shows_the_ended_too),
+		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed),
+		T(lists_have_the_living_and_shows_the_ended_too),
 		T(a_task_that_cannot_be_read_is_no_gap_in_a_list), T(events_and_why), T(a_wait_is_over_when_the_last_one_is),
 		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator), T(status_says_what_radd_is),
 		T(what_is_no_operation), T(a_task_is_changed_so_often_and_not_more),
