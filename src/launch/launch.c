@@ -17,6 +17,7 @@
 #include "launch/request.h"
 #include "launch/spawn.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -127,11 +128,13 @@ static void remove_unclaimed(int folder, const char *path)
 	rmdir(path);
 }
 
+/* Whatever lies there: who was killed while it wrote a claim or a request has left its draft too. */
 static void remove_folder(int folder, const char *path)
 {
-	static const char *const names[] = { ATTEMPT_REQUEST, ATTEMPT_CLAIM, ATTEMPT_EXIT, ATTEMPT_CGROUP };
-	for (size_t i = 0; i < COUNT_OF(names); i++)
-		unlinkat(folder, names[i], 0);
+	scoped_dir DIR *dir = opendir(path);
+	for (const struct dirent *e; dir && (e = readdir(dir));)
+		if (e->d_name[0] != '.')
+			unlinkat(folder, e->d_name, 0);
 	rmdir(path);
 }
 

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -85,17 +86,16 @@ static int take_request(struct attempt_run *run, struct error *err)
 	return run->request ? 0 : -1;
 }
 
+/* Its path is noted before it is made, only so that the empty cgroup can be removed later, whenever the shim is killed. */
 static void make_cgroup(struct attempt_run *run)
 {
-	char name[128];
+	char name[128], path[PATH_MAX];
 	family_cgroup_name(run->request->label, run->self, name, sizeof name);
-	cgroup_create(&run->cgroup, name);
-	if (!run->cgroup.path[0])
-		return;
-	/* Only so that the empty cgroup can be removed later. */
 	scoped_fd int fd = openat(run->folder, ATTEMPT_CGROUP, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd >= 0 && io_write_full(fd, run->cgroup.path, strlen(run->cgroup.path)))
-		return;
+	bool noted = fd >= 0 && !cgroup_path(getpid(), name, path) && !io_write_full(fd, path, strlen(path));
+	cgroup_create(&run->cgroup, name);
+	if (!noted || !run->cgroup.path[0])
+		unlinkat(run->folder, ATTEMPT_CGROUP, 0);
 }
 
 /* "--epochs 10", in the command or in the script. */

@@ -822,6 +822,28 @@ static void test_cgroup(void **state)
 	assert_int_equal(access(f.cgroup, F_OK), -1);
 }
 
+static void write_empty(const char *folder, const char *name)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fclose(f);
+}
+
+/* A shim that is killed while it claims the attempt leaves what it was writing. */
+static void test_drafts_are_forgotten(void **state)
+{
+	struct bench *b = *state;
+	set_script(b, "true\n");
+	run(b);
+	scoped_free char *folder = launch_folder(&b->request.home, b->task);
+	write_empty(folder, "claim.4711");
+	write_empty(folder, "request.new");
+	launch_forget(folder);
+	assert_int_equal(access(folder, F_OK), -1);
+}
+
 static void test_no_mps_by_accident(void **state)
 {
 	struct bench *b = *state;
@@ -857,6 +879,7 @@ int main(void)
 		T(test_folder_of_others_is_refused), T(test_no_shim), T(test_conda_in_script), T(test_conda_env_for_command),
 		T(test_conda_env_missing), T(test_conda_not_found), T(test_users_bash_env), T(test_drops_root),
 		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_no_mps_by_accident),
+		T(test_drafts_are_forgotten),
 		cmocka_unit_test(test_shim_links_the_c_library_only),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
