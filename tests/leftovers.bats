@@ -17,8 +17,8 @@ begin_first()
 	ID=$(submit "$@" bash -c "echo \$\$ >pid.new; mv pid.new pid; $(until_file "$PWD/go"); exit 7")
 }
 
-# After a kill -9 of radd.
-move_store_away() { mkdir "$WORLD/away"; mv "$WORLD"/state/rad.db* "$WORLD/away"; }
+# After a kill -9 of radd. With the file that keeps numbers from being given out again, so that they are.
+move_store_away() { mkdir "$WORLD/away"; mv "$WORLD"/state/rad.db* "$WORLD/state/next-job" "$WORLD/away"; }
 
 begins_anew()
 {

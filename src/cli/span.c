@@ -49,9 +49,19 @@ static int parse_moment(const char *text, int64_t *ms, struct error *err)
 	return error_set(err, ERR_INVALID, "'%.40s': expected 7d, 12h, 2026-11-20, 2026-11-20T16:00 or 2026-11-20T16:00:00Z", text);
 }
 
+int span_fill_user(json_t *request, const char *user, struct error *err)
+{
+	int64_t uid = -1;
+	const struct passwd *pw = getpwnam(user);
+	if (!pw && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
+		return error_set(err, ERR_NOT_FOUND, "--user: there is no user '%.60s' here", user);
+	json_object_set_new(request, "uid", json_integer(pw ? (int64_t)pw->pw_uid : uid));
+	return 0;
+}
+
 int span_fill(json_t *request, const char *since, const char *until, const char *user, struct error *err)
 {
-	int64_t from = midnight_ms(), to = 0, uid = -1;
+	int64_t from = midnight_ms(), to = 0;
 	if (since && parse_moment(since, &from, err))
 		return error_wrap(err, "--since");
 	if (until && parse_moment(until, &to, err))
@@ -59,11 +69,5 @@ int span_fill(json_t *request, const char *since, const char *until, const char 
 	json_object_set_new(request, "from_ms", json_integer(from < 0 ? 0 : from));
 	if (until)
 		json_object_set_new(request, "to_ms", json_integer(to < 0 ? 0 : to));
-	if (!user)
-		return 0;
-	const struct passwd *pw = getpwnam(user);
-	if (!pw && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
-		return error_set(err, ERR_NOT_FOUND, "--user: there is no user '%.60s' here", user);
-	json_object_set_new(request, "uid", json_integer(pw ? (int64_t)pw->pw_uid : uid));
-	return 0;
+	return user ? span_fill_user(request, user, err) : 0;
 }

@@ -9,6 +9,8 @@
 
 #include <jansson.h>
 
+/* Fills uid of a request: that user's, by name or number. */
+int span_fill_user(json_t *request, const char *user, struct error *err);
 /* Fills from_ms, to_ms and uid of a request to `acct`. `since` NULL: today's midnight; `until` and `user` NULL: not limited. */
 int span_fill(json_t *request, const char *since, const char *until, const char *user, struct error *err);
 

@@ -422,6 +422,11 @@ size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids)
 	return tasks_of_job(c->tasks, job, ids);
 }
 
+bool core_is_waited_for(const struct core *c, task_id id)
+{
+	return tasks_are_waited_for(c->tasks, id);
+}
+
 bool core_job_lives(const struct core *c, uint32_t job)
 {
 	return tasks_job_lives(c->tasks, job);

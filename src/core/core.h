@@ -133,6 +133,8 @@ size_t core_count(const struct core *c, enum task_state state);
 size_t core_user_tasks(const struct core *c, uid_t uid, size_t *bytes);
 /* The live elements of an array job (or the one task), in order of index. Free *ids. */
 size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids);
+/* Whether a task that waits depends on that one, or on its job. */
+bool core_is_waited_for(const struct core *c, task_id id);
 /* Whether any task of that job is alive. */
 bool core_job_lives(const struct core *c, uint32_t job);
 

@@ -373,6 +373,11 @@ bool tasks_in_queue(const struct tasks *ts, const struct task *t)
 	return queue_contains(ts->queue, t);
 }
 
+bool tasks_are_waited_for(const struct tasks *ts, task_id id)
+{
+	return waiting_names(ts->waiting, id);
+}
+
 const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never)
 {
 	return waiting_for(ts->waiting, t, never);

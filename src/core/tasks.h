@@ -65,6 +65,7 @@ struct task *tasks_next(const struct tasks *ts, const struct task *t);
 size_t tasks_queued(const struct tasks *ts);
 bool tasks_in_queue(const struct tasks *ts, const struct task *t);
 /* What keeps a task that waits for others; see queue/waiting.h. */
+bool tasks_are_waited_for(const struct tasks *ts, task_id id);
 const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never);
 /* Every live task: running ones by id, the queue in its order, the others by id. */
 void tasks_each(const struct tasks *ts, void (*each)(void *ctx, const struct task *t), void *ctx);

@@ -42,9 +42,6 @@
 #define FIRST_SNAPSHOT_MS 5000
 #define LATEST_COMMIT_MS 20	/* for what nobody waits for */
 #define MAX_DESCRIPTORS 65536
-/* What is read at a start of what ended attempts taught: some tenths of a second. Older runs ran on older software. */
-#define TAUGHT_MOST 200000
-#define TAUGHT_MS (180 * INT64_C(86400000))
 
 /* The parts, in the order in which they are made; they are ended in the reverse one. NULL: not made yet. */
 struct daemon {
@@ -384,7 +381,7 @@ static int note_boot(struct daemon *d, bool *new_boot, struct error *err)
 static int daemon_restore(struct daemon *d, struct error *err)
 {
 	struct error why = ERROR_INIT;
-	if (store_load_outcomes(d->store, clock_wall_ms() - TAUGHT_MS, TAUGHT_MOST, restore_outcome, d, &why))
+	if (store_load_outcomes(d->store, clock_wall_ms() - FOLDING_TAUGHT_MS, FOLDING_TAUGHT_MOST, restore_outcome, d, &why))
 		log_warn("what earlier tasks took cannot be read, estimates go without: %s", why.text);
 	struct adopting adopting = { .d = d };
 	if (note_boot(d, &adopting.new_boot, err) || store_load_live(d->store, restore_one, d, err))
@@ -470,7 +467,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->capturing = capturing_create(&d->loop, on_captured, on_estimated, d);
 	d->names = names_create(&d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
 	d->lookups = lookups_create(&d->loop, d->program);
-	d->folding = folding_create(&d->loop, d->store, &d->config);
+	d->folding = folding_create(&d->loop, d->store, d->core, &d->config);
 	d->stored = usages_create_even(STORED_BURST_US);
 	d->requests = (struct requests){
 		.core = d->core, .store = d->store, .names = d->names, .capturing = d->capturing, .stored = d->stored,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Folding by rule: see folding.h. Each piece is part of a turn's transaction, so a failure is that turn's (doc/decisions/0003),
- * and a restart finds what was folded. There is a pause between two pieces: nobody waits for this, and everybody for the loop.
+ * Folding by rule: see folding.h. One step after the other, each in pieces. Each piece is part of a turn's transaction, so a failure is
+ * that turn's (doc/decisions/0003), and a restart finds what was done. There is a pause between two pieces: nobody waits for this,
+ * and everybody for the loop.
  */
 #include "daemon/folding.h"
 
@@ -14,46 +15,68 @@
 #define EVERY_MS (24 * 60 * 60 * 1000)
 #define PAUSE_MS 100
 #define PIECE 32	/* tasks */
+#define PAGES 64	/* of the file, given back in one piece */
+/* What was taught by one signature: some thousand runs say no more than their sums, and estimates rest on few. */
+#define TAUGHT_BY_ONE 2000
 
 struct folding {
 	uv_timer_t timer;
 	struct store *store;
+	const struct core *core;
 	const struct settings *config;
 	struct store_folding at;
-	enum { FOLDING_NOTHING, FOLDING_FOLDS, FOLDING_FORGETS } what;
+	struct store_trimming trimming;
+	enum { FOLDING_FOLDS, FOLDING_FORGETS, FOLDING_KEEPS, FOLDING_TRIMS, FOLDING_SHRINKS, FOLDING_STEPS } what;
+	bool begun;		/* with that step */
 };
 
-static void folding_begin(struct folding *f)
+static bool folding_named(void *ctx, task_id id)
+{
+	return core_is_waited_for(ctx, id);
+}
+
+/* Until when tasks are concerned by the step. */
+static int64_t folding_before(const struct folding *f)
 {
 	int64_t after = f->what == FOLDING_FOLDS ? f->config->fold_after_ms : f->config->forget_after_ms;
-	f->at = (struct store_folding){ .before_ms = after ? clock_wall_ms() - after : 0, .forget = f->what == FOLDING_FORGETS };
+	if (f->what == FOLDING_KEEPS)
+		return f->config->keep_tasks ? store_kept_from(f->store, f->config->keep_tasks) : 0;
+	return after ? clock_wall_ms() - after : 0;
+}
+
+static int folding_piece(struct folding *f, struct error *err)
+{
+	if (f->what == FOLDING_SHRINKS)
+		return store_shrink(f->store, PAGES, err);
+	if (f->what == FOLDING_TRIMS)
+		return store_trim_outcomes(f->store, &f->trimming, clock_wall_ms() - FOLDING_TAUGHT_MS, TAUGHT_BY_ONE, FOLDING_TAUGHT_MOST, err);
+	if (!f->begun)
+		f->at = (struct store_folding){ .before_ms = folding_before(f), .forget = f->what == FOLDING_FORGETS,
+						.purge = f->what == FOLDING_KEEPS, .named = folding_named, .ctx = (void *)f->core };
+	f->begun = true;
+	return store_fold(f->store, &f->at, PIECE, err);
 }
 
 static void on_time(uv_timer_t *timer)
 {
 	struct folding *f = timer->data;
 	struct error err = ERROR_INIT;
-	if (f->what == FOLDING_NOTHING) {
-		f->what = FOLDING_FOLDS;
-		folding_begin(f);
-	}
-	int rc = store_fold(f->store, &f->at, PIECE, &err);
+	int rc = folding_piece(f, &err);
 	if (rc < 0)
 		log_warn_limited("folding what ended long ago: %s", err.text);
-	if (rc > 0 && f->what == FOLDING_FOLDS) {
-		f->what = FOLDING_FORGETS;
-		folding_begin(f);
-		rc = 0;
+	if (rc) {	/* also after an error: the other steps have their own */
+		store_trimming_clear(&f->trimming);
+		f->what = (f->what + 1) % FOLDING_STEPS;
+		f->begun = false;
 	}
-	if (rc)
-		f->what = FOLDING_NOTHING;
-	uv_timer_start(timer, on_time, rc ? EVERY_MS : PAUSE_MS, 0);
+	uv_timer_start(timer, on_time, rc && f->what == FOLDING_FOLDS ? EVERY_MS : PAUSE_MS, 0);
 }
 
-struct folding *folding_create(uv_loop_t *loop, struct store *store, const struct settings *config)
+struct folding *folding_create(uv_loop_t *loop, struct store *store, const struct core *core, const struct settings *config)
 {
 	struct folding *f = alloc_zero(sizeof *f);
 	f->store = store;
+	f->core = core;
 	f->config = config;
 	f->timer.data = f;
 	uv_timer_init(loop, &f->timer);
@@ -63,7 +86,9 @@ struct folding *folding_create(uv_loop_t *loop, struct store *store, const struc
 
 static void on_closed(uv_handle_t *h)
 {
-	free(h->data);
+	struct folding *f = h->data;
+	store_trimming_clear(&f->trimming);
+	free(f);
 }
 
 void folding_destroy(struct folding *f)

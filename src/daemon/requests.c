@@ -18,7 +18,7 @@ static const struct { const char *op; request_operation run; } operations[] = {
 	{ "why", request_why }, { "gpus", request_gpus }, { "cancel", request_cancel }, { "hold", request_hold },
 	{ "release", request_release }, { "requeue", request_requeue }, { "update", request_update }, { "drain", request_drain },
 	{ "undrain", request_undrain }, { "wait", request_wait }, { "acct", request_acct }, { "series", request_series },
-	{ "status", request_status },
+	{ "status", request_status }, { "purge", request_purge },
 };
 
 int requests_run(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)

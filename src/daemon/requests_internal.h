@@ -10,7 +10,7 @@
 /* One operation; as requests_run. */
 typedef int (*request_operation)(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
-/* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c */
+/* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c, requests_purge.c */
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_cancel(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
@@ -28,6 +28,7 @@ int request_series(const struct requests *q, const struct message *m, struct rep
 int request_gpus(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_drain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_undrain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_purge(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_status(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
 /* requests_check.c: what several of them ask first. 0, or -1 with the reason to refuse. */

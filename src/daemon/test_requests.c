@@ -309,6 +309,26 @@ static void an_element_that_does_not_live_is_not_changed(void **state)
 	}
 }
 
+static void ended_tasks_are_removed_by_their_owner(void **state)
+{
+	struct asking *s = *state;
+	const char *all = "\"before_ms\":1700000000000";
+	json_decref(submit(s, STRANGER, "{\"hold\":true}"));
+	json_decref(submit(s, getuid(), "{\"hold\":true}"));
+	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1\""));
+	refused(s, STRANGER, "purge", "", ERR_INVALID, "before_ms");
+	refused(s, STRANGER, "purge", "\"before_ms\":1,\"uid\":-1", ERR_DENIED, "administrator");
+	refused(s, STRANGER, "purge", "\"before_ms\":1,\"uid\":0", ERR_DENIED, "administrator");
+	scoped_json *none = good(s, STRANGER, "purge", all);
+	assert_int_equal(number_of(none, "tasks"), 0);		/* it ended just now */
+	scoped_free char *now = alloc_printf("\"before_ms\":%lld,\"uid\":-1", (long long)clock_wall_ms());
+	scoped_free char *count = alloc_printf("%s,\"dry_run\":true", now);
+	usleep(2000);
+	scoped_json *counted = good(s, getuid(), "purge", count), *gone = good(s, getuid(), "purge", now);
+	assert_true(json_is_true(json_object_get(gone, "done")));
+	assert_int_equal(number_of(counted, "tasks"), number_of(gone, "tasks"));
+}
+
 /* Looking -------------------------------------------------------------------------------------------------------------- */
 
 static void lists_have_the_living_and_shows_the_ended_too(void **state)
@@ -537,7 +557,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(a_submission_is_kept_and_told), T(who_submits_is_asked_of_the_database), T(submissions_that_cannot_be),
 		T(a_dry_run_changes_nothing), T(changes_are_for_the_owner_and_the_administrator), T(hold_release_update_cancel_requeue),
-		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed),
+		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed), T(ended_tasks_are_removed_by_their_owner),
 		T(lists_have_the_living_and_shows_the_ended_too),
 		T(a_task_that_cannot_be_read_is_no_gap_in_a_list), T(events_and_why), T(a_wait_is_over_when_the_last_one_is),
 		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator), T(status_says_what_radd_is),

@@ -242,6 +242,22 @@ static void random_changes_follow_the_rule(void **unused)
 		spec_unref(t[i].spec);
 }
 
+static void who_is_named_by_one_that_waits(void **state)
+{
+	(void)state;
+	struct table table = { .states = { TASK_FAILED, TASK_FAILED } };
+	struct waiting *w = waiting_create(state_from_table, &table);
+	struct task t = waiter_for(5, DEP_AFTEROK, 0);
+	waiting_add(w, &t);
+	assert_true(waiting_names(w, ID(0)));
+	assert_true(waiting_names(w, TASK_ID(TASK_JOB(ID(0)), 3)));	/* an element of what is waited for as a whole */
+	assert_false(waiting_names(w, ID(1)));
+	waiting_remove(w, &t);
+	assert_false(waiting_names(w, ID(0)));
+	waiting_destroy(w);
+	spec_unref(t.spec);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +265,7 @@ int main(void)
 		cmocka_unit_test(several_are_met_when_the_last_is),
 		cmocka_unit_test(what_is_waited_for_is_looked_up_once),
 		cmocka_unit_test(a_thousand_with_nine_thousand_behind_them),
+		cmocka_unit_test(who_is_named_by_one_that_waits),
 		cmocka_unit_test(random_changes_follow_the_rule),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

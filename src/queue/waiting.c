@@ -239,3 +239,13 @@ const struct dependency *waiting_for(const struct waiting *w, const struct task 
 			return &g->spec->deps[i];
 	return NULL;
 }
+
+bool waiting_names(const struct waiting *w, task_id id)
+{
+	const struct target *targets[] = { idmap_get(&w->targets, id), idmap_get(&w->targets, TASK_ID(TASK_JOB(id), -1)) };
+	for (size_t i = 0; i < 2; i++)
+		for (const struct edge *e = targets[i] ? targets[i]->edges : NULL; e; e = e->after)
+			if (e->group->n_waiting)
+				return true;
+	return false;
+}

@@ -33,6 +33,9 @@ int waiting_add(struct waiting *w, const struct task *t);
 /* It waits no longer, whatever the reason. Does nothing if it did not. */
 void waiting_remove(struct waiting *w, const struct task *t);
 
+/* Whether a waiting task names that task, or its job as a whole, as one it depends on. */
+bool waiting_names(const struct waiting *w, task_id id);
+
 /* That task or job is in this state now; `state` NULL: look it up (a job of which the last element ended). Returns the number
  * of tasks all of whose dependencies are met by this, ascending by id in *ready (free it); they wait until waiting_remove. */
 size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state, task_id **ready);

@@ -36,6 +36,7 @@ struct settings {
 	uint64_t user_size_mib;		/* of what he submitted for them; 0: no limit */
 	uint64_t user_store_mib;	/* that he may add to the store within a day; 0: no limit */
 	int64_t fold_after_ms, forget_after_ms;	/* since a task's end; 0: never */
+	size_t keep_tasks;		/* of those that ended; 0: any number */
 	bool mps;			/* whether MPS servers may be started at all */
 
 	char *file;			/* that was read, NULL: none; owned */

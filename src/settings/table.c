@@ -92,6 +92,8 @@ const struct setting settings_table[] = {
 	  .help = "after a task's end its script, environment and captures are dropped; its accounts stay" },
 	{ SECONDS("forget_after", forget_after_ms, "off", 86400, DECADE), .off = SETTING_OFF_IS_ZERO, .server_only = true,
 	  .help = "after a task's end it is left out of the accounts too" },
+	{ COUNT("keep_tasks", keep_tasks, "1000000", 1000, 1000000000), .off = SETTING_OFF_IS_ZERO, .server_only = true,
+	  .help = "ended tasks that are kept at all; those that ended first go" },
 	{ WORD("foreign", core.map.foreign_share, "avoid", foreigns, "way with them"), .server_only = true,
 	  .help = "what to do with GPUs that processes of others use with more than 1 GiB" },
 	{ SWITCH("ledger", core.map.ledger, "on"),

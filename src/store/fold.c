@@ -33,21 +33,39 @@ bool store_is_folded(struct store *s, uint32_t job)
 	return folded;
 }
 
-static int fold_task(struct store *s, const struct store_folding *f, task_id id, struct error *err)
+static int forget_task(struct store *s, task_id id, struct error *err)
 {
 	uint32_t job = TASK_JOB(id);
+	return store_change(s, err, STORE_FORGET_EVENTS, "i", (int64_t)id) ||
+	       store_change(s, err, STORE_FORGET_TASK, "i", (int64_t)id) ||
+	       store_change(s, err, STORE_FORGET_JOB, "iii", (int64_t)job, (int64_t)job << TASK_INDEX_BITS,
+			    ((int64_t)job + 1) << TASK_INDEX_BITS) ? -1 : 0;
+}
+
+/* An array goes as a whole: what is left of it would look like all of it to who depends on it. */
+static int purge_task(struct store *s, struct store_folding *f, task_id id, struct error *err)
+{
+	bool due = false, named = f->named && f->named(f->ctx, id);
+	if (!named && fold_is_due(s, TASK_JOB(id), f->before_ms, &due, err))
+		return -1;
+	f->tasks += due;
+	f->kept += !due;
+	return due && !f->dry_run ? forget_task(s, id, err) : 0;
+}
+
+static int fold_task(struct store *s, struct store_folding *f, task_id id, struct error *err)
+{
+	uint32_t job = TASK_JOB(id);
+	if (f->purge)
+		return purge_task(s, f, id, err);
 	bool due = false, folded = store_is_folded(s, job);
 	if (!f->forget && (folded || fold_is_due(s, job, f->before_ms, &due, err) || !due))
 		return folded || !due ? 0 : -1;
 	if (!f->forget)
 		return store_change(s, err, STORE_FOLD_EVENTS, "ii", (int64_t)job << TASK_INDEX_BITS,
 				    ((int64_t)job + 1) << TASK_INDEX_BITS) || store_change(s, err, STORE_FOLD_JOB, "i", (int64_t)job);
-	if (!folded)		/* what is of use to somebody is not forgotten; it is folded first */
-		return 0;
-	return store_change(s, err, STORE_FORGET_EVENTS, "i", (int64_t)id) ||
-	       store_change(s, err, STORE_FORGET_TASK, "i", (int64_t)id) ||
-	       store_change(s, err, STORE_FORGET_JOB, "iii", (int64_t)job, (int64_t)job << TASK_INDEX_BITS,
-			    ((int64_t)job + 1) << TASK_INDEX_BITS) ? -1 : 0;
+	/* What is of use to somebody is not forgotten: it is folded first, and stays while one waits for it. */
+	return !folded || (f->named && f->named(f->ctx, id)) ? 0 : forget_task(s, id, err);
 }
 
 int store_fold(struct store *s, struct store_folding *f, unsigned most, struct error *err)
@@ -56,7 +74,8 @@ int store_fold(struct store *s, struct store_folding *f, unsigned most, struct e
 	struct { task_id id; int64_t end_ms; } found[64];
 	unsigned n = 0;
 	int rc = sqlite3_prepare_v2(s->db, "SELECT task, end_ms FROM tasks WHERE live = 0 AND end_ms < ?1"
-				    " AND (end_ms > ?2 OR (end_ms = ?2 AND task > ?3)) ORDER BY end_ms, task LIMIT ?4", -1, &st, NULL);
+				    " AND (end_ms > ?2 OR (end_ms = ?2 AND task > ?3)) AND (?5 = -1 OR uid = ?5)"
+				    " ORDER BY end_ms, task LIMIT ?4", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
 	most = most < sizeof found / sizeof *found ? most : sizeof found / sizeof *found;
@@ -64,6 +83,7 @@ int store_fold(struct store *s, struct store_folding *f, unsigned most, struct e
 	sqlite3_bind_int64(st, 2, f->at_ms);
 	sqlite3_bind_int64(st, 3, f->at);
 	sqlite3_bind_int64(st, 4, most);
+	sqlite3_bind_int64(st, 5, f->one_user ? (int64_t)f->uid : -1);
 	for (; n < most && (rc = sqlite3_step(st)) == SQLITE_ROW; n++) {
 		found[n].id = sqlite3_column_int64(st, 0);
 		found[n].end_ms = sqlite3_column_int64(st, 1);
@@ -78,4 +98,13 @@ int store_fold(struct store *s, struct store_folding *f, unsigned most, struct e
 		f->at_ms = found[i].end_ms;
 	}
 	return n < most;
+}
+
+int64_t store_kept_from(struct store *s, size_t most)
+{
+	scoped_statement *st = NULL;
+	if (sqlite3_prepare_v2(s->db, "SELECT end_ms FROM tasks WHERE live = 0 ORDER BY end_ms DESC LIMIT 1 OFFSET ?1", -1, &st, NULL))
+		return 0;
+	sqlite3_bind_int64(st, 1, (int64_t)most - 1);
+	return sqlite3_step(st) == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
 }

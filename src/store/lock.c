@@ -15,6 +15,23 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <unistd.h>
+
+#define LOCK_WAIT_MS 500
+#define LOCK_LOOK_MS 20
+
+/* The lock, once a radd that was killed is gone with what it was just forking: such a child has a copy of the descriptor until
+ * its exec. Whoever holds it longer than that is at work. */
+static int lock_take(int fd)
+{
+	for (int left_ms = LOCK_WAIT_MS;; left_ms -= LOCK_LOOK_MS) {
+		if (!flock(fd, LOCK_EX | LOCK_NB))
+			return 0;
+		if (errno != EWOULDBLOCK || left_ms <= 0)
+			return -1;
+		usleep(LOCK_LOOK_MS * 1000);
+	}
+}
 
 static int lock_refuse(int fd, const char *dir, struct error *err)
 {
@@ -36,7 +53,7 @@ int store_lock(const char *dir, struct error *err)
 	scoped_fd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (fd < 0)
 		return error_errno(err, "%s", path);
-	if (flock(fd, LOCK_EX | LOCK_NB))
+	if (lock_take(fd))
 		return errno == EWOULDBLOCK ? lock_refuse(fd, dir, err) : error_errno(err, "%s", path);
 	/* The pid is for people only; a full disk must not keep the daemon from starting. */
 	char text[32];

@@ -163,7 +163,9 @@ static int check_whole(struct store *s, struct error *err)
 static int set_up(struct store *s, struct error *err)
 {
 	scoped_statement *st = NULL;
-	if (store_first_row(s, "PRAGMA journal_mode = WAL", &st, err))
+	/* Of a file without tables; a later one stays as it was made. */
+	if (store_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", err) ||
+	    store_first_row(s, "PRAGMA journal_mode = WAL", &st, err))
 		return -1;
 	if (strcmp((const char *)sqlite3_column_text(st, 0), "wal"))
 		return error_set(err, ERR_UNAVAILABLE, "%s: this file system cannot hold a write-ahead log (no shared "
@@ -228,14 +230,11 @@ static int rebuild_if_missing(struct store *s, struct error *err)
 	return missing ? store_rebuild_index(s, err) : 0;
 }
 
-/* Numbers of jobs go on from the largest that is stored: an id is never used twice. */
 static int open_start(struct store *s, struct error *err)
 {
-	int64_t last;
 	if (open_prepare(s, err) || rebuild_if_missing(s, err) || open_sign(s, err) || open_mark(s, err) || store_commit(s, err) ||
-	    store_query_int(s, "SELECT coalesce(max(job), 0) FROM jobs", &last, err))
+	    numbers_open(s, err))
 		return -1;
-	s->next_job = (uint32_t)last + 1;
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
 	return 0;
 }

@@ -126,31 +126,38 @@ static int store_run(struct store *s, enum store_statement which, const char *ty
 	return rc;
 }
 
-/* The first change of a turn begins the transaction. `dirty` is set also when BEGIN failed: then store_commit tells. */
-int store_change(struct store *s, struct error *err, enum store_statement which, const char *types, ...)
+/* `dirty` is set also when BEGIN failed: then store_commit tells. */
+static int store_doom_by(struct store *s, int rc, struct error *err)
+{
+	s->dirty = true;
+	store_fail(s, rc, &s->doomed);
+	if (err)
+		*err = s->doomed;
+	return -1;
+}
+
+/* The first change of a turn begins the transaction. */
+int store_begin(struct store *s, struct error *err)
 {
 	if (s->doomed.code) {
 		if (err)
 			*err = s->doomed;
 		return -1;
 	}
-	int rc = SQLITE_OK;
-	if (!s->dirty)
-		rc = store_run(s, STORE_BEGIN, "");
-	if (!rc) {
-		s->dirty = true;
-		va_list ap;
-		va_start(ap, types);
-		rc = run_v(s, which, types, ap);
-		va_end(ap);
-	}
-	if (!rc)
-		return 0;
+	int rc = s->dirty ? SQLITE_OK : store_run(s, STORE_BEGIN, "");
 	s->dirty = true;
-	store_fail(s, rc, &s->doomed);
-	if (err)
-		*err = s->doomed;
-	return -1;
+	return rc ? store_doom_by(s, rc, err) : 0;
+}
+
+int store_change(struct store *s, struct error *err, enum store_statement which, const char *types, ...)
+{
+	va_list ap;
+	if (store_begin(s, err))
+		return -1;
+	va_start(ap, types);
+	int rc = run_v(s, which, types, ap);
+	va_end(ap);
+	return rc ? store_doom_by(s, rc, err) : 0;
 }
 
 /* jansson refuses a value only where we broke our own rules (text that is no UTF-8). Losing the event would be worse than
@@ -172,11 +179,6 @@ const char *store_mark(const struct store *s)
 int64_t store_marked_ms(const struct store *s)
 {
 	return s->marked_ms;
-}
-
-uint32_t store_next_job(struct store *s)
-{
-	return s->next_job++;
 }
 
 static char *object_text(json_t *value, bool (*is)(const json_t *))

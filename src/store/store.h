@@ -18,6 +18,7 @@
 
 #include "account/series.h"
 #include "base/error.h"
+#include "base/idmap.h"
 #include "estimate/history.h"
 #include "task/task.h"
 
@@ -47,7 +48,8 @@ int64_t store_marked_ms(const struct store *s);
 /* Takes NULL. What was not committed is gone. */
 void store_close(struct store *s);
 
-/* A new job number: no job that was ever committed has it. */
+/* A new job number: no job that was ever committed has it, also not one of a store that was moved away or put back older: what is
+ * given out is bounded by a number beside the store (`next-job`, decision 116). */
 uint32_t store_next_job(struct store *s);
 /* Adding to the transaction. One that fails dooms the whole of it: all further ones fail with the same error. */
 int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_t submit_ms, struct error *err);
@@ -88,10 +90,35 @@ int store_load_events(struct store *s, task_id id, int (*each)(void *ctx, const 
  * are dropped, and what was measured on the way; accounts need none of it. `forget`: those that were folded are gone, for
  * accounts as well; no number of a job is given out again. Looks at `most` tasks (64 at most) from where it stopped, and begins
  * with at_ms and at 0. 1: that was all; 0: there may be more; -1: error. Part of the turn's transaction. */
-struct store_folding { int64_t before_ms; bool forget; int64_t at_ms; task_id at; };
+struct store_folding {
+	int64_t before_ms;
+	bool forget;
+	bool purge;		/* forget at once, folded or not, jobs that ended as a whole before that time */
+	bool dry_run;		/* only count */
+	bool one_user;		/* that of `uid` only */
+	uid_t uid;
+	/* Whether a task that waits depends on it: then it stays. NULL: none does. */
+	bool (*named)(void *ctx, task_id id);
+	void *ctx;
+	int64_t at_ms;
+	task_id at;
+	size_t tasks, kept;	/* so far: forgotten, or would be; left there, since they are named or their job is not due */
+};
 int store_fold(struct store *s, struct store_folding *f, unsigned most, struct error *err);
+/* When the first of the newest `most` ended tasks ended: what ended before is beyond them. 0: there are no more than that. */
+int64_t store_kept_from(struct store *s, size_t most);
 /* Whether what it would need to run again is gone. */
 bool store_is_folded(struct store *s, uint32_t job);
+
+/* Drops outcomes told before from_ms, of each signature all but the newest `of_one`, of all all but the newest `most`: from the
+ * newest to the oldest, beginning with an empty *t, a piece at a time; as store_fold. */
+struct store_trimming { int64_t below; size_t seen, dropped; struct idmap *of_signature; };
+int store_trim_outcomes(struct store *s, struct store_trimming *t, int64_t from_ms, unsigned of_one, unsigned most, struct error *err);
+void store_trimming_clear(struct store_trimming *t);
+
+/* Gives up to `most` unused pages back to the disk, where the file can (a store that an earlier release made cannot), but leaves
+ * some to be used again. 1: nothing more to give; 0: there may be; -1: error. Part of the turn's transaction. */
+int store_shrink(struct store *s, unsigned most, struct error *err);
 
 /* The newest `most` outcomes, those told before from_ms left out, in the order in which they were told. */
 int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*each)(void *ctx, const struct outcome *o),

@@ -9,6 +9,8 @@
 
 #include <sqlite3.h>
 
+#define STORE_INCREMENTAL 2	/* PRAGMA auto_vacuum: unused pages can be given back by pieces */
+
 /* "RADS" in ASCII, at offset 68 of the file: file(1) and we know whose database it is. */
 #define STORE_APPLICATION_ID 0x52414453
 
@@ -31,6 +33,7 @@
 	X(STORE_ADD_OUTCOME, "INSERT INTO outcomes(told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib," \
 		" retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s, alone_dram, alone_watts, inferred, pace)" \
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)") \
+	X(STORE_DROP_OUTCOME, "DELETE FROM outcomes WHERE seq = ?1") \
 	X(STORE_GET_JOB, "SELECT uid, gid, user, spec, environ FROM jobs WHERE job = ?1") \
 	X(STORE_GET_EVENTS, "SELECT t_ms, kind, body FROM events WHERE task = ?1 ORDER BY seq") \
 	X(STORE_IS_FOLDED, "SELECT folded FROM jobs WHERE job = ?1") \
@@ -70,6 +73,7 @@ struct store {
 	bool dirty;		/* a transaction is open */
 	struct error doomed;	/* why that transaction can no longer be committed; ERR_NONE: it can */
 	uint32_t next_job;
+	uint32_t reserved_job;	/* numbers below it may be given out: numbers.c */
 	char mark[STORE_MARK_LEN];
 	int64_t marked_ms;
 	struct store_request {	/* of the job that was read last: elements of an array come one after another, and share it */
@@ -86,6 +90,9 @@ static inline void store_scope_finalize(sqlite3_stmt **st) { sqlite3_finalize(*s
 int store_place(const char *dir, struct error *err);
 /* The name of the network file system behind a statfs(2) magic number and a mountinfo(5) type; NULL if it is local. */
 const char *store_network_fs(unsigned long magic, const char *mount_type);
+
+/* numbers.c: the number of the next job, from what is stored and what was given out before. */
+int numbers_open(struct store *s, struct error *err);
 
 /* open.c */
 struct store *store_open_schema(const char *dir, const char *const *steps, int n_steps, struct error *err);
@@ -107,6 +114,8 @@ int store_query_int(struct store *s, const char *sql, int64_t *value, struct err
 /* Runs a change inside the transaction, which it begins if need be. One value a letter: 'i' int64_t, 'd' double (NaN is NULL),
  * 't' const char * (NULL allowed). */
 int store_change(struct store *s, struct error *err, enum store_statement which, const char *types, ...);
+/* Begins the transaction if need be. */
+int store_begin(struct store *s, struct error *err);
 /* Writes the index row of a task inside the open transaction. */
 int store_put_task(struct store *s, const struct task *t, bool live, struct error *err);
 

@@ -201,10 +201,36 @@ static void a_long_history_is_read_in_no_time(void **state)
 	store_close(s);
 }
 
+/* The newest of each signature, and of all; what is too old whatever its number. */
+static void what_is_taught_is_bounded(void **state)
+{
+	struct store *s = fixture_open(*state);
+	struct store_trimming trimming = { 0 };
+	struct error err = ERROR_INIT;
+	struct told t;
+	for (int64_t i = 0; i < 1000; i++)
+		add(s, &(struct outcome){ .told_ms = i, .signature = i % 2 ? "storm" : "a", .gpu_name = "", .estimator = "none" });
+	add(s, &(struct outcome){ .told_ms = 2000, .signature = "b", .gpu_name = "", .estimator = "none" });
+	fixture_commit(s);
+	int rc;
+	while (!(rc = store_trim_outcomes(s, &trimming, 500, 3, 6, &err)))
+		fixture_commit(s);
+	assert_int_equal(rc, 1);
+	assert_int_equal(trimming.dropped, 995);
+	store_trimming_clear(&trimming);
+	fixture_commit(s);
+	load(s, 0, 1000000, &t);
+	assert_int_equal(t.n, 6);
+	assert_int_equal(t.list[0].told_ms, 995);
+	assert_string_equal(t.list[5].signature, "b");
+	store_close(s);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
+		T(what_is_taught_is_bounded),
 		T(what_was_told_comes_back), T(no_part_of_a_turn_is_kept), T(older_tasks_are_learnt_from),
 		T(outcomes_of_an_older_schema_are_read),
 		T(a_long_history_is_read_in_no_time),

@@ -427,6 +427,116 @@ static void what_is_forgotten_is_gone_but_for_its_number(void **state)
 	store_close(s);
 }
 
+static struct store_folding purge_all(struct store *s, struct store_folding f)
+{
+	struct error err = ERROR_INIT;
+	int rc;
+	f.purge = true;
+	while (!(rc = store_fold(s, &f, 2, &err)))
+		;
+	if (rc < 0)
+		fail_msg("%s", err.text);
+	fixture_commit(s);
+	return f;
+}
+
+static bool is_that(void *ctx, task_id id)
+{
+	return id == *(task_id *)ctx;
+}
+
+static void what_is_purged_is_old_ended_and_waited_for_by_none(void **state)
+{
+	struct store *s = fixture_open(*state);
+	task_id old = finished_with_much(s, 1000), named = finished_with_much(s, 1100), late = finished_with_much(s, 9000);
+	struct task *alive = fixture_submit(s, 1000, 1000);
+	const struct store_folding base = { .before_ms = 5000, .named = is_that, .ctx = &named };
+	fixture_commit(s);
+	struct store_folding f = base;
+	f.dry_run = true;
+	f = purge_all(s, f);
+	assert_int_equal(f.tasks, 1);
+	assert_int_equal(f.kept, 1);
+	assert_int_equal(events_of(s, old), 8);		/* only counted */
+	f = base;
+	f.one_user = true;
+	f.uid = 1001;
+	assert_int_equal(purge_all(s, f).tasks, 0);	/* another's */
+	f.uid = 1000;
+	assert_int_equal(purge_all(s, f).tasks, 1);
+	assert_int_equal(events_of(s, old), 0);
+	assert_int_equal(events_of(s, named), 8);
+	assert_int_equal(events_of(s, late), 8);
+	assert_int_equal(events_of(s, alive->id), 1);
+	task_destroy(alive);
+	store_close(s);
+}
+
+static void so_many_ended_tasks_are_kept(void **state)
+{
+	struct store *s = fixture_open(*state);
+	for (int i = 0; i < 5; i++)
+		finished_with_much(s, 1000 * i);
+	fixture_commit(s);
+	assert_int_equal(store_kept_from(s, 5), 100);
+	assert_int_equal(store_kept_from(s, 6), 0);
+	assert_int_equal(purge_all(s, (struct store_folding){ .before_ms = store_kept_from(s, 2) }).tasks, 3);
+	store_close(s);
+}
+
+static int64_t pages(struct store *s, const char *which)
+{
+	int64_t n = 0;
+	scoped_free char *sql = alloc_printf("PRAGMA %s", which);
+	assert_int_equal(store_query_int(s, sql, &n, NULL), 0);
+	return n;
+}
+
+static void room_that_became_free_goes_back_to_the_disk(void **state)
+{
+	struct store *s = fixture_open(*state);
+	struct error err = ERROR_INIT;
+	for (int i = 0; i < 2000; i++)
+		finished_with_much(s, 1000);
+	fixture_commit(s);
+	int64_t before = pages(s, "page_count"), after;
+	purge_all(s, (struct store_folding){ .before_ms = 5000 });
+	assert_int_equal(pages(s, "page_count"), before);
+	assert_int_equal(store_shrink(s, 10, &err), 0);
+	fixture_commit(s);
+	assert_int_equal(pages(s, "page_count"), before - 10);
+	while (!store_shrink(s, 100, &err))
+		fixture_commit(s);
+	after = pages(s, "page_count");
+	assert_true(after < before / 2);
+	assert_in_range(pages(s, "freelist_count"), 100, 300);	/* some stay, to be used again */
+	store_close(s);
+}
+
+/* As people are told: "move rad.db and rad.db-wal away to begin anew". */
+static void numbers_go_on_beside_a_store_that_is_begun_anew(void **state)
+{
+	struct store *s = fixture_open(*state);
+	task_destroy(fixture_submit(s, 1000, 1));
+	fixture_commit(s);
+	store_close(s);
+	scoped_free char *db = fixture_path(*state, "rad.db"), *copy = fixture_path(*state, "copy");
+	assert_int_equal(rename(db, copy), 0);
+	s = fixture_open(*state);
+	uint32_t next = store_next_job(s);
+	assert_true(next > 1);
+	task_destroy(fixture_submit(s, 1000, 1));
+	fixture_commit(s);
+	store_close(s);
+	s = fixture_open(*state);
+	assert_int_equal(store_next_job(s), next + 2);	/* as ever, where nothing was lost */
+	store_close(s);
+	assert_int_equal(rename(copy, db), 0);		/* and the old one is put back */
+	s = fixture_open(*state);
+	assert_true(store_next_job(s) > next + 2);
+	store_close(s);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
@@ -436,6 +546,10 @@ int main(void)
 		T(what_ended_long_ago_is_folded),
 		T(an_array_is_folded_as_a_whole),
 		T(what_is_forgotten_is_gone_but_for_its_number),
+		T(what_is_purged_is_old_ended_and_waited_for_by_none),
+		T(so_many_ended_tasks_are_kept),
+		T(room_that_became_free_goes_back_to_the_disk),
+		T(numbers_go_on_beside_a_store_that_is_begun_anew),
 		T(job_numbers_are_never_used_twice),
 		T(a_full_store_keeps_the_past_and_recovers),
 		T(a_duplicate_job_dooms_its_turn_only),
