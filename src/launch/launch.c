@@ -26,6 +26,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#define CGROUP_WAIT_MS 2000	/* in a thread */
+#define CGROUP_LOOK_MS 20
 
 struct launch {
 	char label[LAUNCH_NAME_LEN];	/* for people: plain */
@@ -281,14 +285,15 @@ bool launch_may_begin_again(const struct launch_home *home, const struct task *t
 	return !open_folder(path, &folder, NULL) && !claim_read(folder, ATTEMPT_CLAIM, &shim, NULL);
 }
 
-static void remove_cgroup(int folder)
+/* What was just killed is in its cgroup until it is gone: who can wait, waits that long. */
+static void remove_cgroup(int folder, int patience_ms)
 {
 	char path[PATH_MAX];
 	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
 	path[n > 0 ? n : 0] = 0;
-	if (n > 0)
-		rmdir(path);
+	while (n > 0 && rmdir(path) && errno == EBUSY && (patience_ms -= CGROUP_LOOK_MS) > 0)
+		usleep(CGROUP_LOOK_MS * 1000);
 }
 
 /* What the shim left is made anew by the next. The record goes first: one that says "again" beside a claim of the next shim
@@ -299,7 +304,7 @@ int launch_unclaim(const struct launch_home *home, const struct task *t, struct 
 	scoped_fd int folder = -1;
 	if (open_folder(path, &folder, err))
 		return -1;
-	remove_cgroup(folder);
+	remove_cgroup(folder, 0);
 	unlinkat(folder, ATTEMPT_CGROUP, 0);
 	unlinkat(folder, ATTEMPT_EXIT, 0);
 	return unlinkat(folder, ATTEMPT_CLAIM, 0) ? error_errno(err, "%s/" ATTEMPT_CLAIM, path) : 0;
@@ -339,6 +344,6 @@ void launch_forget(const char *path)
 	scoped_fd int folder = -1;
 	if (open_folder(path, &folder, NULL))
 		return;
-	remove_cgroup(folder);
+	remove_cgroup(folder, CGROUP_WAIT_MS);
 	remove_folder(folder, path);
 }
