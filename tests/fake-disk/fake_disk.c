@@ -2,17 +2,24 @@
  * A disk that fails on command, for LD_PRELOAD: while the file named by FAKE_DISK is there, every write to and sync of rad.db
  * and its WAL fails with the errno that the file holds as a number ("5"), and every read, too, after "all" ("5 all"); after "sync"
  * every sync alone.
+ *
+ * FAKE_DISK_JOURNAL names a file to which every write is added with what stood there before, and every sync: from it a test makes
+ * of the store what a power cut may leave (tests/torture/disk.py), where writes that were not synced are lost, or torn, in any order.
  */
 #undef _FILE_OFFSET_BITS	/* both names of a call are wanted, as functions */
 #undef _FORTIFY_SOURCE
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static bool is_store(int fd)
@@ -46,10 +53,48 @@ static bool fails(int fd, enum call call)
 #define REAL(name) __typeof__(&name) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 #define EXPORTED __attribute__((visibility("default")))
 
+/* Where a record begins; then `old` bytes that stood there, and `n` that were written. A sync has neither. */
+struct journal_record { uint32_t what, wal; uint64_t at, n, old, size; };
+enum { JOURNAL_WRITE = 1, JOURNAL_SYNC = 2 };
+
+/* 0: the database, 1: its WAL, -1: neither. */
+static int store_part(int fd)
+{
+	char link[64], path[4096];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, path, sizeof path - 1);
+	path[n < 0 ? 0 : n] = 0;
+	const char *name = strrchr(path, '/');
+	return !name ? -1 : !strcmp(name, "/rad.db") ? 0 : !strcmp(name, "/rad.db-wal") ? 1 : -1;
+}
+
+static void journal(int fd, uint32_t what, const void *bytes, size_t n, off64_t at)
+{
+	static char old[1 << 17];
+	static int to = -2;
+	const char *path = getenv("FAKE_DISK_JOURNAL");
+	int part = path ? store_part(fd) : -1;
+	if (part < 0 || n > sizeof old)
+		return;
+	if (to == -2)
+		to = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	struct stat st;
+	__typeof__(&pread64) before = (__typeof__(&pread64))dlsym(RTLD_NEXT, "pread64");
+	ssize_t got = n ? before(fd, old, n, at) : 0;
+	struct journal_record r = { what, (uint32_t)part, (uint64_t)at, n, got > 0 ? (uint64_t)got : 0,
+				    fstat(fd, &st) ? 0 : (uint64_t)st.st_size };
+	struct iovec parts[] = { { &r, sizeof r }, { old, r.old }, { (void *)bytes, n } };
+	if (writev(to, parts, 3) < 0)
+		abort();
+}
+
 EXPORTED ssize_t pwrite64(int fd, const void *bytes, size_t n, off64_t at)
 {
 	REAL(pwrite64);
-	return fails(fd, WRITES) ? -1 : real(fd, bytes, n, at);
+	if (fails(fd, WRITES))
+		return -1;
+	journal(fd, JOURNAL_WRITE, bytes, n, at);
+	return real(fd, bytes, n, at);
 }
 
 EXPORTED ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at)
@@ -71,11 +116,17 @@ EXPORTED ssize_t pread(int fd, void *bytes, size_t n, off_t at)
 EXPORTED int fsync(int fd)
 {
 	REAL(fsync);
-	return fails(fd, SYNCS) ? -1 : real(fd);
+	int rc = fails(fd, SYNCS) ? -1 : real(fd);
+	if (!rc)
+		journal(fd, JOURNAL_SYNC, NULL, 0, 0);
+	return rc;
 }
 
 EXPORTED int fdatasync(int fd)
 {
 	REAL(fdatasync);
-	return fails(fd, SYNCS) ? -1 : real(fd);
+	int rc = fails(fd, SYNCS) ? -1 : real(fd);
+	if (!rc)
+		journal(fd, JOURNAL_SYNC, NULL, 0, 0);
+	return rc;
 }

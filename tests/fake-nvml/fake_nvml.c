@@ -66,6 +66,21 @@ static int enter(const char *function, nvml_device h, json_t **device)
 	if (code) \
 		return code
 
+/* What every byte of its answer is when it lies; -1: it does not. */
+static int lie_of(const char *function)
+{
+	const json_t *byte = json_object_get(json_object_get(script, "lie"), function);
+	return json_is_integer(byte) ? (int)json_integer_value(byte) & 255 : -1;
+}
+
+/* Answers nonsense, and says that all is well. */
+#define LIE(out, size) do { \
+	if (lie_of(__func__) >= 0) { \
+		memset((out), lie_of(__func__), (size)); \
+		return NVML_OK; \
+	} \
+} while (0)
+
 static uint64_t number(const json_t *dev, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(dev, key));
@@ -119,6 +134,7 @@ EXPORT int nvmlDeviceGetCount_v2(uint32_t *count)
 {
 	script_read("RAD_FAKE_NVML", &script);
 	ENTER(NULL);
+	LIE(count, sizeof *count);
 	*count = (uint32_t)json_array_size(json_object_get(script, "devices"));
 	return NVML_OK;
 }
@@ -139,6 +155,8 @@ EXPORT int nvmlDeviceGetUUID(nvml_device h, char *out, uint32_t size);
 EXPORT int nvmlDeviceGetUUID(nvml_device h, char *out, uint32_t size)
 {
 	ENTER(h);
+	out[size - 1] = 0;
+	LIE(out, size - 1);
 	return text(dev, "uuid", out, size);
 }
 
@@ -146,6 +164,8 @@ EXPORT int nvmlDeviceGetName(nvml_device h, char *out, uint32_t size);
 EXPORT int nvmlDeviceGetName(nvml_device h, char *out, uint32_t size)
 {
 	ENTER(h);
+	out[size - 1] = 0;
+	LIE(out, size - 1);
 	return text(dev, "name", out, size);
 }
 
@@ -153,6 +173,7 @@ EXPORT int nvmlDeviceGetPciInfo_v3(nvml_device h, struct nvml_pci *pci);
 EXPORT int nvmlDeviceGetPciInfo_v3(nvml_device h, struct nvml_pci *pci)
 {
 	ENTER(h);
+	LIE(pci, sizeof *pci);
 	const json_t *at = json_object_get(dev, "pci");
 	memset(pci, 0, sizeof *pci);
 	pci->domain = (uint32_t)json_integer_value(json_array_get(at, 0));
@@ -165,6 +186,7 @@ EXPORT int nvmlDeviceGetCudaComputeCapability(nvml_device h, int *major, int *mi
 EXPORT int nvmlDeviceGetCudaComputeCapability(nvml_device h, int *major, int *minor)
 {
 	ENTER(h);
+	LIE(minor, sizeof *minor);
 	*major = (int)json_integer_value(json_array_get(json_object_get(dev, "cc"), 0));
 	*minor = (int)json_integer_value(json_array_get(json_object_get(dev, "cc"), 1));
 	return NVML_OK;
@@ -174,6 +196,7 @@ EXPORT int nvmlDeviceGetNumGpuCores(nvml_device h, uint32_t *cores);
 EXPORT int nvmlDeviceGetNumGpuCores(nvml_device h, uint32_t *cores)
 {
 	ENTER(h);
+	LIE(cores, sizeof *cores);
 	*cores = (uint32_t)number(dev, "cores");
 	return NVML_OK;
 }
@@ -182,6 +205,7 @@ EXPORT int nvmlDeviceGetMemoryInfo(nvml_device h, struct nvml_memory *m);
 EXPORT int nvmlDeviceGetMemoryInfo(nvml_device h, struct nvml_memory *m)
 {
 	ENTER(h);
+	LIE(m, sizeof *m);
 	m->total = number(dev, "total_mib") * MIB;
 	m->used = (number(dev, "reserved_mib") + number(dev, "used_mib")) * MIB;
 	m->free = m->total - m->used;
@@ -210,6 +234,9 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(nvml_device h, uint32_t *coun
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(nvml_device h, uint32_t *count, void *out)
 {
 	ENTER(h);
+	if (lie_of(__func__) >= 0)
+		memset(out, lie_of(__func__), *count * 24);
+	LIE(count, sizeof *count);
 	return running(dev, "processes", count, out, sizeof(struct nvml_process));
 }
 
@@ -217,6 +244,7 @@ EXPORT int nvmlDeviceGetPowerUsage(nvml_device h, uint32_t *mw);
 EXPORT int nvmlDeviceGetPowerUsage(nvml_device h, uint32_t *mw)
 {
 	ENTER(h);
+	LIE(mw, sizeof *mw);
 	*mw = (uint32_t)number(dev, "power_mw");
 	return NVML_OK;
 }
@@ -225,6 +253,7 @@ EXPORT int nvmlDeviceGetUtilizationRates(nvml_device h, struct nvml_utilization 
 EXPORT int nvmlDeviceGetUtilizationRates(nvml_device h, struct nvml_utilization *u)
 {
 	ENTER(h);
+	LIE(u, sizeof *u);
 	u->gpu = (uint32_t)number(dev, "util");
 	u->memory = 0;
 	return NVML_OK;
@@ -236,6 +265,7 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(nvml_device h, struct nvml_memory_v2 *m);
 EXPORT int nvmlDeviceGetMemoryInfo_v2(nvml_device h, struct nvml_memory_v2 *m)
 {
 	ENTER(h);
+	LIE(m, sizeof *m);
 	if (m->version != (40 | 2u << 24))
 		return 25;
 	m->total = number(dev, "total_mib") * MIB;
@@ -249,6 +279,9 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(nvml_device h, uint32_t *coun
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(nvml_device h, uint32_t *count, void *out)
 {
 	ENTER(h);
+	if (lie_of(__func__) >= 0)
+		memset(out, lie_of(__func__), *count * 24);
+	LIE(count, sizeof *count);
 	return running(dev, "processes", count, out, json_is_true(json_object_get(script, "long_entries")) ? 32 : 24);
 }
 
@@ -256,6 +289,9 @@ EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(nvml_device h, uint32_t *c
 EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(nvml_device h, uint32_t *count, void *out)
 {
 	ENTER(h);
+	if (lie_of(__func__) >= 0)
+		memset(out, lie_of(__func__), *count * 24);
+	LIE(count, sizeof *count);
 	return running(dev, "mps", count, out, sizeof(struct nvml_process));
 }
 
@@ -263,6 +299,7 @@ EXPORT int nvmlDeviceGetAttributes_v2(nvml_device h, struct nvml_attributes *a);
 EXPORT int nvmlDeviceGetAttributes_v2(nvml_device h, struct nvml_attributes *a)
 {
 	ENTER(h);
+	LIE(a, sizeof *a);
 	memset(a, 0, sizeof *a);
 	a->multiprocessors = (uint32_t)number(dev, "sms");
 	return *h->parent ? NVML_OK : NVML_NOT_SUPPORTED;
@@ -272,6 +309,7 @@ EXPORT int nvmlDeviceGetTotalEnergyConsumption(nvml_device h, uint64_t *mj);
 EXPORT int nvmlDeviceGetTotalEnergyConsumption(nvml_device h, uint64_t *mj)
 {
 	ENTER(h);
+	LIE(mj, sizeof *mj);
 	*mj = number(dev, "energy_mj");
 	return NVML_OK;
 }
@@ -280,6 +318,7 @@ EXPORT int nvmlDeviceGetMigMode(nvml_device h, uint32_t *now, uint32_t *pending)
 EXPORT int nvmlDeviceGetMigMode(nvml_device h, uint32_t *now, uint32_t *pending)
 {
 	ENTER(h);
+	LIE(pending, sizeof *pending);
 	json_t *mig = json_object_get(dev, "mig");
 	if (!mig)
 		return NVML_NOT_SUPPORTED;
@@ -291,6 +330,7 @@ EXPORT int nvmlDeviceGetMaxMigDeviceCount(nvml_device h, uint32_t *count);
 EXPORT int nvmlDeviceGetMaxMigDeviceCount(nvml_device h, uint32_t *count)
 {
 	ENTER(h);
+	LIE(count, sizeof *count);
 	*count = 7;
 	return NVML_OK;
 }
@@ -310,6 +350,7 @@ EXPORT int nvmlDeviceGetGpuInstanceId(nvml_device h, uint32_t *id);
 EXPORT int nvmlDeviceGetGpuInstanceId(nvml_device h, uint32_t *id)
 {
 	ENTER(h);
+	LIE(id, sizeof *id);
 	*id = (uint32_t)number(dev, "gi");
 	return *h->parent ? NVML_OK : INVALID_ARGUMENT;
 }
@@ -318,6 +359,7 @@ EXPORT int nvmlGpmQueryDeviceSupport(nvml_device h, struct nvml_gpm_support *s);
 EXPORT int nvmlGpmQueryDeviceSupport(nvml_device h, struct nvml_gpm_support *s)
 {
 	ENTER(h);
+	LIE(s, sizeof *s);
 	if (s->version != 1)
 		return 25;
 	s->supported = json_is_object(json_object_get(dev, "gpm"));
@@ -372,6 +414,7 @@ EXPORT int nvmlGpmMetricsGet(struct nvml_gpm_get *q);
 EXPORT int nvmlGpmMetricsGet(struct nvml_gpm_get *q)
 {
 	ENTER(NULL);
+	LIE(q->metrics, sizeof q->metrics);
 	if (q->version != 1 || q->before == q->after || !q->before->values || !q->after->values)
 		return INVALID_ARGUMENT;
 	for (uint32_t i = 0; i < q->n; i++) {
