@@ -28,8 +28,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CGROUP_WAIT_MS 2000	/* in a thread */
-#define CGROUP_LOOK_MS 20
+#define FORGET_WAIT_MS 2000	/* in a thread */
+#define FORGET_LOOK_MS 20
 
 struct launch {
 	char label[LAUNCH_NAME_LEN];	/* for people: plain */
@@ -132,9 +132,15 @@ static void remove_unclaimed(int folder, const char *path)
 	rmdir(path);
 }
 
-/* Whatever lies there: who was killed while it wrote a claim or a request has left its draft too. */
+/* Whatever lies there: who was killed while it wrote a claim or a request has left its draft too. What is always there goes without
+ * a further descriptor. */
 static void remove_folder(int folder, const char *path)
 {
+	static const char *const names[] = { ATTEMPT_REQUEST, ATTEMPT_CLAIM, ATTEMPT_EXIT, ATTEMPT_CGROUP };
+	for (size_t i = 0; i < COUNT_OF(names); i++)
+		unlinkat(folder, names[i], 0);
+	if (!rmdir(path))
+		return;
 	scoped_dir DIR *dir = opendir(path);
 	for (const struct dirent *e; dir && (e = readdir(dir));)
 		if (e->d_name[0] != '.')
@@ -292,8 +298,8 @@ static void remove_cgroup(int folder, int patience_ms)
 	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
 	path[n > 0 ? n : 0] = 0;
-	while (n > 0 && rmdir(path) && errno == EBUSY && (patience_ms -= CGROUP_LOOK_MS) > 0)
-		usleep(CGROUP_LOOK_MS * 1000);
+	while (n > 0 && rmdir(path) && errno == EBUSY && (patience_ms -= FORGET_LOOK_MS) > 0)
+		usleep(FORGET_LOOK_MS * 1000);
 }
 
 /* What the shim left is made anew by the next. The record goes first: one that says "again" beside a claim of the next shim
@@ -339,11 +345,23 @@ size_t launch_processes(const struct launch_home *home, const struct task *t, pi
 	return family_list(&f, pids);
 }
 
+/* Where there is no descriptor just now, there will be one. */
+static int open_patiently(const char *path, int *folder)
+{
+	struct error err = ERROR_INIT;
+	int rc = open_folder(path, folder, &err);
+	for (int left_ms = FORGET_WAIT_MS; rc < 0 && err.code != ERR_DENIED && left_ms > 0; left_ms -= FORGET_LOOK_MS) {
+		usleep(FORGET_LOOK_MS * 1000);
+		rc = open_folder(path, folder, &err);
+	}
+	return rc;
+}
+
 void launch_forget(const char *path)
 {
 	scoped_fd int folder = -1;
-	if (open_folder(path, &folder, NULL))
+	if (open_patiently(path, &folder))
 		return;
-	remove_cgroup(folder, CGROUP_WAIT_MS);
+	remove_cgroup(folder, FORGET_WAIT_MS);
 	remove_folder(folder, path);
 }

@@ -301,7 +301,7 @@ class NoMemory(Fault):
         def large():
             c = world.connect()
             try:
-                for _ in range(self.rng.randint(1, 60)):
+                for _ in range(self.rng.randint(1, 20)):
                     c.send("submit", spec={"argv": ["true"], "script": "#" * (10 << 20), "hold": True, "cwd": "/tmp"}, environ=[])
             except Gone:
                 pass
