@@ -3,7 +3,7 @@
 BUILD ?= build
 SAN ?= build-san
 
-.PHONY: all build deps demo check bench bundle install uninstall clean
+.PHONY: all build deps demo check torture bench bundle install uninstall clean
 
 all: build
 
@@ -21,6 +21,11 @@ demo: build
 
 check: build
 	@tools/check $(BUILD) $(SAN)
+
+# FAULT=kill-radd,machine of tests/torture --list, SEED=N, MOMENTS=N of each, OUT=F.jsonl (goes on where it was), OLDER=REV upgrades from it.
+torture: build
+	@tools/torture $(BUILD) $(if $(FAULT),--fault $(FAULT)) $(if $(SEED),--seed $(SEED)) $(if $(MOMENTS),--moments $(MOMENTS)) \
+		$(if $(OUT),--out $(OUT)) $(if $(OLDER),--older-revision $(OLDER)) $(MORE)
 
 bench: build
 	@bench/run $(BUILD)
