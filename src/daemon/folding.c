@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Folding by rule: see folding.h. One step after the other, each in pieces. Each piece is part of a turn's transaction, so a failure is
- * that turn's (doc/decisions/0003), and a restart finds what was done. There is a pause between two pieces: nobody waits for this,
- * and everybody for the loop.
+ * Folding by rule: see folding.h. One step after the other, each in pieces. Each piece is part of a turn's
+ * transaction, so a failure is that turn's (doc/decisions/0003), and a restart finds what was done. There is a pause
+ * between two pieces: nobody waits for this, and everybody for the loop.
  */
 #include "daemon/folding.h"
 
@@ -49,7 +49,8 @@ static int folding_piece(struct folding *f, struct error *err)
 	if (f->what == FOLDING_SHRINKS)
 		return store_shrink(f->store, PAGES, err);
 	if (f->what == FOLDING_TRIMS)
-		return store_trim_outcomes(f->store, &f->trimming, clock_wall_ms() - FOLDING_TAUGHT_MS, TAUGHT_BY_ONE, FOLDING_TAUGHT_MOST, err);
+		return store_trim_outcomes(f->store, &f->trimming, clock_wall_ms() - FOLDING_TAUGHT_MS, TAUGHT_BY_ONE,
+					   FOLDING_TAUGHT_MOST, err);
 	if (!f->begun)
 		f->at = (struct store_folding){ .before_ms = folding_before(f), .forget = f->what == FOLDING_FORGETS,
 						.purge = f->what == FOLDING_KEEPS, .named = folding_named, .ctx = (void *)f->core };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The store, bounded by rule: once a day, and some minutes after a start, in pieces of a few milliseconds, what ended long ago is
- * folded (fold_after), then forgotten (forget_after, keep_tasks), outcomes that no start reads are dropped, and what became free of the
- * file is given back.
+ * The store, bounded by rule: once a day, and some minutes after a start, in pieces of a few milliseconds, what ended
+ * long ago is folded (fold_after), then forgotten (forget_after, keep_tasks), outcomes that no start reads are
+ * dropped, and what became free of the file is given back.
  */
 #ifndef RAD_DAEMON_FOLDING_H
 #define RAD_DAEMON_FOLDING_H
@@ -15,8 +15,8 @@
 
 struct folding;
 
-/* What is read at a start of what ended attempts taught: some tenths of a second. Older runs ran on older software. Nothing beyond it
- * is kept. */
+/* What is read at a start of what ended attempts taught: some tenths of a second. Older runs ran on older software.
+ * Nothing beyond it is kept. */
 #define FOLDING_TAUGHT_MOST 200000
 #define FOLDING_TAUGHT_MS (180 * INT64_C(86400000))
 

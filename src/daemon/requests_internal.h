@@ -44,7 +44,8 @@ int request_need_size(const struct requests *q, const struct message *m, size_t 
 /* Whether that user has added less to the store lately than he may; and that he adds so much now. */
 int request_need_store(const struct requests *q, const struct message *m, struct error *err);
 void request_spend_store(const struct requests *q, const struct message *m, size_t bytes);
-/* Whether the task may be changed once more: each change is an event for ever. NULL, one that does not live: the core says so. */
+/* Whether the task may be changed once more: each change is an event for ever. NULL, one that does not live: the core
+ * says so. */
 int request_need_changes(const struct task *t, struct error *err);
 /* A task, alive or from the store; *old is to be destroyed by the caller. NULL with an error. */
 const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Ended tasks that somebody wants gone now, not when rules say so. A request removes one piece, and says where the next begins: so a
- * purge of a year costs each turn a few milliseconds and its caller's share of time, nothing has to be remembered here, and a
- * caller or a radd that goes away leaves whole tasks.
+ * Ended tasks that somebody wants gone now, not when rules say so. A request removes one piece, and says where the
+ * next begins: so a purge of a year costs each turn a few milliseconds and its caller's share of time, nothing has to
+ * be remembered here, and a caller or a radd that goes away leaves whole tasks.
  */
 #include "daemon/requests_internal.h"
 

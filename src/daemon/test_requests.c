@@ -557,7 +557,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(a_submission_is_kept_and_told), T(who_submits_is_asked_of_the_database), T(submissions_that_cannot_be),
 		T(a_dry_run_changes_nothing), T(changes_are_for_the_owner_and_the_administrator), T(hold_release_update_cancel_requeue),
-		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed), T(ended_tasks_are_removed_by_their_owner),
+		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed),
+		T(ended_tasks_are_removed_by_their_owner),
 		T(lists_have_the_living_and_shows_the_ended_too),
 		T(a_task_that_cannot_be_read_is_no_gap_in_a_list), T(events_and_why), T(a_wait_is_over_when_the_last_one_is),
 		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator), T(status_says_what_radd_is),

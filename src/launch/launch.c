@@ -132,8 +132,8 @@ static void remove_unclaimed(int folder, const char *path)
 	rmdir(path);
 }
 
-/* Whatever lies there: who was killed while it wrote a claim or a request has left its draft too. What is always there goes without
- * a further descriptor. */
+/* Whatever lies there: who was killed while it wrote a claim or a request has left its draft too. What is always
+ * there goes without a further descriptor. */
 static void remove_folder(int folder, const char *path)
 {
 	static const char *const names[] = { ATTEMPT_REQUEST, ATTEMPT_CLAIM, ATTEMPT_EXIT, ATTEMPT_CGROUP };

@@ -2,10 +2,10 @@
  * Numbers of jobs, given out once, also when rad.db is moved away to begin anew, or put back from an older copy: people, their
  * scripts and their logs name tasks by them.
  *
- * So a bound lies beside the store, in the file `next-job`: no number from there on was given out. It is moved on by blocks, before
- * the first number of a block is used, and the store notes the bound in the same turn. A store that has not noted the bound
- * that lies there lacks what was given out below it, and goes on above. Where the disk takes no bound, numbers go on without:
- * they repeat only if the store is lost as well.
+ * So a bound lies beside the store, in the file `next-job`: no number from there on was given out. It is moved on by
+ * blocks, before the first number of a block is used, and the store notes the bound in the same turn. A store that
+ * has not noted the bound that lies there lacks what was given out below it, and goes on above. Where the disk takes
+ * no bound, numbers go on without: they repeat only if the store is lost as well.
  */
 #include "store/store_internal.h"
 

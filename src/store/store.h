@@ -48,8 +48,8 @@ int64_t store_marked_ms(const struct store *s);
 /* Takes NULL. What was not committed is gone. */
 void store_close(struct store *s);
 
-/* A new job number: no job that was ever committed has it, also not one of a store that was moved away or put back older: what is
- * given out is bounded by a number beside the store (`next-job`, decision 116). */
+/* A new job number: no job that was ever committed has it, also not one of a store that was moved away or put back
+ * older: what is given out is bounded by a number beside the store (`next-job`, decision 116). */
 uint32_t store_next_job(struct store *s);
 /* Adding to the transaction. One that fails dooms the whole of it: all further ones fail with the same error. */
 int store_add_job(struct store *s, uint32_t job, const struct spec *spec, int64_t submit_ms, struct error *err);
@@ -113,11 +113,13 @@ bool store_is_folded(struct store *s, uint32_t job);
 /* Drops outcomes told before from_ms, of each signature all but the newest `of_one`, of all all but the newest `most`: from the
  * newest to the oldest, beginning with an empty *t, a piece at a time; as store_fold. */
 struct store_trimming { int64_t below; size_t seen, dropped; struct idmap *of_signature; };
-int store_trim_outcomes(struct store *s, struct store_trimming *t, int64_t from_ms, unsigned of_one, unsigned most, struct error *err);
+int store_trim_outcomes(struct store *s, struct store_trimming *t, int64_t from_ms, unsigned of_one, unsigned most,
+			struct error *err);
 void store_trimming_clear(struct store_trimming *t);
 
-/* Gives up to `most` unused pages back to the disk, where the file can (a store that an earlier release made cannot), but leaves
- * some to be used again. 1: nothing more to give; 0: there may be; -1: error. Part of the turn's transaction. */
+/* Gives up to `most` unused pages back to the disk, where the file can (a store that an earlier release made cannot),
+ * but leaves some to be used again. 1: nothing more to give; 0: there may be; -1: error. Part of the turn's
+ * transaction. */
 int store_shrink(struct store *s, unsigned most, struct error *err);
 
 /* The newest `most` outcomes, those told before from_ms left out, in the order in which they were told. */

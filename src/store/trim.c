@@ -2,8 +2,9 @@
  * What keeps a store from growing for ever beside its tasks: outcomes are bounded, and pages that nothing uses go back to the
  * disk. Both by pieces, in the transaction of a turn.
  *
- * A start reads only the newest outcomes (store_load_outcomes), so what is dropped by age and number was read by nobody. The bound
- * of a signature keeps one user's storm of short tasks from pushing out what was learnt of all others.
+ * A start reads only the newest outcomes (store_load_outcomes), so what is dropped by age and number was read by
+ * nobody. The bound of a signature keeps one user's storm of short tasks from pushing out what was learnt of all
+ * others.
  */
 #include "store/store_internal.h"
 
@@ -22,13 +23,14 @@ static size_t trim_count(struct store_trimming *t, const char *signature)
 	return n;
 }
 
-int store_trim_outcomes(struct store *s, struct store_trimming *t, int64_t from_ms, unsigned of_one, unsigned most, struct error *err)
+int store_trim_outcomes(struct store *s, struct store_trimming *t, int64_t from_ms, unsigned of_one, unsigned most,
+			struct error *err)
 {
 	scoped_statement *st = NULL;
 	int64_t drop[TRIM_PIECE];
 	unsigned n = 0, n_drop = 0;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT seq, told_ms, signature FROM outcomes WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2", -1,
-				    &st, NULL);
+	int rc = sqlite3_prepare_v2(s->db, "SELECT seq, told_ms, signature FROM outcomes WHERE seq < ?1 ORDER BY seq DESC"
+				    " LIMIT ?2", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
 	if (!t->of_signature)

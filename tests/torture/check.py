@@ -12,7 +12,7 @@ ENDED = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT", "LOST"}
 
 
 def read_ledgers(world):
-    """task -> attempt -> [starts, [(code, ms)], first start]"""
+    """task -> attempt -> starts [(pid, ms)] and ends [(code, ms)]"""
     ran = {}
     for path in world.ledgers.values():
         with open(path) as f:
@@ -32,7 +32,8 @@ def let_end(world, load, seconds=60):
         if not tasks:
             connection.close()
             return None
-        moving = [t for t in tasks if t["state"] == "RUNNING" or (t["state"] == "PENDING" and "Dependency" not in (t["reason"] or ""))]
+        moving = [t for t in tasks if t["state"] == "RUNNING" or
+                  (t["state"] == "PENDING" and "Dependency" not in (t["reason"] or ""))]
         for t in tasks:
             try:
                 if t["state"] == "HELD":
@@ -62,7 +63,8 @@ def check_attempts(task, job, ran):
             yield f"RAN TWICE: attempt {number} was started {len(a['starts'])} times"
     by_people = sum(a["verdict"] not in AGAIN for a in said[:-1])
     if by_people > job.requeues:
-        yield f"RAN TWICE: {by_people} further attempts that neither a verdict nor a person explains ({[a['verdict'] for a in said]})"
+        verdicts = [a["verdict"] for a in said]
+        yield f"RAN TWICE: {by_people} further attempts that neither a verdict nor a person explains ({verdicts})"
 
 
 def check_state(task, job, ran, lossy, tolerated):
@@ -117,7 +119,8 @@ def check_tasks(world, load, fault):
                 found["lost"] += 1
                 wrong.append(f"LOST SUBMISSION: {element} of {job.name} is not known")
                 continue
-            texts = [*check_attempts(task, job, ran.get(element, {})), *check_state(task, job, ran.get(element, {}), fault.lossy, fault.tolerated)]
+            wrote = ran.get(element, {})
+            texts = [*check_attempts(task, job, wrote), *check_state(task, job, wrote, fault.lossy, fault.tolerated)]
             found["twice"] += any("RAN TWICE" in t for t in texts)
             found[task["state"]] = found.get(task["state"], 0) + 1
             wrong += [f"task {element}: {t}" for t in texts]
@@ -139,7 +142,8 @@ def check_clean(world, connection):
         return [f"{p} {b' '.join(open(f'/proc/{p}/cmdline', 'rb').read().split(bytes(1)))[:80]}" for p in world.others()
                 if os.path.exists(f"/proc/{p}/cmdline")]
     wrong = []
-    for what, look in (("claims", claims), ("processes", processes), ("attempt folders", world.attempts), ("cgroups", world.cgroups)):
+    for what, look in (("claims", claims), ("processes", processes), ("attempt folders", world.attempts),
+                       ("cgroups", world.cgroups)):
         if not until(15, lambda look=look: not look()):
             left = look()
             if left:

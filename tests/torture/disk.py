@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a power cut leaves of the store: from the journal of tests/fake-disk, of every write since the last sync of its file some
-are kept, some lost, some torn at a sector, whatever their order. Names of files are taken to be kept."""
+"""What a power cut leaves of the store: from the journal of tests/fake-disk, of every write since the last sync of its file
+some are kept, some lost, some torn at a sector, whatever their order. Names of files are taken to be kept."""
 import os
 import struct
 

@@ -4,7 +4,6 @@ check.py looks. `lossy`: the row kills shims, so tasks may be LOST; nothing may,
 import os
 import re
 import resource
-import signal
 import struct
 import subprocess
 import time
@@ -227,8 +226,8 @@ class ReadOnly(SmallDisk):
     options = "size=64m"
 
     def fill(self, world):
-        """What has files open for writing keeps a file system from it, so the machine's way: by force, through SysRq, is not for
-        tests. The folder is made immutable to what is new instead: a read-only bind mount over it, and a radd that starts there."""
+        """Files that are open for writing keep a file system from it, and the kernel's way by force is not for tests. So the
+        folder becomes a read-only mount between two radds, and one is started there meanwhile."""
         world.kill_radd()
         subprocess.run(["mount", "--bind", world.state, world.state], check=True)
         subprocess.run(["mount", "-o", "remount,bind,ro", world.state], check=True)
@@ -291,7 +290,7 @@ class NoProcesses(Fault):
 
 
 class NoMemory(Fault):
-    """little address space: radd has 60 MB above what it starts with, and is sent large submissions"""
+    """little address space: radd has 500 MiB of it, and is sent large submissions"""
     moments = 2
 
     def prepare(self, world):
@@ -302,7 +301,7 @@ class NoMemory(Fault):
             c = world.connect()
             try:
                 for _ in range(self.rng.randint(1, 20)):
-                    c.send("submit", spec={"argv": ["true"], "script": "#" * (10 << 20), "hold": True, "cwd": "/tmp"}, environ=[])
+                    c.send("submit", environ=[], spec={"argv": ["true"], "script": "#" * (10 << 20), "hold": True, "cwd": "/tmp"})
             except Gone:
                 pass
             c.close()
@@ -337,7 +336,8 @@ class Nvml(Fault):
         try:
             world.connect(timeout=2).call("status")
         except (Gone, Refused) as e:
-            load.troubles.append(f"{call}, which {self.way}s, keeps radd from answering for {time.monotonic() - before:.1f} s: {e}")
+            took = time.monotonic() - before
+            load.troubles.append(f"{call}, which {self.way}s, keeps radd from answering for {took:.1f} s: {e}")
         if self.way == "hang" and self.rng.random() < 0.7:
             world.kill([p for p in nvml.samplers(world) if self.rng.random() < 0.5])
         nvml.write(world, nvml.machine(4))
@@ -406,7 +406,8 @@ class Clock(Fault):
     moments = 5
 
     def inflict(self, world, load):
-        under_fire(world, load, self.rng, lambda: world.set_clock(self.rng.choice([86400, -86400, 3600, -3600, 0, 366 * 86400])))
+        off = self.rng.choice([86400, -86400, 3600, -3600, 0, 366 * 86400])
+        under_fire(world, load, self.rng, lambda: world.set_clock(off))
         if self.rng.random() < 0.3:
             world.kill_radd()
             restart(world, load)
@@ -499,8 +500,8 @@ class TwoUsers(Fault):
 def account_uids():
     """Two accounts of this machine that nothing runs as; uids without one may not submit."""
     import pwd
-    found = [p.pw_uid for p in pwd.getpwall() if p.pw_uid and p.pw_name in ("games", "man", "lp", "news", "uucp", "nobody", "daemon")]
-    return sorted(found)[:2]
+    names = ("daemon", "games", "lp", "man", "news", "nobody", "uucp")
+    return sorted(p.pw_uid for p in pwd.getpwall() if p.pw_uid and p.pw_name in names)[:2]
 
 
 class Upgrade(Fault):
@@ -522,5 +523,5 @@ class Upgrade(Fault):
 
 FAULTS = {re.sub("(?<!^)([A-Z])", r"-\1", c.__name__).lower(): c for c in (
     KillRadd, KillStarting, KillShim, KillBoth, Machine, PowerCut, KillMps, DiskFails, SmallDisk, NoInodes, ReadOnly,
-    NoDescriptors, NoProcesses, NoMemory, NvmlHangs, NvmlFails, NvmlLies, GpuLost, NewDriver, Clock, Hostile, TwoUsers, Upgrade)}
-assert signal
+    NoDescriptors, NoProcesses, NoMemory, NvmlHangs, NvmlFails, NvmlLies, GpuLost, NewDriver, Clock, Hostile, TwoUsers,
+    Upgrade)}

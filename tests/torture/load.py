@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A busy lab: random submissions (arrays, dependencies, held ones, time limits), cancels, holds, releases, requeues and changes of
-random tasks, by several users, many of them under way at once. It notes what was acknowledged and what was asked for, which is all
-that check.py believes beside the ledger."""
+"""A busy lab: random submissions (arrays, dependencies, held ones, time limits), cancels, holds, releases, requeues and
+changes of random tasks, by several users, many of them under way at once. It notes what was acknowledged and what was asked for,
+which is all that check.py believes beside the ledger."""
 import json
 import random
 
@@ -44,11 +44,12 @@ class Load:
     def make(self, uid):
         rng, w = self.rng, self.world
         name, code = f"t{len(self.jobs)}", rng.choice([0, 0, 0, 0, 7])
-        words = [f"{w.build}/tests/torture/torture-task", w.ledgers[uid], str(int(rng.expovariate(4 / self.longest_ms))), str(code)]
+        ms = int(rng.expovariate(4 / self.longest_ms))
+        words = [f"{w.build}/tests/torture/torture-task", w.ledgers[uid], str(ms), str(code)]
         if rng.random() < 0.03:
             words.append("stubborn")
-        spec = {"argv": words, "name": name, "cwd": "/tmp", "output": "/dev/null", "gpu_mem_mib": rng.choice([1000, 3000, 9000]),
-                "gpus": rng.choice([1, 1, 1, 1, 2])}
+        spec = {"argv": words, "name": name, "cwd": "/tmp", "output": "/dev/null",
+                "gpu_mem_mib": rng.choice([1000, 3000, 9000]), "gpus": rng.choice([1, 1, 1, 1, 2])}
         kind = rng.random()
         known = self.acknowledged()
         if kind < 0.12:
@@ -131,9 +132,10 @@ class Load:
         self.hang_up()
 
     def find_unanswered(self, connection):
-        """Submissions without an answer may be there, each once: from now on they count as acknowledged. Returns what is wrong."""
+        """Submissions without an answer may be there, each once: they count as acknowledged then. Returns what is wrong."""
         by_name, taken = {j.name: j for j in self.jobs}, {j.id for j in self.acknowledged()}
-        wrong, known = [], {int(i) for i in taken} or {1, 1001, 2001}     # a start that was killed may leave a gap in the numbers
+        known = {int(i) for i in taken} or {1, 1001, 2001}      # a radd that was killed may leave a gap in the numbers
+        wrong = []
         near = sorted({n for k in known for n in range(max(k - 80, 1), k + 80)} - {int(i) for i in taken})
         for number in near:
             try:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A month in fast motion: tasks by the thousand (each a real shim and program that writes into the ledger), arrays one after the other,
-while the wall clock goes through 30 days. Memory, descriptors, latency and the size of the store are looked at on the way, one line
-each; the store is folded by rule meanwhile. In the end every task must have run once, and nothing may have grown with their number."""
+"""A month in fast motion: tasks by the thousand (each a real shim and program that writes into the ledger), arrays one after
+the other, while the wall clock goes through 30 days. Memory, descriptors, latency and the size of the store are looked at on the
+way, one line each; the store is folded by rule meanwhile. In the end every task must have run once, and nothing may have grown
+with their number."""
 import json
 import os
 import statistics
@@ -95,7 +96,8 @@ def run(args):
     growth = {k: round(statistics.mean(x[k] for x in late) / max(statistics.mean(x[k] for x in early), 0.01), 2)
               for k in ("rss_mib", "descriptors", "latency_p50_ms")} if third else {}
     wrong += [f"{k} grows by {v} from the second third to the last" for k, v in growth.items() if v > 1.3]
-    keep({"month": "whole", "seed": args.seed, "tasks": submitted, "ran": len(seen), "took_s": round(time.monotonic() - began), "growth": growth,
+    keep({"month": "whole", "seed": args.seed, "tasks": submitted, "ran": len(seen),
+          "took_s": round(time.monotonic() - began), "growth": growth,
           "end": {**of_process(world.radd.pid), **sizes(world)}, "wrong": wrong})
     world.end()
     return bool(wrong)

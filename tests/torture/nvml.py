@@ -46,8 +46,8 @@ def write(world, script):
 
 def prepare(world, script):
     world.devices = "nvml"
-    world.environ.update({"RAD_NVML_LIBRARY": f"{world.build}/tests/fake-nvml/libnvidia-ml.so.1", "RAD_DCGM_LIBRARY": "/none.so",
-                          "RAD_FAKE_NVML": f"{world.folder}/nvml.json"})
+    world.environ.update({"RAD_NVML_LIBRARY": f"{world.build}/tests/fake-nvml/libnvidia-ml.so.1",
+                          "RAD_DCGM_LIBRARY": "/none.so", "RAD_FAKE_NVML": f"{world.folder}/nvml.json"})
     write(world, script)
 
 

@@ -211,11 +211,14 @@ class World:
     def others(self):
         """Living processes of this world but radd and what belongs to it while it lives."""
         self.reap()
-        own = [self.radd.pid, *(p for p in descendants(self.radd.pid) if b"rad-shim" not in words_of(p)[0])] if self.radd else []
+        own = [self.radd.pid] if self.radd else []
+        for pid in descendants(self.radd.pid) if self.radd else ():
+            if b"rad-shim" not in b"".join(words_of(pid)[:1]):
+                own.append(pid)
         return [p for p in descendants(os.getpid()) if p not in own and not is_dead(p)]
 
     def shims(self):
-        return [p for p in descendants(os.getpid()) if words_of(p)[1:2] == [b"task"] and b"rad-shim" in words_of(p)[0]]
+        return [p for p in descendants(os.getpid()) if words_of(p)[1:2] == [b"task"]]
 
     def kill_radd(self):
         if self.radd:
