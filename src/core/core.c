@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct core_config core_config_default(void)
 	return (struct core_config){
 		.map = map_policy_default(), .recover = recover_policy_default(),
 		.window = { .span_ms = 90000, .settle_ms = 30000 },
+		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) }, .allowance = allowance_any(),
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
 	};
 }
@@ -37,10 +39,27 @@ static size_t count_running_entries(const struct core *c)
 	return fleet_count_runs(c->fleet) + endings_count(c->endings);
 }
 
+/* Everything that runs is somebody's, and each GPU on which something runs is parted without a rest. */
+static int check_fair(const struct core *c, struct error *err)
+{
+	double rate = 0;
+	size_t at = 0, tasks = 0, busy = fleet_count_busy(c->fleet);
+	for (const struct fair_user *u; (u = fair_next(c->fair, &at));) {
+		struct fair_standing s = fair_look(c->fair, u);
+		rate += s.rate;
+		tasks += s.taken.tasks;
+	}
+	if (tasks != fleet_count_runs(c->fleet))
+		return error_set(err, ERR_CORRUPT, "users run %zu tasks in sum, and %zu run", tasks, fleet_count_runs(c->fleet));
+	if (fabs(rate - (double)busy) > 1e-6 * (1 + (double)busy))
+		return error_set(err, ERR_CORRUPT, "users have %g GPUs in sum, and %zu have tasks", rate, busy);
+	return 0;
+}
+
 int core_check(const struct core *c, struct error *err)
 {
 	size_t running = tasks_count(c->tasks, TASK_RUNNING);
-	if (tasks_check(c->tasks, err) || fleet_check(c->fleet, err) || pass_check(c->pass, err))
+	if (tasks_check(c->tasks, err) || fleet_check(c->fleet, err) || pass_check(c->pass, err) || check_fair(c, err))
 		return -1;
 	if (running != count_running_entries(c))
 		return error_set(err, ERR_CORRUPT, "%zu tasks run, and %zu attempts are on GPUs or to be judged", running,
@@ -138,12 +157,13 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	assert(ops->event && ops->state_of && ops->signal && ops->trouble);
 	c->config = *config;
 	c->ops = *ops;
-	c->tasks = tasks_create(&(struct tasks_ops){ c, core_on_event, on_trouble, state_of });
-	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace });
+	c->fair = fair_create(&c->config.fair, &c->config.pass_max_ms);
+	c->tasks = tasks_create(&(struct tasks_ops){ c, core_on_event, on_trouble, state_of }, c->fair);
+	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace }, c->fair);
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
 	c->limits = limits_create(ops, c->tasks);
 	c->endings = endings_create(&c->config, c->tasks, c->fleet);
-	c->pass = pass_create(&c->config, c->tasks, c->fleet, c->estimates);
+	c->pass = pass_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->estimates);
 	return c;
 }
 
@@ -162,6 +182,7 @@ void core_destroy(struct core *c)
 	estimates_destroy(c->estimates);
 	fleet_destroy(c->fleet);
 	tasks_destroy(c->tasks);
+	fair_destroy(c->fair);
 	free(c);
 }
 
@@ -389,6 +410,7 @@ void core_drain(struct core *c, const char *uuid, bool drained)
 int64_t core_turn(struct core *c, struct now now)
 {
 	c->now = now;
+	fair_go_on(c->fair, now.mono_ms);
 	int64_t limit = limits_turn(c->limits, now), verdict = endings_turn(c->endings, now), pass = pass_turn(c->pass, now);
 	int64_t due = limit < verdict ? limit : verdict;
 	assert_invariants(c);

@@ -18,6 +18,8 @@
 #include "device/reading.h"
 #include "monitor/window.h"
 #include "parse/progress.h"
+#include "queue/allowance.h"
+#include "queue/fair.h"
 #include "recover/recover.h"
 #include "task/task.h"
 
@@ -29,9 +31,10 @@ struct core;
 
 /* name, word, meaning */
 #define CORE_ORDERS(X) \
-	X(ORDER_FIFO, "fifo", "nothing passes a task that does not fit yet") \
+	X(ORDER_FIFO, "fifo", "a task that does not fit yet has its GPUs kept; later ones start only where that puts it off no further") \
 	X(ORDER_BACKFILL, "backfill", "later tasks that fit may pass it, for a while") \
-	X(ORDER_PLAN, "plan", "as is expected to get all done soonest; none is passed over for long")
+	X(ORDER_PLAN, "plan", "as is expected to get all done soonest; none is passed over for long") \
+	X(ORDER_STRICT, "strict", "nothing passes a task that does not fit yet")
 
 enum core_order {
 #define X(name, word, help) name,
@@ -45,6 +48,8 @@ const char *core_order_name(enum core_order order);
 struct core_config {
 	struct map_policy map;
 	enum core_order order;	/* of the main queue; recovering tasks have their own rule in both */
+	struct fair_config fair;	/* whose turn it is, by what users had lately; on, 7 days */
+	struct allowance allowance;	/* what each user may have at one time, unless ops->allowance says; nothing is limited */
 	int64_t pass_max_ms;	/* 1 h: how long the first in line may be passed before GPUs are kept for it */
 	struct recover_policy recover;
 	struct window_config window;
@@ -83,6 +88,10 @@ struct core_ops {
 	/* An event that a task's state does not allow, or an invariant that does not hold: a bug of ours, in words for the
 	 * log. */
 	void (*trouble)(void *ctx, const char *text);
+	/* What that user may have at one time. NULL: as the config says. */
+	struct allowance (*allowance)(void *ctx, uid_t uid);
+	/* Where that limit of his stands, in words: "user:ada in /etc/rad/rad.conf:12". NULL: nothing is said. */
+	const char *(*allowance_source)(void *ctx, uid_t uid, enum allowance_kind kind);
 	/* Something was learnt: to be kept for core_remember after a restart. NULL: nobody keeps it. */
 	void (*outcome)(void *ctx, const struct outcome *o);
 };

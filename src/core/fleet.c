@@ -17,11 +17,12 @@
 
 #define NOTE_EVERY_MS 60000
 
-struct fleet *fleet_create(const struct core_config *config, const struct fleet_ops *ops)
+struct fleet *fleet_create(const struct core_config *config, const struct fleet_ops *ops, struct fair *fair)
 {
 	struct fleet *f = alloc_zero(sizeof *f);
 	f->config = config;
 	f->ops = *ops;
+	f->fair = fair;
 	f->stale_due_ms = f->note_due_ms = INT64_MAX;
 	return f;
 }
@@ -174,6 +175,7 @@ static void slot_join(struct fleet *f, struct slot *s, struct run *r, struct now
 	for (size_t i = 0; s->n_runs > 1 && i < s->n_runs; i++)
 		s->runs[i]->had_neighbours = true;
 	ledger_enter(&s->ledger, r->t->id, a->claim_mib, for_life, r->unknown);
+	fleet_part_join(f, s, r, r->took_ms);
 	window_change(s->window, now.mono_ms, expected_load(f, s, r->t));
 	fleet_infer_join(f, s, r);
 }
@@ -186,6 +188,9 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->t = t;
 	r->placed_ms = now.mono_ms;
 	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
+	r->weight_mib = fleet_weight_mib(f, a);
+	/* One that a restart finds took its part all the time. */
+	r->took_ms = now.mono_ms - (now.wall_ms > a->placed_ms ? now.wall_ms - a->placed_ms : 0);
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		r->slots[r->n_slots++] = fleet_take_slot(f, a->gpus[i])->number;
 	r->known = f->ops.known_load(f->ops.ctx, t, f->slots[r->slots[0]]->r.name);
@@ -203,6 +208,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->noted_ms = now.mono_ms;	/* EV_PLACED is in the log: the first note is due in a minute */
 	f->note_due_ms = now.mono_ms + NOTE_EVERY_MS < f->note_due_ms ? now.mono_ms + NOTE_EVERY_MS : f->note_due_ms;
 	idmap_put(&f->runs, t->id, r);
+	fair_take(f->fair, t->spec->uid, 1, fleet_taken_by(r), r->took_ms);
 	for (unsigned i = 0; i < r->n_slots; i++)
 		slot_join(f, f->slots[r->slots[i]], r, now);
 	if (f->config->readings_stand)
@@ -229,6 +235,7 @@ static void slot_leave(struct fleet *f, struct slot *s, const struct run *r, str
 	window_change(s->window, now.mono_ms, (struct load){ -l.gract / n, -l.smact / n, l.gract_known, l.smact_known });
 	fleet_infer_leave(f, s, r);
 	ledger_exited(&s->ledger, r->t->id, now.mono_ms);
+	fleet_part_leave(f, s, r, now.mono_ms);
 	fleet_touch_slot(f, s);
 }
 
@@ -265,6 +272,7 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 	device_evidence(f, r, out);
 	for (unsigned i = 0; i < r->n_slots; i++)
 		slot_leave(f, f->slots[r->slots[i]], r, now);
+	fair_take(f->fair, r->t->spec->uid, -1, fleet_taken_by(r), now.mono_ms);
 	free(idmap_remove(&f->runs, id));
 	return true;
 }

@@ -11,6 +11,7 @@
 
 #include "core/core.h"
 #include "parse/progress.h"
+#include "queue/fair.h"
 
 struct fleet;
 
@@ -24,8 +25,8 @@ struct fleet_ops {
 	double (*known_pace)(void *ctx, const struct task *t, const char *gpu_name);
 };
 
-/* `config` is the core's, and stays valid. */
-struct fleet *fleet_create(const struct core_config *config, const struct fleet_ops *ops);
+/* `config` is the core's, and stays valid; so does `fair`, which is told whose the GPU time is. */
+struct fleet *fleet_create(const struct core_config *config, const struct fleet_ops *ops, struct fair *fair);
 /* Takes NULL. */
 void fleet_destroy(struct fleet *f);
 
@@ -132,6 +133,8 @@ bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out);
 /* Slots of a running attempt, 0 if there is none. */
 unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slots);
 size_t fleet_count_runs(const struct fleet *f);
+/* GPUs on which attempts run. */
+size_t fleet_count_busy(const struct fleet *f);
 /* What a running attempt was seen to use so far; false: none runs. */
 bool fleet_measured(const struct fleet *f, task_id id, struct measured *out);
 /* How far it says it is, left_s and spread_s as of now; false: nobody knows, or several print into its file. */

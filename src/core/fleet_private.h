@@ -6,6 +6,7 @@
  *	fleet_slot.c	below them all
  *	fleet_warm.c	when a run's peak is believed
  *	fleet_infer.c	what each does alone, from what the GPU shows of all
+ *	fleet_part.c	whose GPU time it is
  *	fleet.c		slots and attempts, which come and go; what people and plans see
  *	fleet_read.c	snapshots
  *	fleet_pace.c	how far attempts say they are, and how fast they went
@@ -41,6 +42,8 @@ struct run {
 	unsigned n_slots;
 	struct meter meter;
 	int64_t placed_ms;		/* mono */
+	int64_t took_ms;		/* mono; the same, also where a restart found it */
+	uint64_t weight_mib;		/* held for it on each slot when it was placed; above 0 */
 	int64_t active_since_ms;	/* mono, first sample with a process of its own; 0: none yet */
 	bool warm;			/* its peak is believed */
 	bool computes;			/* it was seen to, or is there for so long that it must be taken to */
@@ -78,6 +81,7 @@ struct slot {
 	bool in_snapshot;		/* it was in the last one */
 	bool drained;
 	task_id kept_for;
+	uint64_t weight_mib;		/* sum of its runs */
 	struct window *window;
 	struct ledger ledger;
 	struct run **runs;		/* attempts whose processes run there */
@@ -107,6 +111,7 @@ struct slot {
 struct fleet {
 	const struct core_config *config;
 	struct fleet_ops ops;
+	struct fair *fair;
 	struct slot **slots;
 	size_t n_slots, cap_slots;
 	struct idmap by_uuid;		/* hash of the UUID -> struct slot */
@@ -137,6 +142,14 @@ struct fleet {
 /* What placement sees of it may have changed. */
 void fleet_touch_slot(struct fleet *f, struct slot *s);
 struct slot_seen *fleet_seen(struct slot *s, task_id task);
+
+/* fleet_part.c */
+/* What is held for an attempt on each of its GPUs, as its part goes by; above 0. */
+uint64_t fleet_weight_mib(const struct fleet *f, const struct attempt *a);
+/* The run, one of the slot's still or already, comes or goes. */
+void fleet_part_join(struct fleet *f, struct slot *s, const struct run *r, int64_t mono_ms);
+void fleet_part_leave(struct fleet *f, struct slot *s, const struct run *r, int64_t mono_ms);
+struct fair_taken fleet_taken_by(const struct run *r);
 
 /* fleet_warm.c */
 /* Whether its peak is believed from now on. `active`: a process of it is there; `mem_known`: its peak is what it was seen to

@@ -11,10 +11,13 @@
 
 #define BEHIND 100	/* tasks after a head that does not fit that are looked at in one pass */
 
-struct pass *pass_create(const struct core_config *config, struct tasks *ts, struct fleet *f, struct estimates *e)
+struct pass *pass_create(const struct core_config *config, const struct core_ops *ops, struct fair *fair, struct tasks *ts,
+			 struct fleet *f, struct estimates *e)
 {
 	struct pass *p = alloc_zero(sizeof *p);
 	p->config = config;
+	p->ops = ops;
+	p->fair = fair;
 	p->tasks = ts;
 	p->fleet = f;
 	p->estimates = e;
@@ -38,11 +41,27 @@ static struct map_request request_now(const struct pass *p, const struct task *t
 	return r;
 }
 
+/* Whether its user may have it now, by what is expected of it by now. He who may not is left out of the walk, so that the first
+ * of his that is too much is not passed by his others; but for one that is more than he may have in all, and says so. */
+static bool pass_may_try(struct pass *p, struct task *t, struct queue_walk *w, struct now now)
+{
+	bool never = false;
+	estimates_refresh(p->estimates, t, now);
+	const struct allowance a = pass_allowance(p, t->spec->uid);
+	if (!allowance_limits(&a))
+		return true;
+	struct map_request r = pass_request(p, t, now);
+	if (pass_refused(p, &r, &never) == ALLOWANCE_COUNT)
+		return true;
+	if (!never && t->queue == QUEUE_MAIN)
+		queue_walk_leave_user(w);
+	return false;
+}
+
 /* 1: placed; 0: it may be, later; -1: no GPU here can run it (one went away since it was submitted), so it must not block
  * others. */
 static int pass_try_first(struct pass *p, struct task *t, struct now now)
 {
-	estimates_refresh(p->estimates, t, now);
 	struct map_request r = request_now(p, t, now);
 	if (r.start_alone && p->config->recover.mode == RECOVER_EXCLUSIVE)
 		pass_keep_for_recovering(p, t, now);
@@ -55,26 +74,20 @@ static int pass_try_first(struct pass *p, struct task *t, struct now now)
 static void pass_place_recovering(struct pass *p, struct now now)
 {
 	bool blocked = false;
-	for (struct task *t = tasks_first(p->tasks), *next; t && t->queue == QUEUE_RECOVERY && !blocked; t = next) {
-		next = tasks_next(p->tasks, t);
-		blocked = !pass_try_first(p, t, now);
-	}
-}
-
-static struct task *first_of_main(const struct pass *p)
-{
-	struct task *t = tasks_first(p->tasks);
-	while (t && t->queue == QUEUE_RECOVERY)
-		t = tasks_next(p->tasks, t);
-	return t;
+	struct queue_walk w;
+	queue_walk_begin(&w, tasks_queue(p->tasks), QUEUE_RECOVERY);
+	for (struct task *t; !blocked && (t = queue_walk_next(&w)) && t->queue == QUEUE_RECOVERY;)
+		blocked = pass_may_try(p, t, &w, now) && !pass_try_first(p, t, now);
+	queue_walk_end(&w);
 }
 
 /* The main queue in order, until one does not fit: that one is returned. */
-static struct task *pass_place_in_order(struct pass *p, struct now now)
+static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, struct now now)
 {
-	for (struct task *t = first_of_main(p), *next; t; t = next) {
-		next = tasks_next(p->tasks, t);
-		if (p->config->order != ORDER_FIFO)
+	for (struct task *t; (t = queue_walk_next(w));) {
+		if (!pass_may_try(p, t, w, now))
+			continue;
+		if (p->config->order != ORDER_STRICT)
 			pass_lead(p, t);
 		if (!pass_try_first(p, t, now))
 			return t;
@@ -83,33 +96,43 @@ static struct task *pass_place_in_order(struct pass *p, struct now now)
 }
 
 /* Tasks behind a head that does not fit. Planned ones had their turn; while a plan is to come, nobody goes before it. */
-static void pass_try_behind(struct pass *p, const struct task *head, struct now now)
+static void pass_try_behind(struct pass *p, struct queue_walk *w, struct now now)
 {
 	unsigned stayed = 0;
-	for (struct task *t = tasks_next(p->tasks, head), *next; t && stayed < BEHIND && !pass_plan_to_come(p); t = next) {
-		next = tasks_next(p->tasks, t);
-		estimates_refresh(p->estimates, t, now);
+	for (struct task *t; stayed < BEHIND && !pass_plan_to_come(p) && (t = queue_walk_next(w));) {
+		if (!pass_may_try(p, t, w, now)) {
+			stayed++;
+			continue;
+		}
 		struct map_request r = request_now(p, t, now);
 		if (!r.planned)
 			stayed += !pass_try(p, t, &r, now);
 	}
 }
 
+static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now)
+{
+	struct task *head = pass_place_in_order(p, w, now);
+	if (!head)
+		return;
+	p->blocked_at = head->id;
+	if (p->config->order == ORDER_STRICT)
+		return;
+	struct map_request r = pass_request(p, head, now);
+	pass_keep_for_head(p, &r, now);
+	pass_try_behind(p, w, now);
+}
+
 static void pass_place_all(struct pass *p, struct now now)
 {
+	struct queue_walk w;
 	p->blocked_at = 0;
 	pass_place_recovering(p, now);
 	if (p->config->order == ORDER_PLAN)
 		pass_follow_plan(p, now);
-	struct task *head = pass_place_in_order(p, now);
-	if (!head)
-		return;
-	p->blocked_at = head->id;
-	if (p->config->order == ORDER_FIFO)
-		return;
-	struct map_request r = pass_request(p, head, now);
-	pass_keep_for_head(p, &r, now);
-	pass_try_behind(p, head, now);
+	queue_walk_begin(&w, tasks_queue(p->tasks), QUEUE_MAIN);
+	pass_place_main(p, &w, now);
+	queue_walk_end(&w);
 }
 
 /* A pass that finds nothing moved would do what the last one did: nothing. */
@@ -152,12 +175,13 @@ int64_t pass_turn(struct pass *p, struct now now)
 	return plan < keeping ? plan : keeping;
 }
 
-/* GPUs that are kept are given up too: under `fifo` nobody would ever take the head's mark away, and who still goes first has
+/* GPUs that are kept are given up too: under `strict` nobody would ever take the head's mark away, and who still goes first has
  * them kept again in the next pass. */
 void pass_reconsider(struct pass *p)
 {
 	pass_give_up(p, p->keeping);
 	pass_give_up(p, p->head);
+	fair_desist(p->fair, fair_insists(p->fair));
 	pass_forget_refused(p);
 	p->wish++;
 	p->asked = true;

@@ -7,10 +7,16 @@
  * The recovery queue comes first. Its head, if it wants GPUs alone, has them kept free: the n with the least work, chosen once,
  * for at most keep_max; after that it asks for more memory instead of for solitude (section 7.2).
  *
- * The main queue is by priority, then by turn. Under `fifo` a head that does not fit stops the pass. Under `backfill` the next
- * ones may pass it, until it has been the head for pass_max: then the GPUs that it needs, those with the least work, are kept
- * for it. As what runs there ends and nobody else comes, it starts at the latest when the last of that has ended: nothing
- * starves. Under `plan` a plan says who goes where and in which order (map/plan.h); each start is still asked of the filter.
+ * The main queue is by priority, then by whose turn it is (queue/fair.h). Under `strict` a head that does not fit stops the pass.
+ * Under `backfill` the next ones may pass it, until it has been the head for pass_max: then the GPUs that it needs, those with
+ * the least work, are kept for it. As what runs there ends and nobody else comes, it starts at the latest when the last of that
+ * has ended: nothing starves. Under `fifo` they are kept at once, and that end is what the head is promised: others may start
+ * elsewhere, and on those GPUs only if their time limit is over by then. Under `plan` a plan says who goes where and in which
+ * order (map/plan.h); each start is still asked of the filter.
+ *
+ * Time of passing is counted for the first task of each user, so that it does not begin anew when users take turns. For a user
+ * who is owed a start while others wait, GPUs are kept at once under every order: how many tasks somebody else has there makes
+ * no difference to him. A user who has what he may have (queue/allowance.h) is left out.
  */
 #ifndef RAD_CORE_PASS_H
 #define RAD_CORE_PASS_H
@@ -21,8 +27,9 @@
 
 struct pass;
 
-/* The other owners, and the core's config, outlive it. */
-struct pass *pass_create(const struct core_config *config, struct tasks *ts, struct fleet *f, struct estimates *e);
+/* The other owners, and the core's config and ops, outlive it. */
+struct pass *pass_create(const struct core_config *config, const struct core_ops *ops, struct fair *fair, struct tasks *ts,
+			 struct fleet *f, struct estimates *e);
 /* Takes NULL. */
 void pass_destroy(struct pass *p);
 
@@ -40,6 +47,10 @@ struct map_request pass_request(const struct pass *p, const struct task *t, stru
 bool pass_would_place(struct pass *p, const struct map_request *r, struct map_finding *findings, struct now now);
 /* Whether GPUs of this machine could ever run that, had it declared so much; -1 with why not. */
 int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_mem_mib, struct error *err);
+/* What that user may have at one time, and which of it keeps this task, or the first of his behind which it stands, from being
+ * tried; ALLOWANCE_COUNT: none does. */
+struct allowance pass_allowance(const struct pass *p, uid_t uid);
+enum allowance_kind pass_left_out(const struct pass *p, const struct task *t, struct now now);
 /* The head of the main queue that did not fit in the last pass; 0: none. */
 task_id pass_blocked_at(const struct pass *p);
 

@@ -5,9 +5,23 @@
  */
 #include "core/pass_private.h"
 
+#include <math.h>
+
+#define OVERDUE 0.125		/* part of its expected work that is left of a task which went on beyond it */
 #define PROMISE_SLIP 2	/* a start that is planned in an hour may come in two, and pass_max later, before GPUs are kept for it */
 
-void pass_give_up(struct pass *p, task_id id)
+double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
+{
+	double all = estimates_work_s(p->estimates, r->task, known);
+	if (isfinite(r->left_s)) {	/* what it says itself beats what others took */
+		*known = true;
+		return r->left_s;
+	}
+	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * OVERDUE);
+}
+
+/* Its GPUs are for others now; it may have some kept again later. */
+static void pass_let_go(struct pass *p, task_id id)
 {
 	if (!id || (id != p->keeping && id != p->head))
 		return;
@@ -19,6 +33,12 @@ void pass_give_up(struct pass *p, task_id id)
 		if (fleet_kept_for(p->fleet, i) == id)
 			fleet_keep(p->fleet, i, 0);
 	p->asked = true;
+}
+
+void pass_give_up(struct pass *p, task_id id)
+{
+	fair_desist(p->fair, id);
+	pass_let_go(p, id);
 }
 
 bool pass_keeps_anything_for(const struct pass *p, task_id id)
@@ -46,7 +66,7 @@ void pass_keep_for_recovering(struct pass *p, const struct task *t, struct now n
 	int64_t slot;
 	if (p->keeping == t->id)
 		return;
-	pass_give_up(p, p->keeping);
+	pass_let_go(p, p->keeping);
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	for (unsigned k = 0; k < t->spec->gpus && (slot = least_busy(p, gpus)) >= 0; k++)
 		fleet_keep(p->fleet, (uint32_t)slot, t->id);
@@ -65,7 +85,7 @@ void pass_lead(struct pass *p, const struct task *t)
 {
 	if (p->head == t->id)
 		return;
-	pass_give_up(p, p->head);
+	pass_let_go(p, p->head);
 	p->head = t->id;
 }
 
@@ -99,13 +119,69 @@ static unsigned drop_unsuited(struct pass *p, const struct map_gpu *gpus, const 
 	return n;
 }
 
+/* It is not to be passed at all. Where he who is owed a start has the queue to himself there is nobody whom to keep GPUs from. */
+static bool keeps_at_once(const struct pass *p, uid_t uid)
+{
+	return p->config->order == ORDER_FIFO || (queue_users(tasks_queue(p->tasks)) > 1 && fair_is_owed(p->fair, uid));
+}
+
+/* Notes since when the head is passed. Returns whether that is enough. */
+static bool pass_count(struct pass *p, const struct map_request *r, struct now now)
+{
+	int64_t from_ms = now.mono_ms + (r->planned ? (int64_t)(r->planned_s * PROMISE_SLIP * 1000) : 0);
+	p->passed = r->task;
+	p->passed_since_ms = fair_passed_since(p->fair, r->uid, r->task, from_ms);
+	bool waited = now.mono_ms - p->passed_since_ms >= p->config->pass_max_ms;
+	bool enough = waited || keeps_at_once(p, r->uid);
+	if (enough)
+		fair_insist(p->fair, r->task, p->passed_since_ms);
+	return enough;
+}
+
+static bool is_on_kept(const struct pass *p, const struct fleet_run *r)
+{
+	for (unsigned i = 0; i < r->n_slots; i++)
+		if (fleet_kept_for(p->fleet, r->slots[i]) == p->head)
+			return true;
+	return false;
+}
+
+/* By its limit or by its work, whichever is sooner; infinite: neither is known. */
+static double expected_left_s(const struct pass *p, const struct fleet_run *r, struct now now)
+{
+	const struct attempt *a = task_attempt(r->task);
+	int64_t since_ms = now.wall_ms - (a->start_ms ? a->start_ms : a->placed_ms);
+	double limit_s = r->task->time_limit_s ? (double)r->task->time_limit_s - (double)since_ms / 1000 : INFINITY;
+	bool known = false;
+	double work_s = isfinite(r->left_s) || isfinite(r->work_s) ? pass_left_s(p, r, &known) : INFINITY;
+	return fmax(fmin(limit_s, known ? work_s : INFINITY), 0);
+}
+
+/* When the last of what runs on its GPUs is expected to end; 0: of one nobody can tell, so it may be any moment. */
+static int64_t free_by_ms(const struct pass *p, struct now now)
+{
+	double last_s = 0;
+	struct fleet_run r;
+	for (size_t at = 0; fleet_next_run(p->fleet, &at, &r);) {
+		if (!is_on_kept(p, &r))
+			continue;
+		double left_s = expected_left_s(p, &r, now);
+		if (isinf(left_s))
+			return 0;
+		last_s = fmax(last_s, left_s);
+	}
+	return now.mono_ms + (int64_t)(last_s * 1000);
+}
+
+/* Only a limit is believed of it: what others like it took is no promise. */
+bool pass_ends_in_time(const struct pass *p, const struct task *t, struct now now)
+{
+	return p->config->order == ORDER_FIFO && p->head && t->time_limit_s && now.mono_ms + t->time_limit_s * 1000 <= p->promised_ms;
+}
+
 void pass_keep_for_head(struct pass *p, const struct map_request *r, struct now now)
 {
-	if (p->passed != r->task) {
-		p->passed = r->task;
-		p->passed_since_ms = now.mono_ms + (r->planned ? (int64_t)(r->planned_s * PROMISE_SLIP * 1000) : 0);
-	}
-	bool enough = now.mono_ms - p->passed_since_ms >= p->config->pass_max_ms;
+	bool enough = pass_count(p, r, now);
 	p->wish += enough && !p->passed_enough;
 	p->passed_enough = enough;
 	if (!enough || r->planned)
@@ -116,6 +192,7 @@ void pass_keep_for_head(struct pass *p, const struct map_request *r, struct now 
 		fleet_keep(p->fleet, (uint32_t)slot, r->task);
 		p->wish++;
 	}
+	p->promised_ms = p->config->order == ORDER_FIFO ? free_by_ms(p, now) : 0;
 }
 
 static int64_t keeping_ends_ms(const struct pass *p)

@@ -49,7 +49,44 @@ struct map_request pass_request(const struct pass *p, const struct task *t, stru
 	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next && !pass_kept_long_enough(p, t->id, now);
 	if (t->queue == QUEUE_MAIN)
 		say_planned(p, &r, now);
+	r.lent_by = pass_ends_in_time(p, t, now) ? p->head : 0;
 	return r;
+}
+
+/* What a user may have ------------------------------------------------------------------------------------------------ */
+
+struct allowance pass_allowance(const struct pass *p, uid_t uid)
+{
+	return p->ops->allowance ? p->ops->allowance(p->ops->ctx, uid) : p->config->allowance;
+}
+
+struct fair_taken pass_would_take(const struct pass *p, const struct map_request *r)
+{
+	uint64_t held_mib = r->claim_mib ? r->claim_mib : p->config->map.min_free_mib;
+	return (struct fair_taken){ 1, r->gpus, held_mib * r->gpus };
+}
+
+enum allowance_kind pass_refused(const struct pass *p, const struct map_request *r, bool *never)
+{
+	const struct allowance a = pass_allowance(p, r->uid);
+	const struct fair_taken taken = fair_taken_of(p->fair, r->uid), more = pass_would_take(p, r);
+	return allowance_refuses(&a, &taken, &more, never);
+}
+
+enum allowance_kind pass_left_out(const struct pass *p, const struct task *t, struct now now)
+{
+	const struct allowance a = pass_allowance(p, t->spec->uid);
+	const struct task *first = queue_first_of(tasks_queue(p->tasks), t->spec->uid);
+	bool never;
+	if (!allowance_limits(&a))
+		return ALLOWANCE_COUNT;
+	struct map_request r = pass_request(p, t, now);
+	enum allowance_kind kind = pass_refused(p, &r, &never);
+	if (kind != ALLOWANCE_COUNT || t->queue != QUEUE_MAIN || !first || first == t)
+		return kind;
+	r = pass_request(p, first, now);
+	kind = pass_refused(p, &r, &never);
+	return never ? ALLOWANCE_COUNT : kind;
 }
 
 /* What was refused ---------------------------------------------------------------------------------------------------- */
@@ -105,7 +142,7 @@ void pass_forget_refused(struct pass *p)
 /* Whether it may fit where others of its kind do not. */
 static bool is_special(const struct pass *p, const struct map_request *r)
 {
-	return r->start_alone || r->planned || pass_keeps_anything_for(p, r->task);
+	return r->start_alone || r->planned || r->lent_by || pass_keeps_anything_for(p, r->task);
 }
 
 bool pass_hopeless(struct pass *p, const struct map_request *r, struct now now)

@@ -13,19 +13,8 @@
 #define WORK 80000		/* steps x tasks of one plan: 20 to 50 milliseconds */
 #define MOST_STEPS 4000
 #define KNOWN 0.75		/* with the time of fewer tasks than that known, a plan is worth nothing */
-#define OVERDUE 0.125		/* part of its expected work that is left of a task which went on beyond it */
 
 /* The problem --------------------------------------------------------------------------------------------------------- */
-
-static double plan_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
-{
-	double all = estimates_work_s(p->estimates, r->task, known);
-	if (isfinite(r->left_s)) {	/* what it says itself beats what others took */
-		*known = true;
-		return r->left_s;
-	}
-	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * OVERDUE);
-}
 
 static bool plan_may_use(const struct pass *p, const struct map_gpu *g)
 {
@@ -78,7 +67,7 @@ static bool plan_list_running(struct pass *p, struct plan *out)
 	struct fleet_run r;
 	for (size_t at = 0; fleet_next_run(p->fleet, &at, &r);) {
 		bool known;
-		struct plan_task t = { .id = r.task->id, .left_s = round(plan_left_s(p, &r, &known)), .gpus = r.n_slots, .mib = r.held_mib,
+		struct plan_task t = { .id = r.task->id, .left_s = round(pass_left_s(p, &r, &known)), .gpus = r.n_slots, .mib = r.held_mib,
 				       .load = plan_rounded(r.load), .alone = task_attempt(r.task)->mode == SHARE_NEVER,
 				       .on = bits_of(&p->plan, r.slots, r.n_slots) };
 		p->plan.n_known += known;
@@ -108,10 +97,38 @@ static uint64_t may_use(const struct pass *p, const struct map_gpu *gpus, const 
 	return (unsigned)__builtin_popcountll(kept) >= r->gpus ? kept : may;
 }
 
-static void plan_add_waiting(struct pass *p, struct plan *out, const struct task *t, const struct planned *before,
+/* What is listed, and of it, what each user would have if all of it ran. */
+struct listing {
+	struct plan *out;
+	struct { uid_t uid; struct fair_taken taken; } users[PLAN_WAITING];
+	size_t n_users;
+};
+
+/* Whether its user may have it with what is listed of him: what waits for his own tasks to end is not to be planned for. */
+static bool listing_allows(struct pass *p, struct listing *l, const struct map_request *r)
+{
+	const struct allowance a = pass_allowance(p, r->uid);
+	const struct fair_taken more = pass_would_take(p, r);
+	bool never;
+	size_t at = 0;
+	if (!allowance_limits(&a))
+		return true;
+	while (at < l->n_users && l->users[at].uid != r->uid)
+		at++;
+	if (at == l->n_users)
+		l->users[l->n_users++].taken = fair_taken_of(p->fair, l->users[at].uid = r->uid);
+	struct fair_taken *taken = &l->users[at].taken;
+	if (allowance_refuses(&a, taken, &more, &never) != ALLOWANCE_COUNT)
+		return false;
+	*taken = (struct fair_taken){ taken->tasks + 1, taken->gpus + more.gpus, taken->mib + more.mib };
+	return true;
+}
+
+static void plan_add_waiting(struct pass *p, struct listing *l, const struct task *t, const struct planned *before, bool first,
 			     struct now now)
 {
 	struct planning *k = &p->plan;
+	struct plan *out = l->out;
 	bool known;
 	if (out->n == out->n_running + PLAN_WAITING)
 		return;
@@ -123,13 +140,12 @@ static void plan_add_waiting(struct pass *p, struct plan *out, const struct task
 	struct plan_task w = { .id = t->id, .load = plan_rounded(r.self.load), .left_s = round(work_s),
 			       .gpus = r.gpus, .alone = map_wants_alone(policy, &r), .mib = r.claim_mib ? r.claim_mib : policy->min_free_mib,
 			       .no_mps = r.share == SHARE_STREAMS || (r.gpus > 1 && !policy->mps_multi_gpu),
-			       .may = may_use(p, gpus, &r), .keeps = before ? before->p.keeps : false };
-	if ((unsigned)__builtin_popcountll(w.may) < w.gpus)
+			       .may = may_use(p, gpus, &r), .keeps = before ? before->p.keeps : false, .first = first };
+	if ((unsigned)__builtin_popcountll(w.may) < w.gpus || !listing_allows(p, l, &r))
 		return;
 	k->n_known += known;
 	w.on = before ? bits_of(k, before->slots, w.gpus) & w.may : 0;
 	w.on = (unsigned)__builtin_popcountll(w.on) == w.gpus ? w.on : 0;
-	w.first = pass_is_first(p, t->id);
 	out->tasks[out->n++] = w;
 }
 
@@ -138,28 +154,55 @@ static bool plan_waits(const struct pass *p, const struct task *t)
 	return t && t->queue == QUEUE_MAIN && tasks_in_queue(p->tasks, t);
 }
 
-/* The head if its time has come, then those of the last plan, in its order, then the others as they stand in the queue. */
+/* The first of the queue, in its order; by_turn[i]: it is the next of its user. Returns how many. */
+static size_t plan_walk(const struct pass *p, const struct task *tasks[PLAN_WAITING], bool by_turn[PLAN_WAITING])
+{
+	size_t n = 0;
+	struct queue_walk w;
+	queue_walk_begin(&w, tasks_queue(p->tasks), QUEUE_MAIN);
+	for (const struct task *t; n < PLAN_WAITING && (t = queue_walk_next(&w)); n++) {
+		tasks[n] = t;
+		by_turn[n] = true;
+		for (size_t i = 0; i < n && by_turn[n]; i++)
+			by_turn[n] = tasks[i]->spec->uid != t->spec->uid;
+	}
+	queue_walk_end(&w);
+	return n;
+}
+
+/* It is among them, and not listed already as the next of its user. */
+static bool is_behind(const struct task *const *tasks, const bool *by_turn, size_t n, const struct task *t)
+{
+	for (size_t i = 0; i < n; i++)
+		if (tasks[i] == t)
+			return !by_turn[i];
+	return false;
+}
+
+/* The head if its time has come; where several users wait, the next of each, in the order of their turns, since a plan may
+ * shift tasks but not users; then those of the last plan, in its order; then the others as they stand in the queue. */
 static void plan_list_waiting(struct pass *p, struct plan *out, struct now now)
 {
 	const struct planning *k = &p->plan;
-	unsigned seen = 0;
-	const struct task *head = tasks_find(p->tasks, p->head);
-	if (plan_waits(p, head) && pass_is_first(p, head->id))
-		plan_add_waiting(p, out, head, pass_planned(p, head->id), now);
-	else
+	const struct task *queued[PLAN_WAITING], *head = tasks_find(p->tasks, p->head);
+	bool by_turn[PLAN_WAITING], several = p->config->fair.on && queue_users(tasks_queue(p->tasks)) > 1;
+	struct listing l = { .out = out };
+	size_t n = plan_walk(p, queued, by_turn);
+	if (!plan_waits(p, head) || !pass_is_first(p, head->id))
 		head = NULL;
+	if (head)
+		plan_add_waiting(p, &l, head, pass_planned(p, head->id), true, now);
+	for (size_t i = 0; several && i < n; i++)
+		if (by_turn[i] && queued[i] != head)
+			plan_add_waiting(p, &l, queued[i], pass_planned(p, queued[i]->id), true, now);
 	for (size_t i = 0; i < k->n_waiting; i++) {
 		const struct task *t = tasks_find(p->tasks, k->waiting[i].p.id);
-		if (plan_waits(p, t) && t != head)
-			plan_add_waiting(p, out, t, &k->waiting[i], now);
+		if (plan_waits(p, t) && t != head && (!several || is_behind(queued, by_turn, n, t)))
+			plan_add_waiting(p, &l, t, &k->waiting[i], false, now);
 	}
-	for (const struct task *t = tasks_first(p->tasks); t && seen < PLAN_WAITING; t = tasks_next(p->tasks, t)) {
-		if (!plan_waits(p, t))
-			continue;
-		seen++;
-		if (!pass_planned(p, t->id) && t != head)
-			plan_add_waiting(p, out, t, NULL, now);
-	}
+	for (size_t i = 0; i < n; i++)
+		if (!(several && by_turn[i]) && queued[i] != head && !pass_planned(p, queued[i]->id))
+			plan_add_waiting(p, &l, queued[i], NULL, false, now);
 }
 
 /* The plan ------------------------------------------------------------------------------------------------------------ */
@@ -205,7 +248,7 @@ static void plan_make(struct pass *p, struct now now)
 	plan_keep(k, &made);
 	k->made_ms = now.mono_ms;
 	/* Those who are not in the plan keep away from the first one's GPUs too. */
-	for (unsigned i = 0; k->n_waiting && k->waiting[0].p.first && i < k->waiting[0].p.gpus; i++)
+	for (unsigned i = 0; k->n_waiting && pass_is_first(p, k->waiting[0].p.id) && i < k->waiting[0].p.gpus; i++)
 		fleet_keep(p->fleet, k->waiting[0].slots[i], k->waiting[0].p.id);
 }
 
@@ -241,9 +284,12 @@ void pass_follow_plan(struct pass *p, struct now now)
 		struct task *t = tasks_find(p->tasks, w->p.id);
 		if (!plan_waits(p, t))
 			continue;
+		bool never;
 		estimates_refresh(p->estimates, t, now);
 		struct map_request r = pass_request(p, t, now);
 		r.later = false;
+		if (pass_refused(p, &r, &never) != ALLOWANCE_COUNT)
+			continue;
 		if (!(w->p.on & kept) && pass_try(p, t, &r, now))
 			continue;
 		kept |= w->p.keeps ? w->p.on : 0;

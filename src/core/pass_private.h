@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The insides of the pass, for its own files alone, each using only those above it:
- *	pass_keep.c	GPUs kept for tasks that go first
+ *	pass_keep.c	GPUs kept for tasks that go first, and what they are promised
  *	pass_place.c	what a task asks for, whether that fits, and where it goes
  *	pass_plan.c	plans of what starts where
  *	pass.c		the order in which tasks are tried
@@ -53,6 +53,8 @@ struct planning {
 
 struct pass {
 	const struct core_config *config;
+	const struct core_ops *ops;
+	struct fair *fair;
 	struct tasks *tasks;
 	struct fleet *fleet;
 	struct estimates *estimates;
@@ -64,11 +66,12 @@ struct pass {
 	uint32_t rr_next;		/* under `rr`: the slot that is next */
 	task_id keeping;		/* the recovering task that GPUs are kept for */
 	int64_t keep_since_ms;
-	task_id head;			/* first in line of the main queue, unless the order is fifo; 0: none */
+	task_id head;			/* first in line of the main queue, unless the order is strict; 0: none */
 	task_id blocked_at;		/* head of the main queue that did not fit in the last pass; 0: none */
 	task_id passed;			/* the last head that did not fit; it stays so while others come before it and are placed */
-	int64_t passed_since_ms;	/* mono */
-	bool passed_enough;		/* for pass_max: GPUs are kept for it */
+	int64_t passed_since_ms;	/* mono; as its user's record has it */
+	bool passed_enough;		/* for pass_max, or it is not to be passed at all: GPUs are kept for it */
+	int64_t promised_ms;		/* mono; under fifo, when those are expected to be free; 0: nobody can tell */
 
 	struct planning plan;
 	uint64_t wish;			/* moves when what is kept for the head changes: plans keep to it */
@@ -85,14 +88,22 @@ void pass_keep_for_recovering(struct pass *p, const struct task *t, struct now n
 bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now);
 /* First in line of the main queue from now on. */
 void pass_lead(struct pass *p, const struct task *t);
+/* What is left of a running attempt's work, alone; *known: whether that is more than a guess. */
+double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known);
 /* The head did not fit. Keeps what it needs once it was passed for long enough, and others where some of that went away. */
 void pass_keep_for_head(struct pass *p, const struct map_request *r, struct now now);
+/* Whether that task, begun now, is over before what the head is promised. */
+bool pass_ends_in_time(const struct pass *p, const struct task *t, struct now now);
 /* It was passed by others for as long as is allowed. */
 bool pass_is_first(const struct pass *p, task_id id);
 /* When the times of keeping and passing are over (mono), INT64_MAX: nothing is kept; notes what is over now. */
 int64_t pass_watch_keeping(struct pass *p, struct now now);
 
 /* pass_place.c */
+/* What its user would have more. */
+struct fair_taken pass_would_take(const struct pass *p, const struct map_request *r);
+/* What keeps its user from having it now; *never: at any time. */
+enum allowance_kind pass_refused(const struct pass *p, const struct map_request *r, bool *never);
 /* The plan's entry of that task, if there is one. */
 const struct planned *pass_planned(const struct pass *p, task_id id);
 /* Places the task if its request fits. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The core is its owners, each opaque to the others, in the order in which each uses those above it:
+ *	fair		what users had lately, and whose turn it is (queue/fair.h)
  *	tasks		records, queue, arrays, dependencies; every event
  *	fleet		GPUs, readings, windows, ledgers, running attempts
  *	estimates	what is expected of tasks, what ended ones taught
@@ -23,6 +24,7 @@
 struct core {
 	struct core_config config;
 	struct core_ops ops;
+	struct fair *fair;
 	struct tasks *tasks;
 	struct fleet *fleet;
 	struct estimates *estimates;

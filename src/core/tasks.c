@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/idmap.h"
 #include "base/scope.h"
-#include "queue/queue.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -38,11 +37,11 @@ struct tasks {
 	uint64_t version;
 };
 
-struct tasks *tasks_create(const struct tasks_ops *ops)
+struct tasks *tasks_create(const struct tasks_ops *ops, struct fair *fair)
 {
 	struct tasks *ts = alloc_zero(sizeof *ts);
 	ts->ops = *ops;
-	ts->queue = queue_create();
+	ts->queue = queue_create(fair);
 	ts->waiting = waiting_create(ops->state_of, ops->ctx);
 	return ts;
 }
@@ -353,14 +352,9 @@ size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids)
 	return n;
 }
 
-struct task *tasks_first(const struct tasks *ts)
+const struct queue *tasks_queue(const struct tasks *ts)
 {
-	return queue_first(ts->queue);
-}
-
-struct task *tasks_next(const struct tasks *ts, const struct task *t)
-{
-	return queue_next(ts->queue, t);
+	return ts->queue;
 }
 
 size_t tasks_queued(const struct tasks *ts)
@@ -407,11 +401,14 @@ static size_t list_tasks(const struct tasks *ts, bool running, struct task ***li
 void tasks_each(const struct tasks *ts, void (*each)(void *ctx, const struct task *t), void *ctx)
 {
 	scoped_free struct task **running = NULL, **others = NULL;
+	struct queue_walk queued;
 	size_t n = list_tasks(ts, true, &running);
 	for (size_t i = 0; i < n; i++)
 		each(ctx, running[i]);
-	for (struct task *t = tasks_first(ts); t; t = tasks_next(ts, t))
+	queue_walk_begin(&queued, ts->queue, QUEUE_RECOVERY);
+	for (const struct task *t; (t = queue_walk_next(&queued));)
 		each(ctx, t);
+	queue_walk_end(&queued);
 	n = list_tasks(ts, false, &others);
 	for (size_t i = 0; i < n; i++)
 		each(ctx, others[i]);

@@ -11,6 +11,7 @@
 #ifndef RAD_CORE_TASKS_H
 #define RAD_CORE_TASKS_H
 
+#include "queue/queue.h"
 #include "queue/waiting.h"
 #include "task/task.h"
 
@@ -30,7 +31,8 @@ struct tasks_ops {
 	waiting_state_of state_of;
 };
 
-struct tasks *tasks_create(const struct tasks_ops *ops);
+/* `fair` outlives it. */
+struct tasks *tasks_create(const struct tasks_ops *ops, struct fair *fair);
 /* Takes NULL. Frees the tasks. */
 void tasks_destroy(struct tasks *ts);
 
@@ -59,9 +61,8 @@ bool tasks_job_lives(const struct tasks *ts, uint32_t job);
 /* The live elements of a job in order of index; free *ids. */
 size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids);
 
-/* The queue, in its order. During a walk the task just returned may be placed. */
-struct task *tasks_first(const struct tasks *ts);
-struct task *tasks_next(const struct tasks *ts, const struct task *t);
+/* The queue, to be walked: during a walk the task just returned may be placed. */
+const struct queue *tasks_queue(const struct tasks *ts);
 size_t tasks_queued(const struct tasks *ts);
 bool tasks_in_queue(const struct tasks *ts, const struct task *t);
 /* What keeps a task that waits for others; see queue/waiting.h. */

@@ -20,6 +20,7 @@ static unsigned draw(struct storm *s, unsigned below)
 static struct spec *any_spec(struct storm *s)
 {
 	struct spec *spec = spec_of(draw(s, 4) ? 2000 + 1000 * draw(s, 20) : 0, draw(s, 6) ? 1 : 1 + draw(s, 3));
+	spec->uid = 1000 + draw(s, 3);
 	spec->priority = (int)draw(s, 3);
 	spec->hold = !draw(s, 12);
 	spec->exclusive = !draw(s, 12);
@@ -131,6 +132,9 @@ static void any_order_of_things(void **unused)
 			config.map.rank = (enum map_rank)rank;
 			config.pass_max_ms = 5000;
 			config.recover.keep_max_ms = 20000;
+			config.fair.on = rank % 4;
+			if (rank % 2)
+				config.allowance = (struct allowance){ { 5, 4, ALLOWANCE_ANY, 60000 } };
 			struct storm s = { new_world(4, &config), 1 + order * 100 + rank };
 			for (int i = 0; i < STEPS / (int)(CORE_ORDER_COUNT * MAP_RANK_COUNT); i++)
 				any_step(&s);

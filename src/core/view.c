@@ -15,6 +15,29 @@
 
 struct reason { const char *word; char text[400]; };
 
+static const char *user_word(const struct task *t)
+{
+	return t->spec->user ? t->spec->user : "?";
+}
+
+/* What its user may have keeps it, or one of his before it; false: nothing does. */
+static bool reason_allowance(struct core *c, const struct task *t, struct now now, struct reason *out)
+{
+	const struct allowance a = pass_allowance(c->pass, t->spec->uid);
+	enum allowance_kind kind = pass_left_out(c->pass, t, now);
+	const struct fair_taken taken = fair_taken_of(c->fair, t->spec->uid);
+	if (kind == ALLOWANCE_COUNT)
+		return false;
+	const char *source = c->ops.allowance_source ? c->ops.allowance_source(c->ops.ctx, t->spec->uid, kind) : "";
+	uint64_t has[] = { [ALLOWANCE_RUNNING] = taken.tasks, [ALLOWANCE_GPUS] = taken.gpus, [ALLOWANCE_QUEUED] = 0,
+			   [ALLOWANCE_MEM] = taken.mib };
+	out->word = "UserLimit";
+	snprintf(out->text, sizeof out->text, "%s may have %s %llu%s and has %llu now%s%s", user_word(t), allowance_word(kind),
+		 (unsigned long long)a.most[kind], kind == ALLOWANCE_MEM ? " MiB" : "", (unsigned long long)has[kind],
+		 *source ? "; the limit is " : "", source);
+	return true;
+}
+
 /* Why the main queue does not come to this task: who is before it. */
 static void reason_behind(const struct core *c, struct reason *out)
 {
@@ -25,6 +48,25 @@ static void reason_behind(const struct core *c, struct reason *out)
 		snprintf(out->text, sizeof out->text, "task %s is before it and waits for a GPU", task_id_text(blocked, id));
 	else
 		snprintf(out->text, sizeof out->text, "tasks before it are placed first");
+}
+
+/* Whose turn it is, and by which figure; null where that plays no part: one user alone waits, or users are not told apart. */
+static json_t *turn_json(const struct core *c, const struct task *t)
+{
+	struct queue_walk w;
+	char id[TASK_ID_TEXT];
+	if (!c->config.fair.on || queue_users(tasks_queue(c->tasks)) < 2 || !tasks_in_queue(c->tasks, t))
+		return json_null();
+	queue_walk_begin(&w, tasks_queue(c->tasks), QUEUE_MAIN);
+	const struct task *first = queue_walk_next(&w);
+	queue_walk_end(&w);
+	struct fair_standing his = fair_look(c->fair, fair_find(c->fair, first->spec->uid)),
+			     own = fair_look(c->fair, fair_find(c->fair, t->spec->uid));
+	struct fair_place place = fair_place_of(c->fair, fair_find(c->fair, first->spec->uid), first->id, &(struct fair_taken){ 0 });
+	return json_pack("{ss, ss, ss, so, si, ss, so, si, sI}", "user", user_word(first), "task", task_id_text(first->id, id),
+		"because", first->priority > t->priority ? "its priority is higher" : fair_why(place), "used_s", json_round3(his.used_s),
+		"running", (int)his.taken.tasks, "own_user", user_word(t), "own_used_s", json_round3(own.used_s),
+		"own_running", (int)own.taken.tasks, "half_life_s", (json_int_t)(c->config.fair.half_life_ms / 1000));
 }
 
 /* Asks the map again, as of now, and tells what stands in the way. */
@@ -81,7 +123,8 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		out->word = "ArrayLimit";
 		snprintf(out->text, sizeof out->text, "%u elements of its array run at once", t->spec->array_limit);
 	} else if (t->state == TASK_PENDING) {
-		reason_from_map(c, t, now, out);
+		if (!reason_allowance(c, t, now, out))
+			reason_from_map(c, t, now, out);
 	} else if (t->state == TASK_RUNNING && t->stopping) {
 		out->word = "Stopping";
 	} else if (t->state == TASK_RUNNING && c->ops.start_waits && (waits = c->ops.start_waits(c->ops.ctx, t))) {
@@ -290,8 +333,8 @@ json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *
 	struct map_request r = pass_request(c->pass, t, now);
 	bool asks = t->state == TASK_PENDING && t->estimated && fleet_was_read(c->fleet);
 	json_t *gpus = asks ? findings_json(c, &r, now, &fits) : json_array();
-	return json_pack("{si, ss, ss, so, so, si, sI, ss, so}", "schema", 1, "task", task_id_text(id, text),
+	return json_pack("{si, ss, ss, so, so, si, sI, ss, so, so}", "schema", 1, "task", task_id_text(id, text),
 		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),
 		"reason_text", json_text_or_null(why.text), "gpus_requested", (int)r.gpus, "claim_mib", (json_int_t)r.claim_mib,
-		"estimator", t->estimate.estimator, "gpus", gpus);
+		"estimator", t->estimate.estimator, "turn", turn_json(c, t), "gpus", gpus);
 }

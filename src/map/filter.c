@@ -169,7 +169,7 @@ static enum map_reason map_ask_admission(const struct map_ask *ask, const struct
 		return MAP_DRAINED;
 	if (g->stale)
 		return MAP_STALE;
-	if (g->kept_for && g->kept_for != ask->r->task)
+	if (g->kept_for && g->kept_for != ask->r->task && g->kept_for != ask->r->lent_by)
 		return MAP_KEPT;
 	if (ask->r->planned && !is_planned(ask->r, g))
 		return MAP_ELSEWHERE;

@@ -135,6 +135,7 @@ struct map_request {
 	enum share_mode share;		/* the task's wish */
 	uid_t uid;
 	struct map_tenant self;
+	task_id lent_by;		/* GPUs that are kept free for that task are lent to it: it is gone before they are used; 0 */
 	/* Where a plan has it start (map/plan.h): `gpus` slots, on which alone it is placed, whatever load and gain would say;
 	 * NULL: none has. `later`: not before `planned_s` from now, which is for `rad why`. */
 	const uint32_t *planned;

@@ -324,7 +324,8 @@ double plan_improve(struct plan *p, unsigned steps)
 	static _Thread_local struct plan_task sorted[PLAN_TASKS];
 	s.player.plan = p;
 	s.n_waiting = (unsigned)(p->n - p->n_running);
-	s.fixed = s.n_waiting && p->tasks[p->n_running].first;
+	for (s.fixed = 0; s.fixed < s.n_waiting && p->tasks[p->n_running + s.fixed].first;)
+		s.fixed++;
 	s.dice = p->n * 2 + 1;
 	s.any = false;
 	for (int afresh = 0; afresh < 2; afresh++) {

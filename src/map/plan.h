@@ -44,7 +44,7 @@ struct plan_task {
 	uint64_t may;		/* GPUs it can use */
 	uint64_t on;		/* GPUs: where it runs, or is to start; 0 for one that is new */
 	bool keeps;		/* those behind it do not take its GPUs before it has started */
-	bool first;		/* of all that wait, whatever that costs: the first of them in the list only; it keeps */
+	bool first;		/* before all that have it not, whatever that costs: those at the head of the list, in their order; they keep */
 	double start_s;		/* when it is expected to start, from now */
 };
 

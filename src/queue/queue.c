@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pending tasks in order, as a treap: a binary tree by key that is also a heap by a number drawn at random, which keeps
- * it balanced in expectation whatever the order of pushes. Keys are copied into the nodes and found again from the task
- * itself, so tasks need no link back.
+ * The pending tasks in order: a lane for each user, in the order of time within a priority, and one for the recovery queue. A
+ * walk joins the lanes: it goes through each priority user by user, as queue/fair.h says whose turn it is, and counts what it
+ * has come by as his who had it, so that it is the order in which all would be placed if all fitted.
  *
- * Why a tree and not a list or a heap: a pass looks at the first few of up to 100,000 and takes some out of the middle, people
+ * A lane is a treap: a binary tree by key that is also a heap by a number drawn at random, which keeps it balanced in
+ * expectation whatever the order of pushes. Keys are copied into the nodes and found again from the task itself, so tasks need
+ * no link back.
+ *
+ * Why trees and not lists or heaps: a pass looks at the first few of up to 100,000 and takes some out of the middle, people
  * cancel anywhere, and `rad queue` walks all of it in order. A treap does each of these in O(log n) in a page of code. Walking
- * goes by key, not by pointer, so the tree may change between two steps.
+ * goes by key, not by pointer, so the trees may change between two steps. A walk costs one look at each user who has a task
+ * here, and O(log users) a step; who is next among them is found anew by each, since it changes with time alone.
  *
  * The invariant that callers keep: the key of a task does not change while it is in here. To change a priority: remove, change,
  * push. A key that changed unseen would make the task impossible to find, and so to remove.
@@ -14,35 +19,38 @@
 #include "queue/queue.h"
 
 #include "base/alloc.h"
+#include "base/idmap.h"
 
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-struct key {
-	bool main;		/* not in the recovery queue, which goes first */
-	int64_t priority;	/* higher first; all alike in the recovery queue */
-	int64_t queued_ms;
-	task_id id;
-};
 
 struct node {
-	struct key key;
+	struct queue_key key;
 	uint64_t weight;	/* no child is heavier */
 	struct task *task;
 	struct node *before, *after;
 };
 
-struct queue {
+struct lane {
 	struct node *root;
-	size_t length;
-	uint64_t coin;		/* never 0 */
+	struct fair_user *user;		/* NULL: of the recovery queue */
 };
 
-struct queue *queue_create(void)
+struct queue {
+	struct fair *fair;
+	struct lane recovery;
+	struct idmap by_user;		/* uid + 1 -> struct lane, made with a user's first task and kept */
+	size_t length, n_users;		/* n_users: who have a task in their lane */
+	uint64_t coin;			/* never 0 */
+};
+
+struct queue *queue_create(struct fair *fair)
 {
 	struct queue *q = alloc_zero(sizeof *q);
 
+	q->fair = fair;
 	q->coin = 1;
 	return q;
 }
@@ -58,26 +66,36 @@ static void free_tree(struct node *n)
 
 void queue_destroy(struct queue *q)
 {
+	size_t at = 0;
+
 	if (!q)
 		return;
-	free_tree(q->root);
+	for (struct lane *l; (l = idmap_next(&q->by_user, &at));) {
+		free_tree(l->root);
+		free(l);
+	}
+	idmap_free(&q->by_user);
+	free_tree(q->recovery.root);
 	free(q);
+}
+
+static struct lane *lane_of(const struct queue *q, const struct task *t)
+{
+	if (t->queue == QUEUE_RECOVERY)
+		return (struct lane *)&q->recovery;
+	return idmap_get(&q->by_user, (int64_t)t->spec->uid + 1);
 }
 
 /* In the recovery queue all priorities are alike: it is served in the order of failing (section 6.2.3), and a user must not
  * be able to have his crashes handled before others' by a priority. */
-static struct key key_of(const struct task *t)
+static struct queue_key key_of(const struct task *t)
 {
-	bool main = t->queue == QUEUE_MAIN;
-
-	return (struct key){ main, main ? t->priority : 0, t->queued_ms, t->id };
+	return (struct queue_key){ t->queue == QUEUE_MAIN ? t->priority : 0, t->queued_ms, t->id };
 }
 
 /* Negative: a goes before b. */
-static int queue_compare(const struct key *a, const struct key *b)
+static int queue_compare(const struct queue_key *a, const struct queue_key *b)
 {
-	if (a->main != b->main)
-		return a->main ? 1 : -1;
 	if (a->priority != b->priority)
 		return a->priority > b->priority ? -1 : 1;
 	if (a->queued_ms != b->queued_ms)
@@ -95,7 +113,7 @@ static uint64_t next_weight(struct queue *q)
 }
 
 /* Parts a tree into what goes before `key` and what goes after it. */
-static void queue_split(struct node *n, const struct key *key, struct node **before, struct node **after)
+static void queue_split(struct node *n, const struct queue_key *key, struct node **before, struct node **after)
 {
 	while (n) {
 		if (queue_compare(&n->key, key) < 0) {
@@ -132,7 +150,7 @@ static struct node *queue_join(struct node *a, struct node *b)
 }
 
 /* The place that points to the node of that key, or to NULL. */
-static struct node **queue_find(struct node **at, const struct key *key)
+static struct node **queue_find(struct node **at, const struct queue_key *key)
 {
 	while (*at) {
 		int c = queue_compare(key, &(*at)->key);
@@ -144,20 +162,33 @@ static struct node **queue_find(struct node **at, const struct key *key)
 	return at;
 }
 
+static struct lane *make_lane(struct queue *q, const struct task *t)
+{
+	struct lane *l = alloc_zero(sizeof *l);
+
+	l->user = fair_user_of(q->fair, t->spec->uid);
+	idmap_put(&q->by_user, (int64_t)t->spec->uid + 1, l);
+	return l;
+}
+
 /* Down to the first node that is lighter; that subtree is parted by the key and hangs below the new node. */
 void queue_push(struct queue *q, struct task *t)
 {
-	struct key key = key_of(t);
-	struct node *n, **at = &q->root;
+	struct queue_key key = key_of(t);
+	struct lane *l = lane_of(q, t);
+	struct node *n, **at;
 
 	assert(t->state == TASK_PENDING);	/* whoever takes the first one places it */
-	if (*queue_find(&q->root, &key))
+	if (!l)
+		l = make_lane(q, t);
+	if (*queue_find(&l->root, &key))
 		return;
 	n = alloc_zero(sizeof *n);
 	n->key = key;
 	n->task = t;
 	n->weight = next_weight(q);
-	while (*at && (*at)->weight >= n->weight)
+	q->n_users += l->user && !l->root;
+	for (at = &l->root; *at && (*at)->weight >= n->weight;)
 		at = queue_compare(&key, &(*at)->key) < 0 ? &(*at)->before : &(*at)->after;
 	queue_split(*at, &key, &n->before, &n->after);
 	*at = n;
@@ -167,23 +198,25 @@ void queue_push(struct queue *q, struct task *t)
 /* What hung below the node is joined in its place: both halves are in order and heaps already. */
 bool queue_remove(struct queue *q, struct task *t)
 {
-	struct key key = key_of(t);
-	struct node **at = queue_find(&q->root, &key), *n = *at;
+	struct queue_key key = key_of(t);
+	struct lane *l = lane_of(q, t);
+	struct node **at = l ? queue_find(&l->root, &key) : NULL, *n = at ? *at : NULL;
 
 	if (!n)
 		return false;
 	*at = queue_join(n->before, n->after);
 	free(n);
+	q->n_users -= l->user && !l->root;
 	q->length--;
 	return true;
 }
 
 bool queue_contains(const struct queue *q, const struct task *t)
 {
-	struct key key = key_of(t);
-	struct node *root = q->root;
+	struct queue_key key = key_of(t);
+	struct lane *l = lane_of(q, t);
 
-	return *queue_find(&root, &key) != NULL;
+	return l && *queue_find(&l->root, &key);
 }
 
 size_t queue_length(const struct queue *q)
@@ -191,28 +224,174 @@ size_t queue_length(const struct queue *q)
 	return q->length;
 }
 
-struct task *queue_first(const struct queue *q)
+size_t queue_users(const struct queue *q)
 {
-	const struct node *n = q->root;
-
-	while (n && n->before)
-		n = n->before;
-	return n ? n->task : NULL;
+	return q->n_users;
 }
 
-/* Looks for the place behind the key, whether or not the task is still there: the last turn to the left on the way down. */
-struct task *queue_next(const struct queue *q, const struct task *t)
-{
-	struct key key = key_of(t);
-	struct task *next = NULL;
+/* Walking -------------------------------------------------------------------------------------------------------------- */
 
-	for (const struct node *n = q->root; n;) {
-		if (queue_compare(&key, &n->key) < 0) {
-			next = n->task;
+/* The first of a lane that stands at the key or behind it; behind it only if `after`. The last turn to the left on the way
+ * down. NULL as a key: the first of all. */
+static const struct node *lane_from(const struct lane *l, const struct queue_key *key, bool after)
+{
+	const struct node *found = NULL;
+
+	for (const struct node *n = l->root; n;) {
+		int c = key ? queue_compare(key, &n->key) : -1;
+		if (c < 0 || (c == 0 && !after)) {
+			found = n;
 			n = n->before;
 		} else {
 			n = n->after;
 		}
 	}
-	return next;
+	return found;
+}
+
+/* Negative: the next task of a goes before that of b. */
+static int cursor_compare(const struct queue_cursor *a, const struct queue_cursor *b)
+{
+	struct queue_key x = a->key, y = b->key;
+
+	if (x.priority != y.priority)
+		return x.priority > y.priority ? -1 : 1;
+	int c = fair_compare(a->place, b->place);
+	return c ? c : queue_compare(&x, &y);
+}
+
+/* The first cursor goes down to where it belongs. */
+static void walk_sift(struct queue_walk *w, size_t at)
+{
+	struct queue_cursor moved = w->cursors[at];
+
+	for (size_t child; (child = 2 * at + 1) < w->n; at = child) {
+		if (child + 1 < w->n && cursor_compare(&w->cursors[child + 1], &w->cursors[child]) < 0)
+			child++;
+		if (cursor_compare(&moved, &w->cursors[child]) <= 0)
+			break;
+		w->cursors[at] = w->cursors[child];
+	}
+	w->cursors[at] = moved;
+}
+
+static void walk_drop_first(struct queue_walk *w)
+{
+	w->cursors[0] = w->cursors[--w->n];
+	walk_sift(w, 0);
+}
+
+/* Sets the cursor on that node. One of the recovery queue stands before all others by being the only one. */
+static void cursor_set(const struct queue_walk *w, struct queue_cursor *c, const struct node *n)
+{
+	c->key = n->key;
+	if (c->lane->user)
+		c->place = fair_place_of(w->q->fair, c->lane->user, n->key.id, &c->ahead);
+}
+
+static void walk_add(struct queue_walk *w, const struct lane *l)
+{
+	const struct node *first = lane_from(l, NULL, true);
+	struct queue_cursor c = { .lane = l };
+
+	if (!first)
+		return;
+	cursor_set(w, &c, first);
+	w->cursors[w->n++] = c;
+}
+
+static void walk_enter(struct queue_walk *w, enum task_queue queue)
+{
+	size_t at = 0;
+
+	w->cursors = alloc_resize(w->cursors, w->q->by_user.n + 1, sizeof *w->cursors);
+	w->n = 0;
+	w->queue = queue;
+	w->came_by = NULL;
+	if (queue == QUEUE_RECOVERY)
+		walk_add(w, &w->q->recovery);
+	else
+		for (struct lane *l; (l = idmap_next(&w->q->by_user, &at));)
+			walk_add(w, l);
+	for (size_t i = w->n / 2; i--;)
+		walk_sift(w, i);
+}
+
+void queue_walk_begin(struct queue_walk *w, const struct queue *q, enum task_queue from)
+{
+	*w = (struct queue_walk){ .q = q };
+	walk_enter(w, from);
+}
+
+void queue_walk_end(struct queue_walk *w)
+{
+	free(w->cursors);
+	w->cursors = NULL;
+	w->n = 0;
+}
+
+/* The one that was returned last is his whose lane stands first still. */
+static void walk_go_behind_last(struct queue_walk *w)
+{
+	struct queue_cursor *c = &w->cursors[0];
+	const struct node *n = lane_from(c->lane, &c->key, true);
+
+	c->ahead.tasks++;
+	c->ahead.gpus += w->came_by_gpus;
+	w->came_by = NULL;
+	if (!n) {
+		walk_drop_first(w);
+		return;
+	}
+	cursor_set(w, c, n);
+	walk_sift(w, 0);
+}
+
+struct task *queue_walk_next(struct queue_walk *w)
+{
+	if (w->came_by)
+		walk_go_behind_last(w);
+	while (!w->n && w->queue == QUEUE_RECOVERY)
+		walk_enter(w, QUEUE_MAIN);
+	while (w->n) {
+		struct queue_cursor *c = &w->cursors[0];
+		const struct node *n = lane_from(c->lane, &c->key, false);
+		if (n && !queue_compare(&n->key, &c->key)) {
+			w->came_by_gpus = n->task->spec->gpus;
+			return w->came_by = n->task;
+		}
+		if (n) {	/* the one it stood at was taken out meanwhile */
+			cursor_set(w, c, n);
+			walk_sift(w, 0);
+		} else {
+			walk_drop_first(w);
+		}
+	}
+	return NULL;
+}
+
+void queue_walk_leave_user(struct queue_walk *w)
+{
+	if (!w->came_by)
+		return;
+	w->came_by = NULL;
+	walk_drop_first(w);
+}
+
+struct task *queue_first_of(const struct queue *q, uid_t uid)
+{
+	const struct lane *l = idmap_get(&q->by_user, (int64_t)uid + 1);
+	const struct node *n = l ? lane_from(l, NULL, true) : NULL;
+
+	return n ? n->task : NULL;
+}
+
+struct task *queue_first(const struct queue *q)
+{
+	struct queue_walk w;
+
+	queue_walk_begin(&w, q, QUEUE_RECOVERY);
+	struct task *t = queue_walk_next(&w);
+	queue_walk_end(&w);
+	return t;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of pending tasks: the recovery queue first (section 6.2.3), then by priority, then by when they came into it.
- * Pure: it has pointers to tasks that others own, and only those that may be placed now (no hold, dependencies met).
+ * The order of pending tasks: the recovery queue first (section 6.2.3), then by priority, then whose turn it is (queue/fair.h),
+ * then by when they came into it. Pure: it has pointers to tasks that others own, and only those that may be placed now (no
+ * hold, dependencies met).
  */
 #ifndef RAD_QUEUE_QUEUE_H
 #define RAD_QUEUE_QUEUE_H
 
+#include "queue/fair.h"
 #include "task/task.h"
 
 #include <stdbool.h>
@@ -13,19 +15,54 @@
 
 struct queue;
 
-struct queue *queue_create(void);
+/* `fair` outlives it. */
+struct queue *queue_create(struct fair *fair);
+/* Takes NULL. */
 void queue_destroy(struct queue *q);
 
-/* Adds a pending task; its key (queue, priority, time) is read now. Does nothing if it is there. O(log n). */
+/* Adds a pending task; its key (user, queue, priority, time) is read now. Does nothing if it is there. O(log n). */
 void queue_push(struct queue *q, struct task *t);
 /* Removes it if it is there; the key must not have changed since (remove, change, push). O(log n). */
 bool queue_remove(struct queue *q, struct task *t);
 bool queue_contains(const struct queue *q, const struct task *t);
 size_t queue_length(const struct queue *q);
-
-/* Walking in order, O(log n) a step. The queue may change during a walk, the task just returned may be removed (its key
- * unchanged): the next one is the first that stands after it. */
+/* How many users have tasks here, those of the recovery queue apart. */
+size_t queue_users(const struct queue *q);
+/* The first of all; NULL: it is empty. */
 struct task *queue_first(const struct queue *q);
-struct task *queue_next(const struct queue *q, const struct task *t);
+
+/* The first of that user, those of the recovery queue apart; NULL: he has none. */
+struct task *queue_first_of(const struct queue *q, uid_t uid);
+
+/* A walk in order: begin, next until NULL, end. The queue may change meanwhile, the task just returned may be removed (its key
+ * unchanged); tasks of users who had none at the beginning are left out. O(users), then O(log n + log users) a step. The
+ * members are the walk's own. */
+struct queue_key {
+	int64_t priority;	/* higher first; all alike in the recovery queue */
+	int64_t queued_ms;
+	task_id id;
+};
+
+struct queue_walk {
+	const struct queue *q;
+	enum task_queue queue;		/* where it is */
+	struct queue_cursor {
+		const struct lane *lane;
+		struct queue_key key;	/* of the next of that user */
+		struct fair_place place;
+		struct fair_taken ahead;	/* of his that it came by */
+	} *cursors;			/* a heap: the next of all first */
+	size_t n;
+	struct task *came_by;	/* the last one returned, whose user stands first in the heap; may be gone by now */
+	unsigned came_by_gpus;
+};
+
+/* QUEUE_MAIN: not those of the recovery queue. */
+void queue_walk_begin(struct queue_walk *w, const struct queue *q, enum task_queue from);
+struct task *queue_walk_next(struct queue_walk *w);
+/* No more of the user whose task was returned last: he may have no more now. */
+void queue_walk_leave_user(struct queue_walk *w);
+/* Frees what it has. May come at any time. */
+void queue_walk_end(struct queue_walk *w);
 
 #endif

@@ -16,7 +16,24 @@
 
 static struct task make(uint32_t job, enum task_queue queue, int64_t priority, int64_t queued_ms)
 {
-	return (struct task){ .id = TASK_ID(job, -1), .queue = queue, .priority = priority, .queued_ms = queued_ms };
+	static struct spec spec = { .uid = 1000, .gpus = 1 };
+
+	return (struct task){ .id = TASK_ID(job, -1), .spec = &spec, .queue = queue, .priority = priority, .queued_ms = queued_ms };
+}
+
+/* A queue of users who are all alike. */
+static const struct fair_config even = { true, 7 * INT64_C(86400000) };
+static const int64_t pass_max_ms = 3600000;
+
+static struct fair *new_fair(void)
+{
+	return fair_create(&even, &pass_max_ms);
+}
+
+static void end_queue(struct queue *q, struct fair *f)
+{
+	queue_destroy(q);
+	fair_destroy(f);
 }
 
 static void test_order(void **state)
@@ -26,8 +43,9 @@ static void test_order(void **state)
 		    new_oom = make(6, QUEUE_RECOVERY, 99, 300);
 	struct task *pushed[] = { &low, &twin, &new_oom, &early, &late_high, &old_oom };
 	struct task *expected[] = { &old_oom, &new_oom, &late_high, &early, &twin, &low };
-	struct queue *q = queue_create();
-	struct task *t = NULL;
+	struct fair *f = new_fair();
+	struct queue *q = queue_create(f);
+	struct queue_walk w;
 
 	(void)state;
 	assert_null(queue_first(q));
@@ -35,12 +53,13 @@ static void test_order(void **state)
 		queue_push(q, pushed[i]);
 	queue_push(q, &early);
 	assert_int_equal(queue_length(q), COUNT_OF(expected));
-	for (size_t i = 0; i < COUNT_OF(expected); i++) {
-		t = i ? queue_next(q, t) : queue_first(q);
-		assert_ptr_equal(t, expected[i]);
-	}
-	assert_null(queue_next(q, t));
-	queue_destroy(q);
+	assert_ptr_equal(queue_first(q), expected[0]);
+	queue_walk_begin(&w, q, QUEUE_RECOVERY);
+	for (size_t i = 0; i < COUNT_OF(expected); i++)
+		assert_ptr_equal(queue_walk_next(&w), expected[i]);
+	assert_null(queue_walk_next(&w));
+	queue_walk_end(&w);
+	end_queue(q, f);
 	queue_destroy(NULL);
 }
 
@@ -48,20 +67,26 @@ static void test_order(void **state)
 static void test_extreme_keys(void **state)
 {
 	struct task a = make(1, QUEUE_MAIN, INT64_MAX, INT64_MAX), b = make(2, QUEUE_MAIN, INT64_MIN, INT64_MIN);
-	struct queue *q = queue_create();
+	struct fair *f = new_fair();
+	struct queue *q = queue_create(f);
+	struct queue_walk w;
 
 	(void)state;
 	queue_push(q, &b);
 	queue_push(q, &a);
-	assert_ptr_equal(queue_first(q), &a);
-	assert_ptr_equal(queue_next(q, &a), &b);
-	queue_destroy(q);
+	queue_walk_begin(&w, q, QUEUE_RECOVERY);
+	assert_ptr_equal(queue_walk_next(&w), &a);
+	assert_ptr_equal(queue_walk_next(&w), &b);
+	queue_walk_end(&w);
+	end_queue(q, f);
 }
 
 static void test_walk_while_removing(void **state)
 {
 	struct task tasks[200];
-	struct queue *q = queue_create();
+	struct fair *f = new_fair();
+	struct queue *q = queue_create(f);
+	struct queue_walk w;
 	unsigned seen = 0;
 
 	(void)state;
@@ -69,14 +94,16 @@ static void test_walk_while_removing(void **state)
 		tasks[i] = make(i + 1, QUEUE_MAIN, 0, i);
 		queue_push(q, &tasks[i]);
 	}
-	for (struct task *t = queue_first(q); t; t = queue_next(q, t)) {
+	queue_walk_begin(&w, q, QUEUE_RECOVERY);
+	for (struct task *t; (t = queue_walk_next(&w));) {
 		assert_ptr_equal(t, &tasks[seen++]);
 		if (seen % 3)
 			assert_true(queue_remove(q, t));
 	}
+	queue_walk_end(&w);
 	assert_int_equal(seen, COUNT_OF(tasks));
 	assert_int_equal(queue_length(q), COUNT_OF(tasks) / 3);
-	queue_destroy(q);
+	end_queue(q, f);
 }
 
 /* The order as a sentence, written once more and differently. */
@@ -95,13 +122,16 @@ static int by_rule(const void *pa, const void *pb)
 
 static void check_same(const struct queue *q, struct task **model, size_t n)
 {
-	struct task *t = queue_first(q);
+	struct queue_walk w;
 
 	qsort(model, n, sizeof *model, by_rule);
 	assert_int_equal(queue_length(q), n);
-	for (size_t i = 0; i < n; i++, t = queue_next(q, t))
-		assert_ptr_equal(t, model[i]);
-	assert_null(t);
+	assert_ptr_equal(queue_first(q), n ? model[0] : NULL);
+	queue_walk_begin(&w, q, QUEUE_RECOVERY);
+	for (size_t i = 0; i < n; i++)
+		assert_ptr_equal(queue_walk_next(&w), model[i]);
+	assert_null(queue_walk_next(&w));
+	queue_walk_end(&w);
 }
 
 static void test_random_operations_against_a_sorted_array(void **state)
@@ -109,11 +139,14 @@ static void test_random_operations_against_a_sorted_array(void **state)
 	enum { TASKS = 300, STEPS = 6000 };
 	struct task *tasks = alloc_zero(TASKS * sizeof *tasks);
 	struct task *model[TASKS];
-	struct queue *q = queue_create();
+	struct fair *f = new_fair();
+	struct queue *q = queue_create(f);
 	size_t n = 0;
 
 	(void)state;
 	srand(20261120);
+	for (uint32_t i = 0; i < TASKS; i++)
+		tasks[i] = make(i + 1, QUEUE_MAIN, 0, 0);
 	for (int step = 0; step < STEPS; step++) {
 		uint32_t i = (uint32_t)rand() % TASKS;
 		struct task *t = &tasks[i];
@@ -135,7 +168,7 @@ static void test_random_operations_against_a_sorted_array(void **state)
 			check_same(q, model, n);
 	}
 	check_same(q, model, n);
-	queue_destroy(q);
+	end_queue(q, f);
 	free(tasks);
 }
 
@@ -144,7 +177,8 @@ static void test_hundred_thousand_in_order(void **state)
 {
 	enum { TASKS = 100000 };
 	struct task *tasks = alloc_zero(TASKS * sizeof *tasks);
-	struct queue *q = queue_create();
+	struct fair *f = new_fair();
+	struct queue *q = queue_create(f);
 	int64_t begin = clock_mono_ms();
 
 	(void)state;
@@ -158,7 +192,7 @@ static void test_hundred_thousand_in_order(void **state)
 	}
 	print_message("100,000 pushes and pops in order: %lld ms\n", (long long)(clock_mono_ms() - begin));
 	assert_true(clock_mono_ms() - begin < 5000);
-	queue_destroy(q);
+	end_queue(q, f);
 	free(tasks);
 }
 

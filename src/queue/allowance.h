@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a user may have at one time. A task that would be more waits, and those of the same user behind it, which would
+ * otherwise keep it waiting; others are not held up by it. Pure.
+ */
+#ifndef RAD_QUEUE_ALLOWANCE_H
+#define RAD_QUEUE_ALLOWANCE_H
+
+#include "queue/fair.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* name, word (of settings and requests), what of, in words */
+#define ALLOWANCES(X) \
+	X(ALLOWANCE_RUNNING, "max_running", "tasks that run") \
+	X(ALLOWANCE_GPUS, "max_gpus", "GPUs of running tasks, one that two of them share counted twice") \
+	X(ALLOWANCE_QUEUED, "max_queued", "unfinished tasks") \
+	X(ALLOWANCE_MEM, "max_mem", "GPU memory held for running tasks, in MiB")
+
+enum allowance_kind {
+#define X(name, word, help) name,
+	ALLOWANCES(X)
+#undef X
+	ALLOWANCE_COUNT
+};
+
+#define ALLOWANCE_ANY UINT64_MAX	/* no limit */
+
+struct allowance { uint64_t most[ALLOWANCE_COUNT]; };
+
+const char *allowance_word(enum allowance_kind k);
+/* '-' and '_' alike; ALLOWANCE_COUNT: none is called so. */
+enum allowance_kind allowance_find(const char *word, size_t len);
+/* Limits nothing; whether one limits anything. */
+struct allowance allowance_any(void);
+bool allowance_limits(const struct allowance *a);
+/* The less of both, limit by limit. */
+struct allowance allowance_less(const struct allowance *a, const struct allowance *b);
+
+/* What keeps him who has `taken` from having so much more; ALLOWANCE_COUNT: nothing. *never: it is more than he may have in
+ * all. max_queued is asked elsewhere. */
+enum allowance_kind allowance_refuses(const struct allowance *a, const struct fair_taken *taken, const struct fair_taken *more,
+				      bool *never);
+
+#endif
