@@ -31,6 +31,22 @@ static json_t *pick(const json_t *tasks)
 	return best;
 }
 
+/* Whose turn it is, and by which figure. */
+static void print_turn(const json_t *turn)
+{
+	char his[FORMAT_LEN], own[FORMAT_LEN], half_life[FORMAT_LEN];
+	const char *user = member_text(turn, "user"), *me = member_text(turn, "own_user");
+	if (!json_is_object(turn))
+		return;
+	printf("It is %s's turn (task %s: %s), who had %s of GPU time lately and runs %lld task%s", user, member_text(turn, "task"),
+	       member_text(turn, "because"), format_seconds(member_number(turn, "used_s"), his), (long long)member_int(turn, "running"),
+	       member_int(turn, "running") == 1 ? "" : "s");
+	if (strcmp(user, me))
+		printf("; %s had %s and runs %lld", me, format_seconds(member_number(turn, "own_used_s"), own),
+		       (long long)member_int(turn, "own_running"));
+	printf(" (what is %s old counts half)\n", format_seconds(member_number(turn, "half_life_s"), half_life));
+}
+
 static void print_waiting(const json_t *why, const struct term *term)
 {
 	size_t i;
@@ -40,6 +56,7 @@ static void print_waiting(const json_t *why, const struct term *term)
 	scoped_free char *line = alloc_printf("Task %s is %s: %s%s%s", member_text(why, "task"), member_text(why, "state"),
 		member_text(why, "reason"), *text ? ": " : "", text), *head = term_wrap(line, 2, term);
 	puts(head);
+	print_turn(json_object_get(why, "turn"));
 	const json_t *gpus = json_object_get(why, "gpus");
 	if (!json_array_size(gpus))
 		return;

@@ -45,6 +45,7 @@
 	  "--devices LIST (--trace T.csv --workloads W.csv | --mix W.csv WORKLOAD...) [options]", OWN_CODE) \
 	X(trace, verb_trace, "make traces, import job logs, run a trace on simulated GPUs", \
 	  "make --workloads W.csv | import LOG --workloads W.csv | run T.csv --workloads W.csv [options]", OWN_CODE) \
+	X(limit, verb_limit, "what users had and have, whose turn it is, what each may have", "[options] [LIMIT=VALUE...]", OWN_CODE) \
 	X(simtask, simtask_main, "a stand-in for a training program, for simulated GPUs", "--mem SIZE --seconds S [options]", OWN_CODE)
 
 #endif

@@ -17,7 +17,7 @@ struct core_config core_config_default(void)
 	return (struct core_config){
 		.map = map_policy_default(), .recover = recover_policy_default(),
 		.window = { .span_ms = 90000, .settle_ms = 30000 },
-		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) }, .allowance = allowance_any(),
+		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) },
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
 	};
 }
@@ -437,6 +437,61 @@ size_t core_count(const struct core *c, enum task_state state)
 size_t core_user_tasks(const struct core *c, uid_t uid, size_t *bytes)
 {
 	return tasks_of_user(c->tasks, uid, bytes);
+}
+
+#define TURNS_LOOKED_AT 10000	/* tasks, for the first of each user */
+
+static struct core_user *user_in(struct core_user *list, size_t n, uid_t uid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i].standing.uid == uid)
+			return &list[i];
+	return NULL;
+}
+
+/* Whoever has a turn goes to the front, in their order. */
+static void note_turns(const struct core *c, struct core_user *list, size_t n)
+{
+	struct queue_walk w;
+	const struct task *t;
+	unsigned turns = 0, looked = 0;
+	queue_walk_begin(&w, tasks_queue(c->tasks), QUEUE_MAIN);
+	while (turns < queue_users(tasks_queue(c->tasks)) && looked++ < TURNS_LOOKED_AT && (t = queue_walk_next(&w))) {
+		struct core_user *u = user_in(list, n, t->spec->uid), found = *u;
+		if (u->turn)
+			continue;
+		*u = list[turns];
+		list[turns] = found;
+		list[turns].next = t->id;
+		list[turns].turn = turns + 1;
+		turns++;
+	}
+	queue_walk_end(&w);
+}
+
+size_t core_users(struct core *c, struct core_user **list)
+{
+	size_t at = 0, n = 0, cap = 0, bytes;
+	*list = NULL;
+	for (const struct fair_user *u; (u = fair_next(c->fair, &at));) {
+		alloc_grow(*list, n, cap);
+		struct fair_standing s = fair_look(c->fair, u);
+		(*list)[n++] = (struct core_user){ .standing = s, .live = tasks_of_user(c->tasks, s.uid, &bytes) };
+	}
+	note_turns(c, *list, n);
+	return n;
+}
+
+void core_remember_used(struct core *c, uid_t uid, double used_s, int64_t wall_ms, struct now now)
+{
+	int64_t ago_ms = now.wall_ms > wall_ms ? now.wall_ms - wall_ms : 0;
+	fair_go_on(c->fair, now.mono_ms);
+	fair_remember(c->fair, uid, used_s, now.mono_ms - ago_ms);
+}
+
+void core_reconsider(struct core *c)
+{
+	pass_reconsider(c->pass);
 }
 
 size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids)

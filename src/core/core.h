@@ -140,6 +140,19 @@ void core_each_task(const struct core *c, void (*each)(void *ctx, const struct t
 size_t core_count(const struct core *c, enum task_state state);
 /* How many live tasks that user has, and how large what he submitted for them is. */
 size_t core_user_tasks(const struct core *c, uid_t uid, size_t *bytes);
+/* Every user of whom something is known: those who have tasks in the queue first, in the order of their turns. Returns how many;
+ * free *list. */
+struct core_user {
+	struct fair_standing standing;
+	size_t live;		/* unfinished tasks */
+	unsigned turn;		/* from 1; 0: none of his waits, or too many are before it */
+	task_id next;		/* whose turn that is */
+};
+size_t core_users(struct core *c, struct core_user **list);
+/* What a user had used at that time, as core_users told it in an earlier life. Before core_restore. */
+void core_remember_used(struct core *c, uid_t uid, double used_s, int64_t wall_ms, struct now now);
+/* What users may have changed. */
+void core_reconsider(struct core *c);
 /* The live elements of an array job (or the one task), in order of index. Free *ids. */
 size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids);
 /* Whether a task that waits depends on that one, or on its job. */

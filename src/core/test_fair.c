@@ -228,7 +228,7 @@ static void who_has_what_he_may_have_waits_and_holds_up_nobody(void **unused)
 		struct core_config config = plain((enum core_order)order);
 		struct world *w = new_world(4, &config);
 		for (size_t i = 0; i < COUNT_OF(allowed); i++)
-			allowed[i] = allowance_any();
+			allowed[i] = (struct allowance){ { 0 } };
 		allowed[0].most[ALLOWANCE_GPUS] = 2;
 		allowed[1].most[ALLOWANCE_MEM] = 20000;
 		w->c->ops.allowance = allowance_of;
@@ -253,7 +253,7 @@ static void who_has_what_he_may_have_waits_and_holds_up_nobody(void **unused)
 		exits(w, one, 0, SCAN_NOTHING);
 		assert_int_equal(state(w, wide), TASK_PENDING);
 		assert_int_equal(state(w, small), TASK_RUNNING);
-		allowed[0] = allowance_any();
+		allowed[0] = (struct allowance){ { 0 } };
 		core_reconfigure(w->c, &config);
 		core_turn(w->c, w->now);
 		assert_int_equal(state(w, wide), TASK_RUNNING);

@@ -134,7 +134,7 @@ static void any_order_of_things(void **unused)
 			config.recover.keep_max_ms = 20000;
 			config.fair.on = rank % 4;
 			if (rank % 2)
-				config.allowance = (struct allowance){ { 5, 4, ALLOWANCE_ANY, 60000 } };
+				config.allowance = (struct allowance){ { 5, 4, 0, 60000 } };
 			struct storm s = { new_world(4, &config), 1 + order * 100 + rank };
 			for (int i = 0; i < STEPS / (int)(CORE_ORDER_COUNT * MAP_RANK_COUNT); i++)
 				any_step(&s);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "core/core.h"
+#include "daemon/allowing.h"
 #include "daemon/capturing.h"
 #include "daemon/estimating.h"
 #include "daemon/folding.h"
@@ -22,6 +23,7 @@
 #include "daemon/now.h"
 #include "daemon/pacing.h"
 #include "daemon/recording.h"
+#include "daemon/remembering.h"
 #include "daemon/requests.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
@@ -59,7 +61,9 @@ struct daemon {
 	struct recording *recording;	/* what the sampler read, over time */
 	struct estimating *estimating;	/* workers of slow estimators */
 	struct capturing *capturing;	/* tasks that wait for their captures */
-	struct names *names;		/* of users */
+	struct names *names, *groups;	/* of users, and of those they are in */
+	struct allowing *allowing;	/* what users may have */
+	struct remembering *remembering;	/* what they had */
 	struct lookups *lookups;	/* workers that look into the history */
 	struct folding *folding;	/* what ended long ago */
 	struct usages *stored;		/* what each user added to the store */
@@ -152,11 +156,15 @@ static void on_reading(void *ctx, const struct snapshot *snap)
 	struct now now = now_read();
 	core_snapshot(d->core, snap, has_mps(d), now);
 	recording_note(d->recording, snap, now);
+	remembering_note(d->remembering, now, false);
 }
 
 static void on_names(void *ctx)
 {
-	server_names_changed(((struct daemon *)ctx)->server);
+	struct daemon *d = ctx;
+	allowing_forget(d->allowing);
+	core_reconsider(d->core);
+	server_names_changed(d->server);
 }
 
 /* A store that cannot be written (a full disk) must not lose what was promised, and nothing that was not stored is told or
@@ -256,6 +264,7 @@ static void on_hangup(uv_signal_t *h, int signum)
 		log_error("SIGHUP: settings stay as they were");
 	} else {
 		settings_adopt(&d->config, &next, tell_change, &changes);
+		allowing_forget(d->allowing);
 		core_reconfigure(d->core, &d->config.core);
 		if (!changes)
 			log_info("SIGHUP: settings read again from %s: nothing changed",
@@ -316,6 +325,16 @@ static void on_task_signal(void *ctx, const struct task *t, int signal)
 static task_id owner_of(void *ctx, const struct proc_reading *p)
 {
 	return runner_owner(((struct daemon *)ctx)->runner, p);
+}
+
+static struct allowance allowance_of(void *ctx, uid_t uid)
+{
+	return allowing_of(((struct daemon *)ctx)->allowing, uid);
+}
+
+static const char *allowance_source(void *ctx, uid_t uid, enum allowance_kind kind)
+{
+	return allowing_source(((struct daemon *)ctx)->allowing, uid, kind);
 }
 
 static uid_t payer_of(void *ctx, uid_t uid, bool ask)
@@ -384,7 +403,8 @@ static int daemon_restore(struct daemon *d, struct error *err)
 	if (store_load_outcomes(d->store, clock_wall_ms() - FOLDING_TAUGHT_MS, FOLDING_TAUGHT_MOST, restore_outcome, d, &why))
 		log_warn("what earlier tasks took cannot be read, estimates go without: %s", why.text);
 	struct adopting adopting = { .d = d };
-	if (note_boot(d, &adopting.new_boot, err) || store_load_live(d->store, restore_one, d, err))
+	if (allowing_restore(d->allowing, err) || remembering_restore(d->remembering, now_read(), err) ||
+	    note_boot(d, &adopting.new_boot, err) || store_load_live(d->store, restore_one, d, err))
 		return -1;
 	runner_sweep(d->runner, !d->unread);
 	core_each_task(d->core, adopt_one, &adopting);
@@ -455,7 +475,8 @@ static void daemon_start_parts(struct daemon *d)
 {
 	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of,
 				      .owner = owner_of, .start_waits = start_waits, .estimate = on_estimate,
-				      .outcome = on_outcome, .trouble = on_trouble };
+				      .outcome = on_outcome, .trouble = on_trouble, .allowance = allowance_of,
+				      .allowance_source = allowance_source };
 	d->core = core_create(&d->config.core, &ops);
 	const struct runner_plan running = { .core = d->core, .config = &d->config,
 					     .home = { d->state_dir, store_mark(d->store), store_marked_ms(d->store) },
@@ -465,12 +486,15 @@ static void daemon_start_parts(struct daemon *d)
 	d->recording = recording_create(d->store, &d->config);
 	d->estimating = estimating_create(&d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
 	d->capturing = capturing_create(&d->loop, on_captured, on_estimated, d);
-	d->names = names_create(&d->loop, d->program, NAMES_DEADLINE_MS, on_names, d);
+	d->names = names_create(&d->loop, d->program, "--name", NAMES_DEADLINE_MS, on_names, d);
+	d->groups = names_create(&d->loop, d->program, "--groups", NAMES_DEADLINE_MS, on_names, d);
+	d->allowing = allowing_create(d->store, d->names, d->groups, &d->config);
+	d->remembering = remembering_create(d->store, d->core);
 	d->lookups = lookups_create(&d->loop, d->program);
 	d->folding = folding_create(&d->loop, d->store, d->core, &d->config);
 	d->stored = usages_create_even(STORED_BURST_US);
 	d->requests = (struct requests){
-		.core = d->core, .store = d->store, .names = d->names, .capturing = d->capturing, .stored = d->stored,
+		.core = d->core, .store = d->store, .names = d->names, .allowing = d->allowing, .capturing = d->capturing, .stored = d->stored,
 		.recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
 		.troubles = tell_troubles, .ctx = d,
@@ -554,6 +578,7 @@ static void daemon_keep_readings(struct daemon *d)
 	if (!d->has_turns || d->store_failed)
 		return;
 	recording_flush(d->recording, now_read());
+	remembering_note(d->remembering, now_read(), true);
 	store_commit(d->store, NULL);
 }
 
@@ -566,6 +591,7 @@ static void daemon_stop_parts(struct daemon *d)
 	lookups_destroy(d->lookups);
 	usages_destroy(d->stored);
 	folding_destroy(d->folding);
+	names_destroy(d->groups);
 	names_destroy(d->names);
 	capturing_destroy(d->capturing);
 	estimating_destroy(d->estimating);
@@ -577,6 +603,8 @@ static void daemon_stop_parts(struct daemon *d)
 		log_error("a handle was left in the loop");
 	daemon_keep_readings(d);
 	recording_destroy(d->recording);
+	remembering_destroy(d->remembering);
+	allowing_destroy(d->allowing);
 	core_destroy(d->core);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`), and the line to whoever waits
+ * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`, `--groups`), and the line to whoever waits
  * for it.
  */
 #include "base/args.h"
@@ -127,6 +127,8 @@ static int other_life(int argc, char **argv)
 		return lookup_worker();
 	if (argc == 2 && !strcmp(argv[1], "--name"))
 		return names_worker();
+	if (argc == 2 && !strcmp(argv[1], "--groups"))
+		return names_groups_worker();
 	return -1;
 }
 

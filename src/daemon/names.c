@@ -11,6 +11,7 @@
 #include "daemon/worker.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #define MAX_NAME 256	/* LOGIN_NAME_MAX */
+#define MAX_GROUPS 65536	/* bytes of their names; more are cut off */
 #define MAX_USERS 100000	/* kept: uids of processes on a GPU come from anywhere */
 
 struct user {
@@ -25,7 +27,7 @@ struct user {
 	struct user *next;	/* of those who wait for a worker */
 	uid_t uid, owner;	/* owner: whose subordinate one it is; NAMES_NOBODY: not known */
 	enum name_state state;
-	char name[MAX_NAME];	/* the number while there is no name */
+	char *name;		/* the number while there is no name; owned */
 	int64_t good_until_ms;	/* mono */
 	bool waits;
 	struct worker *worker;
@@ -34,6 +36,7 @@ struct user {
 struct names {
 	uv_loop_t *loop;
 	char *program;
+	const char *flag;
 	int64_t deadline_ms;
 	void (*changed)(void *ctx);
 	void *ctx;
@@ -56,12 +59,15 @@ static void names_take_answer(struct user *u, const char *text, const char *why)
 		u->state = NAME_NO_ACCOUNT;
 		u->owner = sscanf(text, "%u", &owner) == 1 ? (uid_t)owner : NAMES_NOBODY;
 	}
-	if (!why && len && len < sizeof u->name) {
-		snprintf(u->name, sizeof u->name, "%.*s", (int)len, text);
+	if (!why && len) {
+		free(u->name);
+		u->name = alloc_printf("%.*s", (int)len, text);
 		u->state = NAME_KNOWN;
 	}
-	if (u->state != NAME_KNOWN)
-		snprintf(u->name, sizeof u->name, "%u", (unsigned)u->uid);
+	if (u->state != NAME_KNOWN) {
+		free(u->name);
+		u->name = alloc_printf("%u", (unsigned)u->uid);
+	}
 	u->good_until_ms = clock_mono_ms() + (why ? NAMES_RETRY_MS : NAMES_FRESH_MS);
 	if (why)
 		log_warn_limited("the user database says nothing of uid %u: %s", (unsigned)u->uid, why);
@@ -81,8 +87,8 @@ static void on_answer(void *ctx, const struct buf *answer, const char *why)
 static void names_start(struct user *u)
 {
 	char why[120] = "";
-	const struct worker_plan plan = { .program = u->n->program, .flag = "--name", .deadline_ms = u->n->deadline_ms,
-					  .max_answer = MAX_NAME };
+	const struct worker_plan plan = { .program = u->n->program, .flag = u->n->flag, .deadline_ms = u->n->deadline_ms,
+					  .max_answer = MAX_GROUPS };
 	const char *subuid = getenv("RAD_SUBUID_FILE");	/* for tests */
 	u->n->running++;
 	u->worker = worker_start(u->n->loop, &plan, alloc_printf("%u %s\n", (unsigned)u->uid, subuid ? subuid : "/etc/subuid"),
@@ -127,7 +133,7 @@ enum name_state names_of(struct names *n, uid_t uid, const char **name)
 	if (!u) {
 		u = alloc_zero(sizeof *u);
 		*u = (struct user){ .n = n, .uid = uid, .owner = NAMES_NOBODY, .state = NAME_ASKED };
-		snprintf(u->name, sizeof u->name, "%u", (unsigned)uid);
+		u->name = alloc_printf("%u", (unsigned)uid);
 		idmap_put(&n->users, (int64_t)uid + 1, u);
 	}
 	if (clock_mono_ms() >= u->good_until_ms) {
@@ -150,11 +156,13 @@ uid_t names_payer(struct names *n, uid_t uid, bool ask)
 	return !u || u->state == NAME_ASKED ? NAMES_UNKNOWN : u->state == NAME_KNOWN ? uid : u->owner;
 }
 
-struct names *names_create(uv_loop_t *loop, const char *program, int64_t deadline_ms, void (*changed)(void *ctx), void *ctx)
+struct names *names_create(uv_loop_t *loop, const char *program, const char *flag, int64_t deadline_ms,
+			   void (*changed)(void *ctx), void *ctx)
 {
 	struct names *n = alloc_zero(sizeof *n);
 	n->loop = loop;
 	n->program = alloc_string(program);
+	n->flag = flag;
 	n->deadline_ms = deadline_ms;
 	n->changed = changed;
 	n->ctx = ctx;
@@ -168,8 +176,10 @@ static void on_pump_closed(uv_handle_t *h)
 {
 	struct names *n = h->data;
 	size_t at = 0;
-	for (struct user *u; (u = idmap_next(&n->users, &at));)
+	for (struct user *u; (u = idmap_next(&n->users, &at));) {
+		free(u->name);
 		free(u);
+	}
 	idmap_free(&n->users);
 	free(n->program);
 	free(n);
@@ -207,8 +217,14 @@ static void names_tell_owner(unsigned uid, const char *path)
 	fflush(stdout);
 }
 
-/* The worker's side. getpwuid tells "no such user" by NULL and an errno that differs from system to system; what is none of
- * those is the database's failure. */
+/* getpwuid tells "no such user" by NULL and an errno that differs from system to system; what is none of those is the database's
+ * failure. */
+static bool database_failed(void)
+{
+	return errno && errno != ENOENT && errno != ESRCH && errno != EBADF && errno != EPERM;
+}
+
+/* The worker's side. */
 int names_worker(void)
 {
 	unsigned uid;
@@ -219,8 +235,32 @@ int names_worker(void)
 	const struct passwd *pw = getpwuid((uid_t)uid);
 	if (pw)
 		return puts(pw->pw_name) < 0 || fflush(stdout) ? 1 : 0;
-	if (errno && errno != ENOENT && errno != ESRCH && errno != EBADF && errno != EPERM)
+	if (database_failed())
 		return 1;
 	names_tell_owner(uid, path);
 	return 0;
+}
+
+/* A group without a name can have no row in rad.conf, so it is left out. */
+int names_groups_worker(void)
+{
+	enum { MOST = 4096 };
+	gid_t gids[MOST];
+	unsigned uid;
+	int n = MOST;
+	size_t len = 0;
+	if (scanf("%u", &uid) != 1)
+		return 2;
+	errno = 0;
+	const struct passwd *pw = getpwuid((uid_t)uid);
+	if (!pw)
+		return database_failed();
+	n = getgrouplist(pw->pw_name, pw->pw_gid, gids, &n) < 0 ? MOST : n;
+	for (int i = 0; i < n; i++) {
+		const struct group *g = getgrgid(gids[i]);
+		size_t more = g ? strlen(g->gr_name) + 1 : 0;
+		if (g && len + more < MAX_GROUPS - 1)
+			len += more, printf("%s:", g->gr_name);
+	}
+	return puts("") < 0 || fflush(stdout) ? 1 : 0;
 }

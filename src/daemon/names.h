@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names of users. The user database may be on a server that does not answer, so it is asked by processes of their own
- * (`radd --name`), with a deadline; what they said is kept.
+ * Names of users, and of the groups that they are in. The user database may be on a server that does not answer, so it is asked
+ * by processes of their own (`radd --name`, `radd --groups`), with a deadline; what they said is kept.
  */
 #ifndef RAD_DAEMON_NAMES_H
 #define RAD_DAEMON_NAMES_H
@@ -27,8 +27,10 @@ enum name_state {
 
 struct names;
 
-/* `program` is run with the argument --name; `changed` comes from the loop when an answer, or none, has come. */
-struct names *names_create(uv_loop_t *loop, const char *program, int64_t deadline_ms, void (*changed)(void *ctx), void *ctx);
+/* `program` is run with the argument `flag`, --name or --groups: names_of then says, as the name, the groups of a user, ':'
+ * between them; `changed` comes from the loop when an answer, or none, has come. */
+struct names *names_create(uv_loop_t *loop, const char *program, const char *flag, int64_t deadline_ms,
+			   void (*changed)(void *ctx), void *ctx);
 /* Ends the workers. Frees itself once the loop has closed its handles. Takes NULL. */
 void names_destroy(struct names *n);
 
@@ -45,5 +47,7 @@ uid_t names_payer(struct names *n, uid_t uid, bool ask);
 /* The worker's main: reads a uid, writes its name; where there is no account, an empty line, and the uid of the account that it
  * is a subordinate one of, if there is such. Returns its exit code. */
 int names_worker(void);
+/* The same for --groups: reads as that does, writes the groups of the account in one line, empty where there is none. */
+int names_groups_worker(void);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "core/core.h"
 #include "settings/settings.h"
+#include "daemon/allowing.h"
 #include "daemon/capturing.h"
 #include "daemon/names.h"
 #include "daemon/recording.h"
@@ -28,6 +29,7 @@ struct requests {
 	struct core *core;
 	struct store *store;
 	struct names *names;
+	struct allowing *allowing;	/* what users may have */
 	struct capturing *capturing;
 	struct usages *stored;		/* what each user added to the store */
 	const struct recording *recording;

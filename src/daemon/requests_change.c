@@ -130,7 +130,8 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 				 "rad.conf): submit it anew");
 	}
 	if (request_need_owner(m, t, err) || request_need_changes(t, err) ||
-	    (old && request_need_user_room(q, m, t->spec->uid, 1, err))) {
+	    (old && (request_need_user_room(q, m, t->spec->uid, 1, err) ||
+		     request_need_allowance(q, m, t->spec->uid, 1, NULL, err)))) {
 		task_destroy(old);
 		return -1;
 	}

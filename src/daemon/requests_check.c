@@ -48,6 +48,32 @@ int request_need_user_room(const struct requests *q, const struct message *m, ui
 			 "(user_tasks in rad.conf): wait for some to end, or cancel some", more, has, max);
 }
 
+/* One that he may never run would wait for ever. */
+static int need_ever(const struct requests *q, uid_t uid, const struct spec *s, struct error *err)
+{
+	const struct allowance may = allowing_of(q->allowing, uid);
+	const struct fair_taken none = { 0 }, one = { 1, s->gpus, s->gpu_mem_mib * s->gpus };
+	bool never;
+	enum allowance_kind kind = allowance_refuses(&may, &none, &one, &never);
+	if (kind == ALLOWANCE_COUNT)
+		return 0;
+	return error_set(err, ERR_DENIED, "the task asks for %llu%s, and you may have %llu at a time (%s: %s): ask for less, or the "
+			 "administrator for more", (unsigned long long)(kind == ALLOWANCE_MEM ? one.mib : one.gpus),
+			 kind == ALLOWANCE_MEM ? " MiB of GPU memory" : one.gpus == 1 ? " GPU" : " GPUs",
+			 (unsigned long long)may.most[kind], allowance_word(kind), allowing_source(q->allowing, uid, kind));
+}
+
+int request_need_allowance(const struct requests *q, const struct message *m, uid_t uid, size_t more, const struct spec *s,
+			   struct error *err)
+{
+	size_t bytes, has = core_user_tasks(q->core, uid, &bytes), most = allowing_of(q->allowing, uid).most[ALLOWANCE_QUEUED];
+	if (most && !request_is_admin(m->uid) && has + more > most)
+		return error_set(err, ERR_UNAVAILABLE, "%zu more task%s: you have %zu unfinished ones, and may have %zu (max_queued: %s): "
+				 "wait for some to end, or cancel some", more, more == 1 ? "" : "s", has, most,
+				 allowing_source(q->allowing, uid, ALLOWANCE_QUEUED));
+	return s ? need_ever(q, uid, s, err) : 0;
+}
+
 int request_need_size(const struct requests *q, const struct message *m, size_t more, struct error *err)
 {
 	size_t has, max = (size_t)q->config->user_size_mib << 20;

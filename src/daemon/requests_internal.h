@@ -10,7 +10,7 @@
 /* One operation; as requests_run. */
 typedef int (*request_operation)(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
-/* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c, requests_purge.c */
+/* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c, requests_purge.c, requests_users.c */
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_cancel(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
@@ -29,6 +29,8 @@ int request_gpus(const struct requests *q, const struct message *m, struct reply
 int request_drain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_undrain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_purge(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_users(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_limit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_status(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
 /* requests_check.c: what several of them ask first. 0, or -1 with the reason to refuse. */
@@ -39,6 +41,9 @@ int request_need_admin(const struct message *m, const char *what, struct error *
 int request_need_room(const struct requests *q, struct error *err);
 /* Whether that user may have so many tasks more. */
 int request_need_user_room(const struct requests *q, const struct message *m, uid_t uid, size_t more, struct error *err);
+/* Whether his limits (daemon/allowing.h) let him have so many tasks more, and ever run such a one; NULL: the first only. */
+int request_need_allowance(const struct requests *q, const struct message *m, uid_t uid, size_t more, const struct spec *s,
+			   struct error *err);
 /* Whether that user's unfinished tasks may take so many bytes more. */
 int request_need_size(const struct requests *q, const struct message *m, size_t more, struct error *err);
 /* Whether that user has added less to the store lately than he may; and that he adds so much now. */

@@ -21,8 +21,9 @@
  * he would be many users. Returns 1 while it has not answered. */
 static int submit_name(const struct requests *q, const struct message *m, const char **name, struct error *err)
 {
+	bool known = allowing_is_known(q->allowing, m->uid);	/* his groups, too */
 	enum name_state state = names_of(q->names, m->uid, name);
-	if (state == NAME_ASKED)
+	if (state == NAME_ASKED || !known)
 		return 1;
 	if (state == NAME_KNOWN || m->uid == geteuid())
 		return 0;
@@ -87,6 +88,7 @@ static struct spec *submit_spec(const struct requests *q, const struct message *
 	if (s->priority > 0 && !request_is_admin(m->uid))
 		error_set(err, ERR_DENIED, "only the administrator may give a priority above 0");
 	else if (!request_need_user_room(q, m, m->uid, s->n_array ? s->n_array : 1, err) &&
+		 !request_need_allowance(q, m, m->uid, s->n_array ? s->n_array : 1, s, err) &&
 		 !request_need_size(q, m, s->bytes, err) && !submit_validate(s, err) &&
 		 !core_feasible(q->core, s, err) && !submit_check_dependencies(q, s, err))
 		return s;

@@ -2,6 +2,8 @@
  * Every operation by itself: what it answers, what it changes, and whom it refuses. The core sees two made-up GPUs; nothing is
  * sent and nothing runs.
  */
+#include "daemon/now.h"
+#include "daemon/remembering.h"
 #include "daemon/requests.h"
 
 #include "daemon/test_world.h"
@@ -17,6 +19,8 @@ struct asking {
 	struct recording *recording;
 	struct requests q;
 	struct capturing *capturing;
+	struct names *groups;
+	struct allowing *allowing;
 	bool mps;
 	unsigned named;
 };
@@ -29,6 +33,16 @@ static int name(void)
 		return 2;
 	if (uid != NOBODY)
 		printf("user%u\n", uid);
+	return 0;
+}
+
+/* Odd ones are students. */
+static int groups(void)
+{
+	unsigned uid;
+	if (scanf("%u", &uid) != 1)
+		return 2;
+	puts(uid % 2 ? "students:all:" : "all:");
 	return 0;
 }
 
@@ -52,11 +66,13 @@ static int setup(void **state)
 	struct asking *s = alloc_zero(sizeof *s);
 	world_open(&s->w);
 	s->w.config.user_tasks = 3;
-	s->names = names_create(&s->w.loop, "/proc/self/exe", WORLD_PATIENCE_MS, on_named, s);
+	s->names = names_create(&s->w.loop, "/proc/self/exe", "--name", WORLD_PATIENCE_MS, on_named, s);
+	s->groups = names_create(&s->w.loop, "/proc/self/exe", "--groups", WORLD_PATIENCE_MS, on_named, s);
+	s->allowing = allowing_create(s->w.store, s->names, s->groups, &s->w.config);
 	s->stored = usages_create_even(STORED_BURST_US);
 	s->recording = recording_create(s->w.store, &s->w.config);
 	s->capturing = capturing_create(&s->w.loop, NULL, NULL, NULL);	/* nobody waits there */
-	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .stored = s->stored,
+	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .allowing = s->allowing, .stored = s->stored,
 				  .recording = s->recording,
 				  .capturing = s->capturing,
 				  .config = &s->w.config, .state_dir = s->w.state_dir, .socket_path = "/run/sock",
@@ -70,6 +86,8 @@ static int teardown(void **state)
 {
 	struct asking *s = *state;
 	names_destroy(s->names);
+	names_destroy(s->groups);
+	allowing_destroy(s->allowing);
 	usages_destroy(s->stored);
 	capturing_destroy(s->capturing);
 	recording_destroy(s->recording);
@@ -549,10 +567,101 @@ static void a_store_that_fails_refuses(void **state)
 	assert_int_equal(store_commit(s->w.store, &err), -1);
 }
 
+static void limits_are_said_and_kept_to(void **state)
+{
+	struct asking *s = *state;
+	const uid_t odd = 70001, even = 70002;
+	struct error err;
+	struct reply reply;
+	s->w.config.user_tasks = 0;
+	if (geteuid() == odd || geteuid() == even)
+		skip();
+	assert_int_equal(settings_set_named(&s->w.config, "group:students", "max_queued=1 max_gpus=1", (struct settings_source){ 0 }, &err), 0);
+	allowing_forget(s->allowing);
+	/* Who he is, and in which groups, is asked first. */
+	scoped_free char *one = submission(s, "{}"), *wide = submission(s, "{\"gpus\":2}");
+	assert_int_equal(ask(s, odd, "submit", one, &reply, &err), 0);
+	assert_int_equal(reply.kind, REPLY_AGAIN);
+	while (!allowing_is_known(s->allowing, odd) || !allowing_is_known(s->allowing, even))
+		uv_run(&s->w.loop, UV_RUN_ONCE);
+	assert_int_equal(ask(s, odd, "submit", wide, &reply, &err), -1);
+	assert_non_null(strstr(err.text, "asks for 2 GPUs, and you may have 1 at a time (max_gpus: group:students"));
+	json_decref(good(s, odd, "submit", one));
+	assert_int_equal(ask(s, odd, "submit", one, &reply, &err), -1);
+	assert_non_null(strstr(err.text, "1 more task: you have 1 unfinished ones, and may have 1 (max_queued: group:students"));
+	/* It is no limit of others, and none of the administrator's. */
+	json_decref(good(s, even, "submit", one));
+	json_decref(good(s, even, "submit", one));
+	/* His own word cannot raise it, the administrator's can. */
+	json_decref(good(s, odd, "limit", "\"limits\":\"max_queued=100\""));
+	assert_int_equal(allowing_of(s->allowing, odd).most[ALLOWANCE_QUEUED], 1);
+	scoped_free char *of_odd = alloc_printf("\"limits\":\"max_queued=3\",\"uid\":%u", (unsigned)odd);
+	assert_int_equal(ask(s, even, "limit", of_odd, &reply, &err), -1);
+	assert_non_null(strstr(err.text, "administrator"));
+	json_decref(good(s, geteuid(), "limit", of_odd));
+	json_decref(good(s, odd, "submit", one));
+	json_decref(good(s, odd, "limit", "\"limits\":\"max_queued=2\""));
+	assert_int_equal(ask(s, odd, "submit", one, &reply, &err), -1);
+	assert_non_null(strstr(err.text, "may have 2 (max_queued: the user's own, by rad limit)"));
+	assert_int_equal(ask(s, odd, "limit", "\"limits\":\"max_quued=2\"", &reply, &err), -1);
+	assert_int_equal(ask(s, odd, "limit", "\"limits\":7", &reply, &err), -1);
+	/* A restart reads them again. */
+	struct allowing *again = allowing_create(s->w.store, s->names, s->groups, &s->w.config);
+	assert_int_equal(allowing_restore(again, &err), 0);
+	assert_int_equal(allowing_of(again, odd).most[ALLOWANCE_QUEUED], 2);
+	allowing_destroy(again);
+	json_decref(good(s, odd, "limit", "\"limits\":\"max_queued=default\""));
+	assert_int_equal(allowing_of(s->allowing, odd).most[ALLOWANCE_QUEUED], 3);
+	json_t *users = good(s, odd, "users", "");
+	scoped_free char *text = json_dumps(users, 0);
+	json_decref(users);
+	assert_non_null(strstr(text, "\"user\": \"user70001\""));
+	assert_non_null(strstr(text, "\"max_queued\": 3"));
+	assert_non_null(strstr(text, "an administrator's, by rad limit"));
+}
+
+static double used_of(struct core *c, uid_t uid)
+{
+	struct core_user *users;
+	size_t n = core_users(c, &users);
+	double used_s = -1;
+	for (size_t i = 0; i < n; i++)
+		if (users[i].standing.uid == uid)
+			used_s = users[i].standing.used_s;
+	free(users);
+	return used_s;
+}
+
+static void gpu_time_is_remembered(void **state)
+{
+	struct asking *s = *state;
+	struct error err;
+	struct now now = now_read();
+	core_remember_used(s->w.core, 70001, 5000, now.wall_ms, now);
+	struct remembering *r = remembering_create(s->w.store, s->w.core);
+	remembering_note(r, now, true);
+	remembering_destroy(r);
+	remembering_destroy(NULL);
+	core_remember_used(s->w.core, 70001, 0, now.wall_ms, now);
+	store_set_meta(s->w.store, "used:70003", "nonsense", NULL);
+	r = remembering_create(s->w.store, s->w.core);
+	assert_int_equal(remembering_restore(r, now, &err), 0);
+	assert_true(used_of(s->w.core, 70001) > 4999 && used_of(s->w.core, 70001) <= 5000);
+	assert_true(used_of(s->w.core, 70003) < 0);
+	remembering_note(r, now, false);	/* not a minute yet */
+	now.wall_ms += 7 * INT64_C(86400000);	/* radd was away for a week */
+	assert_int_equal(remembering_restore(r, now, &err), 0);
+	core_turn(s->w.core, now);
+	assert_true(used_of(s->w.core, 70001) > 2499 && used_of(s->w.core, 70001) <= 2501);
+	remembering_destroy(r);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "--name"))
 		return name();
+	if (argc == 2 && !strcmp(argv[1], "--groups"))
+		return groups();
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(a_submission_is_kept_and_told), T(who_submits_is_asked_of_the_database), T(submissions_that_cannot_be),
@@ -566,6 +675,7 @@ int main(int argc, char **argv)
 		T(a_change_that_changes_nothing_is_no_event),
 		T(the_size_of_what_is_unfinished_is_bounded),
 		T(what_a_user_adds_to_the_store_in_a_day_is_bounded), T(a_store_that_fails_refuses),
+		T(limits_are_said_and_kept_to), T(gpu_time_is_remembered),
 #undef T
 	};
 	return cmocka_run_group_tests_name("requests", tests, NULL, NULL);

@@ -28,18 +28,10 @@ enum allowance_kind allowance_find(const char *word, size_t len)
 	return ALLOWANCE_COUNT;
 }
 
-struct allowance allowance_any(void)
-{
-	struct allowance a;
-	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
-		a.most[k] = ALLOWANCE_ANY;
-	return a;
-}
-
 bool allowance_limits(const struct allowance *a)
 {
 	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
-		if (a->most[k] != ALLOWANCE_ANY)
+		if (a->most[k])
 			return true;
 	return false;
 }
@@ -48,7 +40,8 @@ struct allowance allowance_less(const struct allowance *a, const struct allowanc
 {
 	struct allowance less = *a;
 	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
-		less.most[k] = b->most[k] < less.most[k] ? b->most[k] : less.most[k];
+		if (!less.most[k] || (b->most[k] && b->most[k] < less.most[k]))
+			less.most[k] = b->most[k];
 	return less;
 }
 
@@ -64,6 +57,8 @@ enum allowance_kind allowance_refuses(const struct allowance *a, const struct fa
 	*never = false;
 	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
 		uint64_t most = a->most[asked[i].kind];
+		if (!most)
+			continue;
 		if (asked[i].wants > most) {
 			*never = true;
 			return asked[i].kind;

@@ -25,15 +25,12 @@ enum allowance_kind {
 	ALLOWANCE_COUNT
 };
 
-#define ALLOWANCE_ANY UINT64_MAX	/* no limit */
-
-struct allowance { uint64_t most[ALLOWANCE_COUNT]; };
+struct allowance { uint64_t most[ALLOWANCE_COUNT]; };	/* 0: no limit, so that zeroed it limits nothing */
 
 const char *allowance_word(enum allowance_kind k);
 /* '-' and '_' alike; ALLOWANCE_COUNT: none is called so. */
 enum allowance_kind allowance_find(const char *word, size_t len);
-/* Limits nothing; whether one limits anything. */
-struct allowance allowance_any(void);
+/* Whether it limits anything. */
 bool allowance_limits(const struct allowance *a);
 /* The less of both, limit by limit. */
 struct allowance allowance_less(const struct allowance *a, const struct allowance *b);

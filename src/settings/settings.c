@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "base/words.h"
 #include "settings/value.h"
+#include "settings/who.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@ void settings_clear(struct settings *s)
 			free(*(char **)member_of(s, row));
 			*(char **)member_of(s, row) = NULL;
 		}
+	who_clear(s);
 	free(s->file);
 	free(s->from);
 	s->file = NULL;
@@ -65,7 +67,7 @@ static bool same_name(const char *word, const char *name)
 const struct setting *settings_find(const char *name)
 {
 	for (const struct setting *row = settings_table; row->name; row++)
-		if (same_name(name, row->name))
+		if (same_name(name, row->name) || (row->also && same_name(name, row->also)))
 			return row;
 	return NULL;
 }
@@ -93,6 +95,8 @@ int settings_set_named(struct settings *s, const char *name, const char *text, s
 		       struct error *err)
 {
 	const struct setting *row = settings_find(name);
+	if (who_is(name))
+		return who_set(s, name, text, from, err) ? error_wrap(err, "%s", name) : 0;
 	if (!row)
 		return unknown_name(name, err);
 	return settings_set(s, row, text, from, err) ? error_wrap(err, "%s", row->name) : 0;
@@ -118,21 +122,26 @@ void settings_adopt(struct settings *s, const struct settings *next, settings_ch
 		if (differs)
 			tell(ctx, row, old, new, !row->restart);
 	}
+	who_adopt(s, next, tell, ctx);
 	free(s->file);
 	s->file = alloc_string_or_null(next->file);
 }
 
 /* Lists ------------------------------------------------------------------------------------------------------------------ */
 
-char *settings_source(const struct settings *s, const struct setting *row)
+static char *source_text(const struct settings *s, const struct settings_source *from)
 {
-	const struct settings_source *from = source_of(s, row);
 	switch (from->origin) {
 	case SETTINGS_FILE: return alloc_printf("%s:%zu", s->file, from->line);
 	case SETTINGS_ENVIRONMENT: return alloc_string("environment");
 	case SETTINGS_COMMAND_LINE: return alloc_string("command line");
 	default: return alloc_string("default");
 	}
+}
+
+char *settings_source(const struct settings *s, const struct setting *row)
+{
+	return source_text(s, source_of(s, row));
 }
 
 json_t *settings_json(const struct settings *s)
@@ -143,6 +152,7 @@ json_t *settings_json(const struct settings *s)
 		json_array_append_new(list, json_pack("{ss, ss, ss, ss}", "name", row->name, "value", value, "default", row->standard,
 						      "source", source));
 	}
+	who_list(s, list);
 	return json_pack("{si, ss?, so}", "schema", 1, "file", s->file, "settings", list);
 }
 
@@ -154,4 +164,5 @@ void settings_write(const struct settings *s, FILE *out)
 		scoped_free char *value = settings_print(s, row), *source = settings_source(s, row);
 		fprintf(out, form, row->name, value, row->standard, source);
 	}
+	who_write(s, form, out);
 }

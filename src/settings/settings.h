@@ -39,6 +39,9 @@ struct settings {
 	size_t keep_tasks;		/* of those that ended; 0: any number */
 	bool mps;			/* whether MPS servers may be started at all */
 
+	struct settings_who *whos;	/* limits of users and groups (settings/who.h), owned */
+	size_t n_whos, cap_whos;
+
 	char *file;			/* that was read, NULL: none; owned */
 	struct settings_source *from;	/* of each row, owned */
 };
@@ -76,6 +79,7 @@ struct setting {
 	const char *environment;	/* a variable that sets it for radd, or NULL */
 	bool restart;			/* radd has to be started anew for it; otherwise it may change while tasks run */
 	bool server_only;		/* plays no part in a simulation */
+	const char *also;		/* another name that is taken for it, or NULL */
 	const char *help;		/* one line */
 };
 

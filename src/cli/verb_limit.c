@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ * rad limit: users beside each other, and what each may have at one time; with words, sets one's own limits, or as an
+ * administrator anybody's.
+ */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "queue/allowance.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "max_gpus=2 max_mem=40G", "-": none. */
+static char *limits_text(const json_t *limits)
+{
+	struct buf text = { 0 };
+	char size[FORMAT_LEN];
+	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++) {
+		const char *word = allowance_word((enum allowance_kind)k);
+		double most = member_number(limits, word);
+		if (isnan(most))
+			continue;
+		if (k == ALLOWANCE_MEM)
+			buf_printf(&text, "%s%s=%s", text.len ? " " : "", word, format_mib(most, size));
+		else
+			buf_printf(&text, "%s%s=%.0f", text.len ? " " : "", word, most);
+	}
+	if (!text.len)
+		buf_add_text(&text, "-");
+	return buf_steal(&text);
+}
+
+static void print_row(struct table *table, const json_t *u)
+{
+	char text[FORMAT_LEN];
+	double turn = member_number(u, "turn");
+	scoped_free char *limits = limits_text(json_object_get(u, "limits"));
+	table_cell(table, STYLE_PLAIN, member_text(u, "user"));
+	table_cell(table, STYLE_PLAIN, format_seconds(member_number(u, "used_s"), text));
+	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(u, "running"));
+	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(u, "gpus"));
+	table_cell(table, STYLE_PLAIN, format_mib(member_number(u, "mem_mib"), text));
+	table_printf(table, STYLE_PLAIN, "%lld", (long long)(member_int(u, "unfinished") - member_int(u, "running")));
+	if (isnan(turn))
+		table_cell(table, STYLE_PLAIN, "-");
+	else
+		table_printf(table, STYLE_PLAIN, "%.0f", turn);
+	table_cell(table, STYLE_PLAIN, *member_text(u, "next") ? member_text(u, "next") : "-");
+	table_cell(table, STYLE_PLAIN, limits);
+}
+
+static void print_users(const json_t *reply)
+{
+	static const struct table_column columns[] = {
+		{ "USER", .min = 5 }, { "GPU TIME", .right = true }, { "RUN", .right = true }, { "GPUS", .right = true },
+		{ "MEM", .right = true }, { "WAIT", .right = true }, { "TURN", .right = true }, { "NEXT", .right = true }, { "LIMITS" },
+	};
+	struct table *table = table_create(columns, COUNT_OF(columns));
+	struct term term = term_ask();
+	char half_life[FORMAT_LEN];
+	size_t i;
+	json_t *u;
+	const json_t *users = json_object_get(reply, "users");
+	json_array_foreach(users, i, u)
+		print_row(table, u);
+	table_print(table, &term, stdout);
+	table_destroy(table);
+	if (json_is_true(json_object_get(reply, "fair")))
+		printf("\nGPU time lately; what is %s old counts half. Who had least goes next, those who run nothing before all.\n",
+		       format_seconds(member_number(reply, "half_life_s"), half_life));
+	else
+		printf("\nWho comes first goes first, whatever he had (fair: off).\n");
+}
+
+/* After a change: each limit, and whose it is. */
+static void print_limits(const json_t *reply)
+{
+	const json_t *from = json_object_get(reply, "limits_from");
+	scoped_free char *limits = limits_text(json_object_get(reply, "limits"));
+	printf("%s: %s\n", member_text(reply, "user"), limits);
+	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++) {
+		const char *word = allowance_word((enum allowance_kind)k), *source = member_text(from, word);
+		if (*source)
+			printf("  %s: %s\n", word, source);
+	}
+}
+
+static int limit_set(struct cli_call *c, const char *user, bool json)
+{
+	struct error err = ERROR_INIT;
+	scoped_buf words = { 0 };
+	json_t *request = wire_request("limit");
+	const struct passwd *pw = user ? getpwnam(user) : NULL;
+	int64_t uid = -1;
+	for (size_t i = 0; i < c->n_words; i++)
+		buf_printf(&words, "%s%s", i ? " " : "", c->words[i]);
+	json_object_set_new(request, "limits", json_string(buf_text(&words)));
+	if (user && !pw && units_parse_int(user, 0, UINT32_MAX - 1, &uid, NULL)) {
+		json_decref(request);
+		return cli_usage(c, "--user: there is no user '%.60s' here", user);
+	}
+	if (user)
+		json_object_set_new(request, "uid", json_integer(pw ? (json_int_t)pw->pw_uid : uid));
+	scoped_json *reply = client_call(request, &err);
+	if (!reply)
+		return cli_fail(c, &err);
+	if (json)
+		return cli_print_json(json_incref(reply));
+	print_limits(reply);
+	return CLI_DONE;
+}
+
+int verb_limit(struct cli_call *c)
+{
+	bool json = false;
+	const char *user = NULL;
+	const struct args_option options[] = {
+		{ "user", 'u', "USER", "whose limits are set (administrators; otherwise your own)", .value = &user },
+		{ "json", 0, NULL, "print JSON", .flag = &json },
+		{ 0 },
+	};
+	struct error err = ERROR_INIT;
+	if (!cli_options(c, options) || !cli_want_words(c, 0, CLI_ANY_NUMBER))
+		return c->rc;
+	if (c->n_words)
+		return limit_set(c, user, json);
+	if (user)
+		return cli_usage(c, "--user: say which limit: rad limit --user %.60s max_gpus=2", user);
+	scoped_json *reply = client_call(wire_request("users"), &err);
+	if (!reply)
+		return cli_fail(c, &err);
+	if (json)
+		return cli_print_json(json_incref(reply));
+	print_users(reply);
+	return CLI_DONE;
+}

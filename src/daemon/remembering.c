@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ * See remembering.h. A row for each user, which says what he had used and when that was so.
+ */
+#include "daemon/remembering.h"
+
+#include "base/alloc.h"
+#include "base/idmap.h"
+#include "base/scope.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVERY_MS 60000
+#define KEY "used:"
+
+struct remembering {
+	struct store *store;
+	struct core *core;
+	int64_t noted_ms;	/* mono */
+	struct idmap noted;	/* uid + 1 -> double: what he had used at the last note */
+	struct now now;		/* while restoring */
+};
+
+struct remembering *remembering_create(struct store *store, struct core *core)
+{
+	struct remembering *r = alloc_zero(sizeof *r);
+	r->store = store;
+	r->core = core;
+	return r;
+}
+
+void remembering_destroy(struct remembering *r)
+{
+	size_t at = 0;
+	for (double *noted_s; r && (noted_s = idmap_next(&r->noted, &at));)
+		free(noted_s);
+	if (r)
+		idmap_free(&r->noted);
+	free(r);
+}
+
+static int restore_one(void *ctx, const char *key, const char *value)
+{
+	struct remembering *r = ctx;
+	double used_s;
+	long long wall_ms;
+	unsigned uid;
+	if (sscanf(key, KEY "%u", &uid) == 1 && sscanf(value, "%lf %lld", &used_s, &wall_ms) == 2)
+		core_remember_used(r->core, (uid_t)uid, used_s, wall_ms, r->now);
+	return 0;
+}
+
+int remembering_restore(struct remembering *r, struct now now, struct error *err)
+{
+	r->now = now;
+	r->noted_ms = now.mono_ms;
+	return store_each_meta(r->store, KEY, restore_one, r) ? error_set(err, ERR_INTERNAL, "GPU time of users cannot be read") : 0;
+}
+
+static void note_one(struct remembering *r, const struct core_user *u, struct now now)
+{
+	scoped_free char *key = alloc_printf(KEY "%u", (unsigned)u->standing.uid),
+			 *value = alloc_printf("%.3f %lld", u->standing.used_s, (long long)now.wall_ms);
+	store_set_meta(r->store, key, value, NULL);
+}
+
+/* What was used only decays by itself, so a sum that is not above the last note says nothing that the note does not. */
+void remembering_note(struct remembering *r, struct now now, bool at_once)
+{
+	struct core_user *users;
+	if (!at_once && now.mono_ms - r->noted_ms < EVERY_MS)
+		return;
+	r->noted_ms = now.mono_ms;
+	size_t n = core_users(r->core, &users);
+	for (size_t i = 0; i < n; i++) {
+		int64_t key = (int64_t)users[i].standing.uid + 1;
+		double *noted_s = idmap_get(&r->noted, key);
+		if (!noted_s)
+			idmap_put(&r->noted, key, noted_s = alloc_zero(sizeof *noted_s));
+		if (users[i].standing.used_s > *noted_s)
+			note_one(r, &users[i], now);
+		*noted_s = users[i].standing.used_s;
+	}
+	free(users);
+}

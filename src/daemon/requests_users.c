@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ * Users beside each other: what each had and has, whose turn it is, what he may have, and who may change that.
+ */
+#include "daemon/requests_internal.h"
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "daemon/now.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT_BYTES 400		/* of a row of the store */
+
+static json_t *limits_json(const struct requests *q, uid_t uid)
+{
+	const struct allowance may = allowing_of(q->allowing, uid);
+	json_t *o = json_object();
+	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
+		json_object_set_new(o, allowance_word((enum allowance_kind)k), json_int_or_null((int64_t)may.most[k], may.most[k] != 0));
+	return o;
+}
+
+/* Whose limit each is, of those that there are. */
+static json_t *sources_json(const struct requests *q, uid_t uid)
+{
+	const struct allowance may = allowing_of(q->allowing, uid);
+	json_t *o = json_object();
+	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
+		if (may.most[k])
+			json_object_set_new(o, allowance_word((enum allowance_kind)k),
+					    json_string(allowing_source(q->allowing, uid, (enum allowance_kind)k)));
+	return o;
+}
+
+static json_t *user_json(const struct requests *q, const struct core_user *u)
+{
+	const struct fair_standing *s = &u->standing;
+	const char *name;
+	char id[TASK_ID_TEXT];
+	names_of(q->names, s->uid, &name);
+	return json_pack("{sI, ss, so, so, si, si, sI, sI, so, so, so, so}", "uid", (json_int_t)s->uid, "user", name,
+		"used_s", json_round3(s->used_s), "gpus_now", json_round3(s->rate), "running", (int)s->taken.tasks,
+		"gpus", (int)s->taken.gpus, "mem_mib", (json_int_t)s->taken.mib, "unfinished", (json_int_t)u->live,
+		"turn", json_int_or_null(u->turn, u->turn), "next", u->turn ? json_string(task_id_text(u->next, id)) : json_null(),
+		"limits", limits_json(q, s->uid), "limits_from", sources_json(q, s->uid));
+}
+
+int request_users(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	struct core_user *users;
+	size_t n = core_users(q->core, &users);
+	json_t *list = json_array();
+	bool there = false;
+	(void)err;
+	for (size_t i = 0; i < n; i++) {
+		there = there || users[i].standing.uid == m->uid;
+		json_array_append_new(list, user_json(q, &users[i]));
+	}
+	if (!there)
+		json_array_append_new(list, user_json(q, &(struct core_user){ .standing = { .uid = m->uid } }));
+	free(users);
+	const struct fair_config *fair = &q->config->core.fair;
+	return request_answer(reply, json_pack("{si, sb, sI, so}", "schema", 1, "fair", fair->on, "half_life_s",
+					       (json_int_t)(fair->half_life_ms / 1000), "users", list));
+}
+
+/* A user says how little he wants, an administrator how much anybody may have: his word replaces that of rad.conf. */
+int request_limit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	int64_t uid = m->uid;
+	const char *text = json_string_value(json_object_get(m->json, "limits")), *name;
+	bool admin = request_is_admin(m->uid);
+	if (request_need_room(q, err) || request_need_store(q, m, err) || json_read_int(m->json, "uid", 0, UINT32_MAX - 1, &uid, err))
+		return -1;
+	if (!text || strlen(text) > 1000)
+		return error_set(err, ERR_INVALID, "'limits' must be a text such as \"max_gpus=2 max_running=4\"");
+	if (!admin && (uid_t)uid != m->uid)
+		return request_need_admin(m, "limits of others", err);
+	if (allowing_say(q->allowing, (uid_t)uid, !admin, text, err))
+		return -1;
+	request_spend_store(q, m, LIMIT_BYTES);
+	names_of(q->names, (uid_t)uid, &name);
+	log_info("limits of %s: %s, by uid %u", name, text, (unsigned)m->uid);
+	core_reconsider(q->core);
+	return request_answer(reply, json_pack("{si, ss, so, so}", "schema", 1, "user", name, "limits", limits_json(q, (uid_t)uid),
+					       "limits_from", sources_json(q, (uid_t)uid)));
+}
