@@ -26,7 +26,17 @@ static int64_t midnight_ms(void)
 	return local_ms(&local);
 }
 
-/* "7d": so long ago. "2026-11-20", "2026-11-20T16:00": here. "2026-11-20T16:00:00Z": UTC. */
+static int64_t first_of_month_ms(void)
+{
+	struct tm local;
+	time_t now = time(NULL);
+	localtime_r(&now, &local);
+	local.tm_hour = local.tm_min = local.tm_sec = 0;
+	local.tm_mday = 1;
+	return local_ms(&local);
+}
+
+/* "month": since its first day. "7d": so long ago. "2026-11-20", "2026-11-20T16:00": here. "2026-11-20T16:00:00Z": UTC. */
 static int parse_moment(const char *text, int64_t *ms, struct error *err)
 {
 	static const char *const forms[] = { "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S" };
@@ -34,6 +44,10 @@ static int parse_moment(const char *text, int64_t *ms, struct error *err)
 	int64_t ago;
 	if (len && text[len - 1] == 'Z' && !clock_parse_iso(text, ms))
 		return 0;
+	if (!strcmp(text, "month")) {
+		*ms = first_of_month_ms();
+		return 0;
+	}
 	for (size_t i = 0; i < COUNT_OF(forms); i++) {
 		struct tm local = { 0 };
 		const char *end = strptime(text, forms[i], &local);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "cli/acct_groups.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
@@ -285,15 +286,35 @@ static void print_all(json_t *reply, bool json)
 	groups_clear(&gpus);
 }
 
+static int print_by(struct cli_call *c, json_t *reply, bool json, bool csv)
+{
+	struct term term = term_ask();
+	json_t *groups = json_object_get(reply, "groups");
+	struct error err = ERROR_INIT;
+	if (!groups) {
+		error_set(&err, ERR_UNAVAILABLE, "--by: this radd is of an earlier release: restart it");
+		return cli_fail(c, &err);
+	}
+	acct_groups_name(groups);
+	if (json)
+		return cli_print_json(json_incref(reply));
+	acct_groups_print(groups, &term, csv);
+	if (!csv)
+		print_totals(json_object_get(reply, "totals"));
+	return CLI_DONE;
+}
+
 int verb_acct(struct cli_call *c)
 {
-	bool json = false, csv = false;
-	const char *since = NULL, *until = NULL, *user = NULL;
+	bool json = false, csv = false, month = false;
+	const char *since = NULL, *until = NULL, *user = NULL, *by = NULL;
 	const struct args_option options[] = {
 		{ "since", 'S', "TIME", "tasks that ended since: 7d, 2026-11-20, 2026-11-20T16:00:00Z (default: midnight)", .value = &since },
 		{ "until", 'E', "TIME", "and before that time", .value = &until },
 		{ "user", 'u', "USER", "only this user's", .value = &user },
-		{ "csv", 0, NULL, "print CSV, one line a task", .flag = &csv },
+		{ "month", 0, NULL, "tasks that ended since the first of this month", .flag = &month },
+		{ "by", 0, "WHAT", "only sums, by user, group or month, or by several of these (user,month)", .value = &by },
+		{ "csv", 0, NULL, "print CSV, one line a task or a sum", .flag = &csv },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
 	};
@@ -301,7 +322,13 @@ int verb_acct(struct cli_call *c)
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
 	json_t *request = wire_request("acct");
-	if (span_fill(request, since, until, user, &err)) {
+	if (by)
+		json_object_set_new(request, "by", json_string(by));
+	if (month && since) {
+		json_decref(request);
+		return cli_usage(c, "--month and --since both say since when: give one of them");
+	}
+	if (span_fill(request, month ? "month" : since, until, user, &err)) {
 		json_decref(request);
 		return cli_usage(c, "%s", err.text);
 	}
@@ -311,6 +338,8 @@ int verb_acct(struct cli_call *c)
 	if (json_is_true(json_object_get(reply, "truncated")))
 		cli_note("only the first %zu tasks are listed: ask for a shorter time (the totals are of all)",
 			 json_array_size(json_object_get(reply, "tasks")));
+	if (by)
+		return print_by(c, reply, json, csv);
 	if (csv)
 		print_csv(json_object_get(reply, "tasks"));
 	else

@@ -12,6 +12,7 @@
 #include "base/scope.h"
 #include "daemon/listing.h"
 #include "daemon/recording.h"
+#include "daemon/sums.h"
 #include "store/store.h"
 #include "submit/wire.h"
 
@@ -30,14 +31,16 @@
 
 struct events_told { json_t *list; size_t n; };
 
-struct accounting { struct account sums; struct listing list; size_t n; int64_t now_ms; };
+struct accounting { struct account sums; struct sums *by; struct listing list; size_t n; int64_t now_ms; };	/* by: NULL, or no tasks */
 
 static int lookup_account_one(void *ctx, struct task *t, const char *broken)
 {
 	struct accounting *a = ctx;
 	if (!broken) {
 		account_add(&a->sums, t, a->now_ms);
-		if (a->n++ < MAX_ACCT_TASKS)
+		if (a->by)
+			sums_add(a->by, t, a->now_ms);
+		else if (a->n++ < MAX_ACCT_TASKS)
 			listing_add(&a->list, task_to_json(t, a->now_ms));
 		else
 			a->list.truncated = true;
@@ -50,11 +53,18 @@ static int lookup_read_accounts(struct store *s, const json_t *request, struct b
 {
 	int64_t from = 0, to = INT64_MAX, uid = -1;
 	struct accounting a = { .now_ms = clock_wall_ms() };
+	const char *text = json_string_value(json_object_get(request, "by"));
+	unsigned by;
+	if (text && sums_parse(text, &by, err))
+		return -1;
+	a.by = text ? sums_create(by) : NULL;
 	int rc = json_read_int(request, "from_ms", 0, INT64_MAX, &from, err) ||
 		 json_read_int(request, "to_ms", 0, INT64_MAX, &to, err) || json_read_int(request, "uid", -1, UINT32_MAX, &uid, err) ||
 		 store_load_finished(s, from, to, uid, 0, lookup_account_one, &a, err) ? -1 : 0;
 	if (!rc)
-		*reply = listing_finish(&a.list, json_pack("{so}", "totals", account_to_json(&a.sums)));
+		*reply = listing_finish(&a.list, json_pack("{so, so*}", "totals", account_to_json(&a.sums), "groups",
+							   a.by ? sums_json(a.by) : NULL));
+	sums_destroy(a.by);
 	listing_clear(&a.list);
 	account_clear(&a.sums);
 	return rc;

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/now.h"
+#include "daemon/sums.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,9 +156,15 @@ static json_t *look_up(const struct requests *q, const struct message *m, const 
 
 int request_acct(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
+	const char *by = json_string_value(json_object_get(m->json, "by"));
+	unsigned parsed;
+	if (by && sums_parse(by, &parsed, err))
+		return error_wrap(err, "'by'");
 	scoped_json *o = look_up(q, m, "acct", err);
 	if (!o)
 		return -1;
+	if (by)
+		json_object_set_new(o, "by", json_string(by));
 	*reply = (struct reply){ .kind = REPLY_LOOKUP, .lookup = json_to_text(o) };
 	return 0;
 }

@@ -128,7 +128,7 @@ const struct setting settings_table[] = {
 	  .help = "time between SIGTERM and SIGKILL" },
 	{ SWITCH("fair", core.fair.on, "on"),
 	  .help = "within a priority, who had least GPU time lately goes next; off: who came first" },
-	{ SECONDS("fair_half_life", core.fair.half_life_ms, "7d", 60, DECADE), .also = "share_half_life",
+	{ SECONDS("fair_half_life", core.fair.half_life_ms, "604800", 60, DECADE), .also = "share_half_life",
 	  .help = "after this time GPU time that was used counts half" },
 	{ COUNT("max_running", core.allowance.most[ALLOWANCE_RUNNING], "off", 1, 10000000), .off = SETTING_OFF_IS_ZERO,
 	  .help = "tasks of one user that run at a time" },

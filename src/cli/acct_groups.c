@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ * See acct_groups.h. Only what is told apart has a column.
+ */
+#include "cli/acct_groups.h"
+
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/format.h"
+#include "cli/table.h"
+
+#include <grp.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const keys[] = { "user", "group", "month" };
+
+void acct_groups_name(json_t *groups)
+{
+	size_t i;
+	json_t *g;
+	json_array_foreach(groups, i, g) {
+		const json_t *gid = json_object_get(g, "gid");
+		const struct group *found = json_is_integer(gid) ? getgrgid((gid_t)json_integer_value(gid)) : NULL;
+		char number[24];
+		snprintf(number, sizeof number, "%lld", (long long)json_integer_value(gid));
+		json_object_set_new(g, "group", !json_is_integer(gid) ? json_null() : json_string(found ? found->gr_name : number));
+	}
+}
+
+static void print_cells(struct table *table, const json_t *g)
+{
+	char text[FORMAT_LEN];
+	for (size_t k = 0; k < COUNT_OF(keys); k++)
+		if (*member_text(g, keys[k]))
+			table_cell(table, STYLE_PLAIN, member_text(g, keys[k]));
+	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "tasks"));
+	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "oom"));
+	table_printf(table, STYLE_PLAIN, "%.2f", member_number(g, "gpu_hours"));
+	table_cell(table, STYLE_PLAIN, format_seconds(member_number(g, "avg_wait_s"), text));
+	table_cell(table, STYLE_PLAIN, format_seconds(member_number(g, "avg_exec_s"), text));
+	table_cell(table, STYLE_PLAIN, format_mib(member_number(g, "peak_mib"), text));
+	table_cell(table, STYLE_PLAIN, format_energy(member_number(g, "energy_j"), text));
+}
+
+static void print_table(const json_t *groups, const struct term *term)
+{
+	static const char *const titles[] = { "USER", "GROUP", "MONTH" };
+	struct table_column columns[10];
+	size_t n = 0, i;
+	json_t *g;
+	for (size_t k = 0; k < COUNT_OF(keys); k++)
+		if (*member_text(json_array_get(groups, 0), keys[k]))
+			columns[n++] = (struct table_column){ titles[k], .min = 5 };
+	for (const char *const *title = (const char *const[]){ "TASKS", "OOM", "GPU HOURS", "MEAN WAIT", "MEAN RUN", "PEAK", "ENERGY", NULL };
+	     *title; title++)
+		columns[n++] = (struct table_column){ *title, .right = true };
+	struct table *table = table_create(columns, n);
+	json_array_foreach(groups, i, g)
+		print_cells(table, g);
+	table_print(table, term, stdout);
+	table_destroy(table);
+}
+
+static void print_csv(const json_t *groups)
+{
+	static const char *const numbers[] = { "tasks", "oom", "attempts", "gpu_s", "wait_s", "run_s", "peak_mib", "energy_j" };
+	size_t i;
+	json_t *g;
+	fputs("user,group,month,tasks,oom,attempts,gpu_s,wait_s,run_s,peak_mib,energy_j\r\n", stdout);
+	json_array_foreach(groups, i, g) {
+		for (size_t k = 0; k < COUNT_OF(keys); k++) {
+			const char *text = member_text(g, keys[k]);
+			printf(text[strcspn(text, ",\"\r\n")] ? "%s\"%s\"" : "%s%s", k ? "," : "", text);
+		}
+		for (size_t k = 0; k < COUNT_OF(numbers); k++) {
+			double v = member_number(g, numbers[k]);
+			printf(isnan(v) ? "," : ",%.12g", v);
+		}
+		fputs("\r\n", stdout);
+	}
+}
+
+void acct_groups_print(const json_t *groups, const struct term *term, bool csv)
+{
+	if (csv)
+		print_csv(groups);
+	else if (json_array_size(groups))
+		print_table(groups, term);
+}

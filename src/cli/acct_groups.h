@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * rad acct --by: sums of users, groups, months, as radd made them.
+ */
+#ifndef RAD_CLI_ACCT_GROUPS_H
+#define RAD_CLI_ACCT_GROUPS_H
+
+#include "cli/term.h"
+
+#include <jansson.h>
+
+/* The reply's "groups": gives those that have a "gid" the group's name, as "group". */
+void acct_groups_name(json_t *groups);
+/* As a table, one line a sum; `csv`: by RFC 4180. */
+void acct_groups_print(const json_t *groups, const struct term *term, bool csv);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ * See sums.h. Users, groups and months are few, so they stand in a list; the last one found is the most likely next.
+ */
+#include "daemon/sums.h"
+
+#include "account/account.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MONTH_LEN 16
+
+struct sum {
+	uid_t uid;
+	gid_t gid;
+	char month[MONTH_LEN], *user;
+	uint64_t peak_mib;
+	struct account account;
+};
+
+struct sums {
+	unsigned by;
+	struct sum *list;
+	size_t n, cap, last;
+};
+
+int sums_parse(const char *text, unsigned *by, struct error *err)
+{
+	static const struct { const char *word; unsigned bit; } words[] = {
+		{ "user", SUMS_BY_USER }, { "group", SUMS_BY_GROUP }, { "month", SUMS_BY_MONTH },
+	};
+	*by = 0;
+	for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+		size_t len = strcspn(at, ","), i = 0;
+		while (i < COUNT_OF(words) && (strlen(words[i].word) != len || memcmp(words[i].word, at, len)))
+			i++;
+		if (i == COUNT_OF(words))
+			return error_set(err, ERR_INVALID, "'%.40s': expected user, group or month, or several with commas", text);
+		*by |= words[i].bit;
+	}
+	return 0;
+}
+
+struct sums *sums_create(unsigned by)
+{
+	struct sums *s = alloc_zero(sizeof *s);
+	s->by = by;
+	return s;
+}
+
+void sums_destroy(struct sums *s)
+{
+	for (size_t i = 0; s && i < s->n; i++) {
+		free(s->list[i].user);
+		account_clear(&s->list[i].account);
+	}
+	if (s)
+		free(s->list);
+	free(s);
+}
+
+static void month_of(int64_t wall_ms, char month[MONTH_LEN])
+{
+	time_t s = (time_t)(wall_ms / 1000);
+	struct tm local;
+	if (!localtime_r(&s, &local) || !strftime(month, MONTH_LEN, "%Y-%m", &local))
+		snprintf(month, MONTH_LEN, "?");
+}
+
+static bool is_sum_of(const struct sum *x, const struct sum *key)
+{
+	return x->uid == key->uid && x->gid == key->gid && !strcmp(x->month, key->month);
+}
+
+static struct sum *sum_of(struct sums *s, const struct task *t)
+{
+	struct sum key = { .uid = s->by & SUMS_BY_USER ? t->spec->uid : 0, .gid = s->by & SUMS_BY_GROUP ? t->spec->gid : 0 };
+	if (s->by & SUMS_BY_MONTH)
+		month_of(t->end_ms, key.month);
+	if (s->n && is_sum_of(&s->list[s->last], &key))
+		return &s->list[s->last];
+	for (s->last = 0; s->last < s->n; s->last++)
+		if (is_sum_of(&s->list[s->last], &key))
+			return &s->list[s->last];
+	key.user = alloc_string_or_null(t->spec->user);
+	alloc_grow(s->list, s->n, s->cap);
+	s->list[s->n++] = key;
+	return &s->list[s->last];
+}
+
+void sums_add(struct sums *s, const struct task *t, int64_t now_ms)
+{
+	struct sum *x = sum_of(s, t);
+	account_add(&x->account, t, now_ms);
+	for (uint32_t i = 0; i < t->n_attempts; i++)
+		if (t->attempts[i].seen.peak_mib > x->peak_mib)
+			x->peak_mib = t->attempts[i].seen.peak_mib;
+}
+
+static int by_names(const void *a, const void *b)
+{
+	const struct sum *x = *(const struct sum *const *)a, *y = *(const struct sum *const *)b;
+	int c = strcmp(x->user ? x->user : "", y->user ? y->user : "");
+	if (!c)
+		c = (x->gid > y->gid) - (x->gid < y->gid);
+	return c ? c : strcmp(x->month, y->month);
+}
+
+json_t *sums_json(const struct sums *s)
+{
+	json_t *list = json_array();
+	scoped_free const struct sum **order = alloc_zero((s->n + 1) * sizeof *order);
+	for (size_t i = 0; i < s->n; i++)
+		order[i] = &s->list[i];
+	qsort(order, s->n, sizeof *order, by_names);
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sum *x = order[i];
+		json_t *o = account_to_json(&x->account);
+		json_object_set_new(o, "user", json_text_or_null(s->by & SUMS_BY_USER ? x->user : NULL));
+		json_object_set_new(o, "gid", json_int_or_null((int64_t)x->gid, s->by & SUMS_BY_GROUP));
+		json_object_set_new(o, "month", json_text_or_null(s->by & SUMS_BY_MONTH ? x->month : NULL));
+		json_object_set_new(o, "gpu_s", json_round3(x->account.gpu_s));
+		json_object_set_new(o, "wait_s", json_round3(x->account.wait_s));
+		json_object_set_new(o, "run_s", json_round3(x->account.run_s));
+		json_object_set_new(o, "peak_mib", json_int_or_null((int64_t)x->peak_mib, x->peak_mib != 0));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
