@@ -47,13 +47,28 @@ static json_t *user_json(const struct requests *q, const struct core_user *u)
 		"limits", limits_json(q, s->uid), "limits_from", sources_json(q, s->uid));
 }
 
+/* Whether the user database has said who they are, or that it does not. */
+static bool are_named(const struct requests *q, const struct core_user *users, size_t n)
+{
+	const char *name;
+	bool all = true;
+	for (size_t i = 0; i < n; i++)
+		all = names_of(q->names, users[i].standing.uid, &name) != NAME_ASKED && all;
+	return all;
+}
+
 int request_users(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	struct core_user *users;
 	size_t n = core_users(q->core, &users);
-	json_t *list = json_array();
 	bool there = false;
 	(void)err;
+	if (!are_named(q, users, n)) {
+		free(users);
+		*reply = (struct reply){ .kind = REPLY_AGAIN };
+		return 0;
+	}
+	json_t *list = json_array();
 	for (size_t i = 0; i < n; i++) {
 		there = there || users[i].standing.uid == m->uid;
 		json_array_append_new(list, user_json(q, &users[i]));
