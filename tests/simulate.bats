@@ -101,7 +101,7 @@ refused()
 	refused 2 "no order of the queue" "${base[@]}" T.csv --order random
 	refused 2 "--max-slowdown: '0.5'" "${base[@]}" T.csv --max-slowdown 0.5
 	refused 2 "--pass-max: 'soon'" "${base[@]}" T.csv --pass-max soon
-	refused 2 "--loads: 'some': known or learnt" "${base[@]}" T.csv --loads some
+	refused 2 "--loads: 'some': learnt, guessed or known" "${base[@]}" T.csv --loads some
 	refused 2 "needs --devices and" simulate --trace T.csv
 }
 
@@ -117,6 +117,16 @@ refused()
 	rad trace make --tasks 40 --mix medium=83,heavy=17 --interval 100 --seed 2 -o made.csv
 	total() { rad simulate --trace made.csv --devices 4xa100-40g --placement gain --loads known --json "$@" | jq .trace_total_s; }
 	awk -v plan="$(total --order plan)" -v back="$(total --order backfill)" 'BEGIN { exit !(plan < back) }'
+}
+
+@test "guesses of loads and lines of progress are used, and are the same each time" {
+	rad trace make --tasks 40 --mix medium=83,heavy=17 --interval 100 --seed 2 -o made.csv
+	total() { rad simulate --trace made.csv --devices 4xa100-40g --placement gain --order plan --json "$@" | jq .trace_total_s; }
+	[ "$(total --progress-lines yes)" != "$(total)" ]
+	[ "$(total --loads guessed)" != "$(total)" ]
+	[ "$(total --loads guessed --progress-lines yes)" = "$(total --loads guessed --progress-lines yes)" ]
+	refused 2 "--loads guessed goes with --estimator oracle" simulate --trace made.csv --loads guessed --estimator none
+	refused 2 "--progress-lines: 'often': yes or no" simulate --trace made.csv --progress-lines often
 }
 
 @test "traces are made, the same for a seed" {

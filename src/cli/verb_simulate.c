@@ -20,7 +20,7 @@
 
 /* The words of the command line that are no settings, before they are understood. */
 struct simulate_words {
-	const char *trace, *workloads, *mix, *map, *devices, *config, *estimator, *loads, *mps_multi_gpu, *seed, *report;
+	const char *trace, *workloads, *mix, *map, *devices, *config, *estimator, *loads, *progress_lines, *mps_multi_gpu, *seed, *report;
 	bool json;
 };
 
@@ -111,6 +111,21 @@ static int read_either(const char *option, const char *word, const char *yes, co
 	return *v || !strcmp(word, no) ? 0 : error_set(err, ERR_INVALID, "--%s: '%.40s': %s or %s", option, word, yes, no);
 }
 
+static int read_loads(const char *word, enum sim_loads *loads, struct error *err)
+{
+	static const char *const words[] = {
+#define X(name, word, help) word,
+		SIM_LOADS(X)
+#undef X
+	};
+	for (unsigned i = 0; word && i < SIM_LOADS_COUNT; i++)
+		if (!strcmp(word, words[i])) {
+			*loads = (enum sim_loads)i;
+			return 0;
+		}
+	return word ? error_set(err, ERR_INVALID, "--loads: '%.40s': learnt, guessed or known", word) : 0;
+}
+
 static int read_others(const struct simulate_words *w, struct sim_options *o, struct error *err)
 {
 	int64_t seed = 0;
@@ -118,8 +133,10 @@ static int read_others(const struct simulate_words *w, struct sim_options *o, st
 	if (w->seed && units_parse_int(w->seed, 0, INT64_MAX, &seed, err))
 		return error_wrap(err, "--seed");
 	o->seed = (uint64_t)seed;
-	if (read_either("loads", w->loads, "known", "learnt", &o->loads_known, err))
+	if (read_loads(w->loads, &o->loads, err) || read_either("progress-lines", w->progress_lines, "yes", "no", &o->progress_lines, err))
 		return -1;
+	if (o->loads == SIM_LOADS_GUESSED && strcmp(o->estimator, "oracle"))
+		return error_set(err, ERR_INVALID, "--loads guessed goes with --estimator oracle: a capture tells memory too");
 	return read_either("mps-multi-gpu", w->mps_multi_gpu, "on", "off", &o->core.map.mps_multi_gpu, err);
 }
 
@@ -295,8 +312,9 @@ static int call(struct cli_call *c, struct args_option *named_rows)
 		{ "config", 0, "rad.conf", "settings of a server (rad.conf(5)); without, the defaults", .value = &w.config },
 		{ "set", 0, "KEY=VALUE", "one of these settings; may be given again" },
 		{ "estimator", 0, "NAME", "oracle (default) horus faketensor gpumemnet none", .value = &w.estimator },
-		{ "loads", 0, "WHAT", "of tasks that never ran before: learnt (default), or known from W.csv", .value = &w.loads,
-		  .words = "learnt known" },
+		{ "loads", 0, "WHAT", "of tasks that never ran before: learnt (default), guessed (captures), or known from W.csv",
+		  .value = &w.loads, .words = "learnt guessed known" },
+		{ "progress-lines", 0, "yes|no", "tasks print how far they are (no)", .value = &w.progress_lines, .words = "yes no" },
 		{ "mps-multi-gpu", 0, "on|off", "off: an MPS server a GPU, so none for tasks of several (on)",
 		  .value = &w.mps_multi_gpu, .words = "on off" },
 		{ "seed", 0, "N", "vary run times by up to 2 %, as repeated runs do", .value = &w.seed },

@@ -373,7 +373,7 @@ void core_started(struct core *c, task_id id, struct proc_id shim, struct now no
 
 void core_progress(struct core *c, task_id id, const struct progress_report *r, uint64_t file, struct now now)
 {
-	fleet_note_progress(c->fleet, id, r, file, now.mono_ms);
+	fleet_note_progress(c->fleet, id, r, file, now);
 }
 
 task_id core_next_running(const struct core *c, size_t *at)

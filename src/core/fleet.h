@@ -52,7 +52,7 @@ struct fleet_end {
 bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end *out);
 /* How far a running attempt is by its own output, which goes into that file; told every few seconds, whether it is new or
  * not. */
-void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, int64_t mono_ms);
+void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, struct now at);
 /* Something of a running task changed that counts for others on its GPUs. */
 void fleet_touch(struct fleet *f, task_id id);
 /* Settings changed: every slot may look different. A task has a limit on its slow-down: so may it. */
@@ -135,6 +135,8 @@ unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slot
 size_t fleet_count_runs(const struct fleet *f);
 /* GPUs on which attempts run. */
 size_t fleet_count_busy(const struct fleet *f);
+/* Moves when a running attempt first tells by its progress when it will end. */
+uint64_t fleet_told(const struct fleet *f);
 /* What a running attempt was seen to use so far; false: none runs. */
 bool fleet_measured(const struct fleet *f, task_id id, struct measured *out);
 /* How far it says it is, left_s and spread_s as of now; false: nobody knows, or several print into its file. */

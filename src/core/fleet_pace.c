@@ -61,14 +61,19 @@ static void begin_series(struct run_progress *p, struct pace *sums, const struct
 		*sums = (struct pace){ .before_per_s = sums->before_per_s };
 	p->from_ms = 0;
 	p->first_units = now->advanced;
+	p->stepped.units = 0;
 }
 
-void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, int64_t mono_ms)
+void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, struct now at)
 {
 	struct run *r = fleet_run(f, id);
 	struct run_progress *p = r ? &r->progress : NULL;
+	int64_t mono_ms = at.mono_ms;
 	if (!p || now->source == PROGRESS_NONE || now->t_ms > mono_ms)
 		return;
+	for (unsigned i = 0; i < r->n_slots; i++)
+		fleet_advance(f, f->slots[r->slots[i]], at);
+	double work_s = fleet_metered(f, r).work_s;
 	note_file(f, r, file);
 	uint64_t company = company_of(f, r);
 	if (!p->known || company != p->company) {
@@ -83,10 +88,24 @@ void fleet_note_progress(struct fleet *f, task_id id, const struct progress_repo
 	add_span(p, &r->pace, now);
 	p->known = true;
 	p->now = *now;
+	p->work_s = work_s;
 	r->pace.whole = now->whole_units;
 	bool counts = now->t_ms >= p->company_since_ms && now->advanced > p->first_units;
 	p->from_ms = counts ? now->t_ms : 0;
 	p->from_units = now->advanced;
+	if (!p->stepped.units && now->advanced > p->first_units) {
+		p->stepped.units = now->advanced;
+		p->stepped.work_s = work_s;
+	}
+	if (!p->told && now->left_s >= 0) {
+		p->told = true;
+		f->told++;
+	}
+}
+
+uint64_t fleet_told(const struct fleet *f)
+{
+	return f->told;
 }
 
 /* Units a second alone, by itself or by those before it. */
@@ -101,17 +120,20 @@ static double units_left(const struct progress_report *p)
 	return p->fraction >= 0 && p->whole_units > 0 ? (1 - p->fraction) * p->whole_units : NAN;
 }
 
-/* Where no rate alone is known, what is left at the rate it has, less what the model of sharing says that company takes. */
+/* By its rate alone; where none is known, its units since the first step took the work that the model of sharing says it has done
+ * since. What was done since the last word is taken off. */
 double fleet_left_alone_s(const struct fleet *f, const struct run *r)
 {
-	struct progress_report p;
-	struct measured m = fleet_metered(f, r);
-	if (!fleet_progress(f, r->t->id, r->meter.last_ms, &p))
+	struct progress_report now;
+	const struct run_progress *p = &r->progress;
+	if (!fleet_progress(f, r->t->id, r->meter.last_ms, &now))
 		return NAN;
-	double alone = units_left(&p) / rate_alone(r);
-	if (isfinite(alone))
-		return alone;
-	return p.left_s >= 0 && m.work_s > 0 && m.pace.ran_s > 0 ? p.left_s * fmin(m.work_s / m.pace.ran_s, 1) : NAN;
+	double rate = rate_alone(r), units = p->now.advanced - p->stepped.units, work_s = p->work_s - p->stepped.work_s;
+	double since_s = fleet_metered(f, r).work_s - p->work_s;
+	if (isnan(rate) && now.left_s >= 0 && p->stepped.units && units > 0 && work_s > 0)
+		rate = units / work_s;
+	double left_s = units_left(&now) / rate - (since_s > 0 ? since_s : 0);
+	return left_s < 0 ? 0 : left_s;
 }
 
 /* Before its own rate can be told, that of earlier runs stands for it: the first line says how much there is to do. */

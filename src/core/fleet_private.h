@@ -26,6 +26,7 @@
 struct run_progress {
 	bool known;			/* something was said in this life of ours */
 	bool mixed;			/* others print into the same file */
+	bool told;			/* when it ends was known once */
 	struct progress_report now;
 	uint64_t file;			/* what it prints into; 0: not known */
 	uint64_t company;		/* who else was on its GPUs at the last look; 0: nobody */
@@ -33,6 +34,8 @@ struct run_progress {
 	int64_t from_ms;		/* mono, 0: none: the word up to which its sums count, */
 	double from_units;		/* and where it was then */
 	double first_units;		/* where its series began */
+	double work_s;			/* done at the last word, as seconds alone by the model of sharing */
+	struct { double units, work_s; } stepped;	/* as of its first step, which may have taken minutes; units 0: none yet */
 };
 
 /* A running attempt: from EV_PLACED until its processes have ended. */
@@ -120,6 +123,7 @@ struct fleet {
 	bool was_read;
 	bool slow_limits;		/* a task had a limit on its slow-down */
 	int64_t note_due_ms;		/* mono; no attempt is to be noted in its log before */
+	uint64_t told;			/* moves when an attempt first tells when it will end */
 	size_t n_present;
 	uint64_t largest_mib;
 	char model[64];			/* of the first GPU that was read */

@@ -12,9 +12,37 @@
 #define AGAIN_MS 1000
 #define WORK 80000		/* steps x tasks of one plan: 20 to 50 milliseconds */
 #define MOST_STEPS 4000
-#define KNOWN 0.75		/* with the time of fewer tasks than that known, a plan is worth nothing */
+#define KNOWN 0.25		/* with the time of fewer tasks than that known, a plan is worth nothing */
 
 /* The problem --------------------------------------------------------------------------------------------------------- */
+
+/* Of tasks of one signature, none of which has ended yet, those that run tell by their progress what the others will take: a
+ * workload's time is known soon after the first of its tasks began. */
+struct siblings {
+	struct { const char *signature; double sum_s; unsigned n; } list[PLAN_TASKS];
+	size_t n;
+};
+
+static void siblings_note(struct siblings *all, const char *signature, double work_s)
+{
+	size_t i = 0;
+	if (!signature || !(work_s > 0))
+		return;
+	while (i < all->n && strcmp(all->list[i].signature, signature))
+		i++;
+	if (i == all->n)
+		all->list[all->n++].signature = signature;
+	all->list[i].sum_s += work_s;
+	all->list[i].n++;
+}
+
+static double siblings_say_s(const struct siblings *all, const char *signature)
+{
+	for (size_t i = 0; signature && i < all->n; i++)
+		if (!strcmp(all->list[i].signature, signature))
+			return all->list[i].sum_s / all->list[i].n;
+	return NAN;
+}
 
 static bool plan_may_use(const struct pass *p, const struct map_gpu *g)
 {
@@ -62,7 +90,7 @@ static struct share_task plan_rounded(struct share_task l)
 	return (struct share_task){ round(l.gract * 1000) / 1000, round(l.smact * 1000) / 1000, l.kernels };
 }
 
-static bool plan_list_running(struct pass *p, struct plan *out)
+static bool plan_list_running(struct pass *p, struct plan *out, struct siblings *all)
 {
 	struct fleet_run r;
 	for (size_t at = 0; fleet_next_run(p->fleet, &at, &r);) {
@@ -75,6 +103,7 @@ static bool plan_list_running(struct pass *p, struct plan *out)
 			continue;
 		if (out->n_running == PLAN_TASKS - PLAN_WAITING)
 			return false;
+		siblings_note(all, r.task->spec->signature, r.work_s + r.left_s);
 		out->tasks[out->n_running++] = t;
 	}
 	out->n = out->n_running;
@@ -100,6 +129,7 @@ static uint64_t may_use(const struct pass *p, const struct map_gpu *gpus, const 
 /* What is listed, and of it, what each user would have if all of it ran. */
 struct listing {
 	struct plan *out;
+	const struct siblings *siblings;
 	struct { uid_t uid; struct fair_taken taken; } users[PLAN_WAITING];
 	size_t n_users;
 };
@@ -124,26 +154,33 @@ static bool listing_allows(struct pass *p, struct listing *l, const struct map_r
 	return true;
 }
 
+/* Seconds alone; counts those of which that is known. */
+static double plan_work_s(struct pass *p, const struct siblings *all, const struct task *t)
+{
+	bool known;
+	double work_s = estimates_work_s(p->estimates, t, &known), theirs_s = siblings_say_s(all, t->spec->signature);
+	p->plan.n_known += known || isfinite(theirs_s);
+	return known || isnan(theirs_s) ? work_s : theirs_s;
+}
+
 static void plan_add_waiting(struct pass *p, struct listing *l, const struct task *t, const struct planned *before, bool first,
 			     struct now now)
 {
 	struct planning *k = &p->plan;
 	struct plan *out = l->out;
-	bool known;
 	if (out->n == out->n_running + PLAN_WAITING)
 		return;
 	const struct map_policy *policy = &p->config->map;
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	struct map_request r = pass_request(p, t, now);
 	r.planned = NULL;
-	double work_s = estimates_work_s(p->estimates, t, &known);
-	struct plan_task w = { .id = t->id, .load = plan_rounded(r.self.load), .left_s = round(work_s),
+	struct plan_task w = { .id = t->id, .load = plan_rounded(r.self.load),
 			       .gpus = r.gpus, .alone = map_wants_alone(policy, &r), .mib = r.claim_mib ? r.claim_mib : policy->min_free_mib,
 			       .no_mps = r.share == SHARE_STREAMS || (r.gpus > 1 && !policy->mps_multi_gpu),
 			       .may = may_use(p, gpus, &r), .keeps = before ? before->p.keeps : false, .first = first };
 	if ((unsigned)__builtin_popcountll(w.may) < w.gpus || !listing_allows(p, l, &r))
 		return;
-	k->n_known += known;
+	w.left_s = round(plan_work_s(p, l->siblings, t));
 	w.on = before ? bits_of(k, before->slots, w.gpus) & w.may : 0;
 	w.on = (unsigned)__builtin_popcountll(w.on) == w.gpus ? w.on : 0;
 	out->tasks[out->n++] = w;
@@ -181,12 +218,12 @@ static bool is_behind(const struct task *const *tasks, const bool *by_turn, size
 
 /* The head if its time has come; where several users wait, the next of each, in the order of their turns, since a plan may
  * shift tasks but not users; then those of the last plan, in its order; then the others as they stand in the queue. */
-static void plan_list_waiting(struct pass *p, struct plan *out, struct now now)
+static void plan_list_waiting(struct pass *p, struct plan *out, const struct siblings *all, struct now now)
 {
 	const struct planning *k = &p->plan;
 	const struct task *queued[PLAN_WAITING], *head = tasks_find(p->tasks, p->head);
 	bool by_turn[PLAN_WAITING], several = p->config->fair.on && queue_users(tasks_queue(p->tasks)) > 1;
-	struct listing l = { .out = out };
+	struct listing l = { .out = out, .siblings = all };
 	size_t n = plan_walk(p, queued, by_turn);
 	if (!plan_waits(p, head) || !pass_is_first(p, head->id))
 		head = NULL;
@@ -233,13 +270,15 @@ static void plan_make(struct pass *p, struct now now)
 	struct plan_task tasks[PLAN_TASKS];
 	struct plan made = { .gpus = gpus, .tasks = tasks, .slack_mib = p->config->map.slack_mib };
 	struct planning *k = &p->plan;
+	struct siblings all = { .n = 0 };
 	fleet_advance_all(p->fleet, now);
+	k->told = fleet_told(p->fleet);
 	k->tasks_version = tasks_version(p->tasks);
 	k->wish = p->wish;
 	k->n_known = 0;
-	bool small = plan_list_gpus(p, fleet_gpus(p->fleet, now), gpus, now) && plan_list_running(p, &made);
+	bool small = plan_list_gpus(p, fleet_gpus(p->fleet, now), gpus, now) && plan_list_running(p, &made, &all);
 	if (small)
-		plan_list_waiting(p, &made, now);
+		plan_list_waiting(p, &made, &all, now);
 	made.n_gpus = k->n_gpus;
 	if (small && (double)k->n_known >= KNOWN * (double)made.n)
 		plan_improve(&made, steps_for(made.n));
@@ -252,12 +291,13 @@ static void plan_make(struct pass *p, struct now now)
 		fleet_keep(p->fleet, k->waiting[0].slots[i], k->waiting[0].p.id);
 }
 
-/* A task came, ended or was changed, or other GPUs are kept, since it was made. Placements were planned, so they do not
+/* A task came, ended, was changed or told how far it is, or other GPUs are kept, since it was made. Placements were planned, so they do not
  * count. */
 static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;
-	return !k->made_ms || k->tasks_version != tasks_version(p->tasks) || k->wish != p->wish;
+	return !k->made_ms || k->tasks_version != tasks_version(p->tasks) || k->wish != p->wish ||
+	       k->told != fleet_told(p->fleet);
 }
 
 bool pass_plan_to_come(const struct pass *p)

@@ -48,7 +48,7 @@ struct planning {
 	struct planned waiting[PLAN_WAITING];
 	size_t n_waiting;
 	int64_t made_ms;		/* mono; 0: none was made yet */
-	uint64_t tasks_version, wish;	/* as of which it was made */
+	uint64_t tasks_version, wish, told;	/* as of which it was made */
 };
 
 struct pass {

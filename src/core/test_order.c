@@ -230,6 +230,44 @@ static void a_plan_has_the_long_task_start_first(void **unused)
 	end_world(w);
 }
 
+/* It prints that it has done so many of its seconds, one after the other. */
+static void prints(struct world *w, task_id id, double done_s, double whole_s)
+{
+	struct progress_report r = { .source = PROGRESS_LINES, .t_ms = w->now.mono_ms, .fraction = done_s / whole_s,
+				     .left_s = whole_s - done_s, .spread_s = 1, .stands_ms = 60000, .per_s = 1,
+				     .whole_units = whole_s, .advanced = done_s, .series = 1 };
+	core_progress(w->c, id, &r, (uint64_t)id, w->now);
+}
+
+/* As before, with nothing learnt: those that run say how long they and others of their signature take. */
+static void a_plan_takes_the_word_of_siblings(void **unused)
+{
+	(void)unused;
+	for (int printing = 0; printing < 2; printing++) {
+		struct core_config config = ordered(ORDER_PLAN, 100000);
+		config.map.share = SHARE_NEVER;
+		struct world *w = new_world(4, &config);
+		task_id runs = submit(w, spec_of(30000, 1)), longer = submit(w, spec_of(33000, 1));
+		task_id sibling = submit(w, spec_of(31000, 1));
+		struct spec *limited = spec_of(32000, 2);
+		limited->time_limit_s = 4000;
+		hold_memory(w, runs, 30000);
+		hold_memory(w, longer, 33000);
+		hold_memory(w, sibling, 31000);
+		for (int s = 10; s <= 40 && printing; s += 10) {
+			pass(w, 10);
+			prints(w, runs, s, 90);
+			prints(w, longer, s, 3000);
+			prints(w, sibling, s, 900);
+		}
+		submit(w, limited);
+		task_id small = submit(w, spec_of(31000, 1));
+		pass(w, 3);
+		assert_int_equal(state(w, small), printing ? TASK_PENDING : TASK_RUNNING);
+		end_world(w);
+	}
+}
+
 static void without_times_a_plan_is_backfill(void **unused)
 {
 	(void)unused;
@@ -468,6 +506,7 @@ int main(void)
 		cmocka_unit_test(a_wide_task_starts_in_an_endless_stream_of_small_ones),
 		cmocka_unit_test(a_plan_starves_nobody),
 		cmocka_unit_test(a_plan_has_the_long_task_start_first),
+		cmocka_unit_test(a_plan_takes_the_word_of_siblings),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),

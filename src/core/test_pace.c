@@ -190,6 +190,32 @@ static void the_next_run_knows_its_end_at_its_first_line(void **unused)
 	end_world(w);
 }
 
+/* Never alone, so its rate is what the model of sharing says of its work; and what was done since it spoke last is taken off. */
+static void what_is_left_in_company_is_work_alone(void **unused)
+{
+	struct core_config config = core_config_default();
+	config.map.share = SHARE_STREAMS;
+	config.map.rank = RANK_GAIN;
+	struct world *w = new_world(1, &config);
+	(void)unused;
+	w->smact = 0.7;
+	task_id silent = start(w, 0, 1000).id;
+	pass(w, 120);			/* what one does alone */
+	exits(w, silent, 0, SCAN_NOTHING);
+	pass(w, 5);
+	struct printer p[2] = { start(w, 0, 1000), start(w, 0, 1000) };
+	assert_int_equal(state(w, p[1].id), TASK_RUNNING);
+	w->smact = 1;
+	go_on(w, 60, p, 2);		/* they compile, at 1 / 1.4 */
+	p[0].per_s = p[1].per_s = 10 / 1.4;
+	go_on(w, 100, p, 2);
+	double then = left_alone(w, p[0].id);
+	near(then, (1000 - 1000 / 1.4) / 10, 3);
+	pass(w, 14);
+	near(left_alone(w, p[0].id), then - 10, 2);
+	end_world(w);
+}
+
 static void sums_go_on_after_a_restart(void **unused)
 {
 	struct world *w = new_world(1, NULL), *again = new_world(1, NULL);
@@ -224,7 +250,7 @@ int main(void)
 		cmocka_unit_test(what_is_said_is_shown), cmocka_unit_test(what_cannot_be_is_left_aside),
 		cmocka_unit_test(company_is_measured_where_both_were_seen), cmocka_unit_test(a_first_step_is_no_rate),
 		cmocka_unit_test(one_file_of_two_tasks_tells_nothing), cmocka_unit_test(the_next_run_knows_its_end_at_its_first_line),
-		cmocka_unit_test(sums_go_on_after_a_restart),
+		cmocka_unit_test(what_is_left_in_company_is_work_alone), cmocka_unit_test(sums_go_on_after_a_restart),
 	};
 	return cmocka_run_group_tests_name("core/pace", tests, NULL, NULL);
 }

@@ -20,6 +20,8 @@
 #define ORIGIN_WALL_MS 1700000000000
 #define SECOND_MS 1000
 #define SIM_UID 1000
+#define PROGRESS_MS 20000	/* a task that prints its progress is known to after so long: load, three steps, a look */
+#define GUESS_SD 0.09		/* of loads as a capture tells them: models/activity.h's spreads, rounded */
 
 struct simulation {
 	const struct sim_options *o;
@@ -36,6 +38,8 @@ struct simulation {
 	size_t next, ended;		/* of the trace */
 	uint32_t *placed;		/* by the core in this turn, to be started */
 	size_t n_placed, cap_placed;
+	struct { int64_t question; uint32_t workload; } *asked;	/* of what is guessed, to be answered */
+	size_t n_asked, cap_asked;
 };
 
 /* Estimators --------------------------------------------------------------------------------------------------------------- */
@@ -65,6 +69,9 @@ static const struct estimator columns[SIM_ESTIMATORS] = {
 	{ "horus", "", false, horus_column }, { "faketensor", "", false, faketensor_column },
 	{ "gpumemnet", "", false, gpumemnet_column },
 };
+
+/* What `declared` says comes with a guess of the load, as the reading of a capture does: later, by another process. */
+static bool guessing_is_slow(const struct spec *s) { (void)s; return true; }
 
 static int find_estimator(const struct sim_options *o, const struct estimator **e, struct error *err)
 {
@@ -131,10 +138,25 @@ static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 		earliest(&next, second_from(ripens_ms - ORIGIN_MONO_MS), now);
 	for (size_t i = 0; i < g->n && map_minds_unseen(&c->map); i++)
 		earliest(&next, second_from(g->tasks[i]->start_ms + c->window.settle_ms), now);
+	for (size_t i = 0; i < g->n && s->o->progress_lines; i++)
+		earliest(&next, second_from(g->tasks[i]->start_ms + PROGRESS_MS), now);
 	/* A task of several GPUs made it busier or calmer: the mean moves until the window holds nothing older. */
 	if (g->drift_ms != INT64_MIN && now < g->drift_ms + c->window.span_ms)
 		earliest(&next, second_after(now), now);
 	return next;
+}
+
+/* Where nothing moves, what was said before still holds: so a word whenever something did is as good as one every few seconds. */
+static void say_progress(struct simulation *s, const struct world_task *t)
+{
+	int64_t left = t->total - t->done - t->rate * (s->now_ms - t->since_ms);
+	double fraction = world_fraction(t, s->now_ms), left_s = (double)left / (double)t->rate / 1000;
+	struct progress_report r = {
+		.source = PROGRESS_LINES, .t_ms = now_of(s).mono_ms, .fraction = fraction, .left_s = left_s, .spread_s = left_s / 50,
+		.stands_ms = INT64_MAX, .whole_units = 1000, .advanced = 1000 * fraction, .per_s = (double)t->rate / (double)t->total * 1e6,
+		.series = t->start_ms };
+	if (s->now_ms - t->start_ms >= PROGRESS_MS)
+		core_progress(s->core, t->id, &r, 0, now_of(s));
 }
 
 /* Gives the core the readings of all GPUs that were touched. */
@@ -152,6 +174,8 @@ static void show(struct simulation *s)
 		const struct gpu_reading *r = &s->snap.gpus[i];
 		uint32_t place = gpu_place(r->uuid);
 		heap_set(&s->looks, place, next_look(s, &s->world.gpus[place]));
+		for (size_t k = 0; k < s->world.gpus[place].n && s->o->progress_lines; k++)
+			say_progress(s, s->world.gpus[place].tasks[k]);
 		if (s->o->reading) {
 			struct gpu_reading shown = *r;
 			shown.index = place;
@@ -215,6 +239,54 @@ static bool state_of(task_id id, enum task_state *state, void *ctx) { (void)id, 
 static void on_trouble(void *ctx, const char *text) { (void)ctx; log_error("%s", text); }
 
 /* What is done ------------------------------------------------------------------------------------------------------------- */
+
+/* Sum of three even throws: mean 0, deviation 1, within 3. */
+static double throw(struct dice *d)
+{
+	double sum = 0;
+	for (int i = 0; i < 3; i++)
+		sum += (double)dice_below(d, 2000001) / 1e6 - 1;
+	return sum;
+}
+
+/* The same for all tasks of a workload, as its captures are. */
+static struct load_belief guess_of(const struct simulation *s, uint32_t workload)
+{
+	const struct sim_workload *w = &s->o->workloads->list[workload];
+	struct dice d = { s->o->seed * 0x9e3779b97f4a7c15u + workload };
+	struct load_belief b = load_unknown();
+	b.source = LOAD_GUESSED;
+	b.load = (struct share_task){ .gract = fmin(fmax(w->gract + GUESS_SD * throw(&d), 0.02), 1), .kernels = w->kernels };
+	b.load.smact = fmin(fmax(w->smact + GUESS_SD * throw(&d), 0.01), b.load.gract);
+	b.gract_sd = b.smact_sd = GUESS_SD;
+	return b;
+}
+
+static void on_estimate(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
+			const struct estimate_context *c)
+{
+	struct simulation *s = ctx;
+	(void)row, (void)declared_mib, (void)c;
+	alloc_grow(s->asked, s->n_asked, s->cap_asked);
+	s->asked[s->n_asked].question = question;
+	uint32_t of = 0;
+	while (s->specs[of] != spec)
+		of++;
+	s->asked[s->n_asked++].workload = of;
+}
+
+static void answer_asked(struct simulation *s)
+{
+	for (size_t i = 0; i < s->n_asked; i++) {
+		uint32_t workload = s->asked[i].workload;
+		struct estimate_result r;
+		bool spoke = estimate_ask(estimate_find("declared", NULL), s->specs[workload], s->specs[workload]->gpu_mem_mib,
+					  &(struct estimate_context){ 0 }, &r);
+		r.value.prior = guess_of(s, workload);
+		core_estimated(s->core, s->asked[i].question, spoke, &r, now_of(s));
+	}
+	s->n_asked = 0;
+}
 
 static struct spec *spec_of(struct simulation *s, uint32_t workload)
 {
@@ -327,6 +399,7 @@ static void moment(struct simulation *s)
 	enum world_event met;
 	world_go(&s->world, s->now_ms);
 	submit_due(s);
+	answer_asked(s);
 	while ((t = world_happen(&s->world, &met)))
 		leave(s, t, met);
 	while (heap_first(&s->looks) <= s->now_ms)
@@ -389,11 +462,13 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 	const struct sim_options *o = s->o;
 	struct core_config config = o->core;
 	struct core_ops ops = { .ctx = s, .event = on_event, .signal = on_signal, .state_of = state_of,
-				.trouble = on_trouble };
-	config.estimator = estimator;
+				.trouble = on_trouble, .estimate = on_estimate };
+	struct estimator guessing = *estimator;
+	guessing.slow = guessing_is_slow;
+	config.estimator = o->loads == SIM_LOADS_GUESSED ? &guessing : estimator;
 	config.readings_stand = true;
 	s->core = core_create(&config, &ops);
-	for (size_t i = 0; o->loads_known && i < o->n_devices; i++)
+	for (size_t i = 0; o->loads == SIM_LOADS_KNOWN && i < o->n_devices; i++)
 		remember_loads(s, &o->devices[i]);
 	world_create(&s->world, o->devices, o->n_devices, 0);
 	s->specs = alloc_zero(o->workloads->n * sizeof *s->specs);
@@ -419,6 +494,7 @@ static void end(struct simulation *s)
 	free(s->specs);
 	free(s->solo_ms);
 	free(s->placed);
+	free(s->asked);
 }
 
 int sim_run(const struct sim_options *o, struct sim_result *out, struct error *err)

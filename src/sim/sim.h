@@ -22,6 +22,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What is known of the loads of a workload before it first ran. Name, word, meaning. */
+#define SIM_LOADS(X) \
+	X(SIM_LOADS_LEARNT, "learnt", "nothing, so it is learnt from what ran before in the trace") \
+	X(SIM_LOADS_GUESSED, "guessed", "as a capture tells them: true ones with its errors") \
+	X(SIM_LOADS_KNOWN, "known", "all, and times too, as if it ran once before, alone on each model of device")
+
+enum sim_loads {
+#define X(name, word, help) name,
+	SIM_LOADS(X)
+#undef X
+	SIM_LOADS_COUNT
+};
+
 struct sim_options {
 	struct core_config core;	/* `estimator` and `readings_stand` are set by sim_run */
 	const char *estimator;	/* oracle (the true memory, as if declared), none, or a column of the workloads */
@@ -34,7 +47,8 @@ struct sim_options {
 	uint64_t seed;
 	enum share_mode share;	/* what every task asks for: SHARE_AUTO, or SHARE_MIG */
 	bool without_mps;	/* MPS servers cannot be had */
-	bool loads_known;	/* every workload ran once before the trace, alone on each model of device; needs the ledger */
+	enum sim_loads loads;	/* other than learnt: needs the ledger */
+	bool progress_lines;	/* tasks print how far they are, from their first minute's end on */
 	bool sampled;
 	/* Told now and then how far it is; NULL: nobody. */
 	void (*progress)(void *ctx, size_t ended, size_t all);

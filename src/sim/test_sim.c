@@ -151,7 +151,7 @@ static void energy_is_parted_by_what_each_adds(void **state)
 		double speed[2], part[2];
 		share_speeds(both, 2, SHARE_MPS, speed);
 		power_parts(both, speed, 2, part);
-		s->o.loads_known = true;
+		s->o.loads = SIM_LOADS_KNOWN;
 		for (size_t i = 0; i < 2; i++) {
 			arrive(s, 0, workload(s, 1000 * speed[i], 5000, 1, both[i].gract, both[i].smact));
 			s->workloads.list[i].watts = measured ? alone[i] : 0;
@@ -348,7 +348,8 @@ static struct scene *random_scene(uint64_t seed)
 	s->o.core.order = (enum core_order)draw(CORE_ORDER_COUNT);
 	s->o.core.pass_max_ms = draw(1000) * 1000;
 	map->max_slowdown = draw(3) ? 0 : 1 + draw(30) / 10.;
-	s->o.loads_known = map->ledger && draw(2);
+	s->o.loads = map->ledger && draw(2) ? seed % 3 ? SIM_LOADS_KNOWN : SIM_LOADS_GUESSED : SIM_LOADS_LEARNT;
+	s->o.progress_lines = seed % 5 < 2;
 	if (seed % 2)
 		with_starts(s);
 	return s;

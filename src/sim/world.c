@@ -125,6 +125,11 @@ static void book_work(const struct world *w, struct world_task *t)
 	t->since_ms = w->now_ms;
 }
 
+double world_fraction(const struct world_task *t, int64_t now_ms)
+{
+	return (double)(t->done + t->rate * (now_ms - t->since_ms)) / (double)t->total;
+}
+
 static void plan(struct world *w, struct world_task *t)
 {
 	int64_t left = milestone(t) - t->done;

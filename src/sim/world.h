@@ -92,6 +92,8 @@ struct world_begin {
 
 /* It begins now. *met says whether its first memory was there (if not, it is to be ended with world_end). */
 struct world_task *world_start(struct world *w, const struct world_begin *b, enum world_event *met);
+/* The part of its work, start included, that is done at now_ms; not past world_next. */
+double world_fraction(const struct world_task *t, int64_t now_ms);
 /* Takes it off its GPUs and frees it. */
 void world_end(struct world *w, struct world_task *t);
 
