@@ -33,7 +33,7 @@ void pass_destroy(struct pass *p)
 }
 
 /* As pass_request; nobody waits for what a plan promises where nothing runs. */
-static struct map_request request_now(const struct pass *p, const struct task *t, struct now now)
+static struct map_request request_now(struct pass *p, const struct task *t, struct now now)
 {
 	struct map_request r = pass_request(p, t, now);
 	if (!fleet_count_runs(p->fleet))

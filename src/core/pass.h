@@ -42,7 +42,7 @@ void pass_reconsider(struct pass *p);
 void pass_give_up(struct pass *p, task_id id);
 
 /* What the task asks of placement now. Its pointers live until the next pass. */
-struct map_request pass_request(const struct pass *p, const struct task *t, struct now now);
+struct map_request pass_request(struct pass *p, const struct task *t, struct now now);
 /* Whether it would be placed as of now, and what placement finds on each slot (fleet_size findings). Places nothing. */
 bool pass_would_place(struct pass *p, const struct map_request *r, struct map_finding *findings, struct now now);
 /* Whether GPUs of this machine could ever run that, had it declared so much; -1 with why not. */
@@ -50,7 +50,7 @@ int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_me
 /* What that user may have at one time, and which of it keeps this task, or the first of his behind which it stands, from being
  * tried; ALLOWANCE_COUNT: none does. */
 struct allowance pass_allowance(const struct pass *p, uid_t uid);
-enum allowance_kind pass_left_out(const struct pass *p, const struct task *t, struct now now);
+enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct now now);
 /* The head of the main queue that did not fit in the last pass; 0: none. */
 task_id pass_blocked_at(const struct pass *p);
 

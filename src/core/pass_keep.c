@@ -174,14 +174,19 @@ static int64_t free_by_ms(const struct pass *p, struct now now)
 }
 
 /* Only a limit is believed of it: what others like it took is no promise. */
-bool pass_ends_in_time(const struct pass *p, const struct task *t, struct now now)
+bool pass_ends_in_time(struct pass *p, const struct task *t, struct now now)
 {
-	return p->config->order == ORDER_FIFO && p->head && t->time_limit_s && now.mono_ms + t->time_limit_s * 1000 <= p->promised_ms;
+	if (p->config->order != ORDER_FIFO || !t->time_limit_s || !pass_is_first(p, p->head))
+		return false;
+	if (!p->promise.known)
+		p->promise.ms = free_by_ms(p, now), p->promise.known = true;
+	return now.mono_ms + t->time_limit_s * 1000 <= p->promise.ms;
 }
 
 void pass_keep_for_head(struct pass *p, const struct map_request *r, struct now now)
 {
 	bool enough = pass_count(p, r, now);
+	p->promise.known = false;	/* what runs there may have changed */
 	p->wish += enough && !p->passed_enough;
 	p->passed_enough = enough;
 	if (!enough || r->planned)
@@ -192,7 +197,6 @@ void pass_keep_for_head(struct pass *p, const struct map_request *r, struct now 
 		fleet_keep(p->fleet, (uint32_t)slot, r->task);
 		p->wish++;
 	}
-	p->promised_ms = p->config->order == ORDER_FIFO ? free_by_ms(p, now) : 0;
 }
 
 static int64_t keeping_ends_ms(const struct pass *p)

@@ -34,7 +34,7 @@ static void say_planned(const struct pass *p, struct map_request *r, struct now 
 	r->planned_s = fmax(w->p.start_s - (double)(now.mono_ms - p->plan.made_ms) / 1000, 0);
 }
 
-struct map_request pass_request(const struct pass *p, const struct task *t, struct now now)
+struct map_request pass_request(struct pass *p, const struct task *t, struct now now)
 {
 	struct map_request r = {
 		.task = t->id, .gpus = t->spec->gpus, .exclusive = t->spec->exclusive, .share = t->spec->share,
@@ -73,7 +73,7 @@ enum allowance_kind pass_refused(const struct pass *p, const struct map_request 
 	return allowance_refuses(&a, &taken, &more, never);
 }
 
-enum allowance_kind pass_left_out(const struct pass *p, const struct task *t, struct now now)
+enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct now now)
 {
 	const struct allowance a = pass_allowance(p, t->spec->uid);
 	const struct task *first = queue_first_of(tasks_queue(p->tasks), t->spec->uid);

@@ -71,7 +71,8 @@ struct pass {
 	task_id passed;			/* the last head that did not fit; it stays so while others come before it and are placed */
 	int64_t passed_since_ms;	/* mono; as its user's record has it */
 	bool passed_enough;		/* for pass_max, or it is not to be passed at all: GPUs are kept for it */
-	int64_t promised_ms;		/* mono; under fifo, when those are expected to be free; 0: nobody can tell */
+
+	struct { bool known; int64_t ms; } promise;	/* under fifo, when those are expected to be free (mono); 0: nobody can tell */
 
 	struct planning plan;
 	uint64_t wish;			/* moves when what is kept for the head changes: plans keep to it */
@@ -93,7 +94,7 @@ double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
 /* The head did not fit. Keeps what it needs once it was passed for long enough, and others where some of that went away. */
 void pass_keep_for_head(struct pass *p, const struct map_request *r, struct now now);
 /* Whether that task, begun now, is over before what the head is promised. */
-bool pass_ends_in_time(const struct pass *p, const struct task *t, struct now now);
+bool pass_ends_in_time(struct pass *p, const struct task *t, struct now now);
 /* It was passed by others for as long as is allowed. */
 bool pass_is_first(const struct pass *p, task_id id);
 /* When the times of keeping and passing are over (mono), INT64_MAX: nothing is kept; notes what is over now. */

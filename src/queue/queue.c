@@ -43,6 +43,7 @@ struct queue {
 	struct lane recovery;
 	struct idmap by_user;		/* uid + 1 -> struct lane, made with a user's first task and kept */
 	size_t length, n_users;		/* n_users: who have a task in their lane */
+	uint64_t changes;
 	uint64_t coin;			/* never 0 */
 };
 
@@ -192,6 +193,7 @@ void queue_push(struct queue *q, struct task *t)
 		at = queue_compare(&key, &(*at)->key) < 0 ? &(*at)->before : &(*at)->after;
 	queue_split(*at, &key, &n->before, &n->after);
 	*at = n;
+	q->changes++;
 	q->length++;
 }
 
@@ -206,6 +208,7 @@ bool queue_remove(struct queue *q, struct task *t)
 		return false;
 	*at = queue_join(n->before, n->after);
 	free(n);
+	q->changes++;
 	q->n_users -= l->user && !l->root;
 	q->length--;
 	return true;
@@ -285,6 +288,8 @@ static void walk_drop_first(struct queue_walk *w)
 static void cursor_set(const struct queue_walk *w, struct queue_cursor *c, const struct node *n)
 {
 	c->key = n->key;
+	c->node = n;
+	c->changes = w->q->changes;
 	if (c->lane->user)
 		c->place = fair_place_of(w->q->fair, c->lane->user, n->key.id, &c->ahead);
 }
@@ -355,7 +360,7 @@ struct task *queue_walk_next(struct queue_walk *w)
 		walk_enter(w, QUEUE_MAIN);
 	while (w->n) {
 		struct queue_cursor *c = &w->cursors[0];
-		const struct node *n = lane_from(c->lane, &c->key, false);
+		const struct node *n = c->changes == w->q->changes ? c->node : lane_from(c->lane, &c->key, false);
 		if (n && !queue_compare(&n->key, &c->key)) {
 			w->came_by_gpus = n->task->spec->gpus;
 			return w->came_by = n->task;

@@ -48,7 +48,9 @@ struct queue_walk {
 	enum task_queue queue;		/* where it is */
 	struct queue_cursor {
 		const struct lane *lane;
-		struct queue_key key;	/* of the next of that user */
+		struct queue_key key;	/* of the next of that user, */
+		const struct node *node;	/* and where it was when the queue had changed so often */
+		uint64_t changes;
 		struct fair_place place;
 		struct fair_taken ahead;	/* of his that it came by */
 	} *cursors;			/* a heap: the next of all first */
