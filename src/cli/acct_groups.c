@@ -46,15 +46,15 @@ static void print_cells(struct table *table, const json_t *g)
 static void print_table(const json_t *groups, const struct term *term)
 {
 	static const char *const titles[] = { "USER", "GROUP", "MONTH" };
+	static const char *const measures[] = { "TASKS", "OOM", "GPU HOURS", "MEAN WAIT", "MEAN RUN", "PEAK", "ENERGY" };
 	struct table_column columns[10];
 	size_t n = 0, i;
 	json_t *g;
 	for (size_t k = 0; k < COUNT_OF(keys); k++)
 		if (*member_text(json_array_get(groups, 0), keys[k]))
 			columns[n++] = (struct table_column){ titles[k], .min = 5 };
-	for (const char *const *title = (const char *const[]){ "TASKS", "OOM", "GPU HOURS", "MEAN WAIT", "MEAN RUN", "PEAK", "ENERGY", NULL };
-	     *title; title++)
-		columns[n++] = (struct table_column){ *title, .right = true };
+	for (size_t k = 0; k < COUNT_OF(measures); k++)
+		columns[n++] = (struct table_column){ measures[k], .right = true };
 	struct table *table = table_create(columns, n);
 	json_array_foreach(groups, i, g)
 		print_cells(table, g);

@@ -39,8 +39,8 @@ static void print_turn(const json_t *turn)
 	if (!json_is_object(turn))
 		return;
 	printf("It is %s's turn (task %s: %s), who had %s of GPU time lately and runs %lld task%s", user, member_text(turn, "task"),
-	       member_text(turn, "because"), format_seconds(member_number(turn, "used_s"), his), (long long)member_int(turn, "running"),
-	       member_int(turn, "running") == 1 ? "" : "s");
+	       member_text(turn, "because"), format_seconds(member_number(turn, "used_s"), his),
+	       (long long)member_int(turn, "running"), member_int(turn, "running") == 1 ? "" : "s");
 	if (strcmp(user, me))
 		printf("; %s had %s and runs %lld", me, format_seconds(member_number(turn, "own_used_s"), own),
 		       (long long)member_int(turn, "own_running"));

@@ -31,7 +31,7 @@ struct core;
 
 /* name, word, meaning */
 #define CORE_ORDERS(X) \
-	X(ORDER_FIFO, "fifo", "a task that does not fit yet has its GPUs kept; later ones start only where that puts it off no further") \
+	X(ORDER_FIFO, "fifo", "a task that does not fit yet has GPUs kept; later ones start where that puts it off no further") \
 	X(ORDER_BACKFILL, "backfill", "later tasks that fit may pass it, for a while") \
 	X(ORDER_PLAN, "plan", "as is expected to get all done soonest; none is passed over for long") \
 	X(ORDER_STRICT, "strict", "nothing passes a task that does not fit yet")
@@ -140,8 +140,8 @@ void core_each_task(const struct core *c, void (*each)(void *ctx, const struct t
 size_t core_count(const struct core *c, enum task_state state);
 /* How many live tasks that user has, and how large what he submitted for them is. */
 size_t core_user_tasks(const struct core *c, uid_t uid, size_t *bytes);
-/* Every user of whom something is known: those who have tasks in the queue first, in the order of their turns. Returns how many;
- * free *list. */
+/* Every user of whom something is known: those who have tasks in the queue first, in the order of their turns. Returns how
+ * many; free *list. */
 struct core_user {
 	struct fair_standing standing;
 	size_t live;		/* unfinished tasks */

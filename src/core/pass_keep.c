@@ -119,7 +119,7 @@ static unsigned drop_unsuited(struct pass *p, const struct map_gpu *gpus, const 
 	return n;
 }
 
-/* It is not to be passed at all. Where he who is owed a start has the queue to himself there is nobody whom to keep GPUs from. */
+/* It is not to be passed at all. Where he who is owed a start has the queue to himself there is nobody to keep GPUs from. */
 static bool keeps_at_once(const struct pass *p, uid_t uid)
 {
 	return p->config->order == ORDER_FIFO || (queue_users(tasks_queue(p->tasks)) > 1 && fair_is_owed(p->fair, uid));

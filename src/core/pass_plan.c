@@ -127,7 +127,7 @@ static uint64_t may_use(const struct pass *p, const struct map_gpu *gpus, const 
 }
 
 /* What is listed, and of it, what each user would have if all of it ran. */
-struct listing {
+struct plan_listing {
 	struct plan *out;
 	const struct siblings *siblings;
 	struct { uid_t uid; struct fair_taken taken; } users[PLAN_WAITING];
@@ -135,7 +135,7 @@ struct listing {
 };
 
 /* Whether its user may have it with what is listed of him: what waits for his own tasks to end is not to be planned for. */
-static bool listing_allows(struct pass *p, struct listing *l, const struct map_request *r)
+static bool listing_allows(struct pass *p, struct plan_listing *l, const struct map_request *r)
 {
 	const struct allowance a = pass_allowance(p, r->uid);
 	const struct fair_taken more = pass_would_take(p, r);
@@ -163,8 +163,8 @@ static double plan_work_s(struct pass *p, const struct siblings *all, const stru
 	return known || isnan(theirs_s) ? work_s : theirs_s;
 }
 
-static void plan_add_waiting(struct pass *p, struct listing *l, const struct task *t, const struct planned *before, bool first,
-			     struct now now)
+static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struct task *t, const struct planned *before,
+			     bool first, struct now now)
 {
 	struct planning *k = &p->plan;
 	struct plan *out = l->out;
@@ -223,7 +223,7 @@ static void plan_list_waiting(struct pass *p, struct plan *out, const struct sib
 	const struct planning *k = &p->plan;
 	const struct task *queued[PLAN_WAITING], *head = tasks_find(p->tasks, p->head);
 	bool by_turn[PLAN_WAITING], several = p->config->fair.on && queue_users(tasks_queue(p->tasks)) > 1;
-	struct listing l = { .out = out, .siblings = all };
+	struct plan_listing l = { .out = out, .siblings = all };
 	size_t n = plan_walk(p, queued, by_turn);
 	if (!plan_waits(p, head) || !pass_is_first(p, head->id))
 		head = NULL;

@@ -18,11 +18,11 @@
 #define KEY "limit:"
 
 /* What somebody said of a user. */
-struct said { struct allowance allows; bool says[ALLOWANCE_COUNT]; };
+struct allowing_words { struct allowance allows; bool says[ALLOWANCE_COUNT]; };
 
-struct user {
+struct allowing_user {
 	uid_t uid;
-	struct said own, admin;
+	struct allowing_words own, admin;
 	struct allowance may;		/* what comes of it */
 	char *source[ALLOWANCE_COUNT];	/* owned */
 	bool known;
@@ -33,7 +33,7 @@ struct allowing {
 	struct store *store;
 	struct names *names, *groups;
 	const struct settings *config;
-	struct idmap users;		/* uid + 1 -> struct user */
+	struct idmap users;		/* uid + 1 -> struct allowing_user */
 };
 
 struct allowing *allowing_create(struct store *store, struct names *names, struct names *groups, const struct settings *config)
@@ -43,7 +43,7 @@ struct allowing *allowing_create(struct store *store, struct names *names, struc
 	return a;
 }
 
-static void user_free(struct user *u)
+static void user_free(struct allowing_user *u)
 {
 	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
 		free(u->source[k]);
@@ -53,7 +53,7 @@ static void user_free(struct user *u)
 void allowing_destroy(struct allowing *a)
 {
 	size_t at = 0;
-	for (struct user *u; a && (u = idmap_next(&a->users, &at));)
+	for (struct allowing_user *u; a && (u = idmap_next(&a->users, &at));)
 		user_free(u);
 	if (a)
 		idmap_free(&a->users);
@@ -63,13 +63,13 @@ void allowing_destroy(struct allowing *a)
 void allowing_forget(struct allowing *a)
 {
 	size_t at = 0;
-	for (struct user *u; (u = idmap_next(&a->users, &at));)
+	for (struct allowing_user *u; (u = idmap_next(&a->users, &at));)
 		u->until_ms = 0;
 }
 
-static struct user *user_of(struct allowing *a, uid_t uid)
+static struct allowing_user *user_of(struct allowing *a, uid_t uid)
 {
-	struct user *u = idmap_get(&a->users, (int64_t)uid + 1);
+	struct allowing_user *u = idmap_get(&a->users, (int64_t)uid + 1);
 	if (u)
 		return u;
 	u = alloc_zero(sizeof *u);
@@ -80,14 +80,14 @@ static struct user *user_of(struct allowing *a, uid_t uid)
 
 /* What comes of it ---------------------------------------------------------------------------------------------------- */
 
-static void user_set(struct user *u, unsigned k, uint64_t most, char *source)
+static void user_set(struct allowing_user *u, unsigned k, uint64_t most, char *source)
 {
 	u->may.most[k] = most;
 	free(u->source[k]);
 	u->source[k] = source;
 }
 
-static void user_find_out(struct allowing *a, struct user *u)
+static void user_find_out(struct allowing *a, struct allowing_user *u)
 {
 	const struct settings_who *row[ALLOWANCE_COUNT];
 	const char *name, *groups = "";
@@ -107,9 +107,9 @@ static void user_find_out(struct allowing *a, struct user *u)
 	u->until_ms = u->known ? clock_mono_ms() + KEPT_MS : 0;
 }
 
-static struct user *user_now(struct allowing *a, uid_t uid)
+static struct allowing_user *user_now(struct allowing *a, uid_t uid)
 {
-	struct user *u = user_of(a, uid);
+	struct allowing_user *u = user_of(a, uid);
 	if (clock_mono_ms() >= u->until_ms)
 		user_find_out(a, u);
 	return u;
@@ -132,19 +132,13 @@ const char *allowing_source(struct allowing *a, uid_t uid, enum allowance_kind k
 
 /* What was said ------------------------------------------------------------------------------------------------------- */
 
-static char *print(const struct said *s)
+static char *print(const struct allowing_words *s)
 {
 	return who_print(&s->allows, s->says);
 }
 
-char *allowing_said(struct allowing *a, uid_t uid, bool own)
-{
-	const struct user *u = user_of(a, uid);
-	return print(own ? &u->own : &u->admin);
-}
-
 /* "max_gpus=default": nothing is said of it any more. The rest goes into *rest as it is. */
-static void take_back(struct said *s, const char *text, char *rest)
+static void take_back(struct allowing_words *s, const char *text, char *rest)
 {
 	for (const char *at = text + strspn(text, " ,"); *at; at += strspn(at, " ,")) {
 		size_t len = strcspn(at, " ,");
@@ -161,8 +155,8 @@ static void take_back(struct said *s, const char *text, char *rest)
 
 int allowing_say(struct allowing *a, uid_t uid, bool own, const char *text, struct error *err)
 {
-	struct user *u = user_of(a, uid);
-	struct said new = own ? u->own : u->admin;
+	struct allowing_user *u = user_of(a, uid);
+	struct allowing_words new = own ? u->own : u->admin;
 	scoped_free char *rest = alloc_zero(2 * strlen(text) + 2);
 	take_back(&new, text, rest);
 	if (who_parse(rest, &new.allows, new.says, err))
@@ -183,7 +177,7 @@ static int restore_one(void *ctx, const char *key, const char *value)
 	const char *bar = strchr(value, '|');
 	if (!bar || units_parse_int(key + strlen(KEY), 0, UINT32_MAX, &uid, NULL))
 		return 0;
-	struct user *u = user_of(ctx, (uid_t)uid);
+	struct allowing_user *u = user_of(ctx, (uid_t)uid);
 	scoped_free char *own = alloc_printf("%.*s", (int)(bar - value), value);
 	who_parse(own, &u->own.allows, u->own.says, NULL);
 	who_parse(bar + 1, &u->admin.allows, u->admin.says, NULL);

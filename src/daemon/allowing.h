@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What each user may have at one time (queue/allowance.h): what rad.conf says of him, his groups or everybody (settings/who.h),
- * unless an administrator said otherwise while radd ran, and no more than he gave himself. What was said to radd is in its store.
+ * unless an administrator said otherwise while radd ran, and no more than he gave himself. What was said to radd is in its
+ * store.
  */
 #ifndef RAD_DAEMON_ALLOWING_H
 #define RAD_DAEMON_ALLOWING_H
@@ -32,9 +33,8 @@ struct allowance allowing_of(struct allowing *a, uid_t uid);
 bool allowing_is_known(struct allowing *a, uid_t uid);
 /* Where one of his limits stands, in words; valid until the next call. */
 const char *allowing_source(struct allowing *a, uid_t uid, enum allowance_kind kind);
-/* What he gave himself, or an administrator gave him, as "max_gpus=2 max_mem=40"; free it. "": nothing. */
-char *allowing_said(struct allowing *a, uid_t uid, bool own);
-/* Adds to that, in the open transaction: limits as in rad.conf, "default" takes one away. */
+/* What he gives himself, or an administrator gives him, in the open transaction: limits as in rad.conf, "default" takes one
+ * back; what is not named stays. */
 int allowing_say(struct allowing *a, uid_t uid, bool own, const char *text, struct error *err);
 
 #endif

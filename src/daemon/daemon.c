@@ -494,8 +494,8 @@ static void daemon_start_parts(struct daemon *d)
 	d->folding = folding_create(&d->loop, d->store, d->core, &d->config);
 	d->stored = usages_create_even(STORED_BURST_US);
 	d->requests = (struct requests){
-		.core = d->core, .store = d->store, .names = d->names, .allowing = d->allowing, .capturing = d->capturing, .stored = d->stored,
-		.recording = d->recording, .config = &d->config,
+		.core = d->core, .store = d->store, .names = d->names, .allowing = d->allowing, .capturing = d->capturing,
+		.stored = d->stored, .recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
 		.troubles = tell_troubles, .ctx = d,
 	};

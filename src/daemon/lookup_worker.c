@@ -31,7 +31,13 @@
 
 struct events_told { json_t *list; size_t n; };
 
-struct accounting { struct account sums; struct sums *by; struct listing list; size_t n; int64_t now_ms; };	/* by: NULL, or no tasks */
+struct accounting {
+	struct account sums;
+	struct sums_table *by;	/* instead of tasks; NULL: those */
+	struct listing list;
+	size_t n;
+	int64_t now_ms;
+};
 
 static int lookup_account_one(void *ctx, struct task *t, const char *broken)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`, `--groups`), and the line to whoever waits
- * for it.
+ * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`, `--groups`), and the line to
+ * whoever waits for it.
  */
 #include "base/args.h"
 #include "base/json.h"

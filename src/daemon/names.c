@@ -217,8 +217,8 @@ static void names_tell_owner(unsigned uid, const char *path)
 	fflush(stdout);
 }
 
-/* getpwuid tells "no such user" by NULL and an errno that differs from system to system; what is none of those is the database's
- * failure. */
+/* getpwuid tells "no such user" by NULL and an errno that differs from system to system; what is none of those is the
+ * database's failure. */
 static bool database_failed(void)
 {
 	return errno && errno != ENOENT && errno != ESRCH && errno != EBADF && errno != EPERM;

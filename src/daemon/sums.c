@@ -15,7 +15,7 @@
 
 #define MONTH_LEN 16
 
-struct sum {
+struct sums_row {
 	uid_t uid;
 	gid_t gid;
 	char month[MONTH_LEN], *user;
@@ -23,9 +23,9 @@ struct sum {
 	struct account account;
 };
 
-struct sums {
+struct sums_table {
 	unsigned by;
-	struct sum *list;
+	struct sums_row *list;
 	size_t n, cap, last;
 };
 
@@ -46,14 +46,14 @@ int sums_parse(const char *text, unsigned *by, struct error *err)
 	return 0;
 }
 
-struct sums *sums_create(unsigned by)
+struct sums_table *sums_create(unsigned by)
 {
-	struct sums *s = alloc_zero(sizeof *s);
+	struct sums_table *s = alloc_zero(sizeof *s);
 	s->by = by;
 	return s;
 }
 
-void sums_destroy(struct sums *s)
+void sums_destroy(struct sums_table *s)
 {
 	for (size_t i = 0; s && i < s->n; i++) {
 		free(s->list[i].user);
@@ -72,14 +72,14 @@ static void month_of(int64_t wall_ms, char month[MONTH_LEN])
 		snprintf(month, MONTH_LEN, "?");
 }
 
-static bool is_sum_of(const struct sum *x, const struct sum *key)
+static bool is_sum_of(const struct sums_row *x, const struct sums_row *key)
 {
 	return x->uid == key->uid && x->gid == key->gid && !strcmp(x->month, key->month);
 }
 
-static struct sum *sum_of(struct sums *s, const struct task *t)
+static struct sums_row *sum_of(struct sums_table *s, const struct task *t)
 {
-	struct sum key = { .uid = s->by & SUMS_BY_USER ? t->spec->uid : 0, .gid = s->by & SUMS_BY_GROUP ? t->spec->gid : 0 };
+	struct sums_row key = { .uid = s->by & SUMS_BY_USER ? t->spec->uid : 0, .gid = s->by & SUMS_BY_GROUP ? t->spec->gid : 0 };
 	if (s->by & SUMS_BY_MONTH)
 		month_of(t->end_ms, key.month);
 	if (s->n && is_sum_of(&s->list[s->last], &key))
@@ -93,9 +93,9 @@ static struct sum *sum_of(struct sums *s, const struct task *t)
 	return &s->list[s->last];
 }
 
-void sums_add(struct sums *s, const struct task *t, int64_t now_ms)
+void sums_add(struct sums_table *s, const struct task *t, int64_t now_ms)
 {
-	struct sum *x = sum_of(s, t);
+	struct sums_row *x = sum_of(s, t);
 	account_add(&x->account, t, now_ms);
 	for (uint32_t i = 0; i < t->n_attempts; i++)
 		if (t->attempts[i].seen.peak_mib > x->peak_mib)
@@ -104,22 +104,22 @@ void sums_add(struct sums *s, const struct task *t, int64_t now_ms)
 
 static int by_names(const void *a, const void *b)
 {
-	const struct sum *x = *(const struct sum *const *)a, *y = *(const struct sum *const *)b;
+	const struct sums_row *x = *(const struct sums_row *const *)a, *y = *(const struct sums_row *const *)b;
 	int c = strcmp(x->user ? x->user : "", y->user ? y->user : "");
 	if (!c)
 		c = (x->gid > y->gid) - (x->gid < y->gid);
 	return c ? c : strcmp(x->month, y->month);
 }
 
-json_t *sums_json(const struct sums *s)
+json_t *sums_json(const struct sums_table *s)
 {
 	json_t *list = json_array();
-	scoped_free const struct sum **order = alloc_zero((s->n + 1) * sizeof *order);
+	scoped_free const struct sums_row **order = alloc_zero((s->n + 1) * sizeof *order);
 	for (size_t i = 0; i < s->n; i++)
 		order[i] = &s->list[i];
 	qsort(order, s->n, sizeof *order, by_names);
 	for (size_t i = 0; i < s->n; i++) {
-		const struct sum *x = order[i];
+		const struct sums_row *x = order[i];
 		json_t *o = account_to_json(&x->account);
 		json_object_set_new(o, "user", json_text_or_null(s->by & SUMS_BY_USER ? x->user : NULL));
 		json_object_set_new(o, "gid", json_int_or_null((int64_t)x->gid, s->by & SUMS_BY_GROUP));

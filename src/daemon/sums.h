@@ -16,14 +16,14 @@ enum { SUMS_BY_USER = 1, SUMS_BY_GROUP = 2, SUMS_BY_MONTH = 4 };
 /* "user", "user,month": to a set of these. */
 int sums_parse(const char *text, unsigned *by, struct error *err);
 
-struct sums;
-struct sums *sums_create(unsigned by);
+struct sums_table;
+struct sums_table *sums_create(unsigned by);
 /* Takes NULL. */
-void sums_destroy(struct sums *s);
+void sums_destroy(struct sums_table *s);
 /* A task that has ended, in the month of its end by the local clock. */
-void sums_add(struct sums *s, const struct task *t, int64_t now_ms);
+void sums_add(struct sums_table *s, const struct task *t, int64_t now_ms);
 /* [{"user","gid","month", and what account_to_json has, "peak_mib"}], by user, group and month; null for what is not told
  * apart. A group is told by its number: its name is asked by who shows it. */
-json_t *sums_json(const struct sums *s);
+json_t *sums_json(const struct sums_table *s);
 
 #endif

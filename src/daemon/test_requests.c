@@ -72,8 +72,8 @@ static int setup(void **state)
 	s->stored = usages_create_even(STORED_BURST_US);
 	s->recording = recording_create(s->w.store, &s->w.config);
 	s->capturing = capturing_create(&s->w.loop, NULL, NULL, NULL);	/* nobody waits there */
-	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .allowing = s->allowing, .stored = s->stored,
-				  .recording = s->recording,
+	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .allowing = s->allowing,
+				  .stored = s->stored, .recording = s->recording,
 				  .capturing = s->capturing,
 				  .config = &s->w.config, .state_dir = s->w.state_dir, .socket_path = "/run/sock",
 				  .started_ms = 1000, .has_mps = has_mps, .troubles = no_troubles, .ctx = s };
@@ -576,7 +576,8 @@ static void limits_are_said_and_kept_to(void **state)
 	s->w.config.user_tasks = 0;
 	if (geteuid() == odd || geteuid() == even)
 		skip();
-	assert_int_equal(settings_set_named(&s->w.config, "group:students", "max_queued=1 max_gpus=1", (struct settings_source){ 0 }, &err), 0);
+	const struct settings_source from = { 0 };
+	assert_int_equal(settings_set_named(&s->w.config, "group:students", "max_queued=1 max_gpus=1", from, &err), 0);
 	allowing_forget(s->allowing);
 	/* Who he is, and in which groups, is asked first. */
 	scoped_free char *one = submission(s, "{}"), *wide = submission(s, "{\"gpus\":2}");

@@ -36,15 +36,6 @@ bool allowance_limits(const struct allowance *a)
 	return false;
 }
 
-struct allowance allowance_less(const struct allowance *a, const struct allowance *b)
-{
-	struct allowance less = *a;
-	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
-		if (!less.most[k] || (b->most[k] && b->most[k] < less.most[k]))
-			less.most[k] = b->most[k];
-	return less;
-}
-
 enum allowance_kind allowance_refuses(const struct allowance *a, const struct fair_taken *taken, const struct fair_taken *more,
 				      bool *never)
 {

@@ -32,8 +32,6 @@ const char *allowance_word(enum allowance_kind k);
 enum allowance_kind allowance_find(const char *word, size_t len);
 /* Whether it limits anything. */
 bool allowance_limits(const struct allowance *a);
-/* The less of both, limit by limit. */
-struct allowance allowance_less(const struct allowance *a, const struct allowance *b);
 
 /* What keeps him who has `taken` from having so much more; ALLOWANCE_COUNT: nothing. *never: it is more than he may have in
  * all. max_queued is asked elsewhere. */

@@ -190,8 +190,10 @@ struct fair_place fair_place_of(const struct fair *f, const struct fair_user *u,
 
 const char *fair_why(struct fair_place p)
 {
-	static const char *const words[] = { "its user is owed a start, and GPUs are kept for it", "its user is owed a start", "GPUs are kept for it",
-					     "its user runs nothing", "its user had least GPU time lately" };
+	static const char *const words[] = {
+		"its user is owed a start, and GPUs are kept for it", "its user is owed a start", "GPUs are kept for it",
+		"its user runs nothing", "its user had least GPU time lately",
+	};
 	return words[p.rank];
 }
 

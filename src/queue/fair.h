@@ -16,8 +16,9 @@
  *	2. the one who insists: for his first task GPUs are kept, so that a task of many GPUs does not wait for ever
  *	3. those who run nothing
  *	4. the others
- * (who is 1 and 2 before all) and among these by used + FAIR_AHEAD_S x rate, least first: what runs counts as if it went on for that long, so that several
- * GPUs that are free at once go to several users. All of it is off where `fair` is; then time of submission alone decides.
+ * (who is both 1 and 2 before all), and among these by used + FAIR_AHEAD_S x rate, least first: what runs counts as if it went
+ * on for that long, so that several GPUs that are free at once go to several users. All of it is off where `fair` is; then time
+ * of submission alone decides.
  *
  * Pure. Times are monotonic; users of whom nothing is known have used nothing.
  */

@@ -33,15 +33,15 @@ struct node {
 	struct node *before, *after;
 };
 
-struct lane {
+struct queue_lane {
 	struct node *root;
 	struct fair_user *user;		/* NULL: of the recovery queue */
 };
 
 struct queue {
 	struct fair *fair;
-	struct lane recovery;
-	struct idmap by_user;		/* uid + 1 -> struct lane, made with a user's first task and kept */
+	struct queue_lane recovery;
+	struct idmap by_user;		/* uid + 1 -> struct queue_lane, made with a user's first task and kept */
 	size_t length, n_users;		/* n_users: who have a task in their lane */
 	uint64_t changes;
 	uint64_t coin;			/* never 0 */
@@ -71,7 +71,7 @@ void queue_destroy(struct queue *q)
 
 	if (!q)
 		return;
-	for (struct lane *l; (l = idmap_next(&q->by_user, &at));) {
+	for (struct queue_lane *l; (l = idmap_next(&q->by_user, &at));) {
 		free_tree(l->root);
 		free(l);
 	}
@@ -80,10 +80,10 @@ void queue_destroy(struct queue *q)
 	free(q);
 }
 
-static struct lane *lane_of(const struct queue *q, const struct task *t)
+static struct queue_lane *lane_of(const struct queue *q, const struct task *t)
 {
 	if (t->queue == QUEUE_RECOVERY)
-		return (struct lane *)&q->recovery;
+		return (struct queue_lane *)&q->recovery;
 	return idmap_get(&q->by_user, (int64_t)t->spec->uid + 1);
 }
 
@@ -163,9 +163,9 @@ static struct node **queue_find(struct node **at, const struct queue_key *key)
 	return at;
 }
 
-static struct lane *make_lane(struct queue *q, const struct task *t)
+static struct queue_lane *make_lane(struct queue *q, const struct task *t)
 {
-	struct lane *l = alloc_zero(sizeof *l);
+	struct queue_lane *l = alloc_zero(sizeof *l);
 
 	l->user = fair_user_of(q->fair, t->spec->uid);
 	idmap_put(&q->by_user, (int64_t)t->spec->uid + 1, l);
@@ -176,7 +176,7 @@ static struct lane *make_lane(struct queue *q, const struct task *t)
 void queue_push(struct queue *q, struct task *t)
 {
 	struct queue_key key = key_of(t);
-	struct lane *l = lane_of(q, t);
+	struct queue_lane *l = lane_of(q, t);
 	struct node *n, **at;
 
 	assert(t->state == TASK_PENDING);	/* whoever takes the first one places it */
@@ -201,7 +201,7 @@ void queue_push(struct queue *q, struct task *t)
 bool queue_remove(struct queue *q, struct task *t)
 {
 	struct queue_key key = key_of(t);
-	struct lane *l = lane_of(q, t);
+	struct queue_lane *l = lane_of(q, t);
 	struct node **at = l ? queue_find(&l->root, &key) : NULL, *n = at ? *at : NULL;
 
 	if (!n)
@@ -217,7 +217,7 @@ bool queue_remove(struct queue *q, struct task *t)
 bool queue_contains(const struct queue *q, const struct task *t)
 {
 	struct queue_key key = key_of(t);
-	struct lane *l = lane_of(q, t);
+	struct queue_lane *l = lane_of(q, t);
 
 	return l && *queue_find(&l->root, &key);
 }
@@ -236,7 +236,7 @@ size_t queue_users(const struct queue *q)
 
 /* The first of a lane that stands at the key or behind it; behind it only if `after`. The last turn to the left on the way
  * down. NULL as a key: the first of all. */
-static const struct node *lane_from(const struct lane *l, const struct queue_key *key, bool after)
+static const struct node *lane_from(const struct queue_lane *l, const struct queue_key *key, bool after)
 {
 	const struct node *found = NULL;
 
@@ -294,7 +294,7 @@ static void cursor_set(const struct queue_walk *w, struct queue_cursor *c, const
 		c->place = fair_place_of(w->q->fair, c->lane->user, n->key.id, &c->ahead);
 }
 
-static void walk_add(struct queue_walk *w, const struct lane *l)
+static void walk_take_lane(struct queue_walk *w, const struct queue_lane *l)
 {
 	const struct node *first = lane_from(l, NULL, true);
 	struct queue_cursor c = { .lane = l };
@@ -314,10 +314,10 @@ static void walk_enter(struct queue_walk *w, enum task_queue queue)
 	w->queue = queue;
 	w->came_by = NULL;
 	if (queue == QUEUE_RECOVERY)
-		walk_add(w, &w->q->recovery);
+		walk_take_lane(w, &w->q->recovery);
 	else
-		for (struct lane *l; (l = idmap_next(&w->q->by_user, &at));)
-			walk_add(w, l);
+		for (struct queue_lane *l; (l = idmap_next(&w->q->by_user, &at));)
+			walk_take_lane(w, l);
 	for (size_t i = w->n / 2; i--;)
 		walk_sift(w, i);
 }
@@ -385,18 +385,8 @@ void queue_walk_leave_user(struct queue_walk *w)
 
 struct task *queue_first_of(const struct queue *q, uid_t uid)
 {
-	const struct lane *l = idmap_get(&q->by_user, (int64_t)uid + 1);
+	const struct queue_lane *l = idmap_get(&q->by_user, (int64_t)uid + 1);
 	const struct node *n = l ? lane_from(l, NULL, true) : NULL;
 
 	return n ? n->task : NULL;
-}
-
-struct task *queue_first(const struct queue *q)
-{
-	struct queue_walk w;
-
-	queue_walk_begin(&w, q, QUEUE_RECOVERY);
-	struct task *t = queue_walk_next(&w);
-	queue_walk_end(&w);
-	return t;
 }

@@ -28,8 +28,6 @@ bool queue_contains(const struct queue *q, const struct task *t);
 size_t queue_length(const struct queue *q);
 /* How many users have tasks here, those of the recovery queue apart. */
 size_t queue_users(const struct queue *q);
-/* The first of all; NULL: it is empty. */
-struct task *queue_first(const struct queue *q);
 
 /* The first of that user, those of the recovery queue apart; NULL: he has none. */
 struct task *queue_first_of(const struct queue *q, uid_t uid);
@@ -47,7 +45,7 @@ struct queue_walk {
 	const struct queue *q;
 	enum task_queue queue;		/* where it is */
 	struct queue_cursor {
-		const struct lane *lane;
+		const struct queue_lane *lane;
 		struct queue_key key;	/* of the next of that user, */
 		const struct node *node;	/* and where it was when the queue had changed so often */
 		uint64_t changes;

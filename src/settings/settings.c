@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 #include "base/words.h"
+#include "settings/source.h"
 #include "settings/value.h"
 #include "settings/who.h"
 
@@ -129,19 +130,9 @@ void settings_adopt(struct settings *s, const struct settings *next, settings_ch
 
 /* Lists ------------------------------------------------------------------------------------------------------------------ */
 
-static char *source_text(const struct settings *s, const struct settings_source *from)
-{
-	switch (from->origin) {
-	case SETTINGS_FILE: return alloc_printf("%s:%zu", s->file, from->line);
-	case SETTINGS_ENVIRONMENT: return alloc_string("environment");
-	case SETTINGS_COMMAND_LINE: return alloc_string("command line");
-	default: return alloc_string("default");
-	}
-}
-
 char *settings_source(const struct settings *s, const struct setting *row)
 {
-	return source_text(s, source_of(s, row));
+	return source_print(s, source_of(s, row));
 }
 
 json_t *settings_json(const struct settings *s)

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/scope.h"
+#include "settings/source.h"
 #include "settings/value.h"
 
 #include <stdlib.h>
@@ -16,7 +17,10 @@
 
 static const struct setting *row_of(enum allowance_kind k)
 {
-	return settings_find(allowance_word(k));
+	const struct setting *row = settings_table;
+	while (strcmp(row->name, allowance_word(k)))
+		row++;	/* each has one: a test reads and writes them all */
+	return row;
 }
 
 bool who_is(const char *key)
@@ -134,15 +138,10 @@ void who_adopt(struct settings *s, const struct settings *next, settings_changed
 	}
 }
 
-static char *place_of(const struct settings *s, const struct settings_who *w)
-{
-	return w->from.origin == SETTINGS_FILE ? alloc_printf("%s:%zu", s->file, w->from.line) : alloc_string("command line");
-}
-
 void who_list(const struct settings *s, json_t *list)
 {
 	for (size_t i = 0; i < s->n_whos; i++) {
-		scoped_free char *value = who_print(&s->whos[i].allows, s->whos[i].says), *source = place_of(s, &s->whos[i]);
+		scoped_free char *value = who_print(&s->whos[i].allows, s->whos[i].says), *source = source_print(s, &s->whos[i].from);
 		json_array_append_new(list, json_pack("{ss, ss, ss, ss}", "name", s->whos[i].name, "value", value, "default", "",
 						      "source", source));
 	}
@@ -151,7 +150,7 @@ void who_list(const struct settings *s, json_t *list)
 void who_write(const struct settings *s, const char *form, FILE *out)
 {
 	for (size_t i = 0; i < s->n_whos; i++) {
-		scoped_free char *value = who_print(&s->whos[i].allows, s->whos[i].says), *source = place_of(s, &s->whos[i]);
+		scoped_free char *value = who_print(&s->whos[i].allows, s->whos[i].says), *source = source_print(s, &s->whos[i].from);
 		fprintf(out, form, s->whos[i].name, value, "", source);
 	}
 }
@@ -192,7 +191,8 @@ static bool allows_more(uint64_t a, uint64_t b)
 }
 
 /* The row that decides, NULL: none has a word on it. */
-static const struct settings_who *deciding(const struct settings *s, const char *user, const char *groups, enum allowance_kind k)
+static const struct settings_who *deciding(const struct settings *s, const char *user, const char *groups,
+					   enum allowance_kind k)
 {
 	const struct settings_who *best = NULL;
 	for (size_t i = 0; i < s->n_whos; i++) {
@@ -221,6 +221,6 @@ struct allowance who_allows(const struct settings *s, const char *user, const ch
 
 char *who_source(const struct settings *s, const struct settings_who *row, enum allowance_kind kind)
 {
-	scoped_free char *place = row ? place_of(s, row) : settings_source(s, row_of(kind));
+	scoped_free char *place = source_print(s, row ? &row->from : &s->from[row_of(kind) - settings_table]);
 	return alloc_printf("%s in %s", row ? row->name : allowance_word(kind), place);
 }
