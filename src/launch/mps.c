@@ -16,6 +16,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,12 +26,14 @@
 #define PROBE_EVERY_MS 100
 /* The longest name that MPS makes below the pipe folder, with some to spare. */
 #define LONGEST_SOCKET 32
+/* The helper that tries the control program out gives it 2.5 s (shim_mps.c). */
+#define TRIAL_MS 3000
 /* Daemons of one user at a time: a second one serves GPUs that came later, others are on their way out. */
 #define DAEMONS_MAX 16
 #define GPUS_TEXT_MAX 4096
 
 struct mps_server {
-	char *folder, *pipe, *gpus, *control;
+	char *folder, *pipe, *gpus, *control, *whose;
 	uid_t uid;
 	gid_t gid;
 	struct proc_id id;
@@ -62,17 +65,24 @@ bool mps_available(const struct device_kind *kind)
 	return control || kind->mps == DEVICE_MPS_FILE;
 }
 
-/* An object for the folder of that number, whether or not anything runs there. */
-static struct mps_server *mps_create(const char *run_dir, uid_t uid, unsigned number)
+/* An object for that folder, whether or not anything runs there. */
+static struct mps_server *mps_create_in(const char *run_dir, const char *word, uid_t uid, unsigned number)
 {
 	struct mps_server *s = alloc_zero(sizeof *s);
-	s->folder = alloc_printf("%s/mps/%u.%u", run_dir, (unsigned)uid, number);
+	s->whose = uid == MPS_ALL_USERS ? alloc_string("all users") : alloc_printf("user %u", (unsigned)uid);
+	s->folder = alloc_printf("%s/mps/%s.%u", run_dir, word, number);
 	s->pipe = alloc_printf("%s/pipe", s->folder);
 	s->control = find_control();
 	s->uid = uid;
 	s->probe_fd = -1;
 	s->since_ms = clock_mono_ms();
 	return s;
+}
+
+static struct mps_server *mps_create(const char *run_dir, uid_t uid, unsigned number)
+{
+	scoped_free char *user = uid == MPS_ALL_USERS ? alloc_string("all") : alloc_printf("%u", (unsigned)uid);
+	return mps_create_in(run_dir, user, uid, number);
 }
 
 void mps_release(struct mps_server *s)
@@ -84,6 +94,7 @@ void mps_release(struct mps_server *s)
 	free(s->pipe);
 	free(s->gpus);
 	free(s->control);
+	free(s->whose);
 	free(s);
 }
 
@@ -126,7 +137,7 @@ static int run_shim(const struct mps_server *s, const char *word, const char *a,
 	scoped_free char *uid = alloc_printf("%u", (unsigned)s->uid);
 	scoped_free char *gid = alloc_printf("%u", (unsigned)s->gid);
 	char *argv[] = { program, (char *)word, s->folder, uid, gid, s->control, (char *)a, (char *)b, NULL };
-	/* None of the daemon's own environment: nothing in it was meant for this user's server. */
+	/* None of the daemon's own environment: nothing in it was meant for a server. */
 	char *env[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin", NULL };
 	return program ? spawn_detached(argv, env, out_fd, id, err) : -1;
 }
@@ -163,15 +174,15 @@ struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, g
 {
 	struct mps_server *s = mps_create_free(run_dir, uid);
 	if (!s) {
-		error_set(err, ERR_CONFLICT, "MPS: %d control daemons of uid %u run in %s/mps already, and do not stop",
-			  DAEMONS_MAX, (unsigned)uid, run_dir);
+		error_set(err, ERR_CONFLICT, "MPS: %d control daemons of one kind run in %s/mps already, and do not stop", DAEMONS_MAX,
+			  run_dir);
 		return NULL;
 	}
 	s->gid = gid;
 	s->gpus = alloc_string(gpus);
 	if (!check_start(s, err) && !write_what(s, err) && !run_shim(s, "mps-control", s->gpus, NULL, -1, &s->id, err))
 		return s;
-	error_wrap(err, "MPS for uid %u", (unsigned)uid);
+	error_wrap(err, "MPS for %s", s->whose);
 	mps_release(s);
 	return NULL;
 }
@@ -179,9 +190,10 @@ struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, g
 /* NULL unless the name is that of a folder in which one runs. */
 static struct mps_server *adopt_one(const char *run_dir, const char *name)
 {
-	unsigned uid, number;
+	unsigned uid = MPS_ALL_USERS, number;
 	int end = 0;
-	if (sscanf(name, "%u.%u%n", &uid, &number, &end) != 2 || name[end])
+	bool all = sscanf(name, "all.%u%n", &number, &end) == 1;
+	if ((!all && sscanf(name, "%u.%u%n", &uid, &number, &end) != 2) || name[end] || (!all && uid == MPS_ALL_USERS))
 		return NULL;
 	struct mps_server *s = mps_create(run_dir, (uid_t)uid, number);
 	if (s->control && server_running(s) && !read_what(s))
@@ -203,13 +215,13 @@ void mps_adopt(const char *run_dir, void (*found)(void *ctx, struct mps_server *
 		closedir(folders);
 }
 
-static void start_probe(struct mps_server *s)
+static void start_probe(struct mps_server *s, const char *word)
 {
 	int pipe_fds[2];
 	struct proc_id helper;
 	if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK))
 		return;
-	if (run_shim(s, "mps-ask", NULL, NULL, pipe_fds[1], &helper, NULL))
+	if (run_shim(s, word, NULL, NULL, pipe_fds[1], &helper, NULL))
 		scope_close(&pipe_fds[0]);
 	else
 		s->probe_fd = pipe_fds[0];
@@ -230,7 +242,7 @@ static bool read_probe(struct mps_server *s)
 
 static enum mps_state server_failed(struct mps_server *s, const char *why)
 {
-	log_warn("MPS control daemon of uid %u: %s; see %s/log/control.log", (unsigned)s->uid, why, s->folder);
+	log_warn("MPS control daemon of %s: %s; see %s/log/control.log", s->whose, why, s->folder);
 	return s->state = MPS_FAILED;
 }
 
@@ -246,11 +258,33 @@ enum mps_state mps_poll(struct mps_server *s)
 		return s->state;
 	if (s->probe_fd < 0 && now >= s->next_probe_ms) {
 		s->next_probe_ms = now + PROBE_EVERY_MS;
-		start_probe(s);
+		start_probe(s, "mps-ask");
 	} else if (s->probe_fd >= 0 && read_probe(s)) {
 		return s->state = MPS_READY;
 	}
 	return now - s->since_ms > READY_DEADLINE_MS ? server_failed(s, "does not answer") : s->state;
+}
+
+/* Bounded, and at a start only: who waits for the first reading of the GPUs waits for this as well. */
+bool mps_serves_all(const char *run_dir, const char **why)
+{
+	/* In a folder that is never taken for a server's. */
+	struct mps_server *s = mps_create_in(run_dir, "try", MPS_ALL_USERS, (unsigned)getpid());
+	struct error err = ERROR_INIT;
+	bool serves = false;
+	*why = "its control daemon could not be tried out";
+	if (!s->control || io_make_dirs(s->folder, 0755, &err))
+		goto out;
+	start_probe(s, "mps-try");
+	struct pollfd p = { .fd = s->probe_fd, .events = POLLIN };
+	if (s->probe_fd < 0)
+		goto out;
+	serves = poll(&p, 1, TRIAL_MS) == 1 && read_probe(s);
+	*why = serves ? "its control daemon knows -multiuser-server" : s->probe_fd >= 0 ? "its control daemon does not answer" :
+		"its control daemon does not know -multiuser-server";
+out:
+	mps_release(s);
+	return serves;
 }
 
 const char *mps_pipe_dir(const struct mps_server *s)
@@ -261,6 +295,11 @@ const char *mps_pipe_dir(const struct mps_server *s)
 uid_t mps_uid(const struct mps_server *s)
 {
 	return s->uid;
+}
+
+const char *mps_whose(const struct mps_server *s)
+{
+	return s->whose;
 }
 
 const char *mps_gpus(const struct mps_server *s)
@@ -281,7 +320,7 @@ void mps_stop(struct mps_server *s)
 	scoped_free char *pid = alloc_printf("%d", (int)s->id.pid);
 	scoped_free char *start = alloc_printf("%llu", (unsigned long long)s->id.start_ticks);
 	if (run_shim(s, "mps-stop", pid, start, -1, &helper, &err))
-		log_warn("stopping MPS of uid %u: %s", (unsigned)s->uid, err.text);
+		log_warn("stopping MPS of %s: %s", s->whose, err.text);
 }
 
 void mps_terminate_client(struct mps_server *s, pid_t client)
@@ -290,5 +329,5 @@ void mps_terminate_client(struct mps_server *s, pid_t client)
 	struct error err = ERROR_INIT;
 	scoped_free char *pid = alloc_printf("%d", (int)client);
 	if (client > 1 && run_shim(s, "mps-terminate", pid, NULL, -1, &helper, &err))
-		log_warn("ending MPS client %d of uid %u: %s", (int)client, (unsigned)s->uid, err.text);
+		log_warn("ending MPS client %d of %s: %s", (int)client, s->whose, err.text);
 }

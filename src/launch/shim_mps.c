@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * What is done with an MPS control daemon, each in a process of its own, since any of it may hang. The words:
  *	mps-control FOLDER UID GID CONTROL GPUS		becomes the control daemon: FOLDER/pid, then exec
+ *	mps-try FOLDER UID GID CONTROL			runs one for a moment, without GPUs: "1" if it answers, "0" if it ends
  *	mps-ask FOLDER UID GID CONTROL			writes "1" to standard output if it answers
  *	mps-terminate FOLDER UID GID CONTROL CLIENT	has every server of it end that client
  *	mps-stop FOLDER UID GID CONTROL PID START	quit, then TERM, then KILL; removes FOLDER/pid
  * FOLDER belongs to the daemon's user; FOLDER/pipe and FOLDER/log to UID alone, since the sockets that the control daemon
  * makes are open to everybody. CONTROL is the path of nvidia-cuda-mps-control. It runs in the foreground (-f), where it keeps
  * the pid it was started with and writes its log to standard output.
+ *
+ * UID MPS_ALL_USERS stands for a server of all users, which runs as whoever calls: as root. Everybody may reach the sockets in
+ * its FOLDER/pipe, and nobody make, rename or remove anything there; its logs, which name every client, are root's alone.
  */
 #include "launch/shim.h"
 
@@ -16,8 +20,10 @@
 #include "base/scope.h"
 #include "base/units.h"
 #include "launch/identity.h"
+#include "launch/mps.h"
 #include "launch/processes.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -31,8 +37,10 @@
 #define QUIT_MS 10000
 #define TERM_MS 3000
 #define ANSWER_MAX 65536
+#define TRY_MS 2500
+#define TRY_PAUSE_MS 30
 
-struct mps { const char *folder, *control; char *pipe, *log; uid_t uid; gid_t gid; };
+struct mps { const char *folder, *control; char *pipe, *log; uid_t uid; gid_t gid; bool all; };
 
 static char **control_environment(const struct mps *m, const char *gpus)
 {
@@ -45,14 +53,14 @@ static char **control_environment(const struct mps *m, const char *gpus)
 	return env;
 }
 
-/* A folder for the user alone; nobody else can put something in its place, since `path` lies in a folder of ours. */
-static int make_private(const struct mps *m, const char *path)
+/* A folder of the user's; nobody else can put something in its place, since `path` lies in a folder of ours. */
+static int make_folder(const struct mps *m, const char *path, mode_t mode)
 {
 	struct stat st;
 	if (mkdir(path, 0700) && errno != EEXIST)
 		return -1;
 	scoped_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || (!geteuid() && fchown(fd, m->uid, m->gid)) || fchmod(fd, 0700))
+	if (fd < 0 || (!geteuid() && fchown(fd, m->uid, m->gid)) || fchmod(fd, mode))
 		return -1;
 	return fstat(fd, &st) || st.st_uid != m->uid ? -1 : 0;
 }
@@ -69,12 +77,13 @@ static int write_pid(const struct mps *m)
 
 static int become_control(const struct mps *m, const char *gpus)
 {
-	char *argv[] = { (char *)m->control, (char *)"-f", NULL };
+	char *argv[] = { (char *)m->control, (char *)"-f", m->all ? (char *)"-multiuser-server" : NULL, NULL };
 	char **env = control_environment(m, gpus);
 	/* The pid file comes first: from then on a later radd finds us. */
-	if (make_private(m, m->pipe) || make_private(m, m->log) || write_pid(m) || identity_become(m->uid, m->gid, NULL))
+	if (make_folder(m, m->pipe, m->all ? 0755 : 0700) || make_folder(m, m->log, 0700) || write_pid(m) ||
+	    identity_become(m->uid, m->gid, NULL))
 		return SHIM_FAILED;
-	umask(077);
+	umask(m->all ? 022 : 077);
 	scoped_free char *path = alloc_printf("%s/control.log", m->log);
 	int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (log >= 0 && (dup2(log, 1) != 1 || dup2(log, 2) != 2))
@@ -151,6 +160,49 @@ static int answer_alive(const struct mps *m)
 	return write(1, alive ? "1" : "0", 1) == 1 ? SHIM_DONE : SHIM_FAILED;
 }
 
+static void remove_files(const char *path)
+{
+	DIR *folder = opendir(path);
+	for (struct dirent *e; folder && (e = readdir(folder));)
+		unlinkat(dirfd(folder), e->d_name, 0);
+	if (folder)
+		closedir(folder);
+	rmdir(path);
+}
+
+/* "1": it came up and answers, "0": it ended, "": neither. */
+static const char *try_control(const struct mps *m, pid_t child)
+{
+	scoped_fd int fd = proc_pidfd(child);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	for (int64_t end = clock_mono_ms() + TRY_MS; fd >= 0 && clock_mono_ms() < end;) {
+		scoped_buf answer = { 0 };
+		if (poll(&p, 1, TRY_PAUSE_MS) == 1)
+			return "0";
+		if (!ask(m, "get_server_list\n", (int)(end - clock_mono_ms()), &answer))
+			return poll(&p, 1, 0) == 1 ? "0" : "1";
+	}
+	return "";
+}
+
+static int try_out(const struct mps *m)
+{
+	pid_t child = fork();
+	if (!child)
+		_exit(become_control(m, ""));
+	const char *word = child > 0 ? try_control(m, child) : "";
+	int rc = write(1, word, strlen(word)) == 1 ? SHIM_DONE : SHIM_FAILED;
+	scoped_buf answer = { 0 };
+	if (*word == '1')
+		ask(m, "quit\n", ANSWER_MS, &answer);
+	if (child > 0)
+		end_of(child, clock_mono_ms() + TERM_MS);
+	remove_files(m->pipe);
+	remove_files(m->log);
+	remove_files(m->folder);
+	return rc;
+}
+
 static int terminate_client(const struct mps *m, pid_t client)
 {
 	scoped_buf servers = { 0 };
@@ -224,11 +276,14 @@ int shim_mps(int argc, char **argv)
 	if (argc < 6 || number(argv[3]) < 0 || number(argv[4]) < 0)
 		return SHIM_USAGE;
 	signal(SIGPIPE, SIG_IGN);
-	const struct mps m = { .folder = argv[2], .control = argv[5], .uid = (uid_t)number(argv[3]),
-			       .gid = (gid_t)number(argv[4]), .pipe = alloc_printf("%s/pipe", argv[2]),
-			       .log = alloc_printf("%s/log", argv[2]) };
+	bool all = (uid_t)number(argv[3]) == MPS_ALL_USERS;
+	const struct mps m = { .folder = argv[2], .control = argv[5], .uid = all ? geteuid() : (uid_t)number(argv[3]),
+			       .gid = all ? getegid() : (gid_t)number(argv[4]), .all = all,
+			       .pipe = alloc_printf("%s/pipe", argv[2]), .log = alloc_printf("%s/log", argv[2]) };
 	if (!strcmp(word, "mps-control") && argc == 7)
 		return become_control(&m, argv[6]);
+	if (!strcmp(word, "mps-try") && argc == 6)
+		return try_out(&m);
 	if (!strcmp(word, "mps-ask") && argc == 6)
 		return answer_alive(&m);
 	if (!strcmp(word, "mps-terminate") && argc == 7 && number(argv[6]) > 1)

@@ -10,6 +10,7 @@
 #include "base/scope.h"
 #include "device/device.h"
 
+#include <dirent.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -159,6 +160,79 @@ static void test_runs_as_the_user(void **state)
 	wait_gone(control);
 }
 
+static void keep(void *ctx, struct mps_server *s)
+{
+	struct bench *b = ctx;
+	assert_null(b->server);
+	b->server = s;
+}
+
+/* Everybody may reach its sockets, nobody may put anything beside them, and its log is its own. */
+static void test_serves_all_users(void **state)
+{
+	struct bench *b = *state;
+	struct stat st;
+	start(b, MPS_ALL_USERS, 0);
+	poll_until(b, MPS_READY);
+	assert_int_equal(mps_uid(b->server), MPS_ALL_USERS);
+	assert_string_equal(mps_whose(b->server), "all users");
+	assert_int_equal(proc_uid(mps_control(b->server).pid), geteuid());
+	assert_int_equal(stat(mps_pipe_dir(b->server), &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0755);
+	assert_int_equal(st.st_uid, geteuid());
+	scoped_free char *log = alloc_printf("%s/mps/all.0/log", b->dir);
+	assert_int_equal(stat(log, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	/* A client of another user is served, which a server without the option does not. */
+	const char *as_nobody = geteuid() ? "" : "setpriv --reuid 65534 --regid 65534 --clear-groups";
+	scoped_free char *connect = alloc_printf("echo connect 1 | CUDA_MPS_PIPE_DIRECTORY=%s timeout 10 %s %s | "
+						 "grep -qx 'served by uid %u'", mps_pipe_dir(b->server), as_nobody,
+						 getenv("RAD_MPS_CONTROL"), (unsigned)geteuid());
+	assert_int_equal(system(connect), 0);
+	struct proc_id id = mps_control(b->server);
+	mps_release(steal(b->server));
+	mps_adopt(b->dir, keep, b);
+	assert_non_null(b->server);
+	assert_int_equal(mps_uid(b->server), MPS_ALL_USERS);
+	assert_int_equal(mps_control(b->server).pid, id.pid);
+	mps_stop(b->server);
+	wait_gone(id);
+}
+
+static size_t count_in(struct bench *b, const char *folder)
+{
+	scoped_free char *path = alloc_printf("%s/%s", b->dir, folder);
+	DIR *d = opendir(path);
+	size_t n = 0;
+	for (struct dirent *e; d && (e = readdir(d));)
+		n += *e->d_name != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* Tried out in a moment, whatever the control program does, and nothing is left of it. */
+static void test_what_a_driver_can(void **state)
+{
+	static const struct { const char *mode, *why; bool serves; } cases[] = {
+		{ "", "knows", true }, { "old", "does not know", false }, { "dies", "does not know", false },
+		{ "hangs", "does not answer", false }, { "refuses", "does not answer", false },
+	};
+	struct bench *b = *state;
+	const char *why;
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		set_mode(b, cases[i].mode);
+		int64_t began = clock_mono_ms();
+		assert_int_equal(mps_serves_all(b->dir, &why), cases[i].serves);
+		assert_true(clock_mono_ms() - began < 8000);
+		if (!strstr(why, cases[i].why))
+			fail_msg("%s: %s", cases[i].mode, why);
+		for (int64_t end = clock_mono_ms() + DEADLINE_MS; count_in(b, "mps") && clock_mono_ms() < end; poll(NULL, 0, 5))
+			;
+		assert_int_equal(count_in(b, "mps"), 0);
+	}
+}
+
 static void test_dies_at_start(void **state)
 {
 	struct bench *b = *state;
@@ -200,13 +274,6 @@ static void test_never_waits_for_it(void **state)
 		wait_gone(mps_control(b->server));
 		mps_release(steal(b->server));
 	}
-}
-
-static void keep(void *ctx, struct mps_server *s)
-{
-	struct bench *b = ctx;
-	assert_null(b->server);
-	b->server = s;
 }
 
 /* While one runs, or is still stopping, the next gets a folder of its own. */
@@ -337,7 +404,8 @@ int main(void)
 	log_set_level(LOG_ERROR);
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_becomes_ready), T(test_runs_as_the_user), T(test_dies_at_start), T(test_dies_later),
+		T(test_becomes_ready), T(test_runs_as_the_user), T(test_serves_all_users), T(test_what_a_driver_can),
+		T(test_dies_at_start), T(test_dies_later),
 		T(test_never_waits_for_it), T(test_two_at_once), T(test_adopted), T(test_stop),
 		T(test_stop_when_its_client_fails), T(test_stop_of_a_stubborn_one), T(test_terminate_client), T(test_bad_places),
 		T(test_not_installed),
