@@ -79,7 +79,7 @@ static void tick(struct world *w, int64_t ms)
 static void sample(struct world *w)
 {
 	w->snap.mono_ms = w->now.mono_ms;
-	core_snapshot(w->c, &w->snap, true, w->now);
+	core_snapshot(w->c, &w->snap, CORE_MPS_TOGETHER, w->now);
 	core_turn(w->c, w->now);
 }
 

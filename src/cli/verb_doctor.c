@@ -202,6 +202,23 @@ static void check_gpus(struct doctor *d)
 
 /* ---- the machine ---- */
 
+/* Of a radd of root's: whose tasks run under one server. What that gives up is said where it holds. */
+static void report_mps_users(struct doctor *d)
+{
+	const char *users = d->status ? member_text(d->status, "mps_users") : "";
+	bool together = !strcmp(users, "together"), wanted = d->status && !strcmp(member_text(d->status, "mps_users_wanted"), "together");
+	if (!*users || member_int(d->status, "uid"))
+		report(d, GRADE_OK, "mps", MPS_CONTROL " is there");
+	else if (together)
+		report(d, GRADE_OK, "mps", "one server for all users: a task's fatal fault ends the tasks of all users under MPS on its "
+		       "GPUs, which run again by themselves (mps_users: apart keeps users apart)");
+	else if (wanted)
+		report(d, GRADE_WARN, "mps", "a server for each user, who take turns on a GPU, though mps_users is together: %s; a newer "
+		       "driver and a restart of radd allow it", member_text(d->status, "mps_users_why"));
+	else
+		report(d, GRADE_OK, "mps", "a server for each user, who take turns on a GPU (mps_users: apart)");
+}
+
 static void check_mps(struct doctor *d)
 {
 	const struct device_kind *kind = device_kind(d->device);
@@ -210,7 +227,7 @@ static void check_mps(struct doctor *d)
 	else if (kind->mps == DEVICE_MPS_FILE)
 		report(d, GRADE_OK, "mps", "simulated as well");
 	else if (mps_available(kind))
-		report(d, GRADE_OK, "mps", MPS_CONTROL " is there");
+		report_mps_users(d);
 	else
 		report(d, GRADE_WARN, "mps", MPS_CONTROL " is not in PATH: GPUs are shared by time slicing (streams) instead");
 }

@@ -19,6 +19,7 @@ struct core_config core_config_default(void)
 		.window = { .span_ms = 90000, .settle_ms = 30000 },
 		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) },
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
+		.mps_together = true,
 	};
 }
 
@@ -388,7 +389,7 @@ void core_exited(struct core *c, task_id id, const struct exit_report *report, s
 	assert_invariants(c);
 }
 
-void core_snapshot(struct core *c, const struct snapshot *s, bool mps, struct now now)
+void core_snapshot(struct core *c, const struct snapshot *s, enum core_mps mps, struct now now)
 {
 	struct event ev = { .kind = EV_MEASURED, .t_ms = now.wall_ms };
 	task_id id;
@@ -524,7 +525,7 @@ void core_mps_gpus(const struct core *c, struct buf *out)
 	fleet_list_mps(c->fleet, out);
 }
 
-unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, uid_t *uid)
+unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, int64_t uid)
 {
 	return fleet_mps_clients(c->fleet, gpu_uuid, uid);
 }

@@ -57,6 +57,7 @@ struct core_config {
 	int64_t stale_ms;	/* 10 s: an older reading of a GPU is none */
 	int64_t cohort_ms;	/* 5 s: MPS clients that die this close together are one cohort */
 	bool fence;		/* give MPS tasks with a trusted claim a memory limit */
+	bool mps_together;	/* one MPS server for all users, where the machine can do that; else each has his own */
 	const struct estimator *estimators;	/* the table `auto` goes through; NULL: the one of estimate.h */
 	const struct estimator *estimator;	/* the only one asked, instead of `auto`; NULL: `auto` */
 	/* A reading stands until the next one of that GPU, as of simulated devices that are read at every change. Snapshots
@@ -177,8 +178,11 @@ task_id core_next_running(const struct core *c, size_t *at);
 
 /* GPUs -------------------------------------------------------------------------------------------------------------- */
 
-/* A new snapshot. `mps` says whether MPS servers can be had on this machine. */
-void core_snapshot(struct core *c, const struct snapshot *s, bool mps, struct now now);
+/* Which MPS servers can be had on a machine: none, for one user each, and for all users. */
+enum core_mps { CORE_MPS_NONE, CORE_MPS_APART, CORE_MPS_TOGETHER };
+
+/* A new snapshot. */
+void core_snapshot(struct core *c, const struct snapshot *s, enum core_mps mps, struct now now);
 /* A GPU that has not been read yet, after a start, will be known by its UUID. */
 void core_drain(struct core *c, const char *uuid, bool drained);
 /* "0", "GPU-..." or a unique beginning of a UUID, to the UUID; NULL with an error. Valid while the core lives. */
@@ -190,8 +194,8 @@ struct core_gpu_ref { const char *uuid; uint32_t index; bool mig; };
 size_t core_task_gpus(const struct core *c, task_id id, struct core_gpu_ref out[SPEC_MAX_GPUS]);
 /* The whole GPUs on which MPS works and that answer, as "UUID,UUID..." by index. */
 void core_mps_gpus(const struct core *c, struct buf *out);
-/* How many of our tasks run there in MPS mode, and whose. */
-unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, uid_t *uid);
+/* How many of our tasks there are clients of that user's MPS server; of the one for all: MAP_MPS_ALL. */
+unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, int64_t uid);
 
 /* Deciding ---------------------------------------------------------------------------------------------------------- */
 

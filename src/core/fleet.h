@@ -32,8 +32,8 @@ void fleet_destroy(struct fleet *f);
 
 /* What it is told ----------------------------------------------------------------------------------------------------- */
 
-/* A new snapshot; `mps`: MPS servers can be had on this machine. */
-void fleet_read(struct fleet *f, const struct snapshot *s, bool mps, struct now now);
+/* A new snapshot; `mps`: which MPS servers can be had on this machine. */
+void fleet_read(struct fleet *f, const struct snapshot *s, enum core_mps mps, struct now now);
 /* The last attempt of a running task: placed just now, or found again after a restart. The task must outlive its run. */
 void fleet_begin(struct fleet *f, struct task *t, struct now now);
 /* What was measured of an attempt that ended, and what its GPUs showed. */
@@ -108,6 +108,7 @@ struct fleet_gpu {
 	uint64_t leaving_mib;			/* of the held: of attempts that ended, soon to be free */
 	unsigned n_tasks;
 	enum share_mode mode;			/* of its tasks, if it has any */
+	const char *mps_users;			/* of tasks that come under MPS: "together" or "apart"; NULL: none can */
 	const struct proc_reading *procs;	/* of the last snapshot, `claimed` being the owner; valid until the next */
 	size_t n_procs;
 };
@@ -150,8 +151,8 @@ task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out);
 const char *fleet_find(const struct fleet *f, const char *word, struct error *err);
 /* The whole GPUs on which MPS works and that answer, as "UUID,UUID..." by index. */
 void fleet_list_mps(const struct fleet *f, struct buf *out);
-/* How many of our tasks run there in MPS mode, and whose. */
-unsigned fleet_mps_clients(const struct fleet *f, const char *gpu_uuid, uid_t *uid);
+/* As core_mps_clients. */
+unsigned fleet_mps_clients(const struct fleet *f, const char *gpu_uuid, int64_t uid);
 
 /* Whether the invariants hold: every run on its slots, with an entry in their ledgers, and nothing else there. */
 int fleet_check(const struct fleet *f, struct error *err);

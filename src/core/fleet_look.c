@@ -50,6 +50,7 @@ struct fleet_gpu fleet_look(const struct fleet *f, uint32_t slot, int64_t mono_m
 		.foreign_mib = ledger_foreign(&s->ledger), .available_mib = ledger_available(&s->ledger),
 		.leaving_mib = leaving_mib(&s->ledger), .n_tasks = (unsigned)s->n_runs,
 		.mode = s->n_runs ? task_attempt(s->runs[0]->t)->mode : SHARE_NEVER, .procs = s->procs, .n_procs = s->n_procs,
+		.mps_users = !f->mps || !s->r.mps_capable || s->r.mig ? NULL : fleet_mps_together(f, s) ? "together" : "apart",
 	};
 }
 
@@ -174,15 +175,23 @@ void fleet_list_mps(const struct fleet *f, struct buf *out)
 		buf_printf(out, "%s%s", i ? "," : "", list[i]->r.uuid);
 }
 
-unsigned fleet_mps_clients(const struct fleet *f, const char *gpu_uuid, uid_t *uid)
+int64_t fleet_mps_of(const struct run *r)
+{
+	const struct attempt *a = task_attempt(r->t);
+	return a->mode != SHARE_MPS ? MAP_MPS_NONE : a->together ? MAP_MPS_ALL : (int64_t)r->t->spec->uid;
+}
+
+bool fleet_mps_together(const struct fleet *f, const struct slot *s)
+{
+	return f->config->mps_together && f->mps == CORE_MPS_TOGETHER && s->r.mps_capable && !s->r.mig;
+}
+
+unsigned fleet_mps_clients(const struct fleet *f, const char *gpu_uuid, int64_t uid)
 {
 	int64_t slot = fleet_slot_of(f, gpu_uuid);
 	const struct slot *s = slot >= 0 ? f->slots[slot] : NULL;
 	unsigned n = 0;
 	for (size_t i = 0; s && i < s->n_runs; i++)
-		if (task_attempt(s->runs[i]->t)->mode == SHARE_MPS) {
-			*uid = s->runs[i]->t->spec->uid;
-			n++;
-		}
+		n += fleet_mps_of(s->runs[i]) == uid;
 	return n;
 }

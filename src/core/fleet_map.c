@@ -38,8 +38,9 @@ static void look_at_device(const struct fleet *f, const struct slot *s, struct m
 	g->uuid = s->r.uuid;
 	g->total_mib = ledger_capacity(&s->ledger);
 	g->mps_capable = s->r.mps_capable && f->mps;
+	g->mps_together = fleet_mps_together(f, s);
 	g->mig = s->r.mig;
-	g->mps_uid = (uid_t)-1;
+	g->mps_uid = MAP_MPS_NONE;
 }
 
 static void look_at_room(const struct fleet *f, const struct slot *s, struct now now, struct map_gpu *g)
@@ -64,8 +65,8 @@ static void look_at_runs(const struct fleet *f, const struct slot *s, struct now
 		g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
 		g->unseen = g->unseen || fleet_unseen(f, r, now);
 		g->has_limit = g->has_limit || r->t->max_slowdown > 0;
-		if (g->mode == SHARE_MPS)
-			g->mps_uid = r->t->spec->uid;
+		int64_t server = fleet_mps_of(r);
+		g->mps_uid = !k || server == g->mps_uid ? server : MAP_MPS_SEVERAL;
 	}
 }
 

@@ -119,7 +119,7 @@ struct fleet {
 	size_t n_slots, cap_slots;
 	struct idmap by_uuid;		/* hash of the UUID -> struct slot */
 	struct idmap runs;		/* task_id -> struct run */
-	bool mps;			/* MPS servers can be had on this machine */
+	enum core_mps mps;		/* which MPS servers can be had on this machine */
 	bool was_read;
 	bool slow_limits;		/* a task had a limit on its slow-down */
 	int64_t note_due_ms;		/* mono; no attempt is to be noted in its log before */
@@ -205,6 +205,12 @@ void fleet_advance(struct fleet *f, struct slot *s, struct now now);
 /* fleet_pace.c */
 /* What it has still to do by its own progress, as seconds alone; NaN: not known. */
 double fleet_left_alone_s(const struct fleet *f, const struct run *r);
+
+/* fleet_look.c */
+/* Whose MPS server an attempt is a client of, as in map_gpu. */
+int64_t fleet_mps_of(const struct run *r);
+/* Whether tasks that come there are clients of the server for all users. */
+bool fleet_mps_together(const struct fleet *f, const struct slot *s);
 
 /* fleet.c */
 /* Makes it if it is not known yet. */

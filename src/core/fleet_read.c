@@ -114,8 +114,8 @@ static void fleet_meter_all(struct fleet *f, struct now now)
 		fleet_meter_run(f, r, now);
 }
 
-/* Every GPU that this snapshot does not list has gone; all have changed where that MPS servers can be had did. */
-static void forget_snapshot(struct fleet *f, bool mps)
+/* Every GPU that this snapshot does not list has gone; all have changed where what MPS servers can be had did. */
+static void forget_snapshot(struct fleet *f, enum core_mps mps)
 {
 	if (mps != f->mps)
 		fleet_touch_all(f);
@@ -146,7 +146,7 @@ static void fleet_conclude_slot(struct fleet *f, struct slot *s, const struct sn
 		s->idle_w = s->r.power_w;
 }
 
-void fleet_read(struct fleet *f, const struct snapshot *snap, bool mps, struct now now)
+void fleet_read(struct fleet *f, const struct snapshot *snap, enum core_mps mps, struct now now)
 {
 	forget_snapshot(f, mps);
 	if (f->cap_reading < snap->n_gpus)

@@ -216,7 +216,8 @@ static void pass_place_there(struct pass *p, struct task *t, const struct map_re
 	pass_give_up(p, t->id);
 	struct event ev = { .kind = EV_PLACED, .t_ms = now.wall_ms, .u.placed = {
 		.gpus = uuids, .n_gpus = where->n, .mode = where->mode, .claim_mib = where->claim_mib,
-		.fenced = wants_fence(p, t, r, where->mode) } };
+		.fenced = wants_fence(p, t, r, where->mode),
+		.together = where->mode == SHARE_MPS && gpus[where->slots[0]].mps_together } };
 	tasks_emit(p->tasks, t, &ev, now.wall_ms);
 }
 

@@ -41,6 +41,7 @@ struct world {
 	int64_t question;	/* the last that a slow estimator was asked; 0: none */
 	unsigned n_questions;
 	const struct estimator *asked;
+	bool mps_together;	/* the machine can have one MPS server for all users */
 };
 
 static inline void on_event(void *ctx, const struct event *ev, const struct task *t)
@@ -154,7 +155,7 @@ static inline void sample(struct world *w)
 	}
 	for (unsigned g = 0; g < w->n_gpus; g++)
 		s.gpus[g].mem_used_mib = used[g];
-	core_snapshot(w->c, &s, true, w->now);
+	core_snapshot(w->c, &s, w->mps_together ? CORE_MPS_TOGETHER : CORE_MPS_APART, w->now);
 	snapshot_clear(&s);
 	core_turn(w->c, w->now);
 	check(w);

@@ -242,7 +242,7 @@ static json_t *memory_json(const struct fleet_gpu *s)
 static json_t *load_json(const struct fleet_gpu *s)
 {
 	const struct gpu_reading *g = s->reading;
-	return json_pack("{so, so, so, ss, so, so, so, so, so, so, ss, sb, sb}",
+	return json_pack("{so, so, so, ss, so, so, so, so, so, so, ss, sb, sb, so}",
 		"gract", s->load.gract_known ? json_round3(s->load.gract) : json_null(),
 		"smact", s->load.smact_known ? json_round3(s->load.smact) : json_null(),
 		"smact_now", number(g, GPU_SMACT, g->smact), "smact_source",
@@ -250,7 +250,7 @@ static json_t *load_json(const struct fleet_gpu *s)
 		"smocc", number(g, GPU_SMOCC, g->smocc), "dram", number(g, GPU_DRAM, g->dram),
 		"pcie_rx_mib_s", number(g, GPU_PCIE, g->pcie_rx_mib_s), "pcie_tx_mib_s", number(g, GPU_PCIE, g->pcie_tx_mib_s),
 		"power_w", number(g, GPU_POWER, g->power_w), "energy_j", number(g, GPU_ENERGY, g->energy_j),
-		"share", share_word(s), "drained", s->drained, "stale", s->stale);
+		"share", share_word(s), "drained", s->drained, "stale", s->stale, "mps_users", json_text_or_null(s->mps_users));
 }
 
 static json_t *gpu_json(const struct core *c, uint32_t slot, const struct fleet_gpu *g)

@@ -79,11 +79,25 @@ struct daemon {
 	bool store_failed;		/* the last commit failed */
 };
 
-/* Whether tasks can be MPS clients here: the setting says so, and the devices allow it. */
-static bool has_mps(void *ctx)
+/* Which MPS servers can be had here: the setting, the devices and the driver have to allow it. */
+static enum core_mps has_mps(void *ctx, const char **why)
 {
 	const struct daemon *d = ctx;
-	return d->config.mps && mps_available(device_kind(d->device));
+	enum core_mps can = runner_mps(d->runner, why);
+	return d->config.mps ? can : CORE_MPS_NONE;
+}
+
+/* What users get who are told nothing else. */
+static void log_mps(struct daemon *d)
+{
+	const char *why;
+	enum core_mps can = has_mps(d, &why);
+	if (geteuid() || can == CORE_MPS_NONE || !d->config.core.mps_together)
+		return;
+	if (can == CORE_MPS_TOGETHER)
+		log_info("MPS: one server for all users (mps_users: together; %s)", why);
+	else
+		log_warn("MPS: a server for each user, who take turns on a GPU, though mps_users is together: %s", why);
 }
 
 static void tell_troubles(void *ctx, json_t *list)
@@ -154,7 +168,8 @@ static void on_reading(void *ctx, const struct snapshot *snap)
 {
 	struct daemon *d = ctx;
 	struct now now = now_read();
-	core_snapshot(d->core, snap, has_mps(d), now);
+	const char *why;
+	core_snapshot(d->core, snap, has_mps(d, &why), now);
 	recording_note(d->recording, snap, now);
 	remembering_note(d->remembering, now, false);
 }
@@ -552,6 +567,7 @@ int daemon_run(struct daemon *d)
 {
 	log_info("radd " RAD_VERSION ": devices %s, %s, state %s, socket %s", d->config.devices, sampling_gpus(d->sampling),
 		 d->state_dir, d->socket_path);
+	log_mps(d);
 	uv_run(&d->loop, UV_RUN_DEFAULT);
 	return d->store_failed ? 1 : 0;
 }

@@ -37,7 +37,7 @@ struct requests {
 	const struct settings *config;
 	const char *state_dir, *socket_path;
 	int64_t started_ms;		/* wall */
-	bool (*has_mps)(void *ctx);	/* whether tasks can be MPS clients here */
+	enum core_mps (*has_mps)(void *ctx, const char **why);	/* which MPS servers can be had here, and why */
 	/* Appends {"check","text"} for what a person should look after. */
 	void (*troubles)(void *ctx, json_t *list);
 	void *ctx;

@@ -341,27 +341,21 @@ static void runner_wait_for_server(struct watch *w)
 		w->mps_since_ms = now;
 	w->stage = WATCH_MPS;
 	if (now - w->mps_since_ms > MPS_WAIT_MS)
-		runner_failed(w, "its user's MPS server did not become ready within a minute");
+		runner_delay_until(w, WATCH_DELAYED, "its MPS server did not become ready within a minute: do its GPUs answer?");
 	else
 		runner_want_tick(w->r);
 }
 
-/* An MPS task waits for its server. */
+/* An MPS task waits for its server. One that does not come up is the machine's trouble, and no task's fault. */
 static void runner_begin(struct watch *w)
 {
 	const struct task *t = runner_task_of(w);
-	const struct attempt *a = task_attempt(t);
-	const char *why = "";
-	if (a->mode == SHARE_MPS) {
+	const char *why;
+	if (task_attempt(t)->mode == SHARE_MPS) {
 		switch (servers_want(w->r->servers, w->r->plan.core, t, &why)) {
 		case MPS_READY: break;
-		case MPS_FAILED: runner_failed(w, why); return;
-		case MPS_STARTING:
-			if (*why)
-				runner_delay_until(w, WATCH_DELAYED, why);
-			else
-				runner_wait_for_server(w);
-			return;
+		case MPS_FAILED: runner_delay_until(w, WATCH_DELAYED, why); return;
+		case MPS_STARTING: runner_wait_for_server(w); return;
 		}
 	}
 	runner_launch(w);
@@ -625,6 +619,11 @@ void runner_sweep(struct runner *r, bool remove)
 	for (size_t i = 0; i < k.n; i++)
 		free(k.names[i]);
 	free(k.names);
+}
+
+enum core_mps runner_mps(const struct runner *r, const char **why)
+{
+	return servers_can(r->servers, why);
 }
 
 void runner_tell_troubles(const struct runner *r, json_t *troubles)

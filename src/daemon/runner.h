@@ -44,6 +44,8 @@ void runner_adopt(struct runner *r, const struct task *t, bool new_boot);
 void runner_adopted(struct runner *r);
 /* Why that task's start, or the word of its end, is delayed, in words; NULL: it is not. Valid until the next turn. */
 const char *runner_delay(const struct runner *r, task_id id);
+/* Which MPS servers can be had here, as servers_can. */
+enum core_mps runner_mps(const struct runner *r, const char **why);
 /* Appends {"check","text"} for what a person should look after. */
 void runner_tell_troubles(const struct runner *r, json_t *troubles);
 /* Whose process that is (core_ops.owner). */

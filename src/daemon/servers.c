@@ -12,10 +12,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct servers {
 	char *run_dir;
 	const struct device *device;
+	bool serve_all;		/* one can serve all users */
+	const char *why;	/* static */
 	struct mps_server **list;
 	size_t n, cap;
 	struct error last;	/* of the start that failed, for *why */
@@ -33,13 +36,33 @@ static bool servers_none_needed(const struct servers *s)
 	return device_kind(s->device)->mps != DEVICE_MPS_SERVER;
 }
 
+/* Once: another driver comes with a restart of the machine, or of all that uses it. Only root has several users. */
+static void servers_find_out(struct servers *s)
+{
+	s->serve_all = servers_none_needed(s);
+	s->why = "nothing has to be started for it";
+	if (servers_none_needed(s))
+		return;
+	s->why = "this radd has one user";
+	if (!geteuid())
+		s->serve_all = mps_available(device_kind(s->device)) ? mps_serves_all(s->run_dir, &s->why) :
+								       (s->why = MPS_CONTROL " was not there when radd started", false);
+}
+
 struct servers *servers_create(const char *run_dir, const struct device *device)
 {
 	struct servers *s = alloc_zero(sizeof *s);
 	s->run_dir = alloc_string(run_dir);
 	s->device = device;
 	mps_adopt(run_dir, servers_add, s);
+	servers_find_out(s);
 	return s;
+}
+
+enum core_mps servers_can(const struct servers *s, const char **why)
+{
+	*why = s->why;
+	return !mps_available(device_kind(s->device)) ? CORE_MPS_NONE : s->serve_all ? CORE_MPS_TOGETHER : CORE_MPS_APART;
 }
 
 void servers_destroy(struct servers *s)
@@ -62,15 +85,21 @@ static bool servers_has_gpus(const char *list, const struct task *t)
 	return all;
 }
 
-static bool servers_serves(const struct mps_server *server, const struct task *t)
+/* Whose server it is to be a client of. One for all that could not be had after all leaves its user's own. */
+static uid_t servers_user(const struct servers *s, const struct task *t)
 {
-	return mps_uid(server) == t->spec->uid && servers_has_gpus(mps_gpus(server), t);
+	return task_attempt(t)->together && s->serve_all ? MPS_ALL_USERS : t->spec->uid;
+}
+
+static bool servers_serves(const struct servers *s, const struct mps_server *server, const struct task *t)
+{
+	return mps_uid(server) == servers_user(s, t) && servers_has_gpus(mps_gpus(server), t);
 }
 
 static struct mps_server *servers_find(const struct servers *s, const struct task *t)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (servers_serves(s->list[i], t))
+		if (servers_serves(s, s->list[i], t))
 			return s->list[i];
 	return NULL;
 }
@@ -92,12 +121,12 @@ static enum mps_state servers_start(struct servers *s, const struct core *core, 
 	if (!servers_has_gpus(buf_text(&gpus), t))
 		return MPS_STARTING;
 	s->last = ERROR_INIT;
-	struct mps_server *server = mps_start(s->run_dir, buf_text(&gpus), t->spec->uid, t->spec->gid, &s->last);
-	if (!server) {		/* a trouble of ours, not of the server: see servers.h */
+	struct mps_server *server = mps_start(s->run_dir, buf_text(&gpus), servers_user(s, t), t->spec->gid, &s->last);
+	if (!server) {
 		*why = s->last.text;
-		return MPS_STARTING;
+		return MPS_FAILED;
 	}
-	log_info("MPS: starting a server for uid %u", (unsigned)t->spec->uid);
+	log_info("MPS: starting a server for %s", mps_whose(server));
 	servers_add(s, server);
 	return mps_poll(server);
 }
@@ -111,7 +140,9 @@ enum mps_state servers_want(struct servers *s, const struct core *core, const st
 		return servers_start(s, core, t, why);
 	enum mps_state state = mps_poll(server);
 	if (state == MPS_FAILED) {
-		*why = "the MPS server did not start; its log is in the 'log' folder beside its pipe folder";
+		error_set(&s->last, ERR_UNAVAILABLE, "the MPS server of %s did not start, or ended; see control.log in %s/../log",
+			  mps_whose(server), mps_pipe_dir(server));
+		*why = s->last.text;
 		servers_forget(s, server);
 	}
 	return state;
@@ -145,7 +176,7 @@ bool servers_end_clients(const struct servers *s)
 void servers_terminate_client(struct servers *s, const struct task *t, pid_t client)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (servers_serves(s->list[i], t))
+		if (servers_serves(s, s->list[i], t))
 			mps_terminate_client(s->list[i], client);
 }
 
@@ -153,19 +184,18 @@ static bool servers_has_clients(const struct mps_server *server, const struct co
 {
 	scoped_free char *gpus = alloc_string(mps_gpus(server));
 	char *rest = gpus;
-	for (char *uuid; (uuid = strsep(&rest, ","));) {
-		uid_t uid;
-		if (core_mps_clients(core, uuid, &uid) && uid == mps_uid(server))
-			return true;
-	}
-	return false;
+	int64_t of = mps_uid(server) == MPS_ALL_USERS ? MAP_MPS_ALL : (int64_t)mps_uid(server);
+	size_t n = 0;
+	for (char *uuid; (uuid = strsep(&rest, ","));)
+		n += core_mps_clients(core, uuid, of);
+	return n;
 }
 
 void servers_tidy(struct servers *s, const struct core *core)
 {
 	for (size_t i = s->n; i-- > 0;)
 		if (!servers_has_clients(s->list[i], core)) {
-			log_info("MPS: stopping the idle server of uid %u", (unsigned)mps_uid(s->list[i]));
+			log_info("MPS: stopping the idle server of %s", mps_whose(s->list[i]));
 			servers_forget(s, s->list[i]);
 		}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The MPS servers that run: one for each user who has MPS tasks, for all GPUs (doc/decisions/0014). A user gets a second one
- * only for GPUs that the first does not know, since they came later.
+ * The MPS servers that run, each for all GPUs (doc/decisions/0014): one for all users (0099), or one for each who has MPS tasks,
+ * as the attempt was placed. There is a second one of a kind only for GPUs that the first does not know, since they came later.
  */
 #ifndef RAD_DAEMON_SERVERS_H
 #define RAD_DAEMON_SERVERS_H
@@ -12,14 +12,16 @@
 struct device;
 struct servers;
 
-/* Takes over those that a former radd left running. On devices whose MPS needs no server the table stays empty, and
- * answers as if one were always ready. */
+/* Takes over those that a former radd left running, and finds out what servers can be had here: up to 3 s where the driver
+ * hangs. On devices whose MPS needs no server the table stays empty, and answers as if one were always ready. */
 struct servers *servers_create(const char *run_dir, const struct device *device);
 /* The objects only; servers with clients go on and are adopted by the next radd. */
 void servers_destroy(struct servers *s);
 
-/* Makes sure that the user has a server for all GPUs of the attempt, and tells how far it is; call it again while
- * MPS_STARTING; where *why says something then, it could not even be tried. On MPS_FAILED *why says what happened. */
+/* Which can be had now, and on what that rests: "its control daemon knows -multiuser-server". */
+enum core_mps servers_can(const struct servers *s, const char **why);
+/* Makes sure that there is a server for all GPUs of the attempt, and tells how far it is; call it again while MPS_STARTING. On
+ * MPS_FAILED *why says what happened: a trouble of ours or of the machine's, which may be over the next time. */
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why);
 /* The one for the task's attempt; NULL if there is none. */
 const char *servers_pipe_dir(const struct servers *s, const struct task *t);
@@ -28,7 +30,7 @@ bool servers_count_alike(const struct servers *s, const struct task *t, const st
 /* Whether a server is to be asked before one of its clients is killed, and asking it. */
 bool servers_end_clients(const struct servers *s);
 void servers_terminate_client(struct servers *s, const struct task *t, pid_t client);
-/* Stops those whose user has no MPS task any more on the GPUs that they serve. */
+/* Stops those that have no client any more on the GPUs that they serve. */
 void servers_tidy(struct servers *s, const struct core *core);
 
 #endif

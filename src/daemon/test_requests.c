@@ -46,9 +46,10 @@ static int groups(void)
 	return 0;
 }
 
-static bool has_mps(void *ctx)
+static enum core_mps has_mps(void *ctx, const char **why)
 {
-	return ((struct asking *)ctx)->mps;
+	*why = "its control daemon knows it";
+	return ((struct asking *)ctx)->mps ? CORE_MPS_TOGETHER : CORE_MPS_NONE;
 }
 
 static void no_troubles(void *ctx, json_t *list)
@@ -469,6 +470,7 @@ static void status_says_what_radd_is(void **state)
 	assert_string_equal(text_of(status, "state_dir"), s->w.state_dir);
 	assert_int_equal(number_of(status, "gpus"), 2);
 	assert_true(json_is_true(json_object_get(status, "mps_available")));
+	assert_string_equal(text_of(status, "mps_users"), "together");
 	assert_true(json_is_null(json_object_get(status, "snapshot_age_s")));
 }
 

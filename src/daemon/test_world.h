@@ -190,7 +190,7 @@ static inline void world_snapshot(struct world *w)
 		g->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_PROCS | GPU_PROC_MEM | GPU_SMACT | GPU_GRACT;
 		g->mem_total_mib = 40960;
 	}
-	core_snapshot(w->core, &s, false, now);
+	core_snapshot(w->core, &s, CORE_MPS_NONE, now);
 	snapshot_clear(&s);
 }
 

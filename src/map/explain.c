@@ -70,6 +70,16 @@ static const char *mode_text(const struct map_gpu *g)
 	}
 }
 
+/* The server of former settings goes when its last client does. */
+static void say_user(struct explain_line *l, const struct map_gpu *g, const struct map_request *r)
+{
+	if (g->mps_uid >= 0 && g->mps_uid != (int64_t)r->uid)
+		say(l, "user %u's MPS server runs there, and MPS is for one user at a time%s; free when its tasks end",
+		    (unsigned)g->mps_uid, g->turn_task == r->task && r->task ? ", whose other tasks let this one go first" : "");
+	else
+		say(l, "tasks there are clients of an MPS server from before mps_users was changed; free when they end");
+}
+
 static void say_mode(struct explain_line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r)
 {
 	bool multi = r->gpus > 1 && !p->mps_multi_gpu;
@@ -197,9 +207,10 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		say(&l, "fits, but the plan has others start before it; its turn comes %s", IN_ABOUT(r->planned_s));
 		break;
 	case MAP_MODE: say_mode(&l, p, g, r); break;
-	case MAP_USER:
-		say(&l, "user %u's MPS server runs there, and MPS is for one user at a time; free when its tasks end",
-		    (unsigned)g->mps_uid);
+	case MAP_USER: say_user(&l, g, r); break;
+	case MAP_TURN:
+		say(&l, "task %s of user %u waits for the MPS server there to be free, and goes first", task_id_text(g->turn_task, task),
+		    (unsigned)g->turn_uid);
 		break;
 	case MAP_FOREIGN:
 		say(&l, "processes that are not ours hold %s; above %s a GPU is %s", SIZE(f->have), SIZE(f->want),

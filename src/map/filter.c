@@ -83,7 +83,13 @@ static enum map_reason map_join(const struct map_ask *ask, const struct map_gpu 
 		return MAP_MODE;
 	if (wish != SHARE_MPS && (wish != SHARE_AUTO || ask->p->share != SHARE_MPS))
 		return MAP_MODE;
-	return g->mps_uid == ask->r->uid ? MAP_OK : MAP_USER;
+	return g->mps_uid == (g->mps_together ? MAP_MPS_ALL : (int64_t)ask->r->uid) ? MAP_OK : MAP_USER;
+}
+
+/* Whoever else starts there makes the one wait whose turn it is, in whatever mode. */
+static bool is_others_turn(const struct map_ask *ask, const struct map_gpu *g)
+{
+	return g->turn_task && g->turn_task != ask->r->task && g->turn_uid != ask->r->uid;
 }
 
 /* An estimate may say more than any GPU has, or nothing at all: then an idle GPU that is as large as any it could have gives
@@ -175,6 +181,8 @@ static enum map_reason map_ask_admission(const struct map_ask *ask, const struct
 		return MAP_ELSEWHERE;
 	if (!map_kind_fits(ask, g))
 		return MAP_MODE;
+	if (is_others_turn(ask, g))
+		return MAP_TURN;
 	bool idle_wanted = ask->idle_only || g->mig;
 	if (g->n_tasks && !idle_wanted) {
 		enum map_reason why = map_join(ask, g, &a->mode);
@@ -240,7 +248,7 @@ bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 	idle.n_tasks = 0;
 	idle.available_mib = g->total_mib > g->foreign_mib ? g->total_mib - g->foreign_mib : 0;
 	idle.cold_unknown = idle.settling = false;
-	idle.kept_for = 0;
+	idle.kept_for = idle.turn_task = 0;
 	map_ask_init(&ask, p, gpus, n, r);
 	map_filter(&ask, &idle, &a);
 	return !a.reason;

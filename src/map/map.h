@@ -27,7 +27,9 @@
  * the
  *			mode it has, but never MPS against the policy
  *	mps, streams, mig	that or wait
- *	MPS		for tasks of one user, of any number of GPUs (without `mps_multi_gpu`: of one)
+ *	MPS		for clients of one server: that of all users, or one of a single user's (`mps_together`), and for tasks of
+ *			any number of GPUs (without `mps_multi_gpu`: of one). Where servers are users' own, a GPU on which
+ *			another's runs may be the turn of one who waits for it: then nobody but him starts there
  *	MIG instances	for tasks of one GPU, one each, that say auto or mig or are alone for life: SHARE_MIG
  *
  * Load counts where something runs: SMACT under MPS, GRACT under streams; where it is not known, the number of tasks does.
@@ -114,7 +116,11 @@ struct map_gpu {
 	double work;			/* map_work of it, so that not every request has to ask; 0: not put down */
 	unsigned n_tasks;		/* ours on it */
 	enum share_mode mode;		/* of the tasks on it; SHARE_NEVER: one task has it alone. Counts when n_tasks > 0 */
-	uid_t mps_uid;			/* whose MPS server runs there; -1: none. Counts when n_tasks > 0: idle, it bars nobody */
+	int64_t mps_uid;		/* whose MPS server those who run there are clients of: a user's, or one of MAP_MPS_*. Counts when
+					 * n_tasks > 0: idle, it bars nobody */
+	bool mps_together;		/* who comes is a client of the server for all users */
+	task_id turn_task;		/* for which of another user nobody joins the server there; 0: none */
+	uid_t turn_uid;			/* that user */
 	bool mps_capable, mig;
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen */
 	bool cold_unknown;		/* a task without an estimate is on it and not yet warm */
@@ -124,6 +130,11 @@ struct map_gpu {
 	bool has_multi_gpu;		/* one of its tasks spans several GPUs */
 	task_id kept_for;		/* kept free for a recovering task; 0: no */
 };
+
+/* In place of a user: nobody's, that of all users, several. */
+#define MAP_MPS_NONE (-1)
+#define MAP_MPS_ALL (-2)
+#define MAP_MPS_SEVERAL (-3)
 
 struct map_request {
 	task_id task;
@@ -151,6 +162,7 @@ struct map_request {
 	X(MAP_KEPT, "Kept", "kept free for a task that goes first") \
 	X(MAP_ELSEWHERE, "Planned", "the plan has it start on another GPU") \
 	X(MAP_MODE, "Mode", "the GPU is shared in another way, or used alone") \
+	X(MAP_TURN, "MpsTurn", "it is another user's turn there, whose task waits for the MPS server to be free") \
 	X(MAP_USER, "MpsUser", "another user's MPS server runs there") \
 	X(MAP_FOREIGN, "Foreign", "a process that is not ours uses it") \
 	X(MAP_BUSY, "Busy", "an idle GPU is wanted and this one has tasks") \

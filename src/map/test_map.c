@@ -149,7 +149,7 @@ static void read_gpu(const char *word, struct map_gpu *g)
 	} else if ((v = value_of(word, "has")))
 		read_tenant(v, g);
 	else if ((v = value_of(word, "uid")))
-		g->mps_uid = (uid_t)number(v);
+		g->mps_uid = (int64_t)number(v);
 	else if ((v = value_of(word, "smact")))
 		g->load.smact = limit(v), g->load.smact_known = strcmp(v, "off") != 0;
 	else if ((v = value_of(word, "gract")))

@@ -33,6 +33,7 @@ static const struct setting_word shares[] = {
 	{ "mig", 0, "is not a default: instances are used wherever they are there" }, { 0 },
 };
 
+static const struct setting_word mps_users[] = { { "together", true }, { "apart", false }, { 0 } };
 static const struct setting_word foreigns[] = { { "avoid", false }, { "share", true }, { 0 } };
 static const struct setting_word captures[] = { { "off", false }, { "auto", true }, { 0 } };
 static const struct setting_word positionals[] = { { "ignore", false }, { "honour", true }, { 0 } };
@@ -64,6 +65,8 @@ const struct setting settings_table[] = {
 	  .help = "how tasks share a GPU when they do not say" },
 	{ SWITCH("mps", mps, "on"),
 	  .help = "start MPS control daemons where share asks for them" },
+	{ WORD("mps_users", core.mps_together, "together", mps_users, "way of serving users"), .server_only = true,
+	  .help = "together: one MPS server for all users; apart: one each, and turns on a GPU" },
 	{ NUMBER("max_smact", core.map.max_smact, "0.8", 0, 1), .off = SETTING_OFF_IS_NAN,
 	  .help = "no task joins a GPU whose SMs are busier than this under mps" },
 	{ NUMBER("max_gract", core.map.max_gract, "0.9", 0, 1), .off = SETTING_OFF_IS_NAN,

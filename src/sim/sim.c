@@ -169,7 +169,7 @@ static void show(struct simulation *s)
 	s->snap.mono_ms = now.mono_ms;
 	s->snap.wall_ms = now.wall_ms;
 	world_read(&s->world, &s->snap);
-	core_snapshot(s->core, &s->snap, !s->o->without_mps, now);
+	core_snapshot(s->core, &s->snap, s->o->without_mps ? CORE_MPS_NONE : CORE_MPS_TOGETHER, now);	/* all tasks are one user's */
 	for (uint32_t i = 0; i < s->snap.n_gpus; i++) {
 		const struct gpu_reading *r = &s->snap.gpus[i];
 		uint32_t place = gpu_place(r->uuid);

@@ -40,8 +40,11 @@ static json_t *placed_to_json(const struct event *ev)
 	json_t *gpus = json_array();
 	for (uint32_t i = 0; i < ev->u.placed.n_gpus; i++)
 		json_array_append_new(gpus, json_string(ev->u.placed.gpus[i]));
-	return json_pack("{so, ss, sI, sb}", "gpus", gpus, "mode", share_mode_name(ev->u.placed.mode),
-			 "claim_mib", (json_int_t)ev->u.placed.claim_mib, "fenced", ev->u.placed.fenced);
+	json_t *o = json_pack("{so, ss, sI, sb}", "gpus", gpus, "mode", share_mode_name(ev->u.placed.mode),
+			      "claim_mib", (json_int_t)ev->u.placed.claim_mib, "fenced", ev->u.placed.fenced);
+	if (ev->u.placed.together)	/* logs from before there was such a server do not have it */
+		json_object_set_new(o, "together", json_true());
+	return o;
 }
 
 /* What is not there was not changed. */
@@ -153,7 +156,8 @@ static int read_placed(const json_t *body, struct event *ev, struct error *err)
 		return error_set(err, ERR_CORRUPT, "'gpus' holds %zu GPUs", n);
 	if (share_mode_parse(mode ? mode : "", &ev->u.placed.mode, err) ||
 	    read_u64(body, "claim_mib", &ev->u.placed.claim_mib, err) ||
-	    json_read_bool(body, "fenced", &ev->u.placed.fenced, err))
+	    json_read_bool(body, "fenced", &ev->u.placed.fenced, err) ||
+	    json_read_bool(body, "together", &ev->u.placed.together, err))
 		return -1;
 	ev->u.placed.gpus = alloc_zero(n * sizeof *ev->u.placed.gpus);
 	ev->u.placed.n_gpus = (uint32_t)n;

@@ -157,8 +157,8 @@ static void apply_placed(struct task *t, const struct event *ev)
 	struct attempt *a = &t->attempts[t->n_attempts++];
 	*a = (struct attempt){
 		.placed_ms = ev->t_ms, .start_ms = ev->t_ms, .n_gpus = ev->u.placed.n_gpus, .mode = ev->u.placed.mode,
-		.claim_mib = ev->u.placed.claim_mib, .fenced = ev->u.placed.fenced, .gpus = alloc_zero(bytes),
-		.seen = task_measured_nothing(),
+		.claim_mib = ev->u.placed.claim_mib, .fenced = ev->u.placed.fenced,
+		.together = ev->u.placed.together, .gpus = alloc_zero(bytes), .seen = task_measured_nothing(),
 	};
 	memcpy(a->gpus, ev->u.placed.gpus, bytes);
 	t->state = TASK_RUNNING;

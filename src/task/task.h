@@ -123,6 +123,7 @@ struct attempt {
 	enum share_mode mode;			/* SHARE_NEVER: had its GPUs alone */
 	uint64_t claim_mib;			/* held on each GPU */
 	bool fenced;
+	bool together;				/* under MPS: a client of the server for all users, not of one of its user's */
 	struct proc_id shim;
 	int exit_code, signal;			/* signal 0: exited by itself */
 	enum verdict verdict;
@@ -176,7 +177,7 @@ struct event {
 			uint32_t n_gpus;
 			enum share_mode mode;
 			uint64_t claim_mib;
-			bool fenced;
+			bool fenced, together;
 		} placed;
 		struct { struct proc_id shim; } started;
 		struct { enum stop_reason reason; uint32_t uid; } stop;
