@@ -126,6 +126,21 @@ task_id fleet_kept_for(const struct fleet *f, uint32_t slot)
 	return f->slots[slot]->kept_for;
 }
 
+void fleet_give_turn(struct fleet *f, uint32_t slot, task_id id, uid_t uid)
+{
+	assert(slot < f->n_slots);
+	struct slot *s = f->slots[slot];
+	if (s->turn_task != id || s->turn_uid != uid)
+		fleet_touch_slot(f, s);
+	s->turn_task = id;
+	s->turn_uid = uid;
+}
+
+task_id fleet_turn_of(const struct fleet *f, uint32_t slot)
+{
+	return f->slots[slot]->turn_task;
+}
+
 void fleet_touch_all(struct fleet *f)
 {
 	for (size_t i = 0; i < f->n_slots; i++)

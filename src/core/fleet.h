@@ -61,6 +61,8 @@ void fleet_watch_slowdown(struct fleet *f);
 void fleet_drain(struct fleet *f, const char *uuid, bool drained);
 /* Keeps a slot free for a task, on behalf of the pass; 0: no longer. */
 void fleet_keep(struct fleet *f, uint32_t slot, task_id id);
+/* It is the turn of that task there, of that user; 0: of nobody. */
+void fleet_give_turn(struct fleet *f, uint32_t slot, task_id id, uid_t uid);
 /* Where readings stand: windows, low water and meters of all slots come up to now. */
 void fleet_advance_all(struct fleet *f, struct now now);
 
@@ -83,6 +85,9 @@ int64_t fleet_ripens_ms(const struct fleet *f, const char *uuid);
 /* Whether anybody wants to know what tasks do to each other: then tenants are filled in. */
 bool fleet_predicts(const struct fleet *f);
 task_id fleet_kept_for(const struct fleet *f, uint32_t slot);
+task_id fleet_turn_of(const struct fleet *f, uint32_t slot);
+/* Whether MPS can be had, from servers that serve one user each. */
+bool fleet_mps_apart(const struct fleet *f);
 
 /* What a map_gpu says of the devices of the last snapshot themselves, whatever runs there: capacity, kind, index. Into `out`
  * (fleet_size of them); returns how many. Changes nothing, and needs no time. */

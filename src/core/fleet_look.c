@@ -186,6 +186,11 @@ bool fleet_mps_together(const struct fleet *f, const struct slot *s)
 	return f->config->mps_together && f->mps == CORE_MPS_TOGETHER && s->r.mps_capable && !s->r.mig;
 }
 
+bool fleet_mps_apart(const struct fleet *f)
+{
+	return f->mps == CORE_MPS_APART || (f->mps == CORE_MPS_TOGETHER && !f->config->mps_together);
+}
+
 unsigned fleet_mps_clients(const struct fleet *f, const char *gpu_uuid, int64_t uid)
 {
 	int64_t slot = fleet_slot_of(f, gpu_uuid);

@@ -52,6 +52,8 @@ static void look_at_room(const struct fleet *f, const struct slot *s, struct now
 	g->stale = fleet_is_stale(f, s, now.mono_ms);
 	g->settling = ledger_settling(&s->ledger);
 	g->kept_for = s->kept_for ? s->kept_for : alone_still(s);
+	g->turn_task = s->turn_task;
+	g->turn_uid = s->turn_uid;
 }
 
 static void look_at_runs(const struct fleet *f, const struct slot *s, struct now now, struct map_gpu *g)

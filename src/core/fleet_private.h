@@ -85,6 +85,8 @@ struct slot {
 	bool drained;
 	task_id kept_for;
 	uint64_t weight_mib;		/* sum of its runs */
+	task_id turn_task;		/* whose turn it is there, of which user; 0: nobody's */
+	uid_t turn_uid;
 	struct window *window;
 	struct ledger ledger;
 	struct run **runs;		/* attempts whose processes run there */

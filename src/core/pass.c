@@ -29,6 +29,7 @@ void pass_destroy(struct pass *p)
 	if (!p)
 		return;
 	free(p->moved);
+	free(p->turns);
 	free(p);
 }
 
@@ -127,6 +128,7 @@ static void pass_place_all(struct pass *p, struct now now)
 {
 	struct queue_walk w;
 	p->blocked_at = 0;
+	pass_begin_turns(p);
 	pass_place_recovering(p, now);
 	if (p->config->order == ORDER_PLAN)
 		pass_follow_plan(p, now);
@@ -166,6 +168,8 @@ static void pass_run(struct pass *p, struct now now)
 int64_t pass_turn(struct pass *p, struct now now)
 {
 	pass_watch_keeping(p, now);
+	if (!tasks_queued(p->tasks))
+		pass_forget_turns(p);
 	if (fleet_was_read(p->fleet) && tasks_queued(p->tasks)) {
 		fleet_gpus(p->fleet, now);
 		if (p->asked || has_moved(p) || pass_plan_due(p, now) <= now.mono_ms)
@@ -182,6 +186,7 @@ void pass_reconsider(struct pass *p)
 	pass_give_up(p, p->keeping);
 	pass_give_up(p, p->head);
 	fair_desist(p->fair, fair_insists(p->fair));
+	pass_forget_turns(p);
 	pass_forget_refused(p);
 	p->wish++;
 	p->asked = true;
@@ -198,6 +203,9 @@ int pass_check(const struct pass *p, struct error *err)
 		task_id id = fleet_kept_for(p->fleet, i);
 		const struct task *t = tasks_find(p->tasks, id);
 		char text[TASK_ID_TEXT];
+		const struct task *next = tasks_find(p->tasks, fleet_turn_of(p->fleet, i));
+		if (fleet_turn_of(p->fleet, i) && !(next && next->state == TASK_PENDING))
+			return error_set(err, ERR_CORRUPT, "GPU in slot %u: is the turn of a task that does not wait", i);
 		if (!id || (t && t->state == TASK_PENDING))
 			continue;
 		return error_set(err, ERR_CORRUPT, "GPU in slot %u: is kept for task %s, which does not wait", i, task_id_text(id, text));

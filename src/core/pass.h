@@ -4,6 +4,8 @@
  * happens where something moved (the versions of tasks, fleet and estimates) or came due, and it remembers of each kind of
  * request at which version of the fleet it did not fit, so that only what moved since is asked again.
  *
+ * Where MPS servers serve one user each, users take turns at them: pass_turns.c.
+ *
  * The recovery queue comes first. Its head, if it wants GPUs alone, has them kept free: the n with the least work, chosen once,
  * for at most keep_max; after that it asks for more memory instead of for solitude (section 7.2).
  *

@@ -39,6 +39,7 @@ void pass_give_up(struct pass *p, task_id id)
 {
 	fair_desist(p->fair, id);
 	pass_let_go(p, id);
+	pass_end_turn(p, id);
 }
 
 bool pass_keeps_anything_for(const struct pass *p, task_id id)

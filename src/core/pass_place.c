@@ -213,7 +213,7 @@ static void pass_place_there(struct pass *p, struct task *t, const struct map_re
 	assert(where->n && where->n == r->gpus && tasks_in_queue(p->tasks, t));
 	for (unsigned i = 0; i < where->n; i++)
 		memcpy(uuids[i], gpus[where->slots[i]].uuid, GPU_UUID_LEN);
-	pass_give_up(p, t->id);
+	pass_give_up(p, t->id);	/* its turn too */
 	struct event ev = { .kind = EV_PLACED, .t_ms = now.wall_ms, .u.placed = {
 		.gpus = uuids, .n_gpus = where->n, .mode = where->mode, .claim_mib = where->claim_mib,
 		.fenced = wants_fence(p, t, r, where->mode),
@@ -225,8 +225,10 @@ bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struc
 {
 	struct placement where;
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
-	if (!(is_special(p, r) ? pass_find_anywhere(p, gpus, r, &where) : pass_find_where_moved(p, gpus, r, &where)))
+	if (!(is_special(p, r) ? pass_find_anywhere(p, gpus, r, &where) : pass_find_where_moved(p, gpus, r, &where))) {
+		pass_take_turn(p, t, r, now);
 		return false;
+	}
 	pass_place_there(p, t, r, gpus, &where, now);
 	return true;
 }

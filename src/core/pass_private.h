@@ -2,6 +2,7 @@
  *
  * The insides of the pass, for its own files alone, each using only those above it:
  *	pass_keep.c	GPUs kept for tasks that go first, and what they are promised
+ *	pass_turns.c	turns at MPS servers that serve one user each
  *	pass_place.c	what a task asks for, whether that fits, and where it goes
  *	pass_plan.c	plans of what starts where
  *	pass.c		the order in which tasks are tried
@@ -51,6 +52,15 @@ struct planning {
 	uint64_t tasks_version, wish, told;	/* as of which it was made */
 };
 
+/* GPUs on which a user's first waiting task goes before others who come after it. */
+struct turn {
+	task_id task;
+	uid_t uid;
+	uint32_t slots[SPEC_MAX_GPUS];
+	unsigned n;
+	bool taken;			/* in this pass, or in the last one where none is under way */
+};
+
 struct pass {
 	const struct core_config *config;
 	const struct core_ops *ops;
@@ -73,6 +83,9 @@ struct pass {
 	bool passed_enough;		/* for pass_max, or it is not to be passed at all: GPUs are kept for it */
 
 	struct { bool known; int64_t ms; } promise;	/* under fifo, when those are expected to be free (mono); 0: nobody can tell */
+
+	struct turn *turns;		/* one for each user who waits for another's MPS server */
+	size_t n_turns, cap_turns;
 
 	struct planning plan;
 	uint64_t wish;			/* moves when what is kept for the head changes: plans keep to it */
@@ -99,6 +112,15 @@ bool pass_ends_in_time(struct pass *p, const struct task *t, struct now now);
 bool pass_is_first(const struct pass *p, task_id id);
 /* When the times of keeping and passing are over (mono), INT64_MAX: nothing is kept; notes what is over now. */
 int64_t pass_watch_keeping(struct pass *p, struct now now);
+
+/* pass_turns.c */
+/* A pass begins: turns are taken anew, by those who still wait, as it comes to them. */
+void pass_begin_turns(struct pass *p);
+/* The task was tried and is not placed. */
+void pass_take_turn(struct pass *p, const struct task *t, const struct map_request *r, struct now now);
+/* It was placed, or waits no more. */
+void pass_end_turn(struct pass *p, task_id id);
+void pass_forget_turns(struct pass *p);
 
 /* pass_place.c */
 /* What its user would have more. */

@@ -239,6 +239,16 @@ bool map_answers_alike(const struct map_policy *p, const struct map_gpu *a, cons
 	return !asks_more && (!asks_limits || loads_alike(p, &a->load, &b->load));
 }
 
+bool map_waits_for_server(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+			  const struct map_gpu *g)
+{
+	struct map_ask ask;
+	struct map_answer a;
+	map_ask_init(&ask, p, gpus, n, r);
+	map_filter(&ask, g, &a);
+	return a.reason == MAP_USER;
+}
+
 bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 	       const struct map_gpu *g)
 {

@@ -211,6 +211,10 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 	       const struct map_gpu *g);
 
+/* Whether all that was asked of that GPU before memory is whose MPS server runs there, and that is another's. */
+bool map_waits_for_server(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
+			  const struct map_gpu *g);
+
 /* What the tasks there do together, by their loads: SMACT under MPS, GRACT under streams. Above 0. */
 double map_work(const struct map_gpu *g);
 /* Whether a GPU that looked like `a` gives every request the same answer now that it looks like `b`: they are equal but for a
