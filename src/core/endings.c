@@ -10,6 +10,7 @@
 #include "base/idmap.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <stdlib.h>
 
 /* An attempt that ended and is not judged yet. */
@@ -20,9 +21,10 @@ struct open_end {
 	struct fleet_end seen;
 };
 
-/* An MPS client that failed by itself. */
+/* An MPS client whose end others may have died of. */
 struct death {
 	task_id task;
+	uid_t uid;
 	int64_t placed_ms, ms;	/* mono */
 	uint32_t slots[SPEC_MAX_GPUS];
 	unsigned n_slots;
@@ -66,6 +68,14 @@ static bool failed_by_itself(const struct open_end *o)
 	return r->have_record && !r->never_began && !r->stopping && (r->signal || r->exit_code) && r->output.kind != SCAN_GPU_OOM;
 }
 
+/* One that is killed with work in flight takes the others along, whoever killed it; one that was asked to end does not
+ * (doc/results). Of one that nobody saw end it is not known. */
+static bool may_have_ended_others(const struct open_end *o)
+{
+	const struct exit_report *r = &o->report;
+	return failed_by_itself(o) || (!r->have_record && !r->never_began) || (r->stopping && r->signal == SIGKILL);
+}
+
 /* Deaths that no attempt which is still to be judged can have had a part in are forgotten. */
 static void forget_deaths(struct endings *e, int64_t mono_ms)
 {
@@ -81,7 +91,7 @@ static void forget_deaths(struct endings *e, int64_t mono_ms)
 
 static void endings_note_death(struct endings *e, const struct open_end *o)
 {
-	struct death d = { .task = o->task, .placed_ms = o->seen.placed_ms, .ms = o->exit_ms, .n_slots = o->seen.n_slots };
+	struct death d = { .task = o->task, .uid = tasks_find(e->tasks, o->task)->spec->uid, .placed_ms = o->seen.placed_ms, .ms = o->exit_ms, .n_slots = o->seen.n_slots };
 	for (unsigned i = 0; i < d.n_slots; i++)
 		d.slots[i] = o->seen.slots[i];
 	forget_deaths(e, o->exit_ms);
@@ -104,15 +114,16 @@ static bool died_together(const struct endings *e, const struct open_end *o, con
 	return d->placed_ms <= o->exit_ms && d->ms >= o->seen.placed_ms && llabs(d->ms - o->exit_ms) <= e->config->cohort_ms;
 }
 
-/* Whether another client of the same MPS server died within the cohort's time. */
-static bool has_cohort(const struct endings *e, const struct open_end *o)
+/* The first client of the same MPS server that died within the cohort's time, whoever's it is; NULL: none did. */
+static const struct death *first_of_cohort(const struct endings *e, const struct open_end *o)
 {
+	const struct death *first = NULL;
 	for (size_t i = 0; i < e->n_deaths; i++) {
 		const struct death *d = &e->deaths[i];
-		if (d->task != o->task && share_a_slot(o, d) && died_together(e, o, d))
-			return true;
+		if (d->task != o->task && share_a_slot(o, d) && died_together(e, o, d) && (!first || d->ms < first->ms))
+			first = d;
 	}
-	return false;
+	return first;
 }
 
 /* Judging ------------------------------------------------------------------------------------------------------------- */
@@ -122,7 +133,10 @@ static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 	struct task *t = tasks_find(e->tasks, o->task);
 	struct verdict_result v = { 0 };
 	struct recover_next next = { 0 };
-	o->report.neighbour_faulted = o->report.mps && failed_by_itself(o) && has_cohort(e, o);
+	const struct death *other = o->report.mps && failed_by_itself(o) ? first_of_cohort(e, o) : NULL;
+	o->report.neighbour_faulted = other;
+	o->report.neighbour = other ? other->task : 0;
+	o->report.neighbour_is_others = other && other->uid != t->spec->uid;
 	recover_verdict(&o->report, &v);
 	recover_decide(&e->config->recover, t, &o->report, v.verdict, fleet_largest_mib(e->fleet), &next);
 	/* The verdict may come later; the attempt ended when its processes did. */
@@ -158,10 +172,9 @@ void endings_add(struct endings *e, task_id id, const struct exit_report *report
 		return;
 	assert(t && t->state == TASK_RUNNING);
 	add_device_evidence(&o.report, &o.seen, t);
-	bool client_failed = o.report.mps && failed_by_itself(&o);
-	if (client_failed)
+	if (o.report.mps && may_have_ended_others(&o))
 		endings_note_death(e, &o);
-	if (client_failed && o.seen.had_neighbours) {
+	if (o.report.mps && failed_by_itself(&o) && o.seen.had_neighbours) {
 		struct open_end *kept = alloc_zero(sizeof *kept);
 		*kept = o;
 		idmap_put(&e->open, id, kept);

@@ -47,6 +47,9 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 	/* The claim has grown already when the attempt ended; when the time for keeping GPUs is over, only solitude is given
 	 * up. */
 	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next && !pass_kept_long_enough(p, t->id, now);
+	/* Whom another client's fault ended runs where no fault of others reaches it: then the next one is its own. */
+	if (r.start_alone && r.share == SHARE_AUTO && task_attempt(t)->verdict == VERDICT_NEIGHBOUR)
+		r.share = SHARE_STREAMS;
 	if (t->queue == QUEUE_MAIN)
 		say_planned(p, &r, now);
 	r.lent_by = pass_ends_in_time(p, t, now) ? p->head : 0;

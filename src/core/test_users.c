@@ -234,6 +234,86 @@ static void one_server_serves_all_users_or_one(void **unused)
 	end_world(w);
 }
 
+static const char *evidence_of(const struct world *w, task_id id, unsigned attempt)
+{
+	const struct task *t = core_task(w->c, id);
+	return t && attempt < t->n_attempts && t->attempts[attempt].evidence ? t->attempts[attempt].evidence : "";
+}
+
+static struct world *two_users(task_id *a, task_id *b)
+{
+	struct core_config config = with_users(ORDER_FIFO, true);
+	struct world *w = world_of(2, &config);
+	core_drain(w->c, "GPU-1", true);
+	*a = submit_of(w, 1000, 0, 1);
+	*b = submit_of(w, 1001, 0, 1);
+	hold_memory(w, *a, 4000);
+	hold_memory(w, *b, 4000);
+	pass(w, 3);
+	assert_string_equal(gpu_of(w, *a), gpu_of(w, *b));
+	return w;
+}
+
+/* Each is told of the other, neither is charged, and both run again where no fault of others reaches them. */
+static void users_whose_tasks_die_together_are_told_of_each_other(void **unused)
+{
+	(void)unused;
+	task_id a, b;
+	struct world *w = two_users(&a, &b);
+	exits(w, a, 1, SCAN_DEVICE_FAULT);
+	exits(w, b, 1, SCAN_DEVICE_FAULT);
+	pass(w, 6);
+	assert_non_null(strstr(evidence_of(w, a, 0), "task 2 of another user, another client of its MPS server, died at the same time"));
+	assert_non_null(strstr(evidence_of(w, b, 0), "task 1 of another user, another client of its MPS server, died at the same time"));
+	/* One GPU: one runs alone, the other waits, and is told why. */
+	task_id again = runs(w, a) ? a : b, waits = runs(w, a) ? b : a;
+	assert_true(runs(w, again) && !runs(w, waits));
+	assert_int_equal(task_attempt(core_task(w->c, again))->mode, SHARE_STREAMS);
+	json_t *o = core_task_json(w->c, core_task(w->c, waits), w->now);
+	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "it runs again, alone at first, since another task"));
+	json_decref(o);
+	/* It faults again with nobody to blame. */
+	exits(w, again, 1, SCAN_DEVICE_FAULT);
+	pass(w, 6);
+	assert_int_equal(state(w, again), TASK_FAILED);
+	assert_true(runs(w, waits));
+	exits(w, waits, 0, SCAN_NOTHING);
+	assert_int_equal(state(w, waits), TASK_COMPLETED);
+	end_world(w);
+}
+
+/* Ending one may take SIGKILL, and that takes the others along: it is no fault of theirs. */
+static void who_dies_of_anothers_kill_is_not_charged(void **unused)
+{
+	(void)unused;
+	static const struct exit_report ends[] = { { .have_record = true, .signal = 9 }, { .have_record = false } };
+	for (unsigned i = 0; i < 2; i++) {
+		task_id a, b;
+		struct world *w = two_users(&a, &b);
+		if (ends[i].have_record)
+			assert_int_equal(core_cancel(w->c, a, 1000, w->now, NULL), 0);
+		end_process(w, a);
+		core_exited(w->c, a, &ends[i], w->now);
+		assert_int_equal(state(w, a), ends[i].have_record ? TASK_CANCELLED : TASK_LOST);
+		w->now.mono_ms += 1000;
+		exits(w, b, 1, SCAN_DEVICE_FAULT);
+		pass(w, 8);
+		assert_non_null(strstr(evidence_of(w, b, 0), "task 1 of another user"));
+		assert_true(runs(w, b));
+		end_world(w);
+	}
+	/* One that was asked to end, and did, takes nobody along. */
+	task_id a, b;
+	struct world *w = two_users(&a, &b);
+	assert_int_equal(core_cancel(w->c, a, 1000, w->now, NULL), 0);
+	end_process(w, a);
+	core_exited(w->c, a, &(struct exit_report){ .have_record = true, .signal = 15 }, w->now);
+	exits(w, b, 1, SCAN_DEVICE_FAULT);
+	pass(w, 8);
+	assert_int_equal(state(w, b), TASK_FAILED);
+	end_world(w);
+}
+
 /* A driver that has no such server: whatever is wished. */
 static void a_machine_without_such_a_server_keeps_users_apart(void **unused)
 {
@@ -254,7 +334,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_users_first_task_waits_for_those_that_run_and_no_longer), T(a_turn_is_not_the_heads_alone),
 		T(who_goes_first_in_the_queue_goes_first_at_a_server), T(a_user_takes_one_turn_at_a_time), T(two_streams_take_turns),
-		T(one_server_serves_all_users_or_one), T(a_machine_without_such_a_server_keeps_users_apart),
+		T(one_server_serves_all_users_or_one),
+		T(users_whose_tasks_die_together_are_told_of_each_other), T(who_dies_of_anothers_kill_is_not_charged), T(a_machine_without_such_a_server_keeps_users_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

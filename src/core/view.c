@@ -91,6 +91,17 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	}
 }
 
+/* Its user did nothing wrong, and asks why it waits anew. */
+static void reason_again(const struct task *t, struct reason *out)
+{
+	char why[sizeof out->text];
+	if (t->queue != QUEUE_RECOVERY || !t->n_attempts || task_attempt(t)->verdict != VERDICT_NEIGHBOUR)
+		return;
+	memcpy(why, out->text, sizeof why);
+	snprintf(out->text, sizeof out->text, "it runs again, alone at first, since another task under its MPS server ended at the same "
+		 "time as it; %.200s", why);
+}
+
 static void reason_dependency(const struct core *c, const struct task *t, struct reason *out)
 {
 	char id[TASK_ID_TEXT];
@@ -125,6 +136,7 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 	} else if (t->state == TASK_PENDING) {
 		if (!reason_allowance(c, t, now, out))
 			reason_from_map(c, t, now, out);
+		reason_again(t, out);
 	} else if (t->state == TASK_RUNNING && t->stopping) {
 		out->word = "Stopping";
 	} else if (t->state == TASK_RUNNING && c->ops.start_waits && (waits = c->ops.start_waits(c->ops.ctx, t))) {

@@ -116,8 +116,8 @@ static void log_event(const struct event *ev, const struct task *t)
 			 ev->u.placed.n_gpus > 1 ? " and others" : "", share_mode_name(ev->u.placed.mode),
 			 (unsigned long long)ev->u.placed.claim_mib);
 	else if (ev->kind == EV_ENDED)
-		log_info("task %s: attempt %u: %s: %s", id, t->n_attempts, verdict_name(ev->u.ended.verdict),
-			 ev->u.ended.evidence ? ev->u.ended.evidence : "");
+		log_info("task %s: attempt %u: %s: %s%s", id, t->n_attempts, verdict_name(ev->u.ended.verdict),
+			 ev->u.ended.evidence ? ev->u.ended.evidence : "", ev->u.ended.next == NEXT_DONE ? "" : "; it runs again");
 }
 
 /* The only place that hears of every change: it is stored, logged, and noted by those who act on it after the commit. */

@@ -77,10 +77,14 @@ static void decide_oom(const struct recover_policy *p, const struct task *t, con
 	}
 }
 
-/* Alone it cannot be a neighbour's victim again: a second time is its own fault. */
-static void decide_neighbour(const struct task *t, struct recover_next *out)
+/* Alone it cannot be a neighbour's victim again: then a second time is its own fault. Where it could not be kept alone, it may
+ * have been another's. */
+static void decide_neighbour(const struct recover_policy *p, const struct task *t, const struct exit_report *r,
+			     struct recover_next *out)
 {
-	if (!t->spec->requeue || attempts_with(t, VERDICT_NEIGHBOUR) > 0)
+	unsigned before = attempts_with(t, VERDICT_NEIGHBOUR);
+
+	if (!t->spec->requeue || (before && !r->had_neighbours) || before + 1 >= p->max_attempts)
 		return;
 	out->next = NEXT_RECOVER;
 	out->exclusive = true;
@@ -118,7 +122,7 @@ void recover_decide(const struct recover_policy *p, const struct task *t, const 
 	if (v == VERDICT_OOM)
 		decide_oom(p, t, r, empty_gpu_mib, out);
 	else if (v == VERDICT_NEIGHBOUR)
-		decide_neighbour(t, out);
+		decide_neighbour(p, t, r, out);
 	else if (v == VERDICT_LAUNCH)
 		decide_launch(p, t, r, out);
 	else if (v == VERDICT_CANCELLED && r->stopping == STOP_REQUEUE)

@@ -38,6 +38,8 @@ struct exit_report {
 	/* Another client of the same MPS server died within 5 s before or after. The server itself tells nothing: its log stayed
 	 * empty through every fault that was tried on an H200 (doc/results/h200/faults.jsonl.gz). */
 	bool neighbour_faulted;
+	task_id neighbour;		/* that client's task; 0: not known */
+	bool neighbour_is_others;	/* it is another user's */
 };
 
 struct verdict_result {

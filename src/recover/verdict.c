@@ -159,6 +159,20 @@ static enum verdict failure_verdict(const struct exit_report *r)
 	return VERDICT_FAILED;
 }
 
+/* Both are told of each other: which of them was at fault is not known before they have run alone. */
+static void say_neighbour(const struct exit_report *r, struct verdict_result *out)
+{
+	char id[TASK_ID_TEXT];
+
+	if (!r->neighbour_faulted)
+		verdict_say(out, "; its MPS server ended it or could not be reached");
+	else if (!r->neighbour)
+		verdict_say(out, "; another client of its MPS server died at the same time");
+	else
+		verdict_say(out, "; task %s%s, another client of its MPS server, died at the same time",
+			    task_id_text(r->neighbour, id), r->neighbour_is_others ? " of another user" : "");
+}
+
 static void explain_failure(const struct exit_report *r, struct verdict_result *out)
 {
 	say_how(r, out);
@@ -170,8 +184,7 @@ static void explain_failure(const struct exit_report *r, struct verdict_result *
 	if (r->output.oom_seen && out->verdict == VERDICT_FAILED && r->output.kind != SCAN_GPU_OOM)
 		verdict_say(out, "; a GPU out-of-memory before that is not what ended it");
 	if (out->verdict == VERDICT_NEIGHBOUR)
-		verdict_say(out, "; %s", r->neighbour_faulted ? "another client of its MPS server died at the same time" :
-							"its MPS server ended it or could not be reached");
+		say_neighbour(r, out);
 	if (out->verdict == VERDICT_LAUNCH)
 		verdict_say(out, "; its MPS server failed with no other client on it");
 }
