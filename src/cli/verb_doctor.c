@@ -206,7 +206,8 @@ static void check_gpus(struct doctor *d)
 static void report_mps_users(struct doctor *d)
 {
 	const char *users = d->status ? member_text(d->status, "mps_users") : "";
-	bool together = !strcmp(users, "together"), wanted = d->status && !strcmp(member_text(d->status, "mps_users_wanted"), "together");
+	bool together = !strcmp(users, "together");
+	bool wanted = d->status && !strcmp(member_text(d->status, "mps_users_wanted"), "together");
 	if (!*users || member_int(d->status, "uid"))
 		report(d, GRADE_OK, "mps", MPS_CONTROL " is there");
 	else if (together)

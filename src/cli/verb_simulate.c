@@ -20,7 +20,8 @@
 
 /* The words of the command line that are no settings, before they are understood. */
 struct simulate_words {
-	const char *trace, *workloads, *mix, *map, *devices, *config, *estimator, *loads, *progress_lines, *mps_multi_gpu, *seed, *report;
+	const char *trace, *workloads, *mix, *map, *devices, *config, *estimator, *loads, *mps_multi_gpu, *seed, *report;
+	const char *progress_lines;
 	bool json;
 };
 
@@ -133,7 +134,8 @@ static int read_others(const struct simulate_words *w, struct sim_options *o, st
 	if (w->seed && units_parse_int(w->seed, 0, INT64_MAX, &seed, err))
 		return error_wrap(err, "--seed");
 	o->seed = (uint64_t)seed;
-	if (read_loads(w->loads, &o->loads, err) || read_either("progress-lines", w->progress_lines, "yes", "no", &o->progress_lines, err))
+	if (read_loads(w->loads, &o->loads, err) ||
+	    read_either("progress-lines", w->progress_lines, "yes", "no", &o->progress_lines, err))
 		return -1;
 	if (o->loads == SIM_LOADS_GUESSED && strcmp(o->estimator, "oracle"))
 		return error_set(err, ERR_INVALID, "--loads guessed goes with --estimator oracle: a capture tells memory too");

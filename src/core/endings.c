@@ -91,7 +91,8 @@ static void forget_deaths(struct endings *e, int64_t mono_ms)
 
 static void endings_note_death(struct endings *e, const struct open_end *o)
 {
-	struct death d = { .task = o->task, .uid = tasks_find(e->tasks, o->task)->spec->uid, .placed_ms = o->seen.placed_ms, .ms = o->exit_ms, .n_slots = o->seen.n_slots };
+	struct death d = { .task = o->task, .uid = tasks_find(e->tasks, o->task)->spec->uid, .placed_ms = o->seen.placed_ms,
+			   .ms = o->exit_ms, .n_slots = o->seen.n_slots };
 	for (unsigned i = 0; i < d.n_slots; i++)
 		d.slots[i] = o->seen.slots[i];
 	forget_deaths(e, o->exit_ms);

@@ -120,8 +120,8 @@ static double units_left(const struct progress_report *p)
 	return p->fraction >= 0 && p->whole_units > 0 ? (1 - p->fraction) * p->whole_units : NAN;
 }
 
-/* By its rate alone; where none is known, its units since the first step took the work that the model of sharing says it has done
- * since. What was done since the last word is taken off. */
+/* By its rate alone; where none is known, its units since the first step took the work that the model of sharing says it has
+ * done since. What was done since the last word is taken off. */
 double fleet_left_alone_s(const struct fleet *f, const struct run *r)
 {
 	struct progress_report now;

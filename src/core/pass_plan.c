@@ -291,8 +291,8 @@ static void plan_make(struct pass *p, struct now now)
 		fleet_keep(p->fleet, k->waiting[0].slots[i], k->waiting[0].p.id);
 }
 
-/* A task came, ended, was changed or told how far it is, or other GPUs are kept, since it was made. Placements were planned, so they do not
- * count. */
+/* A task came, ended, was changed or told how far it is, or other GPUs are kept, since it was made. Placements were planned, so
+ * they do not count. */
 static bool is_outdated(const struct pass *p)
 {
 	const struct planning *k = &p->plan;

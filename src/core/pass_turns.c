@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Turns at MPS servers, where each user has his own. A GPU serves one user at a time, and a stream of one user's tasks, each
- * joining those before it, would keep it his for good. So the first task of each user that was tried and found another's server
- * in its way takes its turn on as many GPUs as it asks for: until it starts or goes, nobody of another user's who comes after it
- * in the order starts there. It starts at the latest when those that ran there then have ended; and whoever goes before it in the
- * order goes before it there too, since a pass begins without turns and they are taken as it comes to each task.
+ * joining those before it, would keep it his for good. So the first task of each user that was tried and found another's
+ * server in its way takes its turn on as many GPUs as it asks for: until it starts or goes, nobody of another user's who comes
+ * after it in the order starts there. It starts at the latest when those that ran there then have ended; and whoever goes
+ * before it in the order goes before it there too, since a pass begins without turns and they are taken as it comes to each
+ * task.
  *
  * Which GPUs a user waits for is remembered from pass to pass: were it chosen anew each time, the one that is left for another
  * would fill again.
@@ -84,7 +85,8 @@ static bool turn_helps(const struct pass *p, const struct map_gpu *gpus, const s
 }
 
 /* The GPU it waits for already, else the one with the fewest tasks, else the lowest. -1: none would help. */
-static int64_t best_slot(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r, const struct turn *before)
+static int64_t best_slot(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r,
+			 const struct turn *before)
 {
 	int64_t best = -1;
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {

@@ -190,7 +190,7 @@ static void the_next_run_knows_its_end_at_its_first_line(void **unused)
 	end_world(w);
 }
 
-/* Never alone, so its rate is what the model of sharing says of its work; and what was done since it spoke last is taken off. */
+/* Never alone, so its rate is what the model of sharing says of its work; what was done since it spoke last is taken off. */
 static void what_is_left_in_company_is_work_alone(void **unused)
 {
 	struct core_config config = core_config_default();

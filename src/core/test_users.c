@@ -83,7 +83,7 @@ static void flow(struct world *w, struct stream *s, int t, int come)
 	s->longest_idle_s = s->idle_s > s->longest_idle_s ? s->idle_s : s->longest_idle_s;
 }
 
-/* After how many seconds the first task of another user starts in an endless stream of one user's; -1: not within ten minutes. */
+/* After how many seconds the first task of another user starts in an endless stream of one user's; -1: not in ten minutes. */
 static int first_task_waits(const struct core_config *config, unsigned gpus, int come)
 {
 	struct world *w = world_of(gpus, config);
@@ -263,14 +263,14 @@ static void users_whose_tasks_die_together_are_told_of_each_other(void **unused)
 	exits(w, a, 1, SCAN_DEVICE_FAULT);
 	exits(w, b, 1, SCAN_DEVICE_FAULT);
 	pass(w, 6);
-	assert_non_null(strstr(evidence_of(w, a, 0), "task 2 of another user, another client of its MPS server, died at the same time"));
-	assert_non_null(strstr(evidence_of(w, b, 0), "task 1 of another user, another client of its MPS server, died at the same time"));
+	assert_non_null(strstr(evidence_of(w, a, 0), "task 2 of another user, another client of its MPS server, died at the"));
+	assert_non_null(strstr(evidence_of(w, b, 0), "task 1 of another user, another client of its MPS server, died at the"));
 	/* One GPU: one runs alone, the other waits, and is told why. */
 	task_id again = runs(w, a) ? a : b, waits = runs(w, a) ? b : a;
 	assert_true(runs(w, again) && !runs(w, waits));
 	assert_int_equal(task_attempt(core_task(w->c, again))->mode, SHARE_STREAMS);
 	json_t *o = core_task_json(w->c, core_task(w->c, waits), w->now);
-	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "it runs again, alone at first, since another task"));
+	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "it runs again, alone at first, since"));
 	json_decref(o);
 	/* It faults again with nobody to blame. */
 	exits(w, again, 1, SCAN_DEVICE_FAULT);
@@ -335,7 +335,8 @@ int main(void)
 		T(a_users_first_task_waits_for_those_that_run_and_no_longer), T(a_turn_is_not_the_heads_alone),
 		T(who_goes_first_in_the_queue_goes_first_at_a_server), T(a_user_takes_one_turn_at_a_time), T(two_streams_take_turns),
 		T(one_server_serves_all_users_or_one),
-		T(users_whose_tasks_die_together_are_told_of_each_other), T(who_dies_of_anothers_kill_is_not_charged), T(a_machine_without_such_a_server_keeps_users_apart),
+		T(users_whose_tasks_die_together_are_told_of_each_other), T(who_dies_of_anothers_kill_is_not_charged),
+		T(a_machine_without_such_a_server_keeps_users_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

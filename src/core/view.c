@@ -98,8 +98,8 @@ static void reason_again(const struct task *t, struct reason *out)
 	if (t->queue != QUEUE_RECOVERY || !t->n_attempts || task_attempt(t)->verdict != VERDICT_NEIGHBOUR)
 		return;
 	memcpy(why, out->text, sizeof why);
-	snprintf(out->text, sizeof out->text, "it runs again, alone at first, since another task under its MPS server ended at the same "
-		 "time as it; %.200s", why);
+	snprintf(out->text, sizeof out->text, "it runs again, alone at first, since another task under its MPS server ended at the "
+		 "same time as it; %.200s", why);
 }
 
 static void reason_dependency(const struct core *c, const struct task *t, struct reason *out)

@@ -65,15 +65,17 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 	json_t *troubles = json_array();
 	const char *why;
 	enum core_mps mps = q->has_mps(q->ctx, &why);
+	bool together = mps == CORE_MPS_TOGETHER && c->mps_together;
 	q->troubles(q->ctx, troubles);
 	(void)m;
 	(void)err;
 	return request_answer(reply, json_pack(
-		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, so, ss, ss, sb, sb, sI, si, so, so, sI, si, so}", "schema", 1, "version", RAD_VERSION,
+		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, so, ss, ss, sb, sb, sI, si, so, so, sI, si, so}", "schema", 1,
+		"version", RAD_VERSION,
 		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", q->config->devices, "state_dir", q->state_dir,
 		"socket", q->socket_path, "gpus", (json_int_t)core_gpu_count(q->core), "placement", map_rank_name(c->map.rank),
 		"share", share_mode_name(c->map.share), "mps_available", mps != CORE_MPS_NONE,
-		"mps_users", mps == CORE_MPS_NONE ? json_null() : json_string(mps_users_word(mps == CORE_MPS_TOGETHER && c->mps_together)),
+		"mps_users", json_text_or_null(mps == CORE_MPS_NONE ? NULL : mps_users_word(together)),
 		"mps_users_wanted", mps_users_word(c->mps_together), "mps_users_why", why,
 		"positional_policy", q->config->positional_policy, "ledger", c->map.ledger,
 		"uid", (json_int_t)geteuid(), "sampler_restarts", (int)sampling_restarts(q->sampling),

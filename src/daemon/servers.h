@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The MPS servers that run, each for all GPUs (doc/decisions/0014): one for all users (0099), or one for each who has MPS tasks,
- * as the attempt was placed. There is a second one of a kind only for GPUs that the first does not know, since they came later.
+ * The MPS servers that run, each for all GPUs (doc/decisions/0014): one for all users (0099), or one for each who has MPS
+ * tasks, as the attempt was placed. There is a second one of a kind only for GPUs that the first does not know, since they came
+ * later.
  */
 #ifndef RAD_DAEMON_SERVERS_H
 #define RAD_DAEMON_SERVERS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * MPS control daemons for all GPUs (doc/decisions/0014), started before their first sharable task (a process chooses MPS when it
- * initialises CUDA; a running one cannot be adopted), supervised, stopped when idle. One serves one user and runs as that user,
- * or it serves all users and runs as root (doc/decisions/0099).
+ * MPS control daemons for all GPUs (doc/decisions/0014), started before their first sharable task (a process chooses MPS when
+ * it initialises CUDA; a running one cannot be adopted), supervised, stopped when idle. One serves one user and runs as that
+ * user, or it serves all users and runs as root (doc/decisions/0099).
  * Everything that talks to a control daemon may hang; so it is done by short-lived helper processes with a deadline.
  */
 #ifndef RAD_LAUNCH_MPS_H
@@ -27,13 +27,14 @@ struct mps_server;
 /* Whether tasks can be MPS clients on that kind of device here: where servers have to be started, that program is in PATH. */
 bool mps_available(const struct device_kind *kind);
 
-/* Whether its servers can serve several users: the control program is run for a moment, without a GPU. Driver branches 470, 535 and
- * 550 do not know the option, and end at once; one that says nothing within 3 s does not count. *why: what was found; static. */
+/* Whether its servers can serve several users: the control program is run for a moment, without a GPU. Driver branches 470,
+ * 535 and 550 do not know the option, and end at once; one that says nothing within 3 s does not count. *why: what was found;
+ * static. */
 bool mps_serves_all(const char *run_dir, const char **why);
 
 /* Starts a control daemon as `uid`/`gid` for the GPUs of a list, "UUID,UUID...", which it counts in that order; for
- * MPS_ALL_USERS as the daemon's own user. Its folders lie in `run_dir`/mps/UID.N or all.N, N being the first number that no running
- * one has: one that is stopping does not hold up the next. Returns at once; the server becomes ready later. */
+ * MPS_ALL_USERS as the daemon's own user. Its folders lie in `run_dir`/mps/UID.N or all.N, N being the first number that no
+ * running one has: one that is stopping does not hold up the next. Returns at once; the server becomes ready later. */
 struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, struct error *err);
 /* Calls `found` with each one that a former radd left running; it owns the object. */
 void mps_adopt(const char *run_dir, void (*found)(void *ctx, struct mps_server *s), void *ctx);

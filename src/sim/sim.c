@@ -146,7 +146,7 @@ static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 	return next;
 }
 
-/* Where nothing moves, what was said before still holds: so a word whenever something did is as good as one every few seconds. */
+/* Where nothing moves, what was said before still holds: a word whenever something did is as good as one every few seconds. */
 static void say_progress(struct simulation *s, const struct world_task *t)
 {
 	int64_t left = t->total - t->done - t->rate * (s->now_ms - t->since_ms);

@@ -20,7 +20,7 @@
 	X(SHARE_AUTO, "auto")		/* whatever the administrator's default is and the GPU can do */ \
 	X(SHARE_NEVER, "never")		/* alone on its GPUs, for as long as it runs ("exclusive") */ \
 	X(SHARE_STREAMS, "streams")	/* plain time slicing between processes */ \
-	X(SHARE_MPS, "mps")		/* client of its user's MPS server */ \
+	X(SHARE_MPS, "mps")		/* client of an MPS server */ \
 	X(SHARE_MIG, "mig")		/* one MIG instance, alone on it */
 
 enum share_mode {
