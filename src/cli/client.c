@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "cli/cli.h"
+#include "cli/client_private.h"
 #include "submit/wire.h"
 
 #include <errno.h>
@@ -18,6 +19,8 @@
 
 #define AWAY_MS 60000		/* how long a wait tries to find radd again */
 #define RETRY_MS 250
+#define SERVER_MS 10000		/* how long the server's radd is waited for, */
+#define TELL_MS 1000		/* from when on that is told */
 
 bool client_may_start(void)
 {
@@ -25,20 +28,63 @@ bool client_may_start(void)
 	return !(no && *no && strcmp(no, "0"));
 }
 
-bool client_is_servers(const char *socket)
+const char *client_server(void)
 {
-	scoped_free char *own = wire_own_socket_path();
-	const char *said = getenv("RAD_SOCKET");
-	return !(said && *said) && strcmp(socket, own);
+	scoped_free char *said = wire_said_socket();
+	const char *sign = said ? NULL : wire_server_sign();
+	/* Root's own is the server's: he may start it, unless systemd does. */
+	return sign && (geteuid() || !strcmp(sign, WIRE_SERVER_UNIT)) ? sign : NULL;
 }
 
+/* Whoever asks for its own, or for its own to be forgotten, says so. */
+static int server_is_away(const char *sign, struct error *err)
+{
+	if (!geteuid())
+		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer: start it: systemctl start radd");
+	return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer (that it has one, %s shows): ask for it to be "
+			 "started (systemctl start radd); RAD_SOCKET=own has one of your own beside it", sign);
+}
+
+/* A restart takes a second or two. Who was answered once, or has waited once, has a rule of his own for what comes after. */
+static int wait_for_server(const char *path, const char *sign, struct error *err)
+{
+	int64_t from = clock_mono_ms(), now = from;
+	bool told = false;
+	for (; now - from < SERVER_MS; now = clock_mono_ms()) {
+		struct error why = ERROR_INIT;
+		int fd = wire_connect(path, &why);
+		if (fd >= 0)
+			return fd;
+		if (why.code != ERR_UNAVAILABLE)
+			return error_set(err, why.code, "%s", why.text);
+		if (!told && now - from >= TELL_MS)
+			cli_note("this machine's radd does not answer: waiting for it (%d s at most)", SERVER_MS / 1000);
+		told = told || now - from >= TELL_MS;
+		poll(NULL, 0, RETRY_MS);
+	}
+	return server_is_away(sign, err);
+}
+
+/* One call of rad speaks to one daemon: ids that it was given by one mean nothing to another that came up meanwhile. */
 int client_connect(struct error *err)
 {
-	scoped_free char *path = wire_socket_path();
-	int fd = wire_connect(path, err);
-	if (fd < 0 && err && err->code == ERR_UNAVAILABLE && client_may_start() && !client_is_servers(path))
-		error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: 'rad submit' starts one, or name another socket in RAD_SOCKET", path);
-	return fd;
+	static char *path;
+	static bool was_there;
+	struct error why = ERROR_INIT;
+	const char *sign = client_server();
+	if (!path)
+		path = wire_socket_path();
+	int fd = wire_connect(path, &why);
+	bool away = fd < 0 && why.code == ERR_UNAVAILABLE, patient = away && sign && !was_there;
+	was_there = was_there || fd >= 0 || patient;
+	if (patient)
+		return wait_for_server(path, sign, err);
+	if (away && sign)
+		return server_is_away(sign, err);
+	if (away && client_may_start())
+		return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: 'rad start' or 'rad submit' starts one, or name another "
+				 "socket in RAD_SOCKET", path);
+	return fd < 0 ? error_set(err, why.code, "%s", why.text) : fd;
 }
 
 /* What belongs to the protocol is no part of the answer. */

@@ -10,17 +10,19 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Whether a radd may be started for the caller: not with RAD_NO_START=1, */
-bool client_may_start(void);
-/* and not where that socket is the server's, whose radd crashed or is being restarted: one of the user's own beside it would
- * put tasks on GPUs that it holds for others. */
-bool client_is_servers(const char *socket);
-
-/* Connects to the daemon there is. Returns a descriptor or -1. */
+/* Connects to the daemon there is. Returns a descriptor or -1. Where that is the server's and it does not answer (it crashed,
+ * is being restarted, or was stopped), it is waited for a while, the first time: a radd of the caller's own beside it would
+ * put tasks on GPUs that it holds for others, and give them the same ids. */
 int client_connect(struct error *err);
 /* The same; with no daemon to reach, the caller's own is started in the background and a line on stderr says so, unless
- * RAD_NO_START=1. */
+ * RAD_NO_START=1. Never on a machine that has the server's, but where RAD_SOCKET asks for one's own. */
 int client_connect_or_start(struct error *err);
+/* Starts the caller's own, whatever RAD_NO_START says. 0, *started false: there is one already. */
+int client_start(bool *started, struct error *err);
+
+/* Before something is done to a task: whether that id, which goes to the server's radd, may have been meant for one of the
+ * caller's own, which has an unfinished task of that number too. -1 with what to say then. */
+int client_check_which(const char *id, struct error *err);
 
 /* One operation; takes the reference of `request`. Returns the answer without what belongs to the protocol, a new reference,
  * or NULL. On that connection (-1: its error is in *err already), or on one of its own. */

@@ -9,6 +9,7 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/client_private.h"
 #include "submit/wire.h"
 
 #include <errno.h>
@@ -136,18 +137,11 @@ static int spawn(const char *program, int log_fd, int *ready, struct error *err)
 }
 
 /* In the background; waits until it answers or says why not. */
-static int client_start(struct error *err)
+static int start_own(const char *program, struct error *err)
 {
-	scoped_free char *program = client_find_program("radd"), *log = NULL;
+	scoped_free char *log = NULL;
 	scoped_buf report = { 0 };
-	struct error ignored = ERROR_INIT;
-	if (!program)
-		return error_set(err, ERR_UNAVAILABLE, "no radd is running, and its program is neither beside rad nor in PATH: install it");
-	scoped_fd int turn = wait_for_turn(err);
-	scoped_fd int there = turn < 0 ? -1 : client_connect(&ignored);
-	if (there >= 0)
-		return 0;
-	scoped_fd int log_fd = turn < 0 ? -1 : open_in_state("radd.log", &log, err);
+	scoped_fd int log_fd = open_in_state("radd.log", &log, err);
 	scoped_fd int ready = -1;
 	if (log_fd < 0 || spawn(program, log_fd, &ready, err))
 		return -1;
@@ -160,14 +154,31 @@ static int client_start(struct error *err)
 	return 0;
 }
 
+int client_start(bool *started, struct error *err)
+{
+	scoped_free char *program = client_find_program("radd");
+	struct error ignored = ERROR_INIT;
+	*started = false;
+	if (client_server()) {	/* it is waited for, and never started from here */
+		scoped_fd int server = client_connect(err);
+		return server < 0 ? -1 : 0;
+	}
+	if (!program)
+		return error_set(err, ERR_UNAVAILABLE, "no radd is running, and its program is neither beside rad nor in PATH: install it");
+	scoped_fd int turn = wait_for_turn(err);
+	scoped_fd int there = turn < 0 ? -1 : client_connect(&ignored);
+	if (there >= 0 || turn < 0)
+		return there >= 0 ? 0 : -1;
+	*started = true;
+	return start_own(program, err);
+}
+
 int client_connect_or_start(struct error *err)
 {
+	bool started;
 	int fd = client_connect(err);
-	if (fd >= 0 || err->code != ERR_UNAVAILABLE || !client_may_start())
+	if (fd >= 0 || err->code != ERR_UNAVAILABLE || client_server() || !client_may_start())
 		return fd;
-	scoped_free char *socket = wire_socket_path();
-	if (client_is_servers(socket))
-		return error_wrap(err, "the server's radd does not answer, and one of your own would get in its way");
 	*err = ERROR_INIT;
-	return client_start(err) ? -1 : client_connect(err);
+	return client_start(&started, err) ? -1 : client_connect(err);
 }

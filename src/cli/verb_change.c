@@ -23,7 +23,7 @@ static int change_each(struct cli_call *c, json_t *request, char *const *ids, si
 	for (size_t i = 0; i < n; i++) {
 		struct error err = ERROR_INIT;
 		json_object_set_new(request, "id", json_string(ids[i]));
-		scoped_json *reply = client_call(json_incref(request), &err);
+		scoped_json *reply = client_check_which(ids[i], &err) ? NULL : client_call(json_incref(request), &err);
 		if (!reply) {
 			rc = cli_fail(c, &err);
 			if (rc == CLI_NO_DAEMON)

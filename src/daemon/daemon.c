@@ -463,13 +463,12 @@ static void prepare_descriptors(void)
  * state. */
 static void daemon_set_paths(struct daemon *d, const struct daemon_options *o, const char *program)
 {
-	const char *named_socket = o->socket_path ? o->socket_path : getenv("RAD_SOCKET");
-	scoped_free char *server_state = wire_own_state_dir();
+	scoped_free char *said = wire_said_socket(), *server_state = wire_own_state_dir();
 	d->program = alloc_string(program);
 	d->state_dir = o->state_dir ? absolute(o->state_dir) : wire_own_state_dir();
 	bool for_server = !geteuid() && !strcmp(d->state_dir, server_state);
 	d->run_dir = for_server ? alloc_string("/run/rad") : alloc_printf("%s/run", d->state_dir);
-	d->socket_path = named_socket ? absolute(named_socket) : wire_own_socket_path();
+	d->socket_path = o->socket_path ? absolute(o->socket_path) : said ? absolute(said) : wire_own_socket_path();
 }
 
 /* A signal that comes while the parts are made is heard when the loop runs. */

@@ -17,6 +17,12 @@
 
 #define ROOT_SOCKET "/run/rad/radd.sock"
 
+/* What only root can have put there, and only where a radd serves the whole machine: a unit that starts it at boot, its socket
+ * and its folder since then, its store. */
+static const char *const server_signs[] = {
+	WIRE_SERVER_UNIT, ROOT_SOCKET, "/run/rad", "/var/lib/rad/rad.db",
+};
+
 static bool fits(const char *path)
 {
 	return strlen(path) < sizeof ((struct sockaddr_un *)0)->sun_path;
@@ -53,12 +59,31 @@ char *wire_own_state_dir(void)
 	return alloc_printf("/var/tmp/rad-%u", (unsigned)geteuid());
 }
 
-char *wire_socket_path(void)
+char *wire_said_socket(void)
 {
 	const char *said = getenv("RAD_SOCKET");
-	if (said && *said)
-		return alloc_string(said);
-	return access(ROOT_SOCKET, F_OK) ? wire_own_socket_path() : alloc_string(ROOT_SOCKET);
+	if (!said || !*said)
+		return NULL;
+	if (!strcmp(said, "own"))
+		return wire_own_socket_path();
+	return alloc_string(strcmp(said, "server") ? said : ROOT_SOCKET);
+}
+
+const char *wire_server_sign(void)
+{
+	struct stat st;
+	for (size_t i = 0; i < COUNT_OF(server_signs); i++)
+		if (!lstat(server_signs[i], &st) && st.st_uid == 0)
+			return server_signs[i];
+	return NULL;
+}
+
+char *wire_socket_path(void)
+{
+	char *said = wire_said_socket();
+	if (said)
+		return said;
+	return wire_server_sign() ? alloc_string(ROOT_SOCKET) : wire_own_socket_path();
 }
 
 int wire_prepare_folder(const char *socket_path, struct error *err)
@@ -88,7 +113,7 @@ static int check_peer(int fd, const char *path, struct error *err)
 {
 	struct ucred peer;
 	socklen_t size = sizeof peer;
-	const char *said = getenv("RAD_SOCKET");
+	scoped_free char *said = wire_said_socket();
 	if (said && !strcmp(said, path))
 		return 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))

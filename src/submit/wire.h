@@ -40,9 +40,15 @@ const char *wire_check_request(const json_t *request, struct error *err);
 /* Turns a reply that carries an error, or comes from another protocol version, into that error: -1; else 0. */
 int wire_check(const json_t *reply, struct error *err);
 
-/* Client side: where the daemon's socket is ($RAD_SOCKET; root's /run/rad/radd.sock when it is there; the user's own).
- * Free it. */
+/* Where the daemon's socket is: $RAD_SOCKET; root's /run/rad/radd.sock on a machine that has a radd of root's, whether it
+ * answers now or not; else the user's own. Free it. */
 char *wire_socket_path(void);
+/* What $RAD_SOCKET says: a path, "own" or "server"; NULL: nothing. Free it. */
+char *wire_said_socket(void);
+/* What shows that a radd serves this whole machine, or did: a path that only root can have made, the first of several; NULL:
+ * nothing does. WIRE_SERVER_UNIT: it is a service that systemd starts at boot. */
+const char *wire_server_sign(void);
+#define WIRE_SERVER_UNIT "/etc/systemd/system/multi-user.target.wants/radd.service"
 /* The path for a daemon of the caller's own: $XDG_RUNTIME_DIR/rad/radd.sock, else /tmp/rad-UID/radd.sock; root's
  * /run/rad/radd.sock. Free it. */
 char *wire_own_socket_path(void);

@@ -1,0 +1,198 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# One radd for one machine: what a user's rad does while the machine's own radd is away, whose task an id is, and radds of
+# several users that share GPUs without an administrator. Where default paths are what is tried, it is in a mount namespace with
+# empty folders over them.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+ALICE=nobody BOB=daemon
+
+need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
+
+# as USER COMMAND...: in a folder of that user's, as after a login.
+as()
+{
+	local user=$1
+	shift
+	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" \
+		XDG_RUNTIME_DIR="$WORLD/$user" "$@")
+}
+
+setup()
+{
+	new_world
+	unset RAD_SOCKET RAD_STATE RAD_NO_START
+	export RAD_CLAIMS_DIR=$WORLD/claims RAD_DEVICES=sim:1xa100-40g
+	mkdir -m 1777 "$RAD_CLAIMS_DIR"
+	chmod 1777 "$RAD_CLAIMS_DIR"
+	chmod 755 "$WORLD" "$WORLD/work"
+	if [ "$(id -u)" = 0 ]; then
+		install -d -m 700 -o "$ALICE" "$WORLD/$ALICE"
+		install -d -m 700 -o "$BOB" "$WORLD/$BOB"
+	fi
+	export -f as wait_for gone
+}
+
+teardown()
+{
+	local f
+	for f in "$WORLD"/*/pid "$WORLD"/*.pid; do
+		[ ! -e "$f" ] || kill "$(cat "$f")" 2>/dev/null || :
+	done
+	for f in $(cat "$WORLD"/*/.local/state/rad/lock "$WORLD"/state*/lock 2>/dev/null); do
+		kill "$f" 2>/dev/null && gone "$f" || :
+	done
+	cd /
+	rm -rf "$WORLD"
+}
+
+# machine SCRIPT: run by bash where /run, /var/lib and /etc/systemd are empty folders of root's.
+machine()
+{
+	cat >"$WORLD/script" <<-EOF
+		set -eu
+		mount -t tmpfs none /run
+		mount -t tmpfs none /var/lib
+		[ ! -d /etc/systemd ] || mount -t tmpfs none /etc/systemd
+		server() { radd --ready-fd 3 3>"$WORLD/ready" >>"$WORLD/radd.log" 2>&1 & echo \$! >"$WORLD/server.pid"; wait_for 10 grep -q ok "$WORLD/ready"; }
+		stop() { kill "\$(cat "$WORLD/server.pid")"; gone "\$(cat "$WORLD/server.pid")"; }
+		as_alice() { as "$ALICE" "\$@"; }
+		as_bob() { as "$BOB" "\$@"; }
+		$1
+	EOF
+	timeout 60 unshare -m --propagation private bash "$WORLD/script" 3>&- 4>&-
+}
+
+# ---- the machine's radd is away ----
+
+@test "while the machine's radd is stopped, nobody's own is started, and what to do is said" {
+	need_root
+	run machine '
+		server
+		as_alice rad submit --parsable -- sleep 300
+		stop
+		as_bob env RAD_NO_START=0 rad submit -- true || echo "exit $?"
+		ls "$WORLD/daemon"'
+	[ "${lines[0]}" = 1 ]
+	[[ "${lines[1]}" == "rad: this machine's radd does not answer: waiting for it"* ]]
+	[[ "${lines[2]}" == "rad: this machine's radd does not answer (that it has one, /run/rad shows)"*"RAD_SOCKET=own"* ]]
+	[ "${lines[3]}" = "exit 3" ]
+	[ "${#lines[@]}" -eq 4 ]
+}
+
+@test "a restart of the machine's radd is waited for" {
+	need_root
+	run --separate-stderr machine '
+		server
+		as_bob rad submit --parsable --hold -- true
+		stop
+		as_bob rad submit --parsable --hold -- true >"$WORLD/out" & pid=$!
+		server
+		wait $pid
+		cat "$WORLD/out"'
+	[ "$status" -eq 0 ]
+	[ "$output" = "$(printf '1\n2')" ]
+}
+
+@test "a service that systemd is to start, and a store that is there, show that the machine has a radd" {
+	need_root
+	[ -d /etc/systemd ] || skip "no /etc/systemd"
+	run machine '
+		mkdir -p /etc/systemd/system/multi-user.target.wants
+		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
+		as_bob rad queue || echo "exit $?"
+		rad submit -- true || echo "exit $?"'
+	[[ "$output" == *"multi-user.target.wants/radd.service shows"* ]]
+	[[ "$output" == *"start it: systemctl start radd"* ]]
+	[ "$(grep -c '^exit 3$' <<<"$output")" -eq 2 ]
+	run machine '
+		mkdir /var/lib/rad
+		: >/var/lib/rad/rad.db
+		as_bob rad start || echo "exit $?"'
+	[[ "$output" == *"/var/lib/rad/rad.db shows"* ]]
+	[[ "$output" == *"exit 3"* ]]
+}
+
+@test "an id of one's own radd is not taken for the server's, nor the other way round" {
+	need_root
+	run machine '
+		as_bob rad submit --parsable --hold -- true
+		server
+		as_alice rad submit --parsable --hold -- true
+		as_bob rad submit --parsable --hold -- true
+		as_bob rad cancel 1 || echo "exit $?"
+		as_bob env RAD_SOCKET=server rad cancel 1 || echo "exit $?"
+		as_bob rad cancel 2 && echo cancelled
+		as_bob env RAD_SOCKET=own rad cancel 1 && echo cancelled
+		as_bob rad cancel 1 || echo "exit $?"
+		as_alice rad show --json 1 | jq -r ".tasks[0].state"'
+	[ "${lines[1]}" = 1 ]
+	[[ "${lines[0]}" == *"started radd for you"* ]]
+	[ "${lines[2]}" = 1 ]
+	[ "${lines[3]}" = 2 ]
+	[[ "${lines[4]}" == *"a radd of your own ("*"has an unfinished task of that number too"*"RAD_SOCKET=server or RAD_SOCKET=own" ]]
+	[ "${lines[5]}" = "exit 1" ]
+	[[ "${lines[6]}" == *"belongs to nobody"* ]]
+	[ "${lines[8]}" = cancelled ]
+	[ "${lines[9]}" = cancelled ]
+	[[ "${lines[10]}" == *"belongs to nobody"* ]]
+	[ "${lines[12]}" = HELD ]
+}
+
+@test "RAD_SOCKET=own has one's own beside the server's" {
+	need_root
+	run machine '
+		server
+		export RAD_SOCKET=own
+		as_bob rad submit --parsable --hold -- true
+		[ -S "$WORLD/daemon/rad/radd.sock" ]
+		RAD_SOCKET=server as_bob rad queue --json | jq ".tasks | length"
+		as_bob rad queue --json | jq ".tasks | length"'
+	[ "$status" -eq 0 ]
+	[[ "${lines[0]}" == *"started radd for you"* ]]
+	[ "${lines[1]} ${lines[2]} ${lines[3]}" = "1 0 1" ]
+}
+
+# ---- rad start ----
+
+@test "rad start: one's own goes on with its queue" {
+	export RAD_SOCKET=$WORLD/own.sock RAD_STATE=$WORLD/state1
+	run rad start
+	[ "$status" -eq 0 ]
+	[[ "${lines[1]}" == "radd was started (pid "*"): 0 tasks are running, 0 waiting" ]]
+	kill "$(cat "$WORLD/state1/lock")"
+	gone "$(cat "$WORLD/state1/lock")"
+	run rad start
+	[[ "${lines[1]}" == "radd was started"* ]]
+	run rad start
+	[[ "${lines[0]}" == "radd runs already"* ]]
+	[ "${#lines[@]}" -eq 1 ]
+	[ "$(rad start --json | jq -r .started)" = false ]
+}
+
+@test "rad start --on-boot: a unit of the user's, or a line for cron" {
+	export RAD_SOCKET=$WORLD/own.sock RAD_STATE="$WORLD/state1"
+	mkdir "$WORLD/bin"
+	printf '#!/bin/sh\necho "$(basename "$0") $*" >>%s/calls\n' "$WORLD" >"$WORLD/bin/systemctl"
+	cp "$WORLD/bin/systemctl" "$WORLD/bin/loginctl"
+	chmod +x "$WORLD/bin"/*
+	PATH=$WORLD/bin:$PATH run rad start --on-boot
+	[ "$status" -eq 0 ]
+	local unit=$WORLD/.config/systemd/user/radd.service
+	grep -q '^ExecStart=".*radd" --foreground$' "$unit"
+	grep -q "^Environment=\"RAD_STATE=$WORLD/state1\"\$" "$unit"
+	[ "$(cat "$WORLD/calls")" = "systemctl --user daemon-reload
+systemctl --user enable radd.service
+loginctl enable-linger" ]
+	printf '#!/bin/sh\nexit 1\n' >"$WORLD/bin/loginctl"
+	PATH=$WORLD/bin:$PATH run rad start --on-boot
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"loginctl enable-linger"* ]]
+	printf '#!/bin/sh\nexit 1\n' >"$WORLD/bin/systemctl"
+	PATH=$WORLD/bin:$PATH run rad start --on-boot
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"@reboot RAD_STATE='$WORLD/state1'"*"rad start"* ]]
+	[ ! -e "$unit" ]
+}
