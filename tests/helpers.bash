@@ -9,7 +9,7 @@ new_world()
 	WORLD=$(mktemp -d /tmp/rad-bats.XXXXXX)
 	export WORLD
 	export RAD_SOCKET=$WORLD/radd.sock RAD_NO_START=1 HOME=$WORLD RAD_STATE=$WORLD/own LC_ALL=C.UTF-8
-	export RAD_CONFIG=$WORLD/rad.conf
+	export RAD_CONFIG=$WORLD/rad.conf RAD_CLAIMS_DIR=
 	unset COLUMNS RAD_DEVICES RAD_SIM_DEVICES CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER
 	printf 'interval: 0.2\nwindow: 2\nsettle: 0.5\nwarm: 1\nkill_wait: 2\n' >"$RAD_CONFIG"
 	mkdir -p "$WORLD/work"

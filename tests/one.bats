@@ -196,3 +196,89 @@ loginctl enable-linger" ]
 	[[ "$output" == *"@reboot RAD_STATE='$WORLD/state1'"*"rad start"* ]]
 	[ ! -e "$unit" ]
 }
+
+# ---- radds of two users, no administrator ----
+
+# Waits until that user's task is in that state.
+becomes() { wait_for 15 is_in "$@"; }
+is_in() { [ "$(as "$1" rad show --json "$2" | jq -r '.tasks[0].state')" = "$3" ]; }
+why() { as "$1" rad show --json "$2" | jq -r '.tasks[0].reason'; }
+reads() { [ "$(why "$1" "$2")" = "$3" ]; }
+is_claimed() { as "$ALICE" rad gpus --json | jq -e '.gpus[0].claims | length == 1'; }
+radd_of() { cat "$WORLD/$1/.local/state/rad/lock"; }
+
+@test "what one user's radd holds, another's counts, until its task ends or it is killed" {
+	need_root
+	export RAD_SOCKET=own
+	local id
+	id=$(as "$ALICE" rad submit --parsable --gpu-mem 10G -- sleep 300)
+	becomes "$ALICE" "$id" RUNNING
+	as "$BOB" rad submit --parsable --gpu-mem 1G -- sleep 300
+	wait_for 10 reads "$BOB" 1 Foreign
+	as "$BOB" rad gpus --json | jq -e '.gpus[0] | .claims == [{"uid": .claims[0].uid, "user": "nobody", "tasks": 1, "held_mib": 10240,
+		"used_mib": 0}] and .mem_foreign_mib == 10240'
+	[[ "$(as "$BOB" rad why 1)" == *"another daemon of this machine has tasks there"* ]]
+	[[ "$(as "$BOB" rad gpus -v)" == *"nobody"*"claimed"* ]]
+	as "$ALICE" rad cancel "$id"
+	becomes "$BOB" 1 RUNNING
+	as "$ALICE" rad submit --parsable --gpu-mem 1G -- true
+	wait_for 10 reads "$ALICE" 2 Foreign
+	# Killed, it says nothing any more. (Real GPUs show what its tasks use; these are each daemon's own.)
+	kill -9 "$(radd_of "$BOB")"
+	becomes "$ALICE" 2 COMPLETED
+	RAD_SOCKET=own as "$BOB" rad start >/dev/null
+	as "$BOB" rad cancel 1
+}
+
+@test "two users' tasks that come at the same moment never meet on a GPU" {
+	need_root
+	export RAD_SOCKET=own
+	local user i
+	for user in "$ALICE" "$BOB"; do
+		as "$user" rad start >/dev/null
+		(for i in 1 2 3 4 5 6; do
+			as "$user" rad submit --parsable --exclusive -- sh -c 'date +%s%N; sleep 0.3; date +%s%N'
+		done) >/dev/null &
+	done
+	wait
+	for user in "$ALICE" "$BOB"; do
+		as "$user" timeout 50 rad wait 1 2 3 4 5 6
+	done
+	# Spans by start; none begins before the one before it has ended.
+	cat "$WORLD/$ALICE"/rad-*.out "$WORLD/$BOB"/rad-*.out | paste -d ' ' - - | sort -n >"$WORLD/spans"
+	[ "$(wc -l <"$WORLD/spans")" -eq 12 ]
+	awk '$1 < last { bad = 1; print "meets:", $0 } { last = $2 } END { exit bad }' "$WORLD/spans"
+}
+
+@test "a hostile user's files neither stop nor mislead another's radd, and the server's heeds nobody's" {
+	need_root
+	export RAD_SOCKET=own
+	as "$BOB" sh -c 'cd "$RAD_CLAIMS_DIR" && id=$(id -u) && mkfifo rad-claims-$id-a && ln -s /dev/zero rad-claims-$id-b &&
+		ln -s rad-claims-$id-c rad-claims-$id-c && head -c 100000 /dev/urandom >rad-claims-$id-d && mkdir rad-claims-$id-e &&
+		for i in $(seq 300); do echo "rad-claims 1 1 1 1" >rad-claims-0-$i; done'
+	[ "$(as "$ALICE" rad run -- echo ran 2>/dev/null)" = ran ]
+	# All of the GPU, in a file as radd would write it, by a process that lives.
+	cat >"$WORLD/lie" <<-'PY'
+		import fcntl, os, sys, time, zlib
+		stat = open("/proc/self/stat").read().rsplit(")", 1)[1].split()
+		text = "rad-claims 1 %d %s %d\n" % (os.getpid(), stat[19], os.stat("/proc/self/ns/pid").st_ino)
+		text += "%s %d 99999999 0 5\n%s 0 99999999 0 5\n" % (sys.argv[1], os.getuid(), sys.argv[1])
+		text += "end %08x\n" % zlib.crc32(text.encode())
+		f = open("%s/rad-claims-%d-lie" % (os.environ["RAD_CLAIMS_DIR"], os.getuid()), "w")
+		fcntl.flock(f, fcntl.LOCK_EX)
+		f.write(text)
+		f.flush()
+		open("lie.pid", "w").write(str(os.getpid()))
+		time.sleep(60)
+	PY
+	chmod 644 "$WORLD/lie"
+	rm -rf "$WORLD/claims"/rad-claims-"$(id -u "$BOB")"-*
+	as "$BOB" python3 "$WORLD/lie" "$(as "$ALICE" rad gpus --json | jq -r '.gpus[0].uuid')" 3>&- 4>&- &
+	wait_for 10 is_claimed
+	as "$ALICE" rad submit -- true
+	wait_for 10 reads "$ALICE" 2 Foreign
+	as "$ALICE" rad gpus --json | jq -e '.gpus[0].claims | length == 1 and .[0].user == "daemon" and .[0].tasks == 5'
+	RAD_SOCKET=$WORLD/root.sock RAD_STATE=$WORLD/stateroot rad run -- true
+	kill "$(cat "$WORLD/$BOB/lie.pid")"
+	becomes "$ALICE" 2 COMPLETED
+}

@@ -191,6 +191,9 @@ static void check_gpus(struct doctor *d)
 		if (json_is_true(json_object_get(g, "stale")))
 			report(d, GRADE_FAIL, "gpus", "GPU %lld does not answer: see nvidia-smi, and dmesg for Xid errors",
 			       (long long)member_int(g, "index"));
+		else if (json_array_size(json_object_get(g, "claims")))
+			report(d, GRADE_OK, "gpus", "GPU %lld: another daemon of this machine has tasks there, so it is left alone (rad gpus -v)",
+			       (long long)member_int(g, "index"));
 		else if (foreign > 1024)
 			report(d, GRADE_WARN, "gpus", "GPU %lld: processes that RAD-RM did not start hold %.1f GiB (rad gpus -v)",
 			       (long long)member_int(g, "index"), foreign / 1024);

@@ -163,6 +163,22 @@ static void print_uuids(const json_t *gpus, const struct term *term)
 	table_destroy(table);
 }
 
+/* What other daemons of the machine hold, whether processes of theirs are there yet or not. */
+static void add_claims(struct table *table, const json_t *g)
+{
+	const json_t *claims = json_object_get(g, "claims");
+	char text[FORMAT_LEN];
+	size_t i;
+	json_t *c;
+	json_array_foreach(claims, i, c) {
+		table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "index"));
+		table_cell(table, STYLE_DIM, "-");
+		table_cell(table, STYLE_PLAIN, member_text(c, "user"));
+		table_cell(table, STYLE_YELLOW, "claimed");
+		table_cell(table, STYLE_PLAIN, format_mib(member_number(c, "held_mib"), text));
+	}
+}
+
 static void print_processes(const json_t *gpus, const struct term *term)
 {
 	static const struct table_column columns[] = {
@@ -182,6 +198,7 @@ static void print_processes(const json_t *gpus, const struct term *term)
 			table_cell(table, *task ? STYLE_PLAIN : STYLE_YELLOW, *task ? task : "foreign");
 			table_cell(table, STYLE_PLAIN, format_mib(member_number(p, "mem_mib"), text));
 		}
+		add_claims(table, g);
 	}
 	putchar('\n');
 	table_print(table, term, stdout);

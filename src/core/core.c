@@ -150,6 +150,12 @@ static double known_pace(void *ctx, const struct task *t, const char *gpu_name)
 	return estimates_pace(((struct core *)ctx)->estimates, t, gpu_name);
 }
 
+static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
+{
+	struct core *c = ctx;
+	return c->ops.claim(c->ops.ctx, claims, n);
+}
+
 /* Life ---------------------------------------------------------------------------------------------------------------- */
 
 struct core *core_create(const struct core_config *config, const struct core_ops *ops)
@@ -160,7 +166,8 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->ops = *ops;
 	c->fair = fair_create(&c->config.fair, &c->config.pass_max_ms);
 	c->tasks = tasks_create(&(struct tasks_ops){ c, core_on_event, on_trouble, state_of }, c->fair);
-	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace }, c->fair);
+	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace, ops->claim ? may_claim : NULL },
+				c->fair);
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
 	c->limits = limits_create(ops, c->tasks);
 	c->endings = endings_create(&c->config, c->tasks, c->fleet);
@@ -398,6 +405,16 @@ void core_snapshot(struct core *c, const struct snapshot *s, enum core_mps mps, 
 	while (!c->config.readings_stand && (id = fleet_note_due(c->fleet, now, &ev.u.measured)))
 		tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, now.wall_ms);
 	assert_invariants(c);
+}
+
+void core_others(struct core *c, const struct core_claim *claims, size_t n)
+{
+	fleet_set_others(c->fleet, claims, n);
+}
+
+size_t core_claims(const struct core *c, struct core_claim *out, size_t most)
+{
+	return fleet_claims(c->fleet, out, most);
 }
 
 void core_drain(struct core *c, const char *uuid, bool drained)

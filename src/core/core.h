@@ -70,6 +70,15 @@ struct core_config core_config_default(void);
 
 struct now { int64_t mono_ms, wall_ms; };
 
+/* What one user's tasks hold on a GPU, of ours or of another daemon of this machine. */
+struct core_claim {
+	char uuid[GPU_UUID_LEN];
+	uid_t uid;			/* of the tasks; -1: of tasks that ended, whoever's they were */
+	uint64_t held_mib;		/* all of the GPU's where one of them has it to itself */
+	uint64_t observed_mib;		/* of that, what their processes were seen to use */
+	unsigned n_tasks;
+};
+
 struct core_ops {
 	void *ctx;
 	/* A task changed. Called after task_apply; `t` may be freed after the call when its state is terminal. */
@@ -82,6 +91,9 @@ struct core_ops {
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
 	/* What the start of a placed task waits for, in words; NULL: for nothing. NULL as a function: never. */
 	const char *(*start_waits)(void *ctx, const struct task *t);
+	/* May a task be placed there, holding that (one row a GPU), as far as other daemons go? False: they hold more there
+	 * than core_others said so far, which has been called meanwhile. NULL: there are no others. */
+	bool (*claim)(void *ctx, const struct core_claim *claims, unsigned n);
 	/* Has a slow row asked elsewhere, and answers by core_estimated, not from within this call. What the context points at
 	 * is for the time of the call. NULL: slow rows are asked in place. */
 	void (*estimate)(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
@@ -183,6 +195,10 @@ enum core_mps { CORE_MPS_NONE, CORE_MPS_APART, CORE_MPS_TOGETHER };
 
 /* A new snapshot. */
 void core_snapshot(struct core *c, const struct snapshot *s, enum core_mps mps, struct now now);
+/* What other daemons hold, all of it; in the place of what was said before. */
+void core_others(struct core *c, const struct core_claim *claims, size_t n);
+/* What ours hold, at most so many rows; one for each GPU and user. Returns how many. */
+size_t core_claims(const struct core *c, struct core_claim *out, size_t most);
 /* A GPU that has not been read yet, after a start, will be known by its UUID. */
 void core_drain(struct core *c, const char *uuid, bool drained);
 /* "0", "GPU-..." or a unique beginning of a UUID, to the UUID; NULL with an error. Valid while the core lives. */

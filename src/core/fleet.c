@@ -37,6 +37,7 @@ static void slot_destroy(struct slot *s)
 	free(s->speeds);
 	free(s->parts);
 	free(s->seen);
+	free(s->others);
 	free(s->procs);
 	free(s);
 }

@@ -23,6 +23,8 @@ struct fleet_ops {
 	struct load_belief (*known_load)(void *ctx, const struct task *t, const char *gpu_name);
 	/* How many units of its own progress a second they did alone there; 0: not known. */
 	double (*known_pace)(void *ctx, const struct task *t, const char *gpu_name);
+	/* As core_ops. NULL: there are no other daemons. */
+	bool (*claim)(void *ctx, const struct core_claim *claims, unsigned n);
 };
 
 /* `config` is the core's, and stays valid; so does `fair`, which is told whose the GPU time is. */
@@ -59,6 +61,11 @@ void fleet_touch(struct fleet *f, task_id id);
 void fleet_touch_all(struct fleet *f);
 void fleet_watch_slowdown(struct fleet *f);
 void fleet_drain(struct fleet *f, const char *uuid, bool drained);
+/* As core_others and core_claims. */
+void fleet_set_others(struct fleet *f, const struct core_claim *claims, size_t n);
+size_t fleet_claims(const struct fleet *f, struct core_claim *out, size_t most);
+/* Whether that may be placed there, as far as other daemons go; false: what is known of them has changed. */
+bool fleet_may_place(struct fleet *f, const struct placement *where, uid_t uid, bool alone);
 /* Keeps a slot free for a task, on behalf of the pass; 0: no longer. */
 void fleet_keep(struct fleet *f, uint32_t slot, task_id id);
 /* It is the turn of that task there, of that user; 0: of nobody. */
@@ -114,6 +121,8 @@ struct fleet_gpu {
 	unsigned n_tasks;
 	enum share_mode mode;			/* of its tasks, if it has any */
 	const char *mps_users;			/* of tasks that come under MPS: "together" or "apart"; NULL: none can */
+	const struct core_claim *others;	/* what other daemons hold there; valid until that changes */
+	size_t n_others;
 	const struct proc_reading *procs;	/* of the last snapshot, `claimed` being the owner; valid until the next */
 	size_t n_procs;
 };

@@ -47,6 +47,7 @@ struct fleet_gpu fleet_look(const struct fleet *f, uint32_t slot, int64_t mono_m
 	return (struct fleet_gpu){
 		.reading = &s->r, .present = s->in_snapshot, .stale = fleet_is_stale(f, s, mono_ms), .drained = s->drained,
 		.expected = window_expects(s->window), .load = window_load(s->window), .held_mib = ledger_held(&s->ledger),
+		.others = s->others, .n_others = s->n_others,
 		.foreign_mib = ledger_foreign(&s->ledger), .available_mib = ledger_available(&s->ledger),
 		.leaving_mib = leaving_mib(&s->ledger), .n_tasks = (unsigned)s->n_runs,
 		.mode = s->n_runs ? task_attempt(s->runs[0]->t)->mode : SHARE_NEVER, .procs = s->procs, .n_procs = s->n_procs,

@@ -47,6 +47,7 @@ static void look_at_room(const struct fleet *f, const struct slot *s, struct now
 {
 	g->available_mib = f->config->map.ledger ? ledger_available(&s->ledger) : driver_available(s);
 	g->foreign_mib = ledger_foreign(&s->ledger);
+	g->claimed_mib = s->ledger.claimed_mib;
 	g->load = window_load(s->window);
 	g->drained = s->drained;
 	g->stale = fleet_is_stale(f, s, now.mono_ms);

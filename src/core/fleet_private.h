@@ -8,6 +8,7 @@
  *	fleet_infer.c	what each does alone, from what the GPU shows of all
  *	fleet_part.c	whose GPU time it is
  *	fleet.c		slots and attempts, which come and go; what people and plans see
+ *	fleet_others.c	what other daemons of this machine hold, and what they are told
  *	fleet_read.c	snapshots
  *	fleet_pace.c	how far attempts say they are, and how fast they went
  *	fleet_map.c	what placement sees, and its versions
@@ -104,6 +105,8 @@ struct slot {
 	struct slot_seen *seen;
 	size_t n_seen, cap_seen;
 	uint64_t foreign_mib, mps_mib;
+	struct core_claim *others;	/* what other daemons hold there: one a user */
+	size_t n_others, cap_others;
 	struct proc_reading *procs;	/* of the last snapshot, with `claimed` set to the owner */
 	size_t n_procs, cap_procs;
 	struct infer *infer;		/* what each does alone; NULL: nothing to be found out */
@@ -213,6 +216,10 @@ double fleet_left_alone_s(const struct fleet *f, const struct run *r);
 int64_t fleet_mps_of(const struct run *r);
 /* Whether tasks that come there are clients of the server for all users. */
 bool fleet_mps_together(const struct fleet *f, const struct slot *s);
+
+/* fleet_others.c */
+/* After a reading: how much of what others hold is in what is seen to be used. */
+void fleet_count_others(struct slot *s);
 
 /* fleet.c */
 /* Makes it if it is not known yet. */

@@ -98,6 +98,7 @@ static void fleet_update_ledger(struct fleet *f, struct slot *s, int64_t begun_m
 	/* Where processes cannot be listed, an entry may only go when the memory of the GPU as a whole came back; that needs no
 	 * rule of its own: with no process known to be there, used memory counts as foreign. */
 	ledger_settle(&s->ledger, begun_ms, procs_known ? is_present : NULL, s);
+	fleet_count_others(s);
 }
 
 /* Where readings stand, the meters came up to now before the reading changed: what is new is who is there. */

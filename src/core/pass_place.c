@@ -16,6 +16,8 @@
 #include <math.h>
 #include <string.h>
 
+#define CLAIM_TRIES 8		/* in a pass, where other daemons place tasks at the same moment */
+
 const struct planned *pass_planned(const struct pass *p, task_id id)
 {
 	for (size_t i = 0; p->config->order == ORDER_PLAN && i < p->plan.n_waiting; i++)
@@ -224,16 +226,23 @@ static void pass_place_there(struct pass *p, struct task *t, const struct map_re
 	tasks_emit(p->tasks, t, &ev, now.wall_ms);
 }
 
+static bool pass_find(struct pass *p, const struct map_request *r, struct placement *out, struct now now)
+{
+	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
+	return is_special(p, r) ? pass_find_anywhere(p, gpus, r, out) : pass_find_where_moved(p, gpus, r, out);
+}
+
+/* Where another daemon was there first, that is known now, and another place is looked for. */
 bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struct now now)
 {
 	struct placement where;
-	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
-	if (!(is_special(p, r) ? pass_find_anywhere(p, gpus, r, &where) : pass_find_where_moved(p, gpus, r, &where))) {
-		pass_take_turn(p, t, r, now);
-		return false;
-	}
-	pass_place_there(p, t, r, gpus, &where, now);
-	return true;
+	for (unsigned tries = 0; tries < CLAIM_TRIES && pass_find(p, r, &where, now); tries++)
+		if (fleet_may_place(p->fleet, &where, r->uid, where.mode == SHARE_NEVER)) {
+			pass_place_there(p, t, r, fleet_gpus(p->fleet, now), &where, now);
+			return true;
+		}
+	pass_take_turn(p, t, r, now);
+	return false;
 }
 
 bool pass_would_place(struct pass *p, const struct map_request *r, struct map_finding *findings, struct now now)

@@ -265,11 +265,23 @@ static json_t *load_json(const struct fleet_gpu *s)
 		"share", share_word(s), "drained", s->drained, "stale", s->stale, "mps_users", json_text_or_null(s->mps_users));
 }
 
+/* Of other daemons of this machine. */
+static json_t *claims_json(const struct fleet_gpu *g)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < g->n_others; i++)
+		json_array_append_new(list, json_pack("{sI, si, sI, sI}", "uid", (json_int_t)g->others[i].uid, "tasks",
+			(int)g->others[i].n_tasks, "held_mib", (json_int_t)g->others[i].held_mib, "used_mib",
+			(json_int_t)g->others[i].observed_mib));
+	return list;
+}
+
 static json_t *gpu_json(const struct core *c, uint32_t slot, const struct fleet_gpu *g)
 {
 	json_t *o = memory_json(g), *rest = load_json(g);
 	json_object_update(o, rest);
 	json_decref(rest);
+	json_object_set_new(o, "claims", claims_json(g));
 	json_object_set_new(o, "gpu_util", number(g->reading, GPU_UTIL, g->reading->gpu_util));
 	add_people(c, slot, g, o);
 	return o;

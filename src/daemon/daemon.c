@@ -16,6 +16,8 @@
 #include "core/core.h"
 #include "daemon/allowing.h"
 #include "daemon/capturing.h"
+#include "daemon/claims.h"
+#include "daemon/claims_folder.h"
 #include "daemon/estimating.h"
 #include "daemon/folding.h"
 #include "daemon/lookup.h"
@@ -64,6 +66,7 @@ struct daemon {
 	struct names *names, *groups;	/* of users, and of those they are in */
 	struct allowing *allowing;	/* what users may have */
 	struct remembering *remembering;	/* what they had */
+	struct claims *claims;		/* shared with other daemons of this machine */
 	struct lookups *lookups;	/* workers that look into the history */
 	struct folding *folding;	/* what ended long ago */
 	struct usages *stored;		/* what each user added to the store */
@@ -102,7 +105,9 @@ static void log_mps(struct daemon *d)
 
 static void tell_troubles(void *ctx, json_t *list)
 {
-	runner_tell_troubles(((struct daemon *)ctx)->runner, list);
+	struct daemon *d = ctx;
+	runner_tell_troubles(d->runner, list);
+	claims_tell(d->claims, list);
 }
 
 /* The turn ------------------------------------------------------------------------------------------------------------- */
@@ -170,6 +175,7 @@ static void on_reading(void *ctx, const struct snapshot *snap)
 	struct now now = now_read();
 	const char *why;
 	core_snapshot(d->core, snap, has_mps(d, &why), now);
+	claims_refresh(d->claims, d->core);
 	recording_note(d->recording, snap, now);
 	remembering_note(d->remembering, now, false);
 }
@@ -357,6 +363,21 @@ static uid_t payer_of(void *ctx, uid_t uid, bool ask)
 	return names_payer(((struct daemon *)ctx)->names, uid, ask);
 }
 
+static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
+{
+	struct daemon *d = ctx;
+	return claims_settle(d->claims, d->core, claims, n);
+}
+
+/* Simulated GPUs are each daemon's own, unless a test says where they meet. */
+static const char *claims_place(const struct daemon *d)
+{
+	const char *said = getenv("RAD_CLAIMS_DIR");
+	if (said)
+		return *said ? said : NULL;
+	return device_kind(d->device)->needs_driver ? CLAIMS_FOLDER : NULL;
+}
+
 static const char *start_waits(void *ctx, const struct task *t)
 {
 	return runner_delay(((struct daemon *)ctx)->runner, t->id);
@@ -489,8 +510,10 @@ static void daemon_start_parts(struct daemon *d)
 {
 	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of,
 				      .owner = owner_of, .start_waits = start_waits, .estimate = on_estimate,
+				      .claim = may_claim,
 				      .outcome = on_outcome, .trouble = on_trouble, .allowance = allowance_of,
 				      .allowance_source = allowance_source };
+	d->claims = claims_create(&d->loop, claims_place(d));
 	d->core = core_create(&d->config.core, &ops);
 	const struct runner_plan running = { .core = d->core, .config = &d->config,
 					     .home = { d->state_dir, store_mark(d->store), store_marked_ms(d->store) },
@@ -558,6 +581,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 		daemon_destroy(d);
 		return NULL;
 	}
+	claims_refresh(d->claims, d->core);
 	daemon_start_turns(d);
 	return d;
 }
@@ -608,6 +632,7 @@ static void daemon_stop_parts(struct daemon *d)
 	folding_destroy(d->folding);
 	names_destroy(d->groups);
 	names_destroy(d->names);
+	claims_destroy(d->claims);
 	capturing_destroy(d->capturing);
 	estimating_destroy(d->estimating);
 	pacing_destroy(d->pacing);

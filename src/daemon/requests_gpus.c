@@ -19,11 +19,13 @@ int request_gpus(const struct requests *q, const struct message *m, struct reply
 	const char *name;
 	(void)m;
 	(void)err;
+	static const char *const lists[] = { "processes", "claims" };
 	json_array_foreach(json_object_get(answer, "gpus"), i, gpu)
-		json_array_foreach(json_object_get(gpu, "processes"), k, process) {
-			names_of(q->names, (uid_t)json_integer_value(json_object_get(process, "uid")), &name);
-			json_object_set_new(process, "user", json_string(name));
-		}
+		for (size_t l = 0; l < COUNT_OF(lists); l++)
+			json_array_foreach(json_object_get(gpu, lists[l]), k, process) {
+				names_of(q->names, (uid_t)json_integer_value(json_object_get(process, "uid")), &name);
+				json_object_set_new(process, "user", json_string(name));
+			}
 	return request_answer(reply, answer);
 }
 

@@ -213,6 +213,8 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		    (unsigned)g->turn_uid);
 		break;
 	case MAP_FOREIGN:
+		if (g->claimed_mib)
+			say(&l, "another daemon of this machine has tasks there (rad gpus -v); ");
 		say(&l, "processes that are not ours hold %s; above %s a GPU is %s", SIZE(f->have), SIZE(f->want),
 		    p->foreign_share ? "not idle" : "not used (foreign: share would allow it)");
 		break;

@@ -129,10 +129,9 @@ static uint64_t observed(const struct ledger *l)
 
 uint64_t ledger_foreign(const struct ledger *l)
 {
-	if (!l->used_known)
-		return l->foreign_seen_mib;
 	uint64_t ours = l->proc_mem_known ? observed(l) : ledger_held(l);
-	return largest_of(less_or_zero(l->used_mib, l->reserved_mib + l->mps_mib + ours), l->foreign_seen_mib);
+	uint64_t used = l->used_known ? less_or_zero(l->used_mib, l->reserved_mib + l->mps_mib + ours) : 0;
+	return largest_of(used, l->foreign_seen_mib) + l->claimed_mib;
 }
 
 uint64_t ledger_capacity(const struct ledger *l)

@@ -10,6 +10,9 @@
  * Where memory per process cannot be read, any of the memory used may be ours up to what is held, so sum of held stands for
  * sum of observed: available is then the smaller of what the entries leave and what the driver shows.
  *
+ * What other daemons of this machine hold for tasks of theirs and is not seen to be used yet is foreign too, on top of that: a
+ * task of another user's that was placed a moment ago has nothing yet, and will.
+ *
  * What is held for a task:
  *	claim lasts for life (declared, history, fenced):	max(claim, observed)
  *	otherwise, until it is warm:				max(claim, observed peak)
@@ -39,6 +42,7 @@ struct ledger_entry {
 struct ledger {
 	uint64_t total_mib, reserved_mib, used_mib, mps_mib;
 	uint64_t foreign_seen_mib;	/* processes that are not ours */
+	uint64_t claimed_mib;		/* held by other daemons and not used yet; stays until it is set again */
 	bool proc_mem_known, used_known;
 	struct ledger_entry *entries;
 	size_t n, cap;

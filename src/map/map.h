@@ -110,7 +110,8 @@ struct map_gpu {
 	const char *uuid;
 	uint64_t total_mib;		/* capacity of the empty GPU: total less driver reserve */
 	uint64_t available_mib;		/* by the ledger, or by the driver when the ledger is off */
-	uint64_t foreign_mib;		/* held by processes that are not ours */
+	uint64_t foreign_mib;		/* held by processes that are not ours, */
+	uint64_t claimed_mib;		/* and of it, what other daemons hold for tasks that do not use it yet */
 	struct load load;
 	const struct map_tenant *tenants;	/* n_tasks of them; NULL: nothing is known of them */
 	double work;			/* map_work of it, so that not every request has to ask; 0: not put down */

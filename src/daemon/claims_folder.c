@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT
+ * Claims on disk: see claims_folder.h. All calls are short ones to a local folder: the list of names is read anew only when the
+ * folder has changed, since /tmp may hold a hundred thousand, and a file is a page or two of the cache.
+ */
+#include "daemon/claims_folder.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/scope.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PREFIX "rad-claims-"
+#define NAME_LEN 64
+#define PUBLISH_TRIES 3
+#define TORN_TRIES 4
+#define TORN_MS 1000		/* one that cannot be read for longer than that says nothing */
+#define MAX_ENTRIES 50000	/* of the folder that are gone through, some 20 ms, */
+#define MAX_STATS 4096		/* and of those with such a name that are looked at */
+#define LEFT_S 10		/* a file without a lock is left over, and not being made, when it is so old */
+#define SETTLED_NS 1000000000	/* the folder's time counts when it is older than this: two changes may have the same */
+
+struct other { char name[NAME_LEN]; uid_t uid; int64_t torn_since_ms; };
+
+struct claims_folder {
+	char *path;
+	int fd;
+	char own_name[NAME_LEN];
+	int own_fd;			/* -1: none */
+	dev_t own_dev;
+	ino_t own_ino;
+	struct claims_page page;	/* ours */
+	struct timespec read_as_of;	/* of the folder, when its names were read; 0: they are to be read again */
+	struct other others[CLAIMS_FILES];
+	size_t n_others;
+};
+
+static uint64_t pid_space(void)
+{
+	struct stat st;
+	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+}
+
+/* Root's, or our own; and where others may write, they must not be able to take away what is another's. */
+static int check_folder(int fd, const char *path, struct error *err)
+{
+	struct stat st;
+	if (fstat(fd, &st))
+		return error_errno(err, "%s", path);
+	bool trusted = st.st_uid == 0 || st.st_uid == geteuid();
+	if (trusted && (!(st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_mode & S_ISVTX))
+		return 0;
+	return error_set(err, ERR_DENIED, "%s: belongs to uid %u with mode %o, so others could take away what is there: chmod +t "
+			 "it, as root", path, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+}
+
+struct claims_folder *claims_folder_open(const char *path, struct error *err)
+{
+	scoped_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		error_errno(err, "%s", path);
+	if (fd < 0 || check_folder(fd, path, err))
+		return NULL;
+	struct claims_folder *f = alloc_zero(sizeof *f);
+	f->path = alloc_string(path);
+	f->fd = steal_fd(fd);
+	f->own_fd = -1;
+	f->page.owner.pid = getpid();
+	proc_stat(getpid(), &f->page.owner.start_ticks, NULL);
+	f->page.space = pid_space();
+	return f;
+}
+
+/* Our file --------------------------------------------------------------------------------------------------------------- */
+
+static bool own_is_there(const struct claims_folder *f)
+{
+	struct stat st;
+	return f->own_fd >= 0 && !fstatat(f->fd, f->own_name, &st, AT_SYMLINK_NOFOLLOW) && st.st_dev == f->own_dev &&
+	       st.st_ino == f->own_ino;
+}
+
+static void drop_own(struct claims_folder *f)
+{
+	if (f->own_fd < 0)
+		return;
+	if (own_is_there(f))
+		unlinkat(f->fd, f->own_name, 0);
+	close(f->own_fd);
+	f->own_fd = -1;
+}
+
+/* Its room is taken at once, so that a full disk hinders the first writing at most. */
+static int make_own(struct claims_folder *f, struct error *err)
+{
+	struct stat st;
+	unsigned chance = 0;
+	drop_own(f);
+	if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
+		chance = (unsigned)clock_wall_ms();
+	snprintf(f->own_name, sizeof f->own_name, PREFIX "%u-%08x", (unsigned)geteuid(), chance);
+	scoped_fd int fd = openat(f->fd, f->own_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return error_errno(err, "%s/%s", f->path, f->own_name);
+	int failed = flock(fd, LOCK_EX | LOCK_NB) || fchmod(fd, 0644) || fstat(fd, &st) ? errno : posix_fallocate(fd, 0, CLAIMS_BYTES);
+	if (failed) {
+		unlinkat(f->fd, f->own_name, 0);
+		errno = failed;
+		return error_errno(err, "%s/%s", f->path, f->own_name);
+	}
+	f->own_dev = st.st_dev;
+	f->own_ino = st.st_ino;
+	f->own_fd = steal_fd(fd);
+	return 0;
+}
+
+static void fill_page(struct claims_folder *f, const struct core_claim *rows, size_t n, struct buf *text)
+{
+	f->page.n = n < CLAIMS_ROWS ? n : CLAIMS_ROWS;
+	memcpy(f->page.rows, rows, f->page.n * sizeof *rows);
+	claims_page_write(&f->page, text);
+	while (text->len > CLAIMS_BYTES && f->page.n) {
+		f->page.n--;
+		buf_drop(text, text->len);
+		claims_page_write(&f->page, text);
+	}
+}
+
+/* Somebody who cleans up may have taken the file away while it was written: then nobody has seen that. */
+int claims_folder_publish(struct claims_folder *f, const struct core_claim *rows, size_t n, struct error *err)
+{
+	scoped_buf text = { 0 };
+	fill_page(f, rows, n, &text);
+	for (int tries = 0; tries < PUBLISH_TRIES; tries++) {
+		if (!own_is_there(f) && make_own(f, err))
+			continue;
+		if (pwrite(f->own_fd, text.data, text.len, 0) != (ssize_t)text.len)
+			return error_errno(err, "%s/%s", f->path, f->own_name);
+		if (own_is_there(f))
+			return 0;
+		error_set(err, ERR_UNAVAILABLE, "%s/%s: was removed while it was written", f->path, f->own_name);
+	}
+	return -1;
+}
+
+void claims_folder_close(struct claims_folder *f)
+{
+	if (!f)
+		return;
+	drop_own(f);
+	close(f->fd);
+	free(f->path);
+	free(f);
+}
+
+/* The others' ------------------------------------------------------------------------------------------------------------- */
+
+/* Whether it may be a daemon's: its owner is the one in its name. Of one user so many, whoever else has how many. */
+static bool is_a_claim(const struct claims_folder *f, const char *name, uid_t *uid)
+{
+	struct stat st;
+	unsigned said;
+	size_t times = 0;
+	if (sscanf(name, PREFIX "%10u-", &said) != 1 || strlen(name) >= NAME_LEN || !strcmp(name, f->own_name) ||
+	    fstatat(f->fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) || st.st_uid != said)
+		return false;
+	*uid = st.st_uid;
+	for (size_t i = 0; i < f->n_others; i++) {
+		if (!strcmp(f->others[i].name, name))
+			return false;
+		times += f->others[i].uid == *uid;
+	}
+	return times < CLAIMS_FILES_USER;
+}
+
+/* Those that were known come first, so that nobody can hide a daemon by making many files. */
+static void keep_known(struct claims_folder *f)
+{
+	size_t n = f->n_others;
+	f->n_others = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct other o = f->others[i];
+		if (is_a_claim(f, o.name, &o.uid))
+			f->others[f->n_others++] = o;
+	}
+}
+
+static void find_new(struct claims_folder *f, DIR *dir)
+{
+	size_t entries = 0, stats = 0;
+	for (const struct dirent *e; entries < MAX_ENTRIES && stats < MAX_STATS && (e = readdir(dir)); entries++) {
+		uid_t uid;
+		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)))
+			continue;
+		stats++;
+		if (f->n_others == CLAIMS_FILES || !is_a_claim(f, e->d_name, &uid))
+			continue;
+		struct other *o = &f->others[f->n_others++];
+		*o = (struct other){ .uid = uid };
+		memcpy(o->name, e->d_name, strlen(e->d_name) + 1);	/* its length was looked at */
+	}
+	if (entries == MAX_ENTRIES || stats == MAX_STATS)
+		log_warn_limited("%s: holds so many files that other daemons' claims may not be found: clean it up", f->path);
+}
+
+/* The names as they are: read again where the folder has changed, or may have within the time that its clock tells apart. */
+static void read_names(struct claims_folder *f)
+{
+	struct stat st;
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	if (fstat(f->fd, &st) || (st.st_mtim.tv_sec == f->read_as_of.tv_sec && st.st_mtim.tv_nsec == f->read_as_of.tv_nsec))
+		return;
+	int64_t age_ns = (now.tv_sec - st.st_mtim.tv_sec) * INT64_C(1000000000) + now.tv_nsec - st.st_mtim.tv_nsec;
+	int fd = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	f->read_as_of = age_ns > SETTLED_NS ? st.st_mtim : (struct timespec){ 0 };
+	keep_known(f);
+	find_new(f, dir);
+	closedir(dir);
+}
+
+/* Whether that process wrote it, and runs. One that cannot be looked at (hidepid) or is of another namespace has its lock to
+ * speak for it alone. */
+static bool owner_lives(const struct claims_folder *f, const struct claims_page *p, uid_t uid)
+{
+	uint64_t start;
+	if (p->space != f->page.space)
+		return true;
+	if (!proc_stat(p->owner.pid, &start, NULL))
+		return start == p->owner.start_ticks && proc_uid(p->owner.pid) == uid;
+	return !kill(p->owner.pid, 0) || errno == EPERM;
+}
+
+/* 0; 1: it is being written; -1: it says nothing. */
+static int read_file(const struct claims_folder *f, const struct other *o, struct claims_page *page, uid_t *uid)
+{
+	char text[CLAIMS_BYTES];
+	struct stat st;
+	scoped_fd int fd = openat(f->fd, o->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_size > CLAIMS_BYTES)
+		return -1;
+	if (!flock(fd, LOCK_SH | LOCK_NB)) {	/* nobody's any more */
+		if (st.st_uid == geteuid() && st.st_mtim.tv_sec + LEFT_S < clock_wall_ms() / 1000)
+			unlinkat(f->fd, o->name, 0);
+		return -1;
+	}
+	*uid = st.st_uid;
+	for (int tries = 0; tries < TORN_TRIES; tries++) {
+		ssize_t got = pread(fd, text, sizeof text, 0);
+		if (got < 0 || (got > 0 && !claims_page_read(text, (size_t)got, page)))
+			return got > 0 && owner_lives(f, page, st.st_uid) ? 0 : -1;
+	}
+	return 1;
+}
+
+/* A user's daemon speaks of that user's tasks, root's of everybody's. The daemon of root's heeds root alone: see
+ * doc/decisions/0104. */
+static void take_rows(struct claims_seen *out, const struct claims_page *p, uid_t uid)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct core_claim c = p->rows[i];
+		if (uid && c.uid != uid)
+			continue;
+		alloc_grow(out->rows, out->n, out->cap);
+		out->rows[out->n++] = c;
+	}
+}
+
+void claims_folder_look(struct claims_folder *f, struct claims_seen *out)
+{
+	uid_t uid;
+	scoped_free struct claims_page *page = alloc_zero(sizeof *page);
+	out->n = 0;
+	out->unsure = false;
+	read_names(f);
+	for (size_t i = 0; i < f->n_others; i++) {
+		struct other *o = &f->others[i];
+		int rc = read_file(f, o, page, &uid);
+		if (rc < 0 || (!geteuid() && uid)) {
+			o->torn_since_ms = 0;
+		} else if (rc > 0) {
+			o->torn_since_ms = o->torn_since_ms ? o->torn_since_ms : clock_mono_ms();
+			out->unsure = out->unsure || clock_mono_ms() - o->torn_since_ms < TORN_MS;
+		} else {
+			o->torn_since_ms = 0;
+			take_rows(out, page, uid);
+		}
+	}
+}
+
+void claims_seen_clear(struct claims_seen *s)
+{
+	free(s->rows);
+	*s = (struct claims_seen){ 0 };
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ * The text of claims: see claims_page.h. Others may have written anything: every number is cut to what it may be, and a line
+ * that is none of ours is passed over.
+ */
+#include "daemon/claims_page.h"
+
+#include "base/alloc.h"
+#include "base/crc.h"
+#include "base/least.h"
+#include "base/scope.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TASKS 100000u
+
+void claims_page_write(const struct claims_page *page, struct buf *out)
+{
+	size_t from = out->len;
+	buf_printf(out, "rad-claims 1 %ld %llu %llu\n", (long)page->owner.pid, (unsigned long long)page->owner.start_ticks,
+		   (unsigned long long)page->space);
+	for (size_t i = 0; i < page->n; i++) {
+		const struct core_claim *c = &page->rows[i];
+		buf_printf(out, "%s %u %llu %llu %u\n", c->uuid, (unsigned)c->uid, (unsigned long long)least_of(c->held_mib, CLAIMS_MIB),
+			   (unsigned long long)least_of(c->observed_mib, CLAIMS_MIB), (unsigned)least_of(c->n_tasks, MAX_TASKS));
+	}
+	buf_printf(out, "end %08x\n", (unsigned)crc_of(out->data + from, out->len - from));
+}
+
+static bool read_head(const char *line, struct claims_page *p)
+{
+	long pid;
+	unsigned long long start, space;
+	if (sscanf(line, "rad-claims 1 %10ld %20llu %20llu", &pid, &start, &space) != 3 || pid <= 0 || pid > INT32_MAX)
+		return false;
+	p->owner = (struct proc_id){ (pid_t)pid, start };
+	p->space = space;
+	return true;
+}
+
+static void read_row(const char *line, struct claims_page *p)
+{
+	struct core_claim c = { .uuid = "" };
+	unsigned uid, tasks;
+	unsigned long long held, used;
+	if (p->n == CLAIMS_ROWS || sscanf(line, "%63s %10u %19llu %19llu %9u", c.uuid, &uid, &held, &used, &tasks) != 5)
+		return;
+	c.uid = (uid_t)uid;
+	c.held_mib = least_of(held, CLAIMS_MIB);
+	c.observed_mib = least_of(used, CLAIMS_MIB);
+	c.n_tasks = (unsigned)least_of(tasks, MAX_TASKS);
+	p->rows[p->n++] = c;
+}
+
+int claims_page_read(const char *text, size_t n, struct claims_page *out)
+{
+	scoped_free char *copy = alloc_zero(n + 1);
+	scoped_free struct claims_page *p = alloc_zero(sizeof *p);
+	unsigned crc;
+	memcpy(copy, text, n);
+	char *end = strstr(copy, "\nend ");
+	if (!end || sscanf(end + 5, "%8x", &crc) != 1 || crc != crc_of(copy, (size_t)(end + 1 - copy)))
+		return -1;
+	*end = 0;
+	char *rest = copy, *line = strsep(&rest, "\n");
+	if (!read_head(line, p))
+		return -1;
+	while ((line = strsep(&rest, "\n")))
+		read_row(line, p);
+	*out = *p;
+	return 0;
+}

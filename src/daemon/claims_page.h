@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What one daemon publishes of what it holds: text of at most CLAIMS_BYTES, which people can read too.
+ *
+ *	rad-claims 1 PID START_TICKS PID_SPACE
+ *	GPU-UUID UID HELD_MIB USED_MIB TASKS
+ *	...
+ *	end CRC			of all before this line, as 8 hexadecimal digits
+ *
+ * It is written over in place, so a reader may see half of two: the sum tells. What follows the end is left of longer ones. A
+ * newer daemon may write more words at the end of a line.
+ */
+#ifndef RAD_DAEMON_CLAIMS_PAGE_H
+#define RAD_DAEMON_CLAIMS_PAGE_H
+
+#include "base/buf.h"
+#include "base/proc.h"
+#include "core/core.h"
+
+#define CLAIMS_BYTES 16384
+#define CLAIMS_ROWS 120		/* what fits; more GPUs and users than any machine has */
+#define CLAIMS_MIB (1u << 30)	/* no row says more than that */
+
+struct claims_page {
+	struct proc_id owner;
+	uint64_t space;		/* the pid namespace that the pid is of */
+	size_t n;
+	struct core_claim rows[CLAIMS_ROWS];
+};
+
+/* Appends the text. */
+void claims_page_write(const struct claims_page *page, struct buf *out);
+/* Takes any bytes. 0; -1: they are no page, or a torn one, and *out is as it was. */
+int claims_page_read(const char *text, size_t n, struct claims_page *out);
+
+#endif

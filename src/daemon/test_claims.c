@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT
+ * Claims of several daemons: the page, the folder against everything that may lie in it, and the protocol between processes
+ * that all want one GPU at the same moment.
+ */
+#include "daemon/claims.h"
+#include "daemon/claims_folder.h"
+#include "daemon/now.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GPU "GPU-00000000-0000-4000-8000-000000000001"
+
+static char folder[] = "/tmp/rad-claims-test-XXXXXX";
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(folder, "/tmp/rad-claims-test-XXXXXX");
+	return !mkdtemp(folder) || chmod(folder, 01777);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	scoped_free char *command = alloc_printf("rm -rf %s", folder);
+	return system(command);
+}
+
+static struct core_claim claim(const char *uuid, uint64_t held)
+{
+	struct core_claim c = { .uid = geteuid(), .held_mib = held, .observed_mib = held / 2, .n_tasks = 1 };
+	snprintf(c.uuid, sizeof c.uuid, "%s", uuid);
+	return c;
+}
+
+static void test_page(void **state)
+{
+	(void)state;
+	scoped_buf text = { 0 };
+	struct claims_page page = { .owner = { 77, 123456789 }, .space = 4026531836, .n = 2 }, back;
+	page.rows[0] = claim(GPU, 4000);
+	page.rows[1] = claim("MIG-1", 1);
+	claims_page_write(&page, &text);
+	assert_int_equal(claims_page_read(text.data, text.len, &back), 0);
+	assert_int_equal(back.owner.pid, 77);
+	assert_int_equal(back.space, page.space);
+	assert_int_equal(back.n, 2);
+	assert_string_equal(back.rows[0].uuid, GPU);
+	assert_int_equal(back.rows[0].observed_mib, 2000);
+	/* Cut anywhere, or with one byte another, it is none; what follows the end does not matter. */
+	for (size_t i = 0; i < text.len - 1; i++)
+		assert_int_equal(claims_page_read(text.data, i, &back), -1);
+	for (size_t i = 0; i + 10 < text.len; i++) {
+		text.data[i] ^= 1;
+		assert_int_equal(claims_page_read(text.data, text.len, &back), -1);
+		text.data[i] ^= 1;
+	}
+	buf_add_text(&text, "left over\nend 00000000\n");
+	assert_int_equal(claims_page_read(text.data, text.len, &back), 0);
+}
+
+/* The largest page that can be has its place in the file. */
+static void test_largest(void **state)
+{
+	(void)state;
+	struct claims_folder *f = claims_folder_open(folder, NULL), *other = claims_folder_open(folder, NULL);
+	struct core_claim rows[CLAIMS_ROWS];
+	struct claims_seen seen = { 0 };
+	for (size_t i = 0; i < CLAIMS_ROWS; i++) {
+		rows[i] = claim("", UINT64_MAX);
+		snprintf(rows[i].uuid, sizeof rows[i].uuid, "MIG-%056zu", i);
+		rows[i].n_tasks = UINT32_MAX;
+	}
+	assert_int_equal(claims_folder_publish(f, rows, CLAIMS_ROWS, NULL), 0);
+	claims_folder_look(other, &seen);
+	assert_int_equal(seen.n, CLAIMS_ROWS);
+	assert_int_equal(seen.rows[0].held_mib, CLAIMS_MIB);
+	claims_seen_clear(&seen);
+	claims_folder_close(f);
+	claims_folder_close(other);
+}
+
+static size_t rows_seen(struct claims_folder *f)
+{
+	struct claims_seen seen = { 0 };
+	claims_folder_look(f, &seen);
+	size_t n = seen.n;
+	claims_seen_clear(&seen);
+	return n;
+}
+
+static void test_comes_and_goes(void **state)
+{
+	(void)state;
+	struct core_claim row = claim(GPU, 1000);
+	struct claims_folder *f = claims_folder_open(folder, NULL), *other = claims_folder_open(folder, NULL);
+	assert_int_equal(rows_seen(other), 0);
+	assert_int_equal(claims_folder_publish(f, &row, 1, NULL), 0);
+	assert_int_equal(rows_seen(other), 1);
+	assert_int_equal(rows_seen(f), 0);	/* its own are no others' */
+	assert_int_equal(claims_folder_publish(f, &row, 0, NULL), 0);
+	assert_int_equal(rows_seen(other), 0);
+	/* Whoever cleans up may take it: the next publishing makes it anew. */
+	scoped_free char *clean = alloc_printf("rm %s/rad-claims-*", folder);
+	assert_int_equal(system(clean), 0);
+	assert_int_equal(claims_folder_publish(f, &row, 1, NULL), 0);
+	assert_int_equal(rows_seen(other), 1);
+	claims_folder_close(f);
+	assert_int_equal(rows_seen(other), 0);
+	claims_folder_close(other);
+	/* A folder in which others could take our file away is none. */
+	struct error err = ERROR_INIT;
+	chmod(folder, 0777);
+	assert_null(claims_folder_open(folder, &err));
+	assert_int_equal(err.code, ERR_DENIED);
+}
+
+/* A daemon in a process of its own, killed: what it left is nobody's. */
+static void test_killed(void **state)
+{
+	(void)state;
+	struct core_claim row = claim(GPU, 1000);
+	int ready[2];
+	assert_int_equal(pipe(ready), 0);
+	pid_t pid = fork();
+	if (!pid) {
+		struct claims_folder *f = claims_folder_open(folder, NULL);
+		if (!claims_folder_publish(f, &row, 1, NULL) && write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	char c;
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	struct claims_folder *f = claims_folder_open(folder, NULL);
+	assert_int_equal(rows_seen(f), 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(rows_seen(f), 0);
+	claims_folder_close(f);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* A file as somebody may have left or forged it; locked, as if it were alive. Returns its descriptor. */
+static int put(const char *name, const void *bytes, size_t n, mode_t mode)
+{
+	scoped_free char *path = alloc_printf("%s/%s", folder, name);
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+	assert_true(fd >= 0 && write(fd, bytes, n) == (ssize_t)n && !flock(fd, LOCK_EX));
+	return fd;
+}
+
+static void test_hostile(void **state)
+{
+	(void)state;
+	scoped_buf text = { 0 };
+	struct claims_page page = { .owner = { getpid(), 1 }, .n = 1 };
+	struct stat space;
+	stat("/proc/self/ns/pid", &space);
+	page.space = space.st_ino;
+	page.rows[0] = claim(GPU, 1000);
+	claims_page_write(&page, &text);
+	scoped_free char *uid = alloc_printf("rad-claims-%u-", (unsigned)geteuid()), *big = alloc_zero(CLAIMS_BYTES + 1);
+	scoped_free char *a = alloc_printf("%sa", uid), *b = alloc_printf("%sb", uid), *c = alloc_printf("%s/%sc", folder, uid);
+	scoped_free char *d = alloc_printf("%s/%sd", folder, uid), *e = alloc_printf("%s/%se", folder, uid);
+	scoped_free char *g = alloc_printf("%s/rad-claims-4242-a", folder), *in = alloc_printf("%s/%sa", folder, uid);
+	/* Locked and alive, but of another start; too large; a link; a pipe; a folder; a second name; another's name. */
+	scoped_fd int fd = put(a, text.data, text.len, 0644), large = put(b, big, CLAIMS_BYTES + 1, 0644);
+	assert_int_equal(symlink("/etc/passwd", c), 0);
+	assert_int_equal(mkfifo(d, 0644), 0);
+	assert_int_equal(mkdir(e, 0755), 0);
+	assert_int_equal(link(in, g), 0);
+	struct claims_folder *f = claims_folder_open(folder, NULL);
+	assert_int_equal(rows_seen(f), 0);
+	unlink(g);
+	assert_int_equal(rows_seen(f), 0);
+	/* The same of this very process counts, and of one that is gone not, whoever holds the lock. */
+	buf_drop(&text, text.len);
+	proc_stat(getpid(), &page.owner.start_ticks, NULL);
+	claims_page_write(&page, &text);
+	assert_int_equal(pwrite(fd, text.data, text.len, 0), text.len);
+	assert_int_equal(rows_seen(f), 1);
+	pid_t gone = fork();
+	if (!gone)
+		_exit(0);
+	waitpid(gone, NULL, 0);
+	page.owner.pid = gone;
+	buf_drop(&text, text.len);
+	claims_page_write(&page, &text);
+	assert_int_equal(pwrite(fd, text.data, text.len, 0), text.len);
+	assert_int_equal(rows_seen(f), 0);
+	claims_folder_close(f);
+}
+
+/* One that is torn for good is waited for a second, and says nothing then; many of one user are some of one user. */
+static void test_torn_and_many(void **state)
+{
+	(void)state;
+	struct claims_seen seen = { 0 };
+	scoped_free char *torn = alloc_printf("rad-claims-%u-torn", (unsigned)geteuid());
+	scoped_fd int fd = put(torn, "rad-claims 1 1 1 1\n", 19, 0644);
+	struct claims_folder *f = claims_folder_open(folder, NULL), *many[20];
+	struct core_claim row = claim(GPU, 1000);
+	claims_folder_look(f, &seen);
+	assert_true(seen.unsure);
+	for (int64_t until = clock_mono_ms() + 5000; seen.unsure && clock_mono_ms() < until; usleep(20000))
+		claims_folder_look(f, &seen);
+	assert_false(seen.unsure);
+	for (size_t i = 0; i < COUNT_OF(many); i++) {
+		many[i] = claims_folder_open(folder, NULL);
+		assert_int_equal(claims_folder_publish(many[i], &row, 1, NULL), 0);
+	}
+	claims_folder_look(f, &seen);
+	assert_int_equal(seen.n, CLAIMS_FILES_USER - 1);	/* the torn one is one of them */
+	for (size_t i = 0; i < COUNT_OF(many); i++)
+		claims_folder_close(many[i]);
+	claims_folder_close(f);
+	claims_seen_clear(&seen);
+}
+
+/* Several at once ------------------------------------------------------------------------------------------------------- */
+
+#define DAEMONS 4
+#define ROUNDS 60
+
+struct arena { volatile int here, most, taken, go; };
+
+static task_id no_owner(void *ctx, const struct proc_reading *p) { (void)ctx; (void)p; return 0; }
+static void no_event(void *ctx, const struct event *ev, const struct task *t) { (void)ctx; (void)ev; (void)t; }
+static void no_signal(void *ctx, const struct task *t, int signal) { (void)ctx; (void)t; (void)signal; }
+static void no_trouble(void *ctx, const char *text) { (void)ctx; (void)text; }
+static bool no_state(task_id id, enum task_state *state, void *ctx) { (void)id; (void)state; (void)ctx; return false; }
+
+/* Whether the core counts anybody on the GPU: then the ledger would not place there. */
+static bool counts_others(struct core *core)
+{
+	scoped_json *all = core_gpus_json(core, now_read());
+	const json_t *gpu = json_array_get(json_object_get(all, "gpus"), 0);
+	assert_non_null(gpu);
+	return json_array_size(json_object_get(gpu, "claims"));
+}
+
+static void read_gpu(struct core *core)
+{
+	struct now now = now_read();
+	struct snapshot s = { .mono_ms = now.mono_ms, .wall_ms = now.wall_ms };
+	struct gpu_reading *g = snapshot_add_gpu(&s);
+	snprintf(g->uuid, sizeof g->uuid, "%s", GPU);
+	g->valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_PROCS | GPU_PROC_MEM;
+	g->mem_total_mib = 40000;
+	core_snapshot(core, &s, false, now);
+	snapshot_clear(&s);
+}
+
+/* Wants the GPU for itself, over and over; whoever has it says so where all see it, and holds it for a while. */
+static void contend(struct arena *a)
+{
+	uv_loop_t loop;
+	const struct core_ops ops = { .event = no_event, .signal = no_signal, .trouble = no_trouble, .state_of = no_state,
+				      .owner = no_owner };
+	struct core_config config = core_config_default();
+	struct core_claim wish = claim(GPU, 1000);
+	uv_loop_init(&loop);
+	struct core *core = core_create(&config, &ops);
+	struct claims *c = claims_create(&loop, folder);
+	read_gpu(core);
+	while (!a->go)
+		usleep(100);
+	claims_refresh(c, core);
+	for (int got = 0; got < ROUNDS;) {
+		if (counts_others(core)) {
+			usleep(300);
+			claims_refresh(c, core);
+		} else if (!claims_settle(c, core, &wish, 1)) {
+			uv_run(&loop, UV_RUN_DEFAULT);	/* until it has looked again */
+		} else {
+			int now = __sync_add_and_fetch(&a->here, 1);
+			a->most = now > a->most ? now : a->most;
+			usleep(200);
+			__sync_sub_and_fetch(&a->here, 1);
+			claims_refresh(c, core);	/* the claim goes: the core holds nothing */
+			__sync_add_and_fetch(&a->taken, 1);
+			got++;
+		}
+	}
+	claims_destroy(c);
+	core_destroy(core);
+	_exit(0);
+}
+
+static void test_contention(void **state)
+{
+	(void)state;
+	struct arena *a = mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pids[DAEMONS];
+	for (int i = 0; i < DAEMONS; i++)
+		if ((pids[i] = fork()) == 0)
+			contend(a);
+	a->go = 1;
+	for (int i = 0; i < DAEMONS; i++) {
+		int status;
+		waitpid(pids[i], &status, 0);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(a->most, 1);
+	assert_int_equal(a->taken, DAEMONS * ROUNDS);
+	munmap(a, sizeof *a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_page),
+		cmocka_unit_test_setup_teardown(test_largest, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_comes_and_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_torn_and_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_contention, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
