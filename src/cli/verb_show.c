@@ -159,6 +159,31 @@ static void show_task(const struct term *term, const json_t *t, const json_t *gp
 		show_attempt(term, v, i + 1, gpus);
 }
 
+/* The name of who did it, and whether as the administrator, in the place of a number. */
+static void name_actors(const json_t *events)
+{
+	size_t i;
+	json_t *e;
+	char user[FORMAT_LEN];
+	json_array_foreach(events, i, e) {
+		const json_t *uid = json_object_get(e, "by_uid");
+		bool person = json_is_integer(uid);
+		json_object_set_new(e, "by", person ? json_string(format_user((uid_t)json_integer_value(uid), user)) : json_null());
+		json_object_set_new(e, "administrator", json_boolean(person && !json_integer_value(uid)));
+	}
+}
+
+static void print_event(const json_t *e)
+{
+	char time[FORMAT_LEN];
+	const char *by = member_text(e, "by");
+	json_object_del(json_object_get(e, "data"), "uid");
+	scoped_free char *data = json_to_text(json_object_get(e, "data"));
+	term_disarm(data);
+	printf("%s  %-10s  %s%s%s%s\n", format_time(member_text(e, "time"), time), member_text(e, "event"),
+	       strcmp(data, "{}") ? data : "", *by && strcmp(data, "{}") ? ", " : "", *by ? "by " : "", by);
+}
+
 static int show_events(struct cli_call *c, const char *id, bool json)
 {
 	struct error err = ERROR_INIT;
@@ -167,16 +192,12 @@ static int show_events(struct cli_call *c, const char *id, bool json)
 	json_t *e;
 	if (!reply)
 		return cli_fail(c, &err);
+	const json_t *events = json_object_get(reply, "events");
+	name_actors(events);
 	if (json)
 		return cli_print_json(reply);
-	const json_t *events = json_object_get(reply, "events");
-	json_array_foreach(events, i, e) {
-		char time[FORMAT_LEN];
-		scoped_free char *data = json_to_text(json_object_get(e, "data"));
-		term_disarm(data);
-		printf("%s  %-10s  %s\n", format_time(member_text(e, "time"), time), member_text(e, "event"),
-		       strcmp(data, "{}") ? data : "");
-	}
+	json_array_foreach(events, i, e)
+		print_event(e);
 	json_decref(reply);
 	return CLI_DONE;
 }

@@ -16,6 +16,7 @@
 #include "core/core.h"
 #include "daemon/allowing.h"
 #include "daemon/capturing.h"
+#include "daemon/chronicle.h"
 #include "daemon/claims.h"
 #include "daemon/claims_folder.h"
 #include "daemon/estimating.h"
@@ -112,25 +113,12 @@ static void tell_troubles(void *ctx, json_t *list)
 
 /* The turn ------------------------------------------------------------------------------------------------------------- */
 
-static void log_event(const struct event *ev, const struct task *t)
-{
-	char id[TASK_ID_TEXT];
-	task_id_text(t->id, id);
-	if (ev->kind == EV_PLACED)
-		log_info("task %s: attempt %u: placed on %s%s, %s, %llu MiB held", id, t->n_attempts, ev->u.placed.gpus[0],
-			 ev->u.placed.n_gpus > 1 ? " and others" : "", share_mode_name(ev->u.placed.mode),
-			 (unsigned long long)ev->u.placed.claim_mib);
-	else if (ev->kind == EV_ENDED)
-		log_info("task %s: attempt %u: %s: %s%s", id, t->n_attempts, verdict_name(ev->u.ended.verdict),
-			 ev->u.ended.evidence ? ev->u.ended.evidence : "", ev->u.ended.next == NEXT_DONE ? "" : "; it runs again");
-}
-
 /* The only place that hears of every change: it is stored, logged, and noted by those who act on it after the commit. */
 static void on_event(void *ctx, const struct event *ev, const struct task *t)
 {
 	struct daemon *d = ctx;
 	store_append(d->store, ev, t, NULL);	/* one that fails dooms the transaction: the commit says why */
-	log_event(ev, t);
+	chronicle_event(d->names, ev, t);
 	runner_note(d->runner, ev, t);
 	server_task_changed(d->server);
 }
@@ -524,6 +512,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->estimating = estimating_create(&d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
 	d->capturing = capturing_create(&d->loop, on_captured, on_estimated, d);
 	d->names = names_create(&d->loop, d->program, "--name", NAMES_DEADLINE_MS, on_names, d);
+	names_of(d->names, geteuid(), &(const char *){ NULL });	/* who acts as the administrator is soon to be named */
 	d->groups = names_create(&d->loop, d->program, "--groups", NAMES_DEADLINE_MS, on_names, d);
 	d->allowing = allowing_create(d->store, d->names, d->groups, &d->config);
 	d->remembering = remembering_create(d->store, d->core);

@@ -90,7 +90,8 @@ static int change_release(const struct requests *q, task_id id, uid_t uid, const
 static int change_update(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
 {
 	struct event one = *(const struct event *)how;
-	(void)uid;
+	one.u.updated.by_known = true;
+	one.u.updated.uid = uid;
 	if (request_need_changes(core_task(q->core, id), err))
 		return -1;
 	return core_update(q->core, id, &one, now_read(), err);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "daemon/chronicle.h"
 #include "daemon/now.h"
 #include "map/map.h"
 #include "submit/wire.h"
@@ -42,6 +43,7 @@ static int gpus_set_drained(const struct requests *q, const struct message *m, b
 	scoped_free char *key = alloc_printf("drained:%s", uuid);
 	if (store_set_meta(q->store, key, drained ? "1" : NULL, err))
 		return -1;
+	chronicle_act(q->names, m->uid, "GPU %s %s", uuid, drained ? "drained" : "put back into use");
 	return request_answer(reply, json_pack("{si, ss, sb}", "schema", 1, "uuid", uuid, "drained", drained));
 }
 

@@ -61,7 +61,26 @@ static json_t *updated_to_json(const struct event *ev)
 		json_object_set_new(o, "max_slowdown", json_real(ev->u.updated.max_slowdown));
 	if (ev->u.updated.name)
 		json_object_set_new(o, "name", json_string(ev->u.updated.name));
+	if (ev->u.updated.by_known)
+		json_object_set_new(o, "uid", json_integer(ev->u.updated.uid));
 	return o;
+}
+
+bool event_actor(const struct event *ev, uint32_t *uid)
+{
+	switch (ev->kind) {
+	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED:
+		*uid = ev->u.by.uid;
+		return true;
+	case EV_UPDATED:
+		*uid = ev->u.updated.uid;
+		return ev->u.updated.by_known;
+	case EV_STOP_ASKED:
+		*uid = ev->u.stop.uid;
+		return ev->u.stop.reason != STOP_TIME_LIMIT;
+	default:
+		return false;
+	}
 }
 
 /* Says also what comes next, so that a replay decides nothing: the rules of recovery may have changed since. */
@@ -105,8 +124,10 @@ json_t *event_to_json(const struct event *ev)
 
 json_t *event_told(const struct event *ev)
 {
-	return json_pack("{so, ss, so}", "time", json_time_or_null(ev->t_ms), "event", event_kind_name(ev->kind), "data",
-			 event_to_json(ev));
+	uint32_t uid = 0;
+	bool person = event_actor(ev, &uid);
+	return json_pack("{so, ss, so, so}", "time", json_time_or_null(ev->t_ms), "event", event_kind_name(ev->kind), "data",
+			 event_to_json(ev), "by_uid", json_int_or_null(uid, person));
 }
 
 /* The position of a word in a list; -1 with an error if it is not there. */
@@ -182,6 +203,15 @@ static int read_estimate(const json_t *body, struct estimate *e, struct error *e
 	return load_from_json(json_object_get(body, "load"), &e->prior, err);
 }
 
+static int read_uid(const json_t *body, uint32_t *uid, struct error *err)
+{
+	int64_t v = 0;
+	if (json_read_int(body, "uid", 0, UINT32_MAX, &v, err))
+		return -1;
+	*uid = (uint32_t)v;
+	return 0;
+}
+
 static int read_updated(const json_t *body, struct event *ev, struct error *err)
 {
 	ev->u.updated.set_priority = json_object_get(body, "priority");
@@ -192,8 +222,9 @@ static int read_updated(const json_t *body, struct event *ev, struct error *err)
 	    json_read_int(body, "time_limit_s", 0, INT64_MAX / 1000, &ev->u.updated.time_limit_s, err) ||
 	    read_u64(body, "gpu_mem_mib", &ev->u.updated.gpu_mem_mib, err) ||
 	    json_read_double(body, "max_slowdown", &ev->u.updated.max_slowdown, err) ||
-	    json_read_text(body, "name", 1000, &ev->u.updated.name, err))
+	    read_uid(body, &ev->u.updated.uid, err) || json_read_text(body, "name", 1000, &ev->u.updated.name, err))
 		return -1;
+	ev->u.updated.by_known = json_is_integer(json_object_get(body, "uid"));
 	return 0;
 }
 
@@ -204,15 +235,6 @@ static int read_started(const json_t *body, struct event *ev, struct error *err)
 	    read_u64(body, "start_ticks", &ev->u.started.shim.start_ticks, err))
 		return -1;
 	ev->u.started.shim.pid = (pid_t)pid;
-	return 0;
-}
-
-static int read_uid(const json_t *body, uint32_t *uid, struct error *err)
-{
-	int64_t v = 0;
-	if (json_read_int(body, "uid", 0, UINT32_MAX, &v, err))
-		return -1;
-	*uid = (uint32_t)v;
 	return 0;
 }
 

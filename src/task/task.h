@@ -170,6 +170,8 @@ struct event {
 			uint64_t gpu_mem_mib;
 			double max_slowdown;
 			char *name;		/* borrowed by task_apply; NULL: unchanged */
+			bool by_known;		/* false: an earlier release noted it */
+			uint32_t uid;
 		} updated;
 		struct estimate estimate;	/* EV_ESTIMATED; `note` is borrowed by task_apply */
 		struct {
@@ -257,6 +259,8 @@ struct attempt *task_attempt(const struct task *t);
 struct task_times { double wait_s, held_s, run_s, lost_s, jct_s; };
 struct task_times task_times(const struct task *t, int64_t now_ms);
 
+/* Whether a person did that, and who. */
+bool event_actor(const struct event *ev, uint32_t *uid);
 /* Event bodies as the store keeps them. */
 json_t *event_to_json(const struct event *ev);
 /* The same for people: {"time","event","data"}. */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ * The log of what happened: see chronicle.h. A name that the user database has not told yet is a number here: a line is not
+ * worth waiting for, and the store keeps who it was.
+ */
+#include "daemon/chronicle.h"
+
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* A user's own daemon has no administrator but its user. */
+static const char *who(struct names *names, uid_t uid, uid_t owner, char text[128])
+{
+	const char *name;
+	bool admin = uid != owner && (uid == 0 || uid == geteuid());
+	names_of(names, uid, &name);
+	snprintf(text, 128, "%.90s%s", name, admin ? " (administrator)" : "");
+	return text;
+}
+
+static const char *what(const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_HELD: return "held";
+	case EV_RELEASED: return "released";
+	case EV_CANCELLED: return "cancelled";
+	case EV_REQUEUED: return "put back into the queue";
+	case EV_UPDATED: return "changed";
+	case EV_STOP_ASKED: return ev->u.stop.reason == STOP_REQUEUE ? "asked to stop and to be run again" : "asked to stop";
+	default: return event_kind_name(ev->kind);
+	}
+}
+
+void chronicle_event(struct names *names, const struct event *ev, const struct task *t)
+{
+	char id[TASK_ID_TEXT], by[128];
+	uint32_t uid;
+	task_id_text(t->id, id);
+	if (ev->kind == EV_PLACED)
+		log_info("task %s: attempt %u: placed on %s%s, %s, %llu MiB held", id, t->n_attempts, ev->u.placed.gpus[0],
+			 ev->u.placed.n_gpus > 1 ? " and others" : "", share_mode_name(ev->u.placed.mode),
+			 (unsigned long long)ev->u.placed.claim_mib);
+	else if (ev->kind == EV_ENDED)
+		log_info("task %s: attempt %u: %s: %s%s", id, t->n_attempts, verdict_name(ev->u.ended.verdict),
+			 ev->u.ended.evidence ? ev->u.ended.evidence : "", ev->u.ended.next == NEXT_DONE ? "" : "; it runs again");
+	else if (event_actor(ev, &uid))
+		log_info("task %s of %s: %s by %s", id, t->spec->user ? t->spec->user : "?", what(ev), who(names, uid, t->spec->uid, by));
+}
+
+void chronicle_act(struct names *names, uid_t uid, const char *fmt, ...)
+{
+	char text[600], by[128];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	log_info("%s: %s", who(names, uid, (uid_t)-1, by), text);
+}
