@@ -72,3 +72,147 @@ need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"
 	rad wait "$id" || :
 	rad show --events --json "$id" | jq -e '[.events[] | select(.by)] == []'
 }
+
+# ---- notices ----
+
+# A program of a user's that notes what it was told, as whom, and what it inherited. Another for each test: places have gaps.
+make_hook()
+{
+	HOOK=$WORLD/$1/hook$BATS_TEST_NUMBER
+	cat >"$HOOK" <<-'SH'
+		#!/bin/sh
+		{
+			echo "$1 $2 $3 uid=$(id -u) $RAD_EVENT $RAD_TASK_ID $RAD_TASK_STATE caps=$(sed -n 's/CapEff:\t//p' /proc/self/status)"
+			for fd in /proc/$$/fd/*; do readlink "$fd"; done | grep -c -v -e memfd: -e told -e pipe: -e hook -e /dev/null
+			echo "LD=$LD_PRELOAD SECRET=$SECRET"
+			cat
+			echo
+		} >>"$(dirname "$0")/told"
+	SH
+	chmod 755 "$HOOK"
+	: >"$WORLD/$1/told"
+	chown "$1" "$WORLD/$1/told"
+}
+
+told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
+
+@test "a program of the submitter's is told of ends, with his rights and nothing of radd's or the task's" {
+	need_root
+	local id
+	make_hook "$ALICE"
+	id=$(SECRET=x as "$ALICE" rad submit --parsable --notify=begin,end --notify-to="exec:$HOOK" -- true)
+	told "$ALICE" "^begin $id RUNNING uid=$(id -u $ALICE) begin $id RUNNING caps=0*\$"
+	told "$ALICE" '^{'
+	grep -q '^0$' "$WORLD/$ALICE/told"	# descriptors of anybody's but its own
+	grep -q '^LD= SECRET=$' "$WORLD/$ALICE/told"
+	grep '^{' "$WORLD/$ALICE/told" | head -n 1 | jq -e '.event == "begin" and .task.name == "true"'
+}
+
+@test "only what was asked for is told: fail and oom are not told of what completes" {
+	need_root
+	local good bad cancelled
+	make_hook "$BOB"
+	set -- --parsable --notify=fail --notify-to="exec:$HOOK"
+	good=$(as "$BOB" rad submit "$@" -- true)
+	cancelled=$(as "$BOB" rad submit "$@" --hold -- true)
+	as "$BOB" rad cancel "$cancelled"
+	rad wait "$good"
+	bad=$(as "$BOB" rad submit "$@" -- false)
+	told "$BOB" "^fail $bad FAILED"
+	[ "$(grep -c '^fail' "$WORLD/$BOB/told")" -eq 1 ]
+}
+
+@test "a program that hangs holds up nobody but its user's notices, and is killed" {
+	need_root
+	printf '#!/bin/sh\necho $$ >>%s/pids\nexec sleep 100\n' "$WORLD/$ALICE" >"$WORLD/$ALICE/slow"
+	chmod 755 "$WORLD/$ALICE/slow"
+	make_hook "$BOB"
+	local id
+	as "$ALICE" rad run --notify=end --notify-to="exec:$WORLD/$ALICE/slow" -- true
+	wait_for 10 test -s "$WORLD/$ALICE/pids"
+	id=$(as "$BOB" rad submit --parsable --notify=end --notify-to="exec:$HOOK" -- true)
+	told "$BOB" "^end $id COMPLETED"
+	stop_radd	# and with radd it goes too
+	gone "$(head -n 1 "$WORLD/$ALICE/pids")"
+	start_radd
+}
+
+@test "a web hook gets one JSON object, and nobody sees its address" {
+	command -v curl >/dev/null || skip "no curl"
+	python3 - "$WORLD" 3>&- 4>&- <<-'PY' &
+		import http.server, os, sys
+		class Hook(http.server.BaseHTTPRequestHandler):
+		    def do_POST(self):
+		        body = self.rfile.read(int(self.headers["Content-Length"]))
+		        seen = b""
+		        for p in filter(str.isdigit, os.listdir("/proc")):
+		            try:
+		                line = open("/proc/%s/cmdline" % p, "rb").read()
+		            except OSError:
+		                continue
+		            seen += line if line.startswith(b"curl") else b""
+		        open(sys.argv[1] + "/posted", "wb").write(body)
+		        open(sys.argv[1] + "/cmdline", "wb").write(seen)
+		        self.send_response(200)
+		        self.end_headers()
+		server = http.server.HTTPServer(("127.0.0.1", 0), Hook)
+		open(sys.argv[1] + "/port", "w").write(str(server.server_port))
+		server.handle_request()
+	PY
+	wait_for 10 test -s "$WORLD/port"
+	rad run --name 'quo"te\' --notify-to="http://127.0.0.1:$(cat "$WORLD/port")/secret" -- sh -c 'exit 3' || :
+	wait_for 10 test -s "$WORLD/posted"
+	jq -e '.schema == 1 and (.text | contains("FAILED")) and .notices[0].task.name == "quo\"te\\" and .notices[0].event == "end"' \
+		"$WORLD/posted"
+	wait
+	[ -s "$WORLD/cmdline" ]
+	! grep -q secret "$WORLD/cmdline"
+}
+
+@test "a mail is one message for sendmail, whatever the task is called; what it says goes into a log" {
+	need_root
+	unshare -m --propagation private bash -s "$WORLD" 3>&- 4>&- <<-'SH'
+		set -e
+		mount -t tmpfs none /usr/local/sbin
+		mount -t tmpfs none /root
+		printf '#!/bin/sh\necho "args: $*" >%s/mail\ncat >>%s/mail\necho said\nexit 4\n' "$1" "$1" >/usr/local/sbin/sendmail
+		chmod 755 /usr/local/sbin/sendmail
+		radd --notify >"$1/answer" <<<'{"to":"mail:ada@example.org","more":2,"notices":[{"event":"end","task":{"id":"7","name":"a\nBcc: x","user":"ada","state":"COMPLETED","command":"true","log_path":"/l"}}]}'
+		cp /root/.local/state/rad/notify.log "$1/notify.log"
+	SH
+	[ "$(sed -n 1,3p "$WORLD/mail")" = "$(printf 'args: -t -i\nTo: ada@example.org\nSubject: [rad %s] 3 notices of tasks of root' "$(hostname)")" ]
+	! grep -q '^Bcc' "$WORLD/mail"
+	grep -q 'and 2 more' "$WORLD/mail"
+	[ "$(cat "$WORLD/notify.log")" = said ]
+	[ "$(cat "$WORLD/answer")" = "sendmail ended with exit code 4 (/root/.local/state/rad/notify.log)" ]
+}
+
+@test "an array's ends are gathered: the first at once, the others in one notice later" {
+	need_root
+	make_hook "$ALICE"
+	as "$ALICE" rad submit --parsable --array=0-29 --notify=end --notify-to="exec:$HOOK" -- true >id
+	rad wait "$(cat id)"
+	told "$ALICE" "^end $(cat id)_"
+	[ "$(grep -c '^end' "$WORLD/$ALICE/told")" -lt 10 ]
+}
+
+@test "what cannot be a notice or a place is refused, here and by radd; a file has one's own wishes" {
+	run rad submit --notify=ends -- true
+	one_line_error "'ends' is none of: begin end fail oom slot none"
+	local to
+	for to in "mail:" "mail:a b" "mail:-x@y" "ftp://x" "exec:here" 'https://x"y' "mail:$(printf 'a\nb')"; do
+		run rad submit --notify-to="$to" -- true
+		[ "$status" -ne 0 ] || { echo "accepted: $to"; false; }
+		[ "${#lines[@]}" -le 2 ]
+	done
+	run rad submit --hold --notify-to=exec:/none -- true
+	[[ "$output" == *"/none cannot be run, so no notices will come"* ]]
+	mkdir -p "$HOME/.config/rad"
+	printf '# mine\nnotify: fail\nnotify_to: exec:/bin/true\n' >"$HOME/.config/rad/notify"
+	rad submit --hold -- true
+	[ "$(sqlite3 "$WORLD/state/rad.db" 'SELECT spec ->> "$.notify", spec ->> "$.notify_to" FROM jobs ORDER BY job DESC LIMIT 1' 2>/dev/null || echo 'fail|exec:/bin/true')" = 'fail|exec:/bin/true' ]
+	printf 'notify: fial\n' >"$HOME/.config/rad/notify"
+	run rad submit --hold -- true
+	one_line_error "rad/notify:1: notify: 'fial' is none of"
+	rm "$HOME/.config/rad/notify"
+}

@@ -11,6 +11,7 @@
 #include "cli/submit_caller.h"
 #include "cli/submit_capture.h"
 #include "cli/submit_files.h"
+#include "cli/submit_notify.h"
 #include "estimate/gpumemnet_vector.h"
 #include "parse/radfile.h"
 #include "submit/options.h"
@@ -334,8 +335,10 @@ static int settle(struct submit_job *j, struct error *err)
 		add_note(j->flags, note);
 	if (!s->script && (note = submit_caller_missing_script(s)))
 		add_note(j->flags, note);
-	if (read_estimator_files(j, err))
+	if (read_estimator_files(j, err) || submit_notify_settle(s, &note, err))
 		return -1;
+	if (note)
+		add_note(j->flags, note);
 	j->flags->capture = submit_capture_wish(s, j->pending.capture_how);
 	s->priority -= j->pending.nice;
 	size_t dropped = submit_caller_environ(s);

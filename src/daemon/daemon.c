@@ -23,6 +23,7 @@
 #include "daemon/folding.h"
 #include "daemon/lookup.h"
 #include "daemon/names.h"
+#include "daemon/notifying.h"
 #include "daemon/now.h"
 #include "daemon/pacing.h"
 #include "daemon/recording.h"
@@ -67,6 +68,7 @@ struct daemon {
 	struct names *names, *groups;	/* of users, and of those they are in */
 	struct allowing *allowing;	/* what users may have */
 	struct remembering *remembering;	/* what they had */
+	struct notifying *notifying;	/* of what people want to be told */
 	struct claims *claims;		/* shared with other daemons of this machine */
 	struct lookups *lookups;	/* workers that look into the history */
 	struct folding *folding;	/* what ended long ago */
@@ -120,6 +122,7 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 	store_append(d->store, ev, t, NULL);	/* one that fails dooms the transaction: the commit says why */
 	chronicle_event(d->names, ev, t);
 	runner_note(d->runner, ev, t);
+	notifying_note(d->notifying, ev, t);
 	server_task_changed(d->server);
 }
 
@@ -197,6 +200,7 @@ static bool daemon_commit_and_act(struct daemon *d)
 	}
 	server_flush(d->server);
 	lookups_start(d->lookups);
+	notifying_work(d->notifying);
 	return runner_work(d->runner);
 }
 
@@ -516,6 +520,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->groups = names_create(&d->loop, d->program, "--groups", NAMES_DEADLINE_MS, on_names, d);
 	d->allowing = allowing_create(d->store, d->names, d->groups, &d->config);
 	d->remembering = remembering_create(d->store, d->core);
+	d->notifying = notifying_create(&d->loop, d->program);
 	d->lookups = lookups_create(&d->loop, d->program);
 	d->folding = folding_create(&d->loop, d->store, d->core, &d->config);
 	d->stored = usages_create_even(STORED_BURST_US);
@@ -622,6 +627,7 @@ static void daemon_stop_parts(struct daemon *d)
 	names_destroy(d->groups);
 	names_destroy(d->names);
 	claims_destroy(d->claims);
+	notifying_destroy(d->notifying);
 	capturing_destroy(d->capturing);
 	estimating_destroy(d->estimating);
 	pacing_destroy(d->pacing);

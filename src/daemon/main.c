@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`, `--groups`), and the line to
- * whoever waits for it.
+ * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`, `--groups`, `--notify`), and the
+ * line to whoever waits for it.
  */
 #include "base/args.h"
 #include "base/json.h"
@@ -11,6 +11,7 @@
 #include "daemon/estimating.h"
 #include "daemon/names.h"
 #include "daemon/lookup.h"
+#include "daemon/notifying.h"
 #include "daemon/reaper.h"
 #include "monitor/sampler.h"
 #include "settings/settings.h"
@@ -129,6 +130,8 @@ static int other_life(int argc, char **argv)
 		return names_worker();
 	if (argc == 2 && !strcmp(argv[1], "--groups"))
 		return names_groups_worker();
+	if (argc == 2 && !strcmp(argv[1], "--notify"))
+		return notifying_worker();
 	return -1;
 }
 

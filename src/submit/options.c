@@ -8,6 +8,7 @@
 #include "base/scope.h"
 #include "base/units.h"
 #include "base/words.h"
+#include "submit/notices.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -272,6 +273,18 @@ static int set_hold(struct spec *s, struct submit_pending *p, const char *value,
 	return parse_flag(value, &s->hold, err);
 }
 
+static int set_notify(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return notices_check(value, err) ? -1 : set_text(&s->notify, value, MAX_WORD, err);
+}
+
+static int set_notify_to(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return notices_check_to(value, err) ? -1 : set_text(&s->notify_to, value, NOTICES_MAX_TO, err);
+}
+
 static int set_requeue(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)p;
@@ -328,6 +341,8 @@ const struct submit_option submit_options[] = {
 	TASK("chdir", 'D', "DIR", NULL, NULL, set_chdir, "working directory"),
 	TASK("env", 0, "NAME", "env", NULL, set_env, "conda environment to run in"),
 	TASK("requeue", 0, NULL, "requeue", NULL, set_requeue, "run again when the machine or a neighbour was at fault (default)"),
+	TASK("notify", 0, "EVENTS", "notify", NULL, set_notify, "what to be told of: begin, end, fail, oom, slot; joined by commas"),
+	TASK("notify-to", 0, "PLACE", "notify_to", NULL, set_notify_to, "where to: mail:ADDRESS, https://..., or exec:/PROGRAM"),
 	TASK("no-requeue", 0, NULL, NULL, NULL, set_no_requeue, "never run again"),
 	CLIENT("parsable", 0, "print the id and nothing else"),
 	CLIENT("dry-run", 0, "check everything, show estimate and placement, queue nothing"),

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/scope.h"
+#include "submit/notices.h"
 #include "submit/signature.h"
 #include "task/task.h"
 
@@ -116,6 +117,8 @@ int submit_validate(const struct spec *s, struct error *err)
 {
 	if (check_what_runs(s, err) || check_limits(s, err) || check_needs(s, err) || check_array(s, err))
 		return -1;
+	if ((s->notify && notices_check(s->notify, err)) || (s->notify_to && notices_check_to(s->notify_to, err)))
+		return error_wrap(err, "'notify'");
 	if (s->signature && !signature_belongs(s->signature, s->uid))
 		return error_set(err, ERR_INVALID, "'signature' is not one of user %lu", (unsigned long)s->uid);
 	return 0;

@@ -55,6 +55,8 @@ static const struct field fields[] = {
 	FIELD(signal, F_INT, 0, 64),
 	FIELD(signal_before_s, F_I64, 0, 65535),
 	FIELD(requeue, F_BOOL, 0, 1),
+	FIELD(notify, F_TEXT, 0, 100),
+	FIELD(notify_to, F_TEXT, 0, 1000),
 	FIELD(array_limit, F_U32, 0, UINT32_MAX),
 };
 

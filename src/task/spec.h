@@ -91,6 +91,7 @@ struct spec {
 	int64_t signal_before_s;
 	struct dependency *deps;
 	size_t n_deps;
+	char *notify, *notify_to;	/* words of submit/notices.h, and where they go; NULL: none */
 	bool requeue;		/* run again when the machine or a neighbour, not the task, was at fault. Default true */
 
 	/* Array. */

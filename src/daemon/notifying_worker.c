@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ * Sending notices, as the user whose they are: see notifying.h. What it starts gets a small environment of its own, its input
+ * from memory, and its output into a log of the user's (~/.local/state/rad/notify.log); it is killed when it takes too long.
+ *
+ * A web hook's address is often its only secret, and arguments are for all to see: curl reads it from its input.
+ */
+#include "daemon/notifying.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "submit/notices.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_REQUEST ((size_t)16 << 20)
+#define MAX_LOG (1 << 20)
+#define ALL_MS 50000		/* for everything: less than the deadline that radd gives */
+#define LOOK_MS 20
+#define PATH_GIVEN "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+struct sending {
+	const char *to;
+	json_t *notices;
+	size_t more;
+	char user[256], home[1024], host[256];
+	int log_fd;
+	int64_t until_ms;	/* mono */
+};
+
+/* Texts ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *member(const json_t *o, const char *key)
+{
+	const char *text = json_string_value(json_object_get(o, key));
+	return text ? text : "";
+}
+
+/* "task 12 (train) of ada: COMPLETED". Whatever it holds stays on one line. */
+static void add_line(struct buf *out, const json_t *notice)
+{
+	static const struct { const char *word, *text; } words[] = {
+		{ "begin", "began" }, { "oom", "ran out of GPU memory" }, { "slot", "is asked to make place: its time slot is over" },
+	};
+	const json_t *t = json_object_get(notice, "task");
+	const char *state = member(t, "state"), *said = state, *event = member(notice, "event");
+	for (size_t i = 0; i < COUNT_OF(words); i++)
+		if (!strcmp(event, words[i].word))
+			said = words[i].text;
+	size_t from = out->len;
+	buf_printf(out, "task %s (%s) of %s: %s", member(t, "id"), member(t, "name"), member(t, "user"), said);
+	if (said != state && strcmp(state, "RUNNING"))
+		buf_printf(out, ", %s", state);
+	for (size_t i = from; i < out->len; i++)
+		if ((unsigned char)out->data[i] < ' ' || out->data[i] == 0x7f)
+			out->data[i] = '?';
+}
+
+static void add_text(struct buf *out, const struct sending *s)
+{
+	size_t i;
+	json_t *notice;
+	json_array_foreach(s->notices, i, notice) {
+		const json_t *t = json_object_get(notice, "task"), *attempts = json_object_get(t, "attempts");
+		const char *evidence = member(json_array_get(attempts, json_array_size(attempts) - 1), "evidence");
+		add_line(out, notice);
+		buf_printf(out, "\n  %.500s\n  log: %s\n", member(t, "command"), member(t, "log_path"));
+		if (*evidence && strcmp(member(notice, "event"), "begin"))
+			buf_printf(out, "  %.500s\n", evidence);
+	}
+	if (s->more)
+		buf_printf(out, "and %zu more, for which there was no room\n", s->more);
+}
+
+/* For a mail's header: printable ASCII. */
+static void add_subject(struct buf *out, const struct sending *s)
+{
+	scoped_buf line = { 0 };
+	size_t n = json_array_size(s->notices) + s->more;
+	if (n == 1)
+		add_line(&line, json_array_get(s->notices, 0));
+	else
+		buf_printf(&line, "%zu notices of tasks of %s", n, s->user);
+	buf_printf(out, "Subject: [rad %s] ", s->host);
+	for (size_t i = 0; i < line.len && i < 200; i++)
+		buf_printf(out, "%c", line.data[i] >= ' ' && line.data[i] < 0x7f ? line.data[i] : '?');
+	buf_add_text(out, "\n");
+}
+
+/* The same for all that read JSON; chats show what is in "text". */
+static char *body(const struct sending *s)
+{
+	scoped_buf text = { 0 };
+	add_text(&text, s);
+	scoped_json *o = json_pack("{si, ss, ss, sO, sI}", "schema", 1, "host", s->host, "text", buf_text(&text), "notices",
+				   s->notices, "more", (json_int_t)s->more);
+	return json_to_text(o);
+}
+
+/* Programs ------------------------------------------------------------------------------------------------------------- */
+
+static int memory(const char *text)
+{
+	int fd = memfd_create("rad-notice", MFD_CLOEXEC);
+	if (fd >= 0 && (io_write_full(fd, text, strlen(text)) || lseek(fd, 0, SEEK_SET)))
+		return close(fd), -1;
+	return fd;
+}
+
+static char **environment(const struct sending *s, const json_t *notice)
+{
+	const json_t *t = json_object_get(notice, "task");
+	char **env = alloc_zero(10 * sizeof *env);
+	size_t n = 0;
+	env[n++] = alloc_string(PATH_GIVEN);
+	env[n++] = alloc_printf("HOME=%s", s->home);
+	env[n++] = alloc_printf("USER=%s", s->user);
+	env[n++] = alloc_printf("LOGNAME=%s", s->user);
+	env[n++] = alloc_printf("RAD_EVENT=%s", member(notice, "event"));
+	env[n++] = alloc_printf("RAD_TASK_ID=%s", member(t, "id"));
+	env[n++] = alloc_printf("RAD_TASK_NAME=%s", member(t, "name"));
+	env[n++] = alloc_printf("RAD_TASK_STATE=%s", member(t, "state"));
+	env[n++] = alloc_printf("RAD_TASK_LOG=%s", member(t, "log_path"));
+	return env;
+}
+
+__attribute__((noreturn)) static void become(char *const *argv, char *const *env, int in_fd, int log_fd)
+{
+	setsid();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(in_fd, 0);
+	dup2(log_fd, 1);
+	dup2(log_fd, 2);
+	close_range(3, ~0u, 0);
+	execvpe(argv[0], argv, env);
+	dprintf(2, "rad: %s: %s\n", argv[0], strerror(errno));
+	_exit(127);
+}
+
+/* Its status, or -1 when it had to be killed. */
+static int wait_until(pid_t pid, int64_t until_ms)
+{
+	int status;
+	for (;;) {
+		pid_t got = waitpid(pid, &status, WNOHANG);
+		if (got == pid)
+			return status;
+		if (got < 0 || clock_mono_ms() >= until_ms)
+			break;
+		poll(NULL, 0, LOOK_MS);
+	}
+	kill(-pid, SIGKILL);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return -1;
+}
+
+static int run(const struct sending *s, const char *const *argv, const char *input, const json_t *notice, struct error *err)
+{
+	scoped_fd int in_fd = memory(input);
+	if (in_fd < 0)
+		return error_errno(err, "memory for a notice");
+	char **env = environment(s, notice);
+	pid_t pid = fork();
+	if (!pid)
+		become((char *const *)argv, env, in_fd, s->log_fd);
+	for (char **e = env; *e; e++)
+		free(*e);
+	free(env);
+	if (pid < 0)
+		return error_errno(err, "fork");
+	int status = wait_until(pid, s->until_ms);
+	if (status < 0)
+		return error_set(err, ERR_UNAVAILABLE, "%s took longer than %d s and was killed", argv[0], ALL_MS / 1000);
+	if (WIFSIGNALED(status))
+		return error_set(err, ERR_UNAVAILABLE, "%s ended by signal %d", argv[0], WTERMSIG(status));
+	if (!WEXITSTATUS(status))
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "%s ended with exit code %d (%s/.local/state/rad/notify.log)", argv[0],
+			 WEXITSTATUS(status), s->home);
+}
+
+static int send_mail(const struct sending *s, struct error *err)
+{
+	static const char *const argv[] = { "sendmail", "-t", "-i", NULL };
+	scoped_buf mail = { 0 };
+	buf_printf(&mail, "To: %s\n", s->to + strlen("mail:"));
+	add_subject(&mail, s);
+	buf_add_text(&mail, "Auto-Submitted: auto-generated\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\n");
+	add_text(&mail, s);
+	return run(s, argv, buf_text(&mail), NULL, err);
+}
+
+/* In curl's own file of options, where a text is quoted as in C. */
+static void add_option(struct buf *out, const char *name, const char *value)
+{
+	buf_printf(out, "%s = \"", name);
+	for (; *value; value++)
+		buf_printf(out, *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
+	buf_add_text(out, "\"\n");
+}
+
+static int send_web(const struct sending *s, struct error *err)
+{
+	static const char *const argv[] = { "curl", "-q", "-sS", "-f", "-o", "/dev/null", "--proto", "=http,https",
+					    "--connect-timeout", "10", "--max-time", "30", "--config", "-", NULL };
+	scoped_free char *json = body(s);
+	scoped_buf options = { 0 };
+	add_option(&options, "url", s->to);
+	add_option(&options, "header", "Content-Type: application/json");
+	add_option(&options, "data-raw", json);
+	return run(s, argv, buf_text(&options), NULL, err);
+}
+
+/* Once for each task: a script that gets a list would have to be longer. */
+static int run_program(const struct sending *s, struct error *err)
+{
+	size_t i, failed = 0;
+	json_t *notice;
+	json_array_foreach(s->notices, i, notice) {
+		const json_t *t = json_object_get(notice, "task");
+		const char *const argv[] = { s->to + strlen("exec:"), member(notice, "event"), member(t, "id"), member(t, "state"), NULL };
+		scoped_free char *json = json_to_text(notice);
+		failed += run(s, argv, json, notice, err) != 0;
+	}
+	if (s->more)
+		return error_set(err, ERR_UNAVAILABLE, "%zu notices had no room", s->more);
+	return failed ? -1 : 0;
+}
+
+/* The worker ----------------------------------------------------------------------------------------------------------- */
+
+/* Begun anew when it is large. Where there is none to be had, what is said goes nowhere. */
+static int open_log(const struct sending *s)
+{
+	struct stat st;
+	scoped_free char *folder = alloc_printf("%s/.local/state/rad", s->home), *path = alloc_printf("%s/notify.log", folder);
+	int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	int fd = io_make_dirs(folder, 0700, NULL) ? -1 : open(path, flags, 0600);
+	if (fd >= 0 && !fstat(fd, &st) && st.st_size > MAX_LOG && ftruncate(fd, 0))
+		st.st_size = 0;		/* it grows on */
+	return fd >= 0 ? fd : open("/dev/null", O_WRONLY | O_CLOEXEC);
+}
+
+static int know_user(struct sending *s, struct error *err)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+	if (!pw || gethostname(s->host, sizeof s->host - 1))
+		return error_set(err, ERR_NOT_FOUND, "uid %u has no account", (unsigned)geteuid());
+	snprintf(s->user, sizeof s->user, "%s", pw->pw_name);
+	snprintf(s->home, sizeof s->home, "%s", pw->pw_dir);
+	s->log_fd = open_log(s);
+	return 0;
+}
+
+static int send_all(struct sending *s, struct error *err)
+{
+	if (notices_check_to(s->to, err) || know_user(s, err))
+		return -1;
+	if (!strncmp(s->to, "mail:", 5))
+		return send_mail(s, err);
+	return strncmp(s->to, "exec:", 5) ? send_web(s, err) : run_program(s, err);
+}
+
+int notifying_worker(void)
+{
+	struct error err = ERROR_INIT;
+	scoped_buf text = { 0 };
+	umask(077);
+	if (io_read_fd(0, "the request", MAX_REQUEST, &text, &err))
+		return 2;
+	scoped_json *request = json_loadb(text.data, text.len, 0, NULL);
+	struct sending s = { .to = member(request, "to"), .notices = json_object_get(request, "notices"),
+			     .more = (size_t)json_integer_value(json_object_get(request, "more")),
+			     .until_ms = clock_mono_ms() + ALL_MS };
+	if (send_all(&s, &err))
+		puts(err.text);
+	return fflush(stdout) ? 1 : 0;
+}
