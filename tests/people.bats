@@ -216,3 +216,71 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 	one_line_error "rad/notify:1: notify: 'fial' is none of"
 	rm "$HOME/.config/rad/notify"
 }
+
+# ---- prolog and epilog ----
+
+with_hooks()
+{
+	stop_radd
+	cat >"$WORLD/admin/hook" <<-SH
+		#!/bin/sh
+		echo "\$1 \$RAD_TASK_ID \$RAD_ATTEMPT \$RAD_USER \$RAD_VERDICT \$RAD_EXIT_CODE uid=\$(id -u)" >>$WORLD/admin/log
+		[ ! -e $WORLD/admin/hang-\$1 ] || sleep 100
+		[ ! -e $WORLD/admin/fail-\$1 ] || { echo "some words"; echo "no scratch disk" >&2; exit 3; }
+	SH
+	chmod 755 "$WORLD/admin/hook"
+	: >"$WORLD/admin/log"
+	cp "$RAD_CONFIG" "$WORLD/hooks.conf"
+	printf 'prolog: %s\nepilog: %s\nhook_wait: 2\n' "$WORLD/admin/hook" "$WORLD/admin/hook" >>"$WORLD/hooks.conf"
+	start_radd --config "$WORLD/hooks.conf"
+}
+
+without_hooks() { stop_radd; start_radd; rm -f "$WORLD/admin"/fail-* "$WORLD/admin"/hang-*; }
+
+logged() { grep -q "$1" "$WORLD/admin/log"; }
+
+@test "prolog and epilog run around each attempt, as the administrator" {
+	need_root
+	WORLD_ADMIN=$(mktemp -d /opt/rad-bats.XXXXXX)
+	chmod 755 "$WORLD_ADMIN"
+	rm -rf "$WORLD/admin"
+	ln -s "$WORLD_ADMIN" "$WORLD/admin"
+	with_hooks
+	local id why
+	id=$(as "$ALICE" rad submit --parsable -- false)
+	rad wait "$id" || :
+	wait_for 10 logged "^epilog $id 1 nobody failed 1 uid=0\$"
+	[ "$(head -n 1 "$WORLD/admin/log")" = "prolog $id 1 nobody   uid=0" ]
+	# A prolog that fails: the task waits, is told, and is charged nothing.
+	touch "$WORLD/admin/fail-prolog"
+	id=$(as "$ALICE" rad submit --parsable -- true)
+	wait_for 10 eval '[ "$(grep -c "^prolog '"$id"' 1 " "$WORLD/admin/log")" -ge 2 ]'
+	[ "$(field "$id" .reason)" = Delayed ]
+	[[ "$(field "$id" .reason_text)" == *"prolog $WORLD/admin/hook: it ended with exit code 3: no scratch disk" ]]
+	rad doctor | grep -q "no scratch disk" || :
+	rm "$WORLD/admin/fail-prolog"
+	[ "$(rad wait --json "$id" | jq -r '.tasks[0] | "\(.state) \(.attempts | length)"')" = "COMPLETED 1" ]
+	# One that hangs is killed, with what it started; a task that waits for it can be cancelled.
+	touch "$WORLD/admin/hang-prolog"
+	id=$(as "$ALICE" rad submit --parsable -- true)
+	why='no answer within 2 s'
+	wait_for 10 eval '[[ "$(field '"$id"' .reason_text)" == *"$why"* ]]'
+	as "$ALICE" rad cancel "$id"
+	wait_state "$id" CANCELLED
+	rm "$WORLD/admin/hang-prolog"
+	# An epilog that fails is told, and holds up nothing.
+	touch "$WORLD/admin/fail-epilog"
+	rad run -- true
+	wait_for 10 eval 'rad doctor | grep -q "epilog.*exit code 3"'
+	# A program that others could have written is not run.
+	chmod 777 "$WORLD/admin/hook"
+	id=$(as "$ALICE" rad submit --parsable -- true)
+	wait_for 10 eval '[[ "$(field '"$id"' .reason_text)" == *"nobody else may be able to change it"* ]]'
+	chmod 755 "$WORLD/admin/hook"
+	chown "$ALICE" "$WORLD_ADMIN"
+	wait_for 10 eval '[[ "$(field '"$id"' .reason_text)" == *"$WORLD_ADMIN: belongs to uid"* ]]'
+	chown root "$WORLD_ADMIN"
+	rad wait "$id"
+	without_hooks
+	rm -rf "$WORLD_ADMIN"
+}

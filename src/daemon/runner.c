@@ -16,6 +16,7 @@
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/hooks.h"
 #include "daemon/launching.h"
 #include "daemon/now.h"
 #include "daemon/pacing.h"
@@ -49,11 +50,13 @@ struct watch {
 	struct polling *polling;	/* of pidfd */
 	bool stranger;		/* its shim was of an earlier boot: whoever has these pids now is not ours to signal */
 	/* DELAYED: its launch is tried again, UNREAD: its end is read again, at retry_ms. */
-	enum { WATCH_NEW, WATCH_MPS, WATCH_LAUNCHING, WATCH_RUNNING, WATCH_DELAYED, WATCH_UNREAD } stage;
+	enum { WATCH_NEW, WATCH_MPS, WATCH_PROLOG, WATCH_LAUNCHING, WATCH_RUNNING, WATCH_DELAYED, WATCH_UNREAD } stage;
 	char *delay;		/* why; NULL: it is not delayed */
 	unsigned delays;
 	int64_t retry_ms, delayed_since_ms;	/* mono */
 	struct launching *launching;
+	struct hook *prolog;	/* that runs */
+	bool prepared;		/* the prolog is done, or there is none */
 	int64_t mps_since_ms;	/* mono; since when it waits for its server */
 	/* The stop sequence; 0: not stopping. */
 	int64_t next_step_ms, stop_since_ms;
@@ -73,6 +76,7 @@ struct runner {
 	struct runner_plan plan;
 	struct servers *servers;	/* MPS */
 	struct launching_line *launches;
+	struct hooks *hooks;		/* the administrator's programs */
 	struct sweeping *sweeping;	/* NULL before runner_sweep */
 	struct idmap watches;		/* task -> struct watch */
 	struct idmap shims;		/* pid of the shim -> struct watch */
@@ -99,6 +103,7 @@ static void runner_unwatch(struct watch *w)
 static void runner_drop_watch(struct watch *w)
 {
 	launching_leave(w->launching);
+	hooks_leave(w->prolog);
 	idmap_remove(&w->r->watches, w->task);
 	runner_unwatch(w);
 	free(w->delay);
@@ -346,7 +351,27 @@ static void runner_wait_for_server(struct watch *w)
 		runner_want_tick(w->r);
 }
 
-/* An MPS task waits for its server. One that does not come up is the machine's trouble, and no task's fault. */
+static void runner_begin(struct watch *w);
+
+static void on_prolog(void *ctx, const char *why)
+{
+	struct watch *w = ctx;
+	w->prolog = NULL;
+	w->prepared = !why;
+	if (why)
+		runner_delay_until(w, WATCH_DELAYED, why);
+	else
+		runner_begin(w);	/* its MPS server may have gone meanwhile */
+}
+
+static void runner_prepare(struct watch *w)
+{
+	w->stage = WATCH_PROLOG;
+	w->prolog = hooks_prolog(w->r->hooks, runner_task_of(w), on_prolog, w);
+}
+
+/* An MPS task waits for its server, and all for the administrator's prolog. A server that does not come up is the machine's
+ * trouble, and no task's fault. */
 static void runner_begin(struct watch *w)
 {
 	const struct task *t = runner_task_of(w);
@@ -358,7 +383,10 @@ static void runner_begin(struct watch *w)
 		case MPS_STARTING: runner_wait_for_server(w); return;
 		}
 	}
-	runner_launch(w);
+	if (w->prepared || !hooks_has_prolog(w->r->hooks))
+		runner_launch(w);
+	else
+		runner_prepare(w);
 }
 
 /* Ending --------------------------------------------------------------------------------------------------------------- */
@@ -516,7 +544,7 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 	switch (ev->kind) {
 	case EV_PLACED: kind = EFFECT_LAUNCH; break;
 	case EV_STOP_ASKED: kind = EFFECT_STOP; break;
-	case EV_ENDED: kind = EFFECT_FORGET; break;
+	case EV_ENDED: kind = EFFECT_FORGET; hooks_note_end(r->hooks, ev, t); break;
 	default: return;
 	}
 	alloc_grow(r->effects, r->n, r->cap);
@@ -561,6 +589,7 @@ bool runner_work(struct runner *r)
 	for (size_t i = 0; i < n; i++)
 		runner_run_effect(r, &todo[i]);
 	free(todo);
+	hooks_work(r->hooks);
 	return n;
 }
 
@@ -645,6 +674,7 @@ void runner_tell_troubles(const struct runner *r, json_t *troubles)
 			json_array_append_new(troubles, json_pack("{ss, ss}", "check", "starts", "text", text));
 	}
 	sweeping_tell(r->sweeping, troubles);
+	hooks_tell(r->hooks, troubles);
 }
 
 void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
@@ -712,7 +742,7 @@ struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan)
 {
 	struct runner *r = alloc_zero(sizeof *r);
 	*r = (struct runner){ .loop = loop, .plan = *plan, .servers = servers_create(plan->run_dir, plan->device),
-			      .launches = launching_line_create(loop) };
+			      .launches = launching_line_create(loop), .hooks = hooks_create(loop, plan->config) };
 	uv_timer_init(loop, &r->tick);
 	r->tick.data = r;
 	return r;
@@ -742,6 +772,7 @@ void runner_destroy(struct runner *r)
 	idmap_free(&r->owners);
 	launching_line_destroy(r->launches);
 	sweeping_destroy(r->sweeping);
+	hooks_destroy(r->hooks);
 	servers_destroy(r->servers);
 	for (size_t i = 0; i < r->n; i++)
 		free(r->effects[i].folder);

@@ -51,7 +51,9 @@ static void worker_close(struct worker *w)
 /* Its pid is somebody else's once it was collected. */
 static void worker_kill(struct worker *w)
 {
-	if (!w->exited)
+	if (!w->exited && w->plan.args)
+		kill(-w->process.pid, SIGKILL);
+	else if (!w->exited)
 		uv_process_kill(&w->process, SIGKILL);
 }
 
@@ -128,15 +130,18 @@ static void on_written(uv_write_t *write, int status)
 static int worker_spawn(struct worker *w, uv_loop_t *loop)
 {
 	char *argv[] = { (char *)w->plan.program, (char *)w->plan.flag, NULL }, *no_environ[] = { NULL };
+	char **args = w->plan.args ? (char **)w->plan.args : argv, **env = w->plan.env ? (char **)w->plan.env : no_environ;
 	uv_stdio_container_t stdio[] = {
 		{ .flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&w->in },
 		{ .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&w->out },
 		{ .flags = UV_IGNORE },		/* our log is not for a user's process to write to */
 	};
-	uv_process_options_t o = { .exit_cb = on_exit_of, .file = w->plan.program, .args = argv, .env = no_environ, .cwd = "/",
-				   .stdio = stdio, .stdio_count = (int)(sizeof stdio / sizeof *stdio) };
+	uv_process_options_t o = { .exit_cb = on_exit_of, .file = args[0], .args = args, .env = env, .cwd = "/", .stdio = stdio,
+				   .stdio_count = (int)(sizeof stdio / sizeof *stdio) };
+	if (w->plan.args)	/* a program of others, which starts more */
+		o.flags |= UV_PROCESS_DETACHED;
 	if (w->plan.as_user && !geteuid()) {
-		o.flags = UV_PROCESS_SETUID | UV_PROCESS_SETGID;
+		o.flags |= UV_PROCESS_SETUID | UV_PROCESS_SETGID;
 		o.uid = w->plan.uid;
 		o.gid = w->plan.gid;
 	}

@@ -17,6 +17,7 @@ struct worker;
 
 struct worker_plan {
 	const char *program, *flag;	/* what is run: `radd --estimate` */
+	char *const *args, *const *env;	/* instead of these words, instead of no environment; NULL: not. For the call */
 	bool as_user;			/* with these rights, when we are root */
 	uid_t uid;
 	gid_t gid;

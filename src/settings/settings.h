@@ -37,6 +37,8 @@ struct settings {
 	uint64_t user_store_mib;	/* that he may add to the store within a day; 0: no limit */
 	int64_t fold_after_ms, forget_after_ms;	/* since a task's end; 0: never */
 	size_t keep_tasks;		/* of those that ended; 0: any number */
+	char *prolog, *epilog;		/* programs run before and after each attempt; "off": none; owned */
+	int64_t hook_wait_ms;		/* after which they are killed */
 	bool mps;			/* whether MPS servers may be started at all */
 
 	struct settings_who *whos;	/* limits of users and groups (settings/who.h), owned */

@@ -141,5 +141,11 @@ const struct setting settings_table[] = {
 	  .help = "unfinished tasks of one user beyond which he may submit none, administrators apart" },
 	{ ROW("max_mem", SETTING_GIB, core.allowance.most[ALLOWANCE_MEM], "off"), .max = 4194304, .off = SETTING_OFF_IS_ZERO,
 	  .help = "GPU memory that is held for the running tasks of one user, over all GPUs" },
+	{ TEXT("prolog", prolog, "off"), .server_only = true,
+	  .help = "a program of the administrator's, run before each attempt; while it fails, the task waits" },
+	{ TEXT("epilog", epilog, "off"), .server_only = true,
+	  .help = "a program of the administrator's, run after each attempt" },
+	{ SECONDS("hook_wait", hook_wait_ms, "60", 1, 3600), .server_only = true,
+	  .help = "time after which a prolog or an epilog is killed" },
 	{ 0 },
 };

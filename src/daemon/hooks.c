@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ * Prolog and epilog: see hooks.h. A hook is a worker (worker.h) that is a program of the administrator's: its output, both
+ * kinds together, is the answer, and the last line of it is what people are told when it fails.
+ */
+#include "daemon/hooks.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "daemon/worker.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EPILOGS_AT_ONCE 8
+#define MAX_OUTPUT (1 << 20)
+#define TOLD_MS (3600 * 1000)
+#define MAX_ENV 12
+#define PATH_GIVEN "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+struct hook {
+	struct hooks *h;
+	struct hook *next;
+	char *env[MAX_ENV];
+	char id[TASK_ID_TEXT];
+	hook_done done;			/* of a prolog */
+	void *ctx;
+	struct worker *worker;
+	uv_timer_t *late;		/* of a prolog that could not be started: tells so from the loop */
+	char why[700];
+};
+
+struct hooks {
+	uv_loop_t *loop;
+	const struct settings *config;
+	struct hook *waiting, **last;	/* epilogs, in the order of the ends */
+	struct hook *epilogs;		/* that run */
+	unsigned running;
+	char trouble[800];
+	int64_t trouble_ms;		/* mono */
+};
+
+struct hooks *hooks_create(uv_loop_t *loop, const struct settings *config)
+{
+	struct hooks *h = alloc_zero(sizeof *h);
+	h->loop = loop;
+	h->config = config;
+	h->last = &h->waiting;
+	return h;
+}
+
+static void hook_free(struct hook *k)
+{
+	for (size_t i = 0; i < MAX_ENV; i++)
+		free(k->env[i]);
+	free(k);
+}
+
+void hooks_destroy(struct hooks *h)
+{
+	if (!h)
+		return;
+	for (struct hook *k = h->epilogs, *next; k; k = next) {
+		next = k->next;
+		worker_stop(k->worker);
+		hook_free(k);
+	}
+	for (struct hook *k = h->waiting, *next; k; k = next) {
+		next = k->next;
+		hook_free(k);
+	}
+	free(h);
+}
+
+/* Who may write it ----------------------------------------------------------------------------------------------------- */
+
+static int check_one(const char *path, bool file, struct error *err)
+{
+	struct stat st;
+	if (stat(path, &st))
+		return error_errno(err, "%s", path);
+	if ((st.st_uid && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
+		return error_set(err, ERR_DENIED, "%s: belongs to uid %u with mode %03o: it is run with radd's rights, so nobody else may be "
+				 "able to change it", path, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+	if (file && (!S_ISREG(st.st_mode) || !(st.st_mode & 0111)))
+		return error_set(err, ERR_INVALID, "%s: is no program", path);
+	return 0;
+}
+
+/* The program itself, and every folder on the way to it: whoever may rename one puts another program there. */
+static int check_trust(const char *path, struct error *err)
+{
+	char real[PATH_MAX];
+	if (*path != '/')
+		return error_set(err, ERR_INVALID, "%s: needs its whole path", path);
+	if (!realpath(path, real))
+		return error_errno(err, "%s", path);
+	if (check_one(real, true, err))
+		return -1;
+	for (char *slash; (slash = strrchr(real, '/')) && slash != real;) {
+		*slash = 0;
+		if (check_one(real, false, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* What it is told ------------------------------------------------------------------------------------------------------ */
+
+static struct hook *hook_create(struct hooks *h, const struct task *t, const struct event *ended)
+{
+	const struct attempt *a = task_attempt(t);
+	struct hook *k = alloc_zero(sizeof *k);
+	scoped_buf gpus = { 0 };
+	size_t n = 0;
+	k->h = h;
+	task_id_text(t->id, k->id);
+	for (uint32_t i = 0; i < a->n_gpus; i++)
+		buf_printf(&gpus, "%s%s", i ? "," : "", a->gpus[i]);
+	k->env[n++] = alloc_string(PATH_GIVEN);
+	k->env[n++] = alloc_printf("RAD_TASK_ID=%s", k->id);
+	k->env[n++] = alloc_printf("RAD_ATTEMPT=%u", (unsigned)t->n_attempts);
+	k->env[n++] = alloc_printf("RAD_TASK_NAME=%s", t->name ? t->name : "");
+	k->env[n++] = alloc_printf("RAD_USER=%s", t->spec->user ? t->spec->user : "");
+	k->env[n++] = alloc_printf("RAD_UID=%u", (unsigned)t->spec->uid);
+	k->env[n++] = alloc_printf("RAD_GPU_UUIDS=%s", buf_text(&gpus));
+	if (ended) {
+		k->env[n++] = alloc_printf("RAD_VERDICT=%s", verdict_name(ended->u.ended.verdict));
+		k->env[n++] = alloc_printf("RAD_EXIT_CODE=%d", ended->u.ended.exit_code);
+		k->env[n++] = alloc_printf("RAD_SIGNAL=%d", ended->u.ended.signal);
+	}
+	return k;
+}
+
+/* Running --------------------------------------------------------------------------------------------------------------- */
+
+/* "prolog /etc/rad/prolog: it ended with exit code 3: no scratch disk" */
+static void hook_explain(struct hook *k, const char *kind, const char *path, const struct buf *output, const char *why)
+{
+	size_t n = output ? output->len : 0;
+	while (n && output->data[n - 1] == '\n')
+		n--;
+	size_t from = n;
+	while (from && output->data[from - 1] != '\n' && n - from < 300)
+		from--;
+	snprintf(k->why, sizeof k->why, "%s %.200s: %s%s%.*s", kind, path, why, n ? ": " : "", (int)(n - from),
+		 n ? output->data + from : "");
+	for (char *p = k->why; *p; p++)
+		if ((unsigned char)*p < ' ')
+			*p = '?';
+}
+
+/* 0, or -1 with k->why. By a shell, so that what it says on either output is one stream. */
+static int hook_start(struct hook *k, const char *kind, const char *path, worker_done done)
+{
+	struct error err = ERROR_INIT;
+	char why[120] = "";
+	char *args[] = { "/bin/sh", "-c", "exec \"$0\" \"$1\" 2>&1", (char *)path, (char *)kind, NULL };
+	const struct worker_plan plan = { .program = args[0], .args = args, .env = k->env, .deadline_ms = k->h->config->hook_wait_ms,
+					  .max_answer = MAX_OUTPUT };
+	if (check_trust(path, &err)) {
+		snprintf(k->why, sizeof k->why, "%s %.600s", kind, err.text);
+		return -1;
+	}
+	k->worker = worker_start(k->h->loop, &plan, alloc_string(""), done, k, why, sizeof why);
+	if (!k->worker)
+		hook_explain(k, kind, path, NULL, why);
+	return k->worker ? 0 : -1;
+}
+
+/* Prolog --------------------------------------------------------------------------------------------------------------- */
+
+bool hooks_has_prolog(const struct hooks *h)
+{
+	return strcmp(h->config->prolog, "off");
+}
+
+static void prolog_tell(struct hook *k)
+{
+	hook_done done = k->done;
+	void *ctx = k->ctx;
+	char why[sizeof k->why];
+	memcpy(why, k->why, sizeof why);
+	hook_free(k);
+	done(ctx, *why ? why : NULL);
+}
+
+static void on_prolog(void *ctx, const struct buf *output, const char *why)
+{
+	struct hook *k = ctx;
+	k->worker = NULL;
+	if (why)
+		hook_explain(k, "prolog", k->h->config->prolog, output, why);
+	prolog_tell(k);
+}
+
+static void on_late_closed(uv_handle_t *h)
+{
+	free(h);
+}
+
+static void on_late(uv_timer_t *t)
+{
+	struct hook *k = t->data;
+	uv_close((uv_handle_t *)t, on_late_closed);
+	prolog_tell(k);
+}
+
+struct hook *hooks_prolog(struct hooks *h, const struct task *t, hook_done done, void *ctx)
+{
+	struct hook *k = hook_create(h, t, NULL);
+	k->done = done;
+	k->ctx = ctx;
+	if (!hook_start(k, "prolog", h->config->prolog, on_prolog))
+		return k;
+	k->late = alloc_zero(sizeof *k->late);
+	uv_timer_init(h->loop, k->late);
+	k->late->data = k;
+	uv_timer_start(k->late, on_late, 0, 0);
+	return k;
+}
+
+void hooks_leave(struct hook *k)
+{
+	if (!k)
+		return;
+	if (k->late)
+		uv_close((uv_handle_t *)k->late, on_late_closed);
+	worker_cancel(k->worker);
+	hook_free(k);
+}
+
+/* Epilog --------------------------------------------------------------------------------------------------------------- */
+
+void hooks_note_end(struct hooks *h, const struct event *ended, const struct task *t)
+{
+	if (!strcmp(h->config->epilog, "off"))
+		return;
+	struct hook *k = hook_create(h, t, ended);
+	*h->last = k;
+	h->last = &k->next;
+}
+
+static void epilog_over(struct hook *k)
+{
+	struct hooks *h = k->h;
+	for (struct hook **at = &h->epilogs; *at; at = &(*at)->next)
+		if (*at == k) {
+			*at = k->next;
+			h->running--;
+			break;
+		}
+	if (*k->why) {
+		log_warn_limited("task %s: %s", k->id, k->why);
+		snprintf(h->trouble, sizeof h->trouble, "task %s: %s", k->id, k->why);
+		h->trouble_ms = clock_mono_ms();
+	}
+	hook_free(k);
+}
+
+static void on_epilog(void *ctx, const struct buf *output, const char *why)
+{
+	struct hook *k = ctx;
+	k->worker = NULL;
+	if (why)
+		hook_explain(k, "epilog", k->h->config->epilog, output, why);
+	epilog_over(k);	/* the turn that follows begins the next */
+}
+
+void hooks_work(struct hooks *h)
+{
+	while (h->waiting && h->running < EPILOGS_AT_ONCE) {
+		struct hook *k = h->waiting;
+		if (!(h->waiting = k->next))
+			h->last = &h->waiting;
+		k->next = h->epilogs;
+		h->epilogs = k;
+		h->running++;
+		if (hook_start(k, "epilog", h->config->epilog, on_epilog))
+			epilog_over(k);
+	}
+}
+
+void hooks_tell(const struct hooks *h, json_t *troubles)
+{
+	if (*h->trouble && clock_mono_ms() - h->trouble_ms < TOLD_MS)
+		json_array_append_new(troubles, json_pack("{ss, ss}", "check", "epilog", "text", h->trouble));
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The administrator's programs around each attempt (settings `prolog` and `epilog`): run with radd's rights, so only if nobody
+ * but root, or the user whose own radd this is, could have written them. They are told of the task by their environment, and
+ * have a deadline.
+ *
+ * A prolog that fails is no fault of the task's: its launch waits, is told (rad why, doctor, log) and tried again, as with
+ * anything else that this machine is short of (doc/decisions/0096); the prolog runs again with it. An epilog runs when the end
+ * of the attempt is on disk and holds up nothing; its failure is told. Both may run again for an attempt when radd was
+ * restarted meanwhile.
+ */
+#ifndef RAD_DAEMON_HOOKS_H
+#define RAD_DAEMON_HOOKS_H
+
+#include "settings/settings.h"
+#include "task/task.h"
+
+#include <jansson.h>
+#include <uv.h>
+
+struct hooks;
+struct hook;
+
+/* The settings are read each time; they are the caller's, and outlive it. */
+struct hooks *hooks_create(uv_loop_t *loop, const struct settings *config);
+/* Ends what runs. Frees itself once the loop has closed its handles. Takes NULL. */
+void hooks_destroy(struct hooks *h);
+
+/* Whether there is a prolog. */
+bool hooks_has_prolog(const struct hooks *h);
+/* Runs it for the last attempt of the task. `done` comes once, later, from the loop; `why` NULL: all is well. */
+typedef void (*hook_done)(void *ctx, const char *why);
+struct hook *hooks_prolog(struct hooks *h, const struct task *t, hook_done done, void *ctx);
+/* Nobody wants to know any more: it is ended. Not to be called after `done`. Takes NULL. */
+void hooks_leave(struct hook *hook);
+
+/* An attempt of the task ended, which is not committed yet. */
+void hooks_note_end(struct hooks *h, const struct event *ended, const struct task *t);
+/* After the commit: epilogs begin. */
+void hooks_work(struct hooks *h);
+/* Appends {"check","text"} where an epilog failed within the last hour. */
+void hooks_tell(const struct hooks *h, json_t *troubles);
+
+#endif
