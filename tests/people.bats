@@ -284,3 +284,36 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	without_hooks
 	rm -rf "$WORLD_ADMIN"
 }
+
+# ---- expected starts ----
+
+start_of() { rad queue --start --json | jq -r ".starts[] | select(.id == \"$1\") | \"\(.source) \(.in_s // \"never\")\""; }
+
+@test "queue --start: by time limits, by how far tasks are, and not at all where nobody knows" {
+	local first second third fourth last
+	stop_radd
+	DEVICES=sim:2xa100-40g start_radd --state "$WORLD/state-start"
+	first=$(submit --exclusive --time 100 -- sleep 300)
+	second=$(submit --exclusive -- rad simtask --mem 1000 --seconds 40 --gract .5 --smact .4 --progress bar)
+	wait_state "$first" RUNNING
+	wait_state "$second" RUNNING
+	# The bar ends first, and what waits takes its GPU, for 50 s at most; then that, then the limit of 100 min is up.
+	third=$(submit --exclusive --time 50s -- sleep 300)
+	fourth=$(submit --gpus 2 --gpu-mem 1G --exclusive -- sleep 300)
+	last=$(submit --exclusive -- sleep 1)
+	wait_for 20 eval '[[ "$(start_of '"$third"')" == progress\ * ]]'
+	rad queue --start --json | jq -e --arg t "$third" --arg f "$fourth" --arg l "$last" '
+		(.starts | map({(.id): .}) | add) as $s | $s[$t].in_s < 45 and $s[$t].in_s > 5 and
+		$s[$f].source == "limit" and $s[$f].in_s > 5900 and $s[$f].in_s <= 6000 and
+		$s[$l].source == null and $s[$l].start_time == null and $s[$f].reason != null'
+	run rad queue --start
+	[[ "${lines[1]}" == *"how far the tasks before it are"* ]]
+	[[ "${lines[2]}" == *"at the latest"* ]]
+	[[ "${lines[3]}" == *"nobody knows"* ]]
+	rad hold "$third"
+	[ "$(start_of "$third")" = "" ]
+	rad cancel --all
+	rad wait "$first" "$second" "$third" "$fourth" "$last" || :
+	stop_radd
+	start_radd
+}

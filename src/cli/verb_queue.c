@@ -303,14 +303,88 @@ static int list(struct cli_call *c, const struct filter *f, bool json)
 	return show_once(f, &term, &err) ? cli_fail(c, &err) : CLI_DONE;
 }
 
+/* ---- expected starts ---- */
+
+/* Those of the tasks that the filter lets through: a new list of {id, name, user, gpus_requested, reason, and what is said of
+ * its start}. */
+static json_t *join_starts(const json_t *starts, const json_t *tasks)
+{
+	json_t *joined = json_array(), *t, *s;
+	scoped_json *by_id = json_object();
+	size_t i;
+	json_array_foreach(starts, i, s)
+		json_object_set(by_id, member_text(s, "id"), s);
+	json_array_foreach(tasks, i, t) {
+		static const char *const keys[] = { "id", "name", "user", "gpus_requested", "reason" };
+		json_t *one = (s = json_object_get(by_id, member_text(t, "id"))) ? json_copy(s) : NULL;
+		for (size_t k = 0; one && k < COUNT_OF(keys); k++)
+			json_object_set(one, keys[k], json_object_get(t, keys[k]));
+		if (one)
+			json_array_append_new(joined, one);
+	}
+	return joined;
+}
+
+static void print_starts(const json_t *starts)
+{
+	static const struct table_column columns[] = {
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6 }, { "GPUS", .right = true }, { "START" },
+		{ "IN", .right = true }, { "HOW IT IS KNOWN", .min = 20 },
+	};
+	static const struct { const char *source, *words; } how[] = {
+		{ "plan", "the plan" }, { "progress", "how far the tasks before it are" }, { "runs", "what earlier runs took" },
+		{ "limit", "time limits: at the latest" },
+	};
+	struct term term = term_ask();
+	struct table *table = table_create(columns, COUNT_OF(columns));
+	char text[FORMAT_LEN];
+	size_t i;
+	json_t *s;
+	json_array_foreach(starts, i, s) {
+		const char *words = "not known: nobody knows when what it waits for is over";
+		bool known = *member_text(s, "start_time");
+		for (size_t k = 0; k < COUNT_OF(how); k++)
+			if (!strcmp(member_text(s, "source"), how[k].source))
+				words = how[k].words;
+		table_cell(table, STYLE_PLAIN, member_text(s, "id"));
+		table_cell(table, STYLE_PLAIN, member_text(s, "name"));
+		table_cell(table, STYLE_PLAIN, member_text(s, "user"));
+		table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(s, "gpus_requested"));
+		table_cell(table, STYLE_PLAIN, known ? format_time(member_text(s, "start_time"), text) : "-");
+		table_cell(table, STYLE_PLAIN, known ? format_seconds(member_number(s, "in_s"), text) : "-");
+		table_cell(table, known ? STYLE_PLAIN : STYLE_DIM, words);
+	}
+	table_print(table, &term, stdout);
+	table_destroy(table);
+}
+
+static int show_starts(struct cli_call *c, const struct filter *f, bool json)
+{
+	struct error err = ERROR_INIT;
+	scoped_json *said = client_call(wire_request("starts"), &err);
+	scoped_json *found = said ? fetch(f, false, &err) : NULL;
+	if (!found)
+		return cli_fail(c, &err);
+	json_t *starts = join_starts(json_object_get(said, "starts"), json_object_get(found, "tasks"));
+	if (json)
+		return cli_print_json(json_pack("{si, so, sO}", "schema", 1, "starts", starts, "truncated",
+						json_object_get(said, "truncated")));
+	print_starts(starts);
+	json_decref(starts);
+	if (json_is_true(json_object_get(said, "truncated")))
+		puts("... and more");
+	return CLI_DONE;
+}
+
 int verb_queue(struct cli_call *c)
 {
-	bool json = false, me = false;
+	bool json = false, me = false, start = false;
 	const char *user = NULL, *states = NULL, *every = NULL;
 	const struct args_option options[] = {
 		{ "me", 0, NULL, "only your own tasks", .flag = &me },
 		{ "user", 'u', "USER", "only this user's tasks (name or uid)", .value = &user },
 		{ "states", 't', "LIST", "all, or some of PD,H,R,CD,F,OOM,CA,TO,LO (default PD,H,R)", .value = &states },
+		{ "start", 0, NULL, "when waiting tasks are expected to start, and how that is known", .flag = &start },
 		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal", .value = &every },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
@@ -325,7 +399,7 @@ int verb_queue(struct cli_call *c)
 	else if (state_filter(&f, states, &err) || id_filter(&f, c, &err))
 		rc = cli_usage(c, "%s", err.text);
 	else
-		rc = every ? watch(c, &f, every) : list(c, &f, json);
+		rc = start ? show_starts(c, &f, json) : every ? watch(c, &f, every) : list(c, &f, json);
 	free(f.ids);
 	return rc;
 }

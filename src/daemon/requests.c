@@ -19,6 +19,7 @@ static const struct { const char *op; request_operation run; } operations[] = {
 	{ "release", request_release }, { "requeue", request_requeue }, { "update", request_update }, { "drain", request_drain },
 	{ "undrain", request_undrain }, { "wait", request_wait }, { "acct", request_acct }, { "series", request_series },
 	{ "status", request_status }, { "purge", request_purge }, { "users", request_users }, { "limit", request_limit },
+	{ "starts", request_starts },
 };
 
 int requests_run(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)

@@ -22,6 +22,7 @@ int request_list(const struct requests *q, const struct message *m, struct reply
 int request_show(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_events(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_why(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_starts(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_wait(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_acct(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_series(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);

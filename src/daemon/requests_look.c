@@ -84,6 +84,14 @@ int request_why(const struct requests *q, const struct message *m, struct reply 
 	return request_id(m, &id, err) ? -1 : request_answer(reply, core_why_json(q->core, id, now_read(), err));
 }
 
+/* Bounded by itself, to some milliseconds. */
+int request_starts(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	(void)m;
+	(void)err;
+	return request_answer(reply, core_starts_json(q->core, now_read()));
+}
+
 /* Waiting -------------------------------------------------------------------------------------------------------------- */
 
 static int look_by_number(const void *a, const void *b)

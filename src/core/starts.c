@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ * When tasks that wait are expected to start. Under ORDER_PLAN that is what the plan promises. Else the queue is played through
+ * in its order: each task starts at the first end of another, not before the one ahead of it, at which as many GPUs as it wants
+ * have the memory that it claims; it ends when its own time is over. Ends are what the running task says of itself, else what
+ * runs like it took, else its time limit; one that nobody knows never comes, and who needs it has no expected start. Neither
+ * loads nor how tasks slow each other are played: the true start may be later, and earlier where others may be passed.
+ *
+ * How it is known is the least certain end that it hangs on, of those on its GPUs.
+ */
+#include "core/private.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_STARTS 500
+#define MOST_STEPS 5000000	/* looks at a GPU, some 10 ms in all */
+#define OVERDUE 0.125		/* part of its time that is left of a task which went on beyond it, as plans have it */
+
+/* How an end is known, the surest first. */
+enum known { KNOWN_PROGRESS, KNOWN_RUNS, KNOWN_LIMIT, KNOWN_NOT };
+static const char *const known_words[] = { "progress", "runs", "limit", NULL };
+
+/* Somebody is on a slot until then. */
+struct stay { double end_s; enum known known; uint32_t slot; uint64_t mib; bool alone; };
+
+struct starts {
+	struct core *c;
+	struct now now;
+	const struct map_gpu *gpus;
+	size_t n_gpus;
+	struct stay *stays;		/* by their ends */
+	size_t n, cap;
+	struct room { uint64_t free_mib; unsigned tasks; bool alone, usable; enum known known; } *rooms;	/* as of at_s */
+	double at_s;			/* nobody starts before */
+	size_t gone;			/* stays that are over by at_s */
+	size_t steps;
+	json_t *list;
+};
+
+static int by_end(const void *a, const void *b)
+{
+	const struct stay *x = a, *y = b;
+	return x->end_s < y->end_s ? -1 : x->end_s > y->end_s;
+}
+
+static double run_time(const struct core *c, const struct task *t, enum known *how)
+{
+	bool known = false;
+	double s = estimates_work_s(c->estimates, t, &known);
+	bool limit = known && t->time_limit_s && s == (double)t->time_limit_s;
+	*how = !known ? KNOWN_NOT : limit ? KNOWN_LIMIT : KNOWN_RUNS;
+	return known ? s : INFINITY;
+}
+
+static double time_left(const struct starts *s, const struct task *t, enum known *how)
+{
+	struct progress_report p;
+	if (fleet_progress(s->c->fleet, t->id, s->now.mono_ms, &p) && p.left_s >= 0)
+		return *how = KNOWN_PROGRESS, p.left_s;
+	double all = run_time(s->c, t, how), ran = (double)(s->now.wall_ms - task_attempt(t)->start_ms) / 1000;
+	return isfinite(all) ? fmax(all - ran, all * OVERDUE) : INFINITY;
+}
+
+static void add_stay(struct starts *s, struct stay one)
+{
+	alloc_grow(s->stays, s->n, s->cap);
+	size_t i = s->n++;
+	for (; i > s->gone && s->stays[i - 1].end_s > one.end_s; i--)
+		s->stays[i] = s->stays[i - 1];
+	s->stays[i] = one;
+}
+
+static void list_stays(struct starts *s)
+{
+	struct fleet_run r;
+	for (size_t at = 0; fleet_next_run(s->c->fleet, &at, &r);) {
+		enum known how;
+		double end = time_left(s, r.task, &how);
+		for (unsigned i = 0; i < r.n_slots; i++) {
+			alloc_grow(s->stays, s->n, s->cap);
+			s->stays[s->n++] = (struct stay){ end, how, r.slots[i], r.held_mib, task_attempt(r.task)->mode == SHARE_NEVER };
+		}
+	}
+	qsort(s->stays, s->n, sizeof *s->stays, by_end);
+}
+
+static void list_rooms(struct starts *s)
+{
+	s->rooms = alloc_zero((s->n_gpus + 1) * sizeof *s->rooms);
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		const struct map_gpu *g = &s->gpus[i];
+		bool foreign = g->foreign_mib > MAP_FOREIGN_MIB && !s->c->config.map.foreign_share;
+		s->rooms[i] = (struct room){ .free_mib = g->available_mib, .tasks = g->n_tasks,
+					     .usable = !g->drained && !g->stale && !foreign,
+					     .alone = g->n_tasks && g->mode == SHARE_NEVER };
+	}
+}
+
+/* The next end, and all at the same moment. False: none is known. */
+static bool advance(struct starts *s)
+{
+	if (s->gone == s->n || !isfinite(s->stays[s->gone].end_s))
+		return false;
+	s->at_s = s->stays[s->gone].end_s;
+	for (; s->gone < s->n && s->stays[s->gone].end_s <= s->at_s; s->gone++) {
+		const struct stay *one = &s->stays[s->gone];
+		struct room *r = &s->rooms[one->slot];
+		r->free_mib += one->mib;
+		r->tasks -= r->tasks > 0;
+		r->alone = r->alone && !one->alone;
+		r->known = one->known > r->known ? one->known : r->known;
+	}
+	return true;
+}
+
+static bool has_room(const struct starts *s, const struct room *r, const struct map_gpu *g, const struct map_request *q)
+{
+	uint64_t want = q->claim_mib ? q->claim_mib : s->c->config.map.min_free_mib;
+	bool alone = q->exclusive || q->start_alone || q->share == SHARE_NEVER || g->mig;
+	if (!r->usable || r->alone || (alone && r->tasks))
+		return false;
+	return r->free_mib >= (want < g->total_mib ? want : g->total_mib);
+}
+
+/* Takes the GPUs with most room. Returns whether there were enough. */
+static bool take(struct starts *s, const struct map_request *q, uint32_t *slots)
+{
+	unsigned n = 0;
+	for (uint32_t i = 0; i < s->n_gpus; i++, s->steps++) {
+		if (!has_room(s, &s->rooms[i], &s->gpus[i], q))
+			continue;
+		unsigned k = n < q->gpus ? n++ : q->gpus;
+		for (; k && s->rooms[slots[k - 1]].free_mib < s->rooms[i].free_mib; k--)
+			if (k < q->gpus)
+				slots[k] = slots[k - 1];
+		if (k < q->gpus)
+			slots[k] = i;
+	}
+	return n == q->gpus;
+}
+
+static void settle(struct starts *s, const struct task *t, const struct map_request *q, const uint32_t *slots, enum known *how)
+{
+	enum known own;
+	double all = run_time(s->c, t, &own);
+	bool alone = q->exclusive || q->share == SHARE_NEVER;
+	*how = KNOWN_PROGRESS;
+	for (unsigned i = 0; i < q->gpus; i++) {
+		struct room *r = &s->rooms[slots[i]];
+		uint64_t mib = alone || q->claim_mib > r->free_mib ? r->free_mib : q->claim_mib;
+		*how = r->known > *how ? r->known : *how;
+		r->free_mib -= mib;
+		r->tasks++;
+		r->alone = alone;
+		add_stay(s, (struct stay){ s->at_s + all, own > r->known ? own : r->known, slots[i], mib, alone });
+	}
+}
+
+static void tell(struct starts *s, const struct task *t, double at_s, const char *source)
+{
+	char id[TASK_ID_TEXT];
+	bool known = source && isfinite(at_s);
+	json_array_append_new(s->list, json_pack("{ss, so, so, so}", "id", task_id_text(t->id, id),
+		"start_time", known ? json_time_or_null(s->now.wall_ms + (int64_t)(at_s * 1000)) : json_null(),
+		"in_s", known ? json_round3(at_s) : json_null(), "source", json_text_or_null(known ? source : NULL)));
+}
+
+static void start_one(void *ctx, const struct task *t)
+{
+	struct starts *s = ctx;
+	uint32_t slots[SPEC_MAX_GPUS];
+	enum known how = KNOWN_NOT;
+	if (t->state != TASK_PENDING || json_array_size(s->list) >= MOST_STARTS)
+		return;
+	if (t->waiting_for_deps || !t->estimated || !tasks_in_queue(s->c->tasks, t)) {
+		tell(s, t, INFINITY, NULL);	/* it hangs on more than GPUs */
+		return;
+	}
+	struct map_request q = pass_request(s->c->pass, t, s->now);
+	if (q.planned) {
+		tell(s, t, q.planned_s, "plan");
+		return;
+	}
+	bool there = s->at_s > 0 && s->steps < MOST_STEPS && take(s, &q, slots);
+	while (!there && s->steps < MOST_STEPS && advance(s))
+		there = take(s, &q, slots);
+	if (there)
+		settle(s, t, &q, slots, &how);
+	else
+		s->gone = s->n;	/* who comes behind it starts later still, and nobody knows when */
+	tell(s, t, there ? s->at_s : INFINITY, known_words[how]);
+}
+
+json_t *core_starts_json(struct core *c, struct now now)
+{
+	struct starts s = { .c = c, .now = now, .gpus = fleet_gpus(c->fleet, now), .n_gpus = fleet_size(c->fleet),
+			    .list = json_array() };
+	list_stays(&s);
+	list_rooms(&s);
+	core_each_task(c, start_one, &s);
+	free(s.stays);
+	free(s.rooms);
+	return json_pack("{si, so, sb}", "schema", 1, "starts", s.list, "truncated", json_array_size(s.list) >= MOST_STARTS);
+}
