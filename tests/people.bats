@@ -138,6 +138,7 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 }
 
 @test "a web hook gets one JSON object, and nobody sees its address" {
+	need_root	# what it prints goes into its user's home
 	command -v curl >/dev/null || skip "no curl"
 	python3 - "$WORLD" 3>&- 4>&- <<-'PY' &
 		import http.server, os, sys
@@ -160,7 +161,7 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 		server.handle_request()
 	PY
 	wait_for 10 test -s "$WORLD/port"
-	rad run --name 'quo"te\' --notify-to="http://127.0.0.1:$(cat "$WORLD/port")/secret" -- sh -c 'exit 3' || :
+	as "$ALICE" rad run --name 'quo"te\' --notify-to="http://127.0.0.1:$(cat "$WORLD/port")/secret" -- sh -c 'exit 3' || :
 	wait_for 10 test -s "$WORLD/posted"
 	jq -e '.schema == 1 and (.text | contains("FAILED")) and .notices[0].task.name == "quo\"te\\" and .notices[0].event == "end"' \
 		"$WORLD/posted"
@@ -205,7 +206,7 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 		[ "$status" -ne 0 ] || { echo "accepted: $to"; false; }
 		[ "${#lines[@]}" -le 2 ]
 	done
-	run rad submit --hold --notify-to=exec:/none -- true
+	run rad submit --hold --notify=oom --notify-to=exec:/none -- true
 	[[ "$output" == *"/none cannot be run, so no notices will come"* ]]
 	mkdir -p "$HOME/.config/rad"
 	printf '# mine\nnotify: fail\nnotify_to: exec:/bin/true\n' >"$HOME/.config/rad/notify"

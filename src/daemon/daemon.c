@@ -516,7 +516,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->estimating = estimating_create(&d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
 	d->capturing = capturing_create(&d->loop, on_captured, on_estimated, d);
 	d->names = names_create(&d->loop, d->program, "--name", NAMES_DEADLINE_MS, on_names, d);
-	names_of(d->names, geteuid(), &(const char *){ NULL });	/* who acts as the administrator is soon to be named */
+	names_of(d->names, geteuid(), &(const char *){ NULL });	/* who acts as administrator is to be named soon */
 	d->groups = names_create(&d->loop, d->program, "--groups", NAMES_DEADLINE_MS, on_names, d);
 	d->allowing = allowing_create(d->store, d->names, d->groups, &d->config);
 	d->remembering = remembering_create(d->store, d->core);
