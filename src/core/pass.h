@@ -10,9 +10,9 @@
  * for at most keep_max; after that it asks for more memory instead of for solitude (section 7.2).
  *
  * The main queue is by priority, then by whose turn it is (queue/fair.h). Under `strict` a head that does not fit stops the
- * pass. Under `backfill` the next ones may pass it, until it has been the head for pass_max: then the GPUs that it needs, those with
- * the least work, are kept for it. As what runs there ends and nobody else comes, it starts at the latest when the last of that
- * has ended: nothing starves. Under `fifo` they are kept at once, and that end is what the head is promised: others may start
+ * pass. Under `backfill` the next ones may pass it, until it has been the head for pass_max: then the GPUs that it needs, those
+ * with the least work, are kept for it. As what runs there ends and nobody else comes, it starts at the latest when the last of
+ * that has ended: nothing starves. Under `fifo` they are kept at once, and that end is what the head is promised: others may start
  * elsewhere, and on those GPUs only if their time limit is over by then. Under `plan` a plan says who goes where and in which
  * order (map/plan.h); each start is still asked of the filter.
  *
