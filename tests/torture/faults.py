@@ -284,6 +284,7 @@ class NoProcesses(Fault):
         crowd = [subprocess.Popen(["sleep", "60"], preexec_fn=crowd) for _ in range(self.room)]
         load.run(self.rng.randint(3, 10))
         time.sleep(self.rng.uniform(0, 0.7))
+        world.reap()
         for p in crowd:
             p.kill()
             p.wait()
