@@ -119,6 +119,9 @@ class Load:
                 self.refused(str(e))
             except (Gone, KeyError):
                 gone.add(uid)
+        for uid in gone:        # an answer that comes late must not be taken for that of a later request
+            if uid in self.connections:
+                self.connections.pop(uid).close()
         return not gone
 
     def refused(self, text):

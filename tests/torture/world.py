@@ -17,6 +17,7 @@ import uuid
 
 CONFIG = {"interval": 0.2, "window": 1, "settle": 0.2, "warm": 0.5, "kill_wait": 1, "order": "backfill", "slack": "100M"}
 PR_SET_CHILD_SUBREAPER = 36
+PATIENCE_S = 120        # a machine may be busy with other things; how long an answer takes is for those faults that are about it
 
 
 class Refused(Exception):
@@ -67,6 +68,12 @@ def is_dead(pid):
         return True
 
 
+def sanitizer(program):
+    """The runtime that a sanitized build wants to come first."""
+    libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout.split()
+    return [path for path in libraries if path.startswith("/") and "asan" in path]
+
+
 def until(seconds, holds):
     """Waits for it, with a deadline. What holds() returned last."""
     end = time.monotonic() + seconds
@@ -78,7 +85,7 @@ def until(seconds, holds):
 class Connection:
     """Requests may be sent ahead; answers come in order."""
 
-    def __init__(self, path, uid=0, timeout=20):
+    def __init__(self, path, uid=0, timeout=PATIENCE_S):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(timeout), int(timeout % 1 * 1e6)))
         self.data = b""
@@ -137,7 +144,8 @@ class World:
         self.write_config(config or {})
         self.environ = {"PATH": "/usr/bin:/bin", "RAD_CONFIG": self.config, "FAKE_MACHINE": self.machine, "HOME": self.folder,
                         "LC_ALL": "C.UTF-8"}
-        self.preload = [f"{build}/tests/fake-machine/libfake-machine.so"]
+        self.preload = [*sanitizer(f"{build}/radd"), f"{build}/tests/fake-machine/libfake-machine.so"]
+        self.environ.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
         self.limits, self.as_uid = {}, None     # of radd
         self.program = f"{build}/radd"
         self.radd = None
@@ -169,7 +177,7 @@ class World:
             os.setgid(65534)
             os.setuid(self.as_uid)
 
-    def start(self, deadline=30):
+    def start(self, deadline=PATIENCE_S):
         """Returns when it answers; an error's text if it does not start."""
         ready, write = os.pipe()
         environ = dict(self.environ, LD_PRELOAD=":".join(self.preload))
@@ -258,7 +266,9 @@ class World:
             return 0
         self.radd.terminate()
         try:
-            return self.radd.wait(20)
+            return self.radd.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            return "no end"
         finally:
             self.kill_radd()
 
