@@ -231,7 +231,9 @@ class ReadOnly(SmallDisk):
         folder becomes a read-only mount between two radds, and one is started there meanwhile."""
         world.kill_radd()
         subprocess.run(["mount", "--bind", world.state, world.state], check=True)
-        subprocess.run(["mount", "-o", "remount,bind,ro", world.state], check=True)
+        readonly = ["mount", "-o", "remount,bind,ro", world.state]
+        if not until(10, lambda: not subprocess.run(readonly, check=False, capture_output=True).returncode):    # shims write there
+            return
         why = world.start(5)
         self.notes["refused"] = self.notes.get("refused", 0) + bool(why)
         world.kill_radd()
@@ -321,7 +323,7 @@ class Nvml(Fault):
     """every NVML call that is used (read from nvml_api.c) hangs, fails, or lies, one after the other"""
     way = "fail"
     load = (3, 10)
-    patience_s = 10         # a call that hangs in the sampler keeps nobody from an answer
+    patience_s = 40         # a call that hangs in the sampler keeps nobody from an answer
 
     def prepare(self, world):
         nvml.prepare(world, nvml.machine(4))
