@@ -304,7 +304,7 @@ class NoMemory(Fault):
         def large():
             c = world.connect()
             try:
-                for _ in range(self.rng.randint(1, 20)):
+                for _ in range(self.rng.randint(1, 8)):
                     c.send("submit", environ=[], spec={"argv": ["true"], "script": "#" * (10 << 20), "hold": True, "cwd": "/tmp"})
             except Gone:
                 pass
