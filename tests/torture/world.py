@@ -68,6 +68,26 @@ def is_dead(pid):
         return True
 
 
+def signal_ours(pids, *signals):
+    """Numbers come round within seconds on a busy machine: what is signalled was opened first, and then seen to be ours."""
+    opened = {}
+    for pid in pids:
+        try:
+            opened[pid] = os.pidfd_open(pid)
+        except OSError:
+            pass
+    ours = set(descendants(os.getpid()))
+    for sig in signals:
+        for pid, fd in opened.items():
+            try:
+                if pid in ours:
+                    signal.pidfd_send_signal(fd, sig)
+            except ProcessLookupError:
+                pass
+    for fd in opened.values():
+        os.close(fd)
+
+
 def sanitizer(program):
     """The runtime that a sanitized build wants to come first."""
     libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout.split()
@@ -236,23 +256,14 @@ class World:
         self.reap()
 
     def kill(self, pids):
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        signal_ours(pids, signal.SIGKILL)
         self.reap()
 
     def switch_off(self):
         """All processes at once, as near as can be: what is stopped first does nothing while the others are killed."""
         def left():
             pids = [p for p in descendants(os.getpid()) if not is_dead(p)]
-            for sig in (signal.SIGSTOP, signal.SIGKILL):
-                for pid in pids:
-                    try:
-                        os.kill(pid, sig)
-                    except ProcessLookupError:
-                        pass
+            signal_ours(pids, signal.SIGSTOP, signal.SIGKILL)
             if self.radd:
                 self.radd.poll()
             self.reap()
