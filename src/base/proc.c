@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -51,6 +52,17 @@ uid_t proc_uid(pid_t pid)
 	struct stat st;
 	snprintf(path, sizeof path, "/proc/%d", (int)pid);
 	return stat(path, &st) ? (uid_t)-1 : st.st_uid;
+}
+
+bool proc_catches(pid_t pid, int signal)
+{
+	char path[40];
+	scoped_buf text = { 0 };
+	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	if (signal < 1 || signal > 64 || io_read_file(path, 65536, &text, NULL))
+		return false;
+	const char *line = strstr(buf_text(&text), "\nSigCgt:");
+	return line && strtoull(line + strlen("\nSigCgt:"), NULL, 16) >> (signal - 1) & 1;
 }
 
 int proc_pidfd(pid_t pid)

@@ -21,6 +21,8 @@ int proc_stat(pid_t pid, uint64_t *start_ticks, pid_t *parent);
 bool proc_alive(struct proc_id id);
 /* The effective uid of a process; -1 as uid_t if it is gone. */
 uid_t proc_uid(pid_t pid);
+/* Whether the process has a handler for that signal: neither its default nor ignored. False too if it is gone. */
+bool proc_catches(pid_t pid, int signal);
 /* pidfd_open(2). Returns a descriptor with O_CLOEXEC, or -1 (errno). */
 int proc_pidfd(pid_t pid);
 /* pidfd_send_signal(2). Returns 0, or -1 (errno). */

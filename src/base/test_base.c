@@ -13,6 +13,7 @@
 #include "base/scope.h"
 #include "base/units.h"
 
+#include <unistd.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -280,6 +281,22 @@ static void a_log_waits_for_nobody(void **state)
 	assert_non_null(strstr(all, "the last one"));
 }
 
+static void on_usr2(int signal) { (void)signal; }
+
+static void a_handler_is_seen(void **state)
+{
+	(void)state;
+	assert_false(proc_catches(getpid(), SIGUSR2));
+	signal(SIGUSR2, on_usr2);
+	assert_true(proc_catches(getpid(), SIGUSR2));
+	signal(SIGUSR2, SIG_IGN);
+	assert_false(proc_catches(getpid(), SIGUSR2));
+	signal(SIGUSR2, SIG_DFL);
+	assert_false(proc_catches(getpid(), 0));
+	assert_false(proc_catches(getpid(), 65));
+	assert_false(proc_catches(1 << 30, SIGTERM));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +305,7 @@ int main(void)
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
 		cmocka_unit_test(hashes), cmocka_unit_test(a_log_waits_for_nobody),
+		cmocka_unit_test(a_handler_is_seen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

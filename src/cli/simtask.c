@@ -7,9 +7,11 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "device/simdev.h"
+#include "task/spec.h"
 
 #include <errno.h>
 #include <math.h>
@@ -26,6 +28,7 @@ struct options {
 	double seconds, gract, smact, ramp_s, print_every_s;
 	double grow_at_s, crash_at_s, mps_fault_at_s, host_oom_at_s;
 	int64_t exit_code;
+	const char *checkpoint;	/* NULL: it saves nothing */
 	enum { SAYS_STEPS, SAYS_BAR, SAYS_EPOCHS, SAYS_LIES } says;
 };
 
@@ -50,6 +53,7 @@ struct simtask_run {
 enum {
 	OPT_MEM, OPT_SECONDS, OPT_GRACT, OPT_SMACT, OPT_RAMP, OPT_GROW_TO, OPT_GROW_AT, OPT_CRASH_AT, OPT_EXIT,
 	OPT_MPS_FAULT_AT, OPT_HOST_OOM_AT, OPT_PRINT_EVERY, OPT_PROGRESS,
+	OPT_CHECKPOINT,
 };
 
 /* Times are in seconds of work when alone. */
@@ -67,6 +71,7 @@ static const struct args_option table[] = {
 	[OPT_HOST_OOM_AT] = { "host-oom-at", 0, "S", "runs out of host memory" },
 	[OPT_PRINT_EVERY] = { "print-every", 0, "S", "seconds between progress lines (1)" },
 	[OPT_PROGRESS] = { "progress", 0, "FORM", "of those lines: steps, bar, epochs (five bars), lies" },
+	[OPT_CHECKPOINT] = { "checkpoint", 0, "FILE", "on SIGUSR1 saves there how far it is and exits with 85; goes on from that" },
 	{ 0 },
 };
 
@@ -99,6 +104,7 @@ static int read_option(struct options *o, long option, const char *value, struct
 	case OPT_HOST_OOM_AT:	return units_parse_double(value, 0, most, &o->host_oom_at_s, err);
 	case OPT_PRINT_EVERY:	return units_parse_double(value, 0.01, most, &o->print_every_s, err);
 	case OPT_PROGRESS:	return read_progress(value, o, err);
+	case OPT_CHECKPOINT:	o->checkpoint = value; return 0;
 	default:		return units_parse_int(value, 0, 255, &o->exit_code, err);
 	}
 }
@@ -385,6 +391,42 @@ static bool wait_tick(const sigset_t *terms)
 	return sigtimedwait(terms, NULL, &tick) < 0;
 }
 
+static volatile sig_atomic_t asked;
+
+static void on_usr1(int signal)
+{
+	asked = signal;
+}
+
+/* Goes on where the run before it stopped, and listens from now on. */
+static void load_checkpoint(struct simtask_run *r)
+{
+	scoped_buf text = { 0 };
+	if (!r->o.checkpoint)
+		return;
+	if (!io_read_file(r->o.checkpoint, 100, &text, NULL)) {
+		r->work_s = fmin(fmax(strtod(buf_text(&text), NULL), 0), r->o.seconds);
+		printf("checkpoint: goes on at step %ld/%ld\n", steps(r, r->work_s), steps(r, r->o.seconds));
+		fflush(stdout);
+	}
+	r->printed_work_s = r->work_s;
+	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = on_usr1 }, NULL);
+}
+
+/* Whole or not at all, as every checkpoint should be. */
+static int save_checkpoint(const struct simtask_run *r)
+{
+	scoped_free char *draft = alloc_printf("%s.new", r->o.checkpoint);
+	FILE *f = fopen(draft, "we");
+	bool bad = !f || fprintf(f, "%.3f\n", r->work_s) < 0;
+	if ((f && fclose(f)) || bad || rename(draft, r->o.checkpoint)) {
+		fprintf(stderr, "checkpoint: %s: cannot be written\n", r->o.checkpoint);
+		return 1;
+	}
+	printf("checkpoint: saved at step %ld/%ld\n", steps(r, r->work_s), steps(r, r->o.seconds));
+	return SPEC_REQUEUE_CODE;
+}
+
 static int lost_device(double speed)
 {
 	print_traceback("loss.backward()");
@@ -401,6 +443,7 @@ static int train(struct simtask_run *r)
 	sigaddset(&terms, SIGTERM);
 	sigprocmask(SIG_BLOCK, &terms, NULL);
 	r->start_ms = clock_mono_ms();
+	load_checkpoint(r);
 	int code = take_memory(r);
 	for (int64_t last_ms = r->start_ms; !code && r->work_s < r->o.seconds; ) {
 		if (!wait_tick(&terms)) {
@@ -408,6 +451,8 @@ static int train(struct simtask_run *r)
 			       steps(r, r->o.seconds));
 			return 143;
 		}
+		if (asked)
+			return save_checkpoint(r);
 		int64_t now_ms = clock_mono_ms();
 		double speed = speed_now(r);
 		if (speed <= 0)

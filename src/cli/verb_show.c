@@ -61,6 +61,10 @@ static void show_times(const struct term *term, const json_t *t)
 	     format_seconds(member_number(t, "lost_s"), d));
 	if (!isnan(member_number(t, "time_limit_s")))
 		line(term, "time limit", "%s", format_seconds(member_number(t, "time_limit_s"), a));
+	if (!isnan(member_number(t, "slot_s")))
+		line(term, "time slot", "%s, made place %lld time%s, which cost %s", format_seconds(member_number(t, "slot_s"), a),
+		     (long long)member_int(t, "slots"), member_int(t, "slots") == 1 ? "" : "s",
+		     format_seconds(member_number(t, "slot_lost_s"), b));
 }
 
 static void show_request(const struct term *term, const json_t *t)

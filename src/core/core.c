@@ -20,6 +20,7 @@ struct core_config core_config_default(void)
 		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) },
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
 		.mps_together = true,
+		.slot_grace_ms = 300000,
 	};
 }
 
@@ -99,9 +100,11 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		estimates_forget(c->estimates, t->id);
 		fleet_begin(c->fleet, t, c->now);
 		limits_begin(c->limits, t, c->now);
+		timeslots_begin(c->timeslots, t, c->now);
 		break;
 	case EV_STARTED:
 		limits_begin(c->limits, t, c->now);
+		timeslots_begin(c->timeslots, t, c->now);
 		break;
 	case EV_UPDATED:
 		fleet_touch(c->fleet, t->id);
@@ -109,6 +112,7 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		break;
 	case EV_ENDED:
 		limits_forget(c->limits, t->id);
+		timeslots_forget(c->timeslots, t->id);
 		estimates_learn(c->estimates, t, c->now);
 		break;
 	case EV_HELD:
@@ -172,6 +176,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->limits = limits_create(ops, c->tasks);
 	c->endings = endings_create(&c->config, c->tasks, c->fleet);
 	c->pass = pass_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->estimates);
+	c->timeslots = timeslots_create(&c->config, c->fair, c->tasks, c->fleet, c->pass);
 	return c;
 }
 
@@ -184,6 +189,7 @@ void core_destroy(struct core *c)
 {
 	if (!c)
 		return;
+	timeslots_destroy(c->timeslots);
 	pass_destroy(c->pass);
 	endings_destroy(c->endings);
 	limits_destroy(c->limits);
@@ -211,6 +217,7 @@ void core_reconfigure(struct core *c, const struct core_config *config)
 	c->config.readings_stand = old.readings_stand;
 	fleet_touch_all(c->fleet);
 	pass_reconsider(c->pass);
+	timeslots_reconsider(c->timeslots);
 }
 
 /* Requests of people -------------------------------------------------------------------------------------------------- */
@@ -260,6 +267,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 	if (t->state == TASK_RUNNING) {
 		fleet_begin(c->fleet, t, now);
 		limits_begin(c->limits, t, now);
+		timeslots_begin(c->timeslots, t, now);
 	} else if (!task_state_terminal(t->state) && !t->estimated) {
 		estimates_ask(c->estimates, t, now);
 	}
@@ -384,6 +392,11 @@ void core_progress(struct core *c, task_id id, const struct progress_report *r, 
 	fleet_note_progress(c->fleet, id, r, file, now);
 }
 
+bool core_is_leaving(const struct core *c, const struct task *t, struct now now)
+{
+	return timeslots_leaving(&c->config, t, now.wall_ms);
+}
+
 task_id core_next_running(const struct core *c, size_t *at)
 {
 	return fleet_next_to_look(c->fleet, at);
@@ -430,8 +443,9 @@ int64_t core_turn(struct core *c, struct now now)
 	c->now = now;
 	fair_go_on(c->fair, now.mono_ms);
 	int64_t limit = limits_turn(c->limits, now), verdict = endings_turn(c->endings, now), pass = pass_turn(c->pass, now);
-	int64_t due = limit < verdict ? limit : verdict;
+	int64_t due = limit < verdict ? limit : verdict, slot = timeslots_turn(c->timeslots, now);
 	assert_invariants(c);
+	due = slot < due ? slot : due;
 	return pass < due ? pass : due;
 }
 

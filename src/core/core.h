@@ -56,6 +56,8 @@ struct core_config {
 	int64_t warm_ms;	/* 30 s: activity a task must have shown before its memory is believed; also a full window */
 	int64_t stale_ms;	/* 10 s: an older reading of a GPU is none */
 	int64_t cohort_ms;	/* 5 s: MPS clients that die this close together are one cohort */
+	int64_t slot_ms;	/* 0: none; the time slot of tasks that do not say (core/timeslots.h) */
+	int64_t slot_grace_ms;	/* 5 min: in which one that was asked to make place is expected to have saved and gone */
 	bool fence;		/* give MPS tasks with a trusted claim a memory limit */
 	bool mps_together;	/* one MPS server for all users, where the machine can do that; else each has his own */
 	const struct estimator *estimators;	/* the table `auto` goes through; NULL: the one of estimate.h */
@@ -98,6 +100,9 @@ struct core_ops {
 	 * is for the time of the call. NULL: slow rows are asked in place. */
 	void (*estimate)(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
 			 const struct estimate_context *c);
+	/* Whether the running task was asked to make place, and none of its processes has a handler for its signal: it was sent
+	 * to nobody. NULL: never. */
+	bool (*slot_unheard)(void *ctx, const struct task *t);
 	/* An event that a task's state does not allow, or an invariant that does not hold: a bug of ours, in words for the
 	 * log. */
 	void (*trouble)(void *ctx, const char *text);
@@ -184,6 +189,8 @@ void core_exited(struct core *c, task_id id, const struct exit_report *r, struct
 /* How far the running attempt is by its own output, which goes into a file of that number. Told of each every few seconds,
  * new or not; what cannot be is left aside. */
 void core_progress(struct core *c, task_id id, const struct progress_report *r, uint64_t file, struct now now);
+/* Whether the running task was asked to make place (EV_SLOT_ASKED) and still has time to go. */
+bool core_is_leaving(const struct core *c, const struct task *t, struct now now);
 /* Walks the running attempts, beginning with *at = 0; 0 at the end. They may change during a walk: none is then told twice in
  * a row, and one that was left out comes in the next. */
 task_id core_next_running(const struct core *c, size_t *at);

@@ -65,7 +65,8 @@ void endings_destroy(struct endings *e)
 static bool failed_by_itself(const struct open_end *o)
 {
 	const struct exit_report *r = &o->report;
-	return r->have_record && !r->never_began && !r->stopping && (r->signal || r->exit_code) && r->output.kind != SCAN_GPU_OOM;
+	return r->have_record && !r->never_began && !r->stopping && (r->signal || r->exit_code) &&
+	       r->output.kind != SCAN_GPU_OOM && !recover_made_place(r);
 }
 
 /* One that is killed with work in flight takes the others along, whoever killed it; one that was asked to end does not
@@ -163,6 +164,9 @@ static void add_device_evidence(struct exit_report *r, const struct fleet_end *s
 	r->mps = a->mode == SHARE_MPS;
 	r->had_neighbours = seen->had_neighbours || seen->had_foreign;
 	r->stopping = t->stopping;
+	r->slot_asked = a->slot_asks > 0;
+	if (r->slot_asked || t->spec->slot_s > 0)
+		r->requeue_code = t->spec->requeue_code ? t->spec->requeue_code : SPEC_REQUEUE_CODE;
 }
 
 void endings_add(struct endings *e, task_id id, const struct exit_report *report, struct now now)

@@ -324,10 +324,24 @@ double estimates_pace(const struct estimates *e, const struct task *t, const cha
 	return h.other_gpu ? 0 : h.alone_per_s;
 }
 
+/* What is left of a task that goes on after a slot: by its own progress, the done part f having taken W, W (1 - f) / f; else
+ * what runs of its kind take, less W. NaN: it is at its beginning, or nobody knows. */
+static double left_after_slots(const struct task *t, double whole_s)
+{
+	double done_s = t->n_slots ? t->slot_work_s : NAN, f = 0;
+	for (uint32_t i = t->n_attempts; t->n_slots && i > 0 && !(f > 0); i--)
+		f = t->attempts[i - 1].verdict == VERDICT_SLOT ? t->attempts[i - 1].seen.pace.fraction : 0;
+	if (f > 0)
+		return done_s * (1 - f) / f;
+	return isfinite(whole_s) && isfinite(done_s) ? fmax(whole_s - done_s, 0) : NAN;
+}
+
 double estimates_work_s(const struct estimates *e, const struct task *t, bool *known)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, fleet_first_model(e->fleet));
-	*known = isfinite(h.work_s) || t->time_limit_s;
-	double s = isfinite(h.work_s) ? h.work_s : e->typical_n ? e->typical_s : UNKNOWN_S;
-	return t->time_limit_s && ((double)t->time_limit_s < s || isnan(h.work_s)) ? (double)t->time_limit_s : s;
+	double left = left_after_slots(t, h.work_s), learnt = isfinite(left) ? left : h.work_s;
+	double limit = t->time_limit_s ? fmax((double)t->time_limit_s - (double)t->slot_ran_ms / 1000, 0) : INFINITY;
+	*known = isfinite(learnt) || t->time_limit_s;
+	double s = isfinite(learnt) ? learnt : e->typical_n ? e->typical_s : UNKNOWN_S;
+	return limit < s || (isfinite(limit) && isnan(learnt)) ? limit : s;
 }

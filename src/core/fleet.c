@@ -211,6 +211,8 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 		r->slots[r->n_slots++] = fleet_take_slot(f, a->gpus[i])->number;
 	r->known = f->ops.known_load(f->ops.ctx, t, f->slots[r->slots[0]]->r.name);
 	r->evidence = load_unknown();
+	r->was_found = a->shim.pid;
+	r->begin_s = a->seen.begin_s;
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {
 		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms);

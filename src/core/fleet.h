@@ -96,6 +96,12 @@ task_id fleet_turn_of(const struct fleet *f, uint32_t slot);
 /* Whether MPS can be had, from servers that serve one user each. */
 bool fleet_mps_apart(const struct fleet *f);
 
+/* What placement would see of that slot were some of those gone who run there. `tenants` has room for all that do, and lives as
+ * long as *out. As of the last fleet_gpus. */
+typedef bool fleet_gone(const void *ctx, task_id id);
+void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, struct now now,
+		       struct map_tenant *tenants, struct map_gpu *out);
+
 /* What a map_gpu says of the devices of the last snapshot themselves, whatever runs there: capacity, kind, index. Into `out`
  * (fleet_size of them); returns how many. Changes nothing, and needs no time. */
 size_t fleet_devices(const struct fleet *f, struct map_gpu *out);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 /* A run that was to start alone is not joined before it is warm. */
@@ -57,20 +58,23 @@ static void look_at_room(const struct fleet *f, const struct slot *s, struct now
 	g->turn_uid = s->turn_uid;
 }
 
+static void look_at_run(const struct fleet *f, const struct run *r, struct now now, struct map_gpu *g)
+{
+	int64_t server = fleet_mps_of(r);
+	g->mps_uid = !g->n_tasks || server == g->mps_uid ? server : MAP_MPS_SEVERAL;
+	g->n_tasks++;
+	g->mode = task_attempt(r->t)->mode;
+	g->cold_unknown = g->cold_unknown || (r->unknown && !r->warm && f->config->map.ledger);
+	g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
+	g->unseen = g->unseen || fleet_unseen(f, r, now);
+	g->has_limit = g->has_limit || r->t->max_slowdown > 0;
+}
+
 static void look_at_runs(const struct fleet *f, const struct slot *s, struct now now, struct map_gpu *g)
 {
-	g->n_tasks = (unsigned)s->n_runs;
 	g->tenants = s->n_tenants == s->n_runs ? s->tenants : NULL;
-	for (size_t k = 0; k < s->n_runs; k++) {
-		const struct run *r = s->runs[k];
-		g->mode = task_attempt(r->t)->mode;
-		g->cold_unknown = g->cold_unknown || (r->unknown && !r->warm && f->config->map.ledger);
-		g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
-		g->unseen = g->unseen || fleet_unseen(f, r, now);
-		g->has_limit = g->has_limit || r->t->max_slowdown > 0;
-		int64_t server = fleet_mps_of(r);
-		g->mps_uid = !k || server == g->mps_uid ? server : MAP_MPS_SEVERAL;
-	}
+	for (size_t k = 0; k < s->n_runs; k++)
+		look_at_run(f, s->runs[k], now, g);
 }
 
 /* Solved once where tenants change, not for each request that is asked of the slot. */
@@ -151,6 +155,43 @@ const struct map_gpu *fleet_gpus(struct fleet *f, struct now now)
 		fleet_fill_slot(f, f->slots[f->touched[i]], now);
 	f->n_touched = 0;
 	return f->gpus;
+}
+
+/* Its memory, and its part of the load as far as that is known; what was there for it alone is there for others. */
+static void look_without(const struct fleet *f, const struct slot *s, const struct run *r, struct map_gpu *g)
+{
+	const struct ledger_entry *e = ledger_find(&s->ledger, r->t->id);
+	struct share_task load = fleet_belief(f, r).load;
+	uint64_t held = !e ? 0 : f->config->map.ledger ? ledger_held_of(e) : e->observed_mib;
+	g->available_mib = g->available_mib + held < g->total_mib ? g->available_mib + held : g->total_mib;
+	if (isfinite(load.smact))
+		g->load.smact = fmax(g->load.smact - load.smact, 0);
+	if (isfinite(load.gract))
+		g->load.gract = fmax(g->load.gract - load.gract, 0);
+	if (g->kept_for == r->t->id)
+		g->kept_for = 0;
+}
+
+void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, struct now now,
+		       struct map_tenant *tenants, struct map_gpu *out)
+{
+	const struct slot *s = f->slots[slot];
+	memset(out, 0, sizeof *out);
+	look_at_device(f, s, out);
+	look_at_room(f, s, now, out);
+	for (size_t k = 0; k < s->n_runs; k++) {
+		if (gone(ctx, s->runs[k]->t->id)) {
+			look_without(f, s, s->runs[k], out);
+			continue;
+		}
+		if (s->n_tenants == s->n_runs)
+			tenants[out->n_tasks] = s->tenants[k];
+		look_at_run(f, s->runs[k], now, out);
+	}
+	out->tenants = out->n_tasks && s->n_tenants == s->n_runs ? tenants : NULL;
+	if (!out->n_tasks)
+		out->load = (struct load){ 0, 0, true, true };
+	out->work = out->n_tasks && fleet_predicts(f) ? map_work(out) : 0;
 }
 
 size_t fleet_devices(const struct fleet *f, struct map_gpu *out)

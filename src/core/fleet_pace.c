@@ -58,7 +58,7 @@ static void begin_series(struct run_progress *p, struct pace *sums, const struct
 {
 	bool went_on = !p->known && sums->alone_s + sums->company_s > 0;	/* after a restart of ours */
 	if (!went_on)
-		*sums = (struct pace){ .before_per_s = sums->before_per_s };
+		*sums = (struct pace){ .before_per_s = sums->before_per_s, .fraction = sums->fraction };
 	p->from_ms = 0;
 	p->first_units = now->advanced;
 	p->stepped.units = 0;
@@ -86,9 +86,13 @@ void fleet_note_progress(struct fleet *f, task_id id, const struct progress_repo
 	else if (now->t_ms == p->now.t_ms)
 		return;
 	add_span(p, &r->pace, now);
+	if (!p->known && !r->was_found && isnan(r->begin_s))
+		r->begin_s = (double)(now->t_ms - r->placed_ms) / 1000;
 	p->known = true;
 	p->now = *now;
 	p->work_s = work_s;
+	if (now->fraction > 0)
+		r->pace.fraction = fmin(now->fraction, 1);
 	r->pace.whole = now->whole_units;
 	bool counts = now->t_ms >= p->company_since_ms && now->advanced > p->first_units;
 	p->from_ms = counts ? now->t_ms : 0;

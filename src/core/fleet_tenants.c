@@ -17,6 +17,7 @@ struct measured fleet_metered(const struct fleet *f, const struct run *r)
 	struct measured m = meter_read(&r->meter, f->config->warm_ms);
 	m.warm = r->warm;
 	m.pace = r->pace;
+	m.begin_s = r->begin_s;
 	m.pace.ran_s = r->meter.ran_ms / 1000;
 	return m;
 }

@@ -8,6 +8,7 @@
  *	limits		time limits of running attempts
  *	endings		ends of attempts, until they are judged
  *	pass		what is tried when
+ *	timeslots	who makes place for those that wait
  * core.c joins them and is what the wirings call; view.c shows them.
  */
 #ifndef RAD_CORE_PRIVATE_H
@@ -20,6 +21,7 @@
 #include "core/limits.h"
 #include "core/pass.h"
 #include "core/tasks.h"
+#include "core/timeslots.h"
 
 struct core {
 	struct core_config config;
@@ -31,6 +33,7 @@ struct core {
 	struct limits *limits;
 	struct endings *endings;
 	struct pass *pass;
+	struct timeslots *timeslots;
 	size_t unchecked;	/* events since the invariants were last looked at */
 	struct now now;		/* of the call under way, for what follows from events */
 };

@@ -200,7 +200,7 @@ static void task_step_in(struct tasks *ts, struct task *t)
 
 static bool moves_version(enum event_kind kind)
 {
-	return kind != EV_PLACED && kind != EV_STARTED && kind != EV_MEASURED;
+	return kind != EV_PLACED && kind != EV_STARTED && kind != EV_MEASURED && kind != EV_SLOT_ASKED;
 }
 
 /* Events -------------------------------------------------------------------------------------------------------------- */

@@ -46,7 +46,8 @@ void tasks_wait(struct tasks *ts, struct task *t, int64_t wall_ms);
  * EV_ELIGIBLE at wall_ms. */
 void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall_ms);
 
-/* Moves with every event that may change what can be placed: all but EV_PLACED, EV_STARTED and EV_MEASURED. */
+/* Moves with every event that may change what can be placed: all but EV_PLACED, EV_STARTED, EV_MEASURED and
+ * EV_SLOT_ASKED. */
 uint64_t tasks_version(const struct tasks *ts);
 
 struct task *tasks_find(const struct tasks *ts, task_id id);

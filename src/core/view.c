@@ -115,6 +115,25 @@ static void reason_dependency(const struct core *c, const struct task *t, struct
 			 dependency_kind_name(open->kind), task_id_text(open->task, id));
 }
 
+/* Asked to make place: it saves what it did, or stays. */
+static void reason_slot(const struct core *c, const struct task *t, struct now now, struct reason *out)
+{
+	const struct attempt *a = task_attempt(t);
+	bool unheard = c->ops.slot_unheard && c->ops.slot_unheard(c->ops.ctx, t);
+	bool leaving = timeslots_leaving(&c->config, t, now.wall_ms) && !unheard;
+	char since[32];
+	units_format_duration((now.wall_ms - a->slot_asked_ms) / 1000, since, sizeof since);
+	out->word = leaving ? "SlotEnds" : "SlotOver";
+	if (leaving)
+		snprintf(out->text, sizeof out->text, "its time slot is over and others wait: asked %s ago to save and exit", since);
+	else if (unheard)
+		snprintf(out->text, sizeof out->text, "its time slot is over and others wait; none of its processes has a handler for "
+			 "its signal, so it got none and keeps its GPU: rad-submit(1), --slot");
+	else
+		snprintf(out->text, sizeof out->text, "its time slot is over and others wait; asked %s ago (time %u of %d), it did not "
+			 "exit and keeps its GPU", since, a->slot_asks, TIMESLOTS_ASKS);
+}
+
 /* In the order in which things stand in a task's way: a person, other tasks, an estimate, its own array, the GPUs. */
 static void reason_of(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
@@ -142,6 +161,8 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 	} else if (t->state == TASK_RUNNING && c->ops.start_waits && (waits = c->ops.start_waits(c->ops.ctx, t))) {
 		out->word = "Delayed";
 		snprintf(out->text, sizeof out->text, "%s", waits);
+	} else if (t->state == TASK_RUNNING && task_attempt(t)->slot_asks) {
+		reason_slot(c, t, now, out);
 	}
 }
 
@@ -189,6 +210,7 @@ static void add_running(struct core *c, const struct task *t, struct now now, js
 	json_object_set_new(last, "energy_j", json_round3(m.energy_j));
 	json_object_set_new(last, "load", task_show_load(&m));
 	json_object_set_new(last, "pace", pace_show(&m.pace));
+	json_object_set_new(last, "begin_s", json_round3(m.begin_s));
 	task_show_slowdown(o, &m);
 }
 
@@ -200,6 +222,8 @@ json_t *core_task_json(struct core *c, const struct task *t, struct now now)
 	json_object_set_new(o, "reason", json_text_or_null(why.word));
 	json_object_set_new(o, "reason_text", json_text_or_null(why.text));
 	json_object_set_new(o, "shared_with", shared_with(c, t));
+	int64_t slot_ms = timeslots_length_ms(&c->config, t);
+	json_object_set_new(o, "slot_s", json_int_or_null(slot_ms / 1000, slot_ms));
 	if (t->state == TASK_RUNNING)
 		add_running(c, t, now, o);
 	return o;

@@ -335,6 +335,11 @@ static void on_task_signal(void *ctx, const struct task *t, int signal)
 	runner_signal(((struct daemon *)ctx)->runner, t, signal);
 }
 
+static bool slot_unheard(void *ctx, const struct task *t)
+{
+	return runner_is_unheard(((struct daemon *)ctx)->runner, t->id);
+}
+
 static task_id owner_of(void *ctx, const struct proc_reading *p)
 {
 	return runner_owner(((struct daemon *)ctx)->runner, p);
@@ -500,7 +505,8 @@ static void daemon_start_signals(struct daemon *d)
 /* Those that work without a socket, and cannot fail. */
 static void daemon_start_parts(struct daemon *d)
 {
-	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .state_of = state_of,
+	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal,
+				.slot_unheard = slot_unheard, .state_of = state_of,
 				      .owner = owner_of, .start_waits = start_waits, .estimate = on_estimate,
 				      .claim = may_claim,
 				      .outcome = on_outcome, .trouble = on_trouble, .allowance = allowance_of,

@@ -16,6 +16,7 @@
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/asking.h"
 #include "daemon/hooks.h"
 #include "daemon/launching.h"
 #include "daemon/now.h"
@@ -62,9 +63,10 @@ struct watch {
 	int64_t next_step_ms, stop_since_ms;
 	enum { STEP_TERM, STEP_TERMINATE_CLIENT, STEP_KILL } step;
 	unsigned kills;
+	bool unheard;		/* it was asked to make place, by a signal that none of its processes handles */
 };
 
-enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_FORGET };
+enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_FORGET, EFFECT_ASK };
 
 struct effect { enum effect_kind kind; task_id task; char *folder; };	/* folder: to be forgotten; owned */
 
@@ -545,6 +547,7 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 	case EV_PLACED: kind = EFFECT_LAUNCH; break;
 	case EV_STOP_ASKED: kind = EFFECT_STOP; break;
 	case EV_ENDED: kind = EFFECT_FORGET; hooks_note_end(r->hooks, ev, t); break;
+	case EV_SLOT_ASKED: kind = EFFECT_ASK; break;
 	default: return;
 	}
 	alloc_grow(r->effects, r->n, r->cap);
@@ -563,6 +566,10 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 	case EFFECT_STOP:
 		if (w)
 			runner_stop(w);
+		break;
+	case EFFECT_ASK:
+		if (w && t && w->stage == WATCH_RUNNING)
+			w->unheard = !asking_for_place(&r->plan.home, t);
 		break;
 	case EFFECT_FORGET:
 		launching_forget(r->loop, e->folder);
@@ -692,6 +699,14 @@ void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
 		core_started(r->plan.core, t->id, shim, now_read());
 	if (t->stopping)
 		runner_stop(w);
+	else if (core_is_leaving(r->plan.core, t, now_read()))	/* whether its signal was sent, nobody knows */
+		runner_note(r, &(struct event){ .kind = EV_SLOT_ASKED }, t);
+}
+
+bool runner_is_unheard(const struct runner *r, task_id id)
+{
+	const struct watch *w = idmap_get(&r->watches, id);
+	return w && w->unheard;
 }
 
 void runner_adopted(struct runner *r)

@@ -46,6 +46,8 @@ void runner_adopted(struct runner *r);
 const char *runner_delay(const struct runner *r, task_id id);
 /* Which MPS servers can be had here, as servers_can. */
 enum core_mps runner_mps(const struct runner *r, const char **why);
+/* Whether it was asked to make place by a signal that none of its processes handles. */
+bool runner_is_unheard(const struct runner *r, task_id id);
 /* Appends {"check","text"} for what a person should look after. */
 void runner_tell_troubles(const struct runner *r, json_t *troubles);
 /* Whose process that is (core_ops.owner). */

@@ -192,7 +192,10 @@ struct outcome history_outcome(const struct task *t, const char *gpu_name, int64
 		.told_ms = told_ms, .signature = t->spec->signature ? t->spec->signature : "", .gpu_name = gpu_name,
 		.estimator = t->estimate.estimator, .comfort_mib = t->estimate.comfort_mib, .verdict = a->verdict,
 		.fenced = a->fenced, .claim_mib = a->claim_mib, .seen = a->seen };
-	o.seen.work_s = work_of(a);
+	/* One that went on after slots did the last part of the task: all of them together are it. A slot alone is no time of it. */
+	o.seen.work_s = work_of(a) + (t->n_slots && a->verdict != VERDICT_SLOT ? t->slot_work_s : 0);
+	if (a->verdict == VERDICT_SLOT)
+		o.seen.work_s = NAN;
 	return o;
 }
 
@@ -217,7 +220,7 @@ bool history_tells(const struct outcome *o)
  * evidence: the smallest that was enough counts. */
 static void learn_memory(struct on_model *m, const struct outcome *o)
 {
-	bool ok = o->verdict == VERDICT_OK;
+	bool ok = o->verdict == VERDICT_OK || o->verdict == VERDICT_SLOT;	/* neither was stopped by what it had */
 	if (ok && o->fenced && (!m->limit_mib || o->claim_mib < m->limit_mib))
 		m->limit_mib = o->claim_mib;
 	if (ok && o->seen.warm && !o->fenced) {
@@ -281,7 +284,7 @@ static void learn_residual(struct margins *margins, const struct outcome *o)
 		return;
 	if (o->verdict == VERDICT_OOM && (o->fenced || o->seen.peak_mib > o->claim_mib))
 		margins_note(margins, o->estimator, INFINITY);
-	else if (o->verdict == VERDICT_OK && o->seen.warm && o->seen.peak_mib)
+	else if ((o->verdict == VERDICT_OK || o->verdict == VERDICT_SLOT) && o->seen.warm && o->seen.peak_mib)
 		margins_note(margins, o->estimator, (double)o->seen.peak_mib / (double)o->comfort_mib - 1);
 }
 

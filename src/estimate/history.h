@@ -4,7 +4,8 @@
  * each attempt as it ends, and of stored ones after a start in the same order, it knows the same.
  *
  * What an attempt tells depends on how it ended:
- *	completed, warm, without a limit	its peak is what such a run takes
+ *	completed, warm, without a limit	its peak is what such a run takes; so of one that made place at the end of its time
+ *						slot: it trained as it goes on to (of how long such a run takes, it says nothing)
  *	completed under a limit (fence)		that limit is enough; its peak is a lower bound: the limit may have held it down
  *	anything else				its peak is a lower bound
  *	out of memory				what it had is too little; until a whole run was seen, the next ones get more than that

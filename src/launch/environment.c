@@ -137,6 +137,7 @@ static void set_task(struct environment_list *l, const struct launch_request *r)
 		environment_set(l, "RAD_ARRAY_TASK_ID", "%d", TASK_INDEX(t->id));
 		environment_set(l, "RAD_ARRAY_JOB_ID", "%u", TASK_JOB(t->id));
 	}
+	environment_set(l, "RAD_REQUEUE_CODE", "%d", t->spec->requeue_code ? t->spec->requeue_code : SPEC_REQUEUE_CODE);
 	if (r->socket_path)
 		environment_set_text(l, "RAD_SOCKET", r->socket_path);
 }

@@ -323,6 +323,18 @@ static void task_family(const struct launch_home *home, const struct task *t, st
 	family_of(attempt ? attempt->shim : (struct proc_id){ 0 }, launch_name(home, t, name), f);
 }
 
+int launch_ask(const struct launch_home *home, const struct task *t, int signal)
+{
+	struct family f;
+	scoped_free pid_t *pids = NULL;
+	int got = 0;
+	task_family(home, t, &f);
+	size_t n = family_list(&f, &pids);
+	for (size_t i = 0; i < n; i++)
+		got += proc_catches(pids[i], signal) && !family_signal(&f, pids[i], signal);
+	return got;
+}
+
 int launch_signal(const struct launch_home *home, const struct task *t, int signal)
 {
 	struct family f;

@@ -87,6 +87,9 @@ int launch_unclaim(const struct launch_home *home, const struct task *t, struct 
 /* Signals every process of the attempt: descendants of the shim, its cgroup, and its session, which is how they are found
  * when the shim is dead. Never the shim itself. Returns how many got it. */
 int launch_signal(const struct launch_home *home, const struct task *t, int signal);
+/* The same for those alone that have a handler for it: a signal that asks for something ends nobody who does not know it, such
+ * as the shell that runs a script. */
+int launch_ask(const struct launch_home *home, const struct task *t, int signal);
 /* All processes of the attempt, the shim not included. *pids to be freed. */
 size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids);
 

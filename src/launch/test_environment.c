@@ -80,6 +80,7 @@ static void test_two_gpus(void **state)
 	assert_var(env, "RAD_GPU_UUIDS", "GPU-a,GPU-b");
 	assert_var(env, "RAD_TASK_ID", "12");
 	assert_var(env, "RAD_ATTEMPT", "1");
+	assert_var(env, "RAD_REQUEUE_CODE", "85");
 	assert_var(env, "RAD_GPU_MEM_MIB", "12578");
 	assert_var(env, "RAD_ARRAY_TASK_ID", NULL);
 	assert_var(env, "RAD_SIM_DEVICES", NULL);

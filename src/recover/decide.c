@@ -125,6 +125,6 @@ void recover_decide(const struct recover_policy *p, const struct task *t, const 
 		decide_neighbour(p, t, r, out);
 	else if (v == VERDICT_LAUNCH)
 		decide_launch(p, t, r, out);
-	else if (v == VERDICT_CANCELLED && r->stopping == STOP_REQUEUE)
+	else if (v == VERDICT_SLOT || (v == VERDICT_CANCELLED && r->stopping == STOP_REQUEUE))
 		out->next = NEXT_QUEUE;
 }

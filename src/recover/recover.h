@@ -26,6 +26,8 @@ struct exit_report {
 	struct scan_result output;	/* last error in the output */
 	bool cgroup_oom;		/* the kernel's out-of-memory killer struck in its cgroup */
 	enum stop_reason stopping;	/* we were ending it */
+	bool slot_asked;		/* its time slot was over, and it was asked to make place */
+	int requeue_code;		/* the exit code by which it says that it did; 0: it has no slot */
 	int64_t ran_ms;
 
 	/* Device evidence, over its GPUs the one that had least. */
@@ -52,7 +54,7 @@ struct verdict_result {
  *  1. we were ending it: cancelled or timeout, however it left (a program that saves and exits 0 on TERM was still ended);
  *  2. it never began: failed when the task asks for what is not there, launch when it was our side;
  *  3. no record: lost;
- *  4. exit 0: ok, whatever was printed;
+ *  4. exit 0: ok, whatever was printed; asked to make place, and the exit code that says "start me again": slot;
  *  5. the kernel's out-of-memory killer ended it: host_oom; the last error is a GPU out-of-memory and the output did not go
  *     on: oom;
  *  6. its MPS server or a client of it died with it, and it shows no error of its own: neighbour (launch, if it was the
@@ -62,6 +64,9 @@ struct verdict_result {
  *     its handle, an error raised while an out-of-memory was handled): oom;
  *  9. failed. */
 void recover_verdict(const struct exit_report *r, struct verdict_result *out);
+
+/* Whether it went because it was asked to make place: no failure, whatever else died at that moment. */
+bool recover_made_place(const struct exit_report *r);
 
 /* name, word, meaning */
 #define RECOVER_MODES(X) \

@@ -307,6 +307,34 @@ static void test_every_life_ends(void **state)
 	}
 }
 
+/* The code is believed of one that was asked, and of nobody else; a signal is none, and what we end ourselves made no place. */
+static void test_slot(void **state)
+{
+	(void)state;
+	static const struct { bool asked; int code; enum stop_reason stopping; bool record; enum verdict verdict; } rows[] = {
+		{ true, 85, STOP_NONE, true, VERDICT_SLOT }, { false, 85, STOP_NONE, true, VERDICT_FAILED },
+		{ true, 1, STOP_NONE, true, VERDICT_FAILED }, { true, 0, STOP_NONE, true, VERDICT_OK },
+		{ true, 85, STOP_CANCEL, true, VERDICT_CANCELLED }, { true, 85, STOP_TIME_LIMIT, true, VERDICT_TIMEOUT },
+		{ true, 85, STOP_NONE, false, VERDICT_LOST },
+	};
+	struct recover_policy p = recover_policy_default();
+	struct task *t = task_create(TASK_ID(1, -1), spec_create());
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct exit_report r = { .have_record = rows[i].record, .exit_code = rows[i].code, .requeue_code = 85,
+					 .slot_asked = rows[i].asked, .stopping = rows[i].stopping };
+		struct verdict_result v;
+		struct recover_next next;
+		recover_verdict(&r, &v);
+		assert_int_equal(v.verdict, rows[i].verdict);
+		assert_int_equal(recover_made_place(&r), v.verdict == VERDICT_SLOT);
+		recover_decide(&p, t, &r, v.verdict, 40000, &next);
+		assert_int_equal(next.next, v.verdict == VERDICT_SLOT ? NEXT_QUEUE : NEXT_DONE);
+		if (r.exit_code == 85 && v.verdict == VERDICT_FAILED)
+			assert_non_null(strstr(v.evidence, "start me again"));
+	}
+	task_destroy(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +342,7 @@ int main(void)
 		cmocka_unit_test(test_every_combination_has_a_verdict),
 		cmocka_unit_test(test_decisions),
 		cmocka_unit_test(test_every_life_ends),
+		cmocka_unit_test(test_slot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

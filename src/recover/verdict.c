@@ -187,6 +187,15 @@ static void explain_failure(const struct exit_report *r, struct verdict_result *
 		say_neighbour(r, out);
 	if (out->verdict == VERDICT_LAUNCH)
 		verdict_say(out, "; its MPS server failed with no other client on it");
+	if (r->requeue_code && !r->signal && r->exit_code == r->requeue_code)
+		verdict_say(out, "; that code means 'start me again' only at the end of a time slot, when it was asked to make place");
+}
+
+/* A code alone is not believed: a program that always ends so would be started for ever. */
+bool recover_made_place(const struct exit_report *r)
+{
+	return r->have_record && !r->never_began && r->slot_asked && r->requeue_code && !r->signal &&
+	       r->exit_code == r->requeue_code && !r->stopping;
 }
 
 /* What we asked for ended it, whatever it said meanwhile: a program that dies of SIGTERM prints all sorts of errors. Only a
@@ -224,6 +233,9 @@ void recover_verdict(const struct exit_report *r, struct verdict_result *out)
 		verdict_say(out, "exit 0");
 		if (r->output.oom_seen)
 			verdict_say(out, "; survived %u GPU out-of-memory error%s", r->output.oom_seen, r->output.oom_seen > 1 ? "s" : "");
+	} else if (recover_made_place(r)) {
+		out->verdict = VERDICT_SLOT;
+		verdict_say(out, "exit %d: made place at the end of its time slot, and goes on later", r->exit_code);
 	} else {
 		out->verdict = failure_verdict(r);
 		explain_failure(r, out);

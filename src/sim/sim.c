@@ -32,6 +32,7 @@ struct simulation {
 	struct snapshot snap;		/* scratch */
 	struct spec **specs;		/* one a workload, made when it is first used */
 	int64_t *solo_ms;		/* of each task of the trace */
+	int64_t *left_ms;		/* of that, to be done by its next attempt */
 	int64_t now_ms;			/* from 0 at the first submission */
 	int64_t due_ms;			/* when the core wants its turn */
 	int64_t sample_ms;		/* the next of all GPUs; INT64_MAX: none */
@@ -40,6 +41,8 @@ struct simulation {
 	size_t n_placed, cap_placed;
 	struct { int64_t question; uint32_t workload; } *asked;	/* of what is guessed, to be answered */
 	size_t n_asked, cap_asked;
+	uint32_t *leaving;		/* by the core in this turn, to make place */
+	size_t n_leaving, cap_leaving;
 };
 
 /* Estimators --------------------------------------------------------------------------------------------------------------- */
@@ -146,11 +149,18 @@ static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 	return next;
 }
 
+static uint32_t trace_place(task_id id)
+{
+	return TASK_JOB(id) - 1;
+}
+
 /* Where nothing moves, what was said before still holds: a word whenever something did is as good as one every few seconds. */
 static void say_progress(struct simulation *s, const struct world_task *t)
 {
 	int64_t left = t->total - t->done - t->rate * (s->now_ms - t->since_ms);
 	double fraction = world_fraction(t, s->now_ms), left_s = (double)left / (double)t->rate / 1000;
+	double part = (double)t->total / (double)s->solo_ms[trace_place(t->id)] / 1e6;	/* below 1: it goes on after a time slot */
+	fraction = part < 1 ? 1 - (1 - fraction) * part : fraction;
 	struct progress_report r = {
 		.source = PROGRESS_LINES, .t_ms = now_of(s).mono_ms, .fraction = fraction, .left_s = left_s, .spread_s = left_s / 50,
 		.stands_ms = INT64_MAX, .whole_units = 1000, .advanced = 1000 * fraction, .per_s = (double)t->rate / (double)t->total * 1e6,
@@ -186,11 +196,6 @@ static void show(struct simulation *s)
 
 /* What the core says ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t trace_place(task_id id)
-{
-	return TASK_JOB(id) - 1;
-}
-
 static void keep_attempt(const struct attempt *a, struct sim_attempt *out)
 {
 	*out = (struct sim_attempt){
@@ -225,6 +230,11 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 		alloc_grow(s->placed, s->n_placed, s->cap_placed);
 		s->placed[s->n_placed++] = trace_place(t->id);
 	}
+	if (ev->kind == EV_SLOT_ASKED) {
+		alloc_grow(s->leaving, s->n_leaving, s->cap_leaving);
+		s->leaving[s->n_leaving++] = trace_place(t->id);
+	}
+	s->out->slots += ev->kind == EV_ENDED && ev->u.ended.verdict == VERDICT_SLOT;
 	if (!task_state_terminal(t->state))
 		return;
 	keep_task(s, t);
@@ -353,24 +363,42 @@ static void start(struct simulation *s, uint32_t place)
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		gpus[i] = gpu_place(a->gpus[i]);
 	struct world_task *t = world_start(&s->world, &(struct world_begin){
-		.id = id, .of = &s->o->workloads->list[s->o->trace->list[place].workload], .solo_ms = s->solo_ms[place],
+		.id = id, .of = &s->o->workloads->list[s->o->trace->list[place].workload], .solo_ms = s->left_ms[place],
 		.mode = a->mode, .fence_mib = a->fenced ? a->claim_mib : 0, .gpus = gpus, .n_gpus = a->n_gpus }, &met);
 	core_started(s->core, id, (struct proc_id){ (pid_t)place + 1, 1 }, now_of(s));
 	if (met != WORLD_NOTHING)
 		leave(s, t, met);
 }
 
+/* It saves at once, and loses its start: that comes again. What there is of it to simulate from now on is the rest. */
+static void make_place(struct simulation *s, uint32_t place)
+{
+	struct exit_report r = { .have_record = true, .exit_code = SPEC_REQUEUE_CODE };
+	task_id id = TASK_ID(place + 1, -1);
+	struct world_task *t = world_find(&s->world, id);
+	if (!t)		/* it ended in this very moment */
+		return;
+	int64_t left_ms = world_left_ms(&s->world, t);
+	r.ran_ms = s->now_ms - t->start_ms;
+	left_ms += t->of->start_ms < s->solo_ms[place] ? t->of->start_ms : 0;
+	s->left_ms[place] = left_ms > 0 ? left_ms : 1;
+	core_exited(s->core, id, &r, now_of(s));
+	world_end(&s->world, t);
+}
+
 /* As the daemon's turn: until nothing follows from what was done. */
 static void turn(struct simulation *s)
 {
 	do {
-		size_t n = s->n_placed;
-		s->n_placed = 0;
+		size_t n = s->n_placed, leaving = s->n_leaving;
+		s->n_placed = s->n_leaving = 0;
+		for (size_t i = 0; i < leaving; i++)
+			make_place(s, s->leaving[i]);
 		for (size_t i = 0; i < n; i++)
 			start(s, s->placed[i]);
 		show(s);
 		s->due_ms = core_turn(s->core, now_of(s));
-	} while (s->n_placed);
+	} while (s->n_placed || s->n_leaving);
 	if (s->due_ms != INT64_MAX)
 		s->due_ms -= ORIGIN_MONO_MS;
 }
@@ -473,13 +501,14 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 	world_create(&s->world, o->devices, o->n_devices, 0);
 	s->specs = alloc_zero(o->workloads->n * sizeof *s->specs);
 	s->solo_ms = alloc_resize(NULL, o->trace->n, sizeof *s->solo_ms);
+	s->left_ms = alloc_resize(NULL, o->trace->n, sizeof *s->left_ms);
 	s->out->tasks = alloc_zero(o->trace->n * sizeof *s->out->tasks);
 	s->out->n = o->trace->n;
 	s->due_ms = INT64_MAX;
 	s->sample_ms = o->sampled ? 0 : INT64_MAX;
 	for (size_t i = 0; i < o->trace->n; i++) {
 		s->out->tasks[i].workload = o->trace->list[i].workload;
-		s->solo_ms[i] = varied(o->workloads->list[o->trace->list[i].workload].solo_ms, o->seed, i);
+		s->solo_ms[i] = s->left_ms[i] = varied(o->workloads->list[o->trace->list[i].workload].solo_ms, o->seed, i);
 	}
 }
 
@@ -493,8 +522,10 @@ static void end(struct simulation *s)
 		spec_unref(s->specs[i]);
 	free(s->specs);
 	free(s->solo_ms);
+	free(s->left_ms);
 	free(s->placed);
 	free(s->asked);
+	free(s->leaving);
 }
 
 int sim_run(const struct sim_options *o, struct sim_result *out, struct error *err)

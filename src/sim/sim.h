@@ -85,6 +85,7 @@ struct sim_result {
 	double energy_j;	/* of all devices, from the first submission to the last end */
 	double mean_smact;	/* the same time, mean over devices */
 	double lower_bound_s;	/* no placement can be quicker (sim/bound.h) */
+	size_t slots;		/* times a task made place at the end of its time slot */
 	size_t neighbours_lost;	/* attempts that another task's fault ended */
 	size_t events;		/* how often the clock stopped */
 };

@@ -277,6 +277,21 @@ struct world_task *world_start(struct world *w, const struct world_begin *b, enu
 	return t;
 }
 
+struct world_task *world_find(const struct world *w, task_id id)
+{
+	for (size_t i = 0; i < w->n_places; i++)
+		if (w->tasks[i] && w->tasks[i]->id == id)
+			return w->tasks[i];
+	return NULL;
+}
+
+int64_t world_left_ms(const struct world *w, struct world_task *t)
+{
+	book_work(w, t);
+	int64_t done = t->done > t->start ? t->done - t->start : 0, left = t->total - t->start - done;
+	return left > 0 ? (left + MILLION - 1) / MILLION : 0;
+}
+
 void world_end(struct world *w, struct world_task *t)
 {
 	for (unsigned i = 0; i < t->n_gpus; i++) {

@@ -94,6 +94,10 @@ struct world_begin {
 struct world_task *world_start(struct world *w, const struct world_begin *b, enum world_event *met);
 /* The part of its work, start included, that is done at now_ms; not past world_next. */
 double world_fraction(const struct world_task *t, int64_t now_ms);
+/* NULL: it does not run. */
+struct world_task *world_find(const struct world *w, task_id id);
+/* The work that it has still to do once it computes again, in ms alone, rounded up: all of it while it has not begun to. */
+int64_t world_left_ms(const struct world *w, struct world_task *t);
 /* Takes it off its GPUs and frees it. */
 void world_end(struct world *w, struct world_task *t);
 

@@ -235,6 +235,31 @@ static int set_time(struct spec *s, struct submit_pending *p, const char *value,
 	return 0;
 }
 
+static int set_slot(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	int64_t seconds = -1;
+	if (strcasecmp(value, "none") && strcasecmp(value, "off") && units_parse_duration(value, &seconds, err))
+		return -1;
+	if (seconds >= 0 && seconds < SPEC_MIN_SLOT_S)
+		return error_set(err, ERR_INVALID, "'%.60s' is too short: a time slot has %d seconds at least; none for none", value,
+				 SPEC_MIN_SLOT_S);
+	if (seconds > MAX_TIME_S)
+		return error_set(err, ERR_INVALID, "'%.60s' is more than ten years: none for no slot", value);
+	s->slot_s = seconds;
+	return 0;
+}
+
+static int set_requeue_code(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	int64_t code;
+	if (units_parse_int(value, 1, 255, &code, err))
+		return -1;
+	s->requeue_code = (int)code;
+	return 0;
+}
+
 static int set_signal(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)p;
@@ -329,7 +354,12 @@ const struct submit_option submit_options[] = {
 	TASK("priority", 0, "N", "priority", NULL, set_priority, "higher goes first (default 0)"),
 	TASK("nice", 0, "[N]", NULL, NULL, set_nice, "lowers the priority by N (default 100)"),
 	TASK("time", 't', "TIME", "time", "time_limit", set_time, "time limit: MM, HH:MM:SS, D-HH:MM, 90s, 15m, 2h, 1d"),
-	TASK("signal", 0, "SIG[@SEC]", NULL, NULL, set_signal, "signal sent SEC seconds (default 60) before the time limit"),
+	TASK("signal", 0, "SIG[@SEC]", NULL, NULL, set_signal,
+	     "signal sent SEC seconds (default 60) before the time limit, and at the end of a time slot (there USR1 without this)"),
+	TASK("slot", 0, "TIME", NULL, NULL, set_slot,
+	     "time slot: after it, when others wait, it is asked to save and exit, and goes on at its next turn"),
+	TASK("requeue-code", 0, "N", NULL, NULL, set_requeue_code,
+	     "exit code by which it then says that it saved and is to be started again (default 85)"),
 	TASK("name", 'J', "NAME", "name", NULL, set_name, "name shown in lists (default: the file's, script's or program's)"),
 	TASK("job-name", 0, "NAME", NULL, NULL, set_name, "the same, in Slurm's spelling"),
 	TASK("array", 'a', "INDICES", NULL, NULL, set_array, "one task for each index: 0-9, 1,3,7, 0-99:10, 0-9%4 (four at once)"),

@@ -91,8 +91,13 @@ static int check_needs(const struct spec *s, struct error *err)
 	if (s->share == SHARE_MIG && s->gpus > 1)
 		return error_set(err, ERR_INVALID, "'share' is mig with %u GPUs: a task can use one MIG instance only: ask for 1 GPU",
 				 s->gpus);
-	if (s->signal < 0 || s->signal > 64 || (s->signal && !s->time_limit_s))
-		return error_set(err, ERR_INVALID, "'signal' needs a time limit to come before: add --time");
+	if (s->signal < 0 || s->signal > 64 || (s->signal && !s->time_limit_s && s->slot_s <= 0))
+		return error_set(err, ERR_INVALID, "'signal' needs a time limit or a slot at whose end it comes: add --time or --slot");
+	if (s->slot_s > 0 && s->slot_s < SPEC_MIN_SLOT_S)
+		return error_set(err, ERR_INVALID, "'slot_s' is %lld; it must be from %d, or -1 for none", (long long)s->slot_s,
+				 SPEC_MIN_SLOT_S);
+	if (s->slot_s > 0 && !s->requeue)
+		return error_set(err, ERR_INVALID, "'slot' and --no-requeue: a task with a slot is started again after it: leave one out");
 	return 0;
 }
 

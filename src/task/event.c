@@ -26,13 +26,13 @@ static const char *const stops[] = {
 /* Three decimals are more than any of these is known to, and keep a log of a million events small. NaN becomes null. */
 static json_t *measured_to_json(const struct measured *m)
 {
-	return json_pack("{so, so, so, so, so, sb, so, so, so, so, so, so}", "pace", pace_to_json(&m->pace),
+	return json_pack("{so, so, so, so, so, sb, so, so, so, so, so, so, so}", "pace", pace_to_json(&m->pace),
 		"peak_mib", json_int_or_null((int64_t)m->peak_mib, m->peak_mib != 0),
 		"mean_smact", json_round3(m->mean_smact), "alone_s", json_round3(m->alone_s),
 		"energy_j", json_round3(m->energy_j), "warm", m->warm,
 		"alone_gract", json_round3(m->alone_gract), "alone_smact", json_round3(m->alone_smact),
 		"alone_dram", json_round3(m->alone_dram), "alone_watts", json_round3(m->alone_watts),
-		"work_s", json_round3(m->work_s), "inferred", load_to_json(&m->inferred));
+		"work_s", json_round3(m->work_s), "inferred", load_to_json(&m->inferred), "begin_s", json_round3(m->begin_s));
 }
 
 static json_t *placed_to_json(const struct event *ev)
@@ -117,7 +117,7 @@ json_t *event_to_json(const struct event *ev)
 		return json_pack("{ss, sI}", "reason", stops[ev->u.stop.reason], "uid", (json_int_t)ev->u.stop.uid);
 	case EV_MEASURED: return measured_to_json(&ev->u.measured);
 	case EV_ENDED: return ended_to_json(ev);
-	case EV_SUBMITTED: case EV_ELIGIBLE: case EVENT_KIND_COUNT: break;
+	case EV_SUBMITTED: case EV_ELIGIBLE: case EV_SLOT_ASKED: case EVENT_KIND_COUNT: break;
 	}
 	return json_object();
 }
@@ -161,7 +161,8 @@ static int read_measured(const json_t *body, struct measured *m, struct error *e
 	    json_read_bool(body, "warm", &m->warm, err) || json_read_double(body, "alone_gract", &m->alone_gract, err) ||
 	    json_read_double(body, "alone_smact", &m->alone_smact, err) ||
 	    json_read_double(body, "alone_dram", &m->alone_dram, err) ||
-	    json_read_double(body, "alone_watts", &m->alone_watts, err) || json_read_double(body, "work_s", &m->work_s, err))
+	    json_read_double(body, "alone_watts", &m->alone_watts, err) || json_read_double(body, "work_s", &m->work_s, err) ||
+	    json_read_double(body, "begin_s", &m->begin_s, err))
 		return -1;
 	return load_from_json(json_object_get(body, "inferred"), &m->inferred, err) ||
 	       pace_from_json(json_object_get(body, "pace"), &m->pace, err) ? -1 : 0;
@@ -283,7 +284,7 @@ static int read_body(const json_t *body, struct event *ev, struct error *err)
 	case EV_STOP_ASKED: return read_stop(body, ev, err);
 	case EV_MEASURED: return read_measured(body, &ev->u.measured, err);
 	case EV_ENDED: return read_ended(body, ev, err);
-	case EV_SUBMITTED: case EV_ELIGIBLE: return 0;
+	case EV_SUBMITTED: case EV_ELIGIBLE: case EV_SLOT_ASKED: return 0;
 	case EVENT_KIND_COUNT: break;
 	}
 	return error_set(err, ERR_CORRUPT, "event kind %d is not known to this version", (int)ev->kind);

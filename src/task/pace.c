@@ -72,6 +72,8 @@ json_t *pace_to_json(const struct pace *p)
 	}
 	if (p->before_per_s > 0)
 		json_object_set_new(o, "before_per_s", json_real(p->before_per_s));
+	if (p->fraction > 0)
+		json_object_set_new(o, "fraction", json_real(p->fraction));
 	return o;
 }
 
@@ -90,9 +92,9 @@ int pace_from_json(const json_t *v, struct pace *p, struct error *err)
 	if (json_read_double(v, "ran_s", &p->ran_s, err) || json_read_double(v, "whole", &p->whole, err) ||
 	    json_read_double(v, "alone_units", &p->alone_units, err) || json_read_double(v, "alone_s", &p->alone_s, err) ||
 	    json_read_double(v, "company_units", &p->company_units, err) || json_read_double(v, "company_s", &p->company_s, err) ||
-	    json_read_double(v, "before_per_s", &p->before_per_s, err))
+	    json_read_double(v, "before_per_s", &p->before_per_s, err) || json_read_double(v, "fraction", &p->fraction, err))
 		return -1;
 	*p = (struct pace){ sane(p->ran_s), sane(p->whole), sane(p->alone_units), sane(p->alone_s), sane(p->company_units),
-			    sane(p->company_s), sane(p->before_per_s) };
+			    sane(p->company_s), sane(p->before_per_s), p->fraction > 0 && p->fraction <= 1 ? p->fraction : 0 };
 	return 0;
 }

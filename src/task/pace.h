@@ -21,6 +21,7 @@ struct pace {
 	double alone_units, alone_s;	/* seen while it had its GPUs alone, and in how long: not all of the time alone, rather spans */
 	double company_units, company_s;	/* with others on one of them */
 	double before_per_s;		/* what earlier runs of its kind did alone; 0: not known */
+	double fraction;		/* of the whole run that was done at its last word, earlier attempts included; 0: not known */
 };
 
 #define PACE_S 3	/* a rate is told by so much time at least */

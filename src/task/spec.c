@@ -52,6 +52,8 @@ static const struct field fields[] = {
 	FIELD(priority, F_I64, INT32_MIN, INT32_MAX),
 	FIELD(hold, F_BOOL, 0, 1),
 	FIELD(time_limit_s, F_I64, 0, (int64_t)100 * 366 * 86400),
+	FIELD(slot_s, F_I64, -1, (int64_t)100 * 366 * 86400),
+	FIELD(requeue_code, F_INT, 0, 255),
 	FIELD(signal, F_INT, 0, 64),
 	FIELD(signal_before_s, F_I64, 0, 65535),
 	FIELD(requeue, F_BOOL, 0, 1),

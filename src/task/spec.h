@@ -87,7 +87,9 @@ struct spec {
 	int64_t priority;	/* higher first; --nice lowers it */
 	bool hold;
 	int64_t time_limit_s;	/* 0: none */
-	int signal;		/* sent `signal_before_s` before the limit; 0: none */
+	int64_t slot_s;		/* a time slot, after which it makes place for those that wait; 0: the administrator's, -1: none */
+	int requeue_code;	/* its exit code that means "I saved what I did, start me again"; 0: SPEC_REQUEUE_CODE */
+	int signal;		/* sent `signal_before_s` before the limit, and at the end of a slot; 0: none, and there USR1 */
 	int64_t signal_before_s;
 	struct dependency *deps;
 	size_t n_deps;
@@ -124,6 +126,8 @@ char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
 
 /* Whether two GPUs-and-memory requests are interchangeable is decided elsewhere; this only bounds them. */
 #define SPEC_MAX_GPUS 64
+#define SPEC_REQUEUE_CODE 85		/* as HTCondor's for programs that checkpoint themselves */
+#define SPEC_MIN_SLOT_S 5
 #define SPEC_MAX_ARRAY 10000		/* of a submission: all elements are made in one turn of the daemon */
 #define SPEC_MAX_STORED_ARRAY 100000	/* what earlier releases accepted */
 #define SPEC_MAX_TEXT (1 << 20)		/* script, summary */

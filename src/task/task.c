@@ -40,6 +40,7 @@ static const unsigned allowed[EVENT_KIND_COUNT] = {
 	[EV_ENDED] = BIT(TASK_RUNNING),
 	[EV_CANCELLED] = WAITING_STATES,
 	[EV_REQUEUED] = TERMINAL_STATES,
+	[EV_SLOT_ASKED] = BIT(TASK_RUNNING),
 };
 
 bool task_event_allowed(enum task_state s, enum event_kind k)
@@ -80,6 +81,12 @@ void task_destroy(struct task *t)
 struct attempt *task_attempt(const struct task *t)
 {
 	return t->n_attempts ? &t->attempts[t->n_attempts - 1] : NULL;
+}
+
+/* Whether the attempt before the last one ended with its time slot, so that this one goes on where that one stopped. */
+static bool task_resumes(const struct task *t)
+{
+	return t->n_attempts > 1 && t->n_slots && t->attempts[t->n_attempts - 2].verdict == VERDICT_SLOT;
 }
 
 enum bucket { BUCKET_WAIT, BUCKET_HELD, BUCKET_RUN, BUCKET_NONE };
@@ -144,7 +151,7 @@ static void apply_estimated(struct task *t, const struct event *ev)
 struct measured task_measured_nothing(void)
 {
 	return (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN,
-				  .alone_dram = NAN, .alone_watts = NAN, .inferred = load_unknown(), .work_s = NAN };
+				  .alone_dram = NAN, .alone_watts = NAN, .inferred = load_unknown(), .work_s = NAN, .begin_s = NAN };
 }
 
 /* From here on the attempt exists, though nothing runs yet: after a crash between this event and the start, the restart
@@ -177,12 +184,33 @@ static void task_finish(struct task *t, enum task_state state, int64_t now_ms)
 
 static void task_enqueue(struct task *t, enum task_queue queue, int64_t now_ms)
 {
+	const struct attempt *a = task_attempt(t);
 	t->state = TASK_PENDING;
 	t->queue = queue;
 	t->end_ms = 0;
-	/* A task that goes back to the main queue keeps its place; the recovery queue is served in the order of failing. */
-	if (queue == QUEUE_RECOVERY)
+	/* A task that goes back to the main queue keeps its place, but for one whose time slot is over: it made place for those that
+	 * wait. The recovery queue is served in the order of failing. */
+	if (queue == QUEUE_RECOVERY || (a && a->verdict == VERDICT_SLOT))
 		t->queued_ms = now_ms;
+}
+
+/* What slots cost, and what of an attempt's time did not count: all of it, unless it completed or went back with its slot, when
+ * it is what the slots cost. */
+static void task_book_end(struct task *t, const struct attempt *a)
+{
+	bool slot = a->verdict == VERDICT_SLOT, counts = slot || a->verdict == VERDICT_OK;
+	int64_t ran_ms = a->end_ms - a->start_ms, cost_ms = 0;
+	if (task_resumes(t) && a->seen.begin_s > 0)
+		cost_ms = (int64_t)fmin(a->seen.begin_s * 1000, (double)ran_ms);
+	if (slot && a->slot_asked_ms && a->end_ms > a->slot_asked_ms)
+		cost_ms += a->end_ms - a->slot_asked_ms;
+	cost_ms = cost_ms < ran_ms ? cost_ms : ran_ms;
+	t->slot_lost_ms += cost_ms;
+	t->lost_ms += counts ? cost_ms : ran_ms;
+	if (!slot)
+		return;
+	t->slot_work_s = (t->n_slots++ ? t->slot_work_s : 0) + a->seen.work_s;
+	t->slot_ran_ms += ran_ms;
 }
 
 /* The attempt's end is `booked_until_ms`, which book() has just moved to the event's time unless the clock went back. */
@@ -199,8 +227,7 @@ static void apply_ended(struct task *t, const struct event *ev)
 		t->recoveries++;
 	if (a->verdict == VERDICT_NEIGHBOUR || a->verdict == VERDICT_LAUNCH)
 		t->infra_failures++;
-	if (a->verdict != VERDICT_OK)
-		t->lost_ms += a->end_ms - a->start_ms;
+	task_book_end(t, a);
 	t->stopping = STOP_NONE;
 	if (ev->u.ended.next_claim_mib)
 		t->claim_floor_mib = ev->u.ended.next_claim_mib;
@@ -215,7 +242,8 @@ static void apply_ended(struct task *t, const struct event *ev)
 static void apply_requeued(struct task *t, const struct event *ev)
 {
 	t->booked_until_ms = ev->t_ms > t->booked_until_ms ? ev->t_ms : t->booked_until_ms;
-	t->recoveries = t->infra_failures = 0;
+	t->recoveries = t->infra_failures = t->n_slots = 0;
+	t->slot_ran_ms = 0;
 	t->claim_floor_mib = 0;
 	t->estimated = false;
 	t->queued_ms = ev->t_ms;
@@ -273,6 +301,10 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 		task_finish(t, TASK_CANCELLED, ev->t_ms);
 		break;
 	case EV_REQUEUED: apply_requeued(t, ev); break;
+	case EV_SLOT_ASKED:
+		task_attempt(t)->slot_asks++;
+		task_attempt(t)->slot_asked_ms = ev->t_ms;
+		break;
 	case EVENT_KIND_COUNT: break;
 	}
 	t->n_events++;
@@ -317,7 +349,7 @@ static json_t *attempt_to_json(const struct attempt *a)
 	json_t *gpus = json_array();
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		json_array_append_new(gpus, json_string(a->gpus[i]));
-	return json_pack("{so, so, so, ss, so, so, so, ss, so, so, so, so, so, so, so}",
+	return json_pack("{so, so, so, ss, so, so, so, ss, so, so, so, so, so, so, so, si, so, so}",
 		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms), "gpus", gpus,
 		"share", share_mode_name(a->mode), "claim_mib", json_int_or_null((int64_t)a->claim_mib, a->claim_mib != 0),
 		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal),
@@ -325,7 +357,9 @@ static json_t *attempt_to_json(const struct attempt *a)
 		"verdict", verdict_name(a->verdict), "evidence", json_text_or_null(a->evidence),
 		"peak_mib", json_int_or_null((int64_t)a->seen.peak_mib, a->seen.peak_mib != 0),
 		"mean_smact", json_round3(a->seen.mean_smact), "alone_s", json_round3(a->seen.alone_s),
-		"energy_j", json_round3(a->seen.energy_j), "load", task_show_load(&a->seen), "pace", pace_show(&a->seen.pace));
+		"energy_j", json_round3(a->seen.energy_j), "load", task_show_load(&a->seen), "pace", pace_show(&a->seen.pace),
+		"slot_asks", (int)a->slot_asks, "slot_asked_time", json_time_or_null(a->slot_asked_ms),
+		"begin_s", json_round3(a->seen.begin_s));
 }
 
 /* 0 MiB is "not known" inside and null outside: nobody outside is to take it for a figure. */
@@ -390,6 +424,9 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);
 	json_object_update(o, rest);
 	json_decref(rest);
+	json_object_set_new(o, "slot_s", json_int_or_null(t->spec->slot_s, t->spec->slot_s > 0));
+	json_object_set_new(o, "slots", json_integer(t->n_slots));
+	json_object_set_new(o, "slot_lost_s", json_round3((double)t->slot_lost_ms / 1000));
 	task_show_slowdown(o, last ? &last->seen : NULL);
 	return o;
 }

@@ -65,7 +65,8 @@ int task_state_parse(const char *word, enum task_state *s);
 	X(VERDICT_CANCELLED, "cancelled") \
 	X(VERDICT_NEIGHBOUR, "neighbour")	/* another client's fault took it down */ \
 	X(VERDICT_LOST, "lost")			/* nobody knows: no exit record */ \
-	X(VERDICT_LAUNCH, "launch")		/* it never began: our side or the MPS server failed */
+	X(VERDICT_LAUNCH, "launch")		/* it never began: our side or the MPS server failed */ \
+	X(VERDICT_SLOT, "slot")			/* its time slot was over: it saved what it did, and goes on later */
 
 enum verdict {
 #define X(name, word) name,
@@ -114,6 +115,7 @@ struct measured {
 	struct load_belief inferred;	/* what it does alone, from what its GPUs showed in company: this attempt's evidence only */
 	double work_s;		/* what it did so far would have taken this long alone, by the model of sharing */
 	struct pace pace;	/* what it printed of its own progress */
+	double begin_s;		/* from its placement to the first progress it printed */
 };
 
 struct attempt {
@@ -125,6 +127,8 @@ struct attempt {
 	bool fenced;
 	bool together;				/* under MPS: a client of the server for all users, not of one of its user's */
 	struct proc_id shim;
+	unsigned slot_asks;			/* times it was asked to make place, its time slot being over */
+	int64_t slot_asked_ms;			/* wall; the last of these */
 	int exit_code, signal;			/* signal 0: exited by itself */
 	enum verdict verdict;
 	char *evidence;				/* one line for people: why this verdict; owned, may be NULL */
@@ -145,7 +149,8 @@ struct attempt {
 	X(EV_MEASURED, "measured")	/* peak and activity so far, so that a restart does not forget them */ \
 	X(EV_ENDED, "ended")		/* the attempt is over: verdict, and what comes next */ \
 	X(EV_CANCELLED, "cancelled")	/* a task that does not run is cancelled */ \
-	X(EV_REQUEUED, "requeued")	/* a finished task is put back by a person */
+	X(EV_REQUEUED, "requeued")	/* a finished task is put back by a person */ \
+	X(EV_SLOT_ASKED, "slot_asked")	/* its time slot is over and others wait: it gets its signal */
 
 enum event_kind {
 #define X(name, word) name,
@@ -222,6 +227,12 @@ struct task {
 
 	struct attempt *attempts;	/* owned */
 	uint32_t n_attempts;
+
+	/* Of the attempts that ended with their time slot, since it was submitted or queued again by a person. */
+	unsigned n_slots;
+	int64_t slot_ran_ms;			/* what they ran: the time limit is for all together */
+	int64_t slot_lost_ms;			/* what slots cost: from each signal to the exit, and from there to progress again */
+	double slot_work_s;			/* what they did, as seconds alone; NaN: of one of them that is not known */
 
 	int64_t submit_ms, start_ms, end_ms;	/* start: of the first attempt */
 	int64_t queued_ms;			/* when it last entered its queue */

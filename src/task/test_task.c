@@ -153,6 +153,7 @@ static void events_survive_json(void **state)
 		{ .kind = EV_MEASURED, .u.measured = { 9, 0.5, NAN, 1.5, true, 0.25, NAN } },
 		ended(0, VERDICT_NEIGHBOUR, NEXT_QUEUE, TASK_PENDING),
 		{ .kind = EV_CANCELLED, .u.by.uid = 3 }, { .kind = EV_REQUEUED, .u.by.uid = 4 },
+		{ .kind = EV_SLOT_ASKED },
 	};
 	assert_int_equal(COUNT_OF(all), EVENT_KIND_COUNT);
 	for (size_t i = 0; i < COUNT_OF(all); i++) {

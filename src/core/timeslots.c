@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT
+ * See timeslots.h. One look: the GPUs as they are, without those who were asked and have not gone yet, since what they
+ * leave is spoken for; then for each that waits, in the order of the queue, without those whose slots are over as well. Where
+ * it would go, nobody after it can: so one place is promised once. What a look finds is good until something moves, and is not
+ * looked for more than once a second: slots are hours.
+ *
+ * What it promises nobody is held to. Who leaves goes behind those that wait, and the pass places as always; where it decides
+ * otherwise than was thought here, a task made place a slot early, which is its turn in the queue and no more.
+ */
+#include "core/timeslots.h"
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/idmap.h"
+#include "map/map.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_MS 1000
+#define WAITING 32	/* tasks of the queue that are looked at */
+#define OVER 64		/* slots that are over, likewise: the ones over for longest */
+
+struct timeslot {
+	task_id task;
+	int64_t from_ms;	/* mono; when its slot began: with its attempt, or when it was asked last */
+	bool gone;		/* in the look under way: its place is free */
+};
+
+struct timeslots {
+	const struct core_config *config;
+	const struct fair *fair;
+	struct tasks *tasks;
+	struct fleet *fleet;
+	struct pass *pass;
+	struct idmap running;	/* task_id -> struct timeslot */
+	int64_t due_ms;		/* mono; no slot is over before */
+	int64_t looked_ms;
+	struct { uint64_t tasks, fleet, slots; } seen;	/* as of which it looked */
+};
+
+/* One look's scratch. */
+struct look {
+	struct timeslots *s;
+	struct now now;
+	struct map_gpu *gpus;		/* by slot */
+	struct map_tenant **tenants;	/* of those that were looked at anew, owned */
+	struct timeslot *over[OVER];	/* over for longest first */
+	size_t n_over;
+	uint64_t slots;			/* which are over and who is leaving, as a number */
+};
+
+struct timeslots *timeslots_create(const struct core_config *config, const struct fair *fair, struct tasks *ts, struct fleet *f,
+				   struct pass *p)
+{
+	struct timeslots *s = alloc_zero(sizeof *s);
+	*s = (struct timeslots){ .config = config, .fair = fair, .tasks = ts, .fleet = f, .pass = p, .due_ms = INT64_MAX,
+				 .looked_ms = INT64_MIN / 2 };
+	return s;
+}
+
+void timeslots_destroy(struct timeslots *s)
+{
+	size_t at = 0;
+	if (!s)
+		return;
+	for (struct timeslot *one; (one = idmap_next(&s->running, &at));)
+		free(one);
+	idmap_free(&s->running);
+	free(s);
+}
+
+/* What may never run again has no slot to come back from. */
+int64_t timeslots_length_ms(const struct core_config *config, const struct task *t)
+{
+	if (!t->spec->requeue || t->spec->slot_s < 0)
+		return 0;
+	return t->spec->slot_s ? t->spec->slot_s * 1000 : config->slot_ms;
+}
+
+/* Whoever asked for more time to save before a time limit needs it here as well. */
+static int64_t grace_of(const struct core_config *config, const struct task *t)
+{
+	int64_t wish_ms = t->spec->signal_before_s * 1000;
+	return wish_ms > config->slot_grace_ms ? wish_ms : config->slot_grace_ms;
+}
+
+bool timeslots_leaving(const struct core_config *config, const struct task *t, int64_t wall_ms)
+{
+	const struct attempt *a = task_attempt(t);
+	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(config, t);
+}
+
+void timeslots_begin(struct timeslots *s, const struct task *t, struct now now)
+{
+	const struct attempt *a = task_attempt(t);
+	struct timeslot *one = idmap_get(&s->running, t->id);
+	if (!one)
+		idmap_put(&s->running, t->id, one = alloc_zero(sizeof *one));
+	one->task = t->id;
+	one->from_ms = now.mono_ms - (now.wall_ms - (a->slot_asks ? a->slot_asked_ms : a->start_ms));
+	s->due_ms = now.mono_ms;
+}
+
+void timeslots_forget(struct timeslots *s, task_id id)
+{
+	free(idmap_remove(&s->running, id));
+}
+
+void timeslots_reconsider(struct timeslots *s)
+{
+	s->due_ms = INT64_MIN;
+	s->seen.slots = 0;
+}
+
+/* When it is over (mono); INT64_MAX: it has no slot, or is asked no more. */
+static int64_t ends_ms(const struct timeslots *s, const struct timeslot *one)
+{
+	const struct task *t = tasks_find(s->tasks, one->task);
+	int64_t length = timeslots_length_ms(s->config, t);
+	bool can = length && task_attempt(t)->shim.pid && !t->stopping && task_attempt(t)->slot_asks < TIMESLOTS_ASKS &&
+		   t->n_slots < TIMESLOTS_MAX;
+	return can ? one->from_ms + length : INT64_MAX;
+}
+
+/* A look ---------------------------------------------------------------------------------------------------------------- */
+
+static bool is_gone(const void *ctx, task_id id)
+{
+	const struct timeslot *one = idmap_get(&((const struct timeslots *)ctx)->running, id);
+	return one && one->gone;
+}
+
+/* Takes it off its GPUs, or puts it back. */
+static void set_gone(struct look *l, struct timeslot *one, bool gone)
+{
+	const uint32_t *slots;
+	unsigned n = fleet_slots_of(l->s->fleet, one->task, &slots);
+	if (one->gone == gone)
+		return;
+	one->gone = gone;
+	for (unsigned i = 0; i < n; i++) {
+		struct map_gpu *g = &l->gpus[slots[i]];
+		unsigned there = fleet_look(l->s->fleet, slots[i], l->now.mono_ms).n_tasks;
+		if (!l->tenants[slots[i]])
+			l->tenants[slots[i]] = alloc_zero((there + 1) * sizeof **l->tenants);
+		fleet_gpu_without(l->s->fleet, slots[i], is_gone, l->s, l->now, l->tenants[slots[i]], g);
+	}
+}
+
+static bool would_fit(const struct look *l, const struct map_request *r, struct placement *where)
+{
+	uint32_t turn = 0;
+	return map_place(&l->s->config->map, l->gpus, fleet_size(l->s->fleet), r, &turn, where, NULL);
+}
+
+/* Promised: whoever comes later looks elsewhere. */
+static void take(struct look *l, const struct placement *where)
+{
+	for (unsigned i = 0; i < where->n; i++)
+		l->gpus[where->slots[i]].drained = true;
+}
+
+static struct fair_standing standing(const struct timeslots *s, uid_t uid)
+{
+	const struct fair_user *u = fair_find(s->fair, uid);
+	return u ? fair_look(s->fair, u) : (struct fair_standing){ .uid = uid };
+}
+
+/* Whose turn it would be once that task had gone: as queue/fair.h has it, an equal part of what runs of its user being its own. */
+static bool users_turn(const struct timeslots *s, uid_t waits, uid_t runs)
+{
+	struct fair_standing w = standing(s, waits), r = standing(s, runs);
+	unsigned others = r.taken.tasks > 1 ? r.taken.tasks - 1 : 0;
+	if (waits == runs || !s->config->fair.on || w.owed)
+		return true;
+	if (!w.taken.tasks != !others)
+		return !w.taken.tasks;
+	double kept = r.taken.tasks ? r.rate * others / r.taken.tasks : 0;
+	return w.used_s + FAIR_AHEAD_S * w.rate <= r.used_s + FAIR_AHEAD_S * kept;
+}
+
+/* Whether it would come before that task, were both to wait. Of one user all do that wait already. */
+static bool goes_before(const struct timeslots *s, const struct task *waits, const struct task *runs)
+{
+	if (waits->queue == QUEUE_RECOVERY || waits->priority != runs->priority)
+		return waits->queue == QUEUE_RECOVERY || waits->priority > runs->priority;
+	return users_turn(s, waits->spec->uid, runs->spec->uid);
+}
+
+/* The slots that are over and may be ended for that one: all but those left over from others. */
+static size_t list_chances(const struct look *l, const struct task *t, struct timeslot *chances[OVER])
+{
+	size_t n = 0;
+	for (size_t i = 0; i < l->n_over; i++)
+		if (!l->over[i]->gone && goes_before(l->s, t, tasks_find(l->s->tasks, l->over[i]->task)))
+			chances[n++] = l->over[i];
+	return n;
+}
+
+/* All of them go; then those stay without whom it would do as well, the ones that had least beyond their slot first. */
+static bool make_place(struct look *l, const struct task *t, const struct map_request *r, struct placement *where)
+{
+	struct timeslot *chances[OVER];
+	size_t n = list_chances(l, t, chances);
+	for (size_t i = 0; i < n; i++)
+		set_gone(l, chances[i], true);
+	bool fits = n && would_fit(l, r, where);
+	for (size_t i = n; i > 0; i--) {
+		struct placement other;
+		set_gone(l, chances[i - 1], false);
+		if (!fits)
+			continue;
+		if (would_fit(l, r, &other))
+			*where = other;
+		else
+			set_gone(l, chances[i - 1], true);
+	}
+	return fits;
+}
+
+/* Returns whether those behind it may have what they find. */
+static bool look_for(struct look *l, const struct task *t)
+{
+	struct map_request r = pass_request(l->s->pass, t, l->now);
+	struct placement where;
+	if (pass_left_out(l->s->pass, t, l->now) != ALLOWANCE_COUNT)
+		return true;	/* its user has what he may have: a place would not help it */
+	r.planned = NULL;	/* a plan counts with places that are there */
+	r.later = false;
+	if (would_fit(l, &r, &where) || make_place(l, t, &r, &where)) {
+		take(l, &where);
+		return true;
+	}
+	return l->s->config->order != ORDER_STRICT || t->queue == QUEUE_RECOVERY;
+}
+
+static void look_for_those_who_wait(struct look *l)
+{
+	struct queue_walk w;
+	size_t n = 0;
+	bool go_on = true;
+	queue_walk_begin(&w, tasks_queue(l->s->tasks), QUEUE_RECOVERY);
+	for (struct task *t; go_on && n++ < WAITING && (t = queue_walk_next(&w));)
+		go_on = look_for(l, t);
+	queue_walk_end(&w);
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct timeslot *x = *(struct timeslot *const *)a, *y = *(struct timeslot *const *)b;
+	if (x->from_ms != y->from_ms)
+		return x->from_ms < y->from_ms ? -1 : 1;
+	return (x->task > y->task) - (x->task < y->task);
+}
+
+static void ask(struct timeslots *s, struct timeslot *one, struct now now)
+{
+	struct event ev = { .kind = EV_SLOT_ASKED, .t_ms = now.wall_ms };
+	one->from_ms = now.mono_ms;
+	tasks_emit(s->tasks, tasks_find(s->tasks, one->task), &ev, now.wall_ms);
+}
+
+/* Asking comes last: it changes what was looked at. */
+static void look(struct timeslots *s, struct look *l)
+{
+	size_t size = fleet_size(s->fleet), at = 0;
+	l->gpus = alloc_zero((size + 1) * sizeof *l->gpus);
+	l->tenants = alloc_zero((size + 1) * sizeof *l->tenants);
+	memcpy(l->gpus, fleet_gpus(s->fleet, l->now), size * sizeof *l->gpus);
+	for (struct timeslot *one; (one = idmap_next(&s->running, &at));)
+		if (timeslots_leaving(s->config, tasks_find(s->tasks, one->task), l->now.wall_ms))
+			set_gone(l, one, true);
+	look_for_those_who_wait(l);
+	for (size_t i = 0; i < size; i++)
+		free(l->tenants[i]);
+	free(l->tenants);
+	free(l->gpus);
+	for (size_t i = 0; i < l->n_over; i++)
+		if (l->over[i]->gone)
+			ask(s, l->over[i], l->now);
+	at = 0;
+	for (struct timeslot *one; (one = idmap_next(&s->running, &at));)
+		one->gone = false;
+}
+
+/* When it will be over, or is no longer expected to leave (mono); INT64_MIN: it is over. */
+static int64_t next_of(const struct timeslots *s, const struct timeslot *one, struct look *l)
+{
+	const struct task *t = tasks_find(s->tasks, one->task);
+	int64_t end = ends_ms(s, one);
+	bool leaving = timeslots_leaving(s->config, t, l->now.wall_ms);
+	if (leaving || end <= l->now.mono_ms)
+		l->slots += hash_bytes(HASH_SEED + leaving, one, offsetof(struct timeslot, gone));
+	if (end <= l->now.mono_ms)
+		return INT64_MIN;
+	int64_t stays = leaving ? one->from_ms + grace_of(s->config, t) : INT64_MAX;
+	return stays > l->now.mono_ms && stays < end ? stays : end;
+}
+
+/* The ones over for longest. Returns when the next will be. */
+static int64_t list_over(struct timeslots *s, struct look *l)
+{
+	struct timeslot **over = NULL;
+	size_t n = 0, cap = 0, at = 0;
+	int64_t next = INT64_MAX;
+	for (struct timeslot *one; (one = idmap_next(&s->running, &at));) {
+		int64_t then = next_of(s, one, l);
+		if (then > INT64_MIN) {
+			next = then < next ? then : next;
+			continue;
+		}
+		alloc_grow(over, n, cap);
+		over[n++] = one;
+	}
+	if (n)
+		qsort(over, n, sizeof *over, by_end);
+	l->n_over = n < OVER ? n : OVER;
+	if (n)
+		memcpy(l->over, over, l->n_over * sizeof *over);
+	free(over);
+	return next;
+}
+
+static bool has_moved(const struct timeslots *s, const struct look *l)
+{
+	return s->seen.tasks != tasks_version(s->tasks) || s->seen.fleet != fleet_version(s->fleet) || s->seen.slots != l->slots;
+}
+
+int64_t timeslots_turn(struct timeslots *s, struct now now)
+{
+	struct look l = { .s = s, .now = now };
+	if (now.mono_ms < s->due_ms)
+		return s->due_ms;
+	int64_t next = list_over(s, &l), again = s->looked_ms + LOOK_MS;
+	s->due_ms = l.n_over ? INT64_MIN : next;
+	if (!l.n_over || !tasks_queued(s->tasks) || !fleet_was_read(s->fleet))
+		return next;
+	fleet_gpus(s->fleet, now);
+	if (!has_moved(s, &l))
+		return next;
+	if (now.mono_ms < again)
+		return next < again ? next : again;
+	s->looked_ms = now.mono_ms;
+	s->seen.tasks = tasks_version(s->tasks);
+	s->seen.fleet = fleet_version(s->fleet);
+	s->seen.slots = l.slots;
+	look(s, &l);
+	s->due_ms = INT64_MIN;
+	return next;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ * See asking.h. Only who handles the signal gets it: its default would end the program, and a time slot ends nobody.
+ */
+#include "daemon/asking.h"
+
+#include "base/log.h"
+
+#include <signal.h>
+#include <string.h>
+
+int asking_for_place(const struct launch_home *home, const struct task *t)
+{
+	int sig = t->spec->signal ? t->spec->signal : SIGUSR1, n = launch_ask(home, t, sig);
+	char id[TASK_ID_TEXT];
+	task_id_text(t->id, id);
+	if (n)
+		log_info("task %s: asked to make place: %s sent to %d processes", id, strsignal(sig), n);
+	else
+		log_info("task %s: its time slot is over, and none of its processes has a handler for %s: it keeps its GPU", id,
+			 strsignal(sig));
+	return n;
+}
