@@ -205,6 +205,23 @@ static void print_processes(const json_t *gpus, const struct term *term)
 	table_destroy(table);
 }
 
+/* Of the machine, what running tasks asked for; a server of which nobody asks for anything is not told that. */
+static void print_host(const json_t *host, bool verbose)
+{
+	char a[FORMAT_LEN], b[FORMAT_LEN];
+	if (!json_is_object(host) || (!verbose && !member_int(host, "cpus_held") && !member_int(host, "mem_held_mib")))
+		return;
+	printf("\nHost:");
+	if (json_is_integer(json_object_get(host, "cpus")))
+		printf(" %lld of %lld CPUs", (long long)member_int(host, "cpus_held"), (long long)member_int(host, "cpus"));
+	else
+		printf(" %lld CPUs", (long long)member_int(host, "cpus_held"));
+	printf(" and %s", format_mib(member_number(host, "mem_held_mib"), a));
+	if (json_is_integer(json_object_get(host, "mem_mib")))
+		printf(" of %s", format_mib(member_number(host, "mem_mib"), b));
+	printf(" of memory asked for by running tasks\n");
+}
+
 int verb_gpus(struct cli_call *c)
 {
 	bool json = false, verbose = false;
@@ -224,6 +241,7 @@ int verb_gpus(struct cli_call *c)
 	struct term term = term_ask();
 	const json_t *gpus = json_object_get(reply, "gpus");
 	verb_gpus_print(gpus, &term, stdout);
+	print_host(json_object_get(reply, "host"), verbose);
 	if (verbose) {
 		print_uuids(gpus, &term);
 		print_processes(gpus, &term);

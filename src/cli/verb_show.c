@@ -78,6 +78,11 @@ static void show_request(const struct term *term, const json_t *t)
 	line(term, "log", "%s", member_text(t, "log_path"));
 	line(term, "asks for", "%lld GPU%s, share %s, priority %lld", (long long)member_int(t, "gpus_requested"),
 	     member_int(t, "gpus_requested") == 1 ? "" : "s", member_text(t, "share"), (long long)member_int(t, "priority"));
+	char host[FORMAT_LEN];
+	if (!isnan(member_number(t, "host_mem_mib")))
+		line(term, "host memory", "%s", format_mib(member_number(t, "host_mem_mib"), host));
+	if (!isnan(member_number(t, "cpus")))
+		line(term, "CPUs", "%lld", (long long)member_int(t, "cpus"));
 	if (!isnan(member_number(e, "claim_mib")))
 		line(term, "memory", "%s held on each GPU (%s: needs %s, takes up to %s)", format_mib(member_number(e, "claim_mib"), claim),
 		     member_text(e, "estimator"), format_mib(member_number(e, "need_mib"), need),

@@ -20,7 +20,7 @@ struct core_config core_config_default(void)
 		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) },
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
 		.mps_together = true,
-		.slot_grace_ms = 300000,
+		.slot_grace_ms = 300000, .host_mem_mib = CORE_HOST_AUTO, .host_cpus = CORE_HOST_AUTO,
 	};
 }
 
@@ -99,6 +99,7 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	case EV_PLACED:
 		estimates_forget(c->estimates, t->id);
 		fleet_begin(c->fleet, t, c->now);
+		host_begin(c->host, t);
 		limits_begin(c->limits, t, c->now);
 		timeslots_begin(c->timeslots, t, c->now);
 		break;
@@ -113,6 +114,7 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	case EV_ENDED:
 		limits_forget(c->limits, t->id);
 		timeslots_forget(c->timeslots, t->id);
+		host_end(c->host, t->id);
 		estimates_learn(c->estimates, t, c->now);
 		break;
 	case EV_HELD:
@@ -175,8 +177,9 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
 	c->limits = limits_create(ops, c->tasks);
 	c->endings = endings_create(&c->config, c->tasks, c->fleet);
-	c->pass = pass_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->estimates);
-	c->timeslots = timeslots_create(&c->config, c->fair, c->tasks, c->fleet, c->pass);
+	c->host = host_create(&c->config);
+	c->pass = pass_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->estimates, c->host);
+	c->timeslots = timeslots_create(&c->config, c->fair, c->tasks, c->fleet, c->host, c->pass);
 	return c;
 }
 
@@ -191,6 +194,7 @@ void core_destroy(struct core *c)
 		return;
 	timeslots_destroy(c->timeslots);
 	pass_destroy(c->pass);
+	host_destroy(c->host);
 	endings_destroy(c->endings);
 	limits_destroy(c->limits);
 	estimates_destroy(c->estimates);
@@ -224,6 +228,8 @@ void core_reconfigure(struct core *c, const struct core_config *config)
 
 int core_feasible(const struct core *c, const struct spec *spec, struct error *err)
 {
+	if (host_feasible(&c->config, spec->host_mem_mib, spec->cpus, err))
+		return -1;
 	return pass_feasible(c->pass, spec, spec->gpu_mem_mib, err);
 }
 
@@ -266,6 +272,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 		fleet_watch_slowdown(c->fleet);
 	if (t->state == TASK_RUNNING) {
 		fleet_begin(c->fleet, t, now);
+		host_begin(c->host, t);
 		limits_begin(c->limits, t, now);
 		timeslots_begin(c->timeslots, t, now);
 	} else if (!task_state_terminal(t->state) && !t->estimated) {

@@ -56,6 +56,7 @@ struct core_config {
 	int64_t warm_ms;	/* 30 s: activity a task must have shown before its memory is believed; also a full window */
 	int64_t stale_ms;	/* 10 s: an older reading of a GPU is none */
 	int64_t cohort_ms;	/* 5 s: MPS clients that die this close together are one cohort */
+	uint64_t host_mem_mib, host_cpus;	/* that tasks get in all (core/host.h); 0 or CORE_HOST_AUTO: not placed by */
 	int64_t slot_ms;	/* 0: none; the time slot of tasks that do not say (core/timeslots.h) */
 	int64_t slot_grace_ms;	/* 5 min: in which one that was asked to make place is expected to have saved and gone */
 	bool fence;		/* give MPS tasks with a trusted claim a memory limit */
@@ -67,6 +68,10 @@ struct core_config {
 	 * a snapshot that does not name a GPU says that it is gone. */
 	bool readings_stand;
 };
+
+/* "auto": the daemon puts what its machine has in place of it. */
+#define CORE_HOST_AUTO UINT64_MAX
+static inline bool core_host_known(uint64_t capacity) { return capacity && capacity != CORE_HOST_AUTO; }
 
 struct core_config core_config_default(void);
 

@@ -146,7 +146,7 @@ static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 	struct event ev = { .kind = EV_ENDED, .t_ms = ended_ms, .u.ended = {
 		.verdict = v.verdict, .exit_code = o->report.exit_code, .signal = o->report.signal, .evidence = v.evidence,
 		.seen = o->seen.measured, .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
-		.next_exclusive = next.exclusive } };
+		.next_exclusive = next.exclusive, .next_host_mem_mib = next.host_mem_mib } };
 	tasks_emit(e->tasks, t, &ev, now.wall_ms);
 }
 
@@ -177,6 +177,8 @@ void endings_add(struct endings *e, task_id id, const struct exit_report *report
 		return;
 	assert(t && t->state == TASK_RUNNING);
 	add_device_evidence(&o.report, &o.seen, t);
+	o.report.host_asked_mib = t->host_mem_mib;
+	o.report.host_mem_mib = core_host_known(e->config->host_mem_mib) ? e->config->host_mem_mib : 0;
 	if (o.report.mps && may_have_ended_others(&o))
 		endings_note_death(e, &o);
 	if (o.report.mps && failed_by_itself(&o) && o.seen.had_neighbours) {

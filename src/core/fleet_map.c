@@ -37,6 +37,7 @@ static void look_at_device(const struct fleet *f, const struct slot *s, struct m
 	g->slot = s->number;
 	g->index = s->r.index;
 	g->uuid = s->r.uuid;
+	g->name = s->r.name;
 	g->total_mib = ledger_capacity(&s->ledger);
 	g->mps_capable = s->r.mps_capable && f->mps;
 	g->mps_together = fleet_mps_together(f, s);

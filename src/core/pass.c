@@ -12,7 +12,7 @@
 #define BEHIND 100	/* tasks after a head that does not fit that are looked at in one pass */
 
 struct pass *pass_create(const struct core_config *config, const struct core_ops *ops, struct fair *fair, struct tasks *ts,
-			 struct fleet *f, struct estimates *e)
+			 struct fleet *f, struct estimates *e, struct host *h)
 {
 	struct pass *p = alloc_zero(sizeof *p);
 	p->config = config;
@@ -21,6 +21,7 @@ struct pass *pass_create(const struct core_config *config, const struct core_ops
 	p->tasks = ts;
 	p->fleet = f;
 	p->estimates = e;
+	p->host = h;
 	return p;
 }
 
@@ -68,7 +69,7 @@ static int pass_try_first(struct pass *p, struct task *t, struct now now)
 		pass_keep_for_recovering(p, t, now);
 	if (pass_try(p, t, &r, now))
 		return 1;
-	return pass_hopeless(p, &r, now) ? -1 : 0;
+	return pass_hopeless(p, t, &r, now) ? -1 : 0;
 }
 
 /* The recovery queue in order, until one does not fit. */
@@ -120,7 +121,7 @@ static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now
 	if (p->config->order == ORDER_STRICT)
 		return;
 	struct map_request r = pass_request(p, head, now);
-	pass_keep_for_head(p, &r, now);
+	pass_keep_for_head(p, head, &r, now);
 	pass_try_behind(p, w, now);
 }
 

@@ -25,13 +25,14 @@
 
 #include "core/estimates.h"
 #include "core/fleet.h"
+#include "core/host.h"
 #include "core/tasks.h"
 
 struct pass;
 
 /* The other owners, and the core's config and ops, outlive it. */
 struct pass *pass_create(const struct core_config *config, const struct core_ops *ops, struct fair *fair, struct tasks *ts,
-			 struct fleet *f, struct estimates *e);
+			 struct fleet *f, struct estimates *e, struct host *h);
 /* Takes NULL. */
 void pass_destroy(struct pass *p);
 

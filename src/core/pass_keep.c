@@ -29,6 +29,7 @@ static void pass_let_go(struct pass *p, task_id id)
 		p->keeping = 0;
 	else
 		p->head = 0;
+	host_give_up(p->host, id);
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++)
 		if (fleet_kept_for(p->fleet, i) == id)
 			fleet_keep(p->fleet, i, 0);
@@ -184,12 +185,14 @@ bool pass_ends_in_time(struct pass *p, const struct task *t, struct now now)
 	return now.mono_ms + t->time_limit_s * 1000 <= p->promise.ms;
 }
 
-void pass_keep_for_head(struct pass *p, const struct map_request *r, struct now now)
+void pass_keep_for_head(struct pass *p, const struct task *t, const struct map_request *r, struct now now)
 {
 	bool enough = pass_count(p, r, now);
 	p->promise.known = false;	/* what runs there may have changed */
 	p->wish += enough && !p->passed_enough;
 	p->passed_enough = enough;
+	if (enough)
+		host_keep(p->host, t);
 	if (!enough || r->planned)
 		return;		/* the next plan keeps what a planned one needs */
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);

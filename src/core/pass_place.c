@@ -10,6 +10,7 @@
 #include "core/pass_private.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/scope.h"
 
 #include <assert.h>
@@ -40,6 +41,7 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 {
 	struct map_request r = {
 		.task = t->id, .gpus = t->spec->gpus, .exclusive = t->spec->exclusive, .share = t->spec->share,
+		.model = t->spec->gpu_model, .constraint = t->spec->constraint,
 		.uid = t->spec->uid, .claim_mib = t->estimate.claim_mib, .claim_is_declared = t->gpu_mem_mib != 0,
 	};
 	if (fleet_predicts(p->fleet))
@@ -96,6 +98,11 @@ enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct n
 
 /* What was refused ---------------------------------------------------------------------------------------------------- */
 
+static uint64_t text_hash(uint64_t hash, const char *text)
+{
+	return text ? hash_bytes(hash, text, strlen(text) + 1) : hash_bytes(hash, "", 1);
+}
+
 static void kind_of(const struct map_request *r, struct kind *k)
 {
 	memset(k, 0, sizeof *k);	/* kinds are compared as memory */
@@ -109,6 +116,7 @@ static void kind_of(const struct map_request *r, struct kind *k)
 	k->uid = r->uid;
 	k->claim_is_declared = r->claim_is_declared;
 	k->exclusive = r->exclusive;
+	k->models = text_hash(text_hash(HASH_SEED, r->model), r->constraint);
 }
 
 static size_t kind_place(const struct kind *k)
@@ -150,8 +158,10 @@ static bool is_special(const struct pass *p, const struct map_request *r)
 	return r->start_alone || r->planned || r->lent_by || pass_keeps_anything_for(p, r->task);
 }
 
-bool pass_hopeless(struct pass *p, const struct map_request *r, struct now now)
+bool pass_hopeless(struct pass *p, const struct task *t, const struct map_request *r, struct now now)
 {
+	if (host_feasible(p->config, t->host_mem_mib, t->spec->cpus, NULL))
+		return true;
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	struct refused *e = refused_of(p, r);
 	if (e->feasible == FEASIBLE_NOT_ASKED)
@@ -236,6 +246,8 @@ static bool pass_find(struct pass *p, const struct map_request *r, struct placem
 bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struct now now)
 {
 	struct placement where;
+	if (host_asks(p->host, t, (struct host_room){ 0 }, NULL))
+		return false;
 	for (unsigned tries = 0; tries < CLAIM_TRIES && pass_find(p, r, &where, now); tries++)
 		if (fleet_may_place(p->fleet, &where, r->uid, where.mode == SHARE_NEVER)) {
 			pass_place_there(p, t, r, fleet_gpus(p->fleet, now), &where, now);
@@ -257,6 +269,7 @@ int pass_feasible(const struct pass *p, const struct spec *spec, uint64_t gpu_me
 {
 	struct map_request r = {
 		.gpus = spec->gpus, .exclusive = spec->exclusive, .share = spec->share, .uid = spec->uid,
+		.model = spec->gpu_model, .constraint = spec->constraint,
 		.claim_mib = gpu_mem_mib, .claim_is_declared = gpu_mem_mib != 0,
 	};
 	scoped_free struct map_gpu *devices = alloc_zero((fleet_size(p->fleet) + 1) * sizeof *devices);

@@ -20,6 +20,7 @@
 /* What placement can tell requests apart by, where no GPU is kept for them and no plan has them. Zeroed before it is filled. */
 struct kind {
 	uint64_t claim_mib;
+	uint64_t models;		/* which it takes, as a hash */
 	struct map_tenant self;
 	unsigned gpus;
 	enum share_mode share;
@@ -68,6 +69,7 @@ struct pass {
 	struct tasks *tasks;
 	struct fleet *fleet;
 	struct estimates *estimates;
+	struct host *host;
 
 	/* Versions as of the end of the last pass. */
 	struct { uint64_t tasks, fleet, estimates; } seen;
@@ -105,7 +107,7 @@ void pass_lead(struct pass *p, const struct task *t);
 /* What is left of a running attempt's work, alone; *known: whether that is more than a guess. */
 double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known);
 /* The head did not fit. Keeps what it needs once it was passed for long enough, and others where some of that went away. */
-void pass_keep_for_head(struct pass *p, const struct map_request *r, struct now now);
+void pass_keep_for_head(struct pass *p, const struct task *t, const struct map_request *r, struct now now);
 /* Whether that task, begun now, is over before what the head is promised. */
 bool pass_ends_in_time(struct pass *p, const struct task *t, struct now now);
 /* It was passed by others for as long as is allowed. */
@@ -131,8 +133,8 @@ enum allowance_kind pass_refused(const struct pass *p, const struct map_request 
 const struct planned *pass_planned(const struct pass *p, task_id id);
 /* Places the task if its request fits. */
 bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struct now now);
-/* A task that no GPU here can run now (one went away since it was submitted) must not block the others. */
-bool pass_hopeless(struct pass *p, const struct map_request *r, struct now now);
+/* A task that nothing here can run now (a GPU went away since it was submitted) must not block the others. */
+bool pass_hopeless(struct pass *p, const struct task *t, const struct map_request *r, struct now now);
 void pass_forget_refused(struct pass *p);
 
 /* pass_plan.c */

@@ -4,6 +4,7 @@
  *	fair		what users had lately, and whose turn it is (queue/fair.h)
  *	tasks		records, queue, arrays, dependencies; every event
  *	fleet		GPUs, readings, windows, ledgers, running attempts
+ *	host		what running tasks asked for of memory and CPUs
  *	estimates	what is expected of tasks, what ended ones taught
  *	limits		time limits of running attempts
  *	endings		ends of attempts, until they are judged
@@ -18,6 +19,7 @@
 #include "core/endings.h"
 #include "core/estimates.h"
 #include "core/fleet.h"
+#include "core/host.h"
 #include "core/limits.h"
 #include "core/pass.h"
 #include "core/tasks.h"
@@ -29,6 +31,7 @@ struct core {
 	struct fair *fair;
 	struct tasks *tasks;
 	struct fleet *fleet;
+	struct host *host;
 	struct estimates *estimates;
 	struct limits *limits;
 	struct endings *endings;

@@ -33,6 +33,7 @@ struct timeslots {
 	const struct fair *fair;
 	struct tasks *tasks;
 	struct fleet *fleet;
+	const struct host *host;
 	struct pass *pass;
 	struct idmap running;	/* task_id -> struct timeslot */
 	int64_t due_ms;		/* mono; no slot is over before */
@@ -46,16 +47,18 @@ struct look {
 	struct now now;
 	struct map_gpu *gpus;		/* by slot */
 	struct map_tenant **tenants;	/* of those that were looked at anew, owned */
+	struct host_room room;		/* of the host, that those who are gone leave */
 	struct timeslot *over[OVER];	/* over for longest first */
 	size_t n_over;
 	uint64_t slots;			/* which are over and who is leaving, as a number */
 };
 
 struct timeslots *timeslots_create(const struct core_config *config, const struct fair *fair, struct tasks *ts, struct fleet *f,
-				   struct pass *p)
+				   const struct host *h, struct pass *p)
 {
 	struct timeslots *s = alloc_zero(sizeof *s);
-	*s = (struct timeslots){ .config = config, .fair = fair, .tasks = ts, .fleet = f, .pass = p, .due_ms = INT64_MAX,
+	*s = (struct timeslots){ .config = config, .fair = fair, .tasks = ts, .fleet = f, .host = h, .pass = p,
+				 .due_ms = INT64_MAX,
 				 .looked_ms = INT64_MIN / 2 };
 	return s;
 }
@@ -140,6 +143,9 @@ static void set_gone(struct look *l, struct timeslot *one, bool gone)
 	if (one->gone == gone)
 		return;
 	one->gone = gone;
+	struct host_room held = host_held_by(l->s->host, one->task);
+	l->room.mem_mib += gone ? held.mem_mib : -held.mem_mib;
+	l->room.cpus += gone ? held.cpus : -held.cpus;
 	for (unsigned i = 0; i < n; i++) {
 		struct map_gpu *g = &l->gpus[slots[i]];
 		unsigned there = fleet_look(l->s->fleet, slots[i], l->now.mono_ms).n_tasks;
@@ -149,9 +155,11 @@ static void set_gone(struct look *l, struct timeslot *one, bool gone)
 	}
 }
 
-static bool would_fit(const struct look *l, const struct map_request *r, struct placement *where)
+static bool would_fit(const struct look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
 	uint32_t turn = 0;
+	if (host_asks(l->s->host, t, l->room, NULL))
+		return false;
 	return map_place(&l->s->config->map, l->gpus, fleet_size(l->s->fleet), r, &turn, where, NULL);
 }
 
@@ -206,13 +214,13 @@ static bool make_place(struct look *l, const struct task *t, const struct map_re
 	size_t n = list_chances(l, t, chances);
 	for (size_t i = 0; i < n; i++)
 		set_gone(l, chances[i], true);
-	bool fits = n && would_fit(l, r, where);
+	bool fits = n && would_fit(l, t, r, where);
 	for (size_t i = n; i > 0; i--) {
 		struct placement other;
 		set_gone(l, chances[i - 1], false);
 		if (!fits)
 			continue;
-		if (would_fit(l, r, &other))
+		if (would_fit(l, t, r, &other))
 			*where = other;
 		else
 			set_gone(l, chances[i - 1], true);
@@ -229,7 +237,7 @@ static bool look_for(struct look *l, const struct task *t)
 		return true;	/* its user has what he may have: a place would not help it */
 	r.planned = NULL;	/* a plan counts with places that are there */
 	r.later = false;
-	if (would_fit(l, &r, &where) || make_place(l, t, &r, &where)) {
+	if (would_fit(l, t, &r, &where) || make_place(l, t, &r, &where)) {
 		take(l, &where);
 		return true;
 	}

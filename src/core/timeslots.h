@@ -16,6 +16,7 @@
 #define RAD_CORE_TIMESLOTS_H
 
 #include "core/fleet.h"
+#include "core/host.h"
 #include "core/pass.h"
 #include "core/tasks.h"
 
@@ -26,7 +27,7 @@ struct timeslots;
 
 /* The other owners, and the core's config, outlive it. */
 struct timeslots *timeslots_create(const struct core_config *config, const struct fair *fair, struct tasks *ts, struct fleet *f,
-				   struct pass *p);
+				   const struct host *h, struct pass *p);
 /* Takes NULL. */
 void timeslots_destroy(struct timeslots *s);
 

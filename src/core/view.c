@@ -75,6 +75,7 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	struct map_request r = pass_request(c->pass, t, now);
 	struct error err = ERROR_INIT;
 	size_t n = fleet_size(c->fleet);
+	enum host_lack lack;
 	scoped_free struct map_finding *findings = alloc_zero((n + 1) * sizeof *findings);
 	if (!fleet_was_read(c->fleet) || !n) {
 		out->word = "NoReading";
@@ -82,6 +83,11 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	} else if (map_feasible(&c->config.map, fleet_gpus(c->fleet, now), n, &r, &err)) {
 		out->word = "Infeasible";
 		snprintf(out->text, sizeof out->text, "%.399s", err.text);
+	} else if (host_feasible(&c->config, t->host_mem_mib, t->spec->cpus, &err)) {
+		out->word = "Infeasible";
+		snprintf(out->text, sizeof out->text, "%.399s", err.text);
+	} else if ((lack = host_asks(c->host, t, (struct host_room){ 0 }, out->text))) {
+		out->word = lack == HOST_LACKS_MEMORY ? "HostMemory" : "HostCpus";
 	} else if (pass_would_place(c->pass, &r, findings, now)) {
 		reason_behind(c, out);
 	} else {
@@ -311,6 +317,16 @@ static json_t *gpu_json(const struct core *c, uint32_t slot, const struct fleet_
 	return o;
 }
 
+/* Null: not placed by. */
+static json_t *host_json(const struct core *c)
+{
+	struct host_room held = host_held(c->host);
+	uint64_t mem = c->config.host_mem_mib, cpus = c->config.host_cpus;
+	return json_pack("{so, sI, so, sI}", "mem_mib", json_int_or_null((int64_t)mem, core_host_known(mem)),
+		"mem_held_mib", (json_int_t)held.mem_mib, "cpus", json_int_or_null((int64_t)cpus, core_host_known(cpus)),
+		"cpus_held", (json_int_t)held.cpus);
+}
+
 /* Slots stand as they became known: after a restart, first those that tasks run on. People see them by index. */
 json_t *core_gpus_json(struct core *c, struct now now)
 {
@@ -321,7 +337,7 @@ json_t *core_gpus_json(struct core *c, struct now now)
 		if (g.present || g.n_tasks)
 			json_array_append_new(gpus, gpu_json(c, order[i], &g));
 	}
-	return json_pack("{si, so}", "schema", 1, "gpus", gpus);
+	return json_pack("{si, so, so}", "schema", 1, "gpus", gpus, "host", host_json(c));
 }
 
 static json_t *finding_json(const struct core *c, const struct map_request *r, const struct map_gpu *g,
@@ -361,6 +377,7 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 	task_apply(t, &estimated, NULL);
 	struct map_request r = pass_request(c->pass, t, now);
 	json_t *gpus = fleet_was_read(c->fleet) ? findings_json(c, &r, now, &fits) : json_array();
+	fits = fits && !host_asks(c->host, t, (struct host_room){ 0 }, NULL);
 	json_t *whole = task_to_json(t, now.wall_ms);
 	json_t *o = json_pack("{si, sb, sb, sO, so}", "schema", 1, "dry_run", true, "fits_now", fits, "estimate",
 			      json_object_get(whole, "estimate"), "gpus", gpus);

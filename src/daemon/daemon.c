@@ -22,6 +22,7 @@
 #include "daemon/estimating.h"
 #include "daemon/folding.h"
 #include "daemon/lookup.h"
+#include "daemon/machine.h"
 #include "daemon/names.h"
 #include "daemon/notifying.h"
 #include "daemon/now.h"
@@ -278,7 +279,8 @@ static void on_hangup(uv_signal_t *h, int signum)
 	} else {
 		settings_adopt(&d->config, &next, tell_change, &changes);
 		allowing_forget(d->allowing);
-		core_reconfigure(d->core, &d->config.core);
+		struct core_config filled = machine_fill(&d->config.core);
+		core_reconfigure(d->core, &filled);
 		if (!changes)
 			log_info("SIGHUP: settings read again from %s: nothing changed",
 				 next.file ? next.file : "the defaults (there is no file)");
@@ -512,7 +514,9 @@ static void daemon_start_parts(struct daemon *d)
 				      .outcome = on_outcome, .trouble = on_trouble, .allowance = allowance_of,
 				      .allowance_source = allowance_source };
 	d->claims = claims_create(&d->loop, claims_place(d));
-	d->core = core_create(&d->config.core, &ops);
+	machine_take_memory();
+	struct core_config filled = machine_fill(&d->config.core);
+	d->core = core_create(&filled, &ops);
 	const struct runner_plan running = { .core = d->core, .config = &d->config,
 					     .home = { d->state_dir, store_mark(d->store), store_marked_ms(d->store) },
 					     .run_dir = d->run_dir, .socket_path = d->socket_path, .device = d->device };

@@ -12,6 +12,8 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -49,10 +51,21 @@ static int path_of(pid_t pid, char path[PATH_MAX])
 	return snprintf(path, PATH_MAX, "%s%.*s", mount, len, own) < PATH_MAX ? 0 : -1;
 }
 
+/* Above the daemon's own leaf, if it has one. Returns whether it has. */
+static bool leave_leaf(char path[PATH_MAX])
+{
+	char *leaf = strrchr(path, '/');
+	bool is = leaf && !strcmp(leaf + 1, CGROUP_DAEMON);
+	if (is)
+		*leaf = 0;
+	return is;
+}
+
 int cgroup_path(pid_t of, const char *name, char path[PATH_MAX])
 {
 	if (path_of(of, path))
 		return -1;
+	leave_leaf(path);
 	size_t used = strlen(path);
 	return (size_t)snprintf(path + used, PATH_MAX - used, "/%s", name) < PATH_MAX - used ? 0 : -1;
 }
@@ -71,7 +84,7 @@ static int open_in(const char *folder, const char *name, int flags)
 
 void cgroup_create(struct cgroup *c, const char *name)
 {
-	*c = (struct cgroup){ .folder_fd = -1, .procs_fd = -1, .kill_fd = -1, .events_fd = -1 };
+	*c = (struct cgroup){ .folder_fd = -1, .procs_fd = -1, .kill_fd = -1, .events_fd = -1, .peak_fd = -1 };
 	char path[PATH_MAX];
 	if (cgroup_path(getpid(), name, path) || mkdir(path, 0755))
 		return;
@@ -85,6 +98,38 @@ void cgroup_create(struct cgroup *c, const char *name)
 	c->folder_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	c->kill_fd = open_in(path, "cgroup.kill", O_WRONLY);
 	c->events_fd = open_in(path, "memory.events", O_RDONLY);
+	c->peak_fd = open_in(path, "memory.peak", O_RDONLY);
+}
+
+static int write_in(const char *folder, const char *name, const char *text)
+{
+	scoped_fd int fd = open_in(folder, name, O_WRONLY);
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+int cgroup_limit_memory(const struct cgroup *c, uint64_t bytes)
+{
+	char text[24];
+	snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
+	if (!c->path[0] || write_in(c->path, "memory.max", text))
+		return -1;
+	/* A data loader that is killed alone leaves a training that hangs. */
+	write_in(c->path, "memory.oom.group", "1");
+	return 0;
+}
+
+bool cgroup_take_memory(void)
+{
+	char path[PATH_MAX];
+	return !path_of(getpid(), path) && leave_leaf(path) && !write_in(path, "cgroup.subtree_control", "+memory");
+}
+
+uint64_t cgroup_memory_peak(const struct cgroup *c)
+{
+	char text[32];
+	ssize_t n = c->peak_fd < 0 ? 0 : pread(c->peak_fd, text, sizeof text - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	return strtoull(text, NULL, 10);
 }
 
 /* Moves the calling process. */
@@ -131,6 +176,30 @@ int64_t cgroup_oom_kills(const struct cgroup *c)
 	text[n > 0 ? n : 0] = 0;
 	const char *line = strstr(text, "oom_kill ");
 	return line && sscanf(line, "oom_kill %lld", &count) == 1 && count > 0 ? count : 0;
+}
+
+static uint64_t limit_at(const char *folder)
+{
+	scoped_buf text = { 0 };
+	scoped_free char *file = alloc_printf("%s/memory.max", folder);
+	if (io_read_file(file, 64, &text, NULL))
+		return 0;
+	return strtoull(buf_text(&text), NULL, 10);	/* "max" is 0: none */
+}
+
+uint64_t cgroup_memory_limit(void)
+{
+	char path[PATH_MAX];
+	const char *mount = mounted_at();
+	uint64_t least = 0;
+	if (!mount || path_of(getpid(), path))
+		return 0;
+	for (size_t top = strlen(mount); strlen(path) > top; *strrchr(path, '/') = 0) {
+		uint64_t limit = limit_at(path);
+		if (limit && (!least || limit < least))
+			least = limit;
+	}
+	return least;
 }
 
 size_t cgroup_members(const char *path, pid_t **pids)

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The folder of the cgroup `name` below the one that process `of` is in. Returns 0, or -1 where there is no version 2. */
 int cgroup_path(pid_t of, const char *name, char path[PATH_MAX]);
@@ -19,11 +20,22 @@ int cgroup_path(pid_t of, const char *name, char path[PATH_MAX]);
 struct cgroup {
 	char path[PATH_MAX];	/* "" when there is none */
 	/* Opened with the rights of the one who made it; usable after they are dropped. -1: not there. */
-	int folder_fd, procs_fd, kill_fd, events_fd;
+	int folder_fd, procs_fd, kill_fd, events_fd, peak_fd;
 };
 
 /* Makes it below our own. Whatever fails leaves path empty. */
 void cgroup_create(struct cgroup *c, const char *name);
+/* Its processes get no more memory together, and end together when they ask for more. -1 where that cannot be had: where the
+ * controller is not given to us. */
+int cgroup_limit_memory(const struct cgroup *c, uint64_t bytes);
+/* The most that they had; 0 where that is not counted. */
+uint64_t cgroup_memory_peak(const struct cgroup *c);
+/* Has the kernel count memory in the cgroups that are made from now on, where we were given a part of the tree for ourselves:
+ * that is, when we stand in the leaf CGROUP_DAEMON of it (DelegateSubgroup= of systemd). A cgroup with processes in it can have
+ * no controllers below it, and one that has gets no processes: a restarted daemon that systemd put above its tasks could not
+ * start, so where there is no such leaf nothing is changed. Returns whether it does. */
+#define CGROUP_DAEMON "rad-daemon"
+bool cgroup_take_memory(void);
 /* As fork(), with the child in it where that is possible. The kernel stops every fork of the machine for up to some tens of
  * milliseconds to move a process that runs; one that is made there moves nothing. */
 pid_t cgroup_fork(const struct cgroup *c);
@@ -31,6 +43,8 @@ pid_t cgroup_fork(const struct cgroup *c);
 int cgroup_kill(const struct cgroup *c);
 /* How often the kernel's out-of-memory killer struck in it; 0 where there is no counter. */
 int64_t cgroup_oom_kills(const struct cgroup *c);
+/* The least limit of memory of our cgroup and those above it, in bytes; 0: none, or not known. */
+uint64_t cgroup_memory_limit(void);
 /* The processes in the cgroup of that path. Returns how many; *pids to be freed. */
 size_t cgroup_members(const char *path, pid_t **pids);
 /* Whether the process is in the cgroup of that path. */

@@ -114,7 +114,7 @@ static void set_gpus(struct environment_list *l, const struct launch_request *r)
 static void unset_ours(struct environment_list *l)
 {
 	static const char *const ours[] = {
-		"RAD_GPU_MEM_MIB", "RAD_ARRAY_TASK_ID", "RAD_ARRAY_JOB_ID", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
+		"RAD_GPU_MEM_MIB", "RAD_CPUS", "RAD_ARRAY_TASK_ID", "RAD_ARRAY_JOB_ID", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
 		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
 	};
 	for (size_t i = 0; i < COUNT_OF(ours); i++)
@@ -137,6 +137,10 @@ static void set_task(struct environment_list *l, const struct launch_request *r)
 		environment_set(l, "RAD_ARRAY_TASK_ID", "%d", TASK_INDEX(t->id));
 		environment_set(l, "RAD_ARRAY_JOB_ID", "%u", TASK_JOB(t->id));
 	}
+	if (t->spec->cpus)
+		environment_set(l, "RAD_CPUS", "%u", t->spec->cpus);
+	if (t->spec->cpus && !environment_get(l->items, "OMP_NUM_THREADS"))	/* else every library takes all there are */
+		environment_set(l, "OMP_NUM_THREADS", "%u", t->spec->cpus);
 	environment_set(l, "RAD_REQUEUE_CODE", "%d", t->spec->requeue_code ? t->spec->requeue_code : SPEC_REQUEUE_CODE);
 	if (r->socket_path)
 		environment_set_text(l, "RAD_SOCKET", r->socket_path);

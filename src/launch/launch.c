@@ -99,6 +99,7 @@ static void encode(const struct launch_request *r, struct buf *out)
 	char **env = make_environment(r);
 	struct shim_request request = {
 		.label = launch_name(&r->home, r->task, name), .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777,
+		.mem_max_mib = (uint32_t)r->task->host_mem_mib,
 		.cwd = s->cwd, .output = output, .error = error, .script = s->script, .conda_env = s->conda_env, .argv = s->argv,
 		.environ = env, .rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
 	};
@@ -245,6 +246,8 @@ static void fill_report(const struct exit_record *record, struct exit_report *r)
 	r->signal = record->signal;
 	r->output = record->output;
 	r->cgroup_oom = record->oom_kills > 0;
+	r->machine_oom = record->machine_oom;
+	r->host_peak_mib = (uint64_t)record->host_peak_mib;
 	r->ran_ms = record->began && record->end_ms > record->start_ms ? record->end_ms - record->start_ms : 0;
 }
 

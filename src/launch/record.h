@@ -34,6 +34,8 @@ struct exit_record {
 	int64_t start_ms, end_ms;	/* wall; of the program itself, not of what it left behind */
 	int64_t maxrss_kib;	/* largest resident size of one of its processes */
 	int64_t oom_kills;	/* of the kernel's out-of-memory killer in its cgroup; 0 too when there is no counter */
+	bool machine_oom;	/* that killer struck somewhere on the machine in its last seconds */
+	int64_t host_peak_mib;	/* what its processes were seen to take of the machine's memory; 0: not known */
 	struct scan_result output;
 };
 

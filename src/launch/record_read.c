@@ -24,6 +24,8 @@ static int read_numbers(const json_t *obj, struct exit_record *r)
 	    json_read_int(obj, "end_ms", 0, INT64_MAX, &r->end_ms, NULL) ||
 	    json_read_int(obj, "maxrss_kib", 0, INT64_MAX, &r->maxrss_kib, NULL) ||
 	    json_read_int(obj, "oom_kills", 0, INT64_MAX, &r->oom_kills, NULL) ||
+	    json_read_bool(obj, "machine_oom", &r->machine_oom, NULL) ||
+	    json_read_int(obj, "host_peak_mib", 0, 1 << 30, &r->host_peak_mib, NULL) ||
 	    json_read_int(obj, "kind", 0, SCAN_OTHER_ERROR, &kind, NULL) ||
 	    json_read_int(obj, "oom_seen", 0, UINT32_MAX, &oom_seen, NULL) ||
 	    json_read_int(obj, "offset", 0, INT64_MAX, &offset, NULL))

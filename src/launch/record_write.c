@@ -48,6 +48,10 @@ int record_write(int fd, const struct exit_record *r)
 	if (r->again)
 		buf_add_text(&out, ",\"again\":true");
 	buf_printf(&out, ",\"maxrss_kib\":%lld,\"oom_kills\":%lld", (long long)r->maxrss_kib, (long long)r->oom_kills);
+	if (r->machine_oom)
+		buf_add_text(&out, ",\"machine_oom\":true");
+	if (r->host_peak_mib)
+		buf_printf(&out, ",\"host_peak_mib\":%lld", (long long)r->host_peak_mib);
 	buf_printf(&out, ",\"kind\":%d,\"survived\":%s,\"oom_near\":%s,\"oom_seen\":%u,\"offset\":%llu", r->output.kind,
 		   r->output.survived ? "true" : "false", r->output.oom_near ? "true" : "false", r->output.oom_seen,
 		   (unsigned long long)r->output.offset);

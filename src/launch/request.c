@@ -43,6 +43,7 @@ void shim_request_encode(const struct shim_request *r, struct buf *out)
 	put_number(out, "uid", r->uid);
 	put_number(out, "gid", r->gid);
 	put_number(out, "umask", r->umask);
+	put_number(out, "mem_max_mib", r->mem_max_mib);
 	put(out, "cwd", r->cwd);
 	put(out, "output", r->output);
 	put(out, "error", r->error);
@@ -119,6 +120,8 @@ static int take(struct shim_request *r, struct lists *lists, const char *key, co
 		return take_number(value, UINT32_MAX - 1, &r->gid);
 	} else if (!strcmp(key, "umask")) {
 		return take_number(value, 0777, &r->umask);
+	} else if (!strcmp(key, "mem_max_mib")) {
+		return take_number(value, 1 << 30, &r->mem_max_mib);
 	} else if (!strcmp(key, "rlimit")) {
 		return add_rlimit(r, value);
 	} else {

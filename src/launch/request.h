@@ -24,6 +24,7 @@ struct shim_request {
 	mode_t umask;
 	char *cwd;
 	char *output, *error;	/* expanded, may be relative to cwd; error NULL: into the output */
+	uint32_t mem_max_mib;	/* memory of the machine that it asked for; 0: nothing */
 	char *script;		/* NULL: run argv */
 	char *conda_env;	/* NULL: none */
 	char **argv;		/* NULL-terminated; of a script: its arguments */

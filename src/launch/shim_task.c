@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "launch/attempt.h"
+#include "launch/host_watch.h"
 #include "launch/identity.h"
 #include "launch/processes.h"
 #include "launch/record.h"
@@ -40,6 +41,7 @@ struct attempt_run {
 	int folder, exit_fd, signal_fd;
 	struct shim_request *request;
 	struct cgroup cgroup;
+	struct host_watch host;
 	int out_fd, err_fd;
 	struct output_watch *out, *err;	/* err NULL: the output has both */
 	pid_t program;
@@ -141,6 +143,7 @@ static int begin(struct attempt_run *run, struct error *err)
 	if (take_request(run, err))
 		return -1;
 	make_cgroup(run);
+	host_watch_start(&run->host, &run->cgroup, run->request->mem_max_mib);
 	close(run->folder);
 	if (identity_become(run->request->uid, run->request->gid, err) || open_outputs(run, err))
 		return -1;
@@ -260,6 +263,7 @@ static void wait_end(struct attempt_run *run)
 		int64_t now = clock_mono_ms();
 		if (now >= next_ms) {
 			tell_progress(run);
+			host_watch_look(&run->host, run->self.pid);
 			next_ms = now + PROGRESS_MS;
 		}
 		wait_child(run, more ? 0 : FOLLOW_MS);
@@ -281,6 +285,8 @@ static void finish_record(struct attempt_run *run)
 	if (!getrusage(RUSAGE_CHILDREN, &usage))
 		run->record.maxrss_kib = usage.ru_maxrss;
 	run->record.oom_kills = cgroup_oom_kills(&run->cgroup);
+	run->record.machine_oom = host_watch_end(&run->host, &run->cgroup);
+	run->record.host_peak_mib = (int64_t)run->host.peak_mib;
 }
 
 /* Why it never began stands where the last error of an output would. */

@@ -199,6 +199,10 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 	case MAP_OK: say_ok(&l, r, f); break;
 	case MAP_DRAINED: say(&l, "drained by an administrator; `rad undrain %u` puts it back", g->index); break;
 	case MAP_STALE: say(&l, "it does not answer, or its last reading is too old; see `rad doctor`"); break;
+	case MAP_CONSTRAINT:
+		say(&l, "%s with %s: not what is asked for (%s%s%s)", g->name ? g->name : "a GPU", SIZE(g->total_mib),
+		    r->model ? r->model : "", r->model && r->constraint ? ", " : "", r->constraint ? r->constraint : "");
+		break;
 	case MAP_KEPT: say(&l, "kept free for task %s, which goes first", task_id_text(g->kept_for, task)); break;
 	case MAP_ELSEWHERE:
 		say(&l, "not here: the plan has it start on %s, %s", r->gpus == 1 ? "another GPU" : "other GPUs", IN_ABOUT(r->planned_s));

@@ -3,6 +3,8 @@
  */
 #include "map/filter.h"
 
+#include "task/constraint.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -31,6 +33,11 @@ static bool may_be_client(const struct map_ask *ask)
 	return ask->r->gpus == 1 || ask->p->mps_multi_gpu;
 }
 
+bool map_meets(const struct map_request *r, const struct map_gpu *g)
+{
+	return constraint_met(r->model, g->name, g->total_mib) && constraint_met(r->constraint, g->name, g->total_mib);
+}
+
 bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g)
 {
 	enum share_mode wish = ask->r->share;
@@ -47,7 +54,8 @@ uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struc
 	unsigned want = ask->r->gpus <= SPEC_MAX_GPUS ? ask->r->gpus : 0, n = 0;
 	for (size_t i = 0; i < ask->n; i++) {
 		const struct map_gpu *g = &ask->gpus[i];
-		if (!map_kind_fits(ask, g) || (g->stale && !stale_too) || (n == want && (!n || g->total_mib <= top[n - 1]->total_mib)))
+		if (!map_kind_fits(ask, g) || !map_meets(ask->r, g) || (g->stale && !stale_too) ||
+		    (n == want && (!n || g->total_mib <= top[n - 1]->total_mib)))
 			continue;
 		unsigned at = n < want ? n++ : n - 1;
 		for (; at > 0 && top[at - 1]->total_mib < g->total_mib; at--)
@@ -175,6 +183,8 @@ static enum map_reason map_ask_admission(const struct map_ask *ask, const struct
 		return MAP_DRAINED;
 	if (g->stale)
 		return MAP_STALE;
+	if (!map_meets(ask->r, g))
+		return MAP_CONSTRAINT;
 	if (g->kept_for && g->kept_for != ask->r->task && g->kept_for != ask->r->lent_by)
 		return MAP_KEPT;
 	if (ask->r->planned && !is_planned(ask->r, g))

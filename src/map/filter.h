@@ -57,6 +57,8 @@ void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct 
 /* Asks one GPU. */
 void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
 
+/* Whether the GPU is of a model that the request takes. */
+bool map_meets(const struct map_request *r, const struct map_gpu *g);
 /* Whether tasks like this could run on a GPU like that, whatever runs there now. */
 bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g);
 /* Capacity of the smallest of the `r->gpus` largest GPUs of that kind; 0 if there are fewer. *which (may be NULL): that GPU.

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 struct map_policy map_policy_default(void)
 {
@@ -45,6 +46,27 @@ static int refuse_kind(const struct map_policy *p, const struct map_request *r, 
 			 of_kind == 1 ? "is" : "are", of_kind);
 }
 
+static bool named_before(const struct map_gpu *gpus, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (gpus[i].total_mib == gpus[at].total_mib && !strcmp(gpus[i].name ? gpus[i].name : "", gpus[at].name ? gpus[at].name : ""))
+			return true;
+	return false;
+}
+
+/* With the models that there are, so that the next try is right. */
+static int refuse_model(const struct map_gpu *gpus, size_t n, const struct map_request *r, unsigned of_model, struct error *err)
+{
+	char there[400] = "", size[32];
+	for (size_t i = 0, len = 0; i < n && len + 1 < sizeof there; i++)
+		if (!named_before(gpus, i))
+			len += (size_t)snprintf(there + len, sizeof there - len, "%s%s (%s)", len ? ", " : "", gpus[i].name ? gpus[i].name : "?",
+						units_format_mib((double)gpus[i].total_mib, size, sizeof size));
+	return error_set(err, ERR_INVALID, "%u GPU%s of '%s%s%s' wanted, and %u here %s that; there are: %s", r->gpus,
+			 r->gpus > 1 ? "s" : "", r->model ? r->model : "", r->model && r->constraint ? "' and '" : "",
+			 r->constraint ? r->constraint : "", of_model, of_model == 1 ? "is" : "are", there);
+}
+
 static int refuse_memory(const struct map_request *r, const struct map_gpu *last, struct error *err)
 {
 	char want[32], have[32], which[40] = "";
@@ -67,9 +89,13 @@ int map_feasible(const struct map_policy *p, const struct map_gpu *gpus, size_t 
 	if (r->gpus > n)
 		return error_set(err, ERR_INVALID, "%u GPUs wanted, and there %s only %zu: ask for fewer", r->gpus,
 				 n == 1 ? "is" : "are", n);
-	unsigned of_kind = 0;
+	unsigned of_kind = 0, of_model = 0;
 	for (size_t i = 0; i < n; i++)
-		of_kind += map_kind_fits(&ask, &gpus[i]);
+		of_model += map_meets(r, &gpus[i]);
+	if (of_model < r->gpus)
+		return refuse_model(gpus, n, r, of_model, err);
+	for (size_t i = 0; i < n; i++)
+		of_kind += map_meets(r, &gpus[i]) && map_kind_fits(&ask, &gpus[i]);
 	if (of_kind < r->gpus)
 		return refuse_kind(p, r, of_kind, err);
 	const struct map_gpu *last = NULL;

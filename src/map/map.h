@@ -107,7 +107,7 @@ struct map_tenant {
 struct map_gpu {
 	uint32_t slot;			/* the caller's number for it */
 	uint32_t index;			/* shown to people; breaks ties */
-	const char *uuid;
+	const char *uuid, *name;
 	uint64_t total_mib;		/* capacity of the empty GPU: total less driver reserve */
 	uint64_t available_mib;		/* by the ledger, or by the driver when the ledger is off */
 	uint64_t foreign_mib;		/* held by processes that are not ours, */
@@ -142,6 +142,7 @@ struct map_request {
 	unsigned gpus;
 	uint64_t claim_mib;		/* 0: no estimate */
 	bool claim_is_declared;		/* declared claims are refused above an empty GPU, others are cut to it */
+	const char *model, *constraint;	/* which GPUs will do (task/constraint.h): both; NULL: all */
 	bool exclusive;			/* wants its GPUs alone for its whole life */
 	bool start_alone;		/* recovery: idle GPUs now, others may join later */
 	enum share_mode share;		/* the task's wish */
@@ -160,6 +161,7 @@ struct map_request {
 	X(MAP_OK, "ok", "fits") \
 	X(MAP_DRAINED, "Drained", "an administrator drained it") \
 	X(MAP_STALE, "NoReading", "the GPU does not answer, or its last reading is too old") \
+	X(MAP_CONSTRAINT, "Constraint", "another model of GPU is asked for") \
 	X(MAP_KEPT, "Kept", "kept free for a task that goes first") \
 	X(MAP_ELSEWHERE, "Planned", "the plan has it start on another GPU") \
 	X(MAP_MODE, "Mode", "the GPU is shared in another way, or used alone") \

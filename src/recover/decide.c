@@ -102,6 +102,22 @@ static void decide_launch(const struct recover_policy *p, const struct task *t, 
 	out->exclusive = !r->never_began && before > 0;
 }
 
+/* The limit was its own word, so a larger one may do; without a limit it met the machine's end, which will be there again. */
+static void decide_host_oom(const struct recover_policy *p, const struct task *t, const struct exit_report *r,
+			    struct recover_next *out)
+{
+	uint64_t asked = r->host_asked_mib, next = asked + asked / 2;
+
+	if (!t->spec->requeue || !asked || !r->cgroup_oom || attempts_with(t, VERDICT_HOST_OOM) + 1 >= p->max_attempts)
+		return;
+	if (r->host_mem_mib && next > r->host_mem_mib)
+		next = r->host_mem_mib;
+	if (next <= asked)
+		return;
+	out->next = NEXT_QUEUE;
+	out->host_mem_mib = next;
+}
+
 /* host_oom, failed, neighbour (when not run again) and launch are FAILED to people; the verdict says more. */
 static enum task_state final_state(enum verdict v)
 {
@@ -123,6 +139,8 @@ void recover_decide(const struct recover_policy *p, const struct task *t, const 
 		decide_oom(p, t, r, empty_gpu_mib, out);
 	else if (v == VERDICT_NEIGHBOUR)
 		decide_neighbour(p, t, r, out);
+	else if (v == VERDICT_HOST_OOM)
+		decide_host_oom(p, t, r, out);
 	else if (v == VERDICT_LAUNCH)
 		decide_launch(p, t, r, out);
 	else if (v == VERDICT_SLOT || (v == VERDICT_CANCELLED && r->stopping == STOP_REQUEUE))

@@ -25,6 +25,10 @@ struct exit_report {
 	int exit_code, signal;		/* signal 0: exited by itself */
 	struct scan_result output;	/* last error in the output */
 	bool cgroup_oom;		/* the kernel's out-of-memory killer struck in its cgroup */
+	bool machine_oom;		/* or somewhere on the machine in its last seconds */
+	uint64_t host_peak_mib;		/* what it was seen to take of the machine's memory; 0: not known */
+	uint64_t host_asked_mib;	/* what it asked for; 0: nothing */
+	uint64_t host_mem_mib;		/* what tasks get there in all; 0: not known */
 	enum stop_reason stopping;	/* we were ending it */
 	bool slot_asked;		/* its time slot was over, and it was asked to make place */
 	int requeue_code;		/* the exit code by which it says that it did; 0: it has no slot */
@@ -55,8 +59,8 @@ struct verdict_result {
  *  2. it never began: failed when the task asks for what is not there, launch when it was our side;
  *  3. no record: lost;
  *  4. exit 0: ok, whatever was printed; asked to make place, and the exit code that says "start me again": slot;
- *  5. the kernel's out-of-memory killer ended it: host_oom; the last error is a GPU out-of-memory and the output did not go
- *     on: oom;
+ *  5. the kernel's out-of-memory killer ended it (by SIGKILL, and it struck in its cgroup or on the machine): host_oom; the
+ *     last error is a GPU out-of-memory and the output did not go on: oom;
  *  6. its MPS server or a client of it died with it, and it shows no error of its own: neighbour (launch, if it was the
  *     server's only client and could not reach it);
  *  7. that killer struck another process of its cgroup, or the last error is of host memory: host_oom;
@@ -95,6 +99,7 @@ struct recover_next {
 	enum task_state state;
 	uint64_t claim_mib;	/* 0: unchanged */
 	bool exclusive;
+	uint64_t host_mem_mib;	/* to ask for of the machine's memory; 0: unchanged */
 };
 
 /* `t` as it is before EV_ENDED. `empty_gpu_mib`: what the largest GPU it may use offers when empty; 0: not known.
@@ -102,7 +107,9 @@ struct recover_next {
  * grow_step, where available = its own peak + the lowest free memory (if known); so when an exclusive attempt cannot get its
  * GPUs within keep_max, dropping `exclusive` makes it a growing one. At its own fence with device memory left: claim * 1.5,
  * shared; but a claim that was wrong all along is not trusted with the last attempt: that one is exclusive. A claim that
- * reaches an empty GPU is clamped to it, and the attempt is exclusive (and so without a fence). */
+ * reaches an empty GPU is clamped to it, and the attempt is exclusive (and so without a fence).
+ * Out of host memory at the limit that it asked for itself, it asks for half as much again, at most all that tasks get: up to
+ * max_attempts, and where it may run again. */
 void recover_decide(const struct recover_policy *p, const struct task *t, const struct exit_report *r, enum verdict v,
 		    uint64_t empty_gpu_mib, struct recover_next *out);
 

@@ -335,6 +335,47 @@ static void test_slot(void **state)
 	task_destroy(t);
 }
 
+/* The kernel's killer in its own cgroup: at its own limit, which may grow; elsewhere on the machine: the machine's end, which
+ * is final. Somebody's SIGKILL is neither. */
+static void test_host_oom(void **state)
+{
+	(void)state;
+	static const struct {
+		bool cgroup, machine;
+		int signal;
+		uint64_t asked, all;
+		enum verdict verdict;
+		uint64_t next;		/* 0: final */
+	} rows[] = {
+		{ true, false, SIGKILL, 8000, 64000, VERDICT_HOST_OOM, 12000 },
+		{ true, false, SIGKILL, 50000, 64000, VERDICT_HOST_OOM, 64000 },
+		{ true, false, SIGKILL, 64000, 64000, VERDICT_HOST_OOM, 0 }, { true, false, SIGKILL, 0, 64000, VERDICT_HOST_OOM, 0 },
+		{ true, true, SIGKILL, 8000, 0, VERDICT_HOST_OOM, 12000 }, { false, true, SIGKILL, 8000, 64000, VERDICT_HOST_OOM, 0 },
+		{ false, true, 0, 8000, 64000, VERDICT_FAILED, 0 }, { false, false, SIGKILL, 8000, 64000, VERDICT_FAILED, 0 },
+	};
+	struct recover_policy p = recover_policy_default();
+	struct task *t = task_create(TASK_ID(1, -1), spec_create());
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct exit_report r = { .have_record = true, .exit_code = rows[i].signal ? 0 : 1, .signal = rows[i].signal,
+					 .cgroup_oom = rows[i].cgroup, .machine_oom = rows[i].machine,
+					 .host_asked_mib = rows[i].asked, .host_mem_mib = rows[i].all, .host_peak_mib = 7990 };
+		struct verdict_result v;
+		struct recover_next next;
+		recover_verdict(&r, &v);
+		assert_int_equal(v.verdict, rows[i].verdict);
+		if (v.verdict == VERDICT_HOST_OOM)
+			assert_non_null(strstr(v.evidence, "it took 7.8G of host memory"));
+		recover_decide(&p, t, &r, v.verdict, 40000, &next);
+		assert_int_equal(next.next, rows[i].next ? NEXT_QUEUE : NEXT_DONE);
+		assert_int_equal(next.host_mem_mib, rows[i].next);
+		t->spec->requeue = false;
+		recover_decide(&p, t, &r, v.verdict, 40000, &next);
+		assert_int_equal(next.next, NEXT_DONE);
+		t->spec->requeue = true;
+	}
+	task_destroy(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +384,7 @@ int main(void)
 		cmocka_unit_test(test_decisions),
 		cmocka_unit_test(test_every_life_ends),
 		cmocka_unit_test(test_slot),
+		cmocka_unit_test(test_host_oom),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,7 +145,7 @@ static enum verdict failure_verdict(const struct exit_report *r)
 	const struct scan_result *o = &r->output;
 	enum verdict mps;
 
-	if (r->cgroup_oom && (r->signal == SIGKILL || r->exit_code == 128 + SIGKILL))
+	if ((r->cgroup_oom || r->machine_oom) && (r->signal == SIGKILL || r->exit_code == 128 + SIGKILL))
 		return VERDICT_HOST_OOM;
 	if (o->kind == SCAN_GPU_OOM && !o->survived)
 		return VERDICT_OOM;
@@ -157,6 +157,20 @@ static enum verdict failure_verdict(const struct exit_report *r)
 	if (!o->survived && (o->oom_near || handle_error(o)) && (device_full(r) || fence_full(r)))
 		return VERDICT_OOM;
 	return VERDICT_FAILED;
+}
+
+/* What it took of the machine, where that has to do with its end. */
+static void say_host(const struct exit_report *r, struct verdict_result *out)
+{
+	char peak[16], asked[16];
+	bool above = r->host_asked_mib && r->host_peak_mib > r->host_asked_mib;
+	if (out->verdict != VERDICT_HOST_OOM && !above)
+		return;
+	if (r->host_peak_mib)
+		verdict_say(out, "; it took %s of host memory", units_format_mib((double)r->host_peak_mib, peak, sizeof peak));
+	if (r->host_asked_mib)
+		verdict_say(out, "%s asked for %s", r->host_peak_mib ? " and" : "; it",
+			    units_format_mib((double)r->host_asked_mib, asked, sizeof asked));
 }
 
 /* Both are told of each other: which of them was at fault is not known before they have run alone. */
@@ -178,6 +192,9 @@ static void explain_failure(const struct exit_report *r, struct verdict_result *
 	say_how(r, out);
 	if (r->cgroup_oom)
 		verdict_say(out, "; the kernel's out-of-memory killer struck in its cgroup");
+	else if (out->verdict == VERDICT_HOST_OOM && r->machine_oom)
+		verdict_say(out, "; the kernel's out-of-memory killer struck on this machine in those seconds");
+	say_host(r, out);
 	say_error(r, out);
 	if (out->verdict == VERDICT_OOM || r->output.oom_seen)
 		say_device(r, out);

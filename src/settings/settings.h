@@ -79,6 +79,7 @@ struct setting {
 	const struct setting_word *words;	/* ends with a NULL word */
 	const char *noun;		/* what one of the words is: "placement policy" */
 	const char *environment;	/* a variable that sets it for radd, or NULL */
+	bool automatic;			/* may be "auto": all ones, in place of which the daemon puts what its machine has */
 	bool restart;			/* radd has to be started anew for it; otherwise it may change while tasks run */
 	bool server_only;		/* plays no part in a simulation */
 	const char *also;		/* another name that is taken for it, or NULL */

@@ -36,6 +36,11 @@ static bool plain_number(const char *text, double *v)
 	return !units_parse_double(text, -1e15, 1e15, v, NULL);
 }
 
+static bool is_auto(const struct setting *row, const char *text)
+{
+	return row->automatic && !strcasecmp(text, "auto");
+}
+
 /* Words ----------------------------------------------------------------------------------------------------------------- */
 
 /* Not another spelling of one before it, and not one that is refused. */
@@ -123,7 +128,9 @@ static char *print_number(const struct setting *row, const void *member)
 static int parse_count(const struct setting *row, const char *text, void *member, struct error *err)
 {
 	int64_t n = 0;
-	if (!is_off(row, text) && units_parse_int(text, (int64_t)row->min, (int64_t)row->max, &n, NULL))
+	if (is_auto(row, text))
+		n = -1;
+	else if (!is_off(row, text) && units_parse_int(text, (int64_t)row->min, (int64_t)row->max, &n, NULL))
 		return refuse(row, text, "", err);
 	if (row->size == sizeof(unsigned))
 		*(unsigned *)member = (unsigned)n;
@@ -135,6 +142,8 @@ static int parse_count(const struct setting *row, const char *text, void *member
 static char *print_count(const struct setting *row, const void *member)
 {
 	size_t n = row->size == sizeof(unsigned) ? *(const unsigned *)member : *(const size_t *)member;
+	if (row->automatic && n == SIZE_MAX)
+		return alloc_string("auto");
 	return !n && row->off ? alloc_string("off") : alloc_printf("%zu", n);
 }
 
@@ -145,7 +154,9 @@ static int parse_gib(const struct setting *row, const char *text, void *member, 
 {
 	uint64_t mib = 0;
 	double gib;
-	if (is_off(row, text))
+	if (is_auto(row, text))
+		mib = UINT64_MAX;
+	else if (is_off(row, text))
 		;
 	else if (!plain_number(text, &gib)) {
 		if (units_parse_mib(text, &mib, NULL))
@@ -164,6 +175,8 @@ static int parse_gib(const struct setting *row, const char *text, void *member, 
 static char *print_gib(const struct setting *row, const void *member)
 {
 	uint64_t mib = *(const uint64_t *)member;
+	if (row->automatic && mib == UINT64_MAX)
+		return alloc_string("auto");
 	if (!mib && row->off)
 		return alloc_string("off");
 	if (mib % MIB_A_GIB)
@@ -276,5 +289,5 @@ char *settings_range(const struct setting *row)
 	if (row->type == SETTING_TEXT)
 		return alloc_string("a text of printable characters");
 	return alloc_printf("%s from %.15g to %.15g%s%s", types[row->type].what, row->min, row->max, types[row->type].unit,
-			    row->off ? ", or off" : "");
+			    row->automatic ? ", auto or off" : row->off ? ", or off" : "");
 }

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "base/words.h"
 #include "submit/notices.h"
+#include "task/constraint.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -73,13 +74,20 @@ static int set_gpus(struct spec *s, struct submit_pending *p, const char *value,
 	return 0;
 }
 
+/* "gpu", "gpu:2", "gpu:a100", "gpu:a100:2". */
 static int set_gres(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
-	if (!strcmp(value, "gpu"))
-		return set_gpus(s, p, "1", err);
-	if (strncmp(value, "gpu:", 4) || !isdigit((unsigned char)value[4]))
-		return error_set(err, ERR_INVALID, "'%.60s': only gpu:N is known here", value);
-	return set_gpus(s, p, value + 4, err);
+	const char *what = strncmp(value, "gpu:", 4) ? NULL : value + 4, *number = what ? strrchr(what, ':') : NULL;
+	if (strcmp(value, "gpu") && (!what || !*what))
+		return error_set(err, ERR_INVALID, "'%.60s': only gpu:N, gpu:MODEL and gpu:MODEL:N are known here", value);
+	if (!what || isdigit((unsigned char)*what))
+		return set_gpus(s, p, what ? what : "1", err);
+	scoped_free char *model = alloc_printf("%.*s", number ? (int)(number - what) : (int)strlen(what), what);
+	if (set_gpus(s, p, number ? number + 1 : "1", err) || constraint_check(model, err))
+		return -1;
+	free(s->gpu_model);
+	s->gpu_model = steal(model);
+	return 0;
 }
 
 static int set_gpu_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -91,6 +99,28 @@ static int set_gpu_mem(struct spec *s, struct submit_pending *p, const char *val
 	if (!mib)
 		return error_set(err, ERR_INVALID, "'%.60s': a task that declares no memory leaves this out", value);
 	s->gpu_mem_mib = mib;
+	return 0;
+}
+
+static int set_constraint(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return constraint_check(value, err) ? -1 : set_text(&s->constraint, value, CONSTRAINT_MAX, err);
+}
+
+static int set_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return units_parse_mib(value, &s->host_mem_mib, err);	/* 0, as Slurm's "all of it": nothing is said */
+}
+
+static int set_cpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	int64_t n;
+	if (units_parse_int(value, 1, 65536, &n, err))
+		return -1;
+	s->cpus = (unsigned)n;
 	return 0;
 }
 
@@ -336,9 +366,13 @@ static int set_no_requeue(struct spec *s, struct submit_pending *p, const char *
 
 const struct submit_option submit_options[] = {
 	TASK("gpus", 'G', "N", "gpus", NULL, set_gpus, "GPUs the task needs at once (default 1)"),
-	TASK("gres", 0, "gpu:N", NULL, NULL, set_gres, "the same, in Slurm's spelling"),
+	TASK("gres", 0, "gpu[:MODEL][:N]", NULL, NULL, set_gres, "the same, in Slurm's spelling, and of that model"),
+	TASK("constraint", 'C', "TERMS", NULL, NULL, set_constraint,
+	     "which GPUs will do: a100, 'a100|h100', 'mem>=40G', 'h100&mem>=80G'"),
 	TASK("gpu-mem", 0, "SIZE", "gpu_mem", NULL, set_gpu_mem,
 	     "GPU memory it takes on each GPU: 12G, 800M, or MiB; beats every estimate"),
+	TASK("mem", 0, "SIZE", NULL, NULL, set_mem, "memory of the machine it takes, all its processes together: 64G, or MiB"),
+	TASK("cpus-per-task", 'c', "N", NULL, NULL, set_cpus, "CPUs of the machine it uses"),
 	TASK("batch-size", 0, "N", "batch_size", NULL, set_batch_size, "batch size, for estimates"),
 	TASK("seq-len", 0, "N", "seq_len", NULL, set_seq_len, "sequence length, for estimates"),
 	TASK("model", 0, "FILE", "model", NULL, set_model, "model summary, for estimates"),

@@ -93,12 +93,36 @@ static void test_sharing_agrees(void **state)
 	spec_unref(s);
 }
 
+static void test_gres_names_models(void **state)
+{
+	(void)state;
+	static const struct { const char *value; unsigned gpus; const char *model; } rows[] = {
+		{ "gpu", 1, NULL }, { "gpu:2", 2, NULL }, { "gpu:a100", 1, "a100" }, { "gpu:a100:3", 3, "a100" },
+		{ "gpu:h100-80gb:1", 1, "h100-80gb" }, { "gpu:rtx_3090:2", 2, "rtx_3090" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct spec *s = spec_create();
+		struct submit_pending p = { 0 };
+		struct error err = ERROR_INIT;
+		if (set(s, &p, "gres", rows[i].value, &err))
+			fail_msg("%s", err.text);
+		assert_int_equal(s->gpus, rows[i].gpus);
+		assert_true(rows[i].model ? s->gpu_model && !strcmp(s->gpu_model, rows[i].model) : !s->gpu_model);
+		spec_unref(s);
+	}
+}
+
 static void test_refused(void **state)
 {
 	(void)state;
 	static const char *const rows[][3] = {
 		{ "gpus", "0", "1 to 64" }, { "gpus", "65", "1 to 64" }, { "gpus", "two", "'two'" }, { "gpus", "", "whole number" },
-		{ "gpus", "a100:2", "whole number" }, { "gres", "shard:1", "only gpu:N" }, { "gres", "gpu:a100:2", "only gpu:N" },
+		{ "gpus", "a100:2", "whole number" }, { "gres", "shard:1", "only gpu:N" }, { "gres", "gpu:", "only gpu:N" },
+		{ "gres", "gpu:a100:x", "whole number" }, { "gres", "gpu:a100:0", "1 to 64" }, { "gres", "gpu:a;b:1", "stands for nothing" },
+		{ "gres", "gpu::2", "a word is missing" }, { "constraint", "", "a word is missing" },
+		{ "constraint", "mem>", "write mem>=40G" },
+		{ "mem", "much", "is not a size" }, { "cpus-per-task", "0", "1 to 65536" }, { "slot", "1s", "too short" },
+		{ "slot", "soon", "not a duration" }, { "slot", "4000d", "more than ten years" }, { "requeue-code", "0", "1 to 255" },
 		{ "gpu-mem", "0", "declares no memory" }, { "gpu-mem", "-1", "is not a size" }, { "gpu-mem", "12Q", "is not a size" },
 		{ "batch-size", "0", "1 to" }, { "batch-size", "1e3", "whole number" }, { "seq-len", "-2", "1 to" },
 		{ "optimizer", "", "expected a value" }, { "share", "maybe", "no way of sharing" }, 
@@ -267,7 +291,8 @@ static void test_manual(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_taken), cmocka_unit_test(test_sharing_agrees), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_taken), cmocka_unit_test(test_sharing_agrees), cmocka_unit_test(test_gres_names_models),
+		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_arrays), cmocka_unit_test(test_dependencies), cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_keys), cmocka_unit_test(test_nearest), cmocka_unit_test(test_manual),
 	};

@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "submit/notices.h"
 #include "submit/signature.h"
+#include "task/constraint.h"
 #include "task/task.h"
 
 #include <string.h>
@@ -86,6 +87,8 @@ static int check_needs(const struct spec *s, struct error *err)
 {
 	if (s->gpus < 1 || s->gpus > SPEC_MAX_GPUS)
 		return error_set(err, ERR_INVALID, "'gpus' is %u; it must be from 1 to %d", s->gpus, SPEC_MAX_GPUS);
+	if ((s->gpu_model && constraint_check(s->gpu_model, err)) || (s->constraint && constraint_check(s->constraint, err)))
+		return error_wrap(err, "'constraint'");
 	if (s->max_slowdown != 0 && !(s->max_slowdown >= 1 && s->max_slowdown <= 1000))
 		return error_set(err, ERR_INVALID, "'max_slowdown' must be from 1 to 1000, or 0 for no limit");
 	if (s->share == SHARE_MIG && s->gpus > 1)

@@ -94,6 +94,8 @@ static json_t *ended_to_json(const struct event *ev)
 		"next_exclusive", ev->u.ended.next_exclusive);
 	json_object_update(o, more);
 	json_decref(more);
+	if (ev->u.ended.next_host_mem_mib)
+		json_object_set_new(o, "next_host_mem_mib", json_integer((json_int_t)ev->u.ended.next_host_mem_mib));
 	return o;
 }
 
@@ -250,6 +252,7 @@ static int read_ended(const json_t *body, struct event *ev, struct error *err)
 	    json_read_int(body, "signal", 0, 128, &sig, err) ||
 	    read_u64(body, "next_claim_mib", &ev->u.ended.next_claim_mib, err) ||
 	    json_read_bool(body, "next_exclusive", &ev->u.ended.next_exclusive, err) ||
+	    read_u64(body, "next_host_mem_mib", &ev->u.ended.next_host_mem_mib, err) ||
 	    json_read_text(body, "evidence", 4096, &ev->u.ended.evidence, err) ||
 	    read_measured(body, &ev->u.ended.seen, err))
 		return -1;

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "task/constraint.h"
 #include "task/task.h"
 
 #include <signal.h>
@@ -38,6 +39,10 @@ static const struct field fields[] = {
 	FIELD(error, F_TEXT, 0, SPEC_MAX_PATH),
 	FIELD(gpus, F_U32, 1, SPEC_MAX_GPUS),
 	FIELD(gpu_mem_mib, F_U64, 0, 1 << 30),
+	FIELD(gpu_model, F_TEXT, 0, CONSTRAINT_MAX),
+	FIELD(constraint, F_TEXT, 0, CONSTRAINT_MAX),
+	FIELD(cpus, F_U32, 0, 65536),
+	FIELD(host_mem_mib, F_U64, 0, 1 << 30),
 	FIELD(exclusive, F_BOOL, 0, 1),
 	FIELD(max_slowdown, F_DOUBLE, 0, 1000),
 	FIELD(model, F_TEXT, 0, SPEC_MAX_TEXT),

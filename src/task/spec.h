@@ -70,6 +70,9 @@ struct spec {
 	unsigned gpus;			/* 1..64 */
 	uint64_t gpu_mem_mib;		/* declared, per GPU; 0: not declared */
 	uint64_t estimates_mib[3];	/* positional files bring Horus, FakeTensor and GPUMemNet figures; 0: none */
+	char *gpu_model, *constraint;	/* which GPUs will do (task/constraint.h): both are to be met; NULL: all */
+	unsigned cpus;			/* of the machine; 0: did not say */
+	uint64_t host_mem_mib;		/* of the machine's memory, for all its processes; 0: did not say */
 	bool exclusive;
 	enum share_mode share;
 	double max_slowdown;		/* 0: no limit */

@@ -60,6 +60,7 @@ struct task *task_create(task_id id, struct spec *spec)
 	t->time_limit_s = spec->time_limit_s;
 	t->gpu_mem_mib = spec->gpu_mem_mib;
 	t->max_slowdown = spec->max_slowdown;
+	t->host_mem_mib = spec->host_mem_mib;
 	return t;
 }
 
@@ -231,6 +232,8 @@ static void apply_ended(struct task *t, const struct event *ev)
 	t->stopping = STOP_NONE;
 	if (ev->u.ended.next_claim_mib)
 		t->claim_floor_mib = ev->u.ended.next_claim_mib;
+	if (ev->u.ended.next_host_mem_mib)
+		t->host_mem_mib = ev->u.ended.next_host_mem_mib;
 	if (ev->u.ended.next == NEXT_DONE)
 		return task_finish(t, ev->u.ended.state, ev->t_ms);
 	t->exclusive_next = ev->u.ended.next_exclusive;
@@ -424,6 +427,8 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);
 	json_object_update(o, rest);
 	json_decref(rest);
+	json_object_set_new(o, "cpus", json_int_or_null(t->spec->cpus, t->spec->cpus != 0));
+	json_object_set_new(o, "host_mem_mib", json_int_or_null((int64_t)t->host_mem_mib, t->host_mem_mib != 0));
 	json_object_set_new(o, "slot_s", json_int_or_null(t->spec->slot_s, t->spec->slot_s > 0));
 	json_object_set_new(o, "slots", json_integer(t->n_slots));
 	json_object_set_new(o, "slot_lost_s", json_round3((double)t->slot_lost_ms / 1000));

@@ -198,6 +198,7 @@ struct event {
 			enum task_state state;		/* with NEXT_DONE: the terminal state */
 			uint64_t next_claim_mib;	/* otherwise: claim of the next attempt; 0: unchanged */
 			bool next_exclusive;		/* the next attempt starts alone on its GPUs */
+			uint64_t next_host_mem_mib;	/* what the next attempt asks for of the machine's memory; 0: unchanged */
 		} ended;
 	} u;
 };
@@ -215,6 +216,7 @@ struct task {
 	char *name;			/* owned */
 	int64_t priority, time_limit_s;
 	uint64_t gpu_mem_mib;
+	uint64_t host_mem_mib;			/* of the machine, for all its processes; 0: did not say */
 	double max_slowdown;
 
 	bool estimated;

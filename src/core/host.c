@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ * See host.h. What an attempt holds is noted when it begins and given back as it was, so that the sums come out whatever became
+ * of the task meanwhile. After a restart they are made of the attempts that run.
+ */
+#include "core/host.h"
+
+#include "base/alloc.h"
+#include "base/idmap.h"
+#include "base/units.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct host {
+	const struct core_config *config;
+	struct idmap running;	/* task_id -> struct host_room, of those that asked for something */
+	struct host_room held;
+	task_id kept_for;
+	struct host_room kept;
+};
+
+struct host *host_create(const struct core_config *config)
+{
+	struct host *h = alloc_zero(sizeof *h);
+	h->config = config;
+	return h;
+}
+
+void host_destroy(struct host *h)
+{
+	size_t at = 0;
+	if (!h)
+		return;
+	for (struct host_room *r; (r = idmap_next(&h->running, &at));)
+		free(r);
+	idmap_free(&h->running);
+	free(h);
+}
+
+static struct host_room host_ask(const struct task *t)
+{
+	return (struct host_room){ t->host_mem_mib, t->spec->cpus };
+}
+
+void host_begin(struct host *h, const struct task *t)
+{
+	struct host_room ask = host_ask(t), *r;
+	host_give_up(h, t->id);
+	if (!ask.mem_mib && !ask.cpus)
+		return;
+	host_end(h, t->id);
+	idmap_put(&h->running, t->id, r = alloc_zero(sizeof *r));
+	*r = ask;
+	h->held.mem_mib += ask.mem_mib;
+	h->held.cpus += ask.cpus;
+}
+
+void host_end(struct host *h, task_id id)
+{
+	struct host_room *r = idmap_remove(&h->running, id);
+	if (!r)
+		return;
+	assert(h->held.mem_mib >= r->mem_mib && h->held.cpus >= r->cpus);
+	h->held.mem_mib -= r->mem_mib;
+	h->held.cpus -= r->cpus;
+	free(r);
+}
+
+void host_keep(struct host *h, const struct task *t)
+{
+	h->kept_for = t->id;
+	h->kept = host_ask(t);
+}
+
+void host_give_up(struct host *h, task_id id)
+{
+	if (h->kept_for == id)
+		h->kept_for = 0;
+}
+
+struct host_room host_held(const struct host *h)
+{
+	return h->held;
+}
+
+struct host_room host_held_by(const struct host *h, task_id id)
+{
+	const struct host_room *r = idmap_get(&h->running, id);
+	return r ? *r : (struct host_room){ 0 };
+}
+
+static uint64_t left(uint64_t capacity, uint64_t more, uint64_t held)
+{
+	return capacity + more > held ? capacity + more - held : 0;
+}
+
+static void say_memory(char why[HOST_TEXT], uint64_t ask, uint64_t free_mib, uint64_t capacity, uint64_t kept)
+{
+	char a[32], b[32], c[32], d[32] = "";
+	if (!why)
+		return;
+	if (kept)
+		units_format_mib((double)kept, d, sizeof d);
+	snprintf(why, HOST_TEXT, "asks for %s of host memory: %s of %s are free of what running tasks asked for%s%s%s",
+		 units_format_mib((double)ask, a, sizeof a), units_format_mib((double)free_mib, b, sizeof b),
+		 units_format_mib((double)capacity, c, sizeof c), kept ? ", " : "", d, kept ? " of it kept for a task before it" : "");
+}
+
+enum host_lack host_asks(const struct host *h, const struct task *t, struct host_room more, char why[HOST_TEXT])
+{
+	const struct core_config *c = h->config;
+	struct host_room ask = host_ask(t), kept = h->kept_for && h->kept_for != t->id ? h->kept : (struct host_room){ 0 };
+	if (ask.mem_mib && core_host_known(c->host_mem_mib)) {
+		uint64_t free_mib = left(c->host_mem_mib, more.mem_mib, h->held.mem_mib);
+		if (ask.mem_mib + kept.mem_mib > free_mib) {
+			say_memory(why, ask.mem_mib, free_mib, c->host_mem_mib, kept.mem_mib);
+			return HOST_LACKS_MEMORY;
+		}
+	}
+	if (!ask.cpus || !core_host_known(c->host_cpus))
+		return HOST_FITS;
+	uint64_t cpus = left(c->host_cpus, more.cpus, h->held.cpus);
+	if (ask.cpus + kept.cpus <= cpus)
+		return HOST_FITS;
+	if (why)
+		snprintf(why, HOST_TEXT, "asks for %u CPUs: %llu of %llu are free of what running tasks asked for%s", ask.cpus,
+			 (unsigned long long)cpus, (unsigned long long)c->host_cpus,
+			 kept.cpus ? ", and some are kept for a task before it" : "");
+	return HOST_LACKS_CPUS;
+}
+
+int host_feasible(const struct core_config *c, uint64_t mem_mib, unsigned cpus, struct error *err)
+{
+	char want[32], have[32];
+	if (core_host_known(c->host_mem_mib) && mem_mib > c->host_mem_mib)
+		return error_set(err, ERR_INVALID, "%s of host memory wanted, and tasks here get %s in all (host_mem in rad.conf): ask "
+				 "for less", units_format_mib((double)mem_mib, want, sizeof want),
+				 units_format_mib((double)c->host_mem_mib, have, sizeof have));
+	if (core_host_known(c->host_cpus) && cpus > c->host_cpus)
+		return error_set(err, ERR_INVALID, "%u CPUs wanted, and tasks here get %llu in all (host_cpus in rad.conf): ask for fewer",
+				 cpus, (unsigned long long)c->host_cpus);
+	return 0;
+}

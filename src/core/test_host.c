@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ * The host's ledger in placement: memory and CPUs that tasks ask for, and those who ask for nothing.
+ */
+#include "core/test_world.h"
+
+#include "base/json.h"
+
+static struct core_config with_host(uint64_t mem_mib, unsigned cpus)
+{
+	struct core_config c = core_config_default();
+	c.order = ORDER_BACKFILL;
+	c.host_mem_mib = mem_mib;
+	c.host_cpus = cpus;
+	c.map.max_smact = c.map.max_gract = 1;
+	return c;
+}
+
+static struct spec *asks_for(uint64_t mem_mib, unsigned cpus)
+{
+	struct spec *s = spec_of(1000, 1);
+	s->host_mem_mib = mem_mib;
+	s->cpus = cpus;
+	return s;
+}
+
+static const char *reason(struct world *w, task_id id, char text[300])
+{
+	static char word[40];
+	struct error err = ERROR_INIT;
+	json_t *why = core_why_json(w->c, id, w->now, &err);
+	snprintf(word, sizeof word, "%s", json_string_value(json_object_get(why, "reason")));
+	snprintf(text, 300, "%s", json_string_value(json_object_get(why, "reason_text")));
+	json_decref(why);
+	return word;
+}
+
+static void no_more_is_given_than_there_is(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_host(64000, 16);
+	struct world *w = new_world(4, &config);
+	char text[300];
+	task_id a = submit(w, asks_for(40000, 4)), b = submit(w, asks_for(30000, 4)), c = submit(w, asks_for(0, 13));
+	task_id d = submit(w, asks_for(24000, 12)), e = submit(w, spec_of(1000, 1));
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(state(w, b), TASK_PENDING);
+	assert_string_equal(reason(w, b, text), "HostMemory");
+	assert_non_null(strstr(text, "29.3G of host memory"));
+	assert_int_equal(state(w, c), TASK_PENDING);
+	assert_string_equal(reason(w, c, text), "HostCpus");
+	assert_non_null(strstr(text, "13 CPUs: 0 of 16 are free"));
+	assert_int_equal(state(w, d), TASK_RUNNING);	/* to the last of both */
+	assert_int_equal(state(w, e), TASK_RUNNING);	/* who asks for nothing takes nothing */
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 2);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_int_equal(state(w, c), TASK_PENDING);
+	exits(w, b, 0, SCAN_NOTHING);
+	exits(w, d, 0, SCAN_NOTHING);
+	pass(w, 2);
+	assert_int_equal(state(w, c), TASK_RUNNING);
+	json_t *gpus = core_gpus_json(w->c, w->now), *host = json_object_get(gpus, "host");
+	assert_int_equal(json_integer_value(json_object_get(host, "cpus_held")), 13);
+	assert_int_equal(json_integer_value(json_object_get(host, "mem_held_mib")), 0);
+	json_decref(gpus);
+	end_world(w);
+}
+
+static void what_never_fits_is_refused(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_host(64000, 16);
+	struct world *w = new_world(1, &config);
+	struct error err = ERROR_INIT;
+	struct spec *s = asks_for(64001, 0), *c = asks_for(0, 17), *ok = asks_for(64000, 16);
+	assert_int_equal(core_feasible(w->c, s, &err), -1);
+	assert_non_null(strstr(err.text, "host_mem"));
+	assert_int_equal(core_feasible(w->c, c, &err), -1);
+	assert_non_null(strstr(err.text, "host_cpus"));
+	assert_int_equal(core_feasible(w->c, ok, &err), 0);
+	/* Settings changed since: it blocks nobody. */
+	task_id first = submit(w, asks_for(0, 8)), never = submit(w, asks_for(0, 12));
+	config.host_cpus = 10;
+	core_reconfigure(w->c, &config);
+	exits(w, first, 0, SCAN_NOTHING);
+	char text[300];
+	assert_string_equal(reason(w, never, text), "Infeasible");
+	assert_int_equal(state(w, submit(w, asks_for(0, 10))), TASK_RUNNING);
+	spec_unref(s);
+	spec_unref(c);
+	spec_unref(ok);
+	end_world(w);
+}
+
+static void off_and_unknown_place_by_nothing(void **unused)
+{
+	(void)unused;
+	uint64_t values[] = { 0, CORE_HOST_AUTO };
+	for (size_t i = 0; i < COUNT_OF(values); i++) {
+		struct core_config config = with_host(0, 0);
+		config.host_mem_mib = config.host_cpus = values[i];
+		struct world *w = new_world(1, &config);
+		for (int k = 0; k < 3; k++)
+			assert_int_equal(state(w, submit(w, asks_for(1 << 20, 4096))), TASK_RUNNING);
+		end_world(w);
+	}
+}
+
+/* Small ones come for ever; the large one was the head for pass_max, and what it needs is kept for it then. */
+static void nobody_starves_for_the_host(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_host(64000, 16);
+	config.pass_max_ms = 100000;
+	struct world *w = new_world(4, &config);
+	task_id small[2] = { submit(w, asks_for(0, 8)), submit(w, asks_for(0, 8)) }, large = submit(w, asks_for(0, 16));
+	int started = -1;
+	for (int t = 0; t < 400 && started < 0; t++) {
+		pass(w, 1);
+		if (t % 20 == 19) {
+			int k = t / 20 % 2;
+			task_id old = small[k];
+			small[k] = submit(w, asks_for(0, 8));
+			if (state(w, old) == TASK_RUNNING)
+				exits(w, old, 0, SCAN_NOTHING);
+		}
+		if (state(w, large) == TASK_RUNNING)
+			started = t;
+	}
+	assert_in_range(started, 100, 160);
+	end_world(w);
+}
+
+/* A slot that is over gives back what its task asked of the host, too. */
+static void slots_make_place_on_the_host(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_host(64000, 16);
+	config.slot_ms = 1000000;
+	struct world *w = new_world(4, &config);
+	task_id a = submit(w, asks_for(40000, 0));
+	core_started(w->c, a, (struct proc_id){ 400, 1 }, w->now);
+	pass(w, 1005);
+	task_id b = submit(w, asks_for(40000, 0));
+	pass(w, 3);
+	assert_int_equal(core_task(w->c, a)->attempts[0].slot_asks, 1);
+	exits(w, a, SPEC_REQUEUE_CODE, SCAN_NOTHING);
+	pass(w, 2);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_more_is_given_than_there_is),
+		cmocka_unit_test(what_never_fits_is_refused),
+		cmocka_unit_test(off_and_unknown_place_by_nothing),
+		cmocka_unit_test(nobody_starves_for_the_host),
+		cmocka_unit_test(slots_make_place_on_the_host),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ * See machine.h. A container or a systemd slice gives less than the machine has: of memory, the least limit of the cgroups
+ * above us counts; of CPUs, those that we may run on.
+ */
+#include "daemon/machine.h"
+
+#include "base/log.h"
+#include "launch/cgroup.h"
+
+#include <sched.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+static uint64_t memory_mib(void)
+{
+	struct sysinfo s;
+	uint64_t limit = cgroup_memory_limit(), bytes = sysinfo(&s) ? 0 : (uint64_t)s.totalram * s.mem_unit;
+	return (limit && limit < bytes ? limit : bytes) >> 20;
+}
+
+static unsigned cpus(void)
+{
+	cpu_set_t set;
+	long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+	return n > 0 ? (unsigned)n : 0;
+}
+
+struct core_config machine_fill(const struct core_config *config)
+{
+	struct core_config c = *config;
+	if (c.host_mem_mib == CORE_HOST_AUTO)
+		c.host_mem_mib = memory_mib();
+	if (c.host_cpus == CORE_HOST_AUTO)
+		c.host_cpus = cpus();
+	return c;
+}
+
+void machine_take_memory(void)
+{
+	if (cgroup_take_memory())
+		log_info("host memory: the kernel holds each task to what it asks for with --mem");
+	else
+		log_info("host memory: what tasks ask for with --mem is counted and watched, not enforced (no part of the cgroup tree is "
+			 "ours: radd(8), HOST MEMORY)");
+}
