@@ -88,7 +88,7 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 	timeout 20 rad wait "$id"
 	[ "$(field "$id" '.attempts[0].gpus[0]')" = "$(rad gpus --json | jq -r '.gpus[2].uuid')" ]
 	run -1 rad submit --gres=gpu:h100:2 true
-	[[ "$output" == *"2 GPUs of 'h100' wanted, and 1 here is that; there are: "*A100*"39."*H100* ]]
+	[[ "$output" == *"2 GPUs of 'h100' wanted, and 1 here is that; there are: "*"A100-SXM4-40GB (39."* ]]
 	run -1 rad submit --constraint v100 true
 	[[ "$output" == *"'v100' wanted, and 0 here"* ]]
 	run -2 rad submit --constraint 'mem>=' true

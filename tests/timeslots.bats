@@ -164,11 +164,12 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 	local a b c
 	a=$(submit --gpu-mem 30G --slot none -- rad simtask --mem 20G --seconds 8 --ramp 0.2 --checkpoint none.ckpt)
 	wait_state "$a" RUNNING
-	b=$(submit --gpu-mem 30G -- rad simtask --mem 20G --seconds 8 --ramp 0.2 --checkpoint all.ckpt)
+	b=$(submit --gpu-mem 30G -- rad simtask --mem 20G --seconds 15 --ramp 0.2 --checkpoint all.ckpt)
 	timeout 40 rad wait "$a"
 	[ "$(field "$a" '.slots')" = 0 ]
 	wait_state "$b" RUNNING
 	c=$(submit --gpu-mem 30G -- true)
 	timeout 40 rad wait "$b" "$c"
+
 	[ "$(field "$b" '.slots')" = 1 ]
 }

@@ -176,7 +176,7 @@ static struct fair_standing standing(const struct timeslots *s, uid_t uid)
 	return u ? fair_look(s->fair, u) : (struct fair_standing){ .uid = uid };
 }
 
-/* Whose turn it would be once that task had gone: as queue/fair.h has it, an equal part of what runs of its user being its own. */
+/* Whose turn it would be once that task had gone: as queue/fair.h has it, an equal part of what its user has being its own. */
 static bool users_turn(const struct timeslots *s, uid_t waits, uid_t runs)
 {
 	struct fair_standing w = standing(s, waits), r = standing(s, runs);
