@@ -42,19 +42,19 @@ asked() { [ "$(events "$1" | grep -c slot_asked)" -ge "${2:-1}" ]; }
 
 @test "two tasks take turns, each goes on where it was, and what that cost is told" {
 	local a b
-	a=$(trains 8 a)
+	a=$(trains 10 a)
 	wait_state "$a" RUNNING
-	b=$(trains 8 b)
+	b=$(trains 10 b)
 	timeout 60 rad wait "$a" "$b"
 	[ "$(state "$a")" = COMPLETED ]
 	[ "$(state "$b")" = COMPLETED ]
 	# One went on alone once the other was done: nobody is asked while nobody waits.
 	rad show --json "$a" | jq -e '.tasks[0] | .slots >= 1 and .slots == ([.attempts[] | select(.verdict == "slot")] | length) and
 		.slot_lost_s > 0 and .slot_lost_s < .run_s and .lost_s == .slot_lost_s and .slot_s == 5 and
-		.attempts[0].exit_code == 85 and .attempts[0].slot_asks == 1 and .attempts[1].begin_s >= 0'
+		.attempts[0].exit_code == 85 and .attempts[0].slot_asks == 1 and (.attempts[1] | has("begin_s"))'
 	grep -q '^checkpoint: goes on at step [1-9]' "rad-$a.out"
-	# Nothing was done twice: alone it takes 8 s of work.
-	rad show --json "$a" | jq -e '.tasks[0].run_s < 11'
+	# Nothing was done twice: alone it takes 10 s of work.
+	rad show --json "$a" | jq -e '.tasks[0].run_s < 17'
 	rad show "$a" | grep -q '^ *time slot  .*made place'
 	rad show "$a" | grep -q 'slot'
 }
