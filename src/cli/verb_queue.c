@@ -210,12 +210,13 @@ static void add_row(struct table *table, json_t *const *first, size_t n, const j
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(t, "gpus_requested"));
 	table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
 	scoped_free char *where = format_gpus(json_object_get(member_last_attempt(t), "gpus"), gpus);
-	if (s == TASK_RUNNING && !strcmp(member_text(t, "reason"), "Delayed"))	/* its GPU is held, it does not run yet */
-		table_printf(table, STYLE_YELLOW, "%s (Delayed)", where);
+	const char *reason = member_text(t, "reason");	/* of a running one: it does not run yet, or not where it was sent */
+	if (s == TASK_RUNNING && (!strcmp(reason, "Delayed") || !strcmp(reason, "OtherGpus")))
+		table_printf(table, STYLE_YELLOW, "%s (%s)", where, reason);
 	else if (s != TASK_PENDING && s != TASK_HELD)
 		table_cell(table, STYLE_PLAIN, where);
 	else
-		table_printf(table, STYLE_DIM, "(%s)", member_text(t, "reason"));
+		table_printf(table, STYLE_DIM, "(%s)", reason);
 }
 
 static bool any_progress(const json_t *tasks)

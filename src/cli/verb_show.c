@@ -146,6 +146,10 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	if (*member_text(a, "evidence"))
 		line(term, "evidence", "%s", member_text(a, "evidence"));
 	char peak[FORMAT_LEN], smact[FORMAT_LEN], alone[FORMAT_LEN], energy[FORMAT_LEN];
+	if (json_array_size(json_object_get(a, "given"))) {
+		scoped_free char *given = format_gpus(json_object_get(a, "given"), gpus);
+		line(term, "given", "GPU %s; its processes went elsewhere", given);
+	}
 	line(term, "measured", "peak %s, mean SMACT %s, alone %s, energy %s", format_mib(member_number(a, "peak_mib"), peak),
 	     format_percent(member_number(a, "mean_smact"), smact), format_seconds(member_number(a, "alone_s"), alone),
 	     format_energy(member_number(a, "energy_j"), energy));

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,9 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	case EV_STARTED:
 		limits_begin(c->limits, t, c->now);
 		timeslots_begin(c->timeslots, t, c->now);
+		break;
+	case EV_MOVED:
+		fleet_moved(c->fleet, t, c->now);
 		break;
 	case EV_UPDATED:
 		fleet_touch(c->fleet, t->id);
@@ -416,12 +420,27 @@ void core_exited(struct core *c, task_id id, const struct exit_report *report, s
 	assert_invariants(c);
 }
 
+static void core_note_moves(struct core *c)
+{
+	struct fleet_move m;
+	task_id id;
+	while ((id = fleet_next_move(c->fleet, c->now, &m))) {
+		char gpus[SPEC_MAX_GPUS][GPU_UUID_LEN];
+		struct event ev = { .kind = EV_MOVED, .t_ms = c->now.wall_ms,
+				    .u.moved = { .gpus = gpus, .n_gpus = m.n_gpus, .n_extra = m.n_extra } };
+		for (unsigned i = 0; i < m.n_gpus; i++)
+			snprintf(gpus[i], sizeof gpus[i], "%s", m.gpus[i]);
+		tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, c->now.wall_ms);
+	}
+}
+
 void core_snapshot(struct core *c, const struct snapshot *s, enum core_mps mps, struct now now)
 {
 	struct event ev = { .kind = EV_MEASURED, .t_ms = now.wall_ms };
 	task_id id;
 	c->now = now;
 	fleet_read(c->fleet, s, mps, now);
+	core_note_moves(c);
 	while (!c->config.readings_stand && (id = fleet_note_due(c->fleet, now, &ev.u.measured)))
 		tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, now.wall_ms);
 	assert_invariants(c);

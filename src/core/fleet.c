@@ -179,18 +179,33 @@ static struct load expected_load(const struct fleet *f, const struct slot *s, co
 			      true, true };
 }
 
-static void slot_join(struct fleet *f, struct slot *s, struct run *r, struct now now)
+static void slot_enter(struct slot *s, const struct run *r, bool extra)
 {
 	const struct attempt *a = task_attempt(r->t);
 	bool for_life = r->t->estimate.enforced_for_life || a->fenced;
+	ledger_enter(&s->ledger, r->t->id, extra ? 0 : a->claim_mib, for_life && !extra, r->unknown && !extra);
+}
+
+static bool slot_has(const struct slot *s, const struct run *r)
+{
+	for (size_t i = 0; i < s->n_runs; i++)
+		if (s->runs[i] == r)
+			return true;
+	return false;
+}
+
+void fleet_join(struct fleet *f, struct slot *s, struct run *r, bool extra, struct now now)
+{
+	slot_enter(s, r, extra);
+	fleet_touch_slot(f, s);
+	if (slot_has(s, r))
+		return;
 	fleet_advance(f, s, now);
 	fleet_infer_end_span(f, s, now);
-	fleet_touch_slot(f, s);
 	alloc_grow(s->runs, s->n_runs, s->cap_runs);
 	s->runs[s->n_runs++] = r;
 	for (size_t i = 0; s->n_runs > 1 && i < s->n_runs; i++)
 		s->runs[i]->had_neighbours = true;
-	ledger_enter(&s->ledger, r->t->id, a->claim_mib, for_life, r->unknown);
 	fleet_part_join(f, s, r, r->took_ms);
 	window_change(s->window, now.mono_ms, expected_load(f, s, r->t));
 	fleet_infer_join(f, s, r);
@@ -207,8 +222,10 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->weight_mib = fleet_weight_mib(f, a);
 	/* One that a restart finds took its part all the time. */
 	r->took_ms = now.mono_ms - (now.wall_ms > a->placed_ms ? now.wall_ms - a->placed_ms : 0);
-	for (uint32_t i = 0; i < a->n_gpus; i++)
+	for (uint32_t i = 0; i < a->n_gpus; i++) {
+		r->used_ms[r->n_slots] = now.mono_ms;
 		r->slots[r->n_slots++] = fleet_take_slot(f, a->gpus[i])->number;
+	}
 	r->known = f->ops.known_load(f->ops.ctx, t, f->slots[r->slots[0]]->r.name);
 	r->evidence = load_unknown();
 	r->was_found = a->shim.pid;
@@ -228,7 +245,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	idmap_put(&f->runs, t->id, r);
 	fair_take(f->fair, t->spec->uid, 1, fleet_taken_by(r), r->took_ms);
 	for (unsigned i = 0; i < r->n_slots; i++)
-		slot_join(f, f->slots[r->slots[i]], r, now);
+		fleet_join(f, f->slots[r->slots[i]], r, i + a->n_extra >= r->n_slots, now);
 	if (f->config->readings_stand)
 		fleet_meter_run(f, r, now);	/* from here on it is measured */
 }
@@ -240,7 +257,7 @@ void fleet_touch(struct fleet *f, task_id id)
 		fleet_touch_slot(f, f->slots[r->slots[i]]);
 }
 
-static void slot_leave(struct fleet *f, struct slot *s, const struct run *r, struct now now)
+void fleet_leave(struct fleet *f, struct slot *s, const struct run *r, struct now now)
 {
 	struct load l = window_load(s->window);
 	double n = (double)s->n_runs;
@@ -289,7 +306,7 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 	memcpy(out->slots, r->slots, sizeof out->slots);
 	device_evidence(f, r, out);
 	for (unsigned i = 0; i < r->n_slots; i++)
-		slot_leave(f, f->slots[r->slots[i]], r, now);
+		fleet_leave(f, f->slots[r->slots[i]], r, now);
 	fair_take(f->fair, r->t->spec->uid, -1, fleet_taken_by(r), now.mono_ms);
 	free(idmap_remove(&f->runs, id));
 	return true;

@@ -52,6 +52,13 @@ struct fleet_end {
 /* Its processes are gone: off its slots, where the ledger keeps its entry until a sample shows the memory free. Returns false
  * if no such attempt runs. */
 bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end *out);
+/* A running attempt that is to be booked on other GPUs than it holds, since its processes were seen there for long enough to be
+ * sure: those it holds from now on, n_extra of them (the last) only as far as it is seen to have memory there. UUIDs live as
+ * long as the fleet. Returns 0 when there is none; the caller makes it an event, and then calls fleet_moved. */
+struct fleet_move { const char *gpus[SPEC_MAX_GPUS]; unsigned n_gpus, n_extra; };
+task_id fleet_next_move(const struct fleet *f, struct now now, struct fleet_move *out);
+/* The attempt's GPUs are others by its record. */
+void fleet_moved(struct fleet *f, const struct task *t, struct now now);
 /* How far a running attempt is by its own output, which goes into that file; told every few seconds, whether it is new or
  * not. */
 void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, struct now at);

@@ -59,12 +59,27 @@ static void look_at_room(const struct fleet *f, const struct slot *s, struct now
 	g->turn_uid = s->turn_uid;
 }
 
-static void look_at_run(const struct fleet *f, const struct run *r, struct now now, struct map_gpu *g)
+/* As those share it who were given it, `native`: one of them was seen before. A guest that was to be alone bars it all the
+ * same. */
+static void share_there(const struct slot *s, const struct run *r, bool first, bool *native, struct map_gpu *g)
 {
+	enum share_mode mode = task_attempt(r->t)->mode;
 	int64_t server = fleet_mps_of(r);
-	g->mps_uid = !g->n_tasks || server == g->mps_uid ? server : MAP_MPS_SEVERAL;
+	bool guest = fleet_is_guest(s, r);
+	if (first || mode == SHARE_NEVER || (g->mode != SHARE_NEVER && !guest))
+		g->mode = mode;
+	if (first || (!guest && !*native))
+		g->mps_uid = server;
+	else if (!guest && server != g->mps_uid)
+		g->mps_uid = MAP_MPS_SEVERAL;
+	*native = *native || !guest;
+}
+
+static void look_at_run(const struct fleet *f, const struct slot *s, const struct run *r, struct now now, bool *native,
+			struct map_gpu *g)
+{
+	share_there(s, r, !g->n_tasks, native, g);
 	g->n_tasks++;
-	g->mode = task_attempt(r->t)->mode;
 	g->cold_unknown = g->cold_unknown || (r->unknown && !r->warm && f->config->map.ledger);
 	g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
 	g->unseen = g->unseen || fleet_unseen(f, r, now);
@@ -73,9 +88,10 @@ static void look_at_run(const struct fleet *f, const struct run *r, struct now n
 
 static void look_at_runs(const struct fleet *f, const struct slot *s, struct now now, struct map_gpu *g)
 {
+	bool native = false;
 	g->tenants = s->n_tenants == s->n_runs ? s->tenants : NULL;
 	for (size_t k = 0; k < s->n_runs; k++)
-		look_at_run(f, s->runs[k], now, g);
+		look_at_run(f, s, s->runs[k], now, &native, g);
 }
 
 /* Solved once where tenants change, not for each request that is asked of the slot. */
@@ -177,6 +193,7 @@ void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, c
 		       struct map_tenant *tenants, struct map_gpu *out)
 {
 	const struct slot *s = f->slots[slot];
+	bool native = false;
 	memset(out, 0, sizeof *out);
 	look_at_device(f, s, out);
 	look_at_room(f, s, now, out);
@@ -187,7 +204,7 @@ void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, c
 		}
 		if (s->n_tenants == s->n_runs)
 			tenants[out->n_tasks] = s->tenants[k];
-		look_at_run(f, s->runs[k], now, out);
+		look_at_run(f, s, s->runs[k], now, &native, out);
 	}
 	out->tenants = out->n_tasks && s->n_tenants == s->n_runs ? tenants : NULL;
 	if (!out->n_tasks)

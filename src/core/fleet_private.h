@@ -8,6 +8,7 @@
  *	fleet_infer.c	what each does alone, from what the GPU shows of all
  *	fleet_part.c	whose GPU time it is
  *	fleet.c		slots and attempts, which come and go; what people and plans see
+ *	fleet_move.c	attempts whose processes are on other GPUs than they were given
  *	fleet_others.c	what other daemons of this machine hold, and what they are told
  *	fleet_read.c	snapshots
  *	fleet_pace.c	how far attempts say they are, and how fast they went
@@ -39,14 +40,26 @@ struct run_progress {
 	struct { double units, work_s; } stepped;	/* as of its first step, which may have taken minutes; units 0: none yet */
 };
 
+/* A GPU on which an attempt has processes though it does not hold it. */
+#define ASTRAY_MOST 8	/* looked at at a time */
+struct astray {
+	uint32_t slot;
+	unsigned samples;		/* in so many on end */
+	bool here;			/* in the one at hand */
+};
+
 /* A running attempt: from EV_PLACED until its processes have ended. */
 struct run {
 	struct task *t;
 	uint32_t slots[SPEC_MAX_GPUS];
+	int64_t used_ms[SPEC_MAX_GPUS];	/* mono, of each: when a process of it was there last, or may have been */
+	bool was_used[SPEC_MAX_GPUS];	/* of each: one was seen there */
 	unsigned n_slots;
+	struct astray astray[ASTRAY_MOST];
+	unsigned n_astray;
 	struct meter meter;
 	int64_t placed_ms;		/* mono */
-	int64_t took_ms;		/* mono; the same, also where a restart found it */
+	int64_t took_ms;		/* mono; the same, also where a restart found it; where it moved, since then */
 	uint64_t weight_mib;		/* held for it on each slot when it was placed; above 0 */
 	bool was_found;			/* after a restart: it was placed before */
 	double begin_s;			/* from there to its first word of progress; NaN: not known */
@@ -228,5 +241,16 @@ void fleet_count_others(struct slot *s);
 struct slot *fleet_take_slot(struct fleet *f, const char *uuid);
 struct run *fleet_run(const struct fleet *f, task_id id);
 bool fleet_is_stale(const struct fleet *f, const struct slot *s, int64_t mono_ms);
+/* The run comes to the slot, or goes; the caller keeps the run's own list. Extra: only what it is seen to have there is held.
+ * Again for a slot where it is: only what is held changes. */
+void fleet_join(struct fleet *f, struct slot *s, struct run *r, bool extra, struct now now);
+void fleet_leave(struct fleet *f, struct slot *s, const struct run *r, struct now now);
+
+/* fleet_move.c */
+/* In the snapshot at hand a process of it is on a slot that it does not hold; after all processes, what that comes to. */
+void fleet_note_astray(struct run *r, const struct slot *s);
+void fleet_note_places(const struct fleet *f, struct run *r, struct now now);
+/* Whether it is there though it was not given that GPU. */
+bool fleet_is_guest(const struct slot *s, const struct run *r);
 
 #endif

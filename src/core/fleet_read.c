@@ -64,14 +64,18 @@ static void fleet_note_seen(struct slot *s, task_id owner, uint64_t mib)
 	seen->mib += mib;
 }
 
-/* Books a process to the task that has a claim there, to the MPS server, or to foreigners. */
+/* Books a process to the task that has a claim there, to the MPS server, or to foreigners; one of a task that runs elsewhere to
+ * them too, until it is sure that the task has moved. */
 static void fleet_read_process(struct fleet *f, struct slot *s, const struct proc_reading *p)
 {
 	task_id owner = p->mps_server ? 0 : f->ops.owner(f->ops.ctx, p);
+	struct run *run = owner ? fleet_run(f, owner) : NULL;
 	bool ours = owner && ledger_find(&s->ledger, owner);
 	alloc_grow(s->procs, s->n_procs, s->cap_procs);
 	s->procs[s->n_procs] = *p;
-	s->procs[s->n_procs++].claimed = ours ? owner : 0;
+	s->procs[s->n_procs++].claimed = ours || run ? owner : 0;
+	if (!ours && run)
+		fleet_note_astray(run, s);
 	if (p->mps_server)
 		s->mps_mib += p->mem_mib;
 	else if (ours)
@@ -111,8 +115,10 @@ static void note_arrivals(struct fleet *f, struct slot *s, struct now now)
 static void fleet_meter_all(struct fleet *f, struct now now)
 {
 	size_t at = 0;
-	for (struct run *r; (r = idmap_next(&f->runs, &at));)
+	for (struct run *r; (r = idmap_next(&f->runs, &at));) {
 		fleet_meter_run(f, r, now);
+		fleet_note_places(f, r, now);
+	}
 }
 
 /* Every GPU that this snapshot does not list has gone; all have changed where what MPS servers can be had did. */

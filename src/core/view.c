@@ -108,6 +108,32 @@ static void reason_again(const struct task *t, struct reason *out)
 		 "same time as it; %.200s", why);
 }
 
+static void say_gpus(const struct core *c, const char (*uuids)[GPU_UUID_LEN], uint32_t n, char *text, size_t size)
+{
+	size_t len = 0;
+	for (uint32_t i = 0; i < n && len < size; i++) {
+		int64_t slot = fleet_slot_of(c->fleet, uuids[i]);
+		const struct gpu_reading *g = slot < 0 ? NULL : fleet_look(c->fleet, (uint32_t)slot, 0).reading;
+		const char *comma = i ? ", " : "";
+		int more = g && !g->mig ? snprintf(text + len, size - len, "%s%u", comma, g->index) :
+					  snprintf(text + len, size - len, "%s%.20s", comma, uuids[i]);
+		len += more > 0 ? (size_t)more : 0;
+	}
+}
+
+/* Its processes are not where it was sent, which its owner may not know. */
+static void reason_moved(const struct core *c, const struct attempt *a, struct reason *out)
+{
+	char given[64], now[64];
+	say_gpus(c, (const char (*)[GPU_UUID_LEN])a->given, a->n_given, given, sizeof given);
+	say_gpus(c, (const char (*)[GPU_UUID_LEN])a->gpus, a->n_gpus, now, sizeof now);
+	if (!strcmp(given, now))
+		return;
+	out->word = "OtherGpus";
+	snprintf(out->text, sizeof out->text, "was given GPU %s; its processes are on GPU %s, where it is counted now. If it sets "
+		 "CUDA_VISIBLE_DEVICES itself, let it not: devices are numbered from 0 among those that a task was given", given, now);
+}
+
 static void reason_dependency(const struct core *c, const struct task *t, struct reason *out)
 {
 	char id[TASK_ID_TEXT];
@@ -169,6 +195,8 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		snprintf(out->text, sizeof out->text, "%s", waits);
 	} else if (t->state == TASK_RUNNING && task_attempt(t)->slot_asks) {
 		reason_slot(c, t, now, out);
+	} else if (t->state == TASK_RUNNING && task_attempt(t)->given) {
+		reason_moved(c, task_attempt(t), out);
 	}
 }
 

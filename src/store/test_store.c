@@ -32,6 +32,9 @@ static struct event sample(enum event_kind kind)
 		return ev;
 	case EV_ENDED:
 		return fixture_ended(ev.t_ms, VERDICT_OOM, NEXT_RECOVER, TASK_PENDING);
+	case EV_MOVED:
+		ev = fixture_placed(ev.t_ms);
+		return (struct event){ .kind = kind, .t_ms = ev.t_ms, .u.moved = { ev.u.placed.gpus, ev.u.placed.n_gpus, 0 } };
 	case EV_SUBMITTED:
 	case EV_ELIGIBLE:
 		return ev;

@@ -37,10 +37,8 @@ static json_t *measured_to_json(const struct measured *m)
 
 static json_t *placed_to_json(const struct event *ev)
 {
-	json_t *gpus = json_array();
-	for (uint32_t i = 0; i < ev->u.placed.n_gpus; i++)
-		json_array_append_new(gpus, json_string(ev->u.placed.gpus[i]));
-	json_t *o = json_pack("{so, ss, sI, sb}", "gpus", gpus, "mode", share_mode_name(ev->u.placed.mode),
+	json_t *o = json_pack("{so, ss, sI, sb}", "gpus", task_uuids_json(ev->u.placed.gpus, ev->u.placed.n_gpus),
+			      "mode", share_mode_name(ev->u.placed.mode),
 			      "claim_mib", (json_int_t)ev->u.placed.claim_mib, "fenced", ev->u.placed.fenced);
 	if (ev->u.placed.together)	/* logs from before there was such a server do not have it */
 		json_object_set_new(o, "together", json_true());
@@ -119,6 +117,9 @@ json_t *event_to_json(const struct event *ev)
 		return json_pack("{ss, sI}", "reason", stops[ev->u.stop.reason], "uid", (json_int_t)ev->u.stop.uid);
 	case EV_MEASURED: return measured_to_json(&ev->u.measured);
 	case EV_ENDED: return ended_to_json(ev);
+	case EV_MOVED:
+		return json_pack("{so, si}", "gpus", task_uuids_json(ev->u.moved.gpus, ev->u.moved.n_gpus),
+				 "extra", (int)ev->u.moved.n_extra);
 	case EV_SUBMITTED: case EV_ELIGIBLE: case EV_SLOT_ASKED: case EVENT_KIND_COUNT: break;
 	}
 	return json_object();
@@ -171,27 +172,41 @@ static int read_measured(const json_t *body, struct measured *m, struct error *e
 }
 
 /* UUIDs are copied into arrays of fixed size by others, so their length is checked here, once. */
-static int read_placed(const json_t *body, struct event *ev, struct error *err)
+static int read_uuids(const json_t *body, char (**uuids)[GPU_UUID_LEN], uint32_t *n_uuids, struct error *err)
 {
 	const json_t *gpus = json_object_get(body, "gpus");
 	size_t n = json_array_size(gpus);
-	const char *mode = json_string_value(json_object_get(body, "mode"));
 	if (!n || n > SPEC_MAX_GPUS)
 		return error_set(err, ERR_CORRUPT, "'gpus' holds %zu GPUs", n);
+	*uuids = alloc_zero(n * sizeof **uuids);
+	*n_uuids = (uint32_t)n;
+	for (size_t i = 0; i < n; i++) {
+		const char *uuid = json_string_value(json_array_get(gpus, i));
+		if (!uuid || !*uuid || strlen(uuid) >= GPU_UUID_LEN)
+			return error_set(err, ERR_CORRUPT, "'gpus' holds something that is no UUID");
+		memcpy((*uuids)[i], uuid, strlen(uuid) + 1);
+	}
+	return 0;
+}
+
+static int read_placed(const json_t *body, struct event *ev, struct error *err)
+{
+	const char *mode = json_string_value(json_object_get(body, "mode"));
 	if (share_mode_parse(mode ? mode : "", &ev->u.placed.mode, err) ||
 	    read_u64(body, "claim_mib", &ev->u.placed.claim_mib, err) ||
 	    json_read_bool(body, "fenced", &ev->u.placed.fenced, err) ||
 	    json_read_bool(body, "together", &ev->u.placed.together, err))
 		return -1;
-	ev->u.placed.gpus = alloc_zero(n * sizeof *ev->u.placed.gpus);
-	ev->u.placed.n_gpus = (uint32_t)n;
-	for (size_t i = 0; i < n; i++) {
-		const char *uuid = json_string_value(json_array_get(gpus, i));
-		if (!uuid || !*uuid || strlen(uuid) >= GPU_UUID_LEN)
-			return error_set(err, ERR_CORRUPT, "'gpus' holds something that is no UUID");
-		memcpy(ev->u.placed.gpus[i], uuid, strlen(uuid) + 1);
-	}
-	return 0;
+	return read_uuids(body, &ev->u.placed.gpus, &ev->u.placed.n_gpus, err);
+}
+
+static int read_moved(const json_t *body, struct event *ev, struct error *err)
+{
+	int64_t extra = 0;
+	if (json_read_int(body, "extra", 0, SPEC_MAX_GPUS, &extra, err))
+		return -1;
+	ev->u.moved.n_extra = (uint32_t)extra;
+	return read_uuids(body, &ev->u.moved.gpus, &ev->u.moved.n_gpus, err);
 }
 
 /* A name that is too long is cut: it is shown and compared, and no estimator of ours has such a one. */
@@ -287,6 +302,7 @@ static int read_body(const json_t *body, struct event *ev, struct error *err)
 	case EV_STOP_ASKED: return read_stop(body, ev, err);
 	case EV_MEASURED: return read_measured(body, &ev->u.measured, err);
 	case EV_ENDED: return read_ended(body, ev, err);
+	case EV_MOVED: return read_moved(body, ev, err);
 	case EV_SUBMITTED: case EV_ELIGIBLE: case EV_SLOT_ASKED: return 0;
 	case EVENT_KIND_COUNT: break;
 	}
@@ -311,6 +327,8 @@ void event_clear(struct event *ev)
 		free(ev->u.estimate.note);
 	else if (ev->kind == EV_PLACED)
 		free(ev->u.placed.gpus);
+	else if (ev->kind == EV_MOVED)
+		free(ev->u.moved.gpus);
 	else if (ev->kind == EV_UPDATED)
 		free(ev->u.updated.name);
 	else if (ev->kind == EV_ENDED)

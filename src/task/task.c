@@ -41,6 +41,7 @@ static const unsigned allowed[EVENT_KIND_COUNT] = {
 	[EV_CANCELLED] = WAITING_STATES,
 	[EV_REQUEUED] = TERMINAL_STATES,
 	[EV_SLOT_ASKED] = BIT(TASK_RUNNING),
+	[EV_MOVED] = BIT(TASK_RUNNING),
 };
 
 bool task_event_allowed(enum task_state s, enum event_kind k)
@@ -70,6 +71,7 @@ void task_destroy(struct task *t)
 		return;
 	for (uint32_t i = 0; i < t->n_attempts; i++) {
 		free(t->attempts[i].gpus);
+		free(t->attempts[i].given);
 		free(t->attempts[i].evidence);
 	}
 	free(t->attempts);
@@ -175,6 +177,24 @@ static void apply_placed(struct task *t, const struct event *ev)
 		t->start_ms = ev->t_ms;
 }
 
+/* What it was given first is kept: that is what it was told, and what people are told it left. */
+static void apply_moved(struct task *t, const struct event *ev)
+{
+	struct attempt *a = task_attempt(t);
+	size_t bytes = ev->u.moved.n_gpus * sizeof *a->gpus;
+	if (a->given) {
+		free(a->gpus);
+	} else {
+		a->given = a->gpus;
+		a->n_given = a->n_gpus;
+	}
+	a->gpus = alloc_zero(bytes);
+	memcpy(a->gpus, ev->u.moved.gpus, bytes);
+	a->n_gpus = ev->u.moved.n_gpus;
+	a->n_extra = ev->u.moved.n_extra;
+	a->n_moves++;
+}
+
 /* The end is never before the last booking, or jct would be less than wait + held + run when the wall clock was set back. */
 static void task_finish(struct task *t, enum task_state state, int64_t now_ms)
 {
@@ -269,6 +289,10 @@ static int check_event(const struct task *t, const struct event *ev, struct erro
 				 task_state_name(t->state));
 	if (ev->kind == EV_PLACED && (!ev->u.placed.n_gpus || ev->u.placed.n_gpus > SPEC_MAX_GPUS))
 		return error_set(err, ERR_CORRUPT, "task %s: placed on %u GPUs", id, ev->u.placed.n_gpus);
+	if (ev->kind == EV_MOVED && (!ev->u.moved.n_gpus || ev->u.moved.n_gpus > SPEC_MAX_GPUS ||
+				     ev->u.moved.n_extra >= ev->u.moved.n_gpus))
+		return error_set(err, ERR_CORRUPT, "task %s: moved to %u GPUs, %u of them extra", id, ev->u.moved.n_gpus,
+				 ev->u.moved.n_extra);
 	if (ev->kind == EV_ENDED && ev->u.ended.next == NEXT_DONE && !task_state_terminal(ev->u.ended.state))
 		return error_set(err, ERR_CORRUPT, "task %s: ended into %s, which is no end", id,
 				 task_state_name(ev->u.ended.state));
@@ -308,6 +332,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 		task_attempt(t)->slot_asks++;
 		task_attempt(t)->slot_asked_ms = ev->t_ms;
 		break;
+	case EV_MOVED: apply_moved(t, ev); break;
 	case EVENT_KIND_COUNT: break;
 	}
 	t->n_events++;
@@ -346,14 +371,21 @@ json_t *task_show_load(const struct measured *m)
 	return load_to_json(&b);
 }
 
+json_t *task_uuids_json(char (*uuids)[GPU_UUID_LEN], uint32_t n)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(uuids[i]));
+	return list;
+}
+
 /* An exit code says something only of a program that ended by itself; 0 of a killed one would look like success. */
 static json_t *attempt_to_json(const struct attempt *a)
 {
-	json_t *gpus = json_array();
-	for (uint32_t i = 0; i < a->n_gpus; i++)
-		json_array_append_new(gpus, json_string(a->gpus[i]));
-	return json_pack("{so, so, so, ss, so, so, so, ss, so, so, so, so, so, so, so, si, so, so}",
-		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms), "gpus", gpus,
+	json_t *given = a->given ? task_uuids_json(a->given, a->n_given) : json_null();
+	return json_pack("{so, so, so, so, ss, so, so, so, ss, so, so, so, so, so, so, so, si, so, so}",
+		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms),
+		"gpus", task_uuids_json(a->gpus, a->n_gpus), "given", given,
 		"share", share_mode_name(a->mode), "claim_mib", json_int_or_null((int64_t)a->claim_mib, a->claim_mib != 0),
 		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal),
 		"signal", json_int_or_null(a->signal, a->signal != 0),

@@ -122,6 +122,10 @@ struct attempt {
 	int64_t placed_ms, start_ms, end_ms;	/* wall; 0: not yet */
 	char (*gpus)[GPU_UUID_LEN];		/* n_gpus UUIDs, owned */
 	uint32_t n_gpus;
+	uint32_t n_extra;			/* of these, the last so many are more than it asked for: only what it has there is held */
+	char (*given)[GPU_UUID_LEN];		/* where it was placed, once it was seen elsewhere; owned; NULL: on `gpus` */
+	uint32_t n_given;
+	uint32_t n_moves;			/* how often that changed */
 	enum share_mode mode;			/* SHARE_NEVER: had its GPUs alone */
 	uint64_t claim_mib;			/* held on each GPU */
 	bool fenced;
@@ -150,7 +154,8 @@ struct attempt {
 	X(EV_ENDED, "ended")		/* the attempt is over: verdict, and what comes next */ \
 	X(EV_CANCELLED, "cancelled")	/* a task that does not run is cancelled */ \
 	X(EV_REQUEUED, "requeued")	/* a finished task is put back by a person */ \
-	X(EV_SLOT_ASKED, "slot_asked")	/* its time slot is over and others wait: it gets its signal */
+	X(EV_SLOT_ASKED, "slot_asked")	/* its time slot is over and others wait: it gets its signal */ \
+	X(EV_MOVED, "moved")		/* its processes use other GPUs than it held until now */
 
 enum event_kind {
 #define X(name, word) name,
@@ -187,6 +192,10 @@ struct event {
 			bool fenced, together;
 		} placed;
 		struct { struct proc_id shim; } started;
+		struct {
+			char (*gpus)[GPU_UUID_LEN];	/* borrowed by task_apply; all that it holds from now on */
+			uint32_t n_gpus, n_extra;
+		} moved;
 		struct { enum stop_reason reason; uint32_t uid; } stop;
 		struct measured measured;
 		struct {
@@ -281,6 +290,9 @@ json_t *event_told(const struct event *ev);
 /* Fills ev->u; what it allocates is freed by event_clear. Returns 0 or -1. */
 int event_from_json(enum event_kind kind, const json_t *body, struct event *ev, struct error *err);
 void event_clear(struct event *ev);
+
+/* UUIDs as a list. */
+json_t *task_uuids_json(char (*uuids)[GPU_UUID_LEN], uint32_t n);
 
 /* The member `estimate` of the task object. */
 json_t *task_estimate_json(const struct estimate *e);

@@ -65,6 +65,8 @@ static void every_pair_follows_the_table(void **state)
 		for (unsigned k = 0; k < EVENT_KIND_COUNT; k++) {
 			struct task *t = task_in((enum task_state)s);
 			struct event ev = k == EV_PLACED ? placed(5000) : (struct event){ .t_ms = 5000 };
+			if (k == EV_MOVED)
+				ev.u.moved.gpus = two_gpus, ev.u.moved.n_gpus = 2;
 			struct error err = ERROR_INIT;
 			if (k == EV_ENDED)
 				ev = ended(5000, VERDICT_OK, NEXT_DONE, TASK_COMPLETED);
@@ -154,6 +156,7 @@ static void events_survive_json(void **state)
 		ended(0, VERDICT_NEIGHBOUR, NEXT_QUEUE, TASK_PENDING),
 		{ .kind = EV_CANCELLED, .u.by.uid = 3 }, { .kind = EV_REQUEUED, .u.by.uid = 4 },
 		{ .kind = EV_SLOT_ASKED },
+		{ .kind = EV_MOVED, .u.moved = { .gpus = two_gpus, .n_gpus = 2, .n_extra = 1 } },
 	};
 	assert_int_equal(COUNT_OF(all), EVENT_KIND_COUNT);
 	for (size_t i = 0; i < COUNT_OF(all); i++) {
@@ -169,6 +172,23 @@ static void events_survive_json(void **state)
 		json_decref(again);
 		event_clear(&back);
 	}
+}
+
+static void what_it_was_given_is_kept_when_it_moves(void **state)
+{
+	(void)state;
+	struct task *t = task_in(TASK_RUNNING);
+	char others[3][GPU_UUID_LEN] = { "GPU-bbbb", "GPU-cccc", "GPU-dddd" };
+	apply(t, (struct event){ .kind = EV_MOVED, .t_ms = 3000, .u.moved = { others, 3, 1 } });
+	apply(t, (struct event){ .kind = EV_MOVED, .t_ms = 4000, .u.moved = { others, 2, 0 } });
+	const struct attempt *a = task_attempt(t);
+	assert_true(a->n_gpus == 2 && a->n_given == 2 && a->n_moves == 2 && !a->n_extra);
+	assert_string_equal(a->given[0], "GPU-aaaa");
+	assert_string_equal(a->gpus[1], "GPU-cccc");
+	struct error err = ERROR_INIT;
+	struct event none = { .kind = EV_MOVED, .t_ms = 5000, .u.moved = { others, 1, 1 } };
+	assert_int_equal(task_apply(t, &none, &err), -1);	/* it holds one at least */
+	task_destroy(t);
 }
 
 /* What earlier versions did not write is not known. */
@@ -209,6 +229,7 @@ static void broken_event_bodies_are_refused(void **state)
 {
 	(void)state;
 	static const struct { enum event_kind kind; const char *body; } bad[] = {
+		{ EV_MOVED, "{}" }, { EV_MOVED, "{\"gpus\":[\"GPU-1\"],\"extra\":-1}" }, { EV_MOVED, "{\"gpus\":[7],\"extra\":0}" },
 		{ EV_PLACED, "{}" }, { EV_PLACED, "{\"gpus\":[],\"mode\":\"mps\"}" },
 		{ EV_PLACED, "{\"gpus\":[1],\"mode\":\"mps\",\"claim_mib\":1}" },
 		{ EV_PLACED, "{\"gpus\":[\"GPU-1\"],\"mode\":\"magic\",\"claim_mib\":1}" },
@@ -350,6 +371,7 @@ int main(void)
 		cmocka_unit_test(a_clock_set_back_books_nothing),
 		cmocka_unit_test(dependencies_count_as_held),
 		cmocka_unit_test(events_survive_json),
+		cmocka_unit_test(what_it_was_given_is_kept_when_it_moves),
 		cmocka_unit_test(older_bodies_are_read),
 		cmocka_unit_test(the_last_estimate_counts_and_says_why),
 		cmocka_unit_test(broken_event_bodies_are_refused),
