@@ -80,3 +80,45 @@ reason_is() { [ "$(field "$1" .reason)" = "$2" ]; }
 	wait_for 10 gpu_is 0 .mem_held_mib 0
 	reason_is "$id" OtherGpus
 }
+
+# ---- processes that are no task's ----
+
+# stranger USER GPU NAME WORDS...: a process of that user's on that GPU, which no radd started; its pid is in $WORLD/stranger.
+stranger()
+{
+	local user=$1 index=$2 uuid
+	shift 2
+	uuid=$(gpu "$index" .uuid)
+	as "$user" env RAD_SIM_DEVICES="$SIM" CUDA_VISIBLE_DEVICES="$uuid" bash -c 'echo $$ >stranger; exec -a "$@"' x "$1" \
+		rad simtask --ramp 0 --seconds 100 "${@:2}" 3>&- 4>&- >/dev/null 2>&1 &
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[$index].mem_foreign_mib > 1024'"
+	cp "$WORLD/$user/stranger" "$WORLD/stranger"
+}
+
+end_stranger() { kill -9 "$(cat "$WORLD/stranger")"; wait_for 10 gpu_is "$1" .mem_foreign_mib 0; }
+
+@test "who holds a GPU without a task is named: user, program and age; its arguments are for its owner and root" {
+	need_root
+	stranger "$BOB" 1 $'/opt/\e[2Jpython3' --mem 12G
+	local id pid
+	pid=$(cat "$WORLD/stranger")
+	run as "$ALICE" rad gpus
+	[[ "$output" == *"GPU 1: 12.0G held by $BOB's ?[2Jpython3 (pid $pid, "*" s), not a task of rad"* ]]
+	[[ "$output" != *$'\e[2J'* && "$output" != *--mem* ]]
+	run as "$ALICE" rad gpus -v
+	[[ "$output" == *foreign* && "$output" != *--mem* ]]
+	[ "$(as "$ALICE" rad gpus --json | jq -r '.gpus[1].processes[0] | [.user, .program, .command] | @json')" = \
+		'["'"$BOB"'","?[2Jpython3",null]' ]
+	[[ "$(as "$BOB" rad gpus --json | jq -r '.gpus[1].processes[0].command')" == *"simtask --ramp 0"*"--mem 12G" ]]
+	[[ "$(rad gpus -v)" == *"--mem 12G"* ]]
+	# What it stands in the way of says so.
+	id=$(as "$ALICE" rad submit --parsable --gpus 4 --gpu-mem 1G -- sleep 60)
+	wait_for 10 reason_is "$id" Gpus
+	run as "$ALICE" rad why "$id"
+	[[ "${output//$'\n'/ }" == *"12.0G by $BOB's ?[2Jpython3 (pid"*"which is no task of rad"* ]]
+	[[ "$output" != *--mem* ]]
+	as "$ALICE" rad submit --dry-run --gpus 4 --gpu-mem 1G --json -- true >"$WORLD/dry"
+	run ! grep -e --mem "$WORLD/dry"
+	grep -q "which is no task of rad" "$WORLD/dry"
+	end_stranger 1
+}

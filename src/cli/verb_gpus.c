@@ -125,6 +125,29 @@ static bool any_foreign(const json_t *gpus)
 	return false;
 }
 
+#define FOREIGN_LINES 8
+
+/* Who has the memory of which nobody here was asked. */
+static void print_foreign(const json_t *gpus, const struct term *term, FILE *out)
+{
+	size_t i, k, n = 0;
+	json_t *g, *p;
+	char size[FORMAT_LEN];
+	json_array_foreach(gpus, i, g) {
+		const json_t *processes = json_object_get(g, "processes");
+		json_array_foreach(processes, k, p) {
+			if (*member_text(p, "task") || !*member_text(p, "text") || n++ >= FOREIGN_LINES)
+				continue;
+			scoped_free char *line = alloc_printf("GPU %lld: %s held by %s, not a task of rad", (long long)member_int(g, "index"),
+				format_mib(member_number(p, "mem_mib"), size), member_text(p, "text"));
+			scoped_free char *clean = term_text(line, term->width, term);
+			fprintf(out, "%s%s%s\n", term_style(term, STYLE_YELLOW), clean, term_style(term, STYLE_PLAIN));
+		}
+	}
+	if (n > FOREIGN_LINES)
+		fprintf(out, "... and %zu more, which rad gpus -v lists\n", n - FOREIGN_LINES);
+}
+
 void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 {
 	static const struct table_column all[] = {
@@ -144,6 +167,7 @@ void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 		add_row(table, g, others, term);
 	table_print(table, term, out);
 	table_destroy(table);
+	print_foreign(gpus, term, out);
 }
 
 /* What `rad drain` knows MIG instances by: they share their GPU's index. */
@@ -183,6 +207,7 @@ static void print_processes(const json_t *gpus, const struct term *term)
 {
 	static const struct table_column columns[] = {
 		{ "GPU", .right = true }, { "PID", .right = true }, { "USER", .min = 6 }, { "TASK" }, { "MEM", .right = true },
+		{ "SINCE", .min = 5 }, { "COMMAND", .min = 10 },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	size_t i, k;
@@ -191,12 +216,14 @@ static void print_processes(const json_t *gpus, const struct term *term)
 		const json_t *processes = json_object_get(g, "processes");
 		json_array_foreach(processes, k, p) {
 			char text[FORMAT_LEN];
-			const char *task = member_text(p, "task");
+			const char *task = member_text(p, "task"), *user = member_text(p, "user"), *command = member_text(p, "command");
 			table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "index"));
 			table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(p, "pid"));
-			table_cell(table, STYLE_PLAIN, member_text(p, "user"));
+			table_cell(table, STYLE_PLAIN, *user ? user : "?");
 			table_cell(table, *task ? STYLE_PLAIN : STYLE_YELLOW, *task ? task : "foreign");
 			table_cell(table, STYLE_PLAIN, format_mib(member_number(p, "mem_mib"), text));
+			table_cell(table, STYLE_PLAIN, format_time(member_text(p, "start_time"), text));
+			table_cell(table, STYLE_PLAIN, *command ? command : member_text(p, "program"));
 		}
 		add_claims(table, g);
 	}

@@ -108,7 +108,7 @@ static void reason_again(const struct task *t, struct reason *out)
 		 "same time as it; %.200s", why);
 }
 
-static void say_gpus(const struct core *c, const char (*uuids)[GPU_UUID_LEN], uint32_t n, char *text, size_t size)
+static void say_gpus(const struct core *c, char (*uuids)[GPU_UUID_LEN], uint32_t n, char *text, size_t size)
 {
 	size_t len = 0;
 	for (uint32_t i = 0; i < n && len < size; i++) {
@@ -125,8 +125,8 @@ static void say_gpus(const struct core *c, const char (*uuids)[GPU_UUID_LEN], ui
 static void reason_moved(const struct core *c, const struct attempt *a, struct reason *out)
 {
 	char given[64], now[64];
-	say_gpus(c, (const char (*)[GPU_UUID_LEN])a->given, a->n_given, given, sizeof given);
-	say_gpus(c, (const char (*)[GPU_UUID_LEN])a->gpus, a->n_gpus, now, sizeof now);
+	say_gpus(c, a->given, a->n_given, given, sizeof given);
+	say_gpus(c, a->gpus, a->n_gpus, now, sizeof now);
 	if (!strcmp(given, now))
 		return;
 	out->word = "OtherGpus";
@@ -273,6 +273,17 @@ static json_t *mib(const struct gpu_reading *g, unsigned bit, uint64_t v)
 	return json_int_or_null((int64_t)v, g->valid & bit);
 }
 
+/* Its command is for its owner and administrators, who are the daemon's to know. */
+static json_t *process_json(const struct gpu_reading *g, const struct proc_reading *p)
+{
+	char id[TASK_ID_TEXT];
+	return json_pack("{si, sI, so, so, so, so, so}", "pid", (int)p->id.pid, "uid", (json_int_t)p->uid,
+		"task", p->claimed ? json_string(task_id_text(p->claimed, id)) : json_null(),
+		"mem_mib", mib(g, GPU_PROC_MEM, p->mem_mib), "start_time", json_time_or_null(p->started_ms),
+		"program", json_text_or_null(*p->program ? p->program : NULL),
+		"command", json_text_or_null(*p->command ? p->command : NULL));
+}
+
 static void add_people(const struct core *c, uint32_t slot, const struct fleet_gpu *g, json_t *o)
 {
 	json_t *tasks = json_array(), *procs = json_array();
@@ -283,9 +294,7 @@ static void add_people(const struct core *c, uint32_t slot, const struct fleet_g
 		const struct proc_reading *p = &g->procs[i];
 		if (p->mps_server)
 			continue;
-		json_array_append_new(procs, json_pack("{si, sI, so, so}", "pid", (int)p->id.pid, "uid", (json_int_t)p->uid,
-			"task", p->claimed ? json_string(task_id_text(p->claimed, id)) : json_null(),
-			"mem_mib", mib(g->reading, GPU_PROC_MEM, p->mem_mib)));
+		json_array_append_new(procs, process_json(g->reading, p));
 	}
 	json_object_set_new(o, "tasks", tasks);
 	json_object_set_new(o, "processes", procs);
@@ -368,11 +377,23 @@ json_t *core_gpus_json(struct core *c, struct now now)
 	return json_pack("{si, so, so}", "schema", 1, "gpus", gpus, "host", host_json(c));
 }
 
+/* Processes that are no task's, where they may be what stands in the way. */
+static json_t *foreign_json(const struct core *c, uint32_t slot, struct now now)
+{
+	struct fleet_gpu g = fleet_look(c->fleet, slot, now.mono_ms);
+	json_t *list = json_array();
+	for (size_t i = 0; i < g.n_procs; i++)
+		if (!g.procs[i].claimed && !g.procs[i].mps_server)
+			json_array_append_new(list, process_json(g.reading, &g.procs[i]));
+	return list;
+}
+
 static json_t *finding_json(const struct core *c, const struct map_request *r, const struct map_gpu *g,
-			    const struct map_finding *f)
+			    const struct map_finding *f, struct now now)
 {
 	char text[400];
-	return json_pack("{si, ss, ss, ss, sb, so, so}", "index", (int)g->index, "uuid", g->uuid,
+	return json_pack("{so, si, ss, ss, ss, sb, so, so}", "foreign", foreign_json(c, g->slot, now),
+		"index", (int)g->index, "uuid", g->uuid,
 		"reason", f->reason == MAP_OK ? "ok" : map_reason_word(f->reason),
 		"text", map_explain(&c->config.map, g, r, f, text, sizeof text), "fits", f->reason == MAP_OK,
 		"have", json_round3(f->have), "want", json_round3(f->want));
@@ -388,7 +409,7 @@ static json_t *findings_json(struct core *c, const struct map_request *r, struct
 	*placed = n && pass_would_place(c->pass, r, findings, now);
 	const struct map_gpu *gpus = fleet_gpus(c->fleet, now);
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, finding_json(c, r, &gpus[order[i]], &findings[order[i]]));
+		json_array_append_new(list, finding_json(c, r, &gpus[order[i]], &findings[order[i]], now));
 	return list;
 }
 

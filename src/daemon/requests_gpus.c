@@ -9,24 +9,31 @@
 #include "base/scope.h"
 #include "daemon/chronicle.h"
 #include "daemon/now.h"
+#include "daemon/people.h"
 #include "map/map.h"
 #include "submit/wire.h"
+
+static void gpus_name_claims(const struct requests *q, json_t *claims)
+{
+	size_t i;
+	json_t *claim;
+	const char *name;
+	json_array_foreach(claims, i, claim) {
+		names_of(q->names, (uid_t)json_integer_value(json_object_get(claim, "uid")), &name);
+		json_object_set_new(claim, "user", json_string(name));
+	}
+}
 
 /* The core knows owners by number. */
 int request_gpus(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	json_t *answer = core_gpus_json(q->core, now_read()), *gpu, *process;
-	size_t i, k;
-	const char *name;
-	(void)m;
+	json_t *answer = core_gpus_json(q->core, now_read()), *gpu;
+	size_t i;
 	(void)err;
-	static const char *const lists[] = { "processes", "claims" };
-	json_array_foreach(json_object_get(answer, "gpus"), i, gpu)
-		for (size_t l = 0; l < COUNT_OF(lists); l++)
-			json_array_foreach(json_object_get(gpu, lists[l]), k, process) {
-				names_of(q->names, (uid_t)json_integer_value(json_object_get(process, "uid")), &name);
-				json_object_set_new(process, "user", json_string(name));
-			}
+	json_array_foreach(json_object_get(answer, "gpus"), i, gpu) {
+		people_show(q->names, m->uid, json_object_get(gpu, "processes"));
+		gpus_name_claims(q, json_object_get(gpu, "claims"));
+	}
 	return request_answer(reply, answer);
 }
 

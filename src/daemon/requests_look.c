@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/now.h"
+#include "daemon/people.h"
 #include "daemon/sums.h"
 
 #include <stdlib.h>
@@ -81,7 +82,9 @@ int request_events(const struct requests *q, const struct message *m, struct rep
 int request_why(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	task_id id;
-	return request_id(m, &id, err) ? -1 : request_answer(reply, core_why_json(q->core, id, now_read(), err));
+	json_t *why = request_id(m, &id, err) ? NULL : core_why_json(q->core, id, now_read(), err);
+	people_explain(q->names, m->uid, json_object_get(why, "gpus"));
+	return request_answer(reply, why);
 }
 
 /* Bounded by itself, to some milliseconds. */

@@ -40,6 +40,9 @@ struct gpu_reading {
 	double power_w, energy_j;				/* energy: a counter that only grows */
 };
 
+#define PROC_PROGRAM_LEN 64
+#define PROC_COMMAND_LEN 256
+
 struct proc_reading {
 	uint32_t gpu;		/* position in the snapshot's `gpus` */
 	struct proc_id id;	/* start_ticks 0: never seen alive here (another pid namespace) */
@@ -47,6 +50,9 @@ struct proc_reading {
 	uint64_t mem_mib;	/* counts when that GPU has GPU_PROC_MEM */
 	task_id claimed;	/* RAD_TASK_ID of its environment; 0: none. A claim, to be checked against the uid */
 	bool mps_server;	/* an MPS server: part of the GPU's overhead, nobody's task */
+	int64_t started_ms;	/* wall; 0: not known */
+	/* What it runs: for everybody, and with all its arguments; printable ASCII (monitor/program.h). "": not known. */
+	char program[PROC_PROGRAM_LEN], command[PROC_COMMAND_LEN];
 };
 
 struct snapshot {

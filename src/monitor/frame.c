@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define FRAME_MAGIC 0x464d4452u	/* "RDMF" */
-#define FRAME_VERSION 2u
+#define FRAME_VERSION 3u
 #define FRAME_MAX_BYTES (16u << 20)
 
 enum frame_kind { FRAME_SNAPSHOT = 1, FRAME_ERROR = 2 };
@@ -114,6 +114,13 @@ static void put_gpu(struct codec *c, struct gpu_reading *r)
 		c->bad = true;
 }
 
+static bool is_ascii(const char *text)
+{
+	while (*text >= ' ' && *text < 0x7f)
+		text++;
+	return !*text;
+}
+
 static void put_proc(struct codec *c, struct proc_reading *p)
 {
 	put(c, p->gpu);
@@ -123,6 +130,11 @@ static void put_proc(struct codec *c, struct proc_reading *p)
 	put(c, p->mem_mib);
 	put(c, p->claimed);
 	put_flag(c, &p->mps_server);
+	put(c, p->started_ms);
+	put_text(c, p->program, sizeof p->program);
+	put_text(c, p->command, sizeof p->command);
+	if (!is_ascii(p->program) || !is_ascii(p->command))
+		c->bad = true;
 }
 
 static void put_snapshot(struct codec *c, struct snapshot *s)

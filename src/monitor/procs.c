@@ -6,13 +6,18 @@
 #include "monitor/procs.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "monitor/program.h"
 
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-#define COMM_LEN 15	/* what the kernel keeps of a program's name */
+#define COMM_LEN 15		/* what the kernel keeps of a program's name */
+#define CMDLINE_READ 4096	/* bytes of a command line that are looked at */
 
 struct procs_entry {
 	struct proc_id id;
@@ -20,6 +25,8 @@ struct procs_entry {
 	task_id claimed;
 	bool mps_server;
 	bool listed;	/* in the snapshot at hand */
+	int64_t started_ms;
+	char program[PROC_PROGRAM_LEN], command[PROC_COMMAND_LEN];
 };
 
 struct procs {
@@ -42,19 +49,30 @@ void procs_destroy(struct procs *p)
 	free(p);
 }
 
+/* Bytes of /proc/PID/NAME, 0 where there is nothing to be seen; a 0 follows them. */
+static size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[40];
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, size - 1);
+	text[n > 0 ? n : 0] = 0;
+	return n > 0 ? (size_t)n : 0;
+}
+
+static void read_comm(pid_t pid, char *comm, size_t size)
+{
+	read_proc(pid, "comm", comm, size);
+	comm[strcspn(comm, "\n")] = 0;
+}
+
 /* A control daemon's name shortens to the same as its server's, but it holds no GPU context and so is in no driver's list. */
 static bool is_mps_server(const struct procs *p, pid_t pid)
 {
-	char path[40], comm[32];
+	char comm[32];
 	if (!p->mps_process)
 		return false;
-	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : io_read_full(fd, comm, sizeof comm - 1);
-	if (n <= 0)
-		return false;
-	comm[n] = 0;
-	comm[strcspn(comm, "\n")] = 0;
+	read_comm(pid, comm, sizeof comm);
 	return strlen(p->mps_process) > COMM_LEN ? !strncmp(comm, p->mps_process, COMM_LEN) : !strcmp(comm, p->mps_process);
 }
 
@@ -67,16 +85,39 @@ static task_id claimed_task(pid_t pid)
 	return id;
 }
 
+/* One that is longer than what is read ends where that ends. */
+static void entry_learn_program(struct procs_entry *e, pid_t pid)
+{
+	char line[CMDLINE_READ + 1], comm[32];
+	size_t n = read_proc(pid, "cmdline", line, sizeof line);
+	read_comm(pid, comm, sizeof comm);
+	program_describe(line, n && line[n - 1] ? n + 1 : n, comm, e->program, e->command);
+}
+
+/* Ticks are counted from the machine's start, the time it slept included. */
+static int64_t started_ms(uint64_t start_ticks)
+{
+	struct timespec up;
+	long hz = sysconf(_SC_CLK_TCK);
+	if (hz <= 0 || clock_gettime(CLOCK_BOOTTIME, &up))
+		return 0;
+	int64_t up_ms = (int64_t)up.tv_sec * 1000 + up.tv_nsec / 1000000;
+	return clock_wall_ms() - up_ms + (int64_t)(start_ticks * 1000 / (uint64_t)hz);
+}
+
 static void entry_learn(const struct procs *p, struct procs_entry *e, pid_t pid, uint64_t start_ticks)
 {
 	/* What the pid was before says nothing of who has it now. */
 	e->id = (struct proc_id){ .pid = pid, .start_ticks = start_ticks };
-	e->uid = (uid_t)-1;
+	e->uid = proc_uid(pid);		/* seen also where /proc hides all else (hidepid=1) */
 	e->claimed = 0;
 	e->mps_server = false;
+	e->started_ms = 0;
+	*e->program = *e->command = 0;
 	if (!start_ticks)
 		return;
-	e->uid = proc_uid(pid);
+	e->started_ms = started_ms(start_ticks);
+	entry_learn_program(e, pid);
 	e->claimed = claimed_task(pid);
 	e->mps_server = is_mps_server(p, pid);
 }
@@ -128,6 +169,9 @@ void procs_fill(struct procs *p, struct snapshot *s)
 		r->uid = e->uid;
 		r->claimed = e->claimed;
 		r->mps_server = e->mps_server;
+		r->started_ms = e->started_ms;
+		memcpy(r->program, e->program, sizeof r->program);
+		memcpy(r->command, e->command, sizeof r->command);
 	}
 	forget_unlisted(p);
 }

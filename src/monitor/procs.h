@@ -14,8 +14,8 @@ struct procs;
 struct procs *procs_create(const char *mps_process);
 void procs_destroy(struct procs *p);	/* takes NULL */
 
-/* Fills start time, uid, claim and mps_server of every process of the snapshot. Each process's environment is read once in
- * its life. A process that has ended but is still listed by the driver keeps the identity it had; one that was never
+/* Fills start time, uid, program, claim and mps_server of every process of the snapshot. Each is looked at once in its life. A
+ * process that has ended but is still listed by the driver keeps the identity it had; one that was never
  * seen alive (another pid namespace) gets start time 0 and uid -1. */
 void procs_fill(struct procs *p, struct snapshot *s);
 

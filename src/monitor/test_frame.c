@@ -38,7 +38,8 @@ static struct snapshot example(void)
 	for (uint32_t i = 0; i < 30; i++) {
 		struct proc_reading *p = snapshot_add_proc(&s);
 		*p = (struct proc_reading){ .gpu = i % 20, .id = { 1000 + (pid_t)i, 5000 + i }, .uid = 1001, .mem_mib = 740 + i,
-					    .claimed = TASK_ID(12, i), .mps_server = i == 7 };
+					    .claimed = TASK_ID(12, i), .mps_server = i == 7, .started_ms = 1795192567123 + i,
+					    .program = "python train.py", .command = "python train.py --lr 0.1" };
 	}
 	return s;
 }
@@ -59,6 +60,9 @@ static void assert_same(const struct snapshot *a, const struct snapshot *b)
 		assert_true(p->gpu == q->gpu && p->id.pid == q->id.pid && p->id.start_ticks == q->id.start_ticks);
 		assert_true(p->uid == q->uid && p->mem_mib == q->mem_mib && p->claimed == q->claimed);
 		assert_int_equal(p->mps_server, q->mps_server);
+		assert_int_equal(p->started_ms, q->started_ms);
+		assert_string_equal(p->program, q->program);
+		assert_string_equal(p->command, q->command);
 	}
 }
 
@@ -146,7 +150,7 @@ static void test_lies_are_refused(void **state)
 	struct snapshot s = example();
 	scoped_buf pipe = { 0 };
 	monitor_frame_write(&s, &pipe);
-	size_t last_proc = pipe.len - (4 + 4 + 8 + 4 + 8 + 8 + 1);
+	size_t last_proc = pipe.len - (4 + 4 + 8 + 4 + 8 + 8 + 1 + 8 + PROC_PROGRAM_LEN + PROC_COMMAND_LEN);
 	assert_int_equal(read_changed(last_proc, &far_gpu, 4), -1);	/* a process on a GPU that is not there */
 	snapshot_clear(&s);
 }
@@ -164,6 +168,11 @@ static void test_bad_values_are_refused(void **state)
 	strcpy(r->smact_source, "\xff");
 	monitor_frame_write(&s, &pipe);
 	assert_int_equal(monitor_frame_read(&pipe, &got, NULL), -1);
+	*r->smact_source = 0;
+	strcpy(snapshot_add_proc(&s)->program, "\x1b[2J");	/* what a process is called is its owner's to choose */
+	monitor_frame_write(&s, &pipe);
+	assert_int_equal(monitor_frame_read(&pipe, &got, NULL), -1);
+	s.n_procs = 0;
 	/* Text without an end gets one. */
 	*r->smact_source = 0;
 	memset(r->uuid, 'x', sizeof r->uuid);

@@ -183,6 +183,8 @@ static void test_identities(void **state)
 	assert_int_equal(s.procs[0].uid, geteuid());
 	assert_true(s.procs[0].claimed == TASK_ID(12, 3));
 	assert_false(s.procs[0].mps_server);
+	assert_string_equal(s.procs[0].program, "cat");
+	assert_in_range(s.procs[0].started_ms, clock_wall_ms() - 60000, clock_wall_ms() + 1000);
 	assert_true(s.procs[1].mps_server && !s.procs[1].claimed);
 	assert_true(s.procs[2].id.start_ticks == 0 && s.procs[2].uid == (uid_t)-1 && !s.procs[2].claimed);
 	assert_memory_equal(&s.procs[3].id, &s.procs[0].id, sizeof s.procs[0].id);
