@@ -122,3 +122,54 @@ end_stranger() { kill -9 "$(cat "$WORLD/stranger")"; wait_for 10 gpu_is "$1" .me
 	grep -q "which is no task of rad" "$WORLD/dry"
 	end_stranger 1
 }
+
+# ---- drained GPUs ----
+
+@test "a GPU is drained for a reason and a while: told to everybody, kept over a restart, over by itself" {
+	local id until
+	until=$(date -d '+1 hour' +%Y-%m-%dT%H:%M)
+	rad drain 1 --reason $'fan\a is changed' --until "$until"
+	rad gpus | grep -q "GPU 1: drained by $(id -un) since .* until $(date -d "$until" '+%Y-%m-%d %H:%M:%S'): fan? is changed"
+	kill_radd
+	start_radd
+	gpu_is 1 .drained true
+	gpu_is 1 .drain.reason 'fan? is changed'
+	id=$(submit --gpus 4 --gpu-mem 1G -- true)
+	wait_for 10 reason_is "$id" Gpus
+	rad why "$id" | tr -s ' \n' ' ' | grep -q "GPU 1: drained by an administrator; .* (by $(id -un), since .*, until .*): fan? is changed"
+	# Another end, which comes.
+	rad drain 1 --for 2s --reason short
+	gpu_is 1 .drain.reason short
+	wait_state "$id" COMPLETED
+	gpu_is 1 .drained false
+	gpu_is 1 .drain null
+	grep -q 'its time out of use is over' "$WORLD/radd.log"
+}
+
+@test "a drain whose end came while no radd ran is over at the start" {
+	rad drain 2 --for 1s
+	kill_radd
+	read -r -t 1.2 <> <(:) || :
+	start_radd
+	gpu_is 2 .drained false
+}
+
+@test "a drain that cannot be is refused" {
+	run rad drain 1 --until 2020-01-01
+	[ "$status" -eq 2 ]
+	[[ "${lines[0]}" == *"is past"* ]]
+	run rad drain 1 --until 18:00 --for 2h
+	[ "$status" -eq 2 ]
+	run rad drain 1 --until 25:00
+	[ "$status" -eq 2 ]
+	run rad drain 1 --reason "$(printf 'x%.0s' {1..201})"
+	[ "$status" -eq 1 ]
+	one_line_error reason
+	run rad undrain 1 --reason x
+	[ "$status" -eq 2 ]
+	gpu_is 1 .drained false
+	if [ "$(id -u)" = 0 ]; then
+		run as "$BOB" rad drain 1 --until 18:00
+		one_line_error "for the administrator"
+	fi
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * rad cancel, hold, release, requeue, update, drain, undrain: operations that change something and answer briefly.
+ * rad cancel, hold, release, requeue, update: operations that change something and answer briefly.
  */
 #include "base/alloc.h"
 #include "base/json.h"
@@ -189,30 +189,4 @@ int verb_update(struct cli_call *c)
 	if (json_object_size(request) == plain)
 		return cli_usage(c, "nothing to change: give --priority, --time, --gpu-mem, --max-slowdown or --name");
 	return change_each(c, request, c->words, c->n_words, json);
-}
-
-/* ---- drain ---- */
-
-int verb_drain(struct cli_call *c)
-{
-	bool json = false;
-	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
-	scoped_json *gpus = json_array();
-	int rc = CLI_DONE;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
-		return c->rc;
-	for (size_t i = 0; i < c->n_words; i++) {
-		struct error err = ERROR_INIT;
-		json_t *request = wire_request(c->verb->name);
-		json_object_set_new(request, "gpu", json_string(c->words[i]));
-		scoped_json *reply = client_call(request, &err);
-		if (!reply && (rc = cli_fail(c, &err)) == CLI_NO_DAEMON)
-			return rc;
-		if (reply)
-			json_array_append_new(gpus, json_pack("{sO, sO}", "uuid", json_object_get(reply, "uuid"),
-							      "drained", json_object_get(reply, "drained")));
-	}
-	if (json)
-		cli_print_json(json_pack("{si, sO}", "schema", 1, "gpus", gpus));
-	return rc;
 }

@@ -125,6 +125,32 @@ static bool any_foreign(const json_t *gpus)
 	return false;
 }
 
+/* What the table has no column for: a line below it. */
+static void print_note(const char *line, const struct term *term, FILE *out)
+{
+	scoped_free char *clean = term_text(line, term->width, term);
+	fprintf(out, "%s%s%s\n", term_style(term, STYLE_YELLOW), clean, term_style(term, STYLE_PLAIN));
+}
+
+/* By whom, since when, until when, and why, as far as each was said. */
+static void print_drained(const json_t *gpus, const struct term *term, FILE *out)
+{
+	size_t i;
+	json_t *g;
+	char since[FORMAT_LEN], until[FORMAT_LEN];
+	json_array_foreach(gpus, i, g) {
+		const json_t *d = json_object_get(g, "drain");
+		const char *user = member_text(d, "user"), *reason = member_text(d, "reason");
+		bool begins = *member_text(d, "since_time"), ends = *member_text(d, "until_time");
+		if (!*user && !begins)
+			continue;
+		scoped_free char *line = alloc_printf("GPU %lld: drained%s%s%s%s%s%s%s%s", (long long)member_int(g, "index"),
+			*user ? " by " : "", user, begins ? " since " : "", begins ? format_time(member_text(d, "since_time"), since) : "",
+			ends ? " until " : "", ends ? format_time(member_text(d, "until_time"), until) : "", *reason ? ": " : "", reason);
+		print_note(line, term, out);
+	}
+}
+
 #define FOREIGN_LINES 8
 
 /* Who has the memory of which nobody here was asked. */
@@ -140,8 +166,7 @@ static void print_foreign(const json_t *gpus, const struct term *term, FILE *out
 				continue;
 			scoped_free char *line = alloc_printf("GPU %lld: %s held by %s, not a task of rad", (long long)member_int(g, "index"),
 				format_mib(member_number(p, "mem_mib"), size), member_text(p, "text"));
-			scoped_free char *clean = term_text(line, term->width, term);
-			fprintf(out, "%s%s%s\n", term_style(term, STYLE_YELLOW), clean, term_style(term, STYLE_PLAIN));
+			print_note(line, term, out);
 		}
 	}
 	if (n > FOREIGN_LINES)
@@ -167,6 +192,7 @@ void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 		add_row(table, g, others, term);
 	table_print(table, term, out);
 	table_destroy(table);
+	print_drained(gpus, term, out);
 	print_foreign(gpus, term, out);
 }
 

@@ -19,6 +19,7 @@
 #include "daemon/chronicle.h"
 #include "daemon/claims.h"
 #include "daemon/claims_folder.h"
+#include "daemon/drains.h"
 #include "daemon/estimating.h"
 #include "daemon/folding.h"
 #include "daemon/lookup.h"
@@ -71,6 +72,7 @@ struct daemon {
 	struct remembering *remembering;	/* what they had */
 	struct notifying *notifying;	/* of what people want to be told */
 	struct claims *claims;		/* shared with other daemons of this machine */
+	struct drains *drains;		/* GPUs that are out of use */
 	struct lookups *lookups;	/* workers that look into the history */
 	struct folding *folding;	/* what ended long ago */
 	struct usages *stored;		/* what each user added to the store */
@@ -405,14 +407,6 @@ static void adopt_one(void *ctx, const struct task *t)
 		runner_adopt(a->d->runner, t, a->new_boot);
 }
 
-static int restore_drained(void *ctx, const char *key, const char *value)
-{
-	struct daemon *d = ctx;
-	(void)value;
-	core_drain(d->core, key + strlen("drained:"), true);
-	return 0;
-}
-
 static void restore_outcome(void *ctx, const struct outcome *o)
 {
 	core_remember(((struct daemon *)ctx)->core, o);
@@ -444,7 +438,7 @@ static int daemon_restore(struct daemon *d, struct error *err)
 	runner_sweep(d->runner, !d->unread);
 	core_each_task(d->core, adopt_one, &adopting);
 	runner_adopted(d->runner);
-	return store_each_meta(d->store, "drained:", restore_drained, d);
+	return drains_restore(d->drains);
 }
 
 /* Folders, lock, store. */
@@ -531,11 +525,13 @@ static void daemon_start_parts(struct daemon *d)
 	d->allowing = allowing_create(d->store, d->names, d->groups, &d->config);
 	d->remembering = remembering_create(d->store, d->core);
 	d->notifying = notifying_create(&d->loop, d->program);
+	d->drains = drains_create(&d->loop, d->core, d->store);
 	d->lookups = lookups_create(&d->loop, d->program);
 	d->folding = folding_create(&d->loop, d->store, d->core, &d->config);
 	d->stored = usages_create_even(STORED_BURST_US);
 	d->requests = (struct requests){
 		.core = d->core, .store = d->store, .names = d->names, .allowing = d->allowing, .capturing = d->capturing,
+		.drains = d->drains,
 		.stored = d->stored, .recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
 		.troubles = tell_troubles, .ctx = d,
@@ -634,6 +630,7 @@ static void daemon_stop_parts(struct daemon *d)
 	lookups_destroy(d->lookups);
 	usages_destroy(d->stored);
 	folding_destroy(d->folding);
+	drains_destroy(d->drains);
 	names_destroy(d->groups);
 	names_destroy(d->names);
 	claims_destroy(d->claims);

@@ -12,6 +12,7 @@
 #include "settings/settings.h"
 #include "daemon/allowing.h"
 #include "daemon/capturing.h"
+#include "daemon/drains.h"
 #include "daemon/names.h"
 #include "daemon/recording.h"
 #include "daemon/sampling.h"
@@ -30,6 +31,7 @@ struct requests {
 	struct store *store;
 	struct names *names;
 	struct allowing *allowing;	/* what users may have */
+	struct drains *drains;
 	struct capturing *capturing;
 	struct usages *stored;		/* what each user added to the store */
 	const struct recording *recording;

@@ -112,6 +112,13 @@ int request_need_changes(const struct task *t, struct error *err)
 			 "and submit it anew", task_id_text(t->id, id), t->n_changes);
 }
 
+void request_make_line(char *text)
+{
+	for (char *p = text; p && *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+}
+
 const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err)
 {
 	const struct task *t = core_task(q->core, id);

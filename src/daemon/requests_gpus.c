@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The GPUs, and the daemon itself. A drained GPU stays so over a restart, in the store's meta and not as an event: it is no
- * task's.
+ * The GPUs, and the daemon itself.
  */
 #include "daemon/requests_internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/chronicle.h"
@@ -24,44 +24,96 @@ static void gpus_name_claims(const struct requests *q, json_t *claims)
 	}
 }
 
-/* The core knows owners by number. */
+/* The core knows owners by number, and of a drained GPU that it is. */
+static void gpus_tell_more(const struct requests *q, const struct message *m, json_t *gpu)
+{
+	json_t *drain = drains_json(q->drains, q->names, json_string_value(json_object_get(gpu, "uuid")));
+	people_show(q->names, m->uid, json_object_get(gpu, "processes"));
+	gpus_name_claims(q, json_object_get(gpu, "claims"));
+	json_object_set_new(gpu, "drain", drain ? drain : json_null());
+}
+
 int request_gpus(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	json_t *answer = core_gpus_json(q->core, now_read()), *gpu;
 	size_t i;
 	(void)err;
-	json_array_foreach(json_object_get(answer, "gpus"), i, gpu) {
-		people_show(q->names, m->uid, json_object_get(gpu, "processes"));
-		gpus_name_claims(q, json_object_get(gpu, "claims"));
-	}
+	json_array_foreach(json_object_get(answer, "gpus"), i, gpu)
+		gpus_tell_more(q, m, gpu);
 	return request_answer(reply, answer);
 }
 
-static int gpus_set_drained(const struct requests *q, const struct message *m, bool drained, struct reply *reply,
-			    struct error *err)
+/* The GPU that is named, for an administrator. */
+static const char *gpus_named(const struct requests *q, const struct message *m, struct error *err)
 {
 	const char *word = json_string_value(json_object_get(m->json, "gpu"));
 	if (!word)
-		return error_set(err, ERR_INVALID, "'gpu' must be an index or a UUID as text");
-	const char *uuid = request_need_admin(m, "draining a GPU", err) ? NULL : core_find_gpu(q->core, word, err);
-	if (!uuid)
-		return -1;
-	core_drain(q->core, uuid, drained);
-	scoped_free char *key = alloc_printf("drained:%s", uuid);
-	if (store_set_meta(q->store, key, drained ? "1" : NULL, err))
-		return -1;
-	chronicle_act(q->names, m->uid, "GPU %s %s", uuid, drained ? "drained" : "put back into use");
+		return error_set(err, ERR_INVALID, "'gpu' must be an index or a UUID as text"), NULL;
+	return request_need_admin(m, "draining a GPU", err) ? NULL : core_find_gpu(q->core, word, err);
+}
+
+static int gpus_answer_drained(const char *uuid, bool drained, struct reply *reply)
+{
 	return request_answer(reply, json_pack("{si, ss, sb}", "schema", 1, "uuid", uuid, "drained", drained));
 }
 
 int request_drain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	return gpus_set_drained(q, m, true, reply, err);
+	scoped_free char *reason = NULL;
+	int64_t until_ms = 0;
+	const char *uuid = gpus_named(q, m, err);
+	if (!uuid || json_read_text(m->json, "reason", DRAIN_MAX_REASON, &reason, err) ||
+	    json_read_int(m->json, "until_ms", 0, REQUEST_LATEST_MS, &until_ms, err))
+		return -1;
+	if (until_ms && until_ms <= clock_wall_ms())
+		return error_set(err, ERR_INVALID, "a drain until then would be over: that time is past");
+	request_make_line(reason);
+	if (drains_add(q->drains, uuid, m->uid, reason, until_ms, err))
+		return -1;
+	chronicle_act(q->names, m->uid, "GPU %s drained%s%s", uuid, reason ? ": " : "", reason ? reason : "");
+	return gpus_answer_drained(uuid, true, reply);
 }
 
 int request_undrain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	return gpus_set_drained(q, m, false, reply, err);
+	const char *uuid = gpus_named(q, m, err);
+	if (!uuid || drains_remove(q->drains, uuid, err))
+		return -1;
+	chronicle_act(q->names, m->uid, "GPU %s put back into use", uuid);
+	return gpus_answer_drained(uuid, false, reply);
+}
+
+/* " (by root, since 2026-11-20T16:00:00.000Z, until ...: fan)" */
+static void explain_drained(const json_t *drain, json_t *finding)
+{
+	static const char *const keys[] = { "user", "since_time", "until_time" }, *const words[] = { "by ", "since ", "until " };
+	const char *reason = json_string_value(json_object_get(drain, "reason"));
+	scoped_buf text = { 0 };
+	buf_add_text(&text, json_string_value(json_object_get(finding, "text")));
+	const char *mark = " (";
+	for (size_t i = 0; i < COUNT_OF(keys); i++) {
+		const char *value = json_string_value(json_object_get(drain, keys[i]));
+		if (value)
+			buf_printf(&text, "%s%s%s", mark, words[i], value);
+		mark = value ? ", " : mark;
+	}
+	if (*mark == ',')
+		buf_add_text(&text, ")");
+	if (reason)
+		buf_printf(&text, ": %s", reason);
+	json_object_set_new(finding, "text", json_string(buf_text(&text)));
+}
+
+void request_explain(const struct requests *q, const struct message *m, json_t *findings)
+{
+	size_t i;
+	json_t *f;
+	people_explain(q->names, m->uid, findings);
+	json_array_foreach(findings, i, f) {
+		scoped_json *drain = drains_json(q->drains, q->names, json_string_value(json_object_get(f, "uuid")));
+		if (drain)
+			explain_drained(drain, f);
+	}
 }
 
 static const char *mps_users_word(bool together)

@@ -53,6 +53,12 @@ void request_spend_store(const struct requests *q, const struct message *m, size
 /* Whether the task may be changed once more: each change is an event for ever. NULL, one that does not live: the core
  * says so. */
 int request_need_changes(const struct task *t, struct error *err);
+/* requests_gpus.c: adds to findings of placement what the core does not know: names, who drained a GPU and why. */
+void request_explain(const struct requests *q, const struct message *m, json_t *findings);
+/* Text of a person that is to stand in one line: what is no character of it becomes '?'. Takes NULL. */
+void request_make_line(char *text);
+/* No moment that people name is later (wall): the year 2200. */
+#define REQUEST_LATEST_MS INT64_C(7258118400000)
 /* A task, alive or from the store; *old is to be destroyed by the caller. NULL with an error. */
 const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err);
 /* Answers with that object, whose reference is taken over; -1 when it is NULL, for what set the error. */

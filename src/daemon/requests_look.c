@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/now.h"
-#include "daemon/people.h"
 #include "daemon/sums.h"
 
 #include <stdlib.h>
@@ -83,7 +82,7 @@ int request_why(const struct requests *q, const struct message *m, struct reply 
 {
 	task_id id;
 	json_t *why = request_id(m, &id, err) ? NULL : core_why_json(q->core, id, now_read(), err);
-	people_explain(q->names, m->uid, json_object_get(why, "gpus"));
+	request_explain(q, m, json_object_get(why, "gpus"));
 	return request_answer(reply, why);
 }
 

@@ -11,7 +11,6 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/now.h"
-#include "daemon/people.h"
 #include "submit/validate.h"
 
 #include <string.h>
@@ -140,7 +139,7 @@ int request_submit(const struct requests *q, const struct message *m, struct rep
 		return request_answer(reply, submit_job(q, s, err));
 	}
 	json_t *preview = core_preview_json(q->core, s, now_read());
-	people_explain(q->names, m->uid, json_object_get(preview, "gpus"));
+	request_explain(q, m, json_object_get(preview, "gpus"));
 	spec_unref(s);
 	return request_answer(reply, preview);
 }

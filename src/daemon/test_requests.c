@@ -15,6 +15,7 @@
 struct asking {
 	struct world w;
 	struct names *names;
+	struct drains *drains;
 	struct usages *stored;
 	struct recording *recording;
 	struct requests q;
@@ -70,10 +71,12 @@ static int setup(void **state)
 	s->names = names_create(&s->w.loop, "/proc/self/exe", "--name", WORLD_PATIENCE_MS, on_named, s);
 	s->groups = names_create(&s->w.loop, "/proc/self/exe", "--groups", WORLD_PATIENCE_MS, on_named, s);
 	s->allowing = allowing_create(s->w.store, s->names, s->groups, &s->w.config);
+	s->drains = drains_create(&s->w.loop, s->w.core, s->w.store);
 	s->stored = usages_create_even(STORED_BURST_US);
 	s->recording = recording_create(s->w.store, &s->w.config);
 	s->capturing = capturing_create(&s->w.loop, NULL, NULL, NULL);	/* nobody waits there */
 	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .allowing = s->allowing,
+				  .drains = s->drains,
 				  .stored = s->stored, .recording = s->recording,
 				  .capturing = s->capturing,
 				  .config = &s->w.config, .state_dir = s->w.state_dir, .socket_path = "/run/sock",
@@ -89,6 +92,7 @@ static int teardown(void **state)
 	names_destroy(s->names);
 	names_destroy(s->groups);
 	allowing_destroy(s->allowing);
+	drains_destroy(s->drains);
 	usages_destroy(s->stored);
 	capturing_destroy(s->capturing);
 	recording_destroy(s->recording);
@@ -455,6 +459,16 @@ static void gpus_are_drained_by_the_administrator(void **state)
 	assert_non_null(kept);
 	json_decref(good(s, getuid(), "undrain", "\"gpu\":\"GPU-1\""));
 	assert_null(store_get_meta(s->w.store, "drained:GPU-1"));
+	/* Why, and until when. */
+	json_decref(good(s, getuid(), "drain", "\"gpu\":\"1\",\"reason\":\"fan\\nnoise\",\"until_ms\":4000000000000"));
+	scoped_json *again = good(s, STRANGER, "gpus", "");
+	const json_t *drain = json_object_get(json_array_get(json_object_get(again, "gpus"), 1), "drain");
+	assert_string_equal(text_of(drain, "reason"), "fan?noise");
+	assert_string_equal(text_of(drain, "until_time"), "2096-10-02T07:06:40.000Z");
+	assert_true(json_is_null(json_object_get(json_array_get(json_object_get(again, "gpus"), 0), "drain")));
+	json_decref(good(s, getuid(), "undrain", "\"gpu\":\"1\""));
+	refused(s, getuid(), "drain", "\"gpu\":\"1\",\"until_ms\":1000", ERR_INVALID, "past");
+	refused(s, getuid(), "drain", "\"gpu\":\"1\",\"until_ms\":\"soon\"", ERR_INVALID, "until_ms");
 	refused(s, STRANGER, "drain", "\"gpu\":\"1\"", ERR_DENIED, "administrator");
 	refused(s, STRANGER, "undrain", "\"gpu\":\"1\"", ERR_DENIED, "administrator");
 	refused(s, getuid(), "drain", "\"gpu\":\"7\"", ERR_NOT_FOUND, "7");

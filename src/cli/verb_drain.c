@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ * rad drain, undrain: GPUs out of use and back.
+ */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/moment.h"
+#include "submit/wire.h"
+
+#include <string.h>
+
+struct drain_wish { const char *reason, *until, *length; };
+
+/* Why, and until when: members that every request has. */
+static int fill_drain(const struct drain_wish *d, json_t *request, struct error *err)
+{
+	int64_t now_ms = clock_wall_ms(), until_ms = 0, seconds = 0;
+	if (d->until && d->length)
+		return error_set(err, ERR_INVALID, "--until and --for say the same: give one of them");
+	if (d->until && moment_parse(d->until, now_ms, &until_ms, err))
+		return error_wrap(err, "--until");
+	if (d->until && until_ms <= now_ms)
+		return error_set(err, ERR_INVALID, "--until: '%.40s' is past", d->until);
+	if (d->length && units_parse_duration(d->length, &seconds, err))
+		return error_wrap(err, "--for");
+	if (d->length && !seconds)
+		return error_set(err, ERR_INVALID, "--for: more than no time is wanted");
+	if (d->until || d->length)
+		json_object_set_new(request, "until_ms", json_integer(d->until ? until_ms : now_ms + seconds * 1000));
+	if (d->reason && json_object_set_new(request, "reason", json_string(d->reason)))
+		return error_set(err, ERR_INVALID, "--reason: is not UTF-8");
+	return 0;
+}
+
+static int drain_each(struct cli_call *c, json_t *request, json_t *gpus)
+{
+	int rc = CLI_DONE;
+	for (size_t i = 0; i < c->n_words; i++) {
+		struct error err = ERROR_INIT;
+		json_object_set_new(request, "gpu", json_string(c->words[i]));
+		scoped_json *reply = client_call(json_incref(request), &err);
+		if (!reply && (rc = cli_fail(c, &err)) == CLI_NO_DAEMON)
+			return rc;
+		if (reply)
+			json_array_append_new(gpus, json_pack("{sO, sO}", "uuid", json_object_get(reply, "uuid"),
+							      "drained", json_object_get(reply, "drained")));
+	}
+	return rc;
+}
+
+int verb_drain(struct cli_call *c)
+{
+	bool json = false, drains = !strcmp(c->verb->name, "drain");
+	struct drain_wish wish = { 0 };
+	const struct args_option all[] = {
+		{ "json", 0, NULL, "print JSON", .flag = &json },
+		{ "reason", 0, "TEXT", "why, for everybody to see", .value = &wish.reason },
+		{ "until", 0, "TIME", "when it comes back by itself: 18:00, 2026-11-20T18:00, now+2h", .value = &wish.until },
+		{ "for", 0, "TIME", "the same as a length of time: 2h", .value = &wish.length },
+		{ 0 },
+	};
+	const struct args_option plain[] = { all[0], { 0 } };
+	struct error err = ERROR_INIT;
+	scoped_json *gpus = json_array(), *request = wire_request(c->verb->name);
+	if (!cli_options(c, drains ? all : plain) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
+		return c->rc;
+	if (fill_drain(&wish, request, &err))
+		return cli_usage(c, "%s", err.text);
+	int rc = drain_each(c, request, gpus);
+	if (json && rc != CLI_NO_DAEMON)
+		cli_print_json(json_pack("{si, sO}", "schema", 1, "gpus", gpus));
+	return rc;
+}
