@@ -104,7 +104,7 @@ setup() { cd "$WORLD/work"; }
 	local id
 	id=$(submit --gpu-mem 2G -- rad simtask --mem 1G --seconds 60)
 	wait_for 15 sh -c 'rad gpus --json | jq -e "any(.gpus[].processes[]; .task == \"'"$id"'\")"'
-	rad gpus --json | jq -e '[.gpus[0] | keys[]] - ["stale", "gpu_util", "drain"] == ["drained","dram","energy_j","gract","index","mem_available_mib",
+	rad gpus --json | jq -e '[.gpus[0] | keys[]] - ["stale", "gpu_util", "drain", "reservations"] == ["drained","dram","energy_j","gract","index","mem_available_mib",
 		"mem_foreign_mib","mem_held_mib","mem_total_mib","mem_used_mib","mig","name","parent_uuid","pcie_rx_mib_s","pcie_tx_mib_s",
 		"power_w","processes","share","smact","smact_now","smact_source","smocc","tasks","uuid"]'
 	rad gpus --json | jq -e --arg u "$(id -un)" '[.gpus[].processes[]] | length == 1 and .[0].user == $u and .[0].mem_mib > 0'

@@ -34,6 +34,7 @@ setup() { cd "$WORLD/work"; }
 
 teardown()
 {
+	for id in $(rad reserve --json | jq '.reservations[].id'); do rad reserve --delete "$id"; done
 	[ "$(id -u)" != 0 ] || { as "$ALICE" rad cancel --all; as "$BOB" rad cancel --all; } >/dev/null 2>&1 || :
 	rad cancel --all >/dev/null 2>&1 || :
 	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
@@ -172,4 +173,92 @@ end_stranger() { kill -9 "$(cat "$WORLD/stranger")"; wait_for 10 gpu_is "$1" .me
 		run as "$BOB" rad drain 1 --until 18:00
 		one_line_error "for the administrator"
 	fi
+}
+
+# ---- reservations ----
+
+# Names of users come a moment after a start.
+reservation_is()
+{
+	[ "$(rad reserve --json | jq -c '.reservations[0] | [.id, .user, .by, .reason, (.gpus | length)]')" = "$1" ]
+}
+
+@test "reserved GPUs are their user's: others end before or wait, and the reservation is told and kept" {
+	need_root
+	local id brief hers until
+	rad reserve --gpus 0,1,2,3 --user "$ALICE" --begin now+1h --for 2h --reason demo >"$WORLD/made"
+	grep -q '^Reservation 1: GPU 0,1,2,3$' "$WORLD/made"
+	id=$(as "$BOB" rad submit --parsable --gpu-mem 1G -- true)
+	wait_for 10 reason_is "$id" Reserved
+	as "$BOB" rad queue | grep -q '(Reserved)'
+	as "$BOB" rad why "$id" | tr -s ' \n' ' ' >"$WORLD/why"
+	grep -q "GPU 0: reserved for another user in .*nobody knows how long the task takes.*(reserve_lead).*(reservation 1, of $ALICE)" "$WORLD/why"
+	brief=$(as "$BOB" rad submit --parsable --time 30m --gpu-mem 1G -- true)
+	as "$BOB" rad update "$id" --time 30m
+	wait_state "$brief" COMPLETED
+	wait_state "$id" COMPLETED
+	rad gpus | grep -q "GPU 3: reserved for $ALICE from .* to .* (reservation 1)"
+	kill_radd
+	start_radd
+	wait_for 10 reservation_is '[1,"'"$ALICE"'","'"$(id -un)"'","demo",4]'
+	# What ran before is known to be brief, and may start.
+	wait_state "$(as "$BOB" rad submit --parsable --gpu-mem 1G -- true)" COMPLETED
+	id=$(as "$BOB" rad submit --parsable --gpu-mem 1G -- sleep 0)
+	hers=$(as "$ALICE" rad submit --parsable --gpu-mem 1G -- true)
+	wait_for 10 reason_is "$id" Reserved
+	wait_state "$hers" COMPLETED
+	run as "$BOB" rad reserve --delete 1
+	one_line_error administrator
+	as "$ALICE" rad reserve --delete 1
+	wait_state "$id" COMPLETED
+	[ "$(rad reserve)" = "No GPU is reserved" ]
+}
+
+@test "a reservation begins and ends by itself; its user goes first, and whoever runs is left alone" {
+	need_root
+	local runs waits hers
+	runs=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- sleep 60)
+	wait_state "$runs" RUNNING
+	rad reserve 4 --user "$ALICE" --for 3s >"$WORLD/made"
+	grep -q "task $runs of $BOB runs on GPU 0, nobody knows for how long; it is not ended for it" "$WORLD/made"
+	waits=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- true)
+	hers=$(as "$ALICE" rad submit --parsable --share streams --gpu-mem 1G -- true)
+	wait_state "$hers" COMPLETED 3
+	[ "$(state "$waits")" = PENDING ]
+	[ "$(state "$runs")" = RUNNING ]
+	wait_state "$waits" COMPLETED
+	grep -q 'reservation .* is over' "$WORLD/radd.log"
+}
+
+@test "a reservation that cannot be is refused" {
+	local line words
+	while IFS='|' read -r words line; do
+		eval "run rad reserve $words"
+		[ "$status" -ne 0 ]
+		[[ "$output" == "rad: "*"$line"* ]] || { echo "$words: $output"; return 1; }
+	done <<-'END'
+		2|give either --for or --end
+		--for 2h|give either how many GPUs
+		2 --gpus 0 --for 2h|give either how many GPUs
+		0 --for 2h|GPUs
+		99 --for 2h|GPUs
+		5 --for 2h|4 of 4
+		--gpus 7 --for 2h|GPU '7'
+		--gpus 0,0 --for 2h|named twice
+		--gpus 0, --for 2h|GPU ''
+		2 --for 2h --user no-such-user-here|there is no user
+		2 --for 2h --begin 2020-01-01|is past
+		2 --begin 2031-02-30 --for 1h|no such day
+		2 --begin now+2h --end now|before it begins
+		2 --for 100d|90 days
+		2 --for 0|before it begins
+		2 --for soon|--for
+		2 --begin 2090-01-01 --for 1h|within a year
+		--delete 77|reservation 77
+		--delete x|--delete
+		--delete 1 2|--delete goes alone
+	END
+	TZ=CET-1CEST,M3.5.0,M10.5.0/3 run rad reserve 1 --begin 2031-03-30T02:30 --for 1h
+	[[ "$output" == *"the clocks leave that time out"* ]]
+	[ "$(rad reserve)" = "No GPU is reserved" ]
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Moments: see moment.h. The C library moves a time that does not exist by an hour without a word, so what it made of it is read
- * back; of a time that exists twice it may take either, so the hour before is tried.
+ * Moments: see moment.h. The C library moves a time that does not exist by an hour without a word, so what it made of it is
+ * read back; of a time that exists twice it may take either, so the hour before is tried.
  */
 #include "cli/moment.h"
 
@@ -27,8 +27,8 @@ static int from_local(const char *text, struct tm local, int64_t *ms, struct err
 	/* mktime makes the 31st of a short month the 1st of the next; only an hour is the clocks' doing. */
 	if (!localtime_r(&s, &back) || !same_minute(&back, &local)) {
 		bool day = made.tm_mday == local.tm_mday && made.tm_mon == local.tm_mon;
-		return error_set(err, ERR_INVALID, day ? "'%.40s': the clocks leave that time out on that day" : "'%.40s': there is no such day",
-				 text);
+		return error_set(err, ERR_INVALID, day ? "'%.40s': the clocks leave that time out on that day" :
+				 "'%.40s': there is no such day", text);
 	}
 	if (localtime_r(&before, &back) && same_minute(&back, &local))
 		s = before;

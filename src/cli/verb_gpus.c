@@ -151,6 +151,22 @@ static void print_drained(const json_t *gpus, const struct term *term, FILE *out
 	}
 }
 
+static void print_reserved(const json_t *gpus, const struct term *term, FILE *out)
+{
+	size_t i, k;
+	json_t *g, *r;
+	char begin[FORMAT_LEN], end[FORMAT_LEN];
+	json_array_foreach(gpus, i, g) {
+		const json_t *list = json_object_get(g, "reservations");
+		json_array_foreach(list, k, r) {
+			scoped_free char *line = alloc_printf("GPU %lld: reserved for %s from %s to %s (reservation %lld)",
+				(long long)member_int(g, "index"), member_text(r, "user"), format_time(member_text(r, "begin_time"), begin),
+				format_time(member_text(r, "end_time"), end), (long long)member_int(r, "id"));
+			print_note(line, term, out);
+		}
+	}
+}
+
 #define FOREIGN_LINES 8
 
 /* Who has the memory of which nobody here was asked. */
@@ -193,6 +209,7 @@ void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 	table_print(table, term, out);
 	table_destroy(table);
 	print_drained(gpus, term, out);
+	print_reserved(gpus, term, out);
 	print_foreign(gpus, term, out);
 }
 

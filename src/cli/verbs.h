@@ -33,6 +33,8 @@
 	X(report, verb_report, "a page of what ran where and when, and what it took", "[options] -o F.html [RUN.json...]", OWN_CODE) \
 	X(drain, verb_drain, "take GPUs out of use; what runs there goes on", "[options] GPU...", OWN_CODE) \
 	X(undrain, verb_drain, "put drained GPUs back", "[options] GPU...", OWN_CODE) \
+	X(reserve, verb_reserve, "GPUs for one user's tasks in a span of time", \
+	  "[options] [N | --gpus LIST] [--user NAME] [--begin TIME] --for TIME", OWN_CODE) \
 	X(estimate, verb_estimate, "estimate a task's GPU memory", "[options] [FILE.rad]", OWN_CODE) \
 	X(parse, verb_parse, "what a model summary says to the estimators", "[options] SUMMARY | FILE.rad", OWN_CODE) \
 	X(capture, verb_capture, "what a training script asks of the GPU's memory, found without a GPU", \

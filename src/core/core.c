@@ -463,6 +463,12 @@ void core_drain(struct core *c, const char *uuid, bool drained)
 		pass_give_up(c->pass, fleet_kept_for(c->fleet, (uint32_t)fleet_slot_of(c->fleet, uuid)));
 }
 
+void core_reserve(struct core *c, const struct core_reservation *list, size_t n)
+{
+	fleet_reserve(c->fleet, list, n);
+	pass_reconsider(c->pass);
+}
+
 /* Ends before placements: what they free may be had in the same turn. */
 int64_t core_turn(struct core *c, struct now now)
 {

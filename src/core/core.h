@@ -213,6 +213,25 @@ void core_others(struct core *c, const struct core_claim *claims, size_t n);
 size_t core_claims(const struct core *c, struct core_claim *out, size_t most);
 /* A GPU that has not been read yet, after a start, will be known by its UUID. */
 void core_drain(struct core *c, const char *uuid, bool drained);
+/* GPUs that are for one user's tasks in a span of time (wall): no task of others starts there that may run into it, and his go
+ * before others'. Nobody is ended for it. */
+struct core_reservation {
+	uint32_t id;
+	uid_t uid;
+	int64_t begin_ms, end_ms;
+	unsigned n_gpus;
+	char (*gpus)[GPU_UUID_LEN];
+};
+/* All that there are, instead of those before. To be told again whenever one comes, goes, or begins. */
+void core_reserve(struct core *c, const struct core_reservation *list, size_t n);
+/* Chooses want->n_gpus GPUs that are in none of the others in that span, those with the fewest tasks that may still run then
+ * first, into want->gpus (room for SPEC_MAX_GPUS); `given`: those that stand there already, which are checked. ERR_CONFLICT
+ * when there are too few. */
+int core_pick_reserved(struct core *c, const struct core_reservation *others, size_t n, struct core_reservation *want,
+		       bool given, struct now now, struct error *err);
+/* Tasks of others on its GPUs that run when it begins, or may: [{"task","user","gpus","end_time"}]; end_time null: nobody
+ * knows. */
+json_t *core_overlaps_json(struct core *c, const struct core_reservation *r, struct now now);
 /* "0", "GPU-..." or a unique beginning of a UUID, to the UUID; NULL with an error. Valid while the core lives. */
 const char *core_find_gpu(const struct core *c, const char *word, struct error *err);
 size_t core_gpu_count(const struct core *c);

@@ -39,6 +39,7 @@ static void slot_destroy(struct slot *s)
 	free(s->seen);
 	free(s->others);
 	free(s->procs);
+	free(s->reserves);
 	free(s);
 }
 
@@ -140,6 +141,38 @@ void fleet_give_turn(struct fleet *f, uint32_t slot, task_id id, uid_t uid)
 task_id fleet_turn_of(const struct fleet *f, uint32_t slot)
 {
 	return f->slots[slot]->turn_task;
+}
+
+void fleet_reserve(struct fleet *f, const struct core_reservation *list, size_t n)
+{
+	for (size_t i = 0; i < f->n_slots; i++)
+		f->slots[i]->n_reserves = 0;
+	f->reserves_version++;
+	f->n_reserves = 0;
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; k < list[i].n_gpus; k++) {
+			struct slot *s = fleet_take_slot(f, list[i].gpus[k]);
+			alloc_grow(s->reserves, s->n_reserves, s->cap_reserves);
+			s->reserves[s->n_reserves++] = (struct map_reserve){ list[i].uid, list[i].begin_ms, list[i].end_ms };
+			f->n_reserves++;
+		}
+	fleet_touch_all(f);
+}
+
+bool fleet_has_reserves(const struct fleet *f)
+{
+	return f->n_reserves;
+}
+
+bool fleet_is_reserved_for(const struct fleet *f, uid_t uid, int64_t wall_ms)
+{
+	for (size_t i = 0; f->n_reserves && i < f->n_slots; i++)
+		for (size_t k = 0; k < f->slots[i]->n_reserves; k++) {
+			const struct map_reserve *r = &f->slots[i]->reserves[k];
+			if (r->uid == uid && r->begin_ms <= wall_ms && wall_ms < r->end_ms)
+				return true;
+		}
+	return false;
 }
 
 void fleet_touch_all(struct fleet *f)

@@ -73,6 +73,8 @@ void fleet_set_others(struct fleet *f, const struct core_claim *claims, size_t n
 size_t fleet_claims(const struct fleet *f, struct core_claim *out, size_t most);
 /* Whether that may be placed there, as far as other daemons go; false: what is known of them has changed. */
 bool fleet_may_place(struct fleet *f, const struct placement *where, uid_t uid, bool alone);
+/* All the reservations that there are, instead of those before. */
+void fleet_reserve(struct fleet *f, const struct core_reservation *list, size_t n);
 /* Keeps a slot free for a task, on behalf of the pass; 0: no longer. */
 void fleet_keep(struct fleet *f, uint32_t slot, task_id id);
 /* It is the turn of that task there, of that user; 0: of nobody. */
@@ -93,6 +95,9 @@ uint64_t fleet_shape(const struct fleet *f);
 /* The slots that moved since that version, latest first, into `slots` (fleet_size of them). Returns how many. */
 size_t fleet_moved_since(const struct fleet *f, uint64_t version, uint32_t *slots);
 bool fleet_was_read(const struct fleet *f);
+/* Whether any GPU is reserved, or will be; whether one is for that user at that moment. */
+bool fleet_has_reserves(const struct fleet *f);
+bool fleet_is_reserved_for(const struct fleet *f, uid_t uid, int64_t wall_ms);
 /* Mono; when what is known of the slot next moves by time alone, though nothing happens: a run gets warm, loads are inferred.
  * INT64_MAX: never. */
 int64_t fleet_ripens_ms(const struct fleet *f, const char *uuid);

@@ -57,6 +57,9 @@ static void look_at_room(const struct fleet *f, const struct slot *s, struct now
 	g->kept_for = s->kept_for ? s->kept_for : alone_still(s);
 	g->turn_task = s->turn_task;
 	g->turn_uid = s->turn_uid;
+	g->reserves = s->n_reserves ? s->reserves : NULL;
+	g->n_reserves = (unsigned)s->n_reserves;
+	g->reserves_version = s->n_reserves ? f->reserves_version : 0;
 }
 
 /* As those share it who were given it, `native`: one of them was seen before. A guest that was to be alone bars it all the

@@ -103,6 +103,8 @@ struct slot {
 	uint64_t weight_mib;		/* sum of its runs */
 	task_id turn_task;		/* whose turn it is there, of which user; 0: nobody's */
 	uid_t turn_uid;
+	struct map_reserve *reserves;	/* in no order */
+	size_t n_reserves, cap_reserves;
 	struct window *window;
 	struct ledger ledger;
 	struct run **runs;		/* attempts whose processes run there */
@@ -155,6 +157,8 @@ struct fleet {
 	size_t n_touched, cap_touched;
 	struct slot *newest;		/* the slots by version, latest first */
 	uint64_t version, shape;
+	uint64_t reserves_version;
+	size_t n_reserves;		/* of all slots */
 	int64_t stale_due_ms;		/* mono; no slot goes stale by itself before */
 	uint32_t *reading;		/* scratch: slot of each GPU of the snapshot being read */
 	size_t cap_reading;

@@ -66,7 +66,7 @@ static int pass_try_first(struct pass *p, struct task *t, struct now now)
 {
 	struct map_request r = request_now(p, t, now);
 	if (r.start_alone && p->config->recover.mode == RECOVER_EXCLUSIVE)
-		pass_keep_for_recovering(p, t, now);
+		pass_keep_for_recovering(p, &r, now);
 	if (pass_try(p, t, &r, now))
 		return 1;
 	return pass_hopeless(p, t, &r, now) ? -1 : 0;
@@ -112,6 +112,29 @@ static void pass_try_behind(struct pass *p, struct queue_walk *w, struct now now
 	}
 }
 
+/* Users whose reservations have begun go before others there, whatever the order of the queue is. */
+static void pass_place_reserved(struct pass *p, struct now now)
+{
+	unsigned stayed = 0;
+	struct queue_walk w;
+	if (!fleet_has_reserves(p->fleet))
+		return;
+	queue_walk_begin(&w, tasks_queue(p->tasks), QUEUE_RECOVERY);
+	for (struct task *t; stayed < BEHIND && (t = queue_walk_next(&w));) {
+		if (!fleet_is_reserved_for(p->fleet, t->spec->uid, now.wall_ms)) {
+			queue_walk_leave_user(&w);
+			continue;
+		}
+		if (!pass_may_try(p, t, &w, now))
+			continue;
+		struct map_request r = pass_request(p, t, now);
+		r.planned = NULL;
+		r.reserved = true;
+		stayed += !pass_try(p, t, &r, now);
+	}
+	queue_walk_end(&w);
+}
+
 static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now)
 {
 	struct task *head = pass_place_in_order(p, w, now);
@@ -131,6 +154,7 @@ static void pass_place_all(struct pass *p, struct now now)
 	p->blocked_at = 0;
 	pass_begin_turns(p);
 	pass_place_recovering(p, now);
+	pass_place_reserved(p, now);
 	if (p->config->order == ORDER_PLAN)
 		pass_follow_plan(p, now);
 	queue_walk_begin(&w, tasks_queue(p->tasks), QUEUE_MAIN);

@@ -49,13 +49,14 @@ bool pass_keeps_anything_for(const struct pass *p, task_id id)
 }
 
 /* The slot with the fewest tasks among those that may be kept for it: under way to be free, and nobody else's. */
-static int64_t least_busy(const struct pass *p, const struct map_gpu *gpus)
+static int64_t least_busy(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r)
 {
 	int64_t best = -1;
 	for (uint32_t i = 0; i < fleet_size(p->fleet); i++) {
 		const struct map_gpu *g = &gpus[i];
 		task_id kept = fleet_kept_for(p->fleet, i);
-		if (g->drained || g->stale || g->mig || (kept && kept != p->head))
+		if (g->drained || g->stale || g->mig || (kept && kept != p->head) ||
+		    map_is_reserved(&p->config->map, g, r, NULL, NULL))
 			continue;
 		if (best < 0 || g->n_tasks < gpus[best].n_tasks)
 			best = i;
@@ -63,16 +64,16 @@ static int64_t least_busy(const struct pass *p, const struct map_gpu *gpus)
 	return best;
 }
 
-void pass_keep_for_recovering(struct pass *p, const struct task *t, struct now now)
+void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now)
 {
 	int64_t slot;
-	if (p->keeping == t->id)
+	if (p->keeping == r->task)
 		return;
 	pass_let_go(p, p->keeping);
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
-	for (unsigned k = 0; k < t->spec->gpus && (slot = least_busy(p, gpus)) >= 0; k++)
-		fleet_keep(p->fleet, (uint32_t)slot, t->id);
-	p->keeping = t->id;
+	for (unsigned k = 0; k < r->gpus && (slot = least_busy(p, gpus, r)) >= 0; k++)
+		fleet_keep(p->fleet, (uint32_t)slot, r->task);
+	p->keeping = r->task;
 	p->keep_since_ms = now.mono_ms;
 }
 

@@ -37,6 +37,16 @@ static void say_planned(const struct pass *p, struct map_request *r, struct now 
 	r->planned_s = fmax(w->p.start_s - (double)(now.mono_ms - p->plan.made_ms) / 1000, 0);
 }
 
+#define OVERRUN 1.5	/* what runs like it took is no promise */
+
+/* How long it may run, at most or nearly so; 0: nobody knows. */
+static double expected_run_s(const struct pass *p, const struct task *t)
+{
+	bool known;
+	double s = OVERRUN * estimates_work_s(p->estimates, t, &known);
+	return !known ? 0 : t->time_limit_s && (double)t->time_limit_s < s ? (double)t->time_limit_s : s;
+}
+
 struct map_request pass_request(struct pass *p, const struct task *t, struct now now)
 {
 	struct map_request r = {
@@ -57,6 +67,8 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 	if (t->queue == QUEUE_MAIN)
 		say_planned(p, &r, now);
 	r.lent_by = pass_ends_in_time(p, t, now) ? p->head : 0;
+	r.now_ms = now.wall_ms;
+	r.run_s = fleet_has_reserves(p->fleet) ? expected_run_s(p, t) : 0;
 	return r;
 }
 
@@ -107,6 +119,7 @@ static void kind_of(const struct map_request *r, struct kind *k)
 {
 	memset(k, 0, sizeof *k);	/* kinds are compared as memory */
 	k->claim_mib = r->claim_mib;
+	k->run_s = r->run_s;
 	k->self.load.gract = r->self.load.gract;
 	k->self.load.smact = r->self.load.smact;
 	k->self.load.kernels = r->self.load.kernels;
@@ -155,7 +168,7 @@ void pass_forget_refused(struct pass *p)
 /* Whether it may fit where others of its kind do not. */
 static bool is_special(const struct pass *p, const struct map_request *r)
 {
-	return r->start_alone || r->planned || r->lent_by || pass_keeps_anything_for(p, r->task);
+	return r->start_alone || r->planned || r->lent_by || r->reserved || pass_keeps_anything_for(p, r->task);
 }
 
 bool pass_hopeless(struct pass *p, const struct task *t, const struct map_request *r, struct now now)

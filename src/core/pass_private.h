@@ -21,6 +21,7 @@
 struct kind {
 	uint64_t claim_mib;
 	uint64_t models;		/* which it takes, as a hash */
+	double run_s;
 	struct map_tenant self;
 	unsigned gpus;
 	enum share_mode share;
@@ -100,7 +101,7 @@ struct pass {
 /* pass_keep.c */
 bool pass_keeps_anything_for(const struct pass *p, task_id id);
 /* Keeps the n GPUs with the fewest tasks (ties: the lowest slot) free for this recovering task. */
-void pass_keep_for_recovering(struct pass *p, const struct task *t, struct now now);
+void pass_keep_for_recovering(struct pass *p, const struct map_request *r, struct now now);
 bool pass_kept_long_enough(const struct pass *p, task_id id, struct now now);
 /* First in line of the main queue from now on. */
 void pass_lead(struct pass *p, const struct task *t);

@@ -10,7 +10,7 @@
  *	endings		ends of attempts, until they are judged
  *	pass		what is tried when
  *	timeslots	who makes place for those that wait
- * core.c joins them and is what the wirings call; view.c shows them.
+ * core.c joins them and is what the wirings call; view.c shows them, reserve.c says what reservations meet.
  */
 #ifndef RAD_CORE_PRIVATE_H
 #define RAD_CORE_PRIVATE_H

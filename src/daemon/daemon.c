@@ -31,6 +31,7 @@
 #include "daemon/recording.h"
 #include "daemon/remembering.h"
 #include "daemon/requests.h"
+#include "daemon/reserving.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
 #include "daemon/server.h"
@@ -73,6 +74,7 @@ struct daemon {
 	struct notifying *notifying;	/* of what people want to be told */
 	struct claims *claims;		/* shared with other daemons of this machine */
 	struct drains *drains;		/* GPUs that are out of use */
+	struct reserving *reserving;	/* GPUs that are for one user for a while */
 	struct lookups *lookups;	/* workers that look into the history */
 	struct folding *folding;	/* what ended long ago */
 	struct usages *stored;		/* what each user added to the store */
@@ -438,7 +440,7 @@ static int daemon_restore(struct daemon *d, struct error *err)
 	runner_sweep(d->runner, !d->unread);
 	core_each_task(d->core, adopt_one, &adopting);
 	runner_adopted(d->runner);
-	return drains_restore(d->drains);
+	return drains_restore(d->drains) || reserving_restore(d->reserving) ? -1 : 0;
 }
 
 /* Folders, lock, store. */
@@ -526,12 +528,13 @@ static void daemon_start_parts(struct daemon *d)
 	d->remembering = remembering_create(d->store, d->core);
 	d->notifying = notifying_create(&d->loop, d->program);
 	d->drains = drains_create(&d->loop, d->core, d->store);
+	d->reserving = reserving_create(&d->loop, d->core, d->store);
 	d->lookups = lookups_create(&d->loop, d->program);
 	d->folding = folding_create(&d->loop, d->store, d->core, &d->config);
 	d->stored = usages_create_even(STORED_BURST_US);
 	d->requests = (struct requests){
 		.core = d->core, .store = d->store, .names = d->names, .allowing = d->allowing, .capturing = d->capturing,
-		.drains = d->drains,
+		.drains = d->drains, .reserving = d->reserving,
 		.stored = d->stored, .recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
 		.troubles = tell_troubles, .ctx = d,
@@ -630,6 +633,7 @@ static void daemon_stop_parts(struct daemon *d)
 	lookups_destroy(d->lookups);
 	usages_destroy(d->stored);
 	folding_destroy(d->folding);
+	reserving_destroy(d->reserving);
 	drains_destroy(d->drains);
 	names_destroy(d->groups);
 	names_destroy(d->names);

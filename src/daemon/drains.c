@@ -134,7 +134,8 @@ static int restore_one(void *ctx, const char *key, const char *value)
 	struct drain *one = drains_take(d, key + strlen(PREFIX));
 	struct error err = ERROR_INIT;
 	scoped_json *o = json_loads(value, 0, NULL);
-	if (json_read_int(o, "uid", -1, UINT32_MAX, &one->uid, &err) || json_read_int(o, "since_ms", 0, INT64_MAX, &one->since_ms, &err) ||
+	if (json_read_int(o, "uid", -1, UINT32_MAX, &one->uid, &err) ||
+	    json_read_int(o, "since_ms", 0, INT64_MAX, &one->since_ms, &err) ||
 	    json_read_int(o, "until_ms", 0, INT64_MAX, &one->until_ms, &err) ||
 	    json_read_text(o, "reason", DRAIN_MAX_REASON, &one->reason, &err))
 		log_warn("GPU %s: is drained, and what is kept of that cannot be read: %s", one->uuid, err.text);

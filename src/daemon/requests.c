@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The table of operations: see requests.h. Their files are requests_submit.c, requests_change.c, requests_look.c,
- * requests_gpus.c and requests_users.c; what they share is in requests_check.c.
+ * requests_gpus.c, requests_purge.c, requests_reserve.c and requests_users.c; what they share is in requests_check.c.
  *
  * An operation sees the message, and who sent it, but no connection: what it answers is a value. So none can answer before the
  * commit, or keep a client waiting by its own means, and a test needs no socket.
@@ -20,6 +20,7 @@ static const struct { const char *op; request_operation run; } operations[] = {
 	{ "undrain", request_undrain }, { "wait", request_wait }, { "acct", request_acct }, { "series", request_series },
 	{ "status", request_status }, { "purge", request_purge }, { "users", request_users }, { "limit", request_limit },
 	{ "starts", request_starts },
+	{ "reserve", request_reserve }, { "reservations", request_reservations }, { "unreserve", request_unreserve },
 };
 
 int requests_run(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)

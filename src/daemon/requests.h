@@ -15,6 +15,7 @@
 #include "daemon/drains.h"
 #include "daemon/names.h"
 #include "daemon/recording.h"
+#include "daemon/reserving.h"
 #include "daemon/sampling.h"
 #include "daemon/usage.h"
 #include "daemon/awaiting.h"
@@ -32,6 +33,7 @@ struct requests {
 	struct names *names;
 	struct allowing *allowing;	/* what users may have */
 	struct drains *drains;
+	struct reserving *reserving;
 	struct capturing *capturing;
 	struct usages *stored;		/* what each user added to the store */
 	const struct recording *recording;

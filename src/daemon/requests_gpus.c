@@ -13,6 +13,8 @@
 #include "map/map.h"
 #include "submit/wire.h"
 
+#include <string.h>
+
 static void gpus_name_claims(const struct requests *q, json_t *claims)
 {
 	size_t i;
@@ -31,6 +33,8 @@ static void gpus_tell_more(const struct requests *q, const struct message *m, js
 	people_show(q->names, m->uid, json_object_get(gpu, "processes"));
 	gpus_name_claims(q, json_object_get(gpu, "claims"));
 	json_object_set_new(gpu, "drain", drain ? drain : json_null());
+	json_object_set_new(gpu, "reservations", reserving_gpu_json(q->reserving, q->names,
+								    json_string_value(json_object_get(gpu, "uuid"))));
 }
 
 int request_gpus(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
@@ -104,6 +108,24 @@ static void explain_drained(const json_t *drain, json_t *finding)
 	json_object_set_new(finding, "text", json_string(buf_text(&text)));
 }
 
+/* " (reservation 3, of ada)": the first one on that GPU that is not the asker's. */
+static void explain_reserved(const struct requests *q, const struct message *m, json_t *finding)
+{
+	scoped_json *list = reserving_gpu_json(q->reserving, q->names, json_string_value(json_object_get(finding, "uuid")));
+	const char *text = json_string_value(json_object_get(finding, "text"));
+	size_t i;
+	json_t *r;
+	json_array_foreach(list, i, r) {
+		json_int_t id = json_integer_value(json_object_get(r, "id"));
+		uid_t user = m->uid;
+		if (!reserving_user(q->reserving, (uint32_t)id, &user) || (user == m->uid && i + 1 < json_array_size(list)))
+			continue;
+		json_object_set_new(finding, "text", json_sprintf("%s (reservation %lld, of %s)", text, (long long)id,
+								  json_string_value(json_object_get(r, "user"))));
+		return;
+	}
+}
+
 void request_explain(const struct requests *q, const struct message *m, json_t *findings)
 {
 	size_t i;
@@ -113,6 +135,8 @@ void request_explain(const struct requests *q, const struct message *m, json_t *
 		scoped_json *drain = drains_json(q->drains, q->names, json_string_value(json_object_get(f, "uuid")));
 		if (drain)
 			explain_drained(drain, f);
+		if (!strcmp(json_string_value(json_object_get(f, "reason")), map_reason_word(MAP_RESERVED)))
+			explain_reserved(q, m, f);
 	}
 }
 

@@ -6,11 +6,13 @@
 #define RAD_DAEMON_REQUESTS_INTERNAL_H
 
 #include "daemon/requests.h"
+#include "daemon/now.h"
 
 /* One operation; as requests_run. */
 typedef int (*request_operation)(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
-/* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c, requests_purge.c, requests_users.c */
+/* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c, requests_purge.c,
+ * requests_reserve.c, requests_users.c */
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_cancel(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
@@ -33,6 +35,9 @@ int request_purge(const struct requests *q, const struct message *m, struct repl
 int request_users(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_limit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_status(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_reserve(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_reservations(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_unreserve(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
 /* requests_check.c: what several of them ask first. 0, or -1 with the reason to refuse. */
 int request_id(const struct message *m, task_id *id, struct error *err);

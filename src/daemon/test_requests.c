@@ -7,6 +7,7 @@
 #include "daemon/requests.h"
 
 #include "daemon/test_world.h"
+#include "base/clock.h"
 #include "submit/wire.h"
 
 #define STRANGER 4242	/* has an account; may not act for others */
@@ -16,6 +17,7 @@ struct asking {
 	struct world w;
 	struct names *names;
 	struct drains *drains;
+	struct reserving *reserving;
 	struct usages *stored;
 	struct recording *recording;
 	struct requests q;
@@ -72,11 +74,12 @@ static int setup(void **state)
 	s->groups = names_create(&s->w.loop, "/proc/self/exe", "--groups", WORLD_PATIENCE_MS, on_named, s);
 	s->allowing = allowing_create(s->w.store, s->names, s->groups, &s->w.config);
 	s->drains = drains_create(&s->w.loop, s->w.core, s->w.store);
+	s->reserving = reserving_create(&s->w.loop, s->w.core, s->w.store);
 	s->stored = usages_create_even(STORED_BURST_US);
 	s->recording = recording_create(s->w.store, &s->w.config);
 	s->capturing = capturing_create(&s->w.loop, NULL, NULL, NULL);	/* nobody waits there */
 	s->q = (struct requests){ .core = s->w.core, .store = s->w.store, .names = s->names, .allowing = s->allowing,
-				  .drains = s->drains,
+				  .drains = s->drains, .reserving = s->reserving,
 				  .stored = s->stored, .recording = s->recording,
 				  .capturing = s->capturing,
 				  .config = &s->w.config, .state_dir = s->w.state_dir, .socket_path = "/run/sock",
@@ -93,6 +96,7 @@ static int teardown(void **state)
 	names_destroy(s->groups);
 	allowing_destroy(s->allowing);
 	drains_destroy(s->drains);
+	reserving_destroy(s->reserving);
 	usages_destroy(s->stored);
 	capturing_destroy(s->capturing);
 	recording_destroy(s->recording);
@@ -475,6 +479,51 @@ static void gpus_are_drained_by_the_administrator(void **state)
 	refused(s, getuid(), "drain", "", ERR_INVALID, "'gpu'");
 }
 
+#define RESERVE(gpus, from, to) "\"gpus\":" gpus ",\"uid\":4242,\"begin_ms\":" from ",\"end_ms\":" to
+
+static void gpus_are_reserved_by_the_administrator(void **state)
+{
+	struct asking *s = *state;
+	int64_t now = clock_wall_ms();
+	scoped_free char *span = alloc_printf("\"uid\":4242,\"begin_ms\":%lld,\"end_ms\":%lld", (long long)now + 3600000,
+					      (long long)now + 7200000);
+	scoped_free char *two = alloc_printf("\"gpus\":2,\"reason\":\"de\\u0007mo\",%s", span);
+	scoped_free char *one = alloc_printf("\"gpus\":[\"1\"],%s", span);
+	scoped_json *made = good(s, getuid(), "reserve", two);
+	assert_int_equal(number_of(made, "id"), 1);
+	assert_int_equal(json_array_size(json_object_get(made, "gpus")), 2);
+	refused(s, getuid(), "reserve", one, ERR_CONFLICT, "reservation 1");
+	refused(s, getuid(), "reserve", two, ERR_CONFLICT, "0 of 2");
+	scoped_json *listed = good(s, NOBODY, "reservations", ""), *gpus = good(s, NOBODY, "gpus", "");
+	const json_t *first = json_array_get(json_object_get(listed, "reservations"), 0);
+	assert_string_equal(text_of(first, "reason"), "de?mo");
+	assert_true(json_is_false(json_object_get(first, "active")));
+	assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(gpus, "gpus"), 0), "reservations")), 1);
+	/* Another life of the daemon has it too. */
+	struct reserving *again = reserving_create(&s->w.loop, s->w.core, s->w.store);
+	assert_int_equal(reserving_restore(again), 0);
+	uid_t user = 0;
+	assert_true(reserving_user(again, 1, &user) && user == STRANGER);
+	reserving_destroy(again);
+	refused(s, NOBODY, "unreserve", "\"id\":1", ERR_DENIED, "administrator");
+	json_decref(good(s, STRANGER, "unreserve", "\"id\":1"));
+	refused(s, getuid(), "unreserve", "\"id\":1", ERR_NOT_FOUND, "reservation 1");
+	scoped_json *next = good(s, getuid(), "reserve", one);
+	assert_int_equal(number_of(next, "id"), 2);	/* no id comes twice */
+	json_decref(good(s, getuid(), "unreserve", "\"id\":2"));
+	refused(s, STRANGER, "reserve", two, ERR_DENIED, "administrator");
+	refused(s, getuid(), "reserve", RESERVE("2", "1000", "2000"), ERR_INVALID, "past");
+	refused(s, getuid(), "reserve", RESERVE("2", "4000000000000", "4000000001000"), ERR_INVALID, "within a year");
+	refused(s, getuid(), "reserve", RESERVE("2", "4000000000000", "4000000000000"), ERR_INVALID, "before it begins");
+	refused(s, getuid(), "reserve", RESERVE("0", "1", "2"), ERR_INVALID, "gpus");
+	refused(s, getuid(), "reserve", RESERVE("[]", "1", "2"), ERR_INVALID, "gpus");
+	refused(s, getuid(), "reserve", RESERVE("[0]", "1", "2"), ERR_INVALID, "as text");
+	refused(s, getuid(), "reserve", RESERVE("[\"0\",\"GPU-0\"]", "1", "2"), ERR_INVALID, "twice");
+	refused(s, getuid(), "reserve", RESERVE("[\"9\"]", "1", "2"), ERR_NOT_FOUND, "9");
+	refused(s, getuid(), "reserve", "\"gpus\":1,\"begin_ms\":1", ERR_INVALID, "uid");
+	refused(s, getuid(), "unreserve", "", ERR_INVALID, "'id'");
+}
+
 static void status_says_what_radd_is(void **state)
 {
 	struct asking *s = *state;
@@ -687,7 +736,8 @@ int main(int argc, char **argv)
 		T(ended_tasks_are_removed_by_their_owner),
 		T(lists_have_the_living_and_shows_the_ended_too),
 		T(a_task_that_cannot_be_read_is_no_gap_in_a_list), T(events_and_why), T(a_wait_is_over_when_the_last_one_is),
-		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator), T(status_says_what_radd_is),
+		T(the_history_is_looked_up_elsewhere), T(gpus_are_drained_by_the_administrator), T(gpus_are_reserved_by_the_administrator),
+		T(status_says_what_radd_is),
 		T(what_is_no_operation), T(a_task_is_changed_so_often_and_not_more),
 		T(a_change_that_changes_nothing_is_no_event),
 		T(the_size_of_what_is_unfinished_is_bounded),

@@ -177,6 +177,37 @@ static const char *in_about(double s, char *text, size_t size)
 	return text;
 }
 
+static const char *span(double s, char *text, size_t size)
+{
+	unsigned minutes = (unsigned)fmin(fmax(s, 0) / 60, 1e7);
+	if (s < 60)
+		snprintf(text, size, "%.0f s", fmax(s, 0));
+	else if (minutes < 60)
+		snprintf(text, size, "%u min", minutes);
+	else
+		snprintf(text, size, "%u h %u min", minutes / 60, minutes % 60);
+	return text;
+}
+
+/* As text that lives as long as the full expression it stands in. */
+#define SPAN(s) span((s), (char[48]){ "" }, 48)
+
+/* have: until it begins; want: what the task may take, or how long it is reserved still. */
+static void say_reserved(struct explain_line *l, const struct map_policy *p, const struct map_finding *f)
+{
+	if (f->have <= 0) {
+		say(l, "reserved for another user, for %s more", SPAN(f->want));
+		return;
+	}
+	say(l, "reserved for another user in %s, and ", SPAN(f->have));
+	if (f->want > 0)
+		say(l, "the task may take %s", SPAN(f->want));
+	else
+		say(l, "nobody knows how long the task takes, which is not started within %s of it (reserve_lead)",
+		    SPAN((double)p->reserve_lead_ms / 1000));
+	say(l, ": a --time of up to %s would fit", SPAN(f->have));
+}
+
 static void say_ok(struct explain_line *l, const struct map_request *r, const struct map_finding *f)
 {
 	say(l, "fits: ");
@@ -204,6 +235,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		    r->model ? r->model : "", r->model && r->constraint ? ", " : "", r->constraint ? r->constraint : "");
 		break;
 	case MAP_KEPT: say(&l, "kept free for task %s, which goes first", task_id_text(g->kept_for, task)); break;
+	case MAP_RESERVED: say_reserved(&l, p, f); break;
 	case MAP_ELSEWHERE:
 		say(&l, "not here: the plan has it start on %s, %s", r->gpus == 1 ? "another GPU" : "other GPUs", IN_ABOUT(r->planned_s));
 		break;

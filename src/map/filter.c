@@ -176,6 +176,45 @@ static bool is_planned(const struct map_request *r, const struct map_gpu *g)
 	return false;
 }
 
+bool map_is_reserved(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, double *in_s,
+		     double *left_s)
+{
+	double run_s = r->run_s > 0 ? r->run_s : (double)p->reserve_lead_ms / 1000;
+	for (unsigned i = 0; i < g->n_reserves; i++) {
+		const struct map_reserve *v = &g->reserves[i];
+		double in = (double)(v->begin_ms - r->now_ms) / 1000;
+		if (v->uid == r->uid || v->end_ms <= r->now_ms || (in > 0 && run_s <= in))
+			continue;
+		if (in_s)
+			*in_s = in;
+		if (left_s)
+			*left_s = (double)(v->end_ms - r->now_ms) / 1000;
+		return true;
+	}
+	return false;
+}
+
+static bool is_for_its_user(const struct map_gpu *g, const struct map_request *r)
+{
+	for (unsigned i = 0; i < g->n_reserves; i++) {
+		const struct map_reserve *v = &g->reserves[i];
+		if (v->uid == r->uid && v->begin_ms <= r->now_ms && r->now_ms < v->end_ms)
+			return true;
+	}
+	return false;
+}
+
+static enum map_reason map_ask_reserves(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+{
+	double left;
+	if (ask->r->reserved && !is_for_its_user(g, ask->r))
+		return MAP_RESERVED;
+	if (!map_is_reserved(ask->p, g, ask->r, &a->have, &left))
+		return MAP_OK;
+	a->want = a->have > 0 ? ask->r->run_s : left;
+	return MAP_RESERVED;
+}
+
 /* Everything before memory and load. */
 static enum map_reason map_ask_admission(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
@@ -187,6 +226,11 @@ static enum map_reason map_ask_admission(const struct map_ask *ask, const struct
 		return MAP_CONSTRAINT;
 	if (g->kept_for && g->kept_for != ask->r->task && g->kept_for != ask->r->lent_by)
 		return MAP_KEPT;
+	if (g->n_reserves || ask->r->reserved) {
+		enum map_reason why = map_ask_reserves(ask, g, a);
+		if (why)
+			return why;
+	}
 	if (ask->r->planned && !is_planned(ask->r, g))
 		return MAP_ELSEWHERE;
 	if (!map_kind_fits(ask, g))

@@ -24,6 +24,7 @@ struct map_policy map_policy_default(void)
 		.foreign_share = false,
 		.mps_multi_gpu = true,
 		.ledger = true,
+		.reserve_lead_ms = 4 * 3600 * INT64_C(1000),
 	};
 }
 

@@ -89,6 +89,8 @@ struct map_policy {
 	bool mps_multi_gpu;		/* true: tasks of several GPUs may be MPS clients, as the launcher's servers allow. False: for
 					 * simulations of machines with a server for each GPU */
 	bool ledger;			/* false: driver readings only, as the papers do */
+	int64_t reserve_lead_ms;	/* 4 h: so long before GPUs are reserved for others, no task starts there of which nobody knows
+					 * how long it runs */
 };
 
 /* Up to this much memory of processes that are not ours (a desktop, a notebook at rest) leaves a GPU idle. */
@@ -102,6 +104,9 @@ struct map_tenant {
 	struct share_task load;
 	double max_slowdown;
 };
+
+/* A span of time (wall) in which a GPU is for the tasks of one user. */
+struct map_reserve { uid_t uid; int64_t begin_ms, end_ms; };
 
 /* One GPU as the map sees it. Made anew for each decision by `core` from ledger, windows and readings. */
 struct map_gpu {
@@ -130,6 +135,9 @@ struct map_gpu {
 	bool settling;			/* memory of an ended task is not yet seen to be free */
 	bool has_multi_gpu;		/* one of its tasks spans several GPUs */
 	task_id kept_for;		/* kept free for a recovering task; 0: no */
+	const struct map_reserve *reserves;	/* n_reserves of them */
+	unsigned n_reserves;
+	uint64_t reserves_version;	/* moves when they change */
 };
 
 /* In place of a user: nobody's, that of all users, several. */
@@ -154,6 +162,10 @@ struct map_request {
 	const uint32_t *planned;
 	bool later;
 	double planned_s;
+	/* Reservations: a GPU is not taken that is another's now, or will be within what the task runs (0: not known). */
+	int64_t now_ms;			/* wall */
+	double run_s;
+	bool reserved;			/* only GPUs that are reserved for its user now, which it may use before its turn */
 };
 
 /* Why a GPU was not taken; word and help for `rad why`. In the order in which the filter asks. */
@@ -163,6 +175,7 @@ struct map_request {
 	X(MAP_STALE, "NoReading", "the GPU does not answer, or its last reading is too old") \
 	X(MAP_CONSTRAINT, "Constraint", "another model of GPU is asked for") \
 	X(MAP_KEPT, "Kept", "kept free for a task that goes first") \
+	X(MAP_RESERVED, "Reserved", "reserved for another user now, or before it would end") \
 	X(MAP_ELSEWHERE, "Planned", "the plan has it start on another GPU") \
 	X(MAP_MODE, "Mode", "the GPU is shared in another way, or used alone") \
 	X(MAP_TURN, "MpsTurn", "it is another user's turn there, whose task waits for the MPS server to be free") \
@@ -217,6 +230,10 @@ bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 /* Whether all that was asked of that GPU before memory is whose MPS server runs there, and that is another's. */
 bool map_waits_for_server(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 			  const struct map_gpu *g);
+/* Whether a reservation keeps it away from that GPU now. *in_s: seconds until that begins, 0 or less: it has; *left_s: until it
+ * ends. Both may be NULL. */
+bool map_is_reserved(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, double *in_s,
+		     double *left_s);
 
 /* What the tasks there do together, by their loads: SMACT under MPS, GRACT under streams. Above 0. */
 double map_work(const struct map_gpu *g);

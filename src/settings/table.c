@@ -103,6 +103,8 @@ const struct setting settings_table[] = {
 	  .help = "ended tasks that are kept at all; those that ended first go" },
 	{ WORD("foreign", core.map.foreign_share, "avoid", foreigns, "way with them"), .server_only = true,
 	  .help = "what to do with GPUs that processes of others use with more than 1 GiB" },
+	{ SECONDS("reserve_lead", core.map.reserve_lead_ms, "14400", 0, SECONDS_A_WEEK), .server_only = true,
+	  .help = "so long before GPUs are reserved for others, no task of unknown length starts there" },
 	{ SWITCH("ledger", core.map.ledger, "on"),
 	  .help = "hold what tasks are expected to take, not the driver's free memory alone" },
 	{ SWITCH("fence", core.fence, "on"),

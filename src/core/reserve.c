@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ * Which GPUs a reservation gets, and which tasks it meets. That nobody starts into one is the filter's (map/filter.c); that its
+ * user goes first there, the pass's.
+ */
+#include "core/private.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool spans_meet(const struct core_reservation *a, const struct core_reservation *b)
+{
+	return a->begin_ms < b->end_ms && b->begin_ms < a->end_ms;
+}
+
+static bool has_gpu(const struct core_reservation *r, const char *uuid)
+{
+	for (unsigned i = 0; i < r->n_gpus; i++)
+		if (!strcmp(r->gpus[i], uuid))
+			return true;
+	return false;
+}
+
+/* The first of them that has that GPU in the span of `want`; NULL: none. */
+static const struct core_reservation *meets(const struct core_reservation *others, size_t n,
+					    const struct core_reservation *want, const char *uuid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (spans_meet(&others[i], want) && has_gpu(&others[i], uuid))
+			return &others[i];
+	return NULL;
+}
+
+/* When a running task is expected to end (wall): by its limit, what it says itself, or what its like took. INT64_MAX: nobody
+ * knows. */
+static int64_t run_ends_ms(const struct core *c, const struct fleet_run *r, struct now now)
+{
+	const struct task *t = r->task;
+	int64_t limit = t->time_limit_s ? task_attempt(t)->start_ms + t->time_limit_s * 1000 : INT64_MAX, left = INT64_MAX;
+	bool known;
+	double work_s = estimates_work_s(c->estimates, t, &known);
+	if (isfinite(r->left_s))
+		left = now.wall_ms + (int64_t)(r->left_s * 1000);
+	else if (known && isfinite(r->work_s) && work_s > r->work_s)
+		left = now.wall_ms + (int64_t)((work_s - r->work_s) * 1000);
+	return left < limit ? left : limit;
+}
+
+static bool run_is_on(const struct fleet_run *r, uint32_t slot)
+{
+	for (unsigned i = 0; i < r->n_slots; i++)
+		if (r->slots[i] == slot)
+			return true;
+	return false;
+}
+
+/* How many tasks there may still run then. */
+static unsigned still_running(struct core *c, uint32_t slot, int64_t then_ms, struct now now)
+{
+	struct fleet_run r;
+	unsigned n = 0;
+	for (size_t at = 0; fleet_next_run(c->fleet, &at, &r);)
+		n += run_is_on(&r, slot) && run_ends_ms(c, &r, now) > then_ms;
+	return n;
+}
+
+#define OUT_OF_USE 1000000	/* a drained or silent GPU comes after all others */
+
+/* Whole GPUs only: whoever wants instances names them. */
+static int64_t find_best(struct core *c, const struct core_reservation *others, size_t n, const struct core_reservation *want,
+			 struct now now)
+{
+	scoped_free uint32_t *order = fleet_in_order(c->fleet);
+	int64_t best = -1;
+	unsigned least = 0;
+	for (size_t i = 0; i < fleet_size(c->fleet); i++) {
+		struct fleet_gpu g = fleet_look(c->fleet, order[i], now.mono_ms);
+		if (!g.present || g.reading->mig || has_gpu(want, g.reading->uuid) || meets(others, n, want, g.reading->uuid))
+			continue;
+		unsigned tasks = still_running(c, order[i], want->begin_ms, now) + (g.drained || g.stale ? OUT_OF_USE : 0);
+		if (best < 0 || tasks < least)
+			best = order[i], least = tasks;
+	}
+	return best;
+}
+
+static int check_given(const struct core_reservation *others, size_t n, const struct core_reservation *want, struct error *err)
+{
+	for (unsigned i = 0; i < want->n_gpus; i++) {
+		const struct core_reservation *other = meets(others, n, want, want->gpus[i]);
+		if (other)
+			return error_set(err, ERR_CONFLICT, "GPU %s: is in reservation %u at that time; 'rad reserve' lists them",
+					 want->gpus[i], other->id);
+	}
+	return 0;
+}
+
+int core_pick_reserved(struct core *c, const struct core_reservation *others, size_t n, struct core_reservation *want,
+		       bool given, struct now now, struct error *err)
+{
+	unsigned wanted = want->n_gpus;
+	int64_t slot;
+	if (given)
+		return check_given(others, n, want, err);
+	want->n_gpus = 0;
+	while (want->n_gpus < wanted && (slot = find_best(c, others, n, want, now)) >= 0)
+		memcpy(want->gpus[want->n_gpus++], fleet_look(c->fleet, (uint32_t)slot, now.mono_ms).reading->uuid, GPU_UUID_LEN);
+	if (want->n_gpus == wanted)
+		return 0;
+	return error_set(err, ERR_CONFLICT, "%u GPUs: %u of %zu are free of other reservations at that time; 'rad reserve' lists "
+			 "them", wanted, want->n_gpus, fleet_present(c->fleet));
+}
+
+static void add_overlap(const struct core *c, const struct core_reservation *r, const struct fleet_run *run, int64_t ends_ms,
+			json_t *list)
+{
+	char id[TASK_ID_TEXT];
+	json_t *gpus = json_array();
+	for (unsigned i = 0; i < run->n_slots; i++) {
+		const char *uuid = fleet_look(c->fleet, run->slots[i], 0).reading->uuid;
+		if (has_gpu(r, uuid))
+			json_array_append_new(gpus, json_string(uuid));
+	}
+	if (!json_array_size(gpus)) {
+		json_decref(gpus);
+		return;
+	}
+	json_array_append_new(list, json_pack("{ss, ss, so, so}", "task", task_id_text(run->task->id, id), "user",
+		run->task->spec->user ? run->task->spec->user : "", "gpus", gpus, "end_time",
+		json_time_or_null(ends_ms == INT64_MAX ? 0 : ends_ms)));
+}
+
+json_t *core_overlaps_json(struct core *c, const struct core_reservation *r, struct now now)
+{
+	json_t *list = json_array();
+	struct fleet_run run;
+	for (size_t at = 0; fleet_next_run(c->fleet, &at, &run);) {
+		int64_t ends_ms = run_ends_ms(c, &run, now);
+		if (run.task->spec->uid != r->uid && ends_ms > r->begin_ms)
+			add_overlap(c, r, &run, ends_ms, list);
+	}
+	return list;
+}
