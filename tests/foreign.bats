@@ -59,7 +59,7 @@ reason_is() { [ "$(field "$1" .reason)" = "$2" ]; }
 	wait_for 10 gpu_is 0 .mem_held_mib 0
 	gpu_is 3 '.tasks | join(" ")' "$id"
 	gpu_is 3 .mem_held_mib 9216
-	gpu_is 3 .mem_foreign_mib 0
+	wait_for 10 gpu_is 3 .mem_foreign_mib 0
 	rad queue | grep -q '3 (OtherGpus)'
 	rad show "$id" | grep -q 'given.*GPU 0'
 	rad show --events "$id" | grep -q moved
@@ -92,7 +92,7 @@ stranger()
 	uuid=$(gpu "$index" .uuid)
 	as "$user" env RAD_SIM_DEVICES="$SIM" CUDA_VISIBLE_DEVICES="$uuid" bash -c 'echo $$ >stranger; exec -a "$@"' x "$1" \
 		rad simtask --ramp 0 --seconds 100 "${@:2}" 3>&- 4>&- >/dev/null 2>&1 &
-	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[$index].mem_foreign_mib > 1024'"
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[$index].processes[] | select(.mem_mib > 1024)'"
 	cp "$WORLD/$user/stranger" "$WORLD/stranger"
 }
 
@@ -261,4 +261,56 @@ reservation_is()
 	TZ=CET-1CEST,M3.5.0,M10.5.0/3 run rad reserve 1 --begin 2031-03-30T02:30 --for 1h
 	[[ "$output" == *"the clocks leave that time out"* ]]
 	[ "$(rad reserve)" = "No GPU is reserved" ]
+}
+
+# ---- containers ----
+
+@test "a container's process is its task's by the attempt's token, counted where it is, and ended with it" {
+	need_root
+	local id token pid
+	id=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c 'echo $RAD_TASK_TOKEN >token.new; mv token.new token; sleep 100')
+	wait_for 10 test -s "$WORLD/$ALICE/token"
+	token=$(cat "$WORLD/$ALICE/token")
+	[[ "$token" =~ ^[0-9a-f]{32}$ ]]
+	# The id alone proves nothing, nor does another token.
+	RAD_TASK_ID=$id RAD_TASK_TOKEN=${token/[0-9]/x} stranger "$BOB" 2 python --mem 3G
+	gpu_is 2 '.processes[0].task' null
+	end_stranger 2
+	RAD_TASK_ID=$id stranger "$BOB" 2 python --mem 3G
+	gpu_is 2 '.processes[0].task' null
+	end_stranger 2
+	RAD_TASK_ID=$id RAD_TASK_TOKEN=$token stranger "$BOB" 2 python --mem 3G
+	pid=$(cat "$WORLD/stranger")
+	wait_for 10 gpu_is 2 '.tasks | join(" ")' "$id"
+	gpu_is 2 .mem_held_mib 4096
+	wait_for 10 gpu_is 2 .mem_foreign_mib 0	# with the next sample
+	reason_is "$id" OtherGpus
+	kill_radd
+	start_radd
+	wait_for 10 gpu_is 2 '.processes[0].task' "$id"
+	rad cancel "$id"
+	wait_state "$id" CANCELLED
+	gone "$pid"
+	wait_for 10 gpu_is 2 .mem_held_mib 0
+	run ! grep -r "$token" "$WORLD/radd.log"
+}
+
+@test "a container that does not end when its task is cancelled is told, and killed after a while" {
+	need_root
+	local id pid
+	rm -f "$WORLD/$ALICE/token"
+	sed -i 's/^kill_wait: .*/kill_wait: 5/' "$RAD_CONFIG"	# longer than the task itself takes to end
+	kill -HUP "$(cat "$WORLD/pid")"
+	id=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c 'echo $RAD_TASK_TOKEN >token.new; mv token.new token; sleep 100')
+	wait_for 10 test -s "$WORLD/$ALICE/token"
+	RAD_TASK_ID=$id RAD_TASK_TOKEN=$(cat "$WORLD/$ALICE/token") stranger "$BOB" 2 python --mem 3G
+	pid=$(cat "$WORLD/stranger")
+	wait_for 10 gpu_is 2 '.processes[0].task' "$id"
+	kill -STOP "$pid"	# SIGTERM does not end it
+	rad cancel "$id"
+	wait_state "$id" CANCELLED
+	grep -q "task $id: has ended, and process $pid of its container has not" "$WORLD/radd.log"
+	[ -e "/proc/$pid" ]
+	gone "$pid"
+	grep -q "task $id: killed process $pid of its container" "$WORLD/radd.log"
 }

@@ -20,6 +20,7 @@
 #include "daemon/hooks.h"
 #include "daemon/launching.h"
 #include "daemon/now.h"
+#include "daemon/outsiders.h"
 #include "daemon/pacing.h"
 #include "daemon/polling.h"
 #include "daemon/servers.h"
@@ -80,6 +81,7 @@ struct runner {
 	struct launching_line *launches;
 	struct hooks *hooks;		/* the administrator's programs */
 	struct sweeping *sweeping;	/* NULL before runner_sweep */
+	struct outsiders *outsiders;	/* processes of containers */
 	struct idmap watches;		/* task -> struct watch */
 	struct idmap shims;		/* pid of the shim -> struct watch */
 	struct idmap owners;		/* pid -> struct owned */
@@ -169,6 +171,7 @@ static void runner_end(struct watch *w, const struct exit_report *report)
 {
 	struct runner *r = w->r;
 	task_id task = w->task;
+	outsiders_end(r->outsiders, runner_task_of(w), r->plan.config->kill_wait_ms);
 	runner_drop_watch(w);
 	core_exited(r->plan.core, task, report, now_read());
 }
@@ -398,7 +401,7 @@ static int runner_signal_task(const struct watch *w, int sig)
 {
 	const struct task *t = runner_task_of(w);
 	char id[TASK_ID_TEXT];
-	int n = launch_signal(&w->r->plan.home, t, sig);
+	int n = launch_signal(&w->r->plan.home, t, sig) + outsiders_signal(w->r->outsiders, t, sig);
 	if (n)
 		log_info("task %s: %s sent to %d processes", task_id_text(w->task, id), strsignal(sig), n);
 	return n;
@@ -716,8 +719,9 @@ void runner_adopted(struct runner *r)
 
 /* Owners --------------------------------------------------------------------------------------------------------------- */
 
-/* Up the parents to a shim of ours; else the task that the process names in its environment, if its user is the task's and it
- * is younger than the task's shim: the task of that id of another store may still have processes. */
+/* Up the parents to a shim of ours; else the task that the process names in its environment, if it has the attempt's token or
+ * its user is the task's, and it is younger than the task's shim: the task of that id of another store may still have
+ * processes. */
 static task_id runner_find_owner(struct runner *r, const struct proc_reading *p)
 {
 	pid_t pid = p->id.pid;
@@ -734,10 +738,10 @@ static task_id runner_find_owner(struct runner *r, const struct proc_reading *p)
 		pid = parent;
 	}
 	const struct task *t = p->claimed ? core_task(r->plan.core, p->claimed) : NULL;
-	if (!t || t->state != TASK_RUNNING || t->spec->uid != p->uid)
+	struct proc_id shim = t && t->state == TASK_RUNNING ? task_attempt(t)->shim : (struct proc_id){ 0 };
+	if (!shim.pid || p->id.start_ticks < shim.start_ticks)
 		return 0;
-	struct proc_id shim = task_attempt(t)->shim;
-	return shim.pid && p->id.start_ticks >= shim.start_ticks ? t->id : 0;
+	return outsiders_prove(r->outsiders, t, p) || t->spec->uid == p->uid ? t->id : 0;
 }
 
 task_id runner_owner(struct runner *r, const struct proc_reading *p)
@@ -757,7 +761,8 @@ struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan)
 {
 	struct runner *r = alloc_zero(sizeof *r);
 	*r = (struct runner){ .loop = loop, .plan = *plan, .servers = servers_create(plan->run_dir, plan->device),
-			      .launches = launching_line_create(loop), .hooks = hooks_create(loop, plan->config) };
+			      .launches = launching_line_create(loop), .hooks = hooks_create(loop, plan->config),
+			      .outsiders = outsiders_create(loop, &plan->home) };
 	uv_timer_init(loop, &r->tick);
 	r->tick.data = r;
 	return r;
@@ -788,6 +793,7 @@ void runner_destroy(struct runner *r)
 	launching_line_destroy(r->launches);
 	sweeping_destroy(r->sweeping);
 	hooks_destroy(r->hooks);
+	outsiders_destroy(r->outsiders);
 	servers_destroy(r->servers);
 	for (size_t i = 0; i < r->n; i++)
 		free(r->effects[i].folder);

@@ -466,6 +466,15 @@ static void whose_process_it_is(void **state)
 	assert_int_equal(runner_owner(s->runner, &claims), id);
 	struct proc_reading lies = { .id = { .pid = 1, .start_ticks = since + 1 }, .uid = getuid() + 1, .claimed = id };
 	assert_int_equal(runner_owner(s->runner, &lies), 0);
+	/* A container's process, of whatever user, has the token; a stranger who knows the task's id has not. */
+	struct proc_reading contained = { .id = { .pid = 2, .start_ticks = since + 2 }, .uid = getuid() + 1, .claimed = id };
+	char token[LAUNCH_TOKEN_LEN];
+	assert_int_equal(launch_token(&s->plan.home, core_task(s->w.core, id), token), 0);
+	memcpy(contained.token, token, sizeof token);
+	assert_int_equal(runner_owner(s->runner, &contained), id);
+	contained.id.pid = 3;
+	contained.token[5] ^= 1;
+	assert_int_equal(runner_owner(s->runner, &contained), 0);
 	struct proc_reading older = { .id = { .pid = 1, .start_ticks = since - 1 }, .uid = getuid(), .claimed = id };
 	assert_int_equal(runner_owner(s->runner, &older), 0);	/* of a task of that id in another store */
 	make_file(s, "go");

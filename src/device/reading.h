@@ -42,6 +42,7 @@ struct gpu_reading {
 
 #define PROC_PROGRAM_LEN 64
 #define PROC_COMMAND_LEN 256
+#define PROC_TOKEN_LEN 33
 
 struct proc_reading {
 	uint32_t gpu;		/* position in the snapshot's `gpus` */
@@ -49,6 +50,7 @@ struct proc_reading {
 	uid_t uid;		/* -1: not known */
 	uint64_t mem_mib;	/* counts when that GPU has GPU_PROC_MEM */
 	task_id claimed;	/* RAD_TASK_ID of its environment; 0: none. A claim, to be checked against the uid */
+	char token[PROC_TOKEN_LEN];	/* RAD_TASK_TOKEN beside it, to be checked too; "": none */
 	bool mps_server;	/* an MPS server: part of the GPU's overhead, nobody's task */
 	int64_t started_ms;	/* wall; 0: not known */
 	/* What it runs: for everybody, and with all its arguments; printable ASCII (monitor/program.h). "": not known. */

@@ -14,6 +14,7 @@
 #define ATTEMPT_REQUEST "request"
 #define ATTEMPT_CLAIM "claim"
 #define ATTEMPT_EXIT "exit"
+#define ATTEMPT_TOKEN "token"		/* 32 hexadecimal digits */
 #define ATTEMPT_CGROUP "cgroup"		/* the path of its cgroup; only when there is one */
 
 /* Opens the folder. Refuses one that others may write, or that is a link. Returns a descriptor, or -1;

@@ -114,8 +114,8 @@ static void set_gpus(struct environment_list *l, const struct launch_request *r)
 static void unset_ours(struct environment_list *l)
 {
 	static const char *const ours[] = {
-		"RAD_GPU_MEM_MIB", "RAD_CPUS", "RAD_ARRAY_TASK_ID", "RAD_ARRAY_JOB_ID", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
-		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+		"RAD_GPU_MEM_MIB", "RAD_CPUS", "RAD_TASK_TOKEN", "RAD_ARRAY_TASK_ID", "RAD_ARRAY_JOB_ID", "CUDA_MPS_PIPE_DIRECTORY",
+		"CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
 	};
 	for (size_t i = 0; i < COUNT_OF(ours); i++)
 		environment_unset(l, ours[i]);
@@ -184,6 +184,8 @@ char **launch_environment(const struct environment_input *in)
 	unset_ours(&l);
 	set_gpus(&l, in->request);
 	set_task(&l, in->request);
+	if (in->token)
+		environment_set(&l, "RAD_TASK_TOKEN", "%s", in->token);
 	set_mps(&l, in);
 	set_no_preallocation(&l, t);
 	/* Python buffers what does not go to a terminal, and then `rad logs -f` shows nothing for minutes. */

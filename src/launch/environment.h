@@ -12,6 +12,7 @@ struct environment_input {
 	/* Where no MPS daemon listens. A client that finds one at the default place silently joins it; so a task that is not
 	 * to use MPS is pointed there. */
 	const char *no_mps_dir;
+	const char *token;	/* of the attempt; NULL: none */
 	unsigned master_port;	/* for tasks of several GPUs; 0: none */
 };
 

@@ -24,6 +24,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@
 struct launch {
 	char label[LAUNCH_NAME_LEN];	/* for people: plain */
 	char *folder;
+	char token[LAUNCH_TOKEN_LEN];
 	struct buf request;
 };
 
@@ -82,21 +84,21 @@ static char *no_mps_dir(const struct launch_request *r)
 	return make_readable(path) ? steal(path) : alloc_printf("%s/attempts/no-mps", r->home.state_dir);
 }
 
-static char **make_environment(const struct launch_request *r)
+static char **make_environment(const struct launch_request *r, const char *token)
 {
 	scoped_free char *no_mps = no_mps_dir(r);
-	struct environment_input in = { .request = r, .no_mps_dir = no_mps,
+	struct environment_input in = { .request = r, .no_mps_dir = no_mps, .token = *token ? token : NULL,
 					.master_port = r->n_gpus > 1 ? free_port() : 0 };
 	return launch_environment(&in);
 }
 
-static void encode(const struct launch_request *r, struct buf *out)
+static void encode(const struct launch_request *r, const char *token, struct buf *out)
 {
 	const struct spec *s = r->task->spec;
 	char name[LAUNCH_NAME_LEN];
 	scoped_free char *output = spec_expand_path(s, s->output, r->task->id);
 	scoped_free char *error = s->error ? spec_expand_path(s, s->error, r->task->id) : NULL;
-	char **env = make_environment(r);
+	char **env = make_environment(r, token);
 	struct shim_request request = {
 		.label = launch_name(&r->home, r->task, name), .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777,
 		.mem_max_mib = (uint32_t)r->task->host_mem_mib,
@@ -108,19 +110,27 @@ static void encode(const struct launch_request *r, struct buf *out)
 }
 
 /* Whole or not at all, for a shim that may be reading. It need not survive a power cut: nothing was started then. */
-static int write_request(int folder, const struct buf *request, struct error *err)
+static int write_whole(int folder, const char *name, const void *data, size_t n, struct error *err)
 {
-	static const char draft[] = ATTEMPT_REQUEST ".new";
-	if (request->len > REQUEST_MAX)
-		return error_set(err, ERR_INVALID, "script, arguments and environment take %zu MiB; %zu are allowed",
-				 request->len >> 20, REQUEST_MAX >> 20);
+	char draft[32];
+	snprintf(draft, sizeof draft, "%s.new", name);
 	scoped_fd int fd = openat(folder, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || io_write_full(fd, request->data, request->len) || renameat(folder, draft, folder, ATTEMPT_REQUEST)) {
-		error_errno(err, ATTEMPT_REQUEST);
+	if (fd < 0 || io_write_full(fd, data, n) || renameat(folder, draft, folder, name)) {
+		error_errno(err, "%s", name);
 		unlinkat(folder, draft, 0);
 		return -1;
 	}
 	return 0;
+}
+
+/* The token comes first: what runs has it then. */
+static int write_request(int folder, const struct launch *l, struct error *err)
+{
+	if (l->request.len > REQUEST_MAX)
+		return error_set(err, ERR_INVALID, "script, arguments and environment take %zu MiB; %zu are allowed",
+				 l->request.len >> 20, REQUEST_MAX >> 20);
+	return write_whole(folder, ATTEMPT_TOKEN, l->token, strlen(l->token), err) ||
+	       write_whole(folder, ATTEMPT_REQUEST, l->request.data, l->request.len, err) ? -1 : 0;
 }
 
 /* A folder that was claimed, by whomever, is removed by launch_forget only. */
@@ -129,6 +139,7 @@ static void remove_unclaimed(int folder, const char *path)
 	if (!faccessat(folder, ATTEMPT_CLAIM, F_OK, 0))
 		return;
 	unlinkat(folder, ATTEMPT_REQUEST, 0);
+	unlinkat(folder, ATTEMPT_TOKEN, 0);
 	unlinkat(folder, ATTEMPT_EXIT, 0);
 	rmdir(path);
 }
@@ -137,7 +148,7 @@ static void remove_unclaimed(int folder, const char *path)
  * there goes without a further descriptor. */
 static void remove_folder(int folder, const char *path)
 {
-	static const char *const names[] = { ATTEMPT_REQUEST, ATTEMPT_CLAIM, ATTEMPT_EXIT, ATTEMPT_CGROUP };
+	static const char *const names[] = { ATTEMPT_REQUEST, ATTEMPT_TOKEN, ATTEMPT_CLAIM, ATTEMPT_EXIT, ATTEMPT_CGROUP };
 	for (size_t i = 0; i < COUNT_OF(names); i++)
 		unlinkat(folder, names[i], 0);
 	if (!rmdir(path))
@@ -169,10 +180,21 @@ static int fill_folder(int folder, const struct launch *l, struct error *err)
 	int claimed = claim_read(folder, ATTEMPT_CLAIM, &before, err);
 	if (claimed)
 		return claimed < 0 ? -1 : error_set(err, ERR_CONFLICT, "was started before, as process %d", (int)before.pid);
-	if (!record_reserve(folder, ATTEMPT_EXIT, err) && !write_request(folder, &l->request, err))
+	if (!record_reserve(folder, ATTEMPT_EXIT, err) && !write_request(folder, l, err))
 		return 0;
 	remove_unclaimed(folder, l->folder);
 	return -1;
+}
+
+/* "" where the kernel has no chance left to give, which it always has once it is up. */
+static void make_token(char token[LAUNCH_TOKEN_LEN])
+{
+	unsigned char bytes[(LAUNCH_TOKEN_LEN - 1) / 2];
+	*token = 0;
+	if (getrandom(bytes, sizeof bytes, GRND_NONBLOCK) != (ssize_t)sizeof bytes)
+		return;
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(token + 2 * i, 3, "%02x", bytes[i]);
 }
 
 struct launch *launch_prepare(const struct launch_request *r)
@@ -180,7 +202,8 @@ struct launch *launch_prepare(const struct launch_request *r)
 	struct launch *l = alloc_zero(sizeof *l);
 	launch_name(&(struct launch_home){ 0 }, r->task, l->label);
 	l->folder = launch_folder(&r->home, r->task);
-	encode(r, &l->request);
+	make_token(l->token);
+	encode(r, l->token, &l->request);
 	return l;
 }
 
@@ -284,6 +307,18 @@ bool launch_progress(const struct launch_home *home, const struct task *t, struc
 	*out = record.seen;
 	*file = hash_bytes(HASH_SEED, parts, sizeof parts);
 	return true;
+}
+
+int launch_token(const struct launch_home *home, const struct task *t, char token[LAUNCH_TOKEN_LEN])
+{
+	scoped_free char *path = launch_folder(home, t);
+	scoped_fd int folder = -1;
+	if (open_folder(path, &folder, NULL))
+		return -1;
+	scoped_fd int fd = openat(folder, ATTEMPT_TOKEN, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : io_read_full(fd, token, LAUNCH_TOKEN_LEN - 1);
+	token[n > 0 ? n : 0] = 0;
+	return n == LAUNCH_TOKEN_LEN - 1 ? 0 : -1;
 }
 
 bool launch_may_begin_again(const struct launch_home *home, const struct task *t)

@@ -9,7 +9,7 @@
  *
  * Attempt folder STATE/attempts/ID.N-STORE-PLACED/ (launch_name), mode 700:  request (what to start: request.h)
  *	claim ("PID START_TICKS\n", by the shim)  exit (JSON, a line at its end and one of its progress, by the shim: record.h)
- *	cgroup (its path, if there is one)
+ *	cgroup (its path, if there is one)  token (which its processes have in RAD_TASK_TOKEN)
  */
 #ifndef RAD_LAUNCH_LAUNCH_H
 #define RAD_LAUNCH_LAUNCH_H
@@ -78,6 +78,10 @@ int launch_result(const struct launch_home *home, const struct task *t, bool *cl
 /* How far the last attempt is by its own output, in range, whatever its shim wrote. *file is a number for the file that it
  * prints into. False: nobody knows. */
 bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file);
+/* The token of the last attempt, by which a process that is not the shim's child can prove that the task's user started it. 0,
+ * or -1: it has none. */
+#define LAUNCH_TOKEN_LEN 33
+int launch_token(const struct launch_home *home, const struct task *t, char token[LAUNCH_TOKEN_LEN]);
 /* Whether the attempt may be started: its folder is there and nobody has claimed it, so nothing ran. Where there is no folder,
  * one whose shim is known may have run. */
 bool launch_may_begin_again(const struct launch_home *home, const struct task *t);

@@ -133,7 +133,8 @@ static void put_proc(struct codec *c, struct proc_reading *p)
 	put(c, p->started_ms);
 	put_text(c, p->program, sizeof p->program);
 	put_text(c, p->command, sizeof p->command);
-	if (!is_ascii(p->program) || !is_ascii(p->command))
+	put_text(c, p->token, sizeof p->token);
+	if (!is_ascii(p->program) || !is_ascii(p->command) || !is_ascii(p->token))
 		c->bad = true;
 }
 

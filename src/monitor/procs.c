@@ -23,6 +23,7 @@ struct procs_entry {
 	struct proc_id id;
 	uid_t uid;
 	task_id claimed;
+	char token[PROC_TOKEN_LEN];
 	bool mps_server;
 	bool listed;	/* in the snapshot at hand */
 	int64_t started_ms;
@@ -105,6 +106,11 @@ static int64_t started_ms(uint64_t start_ticks)
 	return clock_wall_ms() - up_ms + (int64_t)(start_ticks * 1000 / (uint64_t)hz);
 }
 
+static bool is_token(const char *text)
+{
+	return strlen(text) == PROC_TOKEN_LEN - 1 && strspn(text, "0123456789abcdef") == PROC_TOKEN_LEN - 1;
+}
+
 static void entry_learn(const struct procs *p, struct procs_entry *e, pid_t pid, uint64_t start_ticks)
 {
 	/* What the pid was before says nothing of who has it now. */
@@ -113,12 +119,14 @@ static void entry_learn(const struct procs *p, struct procs_entry *e, pid_t pid,
 	e->claimed = 0;
 	e->mps_server = false;
 	e->started_ms = 0;
-	*e->program = *e->command = 0;
+	*e->program = *e->command = *e->token = 0;
 	if (!start_ticks)
 		return;
 	e->started_ms = started_ms(start_ticks);
 	entry_learn_program(e, pid);
 	e->claimed = claimed_task(pid);
+	if (e->claimed && (proc_environ(pid, "RAD_TASK_TOKEN", e->token, sizeof e->token) || !is_token(e->token)))
+		*e->token = 0;
 	e->mps_server = is_mps_server(p, pid);
 }
 
@@ -172,6 +180,7 @@ void procs_fill(struct procs *p, struct snapshot *s)
 		r->started_ms = e->started_ms;
 		memcpy(r->program, e->program, sizeof r->program);
 		memcpy(r->command, e->command, sizeof r->command);
+		memcpy(r->token, e->token, sizeof r->token);
 	}
 	forget_unlisted(p);
 }

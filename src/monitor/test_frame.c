@@ -39,7 +39,7 @@ static struct snapshot example(void)
 		struct proc_reading *p = snapshot_add_proc(&s);
 		*p = (struct proc_reading){ .gpu = i % 20, .id = { 1000 + (pid_t)i, 5000 + i }, .uid = 1001, .mem_mib = 740 + i,
 					    .claimed = TASK_ID(12, i), .mps_server = i == 7, .started_ms = 1795192567123 + i,
-					    .program = "python train.py", .command = "python train.py --lr 0.1" };
+					    .program = "python train.py", .command = "python train.py --lr 0.1", .token = "0123456789abcdef" };
 	}
 	return s;
 }
@@ -63,6 +63,7 @@ static void assert_same(const struct snapshot *a, const struct snapshot *b)
 		assert_int_equal(p->started_ms, q->started_ms);
 		assert_string_equal(p->program, q->program);
 		assert_string_equal(p->command, q->command);
+		assert_string_equal(p->token, q->token);
 	}
 }
 
@@ -150,7 +151,7 @@ static void test_lies_are_refused(void **state)
 	struct snapshot s = example();
 	scoped_buf pipe = { 0 };
 	monitor_frame_write(&s, &pipe);
-	size_t last_proc = pipe.len - (4 + 4 + 8 + 4 + 8 + 8 + 1 + 8 + PROC_PROGRAM_LEN + PROC_COMMAND_LEN);
+	size_t last_proc = pipe.len - (4 + 4 + 8 + 4 + 8 + 8 + 1 + 8 + PROC_PROGRAM_LEN + PROC_COMMAND_LEN + PROC_TOKEN_LEN);
 	assert_int_equal(read_changed(last_proc, &far_gpu, 4), -1);	/* a process on a GPU that is not there */
 	snapshot_clear(&s);
 }

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ * See outsiders.h. Few tasks have any, so they stand in one list, and an attempt's token is read from its folder when a process
+ * says that it belongs there: rare, since each process is asked once in its life.
+ */
+#include "daemon/outsiders.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/scope.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct outsider {
+	task_id task;
+	struct proc_id id;
+	int64_t kill_ms;	/* mono; 0: its attempt runs */
+};
+
+struct outsiders {
+	struct launch_home home;
+	uv_timer_t timer;
+	struct outsider *list;
+	size_t n, cap;
+};
+
+struct outsiders *outsiders_create(uv_loop_t *loop, const struct launch_home *home)
+{
+	struct outsiders *o = alloc_zero(sizeof *o);
+	o->home = *home;
+	o->timer.data = o;
+	uv_timer_init(loop, &o->timer);
+	return o;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	struct outsiders *o = h->data;
+	free(o->list);
+	free(o);
+}
+
+void outsiders_destroy(struct outsiders *o)
+{
+	if (o)
+		uv_close((uv_handle_t *)&o->timer, on_closed);
+}
+
+static bool is_known(const struct outsiders *o, const struct task *t, struct proc_id id)
+{
+	for (size_t i = 0; i < o->n; i++) {
+		const struct outsider *one = &o->list[i];
+		if (one->task == t->id && !one->kill_ms && one->id.pid == id.pid && one->id.start_ticks == id.start_ticks)
+			return true;
+	}
+	return false;
+}
+
+bool outsiders_prove(struct outsiders *o, const struct task *t, const struct proc_reading *p)
+{
+	char token[LAUNCH_TOKEN_LEN], id[TASK_ID_TEXT];
+	if (!*p->token || !p->id.start_ticks || launch_token(&o->home, t, token) || strcmp(token, p->token))
+		return false;
+	if (is_known(o, t, p->id))
+		return true;
+	alloc_grow(o->list, o->n, o->cap);
+	o->list[o->n++] = (struct outsider){ t->id, p->id };
+	log_info("task %s: process %d (uid %u, %s) is not its child, and has its token: a container's, counted as the task's",
+		 task_id_text(t->id, id), (int)p->id.pid, (unsigned)p->uid, p->program);
+	return true;
+}
+
+/* The pid may have become another's since: that is asked once it is held. */
+static bool outsider_signal(const struct outsider *one, int signal)
+{
+	scoped_fd int fd = proc_pidfd(one->id.pid);
+	return fd >= 0 && proc_alive(one->id) && !proc_pidfd_signal(fd, signal);
+}
+
+int outsiders_signal(struct outsiders *o, const struct task *t, int signal)
+{
+	int got = 0;
+	for (size_t i = 0; i < o->n; i++)
+		got += o->list[i].task == t->id && !o->list[i].kill_ms && outsider_signal(&o->list[i], signal);
+	return got;
+}
+
+static void on_time(uv_timer_t *timer);
+
+static void outsiders_watch(struct outsiders *o)
+{
+	int64_t now = clock_mono_ms(), next = INT64_MAX;
+	for (size_t i = 0; i < o->n; i++)
+		if (o->list[i].kill_ms && o->list[i].kill_ms < next)
+			next = o->list[i].kill_ms;
+	if (next != INT64_MAX)
+		uv_timer_start(&o->timer, on_time, next > now ? (uint64_t)(next - now) : 0, 0);
+}
+
+static void on_time(uv_timer_t *timer)
+{
+	struct outsiders *o = timer->data;
+	size_t kept = 0;
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < o->n; i++) {
+		const struct outsider one = o->list[i];
+		if (!one.kill_ms || one.kill_ms > clock_mono_ms())
+			o->list[kept++] = one;
+		else if (outsider_signal(&one, SIGKILL))
+			log_info("task %s: killed process %d of its container, which did not end by itself", task_id_text(one.task, id),
+				 (int)one.id.pid);
+		else if (proc_alive(one.id))	/* another user's, and this daemon is not root's */
+			log_warn("task %s: process %d of its container goes on, and is not this daemon's to kill: end the container",
+				 task_id_text(one.task, id), (int)one.id.pid);
+	}
+	o->n = kept;
+	outsiders_watch(o);
+}
+
+/* What to do of one whose attempt is over; false: nothing more. */
+static bool outlives(struct outsider *one, bool stopped, int64_t kill_wait_ms)
+{
+	char id[TASK_ID_TEXT];
+	if (!proc_alive(one->id))
+		return false;
+	log_warn("task %s: has ended, and process %d of its container has not: %s; until it is gone, what it holds stays counted",
+		 task_id_text(one->task, id), (int)one->id.pid, stopped ? "it has a while to end" : "it is left alone");
+	one->kill_ms = clock_mono_ms() + kill_wait_ms + 1;
+	return stopped;
+}
+
+void outsiders_end(struct outsiders *o, const struct task *t, int64_t kill_wait_ms)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < o->n; i++) {
+		struct outsider one = o->list[i];
+		bool ends = one.task == t->id && !one.kill_ms;
+		if (!ends || outlives(&one, t->stopping != STOP_NONE, kill_wait_ms))
+			o->list[kept++] = one;
+	}
+	o->n = kept;
+	outsiders_watch(o);
+}
