@@ -230,6 +230,7 @@ bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 /* Whether all that was asked of that GPU before memory is whose MPS server runs there, and that is another's. */
 bool map_waits_for_server(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 			  const struct map_gpu *g);
+
 /* Whether a reservation keeps it away from that GPU now. *in_s: seconds until that begins, 0 or less: it has; *left_s: until it
  * ends. Both may be NULL. */
 bool map_is_reserved(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, double *in_s,
