@@ -88,7 +88,7 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	struct spec *spec = NULL;
 	if (cli_describe(c, options))
 		return false;
-	*flags = (struct submit_flags){ .positional_policy = ask_positional_policy };
+	*flags = (struct submit_flags){ .positional_policy = ask_positional_policy, .terminal = flags->terminal };
 	if (submit_parse_command(c->argc, c->argv, &spec, flags, &err)) {
 		c->rc = fail(c, flags, &err);
 		return false;

@@ -111,6 +111,7 @@ static void set_flag_targets(struct args_option *options, struct submit_flags *f
 {
 	const struct { const char *name; bool *flag; } flags[] = {
 		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run }, { "wait", &f->wait }, { "json", &f->json },
+		{ "pty", &f->pty },
 	};
 	for (struct args_option *o = options; o->name; o++)
 		for (size_t i = 0; i < COUNT_OF(flags); i++)
@@ -316,11 +317,28 @@ int submit_check_words(const struct spec *s, struct error *err)
 	return 0;
 }
 
+/* What is shown on a terminal is seen; a log of it is kept for who asks for one. */
+static int settle_terminal(struct submit_job *j, struct error *err)
+{
+	struct spec *s = j->spec;
+	if (!j->flags->pty)
+		return 0;
+	if (!j->flags->terminal)
+		return error_set(err, ERR_INVALID, "--pty: a task that waits in the queue has no terminal: use rad run --pty");
+	const char *socket = j->flags->terminal(err);
+	if (!socket)
+		return -1;
+	s->terminal = alloc_string(socket);
+	if (!s->output)
+		s->output = alloc_string("/dev/null");
+	return 0;
+}
+
 static int settle(struct submit_job *j, struct error *err)
 {
 	struct spec *s = j->spec;
 	submit_caller_identity(s);
-	if (check_utf8(s, err) || submit_check_words(s, err) || settle_folder(j, err))
+	if (check_utf8(s, err) || submit_check_words(s, err) || settle_folder(j, err) || settle_terminal(j, err))
 		return -1;
 	if (!s->output)
 		s->output = alloc_string(s->n_array ? "rad-%A_%a.out" : "rad-%j.out");

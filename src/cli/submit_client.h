@@ -16,7 +16,9 @@
 struct submit_flags {
 	/* in: whether the configuration's `positional_policy` is "honour"; asked only for a task file. NULL: no */
 	bool (*positional_policy)(void);
-	bool parsable, dry_run, wait, json, help;
+	/* in: the socket at which the caller's terminal can be had, with --pty; NULL: the verb has no use for one */
+	const char *(*terminal)(struct error *err);
+	bool parsable, dry_run, wait, json, help, pty;
 	const char *capture;	/* out: see submit_capture_wish */
 	bool usage;		/* on an error: the command line itself is wrong (exit code 2) */
 	char **notes;		/* things to tell the user on stderr; n_notes */

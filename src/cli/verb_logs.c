@@ -37,6 +37,9 @@ static json_t *one_task(const char *id, struct error *err)
 static int no_log(const json_t *task, struct error *err)
 {
 	const char *why = member_text(task, "reason_text");
+	if (json_is_true(json_object_get(task, "terminal")))
+		return error_set(err, ERR_NOT_FOUND, "task %s: runs on its user's terminal, and no log was asked for (rad run --pty --output "
+				 "FILE keeps one)", member_text(task, "id"));
 	if (!member_last_attempt(task))
 		return error_set(err, ERR_NOT_FOUND, "task %s: has not started, so there is no log yet%s%s", member_text(task, "id"),
 				 *why ? ": " : "", why);
@@ -65,6 +68,8 @@ static int follow_until_end(struct follow *f, const json_t *task, struct error *
 static int show_log(const struct want *want, const json_t *task, struct error *err)
 {
 	struct term term = term_ask();
+	if (json_is_true(json_object_get(task, "terminal")) && !strcmp(member_text(task, "log_path"), "/dev/null"))
+		return no_log(task, err);
 	/* A terminal collapses by itself, and shows how far the bar is. */
 	struct follow *f = follow_create(member_text(task, "log_path"), want->raw || (want->follow && term.live), stdout);
 	int rc = want->lines >= 0 ? follow_seek_lines(f, want->lines, err) : 0;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * rad run: submits, follows the log, exits with the task's code. The task's output is all that goes to stdout; what rad
  * itself has to say goes to stderr, and what changes while one waits to a terminal only.
+ *
+ * With --pty the caller's terminal is joined to the task's (pty.h), and no log is followed. Such a session needs no radd: it
+ * goes on while that one is away, and ends when the task lets go of its terminal; only the code comes from radd.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -10,8 +13,10 @@
 #include "cli/client.h"
 #include "cli/follow.h"
 #include "cli/format.h"
+#include "cli/pty.h"
 #include "cli/submission.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +27,7 @@
 #define LEFT 130	/* what a shell shows for a program that Ctrl-C ended */
 
 static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t hung_up, resized, paused;	/* with --pty */
 
 static void on_interrupt(int signum)
 {
@@ -29,10 +35,22 @@ static void on_interrupt(int signum)
 	interrupts++;
 }
 
+static void on_terminal(int signum)
+{
+	if (signum == SIGWINCH)
+		resized = 1;
+	else if (signum == SIGTSTP)
+		paused = 1;
+	else
+		hung_up = 1;
+}
+
 struct running {
 	const char *id;
-	struct follow *log;
-	struct client_wait *wait;
+	bool pty;
+	struct follow *log;		/* NULL with pty */
+	int kept;			/* with pty: the log that was asked for, or -1 */
+	struct client_wait *wait;	/* NULL: radd went away from a session that goes on */
 	bool terminal;			/* stderr is one */
 	bool started;			/* the log is there: no more status lines */
 	bool shown;			/* a status line stands on the terminal */
@@ -69,6 +87,23 @@ static void show_status(struct running *r)
 	r->shown = true;
 }
 
+/* One whose terminal has gone asks for nothing more. What runs is hung up by the kernel, as after ssh: what it does then is
+ * its own. */
+static bool handle_terminal(struct running *r)
+{
+	struct error ignored = ERROR_INIT;
+	if (resized)
+		pty_resize();
+	if (paused)
+		pty_pause();
+	resized = paused = 0;
+	if (!hung_up && !pty_hung_up())
+		return false;
+	if (pty_state() == PTY_WAITING)
+		json_decref(client_call_id("cancel", r->id, &ignored));
+	return true;
+}
+
 /* The first interrupt asks radd to end the task, the second leaves. */
 static bool handle_interrupt(struct running *r)
 {
@@ -94,26 +129,54 @@ static bool handle_interrupt(struct running *r)
 static void show_output(struct running *r)
 {
 	struct error err = ERROR_INIT;
-	if (r->unreadable || follow_read(r->log, &err) >= 0)
+	if (!r->log || r->unreadable || follow_read(r->log, &err) >= 0)
 		return;
 	r->unreadable = true;
 	clear_status(r);
 	cli_note("%s: the output of task %s is not shown", err.text, r->id);
 }
 
+/* Waits for whatever comes next, and carries between the terminals. */
+static void wait_and_carry(const struct running *r)
+{
+	struct pollfd p[1 + PTY_POLLS] = { { r->wait ? client_wait_fd(r->wait) : -1, POLLIN, 0 } };
+	struct timespec tick = { .tv_nsec = POLL_MS * 1000000L };
+	sigset_t none;
+	unsigned n = r->pty ? pty_polls(p + 1) : 0;
+	sigemptyset(&none);
+	/* Interrupts are let in here alone. */
+	if (ppoll(p, 1 + n, &tick, &none) > 0 && n)
+		pty_work(p + 1, n, r->kept);
+}
+
+/* As client_wait_poll. While a session goes on nobody needs radd, and nothing is said on its terminal. */
+static int ask_for_end(struct running *r, json_t **reply, struct error *err)
+{
+	bool session = r->pty && pty_state() == PTY_JOINED;
+	if (!r->wait)
+		return session ? 0 : error_set(err, ERR_UNAVAILABLE, "the session is over; radd is away, and does not say how it ended");
+	int rc = client_wait_poll(r->wait, reply, err);
+	if (rc >= 0 || !session)
+		return rc;
+	client_wait_destroy(r->wait);
+	r->wait = NULL;
+	return 0;
+}
+
+static bool has_started(const struct running *r)
+{
+	return r->pty ? pty_state() != PTY_WAITING : follow_is_open(r->log);
+}
+
 /* 1: it ended, *reply says how; 0: left by an interrupt; -1. */
 static int follow_to_end(struct running *r, json_t **reply, struct error *err)
 {
-	sigset_t none;
-	sigemptyset(&none);
 	for (;;) {
-		struct pollfd p = { client_wait_fd(r->wait), POLLIN, 0 };
-		struct timespec tick = { .tv_nsec = POLL_MS * 1000000L };
-		ppoll(&p, 1, &tick, &none);	/* interrupts are let in here alone */
-		if (handle_interrupt(r))
+		wait_and_carry(r);
+		if (handle_interrupt(r) || (r->pty && handle_terminal(r)))
 			return 0;
-		int rc = client_wait_poll(r->wait, reply, err);
-		if (!r->started && follow_is_open(r->log)) {
+		int rc = ask_for_end(r, reply, err);
+		if (!r->started && has_started(r)) {
 			clear_status(r);
 			r->started = true;
 		}
@@ -138,6 +201,20 @@ static void catch_interrupts(void)
 	sigaction(SIGTERM, &action, NULL);
 }
 
+static void catch_terminal(void)
+{
+	static const int signals[] = { SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP };
+	struct sigaction action = { .sa_handler = on_terminal };
+	sigset_t set;
+	sigemptyset(&set);
+	for (size_t i = 0; i < COUNT_OF(signals); i++)
+		sigaddset(&set, signals[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	for (size_t i = 0; i < COUNT_OF(signals); i++)
+		sigaction(signals[i], &action, NULL);
+	signal(SIGPIPE, SIG_IGN);	/* standard output that is closed ends the session like any other end of it */
+}
+
 static void explain_end(const json_t *task)
 {
 	const char *evidence = member_text(member_last_attempt(task), "evidence");
@@ -145,49 +222,72 @@ static void explain_end(const json_t *task)
 		cli_note("task %s: %s%s%s", member_text(task, "id"), member_text(task, "state"), *evidence ? ": " : "", evidence);
 }
 
-static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitted_ms, bool json)
+/* Shown from now on: what the log is to be, or the terminal. */
+static void follow_begin(struct running *r, const char *log_path, int64_t submitted_ms)
+{
+	struct term term = term_ask();
+	r->kept = -1;
+	if (r->pty) {
+		/* What the shim cannot open there it tells. */
+		if (strcmp(log_path, "/dev/null"))
+			r->kept = open(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+		catch_terminal();
+		return;
+	}
+	r->log = follow_create(log_path, term.live, stdout);
+	follow_skip_older(r->log, submitted_ms);
+}
+
+static void follow_over(struct running *r)
+{
+	clear_status(r);
+	if (r->pty)
+		pty_drain(r->kept);
+	if (r->kept >= 0)
+		close(r->kept);
+	if (r->log)
+		follow_finish(r->log);
+	client_wait_destroy(r->wait);
+	follow_destroy(r->log);
+}
+
+static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitted_ms, const struct submit_flags *flags)
 {
 	struct error err = ERROR_INIT;
-	struct running r = { .id = member_text(accepted, "id"), .terminal = isatty(STDERR_FILENO) };
-	struct term term = term_ask();
+	struct running r = { .id = member_text(accepted, "id"), .terminal = isatty(STDERR_FILENO), .pty = flags->pty };
 	json_t *ended = NULL;
 	scoped_json *ids = json_pack("[s]", r.id);
 	catch_interrupts();
-	r.log = follow_create(member_text(accepted, "log_path"), term.live, stdout);
-	follow_skip_older(r.log, submitted_ms);
+	follow_begin(&r, member_text(accepted, "log_path"), submitted_ms);
 	r.wait = client_wait_create(ids, false, &err);
 	int rc = r.wait ? follow_to_end(&r, &ended, &err) : -1, code = LEFT;
-	clear_status(&r);
-	follow_finish(r.log);
+	follow_over(&r);
 	if (rc < 0)
 		code = cli_fail(c, &err);
 	if (rc > 0) {
 		code = submission_code(json_object_get(ended, "tasks"));
 		explain_end(json_array_get(json_object_get(ended, "tasks"), 0));
 	}
-	if (ended && json)
+	if (ended && flags->json)
 		cli_print_json(json_incref(ended));
 	json_decref(ended);
-	client_wait_destroy(r.wait);
-	follow_destroy(r.log);
 	return code;
 }
 
 int verb_run(struct cli_call *c)
 {
-	struct submit_flags flags = { 0 };
+	struct submit_flags flags = { .terminal = pty_listen };
 	json_t *reply = NULL;
 	int64_t submitted_ms = clock_wall_ms();
-	bool accepted = submission_send(c, &flags, &reply);
-	bool dry_run = flags.dry_run, json = flags.json;
-	submit_flags_clear(&flags);
-	if (!accepted)
-		return c->rc;
-	int rc;
-	if (dry_run)
-		rc = submission_print_dry_run(reply, json);
+	int rc = c->rc;
+	if (!submission_send(c, &flags, &reply))
+		rc = c->rc;
+	else if (flags.dry_run)
+		rc = submission_print_dry_run(reply, flags.json);
 	else
-		rc = run_task(c, reply, submitted_ms, json);
+		rc = run_task(c, reply, submitted_ms, &flags);
+	pty_close();
+	submit_flags_clear(&flags);
 	json_decref(reply);
 	return rc;
 }

@@ -115,6 +115,15 @@ int request_release(const struct requests *q, const struct message *m, struct re
 	return request_need_room(q, err) ? -1 : change_all(q, m, change_release, NULL, reply, err);
 }
 
+static int change_may_run_again(const struct task *t, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	if (spec_runs_once(t->spec))
+		return error_set(err, ERR_CONFLICT, "task %s: was run at a terminal, and is not run again by itself: begin it anew",
+				 task_id_text(t->id, text));
+	return 0;
+}
+
 /* A finished task comes back from the store first. */
 int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
@@ -130,7 +139,7 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 		return error_set(err, ERR_CONFLICT, "it ended so long ago that its script and environment are no longer kept (fold_after in "
 				 "rad.conf): submit it anew");
 	}
-	if (request_need_owner(m, t, err) || request_need_changes(t, err) ||
+	if (request_need_owner(m, t, err) || change_may_run_again(t, err) || request_need_changes(t, err) ||
 	    (old && (request_need_user_room(q, m, t->spec->uid, 1, err) ||
 		     request_need_allowance(q, m, t->spec->uid, 1, NULL, err)))) {
 		task_destroy(old);

@@ -72,7 +72,7 @@ static int submit_check_dependencies(const struct requests *q, const struct spec
 static void submit_plan_capture(const struct requests *q, const struct message *m, struct spec *s)
 {
 	const char *said = json_string_value(json_object_get(m->json, "capture"));
-	bool wanted = said && (!strcmp(said, "auto") || (!strcmp(said, "may") && q->config->capture_auto));
+	bool wanted = said && (!strcmp(said, "auto") || (!strcmp(said, "may") && q->config->capture_auto && !s->terminal));
 	s->capture_until_s = wanted && !s->capture ? (clock_wall_ms() + q->config->capture_wait_ms + 999) / 1000 : 0;
 }
 

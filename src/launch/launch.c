@@ -102,8 +102,8 @@ static void encode(const struct launch_request *r, const char *token, struct buf
 	struct shim_request request = {
 		.label = launch_name(&r->home, r->task, name), .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777,
 		.mem_max_mib = (uint32_t)r->task->host_mem_mib,
-		.cwd = s->cwd, .output = output, .error = error, .script = s->script, .conda_env = s->conda_env, .argv = s->argv,
-		.environ = env, .rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
+		.cwd = s->cwd, .output = output, .error = error, .terminal = s->terminal, .script = s->script,
+		.conda_env = s->conda_env, .argv = s->argv, .environ = env, .rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
 	};
 	shim_request_encode(&request, out);
 	environment_free(env);

@@ -47,6 +47,7 @@ void shim_request_encode(const struct shim_request *r, struct buf *out)
 	put(out, "cwd", r->cwd);
 	put(out, "output", r->output);
 	put(out, "error", r->error);
+	put(out, "terminal", r->terminal);
 	put(out, "script", r->script);
 	put(out, "conda_env", r->conda_env);
 	put_list(out, "arg", r->argv);
@@ -95,7 +96,8 @@ struct lists { size_t args, envs; bool have_uid, have_gid; };
 static const struct { const char *key; size_t offset; } texts[] = {
 	{ "label", offsetof(struct shim_request, label) }, { "cwd", offsetof(struct shim_request, cwd) },
 	{ "output", offsetof(struct shim_request, output) }, { "error", offsetof(struct shim_request, error) },
-	{ "script", offsetof(struct shim_request, script) }, { "conda_env", offsetof(struct shim_request, conda_env) },
+	{ "terminal", offsetof(struct shim_request, terminal) }, { "script", offsetof(struct shim_request, script) },
+	{ "conda_env", offsetof(struct shim_request, conda_env) },
 };
 
 static int take(struct shim_request *r, struct lists *lists, const char *key, const char *value)
@@ -180,6 +182,7 @@ void shim_request_destroy(struct shim_request *r)
 	free(r->cwd);
 	free(r->output);
 	free(r->error);
+	free(r->terminal);
 	free(r->script);
 	free(r->conda_env);
 	free(r->rlimits);

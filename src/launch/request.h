@@ -25,6 +25,7 @@ struct shim_request {
 	char *cwd;
 	char *output, *error;	/* expanded, may be relative to cwd; error NULL: into the output */
 	uint32_t mem_max_mib;	/* memory of the machine that it asked for; 0: nothing */
+	char *terminal;		/* the socket of the `rad` whose terminal it gets; NULL: it has none */
 	char *script;		/* NULL: run argv */
 	char *conda_env;	/* NULL: none */
 	char **argv;		/* NULL-terminated; of a script: its arguments */

@@ -25,9 +25,17 @@ enum shim_exit {
 /* shim_task.c: one attempt from claim to exit record. */
 int shim_task(const char *folder);
 
-/* shim_program.c: runs the request's program in a process group of its own with these outputs. Called as the task's user,
+/* What a program reads and writes. `terminal`, when not -1, is all three, and the controlling terminal of its own session. */
+struct program_streams { int out_fd, err_fd, terminal; };
+
+/* shim_program.c: runs the request's program in a process group of its own with these streams. Called as the task's user,
  * in its working directory. Returns its pid once it is executed, or -1 with a text for its user. */
-pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, int out_fd, int err_fd, struct error *err);
+pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, const struct program_streams *io,
+		    struct error *err);
+
+/* shim_terminal.c: makes a pseudo-terminal as the task's user, gives its other side to the `rad` that listens on that socket,
+ * and waits until that one has set it up. Returns the program's side, or -1. */
+int terminal_open(const char *socket, struct error *err);
 
 /* shim_output.c: opens one output file for appending, as the task's user. */
 int output_open(const char *path, struct error *err);

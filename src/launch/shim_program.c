@@ -13,7 +13,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 /* Finds conda where its installers put it, lets it define its own function, and calls that. Under `set -e` a function
@@ -142,11 +144,27 @@ static void set_limits(const struct shim_request *r)
 	}
 }
 
-__attribute__((noreturn)) static void become(const struct shim_request *r, const struct program *p,
-					     int out_fd, int err_fd, int report_fd)
+/* A shell at a terminal leads a session, as after a login: so it has job control, and what stands in the foreground is hung up
+ * when the terminal goes. A session of its own is not found by the shim's (processes.h); so who leads it ends with the shim. */
+static bool take_terminal(int terminal, pid_t shim)
 {
+	bool ready = setsid() >= 0 && !ioctl(terminal, TIOCSCTTY, 0) && dup2(terminal, 0) == 0 && dup2(terminal, 1) == 1 &&
+		     dup2(terminal, 2) == 2;
+	return ready && !prctl(PR_SET_PDEATHSIG, SIGKILL) && getppid() == shim;
+}
+
+static bool take_streams(const struct program_streams *io, pid_t shim)
+{
+	if (io->terminal >= 0)
+		return take_terminal(io->terminal, shim);
 	setpgid(0, 0);	/* `kill 0` in a script is not meant for the shim */
-	bool ready = dup2(out_fd, 1) == 1 && dup2(err_fd, 2) == 2;
+	return dup2(io->out_fd, 1) == 1 && dup2(io->err_fd, 2) == 2;
+}
+
+__attribute__((noreturn)) static void become(const struct shim_request *r, const struct program *p,
+					     const struct program_streams *io, pid_t shim, int report_fd)
+{
+	bool ready = take_streams(io, shim);
 	set_limits(r);
 	sigset_t none;		/* the shim blocks signals, but never ignores or handles one */
 	sigemptyset(&none);
@@ -175,7 +193,8 @@ static int explain_exec(const char *word, int why, struct error *err)
 	return error_errno(err, "exec %s", word);
 }
 
-pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, int out_fd, int err_fd, struct error *err)
+pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, const struct program_streams *io,
+		    struct error *err)
 {
 	struct program p = { .argv = r->argv, .env = r->environ };
 	int report[2], why;
@@ -183,9 +202,9 @@ pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, i
 		return error_errno(err, "keeping the script in memory");
 	if (pipe2(report, O_CLOEXEC))
 		return error_errno(err, "pipe");
-	pid_t pid = cgroup_fork(cgroup);
+	pid_t shim = getpid(), pid = cgroup_fork(cgroup);
 	if (!pid)
-		become(r, &p, out_fd, err_fd, report[1]);
+		become(r, &p, io, shim, report[1]);
 	int fork_error = errno;
 	close(report[1]);
 	ssize_t n = pid < 0 ? 0 : io_read_full(report[0], &why, sizeof why);

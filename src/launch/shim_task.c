@@ -138,17 +138,28 @@ static int open_outputs(struct attempt_run *run, struct error *err)
 	return 0;
 }
 
+/* Asked for last: whoever sits there sees the program at once, or nothing. */
+static int open_terminal(const struct attempt_run *run, int *terminal, struct error *err)
+{
+	if (run->request->terminal)
+		*terminal = terminal_open(run->request->terminal, err);
+	return run->request->terminal && *terminal < 0 ? -1 : 0;
+}
+
 static int begin(struct attempt_run *run, struct error *err)
 {
+	scoped_fd int terminal = -1;
 	if (take_request(run, err))
 		return -1;
 	make_cgroup(run);
 	host_watch_start(&run->host, &run->cgroup, run->request->mem_max_mib);
 	close(run->folder);
-	if (identity_become(run->request->uid, run->request->gid, err) || open_outputs(run, err))
+	if (identity_become(run->request->uid, run->request->gid, err) || open_outputs(run, err) ||
+	    open_terminal(run, &terminal, err))
 		return -1;
+	struct program_streams io = { run->out_fd, run->err_fd, terminal };
 	run->record.start_ms = clock_wall_ms();
-	run->program = program_start(run->request, &run->cgroup, run->out_fd, run->err_fd, err);
+	run->program = program_start(run->request, &run->cgroup, &io, err);
 	if (run->program < 0)
 		return -1;
 	run->record.began = true;

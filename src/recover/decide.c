@@ -6,7 +6,8 @@
  * Every way back ends: attempts are counted by verdict, each count has a bound of its own, and nothing but a person's requeue
  * begins one anew. So a task that fails in ever new ways runs at most a handful of times. A task that wrote half of its
  * results before it ended will write them again: who cannot have that says --no-requeue, which is asked wherever the task had
- * begun, except after an out-of-memory, where it asked for memory and did not get it.
+ * begun, except after an out-of-memory, where it asked for memory and did not get it. What runs at somebody's
+ * terminal is never run again.
  */
 #include "recover/recover.h"
 
@@ -135,6 +136,8 @@ void recover_decide(const struct recover_policy *p, const struct task *t, const 
 		    uint64_t empty_gpu_mib, struct recover_next *out)
 {
 	*out = (struct recover_next){ .next = NEXT_DONE, .state = final_state(v) };
+	if (spec_runs_once(t->spec))
+		return;
 	if (v == VERDICT_OOM)
 		decide_oom(p, t, r, empty_gpu_mib, out);
 	else if (v == VERDICT_NEIGHBOUR)

@@ -270,6 +270,23 @@ static void test_decisions(void **state)
 	}
 }
 
+/* Whatever became of what somebody ran at a terminal. */
+static void test_once_is_once(void **state)
+{
+	(void)state;
+	static const enum verdict deaths[] = { VERDICT_OOM, VERDICT_NEIGHBOUR, VERDICT_LAUNCH, VERDICT_HOST_OOM };
+	struct recover_policy p = recover_policy_default();
+	struct spec s = { .requeue = true, .terminal = (char *)"/run/s" };
+	struct attempt a = { .claim_mib = 8192 };
+	struct task t = { .spec = &s, .state = TASK_RUNNING, .attempts = &a, .n_attempts = 1 };
+	for (size_t i = 0; i < COUNT_OF(deaths); i++) {
+		struct exit_report r = { ENDED, .exit_code = 1, .claim_mib = 8192, .had_neighbours = true };
+		struct recover_next n;
+		recover_decide(&p, &t, &r, deaths[i], 40000, &n);
+		assert_int_equal(n.next, NEXT_DONE);
+	}
+}
+
 static char one_gpu[1][GPU_UUID_LEN] = { "GPU-aaaa" };
 
 /* Until the end, through the real record: every way of dying again and again ends, after at most three attempts. */
@@ -382,6 +399,7 @@ int main(void)
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_every_combination_has_a_verdict),
 		cmocka_unit_test(test_decisions),
+		cmocka_unit_test(test_once_is_once),
 		cmocka_unit_test(test_every_life_ends),
 		cmocka_unit_test(test_slot),
 		cmocka_unit_test(test_host_oom),

@@ -388,6 +388,7 @@ const struct submit_option submit_options[] = {
 	TASK("priority", 0, "N", "priority", NULL, set_priority, "higher goes first (default 0)"),
 	TASK("nice", 0, "[N]", NULL, NULL, set_nice, "lowers the priority by N (default 100)"),
 	TASK("time", 't', "TIME", "time", "time_limit", set_time, "time limit: MM, HH:MM:SS, D-HH:MM, 90s, 15m, 2h, 1d"),
+	TASK("for", 0, "TIME", NULL, NULL, set_time, "the same, said of a session or a lease: it ends by then"),
 	TASK("signal", 0, "SIG[@SEC]", NULL, NULL, set_signal,
 	     "signal sent SEC seconds (default 60) before the time limit, and at the end of a time slot (there USR1 without this)"),
 	TASK("slot", 0, "TIME", NULL, NULL, set_slot,
@@ -412,6 +413,7 @@ const struct submit_option submit_options[] = {
 	CLIENT("dry-run", 0, "check everything, show estimate and placement, queue nothing"),
 	CLIENT("wait", 'W', "wait for the end; exit with the task's code"),
 	CLIENT("json", 0, "print JSON"),
+	CLIENT("pty", 0, "of `rad run`: on this terminal, as in ssh; no log is kept without --output"),
 	{ 0 },
 };
 #undef X

@@ -69,6 +69,20 @@ static int check_what_runs(const struct spec *s, struct error *err)
 	return check_words("argv", s->argv, err) || check_words("environ", s->environ, err) ? -1 : 0;
 }
 
+/* A terminal is one, its owner waits at it, and all that is written goes there. */
+static int check_terminal(const struct spec *s, struct error *err)
+{
+	if (!s->terminal)
+		return 0;
+	if (*s->terminal != '/')
+		return error_set(err, ERR_INVALID, "'terminal' must be an absolute path");
+	if (s->n_array)
+		return error_set(err, ERR_INVALID, "'array' does not go with --pty: one terminal serves one task");
+	if (s->error)
+		return error_set(err, ERR_INVALID, "'error' does not go with --pty: a terminal has one output (--output)");
+	return 0;
+}
+
 static int check_limits(const struct spec *s, struct error *err)
 {
 	for (size_t i = 0; i < s->n_rlimits; i++) {
@@ -123,7 +137,7 @@ static int check_array(const struct spec *s, struct error *err)
 
 int submit_validate(const struct spec *s, struct error *err)
 {
-	if (check_what_runs(s, err) || check_limits(s, err) || check_needs(s, err) || check_array(s, err))
+	if (check_what_runs(s, err) || check_terminal(s, err) || check_limits(s, err) || check_needs(s, err) || check_array(s, err))
 		return -1;
 	if ((s->notify && notices_check(s->notify, err)) || (s->notify_to && notices_check_to(s->notify_to, err)))
 		return error_wrap(err, "'notify'");

@@ -37,6 +37,7 @@ static const struct field fields[] = {
 	FIELD(cwd, F_TEXT, 0, SPEC_MAX_PATH),
 	FIELD(output, F_TEXT, 0, SPEC_MAX_PATH),
 	FIELD(error, F_TEXT, 0, SPEC_MAX_PATH),
+	FIELD(terminal, F_TEXT, 0, SPEC_MAX_SOCKET - 1),
 	FIELD(gpus, F_U32, 1, SPEC_MAX_GPUS),
 	FIELD(gpu_mem_mib, F_U64, 0, 1 << 30),
 	FIELD(gpu_model, F_TEXT, 0, CONSTRAINT_MAX),
@@ -340,6 +341,11 @@ struct spec *spec_from_json(const json_t *o, const json_t *environ, struct error
 	}
 	spec_unref(s);
 	return NULL;
+}
+
+bool spec_runs_once(const struct spec *s)
+{
+	return s->terminal;
 }
 
 /* For people only: words are joined by blanks and not quoted, so it cannot be run again from here. */

@@ -65,6 +65,7 @@ struct spec {
 	struct spec_rlimit *rlimits;
 	size_t n_rlimits;
 	char *output, *error;	/* patterns (%j %A %a %x %u %%); error NULL: into the output */
+	char *terminal;		/* the socket on which its submitter's `rad` waits for its terminal; NULL: it has none */
 
 	/* What it needs. */
 	unsigned gpus;			/* 1..64 */
@@ -124,6 +125,9 @@ struct spec *spec_from_json(const json_t *obj, const json_t *environ, struct err
 /* The command in one line for tables: "python train.py --lr 0.1", or the script's name. Free it. */
 char *spec_command_text(const struct spec *s);
 
+/* Whether it is run once whatever becomes of it: what was typed at a terminal is not typed again. */
+bool spec_runs_once(const struct spec *s);
+
 /* Expands %j %A %a %x %u %%: job or task id, array job id, array index, name, user. Free it. */
 char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
 
@@ -136,5 +140,6 @@ char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
 #define SPEC_MAX_TEXT (1 << 20)		/* script, summary */
 #define SPEC_MAX_CAPTURE (8 << 20)
 #define SPEC_MAX_PATH 4096
+#define SPEC_MAX_SOCKET 108		/* sun_path's */
 
 #endif

@@ -464,6 +464,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	json_object_set_new(o, "slot_s", json_int_or_null(t->spec->slot_s, t->spec->slot_s > 0));
 	json_object_set_new(o, "slots", json_integer(t->n_slots));
 	json_object_set_new(o, "slot_lost_s", json_round3((double)t->slot_lost_ms / 1000));
+	json_object_set_new(o, "terminal", json_boolean(t->spec->terminal));
 	task_show_slowdown(o, last ? &last->seen : NULL);
 	return o;
 }
