@@ -93,9 +93,9 @@ setup() { cd "$WORLD/work"; }
 @test "task object: exactly the members of the contract" {
 	local want='["attempts","command","cwd","end_time","estimate","exit_code","gpus_requested","held_s","id","jct_s","log_path","lost_s",
 "name","priority","progress","reason","reason_text","run_s","share","shared_with","signal","slowdown","slowdown_source","start_time","state",
-"submit_time","time_limit_s","user","wait_s"]'
-	[ "$(rad show --json 1 | jq -c '.tasks[0] | keys')" = "$(jq -c . <<<"$want")" ]
-	[ "$(rad queue -t all --json | jq -c '.tasks[0] | keys')" = "$(jq -c . <<<"$want")" ]
+"submit_time","time_limit_s","user","wait_s","terminal","process","lease"]'
+	[ "$(rad show --json 1 | jq -c '.tasks[0] | keys')" = "$(jq -c sort <<<"$want")" ]
+	[ "$(rad queue -t all --json | jq -c '.tasks[0] | keys')" = "$(jq -c sort <<<"$want")" ]
 	rad show --json 1 | jq -e '.tasks[0] | .id == "1" and .state == "COMPLETED" and .exit_code == 0 and .signal == null and
 		(.attempts | length) == 1 and .attempts[0].verdict == "ok" and (.submit_time | test("^20.*Z$"))'
 }

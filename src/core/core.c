@@ -20,7 +20,7 @@ struct core_config core_config_default(void)
 		.window = { .span_ms = 90000, .settle_ms = 30000 },
 		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) },
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
-		.mps_together = true,
+		.mps_together = true, .lease_idle_ms = 1800000,
 		.slot_grace_ms = 300000, .host_mem_mib = CORE_HOST_AUTO, .host_cpus = CORE_HOST_AUTO,
 	};
 }
@@ -266,6 +266,30 @@ size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now n
 	return n ? n : 1;
 }
 
+/* It is where it is, whatever the ledger says of room there. Not as a client of a server of ours, so it never says how its
+ * GPU is shared (fleet_map.c). */
+void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GPU_UUID_LEN], uint32_t n_gpus, struct now now)
+{
+	task_id id = TASK_ID(job, -1);
+	struct event ev = { .kind = EV_PLACED, .t_ms = now.wall_ms, .u.placed = {
+		.gpus = gpus, .n_gpus = n_gpus, .mode = SHARE_STREAMS, .claim_mib = spec->gpu_mem_mib } };
+	assert(n_gpus == spec->gpus && spec->process_pid && !spec->lease);
+	core_submit(c, job, spec, now);
+	tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, now.wall_ms);
+}
+
+bool core_next_process(const struct core *c, struct core_process_at *at, struct core_process *out)
+{
+	for (; at->slot < fleet_size(c->fleet); at->slot++, at->n = 0) {
+		struct fleet_gpu g = fleet_look(c->fleet, at->slot, c->now.mono_ms);
+		if (!g.present || at->n >= g.n_procs)
+			continue;
+		*out = (struct core_process){ g.reading, &g.procs[at->n++] };
+		return true;
+	}
+	return false;
+}
+
 /* A running one stands on its GPUs before the first snapshot: until that says otherwise its claim is all that is known of
  * them. */
 void core_restore(struct core *c, struct task *t, struct now now)
@@ -319,6 +343,23 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 		core_emit(c, t, EV_CANCELLED, uid);
 	else if (t->stopping != STOP_CANCEL)
 		core_ask_stop(c, t, STOP_CANCEL, uid);
+	return 0;
+}
+
+int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	struct task *t = tasks_find_any(c->tasks, id, err);
+	char text[TASK_ID_TEXT];
+	c->now = now;
+	if (!t)
+		return -1;
+	if (!t->spec->process_pid)
+		return error_set(err, ERR_INVALID, "task %s: was started by RAD-RM, and ends with its program: rad cancel ends it",
+				 task_id_text(id, text));
+	if (t->state != TASK_RUNNING)
+		core_emit(c, t, EV_CANCELLED, uid);
+	else if (!t->stopping)
+		core_ask_stop(c, t, STOP_GIVEN_BACK, uid);
 	return 0;
 }
 
@@ -443,6 +484,8 @@ void core_snapshot(struct core *c, const struct snapshot *s, enum core_mps mps, 
 	core_note_moves(c);
 	while (!c->config.readings_stand && (id = fleet_note_due(c->fleet, now, &ev.u.measured)))
 		tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, now.wall_ms);
+	while (c->ops.idle && (id = fleet_idle_due(c->fleet, now)))
+		c->ops.idle(c->ops.ctx, tasks_find(c->tasks, id));
 	assert_invariants(c);
 }
 

@@ -59,6 +59,7 @@ struct core_config {
 	uint64_t host_mem_mib, host_cpus;	/* that tasks get in all (core/host.h); 0 or CORE_HOST_AUTO: not placed by */
 	int64_t slot_ms;	/* 0: none; the time slot of tasks that do not say (core/timeslots.h) */
 	int64_t slot_grace_ms;	/* 5 min: in which one that was asked to make place is expected to have saved and gone */
+	int64_t lease_idle_ms;	/* 30 min: after which a place that is held and not used is told; 0: never */
 	bool fence;		/* give MPS tasks with a trusted claim a memory limit */
 	bool mps_together;	/* one MPS server for all users, where the machine can do that; else each has his own */
 	const struct estimator *estimators;	/* the table `auto` goes through; NULL: the one of estimate.h */
@@ -94,6 +95,8 @@ struct core_ops {
 	void (*signal)(void *ctx, const struct task *t, int signal);
 	/* The state of a task or of a whole job (the worst of its elements) that may have finished long ago. False: no such. */
 	bool (*state_of)(task_id id, enum task_state *state, void *ctx);
+	/* Nothing was computed by that task, which somebody is at, for config.lease_idle_ms. NULL: nobody wants to know. */
+	void (*idle)(void *ctx, const struct task *t);
 	/* Whose process that is: a task now running, or 0 for a foreign one. NULL: its claim is believed. */
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
 	/* What the start of a placed task waits for, in words; NULL: for nothing. NULL as a function: never. */
@@ -138,6 +141,9 @@ int core_check(const struct core *c, struct error *err);
 int core_feasible(const struct core *c, const struct spec *spec, struct error *err);
 /* Makes the task, or all elements of its array. Takes over one reference of `spec`. Returns how many tasks. */
 size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now now);
+/* Makes the task of a process that is there already, and places it on those GPUs, where it is, `spec->gpus` of them; its
+ * claim is the declared memory. Takes over one reference of `spec`. */
+void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GPU_UUID_LEN], uint32_t n_gpus, struct now now);
 /* Takes over a task replayed from the store. Running ones hold their GPUs from now on. */
 void core_restore(struct core *c, struct task *t, struct now now);
 
@@ -149,6 +155,8 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 /* `ev->u.updated` says what; kind and task are set here. */
 int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err);
 /* Running: stops it and queues it again. (A finished one is restored from the store first.) */
+/* The process of that task goes on, and is no task any more: EV_STOP_ASKED, or EV_CANCELLED where it waits. */
+int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 
 /* The answer of ops->estimate. A row that did not answer (it knows nothing, failed, or took too long) says why in its note, and
@@ -235,6 +243,12 @@ json_t *core_overlaps_json(struct core *c, const struct core_reservation *r, str
 /* "0", "GPU-..." or a unique beginning of a UUID, to the UUID; NULL with an error. Valid while the core lives. */
 const char *core_find_gpu(const struct core *c, const char *word, struct error *err);
 size_t core_gpu_count(const struct core *c);
+
+/* Walks the processes that the last snapshot saw, GPU by GPU: begin with zeroes. False at the end. What is pointed at lives
+ * until the next snapshot; `claimed` is the task that it belongs to. */
+struct core_process { const struct gpu_reading *gpu; const struct proc_reading *process; };
+struct core_process_at { uint32_t slot; size_t n; };
+bool core_next_process(const struct core *c, struct core_process_at *at, struct core_process *out);
 
 /* One GPU of a running attempt, for the launcher. Returns how many. */
 struct core_gpu_ref { const char *uuid; uint32_t index; bool mig; };

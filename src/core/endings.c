@@ -65,7 +65,7 @@ void endings_destroy(struct endings *e)
 static bool failed_by_itself(const struct open_end *o)
 {
 	const struct exit_report *r = &o->report;
-	return r->have_record && !r->never_began && !r->stopping && (r->signal || r->exit_code) &&
+	return r->have_record && !r->never_began && !r->unseen && !r->stopping && (r->signal || r->exit_code) &&
 	       r->output.kind != SCAN_GPU_OOM && !recover_made_place(r);
 }
 
@@ -144,8 +144,8 @@ static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 	/* The verdict may come later; the attempt ended when its processes did. */
 	int64_t ended_ms = now.wall_ms - (now.mono_ms - o->exit_ms);
 	struct event ev = { .kind = EV_ENDED, .t_ms = ended_ms, .u.ended = {
-		.verdict = v.verdict, .exit_code = o->report.exit_code, .signal = o->report.signal, .evidence = v.evidence,
-		.seen = o->seen.measured, .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
+		.verdict = v.verdict, .exit_code = o->report.unseen ? -1 : o->report.exit_code, .signal = o->report.signal,
+		.evidence = v.evidence, .seen = o->seen.measured, .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
 		.next_exclusive = next.exclusive, .next_host_mem_mib = next.host_mem_mib } };
 	tasks_emit(e->tasks, t, &ev, now.wall_ms);
 }

@@ -176,6 +176,10 @@ bool fleet_measured(const struct fleet *f, task_id id, struct measured *out);
 bool fleet_progress(const struct fleet *f, task_id id, int64_t mono_ms, struct progress_report *out);
 /* Walks the running attempts, beginning with *at = 0, or wherever a walk ended while they were others; 0 at the end. */
 task_id fleet_next_to_look(const struct fleet *f, size_t *at);
+/* How long nothing was computed for certain by a running task that somebody is at; 0: it computes, or nobody can say. */
+int64_t fleet_idle_ms(const struct fleet *f, task_id id, struct now now);
+/* The next of these that has been so for `lease_idle`, each once until it computes again; 0: none. */
+task_id fleet_idle_due(struct fleet *f, struct now now);
 /* Once a minute what was measured of an attempt is to be noted in its log: the next one for which that is due, 0: none. */
 task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out);
 

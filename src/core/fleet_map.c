@@ -62,13 +62,14 @@ static void look_at_room(const struct fleet *f, const struct slot *s, struct now
 	g->reserves_version = s->n_reserves ? f->reserves_version : 0;
 }
 
-/* As those share it who were given it, `native`: one of them was seen before. A guest that was to be alone bars it all the
- * same. */
+/* As those share it who were given it, `native`: one of them was seen before; a guest, or one that was adopted, does not say. A
+ * guest that was to be alone bars it all the same. */
 static void share_there(const struct slot *s, const struct run *r, bool first, bool *native, struct map_gpu *g)
 {
 	enum share_mode mode = task_attempt(r->t)->mode;
 	int64_t server = fleet_mps_of(r);
-	bool guest = fleet_is_guest(s, r);
+	bool came = r->t->spec->process_pid && !r->t->spec->lease;	/* it was there already */
+	bool guest = fleet_is_guest(s, r) || came;
 	if (first || mode == SHARE_NEVER || (g->mode != SHARE_NEVER && !guest))
 		g->mode = mode;
 	if (first || (!guest && !*native))

@@ -5,6 +5,7 @@
  *	fleet_meter.c	sums over time: meters, low water, windows
  *	fleet_slot.c	below them all
  *	fleet_warm.c	when a run's peak is believed
+ *	fleet_idle.c	places that are held and not used
  *	fleet_infer.c	what each does alone, from what the GPU shows of all
  *	fleet_part.c	whose GPU time it is
  *	fleet.c		slots and attempts, which come and go; what people and plans see
@@ -71,6 +72,8 @@ struct run {
 	uint64_t grown_mib;		/* its memory when it grew last */
 	int64_t grown_ms;		/* mono; 0: it was not seen to have any */
 	bool unknown;			/* placed without an estimate */
+	int64_t busy_ms;		/* of one that somebody is at: mono, when it may have computed last; 0: never looked at */
+	bool idle_told;
 	bool had_neighbours;
 	int64_t noted_ms;		/* mono of the last EV_MEASURED */
 	struct run_progress progress;
@@ -178,6 +181,10 @@ uint64_t fleet_weight_mib(const struct fleet *f, const struct attempt *a);
 void fleet_part_join(struct fleet *f, struct slot *s, const struct run *r, int64_t mono_ms);
 void fleet_part_leave(struct fleet *f, struct slot *s, const struct run *r, int64_t mono_ms);
 struct fair_taken fleet_taken_by(const struct run *r);
+
+/* fleet_idle.c */
+/* After a snapshot: which of the attended runs may have computed. */
+void fleet_note_idle(struct fleet *f, struct now now);
 
 /* fleet_warm.c */
 /* Whether its peak is believed from now on. `active`: a process of it is there; `mem_known`: its peak is what it was seen to

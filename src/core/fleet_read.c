@@ -167,5 +167,7 @@ void fleet_read(struct fleet *f, const struct snapshot *snap, enum core_mps mps,
 		fleet_meter_all(f, now);
 	for (uint32_t i = 0; i < snap->n_gpus; i++)
 		fleet_conclude_slot(f, f->slots[f->reading[i]], snap, now);
+	if (!f->config->readings_stand)
+		fleet_note_idle(f, now);
 	f->was_read = true;
 }

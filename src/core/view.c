@@ -166,6 +166,18 @@ static void reason_slot(const struct core *c, const struct task *t, struct now n
 			 "exit and keeps its GPU", since, a->slot_asks, TIMESLOTS_ASKS);
 }
 
+/* Nobody is harmed by asking; what is held and not used harms those who wait. */
+static void reason_idle(const struct core *c, const struct task *t, struct now now, struct reason *out)
+{
+	int64_t idle_ms = fleet_idle_ms(c->fleet, t->id, now);
+	char id[TASK_ID_TEXT];
+	if (!c->config.lease_idle_ms || idle_ms < c->config.lease_idle_ms)
+		return;
+	out->word = "Idle";
+	snprintf(out->text, sizeof out->text, "nothing was computed for %lld min; if it is needed no more: rad %s %s",
+		 (long long)idle_ms / 60000, t->spec->process_pid ? "lease --give-back" : "cancel", task_id_text(t->id, id));
+}
+
 /* In the order in which things stand in a task's way: a person, other tasks, an estimate, its own array, the GPUs. */
 static void reason_of(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
@@ -197,6 +209,8 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		reason_slot(c, t, now, out);
 	} else if (t->state == TASK_RUNNING && task_attempt(t)->given) {
 		reason_moved(c, task_attempt(t), out);
+	} else if (t->state == TASK_RUNNING) {
+		reason_idle(c, t, now, out);
 	}
 }
 

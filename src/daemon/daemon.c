@@ -361,6 +361,19 @@ static const char *allowance_source(void *ctx, uid_t uid, enum allowance_kind ki
 	return allowing_source(((struct daemon *)ctx)->allowing, uid, kind);
 }
 
+static void on_idle(void *ctx, const struct task *t)
+{
+	const struct daemon *d = ctx;
+	char id[TASK_ID_TEXT];
+	log_info("task %s of %s (%s): computed nothing for %lld s, and holds its GPUs", task_id_text(t->id, id),
+		 t->spec->user ? t->spec->user : "?", t->name, (long long)d->config.core.lease_idle_ms / 1000);
+}
+
+static char **environment_of(void *ctx, const struct task *t)
+{
+	return runner_environment(((struct daemon *)ctx)->runner, t);
+}
+
 static uid_t payer_of(void *ctx, uid_t uid, bool ask)
 {
 	return names_payer(((struct daemon *)ctx)->names, uid, ask);
@@ -503,9 +516,9 @@ static void daemon_start_signals(struct daemon *d)
 /* Those that work without a socket, and cannot fail. */
 static void daemon_start_parts(struct daemon *d)
 {
-	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal,
-				.slot_unheard = slot_unheard, .state_of = state_of,
-				      .owner = owner_of, .start_waits = start_waits, .estimate = on_estimate,
+	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .slot_unheard = slot_unheard,
+				      .state_of = state_of, .owner = owner_of, .idle = on_idle, .start_waits = start_waits,
+				      .estimate = on_estimate,
 				      .claim = may_claim,
 				      .outcome = on_outcome, .trouble = on_trouble, .allowance = allowance_of,
 				      .allowance_source = allowance_source };
@@ -537,7 +550,7 @@ static void daemon_start_parts(struct daemon *d)
 		.drains = d->drains, .reserving = d->reserving,
 		.stored = d->stored, .recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
-		.troubles = tell_troubles, .ctx = d,
+		.troubles = tell_troubles, .owner = owner_of, .environment = environment_of, .ctx = d,
 	};
 }
 

@@ -44,6 +44,10 @@ struct requests {
 	enum core_mps (*has_mps)(void *ctx, const char **why);	/* which MPS servers can be had here, and why */
 	/* Appends {"check","text"} for what a person should look after. */
 	void (*troubles)(void *ctx, json_t *list);
+	/* The task that a process belongs to, 0: none; NULL: nobody knows. */
+	task_id (*owner)(void *ctx, const struct proc_reading *p);
+	/* As runner_environment. */
+	char **(*environment)(void *ctx, const struct task *t);
 	void *ctx;
 };
 

@@ -118,7 +118,7 @@ int request_release(const struct requests *q, const struct message *m, struct re
 static int change_may_run_again(const struct task *t, struct error *err)
 {
 	char text[TASK_ID_TEXT];
-	if (spec_runs_once(t->spec))
+	if (spec_is_attended(t->spec))
 		return error_set(err, ERR_CONFLICT, "task %s: was run at a terminal, and is not run again by itself: begin it anew",
 				 task_id_text(t->id, text));
 	return 0;

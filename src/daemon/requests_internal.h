@@ -11,8 +11,8 @@
 /* One operation; as requests_run. */
 typedef int (*request_operation)(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
-/* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c, requests_purge.c,
- * requests_reserve.c, requests_users.c */
+/* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c, requests_purge.c, requests_reserve.c,
+ * requests_users.c, requests_process.c */
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_cancel(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
@@ -38,6 +38,16 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 int request_reserve(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_reservations(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_unreserve(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+
+int request_give_back(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_environ(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+
+/* requests_process.c: of a spec that is about a process. Whether that may become a task; */
+int request_check_process(const struct requests *q, const struct message *m, const struct spec *s, struct error *err);
+/* where it is: fills in `gpus` and `gpu_mem_mib` of the spec as well. Those of its processes that another may hold do not
+ * count. */
+struct process_places { char gpus[SPEC_MAX_GPUS][GPU_UUID_LEN]; uint32_t n; };
+int request_place_process(const struct requests *q, struct spec *s, struct process_places *out, struct error *err);
 
 /* requests_check.c: what several of them ask first. 0, or -1 with the reason to refuse. */
 int request_id(const struct message *m, task_id *id, struct error *err);

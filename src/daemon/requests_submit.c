@@ -76,7 +76,17 @@ static void submit_plan_capture(const struct requests *q, const struct message *
 	s->capture_until_s = wanted && !s->capture ? (clock_wall_ms() + q->config->capture_wait_ms + 999) / 1000 : 0;
 }
 
-static struct spec *submit_spec(const struct requests *q, const struct message *m, const char *name, struct error *err)
+/* Of one that is about a process: whose that is, and where. */
+static int submit_check_process(const struct requests *q, const struct message *m, struct spec *s,
+				struct process_places *places, struct error *err)
+{
+	if (!s->process_pid)
+		return 0;
+	return request_check_process(q, m, s, err) || (!s->lease && request_place_process(q, s, places, err)) ? -1 : 0;
+}
+
+static struct spec *submit_spec(const struct requests *q, const struct message *m, const char *name,
+				struct process_places *places, struct error *err)
 {
 	struct spec *s = spec_from_json(json_object_get(m->json, "spec"), json_object_get(m->json, "environ"), err);
 	if (!s)
@@ -90,7 +100,8 @@ static struct spec *submit_spec(const struct requests *q, const struct message *
 	else if (!request_need_user_room(q, m, m->uid, s->n_array ? s->n_array : 1, err) &&
 		 !request_need_allowance(q, m, m->uid, s->n_array ? s->n_array : 1, s, err) &&
 		 !request_need_size(q, m, s->bytes, err) && !submit_validate(s, err) &&
-		 !core_feasible(q->core, s, err) && !submit_check_dependencies(q, s, err))
+		 !submit_check_process(q, m, s, places, err) &&
+		 (places->n || !core_feasible(q->core, s, err)) && !submit_check_dependencies(q, s, err))
 		return s;
 	spec_unref(s);
 	return NULL;
@@ -104,7 +115,7 @@ static json_t *submit_estimate(struct core *core, task_id id)
 }
 
 /* Takes over one reference of the spec. It goes into the store before the core has it, whose events refer to the job. */
-static json_t *submit_job(const struct requests *q, struct spec *s, struct error *err)
+static json_t *submit_job(const struct requests *q, struct spec *s, struct process_places *places, struct error *err)
 {
 	char text[TASK_ID_TEXT];
 	uint32_t job = store_next_job(q->store);
@@ -115,7 +126,11 @@ static json_t *submit_job(const struct requests *q, struct spec *s, struct error
 		spec_unref(s);
 		return NULL;
 	}
-	size_t n = core_submit(q->core, job, s, now);
+	size_t n = s->n_array ? s->n_array : 1;
+	if (places->n)
+		core_adopt(q->core, job, s, places->gpus, places->n, now);
+	else
+		core_submit(q->core, job, s, now);
 	const struct task *t = core_task(q->core, first);
 	bool waits = t && capturing_awaits(q->capturing, t->spec);
 	return json_pack("{si, ss, sI, so, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks", (json_int_t)n,
@@ -131,12 +146,13 @@ int request_submit(const struct requests *q, const struct message *m, struct rep
 		*reply = (struct reply){ .kind = REPLY_AGAIN };
 	if (unknown)
 		return unknown > 0 ? 0 : -1;
-	struct spec *s = submit_spec(q, m, name, err);
+	struct process_places places = { .n = 0 };
+	struct spec *s = submit_spec(q, m, name, &places, err);
 	if (!s)
 		return -1;
 	if (!json_is_true(json_object_get(m->json, "dry_run"))) {
 		request_spend_store(q, m, m->bytes + SUBMIT_BYTES * (s->n_array ? s->n_array : 1));
-		return request_answer(reply, submit_job(q, s, err));
+		return request_answer(reply, submit_job(q, s, &places, err));
 	}
 	json_t *preview = core_preview_json(q->core, s, now_read());
 	request_explain(q, m, json_object_get(preview, "gpus"));

@@ -25,6 +25,7 @@
 #include "daemon/polling.h"
 #include "daemon/servers.h"
 #include "daemon/sweeping.h"
+#include "launch/adopted.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -319,14 +320,11 @@ static void on_launched(void *ctx, int rc, struct proc_id shim, const struct err
 		runner_delay_until(w, WATCH_DELAYED, err->text);
 }
 
-static void runner_launch(struct watch *w)
+static struct launch_request runner_request(const struct runner *r, const struct task *t, struct launch_gpu gpus[SPEC_MAX_GPUS])
 {
-	struct runner *r = w->r;
-	const struct task *t = runner_task_of(w);
 	const struct attempt *a = task_attempt(t);
 	struct core_gpu_ref refs[SPEC_MAX_GPUS];
-	struct launch_gpu gpus[SPEC_MAX_GPUS] = { 0 };
-	size_t n = core_task_gpus(r->plan.core, w->task, refs);
+	size_t n = core_task_gpus(r->plan.core, t->id, refs);
 	const char *pipe = a->mode == SHARE_MPS ? servers_pipe_dir(r->servers, t) : NULL;
 	bool by_uuid = pipe && !servers_count_alike(r->servers, t, refs, n);
 	for (size_t i = 0; i < n; i++) {
@@ -334,12 +332,30 @@ static void runner_launch(struct watch *w)
 		gpus[i].index = refs[i].index;
 		gpus[i].by_uuid = by_uuid || refs[i].mig;
 	}
-	struct launch_request q = {
+	return (struct launch_request){
 		.home = r->plan.home, .task = t, .gpus = gpus, .n_gpus = (unsigned)n,
 		.fence_mib = a->fenced ? a->claim_mib : 0, .device = r->plan.device, .mps_pipe_dir = pipe,
 		.socket_path = r->plan.socket_path,
 	};
+}
+
+char **runner_environment(const struct runner *r, const struct task *t)
+{
+	struct launch_gpu gpus[SPEC_MAX_GPUS] = { 0 };
+	struct launch_request q = runner_request(r, t, gpus);
+	return launch_variables(&q);
+}
+
+static void runner_launch(struct watch *w)
+{
+	struct runner *r = w->r;
+	struct launch_gpu gpus[SPEC_MAX_GPUS] = { 0 };
+	struct launch_request q = runner_request(r, runner_task_of(w), gpus);
 	w->stranger = false;
+	if (adopted_is(q.task)) {	/* it is there */
+		runner_started(w, spec_process(q.task->spec));
+		return;
+	}
 	w->stage = WATCH_LAUNCHING;
 	w->launching = launching_start(r->launches, launch_prepare(&q), on_launched, w);
 }
@@ -421,7 +437,9 @@ static void runner_terminate_clients(struct watch *w)
  * all the same. What it then leaves undone counts as a lost record. */
 static void runner_nudge_shim(struct watch *w)
 {
-	if (w->pidfd >= 0)
+	if (adopted_is(runner_task_of(w)))	/* no shim, and not ours to signal whatever it has become */
+		w->kills++;
+	else if (w->pidfd >= 0)
 		proc_pidfd_signal(w->pidfd, w->kills++ < SHIM_KILLS ? SIGCONT : SIGKILL);
 }
 
@@ -476,6 +494,10 @@ static void runner_stop(struct watch *w)
 {
 	if (w->stage == WATCH_LAUNCHING)	/* on_launched goes on with it */
 		return;
+	if (runner_task_of(w)->stopping == STOP_GIVEN_BACK) {
+		runner_end(w, &(struct exit_report){ .have_record = true, .unseen = true });
+		return;
+	}
 	if (w->stage == WATCH_UNREAD) {		/* nobody wants to wait for that any more */
 		launch_signal(&w->r->plan.home, runner_task_of(w), SIGKILL);
 		runner_end(w, &(struct exit_report){ .have_record = false });

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "launch/adopted.h"
 #include "launch/attempt.h"
 #include "launch/cgroup.h"
 #include "launch/environment.h"
@@ -90,6 +91,11 @@ static char **make_environment(const struct launch_request *r, const char *token
 	struct environment_input in = { .request = r, .no_mps_dir = no_mps, .token = *token ? token : NULL,
 					.master_port = r->n_gpus > 1 ? free_port() : 0 };
 	return launch_environment(&in);
+}
+
+char **launch_variables(const struct launch_request *r)
+{
+	return make_environment(r, "");
 }
 
 static void encode(const struct launch_request *r, const char *token, struct buf *out)
@@ -250,6 +256,8 @@ static bool lives(struct proc_id shim, const struct task *t)
 
 int launch_adopt(const struct launch_home *home, const struct task *t, struct proc_id *shim, struct error *err)
 {
+	if (adopted_is(t))
+		return adopted_find(t, shim);
 	scoped_free char *path = launch_folder(home, t);
 	scoped_fd int folder = -1;
 	*shim = (struct proc_id){ 0 };
@@ -282,6 +290,10 @@ int launch_result(const struct launch_home *home, const struct task *t, bool *cl
 	struct exit_record record;
 	struct proc_id shim;
 	*claimed = false;
+	if (adopted_is(t)) {
+		adopted_result(t, claimed, r);
+		return 0;
+	}
 	int absent = open_folder(path, &folder, err);
 	int claim = absent ? 0 : claim_read(folder, ATTEMPT_CLAIM, &shim, err);
 	if (absent < 0 || claim < 0)
@@ -375,6 +387,8 @@ int launch_ask(const struct launch_home *home, const struct task *t, int signal)
 
 int launch_signal(const struct launch_home *home, const struct task *t, int signal)
 {
+	if (adopted_is(t))
+		return adopted_signal(t, signal);
 	struct family f;
 	scoped_free pid_t *pids = NULL;
 	int got = 0;
@@ -390,6 +404,8 @@ int launch_signal(const struct launch_home *home, const struct task *t, int sign
 
 size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids)
 {
+	if (adopted_is(t))
+		return adopted_processes(t, pids);
 	struct family f;
 	task_family(home, t, &f);
 	return family_list(&f, pids);

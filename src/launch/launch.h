@@ -7,6 +7,9 @@
  * Exactly once: the daemon commits `placed` before it forks the shim; the shim creates the attempt's claim file,
  * which only one can, before it starts the program. Whoever comes second finds the file and starts nothing.
  *
+ * An attempt can also be a process that was there before (adopted.h): then nothing is started, and the process stands for
+ * the shim.
+ *
  * Attempt folder STATE/attempts/ID.N-STORE-PLACED/ (launch_name), mode 700:  request (what to start: request.h)
  *	claim ("PID START_TICKS\n", by the shim)  exit (JSON, a line at its end and one of its progress, by the shim: record.h)
  *	cgroup (its path, if there is one)  token (which its processes have in RAD_TASK_TOKEN)
@@ -64,6 +67,9 @@ void launch_destroy(struct launch *l);
  * begin is told by its record.
  * ERR_CONFLICT: the attempt was started before. On other errors nothing was started and nothing half-made stays. */
 int launch_run(const struct launch *l, struct proc_id *shim, struct error *err);
+
+/* The environment of the attempt, "NAME=value"; environment_free. */
+char **launch_variables(const struct launch_request *r);
 
 /* Finds the shim of a task's last attempt after a restart. 1: runs, as the task's user or as ours, *shim filled; 0: it has
  * ended or never began (see launch_result); -1: error. */

@@ -136,7 +136,7 @@ void recover_decide(const struct recover_policy *p, const struct task *t, const 
 		    uint64_t empty_gpu_mib, struct recover_next *out)
 {
 	*out = (struct recover_next){ .next = NEXT_DONE, .state = final_state(v) };
-	if (spec_runs_once(t->spec))
+	if (spec_is_attended(t->spec))
 		return;
 	if (v == VERDICT_OOM)
 		decide_oom(p, t, r, empty_gpu_mib, out);

@@ -22,6 +22,7 @@ struct exit_report {
 	bool again;			/* with never_began: for want of something that may come back; for the launcher */
 	bool never_began;		/* the program was not started; output.line says why not. With a record: the shim could not do
 					 * what the task asks for (program, folder, log path); without: no shim could be started */
+	bool unseen;			/* it was not started by us, so that nobody can know how it ended */
 	int exit_code, signal;		/* signal 0: exited by itself */
 	struct scan_result output;	/* last error in the output */
 	bool cgroup_oom;		/* the kernel's out-of-memory killer struck in its cgroup */
@@ -57,7 +58,7 @@ struct verdict_result {
 /* The first of these that holds:
  *  1. we were ending it: cancelled or timeout, however it left (a program that saves and exits 0 on TERM was still ended);
  *  2. it never began: failed when the task asks for what is not there, launch when it was our side;
- *  3. no record: lost;
+ *  3. no record: lost; a process that was not started by us: ok, for nobody knows otherwise;
  *  4. exit 0: ok, whatever was printed; asked to make place, and the exit code that says "start me again": slot;
  *  5. the kernel's out-of-memory killer ended it (by SIGKILL, and it struck in its cgroup or on the machine): host_oom; the
  *     last error is a GPU out-of-memory and the output did not go on: oom;

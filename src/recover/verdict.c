@@ -52,7 +52,9 @@ static void say_how(const struct exit_report *r, struct verdict_result *out)
 {
 	const char *name = r->signal ? sigabbrev_np(r->signal) : NULL;
 
-	if (!r->signal)
+	if (r->unseen)
+		verdict_say(out, "it ended; how is not known, for RAD-RM did not start it");
+	else if (!r->signal)
 		verdict_say(out, "exit %d", r->exit_code);
 	else if (name)
 		verdict_say(out, "killed by signal %d (%s)", r->signal, name);
@@ -221,6 +223,11 @@ static bool verdict_when_stopping(const struct exit_report *r, struct verdict_re
 {
 	if (r->stopping == STOP_NONE || (r->stopping == STOP_REQUEUE && !r->have_record && !r->never_began))
 		return false;
+	if (r->stopping == STOP_GIVEN_BACK) {
+		out->verdict = VERDICT_OK;
+		verdict_say(out, "given back");
+		return true;
+	}
 	out->verdict = r->stopping == STOP_TIME_LIMIT ? VERDICT_TIMEOUT : VERDICT_CANCELLED;
 	verdict_say(out, "%s; ", r->stopping == STOP_TIME_LIMIT ? "ended at its time limit" :
 			 r->stopping == STOP_REQUEUE ? "ended to be queued again" : "cancelled");
@@ -245,6 +252,9 @@ void recover_verdict(const struct exit_report *r, struct verdict_result *out)
 		out->verdict = VERDICT_LOST;
 		verdict_say(out, "no exit record: nobody saw it end (was its shim killed, or the machine restarted?); "
 				 "not run again by itself");
+	} else if (r->unseen) {
+		out->verdict = VERDICT_OK;
+		say_how(r, out);
 	} else if (!r->signal && r->exit_code == 0) {
 		out->verdict = VERDICT_OK;
 		verdict_say(out, "exit 0");

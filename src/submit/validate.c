@@ -83,6 +83,20 @@ static int check_terminal(const struct spec *s, struct error *err)
 	return 0;
 }
 
+/* A process is one, has its terminal and its output, and is there already. */
+static int check_process(const struct spec *s, struct error *err)
+{
+	if (!s->process_pid)
+		return s->lease ? error_set(err, ERR_INVALID, "'lease' is of a process: 'process_pid' is missing") : 0;
+	if (s->process_pid < 2 || !s->process_ticks)
+		return error_set(err, ERR_INVALID, "'process_pid' and 'process_ticks' must name a process and its start");
+	if (s->n_array || s->script || s->terminal || s->conda_env)
+		return error_set(err, ERR_INVALID, "'array', 'script', 'terminal' and 'env' do not go with a process that is there already");
+	if (!s->lease && (s->hold || s->n_deps))
+		return error_set(err, ERR_INVALID, "'hold' and 'dependency' do not go with a process that holds its GPU already");
+	return 0;
+}
+
 static int check_limits(const struct spec *s, struct error *err)
 {
 	for (size_t i = 0; i < s->n_rlimits; i++) {
@@ -137,7 +151,8 @@ static int check_array(const struct spec *s, struct error *err)
 
 int submit_validate(const struct spec *s, struct error *err)
 {
-	if (check_what_runs(s, err) || check_terminal(s, err) || check_limits(s, err) || check_needs(s, err) || check_array(s, err))
+	if (check_what_runs(s, err) || check_terminal(s, err) || check_process(s, err) || check_limits(s, err) ||
+	    check_needs(s, err) || check_array(s, err))
 		return -1;
 	if ((s->notify && notices_check(s->notify, err)) || (s->notify_to && notices_check_to(s->notify_to, err)))
 		return error_wrap(err, "'notify'");

@@ -19,6 +19,7 @@
 static const char *const nexts[] = { [NEXT_DONE] = "done", [NEXT_QUEUE] = "queue", [NEXT_RECOVER] = "recover" };
 static const char *const stops[] = {
 	[STOP_NONE] = "none", [STOP_CANCEL] = "cancel", [STOP_TIME_LIMIT] = "time_limit", [STOP_REQUEUE] = "requeue",
+	[STOP_GIVEN_BACK] = "given_back",
 };
 
 #define NOTE_MAX 1000

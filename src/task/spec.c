@@ -37,6 +37,9 @@ static const struct field fields[] = {
 	FIELD(cwd, F_TEXT, 0, SPEC_MAX_PATH),
 	FIELD(output, F_TEXT, 0, SPEC_MAX_PATH),
 	FIELD(error, F_TEXT, 0, SPEC_MAX_PATH),
+	FIELD(process_pid, F_I64, 0, INT32_MAX),
+	FIELD(process_ticks, F_U64, 0, INT64_MAX),
+	FIELD(lease, F_BOOL, 0, 1),
 	FIELD(terminal, F_TEXT, 0, SPEC_MAX_SOCKET - 1),
 	FIELD(gpus, F_U32, 1, SPEC_MAX_GPUS),
 	FIELD(gpu_mem_mib, F_U64, 0, 1 << 30),
@@ -343,9 +346,14 @@ struct spec *spec_from_json(const json_t *o, const json_t *environ, struct error
 	return NULL;
 }
 
-bool spec_runs_once(const struct spec *s)
+bool spec_is_attended(const struct spec *s)
 {
-	return s->terminal;
+	return s->terminal || s->process_pid;
+}
+
+struct proc_id spec_process(const struct spec *s)
+{
+	return (struct proc_id){ (pid_t)s->process_pid, s->process_ticks };
 }
 
 /* For people only: words are joined by blanks and not quoted, so it cannot be run again from here. */

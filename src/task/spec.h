@@ -8,6 +8,7 @@
 #define RAD_TASK_SPEC_H
 
 #include "base/error.h"
+#include "base/proc.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -59,6 +60,11 @@ struct spec {
 	char *script;		/* NULL for a command */
 	char **argv;		/* script: its arguments; command: the whole of it. NULL-terminated, never NULL itself */
 	char *conda_env;	/* `env:`; NULL for none */
+	/* Instead of running anything: a process of the user's that is there already (argv only names it). A lease waits for a
+	 * place as any task does; otherwise its place is where it is. 0: none. */
+	int64_t process_pid;
+	uint64_t process_ticks;	/* since when: pids come round again */
+	bool lease;
 	char *cwd;
 	char **environ;		/* NULL-terminated "NAME=value"; private: stored apart, never printed */
 	mode_t umask;
@@ -125,8 +131,11 @@ struct spec *spec_from_json(const json_t *obj, const json_t *environ, struct err
 /* The command in one line for tables: "python train.py --lr 0.1", or the script's name. Free it. */
 char *spec_command_text(const struct spec *s);
 
-/* Whether it is run once whatever becomes of it: what was typed at a terminal is not typed again. */
-bool spec_runs_once(const struct spec *s);
+/* Whether somebody is at it: at its terminal, or with a process that was there already. It is run once, whatever becomes of it:
+ * what was typed is not typed again, nor a process begun again that we did not begin. */
+bool spec_is_attended(const struct spec *s);
+/* The process that it is about; pid 0: none, it runs a program. */
+struct proc_id spec_process(const struct spec *s);
 
 /* Expands %j %A %a %x %u %%: job or task id, array job id, array index, name, user. Free it. */
 char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);

@@ -387,7 +387,7 @@ static json_t *attempt_to_json(const struct attempt *a)
 		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms),
 		"gpus", task_uuids_json(a->gpus, a->n_gpus), "given", given,
 		"share", share_mode_name(a->mode), "claim_mib", json_int_or_null((int64_t)a->claim_mib, a->claim_mib != 0),
-		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal),
+		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal && a->exit_code >= 0),
 		"signal", json_int_or_null(a->signal, a->signal != 0),
 		"verdict", verdict_name(a->verdict), "evidence", json_text_or_null(a->evidence),
 		"peak_mib", json_int_or_null((int64_t)a->seen.peak_mib, a->seen.peak_mib != 0),
@@ -454,7 +454,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 		"end_time", json_time_or_null(t->end_ms), "wait_s", json_round3(times.wait_s),
 		"held_s", json_round3(times.held_s), "run_s", json_round3(times.run_s), "lost_s", json_round3(times.lost_s),
 		"jct_s", json_round3(times.jct_s), "time_limit_s", json_int_or_null(t->time_limit_s, t->time_limit_s != 0),
-		"exit_code", json_int_or_null(last ? last->exit_code : 0, ended && !last->signal),
+		"exit_code", json_int_or_null(last ? last->exit_code : 0, ended && !last->signal && last->exit_code >= 0),
 		"signal", json_int_or_null(last ? last->signal : 0, ended && last->signal), "progress", json_null(),
 		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);
 	json_object_update(o, rest);
@@ -465,6 +465,8 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	json_object_set_new(o, "slots", json_integer(t->n_slots));
 	json_object_set_new(o, "slot_lost_s", json_round3((double)t->slot_lost_ms / 1000));
 	json_object_set_new(o, "terminal", json_boolean(t->spec->terminal));
+	json_object_set_new(o, "process", json_int_or_null(t->spec->process_pid, t->spec->process_pid));
+	json_object_set_new(o, "lease", json_boolean(t->spec->lease));
 	task_show_slowdown(o, last ? &last->seen : NULL);
 	return o;
 }

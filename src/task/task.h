@@ -133,7 +133,7 @@ struct attempt {
 	struct proc_id shim;
 	unsigned slot_asks;			/* times it was asked to make place, its time slot being over */
 	int64_t slot_asked_ms;			/* wall; the last of these */
-	int exit_code, signal;			/* signal 0: exited by itself */
+	int exit_code, signal;			/* signal 0: exited by itself; exit_code -1: nobody knows how */
 	enum verdict verdict;
 	char *evidence;				/* one line for people: why this verdict; owned, may be NULL */
 	struct measured seen;
@@ -166,7 +166,8 @@ enum event_kind {
 
 const char *event_kind_name(enum event_kind k);
 
-enum stop_reason { STOP_NONE, STOP_CANCEL, STOP_TIME_LIMIT, STOP_REQUEUE };
+/* GIVEN_BACK: of a process that we did not start; it goes on, and is no task any more. */
+enum stop_reason { STOP_NONE, STOP_CANCEL, STOP_TIME_LIMIT, STOP_REQUEUE, STOP_GIVEN_BACK };
 
 struct event {
 	enum event_kind kind;

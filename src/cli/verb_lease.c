@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ * rad lease: a place on a GPU for a process that is there already: the shell, or the Python, that calls it. Waits as a task
+ * does, then prints the variables by which CUDA is told of that place; the lease ends with the process, and with it the wait.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "cli/process.h"
+#include "cli/submit_client.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define POLL_MS 100
+#define STATUS_MS 1000
+#define LEFT 130
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signum)
+{
+	(void)signum;
+	interrupted = 1;
+}
+
+struct lease_wish {
+	const char *gpus, *mem, *limit, *name, *share, *slowdown, *pid;
+	bool exclusive, json, give_back;
+};
+
+struct lease_wait {
+	const char *id;
+	struct proc_id process;		/* whose lease it is */
+	bool terminal, shown;		/* stderr is one; a line stands there */
+	char *said;			/* what was said last where it is none */
+	int64_t next_ms;
+};
+
+static void clear_line(struct lease_wait *w)
+{
+	if (w->shown)
+		fputs("\r\033[K", stderr);
+	w->shown = false;
+}
+
+/* On a terminal one line that is overwritten; else one whenever something else is waited for. */
+static void say_why(struct lease_wait *w, const json_t *task)
+{
+	struct term term = term_ask();
+	char waited[FORMAT_LEN];
+	scoped_free char *why = term_text(member_text(task, "reason_text"), 0, &term);
+	if (!w->terminal) {
+		if (!w->said || strcmp(w->said, why))
+			cli_note("lease %s waits: %s", w->id, why);
+		free(w->said);
+		w->said = steal(why);
+		return;
+	}
+	clear_line(w);
+	fprintf(stderr, "rad: lease %s waits %s: %.200s", w->id,
+		format_seconds(member_number(task, "wait_s") + member_number(task, "held_s"), waited), why);
+	w->shown = true;
+}
+
+/* 1: its place is there, *variables is filled; 0: not yet; -1. */
+static int look(struct lease_wait *w, json_t **variables, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	json_t *reply = client_call_id("environ", w->id, &why);
+	if (reply) {
+		*variables = reply;
+		return 1;
+	}
+	if (why.code != ERR_CONFLICT)
+		return error_set(err, why.code, "%s", why.text);
+	scoped_json *shown = client_call_id("show", w->id, err);
+	const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
+	if (!task)
+		return -1;
+	if (task_state_terminal(member_state(task)))
+		return error_set(err, ERR_CONFLICT, "lease %s: %s: %s", w->id, member_text(task, "state"),
+				 member_text(member_last_attempt(task), "evidence"));
+	if (clock_mono_ms() >= w->next_ms && member_state(task) != TASK_RUNNING) {
+		w->next_ms = clock_mono_ms() + STATUS_MS;
+		say_why(w, task);
+	}
+	return 0;
+}
+
+/* radd is asked again at each step, since the answer also hangs on a server that comes up: POLL_MS is short at first only. */
+static int wait_for_place(struct lease_wait *w, json_t **variables, struct error *err)
+{
+	int pause_ms = POLL_MS / 10, rc;
+	while (!(rc = look(w, variables, err)) && !interrupted) {
+		poll(NULL, 0, pause_ms);
+		if (!proc_alive(w->process))
+			return error_set(err, ERR_NOT_FOUND, "process %d: has ended, and its lease with it", (int)w->process.pid);
+		pause_ms = pause_ms < STATUS_MS ? 2 * pause_ms : STATUS_MS;
+	}
+	clear_line(w);
+	return rc;
+}
+
+/* A user's own word for some of these counts (launch/environment.c), and Python's says nothing to a process that runs. */
+static bool is_users(const char *name)
+{
+	return !strcmp(name, "PYTHONUNBUFFERED") ||
+	       ((!strncmp(name, "XLA_", 4) || !strncmp(name, "TF_", 3)) && getenv(name));
+}
+
+static void print_exports(const json_t *variables)
+{
+	const char *name;
+	json_t *value;
+	json_object_foreach((json_t *)variables, name, value) {
+		printf("export %s='", name);
+		for (const char *p = json_string_value(value); *p; p++)
+			fputs(*p == '\'' ? "'\\''" : (char[]){ *p, 0 }, stdout);
+		puts("'");
+	}
+}
+
+static void print_place(json_t *reply, bool json)
+{
+	json_t *variables = json_object_get(reply, "environ"), *value;
+	const char *name;
+	void *next;
+	json_object_foreach_safe(variables, next, name, value)
+		if (is_users(name))
+			json_object_del(variables, name);
+	if (json)
+		cli_print_json(json_incref(reply));
+	else
+		print_exports(variables);
+}
+
+static json_t *ask_for(const struct lease_wish *wish, struct proc_id *process, struct error *err)
+{
+	const struct process_option options[] = {
+		{ "gpus", wish->gpus }, { "gpu-mem", wish->mem }, { "for", wish->limit }, { "name", wish->name }, { "share", wish->share },
+		{ "max-slowdown", wish->slowdown }, { "exclusive", wish->exclusive ? "" : NULL },
+	};
+	pid_t pid = getppid();
+	if (wish->pid && process_parse_pid(wish->pid, &pid, err))
+		return NULL;
+	struct spec *s = process_spec(pid, err);
+	scoped_fd int fd = -1;
+	json_t *reply = NULL;
+	if (s) {
+		s->lease = true;
+		*process = spec_process(s);
+	}
+	if (s && !process_set(s, options, COUNT_OF(options), err)) {
+		fd = client_connect_or_start(err);
+		reply = client_call_on(fd, submit_request(s), err);
+	}
+	spec_unref(s);
+	return reply;
+}
+
+static void give_back(const char *id, struct error *err)
+{
+	json_decref(client_call_id("give_back", id, err));
+}
+
+static int get_lease(struct cli_call *c, const struct lease_wish *wish)
+{
+	struct error err = ERROR_INIT, ignored = ERROR_INIT;
+	scoped_json *reply = NULL, *accepted = NULL;
+	struct sigaction action = { .sa_handler = on_interrupt };
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	struct lease_wait w = { .terminal = isatty(STDERR_FILENO) };
+	if (!(accepted = ask_for(wish, &w.process, &err)))
+		return cli_fail(c, &err);
+	w.id = member_text(accepted, "id");
+	int rc = wait_for_place(&w, &reply, &err);
+	free(w.said);
+	if (rc <= 0)
+		give_back(w.id, &ignored);
+	if (rc < 0)
+		return cli_fail(c, &err);
+	if (!rc)
+		return LEFT;
+	print_place(reply, wish->json);
+	return CLI_DONE;
+}
+
+int verb_lease(struct cli_call *c)
+{
+	struct lease_wish wish = { 0 };
+	const struct args_option options[] = {
+		{ "gpu-mem", 0, "SIZE", "GPU memory it will take on each GPU: 12G, 800M, or MiB", .value = &wish.mem },
+		{ "gpus", 'G', "N", "GPUs it needs at once (default 1)", .value = &wish.gpus },
+		{ "for", 0, "TIME", "how long it lasts at most: 90s, 15m, 2h, 1d", .value = &wish.limit },
+		{ "exclusive", 0, NULL, "alone on its GPUs", .flag = &wish.exclusive },
+		{ "share", 0, "MODE", "how its GPUs may be shared: auto, never, mps, streams or mig", .value = &wish.share },
+		{ "max-slowdown", 0, "X", "share only where it should take at most X times as long as alone", .value = &wish.slowdown },
+		{ "name", 'J', "NAME", "name shown in lists (default: the program's)", .value = &wish.name },
+		{ "pid", 0, "PID", "for that process (default: the one that calls rad)", .value = &wish.pid },
+		{ "give-back", 0, NULL, "the word is a lease (default: RAD_TASK_ID): it ends, the process goes on", .flag = &wish.give_back },
+		{ "json", 0, NULL, "print JSON", .flag = &wish.json },
+		{ 0 },
+	};
+	struct error err = ERROR_INIT;
+	if (!cli_options(c, options) || !cli_want_words(c, 0, wish.give_back ? 1 : 0))
+		return c->rc;
+	if (!wish.give_back)
+		return get_lease(c, &wish);
+	const char *id = c->n_words ? c->words[0] : getenv("RAD_TASK_ID");
+	if (!id)
+		return cli_usage(c, "which lease? RAD_TASK_ID is not set");
+	give_back(id, &err);
+	return *err.text ? cli_fail(c, &err) : CLI_DONE;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ * Processes that we did not start: see adopted.h. Whose a process is, is asked of /proc/PID/status after a pidfd of it was
+ * opened: a pid that became another's meanwhile has another start time, and the pidfd still is the first one's.
+ */
+#include "launch/adopted.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Real, effective, saved and file-system uid: a set-uid program that its caller may not signal has not all of one. */
+static bool is_all(pid_t pid, uid_t uid)
+{
+	char path[40], line[256];
+	unsigned u[4] = { 0 };
+	bool found = false;
+	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	scoped_file FILE *f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof line, f))
+		found = sscanf(line, "Uid: %u %u %u %u", &u[0], &u[1], &u[2], &u[3]) == 4;
+	return found && u[0] == uid && u[1] == uid && u[2] == uid && u[3] == uid;
+}
+
+int adopted_check(struct proc_id process, uid_t uid, struct error *err)
+{
+	scoped_fd int fd = proc_pidfd(process.pid);
+	if (fd < 0 || !proc_alive(process))
+		return error_set(err, ERR_NOT_FOUND, "process %d: radd sees no such process, or another one by that number (is one of "
+				 "you in a container?)", (int)process.pid);
+	if (!is_all(process.pid, uid))
+		return error_set(err, ERR_DENIED, "process %d: is not yours alone: real and effective user must be you", (int)process.pid);
+	if (proc_descends(getpid(), process.pid))
+		return error_set(err, ERR_INVALID, "process %d: radd itself runs below it", (int)process.pid);
+	return 0;
+}
+
+bool adopted_is(const struct task *t)
+{
+	return t->spec->process_pid;
+}
+
+/* Before it is told that it has its place, it has not begun. */
+int adopted_find(const struct task *t, struct proc_id *process)
+{
+	*process = spec_process(t->spec);
+	return task_attempt(t)->shim.pid && proc_alive(*process);
+}
+
+void adopted_result(const struct task *t, bool *claimed, struct exit_report *r)
+{
+	*claimed = task_attempt(t)->shim.pid;
+	if (*claimed)
+		*r = (struct exit_report){ .have_record = true, .unseen = true };
+}
+
+size_t adopted_processes(const struct task *t, pid_t **pids)
+{
+	struct proc_id process = spec_process(t->spec);
+	*pids = NULL;
+	if (!proc_alive(process))
+		return 0;
+	size_t n = proc_descendants(process.pid, pids);
+	*pids = alloc_resize(*pids, n + 1, sizeof **pids);
+	(*pids)[n] = process.pid;
+	return n + 1;
+}
+
+/* It is still what was adopted, or descends from that, when the pidfd is there. */
+static bool is_member(const struct task *t, pid_t pid)
+{
+	struct proc_id process = spec_process(t->spec);
+	return proc_alive(process) && proc_descends(pid, process.pid) && is_all(pid, t->spec->uid);
+}
+
+int adopted_signal(const struct task *t, int signal)
+{
+	scoped_free pid_t *pids = NULL;
+	size_t n = adopted_processes(t, &pids);
+	int got = 0;
+	/* Children first: they are known by their parent. */
+	for (size_t i = 0; i < n; i++) {
+		scoped_fd int fd = pids[i] > 1 && pids[i] != getpid() ? proc_pidfd(pids[i]) : -1;
+		if (fd >= 0 && is_member(t, pids[i]))
+			got += !proc_pidfd_signal(fd, signal);
+	}
+	return got;
+}

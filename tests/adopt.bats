@@ -1,0 +1,336 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Work outside the queue: processes that hold GPU memory and become tasks (rad adopt), and places for processes that run already
+# (rad lease, radrm.lease).
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+ALICE=nobody BOB=daemon
+
+# as USER COMMAND...: in a folder of that user's.
+as()
+{
+	local user=$1
+	shift
+	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
+}
+
+setup_file()
+{
+	new_world
+	printf 'user_tasks: 1200\nlease_idle: 2\n' >>"$RAD_CONFIG"
+	chmod 755 "$WORLD"
+	export PYTHONPATH=$BATS_TEST_DIRNAME/../python PYTHONDONTWRITEBYTECODE=1
+	if [ "$(id -u)" = 0 ]; then
+		install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
+		install -d -m 755 -o "$BOB" "$WORLD/$BOB"
+	fi
+	start_radd
+	# What a process has that finds its GPU by itself.
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus | length == 4'"
+	UUID=$(rad gpus --json | jq -r '.gpus[2].uuid')
+	export UUID
+}
+
+teardown_file() { end_world; }
+
+setup() { cd "$WORLD/work"; rm -f ./*; OUTSIDE=; }
+
+teardown()
+{
+	[ -z "$OUTSIDE" ] || kill -9 $OUTSIDE 2>/dev/null || :
+	rad cancel --all >/dev/null 2>&1 || :
+	[ "$(id -u)" != 0 ] || { as "$ALICE" rad cancel --all; as "$BOB" rad cancel --all; } >/dev/null 2>&1 || :
+	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+}
+
+need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
+ends() { [ "$(state "$1")" = "$2" ]; }
+
+# A process that takes memory on GPU 2 without asking anybody; its pid is in FOREIGN. foreign SIZE [as USER]
+foreign()
+{
+	local size=$1
+	shift
+	"$@" env RAD_SIM_DEVICES="$WORLD/state/sim-devices" CUDA_VISIBLE_DEVICES="$UUID" RAD_GPU_UUIDS="$UUID" \
+		rad simtask --mem "$size" --seconds 300 --ramp 0.1 >/dev/null 2>&1 3>&- 4>&- &
+	wait_for 15 sh -c "rad gpus --json | jq -e 'any(.gpus[2].processes[]; .task == null and .mem_mib >= 1000)'"
+	FOREIGN=$(rad gpus --json | jq -r '[.gpus[2].processes[] | select(.task == null)][0].pid')
+	OUTSIDE="$OUTSIDE $FOREIGN"
+}
+
+# A process that does nothing; its pid is in the file pid.
+sleeper()
+{
+	rm -f pid
+	sh -c 'echo $$ >pid; exec sleep 300' >/dev/null 2>&1 3>&- 4>&- &
+	OUTSIDE="$OUTSIDE $!"
+	wait_for 10 test -s pid
+}
+
+@test "adopt: a process becomes a task where it is, with what it holds; its end is seen" {
+	local id
+	foreign 3G
+	id=$(rad adopt --parsable --name mine "$FOREIGN")
+	rad show --json "$id" | jq -e --argjson pid "$FOREIGN" '.tasks[0] | .state == "RUNNING" and .process == $pid and (.lease | not)
+		and .name == "mine" and .attempts[0].claim_mib >= 3072 and (.command | contains("simtask"))'
+	[ "$(field "$id" '.attempts[0].gpus[0]')" = "$UUID" ]
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[2] | .tasks == [\"$id\"] and .mem_held_mib >= 3072
+		and all(.processes[]; .task == \"$id\")'"
+	run rad queue
+	[[ "$output" == *mine* ]]
+	kill -9 "$FOREIGN"
+	wait_state "$id" COMPLETED
+	rad show --json "$id" | jq -e '.tasks[0] | .exit_code == null and .signal == null and .attempts[0].peak_mib >= 3000
+		and (.attempts[0].evidence | contains("how is not known"))'
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[2].mem_held_mib == 0'"
+	run rad requeue "$id"
+	[ "$status" -ne 0 ]
+}
+
+@test "adopt: cancel ends it and what descends from it, given back it goes on" {
+	local id
+	foreign 2G bash -c '"$@" & wait' -
+	id=$(rad adopt --parsable "$FOREIGN")
+	rad adopt --give-back "$id"
+	wait_state "$id" COMPLETED
+	kill -0 "$FOREIGN"
+	id=$(rad adopt --parsable "$FOREIGN")
+	run rad adopt "$FOREIGN"
+	one_line_error "belongs to task $id"
+	rad cancel "$id"
+	wait_state "$id" CANCELLED
+	gone "$FOREIGN"
+}
+
+@test "adopt: radd that dies finds it again, and one that ended meanwhile" {
+	local id
+	foreign 2G
+	id=$(rad adopt --parsable "$FOREIGN")
+	wait_state "$id" RUNNING
+	kill_radd
+	start_radd
+	[ "$(state "$id")" = RUNNING ]
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[2].tasks == [\"$id\"]'"
+	kill_radd
+	kill -9 "$FOREIGN"
+	gone "$FOREIGN"
+	start_radd
+	wait_state "$id" COMPLETED
+}
+
+@test "adopt: what is not a process of the caller's on a GPU is refused in one line" {
+	local pid
+	for pid in 0 1 -5 x 99999999 2147483647 4294967297 ""; do
+		run rad adopt -- "$pid"
+		[ "$status" -ne 0 ]
+		[ "${#lines[@]}" -eq 1 ]
+	done
+	run rad adopt $$
+	one_line_error "on no GPU"
+	run rad adopt "$(cat "$WORLD/pid")"
+	[ "$status" -ne 0 ]
+	[ "$(rad queue --json | jq '.tasks | length')" -eq 0 ]
+}
+
+@test "adopt: nobody adopts, gives back or ends another's process" {
+	need_root
+	local id
+	foreign 2G as "$ALICE"
+	run as "$BOB" rad adopt "$FOREIGN"
+	one_line_error "is not yours"
+	run rad adopt "$FOREIGN"
+	one_line_error "is not yours"
+	run as "$ALICE" rad adopt 1
+	[ "$status" -ne 0 ]
+	run as "$ALICE" rad adopt "$(cat "$WORLD/pid")"
+	one_line_error "is not yours"
+	run as "$BOB" rad lease --pid "$FOREIGN"
+	one_line_error "is not yours"
+	id=$(as "$ALICE" rad adopt --parsable "$FOREIGN")
+	run as "$BOB" rad adopt --give-back "$id"
+	one_line_error "belongs to $ALICE"
+	[ "$(state "$id")" = RUNNING ]
+	as "$ALICE" rad cancel "$id"
+	wait_state "$id" CANCELLED
+	gone "$FOREIGN"
+}
+
+@test "adopt: a set-uid program that its user calls is not signalled by root's radd" {
+	need_root
+	local id root_pid
+	# Alice's process with a child that is root's, as sudo leaves one.
+	cat >"$WORLD/tree.py" <<-'PY'
+		import os, signal, sys, time
+		if os.fork() == 0:
+		    os.setsid()
+		    open(sys.argv[1], "w").write(str(os.getpid()))
+		    while True: time.sleep(60)
+		os.setresgid(int(sys.argv[3]), int(sys.argv[3]), int(sys.argv[3]))
+		os.setresuid(int(sys.argv[2]), int(sys.argv[2]), int(sys.argv[2]))
+		os.execvp(sys.argv[4], sys.argv[4:])
+	PY
+	foreign 2G python3 "$WORLD/tree.py" "$WORLD/work/root.pid" "$(id -u "$ALICE")" "$(id -g "$ALICE")"
+	root_pid=$(cat root.pid)
+	id=$(as "$ALICE" rad adopt --parsable "$FOREIGN")
+	as "$ALICE" rad cancel "$id"
+	wait_state "$id" CANCELLED
+	gone "$FOREIGN"
+	kill -0 "$root_pid"
+	kill -9 "$root_pid"
+}
+
+@test "lease: a shell waits its turn, is told its GPU, and holds it until it ends" {
+	local id pid
+	cat >leaseholder <<-'SH'
+		eval "$(rad lease --pid $$ --gpu-mem 5G --for 1h --name held)" || exit 1
+		echo "$RAD_TASK_ID $CUDA_VISIBLE_DEVICES $RAD_GPU_MEM_MIB" >told.new
+		mv told.new told
+		rad simtask --mem 4G --seconds 300 --ramp 0.1
+	SH
+	bash leaseholder 3>&- 4>&- &
+	pid=$!
+	OUTSIDE=$pid
+	wait_for 15 test -s told
+	read -r id gpu mem <told
+	[ "$mem" = 5120 ]
+	rad show --json "$id" | jq -e --argjson pid "$pid" '.tasks[0] | .state == "RUNNING" and .lease and .process == $pid
+		and .name == "held" and .time_limit_s == 3600'
+	wait_for 15 sh -c "rad show --json $id | jq -e '.tasks[0].attempts[0].peak_mib >= 4000'"
+	kill_radd
+	start_radd
+	[ "$(state "$id")" = RUNNING ]
+	rad cancel "$id"
+	wait_state "$id" CANCELLED
+	gone "$pid"
+}
+
+@test "lease: given back, the process goes on; a wait that is interrupted leaves nothing" {
+	local id
+	for i in 0 1 2 3; do rad drain $i; done
+	rad lease --pid $$ --gpu-mem 1G 2>said 3>&- 4>&- &
+	local waits=$!
+	wait_for 10 sh -c "rad queue --json | jq -e '.tasks[0].lease and .tasks[0].state == \"PENDING\"'"
+	wait_for 10 grep -q waits said
+	kill -TERM "$waits"
+	wait "$waits" || :
+	wait_for 10 sh -c "rad queue --json | jq -e '.tasks == []'"
+	sleeper
+	rad lease --pid "$(cat pid)" --gpu-mem 1G >/dev/null 2>said 3>&- 4>&- &
+	waits=$!
+	wait_for 10 sh -c "rad queue --json | jq -e '.tasks[0].lease'"
+	kill -9 "$(cat pid)"
+	wait "$waits" || :
+	grep -q "has ended" said
+	wait_for 10 sh -c "rad queue --json | jq -e '.tasks == []'"
+	for i in 0 1 2 3; do rad undrain $i; done
+	sleeper
+	eval "$(rad lease --pid "$(cat pid)" --gpu-mem 1G)"
+	id=$RAD_TASK_ID
+	[ "$(state "$id")" = RUNNING ]
+	rad lease --give-back
+	kill -0 "$(cat pid)"
+	wait_state "$id" COMPLETED
+	[ "$(field "$id" '.attempts[0].evidence')" = "given back" ]
+}
+
+@test "lease of one whose rad and process were both killed in the queue: it never gets a place" {
+	local id waits
+	for i in 0 1 2 3; do rad drain $i; done
+	sleeper
+	rad lease --pid "$(cat pid)" --gpu-mem 1G >/dev/null 2>&1 3>&- 4>&- &
+	waits=$!
+	wait_for 10 sh -c "rad queue --json | jq -e '.tasks[0].lease'"
+	id=$(rad queue --json | jq -r '.tasks[0].id')
+	kill -9 "$waits" "$(cat pid)"
+	gone "$(cat pid)"
+	for i in 0 1 2 3; do rad undrain $i; done
+	wait_for 15 sh -c "rad queue --json | jq -e '.tasks == []'"
+	[ "$(field "$id" '.attempts[0].gpus // [] | length')" -le 1 ]
+}
+
+@test "radrm.lease: variables are set, with gives back, the end of the process too" {
+	python3 - <<-'PY'
+		import json, os, subprocess, sys
+		import radrm
+		def task(id): return json.loads(subprocess.check_output(["rad", "show", "--json", id]))["tasks"][0]
+		with radrm.lease("2G", hours=0.5) as held:
+		    id = held.id
+		    t = task(id)
+		    assert t["state"] == "RUNNING" and t["process"] == os.getpid() and t["time_limit_s"] == 1800, t
+		    assert os.environ["RAD_TASK_ID"] == id and os.environ["CUDA_VISIBLE_DEVICES"] and "PYTHONUNBUFFERED" not in held.environ
+		    again = radrm.lease("1G")		# it has its place
+		    assert again.id is None
+		    if os.fork() == 0:
+		        held.release()			# a child's does nothing
+		        os._exit(0)
+		    os.wait()
+		    assert task(id)["state"] == "RUNNING"
+		assert "RAD_TASK_ID" not in os.environ
+		subprocess.check_call(["rad", "wait", id])
+		class cuda:
+		    is_initialized = staticmethod(lambda: True)
+		sys.modules["torch"] = type(sys)("torch")
+		sys.modules["torch"].cuda = cuda
+		try: radrm.lease("1G")
+		except radrm.LeaseError as e: assert "initialised" in str(e)
+		else: raise SystemExit("no error")
+		del sys.modules["torch"]
+		try: radrm.lease("900G")
+		except radrm.LeaseError as e: assert "\n" not in str(e) and not str(e).startswith("rad:"), e
+		else: raise SystemExit("no error")
+		open("id", "w").write(radrm.lease(gpus=2, name="two").id)
+		assert len(os.environ["RAD_GPU_UUIDS"].split(",")) == 2
+	PY
+	wait_state "$(cat id)" COMPLETED
+}
+
+@test "a place that is held and not used is told, and not ended; one that computes is not told" {
+	local id busy
+	sleeper
+	id=$(rad lease --pid "$(cat pid)" --gpu-mem 1G --name sleepy --json | jq -r .id)
+	foreign 2G
+	busy=$(rad adopt --parsable "$FOREIGN")
+	wait_for 15 sh -c "rad show --json $id | jq -e '.tasks[0].reason == \"Idle\"'"
+	field "$id" .reason_text | grep -q "rad lease --give-back $id"
+	rad queue | grep sleepy | grep -q Idle
+	rad show "$id" | grep -q "nothing was computed"
+	wait_for 10 grep -q "task $id of .* (sleepy): computed nothing" "$WORLD/radd.log"
+	[ "$(state "$id")" = RUNNING ]
+	[ "$(field "$busy" .reason)" = null ]
+	[ "$(grep -c "task $id of .*: computed nothing" "$WORLD/radd.log")" -eq 1 ]
+	rad lease --give-back "$id"
+}
+
+@test "a thousand leases: bounded as tasks are, placed, and gone with their processes" {
+	local pids
+	cat >many.py <<-'PY'
+		import json, os, socket, struct, subprocess, sys, time
+		kids = [subprocess.Popen(["sleep", "300"]) for _ in range(1000)]
+		s = socket.socket(socket.AF_UNIX)
+		s.connect(os.environ["RAD_SOCKET"])
+		def ask(**request):
+		    body = json.dumps(dict(request, v=1)).encode()
+		    s.sendall(struct.pack(">I", len(body)) + body)
+		    data = b""
+		    while len(data) < 4 or len(data) < 4 + struct.unpack(">I", data[:4])[0]:
+		        data += s.recv(65536)
+		    return json.loads(data[4:])
+		began = time.monotonic()
+		for k in kids:
+		    ticks = int(open(f"/proc/{k.pid}/stat").read().rsplit(")", 1)[1].split()[19])
+		    said = ask(op="submit", environ=[], spec={"argv": ["x"], "name": "x", "cwd": "/", "output": "/dev/null", "lease": True,
+		               "process_pid": k.pid, "process_ticks": ticks, "gpu_mem_mib": 100})
+		    assert "error" not in said, said
+		print("%.1f s" % (time.monotonic() - began))
+		assert len(json.loads(subprocess.check_output(["rad", "queue", "--json"]))["tasks"]) == 1000
+		for k in kids: k.kill()
+		for k in kids: k.wait()
+		while json.loads(subprocess.check_output(["rad", "queue", "--json"]))["tasks"]:
+		    assert time.monotonic() - began < 120
+	PY
+	run timeout 150 python3 many.py
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
