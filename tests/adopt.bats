@@ -134,6 +134,20 @@ sleeper()
 	[ "$(rad queue --json | jq '.tasks | length')" -eq 0 ]
 }
 
+@test "adopt: what a process calls itself reaches no terminal as it is" {
+	local id
+	foreign 2G bash -c 'exec -a "$(printf "\033[31mred\342\200\256\377")" "$@"' - bash -c '"$@" & wait' -
+	# The parent of what holds the memory.
+	id=$(rad adopt --parsable "$(ps -o ppid= -p "$FOREIGN" | tr -d ' ')")
+	[[ "$(field "$id" .name)" == *31mred* ]]
+	for said in "queue" "show $id" "gpus -v"; do
+		run rad $said
+		[ "$status" -eq 0 ]
+		! grep -q $'\033' <<<"$output"
+	done
+	rad adopt --give-back "$id"
+}
+
 @test "adopt: nobody adopts, gives back or ends another's process" {
 	need_root
 	local id

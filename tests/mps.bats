@@ -99,3 +99,24 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	[ "$(wc -l <ran.txt)" -eq 1 ]
 	wait_for 20 no_controls
 }
+
+@test "a lease is fenced as a task is, and told of its server by the same variables" {
+	local id pipe
+	sh -c 'echo $$ >leased; exec sleep 300' >/dev/null 2>&1 3>&- 4>&- &
+	wait_for 10 test -s leased
+	rad lease --pid "$(cat leased)" --gpus 2 --gpu-mem 6G --json >place.json
+	id=$(jq -r .id place.json)
+	jq -e '.environ | .CUDA_VISIBLE_DEVICES == "0,1" and .CUDA_MPS_PINNED_DEVICE_MEM_LIMIT == "0=6144M,1=6144M"
+		and (.CUDA_MPS_PIPE_DIRECTORY | length > 0)' place.json
+	pipe=$(jq -r .environ.CUDA_MPS_PIPE_DIRECTORY place.json)
+	[ -e "$pipe/environment" ]
+	[ "$(controls)" -eq 1 ]
+	[ "$(field "$id" .share)" = mps ]
+	kill_radd
+	start_radd
+	[ "$(state "$id")" = RUNNING ]
+	[ "$(controls)" -eq 1 ]
+	kill -9 "$(cat leased)"
+	wait_state "$id" COMPLETED
+	wait_for 20 no_controls
+}

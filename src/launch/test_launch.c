@@ -2,6 +2,7 @@
  * Launching for real: shims, programs, users, ends. Everything is waited for by pidfd with a deadline.
  */
 #include "launch/launch.h"
+#include "launch/adopted.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -741,6 +742,70 @@ static void test_users_bash_env(void **state)
 }
 
 /* As root: the task is the user, wholly and for good. */
+static pid_t start_sleep(void)
+{
+	pid_t pid = fork();
+	if (!pid) {
+		execlp("sleep", "sleep", "100", NULL);
+		_exit(1);
+	}
+	assert_true(pid > 1);
+	return pid;
+}
+
+/* A process that was there: found by pid and start time alone, signalled, and its end known without a word of how. */
+static void test_adopted(void **state)
+{
+	struct bench *b = *state;
+	struct exit_report r = { 0 };
+	struct proc_id process = { .pid = start_sleep() }, found;
+	bool claimed;
+	assert_int_equal(proc_stat(process.pid, &process.start_ticks, NULL), 0);
+	assert_int_equal(adopted_check(process, getuid(), NULL), 0);
+	b->task->spec->process_pid = process.pid;
+	b->task->spec->process_ticks = process.start_ticks;
+	/* It has not been told that it has its place: to be begun again. */
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 0);
+	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
+	assert_false(claimed || r.have_record);
+	b->task->attempts[0].shim = process;
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 1);
+	assert_int_equal(found.pid, process.pid);
+	/* Only who is its user's alone, and was there then. */
+	b->task->spec->uid = getuid() + 1;
+	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 0);
+	b->task->spec->uid = getuid();
+	b->task->spec->process_ticks++;
+	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 0);
+	b->task->spec->process_ticks--;
+	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 1);
+	assert_int_equal(waitpid(process.pid, NULL, 0), process.pid);
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 0);
+	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
+	assert_true(claimed && r.have_record && r.unseen);
+	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 0);
+}
+
+static void test_adopted_by_others(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct proc_id self = { .pid = getpid() }, child = { .pid = start_sleep() };
+	assert_int_equal(proc_stat(self.pid, &self.start_ticks, NULL), 0);
+	assert_int_equal(proc_stat(child.pid, &child.start_ticks, NULL), 0);
+	assert_int_equal(adopted_check(child, getuid() + 1, &err), -1);
+	assert_int_equal(err.code, ERR_DENIED);
+	assert_int_equal(adopted_check(self, getuid(), &err), -1);	/* "radd" itself */
+	assert_int_equal(err.code, ERR_INVALID);
+	child.start_ticks++;
+	assert_int_equal(adopted_check(child, getuid(), &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_int_equal(adopted_check((struct proc_id){ INT32_MAX, 1 }, getuid(), &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	kill(child.pid, SIGKILL);
+	waitpid(child.pid, NULL, 0);
+}
+
 static void test_drops_root(void **state)
 {
 	struct bench *b = *state;
@@ -877,6 +942,8 @@ int main(void)
 		T(test_kill_0_spares_the_shim), T(test_torn_record), T(test_record_of_a_liar), T(test_full_disk),
 		T(test_progress), T(test_no_progress_of_what_is_no_file), T(test_progress_of_a_liar),
 		T(test_folder_of_others_is_refused), T(test_no_shim), T(test_conda_in_script), T(test_conda_env_for_command),
+		T(test_conda_env_missing), T(test_conda_not_found), T(test_users_bash_env), T(test_adopted),
+		T(test_conda_env_missing), T(test_conda_not_found), T(test_users_bash_env), T(test_adopted_by_others),
 		T(test_conda_env_missing), T(test_conda_not_found), T(test_users_bash_env), T(test_drops_root),
 		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_no_mps_by_accident),
 		T(test_drafts_are_forgotten),

@@ -42,6 +42,9 @@ static const struct verdict_case verdict_cases[] = {
 	{ "plain success", { ENDED }, VERDICT_OK, "exit 0" },
 	{ "success though it printed an out-of-memory last", { ENDED, .output = GPU_OOM, FULL }, VERDICT_OK,
 	  "exit 0; survived 1 GPU out-of-memory error" },
+	{ "a process that we did not start", { ENDED, .unseen = true }, VERDICT_OK, "how is not known" },
+	{ "one that was cancelled", { ENDED, .unseen = true, .stopping = STOP_CANCEL }, VERDICT_CANCELLED, "cancelled; it ended" },
+	{ "one that was given back", { ENDED, .unseen = true, .stopping = STOP_GIVEN_BACK }, VERDICT_OK, "given back" },
 	{ "success in a cgroup where a helper was killed", { ENDED, .cgroup_oom = true }, VERDICT_OK, "exit 0" },
 
 	{ "out of memory", { ENDED, .exit_code = 1, .output = GPU_OOM, FULL, .had_neighbours = true }, VERDICT_OOM,
