@@ -6,26 +6,12 @@
 bats_require_minimum_version 1.5.0
 load helpers.bash
 
-ALICE=nobody BOB=daemon
-
-# as USER COMMAND...: in a folder of that user's.
-as()
-{
-	local user=$1
-	shift
-	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
-}
-
 setup_file()
 {
 	new_world
 	printf 'user_tasks: 1200\nlease_idle: 2\n' >>"$RAD_CONFIG"
-	chmod 755 "$WORLD"
 	export PYTHONPATH=$BATS_TEST_DIRNAME/../python PYTHONDONTWRITEBYTECODE=1
-	if [ "$(id -u)" = 0 ]; then
-		install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
-		install -d -m 755 -o "$BOB" "$WORLD/$BOB"
-	fi
+	make_users
 	start_radd
 	# What a process has that finds its GPU by itself.
 	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus | length == 4'"
@@ -35,7 +21,7 @@ setup_file()
 
 teardown_file() { end_world; }
 
-setup() { cd "$WORLD/work"; rm -f ./*; OUTSIDE=; }
+setup() { cd "$WORLD/work" && rm -f ./*; OUTSIDE=; }
 
 teardown()
 {
@@ -45,7 +31,6 @@ teardown()
 	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 }
 
-need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
 ends() { [ "$(state "$1")" = "$2" ]; }
 
 # A process that takes memory on GPU 2 without asking anybody; its pid is in FOREIGN. foreign SIZE [as USER]
@@ -93,9 +78,11 @@ sleeper()
 	local id
 	foreign 2G bash -c '"$@" & wait' -
 	id=$(rad adopt --parsable "$FOREIGN")
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[2].tasks == [\"$id\"] and all(.gpus[2].processes[]; .task == \"$id\")'"
 	rad adopt --give-back "$id"
 	wait_state "$id" COMPLETED
 	kill -0 "$FOREIGN"
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[2].mem_held_mib == 0 and all(.gpus[2].processes[]; .task == null)'"
 	id=$(rad adopt --parsable "$FOREIGN")
 	run rad adopt "$FOREIGN"
 	one_line_error "belongs to task $id"

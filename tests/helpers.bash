@@ -111,3 +111,25 @@ one_line_error()
 	[ "${#lines[@]}" -eq 1 ] || { printf 'expected one line:\n%s\n' "$output" >&2; return 1; }
 	[[ "$output" == rad:\ * && "$output" == *"$1"* ]] || { printf 'expected "%s" in: %s\n' "$1" "$output" >&2; return 1; }
 }
+
+# Accounts that every system has stand for users, where the tests run as root.
+ALICE=nobody BOB=daemon
+
+need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
+
+# make_users: a folder in the world for each of them.
+make_users()
+{
+	chmod 755 "$WORLD"
+	[ "$(id -u)" = 0 ] || return 0
+	install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
+	install -d -m 755 -o "$BOB" "$WORLD/$BOB"
+}
+
+# as USER COMMAND...: in a folder of that user's.
+as()
+{
+	local user=$1
+	shift
+	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
+}

@@ -6,25 +6,11 @@
 bats_require_minimum_version 1.5.0
 load helpers.bash
 
-ALICE=nobody BOB=daemon
-
-# as USER COMMAND...: in a folder of that user's.
-as()
-{
-	local user=$1
-	shift
-	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
-}
-
 setup_file()
 {
 	new_world
 	echo 'user_tasks: 20' >>"$RAD_CONFIG"
-	if [ "$(id -u)" = 0 ]; then
-		chmod 755 "$WORLD"
-		install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
-		install -d -m 755 -o "$BOB" "$WORLD/$BOB"
-	fi
+	make_users
 	start_radd
 }
 
@@ -40,8 +26,6 @@ teardown()
 	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 	rm -f go
 }
-
-need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
 
 # out USER ID: the output of that task once it has ended.
 out() { rad wait "$2" >/dev/null || :; cat "$WORLD/$1/rad-$2.out"; }

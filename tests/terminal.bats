@@ -5,16 +5,6 @@
 bats_require_minimum_version 1.5.0
 load helpers.bash
 
-ALICE=nobody BOB=daemon
-
-# as USER COMMAND...: in a folder of that user's.
-as()
-{
-	local user=$1
-	shift
-	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
-}
-
 setup_file()
 {
 	new_world
@@ -22,21 +12,15 @@ setup_file()
 	echo "PS1='ready> '" >"$WORLD/bashrc"
 	export PYTHONPATH=$WORLD PYTHONDONTWRITEBYTECODE=1
 	cp "$BATS_TEST_DIRNAME/terminal.py" "$WORLD/"
-	chmod 755 "$WORLD"
 	chmod 644 "$WORLD/terminal.py" "$WORLD/bashrc"
 	unset XDG_RUNTIME_DIR
-	if [ "$(id -u)" = 0 ]; then
-		install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
-		install -d -m 755 -o "$BOB" "$WORLD/$BOB"
-	fi
+	make_users
 	start_radd
 }
 
 teardown_file() { end_world; }
 
-setup() { cd "$WORLD/work"; rm -f ./*; }
-
-need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
+setup() { cd "$WORLD/work" && rm -f ./*; }
 
 # Runs the Python on standard input; `shell` is a shell on a terminal, after its first prompt.
 drive()

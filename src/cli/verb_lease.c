@@ -68,43 +68,57 @@ static void say_why(struct lease_wait *w, const json_t *task)
 	w->shown = true;
 }
 
-/* 1: its place is there, *variables is filled; 0: not yet; -1. */
-static int look(struct lease_wait *w, json_t **variables, struct error *err)
+/* Why it waits, now and then. */
+static void look_why(struct lease_wait *w)
 {
-	struct error why = ERROR_INIT;
-	json_t *reply = client_call_id("environ", w->id, &why);
-	if (reply) {
-		*variables = reply;
-		return 1;
-	}
-	if (why.code != ERR_CONFLICT)
-		return error_set(err, why.code, "%s", why.text);
-	scoped_json *shown = client_call_id("show", w->id, err);
+	struct error ignored = ERROR_INIT;
+	if (clock_mono_ms() < w->next_ms)
+		return;
+	w->next_ms = clock_mono_ms() + (w->terminal ? STATUS_MS : 5 * STATUS_MS);
+	scoped_json *shown = client_call_id("show", w->id, &ignored);
 	const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
-	if (!task)
-		return -1;
-	if (task_state_terminal(member_state(task)))
-		return error_set(err, ERR_CONFLICT, "lease %s: %s: %s", w->id, member_text(task, "state"),
-				 member_text(member_last_attempt(task), "evidence"));
-	if (clock_mono_ms() >= w->next_ms && member_state(task) != TASK_RUNNING) {
-		w->next_ms = clock_mono_ms() + STATUS_MS;
+	if (task && member_state(task) != TASK_RUNNING)
 		say_why(w, task);
-	}
-	return 0;
 }
 
-/* radd is asked again at each step, since the answer also hangs on a server that comes up: POLL_MS is short at first only. */
-static int wait_for_place(struct lease_wait *w, json_t **variables, struct error *err)
+/* 1: over, 0: interrupted, -1. */
+static int wait_for_turn(struct lease_wait *w, struct error *err)
 {
-	int pause_ms = POLL_MS / 10, rc;
-	while (!(rc = look(w, variables, err)) && !interrupted) {
-		poll(NULL, 0, pause_ms);
-		if (!proc_alive(w->process))
-			return error_set(err, ERR_NOT_FOUND, "process %d: has ended, and its lease with it", (int)w->process.pid);
-		pause_ms = pause_ms < STATUS_MS ? 2 * pause_ms : STATUS_MS;
+	scoped_json *ids = json_pack("[s]", w->id);
+	json_t *reply = NULL;
+	struct client_wait *wait = client_wait_create(ids, true, err);
+	int rc = wait ? 0 : -1;
+	while (!rc && !interrupted) {
+		struct pollfd p = { client_wait_fd(wait), POLLIN, 0 };
+		if (!poll(&p, 1, POLL_MS))
+			look_why(w);
+		rc = client_wait_poll(wait, &reply, err);
+		if (!rc && !proc_alive(w->process))
+			rc = error_set(err, ERR_NOT_FOUND, "process %d: has ended, and its lease with it", (int)w->process.pid);
 	}
 	clear_line(w);
+	client_wait_destroy(wait);
+	json_decref(reply);
 	return rc;
+}
+
+/* Its turn has come; a server of MPS may still have to. 1: *variables is filled; 0: interrupted; -1. */
+static int wait_for_place(struct lease_wait *w, json_t **variables, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	while (!interrupted && !(*variables = client_call_id("environ", w->id, &why))) {
+		if (why.code != ERR_CONFLICT)
+			return error_set(err, why.code, "%s", why.text);
+		scoped_json *shown = client_call_id("show", w->id, err);
+		const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
+		if (!task)
+			return -1;
+		if (task_state_terminal(member_state(task)))
+			return error_set(err, ERR_CONFLICT, "lease %s: %s: %s", w->id, member_text(task, "state"),
+					 member_text(member_last_attempt(task), "evidence"));
+		poll(NULL, 0, POLL_MS);
+	}
+	return *variables != NULL;
 }
 
 /* A user's own word for some of these counts (launch/environment.c), and Python's says nothing to a process that runs. */
@@ -180,7 +194,9 @@ static int get_lease(struct cli_call *c, const struct lease_wish *wish)
 	if (!(accepted = ask_for(wish, &w.process, &err)))
 		return cli_fail(c, &err);
 	w.id = member_text(accepted, "id");
-	int rc = wait_for_place(&w, &reply, &err);
+	int rc = wait_for_turn(&w, &err);
+	if (rc > 0)
+		rc = wait_for_place(&w, &reply, &err);
 	free(w.said);
 	if (rc <= 0)
 		give_back(w.id, &ignored);

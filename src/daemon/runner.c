@@ -490,12 +490,24 @@ static void runner_next_stop_step(struct watch *w)
 	}
 }
 
+/* Its processes go on, and are nobody's from now on. */
+static void runner_let_go(struct watch *w)
+{
+	struct runner *r = w->r;
+	size_t at = 0;
+	for (struct owned *o; (o = idmap_next(&r->owners, &at));)
+		if (o->owner == w->task)
+			o->owner = 0;
+	r->generation++;
+	runner_end(w, &(struct exit_report){ .have_record = true, .unseen = true });
+}
+
 static void runner_stop(struct watch *w)
 {
 	if (w->stage == WATCH_LAUNCHING)	/* on_launched goes on with it */
 		return;
 	if (runner_task_of(w)->stopping == STOP_GIVEN_BACK) {
-		runner_end(w, &(struct exit_report){ .have_record = true, .unseen = true });
+		runner_let_go(w);
 		return;
 	}
 	if (w->stage == WATCH_UNREAD) {		/* nobody wants to wait for that any more */
