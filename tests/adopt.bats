@@ -40,7 +40,7 @@ foreign()
 	shift
 	"$@" env RAD_SIM_DEVICES="$WORLD/state/sim-devices" CUDA_VISIBLE_DEVICES="$UUID" RAD_GPU_UUIDS="$UUID" \
 		rad simtask --mem "$size" --seconds 300 --ramp 0.1 >/dev/null 2>&1 3>&- 4>&- &
-	wait_for 15 sh -c "rad gpus --json | jq -e 'any(.gpus[2].processes[]; .task == null and .mem_mib >= 1000)'"
+	wait_for 15 sh -c "rad gpus --json | jq -e 'any(.gpus[2].processes[]; .task == null and .mem_mib >= ${size%G} * 1024)'"
 	FOREIGN=$(rad gpus --json | jq -r '[.gpus[2].processes[] | select(.task == null)][0].pid')
 	OUTSIDE="$OUTSIDE $FOREIGN"
 }
