@@ -38,6 +38,7 @@ foreign()
 {
 	local size=$1
 	shift
+	wait_for 15 sh -c "rad gpus --json | jq -e '.gpus[2].processes == []'"	# those of the test before
 	"$@" env RAD_SIM_DEVICES="$WORLD/state/sim-devices" CUDA_VISIBLE_DEVICES="$UUID" RAD_GPU_UUIDS="$UUID" \
 		rad simtask --mem "$size" --seconds 300 --ramp 0.1 >/dev/null 2>&1 3>&- 4>&- &
 	wait_for 15 sh -c "rad gpus --json | jq -e 'any(.gpus[2].processes[]; .task == null and .mem_mib >= ${size%G} * 1024)'"
