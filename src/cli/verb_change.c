@@ -5,106 +5,42 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
-#include "cli/cli.h"
+#include "cli/change.h"
 #include "cli/client.h"
-#include "cli/format.h"
 #include "submit/wire.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-/* Sends `request` for each id; goes on after one that failed, and tells. */
-static int change_each(struct cli_call *c, json_t *request, char *const *ids, size_t n, bool json)
-{
-	scoped_json *done = json_array();
-	int rc = CLI_DONE;
-	json_int_t changed = 0;
-	for (size_t i = 0; i < n; i++) {
-		struct error err = ERROR_INIT;
-		json_object_set_new(request, "id", json_string(ids[i]));
-		scoped_json *reply = client_check_which(ids[i], &err) ? NULL : client_call(json_incref(request), &err);
-		if (!reply) {
-			rc = cli_fail(c, &err);
-			if (rc == CLI_NO_DAEMON)
-				return rc;
-			continue;
-		}
-		changed += member_int(reply, "changed");
-		json_array_append_new(done, json_string(ids[i]));
-	}
-	if (json)
-		cli_print_json(json_pack("{si, sI, sO}", "schema", 1, "changed", changed, "ids", done));
-	return rc;
-}
-
-static int change_words(struct cli_call *c, bool json)
-{
-	scoped_json *request = wire_request(c->verb->name);
-	return cli_want_words(c, 1, CLI_ANY_NUMBER) ? change_each(c, request, c->words, c->n_words, json) : c->rc;
-}
-
 int verb_change(struct cli_call *c)
 {
-	bool json = false;
-	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
-	return cli_options(c, options) ? change_words(c, json) : c->rc;
+	const char *verb = c->verb->name;
+	/* of a requeue: what ended badly; what went well is named by its id, or by --state */
+	struct change_selection s = { .default_states = !strcmp(verb, "hold") ? "PD" : !strcmp(verb, "release") ? "H" : "F,OOM,TO,LO" };
+	const struct args_option options[] = { CHANGE_OPTIONS(s), { 0 } };
+	return cli_options(c, options) ? change_selected(c, &s) : c->rc;
 }
 
 /* ---- cancel ---- */
 
-/* Ids of the caller's own tasks that have not ended. *more: the list was longer than a message. */
-static int own_tasks(bool pending_only, json_t *ids, bool *more, struct error *err)
-{
-	char me[FORMAT_LEN];
-	scoped_json *all = client_call(wire_request("list"), err);
-	size_t i;
-	json_t *t;
-	if (!all)
-		return -1;
-	*more = json_is_true(json_object_get(all, "truncated"));
-	format_user(getuid(), me);
-	const json_t *tasks = json_object_get(all, "tasks");
-	json_array_foreach(tasks, i, t)
-		if (!strcmp(member_text(t, "user"), me) && (!pending_only || member_state(t) != TASK_RUNNING))
-			json_array_append(ids, json_object_get(t, "id"));
-	return 0;
-}
-
-static int cancel_all(struct cli_call *c, bool pending_only, bool json)
-{
-	struct error err = ERROR_INIT;
-	scoped_json *ids = json_array();
-	bool more = false;
-	if (own_tasks(pending_only, ids, &more, &err))
-		return cli_fail(c, &err);
-	size_t n = json_array_size(ids);
-	scoped_free char **words = alloc_zero((n + 1) * sizeof *words);
-	for (size_t i = 0; i < n; i++)
-		words[i] = (char *)json_string_value(json_array_get(ids, i));
-	scoped_json *request = wire_request("cancel");
-	int rc = change_each(c, request, words, n, json);
-	if (!json)
-		printf("Cancelled %zu task%s%s\n", n, n == 1 ? "" : "s", more ? "; the queue was longer than one message: do it again" : "");
-	return rc;
-}
-
 int verb_cancel(struct cli_call *c)
 {
-	bool json = false, all = false, pending = false;
+	bool pending = false;
+	struct change_selection s = { .default_states = "PD,H,R" };
 	const struct args_option options[] = {
-		{ "all", 0, NULL, "all your own tasks, running ones too", .flag = &all },
+		{ "all", 0, NULL, "all your own tasks, running ones too (root: root's own)", .flag = &s.all },
 		{ "pending", 0, NULL, "all your own tasks that do not run", .flag = &pending },
-		{ "json", 0, NULL, "print JSON", .flag = &json },
-		{ 0 },
+		CHANGE_OPTIONS(s), { 0 },
 	};
 	if (!cli_options(c, options))
 		return c->rc;
-	if ((all || pending) && !c->n_words)
-		return cancel_all(c, !all, json);
-	if (all || pending)
-		return cli_usage(c, "either ids or --%s", all ? "all" : "pending");
-	return change_words(c, json);
+	if ((s.all || pending) && (c->n_words || s.states))
+		return cli_usage(c, "either %s or --%s", c->n_words ? "ids" : "--state", s.all ? "all" : "pending");
+	if (pending && !s.all)
+		s.default_states = "PD,H";
+	s.all = s.all || pending;
+	return change_selected(c, &s);
 }
 
 /* ---- update ---- */
@@ -188,5 +124,5 @@ int verb_update(struct cli_call *c)
 		return cli_usage(c, "%s", err.text);
 	if (json_object_size(request) == plain)
 		return cli_usage(c, "nothing to change: give --priority, --time, --gpu-mem, --max-slowdown or --name");
-	return change_each(c, request, c->words, c->n_words, json);
+	return change_words(c, request, json);
 }

@@ -10,6 +10,7 @@
 #include "cli/follow.h"
 #include "cli/member.h"
 #include "cli/term.h"
+#include "cli/which.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -18,21 +19,6 @@
 #define POLL_MS 100
 
 struct want { bool follow, raw; int64_t lines; };	/* lines < 0: all */
-
-/* The one task of that id; NULL with an error for an array. */
-static json_t *one_task(const char *id, struct error *err)
-{
-	scoped_json *reply = client_call_id("show", id, err);
-	const json_t *tasks = json_object_get(reply, "tasks");
-	size_t n = json_array_size(tasks);
-	if (!reply)
-		return NULL;
-	if (n == 1)
-		return json_incref(json_array_get(tasks, 0));
-	error_set(err, ERR_INVALID, "task %.40s: is an array of %zu, each with a log of its own: name one, such as %s", id, n,
-		  member_text(json_array_get(tasks, 0), "id"));
-	return NULL;
-}
 
 static int no_log(const json_t *task, struct error *err)
 {
@@ -83,6 +69,45 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 	return rc;
 }
 
+/* The tasks that the words name; NULL with an error for a whole array, whose logs may be thousands. */
+static json_t *find_tasks(struct cli_call *c, struct error *err)
+{
+	for (size_t i = 0; i < c->n_words; i++) {
+		scoped_json *one = which_show(&c->words[i], 1, err);
+		const json_t *tasks = json_object_get(one, "tasks");
+		task_id id;
+		size_t n = json_array_size(tasks);
+		if (!one)
+			return NULL;
+		if (n > 1 && !task_id_parse(c->words[i], &id, NULL)) {
+			error_set(err, ERR_INVALID, "task %.40s: is an array of %zu, each with a log of its own: name one, such as %s, or "
+				  "some, such as %s_[0-3]", c->words[i], n, member_text(json_array_get(tasks, 0), "id"), c->words[i]);
+			return NULL;
+		}
+	}
+	return which_show(c->words, c->n_words, err);
+}
+
+/* Of several, each begins with a line that says whose it is, as tail(1) does it. */
+static int show_logs(const struct want *want, const json_t *tasks, struct error *err)
+{
+	size_t i, n = json_array_size(tasks);
+	json_t *t;
+	if (want->follow && n > 1)
+		return error_set(err, ERR_INVALID, "--follow: of one task only");
+	json_array_foreach(tasks, i, t) {
+		if (n > 1)
+			printf("%s==> task %s <==\n", i ? "\n" : "", member_text(t, "id"));
+		struct error one = ERROR_INIT;
+		int failed = show_log(want, t, &one);
+		if (failed && n == 1)
+			return *err = one, -1;
+		if (failed)
+			cli_note("%s", one.text);
+	}
+	return 0;
+}
+
 int verb_logs(struct cli_call *c)
 {
 	struct want want = { .lines = -1 };
@@ -94,10 +119,10 @@ int verb_logs(struct cli_call *c)
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, 1))
+	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
 	if (lines && units_parse_int(lines, 0, INT64_MAX, &want.lines, &err))
 		return cli_usage(c, "--lines: %s", err.text);
-	scoped_json *task = one_task(c->words[0], &err);
-	return task && !show_log(&want, task, &err) ? CLI_DONE : cli_fail(c, &err);
+	scoped_json *found = find_tasks(c, &err);
+	return found && !show_logs(&want, json_object_get(found, "tasks"), &err) ? CLI_DONE : cli_fail(c, &err);
 }

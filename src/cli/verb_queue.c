@@ -3,7 +3,6 @@
  */
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
@@ -11,139 +10,15 @@
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/table.h"
+#include "cli/which.h"
 #include "submit/wire.h"
 
 #include <math.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define RECENT_MS ((int64_t)24 * 3600 * 1000)	/* how far back `-t` looks for ended tasks */
-
-struct filter {
-	char user[FORMAT_LEN];		/* "" : everybody's */
-	bool states[TASK_STATE_COUNT];
-	bool ended;			/* some of them are terminal */
-	task_id *ids;			/* owned; none: all */
-	size_t n_ids;
-};
-
-/* ---- which ---- */
-
-static int user_filter(struct filter *f, const char *user, bool me, struct error *err)
-{
-	int64_t uid = (int64_t)getuid();
-	const struct passwd *pw = user ? getpwnam(user) : NULL;
-	if (!user && !me)
-		return 0;
-	if (pw)
-		uid = (int64_t)pw->pw_uid;
-	else if (user && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
-		return error_set(err, ERR_NOT_FOUND, "user '%.60s': there is none of that name here", user);
-	format_user((uid_t)uid, f->user);
-	return 0;
-}
-
-static int state_filter(struct filter *f, const char *words, struct error *err)
-{
-	scoped_free char *copy = alloc_string(words ? words : "PD,H,R");
-	char *rest = copy;
-	for (const char *w; (w = strsep(&rest, ","));) {
-		enum task_state s;
-		s = TASK_STATE_COUNT;
-		bool all = !strcasecmp(w, "all");
-		if (!all && task_state_parse(w, &s))
-			return error_set(err, ERR_INVALID, "state '%.40s': expected all, or some of PD H R CD F OOM CA TO LO, with commas", w);
-		for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
-			f->states[i] = f->states[i] || all || i == s;
-	}
-	for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
-		f->ended = f->ended || (f->states[i] && task_state_terminal(i));
-	return 0;
-}
-
-static int id_filter(struct filter *f, const struct cli_call *c, struct error *err)
-{
-	f->ids = alloc_zero((c->n_words + 1) * sizeof *f->ids);
-	for (; f->n_ids < c->n_words; f->n_ids++)
-		if (task_id_parse(c->words[f->n_ids], &f->ids[f->n_ids], err))
-			return -1;
-	return 0;
-}
-
-static bool passes(const struct filter *f, const json_t *t)
-{
-	task_id id;
-	enum task_state s = member_state(t);
-	bool wanted = !f->n_ids;
-	if (task_id_parse(member_text(t, "id"), &id, NULL) || s == TASK_STATE_COUNT || !f->states[s])
-		return false;
-	for (size_t i = 0; i < f->n_ids; i++)
-		wanted = wanted || f->ids[i] == id || (TASK_INDEX(f->ids[i]) < 0 && TASK_JOB(f->ids[i]) == TASK_JOB(id));
-	return wanted && (!*f->user || !strcmp(f->user, member_text(t, "user")));
-}
-
-/* ---- fetching ---- */
-
-static json_t *ended_tasks(struct error *err)
-{
-	json_t *request = wire_request("acct");
-	json_object_set_new(request, "from_ms", json_integer(clock_wall_ms() - RECENT_MS));
-	return client_call(request, err);
-}
-
-/* What only a living task has is null. */
-static void add_ended(json_t *to, const struct filter *f, const json_t *tasks)
-{
-	size_t i;
-	json_t *t;
-	json_array_foreach(tasks, i, t) {
-		json_object_set_new(t, "reason", json_null());
-		json_object_set_new(t, "reason_text", json_null());
-		json_object_set_new(t, "shared_with", json_array());
-		if (passes(f, t))
-			json_array_append(to, t);
-	}
-}
-
-/* A task that ended between the two answers is in both, and shown as it ended. */
-static void add_live(json_t *to, const struct filter *f, const json_t *tasks, const json_t *ended)
-{
-	scoped_json *gone = json_object();
-	size_t i;
-	json_t *t;
-	json_array_foreach(ended, i, t)
-		json_object_set_new(gone, member_text(t, "id"), json_true());
-	json_array_foreach(tasks, i, t)
-		if (passes(f, t) && !json_object_get(gone, member_text(t, "id")))
-			json_array_append(to, t);
-}
-
-/* All that the table shows of a task, and what tasks are chosen by: of ten thousand, that is much less to make and to read. */
-static json_t *ask_for_table(void)
-{
-	static const char *const members[] = { "id", "name", "user", "state", "priority", "gpus_requested", "run_s", "progress",
-					       "estimate", "attempts", "reason" };
-	json_t *request = wire_request("list"), *list = json_array();
-	for (size_t i = 0; i < COUNT_OF(members); i++)
-		json_array_append_new(list, json_string(members[i]));
-	json_object_set_new(request, "members", list);
-	return request;
-}
-
-/* {"schema", "tasks"}, a new reference. `whole`: all that is known of each task. */
-static json_t *fetch(const struct filter *f, bool whole, struct error *err)
-{
-	scoped_json *live = client_call(whole ? wire_request("list") : ask_for_table(), err);
-	scoped_json *ended = live && f->ended ? ended_tasks(err) : NULL;
-	if (!live || (f->ended && !ended))
-		return NULL;
-	json_t *tasks = json_array();
-	add_ended(tasks, f, json_object_get(ended, "tasks"));
-	/* as radd looks at them: running first, then in turn */
-	add_live(tasks, f, json_object_get(live, "tasks"), json_object_get(ended, "tasks"));
-	return json_pack("{si, so, sb}", "schema", 1, "tasks", tasks, "truncated", json_is_true(json_object_get(live, "truncated")));
-}
+/* All that the table shows of a task beside what tasks are chosen by. */
+static const char *const shown[] = { "priority", "gpus_requested", "run_s", "progress", "estimate", "attempts", "reason" };
 
 /* ---- the table ---- */
 
@@ -261,9 +136,9 @@ void verb_queue_print(const json_t *tasks, const json_t *gpus, const struct term
 	table_destroy(table);
 }
 
-static int show_once(const struct filter *f, const struct term *term, struct error *err)
+static int show_once(const struct which *f, const struct term *term, struct error *err)
 {
-	scoped_json *found = fetch(f, false, err);
+	scoped_json *found = which_fetch(f, shown, COUNT_OF(shown), err);
 	scoped_json *gpus = found ? client_call(wire_request("gpus"), err) : NULL;
 	if (!gpus)
 		return -1;
@@ -275,7 +150,7 @@ static int show_once(const struct filter *f, const struct term *term, struct err
 
 /* ---- the verb ---- */
 
-static int watch(struct cli_call *c, const struct filter *f, const char *every)
+static int watch(struct cli_call *c, const struct which *f, const char *every)
 {
 	struct error err = ERROR_INIT;
 	double seconds;
@@ -294,11 +169,11 @@ static int watch(struct cli_call *c, const struct filter *f, const char *every)
 	}
 }
 
-static int list(struct cli_call *c, const struct filter *f, bool json)
+static int list(struct cli_call *c, const struct which *f, bool json)
 {
 	struct error err = ERROR_INIT;
 	if (json) {
-		json_t *found = fetch(f, true, &err);
+		json_t *found = which_fetch(f, NULL, 0, &err);
 		return found ? cli_print_json(found) : cli_fail(c, &err);
 	}
 	struct term term = term_ask();
@@ -360,11 +235,11 @@ static void print_starts(const json_t *starts)
 	table_destroy(table);
 }
 
-static int show_starts(struct cli_call *c, const struct filter *f, bool json)
+static int show_starts(struct cli_call *c, const struct which *f, bool json)
 {
 	struct error err = ERROR_INIT;
 	scoped_json *said = client_call(wire_request("starts"), &err);
-	scoped_json *found = said ? fetch(f, false, &err) : NULL;
+	scoped_json *found = said ? which_fetch(f, shown, COUNT_OF(shown), &err) : NULL;
 	if (!found)
 		return cli_fail(c, &err);
 	json_t *starts = join_starts(json_object_get(said, "starts"), json_object_get(found, "tasks"));
@@ -384,7 +259,7 @@ int verb_queue(struct cli_call *c)
 	const char *user = NULL, *states = NULL, *every = NULL;
 	const struct args_option options[] = {
 		{ "me", 0, NULL, "only your own tasks", .flag = &me },
-		{ "user", 'u', "USER", "only this user's tasks (name or uid)", .value = &user },
+		{ "user", 'u', "USER", "only this user's tasks (name or uid; all: everybody's)", .value = &user },
 		{ "states", 't', "LIST", "all, or some of PD,H,R,CD,F,OOM,CA,TO,LO (default PD,H,R)", .value = &states },
 		{ "start", 0, NULL, "when waiting tasks are expected to start, and how that is known", .flag = &start },
 		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal", .value = &every },
@@ -392,16 +267,16 @@ int verb_queue(struct cli_call *c)
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
-	struct filter f = { .ids = NULL };
+	struct which f = { .name = NULL };
 	int rc;
 	if (!cli_options(c, options))
 		return c->rc;
-	if (user_filter(&f, user, me, &err))
+	if ((user || me) && which_user(&f, user, &err))
 		rc = cli_fail(c, &err);
-	else if (state_filter(&f, states, &err) || id_filter(&f, c, &err))
+	else if (which_states(&f, states ? states : "PD,H,R", &err) || which_ids(&f, c->words, c->n_words, &err))
 		rc = cli_usage(c, "%s", err.text);
 	else
 		rc = start ? show_starts(c, &f, json) : every ? watch(c, &f, every) : list(c, &f, json);
-	free(f.ids);
+	which_clear(&f);
 	return rc;
 }

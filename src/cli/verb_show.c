@@ -10,6 +10,7 @@
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/table.h"
+#include "cli/which.h"
 #include "submit/wire.h"
 
 #include <math.h>
@@ -215,19 +216,6 @@ static int show_events(struct cli_call *c, const char *id, bool json)
 	return CLI_DONE;
 }
 
-/* The tasks of all these ids in one object: a new reference. */
-static json_t *show_all(const struct cli_call *c, struct error *err)
-{
-	scoped_json *tasks = json_array();
-	for (size_t i = 0; i < c->n_words; i++) {
-		scoped_json *reply = client_call_id("show", c->words[i], err);
-		if (!reply)
-			return NULL;
-		json_array_extend(tasks, json_object_get(reply, "tasks"));
-	}
-	return json_pack("{si, sO}", "schema", 1, "tasks", tasks);
-}
-
 int verb_show(struct cli_call *c)
 {
 	bool json = false, events = false;
@@ -243,7 +231,7 @@ int verb_show(struct cli_call *c)
 		return c->rc;
 	if (events)
 		return show_events(c, c->words[0], json);
-	scoped_json *shown = show_all(c, &err);
+	scoped_json *shown = which_show(c->words, c->n_words, &err);
 	scoped_json *gpus = shown ? client_call(wire_request("gpus"), &err) : NULL;
 	if (!gpus)
 		return cli_fail(c, &err);

@@ -8,6 +8,7 @@
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/table.h"
+#include "cli/which.h"
 #include "submit/wire.h"
 
 #include <stdio.h>
@@ -104,18 +105,14 @@ static json_t *why_json(const json_t *task, struct error *err)
 	return why;
 }
 
-int verb_why(struct cli_call *c)
+/* A word that names several tasks is answered as an array is: by the one of them that says most. */
+static int why_word(struct cli_call *c, char *const *word, const json_t *gpus, bool json)
 {
-	bool json = false;
-	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
 	struct error err = ERROR_INIT;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, 1))
-		return c->rc;
-	scoped_json *shown = client_call_id("show", c->words[0], &err);
+	scoped_json *shown = which_show(word, 1, &err);
 	json_t *task = pick(json_object_get(shown, "tasks"));
 	scoped_json *why = task ? why_json(task, &err) : NULL;
-	scoped_json *gpus = why ? client_call(wire_request("gpus"), &err) : NULL;
-	if (!gpus)
+	if (!why)
 		return cli_fail(c, &err);
 	if (json)
 		return cli_print_json(json_incref(why));
@@ -125,4 +122,24 @@ int verb_why(struct cli_call *c)
 	else
 		print_attempts(task, json_object_get(gpus, "gpus"), &term);
 	return CLI_DONE;
+}
+
+int verb_why(struct cli_call *c)
+{
+	bool json = false;
+	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &json }, { 0 } };
+	struct error err = ERROR_INIT;
+	int rc = CLI_DONE;
+	if (!cli_options(c, options) || !cli_want_words(c, 1, json ? 1 : CLI_ANY_NUMBER))
+		return c->rc;
+	scoped_json *gpus = client_call(wire_request("gpus"), &err);
+	if (!gpus)
+		return cli_fail(c, &err);
+	for (size_t i = 0; i < c->n_words; i++) {
+		if (i)
+			putchar('\n');
+		int one = why_word(c, &c->words[i], gpus, json);
+		rc = rc ? rc : one;
+	}
+	return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What people do to tasks that are there: cancel, hold, release, requeue, update. An id may stand for a whole array: then
- * elements that are in another state are passed over, unless none could be changed: "release 12" means what is held of it.
+ * What people do to tasks that are there: cancel, hold, release, requeue, update. An id may stand for a whole array, and a list
+ * for many tasks: then those that are in another state are passed over, unless none could be changed: "release 12" means what
+ * is held of it.
  *
  * Whether a state allows a change is the core's to say, with its reason; here is only asked whose task it is.
  */
@@ -29,42 +30,76 @@ static int change_ended(const struct requests *q, task_id id, struct error *err)
 	return -1;
 }
 
-/* The live tasks that the request's id stands for: one, or all elements of an array job. Free *ids. */
+struct change_list { task_id *ids; size_t n, cap; };
+
+static int change_add(void *ctx, task_id id, enum task_state state)
+{
+	struct change_list *l = ctx;
+	(void)state;
+	alloc_grow(l->ids, l->n, l->cap);
+	l->ids[l->n++] = id;
+	return 0;
+}
+
+/* The live tasks that the request's ids stand for: each one itself, or all elements of an array job. Free *ids. */
 static int change_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err)
 {
-	task_id id;
-	if (request_id(m, &id, err))
-		return -1;
-	if (TASK_INDEX(id) >= 0) {
-		*ids = alloc_zero(sizeof **ids);
-		**ids = id;
-		*n = 1;
-		return 0;
+	scoped_free task_id *asked = NULL;
+	struct change_list all = { 0 };
+	size_t n_asked = request_ids(m, &asked, err);
+	for (size_t i = 0; i < n_asked; i++) {
+		scoped_free task_id *elements = NULL;
+		size_t more = TASK_INDEX(asked[i]) < 0 ? core_job_tasks(q->core, TASK_JOB(asked[i]), &elements) : 0;
+		if (TASK_INDEX(asked[i]) >= 0)
+			change_add(&all, asked[i], TASK_PENDING);
+		for (size_t k = 0; k < more; k++)
+			change_add(&all, elements[k], TASK_PENDING);
 	}
-	*n = core_job_tasks(q->core, TASK_JOB(id), ids);
-	return *n ? 0 : change_ended(q, id, err);
+	*n = request_sort_ids(all.ids, all.n);
+	*ids = all.ids;
+	if (!n_asked)
+		return -1;
+	return *n ? 0 : change_ended(q, asked[0], err);
 }
 
 /* One change of one task; `how` is the caller's. */
-#define CHANGE_BYTES 400	/* of an event, with its place in the indexes */
-
 typedef int (*change)(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err);
+
+#define CHANGE_BYTES 400	/* of an event, with its place in the indexes */
+#define CHANGE_TEXT 1500	/* what of a message may come into each event: a name */
+
+/* Tasks of others are passed over like those in another state, but told. */
+static int change_each(const struct requests *q, const struct message *m, const task_id *ids, size_t n, change f,
+		       const void *how, struct reply *reply, struct error *err)
+{
+	size_t done = 0, denied = 0;
+	struct error why = ERROR_INIT;
+	for (size_t i = 0; i < n; i++) {
+		struct error one = ERROR_INIT;
+		const struct task *t = core_task(q->core, ids[i]);
+		if (!(t && request_need_owner(m, t, &one)) && !f(q, ids[i], m->uid, how, &one)) {
+			done++;
+			continue;
+		}
+		denied += one.code == ERR_DENIED;
+		if (!why.code || (one.code == ERR_DENIED && denied == 1))
+			why = one;
+	}
+	request_spend_store(q, m, done * (CHANGE_BYTES + (m->bytes < CHANGE_TEXT ? m->bytes : CHANGE_TEXT)));
+	if (!done) {
+		*err = why;
+		return -1;
+	}
+	return request_answer(reply, json_pack("{si, sI, sI, so}", "schema", 1, "changed", (json_int_t)done, "denied",
+					       (json_int_t)denied, "why", json_text_or_null(denied ? why.text : NULL)));
+}
 
 static int change_all(const struct requests *q, const struct message *m, change f, const void *how, struct reply *reply,
 		      struct error *err)
 {
 	scoped_free task_id *ids = NULL;
-	size_t n = 0, done = 0;
-	if (change_ids(q, m, &ids, &n, err))
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		const struct task *t = core_task(q->core, ids[i]);
-		if (t && request_need_owner(m, t, err))
-			return -1;
-		done += !f(q, ids[i], m->uid, how, err);
-	}
-	request_spend_store(q, m, done * (CHANGE_BYTES + m->bytes));
-	return done ? request_answer(reply, json_pack("{si, sI}", "schema", 1, "changed", (json_int_t)done)) : -1;
+	size_t n = 0;
+	return change_ids(q, m, &ids, &n, err) ? -1 : change_each(q, m, ids, n, f, how, reply, err);
 }
 
 static int change_cancel(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
@@ -115,6 +150,8 @@ int request_release(const struct requests *q, const struct message *m, struct re
 	return request_need_room(q, err) ? -1 : change_all(q, m, change_release, NULL, reply, err);
 }
 
+/* requeue ------------------------------------------------------------------------------------------------------------- */
+
 static int change_may_run_again(const struct task *t, struct error *err)
 {
 	char text[TASK_ID_TEXT];
@@ -124,22 +161,37 @@ static int change_may_run_again(const struct task *t, struct error *err)
 	return 0;
 }
 
-/* A finished task comes back from the store first. */
-int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+/* All tasks that the request's ids stand for, ended ones too. Free *ids. */
+static int requeue_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err)
 {
-	task_id id;
-	struct task *old = NULL;
-	if (request_need_room(q, err) || request_need_store(q, m, err) || request_id(m, &id, err))
-		return -1;
-	const struct task *t = request_any_task(q, id, &old, err);
-	if (!t)
-		return -1;
-	if (old && store_is_folded(q->store, TASK_JOB(id))) {
-		task_destroy(old);
-		return error_set(err, ERR_CONFLICT, "it ended so long ago that its script and environment are no longer kept (fold_after in "
-				 "rad.conf): submit it anew");
+	scoped_free task_id *asked = NULL;
+	struct change_list all = { 0 };
+	size_t n_asked = request_ids(m, &asked, err);
+	int failed = n_asked ? 0 : -1;
+	for (size_t i = 0; i < n_asked && !failed; i++) {
+		if (TASK_INDEX(asked[i]) >= 0)
+			change_add(&all, asked[i], TASK_PENDING);
+		else
+			failed = store_job_states(q->store, TASK_JOB(asked[i]), change_add, &all, err);
 	}
-	if (request_need_owner(m, t, err) || change_may_run_again(t, err) || request_need_changes(t, err) ||
+	*n = request_sort_ids(all.ids, all.n);
+	*ids = all.ids;
+	if (!failed && !*n)
+		return error_set(err, ERR_NOT_FOUND, "task %u: there is none of that id", TASK_JOB(asked[0]));
+	return failed;
+}
+
+/* A finished task comes back from the store first. `how` is the message. */
+static int requeue_one(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+{
+	const struct message *m = how;
+	struct task *old = NULL;
+	const struct task *t = request_any_task(q, id, &old, err);
+	bool folded = old && store_is_folded(q->store, TASK_JOB(id));
+	if (folded)
+		error_set(err, ERR_CONFLICT, "it ended so long ago that its script and environment are no longer kept (fold_after in "
+			  "rad.conf): submit it anew");
+	if (!t || folded || request_need_owner(m, t, err) || change_may_run_again(t, err) || request_need_changes(t, err) ||
 	    (old && (request_need_user_room(q, m, t->spec->uid, 1, err) ||
 		     request_need_allowance(q, m, t->spec->uid, 1, NULL, err)))) {
 		task_destroy(old);
@@ -147,10 +199,16 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 	}
 	if (old)
 		core_restore(q->core, old, now_read());
-	if (core_requeue(q->core, id, m->uid, now_read(), err))
+	return core_requeue(q->core, id, uid, now_read(), err);
+}
+
+int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	scoped_free task_id *ids = NULL;
+	size_t n = 0;
+	if (request_need_room(q, err) || request_need_store(q, m, err) || requeue_ids(q, m, &ids, &n, err))
 		return -1;
-	request_spend_store(q, m, CHANGE_BYTES);
-	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
+	return change_each(q, m, ids, n, requeue_one, m, reply, err);
 }
 
 /* The capture of a job that waits for it, or why there is none. */

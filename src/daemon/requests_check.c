@@ -4,15 +4,54 @@
  */
 #include "daemon/requests_internal.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
 
+#include <stdlib.h>
+
 #define MAX_CHANGES 1000	/* of one task by people */
+#define MAX_IDS 10000		/* of one request */
 
 int request_id(const struct message *m, task_id *id, struct error *err)
 {
 	const char *text = json_string_value(json_object_get(m->json, "id"));
 	return text ? task_id_parse(text, id, err) : error_set(err, ERR_INVALID, "'id' must be a task id as text");
+}
+
+static int ids_by_number(const void *a, const void *b)
+{
+	task_id x = *(const task_id *)a, y = *(const task_id *)b;
+	return (x > y) - (x < y);
+}
+
+size_t request_sort_ids(task_id *ids, size_t n)
+{
+	size_t kept = 0;
+	if (n)
+		qsort(ids, n, sizeof *ids, ids_by_number);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || ids[i] != ids[kept - 1])
+			ids[kept++] = ids[i];
+	return kept;
+}
+
+size_t request_ids(const struct message *m, task_id **ids, struct error *err)
+{
+	const json_t *list = json_object_get(m->json, "ids");
+	size_t n = json_array_size(list);
+	*ids = NULL;
+	if (list && (!n || n > MAX_IDS)) {
+		error_set(err, ERR_INVALID, "'ids' must be a list of 1 to %d task ids", MAX_IDS);
+		return 0;
+	}
+	*ids = alloc_zero((n + 1) * sizeof **ids);
+	if (!list)
+		return !request_id(m, *ids, err);
+	for (size_t i = 0; i < n; i++)
+		if (task_id_parse(json_string_value(json_array_get(list, i)), &(*ids)[i], err))
+			return 0;
+	return request_sort_ids(*ids, n);
 }
 
 int request_need_owner(const struct message *m, const struct task *t, struct error *err)

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_IDS 10000
 #define MAX_MEMBERS 64		/* that a list may be asked for, more than a task has */
 #define MAX_EVENTS_HERE 200	/* of a task, that are read in the loop: some milliseconds */
 #define MAX_WAIT_TASKS 100000	/* that the ids of one wait may stand for */
@@ -96,26 +95,6 @@ int request_starts(const struct requests *q, const struct message *m, struct rep
 
 /* Waiting -------------------------------------------------------------------------------------------------------------- */
 
-static int look_by_number(const void *a, const void *b)
-{
-	task_id x = *(const task_id *)a, y = *(const task_id *)b;
-	return x < y ? -1 : x > y;
-}
-
-/* Each id once, however often it was named. Returns how many, 0 with an error. */
-static size_t look_ids(const json_t *list, task_id *ids, struct error *err)
-{
-	size_t n = json_array_size(list), kept = 0;
-	for (size_t i = 0; i < n; i++)
-		if (task_id_parse(json_string_value(json_array_get(list, i)), &ids[i], err))
-			return 0;
-	qsort(ids, n, sizeof *ids, look_by_number);
-	for (size_t i = 0; i < n; i++)
-		if (!kept || ids[i] != ids[kept - 1])
-			ids[kept++] = ids[i];
-	return kept;
-}
-
 /* Whether all are there, and can be told at the end. */
 static int look_check_wait(const struct requests *q, const task_id *ids, size_t n, struct error *err)
 {
@@ -132,13 +111,9 @@ static int look_check_wait(const struct requests *q, const task_id *ids, size_t 
 
 int request_wait(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	const json_t *list = json_object_get(m->json, "ids");
 	const char *until = json_string_value(json_object_get(m->json, "until"));
-	size_t n = json_array_size(list);
-	if (!n || n > MAX_IDS)
-		return error_set(err, ERR_INVALID, "'ids' must be a list of 1 to %d task ids", MAX_IDS);
-	scoped_free task_id *ids = alloc_zero(n * sizeof *ids);
-	n = look_ids(list, ids, err);
+	scoped_free task_id *ids = NULL;
+	size_t n = request_ids(m, &ids, err);
 	if (!n || look_check_wait(q, ids, n, err))
 		return -1;
 	bool until_start = until && !strcmp(until, "start");

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ * See change.h. What a person selects by user, name or state is counted and told before anything is done: a word that was
+ * meant otherwise would cost others their work. A script is not asked.
+ */
+#include "cli/change.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/client.h"
+#include "cli/term.h"
+#include "cli/which.h"
+#include "submit/wire.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What was done so far. */
+struct done { json_t *ids; json_int_t changed; int rc; };
+
+/* Sends the request for these ids (a list; one reference is taken over). */
+static void change_send(struct cli_call *c, const json_t *request, json_t *ids, bool several, struct done *done)
+{
+	struct error err = ERROR_INIT;
+	json_t *message = json_copy((json_t *)request);
+	if (several)
+		json_object_set(message, "ids", ids);
+	else
+		json_object_set(message, "id", json_array_get(ids, 0));
+	scoped_json *reply = client_call(message, &err);
+	if (reply) {
+		done->changed += member_int(reply, "changed");
+		json_array_extend(done->ids, ids);
+	} else {
+		done->rc = cli_fail(c, &err);
+	}
+	if (reply && member_int(reply, "denied")) {
+		cli_note("%s", member_text(reply, "why"));
+		done->rc = CLI_FAILED;
+	}
+	json_decref(ids);
+}
+
+static json_t *texts_of(const struct ids *ids)
+{
+	json_t *list = json_array();
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < ids->n; i++)
+		json_array_append_new(list, json_string(task_id_text(ids->list[i], id)));
+	return list;
+}
+
+/* All words are read before the first request, so that a slip in the last one leaves nothing half-done. */
+int change_words(struct cli_call *c, const json_t *request, bool json)
+{
+	struct error err = ERROR_INIT;
+	scoped_json *ids = json_array();
+	struct done done = { .ids = ids };
+	if (!cli_want_words(c, 1, CLI_ANY_NUMBER))
+		return c->rc;
+	for (int sends = 0; sends < 2; sends++)
+		for (size_t i = 0; i < c->n_words && done.rc != CLI_NO_DAEMON; i++) {
+			struct ids word = { 0 };
+			int failed = ids_add(c->words[i], &word, &err);
+			if (!failed && sends)
+				change_send(c, request, texts_of(&word), word.several, &done);
+			ids_clear(&word);
+			if (failed)
+				return cli_usage(c, "%s", err.text);
+		}
+	if (json)
+		cli_print_json(json_pack("{si, sI, sO}", "schema", 1, "changed", done.changed, "ids", ids));
+	return done.rc;
+}
+
+/* ---- selections ---- */
+
+/* "alice and 2 others" */
+static void add_users(struct buf *out, const json_t *tasks)
+{
+	scoped_json *users = json_object();
+	size_t i;
+	json_t *t;
+	json_array_foreach(tasks, i, t)
+		json_object_set_new(users, member_text(t, "user"), json_true());
+	buf_add_text(out, json_object_iter_key(json_object_iter(users)));
+	if (json_object_size(users) > 1)
+		buf_printf(out, " and %zu other%s", json_object_size(users) - 1, json_object_size(users) == 2 ? "" : "s");
+}
+
+static void describe(struct buf *out, const char *verb, const json_t *tasks)
+{
+	size_t i, running = 0, n = json_array_size(tasks);
+	json_t *t;
+	json_array_foreach(tasks, i, t)
+		running += member_state(t) == TASK_RUNNING;
+	buf_printf(out, "%c%s %zu task%s of ", toupper((unsigned char)*verb), verb + 1, n, n == 1 ? "" : "s");
+	add_users(out, tasks);
+	if (running)
+		buf_printf(out, ", %zu of them running", running);
+}
+
+/* Anything but a yes is a no. */
+static bool ask(const struct cli_call *c, const json_t *tasks)
+{
+	scoped_buf text = { 0 };
+	char answer[16] = "";
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+		return true;
+	describe(&text, c->verb->name, tasks);
+	term_disarm(text.data);
+	fprintf(stderr, "%s? [y/N] ", buf_text(&text));
+	bool yes = fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
+	if (!yes)
+		cli_note("nothing was done");
+	return yes;
+}
+
+static const char *past(const char *verb)
+{
+	static const struct { const char *verb, *past; } words[] = {
+		{ "cancel", "Cancelled" }, { "hold", "Held" }, { "release", "Released" }, { "requeue", "Requeued" },
+		{ "suspend", "Suspended" }, { "resume", "Resumed" },
+	};
+	for (size_t i = 0; i < COUNT_OF(words); i++)
+		if (!strcmp(verb, words[i].verb))
+			return words[i].past;
+	return "Changed";
+}
+
+static int change_tasks(struct cli_call *c, const json_t *tasks, bool more, const struct change_selection *s)
+{
+	scoped_json *ids = json_array(), *request = wire_request(c->verb->name);
+	struct done done = { .ids = ids };
+	size_t n = json_array_size(tasks);
+	if (!n && !s->user && !getuid())
+		cli_note("root has no such task; those of others are meant with --user=NAME, everybody's with --user=all");
+	if (n && !s->yes && !ask(c, tasks))
+		return CLI_FAILED;
+	for (size_t i = 0; i < n && done.rc != CLI_NO_DAEMON;) {
+		json_t *some = json_array();
+		for (size_t end = i + IDS_MAX; i < n && i < end; i++)
+			json_array_append(some, json_object_get(json_array_get(tasks, i), "id"));
+		change_send(c, request, some, true, &done);
+	}
+	if (s->json)
+		cli_print_json(json_pack("{si, sI, sO}", "schema", 1, "changed", done.changed, "ids", ids));
+	else
+		printf("%s %lld task%s%s\n", past(c->verb->name), (long long)done.changed, done.changed == 1 ? "" : "s",
+		       more ? "; the queue was longer than one message: do it again" : "");
+	return done.rc;
+}
+
+int change_selected(struct cli_call *c, const struct change_selection *s)
+{
+	struct error err = ERROR_INIT;
+	struct which w = { .name = s->name };
+	scoped_json *request = wire_request(c->verb->name);
+	int rc = CLI_DONE;
+	if (!s->user && !s->name && !s->states && !s->all)
+		return change_words(c, request, s->json);
+	if (which_user(&w, s->user, &err))
+		rc = cli_fail(c, &err);
+	else if (which_states(&w, s->states ? s->states : s->default_states, &err) || which_ids(&w, c->words, c->n_words, &err))
+		rc = cli_usage(c, "%s", err.text);
+	scoped_json *found = rc ? NULL : which_fetch(&w, (const char *const[]){ "state" }, 1, &err);
+	if (found)
+		rc = change_tasks(c, json_object_get(found, "tasks"), json_is_true(json_object_get(found, "truncated")), s);
+	else if (!rc)
+		rc = cli_fail(c, &err);
+	which_clear(&w);
+	return rc;
+}

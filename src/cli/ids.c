@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ * See ids.h. Ranges of elements are read by the parser of --array, so that what may be submitted may be named.
+ */
+#include "cli/ids.h"
+
+#include "base/alloc.h"
+#include "base/scope.h"
+#include "submit/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int bad_word(const char *word, struct error *err)
+{
+	return error_set(err, ERR_INVALID, "'%.60s' names no tasks: write 12, 12_3 for an element of an array, 12_[4-7,9] for some of "
+			 "them, 4-9,12 for tasks in a row", word);
+}
+
+static int add_id(struct ids *out, task_id id, const char *word, struct error *err)
+{
+	if (out->n == IDS_MAX)
+		return error_set(err, ERR_INVALID, "'%.60s' stands for more than %d tasks: name fewer at a time", word, IDS_MAX);
+	alloc_grow(out->list, out->n, out->cap);
+	out->list[out->n++] = id;
+	return 0;
+}
+
+/* "12_[4-7,9]": `inside` is what stands in the brackets. */
+static int add_elements(struct ids *out, const char *job, const char *inside, const char *word, struct error *err)
+{
+	scoped_free uint32_t *indices = NULL;
+	uint32_t limit;
+	task_id whole;
+	size_t n = 0;
+	if (task_id_parse(job, &whole, NULL) || TASK_INDEX(whole) >= 0 || options_parse_array(inside, &indices, &n, &limit, NULL))
+		return bad_word(word, err);
+	out->several = true;
+	for (size_t i = 0; i < n; i++)
+		if (add_id(out, TASK_ID(TASK_JOB(whole), indices[i]), word, err))
+			return -1;
+	return 0;
+}
+
+/* "4-9": jobs, so neither end is an element. */
+static int add_row(struct ids *out, const char *first, const char *last, const char *word, struct error *err)
+{
+	task_id from, to;
+	if (task_id_parse(first, &from, NULL) || task_id_parse(last, &to, NULL) || TASK_INDEX(from) >= 0 || TASK_INDEX(to) >= 0 ||
+	    to < from)
+		return bad_word(word, err);
+	out->several = true;
+	for (uint32_t job = TASK_JOB(from);; job++) {
+		if (add_id(out, TASK_ID(job, -1), word, err))
+			return -1;
+		if (job == TASK_JOB(to))
+			return 0;
+	}
+}
+
+/* What stands between two commas; it is cut up here. */
+static int add_part(struct ids *out, char *part, const char *word, struct error *err)
+{
+	char *bracket = strstr(part, "_["), *dash = strchr(part, '-');
+	size_t len = strlen(part);
+	task_id id;
+	if (bracket && part[len - 1] == ']') {
+		part[len - 1] = *bracket = 0;
+		return add_elements(out, part, bracket + 2, word, err);
+	}
+	if (dash && !bracket) {
+		*dash = 0;
+		return add_row(out, part, dash + 1, word, err);
+	}
+	if (task_id_parse(part, &id, NULL))
+		return bad_word(word, err);
+	return add_id(out, id, word, err);
+}
+
+/* The end of the part that begins here: a comma in brackets is none of ours. */
+static char *part_end(char *part)
+{
+	for (bool inside = false; *part && (inside || *part != ','); part++)
+		inside = *part == '[' || (inside && *part != ']');
+	return part;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	task_id x = *(const task_id *)a, y = *(const task_id *)b;
+	return (x > y) - (x < y);
+}
+
+static void keep_once(struct ids *ids)
+{
+	size_t kept = 0;
+	if (ids->n)
+		qsort(ids->list, ids->n, sizeof *ids->list, by_number);
+	for (size_t i = 0; i < ids->n; i++)
+		if (!kept || ids->list[i] != ids->list[kept - 1])
+			ids->list[kept++] = ids->list[i];
+	ids->n = kept;
+}
+
+int ids_add(const char *word, struct ids *ids, struct error *err)
+{
+	scoped_free char *copy = alloc_string(word);
+	char *part = copy;
+	for (bool more = true; more; part++) {
+		char *end = part_end(part);
+		more = *end;
+		ids->several = ids->several || more;
+		*end = 0;
+		if (add_part(ids, part, word, err))
+			return -1;
+		part = end;
+	}
+	keep_once(ids);
+	return 0;
+}
+
+void ids_clear(struct ids *ids)
+{
+	free(ids->list);
+	*ids = (struct ids){ 0 };
+}
+
+bool ids_have(const struct ids *ids, task_id id)
+{
+	const task_id whole = TASK_ID(TASK_JOB(id), -1);
+	return ids->n && (bsearch(&id, ids->list, ids->n, sizeof id, by_number) ||
+			  bsearch(&whole, ids->list, ids->n, sizeof whole, by_number));
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ * See which.h. The words of `rad queue` and of Slurm's scancel; radd is asked for the lists, and they are looked through here,
+ * with the caller's rights.
+ */
+#include "cli/which.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "cli/client.h"
+#include "submit/wire.h"
+
+#include <fnmatch.h>
+#include <pwd.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define RECENT_MS ((int64_t)24 * 3600 * 1000)	/* how far back ended tasks are looked for that are not named */
+
+int which_user(struct which *w, const char *user, struct error *err)
+{
+	int64_t uid = (int64_t)getuid();
+	const struct passwd *pw = user ? getpwnam(user) : NULL;
+	if (user && !pw && !strcmp(user, "all")) {
+		*w->user = 0;
+		return 0;
+	}
+	if (pw)
+		uid = (int64_t)pw->pw_uid;
+	else if (user && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
+		return error_set(err, ERR_NOT_FOUND, "user '%.60s': there is none of that name here", user);
+	format_user((uid_t)uid, w->user);
+	return 0;
+}
+
+int which_states(struct which *w, const char *words, struct error *err)
+{
+	scoped_free char *copy = alloc_string(words);
+	char *rest = copy;
+	for (const char *word; (word = strsep(&rest, ","));) {
+		enum task_state s = TASK_STATE_COUNT;
+		bool all = !strcasecmp(word, "all");
+		if (!all && task_state_parse(word, &s))
+			return error_set(err, ERR_INVALID, "state '%.40s': expected all, or some of PD H R CD F OOM CA TO LO, with commas",
+					 word);
+		for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
+			w->states[i] = w->states[i] || all || i == s;
+	}
+	for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
+		w->ended = w->ended || (w->states[i] && task_state_terminal(i));
+	return 0;
+}
+
+int which_ids(struct which *w, char *const *words, size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ids_add(words[i], &w->ids, err))
+			return -1;
+	return 0;
+}
+
+bool which_has(const struct which *w, const json_t *t)
+{
+	task_id id;
+	enum task_state s = member_state(t);
+	return !task_id_parse(member_text(t, "id"), &id, NULL) && s != TASK_STATE_COUNT && w->states[s] &&
+	       (!w->ids.n || ids_have(&w->ids, id)) && (!*w->user || !strcmp(w->user, member_text(t, "user"))) &&
+	       (!w->name || !fnmatch(w->name, member_text(t, "name"), 0));
+}
+
+void which_clear(struct which *w)
+{
+	ids_clear(&w->ids);
+	*w = (struct which){ .name = NULL };
+}
+
+/* ---- fetching ---- */
+
+/* Adds what is known of these. -1 with an error when none of them is there, or radd cannot say. */
+static int show_ids(const struct ids *ids, json_t *tasks, struct error *err)
+{
+	size_t before = json_array_size(tasks);
+	struct error missing = ERROR_INIT;
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < ids->n; i++) {
+		struct error why = ERROR_INIT;
+		scoped_json *reply = client_call_id("show", task_id_text(ids->list[i], id), &why);
+		if (reply)
+			json_array_extend(tasks, json_object_get(reply, "tasks"));
+		else if (why.code != ERR_NOT_FOUND)
+			return *err = why, -1;
+		else if (!missing.code)
+			missing = why;
+	}
+	if (json_array_size(tasks) > before)
+		return 0;
+	*err = missing;
+	return -1;
+}
+
+json_t *which_show(char *const *words, size_t n, struct error *err)
+{
+	scoped_json *tasks = json_array();
+	for (size_t i = 0; i < n; i++) {
+		struct ids ids = { 0 };
+		int failed = ids_add(words[i], &ids, err) || show_ids(&ids, tasks, err);
+		ids_clear(&ids);
+		if (failed)
+			return NULL;
+	}
+	return json_pack("{si, sO}", "schema", 1, "tasks", tasks);
+}
+
+/* Those that are named, however long ago they ended. One that is not there is none. */
+static json_t *named_tasks(const struct which *w, struct error *err)
+{
+	json_t *tasks = json_array();
+	struct error why = ERROR_INIT;
+	if (!show_ids(&w->ids, tasks, &why) || why.code == ERR_NOT_FOUND)
+		return json_pack("{so}", "tasks", tasks);
+	*err = why;
+	json_decref(tasks);
+	return NULL;
+}
+
+static json_t *recent_tasks(struct error *err)
+{
+	json_t *request = wire_request("acct");
+	json_object_set_new(request, "from_ms", json_integer(clock_wall_ms() - RECENT_MS));
+	return client_call(request, err);
+}
+
+/* What only a living task has is null. */
+static void add_ended(json_t *to, const struct which *w, const json_t *tasks)
+{
+	size_t i;
+	json_t *t;
+	json_array_foreach(tasks, i, t) {
+		if (!task_state_terminal(member_state(t)) || !which_has(w, t))
+			continue;
+		json_object_set_new(t, "reason", json_null());
+		json_object_set_new(t, "reason_text", json_null());
+		json_object_set_new(t, "shared_with", json_array());
+		json_array_append(to, t);
+	}
+}
+
+/* A task that ended between the two answers is in both, and told as it ended. */
+static void add_live(json_t *to, const struct which *w, const json_t *tasks)
+{
+	scoped_json *gone = json_object();
+	size_t i;
+	json_t *t;
+	json_array_foreach(to, i, t)
+		json_object_set_new(gone, member_text(t, "id"), json_true());
+	json_array_foreach(tasks, i, t)
+		if (which_has(w, t) && !json_object_get(gone, member_text(t, "id")))
+			json_array_append(to, t);
+}
+
+/* Of ten thousand tasks, a few members are much less to make and to read. */
+static json_t *ask_live(const char *const *members, size_t n)
+{
+	static const char *const needed[] = { "id", "name", "user", "state" };
+	json_t *request = wire_request("list"), *list = json_array();
+	if (!members) {
+		json_decref(list);
+		return request;
+	}
+	for (size_t i = 0; i < COUNT_OF(needed); i++)
+		json_array_append_new(list, json_string(needed[i]));
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(members[i]));
+	json_object_set_new(request, "members", list);
+	return request;
+}
+
+json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err)
+{
+	scoped_json *live = client_call(ask_live(members, n_members), err);
+	scoped_json *ended = !live || !w->ended ? NULL : w->ids.n ? named_tasks(w, err) : recent_tasks(err);
+	if (!live || (w->ended && !ended))
+		return NULL;
+	json_t *tasks = json_array();
+	add_ended(tasks, w, json_object_get(ended, "tasks"));
+	/* as radd looks at them: running first, then in turn */
+	add_live(tasks, w, json_object_get(live, "tasks"));
+	return json_pack("{si, so, sb}", "schema", 1, "tasks", tasks, "truncated", json_is_true(json_object_get(live, "truncated")));
+}

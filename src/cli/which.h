@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which tasks a verb means: those of a user, in some states, of a name, by their ids; all of what is said must hold.
+ */
+#ifndef RAD_CLI_WHICH_H
+#define RAD_CLI_WHICH_H
+
+#include "base/error.h"
+#include "cli/format.h"
+#include "cli/ids.h"
+#include "task/task.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Zeroed memory is everybody's tasks in no state. */
+struct which {
+	char user[FORMAT_LEN];		/* "": everybody's */
+	bool states[TASK_STATE_COUNT];
+	bool ended;			/* some of them are terminal */
+	const char *name;		/* a pattern as the shell's; NULL: any. Borrowed */
+	struct ids ids;			/* none: all */
+};
+
+/* A name or a number; "all" for everybody. NULL: the caller's own. */
+int which_user(struct which *w, const char *user, struct error *err);
+/* "PD,R", "running", "all". */
+int which_states(struct which *w, const char *words, struct error *err);
+int which_ids(struct which *w, char *const *words, size_t n, struct error *err);
+/* Whether a task object, or one with the members id, user, name and state, is meant. */
+bool which_has(const struct which *w, const json_t *task);
+void which_clear(struct which *w);
+
+/* All that is known of the tasks that the words name, in their order: {"schema","tasks"}, a new reference. Those of a range or
+ * a list that are not there are passed over, unless none is. A word that is no id: ERR_INVALID. */
+json_t *which_show(char *const *words, size_t n, struct error *err);
+
+/* The tasks that are meant, as radd has them: first those that ended in the last day, where their states are asked for. Of the
+ * living only those members (NULL: all) and what which_has needs. {"schema","tasks","truncated"}, a new reference. */
+json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err);
+
+#endif

@@ -1,0 +1,149 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Which tasks a command means: ids as `rad queue` prints them, and tasks by user, name and state.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file()
+{
+	new_world
+	start_radd
+}
+
+teardown_file() { end_world; }
+
+# Nothing of an earlier test is left.
+setup()
+{
+	cd "$WORLD/work"
+	rad cancel --all >/dev/null 2>&1
+	for id in $(rad queue --json | jq -r '.tasks[].id'); do timeout 10 rad wait "$id" >/dev/null 2>&1 || :; done
+}
+
+# on_terminal ANSWER COMMAND...: with a terminal for all three, and that typed.
+on_terminal()
+{
+	local answer=$1
+	shift
+	printf '%s\n' "$answer" | timeout 20 script -qec "$*" /dev/null
+}
+
+@test "what queue prints of an array is taken by hold, release, requeue, cancel, show, wait, why, logs, update" {
+	id=$(submit --array=0-9 --hold true)
+	run rad queue
+	[[ "$output" == *"${id}_[0-9]"* ]]
+	rad release "${id}_[2-3,5]"
+	rad wait "${id}_[2-3,5]"
+	[ "$(rad queue -t CD "$id" --json | jq -r '[.tasks[].id] | sort | join(" ")')" = "${id}_2 ${id}_3 ${id}_5" ]
+	# those of the range that have ended are passed over
+	[ "$(rad cancel --json "${id}_[0-5]" | jq .changed)" = 3 ]
+	[ "$(rad show --json "${id}_[0-1,5]" | jq -r '[.tasks[].state] | join(" ")')" = "CANCELLED CANCELLED COMPLETED" ]
+	rad update "${id}_[6-7]" priority=-3
+	[ "$(rad show --json "${id}_[6-9]" | jq -c '[.tasks[].priority]')" = "[-3,-3,0,0]" ]
+	run rad why "${id}_[8-9]"
+	[[ "$output" == *"Task ${id}_8 is HELD"* ]]
+	[ "$(rad requeue --json "${id}_[2-3]" | jq .changed)" = 2 ]
+	rad wait "${id}_[2-3]"
+	run rad logs "${id}_[2-3]"
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"==> task ${id}_2 <=="*"==> task ${id}_3 <=="* ]]
+	# a range of which nothing can be changed says why
+	run rad release "${id}_[0-5]"
+	[ "$status" -eq 1 ]
+	one_line_error "task ${id}_0:"
+	run rad cancel "${id}_[0-"
+	[ "$status" -eq 2 ]
+	one_line_error "names no tasks"
+}
+
+@test "rows and lists of ids; what is not there is passed over" {
+	a=$(submit --hold true) b=$(submit --hold true) c=$(submit --hold true)
+	rad release "$a,$c"
+	rad wait "$a,$c"
+	[ "$(state "$b")" = HELD ]
+	[ "$(rad show --json "$a-$((c + 50))" | jq '.tasks | length')" = 3 ]
+	[ "$(rad cancel --json "$a-$((c + 50))" | jq .changed)" = 1 ]
+	[ "$(state "$b")" = CANCELLED ]
+	run rad show "$((c + 10))-$((c + 20))"
+	[ "$status" -eq 1 ]
+	one_line_error "there is none"
+	run rad cancel 1-99999
+	[ "$status" -eq 2 ]
+	one_line_error "more than 10000 tasks"
+}
+
+@test "a slip in one word leaves nothing half-done" {
+	a=$(submit --hold true)
+	run rad cancel "$a" 4-
+	[ "$status" -eq 2 ]
+	[ "$(state "$a")" = HELD ]
+}
+
+@test "requeue of an array whose elements have ended" {
+	id=$(submit --array=0-3 -- bash -c 'exit $((RAD_ARRAY_TASK_ID % 2))')
+	rad wait "$id" || :
+	[ "$(rad requeue --json "$id" | jq .changed)" = 4 ]
+	rad wait "$id" || :
+	[ "$(rad show --json "$id" | jq -c '[.tasks[].attempts | length]')" = "[2,2,2,2]" ]
+	# and those that failed alone
+	[ "$(rad requeue --state=F "$id")" = "Requeued 2 tasks" ]
+	rad wait "$id" || :
+	[ "$(rad show --json "$id" | jq -c '[.tasks[] | [.id, (.attempts | length)]] | sort | map(.[1])')" = "[2,3,2,3]" ]
+}
+
+@test "tasks by name and state; a script is not asked, the count is told" {
+	a=$(submit --name sweep-1 --hold true) b=$(submit --name sweep-2 --hold true) c=$(submit --name other --hold true)
+	[ "$(rad release --name 'sweep-*')" = "Released 2 tasks" ]
+	rad wait "$a" "$b"
+	[ "$(state "$c")" = HELD ]
+	[ "$(rad cancel --state=PD)" = "Cancelled 0 tasks" ]
+	[ "$(rad cancel --state=H --name=other)" = "Cancelled 1 task" ]
+	[ "$(state "$c")" = CANCELLED ]
+	run rad cancel --state=nonsense
+	[ "$status" -eq 2 ]
+	run rad cancel --all --state=R
+	[ "$status" -eq 2 ]
+	run rad cancel --user=nobody-of-that-name
+	[ "$status" -eq 1 ]
+}
+
+@test "on a terminal the count is asked about; anything but yes is no" {
+	command -v script >/dev/null || skip "no script(1)"
+	a=$(submit --hold true) b=$(submit --hold true)
+	run on_terminal n rad cancel --all
+	[[ "$output" == *"Cancel 2 tasks of $(id -un)? [y/N]"* ]]
+	[[ "$output" == *"nothing was done"* ]]
+	[ "$(state "$a")" = HELD ]
+	run on_terminal y rad cancel --all
+	[[ "$output" == *"Cancelled 2 tasks"* ]]
+	[ "$(state "$b")" = CANCELLED ]
+	c=$(submit --hold true)
+	run on_terminal n rad cancel --all --yes
+	[[ "$output" != *"[y/N]"* ]]
+	[ "$(state "$c")" = CANCELLED ]
+}
+
+@test "root's --all is root's own; others' with --user, and no user's is another's to change" {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	chmod 755 "$WORLD" "$WORLD/work"
+	chmod 666 "$RAD_SOCKET" 2>/dev/null || :
+	nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+	b=$(cd /tmp && nobody env HOME=/tmp rad submit --parsable --hold -o /dev/null true) || skip "no user nobody here"
+	a=$(submit --hold true)
+	run rad cancel --all
+	[[ "$output" == *"Cancelled 1 task"* ]]
+	[ "$(state "$b")" = HELD ]
+	run rad cancel --all
+	[[ "$output" == *"those of others are meant with --user=NAME"* ]]
+	a=$(submit --hold true)
+	# one's own of a list that names both, and who owns the other
+	run nobody rad cancel "$a,$b"
+	[ "$status" -eq 1 ]
+	one_line_error "task $a: belongs to"
+	[ "$(state "$a") $(state "$b")" = "HELD CANCELLED" ]
+	b=$(cd /tmp && nobody env HOME=/tmp rad submit --parsable --hold -o /dev/null true)
+	[ "$(nobody rad cancel --user=all)" = "Cancelled 1 task" ] || [ "$(state "$a")" = HELD ]
+	b=$(cd /tmp && nobody env HOME=/tmp rad submit --parsable --hold -o /dev/null true)
+	[ "$(rad cancel --user=all)" = "Cancelled 2 tasks" ]
+}
