@@ -147,6 +147,21 @@ int submission_code(const json_t *tasks)
 	return code;
 }
 
+/* Of an array the first says it for all. */
+void submission_tell_vain(const json_t *tasks)
+{
+	size_t i;
+	json_t *t;
+	uint32_t told = 0;
+	json_array_foreach(tasks, i, t) {
+		task_id id;
+		if (task_state_terminal(member_state(t)) || task_id_parse(member_text(t, "id"), &id, NULL) || TASK_JOB(id) == told)
+			continue;
+		told = TASK_JOB(id);
+		cli_note("task %u: is %s still and will not run: %s", told, member_text(t, "state"), member_text(t, "reason_text"));
+	}
+}
+
 int submission_wait(struct cli_call *c, json_t *ids, bool json)
 {
 	struct error err = ERROR_INIT;
@@ -155,5 +170,6 @@ int submission_wait(struct cli_call *c, json_t *ids, bool json)
 		return cli_fail(c, &err);
 	if (json)
 		cli_print_json(json_incref(reply));
+	submission_tell_vain(json_object_get(reply, "tasks"));
 	return submission_code(json_object_get(reply, "tasks"));
 }

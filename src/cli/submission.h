@@ -19,6 +19,8 @@ int submission_print_dry_run(json_t *reply, bool json);
 
 /* The code to exit with when these tasks (the answer to `wait`) have ended: the first that is not 0. */
 int submission_code(const json_t *tasks);
+/* Says of those that have not ended why: a wait is over, too, for tasks whose dependencies can no longer be met. */
+void submission_tell_vain(const json_t *tasks);
 /* Waits for those tasks to end; prints them as JSON if asked to. Returns the same code; that of the failure, which is told, if
  * it cannot. */
 int submission_wait(struct cli_call *c, json_t *ids, bool json);

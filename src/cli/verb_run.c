@@ -218,7 +218,7 @@ static void catch_terminal(void)
 static void explain_end(const json_t *task)
 {
 	const char *evidence = member_text(member_last_attempt(task), "evidence");
-	if (member_state(task) != TASK_COMPLETED)
+	if (task_state_terminal(member_state(task)) && member_state(task) != TASK_COMPLETED)
 		cli_note("task %s: %s%s%s", member_text(task, "id"), member_text(task, "state"), *evidence ? ": " : "", evidence);
 }
 
@@ -266,6 +266,7 @@ static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitte
 		code = cli_fail(c, &err);
 	if (rc > 0) {
 		code = submission_code(json_object_get(ended, "tasks"));
+		submission_tell_vain(json_object_get(ended, "tasks"));
 		explain_end(json_array_get(json_object_get(ended, "tasks"), 0));
 	}
 	if (ended && flags->json)

@@ -601,6 +601,12 @@ void core_reconsider(struct core *c)
 	pass_reconsider(c->pass);
 }
 
+bool core_waits_in_vain(const struct core *c, const struct task *t)
+{
+	const struct dependency *on;
+	return t->waiting_for_deps && tasks_waits_in_vain(c->tasks, t, &on);
+}
+
 size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids)
 {
 	return tasks_of_job(c->tasks, job, ids);

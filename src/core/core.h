@@ -184,6 +184,8 @@ size_t core_users(struct core *c, struct core_user **list);
 void core_remember_used(struct core *c, uid_t uid, double used_s, int64_t wall_ms, struct now now);
 /* What users may have changed. */
 void core_reconsider(struct core *c);
+/* Whether it waits for other tasks in vain: see tasks_waits_in_vain. */
+bool core_waits_in_vain(const struct core *c, const struct task *t);
 /* The live elements of an array job (or the one task), in order of index. Free *ids. */
 size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids);
 /* Whether a task that waits depends on that one, or on its job. */

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_CHAIN 100	/* tasks that wait for each other and are looked through at once */
+
 /* The live elements of an array, ascending by id. A task that is no array has none: it is its own job. */
 struct job {
 	struct element { struct task *task; bool admitted; } *elements;
@@ -375,6 +377,26 @@ bool tasks_are_waited_for(const struct tasks *ts, task_id id)
 const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never)
 {
 	return waiting_for(ts->waiting, t, never);
+}
+
+/* A live task that stands for what is waited for; elements of an array share what they wait for. */
+static const struct task *waited_for(const struct tasks *ts, const struct dependency *d)
+{
+	const struct job *j = TASK_INDEX(d->task) < 0 ? idmap_get(&ts->jobs, TASK_JOB(d->task)) : NULL;
+	return j ? j->elements[0].task : tasks_find(ts, d->task);
+}
+
+bool tasks_waits_in_vain(const struct tasks *ts, const struct task *t, const struct dependency **on)
+{
+	const struct dependency *d;
+	bool never = false, first = true;
+	for (int chain = 0; t && !never && chain < MAX_CHAIN; chain++, first = false) {
+		d = tasks_waits_for(ts, t, &never);
+		if (first)
+			*on = d;
+		t = d && d->kind == DEP_AFTEROK ? waited_for(ts, d) : NULL;
+	}
+	return never;
 }
 
 static int by_id(const void *a, const void *b)

@@ -69,6 +69,10 @@ bool tasks_in_queue(const struct tasks *ts, const struct task *t);
 /* What keeps a task that waits for others; see queue/waiting.h. */
 bool tasks_are_waited_for(const struct tasks *ts, task_id id);
 const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never);
+/* Whether it waits for what can no longer come unless a person requeues what has ended: a dependency of its own that can never
+ * be met, or one on the success of a task of which that holds. *on: its own dependency that this is about. Looks through a chain
+ * of a hundred at most. */
+bool tasks_waits_in_vain(const struct tasks *ts, const struct task *t, const struct dependency **on);
 /* Every live task: running ones by id, the queue in its order, the others by id. */
 void tasks_each(const struct tasks *ts, void (*each)(void *ctx, const struct task *t), void *ctx);
 

@@ -327,6 +327,13 @@ static void dependencies_open_and_never_open(void **unused)
 	assert_string_equal(json_string_value(json_object_get(o, "reason")), "DependencyNeverSatisfied");
 	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "afternotok:1 "));
 	json_decref(o);
+	struct spec *next = spec_of(1000, 1);
+	next->deps = alloc_zero(sizeof after);
+	*next->deps = (struct dependency){ DEP_AFTEROK, c };
+	next->n_deps = 1;
+	task_id d = submit(w, next);
+	assert_true(core_waits_in_vain(w->c, core_task(w->c, c)));
+	assert_true(core_waits_in_vain(w->c, core_task(w->c, d)));	/* for one that never runs */
 	end_world(w);
 }
 

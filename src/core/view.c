@@ -137,14 +137,14 @@ static void reason_moved(const struct core *c, const struct attempt *a, struct r
 static void reason_dependency(const struct core *c, const struct task *t, struct reason *out)
 {
 	char id[TASK_ID_TEXT];
-	bool never;
-	const struct dependency *open = tasks_waits_for(c->tasks, t, &never);
+	const struct dependency *open;
+	bool never = tasks_waits_in_vain(c->tasks, t, &open);
 	out->word = never ? "DependencyNeverSatisfied" : "Dependency";
 	if (!open)	/* between the end of the last one and the next pass */
 		snprintf(out->text, sizeof out->text, "what it waited for has just ended");
 	else
-		snprintf(out->text, sizeof out->text, never ? "%s:%s can no longer be met; cancel it" : "waits for %s:%s",
-			 dependency_kind_name(open->kind), task_id_text(open->task, id));
+		snprintf(out->text, sizeof out->text, never ? "%s:%s can no longer be met: cancel it, or requeue that one" :
+			 "waits for %s:%s", dependency_kind_name(open->kind), task_id_text(open->task, id));
 }
 
 /* Asked to make place: it saves what it did, or stays. */

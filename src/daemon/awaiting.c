@@ -39,7 +39,7 @@ void awaiting_destroy(struct awaiting *w)
 static bool awaiting_task_over(const struct awaiting *w, task_id id)
 {
 	const struct task *t = core_task(w->core, id);
-	return !t || (w->until_start && t->state == TASK_RUNNING);
+	return !t || (w->until_start && t->state == TASK_RUNNING) || core_waits_in_vain(w->core, t);
 }
 
 /* A task that this id stands for and that is not over: the last one of an array, since it will probably last longest.
