@@ -314,13 +314,19 @@ refused()	# TEXT COMMAND...
 @test "bad: options of Slurm's that nobody reads are not passed over in silence" {
 	printf '#!/bin/sh\n#SBATCH --gres=gpu:2\ntrue\n' >slurm.sh
 	chmod +x slurm.sh
-	run --separate-stderr rad submit ./slurm.sh
-	[ "$status" -eq 0 ]
-	[ "$stderr" = "rad: ./slurm.sh: its #SBATCH lines are not read: write them as #RAD lines (rad(5))" ]
-	printf '#!/bin/sh\n#RAD --gpus=1\n#SBATCH --gres=gpu:2\ntrue\n' >both.sh
-	run --separate-stderr rad submit both.sh
+	run --separate-stderr rad submit --parsable ./slurm.sh
 	[ "$status" -eq 0 ]
 	[ -z "$stderr" ]
+	[ "$(field "$output" .gpus_requested)" = 2 ]
+	run --separate-stderr rad submit bash slurm.sh
+	[ "$stderr" = "rad: slurm.sh: its #RAD and #SBATCH lines are not read here: they are by 'rad submit slurm.sh'" ]
+	run --separate-stderr rad submit -- ./slurm.sh
+	[[ "$stderr" == "rad: ./slurm.sh: its #RAD and #SBATCH lines are not read here"* ]]
+	printf '#!/bin/sh\n#RAD --gpus=1\n#SBATCH --gres=gpu:2\ntrue\n' >both.sh
+	run --separate-stderr rad submit --parsable both.sh
+	[ "$status" -eq 0 ]
+	[ -z "$stderr" ]
+	[ "$(field "$output" .gpus_requested)" = 1 ]
 }
 
 @test "bad: no such program" {

@@ -143,7 +143,7 @@ static int apply_given(struct submit_job *j, const struct args *a, const struct 
 
 /* ---- task files ---- */
 
-/* Whether the first word is a task file: by its ending, or because it is a file with #RAD lines. */
+/* Whether the first word is a task file: by its ending, or because it is a file with #RAD or #SBATCH lines. */
 bool submit_is_task_file(const char *word)
 {
 	struct stat st;
@@ -239,15 +239,13 @@ static const char *telling_word(char *const *words)
 	return words[0];
 }
 
-/* A script of Slurm's runs as it is, but what it asks for in comments goes unheard: better said. */
-static void note_sbatch_lines(struct submit_job *j, const char *script)
+/* A script that is run by a command ("bash job.sh") is the command's business, and so are its lines: better said. */
+static void note_unread_lines(struct submit_job *j, char *const *words)
 {
-	scoped_buf text = { 0 };
-	struct stat st;
-	if (stat(script, &st) || !S_ISREG(st.st_mode) || io_read_file(script, SPEC_MAX_TEXT, &text, NULL))
-		return;
-	if (!strncmp(buf_text(&text), "#SBATCH ", 8) || strstr(buf_text(&text), "\n#SBATCH "))
-		add_note(j->flags, alloc_printf("%.300s: its #SBATCH lines are not read: write them as #RAD lines (rad(5))", script));
+	for (int i = 0; *words && i < 2; words++, i++)
+		if (submit_is_task_file(*words))
+			add_note(j->flags, alloc_printf("%.300s: its #RAD and #SBATCH lines are not read here: they are by 'rad submit %.300s'",
+							*words, *words));
 }
 
 static int read_words(struct submit_job *j, char *const *words, bool dashes, struct error *err)
@@ -257,7 +255,7 @@ static int read_words(struct submit_job *j, char *const *words, bool dashes, str
 		return error_set(err, ERR_INVALID, "nothing to run: write a task file (train.rad) or a command (python train.py)");
 	bool file = !dashes && submit_is_task_file(words[0]);
 	if (!file)
-		note_sbatch_lines(j, words[0]);
+		note_unread_lines(j, words + !dashes);
 	if (file && (check_script_words(j, words[0], words + 1, err) || read_task_file(j, words[0], err)))
 		return -1;
 	set_argv(s, file ? words + 1 : words);

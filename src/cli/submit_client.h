@@ -35,7 +35,7 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
  * (for `rad estimate` and `rad parse`). Returns 0; or -1 with *out NULL. */
 int submit_parse_file(const char *path, struct spec **out, struct submit_flags *flags, struct error *err);
 
-/* Whether a word names a task file: by its ending, or because it is a file with #RAD lines. */
+/* Whether a word names a task file: by its ending, or because it is a file with #RAD or #SBATCH lines. */
 bool submit_is_task_file(const char *word);
 
 /* Refuses an optimizer or a precision that no estimator knows: a slip would otherwise be taken for Adam and fp32. */

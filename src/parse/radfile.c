@@ -1,70 +1,21 @@
 /* SPDX-License-Identifier: MIT
  * Task files: see radfile.h and rad(5). The text is checked once, line ends are made plain, and then every line is either
- * a setting, a `#RAD` line or script; setting lines leave an empty line behind.
+ * a setting, a line of options (radfile_lines.c) or script; setting lines leave an empty line behind.
  */
-#include "parse/radfile.h"
+#include "parse/radfile_private.h"
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "base/buf.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "base/words.h"
-#include "parse/shellscan.h"
-#include "submit/options.h"
 
 #include <ctype.h>
 #include <string.h>
 
-struct radfile_line { const char *text; size_t len; };
-
-struct radfile_list { struct rad_setting *items; size_t n, cap; };
-
-/* A file being read. */
-struct radfile_reader {
-	const char *name, *path;
-	struct radfile *out;
-	struct error *err;
-	struct radfile_list keys, directives;
-	struct shellscan scan;
-	struct buf script;
-	int swallowed;	/* last line that looks like a setting but stands inside something; 0: none */
-};
-
 static bool is_blank(char c)
 {
 	return c == ' ' || c == '\t';
-}
-
-static struct radfile_line trim(const char *text, size_t len)
-{
-	while (len && is_blank(text[len - 1]))
-		len--;
-	while (len && is_blank(*text))
-		text++, len--;
-	return (struct radfile_line){ text, len };
-}
-
-static char *copy(struct radfile_line l)
-{
-	return alloc_printf("%.*s", (int)l.len, l.text);
-}
-
-/* Takes the line at *at; false at the end. A last line without its line end counts. */
-static bool next_line(const char *text, size_t len, size_t *at, struct radfile_line *l)
-{
-	if (*at >= len)
-		return false;
-	const char *end = memchr(text + *at, '\n', len - *at);
-	*l = (struct radfile_line){ text + *at, end ? (size_t)(end - (text + *at)) : len - *at };
-	*at += l->len + 1;
-	return true;
-}
-
-static void add_note(struct radfile *f, char *note)
-{
-	f->notes = alloc_resize(f->notes, f->n_notes + 1, sizeof *f->notes);
-	f->notes[f->n_notes++] = note;
 }
 
 bool radfile_is_name(const char *path)
@@ -110,29 +61,17 @@ static void plain_text(const char *text, size_t len, struct buf *out, struct rad
 	if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
 		text += 3, len -= 3;
 	size_t at = 0, ends = 0;
-	for (struct radfile_line l; next_line(text, len, &at, &l);) {
+	for (struct radfile_line l; radfile_next_line(text, len, &at, &l);) {
 		bool windows = l.len && l.text[l.len - 1] == '\r';
 		ends += windows;
 		buf_add(out, l.text, l.len - windows);
 		buf_add(out, "\n", 1);
 	}
 	if (ends)
-		add_note(f, alloc_string("it has Windows line ends; they were read as plain ones"));
+		radfile_note(f, alloc_string("it has Windows line ends; they were read as plain ones"));
 }
 
 /* ---- settings ---- */
-
-static int add_setting(struct radfile_reader *r, struct radfile_list *to, const struct submit_option *o, char *value, int line)
-{
-	scoped_free char *owned = value;
-	for (size_t i = 0; i < to->n; i++)
-		if (!strcmp(to->items[i].key, o->name))
-			return error_set(r->err, ERR_INVALID, "%.300s:%d: '%s' was already set on line %d: keep one of them", r->name,
-					 line, o->name, to->items[i].line);
-	alloc_grow(to->items, to->n, to->cap);
-	to->items[to->n++] = (struct rad_setting){ .key = alloc_string(o->name), .value = steal(owned), .line = line };
-	return 0;
-}
 
 /* The length of the word if the line is "word:"; 0 if it is not. */
 static size_t word_length(struct radfile_line l)
@@ -154,7 +93,7 @@ static size_t key_length(struct radfile_line l)
 static int check_no_glued_key(const struct radfile_reader *r, struct radfile_line l)
 {
 	size_t n = word_length(l);
-	scoped_free char *key = copy((struct radfile_line){ l.text, n });
+	scoped_free char *key = radfile_copy((struct radfile_line){ l.text, n });
 	if (!n || key_length(l) || l.text[n + 1] == ':' || !options_find_key(key))
 		return 0;
 	return error_set(r->err, ERR_INVALID, "%.300s:%d: '%.*s': a setting has a blank behind the colon: write '%s: %.*s'", r->name,
@@ -168,10 +107,10 @@ static char *setting_value(struct radfile_line l)
 	for (size_t i = 1; i < l.len; i++)
 		if (l.text[i] == '#' && is_blank(l.text[i - 1]))
 			l.len = i;
-	l = trim(l.text, l.len);
+	l = radfile_trim(l.text, l.len);
 	if (l.len >= 2 && (*l.text == '"' || *l.text == '\'') && l.text[l.len - 1] == *l.text)
 		l = (struct radfile_line){ l.text + 1, l.len - 2 };
-	return copy(l);
+	return radfile_copy(l);
 }
 
 static const char *key_of(const struct submit_option *o)
@@ -198,116 +137,12 @@ static int unknown_key(struct radfile_reader *r, const char *key, int line)
 
 static int key_line(struct radfile_reader *r, struct radfile_line l, size_t key_len)
 {
-	scoped_free char *key = copy((struct radfile_line){ l.text, key_len });
+	scoped_free char *key = radfile_copy((struct radfile_line){ l.text, key_len });
 	const struct submit_option *o = options_find_key(key);
 	if (!o)
 		return unknown_key(r, key, r->scan.line);
 	char *value = setting_value((struct radfile_line){ l.text + key_len + 1, l.len - key_len - 1 });
-	return add_setting(r, &r->keys, o, value, r->scan.line);
-}
-
-/* ---- #RAD lines ---- */
-
-static bool is_directive(struct radfile_line l)
-{
-	return l.len > 5 && !memcmp(l.text, "#RAD", 4) && is_blank(l.text[4]);
-}
-
-/* The next word of a `#RAD` line, quotes removed; NULL at its end, which a "#" begins. */
-static char *next_word(struct radfile_line *l)
-{
-	*l = trim(l->text, l->len);
-	if (!l->len || *l->text == '#')
-		return NULL;
-	struct buf word = { 0 };
-	char quote = 0;
-	size_t i = 0;
-	for (; i < l->len && (quote || !is_blank(l->text[i])); i++) {
-		char c = l->text[i];
-		if (c == quote)
-			quote = 0;
-		else if (!quote && (c == '"' || c == '\''))
-			quote = c;
-		else
-			buf_add(&word, &c, 1);
-	}
-	*l = (struct radfile_line){ l->text + i, l->len - i };
-	return buf_steal(&word);
-}
-
-static int unknown_option(struct radfile_reader *r, const char *word)
-{
-	const struct submit_option *near = options_near(word);
-	if (near)
-		return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown option '%.60s' after #RAD: did you mean '--%s'?", r->name,
-				 r->scan.line, word, near->name);
-	return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown option '%.60s' after #RAD: see rad-submit(1)", r->name,
-			 r->scan.line, word);
-}
-
-/* "--name=value", "--name value", "-G 2", "-G2". Takes the value off the line when it stands apart. */
-static int directive_word(struct radfile_reader *r, const char *word, struct radfile_line *rest)
-{
-	const char *equals = NULL, *value = NULL;
-	const struct submit_option *o = NULL;
-	if (word[0] == '-' && word[1] == '-') {
-		equals = strchr(word, '=');
-		scoped_free char *name = copy((struct radfile_line){ word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2) });
-		o = options_find(name);
-		value = equals ? equals + 1 : NULL;
-	} else if (word[0] == '-' && word[1]) {
-		o = options_find_letter(word[1]);
-		value = word[2] ? word + 2 : NULL;
-	}
-	if (!o)
-		return unknown_option(r, word);
-	if (o->client_only)
-		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' belongs on the command line, not in a file", r->name,
-				 r->scan.line, o->name);
-	if (!o->arg && value)
-		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' takes no value, but '%.60s' was given", r->name,
-				 r->scan.line, o->name, value);
-	scoped_free char *apart = NULL;
-	if (o->arg && *o->arg != '[' && !value && !(value = apart = next_word(rest)))
-		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' needs a value: write --%s=%s", r->name, r->scan.line,
-				 o->name, o->name, o->arg);
-	return add_setting(r, &r->directives, o, alloc_string(value ? value : ""), r->scan.line);
-}
-
-static int directive_line(struct radfile_reader *r, struct radfile_line l)
-{
-	l = (struct radfile_line){ l.text + 4, l.len - 4 };
-	struct radfile_line first = trim(l.text, l.len);
-	if (!first.len || *first.text != '-') {
-		/* A comment, unless it is an option whose dashes were forgotten. */
-		size_t n = 0;
-		while (n < first.len && (isalnum((unsigned char)first.text[n]) || strchr("-_", first.text[n])))
-			n++;
-		scoped_free char *name = copy((struct radfile_line){ first.text, n });
-		const struct submit_option *o = n < first.len && first.text[n] == '=' ? options_find(name) : NULL;
-		return !o ? 0 : error_set(r->err, ERR_INVALID, "%.300s:%d: '#RAD %s=': options begin with two dashes: write #RAD --%s=",
-					  r->name, r->scan.line, name, o->name);
-	}
-	for (char *word; (word = next_word(&l));) {
-		int failed = directive_word(r, word, &l);
-		free(word);
-		if (failed)
-			return -1;
-	}
-	return 0;
-}
-
-bool radfile_has_directives(const char *text, size_t len)
-{
-	size_t at = 0;
-	for (struct radfile_line l; next_line(text, len, &at, &l);) {
-		if (!is_directive(l))
-			continue;
-		struct radfile_line rest = trim(l.text + 4, l.len - 4);
-		if (rest.len > 1 && *rest.text == '-')
-			return true;
-	}
-	return false;
+	return radfile_add(r, &r->keys, o, value, r->scan.line);
 }
 
 /* ---- the positional form ---- */
@@ -324,7 +159,7 @@ static bool is_word(struct radfile_line l, const char *word)
 
 static bool is_number(struct radfile_line l, bool whole)
 {
-	scoped_free char *text = copy(l);
+	scoped_free char *text = radfile_copy(l);
 	double d;
 	int64_t i;
 	return whole ? !units_parse_int(text, INT64_MIN, INT64_MAX, &i, NULL) : !units_parse_double(text, -1e15, 1e15, &d, NULL);
@@ -334,9 +169,9 @@ static bool is_positional(const char *text, size_t len, struct positional *p)
 {
 	size_t at = 0;
 	int line = 0;
-	for (struct radfile_line l; next_line(text, len, &at, &l);) {
+	for (struct radfile_line l; radfile_next_line(text, len, &at, &l);) {
 		line++;
-		l = trim(l.text, l.len);
+		l = radfile_trim(l.text, l.len);
 		if (!l.len)
 			continue;
 		if (p->n == POSITIONAL_MAX)
@@ -356,14 +191,14 @@ static bool is_positional(const char *text, size_t len, struct positional *p)
 
 static int set_positional(struct radfile_reader *r, const struct positional *p, size_t i, const char *name)
 {
-	return add_setting(r, &r->keys, options_find(name), copy(p->field[i]), p->line[i]);
+	return radfile_add(r, &r->keys, options_find(name), radfile_copy(p->field[i]), p->line[i]);
 }
 
 /* Memory figures: whole or not, 0 for unknown. */
 static int positional_memory(struct radfile_reader *r, const struct positional *p)
 {
 	for (size_t i = 8; i < p->n; i++) {
-		scoped_free char *text = copy(p->field[i]);
+		scoped_free char *text = radfile_copy(p->field[i]);
 		double mib;
 		if (units_parse_double(text, 0, 1 << 30, &mib, r->err))
 			return error_wrap(r->err, "%.300s:%d: memory in MiB", r->name, p->line[i]);
@@ -380,14 +215,14 @@ static int read_positional(struct radfile_reader *r, struct positional *p, bool 
 	static const char activate[] = "conda activate ";
 	struct radfile_line *env = &p->field[1];
 	if (env->len > strlen(activate) && !memcmp(env->text, activate, strlen(activate)))
-		*env = trim(env->text + strlen(activate), env->len - strlen(activate));
+		*env = radfile_trim(env->text + strlen(activate), env->len - strlen(activate));
 	if (set_positional(r, p, 1, "env") || set_positional(r, p, 3, "model") || set_positional(r, p, 5, "batch-size") ||
 	    set_positional(r, p, 7, "gpus") || positional_memory(r, p))
 		return -1;
 	if (honour_policy && set_positional(r, p, 6, "policy"))
 		return -1;
 	if (!honour_policy)
-		add_note(r->out, alloc_printf("policy '%.*s' on line %d is ignored (positional_policy: honour in rad.conf changes that)",
+		radfile_note(r->out, alloc_printf("policy '%.*s' on line %d is ignored (positional_policy: honour in rad.conf changes that)",
 					      (int)p->field[6].len, p->field[6].text, p->line[6]));
 	for (int i = 1; i < p->line[2]; i++)
 		buf_add(&r->script, "\n", 1);
@@ -401,8 +236,8 @@ static int read_positional(struct radfile_reader *r, struct positional *p, bool 
 static bool has_command(const char *script)
 {
 	size_t at = 0, len = strlen(script);
-	for (struct radfile_line l; next_line(script, len, &at, &l);) {
-		l = trim(l.text, l.len);
+	for (struct radfile_line l; radfile_next_line(script, len, &at, &l);) {
+		l = radfile_trim(l.text, l.len);
 		if (l.len && *l.text != '#')
 			return true;
 	}
@@ -415,9 +250,9 @@ static struct radfile_line other_interpreter(const char *text, size_t len)
 	static const char *const shells[] = { "bash", "sh", "dash", "ksh" };
 	struct radfile_line l = { 0 };
 	size_t at = 0;
-	if (len < 3 || memcmp(text, "#!", 2) || !next_line(text, len, &at, &l))
+	if (len < 3 || memcmp(text, "#!", 2) || !radfile_next_line(text, len, &at, &l))
 		return (struct radfile_line){ 0 };
-	l = trim(l.text + 2, l.len - 2);
+	l = radfile_trim(l.text + 2, l.len - 2);
 	/* The word that names it: the first, or after "env" the first that is no option. */
 	for (struct radfile_line rest = l; rest.len;) {
 		size_t n = 0, base = 0;
@@ -430,7 +265,7 @@ static struct radfile_line other_interpreter(const char *text, size_t len)
 				return (struct radfile_line){ 0 };
 		if (!is_word(word, "env") && *word.text != '-')
 			return l;
-		rest = trim(rest.text + n, rest.len - n);
+		rest = radfile_trim(rest.text + n, rest.len - n);
 	}
 	return (struct radfile_line){ 0 };
 }
@@ -496,11 +331,30 @@ static int read_line(struct radfile_reader *r, struct radfile_line l, bool keys,
 		shellscan_skip(&r->scan);
 	if (keys && !inside && check_no_glued_key(r, l))
 		return -1;
-	if (inside && (key || is_directive(l)))
+	bool options = radfile_is_directive(l) || radfile_is_sbatch(l);
+	if (inside && (key || options))
 		r->swallowed = r->scan.line;
 	buf_add(&r->script, l.text, l.len);
 	buf_add(&r->script, "\n", 1);
-	return !inside && is_directive(l) ? directive_line(r, l) : 0;
+	struct radfile_line bare = radfile_trim(l.text, l.len);
+	r->commands = r->commands || (bare.len && *bare.text != '#');
+	if (inside || !options)
+		return 0;
+	return radfile_is_sbatch(l) ? radfile_sbatch(r, l) : radfile_directive(r, l);
+}
+
+/* sbatch runs a script as its first line says, and that goes on behind a command that failed; ours are run by bash -e. So a script
+ * that is Slurm's alone has that undone, in the place of the first line, which is a comment. */
+static void run_as_sbatch(struct radfile_reader *r)
+{
+	const char *first = buf_text(&r->script), *end = strchr(first, '\n');
+	bool wants_e = end && memmem(first, (size_t)(end - first), " -e", 3);
+	if ((!r->sbatch.n && !r->unheard.len) || r->keys.n || r->directives.n || radfile_is_name(r->name) || *first != '#' || wants_e)
+		return;
+	scoped_free char *rest = alloc_string(end ? end : "");
+	buf_drop(&r->script, r->script.len);
+	buf_add_text(&r->script, "set +e");
+	buf_add_text(&r->script, rest);
 }
 
 static int read_script(struct radfile_reader *r, const char *text, size_t len)
@@ -512,9 +366,10 @@ static int read_script(struct radfile_reader *r, const char *text, size_t len)
 				 r->name, (int)(interpreter.len < 60 ? interpreter.len : 60), interpreter.text,
 				 (int)(interpreter.len < 60 ? interpreter.len : 60), interpreter.text);
 	size_t at = 0;
-	for (struct radfile_line l; next_line(text, len, &at, &l);)
+	for (struct radfile_line l; radfile_next_line(text, len, &at, &l);)
 		if (read_line(r, l, keys, !interpreter.len))
 			return -1;
+	radfile_sbatch_notes(r, text, len);
 	int from;
 	const char *open = shellscan_unfinished(&r->scan, &from);
 	if (open && r->swallowed)
@@ -522,6 +377,8 @@ static int read_script(struct radfile_reader *r, const char *text, size_t len)
 				 r->name, r->swallowed, open, from, strcmp(open, "quotes") ? "s" : "");
 	if (!has_command(buf_text(&r->script)))
 		return error_set(r->err, ERR_INVALID, "%.300s: holds no command: expected at least one line that bash can run", r->name);
+	if (!interpreter.len)
+		run_as_sbatch(r);
 	if (interpreter.len) {
 		buf_free(&r->script);
 		wrap_script(r, interpreter, text, len);
@@ -538,15 +395,21 @@ static void free_list(struct radfile_list *l)
 	free(l->items);
 }
 
-/* KEY lines first: a directive beats them. */
+static void append_list(struct radfile_list *to, struct radfile_list *from)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		alloc_grow(to->items, to->n, to->cap);
+		to->items[to->n++] = from->items[i];
+	}
+	from->n = 0;
+}
+
+/* KEY lines first: others beat them, and ours beat Slurm's. */
 static void hand_over(struct radfile_reader *r)
 {
 	struct radfile_list *all = &r->keys;
-	for (size_t i = 0; i < r->directives.n; i++) {
-		alloc_grow(all->items, all->n, all->cap);
-		all->items[all->n++] = r->directives.items[i];
-	}
-	r->directives.n = 0;
+	append_list(all, &r->sbatch);
+	append_list(all, &r->directives);
 	r->out->settings = steal(all->items);
 	r->out->n = all->n;
 	all->n = 0;
@@ -580,7 +443,9 @@ int radfile_parse(const char *name, const char *path, const char *text, size_t l
 	else
 		hand_over(&r);
 	free_list(&r.keys);
+	free_list(&r.sbatch);
 	free_list(&r.directives);
+	buf_free(&r.unheard);
 	buf_free(&r.script);
 	return failed ? -1 : 0;
 }

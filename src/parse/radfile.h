@@ -2,7 +2,7 @@
  *
  * Task files, in three forms (rad(5)):
  *  - `.rad`: a bash script in which a line "KEY: value" at column 1 is a setting (listing 6.1 of the dissertation);
- *  - any script with lines "#RAD --option=value";
+ *  - any script with lines "#RAD --option=value", or Slurm's "#SBATCH --option=value";
  *  - the research prototype's positional form (9 to 12 non-blank lines).
  * Pure: text in, settings and script out. The caller (`rad`) reads files with its own rights.
  */
@@ -34,8 +34,8 @@ struct radfile {
 	size_t n_notes;
 };
 
-/* `name` is shown in errors ("train.rad:4: ..."); a name that does not end in ".rad" is a script in which only `#RAD` lines
- * count. `path` is where it lies, absolute: a Python script finds the modules beside it (NULL: not known).
+/* `name` is shown in errors ("train.rad:4: ..."); a name that does not end in ".rad" is a script in which only `#RAD` and `#SBATCH`
+ * lines count. `path` is where it lies, absolute: a Python script finds the modules beside it (NULL: not known).
  * `positional_policy`: whether line 7 of the positional form counts.
  * Refuses empty, binary (zero bytes, or not UTF-8), and unknown keys with the nearest known one.
  * Returns 0; or -1 with *out empty. */
@@ -47,7 +47,7 @@ void radfile_clear(struct radfile *f);
 int radfile_check_text(const char *name, const char *text, size_t len, struct error *err);
 /* Whether a path ends in ".rad". */
 bool radfile_is_name(const char *path);
-/* Whether a text holds "#RAD --" lines. */
+/* Whether a text holds "#RAD --" or "#SBATCH --" lines. */
 bool radfile_has_directives(const char *text, size_t len);
 
 #endif

@@ -149,6 +149,8 @@ static void test_directives(void **state)
 	expect("t.rad", "#RAD --gpus=2\necho\ngpus: 1\n", "gpus=1@3;gpus=2@1;", NULL);
 	assert_true(radfile_has_directives("a\n#RAD --x\n", 10));
 	assert_true(radfile_has_directives("#RAD -G 2", 9));
+	assert_true(radfile_has_directives("a\n#SBATCH -p x\n", 15));
+	assert_false(radfile_has_directives("#SBATCH\n#SBATCH x\n#SBATCHED -x\n", 31));
 	assert_false(radfile_has_directives("# RAD --x\n #RAD --x\n#RAD x\n", 28));
 }
 
@@ -326,9 +328,30 @@ static void test_hostile_files_take_no_time(void **state)
 	}
 }
 
+static void slurms_lines(void **state)
+{
+	struct radfile f;
+	(void)state;
+	expect("a.sh", "#!/bin/sh\n#SBATCH -t 10 --gres gpu:1 -p short\n#SBATCH --time=20 # comment\n#RAD --gres=gpu:2\ntrue\n",
+	       "time=20@3;gres=gpu:1@2;gres=gpu:2@4;", NULL);
+	expect("a.sh", "#SBATCH\n#SBATCH x\n#SBATCH --\n#SBATCH -\n#SBATCH --nice --exclusive=user\ntrue\n", "nice=@5;", NULL);
+	expect("a.sh", "cat <<E\n#SBATCH -t 1\nE\n#SBATCH -t 2\n#SBATCH -t 3\n", "", NULL);
+	parse("a.sh", "#SBATCH --partition=a -A b --mem 4G --ntasks=4\n#SBATCH -N1\ntrue\n#SBATCH -t 1\n#SBATCH -t 1\n", &f);
+	assert_int_equal(f.n, 0);
+	assert_int_equal(f.n_notes, 2);
+	radfile_clear(&f);
+	expect("a.sh", "#!/bin/bash\n#SBATCH -t 1\nfalse\n", "time=1@2;", "set +e\n#SBATCH -t 1\nfalse\n");
+	expect("a.sh", "#!/bin/bash -eu\n#SBATCH -t 1\nfalse\n", "time=1@2;", "#!/bin/bash -eu\n#SBATCH -t 1\nfalse\n");
+	expect("a.sh", "#SBATCH -t 1\n#RAD -G 2\nfalse\n", "time=1@1;gpus=2@2;", "#SBATCH -t 1\n#RAD -G 2\nfalse\n");
+	refuse("a.sh", "#SBATCH --nodes=2-4\ntrue\n", 25, "a.sh:1: #SBATCH asks for 2-4 nodes");
+	refuse("a.sh", "#SBATCH -N 2\ntrue\n", 18, "nodes");
+	refuse("a.sh", "#SBATCH -t\ntrue\n", 16, "'--time' needs a value");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slurms_lines),
 		cmocka_unit_test(test_listing), cmocka_unit_test(test_keys), cmocka_unit_test(test_script_lines),
 		cmocka_unit_test(test_directives), cmocka_unit_test(test_other_interpreter), cmocka_unit_test(test_other_interpreter_runs),
 		cmocka_unit_test(test_positional),
