@@ -91,7 +91,7 @@ setup() { cd "$WORLD/work"; }
 }
 
 @test "task object: exactly the members of the contract" {
-	local want='["attempts","command","cwd","end_time","estimate","exit_code","gpus_requested","held_s","id","jct_s","log_path","lost_s",
+	local want='["attempts","begin_time","command","cwd","end_time","estimate","exit_code","gpus_requested","held_s","id","jct_s","log_path","lost_s",
 "name","priority","progress","reason","reason_text","run_s","share","shared_with","signal","slowdown","slowdown_source","start_time","state",
 "submit_time","time_limit_s","user","wait_s","terminal","process","lease"]'
 	[ "$(rad show --json 1 | jq -c '.tasks[0] | keys')" = "$(jq -c sort <<<"$want")" ]

@@ -91,3 +91,78 @@ END
 	run --separate-stderr rad submit --dry-run srun.sh
 	[[ "$stderr" == *"line 3: srun is Slurm's"* ]]
 }
+
+@test "--wrap: a line of shell; --export: all, none, some" {
+	export FROM_HERE=1 OTHER=2
+	id=$(submit --wrap 'echo "$FROM_HERE-$OTHER-$SEED"; false; echo done')
+	rad wait "$id"
+	[ "$(cat "rad-$id.out")" = "1-2-
+done" ]
+	[ "$(field "$id" .name)" = wrap ]
+	id=$(submit --export=NONE --wrap 'echo "$FROM_HERE-$OTHER-$HOME-$PATH-$RAD_TASK_ID"')
+	rad wait "$id"
+	[ "$(cat "rad-$id.out")" = "--$HOME-/usr/local/bin:/usr/bin:/bin-$id" ]
+	id=$(submit --export=OTHER,SEED=3,'LIST="a,b"',NOT_SET --wrap 'echo "$FROM_HERE-$OTHER-$SEED-$LIST"')
+	rad wait "$id"
+	[ "$(cat "rad-$id.out")" = "-2-3-a,b" ]
+	id=$(submit --export=ALL,OTHER=9 --wrap 'echo "$FROM_HERE-$OTHER"')
+	rad wait "$id"
+	[ "$(cat "rad-$id.out")" = "1-9" ]
+	printf '#!/bin/bash\n#SBATCH --export=NONE\necho "x$OTHER"\n' >export.sh
+	id=$(submit export.sh)
+	rad wait "$id"
+	[ "$(cat "rad-$id.out")" = x ]
+	for bad in 'A-B' '=3' '1A=2' 'RAD_TASK_ID=7'; do
+		run rad submit --export="$bad" true
+		[ "$status" -ne 0 ]
+		one_line_error "--export"
+	done
+	run rad submit --wrap 'true' ls
+	[ "$status" -eq 2 ]
+	one_line_error "leave out 'ls'"
+	run rad submit --wrap ' '
+	[ "$status" -eq 2 ]
+}
+
+@test "after: when the other one has started; aftercorr: element by element; singleton: one of a name at a time" {
+	a=$(submit -- bash -c "$(until_file end-a)")
+	b=$(submit --dependency=after:"$a" -- true)
+	rad wait "$b"
+	[ "$(state "$a")" = RUNNING ]
+	arr=$(submit --array=0-1 -- bash -c '[ $RAD_ARRAY_TASK_ID = 0 ] || exit 3')
+	corr=$(submit --array=0-1 --dependency=aftercorr:"$arr" -- true)
+	rc=0
+	timeout 20 rad wait "$corr" 2>/dev/null || rc=$?
+	[ "$rc" -eq 125 ]
+	[ "$(state "${corr}_0") $(state "${corr}_1")" = "COMPLETED PENDING" ]
+	rad cancel "$corr"
+	run rad submit --dependency=aftercorr:"$arr" true
+	one_line_error "is between the elements of two arrays"
+	run rad submit --array=0-5 --dependency=aftercorr:"$arr" true
+	one_line_error "no array with the indices of this one"
+	one=$(submit --name single --dependency=singleton -- bash -c "$(until_file end-one)")
+	two=$(submit --name single --dependency=singleton -- true)
+	other=$(submit --name another --dependency=singleton -- true)
+	rad wait "$other"
+	[ "$(state "$two")" = PENDING ]
+	touch end-one end-a
+	rad wait "$two" "$one" "$a"
+}
+
+@test "begin: at its time and not before, also over a restart; bad times are refused" {
+	a=$(submit --begin=now+1hour -- true)
+	[ "$(field "$a" .reason)" = BeginTime ]
+	run rad show "$a"
+	[[ "$output" == *begins* ]]
+	b=$(submit --begin=now+3 -- true)
+	[ "$(state "$b")" = PENDING ]
+	kill_radd
+	start_radd
+	[ "$(field "$a" .reason)" = BeginTime ]
+	timeout 20 rad wait "$b"
+	[ "$(field "$b" '.held_s >= 1')" = true ]
+	rad cancel "$a"
+	run rad submit --begin=soon true
+	[ "$status" -eq 2 ]
+	one_line_error "no time to begin at"
+}

@@ -19,9 +19,6 @@
 #include <sys/stat.h>
 
 #define MAX_NAME 100
-#define MAX_VARIABLE ((128u << 10) - 1)	/* what execve takes as one string */
-
-extern char **environ;
 
 void submit_caller_identity(struct spec *s)
 {
@@ -47,37 +44,6 @@ void submit_caller_identity(struct spec *s)
 bool submit_caller_is_utf8(const char *text)
 {
 	return !radfile_check_text("", text, strlen(text), NULL);
-}
-
-/* A variable that says where its process runs or which GPUs it has is wrong in the task. */
-static bool is_left_behind(const char *variable)
-{
-	static const char *const prefixes[] = { "SLURM_", "XDG_", "SSH_", "TMUX", "RAD_", "CUDA_VISIBLE_DEVICES=", "PWD=",
-		"OLDPWD=", "_=" };
-	for (size_t i = 0; i < COUNT_OF(prefixes); i++)
-		if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
-			return true;
-	return false;
-}
-
-size_t submit_caller_environ(struct spec *s)
-{
-	size_t n = 0, dropped = 0, kept = 0;
-	while (environ[n])
-		n++;
-	free(s->environ);	/* still the empty list of spec_create */
-	s->environ = alloc_zero((n + 2) * sizeof *s->environ);
-	for (char **e = environ; *e; e++) {
-		if (is_left_behind(*e) || !strchr(*e, '=') || **e == '=')
-			continue;
-		if (strlen(*e) > MAX_VARIABLE || !submit_caller_is_utf8(*e))
-			dropped++;
-		else
-			s->environ[kept++] = alloc_string(*e);
-	}
-	if (s->cwd)
-		s->environ[kept] = alloc_printf("PWD=%s", s->cwd);
-	return dropped;
 }
 
 char *submit_caller_name(const char *file)

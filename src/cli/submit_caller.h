@@ -17,6 +17,10 @@ void submit_caller_identity(struct spec *s);
  * set. Returns how many variables could not be taken along. */
 size_t submit_caller_environ(struct spec *s);
 
+/* What of it --export lets through: "ALL", "NONE", or a list of ALL, NAME and NAME=value (a value with a comma stands in quotes).
+ * Without ALL, HOME, USER, LOGNAME, SHELL and PWD stay, and PATH is the system's. NULL: all. */
+int submit_caller_export(struct spec *s, const char *list, struct error *err);
+
 /* A file's name as a task's name: bounded, without control characters, UTF-8. Free it. */
 char *submit_caller_name(const char *file);
 bool submit_caller_is_utf8(const char *text);

@@ -125,7 +125,7 @@ static int apply_given(struct submit_job *j, const struct args *a, const struct 
 	for (size_t i = 0; i < a->n_given; i++) {
 		const struct submit_option *o = &submit_options[a->given[i].option - options];
 		scoped_free char *where = alloc_printf("--%s", o->name);
-		if (o->client_only)
+		if (!o->set)
 			continue;
 		if (options_set(j->spec, &j->pending, o, a->given[i].value, where, err))
 			return -1;
@@ -361,18 +361,46 @@ static int settle(struct submit_job *j, struct error *err)
 	if (dropped)
 		add_note(j->flags, alloc_printf("%zu environment variable%s left out: not UTF-8, or too long", dropped,
 						dropped == 1 ? " is" : "s are"));
+	if (submit_caller_export(s, j->pending.export, err))
+		return error_wrap(err, "--export");
 	if (!s->script)
 		j->program = submit_caller_program_text(s, &j->program_len);
 	s->signature = signature_make(s, j->program, j->program_len);
 	return submit_validate(s, err);
 }
 
+static const char *given_value(const struct args *a, const struct args_option *options, const char *name)
+{
+	const char *value = NULL;
+	for (size_t i = 0; i < a->n_given; i++)
+		if (!strcmp(submit_options[a->given[i].option - options].name, name))
+			value = a->given[i].value;
+	return value;
+}
+
+/* --wrap: a line of shell as a script, which goes on behind a command that failed, as the one that sbatch makes. */
+static int read_wrap(struct submit_job *j, const char *line, char *const *words, struct error *err)
+{
+	if (words[0])
+		return error_set(err, ERR_INVALID, "--wrap says what runs: leave out '%.60s'", words[0]);
+	if (!line[strspn(line, " \t\n")] || strlen(line) > SPEC_MAX_TEXT - 100)
+		return error_set(err, ERR_INVALID, "--wrap: expected a command of at most 1 MiB");
+	if (radfile_check_text("--wrap", line, strlen(line), err))
+		return -1;
+	j->spec->script = alloc_printf("set +e\n%s\n", line);
+	j->spec->name = alloc_string("wrap");
+	return 0;
+}
+
 static int read_job(struct submit_job *j, const struct args *a, const struct args_option *options, struct error *err)
 {
 	if (!j->caller_dir)
 		return error_errno(err, "the current folder");
-	if (read_words(j, a->words, a->dashes, err))
+	const char *wrap = given_value(a, options, "wrap");
+	if (wrap ? read_wrap(j, wrap, a->words, err) : read_words(j, a->words, a->dashes, err)) {
+		j->flags->usage = j->flags->usage || wrap;
 		return -1;
+	}
 	if (apply_given(j, a, options, err)) {
 		j->flags->usage = true;
 		return -1;
@@ -388,7 +416,7 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 	set_flag_targets(options, flags);
 	int failed = args_read(&a, argc, argv, options, ARGS_FIRST, err);
 	flags->help = a.help;
-	flags->usage = failed || (!a.help && !a.n_words);
+	flags->usage = failed || (!a.help && !a.n_words && !given_value(&a, options, "wrap"));
 	if (!failed && !a.help) {
 		struct submit_job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
 		j.base_dir = alloc_string_or_null(j.caller_dir);

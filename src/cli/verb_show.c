@@ -51,7 +51,7 @@ static void show_state(const struct term *term, const json_t *t)
 static void show_times(const struct term *term, const json_t *t)
 {
 	static const struct { const char *label, *key; } moments[] = {
-		{ "submitted", "submit_time" }, { "started", "start_time" }, { "ended", "end_time" },
+		{ "submitted", "submit_time" }, { "begins", "begin_time" }, { "started", "start_time" }, { "ended", "end_time" },
 	};
 	char a[FORMAT_LEN], b[FORMAT_LEN], c[FORMAT_LEN], d[FORMAT_LEN];
 	for (size_t i = 0; i < COUNT_OF(moments); i++)

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOOK_AT_CLOCK_MS 60000
+
 struct core_config core_config_default(void)
 {
 	return (struct core_config){
@@ -512,16 +514,27 @@ void core_reserve(struct core *c, const struct core_reservation *list, size_t n)
 	pass_reconsider(c->pass);
 }
 
+/* Who is to begin at a time goes by the wall clock, which may be set: so that is looked at again within a minute. */
+static int64_t core_let_begin(struct core *c, struct now now)
+{
+	int64_t next = tasks_turn(c->tasks, now.wall_ms), ahead = next - now.wall_ms;
+	if (next == INT64_MAX)
+		return next;
+	return now.mono_ms + (ahead < LOOK_AT_CLOCK_MS ? ahead : LOOK_AT_CLOCK_MS);
+}
+
 /* Ends before placements: what they free may be had in the same turn. */
 int64_t core_turn(struct core *c, struct now now)
 {
 	c->now = now;
 	fair_go_on(c->fair, now.mono_ms);
+	int64_t begin = core_let_begin(c, now);
 	int64_t limit = limits_turn(c->limits, now), verdict = endings_turn(c->endings, now), pass = pass_turn(c->pass, now);
 	int64_t due = limit < verdict ? limit : verdict, slot = timeslots_turn(c->timeslots, now);
 	assert_invariants(c);
 	due = slot < due ? slot : due;
-	return pass < due ? pass : due;
+	due = pass < due ? pass : due;
+	return begin < due ? begin : due;
 }
 
 /* Looking ------------------------------------------------------------------------------------------------------------- */
@@ -615,6 +628,11 @@ size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids)
 bool core_is_waited_for(const struct core *c, task_id id)
 {
 	return tasks_are_waited_for(c->tasks, id);
+}
+
+bool core_job_state(const struct core *c, uint32_t job, enum task_state *state)
+{
+	return tasks_job_state(c->tasks, job, state);
 }
 
 bool core_job_lives(const struct core *c, uint32_t job)

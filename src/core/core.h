@@ -191,6 +191,8 @@ size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids);
 /* Whether a task that waits depends on that one, or on its job. */
 bool core_is_waited_for(const struct core *c, task_id id);
 /* Whether any task of that job is alive. */
+/* Its live elements' state, as far as the least advanced of them: PENDING, HELD or RUNNING. False: none lives. */
+bool core_job_state(const struct core *c, uint32_t job, enum task_state *state);
 bool core_job_lives(const struct core *c, uint32_t job);
 
 /* Attempts ---------------------------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/idmap.h"
 #include "base/scope.h"
+#include "core/begins.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ struct tasks {
 	struct idmap by_user;		/* uid + 1 -> struct user_sum */
 	struct queue *queue;
 	struct waiting *waiting;
+	struct begins *begins;
 	size_t by_state[TASK_STATE_COUNT];
 	uint64_t version;
 };
@@ -45,6 +47,7 @@ struct tasks *tasks_create(const struct tasks_ops *ops, struct fair *fair)
 	ts->ops = *ops;
 	ts->queue = queue_create(fair);
 	ts->waiting = waiting_create(ops->state_of, ops->ctx);
+	ts->begins = begins_create();
 	return ts;
 }
 
@@ -72,6 +75,7 @@ void tasks_destroy(struct tasks *ts)
 	idmap_free(&ts->by_user);
 	queue_destroy(ts->queue);
 	waiting_destroy(ts->waiting);
+	begins_destroy(ts->begins);
 	free(ts);
 }
 
@@ -215,8 +219,20 @@ static void tasks_tell(struct tasks *ts, task_id id, const enum task_state *stat
 		struct task *t = tasks_find(ts, ready[i]);
 		struct event ev = { .kind = EV_ELIGIBLE, .t_ms = wall_ms };
 		assert(t && t->waiting_for_deps);
-		tasks_emit(ts, t, &ev, wall_ms);
+		if (!begins_later(t, wall_ms))
+			tasks_emit(ts, t, &ev, wall_ms);
 	}
+}
+
+/* Who waits for the start of a job waits for that of all its elements. */
+static void tasks_tell_start(struct tasks *ts, task_id id, int64_t wall_ms)
+{
+	const enum task_state runs = TASK_RUNNING;
+	const task_id whole = TASK_ID(TASK_JOB(id), -1);
+	if (waiting_for_start(ts->waiting, id))
+		tasks_tell(ts, id, &runs, wall_ms);
+	if (id != whole && waiting_for_start(ts->waiting, whole))
+		tasks_tell(ts, whole, NULL, wall_ms);
 }
 
 /* Those who wait for exactly this one go on; for the job as a whole, when no element of it is left. */
@@ -229,6 +245,7 @@ static void tasks_drop(struct tasks *ts, struct task *t, int64_t wall_ms)
 	user_count(ts, t->spec, -1);
 	ts->by_state[state]--;
 	waiting_remove(ts->waiting, t);
+	begins_remove(ts->begins, id);
 	task_destroy(t);
 	tasks_tell(ts, id, &state, wall_ms);
 	if (last && id != whole)
@@ -258,6 +275,8 @@ void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall
 	ts->ops.event(ts->ops.ctx, ev, t);
 	if (task_state_terminal(t->state))
 		tasks_drop(ts, t, wall_ms);
+	else if (before != TASK_RUNNING && t->state == TASK_RUNNING)
+		tasks_tell_start(ts, t->id, wall_ms);
 }
 
 void tasks_add(struct tasks *ts, struct task *t)
@@ -286,8 +305,27 @@ void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms)
 void tasks_wait(struct tasks *ts, struct task *t, int64_t wall_ms)
 {
 	struct event ev = { .kind = EV_ELIGIBLE, .t_ms = wall_ms };
-	if (t->waiting_for_deps && !task_state_terminal(t->state) && waiting_add(ts->waiting, t) == WAITING_MET)
+	if (!t->waiting_for_deps || task_state_terminal(t->state))
+		return;
+	int met = waiting_add(ts->waiting, t);
+	if (begins_later(t, wall_ms))
+		begins_add(ts->begins, t);
+	else if (met == WAITING_MET)
 		tasks_emit(ts, t, &ev, wall_ms);
+}
+
+/* One whose dependencies are not met has nothing but them to wait for any more. */
+int64_t tasks_turn(struct tasks *ts, int64_t wall_ms)
+{
+	scoped_free task_id *ids = NULL;
+	size_t n = begins_due(ts->begins, wall_ms, &ids);
+	for (size_t i = 0; i < n; i++) {
+		struct task *t = tasks_find(ts, ids[i]);
+		struct event ev = { .kind = EV_ELIGIBLE, .t_ms = wall_ms };
+		if (t && t->waiting_for_deps && waiting_is(ts->waiting, t) == WAITING_MET)
+			tasks_emit(ts, t, &ev, wall_ms);
+	}
+	return begins_next_ms(ts->begins);
 }
 
 /* Looking ------------------------------------------------------------------------------------------------------------- */
@@ -336,6 +374,18 @@ size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes)
 	const struct user_sum *u = idmap_get(&ts->by_user, (int64_t)uid + 1);
 	*bytes = u ? u->bytes : 0;
 	return u ? u->tasks : 0;
+}
+
+bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *state)
+{
+	const struct job *j = idmap_get(&ts->jobs, job);
+	const struct task *only = tasks_find(ts, TASK_ID(job, -1));
+	if (!j && !only)
+		return false;
+	*state = j ? TASK_RUNNING : only->state;
+	for (size_t i = 0; j && i < j->n && *state == TASK_RUNNING; i++)
+		*state = j->elements[i].task->state;
+	return true;
 }
 
 bool tasks_job_lives(const struct tasks *ts, uint32_t job)

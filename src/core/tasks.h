@@ -40,8 +40,10 @@ void tasks_destroy(struct tasks *ts);
 void tasks_add(struct tasks *ts, struct task *t);
 /* Takes over a task with its log behind it, and puts it where it belongs. */
 void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms);
-/* It waits for its dependencies from now on, if it has any that are not met; if they are, EV_ELIGIBLE follows. */
+/* It waits for its dependencies and its time from now on; if they are met and it has come, EV_ELIGIBLE follows. */
 void tasks_wait(struct tasks *ts, struct task *t, int64_t wall_ms);
+/* Lets those go whose time (--begin) has come. Returns the next such time (wall), INT64_MAX: none. Costs nothing before. */
+int64_t tasks_turn(struct tasks *ts, int64_t wall_ms);
 /* One event. `ev->task` is set here. `t` is gone afterwards if that ended it; those whose dependencies that meets get
  * EV_ELIGIBLE at wall_ms. */
 void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall_ms);
@@ -58,6 +60,8 @@ struct task *tasks_find_for(const struct tasks *ts, task_id id, enum event_kind 
 size_t tasks_count(const struct tasks *ts, enum task_state state);
 size_t tasks_live(const struct tasks *ts);
 size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes);
+/* The state of its least advanced live element. False: none lives. */
+bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *state);
 bool tasks_job_lives(const struct tasks *ts, uint32_t job);
 /* The live elements of a job in order of index; free *ids. */
 size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids);

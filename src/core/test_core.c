@@ -337,6 +337,34 @@ static void dependencies_open_and_never_open(void **unused)
 	end_world(w);
 }
 
+/* By the wall clock, after its dependencies, and again after a restart; a cancel takes it out. */
+static void a_task_begins_at_its_time(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *later = spec_of(1000, 1), *gone = spec_of(1000, 1), *after = spec_of(1000, 1);
+	later->begin_s = gone->begin_s = after->begin_s = w->now.wall_ms / 1000 + 100;
+	task_id a = submit(w, later), b = submit(w, gone);
+	after->deps = alloc_zero(sizeof *after->deps);
+	*after->deps = (struct dependency){ DEP_AFTERANY, a };
+	after->n_deps = 1;
+	task_id d = submit(w, after);
+	pass(w, 50);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	json_t *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	assert_string_equal(json_string_value(json_object_get(o, "reason")), "BeginTime");
+	assert_true(json_is_string(json_object_get(o, "begin_time")));
+	json_decref(o);
+	assert_int_equal(core_cancel(w->c, b, 0, w->now, NULL), 0);
+	pass(w, 51);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(state(w, d), TASK_PENDING);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, d), TASK_RUNNING);
+	end_world(w);
+}
+
 static struct spec *array_of(uint32_t n, task_id after, enum dependency_kind kind)
 {
 	struct spec *s = spec_of(1000, 1);
@@ -633,6 +661,7 @@ int main(void)
 		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
 		cmocka_unit_test(arrays_keep_to_their_limit),
 		cmocka_unit_test(an_expected_load_says_so), cmocka_unit_test(dependencies_open_and_never_open),
+		cmocka_unit_test(a_task_begins_at_its_time),
 		cmocka_unit_test(an_array_after_an_array_is_no_square),
 		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
 		cmocka_unit_test(a_requeued_task_is_waited_for),

@@ -4,9 +4,11 @@
 #include "core/private.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "core/begins.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -134,13 +136,17 @@ static void reason_moved(const struct core *c, const struct attempt *a, struct r
 		 "CUDA_VISIBLE_DEVICES itself, let it not: devices are numbered from 0 among those that a task was given", given, now);
 }
 
-static void reason_dependency(const struct core *c, const struct task *t, struct reason *out)
+static void reason_dependency(const struct core *c, const struct task *t, struct now now, struct reason *out)
 {
 	char id[TASK_ID_TEXT];
 	const struct dependency *open;
 	bool never = tasks_waits_in_vain(c->tasks, t, &open);
 	out->word = never ? "DependencyNeverSatisfied" : "Dependency";
-	if (!open)	/* between the end of the last one and the next pass */
+	if (!open && begins_later(t, now.wall_ms)) {
+		char begin[CLOCK_ISO_LEN];
+		out->word = "BeginTime";
+		snprintf(out->text, sizeof out->text, "begins at %s, as it asks (--begin)", clock_iso(t->spec->begin_s * 1000, begin));
+	} else if (!open)	/* between the end of the last one and the next pass */
 		snprintf(out->text, sizeof out->text, "what it waited for has just ended");
 	else
 		snprintf(out->text, sizeof out->text, never ? "%s:%s can no longer be met: cancel it, or requeue that one" :
@@ -187,7 +193,7 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		out->word = "Held";
 		snprintf(out->text, sizeof out->text, "held by a person; 'rad release' lets it go");
 	} else if (t->state == TASK_PENDING && t->waiting_for_deps) {
-		reason_dependency(c, t, out);
+		reason_dependency(c, t, now, out);
 	} else if (t->state == TASK_PENDING && !t->estimated) {
 		out->word = "Estimating";
 		snprintf(out->text, sizeof out->text, t->spec->capture_until_s && !t->spec->capture && !t->gpu_mem_mib

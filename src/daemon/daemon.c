@@ -326,10 +326,8 @@ static bool state_of(task_id id, enum task_state *state, void *ctx)
 		task_destroy(old);
 		return old;
 	}
-	if (core_job_lives(d->core, TASK_JOB(id))) {
-		*state = TASK_PENDING;	/* as far as its least advanced element */
+	if (core_job_state(d->core, TASK_JOB(id), state))
 		return true;
-	}
 	if (store_job_states(d->store, TASK_JOB(id), note_state, &w, NULL) || !w.any)
 		return false;
 	*state = w.state;

@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#define MAX_DEPENDENCIES 1000	/* as the spec's codec has it */
 #define SUBMIT_BYTES 3000	/* what a task that runs once adds to the store, all its events together */
 
 /* Who submits, by the user database. Whom it does not know owns no account here: a uid of somebody's user namespace, with which
@@ -52,18 +53,65 @@ static int submit_is_there(const struct requests *q, task_id id, bool *there, st
 	return 0;
 }
 
+/* aftercorr: of the array that is waited for, the first and the last element must be there that one of this array waits for. */
+static int submit_check_elements(const struct requests *q, const struct spec *s, const struct dependency *d, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	bool there = true;
+	if (d->kind != DEP_AFTERCORR || TASK_INDEX(d->task) >= 0)
+		return 0;
+	if (!s->n_array)
+		return error_set(err, ERR_INVALID, "dependency aftercorr:%s: is between the elements of two arrays, and this is none: "
+				 "use afterok", task_id_text(d->task, text));
+	for (size_t i = 0; i < s->n_array && there; i += s->n_array > 1 ? s->n_array - 1 : 1)
+		if (submit_is_there(q, TASK_ID(TASK_JOB(d->task), s->array[i]), &there, err))
+			return -1;
+	if (there)
+		return 0;
+	return error_set(err, ERR_NOT_FOUND, "dependency aftercorr:%s: that is no array with the indices of this one",
+			 task_id_text(d->task, text));
+}
+
 /* A mistyped id would make the task wait for what never comes. */
 static int submit_check_dependencies(const struct requests *q, const struct spec *s, struct error *err)
 {
 	char text[TASK_ID_TEXT];
 	bool there;
 	for (size_t i = 0; i < s->n_deps; i++) {
-		if (submit_is_there(q, s->deps[i].task, &there, err))
+		if (submit_is_there(q, s->deps[i].task, &there, err) || submit_check_elements(q, s, &s->deps[i], err))
 			return -1;
 		if (!there)
 			return error_set(err, ERR_NOT_FOUND, "dependency %s:%s: there is no such task",
 					 dependency_kind_name(s->deps[i].kind), task_id_text(s->deps[i].task, text));
 	}
+	return 0;
+}
+
+/* The jobs of that user and name, each once: elements of an array come together. */
+static void submit_add_earlier(void *ctx, const struct task *t)
+{
+	struct spec *s = ctx;
+	if (t->spec->uid != s->uid || strcmp(t->name, s->name) || s->n_deps > MAX_DEPENDENCIES)
+		return;
+	for (size_t i = 0; i < s->n_deps; i++)
+		if (s->deps[i].kind == DEP_AFTERANY && s->deps[i].task == TASK_ID(TASK_JOB(t->id), -1))
+			return;
+	s->deps = alloc_resize(s->deps, s->n_deps + 1, sizeof *s->deps);
+	s->deps[s->n_deps++] = (struct dependency){ DEP_AFTERANY, TASK_ID(TASK_JOB(t->id), -1) };
+}
+
+/* Earlier tasks of its user and name are known now, and later ones do not matter: so a singleton is so many dependencies. Of its
+ * own elements, an array's, one runs at a time. */
+static int submit_make_singleton(const struct requests *q, struct spec *s, struct error *err)
+{
+	if (!s->singleton || !s->name)
+		return 0;
+	core_each_task(q->core, submit_add_earlier, s);
+	if (s->n_deps > MAX_DEPENDENCIES)
+		return error_set(err, ERR_UNAVAILABLE, "--dependency=singleton: more than %d unfinished tasks of yours have the name '%.100s'",
+				 MAX_DEPENDENCIES, s->name);
+	if (s->n_array)
+		s->array_limit = 1;
 	return 0;
 }
 
@@ -101,7 +149,8 @@ static struct spec *submit_spec(const struct requests *q, const struct message *
 		 !request_need_allowance(q, m, m->uid, s->n_array ? s->n_array : 1, s, err) &&
 		 !request_need_size(q, m, s->bytes, err) && !submit_validate(s, err) &&
 		 !submit_check_process(q, m, s, places, err) &&
-		 (places->n || !core_feasible(q->core, s, err)) && !submit_check_dependencies(q, s, err))
+		 (places->n || !core_feasible(q->core, s, err)) && !submit_check_dependencies(q, s, err) &&
+		 !submit_make_singleton(q, s, err))
 		return s;
 	spec_unref(s);
 	return NULL;

@@ -72,8 +72,61 @@ static void every_kind_in_every_state(void **unused)
 		assert_int_equal(met(DEP_AFTERANY, s), ended ? 1 : 0);
 		assert_int_equal(met(DEP_AFTEROK, s), !ended ? 0 : ok ? 1 : -1);
 		assert_int_equal(met(DEP_AFTERNOTOK, s), !ended ? 0 : ok ? -1 : 1);
+		assert_int_equal(met(DEP_AFTERCORR, s), met(DEP_AFTEROK, s));
+		assert_int_equal(met(DEP_AFTER, s), ended || s == TASK_RUNNING ? 1 : 0);
 	}
 	assert_int_equal(met(DEP_AFTERANY, TASK_STATE_COUNT), -1);
+}
+
+static bool element_state(task_id id, enum task_state *state, void *ctx)
+{
+	*state = ((enum task_state *)ctx)[TASK_INDEX(id)];
+	return TASK_JOB(id) == 1 && TASK_INDEX(id) >= 0;
+}
+
+/* Elements of one array share a spec, and wait each for its own element of the other. */
+static void elements_wait_for_their_own(void **unused)
+{
+	enum task_state states[3] = { TASK_RUNNING, TASK_COMPLETED, TASK_FAILED };
+	struct waiting *w = waiting_create(element_state, states);
+	struct task first = waiter(5, 1), tasks[3];
+	task_id *ready;
+	(void)unused;
+	first.spec->deps[0] = (struct dependency){ DEP_AFTERCORR, TASK_ID(1, -1) };
+	for (int i = 0; i < 3; i++) {
+		tasks[i] = first;
+		tasks[i].id = TASK_ID(5, i);
+		assert_int_equal(waiting_add(w, &tasks[i]), i == 0 ? WAITING_OPEN : i == 1 ? WAITING_MET : WAITING_NEVER);
+	}
+	states[0] = TASK_COMPLETED;
+	assert_int_equal(waiting_told(w, TASK_ID(1, 0), &states[0], &ready), 1);
+	assert_true(ready[0] == TASK_ID(5, 0));
+	free(ready);
+	assert_int_equal(waiting_is(w, &tasks[0]), WAITING_MET);
+	assert_int_equal(waiting_is(w, &tasks[2]), WAITING_NEVER);
+	for (int i = 0; i < 3; i++)
+		waiting_remove(w, &tasks[i]);
+	waiting_destroy(w);
+	spec_unref(first.spec);
+}
+
+static void a_start_is_told_where_it_is_waited_for(void **unused)
+{
+	struct table table = { .states = { TASK_PENDING, TASK_PENDING } };
+	struct waiting *w = waiting_create(state_from_table, &table);
+	struct task after = waiter_for(5, DEP_AFTER, 0), any = waiter_for(6, DEP_AFTERANY, 1);
+	task_id first;
+	(void)unused;
+	assert_int_equal(waiting_add(w, &after), WAITING_OPEN);
+	assert_int_equal(waiting_add(w, &any), WAITING_OPEN);
+	assert_true(waiting_for_start(w, ID(0)));
+	assert_false(waiting_for_start(w, ID(1)));
+	assert_int_equal(tell(w, &table, 0, TASK_RUNNING, &first), 1);
+	assert_true(first == after.id);
+	waiting_remove(w, &after);
+	waiting_destroy(w);
+	spec_unref(after.spec);
+	spec_unref(any.spec);
 }
 
 static void several_are_met_when_the_last_is(void **unused)
@@ -262,7 +315,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind_in_every_state),
-		cmocka_unit_test(several_are_met_when_the_last_is),
+		cmocka_unit_test(elements_wait_for_their_own),
+		cmocka_unit_test(a_start_is_told_where_it_is_waited_for), cmocka_unit_test(several_are_met_when_the_last_is),
 		cmocka_unit_test(what_is_waited_for_is_looked_up_once),
 		cmocka_unit_test(a_thousand_with_nine_thousand_behind_them),
 		cmocka_unit_test(who_is_named_by_one_that_waits),

@@ -19,6 +19,7 @@ struct target {
 	bool exists;
 	enum task_state state;
 	struct edge *edges;
+	size_t n_after;		/* of its edges wait for its start */
 };
 
 /* In the list of its target; its place in group.edges is the dependency's place in the spec. */
@@ -29,6 +30,7 @@ struct edge {
 };
 
 struct group {
+	int64_t key;
 	struct spec *spec;	/* one reference */
 	size_t open, never;	/* how many edges are */
 	task_id *tasks;		/* who joined, in order; those who left stay in the list */
@@ -46,17 +48,25 @@ struct waiting {
 	struct group *last;	/* joined last; may be empty */
 };
 
+static enum dependency_kind edge_kind(const struct edge *e)
+{
+	return e->group->spec->deps[e - e->group->edges].kind;
+}
+
 static int edge_is(const struct edge *e)
 {
 	const struct target *t = e->target;
 	if (!t->exists)
 		return WAITING_NEVER;
+	if (edge_kind(e) == DEP_AFTER)
+		return t->state == TASK_PENDING || t->state == TASK_HELD ? WAITING_OPEN : WAITING_MET;
 	if (!task_state_terminal(t->state))
 		return WAITING_OPEN;
-	switch (e->group->spec->deps[e - e->group->edges].kind) {
-	case DEP_AFTERANY: return WAITING_MET;
-	case DEP_AFTEROK: return t->state == TASK_COMPLETED ? WAITING_MET : WAITING_NEVER;
+	switch (edge_kind(e)) {
+	case DEP_AFTER: case DEP_AFTERANY: return WAITING_MET;
+	case DEP_AFTEROK: case DEP_AFTERCORR: return t->state == TASK_COMPLETED ? WAITING_MET : WAITING_NEVER;
 	case DEP_AFTERNOTOK: return t->state == TASK_COMPLETED ? WAITING_NEVER : WAITING_MET;
+	case DEPENDENCY_KIND_COUNT: break;
 	}
 	return WAITING_NEVER;
 }
@@ -93,6 +103,7 @@ static void edge_link(struct waiting *w, struct group *g, struct edge *e, task_i
 	if (e->after)
 		e->after->before = e;
 	e->target->edges = e;
+	e->target->n_after += edge_kind(e) == DEP_AFTER;
 	group_count(g, e, 1);
 }
 
@@ -104,35 +115,54 @@ static void edge_unlink(struct waiting *w, struct edge *e)
 		e->target->edges = e->after;
 	if (e->after)
 		e->after->before = e->before;
+	e->target->n_after -= edge_kind(e) == DEP_AFTER;
 	if (!e->target->edges)
 		free(idmap_remove(&w->targets, e->target->id));
 }
 
-static int64_t key_of(const struct spec *s)
+/* Elements of an array wait as one, unless each waits for another element. */
+static bool waits_alone(const struct task *t)
 {
-	return (int64_t)(uintptr_t)s;
+	for (size_t i = 0; i < t->spec->n_deps; i++)
+		if (t->spec->deps[i].kind == DEP_AFTERCORR)
+			return true;
+	return false;
+}
+
+static int64_t key_of(const struct task *t)
+{
+	return waits_alone(t) ? -t->id : (int64_t)(uintptr_t)t->spec;
+}
+
+/* What the task's dependency is on: for the element of an array, the other array's of the same index. */
+static task_id target_id(const struct task *t, const struct dependency *d)
+{
+	bool element = d->kind == DEP_AFTERCORR && TASK_INDEX(t->id) >= 0 && TASK_INDEX(d->task) < 0;
+	return element ? TASK_ID(TASK_JOB(d->task), TASK_INDEX(t->id)) : d->task;
 }
 
 static void group_destroy(struct waiting *w, struct group *g)
 {
 	for (size_t i = 0; i < g->spec->n_deps; i++)
 		edge_unlink(w, &g->edges[i]);
-	idmap_remove(&w->groups, key_of(g->spec));
+	idmap_remove(&w->groups, g->key);
 	spec_unref(g->spec);
 	free(g->tasks);
 	free(g);
 }
 
-static struct group *group_of(struct waiting *w, struct spec *s)
+static struct group *group_of(struct waiting *w, const struct task *t)
 {
-	struct group *g = idmap_get(&w->groups, key_of(s));
+	struct spec *s = t->spec;
+	struct group *g = idmap_get(&w->groups, key_of(t));
 	if (g)
 		return g;
 	g = alloc_zero(sizeof *g + s->n_deps * sizeof *g->edges);
+	g->key = key_of(t);
 	g->spec = spec_ref(s);
 	for (size_t i = 0; i < s->n_deps; i++)
-		edge_link(w, g, &g->edges[i], s->deps[i].task);
-	idmap_put(&w->groups, key_of(s), g);
+		edge_link(w, g, &g->edges[i], target_id(t, &s->deps[i]));
+	idmap_put(&w->groups, g->key, g);
 	return g;
 }
 
@@ -158,7 +188,7 @@ void waiting_destroy(struct waiting *w)
 
 int waiting_add(struct waiting *w, const struct task *t)
 {
-	struct group *g = group_of(w, t->spec), *was = w->last;
+	struct group *g = group_of(w, t), *was = w->last;
 	if (idmap_get(&w->members, t->id))
 		return group_is(g);
 	idmap_put(&w->members, t->id, g);
@@ -228,6 +258,18 @@ size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state,
 		if (group_is(e->group) == WAITING_MET)
 			n = list_members(w, e->group, ready, n, &cap);
 	return sort_once(*ready, n);
+}
+
+bool waiting_for_start(const struct waiting *w, task_id id)
+{
+	const struct target *t = idmap_get(&w->targets, id);
+	return t && t->n_after;
+}
+
+int waiting_is(const struct waiting *w, const struct task *t)
+{
+	const struct group *g = idmap_get(&w->members, t->id);
+	return g ? group_is(g) : WAITING_MET;
 }
 
 const struct dependency *waiting_for(const struct waiting *w, const struct task *t, bool *never)

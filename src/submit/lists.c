@@ -106,13 +106,10 @@ struct dependency_list { struct dependency *items; size_t n, cap; };
 
 static int parse_kind(const char *word, size_t len, enum dependency_kind *kind, struct error *err)
 {
-	for (enum dependency_kind k = DEP_AFTEROK; k <= DEP_AFTERNOTOK; k++)
-		if (strlen(dependency_kind_name(k)) == len && !memcmp(word, dependency_kind_name(k), len)) {
-			*kind = k;
-			return 0;
-		}
-	return error_set(err, ERR_INVALID, "'%.*s' is no kind of dependency: afterok, afterany or afternotok, as in afterok:12",
-			 (int)(len < 60 ? len : 60), word);
+	if (!dependency_kind_parse(word, len, kind))
+		return 0;
+	return error_set(err, ERR_INVALID, "'%.*s' is no kind of dependency: afterok, afterany, afternotok, after or aftercorr, as in "
+			 "afterok:12, or singleton", (int)(len < 60 ? len : 60), word);
 }
 
 static int add_dependency(struct dependency_list *list, enum dependency_kind kind, const char *word, size_t len,
@@ -152,11 +149,24 @@ static int take_dependency(const char **p, struct dependency_list *list, struct 
 	return 0;
 }
 
-int options_parse_dependencies(const char *text, struct dependency **deps, size_t *n, struct error *err)
+/* "singleton", which names no task. */
+static bool take_singleton(const char **p)
+{
+	static const char word[] = "singleton";
+	size_t len = strcspn(*p, ":,");
+	bool is = len == strlen(word) && !memcmp(*p, word, len) && (*p)[len] != ':';
+	*p += is ? len : 0;
+	return is;
+}
+
+int options_parse_dependencies(const char *text, struct dependency **deps, size_t *n, bool *singleton, struct error *err)
 {
 	struct dependency_list list = { 0 };
+	*singleton = false;
 	for (const char *p = text;; p++) {
-		if (take_dependency(&p, &list, err)) {
+		if (take_singleton(&p))
+			*singleton = true;
+		else if (take_dependency(&p, &list, err)) {
 			free(list.items);
 			return -1;
 		}

@@ -5,6 +5,7 @@
 #include "submit/options.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "base/words.h"
@@ -314,12 +315,24 @@ static int set_dependency(struct spec *s, struct submit_pending *p, const char *
 	(void)p;
 	struct dependency *deps;
 	size_t n;
-	if (options_parse_dependencies(value, &deps, &n, err))
+	if (options_parse_dependencies(value, &deps, &n, &s->singleton, err))
 		return -1;
 	free(s->deps);
 	s->deps = deps;
 	s->n_deps = n;
 	return 0;
+}
+
+static int set_begin(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return options_parse_begin(value, clock_wall_ms() / 1000, &s->begin_s, err);
+}
+
+static int set_export(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)s;
+	return set_text(&p->export, value, SPEC_MAX_TEXT, err);
 }
 
 static int set_hold(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -398,17 +411,20 @@ const struct submit_option submit_options[] = {
 	TASK("name", 'J', "NAME", "name", NULL, set_name, "name shown in lists (default: the file's, script's or program's)"),
 	TASK("job-name", 0, "NAME", NULL, NULL, set_name, "the same, in Slurm's spelling"),
 	TASK("array", 'a', "INDICES", NULL, NULL, set_array, "one task for each index: 0-9, 1,3,7, 0-99:10, 0-9%4 (four at once)"),
-	CHOICE("dependency", 'd', "KIND:ID", "afterok: afterany: afternotok:", "dependency", NULL, set_dependency,
-	     "starts after others: afterok:12:13,afterany:14,afternotok:15"),
+	CHOICE("dependency", 'd', "KIND:ID", "afterok: afterany: afternotok: after: aftercorr: singleton", "dependency", NULL, set_dependency,
+	     "starts after others: afterok:12:13,afterany:14,after:15,singleton"),
+	TASK("begin", 'b', "TIME", NULL, NULL, set_begin, "starts no sooner: now+1hour, 16:00, tomorrow, 2026-11-22T16:00"),
 	TASK("hold", 'H', NULL, NULL, NULL, set_hold, "waits for `rad release`"),
 	TASK("output", 'o', "FILE", "output", NULL, set_output, "log file; %j task, %A job, %a index, %x name, %u user"),
 	TASK("error", 'e', "FILE", "error", NULL, set_error, "a log file of its own for errors"),
 	TASK("chdir", 'D', "DIR", NULL, NULL, set_chdir, "working directory"),
 	TASK("env", 0, "NAME", "env", NULL, set_env, "conda environment to run in"),
+	TASK("export", 0, "VARS", NULL, NULL, set_export, "environment it gets: ALL (default), NONE, or NAME,NAME=value,..."),
 	TASK("requeue", 0, NULL, "requeue", NULL, set_requeue, "run again when the machine or a neighbour was at fault (default)"),
 	TASK("notify", 0, "EVENTS", "notify", NULL, set_notify, "what to be told of: begin, end, fail, oom, slot; joined by commas"),
 	TASK("notify-to", 0, "PLACE", "notify_to", NULL, set_notify_to, "where to: mail:ADDRESS, https://..., or exec:/PROGRAM"),
 	TASK("no-requeue", 0, NULL, NULL, NULL, set_no_requeue, "never run again"),
+	{ "wrap", 0, "COMMAND", NULL, NULL, "a line of shell to run, in the place of a file or a command", NULL, true, NULL },
 	CLIENT("parsable", 0, "print the id and nothing else"),
 	CLIENT("dry-run", 0, "check everything, show estimate and placement, queue nothing"),
 	CLIENT("wait", 'W', "wait for the end; exit with the task's code"),
@@ -462,6 +478,7 @@ void options_pending_clear(struct submit_pending *p)
 	free(p->model);
 	free(p->capture);
 	free(p->chdir);
+	free(p->export);
 	*p = (struct submit_pending){ 0 };
 }
 

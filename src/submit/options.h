@@ -22,6 +22,7 @@ struct submit_pending {
 	char *model, *capture;	/* paths to read; owned */
 	enum submit_capture capture_how;
 	char *chdir;		/* --chdir; owned */
+	char *export;		/* --export: which variables go along; owned, NULL: all */
 	int64_t nice;		/* lowers the priority */
 };
 
@@ -33,8 +34,8 @@ struct submit_option {
 	const char *alias;	/* another key for the same ("time" / "time_limit"), or NULL */
 	const char *help;	/* one line */
 	const char *words;	/* all that the value can be, blanks between them; NULL: it is free */
-	bool client_only;	/* acts on the command (--json, --wait), not on the task */
-	/* Sets it; NULL when client_only. `value` is never NULL ("" for a flag without one). */
+	bool client_only;	/* of a command line alone (--json, --wait, --wrap), and of no file */
+	/* Sets it; NULL when it acts on the command, not on the task. `value` is never NULL ("" for a flag without one). */
 	int (*set)(struct spec *s, struct submit_pending *p, const char *value, struct error *err);
 };
 
@@ -58,8 +59,11 @@ void options_pending_clear(struct submit_pending *p);
 
 /* "0-9%4", "1,3,5-7:2": Slurm's forms. Indices below 1000000, each once, at most SPEC_MAX_ARRAY of them. *limit 0: none. */
 int options_parse_array(const char *text, uint32_t **indices, size_t *n, uint32_t *limit, struct error *err);
-/* "afterok:12:13,afterany:14_2" */
-int options_parse_dependencies(const char *text, struct dependency **deps, size_t *n, struct error *err);
+/* "afterok:12:13,afterany:14_2,singleton" */
+int options_parse_dependencies(const char *text, struct dependency **deps, size_t *n, bool *singleton, struct error *err);
+/* When a task may begin, as sbatch's --begin, in the local time zone: "now+1hour", "16:00" (the next one), "tomorrow", "2026-11-22T16:00".
+ * `now_s` is the wall clock. Seconds since 1970; 0 for "now". */
+int options_parse_begin(const char *text, int64_t now_s, int64_t *begin_s, struct error *err);
 /* "USR1@60", "B:TERM@30", "10": seconds default to 60, as Slurm's. */
 int options_parse_signal(const char *text, int *signal, int64_t *before_s, struct error *err);
 

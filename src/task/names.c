@@ -36,7 +36,9 @@ static const char *const share_modes[] = {
 };
 
 static const char *const dependency_kinds[] = {
-	[DEP_AFTEROK] = "afterok", [DEP_AFTERANY] = "afterany", [DEP_AFTERNOTOK] = "afternotok",
+#define X(name, word) [name] = word,
+	DEPENDENCY_KINDS(X)
+#undef X
 };
 
 char *task_id_text(task_id id, char buf[TASK_ID_TEXT])
@@ -105,6 +107,16 @@ const char *share_mode_name(enum share_mode mode)
 const char *dependency_kind_name(enum dependency_kind kind)
 {
 	return dependency_kinds[kind];
+}
+
+int dependency_kind_parse(const char *word, size_t n, enum dependency_kind *kind)
+{
+	for (unsigned i = 0; i < DEPENDENCY_KIND_COUNT; i++)
+		if (strlen(dependency_kinds[i]) == n && !memcmp(word, dependency_kinds[i], n)) {
+			*kind = (enum dependency_kind)i;
+			return 0;
+		}
+	return -1;
 }
 
 int share_mode_parse(const char *word, enum share_mode *mode, struct error *err)

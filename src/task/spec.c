@@ -63,6 +63,8 @@ static const struct field fields[] = {
 	FIELD(time_limit_s, F_I64, 0, (int64_t)100 * 366 * 86400),
 	FIELD(slot_s, F_I64, -1, (int64_t)100 * 366 * 86400),
 	FIELD(requeue_code, F_INT, 0, 255),
+	FIELD(begin_s, F_I64, 0, INT64_MAX / 1000),
+	FIELD(singleton, F_BOOL, 0, 1),
 	FIELD(signal, F_INT, 0, 64),
 	FIELD(signal_before_s, F_I64, 0, 65535),
 	FIELD(requeue, F_BOOL, 0, 1),
@@ -87,6 +89,11 @@ struct spec *spec_ref(struct spec *s)
 {
 	s->refs++;
 	return s;
+}
+
+bool spec_waits(const struct spec *s, int64_t submit_ms)
+{
+	return s->n_deps > 0 || s->begin_s * 1000 > submit_ms;
 }
 
 static void free_words(char **words)
@@ -258,11 +265,8 @@ static int words_from_json(const json_t *a, const char *key, char ***words, stru
 static int dependency_from_json(const json_t *d, struct dependency *dep, struct error *err)
 {
 	const char *kind = json_string_value(json_array_get(d, 0)), *id = json_string_value(json_array_get(d, 1));
-	for (enum dependency_kind k = DEP_AFTEROK; kind && k <= DEP_AFTERNOTOK; k++)
-		if (!strcmp(kind, dependency_kind_name(k))) {
-			dep->kind = k;
-			return task_id_parse(id, &dep->task, err);
-		}
+	if (kind && !dependency_kind_parse(kind, strlen(kind), &dep->kind))
+		return task_id_parse(id, &dep->task, err);
 	return error_set(err, ERR_INVALID, "'deps': '%.40s' is no kind of dependency", kind ? kind : "");
 }
 

@@ -35,7 +35,20 @@ const char *share_mode_name(enum share_mode mode);
 /* Returns 0, or -1 with the list of words in the error. */
 int share_mode_parse(const char *word, enum share_mode *mode, struct error *err);
 
-enum dependency_kind { DEP_AFTEROK, DEP_AFTERANY, DEP_AFTERNOTOK };
+/* name, word, what has become of the other task when it is met */
+#define DEPENDENCY_KINDS(X) \
+	X(DEP_AFTEROK, "afterok")		/* completed */ \
+	X(DEP_AFTERANY, "afterany")		/* ended */ \
+	X(DEP_AFTERNOTOK, "afternotok")		/* ended, and did not complete */ \
+	X(DEP_AFTER, "after")			/* started, or ended without */ \
+	X(DEP_AFTERCORR, "aftercorr")		/* completed: the element of the other array with the same index */
+
+enum dependency_kind {
+#define X(name, word) name,
+	DEPENDENCY_KINDS(X)
+#undef X
+	DEPENDENCY_KIND_COUNT
+};
 
 struct dependency {
 	enum dependency_kind kind;
@@ -43,6 +56,8 @@ struct dependency {
 };
 
 const char *dependency_kind_name(enum dependency_kind kind);
+/* The first n bytes of `word`. Returns 0 or -1. */
+int dependency_kind_parse(const char *word, size_t n, enum dependency_kind *kind);
 
 /* Resource limits of the submitting shell that are worth keeping, soft and hard; RLIM_INFINITY is -1. */
 struct spec_rlimit { int resource; int64_t soft, hard; };
@@ -101,8 +116,10 @@ struct spec {
 	int requeue_code;	/* its exit code that means "I saved what I did, start me again"; 0: SPEC_REQUEUE_CODE */
 	int signal;		/* sent `signal_before_s` before the limit, and at the end of a slot; 0: none, and there USR1 */
 	int64_t signal_before_s;
+	int64_t begin_s;	/* wall: it does not start before; 0: at once */
 	struct dependency *deps;
 	size_t n_deps;
+	bool singleton;		/* after all earlier tasks of its user and name; radd makes dependencies of that at submission */
 	char *notify, *notify_to;	/* words of submit/notices.h, and where they go; NULL: none */
 	bool requeue;		/* run again when the machine or a neighbour, not the task, was at fault. Default true */
 
@@ -119,6 +136,9 @@ struct spec *spec_create(void);
 struct spec *spec_ref(struct spec *s);
 /* Drops a reference; takes NULL. */
 void spec_unref(struct spec *s);
+
+/* Whether the task has to wait when it is submitted: for others, or for its time. */
+bool spec_waits(const struct spec *s, int64_t submit_ms);
 
 /* Everything but `environ` and who. */
 json_t *spec_to_json(const struct spec *s);

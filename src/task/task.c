@@ -120,7 +120,7 @@ static void apply_submitted(struct task *t, const struct event *ev)
 {
 	t->submit_ms = t->queued_ms = t->booked_until_ms = ev->t_ms;
 	t->state = t->spec->hold ? TASK_HELD : TASK_PENDING;
-	t->waiting_for_deps = t->spec->n_deps > 0;
+	t->waiting_for_deps = spec_waits(t->spec, ev->t_ms);
 }
 
 /* Another declaration makes the estimate void, so that the next pass asks again; other changes do not touch it. */
@@ -467,6 +467,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	json_object_set_new(o, "terminal", json_boolean(t->spec->terminal));
 	json_object_set_new(o, "process", json_int_or_null(t->spec->process_pid, t->spec->process_pid));
 	json_object_set_new(o, "lease", json_boolean(t->spec->lease));
+	json_object_set_new(o, "begin_time", json_time_or_null(t->spec->begin_s * 1000));
 	task_show_slowdown(o, last ? &last->seen : NULL);
 	return o;
 }

@@ -219,7 +219,7 @@ struct task {
 
 	enum task_state state;
 	enum task_queue queue;		/* while pending */
-	bool waiting_for_deps;
+	bool waiting_for_deps;		/* or for its time */
 	enum stop_reason stopping;	/* while running */
 
 	/* Changeable copies of what the spec asked for. */

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ * The environment that a task inherits, and what --export makes of it: see submit_caller.h.
+ */
+#include "cli/submit_caller.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/scope.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define MAX_VARIABLE ((128u << 10) - 1)	/* what execve takes as one string */
+
+/* A variable that says where its process runs or which GPUs it has is wrong in the task. */
+static bool is_left_behind(const char *variable)
+{
+	static const char *const prefixes[] = { "SLURM_", "XDG_", "SSH_", "TMUX", "RAD_", "CUDA_VISIBLE_DEVICES=", "PWD=",
+		"OLDPWD=", "_=" };
+	for (size_t i = 0; i < COUNT_OF(prefixes); i++)
+		if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
+size_t submit_caller_environ(struct spec *s)
+{
+	size_t n = 0, dropped = 0, kept = 0;
+	while (environ[n])
+		n++;
+	free(s->environ);	/* still the empty list of spec_create */
+	s->environ = alloc_zero((n + 2) * sizeof *s->environ);
+	for (char **e = environ; *e; e++) {
+		if (is_left_behind(*e) || !strchr(*e, '=') || **e == '=')
+			continue;
+		if (strlen(*e) > MAX_VARIABLE || !submit_caller_is_utf8(*e))
+			dropped++;
+		else
+			s->environ[kept++] = alloc_string(*e);
+	}
+	if (s->cwd)
+		s->environ[kept] = alloc_printf("PWD=%s", s->cwd);
+	return dropped;
+}
+
+/* ---- --export ---- */
+
+/* The next item of the list, quotes taken off; NULL at its end. Free it. */
+static char *export_item(const char **p)
+{
+	struct buf item = { 0 };
+	char quote = 0;
+	if (!**p)
+		return NULL;
+	for (; **p && (quote || **p != ','); ++*p) {
+		if (quote ? **p == quote : **p == '"' || **p == '\'')
+			quote = quote ? 0 : **p;
+		else
+			buf_add(&item, *p, 1);
+	}
+	*p += **p == ',';
+	return buf_steal(&item);
+}
+
+static bool is_variable(const char *name, size_t len)
+{
+	bool good = len && !isdigit((unsigned char)*name);
+	for (size_t i = 0; i < len; i++)
+		good = good && (isalnum((unsigned char)name[i]) || name[i] == '_');
+	return good;
+}
+
+/* The place of that variable in the list; NULL: it is not there. */
+static char **find_variable(char **list, const char *name, size_t len)
+{
+	for (; *list; list++)
+		if (!strncmp(*list, name, len) && (*list)[len] == '=')
+			return list;
+	return NULL;
+}
+
+/* Takes over the text. The list has room for it. */
+static void put_variable(char **list, char *item, size_t len)
+{
+	char **at = find_variable(list, item, len);
+	for (size_t n = 0; !at; n++)
+		if (!list[n]) {
+			list[n + 1] = NULL;
+			at = &list[n];
+		}
+	free(*at);
+	*at = item;
+}
+
+/* One item goes from `all`, or as it is, into `to`. */
+static int export_one(char *const *all, char **to, char *item, struct error *err)
+{
+	size_t len = strcspn(item, "=");
+	if (!strcasecmp(item, "ALL") || !strcasecmp(item, "NONE") || !strcasecmp(item, "NIL") || !*item)
+		return 0;
+	if (!is_variable(item, len))
+		return error_set(err, ERR_INVALID, "'%.60s' is neither ALL, NONE, NAME nor NAME=value", item);
+	if (strlen(item) > MAX_VARIABLE || !submit_caller_is_utf8(item))
+		return error_set(err, ERR_INVALID, "'%.60s...' is too long or not UTF-8", item);
+	char **there = find_variable((char **)all, item, len);
+	if (item[len] && is_left_behind(item))
+		return error_set(err, ERR_INVALID, "%.*s is set by RAD-RM alone", (int)len, item);
+	if (item[len] || there)
+		put_variable(to, alloc_string(item[len] ? item : *there), len);
+	return 0;
+}
+
+static void free_list(char **list)
+{
+	for (char **e = list; *e; e++)
+		free(*e);
+	free(list);
+}
+
+/* What a task has in any case. */
+static void keep_login(char *const *all, char **to, const char *cwd)
+{
+	static const char *const names[] = { "HOME", "USER", "LOGNAME", "SHELL" };
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		char **there = find_variable((char **)all, names[i], strlen(names[i]));
+		if (there)
+			put_variable(to, alloc_string(*there), strlen(names[i]));
+	}
+	put_variable(to, alloc_string("PATH=/usr/local/bin:/usr/bin:/bin"), 4);
+	if (cwd)
+		put_variable(to, alloc_printf("PWD=%s", cwd), 3);
+}
+
+/* Free it with free_list. */
+static char **export_items(const char *list)
+{
+	size_t n = 0, cap = 0;
+	char **items = NULL, *item;
+	do {
+		item = export_item(&list);
+		alloc_grow(items, n, cap);
+		items[n++] = item;
+	} while (item);
+	return items;
+}
+
+int submit_caller_export(struct spec *s, const char *list, struct error *err)
+{
+	size_t n = 0, n_items = 0;
+	bool all = false;
+	int failed = 0;
+	if (!list)
+		return 0;
+	char **items = export_items(list);
+	for (; items[n_items]; n_items++)
+		all = all || !strcasecmp(items[n_items], "ALL");
+	while (s->environ[n])
+		n++;
+	char **to = alloc_zero((n + n_items + 8) * sizeof *to);
+	for (size_t i = 0; all && i < n; i++)
+		to[i] = alloc_string(s->environ[i]);
+	if (!all)
+		keep_login(s->environ, to, s->cwd);
+	for (size_t i = 0; i < n_items && !failed; i++)
+		failed = export_one(s->environ, to, items[i], err);
+	free_list(items);
+	free_list(failed ? to : s->environ);
+	s->environ = failed ? s->environ : to;
+	return failed;
+}
