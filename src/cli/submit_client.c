@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/args.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
 #include "cli/submit_caller.h"
@@ -361,6 +362,8 @@ static int settle(struct submit_job *j, struct error *err)
 	if (dropped)
 		add_note(j->flags, alloc_printf("%zu environment variable%s left out: not UTF-8, or too long", dropped,
 						dropped == 1 ? " is" : "s are"));
+	if (j->pending.begin && submit_caller_begin(j->pending.begin, clock_wall_ms() / 1000, &s->begin_s, err))
+		return error_wrap(err, "--begin");
 	if (submit_caller_export(s, j->pending.export, err))
 		return error_wrap(err, "--export");
 	if (!s->script)

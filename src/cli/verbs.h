@@ -23,10 +23,12 @@
 	X(why, verb_why, "why a task is where it is, in numbers", "[options] ID...", OWN_CODE) \
 	X(logs, verb_logs, "a task's output", "[options] ID...", OWN_CODE) \
 	X(wait, verb_wait, "wait for tasks to end, exit with their code", "[options] ID...", TASKS_CODE) \
-	X(cancel, verb_cancel, "end tasks, or take them out of the queue", "[options] ID... | --all | --pending | --user --name --state", OWN_CODE) \
+	X(cancel, verb_cancel, "end tasks, or take them out of the queue", \
+	  "[options] ID... | --all | --pending | --user --name --state", OWN_CODE) \
 	X(hold, verb_change, "keep pending tasks back", "[options] ID... | --user --name --state", OWN_CODE) \
 	X(release, verb_change, "let held tasks go", "[options] ID... | --user --name --state", OWN_CODE) \
-	X(requeue, verb_change, "put running or ended tasks back into the queue", "[options] ID... | --user --name --state", OWN_CODE) \
+	X(requeue, verb_change, "put running or ended tasks back into the queue", \
+	  "[options] ID... | --user --name --state", OWN_CODE) \
 	X(update, verb_update, "change a task's priority, time limit, memory or name", "[options] ID... [KEY=VALUE...]", OWN_CODE) \
 	X(purge, verb_purge, "remove ended tasks from the accounts", "--older TIME [options]", OWN_CODE) \
 	X(gpus, verb_gpus, "GPUs: load, memory, tasks, processes", "[options]", OWN_CODE) \

@@ -62,7 +62,8 @@ int which_ids(struct which *w, char *const *words, size_t n, struct error *err)
 	return 0;
 }
 
-bool which_has(const struct which *w, const json_t *t)
+/* A task object, or one with the members id, user, name and state. */
+static bool which_has(const struct which *w, const json_t *t)
 {
 	task_id id;
 	enum task_state s = member_state(t);

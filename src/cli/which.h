@@ -28,8 +28,6 @@ int which_user(struct which *w, const char *user, struct error *err);
 /* "PD,R", "running", "all". */
 int which_states(struct which *w, const char *words, struct error *err);
 int which_ids(struct which *w, char *const *words, size_t n, struct error *err);
-/* Whether a task object, or one with the members id, user, name and state, is meant. */
-bool which_has(const struct which *w, const json_t *task);
 void which_clear(struct which *w);
 
 /* All that is known of the tasks that the words name, in their order: {"schema","tasks"}, a new reference. Those of a range or
@@ -37,7 +35,7 @@ void which_clear(struct which *w);
 json_t *which_show(char *const *words, size_t n, struct error *err);
 
 /* The tasks that are meant, as radd has them: first those that ended in the last day, where their states are asked for. Of the
- * living only those members (NULL: all) and what which_has needs. {"schema","tasks","truncated"}, a new reference. */
+ * living only those members (NULL: all), id, user, name and state. {"schema","tasks","truncated"}, a new reference. */
 json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err);
 
 #endif

@@ -23,7 +23,7 @@ bool begins_later(const struct task *t, int64_t wall_ms);
 void begins_add(struct begins *b, const struct task *t);
 /* It is not any more, if it was. */
 void begins_remove(struct begins *b, task_id id);
-/* Takes out those whose time has come, ascending by id in *ids (free it). Returns how many. Looks at none before the next time. */
+/* Takes out those whose time has come, ascending by id in *ids (free it). Returns how many. Costs nothing before the next. */
 size_t begins_due(struct begins *b, int64_t wall_ms, task_id **ids);
 /* The next time (wall); INT64_MAX: none. */
 int64_t begins_next_ms(const struct begins *b);

@@ -635,11 +635,6 @@ bool core_job_state(const struct core *c, uint32_t job, enum task_state *state)
 	return tasks_job_state(c->tasks, job, state);
 }
 
-bool core_job_lives(const struct core *c, uint32_t job)
-{
-	return tasks_job_lives(c->tasks, job);
-}
-
 size_t core_gpu_count(const struct core *c)
 {
 	return fleet_present(c->fleet);

@@ -193,7 +193,6 @@ bool core_is_waited_for(const struct core *c, task_id id);
 /* Whether any task of that job is alive. */
 /* Its live elements' state, as far as the least advanced of them: PENDING, HELD or RUNNING. False: none lives. */
 bool core_job_state(const struct core *c, uint32_t job, enum task_state *state);
-bool core_job_lives(const struct core *c, uint32_t job);
 
 /* Attempts ---------------------------------------------------------------------------------------------------------- */
 

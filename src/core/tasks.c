@@ -388,11 +388,6 @@ bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *stat
 	return true;
 }
 
-bool tasks_job_lives(const struct tasks *ts, uint32_t job)
-{
-	return idmap_get(&ts->jobs, job) || tasks_find(ts, TASK_ID(job, -1));
-}
-
 size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids)
 {
 	const struct job *j = idmap_get(&ts->jobs, job);
@@ -424,7 +419,7 @@ bool tasks_are_waited_for(const struct tasks *ts, task_id id)
 	return waiting_names(ts->waiting, id);
 }
 
-const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never)
+static const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never)
 {
 	return waiting_for(ts->waiting, t, never);
 }

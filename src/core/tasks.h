@@ -62,7 +62,6 @@ size_t tasks_live(const struct tasks *ts);
 size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes);
 /* The state of its least advanced live element. False: none lives. */
 bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *state);
-bool tasks_job_lives(const struct tasks *ts, uint32_t job);
 /* The live elements of a job in order of index; free *ids. */
 size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids);
 
@@ -70,12 +69,11 @@ size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids);
 const struct queue *tasks_queue(const struct tasks *ts);
 size_t tasks_queued(const struct tasks *ts);
 bool tasks_in_queue(const struct tasks *ts, const struct task *t);
-/* What keeps a task that waits for others; see queue/waiting.h. */
+/* Whether anybody waits for it, or for the job. */
 bool tasks_are_waited_for(const struct tasks *ts, task_id id);
-const struct dependency *tasks_waits_for(const struct tasks *ts, const struct task *t, bool *never);
 /* Whether it waits for what can no longer come unless a person requeues what has ended: a dependency of its own that can never
- * be met, or one on the success of a task of which that holds. *on: its own dependency that this is about. Looks through a chain
- * of a hundred at most. */
+ * be met, or one on the success of a task of which that holds (a hundred in a chain are looked through). *on: its dependency
+ * that keeps it, as waiting_for. */
 bool tasks_waits_in_vain(const struct tasks *ts, const struct task *t, const struct dependency **on);
 /* Every live task: running ones by id, the queue in its order, the others by id. */
 void tasks_each(const struct tasks *ts, void (*each)(void *ctx, const struct task *t), void *ctx);

@@ -390,12 +390,12 @@ static void an_array_after_an_array_is_no_square(void **unused)
 	assert_true(w->n_looked_up <= 2);
 	w->n_looked_up = 0;
 	for (int i = 0; i < N; i++) {
-		assert_true(core_job_lives(w->c, TASK_JOB(a)));
+		assert_true(core_job_state(w->c, TASK_JOB(a), &(enum task_state){ 0 }));
 		assert_true(core_task(w->c, TASK_ID(TASK_JOB(b), i))->waiting_for_deps);
 		assert_int_equal(core_task(w->c, TASK_ID(TASK_JOB(c), 0))->waiting_for_deps, i <= 7);
 		assert_int_equal(core_cancel(w->c, TASK_ID(TASK_JOB(a), i), 0, w->now, NULL), 0);
 	}
-	assert_false(core_job_lives(w->c, TASK_JOB(a)));
+	assert_false(core_job_state(w->c, TASK_JOB(a), &(enum task_state){ 0 }));
 	assert_int_equal(w->n_looked_up, 1);	/* for all of b; what c waits for ended here */
 	for (int i = 0; i < N; i++)
 		assert_false(core_task(w->c, TASK_ID(TASK_JOB(b), i))->waiting_for_deps);

@@ -72,10 +72,8 @@ static inline bool state_of(task_id id, enum task_state *state, void *ctx)
 	w->n_looked_up++;
 	if (t)
 		*state = t->state;
-	if (!t && TASK_INDEX(id) < 0 && core_job_lives(w->c, TASK_JOB(id))) {
-		*state = TASK_PENDING;
+	if (!t && TASK_INDEX(id) < 0 && core_job_state(w->c, TASK_JOB(id), state))
 		return true;
-	}
 	for (unsigned i = 0; !t && TASK_INDEX(id) < 0 && i < w->n_ended; i++)
 		if (TASK_JOB(w->ended[i].id) == TASK_JOB(id)) {
 			*state = w->ended[i].state;

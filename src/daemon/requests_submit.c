@@ -100,15 +100,15 @@ static void submit_add_earlier(void *ctx, const struct task *t)
 	s->deps[s->n_deps++] = (struct dependency){ DEP_AFTERANY, TASK_ID(TASK_JOB(t->id), -1) };
 }
 
-/* Earlier tasks of its user and name are known now, and later ones do not matter: so a singleton is so many dependencies. Of its
- * own elements, an array's, one runs at a time. */
+/* Earlier tasks of its user and name are known now, and later ones do not matter: so a singleton is so many dependencies. Of an
+ * array, one element runs at a time. */
 static int submit_make_singleton(const struct requests *q, struct spec *s, struct error *err)
 {
 	if (!s->singleton || !s->name)
 		return 0;
 	core_each_task(q->core, submit_add_earlier, s);
 	if (s->n_deps > MAX_DEPENDENCIES)
-		return error_set(err, ERR_UNAVAILABLE, "--dependency=singleton: more than %d unfinished tasks of yours have the name '%.100s'",
+		return error_set(err, ERR_UNAVAILABLE, "--dependency=singleton: more than %d unfinished tasks of yours are named '%.100s'",
 				 MAX_DEPENDENCIES, s->name);
 	if (s->n_array)
 		s->array_limit = 1;

@@ -343,8 +343,8 @@ static int read_line(struct radfile_reader *r, struct radfile_line l, bool keys,
 	return radfile_is_sbatch(l) ? radfile_sbatch(r, l) : radfile_directive(r, l);
 }
 
-/* sbatch runs a script as its first line says, and that goes on behind a command that failed; ours are run by bash -e. So a script
- * that is Slurm's alone has that undone, in the place of the first line, which is a comment. */
+/* sbatch runs a script as its first line says, and that goes on behind a command that failed; ours are run by bash -e. So a
+ * script that is Slurm's alone has that undone, in the place of the first line, which is a comment. */
 static void run_as_sbatch(struct radfile_reader *r)
 {
 	const char *first = buf_text(&r->script), *end = strchr(first, '\n');

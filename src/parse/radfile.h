@@ -34,8 +34,8 @@ struct radfile {
 	size_t n_notes;
 };
 
-/* `name` is shown in errors ("train.rad:4: ..."); a name that does not end in ".rad" is a script in which only `#RAD` and `#SBATCH`
- * lines count. `path` is where it lies, absolute: a Python script finds the modules beside it (NULL: not known).
+/* `name` is shown in errors ("train.rad:4: ..."); a name that does not end in ".rad" is a script in which only `#RAD` and
+ * `#SBATCH` lines count. `path` is where it lies, absolute: a Python script finds the modules beside it (NULL: not known).
  * `positional_policy`: whether line 7 of the positional form counts.
  * Refuses empty, binary (zero bytes, or not UTF-8), and unknown keys with the nearest known one.
  * Returns 0; or -1 with *out empty. */

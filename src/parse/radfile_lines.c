@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Lines of a script that hold options of a command line: `#RAD --option=value`, and Slurm's `#SBATCH`. See radfile_private.h.
  *
- * A `#RAD` line is ours: what we do not know in it is a slip, and refused. A `#SBATCH` line is Slurm's, and says more than there is on
- * one machine: what has no meaning here is told and passed over, what has one is obeyed by the same table of options, and what
- * cannot be obeyed (two nodes) is refused, since the script would do something else than it says.
+ * A `#RAD` line is ours: what we do not know in it is a slip, and refused. A `#SBATCH` line is Slurm's, and says more than
+ * there is on one machine: what has no meaning here is told and passed over, what has one is obeyed by the same table of
+ * options, and what cannot be obeyed (two nodes) is refused, since the script would do something else than it says.
  */
 #include "parse/radfile_private.h"
 
@@ -108,7 +108,8 @@ static int directive_word(struct radfile_reader *r, const char *word, struct rad
 	const struct submit_option *o = NULL;
 	if (word[0] == '-' && word[1] == '-') {
 		equals = strchr(word, '=');
-		scoped_free char *name = radfile_copy((struct radfile_line){ word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2) });
+		size_t len = equals ? (size_t)(equals - word - 2) : strlen(word + 2);
+		scoped_free char *name = radfile_copy((struct radfile_line){ word + 2, len });
 		o = options_find(name);
 		value = equals ? equals + 1 : NULL;
 	} else if (word[0] == '-' && word[1]) {
@@ -198,8 +199,8 @@ static int sbatch_check_nodes(struct radfile_reader *r, const struct sbatch_word
 	bool nodes = !strcmp(w->name, "nodes") || (w->name == w->word + 1 && *w->name == 'N');
 	if (!nodes || !w->value || strspn(w->value, "0123456789-") != strlen(w->value) || strtol(w->value, NULL, 10) < 2)
 		return 0;
-	return error_set(r->err, ERR_INVALID, "%.300s:%d: #SBATCH asks for %.20s nodes, and this is one machine", r->name, r->scan.line,
-			 w->value);
+	return error_set(r->err, ERR_INVALID, "%.300s:%d: #SBATCH asks for %.20s nodes, and this is one machine", r->name,
+			 r->scan.line, w->value);
 }
 
 /* Slurm lets the later one of two count. */

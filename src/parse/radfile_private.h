@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What radfile.c and radfile_lines.c share: a file being read, and the lines in it that are options of a command line, `#RAD` and
- * `#SBATCH`. Nobody else includes it.
+ * What radfile.c and radfile_lines.c share: a file being read, and the lines in it that are options of a command line, `#RAD`
+ * and `#SBATCH`. Nobody else includes it.
  */
 #ifndef RAD_PARSE_RADFILE_PRIVATE_H
 #define RAD_PARSE_RADFILE_PRIVATE_H

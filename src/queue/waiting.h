@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who waits for whom: dependencies of pending tasks (Slurm's afterok, afterany, afternotok, after, aftercorr). What is waited for is looked up
- * once, however many wait for it, and told from then on; a change costs as many steps as tasks wait for exactly that one.
- * Elements of an array share one spec, so they wait as one, but for aftercorr.
+ * Who waits for whom: dependencies of pending tasks (Slurm's afterok, afterany, afternotok, after, aftercorr). What is waited
+ * for is looked up once, however many wait for it, and told from then on; a change costs as many steps as tasks wait for
+ * exactly that one. Elements of an array share one spec, so they wait as one, but for aftercorr.
  *
  * Pure: it is told what comes and ends, and says who may go on.
  */
@@ -18,7 +18,8 @@ struct waiting;
 
 /* Gives the state of a task or an array job, as of now; false: there is no such, which is never met. For a job with several
  * elements it is asked with the job's id and gives the worst of their states, where one that has not ended is worse than any
- * that has, and one that has not started worse than one that runs. May be slow: it is asked once for each thing that is waited for, not once for each task that waits. */
+ * that has, and one that has not started worse than one that runs. May be slow: it is asked once for each thing that is waited
+ * for, not once for each task that waits. */
 typedef bool (*waiting_state_of)(task_id id, enum task_state *state, void *ctx);
 
 struct waiting *waiting_create(waiting_state_of state_of, void *ctx);

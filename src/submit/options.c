@@ -5,7 +5,6 @@
 #include "submit/options.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "base/words.h"
@@ -325,8 +324,8 @@ static int set_dependency(struct spec *s, struct submit_pending *p, const char *
 
 static int set_begin(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
-	(void)p;
-	return options_parse_begin(value, clock_wall_ms() / 1000, &s->begin_s, err);
+	(void)s;
+	return set_text(&p->begin, value, MAX_WORD, err);
 }
 
 static int set_export(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -411,8 +410,8 @@ const struct submit_option submit_options[] = {
 	TASK("name", 'J', "NAME", "name", NULL, set_name, "name shown in lists (default: the file's, script's or program's)"),
 	TASK("job-name", 0, "NAME", NULL, NULL, set_name, "the same, in Slurm's spelling"),
 	TASK("array", 'a', "INDICES", NULL, NULL, set_array, "one task for each index: 0-9, 1,3,7, 0-99:10, 0-9%4 (four at once)"),
-	CHOICE("dependency", 'd', "KIND:ID", "afterok: afterany: afternotok: after: aftercorr: singleton", "dependency", NULL, set_dependency,
-	     "starts after others: afterok:12:13,afterany:14,after:15,singleton"),
+	CHOICE("dependency", 'd', "KIND:ID", "afterok: afterany: afternotok: after: aftercorr: singleton", "dependency", NULL,
+	     set_dependency, "starts after others: afterok:12:13,afterany:14,after:15,singleton"),
 	TASK("begin", 'b', "TIME", NULL, NULL, set_begin, "starts no sooner: now+1hour, 16:00, tomorrow, 2026-11-22T16:00"),
 	TASK("hold", 'H', NULL, NULL, NULL, set_hold, "waits for `rad release`"),
 	TASK("output", 'o', "FILE", "output", NULL, set_output, "log file; %j task, %A job, %a index, %x name, %u user"),
@@ -478,6 +477,7 @@ void options_pending_clear(struct submit_pending *p)
 	free(p->model);
 	free(p->capture);
 	free(p->chdir);
+	free(p->begin);
 	free(p->export);
 	*p = (struct submit_pending){ 0 };
 }

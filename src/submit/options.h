@@ -22,6 +22,7 @@ struct submit_pending {
 	char *model, *capture;	/* paths to read; owned */
 	enum submit_capture capture_how;
 	char *chdir;		/* --chdir; owned */
+	char *begin;		/* --begin; owned */
 	char *export;		/* --export: which variables go along; owned, NULL: all */
 	int64_t nice;		/* lowers the priority */
 };
@@ -61,9 +62,6 @@ void options_pending_clear(struct submit_pending *p);
 int options_parse_array(const char *text, uint32_t **indices, size_t *n, uint32_t *limit, struct error *err);
 /* "afterok:12:13,afterany:14_2,singleton" */
 int options_parse_dependencies(const char *text, struct dependency **deps, size_t *n, bool *singleton, struct error *err);
-/* When a task may begin, as sbatch's --begin, in the local time zone: "now+1hour", "16:00" (the next one), "tomorrow", "2026-11-22T16:00".
- * `now_s` is the wall clock. Seconds since 1970; 0 for "now". */
-int options_parse_begin(const char *text, int64_t now_s, int64_t *begin_s, struct error *err);
 /* "USR1@60", "B:TERM@30", "10": seconds default to 60, as Slurm's. */
 int options_parse_signal(const char *text, int *signal, int64_t *before_s, struct error *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The value of --begin: see options.h. The forms are those of sbatch's that people use; a time of day is the next one there is,
- * and a date without a time its midnight, all in the caller's time zone.
+ * The value of --begin: see submit_caller.h. The forms are those of sbatch's that people use; a time of day is the next one
+ * there is, and a date without a time its midnight, all in the caller's time zone.
  */
-#include "submit/options.h"
+#include "cli/submit_caller.h"
 
 #include "base/alloc.h"
 #include "base/scope.h"
@@ -73,8 +73,9 @@ static const char *take_date(const char *text, struct tm *tm)
 {
 	unsigned y, m, d;
 	int used = 0;
-	if (!isdigit((unsigned char)*text) || sscanf(text, "%4u-%2u-%2u%n", &y, &m, &d, &used) != 3 || y < 1970 || !m || m > 12 || !d ||
-	    d > 31)
+	if (!isdigit((unsigned char)*text) || sscanf(text, "%4u-%2u-%2u%n", &y, &m, &d, &used) != 3)
+		return NULL;
+	if (y < 1970 || !m || m > 12 || !d || d > 31)
 		return NULL;
 	*tm = (struct tm){ .tm_year = (int)y - 1900, .tm_mon = (int)m - 1, .tm_mday = (int)d };
 	return text + used;
@@ -96,7 +97,7 @@ static int64_t day_after(struct tm tm)
 	return (int64_t)mktime(&tm);
 }
 
-int options_parse_begin(const char *text, int64_t now_s, int64_t *begin_s, struct error *err)
+int submit_caller_begin(const char *text, int64_t now_s, int64_t *begin_s, struct error *err)
 {
 	time_t now = (time_t)now_s;
 	struct tm tm;
