@@ -213,6 +213,20 @@ setup() { cd "$WORLD/work"; }
 	one_line_error "yesterweek"
 }
 
+@test "every command and program has its manual page, by its name and as man rad VERB" {
+	local verb pages=$WORLD/man/man1
+	command -v man >/dev/null && [ -d "$RAD_BUILD_ROOT/man" ] || skip "no man, or no pages were made"
+	mkdir -p "$pages"
+	cp "$RAD_BUILD_ROOT"/man/*.1 "$pages"
+	for verb in $(rad help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+		[ -s "$pages/rad-$verb.1" ] || { echo "rad-$verb(1) is not there"; return 1; }
+		MANPAGER=cat man -M "$WORLD/man" rad "$verb" 2>/dev/null | grep -q . || { echo "man rad $verb shows nothing"; return 1; }
+	done
+	[ -s "$RAD_BUILD_ROOT/man/radd.8" ]
+	[ -s "$RAD_BUILD_ROOT/man/rad-shim.8" ]
+	[ -s "$RAD_BUILD_ROOT/man/rad.conf.5" ]
+}
+
 @test "completion: bash can read it and it knows the commands" {
 	rad completion bash >completion
 	bash -n completion

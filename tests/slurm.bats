@@ -163,6 +163,48 @@ done" ]
 	[ "$(field "$b" '.held_s >= 1')" = true ]
 	rad cancel "$a"
 	run rad submit --begin=soon true
-	[ "$status" -eq 2 ]
+	[ "$status" -eq 1 ]
 	one_line_error "no time to begin at"
+}
+
+@test "run --array: whose output is shown is said; the code is that of the first that failed" {
+	run --separate-stderr rad run --array=4-6 -- bash -c 'echo "I am $RAD_ARRAY_TASK_ID"; exit $((RAD_ARRAY_TASK_ID - 4))'
+	[ "$status" -eq 1 ]
+	[ "$output" = "I am 4" ]
+	[[ "$stderr" == *"is an array of 3: the output of "*"_4 is shown"* ]]
+}
+
+# ---- looking ----
+
+@test "show --script: what was submitted, to its owner; of a command, words that a shell takes back" {
+	printf '#!/bin/bash\n#RAD --gpus=1\necho "what I wrote"\n' >mine.sh
+	id=$(submit --array=0-1 mine.sh)
+	cp mine.sh was.sh
+	echo 'echo later' >>mine.sh
+	rad wait "$id"
+	rad show --script "$id" | cmp - was.sh
+	rad show --script "${id}_1" | cmp - was.sh
+	id=$(submit -- bash -c 'echo "it'\''s $0"' 'a b')
+	rad wait "$id"
+	eval "set -- $(rad show --script "$id")"
+	[ "$#" -eq 4 ]
+	[ "$3" = 'echo "it'\''s $0"' ]
+	[ "$4" = "a b" ]
+	if [ "$(id -u)" = 0 ]; then
+		chmod 755 "$WORLD"
+		run setpriv --reuid=65534 --regid=65534 --clear-groups rad show --script "$id"
+		[ "$status" -eq 1 ]
+		one_line_error "belongs to"
+	fi
+	run rad show --script 9999
+	[ "$status" -eq 1 ]
+}
+
+@test "report: text that turns the direction of what follows is not in the page" {
+	turned=$'safe\u202egpj.exe\u2066'
+	id=$(submit --name "$turned" -- true)
+	rad wait "$id"
+	rad report -o turned.html >/dev/null
+	grep -q 'safe?gpj.exe?' turned.html
+	! grep -q -e $'\u202e' -e $'\u2066' turned.html
 }

@@ -119,6 +119,7 @@ void account_add(struct account *a, const struct task *t, int64_t now_ms)
 	a->wait_s += times.wait_s;
 	a->held_s += times.held_s;
 	a->run_s += times.run_s;
+	a->ran += t->n_attempts > 0;
 	a->lost_s += times.lost_s;
 	a->jct_s += times.jct_s;
 	if (!a->first_submit_ms || t->submit_ms < a->first_submit_ms)
@@ -164,7 +165,7 @@ json_t *account_to_json(const struct account *a)
 	double total = a->last_end_ms ? fmax(0, (double)(a->last_end_ms - a->first_submit_ms) / 1000) : NAN;
 	return json_pack("{so, so, so, so, so, si, so, si, si, so, so, so, so}",
 		"trace_total_s", json_round3(total), "avg_wait_s", json_round3(a->wait_s / n),
-		"avg_exec_s", json_round3(a->run_s / n), "avg_jct_s", json_round3(a->jct_s / n),
+		"avg_exec_s", json_round3(a->ran ? a->run_s / a->ran : NAN), "avg_jct_s", json_round3(a->jct_s / n),
 		"p95_jct_s", json_round3(account_jct_percentile(a, 0.95)), "tasks", (int)a->n, "by_state", states,
 		"oom", (int)a->ooms, "attempts", (int)a->attempts, "held_s", json_round3(a->held_s),
 		"lost_s", json_round3(a->lost_s), "gpu_hours", json_round3(a->gpu_s / 3600),

@@ -45,6 +45,7 @@ struct measured meter_read(const struct meter *m, int64_t warm_after_ms);
 /* Sums over tasks. Zeroed memory is an empty one; freed by account_clear. */
 struct account {
 	unsigned n, by_state[TASK_STATE_COUNT], attempts, ooms;	/* ooms: attempts that ran out of GPU memory */
+	unsigned ran;			/* tasks that had an attempt */
 	int64_t first_submit_ms, last_end_ms;
 	double wait_s, held_s, run_s, lost_s, jct_s;
 	double gpu_s, energy_j;		/* gpu_s: every GPU of every attempt from placement to end */

@@ -235,7 +235,7 @@ struct report_user *report_users(const struct report_run *run, size_t *n)
 		const struct report_task *t = &run->tasks[i];
 		struct report_took took = report_took(t);
 		list[i] = (struct report_user){ t->user, 1, !strcmp(t->state, "COMPLETED"), took.ooms, plus(0, t->wait_s),
-						plus(0, t->exec_s), plus(0, t->jct_s), took.energy_j };
+						plus(0, t->exec_s), plus(0, t->jct_s), took.energy_j, !isnan(t->exec_s) };
 	}
 	qsort(list, run->n_tasks, sizeof *list, by_name);
 	for (size_t i = 0; i < run->n_tasks; i++) {
@@ -249,6 +249,7 @@ struct report_user *report_users(const struct report_run *run, size_t *n)
 		u->ooms += list[i].ooms;
 		u->wait_s += list[i].wait_s;
 		u->exec_s += list[i].exec_s;
+		u->ran += list[i].ran;
 		u->jct_s += list[i].jct_s;
 		u->energy_j = plus(u->energy_j, list[i].energy_j);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The page: tables that need no program, the data as JSON, and the script that draws it (share/report). Everything that came
- * from outside goes through add_text (markup) or add_data (JSON); nothing else of it is written.
+ * from outside goes through add_text (markup) or add_data (JSON); nothing else of it is written. Both make characters that turn
+ * the direction of text a '?'.
  */
 #include "account/report_internal.h"
 
@@ -8,6 +9,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,8 +31,9 @@ static const char script[] =
 
 static void add_text(struct buf *b, const char *text)
 {
-	for (; *text; text++)
-		switch (*text) {
+	for (size_t n; *text; text += n ? n : 1)
+		switch ((n = words_turns(text)) ? '?' : *text) {
+		case '?': buf_add_text(b, "?"); break;
 		case '&': buf_add_text(b, "&amp;"); break;
 		case '<': buf_add_text(b, "&lt;"); break;
 		case '>': buf_add_text(b, "&gt;"); break;
@@ -46,13 +49,15 @@ static void add_data(struct buf *b, json_t *value)
 	scoped_json *v = value;
 	scoped_free char *text = json_to_text(v);
 	const char *at = text;
-	for (size_t n; *at; at += n) {
-		n = strcspn(at, "<");
+	for (size_t n, turns; *at; at += n) {
+		n = strcspn(at, "<\xd8\xe2");
 		buf_add(b, at, n);
-		if (at[n] == '<') {
-			buf_add_text(b, "\\u003c");
-			n++;
-		}
+		turns = words_turns(at + n);
+		if (turns || at[n] == '<')
+			buf_add_text(b, turns ? "?" : "\\u003c");
+		else
+			buf_add(b, at + n, at[n] != 0);
+		n += turns ? turns : at[n] != 0;
 	}
 }
 
@@ -180,7 +185,7 @@ static void user_row(struct buf *b, const struct report_run *run, const struct r
 	cell(b, u->tasks, add_count);
 	cell(b, u->completed, add_count);
 	cell(b, u->wait_s / u->tasks, add_duration);
-	cell(b, u->exec_s / u->tasks, add_duration);
+	cell(b, u->ran ? u->exec_s / u->ran : NAN, add_duration);
 	cell(b, u->jct_s / u->tasks, add_duration);
 	cell(b, u->ooms, add_count);
 	cell(b, u->energy_j, add_energy);

@@ -70,7 +70,12 @@ struct report {
 double report_total(const struct report_run *run, enum report_total which);
 
 /* Sums over the tasks of one user of a run. */
-struct report_user { const char *name; unsigned tasks, completed, ooms; double wait_s, exec_s, jct_s, energy_j; };
+struct report_user {
+	const char *name;
+	unsigned tasks, completed, ooms;
+	double wait_s, exec_s, jct_s, energy_j;
+	unsigned ran;	/* of the tasks */
+};
 /* In order of name. Free it. */
 struct report_user *report_users(const struct report_run *run, size_t *n);
 

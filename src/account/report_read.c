@@ -92,6 +92,8 @@ static int read_task(struct report_run *run, struct report_task *t, const json_t
 	t->wait_s = number_of(o, "wait_s");
 	t->held_s = number_of(o, "held_s");
 	t->exec_s = number_of(o, json_object_get(o, "exec_s") ? "exec_s" : "run_s");
+	if (!n && !(t->exec_s > 0))	/* it never ran: no run of 0 s */
+		t->exec_s = NAN;
 	t->lost_s = number_of(o, "lost_s");
 	t->jct_s = number_of(o, "jct_s");
 	t->claim_mib = number_of(estimate, "claim_mib");

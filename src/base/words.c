@@ -51,3 +51,16 @@ const char *words_nearest(const char *word, const char *const *words)
 	}
 	return found;
 }
+
+/* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069. */
+size_t words_turns(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	if (p[0] == 0xd8)
+		return p[1] == 0x9c ? 2 : 0;
+	if (p[0] != 0xe2)
+		return 0;
+	if (p[1] == 0x80)
+		return p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae) ? 3 : 0;
+	return p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9 ? 3 : 0;
+}

@@ -5,8 +5,14 @@
 #ifndef RAD_BASE_WORDS_H
 #define RAD_BASE_WORDS_H
 
+#include <stddef.h>
+
 /* The known word nearest to `word` by edit distance ('-' and '_', and case, alike), NULL if none is near. `words` ends with
  * NULL. */
 const char *words_nearest(const char *word, const char *const *words);
+
+/* The bytes of the character at p (UTF-8) if it turns the direction of the text behind it, or ends a line unseen; 0: it does
+ * not. Such text can look like another one. */
+size_t words_turns(const char *p);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 
 #include <langinfo.h>
 #include <stdlib.h>
@@ -64,9 +65,7 @@ void term_disarm(char *text)
 {
 	char *to = text;
 	for (const unsigned char *p = (const unsigned char *)text; *p;) {
-		size_t n = p[0] == 0xd8 && p[1] == 0x9c ? 2
-			 : p[0] == 0xe2 && p[1] == 0x80 && (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae)) ? 3
-			 : p[0] == 0xe2 && p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9 ? 3 : 0;
+		size_t n = words_turns((const char *)p);
 		*to++ = n ? '?' : *p < ' ' || *p == 0x7f ? ' ' : (char)*p;
 		p += n ? n : 1;
 	}

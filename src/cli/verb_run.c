@@ -24,6 +24,7 @@
 
 #define POLL_MS 100
 #define STATUS_MS 1000
+#define MAX_EXPLAINED 5
 #define LEFT 130	/* what a shell shows for a program that Ctrl-C ended */
 
 static volatile sig_atomic_t interrupts;
@@ -222,6 +223,18 @@ static void explain_end(const json_t *task)
 		cli_note("task %s: %s%s%s", member_text(task, "id"), member_text(task, "state"), *evidence ? ": " : "", evidence);
 }
 
+/* Of an array, the first few that went wrong. */
+static void explain_ends(const json_t *tasks)
+{
+	size_t i, told = 0;
+	json_t *t;
+	json_array_foreach(tasks, i, t)
+		if (member_state(t) != TASK_COMPLETED && told++ < MAX_EXPLAINED)
+			explain_end(t);
+	if (told > MAX_EXPLAINED)
+		cli_note("and %zu others", told - MAX_EXPLAINED);
+}
+
 /* Shown from now on: what the log is to be, or the terminal. */
 static void follow_begin(struct running *r, const char *log_path, int64_t submitted_ms)
 {
@@ -257,6 +270,9 @@ static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitte
 	struct running r = { .id = member_text(accepted, "id"), .terminal = isatty(STDERR_FILENO), .pty = flags->pty };
 	json_t *ended = NULL;
 	scoped_json *ids = json_pack("[s]", r.id);
+	if (member_int(accepted, "tasks") > 1)
+		cli_note("task %s is an array of %lld: the output of %s is shown, and the end of all is waited for; 'rad logs ID' shows others'",
+			 r.id, (long long)member_int(accepted, "tasks"), member_text(accepted, "first"));
 	catch_interrupts();
 	follow_begin(&r, member_text(accepted, "log_path"), submitted_ms);
 	r.wait = client_wait_create(ids, false, &err);
@@ -267,7 +283,7 @@ static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitte
 	if (rc > 0) {
 		code = submission_code(json_object_get(ended, "tasks"));
 		submission_tell_vain(json_object_get(ended, "tasks"));
-		explain_end(json_array_get(json_object_get(ended, "tasks"), 0));
+		explain_ends(json_object_get(ended, "tasks"));
 	}
 	if (ended && flags->json)
 		cli_print_json(json_incref(ended));

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
@@ -17,6 +18,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LABEL 12	/* columns of the names on the left */
 
@@ -146,6 +148,8 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	     ended ? ": " : "", ended ? member_text(a, "verdict") : "");
 	if (*member_text(a, "evidence"))
 		line(term, "evidence", "%s", member_text(a, "evidence"));
+	if (json_is_integer(json_object_get(a, "fence_mib")))
+		line(term, "fence", "%s on each GPU: MPS refuses it more", format_mib(member_number(a, "fence_mib"), text));
 	char peak[FORMAT_LEN], smact[FORMAT_LEN], alone[FORMAT_LEN], energy[FORMAT_LEN];
 	if (json_array_size(json_object_get(a, "given"))) {
 		scoped_free char *given = format_gpus(json_object_get(a, "given"), gpus);
@@ -216,19 +220,72 @@ static int show_events(struct cli_call *c, const char *id, bool json)
 	return CLI_DONE;
 }
 
+/* A terminal is told nothing by what stands in it; a file gets every byte. */
+static void print_script(const char *text)
+{
+	bool terminal = isatty(STDOUT_FILENO);
+	for (size_t n; *text; text += n ? n : 1) {
+		n = terminal ? words_turns(text) : 0;
+		bool bad = n || (terminal && ((unsigned char)*text < ' ' || *text == 0x7f) && *text != '\n' && *text != '\t');
+		putchar(bad ? '?' : *text);
+	}
+}
+
+/* A word as a shell would take it back. */
+static void print_word(const char *word)
+{
+	scoped_buf text = { 0 };
+	if (*word && strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%") == strlen(word)) {
+		print_script(word);
+		return;
+	}
+	for (; *word; word++)
+		buf_add_text(&text, *word == '\'' ? "'\\''" : (char[]){ *word, 0 });
+	putchar('\'');
+	print_script(buf_text(&text));
+	putchar('\'');
+}
+
+static int show_script(struct cli_call *c, const char *id, bool json)
+{
+	struct error err = ERROR_INIT;
+	scoped_json *reply = client_call_id("script", id, &err);
+	const json_t *argv = json_object_get(reply, "argv");
+	size_t i;
+	json_t *word;
+	if (!reply)
+		return cli_fail(c, &err);
+	if (json)
+		return cli_print_json(json_incref(reply));
+	if (*member_text(reply, "script")) {
+		print_script(member_text(reply, "script"));
+		return CLI_DONE;
+	}
+	json_array_foreach(argv, i, word) {
+		if (i)
+			putchar(' ');
+		print_word(json_string_value(word) ? json_string_value(word) : "?");
+	}
+	putchar('\n');
+	return CLI_DONE;
+}
+
 int verb_show(struct cli_call *c)
 {
-	bool json = false, events = false;
+	bool json = false, events = false, script = false;
 	const struct args_option options[] = {
 		{ "events", 0, NULL, "its log of events: everything that ever happened to it", .flag = &events },
+		{ "script", 0, NULL, "what runs: the script as it was submitted, or the command", .flag = &script },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
 	size_t i;
 	json_t *t;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, events ? 1 : CLI_ANY_NUMBER))
+	if (!cli_options(c, options) || !cli_want_words(c, 1, events || script ? 1 : CLI_ANY_NUMBER))
 		return c->rc;
+	if (script)
+		return show_script(c, c->words[0], json);
 	if (events)
 		return show_events(c, c->words[0], json);
 	scoped_json *shown = which_show(c->words, c->n_words, &err);

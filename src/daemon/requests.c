@@ -15,7 +15,7 @@
 
 static const struct { const char *op; request_operation run; } operations[] = {
 	{ "submit", request_submit }, { "captured", request_captured }, { "list", request_list }, { "show", request_show },
-	{ "events", request_events },
+	{ "events", request_events }, { "script", request_script },
 	{ "why", request_why }, { "gpus", request_gpus }, { "cancel", request_cancel }, { "hold", request_hold },
 	{ "release", request_release }, { "requeue", request_requeue }, { "update", request_update }, { "drain", request_drain },
 	{ "undrain", request_undrain }, { "wait", request_wait }, { "acct", request_acct }, { "series", request_series },

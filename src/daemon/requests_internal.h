@@ -23,6 +23,7 @@ int request_captured(const struct requests *q, const struct message *m, struct r
 int request_list(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_show(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_events(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_script(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_why(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_starts(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_wait(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);

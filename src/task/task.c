@@ -383,10 +383,11 @@ json_t *task_uuids_json(char (*uuids)[GPU_UUID_LEN], uint32_t n)
 static json_t *attempt_to_json(const struct attempt *a)
 {
 	json_t *given = a->given ? task_uuids_json(a->given, a->n_given) : json_null();
-	return json_pack("{so, so, so, so, ss, so, so, so, ss, so, so, so, so, so, so, so, si, so, so}",
+	return json_pack("{so, so, so, so, ss, so, so, so, so, ss, so, so, so, so, so, so, so, si, so, so}",
 		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms),
 		"gpus", task_uuids_json(a->gpus, a->n_gpus), "given", given,
 		"share", share_mode_name(a->mode), "claim_mib", json_int_or_null((int64_t)a->claim_mib, a->claim_mib != 0),
+		"fence_mib", json_int_or_null((int64_t)a->claim_mib, a->fenced && a->claim_mib),
 		"exit_code", json_int_or_null(a->exit_code, a->end_ms && !a->signal && a->exit_code >= 0),
 		"signal", json_int_or_null(a->signal, a->signal != 0),
 		"verdict", verdict_name(a->verdict), "evidence", json_text_or_null(a->evidence),
