@@ -271,8 +271,8 @@ static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitte
 	json_t *ended = NULL;
 	scoped_json *ids = json_pack("[s]", r.id);
 	if (member_int(accepted, "tasks") > 1)
-		cli_note("task %s is an array of %lld: the output of %s is shown, and the end of all is waited for; 'rad logs ID' shows others'",
-			 r.id, (long long)member_int(accepted, "tasks"), member_text(accepted, "first"));
+		cli_note("task %s is an array of %lld: the output of %s is shown, and the end of all is waited for; 'rad logs ID' "
+			 "shows others'", r.id, (long long)member_int(accepted, "tasks"), member_text(accepted, "first"));
 	catch_interrupts();
 	follow_begin(&r, member_text(accepted, "log_path"), submitted_ms);
 	r.wait = client_wait_create(ids, false, &err);

@@ -183,8 +183,9 @@ static json_t *submit_job(const struct requests *q, struct spec *s, struct proce
 	const struct task *t = core_task(q->core, first);
 	bool waits = t && capturing_awaits(q->capturing, t->spec);
 	char element[TASK_ID_TEXT];
-	return json_pack("{si, ss, sI, ss, so, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks", (json_int_t)n,
-			 "first", task_id_text(first, element), "log_path", json_text_or_null(log), "estimate", submit_estimate(q->core, first), "capture_wait_s",
+	return json_pack("{si, ss, sI, ss, so, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks",
+			 (json_int_t)n, "first", task_id_text(first, element), "log_path", json_text_or_null(log), "estimate",
+			 submit_estimate(q->core, first), "capture_wait_s",
 			 json_int_or_null(q->config->capture_wait_ms / 1000, waits));
 }
 
