@@ -235,6 +235,23 @@ setup() { cd "$WORLD/work"; }
 	run bash -c '. ./completion; COMP_WORDS=(rad submit named/my) COMP_CWORD=2; _rad; printf "%s\n" "${COMPREPLY[@]}"'
 	[ "$(sort <<<"$output")" = 'named/my other.rad
 named/my task.rad' ]
+	local try given want
+	while IFS='|' read -r given want; do
+		run bash -c '. ./completion; read -ra COMP_WORDS <<<"$1"; [ "${1% }" = "$1" ] || COMP_WORDS+=("")
+			COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _rad; echo "${COMPREPLY[*]}"' - "$given"
+		[ "$output" = "$want" ] || { echo "'$given' gives '$output', not '$want'"; return 1; }
+	done <<-END
+		rad help capt|capture
+		rad completion |bash zsh fish
+		rad trace im|import
+		rad update 12 pri|priority=
+		rad queue --states P|PD
+		rad cancel --state O|OOM
+		rad submit --optimizer adam|adam adamw
+		rad submit --precision b|bf16
+		rad show --s|--script
+		rad submit --dependency after|afterok: afterany: afternotok: after: aftercorr:
+	END
 	rad completion zsh | grep -q '#compdef rad'
 	rad completion fish | grep -q 'complete -c rad'
 	run rad completion tcsh

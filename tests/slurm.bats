@@ -208,3 +208,18 @@ done" ]
 	grep -q 'safe?gpj.exe?' turned.html
 	! grep -q -e $'\u202e' -e $'\u2066' turned.html
 }
+
+@test "queue --format: squeue's language; what stands for nothing is refused" {
+	id=$(submit --array=3-4 --hold --time=10 --name 'größer als acht' -- true)
+	run rad queue --me -t H -o '%.7i|%4j|%t|%T|%l|%b|%R|%%' "$id"
+	[ "${lines[0]}" = "  JOBID|NAME|ST|STATE|TIME_LIMIT|TRES_PER_NODE|GPU(REASON)|%" ]
+	[ "${lines[1]}" = "$(printf '%7s' "${id}_3")|größ|H|HELD|10:00|gpu:1|(Held)|%" ]
+	[ "${#lines[@]}" -eq 3 ]
+	[ "$(rad queue --noheader --format=%F-%K "${id}_4")" = "$id-4" ]
+	for bad in %P %.999999i % %5; do
+		run rad queue -o "$bad"
+		[ "$status" -eq 2 ]
+		one_line_error "stands for nothing"
+	done
+	rad cancel "$id"
+}

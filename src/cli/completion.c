@@ -4,13 +4,16 @@
  */
 #include "cli/completion.h"
 
+#include "base/buf.h"
 #include "base/scope.h"
 
 #include <string.h>
 
+struct target { FILE *out; const char *verbs; };	/* what `help` takes */
+
 struct script {
 	void (*begin)(FILE *out, const struct cli_verb *verbs);
-	void (*verb)(void *out, const struct cli_verb *v, const struct args_option *options);
+	void (*verb)(void *target, const struct cli_verb *v, const struct args_option *options);
 	void (*end)(FILE *out);
 };
 
@@ -18,6 +21,19 @@ struct script {
 static bool words_are_files(const struct cli_verb *v)
 {
 	return strchr(v->usage, '.') && !strstr(v->usage, "ID") && !strstr(v->usage, "GPU");
+}
+
+/* What the words of a verb can be, or the first of them where files follow; NULL: they are free. */
+static const char *words_of(const struct cli_verb *v, const struct target *t)
+{
+	static const struct { const char *verb, *words; } fixed[] = {
+		{ "completion", "bash zsh fish" }, { "trace", "make import run" },
+		{ "update", "priority= time= gpu-mem= max-slowdown= name=" },
+	};
+	for (size_t i = 0; i < COUNT_OF(fixed); i++)
+		if (!strcmp(v->name, fixed[i].verb))
+			return fixed[i].words;
+	return strcmp(v->name, "help") ? NULL : t->verbs;
 }
 
 static bool wants_value(const struct args_option *o)
@@ -40,7 +56,7 @@ static void begin_bash(FILE *out, const struct cli_verb *verbs)
 	fputs("# bash completion for rad\n_rad_files()\n{\n"
 	      "\tmapfile -t COMPREPLY < <(compgen \"$1\" -- \"$cur\")\n\tcompopt -o filenames 2>/dev/null\n}\n"
 	      "_rad()\n{\n"
-	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options= files=\n"
+	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options= files= words=\n"
 	      "\tif [[ $cur == = ]]; then cur=; fi\n"
 	      "\tif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
 	      "\tif (( COMP_CWORD == 1 )); then\n\t\tCOMPREPLY=($(compgen -W '", out);
@@ -50,8 +66,11 @@ static void begin_bash(FILE *out, const struct cli_verb *verbs)
 	      "\tcase ${COMP_WORDS[1]} in\n", out);
 }
 
-static void verb_bash(void *out, const struct cli_verb *v, const struct args_option *options)
+static void verb_bash(void *target, const struct cli_verb *v, const struct args_option *options)
 {
+	const struct target *t = target;
+	FILE *out = t->out;
+	const char *words = words_of(v, t);
 	fprintf(out, "\t%s)\n\t\tcase $prev in\n", v->name);
 	for (const struct args_option *o = options; o->name; o++) {
 		if (!wants_value(o))
@@ -66,7 +85,7 @@ static void verb_bash(void *out, const struct cli_verb *v, const struct args_opt
 		else
 			fputs(") return ;;\n", out);
 	}
-	fprintf(out, "\t\tesac\n\t\tfiles=%s options='", words_are_files(v) ? "yes" : "");
+	fprintf(out, "\t\tesac\n\t\tfiles=%s words='%s' options='", words_are_files(v) ? "yes" : "", words ? words : "");
 	for (const struct args_option *o = options; o->name; o++)
 		if (o->help)
 			fprintf(out, "--%s ", o->name);
@@ -76,6 +95,9 @@ static void verb_bash(void *out, const struct cli_verb *v, const struct args_opt
 static void end_bash(FILE *out)
 {
 	fputs("\tesac\n\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+	      "\telif [[ $words ]] && { (( COMP_CWORD == 2 )) || [[ ! $files ]]; }; then\n"
+	      "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+	      "\t\tif [[ ${COMPREPLY-} == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
 	      "\telif [[ $files ]]; then\n\t\t_rad_files -f\n\tfi\n}\n"
 	      "complete -F _rad rad\n", out);
 }
@@ -119,15 +141,22 @@ static void zsh_option(FILE *out, const struct args_option *o)
 	fputc('\'', out);
 }
 
-static void verb_zsh(void *out, const struct cli_verb *v, const struct args_option *options)
+static void verb_zsh(void *target, const struct cli_verb *v, const struct args_option *options)
 {
+	const struct target *t = target;
+	FILE *out = t->out;
+	const char *words = words_of(v, t);
 	static const struct args_option help = { .name = "help", .help = "show this help" };
 	fprintf(out, "\t%s) _arguments -S", v->name);
 	for (const struct args_option *o = options; o->name; o++)
 		if (o->help)
 			zsh_option(out, o);
 	zsh_option(out, &help);
-	fprintf(out, " \\\n\t\t'*:%s' ;;\n", words_are_files(v) ? "file:_files" : "word:");
+	if (words)
+		fprintf(out, " \\\n\t\t'%c:word:(%s)'", words_are_files(v) ? '1' : '*', words);
+	if (!words || words_are_files(v))
+		fprintf(out, " \\\n\t\t'*:%s'", words_are_files(v) ? "file:_files" : "word:");
+	fputs(" ;;\n", out);
 }
 
 static void end_zsh(FILE *out)
@@ -147,8 +176,13 @@ static void begin_fish(FILE *out, const struct cli_verb *verbs)
 	}
 }
 
-static void verb_fish(void *out, const struct cli_verb *v, const struct args_option *options)
+static void verb_fish(void *target, const struct cli_verb *v, const struct args_option *options)
 {
+	const struct target *t = target;
+	FILE *out = t->out;
+	const char *words = words_of(v, t);
+	if (words)
+		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -a '%s'\n", v->name, words);
 	if (!words_are_files(v))
 		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -f\n", v->name);
 	for (const struct args_option *o = options; o->name; o++) {
@@ -190,8 +224,12 @@ int completion_write(FILE *out, const char *shell, const struct cli_verb *verbs,
 	if (!script)
 		return error_set(err, ERR_INVALID, "'%.40s': completions are known for bash, zsh and fish", shell);
 	script->begin(out, verbs);
+	scoped_buf names = { 0 };
+	for (const struct cli_verb *v = verbs; v->name; v++)
+		buf_printf(&names, "%s%s", v == verbs ? "" : " ", v->name);
+	struct target target = { out, buf_text(&names) };
 	for (const struct cli_verb *v = verbs; v->name; v++) {
-		struct cli_call c = { .verb = v, .describe = script->verb, .ctx = out };
+		struct cli_call c = { .verb = v, .describe = script->verb, .ctx = &target };
 		cli_call(&c);
 	}
 	script->end(out);

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
+#include "cli/queue_format.h"
 #include "cli/table.h"
 #include "cli/which.h"
 #include "submit/wire.h"
@@ -136,13 +137,20 @@ void verb_queue_print(const json_t *tasks, const json_t *gpus, const struct term
 	table_destroy(table);
 }
 
-static int show_once(const struct which *f, const struct term *term, struct error *err)
+/* How the list is shown. */
+struct look { const char *format; bool titles; };
+
+static int show_once(const struct which *f, const struct look *look, const struct term *term, struct error *err)
 {
-	scoped_json *found = which_fetch(f, shown, COUNT_OF(shown), err);
+	scoped_json *found = which_fetch(f, look->format ? NULL : shown, COUNT_OF(shown), err);
 	scoped_json *gpus = found ? client_call(wire_request("gpus"), err) : NULL;
 	if (!gpus)
 		return -1;
-	verb_queue_print(json_object_get(found, "tasks"), json_object_get(gpus, "gpus"), term, stdout);
+	const json_t *tasks = json_object_get(found, "tasks"), *known = json_object_get(gpus, "gpus");
+	if (look->format)
+		queue_format_print(look->format, look->titles, tasks, known, stdout);
+	else
+		verb_queue_print(tasks, known, term, stdout);
 	if (json_is_true(json_object_get(found, "truncated")))
 		puts("... and more tasks than one message can carry");
 	return 0;
@@ -150,7 +158,7 @@ static int show_once(const struct which *f, const struct term *term, struct erro
 
 /* ---- the verb ---- */
 
-static int watch(struct cli_call *c, const struct which *f, const char *every)
+static int watch(struct cli_call *c, const struct which *f, const struct look *look, const char *every)
 {
 	struct error err = ERROR_INIT;
 	double seconds;
@@ -161,7 +169,7 @@ static int watch(struct cli_call *c, const struct which *f, const char *every)
 		if (!term.live)
 			return cli_usage(c, "--watch needs a terminal");
 		fputs("\033[H\033[J", stdout);
-		if (show_once(f, &term, &err))
+		if (show_once(f, look, &term, &err))
 			return cli_fail(c, &err);
 		if (fflush(stdout))
 			return CLI_FAILED;
@@ -169,7 +177,7 @@ static int watch(struct cli_call *c, const struct which *f, const char *every)
 	}
 }
 
-static int list(struct cli_call *c, const struct which *f, bool json)
+static int list(struct cli_call *c, const struct which *f, const struct look *look, bool json)
 {
 	struct error err = ERROR_INIT;
 	if (json) {
@@ -177,7 +185,7 @@ static int list(struct cli_call *c, const struct which *f, bool json)
 		return found ? cli_print_json(found) : cli_fail(c, &err);
 	}
 	struct term term = term_ask();
-	return show_once(f, &term, &err) ? cli_fail(c, &err) : CLI_DONE;
+	return show_once(f, look, &term, &err) ? cli_fail(c, &err) : CLI_DONE;
 }
 
 /* ---- expected starts ---- */
@@ -255,12 +263,16 @@ static int show_starts(struct cli_call *c, const struct which *f, bool json)
 
 int verb_queue(struct cli_call *c)
 {
-	bool json = false, me = false, start = false;
+	bool json = false, me = false, bare = false, start = false;
+	struct look look = { .titles = true };
 	const char *user = NULL, *states = NULL, *every = NULL;
 	const struct args_option options[] = {
 		{ "me", 0, NULL, "only your own tasks", .flag = &me },
 		{ "user", 'u', "USER", "only this user's tasks (name or uid; all: everybody's)", .value = &user },
-		{ "states", 't', "LIST", "all, or some of PD,H,R,CD,F,OOM,CA,TO,LO (default PD,H,R)", .value = &states },
+		{ "states", 't', "LIST", "all, or some of PD,H,R,CD,F,OOM,CA,TO,LO (default PD,H,R)", .words = CLI_STATES,
+		  .value = &states },
+		{ "format", 'o', "FORMAT", "a line of one's own for each task, as squeue's: '%.18i %.8j %.2t %.10M %R'", .value = &look.format },
+		{ "noheader", 0, NULL, "no line of titles above it", .flag = &bare },
 		{ "start", 0, NULL, "when waiting tasks are expected to start, and how that is known", .flag = &start },
 		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal", .value = &every },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
@@ -271,12 +283,15 @@ int verb_queue(struct cli_call *c)
 	int rc;
 	if (!cli_options(c, options))
 		return c->rc;
+	look.titles = !bare;
 	if ((user || me) && which_user(&f, user, &err))
 		rc = cli_fail(c, &err);
+	else if (look.format && queue_format_check(look.format, &err))
+		rc = cli_usage(c, "--format: %s", err.text);
 	else if (which_states(&f, states ? states : "PD,H,R", &err) || which_ids(&f, c->words, c->n_words, &err))
 		rc = cli_usage(c, "%s", err.text);
 	else
-		rc = start ? show_starts(c, &f, json) : every ? watch(c, &f, every) : list(c, &f, json);
+		rc = start ? show_starts(c, &f, json) : every ? watch(c, &f, &look, every) : list(c, &f, &look, json);
 	which_clear(&f);
 	return rc;
 }
