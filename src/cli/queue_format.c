@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See queue_format.h. A field is %[.][size]letter: cut or filled to that size, to the right with a dot. The letters are squeue's as
- * far as one machine has what they mean; the others are refused, since a column of blanks would be taken for an answer.
+ * See queue_format.h. A field is %[.][size]letter: cut or filled to that size, to the right with a dot. The letters are squeue's
+ * as far as one machine has what they mean; others are refused, since a column of blanks would be taken for an answer.
  */
 #include "cli/queue_format.h"
 
@@ -90,7 +90,8 @@ static char *value_place(const json_t *t, const json_t *gpus)
 }
 
 static const struct field { char letter; const char *title; value_of value; } fields[] = {
-	{ 'i', "JOBID", value_id }, { 'A', "JOBID", value_job }, { 'F', "ARRAY_JOB_ID", value_job }, { 'K', "ARRAY_TASK_ID", value_index },
+	{ 'i', "JOBID", value_id }, { 'A', "JOBID", value_job }, { 'F', "ARRAY_JOB_ID", value_job },
+	{ 'K', "ARRAY_TASK_ID", value_index },
 	{ 'j', "NAME", value_name }, { 'u', "USER", value_user }, { 't', "ST", value_code }, { 'T', "STATE", value_state },
 	{ 'M', "TIME", value_ran }, { 'l', "TIME_LIMIT", value_limit }, { 'L', "TIME_LEFT", value_left },
 	{ 'V', "SUBMIT_TIME", value_submitted }, { 'S', "START_TIME", value_started }, { 'e', "END_TIME", value_ended },
