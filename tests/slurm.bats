@@ -223,3 +223,59 @@ done" ]
 	done
 	rad cancel "$id"
 }
+
+# ---- suspend and resume ----
+
+# Whether every process of the task but its shim is stopped.
+stopped()
+{
+	local pid n=0
+	for pid in $(pgrep -f "$WORLD/work/tick-$1"); do
+		grep -q '^State:.T' "/proc/$pid/status" || return 1
+		n=$((n + 1))
+	done
+	[ $n -gt 0 ]
+}
+
+@test "suspend: every process stops, what it holds stays, its limit stands still; resume; also over a restart" {
+	printf 'i=0; while [ ! -e tick-end ]; do i=$((i+1)); echo $i >tick-count; sleep 0.1; done\n' >tick-a
+	id=$(submit --gpu-mem 3G --time=0:4 -- bash "$WORLD/work/tick-a")
+	wait_for 10 test -s tick-count
+	rad suspend "$id"
+	wait_for 5 stopped a
+	[ "$(field "$id" '| .state + .reason')" = RUNNINGSuspended ]
+	run rad queue
+	[[ "$output" == *"(Suspended)"* ]]
+	[ "$(rad gpus --json | jq '[.gpus[].mem_held_mib] | add')" -ge 3072 ]
+	run rad suspend "$id"
+	one_line_error "is suspended already"
+	kill_radd
+	start_radd
+	[ "$(field "$id" .reason)" = Suspended ]
+	count=$(cat tick-count)
+	read -r -t 5 <> <(:) || :	# longer than its limit
+	[ "$(cat tick-count)" = "$count" ]
+	[ "$(state "$id")" = RUNNING ]
+	rad resume "$id"
+	wait_for 5 sh -c "[ \$(cat tick-count) -gt $count ]"
+	run rad resume "$id"
+	one_line_error "is not suspended"
+	wait_state "$id" TIMEOUT 20	# what was left of its limit counts
+	[ "$(rad show --events --json "$id" | jq -r '[.events[].event] | map(select(. == "suspended" or . == "resumed")) | join(" ")')" = "suspended resumed" ]
+}
+
+@test "suspend: a task that is cancelled meanwhile ends as others do; one that waits cannot be suspended" {
+	printf 'trap "echo bye >tick-bye; exit 3" TERM; : >tick-on; while :; do sleep 0.1; done\n' >tick-b
+	id=$(submit -- bash "$WORLD/work/tick-b")
+	wait_for 10 test -e tick-on
+	rad suspend "$id"
+	wait_for 5 stopped b
+	rad cancel "$id"
+	wait_state "$id" CANCELLED 15
+	[ "$(cat tick-bye)" = bye ]
+	id=$(submit --hold true)
+	run rad suspend "$id"
+	[ "$status" -eq 1 ]
+	one_line_error "is HELD, so it cannot be suspended"
+	rad cancel "$id"
+}

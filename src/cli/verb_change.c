@@ -17,7 +17,8 @@ int verb_change(struct cli_call *c)
 {
 	const char *verb = c->verb->name;
 	/* of a requeue: what ended badly; what went well is named by its id, or by --state */
-	const char *states = !strcmp(verb, "hold") ? "PD" : !strcmp(verb, "release") ? "H" : "F,OOM,TO,LO";
+	bool running = !strcmp(verb, "suspend") || !strcmp(verb, "resume");
+	const char *states = running ? "R" : !strcmp(verb, "hold") ? "PD" : !strcmp(verb, "release") ? "H" : "F,OOM,TO,LO";
 	struct change_selection s = { .default_states = states };
 	const struct args_option options[] = { CHANGE_OPTIONS(s), { 0 } };
 	return cli_options(c, options) ? change_selected(c, &s) : c->rc;

@@ -87,8 +87,9 @@ static void add_row(struct table *table, json_t *const *first, size_t n, const j
 	table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
 	scoped_free char *where = format_gpus(json_object_get(member_last_attempt(t), "gpus"), gpus);
 	const char *reason = member_text(t, "reason");
-	/* Its GPU is held, and it does not run yet, not where it was sent, or computes nothing. */
-	if (s == TASK_RUNNING && (!strcmp(reason, "Delayed") || !strcmp(reason, "OtherGpus") || !strcmp(reason, "Idle")))
+	/* Its GPU is held, and it does not run yet, not now, not where it was sent, or computes nothing. */
+	if (s == TASK_RUNNING && (!strcmp(reason, "Delayed") || !strcmp(reason, "Suspended") || !strcmp(reason, "OtherGpus") ||
+				  !strcmp(reason, "Idle")))
 		table_printf(table, STYLE_YELLOW, "%s (%s)", where, reason);
 	else if (s != TASK_PENDING && s != TASK_HELD)
 		table_cell(table, STYLE_PLAIN, where);

@@ -27,6 +27,9 @@
 	  "[options] ID... | --all | --pending | --user --name --state", OWN_CODE) \
 	X(hold, verb_change, "keep pending tasks back", "[options] ID... | --user --name --state", OWN_CODE) \
 	X(release, verb_change, "let held tasks go", "[options] ID... | --user --name --state", OWN_CODE) \
+	X(suspend, verb_change, "stop running tasks where they are; they keep what they hold", \
+	  "[options] ID... | --user --name --state", OWN_CODE) \
+	X(resume, verb_change, "let suspended tasks go on", "[options] ID... | --user --name --state", OWN_CODE) \
 	X(requeue, verb_change, "put running or ended tasks back into the queue", \
 	  "[options] ID... | --user --name --state", OWN_CODE) \
 	X(update, verb_update, "change a task's priority, time limit, memory or name", "[options] ID... [KEY=VALUE...]", OWN_CODE) \

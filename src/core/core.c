@@ -113,6 +113,10 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	case EV_MOVED:
 		fleet_moved(c->fleet, t, c->now);
 		break;
+	case EV_SUSPENDED:
+	case EV_RESUMED:
+		limits_changed(c->limits, c->now);
+		break;
 	case EV_UPDATED:
 		fleet_touch(c->fleet, t->id);
 		limits_changed(c->limits, c->now);
@@ -329,8 +333,39 @@ int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struc
 	return t ? 0 : -1;
 }
 
+static int core_set_suspended(struct core *c, task_id id, bool suspended, uint32_t uid, struct now now, struct error *err)
+{
+	enum event_kind kind = suspended ? EV_SUSPENDED : EV_RESUMED;
+	struct task *t = tasks_find_for(c->tasks, id, kind, suspended ? "suspended" : "resumed", err);
+	char text[TASK_ID_TEXT];
+	c->now = now;
+	if (!t)
+		return -1;
+	if (t->suspended == suspended)
+		return error_set(err, ERR_CONFLICT, "task %s: is %s", task_id_text(id, text), suspended ? "suspended already" :
+				 "not suspended");
+	if (suspended && (t->stopping || !task_attempt(t)->shim.pid))
+		return error_set(err, ERR_CONFLICT, "task %s: is being %s; it cannot be suspended now", task_id_text(id, text),
+				 t->stopping ? "ended" : "started");
+	core_emit(c, t, kind, uid);
+	return 0;
+}
+
+int core_suspend(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	return core_set_suspended(c, id, true, uid, now, err);
+}
+
+int core_resume(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	return core_set_suspended(c, id, false, uid, now, err);
+}
+
+/* A stopped process would not see that it is asked to end. */
 static void core_ask_stop(struct core *c, struct task *t, enum stop_reason reason, uint32_t uid)
 {
+	if (t->suspended)
+		core_emit(c, t, EV_RESUMED, uid);
 	struct event ev = { .kind = EV_STOP_ASKED, .t_ms = c->now.wall_ms, .u.stop = { reason, uid } };
 	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
 }

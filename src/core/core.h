@@ -149,6 +149,9 @@ void core_restore(struct core *c, struct task *t, struct now now);
 
 /* These return 0, or -1 with a text that says why that task cannot (state, not found). `uid` goes into the log. */
 int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+/* Stops the processes of a running task, which keeps all it holds, and lets them go on. Its time limit stands still. */
+int core_suspend(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+int core_resume(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 /* Pending: ends it. Running: EV_STOP_ASKED, the wiring ends its processes. */
 int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);

@@ -68,10 +68,11 @@ static int64_t limits_look_at(struct limits *l, struct limit *one, struct now no
 	struct task *t = tasks_find(l->tasks, one->task);
 	/* What delays its start is not its time; EV_STARTED begins anew. */
 	bool delayed = !task_attempt(t)->shim.pid && l->ops.start_waits && l->ops.start_waits(l->ops.ctx, t);
-	if (!t->time_limit_s || t->stopping || delayed)
+	if (!t->time_limit_s || t->stopping || t->suspended || delayed)
 		return INT64_MAX;
-	/* What ran in earlier slots is of the same limit. */
-	int64_t end = one->start_ms + t->time_limit_s * 1000 - t->slot_ran_ms, warn = end - t->spec->signal_before_s * 1000;
+	/* What ran in earlier slots is of the same limit; while it was suspended, that stood still. */
+	int64_t end = one->start_ms + t->time_limit_s * 1000 - t->slot_ran_ms + t->suspended_ms;
+	int64_t warn = end - t->spec->signal_before_s * 1000;
 	if (t->spec->signal && !one->signalled && now.mono_ms >= warn && now.mono_ms < end) {
 		one->signalled = true;
 		l->ops.signal(l->ops.ctx, t, t->spec->signal);

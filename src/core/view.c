@@ -208,6 +208,10 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		reason_again(t, out);
 	} else if (t->state == TASK_RUNNING && t->stopping) {
 		out->word = "Stopping";
+	} else if (t->state == TASK_RUNNING && t->suspended) {
+		out->word = "Suspended";
+		snprintf(out->text, sizeof out->text, "its processes are stopped, and it keeps its GPUs and memory; "
+			 "'rad resume' lets it go on");
 	} else if (t->state == TASK_RUNNING && c->ops.start_waits && (waits = c->ops.start_waits(c->ops.ctx, t))) {
 		out->word = "Delayed";
 		snprintf(out->text, sizeof out->text, "%s", waits);

@@ -122,6 +122,20 @@ static int change_release(const struct requests *q, task_id id, uid_t uid, const
 	return core_release(q->core, id, uid, now_read(), err);
 }
 
+static int change_suspend(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+{
+	(void)how;
+	if (request_need_changes(core_task(q->core, id), err))
+		return -1;
+	return core_suspend(q->core, id, uid, now_read(), err);
+}
+
+static int change_resume(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
+{
+	(void)how;
+	return core_resume(q->core, id, uid, now_read(), err);
+}
+
 static int change_update(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
 {
 	struct event one = *(const struct event *)how;
@@ -148,6 +162,19 @@ int request_hold(const struct requests *q, const struct message *m, struct reply
 int request_release(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	return request_need_room(q, err) ? -1 : change_all(q, m, change_release, NULL, reply, err);
+}
+
+int request_suspend(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	if (request_need_room(q, err) || request_need_store(q, m, err))
+		return -1;
+	return change_all(q, m, change_suspend, NULL, reply, err);
+}
+
+/* Whoever could suspend may take it back. */
+int request_resume(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
+{
+	return request_need_room(q, err) ? -1 : change_all(q, m, change_resume, NULL, reply, err);
 }
 
 /* requeue ------------------------------------------------------------------------------------------------------------- */

@@ -68,7 +68,7 @@ struct watch {
 	bool unheard;		/* it was asked to make place, by a signal that none of its processes handles */
 };
 
-enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_FORGET, EFFECT_ASK };
+enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_SUSPEND, EFFECT_FORGET, EFFECT_ASK };
 
 struct effect { enum effect_kind kind; task_id task; char *folder; };	/* folder: to be forgotten; owned */
 
@@ -575,6 +575,13 @@ void runner_signal(struct runner *r, const struct task *t, int signal)
 		runner_signal_task(w, signal);
 }
 
+/* As its record says. Twice, for what was forked while the first ones were being stopped. */
+static void runner_suspend(struct watch *w, const struct task *t)
+{
+	for (int i = 0; w->stage == WATCH_RUNNING && i < 2; i++)
+		runner_signal_task(w, t->suspended ? SIGSTOP : SIGCONT);
+}
+
 /* Effects -------------------------------------------------------------------------------------------------------------- */
 
 void runner_note(struct runner *r, const struct event *ev, const struct task *t)
@@ -583,6 +590,7 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 	switch (ev->kind) {
 	case EV_PLACED: kind = EFFECT_LAUNCH; break;
 	case EV_STOP_ASKED: kind = EFFECT_STOP; break;
+	case EV_SUSPENDED: case EV_RESUMED: kind = EFFECT_SUSPEND; break;
 	case EV_ENDED: kind = EFFECT_FORGET; hooks_note_end(r->hooks, ev, t); break;
 	case EV_SLOT_ASKED: kind = EFFECT_ASK; break;
 	default: return;
@@ -607,6 +615,10 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 	case EFFECT_ASK:
 		if (w && t && w->stage == WATCH_RUNNING)
 			w->unheard = !asking_for_place(&r->plan.home, t);
+		break;
+	case EFFECT_SUSPEND:
+		if (w && t)
+			runner_suspend(w, t);
 		break;
 	case EFFECT_FORGET:
 		launching_forget(r->loop, e->folder);
@@ -734,6 +746,8 @@ void runner_adopt(struct runner *r, const struct task *t, bool new_boot)
 	log_info("task %s: adopted, its shim is pid %d", task_id_text(t->id, id), (int)shim.pid);
 	if (!task_attempt(t)->shim.pid)
 		core_started(r->plan.core, t->id, shim, now_read());
+	if (t->suspended || t->suspended_ms)	/* the signal may have been lost with the radd that was to send it */
+		runner_suspend(w, t);
 	if (t->stopping)
 		runner_stop(w);
 	else if (core_is_leaving(r->plan.core, t, now_read()))	/* whether its signal was sent, nobody knows */

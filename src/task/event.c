@@ -102,7 +102,7 @@ json_t *event_to_json(const struct event *ev)
 {
 	const struct estimate *e = &ev->u.estimate;
 	switch (ev->kind) {
-	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED:
+	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: case EV_SUSPENDED: case EV_RESUMED:
 		return json_pack("{sI}", "uid", (json_int_t)ev->u.by.uid);
 	case EV_UPDATED: return updated_to_json(ev);
 	case EV_ESTIMATED:
@@ -295,7 +295,8 @@ static int read_stop(const json_t *body, struct event *ev, struct error *err)
 static int read_body(const json_t *body, struct event *ev, struct error *err)
 {
 	switch (ev->kind) {
-	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: return read_uid(body, &ev->u.by.uid, err);
+	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: case EV_SUSPENDED: case EV_RESUMED:
+		return read_uid(body, &ev->u.by.uid, err);
 	case EV_UPDATED: return read_updated(body, ev, err);
 	case EV_ESTIMATED: return read_estimate(body, &ev->u.estimate, err);
 	case EV_PLACED: return read_placed(body, ev, err);

@@ -42,6 +42,8 @@ static const unsigned allowed[EVENT_KIND_COUNT] = {
 	[EV_REQUEUED] = TERMINAL_STATES,
 	[EV_SLOT_ASKED] = BIT(TASK_RUNNING),
 	[EV_MOVED] = BIT(TASK_RUNNING),
+	[EV_SUSPENDED] = BIT(TASK_RUNNING),
+	[EV_RESUMED] = BIT(TASK_RUNNING),
 };
 
 bool task_event_allowed(enum task_state s, enum event_kind k)
@@ -173,6 +175,8 @@ static void apply_placed(struct task *t, const struct event *ev)
 	memcpy(a->gpus, ev->u.placed.gpus, bytes);
 	t->state = TASK_RUNNING;
 	t->stopping = STOP_NONE;
+	t->suspended = false;
+	t->suspended_ms = 0;
 	if (!t->start_ms)
 		t->start_ms = ev->t_ms;
 }
@@ -250,6 +254,7 @@ static void apply_ended(struct task *t, const struct event *ev)
 		t->infra_failures++;
 	task_book_end(t, a);
 	t->stopping = STOP_NONE;
+	t->suspended = false;
 	if (ev->u.ended.next_claim_mib)
 		t->claim_floor_mib = ev->u.ended.next_claim_mib;
 	if (ev->u.ended.next_host_mem_mib)
@@ -272,6 +277,16 @@ static void apply_requeued(struct task *t, const struct event *ev)
 	t->queued_ms = ev->t_ms;
 	t->end_by_uid = 0;
 	task_enqueue(t, QUEUE_MAIN, ev->t_ms);
+}
+
+/* Twice the same changes nothing. */
+static void apply_suspended(struct task *t, bool suspended, int64_t now_ms)
+{
+	if (t->suspended && !suspended && now_ms > t->suspended_at_ms)
+		t->suspended_ms += now_ms - t->suspended_at_ms;
+	if (!t->suspended && suspended)
+		t->suspended_at_ms = now_ms;
+	t->suspended = suspended;
 }
 
 /* What the table of states cannot say. */
@@ -333,10 +348,12 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 		task_attempt(t)->slot_asked_ms = ev->t_ms;
 		break;
 	case EV_MOVED: apply_moved(t, ev); break;
+	case EV_SUSPENDED: case EV_RESUMED: apply_suspended(t, ev->kind == EV_SUSPENDED, ev->t_ms); break;
 	case EVENT_KIND_COUNT: break;
 	}
 	t->n_events++;
-	t->n_changes += ev->kind == EV_HELD || ev->kind == EV_RELEASED || ev->kind == EV_UPDATED || ev->kind == EV_REQUEUED;
+	t->n_changes += ev->kind == EV_HELD || ev->kind == EV_RELEASED || ev->kind == EV_UPDATED || ev->kind == EV_REQUEUED ||
+			ev->kind == EV_SUSPENDED || ev->kind == EV_RESUMED;
 	return 0;
 }
 

@@ -155,7 +155,9 @@ struct attempt {
 	X(EV_CANCELLED, "cancelled")	/* a task that does not run is cancelled */ \
 	X(EV_REQUEUED, "requeued")	/* a finished task is put back by a person */ \
 	X(EV_SLOT_ASKED, "slot_asked")	/* its time slot is over and others wait: it gets its signal */ \
-	X(EV_MOVED, "moved")		/* its processes use other GPUs than it held until now */
+	X(EV_MOVED, "moved")		/* its processes use other GPUs than it held until now */ \
+	X(EV_SUSPENDED, "suspended")	/* a person has its processes stopped; it stays where it is */ \
+	X(EV_RESUMED, "resumed")
 
 enum event_kind {
 #define X(name, word) name,
@@ -174,7 +176,7 @@ struct event {
 	task_id task;
 	int64_t t_ms;		/* wall time */
 	union {
-		struct { uint32_t uid; } by;	/* EV_HELD, EV_RELEASED, EV_CANCELLED, EV_REQUEUED */
+		struct { uint32_t uid; } by;	/* EV_HELD, EV_RELEASED, EV_CANCELLED, EV_REQUEUED, EV_SUSPENDED, EV_RESUMED */
 		struct {
 			bool set_priority, set_time_limit, set_gpu_mem, set_max_slowdown;
 			int64_t priority, time_limit_s;
@@ -221,6 +223,9 @@ struct task {
 	enum task_queue queue;		/* while pending */
 	bool waiting_for_deps;		/* or for its time */
 	enum stop_reason stopping;	/* while running */
+	bool suspended;			/* while running: its processes are stopped, */
+	int64_t suspended_at_ms;	/* since then (wall); */
+	int64_t suspended_ms;		/* and were before, in this attempt */
 
 	/* Changeable copies of what the spec asked for. */
 	char *name;			/* owned */

@@ -157,6 +157,7 @@ static void events_survive_json(void **state)
 		{ .kind = EV_CANCELLED, .u.by.uid = 3 }, { .kind = EV_REQUEUED, .u.by.uid = 4 },
 		{ .kind = EV_SLOT_ASKED },
 		{ .kind = EV_MOVED, .u.moved = { .gpus = two_gpus, .n_gpus = 2, .n_extra = 1 } },
+		{ .kind = EV_SUSPENDED, .u.by.uid = 5 }, { .kind = EV_RESUMED, .u.by.uid = 6 },
 	};
 	assert_int_equal(COUNT_OF(all), EVENT_KIND_COUNT);
 	for (size_t i = 0; i < COUNT_OF(all); i++) {
