@@ -53,6 +53,17 @@ static json_t *texts_of(const struct ids *ids)
 	return list;
 }
 
+/* Whether one of them may have been meant for a radd of the caller's own; each job is asked once. */
+static int check_which(const struct ids *ids, struct error *err)
+{
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < ids->n; i++)
+		if ((!i || TASK_JOB(ids->list[i]) != TASK_JOB(ids->list[i - 1])) &&
+		    client_check_which(task_id_text(ids->list[i], id), err))
+			return -1;
+	return 0;
+}
+
 /* All words are read before the first request, so that a slip in the last one leaves nothing half-done. */
 int change_words(struct cli_call *c, const json_t *request, bool json)
 {
@@ -65,6 +76,10 @@ int change_words(struct cli_call *c, const json_t *request, bool json)
 		for (size_t i = 0; i < c->n_words && done.rc != CLI_NO_DAEMON; i++) {
 			struct ids word = { 0 };
 			int failed = ids_add(c->words[i], &word, &err);
+			if (!failed && !sends && check_which(&word, &err)) {
+				ids_clear(&word);
+				return cli_fail(c, &err);
+			}
 			if (!failed && sends)
 				change_send(c, request, texts_of(&word), word.several, &done);
 			ids_clear(&word);

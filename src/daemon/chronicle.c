@@ -27,6 +27,8 @@ static const char *what(const struct event *ev)
 	case EV_RELEASED: return "released";
 	case EV_CANCELLED: return "cancelled";
 	case EV_REQUEUED: return "put back into the queue";
+	case EV_SUSPENDED: return "suspended";
+	case EV_RESUMED: return "resumed";
 	case EV_UPDATED: return "changed";
 	case EV_STOP_ASKED: return ev->u.stop.reason == STOP_REQUEUE ? "asked to stop and to be run again" : "asked to stop";
 	default: return event_kind_name(ev->kind);

@@ -68,7 +68,7 @@ static json_t *updated_to_json(const struct event *ev)
 bool event_actor(const struct event *ev, uint32_t *uid)
 {
 	switch (ev->kind) {
-	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED:
+	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: case EV_SUSPENDED: case EV_RESUMED:
 		*uid = ev->u.by.uid;
 		return true;
 	case EV_UPDATED:
