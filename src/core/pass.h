@@ -12,9 +12,9 @@
  * The main queue is by priority, then by whose turn it is (queue/fair.h). Under `strict` a head that does not fit stops the
  * pass. Under `backfill` the next ones may pass it, until it has been the head for pass_max: then the GPUs that it needs, those
  * with the least work, are kept for it. As what runs there ends and nobody else comes, it starts at the latest when the last of
- * that has ended: nothing starves. Under `fifo` they are kept at once, and that end is what the head is promised: others may start
- * elsewhere, and on those GPUs only if their time limit is over by then. Under `plan` a plan says who goes where and in which
- * order (map/plan.h); each start is still asked of the filter.
+ * that has ended: nothing starves. Under `fifo` they are kept at once, and that end is what the head is promised: others may
+ * start elsewhere, and on those GPUs only if their time limit is over by then. Under `plan` a plan says who goes where and in
+ * which order (map/plan.h); each start is still asked of the filter.
  *
  * Time of passing is counted for the first task of each user, so that it does not begin anew when users take turns. For a user
  * who is owed a start while others wait, GPUs are kept at once under every order: how many tasks somebody else has there makes

@@ -42,7 +42,7 @@ struct timeslots {
 };
 
 /* One look's scratch. */
-struct look {
+struct slots_look {
 	struct timeslots *s;
 	struct now now;
 	struct map_gpu *gpus;		/* by slot */
@@ -136,7 +136,7 @@ static bool is_gone(const void *ctx, task_id id)
 }
 
 /* Takes it off its GPUs, or puts it back. */
-static void set_gone(struct look *l, struct timeslot *one, bool gone)
+static void set_gone(struct slots_look *l, struct timeslot *one, bool gone)
 {
 	const uint32_t *slots;
 	unsigned n = fleet_slots_of(l->s->fleet, one->task, &slots);
@@ -155,7 +155,7 @@ static void set_gone(struct look *l, struct timeslot *one, bool gone)
 	}
 }
 
-static bool would_fit(const struct look *l, const struct task *t, const struct map_request *r, struct placement *where)
+static bool would_fit(const struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
 	uint32_t turn = 0;
 	if (host_asks(l->s->host, t, l->room, NULL))
@@ -164,7 +164,7 @@ static bool would_fit(const struct look *l, const struct task *t, const struct m
 }
 
 /* Promised: whoever comes later looks elsewhere. */
-static void take(struct look *l, const struct placement *where)
+static void take(struct slots_look *l, const struct placement *where)
 {
 	for (unsigned i = 0; i < where->n; i++)
 		l->gpus[where->slots[i]].drained = true;
@@ -198,7 +198,7 @@ static bool goes_before(const struct timeslots *s, const struct task *waits, con
 }
 
 /* The slots that are over and may be ended for that one: all but those left over from others. */
-static size_t list_chances(const struct look *l, const struct task *t, struct timeslot *chances[OVER])
+static size_t list_chances(const struct slots_look *l, const struct task *t, struct timeslot *chances[OVER])
 {
 	size_t n = 0;
 	for (size_t i = 0; i < l->n_over; i++)
@@ -208,7 +208,7 @@ static size_t list_chances(const struct look *l, const struct task *t, struct ti
 }
 
 /* All of them go; then those stay without whom it would do as well, the ones that had least beyond their slot first. */
-static bool make_place(struct look *l, const struct task *t, const struct map_request *r, struct placement *where)
+static bool make_place(struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
 	struct timeslot *chances[OVER];
 	size_t n = list_chances(l, t, chances);
@@ -229,7 +229,7 @@ static bool make_place(struct look *l, const struct task *t, const struct map_re
 }
 
 /* Returns whether those behind it may have what they find. */
-static bool look_for(struct look *l, const struct task *t)
+static bool look_for(struct slots_look *l, const struct task *t)
 {
 	struct map_request r = pass_request(l->s->pass, t, l->now);
 	struct placement where;
@@ -244,7 +244,7 @@ static bool look_for(struct look *l, const struct task *t)
 	return l->s->config->order != ORDER_STRICT || t->queue == QUEUE_RECOVERY;
 }
 
-static void look_for_those_who_wait(struct look *l)
+static void look_for_those_who_wait(struct slots_look *l)
 {
 	struct queue_walk w;
 	size_t n = 0;
@@ -271,7 +271,7 @@ static void ask(struct timeslots *s, struct timeslot *one, struct now now)
 }
 
 /* Asking comes last: it changes what was looked at. */
-static void look(struct timeslots *s, struct look *l)
+static void look(struct timeslots *s, struct slots_look *l)
 {
 	size_t size = fleet_size(s->fleet), at = 0;
 	l->gpus = alloc_zero((size + 1) * sizeof *l->gpus);
@@ -294,7 +294,7 @@ static void look(struct timeslots *s, struct look *l)
 }
 
 /* When it will be over, or is no longer expected to leave (mono); INT64_MIN: it is over. */
-static int64_t next_of(const struct timeslots *s, const struct timeslot *one, struct look *l)
+static int64_t next_of(const struct timeslots *s, const struct timeslot *one, struct slots_look *l)
 {
 	const struct task *t = tasks_find(s->tasks, one->task);
 	int64_t end = ends_ms(s, one);
@@ -308,7 +308,7 @@ static int64_t next_of(const struct timeslots *s, const struct timeslot *one, st
 }
 
 /* The ones over for longest. Returns when the next will be. */
-static int64_t list_over(struct timeslots *s, struct look *l)
+static int64_t list_over(struct timeslots *s, struct slots_look *l)
 {
 	struct timeslot **over = NULL;
 	size_t n = 0, cap = 0, at = 0;
@@ -331,14 +331,14 @@ static int64_t list_over(struct timeslots *s, struct look *l)
 	return next;
 }
 
-static bool has_moved(const struct timeslots *s, const struct look *l)
+static bool has_moved(const struct timeslots *s, const struct slots_look *l)
 {
 	return s->seen.tasks != tasks_version(s->tasks) || s->seen.fleet != fleet_version(s->fleet) || s->seen.slots != l->slots;
 }
 
 int64_t timeslots_turn(struct timeslots *s, struct now now)
 {
-	struct look l = { .s = s, .now = now };
+	struct slots_look l = { .s = s, .now = now };
 	if (now.mono_ms < s->due_ms)
 		return s->due_ms;
 	int64_t next = list_over(s, &l), again = s->looked_ms + LOOK_MS;

@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-struct target {
+struct awaited {
 	task_id id;
 	bool exists;
 	enum task_state state;
@@ -25,7 +25,7 @@ struct target {
 /* In the list of its target; its place in group.edges is the dependency's place in the spec. */
 struct edge {
 	struct group *group;
-	struct target *target;
+	struct awaited *target;
 	struct edge *before, *after;
 };
 
@@ -42,7 +42,7 @@ struct group {
 struct waiting {
 	waiting_state_of state_of;
 	void *ctx;
-	struct idmap targets;	/* id -> struct target */
+	struct idmap targets;	/* id -> struct awaited */
 	struct idmap groups;	/* address of the spec -> struct group */
 	struct idmap members;	/* id of a waiting task -> struct group */
 	struct group *last;	/* joined last; may be empty */
@@ -55,7 +55,7 @@ static enum dependency_kind edge_kind(const struct edge *e)
 
 static int edge_is(const struct edge *e)
 {
-	const struct target *t = e->target;
+	const struct awaited *t = e->target;
 	if (!t->exists)
 		return WAITING_NEVER;
 	if (edge_kind(e) == DEP_AFTER)
@@ -83,9 +83,9 @@ static void group_count(struct group *g, const struct edge *e, int by)
 	g->never += (size_t)(is == WAITING_NEVER ? by : 0);
 }
 
-static struct target *target_of(struct waiting *w, task_id id)
+static struct awaited *target_of(struct waiting *w, task_id id)
 {
-	struct target *t = idmap_get(&w->targets, id);
+	struct awaited *t = idmap_get(&w->targets, id);
 	if (t)
 		return t;
 	t = alloc_zero(sizeof *t);
@@ -241,7 +241,7 @@ static size_t sort_once(task_id *ids, size_t n)
 
 size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state, task_id **ready)
 {
-	struct target *t = idmap_get(&w->targets, id);
+	struct awaited *t = idmap_get(&w->targets, id);
 	size_t n = 0, cap = 0;
 	*ready = NULL;
 	if (!t)
@@ -262,7 +262,7 @@ size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state,
 
 bool waiting_for_start(const struct waiting *w, task_id id)
 {
-	const struct target *t = idmap_get(&w->targets, id);
+	const struct awaited *t = idmap_get(&w->targets, id);
 	return t && t->n_after;
 }
 
@@ -284,7 +284,7 @@ const struct dependency *waiting_for(const struct waiting *w, const struct task 
 
 bool waiting_names(const struct waiting *w, task_id id)
 {
-	const struct target *targets[] = { idmap_get(&w->targets, id), idmap_get(&w->targets, TASK_ID(TASK_JOB(id), -1)) };
+	const struct awaited *targets[] = { idmap_get(&w->targets, id), idmap_get(&w->targets, TASK_ID(TASK_JOB(id), -1)) };
 	for (size_t i = 0; i < 2; i++)
 		for (const struct edge *e = targets[i] ? targets[i]->edges : NULL; e; e = e->after)
 			if (e->group->n_waiting)
