@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * See queue_format.h. A field is %[.][size]letter: cut or filled to that size, to the right with a dot. The letters are those
- * of squeue as far as one machine has what they mean; others are refused, since a column of blanks would be taken for an answer.
+ * See queue_format.h. A field is %[.][size]letter: cut or filled to that size, to the right with a dot. The letters are
+ * those of squeue as far as one machine has what they mean; others are refused, since a column of blanks would be taken for
+ * an answer.
  */
 #include "cli/queue_format.h"
 

@@ -336,7 +336,7 @@ static void slurms_lines(void **state)
 	       "time=20@3;gres=gpu:1@2;gres=gpu:2@4;", NULL);
 	expect("a.sh", "#SBATCH\n#SBATCH x\n#SBATCH --\n#SBATCH -\n#SBATCH --nice --exclusive=user\ntrue\n", "nice=@5;", NULL);
 	expect("a.sh", "cat <<E\n#SBATCH -t 1\nE\n#SBATCH -t 2\n#SBATCH -t 3\n", "", NULL);
-	parse("a.sh", "#SBATCH --partition=a -A b --mem 4G --ntasks=4\n#SBATCH -N1\ntrue\n#SBATCH -t 1\n#SBATCH -t 1\n", &f);
+	parse("a.sh", "#SBATCH --partition=a -A b --licenses 4 --ntasks=4\n#SBATCH -N1\ntrue\n#SBATCH -t 1\n#SBATCH -t 1\n", &f);
 	assert_int_equal(f.n, 0);
 	assert_int_equal(f.n_notes, 2);
 	radfile_clear(&f);
