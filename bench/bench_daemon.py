@@ -103,10 +103,10 @@ def rss_mib(pid):
 
 def idle(build, folder):
     daemon = Daemon(build, folder, "sim:8xa100-40g")
-    pids = daemon.pids()
-    before = sum(cpu_s(p) for p in pids)
+    before = {p: cpu_s(p) for p in daemon.pids()}
     time.sleep(IDLE_S)      # what is measured is what it takes while nothing happens
-    used = sum(cpu_s(p) for p in pids) - before
+    pids = [p for p in daemon.pids() if p in before]        # those that looked something up at the start are gone
+    used = sum(cpu_s(p) - before[p] for p in pids)
     result = {"idle_core_fraction": round(used / IDLE_S, 5), "idle_memory_mib": round(sum(rss_mib(p) for p in pids), 1),
               "idle_seconds": IDLE_S}
     daemon.stop()

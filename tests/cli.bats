@@ -44,8 +44,8 @@ setup() { cd "$WORLD/work"; }
 	run rad submit --partition=gpu true
 	[ "$status" -eq 2 ]
 	[ "$output" = "rad: submit: unknown option '--partition=gpu': see rad submit --help" ]
-	run rad submit -c 4 true
-	[ "$output" = "rad: submit: unknown option '-c': see rad submit --help" ]
+	run rad submit -Z 4 true
+	[ "$output" = "rad: submit: unknown option '-Z': see rad submit --help" ]
 }
 
 @test "a word too many is refused where none is taken" {
@@ -91,9 +91,9 @@ setup() { cd "$WORLD/work"; }
 }
 
 @test "task object: exactly the members of the contract" {
-	local want='["attempts","begin_time","command","cwd","end_time","estimate","exit_code","gpus_requested","held_s","id","jct_s","log_path","lost_s",
-"name","priority","progress","reason","reason_text","run_s","share","shared_with","signal","slowdown","slowdown_source","start_time","state",
-"submit_time","time_limit_s","user","wait_s","terminal","process","lease"]'
+	local want='["attempts","begin_time","command","cpus","cwd","end_time","estimate","exit_code","gpus_requested","held_s","host_mem_mib","id",
+"jct_s","lease","log_path","lost_s","name","priority","process","progress","reason","reason_text","run_s","share","shared_with","signal",
+"slot_lost_s","slot_s","slots","slowdown","slowdown_source","start_time","state","submit_time","terminal","time_limit_s","user","wait_s"]'
 	[ "$(rad show --json 1 | jq -c '.tasks[0] | keys')" = "$(jq -c sort <<<"$want")" ]
 	[ "$(rad queue -t all --json | jq -c '.tasks[0] | keys')" = "$(jq -c sort <<<"$want")" ]
 	rad show --json 1 | jq -e '.tasks[0] | .id == "1" and .state == "COMPLETED" and .exit_code == 0 and .signal == null and
@@ -104,9 +104,9 @@ setup() { cd "$WORLD/work"; }
 	local id
 	id=$(submit --gpu-mem 2G -- rad simtask --mem 1G --seconds 60)
 	wait_for 15 sh -c 'rad gpus --json | jq -e "any(.gpus[].processes[]; .task == \"'"$id"'\")"'
-	rad gpus --json | jq -e '[.gpus[0] | keys[]] - ["stale", "gpu_util", "drain", "reservations"] == ["drained","dram","energy_j","gract","index","mem_available_mib",
-		"mem_foreign_mib","mem_held_mib","mem_total_mib","mem_used_mib","mig","name","parent_uuid","pcie_rx_mib_s","pcie_tx_mib_s",
-		"power_w","processes","share","smact","smact_now","smact_source","smocc","tasks","uuid"]'
+	rad gpus --json | jq -e '[.gpus[0] | keys[]] == ["claims","drain","drained","dram","energy_j","gpu_util","gract","index","mem_available_mib",
+		"mem_foreign_mib","mem_held_mib","mem_total_mib","mem_used_mib","mig","mps_users","name","parent_uuid","pcie_rx_mib_s",
+		"pcie_tx_mib_s","power_w","processes","reservations","share","smact","smact_now","smact_source","smocc","stale","tasks","uuid"]'
 	rad gpus --json | jq -e --arg u "$(id -un)" '[.gpus[].processes[]] | length == 1 and .[0].user == $u and .[0].mem_mib > 0'
 	run rad gpus -v
 	[[ "$output" == *"$(id -un)"*"$id"* ]]
