@@ -31,7 +31,7 @@ all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[a-z-]+' | grep -o
 	while read -r verb; do
 		page=$verb
 		case $verb in
-		run) page=submit ;; release) page=hold ;; undrain) page=drain ;;
+		run) page=submit ;; release) page=hold ;; resume) page=suspend ;; undrain) page=drain ;;
 		help | completion | simtask) continue ;;	# rad(1) and their own help
 		esac
 		for option in $(options_of rad "$verb"); do

@@ -243,6 +243,8 @@ static void add_claims(struct table *table, const json_t *g)
 		table_cell(table, STYLE_PLAIN, member_text(c, "user"));
 		table_cell(table, STYLE_YELLOW, "claimed");
 		table_cell(table, STYLE_PLAIN, format_mib(member_number(c, "held_mib"), text));
+		table_cell(table, STYLE_DIM, "-");
+		table_cell(table, STYLE_PLAIN, "another radd's tasks");
 	}
 }
 
