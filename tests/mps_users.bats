@@ -59,6 +59,7 @@ teardown()
 }
 
 controls() { pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f" | wc -l; }
+are_controls() { [ "$(controls)" -eq "$1" ]; }
 no_controls() { [ "$(controls)" -eq 0 ]; }
 has_line() { grep -qx "$2" "$WORLD/$1"; }
 reason() { field "$1" .reason; }
@@ -129,7 +130,7 @@ restart() { stop_radd; start_radd; }
 	wait_for 20 has_line "$ALICE/rad-$a.out" started
 	kill_radd
 	start_radd
-	[ "$(controls)" -eq 1 ]
+	wait_for 10 are_controls 1	# the one whose trial tells what the driver has goes at once
 	b=$(as "$BOB" rad submit --parsable --gpu-mem 4G -- sh -c "$STAY")
 	wait_for 20 has_line "$BOB/rad-$b.out" started
 	[ "$(out "$ALICE" "$a" | grep /pipe)" = "$(out "$BOB" "$b" | grep /pipe)" ]
