@@ -39,6 +39,7 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 	wait_state "$d" RUNNING
 	[ "$(field "$b" .reason)" = HostMemory ]
 	[ "$(field "$c" .reason)" = HostCpus ]
+	rad queue --start --json | jq -e --arg b "$b" '.starts[] | select(.id == $b) | .source == null'
 	rad why "$b" | grep -q 'asks for 2.0G of host memory: 1.0G of 4.0G are free'
 	rad gpus | grep -q '^Host: 2 of 8 CPUs and 3.0G of 4.0G of memory'
 	rad gpus --json | jq -e '.host == {mem_mib: 4096, mem_held_mib: 3072, cpus: 8, cpus_held: 2}'
@@ -90,7 +91,7 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 	run -1 rad submit --gres=gpu:h100:2 true
 	[[ "$output" == *"2 GPUs of 'h100' wanted, and 1 here is that; there are: "*"A100-SXM4-40GB (39."* ]]
 	run -1 rad submit --constraint v100 true
-	[[ "$output" == *"'v100' wanted, and 0 here"* ]]
+	[[ "$output" == *"'v100' wanted, and none here is that; "* ]]
 	run -2 rad submit --constraint 'mem>=' true
 	run -2 rad submit --gres=cpu:2 true
 }

@@ -34,8 +34,17 @@ static bool same_line(const json_t *a, const json_t *b)
 	       !strcmp(member_text(a, "name"), member_text(b, "name")) && member_int(a, "priority") == member_int(b, "priority");
 }
 
+/* An element that made place comes behind those that were never asked to: its turn, not its place in this list. */
+static int compare_elements(const void *a, const void *b)
+{
+	task_id x = 0, y = 0;
+	task_id_parse(member_text(*(json_t *const *)a, "id"), &x, NULL);
+	task_id_parse(member_text(*(json_t *const *)b, "id"), &y, NULL);
+	return (x > y) - (x < y);
+}
+
 /* "12_[3-7,9]" for tasks first..last of one array, as Slurm writes it. */
-static void add_ids(struct table *table, json_t *const *first, size_t n)
+static void add_ids(struct table *table, json_t **first, size_t n)
 {
 	scoped_buf text = { 0 };
 	task_id id = 0;
@@ -43,6 +52,7 @@ static void add_ids(struct table *table, json_t *const *first, size_t n)
 		table_cell(table, STYLE_PLAIN, member_text(*first, "id"));
 		return;
 	}
+	qsort(first, n, sizeof *first, compare_elements);
 	task_id_parse(member_text(*first, "id"), &id, NULL);
 	buf_printf(&text, "%u_[", TASK_JOB(id));
 	for (size_t i = 0; i < n;) {
@@ -71,7 +81,7 @@ static void add_progress(struct table *table, const json_t *t)
 	table_cell(table, STYLE_PLAIN, format_left(member_number(p, "left_s"), text));
 }
 
-static void add_row(struct table *table, json_t *const *first, size_t n, const json_t *gpus, bool progress)
+static void add_row(struct table *table, json_t **first, size_t n, const json_t *gpus, bool progress)
 {
 	const json_t *t = *first;
 	char text[FORMAT_LEN];
@@ -219,7 +229,7 @@ static void print_starts(const json_t *starts)
 	};
 	static const struct { const char *source, *words; } how[] = {
 		{ "plan", "the plan" }, { "progress", "how far the tasks before it are" }, { "runs", "what earlier runs took" },
-		{ "limit", "time limits: at the latest" },
+		{ "limit", "time limits: at the latest" }, { "begin", "--begin: no sooner" },
 	};
 	struct term term = term_ask();
 	struct table *table = table_create(columns, COUNT_OF(columns));
@@ -227,7 +237,7 @@ static void print_starts(const json_t *starts)
 	size_t i;
 	json_t *s;
 	json_array_foreach(starts, i, s) {
-		const char *words = "not known: nobody knows when what it waits for is over";
+		const char *words = "nobody knows when";
 		bool known = *member_text(s, "start_time");
 		for (size_t k = 0; k < COUNT_OF(how); k++)
 			if (!strcmp(member_text(s, "source"), how[k].source))

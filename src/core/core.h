@@ -280,7 +280,8 @@ json_t *core_gpus_json(struct core *c, struct now now);
 json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *err);
 /* When tasks that wait are expected to start, in the order of the queue, the first 500: {"schema":1,"truncated",
  * "starts":[{"id","start_time","in_s","source"}]}, null where nobody knows. source: plan; progress (what running tasks say of
- * themselves), runs (what runs like them took), limit (time limits: at the latest). */
+ * themselves), runs (what runs like them took), limit (time limits: at the latest), begin (--begin: no
+ * sooner). */
 json_t *core_starts_json(struct core *c, struct now now);
 /* A task that is not submitted: {"schema":1,"dry_run":true,"fits_now","estimate":{...},"gpus":[as above]}. */
 json_t *core_preview_json(struct core *c, struct spec *spec, struct now now);

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "core/begins.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -177,7 +178,14 @@ static void start_one(void *ctx, const struct task *t)
 	enum known how = KNOWN_NOT;
 	if (t->state != TASK_PENDING || json_array_size(s->list) >= MOST_STARTS)
 		return;
-	if (t->waiting_for_deps || !t->estimated || !tasks_in_queue(s->c->tasks, t)) {
+	if (begins_later(t, s->now.wall_ms)) {
+		const struct dependency *open;
+		bool free_then = !tasks_waits_in_vain(s->c->tasks, t, &open) && !open;
+		tell(s, t, free_then ? (double)(t->spec->begin_s * 1000 - s->now.wall_ms) / 1000 : INFINITY, "begin");
+		return;
+	}
+	if (t->waiting_for_deps || !t->estimated || !tasks_in_queue(s->c->tasks, t) ||
+	    host_asks(s->c->host, t, (struct host_room){ 0 }, NULL)) {
 		tell(s, t, INFINITY, NULL);	/* it hangs on more than GPUs */
 		return;
 	}

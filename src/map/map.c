@@ -58,14 +58,15 @@ static bool named_before(const struct map_gpu *gpus, size_t at)
 /* With the models that there are, so that the next try is right. */
 static int refuse_model(const struct map_gpu *gpus, size_t n, const struct map_request *r, unsigned of_model, struct error *err)
 {
-	char there[400] = "", size[32];
+	char there[400] = "", size[32], count[12];
 	for (size_t i = 0, len = 0; i < n && len + 1 < sizeof there; i++)
 		if (!named_before(gpus, i))
 			len += (size_t)snprintf(there + len, sizeof there - len, "%s%s (%s)", len ? ", " : "", gpus[i].name ? gpus[i].name : "?",
 						units_format_mib((double)gpus[i].total_mib, size, sizeof size));
-	return error_set(err, ERR_INVALID, "%u GPU%s of '%s%s%s' wanted, and %u here %s that; there are: %s", r->gpus,
+	snprintf(count, sizeof count, "%u", of_model);
+	return error_set(err, ERR_INVALID, "%u GPU%s of '%s%s%s' wanted, and %s here %s that; there are: %s", r->gpus,
 			 r->gpus > 1 ? "s" : "", r->model ? r->model : "", r->model && r->constraint ? "' and '" : "",
-			 r->constraint ? r->constraint : "", of_model, of_model == 1 ? "is" : "are", there);
+			 r->constraint ? r->constraint : "", of_model ? count : "none", of_model > 1 ? "are" : "is", there);
 }
 
 static int refuse_memory(const struct map_request *r, const struct map_gpu *last, struct error *err)
