@@ -220,6 +220,7 @@ reservation_is()
 	runs=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- sleep 60)
 	wait_state "$runs" RUNNING
 	rad reserve 4 --user "$ALICE" --for 3s >"$WORLD/made"
+	grep -q '^Reservation [0-9]*: GPU 0,1,2,3$' "$WORLD/made"	# in order, though the busy one was the last to be chosen
 	grep -q "task $runs of $BOB runs on GPU 0, nobody knows for how long; it is not ended for it" "$WORLD/made"
 	waits=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- true)
 	hers=$(as "$ALICE" rad submit --parsable --share streams --gpu-mem 1G -- true)

@@ -20,16 +20,19 @@ struct reserve_wish { const char *gpus, *user, *begin, *end, *length, *reason, *
 
 /* ---- listing ---- */
 
-static void print_overlaps(const json_t *overlaps, const json_t *gpus, const struct term *term)
+/* id: of the reservation, where several are listed; 0: the one that was just told of. */
+static void print_overlaps(const json_t *overlaps, long long id, const json_t *gpus, const struct term *term)
 {
 	size_t i;
 	json_t *o;
-	char end[FORMAT_LEN];
+	char end[FORMAT_LEN], which[48] = "";
+	if (id)
+		snprintf(which, sizeof which, "reservation %lld: ", id);
 	json_array_foreach(overlaps, i, o) {
 		scoped_free char *where = format_gpus(json_object_get(o, "gpus"), gpus);
 		bool known = *member_text(o, "end_time");
-		scoped_free char *line = alloc_printf("  task %s of %s runs on GPU %s, %s%s; it is not ended for it", member_text(o, "task"),
-			member_text(o, "user"), where, known ? "until about " : "nobody knows for how long",
+		scoped_free char *line = alloc_printf("  %stask %s of %s runs on GPU %s, %s%s; it is not ended for it", which,
+			member_text(o, "task"), member_text(o, "user"), where, known ? "until about " : "nobody knows for how long",
 			known ? format_time(member_text(o, "end_time"), end) : "");
 		scoped_free char *clean = term_text(line, 0, term);
 		printf("%s%s%s\n", term_style(term, STYLE_YELLOW), clean, term_style(term, STYLE_PLAIN));
@@ -40,7 +43,7 @@ static void print_list(const json_t *list, const json_t *gpus, const struct term
 {
 	static const struct table_column columns[] = {
 		{ "ID", .right = true }, { "USER", .min = 6 }, { "GPUS", .min = 4 }, { "BEGIN", .min = 19 }, { "END", .min = 19 },
-		{ "", .min = 3 }, { "REASON", .min = 6 },
+		{ "STATE" }, { "REASON", .min = 6 },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	size_t i;
@@ -54,13 +57,13 @@ static void print_list(const json_t *list, const json_t *gpus, const struct term
 		table_cell(table, STYLE_PLAIN, where);
 		table_cell(table, STYLE_PLAIN, format_time(member_text(r, "begin_time"), text));
 		table_cell(table, STYLE_PLAIN, format_time(member_text(r, "end_time"), text));
-		table_cell(table, active ? STYLE_GREEN : STYLE_DIM, active ? "now" : "");
+		table_cell(table, active ? STYLE_GREEN : STYLE_DIM, active ? "now" : "later");
 		table_cell(table, STYLE_PLAIN, member_text(r, "reason"));
 	}
 	table_print(table, term, stdout);
 	table_destroy(table);
 	json_array_foreach(list, i, r)
-		print_overlaps(json_object_get(r, "overlaps"), gpus, term);
+		print_overlaps(json_object_get(r, "overlaps"), member_int(r, "id"), gpus, term);
 }
 
 static int list_all(struct cli_call *c, bool json)
@@ -155,7 +158,7 @@ static int make_one(struct cli_call *c, const struct reserve_wish *w)
 	scoped_free char *where = format_gpus(json_object_get(reply, "gpus"), json_object_get(gpus, "gpus"));
 	struct term term = term_ask();
 	printf("Reservation %lld: GPU %s\n", (long long)member_int(reply, "id"), where);
-	print_overlaps(json_object_get(reply, "overlaps"), json_object_get(gpus, "gpus"), &term);
+	print_overlaps(json_object_get(reply, "overlaps"), 0, json_object_get(gpus, "gpus"), &term);
 	return CLI_DONE;
 }
 

@@ -102,16 +102,24 @@ int core_pick_reserved(struct core *c, const struct core_reservation *others, si
 		       bool given, struct now now, struct error *err)
 {
 	unsigned wanted = want->n_gpus;
-	int64_t slot;
+	int64_t slot, slots[SPEC_MAX_GPUS];
 	if (given)
 		return check_given(others, n, want, err);
 	want->n_gpus = 0;
-	while (want->n_gpus < wanted && (slot = find_best(c, others, n, want, now)) >= 0)
-		memcpy(want->gpus[want->n_gpus++], fleet_look(c->fleet, (uint32_t)slot, now.mono_ms).reading->uuid, GPU_UUID_LEN);
+	while (want->n_gpus < wanted && (slot = find_best(c, others, n, want, now)) >= 0) {
+		unsigned k = want->n_gpus++;
+		for (; k && slots[k - 1] > slot; k--) {	/* in the order in which people count them, not in that of merit */
+			slots[k] = slots[k - 1];
+			memcpy(want->gpus[k], want->gpus[k - 1], GPU_UUID_LEN);
+		}
+		slots[k] = slot;
+		memcpy(want->gpus[k], fleet_look(c->fleet, (uint32_t)slot, now.mono_ms).reading->uuid, GPU_UUID_LEN);
+	}
 	if (want->n_gpus == wanted)
 		return 0;
-	return error_set(err, ERR_CONFLICT, "%u GPUs: %u of %zu are free of other reservations at that time; 'rad reserve' lists "
-			 "them", wanted, want->n_gpus, fleet_present(c->fleet));
+	return error_set(err, ERR_CONFLICT, "%u GPU%s wanted, and %u of %zu %s free of other reservations at that time; 'rad "
+			 "reserve' lists them", wanted, wanted == 1 ? "" : "s", want->n_gpus, fleet_present(c->fleet),
+			 want->n_gpus == 1 ? "is" : "are");
 }
 
 static void add_overlap(const struct core *c, const struct core_reservation *r, const struct fleet_run *run, int64_t ends_ms,

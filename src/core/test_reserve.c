@@ -191,7 +191,7 @@ static void it_gets_gpus_that_are_free_then(void **unused)
 	more.n_gpus = 3;
 	assert_int_equal(core_pick_reserved(w->c, &want, 1, &more, false, w->now, &err), -1);
 	assert_int_equal(err.code, ERR_CONFLICT);
-	assert_non_null(strstr(err.text, "3 GPUs: 2 of 4"));
+	assert_non_null(strstr(err.text, "3 GPUs wanted, and 2 of 4 are free"));
 	more.n_gpus = 4;
 	more.begin_ms = want.end_ms;
 	more.end_ms = want.end_ms + 1000;

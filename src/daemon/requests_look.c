@@ -180,7 +180,7 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 	const char *by = json_string_value(json_object_get(m->json, "by"));
 	unsigned parsed;
 	if (by && sums_parse(by, &parsed, err))
-		return error_wrap(err, "'by'");
+		return error_wrap(err, "--by");
 	scoped_json *o = look_up(q, m, "acct", err);
 	if (!o)
 		return -1;

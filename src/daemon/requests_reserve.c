@@ -74,7 +74,7 @@ int request_unreserve(const struct requests *q, const struct message *m, struct 
 	if (!id)
 		return error_set(err, ERR_INVALID, "'id' must be the number of a reservation");
 	if (reserving_user(q->reserving, (uint32_t)id, &user) && user != m->uid &&
-	    request_need_admin(m, "taking back a reservation of others", err))
+	    request_need_admin(m, "taking back another user's reservation", err))
 		return -1;
 	if (reserving_remove(q->reserving, (uint32_t)id, m->uid, err))
 		return -1;

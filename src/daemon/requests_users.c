@@ -92,7 +92,7 @@ int request_limit(const struct requests *q, const struct message *m, struct repl
 	if (!text || strlen(text) > 1000)
 		return error_set(err, ERR_INVALID, "'limits' must be a text such as \"max_gpus=2 max_running=4\"");
 	if (!admin && (uid_t)uid != m->uid)
-		return request_need_admin(m, "limits of others", err);
+		return request_need_admin(m, "setting another user's limits", err);
 	if (allowing_say(q->allowing, (uid_t)uid, !admin, text, err))
 		return -1;
 	request_spend_store(q, m, LIMIT_BYTES);
