@@ -72,7 +72,9 @@ sleeper()
 		and (.attempts[0].evidence | contains("how is not known"))'
 	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[2].mem_held_mib == 0'"
 	run rad requeue "$id"
-	[ "$status" -ne 0 ]
+	one_line_error "a process that rad did not begin"
+	run rad logs "$id"
+	one_line_error "a process that rad did not begin"
 }
 
 @test "adopt: cancel ends it and what descends from it, given back it goes on" {

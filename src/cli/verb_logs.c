@@ -26,6 +26,9 @@ static int no_log(const json_t *task, struct error *err)
 	if (json_is_true(json_object_get(task, "terminal")))
 		return error_set(err, ERR_NOT_FOUND, "task %s: runs on its user's terminal, and no log was asked for (rad run --pty --output "
 				 "FILE keeps one)", member_text(task, "id"));
+	if (member_int(task, "process"))
+		return error_set(err, ERR_NOT_FOUND, "task %s: is a process that rad did not begin, and its output goes where it went "
+				 "before", member_text(task, "id"));
 	if (!member_last_attempt(task))
 		return error_set(err, ERR_NOT_FOUND, "task %s: has not started, so there is no log yet%s%s", member_text(task, "id"),
 				 *why ? ": " : "", why);
@@ -54,7 +57,8 @@ static int follow_until_end(struct follow *f, const json_t *task, struct error *
 static int show_log(const struct want *want, const json_t *task, struct error *err)
 {
 	struct term term = term_ask();
-	if (json_is_true(json_object_get(task, "terminal")) && !strcmp(member_text(task, "log_path"), "/dev/null"))
+	bool elsewhere = json_is_true(json_object_get(task, "terminal")) || member_int(task, "process");
+	if (elsewhere && !strcmp(member_text(task, "log_path"), "/dev/null"))
 		return no_log(task, err);
 	/* A terminal collapses by itself, and shows how far the bar is. */
 	struct follow *f = follow_create(member_text(task, "log_path"), want->raw || (want->follow && term.live), stdout);

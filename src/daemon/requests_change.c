@@ -182,6 +182,9 @@ int request_resume(const struct requests *q, const struct message *m, struct rep
 static int change_may_run_again(const struct task *t, struct error *err)
 {
 	char text[TASK_ID_TEXT];
+	if (spec_process(t->spec).pid)
+		return error_set(err, ERR_CONFLICT, "task %s: is a process that rad did not begin, and cannot begin again: submit its "
+				 "command with 'rad submit'", task_id_text(t->id, text));
 	if (spec_is_attended(t->spec))
 		return error_set(err, ERR_CONFLICT, "task %s: was run at a terminal, and is not run again by itself: begin it anew",
 				 task_id_text(t->id, text));
