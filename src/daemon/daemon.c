@@ -537,7 +537,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->groups = names_create(&d->loop, d->program, "--groups", NAMES_DEADLINE_MS, on_names, d);
 	d->allowing = allowing_create(d->store, d->names, d->groups, &d->config);
 	d->remembering = remembering_create(d->store, d->core);
-	d->notifying = notifying_create(&d->loop, d->program);
+	d->notifying = notifying_create(&d->loop, d->program, d->names);
 	d->drains = drains_create(&d->loop, d->core, d->store);
 	d->reserving = reserving_create(&d->loop, d->core, d->store);
 	d->lookups = lookups_create(&d->loop, d->program);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/names.h"
 #include "daemon/worker.h"
 #include "submit/notices.h"
 
@@ -37,6 +38,7 @@ struct place {
 struct notifying {
 	uv_loop_t *loop;
 	char *program;
+	struct names *names;
 	struct place *places;
 	unsigned running;
 	uv_timer_t timer;
@@ -119,8 +121,11 @@ static void on_sent(void *ctx, const struct buf *answer, const char *why)
 	p->n->running--;
 	if (!why && answer && answer->len)
 		why = buf_text((struct buf *)answer);
-	if (why)
-		log_warn_limited("a notice of uid %u was not sent: %.300s", (unsigned)p->uid, why);
+	if (why) {
+		const char *name;
+		names_of(p->n->names, p->uid, &name);
+		log_warn_limited("a notice of %s's was not sent: %.300s", name, why);
+	}
 }
 
 static bool user_is_busy(const struct notifying *n, uid_t uid)
@@ -181,11 +186,12 @@ void notifying_work(struct notifying *n)
 		uv_timer_start(&n->timer, on_time, (uint64_t)(next - now), 0);
 }
 
-struct notifying *notifying_create(uv_loop_t *loop, const char *program)
+struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct names *names)
 {
 	struct notifying *n = alloc_zero(sizeof *n);
 	n->loop = loop;
 	n->program = alloc_string(program);
+	n->names = names;
 	n->timer.data = n;
 	uv_timer_init(loop, &n->timer);
 	return n;

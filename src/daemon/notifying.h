@@ -14,9 +14,10 @@
 
 #include <uv.h>
 
+struct names;
 struct notifying;
 
-struct notifying *notifying_create(uv_loop_t *loop, const char *program);
+struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct names *names);
 /* Frees itself once the loop has closed its handle. What was not sent is not. Takes NULL. */
 void notifying_destroy(struct notifying *n);
 
