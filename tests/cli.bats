@@ -206,6 +206,7 @@ setup() { cd "$WORLD/work"; }
 	[ "$(rad acct | head -n 1 | xargs)" = "ID NAME USER ST WAIT RUN TRY PEAK CLAIM SMACT ENERGY" ]
 	[ "$(rad acct --csv | tr -d -c '\r' | wc -c)" -eq "$(rad acct --csv | wc -l)" ]
 	rad acct --since 1h --json | jq -e '.totals.tasks >= 2 and (.users | length) == 1 and (.gpus | length) >= 1'
+	[ "$(rad acct --since 2030-01-01)" = "No task ended in that time" ]
 	rad acct --since 2030-01-01 --json | jq -e '.tasks | length == 0'
 	rad acct --until 2020-01-01T00:00:00Z --json | jq -e '.tasks | length == 0'
 	run rad acct --since yesterweek

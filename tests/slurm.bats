@@ -154,6 +154,10 @@ done" ]
 	[ "$(field "$a" .reason)" = BeginTime ]
 	run rad show "$a"
 	[[ "$output" == *begins* ]]
+	rad queue --start --json | jq -e --arg a "$a" '.starts[] | select(.id == $a) | .source == "begin" and .in_s > 3500 and .in_s <= 3600'
+	rad queue --start | grep -q 'no sooner'
+	# In the zone of who asks, as every other time on the screen.
+	TZ=XYZ-5 rad why "$a" | grep -q "begins at $(TZ=XYZ-5 date -d "$(field "$a" .begin_time)" '+%F %T'), as it asks"
 	b=$(submit --begin=now+3 -- true)
 	[ "$(state "$b")" = PENDING ]
 	kill_radd

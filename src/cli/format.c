@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/units.h"
 #include "cli/cli.h"
 
@@ -27,6 +28,18 @@ char *format_mib(double mib, char buf[FORMAT_LEN])
 char *format_seconds(double s, char buf[FORMAT_LEN])
 {
 	return isnan(s) ? unknown(buf) : units_format_duration((int64_t)s, buf, FORMAT_LEN);
+}
+
+char *format_span(double s, char buf[FORMAT_LEN])
+{
+	static const struct { int64_t unit; const char *word; } units[] = { { 86400, "day" }, { 3600, "hour" } };
+	for (size_t i = 0; !isnan(s) && s >= 1 && i < COUNT_OF(units); i++)
+		if ((int64_t)s % units[i].unit == 0) {
+			long long n = (int64_t)s / units[i].unit;
+			snprintf(buf, FORMAT_LEN, "%lld %s%s", n, units[i].word, n == 1 ? "" : "s");
+			return buf;
+		}
+	return format_seconds(s, buf);
 }
 
 char *format_left(double s, char buf[FORMAT_LEN])
@@ -75,6 +88,29 @@ char *format_time(const char *iso, char buf[FORMAT_LEN])
 	time_t s = (time_t)(ms / 1000);
 	strftime(buf, FORMAT_LEN, "%Y-%m-%d %H:%M:%S", localtime_r(&s, &local));
 	return buf;
+}
+
+char *format_times(const char *text)
+{
+	struct buf out = { 0 };
+	while (*text) {
+		char iso[CLOCK_ISO_LEN], local[FORMAT_LEN];
+		int64_t ms;
+		snprintf(iso, sizeof iso, "%s", text);
+		bool whole = iso[0] == '2' && strlen(iso) == CLOCK_ISO_LEN - 1 && iso[CLOCK_ISO_LEN - 2] == 'Z';
+		if (whole && !clock_parse_iso(iso, &ms)) {
+			buf_add_text(&out, format_time(iso, local));
+			text += CLOCK_ISO_LEN - 1;
+		} else {
+			buf_printf(&out, "%c", *text++);
+		}
+	}
+	return buf_steal(&out);
+}
+
+const char *format_share(const char *mode)
+{
+	return strcmp(mode, "never") ? mode : "alone";
 }
 
 enum style format_state_style(enum task_state s)

@@ -19,8 +19,14 @@ char *format_seconds(double s, char buf[FORMAT_LEN]);
 char *format_left(double s, char buf[FORMAT_LEN]);
 char *format_percent(double fraction, char buf[FORMAT_LEN]);
 char *format_energy(double joules, char buf[FORMAT_LEN]);
+/* A length of time in a sentence: "7 days", "12 hours", else as format_seconds. */
+char *format_span(double s, char buf[FORMAT_LEN]);
 /* An ISO time of the daemon in the caller's time zone, to the second. */
 char *format_time(const char *iso, char buf[FORMAT_LEN]);
+/* A text of the daemon, with each ISO time in it as format_time writes it. Free it. */
+char *format_times(const char *text);
+/* How a task has its GPUs, as lists and sentences say it: "alone" for the mode never. */
+const char *format_share(const char *mode);
 
 enum style format_state_style(enum task_state s);
 

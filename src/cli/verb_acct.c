@@ -275,6 +275,8 @@ static void print_all(json_t *reply, bool json)
 		json_object_set_new(reply, "users", groups_json(&users, "user", true));
 		json_object_set_new(reply, "gpus", groups_json(&gpus, "uuid", false));
 		cli_print_json(json_incref(reply));
+	} else if (!json_array_size(tasks)) {
+		puts("No task ended in that time");
 	} else {
 		print_tasks(tasks, &term);
 		name_gpus(&gpus);

@@ -255,7 +255,7 @@ static void print_processes(const json_t *gpus, const struct term *term)
 		{ "SINCE", .min = 5 }, { "COMMAND", .min = 10 },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
-	size_t i, k;
+	size_t i, k, rows = 0;
 	json_t *g, *p;
 	json_array_foreach(gpus, i, g) {
 		const json_t *processes = json_object_get(g, "processes");
@@ -271,9 +271,13 @@ static void print_processes(const json_t *gpus, const struct term *term)
 			table_cell(table, STYLE_PLAIN, *command ? command : member_text(p, "program"));
 		}
 		add_claims(table, g);
+		rows += json_array_size(processes) + json_array_size(json_object_get(g, "claims"));
 	}
 	putchar('\n');
-	table_print(table, term, stdout);
+	if (rows)
+		table_print(table, term, stdout);
+	else
+		puts("No process holds memory on a GPU");
 	table_destroy(table);
 }
 

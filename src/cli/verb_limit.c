@@ -76,7 +76,7 @@ static void print_users(const json_t *reply)
 	table_destroy(table);
 	if (json_is_true(json_object_get(reply, "fair")))
 		printf("\nGPU time lately; what is %s old counts half. Who had least goes next, those who run nothing before all.\n",
-		       format_seconds(member_number(reply, "half_life_s"), half_life));
+		       format_span(member_number(reply, "half_life_s"), half_life));
 	else
 		printf("\nWho comes first goes first, whatever he had (fair: off).\n");
 }
@@ -86,7 +86,7 @@ static void print_limits(const json_t *reply)
 {
 	const json_t *from = json_object_get(reply, "limits_from");
 	scoped_free char *limits = limits_text(json_object_get(reply, "limits"));
-	printf("%s: %s\n", member_text(reply, "user"), limits);
+	printf("%s: %s\n", member_text(reply, "user"), strcmp(limits, "-") ? limits : "no limits");
 	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++) {
 		const char *word = allowance_word((enum allowance_kind)k), *source = member_text(from, word);
 		if (*source)

@@ -38,7 +38,7 @@ static void line(const struct term *term, const char *label, const char *fmt, ..
 static void show_state(const struct term *term, const json_t *t)
 {
 	enum task_state s = member_state(t);
-	const char *reason = member_text(t, "reason_text");
+	scoped_free char *reason = format_times(member_text(t, "reason_text"));
 	printf("%sTask %s%s  %s%s%s", term_style(term, STYLE_BOLD), member_text(t, "id"), term_style(term, STYLE_PLAIN),
 	       term_style(term, format_state_style(s)), member_text(t, "state"), term_style(term, STYLE_PLAIN));
 	if (json_is_integer(json_object_get(t, "signal")))
@@ -144,7 +144,7 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	bool ended = *member_text(a, "end");
 	snprintf(label, sizeof label, "attempt %zu", number);
 	line(term, label, "%s to %s on GPU %s, %s%s%s", format_time(member_text(a, "start"), text),
-	     ended ? format_time(member_text(a, "end"), end) : "now", where, member_text(a, "share"),
+	     ended ? format_time(member_text(a, "end"), end) : "now", where, format_share(member_text(a, "share")),
 	     ended ? ": " : "", ended ? member_text(a, "verdict") : "");
 	if (*member_text(a, "evidence"))
 		line(term, "evidence", "%s", member_text(a, "evidence"));

@@ -33,31 +33,34 @@ static json_t *pick(const json_t *tasks)
 }
 
 /* Whose turn it is, and by which figure. */
-static void print_turn(const json_t *turn)
+static void print_turn(const json_t *turn, const struct term *term)
 {
+	scoped_buf text = { 0 };
 	char his[FORMAT_LEN], own[FORMAT_LEN], half_life[FORMAT_LEN];
 	const char *user = member_text(turn, "user"), *me = member_text(turn, "own_user");
 	if (!json_is_object(turn))
 		return;
-	printf("It is %s's turn (task %s: %s), who had %s of GPU time lately and runs %lld task%s", user, member_text(turn, "task"),
-	       member_text(turn, "because"), format_seconds(member_number(turn, "used_s"), his),
-	       (long long)member_int(turn, "running"), member_int(turn, "running") == 1 ? "" : "s");
+	buf_printf(&text, "It is %s's turn (task %s: %s), who had %s of GPU time lately and runs %lld task%s", user,
+		   member_text(turn, "task"), member_text(turn, "because"), format_seconds(member_number(turn, "used_s"), his),
+		   (long long)member_int(turn, "running"), member_int(turn, "running") == 1 ? "" : "s");
 	if (strcmp(user, me))
-		printf("; %s had %s and runs %lld", me, format_seconds(member_number(turn, "own_used_s"), own),
-		       (long long)member_int(turn, "own_running"));
-	printf(" (what is %s old counts half)\n", format_seconds(member_number(turn, "half_life_s"), half_life));
+		buf_printf(&text, "; %s had %s and runs %lld", me, format_seconds(member_number(turn, "own_used_s"), own),
+			   (long long)member_int(turn, "own_running"));
+	buf_printf(&text, " (what is %s old counts half)", format_span(member_number(turn, "half_life_s"), half_life));
+	scoped_free char *line = term_wrap(buf_text(&text), 2, term);
+	puts(line);
 }
 
 static void print_waiting(const json_t *why, const struct term *term)
 {
 	size_t i;
 	json_t *g;
-	const char *text = member_text(why, "reason_text");
+	scoped_free char *text = format_times(member_text(why, "reason_text"));
 	char claim[FORMAT_LEN];
 	scoped_free char *line = alloc_printf("Task %s is %s: %s%s%s", member_text(why, "task"), member_text(why, "state"),
 		member_text(why, "reason"), *text ? ": " : "", text), *head = term_wrap(line, 2, term);
 	puts(head);
-	print_turn(json_object_get(why, "turn"));
+	print_turn(json_object_get(why, "turn"), term);
 	const json_t *gpus = json_object_get(why, "gpus");
 	if (!json_array_size(gpus))
 		return;
@@ -85,7 +88,7 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 		const char *said = member_text(a, "evidence");
 		scoped_free char *evidence = term_wrap(said, 4, term);
 		bool ended = *member_text(a, "end");
-		printf("  attempt %zu on GPU %s, %s: %s%s%s\n", i + 1, where, member_text(a, "share"),
+		printf("  attempt %zu on GPU %s, %s: %s%s%s\n", i + 1, where, format_share(member_text(a, "share")),
 		       ended ? member_text(a, "verdict") : "running", *said ? ": " : "", evidence);
 	}
 }
