@@ -191,6 +191,7 @@ reservation_is()
 	id=$(as "$BOB" rad submit --parsable --gpu-mem 1G -- true)
 	wait_for 10 reason_is "$id" Reserved
 	as "$BOB" rad queue | grep -q '(Reserved)'
+	rad queue --start --json | jq -e --arg id "$id" '.starts[] | select(.id == $id) | .start_time == null'
 	as "$BOB" rad why "$id" | tr -s ' \n' ' ' >"$WORLD/why"
 	grep -q "GPU 0: reserved for another user in .*nobody knows how long the task takes.*(reserve_lead).*(reservation 1, of $ALICE)" "$WORLD/why"
 	brief=$(as "$BOB" rad submit --parsable --time 30m --gpu-mem 1G -- true)

@@ -123,7 +123,9 @@ static bool has_room(const struct starts *s, const struct room *r, const struct 
 {
 	uint64_t want = q->claim_mib ? q->claim_mib : s->c->config.map.min_free_mib;
 	bool alone = q->exclusive || q->start_alone || q->share == SHARE_NEVER || g->mig;
-	if (!r->usable || r->alone || (alone && r->tasks))
+	struct map_request then = *q;
+	then.now_ms += (int64_t)(s->at_s * 1000);	/* reservations come and go while the queue is played */
+	if (!r->usable || r->alone || (alone && r->tasks) || map_is_reserved(&s->c->config.map, g, &then, NULL, NULL))
 		return false;
 	return r->free_mib >= (want < g->total_mib ? want : g->total_mib);
 }
