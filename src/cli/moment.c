@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "cli/submit_caller.h"
 
 #include <string.h>
 #include <time.h>
@@ -92,5 +93,10 @@ int moment_parse(const char *text, int64_t now_ms, int64_t *ms, struct error *er
 			return from_local(text, local, ms, err);
 	if (!parse_from_now(text, now_ms, ms))
 		return 0;
+	int64_t begin_s;	/* what --begin takes beside these: tomorrow, noon, 4pm, now+1hour */
+	if (!submit_caller_begin(text, now_ms / 1000, &begin_s, NULL) && begin_s) {
+		*ms = begin_s * 1000;
+		return 0;
+	}
 	return error_set(err, ERR_INVALID, "'%.40s': expected 18:00, 2026-11-20T18:00, now+2h or 2026-11-20T18:00:00Z", text);
 }
