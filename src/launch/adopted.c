@@ -75,7 +75,8 @@ static bool is_member(const struct task *t, pid_t pid)
 	return proc_alive(process) && proc_descends(pid, process.pid) && is_all(pid, t->spec->uid);
 }
 
-int adopted_signal(const struct task *t, int signal)
+/* handlers: only those that have one for it. */
+static int signal_members(const struct task *t, int signal, bool handlers)
 {
 	scoped_free pid_t *pids = NULL;
 	size_t n = adopted_processes(t, &pids);
@@ -83,8 +84,18 @@ int adopted_signal(const struct task *t, int signal)
 	/* Children first: they are known by their parent. */
 	for (size_t i = 0; i < n; i++) {
 		scoped_fd int fd = pids[i] > 1 && pids[i] != getpid() ? proc_pidfd(pids[i]) : -1;
-		if (fd >= 0 && is_member(t, pids[i]))
+		if (fd >= 0 && is_member(t, pids[i]) && (!handlers || proc_catches(pids[i], signal)))
 			got += !proc_pidfd_signal(fd, signal);
 	}
 	return got;
+}
+
+int adopted_signal(const struct task *t, int signal)
+{
+	return signal_members(t, signal, false);
+}
+
+int adopted_ask(const struct task *t, int signal)
+{
+	return signal_members(t, signal, true);
 }

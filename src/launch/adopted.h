@@ -23,6 +23,7 @@ bool adopted_is(const struct task *t);
 int adopted_find(const struct task *t, struct proc_id *process);
 void adopted_result(const struct task *t, bool *claimed, struct exit_report *r);
 int adopted_signal(const struct task *t, int signal);
+int adopted_ask(const struct task *t, int signal);
 size_t adopted_processes(const struct task *t, pid_t **pids);
 
 #endif

@@ -375,6 +375,8 @@ static void task_family(const struct launch_home *home, const struct task *t, st
 
 int launch_ask(const struct launch_home *home, const struct task *t, int signal)
 {
+	if (adopted_is(t))
+		return adopted_ask(t, signal);
 	struct family f;
 	scoped_free pid_t *pids = NULL;
 	int got = 0;

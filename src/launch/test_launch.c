@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -786,6 +787,53 @@ static void test_adopted(void **state)
 	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 0);
 }
 
+static void on_usr1(int signal)
+{
+	(void)signal;
+}
+
+/* A child that handles SIGUSR1, below a process that does not; 0 is written when it does. */
+static pid_t start_listener(int ready_fd)
+{
+	pid_t pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!fork()) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		signal(SIGUSR1, on_usr1);
+		if (write(ready_fd, "", 1) == 1)
+			for (;;)
+				pause();
+	}
+	for (;;)
+		pause();
+}
+
+/* Asked to make place is only who is its user's alone, as with any other signal. */
+static void test_adopted_asked(void **state)
+{
+	struct bench *b = *state;
+	int ready[2];
+	char byte;
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	struct proc_id process = { .pid = start_listener(ready[1]) };
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	assert_int_equal(proc_stat(process.pid, &process.start_ticks, NULL), 0);
+	b->task->spec->process_pid = process.pid;
+	b->task->spec->process_ticks = process.start_ticks;
+	b->task->attempts[0].shim = process;
+	b->task->spec->uid = getuid() + 1;
+	assert_int_equal(launch_ask(&b->request.home, b->task, SIGUSR1), 0);
+	b->task->spec->uid = getuid();
+	assert_int_equal(launch_ask(&b->request.home, b->task, SIGUSR1), 1);
+	assert_int_equal(launch_ask(&b->request.home, b->task, SIGUSR2), 0);
+	kill(process.pid, SIGKILL);
+	assert_int_equal(waitpid(process.pid, NULL, 0), process.pid);
+}
+
 static void test_adopted_by_others(void **state)
 {
 	(void)state;
@@ -943,7 +991,7 @@ int main(void)
 		T(test_progress), T(test_no_progress_of_what_is_no_file), T(test_progress_of_a_liar),
 		T(test_folder_of_others_is_refused), T(test_no_shim), T(test_conda_in_script), T(test_conda_env_for_command),
 		T(test_conda_env_missing), T(test_conda_not_found), T(test_users_bash_env), T(test_adopted),
-		T(test_conda_env_missing), T(test_conda_not_found), T(test_users_bash_env), T(test_adopted_by_others),
+		T(test_adopted_asked), T(test_adopted_by_others),
 		T(test_conda_env_missing), T(test_conda_not_found), T(test_users_bash_env), T(test_drops_root),
 		T(test_output_needs_the_users_rights), T(test_other_users_need_root), T(test_cgroup), T(test_no_mps_by_accident),
 		T(test_drafts_are_forgotten),
