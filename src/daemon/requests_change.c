@@ -177,6 +177,8 @@ int request_resume(const struct requests *q, const struct message *m, struct rep
 	return request_need_room(q, err) ? -1 : change_all(q, m, change_resume, NULL, reply, err);
 }
 
+#define MAX_AGAIN SPEC_MAX_ARRAY	/* tasks of one request, as many as one submission makes */
+
 /* requeue ------------------------------------------------------------------------------------------------------------- */
 
 static int change_may_run_again(const struct task *t, struct error *err)
@@ -191,6 +193,19 @@ static int change_may_run_again(const struct task *t, struct error *err)
 	return 0;
 }
 
+/* All elements of a job, ended ones too. Each is read from the store in this turn, so of another's job it is one that will be
+ * refused. */
+static int requeue_add_job(const struct requests *q, const struct message *m, task_id job, struct change_list *all,
+			   struct error *err)
+{
+	struct task *old = NULL;
+	const task_id one = request_any_element(q, job);
+	const struct task *t = request_any_task(q, one, &old, NULL);
+	bool others = t && request_need_owner(m, t, NULL);
+	task_destroy(old);
+	return others ? change_add(all, one, TASK_PENDING) : store_job_states(q->store, TASK_JOB(job), change_add, all, err);
+}
+
 /* All tasks that the request's ids stand for, ended ones too. Free *ids. */
 static int requeue_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err)
 {
@@ -202,7 +217,10 @@ static int requeue_ids(const struct requests *q, const struct message *m, task_i
 		if (TASK_INDEX(asked[i]) >= 0)
 			change_add(&all, asked[i], TASK_PENDING);
 		else
-			failed = store_job_states(q->store, TASK_JOB(asked[i]), change_add, &all, err);
+			failed = requeue_add_job(q, m, asked[i], &all, err);
+		if (!failed && all.n > MAX_AGAIN)
+			failed = error_set(err, ERR_INVALID, "these ids stand for more than %d tasks: requeue fewer at a time",
+					   MAX_AGAIN);
 	}
 	*n = request_sort_ids(all.ids, all.n);
 	*ids = all.ids;

@@ -158,6 +158,21 @@ void request_make_line(char *text)
 			*p = '?';
 }
 
+static int check_first(void *ctx, task_id id, enum task_state state)
+{
+	(void)state;
+	*(task_id *)ctx = id;
+	return 1;
+}
+
+task_id request_any_element(const struct requests *q, task_id id)
+{
+	task_id first = id;
+	if (TASK_INDEX(id) < 0)
+		store_job_states(q->store, TASK_JOB(id), check_first, &first, NULL);
+	return first;
+}
+
 const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err)
 {
 	const struct task *t = core_task(q->core, id);

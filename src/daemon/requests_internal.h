@@ -82,6 +82,8 @@ void request_explain(const struct requests *q, const struct message *m, json_t *
 void request_make_line(char *text);
 /* No moment that people name is later (wall): the year 2200. */
 #define REQUEST_LATEST_MS INT64_C(7258118400000)
+/* An element of the job, ended or not, where the id stands for one; the id itself where it does not, or there is none. */
+task_id request_any_element(const struct requests *q, task_id id);
 /* A task, alive or from the store; *old is to be destroyed by the caller. NULL with an error. */
 const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err);
 /* Answers with that object, whose reference is taken over; -1 when it is NULL, for what set the error. */

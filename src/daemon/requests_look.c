@@ -77,21 +77,6 @@ int request_events(const struct requests *q, const struct message *m, struct rep
 	return -1;
 }
 
-static int look_first(void *ctx, task_id id, enum task_state state)
-{
-	(void)state;
-	*(task_id *)ctx = id;
-	return 1;
-}
-
-/* Any element of a job: all have the same script. */
-static task_id look_element(const struct requests *q, task_id job)
-{
-	task_id first = job;
-	store_job_states(q->store, TASK_JOB(job), look_first, &first, NULL);
-	return first;
-}
-
 /* What runs, as it was submitted: its owner's alone, since a script may hold what is nobody else's business. */
 int request_script(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
@@ -99,8 +84,7 @@ int request_script(const struct requests *q, const struct message *m, struct rep
 	struct task *old = NULL;
 	if (request_id(m, &id, err))
 		return -1;
-	const task_id first = TASK_INDEX(id) < 0 ? look_element(q, id) : id;
-	const struct task *t = request_any_task(q, first, &old, err);
+	const struct task *t = request_any_task(q, request_any_element(q, id), &old, err);	/* all have the same script */
 	int failed = !t || request_need_owner(m, t, err);
 	if (!failed && old && store_is_folded(q->store, TASK_JOB(id)))
 		failed = error_set(err, ERR_CONFLICT, "it ended so long ago that its script is no longer kept (fold_after in rad.conf)");

@@ -310,6 +310,24 @@ static void hold_release_update_cancel_requeue(void **state)
 	assert_int_equal(core_task(s->w.core, TASK_ID(1, -1))->state, TASK_PENDING);
 }
 
+/* Each element is read from the store in one turn: so many as one submission makes, and none of another's but one. */
+static void a_requeue_is_bounded(void **state)
+{
+	struct asking *s = *state;
+	scoped_buf fields = { 0 };
+	buf_add_text(&fields, "{\"hold\":true,\"array\":[0");
+	for (int i = 1; i < SPEC_MAX_ARRAY / 2 + 1; i++)
+		buf_printf(&fields, ",%d", i);
+	buf_add_text(&fields, "]}");
+	for (int i = 0; i < 2; i++)
+		json_decref(submit(s, getuid(), buf_text(&fields)));
+	json_decref(good(s, getuid(), "cancel", "\"ids\":[\"1\",\"2\"]"));
+	refused(s, getuid(), "requeue", "\"ids\":[\"1\",\"2\"]", ERR_INVALID, "more than 10000 tasks");
+	refused(s, STRANGER, "requeue", "\"ids\":[\"1\",\"2\"]", ERR_DENIED, "task 1_0: belongs to");
+	scoped_json *again = good(s, getuid(), "requeue", "\"id\":\"2\"");
+	assert_int_equal(number_of(again, "changed"), SPEC_MAX_ARRAY / 2 + 1);
+}
+
 static void an_array_is_changed_where_it_can_be(void **state)
 {
 	struct asking *s = *state;
@@ -732,6 +750,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(a_submission_is_kept_and_told), T(who_submits_is_asked_of_the_database), T(submissions_that_cannot_be),
 		T(a_dry_run_changes_nothing), T(changes_are_for_the_owner_and_the_administrator), T(hold_release_update_cancel_requeue),
+		T(a_requeue_is_bounded),
 		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed),
 		T(ended_tasks_are_removed_by_their_owner),
 		T(lists_have_the_living_and_shows_the_ended_too),
