@@ -60,6 +60,26 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	start_radd
 }
 
+@test "a program that is told of a task has nothing of radd's either" {
+	need_root
+	stop_radd
+	rm -f "$WORLD/ready2"
+	mkfifo "$WORLD/ready2"
+	sh -c 'echo -500 >/proc/self/oom_score_adj; exec "$@"' - setpriv --inh-caps +net_raw,+sys_ptrace radd --devices sim:4xa100-40g \
+		--state "$WORLD/state" --ready-fd 7 7>"$WORLD/ready2" 3>&- 4>&- >>"$WORLD/radd.log" 2>&1 </dev/null &
+	echo $! >"$WORLD/pid"
+	head -n 1 "$WORLD/ready2" | grep -q ok
+	printf '#!/bin/sh\ncat /proc/self/status /proc/self/oom_score_adj >%s/got.new; mv %s/got.new %s/got\n' \
+		"$WORLD/$ALICE" "$WORLD/$ALICE" "$WORLD/$ALICE" >"$WORLD/$ALICE/told"
+	chmod 755 "$WORLD/$ALICE/told"
+	as "$ALICE" rad run --notify=end --notify-to="exec:$WORLD/$ALICE/told" -- true
+	wait_for 10 test -s "$WORLD/$ALICE/got"
+	grep -qE 'CapInh:[[:space:]]0+$' "$WORLD/$ALICE/got"
+	[ "$(tail -n 1 "$WORLD/$ALICE/got")" = 0 ]
+	stop_radd
+	start_radd
+}
+
 @test "a task cannot look into its shim, or into the state folder" {
 	need_root
 	local id

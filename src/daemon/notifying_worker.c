@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "launch/identity.h"
 #include "submit/notices.h"
 
 #include <errno.h>
@@ -92,7 +93,7 @@ static void add_subject(struct buf *out, const struct sending *s)
 {
 	scoped_buf line = { 0 };
 	size_t n = json_array_size(s->notices) + s->more;
-	if (n == 1)
+	if (n == 1 && !s->more)
 		add_line(&line, json_array_get(s->notices, 0));
 	else
 		buf_printf(&line, "%zu notices of tasks of %s", n, s->user);
@@ -282,6 +283,9 @@ int notifying_worker(void)
 	struct error err = ERROR_INIT;
 	scoped_buf text = { 0 };
 	umask(077);
+	identity_unprotect();
+	if (geteuid() && identity_drop_capabilities())
+		return 2;
 	if (io_read_fd(0, "the request", MAX_REQUEST, &text, &err))
 		return 2;
 	scoped_json *request = json_loadb(text.data, text.len, 0, NULL);

@@ -4,6 +4,9 @@
  */
 #include "launch/identity.h"
 
+#include "base/scope.h"
+
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
@@ -34,11 +37,19 @@ static int check_gone(uid_t uid, gid_t gid, struct error *err)
 
 /* The kernel takes the capabilities of one who ceases to be root, but not those he could hand on to a program that asks
  * for them; and none where the daemon's "securebits" say so. */
-static int drop_capabilities(void)
+int identity_drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 	return (int)syscall(SYS_capset, &header, none);
+}
+
+void identity_unprotect(void)
+{
+	char text[16] = "";
+	scoped_fd int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && read(fd, text, sizeof text - 1) > 0 && text[0] == '-' && pwrite(fd, "0", 1, 0) != 1)
+		return;		/* raising it is always allowed; nothing else is lost */
 }
 
 int identity_become(uid_t uid, gid_t gid, struct error *err)
@@ -51,7 +62,7 @@ int identity_become(uid_t uid, gid_t gid, struct error *err)
 	/* In this order: groups can be set by root only. */
 	if (take_groups(uid, gid) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
 		return error_errno(err, "becoming uid %u, gid %u", (unsigned)uid, (unsigned)gid);
-	if (uid && drop_capabilities())
+	if (uid && identity_drop_capabilities())
 		return error_errno(err, "giving up capabilities");
 	if (check_gone(uid, gid, err))
 		return -1;

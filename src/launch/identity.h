@@ -13,4 +13,9 @@
  * checks that we are that user already. Asks the user database, which may be slow: never call it in the daemon. */
 int identity_become(uid_t uid, gid_t gid, struct error *err);
 
+/* A daemon that is protected from the out-of-memory killer must not hand that on. */
+void identity_unprotect(void);
+/* Gives up all capabilities, those too that are only handed on to programs. Returns 0, or -1. */
+int identity_drop_capabilities(void);
+
 #endif

@@ -50,15 +50,6 @@ struct attempt_run {
 	struct progress_record progress;	/* as it was written last */
 };
 
-/* A daemon that is protected from the out-of-memory killer must not hand that on. */
-static void unprotect(void)
-{
-	char text[16] = "";
-	scoped_fd int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-	if (fd >= 0 && read(fd, text, sizeof text - 1) > 0 && text[0] == '-' && pwrite(fd, "0", 1, 0) != 1)
-		return;		/* raising it is always allowed; nothing else is lost */
-}
-
 static int prepare_self(struct attempt_run *run, struct error *err)
 {
 	sigset_t all, child;
@@ -67,7 +58,7 @@ static int prepare_self(struct attempt_run *run, struct error *err)
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	setsid();
-	unprotect();
+	identity_unprotect();
 	/* A keyring of the daemon's session is not for the task; where there are no keyrings there is nothing to hide. */
 	syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
 	run->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
