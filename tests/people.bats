@@ -137,6 +137,22 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 	start_radd
 }
 
+@test "of one user so many notices wait, however many places they are for" {
+	need_root
+	local i ids=
+	printf '#!/bin/sh\necho >>%s/begun\nwhile [ ! -e %s/go ]; do sleep 0.1; done\n' "$WORLD/$ALICE" "$WORLD/$ALICE" >"$WORLD/$ALICE/waits"
+	chmod 755 "$WORLD/$ALICE/waits"
+	as "$ALICE" rad run --notify=end --notify-to="exec:$WORLD/$ALICE/waits" -- true
+	wait_for 10 test -s "$WORLD/$ALICE/begun"	# what comes now waits for this one
+	for i in 1 2 3; do
+		ln -sf /bin/true "$WORLD/$ALICE/true$i"
+		ids="$ids $(as "$ALICE" rad submit --parsable --hold --array=0-99 --notify=end --notify-to="exec:$WORLD/$ALICE/true$i" -- true)"
+	done
+	as "$ALICE" rad cancel $ids
+	touch "$WORLD/$ALICE/go"
+	wait_for 15 grep -q "100 notices had no room" "$WORLD/radd.log"
+}
+
 @test "a web hook gets one JSON object, and nobody sees its address" {
 	need_root	# what it prints goes into its user's home
 	command -v curl >/dev/null || skip "no curl"

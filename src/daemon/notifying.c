@@ -20,6 +20,8 @@
 #define FIRST_GAP_MS 30000	/* between two to the same place, doubled while more come, up to */
 #define LAST_GAP_MS 600000
 #define MAX_NOTICES 100		/* in one; of more only how many */
+#define MAX_WAITING 200		/* of one user's, at all places: some MiB of our memory */
+#define MAX_ATTEMPTS 10		/* the last ones of a task that are told */
 #define MAX_PLACES 50		/* of one user, that wait or are waited for */
 
 /* One user's place. */
@@ -85,6 +87,23 @@ static struct place *place_of(struct notifying *n, const struct spec *s)
 	return n->places = p;
 }
 
+static size_t waiting_of(const struct notifying *n, uid_t uid)
+{
+	size_t waiting = 0;
+	for (const struct place *p = n->places; p; p = p->next)
+		waiting += p->uid == uid ? json_array_size(p->notices) : 0;
+	return waiting;
+}
+
+/* A task that was requeued a thousand times is no longer than another. */
+static json_t *told_of(const struct task *t, int64_t now_ms)
+{
+	json_t *o = task_to_json(t, now_ms), *attempts = json_object_get(o, "attempts");
+	while (json_array_size(attempts) > MAX_ATTEMPTS)
+		json_array_remove(attempts, 0);
+	return o;
+}
+
 void notifying_note(struct notifying *n, const struct event *ev, const struct task *t)
 {
 	const struct spec *s = t->spec;
@@ -94,13 +113,18 @@ void notifying_note(struct notifying *n, const struct event *ev, const struct ta
 		log_warn_limited("a user's notices have more places than %d: some are not sent", MAX_PLACES);
 	if (!p)
 		return;
-	if (json_array_size(p->notices) >= MAX_NOTICES)
+	if (json_array_size(p->notices) >= MAX_NOTICES || waiting_of(n, p->uid) >= MAX_WAITING)
 		p->more++;
 	else
-		json_array_append_new(p->notices, json_pack("{ss, so}", "event", word, "task", task_to_json(t, ev->t_ms)));
+		json_array_append_new(p->notices, json_pack("{ss, so}", "event", word, "task", told_of(t, ev->t_ms)));
 }
 
 /* Sending -------------------------------------------------------------------------------------------------------------- */
+
+static bool has_to_tell(const struct place *p)
+{
+	return json_array_size(p->notices) || p->more;
+}
 
 static void place_free(struct place *p)
 {
@@ -160,7 +184,7 @@ static void forget_places(struct notifying *n, int64_t now_ms)
 {
 	for (struct place **at = &n->places; *at;) {
 		struct place *p = *at;
-		if (p->worker || json_array_size(p->notices) || now_ms < p->due_ms) {
+		if (p->worker || has_to_tell(p) || now_ms < p->due_ms) {
 			at = &p->next;
 			continue;
 		}
@@ -175,7 +199,7 @@ void notifying_work(struct notifying *n)
 	if (!n->places)
 		return;
 	for (struct place *p = n->places; p; p = p->next) {
-		bool wants = json_array_size(p->notices) && !p->worker;
+		bool wants = has_to_tell(p) && !p->worker;
 		if (wants && now >= p->due_ms && n->running < AT_ONCE && !user_is_busy(n, p->uid))
 			place_send(p, now);
 		else if (now < p->due_ms && p->due_ms < next)	/* else the end of a worker has us look again */
