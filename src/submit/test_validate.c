@@ -88,6 +88,21 @@ static void nobody_dependency(struct spec *s)
 	s->n_deps = 1;
 }
 
+/* An adopted one runs already. */
+static void adopted(struct spec *s)
+{
+	replace(&s->script, NULL);
+	free(s->argv);
+	s->argv = alloc_zero(2 * sizeof *s->argv);
+	s->argv[0] = alloc_string("python");
+	s->process_pid = 4711;
+	s->process_ticks = 1;
+}
+
+static void adopted_later(struct spec *s) { adopted(s), s->begin_s = 2000000000; }
+static void adopted_after_others(struct spec *s) { adopted(s), s->singleton = true; }
+static void adopted_held(struct spec *s) { adopted(s), s->hold = true; }
+
 static void test_refused(void **state)
 {
 	(void)state;
@@ -98,6 +113,7 @@ static void test_refused(void **state)
 		{ small_slowdown, "'max_slowdown'" }, { signal_without_time, "needs a time limit" }, { mig_of_two, "ask for 1 GPU" },
 		{ bad_variable, "'novalue' is not NAME=value" }, { long_word, "'argv' is too long" }, { bad_limit, "'rlimits'" },
 		{ bad_resource, "'rlimits'" }, { twice_in_array, "'array'" }, { nobody_dependency, "'deps'" },
+		{ adopted_later, "'begin'" }, { adopted_after_others, "'dependency'" }, { adopted_held, "'hold'" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct spec *s = good();

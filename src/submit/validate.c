@@ -92,8 +92,9 @@ static int check_process(const struct spec *s, struct error *err)
 		return error_set(err, ERR_INVALID, "'process_pid' and 'process_ticks' must name a process and its start");
 	if (s->n_array || s->script || s->terminal || s->conda_env)
 		return error_set(err, ERR_INVALID, "'array', 'script', 'terminal' and 'env' do not go with a process that is there already");
-	if (!s->lease && (s->hold || s->n_deps))
-		return error_set(err, ERR_INVALID, "'hold' and 'dependency' do not go with a process that holds its GPU already");
+	if (!s->lease && (s->hold || s->n_deps || s->singleton || s->begin_s))
+		return error_set(err, ERR_INVALID, "'hold', 'dependency' and 'begin' do not go with a process that holds its GPU "
+				 "already");
 	return 0;
 }
 
