@@ -173,8 +173,9 @@ static bool is_a_claim(const struct claims_folder *f, const char *name, uid_t *u
 	struct stat st;
 	unsigned said;
 	size_t times = 0;
-	if (sscanf(name, PREFIX "%10u-", &said) != 1 || strlen(name) >= NAME_LEN || !strcmp(name, f->own_name) ||
-	    fstatat(f->fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) || st.st_uid != said)
+	if (sscanf(name, PREFIX "%10u-", &said) != 1 || (said && !geteuid()) || strlen(name) >= NAME_LEN ||
+	    !strcmp(name, f->own_name) || fstatat(f->fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
+	    st.st_uid != said)
 		return false;
 	*uid = st.st_uid;
 	for (size_t i = 0; i < f->n_others; i++) {
