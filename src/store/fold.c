@@ -45,9 +45,12 @@ static int forget_task(struct store *s, task_id id, struct error *err)
 /* An array goes as a whole: what is left of it would look like all of it to who depends on it. */
 static int purge_task(struct store *s, struct store_folding *f, task_id id, struct error *err)
 {
-	bool due = false, named = f->named && f->named(f->ctx, id);
-	if (!named && fold_is_due(s, TASK_JOB(id), f->before_ms, &due, err))
+	bool named = f->named && f->named(f->ctx, id);
+	/* Elements of an array mostly follow each other, and each would have all of them looked at. */
+	if (f->asked_job != TASK_JOB(id) && fold_is_due(s, TASK_JOB(id), f->before_ms, &f->job_due, err))
 		return -1;
+	f->asked_job = TASK_JOB(id);
+	bool due = f->job_due && !named;
 	f->tasks += due;
 	f->kept += !due;
 	return due && !f->dry_run ? forget_task(s, id, err) : 0;
@@ -78,6 +81,7 @@ int store_fold(struct store *s, struct store_folding *f, unsigned most, struct e
 				    " ORDER BY end_ms, task LIMIT ?4", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
+	f->asked_job = 0;
 	most = most < sizeof found / sizeof *found ? most : sizeof found / sizeof *found;
 	sqlite3_bind_int64(st, 1, f->before_ms);
 	sqlite3_bind_int64(st, 2, f->at_ms);

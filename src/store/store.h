@@ -103,6 +103,8 @@ struct store_folding {
 	int64_t at_ms;
 	task_id at;
 	size_t tasks, kept;	/* so far: forgotten, or would be; left there, since they are named or their job is not due */
+	uint32_t asked_job;	/* the store's own, within one call: whether all of that job is due to be purged */
+	bool job_due;
 };
 int store_fold(struct store *s, struct store_folding *f, unsigned most, struct error *err);
 /* When the first of the newest `most` ended tasks ended: what ended before is beyond them. 0: there are no more than that. */
