@@ -74,6 +74,29 @@ static void nobody_is_asked_while_nobody_waits(void **unused)
 	end_world(w);
 }
 
+/* Who asks for a day to save, and stays, is waited for as long as a slot lasts: then it is another's turn. */
+static void a_long_wish_to_save_holds_up_nobody(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(HOUR);
+	struct world *w = new_world(2, &config);
+	struct spec *s = spec_of(30000, 1);
+	s->signal = 10;
+	s->signal_before_s = 65535;
+	task_id stays = runs(w, s);
+	wait_s(w, 1);
+	task_id other = runs(w, spec_of(30000, 1));
+	wait_s(w, 2 * HOUR);
+	submit(w, spec_of(35000, 1));
+	pass(w, 2);
+	assert_int_equal(asks(w, stays), 1);
+	wait_s(w, HOUR - 60);
+	assert_int_equal(asks(w, other), 0);
+	wait_s(w, 120);
+	assert_int_equal(asks(w, other), 1);
+	end_world(w);
+}
+
 static void a_slot_is_undisturbed(void **unused)
 {
 	(void)unused;
@@ -428,7 +451,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_is_asked_while_nobody_waits),
-		cmocka_unit_test(a_slot_is_undisturbed),
+		cmocka_unit_test(a_long_wish_to_save_holds_up_nobody), cmocka_unit_test(a_slot_is_undisturbed),
 		cmocka_unit_test(nobody_is_asked_in_vain),
 		cmocka_unit_test(a_task_of_two_gpus_has_two_asked),
 		cmocka_unit_test(lower_priority_makes_nobody_go),

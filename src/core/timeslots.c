@@ -82,10 +82,12 @@ int64_t timeslots_length_ms(const struct core_config *config, const struct task 
 	return t->spec->slot_s ? t->spec->slot_s * 1000 : config->slot_ms;
 }
 
-/* Whoever asked for more time to save before a time limit needs it here as well. */
+/* Whoever asked for more time to save before a time limit needs it here as well, but no more than a slot: nobody else is asked
+ * meanwhile. */
 static int64_t grace_of(const struct core_config *config, const struct task *t)
 {
-	int64_t wish_ms = t->spec->signal_before_s * 1000;
+	int64_t wish_ms = t->spec->signal_before_s * 1000, most_ms = timeslots_length_ms(config, t);
+	wish_ms = wish_ms < most_ms ? wish_ms : most_ms;
 	return wish_ms > config->slot_grace_ms ? wish_ms : config->slot_grace_ms;
 }
 
