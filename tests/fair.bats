@@ -6,30 +6,15 @@
 bats_require_minimum_version 1.5.0
 load helpers.bash
 
-ALICE=nobody BOB=daemon
-
-as()
-{
-	local user=$1
-	shift
-	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
-}
-
 setup()
 {
 	new_world
 	printf 'placement: exclusive\n' >>"$RAD_CONFIG"
-	if [ "$(id -u)" = 0 ]; then
-		chmod 755 "$WORLD"
-		install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
-		install -d -m 755 -o "$BOB" "$WORLD/$BOB"
-	fi
+	make_users
 	chmod 755 "$WORLD/work"
 }
 
 teardown() { : >"$WORLD/work/go"; end_world; }
-
-need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
 
 # Runs until the test says go.
 GATED='until [ -e "$WORLD/work/go" ]; do read -r -t 0.05 <> <(:) || :; done'

@@ -6,24 +6,10 @@
 bats_require_minimum_version 1.5.0
 load helpers.bash
 
-ALICE=nobody BOB=daemon
-
-# as USER COMMAND...: in a folder of that user's.
-as()
-{
-	local user=$1
-	shift
-	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
-}
-
 setup_file()
 {
 	new_world
-	if [ "$(id -u)" = 0 ]; then
-		chmod 755 "$WORLD"
-		install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
-		install -d -m 755 -o "$BOB" "$WORLD/$BOB"
-	fi
+	make_users
 	start_radd
 	export SIM=$WORLD/state/sim-devices
 }
@@ -39,8 +25,6 @@ teardown()
 	rad cancel --all >/dev/null 2>&1 || :
 	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 }
-
-need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
 
 # gpu INDEX FILTER
 gpu() { rad gpus --json | jq -r ".gpus[] | select(.index == $1) | $2"; }

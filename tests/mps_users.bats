@@ -7,21 +7,11 @@
 bats_require_minimum_version 1.5.0
 load helpers.bash
 
-ALICE=nobody BOB=daemon
-
-as()
-{
-	local user=$1
-	shift
-	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
-}
-
 setup_file()
 {
-	[ "$(id -u)" = 0 ] || skip "needs root: it is about several users"
+	need_root
 	new_world
 	printf 'order: backfill\nmps_users: together\nmax_tasks: 8\nslack: 0\n' >>"$RAD_CONFIG"
-	chmod 755 "$WORLD"
 	mkdir "$WORLD/fake"
 	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$WORLD/fake/"
 	export RAD_MPS_CONTROL=$WORLD/fake/nvidia-cuda-mps-control RAD_FAKE_NVML=$WORLD/fake/nvml.json DEVICES=nvml
@@ -31,8 +21,7 @@ setup_file()
 		"reserved_mib": 600, "used_mib": 0, "power_mw": 75000, "processes": [], "mps": [],
 		"gpm": {"1": 0, "2": 0, "3": 0, "10": 0, "20": 0, "21": 0}, "fail": {}, "mig": null}]}
 	END
-	install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
-	install -d -m 755 -o "$BOB" "$WORLD/$BOB"
+	make_users
 	start_radd
 }
 

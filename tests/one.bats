@@ -7,10 +7,6 @@
 bats_require_minimum_version 1.5.0
 load helpers.bash
 
-ALICE=nobody BOB=daemon
-
-need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
-
 # as USER COMMAND...: in a folder of that user's, as after a login.
 as()
 {

@@ -6,24 +6,11 @@
 bats_require_minimum_version 1.5.0
 load helpers.bash
 
-ALICE=nobody BOB=daemon
-
-as()
-{
-	local user=$1
-	shift
-	(cd "$WORLD/$user" && exec setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups env HOME="$WORLD/$user" "$@")
-}
-
 setup_file()
 {
 	new_world
 	mkdir -m 755 "$WORLD/admin"
-	if [ "$(id -u)" = 0 ]; then
-		chmod 755 "$WORLD"
-		install -d -m 755 -o "$ALICE" "$WORLD/$ALICE"
-		install -d -m 755 -o "$BOB" "$WORLD/$BOB"
-	fi
+	make_users
 	start_radd
 }
 
@@ -38,8 +25,6 @@ teardown()
 	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
 	rm -f go
 }
-
-need_root() { [ "$(id -u)" = 0 ] || skip "needs root: it is about several users"; }
 
 # ---- who did it ----
 
