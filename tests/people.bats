@@ -276,6 +276,9 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	wait_for 10 eval 'rad doctor | grep -q "epilog.*exit code 3"'
 	# A program that others could have written is not run.
 	chmod 777 "$WORLD/admin/hook"
+	run radd --check-config --config "$WORLD/hooks.conf"
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"radd: prolog $WORLD_ADMIN/hook: belongs to uid 0 with mode 777"*"every launch waits"* ]]
 	id=$(as "$ALICE" rad submit --parsable -- true)
 	wait_for 10 eval '[[ "$(field '"$id"' .reason_text)" == *"nobody else may be able to change it"* ]]'
 	chmod 755 "$WORLD/admin/hook"

@@ -22,6 +22,7 @@
 #include "daemon/drains.h"
 #include "daemon/estimating.h"
 #include "daemon/folding.h"
+#include "daemon/hooks.h"
 #include "daemon/lookup.h"
 #include "daemon/machine.h"
 #include "daemon/names.h"
@@ -285,6 +286,7 @@ static void on_hangup(uv_signal_t *h, int signum)
 		allowing_forget(d->allowing);
 		struct core_config filled = machine_fill(&d->config.core);
 		core_reconfigure(d->core, &filled);
+		hooks_check(&d->config, tell_mistake, NULL);
 		if (!changes)
 			log_info("SIGHUP: settings read again from %s: nothing changed",
 				 next.file ? next.file : "the defaults (there is no file)");

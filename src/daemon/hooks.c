@@ -46,12 +46,19 @@ struct hooks {
 	int64_t trouble_ms;		/* mono */
 };
 
+static void hook_warn(void *ctx, const char *text)
+{
+	(void)ctx;
+	log_warn("%s", text);
+}
+
 struct hooks *hooks_create(uv_loop_t *loop, const struct settings *config)
 {
 	struct hooks *h = alloc_zero(sizeof *h);
 	h->loop = loop;
 	h->config = config;
 	h->last = &h->waiting;
+	hooks_check(config, hook_warn, NULL);
 	return h;
 }
 
@@ -109,6 +116,22 @@ static int check_trust(const char *path, struct error *err)
 			return -1;
 	}
 	return 0;
+}
+
+unsigned hooks_check(const struct settings *config, void (*tell)(void *ctx, const char *text), void *ctx)
+{
+	const struct { const char *kind, *path; } named[] = { { "prolog", config->prolog }, { "epilog", config->epilog } };
+	unsigned refused = 0;
+	for (size_t i = 0; i < COUNT_OF(named); i++) {
+		struct error err = ERROR_INIT;
+		if (!strcmp(named[i].path, "off") || !check_trust(named[i].path, &err))
+			continue;
+		const char *hence = i ? "" : ": every launch waits until it may be run";
+		scoped_free char *text = alloc_printf("%s %s%s", named[i].kind, err.text, hence);
+		tell(ctx, text);
+		refused++;
+	}
+	return refused;
 }
 
 /* What it is told ------------------------------------------------------------------------------------------------------ */

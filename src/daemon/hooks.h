@@ -26,6 +26,9 @@ struct hooks *hooks_create(uv_loop_t *loop, const struct settings *config);
 /* Ends what runs. Frees itself once the loop has closed its handles. Takes NULL. */
 void hooks_destroy(struct hooks *h);
 
+/* Tells of each program named there that would not be run, and why; returns how many. Each launch asks again: it may be mended
+ * meanwhile. */
+unsigned hooks_check(const struct settings *config, void (*tell)(void *ctx, const char *text), void *ctx);
 /* Whether there is a prolog. */
 bool hooks_has_prolog(const struct hooks *h);
 /* Runs it for the last attempt of the task. `done` comes once, later, from the loop; `why` NULL: all is well. */

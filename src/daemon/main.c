@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "daemon/daemon.h"
 #include "daemon/estimating.h"
+#include "daemon/hooks.h"
 #include "daemon/names.h"
 #include "daemon/lookup.h"
 #include "daemon/notifying.h"
@@ -53,6 +54,9 @@ static int check_config(const struct words *w)
 		puts(text);
 	else if (!rc)
 		settings_write(&s, stdout);
+	fflush(stdout);
+	if (!rc && hooks_check(&s, print_mistake, NULL))
+		rc = 1;
 	settings_clear(&s);
 	return rc || fflush(stdout) ? 1 : 0;
 }
