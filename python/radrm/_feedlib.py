@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""libradfeed.so by ctypes: src/feed/feed.h has the contract."""
+import ctypes
+import glob
+import os
+import shutil
+import site
+import sys
+from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_uint32, c_uint64, c_void_p
+
+from . import _rad
+
+BATCH, END = 1, 2
+INVALID, NOT_FOUND, CONFLICT, UNAVAILABLE = 2, 3, 4, 6      # enum error_code
+
+
+class FeedError(_rad.RadError):
+    """Why there is no next batch in this task."""
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("code", c_int), ("no", c_int), ("text", c_char * 1000)]
+
+    def __str__(self):
+        return self.text.decode(errors="replace")
+
+
+class Item(ctypes.Structure):
+    _fields_ = [("kind", c_uint32), ("slot", c_uint32), ("epoch", c_uint64), ("index", c_uint64), ("bytes", c_uint64),
+                ("data", c_void_p), ("ring", c_void_p)]
+
+
+def _places():
+    here = os.path.dirname(os.path.abspath(__file__))
+    yield os.environ.get("RADFEED_LIBRARY", "")
+    for base in (os.path.join(here, "../../../.."), sys.prefix, site.getuserbase() or ""):   # share/rad/python/radrm; a wheel
+        yield os.path.join(base, "lib/rad-rm/libradfeed.so")
+        yield from glob.glob(os.path.join(base, "lib/*/rad-rm/libradfeed.so"))
+    rad = shutil.which(os.environ.get("RAD") or "rad")
+    if rad:
+        folder = os.path.dirname(os.path.realpath(rad))
+        yield os.path.join(folder, "../lib/rad-rm/libradfeed.so")
+        yield os.path.join(folder, "libradfeed.so")     # a build
+
+
+def _declare(lib):
+    error = POINTER(Error)
+    for name, result, *arguments in (
+            ("feed_writer_claim", c_void_p, c_char_p, c_char_p, c_uint64, error),
+            ("feed_writer_position", None, c_void_p, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_uint64)),
+            ("feed_writer_open", c_int, c_void_p, c_uint32, c_uint64, c_uint32, error),
+            ("feed_writer_until", None, c_void_p, c_int),
+            ("feed_writer_reserve", c_int, c_void_p, c_uint64, POINTER(c_void_p), error),
+            ("feed_writer_publish", None, c_void_p, c_int, c_uint64),
+            ("feed_writer_clean", None, c_void_p),
+            ("feed_writer_close", None, c_void_p),
+            ("feed_reader_open", c_void_p, c_char_p, c_char_p, c_int, error),
+            ("feed_reader_next", c_int, c_void_p, c_int, POINTER(Item), error),
+            ("feed_reader_release", None, c_void_p, c_void_p, c_uint32),
+            ("feed_reader_close", None, c_void_p)):
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+_loaded = None
+
+
+def load():
+    global _loaded
+    if _loaded is None:
+        path = next(filter(os.path.isfile, _places()), None)
+        if path is None:
+            raise FeedError("libradfeed.so: not found where RAD-RM is installed; set RADFEED_LIBRARY to its path")
+        _loaded = _declare(ctypes.CDLL(path))
+    return _loaded
+
+
+def position(lib, writer):
+    epoch, index, seed = c_uint64(), c_uint64(), c_uint64()
+    lib.feed_writer_position(writer, byref(epoch), byref(index), byref(seed))
+    return epoch.value, index.value, seed.value

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "feed/place.h"
+#include "feed/fds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STATE_MAGIC 0x3154534445454652ull	/* "RFEEDST1" */
+
+/* Byte 0 is the writer's; tokens are these. */
+static const uint64_t token_first = 1ull << 32, token_last = 1ull << 60;
+
+static int check_name(const char *name, struct error *err)
+{
+	size_t n = strlen(name);
+	if (n == 0 || n > FEED_NAME_MAX || name[0] == '.' ||
+	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != n)
+		return error_set(err, ERR_INVALID, "feed name \"%.80s\": 1 to %d letters, digits, '.', '_' and '-', the first not '.'", name,
+				 FEED_NAME_MAX);
+	return 0;
+}
+
+/* A folder that is this user's, and in which nobody else can put anything. */
+static int check_folder(const char *dir, struct error *err)
+{
+	struct stat st;
+	if (mkdir(dir, 0700) && errno != EEXIST)
+		return error_errno(err, "feed: folder %s", dir);
+	if (lstat(dir, &st))
+		return error_errno(err, "feed: folder %s", dir);
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+		return error_set(err, ERR_DENIED, "feed: %s must be a folder of yours with mode 0700; RADFEED_DIR names another", dir);
+	return 0;
+}
+
+int feed_place_find(const char *name, struct feed_place *place, struct error *err)
+{
+	char own[64];
+	const char *dir = getenv("RADFEED_DIR");
+	if (!dir || !*dir) {
+		snprintf(own, sizeof own, "/tmp/radfeed-%u", (unsigned)geteuid());
+		dir = own;
+	}
+	if (check_name(name, err) || check_folder(dir, err))
+		return -1;
+	memset(place, 0, sizeof *place);
+	place->sock.sun_family = AF_UNIX;
+	int n = snprintf(place->sock.sun_path, sizeof place->sock.sun_path, "%s/%s.sock", dir, name);
+	int m = snprintf(place->state, sizeof place->state, "%s/%s.feed", dir, name);
+	if (n >= (int)sizeof place->sock.sun_path || m >= (int)sizeof place->state)
+		return error_set(err, ERR_INVALID, "feed: %s/%s.sock is too long for a socket: a shorter name, or another RADFEED_DIR", dir,
+				 name);
+	return 0;
+}
+
+/* Opens the file that is in its place; made if there is none. */
+static int open_state(const struct feed_place *place, struct error *err)
+{
+	int fd = feed_fds_own(open(place->state, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+	if (fd < 0)
+		error_errno(err, "feed: %s", place->state);
+	return fd;
+}
+
+bool feed_place_current(const struct feed_place *place, int fd)
+{
+	struct stat own, there;
+	return fstat(fd, &own) == 0 && lstat(place->state, &there) == 0 && own.st_ino == there.st_ino && own.st_dev == there.st_dev;
+}
+
+static int map_state(int fd, struct feed_state **state, struct error *err)
+{
+	if (ftruncate(fd, sizeof **state))
+		return error_errno(err, "feed: its file");
+	void *map = mmap(NULL, sizeof **state, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return error_errno(err, "feed: its file");
+	*state = map;
+	return 0;
+}
+
+int feed_place_claim(const struct feed_place *place, int *fd, struct feed_state **state, struct error *err)
+{
+	for (;;) {
+		*fd = open_state(place, err);
+		if (*fd < 0)
+			return -1;
+		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+		if (fcntl(*fd, F_OFD_SETLKW, &lock)) {
+			if (errno == EINTR)
+				error_set(err, ERR_UNAVAILABLE, "feed: a signal came");
+			else
+				error_errno(err, "feed: lock of %s", place->state);
+			break;
+		}
+		/* The one that had it may have taken the file away at its end. */
+		if (!feed_place_current(place, *fd)) {
+			feed_fds_close(fd);
+			continue;
+		}
+		if (map_state(*fd, state, err) == 0)
+			return 0;
+		break;
+	}
+	feed_fds_close(fd);
+	return -1;
+}
+
+/* A token that is held within [from, to]; 0 if none is. The kernel names any, not the least. */
+static uint64_t held_within(int fd, uint64_t from, uint64_t to)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)from, .l_len = (off_t)(to - from + 1) };
+	if (from > to || fcntl(fd, F_OFD_GETLK, &lock) || lock.l_type == F_UNLCK)
+		return 0;
+	return (uint64_t)lock.l_start;
+}
+
+bool feed_place_alive(int fd, uint64_t token)
+{
+	return held_within(fd, token, token) != 0;
+}
+
+static size_t tokens_within(int fd, uint64_t from, uint64_t to, uint64_t *tokens, size_t max)
+{
+	uint64_t token = held_within(fd, from, to);
+	if (!token || max == 0)
+		return 0;
+	tokens[0] = token;
+	size_t n = 1;
+	n += tokens_within(fd, from, token - 1, tokens + n, max - n);
+	n += tokens_within(fd, token + 1, to, tokens + n, max - n);
+	return n;
+}
+
+size_t feed_place_tokens(int fd, uint64_t *tokens, size_t max)
+{
+	return tokens_within(fd, token_first, token_last, tokens, max);
+}
+
+bool feed_place_goes_on(const struct feed_state *state, int fd)
+{
+	if (state->magic != STATE_MAGIC)
+		return false;
+	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
+		uint64_t token = atomic_load(&state->member[i].token);
+		if (token >= token_first && token <= token_last && feed_place_alive(fd, token))
+			return true;
+	}
+	return false;
+}
+
+uint64_t feed_place_position(struct feed_state *state, int fd)
+{
+	uint64_t from = atomic_load(&state->next);
+	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
+		struct feed_member *m = &state->member[i];
+		uint64_t token = atomic_load(&m->token);
+		if (!token)
+			continue;
+		if (token < token_first || token > token_last || !feed_place_alive(fd, token)) {
+			atomic_store(&m->token, 0);
+			continue;
+		}
+		uint64_t want = atomic_load(&m->want);
+		if (want < from)
+			from = want;
+	}
+	return from;
+}
+
+void feed_place_begin(struct feed_state *state, const char *sign, uint64_t seed)
+{
+	state->magic = 0;
+	atomic_thread_fence(memory_order_seq_cst);
+	for (size_t i = 0; i < FEED_READERS_MAX; i++)
+		atomic_store(&state->member[i].token, 0);
+	snprintf(state->sign, sizeof state->sign, "%s", sign);
+	state->seed = seed;
+	atomic_store(&state->next, 0);
+	atomic_thread_fence(memory_order_seq_cst);
+	state->magic = STATE_MAGIC;
+}
+
+int feed_place_note(struct feed_state *state, uint64_t token, uint64_t want)
+{
+	struct feed_member *room = NULL;
+	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
+		struct feed_member *m = &state->member[i];
+		uint64_t at = atomic_load(&m->token);
+		if (at == token) {
+			atomic_store(&m->want, want);
+			return 0;
+		}
+		if (!at && !room)
+			room = m;
+	}
+	if (!room)
+		return -1;
+	atomic_store(&room->want, want);
+	atomic_store(&room->token, token);	/* last: a token is never seen with another's want */
+	return 0;
+}
+
+void feed_place_forget(struct feed_state *state, uint64_t token)
+{
+	for (size_t i = 0; i < FEED_READERS_MAX; i++)
+		if (atomic_load(&state->member[i].token) == token)
+			atomic_store(&state->member[i].token, 0);
+}
+
+void feed_place_remove(const struct feed_place *place, int fd)
+{
+	uint64_t token;
+	if (!feed_place_current(place, fd) || feed_place_tokens(fd, &token, 1))
+		return;
+	unlink(place->sock.sun_path);
+	unlink(place->state);
+}
+
+void feed_place_leave(const struct feed_place *place, int *fd, uint64_t token)
+{
+	struct flock own = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = (off_t)token, .l_len = 1 };
+	struct flock writer = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+	if (*fd >= 0 && fcntl(*fd, F_OFD_SETLK, &own) == 0 && fcntl(*fd, F_OFD_SETLK, &writer) == 0)
+		feed_place_remove(place, *fd);
+	feed_fds_close(fd);
+}
+
+int feed_place_join(const struct feed_place *place, int *fd, uint64_t *token, struct error *err)
+{
+	for (;;) {
+		*fd = open_state(place, err);
+		if (*fd < 0)
+			return -1;
+		if (getrandom(token, sizeof *token, 0) != sizeof *token) {
+			error_errno(err, "feed: getrandom");
+			break;
+		}
+		*token = token_first + *token % (token_last - token_first);
+		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)*token, .l_len = 1 };
+		if (fcntl(*fd, F_OFD_SETLK, &lock) == 0 && feed_place_current(place, *fd))
+			return 0;
+		feed_fds_close(fd);	/* taken away in between, or that token is another's */
+	}
+	feed_fds_close(fd);
+	return -1;
+}

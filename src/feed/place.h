@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a feed is found, and who takes part in it. In a folder of the user's own (/tmp/radfeed-UID, or $RADFEED_DIR; mode
+ * 0700, the owner is looked at) a feed has two files: NAME.sock, on which its writer listens, and NAME.feed, of which
+ *
+ *  - byte 0 is locked by the one that writes. Those who would go on after it wait for that lock;
+ *  - each reader holds a lock on one byte of its own, its *token*, a number by chance. A token is alive while its byte is
+ *    locked;
+ *  - the content (struct feed_state) says at which position another writer goes on. Only who holds byte 0 writes it.
+ *
+ * The locks are of open file descriptions (F_OFD_SETLK), in files that forks close (fds.h).
+ *
+ * A writer may be killed between any two stores into the state, and what is there must do. Each store is one word, and
+ * the rule is: too early is harmless, because readers say what they want and pass over the rest; too late would lose
+ * something. So `next` is raised after the item was published, and a reader's `want` is cleared after it has the ring;
+ * the position to go on is the least of them:
+ *
+ *	min(next, want of each living member)
+ */
+#ifndef RAD_FEED_PLACE_H
+#define RAD_FEED_PLACE_H
+
+#include "base/error.h"
+#include "feed/ring.h"
+
+#include <sys/un.h>
+
+struct feed_place {
+	char state[sizeof ((struct sockaddr_un *)0)->sun_path];
+	struct sockaddr_un sock;
+};
+
+struct feed_member {
+	_Atomic uint64_t token;	/* 0: none */
+	_Atomic uint64_t want;	/* it has no ring yet, and needs all from this position on. FEED_NEVER: it has the last writer's ring */
+};
+
+struct feed_state {
+	uint64_t magic;		/* written last of a new one */
+	uint64_t seed;
+	char sign[FEED_SIGN_MAX + 1];
+	_Atomic uint64_t next;	/* position of the first item that was perhaps not published */
+	struct feed_member member[FEED_READERS_MAX];
+};
+
+/* The folder is made if it is not there. ERR_DENIED where it is not the user's alone. */
+int feed_place_find(const char *name, struct feed_place *place, struct error *err);
+
+/* The lock of the writer: waits for it. Sets *fd and *state (mapped, sizeof **state). ERR_UNAVAILABLE after a signal. */
+int feed_place_claim(const struct feed_place *place, int *fd, struct feed_state **state, struct error *err);
+/* Whether the state was ever written, and some member of it is alive: then the feed goes on. */
+bool feed_place_goes_on(const struct feed_state *state, int fd);
+/* Where: see above. Forgets members that are gone. */
+uint64_t feed_place_position(struct feed_state *state, int fd);
+/* Begins anew. */
+void feed_place_begin(struct feed_state *state, const char *sign, uint64_t seed);
+/* Notes a member, with what it wants; if it is there already, only that. Returns -1 if there are too many. */
+int feed_place_note(struct feed_state *state, uint64_t token, uint64_t want);
+/* That member has left. */
+void feed_place_forget(struct feed_state *state, uint64_t token);
+/* Takes the files away, if no token is alive. Only for who holds the lock of the writer. */
+void feed_place_remove(const struct feed_place *place, int fd);
+
+/* A token of the reader's own, in the file that is there now. Sets *fd, which holds it. */
+int feed_place_join(const struct feed_place *place, int *fd, uint64_t *token, struct error *err);
+/* Lets the token go. Who leaves last, when nobody writes, takes the files away. Closes *fd. */
+void feed_place_leave(const struct feed_place *place, int *fd, uint64_t token);
+/* Whether that file still is the one in its place. */
+bool feed_place_current(const struct feed_place *place, int fd);
+/* Whether another open file holds that token. */
+bool feed_place_alive(int fd, uint64_t token);
+/* The living tokens, `max` at most. Returns how many. */
+size_t feed_place_tokens(int fd, uint64_t *tokens, size_t max);
+
+#endif

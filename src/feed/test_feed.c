@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT
+ * One feed in one process: who may join and where, what each is refused, and that a reader cannot write into what others read.
+ */
+#include "base/clock.h"
+#include "feed/feed.h"
+#include "feed/place.h"
+#include "feed/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { SLOTS = 4, SLOT_BYTES = 4096 };
+
+static char dir[] = "/tmp/radfeed-test-XXXXXX";
+
+static struct feed_writer *writer_of(const char *name)
+{
+	struct error err = ERROR_INIT;
+	struct feed_writer *w = feed_writer_claim(name, "data", 7, &err);
+	assert_non_null(w);
+	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, 0, &err), 0);
+	return w;
+}
+
+static void write_item(struct feed_writer *w, enum feed_kind kind, int value)
+{
+	struct error err = ERROR_INIT;
+	void *data;
+	if (feed_writer_reserve(w, kind == FEED_END ? 0 : sizeof value, &data, &err))
+		fail_msg("%s", err.text);
+	if (kind == FEED_BATCH)
+		memcpy(data, &value, sizeof value);
+	feed_writer_publish(w, kind, kind == FEED_END ? 0 : sizeof value);
+}
+
+/* The code of what the reader is told; 0 with an item. */
+static enum error_code next(struct feed_reader *r, struct feed_item *item, struct error *err)
+{
+	return feed_reader_next(r, 0, item, err) ? err->code : ERR_NONE;
+}
+
+/* The reader asks, and the writer looks, which it does as it makes room. */
+static void join(struct feed_writer *w, struct feed_reader *r)
+{
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	void *data;
+	assert_int_equal(next(r, &item, &err), ERR_UNAVAILABLE);
+	feed_writer_reserve(w, 0, &data, &err);
+}
+
+static struct feed_reader *reader_of(const char *name, enum feed_join how)
+{
+	struct feed_reader *r = feed_reader_open(name, "data", how, NULL);
+	assert_non_null(r);
+	return r;
+}
+
+static void expect_item(struct feed_reader *r, uint64_t epoch, uint64_t index, int value)
+{
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	if (next(r, &item, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(item.epoch, epoch);
+	assert_int_equal(item.index, index);
+	if (item.kind == FEED_BATCH)
+		assert_memory_equal(item.data, &value, sizeof value);
+	feed_reader_release(r, item.ring, item.slot);
+}
+
+static void readers_join_where_they_may(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	struct feed_writer *w = writer_of("join");
+	write_item(w, FEED_BATCH, 10);
+	write_item(w, FEED_BATCH, 11);
+	struct feed_reader *whole = reader_of("join", FEED_JOIN_NEXT), *now = reader_of("join", FEED_JOIN_NOW);
+	join(w, whole);
+	join(w, now);
+	expect_item(whole, 0, 0, 10);	/* the epoch has begun, and its first batch is still there */
+	expect_item(whole, 0, 1, 11);
+	assert_int_equal(next(now, &item, &err), ERR_UNAVAILABLE);
+	for (int i = 2; i < 6; i++) {
+		write_item(w, FEED_BATCH, 10 + i);
+		expect_item(whole, 0, (uint64_t)i, 10 + i);
+		expect_item(now, 0, (uint64_t)i, 10 + i);
+	}
+	struct feed_reader *later = reader_of("join", FEED_JOIN_NEXT);
+	join(w, later);
+	write_item(w, FEED_END, 0);
+	assert_int_equal(next(later, &item, &err), ERR_UNAVAILABLE);
+	write_item(w, FEED_BATCH, 20);
+	expect_item(later, 1, 0, 20);
+	assert_int_equal(feed_writer_readers(w), 3);
+	feed_reader_close(whole);
+	feed_reader_close(now);
+	feed_reader_close(later);
+	feed_writer_close(w);
+}
+
+static void the_slowest_holds_back_and_is_told_of_its_hoard(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_item item, held[SLOTS];
+	struct feed_writer *w = writer_of("slow");
+	struct feed_reader *r = reader_of("slow", FEED_JOIN_NEXT);
+	write_item(w, FEED_BATCH, 0);
+	join(w, r);
+	for (int i = 1; i < SLOTS; i++)
+		write_item(w, FEED_BATCH, i);
+	for (int i = 0; i < SLOTS; i++)
+		assert_int_equal(next(r, &held[i], &err), ERR_NONE);
+	assert_int_equal(next(r, &item, &err), ERR_CONFLICT);
+	for (int i = SLOTS - 1; i >= 0; i--)
+		feed_reader_release(r, held[i].ring, held[i].slot);
+	write_item(w, FEED_BATCH, SLOTS);
+	expect_item(r, 0, SLOTS, SLOTS);
+	feed_reader_close(r);
+	feed_writer_close(w);
+}
+
+static void one_that_holds_back_for_too_long_is_dropped(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	struct feed_writer *w = feed_writer_claim("patience", "data", 7, NULL);
+	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, 30, &err), 0);
+	struct feed_reader *r = reader_of("patience", FEED_JOIN_NEXT);
+	write_item(w, FEED_BATCH, 0);
+	join(w, r);
+	assert_int_equal(next(r, &item, &err), ERR_NONE);
+	for (int i = 1; i < SLOTS; i++)
+		write_item(w, FEED_BATCH, i);
+	void *data;
+	int64_t from = clock_mono_ms();
+	assert_int_equal(feed_writer_readers(w), 1);
+	struct feed_reader *other = reader_of("patience", FEED_JOIN_NOW);
+	assert_int_equal(next(other, &item, &err), ERR_UNAVAILABLE);
+	assert_int_equal(feed_writer_reserve(w, 0, &data, &err), 0);
+	assert_true(clock_mono_ms() - from >= 30);
+	assert_int_equal(next(r, &item, &err), ERR_DENIED);
+	assert_int_equal(feed_writer_readers(w), 1);
+	feed_reader_release(r, item.ring, item.slot);
+	feed_reader_close(r);
+	feed_reader_close(other);
+	feed_writer_close(w);
+}
+
+static void other_data_of_that_name_are_refused(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	struct feed_writer *w = writer_of("sign");
+	struct feed_reader *r = feed_reader_open("sign", "other", FEED_JOIN_NEXT, NULL);
+	join(w, r);
+	assert_int_equal(next(r, &item, &err), ERR_INVALID);
+	assert_non_null(strstr(err.text, "\"data\""));
+	feed_reader_close(r);
+	feed_writer_close(w);
+}
+
+static void names_and_folders_are_looked_at(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	const char *wrong[] = { "", ".x", "a/b", "..", "a b",
+				"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrs" };
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		assert_null(feed_reader_open(wrong[i], "data", FEED_JOIN_NEXT, &err));
+		assert_int_equal(err.code, ERR_INVALID);
+	}
+	chmod(dir, 0755);
+	assert_null(feed_reader_open("x", "data", FEED_JOIN_NEXT, &err));
+	assert_int_equal(err.code, ERR_DENIED);
+	chmod(dir, 0700);
+}
+
+static void a_batch_that_is_too_large_is_refused(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	void *data;
+	struct feed_writer *w = writer_of("large");
+	assert_int_equal(feed_writer_reserve(w, SLOT_BYTES + 1, &data, &err), -1);
+	assert_int_equal(err.code, ERR_INVALID);
+	feed_writer_close(w);
+}
+
+static void a_fork_has_no_part_in_it(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	struct feed_writer *w = writer_of("fork");
+	struct feed_reader *r = reader_of("fork", FEED_JOIN_NEXT);
+	write_item(w, FEED_BATCH, 1);
+	join(w, r);
+	assert_int_equal(next(r, &item, &err), ERR_NONE);
+	pid_t pid = fork();
+	if (pid == 0) {
+		feed_reader_release(r, item.ring, item.slot);
+		_exit(next(r, &item, &err) == ERR_CONFLICT ? 0 : 1);
+	}
+	int status;
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	write_item(w, FEED_BATCH, 2);
+	feed_reader_release(r, item.ring, item.slot);
+	expect_item(r, 0, 1, 2);
+	feed_reader_close(r);
+	feed_writer_close(w);
+}
+
+/* A reader of its own kind: what it gets can be mapped for reading, and in no way for writing. */
+static void a_hostile_reader_cannot_write_into_the_ring(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_place place;
+	struct feed_hello hello = { .want = FEED_NEVER, .sign = "data" };
+	unsigned char bytes[FEED_WIRE_MAX];
+	struct feed_writer *w = writer_of("hostile");
+	int lock, fds[2];
+	void *data;
+	assert_int_equal(feed_place_find("hostile", &place, &err), 0);
+	assert_int_equal(feed_place_join(&place, &lock, &hello.token, &err), 0);
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(sock, (struct sockaddr *)&place.sock, sizeof place.sock), 0);
+	feed_wire_send(sock, bytes, feed_wire_put_hello(&hello, bytes), NULL, 0);
+	assert_int_equal(feed_writer_reserve(w, 0, &data, &err), 0);
+	assert_true(feed_wire_receive(sock, bytes, sizeof bytes, fds) > 0);
+	char path[64];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fds[0]);
+	int again = open(path, O_RDWR);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0), MAP_FAILED);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0), MAP_FAILED);
+	assert_true(write(fds[0], "x", 1) < 0 && (again < 0 || write(again, "x", 1) < 0));
+	assert_true(ftruncate(fds[0], 0) < 0 && fcntl(fds[0], F_ADD_SEALS, F_SEAL_WRITE) < 0);
+	/* It says that it is done with what was never there: nobody waits for it any more, nor trusts it. */
+	struct feed_control *control = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+	atomic_store(&control->done, 1000);
+	write_item(w, FEED_BATCH, 1);
+	assert_int_equal(feed_writer_readers(w), 0);
+	close(again);
+	close(sock);
+	close(lock);
+	feed_writer_close(w);
+}
+
+static void what_is_no_hello_ends_the_connection(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_place place;
+	struct feed_hello hello = { .token = 1ull << 33, .want = FEED_NEVER, .sign = "data" };
+	unsigned char bytes[FEED_WIRE_MAX];
+	struct feed_writer *w = writer_of("noise");
+	int fds[2];
+	void *data;
+	assert_int_equal(feed_place_find("noise", &place, &err), 0);
+	for (int i = 0; i < 2; i++) {
+		int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		assert_int_equal(connect(sock, (struct sockaddr *)&place.sock, sizeof place.sock), 0);
+		if (i == 0)
+			feed_wire_send(sock, "noise", 5, NULL, 0);
+		else	/* a token that nobody holds */
+			feed_wire_send(sock, bytes, feed_wire_put_hello(&hello, bytes), NULL, 0);
+		assert_int_equal(feed_writer_reserve(w, 0, &data, &err), 0);
+		assert_true(feed_wire_receive(sock, bytes, sizeof bytes, fds) <= 0);
+		close(sock);
+	}
+	feed_writer_close(w);
+}
+
+static void another_writer_goes_on_where_the_first_was(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_item held;
+	uint64_t epoch, index, seed;
+	struct feed_writer *w = writer_of("on");
+	struct feed_reader *r = reader_of("on", FEED_JOIN_NEXT);
+	write_item(w, FEED_BATCH, 0);
+	write_item(w, FEED_BATCH, 1);
+	join(w, r);
+	assert_int_equal(next(r, &held, &err), ERR_NONE);
+	feed_writer_close(w);
+	w = feed_writer_claim("on", "data", 8, &err);
+	feed_writer_position(w, &epoch, &index, &seed);
+	assert_true(epoch == 0 && index <= 2 && seed == 7);
+	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, 0, &err), 0);
+	expect_item(r, 0, 1, 1);	/* of the first writer, which is no more */
+	join(w, r);
+	for (int i = (int)index; i < 3; i++)
+		write_item(w, FEED_BATCH, i);
+	expect_item(r, 0, 2, 2);
+	assert_int_equal(*(int *)held.data, 0);
+	feed_reader_release(r, held.ring, held.slot);
+	feed_reader_close(r);
+	feed_writer_close(w);
+	w = writer_of("on");	/* nobody is left to go on for */
+	feed_writer_position(w, &epoch, &index, &seed);
+	assert_true(epoch == 0 && index == 0);
+	feed_writer_close(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(readers_join_where_they_may),
+		cmocka_unit_test(the_slowest_holds_back_and_is_told_of_its_hoard),
+		cmocka_unit_test(one_that_holds_back_for_too_long_is_dropped),
+		cmocka_unit_test(other_data_of_that_name_are_refused),
+		cmocka_unit_test(names_and_folders_are_looked_at),
+		cmocka_unit_test(a_batch_that_is_too_large_is_refused),
+		cmocka_unit_test(a_fork_has_no_part_in_it),
+		cmocka_unit_test(a_hostile_reader_cannot_write_into_the_ring),
+		cmocka_unit_test(what_is_no_hello_ends_the_connection),
+		cmocka_unit_test(another_writer_goes_on_where_the_first_was),
+	};
+	if (!mkdtemp(dir) || setenv("RADFEED_DIR", dir, 1))
+		return 1;
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	if (!failed && rmdir(dir)) {
+		printf("something is left in %s\n", dir);
+		return 1;
+	}
+	return failed;
+}

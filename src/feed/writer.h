@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The writer's two halves: writer.c has the ring and the order of items, peers.c who reads and how far each is.
+ *
+ * A reader that connects is *new* until its hello; then it *waits* for the item at which it begins, and from that one on
+ * it *reads*, and holds the ring back. Tokens that were alive when the writer took over and have not connected are
+ * *expected*: they may need the first item, so they hold that one.
+ */
+#ifndef RAD_FEED_WRITER_H
+#define RAD_FEED_WRITER_H
+
+#include "feed/place.h"
+
+#include <sys/types.h>
+
+enum peer_stage { PEER_NONE, PEER_NEW, PEER_WAITS, PEER_READS };
+
+struct peer {
+	enum peer_stage stage;
+	bool has_ring;			/* it said so */
+	int sock;
+	uint64_t token, want;
+	uint64_t done;			/* as last believed */
+	struct feed_control *control;
+};
+
+struct feed_writer {
+	struct feed_place place;
+	struct feed_state *state;
+	int lock_fd, listen_fd, until_fd;
+	bool until;			/* until_fd became readable */
+	uint32_t patience_ms;
+	uint64_t from, pos;		/* positions: of item 0, of the next item */
+	uint64_t head;
+	int ring_fd;
+	struct feed_ring *ring;
+	uint64_t ring_bytes;
+	uint64_t *filled;		/* bytes of each slot that have memory */
+	size_t expected_count;
+	uint64_t expected[FEED_READERS_MAX];
+	struct peer peer[FEED_READERS_MAX];	/* by the reader's number */
+};
+
+/* Looks at all connections, for timeout_ms at most (-1: until something happens). Returns -1 after a signal. */
+int feed_peers_serve(struct feed_writer *w, int timeout_ms);
+/* The least item that somebody may still need; head if nobody does. */
+uint64_t feed_peers_least(struct feed_writer *w);
+/* Whether anybody reads, waits or is expected. */
+bool feed_peers_any(const struct feed_writer *w);
+/* Forgets the expected ones that are no more. */
+void feed_peers_expect(struct feed_writer *w);
+/* Drops all who hold the item `least`. */
+void feed_peers_drop(struct feed_writer *w, uint64_t least);
+/* Those who wait for the item that is about to be published begin with it. */
+void feed_peers_begin(struct feed_writer *w);
+/* Wakes those who sleep. */
+void feed_peers_wake(struct feed_writer *w);
+void feed_peers_close(struct feed_writer *w);
+
+#endif
