@@ -16,8 +16,8 @@ import socket
 import sys
 import time
 
-VISION = ("resnet18", "resnet34", "resnet50", "vgg16", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0",
-          "inception_v3", "vit_b_16")
+VISION = ("resnet18", "resnet34", "resnet50", "resnet152", "vgg16", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0",
+          "efficientnet_v2_s", "inception_v3", "vit_b_16", "resnet26", "vit_xxs24")
 
 # Config class, model class, and what differs from the configuration's defaults.
 LANGUAGE = {
@@ -33,7 +33,8 @@ LANGUAGE = {
                                                             intermediate_size=2048)),
 }
 
-OWN = ("mlp", "dlrm", "lstm")
+OWN = ("mlp", "dlrm", "dlrm-large", "lstm")
+LARGE_ROWS = 4_000_000  # of each of the 26 tables of dlrm-large: 25 GiB, with sparse gradients
 
 
 def parse_args(words=None):
@@ -47,7 +48,9 @@ def parse_args(words=None):
     p.add_argument("--precision", choices=["fp32", "tf32", "amp-bf16", "amp-fp16", "bf16"], default="tf32")
     p.add_argument("--image-size", type=int, default=224)
     p.add_argument("--seq-len", type=int, default=128)
-    p.add_argument("--data", choices=["synthetic"], default="synthetic")
+    p.add_argument("--data", default="synthetic", metavar="WHERE", help="of each step's samples: synthetic (on the GPU, always the "
+                   "same), host (the same, copied to the GPU in each step), or a folder of JPEG files, decoded in each step")
+    p.add_argument("--loaders", type=int, default=4, metavar="N", help="threads that decode the files of --data (default 4)")
     p.add_argument("--lr", type=float, default=1e-3)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--print-every", type=int, default=20, metavar="STEPS")
@@ -59,9 +62,27 @@ def parse_args(words=None):
     args = p.parse_args(words)
     if args.steps <= 0 and args.seconds <= 0:
         p.error("give --steps or --seconds above 0, or it would never end")
-    if min(args.batch_size, args.gpus, args.print_every) < 1:
-        p.error("--batch-size, --gpus and --print-every must be at least 1")
+    if min(args.batch_size, args.gpus, args.print_every, args.loaders) < 1:
+        p.error("--batch-size, --gpus, --print-every and --loaders must be at least 1")
+    if args.model == "dlrm-large" and args.optimizer != "sgd":
+        p.error("dlrm-large has sparse gradients: give --optimizer sgd")
+    if args.data not in ("synthetic", "host") and args.model not in VISION:
+        p.error("--data FOLDER has images, which " + args.model + " does not take")
     return args
+
+
+# --- samples ---
+
+def samples(args, torch, device, *tensors):
+    """A function that gives one step's samples on the device: `tensors` there, or their like."""
+    if args.data == "synthetic":
+        return lambda: tensors
+    if args.data != "host":
+        import jpegs  # beside this file
+        loader = jpegs.Loader(args.data, args.batch_size, args.image_size, args.loaders, pin=args.device == "cuda")
+        return lambda: (loader.next().to(device, non_blocking=True), tensors[1])
+    kept = [t.cpu().pin_memory() if args.device == "cuda" else t.cpu() for t in tensors]
+    return lambda: [t.to(device, non_blocking=True) for t in kept]
 
 
 # --- models: each builder gives a module, and a function that makes one batch -> the module's arguments and the loss ---
@@ -74,11 +95,18 @@ def build_vision(args, torch, device):
                  + ", ".join([*LANGUAGE, *OWN]))
     classes = 1000 if args.image_size > 64 else 100
     kwargs = {"inception_v3": {"init_weights": False}, "vit_b_16": {"image_size": args.image_size}}.get(args.model, {})
-    net = getattr(models, args.model)(weights=None, num_classes=classes, **kwargs)
-    images = torch.randn(args.batch_size, 3, args.image_size, args.image_size, device=device)
-    labels = torch.randint(classes, (args.batch_size,), device=device)
+    if args.model == "resnet26":
+        net = models.resnet.ResNet(models.resnet.Bottleneck, [2, 2, 2, 2], num_classes=classes)
+    elif args.model == "vit_xxs24":  # as deep and as narrow as CaiT XXS24
+        net = models.VisionTransformer(args.image_size, 16, num_layers=24, num_heads=4, hidden_dim=192, mlp_dim=768,
+                                       num_classes=classes)
+    else:
+        net = getattr(models, args.model)(weights=None, num_classes=classes, **kwargs)
+    batch = samples(args, torch, device, torch.randn(args.batch_size, 3, args.image_size, args.image_size, device=device),
+                    torch.randint(classes, (args.batch_size,), device=device))
 
     def loss(net):
+        images, labels = batch()
         out = net(images)
         logits = out.logits if hasattr(out, "logits") else out  # Inception has a second head
         return torch.nn.functional.cross_entropy(logits.float(), labels)
@@ -117,9 +145,9 @@ def build_own(args, torch, device):
 
     class DLRM(nn.Module):
         """A recommendation model: embedding tables for categories, an MLP for numbers, their dot products, an MLP."""
-        def __init__(self, tables=26, rows=100000, width=64):
+        def __init__(self, rows, tables=26, width=64, sparse=False):
             super().__init__()
-            self.tables = nn.ModuleList(nn.EmbeddingBag(rows, width, mode="sum") for _ in range(tables))
+            self.tables = nn.ModuleList(nn.EmbeddingBag(rows, width, mode="sum", sparse=sparse) for _ in range(tables))
             self.bottom = nn.Sequential(nn.Linear(13, 512), nn.ReLU(), nn.Linear(512, width), nn.ReLU())
             pairs = (tables + 1) * tables // 2
             self.top = nn.Sequential(nn.Linear(pairs + width, 512), nn.ReLU(), nn.Linear(512, 2))
@@ -139,10 +167,16 @@ def build_own(args, torch, device):
         ids = torch.randint(10000, (n, args.seq_len), device=device)
         inputs, labels = (ids,), ids.flatten()
     else:
-        net = DLRM()
-        inputs = (torch.randn(n, 13, device=device), torch.randint(100000, (n, 26, 4), device=device))
+        rows = LARGE_ROWS if args.model == "dlrm-large" else 100000
+        net = DLRM(rows=rows, sparse=rows == LARGE_ROWS)
+        inputs = (torch.randn(n, 13, device=device), torch.randint(rows, (n, 26, 4), device=device))
         labels = torch.randint(2, (n,), device=device)
-    return net, lambda net: nn.functional.cross_entropy(net(*inputs).float(), labels)
+    batch = samples(args, torch, device, *inputs, labels)
+
+    def loss(net):
+        *inputs, labels = batch()
+        return nn.functional.cross_entropy(net(*inputs).float(), labels)
+    return net, loss
 
 
 def build(args, torch, device):

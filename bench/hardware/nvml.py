@@ -8,6 +8,7 @@ import threading
 import time
 
 GPM = {1: "gract", 2: "smact", 3: "smocc", 10: "dram"}  # NVML's metric ids; percent there, fractions here
+PCIE = {20: "pcie_tx_mib_s", 21: "pcie_rx_mib_s"}        # as the GPU sees them: it receives what the host copies to it
 METRICS_MAX = 512  # more than any driver's table has: NVML reads only as many as asked for
 
 
@@ -72,6 +73,11 @@ class Gpu:
             found.append(None if self._call("nvmlDeviceGetClockInfo", self.handle, which, ctypes.byref(value)) else value.value)
         return found
 
+    def utilization(self):
+        """The share of the time in which some kernel ran, over the driver's own period (up to a second)."""
+        percent = (ctypes.c_uint * 2)()
+        return None if self._call("nvmlDeviceGetUtilizationRates", self.handle, percent) else percent[0] / 100
+
     def energy_j(self):
         return self._number("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong, 1e-3)
 
@@ -113,7 +119,7 @@ class Gpu:
         self.before = after
         if code:
             return none
-        return {self.metrics[m.id]: None if m.result else m.value / 100 for m in query.metrics[:len(self.metrics)]}
+        return {self.metrics[m.id]: None if m.result else m.value if m.id in PCIE else m.value / 100 for m in query.metrics[:len(self.metrics)]}
 
     def read(self):
         m = self.memory()

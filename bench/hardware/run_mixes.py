@@ -294,14 +294,14 @@ def parse_args():
     return args
 
 
-def load_modules(spawn):
+def load_modules(spawn, modules=PRELOAD):
     """The context that starts processes; the modules are in memory when it is given."""
     os.environ.update(PRELOAD_ENV)
     sys.path.append(str(WORKLOADS))
     context = multiprocessing.get_context("spawn" if spawn else "forkserver")
     if not spawn:
         begin = time.monotonic()
-        context.set_forkserver_preload(PRELOAD)
+        context.set_forkserver_preload(modules)
         first = context.Process(target=mix_worker.nothing)
         first.start()
         first.join()

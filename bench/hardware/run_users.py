@@ -49,6 +49,9 @@ class Users(Rad):
         (ws.dir / "bin").mkdir()
         for name in ("rad", "radd", "rad-shim"):
             shutil.copy(pathlib.Path(args.bin) / name, ws.dir / "bin")
+        beside = pathlib.Path(args.bin).resolve().parent / "lib"  # a bundle's own libraries
+        if beside.is_dir():
+            shutil.copytree(beside, ws.dir / "lib")
         super().__init__(ws.dir / "bin", ws, "sim:1xh200-141g" if args.sim else f"nvml:{args.gpu}", CONFIG)
         self.users = [pwd.getpwnam(name) for name in args.users.split(",")]
         for user in self.users:
@@ -177,8 +180,10 @@ class Experiment:
         return self.collect(tasks)
 
     def pipe(self):
-        found = sorted((self.rad.state / "run" / "mps").glob("all.*/pipe"), key=lambda p: p.stat().st_mtime)
-        return found[-1] if found else None
+        """Of the server that runs: a stopped one's folder stays for a while, without its pid file."""
+        for pid in (self.rad.state / "run" / "mps").glob("all.*/pid"):
+            return pid.parent / "pipe"
+        raise RuntimeError("no server for all users runs")
 
     def ask(self, user, command):
         try:

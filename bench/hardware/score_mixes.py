@@ -41,7 +41,7 @@ class Mode:
     def __init__(self):
         self.loads, self.alone, self.again, self.measured, self.notes = {}, {}, {}, [], []
         self.splits, self.watts_alone, self.watts, self.board, self.counts = [], {}, [], None, {}
-        self.host_alone, self.hosts = {}, []
+        self.host_alone, self.hosts, self.activity = {}, [], {}
 
     @property
     def mixes(self):
@@ -62,6 +62,7 @@ class Mode:
             self.loads[name] = (line.get("gract"), line.get("smact"))
             self.watts_alone[name] = line.get("watts")
             self.host_alone[name] = line.get("host_s")
+            self.activity[name] = {k: line.get(k) for k in ("gract", "smact", "smocc", "dram")}
 
     def best(self, name):
         return max(self.alone[name], self.again.get(name, 0))

@@ -5,7 +5,8 @@
     bench/hardware/simulate_policies.py --rad build/rad results        # policy-*.json in there
 
 The policy `exclusive` ran every task alone: that is what is known of each (time, start, memory, GRACT, SMACT, watts). From it
-`rad simulate` runs every policy again, with the settings that radd had. Prints time, energy and placements of both, and writes
+`rad simulate` runs every policy again, with the settings that radd had. captures.json, where the folder has one ({task: what `rad
+estimate --capture` says of it}), tells with how much less than it takes a task still works; else it is taken to need it all. Prints time, energy and placements of both, and writes
 simulated.html into the folder, which shows the runs side by side, and simulated.svg.
 """
 import argparse
@@ -71,11 +72,18 @@ def declared_of(result):
     return {t["name"]: t["attempts"][0]["claim_mib"] for t in result["tasks"]}
 
 
+def add_needs(known, captures):
+    """What PyTorch's allocator keeps and would give back before it gives up, by the replay of a capture."""
+    for name, c in captures.items():
+        if name in known:
+            known[name]["need_mib"] = known[name]["mem_mib"] - max(0, c["comfort_mib"] - c["need_mib"])
+
+
 def write_inputs(folder, known, result):
     declares = POLICIES[result["policy"]][2]
     declared = declared_of(result) if declares else {}
-    columns = ["workload", "gpus", "solo_s", "start_s", "mem_mib", "gract", "smact", "watts", "declared_mib"]
-    rows = [[name, *(w[c] for c in columns[1:-1]), declared.get(name) or ""] for name, w in known.items()]
+    columns = ["workload", "gpus", "solo_s", "start_s", "mem_mib", "need_mib", "gract", "smact", "watts", "declared_mib"]
+    rows = [[name, *(w.get(c, "") for c in columns[1:-1]), declared.get(name) or ""] for name, w in known.items()]
     csv = "\n".join(",".join(map(str, r)) for r in [columns, *rows]) + "\n"
     (folder / "workloads.csv").write_text(csv)
     first = min(seconds_of(t["submit_time"]) for t in result["tasks"])
@@ -159,6 +167,8 @@ def compare(rad, folder):
     if not base:
         sys.exit(f"simulate_policies.py: {folder} has no finished policy-exclusive.json: nothing is known of the tasks alone")
     known, rows, reports = alone(base), [], []
+    if (folder / "captures.json").exists():
+        add_needs(known, json.loads(read(folder / "captures.json")))
     for result in results:
         made, report, names = simulate(rad, known, result)
         spans = measured_spans(result), simulated_spans(made, names)

@@ -12,23 +12,34 @@ import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
+import xml.dom.minidom
 from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "workloads")]
+import collocation_plan
+import collocation_read
 import common
 import meter
 import mix
 import mix_plan
 import mix_worker
+import pages
+import run_collocation
 import run_faults
+import run_metrics
 import run_mixes
 import run_policies
 import run_trace
+import run_watching
 import score_mixes
+import score_pairs
+import score_solo
+import score_summary
 import simulate_policies
 import table
 import train
@@ -43,6 +54,84 @@ def task(name, submit, end, wait, run, verdicts=("ok",)):
 def sample(second, energy, smact):
     return {"t": run_policies.seconds_of(f"2026-11-20T10:00:{second:06.3f}Z"), "energy_j": energy, "smact": smact,
             "power_w": 100.0, "used_mib": 1000 + second}
+
+
+class Watching(unittest.TestCase):
+    LINES = [{"kind": "light", "steps": 100},
+             *({"kind": "light", "tool": "none", "round": n, "seconds": s, "cpu_s": s / 2, "rss_mib": 10} for n, s in enumerate((2.0, 2.2))),
+             *({"kind": "light", "tool": "rad monitor 1 s", "round": n, "seconds": s, "cpu_s": s, "rss_mib": 10, "tool_cpu_s": 0.01,
+                "tool_s": 2.0, "tool_rss_mib": 4, "bytes_h": 600000} for n, s in enumerate((2.02, 2.2))),
+             {"kind": "light", "tool": "pytorch", "round": 0, "part": 4, "seconds": 1.05, "cpu_s": 1, "rss_mib": 90, "bytes": 1050,
+              "after_s": 3}]
+
+    def test_each_epoch_is_against_the_one_of_its_round(self):
+        more = run_watching.against_none(self.LINES, "light", "rad monitor 1 s")
+        self.assertEqual([round(m, 6) for m in more], [0.01, 0.0])
+
+    def test_a_part_of_an_epoch_is_against_that_part(self):
+        self.assertAlmostEqual(run_watching.against_none(self.LINES, "light", "pytorch")[0], 1.05 / (2.1 / 4) - 1)
+
+    def test_the_table(self):
+        rows = {r["tool"]: r for r in run_watching.summary(self.LINES, "light")}
+        self.assertAlmostEqual(rows["rad monitor 1 s"]["more"], 0.005)
+        self.assertEqual((rows["rad monitor 1 s"]["tool_cpu"], rows["none"]["tool_cpu"]), (0.005, None))
+        self.assertEqual((rows["rad monitor 1 s"]["bytes_h"], rows["pytorch"]["bytes_h"]), (1200000, 3600000))
+        text = run_watching.tables(self.LINES)
+        self.assertIn("| rad monitor 1 s | 2 | 2.110 | +0.50% | 0.50% |", text)
+        self.assertIn("| none | 2 | 2.100 | – | – | 0.50 | 10 | – | – | – | – |", text)
+        xml.dom.minidom.parseString(run_watching.picture(self.LINES))
+
+    def test_it_runs_and_goes_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder)
+            tool = out / "rad"  # writes its lines until it is told to end
+            tool.write_text("#!/bin/sh\ntrap 'exit 0' INT\nshift 6\nprintf 'time,gpu\\nx,0\\n' >\"$1\"\nwhile :; do sleep 0.05; done\n")
+            tool.chmod(0o755)
+            for rounds in (1, 2):
+                done = subprocess.run([sys.executable, HERE / "run_watching.py", "--sim", "--out", out / "r", "--bin", out, "--rounds",
+                                       str(rounds), "--epoch-s", "0.05"], capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                lines = run_watching.read(out / "r" / "watching.jsonl")
+                for kind in run_watching.KINDS:
+                    of = [line for line in lines if line.get("kind") == kind and line.get("tool") == "rad monitor 1 s"]
+                    self.assertEqual([line["round"] for line in of], list(range(rounds)))
+                    self.assertEqual(of[0]["bytes_h"], 4 * 3600)
+            with tarfile.open(out / "r" / "watching.tar.gz") as tar:
+                self.assertLess({"watching.jsonl", "watching.md", "watching.svg"}, set(tar.getnames()))
+
+
+class MetricsStudy(unittest.TestCase):
+    class Gpu:
+        def driver(self):
+            return "580"
+
+        def utilization(self):
+            return 1.0
+
+        def activity(self):
+            return {"gract": 0.99, "smact": 0.5, "smocc": None}
+
+    def test_points_and_what_is_made_of_them(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(run_metrics, RAMP_S=0, WINDOW_S=0, REST_S=0):
+            out = pathlib.Path(folder)
+            program = out / "program"
+            program.write_text("#!/bin/sh\necho 4 2 A GPU\nwhile read line; do echo 3 0.1; done\n")
+            program.chmod(0o755)
+            args = argparse.Namespace(out=out, program=program)
+            run_metrics.run(args, self.Gpu(), time.monotonic() - 1)  # no time: nothing is measured
+            self.assertEqual(run_metrics.points(run_metrics.read(out / "metrics.jsonl")), [])
+            run_metrics.run(args, self.Gpu(), time.monotonic() + 60)
+            run_metrics.run(args, self.Gpu(), time.monotonic() + 60)  # nothing is done twice
+            lines = run_metrics.read(out / "metrics.jsonl")
+            self.assertEqual([(p["kind"], p["blocks"], p["threads"]) for p in run_metrics.points(lines)], run_metrics.plan(4, 2))
+            run_metrics.draw(out)
+            self.assertIn("| 8 | 1024 | 100.0 | 99.0 | 50.0 | – |", (out / "metrics.md").read_text())
+            xml.dom.minidom.parse(str(out / "metrics.svg"))
+
+    def test_the_plan_goes_from_one_thread_to_all(self):
+        points = run_metrics.plan(132, 32)
+        self.assertEqual((points[0], points[35]), (("long", 1, 1), ("long", 132 * 32, 1024)))
+        self.assertLess(len(points) * (run_metrics.RAMP_S + run_metrics.WINDOW_S + run_metrics.REST_S), 50)
 
 
 class Metrics(unittest.TestCase):
@@ -118,6 +207,7 @@ class Output(unittest.TestCase):
 
 class Workloads(unittest.TestCase):
     def accepts(self, words):
+        """Whether train.py takes them; `self` may be any test."""
         with mock.patch.object(sys, "argv", ["train.py", *words]), contextlib.redirect_stderr(io.StringIO()) as err:
             try:
                 return train.parse_args()
@@ -187,9 +277,11 @@ class Promises(unittest.TestCase):
     def test_a_workspace_ends_what_it_started_even_if_it_does_not_listen(self):
         with mock.patch.object(common.Workspace, "PATIENCE_S", 1), contextlib.redirect_stdout(io.StringIO()):
             with common.Workspace() as ws:
-                deaf = subprocess.Popen(["bash", "-c", 'trap "" TERM; while :; do sleep 1; done'], env=ws.env,
-                                        start_new_session=True)
-                common.wait_for("the process to be marked", 5, lambda: deaf.pid in ws.processes())
+                deaf = subprocess.Popen(["bash", "-c", 'trap "" TERM; echo deaf; while :; do sleep 1; done'], env=ws.env,
+                                        start_new_session=True, stdout=subprocess.PIPE)
+                self.addCleanup(deaf.stdout.close)
+                self.assertEqual(deaf.stdout.readline(), b"deaf\n")
+                self.assertIn(deaf.pid, ws.processes())
         self.assertEqual(deaf.wait(5), -9)
         self.assertFalse(ws.dir.exists())
         self.assertNotIn(os.getpid(), ws.processes())
@@ -357,6 +449,150 @@ class Mixes(unittest.TestCase):
         crew = self.crew({"a": 3}, {"a": "fine 10"})
         self.quietly(crew.end)
         self.assertEqual([w.process.exitcode for w in crew.workers], [0, 0, 0])
+
+
+def fake_trainer(connection, words, env):
+    """A worker of run_collocation.py without PyTorch: a task has the speed that its last word says, the second to be built does not
+    fit, and a third dies in its first run."""
+    connection.send({"torch": "0"})
+    step = None
+    with contextlib.suppress(EOFError):
+        while True:
+            told = connection.recv()
+            if told == "drop":
+                step = connection.send({})
+            elif "build" in told:
+                step = float(told["build"][-1])
+                connection.send({"failed": "out of memory"} if step < 0 else {"took_s": 0, "reserved_mib": 7})
+            elif step == 0:
+                os._exit(3)
+            else:
+                connection.send({"steps_s": step, "cpu": 0.5, "reserved_mib": 7})
+
+
+class Collocation(unittest.TestCase):
+    def measure(self, group, tasks, workers=3):
+        lines = []
+        pool = run_collocation.Pool(multiprocessing.get_context("forkserver"), "mps", None, lines.append, tasks, fake_trainer)
+        group = group._replace(ramp_s=0)
+        with contextlib.redirect_stdout(io.StringIO()), mock.patch.object(run_collocation, "ALONE_RAMP_S", 0):
+            pool.start_all([None] * workers, {})
+            try:
+                done = run_collocation.measure_group(pool, group, 0.1)
+            finally:
+                pool.end()
+        return done, lines
+
+    def test_words_and_groups(self):
+        for tasks in (collocation_plan.TASKS, collocation_plan.CPU_TASKS):
+            for words in tasks.values():
+                Workloads.accepts(self, words.format(jpegs="/x").split())
+        for group in collocation_plan.GROUPS:
+            for members, _ in group.points:
+                self.assertTrue(all(members.count(m) <= group.of.count(m) for m in members))
+        self.assertEqual(len(collocation_plan.workers_needed("percent")), 13)
+        left = collocation_plan.remainders([["resnet26-c128", "resnet50-m128", "resnet50-m128"]])
+        self.assertEqual([len(m) for m in left], [3, 2])
+
+    def test_alone_before_the_others_are_there(self):
+        group = collocation_plan.Group("g", ["a", "a", "b"], [(["a", "b"], None), (["a", "a"], 1)])
+        done, lines = self.measure(group, {"a": "x 10", "b": "x 4"})
+        self.assertTrue(done)
+        self.assertEqual([x.get("built") or x["tasks"] for x in lines], [["a"], ["a"], ["b"], ["b"], ["a"], ["a", "b"], ["a", "a"]])
+        self.assertEqual(lines[5]["steps_s"], [10, 4])
+        self.assertEqual(lines[6]["cores"], 1)
+
+    def test_what_does_not_fit_is_told(self):
+        sizes = iter(["1", "-1", "1"])
+        tasks = mock.MagicMock(__getitem__=lambda self, name: "x " + next(sizes))
+        done, lines = self.measure(collocation_plan.Group("g", ["a"] * 3, [(["a"] * 2, None), (["a"] * 3, None)]), tasks)
+        self.assertTrue(done)
+        self.assertEqual(lines[-1]["does_not_fit"], ["a"] * 3)
+        self.assertEqual(lines[-2]["tasks"], ["a", "a"])
+
+    def test_a_lost_process_leaves_the_group_for_later(self):
+        done, lines = self.measure(collocation_plan.Group("g", ["a", "b"], [(["a", "b"], None)]), {"a": "x 2", "b": "x 0"})
+        self.assertFalse(done)
+        self.assertEqual([x["why"] for x in lines if "failed" in x and "why" in x], ["ended with 3"])
+
+    def test_what_earlier_runs_finished(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
+            f.write('{"mode": "mps", "group": "mixed", "done": true}\n{"mode": "mps", "group": "mix')
+            f.flush()
+            done = run_collocation.done_in([f.name])
+        self.assertEqual(done, {("mps", "mixed")})
+        self.assertNotIn("mixed", [g.name for g in run_collocation.missing("mps", done)])
+        self.assertIn("mixed", [g.name for g in run_collocation.missing("streams", done)])
+
+
+class Studies(unittest.TestCase):
+    def written(self, lines):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False) as f:
+            self.addCleanup(os.unlink, f.name)
+            f.write("\n".join(map(json.dumps, lines)) + '\n{"mode": "mps", "gro')  # cut off
+        return f.name
+
+    def point(self, tasks, steps_s, watts=100, group="g"):
+        loads = {"gract": 0.5, "smact": 0.4, "smocc": 0.2, "dram": 0.1, "watts": watts}
+        return {"mode": "mps", "group": group, "tasks": tasks, "cores": None, "steps_s": steps_s, "loads": loads}
+
+    def study(self):
+        lines = [{"gpu": "x", "tasks": {}}, self.point(["a"], [10]), self.point(["b"], [4]), self.point(["a"], [8]),
+                 self.point(["a", "b"], [5, 3], 200), self.point(["a", "c"], [5, 3])]
+        return self.written(lines)
+
+    def test_delta_is_equation_4_1(self):
+        self.assertAlmostEqual(collocation_read.delta([10, 4], [5, 2]), (0.1 + 0.25) / 0.5)
+
+    def test_points_against_the_best_alone(self):
+        study = collocation_read.Study([self.study()])
+        pair = study.together("mps", ["b", "a"])
+        self.assertEqual((pair["relative"], pair["stp"]), ([0.5, 0.75], 1.25))
+        self.assertIsNone(study.together("mps", ["a", "c"]))  # c was never alone
+
+    def test_who_is_done_leaves(self):
+        study = collocation_read.Study([self.study()])
+        (a, b), joules = collocation_read.times_to_finish(study, "mps", [("a", 10), ("b", 10)])
+        self.assertEqual((a, b), (2, 3))  # b: 6 steps beside a, the last 4 alone in a second
+        self.assertEqual(joules, 2 * 200 + 1 * 100)
+
+    def test_ranks(self):
+        self.assertEqual(score_pairs.ranks([5, 1, 5, 9]), [2.5, 1, 2.5, 4])
+        self.assertAlmostEqual(score_pairs.spearman([1, 2, 3, 4], [1, 4, 9, 16]), 1)
+        self.assertAlmostEqual(score_pairs.spearman([1, 2, 3, 4], [4, 3, 2, 1]), -1)
+        self.assertIsNone(score_pairs.spearman([1, 1, 1, 1], [4, 3, 2, 1]))
+
+    def test_both_kinds_of_data_are_pairs(self):
+        mixed, = score_pairs.read([self.study()])
+        self.assertEqual((mixed.tasks, mixed.stp), (["a", "b"], 1.25))
+        self.assertAlmostEqual(mixed.guesses["M"], 0.4)
+        self.assertAlmostEqual(mixed.guesses["occupancy"], 1.0)
+
+    def test_a_page_keeps_its_prose(self):
+        with tempfile.NamedTemporaryFile("w+", suffix=".md") as f:
+            f.write("before\n<!-- t -->\nold\n<!-- /t -->\nafter\n")
+            f.flush()
+            pages.fill(f.name, {"t": pages.table(["x"], [[None]])})
+            self.assertEqual(open(f.name).read(), "before\n<!-- t -->\n| x |\n| --- |\n| – |\n<!-- /t -->\nafter\n")
+            self.assertRaises(KeyError, pages.fill, f.name, {"other": ""})
+
+
+class Summaries(unittest.TestCase):
+    def test_what_a_task_is_by_its_name(self):
+        task = score_summary.task_of("gpt_neo_125m-b14-s256-adamw-foreach-bf16-checkpoint-clip")
+        self.assertEqual([task[k] for k in ("arch", "batch", "size", "optimizer", "precision")],
+                         ["gpt_neo_125m", "14", "256", "adamw", "bf16"])
+        self.assertEqual(task["extras"] & score_summary.UNSEEN, {"checkpoint"})
+        self.assertEqual(score_summary.task_of("vae-b32-s28-adam-loop-fp32-keep-ieee")["precision"], "ieee-fp32")
+
+    def test_every_task_has_its_summary(self):
+        data = HERE.parents[1] / "doc" / "results" / "load"
+        with tarfile.open(data / "summaries.tar.xz") as tar:
+            kept = set(tar.getnames())
+        tasks = [score_summary.task_of(l["name"]) for l in score_solo.lines_of(data / "solo.jsonl") if l.get("step_s")]
+        self.assertEqual(len(tasks), 205)
+        self.assertEqual({t["arch"] for t in tasks if f"{t['arch']}-{t['size']}.table" not in kept}, {"bart_base"})
+        self.assertEqual([t for t in tasks if f"{t['arch']}-{t['size']}.printed" not in kept], [])
 
 
 class Score(unittest.TestCase):
