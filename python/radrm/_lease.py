@@ -11,14 +11,15 @@ the end of a `with`, or by release(). What decides and waits is the command `rad
 import atexit
 import json
 import os
-import shutil
 import subprocess
 import sys
+
+from . import _rad
 
 __all__ = ["Lease", "LeaseError", "lease"]
 
 
-class LeaseError(RuntimeError):
+class LeaseError(_rad.RadError):
     """Why there is no lease, in one line."""
 
 
@@ -62,11 +63,10 @@ class Lease:
 
 
 def _find_rad():
-    # Beside this file in a build or a bundle, else what the user would call.
-    found = os.environ.get("RAD") or shutil.which("rad")
-    if not found:
-        raise LeaseError("rad: not found in PATH; set RAD to its path")
-    return found
+    try:
+        return _rad.find()
+    except _rad.RadError as error:
+        raise LeaseError(str(error)) from None
 
 
 def _refuse_if_too_late():

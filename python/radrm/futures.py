@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: MIT
+"""concurrent.futures on the GPUs of a server: calls become tasks of radd.
+
+    from radrm.futures import RadExecutor
+
+    with RadExecutor(gpu_mem="10G", time="2h") as executor:
+        futures = [executor.submit(train, lr=lr) for lr in (0.1, 0.01)]
+        scores = list(executor.map(evaluate, range(100), at_once=8))        # an array
+
+Keywords are options of `rad submit` (gpus, gpu_mem, exclusive, share, time, name, slot, ...). What runs where and when is radd's to
+decide; a call that runs out of GPU memory is run again by it before anybody here is told. Calls and results are pickled into
+`folder` (with cloudpickle where it is installed, else the function must have a name in a file), so they outlive this process: a later one
+gets them by RadExecutor(folder).resume().
+"""
+import concurrent.futures
+import glob
+import json
+import multiprocessing.spawn
+import os
+import pickle
+import sys
+import threading
+import time
+import uuid
+
+from . import _rad
+from ._rad import RadError
+from ._worker import dumps, write
+
+__all__ = ["RadError", "RadExecutor", "RadFuture", "TaskFailed"]
+
+_LARGEST_ARRAY = 10000
+_LOOK_S = 0.2       # between looks for results
+_ASK_S = 1.0        # between questions to radd, or longer where an answer takes long
+
+
+class TaskFailed(RuntimeError):
+    """The task ended without a result, and not by an exception of the call. `state` is radd's word, `log` the end of what it printed."""
+
+    def __init__(self, task, state, why, log):
+        super().__init__("task %s: %s%s%s" % (task, state, ": " + why if why else "", "\n" + log if log else ""))
+        self.task, self.state, self.log = task, state, log
+
+    def __reduce__(self):
+        return RuntimeError, self.args
+
+
+class _RemoteTraceback(Exception):
+    def __init__(self, text):
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self):
+        return "\n" + self.text
+
+
+class RadFuture(concurrent.futures.Future):
+    """A call that is a task. `task` is its id."""
+
+    def __init__(self, task, folder, index):
+        super().__init__()
+        self.task, self.folder, self.index = task, folder, index
+
+    def _path(self, kind):
+        return os.path.join(self.folder, "%s-%d.pkl" % (kind, self.index))
+
+    def log(self):
+        """What it printed so far."""
+        try:
+            with open(os.path.join(self.folder, "log-%d.out" % self.index), errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
+
+    def call(self):
+        """The function, its arguments and its keywords."""
+        with open(self._path("call"), "rb") as f:
+            return pickle.load(f)
+
+    def cancel(self):
+        """As everywhere: what runs already is not cancelled, and False returned; see kill()."""
+        if self.done():
+            return self.cancelled()
+        state = _rad.tasks([self.task])[self.task]["state"]
+        if state not in ("PENDING", "HELD") or os.path.exists(self._path("result")):
+            return False
+        _rad.call(["cancel", self.task])
+        if super().cancel():
+            self.set_running_or_notify_cancel()     # whoever waits for it is told
+        return self.cancelled()
+
+    def kill(self):
+        """Ends it, whether it runs or not; result() raises CancelledError then."""
+        if not self.done():
+            _rad.call(["cancel", self.task])
+
+    def _start(self):
+        if not self.running() and not self.done():
+            self.set_running_or_notify_cancel()
+
+    def _settle(self, value, error):
+        try:
+            self._start()
+            self.set_exception(error) if error else self.set_result(value)
+        except concurrent.futures.InvalidStateError:
+            pass    # cancelled in this moment
+
+    def _take_result(self):
+        try:
+            with open(self._path("result"), "rb") as f:
+                value = pickle.load(f)
+        except Exception as error:
+            self._settle(None, error)
+        else:
+            self._settle(value, None)
+
+    def _take_end(self, task):
+        """It has ended by radd's word, and left no result."""
+        attempts = task.get("attempts") or [{}]
+        try:
+            with open(self._path("error"), "rb") as f:
+                error, trace = pickle.load(f)
+        except Exception:
+            error = trace = None
+        if task["state"] == "CANCELLED":
+            error = concurrent.futures.CancelledError("task %s was cancelled" % self.task)
+        elif error is None or task["state"] in ("TIMEOUT", "LOST"):
+            log = "\n".join(self.log().splitlines()[-20:])
+            error = TaskFailed(self.task, task["state"], attempts[-1].get("evidence") or "", log)
+        else:
+            error.__cause__ = _RemoteTraceback(trace)
+        self._settle(None, error)
+
+
+class _Watcher(threading.Thread):
+    """Sees to futures until all are done. A daemon: the end of this process ends no task."""
+
+    def __init__(self):
+        super().__init__(name="radrm.futures", daemon=True)
+        self._change = threading.Condition()
+        self._open = []
+        self._said = False
+
+    def add(self, futures):
+        with self._change:
+            self._open += futures
+            if not self.is_alive():
+                self.start()
+            self._change.notify()
+
+    def run(self):
+        ask_at = 0.0
+        while True:
+            with self._change:
+                while not self._open:
+                    self._change.wait()
+                now = list(self._open)
+            self._take_results(now)
+            if time.monotonic() >= ask_at:
+                began = time.monotonic()
+                self._ask([f for f in now if not f.done()])
+                ask_at = time.monotonic() + max(_ASK_S, 10 * (time.monotonic() - began))
+            with self._change:
+                self._open = [f for f in self._open if not f.done()]
+                if self._open:
+                    self._change.wait(_LOOK_S)
+
+    @staticmethod
+    def _take_results(futures):
+        folders = {}
+        for future in futures:
+            if future.folder not in folders:
+                folders[future.folder] = set(os.listdir(future.folder)) if os.path.isdir(future.folder) else set()
+            if not future.done() and "result-%d.pkl" % future.index in folders[future.folder]:
+                future._take_result()
+
+    def _ask(self, futures):
+        jobs = {f.task.partition("_")[0]: f for f in futures}
+        try:
+            found = _rad.tasks(list(jobs)) if jobs else {}
+            self._said = False
+        except (RadError, ValueError) as error:
+            if not self._said:   # radd is being restarted, say
+                print("radrm: %s: asking again; what runs goes on" % error, file=sys.stderr, flush=True)
+            self._said = True
+            return
+        for future in futures:
+            task = found.get(future.task)
+            if task is None or future.done():
+                continue
+            if task["state"] == "RUNNING":
+                future._start()
+            elif _rad.is_over(task["state"]):
+                if os.path.exists(future._path("result")):      # written since the look before
+                    future._take_result()
+                else:
+                    future._take_end(task)
+
+
+def _main_of(data):
+    """How a task finds what a call names of __main__, as a process of multiprocessing does; None: it names nothing, or by value."""
+    if b"__main__" not in data or sys.modules.get("cloudpickle"):
+        return None
+    said = multiprocessing.spawn.get_preparation_data("task")
+    main = {key: said[key] for key in ("init_main_from_name", "init_main_from_path", "sys_argv") if key in said}
+    if len(main) < 2 or not os.path.exists(main.get("init_main_from_path", "/")):
+        raise ValueError("a call of what is in no file, such as a notebook's function, needs cloudpickle: pip install cloudpickle")
+    return main
+
+
+def _run_chunk(function, calls):
+    return [function(*args) for args in calls]
+
+
+class RadExecutor(concurrent.futures.Executor):
+    """Calls as tasks of radd. Keywords: options of `rad submit`, for all of its calls. `python` runs them, this one by default."""
+
+    def __init__(self, folder="rad-futures", *, python=None, **options):
+        self._folder, self._python = os.path.abspath(folder), python or sys.executable
+        self._options = _rad.options(options)
+        self._watcher, self._futures = _Watcher(), []
+        self._lock, self._closed = threading.Lock(), False
+        _rad.find()
+
+    def submit(self, fn, /, *args, **kwargs):
+        return self._start([(fn, args, kwargs)], None)[0]
+
+    def map_futures(self, fn, *iterables, at_once=None):
+        """A future for each call, as tasks of one array, at most `at_once` at a time."""
+        calls = [(fn, args, {}) for args in zip(*iterables)]
+        futures = []
+        for at in range(0, len(calls), _LARGEST_ARRAY):
+            futures += self._start(calls[at:at + _LARGEST_ARRAY], at_once or 0)
+        return futures
+
+    def map(self, fn, *iterables, timeout=None, chunksize=1, at_once=None):
+        """As everywhere, by an array: `chunksize` calls a task, at most `at_once` tasks at a time."""
+        end = None if timeout is None else time.monotonic() + timeout
+        calls = list(zip(*iterables))
+        chunks = [calls[at:at + chunksize] for at in range(0, len(calls), chunksize)]
+        futures = self.map_futures(_run_chunk, [fn] * len(chunks), chunks, at_once=at_once)
+
+        def results():
+            try:
+                for future in futures:
+                    yield from future.result(None if end is None else end - time.monotonic())
+            finally:
+                for future in futures:
+                    if not future.done():
+                        future.cancel()
+        return results()
+
+    def resume(self):
+        """Futures of all calls in the folder, oldest first: those of a process that is gone, of others that are still there, and one's own."""
+        futures = []
+        for setup in sorted(glob.glob(os.path.join(glob.escape(self._folder), "*", "setup.json"))):
+            folder = os.path.dirname(setup)
+            with open(setup) as f:
+                said = json.load(f)
+            job = self._job_of(folder) or self._queue(folder, said["words"])
+            futures += self._futures_of(folder, job, said["n"], said["array"])
+        with self._lock:
+            self._futures += futures
+        self._watcher.add(futures)
+        return futures
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        with self._lock:
+            self._closed = True
+            futures, self._futures = self._futures, []
+        if cancel_futures:
+            for future in futures:
+                future.cancel()
+        if wait:
+            concurrent.futures.wait(futures)
+
+    # From a call to a task: the folder is written whole, then submitted, then the id noted. A process that is killed between leaves a
+    # folder without an id, whose task, if there is one, is found by its command.
+
+    def _start(self, calls, at_once):
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+        if getattr(sys.modules["__main__"], "loading_main", False):
+            raise RuntimeError("a task reads the script that made it, and would make tasks of its own: calls belong under "
+                               "if __name__ == \"__main__\":")
+        if not calls:
+            return []
+        now = time.time_ns()
+        when = "%s.%09d" % (time.strftime("%Y%m%dT%H%M%S", time.localtime(now // 10 ** 9)), now % 10 ** 9)
+        folder = os.path.join(self._folder, "%s-%s" % (when, uuid.uuid4().hex[:12]))
+        os.makedirs(folder + ".part")
+        main = None
+        for i, call in enumerate(calls):
+            data = dumps(call)
+            main = main or _main_of(data)
+            write(os.path.join(folder + ".part", "call-%d.pkl" % i), data)
+        function = calls[0][1][0] if calls[0][0] is _run_chunk else calls[0][0]
+        words = self._words(function, folder, len(calls), at_once)
+        setup = {"path": [os.path.abspath(p) for p in sys.path], "words": words, "n": len(calls), "array": at_once is not None,
+                 "main": main}
+        write(os.path.join(folder + ".part", "setup.json"), json.dumps(setup).encode())
+        os.rename(folder + ".part", folder)
+        futures = self._futures_of(folder, self._queue(folder, words), len(calls), at_once is not None)
+        with self._lock:
+            self._futures += futures
+        self._watcher.add(futures)
+        return futures
+
+    def _words(self, function, folder, n, at_once):
+        words = ["--output=" + os.path.join(folder, "log-%a.out" if at_once is not None else "log-0.out")]
+        if not any(option.startswith("--name=") for option in self._options):
+            words.append("--name=" + getattr(function, "__name__", type(function).__name__).strip("<>"))
+        if at_once is not None:
+            words.append("--array=0-%d%s" % (n - 1, "%%%d" % at_once if at_once else ""))
+        worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_worker.py")
+        return [*words, *self._options, "--", self._python, worker, folder]
+
+    @staticmethod
+    def _queue(folder, words):
+        job = _rad.call(["submit", "--parsable", *words]).strip()
+        write(os.path.join(folder, "job"), job.encode())
+        return job
+
+    @staticmethod
+    def _job_of(folder):
+        try:
+            with open(os.path.join(folder, "job")) as f:
+                return f.read()
+        except FileNotFoundError:
+            pass
+        for words in (["queue", "--json"], ["acct", "--json", "--since", "7d"]):
+            for task in json.loads(_rad.call(words))["tasks"]:
+                if (task.get("command") or "").endswith(os.path.basename(folder)):
+                    return task["id"].partition("_")[0]
+        return None
+
+    @staticmethod
+    def _futures_of(folder, job, n, array):
+        return [RadFuture("%s_%d" % (job, i) if array else job, folder, i) for i in range(n)]

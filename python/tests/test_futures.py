@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT
+"""radrm.futures: calls as tasks of a radd on simulated GPUs."""
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from radd import radd  # noqa: F401
+from radrm.futures import RadError, RadExecutor, TaskFailed
+
+WAIT = 60
+
+
+def add(a, b=0):
+    return a + b
+
+
+def where():
+    return os.environ["RAD_TASK_ID"], os.environ["CUDA_VISIBLE_DEVICES"], os.getpid()
+
+
+class Odd(Exception):
+    def __init__(self, one, two):   # unpickles with one argument, which is too few
+        super().__init__(one)
+
+
+def fail(kind):
+    print("said before")
+    if kind == "odd":
+        raise Odd(1, 2)
+    if kind == "exit":
+        os._exit(7)
+    if kind == "sys":
+        sys.exit(4)
+    if kind == "thing":
+        return (x for x in [])
+    raise KeyError(kind)
+
+
+def until(path):
+    """Runs until the file is there; says that it runs."""
+    open(path + ".begun", "w").close()
+    end = time.monotonic() + WAIT
+    while not os.path.exists(path) and time.monotonic() < end:
+        time.sleep(0.05)
+    return path
+
+
+def wait_for(what):
+    end = time.monotonic() + WAIT
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def takes(mib):
+    """What a training script does that takes more than was thought: its program says so, and it fails."""
+    done = subprocess.run(["rad", "simtask", "--mem", "%dM" % mib, "--seconds", "1"], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stdout + done.stderr)
+    return os.environ["RAD_ATTEMPT"]
+
+
+@pytest.fixture
+def executor(radd, tmp_path):  # noqa: F811
+    with RadExecutor(tmp_path / "f", gpu_mem="1G") as made:
+        yield made
+
+
+def test_results(executor):
+    first = executor.submit(add, 1, b=2)
+    both = [executor.submit(where), executor.submit(lambda x: x * 2, 21) if has_cloudpickle() else executor.submit(add, 42)]
+    assert first.result(WAIT) == 3 and both[1].result(WAIT) == 42
+    task, gpu, pid = both[0].result(WAIT)
+    assert task == both[0].task and gpu in ("0", "1") and pid != os.getpid()
+    assert first.done() and not first.cancel() and first.exception() is None and first.call() == (add, (1,), {"b": 2})
+
+
+def has_cloudpickle():
+    try:
+        import cloudpickle  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def test_arrays(executor):
+    assert list(executor.map(add, range(3), range(3), at_once=2)) == [0, 2, 4]
+    assert list(executor.map(add, range(3), chunksize=2)) == list(range(3))
+    assert list(executor.map(add, [])) == []
+    with pytest.raises(KeyError, match="'b'"):
+        list(executor.map(fail, "b"))
+
+
+def test_exceptions(executor):
+    futures = {kind: executor.submit(fail, kind) for kind in ("key", "odd", "exit", "sys", "thing")}
+    with pytest.raises(KeyError, match="'key'") as caught:
+        futures["key"].result(WAIT)
+    assert 'in fail\n    raise KeyError(kind)' in str(caught.value.__cause__)
+    with pytest.raises(RuntimeError, match="Odd: 1"):
+        futures["odd"].result(WAIT)
+    with pytest.raises(TaskFailed, match="FAILED: exit 7") as caught:
+        futures["exit"].result(WAIT)
+    assert caught.value.state == "FAILED"
+    with pytest.raises(SystemExit, match="4"):
+        futures["sys"].result(WAIT)
+    with pytest.raises(TypeError, match="pickle"):
+        futures["thing"].result(WAIT)
+    assert "said before" in futures["key"].log()
+
+
+def test_a_call_that_runs_out_of_memory_is_run_again(radd, tmp_path):  # noqa: F811
+    with RadExecutor(tmp_path / "f", gpu_mem="2G") as executor:
+        future = executor.submit(takes, 6000)
+        assert int(future.result(WAIT)) >= 2
+
+
+def test_cancel(executor, tmp_path):
+    go = str(tmp_path / "go")
+    running = executor.submit(until, go)
+    wait_for(lambda: os.path.exists(go + ".begun"))
+    held = RadExecutor(tmp_path / "f", gpu_mem="1G", hold=True)
+    waiting = [held.submit(add, 1) for _ in range(2)]
+    assert waiting[0].cancel() and waiting[0].cancelled() and waiting[0].cancel()
+    assert concurrent.futures.wait([waiting[0]], timeout=5).done
+    assert not running.cancel()
+    held.shutdown(wait=False, cancel_futures=True)
+    assert waiting[1].cancelled()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        held.submit(add, 1)
+    running.kill()
+    with pytest.raises(concurrent.futures.CancelledError):
+        running.result(WAIT)
+
+
+def test_a_python_that_is_killed_loses_no_task(radd, tmp_path):  # noqa: F811
+    script, go = tmp_path / "sweep.py", str(tmp_path / "go")
+    script.write_text(textwrap.dedent("""
+        import os, sys
+        sys.path.insert(0, %r)
+        from radrm.futures import RadExecutor
+        from calls import double, until
+        executor = RadExecutor("f", gpu_mem="1G")
+        one = executor.submit(double, 4)
+        assert one.result(60) == 8
+        executor.submit(until, %r)
+        executor.map(double, range(3))
+        os.kill(os.getpid(), 9)
+    """ % (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), go)))
+    (tmp_path / "calls.py").write_text(textwrap.dedent("""
+        import os, time
+        def double(x):
+            return 2 * x
+        def until(path):
+            end = time.monotonic() + 60
+            while not os.path.exists(path) and time.monotonic() < end:
+                time.sleep(0.05)
+            return "went on"
+    """))
+    assert subprocess.run([sys.executable, str(script)], cwd=tmp_path).returncode == -9
+    # Killed between the submission and the note of its id: found by its command.
+    folders = sorted(p for p in (tmp_path / "f").iterdir())
+    os.unlink(folders[-1] / "job")
+    # And before the submission: submitted now.
+    os.unlink(folders[0] / "job")
+    setup = json.loads((folders[0] / "setup.json").read_text())
+    new = tmp_path / "f" / "20000101T000000-new"
+    os.rename(folders[0], new)
+    setup["words"] = [w.replace(str(folders[0]), str(new)) for w in setup["words"]]
+    (new / "setup.json").write_text(json.dumps(setup))
+    (new / "result-0.pkl").unlink()
+
+    executor = RadExecutor(tmp_path / "f")
+    futures = executor.resume()
+    open(go, "w").close()
+    assert [f.result(WAIT) for f in futures] == [8, "went on", [0], [2], [4]]
+
+
+def run_script(tmp_path, end):
+    """A script as people write one, where cloudpickle is not installed; what it says."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent("""
+        import sys
+        sys.modules["cloudpickle"] = None
+        sys.path.insert(0, %r)
+        from radrm.futures import RadExecutor
+        class Point:
+            def __init__(self, x):
+                self.x = x
+        def main(point):     # also the name of a function of the worker's
+            return Point(2 * point.x)
+    """ % os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + textwrap.dedent(end))
+    return subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
+
+
+def test_functions_of_a_script_need_no_cloudpickle(radd, tmp_path):  # noqa: F811
+    done = run_script(tmp_path, """
+        if __name__ == "__main__":
+            executor = RadExecutor("f", gpu_mem="1G")
+            print([p.x for p in executor.map(main, [Point(1), Point(2)])])
+    """)
+    assert done.stdout == "[2, 4]\n", done.stderr
+    done = run_script(tmp_path, "RadExecutor('g', gpu_mem='1G').submit(main, Point(1)).result(60)")
+    assert done.returncode and "calls belong under if __name__" in done.stderr
+    assert len(list((tmp_path / "g").iterdir())) == 1
+    done = subprocess.run([sys.executable, "-"], cwd=tmp_path, capture_output=True, text=True,
+                          input=(tmp_path / "script.py").read_text())
+    assert done.returncode and "needs cloudpickle" in done.stderr
+
+
+def test_radd_may_be_restarted(radd, executor, tmp_path, capfd):  # noqa: F811
+    go = str(tmp_path / "go")
+    future = executor.submit(until, go)
+    wait_for(lambda: os.path.exists(go + ".begun"))
+    radd.kill()
+    told = []
+    wait_for(lambda: told.append(capfd.readouterr().err) or "asking again" in "".join(told))
+    radd.start()
+    open(go, "w").close()
+    assert future.result(WAIT) == go
+
+
+def test_what_rad_refuses_is_told(radd, tmp_path, monkeypatch):  # noqa: F811
+    with pytest.raises(RadError, match="gpus"):
+        RadExecutor(tmp_path / "f", gpus=0).submit(add, 1)
+    with pytest.raises(RadError, match="gpumem"):
+        RadExecutor(tmp_path / "f", gpumem=1).submit(add, 1)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(RadError, match="not found in PATH"):
+        RadExecutor(tmp_path / "f")

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""radrm.submitit: submitit's jobs as tasks of a radd on simulated GPUs."""
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+submitit = pytest.importorskip("submitit")
+
+from radd import radd  # noqa: E402, F401
+from radrm.submitit import RadExecutor  # noqa: E402
+from test_futures import add, fail, takes  # noqa: E402
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture
+def executor(radd, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.abspath(__file__)))    # submitit pickles functions by name
+    made = RadExecutor(folder=tmp_path / "%j")
+    made.update_parameters(gpu_mem="1G", timeout_min=5, name="sweep")
+    return made
+
+
+def test_jobs(executor):
+    job, bad = executor.submit(add, 3, b=4), executor.submit(fail, "key")
+    assert job.result() == 7 and job.state in ("RUNNING", "COMPLETED") and job.done()
+    with pytest.raises(submitit.core.utils.FailedJobError, match="KeyError: 'key'"):
+        bad.result()
+    assert "said before" in bad.stdout()
+
+
+def test_arrays(executor):
+    executor.update_parameters(array_parallelism=2)
+    jobs = executor.map_array(add, range(4), range(4))
+    assert [job.result() for job in jobs] == [0, 2, 4, 6]
+    assert len({job.job_id.partition("_")[0] for job in jobs}) == 1
+    with executor.batch():
+        batch = [executor.submit(add, i) for i in range(2)]
+    assert [job.result() for job in batch] == [0, 1]
+
+
+def test_a_job_that_runs_out_of_memory_is_run_again(executor):
+    executor.update_parameters(gpu_mem="2G")
+    assert int(executor.submit(takes, 6000).result()) >= 2
+
+
+def test_cancel(executor):
+    executor.update_parameters(hold=True)
+    job = executor.submit(add, 1)
+    job.cancel()
+    assert job.watcher.get_state(job.job_id, mode="force") == "CANCELLED"
+
+
+def test_parameters(executor):
+    executor.update_parameters(gpus_per_node=2, mem_gb=1.5, cpus_per_task=1, timeout_min=90)
+    words = executor._options()
+    assert {"--gpus=2", "--mem=1536M", "--cpus-per-task=1", "--time=5400s", "--gpu-mem=1G", "--name=sweep"} <= set(words)
+    with pytest.raises(ValueError, match="no parameter gpumem"):
+        executor.update_parameters(gpumem=1)
+    with pytest.raises(ValueError, match="nodes must be 1"):
+        executor.update_parameters(nodes=2)
+
+
+def test_as_a_plugin(radd, tmp_path):  # noqa: F811
+    """As where the package was installed with its entry points."""
+    info = tmp_path / "radrm-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: radrm\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[submitit]\nexecutor = radrm.submitit:RadExecutor\n"
+                                           "job_environment = radrm.submitit:RadJobEnvironment\n")
+    script = tmp_path / "auto.py"
+    script.write_text(textwrap.dedent("""
+        import submitit
+        executor = submitit.AutoExecutor(folder="log", cluster="rad")
+        executor.update_parameters(timeout_min=2, rad_gpu_mem="1G")
+        job = executor.submit(max, 3, 8)
+        print(job.result(), submitit.AutoExecutor(folder="log").cluster)
+    """))
+    said = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), PACKAGE])})
+    assert said.stdout == "8 local\n", said.stderr
