@@ -3,7 +3,7 @@
 BUILD ?= build
 SAN ?= build-san
 
-.PHONY: all build deps demo check torture bench bundle install uninstall clean
+.PHONY: all build deps demo check torture bench bundle packages packages-try install uninstall clean
 
 all: build
 
@@ -32,6 +32,15 @@ bench: build
 
 bundle: deps
 	@tools/bundle $(BUILD)
+
+# .deb, .rpm and wheel of the bundle, in dist; those of other versions go.
+packages: deps
+	@rm -f dist/*.deb dist/*.rpm dist/*.whl
+	@bundle=$$(tools/bundle $(BUILD) | tee /dev/stderr | tail -n 1) && tools/package "$$bundle"
+
+# The .deb on a real release with its systemd: SUITE=jammy MIRROR=http://archive.ubuntu.com/ubuntu. Root, debootstrap, network, minutes.
+packages-try: deps
+	@bundle=$$(tools/bundle $(BUILD) | tee /dev/stderr | tail -n 1) && tests/packages/try "$$bundle" $(SUITE) $(MIRROR)
 
 install: build
 	@meson install -C $(BUILD)

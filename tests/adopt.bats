@@ -77,6 +77,24 @@ sleeper()
 	one_line_error "a process that rad did not begin"
 }
 
+@test "adopt: who has more by it than he may have is told; his next task waits" {
+	local id next
+	rad limit max_gpus=1
+	next=$(rad submit --parsable --gpu-mem 1G sleep 300)
+	wait_for 10 ends "$next" RUNNING
+	foreign 3G
+	run --separate-stderr rad adopt --parsable "$FOREIGN"
+	id=$output
+	[[ "$stderr" == *"more now than max_gpus allows"* ]]
+	rad cancel "$next"
+	wait_for 15 ends "$next" CANCELLED
+	next=$(rad submit --parsable --gpu-mem 1G true)
+	rad why --json "$next" | jq -e '.reason == "UserLimit"'
+	rad adopt --give-back "$id"
+	wait_for 15 ends "$next" COMPLETED
+	rad limit max_gpus=default
+}
+
 @test "adopt: cancel ends it and what descends from it, given back it goes on" {
 	local id
 	foreign 2G bash -c '"$@" & wait' -

@@ -66,7 +66,7 @@ NF >= 7 && $3 ~ /^ *[A-Za-z] *$/ {
 	symbol = $1; sub(/.*:/, "", symbol); sub(/ *$/, "", symbol)
 	class = $3; gsub(/ /, "", class)
 	section = $7; gsub(/ /, "", section)
-	in_library = path[1] == library
+	in_library = path[1] == library || $1 ~ /libradfeed-objects\.a\.p\//
 	file = substr($1, 1, length($1) - length(path[split($1, path, ":")]) - 1)
 	if (in_library && match(file, /src_[a-z]+_[A-Za-z0-9_]+\.[cS]\.o$/)) {
 		object = substr(file, RSTART + 4, RLENGTH - 8)

@@ -93,7 +93,7 @@ setup() { cd "$WORLD/work"; }
 @test "task object: exactly the members of the contract" {
 	local want='["attempts","begin_time","command","cpus","cwd","end_time","estimate","exit_code","gpus_requested","held_s","host_mem_mib","id",
 "jct_s","lease","log_path","lost_s","name","priority","process","progress","reason","reason_text","run_s","share","shared_with","signal",
-"slot_lost_s","slot_s","slots","slowdown","slowdown_source","start_time","state","submit_time","terminal","time_limit_s","user","wait_s"]'
+"slot_lost_s","slot_s","slots","slowdown","slowdown_source","start_time","state","submit_time","suspended_s","terminal","time_limit_s","user","wait_s"]'
 	[ "$(rad show --json 1 | jq -c '.tasks[0] | keys')" = "$(jq -c sort <<<"$want")" ]
 	[ "$(rad queue -t all --json | jq -c '.tasks[0] | keys')" = "$(jq -c sort <<<"$want")" ]
 	rad show --json 1 | jq -e '.tasks[0] | .id == "1" and .state == "COMPLETED" and .exit_code == 0 and .signal == null and
@@ -203,15 +203,51 @@ setup() { cd "$WORLD/work"; }
 	[ "$status" -eq 0 ]
 	[[ "$output" == *$'"comma, ""quote"""'* ]]
 	[ "$(rad acct --csv | head -n 1 | tail -c 2 | od -An -c | tr -d ' ')" = '\r\n' ]
-	[ "$(rad acct | head -n 1 | xargs)" = "ID NAME USER ST WAIT RUN TRY PEAK CLAIM SMACT ENERGY" ]
+	rad acct >acct.txt	# sums first, then every task
+	[[ "$(head -n 1 acct.txt)" == *"tasks in "*"attempts, "*"out of memory" ]]
+	grep -Eq '^USER +TASKS +OOM +GPU HOURS +SHARES +PEAK +ENERGY (J|Wh)$' acct.txt
+	[[ "$(grep -n '^GPU  ' acct.txt)" < "$(grep -n '^ *ID  NAME' acct.txt)" ]]
+	grep -Eq '^ *ID +NAME +USER +ST +WAIT +RUN +TRY +GPU HOURS +SHARES +PEAK +CLAIM +SMACT +ENERGY (J|Wh)$' acct.txt
 	[ "$(rad acct --csv | tr -d -c '\r' | wc -c)" -eq "$(rad acct --csv | wc -l)" ]
 	rad acct --since 1h --json | jq -e '.totals.tasks >= 2 and (.users | length) == 1 and (.gpus | length) >= 1'
 	[ "$(rad acct --since 2030-01-01)" = "No task ended in that time" ]
 	rad acct --since 2030-01-01 --json | jq -e '.tasks | length == 0'
 	rad acct --until 2020-01-01T00:00:00Z --json | jq -e '.tasks | length == 0'
+	[ "$(rad acct --since yesterday --json | jq .totals.tasks)" -ge 2 ]
+	[ "$(rad acct --since 2030-01)" = "No task ended in that time" ]
+	[ "$(rad acct "--month=$(date +%Y-%m)" -u all --json | jq .totals.tasks)" -ge 2 ]
+	[ "$(rad acct --month=2020-02)" = "No task ended in that time" ]
+	run rad acct --month=2020-13
+	[ "$status" -eq 2 ]
+	one_line_error "expected a month"
 	run rad acct --since yesterweek
 	[ "$status" -eq 2 ]
 	one_line_error "yesterweek"
+}
+
+@test "acct: GPU time as shares adds up to the time in which GPUs were in use" {
+	local first second part
+	first=$(submit --gpus 4 --gpu-mem 2G --share streams -- sh -c "$(until_file shared)")
+	wait_state "$first" RUNNING
+	second=$(submit --gpu-mem 2G --share streams --name beside -- sh -c "$(until_file later)")
+	wait_state "$second" RUNNING
+	: >shared
+	rad wait "$first"
+	part=$(rad acct --since 1h --json | jq --arg id "$first" '.tasks[] | select(.id == $id) | .gpu_share_s')
+	: >later
+	rad wait "$second"
+	rad acct --since 1h --json >shared.json
+	# What the first gave away is what the second had less; that was so while the second ran yet, and counted in no sum.
+	jq -e --arg a "$first" --arg b "$second" --argjson part "$part" '(.tasks | INDEX(.id)) as $t | $t[$a] as $a | $t[$b] as $b
+		| $a.gpu_share_s == $part and $a.gpu_share_s < $a.gpu_s and $b.gpu_share_s < $b.gpu_s
+		and ($a.attempts[0].gpu_share_s | length == 4)
+		and ($a.gpu_s - $a.gpu_share_s - ($b.gpu_s - $b.gpu_share_s) | fabs) < 0.005' shared.json
+	# All that is told apart adds up to the same.
+	jq -e '.totals as $t | def near($x): . - $x * 3600 | fabs < 4;
+		([.tasks[].gpu_s] | add | near($t.gpu_hours)) and ([.users[].gpu_s] | add | near($t.gpu_hours))
+		and ([.gpus[].gpu_s] | add | near($t.gpu_hours)) and ([.tasks[].gpu_share_s] | add | near($t.gpu_share_hours))
+		and ([.gpus[].gpu_share_s] | add | near($t.gpu_share_hours))' shared.json
+	[ "$(rad acct --since 1h --csv | head -n 1 | tr -d '\r' | tr , '\n' | tail -n 1)" = gpu_share_s ]
 }
 
 @test "every command and program has its manual page, by its name and as man rad VERB" {
@@ -226,6 +262,43 @@ setup() { cd "$WORLD/work"; }
 	[ -s "$RAD_BUILD_ROOT/man/radd.8" ]
 	[ -s "$RAD_BUILD_ROOT/man/rad-shim.8" ]
 	[ -s "$RAD_BUILD_ROOT/man/rad.conf.5" ]
+}
+
+@test "completion: ids of tasks that wait or run, in three shells; nothing is started for it" {
+	local first second
+	first=$(submit --hold --name completed-by-key --array=0-1 -- true)
+	second=$(submit --hold --name other -- true)
+	rad completion bash >completion
+	run bash -c '. ./completion; COMP_WORDS=(rad why "'"$first"'") COMP_CWORD=2; _rad; echo "${COMPREPLY[@]}"'
+	[ "$output" = "${first}_0 ${first}_1" ]
+	run bash -c '. ./completion; COMP_WORDS=(rad update pri) COMP_CWORD=2; _rad; echo "${COMPREPLY[@]}"'
+	[ "$output" = "priority=" ]
+	run env RAD_SOCKET="$WORLD/none.sock" RAD_NO_START=0 bash -c '. ./completion; COMP_WORDS=(rad why "") COMP_CWORD=2; _rad; echo "${COMPREPLY[@]}"'
+	[ "$output" = "" ]
+	[ ! -e "$WORLD/none.sock" ]
+	if command -v fish >/dev/null; then
+		rad completion fish >rad.fish
+		run fish -c "source ./rad.fish; complete -C 'rad cancel $second'"
+		[ "$output" = "$second"$'\tother (H)' ]
+	fi
+	if command -v zsh >/dev/null; then
+		rad completion zsh >_rad
+		# Typed into a zsh on a terminal: the ids are listed, their names beside them.
+		PYTHONPATH=$RAD_SOURCE_ROOT/tests run timeout 60 python3 - "$second" <<-'PY'
+			import sys
+			from terminal import Terminal
+			t = Terminal("zsh", "-f", "-i", env={"TERM": "xterm", "PS1": "ready> "})
+			t.expect("ready> ")
+			t.type("fpath=($PWD $fpath); autoload -U compinit; compinit -u -D; echo load''ed\n")
+			t.expect("loaded")
+			t.type("rad show \t\t")
+			t.expect("completed-by-key")
+			t.type("\x15exit\n")
+			t.end()
+		PY
+		[ "$status" -eq 0 ] || { echo "$output"; false; }
+	fi
+	rad cancel "$first" "$second"
 }
 
 @test "completion: bash can read it and it knows the commands" {

@@ -108,18 +108,31 @@ setup()
 	jq -e '.load_note == null and (.load | .step_s > 0.001 and .step_s < 0.02 and .host_s > .busy_s and .gract < 0.9 and
 		.smact <= .gract and .smact_sd > 0 and .watts > 70 and .watts < 400 and .kernels > 50)' <<<"$output"
 	run -0 rad estimate --capture "$capture" --gpu-model "NVIDIA H200"
-	[[ "$output" == *"A step on NVIDIA H200: "*" ms, give or take "*"Load: GRACT "*" SMACT "*" W" ]]
+	[[ "$output" == *"A step on NVIDIA H200: "*" ms, give or take "*"Load: GRACT "*" SMACT "*" W (from the capture)" ]]
 	run -0 rad estimate --capture "$capture" --gpu-model "Voodoo 2" --json
 	jq -e '.load == null and (.load_note | test("no figures of the GPU .Voodoo 2."))' <<<"$output"
 	run -0 rad estimate --capture "$capture"
 	[[ "$output" == *"Load: not known: on which GPU is not known (--gpu-model NAME)"* ]]
 }
 
-@test "estimate: a capture of an older rad tells no load, and a summary none" {
+@test "estimate: a capture of an older rad tells no load" {
 	run -0 rad estimate --capture "$BATS_TEST_DIRNAME/fuzz/corpus-capture/max-split" --gpu-model "NVIDIA H200"
 	[[ "$output" == *"Load: not known: "*"capture again"* ]]
-	run -0 rad estimate --summary "$summaries/vgg-torchsummary.txt" --batch-size 8 --gpu-model "NVIDIA H200" --json
-	jq -e '.load == null and (.load_note | test("no capture"))' <<<"$output"
+}
+
+@test "estimate: a summary tells a step and its load too, more coarsely, and what it took for granted" {
+	local of=(rad estimate --summary "$summaries/vgg-torchsummary.txt" --gpu-model "NVIDIA H200")
+	run -0 "${of[@]}" --batch-size 8 --optimizer sgd --precision fp32 --json
+	jq -e '.load_note == null and (.load | .source == "summary" and .assumed == null and .step_s > 0.002 and .step_s < 0.05 and
+		.smact <= .gract and .smact_sd > 0.08)' <<<"$output"
+	run -0 "${of[@]}" --batch-size 8
+	[[ "$output" == *"A step on NVIDIA H200: "*"Load: GRACT "*" W (from the summary: taken as Adam, fp32)" ]]
+	run -0 "${of[@]}" --json
+	jq -e '.load == null and (.load_note | test("no batch size .*--batch-size N"))' <<<"$output"
+	run -0 rad estimate --summary "$summaries/vgg-torchsummary.txt" --batch-size 8 --gpu-model "Voodoo 2"
+	[[ "$output" == *"Load: not known: no figures of the GPU 'Voodoo 2'"* ]]
+	run -0 rad estimate declared.rad --json
+	jq -e '.load == null and (.load_note | test("no capture .* and no model summary"))' <<<"$output"
 }
 
 @test "estimate: a capture is replayed as the caller's environment configures PyTorch" {

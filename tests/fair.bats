@@ -97,9 +97,10 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 	is "$two" PENDING
 	because "$two" UserLimit
 	run rad why "$two"
-	[[ "$output" == *"$ALICE may have max_running 1 and has 1 now; the limit is group:$group in $RAD_CONFIG:"* ]]
+	[[ "$output" == *"user $ALICE may have max_running 1 and has 1 now; the limit is group:$group in $RAD_CONFIG:"* ]]
 	# Nobody but the administrator raises it, and nobody sets another's.
-	as "$ALICE" rad limit max_running=5
+	run as "$ALICE" rad limit max_running=5
+	[[ "$output" == *"own max_running has no effect"* ]]
 	because "$two" UserLimit
 	run ! as "$BOB" rad limit --user "$ALICE" max_running=5
 	[[ "$output" == *"administrator"* ]]
@@ -189,7 +190,8 @@ user() { rad limit --json | jq -r ".users[] | select(.user == \"$1\") | $2"; }
 		and (.groups[0] | .user == $me and .month == $month and .gid == null and .tasks == 3 and .gpu_s >= 0)' sums.json
 	[ "$(rad acct --by group --json | jq -r '.groups[0].group')" = "$(id -gn)" ]
 	run rad acct --by user
-	[ "$(head -n 1 <<<"$output" | xargs)" = "USER TASKS OOM GPU HOURS MEAN WAIT MEAN RUN PEAK ENERGY" ]
+	[[ "${lines[0]}" == "3 tasks in 3 attempts"* ]]
+	grep -Eq '^USER +TASKS +OOM +GPU HOURS +SHARES +MEAN WAIT +MEAN RUN +PEAK +ENERGY J$' <<<"$output"
 	[[ "$(rad acct --by month --csv)" == *",,$month,3,0,3,"* ]]
 	[ "$(rad acct --until 2020-01-01 --since 2019-01-01 --by user --json | jq '.groups | length')" = 0 ]
 	run ! rad acct --by colour

@@ -95,6 +95,8 @@ captures=$BATS_TEST_DIRNAME/fuzz/corpus-capture
 	rad wait "$id"
 	rad show --json "$id" | jq -e '.tasks[0].estimate | .estimator == "gpumemnet" and .claim_mib > 500 and .claim_mib < 20000'
 	rad show --events --json "$id" | jq -e '[.events[].event][:3] == ["submitted","estimated","placed"]'
+	rad show --events --json "$id" | jq -e '[.events[] | select(.event == "estimated")][0].data.load |
+		.source == "guessed" and .gract > 0 and .smact <= .gract and .smact_sd > 0.1'
 }
 
 @test "a worker that fails costs its estimate, not the task" {

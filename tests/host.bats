@@ -105,14 +105,20 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 	[ "$(state "$b")" = PENDING ]
 }
 
-@test "without a cgroup a task's memory is watched: told at its end, nobody is ended for it" {
+@test "without a cgroup a task's memory is watched: told when it is near, and at its end; nobody is ended for it" {
 	local id
-	id=$(submit --gpu-mem 1G --mem 20M -- python3 -c '
-import time
+	printf '#!/bin/sh\necho "$1 $2" >>%s/near\n' "$WORLD" >"$WORLD/near.sh"
+	chmod 755 "$WORLD/near.sh"
+	id=$(submit --gpu-mem 1G --mem 20M --notify=mem --notify-to="exec:$WORLD/near.sh" -- python3 -c '
+import os, time
 x = bytearray(b"x") * (100 << 20)
-time.sleep(5)
+while not os.path.exists("go"): time.sleep(0.1)
 raise SystemExit(3)')
+	wait_for 20 grep -q "^mem $id\$" "$WORLD/near"
+	grep -q "task $id of .*: took 1[0-9][0-9]M of the 20M of host memory that it asked for" "$WORLD/radd.log"
+	: >go
 	timeout 30 rad wait "$id" || :
+	[ "$(wc -l <"$WORLD/near")" -eq 1 ]
 	[ "$(state "$id")" = FAILED ]
 	rad show --json "$id" | jq -e '.tasks[0].attempts[0] | .exit_code == 3 and (.evidence | test("it took 1[0-9][0-9]M of host memory and asked for 20M"))'
 }

@@ -105,7 +105,7 @@ restart() { stop_radd; start_radd; }
 	has_line "$BOB/rad-$b.out" done
 	[ "$(out "$BOB" "$b" | grep -c "Not enough privilege")" -eq 2 ]
 	! out "$BOB" "$b" | grep -E '^[A-Z]+$'
-	[ "$(stat -c '%U %a' "$pipe" "$pipe/../log" "$pipe/.." | tr '\n' ,)" = "root 755,root 700,root 755," ]
+	[ "$(stat -c '%U %a' "$pipe" "$pipe/log" "$pipe/../log" "$pipe/.." | tr '\n' ,)" = "root 755,root 600,root 700,root 755," ]
 	# It serves as before.
 	b=$(as "$BOB" rad submit --parsable --gpu-mem 4G -- sh -c "$COME")
 	rad wait "$b"
@@ -160,6 +160,7 @@ restart() { stop_radd; start_radd; }
 	[ "$(stat -c '%U %a' "$pipe")" = "$ALICE 700" ]
 	b=$(as "$BOB" rad submit --parsable --gpu-mem 4G -- sh -c "$COME")
 	wait_for 10 has_reason "$b" MpsUser
+	wait_for 10 eval "rad why $b | grep -q \"user $ALICE's MPS server runs there\""
 	touch "$GO"
 	rad wait "$a" "$b"
 	has_line "$BOB/rad-$b.out" "served by uid $(id -u "$BOB")"
@@ -184,6 +185,7 @@ restart() { stop_radd; start_radd; }
 
 @test "a server that does not come up delays its tasks, and fails none" {
 	local a
+	wait_for 20 are_controls 0	# one that is there still would serve it
 	echo dies >"$WORLD/fake/mode"
 	a=$(as "$ALICE" rad submit --parsable --gpu-mem 4G -- sh -c "$COME")
 	wait_for 20 has_reason "$a" Delayed

@@ -69,13 +69,15 @@ machine()
 		server
 		as_alice rad submit --parsable -- sleep 300
 		stop
+		as_bob timeout 5 rad version | grep -c "^rad  "
 		as_bob env RAD_NO_START=0 rad submit -- true || echo "exit $?"
 		ls "$WORLD/daemon"'
 	[ "${lines[0]}" = 1 ]
-	[[ "${lines[1]}" == "rad: this machine's radd does not answer: waiting for it"* ]]
-	[[ "${lines[2]}" == "rad: this machine's radd does not answer (that it has one, /run/rad shows)"*"RAD_SOCKET=own"* ]]
-	[ "${lines[3]}" = "exit 3" ]
-	[ "${#lines[@]}" -eq 4 ]
+	[ "${lines[1]}" = 1 ]
+	[[ "${lines[2]}" == "rad: this machine's radd does not answer: waiting for it"* ]]
+	[[ "${lines[3]}" == "rad: this machine's radd does not answer (that it has one, /run/rad shows)"*"RAD_SOCKET=own"* ]]
+	[ "${lines[4]}" = "exit 3" ]
+	[ "${#lines[@]}" -eq 5 ]
 }
 
 @test "a restart of the machine's radd is waited for" {
@@ -158,6 +160,8 @@ machine()
 	run rad start
 	[ "$status" -eq 0 ]
 	[[ "${lines[1]}" == "radd was started (pid "*"): 0 tasks are running, 0 waiting" ]]
+	# As the daemon makes it: root's lets its users' tasks through to simulated devices.
+	[ "$(stat -c %a "$WORLD/state1")" = "$([ "$(id -u)" = 0 ] && echo 711 || echo 700)" ]
 	kill "$(cat "$WORLD/state1/lock")"
 	gone "$(cat "$WORLD/state1/lock")"
 	run rad start
@@ -219,11 +223,28 @@ radd_of() { cat "$WORLD/$1/.local/state/rad/lock"; }
 	becomes "$BOB" 1 RUNNING
 	as "$ALICE" rad submit --parsable --gpu-mem 1G -- true
 	wait_for 10 reads "$ALICE" 2 Foreign
-	# Killed, it says nothing any more. (Real GPUs show what its tasks use; these are each daemon's own.)
+	# Killed or stopped, and started again, what it holds for the task that runs on stays held all the while. (Real GPUs show what
+	# its tasks use, and not what they will take; these are each daemon's own.)
 	kill -9 "$(radd_of "$BOB")"
-	becomes "$ALICE" 2 COMPLETED
+	RAD_SOCKET=own as "$BOB" rad start >/dev/null
+	reads "$ALICE" 2 Foreign
+	id=$(radd_of "$BOB")
+	kill "$id"
+	gone "$id"
+	as "$ALICE" rad submit --parsable --gpu-mem 1G -- true
+	wait_for 10 reads "$ALICE" 2 Foreign
 	RAD_SOCKET=own as "$BOB" rad start >/dev/null
 	as "$BOB" rad cancel 1
+	becomes "$ALICE" 2 COMPLETED
+	[[ "$(as "$ALICE" rad show --json 2 | jq .tasks[0].start_time)" > "$(as "$BOB" rad show --json 1 | jq .tasks[0].end_time)" ]]
+	# Without a radd, what its task holds goes when that ends.
+	as "$BOB" rad submit --parsable --gpu-mem 10G -- sh -c 'echo $$ >task; exec sleep 300'
+	becomes "$BOB" 2 RUNNING
+	as "$ALICE" rad submit --parsable --gpu-mem 1G -- true
+	wait_for 10 reads "$ALICE" 4 Foreign
+	kill -9 "$(radd_of "$BOB")"
+	kill "$(cat "$WORLD/$BOB/task")"
+	becomes "$ALICE" 4 COMPLETED
 }
 
 @test "two users' tasks that come at the same moment never meet on a GPU" {

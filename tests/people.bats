@@ -41,7 +41,9 @@ teardown()
 	rad show --events --json "$id" | jq -e '[.events[] | select(.by) | [.event, .by, .administrator]] ==
 		[["updated", "nobody", false], ["updated", "root", true], ["released", "root", true], ["stop_asked", "root", true]]' ||
 		{ rad show --events "$id"; false; }
-	[[ "$(as "$ALICE" rad show --events "$id")" == *'"priority":3}, by root'* ]]
+	[[ "$(as "$ALICE" rad show --events "$id")" == *'priority 3, by root (administrator)'* ]]
+	run ! grep -q '[{}]' <(rad show --events "$id")
+	rad show --events "$id" | grep -Eq '^[-0-9]{10} [:0-9]{8}  placed      on GPU [0-9]'
 	grep -q "task $id of nobody: changed by nobody\$" "$WORLD/radd.log"
 	grep -q "task $id of nobody: changed by root (administrator)" "$WORLD/radd.log"
 	grep -q "task $id of nobody: asked to stop by root (administrator)" "$WORLD/radd.log"
@@ -107,7 +109,7 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 	[ "$(grep -c '^fail' "$WORLD/$BOB/told")" -eq 1 ]
 }
 
-@test "a program that hangs holds up nobody but its user's notices, and is killed" {
+@test "a program that hangs holds up nobody but its user's notices" {
 	need_root
 	printf '#!/bin/sh\necho $$ >>%s/pids\nexec sleep 100\n' "$WORLD/$ALICE" >"$WORLD/$ALICE/slow"
 	chmod 755 "$WORLD/$ALICE/slow"
@@ -117,8 +119,8 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 	wait_for 10 test -s "$WORLD/$ALICE/pids"
 	id=$(as "$BOB" rad submit --parsable --notify=end --notify-to="exec:$HOOK" -- true)
 	told "$BOB" "^end $id COMPLETED"
-	stop_radd	# and with radd it goes too
-	gone "$(head -n 1 "$WORLD/$ALICE/pids")"
+	stop_radd	# it goes on, as what was told once is not told again
+	kill "$(head -n 1 "$WORLD/$ALICE/pids")"
 	start_radd
 }
 
@@ -136,6 +138,53 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 	as "$ALICE" rad cancel $ids
 	touch "$WORLD/$ALICE/go"
 	wait_for 15 grep -q "100 notices had no room" "$WORLD/radd.log"
+}
+
+# Runs a task whose end is to be told, and prints its id.
+told_task()
+{
+	local id
+	id=$(as "$ALICE" rad submit --parsable --notify=end --notify-to="exec:$HOOK" -- true)
+	rad wait "$id"
+	echo "$id"
+}
+
+@test "what waits to be told outlives radd, killed or stopped, and is told once" {
+	need_root
+	local id
+	make_hook "$ALICE"
+	id=$(told_task)
+	told "$ALICE" "^end $id "
+	id=$(told_task)			# it would wait for half a minute
+	kill_radd
+	start_radd
+	told "$ALICE" "^end $id "
+	id=$(told_task)
+	stop_radd
+	start_radd
+	told "$ALICE" "^end $id "
+	kill_radd
+	start_radd
+	id=$(told_task)
+	told "$ALICE" "^end $id "
+	[ "$(grep -c '^end' "$WORLD/$ALICE/told")" -eq 4 ]
+}
+
+@test "a submitter's program is in a cgroup of his notices, not in radd's" {
+	need_root
+	local own mount
+	own=$(sed -n 's/^0:://p' "/proc/$(cat "$WORLD/pid")/cgroup")
+	for mount in /sys/fs/cgroup /sys/fs/cgroup/unified; do
+		[ ! -e "$mount/cgroup.procs" ] || break
+	done
+	[ -n "$own" ] && [ -w "$mount$own/cgroup.procs" ] || skip "no cgroups of version 2 may be made here"
+	printf '#!/bin/sh\ncd "${0%%/*}"\nsed -n s/^0:://p /proc/self/cgroup >cgroup.new\nmv cgroup.new cgroup\n' >"$WORLD/$BOB/where"
+	chmod 755 "$WORLD/$BOB/where"
+	as "$BOB" rad run --notify=end --notify-to="exec:$WORLD/$BOB/where" -- true
+	wait_for 10 test -s "$WORLD/$BOB/cgroup"
+	[ "$(cat "$WORLD/$BOB/cgroup")" = "${own%/}/rad-notices-$(id -u "$BOB")" ]
+	# It goes with the last of them; nothing else is told this user here.
+	wait_for 10 [ ! -e "$mount${own%/}/rad-notices-$(id -u "$BOB")" ]
 }
 
 @test "a web hook gets one JSON object, and nobody sees its address" {
@@ -200,7 +249,7 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 
 @test "what cannot be a notice or a place is refused, here and by radd; a file has one's own wishes" {
 	run rad submit --notify=ends -- true
-	one_line_error "'ends' is none of: begin end fail oom slot none"
+	one_line_error "'ends' is none of: begin end fail oom slot mem none"
 	local to
 	for to in "mail:" "mail:a b" "mail:-x@y" "ftp://x" "exec:here" 'https://x"y' "mail:$(printf 'a\nb')"; do
 		run rad submit --notify-to="$to" -- true

@@ -29,7 +29,7 @@ attempts() { jq -s '[.[].runs[].tasks[].attempts[].gpus | length] | add' "$@"; }
 look()
 {
 	[ -n "$BROWSER" ] || skip "no chromium here"
-	local tell='<script>parent.postMessage([innerWidth, document.documentElement.scrollWidth, document.documentElement.outerHTML], "*")</script>'
+	local tell='<script>document.documentElement.dataset.over = Math.max(0, ...[...document.querySelectorAll(".wide")].map(e => e.scrollWidth - e.clientWidth)); parent.postMessage([innerWidth, document.documentElement.scrollWidth, document.documentElement.outerHTML], "*")</script>'
 	sed "s|</body></html>\$|$tell&|" "$1" >inner.html
 	cat >outer.html <<-END
 		<!DOCTYPE html><iframe src=inner.html style="border: 0; width: $2px; height: 900px"></iframe><pre></pre><script>
@@ -167,7 +167,7 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 	look two.html 1200
 	[ "$(bars)" -eq "$(attempts exclusive.json magm.json)" ]
 	[ "$(grep -o 'class="gantt"' dom | wc -l)" -eq 2 ]
-	[ "$(grep -o '<section class="series"' dom | wc -l)" -eq 3 ]
+	[ "$(grep -o '<section class="series"' dom | wc -l)" -eq 4 ]	# memory, SMACT, GRACT, power
 	grep -q 'id="compared"' dom
 	grep -q 'id="estimates"' dom
 	[ ! -s console ]
@@ -175,6 +175,26 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 	[ "$(bars)" -eq "$(attempts exclusive.json magm.json)" ]
 	[ ! -s console ]
 	fits 360
+}
+
+@test "at 1280 and 1300 px the tables of a server are whole: one clock, GPU hours by user, no estimate where there was none" {
+	jq '.runs[0] |= (.origin = "2026-11-22T14:00:00.000Z" | .tasks |= [.[] | .id = "100000_12" | .user = "anna-lena.maier"
+		| .state = "OUT_OF_MEMORY" | .name = "llama-7b-fine-tuning-with-a-long-name" | .submit_s = 86000 | .wait_s = 86000
+		| .exec_s = 186000 | .jct_s = 286000 | .estimate = {"estimator": "none", "claim_mib": null}
+		| .attempts[] |= (.claim_mib = 5120 | .mean_smact = 0.5 | .energy_j = 4e7 | .end_s = .start_s + 90000)]
+		| .tasks[0].estimate.claim_mib = 40000)' three.json >long.json
+	rad report --json long.json | jq -e '[.runs[0].tasks[].estimate.claim_mib] == [40000, null, null]'
+	rad report -o long.html long.json
+	run ! grep -qE '5\.0 GiB</td>' long.html
+	grep -Eq '<td class=n data-v=270000>75\.0</td>' long.html	# three times 25 hours, and as shares the time of the GPU
+	for width in 1280 1300; do
+		look long.html $width
+		grep -q 'data-over="0"' dom
+		[ ! -s console ]
+	done
+	grep -q 'Energy, kWh' dom
+	run ! grep -qE '[0-9] ?[AP]M\b' dom
+	grep -Eq '>11-2[23] [0-2][0-9]:[0-9]{2}:[0-9]{2}<' dom
 }
 
 @test "5000 tasks" {

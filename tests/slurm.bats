@@ -265,6 +265,8 @@ stopped()
 	run rad resume "$id"
 	one_line_error "is not suspended"
 	wait_state "$id" TIMEOUT 20	# what was left of its limit counts
+	rad show --json "$id" | jq -e '.tasks[0] | .suspended_s > 5 and .run_s < 5.5 and
+		(.jct_s - .wait_s - .held_s - .run_s - .suspended_s | fabs) < 0.005'
 	[ "$(rad show --events --json "$id" | jq -r '[.events[].event] | map(select(. == "suspended" or . == "resumed")) | join(" ")')" = "suspended resumed" ]
 }
 

@@ -10,9 +10,10 @@ setup_file()
 	new_world
 	start_radd
 	rad submit --hold --name waiting-one -- true
+	rad submit --hold --name second-one -- true
 	cat >"$WORLD/terminal.py" <<-'PY'
 		# terminal.py PYTHON: runs rad top on a terminal, then the statements, which use wait(), keys(), resize().
-		import fcntl, os, pty, select, struct, sys, termios, time
+		import fcntl, os, pty, re, select, struct, sys, termios, time
 		leave = b"\033[?7h\033[?25h\033[?1049l"
 		seen = b""
 		def resize(rows, columns):
@@ -38,7 +39,8 @@ setup_file()
 		    for fd in range(3):
 		        os.dup2(slave, fd)
 		    os.environ["TERM"] = "xterm"
-		    os.execvp("rad", ["rad", "top", "--delay", "0.2"])
+		    command = os.environ.get("COMMAND", "rad top --delay 0.2")
+		    os.execvp("bash", ["bash", "--norc", "--noprofile", "-ic" if "fg" in command else "-c", "exec " * ("fg" not in command) + command])
 		wait(b"\033[?1049h")
 		wait(b"waiting-one")
 		assert not termios.tcgetattr(slave)[3] & (termios.ECHO | termios.ICANON)
@@ -67,9 +69,68 @@ keys(b"xq")'
 	[ "$output" = 0 ]
 }
 
-@test "top: a window that shrinks gets a frame that fits, with what is left out counted" {
-	on_terminal 'resize(5, 40); wait(b"lines more"); wait(b"\033[H"); frame = wait(b"\033[J")
-assert frame.count(b"\n") == 4 and b"waiting-one" not in frame, frame
+@test "top: a window that shrinks gets frames that fit it" {
+	on_terminal 'resize(5, 40); wait(b"\033[H"); wait(b"\033[J"); frame = wait(b"\033[J")
+while frame.count(b"\n") != 4: frame = wait(b"\033[J")
+plain = re.sub(rb"\033\[[0-9;?]*[a-zA-Z]", b"", frame).decode()
+assert max(len(l.rstrip("\r")) for l in plain.split("\n")) <= 40, plain
+keys(b"q")'
+	[ "$output" = 0 ]
+}
+
+@test "top: at 60 columns and at 200 nothing is wider, and state, time and place are there" {
+	on_terminal 'for columns in 60, 80, 120, 200:
+    resize(24, columns)
+    wait(b"\033[J"); wait(b"\033[J"); frame = wait(b"\033[J")
+    plain = re.sub(rb"\033\[[0-9;?]*[a-zA-Z]", b"", frame).decode()
+    assert max(len(l.rstrip("\r")) for l in plain.split("\n")) <= columns, plain
+    for word in "ID", "NAME", "USER", "ST", "TIME", "GPU(REASON)", "(Held)", "SMACT", "USED", "FREE", "TASKS", "q quit":
+        assert word in plain, (columns, word, plain)
+keys(b"q")'
+	[ "$output" = 0 ]
+}
+
+@test "top: keys choose, find, sort, filter by user, and help" {
+	on_terminal 'keys(b"/second\r"); frame = wait(b"with \x27second\x27"); wait(b"second-one"); frame = wait(b"\033[J")
+assert b"waiting-one" not in frame, frame
+keys(b"\033"); wait(b"waiting-one")
+keys(b"ss"); wait(b"by NAME"); frame = wait(b"\033[J"); assert frame.index(b"second-one") < frame.index(b"waiting-one"), frame
+keys(b"r"); wait(b"by NAME, reversed"); frame = wait(b"\033[J"); assert frame.index(b"waiting-one") < frame.index(b"second-one"), frame
+keys(b"\033[F"); wait(b"\033[7m")
+keys(b"unobody-here\r"); wait(b"No such task"); keys(b"\033"); wait(b"waiting-one")
+keys(b"?"); wait(b"rad top only looks"); keys(b" "); wait(b"waiting-one")
+keys(b"vv"); wait(b"\033[J"); wait(b"\033[J"); assert b"waiting-one" not in wait(b"\033[J")
+keys(b"q")'
+	echo "$output"
+	[ "$output" = 0 ]
+}
+
+@test "top: the log of a task as it grows, and why it waits" {
+	local id
+	id=$(submit --gpu-mem 1G --name talks --output "$PWD/talks.out" -- sh -c "printf '\\033[31mred\\033[0m line\n'; $(until_file more); echo grew; $(until_file go)")
+	wait_state "$id" RUNNING
+	on_terminal 'wait(b"talks"); keys(b"/talks\r"); wait(b"with \x27talks\x27"); keys(b"l"); wait(b"red line")
+open("more", "w").close(); wait(b"grew")
+keys(b"q"); wait(b"talks"); keys(b"w"); wait(b"attempt 1 on GPU"); keys(b"\033"); keys(b"i"); wait(b"submitted"); keys(b"qq")'
+	: >go
+	[ "$output" = 0 ]
+	rad wait "$id"
+}
+
+@test "top: ended by a crash, the terminal is as before" {
+	on_terminal 'os.kill(pid, 11)'
+	[ "$output" = -11 ]
+}
+
+@test "top: Ctrl-Z gives the terminal back, fg takes it again" {
+	COMMAND='rad top --delay 0.2; echo stopped; stty -a; fg' on_terminal 'keys(b"\032"); wait(leave); wait(b"stopped"); wait(b" icanon")
+wait(b"\033[?1049h"); wait(b"waiting-one"); keys(b"q")'
+	[ "$output" = 0 ]
+}
+
+@test "top: without colours where NO_COLOR says so" {
+	NO_COLOR=1 on_terminal 'frame = wait(b"waiting-one")
+assert not re.search(rb"\033\[(1|2|9[0-9])m", frame), frame
 keys(b"q")'
 	[ "$output" = 0 ]
 }
@@ -88,6 +149,12 @@ wait(b"Trying again")
 subprocess.run(["bash", "-c", ". $BATS_TEST_DIRNAME/helpers.bash; start_radd"], check=True)
 wait(b"waiting-one"); keys(b"q")'
 	[ "$output" = 0 ]
+}
+
+@test "queue: on a terminal how many there are in each state comes first, elsewhere the titles" {
+	run python3 -c 'import pty; pty.spawn(["rad", "queue"])' </dev/null
+	[[ "${lines[0]}" == *"2 held"* && "${lines[1]}" == *"GPU(REASON)"* ]]
+	[[ "$(rad queue | head -n 1)" == *"GPU(REASON)" ]]
 }
 
 @test "top: no terminal, or no daemon: one line, and no escape sequence" {

@@ -53,11 +53,12 @@ function duration(s) {
 function memory(mib) { return !known(mib) ? '–' : mib < GIB ? Math.round(mib) + ' MiB' : (mib / GIB).toFixed(1) + ' GiB'; }
 function percent(f) { return known(f) ? Math.round(f * 100) + ' %' : '–'; }
 function count(n) { return known(n) ? String(Math.round(n)) : '–'; }
+/* At an axis that may end below 1. */
+function figure(v) { return String(v < 10 ? +v.toPrecision(2) : Math.round(v)); }
 
 function energy(j) {
 	if (!known(j)) return '–';
-	return j < 1e4 ? Math.round(j) + ' J' : j < 1e6 ? Math.round(j / 1e3) + ' kJ' : j < 1e9 ? (j / 1e6).toFixed(2) + ' MJ' :
-		(j / 1e9).toFixed(2) + ' GJ';
+	return j < 3600 ? Math.round(j) + ' J' : j < 3.6e7 ? (j / 3600).toFixed(1) + ' Wh' : (j / 3.6e6).toFixed(2) + ' kWh';
 }
 
 /* A round number at least v. */
@@ -81,20 +82,27 @@ function endOf(run, a) {
 
 const span = (function () {
 	let from = 0, to = 0;
-	for (const run of runs)
+	for (const run of runs) {
 		for (const task of run.tasks)
 			for (const a of task.attempts)
 				if (known(a.start_s)) {
 					from = Math.min(from, a.start_s);
 					to = Math.max(to, endOf(run, a));
 				}
+		/* What was watched went on when nothing ran, too. */
+		if (run.tasks.every(task => task.state === 'watched'))
+			for (const s of run.series) to = Math.max(to, s.from_s + s.step_s * s.mem_mib.length);
+	}
 	return { from, to: to > from ? to : from + 1 };
 })();
 
-const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+/* One clock everywhere: the reader's zone, 24 hours. */
+function day(d) { return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`; }
+function clock(d) { return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`; }
+function dayAndClock(d) { return `${day(d)} ${clock(d)}`; }
 
 function moment(s) {
-	return origin === null ? duration(s) : local.format(new Date(origin + s * 1000));
+	return origin === null ? duration(s) : dayAndClock(new Date(origin + s * 1000));
 }
 
 function ticks(most) {
@@ -109,7 +117,7 @@ function ticks(most) {
 function tickText(at, step) {
 	if (origin !== null) {
 		const date = new Date(at * 1000);
-		if (at % 86400 === 0) return `${date.getUTCDate()} ${date.toLocaleString([], { month: 'short', timeZone: 'UTC' })}`;
+		if (at % 86400 === 0) return `${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())}`;
 		return `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}` + (step < 60 ? ':' + two(date.getUTCSeconds()) : '');
 	}
 	if (step >= 86400) return at / 86400 + ' d';
@@ -292,16 +300,38 @@ const METRICS = [
 	{ key: 'mem_mib', title: 'Memory in use per GPU', cap: true,
 		unit: v => v ? (v / GIB).toFixed(v < 10 * GIB ? 1 : 0) + ' GiB' : '0' },
 	{ key: 'smact', title: 'SM activity (SMACT) per GPU', unit: percent, top: 1 },
-	{ key: 'gract', title: 'Busy time (GRACT) per GPU', unit: percent, top: 1, instead: 'smact' },
+	{ key: 'gract', title: 'Busy time (GRACT) per GPU', unit: percent, top: 1 },
+	{ key: 'smocc', title: 'SM occupancy (SMOCC) per GPU', unit: percent, top: 1 },
+	{ key: 'dram', title: 'Memory bandwidth in use per GPU', unit: percent, top: 1 },
+	{ key: 'tensor', title: 'Tensor cores active per GPU', unit: percent, top: 1 },
+	{ key: 'fp16', title: 'FP16 pipes active per GPU', unit: percent, top: 1 },
+	{ key: 'fp32', title: 'FP32 pipes active per GPU', unit: percent, top: 1 },
+	{ key: 'fp64', title: 'FP64 pipes active per GPU', unit: percent, top: 1 },
+	{ key: 'pcie_rx_mib_s', title: 'PCIe traffic to each GPU, MiB/s', unit: figure },
+	{ key: 'pcie_tx_mib_s', title: 'PCIe traffic from each GPU, MiB/s', unit: figure },
+	{ key: 'nvlink_rx_mib_s', title: 'NVLink traffic to each GPU, MiB/s', unit: figure },
+	{ key: 'nvlink_tx_mib_s', title: 'NVLink traffic from each GPU, MiB/s', unit: figure },
 	{ key: 'power_w', title: 'Power per GPU', unit: v => Math.round(v) + ' W' },
+	{ key: 'sm_mhz', title: 'Clock of the SMs per GPU, MHz', unit: count },
 ];
 
-function hasValues(key) { return runs.some(run => run.series.some(s => s[key].some(known))); }
+const OF_PROCESSES = [
+	{ key: 'cpu_cores', title: 'Processors in use per process', unit: figure },
+	{ key: 'rss_mib', title: 'Memory of the machine per process (RSS)', unit: memory },
+	{ key: 'read_mib_s', title: 'Read from disks per process, MiB/s', unit: figure },
+	{ key: 'write_mib_s', title: 'Written to disks per process, MiB/s', unit: figure },
+	{ key: 'net_rx_mib_s', title: 'Network traffic to the machine, MiB/s', unit: figure },
+	{ key: 'net_tx_mib_s', title: 'Network traffic from the machine, MiB/s', unit: figure },
+];
+
+/* A list of which nothing is known may be missing. */
+function valuesOf(s, key) { return s[key] || []; }
+function hasValues(key) { return runs.some(run => run.series.some(s => valuesOf(s, key).some(known))); }
 
 function path(s, key, x, y, closed) {
 	let d = '', pen = false, start = 0, last = 0;
 	const end = () => { if (pen && closed) d += `L${last} ${y(0)}L${start} ${y(0)}Z`; pen = false; };
-	s[key].forEach((v, i) => {
+	valuesOf(s, key).forEach((v, i) => {
 		const from = Math.min(Math.max(s.from_s + i * s.step_s, span.from), span.to);
 		const to = Math.min(s.from_s + (i + 1) * s.step_s, span.to);
 		if (!known(v) || to <= from) { end(); return; }
@@ -315,18 +345,24 @@ function path(s, key, x, y, closed) {
 	return d;
 }
 
-function valueAt(run, gpu, key, s) {
-	const one = run.series.find(x => x.gpu === gpu);
-	return one ? one[key][Math.floor((s - one.from_s) / one.step_s)] : null;
+/* `of` is what the series are of: "gpu" or "process". */
+function valueAt(run, of, number, key, s) {
+	const one = run.series.find(x => x[of] === number);
+	return one ? valuesOf(one, key)[Math.floor((s - one.from_s) / one.step_s)] : null;
 }
 
-function panel(parent, metric, gpu, top, width) {
+function titleOf(of, number) {
+	const run = runs.find(r => (of === 'gpu' ? r.gpus : r.processes || [])[number]);
+	return of === 'gpu' ? gpuTitle(run.gpus[number]) : run.processes[number];
+}
+
+function panel(parent, metric, of, number, top, width) {
 	const height = 136, left = 46, right = 8, bottom = height - 18;
 	const x = s => left + (s - span.from) / (span.to - span.from) * (width - left - right);
 	const y = v => bottom - Math.min(v / top, 1.02) * (bottom - 20);
-	const shown = runs.find(run => run.gpus[gpu]).gpus[gpu];
-	const svg = canvas(parent, width, height, `${metric.title}: ${gpuTitle(shown)}`);
-	draw('text', { x: 0, y: 11, style: 'font-weight: 600' }, svg, fit(gpuTitle(shown), width));
+	const title = titleOf(of, number), shown = metric.cap ? runs.find(run => run.gpus[number]).gpus[number] : {};
+	const svg = canvas(parent, width, height, `${metric.title}: ${title}`);
+	draw('text', { x: 0, y: 11, style: 'font-weight: 600' }, svg, fit(title, width));
 	timeAxis(svg, x, 20, bottom);
 	for (const part of [0, 0.5, 1]) {
 		draw('line', { class: 'rule', x1: left, x2: width - right, y1: y(part * top), y2: y(part * top) }, svg);
@@ -335,7 +371,7 @@ function panel(parent, metric, gpu, top, width) {
 	if (metric.cap && shown.mem_total_mib)
 		draw('line', { class: 'limit', x1: left, x2: width - right, y1: y(shown.mem_total_mib), y2: y(shown.mem_total_mib) }, svg);
 	runs.forEach((run, i) => {
-		const s = run.series.find(one => one.gpu === gpu);
+		const s = run.series.find(one => one[of] === number);
 		if (!s) return;
 		if (runs.length === 1)
 			draw('path', { class: 'under', style: 'fill: var(--r2)', d: path(s, metric.key, x, y, true) }, svg);
@@ -350,27 +386,27 @@ function panel(parent, metric, gpu, top, width) {
 		cursor.setAttribute('x1', px);
 		cursor.setAttribute('x2', px);
 		return inside && { title: moment(s), lines: runs.map(run => {
-			const v = valueAt(run, gpu, metric.key, s);
+			const v = valueAt(run, of, number, metric.key, s);
 			return (runs.length > 1 ? run.name + ': ' : '') + (known(v) ? metric.unit(v) : '–');
 		}) };
 	});
 	svg.addEventListener('pointerleave', () => cursor.setAttribute('visibility', 'hidden'));
 }
 
-function drawSeries(parent, width) {
-	const gpus = [...new Set(runs.flatMap(run => run.series.map(s => s.gpu)))].sort((a, b) => a - b);
-	for (const metric of METRICS) {
-		if (!hasValues(metric.key) || (metric.instead && hasValues(metric.instead))) continue;
+function drawSeries(parent, width, metrics, of) {
+	const numbers = [...new Set(runs.flatMap(run => run.series.map(s => s[of]).filter(known)))].sort((a, b) => a - b);
+	for (const metric of metrics) {
+		if (!hasValues(metric.key)) continue;
 		const section = make('section', { class: 'series' }, parent);
 		make('h2', {}, section, metric.title);
 		runLegend(section);
 		let most = 0;
 		for (const run of runs)
 			for (const s of run.series)
-				for (const v of s[metric.key]) if (known(v) && v > most) most = v;
+				for (const v of valuesOf(s, metric.key)) if (known(v) && v > most) most = v;
 		if (metric.cap) for (const run of runs) for (const g of run.gpus) most = Math.max(most, g.mem_total_mib || 0);
 		const top = metric.top || (metric.cap ? most : roundUp(most));
-		inGrid(section, width, gpus, (cell, gpu, w) => panel(cell, metric, gpu, top, w));
+		inGrid(section, width, numbers, (cell, number, w) => panel(cell, metric, of, number, top, w));
 	}
 }
 
@@ -568,12 +604,18 @@ function drawAll() {
 	pictures.replaceChildren();
 	drawComparison(pictures, width);
 	drawGantts(pictures, width);
-	drawSeries(pictures, width);
+	drawSeries(pictures, width, METRICS, 'gpu');
+	drawSeries(pictures, width, OF_PROCESSES, 'process');
 	drawEstimates(pictures, width);
 	drawUsers(width);
 }
 
-for (const time of document.querySelectorAll('time')) time.textContent = local.format(new Date(time.textContent));
+/* In a table without the year, which is in its title. */
+for (const time of document.querySelectorAll('time')) {
+	const whole = dayAndClock(new Date(time.textContent));
+	time.title = whole;
+	time.textContent = time.closest('td') ? whole.slice(5) : whole;
+}
 addPatterns();
 drawAll();
 for (const table of document.querySelectorAll('table')) dropEmpty(table);

@@ -39,6 +39,10 @@ void meter_add(struct meter *m, const struct meter_sample *s)
 	m->last_ms = s->mono_ms;
 	if (first)
 		return;
+	if (isfinite(s->energy_j) && s->energy_j > 0)	/* a counter that started over (driver reload) would take away what was used */
+		m->energy_j += s->energy_j;
+	if (s->suspended)
+		return;
 	m->ran_ms += (double)since;
 	m->work_ms += unit(s->speed) * (double)since;
 	if (s->alone)
@@ -47,15 +51,16 @@ void meter_add(struct meter *m, const struct meter_sample *s)
 		m->smact_ms += unit(s->smact) * (double)since;
 		m->smact_seen_ms += (double)since;
 	}
+	add_load(&m->smocc, unit(s->smocc), since);
+	add_load(&m->dram, unit(s->dram), since);
+	add_load(&m->pcie_rx, s->pcie_rx_mib_s, since);
+	add_load(&m->pcie_tx, s->pcie_tx_mib_s, since);
 	if (s->alone && s->active) {
 		add_load(&m->alone_gract, unit(s->gract), since);
 		add_load(&m->alone_smact, unit(s->smact), since);
 		add_load(&m->alone_dram, unit(s->dram), since);
 		add_load(&m->alone_watts, s->watts, since);
 	}
-	/* A counter that started over (driver reload) would take away what was used. */
-	if (isfinite(s->energy_j) && s->energy_j > 0)
-		m->energy_j += s->energy_j;
 }
 
 static void resume_load(struct meter_load *l, double load, double for_ms)
@@ -75,6 +80,10 @@ void meter_resume(struct meter *m, const struct measured *seen, int64_t ran_ms)
 		m->alone_ms = seen->alone_s * 1000;
 	if (isfinite(seen->work_s))
 		m->work_ms = seen->work_s * 1000;
+	resume_load(&m->smocc, seen->mean_smocc, m->ran_ms);
+	resume_load(&m->dram, seen->mean_dram, m->ran_ms);
+	resume_load(&m->pcie_rx, seen->mean_pcie_rx_mib_s, m->ran_ms);
+	resume_load(&m->pcie_tx, seen->mean_pcie_tx_mib_s, m->ran_ms);
 	resume_load(&m->alone_gract, seen->alone_gract, m->alone_ms);
 	resume_load(&m->alone_smact, seen->alone_smact, m->alone_ms);
 	resume_load(&m->alone_dram, seen->alone_dram, m->alone_ms);
@@ -88,6 +97,10 @@ struct measured meter_read(const struct meter *m, int64_t warm_after_ms)
 	return (struct measured){
 		.peak_mib = m->peak_mib,
 		.mean_smact = m->smact_seen_ms > 0 ? m->smact_ms / m->smact_seen_ms : NAN,
+		.mean_smocc = mean_load(&m->smocc),
+		.mean_dram = mean_load(&m->dram),
+		.mean_pcie_rx_mib_s = mean_load(&m->pcie_rx),
+		.mean_pcie_tx_mib_s = mean_load(&m->pcie_tx),
 		.alone_s = m->ran_ms > 0 ? m->alone_ms / 1000 : NAN,
 		.energy_j = m->energy_j > 0 ? m->energy_j : NAN,	/* no GPU runs on nothing */
 		.warm = m->ran_ms >= (double)warm_after_ms,
@@ -163,11 +176,12 @@ json_t *account_to_json(const struct account *a)
 	double n = a->n ? (double)a->n : NAN;
 	/* The wall clock may have been set back between the two. */
 	double total = a->last_end_ms ? fmax(0, (double)(a->last_end_ms - a->first_submit_ms) / 1000) : NAN;
-	return json_pack("{so, so, so, so, so, si, so, si, si, so, so, so, so}",
+	return json_pack("{so, so, so, so, so, si, so, si, si, so, so, so, so, so}",
 		"trace_total_s", json_round3(total), "avg_wait_s", json_round3(a->wait_s / n),
 		"avg_exec_s", json_round3(a->ran ? a->run_s / a->ran : NAN), "avg_jct_s", json_round3(a->jct_s / n),
 		"p95_jct_s", json_round3(account_jct_percentile(a, 0.95)), "tasks", (int)a->n, "by_state", states,
 		"oom", (int)a->ooms, "attempts", (int)a->attempts, "held_s", json_round3(a->held_s),
 		"lost_s", json_round3(a->lost_s), "gpu_hours", json_round3(a->gpu_s / 3600),
+		"gpu_share_hours", json_round3(a->gpu_share_s > 0 ? a->gpu_share_s / 3600 : NAN),
 		"energy_j", json_round3(a->energy_j > 0 ? a->energy_j : NAN));
 }

@@ -17,7 +17,8 @@ struct meter {
 	uint64_t peak_mib;
 	double smact_ms, smact_seen_ms;	/* integral of SMACT, and the time it covers */
 	double alone_ms, work_ms, energy_j, ran_ms;
-	struct meter_load { double sum_ms, seen_ms; } alone_gract, alone_smact, alone_dram, alone_watts;	/* integral; time covered */
+	struct meter_load { double sum_ms, seen_ms; } smocc, dram, pcie_rx, pcie_tx;	/* integral; time covered */
+	struct meter_load alone_gract, alone_smact, alone_dram, alone_watts;
 	int64_t last_ms;		/* mono; 0: no sample yet */
 };
 
@@ -30,7 +31,9 @@ struct meter_sample {
 	double energy_j;	/* its share of the energy since the sample before; NaN: not known */
 	bool alone;
 	double gract, dram, watts;	/* as smact */
+	double smocc, pcie_rx_mib_s, pcie_tx_mib_s;
 	double speed;		/* relative to running alone, by the model of sharing */
+	bool suspended;		/* since the sample before its processes stood still: no time of its own, and nothing said of it */
 	bool active;		/* a process of it was seen on one of them: its load alone counts from then on */
 };
 
@@ -49,6 +52,7 @@ struct account {
 	int64_t first_submit_ms, last_end_ms;
 	double wait_s, held_s, run_s, lost_s, jct_s;
 	double gpu_s, energy_j;		/* gpu_s: every GPU of every attempt from placement to end */
+	double gpu_share_s;		/* the same as shares (account/shares.h): added by who knows of all tasks; 0: nobody did */
 	double *jct_list;	/* for percentiles; n of them, as they came */
 	size_t cap;
 };
@@ -58,7 +62,8 @@ void account_add(struct account *a, const struct task *t, int64_t now_ms);
 void account_clear(struct account *a);
 /* The completion time that `fraction` (0..1) of the tasks do not exceed (nearest rank); NaN for none. */
 double account_jct_percentile(const struct account *a, double fraction);
-/* trace_total_s avg_wait_s avg_exec_s avg_jct_s p95_jct_s tasks by_state oom attempts held_s lost_s gpu_hours energy_j.
+/* trace_total_s avg_wait_s avg_exec_s avg_jct_s p95_jct_s tasks by_state oom attempts held_s lost_s gpu_hours
+ * gpu_share_hours energy_j.
  * Averages are over all tasks, execution being the sum of a task's attempts; unknown is null. */
 json_t *account_to_json(const struct account *a);
 

@@ -4,6 +4,7 @@
 #include "account/report_internal.h"
 
 #include "base/alloc.h"
+#include "base/scope.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ static void free_task(struct report_task *t)
 	for (size_t i = 0; i < t->n_attempts; i++) {
 		struct report_attempt *a = &t->attempts[i];
 		free(a->gpus);
+		free(a->share_s);
 		free(a->mode);
 		free(a->verdict);
 		free(a->evidence);
@@ -41,8 +43,13 @@ static void free_run(struct report_run *run)
 		free(run->gpus[i].name);
 		series_clear(&run->gpus[i].series);
 	}
+	for (size_t i = 0; i < run->n_processes; i++) {
+		free(run->processes[i].name);
+		series_clear(&run->processes[i].series);
+	}
 	for (size_t i = 0; i < run->n_tasks; i++)
 		free_task(&run->tasks[i]);
+	free(run->processes);
 	free(run->gpus);
 	free(run->tasks);
 	free(run->name);
@@ -120,16 +127,27 @@ void report_add_reading(struct report_run *run, int64_t t_ms, const struct gpu_r
 	stood_until(g, t_ms);
 	g->read = true;
 	g->last_ms = t_ms;
-	g->last[SERIES_MEM_MIB] = r->valid & GPU_MEM_USED ? (double)r->mem_used_mib : NAN;
-	g->last[SERIES_SMACT] = r->valid & GPU_SMACT ? r->smact : NAN;
-	g->last[SERIES_GRACT] = r->valid & GPU_GRACT ? r->gract : NAN;
-	g->last[SERIES_POWER_W] = r->valid & GPU_POWER ? r->power_w : NAN;
+	series_of_reading(r, g->last);
 }
 
 void report_add_means(struct report_run *run, unsigned gpu, int64_t from_ms, int64_t to_ms, const double values[SERIES_VALUES])
 {
 	if (gpu < run->n_gpus)
 		series_add(&run->gpus[gpu].series, from_ms, to_ms, values);
+}
+
+unsigned report_add_process(struct report_run *run, const char *name)
+{
+	alloc_grow(run->processes, run->n_processes, run->cap_processes);
+	run->processes[run->n_processes] = (struct report_process){ .name = alloc_string(name) };
+	return (unsigned)run->n_processes++;
+}
+
+void report_add_usage(struct report_run *run, unsigned process, int64_t from_ms, int64_t to_ms,
+		      const double values[SERIES_VALUES])
+{
+	if (process < run->n_processes)
+		series_add(&run->processes[process].series, from_ms, to_ms, values);
 }
 
 void report_end(struct report_run *run, int64_t t_ms)
@@ -230,12 +248,14 @@ static int by_name(const void *a, const void *b)
 struct report_user *report_users(const struct report_run *run, size_t *n)
 {
 	struct report_user *list = alloc_zero((run->n_tasks + 1) * sizeof *list);
+	scoped_free struct report_gpu_time *times = report_gpu_times(run);
 	size_t merged = 0;
 	for (size_t i = 0; i < run->n_tasks; i++) {
 		const struct report_task *t = &run->tasks[i];
 		struct report_took took = report_took(t);
 		list[i] = (struct report_user){ t->user, 1, !strcmp(t->state, "COMPLETED"), took.ooms, plus(0, t->wait_s),
-						plus(0, t->exec_s), plus(0, t->jct_s), took.energy_j, !isnan(t->exec_s) };
+						plus(0, t->exec_s), plus(0, t->jct_s), took.energy_j, times[i].gpu_s,
+						times[i].share_s, !isnan(t->exec_s) };
 	}
 	qsort(list, run->n_tasks, sizeof *list, by_name);
 	for (size_t i = 0; i < run->n_tasks; i++) {
@@ -252,6 +272,8 @@ struct report_user *report_users(const struct report_run *run, size_t *n)
 		u->ran += list[i].ran;
 		u->jct_s += list[i].jct_s;
 		u->energy_j = plus(u->energy_j, list[i].energy_j);
+		u->gpu_s += list[i].gpu_s;
+		u->share_s += list[i].share_s;
 	}
 	*n = merged;
 	return list;

@@ -46,6 +46,11 @@ unsigned report_add_gpu(struct report_run *run, const char *uuid, uint32_t index
 void report_add_reading(struct report_run *run, int64_t t_ms, const struct gpu_reading *g);
 /* Means over a span, as the daemon keeps them. NaN: not known. */
 void report_add_means(struct report_run *run, unsigned gpu, int64_t from_ms, int64_t to_ms, const double values[SERIES_VALUES]);
+/* A process whose use of the machine was watched, and means of that over a span: SERIES_CORES and those behind it, NaN in the
+ * others. Returns its number. */
+unsigned report_add_process(struct report_run *run, const char *name);
+void report_add_usage(struct report_run *run, unsigned process, int64_t from_ms, int64_t to_ms,
+		      const double values[SERIES_VALUES]);
 /* The last readings stood until then. */
 void report_end(struct report_run *run, int64_t t_ms);
 
@@ -61,8 +66,9 @@ void report_set_totals(struct report_run *run, const json_t *totals);
  * run that has none, or one that is taken. */
 int report_add_json(struct report *r, const char *name, const json_t *file, struct error *err);
 
-/* {"schema":1,"title","made","runs":[{name note origin made gpus[] totals{} tasks[] series[]}]}; times are seconds from
- * `origin` (ISO, null for a trace); attempts without an end ran on at `made`. Free by json_decref. */
+/* {"schema":1,"title","made","runs":[{name note origin made gpus[] totals{} tasks[] series[] processes[]}]}; a series is of the
+ * place in gpus or in processes that it names. Times are seconds from `origin` (ISO, null for a trace); attempts without an
+ * end ran on at `made`. Free by json_decref. */
 json_t *report_json(const struct report *r);
 /* One line for every attempt of every task of every run; one without an attempt for a task that has none (RFC 4180). */
 void report_csv(const struct report *r, struct buf *out);

@@ -19,6 +19,7 @@
 #define PAGE_GPUS 32
 #define OPEN_ROWS 100	/* longer tables are folded */
 #define MAX_FAILURES 500
+#define LONG_TEXT 16	/* bytes; the page may cut what is longer, and shows it where it is pointed at */
 
 static const char style[] =
 #include "account/report.css.inc"
@@ -28,20 +29,6 @@ static const char script[] =
 ;
 
 /* Text ----------------------------------------------------------------------------------------------------------------- */
-
-static void add_text(struct buf *b, const char *text)
-{
-	for (size_t n; *text; text += n ? n : 1)
-		switch ((n = words_turns(text)) ? '?' : *text) {
-		case '?': buf_add_text(b, "?"); break;
-		case '&': buf_add_text(b, "&amp;"); break;
-		case '<': buf_add_text(b, "&lt;"); break;
-		case '>': buf_add_text(b, "&gt;"); break;
-		case '"': buf_add_text(b, "&quot;"); break;
-		case '\'': buf_add_text(b, "&#39;"); break;
-		default: buf_add(b, text, 1);
-		}
-}
 
 /* JSON inside a script element: there a '<' could begin an end tag; within JSON it stands in strings only. */
 static void add_data(struct buf *b, json_t *value)
@@ -76,16 +63,22 @@ static void add_duration(struct buf *b, double s)
 		buf_printf(b, "%lld d %02lld h", whole / 86400, whole / 3600 % 24);
 }
 
-static void add_energy(struct buf *b, double j)
+/* A column of energies has one unit, by the largest in it. */
+static const struct energy_unit { double joules; const char *word; const char *format; } energy_units[] = {
+	{ 1, "J", "%.0f" }, { 3600, "Wh", "%.1f" }, { 3.6e6, "kWh", "%.2f" },
+};
+
+static const struct energy_unit *energy_unit(double most_j)
 {
-	if (isnan(j))
+	return &energy_units[most_j >= 3.6e7 ? 2 : most_j >= 3600];
+}
+
+static void add_hours(struct buf *b, double s)
+{
+	if (isnan(s))
 		buf_add_text(b, "–");
-	else if (j < 1e4)
-		buf_printf(b, "%.0f J", j);
-	else if (j < 1e6)
-		buf_printf(b, "%.0f kJ", j / 1e3);
 	else
-		buf_printf(b, j < 1e9 ? "%.2f MJ" : "%.2f GJ", j / (j < 1e9 ? 1e6 : 1e9));
+		buf_printf(b, s < 36000 ? "%.3f" : "%.1f", s / 3600);
 }
 
 static void add_mib(struct buf *b, double mib)
@@ -116,8 +109,13 @@ static void add_count(struct buf *b, double n)
 
 static void text_cell(struct buf *b, const char *text)
 {
-	buf_add_text(b, "<td>");
-	add_text(b, text);
+	bool cut = strlen(text) > LONG_TEXT;
+	buf_add_text(b, cut ? "<td title=\"" : "<td>");
+	if (cut) {
+		words_add_html(b, text);
+		buf_add_text(b, "\">");
+	}
+	words_add_html(b, text);
 	buf_add_text(b, "</td>");
 }
 
@@ -132,13 +130,29 @@ static void cell(struct buf *b, double v, void (*add)(struct buf *b, double v))
 	buf_add_text(b, "</td>");
 }
 
+static void energy_cell(struct buf *b, double j, const struct energy_unit *unit)
+{
+	if (isnan(j)) {
+		buf_add_text(b, "<td class=n>–</td>");
+		return;
+	}
+	buf_printf(b, "<td class=n data-v=%.10g>", j);
+	buf_printf(b, unit->format, j / unit->joules);
+	buf_add_text(b, "</td>");
+}
+
 /* A name that begins with '#' is of a column of numbers. */
 static void head(struct buf *b, const char *const *names, size_t n)
 {
 	buf_add_text(b, "<thead><tr>");
 	for (size_t i = 0; i < n; i++)
 		buf_printf(b, "<th scope=col%s>%s</th>", *names[i] == '#' ? " class=n" : "", names[i] + (*names[i] == '#'));
-	buf_add_text(b, "</tr></thead><tbody>");
+}
+
+/* The last column, and the end of the head. */
+static void head_energy(struct buf *b, const struct energy_unit *unit)
+{
+	buf_printf(b, "<th scope=col class=n>Energy, %s</th></tr></thead><tbody>", unit->word);
 }
 
 static size_t count_state(const struct report_run *run, const char *state)
@@ -149,35 +163,43 @@ static size_t count_state(const struct report_run *run, const char *state)
 	return n;
 }
 
-static void run_row(struct buf *b, const struct report_run *run)
+static void run_row(struct buf *b, const struct report_run *run, const struct energy_unit *unit)
 {
 	static const struct { enum report_total which; void (*add)(struct buf *b, double v); } columns[] = {
 		{ REPORT_trace_total_s, add_duration }, { REPORT_lower_bound_s, add_duration }, { REPORT_avg_wait_s, add_duration },
 		{ REPORT_avg_exec_s, add_duration }, { REPORT_avg_jct_s, add_duration }, { REPORT_p95_jct_s, add_duration },
-		{ REPORT_oom, add_count }, { REPORT_energy_j, add_energy }, { REPORT_mean_smact, add_percent },
+		{ REPORT_oom, add_count }, { REPORT_mean_smact, add_percent },
 	};
+	struct report_gpu_time time = report_gpu_time(run);
 	buf_add_text(b, "<tr>");
 	text_cell(b, run->name);
 	cell(b, (double)run->n_tasks, add_count);
 	cell(b, (double)count_state(run, "COMPLETED"), add_count);
 	for (size_t i = 0; i < COUNT_OF(columns); i++)
 		cell(b, report_total(run, columns[i].which), columns[i].add);
+	cell(b, time.gpu_s, add_hours);
+	cell(b, time.share_s, add_hours);
+	energy_cell(b, report_total(run, REPORT_energy_j), unit);
 	buf_add_text(b, "</tr>\n");
 }
 
 static void add_summary(struct buf *b, const struct report *r)
 {
 	static const char *const names[] = { "Run", "#Tasks", "#Completed", "#Total time", "#Lower bound", "#Mean wait",
-					     "#Mean execution", "#Mean completion", "#95 % done in", "#Out of memory", "#Energy",
-					     "#Mean SMACT" };
+					     "#Mean execution", "#Mean completion", "#95 % done in", "#Out of memory",
+					     "#Mean SMACT", "#GPU hours", "#As shares" };
+	double most_j = NAN;
+	for (size_t i = 0; i < r->n; i++)
+		most_j = fmax(most_j, report_total(r->runs[i], REPORT_energy_j));
 	buf_add_text(b, "<section id=summary><h2>Summary</h2><div class=wide><table>");
 	head(b, names, COUNT_OF(names));
+	head_energy(b, energy_unit(most_j));
 	for (size_t i = 0; i < r->n; i++)
-		run_row(b, r->runs[i]);
+		run_row(b, r->runs[i], energy_unit(most_j));
 	buf_add_text(b, "</tbody></table></div></section>\n");
 }
 
-static void user_row(struct buf *b, const struct report_run *run, const struct report_user *u)
+static void user_row(struct buf *b, const struct report_run *run, const struct report_user *u, const struct energy_unit *unit)
 {
 	buf_add_text(b, "<tr>");
 	text_cell(b, run->name);
@@ -188,7 +210,9 @@ static void user_row(struct buf *b, const struct report_run *run, const struct r
 	cell(b, u->ran ? u->exec_s / u->ran : NAN, add_duration);
 	cell(b, u->jct_s / u->tasks, add_duration);
 	cell(b, u->ooms, add_count);
-	cell(b, u->energy_j, add_energy);
+	cell(b, u->gpu_s, add_hours);
+	cell(b, u->share_s, add_hours);
+	energy_cell(b, u->energy_j, unit);
 	buf_add_text(b, "</tr>\n");
 }
 
@@ -204,18 +228,28 @@ static bool has_users(const struct report *r)
 static void add_users(struct buf *b, const struct report *r)
 {
 	static const char *const names[] = { "Run", "User", "#Tasks", "#Completed", "#Mean wait", "#Mean execution",
-					     "#Mean completion", "#Out of memory", "#Energy" };
+					     "#Mean completion", "#Out of memory", "#GPU hours", "#As shares" };
+	struct report_user *lists[REPORT_MAX_RUNS];
+	size_t n[REPORT_MAX_RUNS];
+	double most_j = NAN;
 	if (!has_users(r))
 		return;
+	for (size_t i = 0; i < r->n; i++) {
+		lists[i] = report_users(r->runs[i], &n[i]);
+		for (size_t k = 0; k < n[i]; k++)
+			most_j = fmax(most_j, lists[i][k].energy_j);
+	}
 	buf_add_text(b, "<section id=users><h2>By user</h2><div class=chart></div><div class=wide><table>");
 	head(b, names, COUNT_OF(names));
+	head_energy(b, energy_unit(most_j));
 	for (size_t i = 0; i < r->n; i++) {
-		size_t n;
-		scoped_free struct report_user *list = report_users(r->runs[i], &n);
-		for (size_t k = 0; k < n; k++)
-			user_row(b, r->runs[i], &list[k]);
+		for (size_t k = 0; k < n[i]; k++)
+			user_row(b, r->runs[i], &lists[i][k], energy_unit(most_j));
+		free(lists[i]);
 	}
-	buf_add_text(b, "</tbody></table></div></section>\n");
+	buf_add_text(b, "</tbody></table></div><p class=note>GPU hours count each GPU from a task's placement to its end. As shares, "
+		     "each moment of a GPU is divided by the tasks on it, so that they add up to the time in which it was in use."
+		     "</p></section>\n");
 }
 
 /* A time of the trace, or of the day. */
@@ -251,7 +285,7 @@ static void failure_row(struct buf *b, const struct report_run *run, const struc
 	cell(b, a->end_s - a->start_s, add_duration);
 	text_cell(b, a->verdict);
 	buf_add_text(b, "<td class=long>");
-	add_text(b, a->evidence);
+	words_add_html(b, a->evidence);
 	buf_add_text(b, "</td></tr>\n");
 }
 
@@ -278,15 +312,17 @@ static void add_failures(struct buf *b, const struct report *r)
 	size_t n = failure_rows(&rows, r);
 	if (!n)
 		return;
-	buf_printf(b, "<section id=failures><h2>Attempts that failed</h2><details%s><summary>%zu attempts%s</summary>"
-		   "<div class=\"wide tall\"><table class=sort>", n <= OPEN_ROWS ? " open" : "", n,
+	buf_printf(b, "<section id=failures><h2>Attempts that failed</h2><details%s><summary>%zu attempt%s%s</summary>"
+		   "<div class=\"wide tall\"><table class=sort>", n <= OPEN_ROWS ? " open" : "", n, n == 1 ? "" : "s",
 		   n > MAX_FAILURES ? "; the first ones are listed here, the CSV and JSON forms have all" : "");
 	head(b, names, COUNT_OF(names));
+	buf_add_text(b, "</tr></thead><tbody>");
 	buf_add(b, rows.data, rows.len);
 	buf_add_text(b, "</tbody></table></div></details></section>\n");
 }
 
-static void task_row(struct buf *b, const struct report_run *run, const struct report_task *t)
+static void task_row(struct buf *b, const struct report_run *run, const struct report_task *t,
+		     const struct report_gpu_time *time, const struct energy_unit *unit)
 {
 	struct report_took took = report_took(t);
 	buf_add_text(b, "<tr>");
@@ -305,26 +341,33 @@ static void task_row(struct buf *b, const struct report_run *run, const struct r
 	cell(b, t->claim_mib, add_mib);
 	cell(b, took.peak_mib, add_mib);
 	cell(b, took.mean_smact, add_percent);
-	cell(b, took.energy_j, add_energy);
+	cell(b, time->gpu_s, add_hours);
+	cell(b, time->share_s, add_hours);
+	energy_cell(b, took.energy_j, unit);
 	buf_add_text(b, "</tr>\n");
 }
 
 static void add_tasks(struct buf *b, const struct report *r)
 {
-	static const char *const names[] = { "Run", "ID", "Name", "User", "State", "GPUs", "#Submitted", "#Waited", "#Executed",
-					     "#Completed in", "#Attempts", "#Out of memory", "#Estimate", "#Peak", "#SMACT",
-					     "#Energy" };
+	static const char *const names[] = { "Run", "ID", "Name", "User", "State", "GPUs", "#Submitted", "#Waited", "#Ran",
+					     "#Done in", "#Tries", "#OOM", "#Estimate", "#Peak", "#SMACT", "#GPU hours",
+					     "#As shares" };
 	size_t all = 0;
+	double most_j = NAN;
 	for (size_t i = 0; i < r->n; i++)
-		all += r->runs[i]->n_tasks;
-	buf_printf(b, "<section id=tasks><h2>Tasks</h2><details%s><summary>%zu tasks%s</summary>"
+		for (size_t t = 0; t < r->runs[i]->n_tasks; t++, all++)
+			most_j = fmax(most_j, report_took(&r->runs[i]->tasks[t]).energy_j);
+	buf_printf(b, "<section id=tasks><h2>Tasks</h2><details%s><summary>%zu task%s%s</summary>"
 		   "<p class=tools hidden><input type=search placeholder=\"Find in the table\" aria-label=\"Find in the table\"></p>"
-		   "<div class=\"wide tall\"><table class=sort>", all <= OPEN_ROWS ? " open" : "", all,
+		   "<div class=\"wide tall\"><table class=sort>", all <= OPEN_ROWS ? " open" : "", all, all == 1 ? "" : "s",
 		   all > PAGE_TASKS ? "; the first ones are listed here, the CSV and JSON forms have all" : "");
 	head(b, names, COUNT_OF(names));
-	for (size_t i = 0, shown = 0; i < r->n; i++)
+	head_energy(b, energy_unit(most_j));
+	for (size_t i = 0, shown = 0; i < r->n; i++) {
+		scoped_free struct report_gpu_time *times = report_gpu_times(r->runs[i]);
 		for (size_t t = 0; t < r->runs[i]->n_tasks && shown < PAGE_TASKS; t++, shown++)
-			task_row(b, r->runs[i], &r->runs[i]->tasks[t]);
+			task_row(b, r->runs[i], &r->runs[i]->tasks[t], &times[t], energy_unit(most_j));
+	}
 	buf_add_text(b, "</tbody></table></div></details></section>\n");
 }
 
@@ -334,14 +377,14 @@ static void add_header(struct buf *b, const struct report *r)
 {
 	char iso[CLOCK_ISO_LEN];
 	buf_add_text(b, "<body><header><h1>");
-	add_text(b, r->title);
+	words_add_html(b, r->title);
 	buf_printf(b, "</h1><p>Made by RAD-RM " RAD_VERSION " at <time>%s</time></p>", clock_iso(r->made_ms, iso));
 	for (size_t i = 0; i < r->n; i++)
 		if (r->runs[i]->note.len) {
 			buf_add_text(b, "<p><b>");
-			add_text(b, r->runs[i]->name);
+			words_add_html(b, r->runs[i]->name);
 			buf_add_text(b, "</b>: ");
-			add_text(b, buf_text(&r->runs[i]->note));
+			words_add_html(b, buf_text(&r->runs[i]->note));
 			buf_add_text(b, "</p>");
 		}
 	buf_add_text(b, "<noscript><p>The pictures need JavaScript; the tables do not.</p></noscript></header>\n<main>\n");
@@ -356,7 +399,7 @@ void report_html(const struct report *r, struct buf *out)
 		     "<meta http-equiv=Content-Security-Policy content=\"" POLICY "\">"
 		     "<meta name=viewport content=\"width=device-width, initial-scale=1\">"
 		     "<meta name=color-scheme content=\"light dark\"><title>");
-	add_text(out, r->title);
+	words_add_html(out, r->title);
 	buf_add_text(out, "</title>\n<style>\n");
 	buf_add_text(out, style);
 	buf_add_text(out, "</style></head>\n");

@@ -26,6 +26,7 @@ struct report_attempt {
 	unsigned *gpus, n_gpus;		/* numbers of report_gpu; owned */
 	char *mode, *verdict, *evidence;
 	double claim_mib, peak_mib, mean_smact, energy_j;
+	double gpu_s, *share_s;		/* as told (acct); NaN and NULL: not. share_s: of each of its GPUs; owned */
 };
 
 struct report_task {
@@ -54,6 +55,8 @@ struct report_run {
 	int64_t origin_ms, made_ms;	/* made: when it was so, which is where running attempts have come to */
 	struct report_gpu *gpus;
 	size_t n_gpus, cap_gpus;
+	struct report_process { char *name; struct series series; } *processes;	/* that were watched */
+	size_t n_processes, cap_processes;
 	struct report_task *tasks;
 	size_t n_tasks, cap_tasks;
 	double totals[REPORT_TOTAL_COUNT];	/* as they were told; NaN: not */
@@ -73,11 +76,18 @@ double report_total(const struct report_run *run, enum report_total which);
 struct report_user {
 	const char *name;
 	unsigned tasks, completed, ooms;
-	double wait_s, exec_s, jct_s, energy_j;
+	double wait_s, exec_s, jct_s, energy_j, gpu_s, share_s;
 	unsigned ran;	/* of the tasks */
 };
 /* In order of name. Free it. */
 struct report_user *report_users(const struct report_run *run, size_t *n);
+
+/* GPU time of each task of the run: of all its GPUs, and as shares of them (account/shares.h). As it was told, else from the
+ * times of the attempts in the run. Free it. */
+struct report_gpu_time { double gpu_s, share_s; };
+struct report_gpu_time *report_gpu_times(const struct report_run *run);
+/* Their sum. */
+struct report_gpu_time report_gpu_time(const struct report_run *run);
 
 /* The largest on one GPU over its attempts, their energy, and SMACT of the last; NaN: not known. */
 struct report_took { double peak_mib, energy_j, mean_smact; unsigned ooms; };

@@ -65,6 +65,17 @@ static int read_gpus(struct report_run *run, struct report_attempt *a, const jso
 	return 0;
 }
 
+static void read_shares(struct report_attempt *a, const json_t *list)
+{
+	if (json_array_size(list) != a->n_gpus || !a->n_gpus)
+		return;
+	a->share_s = alloc_zero(a->n_gpus * sizeof *a->share_s);
+	for (size_t i = 0; i < a->n_gpus; i++) {
+		double s = json_number_value(json_array_get(list, i));
+		a->share_s[i] = s >= 0 && s <= MAX_SECONDS ? s : 0;
+	}
+}
+
 static int read_attempt(struct report_run *run, struct report_attempt *a, const json_t *o, struct error *err)
 {
 	a->start_s = moment_of(run, o, "start", "start_s");
@@ -76,7 +87,11 @@ static int read_attempt(struct report_run *run, struct report_attempt *a, const 
 	a->peak_mib = number_of(o, "peak_mib");
 	a->mean_smact = number_of(o, "mean_smact");
 	a->energy_j = number_of(o, "energy_j");
-	return read_gpus(run, a, json_object_get(o, "gpus"), err);
+	a->gpu_s = number_of(o, "gpu_s");
+	if (read_gpus(run, a, json_object_get(o, "gpus"), err))
+		return -1;
+	read_shares(a, json_object_get(o, "gpu_share_s"));
+	return 0;
 }
 
 static int read_task(struct report_run *run, struct report_task *t, const json_t *o, struct error *err)
@@ -101,8 +116,9 @@ static int read_task(struct report_run *run, struct report_task *t, const json_t
 	for (size_t i = 0; i < n; i++)
 		if (read_attempt(run, &t->attempts[t->n_attempts++], json_array_get(attempts, i), err))
 			return error_wrap(err, "task '%.40s'", t->id);
-	/* The first attempt's claim is what was expected; later ones know of a failure. */
-	if (isnan(t->claim_mib) && n && t->attempts[0].claim_mib > 0)
+	/* The first attempt's claim is what was expected; later ones know of a failure. Where there was no estimate, it is what is
+	 * kept free for such tasks. */
+	if (!estimate && n && t->attempts[0].claim_mib > 0)
 		t->claim_mib = t->attempts[0].claim_mib;
 	return *t->id ? 0 : error_set(err, ERR_INVALID, "a task without an id");
 }
@@ -148,16 +164,23 @@ static double value_at(const json_t *series, const char *key, size_t i)
 
 static int read_series(struct report_run *run, const json_t *s, struct error *err)
 {
-	double gpu = number_of(s, "gpu"), from_s = moment_of(run, s, "from", "from_s"), step_s = number_of(s, "step_s");
+	double gpu = number_of(s, "gpu"), process = number_of(s, "process");
+	double from_s = moment_of(run, s, "from", "from_s"), step_s = number_of(s, "step_s");
 	size_t n = json_array_size(json_object_get(s, "mem_mib"));
-	if (!(gpu >= 0 && gpu < (double)run->n_gpus) || !(fabs(from_s) <= MAX_SECONDS) || !(step_s >= 0.001 && step_s <= 1e9) ||
-	    n > 10000)
+	bool of_process = process >= 0 && process < (double)run->n_processes;
+	bool of_gpu = gpu >= 0 && gpu < (double)run->n_gpus;
+	if ((!of_process && !of_gpu) || !(fabs(from_s) <= MAX_SECONDS) || !(step_s >= 0.001 && step_s <= 1e9) || n > 10000)
 		return error_set(err, ERR_INVALID, "'series' is not as a report writes it");
 	for (size_t i = 0; i < n; i++) {
 		int64_t from_ms = llround(from_s * 1000) + llround(step_s * 1000) * (int64_t)i;
-		double v[SERIES_VALUES] = { value_at(s, "mem_mib", i), value_at(s, "smact", i), value_at(s, "gract", i),
-					    value_at(s, "power_w", i) };
-		report_add_means(run, (unsigned)gpu, from_ms, from_ms + llround(step_s * 1000), v);
+		double v[SERIES_VALUES];
+		for (size_t k = 0; k < SERIES_VALUES; k++)
+			v[k] = value_at(s, series_name((enum series_value)k), i);
+		int64_t to_ms = from_ms + llround(step_s * 1000);
+		if (of_process)
+			report_add_usage(run, (unsigned)process, from_ms, to_ms, v);
+		else
+			report_add_means(run, (unsigned)gpu, from_ms, to_ms, v);
 	}
 	return 0;
 }
@@ -182,7 +205,10 @@ static int read_run(struct report *r, const char *name, const json_t *o, const j
 	report_set_totals(run, totals);
 	if (report_add_tasks(run, json_object_get(o, "tasks"), err))
 		return -1;
-	const json_t *all = json_object_get(o, "series");
+	const json_t *all = json_object_get(o, "series"), *processes = json_object_get(o, "processes");
+	json_array_foreach(processes, i, s)
+		if (json_is_string(s) && i < MAX_GPUS)
+			report_add_process(run, json_string_value(s));
 	json_array_foreach(all, i, s)
 		if (read_series(run, s, err))
 			return -1;

@@ -15,11 +15,16 @@ static json_t *attempt_json(const struct report_attempt *a)
 	json_t *gpus = json_array();
 	for (unsigned i = 0; i < a->n_gpus; i++)
 		json_array_append_new(gpus, json_integer(a->gpus[i]));
-	return json_pack("{so, so, so, ss, ss, so, so, so, so, so}", "start_s", json_round3(a->start_s), "end_s",
+	json_t *o = json_pack("{so, so, so, ss, ss, so, so, so, so, so, so}", "start_s", json_round3(a->start_s), "end_s",
 		json_round3(a->end_s), "gpus", gpus, "mode", a->mode, "verdict", a->verdict,
 		"evidence", json_text_or_null(a->evidence), "claim_mib", json_round3(a->claim_mib),
 		"peak_mib", json_round3(a->peak_mib), "mean_smact", json_round3(a->mean_smact),
-		"energy_j", json_round3(a->energy_j));
+		"energy_j", json_round3(a->energy_j), "gpu_s", json_round3(a->gpu_s));
+	json_t *shares = a->share_s ? json_array() : json_null();
+	for (unsigned i = 0; a->share_s && i < a->n_gpus; i++)
+		json_array_append_new(shares, json_round3(a->share_s[i]));
+	json_object_set_new(o, "gpu_share_s", shares);
+	return o;
 }
 
 static json_t *task_json(const struct report_task *t)
@@ -40,9 +45,9 @@ static json_t *gpu_json(const struct report_gpu *g)
 			 "mem_total_mib", json_int_or_null((json_int_t)g->mem_total_mib, g->mem_total_mib != 0));
 }
 
-static json_t *series_json(const struct series *s, size_t gpu)
+static json_t *series_json(const struct series *s, const char *of, size_t number)
 {
-	json_t *o = json_pack("{sI, so}", "gpu", (json_int_t)gpu, "from_s", json_round3((double)s->origin_ms / 1000));
+	json_t *o = json_pack("{sI, so}", of, (json_int_t)number, "from_s", json_round3((double)s->origin_ms / 1000));
 	scoped_json *values = series_to_json(s);
 	json_object_update(o, values);
 	return o;
@@ -62,13 +67,21 @@ static json_t *run_json(const struct report_run *run, size_t max_tasks, size_t m
 	for (size_t i = 0; i < run->n_gpus; i++) {
 		json_array_append_new(gpus, gpu_json(&run->gpus[i]));
 		if (run->gpus[i].series.n && i < max_gpus)
-			json_array_append_new(all, series_json(&run->gpus[i].series, i));
+			json_array_append_new(all, series_json(&run->gpus[i].series, "gpu", i));
 	}
 	for (size_t i = 0; i < run->n_tasks && i < max_tasks; i++)
 		json_array_append_new(tasks, task_json(&run->tasks[i]));
-	return json_pack("{ss, so, so, so, so, so, so, so}", "name", run->name, "note", json_text_or_null(buf_text(&run->note)),
+	json_t *processes = json_array();
+	for (size_t i = 0; i < run->n_processes; i++) {
+		json_array_append_new(processes, json_string(run->processes[i].name));
+		if (i < max_gpus)
+			json_array_append_new(all, series_json(&run->processes[i].series, "process", i));
+	}
+	json_t *o = json_pack("{ss, so, so, so, so, so, so, so}", "name", run->name, "note", json_text_or_null(buf_text(&run->note)),
 			 "origin", json_time_or_null(run->origin_ms), "made", json_time_or_null(run->made_ms), "gpus", gpus,
 			 "totals", totals_json(run), "tasks", tasks, "series", all);
+	json_object_set_new(o, "processes", processes);
+	return o;
 }
 
 json_t *report_json_cut(const struct report *r, size_t max_tasks, size_t max_gpus)
@@ -127,7 +140,7 @@ static void add_gpus(struct buf *b, const struct report_run *run, const struct r
 
 static void csv_row(struct buf *b, const struct report_run *run, const struct report_task *t, size_t k)
 {
-	static const struct report_attempt none = { NAN, NAN, NULL, 0, "", "", "", NAN, NAN, NAN, NAN };
+	static const struct report_attempt none = { NAN, NAN, NULL, 0, "", "", "", NAN, NAN, NAN, NAN, NAN, NULL };
 	const struct report_attempt *a = k < t->n_attempts ? &t->attempts[k] : &none;
 	add_texts(b, (const char *const[]){ run->name, t->id, t->name, t->user, t->state }, 5);
 	const double times[] = { t->submit_s, t->wait_s, t->held_s, t->exec_s, t->lost_s, t->jct_s, t->claim_mib,
@@ -158,7 +171,10 @@ void report_csv(const struct report *r, struct buf *out)
 
 void report_series_csv(const struct report *r, struct buf *out)
 {
-	buf_add_text(out, "run,gpu,uuid,from_s,to_s,mem_mib,smact,gract,power_w\r\n");
+	buf_add_text(out, "run,gpu,uuid,from_s,to_s");
+	for (size_t v = 0; v < SERIES_OF_GPUS; v++)
+		buf_printf(out, ",%s", series_name((enum series_value)v));
+	buf_add_text(out, "\r\n");
 	for (size_t i = 0; i < r->n; i++)
 		for (size_t g = 0; g < r->runs[i]->n_gpus; g++) {
 			const struct report_gpu *gpu = &r->runs[i]->gpus[g];
@@ -169,7 +185,7 @@ void report_series_csv(const struct report *r, struct buf *out)
 				add_text(out, gpu->uuid);
 				add_number(out, from_s);
 				add_number(out, from_s + (double)gpu->series.step_ms / 1000);
-				for (size_t v = 0; v < SERIES_VALUES; v++)
+				for (size_t v = 0; v < SERIES_OF_GPUS; v++)
 					add_number(out, series_mean(&gpu->series, k, (enum series_value)v));
 				buf_add_text(out, "\r\n");
 			}

@@ -88,6 +88,33 @@ static void load_alone(void **state)
 	assert_true(isnan(meter_read(&m, 0).alone_gract) && isnan(meter_read(&m, 0).alone_smact));
 }
 
+/* Those of its GPUs that few tell: with or without a neighbour, and each by the time in which it was known. */
+static void means_beside_smact(void **state)
+{
+	(void)state;
+	struct meter m = { 0 };
+	const struct { int64_t mono_ms; double smocc, dram, rx, tx; } samples[] = {
+		{ 10000, 1, 1, 9, 9 }, { 20000, 0.2, 0.5, 100, NAN }, { 40000, 0.8, NAN, 400, NAN },
+	};
+	for (size_t i = 0; i < COUNT_OF(samples); i++)
+		meter_add(&m, &(struct meter_sample){ .mono_ms = samples[i].mono_ms, .smact = NAN, .energy_j = NAN,
+			  .smocc = samples[i].smocc, .dram = samples[i].dram, .pcie_rx_mib_s = samples[i].rx,
+			  .pcie_tx_mib_s = samples[i].tx });
+	struct measured seen = meter_read(&m, 0);
+	NEAR(seen.mean_smocc, 0.6);
+	NEAR(seen.mean_dram, 0.5);
+	NEAR(seen.mean_pcie_rx_mib_s, 300);
+	assert_true(isnan(seen.mean_pcie_tx_mib_s));
+	meter_resume(&m, &seen, 30000);
+	meter_add(&m, &(struct meter_sample){ .mono_ms = 50000, .smact = NAN, .energy_j = NAN });
+	meter_add(&m, &(struct meter_sample){ .mono_ms = 80000, .smact = NAN, .energy_j = NAN, .smocc = 0.2, .dram = NAN,
+		  .pcie_rx_mib_s = NAN, .pcie_tx_mib_s = 5 });
+	seen = meter_read(&m, 0);
+	NEAR(seen.mean_smocc, 0.4);
+	NEAR(seen.mean_dram, 0.5);
+	NEAR(seen.mean_pcie_tx_mib_s, 5);
+}
+
 static void meter_after_restart(void **state)
 {
 	(void)state;
@@ -243,7 +270,8 @@ static void percentiles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(meter), cmocka_unit_test(load_alone), cmocka_unit_test(meter_after_restart), cmocka_unit_test(trace),
+		cmocka_unit_test(meter), cmocka_unit_test(load_alone), cmocka_unit_test(means_beside_smact),
+		cmocka_unit_test(meter_after_restart), cmocka_unit_test(trace),
 		cmocka_unit_test(unfinished_and_unknown), cmocka_unit_test(percentiles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

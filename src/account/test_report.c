@@ -18,7 +18,10 @@
 
 static void add(struct series *s, int64_t from_ms, int64_t to_ms, double mem)
 {
-	series_add(s, from_ms, to_ms, (double[]){ mem, NAN, 0.5, NAN });
+	double values[SERIES_VALUES];
+	for (size_t v = 0; v < SERIES_VALUES; v++)
+		values[v] = v == SERIES_MEM_MIB ? mem : v == SERIES_GRACT ? 0.5 : NAN;
+	series_add(s, from_ms, to_ms, values);
 }
 
 static void means_are_exact_and_the_unknown_stays_so(void **state)
@@ -50,8 +53,8 @@ static void a_month_takes_the_room_of_a_minute(void **state)
 		add(&s, t, t + 3600000 < month ? t + 3600000 : month, (double)(t % 7));
 	assert_true(s.n > SERIES_PARTS / 2 && s.n <= SERIES_PARTS);
 	for (size_t i = 0; i < s.n; i++) {
-		sum += s.parts[i].sum[SERIES_MEM_MIB];
-		ms += s.parts[i].ms[SERIES_MEM_MIB];
+		sum += s.parts[SERIES_MEM_MIB][i].sum;
+		ms += s.parts[SERIES_MEM_MIB][i].ms;
 	}
 	assert_float_equal(ms, (double)month, 1);
 	double expected = 60000;
@@ -65,8 +68,9 @@ static void a_month_takes_the_room_of_a_minute(void **state)
 
 static struct gpu_reading reading(unsigned gpu, uint64_t used, double power)
 {
-	struct gpu_reading g = { .index = gpu, .valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_POWER, .mem_total_mib = 1000,
-				 .mem_used_mib = used, .power_w = power };
+	struct gpu_reading g = { .index = gpu, .valid = GPU_MEM_TOTAL | GPU_MEM_USED | GPU_POWER | GPU_SMOCC | GPU_PCIE,
+				 .mem_total_mib = 1000, .mem_used_mib = used, .power_w = power, .smocc = 0.25,
+				 .pcie_rx_mib_s = 3, .pcie_tx_mib_s = 7 };
 	snprintf(g.uuid, sizeof g.uuid, "SIM-%u", gpu);
 	snprintf(g.name, sizeof g.name, "Sim");
 	return g;
@@ -164,6 +168,9 @@ static void readings_come_back(void **state)
 	assert_float_equal(number(v, "runs.0.series.0.power_w.3"), 150, 0);
 	assert_true(json_is_null(at(v, "runs.0.series.0.smact.0")));
 	assert_int_equal(json_array_size(at(v, "runs.0.series.1.mem_mib")), 4);
+	assert_float_equal(number(v, "runs.0.series.0.smocc.3"), 0.25, 0);
+	assert_float_equal(number(v, "runs.0.series.0.pcie_tx_mib_s.0"), 7, 0);
+	assert_null(json_object_get(at(v, "runs.0.series.0"), "tensor"));	/* of which nothing is known: no list of nothing */
 	assert_int_equal(report_add_json(again, "?", v, &err), 0);
 	scoped_json *w = report_json(again);	/* but for when the whole was made */
 	scoped_free char *before = json_to_text(at(v, "runs")), *after = json_to_text(at(w, "runs"));
@@ -260,14 +267,18 @@ static void csv_is_quoted(void **state)
 	scoped_json *tasks = json_pack("[{ss, ss, sn, s[{sf, sf, s[i,i], ss, ss}]}, {ss, ss}]", "id", "1", "name", "=HYPERLINK(\"x\")",
 		"wait_s", "attempts", "start_s", 1.5, "end_s", 2.0, "gpus", 0, 2, "mode", "mps", "verdict", "ok", "id", "2", "name", "-n");
 	assert_int_equal(report_add_tasks(run, tasks, &err), 0);
-	report_add_means(run, 0, 0, 1000, (double[]){ 5, 0.25, NAN, 70 });
+	double values[SERIES_VALUES];
+	for (size_t v = 0; v < SERIES_VALUES; v++)
+		values[v] = v == SERIES_GRACT || v > SERIES_DRAM ? NAN : (double[]){ 5, 0.25, 0, 70, 0.125, 0.5 }[v];
+	report_add_means(run, 0, 0, 1000, values);
 	report_csv(r, &csv);
 	assert_non_null(strstr(csv.data, "\"a,b\",1,\"'=HYPERLINK(\"\"x\"\")\",,,,,,,,,,1,1.5,2,0;2,mps,ok,,,\r\n"));
 	assert_non_null(strstr(csv.data, "\"a,b\",2,\"'-n\",,,,,,,,,,,,,,,,,,\r\n"));
 	assert_int_equal(times(csv.data, "\r\n"), 3);
 	report_series_csv(r, &series);
-	assert_string_equal(series.data, "run,gpu,uuid,from_s,to_s,mem_mib,smact,gract,power_w\r\n"
-			    "\"a,b\",0,#0,0,1,5,0.25,,70\r\n");
+	assert_string_equal(series.data, "run,gpu,uuid,from_s,to_s,mem_mib,smact,gract,power_w,smocc,dram,pcie_rx_mib_s,"
+			    "pcie_tx_mib_s,tensor,fp16,fp32,fp64,nvlink_rx_mib_s,nvlink_tx_mib_s,sm_mhz\r\n"
+			    "\"a,b\",0,#0,0,1,5,0.25,,70,0.125,0.5,,,,,,,,,\r\n");
 	report_destroy(r);
 }
 

@@ -4,6 +4,8 @@
  */
 #include "base/words.h"
 
+#include "base/buf.h"
+
 #include <ctype.h>
 #include <stddef.h>
 #include <string.h>
@@ -63,4 +65,18 @@ size_t words_turns(const char *text)
 	if (p[1] == 0x80)
 		return p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae) ? 3 : 0;
 	return p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9 ? 3 : 0;
+}
+
+void words_add_html(struct buf *b, const char *text)
+{
+	for (size_t n; *text; text += n ? n : 1)
+		switch ((n = words_turns(text)) ? '?' : *text) {
+		case '?': buf_add_text(b, "?"); break;
+		case '&': buf_add_text(b, "&amp;"); break;
+		case '<': buf_add_text(b, "&lt;"); break;
+		case '>': buf_add_text(b, "&gt;"); break;
+		case '"': buf_add_text(b, "&quot;"); break;
+		case '\'': buf_add_text(b, "&#39;"); break;
+		default: buf_add(b, text, 1);
+		}
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words that people mistype.
+ * Words that people mistype, and text of others' making that is to be shown.
  */
 #ifndef RAD_BASE_WORDS_H
 #define RAD_BASE_WORDS_H
 
 #include <stddef.h>
+
+struct buf;
 
 /* The known word nearest to `word` by edit distance ('-' and '_', and case, alike), NULL if none is near. `words` ends with
  * NULL. */
@@ -14,5 +16,8 @@ const char *words_nearest(const char *word, const char *const *words);
 /* The bytes of the character at p (UTF-8) if it turns the direction of the text behind it, or ends a line unseen; 0: it does
  * not. Such text can look like another one. */
 size_t words_turns(const char *p);
+
+/* Appends text for a page of HTML, inside an element or a quoted attribute; what turns becomes '?'. */
+void words_add_html(struct buf *b, const char *text);
 
 #endif

@@ -28,7 +28,7 @@ void acct_groups_name(json_t *groups)
 	}
 }
 
-static void print_cells(struct table *table, const json_t *g)
+static void print_cells(struct table *table, const json_t *g, const struct format_energy_unit *unit)
 {
 	char text[FORMAT_LEN];
 	for (size_t k = 0; k < COUNT_OF(keys); k++)
@@ -36,38 +36,48 @@ static void print_cells(struct table *table, const json_t *g)
 			table_cell(table, STYLE_PLAIN, member_text(g, keys[k]));
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "tasks"));
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "oom"));
-	table_printf(table, STYLE_PLAIN, "%.2f", member_number(g, "gpu_hours"));
+	table_cell(table, STYLE_PLAIN, format_hours(member_number(g, "gpu_s"), text));
+	table_cell(table, STYLE_PLAIN, format_hours(member_number(g, "gpu_share_s"), text));
 	table_cell(table, STYLE_PLAIN, format_seconds(member_number(g, "avg_wait_s"), text));
 	table_cell(table, STYLE_PLAIN, format_seconds(member_number(g, "avg_exec_s"), text));
 	table_cell(table, STYLE_PLAIN, format_mib(member_number(g, "peak_mib"), text));
-	table_cell(table, STYLE_PLAIN, format_energy(member_number(g, "energy_j"), text));
+	table_cell(table, STYLE_PLAIN, format_energy_in(unit, member_number(g, "energy_j"), text));
 }
 
 static void print_table(const json_t *groups, const struct term *term)
 {
 	static const char *const titles[] = { "USER", "GROUP", "MONTH" };
-	static const char *const measures[] = { "TASKS", "OOM", "GPU HOURS", "MEAN WAIT", "MEAN RUN", "PEAK", "ENERGY" };
-	struct table_column columns[10];
+	struct table_column columns[11];
 	size_t n = 0, i;
 	json_t *g;
+	double most_j = NAN;
+	json_array_foreach(groups, i, g)
+		most_j = fmax(most_j, member_number(g, "energy_j"));
+	const struct format_energy_unit unit = format_energy_unit(most_j);
+	const struct table_column measures[] = {
+		{ "TASKS", .right = true }, { "OOM", .right = true, .drop = 3 }, { "GPU HOURS", .right = true }, { "SHARES", .right = true },
+		{ "MEAN WAIT", .right = true, .drop = 2 }, { "MEAN RUN", .right = true, .drop = 1 }, { "PEAK", .right = true, .drop = 4 },
+		{ unit.title, .right = true },
+	};
 	for (size_t k = 0; k < COUNT_OF(keys); k++)
 		if (*member_text(json_array_get(groups, 0), keys[k]))
 			columns[n++] = (struct table_column){ titles[k], .min = 5 };
 	for (size_t k = 0; k < COUNT_OF(measures); k++)
-		columns[n++] = (struct table_column){ measures[k], .right = true };
+		columns[n++] = measures[k];
 	struct table *table = table_create(columns, n);
 	json_array_foreach(groups, i, g)
-		print_cells(table, g);
+		print_cells(table, g, &unit);
 	table_print(table, term, stdout);
 	table_destroy(table);
 }
 
 static void print_csv(const json_t *groups)
 {
-	static const char *const numbers[] = { "tasks", "oom", "attempts", "gpu_s", "wait_s", "run_s", "peak_mib", "energy_j" };
+	static const char *const numbers[] = { "tasks", "oom", "attempts", "gpu_s", "wait_s", "run_s", "peak_mib", "energy_j",
+					       "gpu_share_s" };
 	size_t i;
 	json_t *g;
-	fputs("user,group,month,tasks,oom,attempts,gpu_s,wait_s,run_s,peak_mib,energy_j\r\n", stdout);
+	fputs("user,group,month,tasks,oom,attempts,gpu_s,wait_s,run_s,peak_mib,energy_j,gpu_share_s\r\n", stdout);
 	json_array_foreach(groups, i, g) {
 		for (size_t k = 0; k < COUNT_OF(keys); k++) {
 			const char *text = member_text(g, keys[k]);
@@ -83,8 +93,10 @@ static void print_csv(const json_t *groups)
 
 void acct_groups_print(const json_t *groups, const struct term *term, bool csv)
 {
-	if (csv)
+	if (csv) {
 		print_csv(groups);
-	else if (json_array_size(groups))
+	} else if (json_array_size(groups)) {
+		putchar('\n');
 		print_table(groups, term);
+	}
 }

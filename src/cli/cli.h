@@ -79,8 +79,7 @@ int cli_finish(int rc);
 CLI_VERBS(X)
 #undef X
 
-/* Their tables, of the members `gpus` and `tasks` of radd's answers. */
+/* Its table, of the member `gpus` of radd's answer. */
 void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out);
-void verb_queue_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out);
 
 #endif

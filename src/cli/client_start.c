@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -92,7 +91,7 @@ static int read_report(int fd, struct buf *line)
 static int open_in_state(const char *name, char **path, struct error *err)
 {
 	scoped_free char *state = wire_own_state_dir();
-	if (io_make_dirs(state, 0700, err))
+	if (wire_make_state_dir(state, err))
 		return error_wrap(err, "starting radd");
 	*path = alloc_printf("%s/%s", state, name);
 	int fd = open(*path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

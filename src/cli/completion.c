@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Completion scripts: see completion.h. A script knows the verbs, and of each verb its options, what their values can be, and
- * whether its words are files. It asks no daemon, so that a key never waits.
+ * whether its words are files. Only for ids of tasks it asks `rad queue`: for a second at most, starting no daemon, and for as
+ * many as somebody may want to look through.
  */
 #include "cli/completion.h"
 
@@ -8,6 +9,9 @@
 #include "base/scope.h"
 
 #include <string.h>
+
+/* In each of the three shells; its argument is what a task is shown by. */
+#define IDS "RAD_NO_START=1 timeout 1 rad queue --noheader -o '%s' 2>/dev/null | head -n 1000"
 
 struct target { FILE *out; const char *verbs; };	/* what `help` takes */
 
@@ -20,14 +24,21 @@ struct script {
 /* Words of tasks and GPUs are no files. */
 static bool words_are_files(const struct cli_verb *v)
 {
-	return strchr(v->usage, '.') && !strstr(v->usage, "ID") && !strstr(v->usage, "GPU");
+	return strchr(v->usage, '.') && !strstr(v->usage, "ID") && !strstr(v->usage, "GPU") && !strstr(v->usage, "LIMIT");
+}
+
+/* Whether they are ids of tasks that live. */
+static bool words_are_ids(const struct cli_verb *v)
+{
+	return strstr(v->usage, "ID") != NULL;
 }
 
 /* What the words of a verb can be, or the first of them where files follow; NULL: they are free. */
 static const char *words_of(const struct cli_verb *v, const struct target *t)
 {
 	static const struct { const char *verb, *words; } fixed[] = {
-		{ "completion", "bash zsh fish" }, { "trace", "make import run" },
+		{ "bench", "collocate solo" }, { "completion", "bash zsh fish" }, { "trace", "make import run" },
+		{ "limit", "max_running= max_gpus= max_queued= max_mem=" },
 		{ "update", "priority= time= gpu-mem= max-slowdown= name=" },
 	};
 	for (size_t i = 0; i < COUNT_OF(fixed); i++)
@@ -53,10 +64,12 @@ static void quoted(FILE *out, const char *text)
 static void begin_bash(FILE *out, const struct cli_verb *verbs)
 {
 	/* One file a line: names hold blanks. */
-	fputs("# bash completion for rad\n_rad_files()\n{\n"
+	fputs("# bash completion for rad\n_rad_ids()\n{\n\t", out);
+	fprintf(out, IDS, "%i");
+	fputs("\n}\n_rad_files()\n{\n"
 	      "\tmapfile -t COMPREPLY < <(compgen \"$1\" -- \"$cur\")\n\tcompopt -o filenames 2>/dev/null\n}\n"
 	      "_rad()\n{\n"
-	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options= files= words=\n"
+	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options= files= words= ids=\n"
 	      "\tif [[ $cur == = ]]; then cur=; fi\n"
 	      "\tif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
 	      "\tif (( COMP_CWORD == 1 )); then\n\t\tCOMPREPLY=($(compgen -W '", out);
@@ -85,7 +98,8 @@ static void verb_bash(void *target, const struct cli_verb *v, const struct args_
 		else
 			fputs(") return ;;\n", out);
 	}
-	fprintf(out, "\t\tesac\n\t\tfiles=%s words='%s' options='", words_are_files(v) ? "yes" : "", words ? words : "");
+	fprintf(out, "\t\tesac\n\t\tfiles=%s ids=%s words='%s' options='", words_are_files(v) ? "yes" : "",
+		words_are_ids(v) ? "yes" : "", words ? words : "");
 	for (const struct args_option *o = options; o->name; o++)
 		if (o->help)
 			fprintf(out, "--%s ", o->name);
@@ -95,6 +109,8 @@ static void verb_bash(void *target, const struct cli_verb *v, const struct args_
 static void end_bash(FILE *out)
 {
 	fputs("\tesac\n\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+	      "\telif [[ $ids && $cur != *=* ]]; then\n\t\tCOMPREPLY=($(compgen -W \"$(_rad_ids) $words\" -- \"$cur\")) || :\n"
+	      "\t\tif [[ ${COMPREPLY-} == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
 	      "\telif [[ $words ]] && { (( COMP_CWORD == 2 )) || [[ ! $files ]]; }; then\n"
 	      "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
 	      "\t\tif [[ ${COMPREPLY-} == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
@@ -116,7 +132,9 @@ static void zsh_text(FILE *out, const char *text)
 
 static void begin_zsh(FILE *out, const struct cli_verb *verbs)
 {
-	fputs("#compdef rad\n_rad() {\n\tlocal -a verbs\n\tverbs=(\n", out);
+	fputs("#compdef rad\n_rad_ids() {\n\tlocal -a ids\n\tids=(${(f)\"$(", out);
+	fprintf(out, IDS, "%i:%j (%t)");
+	fputs(")\"})\n\t_describe -V task ids \"$@\"\n}\n_rad() {\n\tlocal -a verbs\n\tverbs=(\n", out);
 	for (const struct cli_verb *v = verbs; v->name; v++) {
 		fprintf(out, "\t\t'%s:", v->name);
 		zsh_text(out, v->help);
@@ -152,9 +170,13 @@ static void verb_zsh(void *target, const struct cli_verb *v, const struct args_o
 		if (o->help)
 			zsh_option(out, o);
 	zsh_option(out, &help);
-	if (words)
+	if (words_are_ids(v) && words)
+		fprintf(out, " \\\n\t\t'*:task:{_rad_ids; compadd -S \"\" -- %s}'", words);
+	else if (words)
 		fprintf(out, " \\\n\t\t'%c:word:(%s)'", words_are_files(v) ? '1' : '*', words);
-	if (!words || words_are_files(v))
+	else if (words_are_ids(v))
+		fputs(" \\\n\t\t'*:task:_rad_ids'", out);
+	if (!words_are_ids(v) && (!words || words_are_files(v)))
 		fprintf(out, " \\\n\t\t'*:%s'", words_are_files(v) ? "file:_files" : "word:");
 	fputs(" ;;\n", out);
 }
@@ -168,7 +190,9 @@ static void end_zsh(FILE *out)
 
 static void begin_fish(FILE *out, const struct cli_verb *verbs)
 {
-	fputs("# fish completion for rad\ncomplete -c rad -n __fish_use_subcommand -f\n", out);
+	fputs("# fish completion for rad\nfunction __rad_ids\n\t", out);
+	fprintf(out, "env " IDS, "%i\t%j (%t)");
+	fputs("\nend\ncomplete -c rad -n __fish_use_subcommand -f\n", out);
 	for (const struct cli_verb *v = verbs; v->name; v++) {
 		fprintf(out, "complete -c rad -n __fish_use_subcommand -f -a %s -d '", v->name);
 		quoted(out, v->help);
@@ -185,6 +209,8 @@ static void verb_fish(void *target, const struct cli_verb *v, const struct args_
 		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -a '%s'\n", v->name, words);
 	if (!words_are_files(v))
 		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -f\n", v->name);
+	if (words_are_ids(v))
+		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -a '(__rad_ids)'\n", v->name);
 	for (const struct args_option *o = options; o->name; o++) {
 		if (!o->help)
 			continue;

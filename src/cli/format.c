@@ -79,6 +79,32 @@ char *format_energy(double joules, char buf[FORMAT_LEN])
 	return buf;
 }
 
+struct format_energy_unit format_energy_unit(double most_j)
+{
+	if (most_j >= 3.6e7)
+		return (struct format_energy_unit){ "ENERGY kWh", 3.6e6, 2 };
+	if (most_j >= 3600)
+		return (struct format_energy_unit){ "ENERGY Wh", 3600, 1 };
+	return (struct format_energy_unit){ "ENERGY J", 1, 0 };
+}
+
+char *format_energy_in(const struct format_energy_unit *u, double joules, char buf[FORMAT_LEN])
+{
+	if (isnan(joules))
+		return unknown(buf);
+	snprintf(buf, FORMAT_LEN, "%.*f", u->digits, joules / u->joules);
+	return buf;
+}
+
+char *format_hours(double seconds, char buf[FORMAT_LEN])
+{
+	double hours = seconds / 3600;
+	if (isnan(hours))
+		return unknown(buf);
+	snprintf(buf, FORMAT_LEN, "%.3f", hours);
+	return buf;
+}
+
 char *format_time(const char *iso, char buf[FORMAT_LEN])
 {
 	int64_t ms;
@@ -116,10 +142,10 @@ const char *format_share(const char *mode)
 enum style format_state_style(enum task_state s)
 {
 	switch (s) {
-	case TASK_RUNNING: return STYLE_GREEN;
+	case TASK_RUNNING: return STYLE_GOOD;
 	case TASK_HELD: return STYLE_DIM;
-	case TASK_FAILED: case TASK_OUT_OF_MEMORY: case TASK_TIMEOUT: case TASK_LOST: return STYLE_RED;
-	case TASK_CANCELLED: return STYLE_YELLOW;
+	case TASK_FAILED: case TASK_OUT_OF_MEMORY: case TASK_TIMEOUT: case TASK_LOST: return STYLE_BAD;
+	case TASK_CANCELLED: return STYLE_WARN;
 	default: return STYLE_PLAIN;
 	}
 }

@@ -19,6 +19,12 @@ char *format_seconds(double s, char buf[FORMAT_LEN]);
 char *format_left(double s, char buf[FORMAT_LEN]);
 char *format_percent(double fraction, char buf[FORMAT_LEN]);
 char *format_energy(double joules, char buf[FORMAT_LEN]);
+/* The unit of a column of energies, by its largest (NaN: none is known): the title with the unit in it, and the value. */
+struct format_energy_unit { const char *title; double joules; int digits; };
+struct format_energy_unit format_energy_unit(double most_j);
+char *format_energy_in(const struct format_energy_unit *u, double joules, char buf[FORMAT_LEN]);
+/* Hours for a bill: "12.346". */
+char *format_hours(double seconds, char buf[FORMAT_LEN]);
 /* A length of time in a sentence: "7 days", "12 hours", else as format_seconds. */
 char *format_span(double s, char buf[FORMAT_LEN]);
 /* An ISO time of the daemon in the caller's time zone, to the second. */

@@ -90,15 +90,18 @@ static char *value_place(const json_t *t, const json_t *gpus)
 	return s == TASK_PENDING || s == TASK_HELD ? alloc_printf("(%s)", member_text(t, "reason")) : where(t, gpus);
 }
 
-static const struct field { char letter; const char *title; value_of value; } fields[] = {
+/* `member`: what radd is asked for it, beside id, name, user and state; NULL: nothing. */
+static const struct field { char letter; const char *title; value_of value; const char *member, *member2; } fields[] = {
 	{ 'i', "JOBID", value_id }, { 'A', "JOBID", value_job }, { 'F', "ARRAY_JOB_ID", value_job },
-	{ 'K', "ARRAY_TASK_ID", value_index },
-	{ 'j', "NAME", value_name }, { 'u', "USER", value_user }, { 't', "ST", value_code }, { 'T', "STATE", value_state },
-	{ 'M', "TIME", value_ran }, { 'l', "TIME_LIMIT", value_limit }, { 'L', "TIME_LEFT", value_left },
-	{ 'V', "SUBMIT_TIME", value_submitted }, { 'S', "START_TIME", value_started }, { 'e', "END_TIME", value_ended },
-	{ 'Q', "PRIORITY", value_priority }, { 'p', "PRIORITY", value_priority }, { 'b', "TRES_PER_NODE", value_gres },
-	{ 'Z', "WORK_DIR", value_folder }, { 'o', "COMMAND", value_command }, { 'r', "REASON", value_reason },
-	{ 'N', "GPUS", value_gpus }, { 'm', "GPU_MEM", value_memory }, { 'R', "GPU(REASON)", value_place },
+	{ 'K', "ARRAY_TASK_ID", value_index }, { 'j', "NAME", value_name }, { 'u', "USER", value_user },
+	{ 't', "ST", value_code }, { 'T', "STATE", value_state }, { 'M', "TIME", value_ran, "run_s" },
+	{ 'l', "TIME_LIMIT", value_limit, "time_limit_s" }, { 'L', "TIME_LEFT", value_left, "time_limit_s", "run_s" },
+	{ 'V', "SUBMIT_TIME", value_submitted, "submit_time" }, { 'S', "START_TIME", value_started, "start_time" },
+	{ 'e', "END_TIME", value_ended, "end_time" }, { 'Q', "PRIORITY", value_priority, "priority" },
+	{ 'p', "PRIORITY", value_priority, "priority" }, { 'b', "TRES_PER_NODE", value_gres, "gpus_requested" },
+	{ 'Z', "WORK_DIR", value_folder, "cwd" }, { 'o', "COMMAND", value_command, "command" },
+	{ 'r', "REASON", value_reason, "reason" }, { 'N', "GPUS", value_gpus, "attempts" },
+	{ 'm', "GPU_MEM", value_memory, "estimate" }, { 'R', "GPU(REASON)", value_place, "reason", "attempts" },
 };
 
 /* The field that begins at *p, a '%', and goes on behind it. NULL: it stands for nothing. */
@@ -130,6 +133,27 @@ int queue_format_check(const char *format, struct error *err)
 					 "i A F K j u t T M l L V S e Q p b Z o r N m R", p);
 	}
 	return 0;
+}
+
+size_t queue_format_members(const char *format, const char *members[QUEUE_FORMAT_MEMBERS])
+{
+	bool right;
+	unsigned size;
+	size_t n = 0;
+	for (const char *p = format; *p;) {
+		const struct field *f = *p == '%' && p[1] != '%' ? take_field(&p, &right, &size) : NULL;
+		const char *const asked[] = { f ? f->member : NULL, f ? f->member2 : NULL };
+		for (size_t i = 0; i < COUNT_OF(asked); i++) {
+			size_t k = 0;
+			while (k < n && asked[i] && strcmp(members[k], asked[i]))
+				k++;
+			if (asked[i] && k == n && n < QUEUE_FORMAT_MEMBERS)
+				members[n++] = asked[i];
+		}
+		if (!f)
+			p += 1 + (*p == '%');
+	}
+	return n;
 }
 
 /* Cut and filled by columns of the terminal, not by bytes. */

@@ -13,6 +13,9 @@
 
 /* Refuses what stands for nothing here. */
 int queue_format_check(const char *format, struct error *err);
+/* What radd has to be asked of each task for it, beside id, name, user and state: fills the list and returns how many. */
+#define QUEUE_FORMAT_MEMBERS 16
+size_t queue_format_members(const char *format, const char *members[QUEUE_FORMAT_MEMBERS]);
 /* A line of titles, unless not wanted, and one for each task; `gpus` is the member of radd's answer. */
 void queue_format_print(const char *format, bool titles, const json_t *tasks, const json_t *gpus, FILE *out);
 

@@ -11,7 +11,10 @@
 
 /* Fills uid of a request: that user's, by name or number. */
 int span_fill_user(json_t *request, const char *user, struct error *err);
-/* Fills from_ms, to_ms and uid of a request to `acct`. `since` NULL: today's midnight; `until` and `user` NULL: not limited. */
+/* Fills from_ms, to_ms and uid of a request to `acct`. `since` NULL: today's midnight; `until` and `user` NULL: not limited,
+ * nor is it by "all" where no user has that name. */
 int span_fill(json_t *request, const char *since, const char *until, const char *user, struct error *err);
+/* The same for one month, "2026-11". */
+int span_fill_month(json_t *request, const char *month, const char *user, struct error *err);
 
 #endif

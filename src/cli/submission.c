@@ -39,7 +39,7 @@ static int fail(const struct cli_call *c, const struct submit_flags *flags, cons
 	return flags->usage ? cli_usage(c, "%s", err->text) : cli_fail(c, err);
 }
 
-static json_t *send_spec(const struct spec *s, bool dry_run, const char *capture, struct error *err)
+json_t *submission_queue(const struct spec *s, bool dry_run, const char *capture, struct error *err)
 {
 	scoped_fd int fd = client_connect_or_start(err);
 	json_t *request = submit_request(s);
@@ -47,7 +47,11 @@ static json_t *send_spec(const struct spec *s, bool dry_run, const char *capture
 		json_object_set_new(request, "dry_run", json_true());
 	if (capture)
 		json_object_set_new(request, "capture", json_string(capture));
-	return client_call_on(fd, request, err);
+	json_t *reply = client_call_on(fd, request, err);
+	double wait_s = member_number(reply, "capture_wait_s");
+	if (wait_s >= 1)
+		submit_capture_start(s, member_text(reply, "id"), (int64_t)wait_s);
+	return reply;
 }
 
 /* What memory the spec's files say that it takes, on the server's first GPU. radd runs no slow estimator for a question that
@@ -74,7 +78,7 @@ static json_t *preview_with_files(struct spec *s, json_t *reply, struct error *e
 	if (strcmp(by, "none") || !(s->capture || s->model) || !estimate_here(s, &said))
 		return reply;
 	s->gpu_mem_mib = said.value.claim_mib;
-	json_t *better = send_spec(s, true, NULL, err);
+	json_t *better = submission_queue(s, true, NULL, err);
 	if (better)
 		json_object_set_new(better, "estimate", task_estimate_json(&said.value));
 	json_decref(reply);
@@ -100,10 +104,7 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	}
 	for (size_t i = 0; i < flags->n_notes; i++)
 		cli_note("%s", flags->notes[i]);
-	*reply = send_spec(spec, flags->dry_run, flags->capture, &err);
-	double wait_s = member_number(*reply, "capture_wait_s");
-	if (wait_s >= 1)
-		submit_capture_start(spec, member_text(*reply, "id"), (int64_t)wait_s);
+	*reply = submission_queue(spec, flags->dry_run, flags->capture, &err);
 	if (*reply && flags->dry_run)
 		*reply = preview_with_files(spec, *reply, &err);
 	spec_unref(spec);

@@ -12,6 +12,14 @@
  * reference), or false with c->rc set when there is nothing more to do. *flags is to be cleared by the caller either way. */
 bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply);
 
+/* Submits one, and starts its capture where that is waited for. The answer, a new reference, or NULL. */
+json_t *submission_queue(const struct spec *s, bool dry_run, const char *capture, struct error *err);
+
+/* Submits what an experiment file of radT says (cli/submit_radt.h): all of its rows, or none. Returns the exit code. */
+int submission_radt(struct cli_call *c, const char *path);
+/* The file that --radt names on this command line; NULL: none. */
+const char *submission_radt_path(const struct cli_call *c);
+
 /* "Needs 12.3G on each GPU (declared)", if that is known. */
 void submission_print_estimate(const json_t *estimate);
 /* The answer to a --dry-run. Returns CLI_DONE. */

@@ -400,6 +400,10 @@ static int read_job(struct submit_job *j, const struct args *a, const struct arg
 	if (!j->caller_dir)
 		return error_errno(err, "the current folder");
 	const char *wrap = given_value(a, options, "wrap");
+	if (given_value(a, options, "radt")) {
+		j->flags->usage = true;
+		return error_set(err, ERR_INVALID, "--radt is of 'rad submit'");
+	}
 	if (wrap ? read_wrap(j, wrap, a->words, err) : read_words(j, a->words, a->dashes, err)) {
 		j->flags->usage = j->flags->usage || wrap;
 		return -1;

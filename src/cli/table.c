@@ -19,6 +19,7 @@ struct table {
 	size_t n_columns;
 	struct cell *cells;
 	size_t n, cap;
+	unsigned *natural;	/* as wide as what is in them */
 };
 
 struct table *table_create(const struct table_column *columns, size_t n)
@@ -26,6 +27,9 @@ struct table *table_create(const struct table_column *columns, size_t n)
 	struct table *t = alloc_zero(sizeof *t);
 	t->columns = columns;
 	t->n_columns = n;
+	t->natural = alloc_zero(n * sizeof *t->natural);
+	for (size_t i = 0; i < n; i++)
+		t->natural[i] = term_columns(columns[i].title);
 	return t;
 }
 
@@ -33,13 +37,17 @@ void table_destroy(struct table *t)
 {
 	for (size_t i = 0; t && i < t->n; i++)
 		free(t->cells[i].text);
-	if (t)
+	if (t) {
 		free(t->cells);
+		free(t->natural);
+	}
 	free(t);
 }
 
 void table_cell(struct table *t, enum style style, const char *text)
 {
+	unsigned *natural = &t->natural[t->n % t->n_columns], columns = term_columns(text);
+	*natural = columns > *natural ? columns : *natural;
 	alloc_grow(t->cells, t->n, t->cap);
 	t->cells[t->n++] = (struct cell){ alloc_string(text), style };
 }
@@ -54,18 +62,45 @@ void table_printf(struct table *t, enum style style, const char *fmt, ...)
 	table_cell(t, style, text);
 }
 
+/* ---- widths; 0: the column is left out ---- */
+
 static unsigned total_of(const struct table *t, const unsigned *widths)
 {
 	unsigned total = 0;
 	for (size_t i = 0; i < t->n_columns; i++)
-		total += widths[i] + (i ? GAP : 0);
-	return total;
+		total += widths[i] ? widths[i] + GAP : 0;
+	return total > GAP ? total - GAP : 0;
+}
+
+/* As narrow as it may become. */
+static unsigned least_of(const struct table *t, const unsigned *widths)
+{
+	unsigned total = 0;
+	for (size_t i = 0; i < t->n_columns; i++) {
+		unsigned min = t->columns[i].min;
+		total += widths[i] ? (min && min < widths[i] ? min : widths[i]) + GAP : 0;
+	}
+	return total > GAP ? total - GAP : 0;
+}
+
+/* Leaves out what matters least, one column at a time, until the rest can be made to fit. */
+static void drop(const struct table *t, unsigned *widths, unsigned width)
+{
+	while (least_of(t, widths) > width) {
+		size_t last = t->n_columns;
+		for (size_t i = 0; i < t->n_columns; i++)
+			if (widths[i] && t->columns[i].drop && (last == t->n_columns || t->columns[i].drop > t->columns[last].drop))
+				last = i;
+		if (last == t->n_columns)
+			return;
+		widths[last] = 0;
+	}
 }
 
 /* Takes columns from the widest that may be shortened, one at a time, so that several shrink evenly. */
-static void fit(const struct table *t, unsigned *widths, unsigned width)
+static void shrink(const struct table *t, unsigned *widths, unsigned width)
 {
-	for (unsigned total = total_of(t, widths); width && total > width; total--) {
+	for (unsigned total = total_of(t, widths); total > width; total--) {
 		size_t widest = t->n_columns;
 		for (size_t i = 0; i < t->n_columns; i++)
 			if (t->columns[i].min && widths[i] > t->columns[i].min && (widest == t->n_columns || widths[i] >= widths[widest]))
@@ -76,40 +111,71 @@ static void fit(const struct table *t, unsigned *widths, unsigned width)
 	}
 }
 
+/* Free it. */
+static unsigned *widths_for(const struct table *t, const struct term *term)
+{
+	unsigned *widths = alloc_zero(t->n_columns * sizeof *widths);
+	memcpy(widths, t->natural, t->n_columns * sizeof *widths);
+	if (term->width) {
+		drop(t, widths, term->width);
+		shrink(t, widths, term->width);
+	}
+	return widths;
+}
+
+/* ---- lines ---- */
+
 static void print_row(const struct table *t, const struct cell *row, const unsigned *widths, const struct term *term, FILE *out)
 {
 	size_t n = t->n_columns;
-	while (n > 1 && !*row[n - 1].text)	/* nothing behind the last text of a line */
+	bool any = false;
+	while (n > 1 && (!*row[n - 1].text || !widths[n - 1]))	/* nothing behind the last text of a line */
 		n--;
 	for (size_t i = 0; i < n; i++) {
-		bool last = i + 1 == n;
+		if (!widths[i])
+			continue;
 		scoped_free char *text = term_text(row[i].text, widths[i], term);
 		int pad = (int)widths[i] - (int)term_columns(text);
-		fprintf(out, "%s%*s", i ? "  " : "", t->columns[i].right && pad > 0 ? pad : 0, "");
+		fprintf(out, "%s%*s", any ? "  " : "", t->columns[i].right && pad > 0 ? pad : 0, "");
 		if (row[i].style == STYLE_PLAIN)
 			fputs(text, out);
 		else
 			fprintf(out, "%s%s%s", term_style(term, row[i].style), text, term_style(term, STYLE_PLAIN));
-		if (!last && !t->columns[i].right && pad > 0)
+		if (i + 1 < n && !t->columns[i].right && pad > 0)
 			fprintf(out, "%*s", pad, "");
+		any = true;
 	}
 	putc('\n', out);
 }
 
-void table_print(const struct table *t, const struct term *term, FILE *out)
+static void print_titles(const struct table *t, const char *title, const unsigned *widths, const struct term *term, FILE *out)
 {
-	scoped_free unsigned *widths = alloc_zero(t->n_columns * sizeof *widths);
 	scoped_free struct cell *titles = alloc_zero(t->n_columns * sizeof *titles);
 	for (size_t i = 0; i < t->n_columns; i++) {
-		titles[i] = (struct cell){ (char *)t->columns[i].title, STYLE_BOLD };
-		widths[i] = term_columns(t->columns[i].title);
+		bool marked = title && !strcmp(title, t->columns[i].title);
+		titles[i] = (struct cell){ (char *)t->columns[i].title, marked ? STYLE_GOOD : STYLE_BOLD };
 	}
-	for (size_t i = 0; i < t->n; i++) {
-		unsigned w = term_columns(t->cells[i].text);
-		widths[i % t->n_columns] = w > widths[i % t->n_columns] ? w : widths[i % t->n_columns];
-	}
-	fit(t, widths, term->width);
 	print_row(t, titles, widths, term, out);
+}
+
+void table_print_titles(const struct table *t, const char *title, const struct term *term, FILE *out)
+{
+	scoped_free unsigned *widths = widths_for(t, term);
+	print_titles(t, title, widths, term, out);
+}
+
+void table_print_one(const struct table *t, size_t row, bool bare, const struct term *term, FILE *out)
+{
+	scoped_free unsigned *widths = widths_for(t, term);
+	struct term plain = *term;
+	plain.colour = term->colour && !bare;
+	print_row(t, t->cells + row * t->n_columns, widths, &plain, out);
+}
+
+void table_print(const struct table *t, const struct term *term, FILE *out)
+{
+	scoped_free unsigned *widths = widths_for(t, term);
+	print_titles(t, NULL, widths, term, out);
 	for (size_t i = 0; i + t->n_columns <= t->n; i += t->n_columns)
 		print_row(t, t->cells + i, widths, term, out);
 }

@@ -3,6 +3,7 @@
  */
 #include "cli/term.h"
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/scope.h"
 #include "base/units.h"
@@ -37,7 +38,7 @@ struct term term_ask(void)
 
 const char *term_style(const struct term *term, enum style style)
 {
-	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[31m" };
+	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[2m", "\033[94m", "\033[95m", "\033[91m" };
 	return term->colour ? codes[style] : "";
 }
 
@@ -72,11 +73,22 @@ void term_disarm(char *text)
 	*to = 0;
 }
 
+/* How many bytes at its beginning are printable ASCII, each of one column: most text is nothing else, and a table of ten
+ * thousand tasks is much text. */
+static size_t plain_bytes(const char *text)
+{
+	size_t n = 0;
+	while (text[n] >= ' ' && text[n] < 0x7f)
+		n++;
+	return n;
+}
+
 unsigned term_columns(const char *text)
 {
-	unsigned total = 0, w;
+	size_t plain = plain_bytes(text);
+	unsigned total = (unsigned)plain, w;
 	bool bad;
-	for (; *text; text += next_char(text, &w, &bad), total += w)
+	for (text += plain; *text; text += next_char(text, &w, &bad), total += w)
 		;
 	return total;
 }
@@ -84,6 +96,9 @@ unsigned term_columns(const char *text)
 char *term_text(const char *text, unsigned width, const struct term *term)
 {
 	struct buf out = { 0 };
+	size_t plain = plain_bytes(text);
+	if (!text[plain] && (!width || plain <= width))
+		return alloc_string(text);
 	bool cut = width && term_columns(text) > width, bad;
 	const char *mark = term->utf8 ? "…" : "~";
 	unsigned room = cut ? width - 1 : ~0u, w;

@@ -19,7 +19,9 @@ struct term {
 /* Asks the environment (COLUMNS, NO_COLOR, TERM, locale) and the terminal. */
 struct term term_ask(void);
 
-enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
+/* Bright blue, magenta and red: of the sixteen colours, those that can be read on a light and on a dark ground in the palettes
+ * of common terminals (doc/decisions/0127). Nothing is told by colour alone. */
+enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GOOD, STYLE_WARN, STYLE_BAD };
 
 /* Text for a terminal in at most `width` columns (0: no limit), control characters made harmless. Free it. */
 char *term_text(const char *text, unsigned width, const struct term *term);

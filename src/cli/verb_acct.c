@@ -20,27 +20,31 @@
 /* ---- what a task took ---- */
 
 /* Sums and maxima over attempts; NaN where nothing is known. */
-struct took { double gpu_s, energy_j, peak_mib, smact; unsigned attempts, ooms; };
+struct took { double gpu_s, share_s, energy_j, peak_mib, smact; unsigned attempts, ooms; };
 
 static double plus(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
 static double larger(double a, double b) { return isnan(a) || b > a ? b : a; }
 
+/* On one of its GPUs, whether it was alone there, and as a share of it. NaN: this radd is of an earlier release. */
 static double attempt_s(const json_t *attempt)
 {
-	int64_t from, to;
-	if (clock_parse_iso(member_text(attempt, "start"), &from) || clock_parse_iso(member_text(attempt, "end"), &to))
-		return NAN;
-	return (double)(to - from) / 1000;
+	return member_number(attempt, "gpu_s") / (double)json_array_size(json_object_get(attempt, "gpus"));
+}
+
+static double attempt_share_s(const json_t *attempt, size_t gpu)
+{
+	const json_t *share = json_array_get(json_object_get(attempt, "gpu_share_s"), gpu);
+	return json_is_number(share) ? json_number_value(share) : NAN;
 }
 
 static struct took took_of(const json_t *task)
 {
-	struct took sum = { .gpu_s = NAN, .energy_j = NAN, .peak_mib = NAN, .smact = NAN };
+	struct took sum = { .gpu_s = member_number(task, "gpu_s"), .share_s = member_number(task, "gpu_share_s"), .energy_j = NAN,
+			    .peak_mib = NAN, .smact = NAN };
 	size_t i;
 	json_t *a;
 	const json_t *attempts = json_object_get(task, "attempts");
 	json_array_foreach(attempts, i, a) {
-		sum.gpu_s = plus(sum.gpu_s, attempt_s(a) * (double)json_array_size(json_object_get(a, "gpus")));
 		sum.energy_j = plus(sum.energy_j, member_number(a, "energy_j"));
 		sum.peak_mib = larger(sum.peak_mib, member_number(a, "peak_mib"));
 		sum.smact = member_number(a, "mean_smact");	/* of the last one: the run that counts */
@@ -52,7 +56,7 @@ static struct took took_of(const json_t *task)
 
 /* ---- sums by user and by GPU ---- */
 
-struct acct_group { char *name; unsigned tasks, ooms; double wait_s, run_s, gpu_s, energy_j, peak_mib; };
+struct acct_group { char *name; unsigned tasks, ooms; double wait_s, run_s, gpu_s, share_s, energy_j, peak_mib; };
 struct acct_groups { struct acct_group *list; size_t n, cap; };
 
 static struct acct_group *group_of(struct acct_groups *g, const char *name)
@@ -61,7 +65,8 @@ static struct acct_group *group_of(struct acct_groups *g, const char *name)
 		if (!strcmp(g->list[i].name, name))
 			return &g->list[i];
 	alloc_grow(g->list, g->n, g->cap);
-	g->list[g->n] = (struct acct_group){ .name = alloc_string(name), .gpu_s = NAN, .energy_j = NAN, .peak_mib = NAN };
+	g->list[g->n] = (struct acct_group){ .name = alloc_string(name), .gpu_s = NAN, .share_s = NAN, .energy_j = NAN,
+					     .peak_mib = NAN };
 	return &g->list[g->n++];
 }
 
@@ -81,6 +86,7 @@ static void add_to_user(struct acct_groups *users, const json_t *task)
 	g->wait_s += member_number(task, "wait_s");
 	g->run_s += member_number(task, "run_s");
 	g->gpu_s = plus(g->gpu_s, took.gpu_s);
+	g->share_s = plus(g->share_s, took.share_s);
 	g->energy_j = plus(g->energy_j, took.energy_j);
 	g->peak_mib = larger(g->peak_mib, took.peak_mib);
 }
@@ -98,6 +104,7 @@ static void add_to_gpus(struct acct_groups *gpus, const json_t *task)
 			g->tasks++;
 			g->ooms += !strcmp(member_text(a, "verdict"), "oom");
 			g->gpu_s = plus(g->gpu_s, attempt_s(a));
+			g->share_s = plus(g->share_s, attempt_share_s(a, k));
 			g->energy_j = plus(g->energy_j, member_number(a, "energy_j") / (double)json_array_size(on));
 			g->peak_mib = larger(g->peak_mib, member_number(a, "peak_mib"));
 		}
@@ -109,8 +116,8 @@ static json_t *groups_json(const struct acct_groups *g, const char *name, bool t
 	json_t *list = json_array();
 	for (size_t i = 0; i < g->n; i++) {
 		const struct acct_group *x = &g->list[i];
-		json_t *o = json_pack("{ss, si, si, so, so, so}", name, x->name, times ? "tasks" : "attempts", (int)x->tasks, "oom",
-			(int)x->ooms, "gpu_s", json_round3(x->gpu_s), "energy_j", json_round3(x->energy_j),
+		json_t *o = json_pack("{ss, si, si, so, so, so, so}", name, x->name, times ? "tasks" : "attempts", (int)x->tasks, "oom",
+			(int)x->ooms, "gpu_s", json_round3(x->gpu_s), "gpu_share_s", json_round3(x->share_s), "energy_j", json_round3(x->energy_j),
 			"peak_mib", json_round3(x->peak_mib));
 		if (times) {
 			json_object_set_new(o, "wait_s", json_round3(x->wait_s));
@@ -125,15 +132,20 @@ static json_t *groups_json(const struct acct_groups *g, const char *name, bool t
 
 static void print_tasks(const json_t *tasks, const struct term *term)
 {
-	static const struct table_column columns[] = {
-		{ "ID", .right = true }, { "NAME", .min = 6 }, { "USER", .min = 5 }, { "ST" }, { "WAIT", .right = true },
-		{ "RUN", .right = true }, { "TRY", .right = true }, { "PEAK", .right = true }, { "CLAIM", .right = true },
-		{ "SMACT", .right = true }, { "ENERGY", .right = true },
+	double most_j = NAN;
+	size_t i;
+	json_t *t;
+	json_array_foreach(tasks, i, t)
+		most_j = larger(most_j, took_of(t).energy_j);
+	const struct format_energy_unit unit = format_energy_unit(most_j);
+	const struct table_column columns[] = {
+		{ "ID", .right = true }, { "NAME", .min = 6 }, { "USER", .min = 5 }, { "ST" }, { "WAIT", .right = true, .drop = 1 },
+		{ "RUN", .right = true }, { "TRY", .right = true, .drop = 5 }, { "GPU HOURS", .right = true, .drop = 6 },
+		{ "SHARES", .right = true, .drop = 7 }, { "PEAK", .right = true }, { "CLAIM", .right = true, .drop = 4 },
+		{ "SMACT", .right = true, .drop = 3 }, { unit.title, .right = true, .drop = 2 },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	char text[FORMAT_LEN];
-	size_t i;
-	json_t *t;
 	json_array_foreach(tasks, i, t) {
 		struct took took = took_of(t);
 		table_cell(table, STYLE_PLAIN, member_text(t, "id"));
@@ -144,11 +156,14 @@ static void print_tasks(const json_t *tasks, const struct term *term)
 		table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "wait_s"), text));
 		table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "run_s"), text));
 		table_printf(table, STYLE_PLAIN, "%u", took.attempts);
+		table_cell(table, STYLE_PLAIN, format_hours(took.gpu_s, text));
+		table_cell(table, STYLE_PLAIN, format_hours(took.share_s, text));
 		table_cell(table, STYLE_PLAIN, format_mib(took.peak_mib, text));
 		table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
 		table_cell(table, STYLE_PLAIN, format_percent(took.smact, text));
-		table_cell(table, STYLE_PLAIN, format_energy(took.energy_j, text));
+		table_cell(table, STYLE_PLAIN, format_energy_in(&unit, took.energy_j, text));
 	}
+	putchar('\n');
 	table_print(table, term, stdout);
 	table_destroy(table);
 }
@@ -172,9 +187,14 @@ static void name_gpus(struct acct_groups *g)
 
 static void print_groups(struct acct_groups *g, const char *title, bool times, const struct term *term)
 {
+	double most_j = NAN;
+	for (size_t i = 0; i < g->n; i++)
+		most_j = larger(most_j, g->list[i].energy_j);
+	const struct format_energy_unit unit = format_energy_unit(most_j);
 	const struct table_column columns[] = {
-		{ title }, { times ? "TASKS" : "ATTEMPTS", .right = true }, { "OOM", .right = true },
-		{ "GPU TIME", .right = true }, { "PEAK", .right = true }, { "ENERGY", .right = true },
+		{ title, .min = 4 }, { times ? "TASKS" : "ATTEMPTS", .right = true }, { "OOM", .right = true, .drop = 2 },
+		{ "GPU HOURS", .right = true }, { "SHARES", .right = true }, { "PEAK", .right = true, .drop = 1 },
+		{ unit.title, .right = true },
 	};
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	char text[FORMAT_LEN];
@@ -184,9 +204,10 @@ static void print_groups(struct acct_groups *g, const char *title, bool times, c
 		table_cell(table, STYLE_PLAIN, g->list[i].name);
 		table_printf(table, STYLE_PLAIN, "%u", g->list[i].tasks);
 		table_printf(table, STYLE_PLAIN, "%u", g->list[i].ooms);
-		table_cell(table, STYLE_PLAIN, format_seconds(g->list[i].gpu_s, text));
+		table_cell(table, STYLE_PLAIN, format_hours(g->list[i].gpu_s, text));
+		table_cell(table, STYLE_PLAIN, format_hours(g->list[i].share_s, text));
 		table_cell(table, STYLE_PLAIN, format_mib(g->list[i].peak_mib, text));
-		table_cell(table, STYLE_PLAIN, format_energy(g->list[i].energy_j, text));
+		table_cell(table, STYLE_PLAIN, format_energy_in(&unit, g->list[i].energy_j, text));
 	}
 	putchar('\n');
 	table_print(table, term, stdout);
@@ -197,14 +218,19 @@ static void print_totals(const json_t *totals)
 {
 	char a[FORMAT_LEN], b[FORMAT_LEN];
 	long long tasks = member_int(totals, "tasks"), attempts = member_int(totals, "attempts");
-	printf("\n%lld task%s in %lld attempt%s, %lld of them out of memory\n", tasks, tasks == 1 ? "" : "s", attempts,
+	printf("%lld task%s in %lld attempt%s, %lld of them out of memory\n", tasks, tasks == 1 ? "" : "s", attempts,
 	       attempts == 1 ? "" : "s", (long long)member_int(totals, "oom"));
 	printf("%s from first submission to last end\n", format_seconds(member_number(totals, "trace_total_s"), a));
 	printf("mean wait %s, mean run %s\n", format_seconds(member_number(totals, "avg_wait_s"), a),
 	       format_seconds(member_number(totals, "avg_exec_s"), b));
 	printf("mean completion %s, 95 %% within %s\n", format_seconds(member_number(totals, "avg_jct_s"), a),
 	       format_seconds(member_number(totals, "p95_jct_s"), b));
-	printf("%.2f GPU hours, %s\n", member_number(totals, "gpu_hours"), format_energy(member_number(totals, "energy_j"), a));
+	printf("%s GPU hours", format_hours(member_number(totals, "gpu_hours") * 3600, a));
+	if (!isnan(member_number(totals, "gpu_share_hours")))
+		printf("; as shares, which add up to the clock's: %s",
+		       format_hours(member_number(totals, "gpu_share_hours") * 3600, a));
+	double energy_j = member_number(totals, "energy_j");
+	printf("\n%s\n", isnan(energy_j) ? "energy not known" : format_energy(energy_j, a));
 }
 
 /* ---- CSV ---- */
@@ -239,7 +265,7 @@ static void print_csv(const json_t *tasks)
 	size_t i;
 	json_t *t;
 	fputs("id,name,user,state,submit_time,start_time,end_time,wait_s,held_s,run_s,lost_s,jct_s,exit_code,signal,gpus_requested,"
-	      "attempts,claim_mib,peak_mib,gpu_s,energy_j\r\n", stdout);
+	      "attempts,claim_mib,peak_mib,gpu_s,energy_j,gpu_share_s\r\n", stdout);
 	json_array_foreach(tasks, i, t) {
 		struct took took = took_of(t);
 		for (size_t k = 0; k < COUNT_OF(texts); k++) {
@@ -254,6 +280,7 @@ static void print_csv(const json_t *tasks)
 		csv_number(took.peak_mib);
 		csv_number(took.gpu_s);
 		csv_number(took.energy_j);
+		csv_number(took.share_s);
 		fputs("\r\n", stdout);
 	}
 }
@@ -278,11 +305,11 @@ static void print_all(json_t *reply, bool json)
 	} else if (!json_array_size(tasks)) {
 		puts("No task ended in that time");
 	} else {
-		print_tasks(tasks, &term);
+		print_totals(json_object_get(reply, "totals"));
 		name_gpus(&gpus);
 		print_groups(&users, "USER", true, &term);
 		print_groups(&gpus, "GPU", false, &term);
-		print_totals(json_object_get(reply, "totals"));
+		print_tasks(tasks, &term);
 	}
 	groups_clear(&users);
 	groups_clear(&gpus);
@@ -300,21 +327,22 @@ static int print_by(struct cli_call *c, json_t *reply, bool json, bool csv)
 	acct_groups_name(groups);
 	if (json)
 		return cli_print_json(json_incref(reply));
-	acct_groups_print(groups, &term, csv);
 	if (!csv)
 		print_totals(json_object_get(reply, "totals"));
+	acct_groups_print(groups, &term, csv);
 	return CLI_DONE;
 }
 
 int verb_acct(struct cli_call *c)
 {
 	bool json = false, csv = false, month = false;
-	const char *since = NULL, *until = NULL, *user = NULL, *by = NULL;
+	const char *since = NULL, *until = NULL, *user = NULL, *by = NULL, *which = NULL;
 	const struct args_option options[] = {
-		{ "since", 'S', "TIME", "tasks that ended since: 7d, 2026-11-20, 2026-11-20T16:00:00Z (default: midnight)", .value = &since },
+		{ "since", 'S', "TIME", "tasks that ended since: 7d, yesterday, 2026-11, 2026-11-20 (default: midnight)", .value = &since },
 		{ "until", 'E', "TIME", "and before that time", .value = &until },
-		{ "user", 'u', "USER", "only this user's", .value = &user },
-		{ "month", 0, NULL, "tasks that ended since the first of this month", .flag = &month },
+		{ "user", 'u', "USER", "only this user's (name or uid; all: everybody's)", .value = &user },
+		{ "month", 0, "[2026-11]", "tasks that ended in that month; without one, since the first of this", .flag = &month,
+		  .value = &which },
 		{ "by", 0, "WHAT", "only sums, by user, group or month, or by several of these (user,month)", .value = &by },
 		{ "csv", 0, NULL, "print CSV, one line a task or a sum", .flag = &csv },
 		{ "json", 0, NULL, "print JSON", .flag = &json },
@@ -326,11 +354,11 @@ int verb_acct(struct cli_call *c)
 	json_t *request = wire_request("acct");
 	if (by)
 		json_object_set_new(request, "by", json_string(by));
-	if (month && since) {
+	if (month && (since || (which && until))) {
 		json_decref(request);
-		return cli_usage(c, "--month and --since both say since when: give one of them");
+		return cli_usage(c, "--month and --since or --until both say when: give one of them");
 	}
-	if (span_fill(request, month ? "month" : since, until, user, &err)) {
+	if (which ? span_fill_month(request, which, user, &err) : span_fill(request, month ? "month" : since, until, user, &err)) {
 		json_decref(request);
 		return cli_usage(c, "%s", err.text);
 	}
@@ -338,7 +366,7 @@ int verb_acct(struct cli_call *c)
 	if (!reply)
 		return cli_fail(c, &err);
 	if (json_is_true(json_object_get(reply, "truncated")))
-		cli_note("only the first %zu tasks are listed: ask for a shorter time (the totals are of all)",
+		cli_note("only the first %zu tasks are listed, and summed by user and GPU: --by sums up all, as the totals do",
 			 json_array_size(json_object_get(reply, "tasks")));
 	if (by)
 		return print_by(c, reply, json, csv);

@@ -22,6 +22,9 @@ static void print_adopted(const json_t *reply, pid_t pid, const struct adopt_wis
 	else
 		printf("Process %d is task %s: %s on each of its GPUs are counted for it\n", (int)pid, id,
 		       format_mib(member_number(json_object_get(reply, "estimate"), "claim_mib"), mib));
+	if (*member_text(reply, "over_limit"))
+		fprintf(stderr, "rad adopt: you have more now than %s allows: no other task of yours starts until you have less "
+			"(rad limit)\n", member_text(reply, "over_limit"));
 }
 
 static int adopt(const char *word, const struct adopt_wish *wish, struct error *err)

@@ -23,6 +23,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #define DRIVER_MS 10000		/* the first call of a driver may take seconds */
@@ -44,7 +45,7 @@ static void report(struct doctor *d, enum grade grade, const char *check, const 
 static void report(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...)
 {
 	static const char *const words[] = { "ok", "warn", "fail" };
-	static const enum style styles[] = { STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
+	static const enum style styles[] = { STYLE_GOOD, STYLE_WARN, STYLE_BAD };
 	char text[1400];
 	va_list ap;
 	va_start(ap, fmt);
@@ -236,6 +237,14 @@ static void check_mps(struct doctor *d)
 		report(d, GRADE_WARN, "mps", MPS_CONTROL " is not in PATH: GPUs are shared by time slicing (streams) instead");
 }
 
+/* Whether radd can make groups there: the machine's does, whatever its users may. */
+static bool may_write(const char *path, pid_t radd)
+{
+	struct stat st;
+	scoped_free char *proc = alloc_printf("/proc/%d", (int)radd);
+	return !access(path, W_OK) || (!stat(proc, &st) && !st.st_uid && geteuid());
+}
+
 static void check_cgroup(struct doctor *d)
 {
 	char path[PATH_MAX];
@@ -245,7 +254,7 @@ static void check_cgroup(struct doctor *d)
 		return;
 	}
 	*strrchr(path, '/') = 0;
-	if (access(path, W_OK))
+	if (!may_write(path, of))
 		report(d, GRADE_WARN, "cgroup", "%s cannot be written to: tasks are told apart by their processes' parents alone "
 		       "(a service file with Delegate=yes allows it)", path);
 	else

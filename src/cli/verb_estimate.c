@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * rad estimate: what a task's GPU memory is estimated at, by one estimator, by `auto`, or by all; and what it will do to the
- * GPU, where a capture tells. Asks no daemon, so it knows of no history.
+ * GPU, where a capture or a summary tells. Asks no daemon, so it knows of no history.
  */
 #include "base/json.h"
 #include "base/scope.h"
@@ -56,11 +56,13 @@ static json_t *answer_json(const struct answer *a)
 static json_t *load_json(const struct activity *a, const char *gpu)
 {
 	const struct load_belief *b = &a->load;
-	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so}", "gpu_model", gpu, "step_s", json_real(a->step_s),
-			 "step_spread", json_round3(a->step_spread), "host_s", json_real(a->host_s), "busy_s", json_real(a->busy_s),
-			 "gract", json_round3(b->load.gract), "gract_sd", json_round3(b->gract_sd), "smact", json_round3(b->load.smact),
-			 "smact_sd", json_round3(b->smact_sd), "dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd),
-			 "watts", json_round3(b->watts), "kernels", json_real(a->kernels));
+	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so}", "gpu_model", gpu,
+			 "step_s", json_real(a->step_s), "step_spread", json_round3(a->step_spread),
+			 "host_s", json_real(a->host_s), "busy_s", json_real(a->busy_s),
+			 "gract", json_round3(b->load.gract), "gract_sd", json_round3(b->gract_sd),
+			 "smact", json_round3(b->load.smact), "smact_sd", json_round3(b->smact_sd),
+			 "dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
+			 "kernels", json_real(a->kernels), "source", a->source, "assumed", json_text_or_null(a->assumed));
 }
 
 static int print_json(const struct answer *answers, size_t n, const struct load_answer *load,
@@ -91,8 +93,10 @@ static void print_load(const struct load_answer *load, const char *gpu)
 	printf("\nA step on %s: %.3g ms, give or take %d %%, when no data loader holds it up (host %.3g ms, GPU %.3g ms for %.0f "
 	       "kernels)\n",
 	       gpu, 1e3 * a->step_s, percent(a->step_spread), 1e3 * a->host_s, 1e3 * a->busy_s, a->kernels);
-	printf("Load: GRACT %d %% +- %d, SMACT %d %% +- %d, DRAM %d %% +- %d, %.0f W\n", percent(b->load.gract), percent(b->gract_sd),
-	       percent(b->load.smact), percent(b->smact_sd), percent(b->dram), percent(b->dram_sd), b->watts);
+	printf("Load: GRACT %d %% +- %d, SMACT %d %% +- %d, DRAM %d %% +- %d, %.0f W (from the %s%s%s)\n",
+	       percent(b->load.gract), percent(b->gract_sd), percent(b->load.smact), percent(b->smact_sd), percent(b->dram),
+	       percent(b->dram_sd), b->watts,
+	       a->source, *a->assumed ? ": " : "", a->assumed);
 }
 
 /* `load` NULL: there is nothing to tell it from, and nothing to say. */

@@ -48,7 +48,7 @@ static void load_cell(struct table *table, const json_t *g, const struct term *t
 	if (term->live)
 		add_bar(&text, v, BAR, term);
 	buf_printf(&text, "%4s", format_percent(v, number));
-	table_cell(table, isnan(v) || v < 0.005 ? STYLE_DIM : STYLE_GREEN, buf_text(&text));
+	table_cell(table, isnan(v) || v < 0.005 ? STYLE_DIM : STYLE_GOOD, buf_text(&text));
 	bool expected = !strcmp(member_text(g, "smact_source"), "expected") && member_number(g, "smact") >= 0.005;
 	table_printf(table, expected ? STYLE_DIM : STYLE_PLAIN, "%s%s", expected ? "~" : "",
 		     format_percent(member_number(g, "smact"), number));
@@ -75,9 +75,9 @@ static void mib_cell(struct table *table, const json_t *g, const char *key)
 static void share_cell(struct table *table, const json_t *g)
 {
 	if (json_is_true(json_object_get(g, "stale")))
-		table_cell(table, STYLE_RED, "stale");
+		table_cell(table, STYLE_BAD, "stale");
 	else if (json_is_true(json_object_get(g, "drained")))
-		table_cell(table, STYLE_YELLOW, "drained");
+		table_cell(table, STYLE_WARN, "drained");
 	else
 		table_cell(table, strcmp(member_text(g, "share"), "idle") ? STYLE_PLAIN : STYLE_DIM, member_text(g, "share"));
 }
@@ -129,7 +129,7 @@ static bool any_foreign(const json_t *gpus)
 static void print_note(const char *line, const struct term *term, FILE *out)
 {
 	scoped_free char *clean = term_text(line, term->width, term);
-	fprintf(out, "%s%s%s\n", term_style(term, STYLE_YELLOW), clean, term_style(term, STYLE_PLAIN));
+	fprintf(out, "%s%s%s\n", term_style(term, STYLE_WARN), clean, term_style(term, STYLE_PLAIN));
 }
 
 /* By whom, since when, until when, and why, as far as each was said. */
@@ -192,9 +192,10 @@ static void print_foreign(const json_t *gpus, const struct term *term, FILE *out
 void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 {
 	static const struct table_column all[] = {
-		{ "GPU", .right = true }, { "NAME", .min = 6 }, { "SMACT", .right = true }, { "MEAN", .right = true },
-		{ "USED", .right = true }, { "HELD", .right = true }, { "OTHER", .right = true }, { "FREE", .right = true },
-		{ "W", .right = true }, { "SHARE", .min = 4 }, { "TASKS", .min = 5 },
+		{ "GPU", .right = true }, { "NAME", .min = 6, .drop = 1 }, { "SMACT", .right = true },
+		{ "MEAN", .right = true, .drop = 5 }, { "USED", .right = true }, { "HELD", .right = true, .drop = 3 },
+		{ "OTHER", .right = true, .drop = 2 }, { "FREE", .right = true }, { "W", .right = true, .drop = 4 },
+		{ "SHARE", .min = 4 }, { "TASKS", .min = 5 },
 	};
 	struct table_column columns[COUNT_OF(all)];
 	bool others = any_foreign(gpus);
@@ -241,7 +242,7 @@ static void add_claims(struct table *table, const json_t *g)
 		table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "index"));
 		table_cell(table, STYLE_DIM, "-");
 		table_cell(table, STYLE_PLAIN, member_text(c, "user"));
-		table_cell(table, STYLE_YELLOW, "claimed");
+		table_cell(table, STYLE_WARN, "claimed");
 		table_cell(table, STYLE_PLAIN, format_mib(member_number(c, "held_mib"), text));
 		table_cell(table, STYLE_DIM, "-");
 		table_cell(table, STYLE_PLAIN, "another radd's tasks");
@@ -265,7 +266,7 @@ static void print_processes(const json_t *gpus, const struct term *term)
 			table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "index"));
 			table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(p, "pid"));
 			table_cell(table, STYLE_PLAIN, *user ? user : "?");
-			table_cell(table, *task ? STYLE_PLAIN : STYLE_YELLOW, *task ? task : "foreign");
+			table_cell(table, *task ? STYLE_PLAIN : STYLE_WARN, *task ? task : "foreign");
 			table_cell(table, STYLE_PLAIN, format_mib(member_number(p, "mem_mib"), text));
 			table_cell(table, STYLE_PLAIN, format_time(member_text(p, "start_time"), text));
 			table_cell(table, STYLE_PLAIN, *command ? command : member_text(p, "program"));

@@ -92,6 +92,11 @@ static void print_limits(const json_t *reply)
 		if (*source)
 			printf("  %s: %s\n", word, source);
 	}
+	size_t i;
+	json_t *word;
+	json_array_foreach(json_object_get(reply, "without_effect"), i, word)
+		printf("The user's own %s has no effect: what he may have is less. Only an administrator gives more.\n",
+		       json_string_value(word));
 }
 
 static int limit_set(struct cli_call *c, const char *user, bool json)

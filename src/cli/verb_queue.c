@@ -10,158 +10,52 @@
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/queue_format.h"
+#include "cli/queue_table.h"
 #include "cli/table.h"
 #include "cli/which.h"
 #include "submit/wire.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* All that the table shows of a task beside what tasks are chosen by. */
-static const char *const shown[] = { "priority", "gpus_requested", "run_s", "progress", "estimate", "attempts", "reason" };
-
-/* ---- the table ---- */
-
-/* The same line of the table, but for the index: pending or held elements of one array. */
-static bool same_line(const json_t *a, const json_t *b)
-{
-	task_id i, k;
-	enum task_state s = member_state(a);
-	return (s == TASK_PENDING || s == TASK_HELD) && s == member_state(b) &&
-	       !task_id_parse(member_text(a, "id"), &i, NULL) && !task_id_parse(member_text(b, "id"), &k, NULL) &&
-	       TASK_JOB(i) == TASK_JOB(k) && !strcmp(member_text(a, "reason"), member_text(b, "reason")) &&
-	       !strcmp(member_text(a, "name"), member_text(b, "name")) && member_int(a, "priority") == member_int(b, "priority");
-}
-
-/* An element that made place comes behind those that were never asked to: its turn, not its place in this list. */
-static int compare_elements(const void *a, const void *b)
-{
-	task_id x = 0, y = 0;
-	task_id_parse(member_text(*(json_t *const *)a, "id"), &x, NULL);
-	task_id_parse(member_text(*(json_t *const *)b, "id"), &y, NULL);
-	return (x > y) - (x < y);
-}
-
-/* "12_[3-7,9]" for tasks first..last of one array, as Slurm writes it. */
-static void add_ids(struct table *table, json_t **first, size_t n)
-{
-	scoped_buf text = { 0 };
-	task_id id = 0;
-	if (n == 1) {
-		table_cell(table, STYLE_PLAIN, member_text(*first, "id"));
-		return;
-	}
-	qsort(first, n, sizeof *first, compare_elements);
-	task_id_parse(member_text(*first, "id"), &id, NULL);
-	buf_printf(&text, "%u_[", TASK_JOB(id));
-	for (size_t i = 0; i < n;) {
-		task_id from = 0, to = 0, next = 0;
-		size_t k = i;
-		task_id_parse(member_text(first[i], "id"), &from, NULL);
-		for (to = from; ++k < n && !task_id_parse(member_text(first[k], "id"), &next, NULL) && next == to + 1; to = next)
-			;
-		buf_printf(&text, "%s%d", i ? "," : "", TASK_INDEX(from));
-		if (to != from)
-			buf_printf(&text, "-%d", TASK_INDEX(to));
-		i = k;
-	}
-	buf_add_text(&text, "]");
-	table_cell(table, STYLE_PLAIN, buf_text(&text));
-}
-
-/* How far it is and what is left, where any of them says so: two columns more. */
-static void add_progress(struct table *table, const json_t *t)
-{
-	const json_t *p = json_object_get(t, "progress");
-	char text[FORMAT_LEN];
-	double percent = member_number(p, "percent");
-	/* 100 % is what is done, and not what is nearly so. */
-	table_cell(table, STYLE_PLAIN, format_percent(floor(percent) / 100, text));
-	table_cell(table, STYLE_PLAIN, format_left(member_number(p, "left_s"), text));
-}
-
-static void add_row(struct table *table, json_t **first, size_t n, const json_t *gpus, bool progress)
-{
-	const json_t *t = *first;
-	char text[FORMAT_LEN];
-	enum task_state s = member_state(t);
-	add_ids(table, first, n);
-	table_cell(table, STYLE_PLAIN, member_text(t, "name"));
-	table_cell(table, STYLE_PLAIN, member_text(t, "user"));
-	table_cell(table, format_state_style(s), task_state_code(s));
-	table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "run_s"), text));
-	if (progress)
-		add_progress(table, t);
-	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(t, "gpus_requested"));
-	table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
-	scoped_free char *where = format_gpus(json_object_get(member_last_attempt(t), "gpus"), gpus);
-	const char *reason = member_text(t, "reason");
-	/* Its GPU is held, and it does not run yet, not now, not where it was sent, or computes nothing. */
-	if (s == TASK_RUNNING && (!strcmp(reason, "Delayed") || !strcmp(reason, "Suspended") || !strcmp(reason, "OtherGpus") ||
-				  !strcmp(reason, "Idle")))
-		table_printf(table, STYLE_YELLOW, "%s (%s)", where, reason);
-	else if (s != TASK_PENDING && s != TASK_HELD)
-		table_cell(table, STYLE_PLAIN, where);
-	else
-		table_printf(table, STYLE_DIM, "(%s)", reason);
-}
-
-static bool any_progress(const json_t *tasks)
-{
-	size_t i;
-	json_t *t;
-	json_array_foreach(tasks, i, t)
-		if (json_is_number(json_object_get(json_object_get(t, "progress"), "percent")))
-			return true;
-	return false;
-}
-
-static struct table *begin_table(bool progress)
-{
-	static const struct table_column plain[] = {
-		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6 }, { "ST" }, { "TIME", .right = true },
-		{ "GPUS", .right = true }, { "MEM", .right = true }, { "GPU(REASON)", .min = 11 },
-	};
-	static const struct table_column with_progress[] = {
-		{ "ID", .right = true, .min = 6 }, { "NAME", .min = 6 }, { "USER", .min = 4 }, { "ST" }, { "TIME", .right = true },
-		{ "DONE", .right = true }, { "LEFT", .right = true },
-		{ "GPUS", .right = true }, { "MEM", .right = true }, { "GPU(REASON)", .min = 11 },
-	};
-	return progress ? table_create(with_progress, COUNT_OF(with_progress)) : table_create(plain, COUNT_OF(plain));
-}
-
-void verb_queue_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out)
-{
-	bool progress = any_progress(tasks);
-	struct table *table = begin_table(progress);
-	size_t n = json_array_size(tasks);
-	scoped_free json_t **list = alloc_zero((n + 1) * sizeof *list);
-	for (size_t i = 0; i < n; i++)
-		list[i] = json_array_get(tasks, i);
-	for (size_t i = 0, k; i < n; i = k) {
-		for (k = i + 1; k < n && same_line(list[i], list[k]); k++)
-			;
-		add_row(table, list + i, k - i, gpus, progress);
-	}
-	table_print(table, term, out);
-	table_destroy(table);
-}
-
 /* How the list is shown. */
 struct look { const char *format; bool titles; };
 
+/* On a terminal a person reads it; a script counts lines. */
+static void print_counts(const json_t *tasks, const struct term *term)
+{
+	size_t counts[TASK_STATE_COUNT + 1], n = 0;
+	char word[32];
+	queue_table_count(tasks, counts);
+	fputs(term_style(term, STYLE_BOLD), stdout);
+	for (unsigned i = 0; i < TASK_STATE_COUNT; i++) {
+		snprintf(word, sizeof word, "%s", task_state_name(i));
+		for (char *p = word; *p; p++)
+			*p = *p == '_' ? ' ' : (char)tolower((unsigned char)*p);
+		if (counts[i])
+			printf("%s%zu %s", n++ ? ", " : "", counts[i], word);
+	}
+	printf("%s%s\n", n ? "" : "No tasks", term_style(term, STYLE_PLAIN));
+}
+
 static int show_once(const struct which *f, const struct look *look, const struct term *term, struct error *err)
 {
-	scoped_json *found = which_fetch(f, look->format ? NULL : shown, COUNT_OF(shown), err);
+	const char *asked[QUEUE_FORMAT_MEMBERS];
+	size_t n = look->format ? queue_format_members(look->format, asked) : 0;
+	scoped_json *found = look->format ? which_fetch(f, asked, n, err) :
+			     which_fetch(f, queue_table_members, QUEUE_TABLE_MEMBERS, err);
 	scoped_json *gpus = found ? client_call(wire_request("gpus"), err) : NULL;
 	if (!gpus)
 		return -1;
 	const json_t *tasks = json_object_get(found, "tasks"), *known = json_object_get(gpus, "gpus");
+	if (!look->format && term->live)
+		print_counts(tasks, term);
 	if (look->format)
 		queue_format_print(look->format, look->titles, tasks, known, stdout);
 	else
-		verb_queue_print(tasks, known, term, stdout);
+		queue_table_print(tasks, known, term, stdout);
 	if (json_is_true(json_object_get(found, "truncated")))
 		puts("... and more tasks than one message can carry");
 	return 0;
@@ -258,7 +152,7 @@ static int show_starts(struct cli_call *c, const struct which *f, bool json)
 {
 	struct error err = ERROR_INIT;
 	scoped_json *said = client_call(wire_request("starts"), &err);
-	scoped_json *found = said ? which_fetch(f, shown, COUNT_OF(shown), &err) : NULL;
+	scoped_json *found = said ? which_fetch(f, queue_table_members, QUEUE_TABLE_MEMBERS, &err) : NULL;
 	if (!found)
 		return cli_fail(c, &err);
 	json_t *starts = join_starts(json_object_get(said, "starts"), json_object_get(found, "tasks"));
@@ -296,6 +190,7 @@ int verb_queue(struct cli_call *c)
 	if (!cli_options(c, options))
 		return c->rc;
 	look.titles = !bare;
+	f.fold = !look.format && !start && !json;
 	if ((user || me) && which_user(&f, user, &err))
 		rc = cli_fail(c, &err);
 	else if (look.format && queue_format_check(look.format, &err))

@@ -8,7 +8,9 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/format.h"
 #include "cli/member.h"
+#include "cli/report_monitor.h"
 #include "cli/report_save.h"
 #include "cli/span.h"
 #include "submit/wire.h"
@@ -19,7 +21,7 @@
 
 #define MAX_FILE ((size_t)256 << 20)
 
-struct asked { const char *since, *until, *user, *output, *csv, *series_csv, *title; bool json; };
+struct asked { const char *since, *until, *user, *output, *csv, *series_csv, *title, *monitor; bool json; };
 
 /* From files ------------------------------------------------------------------------------------------------------------ */
 
@@ -43,16 +45,32 @@ static int add_file(struct report *r, const char *path, struct error *err)
 	return report_add_json(r, name, file, err) ? error_wrap(err, "%s", path) : 0;
 }
 
+/* As often as it was given. */
+static int add_watched(const struct cli_call *c, struct report *r, struct error *err)
+{
+	for (size_t i = 0; i < c->n_given; i++) {
+		if (strcmp(c->given[i].option->name, "monitor"))
+			continue;
+		scoped_free char *name = name_of(c->given[i].value);
+		if (report_monitor_add(r, name, c->given[i].value, err))
+			return -1;
+	}
+	return 0;
+}
+
 /* From the daemon ------------------------------------------------------------------------------------------------------- */
 
 /* What runs now and began before the end of the span. */
-static void add_living(const json_t *request, const char *user, json_t *tasks, const json_t *living)
+static void add_living(const json_t *request, json_t *tasks, const json_t *living)
 {
+	char user[FORMAT_LEN] = "";
+	if (json_is_integer(json_object_get(request, "uid")))
+		format_user((uid_t)member_int(request, "uid"), user);
 	int64_t to_ms = json_object_get(request, "to_ms") ? member_int(request, "to_ms") : INT64_MAX, start_ms;
 	size_t i;
 	json_t *t;
 	json_array_foreach(living, i, t) {
-		bool mine = !user || !strcmp(user, member_text(t, "user"));
+		bool mine = !*user || !strcmp(user, member_text(t, "user"));
 		if (mine && !clock_parse_iso(member_text(t, "start_time"), &start_ms) && start_ms < to_ms)
 			json_array_append(tasks, t);
 	}
@@ -121,7 +139,7 @@ static int add_server(struct cli_call *c, struct report *r, const struct asked *
 	if (!gpus)
 		return cli_fail(c, err);
 	json_t *tasks = json_object_get(accounts, "tasks");
-	add_living(span, a->user, tasks, json_object_get(living, "tasks"));
+	add_living(span, tasks, json_object_get(living, "tasks"));
 	struct reach reach = reach_of(tasks);
 	scoped_json *series = ask_series(reach, err);
 	if (!series)
@@ -150,6 +168,7 @@ int verb_report(struct cli_call *c)
 		{ "csv", 0, "F", "write the attempts of tasks there as CSV", .value = &a.csv },
 		{ "series-csv", 0, "F", "write memory, activity and power over time there as CSV", .value = &a.series_csv },
 		{ "json", 0, NULL, "print all of it as JSON", .flag = &a.json },
+		{ "monitor", 0, "F.csv", "a run is what rad monitor wrote there; may be given again", .value = &a.monitor },
 		{ "title", 0, "TEXT", "of the page, and of the run where radd is asked", .value = &a.title },
 		{ "since", 'S', "TIME", "tasks that ended since, and running ones: 7d, 2026-11-20 (default: midnight)", .value = &a.since },
 		{ "until", 'E', "TIME", "and before that time", .value = &a.until },
@@ -162,14 +181,17 @@ int verb_report(struct cli_call *c)
 		return c->rc;
 	if (!a.output && !a.csv && !a.series_csv && !a.json)
 		return cli_usage(c, "where to? -o F.html, --csv F, --series-csv F or --json");
-	if (c->n_words && (a.since || a.until || a.user))
+	bool files = c->n_words || a.monitor;
+	if (files && (a.since || a.until || a.user))
 		return cli_usage(c, "--since, --until and --user ask radd, and the runs come from files here");
-	scoped_free char *title = a.title ? alloc_string(a.title) : c->n_words == 1 ? name_of(c->words[0])
-				: alloc_string(c->n_words ? "Runs side by side" : "Tasks on GPUs");
+	scoped_free char *title = a.title ? alloc_string(a.title) : c->n_words == 1 && !a.monitor ? name_of(c->words[0])
+				: alloc_string(c->n_words ? "Runs side by side" : a.monitor ? "GPUs that were watched" : "Tasks on GPUs");
 	struct report *r = report_create(title, clock_wall_ms());
 	for (size_t i = 0; i < c->n_words && !rc; i++)
 		rc = add_file(r, c->words[i], &err) ? cli_fail(c, &err) : CLI_DONE;
-	if (!c->n_words)
+	if (!rc && add_watched(c, r, &err))
+		rc = cli_fail(c, &err);
+	if (!files)
 		rc = add_server(c, r, &a, &err);
 	if (!rc)
 		rc = save(c, r, &a);

@@ -35,7 +35,7 @@ static void print_overlaps(const json_t *overlaps, long long id, const json_t *g
 			member_text(o, "task"), member_text(o, "user"), where, known ? "until about " : "nobody knows for how long",
 			known ? format_time(member_text(o, "end_time"), end) : "");
 		scoped_free char *clean = term_text(line, 0, term);
-		printf("%s%s%s\n", term_style(term, STYLE_YELLOW), clean, term_style(term, STYLE_PLAIN));
+		printf("%s%s%s\n", term_style(term, STYLE_WARN), clean, term_style(term, STYLE_PLAIN));
 	}
 }
 
@@ -57,7 +57,7 @@ static void print_list(const json_t *list, const json_t *gpus, const struct term
 		table_cell(table, STYLE_PLAIN, where);
 		table_cell(table, STYLE_PLAIN, format_time(member_text(r, "begin_time"), text));
 		table_cell(table, STYLE_PLAIN, format_time(member_text(r, "end_time"), text));
-		table_cell(table, active ? STYLE_GREEN : STYLE_DIM, active ? "now" : "later");
+		table_cell(table, active ? STYLE_GOOD : STYLE_DIM, active ? "now" : "later");
 		table_cell(table, STYLE_PLAIN, member_text(r, "reason"));
 	}
 	table_print(table, term, stdout);

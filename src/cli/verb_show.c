@@ -9,6 +9,7 @@
 #include "base/words.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/event_text.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/which.h"
@@ -55,13 +56,15 @@ static void show_times(const struct term *term, const json_t *t)
 	static const struct { const char *label, *key; } moments[] = {
 		{ "submitted", "submit_time" }, { "begins", "begin_time" }, { "started", "start_time" }, { "ended", "end_time" },
 	};
-	char a[FORMAT_LEN], b[FORMAT_LEN], c[FORMAT_LEN], d[FORMAT_LEN];
+	char a[FORMAT_LEN], b[FORMAT_LEN], c[FORMAT_LEN], d[FORMAT_LEN], e[FORMAT_LEN];
 	for (size_t i = 0; i < COUNT_OF(moments); i++)
 		if (*member_text(t, moments[i].key))
 			line(term, moments[i].label, "%s", format_time(member_text(t, moments[i].key), a));
-	line(term, "times", "waited %s, held %s, ran %s (lost %s)", format_seconds(member_number(t, "wait_s"), a),
+	bool stood = member_number(t, "suspended_s") > 0;
+	line(term, "times", "waited %s, held %s, ran %s (lost %s)%s%s", format_seconds(member_number(t, "wait_s"), a),
 	     format_seconds(member_number(t, "held_s"), b), format_seconds(member_number(t, "run_s"), c),
-	     format_seconds(member_number(t, "lost_s"), d));
+	     format_seconds(member_number(t, "lost_s"), d), stood ? ", suspended " : "",
+	     stood ? format_seconds(member_number(t, "suspended_s"), e) : "");
 	if (!isnan(member_number(t, "time_limit_s")))
 		line(term, "time limit", "%s", format_seconds(member_number(t, "time_limit_s"), a));
 	if (!isnan(member_number(t, "slot_s")))
@@ -137,6 +140,18 @@ static void show_load(const struct term *term, const json_t *load)
 	line(term, "load", "SMACT %.2f ± %.2f (%s)", member_number(load, "smact"), member_number(load, "smact_sd"), words);
 }
 
+/* What its GPUs did beside, while it was there: only newer ones, or DCGM, tell it. */
+static void show_activity(const struct term *term, const json_t *a)
+{
+	char smocc[FORMAT_LEN], dram[FORMAT_LEN];
+	double rx = member_number(a, "mean_pcie_rx_mib_s"), tx = member_number(a, "mean_pcie_tx_mib_s");
+	if (isnan(member_number(a, "mean_smocc")) && isnan(member_number(a, "mean_dram")))
+		return;
+	scoped_free char *pcie = isnan(rx) ? alloc_string("") : alloc_printf(", PCIe %.0f MiB/s in, %.0f out", rx, tx);
+	line(term, "", "mean SMOCC %s, memory bandwidth %s%s", format_percent(member_number(a, "mean_smocc"), smocc),
+	     format_percent(member_number(a, "mean_dram"), dram), pcie);
+}
+
 static void show_attempt(const struct term *term, const json_t *a, size_t number, const json_t *gpus)
 {
 	char text[FORMAT_LEN], end[FORMAT_LEN], label[32];
@@ -158,6 +173,7 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	line(term, "measured", "peak %s, mean SMACT %s, alone %s, energy %s", format_mib(member_number(a, "peak_mib"), peak),
 	     format_percent(member_number(a, "mean_smact"), smact), format_seconds(member_number(a, "alone_s"), alone),
 	     format_energy(member_number(a, "energy_j"), energy));
+	show_activity(term, a);
 	show_load(term, json_object_get(a, "load"));
 }
 
@@ -191,15 +207,14 @@ static void name_actors(const json_t *events)
 	}
 }
 
-static void print_event(const json_t *e)
+#define EVENT_INDENT 33	/* time, name and blanks before what it says */
+
+static void print_event(const json_t *e, const json_t *gpus, const struct term *term)
 {
 	char time[FORMAT_LEN];
-	const char *by = member_text(e, "by");
-	json_object_del(json_object_get(e, "data"), "uid");
-	scoped_free char *data = json_to_text(json_object_get(e, "data"));
-	term_disarm(data);
-	printf("%s  %-10s  %s%s%s%s\n", format_time(member_text(e, "time"), time), member_text(e, "event"),
-	       strcmp(data, "{}") ? data : "", *by && strcmp(data, "{}") ? ", " : "", *by ? "by " : "", by);
+	scoped_free char *said = event_text(e, gpus), *wrapped = term_wrap(said, term->width > 80 ? EVENT_INDENT : 4, term);
+	printf("%s  %s%-*s%s%s%s\n", format_time(member_text(e, "time"), time), term_style(term, STYLE_BOLD), *said ? 10 : 0,
+	       member_text(e, "event"), term_style(term, STYLE_PLAIN), *said ? "  " : "", wrapped);
 }
 
 static int show_events(struct cli_call *c, const char *id, bool json)
@@ -214,8 +229,12 @@ static int show_events(struct cli_call *c, const char *id, bool json)
 	name_actors(events);
 	if (json)
 		return cli_print_json(reply);
+	struct term term = term_ask();
+	scoped_json *gpus = client_call(wire_request("gpus"), &err);	/* without them, GPUs are told by UUID */
 	json_array_foreach(events, i, e)
-		print_event(e);
+		print_event(e, json_object_get(gpus, "gpus"), &term);
+	if (json_is_true(json_object_get(reply, "truncated")))
+		puts("... and more");
 	json_decref(reply);
 	return CLI_DONE;
 }

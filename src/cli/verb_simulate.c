@@ -115,7 +115,7 @@ static int read_either(const char *option, const char *word, const char *yes, co
 static int read_loads(const char *word, enum sim_loads *loads, struct error *err)
 {
 	static const char *const words[] = {
-#define X(name, word, help) word,
+#define X(name, word) word,
 		SIM_LOADS(X)
 #undef X
 	};

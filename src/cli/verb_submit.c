@@ -31,6 +31,9 @@ int verb_submit(struct cli_call *c)
 {
 	struct submit_flags flags = { 0 };
 	json_t *reply = NULL;
+	const char *radt = submission_radt_path(c);
+	if (radt)
+		return submission_radt(c, radt);
 	if (!submission_send(c, &flags, &reply)) {
 		submit_flags_clear(&flags);
 		return c->rc;

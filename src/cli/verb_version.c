@@ -2,6 +2,7 @@
  * rad version.
  */
 #include "base/json.h"
+#include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
@@ -16,7 +17,10 @@ int verb_version(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
-	scoped_json *status = client_call(wire_request("status"), &err);
+	/* At once: a server's radd that is away is waited for by those who want something of it. */
+	scoped_free char *path = wire_socket_path();
+	scoped_fd int fd = wire_connect(path, &err);
+	scoped_json *status = client_call_on(fd, wire_request("status"), &err);
 	const json_t *radd = json_object_get(status, "version"), *protocol = json_object_get(status, "protocol");
 	if (json)
 		return cli_print_json(json_pack("{si, ss, si, so, so}", "schema", 1, "rad", RAD_VERSION, "protocol", WIRE_VERSION,

@@ -72,7 +72,7 @@ static void print_waiting(const json_t *why, const struct term *term)
 		printf("It wants %lld GPU%s; nothing is known of its memory\n", n, n == 1 ? "" : "s");
 	json_array_foreach(gpus, i, g) {
 		scoped_free char *clean = term_wrap(member_text(g, "text"), 4, term);
-		printf("  %s%s%s\n", term_style(term, json_is_true(json_object_get(g, "fits")) ? STYLE_GREEN : STYLE_PLAIN), clean,
+		printf("  %s%s%s\n", term_style(term, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN), clean,
 		       term_style(term, STYLE_PLAIN));
 	}
 }

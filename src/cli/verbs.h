@@ -36,12 +36,18 @@
 	X(purge, verb_purge, "remove ended tasks from the accounts", "--older TIME [options]", OWN_CODE) \
 	X(gpus, verb_gpus, "GPUs: load, memory, tasks, processes", "[options]", OWN_CODE) \
 	X(top, verb_top, "GPUs and tasks on the whole screen, renewed every second", "[options]", OWN_CODE) \
+	X(monitor, verb_monitor, "what GPUs and processes do, at an interval, to a file or the screen", \
+	  "[options] [-- COMMAND...]", TASKS_CODE) \
 	X(acct, verb_acct, "what ended tasks, users and GPUs took", "[options]", OWN_CODE) \
 	X(report, verb_report, "a page of what ran where and when, and what it took", "[options] -o F.html [RUN.json...]", OWN_CODE) \
+	X(track, verb_track, "tasks and what their GPUs showed as runs of an MLflow server", "[options] --mlflow URI", OWN_CODE) \
+	X(exporter, verb_http, "what radd knows as metrics for Prometheus", "[options]", OWN_CODE) \
+	X(web, verb_http, "the live page: GPUs, queue, why, history", "[options]", OWN_CODE) \
 	X(drain, verb_drain, "take GPUs out of use; what runs there goes on", "[options] GPU...", OWN_CODE) \
 	X(undrain, verb_drain, "put drained GPUs back", "[options] GPU...", OWN_CODE) \
 	X(reserve, verb_reserve, "GPUs for one user's tasks in a span of time", \
 	  "[options] [N | --gpus LIST] [--user NAME] [--begin TIME] --for TIME", OWN_CODE) \
+	X(limit, verb_limit, "what users had and have, whose turn it is, what each may have", "[options] [LIMIT=VALUE...]", OWN_CODE) \
 	X(estimate, verb_estimate, "estimate a task's GPU memory", "[options] [FILE.rad]", OWN_CODE) \
 	X(parse, verb_parse, "what a model summary says to the estimators", "[options] SUMMARY | FILE.rad", OWN_CODE) \
 	X(capture, verb_capture, "what a training script asks of the GPU's memory, found without a GPU", \
@@ -55,7 +61,8 @@
 	  "--devices LIST (--trace T.csv --workloads W.csv | --mix W.csv WORKLOAD...) [options]", OWN_CODE) \
 	X(trace, verb_trace, "make traces, import job logs, run a trace on simulated GPUs", \
 	  "make --workloads W.csv | import LOG --workloads W.csv | run T.csv --workloads W.csv [options]", OWN_CODE) \
-	X(limit, verb_limit, "what users had and have, whose turn it is, what each may have", "[options] [LIMIT=VALUE...]", OWN_CODE) \
+	X(bench, verb_bench, "how fast commands run side by side on a GPU, or one alone", \
+	  "collocate [options] -- COMMAND [+ COMMAND...] | solo [options] COMMAND", OWN_CODE) \
 	X(simtask, simtask_main, "a stand-in for a training program, for simulated GPUs", "--mem SIZE --seconds S [options]", OWN_CODE)
 
 #endif

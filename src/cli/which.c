@@ -134,6 +134,19 @@ static json_t *recent_tasks(struct error *err)
 	return client_call(request, err);
 }
 
+/* What only accounts have is no part of the task object. */
+static void drop_accounts(json_t *task)
+{
+	size_t i;
+	json_t *a;
+	json_object_del(task, "gpu_s");
+	json_object_del(task, "gpu_share_s");
+	json_array_foreach(json_object_get(task, "attempts"), i, a) {
+		json_object_del(a, "gpu_s");
+		json_object_del(a, "gpu_share_s");
+	}
+}
+
 /* What only a living task has is null. */
 static void add_ended(json_t *to, const struct which *w, const json_t *tasks)
 {
@@ -142,6 +155,7 @@ static void add_ended(json_t *to, const struct which *w, const json_t *tasks)
 	json_array_foreach(tasks, i, t) {
 		if (!task_state_terminal(member_state(t)) || !which_has(w, t))
 			continue;
+		drop_accounts(t);
 		json_object_set_new(t, "reason", json_null());
 		json_object_set_new(t, "reason_text", json_null());
 		json_object_set_new(t, "shared_with", json_array());
@@ -163,7 +177,7 @@ static void add_live(json_t *to, const struct which *w, const json_t *tasks)
 }
 
 /* Of ten thousand tasks, a few members are much less to make and to read. */
-static json_t *ask_live(const char *const *members, size_t n)
+static json_t *ask_live(const struct which *w, const char *const *members, size_t n)
 {
 	static const char *const needed[] = { "id", "name", "user", "state" };
 	json_t *request = wire_request("list"), *list = json_array();
@@ -176,12 +190,14 @@ static json_t *ask_live(const char *const *members, size_t n)
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, json_string(members[i]));
 	json_object_set_new(request, "members", list);
+	if (w->fold && !w->ended && !w->ids.n)	/* else each is looked for */
+		json_object_set_new(request, "fold", json_true());
 	return request;
 }
 
 json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err)
 {
-	scoped_json *live = client_call(ask_live(members, n_members), err);
+	scoped_json *live = client_call(ask_live(w, members, n_members), err);
 	scoped_json *ended = !live || !w->ended ? NULL : w->ids.n ? named_tasks(w, err) : recent_tasks(err);
 	if (!live || (w->ended && !ended))
 		return NULL;

@@ -21,6 +21,7 @@ struct which {
 	bool ended;			/* some of them are terminal */
 	const char *name;		/* a pattern as the shell's; NULL: any. Borrowed */
 	struct ids ids;			/* none: all */
+	bool fold;			/* elements of an array that wait for the same may come as one task ("elements", "count") */
 };
 
 /* A name or a number; "all" for everybody. NULL: the caller's own. */

@@ -2,6 +2,10 @@
  *
  * The owners joined: what people and wirings ask of the core, and what follows from an event wherever it came from. Whatever is
  * done to a task is one event through tasks_emit, and on_event is the only place where the others learn of it.
+ *
+ * Nothing here asks for the time: each entrance brings it and notes it in `now`, since an event may follow from another deep
+ * below a call, and all that follows from one call happens at one moment. Nothing here may fail half way either: what a person
+ * asks for is checked before the first event, because an event cannot be taken back.
  */
 #include "core/private.h"
 
@@ -243,7 +247,7 @@ int core_feasible(const struct core *c, const struct spec *spec, struct error *e
 	return pass_feasible(c->pass, spec, spec->gpu_mem_mib, err);
 }
 
-static void core_emit(struct core *c, struct task *t, enum event_kind kind, uint32_t uid)
+void core_emit(struct core *c, struct task *t, enum event_kind kind, uint32_t uid)
 {
 	struct event ev = { .kind = kind, .t_ms = c->now.wall_ms, .u.by.uid = uid };
 	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
@@ -272,7 +276,8 @@ size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now n
 	return n ? n : 1;
 }
 
-/* It is where it is, whatever the ledger says of room there. Not as a client of a server of ours, so it never says how its
+/* It is where it is, whatever the ledger says of room there, and its user may have: he would only keep it from being counted.
+ * It is counted, so his next ones wait. Not as a client of a server of ours, so it never says how its
  * GPU is shared (fleet_map.c). */
 void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GPU_UUID_LEN], uint32_t n_gpus, struct now now)
 {
@@ -282,6 +287,18 @@ void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GP
 	assert(n_gpus == spec->gpus && spec->process_pid && !spec->lease);
 	core_submit(c, job, spec, now);
 	tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, now.wall_ms);
+}
+
+enum allowance_kind core_over_allowance(const struct core *c, uid_t uid)
+{
+	const struct allowance a = pass_allowance(c->pass, uid);
+	const struct fair_taken taken = fair_taken_of(c->fair, uid);
+	const uint64_t has[ALLOWANCE_COUNT] = { [ALLOWANCE_RUNNING] = taken.tasks, [ALLOWANCE_GPUS] = taken.gpus,
+						 [ALLOWANCE_MEM] = taken.mib };
+	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
+		if (a.most[k] && has[k] > a.most[k])
+			return (enum allowance_kind)k;
+	return ALLOWANCE_COUNT;
 }
 
 bool core_next_process(const struct core *c, struct core_process_at *at, struct core_process *out)
@@ -331,34 +348,6 @@ int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struc
 	if (t)
 		core_emit(c, t, EV_RELEASED, uid);
 	return t ? 0 : -1;
-}
-
-static int core_set_suspended(struct core *c, task_id id, bool suspended, uint32_t uid, struct now now, struct error *err)
-{
-	enum event_kind kind = suspended ? EV_SUSPENDED : EV_RESUMED;
-	struct task *t = tasks_find_for(c->tasks, id, kind, suspended ? "suspended" : "resumed", err);
-	char text[TASK_ID_TEXT];
-	c->now = now;
-	if (!t)
-		return -1;
-	if (t->suspended == suspended)
-		return error_set(err, ERR_CONFLICT, "task %s: is %s", task_id_text(id, text), suspended ? "suspended already" :
-				 "not suspended");
-	if (suspended && (t->stopping || !task_attempt(t)->shim.pid))
-		return error_set(err, ERR_CONFLICT, "task %s: is being %s; it cannot be suspended now", task_id_text(id, text),
-				 t->stopping ? "ended" : "started");
-	core_emit(c, t, kind, uid);
-	return 0;
-}
-
-int core_suspend(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
-{
-	return core_set_suspended(c, id, true, uid, now, err);
-}
-
-int core_resume(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
-{
-	return core_set_suspended(c, id, false, uid, now, err);
 }
 
 /* A stopped process would not see that it is asked to end. */
@@ -558,7 +547,9 @@ static int64_t core_let_begin(struct core *c, struct now now)
 	return now.mono_ms + (ahead < LOOK_AT_CLOCK_MS ? ahead : LOOK_AT_CLOCK_MS);
 }
 
-/* Ends before placements: what they free may be had in the same turn. */
+/* The order is one of causes. Those whose time has come are in the queue before a pass; ends come before placements: what they
+ * free may be had in the same turn. Time slots come last, since nobody is asked to make place for one that the pass has just
+ * placed. */
 int64_t core_turn(struct core *c, struct now now)
 {
 	c->now = now;

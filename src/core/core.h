@@ -144,12 +144,17 @@ size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now n
 /* Makes the task of a process that is there already, and places it on those GPUs, where it is, `spec->gpus` of them; its
  * claim is the declared memory. Takes over one reference of `spec`. */
 void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GPU_UUID_LEN], uint32_t n_gpus, struct now now);
+/* Which of what that user may have he has more of, as after an adoption: then none of his starts until he has less.
+ * ALLOWANCE_COUNT: nothing. */
+enum allowance_kind core_over_allowance(const struct core *c, uid_t uid);
 /* Takes over a task replayed from the store. Running ones hold their GPUs from now on. */
 void core_restore(struct core *c, struct task *t, struct now now);
 
 /* These return 0, or -1 with a text that says why that task cannot (state, not found). `uid` goes into the log. */
 int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
-/* Stops the processes of a running task, which keeps all it holds, and lets them go on. Its time limit stands still. */
+/* Stops the processes of a running task, which keeps all it holds, and lets them go on. Its time limit stands still. Its owner
+ * may not where another user has a reservation there (ERR_CONFLICT), nor resume what another user, so an administrator,
+ * suspended (ERR_DENIED). */
 int core_suspend(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 int core_resume(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
@@ -274,6 +279,10 @@ int64_t core_turn(struct core *c, struct now now);
 
 /* The task object with reason, reason_text and shared_with. */
 json_t *core_task_json(struct core *c, const struct task *t, struct now now);
+/* Only its brief members (task_to_json_brief) and its reason. */
+json_t *core_task_brief_json(struct core *c, const struct task *t, struct now now);
+/* The word of its reason; NULL: there is none. */
+const char *core_task_reason(struct core *c, const struct task *t, struct now now);
 /* {"schema":1,"gpus":[...]} */
 json_t *core_gpus_json(struct core *c, struct now now);
 /* {"schema":1,"task","state","reason","reason_text","claim_mib","gpus":[{"index","uuid","reason","text",...}]} */

@@ -236,7 +236,7 @@ void estimates_refresh(struct estimates *e, struct task *t, struct now now)
 {
 	struct estimate_history h;
 	struct estimate_result r;
-	int64_t told_ms = history_told_ms(e->history, t->spec->signature);
+	int64_t told_ms = estimates_told_ms(e, t);
 	if (told_ms < t->estimated_ms || (int64_t)(intptr_t)idmap_get(&e->looked, t->id) == told_ms)
 		return;
 	if (told_ms < now.wall_ms)	/* more may yet be learnt in this millisecond */
@@ -297,6 +297,11 @@ void estimates_remember(struct estimates *e, const struct outcome *o)
 uint64_t estimates_version(const struct estimates *e)
 {
 	return e->version;
+}
+
+int64_t estimates_told_ms(const struct estimates *e, const struct task *t)
+{
+	return history_told_ms(e->history, t->spec->signature);
 }
 
 /* What is known ------------------------------------------------------------------------------------------------------- */

@@ -36,6 +36,9 @@ void estimates_learn(struct estimates *e, const struct task *t, struct now now);
 void estimates_remember(struct estimates *e, const struct outcome *o);
 /* Moves whenever something was learnt. */
 uint64_t estimates_version(const struct estimates *e);
+/* When (wall) something was last learnt of tasks like that one; 0: never. What is said of it then may change in that
+ * millisecond, and not after it. */
+int64_t estimates_told_ms(const struct estimates *e, const struct task *t);
 
 /* What the task will do alone on that model of GPU, by runs of its signature; where they taught nothing, by its estimate. NaN
  * for what is not known. */

@@ -36,6 +36,7 @@ static void slot_destroy(struct slot *s)
 	free(s->tenants);
 	free(s->speeds);
 	free(s->parts);
+	free(s->solved);
 	free(s->seen);
 	free(s->others);
 	free(s->procs);
@@ -100,13 +101,15 @@ int64_t fleet_slot_of(const struct fleet *f, const char *uuid)
 	return s ? (int64_t)s->number : -1;
 }
 
-/* A reading that stands never grows old; a sample says nothing of later. */
+/* A GPU whose readings stopped is not an empty one: what was said last may be wrong by now, so nobody is placed there, and the
+ * tasks there keep what they hold. A reading that stands never grows old; a sample says nothing of later. */
 bool fleet_is_stale(const struct fleet *f, const struct slot *s, int64_t mono_ms)
 {
 	bool old = !f->config->readings_stand && mono_ms - s->read_ms > f->config->stale_ms;
 	return !s->in_snapshot || s->r.fallen || old;
 }
 
+/* Of a GPU that was not read yet, too: what an administrator said of it holds over a restart, and before the first snapshot. */
 void fleet_drain(struct fleet *f, const char *uuid, bool drained)
 {
 	struct slot *s = fleet_take_slot(f, uuid);
@@ -227,6 +230,8 @@ static bool slot_has(const struct slot *s, const struct run *r)
 	return false;
 }
 
+/* The order matters: what was so until now is summed up, and inference told of it, while the newcomer is not yet among the runs
+ * that both go by; the window and inference begin anew once it is. fleet_leave is the mirror image. */
 void fleet_join(struct fleet *f, struct slot *s, struct run *r, bool extra, struct now now)
 {
 	slot_enter(s, r, extra);
@@ -265,7 +270,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->begin_s = a->seen.begin_s;
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {
-		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms);
+		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms - task_suspended_ms(t, t->booked_until_ms));
 		r->warm = a->seen.warm;
 		r->evidence = a->seen.inferred;
 		if (r->known.source != LOAD_MEASURED)

@@ -90,14 +90,14 @@ static const struct stretch *span_best(const struct fleet_span *p)
 }
 
 /* Readings that say something of these tasks, and of nobody else. A task of several GPUs waits for the slowest of them, which
- * the law does not know of here. */
+ * the law does not know of here; one that is suspended shows nothing of what it does. */
 static bool span_counts(const struct slot *s)
 {
 	bool procs_known = s->r.valid & GPU_PROCS;
 	if (!(s->r.valid & GPU_SMACT) || !(s->r.smact >= 0 && s->r.smact <= 1) || s->r.fallen || s->foreign_mib > MAP_FOREIGN_MIB)
 		return false;
 	for (size_t i = 0; i < s->n_runs; i++)
-		if (s->runs[i]->n_slots > 1 || (procs_known && !s->runs[i]->active_since_ms))
+		if (s->runs[i]->t->suspended || s->runs[i]->n_slots > 1 || (procs_known && !s->runs[i]->active_since_ms))
 			return false;
 	return s->in_snapshot;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The fleet as people, plans and the launcher see it. Changes nothing.
+ * The fleet as people, plans and the launcher see it. Changes nothing, not even what is brought up to date on the way: `rad
+ * why` and `rad gpus` are asked at any moment, and an answer that moved a version would make the next pass look again, or hide
+ * from it what moved. So figures here may be as old as the last turn.
  */
 #include "core/fleet_private.h"
 
@@ -61,7 +63,8 @@ task_id fleet_task_on(const struct fleet *f, uint32_t slot, unsigned n)
 	return f->slots[slot]->runs[n]->t->id;
 }
 
-/* By index as people count, a GPU before its instances. */
+/* Slots have the order in which devices were first seen, which is nobody's. By index as people count, a GPU before its
+ * instances. */
 static int compare_slots(const void *a, const void *b, void *ctx)
 {
 	const struct fleet *f = ctx;

@@ -69,8 +69,9 @@ static bool note_computes(const struct fleet *f, struct run *r, const struct met
 /* One sample of one attempt, over all its GPUs. */
 void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 {
-	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .energy_j = 0, .alone = true, .speed = 1 };
-	struct slots_mean smact = { 0 }, gract = { 0 }, dram = { 0 }, watts = { 0 };
+	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .energy_j = 0, .alone = true, .speed = 1,
+				  .suspended = r->t->suspended };
+	struct slots_mean smact = { 0 }, gract = { 0 }, dram = { 0 }, watts = { 0 }, smocc = { 0 }, rx = { 0 }, tx = { 0 };
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = f->slots[r->slots[i]];
 		const struct slot_seen *seen = fleet_seen(s, r->t->id);
@@ -78,6 +79,9 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 		mean_add(&gract, s->r.valid & GPU_GRACT, s->r.gract);
 		mean_add(&dram, s->r.valid & GPU_DRAM, s->r.dram);
 		mean_add(&watts, s->r.valid & GPU_POWER, s->r.power_w);
+		mean_add(&smocc, s->r.valid & GPU_SMOCC, s->r.smocc);
+		mean_add(&rx, s->r.valid & GPU_PCIE, s->r.pcie_rx_mib_s);
+		mean_add(&tx, s->r.valid & GPU_PCIE, s->r.pcie_tx_mib_s);
 		if (!(s->r.valid & GPU_PROC_MEM))
 			m.mem_known = false;
 		else if (seen && seen->mib > m.mem_mib)
@@ -91,6 +95,9 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 	m.gract = mean_of(&gract);
 	m.dram = mean_of(&dram);
 	m.watts = mean_of(&watts);
+	m.smocc = mean_of(&smocc);
+	m.pcie_rx_mib_s = mean_of(&rx);
+	m.pcie_tx_mib_s = mean_of(&tx);
 	bool active = m.active;
 	m.active = note_computes(f, r, &m, now);
 	meter_add(&r->meter, &m);

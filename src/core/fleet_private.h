@@ -116,6 +116,8 @@ struct slot {
 	size_t n_tenants, cap_tenants;
 	double *speeds;			/* at which they ran up to speeds_ms (mono) */
 	double *parts;			/* of each in what the GPU drew beyond idle then */
+	struct share_task *solved;	/* the loads that both are of, */
+	enum share_mode solved_mode;	/* shared so */
 	size_t n_speeds, cap_speeds;
 	int64_t speeds_ms;
 	double energy_j;		/* of the reading before, NaN: none */

@@ -3,6 +3,10 @@
  * Snapshots. Where readings are samples, a snapshot lists every GPU, and one that it does not list has gone; where readings
  * stand it lists those that changed. Meters come after all processes were booked, since an attempt of several GPUs is metered
  * over all of them, and ledgers after that, since whoever became warm is believed from this snapshot on.
+ *
+ * What a snapshot does not say is unknown, and unknown is not zero: without a list of processes every task counts as active,
+ * without their memory no entry of a ledger falls below its claim, and a GPU that has fallen off the bus keeps what it said
+ * last.
  */
 #include "core/fleet_private.h"
 

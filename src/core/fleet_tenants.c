@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * What the tasks on a GPU do to it and to each other, as far as it is known, for the model of sharing (map/forecast.c).
+ *
+ * Four sources know a load, and they are asked in the order of what they are worth: runs of the same signature that had a GPU
+ * to themselves, this run while it was alone, what inference makes of company, and what was guessed before it ran. Where all
+ * are silent a task is not taken for idle: it counts as an equal part of what the GPU shows beyond those that are known, and on
+ * a full GPU, which may hide more, as no less than an unknown load. To err to the busy side costs a place; to the idle side,
+ * everybody's time there.
  */
 #include "core/fleet_private.h"
 
@@ -136,19 +142,31 @@ static struct share_task load_of(const struct fleet *f, const struct run *r, str
 				    isfinite(own.smact) ? own.smact : unknown.smact, own.kernels };
 }
 
-/* One solution of the law for all on the slot, since each is asked for its own at the same moment. */
+static void need_speeds(struct slot *s)
+{
+	if (s->cap_speeds >= s->n_runs)
+		return;
+	s->cap_speeds = s->cap_runs;
+	s->speeds = alloc_resize(s->speeds, s->cap_speeds, sizeof *s->speeds);
+	s->parts = alloc_resize(s->parts, s->cap_speeds, sizeof *s->parts);
+	s->solved = alloc_resize(s->solved, s->cap_speeds, sizeof *s->solved);
+}
+
+/* One solution of the law for all on the slot, since each is asked for its own at the same moment; and for as long as the loads
+ * are the same, compared as memory: most moments at which a GPU is looked at change nothing on it. */
 static void fill_speeds(const struct fleet *f, struct slot *s)
 {
 	struct share_task loads[MOST_METERED], unknown = of_unknown(f, s);
-	if (s->cap_speeds < s->n_runs) {
-		s->cap_speeds = s->cap_runs;
-		s->speeds = alloc_resize(s->speeds, s->cap_speeds, sizeof *s->speeds);
-		s->parts = alloc_resize(s->parts, s->cap_speeds, sizeof *s->parts);
-	}
-	for (size_t i = 0; i < s->n_runs; i++)
-		loads[i] = load_of(f, s->runs[i], unknown);
-	share_speeds(loads, s->n_runs, task_attempt(s->runs[0]->t)->mode, s->speeds);
+	enum share_mode mode = task_attempt(s->runs[0]->t)->mode;
+	need_speeds(s);
+	for (size_t i = 0; i < s->n_runs; i++)	/* who is suspended is in nobody's way now; placement counts with its return */
+		loads[i] = s->runs[i]->t->suspended ? (struct share_task){ 0 } : load_of(f, s->runs[i], unknown);
+	if (s->n_speeds == s->n_runs && s->solved_mode == mode && !memcmp(loads, s->solved, s->n_runs * sizeof *loads))
+		return;
+	share_speeds(loads, s->n_runs, mode, s->speeds);
 	power_parts(loads, s->speeds, s->n_runs, s->parts);
+	memcpy(s->solved, loads, s->n_runs * sizeof *loads);
+	s->solved_mode = mode;
 	s->n_speeds = s->n_runs;
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * See host.h. What an attempt holds is noted when it begins and given back as it was, so that the sums come out whatever became
  * of the task meanwhile. After a restart they are made of the attempts that run.
+ *
+ * One task at a time has room kept for it, the head that waits for it: what others would take of what is free is weighed
+ * against its ask as well. With several there would be heads that keep from each other what neither can use.
  */
 #include "core/host.h"
 
@@ -107,6 +110,7 @@ static void say_memory(char why[HOST_TEXT], uint64_t ask, uint64_t free_mib, uin
 		 units_format_mib((double)capacity, c, sizeof c), kept ? ", " : "", d, kept ? " of it kept for a task before it" : "");
 }
 
+/* A task that asks for nothing of one of them is never refused for it: nothing is taken from what is kept, either. */
 enum host_lack host_asks(const struct host *h, const struct task *t, struct host_room more, char why[HOST_TEXT])
 {
 	const struct core_config *c = h->config;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * See limits.h. Every running attempt is known here, since a limit may be given to one that had none.
+ *
+ * Limits run on the monotonic clock: a wall clock that is set a day ahead would end every task that has one. All are looked at
+ * when the first may be due, which is rarer than anything else that happens to tasks; `due_ms` may be too early (that one
+ * ended, or was given more), never too late. So whatever makes a limit shorter has to lower it: limits_begin and
+ * limits_changed.
  */
 #include "core/limits.h"
 
@@ -41,6 +46,18 @@ void limits_destroy(struct limits *l)
 	free(l);
 }
 
+/* Of a task that has one. What ran in earlier slots is of the same limit; while it was suspended, that stood still. */
+static int64_t limit_ends_ms(const struct limit *one, const struct task *t)
+{
+	return one->start_ms + t->time_limit_s * 1000 - t->slot_ran_ms + t->suspended_ms;
+}
+
+static int64_t limit_warns_ms(const struct limit *one, const struct task *t)
+{
+	return limit_ends_ms(one, t) - t->spec->signal_before_s * 1000;
+}
+
+/* It is looked at when it may be due itself: of the others nothing has changed. */
 void limits_begin(struct limits *l, const struct task *t, struct now now)
 {
 	struct limit *one = idmap_get(&l->running, t->id);
@@ -48,8 +65,8 @@ void limits_begin(struct limits *l, const struct task *t, struct now now)
 		idmap_put(&l->running, t->id, one = alloc_zero(sizeof *one));
 	one->task = t->id;
 	one->start_ms = now.mono_ms - (now.wall_ms - task_attempt(t)->start_ms);
-	if (t->time_limit_s)
-		l->due_ms = now.mono_ms;
+	if (t->time_limit_s && limit_warns_ms(one, t) < l->due_ms)
+		l->due_ms = limit_warns_ms(one, t);
 }
 
 void limits_changed(struct limits *l, struct now now)
@@ -70,9 +87,7 @@ static int64_t limits_look_at(struct limits *l, struct limit *one, struct now no
 	bool delayed = !task_attempt(t)->shim.pid && l->ops.start_waits && l->ops.start_waits(l->ops.ctx, t);
 	if (!t->time_limit_s || t->stopping || t->suspended || delayed)
 		return INT64_MAX;
-	/* What ran in earlier slots is of the same limit; while it was suspended, that stood still. */
-	int64_t end = one->start_ms + t->time_limit_s * 1000 - t->slot_ran_ms + t->suspended_ms;
-	int64_t warn = end - t->spec->signal_before_s * 1000;
+	int64_t end = limit_ends_ms(one, t), warn = limit_warns_ms(one, t);
 	if (t->spec->signal && !one->signalled && now.mono_ms >= warn && now.mono_ms < end) {
 		one->signalled = true;
 		l->ops.signal(l->ops.ctx, t, t->spec->signal);

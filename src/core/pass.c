@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define BEHIND 100	/* tasks after a head that does not fit that are looked at in one pass */
@@ -97,12 +98,23 @@ static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, st
 	return NULL;
 }
 
+/* In builds with checks the long way is gone too. */
+static bool pass_stays(struct pass *p, const struct task *t, struct now now)
+{
+	bool stays = pass_is_refused_still(p, t, now);
+#ifdef RAD_CHECKS
+	struct map_request r = request_now(p, t, now);
+	assert(!stays || !pass_would_place(p, &r, NULL, now));
+#endif
+	return stays;
+}
+
 /* Tasks behind a head that does not fit. Planned ones had their turn; while a plan is to come, nobody goes before it. */
 static void pass_try_behind(struct pass *p, struct queue_walk *w, struct now now)
 {
 	unsigned stayed = 0;
 	for (struct task *t; stayed < BEHIND && !pass_plan_to_come(p) && (t = queue_walk_next(w));) {
-		if (!pass_may_try(p, t, w, now)) {
+		if (pass_stays(p, t, now) || !pass_may_try(p, t, w, now)) {
 			stayed++;
 			continue;
 		}

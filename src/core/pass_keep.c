@@ -149,13 +149,14 @@ static bool is_on_kept(const struct pass *p, const struct fleet_run *r)
 	return false;
 }
 
-/* By its limit or by its work, whichever is sooner; infinite: neither is known. */
+/* By its limit or by its work, whichever is sooner; infinite: neither is known, or it is suspended. */
 static double expected_left_s(const struct pass *p, const struct fleet_run *r, struct now now)
 {
-	const struct attempt *a = task_attempt(r->task);
-	int64_t since_ms = now.wall_ms - (a->start_ms ? a->start_ms : a->placed_ms);
-	double limit_s = r->task->time_limit_s ? (double)r->task->time_limit_s - (double)since_ms / 1000 : INFINITY;
+	int64_t limit_ms = task_limit_ends_ms(r->task);
+	double limit_s = limit_ms < INT64_MAX ? (double)(limit_ms - now.wall_ms) / 1000 : INFINITY;
 	bool known = false;
+	if (r->task->suspended)
+		return INFINITY;
 	double work_s = isfinite(r->left_s) || isfinite(r->work_s) ? pass_left_s(p, r, &known) : INFINITY;
 	return fmax(fmin(limit_s, known ? work_s : INFINITY), 0);
 }

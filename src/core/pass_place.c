@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task asks for, whether that fits, and where it goes.
- *
- * A request that did not fit is remembered by its kind. Until the fleet changes its shape, another of that kind can only fit on
- * slots that moved since: whether one GPU fits hangs on that GPU, the request and the policy. A task of several GPUs needs
- * several that fit at once, so for it those that fitted before are asked again with the ones that moved. What hangs on more is
- * asked in full: one that GPUs are kept for may use what its kind may not, and a planned one may use only what the plan says.
+ * What a task asks for, whether that fits, and where it goes. What its kind was refused (pass_refused.c) is not asked again.
+ * What hangs on more is asked in full: one that GPUs are kept for may use what its kind may not, and a planned one may use only
+ * what the plan says.
  */
 #include "core/pass_private.h"
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "base/scope.h"
 
 #include <assert.h>
@@ -74,24 +70,6 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 
 /* What a user may have ------------------------------------------------------------------------------------------------ */
 
-struct allowance pass_allowance(const struct pass *p, uid_t uid)
-{
-	return p->ops->allowance ? p->ops->allowance(p->ops->ctx, uid) : p->config->allowance;
-}
-
-struct fair_taken pass_would_take(const struct pass *p, const struct map_request *r)
-{
-	uint64_t held_mib = r->claim_mib ? r->claim_mib : p->config->map.min_free_mib;
-	return (struct fair_taken){ 1, r->gpus, held_mib * r->gpus };
-}
-
-enum allowance_kind pass_refused(const struct pass *p, const struct map_request *r, bool *never)
-{
-	const struct allowance a = pass_allowance(p, r->uid);
-	const struct fair_taken taken = fair_taken_of(p->fair, r->uid), more = pass_would_take(p, r);
-	return allowance_refuses(&a, &taken, &more, never);
-}
-
 enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct now now)
 {
 	const struct allowance a = pass_allowance(p, t->spec->uid);
@@ -108,62 +86,7 @@ enum allowance_kind pass_left_out(struct pass *p, const struct task *t, struct n
 	return never ? ALLOWANCE_COUNT : kind;
 }
 
-/* What was refused ---------------------------------------------------------------------------------------------------- */
-
-static uint64_t text_hash(uint64_t hash, const char *text)
-{
-	return text ? hash_bytes(hash, text, strlen(text) + 1) : hash_bytes(hash, "", 1);
-}
-
-static void kind_of(const struct map_request *r, struct kind *k)
-{
-	memset(k, 0, sizeof *k);	/* kinds are compared as memory */
-	k->claim_mib = r->claim_mib;
-	k->run_s = r->run_s;
-	k->self.load.gract = r->self.load.gract;
-	k->self.load.smact = r->self.load.smact;
-	k->self.load.kernels = r->self.load.kernels;
-	k->self.max_slowdown = r->self.max_slowdown;
-	k->gpus = r->gpus;
-	k->share = r->share;
-	k->uid = r->uid;
-	k->claim_is_declared = r->claim_is_declared;
-	k->exclusive = r->exclusive;
-	k->models = text_hash(text_hash(HASH_SEED, r->model), r->constraint);
-}
-
-static size_t kind_place(const struct kind *k)
-{
-	uint64_t words[sizeof *k / sizeof(uint64_t)], h = 0;
-	memcpy(words, k, sizeof words);
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		h = (h ^ words[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
-	return h & (REFUSED_PLACES - 1);
-}
-
-/* The entry of that kind as of the fleet's shape; a new one says that nothing was asked yet (version 0), and takes the place of
- * the one that was not asked for longest. */
-static struct refused *refused_of(struct pass *p, const struct map_request *r)
-{
-	struct kind kind;
-	kind_of(r, &kind);
-	struct refused *set = p->refused[kind_place(&kind)], *e = set;
-	uint64_t shape = fleet_shape(p->fleet);
-	for (size_t i = 0; i < REFUSED_WAYS; i++) {
-		if (set[i].shape == shape && !memcmp(&set[i].kind, &kind, sizeof kind))
-			return &set[i];
-		if (set[i].version < e->version)
-			e = &set[i];
-	}
-	*e = (struct refused){ .shape = shape, .feasible = FEASIBLE_NOT_ASKED };
-	memcpy(&e->kind, &kind, sizeof kind);
-	return e;
-}
-
-void pass_forget_refused(struct pass *p)
-{
-	memset(p->refused, 0, sizeof p->refused);
-}
+/* Whether it fits ----------------------------------------------------------------------------------------------------- */
 
 /* Whether it may fit where others of its kind do not. */
 static bool is_special(const struct pass *p, const struct map_request *r)
@@ -176,7 +99,7 @@ bool pass_hopeless(struct pass *p, const struct task *t, const struct map_reques
 	if (host_feasible(p->config, t->host_mem_mib, t->spec->cpus, NULL))
 		return true;
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
-	struct refused *e = refused_of(p, r);
+	struct refused *e = pass_refused_kind(p, r);
 	if (e->feasible == FEASIBLE_NOT_ASKED)
 		e->feasible = map_feasible(&p->config->map, gpus, fleet_size(p->fleet), r, NULL) ? FEASIBLE_NEVER : FEASIBLE;
 	return e->feasible == FEASIBLE_NEVER;
@@ -214,7 +137,7 @@ static bool pass_find_anywhere(struct pass *p, const struct map_gpu *gpus, const
 static bool pass_find_where_moved(struct pass *p, const struct map_gpu *gpus, const struct map_request *r,
 				  struct placement *out)
 {
-	struct refused *e = refused_of(p, r);
+	struct refused *e = pass_refused_kind(p, r);
 	size_t n_moved = 0, n_chances = 0;
 	assert(!is_special(p, r) && e->version <= fleet_version(p->fleet));
 	bool some = e->version && pass_list_chances(p, e, &n_moved, &n_chances);
@@ -266,6 +189,8 @@ bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struc
 			pass_place_there(p, t, r, fleet_gpus(p->fleet, now), &where, now);
 			return true;
 		}
+	if (!is_special(p, r))
+		pass_note_refused(p, t, r, now);
 	pass_take_turn(p, t, r, now);
 	return false;
 }

@@ -163,12 +163,14 @@ static double plan_work_s(struct pass *p, const struct siblings *all, const stru
 	return known || isnan(theirs_s) ? work_s : theirs_s;
 }
 
+/* Who is short of the host's memory or CPUs could not start on GPUs that a plan keeps for it: it waits as under backfill, until
+ * some are given back, which makes a new plan. */
 static void plan_add_waiting(struct pass *p, struct plan_listing *l, const struct task *t, const struct planned *before,
 			     bool first, struct now now)
 {
 	struct planning *k = &p->plan;
 	struct plan *out = l->out;
-	if (out->n == out->n_running + PLAN_WAITING)
+	if (out->n == out->n_running + PLAN_WAITING || host_asks(p->host, t, (struct host_room){ 0 }, NULL))
 		return;
 	const struct map_policy *policy = &p->config->map;
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);

@@ -3,6 +3,7 @@
  * The insides of the pass, for its own files alone, each using only those above it:
  *	pass_keep.c	GPUs kept for tasks that go first, and what they are promised
  *	pass_turns.c	turns at MPS servers that serve one user each
+ *	pass_refused.c	what was refused: by what users may have, by kind of request, by task
  *	pass_place.c	what a task asks for, whether that fits, and where it goes
  *	pass_plan.c	plans of what starts where
  *	pass.c		the order in which tasks are tried
@@ -15,6 +16,7 @@
 
 #define REFUSED_PLACES 256	/* power of two; where a kind may be remembered: */
 #define REFUSED_WAYS 4		/* in one of so many entries, so that kinds which fall together do not push each other out */
+#define TRIED_PLACES 512	/* power of two; more than a pass goes by */
 #define PLAN_WAITING 64		/* waiting tasks of a plan, in the order of the queue */
 
 /* What placement can tell requests apart by, where no GPU is kept for them and no plan has them. Zeroed before it is filled. */
@@ -32,9 +34,21 @@ struct kind {
 /* A kind of request that did not fit when the fleet had that version. */
 struct refused {
 	struct kind kind;
+	uint64_t serial;		/* of the entry: another one in its place has another */
 	uint64_t version, shape;	/* of the fleet; version 0: not refused yet, shape 0: no entry */
 	struct map_few few;		/* slots that fitted then, too few as they were */
 	enum { FEASIBLE_NOT_ASKED, FEASIBLE, FEASIBLE_NEVER } feasible;	/* whether GPUs here could ever run it */
+};
+
+/* A task that was tried and did not fit. */
+struct tried {
+	task_id task;			/* 0: none */
+	uint32_t n_events;		/* of its record then */
+	int64_t told_ms;		/* when something was learnt of its signature, as of then */
+	uint64_t learnt;		/* version of the estimates at which that was still so */
+	const struct refused *kind;	/* of its request, */
+	uint64_t serial;		/* if that is its serial still */
+	struct fair_taken asks;
 };
 
 /* One that waits, as the plan has it. */
@@ -94,6 +108,8 @@ struct pass {
 	uint64_t wish;			/* moves when what is kept for the head changes: plans keep to it */
 
 	struct refused refused[REFUSED_PLACES][REFUSED_WAYS];
+	uint64_t n_kinds;		/* entries that were ever made there */
+	struct tried tried[TRIED_PLACES];
 	uint32_t *moved;		/* scratch: slots */
 	size_t cap_moved;
 };
@@ -125,18 +141,26 @@ void pass_take_turn(struct pass *p, const struct task *t, const struct map_reque
 void pass_end_turn(struct pass *p, task_id id);
 void pass_forget_turns(struct pass *p);
 
-/* pass_place.c */
+/* pass_refused.c; pass_allowance too */
 /* What its user would have more. */
 struct fair_taken pass_would_take(const struct pass *p, const struct map_request *r);
 /* What keeps its user from having it now; *never: at any time. */
 enum allowance_kind pass_refused(const struct pass *p, const struct map_request *r, bool *never);
+/* The entry of that kind as of the fleet's shape, a new one where there was none. */
+struct refused *pass_refused_kind(struct pass *p, const struct map_request *r);
+/* The task was tried with that request, like any other of its kind, and did not fit. */
+void pass_note_refused(struct pass *p, const struct task *t, const struct map_request *r, struct now now);
+/* Whether it was, and to try it now would come to the same. False: it must be tried. */
+bool pass_is_refused_still(struct pass *p, const struct task *t, struct now now);
+void pass_forget_refused(struct pass *p);
+
+/* pass_place.c */
 /* The plan's entry of that task, if there is one. */
 const struct planned *pass_planned(const struct pass *p, task_id id);
 /* Places the task if its request fits. */
 bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struct now now);
 /* A task that nothing here can run now (a GPU went away since it was submitted) must not block the others. */
 bool pass_hopeless(struct pass *p, const struct task *t, const struct map_request *r, struct now now);
-void pass_forget_refused(struct pass *p);
 
 /* pass_plan.c */
 /* There is a plan, and those who came since are not in it yet. */

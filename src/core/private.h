@@ -41,4 +41,7 @@ struct core {
 	struct now now;		/* of the call under way, for what follows from events */
 };
 
+/* core.c: an event that a person, or the core for him, asked for. */
+void core_emit(struct core *c, struct task *t, enum event_kind kind, uint32_t uid);
+
 #endif

@@ -39,9 +39,11 @@ static const struct core_reservation *meets(const struct core_reservation *other
 static int64_t run_ends_ms(const struct core *c, const struct fleet_run *r, struct now now)
 {
 	const struct task *t = r->task;
-	int64_t limit = t->time_limit_s ? task_attempt(t)->start_ms + t->time_limit_s * 1000 : INT64_MAX, left = INT64_MAX;
+	int64_t limit = task_limit_ends_ms(t), left = INT64_MAX;
 	bool known;
 	double work_s = estimates_work_s(c->estimates, t, &known);
+	if (t->suspended)
+		return INT64_MAX;
 	if (isfinite(r->left_s))
 		left = now.wall_ms + (int64_t)(r->left_s * 1000);
 	else if (known && isfinite(r->work_s) && work_s > r->work_s)

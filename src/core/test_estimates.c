@@ -355,7 +355,10 @@ static void what_changed_while_it_was_asked_is_asked_anew(void **unused)
 	struct event ev = { .u.updated = { .set_gpu_mem = true, .gpu_mem_mib = 3000 } };
 	task_id a = submit_slow(w, 0), b = submit_slow(w, 0);
 	int64_t first = w->question - 1, second = w->question;
+	struct estimate_result declared = { .value = { "declared", 3000, 3000, 3000 } };
 	core_update(w->c, a, &ev, w->now, NULL);
+	assert_true(w->question > second);	/* about the load that its summary tells of */
+	core_estimated(w->c, w->question, true, &declared, w->now);
 	core_turn(w->c, w->now);
 	assert_string_equal(core_task(w->c, a)->estimate.estimator, "declared");
 	assert_int_equal(state(w, a), TASK_RUNNING);

@@ -33,6 +33,31 @@ static void later_tasks_pass_a_head_that_does_not_fit(void **unused)
 	}
 }
 
+/* What is remembered of a task behind the head must not outlive what it was refused for. */
+static void who_was_refused_behind_the_head_is_asked_again_for_less(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_BACKFILL, 600);
+	struct world *w = new_world(2, &config);
+	struct event less = { .u.updated = { .set_gpu_mem = true, .gpu_mem_mib = 5000 } };
+	struct error err = ERROR_INIT;
+	w->mps_together = true;
+	pass(w, 1);
+	task_id there[2] = { submit(w, spec_of(30000, 1)), submit(w, spec_of(30000, 1)) };
+	submit(w, spec_of(35000, 2));
+	task_id changed = submit(w, spec_of(20000, 1)), waits = submit(w, spec_of(20000, 1));
+	pass(w, 3);
+	assert_int_equal(state(w, changed), TASK_PENDING);
+	assert_int_equal(core_update(w->c, changed, &less, w->now, &err), 0);
+	core_turn(w->c, w->now);
+	assert_int_equal(state(w, changed), TASK_RUNNING);
+	assert_int_equal(state(w, waits), TASK_PENDING);
+	exits(w, there[0], 0, SCAN_NOTHING);
+	pass(w, 3);
+	assert_int_equal(state(w, waits), TASK_RUNNING);
+	end_world(w);
+}
+
 static bool present(const struct world *w, task_id id)
 {
 	for (unsigned i = 0; i < w->n_procs; i++)
@@ -227,6 +252,50 @@ static void a_plan_has_the_long_task_start_first(void **unused)
 	exits(w, runs, 0, SCAN_NOTHING);
 	pass(w, 3);
 	assert_int_equal(state(w, wide), TASK_RUNNING);
+	end_world(w);
+}
+
+static json_t *start_of(const json_t *starts, task_id id)
+{
+	char text[TASK_ID_TEXT];
+	size_t i;
+	json_t *one;
+	task_id_text(id, text);
+	json_array_foreach(json_object_get(starts, "starts"), i, one)
+		if (!strcmp(json_string_value(json_object_get(one, "id")), text))
+			return one;
+	return NULL;
+}
+
+/* As above, but the wide one could not start if all its GPUs were free: nobody waits for its sake. */
+static void a_plan_promises_nothing_to_who_is_short_of_host_memory(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_PLAN, 100000);
+	config.map.share = SHARE_NEVER;
+	config.host_mem_mib = 64000;
+	struct world *w = new_world(3, &config);
+	struct spec *much = spec_of(33000, 1), *more = spec_of(32000, 2);
+	much->host_mem_mib = 40000;
+	more->host_mem_mib = 30000;
+	teach_time(w, 30000, 1, 100);
+	teach_time(w, 31000, 1, 900);
+	teach_time(w, 32000, 2, 4000);
+	teach_time(w, 33000, 1, 3000);
+	hold_memory(w, submit(w, much), 33000);
+	hold_memory(w, submit(w, spec_of(30000, 1)), 30000);
+	pass(w, 50);
+	task_id wide = submit(w, more), small = submit(w, spec_of(31000, 1)), next = submit(w, spec_of(31000, 1));
+	pass(w, 3);
+	assert_int_equal(state(w, small), TASK_RUNNING);
+	scoped_free char *why = why_of(w, wide);
+	assert_non_null(strstr(why, "\"HostMemory\""));
+	assert_null(strstr(why, "in about"));
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	assert_true(json_is_null(json_object_get(start_of(starts, wide), "start_time")));
+	assert_string_equal(json_string_value(json_object_get(start_of(starts, next), "source")), "plan");
+	double in_s = json_number_value(json_object_get(start_of(starts, next), "in_s"));
+	assert_true(in_s > 30 && in_s < 60);	/* when the one of 100 s has ended */
 	end_world(w);
 }
 
@@ -503,9 +572,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(later_tasks_pass_a_head_that_does_not_fit),
+		cmocka_unit_test(who_was_refused_behind_the_head_is_asked_again_for_less),
 		cmocka_unit_test(a_wide_task_starts_in_an_endless_stream_of_small_ones),
 		cmocka_unit_test(a_plan_starves_nobody),
 		cmocka_unit_test(a_plan_has_the_long_task_start_first),
+		cmocka_unit_test(a_plan_promises_nothing_to_who_is_short_of_host_memory),
 		cmocka_unit_test(a_plan_takes_the_word_of_siblings),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),

@@ -97,15 +97,40 @@ bool timeslots_leaving(const struct core_config *config, const struct task *t, i
 	return t->state == TASK_RUNNING && a->slot_asks && wall_ms - a->slot_asked_ms < grace_of(config, t);
 }
 
+/* When it is over (mono); INT64_MAX: it has no slot, or is asked no more. */
+static int64_t ends_ms(const struct timeslots *s, const struct timeslot *one)
+{
+	const struct task *t = tasks_find(s->tasks, one->task);
+	int64_t length = timeslots_length_ms(s->config, t);
+	bool can = length && task_attempt(t)->shim.pid && !t->stopping && task_attempt(t)->slot_asks < TIMESLOTS_ASKS &&
+		   t->n_slots < TIMESLOTS_MAX;
+	return can ? one->from_ms + length : INT64_MAX;
+}
+
+/* When it will be over, or is no longer expected to leave (mono); INT64_MIN: it is over. */
+static int64_t changes_ms(const struct timeslots *s, const struct timeslot *one, struct now now)
+{
+	const struct task *t = tasks_find(s->tasks, one->task);
+	bool leaving = timeslots_leaving(s->config, t, now.wall_ms);
+	int64_t end = ends_ms(s, one), stays = leaving ? one->from_ms + grace_of(s->config, t) : INT64_MAX;
+	if (end <= now.mono_ms)
+		return INT64_MIN;
+	return stays > now.mono_ms && stays < end ? stays : end;
+}
+
+/* Nothing moved of those that run already, so they are not looked at: with thousands of them that was a third of all that a
+ * placement took. */
 void timeslots_begin(struct timeslots *s, const struct task *t, struct now now)
 {
+	int64_t next;
 	const struct attempt *a = task_attempt(t);
 	struct timeslot *one = idmap_get(&s->running, t->id);
 	if (!one)
 		idmap_put(&s->running, t->id, one = alloc_zero(sizeof *one));
 	one->task = t->id;
 	one->from_ms = now.mono_ms - (now.wall_ms - (a->slot_asks ? a->slot_asked_ms : a->start_ms));
-	s->due_ms = now.mono_ms;
+	next = changes_ms(s, one, now);
+	s->due_ms = next < s->due_ms ? next : s->due_ms;
 }
 
 void timeslots_forget(struct timeslots *s, task_id id)
@@ -117,16 +142,6 @@ void timeslots_reconsider(struct timeslots *s)
 {
 	s->due_ms = INT64_MIN;
 	s->seen.slots = 0;
-}
-
-/* When it is over (mono); INT64_MAX: it has no slot, or is asked no more. */
-static int64_t ends_ms(const struct timeslots *s, const struct timeslot *one)
-{
-	const struct task *t = tasks_find(s->tasks, one->task);
-	int64_t length = timeslots_length_ms(s->config, t);
-	bool can = length && task_attempt(t)->shim.pid && !t->stopping && task_attempt(t)->slot_asks < TIMESLOTS_ASKS &&
-		   t->n_slots < TIMESLOTS_MAX;
-	return can ? one->from_ms + length : INT64_MAX;
 }
 
 /* A look ---------------------------------------------------------------------------------------------------------------- */
@@ -295,18 +310,11 @@ static void look(struct timeslots *s, struct slots_look *l)
 		one->gone = false;
 }
 
-/* When it will be over, or is no longer expected to leave (mono); INT64_MIN: it is over. */
-static int64_t next_of(const struct timeslots *s, const struct timeslot *one, struct slots_look *l)
+/* What it adds to the number of what is over and who is leaving. */
+static uint64_t hash_of(const struct timeslots *s, const struct timeslot *one, bool over, struct now now)
 {
-	const struct task *t = tasks_find(s->tasks, one->task);
-	int64_t end = ends_ms(s, one);
-	bool leaving = timeslots_leaving(s->config, t, l->now.wall_ms);
-	if (leaving || end <= l->now.mono_ms)
-		l->slots += hash_bytes(HASH_SEED + leaving, one, offsetof(struct timeslot, gone));
-	if (end <= l->now.mono_ms)
-		return INT64_MIN;
-	int64_t stays = leaving ? one->from_ms + grace_of(s->config, t) : INT64_MAX;
-	return stays > l->now.mono_ms && stays < end ? stays : end;
+	bool leaving = timeslots_leaving(s->config, tasks_find(s->tasks, one->task), now.wall_ms);
+	return leaving || over ? hash_bytes(HASH_SEED + leaving, one, offsetof(struct timeslot, gone)) : 0;
 }
 
 /* The ones over for longest. Returns when the next will be. */
@@ -316,7 +324,8 @@ static int64_t list_over(struct timeslots *s, struct slots_look *l)
 	size_t n = 0, cap = 0, at = 0;
 	int64_t next = INT64_MAX;
 	for (struct timeslot *one; (one = idmap_next(&s->running, &at));) {
-		int64_t then = next_of(s, one, l);
+		int64_t then = changes_ms(s, one, l->now);
+		l->slots += hash_of(s, one, then == INT64_MIN, l->now);
 		if (then > INT64_MIN) {
 			next = then < next ? then : next;
 			continue;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The core as JSON: task objects with their reason, GPUs, and the arithmetic of `rad why`. Changes nothing.
+ *
+ * A reason is not kept from the pass that left a task waiting: it is asked anew, by the same functions on the same request, so
+ * that it is true of now. Two things follow. It may say that the task would fit (then it is its turn that has not come:
+ * "Priority"), and it costs a look at every GPU, so lists ask for it only where it is shown.
  */
 #include "core/private.h"
 
@@ -34,8 +38,8 @@ static bool reason_allowance(struct core *c, const struct task *t, struct now no
 	uint64_t has[] = { [ALLOWANCE_RUNNING] = taken.tasks, [ALLOWANCE_GPUS] = taken.gpus, [ALLOWANCE_QUEUED] = 0,
 			   [ALLOWANCE_MEM] = taken.mib };
 	out->word = "UserLimit";
-	snprintf(out->text, sizeof out->text, "%s may have %s %llu%s and has %llu now%s%s", user_word(t), allowance_word(kind),
-		 (unsigned long long)a.most[kind], kind == ALLOWANCE_MEM ? " MiB" : "", (unsigned long long)has[kind],
+	snprintf(out->text, sizeof out->text, "user %s may have %s %llu%s and has %llu now%s%s", user_word(t),
+		 allowance_word(kind), (unsigned long long)a.most[kind], kind == ALLOWANCE_MEM ? " MiB" : "", (unsigned long long)has[kind],
 		 *source ? "; the limit is " : "", source);
 	return true;
 }
@@ -210,8 +214,9 @@ static void reason_of(struct core *c, const struct task *t, struct now now, stru
 		out->word = "Stopping";
 	} else if (t->state == TASK_RUNNING && t->suspended) {
 		out->word = "Suspended";
-		snprintf(out->text, sizeof out->text, "its processes are stopped, and it keeps its GPUs and memory; "
-			 "'rad resume' lets it go on");
+		snprintf(out->text, sizeof out->text, "its processes are stopped%s", t->suspended_uid == t->spec->uid ?
+			 ", and it keeps its GPUs and memory; 'rad resume' lets it go on" :
+			 " by an administrator, and it keeps its GPUs and memory; only an administrator may resume it");
 	} else if (t->state == TASK_RUNNING && c->ops.start_waits && (waits = c->ops.start_waits(c->ops.ctx, t))) {
 		out->word = "Delayed";
 		snprintf(out->text, sizeof out->text, "%s", waits);
@@ -263,7 +268,7 @@ static void add_running(struct core *c, const struct task *t, struct now now, js
 		return;
 	json_t *attempts = json_object_get(o, "attempts"), *last = json_array_get(attempts, json_array_size(attempts) - 1);
 	json_object_set_new(last, "peak_mib", json_int_or_null((int64_t)m.peak_mib, m.peak_mib != 0));
-	json_object_set_new(last, "mean_smact", json_round3(m.mean_smact));
+	task_show_means(last, &m);
 	json_object_set_new(last, "alone_s", json_round3(m.alone_s));
 	json_object_set_new(last, "energy_j", json_round3(m.energy_j));
 	json_object_set_new(last, "load", task_show_load(&m));
@@ -285,6 +290,24 @@ json_t *core_task_json(struct core *c, const struct task *t, struct now now)
 	if (t->state == TASK_RUNNING)
 		add_running(c, t, now, o);
 	return o;
+}
+
+json_t *core_task_brief_json(struct core *c, const struct task *t, struct now now)
+{
+	struct reason why;
+	json_t *o = task_to_json_brief(t, now.wall_ms);
+	reason_of(c, t, now, &why);
+	json_object_set_new(o, "reason", json_text_or_null(why.word));
+	if (t->state == TASK_RUNNING)
+		add_running(c, t, now, o);
+	return o;
+}
+
+const char *core_task_reason(struct core *c, const struct task *t, struct now now)
+{
+	struct reason why;
+	reason_of(c, t, now, &why);
+	return why.word;
 }
 
 static json_t *number(const struct gpu_reading *g, unsigned bit, double v)

@@ -130,6 +130,13 @@ const char *allowing_source(struct allowing *a, uid_t uid, enum allowance_kind k
 	return user_now(a, uid)->source[kind];
 }
 
+bool allowing_own_is_void(struct allowing *a, uid_t uid, enum allowance_kind kind)
+{
+	const struct allowing_user *u = user_now(a, uid);
+	uint64_t own = u->own.says[kind] ? u->own.allows.most[kind] : 0, may = u->may.most[kind];
+	return u->own.says[kind] && may && (!own || own > may);
+}
+
 /* What was said ------------------------------------------------------------------------------------------------------- */
 
 static char *print(const struct allowing_words *s)

@@ -33,6 +33,8 @@ struct allowance allowing_of(struct allowing *a, uid_t uid);
 bool allowing_is_known(struct allowing *a, uid_t uid);
 /* Where one of his limits stands, in words; valid until the next call. */
 const char *allowing_source(struct allowing *a, uid_t uid, enum allowance_kind kind);
+/* Whether he gave himself a limit that is none, since what he may have is less. */
+bool allowing_own_is_void(struct allowing *a, uid_t uid, enum allowance_kind kind);
 /* What he gives himself, or an administrator gives him, in the open transaction: limits as in rad.conf, "default" takes one
  * back; what is not named stays. */
 int allowing_say(struct allowing *a, uid_t uid, bool own, const char *text, struct error *err);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Claims shared between daemons: see claims.h.
+ *
+ * The core asks in the middle of a pass, so nothing here waits: a look is a page or two of the cache for each daemon. What it
+ * found new is told to the core before "no" is answered, since the core places again at once, by what it knows then. Whatever
+ * fails of this fails open: a claim that cannot be shared is told (note_trouble), and the task starts.
  */
 #include "daemon/claims.h"
 
@@ -15,21 +19,28 @@
 #define AGAIN_MS 20		/* at least, and */
 #define AGAIN_CHANCE_MS 80	/* at most so much more, after two saw each other */
 
+/* A running attempt on one GPU. */
+struct claims_run { char uuid[GPU_UUID_LEN]; uid_t uid; struct proc_id shim; };
+
 struct claims {
 	uv_timer_t timer;
-	char *path;			/* NULL: there are no others */
+	char *path, *mark;		/* path: NULL: there are no others */
+	struct claims_run *runs;	/* of ours, when they were published last */
+	size_t n_runs, cap_runs;
 	struct claims_folder *folder;	/* NULL: it cannot be used, at the moment */
 	struct core *core;		/* that the timer tells */
 	struct claims_seen told, seen;	/* what the core knows, and what was just seen */
 	struct error trouble;		/* its text "": none */
+	bool started;			/* a task, since they were published */
 };
 
-struct claims *claims_create(uv_loop_t *loop, const char *folder)
+struct claims *claims_create(uv_loop_t *loop, const char *folder, const char *mark)
 {
 	struct claims *c = alloc_zero(sizeof *c);
 	uv_timer_init(loop, &c->timer);
 	c->timer.data = c;
 	c->path = folder ? alloc_string(folder) : NULL;
+	c->mark = mark ? alloc_string(mark) : NULL;
 	return c;
 }
 
@@ -38,6 +49,8 @@ static void on_closed(uv_handle_t *h)
 	struct claims *c = h->data;
 	claims_seen_clear(&c->told);
 	claims_seen_clear(&c->seen);
+	free(c->runs);
+	free(c->mark);
 	free(c->path);
 	free(c);
 }
@@ -60,20 +73,49 @@ static void note_trouble(struct claims *c, const struct error *err)
 	c->trouble = err ? *err : (struct error)ERROR_INIT;
 }
 
+static void find_runs(struct claims *c, const struct core *core)
+{
+	size_t at = 0;
+	c->n_runs = 0;
+	for (task_id id; (id = core_next_running(core, &at));) {
+		const struct task *t = core_task(core, id);
+		const struct attempt *a = task_attempt(t);
+		for (uint32_t i = 0; a->shim.pid && i < a->n_gpus; i++) {
+			alloc_grow(c->runs, c->n_runs, c->cap_runs);
+			struct claims_run *r = &c->runs[c->n_runs++];
+			*r = (struct claims_run){ .uid = t->spec->uid, .shim = a->shim };
+			snprintf(r->uuid, sizeof r->uuid, "%s", a->gpus[i]);
+		}
+	}
+}
+
+/* The newest of them: those will run longest. */
+static void runs_of(const struct claims *c, const struct core_claim *row, struct claims_runs *out)
+{
+	for (size_t i = c->n_runs; i-- && out->n < CLAIMS_RUNS;)
+		if (c->runs[i].uid == row->uid && !strcmp(c->runs[i].uuid, row->uuid))
+			out->id[out->n++] = c->runs[i].shim;
+}
+
 /* What the core holds, and what is wished for. */
 static bool publish(struct claims *c, const struct core *core, const struct core_claim *wish, unsigned n_wish)
 {
 	struct core_claim rows[CLAIMS_ROWS];
+	struct claims_runs runs[CLAIMS_ROWS] = { 0 };
 	struct error err = ERROR_INIT;
+	c->started = false;
+	find_runs(c, core);
 	size_t n = core_claims(core, rows, CLAIMS_ROWS - (n_wish < CLAIMS_ROWS ? n_wish : CLAIMS_ROWS));
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].uid == (uid_t)-1)
 			rows[i].uid = geteuid();
+		else
+			runs_of(c, &rows[i], &runs[i]);
 	for (unsigned i = 0; i < n_wish && n < CLAIMS_ROWS; i++)
 		rows[n++] = wish[i];
 	if (!c->folder)
-		c->folder = claims_folder_open(c->path, &err);
-	bool failed = !c->folder || claims_folder_publish(c->folder, rows, n, &err);
+		c->folder = claims_folder_open(c->path, c->mark, &err);
+	bool failed = !c->folder || claims_folder_publish(c->folder, rows, runs, n, &err);
 	note_trouble(c, failed ? &err : NULL);
 	return !failed;
 }
@@ -97,6 +139,17 @@ void claims_refresh(struct claims *c, struct core *core)
 	claims_folder_look(c->folder, &c->seen);
 	if (!c->seen.unsure)
 		tell(c, core);
+}
+
+void claims_note(struct claims *c, const struct event *ev)
+{
+	c->started = c->started || ev->kind == EV_STARTED;
+}
+
+void claims_work(struct claims *c, const struct core *core)
+{
+	if (c->path && c->started)
+		publish(c, core, NULL, 0);
 }
 
 static void on_again(uv_timer_t *t)

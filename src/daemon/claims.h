@@ -18,8 +18,9 @@
  * milliseconds, and the first one finds the GPU free. A claim and the wish for one look alike, so nobody has to understand
  * another's state.
  *
- * A daemon that ends, or is killed, takes its claims with it; what its tasks use is seen by the driver from then on, as is
- * everything of daemons that cannot be reached this way (in a container with a /tmp of its own).
+ * A daemon that ends, or is killed, takes its wishes with it. What it holds stands until its last task there ends: its tasks
+ * run on, will take what they were given, and are its again when it is started again. What is used by daemons that cannot be
+ * reached this way (in a container with a /tmp of its own) is seen by the driver.
  */
 #ifndef RAD_DAEMON_CLAIMS_H
 #define RAD_DAEMON_CLAIMS_H
@@ -31,13 +32,18 @@
 
 struct claims;
 
-/* `folder` NULL: there are no others. One that cannot be used is told, and tried again. The core may come later. */
-struct claims *claims_create(uv_loop_t *loop, const char *folder);
-/* Takes ours away. Frees itself once the loop has closed its handle. Takes NULL. */
+/* `folder` NULL: there are no others. One that cannot be used is told, and tried again. The core may come later. `mark`: the
+ * store's, by which the claims of a former daemon of ours are known; NULL: there was none. */
+struct claims *claims_create(uv_loop_t *loop, const char *folder, const char *mark);
+/* Takes ours away, but those of tasks that run. Frees itself once the loop has closed its handle. Takes NULL. */
 void claims_destroy(struct claims *c);
 
 /* Publishes what the core holds, and tells it what the others do: after each reading. */
 void claims_refresh(struct claims *c, struct core *core);
+/* A task that was started is published at once, by its shim: what it holds outlives us from then on. Note, and do it after the
+ * commit. */
+void claims_note(struct claims *c, const struct event *ev);
+void claims_work(struct claims *c, const struct core *core);
 /* The protocol above, for one task: core_ops.claim. */
 bool claims_settle(struct claims *c, struct core *core, const struct core_claim *claims, unsigned n);
 /* Appends {"check","text"} where claims cannot be shared. */

@@ -30,12 +30,14 @@
 #define MAX_ENTRIES 50000	/* of the folder that are gone through, some 20 ms, */
 #define MAX_STATS 4096		/* and of those with such a name that are looked at */
 #define LEFT_S 10		/* a file without a lock is left over, and not being made, when it is so old */
+#define TAKE_TRIES 20		/* for a file whose lock somebody has who reads it just now, */
+#define TAKE_WAIT_US 500	/* so long between two */
 #define SETTLED_NS 1000000000	/* the folder's time counts when it is older than this: two changes may have the same */
 
 struct other { char name[NAME_LEN]; uid_t uid; int64_t torn_since_ms; };
 
 struct claims_folder {
-	char *path;
+	char *path, *mark;		/* mark: NULL: files have names by chance alone */
 	int fd;
 	char own_name[NAME_LEN];
 	int own_fd;			/* -1: none */
@@ -66,7 +68,7 @@ static int check_folder(int fd, const char *path, struct error *err)
 			 "it, as root", path, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
 }
 
-struct claims_folder *claims_folder_open(const char *path, struct error *err)
+struct claims_folder *claims_folder_open(const char *path, const char *mark, struct error *err)
 {
 	scoped_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -75,6 +77,7 @@ struct claims_folder *claims_folder_open(const char *path, struct error *err)
 		return NULL;
 	struct claims_folder *f = alloc_zero(sizeof *f);
 	f->path = alloc_string(path);
+	f->mark = mark ? alloc_string(mark) : NULL;
 	f->fd = steal_fd(fd);
 	f->own_fd = -1;
 	f->page.owner.pid = getpid();
@@ -92,14 +95,46 @@ static bool own_is_there(const struct claims_folder *f)
 	       st.st_ino == f->own_ino;
 }
 
+static bool own_outlives_us(const struct claims_folder *f)
+{
+	unsigned runs = 0;
+	for (size_t i = 0; i < f->page.n; i++)
+		runs += f->page.runs[i].n;
+	return runs;
+}
+
 static void drop_own(struct claims_folder *f)
 {
 	if (f->own_fd < 0)
 		return;
-	if (own_is_there(f))
+	if (own_is_there(f) && !own_outlives_us(f))
 		unlinkat(f->fd, f->own_name, 0);
 	close(f->own_fd);
 	f->own_fd = -1;
+}
+
+static void keep_own(struct claims_folder *f, int fd, const struct stat *st)
+{
+	f->own_dev = st->st_dev;
+	f->own_ino = st->st_ino;
+	f->own_fd = fd;
+}
+
+/* The file that a former daemon of this store left, with its rows, which stand until ours are written over them: whoever looks
+ * meanwhile sees them there. Anybody may have put something else in its place. */
+static bool take_own(struct claims_folder *f)
+{
+	struct stat st;
+	scoped_fd int fd = openat(f->fd, f->own_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+		return false;
+	bool locked = false;
+	for (int tries = 0; tries < TAKE_TRIES && !(locked = !flock(fd, LOCK_EX | LOCK_NB)); tries++)
+		usleep(TAKE_WAIT_US);
+	if (!locked || posix_fallocate(fd, 0, CLAIMS_BYTES))
+		return false;
+	keep_own(f, steal_fd(fd), &st);
+	return true;
 }
 
 /* Its room is taken at once, so that a full disk hinders the first writing at most. */
@@ -108,9 +143,14 @@ static int make_own(struct claims_folder *f, struct error *err)
 	struct stat st;
 	unsigned chance = 0;
 	drop_own(f);
+	snprintf(f->own_name, sizeof f->own_name, PREFIX "%u-%.32s", (unsigned)geteuid(), f->mark ? f->mark : "");
+	if (f->mark && take_own(f))
+		return 0;
 	if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
 		chance = (unsigned)clock_wall_ms();
-	snprintf(f->own_name, sizeof f->own_name, PREFIX "%u-%08x", (unsigned)geteuid(), chance);
+	struct stat taken;
+	if (!f->mark || !fstatat(f->fd, f->own_name, &taken, AT_SYMLINK_NOFOLLOW))
+		snprintf(f->own_name, sizeof f->own_name, PREFIX "%u-%08x", (unsigned)geteuid(), chance);
 	scoped_fd int fd = openat(f->fd, f->own_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return error_errno(err, "%s/%s", f->path, f->own_name);
@@ -120,29 +160,36 @@ static int make_own(struct claims_folder *f, struct error *err)
 		errno = failed;
 		return error_errno(err, "%s/%s", f->path, f->own_name);
 	}
-	f->own_dev = st.st_dev;
-	f->own_ino = st.st_ino;
-	f->own_fd = steal_fd(fd);
+	keep_own(f, steal_fd(fd), &st);
 	return 0;
 }
 
-static void fill_page(struct claims_folder *f, const struct core_claim *rows, size_t n, struct buf *text)
+/* What does not fit of shims is left out before rows are. */
+static void fill_page(struct claims_folder *f, const struct core_claim *rows, const struct claims_runs *runs, size_t n,
+		      struct buf *text)
 {
 	f->page.n = n < CLAIMS_ROWS ? n : CLAIMS_ROWS;
 	memcpy(f->page.rows, rows, f->page.n * sizeof *rows);
+	memset(f->page.runs, 0, sizeof f->page.runs);
+	if (runs)
+		memcpy(f->page.runs, runs, f->page.n * sizeof *runs);
 	claims_page_write(&f->page, text);
-	while (text->len > CLAIMS_BYTES && f->page.n) {
-		f->page.n--;
+	for (size_t i = f->page.n; text->len > CLAIMS_BYTES && (i || f->page.n);) {
+		if (i)
+			f->page.runs[--i].n = 0;
+		else
+			f->page.n--;
 		buf_drop(text, text->len);
 		claims_page_write(&f->page, text);
 	}
 }
 
 /* Somebody who cleans up may have taken the file away while it was written: then nobody has seen that. */
-int claims_folder_publish(struct claims_folder *f, const struct core_claim *rows, size_t n, struct error *err)
+int claims_folder_publish(struct claims_folder *f, const struct core_claim *rows, const struct claims_runs *runs, size_t n,
+			  struct error *err)
 {
 	scoped_buf text = { 0 };
-	fill_page(f, rows, n, &text);
+	fill_page(f, rows, runs, n, &text);
 	for (int tries = 0; tries < PUBLISH_TRIES; tries++) {
 		if (!own_is_there(f) && make_own(f, err))
 			continue;
@@ -161,6 +208,7 @@ void claims_folder_close(struct claims_folder *f)
 		return;
 	drop_own(f);
 	close(f->fd);
+	free(f->mark);
 	free(f->path);
 	free(f);
 }
@@ -250,6 +298,43 @@ static bool owner_lives(const struct claims_folder *f, const struct claims_page 
 	return !kill(p->owner.pid, 0) || errno == EPERM;
 }
 
+/* Whether that shim runs. Of a user's daemon it is the user's too; of root's it is the task's user's. One that cannot be looked
+ * at does not count: its pid may be anybody's. */
+static bool run_lives(struct proc_id run, uid_t uid)
+{
+	uint64_t start;
+	return !proc_stat(run.pid, &start, NULL) && start == run.start_ticks && (!uid || proc_uid(run.pid) == uid);
+}
+
+static unsigned count_living(const struct claims_runs *runs, uid_t uid)
+{
+	unsigned living = 0;
+	for (unsigned i = 0; i < runs->n; i++)
+		living += run_lives(runs->id[i], uid);
+	return living;
+}
+
+/* Its daemon is gone, for a moment perhaps. Rows of tasks that run on stay as they are: the claim of one that is not known to
+ * have ended counts whole, since which of a row's memory was whose is not said. Returns 0; -1: nothing is left. */
+static int keep_left(const struct claims_folder *f, uid_t uid, struct claims_page *page)
+{
+	size_t kept = 0;
+	if (page->space != f->page.space)
+		return -1;
+	for (size_t i = 0; i < page->n; i++)
+		if (count_living(&page->runs[i], uid))
+			page->rows[kept++] = page->rows[i];
+	page->n = kept;
+	return kept ? 0 : -1;
+}
+
+static int read_left(const struct claims_folder *f, int fd, uid_t uid, struct claims_page *page)
+{
+	char text[CLAIMS_BYTES];
+	ssize_t got = pread(fd, text, sizeof text, 0);
+	return got <= 0 || claims_page_read(text, (size_t)got, page) ? -1 : keep_left(f, uid, page);
+}
+
 /* 0; 1: it is being written; -1: it says nothing. */
 static int read_file(const struct claims_folder *f, const struct other *o, struct claims_page *page, uid_t *uid)
 {
@@ -258,16 +343,20 @@ static int read_file(const struct claims_folder *f, const struct other *o, struc
 	scoped_fd int fd = openat(f->fd, o->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_size > CLAIMS_BYTES)
 		return -1;
-	if (!flock(fd, LOCK_SH | LOCK_NB)) {	/* nobody's any more */
-		if (st.st_uid == geteuid() && st.st_mtim.tv_sec + LEFT_S < clock_wall_ms() / 1000)
-			unlinkat(f->fd, o->name, 0);
-		return -1;
-	}
 	*uid = st.st_uid;
+	if (!flock(fd, LOCK_SH | LOCK_NB)) {
+		int left = read_left(f, fd, st.st_uid, page);
+		if (left && st.st_uid == geteuid() && st.st_mtim.tv_sec + LEFT_S < clock_wall_ms() / 1000)
+			unlinkat(f->fd, o->name, 0);
+		return left;
+	}
 	for (int tries = 0; tries < TORN_TRIES; tries++) {
 		ssize_t got = pread(fd, text, sizeof text, 0);
-		if (got < 0 || (got > 0 && !claims_page_read(text, (size_t)got, page)))
-			return got > 0 && owner_lives(f, page, st.st_uid) ? 0 : -1;
+		if (got < 0)
+			return -1;
+		/* A daemon that has just taken its former one's file has not yet written into it. */
+		if (got > 0 && !claims_page_read(text, (size_t)got, page))
+			return owner_lives(f, page, st.st_uid) ? 0 : keep_left(f, st.st_uid, page);
 	}
 	return 1;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The folder of claims that all daemons of a machine reach: /tmp, where nobody can remove or rename what another has put. Each
- * has one file there, rad-claims-UID-..., which it made, owns and holds an flock of, so it ends with its process, however that
- * ends.
+ * has one file there, rad-claims-UID-..., which it made, owns and holds an flock of, so what it says ends with its process,
+ * however that ends; but for the rows of tasks that run on without it, as those of every daemon that is restarted do. The next
+ * daemon of the same store takes the file over.
  *
  * Nothing of others is believed but what they say of themselves. Looked at is a plain file with one name, of at most
  * CLAIMS_BYTES, opened without following a link or waiting, locked, whose owner's uid is that of a living process of the pid
@@ -21,13 +22,16 @@
 
 struct claims_folder;
 
-/* NULL: a folder in which others could do more than that, or none. Files come later. */
-struct claims_folder *claims_folder_open(const char *path, struct error *err);
-/* Removes our file. Takes NULL. */
+/* NULL: a folder in which others could do more than that, or none. Files come later. `mark`: the store's, by which a file of
+ * ours that is there already is known again; NULL: there is none. */
+struct claims_folder *claims_folder_open(const char *path, const char *mark, struct error *err);
+/* Removes our file, unless it names tasks that run on. Takes NULL. */
 void claims_folder_close(struct claims_folder *f);
 
-/* What we hold is there for all to see when this returns 0; makes the file where there is none, or none any more. */
-int claims_folder_publish(struct claims_folder *f, const struct core_claim *rows, size_t n, struct error *err);
+/* What we hold is there for all to see when this returns 0; makes the file where there is none, or none any more. `runs`: the
+ * shims behind each row; NULL: nothing outlives us. */
+int claims_folder_publish(struct claims_folder *f, const struct core_claim *rows, const struct claims_runs *runs, size_t n,
+			  struct error *err);
 
 /* What the others say. */
 struct claims_seen {

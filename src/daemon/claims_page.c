@@ -22,8 +22,12 @@ void claims_page_write(const struct claims_page *page, struct buf *out)
 		   (unsigned long long)page->space);
 	for (size_t i = 0; i < page->n; i++) {
 		const struct core_claim *c = &page->rows[i];
-		buf_printf(out, "%s %u %llu %llu %u\n", c->uuid, (unsigned)c->uid, (unsigned long long)least_of(c->held_mib, CLAIMS_MIB),
+		const struct claims_runs *r = &page->runs[i];
+		buf_printf(out, "%s %u %llu %llu %u", c->uuid, (unsigned)c->uid, (unsigned long long)least_of(c->held_mib, CLAIMS_MIB),
 			   (unsigned long long)least_of(c->observed_mib, CLAIMS_MIB), (unsigned)least_of(c->n_tasks, MAX_TASKS));
+		for (unsigned k = 0; k < r->n; k++)
+			buf_printf(out, "%c%ld:%llu", k ? ',' : ' ', (long)r->id[k].pid, (unsigned long long)r->id[k].start_ticks);
+		buf_add_text(out, "\n");
 	}
 	buf_printf(out, "end %08x\n", (unsigned)crc_of(out->data + from, out->len - from));
 }
@@ -39,17 +43,35 @@ static bool read_head(const char *line, struct claims_page *p)
 	return true;
 }
 
+static void read_runs(const char *text, struct claims_runs *r)
+{
+	long pid;
+	unsigned long long start;
+	for (int used = 0; r->n < CLAIMS_RUNS && sscanf(text, "%10ld:%20llu%n", &pid, &start, &used) == 2; text += used + 1) {
+		if (pid <= 1 || pid > INT32_MAX)
+			return;
+		r->id[r->n++] = (struct proc_id){ (pid_t)pid, start };
+		if (text[used] != ',')
+			return;
+	}
+}
+
+/* No row begins with the word that ends all of them. */
 static void read_row(const char *line, struct claims_page *p)
 {
 	struct core_claim c = { .uuid = "" };
 	unsigned uid, tasks;
 	unsigned long long held, used;
-	if (p->n == CLAIMS_ROWS || sscanf(line, "%63s %10u %19llu %19llu %9u", c.uuid, &uid, &held, &used, &tasks) != 5)
+	int rest = 0;
+	if (p->n == CLAIMS_ROWS ||
+	    sscanf(line, "%63s %10u %19llu %19llu %9u%n", c.uuid, &uid, &held, &used, &tasks, &rest) != 5 || !strcmp(c.uuid, "end"))
 		return;
 	c.uid = (uid_t)uid;
 	c.held_mib = least_of(held, CLAIMS_MIB);
 	c.observed_mib = least_of(used, CLAIMS_MIB);
 	c.n_tasks = (unsigned)least_of(tasks, MAX_TASKS);
+	if (line[rest] == ' ')
+		read_runs(line + rest + 1, &p->runs[p->n]);
 	p->rows[p->n++] = c;
 }
 

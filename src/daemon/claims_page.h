@@ -3,7 +3,7 @@
  * What one daemon publishes of what it holds: text of at most CLAIMS_BYTES, which people can read too.
  *
  *	rad-claims 1 PID START_TICKS PID_SPACE
- *	GPU-UUID UID HELD_MIB USED_MIB TASKS
+ *	GPU-UUID UID HELD_MIB USED_MIB TASKS PID:START_TICKS,PID:START_TICKS,...	(some of the shims of these tasks)
  *	...
  *	end CRC			of all before this line, as 8 hexadecimal digits
  *
@@ -20,12 +20,16 @@
 #define CLAIMS_BYTES 16384
 #define CLAIMS_ROWS 120		/* what fits; more GPUs and users than any machine has */
 #define CLAIMS_MIB (1u << 30)	/* no row says more than that */
+#define CLAIMS_RUNS 8		/* shims that a row names: while one of them runs, it outlives its daemon */
+
+struct claims_runs { unsigned n; struct proc_id id[CLAIMS_RUNS]; };
 
 struct claims_page {
 	struct proc_id owner;
 	uint64_t space;		/* the pid namespace that the pid is of */
 	size_t n;
 	struct core_claim rows[CLAIMS_ROWS];
+	struct claims_runs runs[CLAIMS_ROWS];	/* of the row of the same number */
 };
 
 /* Appends the text. */

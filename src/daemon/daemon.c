@@ -13,26 +13,31 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "base/units.h"
 #include "core/core.h"
 #include "daemon/allowing.h"
 #include "daemon/capturing.h"
 #include "daemon/chronicle.h"
 #include "daemon/claims.h"
 #include "daemon/claims_folder.h"
+#include "daemon/counting.h"
 #include "daemon/drains.h"
 #include "daemon/estimating.h"
 #include "daemon/folding.h"
 #include "daemon/hooks.h"
+#include "daemon/jobmap.h"
 #include "daemon/lookup.h"
 #include "daemon/machine.h"
 #include "daemon/names.h"
 #include "daemon/notifying.h"
 #include "daemon/now.h"
 #include "daemon/pacing.h"
+#include "daemon/past.h"
 #include "daemon/recording.h"
 #include "daemon/remembering.h"
 #include "daemon/requests.h"
 #include "daemon/reserving.h"
+#include "daemon/restoring.h"
 #include "daemon/runner.h"
 #include "daemon/sampling.h"
 #include "daemon/server.h"
@@ -73,6 +78,8 @@ struct daemon {
 	struct allowing *allowing;	/* what users may have */
 	struct remembering *remembering;	/* what they had */
 	struct notifying *notifying;	/* of what people want to be told */
+	struct counting counting;	/* what happened, in sums */
+	struct jobmap *jobmap;		/* which tasks run where, for dcgm-exporter */
 	struct claims *claims;		/* shared with other daemons of this machine */
 	struct drains *drains;		/* GPUs that are out of use */
 	struct reserving *reserving;	/* GPUs that are for one user for a while */
@@ -87,7 +94,6 @@ struct daemon {
 	uv_check_t check;
 	uv_timer_t timer;		/* for what is due: what core_turn says, or a commit */
 	int64_t dirty_ms;		/* mono; since when there is something to commit; 0: there is not */
-	bool unread;			/* a task was left alone at the start */
 	bool store_failed;		/* the last commit failed */
 };
 
@@ -129,6 +135,9 @@ static void on_event(void *ctx, const struct event *ev, const struct task *t)
 	chronicle_event(d->names, ev, t);
 	runner_note(d->runner, ev, t);
 	notifying_note(d->notifying, ev, t);
+	counting_note(&d->counting, ev, t);
+	jobmap_note(d->jobmap, ev);
+	claims_note(d->claims, ev);
 	server_task_changed(d->server);
 }
 
@@ -172,6 +181,7 @@ static void on_reading(void *ctx, const struct snapshot *snap)
 	struct now now = now_read();
 	const char *why;
 	core_snapshot(d->core, snap, has_mps(d, &why), now);
+	jobmap_note_gpus(d->jobmap, core_gpu_count(d->core));
 	claims_refresh(d->claims, d->core);
 	recording_note(d->recording, snap, now);
 	remembering_note(d->remembering, now, false);
@@ -207,6 +217,8 @@ static bool daemon_commit_and_act(struct daemon *d)
 	server_flush(d->server);
 	lookups_start(d->lookups);
 	notifying_work(d->notifying);
+	jobmap_work(d->jobmap, d->core);
+	claims_work(d->claims, d->core);
 	return runner_work(d->runner);
 }
 
@@ -296,44 +308,10 @@ static void on_hangup(uv_signal_t *h, int signum)
 
 /* Start-up ------------------------------------------------------------------------------------------------------------- */
 
-
-struct worst { enum task_state state; bool any; };
-
-/* Of a job of which no element is alive here: those that failed weigh more than completed ones. One that its log leaves open
- * (the log cannot be read) keeps the others waiting. */
-static int note_state(void *ctx, task_id id, enum task_state state)
-{
-	struct worst *w = ctx;
-	(void)id;
-	bool open = !task_state_terminal(state), worst_open = w->any && !task_state_terminal(w->state);
-	if (!w->any || (open && !worst_open) || (!open && !worst_open && w->state == TASK_COMPLETED))
-		w->state = state;
-	w->any = true;
-	return 0;
-}
-
 static bool state_of(task_id id, enum task_state *state, void *ctx)
 {
 	struct daemon *d = ctx;
-	const struct task *t = TASK_INDEX(id) >= 0 ? core_task(d->core, id) : NULL;
-	struct worst w = { .any = false };
-	if (t) {
-		*state = t->state;
-		return true;
-	}
-	if (TASK_INDEX(id) >= 0) {
-		struct task *old = store_load_task(d->store, id, NULL);
-		if (old)
-			*state = old->state;
-		task_destroy(old);
-		return old;
-	}
-	if (core_job_state(d->core, TASK_JOB(id), state))
-		return true;
-	if (store_job_states(d->store, TASK_JOB(id), note_state, &w, NULL) || !w.any)
-		return false;
-	*state = w.state;
-	return true;
+	return past_state(d->core, d->store, id, state);
 }
 
 static void on_task_signal(void *ctx, const struct task *t, int signal)
@@ -369,6 +347,16 @@ static void on_idle(void *ctx, const struct task *t)
 		 t->spec->user ? t->spec->user : "?", t->name, (long long)d->config.core.lease_idle_ms / 1000);
 }
 
+static void on_memory_near(void *ctx, const struct task *t, uint64_t host_mib)
+{
+	const struct daemon *d = ctx;
+	char id[TASK_ID_TEXT], took[32], asked[32];
+	log_info("task %s of %s (%s): took %s of the %s of host memory that it asked for", task_id_text(t->id, id),
+		 t->spec->user ? t->spec->user : "?", t->name, units_format_mib((double)host_mib, took, sizeof took),
+		 units_format_mib((double)t->host_mem_mib, asked, sizeof asked));
+	notifying_note_memory(d->notifying, t);
+}
+
 static char **environment_of(void *ctx, const struct task *t)
 {
 	return runner_environment(((struct daemon *)ctx)->runner, t);
@@ -399,67 +387,19 @@ static const char *start_waits(void *ctx, const struct task *t)
 	return runner_delay(((struct daemon *)ctx)->runner, t->id);
 }
 
-static int restore_one(void *ctx, struct task *t, const char *broken)
-{
-	struct daemon *d = ctx;
-	char id[TASK_ID_TEXT];
-	if (broken) {
-		log_error("task %s: its log cannot be read, so it is left alone: %s", task_id_text(t->id, id), broken);
-		d->unread = true;
-		task_destroy(t);
-		return 0;
-	}
-	core_restore(d->core, t, now_read());
-	return 0;
-}
-
-struct adopting { struct daemon *d; bool new_boot; };
-
-static void adopt_one(void *ctx, const struct task *t)
-{
-	const struct adopting *a = ctx;
-	if (t->state == TASK_RUNNING)
-		runner_adopt(a->d->runner, t, a->new_boot);
-}
-
-static void restore_outcome(void *ctx, const struct outcome *o)
-{
-	core_remember(((struct daemon *)ctx)->core, o);
-}
-
-/* Pids and start times mean something within one boot and one pid namespace only. */
-static int note_boot(struct daemon *d, bool *new_boot, struct error *err)
-{
-	char space[64] = "";
-	scoped_buf now = { 0 };
-	scoped_free char *before = store_get_meta(d->store, "boot");
-	if (io_read_file("/proc/sys/kernel/random/boot_id", 64, &now, NULL) ||
-	    readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0)
-		log_warn("cannot tell whether the machine was restarted: /proc is not as expected");
-	buf_add_text(&now, space);
-	*new_boot = before && strcmp(before, buf_text(&now));
-	return store_set_meta(d->store, "boot", buf_text(&now), err);
-}
-
+/* What users may have, and had, decides which task is next, so it comes before the tasks. */
 static int daemon_restore(struct daemon *d, struct error *err)
 {
-	struct error why = ERROR_INIT;
-	if (store_load_outcomes(d->store, clock_wall_ms() - FOLDING_TAUGHT_MS, FOLDING_TAUGHT_MOST, restore_outcome, d, &why))
-		log_warn("what earlier tasks took cannot be read, estimates go without: %s", why.text);
-	struct adopting adopting = { .d = d };
 	if (allowing_restore(d->allowing, err) || remembering_restore(d->remembering, now_read(), err) ||
-	    note_boot(d, &adopting.new_boot, err) || store_load_live(d->store, restore_one, d, err))
+	    restoring_run(d->store, d->core, d->runner, err))
 		return -1;
-	runner_sweep(d->runner, !d->unread);
-	core_each_task(d->core, adopt_one, &adopting);
-	runner_adopted(d->runner);
 	return drains_restore(d->drains) || reserving_restore(d->reserving) ? -1 : 0;
 }
 
 /* Folders, lock, store. */
 static int daemon_open_state(struct daemon *d, struct error *err)
 {
-	if (io_make_dirs(d->state_dir, geteuid() ? 0700 : 0711, err) ||
+	if (wire_make_state_dir(d->state_dir, err) ||
 	    io_make_dirs(d->run_dir, geteuid() ? 0700 : 0755, err) || wire_prepare_folder(d->socket_path, err))
 		return -1;
 	if ((d->lock_fd = store_lock(d->state_dir, err)) < 0 || !(d->store = store_open(d->state_dir, err)))
@@ -522,7 +462,7 @@ static void daemon_start_parts(struct daemon *d)
 				      .claim = may_claim,
 				      .outcome = on_outcome, .trouble = on_trouble, .allowance = allowance_of,
 				      .allowance_source = allowance_source };
-	d->claims = claims_create(&d->loop, claims_place(d));
+	d->claims = claims_create(&d->loop, claims_place(d), store_mark(d->store));
 	machine_take_memory();
 	struct core_config filled = machine_fill(&d->config.core);
 	d->core = core_create(&filled, &ops);
@@ -530,7 +470,7 @@ static void daemon_start_parts(struct daemon *d)
 					     .home = { d->state_dir, store_mark(d->store), store_marked_ms(d->store) },
 					     .run_dir = d->run_dir, .socket_path = d->socket_path, .device = d->device };
 	d->runner = runner_create(&d->loop, &running);
-	d->pacing = pacing_create(&d->loop, d->core, &running.home);
+	d->pacing = pacing_create(&d->loop, d->core, &running.home, on_memory_near, d);
 	d->recording = recording_create(d->store, &d->config);
 	d->estimating = estimating_create(&d->loop, d->program, ESTIMATING_DEADLINE_MS, on_estimated, d);
 	d->capturing = capturing_create(&d->loop, on_captured, on_estimated, d);
@@ -539,7 +479,8 @@ static void daemon_start_parts(struct daemon *d)
 	d->groups = names_create(&d->loop, d->program, "--groups", NAMES_DEADLINE_MS, on_names, d);
 	d->allowing = allowing_create(d->store, d->names, d->groups, &d->config);
 	d->remembering = remembering_create(d->store, d->core);
-	d->notifying = notifying_create(&d->loop, d->program, d->names);
+	d->notifying = notifying_create(&d->loop, d->program, d->names, d->store);
+	d->jobmap = jobmap_create(d->config.dcgm_job_mapping);
 	d->drains = drains_create(&d->loop, d->core, d->store);
 	d->reserving = reserving_create(&d->loop, d->core, d->store);
 	d->lookups = lookups_create(&d->loop, d->program);
@@ -548,7 +489,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->requests = (struct requests){
 		.core = d->core, .store = d->store, .names = d->names, .allowing = d->allowing, .capturing = d->capturing,
 		.drains = d->drains, .reserving = d->reserving,
-		.stored = d->stored, .recording = d->recording, .config = &d->config,
+		.stored = d->stored, .counting = &d->counting, .recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
 		.troubles = tell_troubles, .owner = owner_of, .environment = environment_of, .ctx = d,
 	};
@@ -652,6 +593,7 @@ static void daemon_stop_parts(struct daemon *d)
 	names_destroy(d->names);
 	claims_destroy(d->claims);
 	notifying_destroy(d->notifying);
+	jobmap_destroy(d->jobmap);
 	capturing_destroy(d->capturing);
 	estimating_destroy(d->estimating);
 	pacing_destroy(d->pacing);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The questions to slow estimators, a few workers at a time: see estimating.h. The worker's side is in estimating_wire.c.
+ *
+ * A question that waits is a reference to its spec; it is written when its worker starts, since it may hold a capture of
+ * megabytes, and thousands may wait. Users take turns. A worker that fails has not spoken, and the next estimator is asked;
+ * that it failed is in the note of what is said then.
  */
 #include "daemon/estimating.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Questions and answers of slow estimators, and the worker that answers one.
+ *
+ * The worker runs with the rights of the task's user and reads what he sent, so its answer counts as his word: each number has
+ * to be in its range, and an answer that is none is no answer.
  */
 #include "daemon/estimating_wire.h"
 
@@ -96,7 +99,7 @@ static void limit_itself(void)
 {
 	setrlimit(RLIMIT_CPU, &(struct rlimit){ ESTIMATING_DEADLINE_MS / 1000 + 1, ESTIMATING_DEADLINE_MS / 1000 + 1 });
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-#ifndef __SANITIZE_ADDRESS__	/* whose shadow is larger */
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__	/* whose shadows are larger */
 	setrlimit(RLIMIT_AS, &(struct rlimit){ WORKER_MEMORY, WORKER_MEMORY });
 #endif
 }

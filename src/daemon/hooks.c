@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Prolog and epilog: see hooks.h. A hook is a worker (worker.h) that is a program of the administrator's: its output, both
  * kinds together, is the answer, and the last line of it is what people are told when it fails.
+ *
+ * Who may write a program is looked at before each run, by its whole path, and not once at the start: what was root's then may
+ * have been replaced. What lies between the look and the run is closed by the folders: nobody else can rename anything there.
  */
 #include "daemon/hooks.h"
 
@@ -9,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/trust.h"
 #include "daemon/worker.h"
 
 #include <limits.h>
@@ -19,6 +23,7 @@
 #include <unistd.h>
 
 #define EPILOGS_AT_ONCE 8
+#define EPILOGS_WAITING 64	/* of one user, before his next launch waits too */
 #define MAX_OUTPUT (1 << 20)
 #define TOLD_MS (3600 * 1000)
 #define MAX_ENV 12
@@ -28,6 +33,7 @@ struct hook {
 	struct hooks *h;
 	struct hook *next;
 	char *env[MAX_ENV];
+	uid_t uid;			/* the task's */
 	char id[TASK_ID_TEXT];
 	hook_done done;			/* of a prolog */
 	void *ctx;
@@ -87,35 +93,20 @@ void hooks_destroy(struct hooks *h)
 
 /* Who may write it ----------------------------------------------------------------------------------------------------- */
 
-static int check_one(const char *path, bool file, struct error *err)
-{
-	struct stat st;
-	if (stat(path, &st))
-		return error_errno(err, "%s", path);
-	if ((st.st_uid && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
-		return error_set(err, ERR_DENIED, "%s: belongs to uid %u with mode %03o: it is run with radd's rights, so nobody else may be "
-				 "able to change it", path, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
-	if (file && (!S_ISREG(st.st_mode) || !(st.st_mode & 0111)))
-		return error_set(err, ERR_INVALID, "%s: is no program", path);
-	return 0;
-}
-
-/* The program itself, and every folder on the way to it: whoever may rename one puts another program there. */
+/* The program itself, and every folder on the way to it. */
 static int check_trust(const char *path, struct error *err)
 {
 	char real[PATH_MAX];
+	struct stat st;
 	if (*path != '/')
 		return error_set(err, ERR_INVALID, "%s: needs its whole path", path);
-	if (!realpath(path, real))
+	if (!realpath(path, real) || stat(real, &st))
 		return error_errno(err, "%s", path);
-	if (check_one(real, true, err))
+	if (trust_check(real, &st, err))
 		return -1;
-	for (char *slash; (slash = strrchr(real, '/')) && slash != real;) {
-		*slash = 0;
-		if (check_one(real, false, err))
-			return -1;
-	}
-	return 0;
+	if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+		return error_set(err, ERR_INVALID, "%s: is no program", real);
+	return trust_folders(real, err);
 }
 
 unsigned hooks_check(const struct settings *config, void (*tell)(void *ctx, const char *text), void *ctx)
@@ -143,6 +134,7 @@ static struct hook *hook_create(struct hooks *h, const struct task *t, const str
 	scoped_buf gpus = { 0 };
 	size_t n = 0;
 	k->h = h;
+	k->uid = t->spec->uid;
 	task_id_text(t->id, k->id);
 	for (uint32_t i = 0; i < a->n_gpus; i++)
 		buf_printf(&gpus, "%s%s", i ? "," : "", a->gpus[i]);
@@ -268,6 +260,18 @@ void hooks_note_end(struct hooks *h, const struct event *ended, const struct tas
 	struct hook *k = hook_create(h, t, ended);
 	*h->last = k;
 	h->last = &k->next;
+}
+
+const char *hooks_hold_back(const struct hooks *h, uid_t uid)
+{
+	static char why[120];
+	unsigned n = 0;
+	for (const struct hook *k = h->waiting; k; k = k->next)
+		n += k->uid == uid;
+	if (n < EPILOGS_WAITING)
+		return NULL;
+	snprintf(why, sizeof why, "%u epilogs of its user's tasks that ended wait for their turn: do they take long?", n);
+	return why;
 }
 
 static void epilog_over(struct hook *k)

@@ -6,8 +6,9 @@
  *
  * A prolog that fails is no fault of the task's: its launch waits, is told (rad why, doctor, log) and tried again, as with
  * anything else that this machine is short of (doc/decisions/0096); the prolog runs again with it. An epilog runs when the end
- * of the attempt is on disk and holds up nothing; its failure is told. Both may run again for an attempt when radd was
- * restarted meanwhile.
+ * of the attempt is on disk and holds up nothing but, when many of one user's wait, his next starts: who ends tasks faster than
+ * they are cleaned up after would fill radd's memory, and the machine with what is to be cleaned up. Its failure is told. Both
+ * may run again for an attempt when radd was restarted meanwhile.
  */
 #ifndef RAD_DAEMON_HOOKS_H
 #define RAD_DAEMON_HOOKS_H
@@ -39,6 +40,8 @@ void hooks_leave(struct hook *hook);
 
 /* An attempt of the task ended, which is not committed yet. */
 void hooks_note_end(struct hooks *h, const struct event *ended, const struct task *t);
+/* Why that user's next launch has to wait: for epilogs of his. NULL: it has not. Valid until the next call. */
+const char *hooks_hold_back(const struct hooks *h, uid_t uid);
 /* After the commit: epilogs begin. */
 void hooks_work(struct hooks *h);
 /* Appends {"check","text"} where an epilog failed within the last hour. */

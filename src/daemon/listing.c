@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Lists of tasks that fit into a message: see listing.h.
+ * Lists of tasks that fit into a message: see listing.h. Each task becomes text as it comes, so that a list is never a tree of
+ * ten thousand tasks in memory; and since its end is known only when it is there, what tells of a cut list comes last.
  */
 #include "daemon/listing.h"
 

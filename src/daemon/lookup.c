@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Who reads in the history, and who is next: see lookup.h. The worker's side is in lookup_worker.c.
+ *
+ * None begins before a commit (lookups_start): the process reads the store as it is on disk, and who asks after a change of his
+ * own has to find it there.
  */
 #include "daemon/lookup.h"
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * What a lookup does, in its process: the accounts of tasks that ended, the log of one task, and what GPUs showed
  * over time, as whole replies.
+ *
+ * It opens the store beside the daemon, for reading alone, and each task comes as it was committed last. Whatever a history
+ * that nobody thought of costs, time or memory, is this process's, and not the daemon's.
  */
 #include "daemon/lookup.h"
 
@@ -12,6 +15,7 @@
 #include "base/scope.h"
 #include "daemon/listing.h"
 #include "daemon/recording.h"
+#include "daemon/sharing.h"
 #include "daemon/sums.h"
 #include "store/store.h"
 #include "submit/wire.h"
@@ -34,8 +38,9 @@ struct events_told { json_t *list; size_t n; };
 struct accounting {
 	struct account sums;
 	struct sums_table *by;	/* instead of tasks; NULL: those */
-	struct listing list;
-	size_t n;
+	struct sharing sharing;	/* first of the tasks that count, then of those beside them */
+	json_t *told;		/* tasks, until it is known what they shared */
+	bool truncated;
 	int64_t now_ms;
 };
 
@@ -44,34 +49,76 @@ static int lookup_account_one(void *ctx, struct task *t, const char *broken)
 	struct accounting *a = ctx;
 	if (!broken) {
 		account_add(&a->sums, t, a->now_ms);
-		if (a->by)
-			sums_add(a->by, t, a->now_ms);
-		else if (a->n++ < MAX_ACCT_TASKS)
-			listing_add(&a->list, task_to_json(t, a->now_ms));
+		unsigned row = a->by ? sums_add(a->by, t, a->now_ms) : 0;
+		sharing_add(&a->sharing, t, row, a->now_ms);
+		if (!a->by && json_array_size(a->told) < MAX_ACCT_TASKS)
+			json_array_append_new(a->told, task_to_json(t, a->now_ms));
 		else
-			a->list.truncated = true;
+			a->truncated = !a->by;
 	}
 	task_destroy(t);
 	return 0;
 }
 
+static int lookup_beside_one(void *ctx, struct task *t, const char *broken)
+{
+	struct accounting *a = ctx;
+	if (!broken)
+		sharing_add(&a->sharing, t, 0, a->now_ms);
+	task_destroy(t);
+	return 0;
+}
+
+/* What each had of the GPUs hangs on all that were there with it, counted or not. */
+static int lookup_share_out(struct store *s, struct accounting *a, const struct store_span *span, struct error *err)
+{
+	size_t counted = a->sharing.n;
+	if (counted && store_load_beside(s, span, a->sharing.first_ms, a->sharing.last_ms, lookup_beside_one, a, err))
+		return -1;
+	shares_split(a->sharing.list, a->sharing.n);
+	for (size_t i = 0; i < counted; i++) {
+		const struct shares_span *x = &a->sharing.list[i];
+		a->sums.gpu_share_s += x->share_s;
+		if (a->by)
+			sums_add_share(a->by, x->owner, x->share_s);
+	}
+	return 0;
+}
+
+static void lookup_tell_accounts(struct accounting *a, struct buf *reply)
+{
+	struct listing list = { .n = 0 };
+	size_t i, at = 0;
+	json_t *t;
+	json_array_foreach(a->told, i, t) {
+		sharing_tell(&a->sharing, &at, t);
+		listing_add(&list, json_incref(t));
+	}
+	list.truncated = list.truncated || a->truncated;
+	*reply = listing_finish(&list, json_pack("{so, so*}", "totals", account_to_json(&a->sums), "groups",
+						 a->by ? sums_json(a->by) : NULL));
+}
+
 static int lookup_read_accounts(struct store *s, const json_t *request, struct buf *reply, struct error *err)
 {
-	int64_t from = 0, to = INT64_MAX, uid = -1;
+	struct store_span span = { 0, INT64_MAX, -1 };
 	struct accounting a = { .now_ms = clock_wall_ms() };
 	const char *text = json_string_value(json_object_get(request, "by"));
 	unsigned by;
 	if (text && sums_parse(text, &by, err))
 		return -1;
 	a.by = text ? sums_create(by) : NULL;
-	int rc = json_read_int(request, "from_ms", 0, INT64_MAX, &from, err) ||
-		 json_read_int(request, "to_ms", 0, INT64_MAX, &to, err) || json_read_int(request, "uid", -1, UINT32_MAX, &uid, err) ||
-		 store_load_finished(s, from, to, uid, 0, lookup_account_one, &a, err) ? -1 : 0;
+	a.told = json_array();
+	int rc = json_read_int(request, "from_ms", 0, INT64_MAX, &span.from_ms, err) ||
+		 json_read_int(request, "to_ms", 0, INT64_MAX, &span.to_ms, err) ||
+		 json_read_int(request, "uid", -1, UINT32_MAX, &span.uid, err) ||
+		 store_load_finished(s, span.from_ms, span.to_ms, span.uid, 0, lookup_account_one, &a, err) ||
+		 lookup_share_out(s, &a, &span, err) ? -1 : 0;
 	if (!rc)
-		*reply = listing_finish(&a.list, json_pack("{so, so*}", "totals", account_to_json(&a.sums), "groups",
-							   a.by ? sums_json(a.by) : NULL));
+		lookup_tell_accounts(&a, reply);
 	sums_destroy(a.by);
-	listing_clear(&a.list);
+	json_decref(a.told);
+	sharing_clear(&a.sharing);
 	account_clear(&a.sums);
 	return rc;
 }

@@ -2,6 +2,7 @@
  * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`, `--groups`, `--notify`), and the
  * line to whoever waits for it.
  */
+#include "base/alloc.h"
 #include "base/args.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -10,6 +11,7 @@
 #include "daemon/daemon.h"
 #include "daemon/estimating.h"
 #include "daemon/hooks.h"
+#include "daemon/jobmap.h"
 #include "daemon/names.h"
 #include "daemon/lookup.h"
 #include "daemon/notifying.h"
@@ -47,6 +49,7 @@ static void print_mistake(void *ctx, const char *text)
 static int check_config(const struct words *w)
 {
 	struct settings s;
+	struct error err = ERROR_INIT;
 	int rc = settings_load(&s, w->o.config_path, w->o.devices, print_mistake, NULL, NULL);
 	scoped_json *list = rc || !w->json ? NULL : settings_json(&s);
 	scoped_free char *text = list ? json_to_text(list) : NULL;
@@ -57,6 +60,10 @@ static int check_config(const struct words *w)
 	fflush(stdout);
 	if (!rc && hooks_check(&s, print_mistake, NULL))
 		rc = 1;
+	if (!rc && jobmap_check(s.dcgm_job_mapping, &err)) {
+		fprintf(stderr, "radd: dcgm_job_mapping: %s\n", err.text);
+		rc = 1;
+	}
 	settings_clear(&s);
 	return rc || fflush(stdout) ? 1 : 0;
 }
@@ -155,6 +162,17 @@ static int serve(const struct daemon_options *o, const char *program)
 	return rc;
 }
 
+/* Where the shim is, for as long as this radd runs: a program that is moved away under it (pip does that, to a folder in /tmp,
+ * before it writes the newer one) takes /proc/self/exe along, and tasks started from there would be started by whoever owns it.
+ */
+static void keep_shim(const char *self)
+{
+	const char *slash = strrchr(self, '/');
+	scoped_free char *shim = slash ? alloc_printf("%.*s/rad-shim", (int)(slash - self), self) : NULL;
+	if (shim)
+		setenv("RAD_SHIM", shim, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct words w = { .o = { .ready_fd = -1 } };
@@ -173,5 +191,7 @@ int main(int argc, char **argv)
 	if (w.check)
 		return check_config(&w);
 	self[n > 0 ? n : 0] = 0;
+	if (n > 0)
+		keep_shim(self);
 	return serve(&w.o, n > 0 ? self : argv[0]);
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Users' names, asked outside of the loop: see names.h.
+ *
+ * An answer is never waited for: until there is one a user is called by his number, and `changed` says when to look again. It
+ * is asked for anew when it is old; a database that fails then takes back nothing that it said before, as accounts do not end
+ * with their server. Workers are started from the loop, not where a name is wanted, which may be in the middle of a turn.
  */
 #include "daemon/names.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Who is to be told what, and when: see notifying.h. What is sent, and how, is the worker's: notifying_worker.c.
+ *
+ * A notice lies in the store as "notice:N" of `meta`, since the event that it tells of: both are committed together. Before it
+ * is sent it is `leaving`: taken out there, in a turn whose commit has to be over. How many had no room is not stored.
  */
 #include "daemon/notifying.h"
 
@@ -10,6 +13,8 @@
 #include "base/scope.h"
 #include "daemon/names.h"
 #include "daemon/worker.h"
+#include "launch/cgroup.h"
+#include "store/store.h"
 #include "submit/notices.h"
 
 #include <stdlib.h>
@@ -23,6 +28,9 @@
 #define MAX_WAITING 200		/* of one user's, at all places: some MiB of our memory */
 #define MAX_ATTEMPTS 10		/* the last ones of a task that are told */
 #define MAX_PLACES 50		/* of one user, that wait or are waited for */
+#define STALE_MS (24 * 3600 * INT64_C(1000))	/* what happened before that is not told after a start */
+#define KEY "notice:"
+#define NUMBER "n"		/* in a notice, as long as it is stored: that of its key */
 
 /* One user's place. */
 struct place {
@@ -31,7 +39,7 @@ struct place {
 	uid_t uid;
 	gid_t gid;
 	char *to;
-	json_t *notices;		/* not sent yet */
+	json_t *notices, *leaving;	/* not sent yet; leaving: NULL, or no more in the store once this turn is committed */
 	size_t more;			/* that had no room */
 	int64_t due_ms, gap_ms;		/* mono; not before */
 	struct worker *worker;
@@ -41,6 +49,8 @@ struct notifying {
 	uv_loop_t *loop;
 	char *program;
 	struct names *names;
+	struct store *store;
+	int64_t last;			/* number given out */
 	struct place *places;
 	unsigned running;
 	uv_timer_t timer;
@@ -71,18 +81,18 @@ static const char *word_of(const struct event *ev, const struct task *t, const c
 	return NULL;
 }
 
-static struct place *place_of(struct notifying *n, const struct spec *s)
+static struct place *place_of(struct notifying *n, uid_t uid, gid_t gid, const char *to)
 {
 	size_t of_user = 0;
 	for (struct place *p = n->places; p; p = p->next) {
-		if (p->uid == s->uid && !strcmp(p->to, s->notify_to))
+		if (p->uid == uid && !strcmp(p->to, to))
 			return p;
-		of_user += p->uid == s->uid;
+		of_user += p->uid == uid;
 	}
 	if (of_user >= MAX_PLACES)
 		return NULL;
 	struct place *p = alloc_zero(sizeof *p);
-	*p = (struct place){ .n = n, .next = n->places, .uid = s->uid, .gid = s->gid, .to = alloc_string(s->notify_to),
+	*p = (struct place){ .n = n, .next = n->places, .uid = uid, .gid = gid, .to = alloc_string(to),
 			     .notices = json_array(), .gap_ms = FIRST_GAP_MS };
 	return n->places = p;
 }
@@ -104,31 +114,107 @@ static json_t *told_of(const struct task *t, int64_t now_ms)
 	return o;
 }
 
-void notifying_note(struct notifying *n, const struct event *ev, const struct task *t)
+static char *key_of(int64_t number, char key[40])
+{
+	snprintf(key, 40, KEY "%lld", (long long)number);
+	return key;
+}
+
+/* Takes the notice. */
+static void place_add(struct place *p, json_t *notice, int64_t t_ms)
+{
+	char key[40];
+	json_object_set_new(notice, NUMBER, json_integer(++p->n->last));
+	json_array_append_new(p->notices, notice);
+	json_t *o = json_pack("{sI, sI, sI, ss, sO}", "uid", (json_int_t)p->uid, "gid", (json_int_t)p->gid, "t_ms",
+			      (json_int_t)t_ms, "to", p->to, "notice", notice);
+	scoped_free char *text = json_to_text(o);
+	json_decref(o);
+	store_set_meta(p->n->store, key_of(p->n->last, key), text, NULL);	/* the commit says when that failed */
+}
+
+static void note(struct notifying *n, const char *word, const struct task *t, int64_t t_ms)
 {
 	const struct spec *s = t->spec;
-	const char *word = s->notify && s->notify_to ? word_of(ev, t, s->notify) : NULL;
-	struct place *p = word ? place_of(n, s) : NULL;
-	if (word && !p)
+	struct place *p = place_of(n, s->uid, s->gid, s->notify_to);
+	if (!p)
 		log_warn_limited("a user's notices have more places than %d: some are not sent", MAX_PLACES);
 	if (!p)
 		return;
 	if (json_array_size(p->notices) >= MAX_NOTICES || waiting_of(n, p->uid) >= MAX_WAITING)
 		p->more++;
 	else
-		json_array_append_new(p->notices, json_pack("{ss, so}", "event", word, "task", told_of(t, ev->t_ms)));
+		place_add(p, json_pack("{ss, so}", "event", word, "task", told_of(t, t_ms)), t_ms);
+}
+
+void notifying_note(struct notifying *n, const struct event *ev, const struct task *t)
+{
+	const struct spec *s = t->spec;
+	const char *word = s->notify && s->notify_to ? word_of(ev, t, s->notify) : NULL;
+	if (word)
+		note(n, word, t, ev->t_ms);
+}
+
+void notifying_note_memory(struct notifying *n, const struct task *t)
+{
+	if (t->spec->notify && t->spec->notify_to && notices_has(t->spec->notify, "mem"))
+		note(n, "mem", t, clock_wall_ms());
+}
+
+/* After a start -------------------------------------------------------------------------------------------------------- */
+
+struct unsent { struct notifying *n; int64_t *gone; size_t n_gone, cap; };
+
+static void restore_one(struct unsent *r, int64_t number, const json_t *stored)
+{
+	const char *to = json_string_value(json_object_get(stored, "to"));
+	json_t *notice = json_object_get(stored, "notice");
+	int64_t t_ms = json_integer_value(json_object_get(stored, "t_ms"));
+	struct place *p = NULL;
+	if (to && json_is_object(notice) && clock_wall_ms() - t_ms < STALE_MS)
+		p = place_of(r->n, (uid_t)json_integer_value(json_object_get(stored, "uid")),
+			     (gid_t)json_integer_value(json_object_get(stored, "gid")), to);
+	if (p) {
+		json_array_append(p->notices, notice);
+		return;
+	}
+	alloc_grow(r->gone, r->n_gone, r->cap);
+	r->gone[r->n_gone++] = number;
+}
+
+static int on_stored(void *ctx, const char *key, const char *value)
+{
+	struct unsent *r = ctx;
+	scoped_json *stored = json_loads(value, 0, NULL);
+	int64_t number = strtoll(key + strlen(KEY), NULL, 10);
+	r->n->last = number > r->n->last ? number : r->n->last;
+	restore_one(r, number, stored);
+	return 0;
+}
+
+static void restore_all(struct notifying *n)
+{
+	struct unsent r = { .n = n };
+	char key[40];
+	store_each_meta(n->store, KEY, on_stored, &r);
+	for (size_t i = 0; i < r.n_gone; i++)
+		store_set_meta(n->store, key_of(r.gone[i], key), NULL, NULL);
+	if (r.n_gone)
+		log_warn("%zu notices that were not sent before the last end of radd are too old now, or cannot be read", r.n_gone);
+	free(r.gone);
 }
 
 /* Sending -------------------------------------------------------------------------------------------------------------- */
 
 static bool has_to_tell(const struct place *p)
 {
-	return json_array_size(p->notices) || p->more;
+	return json_array_size(p->notices) || p->more || p->leaving;
 }
 
 static void place_free(struct place *p)
 {
 	json_decref(p->notices);
+	json_decref(p->leaving);
 	free(p->to);
 	free(p);
 }
@@ -138,11 +224,19 @@ static void on_time(uv_timer_t *t)
 	(void)t;	/* it only has to wake the loop: notifying_work comes after the commit */
 }
 
+static char *cgroup_of(const struct place *p, char name[40])
+{
+	snprintf(name, 40, "rad-notices-%u", (unsigned)p->uid);
+	return name;
+}
+
 static void on_sent(void *ctx, const struct buf *answer, const char *why)
 {
 	struct place *p = ctx;
+	char cgroup[40];
 	p->worker = NULL;
 	p->n->running--;
+	cgroup_remove(cgroup_of(p, cgroup));
 	if (!why && answer && answer->len)
 		why = buf_text((struct buf *)answer);
 	if (why) {
@@ -155,25 +249,38 @@ static void on_sent(void *ctx, const struct buf *answer, const char *why)
 static bool user_is_busy(const struct notifying *n, uid_t uid)
 {
 	for (const struct place *p = n->places; p; p = p->next)
-		if (p->uid == uid && p->worker)
+		if (p->uid == uid && (p->worker || p->leaving))
 			return true;
 	return false;
+}
+
+static void place_leave(struct place *p)
+{
+	size_t i;
+	json_t *notice;
+	char key[40];
+	p->n->running++;
+	p->leaving = p->notices;
+	p->notices = json_array();
+	json_array_foreach(p->leaving, i, notice) {
+		store_set_meta(p->n->store, key_of(json_integer_value(json_object_get(notice, NUMBER)), key), NULL, NULL);
+		json_object_del(notice, NUMBER);
+	}
 }
 
 static void place_send(struct place *p, int64_t now_ms)
 {
 	struct notifying *n = p->n;
-	char why[120] = "";
+	char why[120] = "", cgroup[40];
 	const struct worker_plan plan = { .program = n->program, .flag = "--notify", .as_user = true, .uid = p->uid, .gid = p->gid,
-					  .deadline_ms = DEADLINE_MS, .max_answer = 4096 };
-	json_t *o = json_pack("{ss, so, sI}", "to", p->to, "notices", p->notices, "more", (json_int_t)p->more);
+					  .cgroup = cgroup_of(p, cgroup), .deadline_ms = DEADLINE_MS, .max_answer = 4096 };
+	json_t *o = json_pack("{ss, so, sI}", "to", p->to, "notices", p->leaving, "more", (json_int_t)p->more);
 	char *text = json_to_text(o);
 	json_decref(o);
-	p->notices = json_array();
+	p->leaving = NULL;
 	p->more = 0;
 	p->due_ms = now_ms + p->gap_ms;
 	p->gap_ms = p->gap_ms * 2 < LAST_GAP_MS ? p->gap_ms * 2 : LAST_GAP_MS;
-	n->running++;
 	p->worker = worker_start(n->loop, &plan, text, on_sent, p, why, sizeof why);
 	if (!p->worker)
 		on_sent(p, NULL, why);
@@ -193,31 +300,45 @@ static void forget_places(struct notifying *n, int64_t now_ms)
 	}
 }
 
+/* Returns when the place is to be looked at again (mono); INT64_MAX: when a worker ends, or more is to be told. */
+static int64_t place_work(struct place *p, int64_t now)
+{
+	struct notifying *n = p->n;
+	bool wants = has_to_tell(p) && !p->worker && !p->leaving;
+	if (wants && now >= p->due_ms && n->running < AT_ONCE && !user_is_busy(n, p->uid)) {
+		place_leave(p);
+		if (store_dirty(n->store))
+			return INT64_MAX;
+	}
+	if (p->leaving)
+		place_send(p, now);
+	return now < p->due_ms ? p->due_ms : INT64_MAX;
+}
+
 void notifying_work(struct notifying *n)
 {
 	int64_t now = clock_mono_ms(), next = INT64_MAX;
 	if (!n->places)
 		return;
 	for (struct place *p = n->places; p; p = p->next) {
-		bool wants = has_to_tell(p) && !p->worker;
-		if (wants && now >= p->due_ms && n->running < AT_ONCE && !user_is_busy(n, p->uid))
-			place_send(p, now);
-		else if (now < p->due_ms && p->due_ms < next)	/* else the end of a worker has us look again */
-			next = p->due_ms;
+		int64_t due = place_work(p, now);
+		next = due < next ? due : next;
 	}
 	forget_places(n, now);
 	if (next < INT64_MAX)
 		uv_timer_start(&n->timer, on_time, (uint64_t)(next - now), 0);
 }
 
-struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct names *names)
+struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct names *names, struct store *store)
 {
 	struct notifying *n = alloc_zero(sizeof *n);
 	n->loop = loop;
 	n->program = alloc_string(program);
 	n->names = names;
+	n->store = store;
 	n->timer.data = n;
 	uv_timer_init(loop, &n->timer);
+	restore_all(n);
 	return n;
 }
 
@@ -236,7 +357,10 @@ void notifying_destroy(struct notifying *n)
 {
 	if (!n)
 		return;
-	for (struct place *p = n->places; p; p = p->next)
-		worker_stop(p->worker);
+	for (struct place *p = n->places; p; p = p->next) {
+		worker_leave(p->worker);
+		for (size_t i = 0; i < json_array_size(p->leaving); i++)	/* taken out, and not sent */
+			place_add(p, json_incref(json_array_get(p->leaving, i)), clock_wall_ms());
+	}
 	uv_close((uv_handle_t *)&n->timer, on_closed);
 }

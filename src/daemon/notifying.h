@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Notices to submitters (--notify): a mail, a web hook, or a program of theirs, sent by a process with their rights and never
- * with radd's (`radd --notify`), which has a deadline. Told after the commit, once; one that is under way when radd is killed
- * may be lost: what happened is in the history.
+ * with radd's (`radd --notify`), which has a deadline, in a cgroup of that user's notices beside radd's.
+ *
+ * What waits is in the store, and goes when radd is started again. It is taken out there, and that is on disk, before it is
+ * sent: so nothing is ever told twice, and lost is what the machine, or its sender, dies over. What is under way when radd ends
+ * goes on without it. A day after it happened nothing is told any more: it is in the history.
  *
  * The first goes at once. While more come for the same place they are gathered into one, after half a minute, a minute, up to
  * ten, so that an array of a thousand is some ten mails.
@@ -16,14 +19,18 @@
 
 struct names;
 struct notifying;
+struct store;
 
-struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct names *names);
-/* Frees itself once the loop has closed its handle. What was not sent is not. Takes NULL. */
+/* What a former radd had not sent yet is sent after the next commit. */
+struct notifying *notifying_create(uv_loop_t *loop, const char *program, struct names *names, struct store *store);
+/* Frees itself once the loop has closed its handle. What was not sent yet is in the store. Takes NULL. */
 void notifying_destroy(struct notifying *n);
 
 /* An event of a task, not committed yet: what its submitter wants of it is kept. */
 void notifying_note(struct notifying *n, const struct event *ev, const struct task *t);
-/* After the commit. */
+/* The task is near the memory of the machine that it asked for: the same. */
+void notifying_note_memory(struct notifying *n, const struct task *t);
+/* After the commit: sends what the store has no more. What is next is taken out there, for the commit that follows. */
 void notifying_work(struct notifying *n);
 
 /* The worker's main: reads {"to", "notices"} and sends them as the user that it runs as. Writes nothing when that went well,

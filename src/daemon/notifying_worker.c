@@ -57,6 +57,7 @@ static void add_line(struct buf *out, const json_t *notice)
 {
 	static const struct { const char *word, *text; } words[] = {
 		{ "begin", "began" }, { "oom", "ran out of GPU memory" }, { "slot", "is asked to make place: its time slot is over" },
+		{ "mem", "is near the memory of the machine that it asked for (--mem)" },
 	};
 	const json_t *t = json_object_get(notice, "task");
 	const char *state = member(t, "state"), *said = state, *event = member(notice, "event");

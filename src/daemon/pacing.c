@@ -6,6 +6,7 @@
 #include "daemon/pacing.h"
 
 #include "base/alloc.h"
+#include "base/idmap.h"
 #include "daemon/now.h"
 
 #include <stdlib.h>
@@ -17,15 +18,51 @@ struct pacing {
 	uv_timer_t timer;
 	struct core *core;
 	struct launch_home home;
+	pacing_near near;
+	void *ctx;
+	struct idmap told;	/* tasks that came near what they asked for -> the number of the attempt, in place of a pointer */
 	size_t at;	/* in the walk over running tasks */
 };
 
-void pacing_look(struct core *core, const struct launch_home *home, const struct task *t)
+/* Returns what it was seen to take of the machine's memory, 0: not known. */
+static uint64_t look(struct core *core, const struct launch_home *home, const struct task *t)
 {
 	struct progress_report r;
-	uint64_t file;
-	if (launch_progress(home, t, &r, &file))
+	uint64_t file, host_mib;
+	if (!launch_progress(home, t, &r, &file, &host_mib))
+		return 0;
+	if (r.source != PROGRESS_NONE)
 		core_progress(core, t->id, &r, file, now_read());
+	return host_mib;
+}
+
+void pacing_look(struct core *core, const struct launch_home *home, const struct task *t)
+{
+	look(core, home, t);
+}
+
+static void look_and_tell(struct pacing *p, task_id id)
+{
+	const struct task *t = core_task(p->core, id);
+	uint64_t host_mib = look(p->core, &p->home, t);
+	t = core_task(p->core, id);
+	if (!t || !t->host_mem_mib || host_mib * 10 < t->host_mem_mib * 9)
+		return;
+	if ((uintptr_t)idmap_get(&p->told, id) == t->n_attempts)
+		return;
+	idmap_put(&p->told, id, (void *)(uintptr_t)t->n_attempts);
+	p->near(p->ctx, t, host_mib);
+}
+
+/* Of those that ended nothing is kept; one a round will do. */
+static void forget_one(struct pacing *p)
+{
+	size_t at = 0;
+	while (idmap_next(&p->told, &at))
+		if (!core_task(p->core, p->told.keys[at - 1])) {
+			idmap_remove(&p->told, p->told.keys[at - 1]);
+			return;
+		}
 }
 
 static void on_look(uv_timer_t *timer)
@@ -35,17 +72,20 @@ static void on_look(uv_timer_t *timer)
 		task_id id = core_next_running(p->core, &p->at);
 		if (!id) {	/* the next round begins with the next tick */
 			p->at = 0;
+			forget_one(p);
 			return;
 		}
-		pacing_look(p->core, &p->home, core_task(p->core, id));
+		look_and_tell(p, id);
 	}
 }
 
-struct pacing *pacing_create(uv_loop_t *loop, struct core *core, const struct launch_home *home)
+struct pacing *pacing_create(uv_loop_t *loop, struct core *core, const struct launch_home *home, pacing_near near, void *ctx)
 {
 	struct pacing *p = alloc_zero(sizeof *p);
 	p->core = core;
 	p->home = *home;
+	p->near = near;
+	p->ctx = ctx;
 	uv_timer_init(loop, &p->timer);
 	p->timer.data = p;
 	uv_timer_start(&p->timer, on_look, LOOK_MS, LOOK_MS);
@@ -54,7 +94,9 @@ struct pacing *pacing_create(uv_loop_t *loop, struct core *core, const struct la
 
 static void on_closed(uv_handle_t *h)
 {
-	free(h->data);
+	struct pacing *p = h->data;
+	idmap_free(&p->told);
+	free(p);
 }
 
 void pacing_destroy(struct pacing *p)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Process 1: see reaper.h.
+ * Process 1: see reaper.h. radd itself becomes its child, since a loop that collected whatever ends would take the ends of its
+ * own workers away from those who wait for them.
  */
 #include "daemon/reaper.h"
 

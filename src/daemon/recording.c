@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Means over spans of 10 s, kept here until the minute is over; and what is asked of them.
+ *
+ * Spans go by the wall clock, since people ask for "yesterday at three", but a reading is weighed by the monotonic time that
+ * it stood for: a clock that is set makes a span longer or shorter, and its mean no less true. They are stored once a minute,
+ * so that a server without a task writes to its disk no more often than that.
  */
 #include "daemon/recording.h"
 
@@ -127,19 +131,11 @@ static struct recorded_gpu *recording_gpu_of(struct recording *r, const struct g
 	return &r->gpus[r->n++];
 }
 
-static void recording_add(struct recorded_gpu *g, enum series_value v, bool valid, double value, double ms)
-{
-	if (valid && isfinite(value)) {
-		g->sum[v] += value * ms;
-		g->ms[v] += ms;
-	}
-}
-
 static void recording_note_one(struct recording *r, const struct gpu_reading *reading, size_t place, struct now now)
 {
 	struct recorded_gpu *g = recording_gpu_of(r, reading, place);
 	int64_t most = 2 * r->config->interval_ms, since = g->mono_ms ? now.mono_ms - g->mono_ms : 0;
-	double ms = (double)(since < most ? since : most);
+	double ms = (double)(since < most ? since : most), values[SERIES_VALUES];
 	snprintf(g->what.uuid, sizeof g->what.uuid, "%s", reading->uuid);
 	snprintf(g->what.name, sizeof g->what.name, "%s", reading->name);
 	g->what.index = reading->index;
@@ -148,10 +144,12 @@ static void recording_note_one(struct recording *r, const struct gpu_reading *re
 	g->mono_ms = now.mono_ms;
 	if (ms <= 0)
 		return;
-	recording_add(g, SERIES_MEM_MIB, reading->valid & GPU_MEM_USED, (double)reading->mem_used_mib, ms);
-	recording_add(g, SERIES_SMACT, reading->valid & GPU_SMACT, reading->smact, ms);
-	recording_add(g, SERIES_GRACT, reading->valid & GPU_GRACT, reading->gract, ms);
-	recording_add(g, SERIES_POWER_W, reading->valid & GPU_POWER, reading->power_w, ms);
+	series_of_reading(reading, values);
+	for (size_t v = 0; v < SERIES_KEPT; v++)
+		if (isfinite(values[v])) {
+			g->sum[v] += values[v] * ms;
+			g->ms[v] += ms;
+		}
 }
 
 void recording_note(struct recording *r, const struct snapshot *snap, struct now now)
@@ -229,7 +227,7 @@ static void recording_add_row(void *ctx, const struct store_gpu *g, int64_t from
 			      const double values[SERIES_VALUES])
 {
 	json_t *list = json_array();
-	for (size_t v = 0; v < SERIES_VALUES; v++)
+	for (size_t v = 0; v < SERIES_KEPT; v++)
 		json_array_append_new(list, isfinite(values[v]) ? json_real(values[v]) : json_null());
 	json_array_append_new(ctx, json_pack("[s, s, i, I, I, I, o]", g->uuid, g->name, (int)g->index,
 					     (json_int_t)g->mem_total_mib, (json_int_t)from_ms, (json_int_t)to_ms, list));

@@ -12,6 +12,7 @@
 #include "settings/settings.h"
 #include "daemon/allowing.h"
 #include "daemon/capturing.h"
+#include "daemon/counting.h"
 #include "daemon/drains.h"
 #include "daemon/names.h"
 #include "daemon/recording.h"
@@ -36,6 +37,7 @@ struct requests {
 	struct reserving *reserving;
 	struct capturing *capturing;
 	struct usages *stored;		/* what each user added to the store */
+	const struct counting *counting;
 	const struct recording *recording;
 	const struct sampling *sampling;
 	const struct settings *config;
@@ -60,6 +62,7 @@ struct message {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
+	const json_t *so_far;	/* what REPLY_MORE answered to it last; NULL: it is new */
 };
 
 /* Whether that user may act for everybody: root, or the user the daemon runs as. */
@@ -76,6 +79,7 @@ struct reply {
 		REPLY_WAIT,	/* when `awaiting` is over, its list */
 		REPLY_LOOKUP,	/* what a lookup makes of the text */
 		REPLY_AGAIN,	/* nothing was done: the same request again when a user's name has come */
+		REPLY_MORE,	/* a piece was done: the same request again, with `json` for its so_far, when others had their turn */
 	} kind;
 	union {
 		json_t *json;
@@ -85,7 +89,7 @@ struct reply {
 	};
 };
 
-/* 0: *reply is filled; -1: *err is the answer, and nothing was changed. */
+/* 0: *reply is filled; -1: *err is the answer, and nothing was changed, but by pieces of it that were done before. */
 int requests_run(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/scope.h"
 #include "daemon/now.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Says of an id without a living task why there is none. */
@@ -68,30 +69,48 @@ typedef int (*change)(const struct requests *q, task_id id, uid_t uid, const voi
 #define CHANGE_BYTES 400	/* of an event, with its place in the indexes */
 #define CHANGE_TEXT 1500	/* what of a message may come into each event: a name */
 
-/* Tasks of others are passed over like those in another state, but told. */
-static int change_each(const struct requests *q, const struct message *m, const task_id *ids, size_t n, change f,
-		       const void *how, struct reply *reply, struct error *err)
+/* What came of all that were looked at. */
+struct change_sum { size_t done, denied; struct error why; };
+
+/* Tasks of others are passed over like those in another state, but told. At least one, and no more after that time
+ * (clock_mono_us). Returns how many were looked at. */
+static size_t change_some(const struct requests *q, const struct message *m, const task_id *ids, size_t n, change f,
+			  const void *how, int64_t until_us, struct change_sum *sum)
 {
-	size_t done = 0, denied = 0;
-	struct error why = ERROR_INIT;
-	for (size_t i = 0; i < n; i++) {
+	size_t i = 0, before = sum->done;
+	do {
 		struct error one = ERROR_INIT;
 		const struct task *t = core_task(q->core, ids[i]);
 		if (!(t && request_need_owner(m, t, &one)) && !f(q, ids[i], m->uid, how, &one)) {
-			done++;
+			sum->done++;
 			continue;
 		}
-		denied += one.code == ERR_DENIED;
-		if (!why.code || (one.code == ERR_DENIED && denied == 1))
-			why = one;
-	}
-	request_spend_store(q, m, done * (CHANGE_BYTES + (m->bytes < CHANGE_TEXT ? m->bytes : CHANGE_TEXT)));
-	if (!done) {
-		*err = why;
+		sum->denied += one.code == ERR_DENIED;
+		if (!sum->why.code || (one.code == ERR_DENIED && sum->denied == 1))
+			sum->why = one;
+	} while (++i < n && (until_us == INT64_MAX || clock_mono_us() < until_us));
+	request_spend_store(q, m, (sum->done - before) * (CHANGE_BYTES + (m->bytes < CHANGE_TEXT ? m->bytes : CHANGE_TEXT)));
+	return i;
+}
+
+static int change_tell(const struct change_sum *sum, struct reply *reply, struct error *err)
+{
+	if (!sum->done) {
+		*err = sum->why;
 		return -1;
 	}
-	return request_answer(reply, json_pack("{si, sI, sI, so}", "schema", 1, "changed", (json_int_t)done, "denied",
-					       (json_int_t)denied, "why", json_text_or_null(denied ? why.text : NULL)));
+	return request_answer(reply, json_pack("{si, sI, sI, so}", "schema", 1, "changed", (json_int_t)sum->done, "denied",
+					       (json_int_t)sum->denied, "why",
+					       json_text_or_null(sum->denied ? sum->why.text : NULL)));
+}
+
+/* Of tasks that live, which costs little each. */
+static int change_each(const struct requests *q, const struct message *m, const task_id *ids, size_t n, change f,
+		       const void *how, struct reply *reply, struct error *err)
+{
+	struct change_sum sum = { 0 };
+	change_some(q, m, ids, n, f, how, INT64_MAX, &sum);
+	return change_tell(&sum, reply, err);
 }
 
 static int change_all(const struct requests *q, const struct message *m, change f, const void *how, struct reply *reply,
@@ -178,6 +197,7 @@ int request_resume(const struct requests *q, const struct message *m, struct rep
 }
 
 #define MAX_AGAIN SPEC_MAX_ARRAY	/* tasks of one request, as many as one submission makes */
+#define REQUEUE_US 5000			/* in one turn */
 
 /* requeue ------------------------------------------------------------------------------------------------------------- */
 
@@ -250,13 +270,40 @@ static int requeue_one(const struct requests *q, task_id id, uid_t uid, const vo
 	return core_requeue(q->core, id, uid, now_read(), err);
 }
 
+/* The last task that was looked at, and what came of all until then. */
+static json_t *requeue_so_far(task_id last, const struct change_sum *sum)
+{
+	return json_pack("{sI, sI, sI, si, so}", "last", (json_int_t)last, "done", (json_int_t)sum->done, "denied",
+			 (json_int_t)sum->denied, "code", sum->why.code, "why", json_string_nocheck(sum->why.text));
+}
+
+static task_id requeue_go_on(const json_t *so_far, struct change_sum *sum)
+{
+	const char *why = json_string_value(json_object_get(so_far, "why"));
+	sum->done = (size_t)json_integer_value(json_object_get(so_far, "done"));
+	sum->denied = (size_t)json_integer_value(json_object_get(so_far, "denied"));
+	sum->why.code = (enum error_code)json_integer_value(json_object_get(so_far, "code"));
+	snprintf(sum->why.text, sizeof sum->why.text, "%s", why ? why : "");
+	return json_integer_value(json_object_get(so_far, "last"));
+}
+
+/* In the order of their ids, a piece a turn: each may have a script and a capture of megabytes to be read and taken apart. */
 int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	scoped_free task_id *ids = NULL;
-	size_t n = 0;
+	size_t n = 0, at = 0;
+	struct change_sum sum = { 0 };
+	task_id last = requeue_go_on(m->so_far, &sum);
 	if (request_need_room(q, err) || request_need_store(q, m, err) || requeue_ids(q, m, &ids, &n, err))
 		return -1;
-	return change_each(q, m, ids, n, requeue_one, m, reply, err);
+	while (at < n && ids[at] <= last)
+		at++;
+	if (at < n)
+		at += change_some(q, m, ids + at, n - at, requeue_one, m, clock_mono_us() + REQUEUE_US, &sum);
+	if (at == n)
+		return change_tell(&sum, reply, err);
+	*reply = (struct reply){ .kind = REPLY_MORE, .json = requeue_so_far(ids[at - 1], &sum) };
+	return 0;
 }
 
 /* The capture of a job that waits for it, or why there is none. */

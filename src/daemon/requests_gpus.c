@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The GPUs, and the daemon itself.
+ *
+ * The core knows users by number and GPUs by place, and of a drain only that it is there; names, reasons and ends are known
+ * here, so they are added to what it says. Of other users' processes no command lines are told: they hold passwords.
  */
 #include "daemon/requests_internal.h"
 
@@ -13,6 +16,7 @@
 #include "map/map.h"
 #include "submit/wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void gpus_name_claims(const struct requests *q, json_t *claims)
@@ -126,6 +130,21 @@ static void explain_reserved(const struct requests *q, const struct message *m, 
 	}
 }
 
+/* "user 1001's MPS server", "task 12 of user 1001": by name, as people know him. */
+static void explain_user(const struct requests *q, json_t *finding)
+{
+	const char *text = json_string_value(json_object_get(finding, "text")), *at = strstr(text, "user "), *name;
+	unsigned uid;
+	int end = 0;
+	if (at && sscanf(at, "user %10u%n", &uid, &end) == 1 && names_of(q->names, uid, &name) == NAME_KNOWN)
+		json_object_set_new(finding, "text", json_sprintf("%.*suser %s%s", (int)(at - text), text, name, at + end));
+}
+
+static bool is_reason(const json_t *finding, enum map_reason r)
+{
+	return !strcmp(json_string_value(json_object_get(finding, "reason")), map_reason_word(r));
+}
+
 void request_explain(const struct requests *q, const struct message *m, json_t *findings)
 {
 	size_t i;
@@ -135,14 +154,26 @@ void request_explain(const struct requests *q, const struct message *m, json_t *
 		scoped_json *drain = drains_json(q->drains, q->names, json_string_value(json_object_get(f, "uuid")));
 		if (drain)
 			explain_drained(drain, f);
-		if (!strcmp(json_string_value(json_object_get(f, "reason")), map_reason_word(MAP_RESERVED)))
+		if (is_reason(f, MAP_RESERVED))
 			explain_reserved(q, m, f);
+		if (is_reason(f, MAP_USER) || is_reason(f, MAP_TURN))
+			explain_user(q, f);
 	}
 }
 
 static const char *mps_users_word(bool together)
 {
 	return together ? "together" : "apart";
+}
+
+static json_t *counts_json(const struct core *core)
+{
+	json_t *counts = json_object();
+	for (unsigned i = 0; i < TASK_STATE_COUNT; i++)
+		if (!task_state_terminal((enum task_state)i))
+			json_object_set_new(counts, task_state_name((enum task_state)i),
+					    json_integer((json_int_t)core_count(core, (enum task_state)i)));
+	return counts;
 }
 
 int request_status(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
@@ -157,7 +188,7 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 	(void)m;
 	(void)err;
 	return request_answer(reply, json_pack(
-		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, so, ss, ss, sb, sb, sI, si, so, so, sI, si, so}", "schema", 1,
+		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, so, ss, ss, sb, sb, sI, si, so, so, sI, si, so, so, so}", "schema", 1,
 		"version", RAD_VERSION,
 		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", q->config->devices, "state_dir", q->state_dir,
 		"socket", q->socket_path, "gpus", (json_int_t)core_gpu_count(q->core), "placement", map_rank_name(c->map.rank),
@@ -169,5 +200,5 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 		"snapshot_age_s", age < 0 ? json_null() : json_round3((double)age / 1000),
 		"start_time", json_time_or_null(q->started_ms),
 		"running", (json_int_t)core_count(q->core, TASK_RUNNING), "other_gpus", (int)sampling_others(q->sampling),
-		"troubles", troubles));
+		"troubles", troubles, "tasks", counts_json(q->core), "since_start", counting_json(q->counting)));
 }

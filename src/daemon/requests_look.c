@@ -39,6 +39,8 @@ int request_list(const struct requests *q, const struct message *m, struct reply
 		return -1;
 	*reply = (struct reply){ .kind = REPLY_WALK, .walk = walk_living(q->core) };
 	walk_only(reply->walk, json_incref(members));
+	if (json_is_true(json_object_get(m->json, "fold")))
+		walk_fold(reply->walk);
 	return 0;
 }
 

@@ -180,13 +180,15 @@ static json_t *submit_job(const struct requests *q, struct spec *s, struct proce
 		core_adopt(q->core, job, s, places->gpus, places->n, now);
 	else
 		core_submit(q->core, job, s, now);
+	enum allowance_kind over = places->n ? core_over_allowance(q->core, s->uid) : ALLOWANCE_COUNT;
 	const struct task *t = core_task(q->core, first);
 	bool waits = t && capturing_awaits(q->capturing, t->spec);
 	char element[TASK_ID_TEXT];
-	return json_pack("{si, ss, sI, ss, so, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks",
+	return json_pack("{si, ss, sI, ss, so, so, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks",
 			 (json_int_t)n, "first", task_id_text(first, element), "log_path", json_text_or_null(log), "estimate",
 			 submit_estimate(q->core, first), "capture_wait_s",
-			 json_int_or_null(q->config->capture_wait_ms / 1000, waits));
+			 json_int_or_null(q->config->capture_wait_ms / 1000, waits), "over_limit",
+			 json_text_or_null(over == ALLOWANCE_COUNT ? NULL : allowance_word(over)));
 }
 
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)

@@ -81,6 +81,15 @@ int request_users(const struct requests *q, const struct message *m, struct repl
 					       (json_int_t)(fair->half_life_ms / 1000), "users", list));
 }
 
+static json_t *void_limits_json(const struct requests *q, uid_t uid)
+{
+	json_t *list = json_array();
+	for (unsigned k = 0; k < ALLOWANCE_COUNT; k++)
+		if (allowing_own_is_void(q->allowing, uid, (enum allowance_kind)k))
+			json_array_append_new(list, json_string(allowance_word((enum allowance_kind)k)));
+	return list;
+}
+
 /* A user says how little he wants, an administrator how much anybody may have: his word replaces that of rad.conf. */
 int request_limit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
@@ -99,6 +108,7 @@ int request_limit(const struct requests *q, const struct message *m, struct repl
 	names_of(q->names, (uid_t)uid, &name);
 	log_info("limits of %s: %s, by uid %u", name, text, (unsigned)m->uid);
 	core_reconsider(q->core);
-	return request_answer(reply, json_pack("{si, ss, so, so}", "schema", 1, "user", name, "limits", limits_json(q, (uid_t)uid),
-					       "limits_from", sources_json(q, (uid_t)uid)));
+	return request_answer(reply, json_pack("{si, ss, so, so, so}", "schema", 1, "user", name, "limits", limits_json(q, (uid_t)uid),
+					       "limits_from", sources_json(q, (uid_t)uid),
+					       "without_effect", void_limits_json(q, (uid_t)uid)));
 }

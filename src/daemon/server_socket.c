@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The socket's file: see server_socket.h.
+ * The socket's file: see server_socket.h. Whether one that is there is a living radd's is asked by connecting to it: who was
+ * killed leaves its file, and a pid beside it may be another's by now. Its mode is made with it, by the umask: a chmod after
+ * bind would leave a moment in which anybody, or nobody, gets in.
  */
 #include "daemon/server_socket.h"
 

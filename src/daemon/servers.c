@@ -18,7 +18,7 @@ struct servers {
 	char *run_dir;
 	const struct device *device;
 	bool serve_all;		/* one can serve all users */
-	const char *why;	/* static */
+	char *why;
 	struct mps_server **list;
 	size_t n, cap;
 	struct error last;	/* of the start that failed, for *why */
@@ -40,13 +40,14 @@ static bool servers_none_needed(const struct servers *s)
 static void servers_find_out(struct servers *s)
 {
 	s->serve_all = servers_none_needed(s);
-	s->why = "nothing has to be started for it";
 	if (servers_none_needed(s))
-		return;
-	s->why = "this radd has one user";
-	if (!geteuid())
-		s->serve_all = mps_available(device_kind(s->device)) ? mps_serves_all(s->run_dir, &s->why) :
-								       (s->why = MPS_CONTROL " was not there when radd started", false);
+		s->why = alloc_string("nothing has to be started for it");
+	else if (geteuid())
+		s->why = alloc_string("this radd has one user");
+	else if (!mps_available(device_kind(s->device)))
+		s->why = alloc_string(MPS_CONTROL " was not there when radd started");
+	else
+		s->serve_all = mps_serves_all(s->run_dir, &s->why);
 }
 
 struct servers *servers_create(const char *run_dir, const struct device *device)
@@ -72,6 +73,7 @@ void servers_destroy(struct servers *s)
 	for (size_t i = 0; i < s->n; i++)
 		mps_release(s->list[i]);
 	free(s->list);
+	free(s->why);
 	free(s->run_dir);
 	free(s);
 }
@@ -121,7 +123,8 @@ static enum mps_state servers_start(struct servers *s, const struct core *core, 
 	if (!servers_has_gpus(buf_text(&gpus), t))
 		return MPS_STARTING;
 	s->last = ERROR_INIT;
-	struct mps_server *server = mps_start(s->run_dir, buf_text(&gpus), servers_user(s, t), t->spec->gid, &s->last);
+	struct mps_server *server = mps_start(s->run_dir, buf_text(&gpus), servers_user(s, t), t->spec->gid,
+						t->spec->user, &s->last);
 	if (!server) {
 		*why = s->last.text;
 		return MPS_FAILED;
@@ -138,6 +141,7 @@ enum mps_state servers_want(struct servers *s, const struct core *core, const st
 		return MPS_READY;
 	if (!server)
 		return servers_start(s, core, t, why);
+	mps_name_user(server, t->spec->user);
 	enum mps_state state = mps_poll(server);
 	if (state == MPS_FAILED) {
 		error_set(&s->last, ERR_UNAVAILABLE, "the MPS server of %s did not start, or ended; see control.log in %s/../log",

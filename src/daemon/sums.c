@@ -93,13 +93,19 @@ static struct sums_row *sum_of(struct sums_table *s, const struct task *t)
 	return &s->list[s->last];
 }
 
-void sums_add(struct sums_table *s, const struct task *t, int64_t now_ms)
+unsigned sums_add(struct sums_table *s, const struct task *t, int64_t now_ms)
 {
 	struct sums_row *x = sum_of(s, t);
 	account_add(&x->account, t, now_ms);
 	for (uint32_t i = 0; i < t->n_attempts; i++)
 		if (t->attempts[i].seen.peak_mib > x->peak_mib)
 			x->peak_mib = t->attempts[i].seen.peak_mib;
+	return (unsigned)(x - s->list);
+}
+
+void sums_add_share(struct sums_table *s, unsigned row, double share_s)
+{
+	s->list[row].account.gpu_share_s += share_s;
 }
 
 static int by_names(const void *a, const void *b)
@@ -125,6 +131,7 @@ json_t *sums_json(const struct sums_table *s)
 		json_object_set_new(o, "gid", json_int_or_null((int64_t)x->gid, s->by & SUMS_BY_GROUP));
 		json_object_set_new(o, "month", json_text_or_null(s->by & SUMS_BY_MONTH ? x->month : NULL));
 		json_object_set_new(o, "gpu_s", json_round3(x->account.gpu_s));
+		json_object_set_new(o, "gpu_share_s", json_round3(x->account.gpu_share_s));
 		json_object_set_new(o, "wait_s", json_round3(x->account.wait_s));
 		json_object_set_new(o, "run_s", json_round3(x->account.run_s));
 		json_object_set_new(o, "peak_mib", json_int_or_null((int64_t)x->peak_mib, x->peak_mib != 0));

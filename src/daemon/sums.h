@@ -20,8 +20,10 @@ struct sums_table;
 struct sums_table *sums_create(unsigned by);
 /* Takes NULL. */
 void sums_destroy(struct sums_table *s);
-/* A task that has ended, in the month of its end by the local clock. */
-void sums_add(struct sums_table *s, const struct task *t, int64_t now_ms);
+/* A task that has ended, in the month of its end by the local clock. Returns the number of its row. */
+unsigned sums_add(struct sums_table *s, const struct task *t, int64_t now_ms);
+/* GPU time as shares that tasks of that row had. */
+void sums_add_share(struct sums_table *s, unsigned row, double share_s);
 /* [{"user","gid","month", and what account_to_json has, "peak_mib"}], by user, group and month; null for what is not told
  * apart. A group is told by its number: its name is asked by who shows it. */
 json_t *sums_json(const struct sums_table *s);

@@ -57,6 +57,7 @@ static void test_page(void **state)
 	struct claims_page page = { .owner = { 77, 123456789 }, .space = 4026531836, .n = 2 }, back;
 	page.rows[0] = claim(GPU, 4000);
 	page.rows[1] = claim("MIG-1", 1);
+	page.runs[1] = (struct claims_runs){ 2, { { 78, 5 }, { 79, UINT64_MAX } } };
 	claims_page_write(&page, &text);
 	assert_int_equal(claims_page_read(text.data, text.len, &back), 0);
 	assert_int_equal(back.owner.pid, 77);
@@ -64,6 +65,10 @@ static void test_page(void **state)
 	assert_int_equal(back.n, 2);
 	assert_string_equal(back.rows[0].uuid, GPU);
 	assert_int_equal(back.rows[0].observed_mib, 2000);
+	assert_int_equal(back.runs[0].n, 0);
+	assert_int_equal(back.runs[1].n, 2);
+	assert_int_equal(back.runs[1].id[0].pid, 78);
+	assert_true(back.runs[1].id[1].start_ticks == UINT64_MAX);
 	/* Cut anywhere, or with one byte another, it is none; what follows the end does not matter. */
 	for (size_t i = 0; i < text.len - 1; i++)
 		assert_int_equal(claims_page_read(text.data, i, &back), -1);
@@ -80,7 +85,7 @@ static void test_page(void **state)
 static void test_largest(void **state)
 {
 	(void)state;
-	struct claims_folder *f = claims_folder_open(folder, NULL), *other = claims_folder_open(folder, NULL);
+	struct claims_folder *f = claims_folder_open(folder, NULL, NULL), *other = claims_folder_open(folder, NULL, NULL);
 	struct core_claim rows[CLAIMS_ROWS];
 	struct claims_seen seen = { 0 };
 	for (size_t i = 0; i < CLAIMS_ROWS; i++) {
@@ -88,7 +93,7 @@ static void test_largest(void **state)
 		snprintf(rows[i].uuid, sizeof rows[i].uuid, "MIG-%056zu", i);
 		rows[i].n_tasks = UINT32_MAX;
 	}
-	assert_int_equal(claims_folder_publish(f, rows, CLAIMS_ROWS, NULL), 0);
+	assert_int_equal(claims_folder_publish(f, rows, NULL, CLAIMS_ROWS, NULL), 0);
 	claims_folder_look(other, &seen);
 	assert_int_equal(seen.n, CLAIMS_ROWS);
 	assert_int_equal(seen.rows[0].held_mib, CLAIMS_MIB);
@@ -110,17 +115,17 @@ static void test_comes_and_goes(void **state)
 {
 	(void)state;
 	struct core_claim row = claim(GPU, 1000);
-	struct claims_folder *f = claims_folder_open(folder, NULL), *other = claims_folder_open(folder, NULL);
+	struct claims_folder *f = claims_folder_open(folder, NULL, NULL), *other = claims_folder_open(folder, NULL, NULL);
 	assert_int_equal(rows_seen(other), 0);
-	assert_int_equal(claims_folder_publish(f, &row, 1, NULL), 0);
+	assert_int_equal(claims_folder_publish(f, &row, NULL, 1, NULL), 0);
 	assert_int_equal(rows_seen(other), 1);
 	assert_int_equal(rows_seen(f), 0);	/* its own are no others' */
-	assert_int_equal(claims_folder_publish(f, &row, 0, NULL), 0);
+	assert_int_equal(claims_folder_publish(f, &row, NULL, 0, NULL), 0);
 	assert_int_equal(rows_seen(other), 0);
 	/* Whoever cleans up may take it: the next publishing makes it anew. */
 	scoped_free char *clean = alloc_printf("rm %s/rad-claims-*", folder);
 	assert_int_equal(system(clean), 0);
-	assert_int_equal(claims_folder_publish(f, &row, 1, NULL), 0);
+	assert_int_equal(claims_folder_publish(f, &row, NULL, 1, NULL), 0);
 	assert_int_equal(rows_seen(other), 1);
 	claims_folder_close(f);
 	assert_int_equal(rows_seen(other), 0);
@@ -128,7 +133,7 @@ static void test_comes_and_goes(void **state)
 	/* A folder in which others could take our file away is none. */
 	struct error err = ERROR_INIT;
 	chmod(folder, 0777);
-	assert_null(claims_folder_open(folder, &err));
+	assert_null(claims_folder_open(folder, NULL, &err));
 	assert_int_equal(err.code, ERR_DENIED);
 }
 
@@ -141,14 +146,14 @@ static void test_killed(void **state)
 	assert_int_equal(pipe(ready), 0);
 	pid_t pid = fork();
 	if (!pid) {
-		struct claims_folder *f = claims_folder_open(folder, NULL);
-		if (!claims_folder_publish(f, &row, 1, NULL) && write(ready[1], "", 1) == 1)
+		struct claims_folder *f = claims_folder_open(folder, NULL, NULL);
+		if (!claims_folder_publish(f, &row, NULL, 1, NULL) && write(ready[1], "", 1) == 1)
 			pause();
 		_exit(1);
 	}
 	char c;
 	assert_int_equal(read(ready[0], &c, 1), 1);
-	struct claims_folder *f = claims_folder_open(folder, NULL);
+	struct claims_folder *f = claims_folder_open(folder, NULL, NULL);
 	assert_int_equal(rows_seen(f), 1);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -156,6 +161,78 @@ static void test_killed(void **state)
 	claims_folder_close(f);
 	close(ready[0]);
 	close(ready[1]);
+}
+
+/* Two daemons of one store, one after the other, and a task that runs all the while, or ends in between. */
+static void restart_over(bool killed, bool task_ends)
+{
+	struct core_claim rows[] = { claim(GPU, 1000), claim("GPU-2", 2000) };
+	struct claims_runs runs[2] = { { .n = 2 }, { .n = 0 } };
+	struct claims_folder *other = claims_folder_open(folder, NULL, NULL);
+	pid_t task = fork();
+	if (!task)
+		for (;;)
+			pause();
+	runs[0].id[0] = (struct proc_id){ task, 1 };	/* another process that had that pid */
+	runs[0].id[1].pid = task;
+	assert_int_equal(proc_stat(task, &runs[0].id[1].start_ticks, NULL), 0);
+	pid_t radd = fork();
+	if (!radd) {
+		struct claims_folder *f = claims_folder_open(folder, "mark", NULL);
+		int failed = claims_folder_publish(f, rows, runs, 2, NULL);
+		if (!failed && killed)
+			kill(getpid(), SIGKILL);
+		claims_folder_close(f);
+		_exit(failed != 0);
+	}
+	waitpid(radd, NULL, 0);
+	assert_int_equal(rows_seen(other), 1);		/* what no task of it runs on is gone */
+	if (task_ends) {
+		kill(task, SIGKILL);
+		waitpid(task, NULL, 0);
+		assert_int_equal(rows_seen(other), 0);
+	}
+	/* The next one has taken the file, and not yet written into it. */
+	scoped_free char *path = alloc_printf("%s/rad-claims-%u-mark", folder, (unsigned)geteuid());
+	int taken = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(flock(taken, LOCK_EX | LOCK_NB), 0);
+	assert_int_equal(rows_seen(other), task_ends ? 0 : 1);
+	close(taken);
+	struct claims_folder *next = claims_folder_open(folder, "mark", NULL);
+	assert_int_equal(claims_folder_publish(next, rows, runs, 1, NULL), 0);
+	assert_int_equal(rows_seen(other), 1);		/* and not twice */
+	claims_folder_publish(next, rows, NULL, 1, NULL);
+	claims_folder_close(next);
+	assert_int_equal(rows_seen(other), 0);
+	claims_folder_close(other);
+	kill(task, SIGKILL);
+	waitpid(task, NULL, 0);
+}
+
+static void test_restarted(void **state)
+{
+	(void)state;
+	restart_over(true, false);
+	restart_over(false, false);
+	restart_over(true, true);
+}
+
+/* Where somebody put a file, a folder or a link in the place of ours, we have another; and of two of one mark each has one. */
+static void test_place_taken(void **state)
+{
+	(void)state;
+	struct core_claim row = claim(GPU, 1000);
+	scoped_free char *path = alloc_printf("%s/rad-claims-%u-mark", folder, (unsigned)geteuid());
+	struct claims_folder *first = claims_folder_open(folder, "mark", NULL);
+	struct claims_folder *second = claims_folder_open(folder, "mark", NULL);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	assert_int_equal(claims_folder_publish(first, &row, NULL, 1, NULL), 0);
+	assert_int_equal(claims_folder_publish(second, &row, NULL, 1, NULL), 0);
+	assert_int_equal(rows_seen(first), 1);
+	assert_int_equal(rows_seen(second), 1);
+	claims_folder_close(first);
+	claims_folder_close(second);
+	assert_int_equal(unlink(path), 0);
 }
 
 /* A file as somebody may have left or forged it; locked, as if it were alive. Returns its descriptor. */
@@ -187,7 +264,7 @@ static void test_hostile(void **state)
 	assert_int_equal(mkfifo(d, 0644), 0);
 	assert_int_equal(mkdir(e, 0755), 0);
 	assert_int_equal(link(in, g), 0);
-	struct claims_folder *f = claims_folder_open(folder, NULL);
+	struct claims_folder *f = claims_folder_open(folder, NULL, NULL);
 	assert_int_equal(rows_seen(f), 0);
 	unlink(g);
 	assert_int_equal(rows_seen(f), 0);
@@ -216,7 +293,7 @@ static void test_torn_and_many(void **state)
 	struct claims_seen seen = { 0 };
 	scoped_free char *torn = alloc_printf("rad-claims-%u-torn", (unsigned)geteuid());
 	scoped_fd int fd = put(torn, "rad-claims 1 1 1 1\n", 19, 0644);
-	struct claims_folder *f = claims_folder_open(folder, NULL), *many[20];
+	struct claims_folder *f = claims_folder_open(folder, NULL, NULL), *many[20];
 	struct core_claim row = claim(GPU, 1000);
 	claims_folder_look(f, &seen);
 	assert_true(seen.unsure);
@@ -224,8 +301,8 @@ static void test_torn_and_many(void **state)
 		claims_folder_look(f, &seen);
 	assert_false(seen.unsure);
 	for (size_t i = 0; i < COUNT_OF(many); i++) {
-		many[i] = claims_folder_open(folder, NULL);
-		assert_int_equal(claims_folder_publish(many[i], &row, 1, NULL), 0);
+		many[i] = claims_folder_open(folder, NULL, NULL);
+		assert_int_equal(claims_folder_publish(many[i], &row, NULL, 1, NULL), 0);
 	}
 	claims_folder_look(f, &seen);
 	assert_int_equal(seen.n, CLAIMS_FILES_USER - 1);	/* the torn one is one of them */
@@ -279,7 +356,7 @@ static void contend(struct arena *a)
 	struct core_claim wish = claim(GPU, 1000);
 	uv_loop_init(&loop);
 	struct core *core = core_create(&config, &ops);
-	struct claims *c = claims_create(&loop, folder);
+	struct claims *c = claims_create(&loop, folder, NULL);
 	read_gpu(core);
 	while (!a->go)
 		usleep(100);
@@ -331,6 +408,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_largest, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_comes_and_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_restarted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_place_taken, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_torn_and_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_contention, setup, teardown),

@@ -449,6 +449,41 @@ static void one_whose_shim_never_claimed_it_is_begun_again(void **state)
 	expect_end(s, id, TASK_FAILED, 8);
 }
 
+/* The same, and the machine is short of what the next launch needs, while radd is restarted: what is left of the attempt has to
+ * say still that nothing ran, or the task would be lost. */
+static void one_that_could_not_be_begun_again_is_not_lost(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, WAITS "exit 8\n");
+	struct proc_id shim = shim_of(s, id);
+	char name[LAUNCH_NAME_LEN];
+	scoped_free char *before = alloc_string_or_null(getenv("RAD_SHIM")), *broken = path_of(s, "broken");
+	launch_name(&s->plan.home, core_task(s->w.core, id), name);
+	scoped_free char *claim = alloc_printf("%s/attempts/%s/claim", s->w.state_dir, name);
+	scoped_free char *cgroup = alloc_printf("%s/attempts/%s/cgroup", s->w.state_dir, name);
+	until_file(s, "began");
+	kill(shim.pid, SIGKILL);
+	until_gone(shim);
+	launch_signal(&s->plan.home, core_task(s->w.core, id), SIGKILL);
+	assert_int_equal(unlink(claim), 0);
+	unlink(cgroup);			/* as of a shim that came to neither */
+	make_file(s, "broken");		/* no program: the launch fails when its folder is complete */
+	assert_int_equal(chmod(broken, 0755), 0);
+	setenv("RAD_SHIM", broken, 1);
+	while (!runner_delay(s->runner, id) || !strstr(runner_delay(s->runner, id), "broken")) {
+		uv_run(&s->w.loop, UV_RUN_ONCE);
+		turn(s);
+	}
+	if (before)
+		setenv("RAD_SHIM", before, 1);
+	else
+		unsetenv("RAD_SHIM");
+	forget_all(s);
+	make_file(s, "go");
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	expect_end(s, id, TASK_FAILED, 8);
+}
+
 static void whose_process_it_is(void **state)
 {
 	struct running *s = *state;
@@ -493,7 +528,8 @@ int main(void)
 		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted),
 		T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
-		T(one_whose_shim_never_claimed_it_is_begun_again), T(whose_process_it_is),
+		T(one_whose_shim_never_claimed_it_is_begun_again), T(one_that_could_not_be_begun_again_is_not_lost),
+		T(whose_process_it_is),
 #undef T
 	};
 	return cmocka_run_group_tests_name("runner", tests, NULL, NULL);

@@ -50,6 +50,9 @@ static int run(const struct requests *q, const struct message *r, struct reply *
 	else if (!strcmp(op, "look"))
 		*reply = (struct reply){ .kind = REPLY_LOOKUP,
 					 .lookup = alloc_string(json_string_value(json_object_get(r->json, "text"))) };
+	else if (!strcmp(op, "much") && json_integer_value(json_object_get(r->so_far, "n")) < 5)
+		*reply = (struct reply){ .kind = REPLY_MORE, .json = json_pack("{sI}", "n", 1 +
+					 json_integer_value(json_object_get(r->so_far, "n"))) };
 	else if (!strcmp(op, "name") && !s->knows_names)
 		*reply = (struct reply){ .kind = REPLY_AGAIN };
 	else
@@ -231,6 +234,33 @@ static void answers_come_in_order_one_byte_at_a_time(void **state)
 	expect_n(s, fd, &in, 1);
 	expect_error(s, fd, &in, "denied");
 	expect_n(s, fd, &in, 2);
+}
+
+/* A long change is made a piece a turn; others are answered in between, and what its client sends behind it waits. */
+static void a_long_change_takes_turns(void **state)
+{
+	struct serving *s = *state;
+	scoped_fd int fd = dial(s), other = dial(s);
+	scoped_buf in = { 0 }, others = { 0 };
+	ask(s, fd, "much", ",\"n\":7");
+	ask(s, fd, "echo", ",\"n\":8");
+	while (!s->runs)
+		turn(s);
+	assert_int_equal(s->runs, 1);
+	ask(s, other, "echo", ",\"n\":9");
+	expect_n(s, other, &others, 9);
+	assert_in_range(s->runs, 2, 6);
+	expect_n(s, fd, &in, 7);
+	expect_n(s, fd, &in, 8);
+	assert_int_equal(s->runs, 8);
+	/* One that hangs up is done with. */
+	ask(s, other, "much", "");
+	while (s->runs < 10)
+		turn(s);
+	shutdown(other, SHUT_RDWR);
+	for (int i = 0; i < 20; i++)
+		turn(s);
+	assert_in_range(s->runs, 10, 13);
 }
 
 static void what_is_no_message_is_refused_and_ends_it(void **state)
@@ -481,7 +511,8 @@ int main(int argc, char **argv)
 		return look_up();
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(answers_come_in_order_one_byte_at_a_time), T(what_is_no_message_is_refused_and_ends_it),
+		T(answers_come_in_order_one_byte_at_a_time), T(a_long_change_takes_turns),
+		T(what_is_no_message_is_refused_and_ends_it),
 		T(nothing_is_told_before_the_commit), T(a_failed_commit_takes_back_what_was_not_told),
 		T(a_wait_is_answered_when_all_are_over), T(a_long_list_behind_a_wait_comes_in_pieces),
 		T(a_request_that_needs_a_name_is_run_again), T(a_lookup_answers_later_and_dies_with_its_client),

@@ -5,10 +5,13 @@
 #include "daemon/walk.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
+#include "base/scope.h"
 #include "daemon/listing.h"
 #include "daemon/now.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct walk {
 	struct core *core;
@@ -17,7 +20,19 @@ struct walk {
 	size_t n, cap, at;
 	struct walk *inside;	/* of the job at ids[at - 1]; NULL: none */
 	json_t *members;	/* that are told of each task; NULL: all */
+	bool brief;		/* they are among those that are cheap to make */
 	struct listing list;
+	bool fold;
+	struct walk_fold {		/* of the array that is being folded */
+		json_t *told;		/* its first element; NULL: there is none */
+		task_id first;
+		enum task_state state;
+		int64_t priority;
+		const char *reason;	/* a word that stays */
+		char *name;
+		int *indices;
+		size_t n, cap;
+	} open;
 };
 
 static int walk_add_one(void *ctx, task_id id, enum task_state state)
@@ -48,6 +63,80 @@ struct walk *walk_create(struct core *core, struct store *store)
 	return w;
 }
 
+/* ---- arrays as one task ---- */
+
+static int compare_indices(const void *a, const void *b)
+{
+	return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
+}
+
+/* What was folded is whole. An element that made place comes behind the others in the queue, and is told in its place. */
+static void walk_close_fold(struct walk *w)
+{
+	struct walk_fold *f = &w->open;
+	scoped_buf text = { 0 };
+	if (!f->told)
+		return;
+	qsort(f->indices, f->n, sizeof *f->indices, compare_indices);
+	for (size_t i = 0, k; i < f->n; i = k) {
+		for (k = i + 1; k < f->n && f->indices[k] == f->indices[k - 1] + 1; k++)
+			;
+		buf_printf(&text, "%s%d", i ? "," : "", f->indices[i]);
+		if (k - i > 1)
+			buf_printf(&text, "-%d", f->indices[k - 1]);
+	}
+	if (f->n > 1) {
+		char id[TASK_ID_TEXT];
+		json_object_set_new(f->told, "id", json_string(task_id_text(TASK_ID(TASK_JOB(f->first), f->indices[0]), id)));
+		json_object_set_new(f->told, "elements", json_string(buf_text(&text)));
+		json_object_set_new(f->told, "count", json_integer((json_int_t)f->n));
+	}
+	listing_add(&w->list, f->told);
+	f->told = NULL;
+	free(f->name);
+	f->name = NULL;
+}
+
+/* The same line of a table as the one before it, but for its index. */
+static bool walk_folds(const struct walk *w, const struct task *t, const char *reason)
+{
+	const struct walk_fold *f = &w->open;
+	return f->told && TASK_JOB(t->id) == TASK_JOB(f->first) && t->state == f->state && t->priority == f->priority &&
+	       f->reason && reason && !strcmp(f->reason, reason) && !strcmp(t->name, f->name);
+}
+
+static void walk_add_index(struct walk_fold *f, task_id id)
+{
+	alloc_grow(f->indices, f->n, f->cap);
+	f->indices[f->n++] = TASK_INDEX(id);
+}
+
+/* `told` is taken over. */
+static void walk_open_fold(struct walk *w, const struct task *t, const char *reason, json_t *told)
+{
+	struct walk_fold *f = &w->open;
+	walk_close_fold(w);
+	if (TASK_INDEX(t->id) < 0 || (t->state != TASK_PENDING && t->state != TASK_HELD)) {
+		listing_add(&w->list, told);
+		return;
+	}
+	f->told = told;
+	f->first = t->id;
+	f->state = t->state;
+	f->priority = t->priority;
+	f->reason = reason;
+	f->name = alloc_string(t->name);
+	f->n = 0;
+	walk_add_index(f, t->id);
+}
+
+void walk_fold(struct walk *w)
+{
+	w->fold = true;
+}
+
+/* ---- the walk ---- */
+
 void walk_destroy(struct walk *w)
 {
 	if (!w)
@@ -55,6 +144,9 @@ void walk_destroy(struct walk *w)
 	walk_destroy(w->inside);
 	listing_clear(&w->list);
 	json_decref(w->members);
+	json_decref(w->open.told);
+	free(w->open.name);
+	free(w->open.indices);
 	free(w->ids);
 	free(w);
 }
@@ -110,8 +202,13 @@ static task_id walk_next(struct walk *w, struct error *err)
 
 void walk_only(struct walk *w, json_t *members)
 {
+	size_t i;
+	json_t *name;
 	json_decref(w->members);
 	w->members = members;
+	w->brief = members != NULL;
+	json_array_foreach(members, i, name)
+		w->brief = w->brief && (task_is_brief(json_string_value(name)) || !strcmp(json_string_value(name), "reason"));
 }
 
 /* Takes over one reference, and gives one. */
@@ -134,8 +231,15 @@ static int walk_tell(struct walk *w, task_id id, struct error *err)
 {
 	const struct task *t = core_task(w->core, id);
 	struct task *old = t || !w->store ? NULL : store_load_task(w->store, id, err);
-	if (t || old)
-		listing_add(&w->list, walk_pick(w, core_task_json(w->core, t ? t : old, now_read())));
+	json_t *(*tell)(struct core *c, const struct task *t, struct now now) = w->brief ? core_task_brief_json : core_task_json;
+	struct now now = now_read();
+	const char *reason = w->fold && t ? core_task_reason(w->core, t, now) : NULL;
+	if (w->fold && t && walk_folds(w, t, reason))
+		walk_add_index(&w->open, t->id);
+	else if (w->fold && t)
+		walk_open_fold(w, t, reason, walk_pick(w, tell(w->core, t, now)));
+	else if (t || old)
+		listing_add(&w->list, walk_pick(w, tell(w->core, t ? t : old, now)));
 	task_destroy(old);
 	return t || old || !w->store ? 0 : -1;
 }
@@ -160,5 +264,6 @@ int walk_step(struct walk *w, int64_t until_us, struct error *err)
 
 struct buf walk_finish(struct walk *w)
 {
+	walk_close_fold(w);
 	return listing_finish(&w->list, NULL);
 }

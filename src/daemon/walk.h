@@ -29,6 +29,9 @@ int walk_count(struct store *store, task_id id, size_t *n, struct error *err);
 /* Of each task only these members (a list of texts; one reference is taken over): to write, send and read all of them takes
  * longer than to find them out. */
 void walk_only(struct walk *w, json_t *members);
+/* Elements of one array that follow each other and wait for the same are told as one task, the first, with the members
+ * "elements" (all their indices, as "0-3,7") and "count". */
+void walk_fold(struct walk *w);
 /* Goes on until that time (clock_mono_us), at least by one task. 1: that was the last piece; 0: there is more; -1: a task
  * cannot be read, so there is no list: one without it would be taken for whole. */
 int walk_step(struct walk *w, int64_t until_us, struct error *err);

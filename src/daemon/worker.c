@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Processes that answer one request: see worker.h.
+ *
+ * It is over when two things have happened, in either order: the process was collected, and its output has ended. One without
+ * the other is not enough: a process may leave a child that holds the pipe, and output may end long before the process does.
+ * The object goes when all four of its handles are closed, which is later than it is told.
  */
 #include "daemon/worker.h"
 
 #include "base/alloc.h"
+#include "launch/cgroup.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -168,6 +173,8 @@ struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, cha
 		worker_close(w);
 		return NULL;
 	}
+	if (plan->cgroup)
+		cgroup_put(plan->cgroup, w->process.pid);
 	uv_buf_t text = uv_buf_init(w->request, (unsigned)strlen(w->request));
 	uv_timer_start(&w->deadline, on_deadline, (uint64_t)plan->deadline_ms, 0);
 	uv_read_start((uv_stream_t *)&w->out, give_room, on_answer);
@@ -185,11 +192,17 @@ void worker_cancel(struct worker *w)
 	worker_finish(w);
 }
 
-void worker_stop(struct worker *w)
+void worker_leave(struct worker *w)
 {
 	if (!w)
 		return;
 	w->done = NULL;
-	worker_kill(w);
 	worker_close(w);
+}
+
+void worker_stop(struct worker *w)
+{
+	if (w)
+		worker_kill(w);
+	worker_leave(w);
 }

@@ -21,6 +21,7 @@ struct worker_plan {
 	bool as_user;			/* with these rights, when we are root */
 	uid_t uid;
 	gid_t gid;
+	const char *cgroup;		/* it is put there, if that can be (cgroup_put), before it reads its request; NULL: not */
 	int64_t deadline_ms;
 	size_t max_answer;		/* bytes; more are no answer */
 };
@@ -36,5 +37,7 @@ struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, cha
 void worker_cancel(struct worker *w);
 /* The same when radd ends: nobody waits for the process. */
 void worker_stop(struct worker *w);
+/* The same, but it may finish its work, for which it has to have a deadline of its own. */
+void worker_leave(struct worker *w);
 
 #endif

@@ -22,6 +22,7 @@ struct device {
 	char *setting, *folder, *file;	/* the last two may be NULL */
 	const char *spec;		/* within the setting */
 	void *reader;			/* NULL until it is opened */
+	bool watch;
 };
 
 static const struct device_kind *find_kind(const char *setting, struct error *err)
@@ -85,10 +86,15 @@ const char *device_file(const struct device *d)
 	return d->file;
 }
 
+void device_watch(struct device *d)
+{
+	d->watch = true;
+}
+
 int device_open(struct device *d, const char *chosen, struct error *err)
 {
 	/* A reader may hang in here for ever: only a process that can be left behind calls this. */
-	const struct device_opening how = { .spec = d->spec, .file = d->file, .chosen = chosen };
+	const struct device_opening how = { .spec = d->spec, .file = d->file, .chosen = chosen, .watch = d->watch };
 	d->reader = d->kind->open(&how, err);
 	return d->reader ? 0 : -1;
 }

@@ -389,6 +389,7 @@ static void kind_close(void *state)
 static void *kind_open(const struct device_opening *how, struct error *err)
 {
 	struct nvml_state *n = alloc_zero(sizeof *n);
+	n->clocks = how->watch;
 	n->query = alloc_zero(sizeof *n->query);
 	if (nvml_api_load(&n->api, err) || count_gpus(n, &n->counted, err))
 		goto fail;

@@ -40,6 +40,9 @@ static const struct symbol { const char *name; size_t slot; bool required; } sym
 	{ "nvmlDeviceGetPowerUsage", SLOT(power), false },
 	{ "nvmlDeviceGetTotalEnergyConsumption", SLOT(energy), false },
 	{ "nvmlDeviceGetUtilizationRates", SLOT(utilization), false },
+	{ "nvmlDeviceGetClockInfo", SLOT(clock), false },
+	{ "nvmlDeviceGetCurrentClocksEventReasons", SLOT(throttle), false },
+	{ "nvmlDeviceGetCurrentClocksThrottleReasons", SLOT(throttle), false },	/* as drivers before 535 call it */
 	{ "nvmlDeviceGetMigMode", SLOT(mig_mode), false },
 	{ "nvmlDeviceGetMaxMigDeviceCount", SLOT(mig_max), false },
 	{ "nvmlDeviceGetMigDeviceHandleByIndex", SLOT(mig_by_index), false },

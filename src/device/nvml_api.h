@@ -47,10 +47,14 @@ struct nvml_attributes {
 	uint64_t memory_mib;
 };
 
+enum nvml_clock { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
+
 /* GPU performance monitoring (GPM): a metric is the difference of two samples. */
 enum nvml_gpm_id {
 	GPM_GRACT = 1, GPM_SMACT = 2, GPM_SMOCC = 3, GPM_DRAM = 10,	/* percent */
+	GPM_TENSOR = 5, GPM_FP64 = 11, GPM_FP32 = 12, GPM_FP16 = 13,	/* percent */
 	GPM_PCIE_TX = 20, GPM_PCIE_RX = 21,				/* MiB/s, as the GPU sees them */
+	GPM_NVLINK_RX = 60, GPM_NVLINK_TX = 61,				/* MiB/s, all links */
 };
 struct nvml_gpm_metric {
 	uint32_t id;
@@ -90,6 +94,8 @@ struct nvml_api {
 	int (*power)(nvml_device, uint32_t *);		/* mW */
 	int (*energy)(nvml_device, uint64_t *);		/* mJ since the driver was loaded */
 	int (*utilization)(nvml_device, struct nvml_utilization *);
+	int (*clock)(nvml_device, int which, uint32_t *);	/* MHz; enum nvml_clock */
+	int (*throttle)(nvml_device, uint64_t *);	/* bits as enum gpu_throttle */
 	int (*mig_mode)(nvml_device, uint32_t *now, uint32_t *pending);
 	int (*mig_max)(nvml_device, uint32_t *);
 	int (*mig_by_index)(nvml_device, uint32_t, nvml_device *);

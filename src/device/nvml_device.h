@@ -38,6 +38,7 @@ struct nvml_state {
 	struct nvml_gpu *gpus;		/* owned */
 	uint32_t n_gpus;
 	char *chosen;			/* owned; "UUID,UUID" of the GPUs and instances that were asked for; NULL: all */
+	bool clocks;			/* are wanted */
 	uint32_t counted;		/* what the driver counted when they were listed */
 	int64_t relist_ms;		/* 0, or when to look again for GPUs that have fallen */
 	struct dcgm *dcgm;		/* for GPUs without GPM; NULL until one is met */

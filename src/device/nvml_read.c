@@ -5,11 +5,13 @@
  */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "base/units.h"
 #include "device/dcgm.h"
 #include "device/nvml_device.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #define GPM_MIN_MS 100		/* closer samples give zeros */
@@ -133,26 +135,41 @@ static bool metric(const struct nvml_gpm_get *q, uint32_t i, double scale, doubl
 	return true;
 }
 
-static void read_metrics(struct nvml_gpm_get *q, struct gpu_reading *r)
+/* One after the other, as they are asked for: what a share of the time is, in percent; then pairs of rates. */
+static const struct { enum nvml_gpm_id id; uint32_t bit; size_t member; } gpm_shares[] = {
+	{ GPM_GRACT, GPU_GRACT, offsetof(struct gpu_reading, gract) }, { GPM_SMACT, GPU_SMACT, offsetof(struct gpu_reading, smact) },
+	{ GPM_SMOCC, GPU_SMOCC, offsetof(struct gpu_reading, smocc) }, { GPM_DRAM, GPU_DRAM, offsetof(struct gpu_reading, dram) },
+	{ GPM_TENSOR, GPU_TENSOR, offsetof(struct gpu_reading, tensor) }, { GPM_FP16, GPU_FP16, offsetof(struct gpu_reading, fp16) },
+	{ GPM_FP32, GPU_FP32, offsetof(struct gpu_reading, fp32) }, { GPM_FP64, GPU_FP64, offsetof(struct gpu_reading, fp64) },
+};
+#define GPM_SHARES (uint32_t)COUNT_OF(gpm_shares)
+static const uint32_t gpm_rates[] = { GPM_PCIE_TX, GPM_PCIE_RX, GPM_NVLINK_TX, GPM_NVLINK_RX };
+
+static void ask_metrics(struct nvml_gpm_get *q)
 {
-	if (metric(q, 0, 100, 1, &r->gract))
-		r->valid |= GPU_GRACT;
-	if (metric(q, 1, 100, 1, &r->smact)) {
-		r->valid |= GPU_SMACT;
+	q->n = GPM_SHARES + (uint32_t)COUNT_OF(gpm_rates);
+	for (uint32_t i = 0; i < q->n; i++)
+		q->metrics[i] = (struct nvml_gpm_metric){
+			.id = i < GPM_SHARES ? gpm_shares[i].id : gpm_rates[i - GPM_SHARES], .result = -1 };
+}
+
+static void read_metrics(const struct nvml_gpm_get *q, struct gpu_reading *r)
+{
+	for (uint32_t i = 0; i < GPM_SHARES; i++)
+		if (metric(q, i, 100, 1, (double *)((char *)r + gpm_shares[i].member)))
+			r->valid |= gpm_shares[i].bit;
+	if (r->valid & GPU_SMACT)
 		strcpy(r->smact_source, "gpm");
-	}
-	if (metric(q, 2, 100, 1, &r->smocc))
-		r->valid |= GPU_SMOCC;
-	if (metric(q, 3, 100, 1, &r->dram))
-		r->valid |= GPU_DRAM;
-	if (metric(q, 4, 1, INFINITY, &r->pcie_tx_mib_s) && metric(q, 5, 1, INFINITY, &r->pcie_rx_mib_s))
+	uint32_t at = GPM_SHARES;
+	if (metric(q, at, 1, INFINITY, &r->pcie_tx_mib_s) && metric(q, at + 1, 1, INFINITY, &r->pcie_rx_mib_s))
 		r->valid |= GPU_PCIE;
+	if (metric(q, at + 2, 1, INFINITY, &r->nvlink_tx_mib_s) && metric(q, at + 3, 1, INFINITY, &r->nvlink_rx_mib_s))
+		r->valid |= GPU_NVLINK;
 }
 
 static void read_gpm(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvml_unit *u, int64_t mono_ms, struct answers *a,
 		     struct gpu_reading *r)
 {
-	static const uint32_t ids[] = { GPM_GRACT, GPM_SMACT, GPM_SMOCC, GPM_DRAM, GPM_PCIE_TX, GPM_PCIE_RX };
 	struct nvml_gpm_get *q = n->query;
 	if ((!u->before && n->api.gpm_alloc(&u->before)) || (!u->after && n->api.gpm_alloc(&u->after)))
 		return;
@@ -165,11 +182,9 @@ static void read_gpm(struct nvml_state *n, const struct nvml_gpu *gpu, struct nv
 	}
 	if (u->before_ms) {
 		q->version = NVML_GPM_VERSION;
-		q->n = sizeof ids / sizeof *ids;
 		q->before = u->before;
 		q->after = u->after;
-		for (uint32_t i = 0; i < q->n; i++)
-			q->metrics[i] = (struct nvml_gpm_metric){ .id = ids[i], .result = -1 };
+		ask_metrics(q);
 		if (answered(a, n->api.gpm_metrics(q)))
 			read_metrics(q, r);
 		/* The newer one is the next pair's older: each second is counted once. */
@@ -211,6 +226,22 @@ static void read_power(const struct nvml_api *api, nvml_device handle, struct an
 		return;
 	r->power_w = mw / 1e3;
 	r->valid |= GPU_POWER;
+}
+
+static void read_clocks(const struct nvml_api *api, nvml_device handle, struct answers *a, struct gpu_reading *r)
+{
+	uint32_t sm, mem;
+	uint64_t reasons;
+	if (api->clock && answered(a, api->clock(handle, NVML_CLOCK_SM, &sm)) &&
+	    answered(a, api->clock(handle, NVML_CLOCK_MEM, &mem))) {
+		r->sm_mhz = sm;
+		r->mem_mhz = mem;
+		r->valid |= GPU_CLOCKS;
+	}
+	if (!a->lost && api->throttle && answered(a, api->throttle(handle, &reasons))) {
+		r->throttle = (uint32_t)reasons;
+		r->valid |= GPU_THROTTLE;
+	}
 }
 
 /* Where GPM gave no load: DCGM if the GPU has no GPM; and where that has nothing either, the utilization that is no SMACT,
@@ -262,6 +293,8 @@ void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvm
 		read_power(&n->api, u->handle, &a, r);
 	if (!a.lost && !u->fixed.mig)
 		read_energy(&n->api, u, out->mono_ms, &a, r);
+	if (!a.lost && !u->fixed.mig && n->clocks)
+		read_clocks(&n->api, u->handle, &a, r);
 	if (!a.lost && !u->fixed.mig && !(r->valid & GPU_GRACT))
 		read_other_load(n, u, out->mono_ms, &a, r);
 	/* Half a reading would look like an empty GPU, which placement likes best. */

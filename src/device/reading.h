@@ -18,6 +18,15 @@ enum gpu_field {
 	GPU_PCIE = 1 << 7, GPU_POWER = 1 << 8, GPU_ENERGY = 1 << 9, GPU_UTIL = 1 << 10,
 	GPU_PROCS = 1 << 11,		/* the process list of this GPU is complete */
 	GPU_PROC_MEM = 1 << 12,		/* ... and each process's memory is known */
+	GPU_TENSOR = 1 << 13, GPU_FP16 = 1 << 14, GPU_FP32 = 1 << 15, GPU_FP64 = 1 << 16, GPU_NVLINK = 1 << 17,
+	GPU_CLOCKS = 1 << 18, GPU_THROTTLE = 1 << 19,	/* only of a reader that was asked for them: device_watch */
+};
+
+/* What holds a GPU's clocks below those it could run at: NVML's bits. The others that it may set (idle, clocks that somebody
+ * chose, waiting for other GPUs) say nothing of power or heat. */
+enum gpu_throttle {
+	GPU_THROTTLE_POWER = 1 << 2, GPU_THROTTLE_HARDWARE = 1 << 3, GPU_THROTTLE_HEAT = 1 << 5, GPU_THROTTLE_HARDWARE_HEAT = 1 << 6,
+	GPU_THROTTLE_BRAKE = 1 << 7,
 };
 
 /* One GPU, or one MIG instance (then `parent_uuid` is its GPU). A GPU in MIG mode is not listed itself: what runs, runs on
@@ -36,7 +45,10 @@ struct gpu_reading {
 	double gract, smact, smocc, dram;			/* 0..1 over the time since the sample before */
 	double gpu_util;					/* 0..1; "some kernel ran", never SMACT */
 	char smact_source[8];					/* where SMACT is from, in the kind's own word; "": nowhere */
-	double pcie_rx_mib_s, pcie_tx_mib_s;
+	double tensor, fp16, fp32, fp64;			/* 0..1 of the time: those pipes; FP outside of tensor cores */
+	double pcie_rx_mib_s, pcie_tx_mib_s, nvlink_rx_mib_s, nvlink_tx_mib_s;
+	double sm_mhz, mem_mhz;					/* clocks, now */
+	uint32_t throttle;					/* enum gpu_throttle, now; other bits too */
 	double power_w, energy_j;				/* energy: a counter that only grows */
 };
 

@@ -146,6 +146,42 @@ static void test_reading(void **state)
 	snapshot_clear(&s);
 }
 
+/* What only somebody who watches is told; and that half a pair of rates, or of clocks, is none. */
+static void test_what_a_watcher_reads(void **state)
+{
+	struct error err = ERROR_INIT;
+	script("{\"devices\": [" H200("GPU-a", "[0, 26, 0]") "]}");
+	script_change("\"20\": 1.5", "\"5\": 40, \"11\": 1, \"12\": 2, \"13\": 3, \"60\": 7, \"20\": 1.5");
+	script_change("\"energy_mj\"", "\"clocks\": [1980, 3201], \"throttle\": 36, \"energy_mj\"");
+	*state = device_create("nvml", NULL, &err);
+	device_watch(*state);
+	assert_int_equal(device_open(*state, NULL, &err), 0);
+	struct snapshot s = sample(*state, 1000);
+	snapshot_clear(&s);
+	s = sample(*state, 2000);
+	const struct gpu_reading *r = &s.gpus[0];
+	const uint32_t more = GPU_TENSOR | GPU_FP16 | GPU_FP32 | GPU_FP64 | GPU_NVLINK | GPU_CLOCKS | GPU_THROTTLE;
+	assert_int_equal(r->valid & more, more & ~(uint32_t)GPU_NVLINK);
+	NEAR(r->tensor, 0.40);
+	NEAR(r->fp64, 0.01);
+	NEAR(r->fp32, 0.02);
+	NEAR(r->fp16, 0.03);
+	NEAR(r->sm_mhz, 1980);
+	NEAR(r->mem_mhz, 3201);
+	assert_int_equal(r->throttle, GPU_THROTTLE_POWER | GPU_THROTTLE_HEAT);
+	snapshot_clear(&s);
+
+	script_change("\"60\": 7", "\"60\": 7, \"61\": 8");
+	script_change("\"throttle\": 36", "\"throttle\": 0");
+	script_change("\"fail\": {}", "\"fail\": {\"nvmlDeviceGetClockInfo\": 3}");
+	s = sample(*state, 3000);
+	assert_int_equal(s.gpus[0].valid & more, more & ~(uint32_t)GPU_CLOCKS);
+	NEAR(s.gpus[0].nvlink_rx_mib_s, 7);
+	NEAR(s.gpus[0].nvlink_tx_mib_s, 8);
+	assert_int_equal(s.gpus[0].throttle, 0);
+	snapshot_clear(&s);
+}
+
 static double energy_at(void **state, int64_t mono_ms)
 {
 	struct snapshot s = sample(*state, mono_ms);
@@ -563,7 +599,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_no_driver, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_a_watcher_reads, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_energy_between_readings_of_the_counter, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gpm_edges, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pci_order, set_up, tear_down),

@@ -7,11 +7,11 @@
  *
  * Figures of a capture are people's: they are bounded, but nothing says that they are likely. What comes out absurd is unknown.
  */
-#include "estimate/activity.h"
+#include "estimate/activity_private.h"
 
+#include "base/buf.h"
 #include "base/scope.h"
 #include "models/activity.h"
-#include "models/gpus.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static bool activity_has_word(const char *name, const char *word)
 {
 	size_t n = strlen(word);
 
-	for (const char *at = name; (at = strstr(at, word)); at++)
+	for (const char *at = name; (at = strcasestr(at, word)); at++)
 		if ((at == name || !is_letter_or_digit(at[-1])) && !is_letter_or_digit(at[n]))
 			return true;
 	return false;
@@ -45,17 +45,41 @@ static bool activity_fits(const struct gpus_row *g, const char *name)
 	return true;
 }
 
-static const struct gpus_row *activity_gpu(const char *name)
+static const struct gpus_row *activity_row(const char *name)
 {
 	static const char *const others[] = { "MIG", "Laptop", "Max-Q", "SUPER" };	/* less, or more, than the name says */
 
 	for (size_t i = 0; i < COUNT_OF(others); i++)
-		if (strstr(name, others[i]))
+		if (strcasestr(name, others[i]))
 			return NULL;
 	for (const struct gpus_row *g = gpus_table; *g->words; g++)
 		if (activity_fits(g, name))
 			return g;
 	return NULL;
+}
+
+/* The makers' words for those of the table, each once. */
+static void activity_unknown(const char *name, struct error *err)
+{
+	scoped_buf known = { 0 };
+	for (const struct gpus_row *g = gpus_table, *first; *g->words; g++) {
+		for (first = gpus_table; strcmp(first->words[0], g->words[0]);)
+			first++;
+		if (first == g)
+			buf_printf(&known, " %s", g->words[0]);
+	}
+	error_set(err, ERR_INVALID, "no figures of the GPU '%.60s' are known; those with figures are%s", name, buf_text(&known));
+}
+
+const struct gpus_row *activity_gpu(const char *name, struct error *err)
+{
+	const struct gpus_row *g = name ? activity_row(name) : NULL;
+
+	if (!name)
+		error_set(err, ERR_INVALID, "on which GPU is not known (--gpu-model NAME)");
+	else if (!g)
+		activity_unknown(name, err);
+	return g;
 }
 
 static double activity_peak(const struct gpus_row *g, unsigned unit)
@@ -128,10 +152,7 @@ static double activity_memory_s(const struct activity_kernel *k, const struct gp
 	return k->bytes / (g->gb_s * 1e9 * part);
 }
 
-/* Sums over the kernels of a step, in seconds. */
-struct activity_sums { double busy, active, dram, work, flops, kernels, recurrent; };
-
-static void activity_add(struct activity_sums *s, const struct capture_kernel *entry, const struct gpus_row *g)
+void activity_add(struct activity_sums *s, const struct capture_kernel *entry, const struct gpus_row *g)
 {
 	const struct activity_kernel k = activity_mean(entry);
 	const struct activity_class *class = &activity_classes[k.class];
@@ -188,14 +209,18 @@ static void activity_loads(const struct activity_sums *s, const struct gpus_row 
 	b->source = LOAD_GUESSED;
 }
 
+bool activity_fitted(const struct gpus_row *g)
+{
+	return !strcmp(g->words[0], ACTIVITY_FITTED) && !g->words[1];
+}
+
 /* The wider, the further it is from what the model was fitted to: another GPU, or a run of which the capture says that it may
  * go another way. */
 static void activity_spreads(const struct capture *c, const struct gpus_row *g, struct activity *a)
 {
 	const unsigned doubts = CAPTURE_DATA_DEPENDENT | CAPTURE_UNKNOWN_OP | CAPTURE_VARIABLE_SHAPES | CAPTURE_COMPILED |
 		CAPTURE_CUT_SHORT;
-	bool fitted = !strcmp(g->words[0], ACTIVITY_FITTED) && !g->words[1];
-	double wider = (fitted ? 1 : ACTIVITY_OTHER_GPU) * (c->flags & doubts ? ACTIVITY_DOUBTFUL : 1);
+	double wider = (activity_fitted(g) ? 1 : ACTIVITY_OTHER_GPU) * (c->flags & doubts ? ACTIVITY_DOUBTFUL : 1);
 
 	a->step_spread = wider * (a->host_s > a->busy_s ? ACTIVITY_SPREAD_HOST : ACTIVITY_SPREAD_STEP);
 	a->load.gract_sd = fmin(LOAD_VAGUE_SD, wider * ACTIVITY_SPREAD_GRACT);
@@ -203,32 +228,42 @@ static void activity_spreads(const struct capture *c, const struct gpus_row *g, 
 	a->load.dram_sd = fmin(LOAD_VAGUE_SD, wider * ACTIVITY_SPREAD_DRAM);
 }
 
-int activity_from_capture(const struct capture *c, const char *gpu_name, struct activity *out, struct error *err)
+int activity_conclude(const struct activity_sums *s, const struct capture_host *h, const struct gpus_row *g,
+		      struct activity *out, struct error *err)
 {
-	const struct gpus_row *g = gpu_name ? activity_gpu(gpu_name) : NULL;
-	struct activity_sums s = { 0 };
-
 	memset(out, 0, sizeof *out);
-	if (!c->n_kernels)
-		return error_set(err, ERR_INVALID, "the capture does not tell: it is of an older rad, or was cut short: capture again");
-	if (!gpu_name)
-		return error_set(err, ERR_INVALID, "on which GPU is not known (--gpu-model NAME)");
-	if (!g)
-		return error_set(err, ERR_INVALID, "no figures of the GPU '%.60s' are known", gpu_name);
-	for (size_t i = 0; i < c->n_kernels; i++)
-		activity_add(&s, &c->kernels[i], g);
-	out->host_s = activity_host_s(&c->host, &s);
-	out->busy_s = s.busy;
-	out->step_s = activity_larger(out->host_s, out->busy_s) + (double)c->host.transferred / (ACTIVITY_COPY_GB_S * 1e9) +
-		(c->host.waits ? ACTIVITY_WAIT * fmin(out->host_s, out->busy_s) : 0);
+	out->assumed = "";
+	out->host_s = activity_host_s(h, s);
+	out->busy_s = s->busy;
+	out->step_s = activity_larger(out->host_s, out->busy_s) + (double)h->transferred / (ACTIVITY_COPY_GB_S * 1e9) +
+		(h->waits ? ACTIVITY_WAIT * fmin(out->host_s, out->busy_s) : 0);
 	if (!(out->step_s >= STEP_LEAST_S && out->step_s <= STEP_MOST_S)) {
 		memset(out, 0, sizeof *out);
 		return error_set(err, ERR_INVALID, "its figures are not those of a training step: none takes less than a "
 				 "microsecond or more than a day");
 	}
-	out->flops = s.flops;
-	out->kernels = s.kernels;
-	activity_loads(&s, g, out);
+	out->flops = s->flops;
+	out->kernels = s->kernels;
+	activity_loads(s, g, out);
+	return 0;
+}
+
+int activity_from_capture(const struct capture *c, const char *gpu_name, struct activity *out, struct error *err)
+{
+	struct activity_sums s = { 0 };
+	const struct gpus_row *g;
+
+	memset(out, 0, sizeof *out);
+	if (!c->n_kernels)
+		return error_set(err, ERR_INVALID, "the capture does not tell: it is of an older rad, or was cut short: capture again");
+	g = activity_gpu(gpu_name, err);
+	if (!g)
+		return -1;
+	for (size_t i = 0; i < c->n_kernels; i++)
+		activity_add(&s, &c->kernels[i], g);
+	if (activity_conclude(&s, &c->host, g, out, err))
+		return -1;
 	activity_spreads(c, g, out);
+	out->source = "capture";
 	return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a training task will do to a GPU, before it ever ran: how long a step takes, and what load it is. From the work of one
- * step as a capture holds it (doc/capture-format.md, "Load") and what the GPU can do (models/gpus.h). Dissertation, section 7.1
- * asks for it: utilisation is relative to a GPU, so what is recorded is the work, and the GPU comes in last.
+ * step as a capture holds it (doc/capture-format.md, "Load"), or as it follows from a model summary, and what the GPU can do
+ * (models/gpus.h). Dissertation, section 7.1 asks for it: utilisation is relative to a GPU, so what is recorded is the work,
+ * and the GPU comes in last.
  *
  *	kernel	fixed + max(operations / (peak x part x filled), bytes / (bandwidth x part))		seconds
  *	busy	sum over kernels;  host = sum over what the host does of what each costs
@@ -17,6 +18,7 @@
 #define RAD_ESTIMATE_ACTIVITY_H
 
 #include "estimate/capture.h"
+#include "parse/features.h"
 #include "task/load.h"
 
 /* Of one step, alone on that GPU. Spreads are one standard deviation of what the model was off by for tasks of families that it
@@ -27,10 +29,17 @@ struct activity {
 	double flops;			/* of products of matrices, in the widest sense */
 	double kernels;
 	struct load_belief load;	/* source LOAD_GUESSED */
+	const char *source;		/* "capture", "summary": from what; lives for ever */
+	const char *assumed;		/* what that did not say and how it was taken, "taken as Adam"; "": nothing; lives for ever */
 };
 
 /* 0, or -1 with *out zeroed and an error that says what is not known: the load (a capture of version 1, or cut short before a
  * step was over) or the GPU (NULL: none was named). `gpu_name` is as NVML gives it. */
 int activity_from_capture(const struct capture *c, const char *gpu_name, struct activity *out, struct error *err);
+
+/* The same, coarser, from a model summary and its features: the kernels of one step are made up from its layers. Not known
+ * without sizes of outputs or a batch size; wider where optimizer, precision or sizes had to be assumed. */
+int activity_from_summary(const struct summary *s, const struct features *f, const char *gpu_name, struct activity *out,
+			  struct error *err);
 
 #endif

@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: MIT
  *
  * What an estimate says of load. Memory has its rows and their order; load has one source before the first run, whichever row
- * spoke of memory: the capture that the task came with. Whoever declares memory has declared no load.
+ * spoke of memory: the capture that the task came with, else its model summary. Whoever declares memory has declared no load.
  */
 #include "estimate/estimate.h"
 
 #include "estimate/activity.h"
 
+#include <string.h>
+
 bool estimate_tells_load(const struct spec *s)
 {
-	return s->capture;
+	return s->capture || s->model;
+}
+
+static int activity_of_model(const struct spec *s, const char *gpu_name, struct activity *out, struct error *err)
+{
+	const struct features_given given = { .batch_size = s->batch_size, .seq_len = s->seq_len, .optimizer = s->optimizer,
+					      .precision = s->precision };
+	struct summary summary;
+	struct features features;
+	int rc;
+
+	if (summary_parse(s->model_name ? s->model_name : "model", s->model, strlen(s->model), &summary, err))
+		return -1;
+	features_from_summary(&summary, &given, &features);
+	rc = activity_from_summary(&summary, &features, gpu_name, out, err);
+	features_clear(&features);
+	summary_clear(&summary);
+	return rc;
 }
 
 int estimate_activity(const struct spec *s, const struct estimate_context *c, struct activity *out, struct error *err)
@@ -17,8 +36,10 @@ int estimate_activity(const struct spec *s, const struct estimate_context *c, st
 	scoped_capture capture = { 0 };
 
 	*out = (struct activity){ 0 };
+	if (!s->capture && !s->model)
+		return error_set(err, ERR_INVALID, "no capture (capture: FILE, --capture FILE) and no model summary (model: FILE)");
 	if (!s->capture)
-		return error_set(err, ERR_INVALID, "no capture (capture: FILE, --capture FILE)");
+		return activity_of_model(s, c->gpu_name, out, err);
 	return capture_read_text(s->capture, &capture, err) ? -1 : activity_from_capture(&capture, c->gpu_name, out, err);
 }
 

@@ -62,7 +62,7 @@ const struct overheads *replay_overheads(const char *gpu_name)
 {
 	const struct overheads *o = overheads_table;
 
-	while (o->card[0] && !(gpu_name && strstr(gpu_name, o->card)))
+	while (o->card[0] && !(gpu_name && strcasestr(gpu_name, o->card)))
 		o++;
 	return o;
 }

@@ -157,7 +157,7 @@ static void test_names_of_gpus(void **state)
 		{ "NVIDIA H100 NVL", 3938 }, { "NVIDIA H200", 4800 }, { "Tesla V100-SXM2-16GB", 900 }, { "Tesla T4", 320 },
 		{ "NVIDIA L4", 300 }, { "NVIDIA L40S", 864 }, { "NVIDIA A10", 600 }, { "NVIDIA A10G", 600 }, { "NVIDIA A40", 696 },
 		{ "NVIDIA RTX A6000", 768 }, { "NVIDIA GeForce RTX 3090", 936 }, { "NVIDIA GeForce RTX 3090 Ti", 1008 },
-		{ "NVIDIA GeForce RTX 4090", 1008 }, { "NVIDIA B200", 8000 },
+		{ "NVIDIA GeForce RTX 4090", 1008 }, { "NVIDIA B200", 8000 }, { "h200", 4800 }, { "h200-141g", 4800 }, { "a100-40g", 1555 },
 	};
 	static const char *const unknown[] = { "", "NVIDIA RTX A4000", "NVIDIA T400", "NVIDIA GH200 480GB", "NVIDIA A100X-unknown",
 		"NVIDIA H200 MIG 1g.18gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "AMD Instinct MI300X", "A workstation's GPU" };

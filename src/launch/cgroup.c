@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
@@ -105,6 +106,22 @@ static int write_in(const char *folder, const char *name, const char *text)
 {
 	scoped_fd int fd = open_in(folder, name, O_WRONLY);
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+int cgroup_put(const char *name, pid_t pid)
+{
+	char path[PATH_MAX], text[24];
+	if (cgroup_path(getpid(), name, path) || (mkdir(path, 0755) && errno != EEXIST))
+		return -1;
+	snprintf(text, sizeof text, "%d", (int)pid);
+	return write_in(path, "cgroup.procs", text);
+}
+
+void cgroup_remove(const char *name)
+{
+	char path[PATH_MAX];
+	if (!cgroup_path(getpid(), name, path))
+		rmdir(path);
 }
 
 int cgroup_limit_memory(const struct cgroup *c, uint64_t bytes)

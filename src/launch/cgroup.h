@@ -47,6 +47,10 @@ int64_t cgroup_oom_kills(const struct cgroup *c);
 uint64_t cgroup_memory_limit(void);
 /* The processes in the cgroup of that path. Returns how many; *pids to be freed. */
 size_t cgroup_members(const char *path, pid_t **pids);
+/* Moves a process into the cgroup `name` below our own, which is made where it is not there. -1 where that cannot be. */
+int cgroup_put(const char *name, pid_t pid);
+/* Removes that cgroup, unless something is in it. */
+void cgroup_remove(const char *name);
 /* Whether the process is in the cgroup of that path. */
 bool cgroup_holds(const char *path, pid_t pid);
 /* cgroup_kill for one made by another process. */

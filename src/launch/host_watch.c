@@ -59,10 +59,18 @@ static uint64_t sum_mib(const pid_t *pids, size_t n, uint64_t (*kib_of)(pid_t pi
 	return kib / 1024;
 }
 
-void host_watch_look(struct host_watch *w, pid_t shim)
+/* What the kernel counted, where it does. */
+static void look_at_cgroup(struct host_watch *w, const struct cgroup *c)
+{
+	uint64_t peak = w->enforced ? cgroup_memory_peak(c) >> 20 : 0;
+	w->peak_mib = peak > w->peak_mib ? peak : w->peak_mib;
+}
+
+void host_watch_look(struct host_watch *w, const struct cgroup *c, pid_t shim)
 {
 	scoped_free pid_t *pids = NULL;
 	w->kills = machine_kills();
+	look_at_cgroup(w, c);
 	if (!w->limit_mib || w->enforced)
 		return;
 	size_t n = proc_descendants(shim, &pids);
@@ -74,7 +82,6 @@ void host_watch_look(struct host_watch *w, pid_t shim)
 
 bool host_watch_end(struct host_watch *w, const struct cgroup *c)
 {
-	uint64_t peak = w->enforced ? cgroup_memory_peak(c) >> 20 : 0;
-	w->peak_mib = peak > w->peak_mib ? peak : w->peak_mib;
+	look_at_cgroup(w, c);
 	return machine_kills() > w->kills;
 }

@@ -24,7 +24,7 @@ struct host_watch {
 /* As the daemon's user, before the program begins: sets the cgroup's limit, where there is one to set. */
 void host_watch_start(struct host_watch *w, const struct cgroup *c, uint64_t limit_mib);
 /* A look, while the program runs; `shim` is its ancestor. */
-void host_watch_look(struct host_watch *w, pid_t shim);
+void host_watch_look(struct host_watch *w, const struct cgroup *c, pid_t shim);
 /* At its end: the cgroup's own peak, where that is counted. Returns whether the machine's out-of-memory killer struck since the
  * last look, somewhere. */
 bool host_watch_end(struct host_watch *w, const struct cgroup *c);

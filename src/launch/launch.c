@@ -139,10 +139,12 @@ static int write_request(int folder, const struct launch *l, struct error *err)
 	       write_whole(folder, ATTEMPT_REQUEST, l->request.data, l->request.len, err) ? -1 : 0;
 }
 
-/* A folder that was claimed, by whomever, is removed by launch_forget only. */
-static void remove_unclaimed(int folder, const char *path)
+/* A folder that was claimed, by whomever, is removed by launch_forget only. So is one that was there before: that it is there,
+ * and not claimed, is all that tells after a restart that nothing of an attempt ran whose former shim is known; and that shim
+ * may be at its claim just now. */
+static void remove_unclaimed(int folder, const char *path, bool made)
 {
-	if (!faccessat(folder, ATTEMPT_CLAIM, F_OK, 0))
+	if (!made || !faccessat(folder, ATTEMPT_CLAIM, F_OK, 0))
 		return;
 	unlinkat(folder, ATTEMPT_REQUEST, 0);
 	unlinkat(folder, ATTEMPT_TOKEN, 0);
@@ -166,7 +168,7 @@ static void remove_folder(int folder, const char *path)
 	rmdir(path);
 }
 
-static int make_folder(const char *path, struct error *err)
+static int make_folder(const char *path, bool *made, struct error *err)
 {
 	int rc = mkdir(path, 0700);
 	if (rc && errno == ENOENT) {	/* the first attempt here */
@@ -175,12 +177,13 @@ static int make_folder(const char *path, struct error *err)
 			return -1;
 		rc = mkdir(path, 0700);
 	}
+	*made = !rc;
 	if (rc && errno != EEXIST)
 		return error_errno(err, "%s", path);
 	return attempt_open(path, err);
 }
 
-static int fill_folder(int folder, const struct launch *l, struct error *err)
+static int fill_folder(int folder, const struct launch *l, bool made, struct error *err)
 {
 	struct proc_id before;
 	int claimed = claim_read(folder, ATTEMPT_CLAIM, &before, err);
@@ -188,7 +191,7 @@ static int fill_folder(int folder, const struct launch *l, struct error *err)
 		return claimed < 0 ? -1 : error_set(err, ERR_CONFLICT, "was started before, as process %d", (int)before.pid);
 	if (!record_reserve(folder, ATTEMPT_EXIT, err) && !write_request(folder, l, err))
 		return 0;
-	remove_unclaimed(folder, l->folder);
+	remove_unclaimed(folder, l->folder, made);
 	return -1;
 }
 
@@ -226,14 +229,15 @@ int launch_run(const struct launch *l, struct proc_id *shim, struct error *err)
 {
 	*shim = (struct proc_id){ 0 };
 	scoped_free char *program = spawn_shim_path(err);
-	scoped_fd int folder = program ? make_folder(l->folder, err) : -1;
-	if (folder < 0 || fill_folder(folder, l, err))
+	bool made = false;
+	scoped_fd int folder = program ? make_folder(l->folder, &made, err) : -1;
+	if (folder < 0 || fill_folder(folder, l, made, err))
 		return error_wrap(err, "starting %s", l->label);
 	char *argv[] = { program, (char *)"task", l->folder, NULL };
 	char *env[] = { (char *)"PATH=/usr/local/bin:/usr/bin:/bin", NULL };
 	if (!spawn_detached(argv, env, -1, shim, err))
 		return 0;
-	remove_unclaimed(folder, l->folder);
+	remove_unclaimed(folder, l->folder, made);
 	return error_wrap(err, "starting %s", l->label);
 }
 
@@ -308,7 +312,8 @@ int launch_result(const struct launch_home *home, const struct task *t, bool *cl
 	return have < 0 ? -1 : 0;
 }
 
-bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file)
+bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file,
+		     uint64_t *host_mib)
 {
 	scoped_free char *path = launch_folder(home, t);
 	scoped_fd int folder = -1;
@@ -317,6 +322,7 @@ bool launch_progress(const struct launch_home *home, const struct task *t, struc
 		return false;
 	uint64_t parts[] = { record.dev, record.ino };
 	*out = record.seen;
+	*host_mib = (uint64_t)record.host_mib;
 	*file = hash_bytes(HASH_SEED, parts, sizeof parts);
 	return true;
 }

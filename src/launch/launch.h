@@ -65,7 +65,8 @@ void launch_destroy(struct launch *l);
 /* Writes the attempt folder and starts the shim. Touches nothing but *l, so that a thread can do it. *shim is its identity; it
  * is nobody's child, so watch it by pidfd and never wait for it. Success means that the shim runs; why a program could not
  * begin is told by its record.
- * ERR_CONFLICT: the attempt was started before. On other errors nothing was started and nothing half-made stays. */
+ * ERR_CONFLICT: the attempt was started before. On other errors nothing was started and nothing half-made stays, but the folder
+ * of an attempt that had one. */
 int launch_run(const struct launch *l, struct proc_id *shim, struct error *err);
 
 /* The environment of the attempt, "NAME=value"; environment_free. */
@@ -82,8 +83,9 @@ int launch_result(const struct launch_home *home, const struct task *t, bool *cl
 		  struct error *err);
 
 /* How far the last attempt is by its own output, in range, whatever its shim wrote. *file is a number for the file that it
- * prints into. False: nobody knows. */
-bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file);
+ * prints into; *host_mib what it was seen to take of the machine's memory, 0: not known. False: nobody knows anything. */
+bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file,
+		     uint64_t *host_mib);
 /* The token of the last attempt, by which a process that is not the shim's child can prove that the task's user started it. 0,
  * or -1: it has none. */
 #define LAUNCH_TOKEN_LEN 33

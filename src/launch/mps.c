@@ -27,7 +27,7 @@
 /* The longest name that MPS makes below the pipe folder, with some to spare. */
 #define LONGEST_SOCKET 32
 /* The helper that tries the control program out gives it 2.5 s (shim_mps.c). */
-#define TRIAL_MS 3000
+#define TRIAL_MS 15500
 /* Daemons of one user at a time: a second one serves GPUs that came later, others are on their way out. */
 #define DAEMONS_MAX 16
 #define GPUS_TEXT_MAX 4096
@@ -69,7 +69,7 @@ bool mps_available(const struct device_kind *kind)
 static struct mps_server *mps_create_in(const char *run_dir, const char *word, uid_t uid, unsigned number)
 {
 	struct mps_server *s = alloc_zero(sizeof *s);
-	s->whose = uid == MPS_ALL_USERS ? alloc_string("all users") : alloc_printf("user %u", (unsigned)uid);
+	s->whose = uid == MPS_ALL_USERS ? alloc_string("all users") : alloc_printf("uid %u", (unsigned)uid);
 	s->folder = alloc_printf("%s/mps/%s.%u", run_dir, word, number);
 	s->pipe = alloc_printf("%s/pipe", s->folder);
 	s->control = find_control();
@@ -170,7 +170,7 @@ static struct mps_server *mps_create_free(const char *run_dir, uid_t uid)
 	return NULL;
 }
 
-struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, struct error *err)
+struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, const char *user, struct error *err)
 {
 	struct mps_server *s = mps_create_free(run_dir, uid);
 	if (!s) {
@@ -180,6 +180,7 @@ struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, g
 	}
 	s->gid = gid;
 	s->gpus = alloc_string(gpus);
+	mps_name_user(s, user);
 	if (!check_start(s, err) && !write_what(s, err) && !run_shim(s, "mps-control", s->gpus, NULL, -1, &s->id, err))
 		return s;
 	error_wrap(err, "MPS for %s", s->whose);
@@ -246,6 +247,18 @@ static enum mps_state server_failed(struct mps_server *s, const char *why)
 	return s->state = MPS_FAILED;
 }
 
+/* NVIDIA's control daemon makes its log pipe writable for all, whatever the umask: whoever fills it holds up the server.
+ * Clients of users who may not open it work all the same (tried with driver 580). The folder is ours, so that nobody else names
+ * what lies in it. */
+static enum mps_state server_ready(struct mps_server *s)
+{
+	scoped_free char *log = alloc_printf("%s/log", s->pipe);
+	struct stat st;
+	if (s->uid == MPS_ALL_USERS && !lstat(log, &st) && S_ISFIFO(st.st_mode) && chmod(log, 0600))
+		log_warn("MPS: %s: %s: users can write into it", log, strerror(errno));
+	return s->state = MPS_READY;
+}
+
 enum mps_state mps_poll(struct mps_server *s)
 {
 	int64_t now = clock_mono_ms();
@@ -260,29 +273,45 @@ enum mps_state mps_poll(struct mps_server *s)
 		s->next_probe_ms = now + PROBE_EVERY_MS;
 		start_probe(s, "mps-ask");
 	} else if (s->probe_fd >= 0 && read_probe(s)) {
-		return s->state = MPS_READY;
+		return server_ready(s);
 	}
 	return now - s->since_ms > READY_DEADLINE_MS ? server_failed(s, "does not answer") : s->state;
 }
 
+/* What the helper of a trial said: "1", "0" and the last words of a control daemon that ended, nothing. */
+static char *read_trial(int fd, bool *serves)
+{
+	char said[256];
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	ssize_t n = poll(&p, 1, TRIAL_MS) == 1 ? read(fd, said, sizeof said - 1) : 0;
+	said[n > 0 ? n : 0] = '\0';
+	*serves = *said == '1';
+	if (*serves)
+		return alloc_string("its control daemon knows -multiuser-server");
+	if (!*said)
+		return alloc_string("its control daemon does not answer");
+	/* So does one that takes the option for the wish to be a client. */
+	if (strstr(said, "Cannot find MPS control daemon"))
+		return alloc_string("its control daemon does not know -multiuser-server");
+	return alloc_printf("its control daemon, started with -multiuser-server, ended%s%s", said[1] ? ": " : "", said + 1);
+}
+
 /* Bounded, and at a start only: who waits for the first reading of the GPUs waits for this as well. */
-bool mps_serves_all(const char *run_dir, const char **why)
+bool mps_serves_all(const char *run_dir, char **why)
 {
 	/* In a folder that is never taken for a server's. */
 	struct mps_server *s = mps_create_in(run_dir, "try", MPS_ALL_USERS, (unsigned)getpid());
 	struct error err = ERROR_INIT;
 	bool serves = false;
-	*why = "its control daemon could not be tried out";
+	*why = NULL;
 	if (!s->control || io_make_dirs(s->folder, 0755, &err))
 		goto out;
 	start_probe(s, "mps-try");
-	struct pollfd p = { .fd = s->probe_fd, .events = POLLIN };
-	if (s->probe_fd < 0)
-		goto out;
-	serves = poll(&p, 1, TRIAL_MS) == 1 && read_probe(s);
-	*why = serves ? "its control daemon knows -multiuser-server" : s->probe_fd >= 0 ? "its control daemon does not answer" :
-		"its control daemon does not know -multiuser-server";
+	if (s->probe_fd >= 0)
+		*why = read_trial(s->probe_fd, &serves);
 out:
+	if (!*why)
+		*why = alloc_string("its control daemon could not be tried out");
 	mps_release(s);
 	return serves;
 }
@@ -295,6 +324,14 @@ const char *mps_pipe_dir(const struct mps_server *s)
 uid_t mps_uid(const struct mps_server *s)
 {
 	return s->uid;
+}
+
+void mps_name_user(struct mps_server *s, const char *user)
+{
+	if (s->uid == MPS_ALL_USERS || !user)
+		return;
+	free(s->whose);
+	s->whose = alloc_printf("user %s", user);
 }
 
 const char *mps_whose(const struct mps_server *s)

@@ -27,15 +27,16 @@ struct mps_server;
 /* Whether tasks can be MPS clients on that kind of device here: where servers have to be started, that program is in PATH. */
 bool mps_available(const struct device_kind *kind);
 
-/* Whether its servers can serve several users: the control program is run for a moment, without a GPU. Driver branches 470,
- * 535 and 550 do not know the option, and end at once; one that says nothing within 3 s does not count. *why: what was found;
- * static. */
-bool mps_serves_all(const char *run_dir, const char **why);
+/* Whether its servers can serve several users: the control program is run for a moment. Driver branches 470, 535 and 550 do not
+ * know the option, and end at once; one that says nothing within 15 s does not count (where the driver is loaded for it, that
+ * takes seconds a GPU). *why: what was found, with its last words where it ended; the caller's. */
+bool mps_serves_all(const char *run_dir, char **why);
 
 /* Starts a control daemon as `uid`/`gid` for the GPUs of a list, "UUID,UUID...", which it counts in that order; for
  * MPS_ALL_USERS as the daemon's own user. Its folders lie in `run_dir`/mps/UID.N or all.N, N being the first number that no
- * running one has: one that is stopping does not hold up the next. Returns at once; the server becomes ready later. */
-struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, struct error *err);
+ * running one has: one that is stopping does not hold up the next. Returns at once; the server becomes ready later. `user`: as
+ * mps_name_user. */
+struct mps_server *mps_start(const char *run_dir, const char *gpus, uid_t uid, gid_t gid, const char *user, struct error *err);
 /* Calls `found` with each one that a former radd left running; it owns the object. */
 void mps_adopt(const char *run_dir, void (*found)(void *ctx, struct mps_server *s), void *ctx);
 /* Takes NULL. Frees the object only; the server goes on. */
@@ -45,9 +46,12 @@ enum mps_state { MPS_STARTING, MPS_READY, MPS_FAILED };
 /* Cheap; call it every turn while starting. One that was ready becomes MPS_FAILED when its process ends. */
 enum mps_state mps_poll(struct mps_server *s);
 const char *mps_pipe_dir(const struct mps_server *s);
-/* Whom it serves: a user, or MPS_ALL_USERS; in words: "user 1000", "all users". Valid while it lives. */
+/* Whom it serves: a user, or MPS_ALL_USERS; in words: "user ada", "all users", "uid 1000" where it was adopted
+ * and its user not named yet. Valid while it lives, and until it is named. */
 uid_t mps_uid(const struct mps_server *s);
 const char *mps_whose(const struct mps_server *s);
+/* What people call its user; NULL: nobody knows. One for all has none. */
+void mps_name_user(struct mps_server *s, const char *user);
 /* The list it was started with. */
 const char *mps_gpus(const struct mps_server *s);
 struct proc_id mps_control(const struct mps_server *s);

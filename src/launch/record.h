@@ -39,8 +39,9 @@ struct exit_record {
 	struct scan_result output;
 };
 
-/* Which file the program printed into: what several tasks print into one file is nobody's progress. */
-struct progress_record { int64_t number; struct progress_report seen; uint64_t dev, ino; };
+/* Which file the program printed into: what several tasks print into one file is nobody's progress. host_mib: as host_peak_mib,
+ * so far. */
+struct progress_record { int64_t number; struct progress_report seen; uint64_t dev, ino; int64_t host_mib; };
 
 /* Makes the file with its blocks; one that is there stays as it is. Fails when the disk is full. */
 int record_reserve(int folder, const char *name, struct error *err);

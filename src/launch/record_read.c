@@ -93,6 +93,7 @@ static int read_progress_counts(const json_t *obj, struct progress_record *r)
 	    json_read_int(obj, "epochs", 0, PROGRESS_MOST + 1, &p->epochs, NULL) ||
 	    json_read_int(obj, "stands_ms", 0, INT64_MAX, &p->stands_ms, NULL) ||
 	    json_read_int(obj, "series", 0, INT64_MAX, &p->series, NULL) ||
+	    json_read_int(obj, "host_mib", 0, 1 << 30, &r->host_mib, NULL) ||
 	    json_read_int(obj, "dev", INT64_MIN, INT64_MAX, &dev, NULL) || json_read_int(obj, "ino", INT64_MIN, INT64_MAX, &ino, NULL))
 		return -1;
 	r->dev = (uint64_t)dev;

@@ -77,6 +77,8 @@ int record_write_progress(int fd, const struct progress_record *r)
 	buf_printf(&out, ",\"per_s\":%.9g,\"whole\":%.9g,\"advanced\":%.12g,\"series\":%lld", p->per_s, p->whole_units, p->advanced,
 		   (long long)p->series);
 	buf_printf(&out, ",\"dev\":%lld,\"ino\":%lld", (long long)r->dev, (long long)r->ino);
+	if (r->host_mib)
+		buf_printf(&out, ",\"host_mib\":%lld", (long long)r->host_mib);
 	add_text(&out, "source", progress_source_name(p->source), PROGRESS_WORD);
 	add_text(&out, "unit", p->unit, sizeof p->unit);
 	buf_printf(&out, ",\"end\":%lld}\n", (long long)r->number);

@@ -23,6 +23,7 @@
 #include "launch/mps.h"
 #include "launch/processes.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,7 @@
 #define QUIT_MS 10000
 #define TERM_MS 3000
 #define ANSWER_MAX 65536
-#define TRY_MS 2500
+#define TRY_MS 15000
 #define TRY_PAUSE_MS 30
 
 struct mps { const char *folder, *control; char *pipe, *log; uid_t uid; gid_t gid; bool all; };
@@ -185,13 +186,33 @@ static const char *try_control(const struct mps *m, pid_t child)
 	return "";
 }
 
+/* The last line of its log, where a control daemon that ended says why. */
+static char *last_words(const struct mps *m)
+{
+	scoped_buf text = { 0 };
+	scoped_free char *path = alloc_printf("%s/control.log", m->log);
+	if (io_read_file(path, ANSWER_MAX, &text, NULL) || !text.len)
+		return alloc_string("");
+	while (text.len && isspace((unsigned char)text.data[text.len - 1]))
+		text.len--;
+	const char *line = text.len ? memrchr(text.data, '\n', text.len) : NULL;
+	line = line ? line + 1 : text.data;
+	char *words = alloc_printf("%.*s", (int)(text.data + text.len - line), line);
+	for (char *p = words; *p; p++)
+		*p = iscntrl((unsigned char)*p) ? ' ' : *p;
+	return words;
+}
+
+/* With the GPUs that it would serve: without one in sight (CUDA_VISIBLE_DEVICES empty) driver 580's ends at once. It makes no
+ * context on them before a client comes. */
 static int try_out(const struct mps *m)
 {
 	pid_t child = fork();
 	if (!child)
-		_exit(become_control(m, ""));
+		_exit(become_control(m, NULL));
 	const char *word = child > 0 ? try_control(m, child) : "";
-	int rc = write(1, word, strlen(word)) == 1 ? SHIM_DONE : SHIM_FAILED;
+	scoped_free char *said = *word == '0' ? last_words(m) : alloc_string("");
+	scoped_free char *all = alloc_printf("%s%.200s", word, said);
 	scoped_buf answer = { 0 };
 	if (*word == '1')
 		ask(m, "quit\n", ANSWER_MS, &answer);
@@ -200,7 +221,8 @@ static int try_out(const struct mps *m)
 	remove_files(m->pipe);
 	remove_files(m->log);
 	remove_files(m->folder);
-	return rc;
+	/* Told last: by then nothing of it is left. */
+	return write(1, all, strlen(all)) > 0 ? SHIM_DONE : SHIM_FAILED;
 }
 
 static int terminate_client(const struct mps *m, pid_t client)

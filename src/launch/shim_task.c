@@ -208,7 +208,9 @@ static void tell_progress(struct attempt_run *run)
 {
 	struct progress_record r = { 0 }, *told = &run->progress;
 	look_at_progress(run, &r);
-	if (r.seen.source == told->seen.source && r.seen.t_ms == told->seen.t_ms && r.seen.fraction == told->seen.fraction)
+	r.host_mib = (int64_t)run->host.peak_mib;
+	if (r.seen.source == told->seen.source && r.seen.t_ms == told->seen.t_ms && r.seen.fraction == told->seen.fraction &&
+	    r.host_mib == told->host_mib)
 		return;
 	r.number = told->number + 1;
 	record_write_progress(run->exit_fd, &r);
@@ -264,8 +266,8 @@ static void wait_end(struct attempt_run *run)
 		bool more = read_outputs(run);
 		int64_t now = clock_mono_ms();
 		if (now >= next_ms) {
+			host_watch_look(&run->host, &run->cgroup, run->self.pid);
 			tell_progress(run);
-			host_watch_look(&run->host, run->self.pid);
 			next_ms = now + PROGRESS_MS;
 		}
 		wait_child(run, more ? 0 : FOLLOW_MS);

@@ -27,6 +27,15 @@
 #define EXEC_DEADLINE_MS 5000
 #define STACK_BYTES ((size_t)64 << 10)	/* of each of the two, which call little */
 
+/* ThreadSanitizer does not survive a clone that shares memory: for it these are forks, with their price. */
+#ifdef __SANITIZE_THREAD__
+#define SPAWN_SHARES 0
+#else
+#define SPAWN_SHARES CLONE_VM
+#endif
+#define SPAWN_UNSEEN __attribute__((no_sanitize("address", "thread")))
+
+/* In memory of its own, which a fork has in common with us too. */
 struct spawn {
 	char **argv, **env;
 	char *stacks;
@@ -57,7 +66,9 @@ static void free_list(char **list)
 
 static struct spawn *spawn_create(char *const argv[], char *const env[])
 {
-	struct spawn *s = alloc_zero(sizeof *s);
+	struct spawn *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (s == MAP_FAILED)
+		return NULL;
 	s->argv = copy_list(argv);
 	s->env = copy_list(env);
 	s->stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
@@ -66,11 +77,13 @@ static struct spawn *spawn_create(char *const argv[], char *const env[])
 
 static void spawn_destroy(struct spawn *s)
 {
+	if (!s)
+		return;
 	free_list(s->argv);
 	free_list(s->env);
 	if (s->stacks != MAP_FAILED)
 		munmap(s->stacks, 2 * STACK_BYTES);
-	free(s);
+	munmap(s, sizeof *s);
 }
 
 static void close_all_but(int keep)
@@ -102,7 +115,7 @@ static void usual_signals(void)
 
 /* The second process, with descriptors and signal handlers of its own but in our memory: plain system calls only. Signals were
  * blocked before it was made: a handler of ours must not run here. */
-__attribute__((no_sanitize("address"))) static int spawn_become(void *arg)
+SPAWN_UNSEEN static int spawn_become(void *arg)
 {
 	struct spawn *s = arg;
 	if (proc_stat(getpid(), &s->id.start_ticks, NULL))
@@ -120,10 +133,10 @@ __attribute__((no_sanitize("address"))) static int spawn_become(void *arg)
 }
 
 /* The first process: it ends at once and leaves its child to init. Stacks grow downwards. */
-__attribute__((no_sanitize("address"))) static int spawn_part(void *arg)
+SPAWN_UNSEEN static int spawn_part(void *arg)
 {
 	struct spawn *s = arg;
-	s->second = clone(spawn_become, s->stacks + 2 * STACK_BYTES, CLONE_VM | SIGCHLD, s);
+	s->second = clone(spawn_become, s->stacks + 2 * STACK_BYTES, SPAWN_SHARES | SIGCHLD, s);
 	if (s->second < 0)
 		s->error = errno;
 	_exit(0);
@@ -146,7 +159,7 @@ static bool spawn_run(struct spawn *s, int ending_fd)
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	pid_t first = clone(spawn_part, s->stacks + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+	pid_t first = clone(spawn_part, s->stacks + STACK_BYTES, SPAWN_SHARES | CLONE_VFORK | SIGCHLD, s);
 	if (first < 0)
 		s->error = errno;
 	else
@@ -179,7 +192,7 @@ int spawn_detached(char *const argv[], char *const env[], int out_fd, struct pro
 	scoped_fd int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct spawn *s = spawn_create(argv, env);
 	*id = (struct proc_id){ 0 };
-	bool ready = null_fd >= 0 && s->stacks != MAP_FAILED && !pipe2(pipe_fds, O_CLOEXEC);
+	bool ready = null_fd >= 0 && s && s->stacks != MAP_FAILED && !pipe2(pipe_fds, O_CLOEXEC);
 	int result = ready ? 0 : error_errno(err, "starting %s", argv[0]);
 	if (ready && (null_fd < 3 || pipe_fds[1] < 3))
 		result = error_set(err, ERR_INTERNAL, "starting %s: descriptors 0-2 are closed here", argv[0]);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The filter: the questions of MAP_REASONS, asked of one GPU in that order. See map.h for the rules.
+ *
+ * All must be answered well, so their order is one for people: the first that fails is the reason that is told. What waiting
+ * does not change stands first (drained, silent, another model), then whose GPU it is just now, then memory and load, which
+ * change by themselves.
  */
 #include "map/filter.h"
 

@@ -2,6 +2,10 @@
  * The memory account of one GPU: see ledger.h for the rule. Every subtraction stops at zero: readings of one moment may
  * contradict each other (a GPU that was cut into instances, a process that left between two calls), and a wrapped number
  * would look like room for everything.
+ *
+ * What is held for a task, unless its claim is for life, goes from the claim, while it may still grow into it, to the most that
+ * it was seen to have, once that is believed (warm). It never goes from there to what it has now: what a step gave back, the
+ * next step takes again.
  */
 #include "map/ledger.h"
 
@@ -81,6 +85,7 @@ void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm)
 	e->warm = e->warm || warm;
 }
 
+/* Only a sample that was begun after the exit can show the memory free: one under way may still have seen the process. */
 size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(task_id task, void *ctx), void *ctx)
 {
 	size_t kept = 0;
@@ -127,6 +132,8 @@ static uint64_t observed(const struct ledger *l)
 	return sum;
 }
 
+/* What is used and nobody of ours has. Where the memory of processes is not told, all that is held counts as ours, so that a
+ * task which has not taken its claim yet does not make foreigners of its neighbours. */
 uint64_t ledger_foreign(const struct ledger *l)
 {
 	uint64_t ours = l->proc_mem_known ? observed(l) : ledger_held(l);

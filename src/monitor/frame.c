@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define FRAME_MAGIC 0x464d4452u	/* "RDMF" */
-#define FRAME_VERSION 3u
+#define FRAME_VERSION 4u
 #define FRAME_MAX_BYTES (16u << 20)
 
 enum frame_kind { FRAME_SNAPSHOT = 1, FRAME_ERROR = 2 };
@@ -106,9 +106,11 @@ static void put_gpu(struct codec *c, struct gpu_reading *r)
 	put(c, r->mem_used_mib);
 	put(c, r->mem_reserved_mib);
 	double *const numbers[] = { &r->gract, &r->smact, &r->smocc, &r->dram, &r->gpu_util, &r->pcie_rx_mib_s,
-				    &r->pcie_tx_mib_s, &r->power_w, &r->energy_j };
+				    &r->pcie_tx_mib_s, &r->power_w, &r->energy_j, &r->tensor, &r->fp16, &r->fp32, &r->fp64,
+				    &r->nvlink_rx_mib_s, &r->nvlink_tx_mib_s, &r->sm_mhz, &r->mem_mhz };
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		put_number(c, numbers[i]);
+	put(c, r->throttle);
 	put_text(c, r->smact_source, sizeof r->smact_source);
 	if (!is_printable(r->smact_source))
 		c->bad = true;

@@ -196,7 +196,8 @@ static void sum_up(const struct summary *s, const struct features_fact *facts, s
 		if (kind == SUMMARY_CONTAINER || kind == SUMMARY_INPUT)
 			continue;
 		uint64_t elements = hands_on(s->types[layer->type].name) ? 0 : facts[i].elements;
-		struct features_layer l = { kind, layer->type, layer->times, facts[i].params, elements, layer->last_dim };
+		struct features_layer l = { kind, layer->type, layer->times, facts[i].params, elements, layer->last_dim,
+					    layer->last_dim ? layer->last_dim : facts[i].side };
 		list_layer(f, &l);
 		count(&f->kinds[kind], layer->times, l.params, elements);
 		count(&f->types[layer->type], layer->times, l.params, elements);

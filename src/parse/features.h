@@ -42,6 +42,7 @@ struct features_layer {
 	uint32_t times;
 	uint64_t params, activations;	/* of one */
 	uint32_t last_dim;		/* of its output: features, or an image's width; 0: the text does not show it */
+	uint32_t side;			/* the same, worked out where the text does not show it; 0: not known */
 };
 
 /* Layers of one class. */

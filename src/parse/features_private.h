@@ -13,6 +13,7 @@ struct features_fact {
 	enum summary_kind kind;		/* with parents and figures in sight */
 	uint64_t params;		/* own, of one */
 	uint64_t elements;		/* of its outputs in one pass over one sample, all calls of one */
+	uint32_t side;			/* last dimension of that, where shapes were followed */
 };
 
 __attribute__((format(printf, 2, 3))) void features_note(struct features *f, const char *fmt, ...);

@@ -74,6 +74,14 @@ static uint64_t elements_of(const struct shape *s)
 	return product(product((uint64_t)bounded(s->channels), (uint64_t)area_of(s)), (uint64_t)bounded(s->tokens));
 }
 
+/* What flows now is the output of that layer. */
+static void set_output(struct shapes_walk *w, size_t i)
+{
+	w->facts[i].elements = elements_of(&w->now);
+	bool last = w->facts[i].kind == SUMMARY_LINEAR || !w->now.n_space;	/* of images, too, a linear layer has channels last */
+	w->facts[i].side = (uint32_t)bounded(last ? w->now.channels : w->now.space[w->now.n_space - 1]);
+}
+
 static struct shape vector_of(int64_t channels, int64_t tokens)
 {
 	return (struct shape){ .channels = bounded(channels), .tokens = bounded(tokens) };
@@ -499,7 +507,7 @@ static void follow_leaf(struct shapes_walk *w, size_t i)
 	if (w->now.channels > 0)
 		w->begun = true;
 	if (kind != SUMMARY_EMBEDDING && !silent && w->begun)
-		w->facts[i].elements = elements_of(&w->now);
+		set_output(w, i);
 	if (kind == SUMMARY_ACTIVATION && summary_is(type_of(w, i), "PReLU")) {
 		int64_t n = 1;
 		features_arg_numbers(w->s->layers[i].args, "num_parameters", &n, 1);
@@ -590,7 +598,7 @@ static void leave(struct shapes_walk *w)
 	if (f.gate || f.side || attention)
 		w->now = f.entry;
 	if (w->facts[f.layer].kind != SUMMARY_CONTAINER)
-		w->facts[f.layer].elements = elements_of(&w->now);
+		set_output(w, f.layer);
 }
 
 static void walk_through(struct shapes_walk *w)

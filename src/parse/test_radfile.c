@@ -85,6 +85,7 @@ static void test_keys(void **state)
 		{ "gpus: 2\necho\n", "gpus=2@1;" },
 		{ "batch-size: 3\necho\n", "batch-size=3@1;" },
 		{ "time_limit: 2h\necho\n", "time=2h@1;" },
+		{ "slot: 2h # then the next\necho\n", "slot=2h@1;" },
 		{ "name:\tmy job\t # why\necho\n", "name=my job@1;" },
 		{ "name: a#b\necho\n", "name=a#b@1;" },
 		{ "name: \"two words\"\necho\n", "name=two words@1;" },

@@ -11,7 +11,9 @@
  * Why trees and not lists or heaps: a pass looks at the first few of up to 100,000 and takes some out of the middle, people
  * cancel anywhere, and `rad queue` walks all of it in order. A treap does each of these in O(log n) in a page of code. Walking
  * goes by key, not by pointer, so the trees may change between two steps. A walk costs one look at each user who has a task
- * here, and O(log users) a step; who is next among them is found anew by each, since it changes with time alone.
+ * here, and O(log users) a step; who is next among them is found anew by each, since it changes with time alone. Nodes know the
+ * next one of their lane too, so that a step of a walk during which nothing came or went is one pointer away: most of what a
+ * pass looks at stays.
  *
  * The invariant that callers keep: the key of a task does not change while it is in here. To change a priority: remove, change,
  * push. A key that changed unseen would make the task impossible to find, and so to remove.
@@ -31,10 +33,11 @@ struct node {
 	uint64_t weight;	/* no child is heavier */
 	struct task *task;
 	struct node *before, *after;
+	struct node *next;	/* of the lane, in order */
 };
 
 struct queue_lane {
-	struct node *root;
+	struct node *root, *first;
 	struct fair_user *user;		/* NULL: of the recovery queue */
 };
 
@@ -172,12 +175,35 @@ static struct queue_lane *make_lane(struct queue *q, const struct task *t)
 	return l;
 }
 
+/* The last of a lane that stands before the key; NULL: none does. The last turn to the right on the way down. */
+static struct node *lane_before(const struct queue_lane *l, const struct queue_key *key)
+{
+	struct node *found = NULL;
+
+	for (struct node *n = l->root; n;) {
+		if (queue_compare(&n->key, key) < 0) {
+			found = n;
+			n = n->after;
+		} else {
+			n = n->before;
+		}
+	}
+	return found;
+}
+
+static struct node **link_to(struct queue_lane *l, const struct queue_key *key)
+{
+	struct node *n = lane_before(l, key);
+
+	return n ? &n->next : &l->first;
+}
+
 /* Down to the first node that is lighter; that subtree is parted by the key and hangs below the new node. */
 void queue_push(struct queue *q, struct task *t)
 {
 	struct queue_key key = key_of(t);
 	struct queue_lane *l = lane_of(q, t);
-	struct node *n, **at;
+	struct node *n, **at, **link;
 
 	assert(t->state == TASK_PENDING);	/* whoever takes the first one places it */
 	if (!l)
@@ -188,6 +214,9 @@ void queue_push(struct queue *q, struct task *t)
 	n->key = key;
 	n->task = t;
 	n->weight = next_weight(q);
+	link = link_to(l, &key);
+	n->next = *link;
+	*link = n;
 	q->n_users += l->user && !l->root;
 	for (at = &l->root; *at && (*at)->weight >= n->weight;)
 		at = queue_compare(&key, &(*at)->key) < 0 ? &(*at)->before : &(*at)->after;
@@ -206,6 +235,7 @@ bool queue_remove(struct queue *q, struct task *t)
 
 	if (!n)
 		return false;
+	*link_to(l, &key) = n->next;
 	*at = queue_join(n->before, n->after);
 	free(n);
 	q->changes++;
@@ -235,13 +265,13 @@ size_t queue_users(const struct queue *q)
 /* Walking -------------------------------------------------------------------------------------------------------------- */
 
 /* The first of a lane that stands at the key or behind it; behind it only if `after`. The last turn to the left on the way
- * down. NULL as a key: the first of all. */
+ * down. */
 static const struct node *lane_from(const struct queue_lane *l, const struct queue_key *key, bool after)
 {
 	const struct node *found = NULL;
 
 	for (const struct node *n = l->root; n;) {
-		int c = key ? queue_compare(key, &n->key) : -1;
+		int c = queue_compare(key, &n->key);
 		if (c < 0 || (c == 0 && !after)) {
 			found = n;
 			n = n->before;
@@ -296,12 +326,11 @@ static void cursor_set(const struct queue_walk *w, struct queue_cursor *c, const
 
 static void walk_take_lane(struct queue_walk *w, const struct queue_lane *l)
 {
-	const struct node *first = lane_from(l, NULL, true);
 	struct queue_cursor c = { .lane = l };
 
-	if (!first)
+	if (!l->first)
 		return;
-	cursor_set(w, &c, first);
+	cursor_set(w, &c, l->first);
 	w->cursors[w->n++] = c;
 }
 
@@ -339,7 +368,7 @@ void queue_walk_end(struct queue_walk *w)
 static void walk_go_behind_last(struct queue_walk *w)
 {
 	struct queue_cursor *c = &w->cursors[0];
-	const struct node *n = lane_from(c->lane, &c->key, true);
+	const struct node *n = c->changes == w->q->changes ? c->node->next : lane_from(c->lane, &c->key, true);
 
 	c->ahead.tasks++;
 	c->ahead.gpus += w->came_by_gpus;
@@ -386,7 +415,6 @@ void queue_walk_leave_user(struct queue_walk *w)
 struct task *queue_first_of(const struct queue *q, uid_t uid)
 {
 	const struct queue_lane *l = idmap_get(&q->by_user, (int64_t)uid + 1);
-	const struct node *n = l ? lane_from(l, NULL, true) : NULL;
 
-	return n ? n->task : NULL;
+	return l && l->first ? l->first->task : NULL;
 }

@@ -147,9 +147,23 @@ json_t *settings_json(const struct settings *s)
 	return json_pack("{si, ss?, so}", "schema", 1, "file", s->file, "settings", list);
 }
 
+static int larger(int width, size_t len)
+{
+	return (int)len > width ? (int)len : width;
+}
+
 void settings_write(const struct settings *s, FILE *out)
 {
-	const char *const form = "%-18s %-20s %-12s %s\n";
+	char form[64];
+	int name_width = 0, value_width = 20, default_width = 0;
+	who_measure(s, &name_width, &value_width);
+	for (const struct setting *row = settings_table; row->name; row++) {
+		scoped_free char *value = settings_print(s, row);
+		name_width = larger(name_width, strlen(row->name));
+		value_width = larger(value_width, strlen(value));
+		default_width = larger(default_width, strlen(row->standard));
+	}
+	snprintf(form, sizeof form, "%%-%ds  %%-%ds  %%-%ds  %%s\n", name_width, value_width, default_width);
 	fprintf(out, form, "SETTING", "VALUE", "DEFAULT", "SOURCE");
 	for (const struct setting *row = settings_table; row->name; row++) {
 		scoped_free char *value = settings_print(s, row), *source = settings_source(s, row);

@@ -39,6 +39,7 @@ struct settings {
 	size_t keep_tasks;		/* of those that ended; 0: any number */
 	char *prolog, *epilog;		/* programs run before and after each attempt; "off": none; owned */
 	int64_t hook_wait_ms;		/* after which they are killed */
+	char *dcgm_job_mapping;		/* the folder that says which tasks run where (daemon/jobmap.h); "off"; owned */
 	bool mps;			/* whether MPS servers may be started at all */
 
 	struct settings_who *whos;	/* limits of users and groups (settings/who.h), owned */

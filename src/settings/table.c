@@ -157,6 +157,8 @@ const struct setting settings_table[] = {
 	  .help = "a program of the administrator's, run before each attempt; while it fails, the task waits" },
 	{ TEXT("epilog", epilog, "off"), .server_only = true,
 	  .help = "a program of the administrator's, run after each attempt" },
+	{ TEXT("dcgm_job_mapping", dcgm_job_mapping, "off"), .restart = true, .server_only = true,
+	  .help = "a folder that tells dcgm-exporter which tasks run on which GPU" },
 	{ SECONDS("hook_wait", hook_wait_ms, "60", 1, 3600), .server_only = true,
 	  .help = "time after which a prolog or an epilog is killed" },
 	{ 0 },

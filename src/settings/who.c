@@ -147,6 +147,16 @@ void who_list(const struct settings *s, json_t *list)
 	}
 }
 
+void who_measure(const struct settings *s, int *name_width, int *value_width)
+{
+	for (size_t i = 0; i < s->n_whos; i++) {
+		scoped_free char *value = who_print(&s->whos[i].allows, s->whos[i].says);
+		int name = (int)strlen(s->whos[i].name), columns = (int)strlen(value);
+		*name_width = name > *name_width ? name : *name_width;
+		*value_width = columns > *value_width ? columns : *value_width;
+	}
+}
+
 void who_write(const struct settings *s, const char *form, FILE *out)
 {
 	for (size_t i = 0; i < s->n_whos; i++) {

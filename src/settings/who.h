@@ -41,5 +41,7 @@ void who_clear(struct settings *s);
 void who_adopt(struct settings *s, const struct settings *next, settings_changed *tell, void *ctx);
 void who_list(const struct settings *s, json_t *list);
 void who_write(const struct settings *s, const char *form, FILE *out);
+/* How wide their names and values are, where that is more than it was. */
+void who_measure(const struct settings *s, int *name_width, int *value_width);
 
 #endif

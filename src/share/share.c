@@ -12,12 +12,13 @@
 
 #include <math.h>
 
-/* Nobody is free and nobody takes more than all: both would make a speed of somebody else's 0 or infinite. */
+/* Nobody is free and nobody takes more than all: both would make a speed of somebody else's 0 or infinite. By comparisons:
+ * fmin and fmax heed NaN, so they stay calls, and inference asks this ten thousand times for one reading. */
 static double clamp_load(double load)
 {
 	if (isnan(load))
 		load = SHARE_UNKNOWN_LOAD;
-	return fmin(fmax(load, SHARE_LEAST_LOAD), 1);
+	return load < SHARE_LEAST_LOAD ? SHARE_LEAST_LOAD : load > 1 ? 1 : load;
 }
 
 static double gpu_time(const struct share_task *t)
@@ -27,7 +28,8 @@ static double gpu_time(const struct share_task *t)
 
 static double sm_activity(const struct share_task *t)
 {
-	return fmin(clamp_load(t->smact), gpu_time(t));
+	double smact = clamp_load(t->smact), gract = gpu_time(t);
+	return smact < gract ? smact : gract;
 }
 
 static bool kernels_known(const struct share_task *t)

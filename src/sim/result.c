@@ -30,11 +30,13 @@ static json_t *task_json(const struct sim_options *o, const struct sim_task *t, 
 	char id[TASK_ID_TEXT];
 	for (unsigned i = 0; i < t->n_attempts; i++)
 		json_array_append_new(attempts, attempt_json(&t->attempts[i]));
-	return json_pack("{ss, ss, ss, so, so, so, so, so, so, so, so}", "id", task_id_text(TASK_ID(place + 1, -1), id),
+	bool known = t->estimated && t->n_attempts;
+	return json_pack("{ss, ss, ss, so, so, so, so, so, so, so, so, s{so}}", "id", task_id_text(TASK_ID(place + 1, -1), id),
 		"workload", o->workloads->list[t->workload].name, "state", task_state_name(t->state),
 		"submit_s", seconds(t->submit_ms), "start_s", seconds(t->start_ms), "end_s", seconds(t->end_ms),
 		"wait_s", json_round3(t->times.wait_s), "exec_s", json_round3(t->times.run_s),
-		"lost_s", json_round3(t->times.lost_s), "jct_s", json_round3(t->times.jct_s), "attempts", attempts);
+		"lost_s", json_round3(t->times.lost_s), "jct_s", json_round3(t->times.jct_s), "attempts", attempts,
+		"estimate", "claim_mib", json_int_or_null(known ? (int64_t)t->attempts[0].claim_mib : 0, known));
 }
 
 static void copy(json_t *to, const json_t *from, const char *key)

@@ -210,6 +210,7 @@ static void keep_task(struct simulation *s, const struct task *t)
 {
 	struct sim_task *k = &s->out->tasks[trace_place(t->id)];
 	k->state = t->state;
+	k->estimated = t->estimated && t->estimate.claim_mib;
 	k->submit_ms = t->submit_ms - ORIGIN_WALL_MS;
 	k->start_ms = t->start_ms - ORIGIN_WALL_MS;
 	k->end_ms = t->end_ms - ORIGIN_WALL_MS;

@@ -24,12 +24,12 @@
 
 /* What is known of the loads of a workload before it first ran. Name, word, meaning. */
 #define SIM_LOADS(X) \
-	X(SIM_LOADS_LEARNT, "learnt", "nothing, so it is learnt from what ran before in the trace") \
-	X(SIM_LOADS_GUESSED, "guessed", "as a capture tells them: true ones with its errors") \
-	X(SIM_LOADS_KNOWN, "known", "all, and times too, as if it ran once before, alone on each model of device")
+	X(SIM_LOADS_LEARNT, "learnt")	/* nothing, so it is learnt from what ran before in the trace */ \
+	X(SIM_LOADS_GUESSED, "guessed")	/* as a capture tells them: true ones with its errors */ \
+	X(SIM_LOADS_KNOWN, "known")	/* all, and times too, as if it ran once before, alone on each model of device */
 
 enum sim_loads {
-#define X(name, word, help) name,
+#define X(name, word) name,
 	SIM_LOADS(X)
 #undef X
 	SIM_LOADS_COUNT
@@ -71,6 +71,7 @@ struct sim_attempt {
 /* One task of the trace, at its place in the trace. */
 struct sim_task {
 	uint32_t workload;
+	bool estimated;		/* else the claim of its first attempt is what is kept free for tasks of which nothing is known */
 	enum task_state state;
 	int64_t submit_ms, start_ms, end_ms;
 	struct task_times times;

@@ -204,6 +204,25 @@ static void who_says_too_little_is_fenced(void **state)
 	end_scene(s);
 }
 
+/* What it takes is more than its fence, what it needs is not: it makes do. */
+static void who_needs_less_than_he_takes_makes_do(void **state)
+{
+	(void)state;
+	struct scene *s = new_scene(1);
+	uint32_t w = workload(s, 100, 5000, 1, .9, .6);
+	s->workloads.list[w].declared_mib = 4000;
+	s->workloads.list[w].need_mib = 4000;
+	arrive(s, 0, w);
+	s->workloads.list[workload(s, 100, 5000, 1, .9, .6)].need_mib = 4001;
+	s->workloads.list[w + 1].declared_mib = 4000;
+	arrive(s, 1, w + 1);
+	simulate(s);
+	assert_int_equal(s->r.tasks[0].n_attempts, 1);
+	assert_int_equal(s->r.tasks[0].attempts[0].claim_mib, 4000);
+	assert_int_equal(s->r.tasks[1].attempts[0].verdict, VERDICT_OOM);
+	end_scene(s);
+}
+
 static void a_task_of_two_gpus_runs_at_the_slower(void **state)
 {
 	(void)state;
@@ -505,6 +524,7 @@ int main(void)
 		cmocka_unit_test(energy_is_parted_by_what_each_adds),
 		cmocka_unit_test(starts_disturb_nobody),
 		cmocka_unit_test(who_says_too_little_is_fenced),
+		cmocka_unit_test(who_needs_less_than_he_takes_makes_do),
 		cmocka_unit_test(a_task_of_two_gpus_runs_at_the_slower),
 		cmocka_unit_test(an_out_of_memory_wastes_its_time),
 		cmocka_unit_test(what_is_known_keeps_them_apart),

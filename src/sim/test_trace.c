@@ -136,6 +136,8 @@ static void bad_input_gets_one_clear_line(void **state)
 		{ HEADER "a,1,1,1,1.5,.5\n", NULL, trace, "W.csv:2: gract: '1.5'" },
 		{ "workload,gpus,solo_s,mem_mib,gract,smact,start_s\na,1,5,1,.5,.5,5\n", NULL, trace,
 		  "W.csv:2: start_s: 5 is not below solo_s 5" },
+		{ "workload,gpus,solo_s,mem_mib,gract,smact,need_mib\na,1,5,8,.5,.5,9\n", NULL, trace,
+		  "W.csv:2: need_mib: 9 is above mem_mib 8" },
 		{ HEADER "a,1,1,1,.5,busy\n", NULL, trace, "W.csv:2: smact: 'busy'" },
 		{ HEADER "a,1,1,1,.5,.5\na,1,1,1,.5,.5\n", NULL, trace, "W.csv:3: workload 'a' is in line 2 already" },
 		{ HEADER ",1,1,1,.5,.5\n", NULL, trace, "W.csv:2: a workload needs a name of at most 200 bytes" },

@@ -25,13 +25,13 @@ const char *const sim_estimator_columns[SIM_ESTIMATORS] = { "horus_mib", "fakete
 
 enum column {
 	NAME, GPUS, SOLO, MEM, GRACT, SMACT, N_NEEDED,
-	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, START, DECLARED, KERNELS, CLASS, N_COLUMNS,
+	ESTIMATES = N_NEEDED, WATTS = ESTIMATES + SIM_ESTIMATORS, START, DECLARED, NEED, KERNELS, CLASS, N_COLUMNS,
 };
 
 static const char *column_name(unsigned i)
 {
 	static const char *const names[] = { "workload", "gpus", "solo_s", "mem_mib", "gract", "smact" };
-	static const char *const more[] = { "watts", "start_s", "declared_mib", "kernels_s", "class" };
+	static const char *const more[] = { "watts", "start_s", "declared_mib", "need_mib", "kernels_s", "class" };
 	return i < N_NEEDED ? names[i] : i < WATTS ? sim_estimator_columns[i - ESTIMATES] : more[i - WATTS];
 }
 
@@ -48,7 +48,7 @@ static int map_column(char *pair, const char *theirs[N_COLUMNS], struct error *e
 			return 0;
 		}
 	return error_set(err, ERR_INVALID, "'%.60s' is no column that is read; those are workload gpus solo_s mem_mib gract smact "
-			 "horus_mib faketensor_mib gpumemnet_mib watts start_s declared_mib kernels_s class", pair);
+			 "horus_mib faketensor_mib gpumemnet_mib watts start_s declared_mib need_mib kernels_s class", pair);
 }
 
 /* `words` is cut up and must outlive `theirs`. */
@@ -110,10 +110,15 @@ static int read_figures(struct csv *c, const int at[N_COLUMNS], struct sim_workl
 		error_set(err, ERR_INVALID, "start_s: %g is not below solo_s %g, of which it is a part", v[START], v[SOLO]);
 		return csv_wrong(c, err);
 	}
+	if (v[NEED] > v[MEM] && !w->missing) {
+		error_set(err, ERR_INVALID, "need_mib: %g is above mem_mib %g, which it takes where nothing limits it", v[NEED], v[MEM]);
+		return csv_wrong(c, err);
+	}
 	w->gpus = (unsigned)v[GPUS];
 	w->solo_ms = (int64_t)ceil(v[SOLO] * 1000);
 	w->start_ms = (int64_t)(v[START] * 1000);
 	w->mem_mib = (uint64_t)ceil(v[MEM]);
+	w->need_mib = (uint64_t)ceil(v[NEED]);
 	w->declared_mib = (uint64_t)ceil(v[DECLARED]);
 	w->gract = v[GRACT];
 	w->smact = v[SMACT];

@@ -4,8 +4,10 @@
  *
  *	workloads	workload,gpus,solo_s,mem_mib,gract,smact are needed; others are read if there: horus_mib, faketensor_mib,
  *			gpumemnet_mib; watts, what the GPU draws with the task alone; start_s, the part of solo_s at its
- *			beginning in which it computes nothing yet; declared_mib, what its user says it needs; kernels_s, how
- *			many kernels it runs in a second; and class (light, medium, heavy). Memory, loads, kernels and watts
+ *			beginning in which it computes nothing yet; declared_mib, what its user says it needs; need_mib, the
+ *			least with which it still works (a caching allocator frees what it keeps before it gives up; mem_mib,
+ *			what it takes where nothing limits it, if not given); kernels_s, how many kernels it runs in a
+ *			second; and class (light, medium, heavy). Memory, loads, kernels and watts
  *			are per GPU, of the task alone and computing; solo_s is its time alone. Further columns are ignored.
  *	trace		submit_s,workload are needed, others ignored; in the order of submit_s.
  *
@@ -29,7 +31,7 @@ struct sim_workload {
 	char *name;		/* owned */
 	unsigned gpus;
 	int64_t solo_ms, start_ms;	/* start_ms: of solo_ms */
-	uint64_t mem_mib, declared_mib;	/* declared_mib: 0: the truth */
+	uint64_t mem_mib, need_mib, declared_mib;	/* need_mib: 0: all of mem_mib; declared_mib: 0: the truth */
 	double gract, smact;	/* 0..1 */
 	double watts, kernels;	/* of a GPU that it has alone; kernels in a second; 0: not given */
 	uint64_t estimates_mib[SIM_ESTIMATORS];	/* 0: not given */

@@ -204,9 +204,9 @@ static void begin_to_compute(struct world *w, struct world_task *t)
 	}
 }
 
-static uint64_t memory_at(const struct world_task *t, unsigned step)
+static uint64_t memory_at(uint64_t whole_mib, unsigned step)
 {
-	return simdev_ramp_mib(t->of->mem_mib, (double)step / (MEMORY_STEPS - 1));
+	return simdev_ramp_mib(whole_mib, (double)step / (MEMORY_STEPS - 1));
 }
 
 static uint64_t free_mib(const struct world_gpu *g)
@@ -214,20 +214,29 @@ static uint64_t free_mib(const struct world_gpu *g)
 	return g->model->mem_total_mib - g->model->mem_reserved_mib - g->used_mib;
 }
 
-/* Takes the memory of its next step on all its GPUs, or as much as it gets before one has none left. */
+/* The most that it may hold on each of its GPUs. */
+static uint64_t room_of(const struct world *w, const struct world_task *t)
+{
+	uint64_t room = t->fence_mib ? t->fence_mib : UINT64_MAX;
+	for (unsigned i = 0; i < t->n_gpus; i++)
+		if (t->mem_mib + free_mib(&w->gpus[t->on[i].gpu]) < room)
+			room = t->mem_mib + free_mib(&w->gpus[t->on[i].gpu]);
+	return room;
+}
+
+/* Takes the memory of its next step on all its GPUs: where that is not to be had, as much as there is, unless it needs more. */
 static bool grow(struct world *w, struct world_task *t)
 {
-	uint64_t mib = memory_at(t, t->step++), more = mib - t->mem_mib;
-	if (t->fence_mib && mib > t->fence_mib)
+	uint64_t room = room_of(w, t), mib = memory_at(t->of->mem_mib, t->step);
+	if (memory_at(t->of->need_mib ? t->of->need_mib : t->of->mem_mib, t->step++) > room)
 		return false;
-	for (unsigned i = 0; i < t->n_gpus; i++)
-		if (more > free_mib(&w->gpus[t->on[i].gpu]))
-			return false;
+	mib = mib < room ? mib : room;
+	uint64_t more = mib > t->mem_mib ? mib - t->mem_mib : 0;
 	for (unsigned i = 0; i < t->n_gpus; i++) {
 		w->gpus[t->on[i].gpu].used_mib += more;
 		world_touch(w, t->on[i].gpu);
 	}
-	t->mem_mib = mib;
+	t->mem_mib += more;
 	return true;
 }
 

@@ -76,18 +76,17 @@ int store_fold(struct store *s, struct store_folding *f, unsigned most, struct e
 	scoped_statement *st = NULL;
 	struct { task_id id; int64_t end_ms; } found[64];
 	unsigned n = 0;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT task, end_ms FROM tasks WHERE live = 0 AND end_ms < ?1"
-				    " AND (end_ms > ?2 OR (end_ms = ?2 AND task > ?3)) AND (?5 = -1 OR uid = ?5)"
-				    " ORDER BY end_ms, task LIMIT ?4", -1, &st, NULL);
+	int64_t uid = f->one_user ? (int64_t)f->uid : -1;
+	int rc = sqlite3_prepare_v2(s->db, STORE_ENDED_OF(uid, "end_ms < ?3 AND (end_ms, task) > (?4, ?5)"), -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
 	f->asked_job = 0;
 	most = most < sizeof found / sizeof *found ? most : sizeof found / sizeof *found;
-	sqlite3_bind_int64(st, 1, f->before_ms);
-	sqlite3_bind_int64(st, 2, f->at_ms);
-	sqlite3_bind_int64(st, 3, f->at);
-	sqlite3_bind_int64(st, 4, most);
-	sqlite3_bind_int64(st, 5, f->one_user ? (int64_t)f->uid : -1);
+	sqlite3_bind_int64(st, 1, uid);
+	sqlite3_bind_int64(st, 2, most);
+	sqlite3_bind_int64(st, 3, f->before_ms);
+	sqlite3_bind_int64(st, 4, f->at_ms);
+	sqlite3_bind_int64(st, 5, f->at);
 	for (; n < most && (rc = sqlite3_step(st)) == SQLITE_ROW; n++) {
 		found[n].id = sqlite3_column_int64(st, 0);
 		found[n].end_ms = sqlite3_column_int64(st, 1);

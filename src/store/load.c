@@ -197,14 +197,33 @@ int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t
 			void *ctx, struct error *err)
 {
 	scoped_statement *st = NULL;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT task FROM tasks WHERE live = 0 AND end_ms >= ?1 AND end_ms < ?2"
-				    " AND (?3 = -1 OR uid = ?3) ORDER BY end_ms, task LIMIT ?4", -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(s->db, STORE_ENDED_OF(uid, "end_ms >= ?3 AND end_ms < ?4"), -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
-	sqlite3_bind_int64(st, 1, from_ms);
-	sqlite3_bind_int64(st, 2, to_ms);
-	sqlite3_bind_int64(st, 3, uid);
-	sqlite3_bind_int64(st, 4, limit ? (int64_t)limit : -1);
+	sqlite3_bind_int64(st, 1, uid);
+	sqlite3_bind_int64(st, 2, limit ? (int64_t)limit : -1);
+	sqlite3_bind_int64(st, 3, from_ms);
+	sqlite3_bind_int64(st, 4, to_ms);
+	struct loader l = { .s = s };
+	return replay_all(&l, st, each, ctx, err);
+}
+
+/* What waits and never ran is no neighbour: of a long queue only the log's index is looked at. */
+int store_load_beside(struct store *s, const struct store_span *finished, int64_t on_from_ms, int64_t on_to_ms, store_each each,
+		      void *ctx, struct error *err)
+{
+	scoped_statement *st = NULL;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT task FROM tasks WHERE live = 0 AND end_ms >= ?4 AND submit_ms < ?5"
+				    " AND NOT (end_ms >= ?1 AND end_ms < ?2 AND (?3 = -1 OR uid = ?3))"
+				    " UNION ALL SELECT task FROM tasks WHERE live = 1 AND submit_ms < ?5"
+				    " AND EXISTS (SELECT 1 FROM events WHERE events.task = tasks.task AND kind = 'placed')", -1, &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
+	sqlite3_bind_int64(st, 1, finished->from_ms);
+	sqlite3_bind_int64(st, 2, finished->to_ms);
+	sqlite3_bind_int64(st, 3, finished->uid);
+	sqlite3_bind_int64(st, 4, on_from_ms);
+	sqlite3_bind_int64(st, 5, on_to_ms);
 	struct loader l = { .s = s };
 	return replay_all(&l, st, each, ctx, err);
 }

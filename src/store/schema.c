@@ -66,6 +66,14 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	"ALTER TABLE outcomes ADD COLUMN pace TEXT;",	/* as in events; NULL: nothing is known */
 
 	"ALTER TABLE jobs ADD COLUMN folded INTEGER NOT NULL DEFAULT 0;",
+
+	/* What one user has is found among what all had. */
+	"CREATE INDEX tasks_ended_of ON tasks(uid, end_ms) WHERE live = 0;",
+	/* NULL in the rows that are there: it was not kept then. Thousandths; MiB a second. */
+	"ALTER TABLE series ADD COLUMN smocc INTEGER;"
+	"ALTER TABLE series ADD COLUMN dram INTEGER;"
+	"ALTER TABLE series ADD COLUMN pcie_rx INTEGER;"
+	"ALTER TABLE series ADD COLUMN pcie_tx INTEGER;",
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORE_SCHEMA 7
+#define STORE_SCHEMA 9
 
 struct store;
 
@@ -77,6 +77,10 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err);
  * `environ`. */
 int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t uid, unsigned limit, store_each each,
 			void *ctx, struct error *err);
+/* Those beside them: all other tasks that had an attempt and lived at some time in [on_from_ms, on_to_ms). */
+struct store_span { int64_t from_ms, to_ms, uid; };	/* of store_load_finished */
+int store_load_beside(struct store *s, const struct store_span *finished, int64_t on_from_ms, int64_t on_to_ms, store_each each,
+		      void *ctx, struct error *err);
 /* The states of all elements of a job, finished ones too. None: no such job. */
 int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
 		     struct error *err);

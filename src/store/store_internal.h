@@ -19,6 +19,9 @@
 #define STORE_FULL_CHECK_BYTES ((int64_t)64 << 20)
 
 /* The statements of the hot path, prepared once. */
+/* In the order of enum series_value. */
+#define SERIES_COLUMNS "mem_mib, smact, gract, power, smocc, dram, pcie_rx, pcie_tx"
+
 #define STORE_STATEMENTS(X) \
 	X(STORE_BEGIN, "BEGIN IMMEDIATE") \
 	X(STORE_COMMIT, "COMMIT") \
@@ -51,10 +54,11 @@
 	X(STORE_PUT_GPU, "INSERT INTO gpus(uuid, place, name, mem_total_mib) VALUES (?1, ?2, ?3, ?4) ON CONFLICT(uuid) DO UPDATE" \
 		" SET place = excluded.place, name = excluded.name, mem_total_mib = excluded.mem_total_mib" \
 		" WHERE place <> excluded.place OR name <> excluded.name OR mem_total_mib <> excluded.mem_total_mib") \
-	X(STORE_PUT_MEANS, "INSERT OR REPLACE INTO series(t_s, gpu, step_s, mem_mib, smact, gract, power)" \
-		" SELECT ?2, gpu, ?3, ?4, ?5, ?6, ?7 FROM gpus WHERE uuid = ?1") \
-	X(STORE_JOIN_MEANS, "INSERT OR REPLACE INTO series(t_s, gpu, step_s, mem_mib, smact, gract, power)" \
-		" SELECT t_s / ?3 * ?3, gpu, ?3, round(avg(mem_mib)), round(avg(smact)), round(avg(gract)), round(avg(power))" \
+	X(STORE_PUT_MEANS, "INSERT OR REPLACE INTO series(t_s, gpu, step_s, " SERIES_COLUMNS ")" \
+		" SELECT ?2, gpu, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM gpus WHERE uuid = ?1") \
+	X(STORE_JOIN_MEANS, "INSERT OR REPLACE INTO series(t_s, gpu, step_s, " SERIES_COLUMNS ")" \
+		" SELECT t_s / ?3 * ?3, gpu, ?3, round(avg(mem_mib)), round(avg(smact)), round(avg(gract)), round(avg(power))," \
+		" round(avg(smocc)), round(avg(dram)), round(avg(pcie_rx)), round(avg(pcie_tx))" \
 		" FROM series WHERE t_s >= ?1 AND t_s < ?2 AND step_s < ?3 GROUP BY t_s / ?3, gpu") \
 	X(STORE_DROP_JOINED, "DELETE FROM series WHERE t_s >= ?1 AND t_s < ?2 AND step_s < ?3") \
 	X(STORE_DROP_OLD_MEANS, "DELETE FROM series WHERE t_s < ?1")
@@ -65,6 +69,12 @@ enum store_statement {
 #undef X
 	STORE_STATEMENT_COUNT
 };
+
+/* Ended tasks, in the order of their ends, those of one user (?1) or of all (?1 is -1), each by an index of its own: with "or"
+ * in one statement there would be none for a user. */
+#define STORE_ENDED_OF(uid, rest) \
+	((uid) == -1 ? "SELECT task, end_ms FROM tasks WHERE live = 0 AND ?1 = -1 AND " rest " ORDER BY end_ms, task LIMIT ?2" \
+		     : "SELECT task, end_ms FROM tasks WHERE live = 0 AND uid = ?1 AND " rest " ORDER BY end_ms, task LIMIT ?2")
 
 struct store {
 	sqlite3 *db;

@@ -196,6 +196,10 @@ static inline struct fixture_list fixture_live(struct store *s)
 	return l;
 }
 
+/* What a store of schema 8 or before lacked in `series`. */
+#define FIXTURE_FEWER_MEANS "ALTER TABLE series DROP COLUMN smocc; ALTER TABLE series DROP COLUMN dram;" \
+	"ALTER TABLE series DROP COLUMN pcie_rx; ALTER TABLE series DROP COLUMN pcie_tx;"
+
 static inline void fixture_sql(const char *dir, const char *sql)
 {
 	scoped_free char *path = fixture_path(dir, "rad.db");

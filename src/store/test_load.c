@@ -310,6 +310,32 @@ static void live_tasks_are_found_without_a_scan(void **state)
 	store_close(s);
 }
 
+static void expect_index(struct store *s, int64_t uid, const char *index)
+{
+	scoped_buf plan = { 0 };
+	scoped_free char *folding = alloc_printf("EXPLAIN QUERY PLAN %s",
+						  STORE_ENDED_OF(uid, "end_ms < 7 AND (end_ms, task) > (3, 9)"));
+	scoped_free char *loading = alloc_printf("EXPLAIN QUERY PLAN %s", STORE_ENDED_OF(uid, "end_ms >= 5 AND end_ms < 9"));
+	sqlite3_exec(s->db, folding, plan_text, &plan, NULL);
+	sqlite3_exec(s->db, loading, plan_text, &plan, NULL);
+	const char *first = strstr(buf_text(&plan), index);
+	assert_non_null(first);
+	assert_non_null(strstr(first + 1, index));
+	assert_null(strstr(buf_text(&plan), "TEMP B-TREE"));
+}
+
+/* Who has few tasks must not pay for those of others; also in a file of before there was an index for that. */
+static void what_one_user_had_is_found_without_a_scan(void **state)
+{
+	struct store *s = fixture_open(*state);
+	store_close(s);
+	fixture_sql(*state, FIXTURE_FEWER_MEANS "DROP INDEX tasks_ended_of; PRAGMA user_version = 7");
+	s = fixture_open(*state);
+	expect_index(s, 1000, "tasks_ended_of (uid=?");
+	expect_index(s, -1, "tasks_ended (end_ms");
+	store_close(s);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
@@ -326,6 +352,7 @@ int main(void)
 		T(the_store_may_be_used_while_it_is_read),
 		T(a_missing_index_is_made_again),
 		T(live_tasks_are_found_without_a_scan),
+		T(what_one_user_had_is_found_without_a_scan),
 	};
 	return cmocka_run_group_tests_name("load", tests, NULL, NULL);
 }

@@ -196,19 +196,22 @@ static void a_newer_schema_is_refused(void **state)
 	sqlite3 *db;
 	assert_int_equal(sqlite3_open(path, &db), 0);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-	assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 8; UPDATE meta SET value = '9.8.7' WHERE key = 'written_by'", NULL,
-				      NULL, NULL), 0);
+	scoped_free char *sql = alloc_printf("PRAGMA user_version = %d; UPDATE meta SET value = '9.8.7' WHERE key = 'written_by'",
+					     STORE_SCHEMA + 1);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), 0);
 	sqlite3_close(db);
 	scoped_buf file = { 0 }, wal = { 0 };
 	fixture_read(*state, "rad.db", &file);
 	fixture_read(*state, "rad.db-wal", &wal);
 	assert_true(wal.len > 0);
-	fixture_refused(*state, ERR_CONFLICT, "was written by RAD-RM 9.8.7 (schema 8), newer than this one, " RAD_VERSION
-			" (schema 7)");
+	scoped_free char *newer = alloc_printf("was written by RAD-RM 9.8.7 (schema %d), newer than this one, " RAD_VERSION
+					       " (schema %d)", STORE_SCHEMA + 1, STORE_SCHEMA);
+	scoped_free char *nameless = alloc_printf("RAD-RM of a later version (schema %d)", STORE_SCHEMA + 1);
+	fixture_refused(*state, ERR_CONFLICT, newer);
 	same_bytes(*state, "rad.db", &file);
 	same_bytes(*state, "rad.db-wal", &wal);
 	fixture_sql(*state, "DROP TABLE meta");	/* which a later version may do */
-	fixture_refused(*state, ERR_CONFLICT, "RAD-RM of a later version (schema 8)");
+	fixture_refused(*state, ERR_CONFLICT, nameless);
 }
 
 /* Two steps of versions to come. */
@@ -242,8 +245,9 @@ static void an_older_file_is_migrated_and_kept(void **state)
 	fixture_commit(s);
 	store_close(s);
 
-	fixture_refused(*state, ERR_CONFLICT, "(schema 9)");
-	scoped_free char *kept = fixture_path(*state, "rad.db.v7");
+	scoped_free char *later_one = alloc_printf("(schema %d)", STORE_SCHEMA + 2);
+	fixture_refused(*state, ERR_CONFLICT, later_one);
+	scoped_free char *name = alloc_printf("rad.db.v%d", STORE_SCHEMA), *kept = fixture_path(*state, name);
 	struct stat st;
 	assert_int_equal(stat(kept, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
@@ -261,7 +265,8 @@ static void a_failed_migration_changes_nothing(void **state)
 	with_later(steps, later[0], "CREATE TABLE broken(");
 	make_store(*state);
 	assert_null(store_open_schema(*state, steps, STORE_SCHEMA + 2, &err));
-	assert_non_null(strstr(err.text, "migrating from schema 7 to 9"));
+	scoped_free char *told = alloc_printf("migrating from schema %d to %d", STORE_SCHEMA, STORE_SCHEMA + 2);
+	assert_non_null(strstr(err.text, told));
 	struct store *s = fixture_open(*state);
 	assert_int_equal(fixture_live(s).n, 3);
 	store_close(s);

@@ -124,7 +124,8 @@ static void older_tasks_are_learnt_from(void **state)
 	/* Damage stays where it is. */
 	fixture_sql(*state, "INSERT INTO events(task, t_ms, kind, body) VALUES (1048576, 9, 'ended', '{broken'),"
 		    " (1048576, 9, 'ended', '{\"peak_mib\": \"much\", \"warm\": [1], \"verdict\": 7}')");
-	fixture_sql(*state, "DROP TABLE outcomes; ALTER TABLE jobs DROP COLUMN folded; PRAGMA user_version = 2");
+	fixture_sql(*state, FIXTURE_FEWER_MEANS "DROP TABLE outcomes; ALTER TABLE jobs DROP COLUMN folded;"
+		    " DROP INDEX tasks_ended_of; PRAGMA user_version = 2");
 	s = fixture_open(*state);
 	load(s, 0, 100, &t);
 	assert_int_equal(t.n, 3);
@@ -154,9 +155,10 @@ static void outcomes_of_an_older_schema_are_read(void **state)
 				  .seen = { .peak_mib = 7 } });
 	fixture_commit(s);
 	store_close(s);
-	fixture_sql(*state, "ALTER TABLE outcomes DROP COLUMN inferred; ALTER TABLE outcomes DROP COLUMN alone_watts;"
+	fixture_sql(*state, FIXTURE_FEWER_MEANS
+		    "ALTER TABLE outcomes DROP COLUMN inferred; ALTER TABLE outcomes DROP COLUMN alone_watts;"
 		    "ALTER TABLE outcomes DROP COLUMN alone_dram; ALTER TABLE outcomes DROP COLUMN pace;"
-		    "ALTER TABLE jobs DROP COLUMN folded; PRAGMA user_version = 4");
+		    "ALTER TABLE jobs DROP COLUMN folded; DROP INDEX tasks_ended_of; PRAGMA user_version = 4");
 	s = fixture_open(*state);
 	load(s, 0, 100, &t);
 	assert_int_equal(t.n, 1);

@@ -29,7 +29,7 @@ static struct seen load(struct store *s, int64_t from_ms, int64_t to_ms)
 static void add(struct store *s, const struct store_gpu *gpu, int64_t from_s, double mem, double smact)
 {
 	struct error err = ERROR_INIT;
-	double v[SERIES_VALUES] = { mem, smact, NAN, mem / 100 };
+	double v[SERIES_VALUES] = { mem, smact, NAN, mem / 100, smact / 2, 0.125, 12, 34 };
 	if (store_add_means(s, gpu, from_s * 1000, (from_s + 10) * 1000, v, &err))
 		fail_msg("%s", err.text);
 }
@@ -54,6 +54,11 @@ static void means_survive(void **state)
 	assert_float_equal(seen.list[0].v[SERIES_SMACT], 0.25, 1e-9);
 	assert_float_equal(seen.list[0].v[SERIES_POWER_W], 20, 1e-9);
 	assert_true(isnan(seen.list[0].v[SERIES_GRACT]));
+	assert_float_equal(seen.list[0].v[SERIES_SMOCC], 0.125, 1e-9);
+	assert_float_equal(seen.list[0].v[SERIES_DRAM], 0.125, 1e-9);
+	assert_float_equal(seen.list[0].v[SERIES_PCIE_RX], 12, 1e-9);
+	assert_float_equal(seen.list[0].v[SERIES_PCIE_TX], 34, 1e-9);
+	assert_true(isnan(seen.list[0].v[SERIES_TENSOR]));	/* not kept */
 	assert_int_equal(seen.list[1].gpu.index, 1);
 	assert_true(isnan(seen.list[1].v[SERIES_SMACT]));
 	assert_float_equal(seen.list[2].v[SERIES_MEM_MIB], 2600, 0);
@@ -81,6 +86,7 @@ static void old_means_are_joined_and_then_gone(void **state)
 	assert_float_equal(seen.list[0].v[SERIES_MEM_MIB], 1025, 0);	/* 1000 and the mean of 0, 10, ... 50 */
 	assert_float_equal(seen.list[0].v[SERIES_SMACT], 0.5, 0);
 	assert_true(isnan(seen.list[0].v[SERIES_GRACT]));
+	assert_float_equal(seen.list[0].v[SERIES_SMOCC], 0.25, 0);
 	assert_float_equal(seen.list[1].v[SERIES_SMACT], 1, 0);
 	assert_int_equal(seen.list[2].to_ms - seen.list[2].from_ms, 10000);
 	assert_int_equal(store_thin_means(s, 0, 130000, 60000, &err), 0);	/* once more changes nothing */
@@ -99,7 +105,7 @@ static void an_older_store_gets_them(void **state)
 	fixture_commit(s);
 	store_close(s);
 	fixture_sql(*state, "DROP TABLE series; DROP TABLE gpus; DROP TABLE outcomes;"
-		    "ALTER TABLE jobs DROP COLUMN folded; PRAGMA user_version = 1");
+		    "ALTER TABLE jobs DROP COLUMN folded; DROP INDEX tasks_ended_of; PRAGMA user_version = 1");
 	s = fixture_open(*state);
 	assert_int_equal(fixture_live(s).n, 1);
 	add(s, &first, 0, 1, 1);
@@ -109,9 +115,37 @@ static void an_older_store_gets_them(void **state)
 	assert_true(fixture_exists(*state, "rad.db.v1"));
 }
 
+/* Schema 8 kept four values of each; its rows say nothing of the others, and go on saying what they said. */
+static void rows_of_fewer_values_stay(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct store *s = fixture_open(*state);
+	add(s, &first, 0, 1000, 0.5);
+	fixture_commit(s);
+	store_close(s);
+	fixture_sql(*state, FIXTURE_FEWER_MEANS "PRAGMA user_version = 8");
+	s = fixture_open(*state);
+	add(s, &first, 10, 2000, 1);
+	fixture_commit(s);
+	struct seen seen = load(s, 0, INT64_MAX);
+	assert_int_equal(seen.n, 2);
+	assert_float_equal(seen.list[0].v[SERIES_SMACT], 0.5, 0);
+	assert_true(isnan(seen.list[0].v[SERIES_SMOCC]) && isnan(seen.list[0].v[SERIES_PCIE_TX]));
+	assert_float_equal(seen.list[1].v[SERIES_SMOCC], 0.5, 0);
+	assert_int_equal(store_thin_means(s, 0, 60000, 0, &err), 0);	/* joined, what is known counts */
+	fixture_commit(s);
+	seen = load(s, 0, INT64_MAX);
+	assert_int_equal(seen.n, 1);
+	assert_float_equal(seen.list[0].v[SERIES_SMACT], 0.75, 0);
+	assert_float_equal(seen.list[0].v[SERIES_SMOCC], 0.5, 0);
+	store_close(s);
+	assert_true(fixture_exists(*state, "rad.db.v8"));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
-	const struct CMUnitTest tests[] = { T(means_survive), T(old_means_are_joined_and_then_gone), T(an_older_store_gets_them) };
+	const struct CMUnitTest tests[] = { T(means_survive), T(old_means_are_joined_and_then_gone), T(an_older_store_gets_them),
+					    T(rows_of_fewer_values_stay) };
 	return cmocka_run_group_tests_name("series", tests, NULL, NULL);
 }

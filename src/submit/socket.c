@@ -59,6 +59,11 @@ char *wire_own_state_dir(void)
 	return alloc_printf("/var/tmp/rad-%u", (unsigned)geteuid());
 }
 
+int wire_make_state_dir(const char *path, struct error *err)
+{
+	return io_make_dirs(path, geteuid() ? 0700 : 0711, err);
+}
+
 char *wire_said_socket(void)
 {
 	const char *said = getenv("RAD_SOCKET");
@@ -124,13 +129,14 @@ static int check_peer(int fd, const char *path, struct error *err)
 			 (unsigned long)peer.uid);
 }
 
-int wire_connect(const char *path, struct error *err)
+/* `flags`: SOCK_NONBLOCK, or 0. */
+static int connect_to(const char *path, int flags, struct error *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	if (!fits(path))
 		return error_set(err, ERR_INVALID, "%.200s: is too long for a socket (%zu bytes at most)", path, sizeof address.sun_path - 1);
 	memcpy(address.sun_path, path, strlen(path) + 1);
-	scoped_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	scoped_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 	if (fd < 0)
 		return error_errno(err, "socket");
 	if (connect(fd, (const struct sockaddr *)&address, sizeof address)) {
@@ -138,9 +144,21 @@ int wire_connect(const char *path, struct error *err)
 			return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: start one (radd), or name its socket in RAD_SOCKET", path);
 		if (errno == EACCES)
 			return error_set(err, ERR_DENIED, "%s: you may not speak to that radd", path);
+		if (errno == EAGAIN)
+			return error_set(err, ERR_UNAVAILABLE, "%s: radd is there, but takes no more connections: does it hang?", path);
 		return error_errno(err, "%s", path);
 	}
 	if (check_peer(fd, path, err))
 		return -1;
 	return steal_fd(fd);
+}
+
+int wire_connect(const char *path, struct error *err)
+{
+	return connect_to(path, 0, err);
+}
+
+int wire_connect_now(const char *path, struct error *err)
+{
+	return connect_to(path, SOCK_NONBLOCK, err);
 }

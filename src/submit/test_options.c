@@ -247,6 +247,7 @@ static void test_keys(void **state)
 	static const char *const keys[] = {
 		"name", "model", "batch_size", "seq_len", "optimizer", "precision", "gpus", "gpu_mem", "policy", "share", "priority", "time",
 		"dependency", "env", "capture", "output", "error", "requeue", "notify", "notify_to",
+		"slot",
 	};
 	size_t n = 0;
 	for (const struct submit_option *o = submit_options; o->name; o++)

@@ -55,12 +55,17 @@ char *wire_own_socket_path(void);
 /* Where such a daemon keeps its state: $RAD_STATE; root's /var/lib/rad; else below $XDG_STATE_HOME or the home folder.
  * Free it. */
 char *wire_own_state_dir(void);
+/* Makes that folder where it is not there, for whoever comes first: its user's alone, but root's lets others through to what is
+ * theirs there. */
+int wire_make_state_dir(const char *path, struct error *err);
 /* Daemon side: makes the socket's folder (0700; root's 0755) and refuses one that others own or may write to
  * (but a sticky one such as /tmp is taken). */
 int wire_prepare_folder(const char *socket_path, struct error *err);
 /* Connects. Returns a descriptor or -1; ERR_UNAVAILABLE when nobody listens; ERR_DENIED when the listener is neither root
  * nor the caller (unless RAD_SOCKET named it). */
 int wire_connect(const char *path, struct error *err);
+/* The same, and never waits, not even for a radd that hangs; the descriptor does not block. */
+int wire_connect_now(const char *path, struct error *err);
 /* One request, one reply (blocking). Returns a new reference or NULL; a reply with an error counts as an error. */
 json_t *wire_call(int fd, const json_t *request, struct error *err);
 

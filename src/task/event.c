@@ -10,8 +10,10 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/scope.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +26,29 @@ static const char *const stops[] = {
 
 #define NOTE_MAX 1000
 
-/* Three decimals are more than any of these is known to, and keep a log of a million events small. NaN becomes null. */
+static const struct { const char *name; size_t member; } measured_means[] = {
+	{ "mean_smocc", offsetof(struct measured, mean_smocc) }, { "mean_dram", offsetof(struct measured, mean_dram) },
+	{ "mean_pcie_rx_mib_s", offsetof(struct measured, mean_pcie_rx_mib_s) },
+	{ "mean_pcie_tx_mib_s", offsetof(struct measured, mean_pcie_tx_mib_s) },
+};
+
+/* Three decimals are more than any of these is known to, and keep a log of a million events small. NaN becomes null; of the
+ * means that few GPUs tell, those that are not known are left out. */
 static json_t *measured_to_json(const struct measured *m)
 {
-	return json_pack("{so, so, so, so, so, sb, so, so, so, so, so, so, so}", "pace", pace_to_json(&m->pace),
+	json_t *o = json_pack("{so, so, so, so, so, sb, so, so, so, so, so, so, so}", "pace", pace_to_json(&m->pace),
 		"peak_mib", json_int_or_null((int64_t)m->peak_mib, m->peak_mib != 0),
 		"mean_smact", json_round3(m->mean_smact), "alone_s", json_round3(m->alone_s),
 		"energy_j", json_round3(m->energy_j), "warm", m->warm,
 		"alone_gract", json_round3(m->alone_gract), "alone_smact", json_round3(m->alone_smact),
 		"alone_dram", json_round3(m->alone_dram), "alone_watts", json_round3(m->alone_watts),
 		"work_s", json_round3(m->work_s), "inferred", load_to_json(&m->inferred), "begin_s", json_round3(m->begin_s));
+	for (size_t i = 0; i < COUNT_OF(measured_means); i++) {
+		double mean = *(const double *)((const char *)m + measured_means[i].member);
+		if (isfinite(mean))
+			json_object_set_new(o, measured_means[i].name, json_round3(mean));
+	}
+	return o;
 }
 
 static json_t *placed_to_json(const struct event *ev)
@@ -168,6 +183,9 @@ static int read_measured(const json_t *body, struct measured *m, struct error *e
 	    json_read_double(body, "alone_watts", &m->alone_watts, err) || json_read_double(body, "work_s", &m->work_s, err) ||
 	    json_read_double(body, "begin_s", &m->begin_s, err))
 		return -1;
+	for (size_t i = 0; i < COUNT_OF(measured_means); i++)
+		if (json_read_double(body, measured_means[i].name, (double *)((char *)m + measured_means[i].member), err))
+			return -1;
 	return load_from_json(json_object_get(body, "inferred"), &m->inferred, err) ||
 	       pace_from_json(json_object_get(body, "pace"), &m->pace, err) ? -1 : 0;
 }

@@ -94,7 +94,7 @@ static bool task_resumes(const struct task *t)
 	return t->n_attempts > 1 && t->n_slots && t->attempts[t->n_attempts - 2].verdict == VERDICT_SLOT;
 }
 
-enum bucket { BUCKET_WAIT, BUCKET_HELD, BUCKET_RUN, BUCKET_NONE };
+enum bucket { BUCKET_WAIT, BUCKET_HELD, BUCKET_RUN, BUCKET_SUSPENDED, BUCKET_NONE };
 
 /* To which account the time from now on is booked. */
 static enum bucket bucket_of(const struct task *t)
@@ -102,7 +102,7 @@ static enum bucket bucket_of(const struct task *t)
 	if (task_state_terminal(t->state) || !t->submit_ms)
 		return BUCKET_NONE;
 	if (t->state == TASK_RUNNING)
-		return BUCKET_RUN;
+		return t->suspended ? BUCKET_SUSPENDED : BUCKET_RUN;
 	return t->state == TASK_HELD || t->waiting_for_deps ? BUCKET_HELD : BUCKET_WAIT;
 }
 
@@ -155,7 +155,8 @@ static void apply_estimated(struct task *t, const struct event *ev)
 
 struct measured task_measured_nothing(void)
 {
-	return (struct measured){ .mean_smact = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN,
+	return (struct measured){ .mean_smact = NAN, .mean_smocc = NAN, .mean_dram = NAN, .mean_pcie_rx_mib_s = NAN,
+				  .mean_pcie_tx_mib_s = NAN, .alone_s = NAN, .energy_j = NAN, .alone_gract = NAN, .alone_smact = NAN,
 				  .alone_dram = NAN, .alone_watts = NAN, .inferred = load_unknown(), .work_s = NAN, .begin_s = NAN };
 }
 
@@ -199,7 +200,7 @@ static void apply_moved(struct task *t, const struct event *ev)
 	a->n_moves++;
 }
 
-/* The end is never before the last booking, or jct would be less than wait + held + run when the wall clock was set back. */
+/* The end is never before the last booking, or jct would be less than the sum of its parts when the wall clock was set back. */
 static void task_finish(struct task *t, enum task_state state, int64_t now_ms)
 {
 	t->state = state;
@@ -219,12 +220,29 @@ static void task_enqueue(struct task *t, enum task_queue queue, int64_t now_ms)
 		t->queued_ms = now_ms;
 }
 
+int64_t task_suspended_ms(const struct task *t, int64_t now_ms)
+{
+	bool lasts = t->suspended && now_ms > t->suspended_at_ms;
+	return t->suspended_ms + (lasts ? now_ms - t->suspended_at_ms : 0);
+}
+
+/* Twice the same changes nothing. */
+static void apply_suspended(struct task *t, bool suspended, uint32_t uid, int64_t now_ms)
+{
+	if (!suspended)
+		t->suspended_ms = task_suspended_ms(t, now_ms);
+	if (!t->suspended && suspended)
+		t->suspended_at_ms = now_ms, t->suspended_uid = uid;
+	t->suspended = suspended;
+}
+
 /* What slots cost, and what of an attempt's time did not count: all of it, unless it completed or went back with its slot, when
  * it is what the slots cost. */
 static void task_book_end(struct task *t, const struct attempt *a)
 {
 	bool slot = a->verdict == VERDICT_SLOT, counts = slot || a->verdict == VERDICT_OK;
-	int64_t ran_ms = a->end_ms - a->start_ms, cost_ms = 0;
+	int64_t ran_ms = a->end_ms - a->start_ms - t->suspended_ms, cost_ms = 0;
+	ran_ms = ran_ms > 0 ? ran_ms : 0;
 	if (task_resumes(t) && a->seen.begin_s > 0)
 		cost_ms = (int64_t)fmin(a->seen.begin_s * 1000, (double)ran_ms);
 	if (slot && a->slot_asked_ms && a->end_ms > a->slot_asked_ms)
@@ -243,6 +261,7 @@ static void apply_ended(struct task *t, const struct event *ev)
 {
 	struct attempt *a = task_attempt(t);
 	a->end_ms = t->booked_until_ms;
+	apply_suspended(t, false, t->suspended_uid, a->end_ms);
 	a->verdict = ev->u.ended.verdict;
 	a->exit_code = ev->u.ended.exit_code;
 	a->signal = ev->u.ended.signal;
@@ -254,7 +273,6 @@ static void apply_ended(struct task *t, const struct event *ev)
 		t->infra_failures++;
 	task_book_end(t, a);
 	t->stopping = STOP_NONE;
-	t->suspended = false;
 	if (ev->u.ended.next_claim_mib)
 		t->claim_floor_mib = ev->u.ended.next_claim_mib;
 	if (ev->u.ended.next_host_mem_mib)
@@ -277,16 +295,6 @@ static void apply_requeued(struct task *t, const struct event *ev)
 	t->queued_ms = ev->t_ms;
 	t->end_by_uid = 0;
 	task_enqueue(t, QUEUE_MAIN, ev->t_ms);
-}
-
-/* Twice the same changes nothing. */
-static void apply_suspended(struct task *t, bool suspended, int64_t now_ms)
-{
-	if (t->suspended && !suspended && now_ms > t->suspended_at_ms)
-		t->suspended_ms += now_ms - t->suspended_at_ms;
-	if (!t->suspended && suspended)
-		t->suspended_at_ms = now_ms;
-	t->suspended = suspended;
 }
 
 /* What the table of states cannot say. */
@@ -348,7 +356,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 		task_attempt(t)->slot_asked_ms = ev->t_ms;
 		break;
 	case EV_MOVED: apply_moved(t, ev); break;
-	case EV_SUSPENDED: case EV_RESUMED: apply_suspended(t, ev->kind == EV_SUSPENDED, ev->t_ms); break;
+	case EV_SUSPENDED: case EV_RESUMED: apply_suspended(t, ev->kind == EV_SUSPENDED, ev->u.by.uid, ev->t_ms); break;
 	case EVENT_KIND_COUNT: break;
 	}
 	t->n_events++;
@@ -360,15 +368,25 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 /* What was booked, and what has passed since in the state that lasts. In milliseconds up to here, so that the sum is exact. */
 struct task_times task_times(const struct task *t, int64_t now_ms)
 {
-	int64_t ms[BUCKET_NONE] = { t->booked_ms[0], t->booked_ms[1], t->booked_ms[2] };
+	int64_t ms[BUCKET_NONE];
 	enum bucket b = bucket_of(t);
+	memcpy(ms, t->booked_ms, sizeof ms);
 	if (b != BUCKET_NONE && now_ms > t->booked_until_ms)
 		ms[b] += now_ms - t->booked_until_ms;
 	return (struct task_times){
 		.wait_s = (double)ms[BUCKET_WAIT] / 1000, .held_s = (double)ms[BUCKET_HELD] / 1000,
-		.run_s = (double)ms[BUCKET_RUN] / 1000, .lost_s = (double)t->lost_ms / 1000,
-		.jct_s = (double)(ms[BUCKET_WAIT] + ms[BUCKET_HELD] + ms[BUCKET_RUN]) / 1000,
+		.run_s = (double)ms[BUCKET_RUN] / 1000, .suspended_s = (double)ms[BUCKET_SUSPENDED] / 1000,
+		.lost_s = (double)t->lost_ms / 1000,
+		.jct_s = (double)(ms[BUCKET_WAIT] + ms[BUCKET_HELD] + ms[BUCKET_RUN] + ms[BUCKET_SUSPENDED]) / 1000,
 	};
+}
+
+int64_t task_limit_ends_ms(const struct task *t)
+{
+	const struct attempt *a = task_attempt(t);
+	if (!t->time_limit_s || t->suspended)
+		return INT64_MAX;
+	return (a->start_ms ? a->start_ms : a->placed_ms) + t->time_limit_s * 1000 - t->slot_ran_ms + t->suspended_ms;
 }
 
 #define ALONE_S 1.5	/* alone and computing for less says nothing */
@@ -388,6 +406,15 @@ json_t *task_show_load(const struct measured *m)
 	return load_to_json(&b);
 }
 
+void task_show_means(json_t *attempt, const struct measured *m)
+{
+	json_object_set_new(attempt, "mean_smact", json_round3(m->mean_smact));
+	json_object_set_new(attempt, "mean_smocc", json_round3(m->mean_smocc));
+	json_object_set_new(attempt, "mean_dram", json_round3(m->mean_dram));
+	json_object_set_new(attempt, "mean_pcie_rx_mib_s", json_round3(m->mean_pcie_rx_mib_s));
+	json_object_set_new(attempt, "mean_pcie_tx_mib_s", json_round3(m->mean_pcie_tx_mib_s));
+}
+
 json_t *task_uuids_json(char (*uuids)[GPU_UUID_LEN], uint32_t n)
 {
 	json_t *list = json_array();
@@ -400,7 +427,7 @@ json_t *task_uuids_json(char (*uuids)[GPU_UUID_LEN], uint32_t n)
 static json_t *attempt_to_json(const struct attempt *a)
 {
 	json_t *given = a->given ? task_uuids_json(a->given, a->n_given) : json_null();
-	return json_pack("{so, so, so, so, ss, so, so, so, so, ss, so, so, so, so, so, so, so, si, so, so}",
+	json_t *o = json_pack("{so, so, so, so, ss, so, so, so, so, ss, so, so, so, so, so, so, si, so, so}",
 		"start", json_time_or_null(a->start_ms), "end", json_time_or_null(a->end_ms),
 		"gpus", task_uuids_json(a->gpus, a->n_gpus), "given", given,
 		"share", share_mode_name(a->mode), "claim_mib", json_int_or_null((int64_t)a->claim_mib, a->claim_mib != 0),
@@ -409,10 +436,12 @@ static json_t *attempt_to_json(const struct attempt *a)
 		"signal", json_int_or_null(a->signal, a->signal != 0),
 		"verdict", verdict_name(a->verdict), "evidence", json_text_or_null(a->evidence),
 		"peak_mib", json_int_or_null((int64_t)a->seen.peak_mib, a->seen.peak_mib != 0),
-		"mean_smact", json_round3(a->seen.mean_smact), "alone_s", json_round3(a->seen.alone_s),
+		"alone_s", json_round3(a->seen.alone_s),
 		"energy_j", json_round3(a->seen.energy_j), "load", task_show_load(&a->seen), "pace", pace_show(&a->seen.pace),
 		"slot_asks", (int)a->slot_asks, "slot_asked_time", json_time_or_null(a->slot_asked_ms),
 		"begin_s", json_round3(a->seen.begin_s));
+	task_show_means(o, &a->seen);
+	return o;
 }
 
 /* 0 MiB is "not known" inside and null outside: nobody outside is to take it for a figure. */
@@ -448,6 +477,30 @@ void task_show_slowdown(json_t *o, const struct measured *m)
 	json_object_set_new(o, "slowdown_source", json_text_or_null(source));
 }
 
+bool task_is_brief(const char *member)
+{
+	static const char *const members[] = {
+		"id", "name", "user", "state", "priority", "gpus_requested", "run_s", "progress", "estimate", "attempts",
+	};
+	for (size_t i = 0; i < COUNT_OF(members); i++)
+		if (!strcmp(members[i], member))
+			return true;
+	return false;
+}
+
+json_t *task_to_json_brief(const struct task *t, int64_t now_ms)
+{
+	char id[TASK_ID_TEXT];
+	json_t *attempts = json_array();
+	for (uint32_t i = 0; i < t->n_attempts; i++)
+		json_array_append_new(attempts, attempt_to_json(&t->attempts[i]));
+	return json_pack("{ss, ss, ss, ss, sI, si, so, so, so, so}",
+		"id", task_id_text(t->id, id), "name", t->name, "user", t->spec->user ? t->spec->user : "",
+		"state", task_state_name(t->state), "priority", (json_int_t)t->priority, "gpus_requested", (int)t->spec->gpus,
+		"run_s", json_round3(task_times(t, now_ms).run_s), "progress", json_null(),
+		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);
+}
+
 /* Slowdown is that of the last attempt, which is the one that counts. Progress is known of running ones only, and to the
  * daemon. */
 json_t *task_to_json(const struct task *t, int64_t now_ms)
@@ -455,28 +508,22 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	const struct attempt *last = task_attempt(t);
 	const struct task_times times = task_times(t, now_ms);
 	bool ended = last && task_state_terminal(t->state) && last->end_ms;
-	char id[TASK_ID_TEXT];
 	scoped_free char *command = spec_command_text(t->spec);
 	make_showable(command);
 	scoped_free char *log = spec_expand_path(t->spec, t->spec->output ? t->spec->output : "", t->id);
-	json_t *attempts = json_array();
-	for (uint32_t i = 0; i < t->n_attempts; i++)
-		json_array_append_new(attempts, attempt_to_json(&t->attempts[i]));
-	json_t *o = json_pack("{ss, ss, ss, ss, sI, si, ss, ss, so, so}",
-		"id", task_id_text(t->id, id), "name", t->name, "user", t->spec->user ? t->spec->user : "",
-		"state", task_state_name(t->state), "priority", (json_int_t)t->priority, "gpus_requested", (int)t->spec->gpus,
+	json_t *o = task_to_json_brief(t, now_ms);
+	json_t *rest = json_pack("{ss, ss, so, so, so, so, so, so, so, so, so, so, so, so}",
 		"share", last && t->state != TASK_PENDING ? share_mode_name(last->mode) : share_mode_name(t->spec->share),
-		"command", command, "cwd", json_text_or_null(t->spec->cwd), "log_path", json_text_or_null(log));
-	json_t *rest = json_pack("{so, so, so, so, so, so, so, so, so, so, so, so, so, so}",
+		"command", command, "cwd", json_text_or_null(t->spec->cwd), "log_path", json_text_or_null(log),
 		"submit_time", json_time_or_null(t->submit_ms), "start_time", json_time_or_null(t->start_ms),
 		"end_time", json_time_or_null(t->end_ms), "wait_s", json_round3(times.wait_s),
-		"held_s", json_round3(times.held_s), "run_s", json_round3(times.run_s), "lost_s", json_round3(times.lost_s),
+		"held_s", json_round3(times.held_s), "lost_s", json_round3(times.lost_s),
 		"jct_s", json_round3(times.jct_s), "time_limit_s", json_int_or_null(t->time_limit_s, t->time_limit_s != 0),
 		"exit_code", json_int_or_null(last ? last->exit_code : 0, ended && !last->signal && last->exit_code >= 0),
-		"signal", json_int_or_null(last ? last->signal : 0, ended && last->signal), "progress", json_null(),
-		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);
+		"signal", json_int_or_null(last ? last->signal : 0, ended && last->signal));
 	json_object_update(o, rest);
 	json_decref(rest);
+	json_object_set_new(o, "suspended_s", json_round3(times.suspended_s));
 	json_object_set_new(o, "cpus", json_int_or_null(t->spec->cpus, t->spec->cpus != 0));
 	json_object_set_new(o, "host_mem_mib", json_int_or_null((int64_t)t->host_mem_mib, t->host_mem_mib != 0));
 	json_object_set_new(o, "slot_s", json_int_or_null(t->spec->slot_s, t->spec->slot_s > 0));

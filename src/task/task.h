@@ -107,6 +107,7 @@ struct estimate {
 struct measured {
 	uint64_t peak_mib;	/* largest on one GPU; 0: not known */
 	double mean_smact;	/* over its life, mean over its GPUs; 0..1 */
+	double mean_smocc, mean_dram, mean_pcie_rx_mib_s, mean_pcie_tx_mib_s;	/* the same; the traffic to a GPU and from it */
 	double alone_s;		/* time without a neighbour on any of its GPUs */
 	double energy_j;	/* an equal split among the tasks present */
 	bool warm;		/* ran long enough for the peak to mean something */
@@ -226,6 +227,7 @@ struct task {
 	bool suspended;			/* while running: its processes are stopped, */
 	int64_t suspended_at_ms;	/* since then (wall); */
 	int64_t suspended_ms;		/* and were before, in this attempt */
+	uint32_t suspended_uid;		/* by whom, the last time */
 
 	/* Changeable copies of what the spec asked for. */
 	char *name;			/* owned */
@@ -253,10 +255,10 @@ struct task {
 
 	int64_t submit_ms, start_ms, end_ms;	/* start: of the first attempt */
 	int64_t queued_ms;			/* when it last entered its queue */
-	/* Time is booked when the state changes: [0] waiting, [1] held or waiting for others, [2] running. */
-	int64_t booked_ms[3];
+	/* Time is booked when the state changes: [0] waiting, [1] held or waiting for others, [2] running, [3] suspended. */
+	int64_t booked_ms[4];
 	int64_t booked_until_ms;
-	int64_t lost_ms;			/* running time of attempts that did not count */
+	int64_t lost_ms;			/* running time of attempts that did not count, without what they were suspended */
 
 	uint32_t end_by_uid;			/* who cancelled it */
 	uint32_t n_events;
@@ -279,13 +281,20 @@ bool task_event_allowed(enum task_state s, enum event_kind k);
 struct measured task_measured_nothing(void);
 /* What it says of the load alone, as answers have it: measured, else inferred, else null. */
 json_t *task_show_load(const struct measured *m);
+/* Sets the members mean_* of that attempt. */
+void task_show_means(json_t *attempt, const struct measured *m);
 
 /* The running or last attempt; NULL before the first. */
 struct attempt *task_attempt(const struct task *t);
 
-/* Times as of `now_ms` (wall), in seconds; the invariant jct = wait + held + run holds to the millisecond. */
-struct task_times { double wait_s, held_s, run_s, lost_s, jct_s; };
+/* Times as of `now_ms` (wall), in seconds; the invariant jct = wait + held + run + suspended holds to the millisecond. */
+struct task_times { double wait_s, held_s, run_s, suspended_s, lost_s, jct_s; };
 struct task_times task_times(const struct task *t, int64_t now_ms);
+/* When the time limit of a running one ends (wall); INT64_MAX: it has none, or is suspended. What ran in earlier slots is of
+ * the same limit. */
+int64_t task_limit_ends_ms(const struct task *t);
+/* How long the running or last attempt stood still so, as of `now_ms` (wall). */
+int64_t task_suspended_ms(const struct task *t, int64_t now_ms);
 
 /* Whether a person did that, and who. */
 bool event_actor(const struct event *ev, uint32_t *uid);
@@ -306,6 +315,10 @@ json_t *task_estimate_json(const struct estimate *e);
 /* The task object of the contract (`rad show --json`), all members but `shared_with`, `reason`, `reason_text`, which only
  * the daemon knows. `log_path` is expanded. */
 json_t *task_to_json(const struct task *t, int64_t now_ms);
+/* Of these only the members that lists are made of, which are cheap: of ten thousand tasks, the others take most of the
+ * time. */
+json_t *task_to_json_brief(const struct task *t, int64_t now_ms);
+bool task_is_brief(const char *member);
 /* Its `slowdown` and `slowdown_source`, by what was measured of the attempt that counts (NULL: nothing). */
 void task_show_slowdown(json_t *o, const struct measured *m);
 

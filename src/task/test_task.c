@@ -114,6 +114,30 @@ static void a_life_with_recovery_books_every_millisecond(void **state)
 	task_destroy(t);
 }
 
+/* Time that a person took from it is no time of its own: not run, not lost, and not of its limit. */
+static void suspended_time_is_apart(void **state)
+{
+	(void)state;
+	struct task *t = new_task();
+	t->time_limit_s = 100;
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 10000 });
+	apply(t, placed(20000));
+	apply(t, (struct event){ .kind = EV_STARTED, .t_ms = 20000, .u.started.shim = { 42, 99 } });
+	apply(t, (struct event){ .kind = EV_SUSPENDED, .t_ms = 25000, .u.by.uid = 7 });
+	assert_int_equal(t->suspended_uid, 7);
+	assert_true(task_limit_ends_ms(t) == INT64_MAX);
+	struct task_times times = task_times(t, 26000);
+	assert_true(times.run_s == 5 && times.suspended_s == 1);
+	apply(t, (struct event){ .kind = EV_RESUMED, .t_ms = 32000 });
+	assert_true(task_limit_ends_ms(t) == 20000 + 100000 + 7000);
+	apply(t, (struct event){ .kind = EV_SUSPENDED, .t_ms = 40000 });
+	apply(t, ended(43000, VERDICT_FAILED, NEXT_DONE, TASK_FAILED));	/* killed where it stood */
+	times = task_times(t, 99000);
+	assert_true(times.wait_s == 10 && times.run_s == 13 && times.suspended_s == 10 && times.jct_s == 33);
+	assert_true(times.lost_s == 13);
+	task_destroy(t);
+}
+
 static void a_clock_set_back_books_nothing(void **state)
 {
 	(void)state;
@@ -351,12 +375,18 @@ static void task_objects_have_the_members_of_the_contract(void **state)
 	(void)state;
 	static const char *const members[] = { "id", "name", "user", "state", "priority", "gpus_requested", "share", "command",
 		"cwd", "log_path", "submit_time", "begin_time", "start_time", "end_time", "wait_s", "held_s", "run_s", "lost_s", "jct_s",
-		"time_limit_s", "exit_code", "signal", "slowdown", "estimate", "attempts", "terminal", "process", "lease" };
+		"suspended_s", "time_limit_s", "exit_code", "signal", "slowdown", "estimate", "attempts", "terminal", "process", "lease" };
 	struct task *t = task_in(TASK_COMPLETED);
 	json_t *o = task_to_json(t, 9000);
 	for (size_t i = 0; i < COUNT_OF(members); i++)
 		if (!json_object_get(o, members[i]))
 			fail_msg("no member %s", members[i]);
+	json_t *brief = task_to_json_brief(t, 9000), *value;
+	const char *name;
+	json_object_foreach(brief, name, value)
+		assert_true(task_is_brief(name) && json_equal(value, json_object_get(o, name)));
+	assert_int_equal(json_object_size(brief), 10);
+	json_decref(brief);
 	assert_int_equal(json_array_size(json_object_get(o, "attempts")), 1);
 	assert_true(json_is_null(json_object_get(o, "signal")));
 	assert_int_equal(json_integer_value(json_object_get(o, "exit_code")), 0);
@@ -369,6 +399,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_pair_follows_the_table),
 		cmocka_unit_test(a_life_with_recovery_books_every_millisecond),
+		cmocka_unit_test(suspended_time_is_apart),
 		cmocka_unit_test(a_clock_set_back_books_nothing),
 		cmocka_unit_test(dependencies_count_as_held),
 		cmocka_unit_test(events_survive_json),

@@ -249,6 +249,31 @@ EXPORT int nvmlDeviceGetPowerUsage(nvml_device h, uint32_t *mw)
 	return NVML_OK;
 }
 
+EXPORT int nvmlDeviceGetClockInfo(nvml_device h, int which, uint32_t *mhz);
+EXPORT int nvmlDeviceGetClockInfo(nvml_device h, int which, uint32_t *mhz)
+{
+	ENTER(h);
+	LIE(mhz, sizeof *mhz);
+	const json_t *clocks = json_object_get(dev, "clocks");	/* [SM, memory] */
+	if (!clocks)
+		return NVML_NOT_SUPPORTED;
+	if (which != NVML_CLOCK_SM && which != NVML_CLOCK_MEM)
+		return INVALID_ARGUMENT;
+	*mhz = (uint32_t)json_integer_value(json_array_get(clocks, which == NVML_CLOCK_MEM));
+	return NVML_OK;
+}
+
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device h, uint64_t *reasons);
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device h, uint64_t *reasons)
+{
+	ENTER(h);
+	LIE(reasons, sizeof *reasons);
+	if (!json_object_get(dev, "throttle"))
+		return NVML_NOT_SUPPORTED;
+	*reasons = number(dev, "throttle");
+	return NVML_OK;
+}
+
 EXPORT int nvmlDeviceGetUtilizationRates(nvml_device h, struct nvml_utilization *u);
 EXPORT int nvmlDeviceGetUtilizationRates(nvml_device h, struct nvml_utilization *u)
 {

@@ -19,12 +19,14 @@ static void use(const struct claims_page *page)
 	struct claims_page *again = calloc(1, sizeof *again);
 	FUZZ_HOLDS(page->n <= CLAIMS_ROWS && page->owner.pid > 0);
 	for (size_t i = 0; i < page->n; i++)
-		FUZZ_HOLDS(*page->rows[i].uuid && page->rows[i].held_mib <= CLAIMS_MIB && page->rows[i].observed_mib <= CLAIMS_MIB);
+		FUZZ_HOLDS(*page->rows[i].uuid && page->runs[i].n <= CLAIMS_RUNS && page->rows[i].held_mib <= CLAIMS_MIB && page->rows[i].observed_mib <= CLAIMS_MIB);
 	claims_page_write(page, &out);
 	FUZZ_HOLDS(!claims_page_read(out.data, out.len, again) && again->n == page->n);
 	for (size_t i = 0; i < page->n; i++)
 		FUZZ_HOLDS(!strcmp(again->rows[i].uuid, page->rows[i].uuid) && again->rows[i].held_mib == page->rows[i].held_mib &&
-			   again->rows[i].n_tasks == page->rows[i].n_tasks && again->rows[i].uid == page->rows[i].uid);
+			   again->rows[i].n_tasks == page->rows[i].n_tasks && again->rows[i].uid == page->rows[i].uid &&
+			   again->runs[i].n == page->runs[i].n &&
+			   !memcmp(again->runs[i].id, page->runs[i].id, page->runs[i].n * sizeof *page->runs[i].id));
 	buf_free(&out);
 	free(again);
 }

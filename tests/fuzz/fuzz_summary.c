@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Readers of model summaries, fed arbitrary text. What they accept stays within its bounds, its features add up, and the
- * inputs of nets that are made from them are numbers.
+ * inputs of nets and the load that are made from them are numbers.
  */
+#include "estimate/activity.h"
 #include "estimate/gpumemnet_vector.h"
 
 #include "fuzz.h"
@@ -31,6 +32,16 @@ static void check_vector(const struct features *f)
 			FUZZ_HOLDS(isfinite(v.tokens[t][i]) && v.tokens[t][i] >= 0);
 }
 
+static void check_load(const struct summary *s, const struct features *f)
+{
+	struct activity a;
+	if (activity_from_summary(s, f, "NVIDIA H200", &a, NULL))
+		FUZZ_HOLDS(a.step_s == 0 && a.load.source == LOAD_UNKNOWN);
+	else
+		FUZZ_HOLDS(isfinite(a.step_s) && a.step_s > 0 && a.load.load.gract >= 0 && a.load.load.gract <= 1 &&
+			   a.load.load.smact <= a.load.load.gract && isfinite(a.load.watts));
+}
+
 static void check_features(const struct summary *s, const struct features_given *given)
 {
 	struct features f;
@@ -45,6 +56,7 @@ static void check_features(const struct summary *s, const struct features_given 
 		listed += f.list[i].times;
 	FUZZ_HOLDS(by_kind == f.layers && by_type == f.layers && listed == f.layers);
 	check_vector(&f);
+	check_load(s, &f);
 	features_clear(&f);
 }
 

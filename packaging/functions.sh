@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+# What the scripts of both packages have in common: tools/package puts it in front of each, with the lists of what it packed.
+service=@service@
+units='@units@'
+sysusers='@sysusers@'
+tmpfiles='@tmpfiles@'
+
+say()
+{
+	echo "rad-rm: $*" >&2
+}
+
+# Whether systemd runs here: not in a chroot that a machine's image is made in.
+booted()
+{
+	[ -d /run/systemd/system ] && command -v systemctl >/dev/null
+}
+
+# Accounts and folders that units need before they start.
+prepare()
+{
+	[ -z "$sysusers" ] || ! command -v systemd-sysusers >/dev/null || systemd-sysusers $sysusers || :
+	[ -z "$tmpfiles" ] || ! command -v systemd-tmpfiles >/dev/null || systemd-tmpfiles --create $tmpfiles || :
+}
+
+# Whether radd would start with the settings there are. Where not, a daemon that runs already is better left alone: it has good ones.
+settings_hold()
+{
+	said=$(/usr/bin/radd --check-config 2>&1 >/dev/null) && return 0
+	say "$said"
+	say "so $service is left as it is; correct that, then: systemctl restart $service"
+	return 1
+}
+
+# What was installed by hand and goes before the package: the shell's and systemd's folders for that are looked at first.
+tell_of_others()
+{
+	for other in /usr/local/bin/rad /usr/local/lib/systemd/system/$service /etc/systemd/system/$service; do
+		[ ! -f $other ] || say "$other goes before the package's: remove what was installed by hand (make uninstall)"
+	done
+}
+
+# How many tasks of root's radd are running. Each has a process with its attempt's folder for an argument, until it ends.
+tasks_running()
+{
+	grep -hosz '^/var/lib/rad/attempts/.*' /proc/[0-9]*/cmdline | sort -zu | tr -cd '\000' | wc -c
+}
+
+tell_of_tasks()
+{
+	running=$(tasks_running)
+	[ "$running" = 0 ] ||
+		say "tasks that run go on to their end ($running); what waits stays in /var/lib/rad until radd is installed again"
+}
+
+# What capturing as root left beside the Python files.
+clean_python()
+{
+	find /usr/share/rad -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || :
+}
+
+# Sockets and MPS folders, which the unit keeps when radd stops: for tasks that run.
+clean_run()
+{
+	[ "$(tasks_running)" != 0 ] || rm -rf /run/rad
+}

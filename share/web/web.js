@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MIT */
+/* The live page. Text from radd goes into text nodes only, never into markup. */
+(function () {
+'use strict';
+const GIB = 1024, SPARK = 180;
+const state = { gpus: null, queue: null, found: null, word: '', spark: new Map(), heard: 0, task: null, history: null };
+const byId = id => document.getElementById(id);
+
+/* Elements ---------------------------------------------------------------------------------------------------------- */
+
+function make(name, attributes, ...children) {
+	const e = document.createElement(name);
+	for (const key in attributes) if (attributes[key] !== null) e.setAttribute(key, attributes[key]);
+	e.append(...children.filter(c => c !== null && c !== undefined).map(c => typeof c === 'object' ? c : String(c)));
+	return e;
+}
+
+function draw(name, attributes, parent, text) {
+	const e = document.createElementNS('http://www.w3.org/2000/svg', name);
+	for (const key in attributes) e.setAttribute(key, attributes[key]);
+	if (text !== undefined) e.textContent = text;
+	if (parent) parent.append(e);
+	return e;
+}
+
+/* Patterns, so that what differs in colour differs in grey too. */
+function addPatterns() {
+	const svg = draw('svg', { id: 'patterns', 'aria-hidden': 'true' }, document.body), defs = draw('defs', {}, svg);
+	const pattern = (id, size, marks) => {
+		const p = draw('pattern', { id, width: size, height: size, patternUnits: 'userSpaceOnUse' }, defs);
+		draw('rect', { width: size, height: size }, p).style.fill = 'var(--page)';
+		for (const [d, colour, width] of marks) {
+			const path = draw('path', { d }, p);
+			path.style.stroke = `var(${colour})`;
+			path.style.strokeWidth = width;
+		}
+	};
+	pattern('hatch', 6, [['M-1 7L7 -1M-1 1L1 -1M5 7L7 5', '--bad', 1.6]]);
+	pattern('cross', 6, [['M-1 7L7 -1M-1 1L1 -1M5 7L7 5', '--bad', 1.6], ['M-1 -1L7 7', '--bad', 1.6]]);
+	pattern('wait', 5, [['M0 0V5', '--dark-bar', 2.4]]);
+}
+
+/* Numbers ----------------------------------------------------------------------------------------------------------- */
+
+const known = v => typeof v === 'number' && isFinite(v);
+const two = n => String(n).padStart(2, '0');
+const percent = f => known(f) ? Math.round(f * 100) + ' %' : '–';
+const memory = mib => !known(mib) ? '–' : mib < GIB ? Math.round(mib) + ' MiB' : (mib / GIB).toFixed(1) + ' GiB';
+
+function duration(s) {
+	if (!known(s)) return '–';
+	s = Math.max(0, Math.round(s));
+	if (s < 60) return s + ' s';
+	if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
+	if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor(s / 60) % 60)} min`;
+	return `${Math.floor(s / 86400)} d ${two(Math.floor(s / 3600) % 24)} h`;
+}
+
+const local = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
+	second: '2-digit', hourCycle: 'h23' });
+const moment = iso => iso ? local.format(new Date(iso)) : '–';
+const since = iso => iso ? (Date.now() - Date.parse(iso)) / 1000 : NaN;
+const energy = j => known(j) ? (j / 3600).toFixed(1) + ' Wh' : '–';
+
+function gpuName(uuid) {
+	const list = (state.gpus && state.gpus.gpus) || [], g = list.find(x => x.uuid === uuid);
+	if (!g) return String(uuid).slice(0, 12);
+	return g.mig ? `${g.index} (${g.name})` : String(g.index);
+}
+
+function taskLink(id, text) { return make('a', { href: '#task=' + encodeURIComponent(id) }, text === undefined ? id : text); }
+
+/* What is asked -----------------------------------------------------------------------------------------------------
+   The token came behind the # of the address, which browsers send to nobody; it is kept for this tab alone. */
+
+const token = (function () {
+	const given = /(?:^#|&)token=([0-9a-f]+)/.exec(location.hash);
+	if (given) {
+		sessionStorage.setItem('token', given[1]);
+		history.replaceState(null, '', location.pathname + '#' + location.hash.slice(1).replace(/&?token=[0-9a-f]+&?/, ''));
+	}
+	return sessionStorage.getItem('token');
+})();
+
+function ask(path, signal) {
+	return fetch(path, { headers: token ? { Authorization: 'Bearer ' + token } : {}, signal, cache: 'no-store' });
+}
+
+async function askJson(path) {
+	const reply = await ask(path), body = await reply.json();
+	if (!reply.ok) throw new Error(body.error || reply.statusText);
+	return body;
+}
+
+/* The stream of events. fetch, not EventSource, which cannot carry a token but in the address. */
+async function listen() {
+	for (let wait = 1000; ; wait = Math.min(wait * 1.6, 15000)) {
+		try {
+			const reply = await ask('/api/events');
+			if (reply.status === 401) { away((await reply.json()).error); setLive(false, 'no token'); return; }
+			if (!reply.ok) throw new Error((await reply.json()).error);
+			wait = 1000;
+			await readEvents(reply.body.pipeThrough(new TextDecoderStream()).getReader());
+			throw new Error('rad web ended');
+		} catch (e) {
+			setLive(false, 'not connected');
+			away(`No connection (${e.message}); trying again. What is shown is from ${state.heard ? moment(state.heard) : 'nowhere'}.`);
+			document.body.querySelector('main').classList.add('old');
+			await new Promise(done => setTimeout(done, wait));
+		}
+	}
+}
+
+async function readEvents(reader) {
+	let rest = '';
+	for (;;) {
+		const { value, done } = await reader.read();
+		if (done) return;
+		const parts = (rest + value).split('\n\n');
+		rest = parts.pop();
+		for (const part of parts) {
+			const name = /^event: (.*)$/m.exec(part), data = /^data: (.*)$/m.exec(part);
+			heard();
+			if (name && data) take(name[1], JSON.parse(data[1]));
+		}
+	}
+}
+
+function heard() {
+	state.heard = Date.now();
+	setLive(true, 'live');
+	document.body.querySelector('main').classList.remove('old');
+}
+
+function setLive(on, text) {
+	byId('live').className = on ? 'on' : '';
+	byId('live').textContent = text;
+}
+
+function away(text) {
+	byId('away').hidden = !text;
+	byId('away').textContent = text || '';
+}
+
+function take(name, data) {
+	if (name === 'gpus') {
+		away(data.up ? '' : `radd does not answer: ${data.why || 'nobody knows why'}. Tasks that run go on.`);
+		if (!data.up && state.gpus) data.gpus = state.gpus.gpus;
+		state.gpus = data;
+		remember(data);
+	} else if (name === 'queue') {
+		state.queue = data;
+		if (state.word) find();
+	}
+	show();
+	if (state.task) refreshTask();
+}
+
+/* GPUs -------------------------------------------------------------------------------------------------------------- */
+
+function remember(data) {
+	for (const g of data.up && data.gpus || []) {
+		const list = state.spark.get(g.uuid) || [];
+		list.push(known(g.smact_now) ? g.smact_now : known(g.gpu_util) ? g.gpu_util : null);
+		if (list.length > SPARK) list.shift();
+		state.spark.set(g.uuid, list);
+	}
+}
+
+/* What was before the page was opened, from the accounts; a value every two seconds, as they come from now on. */
+async function recall() {
+	try {
+		const past = await askJson('/api/history?hours=1');
+		for (const s of past.series || []) {
+			const uuid = past.gpus[s.gpu].uuid, list = state.spark.get(uuid) || [], before = [];
+			const values = s.smact.some(known) ? s.smact : s.gract;
+			for (let ms = past.now_ms - SPARK * 2000; ms < past.now_ms; ms += 2000)
+				before.push(values[Math.floor((ms - Date.parse(s.from)) / 1000 / s.step_s)] ?? null);
+			while (before.length && !known(before[before.length - 1])) before.pop();	/* not in the accounts yet */
+			state.spark.set(uuid, before.concat(list).slice(-SPARK));
+		}
+		show();
+	} catch (e) { /* the line begins now, then */ }
+}
+
+/* parts: [[class, from, to]] as fractions of 1. */
+function meter(name, text, parts, mark, label) {
+	const svg = draw('svg', { viewBox: '0 0 300 12', preserveAspectRatio: 'none', role: 'img',
+		'aria-label': label || `${name}: ${text}` });
+	const x = f => Math.max(0, Math.min(1, f)) * 298 + 1;
+	draw('rect', { class: 'frame', x: 0.5, y: 0.5, width: 299, height: 11 }, svg);
+	for (const [kind, from, to] of parts)
+		if (to > from) draw('rect', { class: kind, x: x(from), y: 1, width: Math.max(1, x(to) - x(from)), height: 10 }, svg);
+	if (known(mark)) draw('line', { class: 'mean', x1: x(mark), x2: x(mark), y1: 0, y2: 12 }, svg);
+	return make('div', { class: 'meter' }, make('div', {}, make('span', {}, name), make('span', {}, text)), svg);
+}
+
+function spark(values) {
+	const svg = draw('svg', { class: 'spark', viewBox: `0 0 ${SPARK - 1} 40`, preserveAspectRatio: 'none', role: 'img',
+		'aria-label': 'SM activity in the last six minutes' });
+	const first = SPARK - values.length;
+	let line = '', area = '', open = -1;
+	values.concat([null]).forEach((v, i) => {
+		if (known(v)) {
+			const at = `${first + i} ${(39 - v * 38).toFixed(1)}`;
+			line += (open < 0 ? 'M' : 'L') + at;
+			area += (open < 0 ? `M${first + i} 40L` : 'L') + at;
+			if (open < 0) open = i;
+		} else if (open >= 0) {
+			area += `L${first + i - 1} 40Z`;
+			open = -1;
+		}
+	});
+	draw('path', { class: 'rule', d: `M0 39.5H${SPARK}` }, svg);
+	draw('path', { class: 'area', d: area }, svg);
+	draw('path', { class: 'trace', d: line }, svg).style.stroke = 'var(--r0)';
+	return svg;
+}
+
+function tagsOf(g) {
+	if (g.stale) return make('span', { class: 'tag warn' }, 'not read');
+	if (g.drained) return make('span', { class: 'tag warn', title: g.drain && g.drain.reason || null }, 'drained');
+	return make('span', { class: 'tag' }, g.share || 'idle');
+}
+
+function memoryMeter(g) {
+	const total = g.mem_total_mib, used = g.mem_used_mib || 0, foreign = Math.min(g.mem_foreign_mib || 0, used);
+	const held = Math.max(g.mem_held_mib || 0, used - foreign);
+	const gib = v => known(v) ? (v / GIB).toFixed(1) : '–';
+	const text = `${gib(g.mem_used_mib)} of ${gib(total)} GiB, ${gib(g.mem_available_mib)} free`;
+	return meter('Memory', text, known(total) ? [['foreign', 0, foreign / total], ['used', foreign / total, used / total],
+		['held', used / total, Math.min(1, (foreign + held) / total)]] : [], NaN,
+			`Memory: ${text}, ${gib(g.mem_held_mib)} GiB held for tasks`);
+}
+
+function loadMeter(g) {
+	if (known(g.smact_now))
+		return meter('SM activity', `${percent(g.smact_now)} now, ${percent(g.smact)} mean`, [['used', 0, g.smact_now]], g.smact);
+	if (known(g.gpu_util)) return meter('Utilization', percent(g.gpu_util), [['used', 0, g.gpu_util]]);
+	return meter('SM activity', 'not known', []);
+}
+
+function card(g, rows) {
+	const list = make('ul', {}), name = id => (rows.get(id) || {}).name || '';
+	for (const id of g.tasks || [])
+		list.append(make('li', {}, taskLink(id), ` ${name(id)} `, make('small', {}, (rows.get(id) || {}).user || '')));
+	for (const p of g.foreign || [])
+		list.append(make('li', { class: 'foreign' }, `foreign: ${p.program || 'pid ' + p.pid} of ${p.user}, ${memory(p.mem_mib)}`));
+	for (const r of g.reservations || [])
+		list.append(make('li', {}, `reserved for ${r.user}, ${moment(r.begin_time)} to ${moment(r.end_time)}`));
+	return make('article', { class: 'card' },
+		make('h3', {}, `GPU ${g.index}`, make('small', {}, g.name), tagsOf(g)), memoryMeter(g), loadMeter(g),
+		spark(state.spark.get(g.uuid) || []),
+		make('div', { class: 'note' }, known(g.power_w) ? `${Math.round(g.power_w)} W` : ''), list);
+}
+
+function showGpus() {
+	const data = state.gpus, list = data.gpus;
+	const rows = new Map(((state.queue && state.queue.rows) || []).map(r => [r.id, r]));
+	byId('host').textContent = data.host;
+	const t = data.tasks || {}, parts = [list && `${list.length} GPU${list.length === 1 ? '' : 's'}`,
+		known(t.RUNNING) && `${t.RUNNING} running`,
+		known(t.PENDING) && `${t.PENDING} waiting`, t.HELD > 0 && `${t.HELD} held`, data.version && `radd ${data.version}`,
+		data.troubles && data.troubles.length && `${data.troubles.length} to look after (rad doctor)`];
+	byId('sums').textContent = parts.filter(Boolean).join(' · ');
+	document.title = known(t.RUNNING) ? `${data.host}: ${t.RUNNING} run, ${t.PENDING} wait` : data.host;
+	byId('gpus').replaceChildren(...(list || []).map(g => card(g, rows)));
+}
+
+/* The queue --------------------------------------------------------------------------------------------------------- */
+
+const STATES = { RUNNING: 'runs', PENDING: 'waits', HELD: 'held', COMPLETED: 'completed', FAILED: 'failed',
+	OUT_OF_MEMORY: 'out of memory',
+	CANCELLED: 'cancelled', TIMEOUT: 'time limit', LOST: 'lost' };
+
+function doneCell(row) {
+	const cell = make('td', { class: 'n less' }, known(row.percent) ? row.percent + ' %' : '');
+	if (known(row.percent)) {
+		const bar = make('i', {}), frame = make('span', { class: 'progress', 'aria-hidden': 'true' }, bar);
+		bar.style.width = row.percent + '%';
+		cell.append(frame);
+	}
+	return cell;
+}
+
+function queueRow(row) {
+	const running = row.state === 'RUNNING', many = row.n > 1 ? ` +${row.n - 1}` : '';
+	const place = 'GPU ' + (row.gpus || []).map(gpuName).join(', ') + (row.reason ? ` (${row.reason})` : '');
+	const where = running ? place : row.reason || '';
+	return make('tr', {},
+		make('td', { class: 'n' }, taskLink(row.id), many), make('td', { title: row.name }, row.name), make('td', {}, row.user),
+		make('td', { class: 'less state-' + row.state }, STATES[row.state] || row.state),
+		make('td', { class: 'n less' }, duration(since(running ? row.start_time : row.submit_time))), doneCell(row),
+		make('td', { class: 'n less' }, known(row.left_s) ? duration(row.left_s) : ''),
+		make('td', { class: 'n less' }, row.gpus_requested),
+		make('td', { class: 'n less' }, memory(running && known(row.peak_mib) ? row.peak_mib : row.claim_mib || NaN)),
+		make('td', { class: running ? '' : 'why' }, where));
+}
+
+function showQueue() {
+	const data = state.word && state.found ? state.found : state.queue;
+	byId('queue').tBodies[0].replaceChildren(...data.rows.map(queueRow));
+	const more = data.more > 0 ? `and ${data.more} more: ${state.word ? 'say more' : 'find them above, or with rad queue'}` :
+		data.rows.length ? '' : state.word ? 'Nothing holds that.' : 'Nothing runs, and nothing waits.';
+	byId('more').textContent = more;
+	const users = (state.queue.users || []).filter(u => u.unfinished > 0 || u.used_s > 0);
+	byId('turns').hidden = users.length < 2;
+	byId('users').tBodies[0].replaceChildren(...users.slice(0, 100).map(u => make('tr', {},
+		make('td', { class: 'n' }, u.turn || ''), make('td', {}, u.user), make('td', { class: 'n' }, u.running),
+		make('td', { class: 'n' }, u.unfinished), make('td', { class: 'n' }, known(u.gpus_now) ? +u.gpus_now.toFixed(2) : ''),
+		make('td', { class: 'n' }, memory(u.mem_mib)), make('td', { class: 'n' }, duration(u.used_s)),
+		make('td', {}, u.next ? taskLink(u.next) : ''))));
+}
+
+async function find() {
+	const word = byId('find').value.trim();
+	state.word = word;
+	try {
+		const found = word ? await askJson('/api/find?q=' + encodeURIComponent(word)) : null;
+		if (word === state.word) state.found = found;
+	} catch (e) { state.found = null; }
+	if (state.queue) showQueue();
+}
+
+/* One task ---------------------------------------------------------------------------------------------------------- */
+
+function pairs(list) {
+	const dl = make('dl', {});
+	for (const [name, value] of list)
+		if (value !== null && value !== undefined && value !== '' && value !== '–')
+			dl.append(make('dt', {}, name), make('dd', {}, value));
+	return dl;
+}
+
+function table(head, rows) {
+	const cell = c => c instanceof Element && c.tagName === 'TD' ? c : make('td', {}, c);
+	return make('div', { class: 'wide' }, make('table', {},
+		make('thead', {}, make('tr', {}, ...head.map(h => make('th', {}, h)))),
+		make('tbody', {}, ...rows.map(row => make('tr', {}, ...row.map(cell))))));
+}
+
+function whySection(why) {
+	const section = make('section', {}, make('h2', {}, 'Why it is where it is'));
+	if (why.reason_text) section.append(make('p', {}, why.reason_text));
+	const t = why.turn;
+	if (t) section.append(make('p', {}, `The turn is ${t.user}'s (task ${t.task}): ${t.because}.`));
+	if ((why.gpus || []).length)
+		section.append(table(['GPU', 'Fits', 'What placement finds'], why.gpus.map(g => [g.index,
+			make('td', { class: g.fits ? 'fits' : 'not' }, g.fits ? 'yes' : g.reason), make('td', { class: 'long' }, g.text)])));
+	return why.reason_text || t || (why.gpus || []).length ? section : null;
+}
+
+function attemptRow(a, i) {
+	const ran = a.end ? (Date.parse(a.end) - Date.parse(a.start)) / 1000 : since(a.start);
+	return [i + 1, moment(a.start), duration(ran), (a.gpus || []).map(gpuName).join(', '), a.share, memory(a.peak_mib),
+		percent(a.mean_smact), energy(a.energy_j), make('td', { class: 'long' },
+			make('span', { class: 'verdict' }, a.end ? a.verdict : 'runs'), a.evidence ? ': ' + a.evidence : '')];
+}
+
+function attemptsSection(task) {
+	if (!(task.attempts || []).length) return null;
+	const head = ['', 'From', 'For', 'GPUs', 'Sharing', 'Peak', 'SM activity', 'Energy', 'Verdict'];
+	return make('section', {}, make('h2', {}, 'Attempts'), table(head, task.attempts.map(attemptRow)));
+}
+
+function eventRow(e) { return [moment(e.time), e.event, make('td', { class: 'long' }, e.text || '')]; }
+
+function eventsSection(events) {
+	if (!events.length) return null;
+	return make('section', {}, make('h2', {}, 'Events'), table(['When', 'What', ''], events.slice().reverse().map(eventRow)));
+}
+
+function showTask(answer) {
+	const t = answer.task, p = t.progress || {}, e = t.estimate || {};
+	const done = known(p.percent) ? `${p.percent} %` + (known(p.left_s) ? `, ${duration(p.left_s)} left` : '') : '';
+	byId('task').replaceChildren(...[
+		make('h2', {}, `Task ${t.id}: ${t.name}`),
+		pairs([['State', STATES[t.state] || t.state], ['User', t.user], ['Progress', done], ['Submitted', moment(t.submit_time)],
+			['Started', moment(t.start_time)], ['Ended', moment(t.end_time)], ['Waited', duration(t.wait_s)],
+			['Ran', duration(t.run_s)],
+			['Lost', t.lost_s ? duration(t.lost_s) : ''], ['GPUs', t.gpus_requested],
+			['Estimate', e.estimator && e.estimator !== 'none' ? `${memory(e.claim_mib)} on each GPU (${e.estimator})` :
+				'none: watched instead'],
+			['Slowdown', known(t.slowdown) ? `${t.slowdown} × (${t.slowdown_source})` : ''], ['Priority', t.priority || ''],
+			['Shares with', (t.shared_with || []).join(', ')], ['Command', make('code', {}, t.command || '')],
+			['Folder', make('code', {}, t.cwd || '')], ['Log', make('code', {}, t.log_path || '')]]),
+		answer.why ? whySection(answer.why) : null, attemptsSection(t), eventsSection(answer.events || [])].filter(Boolean));
+}
+
+let asking = false;
+async function refreshTask() {
+	const id = state.task;
+	if (asking || !id) return;
+	asking = true;
+	try {
+		const answer = await askJson('/api/task?id=' + encodeURIComponent(id));
+		if (state.task === id) showTask(answer);
+	} catch (e) {
+		if (state.task === id && !byId('task').querySelector('dl'))
+			byId('task').replaceChildren(make('h2', {}, 'Task ' + id), make('p', { class: 'away' }, e.message));
+	}
+	asking = false;
+}
+
+/* History ----------------------------------------------------------------------------------------------------------- */
+
+const SPANS = [[1, 'Hour'], [24, 'Day'], [168, 'Week']];
+const KINDS = [['ok', 'completed'], ['again', 'tried again'], ['oom', 'out of memory'], ['failed', 'failed'],
+	['cancelled', 'cancelled'], ['running', 'runs']];
+
+function kindOf(a, k) {
+	if (!a.end) return 'running';
+	if (a.verdict === 'oom' || a.verdict === 'cancelled') return a.verdict;
+	return a.verdict === 'ok' || a.verdict === 'slot' ? (k ? 'again' : 'ok') : 'failed';
+}
+
+/* Bars of one GPU, each in the first lane that is free when it starts. */
+function lanes(tasks, uuid) {
+	const bars = [], ends = [];
+	for (const t of tasks)
+		(t.attempts || []).forEach((a, k) => {
+			if (a.start && (a.gpus || []).includes(uuid))
+				bars.push({ t, a, kind: kindOf(a, k), from: Date.parse(a.start), to: a.end ? Date.parse(a.end) : Date.now() });
+		});
+	bars.sort((x, y) => x.from - y.from);
+	for (const bar of bars) {
+		let lane = ends.findIndex(end => end <= bar.from);
+		if (lane < 0) lane = ends.length;
+		ends[lane] = bar.to;
+		bar.lane = lane;
+	}
+	return { bars, n: Math.max(1, ends.length) };
+}
+
+function axis(svg, x, from, to, top, bottom, width) {
+	const steps = [300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800].map(s => s * 1000);
+	const step = steps.find(s => (to - from) / s <= Math.max(2, width / 84)) || steps[steps.length - 1];
+	const zone = new Date().getTimezoneOffset() * 60000;
+	for (let at = Math.ceil((from - zone) / step) * step + zone; at < to; at += step) {
+		const d = new Date(at), text = step >= 86400000 || (d.getHours() === 0 && d.getMinutes() === 0) ?
+			d.toLocaleDateString(undefined, { day: 'numeric', month: 'short' }) : `${two(d.getHours())}:${two(d.getMinutes())}`;
+		draw('line', { class: 'rule', x1: x(at), x2: x(at), y1: top, y2: bottom }, svg);
+		const anchor = x(at) < 24 ? 'start' : x(at) > width - 24 ? 'end' : 'middle';
+		draw('text', { class: 'dim', x: x(at), y: bottom + 13, 'text-anchor': anchor }, svg, text);
+	}
+}
+
+function drawBar(svg, bar, x, y, height) {
+	const { t, a, kind } = bar, left = x(bar.from), width = Math.max(1.5, x(bar.to) - left), room = Math.floor(width / 6.2);
+	const link = draw('a', { href: '#task=' + t.id }, svg), text = t.name || t.id;
+	const rect = draw('rect', { class: `bar ${kind}`, x: left, y, width, height, 'data-bar': '' }, link);
+	draw('title', {}, rect, `${t.id} ${t.name}, ${t.user}: ${a.end ? a.verdict : 'runs'}, ` +
+		`${duration((bar.to - bar.from) / 1000)}, peak ${memory(a.peak_mib)}`);
+	if (room > 3)
+		draw('text', { class: `in ${kind}`, x: left + 3, y: y + 10 }, link,
+			text.length > room ? text.slice(0, room - 1) + '…' : text);
+}
+
+/* What ran on one GPU, and its SM activity below. */
+function timeline(data, gpu, place, width) {
+	const to = data.now_ms, from = to - data.hours * 3600000, line = 13, graph = 46;
+	const { bars, n } = lanes(data.tasks.concat(running(data)), gpu.uuid), shown = Math.min(n, 24);
+	const bottom = 18 + shown * line + graph + 6, x = ms => (Math.max(from, Math.min(to, ms)) - from) / (to - from) * width;
+	const svg = draw('svg', { width, height: bottom + 18, viewBox: `0 0 ${width} ${bottom + 18}`, role: 'img',
+		'aria-label': `GPU ${gpu.index}: ${bars.length} runs` });
+	const title = `GPU ${gpu.index}, ${gpu.name}` + (n > shown ? ` (${n - shown} lanes are not drawn)` : '');
+	draw('text', { x: 0, y: 12 }, svg, title).style.fontWeight = 600;
+	axis(svg, x, from, to, 18, bottom, width);
+	for (const bar of bars) {
+		if (bar.lane >= shown || bar.to <= from) continue;
+		drawBar(svg, bar, x, 18 + bar.lane * line, line - 1);
+	}
+	const s = (data.series || []).find(one => one.gpu === place);
+	if (s) drawLoad(svg, s, x, from, to, bottom, graph);
+	return make('div', {}, svg);
+}
+
+function drawLoad(svg, s, x, from, to, bottom, height) {
+	const start = Date.parse(s.from), key = s.smact.some(known) ? 'smact' : 'gract';
+	let d = '', pen = false;
+	s[key].forEach((v, i) => {
+		const a = start + i * s.step_s * 1000, b = a + s.step_s * 1000;
+		if (!known(v) || b < from || a > to) { pen = false; return; }
+		const at = (bottom - Math.min(1, v) * (height - 4)).toFixed(1);
+		d += pen ? `V${at}H${x(b).toFixed(1)}` : `M${x(a).toFixed(1)} ${at}H${x(b).toFixed(1)}`;
+		pen = true;
+	});
+	draw('line', { class: 'rule', x1: 0, x2: x(to), y1: bottom - height + 4, y2: bottom - height + 4 }, svg);
+	draw('path', { class: 'trace', d }, svg).style.stroke = 'var(--r0)';
+}
+
+/* Tasks that run are not in the accounts yet. */
+function running(data) {
+	const there = new Set(data.tasks.map(t => t.id));
+	return ((state.queue && state.queue.rows) || []).filter(r => r.state === 'RUNNING' && !there.has(r.id))
+		.map(r => ({ ...r, attempts: [{ start: r.start_time, end: null, gpus: r.gpus, peak_mib: r.peak_mib }] }));
+}
+
+function legendOf(entries) {
+	return make('p', { class: 'legend' }, ...entries.map(([kind, text]) => {
+		const svg = draw('svg', { width: 24, height: 12, viewBox: '0 0 24 12', 'aria-hidden': 'true' });
+		draw('rect', { class: 'bar ' + kind, x: 1, y: 1, width: 22, height: 10 }, svg);
+		return make('span', {}, svg, text);
+	}));
+}
+
+function historyUsers(data) {
+	const users = (data.users || []).filter(u => u.gpu_s > 0 || u.tasks > 0);
+	if (!users.length) return null;
+	const row = u => [u.user, u.tasks, duration(u.gpu_s), duration(u.wait_s), energy(u.energy_j)];
+	return make('section', {}, make('h2', {}, 'Users'), table(['User', 'Tasks', 'GPU time', 'Waited', 'Energy'], users.map(row)));
+}
+
+function historyTasks(data) {
+	const section = make('section', {}, make('h2', {}, 'Ended'));
+	const note = data.shorter ? 'The last ones: there are too many to draw them all (rad acct, rad report).' :
+		data.left_out ? `The last ones; ${data.left_out} others are left out (rad acct, rad report).` : '';
+	section.append(make('p', { class: 'note' }, data.tasks.length ? note : 'Nothing ended in this time.'));
+	const row = t => [taskLink(t.id), t.name, t.user, STATES[t.state] || t.state, moment(t.end_time), memory(t.peak_mib),
+		memory(t.claim_mib || NaN)];
+	const head = ['ID', 'Name', 'User', 'State', 'Ended', 'Peak', 'Expected'];
+	if (data.tasks.length) section.append(table(head, data.tasks.slice(0, 200).map(row)));
+	return section;
+}
+
+function showHistory() {
+	const data = state.history, place = byId('history');
+	const choose = make('p', { class: 'choose' }, ...SPANS.map(([h, text]) =>
+		make('a', { href: '#history=' + h, 'aria-current': data.hours === h ? 'true' : null }, text)));
+	if (!data.tasks) {
+		place.replaceChildren(choose, make('p', { class: data.error ? 'away' : 'note' }, data.error || 'Asking …'));
+		return;
+	}
+	const width = Math.max(240, Math.floor(place.getBoundingClientRect().width));
+	place.replaceChildren(choose, make('h2', {}, 'What ran, and how busy it kept the GPUs'),
+		legendOf(KINDS), ...(data.gpus || []).map((g, i) => timeline(data, g, i, width)),
+		...[historyUsers(data), historyTasks(data)].filter(Boolean));
+}
+
+async function loadHistory(hours) {
+	state.history = { hours };
+	showHistory();
+	try {
+		const data = await askJson('/api/history?hours=' + hours);
+		if (state.history && state.history.hours === hours) state.history = data;
+	} catch (e) {
+		state.history = { hours, error: e.message };
+	}
+	if (!byId('history').hidden) showHistory();
+}
+
+/* The page ---------------------------------------------------------------------------------------------------------- */
+
+function show() {
+	if (state.gpus) showGpus();
+	if (state.queue) showQueue();
+}
+
+function route() {
+	const at = /^#(task|history)=([0-9_]+)/.exec(location.hash), page = at ? at[1] : 'now';
+	for (const id of ['now', 'task', 'history']) byId(id).hidden = id !== page;
+	for (const [id, name] of [['to-now', 'now'], ['to-history', 'history']])
+		if (name === page) byId(id).setAttribute('aria-current', 'page'); else byId(id).removeAttribute('aria-current');
+	state.task = page === 'task' ? at[2] : null;
+	if (state.task) {
+		byId('task').replaceChildren(make('h2', {}, 'Task ' + state.task), make('p', { class: 'note' }, 'Asking …'));
+		asking = false;
+		refreshTask();
+	}
+	if (page === 'history') loadHistory(Number(at[2]));
+	scrollTo(0, 0);
+}
+
+let soon = 0;
+byId('find').addEventListener('input', () => { clearTimeout(soon); soon = setTimeout(find, 200); });
+addEventListener('hashchange', route);
+addEventListener('resize', () => { if (!byId('history').hidden && state.history) showHistory(); });
+addPatterns();
+route();
+listen();
+recall();
+})();

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * See bench.h.
+ */
+#include "cli/bench.h"
+
+#include "cli/term.h"
+
+const char *bench_mode_name(enum bench_mode m)
+{
+	static const char *const names[] = {
+#define X(name, word) [name] = word,
+		BENCH_MODES(X)
+#undef X
+	};
+	return names[m];
+}
+
+size_t bench_command_of(const struct bench_plan *p, size_t n)
+{
+	return n % p->n_commands;
+}
+
+void bench_make_showable(char *text)
+{
+	term_disarm(text);
+	json_t *v = json_string(text);
+	for (char *c = text; *c && !v; c++)
+		if (*c & 0x80)
+			*c = '?';
+	json_decref(v);
+}

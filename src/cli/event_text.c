@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ * See event_text.h. What only radd's replay needs is left out; --json has all of it.
+ */
+#include "cli/event_text.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/format.h"
+
+#include <math.h>
+#include <string.h>
+
+static void add(struct buf *out, const char *separator, const char *text)
+{
+	buf_printf(out, "%s%s", out->len ? separator : "", text);
+}
+
+/* "peak 4.0G", where it is known and not 0. */
+static void add_value(struct buf *out, const char *word, double v, char *(*format)(double v, char buf[FORMAT_LEN]))
+{
+	char text[FORMAT_LEN];
+	if (!isnan(v) && v > 0)
+		buf_printf(out, "%s%s %s", out->len ? ", " : "", word, format(v, text));
+}
+
+static void say_estimated(struct buf *out, const json_t *d, const json_t *gpus)
+{
+	const char *note = member_text(d, "note");
+	char claim[FORMAT_LEN];
+	(void)gpus;
+	if (member_int(d, "claim_mib"))
+		buf_printf(out, "%s on each GPU", format_mib(member_number(d, "claim_mib"), claim));
+	else
+		buf_add_text(out, "no estimate");
+	add(out, ": ", *note ? note : member_text(d, "estimator"));
+}
+
+static void say_placed(struct buf *out, const json_t *d, const json_t *gpus)
+{
+	scoped_free char *where = format_gpus(json_object_get(d, "gpus"), gpus);
+	buf_printf(out, "on GPU %s", where);
+	if (*member_text(d, "mode"))
+		add(out, ", ", format_share(member_text(d, "mode")));
+	add_value(out, "held", member_number(d, "claim_mib"), format_mib);
+	if (json_is_true(json_object_get(d, "fenced")))
+		add(out, ", ", "fenced");
+}
+
+static void say_started(struct buf *out, const json_t *d, const json_t *gpus)
+{
+	(void)gpus;
+	buf_printf(out, "its shim is process %lld", (long long)member_int(d, "pid"));
+}
+
+static void say_measured(struct buf *out, const json_t *d, const json_t *gpus)
+{
+	(void)gpus;
+	add_value(out, "peak", member_number(d, "peak_mib"), format_mib);
+	add_value(out, "mean SMACT", member_number(d, "mean_smact"), format_percent);
+	add_value(out, "alone", member_number(d, "alone_s"), format_seconds);
+	add_value(out, "energy", member_number(d, "energy_j"), format_energy);
+}
+
+static void say_ended(struct buf *out, const json_t *d, const json_t *gpus)
+{
+	scoped_buf seen = { 0 };
+	buf_add_text(out, member_text(d, "verdict"));
+	if (*member_text(d, "evidence"))
+		add(out, ": ", member_text(d, "evidence"));
+	say_measured(&seen, d, gpus);
+	if (seen.len)
+		add(out, "; ", buf_text(&seen));
+	if (strcmp(member_text(d, "next"), "done"))
+		add(out, "; ", json_is_true(json_object_get(d, "next_exclusive")) ? "runs again, alone at first" : "runs again");
+	else
+		add(out, "; ", member_text(d, "state"));
+}
+
+static void say_stop(struct buf *out, const json_t *d, const json_t *gpus)
+{
+	(void)gpus;
+	add(out, "", member_text(d, "reason"));
+}
+
+/* What was changed, to what. */
+static void say_updated(struct buf *out, const json_t *d, const json_t *gpus)
+{
+	const char *key;
+	const json_t *v;
+	(void)gpus;
+	for (void *at = json_object_iter((json_t *)d); at; at = json_object_iter_next((json_t *)d, at)) {
+		key = json_object_iter_key(at);
+		v = json_object_iter_value(at);
+		if (!strcmp(key, "uid") || json_is_null(v))
+			continue;
+		scoped_free char *text = json_is_string(v) ? NULL : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+		buf_printf(out, "%s%s %s", out->len ? ", " : "", key, text ? text : json_string_value(v));
+	}
+}
+
+static const struct { const char *event; void (*say)(struct buf *out, const json_t *data, const json_t *gpus); } texts[] = {
+	{ "estimated", say_estimated }, { "placed", say_placed }, { "moved", say_placed }, { "started", say_started },
+	{ "measured", say_measured }, { "ended", say_ended }, { "stop_asked", say_stop }, { "updated", say_updated },
+};
+
+char *event_text(const json_t *event, const json_t *gpus)
+{
+	struct buf out = { 0 };
+	const char *by = member_text(event, "by");
+	for (size_t i = 0; i < COUNT_OF(texts); i++)
+		if (!strcmp(member_text(event, "event"), texts[i].event))
+			texts[i].say(&out, json_object_get(event, "data"), gpus);
+	if (*by)
+		buf_printf(&out, "%sby %s%s", out.len ? ", " : "", by,
+			   json_is_true(json_object_get(event, "administrator")) ? " (administrator)" : "");
+	return buf_steal(&out);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ * See queue_table.h.
+ */
+#include "cli/queue_table.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/scope.h"
+#include "cli/format.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const queue_table_members[QUEUE_TABLE_MEMBERS] = {
+	"priority", "gpus_requested", "run_s", "progress", "estimate", "attempts", "reason",
+};
+
+/* ---- rows ---- */
+
+/* The same line of the table, but for the index: pending or held elements of one array. */
+static bool same_line(const json_t *a, const json_t *b)
+{
+	task_id i, k;
+	enum task_state s = member_state(a);
+	return (s == TASK_PENDING || s == TASK_HELD) && s == member_state(b) && !*member_text(a, "elements") &&
+	       !*member_text(b, "elements") &&
+	       !task_id_parse(member_text(a, "id"), &i, NULL) && !task_id_parse(member_text(b, "id"), &k, NULL) &&
+	       TASK_JOB(i) == TASK_JOB(k) && !strcmp(member_text(a, "reason"), member_text(b, "reason")) &&
+	       !strcmp(member_text(a, "name"), member_text(b, "name")) && member_int(a, "priority") == member_int(b, "priority");
+}
+
+/* An element that made place comes behind those that were never asked to: its turn, not its place in this list. */
+static int compare_elements(const void *a, const void *b)
+{
+	task_id x = 0, y = 0;
+	task_id_parse(member_text(*(json_t *const *)a, "id"), &x, NULL);
+	task_id_parse(member_text(*(json_t *const *)b, "id"), &y, NULL);
+	return (x > y) - (x < y);
+}
+
+struct queue_rows queue_table_rows(const json_t *tasks)
+{
+	struct queue_rows r = { .n_tasks = json_array_size(tasks) };
+	r.list = alloc_zero((r.n_tasks + 1) * sizeof *r.list);
+	r.rows = alloc_zero((r.n_tasks + 1) * sizeof *r.rows);
+	for (size_t i = 0; i < r.n_tasks; i++)
+		r.list[i] = json_array_get(tasks, i);
+	for (size_t i = 0, k; i < r.n_tasks; i = k) {
+		for (k = i + 1; k < r.n_tasks && same_line(r.list[i], r.list[k]); k++)
+			;
+		if (k - i > 1)
+			qsort(r.list + i, k - i, sizeof *r.list, compare_elements);
+		r.rows[r.n++] = (struct queue_row){ r.list + i, k - i };
+	}
+	return r;
+}
+
+void queue_table_clear(struct queue_rows *r)
+{
+	free(r->list);
+	free(r->rows);
+	*r = (struct queue_rows){ 0 };
+}
+
+void queue_table_count(const json_t *tasks, size_t counts[TASK_STATE_COUNT + 1])
+{
+	size_t i;
+	json_t *t;
+	memset(counts, 0, (TASK_STATE_COUNT + 1) * sizeof *counts);
+	json_array_foreach(tasks, i, t)
+		counts[member_state(t)] += member_int(t, "count") > 1 ? (size_t)member_int(t, "count") : 1;
+}
+
+/* ---- the table ---- */
+
+/* "12_[3-7,9]" for tasks first..last of one array, as Slurm writes it. */
+static void add_ids(struct table *table, json_t **first, size_t n)
+{
+	scoped_buf text = { 0 };
+	task_id id = 0;
+	const char *elements = member_text(*first, "elements");	/* radd did this already */
+	task_id_parse(member_text(*first, "id"), &id, NULL);
+	if (n == 1 && *elements)
+		table_printf(table, STYLE_PLAIN, "%u_[%.900s]", TASK_JOB(id), elements);
+	else if (n == 1)
+		table_cell(table, STYLE_PLAIN, member_text(*first, "id"));
+	if (n == 1)
+		return;
+	buf_printf(&text, "%u_[", TASK_JOB(id));
+	for (size_t i = 0; i < n;) {
+		task_id from = 0, to = 0, next = 0;
+		size_t k = i;
+		task_id_parse(member_text(first[i], "id"), &from, NULL);
+		for (to = from; ++k < n && !task_id_parse(member_text(first[k], "id"), &next, NULL) && next == to + 1; to = next)
+			;
+		buf_printf(&text, "%s%d", i ? "," : "", TASK_INDEX(from));
+		if (to != from)
+			buf_printf(&text, "-%d", TASK_INDEX(to));
+		i = k;
+	}
+	buf_add_text(&text, "]");
+	table_cell(table, STYLE_PLAIN, buf_text(&text));
+}
+
+/* How far it is and what is left, where any of them says so: two columns more. */
+static void add_progress(struct table *table, const json_t *t)
+{
+	const json_t *p = json_object_get(t, "progress");
+	char text[FORMAT_LEN];
+	double percent = member_number(p, "percent");
+	/* 100 % is what is done, and not what is nearly so. */
+	table_cell(table, STYLE_PLAIN, format_percent(floor(percent) / 100, text));
+	table_cell(table, STYLE_PLAIN, format_left(member_number(p, "left_s"), text));
+}
+
+static void add_row(struct table *table, const struct queue_row *row, const json_t *gpus, bool progress)
+{
+	const json_t *t = *row->tasks;
+	char text[FORMAT_LEN];
+	enum task_state s = member_state(t);
+	add_ids(table, row->tasks, row->n);
+	table_cell(table, STYLE_PLAIN, member_text(t, "name"));
+	table_cell(table, STYLE_PLAIN, member_text(t, "user"));
+	table_cell(table, format_state_style(s), task_state_code(s));
+	table_cell(table, STYLE_PLAIN, format_seconds(member_number(t, "run_s"), text));
+	if (progress)
+		add_progress(table, t);
+	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(t, "gpus_requested"));
+	table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
+	scoped_free char *where = format_gpus(json_object_get(member_last_attempt(t), "gpus"), gpus);
+	const char *reason = member_text(t, "reason");
+	/* Its GPU is held, and it does not run yet, not now, not where it was sent, or computes nothing. */
+	if (s == TASK_RUNNING && (!strcmp(reason, "Delayed") || !strcmp(reason, "Suspended") || !strcmp(reason, "OtherGpus") ||
+				  !strcmp(reason, "Idle")))
+		table_printf(table, STYLE_WARN, "%s (%s)", where, reason);
+	else if (s != TASK_PENDING && s != TASK_HELD)
+		table_cell(table, STYLE_PLAIN, where);
+	else
+		table_printf(table, STYLE_DIM, "(%s)", reason);
+}
+
+static bool any_progress(const struct queue_rows *rows)
+{
+	for (size_t i = 0; i < rows->n; i++)
+		if (json_is_number(json_object_get(json_object_get(*rows->rows[i].tasks, "progress"), "percent")))
+			return true;
+	return false;
+}
+
+static struct table *begin_table(bool progress)
+{
+	static const struct table_column plain[] = {
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6, .drop = 1 }, { "ST" },
+		{ "TIME", .right = true }, { "GPUS", .right = true, .drop = 3 }, { "MEM", .right = true, .drop = 2 },
+		{ "GPU(REASON)", .min = 11 },
+	};
+	static const struct table_column with_progress[] = {
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 6 }, { "USER", .min = 4, .drop = 1 }, { "ST" },
+		{ "TIME", .right = true }, { "DONE", .right = true, .drop = 3 }, { "LEFT", .right = true, .drop = 2 },
+		{ "GPUS", .right = true, .drop = 5 }, { "MEM", .right = true, .drop = 4 }, { "GPU(REASON)", .min = 11 },
+	};
+	return progress ? table_create(with_progress, COUNT_OF(with_progress)) : table_create(plain, COUNT_OF(plain));
+}
+
+struct table *queue_table_create(const struct queue_rows *rows, const json_t *gpus)
+{
+	bool progress = any_progress(rows);
+	struct table *table = begin_table(progress);
+	for (size_t i = 0; i < rows->n; i++)
+		add_row(table, &rows->rows[i], gpus, progress);
+	return table;
+}
+
+void queue_table_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out)
+{
+	struct queue_rows rows = queue_table_rows(tasks);
+	struct table *table = queue_table_create(&rows, gpus);
+	table_print(table, term, out);
+	table_destroy(table);
+	queue_table_clear(&rows);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of tasks of `rad queue` and `rad top`: a line a task, but one for all elements of an array that wait for the same.
+ */
+#ifndef RAD_CLI_QUEUE_TABLE_H
+#define RAD_CLI_QUEUE_TABLE_H
+
+#include "cli/table.h"
+#include "cli/term.h"
+#include "task/task.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* What radd is asked of each task for the table, beside id, name, user and state. */
+#define QUEUE_TABLE_MEMBERS 7
+extern const char *const queue_table_members[QUEUE_TABLE_MEMBERS];
+
+/* A line: one task, or elements of one array in the order of their indices. */
+struct queue_row { json_t **tasks; size_t n; };
+struct queue_rows { json_t **list; size_t n_tasks; struct queue_row *rows; size_t n; };
+
+/* Of task objects in the order of the queue; borrows them. Rows may be put into another order. */
+struct queue_rows queue_table_rows(const json_t *tasks);
+void queue_table_clear(struct queue_rows *r);
+
+/* How many tasks are in each state; the last is for what is none. */
+void queue_table_count(const json_t *tasks, size_t counts[TASK_STATE_COUNT + 1]);
+
+/* `gpus`: that member of the answer to `gpus`. Destroy it with table_destroy. */
+struct table *queue_table_create(const struct queue_rows *rows, const json_t *gpus);
+void queue_table_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ * Tables at the widths of terminals: nothing wider than asked for, and what matters stays.
+ */
+#include "cli/queue_table.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <locale.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct term wide = { .utf8 = true };
+
+static char *printed(const struct table *t, const struct term *term)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	table_print(t, term, out);
+	fclose(out);
+	return text;
+}
+
+/* The columns of the longest line. */
+static unsigned widest(const char *text)
+{
+	unsigned most = 0;
+	scoped_free char *copy = alloc_string(text);
+	for (char *line = strtok(copy, "\n"); line; line = strtok(NULL, "\n")) {
+		unsigned columns = term_columns(line);
+		most = columns > most ? columns : most;
+	}
+	return most;
+}
+
+static struct table *three_columns(void)
+{
+	static const struct table_column columns[] = {
+		{ "ID", .right = true }, { "NAME", .min = 4 }, { "MEM", .right = true, .drop = 1 }, { "WHERE", .drop = 2 },
+	};
+	struct table *t = table_create(columns, COUNT_OF(columns));
+	table_cell(t, STYLE_PLAIN, "12");
+	table_cell(t, STYLE_BAD, "a-long-name");
+	table_cell(t, STYLE_PLAIN, "40.0G");
+	table_cell(t, STYLE_PLAIN, "here");
+	return t;
+}
+
+static void test_all_columns_where_there_is_room(void **state)
+{
+	(void)state;
+	struct table *t = three_columns();
+	scoped_free char *text = printed(t, &wide);
+	assert_string_equal(text, "ID  NAME           MEM  WHERE\n12  a-long-name  40.0G  here\n");
+	table_destroy(t);
+}
+
+static void test_shortened_before_anything_is_left_out(void **state)
+{
+	(void)state;
+	struct table *t = three_columns();
+	scoped_free char *text = printed(t, &(struct term){ .utf8 = true, .width = 24 });
+	assert_string_equal(text, "ID  NAME      MEM  WHERE\n12  a-lon…  40.0G  here\n");
+	table_destroy(t);
+}
+
+static void test_what_matters_least_goes_first(void **state)
+{
+	(void)state;
+	struct table *t = three_columns();
+	scoped_free char *less = printed(t, &(struct term){ .utf8 = true, .width = 15 });
+	scoped_free char *least = printed(t, &(struct term){ .utf8 = true, .width = 10 });
+	assert_string_equal(less, "ID  NAME    MEM\n12  a-l…  40.0G\n");
+	assert_string_equal(least, "ID  NAME\n12  a-lon…\n");
+	table_destroy(t);
+}
+
+static void test_one_line_of_it_is_as_in_the_whole(void **state)
+{
+	(void)state;
+	struct table *t = three_columns();
+	struct term coloured = { .utf8 = true, .colour = true };
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	table_print_one(t, 0, true, &coloured, out);
+	table_print_one(t, 0, false, &coloured, out);
+	fclose(out);
+	assert_string_equal(text, "12  a-long-name  40.0G  here\n12  \033[91ma-long-name\033[0m  40.0G  here\n");
+	free(text);
+	table_destroy(t);
+}
+
+/* ---- the table of tasks ---- */
+
+static json_t *task(const char *id, const char *state, const char *reason, bool progress)
+{
+	return json_pack("{ss, ss, ss, ss, si, si, sf, so, s{si}, s[{s[s]}], ss}", "id", id, "name",
+		"llama-7b-fine-tuning-with-a-long-name", "user", "anna-lena", "state", state, "priority", 0, "gpus_requested", 1, "run_s",
+		93784.0, "progress", progress ? json_pack("{sf, sf}", "percent", 42.0, "left_s", 40000.0) : json_null(), "estimate",
+		"claim_mib", 40000, "attempts", "gpus", "GPU-0", "reason", reason);
+}
+
+static char *queue_at(unsigned width, bool progress)
+{
+	static const char *const why = "NotEnoughMemory";
+	scoped_json *tasks = json_pack("[o, o, o]", task("12", "RUNNING", "", progress), task("13_4", "PENDING", why, false),
+				       task("13_5", "PENDING", why, false));
+	scoped_json *gpus = json_pack("[{ss, si}]", "uuid", "GPU-0", "index", 3);
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	queue_table_print(tasks, gpus, &(struct term){ .utf8 = true, .width = width }, out);
+	fclose(out);
+	return text;
+}
+
+static void test_tasks_at_all_widths(void **state)
+{
+	(void)state;
+	for (unsigned width = 60; width <= 200; width++)
+		for (int progress = 0; progress < 2; progress++) {
+			scoped_free char *text = queue_at(width, progress);
+			if (widest(text) > width)
+				fail_msg("%u columns at %u:\n%s", widest(text), width, text);
+			static const char *const kept[] = { "ID", "NAME", "USER", "ST", "TIME", "GPU(REASON)", "13_[4-5]", " R ", "PD",
+							    "1-02:03:04" };
+			for (size_t i = 0; i < COUNT_OF(kept); i++)
+				if (!strstr(text, kept[i]))
+					fail_msg("no %s at %u:\n%s", kept[i], width, text);
+		}
+}
+
+static void test_wide_enough_shows_all(void **state)
+{
+	(void)state;
+	scoped_free char *text = queue_at(200, true);
+	static const char *const all[] = { "DONE", "LEFT", "GPUS", "MEM", "42%", "11h07m", "39.1G", "(NotEnoughMemory)",
+					   "llama-7b-fine-tuning-with-a-long-name" };
+	for (size_t i = 0; i < COUNT_OF(all); i++)
+		assert_non_null(strstr(text, all[i]));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_columns_where_there_is_room),
+		cmocka_unit_test(test_shortened_before_anything_is_left_out),
+		cmocka_unit_test(test_what_matters_least_goes_first),
+		cmocka_unit_test(test_one_line_of_it_is_as_in_the_whole),
+		cmocka_unit_test(test_tasks_at_all_widths),
+		cmocka_unit_test(test_wide_enough_shows_all),
+	};
+	setlocale(LC_ALL, "C.UTF-8");
+	return cmocka_run_group_tests_name("table", tests, NULL, NULL);
+}

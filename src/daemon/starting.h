@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One attempt on its way from "placed" to a shim that runs: its MPS server comes up, the administrator's prolog ends, a thread
+ * launches it. What is the machine's trouble is told as a delay, after which the caller begins again; what is the task's own
+ * ends it.
+ */
+#ifndef RAD_DAEMON_STARTING_H
+#define RAD_DAEMON_STARTING_H
+
+#include "core/core.h"
+#include "launch/launch.h"
+
+struct device;
+struct hooks;
+struct launching_line;
+struct servers;
+struct starting;
+
+/* What all of them work with; it belongs to others, and outlives them. */
+struct starting_plan {
+	struct core *core;
+	struct launch_home home;
+	const char *socket_path;
+	const struct device *device;
+	struct servers *servers;
+	struct hooks *hooks;
+	struct launching_line *launches;
+};
+
+/* What came of it: one of these for each starting_begin, in it or later, from the loop. The object may be destroyed there, but
+ * in the first. */
+struct starting_ops {
+	void (*waits)(void *ctx);		/* not yet: for its MPS server, which nobody tells: begin again in a moment */
+	void (*started)(void *ctx, struct proc_id shim);
+	void (*over)(void *ctx);		/* a former radd started it, and it has ended */
+	void (*failed)(void *ctx, const char *why);
+	void (*delayed)(void *ctx, const char *why);
+};
+
+/* `plan` and `ops` outlive it. */
+struct starting *starting_create(const struct starting_plan *plan, const struct starting_ops *ops, void *ctx, task_id task);
+/* What is under way goes on, and nobody is told of it. Takes NULL. */
+void starting_destroy(struct starting *s);
+
+/* Begins, or goes on where it waits for its MPS server. A prolog that went well is not run again. */
+void starting_begin(struct starting *s);
+/* Whether it waits for its MPS server. */
+bool starting_waits(const struct starting *s);
+/* Whether its launch is under way, so that its program may begin: what is asked of it has to wait for what comes of that. */
+bool starting_is_launching(const struct starting *s);
+
+/* The variables by which the running task is told of its GPUs, for a process that is there already; environment_free. */
+char **starting_environment(const struct starting_plan *plan, const struct task *t);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Several questions to radd at once, and their answers together.
+ */
+#ifndef RAD_HTTP_GATHER_H
+#define RAD_HTTP_GATHER_H
+
+#include <jansson.h>
+#include <uv.h>
+
+#define GATHER_QUESTIONS 4	/* at most */
+
+struct gather;
+
+/* `replies` in the order of the questions; NULL: that one was not answered. Borrowed. `why`: the first error, or NULL.
+ * Comes once, from the loop. */
+typedef void (*gather_done)(void *ctx, json_t *const replies[], const char *why, double took_s);
+
+/* Takes the references of the requests. */
+struct gather *gather_ask(uv_loop_t *loop, const char *socket, json_t *const requests[], size_t n, unsigned deadline_ms,
+			  gather_done done, void *ctx);
+/* `done` does not come. Takes NULL. */
+void gather_drop(struct gather *g);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT
+ * See live.h.
+ */
+#include "http/live.h"
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/member.h"
+#include "http/gather.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVERY_MS 2000		/* at most so often, */
+#define SHARE 20		/* and so that radd spends no more than one part in 20 of its time on it, */
+#define SELDOM_MS 30000		/* but this often at least */
+#define PROCESSES 20		/* of one GPU */
+
+enum topic { GPUS, QUEUE, TOPICS };
+enum { STATUS, FLEET, USERS, TASKS };	/* what is asked */
+
+struct live {
+	uv_loop_t *loop;
+	const char *socket;
+	void (*changed)(void *ctx);
+	void *ctx;
+	size_t watchers;
+	struct gather *gather;
+	uv_timer_t *timer;		/* closed by the loop */
+	struct topic_text { char *text; unsigned version; } topics[TOPICS];
+	json_t *rows;			/* all of them, with equal ones joined */
+};
+
+/* Rows ------------------------------------------------------------------------------------------------------------------ */
+
+json_t *live_row(const json_t *t)
+{
+	static const char *const keys[] = { "id", "name", "user", "state", "reason", "priority", "gpus_requested", "submit_time",
+					    "start_time", "end_time" };
+	const json_t *a = member_last_attempt(t), *p = json_object_get(t, "progress");
+	json_t *row = json_object();
+	for (size_t i = 0; i < COUNT_OF(keys); i++)
+		if (json_object_get(t, keys[i]))
+			json_object_set(row, keys[i], json_object_get(t, keys[i]));
+	json_object_set_new(row, "claim_mib", json_round3(member_number(json_object_get(t, "estimate"), "claim_mib")));
+	json_object_set_new(row, "peak_mib", json_round3(member_number(a, "peak_mib")));
+	json_object_set_new(row, "percent", json_round3(floor(member_number(p, "percent"))));
+	json_object_set_new(row, "left_s", json_round3(member_number(p, "left_s")));
+	if (a)
+		json_object_set(row, "gpus", json_object_get(a, "gpus"));
+	return row;
+}
+
+static task_id id_of(const json_t *t)
+{
+	task_id id = 0;
+	task_id_parse(member_text(t, "id"), &id, NULL);
+	return id;
+}
+
+/* Waiting elements of one array, next to each other for the same reason, are one row. */
+static bool joins(const json_t *row, const json_t *t)
+{
+	static const char *const same[] = { "state", "reason", "name", "user" };
+	enum task_state s = member_state(t);
+	bool one = (s == TASK_PENDING || s == TASK_HELD) && TASK_JOB(id_of(row)) == TASK_JOB(id_of(t)) &&
+		   member_int(row, "priority") == member_int(t, "priority");
+	for (size_t i = 0; one && i < COUNT_OF(same); i++)
+		one = !strcmp(member_text(row, same[i]), member_text(t, same[i]));
+	return one;
+}
+
+static json_t *rows_of(const json_t *tasks)
+{
+	json_t *rows = json_array(), *last = NULL, *t;
+	size_t i;
+	json_array_foreach(tasks, i, t) {
+		if (last && joins(last, t)) {
+			json_object_set_new(last, "n", json_integer(member_int(last, "n") + 1));
+			continue;
+		}
+		last = live_row(t);
+		json_object_set_new(last, "n", json_integer(1));
+		json_array_append_new(rows, last);
+	}
+	return rows;
+}
+
+static bool holds(const json_t *row, const char *word)
+{
+	static const char *const keys[] = { "id", "name", "user", "state", "reason" };
+	for (size_t i = 0; i < COUNT_OF(keys); i++)
+		if (strcasestr(member_text(row, keys[i]), word))
+			return true;
+	return false;
+}
+
+/* The first rows of those that hold the word (NULL: all), and how many tasks are in the others. */
+static json_t *bounded(const json_t *rows, const char *word)
+{
+	json_t *shown = json_array(), *row;
+	size_t i, room[2] = { LIVE_WAITING, LIVE_RUNNING };
+	json_int_t more = 0;
+	json_array_foreach(rows, i, row) {
+		size_t *left = &room[member_state(row) == TASK_RUNNING];
+		if (word && !holds(row, word))
+			continue;
+		if (*left)
+			json_array_append(shown, row);
+		else
+			more += member_int(row, "n");
+		*left -= *left > 0;
+	}
+	return json_pack("{so, sI}", "rows", shown, "more", more);
+}
+
+json_t *live_find(const struct live *l, const char *word)
+{
+	return l->rows ? bounded(l->rows, word) : NULL;
+}
+
+/* GPUs ------------------------------------------------------------------------------------------------------------------ */
+
+void live_strip(json_t *processes)
+{
+	size_t i;
+	json_t *p;
+	json_array_foreach(processes, i, p)
+		json_object_del(p, "command");
+}
+
+/* Those that are no task's; tasks are shown by name. */
+static json_t *foreign_of(const json_t *processes)
+{
+	json_t *list = json_array(), *p;
+	size_t i;
+	json_array_foreach(processes, i, p)
+		if (!*member_text(p, "task") && json_array_size(list) < PROCESSES)
+			json_array_append(list, p);
+	live_strip(list);
+	return list;
+}
+
+static json_t *gpus_of(const json_t *answer)
+{
+	json_t *list = json_array(), *g;
+	size_t i;
+	json_array_foreach(json_object_get(answer, "gpus"), i, g) {
+		json_t *copy = json_copy(g);
+		json_object_set_new(copy, "foreign", foreign_of(json_object_get(g, "processes")));
+		json_object_del(copy, "processes");
+		json_object_del(copy, "claims");
+		json_array_append_new(list, copy);
+	}
+	return list;
+}
+
+/* What is told ---------------------------------------------------------------------------------------------------------- */
+
+/* Takes the reference. */
+static bool publish(struct live *l, enum topic which, json_t *what)
+{
+	struct topic_text *t = &l->topics[which];
+	char *text = json_to_text(what);
+	json_decref(what);
+	bool same = t->text && !strcmp(t->text, text);
+	free(same ? text : t->text);
+	if (same)
+		return false;
+	t->text = text;
+	t->version++;
+	return true;
+}
+
+static json_t *or_null(json_t *v)
+{
+	return v ? json_incref(v) : json_null();
+}
+
+static bool publish_gpus(struct live *l, json_t *const replies[], const char *why)
+{
+	char host[256] = "";
+	gethostname(host, sizeof host - 1);
+	bool up = replies[STATUS] && replies[FLEET];
+	return publish(l, GPUS, json_pack("{ss, sb, so, so, so, so, so}", "host", host, "up", up,
+		"why", json_text_or_null(up ? NULL : why), "version", or_null(json_object_get(replies[STATUS], "version")),
+		"tasks", or_null(json_object_get(replies[STATUS], "tasks")),
+		"troubles", or_null(json_object_get(replies[STATUS], "troubles")), "gpus", up ? gpus_of(replies[FLEET]) : json_null()));
+}
+
+static bool publish_queue(struct live *l, json_t *const replies[])
+{
+	if (!replies[TASKS])
+		return false;
+	json_decref(l->rows);
+	l->rows = rows_of(json_object_get(replies[TASKS], "tasks"));
+	json_t *shown = bounded(l->rows, NULL);
+	json_object_set_new(shown, "truncated", or_null(json_object_get(replies[TASKS], "truncated")));
+	json_object_set_new(shown, "users", or_null(json_object_get(replies[USERS], "users")));
+	json_object_set_new(shown, "fair", or_null(json_object_get(replies[USERS], "fair")));
+	return publish(l, QUEUE, shown);
+}
+
+bool live_fill(struct live *l, unsigned seen[2], struct buf *out)
+{
+	static const char *const names[] = { [GPUS] = "gpus", [QUEUE] = "queue" };
+	size_t before = out->len;
+	for (unsigned i = 0; i < TOPICS; i++) {
+		const struct topic_text *t = &l->topics[i];
+		if (!t->text || seen[i] == t->version)
+			continue;
+		seen[i] = t->version;
+		buf_printf(out, "event: %s\ndata: ", names[i]);
+		buf_add_text(out, t->text);	/* JSON of ours has no line in it */
+		buf_add_text(out, "\n\n");
+	}
+	return out->len > before;
+}
+
+/* Asking ---------------------------------------------------------------------------------------------------------------- */
+
+static void ask(struct live *l);
+
+static void on_timer(uv_timer_t *t)
+{
+	ask(t->data);
+}
+
+static void on_gathered(void *ctx, json_t *const replies[], const char *why, double took_s)
+{
+	struct live *l = ctx;
+	double next_ms = took_s * 1000 * SHARE;
+	l->gather = NULL;
+	bool news = publish_gpus(l, replies, why);
+	if (publish_queue(l, replies) || news)
+		l->changed(l->ctx);
+	next_ms = next_ms < EVERY_MS ? EVERY_MS : next_ms > SELDOM_MS ? SELDOM_MS : next_ms;
+	uv_timer_start(l->timer, on_timer, (uint64_t)next_ms, 0);
+}
+
+static void ask(struct live *l)
+{
+	if (l->gather || !l->watchers)
+		return;
+	json_t *requests[] = { [STATUS] = wire_request("status"), [FLEET] = wire_request("gpus"), [USERS] = wire_request("users"),
+			       [TASKS] = wire_request("list") };
+	json_object_set_new(requests[TASKS], "members", json_pack("[s, s, s, s, s, s, s, s, s, s, s, s]", "id", "name", "user",
+		"state", "reason", "priority", "gpus_requested", "submit_time", "start_time", "estimate", "attempts", "progress"));
+	l->gather = gather_ask(l->loop, l->socket, requests, COUNT_OF(requests), LIVE_DEADLINE_MS, on_gathered, l);
+}
+
+void live_watch(struct live *l, size_t n)
+{
+	bool first = !l->watchers && n;
+	l->watchers = n;
+	if (first && !uv_is_active((uv_handle_t *)l->timer))
+		ask(l);
+}
+
+struct live *live_create(uv_loop_t *loop, const char *socket, void (*changed)(void *ctx), void *ctx)
+{
+	struct live *l = alloc_zero(sizeof *l);
+	l->loop = loop;
+	l->socket = socket;
+	l->changed = changed;
+	l->ctx = ctx;
+	l->timer = alloc_zero(sizeof *l->timer);
+	uv_timer_init(loop, l->timer);
+	l->timer->data = l;
+	return l;
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+	free(h);
+}
+
+void live_destroy(struct live *l)
+{
+	if (!l)
+		return;
+	gather_drop(l->gather);
+	uv_close((uv_handle_t *)l->timer, on_timer_closed);
+	for (unsigned i = 0; i < TOPICS; i++)
+		free(l->topics[i].text);
+	json_decref(l->rows);
+	free(l);
+}

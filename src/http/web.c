@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT
+ * See web.h.
+ */
+#include "http/web.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/event_text.h"
+#include "cli/member.h"
+#include "http/gather.h"
+#include "http/live.h"
+#include "submit/wire.h"
+
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TASK_MS 5000
+#define HISTORY_MS 30000	/* it is read from the store */
+#define HISTORY_FRESH_MS 20000
+#define HISTORY_TASKS 500
+#define HISTORY_NEVER_RAN 50
+#define SHORTEST 4
+#define EVENTS 200		/* of a task, the last ones */
+#define QUESTIONS 32		/* under way at a time */
+
+static const int spans_h[] = { 1, 24, 168 };
+
+struct inquiry {
+	struct web *web;
+	struct serve_call *call;	/* NULL: the slot is free */
+	struct gather *gather;
+	size_t span;			/* of a history, */
+	int shorter;			/* of which the tasks are asked for one part in 8 to that power, */
+	json_t *users, *series;		/* and the answers to the rest */
+};
+
+struct web {
+	uv_loop_t *loop;
+	const char *socket;
+	struct live *live;
+	struct serve *serve;
+	struct inquiry questions[QUESTIONS];
+	struct span { char *text; uint64_t until_ms; } spans[COUNT_OF(spans_h)];
+};
+
+/* Answers --------------------------------------------------------------------------------------------------------------- */
+
+static void answer_json(struct serve_call *call, json_t *o)
+{
+	scoped_free char *text = json_to_text(o);
+	json_decref(o);
+	serve_answer(call, MHD_HTTP_OK, "application/json", text, strlen(text));
+}
+
+static struct inquiry *inquiry_begin(struct web *w, struct serve_call *call)
+{
+	for (size_t i = 0; i < QUESTIONS; i++)
+		if (!w->questions[i].call) {
+			w->questions[i] = (struct inquiry){ .web = w, .call = call };
+			return &w->questions[i];
+		}
+	serve_fail(call, MHD_HTTP_SERVICE_UNAVAILABLE, "too many questions at once: try again");
+	return NULL;
+}
+
+static struct serve_call *inquiry_end(struct inquiry *q)
+{
+	struct serve_call *call = q->call;
+	json_decref(q->users);
+	json_decref(q->series);
+	*q = (struct inquiry){ .web = q->web };
+	return call;
+}
+
+/* One task -------------------------------------------------------------------------------------------------------------- */
+
+/* The last ones of a long log, in words. */
+static json_t *last_events(json_t *reply, const json_t *gpus)
+{
+	const json_t *events = json_object_get(reply, "events");
+	size_t n = json_array_size(events);
+	json_t *list = json_array();
+	for (size_t i = n > EVENTS ? n - EVENTS : 0; i < n; i++) {
+		const json_t *e = json_array_get(events, i);
+		scoped_free char *said = event_text(e, json_object_get(gpus, "gpus"));
+		json_array_append_new(list, json_pack("{sO?, sO?, ss?}", "time", json_object_get(e, "time"), "event",
+						      json_object_get(e, "event"), "text", said));
+	}
+	return list;
+}
+
+static void on_task_told(void *ctx, json_t *const replies[], const char *why, double took_s)
+{
+	struct inquiry *q = ctx;
+	struct serve_call *call = inquiry_end(q);
+	json_t *task = json_array_get(json_object_get(replies[0], "tasks"), 0), *reason = replies[1], *g;
+	size_t i;
+	(void)took_s;
+	if (!task) {
+		serve_fail(call, replies[0] ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_GATEWAY, why ? why : "there is no such task");
+		return;
+	}
+	json_array_foreach(json_object_get(reason, "gpus"), i, g)
+		live_strip(json_object_get(g, "foreign"));
+	answer_json(call, json_pack("{sO, so, so}", "task", task, "why", reason ? json_incref(reason) : json_null(), "events",
+				    last_events(replies[2], replies[3])));
+}
+
+static void on_task(void *ctx, struct serve_call *call)
+{
+	static const char *const ops[] = { "show", "why", "events", "gpus" };
+	struct web *w = ctx;
+	const char *id = serve_query(call, "id");
+	json_t *requests[COUNT_OF(ops)];
+	task_id parsed;
+	if (!id || task_id_parse(id, &parsed, NULL)) {
+		serve_fail(call, MHD_HTTP_BAD_REQUEST, "?id= wants a task's id, such as 12 or 12_3");
+		return;
+	}
+	struct inquiry *q = inquiry_begin(w, call);
+	for (size_t i = 0; q && i < COUNT_OF(ops); i++) {
+		requests[i] = wire_request(ops[i]);
+		json_object_set_new(requests[i], "id", json_string(id));
+	}
+	if (q)
+		q->gather = gather_ask(w->loop, w->socket, requests, COUNT_OF(ops), TASK_MS, on_task_told, q);
+}
+
+/* History --------------------------------------------------------------------------------------------------------------- */
+
+static json_t *history_row(const json_t *t)
+{
+	static const char *const wanted[] = { "start", "end", "gpus", "verdict", "evidence", "peak_mib" };
+	json_t *row = live_row(t), *attempts = json_array(), *a;
+	size_t k;
+	json_array_foreach(json_object_get(t, "attempts"), k, a) {
+		json_t *one = json_object();
+		for (size_t i = 0; i < COUNT_OF(wanted); i++)
+			if (json_object_get(a, wanted[i]))
+				json_object_set(one, wanted[i], json_object_get(a, wanted[i]));
+		json_array_append_new(attempts, one);
+	}
+	json_object_set_new(row, "attempts", attempts);
+	return row;
+}
+
+/* The last ones; of those that never ran (a large array that was cancelled) fewer, so that they do not crowd out the others. */
+static json_t *history_tasks(const json_t *answer)
+{
+	const json_t *tasks = json_object_get(answer, "tasks");
+	size_t room[2] = { HISTORY_NEVER_RAN, HISTORY_TASKS };
+	json_t *list = json_array();
+	json_int_t left_out = 0;
+	for (size_t i = json_array_size(tasks); i-- > 0;) {
+		const json_t *t = json_array_get(tasks, i);
+		size_t *left = &room[json_array_size(json_object_get(t, "attempts")) > 0];
+		left_out += !*left;
+		if (*left)
+			json_array_append_new(list, history_row(t));
+		*left -= *left > 0;
+	}
+	return json_pack("{so, sI}", "tasks", list, "left_out", left_out);
+}
+
+static json_t *or_null(json_t *v)
+{
+	return v ? json_incref(v) : json_null();
+}
+
+static json_t *span_request(const char *op, const char *by, const struct inquiry *q)
+{
+	json_t *request = wire_request(op);
+	int64_t now = clock_wall_ms();
+	json_object_set_new(request, "from_ms", json_integer(now - (INT64_C(3600000) * spans_h[q->span] >> 3 * q->shorter)));
+	json_object_set_new(request, "to_ms", json_integer(now));
+	json_object_set_new(request, "uid", json_integer(-1));
+	if (by)
+		json_object_set_new(request, "by", json_string(by));
+	return request;
+}
+
+static void history_tell(struct inquiry *q, json_t *accounts)
+{
+	struct web *w = q->web;
+	struct span *span = &w->spans[q->span];
+	scoped_json *o = history_tasks(accounts);
+	json_object_set_new(o, "hours", json_integer(spans_h[q->span]));
+	json_object_set_new(o, "now_ms", json_integer(clock_wall_ms()));
+	json_object_set_new(o, "shorter", json_boolean(q->shorter || json_is_true(json_object_get(accounts, "truncated"))));
+	json_object_set_new(o, "users", or_null(json_object_get(q->users, "groups")));
+	json_object_set_new(o, "gpus", or_null(json_object_get(q->series, "gpus")));
+	json_object_set_new(o, "series", or_null(json_object_get(q->series, "series")));
+	free(span->text);
+	span->text = json_to_text(o);
+	span->until_ms = uv_now(w->loop) + HISTORY_FRESH_MS;
+	serve_answer(inquiry_end(q), MHD_HTTP_OK, "application/json", span->text, strlen(span->text));
+}
+
+/* radd tells so many tasks at most, the oldest ones: of a span with more, the last part is asked for. */
+static void on_history_told(void *ctx, json_t *const replies[], const char *why, double took_s)
+{
+	struct inquiry *q = ctx;
+	bool first = !q->users;
+	(void)took_s;
+	q->gather = NULL;
+	if (!replies[0] || (first && (!replies[1] || !replies[2]))) {
+		serve_fail(inquiry_end(q), MHD_HTTP_BAD_GATEWAY, why ? why : "radd did not answer");
+		return;
+	}
+	if (first) {
+		q->users = json_incref(replies[1]);
+		q->series = json_incref(replies[2]);
+	}
+	if (!json_is_true(json_object_get(replies[0], "truncated")) || q->shorter == SHORTEST) {
+		history_tell(q, replies[0]);
+		return;
+	}
+	q->shorter++;
+	json_t *again = span_request("acct", NULL, q);
+	q->gather = gather_ask(q->web->loop, q->web->socket, &again, 1, HISTORY_MS, on_history_told, q);
+}
+
+static void on_history(void *ctx, struct serve_call *call)
+{
+	struct web *w = ctx;
+	const char *hours = serve_query(call, "hours");
+	size_t span = 0;
+	while (span < COUNT_OF(spans_h) && (!hours || atoi(hours) != spans_h[span]))
+		span++;
+	if (span == COUNT_OF(spans_h)) {
+		serve_fail(call, MHD_HTTP_BAD_REQUEST, "?hours= is 1, 24 or 168");
+		return;
+	}
+	if (w->spans[span].text && uv_now(w->loop) < w->spans[span].until_ms) {
+		serve_answer(call, MHD_HTTP_OK, "application/json", w->spans[span].text, strlen(w->spans[span].text));
+		return;
+	}
+	struct inquiry *q = inquiry_begin(w, call);
+	if (!q)
+		return;
+	q->span = span;
+	json_t *requests[] = { span_request("acct", NULL, q), span_request("acct", "user", q), span_request("series", NULL, q) };
+	q->gather = gather_ask(w->loop, w->socket, requests, COUNT_OF(requests), HISTORY_MS, on_history_told, q);
+}
+
+/* The queue ------------------------------------------------------------------------------------------------------------- */
+
+static void on_find(void *ctx, struct serve_call *call)
+{
+	struct web *w = ctx;
+	const char *word = serve_query(call, "q");
+	json_t *found = live_find(w->live, word ? word : "");
+	if (found)
+		answer_json(call, found);
+	else
+		serve_fail(call, MHD_HTTP_SERVICE_UNAVAILABLE, "the queue has not been read yet");
+}
+
+static void on_events(void *ctx, struct serve_call *call)
+{
+	(void)ctx;
+	serve_stream(call);
+}
+
+bool web_fill(void *ctx, unsigned seen[SERVE_TOPICS], struct buf *out)
+{
+	return live_fill(((struct web *)ctx)->live, seen, out);
+}
+
+void web_streams(void *ctx, size_t n)
+{
+	live_watch(((struct web *)ctx)->live, n);
+}
+
+static void on_changed(void *ctx)
+{
+	struct web *w = ctx;
+	if (w->serve)
+		serve_wake(w->serve);
+}
+
+/* The page -------------------------------------------------------------------------------------------------------------- */
+
+static void on_page(void *ctx, struct serve_call *call)
+{
+	static const char text[] =
+#include "http/web.html.inc"
+	;
+	(void)ctx;
+	serve_answer(call, MHD_HTTP_OK, "text/html; charset=utf-8", text, strlen(text));
+}
+
+static void on_style(void *ctx, struct serve_call *call)
+{
+	static const char text[] =
+#include "http/report.css.inc"
+#include "http/web.css.inc"
+	;
+	(void)ctx;
+	serve_answer(call, MHD_HTTP_OK, "text/css; charset=utf-8", text, strlen(text));
+}
+
+static void on_script(void *ctx, struct serve_call *call)
+{
+	static const char text[] =
+#include "http/web.js.inc"
+	;
+	(void)ctx;
+	serve_answer(call, MHD_HTTP_OK, "text/javascript; charset=utf-8", text, strlen(text));
+}
+
+/* What stands in the page itself is nobody's secret; what it asks for is. */
+const struct serve_route web_routes[] = {
+	{ "/", .run = on_page }, { "/web.css", .run = on_style }, { "/web.js", .run = on_script },
+	{ "/api/events", true, on_events }, { "/api/task", true, on_task }, { "/api/find", true, on_find },
+	{ "/api/history", true, on_history }, { 0 },
+};
+
+/* Life ------------------------------------------------------------------------------------------------------------------ */
+
+struct web *web_create(uv_loop_t *loop, const char *socket)
+{
+	struct web *w = alloc_zero(sizeof *w);
+	w->loop = loop;
+	w->socket = socket;
+	w->live = live_create(loop, socket, on_changed, w);
+	return w;
+}
+
+void web_serve(struct web *w, struct serve *s)
+{
+	w->serve = s;
+	for (size_t i = 0; !s && i < QUESTIONS; i++) {
+		struct inquiry *q = &w->questions[i];
+		if (!q->call)
+			continue;
+		gather_drop(q->gather);
+		serve_fail(inquiry_end(q), MHD_HTTP_SERVICE_UNAVAILABLE, "rad web is ending");
+	}
+}
+
+void web_destroy(struct web *w)
+{
+	live_destroy(w->live);
+	for (size_t i = 0; i < COUNT_OF(w->spans); i++)
+		free(w->spans[i].text);
+	free(w);
+}

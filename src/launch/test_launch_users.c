@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT
+ * Launches as their users: conda environments and BASH_ENV, processes that are there already, other users' rights, cgroups.
+ */
+#include "launch/test_launch.h"
+
+static const char fake_conda[] =
+	"#!/bin/sh\n"
+	"[ \"$1\" = shell.bash ] || exit 1\n"
+	"echo 'conda() { export ACTIVE=\"$1 $2\"; [ \"$2\" != missing ]; }'\n";
+
+static void add_conda(struct bench *b)
+{
+	scoped_free char *folder = alloc_printf("%s/miniconda3/bin", b->dir);
+	scoped_free char *path = alloc_printf("%s/conda", folder);
+	assert_int_equal(io_make_dirs(folder, 0755, NULL), 0);
+	assert_int_equal(io_replace_file(path, fake_conda, sizeof fake_conda - 1, 0755, NULL), 0);
+	scoped_free char *home = alloc_printf("HOME=%s", b->dir);
+	set_words(&b->task->spec->environ, words("PATH=/usr/bin:/bin", home, NULL));
+}
+
+static void test_conda_in_script(void **state)
+{
+	struct bench *b = *state;
+	add_conda(b);
+	set_script(b, "conda activate vision\necho \"$ACTIVE ${BASH_ENV-unset}\"\nno-such-program\n");
+	assert_int_equal(run(b).exit_code, 127);
+	assert_log_has(b, "activate vision unset\n");
+	assert_log_has(b, "line 3: no-such-program");
+}
+
+static void test_conda_env_for_command(void **state)
+{
+	struct bench *b = *state;
+	add_conda(b);
+	set_text(&b->task->spec->conda_env, "it's");
+	set_words(&b->task->spec->argv, words("bash", "-c", "echo \"$ACTIVE:$0\"; exit 3", "a  b", NULL));
+	assert_int_equal(run(b).exit_code, 3);
+	assert_log(b, "activate it's:a  b\n");
+}
+
+static void test_conda_env_missing(void **state)
+{
+	struct bench *b = *state;
+	add_conda(b);
+	set_text(&b->task->spec->conda_env, "missing");
+	set_script(b, "echo ran\n");
+	assert_int_equal(run(b).exit_code, 127);
+	assert_log(b, "rad: env: 'conda activate' failed\n");
+}
+
+static void test_conda_not_found(void **state)
+{
+	struct bench *b = *state;
+	if (!access("/opt/conda/bin/conda", X_OK) || !access("/opt/miniconda3/bin/conda", X_OK) ||
+	    !access("/usr/bin/conda", X_OK))
+		skip();
+	set_script(b, "conda activate vision\necho ran\n");
+	assert_int_equal(run(b).exit_code, 127);
+	assert_log(b, "rad: conda: not found in CONDA_EXE, PATH, the home folder or /opt: set CONDA_EXE\n");
+}
+
+static void test_users_bash_env(void **state)
+{
+	struct bench *b = *state;
+	add_conda(b);
+	scoped_free char *rc = alloc_printf("%s/rc", b->dir);
+	scoped_free char *var = alloc_printf("BASH_ENV=%s", rc);
+	scoped_free char *home = alloc_printf("HOME=%s", b->dir);
+	assert_int_equal(io_replace_file(rc, "from_rc=1\n", 10, 0644, NULL), 0);
+	set_words(&b->task->spec->environ, words("PATH=/usr/bin:/bin", home, var, NULL));
+	set_script(b, "conda activate x\necho \"$from_rc\"\nbash -c 'echo $from_rc'\n");
+	assert_int_equal(run(b).exit_code, 0);
+	assert_log(b, "1\n1\n");
+}
+
+/* As root: the task is the user, wholly and for good. */
+static pid_t start_sleep(void)
+{
+	pid_t pid = fork();
+	if (!pid) {
+		execlp("sleep", "sleep", "100", NULL);
+		_exit(1);
+	}
+	assert_true(pid > 1);
+	return pid;
+}
+
+/* A process that was there: found by pid and start time alone, signalled, and its end known without a word of how. */
+static void test_adopted(void **state)
+{
+	struct bench *b = *state;
+	struct exit_report r = { 0 };
+	struct proc_id process = { .pid = start_sleep() }, found;
+	bool claimed;
+	assert_int_equal(proc_stat(process.pid, &process.start_ticks, NULL), 0);
+	assert_int_equal(adopted_check(process, getuid(), NULL), 0);
+	b->task->spec->process_pid = process.pid;
+	b->task->spec->process_ticks = process.start_ticks;
+	/* It has not been told that it has its place: to be begun again. */
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 0);
+	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
+	assert_false(claimed || r.have_record);
+	b->task->attempts[0].shim = process;
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 1);
+	assert_int_equal(found.pid, process.pid);
+	/* Only who is its user's alone, and was there then. */
+	b->task->spec->uid = getuid() + 1;
+	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 0);
+	b->task->spec->uid = getuid();
+	b->task->spec->process_ticks++;
+	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 0);
+	b->task->spec->process_ticks--;
+	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 1);
+	assert_int_equal(waitpid(process.pid, NULL, 0), process.pid);
+	assert_int_equal(launch_adopt(&b->request.home, b->task, &found, NULL), 0);
+	assert_int_equal(launch_result(&b->request.home, b->task, &claimed, &r, NULL), 0);
+	assert_true(claimed && r.have_record && r.unseen);
+	assert_int_equal(launch_signal(&b->request.home, b->task, SIGKILL), 0);
+}
+
+static void on_usr1(int signal)
+{
+	(void)signal;
+}
+
+/* A child that handles SIGUSR1, below a process that does not; 0 is written when it does. */
+static pid_t start_listener(int ready_fd)
+{
+	pid_t pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!fork()) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		signal(SIGUSR1, on_usr1);
+		if (write(ready_fd, "", 1) == 1)
+			for (;;)
+				pause();
+	}
+	for (;;)
+		pause();
+}
+
+/* Asked to make place is only who is its user's alone, as with any other signal. */
+static void test_adopted_asked(void **state)
+{
+	struct bench *b = *state;
+	int ready[2];
+	char byte;
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	struct proc_id process = { .pid = start_listener(ready[1]) };
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	assert_int_equal(proc_stat(process.pid, &process.start_ticks, NULL), 0);
+	b->task->spec->process_pid = process.pid;
+	b->task->spec->process_ticks = process.start_ticks;
+	b->task->attempts[0].shim = process;
+	b->task->spec->uid = getuid() + 1;
+	assert_int_equal(launch_ask(&b->request.home, b->task, SIGUSR1), 0);
+	b->task->spec->uid = getuid();
+	assert_int_equal(launch_ask(&b->request.home, b->task, SIGUSR1), 1);
+	assert_int_equal(launch_ask(&b->request.home, b->task, SIGUSR2), 0);
+	kill(process.pid, SIGKILL);
+	assert_int_equal(waitpid(process.pid, NULL, 0), process.pid);
+}
+
+static void test_adopted_by_others(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct proc_id self = { .pid = getpid() }, child = { .pid = start_sleep() };
+	assert_int_equal(proc_stat(self.pid, &self.start_ticks, NULL), 0);
+	assert_int_equal(proc_stat(child.pid, &child.start_ticks, NULL), 0);
+	assert_int_equal(adopted_check(child, getuid() + 1, &err), -1);
+	assert_int_equal(err.code, ERR_DENIED);
+	assert_int_equal(adopted_check(self, getuid(), &err), -1);	/* "radd" itself */
+	assert_int_equal(err.code, ERR_INVALID);
+	child.start_ticks++;
+	assert_int_equal(adopted_check(child, getuid(), &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_int_equal(adopted_check((struct proc_id){ INT32_MAX, 1 }, getuid(), &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	kill(child.pid, SIGKILL);
+	waitpid(child.pid, NULL, 0);
+}
+
+static void test_drops_root(void **state)
+{
+	struct bench *b = *state;
+	if (geteuid())
+		skip();
+	assert_int_equal(chown(b->dir, NOBODY, NOBODY), 0);
+	b->task->spec->uid = b->task->spec->gid = NOBODY;
+	set_script(b, "grep -E '^(Uid|Gid|Groups|CapEff|CapPrm|CapAmb)' /proc/self/status\n"
+		      "if cat attempts/12.1/request; then echo leaked; fi 2>/dev/null\n"
+		      "if ls /proc/$PPID/fd; then echo leaked; fi 2>/dev/null\n");
+	struct exit_report r = run(b);
+	assert_int_equal(r.exit_code, 0);
+	assert_log(b, "Uid:\t65534\t65534\t65534\t65534\nGid:\t65534\t65534\t65534\t65534\nGroups:\t65534 \n"
+		      "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapAmb:\t0000000000000000\n");
+	scoped_free char *log = alloc_printf("%s/log", b->dir);
+	struct stat st;
+	assert_int_equal(stat(log, &st), 0);
+	assert_int_equal(st.st_uid, NOBODY);
+	assert_int_equal(st.st_gid, NOBODY);
+}
+
+static void test_output_needs_the_users_rights(void **state)
+{
+	struct bench *b = *state;
+	if (geteuid())
+		skip();
+	b->task->spec->uid = b->task->spec->gid = NOBODY;	/* b->dir belongs to root */
+	set_script(b, "true\n");
+	assert_never_began(b, "output log: Permission denied");
+}
+
+static void test_other_users_need_root(void **state)
+{
+	struct bench *b = *state;
+	if (!geteuid())
+		assert_int_equal(chown(b->dir, NOBODY, NOBODY), 0);
+	set_script(b, "true\n");
+	pid_t daemon = fork();
+	if (!daemon) {
+		if (!geteuid() && (setgid(NOBODY) || setuid(NOBODY)))
+			_exit(1);
+		b->task->spec->uid = getuid() - 1;
+		assert_never_began(b, "cannot start tasks of uid");
+		_exit(42);
+	}
+	int status;
+	assert_int_equal(waitpid(daemon, &status, 0), daemon);
+	assert_int_equal(WEXITSTATUS(status), 42);
+}
+
+/* Where cgroups may be made, the task is in its own; the shim is not, and it is removed in the end. */
+static void test_cgroup(void **state)
+{
+	struct bench *b = *state;
+	struct cgroup probe;
+	cgroup_create(&probe, "rad-probe");
+	if (!probe.path[0])
+		skip();
+	rmdir(probe.path);
+	if (!geteuid()) {
+		assert_int_equal(chown(b->dir, NOBODY, NOBODY), 0);
+		b->task->spec->uid = b->task->spec->gid = NOBODY;
+	}
+	set_script(b, "grep -q '/rad-12.1-' /proc/self/cgroup\n! grep -q '/rad-12.1-' /proc/$PPID/cgroup\n"
+		      "echo > ready\nsleep 1000\n");
+	start(b);
+	wait_line(b, "ready");
+	struct family f;
+	family_of(b->shim, "12.1", &f);
+	assert_string_not_equal(f.cgroup, "");
+	scoped_free pid_t *pids = NULL;
+	assert_true(cgroup_members(f.cgroup, &pids) >= 1);
+	assert_true(cgroup_holds(f.cgroup, pids[0]));
+	assert_false(cgroup_holds(f.cgroup, getpid()));
+	launch_signal(&b->request.home, b->task, SIGKILL);
+	assert_int_equal(result(b).signal, SIGKILL);
+	scoped_free char *folder = launch_folder(&b->request.home, b->task);
+	launch_forget(folder);
+	assert_int_equal(access(f.cgroup, F_OK), -1);
+}
+
+int main(void)
+{
+	find_shim();
+	const struct CMUnitTest tests[] = {
+		T(test_conda_in_script), T(test_conda_env_for_command), T(test_conda_env_missing),
+		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked),
+		T(test_adopted_by_others), T(test_drops_root), T(test_output_needs_the_users_rights),
+		T(test_other_users_need_root), T(test_cgroup),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

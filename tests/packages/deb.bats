@@ -1,0 +1,123 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The .deb on a bare machine: installed, upgraded over a daemon with tasks, removed, purged. Its scripts really run.
+
+load ../helpers.bash
+load machine.bash
+
+setup_file()
+{
+	need_machine dpkg-deb
+	make_machine
+	make_packages deb
+	files >"$WORLD/before"
+}
+
+setup() { at_machine; }
+
+teardown() { [ -z "${BATS_ERROR_STATUS:-}" ] || tail -n 40 "$ROOT"/run/systemctl/*log 2>/dev/null; }
+
+teardown_file() { end_machine; }
+
+package() { in_space dpkg --root="$ROOT" --log=/dev/null --force-confold --force-unsafe-io "$@"; }
+
+install_old() { package -i "$PACKAGES"/*.deb; }
+
+install_new() { package -i "$NEWER"/*.deb; }
+
+@test "made twice, it is the same, byte by byte" {
+	cmp "$PACKAGES"/*.deb "$AGAIN"/*.deb
+}
+
+@test "into an image that is being made: nothing is started, radd is enabled for the first boot" {
+	install_old
+	[ ! -e "$ROOT/run/systemctl/radd.service" ]
+	[ -L "$ROOT/etc/systemd/system/multi-user.target.wants/radd.service" ]
+	on rad --help >/dev/null
+	on radd --check-config >/dev/null
+	[ -s "$ROOT/usr/share/man/man1/rad-submit.1.gz" ]
+	[ -s "$ROOT/usr/share/bash-completion/completions/rad" ]
+	[ -s "$ROOT/usr/share/zsh/vendor-completions/_rad" ]
+	[ -s "$ROOT/usr/share/doc/rad-rm/copyright" ]
+}
+
+@test "purged, it leaves what was there before, byte by byte" {
+	package -P rad-rm
+	rm -rf "$ROOT/run/systemctl"
+	files >"$WORLD/after"
+	diff "$WORLD/before" "$WORLD/after"
+}
+
+@test "where policy-rc.d forbids it, nothing is started" {
+	boot
+	printf '#!/bin/sh\nexit 101\n' >"$ROOT/usr/sbin/policy-rc.d"
+	chmod +x "$ROOT/usr/sbin/policy-rc.d"
+	install_old
+	[ ! -e "$ROOT/run/systemctl/radd.service" ]
+	rm "$ROOT/usr/sbin/policy-rc.d"
+	package -P rad-rm
+}
+
+@test "on a machine that runs: started, and everybody may submit" {
+	local id
+	boot
+	files >"$WORLD/before"
+	install_old
+	wait_for 10 on rad gpus
+	id=$(as_nobody rad submit --parsable --gpu-mem 1G rad simtask --mem 1G --seconds 0.5)
+	wait_for 15 ended "$id" COMPLETED
+}
+
+@test "the example of settings is one that radd reads, line by line" {
+	sed 's/^#\([a-z]\)/\1/' "$ROOT/usr/share/doc/rad-rm/rad.conf.example" >"$ROOT/tmp/all.conf"
+	[ "$(grep -c '^[a-z_]*: ' "$ROOT/tmp/all.conf")" -ge 40 ]
+	on radd --check-config --config /tmp/all.conf
+	rm "$ROOT/tmp/all.conf"
+}
+
+@test "upgraded over running tasks: they go on, radd is the new one, settings are kept" {
+	upgrade_over_running_tasks
+}
+
+@test "upgraded with a mistake in the settings: told, and the running daemon goes on" {
+	upgrade_with_bad_settings
+}
+
+@test "what was installed by hand and goes before it is told" {
+	mkdir -p "$ROOT/usr/local/bin"
+	touch "$ROOT/usr/local/bin/rad"
+	run install_new
+	rm -r "$ROOT/usr/local"
+	[[ "$output" == *"/usr/local/bin/rad goes before"* ]]
+}
+
+@test "removed under a running task: that goes on, and is found again; purged with one running, its folder stays" {
+	local id pid
+	wait_for 10 on rad gpus
+	id=$(start_task)
+	wait_for 10 [ -s "$ROOT/tmp/began-$id" ]
+	pid=$(cat "$ROOT/tmp/began-$id")
+	run package -r rad-rm
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"tasks that run go on to their end (1)"* ]]
+	[ ! -e "$ROOT/usr/bin/rad" ]
+	[ -e "$ROOT/etc/rad/rad.conf" ]
+	alive "$pid"
+	run package -P rad-rm
+	[[ "$output" == *"tasks are running, so /var/lib/rad stays"* ]]
+	alive "$pid"
+	install_new
+	wait_for 10 on rad gpus
+	[ "$(state "$id")" = RUNNING ]
+	touch "$ROOT/tmp/end"
+	wait_for 15 ended "$id" COMPLETED
+	[ "$(cat "$ROOT/tmp/began-$id")" = "$pid" ]
+}
+
+@test "purged, it leaves what was there before: queue, sockets and settings go too" {
+	package -P rad-rm
+	rm -rf "$ROOT"/tmp/* "$ROOT/run/systemctl"
+	files >"$WORLD/after"
+	diff <(grep -v ' ./run/systemctl' "$WORLD/before") "$WORLD/after"
+	[ "$(on sh -c 'grep -l rad /proc/[0-9]*/comm' | wc -l)" = 0 ]
+}

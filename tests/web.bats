@@ -1,0 +1,253 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# rad web: who gets what, what is pushed, and the page in a real browser (tests/browser.py; skipped without a chromium, which
+# tools/deps --browser installs).
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file()
+{
+	new_world
+	chmod 755 "$WORLD"	# started as root, it asks as nobody
+	start_radd
+	BROWSER=$(command -v chromium || command -v chromium-browser || command -v google-chrome || :)
+	export BROWSER
+}
+
+teardown_file() { end_world; }
+setup() { cd "$WORLD/work"; }
+teardown() { stop_web; }
+
+# start_web [options]: returns when it listens; $url is what it printed, $address and $token are in it.
+start_web()
+{
+	local line
+	mkfifo "$WORLD/said"
+	rad web --listen 127.0.0.1:0 "$@" >"$WORLD/said" 2>"$WORLD/web.err" 3>&- 4>&- &
+	web=$!
+	IFS= read -r -t 20 line <"$WORLD/said" || line=
+	rm -f "$WORLD/said"
+	url=${line#rad web: }
+	address=${url#http://} address=${address%%/*}
+	token=${url#*#token=}
+	[ -n "$address" ] || { cat "$WORLD/web.err"; return 1; }
+}
+
+stop_web()
+{
+	[ -z "${web:-}" ] || { kill "$web" 2>/dev/null && gone "$web"; } || :
+	web=
+}
+
+get() { curl -s --max-time 20 -H "Authorization: Bearer $token" "http://$address$1" "${@:2}"; }
+status_of() { curl -s --max-time 20 -o out -w '%{http_code}' "http://$address$1" "${@:2}"; }
+
+# events FILE: what is pushed goes there, until the test ends.
+events()
+{
+	curl -sN -H "Authorization: Bearer $token" "http://$address/api/events" >"$1" 2>/dev/null 3>&- 4>&- &
+}
+
+# look WIDTH STEP...: see browser.py. What the steps came to is in ./seen.
+look()
+{
+	[ -n "$BROWSER" ] || skip "no chromium here"
+	timeout 100 python3 "$RAD_SOURCE_ROOT/tests/browser.py" "$BROWSER" "$WORLD/profile" "$url" "$@" >seen || { cat seen; return 1; }
+	run ! grep complaint: seen
+}
+
+# ---- who gets what ----
+
+@test "the empty page is everybody's, what it asks for wants the token" {
+	start_web
+	[ "${#token}" = 32 ]
+	[ "$(status_of /)" = 200 ]
+	[ "$(status_of /web.js)" = 200 ]
+	for path in events?a=1 task?id=1 find?q=a history?hours=1; do
+		[ "$(status_of "/api/$path" --max-time 3)" = 401 ]
+		[ "$(status_of "/api/$path" -H "Authorization: Bearer ${token%?}x" --max-time 3)" = 401 ]
+		[ "$(status_of "/api/$path&token=$token" --max-time 3)" = 401 ]
+	done
+	wait_for 60 eval "get '/api/history?hours=1' | jq -e '.gpus | length == 4'"	# means of 10 s: a radd that just began has none yet
+	run ! grep -rq "$token" "/proc/$web/cmdline" "/proc/$web/environ"
+	stop_web
+	local old=$token
+	start_web
+	[ "$token" != "$old" ]
+	stop_web
+	start_web --no-token
+	[ "$token" = "$url" ]
+	[ "$(status_of '/api/history?hours=1')" = 200 ]
+}
+
+@test "browsers are forbidden what the page need not do; names and ways that are not ours are refused" {
+	start_web
+	for path in / /web.js /api/task?id=1 /nothing; do
+		get "$path" -D headers -o out
+		grep -qi "^content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; .*frame-ancestors 'none'" headers
+		grep -qi '^x-content-type-options: nosniff' headers
+		grep -qi '^referrer-policy: no-referrer' headers
+		run ! grep -qi '^access-control\|^set-cookie\|unsafe' headers
+	done
+	run ! grep -qiE '(src|href|url|import) *[=(] *["'\'']?(https?:|//)' "$RAD_SOURCE_ROOT"/share/web/*
+	[ "$(status_of / -H 'Host: rebound.example')" = 421 ]
+	[ "$(status_of /api/task?id=1 -X POST -d x=y -H "Authorization: Bearer $token")" = 405 ]
+	[ "$(status_of '/api/task?id=../1' -H "Authorization: Bearer $token")" = 400 ]
+	[ "$(status_of '/api/task?id=999' -H "Authorization: Bearer $token")" != 200 ]
+	[ "$(status_of '/api/history?hours=9999999' -H "Authorization: Bearer $token")" = 400 ]
+}
+
+@test "what is pushed: GPUs and queue, changes as they come, and no arguments of processes" {
+	local id
+	start_web
+	events stream
+	wait_for 10 grep -q '^event: gpus' stream
+	wait_for 10 grep -q '^event: queue' stream
+	id=$(submit --gpu-mem 4G --name pushed -- rad simtask --mem 3G --seconds 30 --ramp 0.1)
+	wait_for 10 eval 'sed -n "/^event: queue/{n;s/^data: //p}" stream | tail -n 1 | jq -e ".rows[] | select(.id == \"'"$id"'\") | .state == \"RUNNING\""'
+	wait_for 10 eval 'sed -n "/^event: gpus/{n;s/^data: //p}" stream | tail -n 1 | jq -e "[.gpus[].tasks[]] == [\"'"$id"'\"] and .tasks.RUNNING == 1"'
+	# radd tells their owner the arguments of processes; this page tells nobody.
+	local owner=()
+	[ "$(id -u)" != 0 ] || owner=(setpriv --reuid nobody --regid "$(id -g nobody)" --init-groups)
+	RAD_SIM_DEVICES=$WORLD/state/sim-devices CUDA_VISIBLE_DEVICES=$(rad gpus --json | jq -r '.gpus[1].uuid') \
+		"${owner[@]}" rad simtask --ramp 0 --seconds 60 --mem 3G >/dev/null 2>&1 3>&- 4>&- &
+	local stranger=$!
+	wait_for 10 grep -q '"program":"rad"' stream
+	"${owner[@]}" rad gpus --json | jq -e '[.gpus[].processes[].command] | any(. != null and contains("--ramp"))'
+	kill -9 "$stranger"
+	run ! grep -q -- '--ramp' stream
+	get "/api/task?id=$id" | jq -e '.task.id == "'"$id"'" and .why.state == "RUNNING" and ([.events[].event] | contains(["submitted", "placed"]))'
+	rad cancel "$id"
+	wait_for 10 eval 'sed -n "/^event: queue/{n;s/^data: //p}" stream | tail -n 1 | jq -e ".rows == []"'
+}
+
+# ---- slow, away ----
+
+@test "streams are counted, and one that is not read holds up nobody" {
+	start_web
+	timeout 60 python3 - "${address#*:}" "$token" <<-'PY'
+		import socket, sys, time
+		port, token = int(sys.argv[1]), sys.argv[2]
+		def ask(path):
+		    s = socket.create_connection(("127.0.0.1", port), timeout=10)
+		    s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+		    return s
+		streams = [ask("/api/events") for i in range(32)]
+		assert all(s.recv(12) == b"HTTP/1.1 200" for s in streams)
+		assert ask("/api/events").recv(12) == b"HTTP/1.1 503"
+		assert ask("/").recv(12) == b"HTTP/1.1 200"
+		streams.pop().close()
+		until = time.monotonic() + 30		# noticed with the next event, or the next sign of life
+		while ask("/api/events").recv(12) != b"HTTP/1.1 200":
+		    assert time.monotonic() < until
+		    time.sleep(0.2)
+	PY
+}
+
+@test "Ctrl-C with pages open ends it with one line; a port that is taken, and no radd at all" {
+	start_web
+	events stream
+	wait_for 10 grep -q '^event: gpus' stream
+	run rad web --listen "$address"
+	[ "$status" -eq 1 ]
+	one_line_error 'another program listens there already'
+	kill -INT "$web"
+	gone "$web"
+	wait "$web"
+	[ "$(cat "$WORLD/web.err")" = 'rad: web: Interrupt: ended' ]
+	RAD_SOCKET=$WORLD/nobody.sock start_web
+	events stream
+	wait_for 10 grep -q '"up":false,"why":"no radd listens' stream
+	[ "$(status_of '/api/history?hours=1' -H "Authorization: Bearer $token")" = 502 ]
+}
+
+@test "a Unix socket wants no token" {
+	rad web --listen "unix:$PWD/web.sock" >out 3>&- 4>&- &
+	web=$!
+	wait_for 10 grep -q 'unix:' out
+	curl -s --unix-socket web.sock 'http://proxy.example/api/history?hours=1' | jq -e '.gpus | length == 4'
+}
+
+# ---- the page in a browser ----
+
+@test "GPUs, queue, one task and the history, on a desk and on a phone" {
+	local a b
+	a=$(submit --gpu-mem 4G --name ended -- rad simtask --mem 3G --seconds 1 --ramp 0.1)
+	rad wait "$a"
+	a=$(submit --gpu-mem 4G --name seen-after-a-long-night-of-training -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	b=$(submit --gpu-mem 20G --gpus 4 --exclusive --name waits -- true)
+	wait_state "$a" RUNNING
+	start_web
+	local steps=() width
+	for width in 1280 390; do
+		steps+=("width:$width" 'document.querySelectorAll(".card").length === 4' 'location.hash = "#x"'
+			"document.querySelector('#queue').innerText.includes('seen')" "document.documentElement.scrollWidth <= $width"
+			"(right => right > 200 && right <= $width)(document.querySelector('#queue th:last-child').getBoundingClientRect().right)"
+			"document.querySelector('#queue tbody tr:last-child td:last-child').textContent"
+			"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('wants its GPUs alone')"
+			"document.querySelectorAll('#task .not').length >= 1" "document.documentElement.scrollWidth <= $width"
+			"location.hash = '#history=1'" "document.querySelectorAll('#history [data-bar]').length >= 2"
+			"document.documentElement.scrollWidth <= $width" "document.querySelector('#history').innerText.includes('ended')")
+	done
+	look 1280 "${steps[@]}" "!location.href.includes('$token')"
+	grep -qE '"(Gpus|Busy)"' seen
+	rad cancel "$a" "$b"
+}
+
+@test "names are text, whatever they hold" {
+	local evil='<img src=x onerror=document.documentElement.dataset.owned=1></script><script>alert(1)</script>' a b
+	a=$(submit --gpu-mem 4G --name "$evil" -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	b=$(submit --hold --name "$evil" -- sh -c "echo '$evil'")
+	wait_state "$a" RUNNING
+	start_web
+	look 1280 "document.querySelector('#queue').innerText.includes('onerror')" "document.querySelector('.card').innerText.length" \
+		"document.querySelectorAll('img, main script').length === 0" \
+		"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('onerror')" \
+		"location.hash = '#history=1'" "document.querySelectorAll('#history [data-bar]').length" \
+		"location.hash = '#task=1%3Cimg%20src=x%3E'" "document.documentElement.dataset.owned === undefined" \
+		"document.querySelectorAll('img, main script').length === 0"
+	rad cancel "$a" "$b"
+}
+
+@test "a task that is submitted appears by itself; radd that goes away is said, and found again" {
+	[ -n "$BROWSER" ] || skip "no chromium here"
+	start_web
+	timeout 90 python3 "$RAD_SOURCE_ROOT/tests/browser.py" "$BROWSER" "$WORLD/profile" "$url" 1280 \
+		"document.querySelector('#more').innerText.includes('Nothing runs')" \
+		"document.querySelector('#queue').innerText.includes('appears')" \
+		"document.querySelector('#away').innerText.includes('radd does not answer')" \
+		"document.querySelector('#away').hidden" >seen 3>&- 4>&- &
+	local browser=$!
+	wait_for 20 eval '[ "$(wc -l <seen)" -ge 1 ]'
+	submit --hold --name appears -- true
+	wait_for 20 eval '[ "$(wc -l <seen)" -ge 2 ]'
+	stop_radd
+	wait_for 20 eval '[ "$(wc -l <seen)" -ge 3 ]'
+	start_radd
+	wait "$browser"
+	[ "$(cat seen)" = "$(printf 'true\ntrue\ntrue\ntrue')" ]
+	rad cancel --all
+}
+
+# What it leaves in the accounts is in the way of other tests.
+@test "10,000 tasks wait: what is pushed stays small, and the search finds the last" {
+	seq 230 | xargs -P 4 -I{} rad submit --hold --parsable --name 'single-{}' -- true >/dev/null
+	local i
+	for i in 1 2 3 4 5; do submit --hold --array=0-1999 --name "sweep-$i" -- true; done
+	start_web
+	events stream
+	wait_for 20 grep -q '^event: queue' stream
+	sed -n '/^event: queue/{n;s/^data: //p}' stream | tail -n 1 >queue.json
+	[ "$(jq '.rows | length' queue.json)" = 200 ]
+	[ "$(jq '([.rows[].n] | add) + .more' queue.json)" = 10230 ]
+	[ "$(wc -c <queue.json)" -lt 100000 ]
+	get '/api/find?q=sweep-5' | jq -e '.rows | length == 1 and .[0].n == 2000'
+	get '/api/find?q=single-230' | jq -e '[.rows[].name] == ["single-230"]'
+	get '/api/find?q=single' | jq -e '(.rows | length) == 200 and .more == 30'
+	rad cancel --all >/dev/null
+	get '/api/history?hours=1' >history.json
+	jq -e '(.tasks | length) < 600 and .shorter and ([.users[].tasks] | add) > 10000' history.json
+	# Asked the less often the longer the answer takes: half a minute at most.
+	wait_for 45 eval 'sed -n "/^event: queue/{n;s/^data: //p}" stream | tail -n 1 | jq -e ".rows == []"'
+}
