@@ -90,6 +90,21 @@ setup()
 	[ "$(jq -r '.estimates[0].estimator' <<<"$output")" = none ]
 }
 
+@test "estimate: printed modules show no sizes; how large an image is may be said" {
+	memory_and_load() {
+		rad estimate "$@" --gpu-model h200 --json | jq -c '[.estimates[0].comfort_mib, .load.smact, .load.busy_s]'
+	}
+	taken=$(memory_and_load --summary "$summaries/dense-printed.txt" --batch-size 32)
+	small=$(memory_and_load --summary "$summaries/dense-printed.txt" --batch-size 32 --input-size 3x32x32)
+	jq -e -n --argjson taken "$taken" --argjson small "$small" '[range(3)] | all($small[.] < $taken[.])'
+	cp "$summaries/dense-printed.txt" net.txt
+	printf 'model: net.txt\nbatch_size: 32\ninput_size: 3x32x32\npython train.py\n' >train.rad
+	[ "$(memory_and_load train.rad)" = "$small" ]
+	[ "$(memory_and_load train.rad --input-size 3x224x224)" = "$taken" ]
+	run -2 rad estimate train.rad --input-size 3x32
+	[[ "$output" == *"expected channels, height and width: 3x224x224"* ]]
+}
+
 @test "estimate: all, and what the task declares" {
 	printf 'gpu_mem: 12G\npython train.py\n' >declared.rad
 	run -0 rad estimate declared.rad --json

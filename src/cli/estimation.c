@@ -14,6 +14,7 @@ static int set_options(struct spec *s, const struct estimation *e, struct error 
 {
 	const struct { const char *name, *where, *value; } given[] = {
 		{ "batch-size", "--batch-size", e->batch_size }, { "seq-len", "--seq-len", e->seq_len },
+		{ "input-size", "--input-size", e->input_size },
 		{ "optimizer", "--optimizer", e->optimizer }, { "precision", "--precision", e->precision },
 	};
 	struct submit_pending pending = { 0 };	/* none of these options leaves anything there */

@@ -10,7 +10,7 @@
 #include "task/spec.h"
 
 struct estimation {
-	const char *summary, *capture, *batch_size, *seq_len, *optimizer, *precision;	/* as given; NULL: not */
+	const char *summary, *capture, *batch_size, *seq_len, *input_size, *optimizer, *precision;	/* as given; NULL: not */
 	bool usage;	/* out, on an error: an option's value is wrong (exit code 2) */
 };
 
@@ -18,6 +18,7 @@ struct estimation {
 #define ESTIMATION_OPTIONS(e) \
 	{ "batch-size", 0, "N", "batch size", .value = &(e).batch_size }, \
 	{ "seq-len", 0, "N", "sequence length", .value = &(e).seq_len }, \
+	{ "input-size", 0, "CxHxW", "size of an image that goes in: 3x224x224", .value = &(e).input_size }, \
 	{ "optimizer", 0, "NAME", "optimizer: adam, sgd, ...", .value = &(e).optimizer }, \
 	{ "precision", 0, "NAME", "precision: fp32, bf16, amp, ...", .value = &(e).precision }
 

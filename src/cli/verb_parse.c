@@ -7,13 +7,11 @@
 #include "cli/cli.h"
 #include "cli/estimation.h"
 #include "cli/table.h"
-#include "parse/features.h"
+#include "estimate/given.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define MAX_SIDE 100000
 
 static json_t *count_json(const struct features_type *t)
 {
@@ -107,34 +105,19 @@ static int print_text(const struct summary *s, const struct features *f)
 	return CLI_DONE;
 }
 
-/* "3x224x224" */
-static int read_input(const char *text, int64_t *input, struct error *err)
-{
-	char part[3][24], rest;
-	if (sscanf(text, "%23[0-9]x%23[0-9]x%23[0-9]%c", part[0], part[1], part[2], &rest) != 3)
-		return error_set(err, ERR_INVALID, "--input-size: '%.40s': expected channels, height and width: 3x224x224", text);
-	for (size_t i = 0; i < 3; i++)
-		if (units_parse_int(part[i], 1, MAX_SIDE, &input[i], err))
-			return error_wrap(err, "--input-size");
-	return 0;
-}
-
-static int parse(struct cli_call *c, const struct spec *s, struct features_given *given, bool json)
+static int parse(struct cli_call *c, const struct spec *s, bool json)
 {
 	struct error err = ERROR_INIT;
 	struct summary summary;
 	struct features features;
+	const struct features_given given = given_of_spec(s);
 	if (!s->model) {
 		error_set(&err, ERR_INVALID, "%.200s: names no model summary: add a line `model: FILE`", c->words[0]);
 		return cli_fail(c, &err);
 	}
 	if (summary_parse(s->model_name, s->model, strlen(s->model), &summary, &err))
 		return cli_fail(c, &err);
-	given->batch_size = s->batch_size;
-	given->seq_len = s->seq_len;
-	given->optimizer = s->optimizer;
-	given->precision = s->precision;
-	features_from_summary(&summary, given, &features);
+	features_from_summary(&summary, &given, &features);
 	int rc = json ? print_json(&summary, &features) : print_text(&summary, &features);
 	features_clear(&features);
 	summary_clear(&summary);
@@ -144,23 +127,18 @@ static int parse(struct cli_call *c, const struct spec *s, struct features_given
 int verb_parse(struct cli_call *c)
 {
 	struct estimation options_given = { 0 };
-	struct features_given given = { 0 };
-	const char *input = NULL;
 	bool json = false;
 	const struct args_option options[] = {
 		ESTIMATION_OPTIONS(options_given),
-		{ "input-size", 0, "CxHxW", "size of an input image (default 3x224x224, where the summary does not say)", .value = &input },
 		{ "json", 0, NULL, "print JSON", .flag = &json }, { 0 },
 	};
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 1, 1))
 		return c->rc;
-	if (input && read_input(input, given.input, &err))
-		return cli_usage(c, "%s", err.text);
 	struct spec *s = estimation_read(c->words[0], &options_given, &err);
 	if (!s)
 		return options_given.usage ? cli_usage(c, "%s", err.text) : cli_fail(c, &err);
-	int rc = parse(c, s, &given, json);
+	int rc = parse(c, s, json);
 	spec_unref(s);
 	return rc;
 }

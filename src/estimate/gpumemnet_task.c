@@ -5,6 +5,7 @@
  */
 #include "estimate/gpumemnet_task.h"
 
+#include "estimate/given.h"
 #include "estimate/replay.h"
 
 #include <stdio.h>
@@ -29,8 +30,7 @@ static const char *why_not(struct gpumemnet_task *t)
 
 bool gpumemnet_task_read(const struct spec *s, struct gpumemnet_task *t, char note[200])
 {
-	const struct features_given given = { .batch_size = s->batch_size, .seq_len = s->seq_len, .optimizer = s->optimizer,
-					      .precision = s->precision };
+	const struct features_given given = given_of_spec(s);
 	struct error err = ERROR_INIT;
 	const char *why;
 	if (!s->model) {

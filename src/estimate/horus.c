@@ -10,7 +10,7 @@
 #include "estimate/table.h"
 
 #include "base/units.h"
-#include "parse/features.h"
+#include "estimate/given.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -46,7 +46,7 @@ static bool horus_apply(const struct features *f, struct estimate_result *out)
 
 bool estimate_horus(const struct spec *s, uint64_t declared_mib, const struct estimate_context *c, struct estimate_result *out)
 {
-	const struct features_given given = { .batch_size = s->batch_size, .seq_len = s->seq_len };
+	const struct features_given given = given_of_spec(s);
 	struct summary summary;
 	struct features features;
 	struct error err = ERROR_INIT;

@@ -6,6 +6,7 @@
 #include "estimate/estimate.h"
 
 #include "estimate/activity.h"
+#include "estimate/given.h"
 
 #include <string.h>
 
@@ -16,8 +17,7 @@ bool estimate_tells_load(const struct spec *s)
 
 static int activity_of_model(const struct spec *s, const char *gpu_name, struct activity *out, struct error *err)
 {
-	const struct features_given given = { .batch_size = s->batch_size, .seq_len = s->seq_len, .optimizer = s->optimizer,
-					      .precision = s->precision };
+	const struct features_given given = given_of_spec(s);
 	struct summary summary;
 	struct features features;
 	int rc;

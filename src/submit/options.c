@@ -172,6 +172,24 @@ static int set_seq_len(struct spec *s, struct submit_pending *p, const char *val
 	return set_positive(&s->seq_len, value, err);
 }
 
+/* "3x224x224" */
+static int set_input_size(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	char part[3][24], rest;
+	int64_t n[3];
+
+	(void)p;
+	if (sscanf(value, "%23[0-9]x%23[0-9]x%23[0-9]%c", part[0], part[1], part[2], &rest) != 3)
+		return error_set(err, ERR_INVALID, "'%.40s': expected channels, height and width: 3x224x224", value);
+	for (size_t i = 0; i < 3; i++)
+		if (units_parse_int(part[i], 1, SPEC_MAX_INPUT, &n[i], err))
+			return -1;
+	s->input_channels = n[0];
+	s->input_height = n[1];
+	s->input_width = n[2];
+	return 0;
+}
+
 static int set_optimizer(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)p;
@@ -387,6 +405,7 @@ const struct submit_option submit_options[] = {
 	TASK("cpus-per-task", 'c', "N", NULL, NULL, set_cpus, "CPUs of the machine it uses"),
 	TASK("batch-size", 0, "N", "batch_size", NULL, set_batch_size, "batch size, for estimates"),
 	TASK("seq-len", 0, "N", "seq_len", NULL, set_seq_len, "sequence length, for estimates"),
+	TASK("input-size", 0, "CxHxW", "input_size", NULL, set_input_size, "size of an image that goes in, for estimates: 3x224x224"),
 	TASK("model", 0, "FILE", "model", NULL, set_model, "model summary, for estimates"),
 	TASK("capture", 0, "FILE", "capture", NULL, set_capture,
 	     "capture of the task's allocations, for estimates; auto: one is made while it waits; off: none is"),

@@ -136,6 +136,10 @@ char *signature_make(const struct spec *s, const char *program, size_t program_l
 		add_word(&w, *a, strlen(*a));
 	int64_t numbers[] = { s->gpus, s->batch_size, s->seq_len };
 	hash = hash_bytes(w.hash, numbers, sizeof numbers);
+	if (s->input_channels) {	/* only where it is said: what was learnt before this could be said still counts */
+		int64_t image[] = { s->input_channels, s->input_height, s->input_width };
+		hash = hash_bytes(hash, image, sizeof image);
+	}
 	hash = add_text(hash, s->model);
 	hash = add_text(hash, s->optimizer);
 	hash = add_text(hash, s->precision);

@@ -29,7 +29,8 @@ static void test_taken(void **state)
 	struct spec *s = spec_create();
 	struct submit_pending p = { 0 };
 	static const char *const rows[][2] = {
-		{ "gpus", "64" }, { "gpu-mem", "1.5G" }, { "batch-size", "128" }, { "seq-len", "512" }, { "optimizer", "adam" },
+		{ "gpus", "64" }, { "gpu-mem", "1.5G" }, { "batch-size", "128" }, { "seq-len", "512" },
+		{ "input-size", "3x224x160" }, { "optimizer", "adam" },
 		{ "precision", "bf16" }, { "share", "mps" }, { "max-slowdown", "1.3" }, { "priority", "-7" }, { "nice", "" },
 		{ "time", "1-02" }, { "signal", "USR1@90" }, { "name", "a name" }, { "array", "1,3-5%2" }, { "dependency", "afterok:12" },
 		{ "hold", NULL }, { "output", "x-%A_%a-%x-%u-%%.log" }, { "error", "e-%j" }, { "env", "tf" }, { "requeue", "no" },
@@ -44,6 +45,9 @@ static void test_taken(void **state)
 	assert_int_equal(s->gpu_mem_mib, 1536);
 	assert_int_equal(s->batch_size, 128);
 	assert_int_equal(s->seq_len, 512);
+	assert_int_equal(s->input_channels, 3);
+	assert_int_equal(s->input_height, 224);
+	assert_int_equal(s->input_width, 160);
 	assert_string_equal(s->optimizer, "adam");
 	assert_string_equal(s->precision, "bf16");
 	assert_int_equal(s->share, SHARE_MPS);
@@ -125,6 +129,8 @@ static void test_refused(void **state)
 		{ "slot", "soon", "not a duration" }, { "slot", "4000d", "more than ten years" }, { "requeue-code", "0", "1 to 255" },
 		{ "gpu-mem", "0", "declares no memory" }, { "gpu-mem", "-1", "is not a size" }, { "gpu-mem", "12Q", "is not a size" },
 		{ "batch-size", "0", "1 to" }, { "batch-size", "1e3", "whole number" }, { "seq-len", "-2", "1 to" },
+		{ "input-size", "224", "3x224x224" }, { "input-size", "3x224x224x1", "3x224x224" }, { "input-size", "0x224x224", "1 to" },
+		{ "input-size", "3x224x99999999999999999999", "1 to" }, { "input-size", "3x-2x4", "3x224x224" },
 		{ "optimizer", "", "expected a value" }, { "share", "maybe", "no way of sharing" }, 
 		{ "policy", "exclusive/ collocation", "expected exclusive or collocation" },
 		{ "max-slowdown", "0.5", "from 1" }, { "max-slowdown", "nan", "number" }, { "priority", "high", "whole number" },
@@ -245,7 +251,8 @@ static void test_keys(void **state)
 	(void)state;
 	/* The keys of a task file, by name and no others. */
 	static const char *const keys[] = {
-		"name", "model", "batch_size", "seq_len", "optimizer", "precision", "gpus", "gpu_mem", "policy", "share", "priority", "time",
+		"name", "model", "batch_size", "seq_len", "input_size", "optimizer", "precision", "gpus", "gpu_mem", "policy", "share",
+		"priority", "time",
 		"dependency", "env", "capture", "output", "error", "requeue", "notify", "notify_to",
 		"slot",
 	};

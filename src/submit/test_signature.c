@@ -95,6 +95,13 @@ static void test_settings_count(void **state)
 	s->batch_size = 64;
 	scoped_free char *batch = signature_make(s, NULL, 0);
 	assert_string_not_equal(before, batch);
+	s->input_channels = 3;
+	s->input_height = s->input_width = 224;
+	scoped_free char *image = signature_make(s, NULL, 0);
+	assert_string_not_equal(batch, image);
+	s->input_channels = s->input_height = s->input_width = 0;	/* what was learnt of those that do not say it still counts */
+	scoped_free char *unsaid = signature_make(s, NULL, 0);
+	assert_string_equal(batch, unsaid);
 	s->model = alloc_string("Conv2d");
 	scoped_free char *model = signature_make(s, NULL, 0);
 	assert_string_not_equal(batch, model);

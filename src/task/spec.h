@@ -105,6 +105,7 @@ struct spec {
 	char *capture;		/* base64 of a capture file's content */
 	int64_t capture_until_s;	/* wall: the submitter's `rad` makes one, and the task waits for it until then; 0: not */
 	int64_t batch_size, seq_len;
+	int64_t input_channels, input_height, input_width;	/* of an image that goes in: all or none */
 	char *optimizer, *precision;
 	char *signature;	/* equal for runs that should use the same memory; made at submission */
 
@@ -162,6 +163,7 @@ char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
 
 /* Whether two GPUs-and-memory requests are interchangeable is decided elsewhere; this only bounds them. */
 #define SPEC_MAX_GPUS 64
+#define SPEC_MAX_INPUT 100000	/* channels, height or width of an image */
 #define SPEC_REQUEUE_CODE 85		/* as HTCondor's for programs that checkpoint themselves */
 #define SPEC_MIN_SLOT_S 5
 #define SPEC_MAX_ARRAY 10000		/* of a submission: all elements are made in one turn of the daemon */
