@@ -3,9 +3,9 @@
 """How far off `rad estimate --summary` is about step time and load, for tasks that run_solo.py measured:
 
     python3 score_summary.py --make FOLDER --data FOLDER                     # their summaries: torch, torchvision, transformers, torchinfo
-    python3 score_summary.py --rad BUILD/rad --summaries FOLDER --data FOLDER [--form table|printed] [--families held-out|fitted|all]
+    python3 score_summary.py --rad BUILD/rad --summaries FOLDER --data FOLDER [--form table|printed] [--images] [--families held-out|fitted|all]
 
-Known to it are the summary, batch size, optimizer, precision, of language models the sequence length. Not whether a task
+Known to it are the summary, batch size, optimizer, precision, of language models the sequence length; with --images, how large an image is. Not whether a task
 accumulates gradients, computes activations twice, evaluates in each step, which form its optimizer has, or the layout of its images.
 """
 import argparse
@@ -64,9 +64,16 @@ def make(out, lines):
             print(name, size, f"{type(e).__name__}: {e}"[:200], flush=True)
 
 
-def estimate(rad, summary, task, gpu, tokens):
+def image_of(printed, size):
+    """CxHxW of what goes into a net of images, from the channels of its first convolution; None: it is no such net."""
+    conv = re.search(r"Conv2d\((\d+), ", printed)
+    return conv and "Embedding(" not in printed and f"{conv[1]}x{size}x{size}"
+
+
+def estimate(rad, summary, task, gpu, tokens, image):
     given = ["--batch-size", task["batch"], "--optimizer", task["optimizer"], "--precision", task["precision"]]
     given += ["--seq-len", task["size"]] if tokens else []
+    given += ["--input-size", image] if image else []
     out = subprocess.run([rad, "estimate", "--json", "--gpu-model", gpu, "--summary", summary, *given], capture_output=True, text=True,
                          check=True)
     answer = json.loads(out.stdout)
@@ -80,6 +87,7 @@ def main():
     p.add_argument("--summaries", type=pathlib.Path)
     p.add_argument("--data", type=pathlib.Path, required=True, help="folder of solo.jsonl")
     p.add_argument("--form", choices=["table", "printed"], default="table")
+    p.add_argument("--images", action="store_true", help="say how large an image is (--input-size)")
     p.add_argument("--families", choices=["held-out", "fitted", "all"], default="held-out")
     p.add_argument("--worst", type=int, default=0, metavar="N")
     p.add_argument("--json", type=pathlib.Path)
@@ -95,8 +103,9 @@ def main():
             continue
         task = task_of(line["name"])
         summary = args.summaries / f"{task['arch']}-{task['size']}.{args.form}"
-        tokens = "Embedding(" in summary.with_suffix(".printed").read_text()
-        load = summary.exists() and estimate(args.rad, summary, task, gpu, tokens)
+        printed = summary.with_suffix(".printed").read_text()
+        image = image_of(printed, task["size"]) if args.images else None
+        load = summary.exists() and estimate(args.rad, summary, task, gpu, "Embedding(" in printed, image)
         if load:
             rows.append({"name": line["name"], "family": line["family"], "load": load, "errors": errors(line, load),
                          "gract": line["gract"], "unseen": sorted(task["extras"] & UNSEEN)})
