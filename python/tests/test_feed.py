@@ -93,9 +93,9 @@ def sums(batch):
     return round(batch["image"].double().sum().item(), 4), batch["label"].tolist()
 
 
-def epochs(make, count, pause=0, **options):
+def epochs(make, count, pause=0, name="test", **options):
     def run(say):
-        feed = shared(make(), "test", **options)
+        feed = shared(make(), name, **options)
         for epoch in range(count):
             for batch in feed:
                 say(epoch, *sums(batch))
@@ -105,7 +105,8 @@ def epochs(make, count, pause=0, **options):
 
 
 def alone(count):
-    return [batch for _, *batch in Task(epochs(loader, count, seed=5)).rest()]
+    """From the first epoch on: under a name of its own, since tasks of the test may run still."""
+    return [batch for _, *batch in Task(epochs(loader, count, name="alone", seed=5)).rest()]
 
 
 def is_part_of(whole, said, count):
