@@ -135,10 +135,29 @@ int cgroup_limit_memory(const struct cgroup *c, uint64_t bytes)
 	return 0;
 }
 
+/* Whether the kernel counts memory in the cgroups below that one. */
+static bool counts_below(const char *path)
+{
+	scoped_fd int fd = open_in(path, "cgroup.subtree_control", O_RDONLY);
+	char text[256], *rest = text;
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	for (const char *word; (word = strsep(&rest, " \n")); )
+		if (!strcmp(word, "memory"))
+			return true;
+	return false;
+}
+
 bool cgroup_take_memory(void)
 {
 	char path[PATH_MAX];
-	return !path_of(getpid(), path) && leave_leaf(path) && !write_in(path, "cgroup.subtree_control", "+memory");
+
+	if (path_of(getpid(), path))
+		return false;
+	if (leave_leaf(path))
+		write_in(path, "cgroup.subtree_control", "+memory");
+	return counts_below(path);
 }
 
 uint64_t cgroup_memory_peak(const struct cgroup *c)

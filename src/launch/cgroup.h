@@ -33,7 +33,8 @@ uint64_t cgroup_memory_peak(const struct cgroup *c);
 /* Has the kernel count memory in the cgroups that are made from now on, where we were given a part of the tree for ourselves:
  * that is, when we stand in the leaf CGROUP_DAEMON of it (DelegateSubgroup= of systemd). A cgroup with processes in it can have
  * no controllers below it, and one that has gets no processes: a restarted daemon that systemd put above its tasks could not
- * start, so where there is no such leaf nothing is changed. Returns whether it does. */
+ * start, so where there is no such leaf nothing is changed; only the top of the tree, as in a virtual machine without systemd,
+ * may have both, and then somebody else had it counted. Returns whether it is. */
 #define CGROUP_DAEMON "rad-daemon"
 bool cgroup_take_memory(void);
 /* As fork(), with the child in it where that is possible. The kernel stops every fork of the machine for up to some tens of
