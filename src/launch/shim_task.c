@@ -79,16 +79,24 @@ static int take_request(struct attempt_run *run, struct error *err)
 	return run->request ? 0 : -1;
 }
 
-/* Its path is noted before it is made, only so that the empty cgroup can be removed later, whenever the shim is killed. */
-static void make_cgroup(struct attempt_run *run)
+/* Its path is noted before it is made, only so that the empty cgroup can be removed later, whenever the shim is killed. What
+ * cannot be noted is not made: nobody would remove it. */
+static int make_cgroup(struct attempt_run *run, struct error *err)
 {
 	char name[128], path[PATH_MAX];
 	family_cgroup_name(run->request->label, run->self, name, sizeof name);
+	if (cgroup_path(getpid(), name, path))
+		return 0;	/* no version 2 */
 	scoped_fd int fd = openat(run->folder, ATTEMPT_CGROUP, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	bool noted = fd >= 0 && !cgroup_path(getpid(), name, path) && !io_write_full(fd, path, strlen(path));
-	cgroup_create(&run->cgroup, name);
-	if (!noted || !run->cgroup.path[0])
+	if (fd < 0 || io_write_full(fd, path, strlen(path))) {
+		error_errno(err, ATTEMPT_CGROUP);
 		unlinkat(run->folder, ATTEMPT_CGROUP, 0);
+		return -1;
+	}
+	cgroup_create(&run->cgroup, name);
+	if (!run->cgroup.path[0])
+		unlinkat(run->folder, ATTEMPT_CGROUP, 0);
+	return 0;
 }
 
 /* "--epochs 10", in the command or in the script. */
@@ -140,9 +148,8 @@ static int open_terminal(const struct attempt_run *run, int *terminal, struct er
 static int begin(struct attempt_run *run, struct error *err)
 {
 	scoped_fd int terminal = -1;
-	if (take_request(run, err))
+	if (take_request(run, err) || make_cgroup(run, err))
 		return -1;
-	make_cgroup(run);
 	host_watch_start(&run->host, &run->cgroup, run->request->mem_max_mib);
 	close(run->folder);
 	if (identity_become(run->request->uid, run->request->gid, err) || open_outputs(run, err) ||

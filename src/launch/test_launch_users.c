@@ -266,6 +266,25 @@ static void test_cgroup(void **state)
 	assert_int_equal(access(f.cgroup, F_OK), -1);
 }
 
+/* With no inode left the name of a cgroup cannot be noted, and nobody would remove it: the shim gives up before. */
+static void test_cgroup_not_noted(void **state)
+{
+	struct bench *b = *state;
+	char name[128], path[PATH_MAX];
+	scoped_free char *folder = alloc_printf("%s/attempts/12.1", b->dir), *note = alloc_printf("%s/" ATTEMPT_CGROUP, folder);
+	if (cgroup_path(getpid(), "rad-probe", path))
+		skip();
+	assert_int_equal(io_make_dirs(folder, 0700, NULL), 0);
+	assert_int_equal(symlink("/dev/full", note), 0);
+	set_script(b, "exit 5\n");
+	struct exit_report r = run(b);
+	assert_true(r.have_record && r.again);
+	assert_non_null(strstr(r.output.line, ATTEMPT_CGROUP ": No space left"));
+	family_cgroup_name("12.1", b->shim, name, sizeof name);
+	assert_int_equal(cgroup_path(getpid(), name, path), 0);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 int main(void)
 {
 	find_shim();
@@ -273,7 +292,7 @@ int main(void)
 		T(test_conda_in_script), T(test_conda_env_for_command), T(test_conda_env_missing),
 		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked),
 		T(test_adopted_by_others), T(test_drops_root), T(test_output_needs_the_users_rights),
-		T(test_other_users_need_root), T(test_cgroup),
+		T(test_other_users_need_root), T(test_cgroup), T(test_cgroup_not_noted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
