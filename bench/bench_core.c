@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * One scheduling pass of the whole core with 100,000 tasks queued on 64 GPUs: a sample that changes nothing, an end that
  * makes room, and a submission; of one user, and of 25 who take turns. Prints one JSON object.
+ *
+ *	bench-core [ORDER USERS]	of so many users under that order alone: what is compared with a build before orders
  */
 #include "base/alloc.h"
 #include "base/scope.h"
@@ -8,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define GPUS 64
@@ -106,13 +109,23 @@ static void make_gpus(struct world *w)
 	}
 }
 
-static void measure(uid_t users, const char *after)
+static enum core_order order_by_name(const char *word)
+{
+	for (unsigned i = 0; i < CORE_ORDER_COUNT; i++)
+		if (!strcmp(word, core_order_name((enum core_order)i)))
+			return (enum core_order)i;
+	fprintf(stderr, "bench-core: order '%s': there is none\n", word);
+	exit(2);
+}
+
+static void measure(enum core_order order, uid_t users, const char *after)
 {
 	static struct world w;
 	struct core_config config = core_config_default();
 	struct core_ops ops = { .ctx = &w, .event = on_event, .signal = on_signal, .state_of = state_of, .trouble = on_trouble };
 	scoped_free int64_t *sampled = alloc_zero(ROUNDS * sizeof *sampled), *ended = alloc_zero(ROUNDS * sizeof *ended);
 	scoped_free int64_t *submitted = alloc_zero(ROUNDS * sizeof *submitted);
+	config.order = order;
 	w = (struct world){ .now = { 1000000, 1700000000000 }, .users = users };
 	w.c = core_create(&config, &ops);
 	make_gpus(&w);
@@ -148,10 +161,15 @@ static void measure(uid_t users, const char *after)
 	snapshot_clear(&w.snap);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	enum core_order order = argc > 1 ? order_by_name(argv[1]) : core_config_default().order;
 	printf("{\"bench\":\"core\",");
-	measure(1, ",\"many_users\":{");
-	measure(USERS, "}}\n");
+	if (argc > 2) {
+		measure(order, (uid_t)strtoul(argv[2], NULL, 10), "}\n");
+		return 0;
+	}
+	measure(order, 1, ",\"many_users\":{");
+	measure(order, USERS, "}}\n");
 	return 0;
 }

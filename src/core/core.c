@@ -202,6 +202,11 @@ int64_t core_ripens_ms(const struct core *c, const char *uuid)
 	return fleet_ripens_ms(c->fleet, uuid);
 }
 
+int64_t core_load_due_ms(const struct core *c, const char *uuid)
+{
+	return fleet_load_due_ms(c->fleet, uuid);
+}
+
 void core_destroy(struct core *c)
 {
 	if (!c)

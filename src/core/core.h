@@ -130,6 +130,9 @@ void core_reconfigure(struct core *c, const struct core_config *config);
 /* Where readings stand: when (mono) that GPU is to be shown again though nothing happened there, since something that is known
  * of it ripens by time. INT64_MAX: never. */
 int64_t core_ripens_ms(const struct core *c, const char *uuid);
+/* The same for the mean of its load, which goes on moving after a change of its reading until the window holds nothing older:
+ * the next whole second (mono) at which that makes a difference. INT64_MAX: none, as long as the reading stands. */
+int64_t core_load_due_ms(const struct core *c, const char *uuid);
 /* Whether the invariants hold: every running attempt has a claim on each of its GPUs and every claim an attempt, counts are
  * those of the tasks, each task stands where it belongs, GPUs are kept for tasks that wait. -1 with the first that does not.
  * Looks at everything; with -Dchecks=true it is asserted after every event. */

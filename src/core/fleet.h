@@ -101,6 +101,8 @@ bool fleet_is_reserved_for(const struct fleet *f, uid_t uid, int64_t wall_ms);
 /* Mono; when what is known of the slot next moves by time alone, though nothing happens: a run gets warm, loads are inferred.
  * INT64_MAX: never. */
 int64_t fleet_ripens_ms(const struct fleet *f, const char *uuid);
+/* As core_load_due_ms. */
+int64_t fleet_load_due_ms(const struct fleet *f, const char *uuid);
 /* Whether anybody wants to know what tasks do to each other: then tenants are filled in. */
 bool fleet_predicts(const struct fleet *f);
 task_id fleet_kept_for(const struct fleet *f, uint32_t slot);

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOOK_MS 1000	/* between two looks of a daemon */
+
 const char *fleet_model(const struct fleet *f)
 {
 	return f->models_differ ? "" : f->model;
@@ -81,6 +83,51 @@ uint32_t *fleet_in_order(const struct fleet *f)
 		order[i] = i;
 	qsort_r(order, f->n_slots, sizeof *order, compare_slots, (void *)f);
 	return order;
+}
+
+/* Whether earlier runs measured all that run there, and none has a time slot, whose end is weighed with its part of the GPU's
+ * load. */
+static bool all_measured(const struct fleet *f, const struct slot *s)
+{
+	for (size_t i = 0; i < s->n_runs; i++) {
+		const struct load_belief *b = &s->runs[i]->known;
+		if (b->source != LOAD_MEASURED || !isfinite(b->load.gract) || !isfinite(b->load.smact) || f->config->slot_ms > 0 ||
+		    s->runs[i]->t->spec->slot_s > 0)
+			return false;
+	}
+	return true;
+}
+
+/* Whether nothing that is known of the tasks there hangs on the mean of the load any more. An attempt of several GPUs is metered
+ * over all of them whenever one is looked at, so those count too. */
+static bool loads_stand(const struct fleet *f, const struct slot *s)
+{
+	bool stand = all_measured(f, s);
+	for (size_t i = 0; stand && i < s->n_runs; i++)
+		for (unsigned k = 0; stand && k < s->runs[i]->n_slots; k++)
+			stand = all_measured(f, f->slots[s->runs[i]->slots[k]]);
+	return stand;
+}
+
+/* Whole seconds, as a daemon looks. Where only the limits ask for the mean, that is where it passes one: the mean is foretold
+ * second by second, some thousand instructions, where a look takes thirty times that. Until a change has settled the mean is not
+ * asked for, and the look at which it does is one that is taken anyway. */
+int64_t fleet_load_due_ms(const struct fleet *f, const char *uuid)
+{
+	int64_t number = fleet_slot_of(f, uuid);
+	const struct slot *s = number >= 0 ? f->slots[number] : NULL;
+	if (!s || !s->in_snapshot || s->r.fallen)
+		return INT64_MAX;
+	int64_t next = (s->read_ms / LOOK_MS + 1) * LOOK_MS;
+	if (map_minds_load(&f->config->map) || !loads_stand(f, s))
+		return next;
+	const struct load now = window_load(s->window);
+	for (int64_t end = s->read_ms + f->config->window.span_ms + LOOK_MS; next < end; next += LOOK_MS) {
+		struct load then = window_load_at(s->window, next, &s->r);
+		if (!map_loads_alike(&f->config->map, &now, &then))
+			return next;
+	}
+	return INT64_MAX;
 }
 
 int64_t fleet_ripens_ms(const struct fleet *f, const char *uuid)

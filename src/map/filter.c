@@ -280,7 +280,7 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 		a->reason = MAP_LATER;
 }
 
-static bool loads_alike(const struct map_policy *p, const struct load *a, const struct load *b)
+bool map_loads_alike(const struct map_policy *p, const struct load *a, const struct load *b)
 {
 	return load_side(a->smact_known, a->smact, p->max_smact) == load_side(b->smact_known, b->smact, p->max_smact) &&
 	       load_side(a->gract_known, a->gract, p->max_gract) == load_side(b->gract_known, b->gract, p->max_gract);
@@ -294,7 +294,7 @@ bool map_answers_alike(const struct map_policy *p, const struct map_gpu *a, cons
 	if (memcmp(a, b, at) || memcmp((const char *)a + after, (const char *)b + after, sizeof *a - after))
 		return false;
 	bool asks_limits = !predicts_load(row, b) || map_foreign_runs(b), asks_more = row->filter && !row->ignores_load;
-	return !asks_more && (!asks_limits || loads_alike(p, &a->load, &b->load));
+	return !asks_more && (!asks_limits || map_loads_alike(p, &a->load, &b->load));
 }
 
 bool map_waits_for_server(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,

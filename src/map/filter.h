@@ -25,6 +25,7 @@ struct map_row {
 	bool turns;		/* moves rr_next */
 	bool predicts;		/* asks the model of sharing, so loads of tenants are wanted */
 	bool for_load;		/* its filter stands in for the limits on the load, where the loads of tenants were seen */
+	bool by_load;		/* its order goes by g->load */
 	bool ignores_load;	/* its filter does not look at g->load, so that a change there alone is none to it */
 };
 

@@ -263,6 +263,10 @@ bool map_gives_alone(const struct map_policy *p);
 bool map_wants_alone(const struct map_policy *p, const struct map_request *r);
 /* Whether the policy asks what tasks do to each other: then loads of tenants are to be known. */
 bool map_predicts(const struct map_policy *p);
+/* Whether a decision hangs on how large loads are, not only on which side of the limits they are. */
+bool map_minds_load(const struct map_policy *p);
+/* Whether two loads of a GPU are on the same sides of the limits. */
+bool map_loads_alike(const struct map_policy *p, const struct load *a, const struct load *b);
 /* Whether it decides otherwise once a task of unknown load was seen. */
 bool map_minds_unseen(const struct map_policy *p);
 

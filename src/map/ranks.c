@@ -80,7 +80,7 @@ static enum map_reason enough_gain(const struct map_ask *ask, const struct map_g
 static const struct map_row rows[] = {
 	[RANK_MAGM] = { .key = most_available },
 	[RANK_RR] = { .key = next_in_turn, .turns = true },
-	[RANK_LUG] = { .key = least_loaded },
+	[RANK_LUG] = { .key = least_loaded, .by_load = true },
 	[RANK_MUG] = { .key = best_fit },
 	[RANK_FF] = { .key = first_in_list },
 	[RANK_GAIN] = { .key = perhaps_all, .filter = enough_gain, .answered = by_gain, .predicts = true, .for_load = true,
@@ -117,6 +117,12 @@ bool map_wants_alone(const struct map_policy *p, const struct map_request *r)
 bool map_predicts(const struct map_policy *p)
 {
 	return map_row_of(p)->predicts || p->max_slowdown > 0;
+}
+
+bool map_minds_load(const struct map_policy *p)
+{
+	const struct map_row *row = map_row_of(p);
+	return row->by_load || (row->filter && !row->ignores_load);
 }
 
 bool map_minds_unseen(const struct map_policy *p)

@@ -211,6 +211,38 @@ static void test_ring_wraps(void **state)
 	window_destroy(w);
 }
 
+/* The mean that was foretold is the one that comes, wherever the time until then is cut, and the window is as before. */
+static void test_what_is_foretold_comes(void **state)
+{
+	(void)state;
+	uint64_t dice = 7;
+	for (int round = 0; round < 500; round++) {
+		struct window *w = window_create(&(struct window_config){ 5000 + (int64_t)(dice >> 40) % 90000, 1000 });
+		struct gpu_reading r = { .valid = GPU_SMACT | GPU_GRACT };
+		int64_t t = 1000;
+		for (int i = 0; i < 12; i++) {
+			dice = dice * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			r.smact = (double)(dice >> 33) / 2147483648.0;
+			r.gract = (double)(dice >> 50) / 16384.0;
+			r.valid = dice >> 60 ? GPU_SMACT | GPU_GRACT : GPU_GRACT;
+			if (i == 4)
+				window_change(w, t, (struct load){ .2, .2, true, true });
+			window_add_span(w, t += 1 + (int64_t)(dice >> 48) % 30000, &r);
+		}
+		struct load before = window_load(w);
+		int64_t then = t + (int64_t)(dice >> 44) % 200000;
+		struct load foretold = window_load_at(w, then, &r), again = window_load(w);
+		assert_memory_equal(&before, &again, sizeof before);
+		for (; t < then; t += 700)
+			window_add_span(w, t, &r);
+		window_add_span(w, then, &r);
+		struct load came = window_load(w);
+		assert_int_equal(came.smact_known, foretold.smact_known);
+		assert_true(came.smact == foretold.smact && came.gract == foretold.gract);
+		window_destroy(w);
+	}
+}
+
 static void test_absurd_configuration(void **state)
 {
 	(void)state;
@@ -234,6 +266,7 @@ int main(void)
 		cmocka_unit_test(test_time_that_does_not_go_forward),
 		cmocka_unit_test(test_not_a_number_is_unknown),
 		cmocka_unit_test(test_ring_wraps),
+		cmocka_unit_test(test_what_is_foretold_comes),
 		cmocka_unit_test(test_absurd_configuration),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MILLION 1000000
 #define FINEST_MS 250
@@ -99,15 +100,21 @@ static int32_t to_millionths(double v)
 	return isfinite(v) ? (int32_t)lround(fmin(fmax(v, 0), 1) * MILLION) : -1;
 }
 
-static void push(struct window *w, int64_t mono_ms, int64_t for_ms, const struct gpu_reading *r)
+static struct sample sample_of(const struct gpu_reading *r, int64_t mono_ms, int64_t for_ms)
 {
 	const double value[FIELDS] = { r->gract, r->smact };
+	struct sample s = { .mono_ms = mono_ms, .for_ms = (int32_t)for_ms };
+	for (int f = 0; f < FIELDS; f++)
+		s.millionths[f] = r->valid & field_bit[f] ? to_millionths(value[f]) : -1;
+	return s;
+}
+
+static void push(struct window *w, int64_t mono_ms, int64_t for_ms, const struct gpu_reading *r)
+{
 	if (w->n == w->cap)
 		drop_oldest(w);
 	struct sample *s = &w->ring[(w->first + w->n++) % w->cap];
-	*s = (struct sample){ .mono_ms = mono_ms, .for_ms = (int32_t)for_ms };
-	for (int f = 0; f < FIELDS; f++)
-		s->millionths[f] = r->valid & field_bit[f] ? to_millionths(value[f]) : -1;
+	*s = sample_of(r, mono_ms, for_ms);
 	account(w, s, 1);
 }
 
@@ -180,6 +187,35 @@ struct load window_load(const struct window *w)
 	load.gract = load.gract_known ? fmin(fmax(load.gract, 0), 1) : 0;
 	load.smact = load.smact_known ? fmin(fmax(load.smact, 0), 1) : 0;
 	return load;
+}
+
+static void sum_add(struct sum sum[FIELDS], const struct sample *s, int64_t for_ms)
+{
+	for (int f = 0; f < FIELDS; f++)
+		if (s->millionths[f] >= 0) {
+			sum[f].weighted += s->millionths[f] * for_ms;
+			sum[f].ms += for_ms;
+		}
+}
+
+/* As window_add_span would make the sums, without the ring: whole numbers, so it comes to the same however many samples the time
+ * is cut into. What is expected after a change stands; that it settles is an event of its own. */
+struct load window_load_at(const struct window *w, int64_t mono_ms, const struct gpu_reading *r)
+{
+	const int64_t edge_ms = mono_ms - w->span_ms, from_ms = w->last_ms > edge_ms ? w->last_ms : edge_ms;
+	const struct sample new = sample_of(r, mono_ms, 0);
+	struct window then = { .span_ms = w->span_ms };
+	assert(w->last_ms != INT64_MIN && mono_ms >= w->last_ms);
+	memcpy(then.sum, w->sum, sizeof then.sum);
+	sum_add(then.sum, &new, mono_ms - from_ms);
+	for (size_t i = 0; i < w->n; i++) {
+		const struct sample *s = &w->ring[(w->first + i) % w->cap];
+		int64_t out_ms = edge_ms - (s->mono_ms - s->for_ms);
+		if (out_ms <= 0)
+			break;
+		sum_add(then.sum, s, -(out_ms < s->for_ms ? out_ms : s->for_ms));
+	}
+	return window_load(&then);
 }
 
 bool window_expects(const struct window *w)

@@ -46,6 +46,8 @@ void window_idle(struct window *w);
 void window_change(struct window *w, int64_t mono_ms, struct load delta);
 /* The load for decisions, as defined above; clamped to 0..1. Before the first change, the plain mean. */
 struct load window_load(const struct window *w);
+/* The same as it will be at that moment, if `r` stands from the newest sample until then. Changes nothing. */
+struct load window_load_at(const struct window *w, int64_t mono_ms, const struct gpu_reading *r);
 /* Whether the SMACT of that load is what is expected after a change, not measured yet. */
 bool window_expects(const struct window *w);
 /* The plain mean of the samples since the last change (at most the span), and how long they cover. */

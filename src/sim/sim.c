@@ -143,9 +143,15 @@ static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
 		earliest(&next, second_from(g->tasks[i]->start_ms + c->window.settle_ms), now);
 	for (size_t i = 0; i < g->n && s->o->progress_lines; i++)
 		earliest(&next, second_from(g->tasks[i]->start_ms + PROGRESS_MS), now);
-	/* A task of several GPUs made it busier or calmer: the mean moves until the window holds nothing older. */
-	if (g->drift_ms != INT64_MIN && now < g->drift_ms + c->window.span_ms)
-		earliest(&next, second_after(now), now);
+	/* A task made it busier or calmer: the mean moves until the window holds nothing older. What each task there says of its
+	 * progress meanwhile counts from word to word. */
+	if (g->drift_ms != INT64_MIN && now < g->drift_ms + c->window.span_ms) {
+		int64_t due_ms = core_load_due_ms(s->core, g->uuid);
+		if (s->o->progress_lines)
+			earliest(&next, second_after(now), now);
+		else if (due_ms != INT64_MAX)
+			earliest(&next, due_ms - ORIGIN_MONO_MS, now);
+	}
 	return next;
 }
 

@@ -7,7 +7,8 @@
  *	- a task comes, its memory grows, it ends;
  *	- the core said that something is due (core_turn);
  *	- a GPU is looked at, though nothing moved there, because what is known of it ripens: its window settles, a task gets warm,
- *	  the memory of one that ended is seen to be free. A daemon looks every second, so such looks are at whole seconds.
+ *	  the memory of one that ended is seen to be free, the mean of its load passes a limit. A daemon looks every second, so
+ *	  such looks are at whole seconds.
  * With `sampled`, all GPUs are looked at every second as well. Placements are the same (a test compares them).
  */
 #ifndef RAD_SIM_SIM_H

@@ -421,6 +421,30 @@ static void compare_with_looking(struct scene *s, uint64_t seed, struct compared
 			 jumped + (same < 200 ? 0 : same - 200), looked + (same < 200 ? 0 : same - 200));
 }
 
+/* The mean of a GPU moves for a window's length after a task there begins to compute: that is looked at where it passes a limit,
+ * which is when the next one may join, and not once a second. */
+static void a_mean_is_looked_at_where_it_passes_a_limit(void **state)
+{
+	(void)state;
+	for (int above = 0; above < 2; above++) {
+		struct scene *s = new_scene(1);
+		uint32_t w = workload(s, 3000, 5000, 1, .6, above ? .8 : .2);
+		s->workloads.list[w].start_ms = 60000;
+		s->o.loads = SIM_LOADS_KNOWN;
+		set(s, "max_smact", ".5");
+		arrive(s, 0, w);
+		arrive(s, 100, w);
+		simulate(s);
+		size_t moments = s->r.events;
+		int64_t start_ms = s->r.tasks[1].start_ms;
+		s->o.sampled = true;
+		simulate(s);
+		assert_int_equal(start_ms, s->r.tasks[1].start_ms);
+		assert_true(moments < 60 && s->r.events > 2000);
+		end_scene(s);
+	}
+}
+
 static void jumping_places_as_looking_every_second(void **state)
 {
 	(void)state;
@@ -530,6 +554,7 @@ int main(void)
 		cmocka_unit_test(what_is_known_keeps_them_apart),
 		cmocka_unit_test(what_fits_nowhere_is_refused),
 		cmocka_unit_test(estimators_are_named),
+		cmocka_unit_test(a_mean_is_looked_at_where_it_passes_a_limit),
 		cmocka_unit_test(jumping_places_as_looking_every_second), cmocka_unit_test(windows_of_any_length),
 		cmocka_unit_test(nothing_beats_the_lower_bound),
 		cmocka_unit_test(seeds_vary_and_repeat),
