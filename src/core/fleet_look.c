@@ -98,8 +98,8 @@ static bool all_measured(const struct fleet *f, const struct slot *s)
 	return true;
 }
 
-/* Whether nothing that is known of the tasks there hangs on the mean of the load any more. An attempt of several GPUs is metered
- * over all of them whenever one is looked at, so those count too. */
+/* Whether nothing that is known of the tasks there hangs on the mean of the load any more. An attempt of several GPUs is
+ * metered over all of them whenever one is looked at, so those count too. */
 static bool loads_stand(const struct fleet *f, const struct slot *s)
 {
 	bool stand = all_measured(f, s);
@@ -110,8 +110,8 @@ static bool loads_stand(const struct fleet *f, const struct slot *s)
 }
 
 /* Whole seconds, as a daemon looks. Where only the limits ask for the mean, that is where it passes one: the mean is foretold
- * second by second, some thousand instructions, where a look takes thirty times that. Until a change has settled the mean is not
- * asked for, and the look at which it does is one that is taken anyway. */
+ * second by second, which takes a small part of what as many looks would. Until a change has settled the mean is not asked for,
+ * and the look at which it has is one that is taken anyway. */
 int64_t fleet_load_due_ms(const struct fleet *f, const char *uuid)
 {
 	int64_t number = fleet_slot_of(f, uuid);

@@ -198,8 +198,8 @@ static void sum_add(struct sum sum[FIELDS], const struct sample *s, int64_t for_
 		}
 }
 
-/* As window_add_span would make the sums, without the ring: whole numbers, so it comes to the same however many samples the time
- * is cut into. What is expected after a change stands; that it settles is an event of its own. */
+/* As window_add_span would make the sums, without the ring: whole numbers, so it comes to the same however many samples the
+ * time is cut into. What is expected after a change stands; that it settles is an event of its own. */
 struct load window_load_at(const struct window *w, int64_t mono_ms, const struct gpu_reading *r)
 {
 	const int64_t edge_ms = mono_ms - w->span_ms, from_ms = w->last_ms > edge_ms ? w->last_ms : edge_ms;

@@ -421,8 +421,8 @@ static void compare_with_looking(struct scene *s, uint64_t seed, struct compared
 			 jumped + (same < 200 ? 0 : same - 200), looked + (same < 200 ? 0 : same - 200));
 }
 
-/* The mean of a GPU moves for a window's length after a task there begins to compute: that is looked at where it passes a limit,
- * which is when the next one may join, and not once a second. */
+/* The mean of a GPU moves for a window's length after a task there begins to compute: that is looked at where it passes a
+ * limit, which is when the next one may join, and not once a second. */
 static void a_mean_is_looked_at_where_it_passes_a_limit(void **state)
 {
 	(void)state;
