@@ -39,6 +39,8 @@ bool begins_later(const struct task *t, int64_t wall_ms)
 	return t->spec->begin_s * 1000 > wall_ms;
 }
 
+/* Again for one that is here already is no error: a task that is restored and one that is queued again come this way. A
+ * removal leaves next_ms as it is, which may then be too early and costs one walk for nothing; it is never too late. */
 void begins_add(struct begins *b, const struct task *t)
 {
 	struct begin *one = idmap_get(&b->tasks, t->id);
@@ -54,6 +56,8 @@ void begins_remove(struct begins *b, task_id id)
 	free(idmap_remove(&b->tasks, id));
 }
 
+/* They go on in this order: that of the map hangs on its size, and a simulation or a replay would queue them otherwise than
+ * the daemon did. */
 static int by_id(const void *a, const void *b)
 {
 	task_id x = *(const task_id *)a, y = *(const task_id *)b;

@@ -19,6 +19,8 @@
 
 #define LOOK_AT_CLOCK_MS 60000
 
+/* The defaults of rad.conf(5) too, which settings/table.c takes from here, so they are said once. The window is that of
+ * section 6.2.2 of the dissertation; what `settle` and `warm` are for is decision 81. */
 struct core_config core_config_default(void)
 {
 	return (struct core_config){
@@ -60,6 +62,7 @@ static int check_fair(const struct core *c, struct error *err)
 	}
 	if (tasks != fleet_count_runs(c->fleet))
 		return error_set(err, ERR_CORRUPT, "users run %zu tasks in sum, and %zu run", tasks, fleet_count_runs(c->fleet));
+	/* Rates are sums of fractions to which each who comes or goes adds his rounding. */
 	if (fabs(rate - (double)busy) > 1e-6 * (1 + (double)busy))
 		return error_set(err, ERR_CORRUPT, "users have %g GPUs in sum, and %zu have tasks", rate, busy);
 	return 0;
@@ -110,6 +113,7 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		limits_begin(c->limits, t, c->now);
 		timeslots_begin(c->timeslots, t, c->now);
 		break;
+	/* Its time begins with its program: what a prolog or an MPS server took is not the user's. */
 	case EV_STARTED:
 		limits_begin(c->limits, t, c->now);
 		timeslots_begin(c->timeslots, t, c->now);
@@ -125,12 +129,15 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		fleet_touch(c->fleet, t->id);
 		limits_changed(c->limits, c->now);
 		break;
+	/* It left its GPUs when its processes did (endings_add), which may be cohort_ms ago. What it taught comes last, since
+	 * siblings may be estimated by it in this very turn. */
 	case EV_ENDED:
 		limits_forget(c->limits, t->id);
 		timeslots_forget(c->timeslots, t->id);
 		host_end(c->host, t->id);
 		estimates_learn(c->estimates, t, c->now);
 		break;
+	/* GPUs that are kept for one who does not want them any more would idle for nobody. */
 	case EV_HELD:
 	case EV_CANCELLED:
 		estimates_forget(c->estimates, t->id);
@@ -178,6 +185,9 @@ static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
 
 /* Life ---------------------------------------------------------------------------------------------------------------- */
 
+/* Each owner is given those before it and calls only them; destroyed the other way round. What goes the other way (an event
+ * of the tasks, whose process that is) comes as ops through this file, so that no owner includes another one's header in a
+ * circle. */
 struct core *core_create(const struct core_config *config, const struct core_ops *ops)
 {
 	struct core *c = alloc_zero(sizeof *c);
@@ -281,9 +291,9 @@ size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now n
 	return n ? n : 1;
 }
 
-/* It is where it is, whatever the ledger says of room there, and its user may have: he would only keep it from being counted.
- * It is counted, so his next ones wait. Not as a client of a server of ours, so it never says how its
- * GPU is shared (fleet_map.c). */
+/* It is where it is, so neither the ledger's room nor what its user may have is asked: to refuse it would not end the process,
+ * only keep it from being counted. As it is counted, his next ones wait. It is no client of a server of ours, and so never says
+ * how its GPU is shared (fleet_map.c). */
 void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GPU_UUID_LEN], uint32_t n_gpus, struct now now)
 {
 	task_id id = TASK_ID(job, -1);
@@ -364,6 +374,8 @@ static void core_ask_stop(struct core *c, struct task *t, enum stop_reason reaso
 	tasks_emit(c->tasks, t, &ev, c->now.wall_ms);
 }
 
+/* One that is being stopped for another reason (its time limit, a requeue) is cancelled all the same, or it would come
+ * back. */
 int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
 {
 	struct task *t = tasks_find_any(c->tasks, id, err);
@@ -377,6 +389,8 @@ int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct
 	return 0;
 }
 
+/* Whatever it is being stopped for, its end is asked for already, and an end that was announced to its processes is not taken
+ * back. */
 int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
 {
 	struct task *t = tasks_find_any(c->tasks, id, err);
@@ -394,7 +408,7 @@ int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, str
 	return 0;
 }
 
-/* Whether it would change anything. */
+/* Whether it would change anything. What would not is no event: each is kept for ever, and makes a pass look again. */
 static bool core_differs(const struct task *t, const struct event *ev)
 {
 	return (ev->u.updated.set_priority && ev->u.updated.priority != t->priority) ||
@@ -492,6 +506,7 @@ void core_exited(struct core *c, task_id id, const struct exit_report *report, s
 	assert_invariants(c);
 }
 
+/* One at a time, since each event changes the runs among which the next is looked for. */
 static void core_note_moves(struct core *c)
 {
 	struct fleet_move m;
@@ -506,6 +521,8 @@ static void core_note_moves(struct core *c)
 	}
 }
 
+/* Moves come first: what is noted of an attempt, and whether it idles, goes by the GPUs on which it stands. A simulation
+ * notes nothing, since nobody restarts it. */
 void core_snapshot(struct core *c, const struct snapshot *s, enum core_mps mps, struct now now)
 {
 	struct event ev = { .kind = EV_MEASURED, .t_ms = now.wall_ms };
@@ -530,6 +547,8 @@ size_t core_claims(const struct core *c, struct core_claim *out, size_t most)
 	return fleet_claims(c->fleet, out, most);
 }
 
+/* Who had that GPU kept gives up all it had, and the next pass chooses anew: with one of several gone, the others may not be
+ * the best any more. */
 void core_drain(struct core *c, const char *uuid, bool drained)
 {
 	fleet_drain(c->fleet, uuid, drained);
@@ -620,6 +639,8 @@ static void note_turns(const struct core *c, struct core_user *list, size_t n)
 	queue_walk_end(&w);
 }
 
+/* Of all who are known, also those who only had something lately: their figures decide whose turn it is when they come
+ * back. */
 size_t core_users(struct core *c, struct core_user **list)
 {
 	size_t at = 0, n = 0, cap = 0, bytes;
@@ -633,6 +654,8 @@ size_t core_users(struct core *c, struct core_user **list)
 	return n;
 }
 
+/* What was kept decays from the moment at which it was kept. A wall clock that was set back since makes that moment now,
+ * which costs its user a little and nobody else anything. */
 void core_remember_used(struct core *c, uid_t uid, double used_s, int64_t wall_ms, struct now now)
 {
 	int64_t ago_ms = now.wall_ms > wall_ms ? now.wall_ms - wall_ms : 0;
@@ -686,6 +709,8 @@ unsigned core_mps_clients(const struct core *c, const char *gpu_uuid, int64_t ui
 	return fleet_mps_clients(c->fleet, gpu_uuid, uid);
 }
 
+/* By the last reading that the slot has, also where its GPU is silent now: an attempt that is to be ended must be found all
+ * the same. */
 size_t core_task_gpus(const struct core *c, task_id id, struct core_gpu_ref out[SPEC_MAX_GPUS])
 {
 	const uint32_t *slots;

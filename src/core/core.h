@@ -165,9 +165,9 @@ int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struc
 int core_cancel(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 /* `ev->u.updated` says what; kind and task are set here. */
 int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err);
-/* Running: stops it and queues it again. (A finished one is restored from the store first.) */
 /* The process of that task goes on, and is no task any more: EV_STOP_ASKED, or EV_CANCELLED where it waits. */
 int core_give_back(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
+/* Running: stops it and queues it again. (A finished one is restored from the store first.) */
 int core_requeue(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err);
 
 /* The answer of ops->estimate. A row that did not answer (it knows nothing, failed, or took too long) says why in its note, and
@@ -201,8 +201,7 @@ bool core_waits_in_vain(const struct core *c, const struct task *t);
 size_t core_job_tasks(const struct core *c, uint32_t job, task_id **ids);
 /* Whether a task that waits depends on that one, or on its job. */
 bool core_is_waited_for(const struct core *c, task_id id);
-/* Whether any task of that job is alive. */
-/* Its live elements' state, as far as the least advanced of them: PENDING, HELD or RUNNING. False: none lives. */
+/* A job's state, as of its live elements, as far as the least advanced of them: PENDING, HELD or RUNNING. False: none lives. */
 bool core_job_state(const struct core *c, uint32_t job, enum task_state *state);
 
 /* Attempts ---------------------------------------------------------------------------------------------------------- */

@@ -62,6 +62,8 @@ void endings_destroy(struct endings *e)
 
 /* Cohorts ------------------------------------------------------------------------------------------------------------- */
 
+/* Only such an end can be the fault of a neighbour: whoever was asked to stop, ran out of GPU memory by its own words or made
+ * place ended for a reason that is known. */
 static bool failed_by_itself(const struct open_end *o)
 {
 	const struct exit_report *r = &o->report;
@@ -90,6 +92,7 @@ static void forget_deaths(struct endings *e, int64_t mono_ms)
 	e->n_deaths = kept;
 }
 
+/* Noted of whoever may be the first cause, also where it is judged at once itself: those who die of it come later. */
 static void endings_note_death(struct endings *e, const struct open_end *o)
 {
 	struct death d = { .task = o->task, .uid = tasks_find(e->tasks, o->task)->spec->uid, .placed_ms = o->seen.placed_ms,
@@ -150,6 +153,8 @@ static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 	tasks_emit(e->tasks, t, &ev, now.wall_ms);
 }
 
+/* The code that means "start me again" counts only of a task that was asked, or asked for slots itself: a program that always
+ * ends so would run for ever (decision 111). */
 static void add_device_evidence(struct exit_report *r, const struct fleet_end *seen, const struct task *t)
 {
 	const struct attempt *a = task_attempt(t);
@@ -181,6 +186,8 @@ void endings_add(struct endings *e, task_id id, const struct exit_report *report
 	o.report.host_mem_mib = core_host_known(e->config->host_mem_mib) ? e->config->host_mem_mib : 0;
 	if (o.report.mps && may_have_ended_others(&o))
 		endings_note_death(e, &o);
+	/* A client alone on its GPUs has nobody to blame and need not wait. The wait is between exit and verdict only: its
+	 * GPUs are free already. */
 	if (o.report.mps && failed_by_itself(&o) && o.seen.had_neighbours) {
 		struct open_end *kept = alloc_zero(sizeof *kept);
 		*kept = o;
@@ -191,6 +198,7 @@ void endings_add(struct endings *e, task_id id, const struct exit_report *report
 }
 
 /* The next one that is due, NULL: none; *next: when another will be. */
+/* Looked for anew after each verdict: it is an event, from which others may follow that open or close ends. */
 static struct open_end *endings_next_due(const struct endings *e, struct now now, int64_t *next)
 {
 	size_t at = 0;

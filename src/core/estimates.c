@@ -83,7 +83,8 @@ void estimates_destroy(struct estimates *e)
 	free(e);
 }
 
-/* *h is filled, and must live as long as the context. */
+/* *h is filled, and must live as long as the context. Where there are several models of GPU none is named, since nobody knows
+ * yet on which the task will be. */
 static struct estimate_context context_of(const struct estimates *e, const struct spec *s, struct estimate_history *h)
 {
 	const char *model = fleet_model(e->fleet), *gpu_name = *model ? model : NULL;
@@ -105,6 +106,8 @@ static void estimates_say(struct estimates *e, struct task *t, struct estimate_r
 	tasks_emit(e->tasks, t, &ev, now.wall_ms);
 }
 
+/* Elements of an array are asked one after the other, so the newest question is the only one that can be theirs: no table by
+ * spec is needed. A claim that was changed since is a question of its own. */
 static void estimates_wait_for(struct estimates *e, struct task *t, const struct estimator *row, const char *before,
 			       const struct estimate_context *context)
 {
@@ -153,7 +156,8 @@ void estimates_preview(const struct estimates *e, const struct spec *s, struct e
 	estimate_conclude(&context, out);
 }
 
-/* It may have been cancelled, or changed and asked anew, while the question was open. */
+/* A task that was asked anew waits under another question, whose answer is to come; the same spec and claim, so the same
+ * one. */
 static bool still_waits(const struct task *t, const struct question *q)
 {
 	return t && !t->estimated && t->spec == q->spec && t->gpu_mem_mib == q->declared_mib;
@@ -192,6 +196,7 @@ void estimates_answer(struct estimates *e, int64_t question, bool spoke, const s
 		e->last_question = NULL;
 	snprintf(before, sizeof before, "%s", q->before);
 	note_append(before, sizeof before, said->note);
+	/* By id: any of them may have gone, or been asked anew, while the question was open. */
 	for (size_t i = 0; i < q->n; i++) {
 		struct task *t = tasks_find(e->tasks, q->tasks[i]);
 		if (!still_waits(t, q))
@@ -232,6 +237,9 @@ static bool estimates_same(const struct estimate *a, const struct estimate *b)
 	       a->claim_mib == b->claim_mib && a->fenced == b->fenced && a->enforced_for_life == b->enforced_for_life;
 }
 
+/* "Looked at" is remembered by what was known then, as a time: history tells when a signature last taught something, and two
+ * lessons within one millisecond look alike, so in that millisecond nothing is remembered. A slow estimator is not asked
+ * again: that would send the task out of the queue just as its turn came. */
 void estimates_refresh(struct estimates *e, struct task *t, struct now now)
 {
 	struct estimate_history h;
@@ -278,6 +286,7 @@ void estimates_learn(struct estimates *e, const struct task *t, struct now now)
 		e->ops.outcome(e->ops.ctx, &o);
 }
 
+/* A mean over about the last hundred: it follows as a lab's work changes, and one odd task moves it little. */
 static void note_work(struct estimates *e, double work_s)
 {
 	if (!isfinite(work_s))
@@ -306,6 +315,8 @@ int64_t estimates_told_ms(const struct estimates *e, const struct task *t)
 
 /* What is known ------------------------------------------------------------------------------------------------------- */
 
+/* Runs on another model tell nearly as much as a guess, so their spread is widened and what was read of the task itself is
+ * weighed in by it. A load measured here stands, whatever the prior says (decision 80). */
 struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);
@@ -323,6 +334,7 @@ struct load_belief estimates_load(const struct estimates *e, const struct task *
 	return infer_combine(&seen, &t->estimate.prior);
 }
 
+/* Never across models: how many steps a second one makes is what differs most between them. */
 double estimates_pace(const struct estimates *e, const struct task *t, const char *gpu_name)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);
@@ -341,6 +353,8 @@ static double left_after_slots(const struct task *t, double whole_s)
 	return isfinite(whole_s) && isfinite(done_s) ? fmax(whole_s - done_s, 0) : NAN;
 }
 
+/* What was learnt goes before a limit, unless that is shorter, since it will be enforced. With neither, a task takes what
+ * tasks took here: no more than some number for those who need one, which *known tells. */
 double estimates_work_s(const struct estimates *e, const struct task *t, bool *known)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, fleet_first_model(e->fleet));

@@ -13,6 +13,8 @@
 
 struct estimates;
 
+#define ESTIMATES_OVERDUE 0.125	/* part of what was expected that is taken to be left of a task which went on beyond it */
+
 /* Of `ops`, ctx, estimate and outcome are used. The other owners outlive it; of the fleet it reads models and capacity. */
 struct estimates *estimates_create(const struct core_config *config, const struct core_ops *ops, struct tasks *ts,
 				   const struct fleet *f);

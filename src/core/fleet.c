@@ -76,6 +76,8 @@ static struct slot *find_slot(const struct fleet *f, const char *uuid)
 	return NULL;
 }
 
+/* Made for whatever is named: a snapshot, a restart that finds tasks there, an administrator's drain. Its number is its place
+ * in every array by slot, so slots are never sorted and never freed before the fleet. */
 struct slot *fleet_take_slot(struct fleet *f, const char *uuid)
 {
 	struct slot *s = find_slot(f, uuid);
@@ -207,7 +209,8 @@ struct run *fleet_run(const struct fleet *f, task_id id)
 	return idmap_get(&f->runs, id);
 }
 
-/* What runs of its signature were seen to do alone on such a GPU. */
+/* What runs of its signature were seen to do alone on such a GPU; half of one where nobody knows, so that until the window has
+ * settled a second such task may join, and a third may not (decision 94). */
 static struct load expected_load(const struct fleet *f, const struct slot *s, const struct task *t)
 {
 	struct share_task l = f->ops.known_load(f->ops.ctx, t, s->r.name).load;
@@ -215,6 +218,7 @@ static struct load expected_load(const struct fleet *f, const struct slot *s, co
 			      true, true };
 }
 
+/* `extra`: a GPU beyond the number that it asked for, where only what is seen of it is held (fleet_move.c). */
 static void slot_enter(struct slot *s, const struct run *r, bool extra)
 {
 	const struct attempt *a = task_attempt(r->t);
@@ -249,6 +253,8 @@ void fleet_join(struct fleet *f, struct slot *s, struct run *r, bool extra, stru
 	fleet_infer_join(f, s, r);
 }
 
+/* What a restart finds is this same call. Its log tells what was measured, until when, and when it was placed; its processes,
+ * windows and progress are seen anew. The run owns nothing of the task but the pointer. */
 void fleet_begin(struct fleet *f, struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);
@@ -295,6 +301,8 @@ void fleet_touch(struct fleet *f, task_id id)
 		fleet_touch_slot(f, f->slots[r->slots[i]]);
 }
 
+/* The order of fleet_join, backwards: sums and inference were brought up to now while it was still there (fleet_finish), so
+ * what is left is to take it out. The ledger keeps its entry, marked with the time of its end. */
 void fleet_leave(struct fleet *f, struct slot *s, const struct run *r, struct now now)
 {
 	struct load l = window_load(s->window);
@@ -329,6 +337,8 @@ static void device_evidence(const struct fleet *f, const struct run *r, struct f
 	}
 }
 
+/* In three steps over all of its slots, since a run of several GPUs is metered over all of them: sums up to now, then what
+ * they say, and only then off. */
 bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end *out)
 {
 	struct run *r = fleet_run(f, id);
@@ -350,6 +360,8 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 	return true;
 }
 
+/* One at a time, because the caller makes each an event. note_due_ms may be too early, never too late, so a snapshot between
+ * two minutes walks nothing. */
 task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out)
 {
 	size_t at = 0;
@@ -371,6 +383,8 @@ task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out)
 
 /* Invariants ---------------------------------------------------------------------------------------------------------- */
 
+/* From the runs to the slots and their ledgers here, from the ledgers back to the runs below: an entry that nobody owns would
+ * hold memory for ever, a run without one would be placed upon. */
 static int check_run(const struct fleet *f, const struct run *r, struct error *err)
 {
 	char id[TASK_ID_TEXT];

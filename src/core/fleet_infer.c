@@ -47,6 +47,8 @@ static double level(const struct stretch *s)
 	return s->smact_ms / s->ms;
 }
 
+/* What is left when the last samples are taken off: cheaper than a ring, and exact enough, since the level is compared to a
+ * tenth. */
 static struct stretch stretch_less(const struct stretch *a, const struct stretch *b)
 {
 	return (struct stretch){ .ms = a->ms - b->ms, .smact_ms = a->smact_ms - b->smact_ms,
@@ -111,12 +113,15 @@ static double span_due_ms(const struct fleet *f, const struct slot *s)
 	return s->span.told_ms > 0 ? INFINITY : fmax(fmin((double)w->settle_ms, (double)w->span_ms), 1);
 }
 
+/* Rounded up: a look a millisecond early would find the stretch too short and be due again at once. */
 int64_t fleet_infer_due_ms(const struct fleet *f, const struct slot *s)
 {
 	double left = s->infer && span_counts(s) ? span_due_ms(f, s) - s->span.lasts.ms : INFINITY;
 	return isfinite(left) && left > 0 ? s->spoke_ms + (int64_t)ceil(left) : INT64_MAX;
 }
 
+/* Inference takes the newest word of a span for the whole of it, so to tell again is to correct: a span counts once, however
+ * long it lasts (decision 80). */
 static void span_tell(struct slot *s)
 {
 	const struct stretch *best = span_best(&s->span);
@@ -127,6 +132,8 @@ static void span_tell(struct slot *s)
 
 /* Coming and going ----------------------------------------------------------------------------------------------------- */
 
+/* A spread of 0.06 is about what the law of sharing itself is off by: more guessing would not make a belief better than
+ * that. */
 static bool any_to_learn_of(const struct fleet *f, const struct slot *s)
 {
 	for (size_t i = 0; i < s->n_runs; i++) {
@@ -143,6 +150,8 @@ static void join_one(const struct fleet *f, struct infer *to, const struct run *
 	infer_join(to, r->t->id, &b);
 }
 
+/* Begun with all that are there when the first one comes that nobody knows well, since what a GPU shows is the sum of all.
+ * MIG instances tell their own activity, and have one task each. */
 void fleet_infer_join(const struct fleet *f, struct slot *s, const struct run *r)
 {
 	if (s->infer) {
@@ -193,6 +202,8 @@ void fleet_infer_restart(const struct fleet *f, struct slot *s, struct now now)
 	span_begin(f, s, now);
 }
 
+/* Called before anybody joins or leaves, while the runs are still those that the span is of; shorter ones than two samples
+ * and a half are dropped. */
 void fleet_infer_end_span(const struct fleet *f, struct slot *s, struct now now)
 {
 	double ms = span_best(&s->span)->ms;

@@ -44,6 +44,8 @@ static uint64_t leaving_mib(const struct ledger *l)
 	return mib;
 }
 
+/* Figures, not copies: `procs`, `others` and texts are the slot's own, for the caller to read before anything else
+ * happens. */
 struct fleet_gpu fleet_look(const struct fleet *f, uint32_t slot, int64_t mono_ms)
 {
 	assert(slot < f->n_slots);
@@ -130,6 +132,8 @@ int64_t fleet_load_due_ms(const struct fleet *f, const char *uuid)
 	return INT64_MAX;
 }
 
+/* The earliest of what time alone brings about on that slot. For the simulator, which looks at a GPU only when there is
+ * something to see; a daemon samples and never asks. */
 int64_t fleet_ripens_ms(const struct fleet *f, const char *uuid)
 {
 	int64_t number = fleet_slot_of(f, uuid), next = INT64_MAX;
@@ -164,6 +168,8 @@ bool fleet_measured(const struct fleet *f, task_id id, struct measured *out)
 	return r;
 }
 
+/* Tenants are as of the last time the slot was filled: where they do not match the runs any more, the load is left unknown
+ * rather than another one's. */
 bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out)
 {
 	const struct run *r = idmap_next(&f->runs, at);
@@ -185,6 +191,8 @@ bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out)
 
 /* For requests and the launcher ---------------------------------------------------------------------------------------- */
 
+/* A number is an index, which whole GPUs alone have: an instance has that of its GPU. Indices change when a GPU falls off
+ * the bus, so only those of the last snapshot count, while a UUID may be of a GPU that is away. */
 const char *fleet_find(const struct fleet *f, const char *word, struct error *err)
 {
 	const struct slot *found = NULL;
@@ -226,6 +234,7 @@ void fleet_list_mps(const struct fleet *f, struct buf *out)
 		buf_printf(out, "%s%s", i ? "," : "", list[i]->r.uuid);
 }
 
+/* Which server's client it is, as placement names them: nobody's, the one for all, or its user's. */
 int64_t fleet_mps_of(const struct run *r)
 {
 	const struct attempt *a = task_attempt(r->t);

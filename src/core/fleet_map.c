@@ -45,6 +45,8 @@ static void look_at_device(const struct fleet *f, const struct slot *s, struct m
 	g->mps_uid = MAP_MPS_NONE;
 }
 
+/* What runs there, or others hold: all that a placement may be refused for as long as it lasts. kept_for: for a head, else
+ * for a recovering task that must not be joined yet. */
 static void look_at_room(const struct fleet *f, const struct slot *s, struct now now, struct map_gpu *g)
 {
 	g->available_mib = f->config->map.ledger ? ledger_available(&s->ledger) : driver_available(s);
@@ -135,6 +137,9 @@ static bool same_shape(const struct map_gpu *a, const struct map_gpu *b)
 	return a->total_mib == b->total_mib && a->stale == b->stale && a->mig == b->mig && a->mps_capable == b->mps_capable;
 }
 
+/* The heart of the versions (decision 70): the new look beside the old one. That a slot moved is what makes the pass go on,
+ * so what every sample changes a little (a load within its limits, `work` that comes out the same) must not count, and
+ * anything that may turn an answer must. */
 static void fleet_fill_slot(struct fleet *f, struct slot *s, struct now now)
 {
 	assert(s->touched && s->number < f->n_gpus);
@@ -164,6 +169,7 @@ static void look_for_stale(struct fleet *f, struct now now)
 	fleet_touch_all(f);
 }
 
+/* New places are zeroed before they are filled, since the old look is compared with: `version` 0 says that there was none. */
 const struct map_gpu *fleet_gpus(struct fleet *f, struct now now)
 {
 	if (f->cap_gpus < f->n_slots)
@@ -243,6 +249,7 @@ uint64_t fleet_shape(const struct fleet *f)
 	return f->shape;
 }
 
+/* By the list in the order of versions, so it costs as many steps as slots moved, with a thousand of them too. */
 size_t fleet_moved_since(const struct fleet *f, uint64_t version, uint32_t *slots)
 {
 	size_t n = 0;

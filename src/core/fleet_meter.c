@@ -15,6 +15,8 @@ uint64_t fleet_low_water(const struct slot *s)
 	return s->low_mib[0] < s->low_mib[1] ? s->low_mib[0] : s->low_mib[1];
 }
 
+/* Two intervals, the one under way and the one before it, cover the last 30 to 60 s without a ring of samples. A gap between
+ * them says nothing of the time in it, but where readings stand. */
 void fleet_note_low_water(struct slot *s, int64_t mono_ms, bool stood)
 {
 	const unsigned needed = GPU_MEM_TOTAL | GPU_MEM_USED;
@@ -66,7 +68,10 @@ static bool note_computes(const struct fleet *f, struct run *r, const struct met
 	return m->active && r->computes;
 }
 
-/* One sample of one attempt, over all its GPUs. */
+/* One sample of one attempt, over all its GPUs: activities and power are means of those that tell them, memory is that of
+ * the GPU where it has most (a claim is per GPU), energy is a sum, and it is as fast as on the slowest, for which the
+ * others wait. It was alone only if it was on each. Where processes cannot be listed it counts as active: unknown is not
+ * idle. */
 void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 {
 	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .energy_j = 0, .alone = true, .speed = 1,
@@ -104,6 +109,8 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 	fleet_note_warm(f, r, active, m.mem_known, now);
 }
 
+/* The order matters: the window first, since speeds may hang on its mean; inference before the meters, which ask for beliefs.
+ * Where readings are samples there is nothing to bring up to now: the next one will speak for the time before it. */
 void fleet_advance(struct fleet *f, struct slot *s, struct now now)
 {
 	if (!f->config->readings_stand || !s->in_snapshot)

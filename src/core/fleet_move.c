@@ -28,6 +28,8 @@ bool fleet_is_guest(const struct slot *s, const struct run *r)
 	return a->given;
 }
 
+/* Eight GPUs at a time: a process that opens a context on every GPU of a large machine is noticed on those first, and on the
+ * others once these are booked. */
 void fleet_note_astray(struct run *r, const struct slot *s)
 {
 	unsigned i = 0;
@@ -46,6 +48,8 @@ static bool may_be_there(const struct slot *s)
 	return !s->in_snapshot || s->r.fallen || !(s->r.valid & GPU_PROCS);
 }
 
+/* A sample in which it was not seen there begins the count anew, since `here` is set by each snapshot before this is
+ * called. */
 void fleet_note_places(const struct fleet *f, struct run *r, struct now now)
 {
 	unsigned kept = 0;
@@ -171,6 +175,8 @@ static int place_of(const struct run *r, uint32_t slot)
 	return -1;
 }
 
+/* By the record, which EV_MOVED has changed, so that a log that is played back comes to the same. It joins before it leaves,
+ * and its user takes before he gives back: on the way the attempt is nowhere without a GPU, and he never without a task. */
 void fleet_moved(struct fleet *f, const struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);

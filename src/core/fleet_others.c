@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+/* Only what is booked to none of ours, or our own task's memory would pay for what another daemon holds for the same user. */
 static uint64_t seen_of(const struct slot *s, uid_t uid)
 {
 	uint64_t sum = 0;
@@ -40,6 +41,7 @@ void fleet_count_others(struct slot *s)
 	uint64_t foreign = ledger_foreign(&s->ledger);
 	if (!(s->r.valid & GPU_PROC_MEM))
 		unused = less_or_zero(held, foreign);
+	/* At least so much that the GPU counts as used by others, however little they hold. */
 	s->ledger.claimed_mib = largest_of(least_of(unused, capacity), less_or_zero(MAP_FOREIGN_MIB + 1, foreign));
 }
 
@@ -82,6 +84,8 @@ void fleet_set_others(struct fleet *f, const struct core_claim *claims, size_t n
 		slot_set_others(f, f->slots[i], claims, n);
 }
 
+/* Entries of attempts that have ended count until their memory is seen free, for nobody in particular: another daemon must
+ * not start there sooner than we would. */
 size_t fleet_claims(const struct fleet *f, struct core_claim *out, size_t most)
 {
 	size_t n = 0;
@@ -100,6 +104,8 @@ size_t fleet_claims(const struct fleet *f, struct core_claim *out, size_t most)
 	return n;
 }
 
+/* Asked at the moment of placing and not before: between two daemons the lock on the claims is the only thing that tells who
+ * was first (daemon/claims.c). One row a GPU, as they are told. */
 bool fleet_may_place(struct fleet *f, const struct placement *where, uid_t uid, bool alone)
 {
 	struct core_claim claims[SPEC_MAX_GPUS];

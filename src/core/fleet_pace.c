@@ -54,6 +54,8 @@ static void add_span(struct run_progress *p, struct pace *sums, const struct pro
 	}
 }
 
+/* A program that begins to count anew (a second phase, another loop) makes its old rate worthless. Only the first word after
+ * a restart of ours goes on: the series looks new to us, and its sums came out of the log. */
 static void begin_series(struct run_progress *p, struct pace *sums, const struct progress_report *now)
 {
 	bool went_on = !p->known && sums->alone_s + sums->company_s > 0;	/* after a restart of ours */
@@ -64,6 +66,8 @@ static void begin_series(struct run_progress *p, struct pace *sums, const struct
 	p->stepped.units = 0;
 }
 
+/* Words of the future, and of nothing, are left aside: both come from files that users write. All sums come up to now first,
+ * since a span is compared with the work that the model of sharing counted in it. */
 void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, struct now at)
 {
 	struct run *r = fleet_run(f, id);
@@ -150,6 +154,8 @@ static void borrow_rate(const struct run *r, struct progress_report *out)
 	out->stands_ms = BORROWED_MS;
 }
 
+/* As time passes without a word, what is left goes down by the clock, until the word has stood for longer than steps take:
+ * then it is taken back, since a task that hangs would count down to zero and seem to end. */
 bool fleet_progress(const struct fleet *f, task_id id, int64_t mono_ms, struct progress_report *out)
 {
 	const struct run *r = fleet_run(f, id);
@@ -167,6 +173,8 @@ bool fleet_progress(const struct fleet *f, task_id id, int64_t mono_ms, struct p
 	return true;
 }
 
+/* Its place is one in the map, so a walk that was left off and taken up again may meet other runs: good enough to look at
+ * each now and then. */
 task_id fleet_next_to_look(const struct fleet *f, size_t *at)
 {
 	const struct run *r = idmap_next(&f->runs, at);

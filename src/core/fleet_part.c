@@ -21,6 +21,8 @@ static void change_others(struct fleet *f, struct slot *s, const struct run *r, 
 	}
 }
 
+/* An attempt without a claim weighs what is kept free for it; never nothing, or a GPU with such attempts alone would be
+ * parted by zero. */
 uint64_t fleet_weight_mib(const struct fleet *f, const struct attempt *a)
 {
 	uint64_t held_mib = a->claim_mib ? a->claim_mib : f->config->map.min_free_mib;
@@ -35,6 +37,8 @@ void fleet_part_join(struct fleet *f, struct slot *s, const struct run *r, int64
 	fair_change_rate(f->fair, r->t->spec->uid, part_of(r->weight_mib, is), mono_ms);
 }
 
+/* The exact mirror of joining, by the same weights: check_fair in core.c asserts that the parts of every busy GPU add up to
+ * one. */
 void fleet_part_leave(struct fleet *f, struct slot *s, const struct run *r, int64_t mono_ms)
 {
 	uint64_t was = s->weight_mib, is = was - r->weight_mib;

@@ -26,6 +26,8 @@ static void note_model(struct fleet *f, const char *name)
 		f->models_differ = true;
 }
 
+/* The largest ever: claims are cut to it (decision 11), and a GPU that is away for a moment must not make a task
+ * infeasible. */
 static void note_capacity(struct fleet *f, const struct gpu_reading *g)
 {
 	if (!(g->valid & GPU_MEM_TOTAL))
@@ -57,6 +59,7 @@ static struct slot *fleet_read_slot(struct fleet *f, const struct gpu_reading *g
 	return s;
 }
 
+/* Several processes of a task on one GPU add up, as its data loaders and ranks do. */
 static void fleet_note_seen(struct slot *s, task_id owner, uint64_t mib)
 {
 	struct slot_seen *seen = fleet_seen(s, owner);
@@ -157,6 +160,9 @@ static void fleet_conclude_slot(struct fleet *f, struct slot *s, const struct sn
 		s->idle_w = s->r.power_w;
 }
 
+/* Each step needs all of the one before it, over all GPUs: the slots are there before processes are booked to them, processes
+ * before meters, meters before ledgers. f->reading holds the slot of each GPU of this snapshot, so that nobody looks for it
+ * again. */
 void fleet_read(struct fleet *f, const struct snapshot *snap, enum core_mps mps, struct now now)
 {
 	forget_snapshot(f, mps);

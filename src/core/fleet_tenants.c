@@ -67,6 +67,9 @@ static bool seen_alone(const struct fleet *f, const struct run *r, struct load_b
 	return true;
 }
 
+/* Asked for each run at each sample, so what cannot change any more answers first. Several slots of one run may have inferred
+ * something: the first that did speaks, since inference leaves runs of several GPUs out (fleet_infer.c) and there is one at
+ * most. */
 struct load_belief fleet_belief(const struct fleet *f, const struct run *r)
 {
 	struct load_belief b = r->known, in;
@@ -104,6 +107,7 @@ static double part(bool known, double load, double sum, size_t unknown)
 /* Loads that are known, and how many are not. */
 struct known { struct share_task sum; size_t no_gract, no_smact; };
 
+/* GRACT and SMACT apart: a GPU may tell one of them alone, and so may what was learnt. */
 static struct known add_up(const struct fleet *f, const struct slot *s)
 {
 	struct known k = { 0 };
@@ -197,6 +201,8 @@ double fleet_power_part(const struct fleet *f, struct slot *s, const struct run 
 	return i < s->n_runs ? s->parts[i] : 1 / fmax((double)s->n_runs, 1);
 }
 
+/* In the order of the slot's runs, which fleet_gpu_without and fleet_next_run rely on. Not filled at all while no policy asks
+ * for it: it is the dearest part of a look at a slot. */
 bool fleet_fill_tenants(const struct fleet *f, struct slot *s)
 {
 	if (!fleet_predicts(f))

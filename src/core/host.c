@@ -46,6 +46,8 @@ static struct host_room host_ask(const struct task *t)
 	return (struct host_room){ t->host_mem_mib, t->spec->cpus };
 }
 
+/* For an attempt that is begun twice (placed, then found again) the first booking is taken off. Who asks for nothing is not
+ * in the map at all, so machines that do not use this pay nothing. */
 void host_begin(struct host *h, const struct task *t)
 {
 	struct host_room ask = host_ask(t), *r;
@@ -93,6 +95,7 @@ struct host_room host_held_by(const struct host *h, task_id id)
 	return r ? *r : (struct host_room){ 0 };
 }
 
+/* Zero where more is held than there is: the capacity may have been lowered while tasks run (SIGHUP). */
 static uint64_t left(uint64_t capacity, uint64_t more, uint64_t held)
 {
 	return capacity + more > held ? capacity + more - held : 0;

@@ -85,6 +85,8 @@ static void pass_place_recovering(struct pass *p, struct now now)
 }
 
 /* The main queue in order, until one does not fit: that one is returned. */
+/* Each that is tried leads while it is: so what is kept for a head that was overtaken is given up before others are asked,
+ * and the one that is returned is marked already. */
 static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, struct now now)
 {
 	for (struct task *t; (t = queue_walk_next(w));) {
@@ -98,7 +100,7 @@ static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, st
 	return NULL;
 }
 
-/* In builds with checks the long way is gone too. */
+/* In builds with checks the long way is gone too: what is remembered must be what asking would come to (decision 128). */
 static bool pass_stays(struct pass *p, const struct task *t, struct now now)
 {
 	bool stays = pass_is_refused_still(p, t, now);
@@ -147,6 +149,7 @@ static void pass_place_reserved(struct pass *p, struct now now)
 	queue_walk_end(&w);
 }
 
+/* Under `strict` nothing is kept: nobody passes the head, so whatever gets free is its. */
 static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now)
 {
 	struct task *head = pass_place_in_order(p, w, now);
@@ -160,6 +163,8 @@ static void pass_place_main(struct pass *p, struct queue_walk *w, struct now now
 	pass_try_behind(p, w, now);
 }
 
+/* Recovering tasks come first, since their users have waited once already; then those for whom GPUs are reserved now, and the
+ * plan, which both leave to the filter what they do not use. */
 static void pass_place_all(struct pass *p, struct now now)
 {
 	struct queue_walk w;
@@ -202,6 +207,9 @@ static void pass_run(struct pass *p, struct now now)
 	p->asked = false;
 }
 
+/* What is over by time is noted before and after: before, it may be the reason for this pass, and after, the pass may have
+ * begun to keep. GPUs are brought up to date before the versions are compared, or what was touched would not have moved
+ * yet. */
 int64_t pass_turn(struct pass *p, struct now now)
 {
 	pass_watch_keeping(p, now);

@@ -7,7 +7,6 @@
 
 #include <math.h>
 
-#define OVERDUE 0.125		/* part of its expected work that is left of a task which went on beyond it */
 #define PROMISE_SLIP 2	/* a start that is planned in an hour may come in two, and pass_max later, before GPUs are kept for it */
 
 double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
@@ -17,10 +16,11 @@ double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
 		*known = true;
 		return r->left_s;
 	}
-	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * OVERDUE);
+	return fmax(isfinite(r->work_s) ? all - r->work_s : all, all * ESTIMATES_OVERDUE);
 }
 
-/* Its GPUs are for others now; it may have some kept again later. */
+/* Its GPUs are for others now; it may have some kept again later. The pass is asked for: those who were refused because of it
+ * may have been remembered as refused. */
 static void pass_let_go(struct pass *p, task_id id)
 {
 	if (!id || (id != p->keeping && id != p->head))
@@ -97,6 +97,8 @@ bool pass_is_first(const struct pass *p, task_id id)
 	return p->passed_enough && p->head == id && p->passed == id;
 }
 
+/* With the fewest tasks, not those that end first: when tasks end is known of few, and a head is promised the last end on all
+ * of its GPUs. Whether a GPU suits is asked as if it were empty (map_suits). */
 static int64_t fewest_tasks(const struct pass *p, const struct map_gpu *gpus, const struct map_request *r)
 {
 	int64_t best = -1;
@@ -129,6 +131,8 @@ static bool keeps_at_once(const struct pass *p, uid_t uid)
 }
 
 /* Notes since when the head is passed. Returns whether that is enough. */
+/* The clock is the user's (queue/fair.h), and begins later by twice what a plan promised: a head with a promise is not passed
+ * until that is broken. */
 static bool pass_count(struct pass *p, const struct map_request *r, struct now now)
 {
 	int64_t from_ms = now.mono_ms + (r->planned ? (int64_t)(r->planned_s * PROMISE_SLIP * 1000) : 0);
@@ -187,6 +191,8 @@ bool pass_ends_in_time(struct pass *p, const struct task *t, struct now now)
 	return now.mono_ms + t->time_limit_s * 1000 <= p->promise.ms;
 }
 
+/* In every pass anew: a kept GPU may have been drained, reserved or taken by a foreigner since, and is then exchanged for
+ * another. `wish` moves with every change, so that a plan is made that keeps to it. */
 void pass_keep_for_head(struct pass *p, const struct task *t, const struct map_request *r, struct now now)
 {
 	bool enough = pass_count(p, r, now);
@@ -210,6 +216,8 @@ static int64_t keeping_ends_ms(const struct pass *p)
 	return p->keeping ? p->keep_since_ms + p->config->recover.keep_max_ms : INT64_MAX;
 }
 
+/* It is counted while the head is the one that was passed last: one that came before it by priority and is placed at once
+ * leaves its clock alone. */
 static int64_t passing_ends_ms(const struct pass *p)
 {
 	bool counts = p->head && p->head == p->passed && !p->passed_enough;

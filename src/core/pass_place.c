@@ -43,6 +43,8 @@ static double expected_run_s(const struct pass *p, const struct task *t)
 	return !known ? 0 : t->time_limit_s && (double)t->time_limit_s < s ? (double)t->time_limit_s : s;
 }
 
+/* Made from the record, estimates and settings alone, and what the pass keeps and plans: pass_refused.c lists what it hangs
+ * on, and must follow when something is added here. */
 struct map_request pass_request(struct pass *p, const struct task *t, struct now now)
 {
 	struct map_request r = {
@@ -94,6 +96,8 @@ static bool is_special(const struct pass *p, const struct map_request *r)
 	return r->start_alone || r->planned || r->lent_by || r->reserved || pass_keeps_anything_for(p, r->task);
 }
 
+/* Remembered by kind and shape, since it is asked of a head in every pass. What cannot run here at all is left aside: it
+ * waits until a GPU comes back, and holds nobody up. */
 bool pass_hopeless(struct pass *p, const struct task *t, const struct map_request *r, struct now now)
 {
 	if (host_feasible(p->config, t->host_mem_mib, t->spec->cpus, NULL))
@@ -134,6 +138,8 @@ static bool pass_find_anywhere(struct pass *p, const struct map_gpu *gpus, const
 }
 
 /* On slots that moved since others of its kind did not fit. */
+/* The version is noted when it did not fit, of the whole fleet: slots that moved before it were asked in this very call.
+ * e->few says which fitted, too few for a task of several GPUs; they are asked again with those that moved (decision 70). */
 static bool pass_find_where_moved(struct pass *p, const struct map_gpu *gpus, const struct map_request *r,
 				  struct placement *out)
 {
@@ -195,6 +201,7 @@ bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struc
 	return false;
 }
 
+/* With a copy of whose turn it is under `rr`: to ask must not move it. */
 bool pass_would_place(struct pass *p, const struct map_request *r, struct map_finding *findings, struct now now)
 {
 	struct placement where;

@@ -266,6 +266,8 @@ static unsigned steps_for(size_t n)
 	return steps < MOST_STEPS ? (unsigned)steps : MOST_STEPS;
 }
 
+/* What it was made of is noted before it is made: what moves meanwhile makes it outdated at once. Where nothing useful can be
+ * made (too much of it, or too little known) an empty plan stands, and the order is that of backfill. */
 static void plan_make(struct pass *p, struct now now)
 {
 	struct plan_gpu gpus[PLAN_GPUS];
@@ -302,6 +304,8 @@ static bool is_outdated(const struct pass *p)
 	       k->told != fleet_told(p->fleet);
 }
 
+/* Nobody behind may start before the plan that is to come has placed those before him; where the last plan was empty the next
+ * one may be too, so then nobody waits. */
 bool pass_plan_to_come(const struct pass *p)
 {
 	return p->config->order == ORDER_PLAN && p->plan.n_waiting && is_outdated(p);

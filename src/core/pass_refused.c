@@ -61,6 +61,7 @@ static void kind_of(const struct map_request *r, struct kind *k)
 	k->models = text_hash(text_hash(HASH_SEED, r->model), r->constraint);
 }
 
+/* Word by word, not byte by byte as base/hash.h does: it is made for every request that is tried. */
 static size_t kind_place(const struct kind *k)
 {
 	uint64_t words[sizeof *k / sizeof(uint64_t)], h = 0;

@@ -23,6 +23,7 @@ static void turns_clear_slots(const struct pass *p, task_id id)
 			fleet_give_turn(p->fleet, i, 0, 0);
 }
 
+/* Slots are chosen again in the order of this pass, and `taken` says in the next one who still waited in this. */
 void pass_begin_turns(struct pass *p)
 {
 	if (!p->n_turns)

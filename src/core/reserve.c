@@ -60,6 +60,8 @@ static bool run_is_on(const struct fleet_run *r, uint32_t slot)
 }
 
 /* How many tasks there may still run then. */
+/* By expectations, so a choice and no promise: the filter keeps others from starting into it, and what runs longer overlaps
+ * (decision 110). */
 static unsigned still_running(struct core *c, uint32_t slot, int64_t then_ms, struct now now)
 {
 	struct fleet_run r;
@@ -100,6 +102,8 @@ static int check_given(const struct core_reservation *others, size_t n, const st
 	return 0;
 }
 
+/* One after the other by merit, and kept by slot. `want` holds those that were chosen so far, which is how the next choice
+ * knows them. */
 int core_pick_reserved(struct core *c, const struct core_reservation *others, size_t n, struct core_reservation *want,
 		       bool given, struct now now, struct error *err)
 {
@@ -143,6 +147,7 @@ static void add_overlap(const struct core *c, const struct core_reservation *r, 
 		json_time_or_null(ends_ms == INT64_MAX ? 0 : ends_ms)));
 }
 
+/* Told when a reservation is made, so that an administrator asks these people instead of surprising them. */
 json_t *core_overlaps_json(struct core *c, const struct core_reservation *r, struct now now)
 {
 	json_t *list = json_array();

@@ -20,7 +20,6 @@
 
 #define MOST_STARTS 500
 #define MOST_STEPS 5000000	/* looks at a GPU, some 10 ms in all */
-#define OVERDUE 0.125		/* part of its time that is left of a task which went on beyond it, as plans have it */
 
 /* How an end is known, the surest first. */
 enum known { KNOWN_PROGRESS, KNOWN_RUNS, KNOWN_LIMIT, KNOWN_NOT };
@@ -67,7 +66,7 @@ static double time_left(const struct starts *s, const struct task *t, enum known
 		return *how = KNOWN_PROGRESS, p.left_s;
 	int64_t stood_ms = task_suspended_ms(t, s->now.wall_ms);
 	double all = run_time(s->c, t, how), ran = (double)(s->now.wall_ms - task_attempt(t)->start_ms - stood_ms) / 1000;
-	return isfinite(all) ? fmax(all - ran, all * OVERDUE) : INFINITY;
+	return isfinite(all) ? fmax(all - ran, all * ESTIMATES_OVERDUE) : INFINITY;
 }
 
 static void add_stay(struct starts *s, struct stay one)
@@ -134,6 +133,8 @@ static bool has_room(const struct starts *s, const struct room *r, const struct 
 }
 
 /* Takes the GPUs with most room. Returns whether there were enough. */
+/* By insertion into a list of the best so far: GPUs times those it wants, which is few. Steps are counted, since a long queue
+ * on many GPUs would hold the loop. */
 static bool take(struct starts *s, const struct map_request *q, uint32_t *slots)
 {
 	unsigned n = 0;
@@ -150,6 +151,8 @@ static bool take(struct starts *s, const struct map_request *q, uint32_t *slots)
 	return n == q->gpus;
 }
 
+/* A stay for each of its GPUs, so that who comes behind it waits for it as for those that run now. A task of unknown length
+ * stays for ever. */
 static void settle(struct starts *s, const struct task *t, const struct map_request *q, const uint32_t *slots, enum known *how)
 {
 	enum known own;
@@ -209,6 +212,7 @@ static void start_one(void *ctx, const struct task *t)
 	tell(s, t, there ? s->at_s : INFINITY, known_words[how]);
 }
 
+/* Who waits comes in the order of the queue (core_each_task), so each finds what those before it left. */
 json_t *core_starts_json(struct core *c, struct now now)
 {
 	struct starts s = { .c = c, .now = now, .gpus = fleet_gpus(c->fleet, now), .n_gpus = fleet_size(c->fleet),

@@ -55,6 +55,7 @@ static int suspend_may_go_on(const struct task *t, uint32_t uid, struct error *e
 	return 0;
 }
 
+/* All is asked before the event: its record and its GPUs say who may, and the wiring stops the processes after the commit. */
 int core_suspend(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
 {
 	struct task *t = tasks_find_for(c->tasks, id, EV_SUSPENDED, "suspended", err);

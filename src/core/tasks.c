@@ -81,6 +81,7 @@ void tasks_destroy(struct tasks *ts)
 
 /* Jobs and users ------------------------------------------------------------------------------------------------------ */
 
+/* NULL for a task that is no array: a million single tasks cost no job each. */
 static struct job *job_of(const struct tasks *ts, task_id id)
 {
 	return TASK_INDEX(id) < 0 ? NULL : idmap_get(&ts->jobs, TASK_JOB(id));
@@ -151,6 +152,7 @@ static void user_count(struct tasks *ts, const struct spec *s, int by)
 /* Where a task belongs ------------------------------------------------------------------------------------------------ */
 
 /* It could be placed, but for the limit of its array. */
+/* A task without an estimate is not in the queue: a pass would have to guess its claim. */
 static bool is_ready(const struct task *t)
 {
 	return t->state == TASK_PENDING && !t->waiting_for_deps && t->estimated;
@@ -162,6 +164,7 @@ static bool is_admissible(const struct task *t)
 }
 
 /* The first parked elements take the places that are free. */
+/* From parked_from on, so that an array of 10,000 costs its elements once and not once for each that ends. */
 static void job_admit(struct tasks *ts, struct job *j)
 {
 	for (; j->n_admitted < j->limit && j->parked_from < j->n; j->parked_from++) {
@@ -237,6 +240,7 @@ static void tasks_tell_start(struct tasks *ts, task_id id, int64_t wall_ms)
 }
 
 /* Those who wait for exactly this one go on; for the job as a whole, when no element of it is left. */
+/* Whoever waited learns of it last, when nothing here knows the task any more: anything may follow from that. */
 static void tasks_drop(struct tasks *ts, struct task *t, int64_t wall_ms)
 {
 	task_id id = t->id, whole = TASK_ID(TASK_JOB(id), -1);
@@ -253,6 +257,10 @@ static void tasks_drop(struct tasks *ts, struct task *t, int64_t wall_ms)
 		tasks_tell(ts, whole, NULL, wall_ms);
 }
 
+/* The order is the contract. Out of the queue before the record changes and in again after it; the counts; then the others
+ * are told (`event`), while the task still exists; only then is an ended one dropped, and last those go on that waited for
+ * it, as events of their own and maybe deep in this call. Whoever calls must not touch `t` afterwards. An event that its
+ * state does not allow is a bug of ours: it is told, and nothing else happens. */
 void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall_ms)
 {
 	struct error err = ERROR_INIT;
@@ -288,6 +296,8 @@ void tasks_add(struct tasks *ts, struct task *t)
 	job_join(ts, t);
 }
 
+/* Without an event: its log has all of them. Who waits is asked again, since what he waits for may have ended while no daemon
+ * was there. */
 void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms)
 {
 	const task_id whole = TASK_ID(TASK_JOB(t->id), -1);
@@ -377,6 +387,7 @@ size_t tasks_of_user(const struct tasks *ts, uid_t uid, size_t *bytes)
 	return u ? u->tasks : 0;
 }
 
+/* An array is as far as its least advanced element; those that ended are gone from here, so it is never a final state. */
 bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *state)
 {
 	const struct job *j = idmap_get(&ts->jobs, job);
@@ -432,6 +443,8 @@ static const struct task *waited_for(const struct tasks *ts, const struct depend
 	return j ? j->elements[0].task : tasks_find(ts, d->task);
 }
 
+/* A chain is followed through afterok alone: for the other kinds any end of the task before will do. A hundred links, since
+ * rings cannot be made but chains can be as long as somebody's script, and this is asked for each row of a list. */
 bool tasks_waits_in_vain(const struct tasks *ts, const struct task *t, const struct dependency **on)
 {
 	const struct dependency *d;
@@ -452,6 +465,7 @@ static int by_id(const void *a, const void *b)
 }
 
 /* The tasks that run, or all that neither run nor are queued; by id. Free the list. */
+/* Two walks of the map in place of a second index that every event would have to keep. */
 static size_t list_tasks(const struct tasks *ts, bool running, struct task ***list)
 {
 	size_t at = 0, n = 0, cap = 0;

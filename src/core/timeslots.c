@@ -153,6 +153,8 @@ static bool is_gone(const void *ctx, task_id id)
 }
 
 /* Takes it off its GPUs, or puts it back. */
+/* The slot is looked at anew from the fleet each time, not by difference, so that who comes back leaves no trace. Tenants are
+ * the look's own memory, as long as the most that may stand there. */
 static void set_gone(struct slots_look *l, struct timeslot *one, bool gone)
 {
 	const uint32_t *slots;
@@ -172,6 +174,7 @@ static void set_gone(struct slots_look *l, struct timeslot *one, bool gone)
 	}
 }
 
+/* On the look's GPUs, not the fleet's, and with a turn of its own under `rr`. */
 static bool would_fit(const struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
 	uint32_t turn = 0;
@@ -246,6 +249,7 @@ static bool make_place(struct slots_look *l, const struct task *t, const struct 
 }
 
 /* Returns whether those behind it may have what they find. */
+/* Under `strict` nobody behind a head that finds no place may have one: to ask for him would be for nothing. */
 static bool look_for(struct slots_look *l, const struct task *t)
 {
 	struct map_request r = pass_request(l->s->pass, t, l->now);
@@ -347,6 +351,8 @@ static bool has_moved(const struct timeslots *s, const struct slots_look *l)
 	return s->seen.tasks != tasks_version(s->tasks) || s->seen.fleet != fleet_version(s->fleet) || s->seen.slots != l->slots;
 }
 
+/* Three gates, the cheapest first: no slot is over; nothing moved since the last look; one was less than a second ago. due_ms
+ * is as early as can be while any is over, since what it waits for is a move and no moment. */
 int64_t timeslots_turn(struct timeslots *s, struct now now)
 {
 	struct slots_look l = { .s = s, .now = now };

@@ -45,6 +45,8 @@ static bool reason_allowance(struct core *c, const struct task *t, struct now no
 }
 
 /* Why the main queue does not come to this task: who is before it. */
+/* It would fit, so it is its turn that has not come. The task it waits behind is that of the last pass, which may have been
+ * placed since. */
 static void reason_behind(const struct core *c, struct reason *out)
 {
 	char id[TASK_ID_TEXT];
@@ -57,6 +59,7 @@ static void reason_behind(const struct core *c, struct reason *out)
 }
 
 /* Whose turn it is, and by which figure; null where that plays no part: one user alone waits, or users are not told apart. */
+/* By the same figures that the queue goes by (fair_place_of), so that what is told is what happens. */
 static json_t *turn_json(const struct core *c, const struct task *t)
 {
 	struct queue_walk w;
@@ -76,6 +79,8 @@ static json_t *turn_json(const struct core *c, const struct task *t)
 }
 
 /* Asks the map again, as of now, and tells what stands in the way. */
+/* In this order: whether it can ever run here, then the host, which is one look, then every GPU. The word is the one that
+ * most GPUs share; each GPU's own is in core_why_json. */
 static void reason_from_map(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
 	struct map_request r = pass_request(c->pass, t, now);
@@ -292,6 +297,7 @@ json_t *core_task_json(struct core *c, const struct task *t, struct now now)
 	return o;
 }
 
+/* For lists of thousands: what is shown in a row, and no arithmetic of its neighbours. */
 json_t *core_task_brief_json(struct core *c, const struct task *t, struct now now)
 {
 	struct reason why;
@@ -310,6 +316,7 @@ const char *core_task_reason(struct core *c, const struct task *t, struct now no
 	return why.word;
 }
 
+/* Null for what was not read: zero would be an idle GPU. */
 static json_t *number(const struct gpu_reading *g, unsigned bit, double v)
 {
 	return g->valid & bit ? json_round3(v) : json_null();
@@ -460,6 +467,8 @@ static json_t *findings_json(struct core *c, const struct map_request *r, struct
 	return list;
 }
 
+/* A task that exists in this function alone: estimated by what is known now, without slow estimators, so an answer is at hand
+ * at once. Submitted, it may come out otherwise. */
 json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 {
 	struct task *t = task_create(TASK_ID(0, -1), spec_ref(spec));
@@ -482,6 +491,7 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 	return o;
 }
 
+/* Findings are made only for one that could be placed: of a task that is held or runs the GPUs have nothing to say. */
 json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *err)
 {
 	char text[TASK_ID_TEXT];
