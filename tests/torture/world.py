@@ -102,6 +102,29 @@ def until(seconds, holds):
     return found
 
 
+def mark_of(state):
+    """Cgroups are named after the store of the radd that made them."""
+    import sqlite3
+    try:
+        db = sqlite3.connect(f"file:{state}/rad.db?mode=ro", uri=True)
+        mark = db.execute("SELECT value FROM meta WHERE key = 'store'").fetchone()[0].split()[0]
+        db.close()
+        return mark
+    except (sqlite3.Error, TypeError):
+        return None
+
+
+def cgroups_of(state):
+    """Folders that the radd with this state has made beside ours."""
+    mark, found = mark_of(state), []
+    for base in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+        with open("/proc/self/cgroup") as f:
+            own = next((line.strip()[3:] for line in f if line.startswith("0::")), None)
+        if mark and own is not None and os.path.isdir(base + own):
+            found += [f"{base}{own}/{n}" for n in os.listdir(base + own) if n.startswith("rad-") and f"-{mark}-" in n]
+    return found
+
+
 class Connection:
     """Requests may be sent ahead; answers come in order."""
 
@@ -292,25 +315,8 @@ class World:
         except OSError:
             return []
 
-    def marks(self):
-        """Whose cgroups are ours: those named after our store."""
-        import sqlite3
-        try:
-            db = sqlite3.connect(f"file:{self.state}/rad.db?mode=ro", uri=True)
-            mark = db.execute("SELECT value FROM meta WHERE key = 'store'").fetchone()[0].split()[0]
-            db.close()
-            return mark
-        except (sqlite3.Error, TypeError):
-            return None
-
     def cgroups(self):
-        mark, found = self.marks(), []
-        for base in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
-            with open("/proc/self/cgroup") as f:
-                own = next((line.strip()[3:] for line in f if line.startswith("0::")), None)
-            if mark and own is not None and os.path.isdir(base + own):
-                found += [n for n in os.listdir(base + own) if n.startswith("rad-") and f"-{mark}-" in n]
-        return found
+        return cgroups_of(self.state)
 
     def end(self, keep=False):
         self.switch_off()

@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# RAD-RM inside of real Slurm, on a cluster of three nodes that tests/cluster makes on this machine.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+load cluster.bash
+
+setup_file() { new_cluster; }
+setup() { use_cluster; }
+teardown() { idle_cluster; }
+teardown_file() { end_cluster; }
+
+# ---- the cluster itself ----
+
+@test "cluster: three nodes, each with GPUs of Slurm's and a radd with as many; all of it on the loopback interface" {
+	[ "$(sinfo -h -N -o '%N %G %T' | sort)" = $'n1 gpu:2 idle\nn2 gpu:2 idle\nn3 gpu:2 idle' ]
+	run -0 srun -N 3 sh -c 'echo "$SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $(rad gpus --json | jq ".gpus | length")"'
+	[ "$(sort <<<"$output")" = $'n1  2\nn2  2\nn3  2' ]
+	[ "$(srun --gres=gpu:2 sh -c 'echo $CUDA_VISIBLE_DEVICES')" = 0,1 ]
+	for port in $(sed -n 's/.*Port=\([0-9]*\).*/\1/p' "$CLUSTER/etc/slurm.conf"); do
+		ss -ltnH "sport = :$port" | awk '{ print $4 }' | grep -Fqx "127.0.0.1:$port"
+	done
+}
+
+@test "cluster: jobs of two users run as these, and so do the tasks of their radd" {
+	need_root
+	printf '#!/bin/sh\nid -un; rad run -- id -un\n' >who.sh
+	for user in "$ALICE" "$BOB"; do
+		id=$(sbatch_as "$user" who.sh)
+		wait_job "$id" COMPLETED
+		[ "$(cat "job-$id.out")" = "$user"$'\n'"$user" ]
+	done
+}
+
+@test "cluster: a job on a node that fails is queued again; the node boots, and takes jobs" {
+	printf '#!/bin/sh\necho "$SLURMD_NODENAME ${SLURM_RESTART_COUNT:-0}"\nif [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then sleep 600; fi\n' >again.sh
+	id=$(sbatch_as "$ALICE" --open-mode=append -w n2 again.sh)
+	wait_for 30 grep -q 'n2 0' "job-$id.out"
+	node_fails n2
+	wait_for 30 grep -q "^$id PENDING" <(squeue -h -o '%A %T')
+	cluster start-node n2
+	wait_job "$id" COMPLETED
+	[ "$(cat "job-$id.out")" = $'n2 0\nn2 1' ]
+}
+
+@test "cluster: slurmctld is killed under a job, and started again; the job runs on and ends" {
+	printf '#!/bin/sh\necho began\nwhile [ ! -e go ]; do sleep 0.1; done\n' >until.sh
+	id=$(sbatch_as "$ALICE" until.sh)
+	wait_for 30 grep -q began "job-$id.out"
+	saved "$id"
+	cluster kill-ctld
+	run ! timeout 5 squeue
+	cluster restart-ctld
+	[ "$(job "$id" JobState)" = RUNNING ]
+	touch go
+	wait_job "$id" COMPLETED
+	[ "$(cat "job-$id.out")" = began ]
+}
+
+@test "cluster: a job that exits with RequeueExit's code runs again; with RequeueExitHold's it is held" {
+	printf '#!/bin/sh\nexit "$([ "${SLURM_RESTART_COUNT:-0}" = 0 ] && echo 75 || echo 99)"\n' >codes.sh
+	id=$(sbatch_as "$ALICE" codes.sh)
+	wait_job "$id" SPECIAL_EXIT
+	[ "$(job "$id" Restarts)" -ge 1 ]
+	scancel "$id"
+}
