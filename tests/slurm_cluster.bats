@@ -65,3 +65,17 @@ teardown_file() { end_cluster; }
 	[ "$(job "$id" Restarts)" -ge 1 ]
 	scancel "$id"
 }
+
+# ---- what a task sees ----
+
+@test "a task begun from a Slurm step is no rank of that step: submitit, Lightning and MPI do not take it for one" {
+	python=python3
+	[ ! -x "$RAD_BUILD_ROOT/python-venv/bin/python" ] || python=$RAD_BUILD_ROOT/python-venv/bin/python
+	detect="$python -B $RAD_SOURCE_ROOT/tests/cluster-detect"
+	export SUBMITIT_EXECUTOR=slurm		# as submitit's scripts do
+	run -0 --separate-stderr srun --mpi=pmi2 --gres=gpu:1 $detect
+	[ "$(awk '{ print $1, $2 }' <<<"$output")" = $'submitit yes\nlightning yes\npmi yes' ]
+	run -0 --separate-stderr srun --mpi=pmi2 --gres=gpu:1 rad run -- $detect
+	[ "$(awk '{ print $1, $2 }' <<<"$output")" = $'submitit no\nlightning no\npmi no' ]
+	run ! grep -E '^(SLURM|SRUN|PMI|SUBMITIT|ROCR_|ZE_|GPU_DEVICE)' <(srun --mpi=pmi2 --gres=gpu:1 rad run -- env)
+}

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/scope.h"
+#include "launch/environment.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -15,15 +16,15 @@
 
 #define MAX_VARIABLE ((128u << 10) - 1)	/* what execve takes as one string */
 
-/* A variable that says where its process runs or which GPUs it has is wrong in the task. */
+/* A variable that says where its process runs or which GPUs it has (Slurm says it in four) is wrong in the task. */
 static bool is_left_behind(const char *variable)
 {
-	static const char *const prefixes[] = { "SLURM_", "XDG_", "SSH_", "TMUX", "RAD_", "CUDA_VISIBLE_DEVICES=", "PWD=",
-		"OLDPWD=", "_=" };
+	static const char *const prefixes[] = { "XDG_", "SSH_", "TMUX", "RAD_", "CUDA_VISIBLE_DEVICES=",
+		"ROCR_VISIBLE_DEVICES=", "GPU_DEVICE_ORDINAL=", "ZE_AFFINITY_MASK=", "PWD=", "OLDPWD=", "_=" };
 	for (size_t i = 0; i < COUNT_OF(prefixes); i++)
 		if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
 			return true;
-	return false;
+	return environment_is_of_step(variable);
 }
 
 size_t submit_caller_environ(struct spec *s)

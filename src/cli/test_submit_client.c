@@ -210,8 +210,8 @@ static void test_names(void **state)
 static void test_inherited(void **state)
 {
 	(void)state;
-	static const char *const gone[] = { "SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES", "XDG_RUNTIME_DIR", "SSH_TTY", "TMUX",
-		"RAD_SOCKET", "OLDPWD" };
+	static const char *const gone[] = { "SLURM_JOB_ID", "PMI_RANK", "GPU_DEVICE_ORDINAL", "CUDA_VISIBLE_DEVICES",
+		"XDG_RUNTIME_DIR", "SSH_TTY", "TMUX", "RAD_SOCKET", "OLDPWD" };
 	for (size_t i = 0; i < COUNT_OF(gone); i++)
 		setenv(gone[i], "x", 1);
 	setenv("RADIUS", "2", 1);

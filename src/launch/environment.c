@@ -173,13 +173,23 @@ static void set_no_preallocation(struct environment_list *l, const struct task *
 		environment_set(l, "TF_FORCE_GPU_ALLOW_GROWTH", "true");
 }
 
+bool environment_is_of_step(const char *variable)
+{
+	static const char *const prefixes[] = { "SLURM_", "SLURMD_", "SRUN_", "PMI_FD=", "PMI_JOBID=", "PMI_RANK=", "PMI_SIZE=",
+		"PMIX_NAMESPACE=", "PMIX_RANK=", "PMIX_SERVER_", "SUBMITIT_EXECUTOR=slurm" };
+	for (size_t i = 0; i < COUNT_OF(prefixes); i++)
+		if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
 char **launch_environment(const struct environment_input *in)
 {
 	const struct task *t = in->request->task;
 	struct environment_list l = { 0 };
-	/* Slurm's variables would make launchers think that they are steps of the job that `rad submit` was called from. */
+	/* rad leaves them out already; whoever else speaks to radd need not know of them. */
 	for (char **item = t->spec->environ; item && *item; item++)
-		if (strchr(*item, '=') && strncmp(*item, "SLURM_", 6))
+		if (strchr(*item, '=') && !environment_is_of_step(*item))
 			environment_add(&l, alloc_string(*item));
 	unset_ours(&l);
 	set_gpus(&l, in->request);

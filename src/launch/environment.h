@@ -7,6 +7,8 @@
 
 #include "launch/launch.h"
 
+#include <stdbool.h>
+
 struct environment_input {
 	const struct launch_request *request;
 	/* Where no MPS daemon listens. A client that finds one at the default place silently joins it; so a task that is not
@@ -20,6 +22,10 @@ struct environment_input {
  * no-preallocation settings of JAX and TensorFlow, where the user's word counts. Slurm's variables are taken out. */
 char **launch_environment(const struct environment_input *in);
 void environment_free(char **env);
+/* Whether "NAME=value" is of the step of a Slurm job that its process runs in. In a task it would be wrong: launchers,
+ * submitit and MPI take the process for a rank of that step (PMI_FD names a descriptor that it has not got). What people set
+ * for MPI themselves, such as PMIX_MCA_*, is not. */
+bool environment_is_of_step(const char *variable);
 /* The value of `name`, NULL if it is not there. */
 const char *environment_get(char *const *env, const char *name);
 

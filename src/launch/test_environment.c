@@ -26,7 +26,9 @@ struct bench {
 };
 
 static char *user_env[] = {
-	(char *)"PATH=/usr/bin", (char *)"SLURM_JOB_ID=4", (char *)"CUDA_VISIBLE_DEVICES=7",
+	(char *)"PATH=/usr/bin", (char *)"SLURM_JOB_ID=4", (char *)"SLURMD_NODENAME=n1",
+	(char *)"SRUN_DEBUG=3", (char *)"PMI_FD=11", (char *)"SUBMITIT_EXECUTOR=slurm",
+	(char *)"PMIX_RANK=0", (char *)"PMIX_MCA_gds=hash", (char *)"CUDA_VISIBLE_DEVICES=7",
 	(char *)"RAD_GPU_MEM_MIB=1",
 	(char *)"CUDA_DEVICE_ORDER=FASTEST_FIRST",
 	(char *)"RAD_SIM_DEVICES=/tmp/evil", (char *)"CUDA_MPS_PIPE_DIRECTORY=/tmp/evil",
@@ -88,7 +90,12 @@ static void test_two_gpus(void **state)
 	assert_var(env, "MASTER_PORT", "40123");
 	assert_var(env, "CUDA_MPS_PIPE_DIRECTORY", "/run/rad/no-mps");
 	assert_var(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", NULL);
-	assert_int_equal(count(env, "SLURM_"), 0);
+	assert_int_equal(count(env, "SLURM"), 0);
+	assert_int_equal(count(env, "SRUN_"), 0);
+	assert_int_equal(count(env, "PMI_"), 0);
+	assert_var(env, "PMIX_RANK", NULL);
+	assert_var(env, "SUBMITIT_EXECUTOR", NULL);
+	assert_var(env, "PMIX_MCA_gds", "hash");
 	assert_int_equal(count(env, "CUDA_MPS_PIPE_DIRECTORY="), 1);
 	assert_int_equal(count(env, "CUDA_VISIBLE_DEVICES="), 1);
 	assert_int_equal(count(env, "no equals"), 0);
