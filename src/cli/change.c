@@ -175,6 +175,8 @@ int change_selected(struct cli_call *c, const struct change_selection *s)
 	struct which w = { .name = s->name };
 	scoped_json *request = wire_request(c->verb->name);
 	int rc = CLI_DONE;
+	if (s->force)
+		json_object_set_new(request, "force", json_true());
 	if (!s->user && !s->name && !s->states && !s->all)
 		return change_words(c, request, s->json);
 	if (which_user(&w, s->user, &err))

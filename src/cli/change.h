@@ -6,6 +6,7 @@
 #define RAD_CLI_CHANGE_H
 
 #include "cli/cli.h"
+#include "cli/client_queue.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -18,12 +19,14 @@ struct change_selection {
 	bool all;				/* one's own, without any of these */
 	bool yes;				/* do not ask */
 	bool json;
+	bool force;				/* of a requeue in a queue of files */
 };
 
 #define CHANGE_OPTIONS(s) \
 	{ "user", 'u', "USER", "this user's tasks (name or uid; all: everybody's)", .value = &(s).user }, \
 	{ "name", 'n', "PATTERN", "tasks of this name: *, ? and [...] as in the shell", .value = &(s).name }, \
 	{ "state", 't', "LIST", "tasks in these states, by code or word: PD,R,F", .words = CLI_STATES, .value = &(s).states }, \
+	CLIENT_QUEUE_OPTION, \
 	{ "yes", 'y', NULL, "do not ask before changing what was selected", .flag = &(s).yes }, \
 	{ "json", 0, NULL, "print JSON", .flag = &(s).json }
 

@@ -10,6 +10,7 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client_private.h"
+#include "cli/client_queue.h"
 #include "submit/wire.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@
 
 #define AWAY_MS 60000		/* how long a wait tries to find radd again */
 #define RETRY_MS 250
+#define LOOK_MS 500		/* between two looks at a queue of files */
 #define SERVER_MS 10000		/* how long the server's radd is waited for, */
 #define TELL_MS 1000		/* from when on that is told */
 
@@ -104,6 +106,11 @@ json_t *client_call_on(int fd, json_t *request, struct error *err)
 
 json_t *client_call(json_t *request, struct error *err)
 {
+	if (client_queue()) {
+		json_t *reply = client_queue_answer(request, err);
+		json_decref(request);
+		return reply;
+	}
 	scoped_fd int fd = client_connect(err);
 	return client_call_on(fd, request, err);
 }
@@ -120,6 +127,7 @@ json_t *client_call_id(const char *op, const char *id, struct error *err)
 
 struct client_wait {
 	json_t *request;
+	bool queue;		/* of files: it is looked at again and again */
 	int fd;			/* -1 while radd is away */
 	struct buf in;
 	int64_t away_since_ms, retry_ms;	/* mono; 0 while connected */
@@ -148,11 +156,12 @@ struct client_wait *client_wait_create(json_t *ids, bool until_start, struct err
 {
 	struct client_wait *w = alloc_zero(sizeof *w);
 	w->fd = -1;
+	w->queue = client_queue();
 	w->request = wire_request("wait");
 	json_object_set(w->request, "ids", ids);
 	if (until_start)
 		json_object_set_new(w->request, "until", json_string("start"));
-	if (!ask(w, err))
+	if (w->queue || !ask(w, err))
 		return w;
 	client_wait_destroy(w);
 	return NULL;
@@ -172,6 +181,15 @@ void client_wait_destroy(struct client_wait *w)
 int client_wait_fd(const struct client_wait *w)
 {
 	return w->fd;
+}
+
+static int look_again(struct client_wait *w, json_t **reply, struct error *err)
+{
+	int64_t now = clock_mono_ms();
+	if (now < w->retry_ms)
+		return 0;
+	w->retry_ms = now + LOOK_MS;
+	return client_queue_wait(json_object_get(w->request, "ids"), json_object_get(w->request, "until"), reply, err);
 }
 
 /* radd is gone: perhaps only restarted. */
@@ -200,6 +218,8 @@ int client_wait_poll(struct client_wait *w, json_t **reply, struct error *err)
 {
 	char chunk[16384];
 	ssize_t got = 0;
+	if (w->queue)
+		return look_again(w, reply, err);
 	if (w->fd < 0)
 		return find_again(w, err);
 	while ((got = recv(w->fd, chunk, sizeof chunk, 0)) > 0)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/scope.h"
 #include "cli/client_private.h"
+#include "cli/client_queue.h"
 #include "store/store.h"
 #include "submit/wire.h"
 
@@ -27,7 +28,7 @@ int client_check_which(const char *id, struct error *err)
 	scoped_free char *state = wire_own_state_dir(), *db = alloc_printf("%s/rad.db", state);
 	unsigned long job = strtoul(id, NULL, 10);
 	bool open = false;
-	if (!geteuid() || !client_server() || !job || job > UINT32_MAX || access(db, R_OK))
+	if (client_queue() || !geteuid() || !client_server() || !job || job > UINT32_MAX || access(db, R_OK))
 		return 0;
 	struct store *own = store_open_reader(state, NULL);
 	if (own)

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
+#include "cli/client_queue.h"
 #include "cli/term.h"
 
 #include <ctype.h>
@@ -118,7 +119,10 @@ bool cli_options(struct cli_call *c, const struct args_option *options)
 	c->n_words = a.n_words;
 	c->given = a.given;
 	c->n_given = a.n_given;
-	return true;
+	if (!client_queue_check_verb(c->verb->name, &err))
+		return true;
+	c->rc = cli_usage(c, "%s", err.text);
+	return false;
 }
 
 int cli_call(struct cli_call *c)

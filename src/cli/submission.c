@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/client.h"
+#include "cli/client_queue.h"
 #include "cli/format.h"
 #include "cli/submit_capture.h"
 #include "estimate/estimate.h"
@@ -41,10 +42,12 @@ static int fail(const struct cli_call *c, const struct submit_flags *flags, cons
 
 json_t *submission_queue(const struct spec *s, bool dry_run, const char *capture, struct error *err)
 {
-	scoped_fd int fd = client_connect_or_start(err);
 	json_t *request = submit_request(s);
 	if (dry_run)
 		json_object_set_new(request, "dry_run", json_true());
+	if (client_queue())
+		return client_call(request, err);
+	scoped_fd int fd = client_connect_or_start(err);
 	if (capture)
 		json_object_set_new(request, "capture", json_string(capture));
 	json_t *reply = client_call_on(fd, request, err);

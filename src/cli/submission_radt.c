@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/client.h"
+#include "cli/client_queue.h"
 #include "cli/member.h"
 #include "cli/submit_radt.h"
 #include "submit/options.h"
@@ -218,10 +219,13 @@ int submission_radt(struct cli_call *c, const char *path)
 		{ "parsable", &plan.flags.parsable }, { "json", &plan.flags.json }, { "wait", &plan.flags.wait },
 		{ "dry-run", &plan.flags.dry_run },
 	};
-	for (struct args_option *o = options; o->name; o++)
+	for (struct args_option *o = options; o->name; o++) {
 		for (size_t i = 0; i < COUNT_OF(flags); i++)
 			if (!strcmp(o->name, flags[i].name))
 				o->flag = flags[i].flag;
+		if (!strcmp(o->name, "queue"))
+			o->value = &client_queue_said;
+	}
 	int rc = args_read(&a, c->argc, c->argv, options, ARGS_FIRST, &err) ? cli_usage(c, "%s", err.text)
 		 : a.n_words ? cli_usage(c, "--radt says what runs: leave out '%.60s'", a.words[0]) : run(c, path, &a, &plan);
 	args_clear(&a);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "cli/client_queue.h"
 #include "cli/submit_caller.h"
 #include "cli/submit_capture.h"
 #include "cli/submit_files.h"
@@ -114,10 +115,13 @@ static void set_flag_targets(struct args_option *options, struct submit_flags *f
 		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run }, { "wait", &f->wait }, { "json", &f->json },
 		{ "pty", &f->pty },
 	};
-	for (struct args_option *o = options; o->name; o++)
+	for (struct args_option *o = options; o->name; o++) {
 		for (size_t i = 0; i < COUNT_OF(flags); i++)
 			if (!strcmp(o->name, flags[i].name))
 				o->flag = flags[i].flag;
+		if (!strcmp(o->name, "queue"))
+			o->value = &client_queue_said;
+	}
 }
 
 /* In the order given: of two that say the same, the later one counts. */

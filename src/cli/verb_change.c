@@ -20,8 +20,15 @@ int verb_change(struct cli_call *c)
 	bool running = !strcmp(verb, "suspend") || !strcmp(verb, "resume");
 	const char *states = running ? "R" : !strcmp(verb, "hold") ? "PD" : !strcmp(verb, "release") ? "H" : "F,OOM,TO,LO";
 	struct change_selection s = { .default_states = states };
-	const struct args_option options[] = { CHANGE_OPTIONS(s), { 0 } };
-	return cli_options(c, options) ? change_selected(c, &s) : c->rc;
+	const struct args_option options[] = { CHANGE_OPTIONS(s), { 0 } }, with_force[] = {
+		{ "force", 0, NULL, "of a queue of files: its pilot's node is dead, and what ran there runs no more", .flag = &s.force },
+		CHANGE_OPTIONS(s), { 0 },
+	};
+	if (!cli_options(c, strcmp(verb, "requeue") ? options : with_force))
+		return c->rc;
+	if (s.force && (!client_queue() || !c->n_words))
+		return cli_usage(c, "--force is for tasks of a queue of files (--queue), named by their ids");
+	return change_selected(c, &s);
 }
 
 /* ---- cancel ---- */

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/client_queue.h"
 #include "cli/follow.h"
 #include "cli/member.h"
 #include "cli/term.h"
@@ -119,6 +120,7 @@ int verb_logs(struct cli_call *c)
 	const struct args_option options[] = {
 		{ "follow", 'f', NULL, "go on until the task has ended", .flag = &want.follow },
 		{ "lines", 'n', "N", "only the last N lines, and what follows", .value = &lines },
+		CLIENT_QUEUE_OPTION,
 		{ "raw", 0, NULL, "every byte: progress bars are not collapsed", .flag = &want.raw },
 		{ 0 },
 	};

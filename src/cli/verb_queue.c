@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/client_queue.h"
 #include "cli/format.h"
 #include "cli/queue_format.h"
 #include "cli/queue_table.h"
@@ -181,6 +182,7 @@ int verb_queue(struct cli_call *c)
 		{ "noheader", 0, NULL, "no line of titles above it", .flag = &bare },
 		{ "start", 0, NULL, "when waiting tasks are expected to start, and how that is known", .flag = &start },
 		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal", .value = &every },
+		CLIENT_QUEUE_OPTION,
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
 	};

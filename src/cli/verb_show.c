@@ -9,6 +9,7 @@
 #include "base/words.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/client_queue.h"
 #include "cli/event_text.h"
 #include "cli/format.h"
 #include "cli/table.h"
@@ -295,6 +296,7 @@ int verb_show(struct cli_call *c)
 	const struct args_option options[] = {
 		{ "events", 0, NULL, "its log of events: everything that ever happened to it", .flag = &events },
 		{ "script", 0, NULL, "what runs: the script as it was submitted, or the command", .flag = &script },
+		CLIENT_QUEUE_OPTION,
 		{ "json", 0, NULL, "print JSON", .flag = &json },
 		{ 0 },
 	};

@@ -3,13 +3,18 @@
  */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/client_queue.h"
 #include "cli/ids.h"
 #include "cli/submission.h"
 
 int verb_wait(struct cli_call *c)
 {
 	bool json = false;
-	const struct args_option options[] = { { "json", 0, NULL, "print JSON: the tasks as they ended", .flag = &json }, { 0 } };
+	const struct args_option options[] = {
+		CLIENT_QUEUE_OPTION,
+		{ "json", 0, NULL, "print JSON: the tasks as they ended", .flag = &json },
+		{ 0 },
+	};
 	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
 	scoped_json *ids = json_array();

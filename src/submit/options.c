@@ -448,6 +448,7 @@ const struct submit_option submit_options[] = {
 	{ "radt", 0, "F.csv", NULL, NULL, "of `rad submit`: the rows of an experiment file of radT, in the place of a command", NULL,
 	  true, NULL },
 	{ "wrap", 0, "COMMAND", NULL, NULL, "a line of shell to run, in the place of a file or a command", NULL, true, NULL },
+	{ "queue", 0, "DIR", NULL, NULL, "into a queue of files (rad-pilot(1)), not to radd; default RAD_QUEUE", NULL, true, NULL },
 	CLIENT("parsable", 0, "print the id and nothing else"),
 	CLIENT("dry-run", 0, "check everything, show estimate and placement, queue nothing"),
 	CLIENT("wait", 'W', "wait for the end; exit with the task's code"),
