@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT
+ * See pilot_agent.h. Which task next: the first in the queue's order that the radd would start at this moment; so nothing is claimed that
+ * another pilot could start sooner. One that has stood first for a while and finds no room is claimed all the same, by one pilot,
+ * whose radd then keeps GPUs for it as for any task.
+ */
+#include "cli/pilot_agent.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/format.h"
+#include "cli/member.h"
+#include "cli/pilot_node.h"
+#include "cli/pilot_others.h"
+#include "cli/pilot_work.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STEP_MS 500
+#define BEAT_MS 4000
+#define TRIES 8			/* of tasks that do not fit now, in one step: each costs a question to radd */
+#define PATIENCE_MS 60000
+#define MOST_REFUSED 1000
+
+struct agent {
+	struct pilot *p;
+	struct pilot_known *k;
+	struct pilot_work *w;
+	struct pilot_others *o;
+	json_t *refused;	/* id -> why it can never run here */
+	size_t gpus;
+	json_int_t beat;
+	int64_t beat_ms, idle_ms;	/* mono; of the last beat; since when there is nothing to do, 0: there is */
+	bool lost, lost_radd;		/* was told: the queue, the radd does not answer */
+};
+
+/* ---- the queue comes and goes ---- */
+
+static json_t *who_json(const struct pilot *p)
+{
+	const struct pilot_who *w = &p->who;
+	return json_pack("{ss, ss, ss, ss, sI, ss, ss}", "host", w->host, "boot", w->boot, "job", w->job, "cluster", w->cluster,
+			 "restarts", (json_int_t)w->restarts, "release", RAD_VERSION, "state", p->state);
+}
+
+static void lose_queue(struct agent *a, const struct error *err)
+{
+	size_t waiting;
+	if (!a->lost)
+		cli_note("the queue does not answer (%s): nothing more is taken from it; %zu tasks go on", err->text,
+			 pilot_work_count(a->w, &waiting));
+	a->lost = true;
+	spool_close(a->p->s);	/* a folder that is opened again has no stale handle */
+	a->p->s = NULL;
+}
+
+static int find_queue(struct agent *a)
+{
+	struct error err = ERROR_INIT;
+	if (a->p->s)
+		return 0;
+	a->p->s = spool_open(a->p->dir, false, &err);
+	scoped_json *who = who_json(a->p);
+	if (!a->p->s || spool_enter(a->p->s, a->p->who.name, who, &err)) {
+		lose_queue(a, &err);
+		return -1;
+	}
+	if (a->lost)
+		cli_note("the queue answers again");
+	a->lost = false;
+	a->beat_ms = 0;
+	return 0;
+}
+
+/* ---- the heart ---- */
+
+static void beat(struct agent *a)
+{
+	struct error err = ERROR_INIT;
+	size_t waiting;
+	int64_t now = clock_mono_ms(), end = a->p->shared->end_ms;
+	if (a->beat_ms && now - a->beat_ms < BEAT_MS)
+		return;
+	a->beat_ms = now;
+	scoped_json *status = json_pack("{sI, sI, sI, so, sb, sO, so}", "beat", (json_int_t)++a->beat, "gpus", (json_int_t)a->gpus,
+					"tasks", (json_int_t)pilot_work_count(a->w, &waiting), "left_s",
+					json_int_or_null((end - now) / 1000, end != INT64_MAX), "ending", (int)a->p->shared->ending,
+					"refused", a->refused, "silent", pilot_others_silent(a->o));
+	if (spool_status(a->p->s, a->p->who.name, status, &err))
+		lose_queue(a, &err);
+}
+
+/* A pilot that comes back goes on counting: who watches has seen its numbers. */
+static void find_pulse(struct agent *a)
+{
+	scoped_json *said = spool_pilot(a->p->s, a->p->who.name);
+	a->beat = member_int(json_object_get(said, "status"), "beat");
+}
+
+/* ---- what to claim ---- */
+
+static bool saves(const struct spec *s)
+{
+	return s->signal || s->slot_s > 0 || s->requeue_code;
+}
+
+/* Whether there is time for it; `why` for one for which there never will be in this allocation. */
+static bool has_time(const struct agent *a, const struct pilot_known_task *t, char why[SPOOL_TEXT])
+{
+	char asked[FORMAT_LEN], left[FORMAT_LEN];
+	const struct spec *s = t->job->spec;
+	int64_t end = a->p->shared->end_ms;
+	double left_s = (double)(end - clock_mono_ms() - pilot_margin_ms(&a->p->options)) / 1000, wants_s = (double)s->time_limit_s - t->record.ran_s;
+	*why = 0;
+	if (!s->time_limit_s && left_s < (double)pilot_margin_ms(&a->p->options) / 2000)
+		return false;	/* it would be told to save before it has done anything */
+	if (end == INT64_MAX || !s->time_limit_s || saves(s) || wants_s <= left_s)
+		return true;
+	snprintf(why, SPOOL_TEXT, "asks for %s, and this allocation has %s left: ask for a longer one, or have it save when it is told to "
+		 "(--slot)", format_seconds(wants_s, asked), format_seconds(left_s > 0 ? left_s : 0, left));
+	return false;
+}
+
+static void refuse(struct agent *a, const struct pilot_known_task *t, const char *why)
+{
+	char id[TASK_ID_TEXT];
+	json_t *text = json_string(why);
+	if (json_object_size(a->refused) < MOST_REFUSED)
+		json_object_set_new(a->refused, task_id_text(t->id, id), text ? text : json_string("?"));
+	a->beat_ms = 0;		/* people are told at once */
+}
+
+static bool is_refused(const struct agent *a, const struct pilot_known_task *t)
+{
+	char id[TASK_ID_TEXT];
+	return json_object_get(a->refused, task_id_text(t->id, id));
+}
+
+/* One that waits no more is nobody's to refuse. */
+static void keep_refused(struct agent *a, struct pilot_known_task **list, size_t n)
+{
+	json_t *kept = json_object();
+	char id[TASK_ID_TEXT];
+	for (size_t i = 0; i < n && json_object_size(a->refused); i++) {
+		json_t *why = json_object_get(a->refused, task_id_text(list[i]->id, id));
+		if (why)
+			json_object_set(kept, id, why);
+	}
+	json_decref(a->refused);
+	a->refused = kept;
+}
+
+/* 1: to be claimed; 0: not now; -1: radd does not answer. */
+static int wants(struct agent *a, struct pilot_known_task *t, bool first, struct error *err)
+{
+	char why[SPOOL_TEXT];
+	enum pilot_work_fit fit;
+	struct error said = ERROR_INIT;
+	int64_t now = clock_mono_ms();
+	if (!has_time(a, t, why)) {
+		if (*why)
+			refuse(a, t, why);
+		return 0;
+	}
+	if (pilot_work_try(a->w, t, &fit, &said))
+		return *err = said, -1;
+	if (fit == PILOT_FITS_NEVER)
+		refuse(a, t, said.text);
+	if (fit != PILOT_FITS_LATER || !first)
+		return fit == PILOT_FITS;
+	if (!t->job->unfit_ms)
+		t->job->unfit_ms = now;
+	return now - t->job->unfit_ms > PATIENCE_MS;
+}
+
+/* Elements of an array are alike: of each job one is asked about. NULL: none is to be claimed now. */
+static struct pilot_known_task *choose(struct agent *a, struct pilot_known_task **list, size_t n, struct error *err)
+{
+	const struct pilot_known_job *asked = NULL;
+	int tries = 0;
+	for (size_t i = 0; i < n && tries < TRIES; i++) {
+		struct pilot_known_task *t = list[i];
+		if (is_refused(a, t) || t->job == asked || t->job->spec->begin_s * 1000 > clock_wall_ms())
+			continue;
+		int want = wants(a, t, !tries, err);
+		if (want)
+			return want > 0 ? t : NULL;
+		asked = is_refused(a, t) ? asked : t->job;
+		tries++;
+	}
+	return NULL;
+}
+
+/* Returns whether something was claimed: then the next is looked for without a pause. */
+static bool claim(struct agent *a, struct error *err)
+{
+	scoped_free struct pilot_known_task **list = NULL;
+	size_t waiting, n;
+	pilot_work_count(a->w, &waiting);
+	n = pilot_known_pending(a->k, &list);
+	keep_refused(a, list, n);
+	if (waiting || a->p->shared->ending)
+		return false;
+	struct pilot_known_task *t = choose(a, list, n, err);
+	if (!t)
+		return false;
+	t->job->unfit_ms = 0;
+	return pilot_work_claim(a->w, t, err) >= 0;
+}
+
+/* ---- the loop ---- */
+
+static bool is_done(struct agent *a)
+{
+	size_t waiting, n = pilot_work_count(a->w, &waiting);
+	int64_t now = clock_mono_ms(), idle = a->p->options.idle_ms;
+	if (n)
+		a->idle_ms = 0;
+	else if (!a->idle_ms)
+		a->idle_ms = now;
+	if (n)
+		return false;
+	return a->p->shared->ending || (idle && now - a->idle_ms >= idle);
+}
+
+/* Radd first: what it does not say now, it says with the next step. */
+static int check_radd(struct agent *a)
+{
+	struct error err = ERROR_INIT;
+	if (!pilot_node_start_radd(a->p, &err)) {
+		a->lost_radd = false;
+		return 0;
+	}
+	if (!a->lost_radd)
+		cli_note("the pilot's radd does not start: %s", err.text);
+	a->lost_radd = true;
+	return -1;
+}
+
+/* -1: something did not answer. */
+static int step(struct agent *a, bool *busy)
+{
+	struct error err = ERROR_INIT;
+	if (check_radd(a) || find_queue(a))
+		return -1;
+	if (pilot_known_look(a->k, a->p->s, &err)) {
+		lose_queue(a, &err);
+		return -1;
+	}
+	int failed = pilot_work_step(a->w, &err);
+	pilot_others_look(a->o);
+	if (!failed)
+		*busy = claim(a, &err);
+	if (a->p->s)
+		beat(a);
+	if (err.code == ERR_SYSTEM && a->p->s)
+		lose_queue(a, &err);
+	return failed;
+}
+
+int pilot_agent_run(struct pilot *p, size_t gpus)
+{
+	struct agent a = { .p = p, .k = pilot_known_create(), .refused = json_object(), .gpus = gpus };
+	a.w = pilot_work_create(p, a.k);
+	a.o = pilot_others_create(p, a.k);
+	if (!find_queue(&a))
+		find_pulse(&a);
+	for (bool done = false; !done;) {
+		bool busy = false;
+		int failed = step(&a, &busy);
+		done = !failed && !busy && p->s && is_done(&a);
+		if (!done)
+			poll(NULL, 0, busy ? 50 : STEP_MS);
+	}
+	spool_leave(p->s, p->who.name);
+	pilot_others_destroy(a.o);
+	pilot_work_destroy(a.w);
+	pilot_known_destroy(a.k);
+	json_decref(a.refused);
+	return 0;
+}

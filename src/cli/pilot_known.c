@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ * See pilot_known.h. A look costs a listing and a stat(2) a job; what a folder's time of change does not show (two changes in one
+ * tick of the server's clock, an attribute that the client remembers) is found by reading it anyhow now and then.
+ */
+#include "cli/pilot_known.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/idmap.h"
+#include "base/json.h"
+#include "base/scope.h"
+
+#include <stdlib.h>
+
+#define ANYHOW_MS 15000
+
+struct pilot_known {
+	struct idmap jobs;	/* number -> struct pilot_known_job */
+	const struct spool *s;	/* of the look that goes on */
+	struct error err;
+};
+
+struct pilot_known *pilot_known_create(void)
+{
+	return alloc_zero(sizeof(struct pilot_known));
+}
+
+static void job_destroy(struct pilot_known_job *j)
+{
+	spec_unref(j->spec);
+	free(j->tasks);
+	free(j);
+}
+
+void pilot_known_destroy(struct pilot_known *k)
+{
+	size_t at = 0;
+	if (!k)
+		return;
+	for (struct pilot_known_job *j; (j = idmap_next(&k->jobs, &at));)
+		job_destroy(j);
+	idmap_free(&k->jobs);
+	free(k);
+}
+
+/* Comes in ascending order of elements for most arrays, but `--array=3,1` is one too. */
+static struct pilot_known_task *find_task(const struct pilot_known *k, task_id id)
+{
+	struct pilot_known_job *j = idmap_get(&k->jobs, TASK_JOB(id));
+	for (size_t i = 0; j && i < j->n; i++)
+		if (j->tasks[i].id == id)
+			return &j->tasks[i];
+	return NULL;
+}
+
+void pilot_known_set(struct pilot_known *k, task_id id, const struct spool_record *r)
+{
+	struct pilot_known_task *t = find_task(k, id);
+	if (!t || r->version < t->record.version)
+		return;
+	t->record = *r;
+	t->record.task = NULL;
+}
+
+/* ---- a look ---- */
+
+/* NULL: it is listed and not there yet; or damaged, which who asks for it is told. */
+static struct pilot_known_job *open_job(struct pilot_known *k, uint32_t number, struct error *err)
+{
+	scoped_json *o = spool_job(k->s, number, false, err);
+	struct spec *spec = o ? spec_from_json(json_object_get(o, "spec"), NULL, err) : NULL;
+	if (!spec)
+		return NULL;
+	struct pilot_known_job *j = alloc_zero(sizeof *j);
+	j->number = number;
+	j->spec = spec;
+	j->n = spec->n_array ? spec->n_array : 1;
+	j->tasks = alloc_zero(j->n * sizeof *j->tasks);
+	for (size_t i = 0; i < j->n; i++) {
+		struct pilot_known_task *t = &j->tasks[i];
+		t->job = j;
+		t->id = TASK_ID(number, spec->n_array ? (int32_t)spec->array[i] : -1);
+		t->record.state = spec->hold ? SPOOL_HELD : SPOOL_PENDING;
+	}
+	idmap_put(&k->jobs, number, j);
+	return j;
+}
+
+struct pilot_known_task *pilot_known_read(struct pilot_known *k, const struct spool *s, task_id id, struct error *err)
+{
+	struct pilot_known_task *t = find_task(k, id);
+	struct spool_record r;
+	k->s = s;
+	if (!t && open_job(k, TASK_JOB(id), err))	/* it ended, or is listed no more */
+		t = find_task(k, id);
+	if (!t || spool_read(s, id, t->record.version, &r, err))
+		return NULL;
+	pilot_known_set(k, id, &r);
+	spool_record_clear(&r);
+	return t;
+}
+
+static void note_version(void *ctx, task_id id, unsigned version)
+{
+	struct pilot_known *k = ctx;
+	struct pilot_known_task *t = find_task(k, id);
+	struct spool_record r;
+	if (!t || version <= t->record.version || spool_read(k->s, id, version, &r, &k->err))
+		return;
+	pilot_known_set(k, id, &r);
+	spool_record_clear(&r);
+}
+
+static void look_at_job(void *ctx, uint32_t number)
+{
+	struct pilot_known *k = ctx;
+	struct pilot_known_job *j = idmap_get(&k->jobs, number);
+	uint64_t stamp = spool_stamp(k->s, number);
+	int64_t now = clock_mono_ms();
+	if (!j)
+		j = open_job(k, number, NULL);
+	if (!j)
+		return;
+	j->live = true;
+	if (stamp == j->stamp && now - j->looked_ms < ANYHOW_MS)
+		return;
+	if (spool_versions(k->s, number, note_version, k, &k->err))
+		return;
+	j->stamp = stamp;
+	j->looked_ms = now;
+}
+
+static unsigned ended_with(void *ctx, task_id id)
+{
+	const struct pilot_known *k = ctx;
+	struct pilot_known_job *j = idmap_get(&k->jobs, TASK_JOB(id));
+	unsigned least = 0;
+	for (size_t i = 0; j && i < j->n; i++) {
+		const struct spool_record *r = &j->tasks[i].record;
+		if (TASK_INDEX(id) >= 0 && j->tasks[i].id != id)
+			continue;
+		if (r->state != SPOOL_ENDED)
+			return 0;
+		least = !least || r->version < least ? r->version : least;
+	}
+	return least;
+}
+
+static bool has_ended(const struct pilot_known_job *j)
+{
+	for (size_t i = 0; i < j->n; i++)
+		if (j->tasks[i].record.state != SPOOL_ENDED)
+			return false;
+	return true;
+}
+
+/* Forgets what has ended or is listed no more. */
+static void forget(struct pilot_known *k)
+{
+	scoped_free struct pilot_known_job **gone = alloc_zero((k->jobs.n + 1) * sizeof *gone);
+	size_t at = 0, n = 0;
+	for (struct pilot_known_job *j; (j = idmap_next(&k->jobs, &at));)
+		if (!j->live || has_ended(j))
+			gone[n++] = j;
+	for (size_t i = 0; i < n; i++) {
+		if (gone[i]->live)
+			spool_tidy(k->s, gone[i]->number, ended_with, k);
+		idmap_remove(&k->jobs, gone[i]->number);
+		job_destroy(gone[i]);
+	}
+}
+
+int pilot_known_look(struct pilot_known *k, const struct spool *s, struct error *err)
+{
+	size_t at = 0;
+	k->s = s;
+	k->err = ERROR_INIT;
+	for (struct pilot_known_job *j; (j = idmap_next(&k->jobs, &at));)
+		j->live = false;
+	if (spool_live(s, look_at_job, k, err))
+		return -1;
+	forget(k);
+	if (k->err.code)
+		*err = k->err;
+	return k->err.code ? -1 : 0;
+}
+
+/* ---- in their order ---- */
+
+void pilot_known_each(struct pilot_known *k, void (*each)(void *ctx, struct pilot_known_task *t), void *ctx)
+{
+	size_t at = 0;
+	for (struct pilot_known_job *j; (j = idmap_next(&k->jobs, &at));)
+		for (size_t i = 0; i < j->n; i++)
+			if (j->tasks[i].record.state != SPOOL_ENDED)
+				each(ctx, &j->tasks[i]);
+}
+
+static int by_turn(const void *x, const void *y)
+{
+	const struct pilot_known_task *a = *(struct pilot_known_task *const *)x, *b = *(struct pilot_known_task *const *)y;
+	int64_t pa = a->job->spec->priority, pb = b->job->spec->priority;
+	return pa != pb ? (pb > pa) - (pb < pa) : (a->id > b->id) - (a->id < b->id);
+}
+
+size_t pilot_known_pending(struct pilot_known *k, struct pilot_known_task ***list)
+{
+	struct pilot_known_task **found = NULL;
+	size_t n = 0, cap = 0, at = 0;
+	for (struct pilot_known_job *j; (j = idmap_next(&k->jobs, &at));)
+		for (size_t i = 0; i < j->n; i++)
+			if (j->tasks[i].record.state == SPOOL_PENDING) {
+				alloc_grow(found, n, cap);
+				found[n++] = &j->tasks[i];
+			}
+	if (n)
+		qsort(found, n, sizeof *found, by_turn);
+	*list = found;
+	return n;
+}

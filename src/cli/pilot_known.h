@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a pilot knows of the tasks of its queue: read once, and again where something changed. It may be old: whatever is done about a
+ * task is a change of its record, which fails where it was.
+ */
+#ifndef RAD_CLI_PILOT_KNOWN_H
+#define RAD_CLI_PILOT_KNOWN_H
+
+#include "base/error.h"
+#include "spool/spool.h"
+#include "task/spec.h"
+
+struct pilot_known_job;
+
+struct pilot_known_task {
+	struct pilot_known_job *job;
+	task_id id;
+	struct spool_record record;	/* without `task` */
+};
+
+struct pilot_known_job {
+	uint32_t number;
+	struct spec *spec;		/* without its environment */
+	struct pilot_known_task *tasks;
+	size_t n;
+	uint64_t stamp;			/* of the folder, when it was read */
+	int64_t looked_ms;		/* mono; when that was */
+	bool live;			/* was listed by the last look */
+	int64_t unfit_ms;		/* mono; since when its first task has found no room here; 0: it was not tried */
+};
+
+struct pilot_known;
+struct pilot_known *pilot_known_create(void);
+void pilot_known_destroy(struct pilot_known *k);
+
+/* Looks through the queue, and takes what has ended off the list of live jobs. */
+int pilot_known_look(struct pilot_known *k, const struct spool *s, struct error *err);
+/* Reads that task's record now. NULL: it is not there, or cannot be read. */
+struct pilot_known_task *pilot_known_read(struct pilot_known *k, const struct spool *s, task_id id, struct error *err);
+/* What was written just now. */
+void pilot_known_set(struct pilot_known *k, task_id id, const struct spool_record *r);
+
+/* Calls `each` with every task that has not ended; those that wait in the order in which they are to start. */
+void pilot_known_each(struct pilot_known *k, void (*each)(void *ctx, struct pilot_known_task *t), void *ctx);
+/* Pending ones in their order: *list (to be freed), returns how many. */
+size_t pilot_known_pending(struct pilot_known *k, struct pilot_known_task ***list);
+
+#endif

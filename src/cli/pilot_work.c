@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT
+ * See pilot_work.h.
+ *
+ * Handing over, once: a task is submitted to radd held, under a name that tells the claim ("12_3.4 train"); its number there is
+ * written down in the pilot's folder, on disk; then it is released. Who is killed before it was written down finds no number, and
+ * submits anew; the first one, should it turn up, is held for ever, and is cancelled. So of all copies one alone can start: the one
+ * whose number was written down.
+ */
+#include "cli/pilot_work.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/idmap.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/client.h"
+#include "cli/member.h"
+#include "cli/pilot_node.h"
+#include "submit/wire.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TELL_AGAIN_MS 5000
+#define CUTS 3		/* as often a task is begun anew that was cut off and had saved nothing; then a person decides */
+
+struct work {
+	struct pilot_handed h;
+	bool started, waiting;		/* at radd */
+	int64_t told_ms;		/* mono; when radd was told last to end it; 0: it was not */
+};
+
+struct pilot_work {
+	struct pilot *p;
+	struct pilot_known *k;
+	struct idmap all;		/* task_id -> struct work: of each task one claim is ours */
+	bool looked;			/* for copies that a former agent left */
+	int failed;
+	struct error err;
+};
+
+static void add_handed(void *ctx, const struct pilot_handed *h)
+{
+	struct pilot_work *w = ctx;
+	struct work *one = idmap_get(&w->all, h->id);
+	if (one && one->h.claim > h->claim)
+		return;
+	if (!one)
+		idmap_put(&w->all, h->id, one = alloc_zero(sizeof *one));
+	one->h = *h;
+	one->waiting = true;
+}
+
+struct pilot_work *pilot_work_create(struct pilot *p, struct pilot_known *k)
+{
+	struct pilot_work *w = alloc_zero(sizeof *w);
+	w->p = p;
+	w->k = k;
+	pilot_node_handed(p, add_handed, w);
+	return w;
+}
+
+void pilot_work_destroy(struct pilot_work *w)
+{
+	size_t at = 0;
+	if (!w)
+		return;
+	for (struct work *one; (one = idmap_next(&w->all, &at));)
+		free(one);
+	idmap_free(&w->all);
+	free(w);
+}
+
+size_t pilot_work_count(const struct pilot_work *w, size_t *waiting)
+{
+	size_t at = 0;
+	*waiting = 0;
+	for (struct work *one; (one = idmap_next(&w->all, &at));)
+		*waiting += one->waiting;
+	return w->all.n;
+}
+
+/* ---- the spec, as radd is given it ---- */
+
+static char *without_patterns(const struct spec *s, const char *pattern, task_id id)
+{
+	scoped_free char *path = spec_expand_path(s, pattern, id);
+	scoped_buf text = { 0 };
+	for (const char *c = path; *c; c++)
+		buf_add(&text, *c == '%' ? "%%" : c, *c == '%' ? 2 : 1);
+	return buf_steal(&text);
+}
+
+static void set_path(json_t *spec, const struct spec *s, const char *key, const char *pattern, task_id id)
+{
+	if (!pattern)
+		return;
+	scoped_free char *path = without_patterns(s, pattern, id);
+	json_object_set_new(spec, key, json_string(path));
+}
+
+/* One task, by itself: what depends on its number in the queue is settled here, since radd counts by itself. */
+static json_t *local_spec(const struct pilot_known_task *t, const json_t *said, unsigned claim)
+{
+	const struct spec *s = t->job->spec;
+	char key[PILOT_KEY];
+	json_t *spec = json_copy((json_t *)said);
+	scoped_free char *name = alloc_printf("%s %.900s", pilot_node_key(t->id, claim, key), s->name ? s->name : "");
+	json_t *text = json_string(name);
+	json_object_set_new(spec, "name", text ? text : json_string(key));
+	set_path(spec, s, "output", s->output, t->id);
+	set_path(spec, s, "error", s->error, t->id);
+	json_object_set_new(spec, "hold", json_true());
+	json_object_del(spec, "begin_s");
+	json_object_del(spec, "array_limit");
+	if (s->n_array)
+		json_object_set_new(spec, "array", json_pack("[i]", (int)TASK_INDEX(t->id)));
+	if (s->time_limit_s) {
+		double left = (double)s->time_limit_s - t->record.ran_s;
+		json_object_set_new(spec, "time_limit_s", json_integer(left < 1 ? 1 : (json_int_t)left));
+	}
+	return spec;
+}
+
+static json_t *local_environ(const struct pilot *p, task_id id, const json_t *said)
+{
+	char text[TASK_ID_TEXT];
+	json_t *environ = json_array(), *one;
+	size_t i;
+	json_array_foreach(said, i, one) {
+		const char *item = json_string_value(one);
+		if (item && strncmp(item, "RAD_QUEUE=", 10) && strncmp(item, "RAD_QUEUE_TASK=", 15))
+			json_array_append(environ, one);
+	}
+	scoped_free char *dir = alloc_printf("RAD_QUEUE=%s", p->dir), *task = alloc_printf("RAD_QUEUE_TASK=%s", task_id_text(id, text));
+	json_array_append_new(environ, json_string(dir));
+	json_array_append_new(environ, json_string(task));
+	return environ;
+}
+
+static json_t *local_request(const struct pilot_work *w, const struct pilot_known_task *t, unsigned claim, struct error *err)
+{
+	scoped_json *job = spool_job(w->p->s, TASK_JOB(t->id), true, err);
+	if (!job)
+		return NULL;
+	json_t *request = wire_request("submit");
+	json_object_set_new(request, "spec", local_spec(t, json_object_get(job, "spec"), claim));
+	json_object_set_new(request, "environ", local_environ(w->p, t->id, json_object_get(job, "environ")));
+	return request;
+}
+
+/* ---- handing over ---- */
+
+/* Held copies of claims whose number was not written down. */
+static int cancel_copies(struct pilot_work *w, struct error *err)
+{
+	scoped_json *said = client_call(wire_request("list"), err);
+	size_t i;
+	json_t *t;
+	if (!said)
+		return -1;
+	json_array_foreach(json_object_get(said, "tasks"), i, t) {
+		char name[PILOT_KEY];
+		task_id id = 0;
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(member_text(t, "name"), "."), member_text(t, "name"));
+		if (member_state(t) != TASK_HELD || task_id_parse(name, &id, NULL))
+			continue;
+		struct work *one = idmap_get(&w->all, id);
+		if (!one || strcmp(one->h.local, member_text(t, "id")))
+			json_decref(client_call_id("cancel", member_text(t, "id"), NULL));
+	}
+	return 0;
+}
+
+static int hand_over(struct pilot_work *w, const struct pilot_known_task *t, struct error *err)
+{
+	const struct spec *s = t->job->spec;
+	json_t *request = local_request(w, t, t->record.claim, err);
+	scoped_json *reply = request ? client_call(request, err) : NULL;
+	if (!reply)
+		return -1;
+	struct pilot_handed h = { .id = t->id, .claim = t->record.claim, .signal = s->signal, .before_ms = s->signal_before_s * 1000,
+				  .code = s->requeue_code ? s->requeue_code : SPEC_REQUEUE_CODE };
+	snprintf(h.local, sizeof h.local, "%.20s", member_text(reply, "first"));
+	if (pilot_node_note(w->p, &h, err))
+		return -1;
+	add_handed(w, &h);
+	json_decref(client_call_id("release", h.local, NULL));	/* else with the next step */
+	return 0;
+}
+
+int pilot_work_try(struct pilot_work *w, const struct pilot_known_task *t, enum pilot_work_fit *fit, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	json_t *request = wire_request("submit");
+	scoped_json *spec = spec_to_json(t->job->spec);
+	(void)w;
+	json_object_set_new(request, "spec", local_spec(t, spec, 1));
+	json_object_set_new(request, "environ", json_array());
+	json_object_set_new(request, "dry_run", json_true());
+	scoped_json *reply = client_call(request, &why);
+	*fit = !reply ? PILOT_FITS_NEVER : json_is_true(json_object_get(reply, "fits_now")) ? PILOT_FITS : PILOT_FITS_LATER;
+	if (!reply)
+		*err = why;
+	return !reply && (why.code == ERR_UNAVAILABLE || why.code == ERR_SYSTEM || why.code == ERR_INTERNAL) ? -1 : 0;
+}
+
+int pilot_work_claim(struct pilot_work *w, struct pilot_known_task *t, struct error *err)
+{
+	struct spool_record next = spool_record_next(&t->record, "claimed", w->p->who.name);
+	next.state = SPOOL_CLAIMED;
+	next.wish = SPOOL_WISH_NONE;
+	next.started = false;
+	next.claim = t->record.version + 1;
+	next.claims++;
+	snprintf(next.pilot, sizeof next.pilot, "%s", w->p->who.name);
+	int rc = spool_change(w->p->s, t->id, &next, err);
+	if (rc)
+		return pilot_known_read(w->k, w->p->s, t->id, rc > 0 ? err : NULL) ? rc : -1;
+	pilot_known_set(w->k, t->id, &next);
+	return hand_over(w, t, err);
+}
+
+/* ---- what became of it ---- */
+
+struct spool_record pilot_work_cut_off(const struct spool_record *r, const struct spec *spec, const char *by, const char *why)
+{
+	struct spool_record next = spool_record_next(r, "returned", by);
+	next.cuts++;
+	next.state = SPOOL_PENDING;
+	next.started = false;
+	next.wish = SPOOL_WISH_NONE;
+	snprintf(next.text, sizeof next.text, "%.300s", why);
+	if (r->wish == SPOOL_WISH_CANCEL || !spec->requeue) {
+		next.state = SPOOL_ENDED;
+		next.end = r->wish == SPOOL_WISH_CANCEL ? TASK_CANCELLED : TASK_LOST;
+		snprintf(next.event, sizeof next.event, "ended");
+	} else if (next.cuts >= CUTS) {
+		next.state = SPOOL_HELD;
+		snprintf(next.event, sizeof next.event, "held");
+		snprintf(next.text, sizeof next.text, "%u times in a row it was begun and cut off without having saved (%.200s): let it save "
+			 "when it is told to (rad-pilot(1), SAVING), or ask for longer allocations; then rad release", next.cuts, why);
+	}
+	return next;
+}
+
+static struct spool_record saved(const struct spool_record *r, const char *by)
+{
+	struct spool_record next = spool_record_next(r, "saved", by);
+	next.state = r->wish == SPOOL_WISH_HOLD ? SPOOL_HELD : SPOOL_PENDING;
+	next.started = false;
+	next.wish = SPOOL_WISH_NONE;
+	next.cuts = 0;
+	snprintf(next.text, sizeof next.text, "the allocation ended, and it had saved");
+	return next;
+}
+
+/* It was ended by us: why. */
+static struct spool_record stopped(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t, const json_t *local)
+{
+	const struct spool_record *r = &t->record;
+	const char *by = w->p->who.name;
+	struct spool_record next = spool_record_next(r, "ended", by);
+	bool began = json_array_size(json_object_get(local, "attempts"));
+	next.state = SPOOL_ENDED;
+	next.end = TASK_CANCELLED;
+	if (r->wish == SPOOL_WISH_CANCEL)
+		return next;
+	if (r->wish != SPOOL_WISH_NONE || !began) {
+		next = spool_record_next(r, r->wish == SPOOL_WISH_HOLD ? "held" : r->wish == SPOOL_WISH_REQUEUE ? "requeued" : "returned", by);
+		next.state = r->wish == SPOOL_WISH_HOLD ? SPOOL_HELD : SPOOL_PENDING;
+		next.started = false;
+		next.wish = SPOOL_WISH_NONE;
+		if (!began)
+			snprintf(next.text, sizeof next.text, "it had not begun");
+		return next;
+	}
+	if (pilot_node_has_mark(w->p, &one->h, "cut"))
+		return pilot_work_cut_off(r, t->job->spec, by, "the allocation ended");
+	snprintf(next.text, sizeof next.text, "at the pilot's radd");
+	return next;
+}
+
+static struct spool_record outcome(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t, const json_t *local)
+{
+	enum task_state state = member_state(local);
+	bool asked = pilot_node_has_mark(w->p, &one->h, "asked"), coded = json_is_integer(json_object_get(local, "exit_code"));
+	if (asked && coded && member_int(local, "exit_code") == one->h.code && t->record.wish != SPOOL_WISH_CANCEL)
+		return saved(&t->record, w->p->who.name);
+	if (state == TASK_CANCELLED)
+		return stopped(w, one, t, local);
+	if (state == TASK_LOST)
+		return pilot_work_cut_off(&t->record, t->job->spec, w->p->who.name, "its processes were ended from outside");
+	struct spool_record next = spool_record_next(&t->record, "ended", w->p->who.name);
+	next.state = SPOOL_ENDED;
+	next.end = state;
+	return next;
+}
+
+static bool is_ours(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t)
+{
+	return t && t->record.state == SPOOL_CLAIMED && t->record.claim == one->h.claim && !strcmp(t->record.pilot, w->p->who.name);
+}
+
+static void drop(struct pilot_work *w, struct work *one)
+{
+	pilot_node_forget(w->p, &one->h);
+	idmap_remove(&w->all, one->h.id);
+	free(one);
+}
+
+static void tell_radd(struct work *one, const char *op)
+{
+	json_decref(client_call_id(op, one->h.local, NULL));
+}
+
+/* 0: the queue has it. The local task is not needed any more then. */
+static int carry_back(struct pilot_work *w, struct work *one, const struct pilot_known_task *t, json_t *local, struct error *err)
+{
+	struct spool_record next = outcome(w, one, t, local);
+	double ran = member_number(local, "run_s");
+	next.ran_s += isnan(ran) || ran < 0 ? 0 : ran;
+	next.task = json_incref(local);
+	int rc = spool_change(w->p->s, one->h.id, &next, err);
+	spool_record_clear(&next);
+	if (!rc)
+		pilot_known_set(w->k, one->h.id, &next);
+	return rc;
+}
+
+static int tell_start(struct pilot_work *w, const struct work *one, const struct pilot_known_task *t, json_t *local, struct error *err)
+{
+	struct spool_record next = spool_record_next(&t->record, "started", w->p->who.name);
+	next.started = true;
+	next.task = json_incref(local);
+	int rc = spool_change(w->p->s, one->h.id, &next, err);
+	spool_record_clear(&next);
+	if (!rc)
+		pilot_known_set(w->k, one->h.id, &next);
+	return rc < 0 ? -1 : 0;
+}
+
+static int look_at_local(struct pilot_work *w, struct work *one, struct pilot_known_task *t, json_t *local, struct error *err)
+{
+	enum task_state state = member_state(local);
+	bool ours = is_ours(w, one, t), wish = ours && t->record.wish != SPOOL_WISH_NONE;
+	one->waiting = state == TASK_PENDING || state == TASK_HELD;
+	if (task_state_terminal(state)) {
+		int rc = ours ? carry_back(w, one, t, local, err) : 0;
+		if (!rc)
+			drop(w, one);
+		return rc < 0 ? -1 : 0;	/* 1: it changed meanwhile, and is looked at again */
+	}
+	if (!ours || wish || (w->p->shared->ending && one->waiting)) {
+		int64_t now = clock_mono_ms();
+		if (!one->told_ms || now - one->told_ms > TELL_AGAIN_MS) {
+			tell_radd(one, "cancel");
+			one->told_ms = now;
+		}
+		return 0;
+	}
+	one->told_ms = 0;
+	if (state == TASK_HELD)
+		tell_radd(one, "release");
+	return state == TASK_RUNNING && !t->record.started ? tell_start(w, one, t, local, err) : 0;
+}
+
+/* One that radd has no memory of was never released: its store is of before, and what it ran then is a stray. It is left to people. */
+static int step_one(struct pilot_work *w, struct work *one, struct error *err)
+{
+	struct error why = ERROR_INIT, later = ERROR_INIT;
+	scoped_json *said = client_call_id("show", one->h.local, &why);
+	if (!said && why.code != ERR_NOT_FOUND)
+		return *err = why, -1;
+	struct pilot_known_task *t = pilot_known_read(w->k, w->p->s, one->h.id, &later);
+	json_t *local = json_array_get(json_object_get(said, "tasks"), 0);
+	/* Whether it is still ours is the queue's to say; while that does not answer, nothing is done. */
+	if (!t)
+		return *err = later, -1;
+	return local ? look_at_local(w, one, t, local, err) : 0;
+}
+
+static void hand_over_if_ours(void *ctx, struct pilot_known_task *t)
+{
+	struct pilot_work *w = ctx;
+	const struct spool_record *r = &t->record;
+	if (r->state != SPOOL_CLAIMED || strcmp(r->pilot, w->p->who.name) || w->failed)
+		return;
+	struct work *one = idmap_get(&w->all, t->id);
+	if (one && one->h.claim >= r->claim)
+		return;
+	if (one)	/* an older claim, which is being ended at radd */
+		return;
+	if (!w->looked && cancel_copies(w, &w->err)) {
+		w->failed = -1;
+		return;
+	}
+	w->looked = true;
+	w->failed = hand_over(w, t, &w->err);
+}
+
+int pilot_work_step(struct pilot_work *w, struct error *err)
+{
+	scoped_free struct work **list = alloc_zero((w->all.n + 1) * sizeof *list);
+	size_t at = 0, n = 0;
+	int failed = 0;
+	for (struct work *one; (one = idmap_next(&w->all, &at));)
+		list[n++] = one;
+	for (size_t i = 0; i < n; i++)
+		failed |= step_one(w, list[i], err);
+	w->failed = 0;
+	w->err = ERROR_INIT;
+	pilot_known_each(w->k, hand_over_if_ours, w);
+	if (w->failed)
+		*err = w->err;
+	return failed || w->failed ? -1 : 0;
+}
