@@ -44,7 +44,7 @@ int client_queue_check_verb(const char *verb, struct error *err)
 /* ---- one job ---- */
 
 /* A job, opened: its submission and who said what of it. */
-struct queued { struct spool *s; uint32_t job; struct spec *spec; int64_t submitted_ms; json_t *pilots; };
+struct queued { struct spool *s; uint32_t job; struct spec *spec; int64_t submitted_ms; char by[SPOOL_NAME]; json_t *pilots; };
 
 static void queued_clear(struct queued *q)
 {
@@ -63,6 +63,7 @@ static int queued_open(struct queued *q, uint32_t job, struct error *err)
 	q->spec->uid = geteuid();
 	q->spec->user = alloc_string(pw ? pw->pw_name : "?");
 	q->submitted_ms = member_int(o, "time_ms");
+	snprintf(q->by, sizeof q->by, "%s", member_text(o, "by"));
 	return 0;
 }
 
@@ -332,8 +333,8 @@ static int events_one(struct queued *q, task_id id, void *ctx, struct error *err
 	struct spool_record r;
 	if (json_array_size(ctx))
 		return error_set(err, ERR_INVALID, "task %u: is an array: name one element", q->job);
-	json_array_append_new(ctx, json_pack("{ss, ss, s{}, sn}", "time", clock_iso(q->submitted_ms, time), "event", "submitted", "data",
-					     "by_uid"));
+	json_array_append_new(ctx, json_pack("{ss, ss, s{ss}, sb, sn}", "time", clock_iso(q->submitted_ms, time), "event",
+					     "submitted", "data", "by", q->by, "queue", 1, "by_uid"));
 	for (unsigned v = 1; v <= SPOOL_MAX_VERSION; v++) {
 		struct error why = ERROR_INIT;
 		if (spool_read_version(q->s, id, v, &r, &why))
@@ -341,8 +342,8 @@ static int events_one(struct queued *q, task_id id, void *ctx, struct error *err
 		json_t *data = json_pack("{ss, ss}", "state", spool_state_name(r.state), "by", r.by);
 		if (*r.text)
 			json_object_set_new(data, "text", json_string(r.text));
-		json_array_append_new(ctx, json_pack("{ss, ss, so, sn}", "time", clock_iso(r.time_ms, time), "event",
-						     *r.event ? r.event : "broken", "data", data, "by_uid"));
+		json_array_append_new(ctx, json_pack("{ss, ss, so, sb, sn}", "time", clock_iso(r.time_ms, time), "event",
+						     *r.event ? r.event : "broken", "data", data, "queue", 1, "by_uid"));
 		spool_record_clear(&r);
 	}
 	return 0;

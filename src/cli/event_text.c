@@ -107,7 +107,12 @@ static const struct { const char *event; void (*say)(struct buf *out, const json
 char *event_text(const json_t *event, const json_t *gpus)
 {
 	struct buf out = { 0 };
-	const char *by = member_text(event, "by");
+	const char *by = member_text(event, "by"), *who = member_text(json_object_get(event, "data"), "by"),
+		*said = member_text(json_object_get(event, "data"), "text");
+	if (json_is_true(json_object_get(event, "queue"))) {	/* of a queue of files, whose events say all in words */
+		buf_printf(&out, "by %s%s%s", who, *said ? ": " : "", said);
+		return buf_steal(&out);
+	}
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
 		if (!strcmp(member_text(event, "event"), texts[i].event))
 			texts[i].say(&out, json_object_get(event, "data"), gpus);
