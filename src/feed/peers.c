@@ -132,9 +132,11 @@ static int on_hello(struct feed_writer *w, struct peer *p, const unsigned char *
 		return -1;
 	uint64_t item = item_at(w, want);
 	p->stage = PEER_WAITS;
-	if (item != FEED_NEVER)
+	if (item != FEED_NEVER) {
 		peer_begin(w, p, item);
-	else if (p->want != FEED_NEVER)
+		atomic_thread_fence(memory_order_seq_cst);
+		feed_peers_wake(w);	/* it may sleep already, and in a full ring no item comes to wake it */
+	} else if (p->want != FEED_NEVER)
 		peer_note(w, p);
 	else
 		p->want = want;
@@ -164,11 +166,14 @@ static void on_message(struct feed_writer *w, struct peer *p)
 	}
 }
 
-static bool own_user(int sock)
+static bool own_user(int sock, pid_t *pid)
 {
 	struct ucred cred;
 	socklen_t n = sizeof cred;
-	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && cred.uid == geteuid();
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &n) || cred.uid != geteuid())
+		return false;
+	*pid = cred.pid;
+	return true;
 }
 
 static void on_connect(struct feed_writer *w)
@@ -181,7 +186,7 @@ static void on_connect(struct feed_writer *w)
 		/* A number whose reader was dropped is not given again: that reader may not have looked yet. */
 		while (i < FEED_READERS_MAX && (w->peer[i].stage != PEER_NONE || atomic_load(&w->ring->dropped[i])))
 			i++;
-		if (i == FEED_READERS_MAX || !own_user(fresh.sock)) {
+		if (i == FEED_READERS_MAX || !own_user(fresh.sock, &fresh.pid)) {
 			answer_no(&fresh, ERR_UNAVAILABLE, "this feed has as many readers as it can%s", "");
 			feed_fds_close(&fresh.sock);
 			continue;

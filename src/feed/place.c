@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STATE_MAGIC 0x3154534445454652ull	/* "RFEEDST1" */
-
 /* Byte 0 is the writer's; tokens are these. */
 static const uint64_t token_first = 1ull << 32, token_last = 1ull << 60;
 
@@ -28,28 +26,36 @@ static int check_name(const char *name, struct error *err)
 	return 0;
 }
 
-/* A folder that is this user's, and in which nobody else can put anything. */
-static int check_folder(const char *dir, struct error *err)
+int feed_place_folder(char dir[FEED_FOLDER_MAX], struct error *err)
 {
 	struct stat st;
-	if (mkdir(dir, 0700) && errno != EEXIST)
-		return error_errno(err, "feed: folder %s", dir);
+	const char *named = getenv("RADFEED_DIR");
+	if (named && *named)
+		snprintf(dir, FEED_FOLDER_MAX, "%s", named);
+	else
+		snprintf(dir, FEED_FOLDER_MAX, "/tmp/radfeed-%u", (unsigned)geteuid());
 	if (lstat(dir, &st))
-		return error_errno(err, "feed: folder %s", dir);
+		return errno == ENOENT ? 0 : error_errno(err, "feed: folder %s", dir);
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
 		return error_set(err, ERR_DENIED, "feed: %s must be a folder of yours with mode 0700; RADFEED_DIR names another", dir);
-	return 0;
+	return 1;
 }
 
 int feed_place_find(const char *name, struct feed_place *place, struct error *err)
 {
-	char own[64];
-	const char *dir = getenv("RADFEED_DIR");
-	if (!dir || !*dir) {
-		snprintf(own, sizeof own, "/tmp/radfeed-%u", (unsigned)geteuid());
-		dir = own;
-	}
-	if (check_name(name, err) || check_folder(dir, err))
+	char dir[FEED_FOLDER_MAX];
+	int rc;
+	if (check_name(name, err))
+		return -1;
+	while (!(rc = feed_place_folder(dir, err)))
+		if (mkdir(dir, 0700) && errno != EEXIST)
+			return error_errno(err, "feed: folder %s", dir);
+	return rc < 0 ? -1 : feed_place_name(dir, name, place, err);
+}
+
+int feed_place_name(const char *dir, const char *name, struct feed_place *place, struct error *err)
+{
+	if (check_name(name, err))
 		return -1;
 	memset(place, 0, sizeof *place);
 	place->sock.sun_family = AF_UNIX;
@@ -78,8 +84,12 @@ bool feed_place_current(const struct feed_place *place, int fd)
 
 static int map_state(int fd, struct feed_state **state, struct error *err)
 {
-	if (ftruncate(fd, sizeof **state))
+	/* The disk may be full: that is an error here, and would be a SIGBUS at the first store. */
+	int rc = posix_fallocate(fd, 0, sizeof **state);
+	if (rc) {
+		errno = rc;
 		return error_errno(err, "feed: its file");
+	}
 	void *map = mmap(NULL, sizeof **state, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return error_errno(err, "feed: its file");
@@ -128,6 +138,12 @@ bool feed_place_alive(int fd, uint64_t token)
 	return held_within(fd, token, token) != 0;
 }
 
+bool feed_place_is_claimed(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 static size_t tokens_within(int fd, uint64_t from, uint64_t to, uint64_t *tokens, size_t max)
 {
 	uint64_t token = held_within(fd, from, to);
@@ -147,7 +163,7 @@ size_t feed_place_tokens(int fd, uint64_t *tokens, size_t max)
 
 bool feed_place_goes_on(const struct feed_state *state, int fd)
 {
-	if (state->magic != STATE_MAGIC)
+	if (state->magic != FEED_STATE_MAGIC)
 		return false;
 	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
 		uint64_t token = atomic_load(&state->member[i].token);
@@ -186,7 +202,7 @@ void feed_place_begin(struct feed_state *state, const char *sign, uint64_t seed)
 	state->seed = seed;
 	atomic_store(&state->next, 0);
 	atomic_thread_fence(memory_order_seq_cst);
-	state->magic = STATE_MAGIC;
+	state->magic = FEED_STATE_MAGIC;
 }
 
 int feed_place_note(struct feed_state *state, uint64_t token, uint64_t want)
@@ -214,6 +230,11 @@ void feed_place_forget(struct feed_state *state, uint64_t token)
 	for (size_t i = 0; i < FEED_READERS_MAX; i++)
 		if (atomic_load(&state->member[i].token) == token)
 			atomic_store(&state->member[i].token, 0);
+}
+
+void feed_place_show(struct feed_state *state, int ring_fd)
+{
+	atomic_store(&state->shown, (uint64_t)getpid() << 32 | (uint32_t)(ring_fd + 1));
 }
 
 void feed_place_remove(const struct feed_place *place, int fd)

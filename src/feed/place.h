@@ -25,6 +25,10 @@
 
 #include <sys/un.h>
 
+#define FEED_STATE_MAGIC 0x3254534445454652ull	/* "RFEEDST2" */
+
+#define FEED_FOLDER_MAX 4096
+
 struct feed_place {
 	char state[sizeof ((struct sockaddr_un *)0)->sun_path];
 	struct sockaddr_un sock;
@@ -40,10 +44,16 @@ struct feed_state {
 	uint64_t seed;
 	char sign[FEED_SIGN_MAX + 1];
 	_Atomic uint64_t next;	/* position of the first item that was perhaps not published */
+	_Atomic uint64_t shown;	/* where the writer's figures are (look.h): its pid, and in the low 32 bits 1 + the ring's
+				 * descriptor; 0 there: it has no ring yet */
 	struct feed_member member[FEED_READERS_MAX];
 };
 
-/* The folder is made if it is not there. ERR_DENIED where it is not the user's alone. */
+/* The user's folder of feeds. Returns 1, 0 if it is not there, or -1; ERR_DENIED where it is not the user's alone. */
+int feed_place_folder(char dir[FEED_FOLDER_MAX], struct error *err);
+/* Where a feed of that name lies in it. */
+int feed_place_name(const char *dir, const char *name, struct feed_place *place, struct error *err);
+/* Both; the folder is made if it is not there. */
 int feed_place_find(const char *name, struct feed_place *place, struct error *err);
 
 /* The lock of the writer: waits for it. Sets *fd and *state (mapped, sizeof **state). ERR_UNAVAILABLE after a signal. */
@@ -58,6 +68,8 @@ void feed_place_begin(struct feed_state *state, const char *sign, uint64_t seed)
 int feed_place_note(struct feed_state *state, uint64_t token, uint64_t want);
 /* That member has left. */
 void feed_place_forget(struct feed_state *state, uint64_t token);
+/* Where the figures of this process's ring are; -1: it has none yet. */
+void feed_place_show(struct feed_state *state, int ring_fd);
 /* Takes the files away, if no token is alive. Only for who holds the lock of the writer. */
 void feed_place_remove(const struct feed_place *place, int fd);
 
@@ -67,6 +79,8 @@ int feed_place_join(const struct feed_place *place, int *fd, uint64_t *token, st
 void feed_place_leave(const struct feed_place *place, int *fd, uint64_t token);
 /* Whether that file still is the one in its place. */
 bool feed_place_current(const struct feed_place *place, int fd);
+/* Whether another open file holds the lock of the writer. */
+bool feed_place_is_claimed(int fd);
 /* Whether another open file holds that token. */
 bool feed_place_alive(int fd, uint64_t token);
 /* The living tokens, `max` at most. Returns how many. */

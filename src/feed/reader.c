@@ -174,8 +174,10 @@ static int sleep_on(struct feed_reader *r, int64_t deadline, struct error *err)
 	struct pollfd p = { .fd = r->sock, .events = POLLIN };
 	char bytes[8];
 	int fds[2];
+	int64_t from_us = clock_mono_us();
 	int rc = feed_view_sleeps(r->view) ? poll(&p, 1, left_ms(deadline)) : 1;
 	feed_view_awake(r->view);
+	feed_view_waited(r->view, (uint64_t)(clock_mono_us() - from_us));
 	if (rc <= 0)
 		return no_time(err);
 	for (;;) {

@@ -26,11 +26,13 @@
 
 #include "base/error.h"
 #include "feed/feed.h"
+#include "feed/figures.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define FEED_RING_MAGIC 0x31474e5244454546ull	/* "FEEDRNG1" */
+#define FEED_RING_MAGIC 0x32474e5244454546ull	/* "FEEDRNG2" */
+#define FEED_RING_NAME "radfeed"	/* of its memfd */
 #define FEED_NEVER UINT64_MAX
 
 /* A position as one number, in order. */
@@ -54,6 +56,7 @@ struct feed_ring {
 	_Alignas(64) _Atomic uint32_t writer_sleeps;
 	_Alignas(64) _Atomic uint64_t start[FEED_READERS_MAX];	/* the item at which a reader begins; FEED_NEVER: not yet known */
 	_Atomic uint32_t dropped[FEED_READERS_MAX];
+	struct feed_figures_shared figures;
 	struct feed_slot slot[];
 };
 
@@ -61,6 +64,7 @@ struct feed_ring {
 struct feed_control {
 	_Atomic uint64_t done;
 	_Atomic uint32_t sleeps;
+	_Atomic uint64_t items, bytes, waited_us;	/* for figures alone (figures.h) */
 };
 
 /* Bytes of a whole ring; 0 if slots or slot_bytes are out of bounds. Sets *data_at. */

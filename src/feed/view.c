@@ -91,6 +91,17 @@ static void advance(struct feed_view *v)
 	atomic_store_explicit(&v->control->done, v->done, memory_order_release);
 }
 
+/* Only this reader adds to it. */
+static void add(_Atomic uint64_t *sum, uint64_t more)
+{
+	atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+void feed_view_waited(struct feed_view *v, uint64_t us)
+{
+	add(&v->control->waited_us, us);
+}
+
 int feed_view_take(struct feed_view *v, struct feed_item *item, struct error *err)
 {
 	if (atomic_load_explicit(&v->ring->dropped[v->reader], memory_order_acquire))
@@ -112,6 +123,10 @@ int feed_view_take(struct feed_view *v, struct feed_item *item, struct error *er
 				    .index = FEED_POS_INDEX(s->pos), .bytes = s->bytes, .data = v->data + slot * v->slot_bytes, .ring = v };
 	v->pos_next = s->kind == FEED_END ? FEED_POS(item->epoch + 1, 0) : s->pos + 1;
 	v->next++;
+	if (s->kind == FEED_BATCH) {
+		add(&v->control->items, 1);
+		add(&v->control->bytes, item->bytes);
+	}
 	v->held[slot] = true;
 	v->held_count++;
 	return 1;

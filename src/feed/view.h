@@ -26,6 +26,8 @@ enum feed_view_released feed_view_release(struct feed_view *v, uint32_t slot);
 /* Says that the reader sleeps. False if there is something to look at after all. */
 bool feed_view_sleeps(struct feed_view *v);
 void feed_view_awake(struct feed_view *v);
+/* For so long it had no item to take (figures.h). */
+void feed_view_waited(struct feed_view *v, uint64_t us);
 /* The position after the last item taken; FEED_NEVER if none was. */
 uint64_t feed_view_next(const struct feed_view *v);
 /* No more is taken from it. Returns true if it is freed; else it is with the last release. */

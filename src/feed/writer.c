@@ -17,6 +17,7 @@ enum {
 	PAGE_BYTES = 4096,
 	BACKLOG = 64,
 	EXPECTED_LOOK_MS = 50,	/* the kernel tells nobody that a lock was let go: while that is all the writer waits for, it looks */
+	FIGURES_MS = 1000,	/* so old figures are at most while it sleeps */
 };
 
 static int listen_at(const struct feed_place *place, struct error *err)
@@ -64,6 +65,7 @@ struct feed_writer *feed_writer_claim(const char *name, const char *sign, uint64
 		goto failed;
 	if (begin(w, sign, seed, err))
 		goto failed;
+	feed_place_show(w->state, -1);
 	w->listen_fd = listen_at(&w->place, err);
 	if (w->listen_fd < 0)
 		goto failed;
@@ -92,7 +94,7 @@ int feed_writer_open(struct feed_writer *w, uint32_t slots, uint64_t slot_bytes,
 		return error_set(err, ERR_INVALID, "feed: %u slots of %llu bytes: there are 2 to %d, of a TiB at most", slots,
 				 (unsigned long long)slot_bytes, FEED_SLOTS_MAX);
 	void *map;
-	w->ring_fd = feed_ring_memory("radfeed", w->ring_bytes, true, &map, err);
+	w->ring_fd = feed_ring_memory(FEED_RING_NAME, w->ring_bytes, true, &map, err);
 	if (w->ring_fd < 0)
 		return -1;
 	w->ring = map;
@@ -104,6 +106,8 @@ int feed_writer_open(struct feed_writer *w, uint32_t slots, uint64_t slot_bytes,
 	w->ring->magic = FEED_RING_MAGIC;
 	w->filled = alloc_zero(slots * sizeof *w->filled);
 	w->patience_ms = patience_ms;
+	feed_figures_note(w);
+	feed_place_show(w->state, w->ring_fd);
 	return 0;
 }
 
@@ -129,6 +133,20 @@ static bool has_room(struct feed_writer *w)
 	return feed_ring_free(w->head, w->ring->slots, feed_peers_least(w)) && (feed_peers_any(w) || w->head < w->ring->slots);
 }
 
+/* Returns -1 after a signal. */
+static int sleep_for_room(struct feed_writer *w, int ms)
+{
+	w->sleeps_us = w->sleeps_us ? w->sleeps_us : (uint64_t)clock_mono_us();
+	feed_figures_note(w);
+	return feed_peers_serve(w, ms < 0 || ms > FIGURES_MS ? FIGURES_MS : ms) && errno == EINTR ? -1 : 0;
+}
+
+static void awake(struct feed_writer *w)
+{
+	w->count.waited_us += w->sleeps_us ? (uint64_t)clock_mono_us() - w->sleeps_us : 0;
+	w->sleeps_us = 0;
+}
+
 static int wait_for_room(struct feed_writer *w, struct error *err)
 {
 	int64_t since = clock_mono_ms();
@@ -148,8 +166,7 @@ static int wait_for_room(struct feed_writer *w, struct error *err)
 		}
 		atomic_store(&w->ring->writer_sleeps, 1);
 		atomic_thread_fence(memory_order_seq_cst);
-		bool room = has_room(w);
-		if (!room && feed_peers_serve(w, (int)ms) && errno == EINTR)
+		if (!has_room(w) && sleep_for_room(w, (int)ms))
 			return error_set(err, ERR_UNAVAILABLE, "feed: a signal came");
 		atomic_store(&w->ring->writer_sleeps, 0);
 		ms = 0;
@@ -163,6 +180,7 @@ int feed_writer_reserve(struct feed_writer *w, uint64_t bytes, void **data, stru
 				 (unsigned long long)w->ring->slot_bytes);
 	if (wait_for_room(w, err))
 		return -1;
+	awake(w);
 	uint64_t slot = w->head % w->ring->slots;
 	uint64_t at = w->ring->data_at + slot * w->ring->slot_bytes;
 	/* Memory that is not there is an error here, and would be a SIGBUS at the first store. */
@@ -173,6 +191,7 @@ int feed_writer_reserve(struct feed_writer *w, uint64_t bytes, void **data, stru
 				err->code = ERR_UNAVAILABLE;
 			return -1;
 		}
+		w->memory_bytes += bytes - w->filled[slot];
 		w->filled[slot] = bytes;
 	}
 	*data = (unsigned char *)w->ring + at;
@@ -186,10 +205,13 @@ void feed_writer_publish(struct feed_writer *w, enum feed_kind kind, uint64_t by
 	feed_peers_begin(w);
 	w->pos = kind == FEED_END ? FEED_POS(FEED_POS_EPOCH(w->pos) + 1, 0) : w->pos + 1;
 	w->head++;
+	w->count.items += kind == FEED_BATCH;
+	w->count.bytes += bytes;
 	atomic_store_explicit(&w->ring->head, w->head, memory_order_release);
 	atomic_store_explicit(&w->state->next, w->pos, memory_order_release);	/* after head: too early is harmless */
 	atomic_thread_fence(memory_order_seq_cst);
 	feed_peers_wake(w);
+	feed_figures_note(w);
 }
 
 uint32_t feed_writer_readers(const struct feed_writer *w)

@@ -21,6 +21,8 @@ struct peer {
 	int sock;
 	uint64_t token, want;
 	uint64_t done;			/* as last believed */
+	pid_t pid;
+	struct feed_span span;
 	struct feed_control *control;
 };
 
@@ -36,6 +38,10 @@ struct feed_writer {
 	struct feed_ring *ring;
 	uint64_t ring_bytes;
 	uint64_t *filled;		/* bytes of each slot that have memory */
+	uint64_t memory_bytes;		/* and of all */
+	struct feed_count count;	/* of this writer, and */
+	struct feed_span span;
+	uint64_t sleeps_us;		/* since when it waits for room; 0: it does not */
 	size_t expected_count;
 	uint64_t expected[FEED_READERS_MAX];
 	struct peer peer[FEED_READERS_MAX];	/* by the reader's number */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What readers and writers of a feed say to each other, and the head of a ring: any bytes are a message or none, one that was
- * read can be written again and is the same, and a ring that is believed lies within its memory.
+ * read can be written again and is the same, a ring that is believed lies within its memory, and figures are numbers in bounds.
  */
 #include "fuzz.h"
 
@@ -25,10 +25,27 @@ static void messages(const uint8_t *data, size_t size)
 	}
 }
 
+static void figures(const uint8_t *data, size_t size)
+{
+	static struct feed_figures padded, f;
+	memset(&padded, 0, sizeof padded);	/* of few readers there are few bytes */
+	memcpy(&padded, data, size < sizeof padded ? size : sizeof padded);
+	FUZZ_HOLDS(feed_figures_read(data, size < sizeof f ? size : sizeof f - 1, &f));
+	if (feed_figures_read(&padded, sizeof padded, &f))
+		return;
+	FUZZ_HOLDS(f.n_readers <= FEED_READERS_MAX && f.slots > 0 && f.slots <= FEED_SLOTS_MAX);
+	for (size_t i = 0; i <= f.n_readers; i++) {
+		const struct feed_span *s = i ? &f.reader[i - 1].span : &f.span;
+		struct feed_rate r = feed_span_rate(s, f.pos, f.sleeps_us);
+		FUZZ_HOLDS(r.batches_s >= 0 && r.bytes_s >= 0 && r.wait_fraction >= 0 && r.wait_fraction <= 1);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct feed_ring ring;
 	messages(data, size);
+	figures(data, size);
 	memcpy(&ring, data, size < sizeof ring ? size : sizeof ring);
 	uint64_t bytes = ring.data_at + ring.slots * ring.slot_bytes, at;
 	if (feed_ring_valid(&ring, bytes)) {
