@@ -70,7 +70,7 @@ END
 	run --separate-stderr rad submit --parsable --array=3 job.sh
 	[ "$status" -eq 0 ]
 	id=$output
-	[[ "$stderr" == *"mean nothing here, and are passed over: -p (line 3), --account (line 3), --nodes (line 5), --wait (line 9)"* ]]
+	[[ "$stderr" == *"mean nothing here, and are passed over: -p (line 3), --account (line 3), --wait (line 9)"* ]]
 	[[ "$stderr" == *"line 11: a #SBATCH line behind the first command is not read"* ]]
 	[[ "$stderr" == *"line 10: Slurm's variables are not set here"* ]]
 	rad wait "$id"
@@ -90,6 +90,70 @@ END
 	printf '#!/bin/bash\n#SBATCH --gpus-per-node=2\nsrun python train.py\n' >srun.sh
 	run --separate-stderr rad submit --dry-run srun.sh
 	[[ "$stderr" == *"line 3: srun is Slurm's"* ]]
+}
+
+# What of this #SBATCH line a task has: spec_of "OPTIONS" FILTER.
+spec_of()
+{
+	printf '#!/bin/bash\n#SBATCH %s\ntrue\n' "$1" >spec.sh
+	local id
+	id=$(rad submit --parsable --hold spec.sh 2>spec.err) || { cat spec.err; return 1; }
+	field "$id" "$2"
+	rad cancel "$id" >/dev/null
+}
+
+@test "#SBATCH: every option of sbatch is obeyed, passed over with a word, or refused; sums are those of all tasks" {
+	[ "$(spec_of '--gpus-per-node=2' .gpus_requested)" = 2 ]
+	[ "$(spec_of '-G a100:3' .gpus_requested)" = 3 ]
+	[ "$(spec_of '--gres gpu:a100:2' .gpus_requested)" = 2 ]
+	[ "$(spec_of '-n2 --gpus-per-task=1' .gpus_requested)" = 2 ]
+	[ "$(spec_of '-n 2 -c1 --mem-per-cpu=100M' '|"\(.cpus) \(.host_mem_mib)"')" = "2 200" ]
+	[ "$(spec_of '--gpus=2 --mem-per-gpu=200M --cpus-per-gpu=1' '|"\(.cpus) \(.host_mem_mib)"')" = "2 400" ]
+	[ "$(spec_of '--time=1-02:30' .time_limit_s)" = 95400 ]
+	[ "$(spec_of '--time=2:30' .time_limit_s)" = 150 ]
+	[ "$(spec_of '--array=1-10:3%2' .id)" != "" ]
+	[ "$(spec_of '--job-na=short --mail-type=END,FAIL --mail-user=ada@example.org' .name)" = short ]
+	[[ "$(spec_of "-o $WORLD/work/%x-%N.out --job-name=where" .log_path)" == "$WORLD/work/where-$(uname -n | cut -d. -f1).out" ]]
+	[[ "$(spec_of '-o log-%04j.out' .log_path)" =~ log-[0-9]{4}.out$ ]]
+	# each row of sbatch's: none is unknown, none ends in anything but a task or one line
+	for option in --account=x -A=x --acctg-freq=1 --batch=x --bb=x --bbf=x --cluster-constraint=x -M=x --comment=x --contiguous -S=1 \
+		--cores-per-socket=1 --cpu-freq=low --deadline=now --delay-boot=1 -m=block -x=n1 -B=1 --get-user-env --gpu-bind=none \
+		--gpu-freq=low --gres-flags=x --hint=x --ignore-pbs --kill-on-invalid-dep=yes -L=x --mcs-label=x --mem-bind=none --network=x -k \
+		-F=x -w=n1 --ntasks-per-core=1 --ntasks-per-gpu=1 --ntasks-per-socket=1 --open-mode=append -O -s --parsable -p=x --power=x \
+		--prefer=x --profile=all --propagate -q=x -Q --reboot --reservation=x --sockets-per-node=1 --spread-job --switches=1 \
+		--thread-spec=1 --threads-per-core=1 --time-min=1 --tmp=1G --use-min-nodes -v -W --wait-all-nodes=1 --wckey=x --exclusive=user; do
+		printf '#!/bin/bash\n#SBATCH %s\ntrue\n' "$option" >one.sh
+		run --separate-stderr rad submit --dry-run one.sh
+		[ "$status" -eq 0 ] || { echo "$option: $stderr"; false; }
+		[[ "$stderr" == *"mean nothing here, and are passed over: "*"(line 2)"* ]] || { echo "$option: $stderr"; false; }
+	done
+	for option in --container=x --export-file=x --gid=1 --gpus-per-socket=1 --input=x --test-only --tres-per-task=x --uid=1 --wrap=x -N2; do
+		printf '#!/bin/bash\n#SBATCH %s\ntrue\n' "$option" >one.sh
+		run rad submit one.sh
+		[ "$status" -eq 1 ]
+		one_line_error "one.sh:2: "
+	done
+	printf '#!/bin/bash\n#SBATCH --grse=gpu:2\ntrue\n' >one.sh
+	run rad submit one.sh
+	one_line_error "did you mean '--gres'"
+}
+
+@test "sbatch's options on the command line: those that have a meaning have it, the others say that they have none" {
+	id=$(submit --hold --gpus-per-node=a100:2 --mail-type=END --mail-user=ada@example.org true)
+	[ "$(field "$id" .gpus_requested)" = 2 ]
+	rad cancel "$id"
+	run --separate-stderr rad submit --test-only true
+	[ "$status" -eq 0 ]
+	[ "$(rad queue --me --json | jq '.tasks | length')" = 0 ]
+	run rad submit -p gpu true
+	[ "$status" -eq 2 ]
+	one_line_error "--partition is sbatch's, and means nothing here"
+	run rad submit --gpus=1 --nodes=1 true
+	one_line_error "this is one machine"
+	run rad submit --ntasks=2 true
+	one_line_error "say how much in all"
+	run rad submit --input=x true
+	one_line_error "redirect in the script"
 }
 
 @test "--wrap: a line of shell; --export: all, none, some" {

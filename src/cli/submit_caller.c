@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #define MAX_NAME 100
 
@@ -87,14 +88,34 @@ static int check_log_folder(const char *what, const char *folder, struct error *
 	return access(folder, W_OK | X_OK) ? error_errno(err, "--%s: folder %.300s: cannot be written to", what, folder) : 0;
 }
 
+void submit_caller_name_machine(char **pattern)
+{
+	scoped_buf named = { 0 };
+	struct utsname machine;
+	if (!*pattern || uname(&machine))
+		return;
+	machine.nodename[strcspn(machine.nodename, ".")] = 0;
+	for (const char *p = *pattern; *p;) {
+		size_t digits = *p == '%' ? strspn(p + 1, "0123456789") : 0;
+		bool name = *p == '%' && p[digits + 1] == 'N', pair = *p == '%' && p[1];
+		if (name)
+			buf_add_text(&named, machine.nodename);
+		else
+			buf_add(&named, p, pair ? 2 : 1);
+		p += name ? digits + 2 : pair ? 2 : 1;
+	}
+	free(*pattern);
+	*pattern = buf_steal(&named);
+}
+
 int submit_caller_check_log(const char *what, const struct spec *s, const char *pattern, struct error *err)
 {
 	scoped_free char *copy = alloc_string(pattern), *path = NULL;
 	if (strlen(pattern) >= SPEC_MAX_PATH || !submit_caller_is_utf8(pattern))
 		return error_set(err, ERR_INVALID, "--%s: %.60s...: the path is too long or not UTF-8", what, pattern);
 	const char *folder = dirname(copy);
-	for (const char *c = strchr(folder, '%'); c; c = strchr(c + 2, '%'))
-		if (c[1] == 'j' || c[1] == 'A' || c[1] == 'a')
+	for (const char *c = strchr(folder, '%'); c && *(c += strspn(c + 1, "0123456789")) && c[1]; c = strchr(c + 2, '%'))
+		if (strchr("jJAa", c[1]))
 			return error_set(err, ERR_INVALID, "--%s: %.300s: the folder must be there before the task has its id: put %%%c into the "
 					 "file's name", what, pattern, c[1]);
 	int file = strchr(pattern, '%') ? 1 : check_log_file(what, pattern, err);

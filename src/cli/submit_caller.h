@@ -29,6 +29,8 @@ int submit_caller_begin(const char *text, int64_t now_s, int64_t *begin_s, struc
 char *submit_caller_name(const char *file);
 bool submit_caller_is_utf8(const char *text);
 
+/* Puts this machine's name in the place of %N, without its domain. */
+void submit_caller_name_machine(char **pattern);
 /* Whether the folder of a log pattern is there and writable. `what` is the option's name. */
 int submit_caller_check_log(const char *what, const struct spec *s, const char *pattern, struct error *err);
 /* Whether the command's program can be found (with a conda environment only a program with a path is looked for). */

@@ -17,6 +17,7 @@
 #include "estimate/gpumemnet_vector.h"
 #include "parse/radfile.h"
 #include "submit/options.h"
+#include "submit/sbatch.h"
 #include "submit/signature.h"
 #include "submit/validate.h"
 #include "submit/wire.h"
@@ -112,7 +113,8 @@ static void set_argv(struct spec *s, char *const *words)
 static void set_flag_targets(struct args_option *options, struct submit_flags *f)
 {
 	const struct { const char *name; bool *flag; } flags[] = {
-		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run }, { "wait", &f->wait }, { "json", &f->json },
+		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run },
+		{ "test-only", &f->dry_run }, { "wait", &f->wait }, { "json", &f->json },
 		{ "pty", &f->pty },
 	};
 	for (struct args_option *o = options; o->name; o++) {
@@ -345,6 +347,8 @@ static int settle(struct submit_job *j, struct error *err)
 		return -1;
 	if (!s->output)
 		s->output = alloc_string(s->n_array ? "rad-%A_%a.out" : "rad-%j.out");
+	submit_caller_name_machine(&s->output);
+	submit_caller_name_machine(&s->error);
 	make_absolute(&s->output, s->cwd);
 	make_absolute(&s->error, s->cwd);
 	if (submit_caller_check_log("output", s, s->output, err) || (s->error && submit_caller_check_log("error", s, s->error, err)))
@@ -419,6 +423,27 @@ static int read_job(struct submit_job *j, const struct args *a, const struct arg
 	return settle(j, err);
 }
 
+/* An option that is unknown here and sbatch's: what there is instead of it, or why there is nothing. */
+static void explain_sbatch(char *const *words, struct error *err)
+{
+	for (; *words && **words == '-'; words++) {
+		bool is_long = (*words)[1] == '-';
+		scoped_free char *name = alloc_string(*words + 1 + is_long), *quoted = alloc_printf("'%.*s", is_long ? 60 : 2, *words);
+		name[strcspn(name, "=")] = 0;
+		const struct sbatch_option *o = !*name || !strstr(err->text, quoted) ? NULL :
+						is_long ? sbatch_find(name) : sbatch_find_letter(*name);
+		if (o && o->kind == SBATCH_COUNTED)
+			error_set(err, ERR_INVALID, "--%s is read from #SBATCH lines: here say how much in all, by --gpus, --cpus-per-task and "
+				  "--mem", o->name);
+		else if (o && !options_find(o->name))
+			error_set(err, ERR_INVALID, o->kind == SBATCH_REFUSED ? "--%s is sbatch's, and not done here: %s" :
+				  o->kind == SBATCH_OBEYED ? "--%s is sbatch's: here it is --%s" :
+				  "--%s is sbatch's, and means nothing here (%s): leave it out", o->name, o->said ? o->said : "this is one machine");
+		if (o)
+			return;
+	}
+}
+
 int submit_parse_command(int argc, char **argv, struct spec **out, struct submit_flags *flags, struct error *err)
 {
 	scoped_free struct args_option *options = options_args();
@@ -426,6 +451,8 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 	*out = NULL;
 	set_flag_targets(options, flags);
 	int failed = args_read(&a, argc, argv, options, ARGS_FIRST, err);
+	if (failed)
+		explain_sbatch(argv + 1, err);
 	flags->help = a.help;
 	flags->usage = failed || (!a.help && !a.n_words && !given_value(&a, options, "wrap"));
 	if (!failed && !a.help) {

@@ -349,7 +349,7 @@ static void run_as_sbatch(struct radfile_reader *r)
 {
 	const char *first = buf_text(&r->script), *end = strchr(first, '\n');
 	bool wants_e = end && memmem(first, (size_t)(end - first), " -e", 3);
-	if ((!r->sbatch.n && !r->unheard.len) || r->keys.n || r->directives.n || radfile_is_name(r->name) || *first != '#' || wants_e)
+	if ((!r->slurm && !r->unheard.len) || r->keys.n || r->directives.n || radfile_is_name(r->name) || *first != '#' || wants_e)
 		return;
 	scoped_free char *rest = alloc_string(end ? end : "");
 	buf_drop(&r->script, r->script.len);
@@ -369,7 +369,7 @@ static int read_script(struct radfile_reader *r, const char *text, size_t len)
 	for (struct radfile_line l; radfile_next_line(text, len, &at, &l);)
 		if (read_line(r, l, keys, !interpreter.len))
 			return -1;
-	radfile_sbatch_notes(r, text, len);
+	radfile_sbatch_end(r, text, len);
 	int from;
 	const char *open = shellscan_unfinished(&r->scan, &from);
 	if (open && r->swallowed)

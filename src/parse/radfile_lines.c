@@ -12,6 +12,7 @@
 #include "base/units.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,83 +162,140 @@ bool radfile_is_sbatch(struct radfile_line l)
 	return l.len > 8 && !memcmp(l.text, "#SBATCH", 7) && is_blank(l.text[7]);
 }
 
-/* One option: its name without dashes, its value if it was joined to it. The name is in the word. */
-struct sbatch_word { char *word, *name, *value; };
-
-static void sbatch_split(struct sbatch_word *w)
+static void sbatch_pass_over(struct radfile_reader *r, const char *dashes, const char *name)
 {
-	bool is_long = w->word[1] == '-';
-	char *equals = is_long ? strchr(w->word, '=') : NULL;
-	w->name = w->word + 1 + is_long;
-	w->value = equals ? equals + 1 : !is_long && w->word[1] && w->word[2] ? w->word + 2 : NULL;
-	if (equals)
-		*equals = 0;
-}
-
-/* By Slurm's name. */
-static const struct submit_option *sbatch_option(const struct sbatch_word *w)
-{
-	static const struct { const char *slurm, *ours; } others[] = { { "gpus-per-node", "gpus" }, { "workdir", "chdir" } };
-	if (w->name != w->word + 2)
-		return options_find_letter(*w->name);
-	for (size_t i = 0; i < COUNT_OF(others); i++)
-		if (!strcmp(w->name, others[i].slurm))
-			return options_find(others[i].ours);
-	return options_find(w->name);
-}
-
-static void sbatch_pass_over(struct radfile_reader *r, const struct sbatch_word *w)
-{
-	bool is_long = w->name == w->word + 2;
-	buf_printf(&r->unheard, "%s%s%.*s (line %d)", r->unheard.len ? ", " : "", is_long ? "--" : "-", is_long ? 60 : 1, w->name,
-		   r->scan.line);
-}
-
-/* What Slurm would do and one machine cannot. */
-static int sbatch_check_nodes(struct radfile_reader *r, const struct sbatch_word *w)
-{
-	bool nodes = !strcmp(w->name, "nodes") || (w->name == w->word + 1 && *w->name == 'N');
-	if (!nodes || !w->value || strspn(w->value, "0123456789-") != strlen(w->value) || strtol(w->value, NULL, 10) < 2)
-		return 0;
-	return error_set(r->err, ERR_INVALID, "%.300s:%d: #SBATCH asks for %.20s nodes, and this is one machine", r->name,
-			 r->scan.line, w->value);
+	buf_printf(&r->unheard, "%s%s%.60s (line %d)", r->unheard.len ? ", " : "", dashes, name, r->scan.line);
 }
 
 /* Slurm lets the later one of two count. */
-static void sbatch_set(struct radfile_reader *r, const struct submit_option *o, const char *value)
+static void sbatch_set(struct radfile_reader *r, const char *key, const char *value, int line)
 {
 	struct radfile_list *l = &r->sbatch;
 	size_t i = 0;
-	while (i < l->n && strcmp(l->items[i].key, o->name))
+	while (i < l->n && strcmp(l->items[i].key, key))
 		i++;
 	if (i == l->n) {
 		alloc_grow(l->items, l->n, l->cap);
-		l->items[l->n++] = (struct rad_setting){ .key = alloc_string(o->name) };
+		l->items[l->n++] = (struct rad_setting){ .key = alloc_string(key) };
 	}
 	free(l->items[i].value);
 	l->items[i].value = alloc_string(value ? value : "");
-	l->items[i].line = r->scan.line;
+	l->items[i].line = line;
 }
 
+/* What one option comes to. `name` is as it was written, for what is told. */
+static int sbatch_apply(struct radfile_reader *r, const struct sbatch_option *o, const char *dashes, const char *name,
+			const char *value)
+{
+	bool failed = sbatch_check(o, value, r->err);
+	if (!failed && sbatch_is_idle(o, value)) {
+		sbatch_pass_over(r, dashes, name);
+		return 0;
+	}
+	r->slurm = true;
+	if (!failed && o->kind == SBATCH_OBEYED)
+		sbatch_set(r, o->said, value, r->scan.line);
+	if (!failed && o->kind == SBATCH_COUNTED) {
+		failed = sbatch_count(&r->counts, o, value, r->err);
+		r->counted = r->scan.line;
+	}
+	if (failed && o->kind == SBATCH_COUNTED)
+		error_wrap(r->err, "--%s", o->name);
+	return failed ? error_wrap(r->err, "%.300s:%d", r->name, r->scan.line) : 0;
+}
+
+/* sbatch refuses what it does not know. A slip is refused here too; else it may be of a Slurm that is newer than our rows. */
+static int sbatch_unknown(struct radfile_reader *r, const char *dashes, const char *name, struct radfile_line *rest)
+{
+	const char *near = dashes[1] ? sbatch_near(name) : NULL;
+	struct radfile_line ahead = radfile_trim(rest->text, rest->len);
+	if (near)
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown option '--%.60s' after #SBATCH: did you mean '--%s'?", r->name,
+				 r->scan.line, name, near);
+	if (ahead.len && *ahead.text != '-')
+		free(next_word(rest));
+	sbatch_pass_over(r, dashes, name);
+	return 0;
+}
+
+/* "--name=value", "--name value", "-n2", "-n 2". Takes the value off the line when it stands apart. */
 static int sbatch_word(struct radfile_reader *r, char *word, struct radfile_line *rest)
 {
-	struct sbatch_word w = { .word = word };
-	sbatch_split(&w);
-	const struct submit_option *o = sbatch_option(&w);
-	struct radfile_line ahead = radfile_trim(rest->text, rest->len);
-	bool wants = o ? o->arg && *o->arg != '[' : ahead.len && *ahead.text != '-';
-	scoped_free char *apart = !w.value && wants ? next_word(rest) : NULL;
-	if (apart)
-		w.value = apart;
-	if (sbatch_check_nodes(r, &w))
-		return -1;
-	if (!o || o->client_only || (!o->arg && w.value))
-		sbatch_pass_over(r, &w);
-	else if (!w.value && wants)
+	bool is_long = word[1] == '-';
+	char *name = word + 1 + is_long, *equals = is_long ? strchr(name, '=') : NULL, letter[2] = { *name };
+	const char *value = equals ? equals + 1 : !is_long && name[1] ? name + 1 : NULL, *dashes = is_long ? "--" : "-";
+	if (equals)
+		*equals = 0;
+	const struct sbatch_option *o = !*name ? NULL : is_long ? sbatch_find(name) : sbatch_find_letter(*name);
+	if (!o)
+		return !*name ? 0 : sbatch_unknown(r, dashes, is_long ? name : letter, rest);
+	scoped_free char *apart = !value && o->value == '=' ? next_word(rest) : NULL;
+	if (!value)
+		value = apart;
+	if (!value && o->value == '=')
 		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' needs a value", r->name, r->scan.line, o->name);
-	else
-		sbatch_set(r, o, w.value);
+	if (value && !o->value)
+		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' takes no value, but '%.60s' was given", r->name, r->scan.line,
+				 o->name, value);
+	return sbatch_apply(r, o, dashes, is_long ? name : letter, value);
+}
+
+static const char *sbatch_value(const struct radfile_reader *r, const char *key)
+{
+	for (size_t i = 0; i < r->sbatch.n; i++)
+		if (!strcmp(r->sbatch.items[i].key, key))
+			return r->sbatch.items[i].value;
+	return NULL;
+}
+
+/* The number at the end of "2", "a100:2", "gpu:a100:2"; 0: there is none. */
+static int64_t last_number(const char *value)
+{
+	const char *colon = value ? strrchr(value, ':') : NULL;
+	int64_t n = 0;
+	return value && !units_parse_int(colon ? colon + 1 : value, 0, SPEC_MAX_GPUS, &n, NULL) ? n : 0;
+}
+
+static int64_t sbatch_gpus(const struct radfile_reader *r)
+{
+	static const char *const keys[] = { "gpus", "gpus-per-node", "gres" };
+	for (size_t i = 0; i < COUNT_OF(keys); i++)
+		if (sbatch_value(r, keys[i]))
+			return last_number(sbatch_value(r, keys[i])) ? last_number(sbatch_value(r, keys[i])) : 1;
 	return 0;
+}
+
+/* sbatch mails to nobody who does not say of what, and ours would. */
+static void sbatch_drop_address(struct radfile_reader *r)
+{
+	struct radfile_list *l = &r->sbatch;
+	for (size_t i = 0; !sbatch_value(r, "mail-type") && i < l->n; i++)
+		if (!strcmp(l->items[i].key, "mail-user")) {
+			buf_printf(&r->unheard, "%s--mail-user without --mail-type (line %d)", r->unheard.len ? ", " : "", l->items[i].line);
+			free(l->items[i].key);
+			free(l->items[i].value);
+			memmove(l->items + i, l->items + i + 1, (--l->n - i) * sizeof *l->items);
+			return;
+		}
+}
+
+/* What is said per GPU, per CPU and per task, as sums. */
+static void sbatch_add_up(struct radfile_reader *r)
+{
+	struct sbatch_sum sum = sbatch_sum(&r->counts, sbatch_gpus(r), last_number(sbatch_value(r, "cpus-per-task")));
+	char text[128];
+	if (sum.gpus) {
+		snprintf(text, sizeof text, "%s%s%lld", r->counts.gpu_type, *r->counts.gpu_type ? ":" : "", (long long)sum.gpus);
+		sbatch_set(r, "gpus", text, r->counted);
+	}
+	if (sum.cpus) {
+		snprintf(text, sizeof text, "%lld", (long long)sum.cpus);
+		sbatch_set(r, "cpus-per-task", text, r->counted);
+	}
+	if (sum.mem_mib && !sbatch_value(r, "mem")) {
+		snprintf(text, sizeof text, "%llu", (unsigned long long)sum.mem_mib);
+		sbatch_set(r, "mem", text, r->counted);
+	}
 }
 
 int radfile_sbatch(struct radfile_reader *r, struct radfile_line l)
@@ -275,11 +333,13 @@ static void note_slurm_use(struct radfile_reader *r, struct radfile_line l, int 
 	}
 }
 
-void radfile_sbatch_notes(struct radfile_reader *r, const char *text, size_t len)
+void radfile_sbatch_end(struct radfile_reader *r, const char *text, size_t len)
 {
 	bool any = false, srun = false, variable = false;
 	size_t at = 0;
 	int line = 0;
+	sbatch_add_up(r);
+	sbatch_drop_address(r);
 	if (r->unheard.len)
 		radfile_note(r->out, alloc_printf("#SBATCH options that mean nothing here, and are passed over: %.900s",
 						  buf_text(&r->unheard)));

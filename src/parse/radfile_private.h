@@ -10,6 +10,7 @@
 #include "parse/radfile.h"
 #include "parse/shellscan.h"
 #include "submit/options.h"
+#include "submit/sbatch.h"
 
 struct radfile_line { const char *text; size_t len; };
 
@@ -22,6 +23,9 @@ struct radfile_reader {
 	struct error *err;
 	struct radfile_list keys, sbatch, directives;	/* in this order: what comes later beats what came earlier */
 	struct buf unheard;	/* "#SBATCH" options that mean nothing here: "--partition (line 3), ..." */
+	struct sbatch_counts counts;	/* numbers of "#SBATCH" that multiply others, the last of them on that line */
+	int counted;
+	bool slurm;		/* there were "#SBATCH" options that mean something */
 	bool commands;		/* the first line that bash runs has come: sbatch reads no lines behind it */
 	bool late;		/* and there was one */
 	struct shellscan scan;
@@ -48,7 +52,7 @@ int radfile_directive(struct radfile_reader *r, struct radfile_line l);
 bool radfile_is_sbatch(struct radfile_line l);
 /* The same of a `#SBATCH` line, as far as its options mean something here. */
 int radfile_sbatch(struct radfile_reader *r, struct radfile_line l);
-/* When all is read: what was not heard, and what of Slurm's the script itself uses, as notes. */
-void radfile_sbatch_notes(struct radfile_reader *r, const char *text, size_t len);
+/* When all is read: sums of what multiplies; what was not heard, and what of Slurm's the script itself uses, as notes. */
+void radfile_sbatch_end(struct radfile_reader *r, const char *text, size_t len);
 
 #endif

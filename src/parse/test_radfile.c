@@ -338,14 +338,28 @@ static void slurms_lines(void **state)
 	expect("a.sh", "#SBATCH\n#SBATCH x\n#SBATCH --\n#SBATCH -\n#SBATCH --nice --exclusive=user\ntrue\n", "nice=@5;", NULL);
 	expect("a.sh", "cat <<E\n#SBATCH -t 1\nE\n#SBATCH -t 2\n#SBATCH -t 3\n", "", NULL);
 	parse("a.sh", "#SBATCH --partition=a -A b --licenses 4 --ntasks=4\n#SBATCH -N1\ntrue\n#SBATCH -t 1\n#SBATCH -t 1\n", &f);
-	assert_int_equal(f.n, 0);
+	assert_int_equal(f.n, 1);
+	assert_string_equal(f.settings[0].key, "cpus-per-task");
+	assert_string_equal(f.settings[0].value, "4");
 	assert_int_equal(f.n_notes, 2);
+	assert_non_null(strstr(f.notes[1], ": --partition (line 1), -A (line 1), --licenses (line 1)"));
 	radfile_clear(&f);
+	expect("a.sh", "#SBATCH -n2 --gpus-per-task=a100:1\n#SBATCH --mem-per-gpu 4G --cpus-per-task=3\ntrue\n",
+	       "cpus-per-task=6@2;gpus=a100:2@2;mem=8192@2;", NULL);
+	expect("a.sh", "#SBATCH --job=x --exclus --dep=singleton\n"
+	       "#SBATCH --gpus-per-node=a100:2 --cpus-per-gpu 4\n#SBATCH --mail-user=ada\ntrue\n",
+	       "name=x@1;exclusive=@1;dependency=singleton@1;gpus-per-node=a100:2@2;cpus-per-task=8@2;", NULL);
+	expect("a.sh", "#SBATCH --mail-user=ada --mail-type END --from-tomorrow=7 -Z 3 -t1\ntrue\n",
+	       "mail-user=ada@1;mail-type=END@1;time=1@1;", NULL);
 	expect("a.sh", "#!/bin/bash\n#SBATCH -t 1\nfalse\n", "time=1@2;", "set +e\n#SBATCH -t 1\nfalse\n");
 	expect("a.sh", "#!/bin/bash -eu\n#SBATCH -t 1\nfalse\n", "time=1@2;", "#!/bin/bash -eu\n#SBATCH -t 1\nfalse\n");
 	expect("a.sh", "#SBATCH -t 1\n#RAD -G 2\nfalse\n", "time=1@1;gpus=2@2;", "#SBATCH -t 1\n#RAD -G 2\nfalse\n");
 	refuse("a.sh", "#SBATCH --nodes=2-4\ntrue\n", 25, "a.sh:1: #SBATCH asks for 2-4 nodes");
 	refuse("a.sh", "#SBATCH -N 2\ntrue\n", 18, "nodes");
+	refuse("a.sh", "#SBATCH --grse=gpu:2\ntrue\n", 26, "did you mean '--gres'?");
+	refuse("a.sh", "#SBATCH --hold=yes\ntrue\n", 24, "'--hold' takes no value");
+	refuse("a.sh", "#SBATCH --ntasks=many\ntrue\n", 27, "a.sh:1: --ntasks: 'many'");
+	refuse("a.sh", "#SBATCH --input=x\ntrue\n", 23, "redirect in the script");
 	refuse("a.sh", "#SBATCH -t\ntrue\n", 16, "'--time' needs a value");
 }
 

@@ -117,6 +117,11 @@ static int add_dependency(struct dependency_list *list, enum dependency_kind kin
 {
 	char id[TASK_ID_TEXT];
 	task_id task;
+	if (memchr(word, '+', len))
+		return error_set(err, ERR_INVALID, "'%.*s': minutes behind a start are not counted here: leave them out, or use --begin",
+				 (int)(len < 60 ? len : 60), word);
+	if (memchr(word, '?', len))
+		return error_set(err, ERR_INVALID, "'%.*s': here all of them must be met: write commas", (int)(len < 60 ? len : 60), word);
 	if (len >= sizeof id)
 		return error_set(err, ERR_INVALID, "'%.40s...' is no task id: write 12 or 12_3", word);
 	memcpy(id, word, len);
@@ -201,7 +206,7 @@ static int signal_number(const char *word, size_t len)
 
 int options_parse_signal(const char *text, int *signal, int64_t *before_s, struct error *err)
 {
-	const char *word = strncasecmp(text, "B:", 2) ? text : text + 2;
+	const char *word = strncasecmp(text, "B:", 2) && strncasecmp(text, "R:", 2) ? text : text + 2;
 	size_t len = strcspn(word, "@");
 	int number = signal_number(word, len);
 	int64_t seconds = SIGNAL_BEFORE_S;

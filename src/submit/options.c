@@ -5,6 +5,7 @@
 #include "submit/options.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "base/words.h"
@@ -64,30 +65,31 @@ static void set_sharing(struct spec *s, enum share_mode mode)
 	s->exclusive = mode == SHARE_NEVER;
 }
 
+/* "2"; as Slurm has it, "a100:2". */
 static int set_gpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)p;
+	const char *colon = strrchr(value, ':');
+	scoped_free char *model = colon ? alloc_printf("%.*s", (int)(colon - value), value) : NULL;
 	int64_t n;
-	if (units_parse_int(value, 1, SPEC_MAX_GPUS, &n, err))
+	if (units_parse_int(colon ? colon + 1 : value, 1, SPEC_MAX_GPUS, &n, err) || (model && constraint_check(model, err)))
 		return -1;
 	s->gpus = (unsigned)n;
+	if (model) {
+		free(s->gpu_model);
+		s->gpu_model = steal(model);
+	}
 	return 0;
 }
 
 /* "gpu", "gpu:2", "gpu:a100", "gpu:a100:2". */
 static int set_gres(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
-	const char *what = strncmp(value, "gpu:", 4) ? NULL : value + 4, *number = what ? strrchr(what, ':') : NULL;
+	const char *what = strncmp(value, "gpu:", 4) ? NULL : value + 4;
 	if (strcmp(value, "gpu") && (!what || !*what))
 		return error_set(err, ERR_INVALID, "'%.60s': only gpu:N, gpu:MODEL and gpu:MODEL:N are known here", value);
-	if (!what || isdigit((unsigned char)*what))
-		return set_gpus(s, p, what ? what : "1", err);
-	scoped_free char *model = alloc_printf("%.*s", number ? (int)(number - what) : (int)strlen(what), what);
-	if (set_gpus(s, p, number ? number + 1 : "1", err) || constraint_check(model, err))
-		return -1;
-	free(s->gpu_model);
-	s->gpu_model = steal(model);
-	return 0;
+	scoped_free char *one = !what || isdigit((unsigned char)*what) || strchr(what, ':') ? NULL : alloc_printf("%s:1", what);
+	return set_gpus(s, p, one ? one : what ? what : "1", err);
 }
 
 static int set_gpu_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -241,8 +243,8 @@ static int set_name(struct spec *s, struct submit_pending *p, const char *value,
 static int set_pattern(char **to, const char *value, struct error *err)
 {
 	for (const char *c = strchr(value, '%'); c; c = strchr(c + 2, '%'))
-		if (!c[1] || !strchr("jAaxu%", c[1]))
-			return error_set(err, ERR_INVALID, "'%.60s': '%%%.1s' stands for nothing: known are %%j %%A %%a %%x %%u %%%%",
+		if (!*(c += strspn(c + 1, "0123456789")) || !c[1] || !strchr("jAaxuNJnts%", c[1]))
+			return error_set(err, ERR_INVALID, "'%.60s': '%%%.1s' stands for nothing: known are %%j %%A %%a %%x %%u %%N %%%%",
 					 value, c + 1);
 	return set_text(to, value, SPEC_MAX_PATH - 1, err);
 }
@@ -370,6 +372,37 @@ static int set_notify_to(struct spec *s, struct submit_pending *p, const char *v
 	return notices_check_to(value, err) ? -1 : set_text(&s->notify_to, value, NOTICES_MAX_TO, err);
 }
 
+/* Slurm's words; those that have none of ours here are of what does not happen here. */
+static int set_mail_type(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	static const struct { const char *slurm, *ours; } words[] = {
+		{ "BEGIN", "begin" }, { "END", "end" }, { "FAIL", "fail" }, { "ALL", "begin,end" }, { "TIME_LIMIT", "fail" }, { "NONE", "" },
+		{ "REQUEUE", "" }, { "INVALID_DEPEND", "" }, { "STAGE_OUT", "" }, { "ARRAY_TASKS", "" }, { "TIME_LIMIT_90", "" },
+		{ "TIME_LIMIT_80", "" }, { "TIME_LIMIT_50", "" },
+	};
+	scoped_buf list = { 0 };
+	for (const char *word = value;; word++) {
+		size_t i = 0, n = strcspn(word, ",");
+		while (i < COUNT_OF(words) && (strlen(words[i].slurm) != n || strncasecmp(word, words[i].slurm, n)))
+			i++;
+		if (i == COUNT_OF(words))
+			return error_set(err, ERR_INVALID, "'%.*s': expected BEGIN, END, FAIL, ALL or NONE, or --notify, which has more",
+					 (int)(n < 60 ? n : 60), word);
+		if (*words[i].ours && !notices_has(buf_text(&list), words[i].ours))
+			buf_printf(&list, "%s%s", list.len ? "," : "", words[i].ours);
+		word += n;
+		if (!*word)
+			break;
+	}
+	return set_notify(s, p, list.len ? buf_text(&list) : "none", err);
+}
+
+static int set_mail_user(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	scoped_free char *place = alloc_printf("mail:%s", value);
+	return set_notify_to(s, p, place, err);
+}
+
 static int set_requeue(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)p;
@@ -397,6 +430,7 @@ static int set_no_requeue(struct spec *s, struct submit_pending *p, const char *
 const struct submit_option submit_options[] = {
 	TASK("gpus", 'G', "N", "gpus", NULL, set_gpus, "GPUs the task needs at once (default 1)"),
 	TASK("gres", 0, "gpu[:MODEL][:N]", NULL, NULL, set_gres, "the same, in Slurm's spelling, and of that model"),
+	TASK("gpus-per-node", 0, "[MODEL:]N", NULL, NULL, set_gpus, "the same, in Slurm's spelling: this is one node"),
 	TASK("constraint", 'C', "TERMS", NULL, NULL, set_constraint,
 	     "which GPUs will do: a100, 'a100|h100', 'mem>=40G', 'h100&mem>=80G'"),
 	TASK("gpu-mem", 0, "SIZE", "gpu_mem", NULL, set_gpu_mem,
@@ -435,7 +469,7 @@ const struct submit_option submit_options[] = {
 	     set_dependency, "starts after others: afterok:12:13,afterany:14,after:15,singleton"),
 	TASK("begin", 'b', "TIME", NULL, NULL, set_begin, "starts no sooner: now+1hour, 16:00, tomorrow, 2026-11-22T16:00"),
 	TASK("hold", 'H', NULL, NULL, NULL, set_hold, "waits for `rad release`"),
-	TASK("output", 'o', "FILE", "output", NULL, set_output, "log file; %j task, %A job, %a index, %x name, %u user"),
+	TASK("output", 'o', "FILE", "output", NULL, set_output, "log file; %j task, %A job, %a index, %x name, %u user, %N machine"),
 	TASK("error", 'e', "FILE", "error", NULL, set_error, "a log file of its own for errors"),
 	TASK("chdir", 'D', "DIR", NULL, NULL, set_chdir, "working directory"),
 	TASK("env", 0, "NAME", "env", NULL, set_env, "conda environment to run in"),
@@ -444,6 +478,8 @@ const struct submit_option submit_options[] = {
 	TASK("notify", 0, "EVENTS", "notify", NULL, set_notify,
 	     "what to be told of: begin, end, fail, oom, slot, mem; joined by commas"),
 	TASK("notify-to", 0, "PLACE", "notify_to", NULL, set_notify_to, "where to: mail:ADDRESS, https://..., or exec:/PROGRAM"),
+	TASK("mail-type", 0, "TYPES", NULL, NULL, set_mail_type, "--notify in Slurm's spelling: BEGIN, END, FAIL, ALL"),
+	TASK("mail-user", 0, "ADDRESS", NULL, NULL, set_mail_user, "--notify-to=mail:ADDRESS in Slurm's spelling"),
 	TASK("no-requeue", 0, NULL, NULL, NULL, set_no_requeue, "never run again"),
 	{ "radt", 0, "F.csv", NULL, NULL, "of `rad submit`: the rows of an experiment file of radT, in the place of a command", NULL,
 	  true, NULL },
@@ -451,6 +487,7 @@ const struct submit_option submit_options[] = {
 	{ "queue", 0, "DIR", NULL, NULL, "into a queue of files (rad-pilot(1)), not to radd; default RAD_QUEUE", NULL, true, NULL },
 	CLIENT("parsable", 0, "print the id and nothing else"),
 	CLIENT("dry-run", 0, "check everything, show estimate and placement, queue nothing"),
+	CLIENT("test-only", 0, "the same, in Slurm's spelling"),
 	CLIENT("wait", 'W', "wait for the end; exit with the task's code"),
 	CLIENT("json", 0, "print JSON"),
 	CLIENT("pty", 0, "of `rad run`: on this terminal, as in ssh; no log is kept without --output"),

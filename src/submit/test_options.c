@@ -116,12 +116,47 @@ static void test_gres_names_models(void **state)
 	}
 }
 
+/* Slurm's spelling of what has a name of ours. */
+static void test_slurms_spelling(void **state)
+{
+	(void)state;
+	static const char *const rows[][3] = {
+		{ "mail-type", "ALL", "begin,end" }, { "mail-type", "END,FAIL", "end,fail" }, { "mail-type", "fail,TIME_LIMIT", "fail" },
+		{ "mail-type", "NONE", "none" }, { "mail-type", "REQUEUE", "none" },
+	};
+	struct submit_pending p = { 0 };
+	struct error err = ERROR_INIT;
+	struct spec *s = spec_create();
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		assert_int_equal(set(s, &p, rows[i][0], rows[i][1], &err), 0);
+		assert_string_equal(s->notify, rows[i][2]);
+	}
+	assert_int_equal(set(s, &p, "mail-user", "ada@example.org", &err), 0);
+	assert_string_equal(s->notify_to, "mail:ada@example.org");
+	assert_int_equal(set(s, &p, "gpus", "a100:2", &err), 0);
+	assert_string_equal(s->gpu_model, "a100");
+	assert_int_equal(set(s, &p, "gpus-per-node", "h100:4", &err), 0);
+	assert_string_equal(s->gpu_model, "h100");
+	assert_int_equal(s->gpus, 4);
+	assert_int_equal(set(s, &p, "output", "%x-%03a-%N-%4j.out", &err), 0);
+	static const struct { const char *text; int64_t s; } times[] = {
+		{ "10", 600 }, { "10:30", 630 }, { "1:00:00", 3600 }, { "2-12", 216000 }, { "1-02:30", 95400 }, { "1-02:30:15", 95415 },
+		{ "0", 0 }, { "UNLIMITED", 0 }, { "INFINITE", 0 },
+	};
+	for (size_t i = 0; i < COUNT_OF(times); i++) {
+		assert_int_equal(set(s, &p, "time", times[i].text, &err), 0);
+		assert_int_equal(s->time_limit_s, times[i].s);
+	}
+	spec_unref(s);
+}
+
 static void test_refused(void **state)
 {
 	(void)state;
 	static const char *const rows[][3] = {
 		{ "gpus", "0", "1 to 64" }, { "gpus", "65", "1 to 64" }, { "gpus", "two", "'two'" }, { "gpus", "", "whole number" },
-		{ "gpus", "a100:2", "whole number" }, { "gres", "shard:1", "only gpu:N" }, { "gres", "gpu:", "only gpu:N" },
+		{ "gpus", "a100", "whole number" }, { "gpus", ":2", "a word is missing" }, 
+		{ "gres", "shard:1", "only gpu:N" }, { "gres", "gpu:", "only gpu:N" },
 		{ "gres", "gpu:a100:x", "whole number" }, { "gres", "gpu:a100:0", "1 to 64" }, { "gres", "gpu:a;b:1", "stands for nothing" },
 		{ "gres", "gpu::2", "a word is missing" }, { "constraint", "", "a word is missing" },
 		{ "constraint", "mem>", "write mem>=40G" },
@@ -137,7 +172,10 @@ static void test_refused(void **state)
 		{ "time", "soon", "not a duration" }, { "time", "4000d", "more than ten years" }, { "signal", "BANG", "names no signal" },
 		{ "signal", "USR1@-1", "0 to 65535" }, { "signal", "", "names no signal" }, { "signal", "99", "names no signal" },
 		{ "name", "a\nb", "control character" }, { "output", "x-%q", "'%q' stands for nothing" }, 
-		{ "output", "x%", "stands for nothing" },
+		{ "output", "x%", "stands for nothing" }, { "output", "x%3", "stands for nothing" },
+		{ "mail-type", "SOMETIMES", "expected BEGIN" }, 
+		{ "dependency", "after:12+5", "use --begin" },
+		{ "dependency", "afterok:1?afterok:2", "write commas" }, { "mail-user", "a b", "blank" },
 		{ "error", "", "expected a value" }, { "env", "-n", "no name of a conda" }, { "requeue", "maybe", "not yes or no" },
 		{ "array", "x", "expected an index" }, { "dependency", "later:1", "no kind of dependency" },
 	};
@@ -235,7 +273,8 @@ static void test_signals(void **state)
 {
 	(void)state;
 	static const struct { const char *text; int signal; int64_t before; } good[] = {
-		{ "USR1@60", 10, 60 }, { "B:TERM@30", 15, 30 }, { "10", 10, 60 }, { "sigint", 2, 60 }, { "HUP@0", 1, 0 },
+		{ "USR1@60", 10, 60 }, { "R:USR1@120", 10, 120 }, { "B:TERM@30", 15, 30 }, { "10", 10, 60 },
+		{ "sigint", 2, 60 }, { "HUP@0", 1, 0 },
 	};
 	for (size_t i = 0; i < COUNT_OF(good); i++) {
 		int number;
@@ -313,8 +352,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_taken), cmocka_unit_test(test_sharing_agrees), cmocka_unit_test(test_gres_names_models),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_arrays), cmocka_unit_test(test_dependencies),
-		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_slurms_spelling), cmocka_unit_test(test_refused), cmocka_unit_test(test_arrays),
+		cmocka_unit_test(test_dependencies), cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_keys), cmocka_unit_test(test_nearest), cmocka_unit_test(test_manual),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -384,24 +384,41 @@ static void add_component(struct buf *path, const char *name)
 		buf_add(path, *name == '/' ? "_" : name, 1);
 }
 
-/* An unknown letter stays as it was typed: a path with a % in it is likelier than a letter we have yet to learn. */
+static void add_number(struct buf *path, int64_t n, int width)
+{
+	buf_printf(path, "%0*lld", width, (long long)n);
+}
+
+/* An unknown letter stays as it was typed: a path with a % in it is likelier than a letter we have yet to learn. The letters
+ * are sbatch's, with its zeros in front of numbers ("%03a"); a script of its is no step, on node 0, and task 0 there. */
 char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task)
 {
 	scoped_buf path = { 0 };
 	char id[TASK_ID_TEXT];
 	for (const char *p = pattern; *p; p++) {
-		if (*p != '%' || !p[1]) {
+		const char *from = p;
+		size_t digits = *p == '%' ? strspn(p + 1, "0123456789") : 0;
+		if (*p != '%' || !p[digits + 1]) {
 			buf_add(&path, p, 1);
 			continue;
 		}
-		switch (*++p) {
-		case 'j': buf_add_text(&path, task_id_text(task, id)); break;
-		case 'A': buf_printf(&path, "%u", TASK_JOB(task)); break;
-		case 'a': buf_printf(&path, "%d", TASK_INDEX(task) < 0 ? 0 : TASK_INDEX(task)); break;
+		int width = digits && digits < 3 ? atoi(p + 1) : 0;
+		p += digits + 1;
+		switch (*p) {
+		case 'j': case 'J':
+			if (TASK_INDEX(task) < 0)
+				add_number(&path, TASK_JOB(task), width);
+			else
+				buf_add_text(&path, task_id_text(task, id));
+			break;
+		case 'A': add_number(&path, TASK_JOB(task), width); break;
+		case 'a': add_number(&path, TASK_INDEX(task) < 0 ? 0 : TASK_INDEX(task), width); break;
+		case 'n': case 't': add_number(&path, 0, width); break;
+		case 's': buf_add_text(&path, "batch"); break;
 		case 'x': add_component(&path, s->name); break;
 		case 'u': add_component(&path, s->user); break;
 		case '%': buf_add(&path, "%", 1); break;
-		default: buf_add(&path, p - 1, 2); break;
+		default: buf_add(&path, from, (size_t)(p - from) + 1); break;
 		}
 	}
 	return buf_steal(&path);

@@ -158,7 +158,8 @@ bool spec_is_attended(const struct spec *s);
 /* The process that it is about; pid 0: none, it runs a program. */
 struct proc_id spec_process(const struct spec *s);
 
-/* Expands %j %A %a %x %u %%: job or task id, array job id, array index, name, user. Free it. */
+/* Expands %j %A %a %x %u %%: job or task id, array job id, array index, name, user; %J %n %t %s as of a batch script. "%03a"
+ * has zeros in front of a number. Free it. */
 char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
 
 /* Whether two GPUs-and-memory requests are interchangeable is decided elsewhere; this only bounds them. */

@@ -367,6 +367,12 @@ static void paths_expand(void **state)
 	char *path = spec_expand_path(s, "/l/%x-%u-%j-%A_%a-%%-%q", TASK_ID(12, 3));
 	assert_string_equal(path, "/l/a_b-ada-12_3-12_3-%-%q");
 	free(path);
+	path = spec_expand_path(s, "%04a-%2A-%5j-%3%-%n%t%s-%12", TASK_ID(12, 3));
+	assert_string_equal(path, "0003-12-12_3-%-00batch-%12");
+	free(path);
+	path = spec_expand_path(s, "%6J", TASK_ID(12, -1));
+	assert_string_equal(path, "000012");
+	free(path);
 	spec_unref(s);
 }
 
