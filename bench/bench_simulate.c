@@ -47,7 +47,8 @@ static void fill(struct sim_workloads *w, struct sim_trace *t, size_t n, size_t 
 	}
 	for (size_t i = 0; i < n; i++) {
 		alloc_grow(t->list, t->n, t->cap);
-		t->list[t->n++] = (struct sim_arrival){ (int64_t)(at_s * 1000), any_kind(), (uint32_t)i + 2 };
+		t->list[t->n++] = (struct sim_arrival){ .submit_ms = (int64_t)(at_s * 1000), .workload = any_kind(),
+							 .line = (uint32_t)i + 2 };
 		at_s += 2 * draw() * load / (double)gpus / (i < n / 2 ? .9 : 1.8);
 	}
 }

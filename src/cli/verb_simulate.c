@@ -12,6 +12,7 @@
 #include "cli/simulation_report.h"
 #include "settings/settings.h"
 #include "share/share.h"
+#include "sim/cluster.h"
 #include "sim/sim.h"
 
 #include <stdio.h>
@@ -22,6 +23,7 @@
 struct simulate_words {
 	const char *trace, *workloads, *mix, *map, *devices, *config, *estimator, *loads, *mps_multi_gpu, *seed, *report;
 	const char *progress_lines;
+	const char *cluster, *nodes, *shard_share, *cpus_per_node, *cpus_per_gpu, *requeue_delay, *node_wait, *bf_interval, *bf_depth;
 	bool json;
 };
 
@@ -31,6 +33,7 @@ struct setup {
 	struct sim_workloads workloads;
 	struct sim_trace trace;
 	struct device_model *devices;
+	struct cluster_options cluster;
 };
 
 /* Settings ---------------------------------------------------------------------------------------------------------------- */
@@ -225,6 +228,118 @@ static int run_trace(struct cli_call *c, const struct simulate_words *w, struct 
 	return rc;
 }
 
+/* Clusters ----------------------------------------------------------------------------------------------------------------- */
+
+static int read_way(const char *word, enum cluster_way *way, struct error *err)
+{
+	for (enum cluster_way i = 0; word && i < CLUSTER_WAY_COUNT; i++)
+		if (!strcmp(word, cluster_way_name(i))) {
+			*way = i;
+			return 0;
+		}
+	return word ? error_set(err, ERR_INVALID, "--cluster: '%.40s': whole, shard-declared, shard-estimated or node", word) : 0;
+}
+
+static int read_whole(const char *option, const char *word, int64_t max, int64_t *v, struct error *err)
+{
+	return word && units_parse_int(word, 0, max, v, err) ? error_wrap(err, "--%s", option) : 0;
+}
+
+static int read_cluster(const struct simulate_words *w, struct cluster_options *o, struct error *err)
+{
+	int64_t cpus = 0, gpu_cpus = 0, requeue_s = o->requeue_ms / 1000, wait_s = o->node_wait_ms / 1000;
+	int64_t backfill_s = o->backfill_ms / 1000, depth = o->backfill_depth;
+	bool streams = true;
+	if (read_way(w->cluster, &o->way, err) || read_either("nodes", w->nodes, "spread", "packed", &o->spread, err) ||
+	    read_either("shard-share", w->shard_share, "streams", "mps", &streams, err) ||
+	    read_whole("cpus-per-node", w->cpus_per_node, 65536, &cpus, err) ||
+	    read_whole("cpus-per-gpu", w->cpus_per_gpu, 1024, &gpu_cpus, err) ||
+	    read_whole("requeue-delay", w->requeue_delay, 86400, &requeue_s, err) ||
+	    read_whole("node-wait", w->node_wait, 86400, &wait_s, err) ||
+	    read_whole("bf-interval", w->bf_interval, 86400, &backfill_s, err) ||
+	    read_whole("bf-depth", w->bf_depth, 1000000, &depth, err))
+		return -1;
+	o->shard_share = streams ? SHARE_STREAMS : SHARE_MPS;
+	o->node_cpus = (uint32_t)cpus;
+	o->gpu_cpus = (uint32_t)gpu_cpus;
+	o->requeue_ms = requeue_s * 1000;
+	o->node_wait_ms = wait_s * 1000;
+	o->backfill_ms = backfill_s * 1000;
+	o->backfill_depth = (unsigned)depth;
+	return 0;
+}
+
+/* What says something of clusters alone; NULL: nothing was said. */
+static const char *said_of_clusters(const struct simulate_words *w)
+{
+	const struct { const char *option, *word; } of[] = {
+		{ "cluster", w->cluster }, { "nodes", w->nodes }, { "shard-share", w->shard_share },
+		{ "cpus-per-node", w->cpus_per_node }, { "cpus-per-gpu", w->cpus_per_gpu }, { "requeue-delay", w->requeue_delay },
+		{ "node-wait", w->node_wait }, { "bf-interval", w->bf_interval }, { "bf-depth", w->bf_depth },
+	};
+	for (size_t i = 0; i < COUNT_OF(of); i++)
+		if (of[i].word)
+			return of[i].option;
+	return NULL;
+}
+
+static void print_spread(const char *what, const struct cluster_spread *s)
+{
+	char mean[FORMAT_LEN], median[FORMAT_LEN], p95[FORMAT_LEN];
+	printf("%-24s %12s mean, %12s median, %12s 95 %%\n", what, format_seconds(s->mean_s, mean),
+	       format_seconds(s->median_s, median), format_seconds(s->p95_s, p95));
+}
+
+static void print_cluster(const struct setup *s, const struct cluster_result *r)
+{
+	const struct cluster_spread wait = cluster_waits(r), jct = cluster_jcts(r);
+	char energy[FORMAT_LEN], smact[FORMAT_LEN];
+	printf("%zu jobs on %zu nodes, %zu GPUs, cluster %s, estimator %s\n", r->n, s->cluster.n_nodes, s->o.n_devices,
+	       cluster_way_name(s->cluster.way), s->o.estimator);
+	print_seconds("trace total time", (double)r->span_ms / 1000);
+	print_seconds("lower bound", r->lower_bound_s);
+	print_spread("waiting time", &wait);
+	print_spread("completion time", &jct);
+	printf("%-24s %12.0f\n", "GPU-hours in use", r->gpu_hours);
+	printf("%-24s %12zu\n", "out-of-memory crashes", r->ooms);
+	printf("%-24s %12zu\n", "sent back by nodes", r->sent_back);
+	printf("%-24s %12zu\n", "past their time limit", r->past_limit);
+	printf("%-24s %12zu\n", "jobs that failed", r->failed);
+	printf("%-24s %12s\n", "energy of the GPUs", format_energy(r->energy_j, energy));
+	printf("%-24s %12s\n", "mean SMACT", format_percent(r->mean_smact, smact));
+}
+
+static int run_cluster(struct cli_call *c, const struct simulate_words *w, struct setup *s)
+{
+	struct simulate_progress progress = { .start_ms = clock_mono_ms() };
+	struct cluster_result result;
+	struct error err = ERROR_INIT;
+	if (w->report)
+		return cli_usage(c, "--report is of one server, not of a cluster");
+	if (s->o.progress_lines)
+		return cli_usage(c, "--progress-lines is of one server, not of a cluster");
+	if (!w->estimator)
+		s->o.estimator = "replay";
+	if (sim_trace_read(&s->trace, w->trace, &s->workloads, &err))
+		return cli_fail(c, &err);
+	s->o.workloads = &s->workloads;
+	s->o.trace = &s->trace;
+	s->o.devices = s->devices;
+	s->o.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
+	s->o.ctx = &progress;
+	s->cluster.sim = &s->o;
+	int rc = cluster_run(&s->cluster, &result, &err);
+	clear_progress(&progress);
+	if (rc)
+		rc = cli_fail(c, &err);
+	else if (w->json)
+		rc = cli_print_json(cluster_result_json(&s->cluster, &result));
+	else
+		print_cluster(s, &result);
+	cluster_result_clear(&result);
+	return rc;
+}
+
 /* Mixes -------------------------------------------------------------------------------------------------------------------- */
 
 static void print_mix(struct cli_call *c, const double *speed)
@@ -288,7 +403,7 @@ static int run(struct cli_call *c, const struct simulate_words *w, struct setup 
 	struct error err = ERROR_INIT;
 	if (w->config && settings_read(&s->settings, w->config, true, NULL, NULL, &err))
 		return cli_fail(c, &err);
-	if (read_settings(c, s, &err) || read_others(w, &s->o, &err))
+	if (read_settings(c, s, &err) || read_others(w, &s->o, &err) || read_cluster(w, &s->cluster, &err))
 		return cli_usage(c, "%s", err.text);
 	const char *devices = devices_of(w, s);
 	if (!devices || (w->mix ? w->trace || w->workloads : !w->trace))
@@ -297,10 +412,15 @@ static int run(struct cli_call *c, const struct simulate_words *w, struct setup 
 		return cli_usage(c, "--report is of a trace, not of a mix");
 	if (!w->mix && c->n_words)
 		return cli_usage(c, "did not expect '%.60s'", c->words[0]);
-	if (simdev_parse(devices, &s->devices, &s->o.n_devices, &err) ||
+	if (simdev_parse_nodes(devices, &s->devices, &s->o.n_devices, &s->cluster.n_nodes, &err) ||
 	    sim_workloads_read(&s->workloads, w->mix ? w->mix : w->workloads ? w->workloads : SIM_CATALOGUE, w->map, &err))
 		return cli_fail(c, &err);
-	return w->mix ? run_mix(c, w, s) : run_trace(c, w, s);
+	if (w->mix)
+		return run_mix(c, w, s);
+	const char *said = said_of_clusters(w);
+	if (said && !w->cluster && s->cluster.n_nodes == 1)
+		return cli_usage(c, "--%s is of clusters: name nodes (--devices 512x8xa100-40g) or say --cluster", said);
+	return said || s->cluster.n_nodes > 1 ? run_cluster(c, w, s) : run_trace(c, w, s);
 }
 
 static int call(struct cli_call *c, struct args_option *named_rows)
@@ -310,10 +430,11 @@ static int call(struct cli_call *c, struct args_option *named_rows)
 		{ "trace", 0, "T.csv", "when tasks come: submit_s,workload", .value = &w.trace },
 		{ "workloads", 0, "W.csv", "what they are: workload,gpus,solo_s,mem_mib,gract,smact (ours)", .value = &w.workloads },
 		{ "map", 0, "OURS=THEIRS,...", "columns to read under another name", .value = &w.map },
-		{ "devices", 0, "4xa100-40g", "GPUs, or a YAML file of them", .value = &w.devices },
+		{ "devices", 0, "4xa100-40g", "GPUs, a YAML file of them, or nodes of GPUs: 512x8xa100-40g", .value = &w.devices },
 		{ "config", 0, "rad.conf", "settings of a server (rad.conf(5)); without, the defaults", .value = &w.config },
 		{ "set", 0, "KEY=VALUE", "one of these settings; may be given again" },
-		{ "estimator", 0, "NAME", "oracle (default) horus faketensor gpumemnet none", .value = &w.estimator },
+		{ "estimator", 0, "NAME", "oracle (default) horus faketensor gpumemnet none; of clusters also replay (default there)",
+		  .value = &w.estimator },
 		{ "loads", 0, "WHAT", "of tasks that never ran before: learnt (default), guessed (captures), or known from W.csv",
 		  .value = &w.loads, .words = "learnt guessed known" },
 		{ "progress-lines", 0, "yes|no", "tasks print how far they are (no)", .value = &w.progress_lines, .words = "yes no" },
@@ -321,6 +442,18 @@ static int call(struct cli_call *c, struct args_option *named_rows)
 		  .value = &w.mps_multi_gpu, .words = "on off" },
 		{ "seed", 0, "N", "vary run times by up to 2 %, as repeated runs do", .value = &w.seed },
 		{ "mix", 0, "W.csv", "relative speeds of the workloads named, on one GPU; catalogue: of our own", .value = &w.mix },
+		{ "cluster", 0, "WAY", "how nodes are given: whole GPUs, shard-declared, shard-estimated, or node, where each node's radd "
+		  "places (default of several nodes)", .value = &w.cluster, .words = "whole shard-declared shard-estimated node" },
+		{ "nodes", 0, "WHICH", "of a cluster: packed (default), the first that fits, or spread, the emptiest (CR_LLN)",
+		  .value = &w.nodes, .words = "packed spread" },
+		{ "shard-share", 0, "MODE", "how tasks with shards share a GPU: streams (default) or mps", .value = &w.shard_share,
+		  .words = "streams mps" },
+		{ "cpus-per-node", 0, "N", "CPUs of a node; 0: not counted (0)", .value = &w.cpus_per_node },
+		{ "cpus-per-gpu", 0, "N", "CPUs that a job asks for with each GPU (0)", .value = &w.cpus_per_gpu },
+		{ "requeue-delay", 0, "S", "before a requeued job may start again (120)", .value = &w.requeue_delay },
+		{ "node-wait", 0, "S", "how long a node's radd is waited for, before the job is sent back (30)", .value = &w.node_wait },
+		{ "bf-interval", 0, "S", "between backfills (30)", .value = &w.bf_interval },
+		{ "bf-depth", 0, "N", "jobs that a backfill tries; 0: none passes another (500)", .value = &w.bf_depth },
 		{ "report", 0, "F.html", "write pictures there; F.json for rad report, to lay runs side by side", .value = &w.report },
 		{ "json", 0, NULL, "print JSON", .flag = &w.json },
 	};
@@ -329,7 +462,7 @@ static int call(struct cli_call *c, struct args_option *named_rows)
 	memcpy(options + COUNT_OF(own), named_rows, COUNT_OF(named) * sizeof *options);
 	if (!cli_options(c, options))
 		return c->rc;
-	struct setup s = { .settings = settings_default() };
+	struct setup s = { .settings = settings_default(), .cluster = cluster_options_default() };
 	int rc = run(c, &w, &s);
 	settings_clear(&s.settings);
 	sim_workloads_clear(&s.workloads);

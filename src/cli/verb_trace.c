@@ -13,6 +13,7 @@
 #include "cli/submit_client.h"
 #include "sim/generate.h"
 #include "sim/import.h"
+#include "sim/philly.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 #define MOST_TASKS 1000000
 
 struct trace_words {
-	const char *workloads, *map, *tasks, *interval, *mix, *seed, *output, *start, *length, *gpus, *speed, *estimator;
+	const char *workloads, *map, *tasks, *interval, *mix, *seed, *like, *longest, *output, *start, *length, *gpus, *speed, *estimator;
 	bool stats, json;
 };
 
@@ -57,11 +58,32 @@ static int write_trace(struct cli_call *c, const struct trace_words *w, const st
 
 /* Make --------------------------------------------------------------------------------------------------------------------- */
 
-static int make(struct cli_call *c, const struct trace_words *w, const struct sim_workloads *of, struct sim_trace *t)
+/* Like those of the Philly cluster. Their classes are given, and other times between them count for them. */
+static int make_philly(struct cli_call *c, const struct trace_words *w, struct sim_workloads *of, struct sim_trace *t)
+{
+	struct philly_options o = { .interval_ms = 114000, .longest_s = 172800 };
+	struct error err = ERROR_INIT;
+	int64_t n = 100000, seed = 1;
+	if (w->mix)
+		return cli_usage(c, "--mix: those of --like philly have their own");
+	if (read_whole(w->tasks, "tasks", 1, MOST_TASKS, &n, &err) || read_whole(w->seed, "seed", 0, INT64_MAX, &seed, &err) ||
+	    read_whole(w->longest, "longest", 60, 10000000, &o.longest_s, &err) ||
+	    read_ms(w->interval, "interval", 1e5, &o.interval_ms, &err))
+		return cli_usage(c, "%s", err.text);
+	o.n = (size_t)n;
+	o.seed = (uint64_t)seed;
+	return philly_trace(&o, of, t, &err) ? cli_fail(c, &err) : write_trace(c, w, t, of);
+}
+
+static int make(struct cli_call *c, const struct trace_words *w, struct sim_workloads *of, struct sim_trace *t)
 {
 	struct generate_options o = { .share = { 65, 27, 8 }, .interval_ms = 140000 };
 	struct error err = ERROR_INIT;
 	int64_t n = 90, seed = 1;
+	if (w->like)
+		return strcmp(w->like, "philly") ? cli_usage(c, "--like: '%.40s': philly", w->like) : make_philly(c, w, of, t);
+	if (w->longest)
+		return cli_usage(c, "--longest goes with --like philly");
 	if (read_whole(w->tasks, "tasks", 1, MOST_TASKS, &n, &err) || read_whole(w->seed, "seed", 0, INT64_MAX, &seed, &err) ||
 	    read_ms(w->interval, "interval", 1e6, &o.interval_ms, &err))
 		return cli_usage(c, "%s", err.text);
@@ -106,7 +128,7 @@ static int print_statistics(const struct import_log *log, bool json)
 	return CLI_DONE;
 }
 
-static int import(struct cli_call *c, const struct trace_words *w, const struct sim_workloads *of, struct sim_trace *t)
+static int import(struct cli_call *c, const struct trace_words *w, struct sim_workloads *of, struct sim_trace *t)
 {
 	struct import_log log;
 	struct import_window window;
@@ -174,7 +196,7 @@ static int submit_all(struct cli_call *c, const struct sim_trace *t, const struc
 	return CLI_DONE;
 }
 
-static int run(struct cli_call *c, const struct trace_words *w, const struct sim_workloads *of, struct sim_trace *t)
+static int run(struct cli_call *c, const struct trace_words *w, struct sim_workloads *of, struct sim_trace *t)
 {
 	struct error err = ERROR_INIT;
 	double speed = 1;
@@ -191,7 +213,7 @@ static int run(struct cli_call *c, const struct trace_words *w, const struct sim
 static const struct subverb {
 	const char *name;
 	size_t words;
-	int (*run)(struct cli_call *c, const struct trace_words *w, const struct sim_workloads *of, struct sim_trace *t);
+	int (*run)(struct cli_call *c, const struct trace_words *w, struct sim_workloads *of, struct sim_trace *t);
 } subverbs[] = { { "make", 1, make }, { "import", 2, import }, { "run", 2, run } };
 
 static int dispatch(struct cli_call *c, const struct trace_words *w)
@@ -221,9 +243,12 @@ int verb_trace(struct cli_call *c)
 	const struct args_option options[] = {
 		{ "workloads", 0, "W.csv", "what tasks are (all three; catalogue: our own)", .value = &w.workloads },
 		{ "map", 0, "OURS=THEIRS,...", "columns to read under another name", .value = &w.map },
-		{ "tasks", 0, "N", "make: how many (90); import: keep so many of the window", .value = &w.tasks },
-		{ "interval", 0, "S", "make: mean time between tasks (140)", .value = &w.interval },
+		{ "tasks", 0, "N", "make: how many (90; --like: 100000); import: keep so many of the window", .value = &w.tasks },
+		{ "interval", 0, "S", "make: mean time between tasks (140; --like: 114)", .value = &w.interval },
 		{ "mix", 0, "SHARES", "make: light=65,medium=27,heavy=8", .value = &w.mix },
+		{ "like", 0, "philly", "make: like the trace of that cluster: GPUs, times, limits and declarations of its own",
+		  .value = &w.like, .words = "philly" },
+		{ "longest", 0, "S", "make --like: jobs are cut to so long (172800)", .value = &w.longest },
 		{ "seed", 0, "N", "make, import: equal seeds give equal traces (1)", .value = &w.seed },
 		{ "start", 0, "S", "import: the window's start; without it, the busiest", .value = &w.start },
 		{ "length", 0, "S", "import: the window's length (14400)", .value = &w.length },

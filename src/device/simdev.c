@@ -489,6 +489,8 @@ static int ensure_devices(const struct simdev *s, const char *spec, struct error
 	struct simdev_header h;
 	if (spec && simdev_parse(spec, &models, &n, err))
 		return -1;
+	if (n > SIMDEV_MAX_DEVICES)
+		return error_set(err, ERR_INVALID, "more than %d simulated devices: only rad simulate takes more", SIMDEV_MAX_DEVICES);
 	int rc = read_header(s, &h, err);
 	if (rc < 0 || (!rc && !spec))
 		return rc;

@@ -14,7 +14,8 @@
 #include "base/error.h"
 #include "device/reading.h"
 
-#define SIMDEV_MAX_DEVICES 1024
+#define SIMDEV_MAX_DEVICES 1024	/* in that file */
+#define SIMDEV_MAX_NAMED 131072	/* of a list, which nobody but the simulator can use whole */
 #define SIMDEV_MAX_CLIENTS 48	/* processes on one device */
 
 /* A kind of device, or one line of a YAML file. */
@@ -33,8 +34,11 @@ struct device_model {
 
 /* "4xa100-40g,1xh200-141g" ("a100-40g" alone is one), "2xa100-40g/mig=3g.20gb+2g.10gb" (two GPUs with two MIG instances
  * each, which are listed in their place) or a path that ends in .yaml or .yml (models/devices.example.yaml explains
- * the keys). *out has one element a device, *n of them, at most SIMDEV_MAX_DEVICES, and is to be freed. */
+ * the keys). *out has one element a device, *n of them, at most SIMDEV_MAX_NAMED, and is to be freed. */
 int simdev_parse(const char *spec, struct device_model **out, size_t *n, struct error *err);
+/* As before, or "512x8xa100-40g": 512 nodes, each with the list that follows the first x. *out has the devices of one node after
+ * those of the other, *n in all; *nodes is 1 for what simdev_parse takes. */
+int simdev_parse_nodes(const char *spec, struct device_model **out, size_t *n, size_t *nodes, struct error *err);
 /* The built-in table, ends with an empty name: a100-40g a100-80g h100-80g h200-141g v100-16g v100-32g. */
 extern const struct device_model simdev_models[];
 /* The UUID of a device, always the same for the same model and place: "GPU-00000000-<model>-4000-8000-<place>", of an instance

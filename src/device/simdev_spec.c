@@ -133,8 +133,8 @@ static int add_devices(struct devices *d, const struct device_model *model, cons
 		       struct error *err)
 {
 	size_t each = layout->n ? layout->n : 1;
-	if (d->n + (size_t)count * each > SIMDEV_MAX_DEVICES)
-		return error_set(err, ERR_INVALID, "more than %d simulated devices", SIMDEV_MAX_DEVICES);
+	if (d->n + (size_t)count * each > SIMDEV_MAX_NAMED)
+		return error_set(err, ERR_INVALID, "more than %d simulated devices", SIMDEV_MAX_NAMED);
 	for (int64_t i = 0; i < count; i++, d->gpus++)
 		for (size_t k = 0; k < each; k++) {
 			alloc_grow(d->list, d->n, d->cap);
@@ -153,7 +153,7 @@ static int parse_item(char *item, struct devices *out, struct error *err)
 	if (digits && item[digits] == 'x') {
 		item[digits] = 0;
 		name = item + digits + 1;
-		if (units_parse_int(item, 1, SIMDEV_MAX_DEVICES, &count, err))
+		if (units_parse_int(item, 1, SIMDEV_MAX_NAMED, &count, err))
 			return error_wrap(err, "number of devices");
 	}
 	struct layout layout = { .n = 0 };
@@ -204,7 +204,7 @@ static int read_gpu_name(struct item *it, const char *value, struct error *err)
 
 static int read_count(struct item *it, const char *value, struct error *err)
 {
-	return units_parse_int(value, 1, SIMDEV_MAX_DEVICES, &it->count, err);
+	return units_parse_int(value, 1, SIMDEV_MAX_NAMED, &it->count, err);
 }
 
 static int read_mib(const char *value, uint64_t *mib, struct error *err)
@@ -410,5 +410,49 @@ int simdev_parse(const char *spec, struct device_model **out, size_t *n, struct 
 	}
 	*out = found.list;
 	*n = found.n;
+	return 0;
+}
+
+/* "512x8xa100-40g": the length of the first number where a second count follows, else 0. */
+static size_t node_digits(const char *spec)
+{
+	size_t digits = strspn(spec, "0123456789");
+	const char *rest = spec + digits + 1;
+	if (!digits || spec[digits] != 'x')
+		return 0;
+	size_t more = strspn(rest, "0123456789");
+	return more && rest[more] == 'x' ? digits : 0;
+}
+
+static int repeat(struct device_model **list, size_t *n, size_t nodes, struct error *err)
+{
+	size_t each = *n;
+	if (each * nodes > SIMDEV_MAX_NAMED)
+		return error_set(err, ERR_INVALID, "more than %d simulated devices", SIMDEV_MAX_NAMED);
+	*list = alloc_resize(*list, each * nodes, sizeof **list);
+	for (size_t i = each; i < each * nodes; i++) {
+		(*list)[i] = (*list)[i - each];
+		(*list)[i].gpu += (*list)[each - 1].gpu + 1;
+	}
+	*n = each * nodes;
+	return 0;
+}
+
+int simdev_parse_nodes(const char *spec, struct device_model **out, size_t *n, size_t *nodes, struct error *err)
+{
+	size_t digits = node_digits(spec);
+	scoped_free char *count = alloc_printf("%.*s", (int)digits, spec);
+	int64_t many = 1;
+	*out = NULL;
+	if (digits && units_parse_int(count, 1, SIMDEV_MAX_NAMED, &many, err))
+		return error_wrap(err, "simulated devices '%.80s': number of nodes", spec);
+	if (simdev_parse(digits ? spec + digits + 1 : spec, out, n, err))
+		return -1;
+	*nodes = (size_t)many;
+	if (many > 1 && repeat(out, n, *nodes, err)) {
+		free(*out);
+		*out = NULL;
+		return error_wrap(err, "simulated devices '%.80s'", spec);
+	}
 	return 0;
 }

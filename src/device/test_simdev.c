@@ -140,9 +140,9 @@ static void test_specs(void **state)
 	};
 	static const struct { const char *spec, *text; } bad[] = {
 		{ "", "there are: a100-40g" }, { "4x", "no simulated device is called ''" }, { "4xa100", "'a100'; there are:" },
-		{ "0xa100-40g", "from 1 to 1024" }, { "1025xa100-40g", "from 1 to 1024" }, { "4xa100-40g,", "''" },
-		{ "1000xa100-40g,1000xa100-40g", "more than 1024" }, { "-1xa100-40g", "'-1xa100-40g'" },
-		{ "99999999999999999999xa100-40g", "from 1 to 1024" }, { "/nowhere/d.yaml", "/nowhere/d.yaml: No such file" },
+		{ "0xa100-40g", "from 1 to 131072" }, { "131073xa100-40g", "from 1 to 131072" }, { "4xa100-40g,", "''" },
+		{ "131072xa100-40g,1xa100-40g", "more than 131072" }, { "-1xa100-40g", "'-1xa100-40g'" },
+		{ "99999999999999999999xa100-40g", "from 1 to 131072" }, { "/nowhere/d.yaml", "/nowhere/d.yaml: No such file" },
 	};
 	for (size_t i = 0; i < COUNT_OF(good); i++) {
 		scoped_free struct device_model *models = NULL;
@@ -190,7 +190,7 @@ static void test_mig_instances(void **state)
 		{ "a100-40g/mig=3g.40gb", "no profile '3g.40gb'" }, { "v100-16g/mig=1g.5gb", "a simulated v100-16g has no profiles" },
 		{ "a100-40g/mig=3g.20gb+3g.20gb+1g.5gb", "7 of 7 compute and 9 of 8 memory slices" },
 		{ "a100-40g/mig=1g.5gb+1g.5gb+1g.5gb+1g.5gb+1g.5gb+1g.5gb+1g.5gb+1g.5gb", "8 of 7 compute" },
-		{ "300xa100-40g/mig=1g.5gb+1g.5gb+1g.5gb+1g.5gb", "more than 1024" }, { "a100-40g/gim=1g.5gb", "'a100-40g/gim=1g.5gb'" },
+		{ "33000xa100-40g/mig=1g.5gb+1g.5gb+1g.5gb+1g.5gb", "more than 131072" }, { "a100-40g/gim=1g.5gb", "'a100-40g/gim=1g.5gb'" },
 	};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
 		struct device_model *none;

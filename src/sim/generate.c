@@ -11,26 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time until the next of events that come independently, in 2^-32 of the mean. Von Neumann's way to draw it: only comparing
- * uniform numbers, no logarithm, whose last digit differs from machine to machine. The length of the first falling run decides
- * whether its first number is the fractional part; each rejection adds one to the whole part. */
-static uint64_t exponential(struct dice *d)
-{
-	for (uint64_t whole = 0;; whole++) {
-		uint64_t first = dice_next(d) >> 32, last = first;
-		for (unsigned length = 1;; length++) {
-			uint64_t u = dice_next(d) >> 32;
-			if (u < last) {
-				last = u;
-				continue;
-			}
-			if (length % 2)
-				return (whole << 32) + first;
-			break;
-		}
-	}
-}
-
 /* How many tasks of each class: rounded down, and the rest to the largest remainders. */
 static void split(const struct generate_options *o, size_t count[SIM_CLASSES])
 {
@@ -100,9 +80,9 @@ int generate_trace(const struct generate_options *o, const struct sim_workloads 
 	for (size_t i = 0; i < o->n; i++) {
 		alloc_grow(out->list, out->n, out->cap);
 		/* Whole seconds, as logs have them. */
-		out->list[out->n++] = (struct sim_arrival){ at_ms / 1000 * 1000, chosen[i], (uint32_t)i + 2 };
-		uint64_t gap = exponential(&d);
-		at_ms += (int64_t)((gap >> 32) * (uint64_t)o->interval_ms + ((gap & 0xffffffff) * (uint64_t)o->interval_ms >> 32));
+		out->list[out->n++] = (struct sim_arrival){ .submit_ms = at_ms / 1000 * 1000, .workload = chosen[i],
+							    .line = (uint32_t)i + 2 };
+		at_ms += dice_exponential_ms(&d, o->interval_ms);
 	}
 	return 0;
 }

@@ -9,19 +9,16 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "sim/bound.h"
-#include "sim/dice.h"
+#include "sim/known.h"
+#include "sim/look.h"
 #include "sim/world.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ORIGIN_MONO_MS 1000000		/* the core takes 0 for "never" */
-#define ORIGIN_WALL_MS 1700000000000
-#define SECOND_MS 1000
+#define SAMPLE_MS 1000
 #define SIM_UID 1000
-#define PROGRESS_MS 20000	/* a task that prints its progress is known to after so long: load, three steps, a look */
-#define GUESS_SD 0.09		/* of loads as a capture tells them: models/activity.h's spreads, rounded */
 
 struct simulation {
 	const struct sim_options *o;
@@ -100,59 +97,7 @@ static int find_estimator(const struct sim_options *o, const struct estimator **
 
 static struct now now_of(const struct simulation *s)
 {
-	return (struct now){ ORIGIN_MONO_MS + s->now_ms, ORIGIN_WALL_MS + s->now_ms };
-}
-
-static int64_t second_from(int64_t t_ms)
-{
-	return (t_ms + SECOND_MS - 1) / SECOND_MS * SECOND_MS;
-}
-
-static int64_t second_after(int64_t t_ms)
-{
-	return (t_ms / SECOND_MS + 1) * SECOND_MS;
-}
-
-static void earliest(int64_t *next, int64_t t_ms, int64_t after_ms)
-{
-	if (t_ms > after_ms && t_ms < *next)
-		*next = t_ms;
-}
-
-/* UUIDs end in the device's place in the list. */
-static uint32_t gpu_place(const char *uuid)
-{
-	return (uint32_t)strtoul(strrchr(uuid, '-') + 1, NULL, 16);
-}
-
-/* When looking at that GPU may next show the core something new, if nothing happens there until then. */
-static int64_t next_look(const struct simulation *s, const struct world_gpu *g)
-{
-	const struct core_config *c = &s->o->core;
-	int64_t next = INT64_MAX, now = s->now_ms;
-	int64_t ripens_ms = core_ripens_ms(s->core, g->uuid);
-	int64_t settle_ms = c->window.settle_ms < c->window.span_ms ? c->window.settle_ms : c->window.span_ms;
-	settle_ms = settle_ms > 0 ? settle_ms : 1;	/* one sample settles it, as in window.c */
-	if (g->changed_ms != INT64_MIN)
-		earliest(&next, second_from(g->changed_ms + settle_ms), now);
-	if (g->left_ms != INT64_MIN)
-		earliest(&next, second_after(g->left_ms), now);
-	if (ripens_ms != INT64_MAX)
-		earliest(&next, second_from(ripens_ms - ORIGIN_MONO_MS), now);
-	for (size_t i = 0; i < g->n && map_minds_unseen(&c->map); i++)
-		earliest(&next, second_from(g->tasks[i]->start_ms + c->window.settle_ms), now);
-	for (size_t i = 0; i < g->n && s->o->progress_lines; i++)
-		earliest(&next, second_from(g->tasks[i]->start_ms + PROGRESS_MS), now);
-	/* A task made it busier or calmer: the mean moves until the window holds nothing older. What each task there says of its
-	 * progress meanwhile counts from word to word. */
-	if (g->drift_ms != INT64_MIN && now < g->drift_ms + c->window.span_ms) {
-		int64_t due_ms = core_load_due_ms(s->core, g->uuid);
-		if (s->o->progress_lines)
-			earliest(&next, second_after(now), now);
-		else if (due_ms != INT64_MAX)
-			earliest(&next, due_ms - ORIGIN_MONO_MS, now);
-	}
-	return next;
+	return look_now(s->now_ms);
 }
 
 static uint32_t trace_place(task_id id)
@@ -171,7 +116,7 @@ static void say_progress(struct simulation *s, const struct world_task *t)
 		.source = PROGRESS_LINES, .t_ms = now_of(s).mono_ms, .fraction = fraction, .left_s = left_s, .spread_s = left_s / 50,
 		.stands_ms = INT64_MAX, .whole_units = 1000, .advanced = 1000 * fraction, .per_s = (double)t->rate / (double)t->total * 1e6,
 		.series = t->start_ms };
-	if (s->now_ms - t->start_ms >= PROGRESS_MS)
+	if (s->now_ms - t->start_ms >= LOOK_PROGRESS_MS)
 		core_progress(s->core, t->id, &r, 0, now_of(s));
 }
 
@@ -188,8 +133,8 @@ static void show(struct simulation *s)
 	core_snapshot(s->core, &s->snap, s->o->without_mps ? CORE_MPS_NONE : CORE_MPS_TOGETHER, now);	/* all tasks are one user's */
 	for (uint32_t i = 0; i < s->snap.n_gpus; i++) {
 		const struct gpu_reading *r = &s->snap.gpus[i];
-		uint32_t place = gpu_place(r->uuid);
-		heap_set(&s->looks, place, next_look(s, &s->world.gpus[place]));
+		uint32_t place = look_place(r->uuid);
+		heap_set(&s->looks, place, look_next(s->o, s->core, &s->world.gpus[place], s->now_ms));
 		for (size_t k = 0; k < s->world.gpus[place].n && s->o->progress_lines; k++)
 			say_progress(s, s->world.gpus[place].tasks[k]);
 		if (s->o->reading) {
@@ -205,11 +150,11 @@ static void show(struct simulation *s)
 static void keep_attempt(const struct attempt *a, struct sim_attempt *out)
 {
 	*out = (struct sim_attempt){
-		.start_ms = a->start_ms - ORIGIN_WALL_MS, .end_ms = a->end_ms - ORIGIN_WALL_MS, .n_gpus = a->n_gpus,
+		.start_ms = a->start_ms - LOOK_WALL_MS, .end_ms = a->end_ms - LOOK_WALL_MS, .n_gpus = a->n_gpus,
 		.mode = a->mode, .claim_mib = a->claim_mib, .verdict = a->verdict, .seen = a->seen };
 	out->gpus = alloc_resize(NULL, a->n_gpus, sizeof *out->gpus);
 	for (unsigned i = 0; i < a->n_gpus; i++)
-		out->gpus[i] = gpu_place(a->gpus[i]);
+		out->gpus[i] = look_place(a->gpus[i]);
 }
 
 static void keep_task(struct simulation *s, const struct task *t)
@@ -217,9 +162,9 @@ static void keep_task(struct simulation *s, const struct task *t)
 	struct sim_task *k = &s->out->tasks[trace_place(t->id)];
 	k->state = t->state;
 	k->estimated = t->estimated && t->estimate.claim_mib;
-	k->submit_ms = t->submit_ms - ORIGIN_WALL_MS;
-	k->start_ms = t->start_ms - ORIGIN_WALL_MS;
-	k->end_ms = t->end_ms - ORIGIN_WALL_MS;
+	k->submit_ms = t->submit_ms - LOOK_WALL_MS;
+	k->start_ms = t->start_ms - LOOK_WALL_MS;
+	k->end_ms = t->end_ms - LOOK_WALL_MS;
 	k->times = task_times(t, t->end_ms);
 	k->n_attempts = t->n_attempts;
 	k->attempts = alloc_resize(NULL, t->n_attempts, sizeof *k->attempts);
@@ -257,28 +202,6 @@ static void on_trouble(void *ctx, const char *text) { (void)ctx; log_error("%s",
 
 /* What is done ------------------------------------------------------------------------------------------------------------- */
 
-/* Sum of three even throws: mean 0, deviation 1, within 3. */
-static double throw(struct dice *d)
-{
-	double sum = 0;
-	for (int i = 0; i < 3; i++)
-		sum += (double)dice_below(d, 2000001) / 1e6 - 1;
-	return sum;
-}
-
-/* The same for all tasks of a workload, as its captures are. */
-static struct load_belief guess_of(const struct simulation *s, uint32_t workload)
-{
-	const struct sim_workload *w = &s->o->workloads->list[workload];
-	struct dice d = { s->o->seed * 0x9e3779b97f4a7c15u + workload };
-	struct load_belief b = load_unknown();
-	b.source = LOAD_GUESSED;
-	b.load = (struct share_task){ .gract = fmin(fmax(w->gract + GUESS_SD * throw(&d), 0.02), 1), .kernels = w->kernels };
-	b.load.smact = fmin(fmax(w->smact + GUESS_SD * throw(&d), 0.01), b.load.gract);
-	b.gract_sd = b.smact_sd = GUESS_SD;
-	return b;
-}
-
 static void on_estimate(void *ctx, int64_t question, const struct estimator *row, struct spec *spec, uint64_t declared_mib,
 			const struct estimate_context *c)
 {
@@ -299,7 +222,7 @@ static void answer_asked(struct simulation *s)
 		struct estimate_result r;
 		bool spoke = estimate_ask(estimate_find("declared", NULL), s->specs[workload], s->specs[workload]->gpu_mem_mib,
 					  &(struct estimate_context){ 0 }, &r);
-		r.value.prior = guess_of(s, workload);
+		r.value.prior = known_guess(s->o, workload);
 		core_estimated(s->core, s->asked[i].question, spoke, &r, now_of(s));
 	}
 	s->n_asked = 0;
@@ -332,6 +255,9 @@ static int check_fits(struct simulation *s, struct error *err)
 		if (seen[w])
 			continue;
 		seen[w] = true;
+		if (s->o->workloads->list[w].gpus > SPEC_MAX_GPUS)
+			return error_set(err, ERR_INVALID, "%s:%u: wants %u GPUs, on one server a task has at most %d", t->path,
+					 t->list[i].line, s->o->workloads->list[w].gpus, SPEC_MAX_GPUS);
 		if (core_feasible(s->core, spec_of(s, w), err))
 			return error_wrap(err, "%s:%u: %s fits no device", t->path, t->list[i].line, s->o->workloads->list[w].name);
 	}
@@ -368,7 +294,7 @@ static void start(struct simulation *s, uint32_t place)
 	const struct attempt *a = task_attempt(core_task(s->core, id));
 	enum world_event met;
 	for (uint32_t i = 0; i < a->n_gpus; i++)
-		gpus[i] = gpu_place(a->gpus[i]);
+		gpus[i] = look_place(a->gpus[i]);
 	struct world_task *t = world_start(&s->world, &(struct world_begin){
 		.id = id, .of = &s->o->workloads->list[s->o->trace->list[place].workload], .solo_ms = s->left_ms[place],
 		.mode = a->mode, .fence_mib = a->fenced ? a->claim_mib : 0, .gpus = gpus, .n_gpus = a->n_gpus }, &met);
@@ -407,7 +333,7 @@ static void turn(struct simulation *s)
 		s->due_ms = core_turn(s->core, now_of(s));
 	} while (s->n_placed || s->n_leaving);
 	if (s->due_ms != INT64_MAX)
-		s->due_ms -= ORIGIN_MONO_MS;
+		s->due_ms -= LOOK_MONO_MS;
 }
 
 static int64_t next_moment(const struct simulation *s)
@@ -441,7 +367,7 @@ static void moment(struct simulation *s)
 		world_touch(&s->world, heap_take(&s->looks));
 	if (s->sample_ms <= s->now_ms) {
 		look_at_all(s);
-		s->sample_ms += SECOND_MS;
+		s->sample_ms += SAMPLE_MS;
 	}
 	turn(s);
 	s->out->events++;
@@ -466,32 +392,6 @@ static int run_all(struct simulation *s, struct error *err)
 
 /* Begin and end ------------------------------------------------------------------------------------------------------------ */
 
-/* Each task of each seed has a die of its own. */
-static int64_t varied(int64_t solo_ms, uint64_t seed, size_t i)
-{
-	struct dice d = { seed + i * 0x9e3779b97f4a7c15u };
-	int64_t parts = (int64_t)dice_below(&d, 40001) - 20000;	/* millionths */
-	int64_t ms = seed ? solo_ms + solo_ms / 1000000 * parts + solo_ms % 1000000 * parts / 1000000 : solo_ms;
-	return ms > 0 ? ms : 1;
-}
-
-/* As if each had run there alone for an hour. One model of device is told of once. */
-static void remember_loads(struct simulation *s, const struct device_model *device)
-{
-	for (const struct device_model *d = s->o->devices; d < device; d++)
-		if (!strcmp(d->gpu_name, device->gpu_name))
-			return;
-	for (size_t i = 0; i < s->o->workloads->n; i++) {
-		const struct sim_workload *w = &s->o->workloads->list[i];
-		struct outcome o = { .signature = w->name, .gpu_name = device->gpu_name, .estimator = "", .verdict = VERDICT_OK,
-				     .seen = { .peak_mib = w->mem_mib, .alone_s = 3600, .warm = true, .alone_gract = w->gract,
-					       .alone_smact = w->smact, .alone_dram = NAN, .alone_watts = NAN,
-					       .work_s = (double)w->solo_ms / 1000 } };
-		if (!w->missing)
-			core_remember(s->core, &o);
-	}
-}
-
 static void begin(struct simulation *s, const struct estimator *estimator)
 {
 	const struct sim_options *o = s->o;
@@ -503,8 +403,8 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 	config.estimator = o->loads == SIM_LOADS_GUESSED ? &guessing : estimator;
 	config.readings_stand = true;
 	s->core = core_create(&config, &ops);
-	for (size_t i = 0; o->loads == SIM_LOADS_KNOWN && i < o->n_devices; i++)
-		remember_loads(s, &o->devices[i]);
+	if (o->loads == SIM_LOADS_KNOWN)
+		known_remember(o, o->devices, o->n_devices, s->core);
 	world_create(&s->world, o->devices, o->n_devices, 0);
 	s->specs = alloc_zero(o->workloads->n * sizeof *s->specs);
 	s->solo_ms = alloc_resize(NULL, o->trace->n, sizeof *s->solo_ms);
@@ -515,7 +415,7 @@ static void begin(struct simulation *s, const struct estimator *estimator)
 	s->sample_ms = o->sampled ? 0 : INT64_MAX;
 	for (size_t i = 0; i < o->trace->n; i++) {
 		s->out->tasks[i].workload = o->trace->list[i].workload;
-		s->solo_ms[i] = s->left_ms[i] = varied(o->workloads->list[o->trace->list[i].workload].solo_ms, o->seed, i);
+		s->solo_ms[i] = s->left_ms[i] = known_solo_ms(o, i);
 	}
 }
 

@@ -107,7 +107,7 @@ static void a_written_trace_reads_the_same(void **state)
 	(void)state;
 	char path[] = "/tmp/rad-test-made-XXXXXX";
 	struct sim_workload rows[] = { { .name = "plain" }, { .name = "with, \"quotes\"" } };
-	struct sim_arrival list[] = { { 0, 1, 2 }, { 1500, 0, 3 }, { 2000, 1, 4 } };
+	struct sim_arrival list[] = { { 0, 1, 2, 0, 0 }, { 1500, 0, 3, 0, 0 }, { 2000, 1, 4, 0, 0 } };
 	struct sim_workloads w = { .path = "W", .list = rows, .n = 2 };
 	struct sim_trace t = { .list = list, .n = 3 }, again;
 	struct error err;

@@ -67,7 +67,8 @@ static uint32_t workload(struct scene *s, double solo_s, uint64_t mib, unsigned 
 static void arrive(struct scene *s, double at_s, uint32_t of)
 {
 	alloc_grow(s->trace.list, s->trace.n, s->trace.cap);
-	s->trace.list[s->trace.n] = (struct sim_arrival){ (int64_t)(at_s * 1000), of, (uint32_t)s->trace.n + 2 };
+	s->trace.list[s->trace.n] = (struct sim_arrival){ .submit_ms = (int64_t)(at_s * 1000), .workload = of,
+								  .line = (uint32_t)s->trace.n + 2 };
 	s->trace.n++;
 }
 

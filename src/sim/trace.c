@@ -225,6 +225,7 @@ void sim_workloads_clear(struct sim_workloads *w)
 	free(w->list);
 	free(w->path);
 	idmap_free(&w->by_name);
+	idmap_free(&w->variants);
 	*w = (struct sim_workloads){ 0 };
 }
 
@@ -255,47 +256,112 @@ const struct sim_workload *sim_workload_need(const struct sim_workloads *w, cons
 	return NULL;
 }
 
-static int add_arrival(struct sim_trace *t, const struct csv *c, int submit, int workload, const struct sim_workloads *w,
+/* Variants ---------------------------------------------------------------------------------------------------------------- */
+
+/* Of three numbers, each below a limit that the readers keep to. */
+static int64_t variant_key(uint32_t of, unsigned gpus, uint64_t declared_mib)
+{
+	return (int64_t)(((uint64_t)of * (SIM_MAX_GPUS + 1) + gpus) * ((uint64_t)MOST_MIB + 1) + declared_mib) + 1;
+}
+
+uint32_t sim_workload_variant(struct sim_workloads *w, uint32_t of, unsigned gpus, uint64_t declared_mib)
+{
+	struct sim_workload one = w->list[of];
+	one.gpus = gpus ? gpus : one.gpus;
+	one.declared_mib = declared_mib ? declared_mib : one.declared_mib;
+	if (one.gpus == w->list[of].gpus && one.declared_mib == w->list[of].declared_mib)
+		return of;
+	int64_t key = variant_key(of, one.gpus, one.declared_mib);
+	size_t at = (size_t)(uintptr_t)idmap_get(&w->variants, key);
+	if (at)
+		return (uint32_t)(at - 1);
+	one.name = alloc_string(one.name);
+	one.variant_of = of + 1;
+	alloc_grow(w->list, w->n, w->cap);
+	w->list[w->n++] = one;
+	idmap_put(&w->variants, key, (void *)(uintptr_t)w->n);
+	return (uint32_t)(w->n - 1);
+}
+
+/* Traces ------------------------------------------------------------------------------------------------------------------ */
+
+enum trace_column { T_SUBMIT, T_WORKLOAD, T_NEEDED, T_GPUS = T_NEEDED, T_SOLO, T_DECLARED, T_LIMIT, T_COLUMNS };
+static const char *const trace_columns[T_COLUMNS] = { "submit_s", "workload", "gpus", "solo_s", "declared_mib", "limit_s" };
+
+/* What that task has of its own; 0 where the column is not there or empty. */
+static int read_own(const struct csv *c, const int at[T_COLUMNS], enum trace_column i, double min, double max, double *v,
+		    struct error *err)
+{
+	*v = 0;
+	if (at[i] < 0 || !*c->fields[at[i]] || !units_parse_double(c->fields[at[i]], min, max, v, err))
+		return 0;
+	error_wrap(err, "%s", trace_columns[i]);
+	return csv_wrong(c, err);
+}
+
+static int read_owns(const struct csv *c, const int at[T_COLUMNS], struct sim_arrival *a, struct sim_workloads *w,
+		     struct error *err)
+{
+	double gpus, solo_s, mib, limit_s;
+	if (read_own(c, at, T_GPUS, 1, SIM_MAX_GPUS, &gpus, err) || read_own(c, at, T_SOLO, 0.001, MOST_S, &solo_s, err) ||
+	    read_own(c, at, T_DECLARED, 1, MOST_MIB, &mib, err) || read_own(c, at, T_LIMIT, 1, MOST_SUBMIT_S, &limit_s, err))
+		return -1;
+	if (floor(gpus) < gpus) {
+		error_set(err, ERR_INVALID, "gpus: '%.20s' is not a whole number", c->fields[at[T_GPUS]]);
+		return csv_wrong(c, err);
+	}
+	a->solo_ms = (int64_t)ceil(solo_s * 1000);
+	a->limit_ms = (int64_t)ceil(limit_s * 1000);
+	a->workload = sim_workload_variant(w, a->workload, (unsigned)gpus, (uint64_t)ceil(mib));
+	return 0;
+}
+
+static int add_arrival(struct sim_trace *t, const struct csv *c, const int at[T_COLUMNS], struct sim_workloads *w,
 		       struct error *err)
 {
 	double at_s;
-	if (units_parse_double(c->fields[submit], 0, MOST_SUBMIT_S, &at_s, err)) {
+	if (units_parse_double(c->fields[at[T_SUBMIT]], 0, MOST_SUBMIT_S, &at_s, err)) {
 		error_wrap(err, "submit_s");
 		return csv_wrong(c, err);
 	}
-	const struct sim_workload *of = sim_workload_need(w, c->fields[workload], err);
+	const struct sim_workload *of = sim_workload_need(w, c->fields[at[T_WORKLOAD]], err);
 	if (!of)
 		return csv_wrong(c, err);
-	int64_t at_ms = (int64_t)floor(at_s * 1000 + 0.5);
-	if (t->n && at_ms < t->list[t->n - 1].submit_ms) {
+	struct sim_arrival a = { .submit_ms = (int64_t)floor(at_s * 1000 + 0.5), .workload = (uint32_t)(of - w->list),
+				 .line = (uint32_t)c->line };
+	if (t->n && a.submit_ms < t->list[t->n - 1].submit_ms) {
 		error_set(err, ERR_INVALID, "submit_s %.20s is before that of line %u: a trace is in the order of its times",
-			  c->fields[submit], t->list[t->n - 1].line);
+			  c->fields[at[T_SUBMIT]], t->list[t->n - 1].line);
 		return csv_wrong(c, err);
 	}
 	if (t->n == MOST_TASKS) {
 		error_set(err, ERR_INVALID, "a trace has at most %d tasks", MOST_TASKS);
 		return csv_wrong(c, err);
 	}
+	if (read_owns(c, at, &a, w, err))
+		return -1;
 	alloc_grow(t->list, t->n, t->cap);
-	t->list[t->n++] = (struct sim_arrival){ at_ms, (uint32_t)(of - w->list), (uint32_t)c->line };
+	t->list[t->n++] = a;
 	return 0;
 }
 
-static int read_trace(struct sim_trace *t, struct csv *c, const struct sim_workloads *w, struct error *err)
+static int read_trace(struct sim_trace *t, struct csv *c, struct sim_workloads *w, struct error *err)
 {
-	int submit = csv_column(c, "submit_s"), workload = csv_column(c, "workload"), rc;
-	if (submit < 0 || workload < 0)
+	int at[T_COLUMNS], rc;
+	for (unsigned i = 0; i < T_COLUMNS; i++)
+		at[i] = csv_column(c, trace_columns[i]);
+	if (at[T_SUBMIT] < 0 || at[T_WORKLOAD] < 0)
 		return error_set(err, ERR_INVALID, "%s:1: has no column '%s'; a trace has submit_s and workload", c->name,
-				 submit < 0 ? "submit_s" : "workload");
+				 trace_columns[at[T_SUBMIT] < 0 ? T_SUBMIT : T_WORKLOAD]);
 	while ((rc = csv_next(c, err)) > 0)
-		if (add_arrival(t, c, submit, workload, w, err))
+		if (add_arrival(t, c, at, w, err))
 			return -1;
 	if (!rc && !t->n)
 		return error_set(err, ERR_INVALID, "%s: has a header and no task", c->name);
 	return rc;
 }
 
-int sim_trace_read(struct sim_trace *t, const char *path, const struct sim_workloads *w, struct error *err)
+int sim_trace_read(struct sim_trace *t, const char *path, struct sim_workloads *w, struct error *err)
 {
 	struct csv c;
 	*t = (struct sim_trace){ .path = alloc_string(path) };
@@ -306,24 +372,54 @@ int sim_trace_read(struct sim_trace *t, const char *path, const struct sim_workl
 	return rc;
 }
 
+static void write_seconds(int64_t ms, struct buf *out)
+{
+	buf_printf(out, "%lld", (long long)ms / 1000);
+	if (ms % 1000)
+		buf_printf(out, ".%03d", (int)(ms % 1000));
+}
+
+static void write_name(const char *name, struct buf *out)
+{
+	if (!name[strcspn(name, ",\"\r\n")]) {
+		buf_add_text(out, name);
+		return;
+	}
+	buf_add_text(out, "\"");
+	for (const char *p = name; *p; p++)
+		buf_printf(out, *p == '"' ? "\"\"" : "%c", *p);
+	buf_add_text(out, "\"");
+}
+
+/* What it has of its own, and nothing where that is what the workload says. */
+static void write_owns(const struct sim_arrival *a, const struct sim_workload *of, struct buf *out)
+{
+	buf_add_text(out, ",");
+	if (of->variant_of)
+		buf_printf(out, "%u", of->gpus);
+	buf_add_text(out, ",");
+	if (a->solo_ms)
+		write_seconds(a->solo_ms, out);
+	buf_add_text(out, ",");
+	if (of->variant_of)
+		buf_printf(out, "%llu", (unsigned long long)of->declared_mib);
+	buf_add_text(out, ",");
+	if (a->limit_ms)
+		write_seconds(a->limit_ms, out);
+}
+
 void sim_trace_write(const struct sim_trace *t, const struct sim_workloads *w, struct buf *out)
 {
-	buf_add_text(out, "submit_s,workload\n");
+	bool own = false;
+	for (size_t i = 0; i < t->n; i++)
+		own = own || t->list[i].solo_ms || t->list[i].limit_ms || w->list[t->list[i].workload].variant_of;
+	buf_add_text(out, own ? "submit_s,workload,gpus,solo_s,declared_mib,limit_s\n" : "submit_s,workload\n");
 	for (size_t i = 0; i < t->n; i++) {
-		const char *name = w->list[t->list[i].workload].name;
-		int64_t ms = t->list[i].submit_ms;
-		buf_printf(out, "%lld", (long long)ms / 1000);
-		if (ms % 1000)
-			buf_printf(out, ".%03d", (int)(ms % 1000));
+		write_seconds(t->list[i].submit_ms, out);
 		buf_add_text(out, ",");
-		if (name[strcspn(name, ",\"\r\n")]) {
-			buf_add_text(out, "\"");
-			for (const char *p = name; *p; p++)
-				buf_printf(out, *p == '"' ? "\"\"" : "%c", *p);
-			buf_add_text(out, "\"");
-		} else {
-			buf_add_text(out, name);
-		}
+		write_name(w->list[t->list[i].workload].name, out);
+		if (own)
+			write_owns(&t->list[i], &w->list[t->list[i].workload], out);
 		buf_add_text(out, "\n");
 	}
 }

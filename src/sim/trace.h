@@ -9,7 +9,9 @@
  *			what it takes where nothing limits it, if not given); kernels_s, how many kernels it runs in a
  *			second; and class (light, medium, heavy). Memory, loads, kernels and watts
  *			are per GPU, of the task alone and computing; solo_s is its time alone. Further columns are ignored.
- *	trace		submit_s,workload are needed, others ignored; in the order of submit_s.
+ *	trace		submit_s,workload are needed; in the order of submit_s. Where they are there and not empty, gpus, solo_s and
+ *			declared_mib count for that task instead of the workload's; limit_s is the time limit that its user gave.
+ *			Further columns are ignored.
  *
  * A workload may lack figures (an empty field), as long as no trace uses it.
  */
@@ -25,6 +27,7 @@
 #include <stdint.h>
 
 #define SIM_CLASSES 3		/* light, medium, heavy: for made-up traces */
+#define SIM_MAX_GPUS 4096	/* of one task, in a cluster */
 #define SIM_ESTIMATORS 3	/* estimates_mib of a spec: Horus, FakeTensor, GPUMemNet */
 
 struct sim_workload {
@@ -38,6 +41,7 @@ struct sim_workload {
 	int class;		/* place in sim_class_names, -1: none */
 	const char *missing;	/* the column that is needed and empty; NULL: none */
 	size_t line;
+	uint32_t variant_of;	/* the place in the list, plus one, of that whose name it has; 0: it is no variant */
 };
 
 struct sim_workloads {
@@ -45,7 +49,7 @@ struct sim_workloads {
 	struct sim_workload *list;
 	size_t n, cap;
 	bool has_estimates[SIM_ESTIMATORS];	/* the file has that column */
-	struct idmap by_name;
+	struct idmap by_name, variants;
 };
 
 /* Where a path of workloads is wanted: the project's own (models/workloads.csv), which are in the program. */
@@ -67,6 +71,7 @@ struct sim_arrival {
 	int64_t submit_ms;
 	uint32_t workload;	/* place in the list of workloads */
 	uint32_t line;
+	int64_t solo_ms, limit_ms;	/* 0: as the workload has it; it has no time limit */
 };
 
 struct sim_trace {
@@ -75,7 +80,11 @@ struct sim_trace {
 	size_t n, cap;
 };
 
-int sim_trace_read(struct sim_trace *t, const char *path, const struct sim_workloads *w, struct error *err);
+/* Adds variants of workloads to `w` where tasks have GPUs or declarations of their own. */
+int sim_trace_read(struct sim_trace *t, const char *path, struct sim_workloads *w, struct error *err);
+/* The variant of that workload (a place in the list) with so many GPUs and so much declared, made where there is none yet; 0: as
+ * the workload has it. Moves the list. */
+uint32_t sim_workload_variant(struct sim_workloads *w, uint32_t of, unsigned gpus, uint64_t declared_mib);
 /* As the CSV that sim_trace_read reads. */
 void sim_trace_write(const struct sim_trace *t, const struct sim_workloads *w, struct buf *out);
 void sim_trace_clear(struct sim_trace *t);

@@ -23,6 +23,7 @@ static void gpu_advance(struct world *w, struct world_gpu *g)
 	int64_t ms = w->now_ms - g->since_ms;
 	g->energy_uj += g->watts_m * ms;
 	g->smact_sum += llround(g->activity.smact * MILLION) * ms;
+	g->used_ms += g->used ? ms : 0;
 	g->since_ms = w->now_ms;
 }
 
@@ -69,6 +70,7 @@ static void update_activity(struct world *w, uint32_t gpu)
 {
 	struct world_gpu *g = &w->gpus[gpu];
 	gpu_advance(w, g);
+	g->used = g->n > 0;
 	list_loads(w, g);
 	g->activity = share_activity(w->loads, g->n, w->speeds);
 	const struct power_board board = { g->model->idle_w, g->model->peak_w, g->model->limit_w };
@@ -370,22 +372,50 @@ static void read_gpu(struct world *w, uint32_t index, struct gpu_reading *r)
 		   GPU_PROCS | GPU_PROC_MEM;
 }
 
+static void read_touched(struct world *w, uint32_t gpu, struct snapshot *out)
+{
+	struct world_gpu *g = &w->gpus[gpu];
+	uint32_t at = out->n_gpus;
+	read_gpu(w, gpu, snapshot_add_gpu(out));
+	for (size_t k = 0; k < g->n; k++) {
+		struct proc_reading *p = snapshot_add_proc(out);
+		p->gpu = at;
+		p->id.pid = (pid_t)g->tasks[k]->place + 1;
+		p->mem_mib = g->tasks[k]->mem_mib;
+		p->claimed = g->tasks[k]->id;
+	}
+	g->touched = false;
+}
+
 void world_read(struct world *w, struct snapshot *out)
 {
-	for (size_t i = 0; i < w->n_touched; i++) {
-		struct world_gpu *g = &w->gpus[w->touched[i]];
-		uint32_t at = out->n_gpus;
-		read_gpu(w, w->touched[i], snapshot_add_gpu(out));
-		for (size_t k = 0; k < g->n; k++) {
-			struct proc_reading *p = snapshot_add_proc(out);
-			p->gpu = at;
-			p->id.pid = (pid_t)g->tasks[k]->place + 1;
-			p->mem_mib = g->tasks[k]->mem_mib;
-			p->claimed = g->tasks[k]->id;
-		}
-		g->touched = false;
-	}
+	for (size_t i = 0; i < w->n_touched; i++)
+		read_touched(w, w->touched[i], out);
 	w->n_touched = 0;
+}
+
+void world_read_some(struct world *w, uint32_t first, uint32_t n, struct snapshot *out)
+{
+	for (uint32_t i = first; i < first + n; i++)
+		if (w->gpus[i].touched)
+			read_touched(w, i, out);
+}
+
+void world_forget_touched(struct world *w)
+{
+	for (size_t i = 0; i < w->n_touched; i++)
+		w->gpus[w->touched[i]].touched = false;
+	w->n_touched = 0;
+}
+
+int64_t world_used_ms(struct world *w)
+{
+	int64_t sum = 0;
+	for (size_t i = 0; i < w->n_gpus; i++) {
+		gpu_advance(w, &w->gpus[i]);
+		sum += w->gpus[i].used_ms;
+	}
+	return sum;
 }
 
 double world_energy_j(struct world *w)

@@ -50,6 +50,8 @@ struct world_gpu {
 	int64_t watts_m;		/* milliwatts */
 	int64_t since_ms, energy_uj;	/* counted up to since_ms */
 	int64_t smact_sum;		/* millionths times milliseconds, to since_ms */
+	int64_t used_ms;		/* a task was there, of the time to since_ms */
+	bool used;			/* one is, from then on */
 	int64_t changed_ms;		/* its set of tasks; INT64_MIN: never */
 	int64_t left_ms;		/* when a task left it last */
 	int64_t drift_ms;		/* when its activity changed last without its set; INT64_MIN: never */
@@ -112,6 +114,12 @@ struct world_task *world_happen(struct world *w, enum world_event *met);
 void world_touch(struct world *w, uint32_t gpu);
 /* Adds the readings of the touched GPUs, in the order in which they were touched; then none is. */
 void world_read(struct world *w, struct snapshot *out);
+/* The same of those among n GPUs from that one on alone, in their order; they stay in the list of the touched ones until
+ * world_read or world_forget_touched, which has none touched any more. */
+void world_read_some(struct world *w, uint32_t first, uint32_t n, struct snapshot *out);
+void world_forget_touched(struct world *w);
+/* Time in which tasks were on GPUs, of all GPUs together. */
+int64_t world_used_ms(struct world *w);
 
 /* Energy and SMACT up to now. */
 double world_energy_j(struct world *w);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The clock of a simulation as the core sees it, and when a GPU is to be shown to it again.
+ */
+#ifndef RAD_SIM_LOOK_H
+#define RAD_SIM_LOOK_H
+
+#include "sim/sim.h"
+#include "sim/world.h"
+
+#define LOOK_MONO_MS 1000000		/* at 0 of the simulation's clock; the core takes 0 for "never" */
+#define LOOK_WALL_MS 1700000000000
+#define LOOK_PROGRESS_MS 20000		/* a task that prints its progress is known to after so long: load, three steps, a look */
+
+static inline struct now look_now(int64_t now_ms)
+{
+	return (struct now){ LOOK_MONO_MS + now_ms, LOOK_WALL_MS + now_ms };
+}
+
+/* The place of the device with that UUID in the list of devices. */
+uint32_t look_place(const char *uuid);
+/* When looking at that GPU may next show the core something new, if nothing happens there until then; INT64_MAX: never. */
+int64_t look_next(const struct sim_options *o, const struct core *core, const struct world_gpu *g, int64_t now_ms);
+
+#endif
