@@ -46,6 +46,7 @@ struct cluster_options {
 	size_t n_nodes;
 	enum cluster_way way;
 	bool spread;			/* nodes with most left first (CR_LLN), instead of the first that fits */
+	bool least_gpu;			/* shards on the GPU with most left (LL_SHARED_GRES), instead of the first that fits */
 	enum share_mode shard_share;	/* how tasks with shards share a GPU: SHARE_STREAMS, or SHARE_MPS */
 	uint32_t node_cpus, gpu_cpus;	/* of a node, and what a task asks for with each GPU; 0: CPUs are not counted */
 	int64_t requeue_ms, node_wait_ms;

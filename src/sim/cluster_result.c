@@ -54,7 +54,7 @@ json_t *cluster_result_json(const struct cluster_options *o, const struct cluste
 	const struct cluster_spread wait = cluster_waits(r), jct = cluster_jcts(r);
 	json_t *out = json_pack("{si, ss, sI, sI, sI}", "schema", 1, "cluster", cluster_way_name(o->way),
 				"nodes", (json_int_t)o->n_nodes, "gpus", (json_int_t)o->sim->n_devices, "jobs", (json_int_t)r->n);
-	scoped_json *figures = json_pack("{so, so, so, so, so, so, so, so, so, so, so}",
+	scoped_json *figures = json_pack("{so, so, so, so, so, so, so, so, so, so}",
 		"trace_total_s", json_round3((double)r->span_ms / 1000), "lower_bound_s", json_round3(r->lower_bound_s),
 		"gpu_hours", json_round3(r->gpu_hours), "avg_wait_s", json_round3(wait.mean_s), "p50_wait_s", json_round3(wait.median_s),
 		"p95_wait_s", json_round3(wait.p95_s), "avg_exec_s", json_round3(mean_s(r, false)),

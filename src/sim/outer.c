@@ -176,21 +176,33 @@ static bool find_empty(struct outer *o, uint32_t n, bool kept_too)
 
 /* Taking and giving back -------------------------------------------------------------------------------------------------- */
 
+/* The GPU of a node that has so many shards; there is one. */
+static unsigned gpu_for(const struct outer *o, const uint32_t *shards, uint32_t want)
+{
+	unsigned best = 0;
+	while (shards[best] < want)
+		best++;
+	for (unsigned i = best + 1; o->c.least_gpu && i < o->c.gpus; i++)
+		best = shards[i] > shards[best] ? i : best;
+	return best;
+}
+
 /* The GPUs of a node that it gets, and what is left of them. */
 static uint64_t take_gpus(const struct outer *o, uint32_t *shards, const struct outer_ask *ask)
 {
 	uint64_t taken = 0;
-	uint32_t gpus = ask->gpus, of_one = ask->shards;
-	for (unsigned i = 0; i < o->c.gpus; i++) {
-		if (gpus && shards[i] == o->whole[i]) {
-			shards[i] = 0;
-			taken |= (uint64_t)1 << i;
-			gpus--;
-		} else if (of_one && shards[i] >= of_one) {
-			shards[i] -= of_one;
-			taken |= (uint64_t)1 << i;
-			of_one = 0;
-		}
+	if (ask->shards) {
+		unsigned gpu = gpu_for(o, shards, ask->shards);
+		shards[gpu] -= ask->shards;
+		return (uint64_t)1 << gpu;
+	}
+	uint32_t left = ask->gpus;
+	for (unsigned i = 0; left; i++) {
+		if (shards[i] != o->whole[i])
+			continue;
+		shards[i] = 0;
+		taken |= (uint64_t)1 << i;
+		left--;
 	}
 	return taken;
 }

@@ -11,7 +11,8 @@
  *		every running job took until its time limit; so many jobs after it start where they leave those nodes alone, or
  *		are over before that time. Slurm plans so for every job that it tests, here only the head is promised anything
  *	nodes	the first that fits; with `spread`, that with most of what is asked for left (CR_LLN)
- *	GPUs	the first of the node that fit; one with shards in use is no whole GPU, and the other way round
+ *	GPUs	the first of the node that fit; with `least_gpu` shards are of the one that has most left (LL_SHARED_GRES). One with
+ *		shards in use is no whole GPU, and the other way round
  */
 #ifndef RAD_SIM_OUTER_H
 #define RAD_SIM_OUTER_H
@@ -27,7 +28,7 @@ struct outer_config {
 	unsigned gpus;			/* of each node */
 	const uint32_t *shards;		/* of each of these GPUs */
 	uint32_t mem, cpus;		/* of each node */
-	bool spread;
+	bool spread, least_gpu;
 	int64_t backfill_ms;		/* bf_interval */
 	unsigned backfill_depth;	/* bf_max_job_test; 0: no backfill */
 };
