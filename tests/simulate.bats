@@ -105,6 +105,80 @@ refused()
 	refused 2 "needs --devices and" simulate --trace T.csv
 }
 
+@test "a cluster is run in four ways" {
+	rad trace make --like philly --tasks 300 --interval 60 --seed 2 --longest 20000 -o P.csv
+	sed -i 's/,\(32\|64\|128\),/,16,/' P.csv
+	for way in whole shard-declared shard-estimated node; do
+		rad simulate --trace P.csv --devices 8x8xa100-40g --cluster "$way" --seed 3 --json >"$way.json"
+		jq -e --arg way "$way" '.schema == 1 and .cluster == $way and .nodes == 8 and .gpus == 64 and .jobs == 300 and .failed == 0
+			and .trace_total_s >= .lower_bound_s and .gpu_hours > 0 and .energy_j > 0 and .avg_jct_s >= .avg_exec_s
+			and .p95_wait_s >= .p50_wait_s and (.avg_wait_s + .avg_exec_s - .avg_jct_s | fabs) < 0.01' "$way.json"
+	done
+	jq -e '.oom == 0 and .sent_back == 0' whole.json
+	jq -n -e '[inputs.avg_wait_s] | .[1] < .[0]' whole.json shard-estimated.json
+	rad simulate --trace P.csv --devices 8x8xa100-40g --seed 3 --json | cmp - node.json	# what several nodes are without --cluster
+	rad simulate --trace P.csv --devices 8x8xa100-40g --cluster whole | grep -q '^300 jobs on 8 nodes, 64 GPUs, cluster whole'
+	rad simulate --trace P.csv --devices 8x8xa100-40g --cluster node --nodes spread --node-wait 600 --requeue-delay 5 --bf-depth 0 \
+		--cpus-per-node 64 --cpus-per-gpu 4 --json | jq -e '.failed == 0'
+}
+
+@test "one server is one node of a cluster where that is said" {
+	simulate --trace T.csv --cluster whole --json | jq -e '.nodes == 1 and .gpus == 2 and .jobs == 9'
+	simulate --trace T.csv --json | jq -e '.cluster == null and (.tasks | length) == 9'
+}
+
+@test "clusters that cannot be get one clear line" {
+	local trace=(simulate --workloads W.csv --trace T.csv --devices)
+	refused 1 "'0x8xa100-40g': number of nodes: '0'" "${trace[@]}" 0x8xa100-40g
+	refused 1 "simulated devices '0xa100-40g': number of devices: '0'" "${trace[@]}" 8x0xa100-40g
+	refused 1 "number of nodes: '99999999999999999999'" "${trace[@]}" 99999999999999999999x8xa100-40g
+	refused 1 "more than 131072 simulated devices" "${trace[@]}" 100000x8xa100-40g
+	refused 1 "no simulated device is called ''" "${trace[@]}" 512x8x
+	refused 1 "no simulated device is called 'abacus'" "${trace[@]}" 512x8xabacus
+	refused 1 "no simulated device is called '2xa100-40g'" "${trace[@]}" 2x2x2xa100-40g
+	refused 1 "a node of a cluster has at most 64 GPUs, not 65" "${trace[@]}" 2x65xa100-40g
+	refused 1 "clusters are of whole GPUs" "${trace[@]}" 2x1xa100-40g/mig=3g.20gb
+	refused 2 "--cluster: 'half': whole, shard-declared, shard-estimated or node" "${trace[@]}" 2x2xa100-40g --cluster half
+	refused 2 "--nodes: 'many': spread or packed" "${trace[@]}" 2x2xa100-40g --nodes many
+	refused 2 "--requeue-delay: '-1'" "${trace[@]}" 2x2xa100-40g --requeue-delay -1
+	refused 2 "--nodes is of clusters" "${trace[@]}" 2xa100-40g --nodes spread
+	refused 2 "--report is of one server" "${trace[@]}" 2x2xa100-40g --report x.html
+	refused 1 "no estimator 'none' for clusters" "${trace[@]}" 2x2xa100-40g --estimator none
+	refused 1 "wide wants 2 GPUs: no 1 nodes of 1 GPUs" "${trace[@]}" 1xa100-40g --cluster whole
+	refused 2 "--mix is of one device" simulate --mix W.csv --devices 2x1xa100-40g big
+}
+
+@test "tasks of a trace have times, GPUs and declarations of their own" {
+	printf 'submit_s,workload,solo_s,gpus,declared_mib,limit_s\n0,small,20,,,\n0,small,,2,9000,60\n' >own.csv
+	simulate --trace own.csv --json >own.json
+	jq -e '[.tasks[].attempts[0].gpus | length] == [1, 2] and .tasks[1].estimate.claim_mib == 9000' own.json
+	jq -e '.tasks[0].exec_s >= 20 and .tasks[1].exec_s < 20' own.json
+	printf 'submit_s,workload,gpus\n0,small,1.5\n' >half.csv
+	refused 1 "half.csv:2: gpus: '1.5' is not a whole number" simulate --workloads W.csv --devices 2xa100-40g --trace half.csv
+	printf 'submit_s,workload,gpus\n0,small,99999\n' >wide.csv
+	refused 1 "wide.csv:2: gpus: '99999'" simulate --workloads W.csv --devices 2xa100-40g --trace wide.csv
+	printf 'submit_s,workload,gpus\n0,small,65\n' >wide.csv
+	refused 1 "wide.csv:2: wants 65 GPUs, on one server a task has at most 64" simulate --workloads W.csv --devices 80xa100-40g --trace wide.csv
+	printf 'submit_s,workload,solo_s\n0,small,-1\n' >neg.csv
+	refused 1 "neg.csv:2: solo_s: '-1'" simulate --workloads W.csv --devices 2xa100-40g --trace neg.csv
+}
+
+@test "traces like Philly's are the same for a seed" {
+	rad trace make --like philly --tasks 500 --seed 5 -o a.csv
+	rad trace make --like philly --tasks 500 --seed 5 | cmp - a.csv
+	rad trace make --like philly --tasks 500 --seed 6 -o b.csv
+	run ! cmp -s a.csv b.csv
+	[ "$(head -n 1 a.csv)" = submit_s,workload,gpus,solo_s,declared_mib,limit_s ]
+	[ "$(wc -l <a.csv)" -eq 501 ]
+	awk -F, 'NR > 1 { n++; one += $3 == "" || $3 == 1; bad += $4 > 172800 || $6 < $4 || $1 < last; last = $1 }
+		END { exit !(one / n > .88 && one / n < .98 && bad == 0) }' a.csv
+	refused 2 "--like: 'helios': philly" trace make --like helios
+	refused 2 "--mix: those of --like philly have their own" trace make --like philly --mix light=1
+	refused 2 "--longest goes with --like philly" trace make --longest 60
+	grep -v ,medium, W.csv >none.csv
+	refused 1 "none.csv: has no workload of one GPU of class medium" trace make --like philly --workloads none.csv
+}
+
 @test "the catalogue is in the program: traces are made and run with no other file" {
 	mkdir alone && cd alone
 	rad trace make --tasks 12 --seed 4 -o made.csv

@@ -23,7 +23,8 @@
 struct simulate_words {
 	const char *trace, *workloads, *mix, *map, *devices, *config, *estimator, *loads, *mps_multi_gpu, *seed, *report;
 	const char *progress_lines;
-	const char *cluster, *nodes, *shard_gpu, *shard_share, *cpus_per_node, *cpus_per_gpu, *requeue_delay, *node_wait, *bf_interval, *bf_depth;
+	const char *cluster, *nodes, *shard_gpu, *shard_share, *cpus_per_node, *cpus_per_gpu, *requeue_delay, *node_wait;
+	const char *bf_interval, *bf_depth, *wide;
 	bool json;
 };
 
@@ -251,6 +252,7 @@ static int read_cluster(const struct simulate_words *w, struct cluster_options *
 	int64_t backfill_s = o->backfill_ms / 1000, depth = o->backfill_depth;
 	bool streams = true;
 	if (read_way(w->cluster, &o->way, err) || read_either("nodes", w->nodes, "spread", "packed", &o->spread, err) ||
+	    read_either("wide", w->wide, "alone", "shared", &o->wide_alone, err) ||
 	    read_either("shard-gpu", w->shard_gpu, "least", "first", &o->least_gpu, err) ||
 	    read_either("shard-share", w->shard_share, "streams", "mps", &streams, err) ||
 	    read_whole("cpus-per-node", w->cpus_per_node, 65536, &cpus, err) ||
@@ -274,7 +276,7 @@ static int read_cluster(const struct simulate_words *w, struct cluster_options *
 static const char *said_of_clusters(const struct simulate_words *w)
 {
 	const struct { const char *option, *word; } of[] = {
-		{ "cluster", w->cluster }, { "nodes", w->nodes }, { "shard-gpu", w->shard_gpu },
+		{ "cluster", w->cluster }, { "nodes", w->nodes }, { "wide", w->wide }, { "shard-gpu", w->shard_gpu },
 		{ "shard-share", w->shard_share },
 		{ "cpus-per-node", w->cpus_per_node }, { "cpus-per-gpu", w->cpus_per_gpu }, { "requeue-delay", w->requeue_delay },
 		{ "node-wait", w->node_wait }, { "bf-interval", w->bf_interval }, { "bf-depth", w->bf_depth },
@@ -448,6 +450,8 @@ static int call(struct cli_call *c, struct args_option *named_rows)
 		  "places (default of several nodes)", .value = &w.cluster, .words = "whole shard-declared shard-estimated node" },
 		{ "nodes", 0, "WHICH", "of a cluster: packed (default), the first that fits, or spread, the emptiest (CR_LLN)",
 		  .value = &w.nodes, .words = "packed spread" },
+		{ "wide", 0, "HOW", "jobs of several GPUs where radds place: shared (default) or alone", .value = &w.wide,
+		  .words = "shared alone" },
 		{ "shard-gpu", 0, "WHICH", "of a node: first (default) that fits, or least, with most left (LL_SHARED_GRES)",
 		  .value = &w.shard_gpu, .words = "first least" },
 		{ "shard-share", 0, "MODE", "how tasks with shards share a GPU: streams (default) or mps", .value = &w.shard_share,

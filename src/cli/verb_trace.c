@@ -22,7 +22,8 @@
 #define MOST_TASKS 1000000
 
 struct trace_words {
-	const char *workloads, *map, *tasks, *interval, *mix, *seed, *like, *longest, *output, *start, *length, *gpus, *speed, *estimator;
+	const char *workloads, *map, *tasks, *interval, *mix, *seed, *like, *longest, *output;
+	const char *start, *length, *gpus, *speed, *estimator;
 	bool stats, json;
 };
 

@@ -36,8 +36,8 @@ struct device_model {
  * each, which are listed in their place) or a path that ends in .yaml or .yml (models/devices.example.yaml explains
  * the keys). *out has one element a device, *n of them, at most SIMDEV_MAX_NAMED, and is to be freed. */
 int simdev_parse(const char *spec, struct device_model **out, size_t *n, struct error *err);
-/* As before, or "512x8xa100-40g": 512 nodes, each with the list that follows the first x. *out has the devices of one node after
- * those of the other, *n in all; *nodes is 1 for what simdev_parse takes. */
+/* As before, or "512x8xa100-40g": 512 nodes, each with the list that follows the first x. *out has the devices of one node
+ * after those of the other, *n in all; *nodes is 1 for what simdev_parse takes. */
 int simdev_parse_nodes(const char *spec, struct device_model **out, size_t *n, size_t *nodes, struct error *err);
 /* The built-in table, ends with an empty name: a100-40g a100-80g h100-80g h200-141g v100-16g v100-32g. */
 extern const struct device_model simdev_models[];

@@ -14,14 +14,14 @@
 #include <string.h>
 
 #define GIB_MIB 1024
-/* What a claim from a capture is above what the task takes: half are more than 8.1 % over, 1.6 % are below (doc/results/memory).
- * Thrown for each job, for each is another program. */
+/* What a claim from a capture is above what the task takes: half are more than 8.1 % over, 1.6 % are below
+ * (doc/results/memory). Thrown for each job, for each is another program. */
 #define REPLAY_OVER 0.081
 #define REPLAY_SD 0.038
 
 enum job_state { JOB_WAITS, JOB_ASKS, JOB_RUNS };
 
-struct job {
+struct cluster_work {
 	enum job_state state;
 	bool whole;			/* it ran out of memory: whole GPUs from now on */
 	uint32_t serial;		/* of this attempt */
@@ -36,7 +36,7 @@ struct cluster {
 	struct outer *outer;
 	struct world world;
 	struct cluster_nodes nodes;	/* in the way `node` */
-	struct job *jobs;
+	struct cluster_work *jobs;
 	uint32_t *job_of;		/* of each serial */
 	size_t n_serials, cap_serials;
 	uint32_t per_node;
@@ -64,7 +64,7 @@ struct cluster_options cluster_options_default(void)
 					 .node_wait_ms = 30000, .backfill_ms = 30000, .backfill_depth = 500, .limit_ms = 86400000 };
 }
 
-/* What jobs ask for --------------------------------------------------------------------------------------------------------- */
+/* What jobs ask for ------------------------------------------------------------------------------------------------- */
 
 static const struct sim_workload *workload_of(const struct cluster *c, uint32_t job)
 {
@@ -86,10 +86,17 @@ static uint64_t claim_mib(const struct cluster *c, uint32_t job)
 	return claim < c->gpu_mib ? claim : c->gpu_mib;
 }
 
+/* It asks nodes for whole GPUs. */
+static bool is_alone(const struct cluster *c, uint32_t job)
+{
+	unsigned gpus = workload_of(c, job)->gpus;
+	return c->jobs[job].whole || gpus > c->per_node || (gpus > 1 && c->o->wide_alone);
+}
+
 static uint32_t gib_for(const struct cluster *c, uint32_t job)
 {
 	uint64_t most = c->gpu_mib / GIB_MIB, gib = (claim_mib(c, job) + GIB_MIB - 1) / GIB_MIB;
-	return (uint32_t)(c->jobs[job].whole || gib > most ? most : gib);
+	return (uint32_t)(is_alone(c, job) || gib > most ? most : gib);
 }
 
 static struct outer_ask ask_of(const struct cluster *c, uint32_t job)
@@ -119,7 +126,7 @@ static void queue(struct cluster *c, uint32_t job)
 	outer_queue(c->outer, job, &ask);
 }
 
-/* What becomes of them ------------------------------------------------------------------------------------------------------ */
+/* What becomes of them ---------------------------------------------------------------------------------------------- */
 
 static void send_again(struct cluster *c, uint32_t job)
 {
@@ -143,7 +150,7 @@ static void finish(struct cluster *c, uint32_t job, bool failed)
 /* The attempt is over. */
 static void leave(struct cluster *c, uint32_t job, enum world_event met)
 {
-	struct job *j = &c->jobs[job];
+	struct cluster_work *j = &c->jobs[job];
 	struct cluster_job *out = &c->out->jobs[job];
 	const struct outer_place place = outer_place(c->outer, job);
 	bool oom = met == WORLD_OUT_OF_MEMORY, last = j->whole || c->o->way == CLUSTER_WHOLE;
@@ -166,7 +173,7 @@ static void leave(struct cluster *c, uint32_t job, enum world_event met)
 
 static void run(struct cluster *c, uint32_t job, const uint32_t *gpus, enum share_mode mode, uint64_t fence_mib)
 {
-	struct job *j = &c->jobs[job];
+	struct cluster_work *j = &c->jobs[job];
 	enum world_event met;
 	j->state = JOB_RUNS;
 	j->start_ms = c->now_ms;
@@ -195,8 +202,8 @@ static void start(struct cluster *c, uint32_t job)
 static void ask_nodes(struct cluster *c, uint32_t job)
 {
 	const struct outer_place place = outer_place(c->outer, job);
-	struct job *j = &c->jobs[job];
-	bool alone = j->whole || place.n_nodes > 1;
+	struct cluster_work *j = &c->jobs[job];
+	bool alone = is_alone(c, job);
 	const struct cluster_part part = { .serial = j->serial, .workload = c->o->sim->trace->list[job].workload, .alone = alone,
 					   .gpus = place.n_nodes > 1 ? c->per_node : workload_of(c, job)->gpus,
 					   .claim_mib = alone ? 0 : claim_mib(c, job) };
@@ -222,7 +229,7 @@ static void begin_job(struct cluster *c, uint32_t job)
 static void note_placed(struct cluster *c, uint32_t serial)
 {
 	uint32_t job = c->job_of[serial - 1], gpus[SIM_MAX_GPUS + SPEC_MAX_GPUS], n = 0;
-	struct job *j = &c->jobs[job];
+	struct cluster_work *j = &c->jobs[job];
 	if (j->serial != serial || j->state != JOB_ASKS)
 		return;
 	const struct outer_place place = outer_place(c->outer, job);
@@ -249,7 +256,7 @@ static void send_back(struct cluster *c, uint32_t job)
 	send_again(c, job);
 }
 
-/* Time ---------------------------------------------------------------------------------------------------------------------- */
+/* Time -------------------------------------------------------------------------------------------------------------- */
 
 static int64_t arrival_ms(const struct cluster *c, size_t job)
 {
@@ -339,7 +346,7 @@ static int run_all(struct cluster *c, struct error *err)
 	return 0;
 }
 
-/* Begin and end ------------------------------------------------------------------------------------------------------------- */
+/* Begin and end ----------------------------------------------------------------------------------------------------- */
 
 static int check_options(struct cluster *c, struct error *err)
 {

@@ -11,8 +11,9 @@
  *			`node_wait_ms`, the job is sent back
  * Tasks of more GPUs than a node has ask for whole nodes in every way.
  *
- * A job that is sent back or ran out of GPU memory waits for `requeue_ms` until it may start again, at its place in the queue; after
- * an out-of-memory it asks for whole GPUs (all shards; `radmem` of whole GPUs, and to be alone), and if that is not enough it failed.
+ * A job that is sent back or ran out of GPU memory waits for `requeue_ms` until it may start again, at its place in the queue;
+ * after an out-of-memory it asks for whole GPUs (all shards; `radmem` of whole GPUs, and to be alone), and if that is too little
+ * it failed.
  *
  * What nodes learn they keep to themselves. Not modelled: the network between nodes, CPUs' speed, host memory, users and their
  * priorities, time limits that end jobs (how many ran on past theirs is counted), nodes that fail, and what Slurm itself takes.
@@ -46,6 +47,7 @@ struct cluster_options {
 	size_t n_nodes;
 	enum cluster_way way;
 	bool spread;			/* nodes with most left first (CR_LLN), instead of the first that fits */
+	bool wide_alone;		/* in the way `node`: jobs of several GPUs ask to have them to themselves, as with shards */
 	bool least_gpu;			/* shards on the GPU with most left (LL_SHARED_GRES), instead of the first that fits */
 	enum share_mode shard_share;	/* how tasks with shards share a GPU: SHARE_STREAMS, or SHARE_MPS */
 	uint32_t node_cpus, gpu_cpus;	/* of a node, and what a task asks for with each GPU; 0: CPUs are not counted */
@@ -55,7 +57,7 @@ struct cluster_options {
 	int64_t limit_ms;		/* the time limit of jobs whose trace says none */
 };
 
-/* Those that slurm.conf(5) and we have where nothing else is said: 120 s, 30 s, 30 s, 500, a day; not spread, streams, no CPUs. */
+/* What holds where nothing else is said: 120 s, 30 s, 30 s, 500, a day; packed, streams, no CPUs. */
 struct cluster_options cluster_options_default(void);
 
 /* Times are ms from the first submission. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Nodes of a simulated cluster, each with a core of its own, as each has a radd. Only those on which something happened are shown
- * anything and have a turn: a moment costs what changed in it, however many nodes there are.
+ * Nodes of a simulated cluster, each with a core of its own, as each has a radd. Only those on which something happened are
+ * shown anything and have a turn: a moment costs what changed in it, however many nodes there are.
  */
 #include "sim/cluster_private.h"
 
@@ -22,7 +22,7 @@ static void mark(struct cluster_nodes *ns, uint32_t node)
 	ns->dirty[ns->n_dirty++] = node;
 }
 
-/* What cores say and ask ----------------------------------------------------------------------------------------------------- */
+/* What cores say and ask -------------------------------------------------------------------------------------------- */
 
 static void on_event(void *ctx, const struct event *ev, const struct task *t)
 {
@@ -57,9 +57,9 @@ static void answer(struct cluster_nodes *ns, struct cluster_node *n, const struc
 	n->question = 0;
 }
 
-/* Begin and end ------------------------------------------------------------------------------------------------------------- */
+/* Begin and end ----------------------------------------------------------------------------------------------------- */
 
-/* One that ran out of memory, or was refused, is the outer scheduler's again. What is no claim of a measurement is not enforced. */
+/* One that ran out of memory is the outer scheduler's again. A claim that rests on no measurement is not enforced. */
 static struct core_config config_of(struct cluster_nodes *ns)
 {
 	const struct sim_options *o = ns->o->sim;
@@ -107,7 +107,7 @@ void cluster_nodes_destroy(struct cluster_nodes *ns)
 	snapshot_clear(&ns->snap);
 }
 
-/* Tasks --------------------------------------------------------------------------------------------------------------------- */
+/* Tasks ------------------------------------------------------------------------------------------------------------- */
 
 static struct spec *spec_for(const struct cluster_nodes *ns, const struct cluster_part *p)
 {
@@ -181,7 +181,7 @@ void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t seri
 	mark(ns, node);
 }
 
-/* Turns --------------------------------------------------------------------------------------------------------------------- */
+/* Turns ------------------------------------------------------------------------------------------------------------- */
 
 int64_t cluster_nodes_next(const struct cluster_nodes *ns)
 {

@@ -56,8 +56,8 @@ void cluster_nodes_withdraw(struct cluster_nodes *ns, uint32_t node, uint32_t se
 const struct attempt *cluster_nodes_placed(const struct cluster_nodes *ns, uint32_t node, uint32_t serial, uint32_t *gpus);
 void cluster_nodes_started(struct cluster_nodes *ns, uint32_t node, uint32_t serial);
 void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t serial, int64_t ran_ms, bool out_of_memory);
-/* Shows every core what changed on its GPUs, and gives those a turn that may have something to say; what they placed is added to
- * ns->placed. */
+/* Shows every core what changed on its GPUs, and gives those a turn that may have something to say; what they placed is
+ * added to ns->placed. */
 void cluster_nodes_turn(struct cluster_nodes *ns);
 
 #endif

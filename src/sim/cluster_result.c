@@ -22,7 +22,8 @@ static struct cluster_spread spread_of(int64_t *ms, size_t n)
 	for (size_t i = 0; i < n; i++)
 		sum += (double)ms[i];
 	qsort(ms, n, sizeof *ms, by_size);
-	return (struct cluster_spread){ sum / (double)n / 1000, (double)ms[(n - 1) / 2] / 1000, (double)ms[(n * 95 + 99) / 100 - 1] / 1000 };
+	return (struct cluster_spread){ sum / (double)n / 1000, (double)ms[(n - 1) / 2] / 1000,
+					(double)ms[(n * 95 + 99) / 100 - 1] / 1000 };
 }
 
 struct cluster_spread cluster_jcts(const struct cluster_result *r)

@@ -23,9 +23,9 @@ static inline uint64_t dice_below(struct dice *d, uint64_t below)
 	return (dice_next(d) >> 32) * below >> 32;
 }
 
-/* Time until the next of events that come independently, every `mean_ms` on average; at most 10^9. Von Neumann's way to draw it:
- * only comparing uniform numbers, no logarithm, whose last digit differs from machine to machine. The length of the first falling
- * run decides whether its first number is the fractional part; each rejection adds one to the whole part. */
+/* Time until the next of events that come independently, every `mean_ms` on average; at most 10^9. Von Neumann's way to draw
+ * it: only comparing uniform numbers, no logarithm, whose last digit differs from machine to machine. The length of the first
+ * falling run decides whether its first number is the fractional part; each rejection adds one to the whole part. */
 static inline int64_t dice_exponential_ms(struct dice *d, int64_t mean_ms)
 {
 	for (uint64_t whole = 0;; whole++) {

@@ -19,14 +19,14 @@ struct keys { uint32_t k[N_KEYS]; };
 /* A job on a node, and until when at the latest. */
 struct tenancy { int64_t end_ms; uint32_t job; };
 
-struct node {
+struct outer_node {
 	uint32_t *shards;		/* free, of each GPU */
 	uint32_t mem, cpus;		/* free */
 	struct tenancy *jobs;		/* the one that ends first comes first */
 	size_t n, cap;
 };
 
-struct job {
+struct outer_job {
 	struct outer_ask ask;
 	int64_t end_ms;
 	uint64_t gpus;			/* of its node */
@@ -37,11 +37,11 @@ struct job {
 struct outer {
 	struct outer_config c;
 	uint32_t *whole;		/* shards of each GPU of a node */
-	struct node *nodes;
+	struct outer_node *nodes;
 	uint32_t *free_shards;		/* of all GPUs of all nodes; nodes point into it */
 	struct keys *tree;		/* n_leaves leaves from n_leaves on, the root at 1 */
 	size_t n_leaves;
-	struct job *jobs;
+	struct outer_job *jobs;
 	uint64_t *waiting, *some;	/* a bit a job; a bit for each word of these */
 	uint32_t *started;
 	size_t n_started, cap_started;
@@ -96,7 +96,8 @@ static struct keys keys_wanted(const struct outer_ask *ask)
 {
 	if (ask->nodes)
 		return (struct keys){ .k = { [KEY_EMPTY] = 1 } };
-	return (struct keys){ .k = { [KEY_SHARDS] = ask->shards, [KEY_GPUS] = ask->gpus, [KEY_MEM] = ask->mem, [KEY_CPUS] = ask->cpus } };
+	return (struct keys){ .k = { [KEY_SHARDS] = ask->shards, [KEY_GPUS] = ask->gpus, [KEY_MEM] = ask->mem,
+				     [KEY_CPUS] = ask->cpus } };
 }
 
 static struct keys keys_of(const struct outer *o, const uint32_t *shards, uint32_t mem, uint32_t cpus, bool empty)
@@ -111,7 +112,7 @@ static struct keys keys_of(const struct outer *o, const uint32_t *shards, uint32
 
 static void note_node(struct outer *o, size_t node)
 {
-	const struct node *n = &o->nodes[node];
+	const struct outer_node *n = &o->nodes[node];
 	size_t at = o->n_leaves + node;
 	o->tree[at] = keys_of(o, n->shards, n->mem, n->cpus, !n->n);
 	while (at /= 2)
@@ -121,10 +122,10 @@ static void note_node(struct outer *o, size_t node)
 		}
 }
 
-struct search { struct keys want; size_t from; bool kept_too; };
+struct outer_search { struct keys want; size_t from; bool kept_too; };
 
 /* The first node from `from` on that has it, in the part of the tree below `at`, whose leaves are first to first + n - 1. */
-static size_t find_first(const struct outer *o, const struct search *s, size_t at, size_t first, size_t n)
+static size_t find_first(const struct outer *o, const struct outer_search *s, size_t at, size_t first, size_t n)
 {
 	if (first + n <= s->from || !has(&o->tree[at], &s->want))
 		return NONE;
@@ -135,7 +136,7 @@ static size_t find_first(const struct outer *o, const struct search *s, size_t a
 }
 
 /* The node with most left of `key`. */
-static void find_emptiest(const struct outer *o, const struct search *s, enum key key, size_t at, size_t *best)
+static void find_emptiest(const struct outer *o, const struct outer_search *s, enum key key, size_t at, size_t *best)
 {
 	if (!has(&o->tree[at], &s->want) ||
 	    (*best != NONE && o->tree[at].k[key] <= o->tree[o->n_leaves + *best].k[key]))
@@ -152,7 +153,7 @@ static void find_emptiest(const struct outer *o, const struct search *s, enum ke
 
 static size_t find_node(const struct outer *o, const struct outer_ask *ask, bool kept_too)
 {
-	const struct search s = { keys_wanted(ask), 0, kept_too };
+	const struct outer_search s = { keys_wanted(ask), 0, kept_too };
 	size_t best = NONE;
 	if (!o->c.spread)
 		return find_first(o, &s, 1, 0, o->n_leaves);
@@ -163,7 +164,7 @@ static size_t find_node(const struct outer *o, const struct outer_ask *ask, bool
 /* Empty nodes into o->some_nodes; whether there are so many. */
 static bool find_empty(struct outer *o, uint32_t n, bool kept_too)
 {
-	struct search s = { { .k = { [KEY_EMPTY] = 1 } }, 0, kept_too };
+	struct outer_search s = { { .k = { [KEY_EMPTY] = 1 } }, 0, kept_too };
 	for (uint32_t i = 0; i < n; i++) {
 		size_t node = find_first(o, &s, 1, 0, o->n_leaves);
 		if (node == NONE)
@@ -207,14 +208,14 @@ static uint64_t take_gpus(const struct outer *o, uint32_t *shards, const struct 
 	return taken;
 }
 
-static void give_gpus(const struct outer *o, uint32_t *shards, const struct job *j)
+static void give_gpus(const struct outer *o, uint32_t *shards, const struct outer_job *j)
 {
 	for (unsigned i = 0; i < o->c.gpus; i++)
 		if (j->gpus >> i & 1)
 			shards[i] = j->ask.shards ? shards[i] + j->ask.shards : o->whole[i];
 }
 
-static void come(struct node *n, uint32_t job, int64_t end_ms)
+static void come(struct outer_node *n, uint32_t job, int64_t end_ms)
 {
 	alloc_grow(n->jobs, n->n, n->cap);
 	size_t at = n->n++;
@@ -223,7 +224,7 @@ static void come(struct node *n, uint32_t job, int64_t end_ms)
 	n->jobs[at] = (struct tenancy){ end_ms, job };
 }
 
-static void go(struct node *n, uint32_t job)
+static void go(struct outer_node *n, uint32_t job)
 {
 	size_t at = 0;
 	while (n->jobs[at].job != job)
@@ -233,8 +234,8 @@ static void go(struct node *n, uint32_t job)
 
 static void start_on_node(struct outer *o, uint32_t job, size_t node)
 {
-	struct job *j = &o->jobs[job];
-	struct node *n = &o->nodes[node];
+	struct outer_job *j = &o->jobs[job];
+	struct outer_node *n = &o->nodes[node];
 	j->node = (uint32_t)node;
 	j->gpus = take_gpus(o, n->shards, &j->ask);
 	n->mem -= j->ask.mem;
@@ -246,11 +247,11 @@ static void start_on_node(struct outer *o, uint32_t job, size_t node)
 /* On the first of o->some_nodes. */
 static void start_on_nodes(struct outer *o, uint32_t job)
 {
-	struct job *j = &o->jobs[job];
+	struct outer_job *j = &o->jobs[job];
 	j->nodes = alloc_resize(NULL, j->ask.nodes, sizeof *j->nodes);
 	memcpy(j->nodes, o->some_nodes, j->ask.nodes * sizeof *j->nodes);
 	for (uint32_t i = 0; i < j->ask.nodes; i++) {
-		struct node *n = &o->nodes[j->nodes[i]];
+		struct outer_node *n = &o->nodes[j->nodes[i]];
 		memset(n->shards, 0, o->c.gpus * sizeof *n->shards);
 		n->mem = n->cpus = 0;
 		come(n, job, j->end_ms);
@@ -261,7 +262,7 @@ static void start_on_nodes(struct outer *o, uint32_t job)
 /* False: it does not fit now. */
 static bool try_start(struct outer *o, size_t job, int64_t now_ms, bool kept_too)
 {
-	struct job *j = &o->jobs[job];
+	struct outer_job *j = &o->jobs[job];
 	size_t node = j->ask.nodes ? 0 : find_node(o, &j->ask, kept_too);
 	if (j->ask.nodes ? !find_empty(o, j->ask.nodes, kept_too) : node == NONE)
 		return false;
@@ -278,8 +279,8 @@ static bool try_start(struct outer *o, size_t job, int64_t now_ms, bool kept_too
 
 static void leave_node(struct outer *o, uint32_t job, uint32_t node)
 {
-	const struct job *j = &o->jobs[job];
-	struct node *n = &o->nodes[node];
+	const struct outer_job *j = &o->jobs[job];
+	struct outer_node *n = &o->nodes[node];
 	go(n, job);
 	if (j->ask.nodes) {
 		memcpy(n->shards, o->whole, o->c.gpus * sizeof *n->shards);
@@ -295,7 +296,7 @@ static void leave_node(struct outer *o, uint32_t job, uint32_t node)
 
 void outer_release(struct outer *o, uint32_t job)
 {
-	struct job *j = &o->jobs[job];
+	struct outer_job *j = &o->jobs[job];
 	for (uint32_t i = 0; i < j->ask.nodes; i++)
 		leave_node(o, job, j->nodes[i]);
 	if (!j->ask.nodes)
@@ -307,7 +308,7 @@ void outer_release(struct outer *o, uint32_t job)
 
 struct outer_place outer_place(const struct outer *o, uint32_t job)
 {
-	const struct job *j = &o->jobs[job];
+	const struct outer_job *j = &o->jobs[job];
 	return j->ask.nodes ? (struct outer_place){ j->nodes, j->ask.nodes, 0, j->end_ms }
 			    : (struct outer_place){ &j->node, 1, j->gpus, j->end_ms };
 }
@@ -320,12 +321,13 @@ static int64_t later(int64_t a, int64_t b)
 }
 
 /* When that node has what is asked for, if nobody is there for longer than planned; INT64_MAX: not before `best_ms`. */
-static int64_t node_has_ms(const struct outer *o, const struct node *n, const struct keys *want, int64_t now_ms, int64_t best_ms)
+static int64_t node_has_ms(const struct outer *o, const struct outer_node *n, const struct keys *want, int64_t now_ms,
+			   int64_t best_ms)
 {
 	uint32_t shards[OUTER_GPUS], mem = n->mem, cpus = n->cpus;
 	memcpy(shards, n->shards, o->c.gpus * sizeof *shards);
 	for (size_t i = 0; i < n->n && later(n->jobs[i].end_ms, now_ms) < best_ms; i++) {
-		const struct job *j = &o->jobs[n->jobs[i].job];
+		const struct outer_job *j = &o->jobs[n->jobs[i].job];
 		if (j->ask.nodes) {
 			memcpy(shards, o->whole, o->c.gpus * sizeof *shards);
 			mem = o->c.mem;
@@ -355,7 +357,7 @@ static void keep_nodes(struct outer *o, uint32_t n, int64_t now_ms)
 {
 	struct freed *list = alloc_resize(NULL, o->c.n_nodes, sizeof *list);
 	for (size_t i = 0; i < o->c.n_nodes; i++) {
-		const struct node *node = &o->nodes[i];
+		const struct outer_node *node = &o->nodes[i];
 		list[i] = (struct freed){ node->n ? later(node->jobs[node->n - 1].end_ms, now_ms) : now_ms, (uint32_t)i };
 	}
 	qsort(list, o->c.n_nodes, sizeof *list, by_time);
@@ -449,7 +451,7 @@ struct outer *outer_create(const struct outer_config *c)
 	o->nodes = alloc_zero(c->n_nodes * sizeof *o->nodes);
 	o->free_shards = alloc_resize(NULL, c->n_nodes * c->gpus, sizeof *o->free_shards);
 	for (size_t i = 0; i < c->n_nodes; i++) {
-		o->nodes[i] = (struct node){ .shards = o->free_shards + i * c->gpus, .mem = c->mem, .cpus = c->cpus };
+		o->nodes[i] = (struct outer_node){ .shards = o->free_shards + i * c->gpus, .mem = c->mem, .cpus = c->cpus };
 		memcpy(o->nodes[i].shards, o->whole, c->gpus * sizeof *o->whole);
 		note_node(o, i);
 	}

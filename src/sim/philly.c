@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * Traces like Philly's.
  *
- * Of the log, by our own count over the 82,247 jobs of the list that the artifact of "Pollux: Co-adaptive Cluster Scheduling for
- * Goodput-Optimized Deep Learning" (Qiao et al., OSDI 2021) made of it (4 September to 22 December 2017; jobs that ran):
- *	GPUs		93.2 % of the jobs have one, 4.5 % two or four, 2.0 % eight, 0.35 % more. Over the whole log, short failures and
- *			all, it is more: 1.75 GPUs on average (Hu et al., "Characterization and Prediction of Deep Learning Workloads in
- *			Large-Scale GPU Datacenters", SC 2021, table 2) against 1.30 here
- *	durations	quantiles below, for each of the four classes of GPUs that the Philly paper's figures have. They are what the
- *			task takes alone here; then, it was on whichever GPUs of 2017
- *	arrivals	in bursts, here those with at most a minute between two: sizes by the quantiles below, 9 s between two of one,
- *			and bursts over the day as many as in each hour (the log's clock)
+ * Of the log, by our own count over the 82,247 jobs of the list that the artifact of "Pollux: Co-adaptive Cluster Scheduling
+ * for Goodput-Optimized Deep Learning" (Qiao et al., OSDI 2021) made of it (4 September to 22 December 2017; jobs that ran):
+ *	GPUs		93.2 % of the jobs have one, 4.5 % two or four, 2.0 % eight, 0.35 % more: 1.30 on average. Over the whole
+ *			log it is 1.75 (Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
+ *			Datacenters", SC 2021, table 2)
+ *	durations	quantiles below, for each of the four classes of GPUs that the Philly paper's figures have. They are what
+ *			the task takes alone here; there, it was on whichever GPUs Philly had in 2017
+ *	arrivals	in bursts, here those with at most a minute between two: sizes by the quantiles below, 9 s between two of
+ *			one, and as many bursts in each hour of the day as there (the log's clock)
  * Assumed by us, since the log does not say:
  *	- jobs of a burst are independent of each other but for their time (there, most are sweeps of one program);
- *	- what they are: of the workloads given, light, medium and heavy ones of one GPU as 65, 27 and 8 (the dissertation's trace of 90
- *	  tasks); medium and heavy ones as 27 and 8 where a job has several GPUs, each with the memory and load of the workload's;
+ *	- what they are: of the workloads given, light, medium and heavy ones of one GPU as 65, 27 and 8 (the dissertation's trace
+ *	  of 90 tasks); medium and heavy ones as 27 and 8 where a job has several GPUs, each with the workload's memory and load;
  *	- declared memory: 10 in 100 say 32 GiB whatever they take, 3 too little (60 to 100 % of it), the others 1.2 to 4 times what
  *	  they take; all rounded up to a size that people write, and at most 32 GiB where that is enough;
  *	- time limits: 1.5 to 5 times what they take, rounded up likewise. Nobody says less than half an hour.
@@ -34,19 +34,20 @@
 #define PART(percent) ((uint64_t)((percent) * 100) * (UINT64_C(1) << 32) / 10000)
 
 static const uint64_t positions[POINTS] = {
-	PART(0), PART(5), PART(10), PART(20), PART(30), PART(40), PART(50), PART(60), PART(70), PART(75), PART(80), PART(85), PART(90),
-	PART(92.5), PART(95), PART(96.5), PART(98), PART(98.5), PART(99), PART(99.5), PART(100),
+	PART(0), PART(5), PART(10), PART(20), PART(30), PART(40), PART(50), PART(60), PART(70), PART(75), PART(80), PART(85),
+	PART(90), PART(92.5), PART(95), PART(96.5), PART(98), PART(98.5), PART(99), PART(99.5), PART(100),
 };
 
 /* Seconds, at these positions: of jobs of 1, 2 to 4, 5 to 8, and more GPUs. */
 static const int64_t durations_s[4][POINTS] = {
-	{ 1, 52, 62, 76, 215, 600, 1117, 1728, 2464, 2716, 3754, 5342, 8512, 11166, 19137, 32185, 68259, 93455, 135404, 266986, 3256045 },
-	{ 2, 11, 15, 19, 25, 85, 367, 5581, 25432, 45476, 79264, 99995, 166199, 185923, 233725, 293901, 467815, 528732, 748678, 1127338,
-	  2750674 },
-	{ 1, 125, 216, 783, 3940, 12390, 23683, 64753, 140815, 173288, 203140, 242280, 352409, 408420, 525631, 620645, 807057, 928157,
-	  1066894, 2010727, 4628226 },
-	{ 1, 35, 69, 345, 880, 3165, 21137, 53862, 73728, 104218, 159985, 181596, 252560, 335284, 446126, 505681, 622377, 657879, 1152387,
-	  1369876, 1710643 },
+	{ 1, 52, 62, 76, 215, 600, 1117, 1728, 2464, 2716, 3754, 5342, 8512, 11166, 19137, 32185, 68259, 93455, 135404, 266986,
+	  3256045 },
+	{ 2, 11, 15, 19, 25, 85, 367, 5581, 25432, 45476, 79264, 99995, 166199, 185923, 233725, 293901, 467815, 528732, 748678,
+	  1127338, 2750674 },
+	{ 1, 125, 216, 783, 3940, 12390, 23683, 64753, 140815, 173288, 203140, 242280, 352409, 408420, 525631, 620645, 807057,
+	  928157, 1066894, 2010727, 4628226 },
+	{ 1, 35, 69, 345, 880, 3165, 21137, 53862, 73728, 104218, 159985, 181596, 252560, 335284, 446126, 505681, 622377, 657879,
+	  1152387, 1369876, 1710643 },
 };
 
 /* GPUs, and how many of 100,000 jobs have so many. Twelve and 24, which are rare, count as sixteen. */
@@ -57,18 +58,19 @@ static const struct { unsigned gpus, jobs, class; } widths[] = {
 /* Jobs of a burst at these positions. */
 #define BURST_POINTS 15
 static const uint64_t burst_positions[BURST_POINTS] = {
-	PART(0), PART(75), PART(80), PART(85), PART(90), PART(92.5), PART(95), PART(96.5), PART(97.5), PART(98), PART(98.5), PART(99),
-	PART(99.5), PART(99.9), PART(100),
+	PART(0), PART(75), PART(80), PART(85), PART(90), PART(92.5), PART(95), PART(96.5), PART(97.5), PART(98), PART(98.5),
+	PART(99), PART(99.5), PART(99.9), PART(100),
 };
 static const int64_t burst_sizes[BURST_POINTS] = { 1, 1, 2, 2, 3, 4, 6, 9, 14, 23, 45, 84, 169, 452, 1099 };
 #define BURST_GAP_MS 18000	/* at most, between two of one: 9 s on average */
 
 /* Jobs in each hour of the day, of 100 on average. */
-static const unsigned hours[24] = { 127, 98, 112, 110, 70, 115, 167, 209, 111, 101, 102, 87, 75, 70, 64, 65, 88, 67, 80, 73, 102, 92,
-				    113, 101 };
+static const unsigned hours[24] = { 127, 98, 112, 110, 70, 115, 167, 209, 111, 101, 102, 87, 75, 70, 64, 65, 88, 67, 80, 73,
+				    102, 92, 113, 101 };
 
 static const uint64_t sizes_gib[] = { 2, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256 };
-static const int64_t limits_s[] = { 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000, 10000000 };
+static const int64_t limits_s[] = { 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000,
+				    10000000 };
 
 /* Straight between the points. `u`: position in 2^-32. */
 static int64_t quantile(const uint64_t *at, const int64_t *value, size_t n, uint64_t u)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Traces for clusters, like those of a real one: Microsoft's Philly (Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU
- * Clusters for DNN Training Workloads", USENIX ATC 2019). Made by dice from statistics of its published log, which stand in the .c
- * with what else is assumed; the log itself is not part of this project. Equal seeds give equal traces, on every machine: all
- * arithmetic is in whole numbers.
+ * Clusters for DNN Training Workloads", USENIX ATC 2019). Made by dice from statistics of its published log, which stand in
+ * the .c with what else is assumed; the log itself is not part of this project. Equal seeds give equal traces, on every
+ * machine: all arithmetic is in whole numbers.
  */
 #ifndef RAD_SIM_PHILLY_H
 #define RAD_SIM_PHILLY_H

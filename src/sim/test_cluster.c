@@ -130,7 +130,8 @@ static void who_runs_out_of_memory_gets_a_whole_gpu(void **state)
 	end_scene(s);
 }
 
-/* Two GPUs with 15 GiB left each are no GPU with 20: the total says that there is room. At 0, 150, 300 .. s it is asked, for 30 s. */
+/* Two GPUs with 15 GiB left each are no GPU with 20: the total says that there is room. At 0, 150, 300 .. s the node is asked,
+ * for 30 s. */
 static void a_node_sends_back_what_finds_no_room(void **state)
 {
 	(void)state;

@@ -321,8 +321,7 @@ static struct outer_ask any_ask(struct dice *d)
 	return ask;
 }
 
-/* Jobs end at their limits at the latest. Then the first that waits is one that fits nowhere, it starts no later than when it was
- * first promised a start, and nobody gets what somebody has. */
+/* Nobody gets what somebody has, and the first that waits is one that fits nowhere. */
 static void random_jobs_start_as_they_must(uint64_t seed)
 {
 	struct dice d = { seed };
@@ -358,7 +357,6 @@ static void random_jobs_start_as_they_must(uint64_t seed)
 				assert_true(fits_plainly(&p, &asks[started[i]], at.nodes[k]));
 			count(&p, &asks[started[i]], &at, 1);
 			is[started[i]] = RUNS;
-			/* A third of the limit is never less than a moment. */
 			ends_ms[started[i]] = now_ms + asks[started[i]].limit_ms / (int64_t)(1 + dice_below(&d, 3));
 		}
 		uint32_t head = 0, fitting = 0;

@@ -82,8 +82,8 @@ struct sim_trace {
 
 /* Adds variants of workloads to `w` where tasks have GPUs or declarations of their own. */
 int sim_trace_read(struct sim_trace *t, const char *path, struct sim_workloads *w, struct error *err);
-/* The variant of that workload (a place in the list) with so many GPUs and so much declared, made where there is none yet; 0: as
- * the workload has it. Moves the list. */
+/* The variant of that workload (a place in the list) with so many GPUs and so much declared, made where there is none yet;
+ * 0: as the workload has it. Moves the list. */
 uint32_t sim_workload_variant(struct sim_workloads *w, uint32_t of, unsigned gpus, uint64_t declared_mib);
 /* As the CSV that sim_trace_read reads. */
 void sim_trace_write(const struct sim_trace *t, const struct sim_workloads *w, struct buf *out);
