@@ -25,19 +25,20 @@ MEAN_GPU_S = 25270	# alone, of a job of these traces: mean over seeds 1 to 3
 LOADS = (0.8, 1.2)
 SCALE = 2048		# nodes of the runs that show what simulating costs
 CPUS = ["--cpus-per-node", "256", "--cpus-per-gpu", "8"]
-BEST = ["--nodes", "spread", "--shard-gpu", "least", "--shard-share", "mps"]
+MPS = ["--shard-share", "mps", "--shard-gpu", "least"]
 
-# Name, what it is, options.
+# Name and options.
 WAYS = [
     ("whole GPUs", ["--cluster", "whole"]),
     ("shards, declared", ["--cluster", "shard-declared"]),
     ("shards, estimated", ["--cluster", "shard-estimated"]),
-    ("shards, declared, MPS, spread", ["--cluster", "shard-declared", *BEST]),
-    ("shards, estimated, MPS, spread", ["--cluster", "shard-estimated", *BEST]),
+    ("shards, declared, MPS", ["--cluster", "shard-declared", *MPS]),
+    ("shards, estimated, MPS", ["--cluster", "shard-estimated", *MPS]),
+    ("shards, declared, MPS, CR_LLN", ["--cluster", "shard-declared", *MPS, "--nodes", "spread"]),
     ("node places, CR_LLN", ["--cluster", "node", "--nodes", "spread"]),
 ]
 # Ones that take minutes each: of the first seed only.
-SLOW = [("node places, first node that fits", ["--cluster", "node"])]
+SLOW = [("node places, first node", ["--cluster", "node"])]
 
 
 def make_trace(rad, folder, load, nodes, jobs, seed):

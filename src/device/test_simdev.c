@@ -161,6 +161,35 @@ static void test_specs(void **state)
 	}
 }
 
+static void test_nodes(void **state)
+{
+	(void)state;
+	static const struct { const char *spec; size_t nodes, n; uint32_t last; } good[] = {
+		{ "4xa100-40g", 1, 4, 3 }, { "1x4xa100-40g", 1, 4, 3 }, { "2048x8xa100-40g", 2048, 16384, 16383 },
+		{ "3x2xa100-40g,1xh200-141g", 3, 9, 8 }, { "16384x8xv100-16g", 16384, 131072, 131071 },
+	};
+	static const struct { const char *spec, *text; } bad[] = {
+		{ "0x8xa100-40g", "'0x8xa100-40g': number of nodes: '0'" }, { "8x0xa100-40g", "number of devices: '0'" },
+		{ "16385x8xa100-40g", "more than 131072" }, { "2x8x", "called ''" }, { "2x2x2xa100-40g", "called '2xa100-40g'" },
+		{ "99999999999999999999x8xa100-40g", "number of nodes" }, { "x8xa100-40g", "'x8xa100-40g'" }, { "2x/nowhere/d.yaml", "/d.yaml" },
+	};
+	for (size_t i = 0; i < COUNT_OF(good); i++) {
+		scoped_free struct device_model *models = NULL;
+		size_t n, nodes;
+		assert_int_equal(simdev_parse_nodes(good[i].spec, &models, &n, &nodes, NULL), 0);
+		assert_true(n == good[i].n && nodes == good[i].nodes && models[n - 1].gpu == good[i].last);
+		assert_string_equal(models[0].name, models[n / nodes * (nodes - 1)].name);
+	}
+	for (size_t i = 0; i < COUNT_OF(bad); i++) {
+		struct device_model *models;
+		size_t n, nodes;
+		struct error err = ERROR_INIT;
+		assert_int_equal(simdev_parse_nodes(bad[i].spec, &models, &n, &nodes, &err), -1);
+		if (!strstr(err.text, bad[i].text))
+			fail_msg("'%s': '%s' does not say '%s'", bad[i].spec, err.text, bad[i].text);
+	}
+}
+
 static void test_mig_instances(void **state)
 {
 	(void)state;
@@ -230,7 +259,7 @@ static void test_yaml_files(void **state)
 		{ "devices:\n - model: mine\n   memory: 17T\n", ":3: memory: '17T' is more than 16T" },
 		{ "devices:\n - model: a100-40g\n   idle_w: 900\n", ":2: idle_w 900 is above peak_w 400" },
 		{ "devices:\n - model: a100-40g\n   gpu_name: \"a\\tb\"\n", ":3: gpu_name: control characters" },
-		{ "devices:\n - model: a100-40g\n   count: 1000\n - model: v100-16g\n   count: 25\n", ":4: more than 1024" },
+		{ "devices:\n - model: a100-40g\n   count: 131072\n - model: v100-16g\n   count: 25\n", ":4: more than 131072" },
 		{ "devices:\n - model: [\n", "is not YAML" },
 		{ "devices:\n - &a [*a]\n", ":2: a device is a list" },
 		{ "devices:\n - model: a100-40g\n   mig: 3g.20gb+9g.90gb\n", ":3: mig: MIG: a simulated a100-40g has no profile '9g" },
@@ -635,7 +664,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_specs), cmocka_unit_test(test_mig_instances), TEST(test_yaml_files),
+		cmocka_unit_test(test_specs), cmocka_unit_test(test_nodes), cmocka_unit_test(test_mig_instances), TEST(test_yaml_files),
 		cmocka_unit_test(test_specs), cmocka_unit_test(test_built_in_models_are_sound), TEST(test_yaml_files),
 		TEST(test_empty_devices), TEST(test_memory_is_bounded_and_comes_back),
 		TEST(test_speeds_are_those_of_the_model), TEST(test_energy_only_grows),
