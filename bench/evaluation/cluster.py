@@ -37,8 +37,18 @@ WAYS = [
     ("shards, declared, MPS, CR_LLN", ["--cluster", "shard-declared", *MPS, "--nodes", "spread"]),
     ("node places, CR_LLN", ["--cluster", "node", "--nodes", "spread"]),
 ]
-# Ones that take minutes each: of the first seed only.
-SLOW = [("node places, first node", ["--cluster", "node"])]
+# On a smaller cluster, what settings of it come to.
+SMALL = 64
+VARIANTS = [
+    ("whole GPUs", ["--cluster", "whole"]),
+    ("CR_LLN", ["--cluster", "node", "--nodes", "spread"]),
+    ("first node that fits", ["--cluster", "node"]),
+    ("CR_LLN, radd is waited for 10 min", ["--cluster", "node", "--nodes", "spread", "--node-wait", "600"]),
+    ("CR_LLN, requeue after 5 s", ["--cluster", "node", "--nodes", "spread", "--requeue-delay", "5"]),
+    ("CR_LLN, jobs of several GPUs alone", ["--cluster", "node", "--nodes", "spread", "--wide", "alone"]),
+    ("CR_LLN, loads known", ["--cluster", "node", "--nodes", "spread", "--loads", "known"]),
+    ("CR_LLN, true memory known", ["--cluster", "node", "--nodes", "spread", "--estimator", "oracle"]),
+]
 
 
 def make_trace(rad, folder, load, nodes, jobs, seed):
@@ -65,12 +75,12 @@ def simulate(rad, trace, nodes, options):
 
 def run_all(rad, seeds, jobs, nodes):
     runs = []
+    todo = [(nodes, jobs, load, seed, WAYS) for load in LOADS for seed in range(1, seeds + 1)]
+    todo += [(SMALL, jobs * SMALL // nodes, load, seed, VARIANTS) for load in LOADS for seed in range(1, seeds + 1)]
+    todo += [(SCALE, jobs, load, 1, WAYS) for load in LOADS]
     with tempfile.TemporaryDirectory() as folder:
-        todo = [(nodes, load, seed, ways) for load in LOADS for seed in range(1, seeds + 1)
-                for ways in (WAYS + (SLOW if seed == 1 else []),)]
-        todo += [(SCALE, load, 1, WAYS) for load in LOADS]
-        for n, load, seed, ways in todo:
-            trace = make_trace(rad, pathlib.Path(folder), load, n, jobs, seed)
+        for n, count, load, seed, ways in todo:
+            trace = make_trace(rad, pathlib.Path(folder), load, n, count, seed)
             for name, options in ways:
                 result = simulate(rad, trace, n, options)
                 runs.append({"way": name, "options": options, "load": load, "nodes": n, "seed": seed, "result": result})
@@ -94,13 +104,11 @@ def clock(seconds):
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
-def table(runs, load, nodes):
+def table(runs, load, nodes, ways):
     lines = ["| | wait, mean | median | 95 % | completion, mean | median | 95 % | GPU-hours in use | makespan | energy | OOMs | sent back "
              "| past limit |", "|---|" + "---|" * 12]
     base = mean(runs, "whole GPUs", load, nodes, "avg_jct_s")
-    for name, _ in WAYS + SLOW:
-        if not values(runs, name, load, nodes, "oom"):
-            continue
+    for name, _ in ways:
         of = lambda key: mean(runs, name, load, nodes, key)
         change = "" if name == "whole GPUs" else f" ({(of('avg_jct_s') / base - 1) * 100:+.0f} %)"
         lines.append(f"| {name} | " + " | ".join([clock(of(k)) for k in ("avg_wait_s", "p50_wait_s", "p95_wait_s")] + [
@@ -113,12 +121,12 @@ def table(runs, load, nodes):
 def cost_table(runs, nodes):
     lines = ["| 100,000 jobs | " + " | ".join(f"{n * GPUS:,} GPUs, load {load}" for n in (nodes, SCALE) for load in LOADS) + " |",
              "|---|" + "---|" * (2 * len(LOADS))]
-    for name, _ in WAYS + SLOW:
+    for name, _ in WAYS:
         cells = []
         for n in (nodes, SCALE):
             for load in LOADS:
                 known = values(runs, name, load, n, "cpu_s")
-                cells.append(f"{statistics.mean(known):.1f} s, {max(values(runs, name, load, n, 'peak_rss_mib'))} MiB" if known else "")
+                cells.append(f"{statistics.mean(known):.1f} s, {max(values(runs, name, load, n, 'peak_rss_mib'))} MiB")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
 
@@ -138,7 +146,7 @@ def picture(runs, nodes):
     for load in LOADS:
         for key, title in (("avg_jct_s", "mean completion time"), ("avg_wait_s", "of it waiting")):
             rows = []
-            for name, _ in WAYS + SLOW:
+            for name, _ in WAYS:
                 known = values(runs, name, load, nodes, key)
                 rows.append((name, statistics.mean(known), (max(known) - min(known)) / 2))
             panel, high = svg.bars(70, y, 700, f"Load {load}: {title}, hours", rows, lambda v: f"{v / 3600:.2f}")
@@ -159,7 +167,8 @@ def write(folder, runs, nodes):
     for load in LOADS:
         name = f"load {load}"
         if f"<!-- {name} -->" in text:
-            text = put_between(text, name, table(runs, load, nodes))
+            text = put_between(text, name, table(runs, load, nodes, WAYS))
+            text = put_between(text, f"settings, {name}", table(runs, load, SMALL, VARIANTS))
     if "<!-- cost -->" in text:
         text = put_between(text, "cost", cost_table(runs, nodes))
     if text:

@@ -171,7 +171,8 @@ static void test_nodes(void **state)
 	static const struct { const char *spec, *text; } bad[] = {
 		{ "0x8xa100-40g", "'0x8xa100-40g': number of nodes: '0'" }, { "8x0xa100-40g", "number of devices: '0'" },
 		{ "16385x8xa100-40g", "more than 131072" }, { "2x8x", "called ''" }, { "2x2x2xa100-40g", "called '2xa100-40g'" },
-		{ "99999999999999999999x8xa100-40g", "number of nodes" }, { "x8xa100-40g", "'x8xa100-40g'" }, { "2x/nowhere/d.yaml", "/d.yaml" },
+		{ "99999999999999999999x8xa100-40g", "number of nodes" }, { "x8xa100-40g", "'x8xa100-40g'" },
+		{ "2x/nowhere/d.yaml", "/d.yaml" },
 	};
 	for (size_t i = 0; i < COUNT_OF(good); i++) {
 		scoped_free struct device_model *models = NULL;
@@ -188,6 +189,14 @@ static void test_nodes(void **state)
 		if (!strstr(err.text, bad[i].text))
 			fail_msg("'%s': '%s' does not say '%s'", bad[i].spec, err.text, bad[i].text);
 	}
+}
+
+static void test_more_than_a_file_has(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	assert_null(simdev_open(path, "1025xv100-16g", &err));
+	assert_non_null(strstr(err.text, "more than 1024 simulated devices: only rad simulate takes more"));
 }
 
 static void test_mig_instances(void **state)
@@ -666,7 +675,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_specs), cmocka_unit_test(test_nodes), cmocka_unit_test(test_mig_instances), TEST(test_yaml_files),
 		cmocka_unit_test(test_specs), cmocka_unit_test(test_built_in_models_are_sound), TEST(test_yaml_files),
-		TEST(test_empty_devices), TEST(test_memory_is_bounded_and_comes_back),
+		TEST(test_more_than_a_file_has), TEST(test_empty_devices), TEST(test_memory_is_bounded_and_comes_back),
 		TEST(test_speeds_are_those_of_the_model), TEST(test_energy_only_grows),
 		TEST(test_a_fault_ends_mps_clients_only), TEST(test_full_of_processes), TEST(test_many_at_once),
 		TEST(test_killed_in_the_middle), TEST(test_bad_files_are_refused),

@@ -12,7 +12,7 @@
  * Tasks of more GPUs than a node has ask for whole nodes in every way.
  *
  * A job that is sent back or ran out of GPU memory waits for `requeue_ms` until it may start again, at its place in the queue;
- * after an out-of-memory it asks for whole GPUs (all shards; `radmem` of whole GPUs, and to be alone), and if that is too little
+ * after an out-of-memory it asks for whole GPUs (all shards; `radmem` of whole GPUs, to be alone), and if that is too little
  * it failed.
  *
  * What nodes learn they keep to themselves. Not modelled: the network between nodes, CPUs' speed, host memory, users and their
