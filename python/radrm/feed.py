@@ -171,6 +171,8 @@ def _name():
         script = os.path.realpath(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else os.getcwd()
         stem = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in os.path.splitext(os.path.basename(script))[0])
         base = "%s-%s" % (stem[:30] or "feed", hashlib.sha1(script.encode()).hexdigest()[:10])
+        if os.environ.get("RAD_ARRAY_JOB_ID"):      # an array has feeds of its own: another may have other data
+            base += "-" + os.environ["RAD_ARRAY_JOB_ID"][:12]
     return base if _calls == 1 else f"{base}-{_calls}"
 
 

@@ -11,6 +11,7 @@
 #include "cli/client.h"
 #include "cli/client_queue.h"
 #include "cli/event_text.h"
+#include "cli/feeds.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/which.h"
@@ -178,6 +179,24 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	show_load(term, json_object_get(a, "load"));
 }
 
+static void show_feed(const struct term *term, const json_t *f)
+{
+	char share[FORMAT_LEN];
+	const char *role = member_text(f, "role"), *producer = member_text(f, "producer");
+	bool produces = !strcmp(role, "producer");
+	size_t i;
+	json_t *other;
+	if (!*role) {
+		line(term, "feed", "%s", member_text(f, "name"));
+		return;
+	}
+	line(term, "feed", "%s: %s%s; gets %.1f batches/s, waits %s of the time", member_text(f, "name"),
+	     produces ? "it runs the loader" : *producer ? "its loader is run by task " : "its loader is run outside of RAD-RM",
+	     produces ? "" : producer, member_number(f, "batches_s"), format_percent(member_number(f, "wait_fraction"), share));
+	json_array_foreach(json_object_get(f, "others"), i, other)
+		show_feed(term, other);
+}
+
 static void show_task(const struct term *term, const json_t *t, const json_t *gpus)
 {
 	size_t i;
@@ -189,6 +208,8 @@ static void show_task(const struct term *term, const json_t *t, const json_t *gp
 	json_array_foreach(with, i, v)
 		line(term, i ? "" : "beside", "task %s", json_string_value(v));
 	show_progress(term, t);
+	if (json_is_object(json_object_get(t, "feed")))
+		show_feed(term, json_object_get(t, "feed"));
 	const json_t *attempts = json_object_get(t, "attempts");
 	json_array_foreach(attempts, i, v)
 		show_attempt(term, v, i + 1, gpus);
@@ -313,6 +334,7 @@ int verb_show(struct cli_call *c)
 	scoped_json *gpus = shown ? client_call(wire_request("gpus"), &err) : NULL;
 	if (!gpus)
 		return cli_fail(c, &err);
+	feeds_tell(json_object_get(shown, "tasks"));
 	if (json)
 		return cli_print_json(json_incref(shown));
 	struct term term = term_ask();

@@ -43,6 +43,7 @@
 	X(track, verb_track, "tasks and what their GPUs showed as runs of an MLflow server", "[options] --mlflow URI", OWN_CODE) \
 	X(exporter, verb_http, "what radd knows as metrics for Prometheus", "[options]", OWN_CODE) \
 	X(web, verb_http, "the live page: GPUs, queue, why, history", "[options]", OWN_CODE) \
+	X(feed, verb_feed, "who shares which data loader, and who waits for whom", "[options] [NAME...]", OWN_CODE) \
 	X(drain, verb_drain, "take GPUs out of use; what runs there goes on", "[options] GPU...", OWN_CODE) \
 	X(undrain, verb_drain, "put drained GPUs back", "[options] GPU...", OWN_CODE) \
 	X(reserve, verb_reserve, "GPUs for one user's tasks in a span of time", \

@@ -257,7 +257,7 @@ void core_reconfigure(struct core *c, const struct core_config *config)
 
 int core_feasible(const struct core *c, const struct spec *spec, struct error *err)
 {
-	if (host_feasible(&c->config, spec->host_mem_mib, spec->cpus, err))
+	if (host_feasible(&c->config, spec, spec->host_mem_mib, err))
 		return -1;
 	return pass_feasible(c->pass, spec, spec->gpu_mem_mib, err);
 }

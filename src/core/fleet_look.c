@@ -155,6 +155,27 @@ unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slot
 	return r ? r->n_slots : 0;
 }
 
+static void add_company(struct map_company *c, const struct run *r)
+{
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		unsigned k = 0;
+		while (k < c->n && c->slots[k] != r->slots[i])
+			k++;
+		if (k == c->n && c->n < MAP_FEW)
+			c->slots[c->n++] = r->slots[i];
+	}
+}
+
+struct map_company fleet_company(const struct fleet *f, uid_t uid, const char *feed)
+{
+	struct map_company c = { .n = 0 };
+	size_t at = 0;
+	for (const struct run *r; feed && (r = idmap_next(&f->runs, &at));)
+		if (r->t->spec->feed && r->t->spec->uid == uid && !strcmp(r->t->spec->feed, feed))
+			add_company(&c, r);
+	return c;
+}
+
 size_t fleet_count_runs(const struct fleet *f)
 {
 	return f->runs.n;

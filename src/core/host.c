@@ -14,10 +14,23 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* A feed of which tasks run. */
+struct host_feed {
+	struct host_feed *next;
+	uid_t uid;
+	unsigned n;		/* tasks */
+	struct host_room room;	/* for its loader */
+	char name[];
+};
+
+struct host_run { struct host_room room; struct host_feed *feed; };
 
 struct host {
 	const struct core_config *config;
-	struct idmap running;	/* task_id -> struct host_room, of those that asked for something */
+	struct idmap running;	/* task_id -> struct host_run, of those that asked for something */
+	struct host_feed *feeds;
 	struct host_room held;
 	task_id kept_for;
 	struct host_room kept;
@@ -35,47 +48,118 @@ void host_destroy(struct host *h)
 	size_t at = 0;
 	if (!h)
 		return;
-	for (struct host_room *r; (r = idmap_next(&h->running, &at));)
+	for (struct host_run *r; (r = idmap_next(&h->running, &at));)
 		free(r);
 	idmap_free(&h->running);
+	for (struct host_feed *f; (f = h->feeds);) {
+		h->feeds = f->next;
+		free(f);
+	}
 	free(h);
 }
 
-static struct host_room host_ask(const struct task *t)
+static struct host_room sum(struct host_room a, struct host_room b)
+{
+	return (struct host_room){ a.mem_mib + b.mem_mib, a.cpus + b.cpus };
+}
+
+/* The task's own, without its feed. */
+static struct host_room own_ask(const struct task *t)
 {
 	return (struct host_room){ t->host_mem_mib, t->spec->cpus };
+}
+
+/* Where the feed is, or would be. */
+static struct host_feed **feed_of(struct host_feed **at, const struct task *t)
+{
+	while (*at && ((*at)->uid != t->spec->uid || strcmp((*at)->name, t->spec->feed)))
+		at = &(*at)->next;
+	return at;
+}
+
+/* What the task's feed would take more than it has. */
+static struct host_room feed_ask(const struct host *h, const struct task *t)
+{
+	struct host_room ask = { t->spec->feed_mem_mib, t->spec->feed_cpus }, has = { 0 };
+	struct host_feed *feeds = h->feeds;
+	const struct host_feed *f = t->spec->feed ? *feed_of(&feeds, t) : NULL;
+	if (f)
+		has = f->room;
+	return (struct host_room){ ask.mem_mib > has.mem_mib ? ask.mem_mib - has.mem_mib : 0,
+				   ask.cpus > has.cpus ? ask.cpus - has.cpus : 0 };
+}
+
+static struct host_room host_ask(const struct host *h, const struct task *t)
+{
+	return sum(own_ask(t), feed_ask(h, t));
+}
+
+static struct host_feed *feed_join(struct host *h, const struct task *t)
+{
+	struct host_room more = feed_ask(h, t);
+	if (!t->spec->feed)
+		return NULL;
+	struct host_feed **at = feed_of(&h->feeds, t), *f = *at;
+	if (!f) {
+		size_t n = strlen(t->spec->feed) + 1;
+		f = *at = alloc_zero(sizeof *f + n);
+		f->uid = t->spec->uid;
+		memcpy(f->name, t->spec->feed, n);
+	}
+	f->n++;
+	f->room = sum(f->room, more);
+	h->held = sum(h->held, more);
+	return f;
+}
+
+static void give_back(struct host *h, struct host_room room)
+{
+	assert(h->held.mem_mib >= room.mem_mib && h->held.cpus >= room.cpus);
+	h->held.mem_mib -= room.mem_mib;
+	h->held.cpus -= room.cpus;
+}
+
+static void feed_leave(struct host *h, struct host_feed *f)
+{
+	if (!f || --f->n)
+		return;
+	struct host_feed **at = &h->feeds;
+	while (*at != f)
+		at = &(*at)->next;
+	*at = f->next;
+	give_back(h, f->room);
+	free(f);
 }
 
 /* For an attempt that is begun twice (placed, then found again) the first booking is taken off. Who asks for nothing is not
  * in the map at all, so machines that do not use this pay nothing. */
 void host_begin(struct host *h, const struct task *t)
 {
-	struct host_room ask = host_ask(t), *r;
+	struct host_room ask = own_ask(t);
+	struct host_run *r;
 	host_give_up(h, t->id);
-	if (!ask.mem_mib && !ask.cpus)
-		return;
 	host_end(h, t->id);
+	if (!ask.mem_mib && !ask.cpus && !t->spec->feed)
+		return;
 	idmap_put(&h->running, t->id, r = alloc_zero(sizeof *r));
-	*r = ask;
-	h->held.mem_mib += ask.mem_mib;
-	h->held.cpus += ask.cpus;
+	*r = (struct host_run){ ask, feed_join(h, t) };
+	h->held = sum(h->held, ask);
 }
 
 void host_end(struct host *h, task_id id)
 {
-	struct host_room *r = idmap_remove(&h->running, id);
+	struct host_run *r = idmap_remove(&h->running, id);
 	if (!r)
 		return;
-	assert(h->held.mem_mib >= r->mem_mib && h->held.cpus >= r->cpus);
-	h->held.mem_mib -= r->mem_mib;
-	h->held.cpus -= r->cpus;
+	give_back(h, r->room);
+	feed_leave(h, r->feed);
 	free(r);
 }
 
 void host_keep(struct host *h, const struct task *t)
 {
 	h->kept_for = t->id;
-	h->kept = host_ask(t);
+	h->kept = host_ask(h, t);
 }
 
 void host_give_up(struct host *h, task_id id)
@@ -91,8 +175,8 @@ struct host_room host_held(const struct host *h)
 
 struct host_room host_held_by(const struct host *h, task_id id)
 {
-	const struct host_room *r = idmap_get(&h->running, id);
-	return r ? *r : (struct host_room){ 0 };
+	const struct host_run *r = idmap_get(&h->running, id);
+	return r ? r->room : (struct host_room){ 0 };
 }
 
 /* Zero where more is held than there is: the capacity may have been lowered while tasks run (SIGHUP). */
@@ -117,7 +201,7 @@ static void say_memory(char why[HOST_TEXT], uint64_t ask, uint64_t free_mib, uin
 enum host_lack host_asks(const struct host *h, const struct task *t, struct host_room more, char why[HOST_TEXT])
 {
 	const struct core_config *c = h->config;
-	struct host_room ask = host_ask(t), kept = h->kept_for && h->kept_for != t->id ? h->kept : (struct host_room){ 0 };
+	struct host_room ask = host_ask(h, t), kept = h->kept_for && h->kept_for != t->id ? h->kept : (struct host_room){ 0 };
 	if (ask.mem_mib && core_host_known(c->host_mem_mib)) {
 		uint64_t free_mib = left(c->host_mem_mib, more.mem_mib, h->held.mem_mib);
 		if (ask.mem_mib + kept.mem_mib > free_mib) {
@@ -137,8 +221,10 @@ enum host_lack host_asks(const struct host *h, const struct task *t, struct host
 	return HOST_LACKS_CPUS;
 }
 
-int host_feasible(const struct core_config *c, uint64_t mem_mib, unsigned cpus, struct error *err)
+int host_feasible(const struct core_config *c, const struct spec *spec, uint64_t mem_mib, struct error *err)
 {
+	unsigned cpus = spec->cpus + spec->feed_cpus;
+	mem_mib += spec->feed_mem_mib;
 	char want[32], have[32];
 	if (core_host_known(c->host_mem_mib) && mem_mib > c->host_mem_mib)
 		return error_set(err, ERR_INVALID, "%s of host memory wanted, and tasks here get %s in all (host_mem in rad.conf): ask "

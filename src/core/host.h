@@ -4,6 +4,8 @@
  * `--cpus-per-task`), so that no more is given than there is:
  *	free = capacity - sum of what running tasks asked for
  * A task that asks for nothing takes nothing, as ever: what it really uses is not counted, and what is free here may be in use.
+ * What tasks of one user ask for the loader of one feed (`--feed-cpus`, `--feed-mem`) is one ask, the largest of them: it is
+ * held from when the first of them begins until the last has ended, whichever of them runs the loader.
  */
 #ifndef RAD_CORE_HOST_H
 #define RAD_CORE_HOST_H
@@ -30,10 +32,10 @@ void host_give_up(struct host *h, task_id id);
 #define HOST_TEXT 200
 enum host_lack { HOST_FITS, HOST_LACKS_MEMORY, HOST_LACKS_CPUS };
 enum host_lack host_asks(const struct host *h, const struct task *t, struct host_room more, char why[HOST_TEXT]);
-/* What running tasks asked for in sum, and one of them; zeroed: nothing. */
+/* What running tasks asked for in sum, and one of them, its feed's left out; zeroed: nothing. */
 struct host_room host_held(const struct host *h);
 struct host_room host_held_by(const struct host *h, task_id id);
-/* Whether this machine could ever give that; -1 with why not. */
-int host_feasible(const struct core_config *config, uint64_t mem_mib, unsigned cpus, struct error *err);
+/* Whether this machine could ever give that task what it asks for, `mem_mib` for itself; -1 with why not. */
+int host_feasible(const struct core_config *config, const struct spec *spec, uint64_t mem_mib, struct error *err);
 
 #endif

@@ -100,7 +100,7 @@ static bool is_special(const struct pass *p, const struct map_request *r)
  * waits until a GPU comes back, and holds nobody up. */
 bool pass_hopeless(struct pass *p, const struct task *t, const struct map_request *r, struct now now)
 {
-	if (host_feasible(p->config, t->host_mem_mib, t->spec->cpus, NULL))
+	if (host_feasible(p->config, t->spec, t->host_mem_mib, NULL))
 		return true;
 	const struct map_gpu *gpus = fleet_gpus(p->fleet, now);
 	struct refused *e = pass_refused_kind(p, r);
@@ -185,9 +185,11 @@ static bool pass_find(struct pass *p, const struct map_request *r, struct placem
 }
 
 /* Where another daemon was there first, that is known now, and another place is looked for. */
-bool pass_try(struct pass *p, struct task *t, const struct map_request *r, struct now now)
+bool pass_try(struct pass *p, struct task *t, const struct map_request *asked, struct now now)
 {
 	struct placement where;
+	struct map_request with = *asked, *r = &with;
+	with.company = fleet_company(p->fleet, t->spec->uid, t->spec->feed);
 	if (host_asks(p->host, t, (struct host_room){ 0 }, NULL))
 		return false;
 	for (unsigned tries = 0; tries < CLAIM_TRIES && pass_find(p, r, &where, now); tries++)

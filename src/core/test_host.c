@@ -4,6 +4,7 @@
 #include "core/test_world.h"
 
 #include "base/json.h"
+#include "base/scope.h"
 
 static struct core_config with_host(uint64_t mem_mib, unsigned cpus)
 {
@@ -150,6 +151,84 @@ static void slots_make_place_on_the_host(void **unused)
 	end_world(w);
 }
 
+static struct spec *feeds_from(const char *feed, uid_t uid, uint64_t mem_mib, unsigned cpus)
+{
+	struct spec *s = spec_of(1000, 1);
+	s->uid = uid;
+	s->feed = alloc_string(feed);
+	s->feed_mem_mib = mem_mib;
+	s->feed_cpus = cpus;
+	s->cpus = 1;
+	return s;
+}
+
+static json_int_t held(struct world *w, const char *what)
+{
+	scoped_json *gpus = core_gpus_json(w->c, w->now);
+	return json_integer_value(json_object_get(json_object_get(gpus, "host"), what));
+}
+
+/* Whoever runs it, the loader is one; that of another user, or of another name, is another. */
+static void a_loader_is_counted_once(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_host(64000, 16);
+	struct world *w = new_world(4, &config);
+	char text[300];
+	task_id a = submit(w, feeds_from("x", 1000, 30000, 6)), b = submit(w, feeds_from("x", 1000, 30000, 6));
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_int_equal(held(w, "cpus_held"), 8);
+	assert_int_equal(held(w, "mem_held_mib"), 30000);
+	/* A larger ask counts by what it is larger. */
+	task_id c = submit(w, feeds_from("x", 1000, 34000, 4));
+	assert_int_equal(state(w, c), TASK_RUNNING);
+	assert_int_equal(held(w, "cpus_held"), 9);
+	assert_int_equal(held(w, "mem_held_mib"), 34000);
+	task_id other = submit(w, feeds_from("x", 1001, 10000, 6));
+	assert_int_equal(state(w, other), TASK_RUNNING);
+	assert_int_equal(held(w, "cpus_held"), 16);
+	task_id y = submit(w, feeds_from("y", 1000, 20001, 0));
+	assert_int_equal(state(w, y), TASK_PENDING);
+	assert_string_equal(reason(w, y, text), "HostMemory");
+	exits(w, a, 0, SCAN_NOTHING);
+	exits(w, c, 0, SCAN_NOTHING);
+	assert_int_equal(held(w, "mem_held_mib"), 44000);
+	exits(w, b, 0, SCAN_NOTHING);
+	pass(w, 2);
+	assert_int_equal(state(w, y), TASK_RUNNING);
+	assert_int_equal(held(w, "mem_held_mib"), 30001);
+	exits(w, other, 0, SCAN_NOTHING);
+	exits(w, y, 0, SCAN_NOTHING);
+	assert_int_equal(held(w, "mem_held_mib") + held(w, "cpus_held"), 0);
+	struct error err = ERROR_INIT;
+	struct spec *never = feeds_from("x", 1000, 0, 16);
+	assert_int_equal(core_feasible(w->c, never, &err), -1);
+	spec_unref(never);
+	end_world(w);
+}
+
+/* Of two GPUs that are as good as each other it takes the one where its feed is, of its user. */
+static void tasks_of_a_feed_go_together(void **unused)
+{
+	(void)unused;
+	static const struct { const char *feed; uid_t uid; const char *gpu; } steps[] = {
+		{ NULL, 1000, "GPU-0" }, { "x", 1000, "GPU-1" }, { "x", 1001, "GPU-0" }, { NULL, 1000, "GPU-1" }, { "x", 1000, "GPU-1" },
+	};
+	struct core_config config = with_host(0, 0);
+	config.map.max_tasks = 0;
+	struct world *w = new_world(2, &config);
+	for (size_t i = 0; i < COUNT_OF(steps); i++) {
+		struct spec *s = spec_of(1000, 1);
+		s->uid = steps[i].uid;
+		s->feed = steps[i].feed ? alloc_string(steps[i].feed) : NULL;
+		s->share = SHARE_STREAMS;
+		task_id id = submit(w, s);
+		assert_int_equal(state(w, id), TASK_RUNNING);
+		assert_string_equal(task_attempt(core_task(w->c, id))->gpus[0], steps[i].gpu);
+	}
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -158,6 +237,8 @@ int main(void)
 		cmocka_unit_test(off_and_unknown_place_by_nothing),
 		cmocka_unit_test(nobody_starves_for_the_host),
 		cmocka_unit_test(slots_make_place_on_the_host),
+		cmocka_unit_test(a_loader_is_counted_once),
+		cmocka_unit_test(tasks_of_a_feed_go_together),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

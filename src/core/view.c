@@ -94,7 +94,7 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 	} else if (map_feasible(&c->config.map, fleet_gpus(c->fleet, now), n, &r, &err)) {
 		out->word = "Infeasible";
 		snprintf(out->text, sizeof out->text, "%.399s", err.text);
-	} else if (host_feasible(&c->config, t->host_mem_mib, t->spec->cpus, &err)) {
+	} else if (host_feasible(&c->config, t->spec, t->host_mem_mib, &err)) {
 		out->word = "Infeasible";
 		snprintf(out->text, sizeof out->text, "%.399s", err.text);
 	} else if ((lack = host_asks(c->host, t, (struct host_room){ 0 }, out->text))) {
@@ -454,8 +454,10 @@ static json_t *finding_json(const struct core *c, const struct map_request *r, c
 }
 
 /* What placement finds on each GPU, as of now; *placed: whether it would be placed. */
-static json_t *findings_json(struct core *c, const struct map_request *r, struct now now, bool *placed)
+static json_t *findings_json(struct core *c, const struct task *t, const struct map_request *asked, struct now now, bool *placed)
 {
+	struct map_request with = *asked, *r = &with;
+	with.company = fleet_company(c->fleet, t->spec->uid, t->spec->feed);
 	json_t *list = json_array();
 	size_t n = fleet_size(c->fleet);
 	scoped_free struct map_finding *findings = alloc_zero((n + 1) * sizeof *findings);
@@ -481,7 +483,7 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 	task_apply(t, &submitted, NULL);
 	task_apply(t, &estimated, NULL);
 	struct map_request r = pass_request(c->pass, t, now);
-	json_t *gpus = fleet_was_read(c->fleet) ? findings_json(c, &r, now, &fits) : json_array();
+	json_t *gpus = fleet_was_read(c->fleet) ? findings_json(c, t, &r, now, &fits) : json_array();
 	fits = fits && !host_asks(c->host, t, (struct host_room){ 0 }, NULL);
 	json_t *whole = task_to_json(t, now.wall_ms);
 	json_t *o = json_pack("{si, sb, sb, sO, so}", "schema", 1, "dry_run", true, "fits_now", fits, "estimate",
@@ -503,7 +505,7 @@ json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *
 	bool fits;
 	struct map_request r = pass_request(c->pass, t, now);
 	bool asks = t->state == TASK_PENDING && t->estimated && fleet_was_read(c->fleet);
-	json_t *gpus = asks ? findings_json(c, &r, now, &fits) : json_array();
+	json_t *gpus = asks ? findings_json(c, t, &r, now, &fits) : json_array();
 	return json_pack("{si, ss, ss, so, so, si, sI, ss, so, so}", "schema", 1, "task", task_id_text(id, text),
 		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),
 		"reason_text", json_text_or_null(why.text), "gpus_requested", (int)r.gpus, "claim_mib", (json_int_t)r.claim_mib,

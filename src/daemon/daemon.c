@@ -353,7 +353,7 @@ static void on_memory_near(void *ctx, const struct task *t, uint64_t host_mib)
 	char id[TASK_ID_TEXT], took[32], asked[32];
 	log_info("task %s of %s (%s): took %s of the %s of host memory that it asked for", task_id_text(t->id, id),
 		 t->spec->user ? t->spec->user : "?", t->name, units_format_mib((double)host_mib, took, sizeof took),
-		 units_format_mib((double)t->host_mem_mib, asked, sizeof asked));
+		 units_format_mib((double)task_host_limit_mib(t), asked, sizeof asked));
 	notifying_note_memory(d->notifying, t);
 }
 

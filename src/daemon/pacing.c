@@ -46,7 +46,7 @@ static void look_and_tell(struct pacing *p, task_id id)
 	const struct task *t = core_task(p->core, id);
 	uint64_t host_mib = look(p->core, &p->home, t);
 	t = core_task(p->core, id);
-	if (!t || !t->host_mem_mib || host_mib * 10 < t->host_mem_mib * 9)
+	if (!t || !t->host_mem_mib || host_mib * 10 < task_host_limit_mib(t) * 9)
 		return;
 	if ((uintptr_t)idmap_get(&p->told, id) == t->n_attempts)
 		return;

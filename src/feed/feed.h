@@ -24,6 +24,7 @@
 #define RAD_FEED_H
 
 #include "base/error.h"
+#include "feed/name.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +32,6 @@
 #define FEED_API __attribute__((visibility("default")))
 
 enum {
-	FEED_NAME_MAX = 64,	/* of a feed's name: letters, digits, '.', '_', '-', not beginning with '.' */
 	FEED_SIGN_MAX = 1023,	/* bytes of the text by which a feed's data are known */
 	FEED_READERS_MAX = 64,	/* at one feed at a time */
 	FEED_SLOTS_MAX = 4096,

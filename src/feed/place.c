@@ -16,16 +16,6 @@
 /* Byte 0 is the writer's; tokens are these. */
 static const uint64_t token_first = 1ull << 32, token_last = 1ull << 60;
 
-static int check_name(const char *name, struct error *err)
-{
-	size_t n = strlen(name);
-	if (n == 0 || n > FEED_NAME_MAX || name[0] == '.' ||
-	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != n)
-		return error_set(err, ERR_INVALID, "feed name \"%.80s\": 1 to %d letters, digits, '.', '_' and '-', the first not '.'", name,
-				 FEED_NAME_MAX);
-	return 0;
-}
-
 int feed_place_folder(char dir[FEED_FOLDER_MAX], struct error *err)
 {
 	struct stat st;
@@ -45,7 +35,7 @@ int feed_place_find(const char *name, struct feed_place *place, struct error *er
 {
 	char dir[FEED_FOLDER_MAX];
 	int rc;
-	if (check_name(name, err))
+	if (feed_name_check(name, FEED_NAME_MAX, err))
 		return -1;
 	while (!(rc = feed_place_folder(dir, err)))
 		if (mkdir(dir, 0700) && errno != EEXIST)
@@ -55,7 +45,7 @@ int feed_place_find(const char *name, struct feed_place *place, struct error *er
 
 int feed_place_name(const char *dir, const char *name, struct feed_place *place, struct error *err)
 {
-	if (check_name(name, err))
+	if (feed_name_check(name, FEED_NAME_MAX, err))
 		return -1;
 	memset(place, 0, sizeof *place);
 	place->sock.sun_family = AF_UNIX;

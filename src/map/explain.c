@@ -208,11 +208,14 @@ static void say_reserved(struct explain_line *l, const struct map_policy *p, con
 	say(l, ": a --time of up to %s would fit", SPAN(f->have));
 }
 
-static void say_ok(struct explain_line *l, const struct map_request *r, const struct map_finding *f)
+static void say_ok(struct explain_line *l, const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
+		   const struct map_finding *f)
 {
 	say(l, "fits: ");
 	say_want(l, r, f);
 	say(l, "; would run as %s", f->mode == SHARE_NEVER ? "exclusive" : share_mode_name(f->mode));
+	if (map_row_of(p)->company && map_has_company(r, g))
+		say(l, "; tasks of its feed run there, so it is taken before GPUs that are better by %.0f %% at most", MAP_COMPANY * 100);
 }
 
 char *map_explain(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r,
@@ -227,7 +230,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		say(&l, " %.12s", g->uuid);
 	say(&l, ": ");
 	switch (f->reason) {
-	case MAP_OK: say_ok(&l, r, f); break;
+	case MAP_OK: say_ok(&l, p, g, r, f); break;
 	case MAP_DRAINED: say(&l, "drained by an administrator; `rad undrain %u` puts it back", g->index); break;
 	case MAP_STALE: say(&l, "it does not answer, or its last reading is too old; see `rad doctor`"); break;
 	case MAP_CONSTRAINT:

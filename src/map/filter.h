@@ -21,6 +21,8 @@ struct map_row {
 	 * it, a GPU counts as `key` says, so that must not put it behind where the answer may. */
 	enum map_reason (*filter)(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
 	void (*answered)(const struct map_answer *a, struct map_key *key);
+	/* Where company counts (struct map_company): better by its part of what `key` can range over there. */
+	void (*company)(const struct map_gpu *g, struct map_key *key);
 	bool alone;		/* idle GPUs only, and nobody joins */
 	bool turns;		/* moves rr_next */
 	bool predicts;		/* asks the model of sharing, so loads of tenants are wanted */
@@ -68,6 +70,8 @@ uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struc
 
 /* Whether processes that are not ours are more than a trifle there. */
 static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }
+/* Whether tasks that share a loader with the one of the request run there. */
+bool map_has_company(const struct map_request *r, const struct map_gpu *g);
 /* Slow-down of joining the tasks there, and what that gains: a->gain (forecast.c). */
 enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
 

@@ -174,6 +174,14 @@ static void keep_fitting(const struct map_ask *ask, struct choice *c, struct pic
 	}
 }
 
+bool map_has_company(const struct map_request *r, const struct map_gpu *g)
+{
+	for (unsigned i = 0; i < r->company.n; i++)
+		if (r->company.slots[i] == g->slot)
+			return true;
+	return false;
+}
+
 /* Ranks one GPU, and asks it if it may be among the best. */
 static void map_consider(struct map_ask *ask, size_t at, size_t rr_next, struct choice *c, struct map_finding *finding)
 {
@@ -183,6 +191,9 @@ static void map_consider(struct map_ask *ask, size_t at, size_t rr_next, struct 
 	bool idle = map_is_idle(g);
 	struct pick k = { .key = ask->row->key(ask, at, rr_next, idle), .index = g->index, .at = (uint32_t)at };
 	struct map_answer a;
+	bool company = ask->row->company && map_has_company(ask->r, g);
+	if (company)
+		ask->row->company(g, &k.key);
 	if (!finding && is_behind(c, &k))
 		return;
 	map_filter(ask, g, &a);
@@ -191,8 +202,11 @@ static void map_consider(struct map_ask *ask, size_t at, size_t rr_next, struct 
 	if (a.reason)
 		return;
 	k.mode = a.mode;
-	if (ask->row->answered)
+	if (ask->row->answered) {
 		ask->row->answered(&a, &k.key);
+		if (company)
+			ask->row->company(g, &k.key);
+	}
 	if (idle)
 		picks_keep(&c->idle, &k);
 	if (!a.clamped)

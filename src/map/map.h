@@ -145,6 +145,14 @@ struct map_gpu {
 #define MAP_MPS_ALL (-2)
 #define MAP_MPS_SEVERAL (-3)
 
+/* GPUs (the caller's numbers of some of them) on which tasks run that share a data loader with the one that is asked for, of the
+ * same user. A policy that ranks by a measure counts such a GPU as better by MAP_COMPANY of its whole range; so it is taken
+ * before others that are better by no more than that, and never before those that are. Policies that rank by position alone
+ * (rr, ff, exclusive) do not mind. */
+#define MAP_COMPANY 0.05
+#define MAP_FEW 8
+struct map_company { uint32_t slots[MAP_FEW]; unsigned n; };
+
 struct map_request {
 	task_id task;
 	unsigned gpus;
@@ -166,6 +174,7 @@ struct map_request {
 	int64_t now_ms;			/* wall */
 	double run_s;
 	bool reserved;			/* only GPUs that are reserved for its user now, which it may use before its turn */
+	struct map_company company;
 };
 
 /* Why a GPU was not taken; word and help for `rad why`. In the order in which the filter asks. */
@@ -250,7 +259,6 @@ bool map_place(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 	       uint32_t *rr_next, struct placement *out, struct map_finding *findings);
 /* GPUs (positions in the list) that fit a request though they were too few for it, in no particular order; of a request of one
  * GPU there are none. `n` above MAP_FEW: there are more, which were not put down. */
-#define MAP_FEW 8
 struct map_few { uint32_t at[MAP_FEW]; unsigned n; };
 /* The same, where it is known that none but those in `only` (positions in the list, each once; NULL: all) can be taken. Where
  * it is not placed, *few says what fitted: as long as no other GPU changes, those are the only ones that may be taken with

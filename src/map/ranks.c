@@ -48,6 +48,24 @@ static struct map_key best_fit(const struct map_ask *ask, size_t at, size_t rr_n
 	return (struct map_key){ idle, available(ask, at) };
 }
 
+/* In MiB, of that GPU. */
+static void more_available(const struct map_gpu *g, struct map_key *key)
+{
+	key->first -= MAP_COMPANY * (double)g->total_mib;
+}
+
+static void less_available(const struct map_gpu *g, struct map_key *key)
+{
+	key->then -= MAP_COMPANY * (double)g->total_mib;
+}
+
+/* Loads and gains are fractions. */
+static void less_loaded_or_more_gained(const struct map_gpu *g, struct map_key *key)
+{
+	(void)g;
+	key->first -= MAP_COMPANY;
+}
+
 static struct map_key first_in_list(const struct map_ask *ask, size_t at, size_t rr_next, bool idle)
 {
 	(void)ask, (void)at, (void)rr_next, (void)idle;
@@ -78,13 +96,13 @@ static enum map_reason enough_gain(const struct map_ask *ask, const struct map_g
 }
 
 static const struct map_row rows[] = {
-	[RANK_MAGM] = { .key = most_available },
+	[RANK_MAGM] = { .key = most_available, .company = more_available },
 	[RANK_RR] = { .key = next_in_turn, .turns = true },
-	[RANK_LUG] = { .key = least_loaded, .by_load = true },
-	[RANK_MUG] = { .key = best_fit },
+	[RANK_LUG] = { .key = least_loaded, .company = less_loaded_or_more_gained, .by_load = true },
+	[RANK_MUG] = { .key = best_fit, .company = less_available },
 	[RANK_FF] = { .key = first_in_list },
-	[RANK_GAIN] = { .key = perhaps_all, .filter = enough_gain, .answered = by_gain, .predicts = true, .for_load = true,
-			.ignores_load = true },
+	[RANK_GAIN] = { .key = perhaps_all, .filter = enough_gain, .answered = by_gain, .company = less_loaded_or_more_gained,
+			.predicts = true, .for_load = true, .ignores_load = true },
 	[RANK_EXCLUSIVE] = { .key = first_in_list, .alone = true },
 };
 _Static_assert(sizeof rows / sizeof *rows == MAP_RANK_COUNT, "a row for each policy");

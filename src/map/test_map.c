@@ -103,6 +103,8 @@ static void read_request(const char *word, struct map_request *r)
 		r->exclusive = true;
 	else if (value_of(word, "start"))
 		r->start_alone = true;
+	else if ((v = value_of(word, "company")))
+		r->company.slots[r->company.n++] = (uint32_t)number(v);
 	else
 		fail_msg("request: %s", word);
 }
@@ -467,6 +469,34 @@ static void gains(void **state)
 	CHECK(rows);
 }
 
+/* 5 % of 40448 MiB are 2022. Slots are numbered from 10. */
+static void company(void **state)
+{
+	static const struct row rows[] = {
+		{ "with those of its feed, where others have little more", "", "claim=5000 company=11",
+		  { "mps=1 free=32000", "mps=1 free=30000", "mps=1 free=31000" }, "1 mps 5000" },
+		{ "on a tie", "", "claim=5000 company=11", { "mps=1 free=30000", "mps=1 free=30000" }, "1 mps 5000" },
+		{ "not where others have more than that", "", "claim=5000 company=11", { "mps=1 free=32023", "mps=1 free=30000" },
+		  "0 mps 5000" },
+		{ "nor an idle one", "", "claim=5000 company=11", { "empty", "mps=1 free=30000" }, "0 mps 5000" },
+		{ "nor where it does not fit", "", "claim=5000 company=11", { "mps=1 free=7100", "mps=1 free=6000" }, "0 mps 5000" },
+		{ "of several, the better one", "", "claim=5000 company=11 company=12",
+		  { "mps=1 free=32000", "mps=1 free=30000", "mps=1 free=31000" }, "2 mps 5000" },
+		{ "several GPUs", "", "gpus=2 claim=5000 company=12", { "mps=1 free=31000", "mps=1 free=32000", "mps=1 free=30500" },
+		  "2,1 mps 5000" },
+		{ "lug: 0.05 of a load", "rank=lug", "claim=5000 company=11", { "mps=1 smact=0.30", "mps=1 smact=0.34" }, "1 mps 5000" },
+		{ "lug: no more", "rank=lug", "claim=5000 company=11", { "mps=1 smact=0.30", "mps=1 smact=0.36" }, "0 mps 5000" },
+		{ "mug: the fuller one is the better", "rank=mug", "claim=5000 company=11", { "mps=1 free=30000", "mps=1 free=32000" },
+		  "1 mps 5000" },
+		{ "mug: no more", "rank=mug", "claim=5000 company=11", { "mps=1 free=30000", "mps=1 free=32023" }, "0 mps 5000" },
+		{ "gain: 0.05 of its work", "rank=gain", "claim=9 self=0.3:0.3 company=11", { "empty", "streams=0 has=0.1:0.1" },
+		  "1 streams 9" },
+		{ "gain: no more", "rank=gain", "claim=9 self=0.3:0.3 company=11", { "empty", "streams=0 has=0.9:0.9" }, "0 mps 9" },
+		{ "by position it does not count", "rank=ff", "claim=5000 company=11", { "empty", "mps=1" }, "0 mps 5000" },
+	};
+	CHECK(rows);
+}
+
 /* Beside a task of 0.1, one of 0.9 has 0.82 of the GPU: it takes 1.098 times as long. */
 static void slow_downs(void **state)
 {
@@ -683,6 +713,9 @@ static void explain(void **state)
 	static const struct row rows[] = {
 		{ "ok", "", "claim=14131", { "mps=1 free=30720" },
 		  "GPU 0: fits: 30.0G available, 15.8G wanted (claim 13.8G + slack 2.0G); would run as mps" },
+		{ "ok in company", "", "claim=14131 company=10", { "mps=1 free=30720" },
+		  "GPU 0: fits: 30.0G available, 15.8G wanted (claim 13.8G + slack 2.0G); would run as mps; tasks of its feed run there, "
+		  "so it is taken before GPUs that are better by 5 % at most" },
 		{ "ok alone", "", "claim=50000", { "empty" },
 		  "GPU 0: fits: 39.5G available, 39.5G wanted (claim 48.8G, cut to what there is); would run as exclusive" },
 		{ "drained", "", "", { "drained" }, "GPU 0: drained by an administrator; `rad undrain 0` puts it back" },
@@ -770,7 +803,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory), cmocka_unit_test(load), cmocka_unit_test(modes), cmocka_unit_test(several_gpus),
-		cmocka_unit_test(mig), cmocka_unit_test(who_may_not), cmocka_unit_test(ranks), cmocka_unit_test(gains),
+		cmocka_unit_test(mig), cmocka_unit_test(who_may_not), cmocka_unit_test(ranks), cmocka_unit_test(gains), cmocka_unit_test(company),
 		cmocka_unit_test(slow_downs), cmocka_unit_test(suits), cmocka_unit_test(ties_by_index),
 		cmocka_unit_test(figures), cmocka_unit_test(round_robin), cmocka_unit_test(feasible), cmocka_unit_test(summary),
 		cmocka_unit_test(explain), cmocka_unit_test(names),

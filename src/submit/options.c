@@ -9,6 +9,7 @@
 #include "base/scope.h"
 #include "base/units.h"
 #include "base/words.h"
+#include "feed/name.h"
 #include "submit/notices.h"
 #include "task/constraint.h"
 
@@ -114,6 +115,28 @@ static int set_mem(struct spec *s, struct submit_pending *p, const char *value, 
 {
 	(void)p;
 	return units_parse_mib(value, &s->host_mem_mib, err);	/* 0, as Slurm's "all of it": nothing is said */
+}
+
+static int set_feed(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return feed_name_check(value, FEED_STEM_MAX, err) ? -1 : set_text(&s->feed, value, MAX_WORD, err);
+}
+
+static int set_feed_mem(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	return units_parse_mib(value, &s->feed_mem_mib, err);
+}
+
+static int set_feed_cpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
+{
+	(void)p;
+	int64_t n;
+	if (units_parse_int(value, 1, 65536, &n, err))
+		return -1;
+	s->feed_cpus = (unsigned)n;
+	return 0;
 }
 
 static int set_cpus(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
@@ -437,6 +460,10 @@ const struct submit_option submit_options[] = {
 	     "GPU memory it takes on each GPU: 12G, 800M, or MiB; beats every estimate"),
 	TASK("mem", 0, "SIZE", NULL, NULL, set_mem, "memory of the machine it takes, all its processes together: 64G, or MiB"),
 	TASK("cpus-per-task", 'c', "N", NULL, NULL, set_cpus, "CPUs of the machine it uses"),
+	TASK("feed", 0, "NAME", "feed", NULL, set_feed,
+	     "it shares the data loader of that name (radrm.feed): run it where others of yours that do so run"),
+	TASK("feed-cpus", 0, "N", "feed_cpus", NULL, set_feed_cpus, "CPUs of the machine for that loader, once for all its tasks"),
+	TASK("feed-mem", 0, "SIZE", "feed_mem", NULL, set_feed_mem, "memory of the machine for that loader and its ring, once for all"),
 	TASK("batch-size", 0, "N", "batch_size", NULL, set_batch_size, "batch size, for estimates"),
 	TASK("seq-len", 0, "N", "seq_len", NULL, set_seq_len, "sequence length, for estimates"),
 	TASK("input-size", 0, "CxHxW", "input_size", NULL, set_input_size, "size of an image that goes in, for estimates: 3x224x224"),

@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "submit/notices.h"
 #include "submit/signature.h"
+#include "feed/name.h"
 #include "task/constraint.h"
 #include "task/task.h"
 
@@ -118,6 +119,10 @@ static int check_needs(const struct spec *s, struct error *err)
 		return error_set(err, ERR_INVALID, "'gpus' is %u; it must be from 1 to %d", s->gpus, SPEC_MAX_GPUS);
 	if ((s->gpu_model && constraint_check(s->gpu_model, err)) || (s->constraint && constraint_check(s->constraint, err)))
 		return error_wrap(err, "'constraint'");
+	if (s->feed && feed_name_check(s->feed, FEED_STEM_MAX, err))
+		return error_wrap(err, "'feed'");
+	if (!s->feed && (s->feed_cpus || s->feed_mem_mib))
+		return error_set(err, ERR_INVALID, "'feed_cpus' and 'feed_mem' are of a feed's loader: add --feed with its name");
 	if (s->max_slowdown != 0 && !(s->max_slowdown >= 1 && s->max_slowdown <= 1000))
 		return error_set(err, ERR_INVALID, "'max_slowdown' must be from 1 to 1000, or 0 for no limit");
 	if (s->share == SHARE_MIG && s->gpus > 1)

@@ -95,6 +95,9 @@ struct spec {
 	char *gpu_model, *constraint;	/* which GPUs will do (task/constraint.h): both are to be met; NULL: all */
 	unsigned cpus;			/* of the machine; 0: did not say */
 	uint64_t host_mem_mib;		/* of the machine's memory, for all its processes; 0: did not say */
+	char *feed;			/* of a data loader that tasks share (doc/feed.md): they run near each other; NULL: none is said */
+	unsigned feed_cpus;		/* of the machine, for the loader: once for all tasks of the feed; 0: did not say */
+	uint64_t feed_mem_mib;		/* the same of its memory, the ring's included */
 	bool exclusive;
 	enum share_mode share;
 	double max_slowdown;		/* 0: no limit */

@@ -477,6 +477,12 @@ void task_show_slowdown(json_t *o, const struct measured *m)
 	json_object_set_new(o, "slowdown_source", json_text_or_null(source));
 }
 
+uint64_t task_host_limit_mib(const struct task *t)
+{
+	uint64_t limit = t->host_mem_mib ? t->host_mem_mib + t->spec->feed_mem_mib : 0;
+	return limit < TASK_HOST_LIMIT_MIB ? limit : TASK_HOST_LIMIT_MIB;
+}
+
 bool task_is_brief(const char *member)
 {
 	static const char *const members[] = {
@@ -526,6 +532,7 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	json_object_set_new(o, "suspended_s", json_round3(times.suspended_s));
 	json_object_set_new(o, "cpus", json_int_or_null(t->spec->cpus, t->spec->cpus != 0));
 	json_object_set_new(o, "host_mem_mib", json_int_or_null((int64_t)t->host_mem_mib, t->host_mem_mib != 0));
+	json_object_set_new(o, "feed", t->spec->feed ? json_pack("{ss}", "name", t->spec->feed) : json_null());
 	json_object_set_new(o, "slot_s", json_int_or_null(t->spec->slot_s, t->spec->slot_s > 0));
 	json_object_set_new(o, "slots", json_integer(t->n_slots));
 	json_object_set_new(o, "slot_lost_s", json_round3((double)t->slot_lost_ms / 1000));
