@@ -86,12 +86,15 @@ static json_t *feed_to_json(const struct feed_look *look)
 	return o;
 }
 
-/* Appends it. One that ended while we looked is none. */
+/* Appends it. Unless it was named, one that ended while we looked is none, nor are the files that stay of one whose processes
+ * were all killed at once. */
 static int add_feed(json_t *list, const char *name, bool named, struct error *err)
 {
 	struct feed_look look;
 	struct error why = ERROR_INIT;
 	if (feed_look(name, &look, &why) == 0) {
+		if (!named && look.state == FEED_LOOK_NOBODY && !look.tasks)
+			return 0;
 		json_t *o = feed_to_json(&look);
 		return o ? json_array_append_new(list, o) : 0;	/* a text that is no UTF-8 is nothing of ours */
 	}

@@ -30,7 +30,8 @@ static void tell_feed(const json_t *f)
 {
 	char memory[FORMAT_LEN], slot[FORMAT_LEN];
 	const char *state = member_text(f, "state");
-	printf("Feed %s: %lld task%s", member_text(f, "name"), (long long)member_int(f, "tasks"), member_int(f, "tasks") == 1 ? "" : "s");
+	long long tasks = member_int(f, "tasks");
+	printf("Feed %s: %lld task%s", member_text(f, "name"), tasks, tasks == 1 ? "" : "s");
 	if (!strcmp(state, "nobody"))
 		puts(", and nobody runs the loader");
 	else if (!strcmp(state, "begins"))

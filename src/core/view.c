@@ -454,7 +454,8 @@ static json_t *finding_json(const struct core *c, const struct map_request *r, c
 }
 
 /* What placement finds on each GPU, as of now; *placed: whether it would be placed. */
-static json_t *findings_json(struct core *c, const struct task *t, const struct map_request *asked, struct now now, bool *placed)
+static json_t *findings_json(struct core *c, const struct task *t, const struct map_request *asked, struct now now,
+			     bool *placed)
 {
 	struct map_request with = *asked, *r = &with;
 	with.company = fleet_company(c->fleet, t->spec->uid, t->spec->feed);

@@ -145,8 +145,8 @@ struct map_gpu {
 #define MAP_MPS_ALL (-2)
 #define MAP_MPS_SEVERAL (-3)
 
-/* GPUs (the caller's numbers of some of them) on which tasks run that share a data loader with the one that is asked for, of the
- * same user. A policy that ranks by a measure counts such a GPU as better by MAP_COMPANY of its whole range; so it is taken
+/* GPUs (the caller's numbers of some of them) on which tasks run that share a data loader with the one that is asked for, of
+ * the same user. A policy that ranks by a measure counts such a GPU as better by MAP_COMPANY of its whole range; so it is taken
  * before others that are better by no more than that, and never before those that are. Policies that rank by position alone
  * (rr, ff, exclusive) do not mind. */
 #define MAP_COMPANY 0.05

@@ -714,8 +714,8 @@ static void explain(void **state)
 		{ "ok", "", "claim=14131", { "mps=1 free=30720" },
 		  "GPU 0: fits: 30.0G available, 15.8G wanted (claim 13.8G + slack 2.0G); would run as mps" },
 		{ "ok in company", "", "claim=14131 company=10", { "mps=1 free=30720" },
-		  "GPU 0: fits: 30.0G available, 15.8G wanted (claim 13.8G + slack 2.0G); would run as mps; tasks of its feed run there, "
-		  "so it is taken before GPUs that are better by 5 % at most" },
+		  "GPU 0: fits: 30.0G available, 15.8G wanted (claim 13.8G + slack 2.0G); would run as mps; tasks of its feed run "
+		  "there, so it is taken before GPUs that are better by 5 % at most" },
 		{ "ok alone", "", "claim=50000", { "empty" },
 		  "GPU 0: fits: 39.5G available, 39.5G wanted (claim 48.8G, cut to what there is); would run as exclusive" },
 		{ "drained", "", "", { "drained" }, "GPU 0: drained by an administrator; `rad undrain 0` puts it back" },
@@ -803,7 +803,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory), cmocka_unit_test(load), cmocka_unit_test(modes), cmocka_unit_test(several_gpus),
-		cmocka_unit_test(mig), cmocka_unit_test(who_may_not), cmocka_unit_test(ranks), cmocka_unit_test(gains), cmocka_unit_test(company),
+		cmocka_unit_test(mig), cmocka_unit_test(who_may_not), cmocka_unit_test(ranks), cmocka_unit_test(gains),
+		cmocka_unit_test(company),
 		cmocka_unit_test(slow_downs), cmocka_unit_test(suits), cmocka_unit_test(ties_by_index),
 		cmocka_unit_test(figures), cmocka_unit_test(round_robin), cmocka_unit_test(feasible), cmocka_unit_test(summary),
 		cmocka_unit_test(explain), cmocka_unit_test(names),

@@ -293,7 +293,7 @@ static void test_keys(void **state)
 		"name", "model", "batch_size", "seq_len", "input_size", "optimizer", "precision", "gpus", "gpu_mem", "policy", "share",
 		"priority", "time",
 		"dependency", "env", "capture", "output", "error", "requeue", "notify", "notify_to",
-		"slot",
+		"slot", "feed", "feed_cpus", "feed_mem",
 	};
 	size_t n = 0;
 	for (const struct submit_option *o = submit_options; o->name; o++)
