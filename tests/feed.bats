@@ -202,7 +202,7 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	run rad feed "$name"
 	[ "$status" -eq 1 ]
 	# Another's task shows the name, and no figures.
-	rad show --json "$a" | jq -e ".tasks[0].feed == {name: \"$name\"}"
+	rad show --json "$a" | jq -e ".tasks[0].feed == {name: \"$name\", tasks: [\"$a\"]}"
 	# A folder that is not one's own is not looked into.
 	run as "$BOB" env RADFEED_DIR="/tmp/radfeed-$(id -u "$ALICE")" rad feed
 	[ "$status" -eq 1 ]

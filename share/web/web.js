@@ -382,7 +382,8 @@ function showTask(answer) {
 			['Estimate', e.estimator && e.estimator !== 'none' ? `${memory(e.claim_mib)} on each GPU (${e.estimator})` :
 				'none: watched instead'],
 			['Slowdown', known(t.slowdown) ? `${t.slowdown} × (${t.slowdown_source})` : ''], ['Priority', t.priority || ''],
-			['Shares with', (t.shared_with || []).join(', ')], ['Command', make('code', {}, t.command || '')],
+			['Shares with', (t.shared_with || []).join(', ')],
+			['Feed', t.feed ? t.feed.name + (t.feed.tasks ? ': ' + t.feed.tasks.join(', ') : '') : ''], ['Command', make('code', {}, t.command || '')],
 			['Folder', make('code', {}, t.cwd || '')], ['Log', make('code', {}, t.log_path || '')]]),
 		answer.why ? whySection(answer.why) : null, attemptsSection(t), eventsSection(answer.events || [])].filter(Boolean));
 }

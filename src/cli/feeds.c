@@ -158,6 +158,7 @@ static void tell_task(json_t *task, const json_t *feeds)
 	}
 	if (first) {
 		json_object_set_new(first, "others", others);
+		json_object_set(first, "tasks", json_object_get(json_object_get(task, "feed"), "tasks"));
 		json_object_set_new(task, "feed", first);
 	} else {
 		json_decref(others);

@@ -249,6 +249,18 @@ static json_t *shared_with(const struct core *c, const struct task *t)
 	return ids;
 }
 
+/* The running tasks of its user that were said to share its loader. Whether they do, nobody asks here (decisions/0141). */
+static json_t *feed_tasks(const struct core *c, const struct task *t)
+{
+	json_t *ids = json_array();
+	struct fleet_run r;
+	char id[TASK_ID_TEXT];
+	for (size_t at = 0; fleet_next_run(c->fleet, &at, &r);)
+		if (r.task->spec->feed && r.task->spec->uid == t->spec->uid && !strcmp(r.task->spec->feed, t->spec->feed))
+			json_array_append_new(ids, json_string(task_id_text(r.task->id, id)));
+	return ids;
+}
+
 static json_t *progress_json(const struct progress_report *p, struct now now)
 {
 	bool ends = p->left_s >= 0, whole = p->fraction >= 0;
@@ -292,6 +304,8 @@ json_t *core_task_json(struct core *c, const struct task *t, struct now now)
 	json_object_set_new(o, "shared_with", shared_with(c, t));
 	int64_t slot_ms = timeslots_length_ms(&c->config, t);
 	json_object_set_new(o, "slot_s", json_int_or_null(slot_ms / 1000, slot_ms));
+	if (t->state == TASK_RUNNING && t->spec->feed)
+		json_object_set_new(json_object_get(o, "feed"), "tasks", feed_tasks(c, t));
 	if (t->state == TASK_RUNNING)
 		add_running(c, t, now, o);
 	return o;
