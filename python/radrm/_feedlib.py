@@ -50,6 +50,7 @@ def _declare(lib):
             ("feed_writer_position", None, c_void_p, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_uint64)),
             ("feed_writer_open", c_int, c_void_p, c_uint32, c_uint64, c_uint32, error),
             ("feed_writer_until", None, c_void_p, c_int),
+            ("feed_writer_wants", None, c_void_p, c_uint32),
             ("feed_writer_reserve", c_int, c_void_p, c_uint64, POINTER(c_void_p), error),
             ("feed_writer_publish", None, c_void_p, c_int, c_uint64),
             ("feed_writer_clean", None, c_void_p),

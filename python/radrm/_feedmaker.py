@@ -110,6 +110,7 @@ class Maker:
                 self._lib.feed_writer_close(writer)
                 _end(0)
         self._lib.feed_writer_until(writer, self._until)
+        self._lib.feed_writer_wants(writer, self._options["wait_for"])
 
     def _epoch(self, epoch, index, seed):
         """One epoch from that batch on. False if nobody reads any more."""

@@ -176,7 +176,7 @@ def _name():
     return base if _calls == 1 else f"{base}-{_calls}"
 
 
-def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None, slot_bytes=None, timeout=None):
+def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None, slot_bytes=None, timeout=None, wait_for=1):
     """`loader`, gone through once for all tasks that ask for the feed `name`. The same loader gives the same Feed."""
     global _calls
     if hasattr(loader, "__next__") or not (hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")):
@@ -186,11 +186,14 @@ def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None,
         raise ValueError("join is \"next\" or \"now\"")
     if not 3 <= slots <= 4096:  # a loop holds one while it asks for the next, and the end of an epoch takes one
         raise ValueError("slots: 3 to 4096")
+    if not 1 <= wait_for <= 64:
+        raise ValueError("wait_for: 1 to 64 tasks")
     known = _feeds.get(id(loader))
     if known is not None and known._pid == os.getpid():
         return known
     _calls += 1
-    options = {"slots": slots, "seed": seed, "slot_bytes": slot_bytes, "patience_ms": round(1000 * patience) if patience else 0}
+    options = {"slots": slots, "seed": seed, "slot_bytes": slot_bytes, "patience_ms": round(1000 * patience) if patience else 0,
+               "wait_for": wait_for}
     feed = _feeds[id(loader)] = Feed(loader, name or _name(), join, options, timeout)
     return feed
 

@@ -260,3 +260,12 @@ def test_a_task_that_holds_up_the_others_is_dropped_by_rule():
     assert len(quick.rest()) > 2
     os.kill(slow.pid, signal.SIGKILL)
     slow.rest()
+
+
+def test_the_first_epoch_waits_for_as_many_tasks_as_were_named():
+    first = Task(numbers("waits", Raises, slots=3, wait_for=2))
+    assert not select.select([first._fd], [], [], 0.5)[0], "it went on alone"
+    second = Task(numbers("waits", Raises, slots=3, wait_for=2))
+    assert first.rest() == second.rest() == [[i] for i in range(8)]
+    with pytest.raises(ValueError, match="wait_for"):
+        shared([1], wait_for=0)

@@ -72,6 +72,8 @@ FEED_API int feed_writer_open(struct feed_writer *w, uint32_t slots, uint64_t sl
 			      struct error *err);
 /* A descriptor that becomes readable when this process shall write only as long as others read. Not closed by the writer. */
 FEED_API void feed_writer_until(struct feed_writer *w, int fd);
+/* A feed that begins anew has no first item before so many readers are there; none are waited for where nothing is said. */
+FEED_API void feed_writer_wants(struct feed_writer *w, uint32_t readers);
 /* Room for the next item: waits for the slowest reader, and while there is none. *data is valid until
  * feed_writer_publish. ERR_INVALID: more bytes than a slot has. ERR_NOT_FOUND: nobody reads any more (feed_writer_until).
  * ERR_UNAVAILABLE: a signal came, or the machine has no memory for it. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -111,6 +112,48 @@ static void a_feed_that_runs_is_seen(void **state)
 	for (int i = 1; i <= SLOTS; i++)
 		feed_reader_release(r, item[i].ring, item[i].slot);
 	feed_reader_close(r);
+}
+
+struct late { struct feed_reader *reader; bool got; };
+
+static void *comes_later(void *ctx)
+{
+	struct late *l = ctx;
+	struct feed_item item;
+	pause_ms(200);
+	l->got = feed_reader_next(l->reader, WAIT_MS, &item, NULL) == 0 && item.epoch == 0 && item.index == 0;
+	if (l->got)
+		feed_reader_release(l->reader, item.ring, item.slot);
+	return NULL;
+}
+
+/* Two are wanted: the first gets nothing before the second is there, and then both get all; it is not dropped meanwhile. */
+static void the_first_epoch_waits_for_readers(void **state)
+{
+	(void)state;
+	struct feed_item item;
+	struct error err = ERROR_INIT;
+	void *data;
+	struct feed_reader *one = feed_reader_open("wants", "numbers", FEED_JOIN_NEXT, NULL);
+	struct feed_reader *two = feed_reader_open("wants", "numbers", FEED_JOIN_NEXT, NULL);
+	struct feed_writer *w = feed_writer_claim("wants", "numbers", 7, NULL);
+	assert_int_equal(feed_writer_open(w, SLOTS, 4096, 1, NULL), 0);	/* a patience of 1 ms */
+	feed_writer_wants(w, 2);
+	assert_int_equal(feed_reader_next(one, 0, &item, &err), -1);
+	pthread_t thread;
+	struct late late = { two, false };
+	assert_int_equal(pthread_create(&thread, NULL, comes_later, &late), 0);
+	assert_int_equal(feed_writer_reserve(w, 4, &data, &err), 0);
+	assert_int_equal(feed_writer_readers(w), 2);
+	feed_writer_publish(w, FEED_BATCH, 4);
+	pthread_join(thread, NULL);
+	assert_true(late.got);
+	take(one, &item);
+	assert_true(item.epoch == 0 && item.index == 0);
+	feed_reader_release(one, item.ring, item.slot);
+	feed_reader_close(one);
+	feed_reader_close(two);
+	feed_writer_close(w);
 }
 
 static void one_that_has_made_nothing_yet_is_seen(void **state)
@@ -230,7 +273,8 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_feed_that_runs_is_seen), cmocka_unit_test(one_that_has_made_nothing_yet_is_seen),
+		cmocka_unit_test(a_feed_that_runs_is_seen), cmocka_unit_test(the_first_epoch_waits_for_readers),
+		cmocka_unit_test(one_that_has_made_nothing_yet_is_seen),
 		cmocka_unit_test(names_are_those_of_the_folder), cmocka_unit_test(looking_makes_nothing),
 		cmocka_unit_test(what_is_no_ring_is_not_opened), cmocka_unit_test(rates_are_of_the_last_spans),
 	};

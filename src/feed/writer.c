@@ -116,11 +116,16 @@ void feed_writer_until(struct feed_writer *w, int fd)
 	w->until_fd = fd;
 }
 
+void feed_writer_wants(struct feed_writer *w, uint32_t readers)
+{
+	w->wants = readers;
+}
+
 /* How long to sleep for want of room; 0 if time is up for those who hold it. */
 static int64_t sleep_ms(const struct feed_writer *w, int64_t since)
 {
 	int64_t ms = w->expected_count || w->until ? EXPECTED_LOOK_MS : -1;
-	if (!w->patience_ms || !feed_peers_any(w))
+	if (!w->patience_ms || !feed_peers_any(w) || feed_writer_awaits(w))
 		return ms;
 	int64_t left = since + w->patience_ms - clock_mono_ms();
 	left = left < 0 ? 0 : left;
@@ -130,7 +135,8 @@ static int64_t sleep_ms(const struct feed_writer *w, int64_t since)
 /* Whether the next slot may be written. */
 static bool has_room(struct feed_writer *w)
 {
-	return feed_ring_free(w->head, w->ring->slots, feed_peers_least(w)) && (feed_peers_any(w) || w->head < w->ring->slots);
+	return feed_ring_free(w->head, w->ring->slots, feed_peers_least(w)) && (feed_peers_any(w) || w->head < w->ring->slots) &&
+	       !feed_writer_awaits(w);
 }
 
 /* Returns -1 after a signal. */

@@ -32,6 +32,7 @@ struct feed_writer {
 	int lock_fd, listen_fd, until_fd;
 	bool until;			/* until_fd became readable */
 	uint32_t patience_ms;
+	uint32_t wants;			/* readers, before the first item of all */
 	uint64_t from, pos;		/* positions: of item 0, of the next item */
 	uint64_t head;
 	int ring_fd;
@@ -46,6 +47,12 @@ struct feed_writer {
 	uint64_t expected[FEED_READERS_MAX];
 	struct peer peer[FEED_READERS_MAX];	/* by the reader's number */
 };
+
+/* Whether it has not begun, and waits for readers to come. */
+static inline bool feed_writer_awaits(const struct feed_writer *w)
+{
+	return w->pos == 0 && feed_writer_readers(w) < w->wants;
+}
 
 /* Looks at all connections, for timeout_ms at most (-1: until something happens). Returns -1 after a signal. */
 int feed_peers_serve(struct feed_writer *w, int timeout_ms);
