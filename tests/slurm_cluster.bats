@@ -79,3 +79,90 @@ teardown_file() { end_cluster; }
 	[ "$(awk '{ print $1, $2 }' <<<"$output")" = $'submitit no\nlightning no\npmi no' ]
 	run ! grep -E '^(SLURM|SRUN|PMI|SUBMITIT|ROCR_|ZE_|GPU_DEVICE)' <(srun --mpi=pmi2 --gres=gpu:1 rad run -- env)
 }
+
+# ---- inside of an allocation ----
+
+# pilot: an allocation of one node with a pilot, Alice's; prints the job's number. Her queue is $RAD_QUEUE. Each node has a folder for its
+# pilot, as its own /tmp would be.
+pilot()
+{
+	cat >"$WORLD/work/pilot.sh" <<-END
+		#!/bin/sh
+		exec rad pilot --devices sim:2xa100-40g --lease 10s --grace 4s --margin 5s --state "$RAD_QUEUE-\$SLURMD_NODENAME"
+	END
+	chmod 755 "$WORLD/work/pilot.sh"
+	RAD_CLAIMS_DIR= sbatch_as "$ALICE" --gres=gpu:2 -c 16 --requeue "$WORLD/work/pilot.sh"
+}
+
+# A queue of Alice's own in each test.
+use_queue()
+{
+	if [ "$(id -u)" != 0 ]; then
+		ALICE=$(id -un)
+		mkdir -p "$WORLD/$ALICE"
+	fi
+	export RAD_QUEUE=$WORLD/$ALICE/queue-$BATS_TEST_NUMBER
+}
+
+alice() { if [ "$(id -u)" = 0 ]; then as "$ALICE" "$@"; else "$@"; fi; }
+
+running() { [ "$(alice rad queue --json | jq '[.tasks[] | select(.state == "RUNNING")] | length')" = "$1" ]; }
+all_completed() { alice rad show --json $tasks | jq -e '[.tasks[].state] | all(. == "COMPLETED")'; }
+
+@test "pilot: three allocations run one queue; a node fails: its tasks run again on the others, each once to its end" {
+	use_queue
+	tasks=
+	for i in 1 2 3 4 5 6 7 8 9; do
+		tasks="$tasks $(alice rad submit --parsable --gpu-mem 12G -- \
+			sh -c "echo began >>$RAD_QUEUE-$i; $(until_file "$RAD_QUEUE-go"); echo ended >>$RAD_QUEUE-$i")"
+	done
+	pilot; pilot; pilot
+	wait_for 60 running 9
+	[ "$(sort "$RAD_QUEUE"-[1-9] | uniq -c | xargs)" = "9 began" ]
+	on_n2=$(alice rad show --json $tasks | jq '[.tasks[] | select(.pilot | startswith("n2-"))] | length')
+	node_fails n2
+	alice touch "$RAD_QUEUE-go"
+	wait_for 100 all_completed
+	[ "$(sort "$RAD_QUEUE"-[1-9] | uniq -c | xargs)" = "$((9 + on_n2)) began 9 ended" ]
+	[ "$(grep -c ended "$RAD_QUEUE"-[1-9] | grep -c ':1$')" = 9 ]
+	cluster start-node n2
+}
+
+@test "pilot: an allocation ends under its tasks, slurmctld is killed: they go back into the queue, and the next one runs them" {
+	use_queue
+	tasks=
+	for i in 1 2 3; do
+		tasks="$tasks $(alice rad submit --parsable --gpu-mem 12G -- sh -c "$(until_file "$RAD_QUEUE-go")")"
+	done
+	job=$(pilot)
+	wait_for 60 running 3
+	scancel "$job"
+	wait_for 60 no_jobs
+	wait_for 30 running 0
+	alice rad show --json $tasks | jq -e '[.tasks[].state] | all(. == "PENDING")'
+	job=$(pilot)
+	wait_for 60 running 3
+	cluster kill-ctld
+	alice touch "$RAD_QUEUE-go"
+	wait_for 60 all_completed
+	cluster restart-ctld
+}
+
+# ---- storms: tests/cluster-storm, in short ----
+
+# storm WAY: some half a minute of kills; whatever it was, nothing is lost and nothing runs beside itself.
+storm()
+{
+	run --separate-stderr timeout 200 "$RAD_SOURCE_ROOT/tests/cluster-storm" --way "$1" --minutes 0.3
+	echo "$output" "$stderr"
+	[ "$status" -eq 0 ]
+	tail -n 1 <<<"$output" | jq -e '.accepted > 10 and .ended == .accepted and .lost == 0 and .doubled == 0'
+}
+
+@test "storm: nodes, radds and slurmctld are killed under jobs that run a task on their node's radd: none lost, none doubled" {
+	storm node
+}
+
+@test "storm: nodes, pilots, their radds, allocations and slurmctld are killed under a queue: none lost, none doubled" {
+	storm pilot
+}

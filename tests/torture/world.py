@@ -68,15 +68,15 @@ def is_dead(pid):
         return True
 
 
-def signal_ours(pids, *signals):
-    """Numbers come round within seconds on a busy machine: what is signalled was opened first, and then seen to be ours."""
+def signal_ours(pids, *signals, root=None):
+    """Ours: descendants of root, by default of this process. Numbers come round within seconds on a busy machine: what is signalled was opened first, and then seen to be ours."""
     opened = {}
     for pid in pids:
         try:
             opened[pid] = os.pidfd_open(pid)
         except OSError:
             pass
-    ours = set(descendants(os.getpid()))
+    ours = set(descendants(root or os.getpid()))
     for sig in signals:
         for pid, fd in opened.items():
             try:
