@@ -210,7 +210,8 @@ static int add_job(struct queued *q, json_t *tasks, bool live, struct error *err
 
 /* ---- which tasks a request names ---- */
 
-static int each_named(struct queued *q, const char *word, int (*each)(struct queued *q, task_id id, void *ctx, struct error *err),
+static int each_named(struct queued *q, const char *word, int (*each)(struct queued *q, task_id id, void *ctx,
+		struct error *err),
 		      void *ctx, struct error *err)
 {
 	task_id id;
@@ -498,7 +499,8 @@ static json_t *answer_change(struct queued *q, const json_t *request, struct err
 
 /* ---- submissions ---- */
 
-int client_queue_check_spec(const struct spec *s, struct error *err)
+/* What nobody sees to while no pilot runs. */
+static int check_spec(const struct spec *s, struct error *err)
 {
 	const struct { bool said; const char *option, *why; } none[] = {
 		{ s->n_deps || s->singleton, "--dependency", "submit the second task when the first has ended (rad wait)" },
@@ -524,7 +526,7 @@ static json_t *answer_submit(struct queued *q, const json_t *request, struct err
 		return NULL;
 	q->spec->uid = geteuid();
 	q->spec->user = alloc_string(pw ? pw->pw_name : "?");
-	if (submit_validate(q->spec, err) || client_queue_check_spec(q->spec, err))
+	if (submit_validate(q->spec, err) || check_spec(q->spec, err))
 		return NULL;
 	if (json_is_true(json_object_get(request, "dry_run")))
 		return json_pack("{si, sb, sb, sn, s[]}", "schema", 1, "dry_run", 1, "fits_now", 0, "estimate", "gpus");
@@ -562,7 +564,8 @@ static json_t *all_pilots(const struct spool *s)
 
 json_t *client_queue_answer(const json_t *request, struct error *err)
 {
-	static const struct { const char *op; json_t *(*answer)(struct queued *q, const json_t *request, struct error *err); } ops[] = {
+	static const struct { const char *op; json_t *(*answer)(struct queued *q, const json_t *request,
+			struct error *err); } ops[] = {
 		{ "submit", answer_submit }, { "list", answer_list }, { "show", answer_show }, { "acct", answer_acct },
 		{ "events", answer_events }, { "script", answer_script }, { "gpus", answer_gpus }, { "cancel", answer_change },
 		{ "hold", answer_change }, { "release", answer_change }, { "requeue", answer_change },
@@ -579,7 +582,8 @@ json_t *client_queue_answer(const json_t *request, struct error *err)
 		spool_close(q.s);
 		return reply;
 	}
-	error_set(err, ERR_INVALID, "%.40s: a queue of files (%.300s) has no answer to that: unset RAD_QUEUE to ask this machine's radd", op,
+	error_set(err, ERR_INVALID, "%.40s: a queue of files (%.300s) has no answer to that: unset RAD_QUEUE to ask this machine's "
+			"radd", op,
 		  client_queue());
 	return NULL;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A queue of files (spool/spool.h) in the place of a radd: the verbs ask it as they ask radd, and what it has no answer to says so.
+ * A queue of files (spool/spool.h) in the place of a radd: the verbs ask it as they ask radd, and what it has no answer to
+ * says so.
  */
 #ifndef RAD_CLI_CLIENT_QUEUE_H
 #define RAD_CLI_CLIENT_QUEUE_H
 
 #include "base/error.h"
-#include "task/spec.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -25,8 +25,5 @@ int client_queue_check_verb(const char *verb, struct error *err);
 json_t *client_queue_answer(const json_t *request, struct error *err);
 /* The answer to `wait` when all of these have ended (until_start: run); 1; 0: not yet, -1. */
 int client_queue_wait(const json_t *ids, bool until_start, json_t **reply, struct error *err);
-
-/* What a queue of files cannot do for a task: -1 with the option in *err. */
-int client_queue_check_spec(const struct spec *s, struct error *err);
 
 #endif

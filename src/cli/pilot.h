@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * `rad pilot`: what its parts share. It is two processes. The keeper (verb_pilot.c) knows when the allocation ends, signals tasks and
- * ends them, and never touches the queue: a shared file system that hangs does not keep it from that. The agent (pilot_agent.c), its
- * child, does everything with the queue. Both are clients of the pilot's own radd, which runs the tasks, and goes on without them.
+ * `rad pilot`: what its parts share. It is two processes. The keeper (verb_pilot.c) knows when the allocation ends, signals
+ * tasks and ends them, and never touches the queue: a shared file system that hangs does not keep it from that. The agent
+ * (pilot_agent.c), its child, does everything with the queue. Both are clients of the pilot's own radd, which runs the tasks,
+ * and goes on without them.
  *
  * In STATE, a folder on the node itself:
  *	lock, name		held by the pilot that lives; who it is, over restarts

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * See pilot_agent.h. Which task next: the first in the queue's order that the radd would start at this moment; so nothing is claimed that
- * another pilot could start sooner. One that has stood first for a while and finds no room is claimed all the same, by one pilot,
- * whose radd then keeps GPUs for it as for any task.
+ * See pilot_agent.h. Which task next: the first in the queue's order that the radd would start at this moment; so nothing is
+ * claimed that another pilot could start sooner. One that has stood first for a while and finds no room is claimed all the
+ * same, by one pilot, whose radd then keeps GPUs for it as for any task.
  */
 #include "cli/pilot_agent.h"
 
@@ -21,7 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STEP_MS 500
+#define STEP_MS 200		/* what ended is told at once: if the node dies before, it has to be done again */
+#define LOOK_MS 1000		/* between two looks at the queue, which cost its server something */
 #define BEAT_MS 4000
 #define TRIES 8			/* of tasks that do not fit now, in one step: each costs a question to radd */
 #define PATIENCE_MS 60000
@@ -35,7 +36,7 @@ struct agent {
 	json_t *refused;	/* id -> why it can never run here */
 	size_t gpus;
 	json_int_t beat;
-	int64_t beat_ms, idle_ms;	/* mono; of the last beat; since when there is nothing to do, 0: there is */
+	int64_t beat_ms, look_ms, idle_ms;	/* mono; of the last beat and look; since when there is nothing to do, 0: there is */
 	bool lost, lost_radd;		/* was told: the queue, the radd does not answer */
 };
 
@@ -73,7 +74,7 @@ static int find_queue(struct agent *a)
 	if (a->lost)
 		cli_note("the queue answers again");
 	a->lost = false;
-	a->beat_ms = 0;
+	a->beat_ms = a->look_ms = 0;
 	return 0;
 }
 
@@ -115,14 +116,15 @@ static bool has_time(const struct agent *a, const struct pilot_known_task *t, ch
 	char asked[FORMAT_LEN], left[FORMAT_LEN];
 	const struct spec *s = t->job->spec;
 	int64_t end = a->p->shared->end_ms;
-	double left_s = (double)(end - clock_mono_ms() - pilot_margin_ms(&a->p->options)) / 1000, wants_s = (double)s->time_limit_s - t->record.ran_s;
+	double left_s = (double)(end - clock_mono_ms() - pilot_margin_ms(&a->p->options)) / 1000,
+	       wants_s = (double)s->time_limit_s - t->record.ran_s;
 	*why = 0;
 	if (!s->time_limit_s && left_s < (double)pilot_margin_ms(&a->p->options) / 2000)
 		return false;	/* it would be told to save before it has done anything */
 	if (end == INT64_MAX || !s->time_limit_s || saves(s) || wants_s <= left_s)
 		return true;
-	snprintf(why, SPOOL_TEXT, "asks for %s, and this allocation has %s left: ask for a longer one, or have it save when it is told to "
-		 "(--slot)", format_seconds(wants_s, asked), format_seconds(left_s > 0 ? left_s : 0, left));
+	snprintf(why, SPOOL_TEXT, "asks for %s, and this allocation has %s left: ask for a longer one, or have it save when it is "
+		 "told to (--slot)", format_seconds(wants_s, asked), format_seconds(left_s > 0 ? left_s : 0, left));
 	return false;
 }
 
@@ -246,13 +248,16 @@ static int check_radd(struct agent *a)
 static int step(struct agent *a, bool *busy)
 {
 	struct error err = ERROR_INIT;
+	int64_t now = clock_mono_ms();
+	bool look = !a->look_ms || now - a->look_ms >= LOOK_MS;
 	if (check_radd(a) || find_queue(a))
 		return -1;
-	if (pilot_known_look(a->k, a->p->s, &err)) {
+	if (look && pilot_known_look(a->k, a->p->s, &err)) {
 		lose_queue(a, &err);
 		return -1;
 	}
-	int failed = pilot_work_step(a->w, &err);
+	a->look_ms = look ? now : a->look_ms;
+	int failed = pilot_work_step(a->w, look, &err);
 	pilot_others_look(a->o);
 	if (!failed)
 		*busy = claim(a, &err);

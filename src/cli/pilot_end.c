@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * See pilot_end.h. A task that says by which signal it wants to be told is told by that, whoever of its processes handles it; others
- * by USR1, and only processes that have a handler for it, as at the end of a time slot (decision 111): it would end a program that never
- * heard of it.
+ * See pilot_end.h. A task that says by which signal it wants to be told is told by that, whoever of its processes handles it;
+ * others by USR1, and only processes that have a handler for it, as at the end of a time slot (decision 111): it would end a
+ * program that never heard of it.
  */
 #include "cli/pilot_end.h"
 
@@ -12,19 +12,6 @@
 #include "cli/pilot_node.h"
 
 #include <signal.h>
-
-int64_t pilot_margin_ms(const struct pilot_options *o)
-{
-	bool brief = o->time_ms && o->margin_ms > o->time_ms / 2;
-	return brief ? o->time_ms / 2 : o->margin_ms;
-}
-
-/* In a third of what there is: SIGTERM leaves less. */
-int64_t pilot_cut_ms(const struct pilot_options *o)
-{
-	int64_t margin = pilot_margin_ms(o), span = margin < o->grace_ms ? margin : o->grace_ms;
-	return span / 3 < 30000 ? span / 3 : 30000;
-}
 
 static void ask(const struct pilot *p, const struct pilot_handed *h)
 {

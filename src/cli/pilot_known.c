@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See pilot_known.h. A look costs a listing and a stat(2) a job; what a folder's time of change does not show (two changes in one
- * tick of the server's clock, an attribute that the client remembers) is found by reading it anyhow now and then.
+ * See pilot_known.h. A look costs a listing and a stat(2) a job; what a folder's time of change does not show (two changes in
+ * one tick of the server's clock, an attribute that the client remembers) is found by reading it anyhow now and then.
  */
 #include "cli/pilot_known.h"
 

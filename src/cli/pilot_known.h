@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a pilot knows of the tasks of its queue: read once, and again where something changed. It may be old: whatever is done about a
- * task is a change of its record, which fails where it was.
+ * What a pilot knows of the tasks of its queue: read once, and again where something changed. It may be old: whatever is done
+ * about a task is a change of its record, which fails where it was.
  */
 #ifndef RAD_CLI_PILOT_KNOWN_H
 #define RAD_CLI_PILOT_KNOWN_H

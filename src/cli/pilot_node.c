@@ -76,7 +76,8 @@ static int take_name(struct pilot *p, struct error *err)
 	scoped_free char *path = alloc_printf("%s/name", p->state);
 	scoped_buf text = { 0 };
 	uint32_t chance = 0;
-	if (!io_read_file(path, SPOOL_NAME - 2, &text, NULL) && text.len > 4 && !strpbrk(buf_text(&text), "/\n") && *text.data != '.') {
+	if (!io_read_file(path, SPOOL_NAME - 2, &text, NULL) && text.len > 4 && !strpbrk(buf_text(&text), "/\n") &&
+			*text.data != '.') {
 		snprintf(p->who.name, sizeof p->who.name, "%s", buf_text(&text));
 		return 0;
 	}
@@ -145,7 +146,8 @@ static double slurm_number(const char *name)
 	return text && !units_parse_double(text, 0, 1e12, &value, NULL) ? value : 0;
 }
 
-/* The user's settings, and what the allocation gives where they say nothing: not every Slurm fences its jobs by cgroups, which radd
+/* The user's settings, and what the allocation gives where they say nothing: not every Slurm fences its jobs by cgroups,
+ * which radd
  * would see by itself. */
 static int write_settings(const struct pilot *p, struct error *err)
 {

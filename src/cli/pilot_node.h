@@ -9,7 +9,8 @@
 #include "cli/pilot.h"
 #include "task/task.h"
 
-/* Makes the state folder, or finds it, locks it, and takes up the name of the pilot that was there before. The lock is held until the
+/* Makes the state folder, or finds it, locks it, and takes up the name of the pilot that was there before. The lock is held
+ * until the
  * last process that has it ends. -1: another pilot lives there, or the folder is not to be trusted. */
 int pilot_node_enter(struct pilot *p, const char *mark, struct error *err);
 /* From now on every call of this process goes to the pilot's own radd, which is started if it does not run. */

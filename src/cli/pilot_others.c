@@ -17,7 +17,7 @@
 
 #define LOOKS 8			/* in a lease */
 
-struct other {
+struct other_pilot {
 	char name[SPOOL_NAME];
 	json_int_t beat;
 	int64_t since_ms;	/* mono; since when its heart stands */
@@ -28,7 +28,7 @@ struct other {
 struct pilot_others {
 	const struct pilot *p;
 	struct pilot_known *k;
-	struct other *list;
+	struct other_pilot *list;
 	size_t n, cap;
 	int64_t looked_ms;
 };
@@ -49,14 +49,14 @@ void pilot_others_destroy(struct pilot_others *o)
 	free(o);
 }
 
-static struct other *find(struct pilot_others *o, const char *name)
+static struct other_pilot *find(struct pilot_others *o, const char *name)
 {
 	for (size_t i = 0; i < o->n; i++)
 		if (!strcmp(o->list[i].name, name))
 			return &o->list[i];
 	alloc_grow(o->list, o->n, o->cap);
-	struct other *one = &o->list[o->n++];
-	*one = (struct other){ .beat = -1 };
+	struct other_pilot *one = &o->list[o->n++];
+	*one = (struct other_pilot){ .beat = -1 };
 	snprintf(one->name, sizeof one->name, "%s", name);
 	return one;
 }
@@ -113,7 +113,7 @@ static bool is_dead(const struct pilot_others *o, const struct pilot_who *who, c
 	return true;
 }
 
-static void ask_about(struct pilot_others *o, struct other *one, const json_t *said)
+static void ask_about(struct pilot_others *o, struct other_pilot *one, const json_t *said)
 {
 	char why[SPOOL_TEXT];
 	struct pilot_who who;
@@ -136,7 +136,7 @@ static void ask_about(struct pilot_others *o, struct other *one, const json_t *s
 static void look_at(struct pilot_others *o, const char *name, int64_t now)
 {
 	scoped_json *said = spool_pilot(o->p->s, name);
-	struct other *one = find(o, name);
+	struct other_pilot *one = find(o, name);
 	json_int_t beat = member_int(json_object_get(said, "status"), "beat");
 	one->there = said;
 	if (!said)

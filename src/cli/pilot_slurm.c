@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See pilot_slurm.h. Everything here is asked for with a deadline: a controller that is down answers late or never, and then nothing
- * is known, which is never taken for an end.
+ * See pilot_slurm.h. Everything here is asked for with a deadline: a controller that is down answers late or never, and then
+ * nothing is known, which is never taken for an end.
  */
 #include "cli/pilot_slurm.h"
 

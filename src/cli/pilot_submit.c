@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * See pilot_submit.h. Which allocations there are already is Slurm's to say, by the name of the job, which is the queue's mark: there is no
- * second list that could be wrong. Two who ask at the same moment may ask for one too many; that one finds nothing to do, and
- * leaves.
+ * See pilot_submit.h. Which allocations there are already is Slurm's to say, by the name of the job, which is the queue's
+ * mark: there is no second list that could be wrong. Two who ask at the same moment may ask for one too many; that one finds
+ * nothing to do, and leaves.
  */
 #include "cli/pilot_submit.h"
 
@@ -44,21 +44,24 @@ static void count_job(void *ctx, uint32_t job)
 	spool_versions(c->s, job, count_version, c, NULL);
 }
 
-/* How many of our jobs Slurm has. -1: it does not say. */
-static long allocations(const char *name, struct error *err)
+struct allocations { long there, waiting; };	/* of our jobs at Slurm; of these, those that have not begun */
+
+static int ask_squeue(const char *name, struct allocations *a, struct error *err)
 {
 	scoped_buf out = { 0 };
-	char *argv[] = { "squeue", "-h", "--me", "-n", (char *)name, "-t", "PD,R,CF,S", "-o", "%i", NULL };
+	char *argv[] = { "squeue", "-h", "--me", "-n", (char *)name, "-t", "PD,R,CF,S", "-o", "%t", NULL };
 	int code = pilot_slurm_run(argv, NULL, ASK_S, &out);
-	long n = 0;
 	if (code < 0)
-		return error_set(err, ERR_UNAVAILABLE, "squeue is not to be found, or does not answer: there is no Slurm here; without one, run "
+		return error_set(err, ERR_UNAVAILABLE, "squeue is not to be found, or does not answer: there is no Slurm here; without one, "
+				"run "
 				 "'rad pilot --queue DIR' on the machines themselves");
 	if (code)
 		return error_set(err, ERR_UNAVAILABLE, "squeue: %.*s", (int)strcspn(buf_text(&out), "\n"), buf_text(&out));
-	for (const char *c = buf_text(&out); *c; c++)
-		n += *c == '\n';
-	return n;
+	for (const char *line = buf_text(&out); *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		a->there++;
+		a->waiting += !strncmp(line, "PD", 2) || !strncmp(line, "CF", 2);
+	}
+	return 0;
 }
 
 static void add_word(struct buf *script, const char *word)
@@ -109,7 +112,8 @@ static char *ask_for_one(const struct pilot_submit *s, const char *dir, const ch
 	return NULL;
 }
 
-static int ask_for_all(const struct pilot_submit *s, const struct spool *q, long want, size_t waiting, long there, struct error *err)
+static int ask_for_all(const struct pilot_submit *s, const struct spool *q, long want, size_t waiting, long there,
+		struct error *err)
 {
 	char name[64];
 	scoped_json *jobs = json_array();
@@ -138,10 +142,13 @@ int pilot_submit_once(const struct pilot_submit *s, struct error *err)
 	if (!q)
 		return -1;
 	snprintf(name, sizeof name, "rad-pilot-%.8s", spool_mark(q));
-	long there = spool_live(q, count_job, &c, err) ? -1 : allocations(name, err);
-	long need = ((long)c.waiting + (long)s->each - 1) / (long)s->each, most = (long)s->most;
-	if (there >= 0)
-		rc = ask_for_all(s, q, need > most - there ? (most > there ? most - there : 0) : need, c.waiting, there, err);
+	struct allocations a = { 0 };
+	if (!spool_live(q, count_job, &c, err) && !ask_squeue(name, &a, err)) {
+		/* Those that have not begun are for these tasks; those that run are busy, or would have taken them. */
+		long want = ((long)c.waiting + (long)s->each - 1) / (long)s->each - a.waiting, room = (long)s->most - a.there;
+		want = want < room ? want : room;
+		rc = ask_for_all(s, q, want > 0 ? want : 0, c.waiting, a.there, err);
+	}
 	spool_close(q);
 	return rc;
 }

@@ -2,9 +2,9 @@
  * See pilot_work.h.
  *
  * Handing over, once: a task is submitted to radd held, under a name that tells the claim ("12_3.4 train"); its number there is
- * written down in the pilot's folder, on disk; then it is released. Who is killed before it was written down finds no number, and
- * submits anew; the first one, should it turn up, is held for ever, and is cancelled. So of all copies one alone can start: the one
- * whose number was written down.
+ * written down in the pilot's folder, on disk; then it is released. Who is killed before it was written down finds no number,
+ * and submits anew; the first one, should it turn up, is held for ever, and is cancelled. So of all copies one alone can
+ * start: the one whose number was written down.
  */
 #include "cli/pilot_work.h"
 
@@ -28,7 +28,7 @@
 
 struct work {
 	struct pilot_handed h;
-	bool started, waiting;		/* at radd */
+	bool started, waiting;		/* it is told that it runs; radd has not begun it */
 	int64_t told_ms;		/* mono; when radd was told last to end it; 0: it was not */
 };
 
@@ -134,7 +134,8 @@ static json_t *local_environ(const struct pilot *p, task_id id, const json_t *sa
 		if (item && strncmp(item, "RAD_QUEUE=", 10) && strncmp(item, "RAD_QUEUE_TASK=", 15))
 			json_array_append(environ, one);
 	}
-	scoped_free char *dir = alloc_printf("RAD_QUEUE=%s", p->dir), *task = alloc_printf("RAD_QUEUE_TASK=%s", task_id_text(id, text));
+	scoped_free char *dir = alloc_printf("RAD_QUEUE=%s", p->dir), *task = alloc_printf("RAD_QUEUE_TASK=%s", task_id_text(id,
+			text));
 	json_array_append_new(environ, json_string(dir));
 	json_array_append_new(environ, json_string(task));
 	return environ;
@@ -258,7 +259,8 @@ static struct spool_record saved(const struct spool_record *r, const char *by)
 }
 
 /* It was ended by us: why. */
-static struct spool_record stopped(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t, const json_t *local)
+static struct spool_record stopped(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t,
+		const json_t *local)
 {
 	const struct spool_record *r = &t->record;
 	const char *by = w->p->who.name;
@@ -269,7 +271,8 @@ static struct spool_record stopped(const struct pilot_work *w, const struct work
 	if (r->wish == SPOOL_WISH_CANCEL)
 		return next;
 	if (r->wish != SPOOL_WISH_NONE || !began) {
-		next = spool_record_next(r, r->wish == SPOOL_WISH_HOLD ? "held" : r->wish == SPOOL_WISH_REQUEUE ? "requeued" : "returned", by);
+		next = spool_record_next(r, r->wish == SPOOL_WISH_HOLD ? "held" : r->wish == SPOOL_WISH_REQUEUE ? "requeued" : "returned",
+				by);
 		next.state = r->wish == SPOOL_WISH_HOLD ? SPOOL_HELD : SPOOL_PENDING;
 		next.started = false;
 		next.wish = SPOOL_WISH_NONE;
@@ -283,7 +286,8 @@ static struct spool_record stopped(const struct pilot_work *w, const struct work
 	return next;
 }
 
-static struct spool_record outcome(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t, const json_t *local)
+static struct spool_record outcome(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t,
+		const json_t *local)
 {
 	enum task_state state = member_state(local);
 	bool asked = pilot_node_has_mark(w->p, &one->h, "asked"), coded = json_is_integer(json_object_get(local, "exit_code"));
@@ -317,7 +321,8 @@ static void tell_radd(struct work *one, const char *op)
 }
 
 /* 0: the queue has it. The local task is not needed any more then. */
-static int carry_back(struct pilot_work *w, struct work *one, const struct pilot_known_task *t, json_t *local, struct error *err)
+static int carry_back(struct pilot_work *w, struct work *one, const struct pilot_known_task *t, json_t *local,
+		struct error *err)
 {
 	struct spool_record next = outcome(w, one, t, local);
 	double ran = member_number(local, "run_s");
@@ -330,7 +335,8 @@ static int carry_back(struct pilot_work *w, struct work *one, const struct pilot
 	return rc;
 }
 
-static int tell_start(struct pilot_work *w, const struct work *one, const struct pilot_known_task *t, json_t *local, struct error *err)
+static int tell_start(struct pilot_work *w, struct work *one, const struct pilot_known_task *t, json_t *local,
+		struct error *err)
 {
 	struct spool_record next = spool_record_next(&t->record, "started", w->p->who.name);
 	next.started = true;
@@ -339,6 +345,7 @@ static int tell_start(struct pilot_work *w, const struct work *one, const struct
 	spool_record_clear(&next);
 	if (!rc)
 		pilot_known_set(w->k, one->h.id, &next);
+	one->started = !rc;
 	return rc < 0 ? -1 : 0;
 }
 
@@ -367,15 +374,19 @@ static int look_at_local(struct pilot_work *w, struct work *one, struct pilot_kn
 	return state == TASK_RUNNING && !t->record.started ? tell_start(w, one, t, local, err) : 0;
 }
 
-/* One that radd has no memory of was never released: its store is of before, and what it ran then is a stray. It is left to people. */
-static int step_one(struct pilot_work *w, struct work *one, struct error *err)
+/* One that radd has no memory of was never released: its store is of before, and what it ran then is a stray. It is left to
+ * people. */
+static int step_one(struct pilot_work *w, struct work *one, bool look, struct error *err)
 {
 	struct error why = ERROR_INIT, later = ERROR_INIT;
 	scoped_json *said = client_call_id("show", one->h.local, &why);
 	if (!said && why.code != ERR_NOT_FOUND)
 		return *err = why, -1;
-	struct pilot_known_task *t = pilot_known_read(w->k, w->p->s, one->h.id, &later);
 	json_t *local = json_array_get(json_object_get(said, "tasks"), 0);
+	enum task_state state = member_state(local);
+	if (!look && !task_state_terminal(state) && (one->started || state != TASK_RUNNING) && !w->p->shared->ending)
+		return 0;
+	struct pilot_known_task *t = pilot_known_read(w->k, w->p->s, one->h.id, &later);
 	/* Whether it is still ours is the queue's to say; while that does not answer, nothing is done. */
 	if (!t)
 		return *err = later, -1;
@@ -401,7 +412,7 @@ static void hand_over_if_ours(void *ctx, struct pilot_known_task *t)
 	w->failed = hand_over(w, t, &w->err);
 }
 
-int pilot_work_step(struct pilot_work *w, struct error *err)
+int pilot_work_step(struct pilot_work *w, bool look, struct error *err)
 {
 	scoped_free struct work **list = alloc_zero((w->all.n + 1) * sizeof *list);
 	size_t at = 0, n = 0;
@@ -409,10 +420,11 @@ int pilot_work_step(struct pilot_work *w, struct error *err)
 	for (struct work *one; (one = idmap_next(&w->all, &at));)
 		list[n++] = one;
 	for (size_t i = 0; i < n; i++)
-		failed |= step_one(w, list[i], err);
+		failed |= step_one(w, list[i], look, err);
 	w->failed = 0;
 	w->err = ERROR_INIT;
-	pilot_known_each(w->k, hand_over_if_ours, w);
+	if (look)
+		pilot_known_each(w->k, hand_over_if_ours, w);
 	if (w->failed)
 		*err = w->err;
 	return failed || w->failed ? -1 : 0;

@@ -76,7 +76,8 @@ static void hear_signal(struct pilot *p, bool *heard)
 	p->shared->ending = true;
 	if (p->options.margin_ms < p->options.grace_ms)
 		p->options.margin_ms = p->options.grace_ms;
-	cli_note("told to end: tasks are told, and have %lld s", (long long)((p->options.grace_ms - pilot_cut_ms(&p->options)) / 1000));
+	cli_note("told to end: tasks are told, and have %lld s", (long long)((p->options.grace_ms - pilot_cut_ms(&p->options))
+			/ 1000));
 }
 
 /* ---- the agent ---- */
@@ -154,10 +155,12 @@ static int check_place(const struct pilot *p, struct error *err)
 	for (size_t i = 0; i < COUNT_OF(names); i++)
 		gpus = gpus || (getenv(names[i]) && *getenv(names[i]));
 	if (!*p->who.job && !p->options.devices && !getenv("RAD_DEVICES"))
-		return error_set(err, ERR_INVALID, "this is no Slurm allocation (no SLURM_JOB_ID): run it in one (sbatch, srun), or say which GPUs of "
+		return error_set(err, ERR_INVALID, "this is no Slurm allocation (no SLURM_JOB_ID): run it in one (sbatch, srun), or say "
+				"which GPUs of "
 				 "this machine it may use: --devices nvml, --devices nvml:0,1");
 	if (!gpus)
-		return error_set(err, ERR_INVALID, "job %s: this allocation has no GPUs: ask for them (--gres=gpu:2), or name some with --devices",
+		return error_set(err, ERR_INVALID, "job %s: this allocation has no GPUs: ask for them (--gres=gpu:2), or name some with "
+				"--devices",
 				 p->who.job);
 	return 0;
 }
@@ -204,7 +207,7 @@ static int fly(struct cli_call *c, const struct pilot_options *options)
 
 /* ---- the verb ---- */
 
-struct words { const char *time, *idle, *margin, *grace, *lease, *most, *each; };
+struct pilot_words { const char *time, *idle, *margin, *grace, *lease, *most, *each; };
 
 /* 0 or the exit code. */
 static int read_span(struct cli_call *c, const char *option, const char *text, int64_t least_s, int64_t *ms)
@@ -227,7 +230,7 @@ static int read_count(struct cli_call *c, const char *option, const char *text, 
 	return text && units_parse_int(text, 1, 10000, n, &err) ? cli_usage(c, "--%s: %s", option, err.text) : 0;
 }
 
-static int ask_slurm(struct cli_call *c, const struct words *w, bool json)
+static int ask_slurm(struct cli_call *c, const struct pilot_words *w, bool json)
 {
 	struct error err = ERROR_INIT;
 	struct pilot_submit s = { .queue = client_queue(), .most = 1, .each = 8, .time = w->time, .idle = w->idle ? w->idle : "5m",
@@ -239,7 +242,7 @@ static int ask_slurm(struct cli_call *c, const struct words *w, bool json)
 	return pilot_submit_once(&s, &err) ? cli_fail(c, &err) : CLI_DONE;
 }
 
-static int read_and_fly(struct cli_call *c, const struct words *w, struct pilot_options *o)
+static int read_and_fly(struct cli_call *c, const struct pilot_words *w, struct pilot_options *o)
 {
 	o->queue = client_queue();
 	o->margin_ms = 120000;
@@ -258,10 +261,11 @@ static int read_and_fly(struct cli_call *c, const struct words *w, struct pilot_
 int verb_pilot(struct cli_call *c)
 {
 	bool submit = false, json = false;
-	struct words w = { 0 };
+	struct pilot_words w = { 0 };
 	struct pilot_options o = { 0 };
 	const struct args_option options[] = {
-		{ "queue", 0, "DIR", "the queue of files, on a file system that all nodes share; default RAD_QUEUE", .value = &client_queue_said },
+		{ "queue", 0, "DIR", "the queue of files, on a file system that all nodes share; default RAD_QUEUE",
+				.value = &client_queue_said },
 		{ "devices", 0, "LIST", "GPUs, as radd --devices; default those of the allocation", .value = &o.devices },
 		{ "time", 't', "TIME", "how long it lasts; default what Slurm says", .value = &w.time },
 		{ "idle", 0, "TIME", "leaves when it had nothing to do for so long; default never, with --submit 5m", .value = &w.idle },

@@ -58,7 +58,8 @@
 	X(version, verb_version, "releases of rad and radd", "[options]", OWN_CODE) \
 	X(help, verb_help, "help on rad, or on one command", "[COMMAND]", OWN_CODE) \
 	X(completion, verb_completion, "completion script for bash, zsh or fish", "bash | zsh | fish", OWN_CODE) \
-	X(pilot, verb_pilot, "inside a batch allocation: run tasks of a queue that outlives it", "[options] [--submit [-- SBATCH OPTIONS]]", OWN_CODE) \
+	X(pilot, verb_pilot, "inside a batch allocation: run tasks of a queue that outlives it", \
+	  "[options] [--submit [-- SBATCH OPTIONS]]", OWN_CODE) \
 	X(simulate, verb_simulate, "what a trace of tasks would take on simulated GPUs", \
 	  "--devices LIST (--trace T.csv --workloads W.csv | --mix W.csv WORKLOAD...) [options]", OWN_CODE) \
 	X(trace, verb_trace, "make traces, import job logs, run a trace on simulated GPUs", \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See private.h. What is read here may have been torn by a server that lost its disk, or put there by hand: files are read only when
- * they are plain files of a bounded size.
+ * See private.h. What is read here may have been torn by a server that lost its disk, or put there by hand: files are read
+ * only when they are plain files of a bounded size.
  */
 #include "spool/private.h"
 
@@ -58,7 +58,8 @@ int spool_sync_folder(const struct spool *s, const char *folder, struct error *e
 	return fd < 0 || fsync(fd) ? error_errno(err, "%s/%s", s->dir, folder) : 0;
 }
 
-/* All errors of a write are known when this returns: NFS keeps some of them (a full disk, a quota) until the sync or the close. */
+/* All errors of a write are known when this returns: NFS keeps some of them (a full disk, a quota) until the sync or the
+ * close. */
 static int write_new(const struct spool *s, const char *path, const json_t *content, bool sync, struct error *err)
 {
 	scoped_free char *text = json_to_text(content);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Jobs of a queue: see spool.h. A job is a folder that is made complete and then given its number, by a rename that fails where the
- * number is taken; so numbers have no gaps, and the highest is found without reading them all.
+ * Jobs of a queue: see spool.h. A job is a folder that is made complete and then given its number, by a rename that fails
+ * where the number is taken; so numbers have no gaps, and the highest is found without reading them all.
  */
 #include "spool/private.h"
 
@@ -72,7 +72,8 @@ static bool number_is_ours(const struct spool *s, uint32_t job, const json_t *co
 	return there && json_equal(json_object_get(there, "mark"), json_object_get(content, "mark"));
 }
 
-/* On the list first: a number that is listed and not there is passed over, one that is there and not listed would wait for ever. */
+/* On the list first: a number that is listed and not there is passed over, one that is there and not listed would wait for
+ * ever. */
 static int give_number(const struct spool *s, const char *folder, const json_t *content, uint32_t *job, struct error *err)
 {
 	for (*job = spool_last_job(s) + 1; *job <= SPOOL_MAX_JOB; ++*job) {
@@ -177,7 +178,8 @@ int spool_live(const struct spool *s, void (*each)(void *ctx, uint32_t job), voi
 	return 0;
 }
 
-/* All of a job's names have to go at once or not at all, or the elements that were not put back would be forgotten with one that
+/* All of a job's names have to go at once or not at all, or the elements that were not put back would be forgotten with one
+ * that
  * was: so each name is judged by itself. */
 void spool_tidy(const struct spool *s, uint32_t job, unsigned (*ended)(void *ctx, task_id id), void *ctx)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Opening and making a queue, and what is asked of its file system. A queue holds its user's environments, and starts commands with
- * his rights wherever a pilot of his runs: nobody else may write there.
+ * Opening and making a queue, and what is asked of its file system. A queue holds its user's environments, and starts
+ * commands with his rights wherever a pilot of his runs: nobody else may write there.
  */
 #include "spool/private.h"
 
@@ -45,11 +45,13 @@ static int check_owner(const struct spool *s, struct error *err)
 		return error_errno(err, "%s", s->dir);
 	if (st.st_uid != geteuid()) {
 		const struct passwd *pw = getpwuid(st.st_uid);
-		return error_set(err, ERR_DENIED, "%s: belongs to %s: a queue is of one user, whose commands its pilots run; make one of your "
+		return error_set(err, ERR_DENIED, "%s: belongs to %s: a queue is of one user, whose commands its pilots run; make one of "
+				"your "
 				 "own", s->dir, pw ? pw->pw_name : "another user");
 	}
 	if (st.st_mode & 022)
-		return error_set(err, ERR_DENIED, "%s: others may write there (mode %o), so they could have commands run as you: chmod go-w it",
+		return error_set(err, ERR_DENIED, "%s: others may write there (mode %o), so they could have commands run as you: chmod go-w "
+				"it",
 				 s->dir, (unsigned)(st.st_mode & 07777));
 	return 0;
 }
@@ -58,7 +60,8 @@ static int check_owner(const struct spool *s, struct error *err)
 
 static int probe_says(const struct spool *s, const char *what, struct error *err)
 {
-	return error_set(err, ERR_UNAVAILABLE, "%s: this file system does not give a name to one process alone (%s), so a task could run "
+	return error_set(err, ERR_UNAVAILABLE, "%s: this file system does not give a name to one process alone (%s), so a task could "
+			"run "
 			 "twice: put the queue on NFS, Lustre, GPFS or a local disk, for one in your home folder", s->dir, what);
 }
 
@@ -151,10 +154,12 @@ static int read_what(struct spool *s, struct error *err)
 	const char *mark = json_string_value(json_object_get(what, "mark")), *release =
 		json_string_value(json_object_get(what, "release"));
 	if (format > SPOOL_FORMAT)
-		return error_set(err, ERR_INVALID, "%s: is a queue of format %lld, made by rad %.40s; this is rad %s, which knows format %d: use "
+		return error_set(err, ERR_INVALID, "%s: is a queue of format %lld, made by rad %.40s; this is rad %s, which knows format %d: "
+				"use "
 				 "the newer rad", s->dir, (long long)format, release ? release : "?", RAD_VERSION, SPOOL_FORMAT);
 	if (format < 1 || !mark || strlen(mark) != 16 || strspn(mark, "0123456789abcdef") != 16)
-		return error_set(err, ERR_CORRUPT, "%s/spool: says neither format nor mark of a queue: it was damaged, or is none of ours", s->dir);
+		return error_set(err, ERR_CORRUPT, "%s/spool: says neither format nor mark of a queue: it was damaged, or is none of ours",
+				s->dir);
 	memcpy(s->mark, mark, 17);
 	for (size_t i = 0; i < COUNT_OF(folders); i++)
 		if (faccessat(s->fd, folders[i], R_OK | W_OK | X_OK, AT_EACCESS))
@@ -181,7 +186,8 @@ static int open_dir(struct spool *s, const char *dir, bool create, struct error 
 	if (is_empty_folder(s->dir) || !faccessat(s->fd, "tmp", F_OK, 0))
 		return create ? make_here(s, err) : error_set(err, ERR_NOT_FOUND, "%s: there is no queue there yet: rad submit --queue, or "
 							       "rad pilot, makes one", dir);
-	return error_set(err, ERR_INVALID, "%s: holds other things, and no queue: name a folder of its own, such as %s/queue", dir, dir);
+	return error_set(err, ERR_INVALID, "%s: holds other things, and no queue: name a folder of its own, such as %s/queue", dir,
+			dir);
 }
 
 struct spool *spool_open(const char *dir, bool create, struct error *err)

@@ -24,7 +24,8 @@ json_t *spool_file_read(const struct spool *s, const char *path, size_t max, str
 int spool_file_text(const struct spool *s, const char *path, size_t max, struct buf *text, struct error *err);
 /* A complete and synced file in tmp/, under a name of its own (NAME: room for SPOOL_NAME). */
 int spool_file_make(const struct spool *s, const json_t *content, char *name, struct error *err);
-/* Gives that file the name `path`, in the folder `folder`, if nobody has it, and takes its own away. 0; 1: the name is taken; -1. */
+/* Gives that file the name `path`, in the folder `folder`, if nobody has it, and takes its own away. 0; 1: the name is taken;
+ * -1. */
 int spool_file_link(const struct spool *s, const char *name, const char *folder, const char *path, struct error *err);
 /* Content under that name, whatever was there. Not synced: for what is written again and again. */
 int spool_file_replace(const struct spool *s, const char *path, const json_t *content, struct error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Versions of a task's record: see spool.h. Each holds all that is so, not only what changed: so the last one is enough, and one that
- * was damaged is mended by the next.
+ * Versions of a task's record: see spool.h. Each holds all that is so, not only what changed: so the last one is enough, and
+ * one that was damaged is mended by the next.
  */
 #include "spool/private.h"
 
@@ -72,7 +72,8 @@ static bool read_members(const json_t *o, struct spool_record *r)
 	if (json_object_get(o, "wish") && read_word(o, "wish", wishes, COUNT_OF(wishes), &wish))
 		return snprintf(r->text, sizeof r->text, "'wish' is none that is known"), false;
 	if (json_read_int(o, "format", 1, SPOOL_FORMAT, &format, &err) ||
-	    json_read_int(o, "claim", 0, SPOOL_MAX_VERSION, &claim, &err) || json_read_int(o, "claims", 0, SPOOL_MAX_VERSION, &claims, &err) ||
+	    json_read_int(o, "claim", 0, SPOOL_MAX_VERSION, &claim, &err) || json_read_int(o, "claims", 0, SPOOL_MAX_VERSION,
+			&claims, &err) ||
 	    json_read_int(o, "cuts", 0, SPOOL_MAX_VERSION, &cuts, &err) || json_read_int(o, "time_ms", 0, INT64_MAX, &time, &err) ||
 	    json_read_double(o, "ran_s", &r->ran_s, &err) || json_read_bool(o, "started", &r->started, &err))
 		return snprintf(r->text, sizeof r->text, "%.300s", err.text), false;
@@ -192,7 +193,8 @@ struct spool_record spool_record_next(const struct spool_record *r, const char *
 
 static json_t *record_json(const struct spool_record *r)
 {
-	json_t *o = json_pack("{si, ss, ss, sI, ss, ss, sI, sb, sI, sI, so, so}", "format", SPOOL_FORMAT, "event", r->event, "by", r->by,
+	json_t *o = json_pack("{si, ss, ss, sI, ss, ss, sI, sb, sI, sI, so, so}", "format", SPOOL_FORMAT, "event", r->event, "by",
+			r->by,
 			      "time_ms", (json_int_t)r->time_ms, "state", states[r->state], "pilot", r->pilot,
 			      "claim", (json_int_t)r->claim, "started", r->started, "claims", (json_int_t)r->claims,
 			      "cuts", (json_int_t)r->cuts, "ran_s", json_round3(r->ran_s), "text", json_text_or_null(r->text));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A queue of files: a folder on a shared file system, from which pilots (radds inside batch allocations, one a node) take tasks.
- * It outlives all of them, and nobody serves it: every operation here is some calls on files, made by whoever wants it done.
+ * A queue of files: a folder on a shared file system, from which pilots (radds inside batch allocations, one a node) take
+ * tasks. It outlives all of them, and nobody serves it: every operation here is some calls on files, made by whoever wants it
+ * done.
  *
  *	DIR/spool		{"format","mark","release"}: what this is
  *	DIR/jobs/12/job		what was submitted: spec and environment; never changes
@@ -10,11 +11,11 @@
  *	DIR/pilots/ID/pilot	who it is; `status` beside it: what it does, and its heartbeat
  *	DIR/tmp/		what is being written
  *
- * **One rule keeps it right: a change is the next version.** Whoever wants to change a task has read version n of its record and
- * writes n + 1, under a name that only one can make (link(2) of a complete, synced file). Of two that want to claim a task, or
- * one that claims and one that cancels it, one makes the name, and the other finds it made, reads, and decides anew. There is
- * no lock that could be lost or left behind, nothing is ever overwritten, and a process that is killed at any moment has made a
- * version or has not. Version 0 is the submission.
+ * **One rule keeps it right: a change is the next version.** Whoever wants to change a task has read version n of its record
+ * and writes n + 1, under a name that only one can make (link(2) of a complete, synced file). Of two that want to claim a
+ * task, or one that claims and one that cancels it, one makes the name, and the other finds it made, reads, and decides anew.
+ * There is no lock that could be lost or left behind, nothing is ever overwritten, and a process that is killed at any moment
+ * has made a version or has not. Version 0 is the submission.
  *
  * NFS may answer a link that was made with "exists", when the first answer was lost: the count of links of the file that was to
  * be linked tells. A listing may be old: then the version that is wanted is there already, and nothing has happened.
@@ -49,7 +50,8 @@ void spool_close(struct spool *s);
 /* Its path, absolute; its mark, 16 hex digits that tell it from others. Borrowed. */
 const char *spool_dir(const struct spool *s);
 const char *spool_mark(const struct spool *s);
-/* Whether the file system does what all this rests on: names that one process alone can make, of files and of folders, and syncs.
+/* Whether the file system does what all this rests on: names that one process alone can make, of files and of folders, and
+ * syncs.
  * 0; or -1 with what it does not, and where a queue may be put instead. */
 int spool_probe(const struct spool *s, struct error *err);
 
@@ -114,7 +116,8 @@ void spool_record_clear(struct spool_record *r);
 /* Copies all but `task`, which becomes NULL: what the next version begins from. */
 struct spool_record spool_record_next(const struct spool_record *r, const char *event, const char *by);
 
-/* Makes *r the version that follows r->version, and counts that up. 0: it is on disk; 1: somebody else made that version first, or
+/* Makes *r the version that follows r->version, and counts that up. 0: it is on disk; 1: somebody else made that version
+ * first, or
  * this one cannot be seen to be ours: read again; -1: nothing was made, or it is not known (ERR_UNAVAILABLE): read again. */
 int spool_change(const struct spool *s, task_id id, struct spool_record *r, struct error *err);
 /* The same for a task that ended: keeps it among the live ones. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The protocol of claims among real processes that are killed at random moments: pilots that claim and end tasks, people who submit
- * and cancel. A pilot that was killed comes back under its name and goes on with what it had claimed. At the end every
+ * The protocol of claims among real processes that are killed at random moments: pilots that claim and end tasks, people who
+ * submit and cancel. A pilot that was killed comes back under its name and goes on with what it had claimed. At the end every
  * submission that was acknowledged is there and has ended; each was begun once, or was cancelled and never begun.
  *	test-spool-claims [KILLS [SEED]]
  */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ * What a pilot makes of Slurm's answers, and of attempts that were cut off.
+ */
+#include "cli/pilot_slurm.h"
+#include "cli/pilot_work.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void what_is_left(void **state)
+{
+	(void)state;
+	static const struct { const char *text; int64_t ms; } rows[] = {
+		{ "1:30:00\n", 5400000 }, { "59:59", 3599000 }, { "2-00:00:01\n", 172801000 }, { "0:07", 7000 }, { "0:00\n", 0 },
+		{ "UNLIMITED\n", INT64_MAX }, { "NOT_SET\n", -1 }, { "INVALID", -1 }, { "", -1 }, { "-1:00", -1 },
+		{ "slurm_load_jobs error: Invalid job id specified", -1 },
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (pilot_slurm_parse_left_ms(rows[i].text) != rows[i].ms)
+			fail_msg("'%s': %lld", rows[i].text, (long long)pilot_slurm_parse_left_ms(rows[i].text));
+}
+
+/* Only a word that says that nothing runs any more is an end; what is not understood is none. */
+static void what_became_of_a_job(void **state)
+{
+	(void)state;
+	const struct pilot_who who = { .job = "42", .restarts = 1 };
+	static const struct { const char *text; bool succeeded; enum pilot_slurm_fate fate; } rows[] = {
+		{ "JobId=42 JobName=x JobState=RUNNING Reason=None Restarts=1 ", true, PILOT_SLURM_LIVES },
+		{ "JobId=42 JobName=x JobState=COMPLETING Reason=None Restarts=2 ", true, PILOT_SLURM_LIVES },
+		{ "JobId=42 JobName=x JobState=SUSPENDED Restarts=1 ", true, PILOT_SLURM_LIVES },
+		{ "JobId=42 JobName=x JobState=NEW_WORD Restarts=1 ", true, PILOT_SLURM_LIVES },
+		{ "JobId=42 JobName=x JobState=PENDING Reason=BeginTime Restarts=2 ", true, PILOT_SLURM_GONE },
+		{ "JobId=42 JobName=x JobState=RUNNING Restarts=2 ", true, PILOT_SLURM_GONE },
+		{ "JobId=42 JobName=x JobState=NODE_FAIL Restarts=1 ", true, PILOT_SLURM_GONE },
+		{ "JobId=42 JobName=x JobState=TIMEOUT Restarts=1 ", true, PILOT_SLURM_GONE },
+		{ "JobId=42 JobName=JobState=COMPLETED JobState=RUNNING Restarts=1 ", true, PILOT_SLURM_LIVES },
+		{ "JobId=421 JobName=x JobState=COMPLETED Restarts=1 ", true, PILOT_SLURM_UNKNOWN },
+		{ "", true, PILOT_SLURM_UNKNOWN },
+		{ "slurm_load_jobs error: Invalid job id specified\n", false, PILOT_SLURM_GONE },
+		{ "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", false, PILOT_SLURM_UNKNOWN },
+		{ "JobId=42 JobState=COMPLETED", false, PILOT_SLURM_UNKNOWN },
+	};
+	char word[40];
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (pilot_slurm_fate_of(rows[i].text, rows[i].succeeded, &who, word) != rows[i].fate)
+			fail_msg("%s: %s", rows[i].text, word);
+}
+
+static void a_command_has_a_deadline(void **state)
+{
+	(void)state;
+	scoped_buf out = { 0 };
+	char *slow[] = { "sleep", "600", NULL }, *none[] = { "/no/such/program", NULL }, *cat[] = { "sh", "-c", "cat; exit 3", NULL };
+	assert_int_equal(pilot_slurm_run(slow, NULL, 1, &out), -1);
+	assert_int_equal(pilot_slurm_run(none, NULL, 20, &out), -1);
+	assert_int_equal(pilot_slurm_run(cat, "in\n", 20, &out), 3);
+	assert_string_equal(buf_text(&out), "in\n");
+}
+
+static void who_was_cut_off(void **state)
+{
+	(void)state;
+	struct spec *s = spec_create();
+	struct spool_record r = { .state = SPOOL_CLAIMED, .claim = 1, .version = 2, .started = true }, next;
+	next = pilot_work_cut_off(&r, s, "me", "why");
+	assert_int_equal(next.state, SPOOL_PENDING);
+	assert_int_equal(next.cuts, 1);
+	assert_false(next.started);
+	r.cuts = 2;
+	next = pilot_work_cut_off(&r, s, "me", "why");
+	assert_int_equal(next.state, SPOOL_HELD);
+	assert_non_null(strstr(next.text, "3 times in a row"));
+	r.wish = SPOOL_WISH_CANCEL;
+	next = pilot_work_cut_off(&r, s, "me", "why");
+	assert_int_equal(next.end, TASK_CANCELLED);
+	r.wish = SPOOL_WISH_NONE;
+	s->requeue = false;
+	next = pilot_work_cut_off(&r, s, "me", "why");
+	assert_int_equal(next.state, SPOOL_ENDED);
+	assert_int_equal(next.end, TASK_LOST);
+	spec_unref(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_left), cmocka_unit_test(what_became_of_a_job), cmocka_unit_test(a_command_has_a_deadline),
+		cmocka_unit_test(who_was_cut_off),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
