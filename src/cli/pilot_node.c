@@ -35,7 +35,8 @@
 static char *default_state(const struct pilot *p, const char *mark)
 {
 	if (*p->who.job)
-		return alloc_printf("/tmp/rad-pilot-%u/%s.%lld-%.8s", (unsigned)geteuid(), p->who.job, (long long)p->who.restarts, mark);
+		return alloc_printf("/tmp/rad-pilot-%u/%s.%lld-%.24s-%.8s", (unsigned)geteuid(), p->who.job,
+				    (long long)p->who.restarts, p->who.host, mark);
 	return alloc_printf("/tmp/rad-pilot-%u/%.8s", (unsigned)geteuid(), mark);
 }
 

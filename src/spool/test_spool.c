@@ -299,7 +299,8 @@ static void torn_and_hostile_records(void **state)
 static void random_records(void **state)
 {
 	(void)state;
-	static const char text[] = "{\"format\":1,\"event\":\"claimed\",\"by\":\"x\",\"time_ms\":1,\"state\":\"claimed\",\"pilot\":\"p\","
+	static const char text[] = "{\"format\":1,\"event\":\"claimed\",\"by\":\"x\",\"time_ms\":1,\"state\":\"claimed\","
+		"\"pilot\":\"p\","
 		"\"claim\":1,\"started\":true,\"claims\":1,\"cuts\":0,\"ran_s\":0.5,\"wish\":\"cancel\",\"text\":null,\"task\":{\"a\":[1]}}";
 	struct spool_record r;
 	assert_true(spool_parse_record(text, sizeof text - 1, &r));

@@ -21,7 +21,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NEWS_S = 5      # a task that ended so shortly before its node lost its power may not have been told of yet, and is done again
+NEWS_S = 10     # a task that ended so shortly before its node lost its power may not have been told of yet, and is done again
 ENDED = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT", "LOST"}
 
 # One line a start and an end, with the time, each in one write; `run/ID` is made by whoever begins, and gone when that one is. A task that is told to
@@ -281,7 +281,7 @@ class Storm:
         lost += [t for t in self.accepted if states.get(t, {}).get("state") == "COMPLETED" and "E" not in ran.get(t, [])]
         lost += [t for t in self.accepted if states.get(t, {}).get("state") == "CANCELLED" and t not in self.cancelled]
         again = [t for t, what in ran.items() if "S" in what[what.index("E") + 1 if "E" in what else len(what):]]
-        untold = [t for t in again if all(any(0 <= cut - at < NEWS_S for cut in self.cuts) for at in ends[t][:-1])]
+        untold = [t for t in again if all(any(-3 < cut - at < NEWS_S for cut in self.cuts) for at in ends[t][:-1])]
         doubled = [t for t in ran if "D" in ran[t] or (t in again and t not in untold)]
         strange = [t for t in ran if t not in states]
         return {"accepted": len(self.accepted), "run": sum("E" in w for w in ran.values()), "begun_again": sum(w.count("S") > 1 for w in ran.values()), "ended_untold": len(untold),
