@@ -6,7 +6,6 @@
 #define RAD_CLI_CHANGE_H
 
 #include "cli/cli.h"
-#include "cli/client_queue.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -26,7 +25,6 @@ struct change_selection {
 	{ "user", 'u', "USER", "this user's tasks (name or uid; all: everybody's)", .value = &(s).user }, \
 	{ "name", 'n', "PATTERN", "tasks of this name: *, ? and [...] as in the shell", .value = &(s).name }, \
 	{ "state", 't', "LIST", "tasks in these states, by code or word: PD,R,F", .words = CLI_STATES, .value = &(s).states }, \
-	CLIENT_QUEUE_OPTION, \
 	{ "yes", 'y', NULL, "do not ask before changing what was selected", .flag = &(s).yes }, \
 	{ "json", 0, NULL, "print JSON", .flag = &(s).json }
 

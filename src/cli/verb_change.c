@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/change.h"
 #include "cli/client.h"
+#include "cli/client_queue.h"
 #include "submit/wire.h"
 
 #include <stdio.h>
@@ -20,11 +21,13 @@ int verb_change(struct cli_call *c)
 	bool running = !strcmp(verb, "suspend") || !strcmp(verb, "resume");
 	const char *states = running ? "R" : !strcmp(verb, "hold") ? "PD" : !strcmp(verb, "release") ? "H" : "F,OOM,TO,LO";
 	struct change_selection s = { .default_states = states };
-	const struct args_option options[] = { CHANGE_OPTIONS(s), { 0 } }, with_force[] = {
+	const struct args_option of_radd[] = { CHANGE_OPTIONS(s), { 0 } };
+	const struct args_option options[] = { CLIENT_QUEUE_OPTION, CHANGE_OPTIONS(s), { 0 } }, with_force[] = {
+		CLIENT_QUEUE_OPTION,
 		{ "force", 0, NULL, "of a queue of files: its pilot's node is dead, and what ran there runs no more", .flag = &s.force },
 		CHANGE_OPTIONS(s), { 0 },
 	};
-	if (!cli_options(c, strcmp(verb, "requeue") ? options : with_force))
+	if (!cli_options(c, running ? of_radd : strcmp(verb, "requeue") ? options : with_force))
 		return c->rc;
 	if (s.force && (!client_queue() || !c->n_words))
 		return cli_usage(c, "--force is for tasks of a queue of files (--queue), named by their ids");
@@ -40,6 +43,7 @@ int verb_cancel(struct cli_call *c)
 	const struct args_option options[] = {
 		{ "all", 0, NULL, "all your own tasks, running ones too (root: root's own)", .flag = &s.all },
 		{ "pending", 0, NULL, "all your own tasks that do not run", .flag = &pending },
+		CLIENT_QUEUE_OPTION,
 		CHANGE_OPTIONS(s), { 0 },
 	};
 	if (!cli_options(c, options))
