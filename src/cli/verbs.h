@@ -16,6 +16,8 @@
 #define CLI_VERBS(X) \
 	X(submit, verb_submit, "queue a task file or a command", "[options] FILE.rad | COMMAND", OWN_CODE) \
 	X(run, verb_run, "submit, follow the output, exit with the task's code", "[options] FILE.rad | COMMAND", TASKS_CODE) \
+	X(sbatch, verb_sbatch, "submit to Slurm, asking for the part of a GPU that the task takes", \
+	  "FILE [options of sbatch] [-- ARGUMENT...]", OWN_CODE) \
 	X(adopt, verb_adopt, "make tasks of processes of yours that hold GPU memory", "[options] PID...", OWN_CODE) \
 	X(lease, verb_lease, "a place on a GPU for the shell or program that calls this", "[options]", OWN_CODE) \
 	X(queue, verb_queue, "list pending and running tasks", "[options] [ID...]", OWN_CODE) \

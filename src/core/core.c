@@ -291,14 +291,30 @@ size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now n
 	return n ? n : 1;
 }
 
+/* How it shares its GPUs. One that came by itself is no client of a server of ours. One that was announced is told of the
+ * server before it begins; only of that for all users, since others would have to wait for their turns at it. */
+static enum share_mode core_adopted_mode(struct core *c, const struct spec *s, const char *gpu, struct now now)
+{
+	int64_t slot = s->announced ? fleet_slot_of(c->fleet, gpu) : -1;
+	const struct map_gpu *g = slot < 0 ? NULL : &fleet_gpus(c->fleet, now)[slot];
+	enum share_mode wish = s->share == SHARE_AUTO ? c->config.map.share : s->share;
+	if (!g)
+		return SHARE_STREAMS;
+	if (s->exclusive)
+		return SHARE_NEVER;
+	return g->mig ? SHARE_MIG : wish == SHARE_MPS && s->gpus == 1 && g->mps_together ? SHARE_MPS : SHARE_STREAMS;
+}
+
 /* It is where it is, so neither the ledger's room nor what its user may have is asked: to refuse it would not end the process,
- * only keep it from being counted. As it is counted, his next ones wait. It is no client of a server of ours, and so never says
- * how its GPU is shared (fleet_map.c). */
+ * only keep it from being counted. As it is counted, his next ones wait. */
 void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GPU_UUID_LEN], uint32_t n_gpus, struct now now)
 {
 	task_id id = TASK_ID(job, -1);
+	enum share_mode mode = core_adopted_mode(c, spec, gpus[0], now);
+	bool mps = mode == SHARE_MPS;
 	struct event ev = { .kind = EV_PLACED, .t_ms = now.wall_ms, .u.placed = {
-		.gpus = gpus, .n_gpus = n_gpus, .mode = SHARE_STREAMS, .claim_mib = spec->gpu_mem_mib } };
+		.gpus = gpus, .n_gpus = n_gpus, .mode = mode, .claim_mib = spec->gpu_mem_mib,
+		.fenced = mps && c->config.fence && spec->gpu_mem_mib, .together = mps } };
 	assert(n_gpus == spec->gpus && spec->process_pid && !spec->lease);
 	core_submit(c, job, spec, now);
 	tasks_emit(c->tasks, tasks_find(c->tasks, id), &ev, now.wall_ms);

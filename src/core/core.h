@@ -144,8 +144,8 @@ int core_check(const struct core *c, struct error *err);
 int core_feasible(const struct core *c, const struct spec *spec, struct error *err);
 /* Makes the task, or all elements of its array. Takes over one reference of `spec`. Returns how many tasks. */
 size_t core_submit(struct core *c, uint32_t job, struct spec *spec, struct now now);
-/* Makes the task of a process that is there already, and places it on those GPUs, where it is, `spec->gpus` of them; its
- * claim is the declared memory. Takes over one reference of `spec`. */
+/* Makes the task of a process that is there already, and places it on those GPUs, where it is, or is going to be by another's
+ * word (`announced`), `spec->gpus` of them; its claim is the declared memory. Takes over one reference of `spec`. */
 void core_adopt(struct core *c, uint32_t job, struct spec *spec, char (*gpus)[GPU_UUID_LEN], uint32_t n_gpus, struct now now);
 /* Which of what that user may have he has more of, as after an adoption: then none of his starts until he has less.
  * ALLOWANCE_COUNT: nothing. */

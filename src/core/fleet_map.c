@@ -70,7 +70,8 @@ static void share_there(const struct slot *s, const struct run *r, bool first, b
 {
 	enum share_mode mode = task_attempt(r->t)->mode;
 	int64_t server = fleet_mps_of(r);
-	bool came = r->t->spec->process_pid && !r->t->spec->lease;	/* it was there already */
+	const struct spec *spec = r->t->spec;
+	bool came = spec->process_pid && !spec->lease && !spec->announced;	/* it was there already */
 	bool guest = fleet_is_guest(s, r) || came;
 	if (first || mode == SHARE_NEVER || (g->mode != SHARE_NEVER && !guest))
 		g->mode = mode;

@@ -362,6 +362,11 @@ static char **environment_of(void *ctx, const struct task *t)
 	return runner_environment(((struct daemon *)ctx)->runner, t);
 }
 
+static bool departed(void *ctx, task_id id, const struct exit_report *report)
+{
+	return runner_departed(((struct daemon *)ctx)->runner, id, report);
+}
+
 static uid_t payer_of(void *ctx, uid_t uid, bool ask)
 {
 	return names_payer(((struct daemon *)ctx)->names, uid, ask);
@@ -491,7 +496,8 @@ static void daemon_start_parts(struct daemon *d)
 		.drains = d->drains, .reserving = d->reserving,
 		.stored = d->stored, .counting = &d->counting, .recording = d->recording, .config = &d->config,
 		.state_dir = d->state_dir, .socket_path = d->socket_path, .started_ms = clock_wall_ms(), .has_mps = has_mps,
-		.troubles = tell_troubles, .owner = owner_of, .environment = environment_of, .ctx = d,
+		.troubles = tell_troubles, .owner = owner_of, .environment = environment_of,
+		.departed = departed, .ctx = d,
 	};
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The table of operations: see requests.h. Their files are requests_submit.c, requests_change.c, requests_look.c,
- * requests_gpus.c, requests_purge.c, requests_process.c, requests_reserve.c and requests_users.c; what they share is in
- * requests_check.c.
+ * requests_gpus.c, requests_purge.c, requests_process.c, requests_announce.c, requests_reserve.c and
+ * requests_users.c; what they share is in requests_check.c.
  *
  * An operation sees the message, and who sent it, but no connection: what it answers is a value. So none can answer before the
  * commit, or keep a client waiting by its own means, and a test needs no socket.
@@ -24,6 +24,7 @@ static const struct { const char *op; request_operation run; } operations[] = {
 	{ "starts", request_starts },
 	{ "reserve", request_reserve }, { "reservations", request_reservations }, { "unreserve", request_unreserve },
 	{ "give_back", request_give_back }, { "environ", request_environ },
+	{ "announce", request_announce }, { "depart", request_depart },
 };
 
 int requests_run(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)

@@ -48,8 +48,9 @@ struct requests {
 	void (*troubles)(void *ctx, json_t *list);
 	/* The task that a process belongs to, 0: none; NULL: nobody knows. */
 	task_id (*owner)(void *ctx, const struct proc_reading *p);
-	/* As runner_environment. */
+	/* As runner_environment, and as runner_departed. */
 	char **(*environment)(void *ctx, const struct task *t);
+	bool (*departed)(void *ctx, task_id id, const struct exit_report *report);
 	void *ctx;
 };
 

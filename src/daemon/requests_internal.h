@@ -12,7 +12,7 @@
 typedef int (*request_operation)(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
 /* requests_submit.c, requests_change.c, requests_look.c, requests_gpus.c, requests_purge.c, requests_reserve.c,
- * requests_users.c, requests_process.c */
+ * requests_users.c, requests_process.c, requests_announce.c */
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_cancel(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
@@ -44,6 +44,8 @@ int request_unreserve(const struct requests *q, const struct message *m, struct 
 
 int request_give_back(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 int request_environ(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_announce(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
+int request_depart(const struct requests *q, const struct message *m, struct reply *reply, struct error *err);
 
 /* requests_process.c: of a spec that is about a process. Whether that may become a task; */
 int request_check_process(const struct requests *q, const struct message *m, const struct spec *s, struct error *err);
@@ -51,6 +53,12 @@ int request_check_process(const struct requests *q, const struct message *m, con
  * count. */
 struct process_places { char gpus[SPEC_MAX_GPUS][GPU_UUID_LEN]; uint32_t n; };
 int request_place_process(const struct requests *q, struct spec *s, struct process_places *out, struct error *err);
+
+/* requests_submit.c: who that is, by the user database. 0; 1: it has not answered yet; -1. */
+int request_user_name(const struct requests *q, uid_t uid, const char **name, struct error *err);
+/* The task of a spec that was checked: what is answered to its submission. Takes over one reference of the spec. NULL: the
+ * store did not take it. */
+json_t *request_submit_job(const struct requests *q, struct spec *s, struct process_places *places, struct error *err);
 
 /* requests_check.c: what several of them ask first. 0, or -1 with the reason to refuse. */
 int request_id(const struct message *m, task_id *id, struct error *err);

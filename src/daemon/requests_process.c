@@ -108,7 +108,7 @@ int request_environ(const struct requests *q, const struct message *m, struct re
 	const struct task *t = core_task(q->core, id);
 	if (t && request_need_owner(m, t, err))
 		return -1;
-	if (!t || !t->spec->lease || t->state != TASK_RUNNING || !task_attempt(t)->shim.pid)
+	if (!t || !(t->spec->lease || t->spec->announced) || t->state != TASK_RUNNING || !task_attempt(t)->shim.pid)
 		return error_set(err, ERR_CONFLICT, "task %s: is no lease that has its place", task_id_text(id, text));
 	char **env = q->environment(q->ctx, t);
 	json_t *variables = variables_json(env);

@@ -18,20 +18,20 @@
 #define MAX_DEPENDENCIES 1000	/* as the spec's codec has it */
 #define SUBMIT_BYTES 3000	/* what a task that runs once adds to the store, all its events together */
 
-/* Who submits, by the user database. Whom it does not know owns no account here: a uid of somebody's user namespace, with which
- * he would be many users. Returns 1 while it has not answered. */
-static int submit_name(const struct requests *q, const struct message *m, const char **name, struct error *err)
+/* Whom the user database does not know owns no account here: a uid of somebody's user namespace, with which he would be many
+ * users. */
+int request_user_name(const struct requests *q, uid_t uid, const char **name, struct error *err)
 {
-	bool known = allowing_is_known(q->allowing, m->uid);	/* his groups, too */
-	enum name_state state = names_of(q->names, m->uid, name);
+	bool known = allowing_is_known(q->allowing, uid);	/* his groups, too */
+	enum name_state state = names_of(q->names, uid, name);
 	if (state == NAME_ASKED || !known)
 		return 1;
-	if (state == NAME_KNOWN || m->uid == geteuid())
+	if (state == NAME_KNOWN || uid == geteuid())
 		return 0;
 	if (state == NAME_NO_ACCOUNT)
-		return error_set(err, ERR_DENIED, "uid %u has no account on this machine", (unsigned)m->uid);
+		return error_set(err, ERR_DENIED, "uid %u has no account on this machine", (unsigned)uid);
 	return error_set(err, ERR_UNAVAILABLE, "the user database does not say who uid %u is (is its server down?): try again",
-			 (unsigned)m->uid);
+			 (unsigned)uid);
 }
 
 static int submit_seen(void *ctx, task_id id, enum task_state state)
@@ -142,6 +142,8 @@ static struct spec *submit_spec(const struct requests *q, const struct message *
 	s->uid = m->uid;
 	s->gid = m->gid;
 	s->user = alloc_string(name);
+	free(s->announced);
+	s->announced = NULL;
 	submit_plan_capture(q, m, s);
 	if (s->priority > 0 && !request_is_admin(m->uid))
 		error_set(err, ERR_DENIED, "only the administrator may give a priority above 0");
@@ -163,8 +165,8 @@ static json_t *submit_estimate(struct core *core, task_id id)
 	return whole ? json_incref(json_object_get(whole, "estimate")) : json_null();
 }
 
-/* Takes over one reference of the spec. It goes into the store before the core has it, whose events refer to the job. */
-static json_t *submit_job(const struct requests *q, struct spec *s, struct process_places *places, struct error *err)
+/* It goes into the store before the core has it, whose events refer to the job. */
+json_t *request_submit_job(const struct requests *q, struct spec *s, struct process_places *places, struct error *err)
 {
 	char text[TASK_ID_TEXT];
 	uint32_t job = store_next_job(q->store);
@@ -194,7 +196,7 @@ static json_t *submit_job(const struct requests *q, struct spec *s, struct proce
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	const char *name;
-	int unknown = request_need_room(q, err) || request_need_store(q, m, err) ? -1 : submit_name(q, m, &name, err);
+	int unknown = request_need_room(q, err) || request_need_store(q, m, err) ? -1 : request_user_name(q, m->uid, &name, err);
 	if (unknown > 0)
 		*reply = (struct reply){ .kind = REPLY_AGAIN };
 	if (unknown)
@@ -205,7 +207,7 @@ int request_submit(const struct requests *q, const struct message *m, struct rep
 		return -1;
 	if (!json_is_true(json_object_get(m->json, "dry_run"))) {
 		request_spend_store(q, m, m->bytes + SUBMIT_BYTES * (s->n_array ? s->n_array : 1));
-		return request_answer(reply, submit_job(q, s, &places, err));
+		return request_answer(reply, request_submit_job(q, s, &places, err));
 	}
 	json_t *preview = core_preview_json(q->core, s, now_read());
 	request_explain(q, m, json_object_get(preview, "gpus"));

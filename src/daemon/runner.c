@@ -334,6 +334,14 @@ static void runner_let_go(struct watch *w)
 	runner_end(w, &(struct exit_report){ .have_record = true, .unseen = true });
 }
 
+bool runner_departed(struct runner *r, task_id id, const struct exit_report *report)
+{
+	struct watch *w = idmap_get(&r->watches, id);
+	if (w)
+		runner_end(w, report);
+	return w;
+}
+
 static void runner_stop(struct watch *w)
 {
 	if (starting_is_launching(w->starting))	/* what comes of that goes on with it */

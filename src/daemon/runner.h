@@ -52,6 +52,9 @@ bool runner_is_unheard(const struct runner *r, task_id id);
 void runner_tell_troubles(const struct runner *r, json_t *troubles);
 /* Whose process that is (core_ops.owner). */
 task_id runner_owner(struct runner *r, const struct proc_reading *p);
+/* How the processes of that task, which stand below one that was announced, ended, by its word: nothing more is waited for.
+ * False: it does not run. */
+bool runner_departed(struct runner *r, task_id id, const struct exit_report *report);
 /* The variables by which the running task is told of its GPUs, for a process that is there already; environment_free. */
 char **runner_environment(const struct runner *r, const struct task *t);
 /* Sends a running task a signal (core_ops.signal). */

@@ -68,10 +68,13 @@ size_t adopted_processes(const struct task *t, pid_t **pids)
 	return n + 1;
 }
 
-/* It is still what was adopted, or descends from that, when the pidfd is there. */
+/* It is still what was adopted, or descends from that, when the pidfd is there. What was announced stands above its user's
+ * processes, as Slurm's slurmstepd does, and is none of them, root's jobs included. */
 static bool is_member(const struct task *t, pid_t pid)
 {
 	struct proc_id process = spec_process(t->spec);
+	if (t->spec->announced && pid == process.pid)
+		return false;
 	return proc_alive(process) && proc_descends(pid, process.pid) && is_all(pid, t->spec->uid);
 }
 

@@ -6,6 +6,9 @@
  *
  * It is the user's own and goes on being that. So a signal reaches it, and what descends from it, only where the user could
  * have sent it himself: he could otherwise have root signal the set-uid programs that he calls.
+ *
+ * One that an administrator's program announced (`announced` of the spec) is that program's watcher over the user's processes,
+ * which descend from it. It tells how they ended; where it ends without a word, they are gone.
  */
 #ifndef RAD_LAUNCH_ADOPTED_H
 #define RAD_LAUNCH_ADOPTED_H

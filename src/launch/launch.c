@@ -272,7 +272,7 @@ int launch_adopt(const struct launch_home *home, const struct task *t, struct pr
 	return claimed < 0 ? -1 : claimed && lives(*shim, t);
 }
 
-static void fill_report(const struct exit_record *record, struct exit_report *r)
+void launch_report(const struct exit_record *record, struct exit_report *r)
 {
 	r->have_record = true;
 	r->never_began = !record->began;
@@ -308,7 +308,7 @@ int launch_result(const struct launch_home *home, const struct task *t, bool *cl
 		return 1;
 	int have = *claimed ? record_read(folder, ATTEMPT_EXIT, &record, err) : 0;
 	if (have > 0)
-		fill_report(&record, r);
+		launch_report(&record, r);
 	return have < 0 ? -1 : 0;
 }
 

@@ -49,7 +49,9 @@ int record_reserve(int folder, const char *name, struct error *err);
 int record_write(int fd, const struct exit_record *r);
 /* 1: *r is filled; 0: there is none yet, or it is torn; -1: error. */
 int record_read(int folder, const char *name, struct exit_record *r, struct error *err);
-
+/* The same of its JSON, wherever that came from. 0; or -1, *r zeroed: it is none. */
+struct json_t;
+int record_from_json(const struct json_t *obj, struct exit_record *r);
 
 /* The same of the second half. Nobody waits for the disk. */
 int record_write_progress(int fd, const struct progress_record *r);

@@ -68,18 +68,22 @@ static int read_half(int folder, const char *name, off_t from, json_t **line, st
 	return 0;
 }
 
+int record_from_json(const json_t *obj, struct exit_record *r)
+{
+	memset(r, 0, sizeof *r);
+	if (json_is_object(obj) && !read_numbers(obj, r) && !read_text(obj, "source", r->output.source, sizeof r->output.source) &&
+	    !read_text(obj, "line", r->output.line, sizeof r->output.line))
+		return 0;
+	memset(r, 0, sizeof *r);
+	return -1;
+}
+
 int record_read(int folder, const char *name, struct exit_record *r, struct error *err)
 {
 	scoped_json *obj = NULL;
 	memset(r, 0, sizeof *r);
 	int rc = read_half(folder, name, 0, &obj, err);
-	if (rc <= 0)
-		return rc;
-	if (!read_numbers(obj, r) && !read_text(obj, "source", r->output.source, sizeof r->output.source) &&
-	    !read_text(obj, "line", r->output.line, sizeof r->output.line))
-		return 1;
-	memset(r, 0, sizeof *r);
-	return 0;
+	return rc <= 0 ? rc : !record_from_json(obj, r);
 }
 
 static int read_progress_counts(const json_t *obj, struct progress_record *r)

@@ -40,6 +40,7 @@ static const struct field fields[] = {
 	FIELD(process_pid, F_I64, 0, INT32_MAX),
 	FIELD(process_ticks, F_U64, 0, INT64_MAX),
 	FIELD(lease, F_BOOL, 0, 1),
+	FIELD(announced, F_TEXT, 0, 200),
 	FIELD(terminal, F_TEXT, 0, SPEC_MAX_SOCKET - 1),
 	FIELD(gpus, F_U32, 1, SPEC_MAX_GPUS),
 	FIELD(gpu_mem_mib, F_U64, 0, 1 << 30),

@@ -80,6 +80,9 @@ struct spec {
 	int64_t process_pid;
 	uint64_t process_ticks;	/* since when: pids come round again */
 	bool lease;
+	/* Whose that process is was said by the administrator's program that watches over it, as Slurm's plugin does, and not by
+	 * the process's user: the name by which that program knows it. Never from a submission. NULL: not so. */
+	char *announced;
 	char *cwd;
 	char **environ;		/* NULL-terminated "NAME=value"; private: stored apart, never printed */
 	mode_t umask;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * The comment by which a node tells the controller's side, and people, what became of a job. One line of ASCII without the
+ * characters that scontrol would take apart. The count of restarts at its end says of which run it is: Slurm keeps the comment
+ * when a job starts again.
+ */
+#include "helper.h"
+
+#include "base/units.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void memory(char *out, size_t size, const json_t *mib)
+{
+	if (json_is_integer(mib))
+		units_format_mib((double)json_integer_value(mib), out, size);
+	else
+		snprintf(out, size, "?");
+}
+
+void comment_write(char out[COMMENT_MAX], const json_t *task, const char *restarts, const char *node)
+{
+	const json_t *attempts = json_object_get(task, "attempts"), *last = json_array_get(attempts, json_array_size(attempts) - 1);
+	const char *verdict = json_string_value(json_object_get(last, "verdict"));
+	const char *evidence = json_string_value(json_object_get(last, "evidence")), *id = json_string_value(json_object_get(task, "id"));
+	char peak[32], claim[32], tail[96];
+	memory(peak, sizeof peak, json_object_get(last, "peak_mib"));
+	memory(claim, sizeof claim, json_object_get(last, "claim_mib"));
+	snprintf(tail, sizeof tail, " [task %.20s on %.30s restarts=%.10s]", id ? id : "?", node, restarts);
+	snprintf(out, COMMENT_MAX - strlen(tail), "rad: %s: peak %s of %s%s%s", verdict ? verdict : "none", peak, claim,
+		 evidence ? "; " : "", evidence ? evidence : "");
+	strcat(out, tail);
+	for (char *p = out; *p; p++)
+		if (*p < ' ' || *p > '~' || strchr("'\"`\\|", *p))
+			*p = ' ';
+}
+
+int comment_is_oom(const char *comment, long restarts)
+{
+	const char *count = strstr(comment, " restarts=");
+	return !strncmp(comment, "rad: oom:", 9) && count && strtol(count + 10, NULL, 10) == restarts;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of rad-slurm share.
+ */
+#ifndef RAD_SLURM_HELPER_H
+#define RAD_SLURM_HELPER_H
+
+#include "base/args.h"
+#include "base/error.h"
+
+#include <jansson.h>
+
+#define HELPER_NOT_NOW 75	/* no place now */
+
+/* Each a command: the exit code, or -1 with an error. */
+int helper_announce(int argc, char **argv, struct error *err);
+int helper_depart(int argc, char **argv, struct error *err);
+int helper_recover(int argc, char **argv, struct error *err);
+
+/* Reads options. 0; 1: help was printed, and that is all; -1. */
+int helper_options(int argc, char **argv, const struct args_option *options, struct error *err);
+/* One request to radd at that socket; takes its reference. A new reference, or NULL. */
+json_t *helper_ask(const char *socket, json_t *request, struct error *err);
+/* The same, of an operation that needs only an id. */
+json_t *helper_ask_id(const char *socket, const char *op, const char *id, struct error *err);
+
+/* What the job's comment says of a run, and reads from it: "rad: oom: peak 39.2G of 40.0G (...) [restarts=0]". */
+#define COMMENT_MAX 400
+void comment_write(char out[COMMENT_MAX], const json_t *task, const char *restarts, const char *node);
+/* Whether it says that the run with so many restarts before it ended out of GPU memory. */
+int comment_is_oom(const char *comment, long restarts);
+
+#endif

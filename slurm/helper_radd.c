@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+ * rad-slurm announce and depart: a job of Slurm's and radd. See helper.c.
+ */
+#include "helper.h"
+#include "call.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/proc.h"
+#include "base/scope.h"
+#include "base/units.h"
+#include "recover/scan.h"
+#include "submit/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define POLL_MS 50
+#define TAIL (256 << 10)	/* of the output that is looked at */
+
+json_t *helper_ask(const char *socket, json_t *request, struct error *err)
+{
+	scoped_fd int fd = wire_connect(socket, err);
+	json_t *reply = fd < 0 ? NULL : wire_call(fd, request, err);
+	json_decref(request);
+	return reply;
+}
+
+json_t *helper_ask_id(const char *socket, const char *op, const char *id, struct error *err)
+{
+	json_t *request = wire_request(op);
+	json_object_set_new(request, "id", json_string(id));
+	return helper_ask(socket, request, err);
+}
+
+/* Announce --------------------------------------------------------------------------------------------------------------- */
+
+struct announce {
+	const char *socket, *job, *restarts, *uid, *gid, *pid, *mem, *pieces, *piece, *gpus, *at, *place, *name, *signature;
+	bool exclusive;
+};
+
+static int number(const char *what, const char *text, int64_t min, int64_t max, int64_t *value, struct error *err)
+{
+	if (!text)
+		return error_set(err, ERR_INVALID, "--%s is missing", what);
+	return units_parse_int(text, min, max, value, err) ? error_wrap(err, "--%s", what) : 0;
+}
+
+/* "20G", else so many pieces; 0: not known. */
+static int memory_of(const struct announce *a, uint64_t *mib, struct error *err)
+{
+	int64_t pieces = 0, piece = 1024;
+	*mib = 0;
+	if (a->mem)
+		return units_parse_mib(a->mem, mib, err);
+	if ((a->piece && number("piece", a->piece, 1, 1 << 30, &piece, err)) ||
+	    (a->pieces && number("pieces", a->pieces, 0, 1 << 20, &pieces, err)))
+		return -1;
+	*mib = (uint64_t)(pieces * piece);
+	return 0;
+}
+
+/* "0,3" to a list: indices, or UUIDs. */
+static json_t *list_of(const char *words)
+{
+	json_t *list = json_array();
+	scoped_free char *text = alloc_string(words);
+	char *rest = text;
+	for (char *word; (word = strsep(&rest, ","));)
+		if (*word)
+			json_array_append_new(list, json_string(word));
+	return list;
+}
+
+/* A job that names no pieces and no memory has its GPUs alone, by Slurm's word. */
+static json_t *spec_of(const struct announce *a, int64_t pid, uint64_t ticks, uint64_t mib, int64_t gpus)
+{
+	scoped_free char *command = alloc_printf("slurm job %s", a->job);
+	json_t *name = a->name ? json_string(a->name) : NULL;
+	bool alone = a->exclusive || (a->at && !mib);
+	json_t *s = json_pack("{so, s[s], ss, ss, sI, sI, sI, sb, sI}", "name", name ? name : json_string(command), "argv", command,
+			      "cwd", "/", "output", "/dev/null", "process_pid", (json_int_t)pid, "process_ticks", (json_int_t)ticks,
+			      "gpus", (json_int_t)gpus, "exclusive", alone, "gpu_mem_mib", (json_int_t)mib);
+	if (s && a->signature)
+		json_object_set_new(s, "signature", json_string(a->signature));
+	return s;
+}
+
+static json_t *announce_request(const struct announce *a, struct error *err)
+{
+	int64_t uid, gid, pid, gpus = 1;
+	uint64_t ticks, mib;
+	if (number("uid", a->uid, 0, UINT32_MAX - 1, &uid, err) || number("gid", a->gid, 0, UINT32_MAX - 1, &gid, err) ||
+	    number("pid", a->pid, 2, INT32_MAX, &pid, err) || (a->gpus && number("gpus", a->gpus, 1, 64, &gpus, err)) ||
+	    memory_of(a, &mib, err))
+		return NULL;
+	if (!a->job || !a->restarts || (!a->at && !a->place)) {
+		error_set(err, ERR_INVALID, "--job, --restarts, and --at or --place are needed");
+		return NULL;
+	}
+	if (proc_stat((pid_t)pid, &ticks, NULL)) {
+		error_set(err, ERR_NOT_FOUND, "process %lld: there is none", (long long)pid);
+		return NULL;
+	}
+	scoped_free char *key = alloc_printf("slurm:%s.%s", a->job, a->restarts);
+	json_t *request = wire_request("announce");
+	json_object_update_new(request, json_pack("{ss, sI, sI, so}", "job", key, "uid", (json_int_t)uid, "gid", (json_int_t)gid, "spec",
+						  spec_of(a, pid, ticks, mib, gpus)));
+	if (!a->place)
+		json_object_set_new(request, "at", list_of(a->at));
+	return request;
+}
+
+/* Its variables, once it stands where it is to run, and an MPS server that it needs is up. NULL: not yet, or -1 in *rc. */
+static json_t *variables_until(const struct announce *a, const char *id, int64_t until_ms, struct error *err)
+{
+	for (;;) {
+		*err = ERROR_INIT;
+		json_t *reply = helper_ask_id(a->socket, "environ", id, err);
+		if (reply || err->code != ERR_CONFLICT || clock_mono_ms() >= until_ms)
+			return reply;
+		poll(NULL, 0, POLL_MS);
+	}
+}
+
+static bool is_mps(const struct announce *a, const char *id)
+{
+	scoped_json *shown = helper_ask_id(a->socket, "show", id, NULL);
+	const json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
+	const char *share = json_string_value(json_object_get(task, "share"));
+	return share && !strcmp(share, "mps");
+}
+
+/* For the plugin: texts that end with a NUL. */
+static void print_place(const char *id, bool joined, bool mps, const json_t *variables)
+{
+	const char *name;
+	json_t *value;
+	printf("id=%s%cjoined=%d%c", id, 0, joined, 0);
+	json_object_foreach((json_t *)variables, name, value)
+		printf("%s=%s%c", name, json_string_value(value), 0);
+	if (mps)
+		printf("RAD_MPS=1%c", 0);
+}
+
+int helper_announce(int argc, char **argv, struct error *err)
+{
+	struct announce a = { .socket = "/run/rad/radd.sock" };
+	struct error ignored = ERROR_INIT;
+	int64_t limit_s = 2;
+	const struct args_option options[] = {
+		{ "socket", 0, "PATH", "radd's", .value = &a.socket }, { "job", 0, "ID", "of Slurm", .value = &a.job },
+		{ "restarts", 0, "N", "times it was started before", .value = &a.restarts },
+		{ "uid", 0, "UID", "whose it is", .value = &a.uid }, { "gid", 0, "GID", "and group", .value = &a.gid },
+		{ "pid", 0, "PID", "of slurmstepd", .value = &a.pid },
+		{ "gpu-mem", 0, "SIZE", "on each of its GPUs", .value = &a.mem },
+		{ "pieces", 0, "N", "instead: how many it was given", .value = &a.pieces },
+		{ "piece", 0, "MIB", "size of one", .value = &a.piece }, { "gpus", 0, "N", "GPUs it needs", .value = &a.gpus },
+		{ "at", 0, "LIST", "the GPUs that it was given", .value = &a.at },
+		{ "place", 0, "SECONDS", "it was given none: ask for a place, and wait so long", .value = &a.place },
+		{ "exclusive", 0, NULL, "alone on its GPUs", .flag = &a.exclusive },
+		{ "name", 0, "NAME", "of the job", .value = &a.name },
+		{ "signature", 0, "TEXT", "of runs that need the same memory", .value = &a.signature }, { 0 },
+	};
+	int rc = helper_options(argc, argv, options, err);
+	json_t *request = rc ? NULL : announce_request(&a, err);
+	if (!request || (a.place && number("place", a.place, 1, 600, &limit_s, err)))
+		return rc > 0 ? 0 : -1;
+	int64_t until_ms = clock_mono_ms() + limit_s * 1000;
+	scoped_json *accepted = helper_ask(a.socket, request, err);
+	const char *id = json_string_value(json_object_get(accepted, "id"));
+	if (!id)
+		return err->code ? -1 : error_set(err, ERR_CORRUPT, "radd's answer has no 'id'");
+	bool joined = json_is_true(json_object_get(accepted, "joined"));
+	scoped_json *place = variables_until(&a, id, until_ms, err);
+	if (!place && a.place) {
+		if (!joined)
+			json_decref(helper_ask_id(a.socket, "give_back", id, &ignored));
+		return HELPER_NOT_NOW;
+	}
+	print_place(id, joined, place && is_mps(&a, id), json_object_get(place, "environ"));
+	return fflush(stdout) ? error_errno(err, "output") : 0;
+}
+
+/* Depart ----------------------------------------------------------------------------------------------------------------- */
+
+struct depart { const char *socket, *id, *job, *restarts, *uid, *gid, *code, *signal, *limit, *output; };
+
+/* In a process of the user's own, since it is his file, and his name for it. */
+static void scan_as(uid_t uid, gid_t gid, const char *path, int result)
+{
+	struct scan_result r;
+	struct stat st;
+	char bytes[16384];
+	if (!geteuid() && (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
+		_exit(1);
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+		_exit(1);
+	if (st.st_size > TAIL)
+		lseek(fd, st.st_size - TAIL, SEEK_SET);
+	struct scan *s = scan_create();
+	size_t total = 0;
+	for (ssize_t n; total < TAIL && (n = read(fd, bytes, sizeof bytes)) > 0; total += (size_t)n)
+		scan_feed(s, bytes, (size_t)n);
+	scan_finish(s, &r);
+	_exit(write(result, &r, sizeof r) != sizeof r);
+}
+
+/* The last error in its output; without one, or where it cannot be read: nothing is known. */
+static void scan_output(const struct depart *d, uid_t uid, gid_t gid, struct scan_result *r)
+{
+	int ends[2];
+	struct scan_result seen;
+	memset(r, 0, sizeof *r);
+	if (!d->output || pipe2(ends, O_CLOEXEC))
+		return;
+	pid_t pid = fork();
+	if (!pid)
+		scan_as(uid, gid, d->output, ends[1]);
+	close(ends[1]);
+	ssize_t n = pid < 0 ? 0 : read(ends[0], &seen, sizeof seen);
+	close(ends[0]);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	if (n == sizeof seen && seen.kind <= SCAN_OTHER_ERROR) {
+		seen.line[sizeof seen.line - 1] = seen.source[sizeof seen.source - 1] = 0;
+		*r = seen;
+	}
+}
+
+static json_t *record_of(int code, int sig, const struct scan_result *r)
+{
+	json_t *o = json_pack("{si, sb, si, si, si, sb, sb, sI, sI}", "v", 1, "began", 1, "exit_code", code, "signal", sig, "kind",
+			      (int)r->kind, "survived", r->survived, "oom_near", r->oom_near, "oom_seen", (json_int_t)r->oom_seen,
+			      "offset", (json_int_t)r->offset);
+	json_object_set_new(o, "source", json_string(r->source));
+	json_t *line = json_string(r->line);
+	json_object_set_new(o, "line", line ? line : json_string(""));
+	return o;
+}
+
+/* The task when radd has judged it; its neighbours may have to be heard first, which takes seconds. */
+static json_t *judged(const struct depart *d, int64_t until_ms, struct error *err)
+{
+	for (;;) {
+		scoped_json *shown = helper_ask_id(d->socket, "show", d->id, err);
+		json_t *task = json_array_get(json_object_get(shown, "tasks"), 0);
+		const char *state = json_string_value(json_object_get(task, "state"));
+		if (!state)
+			return NULL;
+		if (strcmp(state, "RUNNING"))
+			return json_incref(task);
+		if (clock_mono_ms() >= until_ms) {
+			error_set(err, ERR_UNAVAILABLE, "task %s: is not judged yet", d->id);
+			return NULL;
+		}
+		poll(NULL, 0, POLL_MS);
+	}
+}
+
+static int tell_slurm(const struct depart *d, const json_t *task, struct error *err)
+{
+	char comment[COMMENT_MAX], node[65] = "", out[256];
+	size_t n;
+	gethostname(node, sizeof node - 1);
+	const char *name = getenv("SLURMD_NODENAME");
+	comment_write(comment, task, d->restarts, name ? name : node);
+	scoped_free char *job = alloc_printf("JobId=%s", d->job), *said = alloc_printf("AdminComment=%s", comment);
+	char *argv[] = { "scontrol", "update", job, said, NULL };
+	if (call_run(argv, NULL, 10000, 1, out, sizeof out, &n))
+		return error_set(err, ERR_UNAVAILABLE, "scontrol did not take the comment of job %s", d->job);
+	return 0;
+}
+
+int helper_depart(int argc, char **argv, struct error *err)
+{
+	struct depart d = { .socket = "/run/rad/radd.sock" };
+	struct scan_result seen;
+	int64_t uid = 0, gid = 0, code = 0, sig = 0, limit = 10;
+	const struct args_option options[] = {
+		{ "socket", 0, "PATH", "radd's", .value = &d.socket }, { "id", 0, "TASK", "of radd", .value = &d.id },
+		{ "job", 0, "ID", "of Slurm", .value = &d.job },
+		{ "restarts", 0, "N", "times it was started before", .value = &d.restarts },
+		{ "uid", 0, "UID", "whose it was", .value = &d.uid }, { "gid", 0, "GID", "and group", .value = &d.gid },
+		{ "exit-code", 0, "N", "of the task that failed first", .value = &d.code },
+		{ "signal", 0, "N", "that ended it", .value = &d.signal },
+		{ "output", 0, "FILE", "where it wrote its errors", .value = &d.output },
+		{ "limit", 0, "SECONDS", "wait so long for the verdict", .value = &d.limit }, { 0 },
+	};
+	int rc = helper_options(argc, argv, options, err);
+	if (rc || number("uid", d.uid, 0, UINT32_MAX - 1, &uid, err) || number("gid", d.gid, 0, UINT32_MAX - 1, &gid, err) ||
+	    number("exit-code", d.code, 0, 255, &code, err) || number("signal", d.signal, 0, 64, &sig, err) ||
+	    (d.limit && number("limit", d.limit, 1, 600, &limit, err)))
+		return rc > 0 ? 0 : -1;
+	if (!d.id || !d.job || !d.restarts)
+		return error_set(err, ERR_INVALID, "--id, --job and --restarts are needed");
+	int64_t until_ms = clock_mono_ms() + (limit > 2 ? limit - 2 : 1) * 1000;
+	if (code || sig)
+		scan_output(&d, (uid_t)uid, (gid_t)gid, &seen);
+	else
+		memset(&seen, 0, sizeof seen);
+	json_t *request = wire_request("depart");
+	json_object_update_new(request, json_pack("{ss, so}", "id", d.id, "record", record_of((int)code, (int)sig, &seen)));
+	scoped_json *told = helper_ask(d.socket, request, err);
+	scoped_json *task = told ? judged(&d, until_ms, err) : NULL;
+	return task ? tell_slurm(&d, task, err) : -1;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ * job_submit/rad: in slurmctld, at each submission. What no GPU of the cluster has is refused at once, with a reason; Slurm
+ * itself would let it wait for ever. A script that says what it needs (`#RAD --gpu-mem`) and asks Slurm for nothing gets what
+ * its words mean, for where neither `rad sbatch` nor the client's plugin was asked.
+ *
+ * slurmctld holds its locks meanwhile, so nothing is asked of anybody here: rad-slurm.conf is read where it changed, and the
+ * script is looked through.
+ */
+#include "cli/slurm_conf.h"
+#include "base/units.h"
+
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+
+/* Of libslurmfull, which public headers do not declare: what slurmctld frees has to come from there. */
+extern char *xstrdup(const char *text);
+extern void slurm_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+extern void slurm_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+struct job_record;
+
+PUBLIC const char plugin_name[] = "What RAD-RM knows of GPUs";
+PUBLIC const char plugin_type[] = "job_submit/rad";
+PUBLIC const uint32_t plugin_version = SLURM_VERSION_NUMBER;
+
+PUBLIC int init(void);
+PUBLIC void fini(void);
+PUBLIC int job_submit(job_desc_msg_t *job, uint32_t submit_uid, char **err_msg);
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+PUBLIC int job_modify(job_desc_msg_t *job, struct job_record *record, uint32_t submit_uid, char **err_msg);
+#else
+PUBLIC int job_modify(job_desc_msg_t *job, struct job_record *record, uint32_t submit_uid);
+#endif
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slurm_conf conf;
+static struct timespec read_at;
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* A file that is wrong, or gone, leaves what was read last. */
+static void settings(struct slurm_conf *out)
+{
+	struct error err = ERROR_INIT;
+	struct slurm_conf fresh;
+	char path[PATH_MAX];
+	struct stat st;
+	slurm_conf_path(path);
+	pthread_mutex_lock(&lock);
+	if (!stat(path, &st) && !same_time(st.st_mtim, read_at)) {
+		read_at = st.st_mtim;
+		slurm_conf_default(&fresh);
+		if (slurm_conf_read(path, &fresh, &err))
+			slurm_error("job_submit/rad: %s", err.text);
+		else
+			conf = fresh;
+	}
+	*out = conf;
+	pthread_mutex_unlock(&lock);
+}
+
+PUBLIC int init(void)
+{
+	slurm_conf_default(&conf);
+	return SLURM_SUCCESS;
+}
+
+PUBLIC void fini(void)
+{
+}
+
+/* What a script says of itself: the value of `#RAD --NAME=VALUE` or `--NAME VALUE`, of the last such line. */
+static bool directive(const char *script, const char *name, char *value, size_t size)
+{
+	size_t len = strlen(name);
+	bool found = false;
+	for (const char *line = script; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+		const char *end = line + strcspn(line, "\n");
+		const char *at = strncmp(line, "#RAD ", 5) ? NULL : strstr(line, name);
+		if (!at || at >= end || (at[len] != '=' && at[len] != ' '))
+			continue;
+		snprintf(value, size, "%.*s", (int)strcspn(at + len + 1, " \t\r\n"), at + len + 1);
+		found = true;
+	}
+	return found;
+}
+
+/* 1: it says something. A value that is none is the client's to refuse. */
+static int script_wish(const char *script, struct slurm_wish *w)
+{
+	char value[64];
+	int64_t gpus = 1;
+	if (!script || (!directive(script, "--gpu-mem", value, sizeof value)) || units_parse_mib(value, &w->claim_mib, NULL))
+		return 0;
+	if (directive(script, "--gpus", value, sizeof value) && units_parse_int(value, 1, 1024, &gpus, NULL))
+		return 0;
+	w->gpus = (unsigned)gpus;
+	w->exclusive = directive(script, "--policy", value, sizeof value) && !strcmp(value, "exclusive");
+	return 1;
+}
+
+static int refuse(char **err_msg, const struct error *err)
+{
+	if (err_msg)
+		*err_msg = xstrdup(err->text);
+	return ESLURM_INVALID_GRES;
+}
+
+static int check_request(const struct slurm_conf *c, const char *tres, struct error *err)
+{
+	struct slurm_wish w = { .claim_mib = slurm_gres_count(tres, "shard") * c->piece_mib, .gpus = 1 };
+	unsigned gpus = slurm_gres_count(tres, "gpu"), radmem = slurm_gres_count(tres, "radmem");
+	uint64_t most = 0;
+	for (unsigned i = 0; i < c->n_kinds; i++)
+		if (c->kinds[i].count * c->kinds[i].mib > most)
+			most = c->kinds[i].count * c->kinds[i].mib;
+	if (slurm_conf_fits(c, &w, err))
+		return -1;
+	w = (struct slurm_wish){ .gpus = gpus };
+	if (gpus && slurm_conf_fits(c, &w, err))
+		return -1;
+	if (most && radmem * c->piece_mib > most)
+		return error_set(err, ERR_INVALID, "radmem:%u: no node of this cluster has so much GPU memory", radmem);
+	return 0;
+}
+
+static bool asks_for_nothing(const job_desc_msg_t *job)
+{
+	return !job->tres_per_node && !job->tres_per_job && !job->tres_per_socket && !job->tres_per_task;
+}
+
+/* "gres:shard:20" up to 23.02, "gres/shard:20" from 23.11. */
+static char *tres_of(const char *gres)
+{
+	char text[SLURM_GRES + 8];
+	snprintf(text, sizeof text, "gres%c%s", SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0) ? '/' : ':', gres);
+	return xstrdup(text);
+}
+
+PUBLIC int job_submit(job_desc_msg_t *job, uint32_t submit_uid, char **err_msg)
+{
+	struct error err = ERROR_INIT;
+	struct slurm_wish w = { .gpus = 1 };
+	struct slurm_conf c;
+	char gres[SLURM_GRES];
+	const char *why;
+	(void)submit_uid;
+	settings(&c);
+	if (check_request(&c, job->tres_per_node, &err) || check_request(&c, job->tres_per_job, &err))
+		return refuse(err_msg, &err);
+	if (!script_wish(job->script, &w))
+		return SLURM_SUCCESS;
+	w.placed = slurm_conf_places(&c, job->partition);
+	if (slurm_conf_size(&c, &w, gres, &why, &err))
+		return refuse(err_msg, &err);
+	if (asks_for_nothing(job))
+		job->tres_per_node = tres_of(gres);
+	return SLURM_SUCCESS;
+}
+
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+PUBLIC int job_modify(job_desc_msg_t *job, struct job_record *record, uint32_t submit_uid, char **err_msg)
+#else
+PUBLIC int job_modify(job_desc_msg_t *job, struct job_record *record, uint32_t submit_uid)
+#endif
+{
+	struct error err = ERROR_INIT;
+	struct slurm_conf c;
+	(void)record, (void)submit_uid;
+	settings(&c);
+	if (check_request(&c, job->tres_per_node, &err)) {
+		slurm_info("job_submit/rad: %s", err.text);
+		return ESLURM_INVALID_GRES;
+	}
+	return SLURM_SUCCESS;
+}
