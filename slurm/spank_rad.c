@@ -38,7 +38,9 @@
 #define MOST_OUT 65536
 #define WORDS 48
 
+#pragma GCC visibility push(default)
 SPANK_PLUGIN(rad, 1)
+#pragma GCC visibility pop
 
 #define PUBLIC __attribute__((visibility("default")))
 
