@@ -13,13 +13,18 @@
 #include "base/args.h"
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct { const char *name, *help; int (*run)(int argc, char **argv, struct error *err); } verbs[] = {
-	{ "announce", "tell radd of a job that has come, or ask it for a place", helper_announce },
-	{ "depart", "tell radd how a job ended, and Slurm what radd makes of it", helper_depart },
-	{ "recover", "start jobs again, with a whole GPU, that ran out of GPU memory", helper_recover },
+static const struct {
+	const char *name, *help;
+	int (*run)(int argc, char **argv, struct error *err);
+	bool by_plugin;
+} verbs[] = {
+	{ "announce", "tell radd of a job that has come, or ask it for a place", helper_announce, true },
+	{ "depart", "tell radd how a job ended, and Slurm what radd makes of it", helper_depart, true },
+	{ "recover", "start jobs again, with a whole GPU, that ran out of GPU memory", helper_recover, false },
 };
 
 static int usage(void)
@@ -56,6 +61,8 @@ int main(int argc, char **argv)
 		int rc = verbs[i].run(argc - 1, argv + 1, &err);
 		if (rc < 0)
 			fprintf(stderr, "rad-slurm: %s\n", err.text);
+		if (rc < 0 && verbs[i].by_plugin)	/* which logs it */
+			printf("%s%c", err.text, 0);
 		return rc < 0 ? 1 : rc;
 	}
 	fprintf(stderr, "rad-slurm: '%.40s': no such command: announce, depart or recover\n", argv[1]);

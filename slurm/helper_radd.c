@@ -11,6 +11,7 @@
 #include "base/proc.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "cli/slurm_conf.h"
 #include "recover/scan.h"
 #include "submit/wire.h"
 
@@ -25,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ASK_SLURM_MS 2000
 #define POLL_MS 50
 #define TAIL (256 << 10)	/* of the output that is looked at */
 
@@ -46,7 +48,7 @@ json_t *helper_ask_id(const char *socket, const char *op, const char *id, struct
 /* Announce --------------------------------------------------------------------------------------------------------------- */
 
 struct announce {
-	const char *socket, *job, *restarts, *uid, *gid, *pid, *mem, *pieces, *piece, *gpus, *at, *place, *name, *signature;
+	const char *socket, *job, *uid, *gid, *pid, *mem, *pieces, *piece, *gpus, *all, *at, *place, *name, *signature;
 	bool exclusive;
 };
 
@@ -69,6 +71,29 @@ static int memory_of(const struct announce *a, uint64_t *mib, struct error *err)
 		return -1;
 	*mib = (uint64_t)(pieces * piece);
 	return 0;
+}
+
+/* What Slurm has it down for now says more than what it asked for at first: rad-slurm recover raises that. On a node nothing but
+ * slurmctld knows it, so where radd places, it is asked; without an answer the first word stands. */
+static void raise_by_slurm(struct announce *a, uint64_t *mib, int64_t gpus)
+{
+	char out[256], piece_text[32];
+	int64_t piece = 1024, whole = 0;
+	size_t n;
+	char *argv[] = { "squeue", "-h", "-j", (char *)a->job, "-O", "tres-per-node:128", NULL };
+	if (call_run(argv, NULL, ASK_SLURM_MS, 0, out, sizeof out, &n))
+		return;
+	snprintf(piece_text, sizeof piece_text, "%s", a->piece ? a->piece : "1024");
+	units_parse_int(piece_text, 1, 1 << 30, &piece, NULL);
+	if (a->all)
+		units_parse_int(a->all, 0, 1 << 20, &whole, NULL);
+	int64_t pieces = slurm_gres_count(out, "radmem") / gpus;
+	if (whole && pieces >= whole) {
+		a->exclusive = true;
+		*mib = 0;
+	} else if ((uint64_t)(pieces * piece) >= *mib + (uint64_t)piece) {
+		*mib = (uint64_t)(pieces * piece);
+	}
 }
 
 /* "0,3" to a list: indices, or UUIDs. */
@@ -97,7 +122,7 @@ static json_t *spec_of(const struct announce *a, int64_t pid, uint64_t ticks, ui
 	return s;
 }
 
-static json_t *announce_request(const struct announce *a, struct error *err)
+static json_t *announce_request(struct announce *a, struct error *err)
 {
 	int64_t uid, gid, pid, gpus = 1;
 	uint64_t ticks, mib;
@@ -105,15 +130,17 @@ static json_t *announce_request(const struct announce *a, struct error *err)
 	    number("pid", a->pid, 2, INT32_MAX, &pid, err) || (a->gpus && number("gpus", a->gpus, 1, 64, &gpus, err)) ||
 	    memory_of(a, &mib, err))
 		return NULL;
-	if (!a->job || !a->restarts || (!a->at && !a->place)) {
-		error_set(err, ERR_INVALID, "--job, --restarts, and --at or --place are needed");
+	if (!a->job || (!a->at && !a->place)) {
+		error_set(err, ERR_INVALID, "--job, and --at or --place are needed");
 		return NULL;
 	}
 	if (proc_stat((pid_t)pid, &ticks, NULL)) {
 		error_set(err, ERR_NOT_FOUND, "process %lld: there is none", (long long)pid);
 		return NULL;
 	}
-	scoped_free char *key = alloc_printf("slurm:%s.%s", a->job, a->restarts);
+	if (a->place)
+		raise_by_slurm(a, &mib, gpus);
+	scoped_free char *key = alloc_printf("slurm:%s", a->job);
 	json_t *request = wire_request("announce");
 	json_object_update_new(request, json_pack("{ss, sI, sI, so}", "job", key, "uid", (json_int_t)uid, "gid", (json_int_t)gid, "spec",
 						  spec_of(a, pid, ticks, mib, gpus)));
@@ -161,12 +188,12 @@ int helper_announce(int argc, char **argv, struct error *err)
 	int64_t limit_s = 2;
 	const struct args_option options[] = {
 		{ "socket", 0, "PATH", "radd's", .value = &a.socket }, { "job", 0, "ID", "of Slurm", .value = &a.job },
-		{ "restarts", 0, "N", "times it was started before", .value = &a.restarts },
 		{ "uid", 0, "UID", "whose it is", .value = &a.uid }, { "gid", 0, "GID", "and group", .value = &a.gid },
 		{ "pid", 0, "PID", "of slurmstepd", .value = &a.pid },
 		{ "gpu-mem", 0, "SIZE", "on each of its GPUs", .value = &a.mem },
 		{ "pieces", 0, "N", "instead: how many it was given", .value = &a.pieces },
 		{ "piece", 0, "MIB", "size of one", .value = &a.piece }, { "gpus", 0, "N", "GPUs it needs", .value = &a.gpus },
+		{ "all", 0, "N", "pieces that are a whole GPU", .value = &a.all },
 		{ "at", 0, "LIST", "the GPUs that it was given", .value = &a.at },
 		{ "place", 0, "SECONDS", "it was given none: ask for a place, and wait so long", .value = &a.place },
 		{ "exclusive", 0, NULL, "alone on its GPUs", .flag = &a.exclusive },

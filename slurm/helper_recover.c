@@ -21,9 +21,10 @@
 
 #define LIMIT_MS 30000		/* of one command of Slurm's */
 #define ANSWER (4 << 20)
-#define FORMAT "JobID:24,State:24,RestartCnt:12,tres-per-node:128,AdminComment:400"
+#define SHOWN (64 << 10)
+#define FORMAT "JobID:24,State:24,RestartCnt:12,tres-per-node:128"
 
-struct failed { char id[25], state[25], gres[129], comment[401]; long restarts; };
+struct failed { char id[25], state[25], gres[129]; long restarts; };
 
 static int slurm(char *const argv[], struct error *err)
 {
@@ -51,7 +52,6 @@ static void read_line(const char *line, size_t len, struct failed *f)
 	cut(f->state, line, len, 24, 24);
 	cut(restarts, line, len, 48, 12);
 	cut(f->gres, line, len, 60, 128);
-	cut(f->comment, line, len, 188, 400);
 	f->restarts = strtol(restarts, NULL, 10);
 }
 
@@ -68,13 +68,25 @@ static bool raise_gres(const struct slurm_conf *c, const char *was, char out[64]
 	return true;
 }
 
+/* squeue has no column for it. */
+static bool is_oom(const struct failed *f, long restarts)
+{
+	scoped_free char *text = alloc_zero(SHOWN);
+	char *argv[] = { "scontrol", "-o", "show", "job", (char *)f->id, NULL };
+	size_t n;
+	if (call_run(argv, NULL, LIMIT_MS, 1, text, SHOWN, &n))
+		return false;
+	const char *comment = strstr(text, " AdminComment=");
+	return comment && comment_is_oom(comment + strlen(" AdminComment="), restarts);
+}
+
 /* Each step may have been done by one that was killed then: all may be done twice. */
 static int recover_job(const struct slurm_conf *c, const struct failed *f, struct error *err)
 {
 	char gres[64];
 	bool held = !strcmp(f->state, "SPECIAL_EXIT") || !strcmp(f->state, "PENDING");
 	/* Slurm counts a restart when it puts a job back: of one that is held the comment is of the run before. */
-	if (!comment_is_oom(f->comment, held ? f->restarts - 1 : f->restarts) || !raise_gres(c, f->gres, gres))
+	if (!raise_gres(c, f->gres, gres) || !is_oom(f, held ? f->restarts - 1 : f->restarts))
 		return 0;
 	scoped_free char *job = alloc_printf("JobId=%s", f->id);
 	if (!held && slurm((char *[]){ "scontrol", "requeuehold", (char *)f->id, NULL }, err))

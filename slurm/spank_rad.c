@@ -44,20 +44,20 @@ SPANK_PLUGIN(rad, 1)
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* What tasks leave for slurmstepd, in memory that both have. */
-struct left { char output[PATH_MAX]; };
+/* What tasks leave for slurmstepd, in memory that both have: where their errors went, and how often the job was started before,
+ * which slurmstepd of 22.05 itself does not know yet when it forks them. */
+struct left { char restarts[16], output[TASKS][PATH_MAX]; };
 
 static struct {
 	struct slurm_conf conf;
 	char mem[32];		/* --rad-gpu-mem */
 	bool placed;		/* radd places this job */
 	bool told, joined;	/* radd knows of it; by another step, which tells its end */
-	char id[64], job[64], uid[16], gid[16], restarts[16];
+	char id[64], job[64], uid[16], gid[16];
 	char variables[MOST_OUT];	/* "NAME=value" and a NUL each */
 	size_t n_variables;
-	int refused;		/* with that exit code; 0: not */
-	char why[512];
-	struct left *left;
+	bool refused;		/* radd places it, and gave it no place */
+	struct left *left;	/* NULL: there is no memory */
 	int status, failed_task;	/* the first exit status that was not 0, and whose */
 } job = { .failed_task = -1 };
 
@@ -159,18 +159,15 @@ static bool add_gpus(spank_t sp, struct words *w)
 
 static bool read_job(spank_t sp, uint32_t *step)
 {
-	uint32_t id = 0, restarts = 0;
+	uint32_t id = 0;
 	uid_t uid = 0;
 	gid_t gid = 0;
 	if (spank_get_item(sp, S_JOB_ID, &id) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_STEPID, step) != ESPANK_SUCCESS ||
 	    spank_get_item(sp, S_JOB_UID, &uid) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_GID, &gid) != ESPANK_SUCCESS)
 		return false;
-	if (spank_get_item(sp, S_SLURM_RESTART_COUNT, &restarts) != ESPANK_SUCCESS)
-		restarts = 0;
 	snprintf(job.job, sizeof job.job, "%u", id);
 	snprintf(job.uid, sizeof job.uid, "%u", (unsigned)uid);
 	snprintf(job.gid, sizeof job.gid, "%u", (unsigned)gid);
-	snprintf(job.restarts, sizeof job.restarts, "%u", restarts);
 	return true;
 }
 
@@ -180,19 +177,26 @@ static bool is_ours(uint32_t step)
 	return step != SLURM_EXTERN_CONT && step != SLURM_PENDING_STEP;
 }
 
+/* Of a job that starts again, what it is given now says more than what it asked for at first: rad-slurm recover raised that. */
 static void add_what_it_asked(spank_t sp, struct words *w)
 {
-	if (*job.mem)
+	char pieces[16], value[16];
+	unsigned all = slurm_conf_all(&job.conf);
+	bool given = get_env(sp, "SLURM_SHARDS_ON_NODE", pieces, sizeof pieces);
+	bool whole = given && all && strtoul(pieces, NULL, 10) >= all;
+	if (whole || get_env(sp, "SLURM_RAD_EXCLUSIVE", value, sizeof value))
+		add_word(w, "--exclusive");
+	if (given && !whole)
+		add_word(w, "--pieces=%s", pieces);
+	if (!whole && *job.mem)
 		add_word(w, "--gpu-mem=%s", job.mem);
-	else if (!add_env(sp, w, "gpu-mem", "SLURM_RAD_MEM"))
-		add_env(sp, w, "pieces", "SLURM_SHARDS_ON_NODE");
+	else if (!whole)
+		add_env(sp, w, "gpu-mem", "SLURM_RAD_MEM");
 	add_word(w, "--piece=%llu", (unsigned long long)job.conf.piece_mib);
+	add_word(w, "--all=%u", all);
 	add_env(sp, w, "gpus", "SLURM_RAD_GPUS");
 	add_env(sp, w, "signature", "SLURM_RAD_SIGNATURE");
 	add_env(sp, w, "name", "SLURM_JOB_NAME");
-	char value[16];
-	if (get_env(sp, "SLURM_RAD_EXCLUSIVE", value, sizeof value))
-		add_word(w, "--exclusive");
 }
 
 /* Announcing -------------------------------------------------------------------------------------------------------------- */
@@ -211,18 +215,11 @@ static void keep_answer(size_t n)
 	memmove(job.variables, job.variables + used, job.n_variables);
 }
 
-/* A job without a place is put back, so often; then it ends, and says so. */
-static void refuse(void)
+/* What it came to, in words; `said` is what the helper printed. */
+static const char *outcome(int rc, const char *said)
 {
-	bool again = atoll(job.restarts) < job.conf.place_tries;
-	job.refused = again ? NOT_NOW : GIVEN_UP;
-	if (again)
-		snprintf(job.why, sizeof job.why, "no place on a GPU of this node now; Slurm starts the job again later (try %s of %lld)",
-			 job.restarts, (long long)job.conf.place_tries);
-	else
-		snprintf(job.why, sizeof job.why, "no place on a GPU in %s tries (place_tries of rad-slurm.conf): submit it again",
-			 job.restarts);
-	slurm_info("rad: job %s: %s", job.job, job.why);
+	return rc == CALL_LATE ? "no answer in time" : rc == CALL_FAILED ? "the helper could not be run" :
+	       rc == NOT_NOW ? "it has no place" : *said ? said : "no reason was given";
 }
 
 static void announce(spank_t sp)
@@ -234,7 +231,6 @@ static void announce(spank_t sp)
 	job.placed = slurm_conf_places(&job.conf, partition);
 	begin_words(&w, "announce");
 	add_word(&w, "--job=%s", job.job);
-	add_word(&w, "--restarts=%s", job.restarts);
 	add_word(&w, "--uid=%s", job.uid);
 	add_word(&w, "--gid=%s", job.gid);
 	add_word(&w, "--pid=%d", (int)getpid());
@@ -249,10 +245,8 @@ static void announce(spank_t sp)
 		keep_answer(n);
 	if (job.told)
 		return;
-	slurm_info("rad: job %s: radd was not told of it: %s", job.job, rc == CALL_LATE ? "no answer in time" : rc == NOT_NOW ?
-		   "it has no place" : "the helper failed");
-	if (job.placed)
-		refuse();
+	slurm_info("rad: job %s: radd was not told of it: %s", job.job, outcome(rc, job.variables));
+	job.refused = job.placed;
 }
 
 PUBLIC int slurm_spank_init_post_opt(spank_t sp, int ac, char **argv)
@@ -261,7 +255,7 @@ PUBLIC int slurm_spank_init_post_opt(spank_t sp, int ac, char **argv)
 	(void)ac, (void)argv;
 	if (spank_context() != S_CTX_REMOTE || !read_job(sp, &step) || !is_ours(step))
 		return ESPANK_SUCCESS;
-	job.left = mmap(NULL, TASKS * sizeof *job.left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	job.left = mmap(NULL, sizeof *job.left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (job.left == MAP_FAILED)
 		job.left = NULL;
 	announce(sp);
@@ -308,24 +302,40 @@ static void note_output(spank_t sp)
 {
 	int task = -1;
 	struct stat st;
-	if (!job.left || spank_get_item(sp, S_TASK_ID, &task) != ESPANK_SUCCESS || task < 0 || task >= TASKS)
+	if (spank_get_item(sp, S_TASK_ID, &task) != ESPANK_SUCCESS || task < 0 || task >= TASKS)
 		return;
 	/* Errors go there; where that is no file, nobody can read it again. */
 	if (fstat(STDERR_FILENO, &st) || !S_ISREG(st.st_mode))
 		return;
-	ssize_t n = readlink("/proc/self/fd/2", job.left[task].output, PATH_MAX - 1);
-	job.left[task].output[n < 0 ? 0 : n] = 0;
+	ssize_t n = readlink("/proc/self/fd/2", job.left->output[task], PATH_MAX - 1);
+	job.left->output[task][n < 0 ? 0 : n] = 0;
+}
+
+/* A job without a place is put back, so often; then it ends, and says so. */
+static void refuse(const char *restarts)
+{
+	bool again = atoll(restarts) < job.conf.place_tries;
+	if (again)
+		dprintf(STDERR_FILENO, "rad: no place on a GPU of this node now: exit %d, by which Slurm starts the job again later (%s of "
+			"%lld times so far)\n", NOT_NOW, restarts, (long long)job.conf.place_tries);
+	else
+		dprintf(STDERR_FILENO, "rad: no place on a GPU in %lld tries (place_tries of rad-slurm.conf): submit it again\n",
+			(long long)job.conf.place_tries + 1);
+	_exit(again ? NOT_NOW : GIVEN_UP);
 }
 
 PUBLIC int slurm_spank_task_init(spank_t sp, int ac, char **argv)
 {
+	char restarts[16];
 	(void)ac, (void)argv;
-	if (job.refused) {
-		dprintf(STDERR_FILENO, "rad: %s\n", job.why);
-		_exit(job.refused);
-	}
-	if (job.told)
+	if (!get_env(sp, "SLURM_RESTART_COUNT", restarts, sizeof restarts))
+		strcpy(restarts, "0");
+	if (job.refused)
+		refuse(restarts);
+	if (job.told && job.left) {
+		memcpy(job.left->restarts, restarts, sizeof restarts);
 		note_output(sp);
+	}
 	return ESPANK_SUCCESS;
 }
 
@@ -343,7 +353,7 @@ PUBLIC int slurm_spank_task_exit(spank_t sp, int ac, char **argv)
 PUBLIC int slurm_spank_exit(spank_t sp, int ac, char **argv)
 {
 	struct words w;
-	char out[16];
+	char out[512];
 	size_t n;
 	(void)sp, (void)ac, (void)argv;
 	if (!job.told || job.joined)
@@ -351,15 +361,16 @@ PUBLIC int slurm_spank_exit(spank_t sp, int ac, char **argv)
 	begin_words(&w, "depart");
 	add_word(&w, "--id=%s", job.id);
 	add_word(&w, "--job=%s", job.job);
-	add_word(&w, "--restarts=%s", job.restarts);
+	add_word(&w, "--restarts=%.15s", job.left && *job.left->restarts ? job.left->restarts : "0");
 	add_word(&w, "--uid=%s", job.uid);
 	add_word(&w, "--gid=%s", job.gid);
 	add_word(&w, "--exit-code=%d", WIFEXITED(job.status) ? WEXITSTATUS(job.status) : 0);
 	add_word(&w, "--signal=%d", WIFSIGNALED(job.status) ? WTERMSIG(job.status) : 0);
 	add_word(&w, "--limit=%lld", (long long)job.conf.end_limit_s);
-	if (job.left && job.failed_task >= 0 && *job.left[job.failed_task].output)
-		add_word(&w, "--output=%s", job.left[job.failed_task].output);
-	if (call_run(w.argv, NULL, 1000 * job.conf.end_limit_s, 0, out, sizeof out, &n))
-		slurm_info("rad: job %s: radd was not told of its end", job.job);
+	if (job.left && job.failed_task >= 0 && *job.left->output[job.failed_task])
+		add_word(&w, "--output=%.*s", PATH_MAX - 1, job.left->output[job.failed_task]);
+	int rc = call_run(w.argv, NULL, 1000 * job.conf.end_limit_s, 0, out, sizeof out, &n);
+	if (rc)
+		slurm_info("rad: job %s: its end: %s", job.job, outcome(rc, out));
 	return ESPANK_SUCCESS;
 }

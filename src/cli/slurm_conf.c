@@ -239,7 +239,7 @@ unsigned slurm_gres_count(const char *list, const char *name)
 	for (const char *p = list ? list : ""; *p; p += strcspn(p, ",;"), p += strspn(p, ",;")) {
 		if (!strncmp(p, "gres", 4) && (p[4] == ':' || p[4] == '/'))
 			p += 5;
-		size_t item = strcspn(p, ",;("), last = item;
+		size_t item = strcspn(p, ",;( \n"), last = item;
 		if (strncmp(p, name, len) || (item > len && p[len] != ':' && p[len] != '='))
 			continue;
 		while (last > len && isdigit((unsigned char)p[last - 1]))

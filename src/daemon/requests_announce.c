@@ -45,14 +45,15 @@ static int announce_read(const struct message *m, struct announcement *a, struct
 	return 0;
 }
 
-/* Its steps come one by one, and an answer may have been lost: a job is one task, as long as that lives. */
+/* Its steps come one by one, and an answer may have been lost: a job is one task, as long as that lives. One that was put back
+ * and comes again is another. */
 struct announced { const struct announcement *a; task_id found; };
 
 static void announced_look(void *ctx, const struct task *t)
 {
 	struct announced *l = ctx;
 	const char *job = t->spec->announced;
-	if (job && t->spec->uid == l->a->of.uid && !strcmp(job, l->a->job) && !t->stopping)
+	if (job && t->spec->uid == l->a->of.uid && !strcmp(job, l->a->job) && !t->stopping && proc_alive(spec_process(t->spec)))
 		l->found = t->id;
 }
 
