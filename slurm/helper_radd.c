@@ -87,7 +87,7 @@ static void raise_by_slurm(struct announce *a, uint64_t *mib, int64_t gpus)
 	units_parse_int(piece_text, 1, 1 << 30, &piece, NULL);
 	if (a->all)
 		units_parse_int(a->all, 0, 1 << 20, &whole, NULL);
-	int64_t pieces = slurm_gres_count(out, "radmem") / gpus;
+	int64_t pieces = slurm_conf_gres(out, "radmem") / gpus;
 	if (whole && pieces >= whole) {
 		a->exclusive = true;
 		*mib = 0;
@@ -328,8 +328,8 @@ int helper_depart(int argc, char **argv, struct error *err)
 	};
 	int rc = helper_options(argc, argv, options, err);
 	if (rc || number("uid", d.uid, 0, UINT32_MAX - 1, &uid, err) || number("gid", d.gid, 0, UINT32_MAX - 1, &gid, err) ||
-	    number("exit-code", d.code, 0, 255, &code, err) || number("signal", d.signal, 0, 64, &sig, err) ||
-	    (d.limit && number("limit", d.limit, 1, 600, &limit, err)))
+	    (d.code && number("exit-code", d.code, 0, 255, &code, err)) ||
+	    (d.signal && number("signal", d.signal, 0, 64, &sig, err)) || (d.limit && number("limit", d.limit, 1, 600, &limit, err)))
 		return rc > 0 ? 0 : -1;
 	if (!d.id || !d.job || !d.restarts)
 		return error_set(err, ERR_INVALID, "--id, --job and --restarts are needed");

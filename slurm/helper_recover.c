@@ -58,7 +58,7 @@ static void read_line(const char *line, size_t len, struct failed *f)
 /* A job with pieces asks for all of a GPU; what has all of it already, or whole GPUs, has had what there is. */
 static bool raise_gres(const struct slurm_conf *c, const char *was, char out[64])
 {
-	unsigned all = slurm_conf_all(c), shards = slurm_gres_count(was, "shard"), radmem = slurm_gres_count(was, "radmem");
+	unsigned all = slurm_conf_all(c), shards = slurm_conf_gres(was, "shard"), radmem = slurm_conf_gres(was, "radmem");
 	if (shards && shards < all)
 		snprintf(out, 64, "TresPerNode=gres:shard:%u", all);
 	else if (radmem && radmem < all)

@@ -118,8 +118,8 @@ static int refuse(char **err_msg, const struct error *err)
 
 static int check_request(const struct slurm_conf *c, const char *tres, struct error *err)
 {
-	struct slurm_wish w = { .claim_mib = slurm_gres_count(tres, "shard") * c->piece_mib, .gpus = 1 };
-	unsigned gpus = slurm_gres_count(tres, "gpu"), radmem = slurm_gres_count(tres, "radmem");
+	struct slurm_wish w = { .claim_mib = slurm_conf_gres(tres, "shard") * c->piece_mib, .gpus = 1 };
+	unsigned gpus = slurm_conf_gres(tres, "gpu"), radmem = slurm_conf_gres(tres, "radmem");
 	uint64_t most = 0;
 	for (unsigned i = 0; i < c->n_kinds; i++)
 		if (c->kinds[i].count * c->kinds[i].mib > most)

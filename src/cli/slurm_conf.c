@@ -232,7 +232,7 @@ int slurm_conf_size(const struct slurm_conf *c, const struct slurm_wish *w, char
 }
 
 /* "gres:shard:20", "gres/shard:20", "shard:20", "gpu", "gpu:a100:2": the number is the last word. */
-unsigned slurm_gres_count(const char *list, const char *name)
+unsigned slurm_conf_gres(const char *list, const char *name)
 {
 	unsigned total = 0;
 	size_t len = strlen(name);
@@ -244,7 +244,8 @@ unsigned slurm_gres_count(const char *list, const char *name)
 			continue;
 		while (last > len && isdigit((unsigned char)p[last - 1]))
 			last--;
-		total += last < item && last > len ? (unsigned)strtoul(p + last, NULL, 10) : 1;
+		bool number = last < item && (p[last - 1] == ':' || p[last - 1] == '=');
+		total += number ? (unsigned)strtoul(p + last, NULL, 10) : 1;
 	}
 	return total;
 }

@@ -51,6 +51,6 @@ int slurm_conf_size(const struct slurm_conf *c, const struct slurm_wish *w, char
 /* Pieces of one GPU that are all of it, of the largest there are; 0: not known. */
 unsigned slurm_conf_all(const struct slurm_conf *c);
 /* How many `name` a list of generic resources asks for ("gres:gpu:1,gres/shard:20"); 0: none. */
-unsigned slurm_gres_count(const char *list, const char *name);
+unsigned slurm_conf_gres(const char *list, const char *name);
 
 #endif

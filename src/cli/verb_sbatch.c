@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * rad sbatch: submits to Slurm what rad submit would submit to radd. What the task is estimated to take on a GPU becomes what the
- * job asks of Slurm (cli/slurm_conf.h says how), and sbatch does the rest, in this process: everything else on the command line
- * is its own.
+ * rad sbatch: submits to Slurm what rad submit would submit to radd. What the task is estimated to take on a GPU becomes what
+ * the job asks of Slurm (cli/slurm_conf.h says how), and sbatch does the rest, in this process: everything else on the command
+ * line is its own.
  *
  * With --size it only says what it would ask for: so the plugin of Slurm's own commands asks it (slurm/cli_filter_rad.c).
  */
@@ -18,6 +18,7 @@
 #include "cli/submit_client.h"
 #include "estimate/estimate.h"
 #include "parse/radfile.h"
+#include "submit/signature.h"
 #include "submit/wire.h"
 
 #include <errno.h>
@@ -34,6 +35,7 @@ struct sbatch {
 	bool dry_run, size, asks;	/* asks: for GPUs, in the user's own words */
 	char **argv;			/* sbatch's, "sbatch" first; room for what is added */
 	size_t n;
+	char **arguments;		/* of the script */
 };
 
 /* The command line ----------------------------------------------------------------------------------------------------- */
@@ -72,14 +74,22 @@ static bool read_word(struct sbatch *s, char **word)
 	return false;
 }
 
-/* FILE first and sbatch's options behind it, as `rad submit` has them not, or as sbatch: options, FILE, its arguments. In the
- * first form arguments follow "--". */
+static bool is_ours(const char *word)
+{
+	const char *value;
+	return !strcmp(word, "--dry-run") || !strcmp(word, "--size") || takes(word, "--gpu-mem", (char **)&value, &value) ||
+	       takes(word, "--rad-gpu-mem", (char **)&value, &value);
+}
+
+/* FILE first and sbatch's options behind it, with arguments of the script after "--"; or as sbatch: options, FILE, arguments. */
 static void read_command(struct sbatch *s, int argc, char **argv)
 {
 	int at = 1;
 	s->argv = alloc_zero((size_t)(argc + 8) * sizeof *s->argv);
 	s->argv[s->n++] = "sbatch";
-	if (argc > 1 && *argv[1] != '-')
+	for (; at < argc && is_ours(argv[at]); at++)
+		at += read_word(s, argv + at);
+	if (at < argc && *argv[at] != '-')
 		s->file = argv[at++];
 	for (; at < argc; at++) {
 		if (s->file && !strcmp(argv[at], "--"))
@@ -90,11 +100,11 @@ static void read_command(struct sbatch *s, int argc, char **argv)
 		}
 		at += read_word(s, argv + at);
 	}
-	char **rest = at < argc ? argv + at + 1 : argv + argc;
+	s->arguments = at < argc ? argv + at + 1 : argv + argc;
 	if (s->file && !radfile_is_name(s->file))
 		s->argv[s->n++] = (char *)s->file;
-	while (*rest && s->file)
-		s->argv[s->n++] = *rest++;
+	for (char **a = s->arguments; *a && s->file; a++)
+		s->argv[s->n++] = *a;
 }
 
 /* The size ------------------------------------------------------------------------------------------------------------- */
@@ -105,6 +115,22 @@ struct sized {
 	char gres[SLURM_GRES], estimator[32];
 	const char *why;
 };
+
+/* As rad submit makes it, so that what earlier runs of either took is found. */
+static void sign(struct spec *spec, char *const *arguments)
+{
+	size_t n = 0;
+	while (arguments[n])
+		n++;
+	for (char **a = spec->argv; *a; a++)
+		free(*a);
+	spec->argv = alloc_resize(spec->argv, n + 1, sizeof *spec->argv);
+	for (size_t i = 0; i <= n; i++)
+		spec->argv[i] = alloc_string_or_null(arguments[i]);
+	submit_caller_environ(spec);	/* it configures PyTorch, too */
+	free(spec->signature);
+	spec->signature = spec->script ? signature_make(spec, NULL, 0) : NULL;
+}
 
 static struct spec *read_spec(const struct sbatch *s, struct error *err)
 {
@@ -117,6 +143,8 @@ static struct spec *read_spec(const struct sbatch *s, struct error *err)
 	for (size_t i = 0; i < flags.n_notes && !s->size; i++)
 		cli_note("%s", flags.notes[i]);
 	submit_flags_clear(&flags);
+	if (spec)
+		sign(spec, s->file ? s->arguments : (char *[]){ NULL });
 	if (spec && s->mem && units_parse_mib(s->mem, &spec->gpu_mem_mib, err)) {
 		error_wrap(err, "--gpu-mem");
 		spec_unref(spec);
@@ -148,7 +176,6 @@ static void ask_estimators(struct spec *spec, struct sized *out)
 {
 	struct estimate_context context = { 0 };
 	struct estimate_result r;
-	submit_caller_environ(spec);	/* it configures PyTorch */
 	estimate_auto(estimators, SLOW_ASK, spec, spec->gpu_mem_mib, &context, &r);
 	out->wish.claim_mib = r.value.claim_mib;
 	snprintf(out->estimator, sizeof out->estimator, "%s", r.value.claim_mib ? r.value.estimator : "");
@@ -177,7 +204,7 @@ static void tell(const struct sbatch *s, const struct sized *z)
 	cli_note("%s: takes %s: asks Slurm for --gres=%s, %s", s->file ? s->file : "the job", takes_text, z->gres, z->why);
 }
 
-/* The plugins on its node cannot see the estimate otherwise; variables that begin with SLURM_ go along whatever --export says. */
+/* The plugin on its node cannot see the estimate otherwise. What begins with SLURM_ goes along whatever --export says. */
 static void set_variables(const struct sized *z)
 {
 	char number[24];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Jobs of another resource manager on this machine, told of by its part here (Slurm's plugin: slurm/): `announce` when one comes,
- * `depart` when its processes have ended. Only who may act for everybody is believed, since a task's user is named here and
- * not asked of the kernel.
+ * Jobs of another resource manager on this machine, told of by its part here (Slurm's plugin: slurm/): `announce` when one
+ * comes, `depart` when its processes have ended. Only who may act for everybody is believed, since a task's user is named here
+ * and not asked of the kernel.
  *
  * Such a task is a process that is there already (requests_process.c): the one that starts the user's processes below it. Where
  * `at` says which GPUs the other one gave it, it stands there from now on; else it is a lease, and waits for a place as any

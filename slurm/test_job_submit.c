@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ * job_submit/rad as slurmctld calls it: what is refused, with what words, and what a script's own words become.
+ */
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+extern int init(void);
+extern int job_submit(job_desc_msg_t *job, uint32_t submit_uid, char **err_msg);
+
+char *xstrdup(const char *text);
+char *xstrdup(const char *text)
+{
+	return strdup(text);
+}
+
+void slurm_info(const char *fmt, ...);
+void slurm_info(const char *fmt, ...)
+{
+	(void)fmt;
+}
+
+void slurm_error(const char *fmt, ...);
+void slurm_error(const char *fmt, ...)
+{
+	(void)fmt;
+}
+
+static char path[] = "/tmp/rad-job-submit.XXXXXX";
+
+static void settings(const char *text)
+{
+	static time_t t = 1000;
+	FILE *f = fopen(path, "w");
+	fputs(text, f);
+	fclose(f);
+	struct timespec times[2] = { { .tv_sec = ++t }, { .tv_sec = t } };
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* What it asks for then; NULL: it was refused, with those words. */
+static const char *submit(const char *tres, const char *script, const char *words)
+{
+	static char asked[64];
+	char *why = NULL;
+	job_desc_msg_t job = { .tres_per_node = tres ? strdup(tres) : NULL, .script = (char *)script, .partition = "main" };
+	int rc = job_submit(&job, 1000, &why);
+	snprintf(asked, sizeof asked, "%s", job.tres_per_node ? job.tres_per_node : "");
+	free(job.tres_per_node);
+	if (words && (!rc || !why || !strstr(why, words)))
+		fail_msg("%s, %s: rc %d, %s; expected: %s", tres, script, rc, why ? why : "no words", words);
+	if (!words && rc)
+		fail_msg("%s, %s: refused: %s", tres, script, why);
+	free(why);
+	return asked;
+}
+
+static void what_no_gpu_has_is_refused(void **state)
+{
+	(void)state;
+	settings("gpus: 2x40G\n");
+	submit("gres:shard:200", NULL, "200.0G does not fit any GPU of this cluster: the largest has 40.0G");
+	submit("gres:gpu:9", NULL, "no node of this cluster has more than 2");
+	submit("gres:radmem:81", NULL, "no node of this cluster has so much");
+	submit(NULL, "#!/bin/sh\n#RAD --gpu-mem=41G\n", "41.0G does not fit");
+	submit("gres:shard:40", NULL, NULL);
+	submit("gres:gpu:2", NULL, NULL);
+	submit("gres:radmem:80", NULL, NULL);
+	submit("gres:craynetwork:1", NULL, NULL);
+	submit(NULL, NULL, NULL);
+}
+
+static void a_script_says_what_it_needs(void **state)
+{
+	(void)state;
+	settings("gpus: 2x40G\nplace: other\n");
+	assert_string_equal(submit(NULL, "#!/bin/sh\n#RAD --gpu-mem=8G\ntrue\n", NULL), "gres:shard:8");
+	assert_string_equal(submit(NULL, "#!/bin/sh\n#RAD --name x --gpu-mem 8G --gpus=2\n", NULL), "gres:gpu:2");
+	assert_string_equal(submit("gres:shard:9", "#RAD --gpu-mem=8G\n", NULL), "gres:shard:9");
+	assert_string_equal(submit(NULL, "#RAD --gpu-mem=much\n", NULL), "");
+	assert_string_equal(submit(NULL, "#RAD --gpu-mem", NULL), "");
+	assert_string_equal(submit(NULL, "echo '#RAD'\n#RADIUS --gpu-mem=8G\n", NULL), "");
+	settings("gpus: 2x40G\nplace: main\n");
+	assert_string_equal(submit(NULL, "#RAD --gpu-mem=8G\n", NULL), "gres:radmem:8");
+}
+
+static void a_slip_in_the_settings_leaves_those_before(void **state)
+{
+	(void)state;
+	settings("gpus: 2x40G\n");
+	submit("gres:shard:41", NULL, "does not fit");
+	settings("gpus: many\n");
+	submit("gres:shard:41", NULL, "does not fit");
+	unlink(path);
+	submit("gres:shard:41", NULL, "does not fit");
+	settings("gpus: 2x48G\n");
+	submit("gres:shard:41", NULL, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_no_gpu_has_is_refused), cmocka_unit_test(a_script_says_what_it_needs),
+		cmocka_unit_test(a_slip_in_the_settings_leaves_those_before),
+	};
+	int fd = mkstemp(path);
+	if (fd < 0)
+		return 1;
+	close(fd);
+	setenv("RAD_SLURM_CONF", path, 1);
+	init();
+	int rc = cmocka_run_group_tests_name("job_submit", tests, NULL, NULL);
+	unlink(path);
+	return rc;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ * rad-slurm.conf, and what jobs of all kinds ask of Slurm by it.
+ */
+#include "cli/slurm_conf.h"
+#include "base/scope.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct slurm_conf conf_of(const char *gpus)
+{
+	struct error err = ERROR_INIT;
+	struct slurm_conf c;
+	slurm_conf_default(&c);
+	if (gpus && slurm_conf_set(&c, "gpus", gpus, &err))
+		fail_msg("%s", err.text);
+	return c;
+}
+
+static void a_job_asks_for_what_it_takes(void **state)
+{
+	static const struct { struct slurm_wish w; const char *gres, *why; } rows[] = {
+		{ { 1024, 1, false, false }, "shard:1", "estimate" },
+		{ { 1025, 1, false, false }, "shard:2", "estimate" },
+		{ { 32768, 1, false, false }, "shard:32", "estimate" },
+		{ { 32769, 1, false, false }, "shard:40", "more than a share" },
+		{ { 0, 1, false, false }, "shard:40", "nothing says" },
+		{ { 1024, 1, true, false }, "shard:40", "alone" },
+		{ { 1024, 3, false, false }, "gpu:3", "pieces are of one GPU" },
+		{ { 10240, 2, false, true }, "radmem:20", "estimate" },
+		{ { 10240, 2, true, true }, "radmem:80", "alone" },
+	};
+	struct slurm_conf c = conf_of("4x40G");
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct error err = ERROR_INIT;
+		char gres[SLURM_GRES];
+		const char *why;
+		if (slurm_conf_size(&c, &rows[i].w, gres, &why, &err))
+			fail_msg("%zu: %s", i, err.text);
+		assert_string_equal(gres, rows[i].gres);
+		assert_non_null(strstr(why, rows[i].why));
+	}
+}
+
+static void without_shards_a_gpu_is_whole(void **state)
+{
+	struct slurm_conf c = conf_of("4x40G");
+	struct slurm_wish w = { 1024, 1, false, false };
+	char gres[SLURM_GRES];
+	const char *why;
+	(void)state;
+	c.shards = false;
+	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), 0);
+	assert_string_equal(gres, "gpu:1");
+	/* Nothing is known of the cluster. */
+	c = conf_of(NULL);
+	w.claim_mib = 0;
+	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), 0);
+	assert_string_equal(gres, "gpu:1");
+	w.placed = true;
+	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), -1);
+}
+
+static void refused(const struct slurm_conf *c, uint64_t mib, unsigned gpus, const char *words)
+{
+	struct error err = ERROR_INIT;
+	struct slurm_wish w = { mib, gpus, false, false };
+	assert_int_equal(slurm_conf_fits(c, &w, &err), -1);
+	if (!strstr(err.text, words))
+		fail_msg("%s; expected: %s", err.text, words);
+}
+
+static void what_no_node_has_is_refused(void **state)
+{
+	struct slurm_conf c = conf_of("8x40G, 2x141G");
+	struct slurm_wish w = { 141 * 1024, 2, false, false };
+	(void)state;
+	assert_int_equal(slurm_conf_fits(&c, &w, NULL), 0);
+	refused(&c, 200 * 1024, 1, "200.0G does not fit any GPU of this cluster: the largest has 141.0G");
+	refused(&c, 0, 9, "no node of this cluster has more than 8");
+	refused(&c, 100 * 1024, 4, "4 GPUs of 100.0G each: no node");
+}
+
+static void lists_of_gres_are_counted(void **state)
+{
+	static const struct { const char *list, *name; unsigned count; } rows[] = {
+		{ "gres:shard:20", "shard", 20 }, { "gres/shard:20", "shard", 20 }, { "shard:20", "gpu", 0 }, { "gpu", "gpu", 1 },
+		{ "gres:gpu:a100:2", "gpu", 2 }, { "gres:gpu:a100", "gpu", 1 }, { "gpu:1,shard:3", "shard", 3 },
+		{ "gres:radmem:40      \n", "radmem", 40 }, { "gres:radmemo:40", "radmem", 0 }, { "gpu=4", "gpu", 4 },
+		{ "gpu:2(IDX:0-1)", "gpu", 2 }, { "", "gpu", 0 }, { NULL, "gpu", 0 }, { ",,;", "gpu", 0 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (slurm_conf_gres(rows[i].list, rows[i].name) != rows[i].count)
+			fail_msg("%s: %u", rows[i].list, slurm_conf_gres(rows[i].list, rows[i].name));
+}
+
+static int read_text(const char *text, struct slurm_conf *c, struct error *err)
+{
+	char path[] = "/tmp/rad-slurm-conf.XXXXXX";
+	scoped_fd int fd = mkstemp(path);
+	assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	*err = ERROR_INIT;
+	slurm_conf_default(c);
+	int rc = slurm_conf_read(path, c, err);
+	unlink(path);
+	return rc;
+}
+
+static void a_file_is_read_and_its_slips_are_named(void **state)
+{
+	static const struct { const char *text, *words; } slips[] = {
+		{ "gpus: 4\n", ":1: gpus: '4'" }, { "\n# x\ngpu: 4x40G\n", ":3: gpu: no such setting" }, { "gpus\n", "'setting: value'" },
+		{ "gpus: 0x40G\n", "gpus" }, { "piece: 0\n", "piece" }, { "whole: 2\n", "whole" }, { "shards: maybe\n", "on or off" },
+		{ "place_limit: 0\n", "place_limit" },
+		{ "gpus: 1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G\n", "more than" },
+	};
+	struct slurm_conf c;
+	struct error err;
+	(void)state;
+	assert_int_equal(read_text("  gpus: 2x80G   # two\nplace: colo, night\nshards: off\nplace_tries:7\n", &c, &err), 0);
+	assert_int_equal(c.n_kinds, 1);
+	assert_int_equal(c.kinds[0].mib, 81920);
+	assert_int_equal(c.place_tries, 7);
+	assert_false(c.shards);
+	assert_true(slurm_conf_places(&c, "colo") && slurm_conf_places(&c, "night"));
+	assert_false(slurm_conf_places(&c, "col") || slurm_conf_places(&c, "") || slurm_conf_places(&c, NULL));
+	for (size_t i = 0; i < sizeof slips / sizeof *slips; i++)
+		if (!read_text(slips[i].text, &c, &err) || !strstr(err.text, slips[i].words))
+			fail_msg("%s: '%s'", slips[i].text, err.text);
+	slurm_conf_default(&c);
+	assert_int_equal(slurm_conf_read("/nonexistent/rad-slurm.conf", &c, &err), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_job_asks_for_what_it_takes), cmocka_unit_test(without_shards_a_gpu_is_whole),
+		cmocka_unit_test(what_no_node_has_is_refused), cmocka_unit_test(lists_of_gres_are_counted),
+		cmocka_unit_test(a_file_is_read_and_its_slips_are_named),
+	};
+	return cmocka_run_group_tests_name("slurm_conf", tests, NULL, NULL);
+}

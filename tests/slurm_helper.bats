@@ -1,0 +1,230 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Slurm's side without Slurm: rad sbatch, and rad-slurm, which its plugins call, with a radd of their own; sbatch, squeue and
+# scontrol are scripts that note what they are called with.
+
+bats_require_minimum_version 1.5.0
+load helpers.bash
+
+setup_file()
+{
+	new_world
+	mkdir "$WORLD/bin"
+	local name
+	for name in sbatch scontrol squeue; do
+		printf '#!/bin/sh\necho "%s $*" >>"$WORLD/called"\n[ ! -e "$WORLD/%s" ] || . "$WORLD/%s"\n' $name $name $name >"$WORLD/bin/$name"
+		chmod 755 "$WORLD/bin/$name"
+	done
+	export PATH=$WORLD/bin:$PATH RAD_SLURM_CONF=$WORLD/rad-slurm.conf
+	unset SLURM_JOB_ID SLURM_CONF
+	start_radd
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus | length == 4'"
+}
+
+teardown_file() { end_world; }
+
+setup()
+{
+	cd "$WORLD/work"
+	rm -f ./* "$WORLD/called" "$WORLD/squeue" "$WORLD/scontrol" "$WORLD/sbatch"
+	printf 'gpus: 4x40G\n' >"$RAD_SLURM_CONF"
+	STEPS=
+}
+
+teardown()
+{
+	[ -z "$STEPS" ] || kill -9 -- $STEPS 2>/dev/null || :
+	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+}
+
+slurm() { "$RAD_BUILD_ROOT/slurm/rad-slurm" "$@"; }
+
+need_helper() { [ -x "$RAD_BUILD_ROOT/slurm/rad-slurm" ] || skip "built without Slurm's headers"; }
+
+# A process that stands for slurmstepd: its pid is in STEP. It runs the commands that come through the pipe `orders`.
+step()
+{
+	rm -f orders pid
+	mkfifo orders
+	setsid sh -c 'echo $$ >pid; while :; do . ./orders; done' >/dev/null 2>step.err 3>&- 4>&- &
+	wait_for 10 test -s pid
+	STEP=$(cat pid)
+	STEPS="$STEPS -$STEP"
+}
+
+# announce [options]: prints what tasks get, one a line.
+announce()
+{
+	slurm announce --socket="$RAD_SOCKET" --uid="$(id -u)" --gid="$(id -g)" --pid="$STEP" "$@" >answer || return
+	tr '\0' '\n' <answer
+}
+
+@test "rad sbatch: a declared size becomes shards; the user's words, and its reason, in one line" {
+	printf '#!/bin/sh\n#RAD --gpu-mem=8G\ntrue\n' >train.sh
+	run --separate-stderr rad sbatch train.sh -p gpus --time=10
+	[ "$status" -eq 0 ]
+	[ "$stderr" = "rad: train.sh: takes 8.0G on its GPU (declared): asks Slurm for --gres=shard:8, by its estimate" ]
+	[ "$(cat "$WORLD/called")" = "sbatch --gres=shard:8 -p gpus --time=10 train.sh" ]
+	rm "$WORLD/called"
+	run --separate-stderr rad sbatch --dry-run --gpu-mem=39G train.sh
+	[ "$output" = "sbatch --gres=shard:40 train.sh" ]
+	[[ "$stderr" == *"more than a share of a GPU pays for"* ]]
+	[ ! -e "$WORLD/called" ]
+}
+
+@test "rad sbatch: options and arguments as of sbatch, several GPUs, one alone, and what the user asked for himself" {
+	printf '#!/bin/sh\n#RAD --gpu-mem=8G --gpus=2\ntrue\n' >two.sh
+	[ "$(rad sbatch --dry-run -p a two.sh x --gres=y 2>/dev/null)" = "sbatch --gres=gpu:2 -p a two.sh x --gres=y" ]
+	[ "$(rad sbatch --dry-run two.sh -p a -- x --gpu-mem 2>/dev/null)" = "sbatch --gres=gpu:2 -p a two.sh x --gpu-mem" ]
+	printf '#!/bin/sh\n#RAD --gpu-mem=8G --exclusive\ntrue\n' >alone.sh
+	[ "$(rad sbatch --dry-run alone.sh 2>/dev/null)" = "sbatch --gres=shard:40 alone.sh" ]
+	run --separate-stderr rad sbatch --dry-run alone.sh --gres=gpu:1
+	[ "$output" = "sbatch --gres=gpu:1 alone.sh" ]
+	[[ "$stderr" == *"in its own words"* ]]
+	printf 'gpus: 4x40G\nplace: colo\n' >"$RAD_SLURM_CONF"
+	[ "$(rad sbatch --dry-run two.sh -p colo 2>/dev/null)" = "sbatch --gres=radmem:16 -p colo two.sh" ]
+}
+
+@test "rad sbatch: what earlier runs took goes before what is unknown; a summary tells, too" {
+	printf '#!/bin/sh\n#RAD --batch-size=8\nrad simtask --mem 6G --seconds 3 --ramp 0.1\n' >learn.sh
+	run --separate-stderr rad sbatch --dry-run learn.sh
+	[ "$output" = "sbatch --gres=shard:40 learn.sh" ]
+	[[ "$stderr" == *"nothing says what it takes"* ]]
+	rad run learn.sh >/dev/null
+	run --separate-stderr rad sbatch --dry-run learn.sh
+	[[ "$output" =~ --gres=shard:[6-9]\  ]]
+	[[ "$stderr" == *"(history)"* ]]
+}
+
+@test "rad sbatch: slips are refused, with nothing submitted: a #RAD line, more than any GPU has, a missing script" {
+	printf '#!/bin/sh\n#RAD --gpu=1\ntrue\n' >slip.sh
+	run rad sbatch slip.sh
+	[ "$status" -eq 1 ]
+	one_line_error "did you mean '--gpus'"
+	printf '#!/bin/sh\n#RAD --gpu-mem=200G\ntrue\n' >huge.sh
+	run rad sbatch huge.sh
+	[ "$status" -eq 1 ]
+	one_line_error "200.0G does not fit any GPU of this cluster: the largest has 40.0G"
+	run rad sbatch none.sh
+	[ "$status" -eq 1 ]
+	one_line_error "none.sh"
+	run rad sbatch -p x
+	[ "$status" -eq 2 ]
+	printf 'gpus: lots\n' >"$RAD_SLURM_CONF"
+	run rad sbatch huge.sh
+	one_line_error "rad-slurm.conf:1: gpus"
+	[ ! -e "$WORLD/called" ]
+}
+
+@test "rad sbatch: a .rad file goes as a script, in its folder and under its name" {
+	printf 'name: net\ngpu_mem: 8G\necho hello\n' >train.rad
+	echo 'cat >"$WORLD/work/script"' >"$WORLD/sbatch"
+	rad sbatch train.rad --hold 2>/dev/null
+	[ "$(cat "$WORLD/called")" = "sbatch --job-name=net --chdir=$WORLD/work --gres=shard:8 --hold" ]
+	[ "$(head -n 1 script)" = "#!/bin/bash -e" ]
+	grep -qx 'echo hello' script
+	! grep -q 'gpu_mem:' script
+}
+
+@test "a job that Slurm placed: counted where it is, its processes are its own, judged by how it ended" {
+	need_helper
+	step
+	run -0 announce --job=7 --at=2 --gpu-mem=8G --name=train
+	id=$(sed -n 's/^id=//p' <<<"$output")
+	grep -qx 'joined=0' <<<"$output"
+	grep -qx "RAD_TASK_ID=$id" <<<"$output"
+	grep -q '^RAD_SIM_DEVICES=' <<<"$output"
+	rad show --json "$id" | jq -e '.tasks[0] | .state == "RUNNING" and .name == "train" and .command == "slurm job 7"
+		and .attempts[0].claim_mib == 8192'
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[2].mem_held_mib == 8192'"
+	# Another step of it is told the same.
+	run -0 announce --job=7 --at=2 --gpu-mem=8G
+	grep -qx "id=$id" <<<"$output"
+	grep -qx 'joined=1' <<<"$output"
+	{ grep -a -z -v -E '^(id|joined|RAD_MPS)=' answer | tr '\0' '\n' | sed 's/^/export /'; echo 'rad simtask --mem 3G --seconds 300 --ramp 0.1 &'; } >orders
+	wait_for 15 sh -c "rad gpus --json | jq -e 'any(.gpus[2].processes[]; .task == \"$id\" and .mem_mib >= 3072)'"
+	printf 'loss 1\nTraceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n' >err
+	slurm depart --socket="$RAD_SOCKET" --id="$id" --job=7 --restarts=1 --uid="$(id -u)" --gid="$(id -g)" --exit-code=1 --output="$PWD/err"
+	[ "$(state "$id")" = OUT_OF_MEMORY ]
+	grep -q '^scontrol update JobId=7 AdminComment=rad: oom: peak .* of 8.0G; .*CUDA out of memory.* restarts=1\]$' "$WORLD/called"
+}
+
+@test "a job that radd places: GPUs now, or 'not now', and then nothing of it is left" {
+	need_helper
+	step
+	run -0 announce --job=8 --place=10 --gpu-mem=30G --gpus=4
+	id=$(sed -n 's/^id=//p' <<<"$output")
+	[ "$(sed -n 's/^RAD_GPU_UUIDS=//p' <<<"$output" | tr ',' '\n' | wc -l)" = 4 ]
+	first=$STEP
+	step
+	run -75 announce --job=9 --place=1 --gpu-mem=30G
+	[ "$(rad queue --json | jq -r '.tasks[].id')" = "$id" ]
+	run -1 announce --job=9 --place=1 --gpu-mem=100G
+	# Its end is noticed without a word.
+	kill -9 "$first"
+	wait_state "$id" COMPLETED
+	run -0 announce --job=9 --place=10 --gpu-mem=30G
+	id=$(sed -n 's/^id=//p' <<<"$output")
+	[ "$(state "$id")" = RUNNING ]
+}
+
+@test "radd is killed under a job, and started again: the job is where it was, and is no second one" {
+	need_helper
+	step
+	run -0 announce --job=10 --at=1 --gpu-mem=5G
+	id=$(sed -n 's/^id=//p' <<<"$output")
+	kill_radd
+	run -1 announce --job=11 --at=1
+	start_radd
+	[ "$(state "$id")" = RUNNING ]
+	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[1].mem_held_mib == 5120'"
+	run -0 announce --job=10 --at=1 --gpu-mem=5G
+	grep -qx "id=$id" <<<"$output"
+	slurm depart --socket="$RAD_SOCKET" --id="$id" --job=10 --restarts=0 --uid="$(id -u)" --gid="$(id -g)" --exit-code=0
+	[ "$(state "$id")" = COMPLETED ]
+	run -1 slurm depart --socket="$RAD_SOCKET" --id="$id" --job=10 --restarts=0 --uid="$(id -u)" --gid="$(id -g)" --exit-code=0
+}
+
+@test "nobody but the administrator announces" {
+	need_root
+	need_helper
+	make_users
+	step
+	run -1 as "$ALICE" "$RAD_BUILD_ROOT/slurm/rad-slurm" announce --socket="$RAD_SOCKET" --job=1 --uid=0 --gid=0 --pid="$STEP" --at=0
+	[[ "$output" == *"announcing jobs is for the administrator"* ]]
+}
+
+@test "recover: what ran out of GPU memory starts again with a whole GPU, once; others are let alone" {
+	need_helper
+	cat >"$WORLD/squeue" <<'END'
+line() { printf '%-24s%-24s%-12s%-128s\n' "$@"; }
+line 11 FAILED 0 gres:shard:8
+line 12 FAILED 1 gres:shard:8
+line 13 SPECIAL_EXIT 1 gres:shard:8
+line 14 FAILED 0 gres:shard:40
+line 15 FAILED 0 gres:gpu:1
+line 16 FAILED 0 gres:shard:8
+line 17 FAILED 0 gres:radmem:8
+END
+	cat >"$WORLD/scontrol" <<'END'
+[ "$1" != -o ] || [ "$4" = 16 ] || echo "JobId=$4 JobName=x AdminComment=rad: oom: peak 8.0G of 8.0G [task 3 on n1 restarts=0] Power="
+END
+	slurm recover --once >said
+	grep -v -e '-o show' -e squeue "$WORLD/called" >did
+	diff - did <<'END'
+scontrol requeuehold 11
+scontrol update JobId=11 TresPerNode=gres:shard:40
+scontrol release 11
+scontrol update JobId=13 TresPerNode=gres:shard:40
+scontrol release 13
+scontrol requeuehold 17
+scontrol update JobId=17 TresPerNode=gres:radmem:40
+scontrol release 17
+END
+	[ "$(wc -l <said)" = 3 ]
+	rm "$WORLD/squeue" "$WORLD/scontrol"
+	echo 'exit 1' >"$WORLD/squeue"
+	run slurm recover --once
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"does slurmctld answer?"* ]]
+}
