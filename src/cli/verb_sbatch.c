@@ -154,8 +154,14 @@ static struct spec *read_spec(const struct sbatch *s, struct error *err)
 }
 
 /* What a radd of this machine knows besides: what earlier runs took. None is started, nor waited for. */
-static bool ask_history(const struct spec *spec, struct sized *out)
+static bool ask_history(struct spec *spec, struct sized *out)
 {
+	if (!spec->script)
+		return false;
+	if (!spec->cwd)
+		spec->cwd = alloc_string("/");
+	if (!spec->output)
+		spec->output = alloc_string("/dev/null");
 	scoped_free char *path = wire_socket_path();
 	scoped_fd int fd = wire_connect_now(path, NULL);
 	json_t *request = fd < 0 ? NULL : submit_request(spec);

@@ -16,6 +16,7 @@
 #include "launch/record.h"
 #include "submit/validate.h"
 
+#include <signal.h>
 #include <string.h>
 
 #define JOB_MAX 100	/* characters of a job's name */
@@ -147,6 +148,9 @@ int request_depart(const struct requests *q, const struct message *m, struct rep
 	struct exit_report report = { 0 };
 	launch_report(&record, &report);
 	report.never_began = false;
+	/* That is how the other one ends jobs; what dies of it is no fault of its neighbours, nor of its own. */
+	if (record.signal == SIGTERM && !t->stopping && core_cancel(q->core, id, t->spec->uid, now_read(), err))
+		return -1;
 	if (!q->departed(q->ctx, id, &report))
 		return error_set(err, ERR_CONFLICT, "task %s: its end is known already", task_id_text(id, text));
 	return request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));

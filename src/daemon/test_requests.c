@@ -859,6 +859,18 @@ static void an_announced_job_ends_as_it_is_told(void **state)
 	assert_int_equal(s->report.output.kind, SCAN_GPU_OOM);
 	assert_string_equal(s->report.output.line, "out of memory");
 	refused(s, geteuid(), "depart", told, ERR_CONFLICT, "known already");
+	assert_int_equal(core_task(s->w.core, TASK_ID(1, -1))->stopping, STOP_NONE);
+}
+
+static void an_announced_job_that_was_ended_is_cancelled(void **state)
+{
+	struct asking *s = *state;
+	scoped_free char *at = announcement(s, "slurm:7", geteuid(), "", ",\"at\":[\"0\"]");
+	learn_name(s, geteuid());
+	json_decref(good(s, geteuid(), "announce", at));
+	json_decref(good(s, geteuid(), "depart", "\"id\":\"1\",\"record\":{\"v\":1,\"began\":true,\"signal\":15}"));
+	assert_int_equal(core_task(s->w.core, TASK_ID(1, -1))->stopping, STOP_CANCEL);
+	assert_int_equal(s->report.signal, SIGTERM);
 }
 
 static double used_of(struct core *c, uid_t uid)
@@ -920,6 +932,7 @@ int main(int argc, char **argv)
 		T(what_a_user_adds_to_the_store_in_a_day_is_bounded), T(a_store_that_fails_refuses),
 		T(jobs_of_others_are_announced_by_the_administrator), T(an_announced_job_without_gpus_waits_for_a_place),
 		T(a_submission_announces_nothing), T(an_announced_job_ends_as_it_is_told),
+		T(an_announced_job_that_was_ended_is_cancelled),
 		T(limits_are_said_and_kept_to), T(gpu_time_is_remembered),
 #undef T
 	};
