@@ -49,6 +49,7 @@ BENCHES = [
     script("daemon", ["submissions_per_s_one_connection", "idle_core_fraction", "idle_memory_mib"], full=["{build}"],
            short=["{build}", "--short"]),
     script("submit", ["held_ms_median", "starting_ms_median", "starting_ms_p95"], full=["{build}"], short=["{build}", "--short"]),
+    script("sbatch", [], full=["{build}"], short=["{build}", "--short"]),
     script("turns", ["nothing_stall_ms", "acct_stall_ms", "array_stall_ms", "list_stall_ms"], full=["{build}"],
            short=["{build}", "--short"]),
 ]
