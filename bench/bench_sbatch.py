@@ -48,6 +48,7 @@ class Command:
 
 
 def measure(build, folder, rounds):
+    os.chmod(folder, 0o755)     # munge wants that
     dir_of = f"{folder}/c"
     environ = dict(os.environ, PATH=f"{build}:{os.environ['PATH']}")
     subprocess.run([CLUSTER, "start", dir_of, "--nodes", "1", "--gres", "shard", "--plugin-dir", f"{build}/slurm", "--set",
