@@ -167,6 +167,8 @@ struct fleet_run {
 bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out);
 /* Slots on which tasks of that feed of that user run, as many as there is room for, each once. */
 struct map_company fleet_company(const struct fleet *f, uid_t uid, const char *feed);
+/* Walks those tasks in no particular order: start with *at = 0; 0 at the end. */
+task_id fleet_next_of_feed(const struct fleet *f, uid_t uid, const char *feed, size_t *at);
 /* Slots of a running attempt, 0 if there is none. */
 unsigned fleet_slots_of(const struct fleet *f, task_id id, const uint32_t **slots);
 size_t fleet_count_runs(const struct fleet *f);

@@ -166,14 +166,27 @@ static void add_company(struct map_company *c, const struct run *r)
 	}
 }
 
+static const struct run *next_of_feed(const struct fleet *f, uid_t uid, const char *feed, size_t *at)
+{
+	for (const struct run *r; (r = idmap_next(&f->runs, at));)
+		if (r->t->spec->feed && r->t->spec->uid == uid && !strcmp(r->t->spec->feed, feed))
+			return r;
+	return NULL;
+}
+
 struct map_company fleet_company(const struct fleet *f, uid_t uid, const char *feed)
 {
 	struct map_company c = { .n = 0 };
 	size_t at = 0;
-	for (const struct run *r; feed && (r = idmap_next(&f->runs, &at));)
-		if (r->t->spec->feed && r->t->spec->uid == uid && !strcmp(r->t->spec->feed, feed))
-			add_company(&c, r);
+	for (const struct run *r; feed && (r = next_of_feed(f, uid, feed, &at));)
+		add_company(&c, r);
 	return c;
+}
+
+task_id fleet_next_of_feed(const struct fleet *f, uid_t uid, const char *feed, size_t *at)
+{
+	const struct run *r = next_of_feed(f, uid, feed, at);
+	return r ? r->t->id : 0;
 }
 
 size_t fleet_count_runs(const struct fleet *f)

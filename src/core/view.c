@@ -253,11 +253,10 @@ static json_t *shared_with(const struct core *c, const struct task *t)
 static json_t *feed_tasks(const struct core *c, const struct task *t)
 {
 	json_t *ids = json_array();
-	struct fleet_run r;
 	char id[TASK_ID_TEXT];
-	for (size_t at = 0; fleet_next_run(c->fleet, &at, &r);)
-		if (r.task->spec->feed && r.task->spec->uid == t->spec->uid && !strcmp(r.task->spec->feed, t->spec->feed))
-			json_array_append_new(ids, json_string(task_id_text(r.task->id, id)));
+	size_t at = 0;
+	for (task_id one; (one = fleet_next_of_feed(c->fleet, t->spec->uid, t->spec->feed, &at));)
+		json_array_append_new(ids, json_string(task_id_text(one, id)));
 	return ids;
 }
 
