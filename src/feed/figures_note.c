@@ -33,7 +33,7 @@ static void note_readers(struct feed_writer *w, struct feed_figures *f, uint64_t
 			f->slowest_pid = (uint64_t)p->pid;
 		}
 	}
-	if (w->expected_count || feed_writer_awaits(w))
+	if (w->expected_count || feed_writer_awaits(w, f->n_readers))
 		f->slowest_pid = 0;
 }
 

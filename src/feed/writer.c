@@ -125,7 +125,7 @@ void feed_writer_wants(struct feed_writer *w, uint32_t readers)
 static int64_t sleep_ms(const struct feed_writer *w, int64_t since)
 {
 	int64_t ms = w->expected_count || w->until ? EXPECTED_LOOK_MS : -1;
-	if (!w->patience_ms || !feed_peers_any(w) || feed_writer_awaits(w))
+	if (!w->patience_ms || !feed_peers_any(w) || feed_writer_awaits(w, feed_writer_readers(w)))
 		return ms;
 	int64_t left = since + w->patience_ms - clock_mono_ms();
 	left = left < 0 ? 0 : left;
@@ -136,7 +136,7 @@ static int64_t sleep_ms(const struct feed_writer *w, int64_t since)
 static bool has_room(struct feed_writer *w)
 {
 	return feed_ring_free(w->head, w->ring->slots, feed_peers_least(w)) && (feed_peers_any(w) || w->head < w->ring->slots) &&
-	       !feed_writer_awaits(w);
+	       !feed_writer_awaits(w, feed_writer_readers(w));
 }
 
 /* Returns -1 after a signal. */

@@ -48,10 +48,10 @@ struct feed_writer {
 	struct peer peer[FEED_READERS_MAX];	/* by the reader's number */
 };
 
-/* Whether it has not begun, and waits for readers to come. */
-static inline bool feed_writer_awaits(const struct feed_writer *w)
+/* Whether it has not begun, and waits for more readers than these. */
+static inline bool feed_writer_awaits(const struct feed_writer *w, uint64_t readers)
 {
-	return w->pos == 0 && feed_writer_readers(w) < w->wants;
+	return w->pos == 0 && readers < w->wants;
 }
 
 /* Looks at all connections, for timeout_ms at most (-1: until something happens). Returns -1 after a signal. */
