@@ -59,41 +59,29 @@ static int number(const char *what, const char *text, int64_t min, int64_t max, 
 	return units_parse_int(text, min, max, value, err) ? error_wrap(err, "--%s", what) : 0;
 }
 
-/* "20G", else so many pieces; 0: not known. */
-static int memory_of(const struct announce *a, uint64_t *mib, struct error *err)
+/* The first word is the user's: it counts as far as it is one, and as what Slurm gave goes. 0: not known. */
+static uint64_t memory_of(const struct announce *a, int64_t pieces, int64_t piece)
 {
-	int64_t pieces = 0, piece = 1024;
-	*mib = 0;
-	if (a->mem)
-		return units_parse_mib(a->mem, mib, err);
-	if ((a->piece && number("piece", a->piece, 1, 1 << 30, &piece, err)) ||
-	    (a->pieces && number("pieces", a->pieces, 0, 1 << 20, &pieces, err)))
-		return -1;
-	*mib = (uint64_t)(pieces * piece);
-	return 0;
+	uint64_t mib = 0, given = (uint64_t)(pieces * piece);
+	if (a->mem && units_parse_mib(a->mem, &mib, NULL))
+		mib = 0;
+	return given && (!mib || mib > given) ? given : mib;
 }
 
-/* What Slurm has it down for now says more than what it asked for at first: rad-slurm recover raises that. On a node nothing but
- * slurmctld knows it, so where radd places, it is asked; without an answer the first word stands. */
-static void raise_by_slurm(struct announce *a, uint64_t *mib, int64_t gpus)
+/* How many pieces Slurm has the job down for on each of its GPUs. On a node nobody but slurmctld knows that, so it is asked:
+ * what the user's environment says counts only so far, and rad-slurm recover raises it. 0: no answer. -1: it has fewer pieces
+ * than GPUs. */
+static int64_t pieces_by_slurm(const struct announce *a, int64_t gpus, struct error *err)
 {
-	char out[256], piece_text[32];
-	int64_t piece = 1024, whole = 0;
+	char out[256];
 	size_t n;
 	char *argv[] = { "squeue", "-h", "-j", (char *)a->job, "-O", "tres-per-node:128", NULL };
 	if (call_run(argv, NULL, ASK_SLURM_MS, 0, out, sizeof out, &n))
-		return;
-	snprintf(piece_text, sizeof piece_text, "%s", a->piece ? a->piece : "1024");
-	units_parse_int(piece_text, 1, 1 << 30, &piece, NULL);
-	if (a->all)
-		units_parse_int(a->all, 0, 1 << 20, &whole, NULL);
-	int64_t pieces = slurm_conf_gres(out, "radmem") / gpus;
-	if (whole && pieces >= whole) {
-		a->exclusive = true;
-		*mib = 0;
-	} else if ((uint64_t)(pieces * piece) >= *mib + (uint64_t)piece) {
-		*mib = (uint64_t)(pieces * piece);
-	}
+		return 0;
+	int64_t all = slurm_conf_gres(out, "radmem");
+	if (all && all < gpus)
+		return error_set(err, ERR_INVALID, "%lld GPUs with radmem:%lld: ask for memory on each", (long long)gpus, (long long)all);
+	return all / gpus;
 }
 
 /* "0,3" to a list: indices, or UUIDs. */
@@ -108,18 +96,47 @@ static json_t *list_of(const char *words)
 	return list;
 }
 
-/* A job that names no pieces and no memory has its GPUs alone, by Slurm's word. */
+/* Names of jobs are the user's. */
+static json_t *name_of(const struct announce *a, const char *command)
+{
+	scoped_free char *name = alloc_printf("%.200s", a->name ? a->name : command);
+	for (char *p = name; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	json_t *text = json_string(name);
+	return text ? text : json_string(command);	/* it is not UTF-8 */
+}
+
+/* A job that was given GPUs, and not pieces of one, has them alone by Slurm's word. */
 static json_t *spec_of(const struct announce *a, int64_t pid, uint64_t ticks, uint64_t mib, int64_t gpus)
 {
 	scoped_free char *command = alloc_printf("slurm job %s", a->job);
-	json_t *name = a->name ? json_string(a->name) : NULL;
-	bool alone = a->exclusive || (a->at && !mib);
-	json_t *s = json_pack("{so, s[s], ss, ss, sI, sI, sI, sb, sI}", "name", name ? name : json_string(command), "argv", command,
-			      "cwd", "/", "output", "/dev/null", "process_pid", (json_int_t)pid, "process_ticks", (json_int_t)ticks,
-			      "gpus", (json_int_t)gpus, "exclusive", alone, "gpu_mem_mib", (json_int_t)mib);
+	bool alone = a->exclusive || (a->at && !a->pieces);
+	json_t *s = json_pack("{so, s[s], ss, ss, sI, sI, sI, sb, sI}", "name", name_of(a, command), "argv", command, "cwd", "/",
+			      "output", "/dev/null", "process_pid", (json_int_t)pid, "process_ticks", (json_int_t)ticks, "gpus",
+			      (json_int_t)gpus, "exclusive", alone, "gpu_mem_mib", (json_int_t)mib);
 	if (s && a->signature)
 		json_object_set_new(s, "signature", json_string(a->signature));
 	return s;
+}
+
+/* What it may take on each of its GPUs. Where all pieces of one are its, it is alone there. */
+static int find_memory(struct announce *a, int64_t gpus, uint64_t *mib, struct error *err)
+{
+	int64_t pieces = 0, piece = 1024, whole = 0;
+	if ((a->piece && number("piece", a->piece, 1, 1 << 30, &piece, err)) ||
+	    (a->pieces && number("pieces", a->pieces, 0, 1 << 20, &pieces, err)) ||
+	    (a->all && number("all", a->all, 0, 1 << 20, &whole, err)) ||
+	    (a->place && (pieces = pieces_by_slurm(a, gpus, err)) < 0))
+		return -1;
+	*mib = memory_of(a, pieces, piece);
+	if (whole && pieces >= whole) {
+		a->exclusive = true;
+		*mib = 0;
+	} else if (a->place && pieces * piece >= (int64_t)*mib + piece) {
+		*mib = (uint64_t)(pieces * piece);	/* it was raised */
+	}
+	return 0;
 }
 
 static json_t *announce_request(struct announce *a, struct error *err)
@@ -127,8 +144,7 @@ static json_t *announce_request(struct announce *a, struct error *err)
 	int64_t uid, gid, pid, gpus = 1;
 	uint64_t ticks, mib;
 	if (number("uid", a->uid, 0, UINT32_MAX - 1, &uid, err) || number("gid", a->gid, 0, UINT32_MAX - 1, &gid, err) ||
-	    number("pid", a->pid, 2, INT32_MAX, &pid, err) || (a->gpus && number("gpus", a->gpus, 1, 64, &gpus, err)) ||
-	    memory_of(a, &mib, err))
+	    number("pid", a->pid, 2, INT32_MAX, &pid, err) || (a->gpus && number("gpus", a->gpus, 1, 64, &gpus, err)))
 		return NULL;
 	if (!a->job || (!a->at && !a->place)) {
 		error_set(err, ERR_INVALID, "--job, and --at or --place are needed");
@@ -138,8 +154,8 @@ static json_t *announce_request(struct announce *a, struct error *err)
 		error_set(err, ERR_NOT_FOUND, "process %lld: there is none", (long long)pid);
 		return NULL;
 	}
-	if (a->place)
-		raise_by_slurm(a, &mib, gpus);
+	if (find_memory(a, gpus, &mib, err))
+		return NULL;
 	scoped_free char *key = alloc_printf("slurm:%s", a->job);
 	json_t *request = wire_request("announce");
 	json_object_update_new(request, json_pack("{ss, sI, sI, so}", "job", key, "uid", (json_int_t)uid, "gid", (json_int_t)gid, "spec",

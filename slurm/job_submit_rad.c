@@ -86,8 +86,8 @@ static bool directive(const char *script, const char *name, char *value, size_t 
 	bool found = false;
 	for (const char *line = script; line && *line; line = strchr(line, '\n'), line += line != NULL) {
 		const char *end = line + strcspn(line, "\n");
-		const char *at = strncmp(line, "#RAD ", 5) ? NULL : strstr(line, name);
-		if (!at || at >= end || (at[len] != '=' && at[len] != ' '))
+		const char *at = strncmp(line, "#RAD ", 5) ? NULL : memmem(line, (size_t)(end - line), name, len);
+		if (!at || (at[len] != '=' && at[len] != ' '))
 			continue;
 		snprintf(value, size, "%.*s", (int)strcspn(at + len + 1, " \t\r\n"), at + len + 1);
 		found = true;

@@ -129,7 +129,7 @@ announce()
 @test "a job that Slurm placed: counted where it is, its processes are its own, judged by how it ended" {
 	need_helper
 	step
-	run -0 announce --job=7 --at=2 --gpu-mem=8G --name=train
+	run -0 announce --job=7 --at=2 --pieces=8 --gpu-mem=8G --name=train
 	id=$(sed -n 's/^id=//p' <<<"$output")
 	grep -qx 'joined=0' <<<"$output"
 	grep -qx "RAD_TASK_ID=$id" <<<"$output"
@@ -138,7 +138,7 @@ announce()
 		and .attempts[0].claim_mib == 8192'
 	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[2].mem_held_mib == 8192'"
 	# Another step of it is told the same.
-	run -0 announce --job=7 --at=2 --gpu-mem=8G
+	run -0 announce --job=7 --at=2 --pieces=8 --gpu-mem=8G
 	grep -qx "id=$id" <<<"$output"
 	grep -qx 'joined=1' <<<"$output"
 	{ grep -a -z -v -E '^(id|joined|RAD_MPS)=' answer | tr '\0' '\n' | sed 's/^/export /'; echo 'rad simtask --mem 3G --seconds 300 --ramp 0.1 &'; } >orders
@@ -163,22 +163,43 @@ announce()
 	# Its end is noticed without a word.
 	kill -9 "$first"
 	wait_state "$id" COMPLETED
-	run -0 announce --job=9 --place=10 --gpu-mem=30G
+	# What Slurm has it down for counts, whatever its environment says.
+	echo 'echo "gres:radmem:12"' >"$WORLD/squeue"
+	run -0 announce --job=9 --place=10 --gpu-mem=30G --all=40
 	id=$(sed -n 's/^id=//p' <<<"$output")
-	[ "$(state "$id")" = RUNNING ]
+	rad show --json "$id" | jq -e '.tasks[0] | .state == "RUNNING" and .attempts[0].claim_mib == 12288'
+	run -1 announce --job=12 --place=1 --gpu-mem=1G --gpus=13
+	[[ "$output" == *"ask for memory on each"* ]]
+	step
+	echo 'echo "gres:radmem:40"' >"$WORLD/squeue"
+	run -0 announce --job=13 --place=10 --gpu-mem=2G --all=40
+	rad show --json "$(sed -n 's/^id=//p' <<<"$output")" | jq -e '.tasks[0].share == "never"'
+}
+
+@test "a job's own words: no number, more than it was given, a name that is none" {
+	need_helper
+	step
+	run -0 announce --job=14 --at=3 --pieces=4 --gpu-mem=lots --name=$'a\nb'
+	rad show --json "$(sed -n 's/^id=//p' <<<"$output")" | jq -e '.tasks[0] | .name == "a?b" and .attempts[0].claim_mib == 4096'
+	step
+	run -0 announce --job=15 --at=3 --pieces=4 --gpu-mem=39G --name=$'\xff'
+	rad show --json "$(sed -n 's/^id=//p' <<<"$output")" | jq -e '.tasks[0] | .name == "slurm job 15" and .attempts[0].claim_mib == 4096'
+	step
+	run -0 announce --job=16 --at=0,1 --gpu-mem=4G
+	rad show --json "$(sed -n 's/^id=//p' <<<"$output")" | jq -e '.tasks[0] | .share == "never" and .gpus_requested == 2'
 }
 
 @test "radd is killed under a job, and started again: the job is where it was, and is no second one" {
 	need_helper
 	step
-	run -0 announce --job=10 --at=1 --gpu-mem=5G
+	run -0 announce --job=10 --at=1 --pieces=5
 	id=$(sed -n 's/^id=//p' <<<"$output")
 	kill_radd
 	run -1 announce --job=11 --at=1
 	start_radd
 	[ "$(state "$id")" = RUNNING ]
 	wait_for 10 sh -c "rad gpus --json | jq -e '.gpus[1].mem_held_mib == 5120'"
-	run -0 announce --job=10 --at=1 --gpu-mem=5G
+	run -0 announce --job=10 --at=1 --pieces=5
 	grep -qx "id=$id" <<<"$output"
 	slurm depart --socket="$RAD_SOCKET" --id="$id" --job=10 --restarts=0 --uid="$(id -u)" --gid="$(id -g)" --exit-code=0
 	[ "$(state "$id")" = COMPLETED ]

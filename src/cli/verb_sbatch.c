@@ -81,7 +81,7 @@ static bool is_ours(const char *word)
 	       takes(word, "--rad-gpu-mem", (char **)&value, &value);
 }
 
-/* FILE first and sbatch's options behind it, with arguments of the script after "--"; or as sbatch: options, FILE, arguments. */
+/* FILE first and sbatch's options behind it, the script's arguments after "--"; or as sbatch: options, FILE, arguments. */
 static void read_command(struct sbatch *s, int argc, char **argv)
 {
 	int at = 1;
@@ -299,7 +299,7 @@ static int submit(struct cli_call *c, struct sbatch *s)
 	if (slurm_conf_read(path, &conf, &err) || find_size(s, &conf, &z, &err))
 		return cli_fail(c, &err);
 	if (s->asks) {
-		cli_note("%s: asks for GPUs in its own words: left as it is", s->file);
+		cli_note("%s: asks for GPUs in its own words: left as it is", s->file ? s->file : "the job");
 	} else {
 		tell(s, &z);
 		if (!s->size)
