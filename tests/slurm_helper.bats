@@ -85,7 +85,7 @@ announce()
 	[ "$(rad sbatch --dry-run two.sh -p colo 2>/dev/null)" = "sbatch --gres=radmem:16 -p colo two.sh" ]
 }
 
-@test "rad sbatch: what earlier runs took goes before what is unknown; a summary tells, too" {
+@test "rad sbatch: what earlier runs took goes before what is unknown" {
 	printf '#!/bin/sh\n#RAD --batch-size=8\nrad simtask --mem 6G --seconds 3 --ramp 0.1\n' >learn.sh
 	run --separate-stderr rad sbatch --dry-run learn.sh
 	[ "$output" = "sbatch --gres=shard:40 learn.sh" ]

@@ -27,7 +27,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#define HISTORY_S 2	/* that a radd has for its answer */
 
 struct sbatch {
 	const char *file;		/* NULL: none */
@@ -153,7 +156,7 @@ static struct spec *read_spec(const struct sbatch *s, struct error *err)
 	return spec;
 }
 
-/* What a radd of this machine knows besides: what earlier runs took. None is started, nor waited for. */
+/* What a radd of this machine knows besides: what earlier runs took. None is started, and one that hangs not waited for. */
 static bool ask_history(struct spec *spec, struct sized *out)
 {
 	if (!spec->script)
@@ -164,9 +167,10 @@ static bool ask_history(struct spec *spec, struct sized *out)
 		spec->output = alloc_string("/dev/null");
 	scoped_free char *path = wire_socket_path();
 	scoped_fd int fd = wire_connect_now(path, NULL);
-	json_t *request = fd < 0 ? NULL : submit_request(spec);
-	if (!request)
+	const struct timeval limit = { .tv_sec = HISTORY_S };
+	if (fd < 0 || io_set_nonblocking(fd, false) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit))
 		return false;
+	json_t *request = submit_request(spec);
 	json_object_set_new(request, "dry_run", json_true());
 	scoped_json *reply = client_call_on(fd, request, NULL);
 	const json_t *e = json_object_get(reply, "estimate");
