@@ -150,9 +150,13 @@ static bool add_env(spank_t sp, struct words *w, const char *option, const char 
 	return true;
 }
 
-/* The GPUs that Slurm gave it, by its own count where it says that: CUDA's count begins at 0 in a device cgroup. */
+/* The GPUs that Slurm gave it, by its own count where it says that: CUDA's count begins at 0 in a device cgroup. A user's own
+ * CUDA_VISIBLE_DEVICES, which goes along with a job that has none, says nothing. */
 static bool add_gpus(spank_t sp, struct words *w)
 {
+	char count[16];
+	if (!get_env(sp, "SLURM_GPUS_ON_NODE", count, sizeof count) || !atoi(count))
+		return false;
 	return add_env(sp, w, "at", "SLURM_STEP_GPUS") || add_env(sp, w, "at", "SLURM_JOB_GPUS") ||
 	       add_env(sp, w, "at", "CUDA_VISIBLE_DEVICES");
 }

@@ -159,6 +159,15 @@ static void has(const char *words)
 		fail_msg("'%s' is not in: %s", words, told());
 }
 
+static void env(const char *name, const char *value);
+
+/* Slurm gave it that GPU. */
+static void gpu(const char *index)
+{
+	env("SLURM_GPUS_ON_NODE", "1");
+	env("CUDA_VISIBLE_DEVICES", index);
+}
+
 static void env(const char *name, const char *value)
 {
 	spank_setenv(NULL, name, value, 1);
@@ -186,7 +195,7 @@ static void a_job_is_told_and_its_end(void **state)
 {
 	(void)state;
 	env("SLURM_JOB_GPUS", "1");
-	env("CUDA_VISIBLE_DEVICES", "1");
+	gpu("1");
 	env("SLURM_SHARDS_ON_NODE", "8");
 	env("SLURM_RAD_MEM", "8100");
 	slurm.status = 1 << 8;
@@ -205,7 +214,7 @@ static int servers(void)
 static void a_client_of_our_server_counts_gpus_as_that_does(void **state)
 {
 	(void)state;
-	env("CUDA_VISIBLE_DEVICES", "1");
+	gpu("1");
 	env("XLA_FLAG", "mine");
 	assert_int_equal(job(PLACED("RAD_MPS=1\\0XLA_FLAG=ours\\0"), NULL, servers), 0);
 }
@@ -216,6 +225,9 @@ static void what_is_not_ours_is_left_alone(void **state)
 	assert_int_equal(job(PLACED(""), NULL, NULL), 0);	/* no GPU */
 	assert_string_equal(told(), "");
 	env("CUDA_VISIBLE_DEVICES", "1");
+	assert_int_equal(job(PLACED(""), NULL, NULL), 0);	/* its user's word */
+	assert_string_equal(told(), "");
+	env("SLURM_GPUS_ON_NODE", "1");
 	slurm.context = S_CTX_ALLOCATOR;
 	assert_int_equal(job(PLACED(""), NULL, NULL), 0);
 	assert_string_equal(told(), "");
@@ -228,7 +240,7 @@ static void what_is_not_ours_is_left_alone(void **state)
 static void another_step_tells_no_end(void **state)
 {
 	(void)state;
-	env("CUDA_VISIBLE_DEVICES", "1");
+	gpu("1");
 	assert_int_equal(job("printf 'id=12\\0joined=1\\0RAD_TASK_ID=12\\0'", NULL, NULL), 0);
 	has("announce");
 	assert_null(strstr(told(), "depart"));
@@ -252,7 +264,7 @@ static void whatever_the_helper_does_the_job_runs(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof helpers / sizeof *helpers; i++) {
 		setup(NULL);
-		env("CUDA_VISIBLE_DEVICES", "1");
+		gpu("1");
 		double began = now_s();
 		if (job(helpers[i], NULL, NULL))
 			fail_msg("%s", helpers[i]);
@@ -293,7 +305,7 @@ static void where_radd_places_its_gpus_count(void **state)
 static void a_whole_gpu_is_alone(void **state)
 {
 	(void)state;
-	env("CUDA_VISIBLE_DEVICES", "1");
+	gpu("1");
 	env("SLURM_SHARDS_ON_NODE", "40");
 	env("SLURM_RAD_MEM", "8192");
 	assert_int_equal(job(PLACED(""), "gpus=2x40G", NULL), 0);
