@@ -147,22 +147,3 @@ all_completed() { alice rad show --json $tasks | jq -e '[.tasks[].state] | all(.
 	wait_for 60 all_completed
 	cluster restart-ctld
 }
-
-# ---- storms: tests/cluster-storm, in short ----
-
-# storm WAY: some half a minute of kills; whatever it was, nothing is lost and nothing runs beside itself.
-storm()
-{
-	run --separate-stderr timeout 200 "$RAD_SOURCE_ROOT/tests/cluster-storm" --way "$1" --minutes 0.3
-	echo "$output" "$stderr"
-	[ "$status" -eq 0 ]
-	tail -n 1 <<<"$output" | jq -e '.accepted > 10 and .ended == .accepted and .lost == 0 and .doubled == 0'
-}
-
-@test "storm: nodes, radds and slurmctld are killed under jobs that run a task on their node's radd: none lost, none doubled" {
-	storm node
-}
-
-@test "storm: nodes, pilots, their radds, allocations and slurmctld are killed under a queue: none lost, none doubled" {
-	storm pilot
-}
