@@ -73,17 +73,19 @@ def simulate(rad, trace, nodes, options):
     return result
 
 
-def run_all(rad, seeds, jobs, nodes):
+def run_all(rad, seeds, jobs, nodes, keep):
+    """Calls keep with all runs so far after each."""
     runs = []
-    todo = [(nodes, jobs, load, seed, WAYS) for load in LOADS for seed in range(1, seeds + 1)]
-    todo += [(SMALL, jobs * SMALL // nodes, load, seed, VARIANTS) for load in LOADS for seed in range(1, seeds + 1)]
+    todo = [(nodes, jobs, load, seed, WAYS) for seed in range(1, seeds + 1) for load in LOADS]
     todo += [(SCALE, jobs, load, 1, WAYS) for load in LOADS]
+    todo += [(SMALL, jobs * SMALL // nodes, load, seed, VARIANTS) for seed in range(1, seeds + 1) for load in LOADS]
     with tempfile.TemporaryDirectory() as folder:
         for n, count, load, seed, ways in todo:
             trace = make_trace(rad, pathlib.Path(folder), load, n, count, seed)
             for name, options in ways:
                 result = simulate(rad, trace, n, options)
                 runs.append({"way": name, "options": options, "load": load, "nodes": n, "seed": seed, "result": result})
+                keep(runs)
                 print(f"{n} nodes, load {load}, seed {seed}, {name}: {result['cpu_s']} s", file=sys.stderr, flush=True)
             trace.unlink()
     return runs
@@ -193,10 +195,12 @@ def main():
     if not options.rad or not options.out:
         parser.error("needs --rad and --out, or --again")
     options.out.mkdir(parents=True, exist_ok=True)
-    runs = run_all(options.rad, options.seeds, options.jobs, options.nodes)
-    kept = {"schema": 1, "jobs": options.jobs, "nodes": options.nodes, "gpus_per_node": GPUS, "cpus": CPUS, "runs": runs}
-    (options.out / "runs.json").write_text(json.dumps(kept, indent=1) + "\n")
-    write(options.out, runs, options.nodes)
+    kept = {"schema": 1, "jobs": options.jobs, "nodes": options.nodes, "gpus_per_node": GPUS, "cpus": CPUS}
+
+    def keep(runs):
+        (options.out / "runs.json").write_text(json.dumps(kept | {"runs": runs}, indent=1) + "\n")
+
+    write(options.out, run_all(options.rad, options.seeds, options.jobs, options.nodes, keep), options.nodes)
 
 
 if __name__ == "__main__":
