@@ -10,7 +10,7 @@ setup()
 {
 	new_world
 	export FAKE_SLURM=$WORLD/slurm RAD_QUEUE=$WORLD/queue PATH=$BATS_TEST_DIRNAME/fake-slurm:$PATH
-	unset "${!SLURM_@}"
+	unset "${!SLURM_@}" RAD_DEVICES
 	mkdir "$FAKE_SLURM"
 }
 
@@ -256,6 +256,47 @@ begun() { [ "$(cat "$1.begun" 2>/dev/null | wc -l)" -eq "${2:-1}" ]; }
 	mv "$RAD_QUEUE/gone" "$RAD_QUEUE/live"
 	timeout 60 rad wait "$a"
 	begun a
+}
+
+@test "the queue hangs to the end: tasks are told all the same, and the next pilot there carries it back" {
+	local a
+	cat >save.sh <<-'X'
+		[ -e saved ] && exit 0
+		trap ': >saved; exit 85' USR1
+		: >ready
+		while :; do sleep 0.1; done
+	X
+	a=$(submit --gpu-mem 2G -- bash save.sh)
+	pilot n1 --time 20s --margin 10s
+	wait_for 40 test -e ready
+	kill -STOP "$(agent_of n1)"	# as one that waits for a file server
+	gone "$(cat "$WORLD/n1.pid")"
+	[ -e saved ]
+	grep -q 'the queue has not answered' "$WORLD/n1.log"
+	[ "$(state "$a")" != COMPLETED ]
+	pilot n1
+	timeout 60 rad wait "$a"
+	[ "$(rad show --events --json "$a" | jq -r '[.events[].event] | map(select(. == "saved")) | length')" = 1 ]
+}
+
+@test "two pilots on one GPU: the second is refused, and leaves nothing behind" {
+	unset RAD_CLAIMS_DIR
+	export RAD_FAKE_NVML=$WORLD/nvml.json RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1
+	export RAD_DCGM_LIBRARY=$WORLD/none.so
+	printf 'mps: off\n' >>"$RAD_CONFIG"
+	echo "{\"devices\": [{\"uuid\": \"GPU-pilot-$$\", \"pci\": [0, 1, 0], \"name\": \"NVIDIA H200\", \"cc\": [9, 0],
+		\"cores\": 16896, \"total_mib\": 143771, \"reserved_mib\": 600, \"used_mib\": 0, \"power_mw\": 75000, \"processes\": [],
+		\"mps\": [], \"fail\": {}, \"mig\": null, \"gpm\": {}}]}" >"$RAD_FAKE_NVML"
+	pilot n1 --devices nvml
+	wait_for 40 flying n1
+	mkdir "$WORLD/n2"
+	run --separate-stderr rad pilot --devices nvml --state "$WORLD/n2/state"
+	[ "$status" = 1 ]
+	[[ "$stderr" == *"GPU GPU-pilot-$$: another pilot of yours (pid $(cat "$WORLD/n1.pid")) has it"* ]]
+	[ -z "$(processes_of n2)" ]
+	kill "$(cat "$WORLD/n1.pid")"
+	gone "$(cat "$WORLD/n1.pid")"
+	rm -f "/tmp/rad-pilot-$(id -u)/gpu-GPU-pilot-$$"
 }
 
 @test "a pilot is refused with one line" {

@@ -181,7 +181,12 @@ static int enter(struct pilot *p, size_t *gpus, struct error *err)
 	if (failed || pilot_node_enter(p, mark, err))
 		return -1;
 	first_end(p);
-	return pilot_node_start_radd(p, err) || pilot_node_take_gpus(p, gpus, err) ? -1 : 0;
+	if (pilot_node_start_radd(p, err))
+		return -1;
+	failed = pilot_node_take_gpus(p, gpus, err);
+	if (failed)
+		pilot_node_stop_radd();
+	return failed;
 }
 
 static int fly(struct cli_call *c, const struct pilot_options *options)
