@@ -287,6 +287,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->noted_ms = now.mono_ms;	/* EV_PLACED is in the log: the first note is due in a minute */
 	f->note_due_ms = now.mono_ms + NOTE_EVERY_MS < f->note_due_ms ? now.mono_ms + NOTE_EVERY_MS : f->note_due_ms;
 	idmap_put(&f->runs, t->id, r);
+	f->n_attended += spec_is_attended(t->spec);
 	fair_take(f->fair, t->spec->uid, 1, fleet_taken_by(r), r->took_ms);
 	for (unsigned i = 0; i < r->n_slots; i++)
 		fleet_join(f, f->slots[r->slots[i]], r, i + a->n_extra >= r->n_slots, now);
@@ -356,6 +357,7 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 	for (unsigned i = 0; i < r->n_slots; i++)
 		fleet_leave(f, f->slots[r->slots[i]], r, now);
 	fair_take(f->fair, r->t->spec->uid, -1, fleet_taken_by(r), now.mono_ms);
+	f->n_attended -= spec_is_attended(r->t->spec);
 	free(idmap_remove(&f->runs, id));
 	return true;
 }

@@ -28,7 +28,7 @@ static bool may_compute_on(struct slot *s, task_id id)
 void fleet_note_idle(struct fleet *f, struct now now)
 {
 	size_t at = 0;
-	for (struct run *r; (r = idmap_next(&f->runs, &at));) {
+	for (struct run *r; f->n_attended && (r = idmap_next(&f->runs, &at));) {
 		if (!spec_is_attended(r->t->spec))
 			continue;
 		bool busy = !r->busy_ms;
@@ -50,7 +50,7 @@ int64_t fleet_idle_ms(const struct fleet *f, task_id id, struct now now)
 task_id fleet_idle_due(struct fleet *f, struct now now)
 {
 	size_t at = 0;
-	for (struct run *r; f->config->lease_idle_ms && (r = idmap_next(&f->runs, &at));)
+	for (struct run *r; f->n_attended && f->config->lease_idle_ms && (r = idmap_next(&f->runs, &at));)
 		if (!r->idle_told && fleet_idle_ms(f, r->t->id, now) >= f->config->lease_idle_ms) {
 			r->idle_told = true;
 			return r->t->id;

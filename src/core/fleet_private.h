@@ -148,6 +148,7 @@ struct fleet {
 	struct idmap runs;		/* task_id -> struct run */
 	enum core_mps mps;		/* which MPS servers can be had on this machine */
 	bool was_read;
+	size_t n_attended;		/* of the runs: somebody is at them */
 	bool slow_limits;		/* a task had a limit on its slow-down */
 	int64_t note_due_ms;		/* mono; no attempt is to be noted in its log before */
 	uint64_t told;			/* moves when an attempt first tells when it will end */
@@ -165,8 +166,8 @@ struct fleet {
 	uint64_t reserves_version;
 	size_t n_reserves;		/* of all slots */
 	int64_t stale_due_ms;		/* mono; no slot goes stale by itself before */
-	uint32_t *reading;		/* scratch: slot of each GPU of the snapshot being read */
-	size_t cap_reading;
+	uint32_t *reading;		/* slot of each GPU of the snapshot being read, of the last one before it was */
+	size_t n_reading, cap_reading;
 };
 
 #define FLEET_BUSY 0.01	/* SMACT of a GPU on which something is computed */

@@ -37,11 +37,18 @@ static void note_capacity(struct fleet *f, const struct gpu_reading *g)
 		f->largest_mib = capacity;
 }
 
+/* A sampler lists GPUs in one order, so the nth is mostly the one that it was last: to compare costs less than to look it up. */
+static struct slot *find_again(struct fleet *f, uint32_t nth, const char *uuid)
+{
+	struct slot *s = nth < f->n_reading ? f->slots[f->reading[nth]] : NULL;
+	return s && !strcmp(s->r.uuid, uuid) ? s : fleet_take_slot(f, uuid);
+}
+
 /* What was so up to now is summed up before the reading is overwritten. A GPU that has fallen keeps its old readings: what they
  * said of memory is still held by the ledger. */
-static struct slot *fleet_read_slot(struct fleet *f, const struct gpu_reading *g, struct now now)
+static struct slot *fleet_read_slot(struct fleet *f, uint32_t nth, const struct gpu_reading *g, struct now now)
 {
-	struct slot *s = fleet_take_slot(f, g->uuid);
+	struct slot *s = find_again(f, nth, g->uuid);
 	fleet_advance(f, s, now);
 	fleet_touch_slot(f, s);
 	f->n_present += !s->in_snapshot;
@@ -169,7 +176,8 @@ void fleet_read(struct fleet *f, const struct snapshot *snap, enum core_mps mps,
 	if (f->cap_reading < snap->n_gpus)
 		f->reading = alloc_resize(f->reading, f->cap_reading = snap->n_gpus, sizeof *f->reading);
 	for (uint32_t i = 0; i < snap->n_gpus; i++)
-		f->reading[i] = fleet_read_slot(f, &snap->gpus[i], now)->number;
+		f->reading[i] = fleet_read_slot(f, i, &snap->gpus[i], now)->number;
+	f->n_reading = snap->n_gpus;
 	for (uint32_t i = 0; i < snap->n_procs; i++)
 		if (snap->procs[i].gpu < snap->n_gpus)
 			fleet_read_process(f, f->slots[f->reading[snap->procs[i].gpu]], &snap->procs[i]);

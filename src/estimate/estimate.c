@@ -66,7 +66,7 @@ bool estimate_ask(const struct estimator *e, const struct spec *s, uint64_t decl
 		own.margin = margins_of(c->margins, e->name);
 	memset(out, 0, sizeof *out);
 	spoke = e->estimate(s, declared_mib, &own, out);
-	snprintf(out->value.estimator, sizeof out->value.estimator, "%s", e->name);
+	memcpy(out->value.estimator, e->name, strnlen(e->name, sizeof out->value.estimator - 1));
 	make_printable(out->note);
 	return spoke;
 }

@@ -45,9 +45,8 @@ int estimate_activity(const struct spec *s, const struct estimate_context *c, st
 
 void estimate_add_load(const struct spec *s, const struct estimate_context *c, struct estimate_result *out)
 {
-	struct error err = ERROR_INIT;
 	struct activity a;
 
-	if (estimate_tells_load(s) && out->value.prior.source == LOAD_UNKNOWN && !estimate_activity(s, c, &a, &err))
+	if (estimate_tells_load(s) && out->value.prior.source == LOAD_UNKNOWN && !estimate_activity(s, c, &a, NULL))
 		out->value.prior = a.load;
 }
