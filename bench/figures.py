@@ -18,11 +18,12 @@ class Failed(Exception):
 
 class Bench:
     """`full`, `short`: words after the program; {build}, {source} and {work} (an empty folder) are filled in. `must`: figures
-    without which it did not run."""
+    without which it did not run. `counted`: words with which its instructions are counted, None where that says nothing: it is
+    several programs, or goes on for a time and not for a number of rounds."""
 
-    def __init__(self, name, program, must, full=(), short=None, before=None):
+    def __init__(self, name, program, must, full=(), short=None, before=None, counted=None):
         self.name, self.program, self.must, self.before = name, program, must, before
-        self.full, self.short = list(full), list(full if short is None else short)
+        self.full, self.short, self.counted = list(full), list(full if short is None else short), counted
 
 
 def bench(name, must, **words):
@@ -37,15 +38,16 @@ TRACE = ["{build}/rad", "trace", "make", "--tasks", "24", "--mix", "medium=83,he
 SCHEDULE = ["{work}/load.csv", "{source}/models/workloads.csv", "4xa100-40g"]
 
 BENCHES = [
-    bench("core", ["sample_us_median", "place_us_median", "submit_us_median", "many_users.place_us_median"]),
-    bench("map", ["results[0].median_ns", "results[3].p99_ns"]),
-    bench("replay", ["results[0].read_us", "results[0].replay_us", "results[0].need_and_comfort_us"]),
-    bench("parse", ["median_us", "max_us"]),
-    bench("gpumemnet", ["ensemble_us", "encoder_us", "estimate_us"]),
-    bench("schedule", ["found_s", "lower_bound_s"], full=SCHEDULE + ["20000"], short=SCHEDULE + ["500"], before=TRACE),
-    bench("simulate", ["results[0].took_s", "results[0].peak_rss_mib"], short=["1000", "10"]),
+    bench("core", ["sample_us_median", "place_us_median", "submit_us_median", "many_users.place_us_median"], counted=["strict", "1"]),
+    bench("map", ["results[0].median_ns", "results[3].p99_ns"], counted=[]),
+    bench("replay", ["results[0].read_us", "results[0].replay_us", "results[0].need_and_comfort_us"], counted=[]),
+    bench("parse", ["median_us", "max_us"], counted=[]),
+    bench("gpumemnet", ["ensemble_us", "encoder_us", "estimate_us"], counted=[]),
+    bench("schedule", ["found_s", "lower_bound_s"], full=SCHEDULE + ["20000"], short=SCHEDULE + ["500"], before=TRACE,
+          counted=SCHEDULE + ["500"]),
+    bench("simulate", ["results[0].took_s", "results[0].peak_rss_mib"], short=["1000", "10"], counted=["1000", "10"]),
     bench("store", ["submissions_per_s_batched", "submissions_per_s_separate_commits", "start_ms"], full=["{work}"],
-          short=["--short", "{work}"]),
+          short=["--short", "{work}"], counted=["{work}"]),
     script("daemon", ["submissions_per_s_one_connection", "idle_core_fraction", "idle_memory_mib"], full=["{build}"],
            short=["{build}", "--short"]),
     script("submit", ["held_ms_median", "starting_ms_median", "starting_ms_p95"], full=["{build}"], short=["{build}", "--short"]),
@@ -93,10 +95,31 @@ def call(words, name, limit_s):
     return done.stdout
 
 
+def filled(words, build, work):
+    places = {"build": os.path.abspath(build), "source": os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "work": work}
+    return [word.format(**places) for word in words]
+
+
+def count_instructions(which, build, work, limit_s, words=None):
+    """How many instructions a bench took, by callgrind: {all, functions: {name: instructions of it and what it called}}."""
+    out = os.path.join(work, "callgrind.out")
+    if which.before:
+        call(filled(which.before, build, work), which.name, limit_s)
+    call(["valgrind", "--quiet", "--tool=callgrind", "--callgrind-out-file=" + out] +
+         filled([which.program] + (which.counted if words is None else words), build, work), which.name, limit_s)
+    text = call(["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--show-percs=no", "--auto=no", out], which.name, limit_s)
+    rows = re.findall(r"^ *([\d,]+) +(?:\S*:)?(\w+(?: TOTALS)?)(?:\.\w+)*(?: \[.*)?$", text.decode(), re.M)
+    counts = {}
+    for count, name in rows:	# a name may stand there for several files: what it took in all is the largest
+        counts[name] = max(counts.get(name, 0), int(count.replace(",", "")))
+    if "PROGRAM TOTALS" not in counts:
+        raise Failed(f"{which.name}: callgrind_annotate said nothing of {out}")
+    return {"all": counts.pop("PROGRAM TOTALS"), "functions": counts}
+
+
 def run(which, build, work, short, limit_s):
     """Runs one bench; returns {took_s, cpu_s, figures}. Raises Failed."""
-    places = {"build": os.path.abspath(build), "source": os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "work": work}
-    fill = lambda words: [word.format(**places) for word in words]
+    fill = lambda words: filled(words, build, work)
     if which.before:
         call(fill(which.before), which.name, limit_s)
     began, used = time.monotonic(), cpu_s()

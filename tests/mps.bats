@@ -7,6 +7,7 @@ load helpers
 setup_file()
 {
 	new_world
+	echo 'mps_idle: 0' >>"$RAD_CONFIG"
 	# Copies: the fakes look for their scripts beside themselves, and write there.
 	mkdir "$WORLD/fake"
 	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$WORLD/fake/"
@@ -118,5 +119,27 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	[ "$(controls)" -eq 1 ]
 	kill -9 "$(cat leased)"
 	wait_state "$id" COMPLETED
+	wait_for 20 no_controls
+}
+
+@test "a server without clients stays for mps_idle, serves the next task, and is in the way of none that wants a GPU alone" {
+	local first other alone
+	sed -i 's/^mps_idle:.*/mps_idle: 1h/' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: mps_idle: 0 -> ' "$WORLD/radd.log"
+	submit --gpu-mem 4G -- sh -c "$look stays.txt" | xargs rad wait
+	first=$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")
+	alone=$(submit --gpus 2 --exclusive -- sh -c "$look alone.txt")
+	rad wait "$alone"
+	[ "$(field "$alone" .state)" = COMPLETED ]
+	! grep PIPE alone.txt
+	submit --gpu-mem 4G -- sh -c "$look again.txt" | xargs rad wait
+	grep -q PIPE again.txt
+	other=$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")
+	[ "$first" = "$other" ]
+	# The next radd finds it idle, and stops it by its own settings.
+	kill_radd
+	sed -i 's/^mps_idle:.*/mps_idle: 0/' "$RAD_CONFIG"
+	start_radd
 	wait_for 20 no_controls
 }

@@ -11,7 +11,7 @@ setup_file()
 {
 	need_root
 	new_world
-	printf 'order: backfill\nmps_users: together\nmax_tasks: 8\nslack: 0\n' >>"$RAD_CONFIG"
+	printf 'order: backfill\nmps_idle: 0\nmps_users: together\nmax_tasks: 8\nslack: 0\n' >>"$RAD_CONFIG"
 	mkdir "$WORLD/fake"
 	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$WORLD/fake/"
 	export RAD_MPS_CONTROL=$WORLD/fake/nvidia-cuda-mps-control RAD_FAKE_NVML=$WORLD/fake/nvml.json DEVICES=nvml

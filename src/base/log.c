@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,8 +17,10 @@
 static enum log_level threshold = LOG_INFO;
 static int log_fd = STDERR_FILENO;
 static int send_flags;		/* of a socket; 0: it is none */
+static bool to_journal;		/* stderr is systemd's journal, which notes the time of each line itself */
 static unsigned lost;		/* lines since the last that could be written */
 static const char *const names[] = { "error", "warn", "info", "debug" };
+static const int priorities[] = { 3, 4, 6, 7 };	/* as syslog(3) counts; the journal takes them from "<N>" (sd-daemon(3)) */
 
 void log_set_level(enum log_level level)
 {
@@ -34,12 +37,31 @@ bool log_level_parse(const char *word, enum log_level *level)
 	return false;
 }
 
+/* JOURNAL_STREAM is the device and inode of the journal's socket (systemd.exec(5)). It is inherited by whoever turns stderr
+ * elsewhere too, so it counts only where it names what stderr is. */
+static bool is_journal(const struct stat *st)
+{
+	const char *said = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	return said && sscanf(said, "%llu:%llu", &dev, &ino) == 2 && dev == st->st_dev && ino == st->st_ino;
+}
+
+/* What stands before a text. */
+static int log_begin(char *line, size_t size, enum log_level level)
+{
+	char when[CLOCK_ISO_LEN];
+	if (to_journal)
+		return snprintf(line, size, "<%d>%-5s ", priorities[level], names[level]);
+	return snprintf(line, size, "%s %-5s ", clock_iso(clock_wall_ms(), when), names[level]);
+}
+
 /* A description of our own: to set O_NONBLOCK on the one that was handed down would change it for the shell as well. */
 void log_never_wait(void)
 {
 	struct stat st;
 	if (fstat(STDERR_FILENO, &st))
 		return;
+	to_journal = is_journal(&st);
 	if (S_ISSOCK(st.st_mode)) {
 		send_flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 	} else if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)) {
@@ -59,8 +81,8 @@ void log_line(enum log_level level, const char *fmt, ...)
 {
 	if (level > threshold)
 		return;
-	char line[2048], when[CLOCK_ISO_LEN];
-	int n = snprintf(line, sizeof line, "%s %-5s ", clock_iso(clock_wall_ms(), when), names[level]);
+	char line[2048];
+	int n = log_begin(line, sizeof line, level);
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
@@ -72,8 +94,8 @@ void log_line(enum log_level level, const char *fmt, ...)
 	line[len++] = '\n';
 	if (lost) {
 		char told[128];
-		int before = snprintf(told, sizeof told, "%s %-5s (%u lines before this were lost: nobody read them)\n", when,
-				      names[LOG_WARN], lost);
+		int before = log_begin(told, sizeof told, LOG_WARN);
+		before += snprintf(told + before, sizeof told - (size_t)before, "(%u lines before this were lost: nobody read them)\n", lost);
 		unsigned until_now = lost;
 		log_write(told, (size_t)before);
 		lost = lost ? until_now : 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The daemon's log: lines on stderr, "2026-11-20T16:36:07.123Z info  text". Pure stages do not log.
+ * The daemon's log: lines on stderr, "2026-11-20T16:36:07.123Z info  text". Where that is systemd's journal, which notes times
+ * itself, "<6>info  text", so that it knows the level too. Pure stages do not log.
  */
 #ifndef RAD_BASE_LOG_H
 #define RAD_BASE_LOG_H
@@ -12,7 +13,8 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 /* What is at or above this level is written. Default LOG_INFO. */
 void log_set_level(enum log_level level);
 /* From here on a reader of stderr that does not read (a pipe, a terminal that was stopped, a journal that hangs) loses lines
- * and does not stop who writes them. How many were lost is told when it reads again. */
+ * and does not stop who writes them. How many were lost is told when it reads again. Whether it is the journal is found out
+ * here too. */
 void log_never_wait(void);
 /* "error", "warn", "info", "debug". Returns false if the word is none of them. */
 bool log_level_parse(const char *word, enum log_level *level);

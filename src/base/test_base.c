@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -281,6 +282,44 @@ static void a_log_waits_for_nobody(void **state)
 	assert_non_null(strstr(all, "the last one"));
 }
 
+/* The line that a process with that JOURNAL_STREAM logs into a socket; "%": the socket's own. */
+static void log_into_socket(const char *stream, char *line, size_t size)
+{
+	int ends[2], status;
+	struct stat st;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	assert_int_equal(fstat(ends[1], &st), 0);
+	pid_t pid = fork();
+	if (!pid) {
+		char own[64];
+		snprintf(own, sizeof own, "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+		setenv("JOURNAL_STREAM", *stream == '%' ? own : stream, 1);
+		dup2(ends[1], STDERR_FILENO);
+		log_never_wait();
+		log_warn("said");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(ends[1]);
+	ssize_t n = io_read_full(ends[0], line, size - 1);
+	line[n > 0 ? n : 0] = 0;
+	close(ends[0]);
+}
+
+/* Which notes the time itself. A stream that is not ours, as after `radd 2>file` under a unit, is none. */
+static void the_journal_is_told_levels_and_no_times(void **state)
+{
+	char line[200];
+	(void)state;
+	log_into_socket("%", line, sizeof line);
+	assert_string_equal(line, "<4>warn  said\n");
+	static const char *const others[] = { "1:2", "", "journal", ":" };
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		log_into_socket(others[i], line, sizeof line);
+		assert_true(line[0] == '2' && strstr(line, "Z warn  said\n"));
+	}
+}
+
 static void on_usr2(int signal) { (void)signal; }
 
 static void a_handler_is_seen(void **state)
@@ -305,6 +344,7 @@ int main(void)
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
 		cmocka_unit_test(hashes), cmocka_unit_test(a_log_waits_for_nobody),
+		cmocka_unit_test(the_journal_is_told_levels_and_no_times),
 		cmocka_unit_test(a_handler_is_seen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

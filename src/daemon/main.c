@@ -24,6 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define EXIT_NO_DRIVER 69	/* EX_UNAVAILABLE of sysexits.h; the unit does not start again after it (share/systemd) */
+
 /* What the command line says. */
 struct words {
 	struct daemon_options o;
@@ -154,7 +156,7 @@ static int serve(const struct daemon_options *o, const char *program)
 	if (!d) {
 		fprintf(stderr, "radd: %s\n", err.text);
 		report(o->ready_fd, err.text);
-		return 1;
+		return err.code == ERR_NOT_FOUND ? EXIT_NO_DRIVER : 1;
 	}
 	report(o->ready_fd, "ok");
 	int rc = daemon_run(d);

@@ -71,6 +71,5 @@ int restoring_run(struct store *store, struct core *core, struct runner *runner,
 		return -1;
 	runner_sweep(runner, !r.unread);
 	core_each_task(core, adopt_one, &r);
-	runner_adopted(runner);
 	return 0;
 }

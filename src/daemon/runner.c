@@ -466,7 +466,6 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 		break;
 	case EFFECT_FORGET:
 		launching_forget(r->loop, e->folder);
-		servers_tidy(r->servers, r->plan.core);
 		break;
 	}
 }
@@ -490,6 +489,7 @@ bool runner_work(struct runner *r)
 		runner_run_effect(r, &todo[i]);
 	free(todo);
 	hooks_work(r->hooks);
+	servers_tidy(r->servers, r->plan.core, r->plan.config->mps_idle_ms);	/* every turn: a sample brings one, if nothing else does */
 	return n;
 }
 
@@ -602,11 +602,6 @@ bool runner_is_unheard(const struct runner *r, task_id id)
 {
 	const struct watch *w = idmap_get(&r->watches, id);
 	return w && w->unheard;
-}
-
-void runner_adopted(struct runner *r)
-{
-	servers_tidy(r->servers, r->plan.core);
 }
 
 task_id runner_owner(struct runner *r, const struct proc_reading *p)

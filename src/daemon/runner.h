@@ -40,8 +40,6 @@ void runner_sweep(struct runner *r, bool remove);
 /* A running task came back from the store: finds its shim, or what it left. `new_boot`: the machine, or this container, was
  * started anew since, so the pids that were stored are others'. */
 void runner_adopt(struct runner *r, const struct task *t, bool new_boot);
-/* All of them did: what a former radd started and nobody uses is stopped. */
-void runner_adopted(struct runner *r);
 /* Why that task's start, or the word of its end, is delayed, in words; NULL: it is not. Valid until the next turn. */
 const char *runner_delay(const struct runner *r, task_id id);
 /* Which MPS servers can be had here, as servers_can. */

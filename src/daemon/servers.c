@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * The table of MPS servers: see servers.h. A server is started when the first task for it is placed and stopped when the
- * last one has ended: a process joins a server when it initialises CUDA, so an idle server costs nothing but 66 MiB a GPU.
+ * The table of MPS servers: see servers.h. A server is started when the first task for it is placed, and stays for `mps_idle`
+ * when the last one has ended: a process joins a server when it initialises CUDA, so an idle one costs nothing but 66 MiB a
+ * GPU, while to stop it and start it again costs each of a series of short tasks a tenth of a second. It is in nobody's way:
+ * its memory is counted as that of MPS, a program that is no client of it runs beside it, and a GPU with no task is idle for
+ * placement whatever server is there.
  */
 #include "daemon/servers.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "device/device.h"
@@ -14,12 +18,18 @@
 #include <string.h>
 #include <unistd.h>
 
+/* One that runs, or comes up. */
+struct entry {
+	struct mps_server *server;
+	int64_t idle_ms;	/* mono, when it was first seen without clients; 0: it has some */
+};
+
 struct servers {
 	char *run_dir;
 	const struct device *device;
 	bool serve_all;		/* one can serve all users */
 	char *why;
-	struct mps_server **list;
+	struct entry *list;
 	size_t n, cap;
 	struct error last;	/* of the start that failed, for *why */
 };
@@ -28,7 +38,7 @@ static void servers_add(void *ctx, struct mps_server *server)
 {
 	struct servers *s = ctx;
 	alloc_grow(s->list, s->n, s->cap);
-	s->list[s->n++] = server;
+	s->list[s->n++] = (struct entry){ .server = server };
 }
 
 static bool servers_none_needed(const struct servers *s)
@@ -71,7 +81,7 @@ void servers_destroy(struct servers *s)
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->n; i++)
-		mps_release(s->list[i]);
+		mps_release(s->list[i].server);
 	free(s->list);
 	free(s->why);
 	free(s->run_dir);
@@ -101,27 +111,54 @@ static bool servers_serves(const struct servers *s, const struct mps_server *ser
 static struct mps_server *servers_find(const struct servers *s, const struct task *t)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (servers_serves(s, s->list[i], t))
-			return s->list[i];
+		if (servers_serves(s, s->list[i].server, t))
+			return s->list[i].server;
 	return NULL;
 }
 
 static void servers_forget(struct servers *s, struct mps_server *server)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (s->list[i] == server)
+		if (s->list[i].server == server)
 			s->list[i] = s->list[--s->n];
 	mps_stop(server);
 	mps_release(server);
 }
 
-/* Not before the task's own GPUs are known: right after radd's start none is. */
+static bool servers_has_clients(const struct mps_server *server, const struct core *core)
+{
+	scoped_free char *gpus = alloc_string(mps_gpus(server));
+	char *rest = gpus;
+	int64_t of = mps_uid(server) == MPS_ALL_USERS ? MAP_MPS_ALL : (int64_t)mps_uid(server);
+	size_t n = 0;
+	for (char *uuid; (uuid = strsep(&rest, ","));)
+		n += core_mps_clients(core, uuid, of);
+	return n;
+}
+
+/* Those that have been idle for that long. */
+static void servers_stop_idle(struct servers *s, const struct core *core, int64_t idle_ms, int64_t mono_ms)
+{
+	for (size_t i = s->n; i-- > 0;) {
+		struct entry *e = &s->list[i];
+		bool used = servers_has_clients(e->server, core);
+		e->idle_ms = used ? 0 : e->idle_ms ? e->idle_ms : mono_ms;
+		if (used || mono_ms - e->idle_ms < idle_ms)
+			continue;
+		log_info("MPS: stopping the idle server of %s", mps_whose(e->server));
+		servers_forget(s, e->server);
+	}
+}
+
+/* Not before the task's own GPUs are known: right after radd's start none is. What idles goes first: two servers that are there
+ * for one GPU were never tried against each other, and one of them would hold memory for nobody. */
 static enum mps_state servers_start(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
 	scoped_buf gpus = { 0 };
 	core_mps_gpus(core, &gpus);
 	if (!servers_has_gpus(buf_text(&gpus), t))
 		return MPS_STARTING;
+	servers_stop_idle(s, core, 0, clock_mono_ms());
 	s->last = ERROR_INIT;
 	struct mps_server *server = mps_start(s->run_dir, buf_text(&gpus), servers_user(s, t), t->spec->gid,
 						t->spec->user, &s->last);
@@ -180,26 +217,11 @@ bool servers_end_clients(const struct servers *s)
 void servers_terminate_client(struct servers *s, const struct task *t, pid_t client)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (servers_serves(s, s->list[i], t))
-			mps_terminate_client(s->list[i], client);
+		if (servers_serves(s, s->list[i].server, t))
+			mps_terminate_client(s->list[i].server, client);
 }
 
-static bool servers_has_clients(const struct mps_server *server, const struct core *core)
+void servers_tidy(struct servers *s, const struct core *core, int64_t idle_ms)
 {
-	scoped_free char *gpus = alloc_string(mps_gpus(server));
-	char *rest = gpus;
-	int64_t of = mps_uid(server) == MPS_ALL_USERS ? MAP_MPS_ALL : (int64_t)mps_uid(server);
-	size_t n = 0;
-	for (char *uuid; (uuid = strsep(&rest, ","));)
-		n += core_mps_clients(core, uuid, of);
-	return n;
-}
-
-void servers_tidy(struct servers *s, const struct core *core)
-{
-	for (size_t i = s->n; i-- > 0;)
-		if (!servers_has_clients(s->list[i], core)) {
-			log_info("MPS: stopping the idle server of %s", mps_whose(s->list[i]));
-			servers_forget(s, s->list[i]);
-		}
+	servers_stop_idle(s, core, idle_ms, clock_mono_ms());
 }

@@ -31,7 +31,7 @@ bool servers_count_alike(const struct servers *s, const struct task *t, const st
 /* Whether a server is to be asked before one of its clients is killed, and asking it. */
 bool servers_end_clients(const struct servers *s);
 void servers_terminate_client(struct servers *s, const struct task *t, pid_t client);
-/* Stops those that have no client any more on the GPUs that they serve. */
-void servers_tidy(struct servers *s, const struct core *core);
+/* Stops those that have had no client for so long on the GPUs that they serve. To be called every second or so. */
+void servers_tidy(struct servers *s, const struct core *core, int64_t idle_ms);
 
 #endif

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -137,6 +138,19 @@ static void test_comes_and_goes(void **state)
 	assert_int_equal(err.code, ERR_DENIED);
 }
 
+/* A process of the test's own, which ends with it and does not keep its output open: a test that fails half way would else
+ * leave a reader waiting until the time is over. */
+static pid_t fork_child(void)
+{
+	pid_t pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(STDOUT_FILENO);
+		close(STDERR_FILENO);
+	}
+	return pid;
+}
+
 /* A daemon in a process of its own, killed: what it left is nobody's. */
 static void test_killed(void **state)
 {
@@ -144,7 +158,7 @@ static void test_killed(void **state)
 	struct core_claim row = claim(GPU, 1000);
 	int ready[2];
 	assert_int_equal(pipe(ready), 0);
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 	if (!pid) {
 		struct claims_folder *f = claims_folder_open(folder, NULL, NULL);
 		if (!claims_folder_publish(f, &row, NULL, 1, NULL) && write(ready[1], "", 1) == 1)
@@ -169,14 +183,14 @@ static void restart_over(bool killed, bool task_ends)
 	struct core_claim rows[] = { claim(GPU, 1000), claim("GPU-2", 2000) };
 	struct claims_runs runs[2] = { { .n = 2 }, { .n = 0 } };
 	struct claims_folder *other = claims_folder_open(folder, NULL, NULL);
-	pid_t task = fork();
+	pid_t task = fork_child();
 	if (!task)
 		for (;;)
 			pause();
 	runs[0].id[0] = (struct proc_id){ task, 1 };	/* another process that had that pid */
 	runs[0].id[1].pid = task;
 	assert_int_equal(proc_stat(task, &runs[0].id[1].start_ticks, NULL), 0);
-	pid_t radd = fork();
+	pid_t radd = fork_child();
 	if (!radd) {
 		struct claims_folder *f = claims_folder_open(folder, "mark", NULL);
 		int failed = claims_folder_publish(f, rows, runs, 2, NULL);
@@ -274,7 +288,7 @@ static void test_hostile(void **state)
 	claims_page_write(&page, &text);
 	assert_int_equal(pwrite(fd, text.data, text.len, 0), text.len);
 	assert_int_equal(rows_seen(f), 1);
-	pid_t gone = fork();
+	pid_t gone = fork_child();
 	if (!gone)
 		_exit(0);
 	waitpid(gone, NULL, 0);
@@ -388,7 +402,7 @@ static void test_contention(void **state)
 	struct arena *a = mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t pids[DAEMONS];
 	for (int i = 0; i < DAEMONS; i++)
-		if ((pids[i] = fork()) == 0)
+		if ((pids[i] = fork_child()) == 0)
 			contend(a);
 	a->go = 1;
 	for (int i = 0; i < DAEMONS; i++) {

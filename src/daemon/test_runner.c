@@ -362,7 +362,6 @@ static void a_running_one_is_adopted(void **state)
 	struct proc_id shim = shim_of(s, id);
 	forget_all(s);
 	runner_adopt(s->runner, core_task(s->w.core, id), false);
-	runner_adopted(s->runner);
 	assert_true(proc_alive(shim));
 	assert_false(world_saw(&s->w, EV_ENDED, id));
 	make_file(s, "go");

@@ -118,7 +118,7 @@ int nvml_api_load(struct nvml_api *api, struct error *err)
 	memset(api, 0, sizeof *api);
 	api->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!api->library)
-		return error_set(err, ERR_UNAVAILABLE, "NVIDIA driver: %s was not found (%s): install the driver" TRY_SIM,
+		return error_set(err, ERR_NOT_FOUND, "NVIDIA driver: %s was not found (%s): install the driver" TRY_SIM,
 				 path, dlerror());
 	if (!resolve(api, err) && !initialize(api, err)) {
 		avoid_long_entries(api);

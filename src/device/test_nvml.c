@@ -85,19 +85,24 @@ static struct error refused(const char *setting)
 	return err;
 }
 
-static void assert_open_fails(const char *needle, const char *advice)
+static void assert_open_fails_as(enum error_code code, const char *needle, const char *advice)
 {
 	struct error err = refused("nvml");
-	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_int_equal(err.code, code);
 	assert_non_null(strstr(err.text, needle));
 	assert_non_null(strstr(err.text, advice));
+}
+
+static void assert_open_fails(const char *needle, const char *advice)
+{
+	assert_open_fails_as(ERR_UNAVAILABLE, needle, advice);
 }
 
 static void test_no_driver(void **state)
 {
 	(void)state;
 	setenv("RAD_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
-	assert_open_fails("/nonexistent/libnvidia-ml.so.1 was not found", "radd --devices sim:4xa100-40g");
+	assert_open_fails_as(ERR_NOT_FOUND, "/nonexistent/libnvidia-ml.so.1 was not found", "radd --devices sim:4xa100-40g");
 	fake_library("RAD_NVML_LIBRARY", "libdcgm.so.4");
 	assert_open_fails("has no nvmlInit_v2", "driver 450 or newer");
 	fake_library("RAD_NVML_LIBRARY", "libnvidia-ml.so.1");

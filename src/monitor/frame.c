@@ -4,7 +4,8 @@
  * sampler that is older or newer than its daemon out. The reader believes nothing: not the length, not the counts, not
  * that text ends. Each field is named once, in a function that both writes and reads.
  *
- *	u32 magic, u32 version, u32 kind, u32 length of what follows;  then a snapshot, or the text of an error
+ *	u32 magic, u32 version, u32 kind, u32 length of what follows;  then a snapshot, or the text of an error; that there
+ *	is no driver at all is an error of its own, since no waiting helps
  */
 #include "monitor/monitor.h"
 
@@ -14,10 +15,10 @@
 #include <string.h>
 
 #define FRAME_MAGIC 0x464d4452u	/* "RDMF" */
-#define FRAME_VERSION 4u
+#define FRAME_VERSION 5u
 #define FRAME_MAX_BYTES (16u << 20)
 
-enum frame_kind { FRAME_SNAPSHOT = 1, FRAME_ERROR = 2 };
+enum frame_kind { FRAME_SNAPSHOT = 1, FRAME_ERROR = 2, FRAME_NO_DRIVER = 3 };
 
 struct frame_header { uint32_t magic, version, kind, length; };
 
@@ -178,7 +179,7 @@ void monitor_frame_write(const struct snapshot *s, struct buf *out)
 
 void monitor_frame_write_error(const struct error *e, struct buf *out)
 {
-	write_frame(out, FRAME_ERROR, e->text, strnlen(e->text, sizeof e->text));
+	write_frame(out, e->code == ERR_NOT_FOUND ? FRAME_NO_DRIVER : FRAME_ERROR, e->text, strnlen(e->text, sizeof e->text));
 }
 
 static int read_snapshot(const char *body, size_t n, struct snapshot *out, struct error *err)
@@ -198,7 +199,7 @@ int monitor_frame_read(struct buf *in, struct snapshot *out, struct error *err)
 	if (in->len < sizeof h)
 		return 0;
 	memcpy(&h, in->data, sizeof h);
-	if (h.magic != FRAME_MAGIC || h.length > FRAME_MAX_BYTES || (h.kind != FRAME_SNAPSHOT && h.kind != FRAME_ERROR))
+	if (h.magic != FRAME_MAGIC || h.length > FRAME_MAX_BYTES || h.kind < FRAME_SNAPSHOT || h.kind > FRAME_NO_DRIVER)
 		return error_set(err, ERR_CORRUPT, "sampler: what it wrote is not a frame");
 	if (h.version != FRAME_VERSION)
 		return error_set(err, ERR_CORRUPT, "sampler: speaks version %u, this daemon %u: they are of different builds",
@@ -207,8 +208,8 @@ int monitor_frame_read(struct buf *in, struct snapshot *out, struct error *err)
 		return 0;
 	const char *body = in->data + sizeof h;
 	int rc;
-	if (h.kind == FRAME_ERROR)
-		rc = error_set(err, ERR_UNAVAILABLE, "%.*s", (int)h.length, body);
+	if (h.kind != FRAME_SNAPSHOT)
+		rc = error_set(err, h.kind == FRAME_NO_DRIVER ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "%.*s", (int)h.length, body);
 	else
 		rc = read_snapshot(body, h.length, out, err);
 	buf_drop(in, sizeof h + h.length);

@@ -113,6 +113,10 @@ static void test_error_frame(void **state)
 	assert_int_equal(got.code, ERR_UNAVAILABLE);
 	assert_string_equal(got.text, "NVIDIA driver: not there");
 	assert_int_equal(pipe.len, 0);
+	error_set(&sent, ERR_NOT_FOUND, "NVIDIA driver: none");	/* which no waiting brings */
+	monitor_frame_write_error(&sent, &pipe);
+	assert_int_equal(monitor_frame_read(&pipe, &s, &got), -1);
+	assert_int_equal(got.code, ERR_NOT_FOUND);
 }
 
 /* Writes the example, changes `n` bytes at `at`, reads. */

@@ -41,6 +41,7 @@ struct settings {
 	int64_t hook_wait_ms;		/* after which they are killed */
 	char *dcgm_job_mapping;		/* the folder that says which tasks run where (daemon/jobmap.h); "off"; owned */
 	bool mps;			/* whether MPS servers may be started at all */
+	int64_t mps_idle_ms;		/* 60 s: how long one stays that has no clients */
 
 	struct settings_who *whos;	/* limits of users and groups (settings/who.h), owned */
 	size_t n_whos, cap_whos;
