@@ -37,7 +37,7 @@ static void note_capacity(struct fleet *f, const struct gpu_reading *g)
 		f->largest_mib = capacity;
 }
 
-/* A sampler lists GPUs in one order, so the nth is mostly the one that it was last: to compare costs less than to look it up. */
+/* A sampler lists GPUs in one order, so the nth is mostly the one that it was last: to compare costs less than to look up. */
 static struct slot *find_again(struct fleet *f, uint32_t nth, const char *uuid)
 {
 	struct slot *s = nth < f->n_reading ? f->slots[f->reading[nth]] : NULL;

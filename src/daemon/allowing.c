@@ -87,6 +87,9 @@ static void user_set(struct allowing_user *u, unsigned k, uint64_t most, char *s
 	u->source[k] = source;
 }
 
+/* Three words, the later the stronger: rad.conf by user, group or for all; an administrator's by rad limit, which replaces
+ * it; the user's own, which can only lower what comes of the others. While the user database has not answered, he is looked
+ * up by his number and again with the next question: a limit that names him must not be missed for a minute. */
 static void user_find_out(struct allowing *a, struct allowing_user *u)
 {
 	const struct settings_who *row[ALLOWANCE_COUNT];
@@ -160,6 +163,7 @@ static void take_back(struct allowing_words *s, const char *text, char *rest)
 	*rest = 0;
 }
 
+/* Parsed and stored on copies first, so that a word that is wrong, or a disk that is full, changes nothing. */
 int allowing_say(struct allowing *a, uid_t uid, bool own, const char *text, struct error *err)
 {
 	struct allowing_user *u = user_of(a, uid);

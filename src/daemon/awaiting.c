@@ -36,6 +36,8 @@ void awaiting_destroy(struct awaiting *w)
 	free(w);
 }
 
+/* What is not alive is over: that it ever was has been asked when the wait began. One that waits in vain for others counts
+ * too, or its client would wait for ever. */
 static bool awaiting_task_over(const struct awaiting *w, task_id id)
 {
 	const struct task *t = core_task(w->core, id);

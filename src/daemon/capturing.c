@@ -132,6 +132,7 @@ bool capturing_awaits(const struct capturing *c, const struct spec *spec)
 	return false;
 }
 
+/* In the spec before anybody is told, since all elements of an array share it, and who is asked next reads it there. */
 void capturing_came(struct capturing *c, struct spec *spec, char *capture, const char *why)
 {
 	struct capturing_question *q;
@@ -155,6 +156,7 @@ static void on_closed(uv_handle_t *h)
 	free(h->data);
 }
 
+/* Nobody is told: the tasks wait in the store, and the next radd asks for them anew. */
 void capturing_destroy(struct capturing *c)
 {
 	if (!c)

@@ -35,6 +35,8 @@ static const char *what(const struct event *ev)
 	}
 }
 
+/* Placements, moves and ends, and what people did: that is what an administrator reads back after a complaint. Events of
+ * the machinery alone are in the store, where `rad events` tells them. */
 void chronicle_event(struct names *names, const struct event *ev, const struct task *t)
 {
 	char id[TASK_ID_TEXT], by[128];

@@ -73,6 +73,8 @@ static void note_trouble(struct claims *c, const struct error *err)
 	c->trouble = err ? *err : (struct error)ERROR_INIT;
 }
 
+/* The shims that hold our claims. By them the next radd of this store, and others meanwhile, know which claims still stand
+ * when this one is gone. */
 static void find_runs(struct claims *c, const struct core *core)
 {
 	size_t at = 0;
@@ -98,6 +100,9 @@ static void runs_of(const struct claims *c, const struct core_claim *row, struct
 }
 
 /* What the core holds, and what is wished for. */
+/* All of ours in one page, written over the one before: whoever reads sees the old or the new one (a sum at its end tells).
+ * What is wished for stands among them before it is certain, since that is what decides between two daemons: both publish,
+ * then both look, so at least one of them sees the other. */
 static bool publish(struct claims *c, const struct core *core, const struct core_claim *wish, unsigned n_wish)
 {
 	struct core_claim rows[CLAIMS_ROWS];
@@ -129,6 +134,7 @@ static void tell(struct claims *c, struct core *core)
 	core_others(core, c->told.rows, c->told.n);
 }
 
+/* Once a sample, and at the start. What is unsure is not told: half of what others hold would look like room. */
 void claims_refresh(struct claims *c, struct core *core)
 {
 	if (!c->path)
@@ -190,6 +196,8 @@ static void add_unknown(struct claims_seen *s, const struct core_claim *claims, 
 	}
 }
 
+/* Publish, look, and take back what was wished where somebody else turned up: the order is the whole protocol. Where two
+ * take back at once, chance tells who comes again first (AGAIN_MS and CHANCE), so that they do not go on in step. */
 bool claims_settle(struct claims *c, struct core *core, const struct core_claim *claims, unsigned n)
 {
 	if (!c->path || !publish(c, core, claims, n))

@@ -88,6 +88,7 @@ struct claims_folder *claims_folder_open(const char *path, const char *mark, str
 
 /* Our file --------------------------------------------------------------------------------------------------------------- */
 
+/* Asked by inode: a file of that name may be another's by now, where /tmp was cleaned up and somebody was quicker. */
 static bool own_is_there(const struct claims_folder *f)
 {
 	struct stat st;
@@ -103,6 +104,8 @@ static bool own_outlives_us(const struct claims_folder *f)
 	return runs;
 }
 
+/* A file with running tasks in it stays: it speaks for them until the next radd of this store takes it over, or their shims
+ * are gone. */
 static void drop_own(struct claims_folder *f)
 {
 	if (f->own_fd < 0)
@@ -138,6 +141,8 @@ static bool take_own(struct claims_folder *f)
 }
 
 /* Its room is taken at once, so that a full disk hinders the first writing at most. */
+/* By the store's mark, so that the next radd of it finds the file; by chance where that name is taken by something that
+ * cannot be trusted. */
 static int make_own(struct claims_folder *f, struct error *err)
 {
 	struct stat st;
@@ -328,6 +333,7 @@ static int keep_left(const struct claims_folder *f, uid_t uid, struct claims_pag
 	return kept ? 0 : -1;
 }
 
+/* Without a lock nobody writes, so one reading will do. */
 static int read_left(const struct claims_folder *f, int fd, uid_t uid, struct claims_page *page)
 {
 	char text[CLAIMS_BYTES];
@@ -374,6 +380,8 @@ static void take_rows(struct claims_seen *out, const struct claims_page *p, uid_
 	}
 }
 
+/* A page that stays torn for longer than TORN_MS says nothing any more: a user who writes nonsense there must not hold up
+ * everybody's placements. */
 void claims_folder_look(struct claims_folder *f, struct claims_seen *out)
 {
 	uid_t uid;

@@ -15,6 +15,8 @@
 
 #define MAX_TASKS 100000u
 
+/* As text, which an administrator can read, and a later release can add to: what comes behind the known members of a row is
+ * passed over. The sum at the end is over all before it, so a page that is half written is told from a whole one. */
 void claims_page_write(const struct claims_page *page, struct buf *out)
 {
 	size_t from = out->len;
@@ -75,6 +77,7 @@ static void read_row(const char *line, struct claims_page *p)
 	p->rows[p->n++] = c;
 }
 
+/* Whole or not at all: *out is written when everything holds. */
 int claims_page_read(const char *text, size_t n, struct claims_page *out)
 {
 	scoped_free char *copy = alloc_zero(n + 1);

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "daemon/chunk.h"
 #include "daemon/parsing.h"
 #include "daemon/usage.h"
 #include "submit/wire.h"
@@ -54,6 +55,7 @@ static void on_client_closed(uv_handle_t *h)
 }
 
 /* Whatever it waits for. */
+/* Each of these knows the client, and none may tell it anything after this. */
 static void client_forget(struct client *c)
 {
 	awaiting_destroy(c->awaiting);
@@ -69,6 +71,8 @@ static void client_forget(struct client *c)
 	c->again = c->so_far = NULL;
 }
 
+/* May be called from anywhere and more than once; the object goes when libuv has closed the pipe, so whoever is in the
+ * midst of it may look at `closing` afterwards. */
 void client_close(struct client *c)
 {
 	if (c->closing)
@@ -136,6 +140,8 @@ static void client_answer_text(struct client *c, const struct buf *reply)
 		client_check_unsent(c);
 }
 
+/* Time that was spent for a client, whatever for, is his user's: parsing in a thread too, or large messages would be
+ * free. */
 static void client_spend(const struct client *c, int64_t began_us)
 {
 	int64_t now = clock_mono_us();
@@ -143,7 +149,6 @@ static void client_spend(const struct client *c, int64_t began_us)
 		usages_spend(c->home->usages, client_payer(c), now - began_us, now);
 }
 
-static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out);
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk);
 
 /* Who sends on while his next message has to wait is not read from. */
@@ -155,7 +160,7 @@ static void client_pause_or_go_on(struct client *c)
 	c->paused = pause;
 	if (pause)
 		uv_read_stop((uv_stream_t *)&c->pipe);
-	else if (uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read))
+	else if (uv_read_start((uv_stream_t *)&c->pipe, chunk_alloc, on_read))
 		client_close(c);
 }
 
@@ -215,6 +220,8 @@ static void client_take_reply(struct client *c, const struct reply *reply, json_
 static void client_decode(struct client *c);
 
 /* Takes over the references. */
+/* A request that has to wait for a name (AGAIN) or goes on in pieces (MORE) is kept as it came and run again, so each
+ * handler may be run more than once; what it did so far is in so_far. */
 static void client_handle(struct client *c, json_t *message, json_t *so_far)
 {
 	struct error err = ERROR_INIT;
@@ -302,14 +309,6 @@ static void client_decode(struct client *c)
 	client_pause_or_go_on(c);
 }
 
-static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
-{
-	static char chunk[65536];	/* one thread, and each chunk is copied before the next is read */
-	(void)h;
-	(void)suggested;
-	*out = uv_buf_init(chunk, sizeof chunk);
-}
-
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 {
 	struct client *c = stream->data;
@@ -335,6 +334,8 @@ bool client_wants_turn(const struct client *c)
 	return (c->walk || c->so_far) && !c->closing && !c->resting;
 }
 
+/* After a wait that was settled in a commit, its further messages come first here: in the commit nothing may be decoded,
+ * since that would make events. */
 void client_turn(struct client *c, int64_t for_us)
 {
 	if (c->settled) {
@@ -415,6 +416,8 @@ static void client_send_more(struct client *c)
 		client_close(c);
 }
 
+/* What is in `out` now belongs to events that are on disk. What comes later waits for the next commit, even if this is
+ * still being sent. */
 void client_flush(struct client *c)
 {
 	c->committed = c->out.len;
@@ -485,5 +488,5 @@ struct client *client_create(struct client_home *home)
 
 int client_listen(struct client *c)
 {
-	return uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read);
+	return uv_read_start((uv_stream_t *)&c->pipe, chunk_alloc, on_read);
 }

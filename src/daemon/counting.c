@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * See counting.h.
+ * See counting.h. Sums since this radd began, as Prometheus counts: they only rise, and begin at nothing with each start, which
+ * its rate() knows. What is to outlive a start is in the store.
  */
 #include "daemon/counting.h"
 
 #include "base/json.h"
 
+/* From "at once" to a day, each some times the one before, since waits are either of the loop, of a task, or of a night.
+ * Cumulative when they are told (le, "at most"), as histograms of Prometheus are. */
 static const int wait_limits_s[COUNTING_WAITS] = { 1, 10, 60, 300, 1800, 7200, 28800, 86400 };
 
+/* Of first attempts alone: how long people wait, not how long recoveries do. What was booked as waiting is without the time
+ * on hold. */
 static void note_wait(struct counting *c, const struct task *t)
 {
 	double s = (double)t->booked_ms[0] / 1000;

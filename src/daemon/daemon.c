@@ -175,6 +175,7 @@ static void on_estimated(void *ctx, int64_t question, bool spoke, const struct e
 	core_estimated(((struct daemon *)ctx)->core, question, spoke, said, now_read());
 }
 
+/* After the core, what hangs on it: claims say what is held by now, and recordings keep the reading itself. */
 static void on_reading(void *ctx, const struct snapshot *snap)
 {
 	struct daemon *d = ctx;
@@ -187,6 +188,7 @@ static void on_reading(void *ctx, const struct snapshot *snap)
 	remembering_note(d->remembering, now, false);
 }
 
+/* A limit may be of a name or a group: what users may have is looked up again, and whoever waits to be named goes on. */
 static void on_names(void *ctx)
 {
 	struct daemon *d = ctx;
@@ -207,6 +209,8 @@ static void daemon_store_broken(struct daemon *d, const struct error *err)
 }
 
 /* One commit, with all that follows from it. Returns whether effects made new events. */
+/* Answers before effects: a client that submits hears of it before its program runs. Each part does what it noted since the
+ * last commit, and may note more, which is for the next. */
 static bool daemon_commit_and_act(struct daemon *d)
 {
 	struct error err = ERROR_INIT;
@@ -240,6 +244,8 @@ static void on_timer(uv_timer_t *t)
 	(void)t;	/* it only has to wake the loop: the turn comes after */
 }
 
+/* Until nothing follows any more: an effect may fail and make an event, which the core has to see before the loop sleeps.
+ * Then the timer is set for whatever is due first. */
 static void daemon_turn(struct daemon *d)
 {
 	int64_t due;
@@ -372,6 +378,7 @@ static uid_t payer_of(void *ctx, uid_t uid, bool ask)
 	return names_payer(((struct daemon *)ctx)->names, uid, ask);
 }
 
+/* In the middle of a pass: see claims.h. */
 static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
 {
 	struct daemon *d = ctx;
@@ -459,6 +466,8 @@ static void daemon_start_signals(struct daemon *d)
 }
 
 /* Those that work without a socket, and cannot fail. */
+/* Each is made of those before it. None of them acts yet: nothing happens before the loop runs, and until then a failure to
+ * open the socket or to read the store undoes it all. */
 static void daemon_start_parts(struct daemon *d)
 {
 	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .slot_unheard = slot_unheard,
@@ -501,6 +510,8 @@ static void daemon_start_parts(struct daemon *d)
 	};
 }
 
+/* Last, since it waits for a driver for up to five seconds; the socket is bound by then, and whoever connects is answered
+ * when the loop runs. */
 static int daemon_start_sampling(struct daemon *d, struct error *err)
 {
 	const struct sampling_plan plan = { .program = d->program, .device = d->device,

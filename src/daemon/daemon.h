@@ -17,8 +17,8 @@ struct daemon_options {
 	int ready_fd;	/* a line is written here when the socket is open, or the error; -1: none */
 };
 
-/* Everything up to an open socket. Returns NULL with an error for people; ERR_NOT_FOUND: there is no driver for its devices, and
- * nothing but an installation will bring one. */
+/* Everything up to an open socket. Returns NULL with an error for people; ERR_NOT_FOUND: there is no driver for its devices,
+ * and nothing but an installation will bring one. */
 struct daemon *daemon_create(const struct daemon_options *options, const char *program, struct error *err);
 /* Runs until SIGTERM or SIGINT, or until the store cannot be written. Running tasks go on; the next radd finds them. Returns
  * radd's exit code. */

@@ -106,6 +106,7 @@ static int drains_keep(const struct drains *d, const struct drain *one, struct e
 	return store_set_meta(d->store, key, text, err);
 }
 
+/* Drained again is drained on: since when it is out of use stays, while who, why and until when are as said last. */
 int drains_add(struct drains *d, const char *uuid, uid_t by, const char *reason, int64_t until_ms, struct error *err)
 {
 	struct drain *one = drains_find(d, uuid);
@@ -143,6 +144,7 @@ static int restore_one(void *ctx, const char *key, const char *value)
 	return 0;
 }
 
+/* Those whose time was over while no radd ran end here, before the first pass. */
 int drains_restore(struct drains *d)
 {
 	int rc = store_each_meta(d->store, PREFIX, restore_one, d);

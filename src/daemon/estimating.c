@@ -73,6 +73,8 @@ static void estimating_tell(struct estimating_job *j, const struct buf *answer, 
 }
 
 /* Its place is free: the next one is started. */
+/* The next one begins from the loop and not from here: a worker that fails at once calls this from within its start, and
+ * many of them in a row would go as deep. */
 static void on_done(void *ctx, const struct buf *answer, const char *why)
 {
 	struct estimating_job *j = ctx;
@@ -85,6 +87,7 @@ static void on_done(void *ctx, const struct buf *answer, const char *why)
 	uv_timer_start(&e->pump, on_pump, 0, 0);
 }
 
+/* As the task's user: the worker parses what he sent, so whoever breaks it has no more than his own rights. */
 static void estimating_start(struct estimating_job *j)
 {
 	char why[120] = "";
@@ -172,6 +175,7 @@ static void on_pump_closed(uv_handle_t *h)
 	free(e);
 }
 
+/* Nobody is told. The tasks stay without an estimate in the store, and the next radd asks again. */
 void estimating_destroy(struct estimating *e)
 {
 	if (!e)

@@ -43,6 +43,8 @@ static int read_mib(const json_t *o, const char *key, uint64_t *mib, struct erro
 	return 0;
 }
 
+/* Each in its range, and in order (need, comfort, claim), since placement counts with them: a worker runs with its user's
+ * rights, who may have made it say anything. */
 static int read_value(const json_t *o, struct estimate_result *said, struct error *err)
 {
 	struct estimate *e = &said->value;

@@ -30,6 +30,7 @@ struct folding {
 	bool begun;		/* with that step */
 };
 
+/* One that others wait for stays whole, however old: how it ended decides about them. */
 static bool folding_named(void *ctx, task_id id)
 {
 	return core_is_waited_for(ctx, id);
@@ -58,6 +59,8 @@ static int folding_piece(struct folding *f, struct error *err)
 	return store_fold(f->store, &f->at, PIECE, err);
 }
 
+/* The first round is five minutes after a start, when tasks that were found are placed and clients answered; then once a
+ * day. */
 static void on_time(uv_timer_t *timer)
 {
 	struct folding *f = timer->data;

@@ -94,6 +94,7 @@ void hooks_destroy(struct hooks *h)
 /* Who may write it ----------------------------------------------------------------------------------------------------- */
 
 /* The program itself, and every folder on the way to it. */
+/* Its real path: a link may stand anywhere, what it leads to may not. */
 static int check_trust(const char *path, struct error *err)
 {
 	char real[PATH_MAX];
@@ -127,6 +128,8 @@ unsigned hooks_check(const struct settings *config, void (*tell)(void *ctx, cons
 
 /* What it is told ------------------------------------------------------------------------------------------------------ */
 
+/* All that it is to know, copied now: an epilog may run when the task is out of memory. No more than this, since what a
+ * user chose beyond a name (his environment, his command) has no business in a program of root's. */
 static struct hook *hook_create(struct hooks *h, const struct task *t, const struct event *ended)
 {
 	const struct attempt *a = task_attempt(t);
@@ -227,6 +230,8 @@ static void on_late(uv_timer_t *t)
 	prolog_tell(k);
 }
 
+/* Where it cannot be started that is told from the loop all the same: whoever waits for it is not called back from within
+ * his own call. */
 struct hook *hooks_prolog(struct hooks *h, const struct task *t, hook_done done, void *ctx)
 {
 	struct hook *k = hook_create(h, t, NULL);
@@ -262,6 +267,7 @@ void hooks_note_end(struct hooks *h, const struct event *ended, const struct tas
 	h->last = &k->next;
 }
 
+/* Decision 130: his next launches wait, and not everybody's. */
 const char *hooks_hold_back(const struct hooks *h, uid_t uid)
 {
 	static char why[120];
@@ -300,6 +306,7 @@ static void on_epilog(void *ctx, const struct buf *output, const char *why)
 	epilog_over(k);	/* the turn that follows begins the next */
 }
 
+/* Eight at a time, so that the end of an array of hundreds is no storm of processes. */
 void hooks_work(struct hooks *h)
 {
 	while (h->waiting && h->running < EPILOGS_AT_ONCE) {

@@ -93,6 +93,8 @@ static int open_folder(const char *path, struct error *err)
 	return steal_fd(fd);
 }
 
+/* By a new file that takes the old one's place: dcgm-exporter reads whenever it likes, and must see one list or the
+ * other. */
 static int write_one(int folder, size_t index, const char *text, struct error *err)
 {
 	char name[24], part[32];
@@ -149,6 +151,8 @@ static int write_all(struct jobmap *j, const struct buf texts[GPUS], struct erro
 	return 0;
 }
 
+/* Only what changed is written, after the commit. One that fails is tried again with the next change, not each turn: the
+ * folder is another program's, and may be gone for good. */
 void jobmap_work(struct jobmap *j, struct core *core)
 {
 	struct error err = ERROR_INIT;

@@ -22,6 +22,8 @@ static void listing_begin(struct listing *l)
 		buf_printf(&l->text, "{\"v\":%d,\"schema\":1,\"tasks\":[", WIRE_VERSION);
 }
 
+/* The task that would make it too long is left out, and all after it, so that what is told is a beginning and not a
+ * choice. */
 void listing_add(struct listing *l, json_t *task)
 {
 	listing_begin(l);

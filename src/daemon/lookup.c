@@ -39,6 +39,7 @@ struct lookups *lookups_create(uv_loop_t *loop, const char *program)
 }
 
 /* Out of the table or the list. */
+/* Before anybody is told, since he may ask for the next one at once. */
 static void lookups_forget(struct lookup *j)
 {
 	struct lookups *r = j->r;

@@ -44,6 +44,8 @@ struct accounting {
 	int64_t now_ms;
 };
 
+/* A record that cannot be read is left out: accounts of a year must not fail for one task. The log says which it is when it
+ * is looked at by itself. */
 static int lookup_account_one(void *ctx, struct task *t, const char *broken)
 {
 	struct accounting *a = ctx;
@@ -171,6 +173,8 @@ static int lookup_make_reply(const json_t *request, struct buf *reply, struct er
 	return rc;
 }
 
+/* Errors are answered like everything else, since radd passes on what this says; a limit that is met ends the process, and
+ * that is told in its place. */
 int lookup_worker(void)
 {
 	struct error err = ERROR_INIT;

@@ -11,6 +11,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+/* Without a limit, or with one above what is there, all the memory that the kernel has. */
 static uint64_t memory_mib(void)
 {
 	struct sysinfo s;

@@ -48,6 +48,8 @@ static void print_mistake(void *ctx, const char *text)
 }
 
 /* The settings that a radd started in this place would have, and whence. */
+/* Everything that a start would refuse for its settings, without being one: nothing is locked, opened for writing or
+ * run. */
 static int check_config(const struct words *w)
 {
 	struct settings s;
@@ -131,6 +133,8 @@ static void report(int fd, const char *text)
 }
 
 /* Its other lives: each a process of its own, started by radd itself. -1: it is none of them. */
+/* Before anything else of radd is set up: a worker reads no settings, opens no store, and must not take over our log or
+ * signals. */
 static int other_life(int argc, char **argv)
 {
 	if (argc >= 2 && !strcmp(argv[1], "--sampler"))
@@ -175,6 +179,7 @@ static void keep_shim(const char *self)
 		setenv("RAD_SHIM", shim, 0);
 }
 
+/* 0, 1, 2 and 69: radd(8), EXIT STATUS. */
 int main(int argc, char **argv)
 {
 	struct words w = { .o = { .ready_fd = -1 } };

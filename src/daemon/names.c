@@ -53,6 +53,8 @@ struct names {
 static void on_pump(uv_timer_t *t);
 
 /* What the worker said. A failure of the database leaves what it said before. */
+/* An empty first line means that there is no such user; what follows it is whose subordinate uid that is
+ * (names_tell_owner). */
 static void names_take_answer(struct user *u, const char *text, const char *why)
 {
 	size_t len = strcspn(text, "\n");
@@ -88,6 +90,7 @@ static void on_answer(void *ctx, const struct buf *answer, const char *why)
 	n->changed(n->ctx);
 }
 
+/* The file of subordinate uids is read by the worker too: it may lie on the network as well. */
 static void names_start(struct user *u)
 {
 	char why[120] = "";
@@ -125,6 +128,8 @@ static void names_ask(struct user *u)
 	uv_timer_start(&n->pump, on_pump, 0, 0);
 }
 
+/* Never waits and never fails: there is always something to call a user by. Users whose name was known stay known while
+ * they are asked for again, so that limits by name do not come and go. */
 enum name_state names_of(struct names *n, uid_t uid, const char **name)
 {
 	struct user *u = idmap_get(&n->users, (int64_t)uid + 1);
@@ -149,6 +154,8 @@ enum name_state names_of(struct names *n, uid_t uid, const char **name)
 	return u->state;
 }
 
+/* A uid of somebody's user namespace has no account and is paid for by its owner, whose connections and memory its are. Not
+ * known yet is an answer of its own: such clients share a bound (server.c). */
 uid_t names_payer(struct names *n, uid_t uid, bool ask)
 {
 	const char *name;

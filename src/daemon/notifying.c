@@ -64,6 +64,8 @@ static bool is_failure(enum task_state s)
 }
 
 /* The word of `list` that says it best; NULL: none does. */
+/* One word an event, the most telling: out of memory before failure, failure before end. So nobody gets two notices of one
+ * end. */
 static const char *word_of(const struct event *ev, const struct task *t, const char *list)
 {
 	bool over = task_state_terminal(t->state);
@@ -81,6 +83,8 @@ static const char *word_of(const struct event *ev, const struct task *t, const c
 	return NULL;
 }
 
+/* Few users have any, and few places each, so a list will do; a bound on them, since places are words that users make
+ * up. */
 static struct place *place_of(struct notifying *n, uid_t uid, gid_t gid, const char *to)
 {
 	size_t of_user = 0;
@@ -230,6 +234,8 @@ static char *cgroup_of(const struct place *p, char name[40])
 	return name;
 }
 
+/* What was not sent is not tried again: the place may be wrong for ever, and what it was about is in the store and in the
+ * log. */
 static void on_sent(void *ctx, const struct buf *answer, const char *why)
 {
 	struct place *p = ctx;
@@ -254,6 +260,8 @@ static bool user_is_busy(const struct notifying *n, uid_t uid)
 	return false;
 }
 
+/* Taken out of the store before it is sent: a radd that dies in between loses a notice, which is better than one that is
+ * sent with every start. */
 static void place_leave(struct place *p)
 {
 	size_t i;
@@ -301,6 +309,8 @@ static void forget_places(struct notifying *n, int64_t now_ms)
 }
 
 /* Returns when the place is to be looked at again (mono); INT64_MAX: when a worker ends, or more is to be told. */
+/* In two turns: out of the store in one, sent after its commit, in this one or the next. One worker a user, so that a place
+ * that hangs holds up nobody else's. */
 static int64_t place_work(struct place *p, int64_t now)
 {
 	struct notifying *n = p->n;

@@ -116,6 +116,7 @@ static char *body(const struct sending *s)
 
 /* Programs ------------------------------------------------------------------------------------------------------------- */
 
+/* A file in memory is whole before the program begins, and cannot fill a pipe that nobody reads. */
 static int memory(const char *text)
 {
 	int fd = memfd_create("rad-notice", MFD_CLOEXEC);
@@ -141,6 +142,7 @@ static char **environment(const struct sending *s, const json_t *notice)
 	return env;
 }
 
+/* Nothing of ours goes along: no descriptor, no terminal; and it dies with us, whom radd kills when the time is over. */
 __attribute__((noreturn)) static void become(char *const *argv, char *const *env, int in_fd, int log_fd)
 {
 	setsid();
@@ -155,6 +157,8 @@ __attribute__((noreturn)) static void become(char *const *argv, char *const *env
 }
 
 /* Its status, or -1 when it had to be killed. */
+/* It has a session of its own, so its children are killed with it. Looked at every 20 ms: this process has nothing else to
+ * do, and no signal handler to be woken by. */
 static int wait_until(pid_t pid, int64_t until_ms)
 {
 	int status;
@@ -217,6 +221,8 @@ static void add_option(struct buf *out, const char *name, const char *value)
 	buf_add_text(out, "\"\n");
 }
 
+/* Only HTTP, no redirections and no ~/.curlrc (-q): the address is a user's word, and what it may reach is what his own
+ * curl could. */
 static int send_web(const struct sending *s, struct error *err)
 {
 	static const char *const argv[] = { "curl", "-q", "-sS", "-f", "-o", "/dev/null", "--proto", "=http,https",
@@ -279,6 +285,8 @@ static int send_all(struct sending *s, struct error *err)
 	return strncmp(s->to, "exec:", 5) ? send_web(s, err) : run_program(s, err);
 }
 
+/* As the user alone: without capabilities that radd could hand on, and without its protection from the out-of-memory
+ * killer. */
 int notifying_worker(void)
 {
 	struct error err = ERROR_INIT;

@@ -58,6 +58,8 @@ static bool is_known(const struct outsiders *o, const struct task *t, struct pro
 	return false;
 }
 
+/* By the token of this very attempt, which its processes inherit and nobody else can read: an id alone would let anybody
+ * have his memory counted as another's (decision 109). */
 bool outsiders_prove(struct outsiders *o, const struct task *t, const struct proc_reading *p)
 {
 	char token[LAUNCH_TOKEN_LEN], id[TASK_ID_TEXT];
@@ -120,6 +122,8 @@ static void on_time(uv_timer_t *timer)
 }
 
 /* What to do of one whose attempt is over; false: nothing more. */
+/* Of a task that ended by itself its container's processes are its user's business, and may be meant to go on; of one that
+ * was stopped they are what was to be stopped. */
 static bool outlives(struct outsider *one, bool stopped, int64_t kill_wait_ms)
 {
 	char id[TASK_ID_TEXT];
@@ -131,6 +135,8 @@ static bool outlives(struct outsider *one, bool stopped, int64_t kill_wait_ms)
 	return stopped;
 }
 
+/* kill_ms is above 0 for all that stay here from now on, also with a wait of 0: it says as well that the attempt is
+ * over. */
 void outsiders_end(struct outsiders *o, const struct task *t, int64_t kill_wait_ms)
 {
 	size_t kept = 0;

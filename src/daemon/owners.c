@@ -51,6 +51,8 @@ static task_id shim_of(const struct owners *o, pid_t pid)
 	return (task_id)(uintptr_t)idmap_get(&o->shims, pid);
 }
 
+/* Whoever was nobody's may be its child: those answers are asked for again, which the number of the generation says without
+ * a walk over all of them. */
 void owners_shim(struct owners *o, pid_t shim, task_id task)
 {
 	idmap_put(&o->shims, shim, (void *)(uintptr_t)task);
@@ -96,6 +98,8 @@ static task_id find(const struct owners *o, const struct sweeping *sweeping, con
 	return outsiders_prove(o->outsiders, t, p) || t->spec->uid == p->uid ? t->id : 0;
 }
 
+/* Entries of processes that are gone stay until their pid comes again: no more than there are pids, and most of a server's
+ * come back soon. */
 task_id owners_of(struct owners *o, const struct sweeping *sweeping, const struct proc_reading *p)
 {
 	struct owned *k = idmap_get(&o->known, p->id.pid);

@@ -41,6 +41,8 @@ void pacing_look(struct core *core, const struct launch_home *home, const struct
 	look(core, home, t);
 }
 
+/* At nine tenths, once in each attempt. core_progress may end in an event and that in the end of the task, so it is looked
+ * for anew. */
 static void look_and_tell(struct pacing *p, task_id id)
 {
 	const struct task *t = core_task(p->core, id);

@@ -30,6 +30,8 @@ static void parsing_in_thread(uv_work_t *work)
 	p->took_us = clock_mono_us() - began;
 }
 
+/* In the loop again. Where nobody waits any more everything is freed here, and only here, since the thread cannot be
+ * stopped. */
 static void parsing_ended(uv_work_t *work, int status)
 {
 	struct parsing *p = work->data;
@@ -40,6 +42,8 @@ static void parsing_ended(uv_work_t *work, int status)
 	free(p);
 }
 
+/* The bytes are handed over whole, and what the thread leaves of them comes back: a message of megabytes is never
+ * copied. */
 struct parsing *parsing_start(uv_loop_t *loop, struct buf *bytes, parsing_done done, void *ctx)
 {
 	struct parsing *p = alloc_zero(sizeof *p);

@@ -29,6 +29,8 @@ static bool task_state_of(const struct core *core, struct store *store, task_id 
 	return t || old;
 }
 
+/* From the core as long as anything of the job lives there. The history is read in the loop: of one job, whose elements are
+ * rows of an index. */
 bool past_state(const struct core *core, struct store *store, task_id id, enum task_state *state)
 {
 	struct worst w = { .any = false };

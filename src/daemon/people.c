@@ -56,6 +56,8 @@ static json_t *say_process(const json_t *process)
 	return json_sprintf("a process of which nothing can be seen here (pid %d: hidden by /proc, or another container's)", pid);
 }
 
+/* Of others' processes everybody sees user, age, memory and program: whoever waits wants to know for whom. Arguments carry
+ * tokens, so they are for the owner and administrators (decision 109). */
 static void show_one(struct names *n, uid_t asker, json_t *process)
 {
 	uid_t uid = (uid_t)json_integer_value(json_object_get(process, "uid"));
@@ -110,6 +112,7 @@ static void add_names(struct buf *text, const json_t *foreign)
 	buf_add_text(text, json_array_size(foreign) == 1 ? ", which is no task of rad" : "; none is a task of rad");
 }
 
+/* Only where foreigners are what stands in the way; elsewhere they would be named for nothing. */
 void people_explain(struct names *n, uid_t asker, json_t *findings)
 {
 	size_t i;

@@ -29,6 +29,7 @@ static void polling_closed(uv_handle_t *handle)
 	free(handle->data);
 }
 
+/* Nothing is watched when it returns NULL, and the descriptor is its caller's either way. */
 struct polling *polling_start(uv_loop_t *loop, int fd, polling_ready ready, void *ctx, struct error *err)
 {
 	struct polling *p = alloc_zero(sizeof *p);

@@ -34,6 +34,9 @@ __attribute__((noreturn)) static void reap(pid_t daemon, const sigset_t *all)
 	}
 }
 
+/* All signals are blocked before the fork, so that none that comes in between is lost: the parent passes on whatever it
+ * gets, and only the child has a daemon's handlers. Where there is no second process to be had radd goes on as process 1,
+ * and only what others leave behind stays. */
 void reaper_start(void)
 {
 	sigset_t all, before;

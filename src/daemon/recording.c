@@ -70,6 +70,7 @@ static bool recording_means_of(const struct recorded_gpu *g, double values[SERIE
 	return any;
 }
 
+/* GPUs that were not read in it get no row: a gap is drawn as one. */
 static void recording_close_span(struct recording *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
@@ -84,6 +85,7 @@ static void recording_close_span(struct recording *r)
 	}
 }
 
+/* Whole minutes, once an hour: means of 10 s that are a day old become means of a minute, and those of two months go. */
 static void recording_thin(struct recording *r, struct now now)
 {
 	struct error err = ERROR_INIT;
@@ -131,6 +133,8 @@ static struct recorded_gpu *recording_gpu_of(struct recording *r, const struct g
 	return &r->gpus[r->n++];
 }
 
+/* A reading stands for the time since the one before it, at most two intervals: what lies in a longer silence is not known,
+ * and the mean is of what is. */
 static void recording_note_one(struct recording *r, const struct gpu_reading *reading, size_t place, struct now now)
 {
 	struct recorded_gpu *g = recording_gpu_of(r, reading, place);
@@ -233,6 +237,7 @@ static void recording_add_row(void *ctx, const struct store_gpu *g, int64_t from
 					     (json_int_t)g->mem_total_mib, (json_int_t)from_ms, (json_int_t)to_ms, list));
 }
 
+/* With the request to the process that reads the store, which cannot see what is in memory here. */
 json_t *recording_unstored(const struct recording *r, struct now now)
 {
 	json_t *rows = json_array();

@@ -40,6 +40,7 @@ void remembering_destroy(struct remembering *r)
 	free(r);
 }
 
+/* A row that cannot be read is a user who begins at nothing, which is no reason not to start. */
 static int restore_one(void *ctx, const char *key, const char *value)
 {
 	struct remembering *r = ctx;

@@ -43,6 +43,7 @@ static int change_add(void *ctx, task_id id, enum task_state state)
 }
 
 /* The live tasks that the request's ids stand for: each one itself, or all elements of an array job. Free *ids. */
+/* Sorted and without repetition, so that a task that is named twice is changed once and counts once. */
 static int change_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err)
 {
 	scoped_free task_id *asked = NULL;
@@ -127,6 +128,7 @@ static int change_cancel(const struct requests *q, task_id id, uid_t uid, const 
 	return core_cancel(q->core, id, uid, now_read(), err);
 }
 
+/* A bound on changes of one task: each is an event that is kept for ever. */
 static int change_hold(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
 {
 	(void)how;
@@ -135,6 +137,7 @@ static int change_hold(const struct requests *q, task_id id, uid_t uid, const vo
 	return core_hold(q->core, id, uid, now_read(), err);
 }
 
+/* Not bounded: whoever could hold may take it back, or it would wait for ever. */
 static int change_release(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
 {
 	(void)how;
@@ -307,6 +310,8 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 }
 
 /* The capture of a job that waits for it, or why there is none. */
+/* A reference of its own, since those who wait for it may end while they are told. The spec is stored anew: what was
+ * submitted is now what came with its capture. */
 int request_captured(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	scoped_free task_id *ids = NULL;
@@ -329,6 +334,7 @@ int request_captured(const struct requests *q, const struct message *m, struct r
 	return failed ? -1 : request_answer(reply, json_pack("{si, si}", "schema", 1, "changed", 1));
 }
 
+/* Members that are not there are not changed; 0 takes a limit away. */
 static int change_read_update(const struct message *m, struct event *ev, char **name, struct error *err)
 {
 	int64_t mem = 0, priority = 0;

@@ -113,6 +113,7 @@ int request_need_allowance(const struct requests *q, const struct message *m, ui
 	return s ? need_ever(q, uid, s, err) : 0;
 }
 
+/* Of what is unfinished: it is in our memory. What ended is in the store, which has a bound of its own (user_store). */
 int request_need_size(const struct requests *q, const struct message *m, size_t more, struct error *err)
 {
 	size_t has, max = (size_t)q->config->user_size_mib << 20;
@@ -124,6 +125,7 @@ int request_need_size(const struct requests *q, const struct message *m, size_t 
 			 (double)has / MIB, (unsigned long long)q->config->user_size_mib);
 }
 
+/* Bytes as time in a leaky bucket: what a day allows refills evenly, and a burst of all of it is allowed. */
 int request_need_store(const struct requests *q, const struct message *m, struct error *err)
 {
 	int64_t rest = q->config->user_store_mib && !request_is_admin(m->uid) ?
@@ -165,6 +167,7 @@ static int check_first(void *ctx, task_id id, enum task_state state)
 	return 1;
 }
 
+/* Any one will do: elements share script, user and environment. */
 task_id request_any_element(const struct requests *q, task_id id)
 {
 	task_id first = id;

@@ -44,6 +44,7 @@ int request_list(const struct requests *q, const struct message *m, struct reply
 	return 0;
 }
 
+/* Counted first, which tells whether there is such a task at all, here or in the history. */
 int request_show(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	task_id id;
@@ -176,6 +177,7 @@ int request_acct(const struct requests *q, const struct message *m, struct reply
 	return 0;
 }
 
+/* What the recording has not stored yet goes along, or the last minute would be missing from every picture. */
 int request_series(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	scoped_json *o = look_up(q, m, "series", err);

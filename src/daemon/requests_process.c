@@ -24,6 +24,7 @@ static void find_same(void *ctx, const struct task *t)
 		s->found = t->id;
 }
 
+/* Its own word (a process that waits or has its place), and the kernel's (it descends from a task). */
 static int process_is_free(const struct requests *q, const struct message *m, struct proc_id process, struct error *err)
 {
 	char text[TASK_ID_TEXT];
@@ -99,6 +100,7 @@ static json_t *variables_json(char **env)
 	return o;
 }
 
+/* As a program that is started gets it, so that a lease in a notebook sees the same GPUs by the same numbers. */
 int request_environ(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	task_id id;

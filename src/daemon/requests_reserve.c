@@ -65,6 +65,7 @@ int request_reservations(const struct requests *q, const struct message *m, stru
 	return request_answer(reply, json_pack("{si, so}", "schema", 1, "reservations", reserving_json(q->reserving, q->names)));
 }
 
+/* Whose it is may give it back, as others may start there then; that it is there at all is asked by its removal. */
 int request_unreserve(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	int64_t id = 0;

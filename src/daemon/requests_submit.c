@@ -133,6 +133,8 @@ static int submit_check_process(const struct requests *q, const struct message *
 	return request_check_process(q, m, s, err) || (!s->lease && request_place_process(q, s, places, err)) ? -1 : 0;
 }
 
+/* Who it is comes from the socket and the user database, over whatever the message says. Then from the cheapest question to
+ * the dearest; the last one changes the spec and nothing else. */
 static struct spec *submit_spec(const struct requests *q, const struct message *m, const char *name,
 				struct process_places *places, struct error *err)
 {
@@ -193,6 +195,8 @@ json_t *request_submit_job(const struct requests *q, struct spec *s, struct proc
 			 json_text_or_null(over == ALLOWANCE_COUNT ? NULL : allowance_word(over)));
 }
 
+/* May be run twice, while the user database is asked (REPLY_AGAIN): so up to submit_job nothing is changed. A dry run goes
+ * the same way to the end and asks placement instead of taking an id. */
 int request_submit(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	const char *name;

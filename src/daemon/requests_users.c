@@ -57,6 +57,8 @@ static bool are_named(const struct requests *q, const struct core_user *users, s
 	return all;
 }
 
+/* With a line for whoever asks, though nothing is known of him: he wants to see what he may have. Names are waited for
+ * here, since a list of numbers is of no use to anybody. */
 int request_users(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	struct core_user *users;
@@ -81,6 +83,7 @@ int request_users(const struct requests *q, const struct message *m, struct repl
 					       (json_int_t)(fair->half_life_ms / 1000), "users", list));
 }
 
+/* What a user set himself above what he may have anyway: told, or he would think that it counts. */
 static json_t *void_limits_json(const struct requests *q, uid_t uid)
 {
 	json_t *list = json_array();

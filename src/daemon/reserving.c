@@ -70,6 +70,7 @@ static void reserving_tell(struct reserving *v)
 
 static void on_time(uv_timer_t *timer);
 
+/* Each has one moment that comes next: its begin, then its end. */
 static void reserving_watch(struct reserving *v)
 {
 	int64_t now_ms = clock_wall_ms(), next = INT64_MAX;
@@ -152,6 +153,8 @@ static void reserving_insert(struct reserving *v, const struct one *o)
 	qsort(v->list, v->n, sizeof *v->list, by_begin);
 }
 
+/* Chosen before an id is taken; stored last, in the transaction of this turn, so that a disk that fails dooms the turn and
+ * with it what was told to the core. */
 int reserving_add(struct reserving *v, struct core_reservation *want, bool given, uid_t by, const char *reason,
 		  struct error *err)
 {
@@ -252,6 +255,7 @@ static int restore_one(void *ctx, const char *key, const char *value)
 	return 0;
 }
 
+/* The core may not know these GPUs yet, nor need to: a slot is made for each (core/fleet.c). */
 int reserving_restore(struct reserving *v)
 {
 	scoped_free char *last = store_get_meta(v->store, LAST_KEY);

@@ -35,6 +35,7 @@ static int restore_one(void *ctx, struct task *t, const char *broken)
 	return 0;
 }
 
+/* In a walk of its own: to adopt may end a task, which may make others eligible. */
 static void adopt_one(void *ctx, const struct task *t)
 {
 	const struct restoring *r = ctx;
@@ -61,6 +62,8 @@ static int note_boot(struct store *store, bool *new_boot, struct error *err)
 	return store_set_meta(store, "boot", buf_text(&now), err);
 }
 
+/* What was taught comes first, since tasks without an estimate are asked about as they come; attempts are sorted into ours
+ * and others' before the first is adopted. */
 int restoring_run(struct store *store, struct core *core, struct runner *runner, struct error *err)
 {
 	struct restoring r = { .core = core, .runner = runner };

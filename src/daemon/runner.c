@@ -108,6 +108,8 @@ static const struct task *runner_task_of(const struct watch *w)
 
 static int runner_watch_shim(struct watch *w, struct proc_id shim);
 
+/* Two shims may have been started for one attempt, by this radd and one before it. The folder tells which of them has it;
+ * the other one ends at once. */
 static bool runner_watch_claimant(struct watch *w)
 {
 	struct proc_id shim;
@@ -151,6 +153,8 @@ const char *runner_delay(const struct runner *r, task_id id)
 
 /* Ends ----------------------------------------------------------------------------------------------------------------- */
 
+/* Containers' processes first, by what the task's record says of its end; the watch goes before the core is told, since
+ * EV_ENDED may make a new attempt of the same task, which gets a watch of its own. */
 static void runner_end(struct watch *w, const struct exit_report *report)
 {
 	struct runner *r = w->r;
@@ -178,6 +182,8 @@ static bool runner_begin_again(struct watch *w, const struct exit_report *report
 }
 
 /* The shim is gone: reads what it left and tells the core. */
+/* Whatever can be wrong with a record is told apart: another shim has the attempt (it is watched), the disk does not answer
+ * (tried again), nonsense (the attempt is lost), nothing began (it may begin again). Only then is it an end. */
 static void runner_over(struct watch *w)
 {
 	struct runner *r = w->r;
@@ -275,6 +281,7 @@ static void on_waits(void *ctx)
 	runner_want_tick(((struct watch *)ctx)->r);
 }
 
+/* It may have ended already, or been asked to: both were possible while its launch was in a thread. */
 static void on_started(void *ctx, struct proc_id shim)
 {
 	struct watch *w = ctx;
@@ -342,6 +349,8 @@ bool runner_departed(struct runner *r, task_id id, const struct exit_report *rep
 	return w;
 }
 
+/* By where the attempt is: what does not run yet need not begin, what has ended need not be read, and the rest is signalled
+ * step by step (stopping.h). Twice asked is once asked. */
 static void runner_stop(struct watch *w)
 {
 	if (starting_is_launching(w->starting))	/* what comes of that goes on with it */
@@ -394,6 +403,7 @@ static void runner_tick(struct watch *w)
 		runner_stop_step(w);
 }
 
+/* A list first: what is done for one may add and remove watches, its own among them, and no walk of a map survives that. */
 static void on_tick(uv_timer_t *timer)
 {
 	struct runner *r = timer->data;
@@ -443,6 +453,8 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 	r->effects[r->n++] = (struct effect){ kind, t->id, kind == EFFECT_FORGET ? launch_folder(&r->plan.home, t) : NULL };
 }
 
+/* The task may have gone on since the event: each effect asks what is so now, and does nothing where nothing is to be done
+ * any more. */
 static void runner_run_effect(struct runner *r, const struct effect *e)
 {
 	struct watch *w = idmap_get(&r->watches, e->task);
@@ -470,6 +482,7 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 	}
 }
 
+/* Folders of ended attempts can wait: they hold up nobody. */
 bool runner_is_urgent(const struct runner *r)
 {
 	bool urgent = false;
@@ -489,7 +502,8 @@ bool runner_work(struct runner *r)
 		runner_run_effect(r, &todo[i]);
 	free(todo);
 	hooks_work(r->hooks);
-	servers_tidy(r->servers, r->plan.core, r->plan.config->mps_idle_ms);	/* every turn: a sample brings one, if nothing else does */
+	/* Every turn: a sample brings one, if nothing else does. */
+	servers_tidy(r->servers, r->plan.core, r->plan.config->mps_idle_ms);
 	return n;
 }
 
@@ -539,6 +553,8 @@ static void keep_name(void *ctx, const struct task *t)
 	k->names[k->n++] = alloc_string(launch_name(k->home, t, name));
 }
 
+/* Those of running tasks are kept by name, in whatever state their folder is; all else there is somebody's who has
+ * ended. */
 void runner_sweep(struct runner *r, bool remove)
 {
 	struct kept k = { .home = &r->plan.home };

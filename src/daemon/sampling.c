@@ -50,6 +50,7 @@ static void sampling_note_gpus(struct sampling *s, const struct snapshot *snap)
 		log_info("devices %s: %s", device_setting(s->device), s->gpus);
 }
 
+/* One that came says that the driver answers: the next pause is a short one again. */
 static void sampling_snapshot(struct sampling *s, struct snapshot *snap)
 {
 	sampling_note_gpus(s, snap);
@@ -117,6 +118,8 @@ static void on_timer(uv_timer_t *t)
 }
 
 /* Before the loop runs: waits for the first frame. 1: have one; 0: none in time; -1: the process ended. */
+/* In the loop nobody could be answered meanwhile, so this is before it; and bounded, since a driver that is being exchanged
+ * may take minutes. */
 static int sampling_wait_first(struct sampling *s, int first_ms, struct error *err)
 {
 	int64_t until = clock_mono_ms() + first_ms;
@@ -139,6 +142,8 @@ static void on_timer_closed(uv_handle_t *h)
 	free(s);
 }
 
+/* A sampler that ends before its first frame ends the start (there is no driver, or no GPU), one that is slow does not:
+ * nothing is placed until it has spoken. */
 struct sampling *sampling_create(uv_loop_t *loop, const struct sampling_plan *plan, sampling_take take, void *ctx,
 				 struct error *err)
 {

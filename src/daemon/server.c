@@ -57,6 +57,8 @@ static void on_gone(struct client_home *home)
 
 /* Long lists, and long changes, all at once and each a piece a turn; and clients whose wait is over go on. Who has to rest is
  * woken by the timer. */
+/* As long as the rest of the turn took, so that long answers get half of the time when there is much else to do, and all of
+ * it when there is not. */
 static void on_slices(uv_idle_t *h)
 {
 	struct server *s = h->data;
@@ -167,6 +169,7 @@ static void server_drop_surplus(struct server *s)
 	idmap_free(&counts);
 }
 
+/* Whoever is turned away is closed at once, without a word: those are the ones of which there may be any number. */
 static void on_connection(uv_stream_t *listener, int status)
 {
 	struct server *s = listener->data;
@@ -214,6 +217,7 @@ void server_flush(struct server *s)
 		client_flush(c);
 }
 
+/* Each client is told instead of what it was promised, or of its next request; nobody new is let in. */
 void server_fail(struct server *s, const struct error *why)
 {
 	s->failed = true;

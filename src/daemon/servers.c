@@ -47,6 +47,7 @@ static bool servers_none_needed(const struct servers *s)
 }
 
 /* Once: another driver comes with a restart of the machine, or of all that uses it. Only root has several users. */
+/* Tried, not looked up by version: what a driver can do is what its control daemon does (decision 99). */
 static void servers_find_out(struct servers *s)
 {
 	s->serve_all = servers_none_needed(s);
@@ -171,6 +172,8 @@ static enum mps_state servers_start(struct servers *s, const struct core *core, 
 	return mps_poll(server);
 }
 
+/* Asked by each task that starts, and again while it waits. A server that failed is forgotten here, so that the next try
+ * starts another. */
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
 	struct mps_server *server = servers_find(s, t);
@@ -197,6 +200,8 @@ const char *servers_pipe_dir(const struct servers *s, const struct task *t)
 	return server ? mps_pipe_dir(server) : NULL;
 }
 
+/* A server numbers GPUs as they were when it began. Where the driver numbers them otherwise by now, a task is told
+ * UUIDs. */
 bool servers_count_alike(const struct servers *s, const struct task *t, const struct core_gpu_ref *gpus, size_t n)
 {
 	const struct mps_server *server = servers_find(s, t);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See sharing.h.
+ * See sharing.h. One span for each GPU of each attempt, in the order in which tasks were added: sharing_tell walks the same way
+ * again, so no index from task to span is kept.
  */
 #include "daemon/sharing.h"
 
@@ -20,6 +21,7 @@ static unsigned number_of(struct sharing *s, const char *uuid)
 	return (unsigned)s->n_uuids++;
 }
 
+/* From the placement on, since the GPU was its own from then; one that runs, until now. */
 void sharing_add(struct sharing *s, const struct task *t, unsigned owner, int64_t now_ms)
 {
 	for (uint32_t i = 0; i < t->n_attempts; i++) {

@@ -60,6 +60,8 @@ static const struct task *task_of(const struct starting *s)
 
 /* The launch ----------------------------------------------------------------------------------------------------------- */
 
+/* By whose fault it failed: the task's own (INVALID) ends it, another shim's claim is followed, and what the machine is
+ * short of is tried again (decision 96). */
 static void on_launched(void *ctx, int rc, struct proc_id shim, const struct error *err)
 {
 	struct starting *s = ctx;
@@ -78,6 +80,8 @@ static void on_launched(void *ctx, int rc, struct proc_id shim, const struct err
 		s->ops->delayed(s->ctx, err->text);
 }
 
+/* GPUs by index where that means the same to the program as to its MPS server, else by UUID: a server that was started
+ * before a GPU fell off the bus counts others than the driver does now. */
 static struct launch_request request_of(const struct starting_plan *plan, const struct task *t,
 					struct launch_gpu gpus[SPEC_MAX_GPUS])
 {
@@ -117,6 +121,8 @@ static void starting_launch(struct starting *s)
 
 /* What comes before it -------------------------------------------------------------------------------------------------- */
 
+/* A minute: a server that is to stop for its users' sake may be in the midst of that, and one on eight GPUs takes seconds
+ * to come up. */
 static void wait_for_server(struct starting *s)
 {
 	int64_t now = clock_mono_ms();

@@ -54,6 +54,8 @@ static int64_t kill_pause(const struct stopping_plan *plan)
 	return wait < KILL_MIN_MS ? KILL_MIN_MS : wait < TERMINATE_MS ? wait : TERMINATE_MS;
 }
 
+/* The time runs from the first asking, also where a signal found nobody: a shim that takes long to begin must not put the
+ * end off. */
 static void ask_to_end(struct stopping *s, const struct stopping_plan *plan, const struct task *t, int64_t now)
 {
 	bool mps = task_attempt(t)->mode == SHARE_MPS && servers_end_clients(plan->servers);
@@ -66,6 +68,8 @@ static void ask_to_end(struct stopping *s, const struct stopping_plan *plan, con
 		s->step = mps ? STOPPING_CLIENTS : STOPPING_KILL;
 }
 
+/* SIGTERM to all, at MPS a request to the server to let go of its client, SIGKILL again and again, and at last to the shim
+ * itself. What hangs in the kernel survives even that, which the caller is told. */
 bool stopping_step(struct stopping *s, const struct stopping_plan *plan, const struct task *t, int shim_fd)
 {
 	int64_t now = clock_mono_ms();

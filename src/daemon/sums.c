@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See sums.h. Users, groups and months are few, so they stand in a list; the last one found is the most likely next.
+ * See sums.h. Users, groups and months are few, so they stand in a list; the last one found is the most likely next, since
+ * the history is read in the order of ends. In the process that reads it (lookup_worker.c), so what this takes is nobody's.
  */
 #include "daemon/sums.h"
 
@@ -64,6 +65,7 @@ void sums_destroy(struct sums_table *s)
 	free(s);
 }
 
+/* Of the end, in the machine's own time zone: people account by the calendar that hangs there. */
 static void month_of(int64_t wall_ms, char month[MONTH_LEN])
 {
 	time_t s = (time_t)(wall_ms / 1000);
@@ -77,6 +79,7 @@ static bool is_sum_of(const struct sums_row *x, const struct sums_row *key)
 	return x->uid == key->uid && x->gid == key->gid && !strcmp(x->month, key->month);
 }
 
+/* What is not asked for is 0 or "" in every key, so that it tells nobody apart. */
 static struct sums_row *sum_of(struct sums_table *s, const struct task *t)
 {
 	struct sums_row key = { .uid = s->by & SUMS_BY_USER ? t->spec->uid : 0, .gid = s->by & SUMS_BY_GROUP ? t->spec->gid : 0 };
@@ -93,6 +96,7 @@ static struct sums_row *sum_of(struct sums_table *s, const struct task *t)
 	return &s->list[s->last];
 }
 
+/* The row's number and not its address, which moves as the list grows; for sums_add_share. */
 unsigned sums_add(struct sums_table *s, const struct task *t, int64_t now_ms)
 {
 	struct sums_row *x = sum_of(s, t);
@@ -108,6 +112,7 @@ void sums_add_share(struct sums_table *s, unsigned row, double share_s)
 	s->list[row].account.gpu_share_s += share_s;
 }
 
+/* For people, and the same each time: users by name, then groups, then months. */
 static int by_names(const void *a, const void *b)
 {
 	const struct sums_row *x = *(const struct sums_row *const *)a, *y = *(const struct sums_row *const *)b;

@@ -81,6 +81,7 @@ struct sweeping *sweeping_start(uv_loop_t *loop, const struct launch_home *home,
 	return s;
 }
 
+/* The thread has the list until it is done, and cannot be called back: then the last one out frees it. */
 void sweeping_destroy(struct sweeping *s)
 {
 	if (s && s->removing)
@@ -89,6 +90,8 @@ void sweeping_destroy(struct sweeping *s)
 		sweeping_free(s);
 }
 
+/* By pid and start time: owners.c asks for each process on its way up, and a stray's children are foreign, whatever their
+ * environment says. */
 bool sweeping_is_stray(const struct sweeping *s, struct proc_id id)
 {
 	size_t n = 0;
@@ -99,6 +102,7 @@ bool sweeping_is_stray(const struct sweeping *s, struct proc_id id)
 	return false;
 }
 
+/* Those that have ended meanwhile trouble nobody any more. */
 void sweeping_tell(const struct sweeping *s, json_t *troubles)
 {
 	size_t n = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See trust.h.
+ * See trust.h. Asked of everything that root's daemon runs or writes to by a path: a file is as safe as the folders on its way,
+ * since whoever may write one of them can put another file there between the look and the use.
  */
 #include "daemon/trust.h"
 

@@ -39,6 +39,8 @@ void usages_destroy(struct usages *u)
 	free(u);
 }
 
+/* The bucket as one number, the time until which all is paid for: nothing has to drain it, and a user who was away for long
+ * has no credit but the burst. */
 void usages_spend(struct usages *u, uid_t uid, int64_t us, int64_t now_us)
 {
 	int64_t *paid = idmap_get(&u->users, (int64_t)uid + 1);

@@ -8,6 +8,7 @@
 #include "daemon/worker.h"
 
 #include "base/alloc.h"
+#include "daemon/chunk.h"
 #include "launch/cgroup.h"
 
 #include <signal.h>
@@ -100,14 +101,6 @@ static void on_deadline(uv_timer_t *t)
 	worker_finish(w);
 }
 
-static void give_room(uv_handle_t *h, size_t wanted, uv_buf_t *room)
-{
-	static char chunk[65536];	/* one thread, and each chunk is copied before the next is read */
-	(void)h;
-	(void)wanted;
-	*room = uv_buf_init(chunk, sizeof chunk);
-}
-
 static void on_answer(uv_stream_t *s, ssize_t n, const uv_buf_t *got)
 {
 	struct worker *w = s->data;
@@ -177,7 +170,7 @@ struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, cha
 		cgroup_put(plan->cgroup, w->process.pid);
 	uv_buf_t text = uv_buf_init(w->request, (unsigned)strlen(w->request));
 	uv_timer_start(&w->deadline, on_deadline, (uint64_t)plan->deadline_ms, 0);
-	uv_read_start((uv_stream_t *)&w->out, give_room, on_answer);
+	uv_read_start((uv_stream_t *)&w->out, chunk_alloc, on_answer);
 	uv_write(&w->write, (uv_stream_t *)&w->in, &text, 1, on_written);
 	return w;
 }
