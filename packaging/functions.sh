@@ -49,8 +49,13 @@ tasks_running()
 tell_of_tasks()
 {
 	running=$(tasks_running)
-	[ "$running" = 0 ] ||
-		say "tasks that run go on to their end ($running); what waits stays in /var/lib/rad until radd is installed again"
+	[ "$running" != 0 ] || return 0
+	say "tasks that run go on to their end ($running); what waits stays in /var/lib/rad until radd is installed again"
+	# Idle ones radd stopped as it ended; those that serve tasks are nobody's when these are over.
+	for pipe in /run/rad/mps/*/pipe; do
+		[ ! -d "$pipe" ] ||
+			say "an MPS server goes on for them; after their end: echo quit | CUDA_MPS_PIPE_DIRECTORY=$pipe nvidia-cuda-mps-control"
+	done
 }
 
 # What capturing as root left beside the Python files.

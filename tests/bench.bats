@@ -49,3 +49,21 @@ MiB" ]
 	[ "$(jq -r '.schema, (.benches.parse | map(.figure) | sort | join(" "))' <<<"$output")" = "1
 cpu_s max_us median_us" ]
 }
+
+@test "instructions are counted alike however busy the machine is, and more of them are slower" {
+	command -v valgrind >/dev/null || skip "valgrind is not installed"
+	local build
+	for build in old new; do
+		mkdir -p "$FOLDER/$build/bench"
+		printf '#!/bin/sh\ni=0\nwhile [ $i -lt 2000 ]; do i=$((i + 1)); done\n' >"$FOLDER/$build/bench/bench-parse"
+		chmod +x "$FOLDER/$build/bench/bench-parse"
+	done
+	run "$RAD_SOURCE_ROOT/bench/compare" --instructions "$FOLDER/old" "$FOLDER/new" --json parse
+	[ "$status" = 0 ]
+	[ "$(jq -c '[.slower, [.benches.parse[].figure]]' <<<"$output")" = '[[],["instructions.all"]]' ]
+	jq -e '.benches.parse[0] | .old > 10000 and .ratio > 0.99 and .ratio < 1.01' <<<"$output"
+	sed -i s/2000/4000/ "$FOLDER/new/bench/bench-parse"
+	run "$RAD_SOURCE_ROOT/bench/compare" --instructions "$FOLDER/old" "$FOLDER/new" --json parse
+	[ "$status" = 1 ]
+	[ "$(jq -c .slower <<<"$output")" = '["parse: instructions.all"]' ]
+}

@@ -137,9 +137,12 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	grep -q PIPE again.txt
 	other=$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")
 	[ "$first" = "$other" ]
-	# The next radd finds it idle, and stops it by its own settings.
+	# The next radd finds it idle, and stops it when it ends: nobody may come who would.
 	kill_radd
+	start_radd
+	[ "$(controls)" -eq 1 ]
+	stop_radd
+	wait_for 20 no_controls
 	sed -i 's/^mps_idle:.*/mps_idle: 0/' "$RAD_CONFIG"
 	start_radd
-	wait_for 20 no_controls
 }

@@ -666,6 +666,7 @@ void runner_destroy(struct runner *r)
 	sweeping_destroy(r->sweeping);
 	hooks_destroy(r->hooks);
 	outsiders_destroy(r->outsiders);
+	servers_tidy(r->servers, r->plan.core, 0);	/* no radd may come that would: the others are their tasks' */
 	servers_destroy(r->servers);
 	for (size_t i = 0; i < r->n; i++)
 		free(r->effects[i].folder);

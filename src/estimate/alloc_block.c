@@ -67,16 +67,6 @@ void alloc_block_withdraw(struct alloc_sim *a, block_ref b)
 	alloc_set_remove(a, set_of(a, &a->blocks[b]), b);
 }
 
-void alloc_block_link(struct alloc_sim *a, block_ref b, block_ref before, block_ref after)
-{
-	a->blocks[b].before = before;
-	a->blocks[b].after = after;
-	if (before)
-		a->blocks[before].after = b;
-	if (after)
-		a->blocks[after].before = b;
-}
-
 void alloc_block_merge(struct alloc_sim *a, block_ref b, block_ref neighbour)
 {
 	struct block *block = &a->blocks[b], *other = &a->blocks[neighbour];

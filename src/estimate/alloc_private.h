@@ -86,7 +86,15 @@ void alloc_block_offer(struct alloc_sim *a, block_ref b);
 void alloc_block_reshape(struct alloc_sim *a, block_ref b, uint64_t address, uint64_t size);
 void alloc_block_withdraw(struct alloc_sim *a, block_ref b);
 /* Puts `b` behind `before` and in front of `after`, either of which may be 0. */
-void alloc_block_link(struct alloc_sim *a, block_ref b, block_ref before, block_ref after);
+static inline void alloc_block_link(struct alloc_sim *a, block_ref b, block_ref before, block_ref after)
+{
+	a->blocks[b].before = before;
+	a->blocks[b].after = after;
+	if (before)
+		a->blocks[before].after = b;
+	if (after)
+		a->blocks[after].before = b;
+}
 /* Takes a free neighbour into `b` if it is in the same state; `b` stands in no set. */
 void alloc_block_merge(struct alloc_sim *a, block_ref b, block_ref neighbour);
 uint64_t alloc_place(struct alloc_sim *a, uint64_t size);
