@@ -284,12 +284,100 @@ done" ]
 	[ "${lines[1]}" = "$(printf '%7s' "${id}_3")|größ|H|HELD|10:00|gpu:1|(Held)|%" ]
 	[ "${#lines[@]}" -eq 3 ]
 	[ "$(rad queue --noheader --format=%F-%K "${id}_4")" = "$id-4" ]
-	for bad in %P %.999999i % %5; do
+	for bad in %y %.999999i % %5; do
 		run rad queue -o "$bad"
 		[ "$status" -eq 2 ]
 		one_line_error "stands for nothing"
 	done
 	rad cancel "$id"
+}
+
+@test "queue: what squeue's users type; what there is not is said, with what there is" {
+	id=$(submit --array=3-6 --hold --priority=-2 --name habit -- true)
+	other=$(submit --hold --name other -- true)
+	[ "$(rad queue -h -o '%.18i %.9P %.8j %.2t %R' "$other")" = "$(printf '%18s %9s %8s %2s %s' "$other" N/A other H '(Held)')" ]
+	[ "$(rad queue -h -j "${id}_[4-5],$other" -o %i | tr '\n' ' ')" = "${id}_4 ${id}_5 $other " ]
+	[ "$(rad queue -h -S -i -o %i "${id}_[3-4]" "$other" | tr '\n' ' ')" = "$other ${id}_4 ${id}_3 " ]
+	[ "$(rad queue --noheader --sort=Priority,-JobID -o %i -n 'habit,nothing' | head -1)" = "${id}_6" ]
+	[ "$(rad queue -h -n other,nothing -o %j)" = other ]
+	[ "$(rad queue -h | wc -l) $(rad queue -h -r | wc -l)" = "2 5" ]
+	[ "$(rad queue -P -h --Format=jobid,statecompact "$other")" = "$other|H" ]
+	[ "$(rad queue -u "$(id -un),$(id -un)" -h -o %i -t H "$other")" = "$other" ]
+	run rad queue -l
+	[[ "${lines[0]}" == *"JOBID PARTITION     NAME     USER    STATE       TIME TIME_LIMI  NODES GPU(REASON)" ]]
+	[ "$(rad queue --json --sort=-JobID | jq -r '.tasks[0].id')" = "$other" ]
+	# ended ones stand among the others by their ids
+	a=$(submit true)
+	rad wait "$a"
+	rad queue -h -t all -o %A | sort -nc
+	run rad queue -o JobId,Elasped
+	[ "$status" -eq 2 ]
+	one_line_error "did you mean 'Elapsed'? There are: JobID"
+	run rad queue -t S
+	one_line_error "suspended are R"
+	run rad queue -t CG
+	one_line_error "no task is ever in that state here"
+	run rad queue --partition=gpu
+	one_line_error "there are no partitions here"
+	run rad queue --sort=nonsense
+	[ "$status" -eq 2 ]
+	run rad squeue
+	[ "$status" -eq 2 ]
+	one_line_error "here it is rad queue"
+	rad cancel "$id" "$other"
+}
+
+@test "acct: sacct's columns, jobs, states and times" {
+	a=$(submit --name good --time=1:00:00 --mem=100M -- true)
+	b=$(submit --name bad -- false)
+	c=$(submit --hold --name later -- true)
+	rad wait "$a" "$b" || :
+	run rad acct --format=JobID,JobName%6,State,ExitCode,Timelimit,ReqMem,Partition -j "$a,$b"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "       JobID JobNa+      State ExitCode  Timelimit     ReqMem  Partition " ]
+	[ "${lines[1]}" = "------------ ------ ---------- -------- ---------- ---------- ---------- " ]
+	[ "${lines[2]}" = "$(printf '%12s   good  COMPLETED      0:0   01:00:00       100M            ' "$a")" ]
+	[ "${lines[3]}" = "$(printf '%12s    bad     FAILED      1:0  UNLIMITED                       ' "$b")" ]
+	[ "$(rad acct -nPX -o jobid,state "$b")" = "$b|FAILED" ]
+	[ "$(rad acct -n -p --delimiter=';' -o jobid,state -s F --name 'b*')" = "$b;FAILED;" ]
+	[ "$(rad acct --me -nP -o state -S now-1hour -E now+1hour --name good,bad | sort | tr '\n' ' ')" = "COMPLETED FAILED " ]
+	[ -z "$(rad acct -nP -o state -S now-3days -E now-2days --name good)" ]
+	# by its id, a task is told whatever its state
+	[ "$(rad acct -nP -o state "$c")" = HELD ]
+	[ "$(rad acct -b -n "$a")" = "$(printf '%12s     COMPLETED      0:0 ' "$a")" ]
+	rad acct --json -j "$a" | jq -e '.tasks | length == 1'
+	rad acct -e | grep -q '^JobID '
+	run rad acct -s R
+	[ "$status" -eq 2 ]
+	one_line_error "rad queue -t R lists those that have not"
+	run rad acct --format=Stat
+	one_line_error "did you mean 'State'?"
+	run rad acct --by user -j "$a"
+	[ "$status" -eq 2 ]
+	run rad acct -S whenever
+	one_line_error "expected 7d"
+	rad cancel "$c"
+}
+
+@test "show, update, hold, release: scontrol's spelling" {
+	id=$(submit --hold -- true)
+	[[ "$(rad show job "$id")" == "Task $id  HELD"* ]]
+	[[ "$(rad show JobId="$id")" == "Task $id  HELD"* ]]
+	rad update JobId="$id" TimeLimit=1-02:00:00 Priority=-4 JobName=renamed
+	[ "$(field "$id" '|"\(.time_limit_s) \(.priority) \(.name)"')" = "93600 -4 renamed" ]
+	run rad update job "$id" NumGPUs=2
+	[ "$status" -eq 2 ]
+	one_line_error "cancel it and submit it anew"
+	run rad update "$id" Partition=x
+	one_line_error "expected priority, time"
+	rad release job "$id"
+	rad wait "$id"
+	run rad show partition
+	[ "$status" -eq 2 ]
+	one_line_error "rad gpus"
+	run rad scontrol show job 1
+	[ "$status" -eq 2 ]
+	one_line_error "here it is rad show, update"
 }
 
 # ---- suspend and resume ----

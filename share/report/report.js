@@ -288,7 +288,7 @@ function drawGantts(parent, width) {
 		const hidden = run.gpus.length - limits.gpus;
 		if (hidden > 0) make('p', { class: 'note' }, section, `The first ${limits.gpus} of ${run.gpus.length} GPUs are drawn.`);
 		if (run.tasks.length >= limits.tasks)
-			make('p', { class: 'note' }, section, `The first ${limits.tasks} tasks are drawn.`);
+			make('p', { class: 'note' }, section, `The last ${limits.tasks} tasks are drawn.`);
 		for (const bar of gantt(section, run, width)) used.add(bar.kind);
 	}
 	legend(key, KINDS.filter(k => used.has(k[0])).map(k => [k[1], box('bar ' + k[0])]));

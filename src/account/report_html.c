@@ -360,12 +360,13 @@ static void add_tasks(struct buf *b, const struct report *r)
 	buf_printf(b, "<section id=tasks><h2>Tasks</h2><details%s><summary>%zu task%s%s</summary>"
 		   "<p class=tools hidden><input type=search placeholder=\"Find in the table\" aria-label=\"Find in the table\"></p>"
 		   "<div class=\"wide tall\"><table class=sort>", all <= OPEN_ROWS ? " open" : "", all, all == 1 ? "" : "s",
-		   all > PAGE_TASKS ? "; the first ones are listed here, the CSV and JSON forms have all" : "");
+		   all > PAGE_TASKS ? "; the last ones are listed here, the CSV and JSON forms have all" : "");
 	head(b, names, COUNT_OF(names));
 	head_energy(b, energy_unit(most_j));
-	for (size_t i = 0, shown = 0; i < r->n; i++) {
+	for (size_t i = 0; i < r->n; i++) {
 		scoped_free struct report_gpu_time *times = report_gpu_times(r->runs[i]);
-		for (size_t t = 0; t < r->runs[i]->n_tasks && shown < PAGE_TASKS; t++, shown++)
+		size_t n = r->runs[i]->n_tasks, most = all > PAGE_TASKS ? PAGE_TASKS / r->n : n;
+		for (size_t t = n > most ? n - most : 0; t < n; t++)
 			task_row(b, r->runs[i], &r->runs[i]->tasks[t], &times[t], energy_unit(most_j));
 	}
 	buf_add_text(b, "</tbody></table></div></details></section>\n");

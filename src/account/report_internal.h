@@ -93,7 +93,7 @@ struct report_gpu_time report_gpu_time(const struct report_run *run);
 struct report_took { double peak_mib, energy_j, mean_smact; unsigned ooms; };
 struct report_took report_took(const struct report_task *t);
 
-/* What the page takes in: at most so many tasks of a run and series of so many of its GPUs. */
+/* What the page takes in: at most so many tasks of a run, the last ones, and series of so many of its GPUs. */
 json_t *report_json_cut(const struct report *r, size_t max_tasks, size_t max_gpus);
 
 #endif

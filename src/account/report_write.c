@@ -69,7 +69,7 @@ static json_t *run_json(const struct report_run *run, size_t max_tasks, size_t m
 		if (run->gpus[i].series.n && i < max_gpus)
 			json_array_append_new(all, series_json(&run->gpus[i].series, "gpu", i));
 	}
-	for (size_t i = 0; i < run->n_tasks && i < max_tasks; i++)
+	for (size_t i = run->n_tasks > max_tasks ? run->n_tasks - max_tasks : 0; i < run->n_tasks; i++)
 		json_array_append_new(tasks, task_json(&run->tasks[i]));
 	json_t *processes = json_array();
 	for (size_t i = 0; i < run->n_processes; i++) {

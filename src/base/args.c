@@ -115,7 +115,7 @@ int args_read(struct args *a, int argc, char **argv, const struct args_option *o
 		if (code == '?' || code == ':')
 			return refuse(options, code, argv[optind > 0 && optind <= argc ? optind - 1 : 0], err);
 		after = optind;
-		if (code == 'h' || code == HELP)
+		if (code == HELP || (code == 'h' && !option_of(options, 'h')))
 			a->help = true;
 		else
 			take(a, option_of(options, code), optarg);
@@ -153,7 +153,7 @@ static void help_line(FILE *out, const struct args_option *o)
 
 void args_help(FILE *out, const struct args_option *options)
 {
-	static const struct args_option help = { "help", 'h', NULL, "show this help" };
+	const struct args_option help = { "help", option_of(options, 'h') ? 0 : 'h', NULL, "show this help" };
 	for (const struct args_option *o = options; o->name; o++)
 		if (o->help)
 			help_line(out, o);

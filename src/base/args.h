@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A table of them, of any length, ends with a NULL name. --help and -h are always there and stand in no table. */
+/* A table of them, of any length, ends with a NULL name. --help is always there and stands in no table; nor does
+ * -h, unless a row has it (squeue's is --noheader). */
 struct args_option {
 	const char *name;	/* without dashes */
 	char letter;		/* 0: none */

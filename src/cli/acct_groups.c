@@ -44,16 +44,23 @@ static void print_cells(struct table *table, const json_t *g, const struct forma
 	table_cell(table, STYLE_PLAIN, format_energy_in(unit, member_number(g, "energy_j"), text));
 }
 
+struct format_energy_unit acct_groups_unit(const json_t *groups)
+{
+	double most_j = NAN;
+	size_t i;
+	json_t *g;
+	json_array_foreach(groups, i, g)
+		most_j = fmax(most_j, member_number(g, "energy_j"));
+	return format_energy_unit(most_j);
+}
+
 static void print_table(const json_t *groups, const struct term *term)
 {
 	static const char *const titles[] = { "USER", "GROUP", "MONTH" };
 	struct table_column columns[11];
 	size_t n = 0, i;
 	json_t *g;
-	double most_j = NAN;
-	json_array_foreach(groups, i, g)
-		most_j = fmax(most_j, member_number(g, "energy_j"));
-	const struct format_energy_unit unit = format_energy_unit(most_j);
+	const struct format_energy_unit unit = acct_groups_unit(groups);
 	const struct table_column measures[] = {
 		{ "TASKS", .right = true }, { "OOM", .right = true, .drop = 3 }, { "GPU HOURS", .right = true }, { "SHARES", .right = true },
 		{ "MEAN WAIT", .right = true, .drop = 2 }, { "MEAN RUN", .right = true, .drop = 1 }, { "PEAK", .right = true, .drop = 4 },

@@ -70,6 +70,7 @@ int change_words(struct cli_call *c, const json_t *request, bool json)
 	struct error err = ERROR_INIT;
 	scoped_json *ids = json_array();
 	struct done done = { .ids = ids };
+	c->n_words = ids_bare_words(c->words, c->n_words);
 	if (!cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
 	for (int sends = 0; sends < 2; sends++)
@@ -179,7 +180,7 @@ int change_selected(struct cli_call *c, const struct change_selection *s)
 		json_object_set_new(request, "force", json_true());
 	if (!s->user && !s->name && !s->states && !s->all)
 		return change_words(c, request, s->json);
-	if (which_user(&w, s->user, &err))
+	if (which_users(&w, s->user, &err))
 		rc = cli_fail(c, &err);
 	else if (which_states(&w, s->states ? s->states : s->default_states, &err) || which_ids(&w, c->words, c->n_words, &err))
 		rc = cli_usage(c, "%s", err.text);

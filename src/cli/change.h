@@ -23,7 +23,7 @@ struct change_selection {
 
 #define CHANGE_OPTIONS(s) \
 	{ "user", 'u', "USER", "this user's tasks (name or uid; all: everybody's)", .value = &(s).user }, \
-	{ "name", 'n', "PATTERN", "tasks of this name: *, ? and [...] as in the shell", .value = &(s).name }, \
+	{ "name", 'n', "PATTERN", "tasks of this name, or one of these: *, ? and [...] as in the shell", .value = &(s).name }, \
 	{ "state", 't', "LIST", "tasks in these states, by code or word: PD,R,F", .words = CLI_STATES, .value = &(s).states }, \
 	{ "yes", 'y', NULL, "do not ask before changing what was selected", .flag = &(s).yes }, \
 	{ "json", 0, NULL, "print JSON", .flag = &(s).json }

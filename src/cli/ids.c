@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int bad_word(const char *word, struct error *err)
 {
@@ -129,4 +130,19 @@ bool ids_have(const struct ids *ids, task_id id)
 	const task_id whole = TASK_ID(TASK_JOB(id), -1);
 	return ids->n && (bsearch(&id, ids->list, ids->n, sizeof id, by_number) ||
 			  bsearch(&whole, ids->list, ids->n, sizeof whole, by_number));
+}
+
+size_t ids_bare_words(char **words, size_t n)
+{
+	static const char *const marks[] = { "job", "jobs", "jobid" };
+	size_t kept = 0;
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strcspn(words[i], "="), k = 0;
+		while (k < COUNT_OF(marks) && (strlen(marks[k]) != len || strncasecmp(words[i], marks[k], len)))
+			k++;
+		bool mark = k < COUNT_OF(marks);
+		if (!mark || words[i][len])
+			words[kept++] = words[i] + (mark ? len + 1 : 0);
+	}
+	return kept;
 }

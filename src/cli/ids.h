@@ -23,6 +23,8 @@ struct ids {
  * ("12_[4-9%2]") are read, the limit says nothing here. Returns 0; or -1, and what is in *ids stays to be cleared. */
 int ids_add(const char *word, struct ids *ids, struct error *err);
 void ids_clear(struct ids *ids);
+/* Takes out what scontrol's users write around ids: a "job" in front, "JobId=12,13". Returns how many words are left. */
+size_t ids_bare_words(char **words, size_t n);
 /* Whether the task is one of them: itself, or as an element of an array that is there as a whole. */
 bool ids_have(const struct ids *ids, task_id id);
 

@@ -35,8 +35,30 @@ static void list_verbs(FILE *out)
 	fputs("\nrad COMMAND --help tells more. --json gives every answer as one JSON object.\n", out);
 }
 
+/* What Slurm's commands, and scontrol's words, are here; NULL: it is none of them. */
+static const char *of_slurm(const char *word)
+{
+	static const struct { const char *slurm, *ours; } commands[] = {
+		{ "squeue", "rad queue" }, { "sacct", "rad acct" }, { "scancel", "rad cancel" }, { "sinfo", "rad gpus" },
+		{ "sbatch", "rad submit" }, { "srun", "rad run" }, { "salloc", "rad lease" }, { "sstat", "rad show ID" },
+		{ "seff", "rad show ID" }, { "sprio", "rad why ID" }, { "sattach", "rad logs -f ID" },
+		{ "sreport", "rad acct --by user, or rad report" }, { "sshare", "rad limit" }, { "sacctmgr", "rad limit" },
+		{ "scontrol", "rad show, update, hold, release, requeue, suspend, resume" }, { "sdiag", "rad doctor" },
+		{ "uhold", "rad hold" }, { "requeuehold", "rad requeue, and rad hold" }, { "listpids", "rad gpus" },
+		{ "reconfigure", "SIGHUP to radd" },
+	};
+	for (size_t i = 0; i < COUNT_OF(commands); i++)
+		if (!strcmp(word, commands[i].slurm))
+			return commands[i].ours;
+	return NULL;
+}
+
 static int unknown_verb(const char *word)
 {
+	if (of_slurm(word)) {
+		cli_note("'%.60s' is Slurm's: here it is %s", word, of_slurm(word));
+		return CLI_USAGE;
+	}
 	const char *names[sizeof cli_verbs / sizeof *cli_verbs] = { NULL };
 	for (size_t i = 0; cli_verbs[i].name; i++)
 		names[i] = cli_verbs[i].name;

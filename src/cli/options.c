@@ -98,6 +98,25 @@ bool cli_describe(struct cli_call *c, const struct args_option *options)
 	return true;
 }
 
+/* What Slurm's lists are asked for and one machine has none of, in the place of a word that only looks like it. */
+static void explain_slurm(struct error *err)
+{
+	static const struct { const char *option, *why; } none[] = {
+		{ "'--partition", "partitions" }, { "'--account", "accounts" }, { "'--accounts", "accounts" },
+		{ "'--qos", "qualities of service" },
+		{ "'--cluster", "clusters" }, { "'--nodelist", "nodes" }, { "'--nodes", "nodes" }, { "'--steps", "steps" },
+		{ "'--step", "steps" }, { "'--licenses", "licenses" }, { "'--wckeys", "keys of workloads" }, { "'--federation", "clusters" },
+	};
+	for (size_t i = 0; i < COUNT_OF(none); i++) {
+		size_t len = strlen(none[i].option);
+		const char *at = strstr(err->text, none[i].option);
+		if (at && !isalpha((unsigned char)at[len])) {
+			error_set(err, ERR_INVALID, "%.40s: there are no %s here: leave it out", none[i].option + 1, none[i].why);
+			return;
+		}
+	}
+}
+
 bool cli_options(struct cli_call *c, const struct args_option *options)
 {
 	struct args a;
@@ -105,6 +124,8 @@ bool cli_options(struct cli_call *c, const struct args_option *options)
 	if (cli_describe(c, options))
 		return false;
 	bool read = !args_read(&a, c->argc, c->argv, options, ARGS_ANYWHERE, &err);
+	if (!read)
+		explain_slurm(&err);
 	if (!read)
 		c->rc = cli_usage(c, "%s", err.text);
 	else if (a.help)

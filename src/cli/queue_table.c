@@ -39,7 +39,7 @@ static int compare_elements(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-struct queue_rows queue_table_rows(const json_t *tasks)
+struct queue_rows queue_table_rows(const json_t *tasks, bool each)
 {
 	struct queue_rows r = { .n_tasks = json_array_size(tasks) };
 	r.list = alloc_zero((r.n_tasks + 1) * sizeof *r.list);
@@ -47,7 +47,7 @@ struct queue_rows queue_table_rows(const json_t *tasks)
 	for (size_t i = 0; i < r.n_tasks; i++)
 		r.list[i] = json_array_get(tasks, i);
 	for (size_t i = 0, k; i < r.n_tasks; i = k) {
-		for (k = i + 1; k < r.n_tasks && same_line(r.list[i], r.list[k]); k++)
+		for (k = i + 1; k < r.n_tasks && !each && same_line(r.list[i], r.list[k]); k++)
 			;
 		if (k - i > 1)
 			qsort(r.list + i, k - i, sizeof *r.list, compare_elements);
@@ -172,11 +172,14 @@ struct table *queue_table_create(const struct queue_rows *rows, const json_t *gp
 	return table;
 }
 
-void queue_table_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out)
+void queue_table_print(const json_t *tasks, const json_t *gpus, bool bare, bool each, const struct term *term, FILE *out)
 {
-	struct queue_rows rows = queue_table_rows(tasks);
+	struct queue_rows rows = queue_table_rows(tasks, each);
 	struct table *table = queue_table_create(&rows, gpus);
-	table_print(table, term, out);
+	for (size_t i = 0; bare && i < rows.n; i++)
+		table_print_one(table, i, false, term, out);
+	if (!bare)
+		table_print(table, term, out);
 	table_destroy(table);
 	queue_table_clear(&rows);
 }

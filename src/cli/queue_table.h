@@ -21,8 +21,9 @@ extern const char *const queue_table_members[QUEUE_TABLE_MEMBERS];
 struct queue_row { json_t **tasks; size_t n; };
 struct queue_rows { json_t **list; size_t n_tasks; struct queue_row *rows; size_t n; };
 
-/* Of task objects in the order of the queue; borrows them. Rows may be put into another order. */
-struct queue_rows queue_table_rows(const json_t *tasks);
+/* Of task objects in the order of the queue; borrows them. Rows may be put into another order. `each`: a row for each
+ * element. */
+struct queue_rows queue_table_rows(const json_t *tasks, bool each);
 void queue_table_clear(struct queue_rows *r);
 
 /* How many tasks are in each state; the last is for what is none. */
@@ -30,6 +31,7 @@ void queue_table_count(const json_t *tasks, size_t counts[TASK_STATE_COUNT + 1])
 
 /* `gpus`: that member of the answer to `gpus`. Destroy it with table_destroy. */
 struct table *queue_table_create(const struct queue_rows *rows, const json_t *gpus);
-void queue_table_print(const json_t *tasks, const json_t *gpus, const struct term *term, FILE *out);
+/* `bare`: without titles. */
+void queue_table_print(const json_t *tasks, const json_t *gpus, bool bare, bool each, const struct term *term, FILE *out);
 
 #endif

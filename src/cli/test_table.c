@@ -117,7 +117,7 @@ static char *queue_at(unsigned width, bool progress)
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	queue_table_print(tasks, gpus, &(struct term){ .utf8 = true, .width = width }, out);
+	queue_table_print(tasks, gpus, false, false, &(struct term){ .utf8 = true, .width = width }, out);
 	fclose(out);
 	return text;
 }

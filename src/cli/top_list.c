@@ -119,7 +119,7 @@ void top_list_update(struct top_list *l, const json_t *tasks, const json_t *gpus
 	json_array_foreach(tasks, i, t)
 		if (has(l, t))
 			json_array_append(l->some, t);
-	l->rows = queue_table_rows(l->some);
+	l->rows = queue_table_rows(l->some, false);
 	if (l->by || l->reverse)
 		qsort_r(l->rows.rows, l->rows.n, sizeof *l->rows.rows, compare_rows, l);
 	l->table = queue_table_create(&l->rows, gpus);

@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "cli/accounts.h"
 #include "cli/acct_groups.h"
+#include "cli/acct_list.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
@@ -16,6 +18,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- what a task took ---- */
 
@@ -130,14 +133,10 @@ static json_t *groups_json(const struct acct_groups *g, const char *name, bool t
 
 /* ---- tables ---- */
 
-static void print_tasks(const json_t *tasks, const struct term *term)
+static void print_tasks(const json_t *tasks, struct format_energy_unit unit, const struct term *term)
 {
-	double most_j = NAN;
 	size_t i;
 	json_t *t;
-	json_array_foreach(tasks, i, t)
-		most_j = larger(most_j, took_of(t).energy_j);
-	const struct format_energy_unit unit = format_energy_unit(most_j);
 	const struct table_column columns[] = {
 		{ "ID", .right = true }, { "NAME", .min = 6 }, { "USER", .min = 5 }, { "ST" }, { "WAIT", .right = true, .drop = 1 },
 		{ "RUN", .right = true }, { "TRY", .right = true, .drop = 5 }, { "GPU HOURS", .right = true, .drop = 6 },
@@ -185,12 +184,9 @@ static void name_gpus(struct acct_groups *g)
 	}
 }
 
-static void print_groups(struct acct_groups *g, const char *title, bool times, const struct term *term)
+static void print_groups(struct acct_groups *g, const char *title, bool times, struct format_energy_unit unit,
+			 const struct term *term)
 {
-	double most_j = NAN;
-	for (size_t i = 0; i < g->n; i++)
-		most_j = larger(most_j, g->list[i].energy_j);
-	const struct format_energy_unit unit = format_energy_unit(most_j);
 	const struct table_column columns[] = {
 		{ title, .min = 4 }, { times ? "TASKS" : "ATTEMPTS", .right = true }, { "OOM", .right = true, .drop = 2 },
 		{ "GPU HOURS", .right = true }, { "SHARES", .right = true }, { "PEAK", .right = true, .drop = 1 },
@@ -214,7 +210,7 @@ static void print_groups(struct acct_groups *g, const char *title, bool times, c
 	table_destroy(table);
 }
 
-static void print_totals(const json_t *totals)
+static void print_totals(const json_t *totals, struct format_energy_unit unit)
 {
 	char a[FORMAT_LEN], b[FORMAT_LEN];
 	long long tasks = member_int(totals, "tasks"), attempts = member_int(totals, "attempts");
@@ -230,7 +226,8 @@ static void print_totals(const json_t *totals)
 		printf("; as shares, which add up to the clock's: %s",
 		       format_hours(member_number(totals, "gpu_share_hours") * 3600, a));
 	double energy_j = member_number(totals, "energy_j");
-	printf("\n%s\n", isnan(energy_j) ? "energy not known" : format_energy(energy_j, a));
+	printf("\n%s%s%s\n", isnan(energy_j) ? "energy not known" : format_energy_in(&unit, energy_j, a),
+	       isnan(energy_j) ? "" : " ", isnan(energy_j) ? "" : strrchr(unit.title, ' ') + 1);
 }
 
 /* ---- CSV ---- */
@@ -287,6 +284,12 @@ static void print_csv(const json_t *tasks)
 
 /* ---- the verb ---- */
 
+struct acct_asked {
+	bool json, csv, month, me, all;
+	const char *since, *until, *user, *by, *which;
+	struct acct_list list;
+};
+
 static void print_all(json_t *reply, bool json)
 {
 	struct acct_groups users = { 0 }, gpus = { 0 };
@@ -294,7 +297,9 @@ static void print_all(json_t *reply, bool json)
 	size_t i;
 	json_t *t;
 	const json_t *tasks = json_object_get(reply, "tasks");
+	double most_j = NAN;
 	json_array_foreach(tasks, i, t) {
+		most_j = larger(most_j, took_of(t).energy_j);
 		add_to_user(&users, t);
 		add_to_gpus(&gpus, t);
 	}
@@ -305,11 +310,13 @@ static void print_all(json_t *reply, bool json)
 	} else if (!json_array_size(tasks)) {
 		puts("No task ended in that time");
 	} else {
-		print_totals(json_object_get(reply, "totals"));
+		/* One unit in all of its tables, so that they can be compared. */
+		const struct format_energy_unit unit = format_energy_unit(most_j);
+		print_totals(json_object_get(reply, "totals"), unit);
 		name_gpus(&gpus);
-		print_groups(&users, "USER", true, &term);
-		print_groups(&gpus, "GPU", false, &term);
-		print_tasks(tasks, &term);
+		print_groups(&users, "USER", true, unit, &term);
+		print_groups(&gpus, "GPU", false, unit, &term);
+		print_tasks(tasks, unit, &term);
 	}
 	groups_clear(&users);
 	groups_clear(&gpus);
@@ -328,51 +335,82 @@ static int print_by(struct cli_call *c, json_t *reply, bool json, bool csv)
 	if (json)
 		return cli_print_json(json_incref(reply));
 	if (!csv)
-		print_totals(json_object_get(reply, "totals"));
+		print_totals(json_object_get(reply, "totals"), acct_groups_unit(groups));
 	acct_groups_print(groups, &term, csv);
 	return CLI_DONE;
 }
 
-int verb_acct(struct cli_call *c)
+/* The span and the user that were asked for, as a request; NULL with what is wrong. */
+static json_t *take_span(const struct acct_asked *a, struct error *err)
 {
-	bool json = false, csv = false, month = false;
-	const char *since = NULL, *until = NULL, *user = NULL, *by = NULL, *which = NULL;
-	const struct args_option options[] = {
-		{ "since", 'S', "TIME", "tasks that ended since: 7d, yesterday, 2026-11, 2026-11-20 (default: midnight)", .value = &since },
-		{ "until", 'E', "TIME", "and before that time", .value = &until },
-		{ "user", 'u', "USER", "only this user's (name or uid; all: everybody's)", .value = &user },
-		{ "month", 0, "[2026-11]", "tasks that ended in that month; without one, since the first of this", .flag = &month,
-		  .value = &which },
-		{ "by", 0, "WHAT", "only sums, by user, group or month, or by several of these (user,month)", .value = &by },
-		{ "csv", 0, NULL, "print CSV, one line a task or a sum", .flag = &csv },
-		{ "json", 0, NULL, "print JSON", .flag = &json },
-		{ 0 },
-	};
-	struct error err = ERROR_INIT;
-	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
-		return c->rc;
 	json_t *request = wire_request("acct");
-	if (by)
-		json_object_set_new(request, "by", json_string(by));
-	if (month && (since || (which && until))) {
-		json_decref(request);
-		return cli_usage(c, "--month and --since or --until both say when: give one of them");
-	}
-	if (which ? span_fill_month(request, which, user, &err) : span_fill(request, month ? "month" : since, until, user, &err)) {
-		json_decref(request);
-		return cli_usage(c, "%s", err.text);
-	}
-	scoped_json *reply = client_call(request, &err);
+	char own[FORMAT_LEN];
+	const char *user = a->me ? format_user(getuid(), own) : a->user;
+	if (a->by)
+		json_object_set_new(request, "by", json_string(a->by));
+	if (a->list.users)
+		user = NULL;
+	if (a->which ? !span_fill_month(request, a->which, user, err) :
+		       !span_fill(request, a->month ? "month" : a->since, a->until, user, err))
+		return request;
+	json_decref(request);
+	return NULL;
+}
+
+static int print_asked(struct cli_call *c, const struct acct_asked *a, json_t *request)
+{
+	struct error err = ERROR_INIT;
+	scoped_json *reply = accounts_fetch(request, &err);
 	if (!reply)
 		return cli_fail(c, &err);
 	if (json_is_true(json_object_get(reply, "truncated")))
 		cli_note("only the first %zu tasks are listed, and summed by user and GPU: --by sums up all, as the totals do",
 			 json_array_size(json_object_get(reply, "tasks")));
-	if (by)
-		return print_by(c, reply, json, csv);
-	if (csv)
+	if (a->by)
+		return print_by(c, reply, a->json, a->csv);
+	if (a->csv)
 		print_csv(json_object_get(reply, "tasks"));
 	else
-		print_all(reply, json);
+		print_all(reply, a->json);
 	return CLI_DONE;
+}
+
+int verb_acct(struct cli_call *c)
+{
+	struct acct_asked a = { .json = false };
+	const struct args_option options[] = {
+		{ "since", 'S', "TIME", "tasks that ended since: 7d, yesterday, 2026-11, 2026-11-20, now-2hours (default: midnight)",
+		  .value = &a.since },
+		{ "starttime", 0, "TIME", "the same, in Slurm's spelling", .value = &a.since },
+		{ "until", 'E', "TIME", "and before that time", .value = &a.until },
+		{ "endtime", 0, "TIME", "the same, in Slurm's spelling", .value = &a.until },
+		{ "user", 'u', "USER", "only this user's (name or uid; all: everybody's)", .value = &a.user },
+		{ "me", 0, NULL, "only your own", .flag = &a.me },
+		{ "allusers", 'a', NULL, "everybody's, as always", .flag = &a.all },
+		{ "month", 0, "[2026-11]", "tasks that ended in that month; without one, since the first of this", .flag = &a.month,
+		  .value = &a.which },
+		{ "by", 0, "WHAT", "only sums, by user, group or month, or by several of these (user,month)", .value = &a.by },
+		ACCT_LIST_OPTIONS(a.list),
+		{ "csv", 0, NULL, "print CSV, one line a task or a sum", .flag = &a.csv },
+		{ "json", 0, NULL, "print JSON", .flag = &a.json },
+		{ 0 },
+	};
+	struct error err = ERROR_INIT;
+	if (!cli_options(c, options))
+		return c->rc;
+	bool list = acct_list_wanted(&a.list, c);
+	if (a.month && (a.since || (a.which && a.until)))
+		return cli_usage(c, "--month and --since or --until both say when: give one of them");
+	if (list && (a.by || a.csv))
+		return cli_usage(c, "--%s is of sums of all tasks in a span, and not of some that are listed: give one of them",
+				 a.by ? "by" : "csv");
+	if (a.user && strchr(a.user, ',') && !list)
+		return cli_usage(c, "--user: '%.60s': sums are of one user, or of all (--by user); --format lists the tasks of several",
+				 a.user);
+	if (list)
+		a.list.users = a.me ? NULL : a.user;
+	json_t *request = take_span(&a, &err);
+	if (!request)
+		return cli_usage(c, "%s", err.text);
+	return list ? acct_list_print(c, &a.list, request, a.json) : print_asked(c, &a, request);
 }

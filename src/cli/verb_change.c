@@ -8,8 +8,11 @@
 #include "cli/change.h"
 #include "cli/client.h"
 #include "cli/client_queue.h"
+#include "cli/ids.h"
+#include "submit/options.h"
 #include "submit/wire.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -88,6 +91,24 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 	return 0;
 }
 
+/* Our name of a key as Slurm's users write it: in any case, with '_' for '-', by scontrol's word. Free it. */
+static char *setting_name(const char *word, size_t len)
+{
+	static const struct { const char *slurm, *ours; } others[] = {
+		{ "timelimit", "time" }, { "jobname", "name" }, { "numgpus", "gpus" }, { "starttime", "begin" }, { "tresspernode", "gres" },
+		{ "numcpus", "cpus-per-task" }, { "minmemorynode", "mem" }, { "features", "constraint" }, { "workdir", "chdir" },
+	};
+	char *name = alloc_printf("%.*s", (int)len, word);
+	for (char *p = name; *p; p++)
+		*p = *p == '_' ? '-' : (char)tolower((unsigned char)*p);
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		if (!strcmp(name, others[i].slurm)) {
+			free(name);
+			return alloc_string(others[i].ours);
+		}
+	return name;
+}
+
 /* Takes the words of the form KEY=VALUE out of the list; Slurm's users write them so. */
 static int take_settings(struct cli_call *c, const struct args_option *options)
 {
@@ -99,11 +120,12 @@ static int take_settings(struct cli_call *c, const struct args_option *options)
 			c->words[kept++] = c->words[i];
 			continue;
 		}
-		size_t len = (size_t)(equals - c->words[i]);
-		for (char *p = c->words[i]; p < equals; p++)
-			*p = *p == '_' ? '-' : *p;
-		for (; o->name && !(o->value && strlen(o->name) == len && !strncmp(o->name, c->words[i], len)); o++)
-			;
+		scoped_free char *key = setting_name(c->words[i], (size_t)(equals - c->words[i]));
+		while (o->name && !(o->value && !strcmp(o->name, key)))
+			o++;
+		if (!o->name && options_find(key))
+			return cli_usage(c, "'%.60s': cannot be changed of a task that is there: cancel it and submit it anew; what can is "
+					 "priority, time, gpu-mem, max-slowdown and name", c->words[i]);
 		if (!o->name)
 			return cli_usage(c, "'%.60s': expected priority, time, gpu-mem, max-slowdown or name", c->words[i]);
 		*o->value = equals + 1;
@@ -128,6 +150,7 @@ int verb_update(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options))
 		return c->rc;
+	c->n_words = ids_bare_words(c->words, c->n_words);
 	int rc = take_settings(c, options);
 	if (rc || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return rc ? rc : c->rc;

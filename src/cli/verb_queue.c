@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/client_queue.h"
+#include "cli/columns.h"
 #include "cli/format.h"
-#include "cli/queue_format.h"
 #include "cli/queue_table.h"
 #include "cli/table.h"
 #include "cli/which.h"
@@ -21,8 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LONG_FORMAT "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"	/* squeue's */
+
 /* How the list is shown. */
-struct look { const char *format; bool titles; };
+struct look { struct column_set *columns; const char *sort; bool bare, each; };
 
 /* On a terminal a person reads it; a script counts lines. */
 static void print_counts(const json_t *tasks, const struct term *term)
@@ -43,20 +45,26 @@ static void print_counts(const json_t *tasks, const struct term *term)
 
 static int show_once(const struct which *f, const struct look *look, const struct term *term, struct error *err)
 {
-	const char *asked[QUEUE_FORMAT_MEMBERS];
-	size_t n = look->format ? queue_format_members(look->format, asked) : 0;
-	scoped_json *found = look->format ? which_fetch(f, asked, n, err) :
-			     which_fetch(f, queue_table_members, QUEUE_TABLE_MEMBERS, err);
+	const char *asked[COLUMNS_MEMBERS];
+	size_t n = look->columns ? columns_members(look->columns, asked) : QUEUE_TABLE_MEMBERS;
+	if (!look->columns)
+		memcpy(asked, queue_table_members, sizeof queue_table_members);
+	if (look->sort)
+		n = columns_sort_members(look->sort, asked, n);
+	scoped_json *found = which_fetch(f, asked, n, err);
 	scoped_json *gpus = found ? client_call(wire_request("gpus"), err) : NULL;
 	if (!gpus)
 		return -1;
-	const json_t *tasks = json_object_get(found, "tasks"), *known = json_object_get(gpus, "gpus");
-	if (!look->format && term->live)
+	const json_t *known = json_object_get(gpus, "gpus");
+	json_t *tasks = json_object_get(found, "tasks");
+	if (look->sort)
+		columns_sort(tasks, look->sort, known);
+	if (!look->columns && term->live)
 		print_counts(tasks, term);
-	if (look->format)
-		queue_format_print(look->format, look->titles, tasks, known, stdout);
+	if (look->columns)
+		columns_print(look->columns, !look->bare, tasks, known, stdout);
 	else
-		queue_table_print(tasks, known, term, stdout);
+		queue_table_print(tasks, known, look->bare, look->each, term, stdout);
 	if (json_is_true(json_object_get(found, "truncated")))
 		puts("... and more tasks than one message can carry");
 	return 0;
@@ -88,6 +96,8 @@ static int list(struct cli_call *c, const struct which *f, const struct look *lo
 	struct error err = ERROR_INIT;
 	if (json) {
 		json_t *found = which_fetch(f, NULL, 0, &err);
+		if (found && look->sort)
+			columns_sort(json_object_get(found, "tasks"), look->sort, NULL);
 		return found ? cli_print_json(found) : cli_fail(c, &err);
 	}
 	struct term term = term_ask();
@@ -167,40 +177,76 @@ static int show_starts(struct cli_call *c, const struct which *f, bool json)
 	return CLI_DONE;
 }
 
+/* What was asked for. */
+struct queue_asked {
+	bool json, me, bare, start, wide, parsable, each;
+	const char *user, *states, *every, *format, *ids;
+};
+
+static int take_look(const struct queue_asked *a, struct look *look, struct error *err)
+{
+	const char *format = a->format ? a->format : a->wide ? LONG_FORMAT : a->parsable ? "%i %j %u %t %M %R" : NULL;
+	look->bare = a->bare;
+	look->each = a->each;
+	if (look->sort && columns_sort_check(look->sort, err))
+		return error_wrap(err, "--sort");
+	look->columns = format ? columns_parse(format, COLUMN_SQUEUE, err) : NULL;
+	if (format && !look->columns)
+		return error_wrap(err, "--format");
+	if (a->parsable)
+		columns_delimit(look->columns, "|", false);
+	return 0;
+}
+
+static int take_which(struct cli_call *c, const struct queue_asked *a, struct which *f, struct error *err)
+{
+	char *ids = (char *)a->ids;
+	if (which_states(f, a->states ? a->states : "PD,H,R", err) || which_ids(f, c->words, c->n_words, err) ||
+	    (ids && which_ids(f, &ids, 1, err)))
+		return -1;
+	return 0;
+}
+
 int verb_queue(struct cli_call *c)
 {
-	bool json = false, me = false, bare = false, start = false;
-	struct look look = { .titles = true };
-	const char *user = NULL, *states = NULL, *every = NULL;
+	struct queue_asked a = { .json = false };
+	struct look look = { .columns = NULL };
+	struct which f = { .name = NULL };
 	const struct args_option options[] = {
-		{ "me", 0, NULL, "only your own tasks", .flag = &me },
-		{ "user", 'u', "USER", "only this user's tasks (name or uid; all: everybody's)", .value = &user },
+		{ "me", 0, NULL, "only your own tasks", .flag = &a.me },
+		{ "user", 'u', "USER", "only tasks of this user, or these (names or uids; all: everybody's)", .value = &a.user },
 		{ "states", 't', "LIST", "all, or some of PD,H,R,CD,F,OOM,CA,TO,LO (default PD,H,R)", .words = CLI_STATES,
-		  .value = &states },
-		{ "format", 'o', "FORMAT", "a line of one's own for each task, as squeue's: '%.18i %.8j %.2t %.10M %R'",
-		  .value = &look.format },
-		{ "noheader", 0, NULL, "no line of titles above it", .flag = &bare },
-		{ "start", 0, NULL, "when waiting tasks are expected to start, and how that is known", .flag = &start },
-		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal", .value = &every },
+		  .value = &a.states },
+		{ "name", 'n', "PATTERN", "only tasks of this name, or one of these: *, ? and [...] as in the shell", .value = &f.name },
+		{ "jobs", 'j', "LIST", "only these, as ids that stand alone: 12,14_[0-3]", .value = &a.ids },
+		{ "format", 'o', "FORMAT", "a line of one's own for each task: '%.18i %.8j %.2t %.10M %R', or JobID,State,Elapsed",
+		  .value = &a.format },
+		{ "Format", 'O', "FIELDS", "the same, as squeue has it", .value = &a.format },
+		{ "long", 'l', NULL, "squeue's long form", .flag = &a.wide },
+		{ "sort", 'S', "FIELDS", "in this order: fields of --format, - in front of one that goes down: -Priority,JobID",
+		  .value = &look.sort },
+		{ "noheader", 'h', NULL, "no line of titles above it", .flag = &a.bare },
+		{ "parsable2", 'P', NULL, "| between columns, and no widths", .flag = &a.parsable },
+		{ "array", 'r', NULL, "a line for each element of an array", .flag = &a.each },
+		{ "start", 0, NULL, "when waiting tasks are expected to start, and how that is known", .flag = &a.start },
+		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal", .value = &a.every },
+		{ "iterate", 'i', "SECONDS", "the same, in Slurm's spelling", .value = &a.every },
 		CLIENT_QUEUE_OPTION,
-		{ "json", 0, NULL, "print JSON", .flag = &json },
+		{ "json", 0, NULL, "print JSON", .flag = &a.json },
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
-	struct which f = { .name = NULL };
 	int rc;
 	if (!cli_options(c, options))
 		return c->rc;
-	look.titles = !bare;
-	f.fold = !look.format && !start && !json;
-	if ((user || me) && which_user(&f, user, &err))
+	f.fold = !a.format && !a.wide && !a.start && !a.json && !a.each && !look.sort;
+	if ((a.user || a.me) && which_users(&f, a.me ? NULL : a.user, &err))
 		rc = cli_fail(c, &err);
-	else if (look.format && queue_format_check(look.format, &err))
-		rc = cli_usage(c, "--format: %s", err.text);
-	else if (which_states(&f, states ? states : "PD,H,R", &err) || which_ids(&f, c->words, c->n_words, &err))
+	else if (take_look(&a, &look, &err) || take_which(c, &a, &f, &err))
 		rc = cli_usage(c, "%s", err.text);
 	else
-		rc = start ? show_starts(c, &f, json) : every ? watch(c, &f, &look, every) : list(c, &f, &look, json);
+		rc = a.start ? show_starts(c, &f, a.json) : a.every ? watch(c, &f, &look, a.every) : list(c, &f, &look, a.json);
+	columns_destroy(look.columns);
 	which_clear(&f);
 	return rc;
 }

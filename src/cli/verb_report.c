@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "cli/accounts.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
@@ -133,7 +134,7 @@ static int add_server(struct cli_call *c, struct report *r, const struct asked *
 		return cli_usage(c, "%s", err->text);
 	}
 	scoped_json *span = json_copy(request);
-	scoped_json *accounts = client_call(request, err);
+	scoped_json *accounts = accounts_fetch(request, err);
 	scoped_json *living = accounts ? client_call(wire_request("list"), err) : NULL;
 	scoped_json *gpus = living ? client_call(wire_request("gpus"), err) : NULL;
 	if (!gpus)

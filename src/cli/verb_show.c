@@ -311,6 +311,22 @@ static int show_script(struct cli_call *c, const char *id, bool json)
 	return CLI_DONE;
 }
 
+/* What scontrol shows besides jobs, and who shows it here; NULL: it is none of these. */
+static const char *other_thing(const char *word)
+{
+	static const struct { const char *word, *instead; } things[] = {
+		{ "node", "this is one machine: rad gpus" }, { "nodes", "this is one machine: rad gpus" },
+		{ "partition", "there are none: rad gpus, rad limit" }, { "partitions", "there are none: rad gpus, rad limit" },
+		{ "config", "radd --check-config" }, { "reservation", "rad reserve" }, { "reservations", "rad reserve" },
+		{ "res", "rad reserve" }, { "step", "there are no steps" }, { "steps", "there are no steps" },
+		{ "licenses", "there are none" }, { "assoc_mgr", "rad limit" },
+	};
+	for (size_t i = 0; i < COUNT_OF(things); i++)
+		if (!strcasecmp(word, things[i].word))
+			return things[i].instead;
+	return NULL;
+}
+
 int verb_show(struct cli_call *c)
 {
 	bool json = false, events = false, script = false;
@@ -324,7 +340,12 @@ int verb_show(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	size_t i;
 	json_t *t;
-	if (!cli_options(c, options) || !cli_want_words(c, 1, events || script ? 1 : CLI_ANY_NUMBER))
+	if (!cli_options(c, options))
+		return c->rc;
+	if (c->n_words && other_thing(c->words[0]))
+		return cli_usage(c, "'%.60s': %s", c->words[0], other_thing(c->words[0]));
+	c->n_words = ids_bare_words(c->words, c->n_words);
+	if (!cli_want_words(c, 1, events || script ? 1 : CLI_ANY_NUMBER))
 		return c->rc;
 	if (script)
 		return show_script(c, c->words[0], json);

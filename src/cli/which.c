@@ -9,7 +9,9 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "cli/accounts.h"
 #include "cli/client.h"
+#include "cli/columns.h"
 #include "submit/wire.h"
 
 #include <fnmatch.h>
@@ -20,20 +22,52 @@
 
 #define RECENT_MS ((int64_t)24 * 3600 * 1000)	/* how far back ended tasks are looked for that are not named */
 
-int which_user(struct which *w, const char *user, struct error *err)
+static int add_user(struct which *w, const char *user, struct error *err)
 {
+	char name[FORMAT_LEN];
 	int64_t uid = (int64_t)getuid();
 	const struct passwd *pw = user ? getpwnam(user) : NULL;
-	if (user && !pw && !strcmp(user, "all")) {
-		*w->user = 0;
-		return 0;
-	}
 	if (pw)
 		uid = (int64_t)pw->pw_uid;
 	else if (user && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
 		return error_set(err, ERR_NOT_FOUND, "user '%.60s': there is none of that name here", user);
-	format_user((uid_t)uid, w->user);
+	json_object_set_new(w->users, format_user((uid_t)uid, name), json_true());
 	return 0;
+}
+
+int which_users(struct which *w, const char *users, struct error *err)
+{
+	json_decref(w->users);
+	w->users = NULL;
+	if (users && !strcmp(users, "all") && !getpwnam(users))
+		return 0;
+	w->users = json_object();
+	if (!users)
+		return add_user(w, NULL, err);
+	scoped_free char *copy = alloc_string(users);
+	char *rest = copy;
+	for (char *user; (user = strsep(&rest, ","));)
+		if (add_user(w, user, err))
+			return -1;
+	return 0;
+}
+
+/* Slurm has states that no task is ever in here: what there is instead, NULL for what is no state of its either. */
+static const char *of_slurm(const char *word)
+{
+	static const char *const none[] = {
+		"BF", "BOOT_FAIL", "CF", "CONFIGURING", "CG", "COMPLETING", "DL", "DEADLINE", "NF", "NODE_FAIL", "PR", "PREEMPTED", "RD",
+		"RESV_DEL_HOLD", "RF", "REQUEUE_FED", "RQ", "REQUEUED", "RS", "RESIZING", "RV", "REVOKED", "SI", "SIGNALING", "SE",
+		"SPECIAL_EXIT", "SO", "STAGE_OUT", "ST", "STOPPED",
+	};
+	if (!strcasecmp(word, "S") || !strcasecmp(word, "SUSPENDED"))
+		return "tasks that are suspended are R, with that as their reason";
+	if (!strcasecmp(word, "RH") || !strcasecmp(word, "REQUEUE_HOLD"))
+		return "tasks that are held are H";
+	for (size_t i = 0; i < COUNT_OF(none); i++)
+		if (!strcasecmp(word, none[i]))
+			return "no task is ever in that state here";
+	return NULL;
 }
 
 int which_states(struct which *w, const char *words, struct error *err)
@@ -43,6 +77,9 @@ int which_states(struct which *w, const char *words, struct error *err)
 	for (const char *word; (word = strsep(&rest, ","));) {
 		enum task_state s = TASK_STATE_COUNT;
 		bool all = !strcasecmp(word, "all");
+		if (!all && of_slurm(word))
+			return error_set(err, ERR_INVALID, "state '%.40s': %s: PD H R CD F OOM CA TO LO are those there are", word,
+					 of_slurm(word));
 		if (!all && task_state_parse(word, &s))
 			return error_set(err, ERR_INVALID, "state '%.40s': expected all, or some of PD H R CD F OOM CA TO LO, with commas",
 					 word);
@@ -62,19 +99,31 @@ int which_ids(struct which *w, char *const *words, size_t n, struct error *err)
 	return 0;
 }
 
-/* A task object, or one with the members id, user, name and state. */
-static bool which_has(const struct which *w, const json_t *t)
+static bool has_name(const struct which *w, const char *name)
+{
+	if (!w->name || !fnmatch(w->name, name, 0))
+		return true;
+	scoped_free char *copy = alloc_string(w->name);
+	char *rest = copy;
+	for (char *one; (one = strsep(&rest, ","));)
+		if (!fnmatch(one, name, 0))
+			return true;
+	return false;
+}
+
+bool which_has(const struct which *w, const json_t *t)
 {
 	task_id id;
 	enum task_state s = member_state(t);
 	return !task_id_parse(member_text(t, "id"), &id, NULL) && s != TASK_STATE_COUNT && w->states[s] &&
-	       (!w->ids.n || ids_have(&w->ids, id)) && (!*w->user || !strcmp(w->user, member_text(t, "user"))) &&
-	       (!w->name || !fnmatch(w->name, member_text(t, "name"), 0));
+	       (!w->ids.n || ids_have(&w->ids, id)) && (!w->users || json_object_get(w->users, member_text(t, "user"))) &&
+	       has_name(w, member_text(t, "name"));
 }
 
 void which_clear(struct which *w)
 {
 	ids_clear(&w->ids);
+	json_decref(w->users);
 	*w = (struct which){ .name = NULL };
 }
 
@@ -131,7 +180,7 @@ static json_t *recent_tasks(struct error *err)
 {
 	json_t *request = wire_request("acct");
 	json_object_set_new(request, "from_ms", json_integer(clock_wall_ms() - RECENT_MS));
-	return client_call(request, err);
+	return accounts_fetch(request, err);
 }
 
 /* What only accounts have is no part of the task object. */
@@ -205,5 +254,7 @@ json_t *which_fetch(const struct which *w, const char *const *members, size_t n_
 	add_ended(tasks, w, json_object_get(ended, "tasks"));
 	/* as radd looks at them: running first, then in turn */
 	add_live(tasks, w, json_object_get(live, "tasks"));
+	if (w->ended)	/* which are in no turn */
+		columns_sort(tasks, "JobID", NULL);
 	return json_pack("{si, so, sb}", "schema", 1, "tasks", tasks, "truncated", json_is_true(json_object_get(live, "truncated")));
 }

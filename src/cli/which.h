@@ -16,16 +16,16 @@
 
 /* Zeroed memory is everybody's tasks in no state. */
 struct which {
-	char user[FORMAT_LEN];		/* "": everybody's */
+	json_t *users;			/* their names as keys; NULL: everybody's */
 	bool states[TASK_STATE_COUNT];
 	bool ended;			/* some of them are terminal */
-	const char *name;		/* a pattern as the shell's; NULL: any. Borrowed */
+	const char *name;		/* a pattern as the shell's, or several with commas between them; NULL: any. Borrowed */
 	struct ids ids;			/* none: all */
 	bool fold;			/* elements of an array that wait for the same may come as one task ("elements", "count") */
 };
 
-/* A name or a number; "all" for everybody. NULL: the caller's own. */
-int which_user(struct which *w, const char *user, struct error *err);
+/* Names or numbers with commas between them; "all" for everybody. NULL: the caller's own. */
+int which_users(struct which *w, const char *user, struct error *err);
 /* "PD,R", "running", "all". */
 int which_states(struct which *w, const char *words, struct error *err);
 int which_ids(struct which *w, char *const *words, size_t n, struct error *err);
@@ -35,8 +35,12 @@ void which_clear(struct which *w);
  * a list that are not there are passed over, unless none is. A word that is no id: ERR_INVALID. */
 json_t *which_show(char *const *words, size_t n, struct error *err);
 
-/* The tasks that are meant, as radd has them: first those that ended in the last day, where their states are asked for. Of the
- * living only those members (NULL: all), id, user, name and state. {"schema","tasks","truncated"}, a new reference. */
+/* Whether a task object is meant; one with id, user, name and state is enough. */
+bool which_has(const struct which *w, const json_t *task);
+
+/* The tasks that are meant, as radd has them: running first, then in turn; where states of ended tasks are asked for, those too
+ * that ended in the last day, and all by id. Of the living only those members (NULL: all), id, user, name and state.
+ * {"schema","tasks","truncated"}, a new reference. */
 json_t *which_fetch(const struct which *w, const char *const *members, size_t n_members, struct error *err);
 
 #endif

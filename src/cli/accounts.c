@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ * See accounts.h. Answers are in the order of the tasks' ends, so the next begins with the moment at which this one ends: of
+ * those that ended in that same millisecond, those that are here already are passed over.
+ */
+#include "cli/accounts.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/client.h"
+#include "cli/member.h"
+
+#include <string.h>
+
+static int64_t end_of(const json_t *task)
+{
+	int64_t ms = 0;
+	clock_parse_iso(member_text(task, "end_time"), &ms);
+	return ms;
+}
+
+static int64_t last_end(const json_t *tasks)
+{
+	return end_of(json_array_get(tasks, json_array_size(tasks) - 1));
+}
+
+/* The ids of those at the end of the list that ended at that time. */
+static json_t *ended_at(const json_t *tasks, int64_t ms)
+{
+	json_t *ids = json_object();
+	for (size_t i = json_array_size(tasks); i-- && end_of(json_array_get(tasks, i)) == ms;)
+		json_object_set_new(ids, member_text(json_array_get(tasks, i), "id"), json_true());
+	return ids;
+}
+
+/* Adds what is new in the answer. */
+static size_t take(json_t *tasks, const json_t *reply, const json_t *there)
+{
+	size_t i, n = json_array_size(tasks);
+	json_t *t;
+	json_array_foreach(json_object_get(reply, "tasks"), i, t)
+		if (!json_object_get(there, member_text(t, "id")))
+			json_array_append(tasks, t);
+	return json_array_size(tasks) - n;
+}
+
+json_t *accounts_fetch(json_t *request, struct error *err)
+{
+	scoped_json *next = json_deep_copy(request);
+	scoped_json *all = client_call(request, err);
+	json_t *tasks = json_object_get(all, "tasks");
+	bool more = json_is_true(json_object_get(all, "truncated")) && json_array_size(tasks);
+	if (!json_object_get(next, "to_ms"))	/* what ends meanwhile is not in the totals either */
+		json_object_set_new(next, "to_ms", json_integer(clock_wall_ms()));
+	while (more) {
+		int64_t from_ms = last_end(tasks);
+		scoped_json *there = ended_at(tasks, from_ms);
+		json_object_set_new(next, "from_ms", json_integer(from_ms));
+		scoped_json *reply = client_call(json_deep_copy(next), err);
+		if (!reply)
+			return NULL;
+		more = json_is_true(json_object_get(reply, "truncated"));
+		if (!take(tasks, reply, there))
+			break;
+	}
+	if (all)
+		json_object_set_new(all, "truncated", json_boolean(more));
+	return json_incref(all);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ * Lists in forms of one's own: squeue's letters, sacct's names, widths, what is cut, what is unknown, and the order.
+ */
+#include "cli/columns.h"
+
+#include "base/scope.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char tasks_text[] =
+	"[{\"id\":\"8_4\",\"name\":\"größer als acht\",\"user\":\"ada\",\"state\":\"RUNNING\",\"run_s\":3725.4,\"time_limit_s\":7200,"
+	"\"priority\":-3,\"gpus_requested\":2,\"cpus\":4,\"host_mem_mib\":512,\"reason\":null,"
+	"\"start_time\":\"2026-11-22T10:00:00.000Z\",\"end_time\":null,\"exit_code\":null,\"signal\":null,"
+	"\"attempts\":[{\"gpus\":[\"GPU-a\"],\"peak_mib\":2048,\"host_peak_mib\":100,"
+	"\"energy_j\":10.4,\"mean_smact\":0.5},{\"gpus\":[\"GPU-a\"],\"peak_mib\":1024,\"host_peak_mib\":null,\"energy_j\":1,"
+	"\"mean_smact\":0.25}]},"
+	"{\"id\":\"7\",\"name\":\"b\",\"user\":\"bob\",\"state\":\"PENDING\",\"run_s\":0,\"time_limit_s\":null,\"priority\":5,"
+	"\"gpus_requested\":1,\"cpus\":null,\"host_mem_mib\":null,\"reason\":\"Resources\",\"attempts\":[],\"exit_code\":null,"
+	"\"signal\":null}]";
+
+static char *printed(const char *format, enum column_form form, const char *delimiter, bool titles)
+{
+	struct error err = ERROR_INIT;
+	struct column_set *c = columns_parse(format, form, &err);
+	if (!c)
+		fail_msg("%s: %s", format, err.text);
+	if (delimiter)
+		columns_delimit(c, delimiter, false);
+	json_t *tasks = json_loads(tasks_text, 0, NULL), *gpus = json_loads("[{\"index\":3,\"uuid\":\"GPU-a\"}]", 0, NULL);
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	columns_print(c, titles, tasks, gpus, out);
+	fclose(out);
+	json_decref(tasks);
+	json_decref(gpus);
+	columns_destroy(c);
+	return text;
+}
+
+static void expect(const char *format, enum column_form form, const char *delimiter, bool titles, const char *wanted)
+{
+	scoped_free char *got = printed(format, form, delimiter, titles);
+	assert_string_equal(got, wanted);
+}
+
+static void letters(void **state)
+{
+	(void)state;
+	expect("%.5i|%4j|%t|%M|%l|%b|%R|%%", COLUMN_SQUEUE, NULL, true,
+	       "JOBID|NAME|ST|TIME|TIME_LIMIT|TRES_PER_NODE|GPU(REASON)|%\n"
+	       "  8_4|größ|R|1:02:05|2:00:00|gpu:2|3|%\n"
+	       "    7|b   |PD|0:00|UNLIMITED|gpu:1|(Resources)|%\n");
+	expect("%F-%K %P %q %D %C %k %e", COLUMN_SQUEUE, NULL, false, "8-4 N/A N/A 1 4 (null) N/A\n7-N/A N/A N/A 1 1 (null) N/A\n");
+	expect("%i %j", COLUMN_SQUEUE, "|", false, "8_4|größer als acht\n7|b\n");
+}
+
+static void names(void **state)
+{
+	(void)state;
+	expect("JobID,JobName,State%4,Elapsed", COLUMN_SACCT, NULL, true,
+	       "       JobID    JobName State    Elapsed \n"
+	       "------------ ---------- ---- ---------- \n"
+	       "         8_4 größer al+ RUN+   01:02:05 \n"
+	       "           7          b PEN+   00:00:00 \n");
+	expect("jobid%-5,ncpus%3", COLUMN_SACCT, NULL, false, "8_4     4 \n7       1 \n");
+	expect("JobID,ElapsedRaw,Timelimit,TimelimitRaw,MaxRSS,ReqMem,ExitCode,ConsumedEnergy,ReqTRES,Partition,End",
+	       COLUMN_SACCT, "|", true,
+	       "JobID|ElapsedRaw|Timelimit|TimelimitRaw|MaxRSS|ReqMem|ExitCode|ConsumedEnergy|ReqTRES|Partition|End\n"
+	       "8_4|3725|02:00:00|120|102400K|512M|0:0|11|cpu=4,mem=512M,gres/gpu=2||Unknown\n"
+	       "7|0|UNLIMITED|UNLIMITED|||0:0||cpu=1,gres/gpu=1||Unknown\n");
+	expect("jobid:5,state:.9", COLUMN_SQUEUE, NULL, true, "JOBID    STATE\n8_4    RUNNING\n7      PENDING\n");
+	expect("GPUs,MaxGPUMem,SMACT,Attempts", COLUMN_SACCT, ",", false, "3,2.0G,25%,2\n,-,-,0\n");
+}
+
+static void refused(void **state)
+{
+	(void)state;
+	static const struct { const char *format, *says; } bad[] = {
+		{ "%y", "'%y': stands for nothing" }, { "%.999999i", "stands for nothing" }, { "%5", "stands for nothing" },
+		{ "%", "stands for" },
+		{ "Elasped", "did you mean 'Elapsed'? There are: JobID" }, { "JobID,Nonsense", "there is no field 'Nonsense'" },
+		{ "State%", "expected a width" }, { "State%0", "expected a width" }, { "State:9999", "expected a width" },
+	};
+	for (size_t i = 0; i < COUNT_OF(bad); i++) {
+		struct error err = ERROR_INIT;
+		if (columns_parse(bad[i].format, COLUMN_SQUEUE, &err))
+			fail_msg("%s was taken", bad[i].format);
+		if (!strstr(err.text, bad[i].says))
+			fail_msg("%s: %s", bad[i].format, err.text);
+	}
+}
+
+static void order(void **state)
+{
+	(void)state;
+	static const struct { const char *keys, *first; } rows[] = {
+		{ "i", "7" }, { "-i", "8_4" }, { "JobID", "7" }, { "-Priority", "7" }, { "p,i", "8_4" }, { "-M", "8_4" },
+		{ "-UserName", "7" },
+		{ "P", "8_4" }, { "P,t", "7" }, { "-MaxRSS", "7" }, { "MaxRSS", "8_4" },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct error err = ERROR_INIT;
+		json_t *tasks = json_loads(tasks_text, 0, NULL);
+		assert_int_equal(columns_sort_check(rows[i].keys, &err), 0);
+		columns_sort(tasks, rows[i].keys, NULL);
+		assert_int_equal(json_array_size(tasks), 2);
+		const char *first = json_string_value(json_object_get(json_array_get(tasks, 0), "id"));
+		if (strcmp(first, rows[i].first))
+			fail_msg("%s: %s comes first", rows[i].keys, first);
+		json_decref(tasks);
+	}
+	assert_int_equal(columns_sort_check("i,nonsense", NULL), -1);
+	assert_int_equal(columns_sort_check("i,,j", NULL), -1);
+	assert_int_equal(columns_sort_check("", NULL), -1);
+}
+
+static void what_is_asked_for(void **state)
+{
+	(void)state;
+	const char *members[COLUMNS_MEMBERS];
+	struct column_set *c = columns_parse("%i %M %R %N %L", COLUMN_SQUEUE, NULL);
+	size_t n = columns_members(c, members);
+	assert_int_equal(n, 4);
+	assert_string_equal(members[0], "run_s");
+	assert_int_equal(columns_sort_members("-p,M", members, n), 5);
+	assert_string_equal(members[4], "priority");
+	columns_destroy(c);
+	/* every field at once is not too many */
+	n = 0;
+	for (const struct column_field *f = column_fields_next(NULL); f; f = column_fields_next(f))
+		n = columns_sort_members(f->name, members, n);
+	assert_true(n < COLUMNS_MEMBERS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(letters), cmocka_unit_test(names), cmocka_unit_test(refused), cmocka_unit_test(order),
+		cmocka_unit_test(what_is_asked_for),
+	};
+	setenv("TZ", "UTC", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
