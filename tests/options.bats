@@ -16,7 +16,7 @@ teardown_file() { end_world; }
 
 # Long options of a command, from its help; without those that are in rad(1) for all.
 options_of() { all_options_of "$@" | grep -v -x -e --help -e --json || :; }
-all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[a-z-]+' | grep -o -E -e '--[a-z-]+'; }
+all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[A-Za-z0-9-]+' | grep -o -E -e '--[A-Za-z0-9-]+'; }
 
 @test "the table of verbs is what rad help lists" {
 	[ "$(wc -l <"$WORLD/verbs")" -gt 25 ]
@@ -72,6 +72,30 @@ all_options_of() { "$@" --help | grep -o -E '^ {2}(-.,|   ) --[a-z-]+' | grep -o
 	touch xfile
 	_rad
 	[ "${#COMPREPLY[@]}" -eq 0 ]	# ids are no files
+}
+
+@test "bash, zsh and fish themselves complete verbs, options, values, and what rad bench solo takes" {
+	. "$WORLD/completion"
+	COMP_WORDS=(rad bench solo --gpu-m) COMP_CWORD=3 COMPREPLY=()
+	_rad
+	[ "${COMPREPLY[*]}" = --gpu-mem ]
+	mkdir -p comp
+	rad completion zsh >comp/_rad
+	rad completion fish >comp/rad.fish
+	if command -v fish >/dev/null; then
+		fished() { HOME=$WORLD fish --no-config -c "source comp/rad.fish; complete -C '$1'" | cut -f1; }
+		fished 'rad que' | grep -qx queue
+		fished 'rad queue --noh' | grep -qx -e --noheader
+		fished 'rad bench solo --gpu-m' | grep -qx -e --gpu-mem
+		fished 'rad submit --share m' | grep -qx mps
+	fi
+	if command -v zsh >/dev/null; then
+		zshed() { timeout 120 python3 "$BATS_TEST_DIRNAME/complete_zsh.py" comp "$1" "$2"; }
+		zshed 'rad que' 'rad queue '
+		zshed 'rad queue --nohe' 'rad queue --noheader '
+		zshed 'rad bench solo --gpu-mem=3G --max-sl' 'rad bench solo --gpu-mem=3G --max-slowdown='
+		zshed 'rad simulate --placement=ga' 'rad simulate --placement=gain '
+	fi
 }
 
 @test "zsh and fish are told of all options of all verbs" {

@@ -334,7 +334,7 @@ done" ]
 	rad wait "$a" "$b" || :
 	run rad acct --format=JobID,JobName%6,State,ExitCode,Timelimit,ReqMem,Partition -j "$a,$b"
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = "       JobID JobNa+      State ExitCode  Timelimit     ReqMem  Partition " ]
+	[ "${lines[0]}" = "       JobID JobNam      State ExitCode  Timelimit     ReqMem  Partition " ]
 	[ "${lines[1]}" = "------------ ------ ---------- -------- ---------- ---------- ---------- " ]
 	[ "${lines[2]}" = "$(printf '%12s   good  COMPLETED      0:0   01:00:00       100M            ' "$a")" ]
 	[ "${lines[3]}" = "$(printf '%12s    bad     FAILED      1:0  UNLIMITED                       ' "$b")" ]

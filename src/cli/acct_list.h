@@ -24,8 +24,8 @@ struct acct_list {
 	  .value = &(l).states }, \
 	{ "name", 0, "PATTERN", "only tasks of this name, or one of these: *, ? and [...] as in the shell", .value = &(l).name }, \
 	{ "noheader", 'n', NULL, "no titles above the columns", .flag = &(l).bare }, \
-	{ "parsable2", 'P', NULL, "| between columns, and no widths", .flag = &(l).parsable2 }, \
-	{ "parsable", 'p', NULL, "the same, and | behind the last one", .flag = &(l).parsable }, \
+	{ "parsable2", 'P', NULL, "columns with | between them, and no widths", .flag = &(l).parsable2 }, \
+	{ "parsable", 'p', NULL, "the same, and one more behind the last", .flag = &(l).parsable }, \
 	{ "delimiter", 0, "TEXT", "with these, in the place of |", .value = &(l).delimiter }, \
 	{ "helpformat", 'e', NULL, "names the fields there are", .flag = &(l).fields }, \
 	{ "allocations", 'X', NULL, "one line a task, as always: there are no steps", .flag = &(l).allocations }

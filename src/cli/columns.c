@@ -197,12 +197,12 @@ size_t columns_members(const struct column_set *c, const char *members[COLUMNS_M
 /* ---- printing ---- */
 
 /* Cut and filled by columns of the terminal, not by bytes; where sacct cuts, a "+" says so. */
-static void print_field(const struct column_set *c, const struct piece *p, const char *text, FILE *out)
+static void print_field(const struct column_set *c, const struct piece *p, const char *text, bool title, FILE *out)
 {
 	const struct term plain = { .utf8 = true };
 	scoped_free char *clean = term_text(text, 0, &plain);
 	size_t keep = strlen(clean);
-	bool sacct = c->form == COLUMN_SACCT && c->names, cut = false;
+	bool sacct = c->form == COLUMN_SACCT && c->names && !title, cut = false;
 	while (p->size && term_columns(clean) + (sacct && cut) > p->size) {
 		cut = true;
 		do
@@ -232,7 +232,7 @@ static void print_line(const struct column_set *c, const json_t *task, const jso
 		if (c->delimiter && p->field)
 			print_delimited(c, text, i + 1 == c->n, out);
 		else if (p->field)
-			print_field(c, p, text, out);
+			print_field(c, p, text, !task, out);
 		else if (!c->delimiter)
 			fputs(text, out);
 		if (c->names && c->form == COLUMN_SACCT && !c->delimiter)
@@ -312,8 +312,9 @@ static int compare_rows(const void *x, const void *y, void *ctx)
 	const struct sort_keys *keys = ctx;
 	for (size_t i = 0; i < keys->n; i++) {
 		double n = a->values[i].number, m = b->values[i].number;
-		int order = a->values[i].text ? strcmp(a->values[i].text, b->values[i].text) :
-			    isnan(n) || isnan(m) ? isnan(m) - isnan(n) : (n > m) - (n < m);
+		if (!a->values[i].text && (isnan(n) || isnan(m)) && isnan(n) != isnan(m))
+			return isnan(n) ? 1 : -1;	/* what is not known comes last, either way */
+		int order = a->values[i].text ? strcmp(a->values[i].text, b->values[i].text) : (n > m) - (n < m);
 		if (order)
 			return keys->list[i].down ? -order : order;
 	}

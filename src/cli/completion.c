@@ -76,7 +76,9 @@ static void begin_bash(FILE *out, const struct cli_verb *verbs)
 	for (const struct cli_verb *v = verbs; v->name; v++)
 		fprintf(out, "%s%s", v == verbs ? "" : " ", v->name);
 	fputs("' -- \"$cur\"))\n\t\treturn\n\tfi\n"
-	      "\tcase ${COMP_WORDS[1]} in\n", out);
+	      "\tlocal verb=${COMP_WORDS[1]}\n"
+	      "\tif (( COMP_CWORD > 2 )) && [[ \"$verb ${COMP_WORDS[2]}\" == 'bench solo' ]]; then verb=submit; fi\n"
+	      "\tcase $verb in\n", out);
 }
 
 static void verb_bash(void *target, const struct cli_verb *v, const struct args_option *options)
@@ -141,7 +143,10 @@ static void begin_zsh(FILE *out, const struct cli_verb *verbs)
 		fputs("'\n", out);
 	}
 	fputs("\t)\n\tif (( CURRENT == 2 )); then\n\t\t_describe verb verbs\n\t\treturn\n\tfi\n"
-	      "\tshift words\n\t(( CURRENT-- ))\n\tcase $words[1] in\n", out);
+	      "\tshift words\n\t(( CURRENT-- ))\n"
+	      "\tif [[ $words[1] == bench && $words[2] == solo ]] && (( CURRENT > 2 )); then\n"
+	      "\t\tshift words\n\t\t(( CURRENT-- ))\n\t\twords[1]=submit\n\tfi\n"
+	      "\tcase $words[1] in\n", out);
 }
 
 static void zsh_option(FILE *out, const struct args_option *o)
@@ -200,6 +205,28 @@ static void begin_fish(FILE *out, const struct cli_verb *verbs)
 	}
 }
 
+static void options_fish(FILE *out, const char *word, const struct args_option *options)
+{
+	bool letter = true;	/* -h is not taken */
+	for (const struct args_option *o = options; o->name; o++) {
+		letter = letter && o->letter != 'h';
+		if (!o->help)
+			continue;
+		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -l %s", word, o->name);
+		if (o->letter)
+			fprintf(out, " -s %c", o->letter);
+		if (wants_value(o))
+			fputs(args_takes_path(o) ? " -r" : " -x", out);
+		if (o->words)
+			fprintf(out, " -a '%s'", o->words);
+		fputs(" -d '", out);
+		quoted(out, o->help);
+		fputs("'\n", out);
+	}
+	fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -l help%s -d 'show this help'\n", word,
+		letter ? " -s h" : "");
+}
+
 static void verb_fish(void *target, const struct cli_verb *v, const struct args_option *options)
 {
 	const struct target *t = target;
@@ -211,21 +238,9 @@ static void verb_fish(void *target, const struct cli_verb *v, const struct args_
 		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -f\n", v->name);
 	if (words_are_ids(v))
 		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -a '(__rad_ids)'\n", v->name);
-	for (const struct args_option *o = options; o->name; o++) {
-		if (!o->help)
-			continue;
-		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -l %s", v->name, o->name);
-		if (o->letter)
-			fprintf(out, " -s %c", o->letter);
-		if (wants_value(o))
-			fputs(args_takes_path(o) ? " -r" : " -x", out);
-		if (o->words)
-			fprintf(out, " -a '%s'", o->words);
-		fputs(" -d '", out);
-		quoted(out, o->help);
-		fputs("'\n", out);
-	}
-	fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -l help -s h -d 'show this help'\n", v->name);
+	options_fish(out, v->name, options);
+	if (!strcmp(v->name, "submit"))
+		options_fish(out, "solo", options);	/* rad bench solo takes them, too */
 }
 
 static void end_fish(FILE *out)

@@ -98,7 +98,7 @@ static void test_bash_completes(void **state)
 	assert_true(fread(text, 1, sizeof text - 1, out) > 0);
 	pclose(out);
 	unlink(path);
-	assert_string_equal(text, "mps mig\nwhy\n--gpus --gpu-mem\n--json --of --help\n");
+	assert_string_equal(text, "mps mig\nwhy\n--gpus --gpus-per-node --gpu-mem\n--json --of --help\n");
 }
 
 int main(void)

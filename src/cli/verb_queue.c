@@ -226,7 +226,7 @@ int verb_queue(struct cli_call *c)
 		{ "sort", 'S', "FIELDS", "in this order: fields of --format, - in front of one that goes down: -Priority,JobID",
 		  .value = &look.sort },
 		{ "noheader", 'h', NULL, "no line of titles above it", .flag = &a.bare },
-		{ "parsable2", 'P', NULL, "| between columns, and no widths", .flag = &a.parsable },
+		{ "parsable2", 'P', NULL, "columns with | between them, and no widths", .flag = &a.parsable },
 		{ "array", 'r', NULL, "a line for each element of an array", .flag = &a.each },
 		{ "start", 0, NULL, "when waiting tasks are expected to start, and how that is known", .flag = &a.start },
 		{ "watch", 'w', "SECONDS", "show it again and again, on a terminal", .value = &a.every },
