@@ -4,6 +4,7 @@
 #include "cli/member.h"
 
 #include <math.h>
+#include <string.h>
 
 const char *member_text(const json_t *o, const char *key)
 {
@@ -14,6 +15,26 @@ const char *member_text(const json_t *o, const char *key)
 double member_number(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
+	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+const json_t *member_deep(const json_t *o, const char *path)
+{
+	char outer[64];
+	size_t len = strcspn(path, ".");
+	const json_t *value = json_object_get(o, path);
+	if (value || !path[len] || len >= sizeof outer)
+		return value;
+	memcpy(outer, path, len);
+	outer[len] = 0;
+	const json_t *in = json_object_get(o, outer);
+	size_t n = json_array_size(in);
+	return json_object_get(n ? json_array_get(in, n - 1) : in, path + len + 1);
+}
+
+double member_deep_number(const json_t *o, const char *path)
+{
+	const json_t *v = member_deep(o, path);
 	return json_is_number(v) ? json_number_value(v) : NAN;
 }
 

@@ -14,6 +14,10 @@ const char *member_text(const json_t *o, const char *key);
 /* A number member; NaN when absent or null. */
 double member_number(const json_t *o, const char *key);
 json_int_t member_int(const json_t *o, const char *key);
+/* The member of a member, "estimate.claim_mib", whether radd told it so (wire `list`) or within its object; of a list, of its
+ * last. NULL: there is none. Borrowed. */
+const json_t *member_deep(const json_t *o, const char *path);
+double member_deep_number(const json_t *o, const char *path);
 /* The state; TASK_STATE_COUNT if it is a word we do not know. */
 enum task_state member_state(const json_t *task);
 /* The last attempt; NULL when there is none. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 const char *const queue_table_members[QUEUE_TABLE_MEMBERS] = {
-	"priority", "gpus_requested", "run_s", "progress", "estimate", "attempts", "reason",
+	"priority", "gpus_requested", "run_s", "progress.percent", "progress.left_s", "estimate.claim_mib", "attempts.gpus", "reason",
 };
 
 /* ---- rows ---- */
@@ -106,12 +106,11 @@ static void add_ids(struct table *table, json_t **first, size_t n)
 /* How far it is and what is left, where any of them says so: two columns more. */
 static void add_progress(struct table *table, const json_t *t)
 {
-	const json_t *p = json_object_get(t, "progress");
 	char text[FORMAT_LEN];
-	double percent = member_number(p, "percent");
+	double percent = member_deep_number(t, "progress.percent");
 	/* 100 % is what is done, and not what is nearly so. */
 	table_cell(table, STYLE_PLAIN, format_percent(floor(percent) / 100, text));
-	table_cell(table, STYLE_PLAIN, format_left(member_number(p, "left_s"), text));
+	table_cell(table, STYLE_PLAIN, format_left(member_deep_number(t, "progress.left_s"), text));
 }
 
 static void add_row(struct table *table, const struct queue_row *row, const json_t *gpus, bool progress)
@@ -127,8 +126,8 @@ static void add_row(struct table *table, const struct queue_row *row, const json
 	if (progress)
 		add_progress(table, t);
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(t, "gpus_requested"));
-	table_cell(table, STYLE_PLAIN, format_mib(member_number(json_object_get(t, "estimate"), "claim_mib"), text));
-	scoped_free char *where = format_gpus(json_object_get(member_last_attempt(t), "gpus"), gpus);
+	table_cell(table, STYLE_PLAIN, format_mib(member_deep_number(t, "estimate.claim_mib"), text));
+	scoped_free char *where = format_gpus(member_deep(t, "attempts.gpus"), gpus);
 	const char *reason = member_text(t, "reason");
 	/* Its GPU is held, and it does not run yet, not now, not where it was sent, or computes nothing. */
 	if (s == TASK_RUNNING && (!strcmp(reason, "Delayed") || !strcmp(reason, "Suspended") || !strcmp(reason, "OtherGpus") ||
@@ -143,7 +142,7 @@ static void add_row(struct table *table, const struct queue_row *row, const json
 static bool any_progress(const struct queue_rows *rows)
 {
 	for (size_t i = 0; i < rows->n; i++)
-		if (json_is_number(json_object_get(json_object_get(*rows->rows[i].tasks, "progress"), "percent")))
+		if (json_is_number(member_deep(*rows->rows[i].tasks, "progress.percent")))
 			return true;
 	return false;
 }

@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 /* What radd is asked of each task for the table, beside id, name, user and state. */
-#define QUEUE_TABLE_MEMBERS 7
+#define QUEUE_TABLE_MEMBERS 8
 extern const char *const queue_table_members[QUEUE_TABLE_MEMBERS];
 
 /* A line: one task, or elements of one array in the order of their indices. */

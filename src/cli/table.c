@@ -125,6 +125,13 @@ static unsigned *widths_for(const struct table *t, const struct term *term)
 
 /* ---- lines ---- */
 
+static void print_blanks(int n, FILE *out)
+{
+	static const char blanks[] = "                                ";
+	for (; n > 0; n -= (int)sizeof blanks - 1)
+		fwrite_unlocked(blanks, 1, n < (int)sizeof blanks - 1 ? (size_t)n : sizeof blanks - 1, out);
+}
+
 static void print_row(const struct table *t, const struct cell *row, const unsigned *widths, const struct term *term, FILE *out)
 {
 	size_t n = t->n_columns;
@@ -136,13 +143,13 @@ static void print_row(const struct table *t, const struct cell *row, const unsig
 			continue;
 		scoped_free char *text = term_text(row[i].text, widths[i], term);
 		int pad = (int)widths[i] - (int)term_columns(text);
-		fprintf(out, "%s%*s", any ? "  " : "", t->columns[i].right && pad > 0 ? pad : 0, "");
+		print_blanks((any ? GAP : 0) + (t->columns[i].right && pad > 0 ? pad : 0), out);
 		if (row[i].style == STYLE_PLAIN)
-			fputs(text, out);
+			fputs_unlocked(text, out);
 		else
 			fprintf(out, "%s%s%s", term_style(term, row[i].style), text, term_style(term, STYLE_PLAIN));
 		if (i + 1 < n && !t->columns[i].right && pad > 0)
-			fprintf(out, "%*s", pad, "");
+			print_blanks(pad, out);
 		any = true;
 	}
 	putc('\n', out);

@@ -25,10 +25,10 @@ static double of_id(const json_t *t)
 }
 
 static double of_time(const json_t *t) { return member_number(t, "run_s"); }
-static double of_done(const json_t *t) { return member_number(json_object_get(t, "progress"), "percent"); }
-static double of_left(const json_t *t) { return member_number(json_object_get(t, "progress"), "left_s"); }
+static double of_done(const json_t *t) { return member_deep_number(t, "progress.percent"); }
+static double of_left(const json_t *t) { return member_deep_number(t, "progress.left_s"); }
 static double of_gpus(const json_t *t) { return member_number(t, "gpus_requested"); }
-static double of_memory(const json_t *t) { return member_number(json_object_get(t, "estimate"), "claim_mib"); }
+static double of_memory(const json_t *t) { return member_deep_number(t, "estimate.claim_mib"); }
 
 /* By a number, the largest first unless `up`, or by a text. */
 static const struct order { const char *title, *text; double (*number)(const json_t *t); bool up; } orders[] = {

@@ -490,7 +490,7 @@ bool task_is_brief(const char *member)
 		"id", "name", "user", "state", "priority", "gpus_requested", "run_s", "progress", "estimate", "attempts",
 	};
 	for (size_t i = 0; i < COUNT_OF(members); i++)
-		if (!strcmp(members[i], member))
+		if (strlen(members[i]) == strcspn(member, ".") && !strncmp(members[i], member, strlen(members[i])))
 			return true;
 	return false;
 }
