@@ -199,6 +199,28 @@ fake_radd()
 
 # ---- where it listens ----
 
+@test "a Unix socket for a group: its members reach it whatever the umask, others do not" {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	mkdir -p grouped
+	chmod 755 "$WORLD" "$WORLD/work" grouped
+	(umask 077 && exec rad exporter --listen "unix:$PWD/grouped/metrics" --group 65534) >out 2>err 3>&- 4>&- &
+	group_pid=$!
+	wait_for 30 grep -q 'unix:' out
+	[ "$(stat -c '%a %g' grouped/metrics)" = "660 65534" ]
+	setpriv --reuid=65533 --regid=65534 --clear-groups curl -s --unix-socket grouped/metrics http://x/metrics | grep -q '^rad_up '
+	run setpriv --reuid=65533 --regid=65533 --clear-groups curl -s --unix-socket grouped/metrics http://x/metrics
+	[ "$status" -ne 0 ]
+	kill "$group_pid"
+	gone "$group_pid"
+	run rad exporter --listen "unix:$PWD/grouped/other" --group no-such-group
+	[ "$status" -eq 1 ]
+	one_line_error "no such group"
+	[ ! -e grouped/other ]
+	run rad exporter --listen 127.0.0.1:0 --group 0
+	[ "$status" -eq 1 ]
+	one_line_error "unix:PATH"
+}
+
 @test "a port that is taken, an address that is none, one that others reach: one line each" {
 	start_exporter
 	run rad exporter --listen "$address"

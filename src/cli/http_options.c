@@ -13,6 +13,8 @@ void http_options_rows(struct http_options *o, bool web, struct args_option rows
 		  .value = &o->listen },
 		{ "network", 0, NULL, "the address may be one that other machines reach", .flag = &o->network },
 		{ "host", 0, "NAMES", "what else this machine is called by those who ask, commas between", .value = &o->hosts },
+		{ "group", 0, "GROUP", "of unix:PATH: the group that may connect, by name or number (who starts it: theirs)",
+		  .value = &o->group },
 		{ "user", 0, "USER", "whom to become when started as root (default nobody)", .value = &o->user },
 	};
 	const struct args_option more[] = {

@@ -15,6 +15,7 @@
 
 struct http_options {
 	const char *listen;	/* ADDRESS:PORT or unix:PATH; NULL: as above */
+	const char *group;	/* whose a Unix socket is as well; NULL: the caller's */
 	const char *user;	/* whom to become, started as root; NULL: nobody */
 	const char *hosts;	/* names that this machine is called by, commas between; NULL: its own only */
 	bool network;		/* whether the address may be one that others reach */

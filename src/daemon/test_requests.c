@@ -434,7 +434,8 @@ static void lists_have_the_living_and_shows_the_ended_too(void **state)
 	json_object_foreach((json_t *)cheap, name, value)
 		assert_true(json_equal(value, json_object_get(whole, name)));
 	/* A member of a member comes alone, and not where it is null. */
-	scoped_json *deep = listed(s, "list", "\"members\":[\"id\",\"estimate.estimator\",\"estimate.none\",\"attempts.gpus\",\"x.y\"]");
+	scoped_json *deep = listed(s, "list",
+				   "\"members\":[\"id\",\"estimate.estimator\",\"estimate.none\",\"attempts.gpus\",\"x.y\"]");
 	const json_t *bare = json_array_get(json_object_get(deep, "tasks"), 0);
 	assert_int_equal(json_object_size(bare), json_is_object(json_object_get(whole, "estimate")) ? 2 : 1);
 	/* What waits for the same in one array is one line, what does not is not. */

@@ -150,7 +150,8 @@ static int run(struct site *p, bool web, struct error *err)
 {
 	const char *standard = web ? HTTP_OPTIONS_WEB : HTTP_OPTIONS_EXPORTER;
 	p->socket = wire_socket_path();	/* before its uid is another */
-	int rc = listen_open(&p->place, p->options.listen ? p->options.listen : standard, p->options.network, err);
+	int rc = listen_open(&p->place, p->options.listen ? p->options.listen : standard, p->options.network, p->options.group,
+			     err);
 	if (!rc && !(rc = give_up_rights(p->options.user, err))) {
 		loop_open(p);
 		rc = web ? run_web(p, err) : run_exporter(p, err);

@@ -5,15 +5,18 @@
 
 #include "base/alloc.h"
 #include "base/scope.h"
+#include "base/units.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #define BACKLOG 64
 
@@ -44,9 +47,23 @@ static int clear_path(const struct sockaddr_un *address, struct error *err)
 	return unlink(path) && errno != ENOENT ? error_errno(err, "%s", path) : 0;
 }
 
-static int open_unix(struct listen_place *p, const char *path, struct error *err)
+static int find_group(const char *name, gid_t *gid, struct error *err)
+{
+	const struct group *g = getgrnam(name);
+	int64_t number = 0;
+	if (!g && units_parse_int(name, 0, UINT32_MAX - 1, &number, NULL))
+		return error_set(err, ERR_NOT_FOUND, "--group: '%.60s': there is no such group here", name);
+	*gid = g ? g->gr_gid : (gid_t)number;
+	return 0;
+}
+
+/* The umask of root leaves a group no right to write, which is what connecting takes: who names one means it. */
+static int open_unix(struct listen_place *p, const char *path, const char *group, struct error *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	gid_t gid = 0;
+	if (group && find_group(group, &gid, err))
+		return -1;
 	if (!*path || strlen(path) >= sizeof address.sun_path)
 		return error_set(err, ERR_INVALID, "--listen: a socket's path has 1 to %zu characters", sizeof address.sun_path - 1);
 	strcpy(address.sun_path, path);
@@ -54,9 +71,14 @@ static int open_unix(struct listen_place *p, const char *path, struct error *err
 		return -1;
 	scoped_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	mode_t mask = umask(0);
-	umask(mask | 0117);
+	umask(group ? 0117 : mask | 0117);
 	int failed = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address);
 	umask(mask);
+	if (!failed && group && lchown(path, (uid_t)-1, gid)) {
+		error_errno(err, "%s: --group %.60s", path, group);
+		unlink(path);
+		return -1;
+	}
 	if (failed || listen(fd, BACKLOG))
 		return error_errno(err, "%s", path);
 	*p = (struct listen_place){ .fd = steal_fd(fd), .path = alloc_string(path), .address = alloc_string(path) };
@@ -129,12 +151,14 @@ static int open_tcp(struct listen_place *p, const char *words, bool network, str
 	return rc;
 }
 
-int listen_open(struct listen_place *p, const char *words, bool network, struct error *err)
+int listen_open(struct listen_place *p, const char *words, bool network, const char *group, struct error *err)
 {
 	static const char unix_words[] = "unix:";
+	bool tcp = strncmp(words, unix_words, strlen(unix_words));
 	*p = (struct listen_place){ .fd = -1 };
-	return strncmp(words, unix_words, strlen(unix_words)) ? open_tcp(p, words, network, err) :
-		open_unix(p, words + strlen(unix_words), err);
+	if (tcp && group)
+		return error_set(err, ERR_INVALID, "--group: an address has none: it is of --listen unix:PATH");
+	return tcp ? open_tcp(p, words, network, err) : open_unix(p, words + strlen(unix_words), group, err);
 }
 
 void listen_close(struct listen_place *p)

@@ -17,8 +17,9 @@ struct listen_place {
 };
 
 /* "127.0.0.1:9836", "[::1]:9836", "localhost:9836", "9836", "unix:PATH". `network`: other addresses than loopback ones
- * are meant. A Unix socket has mode 0660 less the umask; one that nobody answers on is replaced. */
-int listen_open(struct listen_place *p, const char *words, bool network, struct error *err);
+ * are meant. A Unix socket has mode 0660 less the umask, or, where a group is named (NULL: none), 0660 and is that
+ * group's; one that nobody answers on is replaced. */
+int listen_open(struct listen_place *p, const char *words, bool network, const char *group, struct error *err);
 /* Closes and, where that is still ours to do, removes the socket's file. */
 void listen_close(struct listen_place *p);
 
