@@ -285,6 +285,8 @@ fake_radd()
 	local a b
 	grep -q 'dcgm_job_mapping: .*nobody else may' "$WORLD/radd.log"
 	[ ! -e "$WORLD/map" ]	# below /tmp, where anybody could put a folder
+	rad gpus | tr -d '\n' | grep -q 'dcgm_job_mapping: files for dcgm-exporter cannot be written'
+	[[ "$(rad doctor 2>&1)" == *dcgm_job_mapping*'nobody else may'* ]]
 	stop_radd
 	map=/var/lib/rad-map-$$
 	sed -i "s|^dcgm_job_mapping:.*|dcgm_job_mapping: $map|" "$RAD_CONFIG"

@@ -196,9 +196,10 @@ function runLegend(parent) {
 /* Tasks on GPUs ----------------------------------------------------------------------------------------------------- */
 
 const KINDS = [['ok', 'completed'], ['again', 'tried again'], ['oom', 'out of GPU memory'], ['failed', 'failed otherwise'],
-	['cancelled', 'cancelled'], ['running', 'running']];
+	['cancelled', 'cancelled'], ['running', 'running'], ['watched', 'watched, from the first sight to the last']];
 
-function kindOf(a, k) {
+function kindOf(task, a, k) {
+	if (task.state === 'watched') return 'watched';
 	if (!known(a.end_s)) return 'running';
 	if (a.verdict === 'oom' || a.verdict === 'cancelled') return a.verdict;
 	if (a.verdict === 'ok' || a.verdict === 'none' || a.verdict === '') return k ? 'again' : 'ok';
@@ -211,7 +212,7 @@ function lanesOf(run) {
 	for (const task of run.tasks)
 		task.attempts.forEach((a, k) => {
 			for (const gpu of known(a.start_s) ? a.gpus : [])
-				gpus[gpu].bars.push({ task, a, k, from: a.start_s, to: endOf(run, a), kind: kindOf(a, k) });
+				gpus[gpu].bars.push({ task, a, k, from: a.start_s, to: endOf(run, a), kind: kindOf(task, a, k) });
 		});
 	for (const gpu of gpus) {
 		gpu.bars.sort((x, y) => x.from - y.from);

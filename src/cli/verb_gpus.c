@@ -299,6 +299,20 @@ static void print_host(const json_t *host, bool verbose)
 	printf(" of memory asked for by running tasks\n");
 }
 
+/* What is amiss with what radd tells others of these GPUs. */
+static void print_troubles(const struct term *term)
+{
+	struct error ignored = ERROR_INIT;
+	scoped_json *status = client_call(wire_request("status"), &ignored);
+	size_t i;
+	json_t *one;
+	json_array_foreach(json_object_get(status, "troubles"), i, one) {
+		scoped_free char *line = alloc_printf("%s: %s", member_text(one, "check"), member_text(one, "text"));
+		if (!strcmp(member_text(one, "check"), "dcgm_job_mapping"))
+			print_note(line, term, stdout);
+	}
+}
+
 int verb_gpus(struct cli_call *c)
 {
 	bool json = false, verbose = false;
@@ -319,6 +333,7 @@ int verb_gpus(struct cli_call *c)
 	const json_t *gpus = json_object_get(reply, "gpus");
 	verb_gpus_print(gpus, &term, stdout);
 	print_host(json_object_get(reply, "host"), verbose);
+	print_troubles(&term);
 	if (verbose) {
 		print_uuids(gpus, &term);
 		print_processes(gpus, &term);

@@ -123,6 +123,7 @@ static void tell_troubles(void *ctx, json_t *list)
 	struct daemon *d = ctx;
 	runner_tell_troubles(d->runner, list);
 	claims_tell(d->claims, list);
+	jobmap_tell(d->jobmap, list);
 }
 
 /* The turn ------------------------------------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ struct jobmap {
 	char *folder;		/* NULL: off */
 	bool dirty;
 	size_t gpus;
+	char *trouble;		/* why the last writing failed; NULL: it did not */
 	char *written[GPUS];	/* by index; NULL: nothing yet */
 };
 
@@ -43,6 +44,7 @@ void jobmap_destroy(struct jobmap *j)
 	for (size_t i = 0; i < GPUS; i++)
 		free(j->written[i]);
 	free(j->folder);
+	free(j->trouble);
 	free(j);
 }
 
@@ -161,8 +163,20 @@ void jobmap_work(struct jobmap *j, struct core *core)
 	scoped_free struct buf *texts = alloc_zero(GPUS * sizeof *texts);
 	j->dirty = false;
 	collect(core, texts);
-	if (write_all(j, texts, &err))
+	free(j->trouble);
+	j->trouble = NULL;
+	if (write_all(j, texts, &err)) {
 		log_warn_limited("dcgm_job_mapping: %s", err.text);
+		j->trouble = alloc_string(err.text);
+	}
 	for (size_t i = 0; i < GPUS; i++)
 		buf_free(&texts[i]);
+}
+
+void jobmap_tell(const struct jobmap *j, json_t *troubles)
+{
+	scoped_free char *text = !j->trouble ? NULL :
+		alloc_printf("files for dcgm-exporter cannot be written, so its metrics name no tasks, or wrong ones: %s", j->trouble);
+	if (text)
+		json_array_append_new(troubles, json_pack("{ss, ss}", "check", "dcgm_job_mapping", "text", text));
 }

@@ -13,6 +13,8 @@
 
 #include "core/core.h"
 
+#include <jansson.h>
+
 struct jobmap;
 
 /* `folder`: its whole path, or "off". */
@@ -25,6 +27,9 @@ void jobmap_note(struct jobmap *j, const struct event *ev);
 void jobmap_note_gpus(struct jobmap *j, size_t n);
 /* After the commit: writes what changed. What fails is logged and tried again with the next change; tasks go on. */
 void jobmap_work(struct jobmap *j, struct core *core);
+
+/* What `status` tells of it: {"check", "text"}, where files could not be written. */
+void jobmap_tell(const struct jobmap *j, json_t *troubles);
 
 /* Whether the folder (or "off") can be used as it is now; makes it where it is missing. */
 int jobmap_check(const char *folder, struct error *err);
