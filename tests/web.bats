@@ -180,6 +180,13 @@ look()
 	wait_state "$a" RUNNING
 	start_web
 	local steps=() width
+	# On a phone nothing has to be moved sideways, not even a table.
+	local fits="document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('.wide')].every(e => e.scrollWidth <= e.clientWidth)"
+	look 360 "document.querySelector('#queue').innerText.includes('seen')" "document.querySelector('#turns').hidden = false, true" "$fits" \
+		"location.hash = '#task=$b'" "document.querySelectorAll('#task .not').length >= 1" "$fits" \
+		"location.hash = '#task=$a'" "document.querySelector('#task').innerText.includes('Attempts')" "$fits" \
+		"document.querySelector('#task td:nth-child(2)').dataset.label.length > 0" \
+		"location.hash = '#history=1'" "document.querySelector('#history').innerText.includes('ended')" "$fits"
 	for width in 1280 390; do
 		steps+=("width:$width" 'document.querySelectorAll(".card").length === 4' 'location.hash = "#x"'
 			"document.querySelector('#queue').innerText.includes('seen')" "document.documentElement.scrollWidth <= $width"

@@ -305,11 +305,12 @@ function showQueue() {
 	byId('more').textContent = more;
 	const users = (state.queue.users || []).filter(u => u.unfinished > 0 || u.used_s > 0);
 	byId('turns').hidden = users.length < 2;
-	byId('users').tBodies[0].replaceChildren(...users.slice(0, 100).map(u => make('tr', {},
+	const titles = [...byId('users').tHead.rows[0].cells].map(c => c.textContent);
+	byId('users').tBodies[0].replaceChildren(...label(users.slice(0, 100).map(u => make('tr', {},
 		make('td', { class: 'n' }, u.turn || ''), make('td', {}, u.user), make('td', { class: 'n' }, u.running),
 		make('td', { class: 'n' }, u.unfinished), make('td', { class: 'n' }, known(u.gpus_now) ? +u.gpus_now.toFixed(2) : ''),
 		make('td', { class: 'n' }, memory(u.mem_mib)), make('td', { class: 'n' }, duration(u.used_s)),
-		make('td', {}, u.next ? taskLink(u.next) : ''))));
+		make('td', {}, u.next ? taskLink(u.next) : ''))), titles));
 }
 
 async function find() {
@@ -332,11 +333,18 @@ function pairs(list) {
 	return dl;
 }
 
+/* Where the window is narrow, a row is a list of its cells, and each says what it is (web.css). */
+function label(rows, titles) {
+	for (const row of rows)
+		[...row.cells].forEach((cell, i) => { cell.dataset.label = titles[i]; });
+	return rows;
+}
+
 function table(head, rows) {
 	const cell = c => c instanceof Element && c.tagName === 'TD' ? c : make('td', {}, c);
-	return make('div', { class: 'wide' }, make('table', {},
+	return make('div', { class: 'wide stack' }, make('table', {},
 		make('thead', {}, make('tr', {}, ...head.map(h => make('th', {}, h)))),
-		make('tbody', {}, ...rows.map(row => make('tr', {}, ...row.map(cell))))));
+		make('tbody', {}, ...label(rows.map(row => make('tr', {}, ...row.map(cell))), head))));
 }
 
 function whySection(why) {
