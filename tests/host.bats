@@ -117,8 +117,12 @@ while not os.path.exists("go"): time.sleep(0.1)
 raise SystemExit(3)')
 	wait_for 20 grep -q "^mem $id\$" "$WORLD/near"
 	grep -q "task $id of .*: took 1[0-9][0-9]M of the 20M of host memory that it asked for" "$WORLD/radd.log"
+	# its peak is shown while it runs, and kept when it has ended
+	wait_for 30 eval '[ "$(field $id ".attempts[0].host_peak_mib >= 100")" = true ]'
+	rad show "$id" | grep -q "peak of the machine's memory 1[0-9][0-9]M"
 	: >go
 	timeout 30 rad wait "$id" || :
+	[[ "$(rad acct -nP -o MaxRSS "$id")" =~ ^1[0-9]{5}K$ ]]
 	[ "$(wc -l <"$WORLD/near")" -eq 1 ]
 	[ "$(state "$id")" = FAILED ]
 	rad show --json "$id" | jq -e '.tasks[0].attempts[0] | .exit_code == 3 and (.evidence | test("it took 1[0-9][0-9]M of host memory and asked for 20M"))'

@@ -175,6 +175,8 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	line(term, "measured", "peak %s, mean SMACT %s, alone %s, energy %s", format_mib(member_number(a, "peak_mib"), peak),
 	     format_percent(member_number(a, "mean_smact"), smact), format_seconds(member_number(a, "alone_s"), alone),
 	     format_energy(member_number(a, "energy_j"), energy));
+	if (!isnan(member_number(a, "host_peak_mib")))
+		line(term, "", "peak of the machine's memory %s", format_mib(member_number(a, "host_peak_mib"), peak));
 	show_activity(term, a);
 	show_load(term, json_object_get(a, "load"));
 }

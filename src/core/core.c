@@ -505,6 +505,11 @@ void core_progress(struct core *c, task_id id, const struct progress_report *r, 
 	fleet_note_progress(c->fleet, id, r, file, now);
 }
 
+void core_host_peak(struct core *c, task_id id, uint64_t mib)
+{
+	fleet_note_host_peak(c->fleet, id, mib);
+}
+
 bool core_is_leaving(const struct core *c, const struct task *t, struct now now)
 {
 	return timeslots_leaving(&c->config, t, now.wall_ms);

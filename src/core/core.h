@@ -215,6 +215,8 @@ void core_exited(struct core *c, task_id id, const struct exit_report *r, struct
 /* How far the running attempt is by its own output, which goes into a file of that number. Told of each every few seconds,
  * new or not; what cannot be is left aside. */
 void core_progress(struct core *c, task_id id, const struct progress_report *r, uint64_t file, struct now now);
+/* What a running task was seen to take of the machine's memory at most; less than before changes nothing. */
+void core_host_peak(struct core *c, task_id id, uint64_t mib);
 /* Whether the running task was asked to make place (EV_SLOT_ASKED) and still has time to go. */
 bool core_is_leaving(const struct core *c, const struct task *t, struct now now);
 /* Walks the running attempts, beginning with *at = 0; 0 at the end. They may change during a walk: none is then told twice in

@@ -182,6 +182,8 @@ void endings_add(struct endings *e, task_id id, const struct exit_report *report
 		return;
 	assert(t && t->state == TASK_RUNNING);
 	add_device_evidence(&o.report, &o.seen, t);
+	if (o.report.host_peak_mib > o.seen.measured.host_peak_mib)
+		o.seen.measured.host_peak_mib = o.report.host_peak_mib;
 	o.report.host_asked_mib = t->host_mem_mib;
 	o.report.host_mem_mib = core_host_known(e->config->host_mem_mib) ? e->config->host_mem_mib : 0;
 	if (o.report.mps && may_have_ended_others(&o))

@@ -274,6 +274,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->evidence = load_unknown();
 	r->was_found = a->shim.pid;
 	r->begin_s = a->seen.begin_s;
+	r->host_peak_mib = a->seen.host_peak_mib;
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {
 		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms - task_suspended_ms(t, t->booked_until_ms));

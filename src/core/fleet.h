@@ -57,6 +57,8 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
  * long as the fleet. Returns 0 when there is none; the caller makes it an event, and then calls fleet_moved. */
 struct fleet_move { const char *gpus[SPEC_MAX_GPUS]; unsigned n_gpus, n_extra; };
 task_id fleet_next_move(const struct fleet *f, struct now now, struct fleet_move *out);
+/* What it was seen to take of the machine's memory at most. */
+void fleet_note_host_peak(struct fleet *f, task_id id, uint64_t mib);
 /* The attempt's GPUs are others by its record. */
 void fleet_moved(struct fleet *f, const struct task *t, struct now now);
 /* How far a running attempt is by its own output, which goes into that file; told every few seconds, whether it is new or

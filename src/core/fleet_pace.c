@@ -66,6 +66,13 @@ static void begin_series(struct run_progress *p, struct pace *sums, const struct
 	p->stepped.units = 0;
 }
 
+void fleet_note_host_peak(struct fleet *f, task_id id, uint64_t mib)
+{
+	struct run *r = fleet_run(f, id);
+	if (r && mib > r->host_peak_mib)
+		r->host_peak_mib = mib;
+}
+
 /* Words of the future, and of nothing, are left aside: both come from files that users write. All sums come up to now first,
  * since a span is compared with the work that the model of sharing counted in it. */
 void fleet_note_progress(struct fleet *f, task_id id, const struct progress_report *now, uint64_t file, struct now at)

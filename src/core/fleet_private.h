@@ -64,6 +64,7 @@ struct run {
 	uint64_t weight_mib;		/* held for it on each slot when it was placed; above 0 */
 	bool was_found;			/* after a restart: it was placed before */
 	double begin_s;			/* from there to its first word of progress; NaN: not known */
+	uint64_t host_peak_mib;		/* of the machine's memory; 0: not known */
 	int64_t active_since_ms;	/* mono, first sample with a process of its own; 0: none yet */
 	bool warm;			/* its peak is believed */
 	bool computes;			/* it was seen to, or is there for so long that it must be taken to */

@@ -284,6 +284,7 @@ static void add_running(struct core *c, const struct task *t, struct now now, js
 		return;
 	json_t *attempts = json_object_get(o, "attempts"), *last = json_array_get(attempts, json_array_size(attempts) - 1);
 	json_object_set_new(last, "peak_mib", json_int_or_null((int64_t)m.peak_mib, m.peak_mib != 0));
+	json_object_set_new(last, "host_peak_mib", json_int_or_null((int64_t)m.host_peak_mib, m.host_peak_mib != 0));
 	task_show_means(last, &m);
 	json_object_set_new(last, "alone_s", json_round3(m.alone_s));
 	json_object_set_new(last, "energy_j", json_round3(m.energy_j));

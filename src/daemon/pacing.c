@@ -33,6 +33,7 @@ static uint64_t look(struct core *core, const struct launch_home *home, const st
 		return 0;
 	if (r.source != PROGRESS_NONE)
 		core_progress(core, t->id, &r, file, now_read());
+	core_host_peak(core, t->id, host_mib);
 	return host_mib;
 }
 

@@ -43,6 +43,8 @@ static json_t *measured_to_json(const struct measured *m)
 		"alone_gract", json_round3(m->alone_gract), "alone_smact", json_round3(m->alone_smact),
 		"alone_dram", json_round3(m->alone_dram), "alone_watts", json_round3(m->alone_watts),
 		"work_s", json_round3(m->work_s), "inferred", load_to_json(&m->inferred), "begin_s", json_round3(m->begin_s));
+	if (m->host_peak_mib)
+		json_object_set_new(o, "host_peak_mib", json_integer((json_int_t)m->host_peak_mib));
 	for (size_t i = 0; i < COUNT_OF(measured_means); i++) {
 		double mean = *(const double *)((const char *)m + measured_means[i].member);
 		if (isfinite(mean))
@@ -175,7 +177,8 @@ static int read_u64(const json_t *body, const char *key, uint64_t *value, struct
 static int read_measured(const json_t *body, struct measured *m, struct error *err)
 {
 	*m = task_measured_nothing();
-	if (read_u64(body, "peak_mib", &m->peak_mib, err) || json_read_double(body, "mean_smact", &m->mean_smact, err) ||
+	if (read_u64(body, "peak_mib", &m->peak_mib, err) || read_u64(body, "host_peak_mib", &m->host_peak_mib, err) ||
+	    json_read_double(body, "mean_smact", &m->mean_smact, err) ||
 	    json_read_double(body, "alone_s", &m->alone_s, err) || json_read_double(body, "energy_j", &m->energy_j, err) ||
 	    json_read_bool(body, "warm", &m->warm, err) || json_read_double(body, "alone_gract", &m->alone_gract, err) ||
 	    json_read_double(body, "alone_smact", &m->alone_smact, err) ||

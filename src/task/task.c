@@ -441,6 +441,7 @@ static json_t *attempt_to_json(const struct attempt *a)
 		"energy_j", json_round3(a->seen.energy_j), "load", task_show_load(&a->seen), "pace", pace_show(&a->seen.pace),
 		"slot_asks", (int)a->slot_asks, "slot_asked_time", json_time_or_null(a->slot_asked_ms),
 		"begin_s", json_round3(a->seen.begin_s));
+	json_object_set_new(o, "host_peak_mib", json_int_or_null((int64_t)a->seen.host_peak_mib, a->seen.host_peak_mib != 0));
 	task_show_means(o, &a->seen);
 	return o;
 }

@@ -117,6 +117,7 @@ struct measured {
 	double work_s;		/* what it did so far would have taken this long alone, by the model of sharing */
 	struct pace pace;	/* what it printed of its own progress */
 	double begin_s;		/* from its placement to the first progress it printed */
+	uint64_t host_peak_mib;	/* of the machine's memory, all its processes together; 0: not known */
 };
 
 struct attempt {
