@@ -152,8 +152,8 @@ spec_of()
 	one_line_error "this is one machine"
 	run rad submit --ntasks=2 true
 	one_line_error "say how much in all"
-	run rad submit --input=x true
-	one_line_error "redirect in the script"
+	run rad submit --container=x true
+	one_line_error "start the container in the script"
 }
 
 @test "--wrap: a line of shell; --export: all, none, some" {
