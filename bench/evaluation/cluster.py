@@ -111,6 +111,8 @@ def table(runs, load, nodes, ways):
              "| past limit |", "|---|" + "---|" * 12]
     base = mean(runs, "whole GPUs", load, nodes, "avg_jct_s")
     for name, _ in ways:
+        if not values(runs, name, load, nodes, "oom"):  # stopped before it came to that
+            continue
         of = lambda key: mean(runs, name, load, nodes, key)
         change = "" if name == "whole GPUs" else f" ({(of('avg_jct_s') / base - 1) * 100:+.0f} %)"
         lines.append(f"| {name} | " + " | ".join([clock(of(k)) for k in ("avg_wait_s", "p50_wait_s", "p95_wait_s")] + [
@@ -128,7 +130,7 @@ def cost_table(runs, nodes):
         for n in (nodes, SCALE):
             for load in LOADS:
                 known = values(runs, name, load, n, "cpu_s")
-                cells.append(f"{statistics.mean(known):.1f} s, {max(values(runs, name, load, n, 'peak_rss_mib'))} MiB")
+                cells.append(f"{statistics.mean(known):.1f} s, {max(values(runs, name, load, n, 'peak_rss_mib'))} MiB" if known else "")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
 
