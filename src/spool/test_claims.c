@@ -23,7 +23,7 @@
 enum { PILOTS = 4, SUBMITTERS = 2, CANCELLERS = 1, WORKERS = PILOTS + SUBMITTERS + CANCELLERS, MOST = 20000, DEADLINE_S = 100 };
 
 struct board {
-	_Atomic bool calm;			/* no new tasks: only end what is there */
+	_Atomic bool calm, last;		/* nobody submits any more; nobody who began to does, either */
 	_Atomic unsigned acknowledged[MOST];	/* by number of the job */
 	_Atomic unsigned begun[MOST];		/* O_EXCL files made for it */
 	_Atomic int bad;
@@ -104,9 +104,10 @@ static void look_at(void *ctx, uint32_t job)
 static void pilot(const struct spool *s, const char *name)
 {
 	for (;;) {
+		bool last = board->last;	/* what is listed after that is all there is */
 		struct round round = { s, name, 0 };
 		spool_live(s, look_at, &round, NULL);
-		if (!round.seen && board->calm)
+		if (!round.seen && last)
 			_exit(0);
 		usleep(500);
 	}
@@ -195,10 +196,10 @@ static int check(void)
 	return board->bad || !begun ? 1 : 0;
 }
 
-static void wait_for(pid_t *pids)
+static void wait_for(pid_t *pids, int from, int to)
 {
 	int64_t until = clock_mono_ms() + DEADLINE_S * 1000;
-	for (int i = 0; i < WORKERS; i++)
+	for (int i = from; i < to; i++)
 		while (waitpid(pids[i], NULL, WNOHANG) == 0) {
 			if (clock_mono_ms() > until) {
 				bad("did not come to an end", (uint32_t)i);
@@ -232,7 +233,9 @@ int main(int argc, char **argv)
 		pids[one] = start(one, (unsigned)rand());
 	}
 	board->calm = true;
-	wait_for(pids);
+	wait_for(pids, PILOTS, WORKERS);
+	board->last = true;
+	wait_for(pids, 0, PILOTS);
 	int rc = check();
 	snprintf(command, sizeof command, "rm -rf %s %s", dir, ran);
 	return system(command) ? 1 : rc;
