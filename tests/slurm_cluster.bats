@@ -34,7 +34,11 @@ teardown_file() { end_cluster; }
 }
 
 @test "cluster: a job on a node that fails is queued again; the node boots, and takes jobs" {
-	printf '#!/bin/sh\necho "$SLURMD_NODENAME ${SLURM_RESTART_COUNT:-0}"\nif [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then sleep 600; fi\n' >again.sh
+	cat >again.sh <<-'END'
+		#!/bin/sh
+		echo "$SLURMD_NODENAME ${SLURM_RESTART_COUNT:-0}"
+		[ -n "$SLURM_RESTART_COUNT" ] || sleep 600
+	END
 	id=$(sbatch_as "$ALICE" --open-mode=append -w n2 again.sh)
 	wait_for 30 grep -q 'n2 0' "job-$id.out"
 	node_fails n2
