@@ -298,7 +298,7 @@ static void test_says_why_it_cannot(void **state)
 	setenv("RAD_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
 	assert_int_equal(sampler_start(*state, NULL), 0);
 	assert_int_equal(next(*state, &s, &err, DEADLINE_MS), -1);
-	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_non_null(strstr(err.text, "/nonexistent/libnvidia-ml.so.1 was not found"));
 	assert_int_equal(next(*state, &s, &err, DEADLINE_MS), -1);
 	assert_non_null(strstr(err.text, "ended"));
