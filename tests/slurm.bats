@@ -339,7 +339,7 @@ done" ]
 	[ "${lines[2]}" = "$(printf '%12s   good  COMPLETED      0:0   01:00:00       100M            ' "$a")" ]
 	[ "${lines[3]}" = "$(printf '%12s    bad     FAILED      1:0  UNLIMITED                       ' "$b")" ]
 	[ "$(rad acct -nPX -o jobid,state "$b")" = "$b|FAILED" ]
-	[ "$(rad acct -n -p --delimiter=';' -o jobid,state -s F --name 'b*')" = "$b;FAILED;" ]
+	[ "$(rad acct -n -p --delimiter=';' -o jobid,state -s F --name 'b?d')" = "$b;FAILED;" ]
 	[ "$(rad acct --me -nP -o state -S now-1hour -E now+1hour --name good,bad | sort | tr '\n' ' ')" = "COMPLETED FAILED " ]
 	[ -z "$(rad acct -nP -o state -S now-3days -E now-2days --name good)" ]
 	# by its id, a task is told whatever its state
