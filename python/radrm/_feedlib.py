@@ -6,7 +6,7 @@ import os
 import shutil
 import site
 import sys
-from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_uint32, c_uint64, c_void_p
 
 from . import _rad
 
@@ -49,6 +49,8 @@ def _declare(lib):
             ("feed_writer_claim", c_void_p, c_char_p, c_char_p, c_uint64, error),
             ("feed_writer_position", None, c_void_p, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_uint64)),
             ("feed_writer_open", c_int, c_void_p, c_uint32, c_uint64, c_uint32, error),
+            ("feed_writer_pinnable", None, c_void_p),
+            ("feed_writer_again", None, c_void_p, c_char_p, c_uint64),
             ("feed_writer_until", None, c_void_p, c_int),
             ("feed_writer_wants", None, c_void_p, c_uint32),
             ("feed_writer_reserve", c_int, c_void_p, c_uint64, POINTER(c_void_p), error),
@@ -57,6 +59,8 @@ def _declare(lib):
             ("feed_writer_close", None, c_void_p),
             ("feed_reader_open", c_void_p, c_char_p, c_char_p, c_int, error),
             ("feed_reader_next", c_int, c_void_p, c_int, POINTER(Item), error),
+            ("feed_reader_differs", c_bool, c_void_p),
+            ("feed_item_shared", c_void_p, POINTER(Item), POINTER(c_void_p), POINTER(c_uint64)),
             ("feed_reader_release", None, c_void_p, c_void_p, c_uint32),
             ("feed_reader_close", None, c_void_p)):
         function = getattr(lib, name)

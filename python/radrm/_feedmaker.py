@@ -19,6 +19,7 @@ import traceback
 
 from . import _feedlib
 from ._feedbatch import Form
+from ._feedloader import Source
 
 NUDGE_S, NUDGES_MAX = 0.02, 100
 TEXT_MAX = 30000        # bytes of a report: less than a pipe takes without a reader
@@ -30,12 +31,13 @@ class _Larger(Exception):
 
 class Maker:
     def __init__(self, name, sign, loader, options, parent, until, report):
-        self._name, self._sign, self._loader, self._options = name.encode(), sign.encode(), loader, options
+        self._name, self._sign, self._options = name.encode(), sign.encode(), options
+        self._source = Source(loader)
         self._parent, self._until, self._report = parent, until, report
         self._lib = _feedlib.load()
         self._writer, self._lock = None, threading.Lock()
         self._slot_bytes = options["slot_bytes"] or 0
-        self._open = False
+        self._open = self._told = False
         self._ending = False    # whoever is not writing yet is not to begin
         self.at = (0, 0)
 
@@ -71,6 +73,9 @@ class Maker:
                 time.sleep(NUDGE_S)
 
     def _tell(self, error):
+        if self._told:
+            return
+        self._told = True
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         said = {"type": type(error).__name__, "text": str(error), "traceback": text[-TEXT_MAX // 4:], "at": self.at}
         try:
@@ -88,6 +93,9 @@ class Maker:
             return False
         except _Larger:
             return not select.select([self._until], [], [], 0)[0]
+        except BaseException as error:  # noqa: B036
+            self._tell(error)   # before another goes on: the task hears of it before it gets a batch from there
+            raise
         finally:
             with self._lock:
                 writer, self._writer = self._writer, None
@@ -113,32 +121,44 @@ class Maker:
         self._lib.feed_writer_wants(writer, self._options["wait_for"])
 
     def _epoch(self, epoch, index, seed):
-        """One epoch from that batch on. False if nobody reads any more."""
-        _seed(self._loader, seed, epoch)
+        """One epoch from that batch on. False if nobody reads any more. In its middle the batch before is made again, to be compared."""
         self.at, count = (epoch, index), 0
-        for batch in self._loader:
-            if count >= index:
-                self.at = (epoch, count)
-                if not self._write(Form(batch)):
-                    return False
-                self.at = (epoch, count + 1)
-            count += 1
+        for number, batch in self._source.batches(seed, epoch, max(index - 1, 0)):
+            self.at, count = (epoch, number), number + 1
+            if number < index:
+                self._make_again(Form(batch))
+            elif not self._write(Form(batch)):
+                return False
+            self.at = (epoch, count)
             del batch
         if count < index:
-            raise RuntimeError(f"epoch {epoch} had more than {index} batches when another task ran this loader, and has {count} now: the "
-                               "same seed must give the same batches")
-        self.at = (epoch, count)
+            raise RuntimeError(f"epoch {epoch} had {index} batches and more when another task ran this loader, and has fewer now: the same "
+                               "seed must give the same batches")
         return self._write(None)
+
+    def _make_again(self, form):
+        made = ctypes.create_string_buffer(form.bytes)
+        form.fill(made)
+        self._open_for(form.bytes)
+        self._lib.feed_writer_again(self._writer, made, form.bytes)
+
+    def _open_for(self, size):
+        """The ring, of slots in which a batch of that size has room."""
+        if self._open:
+            return
+        error = _feedlib.Error()
+        self._slot_bytes = max(self._slot_bytes, 2 * size if self._options["slot_bytes"] is None else size)
+        if self._options["pin"]:
+            self._lib.feed_writer_pinnable(self._writer)
+        if self._lib.feed_writer_open(self._writer, self._options["slots"], self._slot_bytes, self._options["patience_ms"],
+                                      ctypes.byref(error)):
+            raise MemoryError(str(error))
+        self._open = True
 
     def _write(self, form):
         error = _feedlib.Error()
         size = form.bytes if form else 0
-        if not self._open:
-            self._slot_bytes = max(self._slot_bytes, 2 * size if self._options["slot_bytes"] is None else size)
-            if self._lib.feed_writer_open(self._writer, self._options["slots"], self._slot_bytes, self._options["patience_ms"],
-                                          ctypes.byref(error)):
-                raise MemoryError(str(error))
-            self._open = True
+        self._open_for(size)
         place = ctypes.c_void_p()
         while self._lib.feed_writer_reserve(self._writer, size, ctypes.byref(place), ctypes.byref(error)):
             if error.code == _feedlib.NOT_FOUND:
@@ -178,24 +198,6 @@ def _calm():
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
-
-
-def _seed(loader, seed, epoch):
-    """The same batches in whichever process."""
-    mixed = (seed * 1000003 + epoch) % 2**31
-    random.seed(mixed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(mixed)
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.manual_seed(mixed)
-    sampler = getattr(loader, "sampler", None)
-    for part in (loader, sampler, getattr(loader, "batch_sampler", None)):
-        if hasattr(part, "set_epoch"):
-            part.set_epoch(epoch)
-        generator = getattr(part, "generator", None)
-        if torch is not None and isinstance(generator, torch.Generator):
-            generator.manual_seed(mixed)
 
 
 def start(name, sign, loader, options):

@@ -17,11 +17,13 @@ import json
 import os
 import sys
 import time
+import warnings
 import weakref
 
-from . import _feedlib, _feedmaker
+from . import _feedlib, _feedmaker, _feedpin
 from ._feedbatch import read
 from ._feedlib import FeedError
+from ._feedsizes import Sizes
 
 __all__ = ["Feed", "FeedError", "shared"]
 
@@ -30,31 +32,48 @@ DEATHS_MAX = 3          # of that process one after the other, without a batch b
 
 
 class Feed:
-    """What `shared` returns: goes through the feed's epochs, one for each `for`. `len` is the loader's."""
+    """What `shared` returns: goes through the feed's epochs, one for each `for`. `len` is the loader's, or that of batch=."""
 
-    def __init__(self, loader, name, join, options, timeout):
+    def __init__(self, loader, name, join, options, timeout, batch=None, device=None):
         self.name, self._loader, self._options, self._timeout = name, loader, options, timeout
+        self._sizes = None if batch is None else Sizes(loader, batch)
         self._pid, self._sign, self._lib = os.getpid(), _sign(loader, options["seed"]), _feedlib.load()
         self._closed, self._inside, self._deaths, self._failed = False, False, 0, None
         error = _feedlib.Error()
         self._reader = self._lib.feed_reader_open(name.encode(), self._sign.encode(), ("next", "now").index(join), ctypes.byref(error))
         if not self._reader:
             raise FeedError(str(error))
+        self._copier = None
+        if device is not None:
+            self._copier = _feedpin.copier(self._lib, self._reader, name, device, options["pin"])
         self._maker = self._until = self._report = None
         self._start()
 
     def __len__(self):
-        return len(self._loader)
+        return len(self._loader if self._sizes is None else self._sizes)
 
     def __iter__(self):
         while self._inside:     # the loop before was left in the middle of an epoch
-            self._inside = self._next() is not None
+            self._pass_over()
+        batches = self._copier.batches(self._items()) if self._copier else map(self._take, self._items())
+        return self._sizes(batches) if self._sizes else batches
+
+    def _items(self):
+        """Of one epoch."""
         while True:
             item = self._next()
             self._inside = item is not None
             if item is None:
                 return
-            yield self._take(item)
+            yield item
+
+    def _pass_over(self):
+        item = self._next()
+        self._inside = item is not None
+        if item is not None and self._copier:
+            self._copier.pass_over(item)
+        elif item is not None:
+            self._lib.feed_reader_release(self._reader, item.ring, item.slot)
 
     def close(self):
         """Leaves the feed. The process beside this one goes on while others read what it makes, and ends with this one."""
@@ -62,6 +81,8 @@ class Feed:
             return
         self._closed = True
         _feeds.pop(id(self._loader), None)
+        if self._copier:
+            self._copier.close()
         self._lib.feed_reader_close(self._reader)
         self._stop()
 
@@ -93,7 +114,8 @@ class Feed:
         wait = 0
         while self._lib.feed_reader_next(self._reader, wait, ctypes.byref(item), ctypes.byref(error)):
             if error.code == _feedlib.CONFLICT:
-                raise FeedError(f"feed {self.name}: {error} (.clone(), .copy()), or ask for more with slots=")
+                raise FeedError(f"feed {self.name}: {error} (.clone(), .copy()), or ask for more with slots=; after a loop that was left, `del` "
+                                "its last batch")
             if error.code != _feedlib.UNAVAILABLE:
                 self._raise(str(error))
             self._look_at_maker()
@@ -101,6 +123,14 @@ class Feed:
                 self._raise(f"no batch for {self._timeout:g} s")
             wait = SLICE_MS
         self._deaths = 0
+        said = self._said()
+        if said:
+            self._lib.feed_reader_release(self._reader, item.ring, item.slot)
+            self._raise_for(said)
+        if self._lib.feed_reader_differs(self._reader):
+            warnings.warn(f"feed {self.name}: its loader does not give the same twice: the batch before number {item.index} of epoch "
+                          f"{item.epoch}, made again after a takeover, is another than it was (does the data set take chance from elsewhere "
+                          "than random, NumPy and PyTorch?)", RuntimeWarning, stacklevel=3)
         if item.kind == _feedlib.END:
             self._lib.feed_reader_release(self._reader, item.ring, item.slot)
             return None
@@ -127,20 +157,27 @@ class Feed:
         if not pid:
             return
         self._maker = None
-        try:
-            said = json.loads(os.read(self._report, 1 << 16) or b"null")
-        except (OSError, ValueError):
-            said = None
+        said = self._said()
         if said:
-            epoch, index = said["at"]
-            sys.stderr.write(said["traceback"])
-            self._raise(f"its loader failed at batch {index} of epoch {epoch}: {said['type']}: {said['text']}")
+            self._raise_for(said)
         self._deaths += 1
         if self._deaths > DEATHS_MAX:
             end = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.waitstatus_to_exitcode(status)}"
             self._raise(f"the process that runs its loader was ended {self._deaths} times ({end}): out of memory?")
         self._stop()
         self._start()
+
+    def _said(self):
+        """What went wrong in that process, if it has said so."""
+        try:
+            return json.loads(os.read(self._report, 1 << 16) or b"null")
+        except (OSError, ValueError):
+            return None
+
+    def _raise_for(self, said):
+        epoch, index = said["at"]
+        sys.stderr.write(said["traceback"])
+        self._raise(f"its loader failed at batch {index} of epoch {epoch}: {said['type']}: {said['text']}")
 
 
 def _sign(loader, seed):
@@ -176,7 +213,8 @@ def _name():
     return base if _calls == 1 else f"{base}-{_calls}"
 
 
-def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None, slot_bytes=None, timeout=None, wait_for=1):
+def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None, slot_bytes=None, timeout=None, wait_for=1, batch=None,
+           device=None, pin=None, group=None):
     """`loader`, gone through once for all tasks that ask for the feed `name`. The same loader gives the same Feed."""
     global _calls
     if hasattr(loader, "__next__") or not (hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")):
@@ -188,13 +226,16 @@ def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None,
         raise ValueError("slots: 3 to 4096")
     if not 1 <= wait_for <= 64:
         raise ValueError("wait_for: 1 to 64 tasks")
+    if pin and device is None:
+        raise ValueError("pin=True is for device=: who copies a batch to the GPU from pinned memory has to know when it may be written again")
     known = _feeds.get(id(loader))
     if known is not None and known._pid == os.getpid():
         return known
     _calls += 1
     options = {"slots": slots, "seed": seed, "slot_bytes": slot_bytes, "patience_ms": round(1000 * patience) if patience else 0,
-               "wait_for": wait_for}
-    feed = _feeds[id(loader)] = Feed(loader, name or _name(), join, options, timeout)
+               "wait_for": wait_for, "pin": device is not None and pin is not False}
+    name = name or _name()
+    feed = _feeds[id(loader)] = Feed(loader, name if group is None else f"{group}:{name}", join, options, timeout, batch, device)
     return feed
 
 

@@ -9,12 +9,14 @@ import shutil
 import signal
 import tempfile
 import time
+import warnings
 
 import numpy
 import pytest
 import torch
 
 import radrm.feed
+from radrm._feedsizes import Sizes
 from radrm.feed import FeedError, shared
 
 WAIT = 60
@@ -61,7 +63,7 @@ class Task:
             os.close(ours)
             code = 0
             try:
-                run(lambda *what: os.write(theirs, json.dumps(what).encode() + b"\n"))
+                run(lambda *what: os.write(theirs, json.dumps(what).encode() + b"\n") and None)
             except BaseException as error:  # noqa: B036
                 os.write(theirs, json.dumps([type(error).__name__, str(error)]).encode() + b"\n")
                 code = 1
@@ -118,8 +120,7 @@ def is_part_of(whole, said, count):
 
 def test_tasks_get_the_same_batches_each_once():
     tasks = [Task(epochs(loader, 3, pause=0.002, seed=5)) for _ in range(3)]
-    for task in tasks:
-        said = task.rest()
+    for said in [task.rest() for task in tasks]:    # all have left before one goes through the loader alone
         for epoch in range(3):
             labels = [label for number, _, some in said if number == epoch for label in some]
             assert sorted(labels) == list(range(60))
@@ -269,3 +270,155 @@ def test_the_first_epoch_waits_for_as_many_tasks_as_were_named():
     assert first.rest() == second.rest() == [[i] for i in range(8)]
     with pytest.raises(ValueError, match="wait_for"):
         shared([1], wait_for=0)
+
+
+class Decoded(Numbers):
+    """Notes what is decoded in a file."""
+
+    def __init__(self, path, broken=False):
+        self.path, self.broken = path, broken
+
+    def __getitem__(self, i):
+        with open(self.path, "ab", buffering=0) as file:
+            file.write(bytes([i]))
+        sample = super().__getitem__(i)
+        if self.broken:
+            sample["image"] += time.monotonic()
+        return sample
+
+
+def decoding(path, workers=0, **options):
+    return lambda: torch.utils.data.DataLoader(Decoded(path, **options), batch_size=8, shuffle=True, num_workers=workers)
+
+
+def taken_over(make, second):
+    """What the second task says where the first keeps batch 0 of three that the ring has room for, and is killed then."""
+    first = Task(lambda say: [say(1) or signal.pause() for _ in shared(make(), "test", seed=5, slots=3)])
+    first.hear()
+    second = Task(second)
+    said = [second.hear() for _ in range(3)]
+    os.kill(makers_of(first.pid)[0], signal.SIGKILL)    # before its task: it would go on until it sees that that one is gone
+    os.kill(first.pid, signal.SIGKILL)
+    first.rest()
+    return said + second.rest()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_after_a_takeover_only_indices_are_passed_over(workers, tmp_path):
+    """It begins with the last batch that was made, to compare it, and what it makes is the same."""
+    said = taken_over(decoding(tmp_path / "first", workers), epochs(decoding(tmp_path / "second", workers), 1, seed=5, slots=3))
+    is_part_of(alone(3), [batch for _, *batch in said], 1)
+    wanted = sorted(label for _, _, labels in said[2:] for label in labels)
+    assert sorted((tmp_path / "second").read_bytes()[:len(wanted)]) == wanted
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_loader_that_is_not_the_same_twice_is_told_of(broken, tmp_path):
+    def run(say):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for batch in shared(decoding(tmp_path / "x", broken=broken)(), "test", seed=5, slots=3):
+                say(*sums(batch))
+            say([str(one.message) for one in told])
+    [told] = taken_over(decoding(tmp_path / "x", broken=broken), run)[-1]
+    assert len(told) == broken and all("does not give the same twice" in text for text in told)
+
+
+def of_size(size, count=1, **options):
+    def run(say):
+        feed = shared(loader(), "test", batch=size, **options)
+        say(len(feed))
+        for epoch in range(count):
+            for batch in feed:
+                say(epoch, batch["image"].double().sum((1, 2)).tolist(), batch["label"].tolist())
+    return run
+
+
+@pytest.mark.parametrize("size, lengths", [(8, [8] * 7 + [4]), (2, [2] * 30), (4, [4] * 15), (32, [32, 28]), (64, [60]), (16, [16] * 3 + [12])])
+def test_batches_of_another_size_have_each_sample_once_and_in_order(size, lengths):
+    tasks = [Task(of_size(each, 2, seed=5, slots=3)) for each in (size, 8)]
+    (number, *said), (_, *whole) = [task.rest() for task in tasks]
+    assert number == [len(lengths)]
+    for epoch in range(2):
+        mine = [one for one in said if one[0] == epoch]
+        assert [len(labels) for _, _, labels in mine] == lengths
+        flat = [pair for _, values, labels in mine for pair in zip(labels, values)]
+        assert sorted(label for label, _ in flat) == list(range(60))
+        if epoch == 0 and said[0][2][0] == whole[0][2][0]:      # they began with the same epoch
+            assert flat == [pair for number, values, labels in whole if number == 0 for pair in zip(labels, values)]
+
+
+def test_a_loop_may_be_left_in_the_middle_of_a_long_epoch():
+    with shared([torch.full((4,), i) for i in range(30)], "left", slots=3) as feed:
+        for _ in range(3):
+            for batch in feed:
+                if batch[0] == 2:
+                    break
+            del batch
+        assert [batch[0].item() for batch in feed] == list(range(30))
+
+
+def test_sizes_that_do_not_divide_and_batches_that_cannot_be_cut_are_refused():
+    with pytest.raises(FeedError, match="batch=12: the loader's batches have 8 samples: a multiple of that, or a divisor"):
+        shared(loader(), "sizes", batch=12)
+    with pytest.raises(FeedError, match="does not say how large"):
+        shared([torch.zeros(4)], "sizes", batch=2)
+
+
+def cut(batches, size):
+    class Sized(list):
+        batch_size = 4
+    return list(Sizes(Sized(batches), size)(iter(batches)))
+
+
+def test_trees_are_cut_and_put_together():
+    batches = [{"x": torch.arange(4) + 4 * i, "names": [f"{i}{k}" for k in range(4)], "of": Pair(numpy.arange(4.0) + i, 7)} for i in range(3)]
+    small = cut(batches, 2)
+    assert [one["x"].tolist() for one in small] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]
+    assert small[1]["names"] == ["02", "03"] and small[1]["of"].left.tolist() == [2, 3] and small[1]["of"].right == 7
+    large = cut(batches, 8)
+    assert [one["x"].tolist() for one in large] == [list(range(8)), list(range(8, 12))]
+    assert large[0]["names"] == [f"{i}{k}" for i in range(2) for k in range(4)] and large[1]["of"].left.tolist() == [2, 3, 4, 5]
+    assert isinstance(large[0]["of"], Pair) and large[0]["x"].dtype == torch.int64 and large[0]["of"].left.dtype == numpy.float64
+    with pytest.raises(FeedError, match=r"batch\['y'\] has 3 in its first dimension, and the batch has 4"):
+        cut([{"x": torch.zeros(4), "y": torch.zeros(3)}], 2)
+    with pytest.raises(FeedError, match=r"batch is \(4, 3\).*cannot be put together"):
+        cut([torch.zeros(4, 2), torch.zeros(4, 3)], 8)
+    with pytest.raises(FeedError, match="without batch"):
+        cut([{"x": torch.zeros(4), "y": torch.zeros(4)}, {"x": torch.zeros(4)}], 8)
+    with pytest.raises(FeedError, match="has none"):
+        cut([[1, 2, 3, 4]], 2)
+
+
+def test_a_large_batch_holds_no_more_of_the_ring_than_a_small_one():
+    """Ten batches make one, and the ring has room for three."""
+    with shared(torch.utils.data.DataLoader(Numbers(), batch_size=2), "hold", batch=20, slots=3) as feed:
+        kept = list(feed)
+        assert [batch["label"].tolist() for batch in kept] == [list(range(at, at + 20)) for at in (0, 20, 40)]
+
+
+class Varying:
+    def __iter__(self):
+        for i in range(6):
+            yield torch.full((10 ** i,), i, dtype=torch.uint8)
+
+
+def test_batches_of_varying_size_get_a_larger_ring():
+    with shared(Varying(), "varying") as feed:
+        assert [(len(batch), batch.unique().tolist()) for batch in feed] == [(10 ** i, [i]) for i in range(6)]
+
+
+def test_a_ring_that_there_is_no_memory_for_is_an_error():
+    with pytest.raises(FeedError, match="loader failed at batch 0.*ring|loader failed at batch 0.*memory"):
+        next(iter(shared([torch.zeros(4)], "huge", slot_bytes=1 << 39, slots=4096)))
+
+
+def test_only_members_of_a_group_take_part(folder):
+    with pytest.raises(FeedError, match="there is no group"):
+        shared([torch.zeros(1)], "x", group="no-such-group")
+    os.chmod(folder, 0o2770)
+    with shared([torch.zeros(1)] * 3, "x", group=str(os.getegid())) as feed:
+        assert len(list(feed)) == 3
+    os.chmod(folder, 0o777)
+    with pytest.raises(FeedError, match="with mode 2770"):
+        shared([torch.zeros(1)], "y", group=str(os.getegid()))

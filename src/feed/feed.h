@@ -2,9 +2,9 @@
  *
  * One loader feeds all: batches that one process writes once, and many read in place, in order, each exactly once.
  *
- * A *feed* has a name, which is one user's on one machine. Its *writer* puts *items* into a ring of slots in shared
- * memory; an item is a batch, or the end of an epoch. Every item has a *position* (epoch, number in it) that no other
- * has, whoever writes it:
+ * A *feed* has a name, which is one user's on one machine, or one group's (place.h). Its *writer* puts *items* into a ring of
+ * slots in shared memory; an item is a batch, or the end of an epoch. Every item has a *position* (epoch, number in it) that
+ * no other has, whoever writes it:
  *
  *	(0,0) (0,1) ... (0,n-1) (0,n)=end   (1,0) ...
  *
@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "feed/name.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -70,6 +71,12 @@ FEED_API void feed_writer_position(const struct feed_writer *w, uint64_t *epoch,
  * that holds everybody else up for longer than patience_ms is dropped; 0: never. */
 FEED_API int feed_writer_open(struct feed_writer *w, uint32_t slots, uint64_t slot_bytes, uint32_t patience_ms,
 			      struct error *err);
+/* Before feed_writer_open: this user's tasks may map the ring for writing too, as cudaHostRegister wants it. Never those of a
+ * group. */
+FEED_API void feed_writer_pinnable(struct feed_writer *w);
+/* After feed_writer_open, before the first reserve: the item before the position to begin at, made again, so that readers
+ * who have the former writer's can compare (feed_reader_differs). */
+FEED_API void feed_writer_again(struct feed_writer *w, const void *data, uint64_t bytes);
 /* A descriptor that becomes readable when this process shall write only as long as others read. Not closed by the writer. */
 FEED_API void feed_writer_until(struct feed_writer *w, int fd);
 /* A feed that begins anew has no first item before so many readers are there; none are waited for where nothing is said. */
@@ -93,6 +100,13 @@ FEED_API struct feed_reader *feed_reader_open(const char *name, const char *sign
  * that time, or a signal did. ERR_CONFLICT: it holds all slots of the ring. ERR_INVALID:
  * the name is used for other data. ERR_DENIED: it was dropped. */
 FEED_API int feed_reader_next(struct feed_reader *r, int timeout_ms, struct feed_item *item, struct error *err);
+/* Whether, since the last call, a new writer has made something else of the item that this reader had got last: its loader
+ * does not give the same twice. */
+FEED_API bool feed_reader_differs(struct feed_reader *r);
+/* The item's bytes in the memory that all share, and where all slots of its ring begin there. Mapped for reading; mprotect
+ * lets the reader write there only in a ring that is pinnable. For cudaHostRegister; there until the last item of that ring is
+ * released. */
+FEED_API const void *feed_item_shared(const struct feed_item *item, void **slots, uint64_t *slots_bytes);
 /* The slot may be written again; in any order, from any thread. Nothing happens in a fork, or where it was released before. */
 FEED_API void feed_reader_release(struct feed_reader *r, void *ring, uint32_t slot);
 /* Leaves. The object stays, for items that are still held, until these are released too. */

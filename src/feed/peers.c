@@ -38,6 +38,12 @@ static void peer_note(struct feed_writer *w, const struct peer *p)
 	feed_place_note(w->state, p->token, p->want == FEED_NEVER || (p->has_ring && p->stage == PEER_READS) ? FEED_NEVER : p->want);
 }
 
+static void peer_wake(const struct peer *p)
+{
+	if (p->stage == PEER_READS && atomic_load(&p->control->sleeps))
+		feed_wire_send(p->sock, "", 1, NULL, 0);
+}
+
 static void peer_begin(struct feed_writer *w, struct peer *p, uint64_t item)
 {
 	p->stage = PEER_READS;
@@ -134,7 +140,6 @@ static int on_hello(struct feed_writer *w, struct peer *p, const unsigned char *
 	p->stage = PEER_WAITS;
 	if (item != FEED_NEVER) {
 		peer_begin(w, p, item);
-		atomic_thread_fence(memory_order_seq_cst);
 		feed_peers_wake(w);	/* it may sleep already, and in a full ring no item comes to wake it */
 	} else if (p->want != FEED_NEVER)
 		peer_note(w, p);
@@ -166,16 +171,6 @@ static void on_message(struct feed_writer *w, struct peer *p)
 	}
 }
 
-static bool own_user(int sock, pid_t *pid)
-{
-	struct ucred cred;
-	socklen_t n = sizeof cred;
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &n) || cred.uid != geteuid())
-		return false;
-	*pid = cred.pid;
-	return true;
-}
-
 static void on_connect(struct feed_writer *w)
 {
 	for (;;) {
@@ -186,7 +181,7 @@ static void on_connect(struct feed_writer *w)
 		/* A number whose reader was dropped is not given again: that reader may not have looked yet. */
 		while (i < FEED_READERS_MAX && (w->peer[i].stage != PEER_NONE || atomic_load(&w->ring->dropped[i])))
 			i++;
-		if (i == FEED_READERS_MAX || !own_user(fresh.sock, &fresh.pid)) {
+		if (i == FEED_READERS_MAX || !feed_folder_trusts(&w->place.party, fresh.sock, &fresh.pid)) {
 			answer_no(&fresh, ERR_UNAVAILABLE, "this feed has as many readers as it can%s", "");
 			feed_fds_close(&fresh.sock);
 			continue;
@@ -229,7 +224,7 @@ uint64_t feed_peers_least(struct feed_writer *w)
 		struct peer *p = &w->peer[i];
 		if (p->stage != PEER_READS)
 			continue;
-		uint64_t done = atomic_load_explicit(&p->control->done, memory_order_acquire);
+		uint64_t done = atomic_load(&p->control->done);
 		if (done < p->done || done > w->head) {	/* nothing that a reader of ours says */
 			peer_drop(w, p);
 			continue;
@@ -275,8 +270,7 @@ void feed_peers_begin(struct feed_writer *w)
 void feed_peers_wake(struct feed_writer *w)
 {
 	for (size_t i = 0; i < FEED_READERS_MAX; i++)
-		if (w->peer[i].stage == PEER_READS && atomic_load_explicit(&w->peer[i].control->sleeps, memory_order_relaxed))
-			feed_wire_send(w->peer[i].sock, "", 1, NULL, 0);
+		peer_wake(&w->peer[i]);
 }
 
 void feed_peers_close(struct feed_writer *w)

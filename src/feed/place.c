@@ -18,29 +18,34 @@ static const uint64_t token_first = 1ull << 32, token_last = 1ull << 60;
 
 int feed_place_folder(char dir[FEED_FOLDER_MAX], struct error *err)
 {
-	struct stat st;
-	const char *named = getenv("RADFEED_DIR");
-	if (named && *named)
-		snprintf(dir, FEED_FOLDER_MAX, "%s", named);
-	else
-		snprintf(dir, FEED_FOLDER_MAX, "/tmp/radfeed-%u", (unsigned)geteuid());
-	if (lstat(dir, &st))
-		return errno == ENOENT ? 0 : error_errno(err, "feed: folder %s", dir);
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-		return error_set(err, ERR_DENIED, "feed: %s must be a folder of yours with mode 0700; RADFEED_DIR names another", dir);
-	return 1;
+	const struct feed_party own = { .of_group = false };
+	return feed_folder_look(&own, dir, FEED_FOLDER_MAX, err);
+}
+
+/* The name alone; what stands before ':' is the group whose it is. */
+static const char *split_name(const char *name, struct feed_party *party, struct error *err)
+{
+	char group[FEED_NAME_MAX + 1];
+	const char *colon = strchr(name, ':');
+	*party = (struct feed_party){ .of_group = false };
+	if (!colon)
+		return feed_name_check(name, FEED_NAME_MAX, err) ? NULL : name;
+	if (snprintf(group, sizeof group, "%.*s", (int)(colon - name), name) >= (int)sizeof group) {
+		error_set(err, ERR_INVALID, "feed name \"%.80s\": no group has a name of that length", name);
+		return NULL;
+	}
+	return feed_name_check(colon + 1, FEED_NAME_MAX, err) || feed_folder_group(group, party, err) ? NULL : colon + 1;
 }
 
 int feed_place_find(const char *name, struct feed_place *place, struct error *err)
 {
 	char dir[FEED_FOLDER_MAX];
-	int rc;
-	if (feed_name_check(name, FEED_NAME_MAX, err))
+	struct feed_party party;
+	name = split_name(name, &party, err);
+	if (!name || feed_folder_find(&party, dir, sizeof dir, err) || feed_place_name(dir, name, place, err))
 		return -1;
-	while (!(rc = feed_place_folder(dir, err)))
-		if (mkdir(dir, 0700) && errno != EEXIST)
-			return error_errno(err, "feed: folder %s", dir);
-	return rc < 0 ? -1 : feed_place_name(dir, name, place, err);
+	place->party = party;
+	return 0;
 }
 
 int feed_place_name(const char *dir, const char *name, struct feed_place *place, struct error *err)
@@ -48,6 +53,9 @@ int feed_place_name(const char *dir, const char *name, struct feed_place *place,
 	if (feed_name_check(name, FEED_NAME_MAX, err))
 		return -1;
 	memset(place, 0, sizeof *place);
+	name = split_name(name, &place->party, err);
+	if (!name || feed_folder_find(&place->party, dir, sizeof dir, err))
+		return -1;
 	place->sock.sun_family = AF_UNIX;
 	int n = snprintf(place->sock.sun_path, sizeof place->sock.sun_path, "%s/%s.sock", dir, name);
 	int m = snprintf(place->state, sizeof place->state, "%s/%s.feed", dir, name);
@@ -55,15 +63,6 @@ int feed_place_name(const char *dir, const char *name, struct feed_place *place,
 		return error_set(err, ERR_INVALID, "feed: %s/%s.sock is too long for a socket: a shorter name, or another RADFEED_DIR", dir,
 				 name);
 	return 0;
-}
-
-/* Opens the file that is in its place; made if there is none. */
-static int open_state(const struct feed_place *place, struct error *err)
-{
-	int fd = feed_fds_own(open(place->state, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-	if (fd < 0)
-		error_errno(err, "feed: %s", place->state);
-	return fd;
 }
 
 bool feed_place_current(const struct feed_place *place, int fd)
@@ -90,7 +89,7 @@ static int map_state(int fd, struct feed_state **state, struct error *err)
 int feed_place_claim(const struct feed_place *place, int *fd, struct feed_state **state, struct error *err)
 {
 	for (;;) {
-		*fd = open_state(place, err);
+		*fd = feed_folder_open(&place->party, place->state, err);
 		if (*fd < 0)
 			return -1;
 		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
@@ -153,7 +152,7 @@ size_t feed_place_tokens(int fd, uint64_t *tokens, size_t max)
 
 bool feed_place_goes_on(const struct feed_state *state, int fd)
 {
-	if (state->magic != FEED_STATE_MAGIC)
+	if (atomic_load(&state->magic) != FEED_STATE_MAGIC)
 		return false;
 	for (size_t i = 0; i < FEED_READERS_MAX; i++) {
 		uint64_t token = atomic_load(&state->member[i].token);
@@ -184,15 +183,13 @@ uint64_t feed_place_position(struct feed_state *state, int fd)
 
 void feed_place_begin(struct feed_state *state, const char *sign, uint64_t seed)
 {
-	state->magic = 0;
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_store(&state->magic, 0);
 	for (size_t i = 0; i < FEED_READERS_MAX; i++)
 		atomic_store(&state->member[i].token, 0);
 	snprintf(state->sign, sizeof state->sign, "%s", sign);
 	state->seed = seed;
 	atomic_store(&state->next, 0);
-	atomic_thread_fence(memory_order_seq_cst);
-	state->magic = FEED_STATE_MAGIC;
+	atomic_store(&state->magic, FEED_STATE_MAGIC);
 }
 
 int feed_place_note(struct feed_state *state, uint64_t token, uint64_t want)
@@ -248,7 +245,7 @@ void feed_place_leave(const struct feed_place *place, int *fd, uint64_t token)
 int feed_place_join(const struct feed_place *place, int *fd, uint64_t *token, struct error *err)
 {
 	for (;;) {
-		*fd = open_state(place, err);
+		*fd = feed_folder_open(&place->party, place->state, err);
 		if (*fd < 0)
 			return -1;
 		if (getrandom(token, sizeof *token, 0) != sizeof *token) {

@@ -2,6 +2,9 @@
  *
  * Where a feed is found, and who takes part in it. In a folder of the user's own (/tmp/radfeed-UID, or $RADFEED_DIR; mode
  * 0700, the owner is looked at) a feed has two files: NAME.sock, on which its writer listens, and NAME.feed, of which
+ * below. A feed of a group, "GROUP:NAME", has them in /tmp/radfeed-group-GID (or $RADFEED_DIR): mode 2770, of that group.
+ * Its members may each write when their turn comes, so they trust each other with what the batches are; what one has
+ * written no other can alter, and nobody else is let in. Of NAME.feed
  *
  *  - byte 0 is locked by the one that writes. Those who would go on after it wait for that lock;
  *  - each reader holds a lock on one byte of its own, its *token*, a number by chance. A token is alive while its byte is
@@ -21,6 +24,7 @@
 #define RAD_FEED_PLACE_H
 
 #include "base/error.h"
+#include "feed/folder.h"
 #include "feed/ring.h"
 
 #include <sys/un.h>
@@ -30,6 +34,7 @@
 #define FEED_FOLDER_MAX 4096
 
 struct feed_place {
+	struct feed_party party;
 	char state[sizeof ((struct sockaddr_un *)0)->sun_path];
 	struct sockaddr_un sock;
 };
@@ -40,7 +45,7 @@ struct feed_member {
 };
 
 struct feed_state {
-	uint64_t magic;		/* written last of a new one */
+	_Atomic uint64_t magic;	/* written last of a new one */
 	uint64_t seed;
 	char sign[FEED_SIGN_MAX + 1];
 	_Atomic uint64_t next;	/* position of the first item that was perhaps not published */
@@ -53,7 +58,7 @@ struct feed_state {
 int feed_place_folder(char dir[FEED_FOLDER_MAX], struct error *err);
 /* Where a feed of that name lies in it. */
 int feed_place_name(const char *dir, const char *name, struct feed_place *place, struct error *err);
-/* Both; the folder is made if it is not there. */
+/* Both, of a group's too; the folder is made if it is not there. ERR_DENIED where it is not the user's alone, or the group's. */
 int feed_place_find(const char *name, struct feed_place *place, struct error *err);
 
 /* The lock of the writer: waits for it. Sets *fd and *state (mapped, sizeof **state). ERR_UNAVAILABLE after a signal. */

@@ -26,6 +26,8 @@ struct feed_reader {
 	int lock_fd, sock;
 	bool asked;		/* said hello on sock */
 	uint64_t token, want;
+	uint64_t last_sum;	/* of the item before `want`, in the ring of a writer that is gone */
+	bool differs;		/* the next writer made another one of it, and nobody has asked yet */
 	pthread_mutex_t mutex;	/* of what feed_reader_release touches: the views */
 	struct feed_view *view;	/* of the ring that it reads now; NULL: it looks for a writer */
 	size_t views;		/* that exist, with those of earlier rings of which items are held */
@@ -61,25 +63,19 @@ static int left_ms(int64_t deadline)
 	return left < 0 ? 0 : (int)left;
 }
 
-static bool own_user(int sock)
-{
-	struct ucred cred;
-	socklen_t n = sizeof cred;
-	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && cred.uid == geteuid();
-}
-
 /* Connects and says hello. Returns 0, or -1 with the connection closed: nobody listens. */
 static int ask(struct feed_reader *r)
 {
 	r->sock = feed_fds_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (r->sock < 0)
 		return -1;
+	pid_t writer;
 	struct feed_hello hello = { .token = r->token, .want = r->want, .join = r->join };
 	memcpy(hello.sign, r->sign, sizeof hello.sign);
 	unsigned char bytes[FEED_WIRE_MAX];
 	size_t n = feed_wire_put_hello(&hello, bytes);
-	if (connect(r->sock, (const struct sockaddr *)&r->place.sock, sizeof r->place.sock) == 0 && own_user(r->sock) &&
-	    feed_wire_send(r->sock, bytes, n, NULL, 0) == 0) {
+	if (connect(r->sock, (const struct sockaddr *)&r->place.sock, sizeof r->place.sock) == 0 &&
+	    feed_folder_trusts(&r->place.party, r->sock, &writer) && feed_wire_send(r->sock, bytes, n, NULL, 0) == 0) {
 		r->asked = true;
 		return 0;
 	}
@@ -102,6 +98,9 @@ static int welcomed(struct feed_reader *r, const int fds[2], uint32_t number, st
 	pthread_mutex_lock(&r->mutex);
 	r->views++;
 	pthread_mutex_unlock(&r->mutex);
+	if (feed_view_differs(r->view, r->want - 1, r->last_sum))
+		r->differs = true;
+	r->last_sum = 0;
 	feed_wire_send(r->sock, "", 1, NULL, 0);
 	return 1;
 }
@@ -205,6 +204,7 @@ int feed_reader_next(struct feed_reader *r, int timeout_ms, struct feed_item *it
 		if (rc != 0)
 			return rc < 0 ? -1 : 0;
 		if (hung) {	/* seen before that last look, so there is nothing more to come */
+			r->last_sum = feed_view_last_sum(r->view);
 			part(r);
 			hung = false;
 			continue;
@@ -214,6 +214,18 @@ int feed_reader_next(struct feed_reader *r, int timeout_ms, struct feed_item *it
 			return -1;
 		hung = rc == 1;
 	}
+}
+
+bool feed_reader_differs(struct feed_reader *r)
+{
+	bool differs = r->differs;
+	r->differs = false;
+	return differs;
+}
+
+const void *feed_item_shared(const struct feed_item *item, void **slots, uint64_t *slots_bytes)
+{
+	return feed_view_shared(item->ring, item->slot, slots, slots_bytes);
 }
 
 static void free_if_over(struct feed_reader *r)

@@ -45,6 +45,18 @@ failed:
 	return -1;
 }
 
+uint64_t feed_ring_sum(const void *bytes, uint64_t n)
+{
+	uint64_t sum = 0xcbf29ce484222325ull ^ n;
+	for (uint64_t at = 0; at < n; at += sizeof(uint64_t)) {
+		uint64_t word = 0;
+		memcpy(&word, (const unsigned char *)bytes + at, n - at < sizeof word ? n - at : sizeof word);
+		sum = (sum ^ word) * 0x100000001b3ull;
+		sum ^= sum >> 29;
+	}
+	return sum;
+}
+
 int feed_ring_check(int fd, uint64_t *bytes, struct error *err)
 {
 	struct stat st;

@@ -11,15 +11,15 @@
  *
  * Order. The writer fills slot and descriptor, then stores head with release; a reader loads it with acquire, so (2)
  * finds the bytes whole. A reader stores done_i with release after its last look at the bytes; the writer loads it with
- * acquire before (1), so no new byte is stored before the old ones were read. Each sleeper says so, fences, and looks
- * once more; who changes what it waits for fences, and then looks whether it sleeps (both seq_cst): of the two at least
- * one sees the other, and no wake-up is lost. Publishing is the one store to head: a writer that is killed before it has
- * published nothing, and after it everything.
+ * acquire before (1), so no new byte is stored before the old ones were read. Each sleeper says so and looks once more; who
+ * changes what it waits for then looks whether it sleeps: all four are seq_cst (no fences: ThreadSanitizer knows none), so of
+ * the two at least one sees the other, and no wake-up is lost. Publishing is the one store to head: a writer that is killed
+ * before it has published nothing, and after it everything.
  *
  * The ring is a memfd of the writer, of fixed size, sealed against writing by anybody but the mapping he has
- * (F_SEAL_FUTURE_WRITE). The first part is this struct; slots follow. What a reader says lies in a memfd of that reader's
- * alone (struct feed_control), which the writer believes only as far as (1) and (2) allow: a reader can harm nobody but
- * itself.
+ * (F_SEAL_FUTURE_WRITE; not where feed_writer_pinnable was called). The first part is this struct; slots follow. What a
+ * reader says lies in a memfd of that reader's alone (struct feed_control), which the writer believes only as far as (1) and
+ * (2) allow: a reader can harm nobody but itself.
  */
 #ifndef RAD_FEED_RING_H
 #define RAD_FEED_RING_H
@@ -52,6 +52,7 @@ struct feed_ring {
 	uint64_t slots;
 	uint64_t slot_bytes;	/* whole pages */
 	uint64_t data_at;	/* where slot 0 begins, from here; whole pages */
+	uint64_t again_pos, again_sum;	/* of the item before item 0, which this writer made again to be compared; FEED_NEVER: none */
 	_Alignas(64) _Atomic uint64_t head;
 	_Alignas(64) _Atomic uint32_t writer_sleeps;
 	_Alignas(64) _Atomic uint64_t start[FEED_READERS_MAX];	/* the item at which a reader begins; FEED_NEVER: not yet known */
@@ -71,6 +72,8 @@ struct feed_control {
 uint64_t feed_ring_bytes(uint64_t slots, uint64_t slot_bytes, uint64_t *data_at);
 /* A memfd of that size, sealed in it; with `read_only` sealed against further writers too, once it is mapped at *map. */
 int feed_ring_memory(const char *name, uint64_t bytes, bool read_only, void **map, struct error *err);
+/* Of what is compared across writers: FNV-1a by words. */
+uint64_t feed_ring_sum(const void *bytes, uint64_t n);
 /* A ring made by somebody else: whether fd is one, and of a size that stays, so that reading it cannot fault. */
 int feed_ring_check(int fd, uint64_t *bytes, struct error *err);
 /* Whether a mapped header of a memfd of `bytes` is one. */

@@ -323,6 +323,70 @@ static void another_writer_goes_on_where_the_first_was(void **state)
 	feed_writer_close(w);
 }
 
+/* Whether the next writer says another value for the last item than the reader had got from the one before. */
+static bool told_of(const char *name, int again)
+{
+	struct error err = ERROR_INIT;
+	uint64_t epoch, index, seed;
+	struct feed_writer *w = writer_of(name);
+	struct feed_reader *r = reader_of(name, FEED_JOIN_NEXT);
+	write_item(w, FEED_BATCH, 0);
+	write_item(w, FEED_BATCH, 1);
+	join(w, r);
+	expect_item(r, 0, 0, 0);
+	expect_item(r, 0, 1, 1);
+	feed_writer_close(w);
+	w = feed_writer_claim(name, "data", 8, &err);
+	feed_writer_position(w, &epoch, &index, &seed);
+	assert_true(index == 2);
+	assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, 0, &err), 0);
+	feed_writer_again(w, &again, sizeof again);
+	join(w, r);
+	write_item(w, FEED_BATCH, 2);
+	expect_item(r, 0, 2, 2);
+	bool differs = feed_reader_differs(r);
+	assert_false(feed_reader_differs(r));	/* once */
+	feed_reader_close(r);
+	feed_writer_close(w);
+	return differs;
+}
+
+static void another_writer_that_makes_other_items_is_told_of(void **state)
+{
+	(void)state;
+	assert_false(told_of("again", 1));
+	assert_true(told_of("again", 5));
+}
+
+static void a_ring_is_written_by_readers_only_where_it_was_asked_for(void **state)
+{
+	(void)state;
+	for (int pinnable = 0; pinnable < 2; pinnable++) {
+		struct error err = ERROR_INIT;
+		struct feed_item item;
+		uint64_t bytes;
+		struct feed_writer *w = feed_writer_claim("pin", "data", 7, &err);
+		if (pinnable)
+			feed_writer_pinnable(w);
+		assert_int_equal(feed_writer_open(w, SLOTS, SLOT_BYTES, 0, &err), 0);
+		struct feed_reader *r = reader_of("pin", FEED_JOIN_NEXT);
+		write_item(w, FEED_BATCH, 41);
+		write_item(w, FEED_BATCH, 42);
+		join(w, r);
+		expect_item(r, 0, 0, 41);
+		assert_int_equal(next(r, &item, &err), ERR_NONE);
+		void *slots;
+		const int *value = feed_item_shared(&item, &slots, &bytes);
+		assert_int_equal(bytes, SLOTS * SLOT_BYTES);
+		assert_ptr_equal(value, (char *)slots + item.slot * SLOT_BYTES);
+		assert_int_equal(*value, 42);
+		assert_int_equal(mprotect(slots, bytes, PROT_READ | PROT_WRITE), pinnable ? 0 : -1);
+		feed_reader_release(r, item.ring, item.slot);
+		feed_reader_close(r);
+		feed_writer_close(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +400,8 @@ int main(void)
 		cmocka_unit_test(a_hostile_reader_cannot_write_into_the_ring),
 		cmocka_unit_test(what_is_no_hello_ends_the_connection),
 		cmocka_unit_test(another_writer_goes_on_where_the_first_was),
+		cmocka_unit_test(another_writer_that_makes_other_items_is_told_of),
+		cmocka_unit_test(a_ring_is_written_by_readers_only_where_it_was_asked_for),
 	};
 	if (!mkdtemp(dir) || setenv("RADFEED_DIR", dir, 1))
 		return 1;

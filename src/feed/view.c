@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ struct feed_view {
 	uint64_t ring_bytes, slots, slot_bytes;	/* as checked: the writer cannot change them under the reader */
 	uint32_t reader;
 	uint64_t next, done;			/* items; next is FEED_NEVER until the writer says where it begins */
-	uint64_t pos_next;
+	uint64_t pos_next, last_bytes;		/* after the last item taken, and of it; 0 bytes: an end */
 	int pagemap_fd;				/* -1: none; the kernel cannot be asked */
 	bool retired;
 	size_t held_count;
@@ -51,13 +52,15 @@ struct feed_view *feed_view_make(int ring_fd, int control_fd, uint32_t reader, s
 		error_errno(err, "feed: its ring");
 		return NULL;
 	}
-	if (!feed_ring_valid(ring, bytes)) {
+	struct feed_ring head;	/* as it is now: what is checked is what is used */
+	memcpy(&head, ring, bytes < sizeof head ? bytes : sizeof head);
+	if (bytes < sizeof head || !feed_ring_valid(&head, bytes)) {
 		error_set(err, ERR_CORRUPT, "feed: what came is no ring");
 		munmap((void *)ring, bytes);
 		return NULL;
 	}
-	uint64_t size = ring->slots * ring->slot_bytes;
-	void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, ring_fd, (off_t)ring->data_at);
+	uint64_t size = head.slots * head.slot_bytes;
+	void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, ring_fd, (off_t)head.data_at);
 	struct feed_control *control = map_control(control_fd);
 	if (data == MAP_FAILED || control == MAP_FAILED) {
 		error_errno(err, "feed: its ring");
@@ -68,9 +71,9 @@ struct feed_view *feed_view_make(int ring_fd, int control_fd, uint32_t reader, s
 		munmap((void *)ring, bytes);
 		return NULL;
 	}
-	struct feed_view *v = alloc_zero(sizeof *v + ring->slots);
-	*v = (struct feed_view){ .ring = ring, .data = data, .control = control, .ring_bytes = bytes, .slots = ring->slots,
-				 .slot_bytes = ring->slot_bytes, .reader = reader, .next = FEED_NEVER, .pos_next = FEED_NEVER };
+	struct feed_view *v = alloc_zero(sizeof *v + head.slots);
+	*v = (struct feed_view){ .ring = ring, .data = data, .control = control, .ring_bytes = bytes, .slots = head.slots,
+				 .slot_bytes = head.slot_bytes, .reader = reader, .next = FEED_NEVER, .pos_next = FEED_NEVER };
 	v->pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	return v;
 }
@@ -79,7 +82,7 @@ struct feed_view *feed_view_make(int ring_fd, int control_fd, uint32_t reader, s
 static bool begun(struct feed_view *v)
 {
 	if (v->next == FEED_NEVER)
-		v->next = v->done = atomic_load_explicit(&v->ring->start[v->reader], memory_order_acquire);
+		v->next = v->done = atomic_load(&v->ring->start[v->reader]);
 	return v->next != FEED_NEVER;
 }
 
@@ -88,7 +91,7 @@ static void advance(struct feed_view *v)
 {
 	while (v->done < v->next && !v->held[v->done % v->slots])
 		v->done++;
-	atomic_store_explicit(&v->control->done, v->done, memory_order_release);
+	atomic_store(&v->control->done, v->done);
 }
 
 /* Only this reader adds to it. */
@@ -116,12 +119,14 @@ int feed_view_take(struct feed_view *v, struct feed_item *item, struct error *er
 				 (unsigned long long)v->slots);
 	}
 	uint32_t slot = (uint32_t)(v->next % v->slots);
-	const struct feed_slot *s = &v->ring->slot[slot];
-	if (s->bytes > v->slot_bytes || (s->kind != FEED_BATCH && s->kind != FEED_END))
+	const volatile struct feed_slot *s = &v->ring->slot[slot];	/* read once: a writer of a group's feed may be another user's */
+	uint64_t pos = s->pos, bytes = s->bytes, kind = s->kind;
+	if (bytes > v->slot_bytes || (kind != FEED_BATCH && kind != FEED_END))
 		return 2 * error_set(err, ERR_CORRUPT, "feed: an item that is none");
-	*item = (struct feed_item){ .kind = (uint32_t)s->kind, .slot = slot, .epoch = FEED_POS_EPOCH(s->pos),
-				    .index = FEED_POS_INDEX(s->pos), .bytes = s->bytes, .data = v->data + slot * v->slot_bytes, .ring = v };
-	v->pos_next = s->kind == FEED_END ? FEED_POS(item->epoch + 1, 0) : s->pos + 1;
+	*item = (struct feed_item){ .kind = (uint32_t)kind, .slot = slot, .epoch = FEED_POS_EPOCH(pos), .index = FEED_POS_INDEX(pos),
+				    .bytes = bytes, .data = v->data + slot * v->slot_bytes, .ring = v };
+	v->pos_next = kind == FEED_END ? FEED_POS(item->epoch + 1, 0) : pos + 1;
+	v->last_bytes = kind == FEED_END ? 0 : bytes;
 	v->next++;
 	if (s->kind == FEED_BATCH) {
 		add(&v->control->items, 1);
@@ -153,8 +158,9 @@ enum feed_view_released feed_view_release(struct feed_view *v, uint32_t slot)
 {
 	if (slot >= v->slots || !v->held[slot])
 		return FEED_VIEW_KEPT;
+	uint64_t bytes = v->ring->slot[slot].bytes;
 	if (!v->retired)
-		forget_writes(v, v->data + slot * v->slot_bytes, v->ring->slot[slot].bytes);
+		forget_writes(v, v->data + slot * v->slot_bytes, bytes < v->slot_bytes ? bytes : v->slot_bytes);
 	v->held[slot] = false;
 	v->held_count--;
 	if (v->retired) {
@@ -164,15 +170,13 @@ enum feed_view_released feed_view_release(struct feed_view *v, uint32_t slot)
 		return FEED_VIEW_GONE;
 	}
 	advance(v);
-	atomic_thread_fence(memory_order_seq_cst);
-	return atomic_load_explicit(&v->ring->writer_sleeps, memory_order_relaxed) ? FEED_VIEW_AWAITED : FEED_VIEW_KEPT;
+	return atomic_load(&v->ring->writer_sleeps) ? FEED_VIEW_AWAITED : FEED_VIEW_KEPT;
 }
 
 bool feed_view_sleeps(struct feed_view *v)
 {
-	atomic_store_explicit(&v->control->sleeps, 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
-	return !begun(v) || v->next >= atomic_load_explicit(&v->ring->head, memory_order_acquire);
+	atomic_store(&v->control->sleeps, 1);
+	return !begun(v) || v->next >= atomic_load(&v->ring->head);
 }
 
 void feed_view_awake(struct feed_view *v)
@@ -183,6 +187,27 @@ void feed_view_awake(struct feed_view *v)
 uint64_t feed_view_next(const struct feed_view *v)
 {
 	return v->pos_next;
+}
+
+const void *feed_view_shared(const struct feed_view *v, uint32_t slot, void **slots, uint64_t *slots_bytes)
+{
+	*slots_bytes = v->slots * v->slot_bytes;
+	*slots = (unsigned char *)v->ring + (v->ring_bytes - *slots_bytes);
+	return (unsigned char *)*slots + slot * v->slot_bytes;
+}
+
+uint64_t feed_view_last_sum(const struct feed_view *v)
+{
+	if (v->next == FEED_NEVER || v->last_bytes == 0)
+		return 0;
+	void *slots;
+	uint64_t bytes;
+	return feed_ring_sum(feed_view_shared(v, (uint32_t)((v->next - 1) % v->slots), &slots, &bytes), v->last_bytes);
+}
+
+bool feed_view_differs(const struct feed_view *v, uint64_t pos, uint64_t sum)
+{
+	return sum && v->ring->again_pos == pos && v->ring->again_sum != sum;
 }
 
 bool feed_view_retire(struct feed_view *v)

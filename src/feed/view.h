@@ -30,6 +30,12 @@ void feed_view_awake(struct feed_view *v);
 void feed_view_waited(struct feed_view *v, uint64_t us);
 /* The position after the last item taken; FEED_NEVER if none was. */
 uint64_t feed_view_next(const struct feed_view *v);
+/* What the bytes of the last item taken sum up to, as the writer made them; 0 if that was no batch. The writer is gone. */
+uint64_t feed_view_last_sum(const struct feed_view *v);
+/* Whether this ring's writer made that item again, and it sums up to something else. */
+bool feed_view_differs(const struct feed_view *v, uint64_t pos, uint64_t sum);
+/* A slot, and all of them, in the mapping that is the same memory for all. */
+const void *feed_view_shared(const struct feed_view *v, uint32_t slot, void **slots, uint64_t *slots_bytes);
 /* No more is taken from it. Returns true if it is freed; else it is with the last release. */
 bool feed_view_retire(struct feed_view *v);
 

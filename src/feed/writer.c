@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -26,7 +27,8 @@ static int listen_at(const struct feed_place *place, struct error *err)
 	if (fd < 0)
 		return error_errno(err, "feed: socket");
 	unlink(place->sock.sun_path);	/* of a writer that is no more: this one has the lock */
-	if (bind(fd, (const struct sockaddr *)&place->sock, sizeof place->sock) || listen(fd, BACKLOG)) {
+	if (bind(fd, (const struct sockaddr *)&place->sock, sizeof place->sock) ||
+	    (place->party.of_group && chmod(place->sock.sun_path, 0660)) || listen(fd, BACKLOG)) {
 		error_errno(err, "feed: %s", place->sock.sun_path);
 		feed_fds_close(&fd);
 	}
@@ -94,13 +96,14 @@ int feed_writer_open(struct feed_writer *w, uint32_t slots, uint64_t slot_bytes,
 		return error_set(err, ERR_INVALID, "feed: %u slots of %llu bytes: there are 2 to %d, of a TiB at most", slots,
 				 (unsigned long long)slot_bytes, FEED_SLOTS_MAX);
 	void *map;
-	w->ring_fd = feed_ring_memory(FEED_RING_NAME, w->ring_bytes, true, &map, err);
+	w->ring_fd = feed_ring_memory(FEED_RING_NAME, w->ring_bytes, !w->pinnable || w->place.party.of_group, &map, err);
 	if (w->ring_fd < 0)
 		return -1;
 	w->ring = map;
 	w->ring->slots = slots;
 	w->ring->slot_bytes = slot_bytes;
 	w->ring->data_at = data_at;
+	w->ring->again_pos = FEED_NEVER;
 	for (size_t i = 0; i < FEED_READERS_MAX; i++)
 		atomic_store(&w->ring->start[i], FEED_NEVER);
 	w->ring->magic = FEED_RING_MAGIC;
@@ -109,6 +112,17 @@ int feed_writer_open(struct feed_writer *w, uint32_t slots, uint64_t slot_bytes,
 	feed_figures_note(w);
 	feed_place_show(w->state, w->ring_fd);
 	return 0;
+}
+
+void feed_writer_pinnable(struct feed_writer *w)
+{
+	w->pinnable = true;
+}
+
+void feed_writer_again(struct feed_writer *w, const void *data, uint64_t bytes)
+{
+	w->ring->again_sum = feed_ring_sum(data, bytes);
+	w->ring->again_pos = w->pos - 1;
 }
 
 void feed_writer_until(struct feed_writer *w, int fd)
@@ -171,7 +185,6 @@ static int wait_for_room(struct feed_writer *w, struct error *err)
 			continue;
 		}
 		atomic_store(&w->ring->writer_sleeps, 1);
-		atomic_thread_fence(memory_order_seq_cst);
 		if (!has_room(w) && sleep_for_room(w, (int)ms))
 			return error_set(err, ERR_UNAVAILABLE, "feed: a signal came");
 		atomic_store(&w->ring->writer_sleeps, 0);
@@ -213,9 +226,8 @@ void feed_writer_publish(struct feed_writer *w, enum feed_kind kind, uint64_t by
 	w->head++;
 	w->count.items += kind == FEED_BATCH;
 	w->count.bytes += bytes;
-	atomic_store_explicit(&w->ring->head, w->head, memory_order_release);
+	atomic_store(&w->ring->head, w->head);
 	atomic_store_explicit(&w->state->next, w->pos, memory_order_release);	/* after head: too early is harmless */
-	atomic_thread_fence(memory_order_seq_cst);
 	feed_peers_wake(w);
 	feed_figures_note(w);
 }

@@ -31,6 +31,7 @@ struct feed_writer {
 	struct feed_state *state;
 	int lock_fd, listen_fd, until_fd;
 	bool until;			/* until_fd became readable */
+	bool pinnable;			/* the ring is not sealed against writing */
 	uint32_t patience_ms;
 	uint32_t wants;			/* readers, before the first item of all */
 	uint64_t from, pos;		/* positions: of item 0, of the next item */

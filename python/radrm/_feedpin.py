@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""Batches copied to a GPU, each while the task works on the one before.
+
+The memory that all tasks share is registered with the driver once for each ring, so that the GPU reads it in place. The copy is
+made here and not by the task, because a slot may be written again as soon as the copy is done and not before: who copies has to know when.
+The mapping that the task writes to is a private one, and registering that would copy it (decision 142).
+"""
+import collections
+import ctypes
+import os
+import threading
+import warnings
+
+from . import _feedlib
+from ._feedbatch import read
+
+CALL_S = 10             # longer than any registering takes; a driver that hangs is not waited for
+PORTABLE = 1            # CU_MEMHOSTREGISTER_PORTABLE
+PROT_READ, PROT_WRITE = 1, 2
+
+
+class Refused(Exception):
+    """Why memory was not registered."""
+
+
+class Driver:
+    """libcuda, as far as registering memory needs it; each call in a thread of its own, with a deadline."""
+
+    def __init__(self, index):
+        self._index, self._context = index, None
+
+    def _call(self, what):
+        said = []
+
+        def run():
+            try:
+                said.append(what())
+            except BaseException as error:  # noqa: B036
+                said.append(error)
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(CALL_S)
+        if not said:
+            raise Refused(f"the driver did not answer within {CALL_S} s")
+        if isinstance(said[0], BaseException):
+            raise Refused(str(said[0]))
+        return said[0]
+
+    def _must(self, name, *arguments):
+        code = getattr(self._lib, name)(*arguments)
+        if code:
+            raise OSError(f"{name}: CUDA error {code}")
+
+    def _enter(self):
+        """The context that PyTorch has on this GPU, in this thread."""
+        if self._context is None:
+            self._lib = ctypes.CDLL(os.environ.get("RADFEED_CUDA") or "libcuda.so.1")
+            device, context = ctypes.c_int(), ctypes.c_void_p()
+            self._must("cuInit", 0)
+            self._must("cuDeviceGet", ctypes.byref(device), self._index)
+            self._must("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+            self._context = context
+        self._must("cuCtxSetCurrent", self._context)
+
+    def register(self, begin, size):
+        def run():
+            self._enter()
+            self._must("cuMemHostRegister_v2", ctypes.c_void_p(begin), ctypes.c_size_t(size), PORTABLE)
+        self._call(run)
+
+    def unregister(self, begin):
+        def run():
+            self._enter()
+            self._must("cuMemHostUnregister", ctypes.c_void_p(begin))
+        self._call(run)
+
+
+def _protect(begin, size, how):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(begin), ctypes.c_size_t(size), how):
+        raise Refused("its ring may not be pinned (a group's, or made by a task that did not ask for it): "
+                      + os.strerror(ctypes.get_errno()))
+
+
+class Gpu:
+    """Copies beside the stream that the task works on."""
+
+    def __init__(self, device):
+        import torch
+        self._torch, self._device = torch, torch.device(device)
+        if self._device.type != "cuda":
+            raise ValueError(f"device={device!r}: a GPU is wanted (\"cuda\", \"cuda:1\"); without device= batches are in the host's memory")
+        self._stream = torch.cuda.Stream(self._device)
+        self.index = self._stream.device.index
+
+    def begin(self, tensor):
+        with self._torch.cuda.stream(self._stream):
+            return tensor.to(self._stream.device, non_blocking=True)
+
+    def mark(self):
+        """Something to wait for (.synchronize()): all copies that were begun so far."""
+        event = self._torch.cuda.Event()
+        event.record(self._stream)
+        return event
+
+    def use(self, event, tensors):
+        """What the task does from here on comes after the copies, and its tensors are not given away before that is done."""
+        current = self._torch.cuda.current_stream(self._stream.device)
+        current.wait_event(event)
+        for tensor in tensors:
+            tensor.record_stream(current)
+
+
+class Copier:
+    def __init__(self, lib, reader, name, gpu, driver):
+        """`driver`: None where the memory is not to be registered."""
+        self._lib, self._reader, self._name, self._gpu, self._driver = lib, reader, name, gpu, driver
+        self._ring = self._pinned = None
+        self._held = collections.deque()    # (event, item): slots from which a copy may still be read
+
+    def batches(self, items):
+        ahead = None
+        for item in items:
+            now = self._begin(item)
+            if ahead:
+                yield self._ready(ahead)
+            ahead = now
+        if ahead:
+            yield self._ready(ahead)
+
+    def close(self):
+        self._leave_ring()
+
+    def _ready(self, copied):
+        batch, event, tensors = copied
+        self._gpu.use(event, tensors)
+        return batch
+
+    def _begin(self, item):
+        place, tensors = self._place(item), []
+        batch = self._copy(read((ctypes.c_char * item.bytes).from_address(place)), tensors)
+        event = self._gpu.mark()
+        self._hold(event, item)
+        return batch, event, tensors
+
+    def pass_over(self, item):
+        self._place(item)
+        self._hold(self._gpu.mark(), item)
+
+    def _place(self, item):
+        slots, size = ctypes.c_void_p(), ctypes.c_uint64()
+        place = self._lib.feed_item_shared(ctypes.byref(item), ctypes.byref(slots), ctypes.byref(size))
+        if item.ring != self._ring:
+            self._leave_ring()
+            self._ring = item.ring
+            self._pin(slots.value, size.value)
+        return place
+
+    def _hold(self, event, item):
+        """In place of the one before, which was held until here so that its ring is there for as long as it is registered."""
+        self._release()
+        self._held.append((event, item))
+
+    def _copy(self, value, tensors):
+        if hasattr(value, "is_pinned"):
+            tensors.append(self._gpu.begin(value))
+            return tensors[-1]
+        if type(value).__module__ == "numpy":
+            return value.copy()
+        if isinstance(value, dict):
+            return {key: self._copy(each, tensors) for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            values = [self._copy(each, tensors) for each in value]
+            return type(value)(*values) if hasattr(value, "_fields") else type(value)(values)
+        return value
+
+    def _release(self):
+        while self._held:
+            event, item = self._held.popleft()
+            event.synchronize()
+            self._lib.feed_reader_release(self._reader, item.ring, item.slot)
+
+    def _pin(self, begin, size):
+        if self._driver is None:
+            return
+        try:
+            _protect(begin, size, PROT_READ | PROT_WRITE)
+            try:
+                self._driver.register(begin, size)
+            finally:    # the pages are taken; this task is to write there as little as any
+                _protect(begin, size, PROT_READ)
+            self._pinned = begin
+        except Refused as why:
+            self._driver = None
+            warnings.warn(f"feed {self._name}: its memory is not pinned, so each copy to the GPU takes the CPU's time: {why}", RuntimeWarning,
+                          stacklevel=2)
+
+    def _leave_ring(self):
+        """Before its last item is released: then the memory is no more."""
+        for event, _ in self._held:
+            event.synchronize()
+        if self._pinned is not None:
+            try:
+                self._driver.unregister(self._pinned)
+            except Refused as why:
+                self._driver = None
+                warnings.warn(f"feed {self._name}: pinned memory was not given back: {why}", RuntimeWarning, stacklevel=2)
+            self._pinned = None
+        self._release()
+        self._ring = None
+
+
+def copier(lib, reader, name, device, pin):
+    try:
+        gpu = Gpu(device)
+    except (RuntimeError, AssertionError, ImportError) as error:    # no PyTorch, or one without CUDA, or no such GPU
+        raise _feedlib.FeedError(f"feed {name}: device={device!r}: {error}") from None
+    return Copier(lib, reader, name, gpu, Driver(gpu.index) if pin else None)
