@@ -53,9 +53,6 @@ int feed_place_name(const char *dir, const char *name, struct feed_place *place,
 	if (feed_name_check(name, FEED_NAME_MAX, err))
 		return -1;
 	memset(place, 0, sizeof *place);
-	name = split_name(name, &place->party, err);
-	if (!name || feed_folder_find(&place->party, dir, sizeof dir, err))
-		return -1;
 	place->sock.sun_family = AF_UNIX;
 	int n = snprintf(place->sock.sun_path, sizeof place->sock.sun_path, "%s/%s.sock", dir, name);
 	int m = snprintf(place->state, sizeof place->state, "%s/%s.feed", dir, name);
