@@ -47,8 +47,8 @@ int feed_folder_group(const char *name, struct feed_party *party, struct error *
 	return 0;
 }
 
-/* Whether the folder is there, and the party's alone: a user's is mode 0700. That one is a group's only a member can have done, or
- * root. Returns 1, 0 if it is not there, or -1. */
+/* Whether the folder is there, and the party's alone. That it is a group's only a member can have done, or root. Returns 1, 0
+ * if it is not there, or -1. */
 static int check(const struct feed_party *party, const char *dir, struct error *err)
 {
 	struct stat st;

@@ -24,7 +24,8 @@ int feed_folder_look(const struct feed_party *party, char *dir, size_t size, str
 int feed_folder_find(const struct feed_party *party, char *dir, size_t size, struct error *err);
 /* Opens a file of it for reading and writing; made if there is none. Returns a descriptor (fds.h), or -1. */
 int feed_folder_open(const struct feed_party *party, const char *path, struct error *err);
-/* Whether the process at the other end of a socket is of the party: the kernel says whose it is, which then is in *pid, and of which groups. */
+/* Whether the process at the other end of a socket is of the party: the kernel says whose it is, which then is in *pid, and of
+ * which groups. */
 bool feed_folder_trusts(const struct feed_party *party, int sock, pid_t *pid);
 
 #endif

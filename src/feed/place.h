@@ -58,7 +58,8 @@ struct feed_state {
 int feed_place_folder(char dir[FEED_FOLDER_MAX], struct error *err);
 /* Where a feed of that name lies in it. */
 int feed_place_name(const char *dir, const char *name, struct feed_place *place, struct error *err);
-/* Both, of a group's too; the folder is made if it is not there. ERR_DENIED where it is not the user's alone, or the group's. */
+/* Both, of a group's too; the folder is made if it is not there. ERR_DENIED where it is not the user's alone, or the
+ * group's. */
 int feed_place_find(const char *name, struct feed_place *place, struct error *err);
 
 /* The lock of the writer: waits for it. Sets *fd and *state (mapped, sizeof **state). ERR_UNAVAILABLE after a signal. */
