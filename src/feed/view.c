@@ -52,8 +52,9 @@ struct feed_view *feed_view_make(int ring_fd, int control_fd, uint32_t reader, s
 		error_errno(err, "feed: its ring");
 		return NULL;
 	}
-	struct feed_ring head;	/* as it is now: what is checked is what is used */
-	memcpy(&head, ring, bytes < sizeof head ? bytes : sizeof head);
+	static const size_t fixed = offsetof(struct feed_ring, head);
+	struct feed_ring head = { 0 };	/* as it is now: what is checked is what is used */
+	memcpy(&head, ring, bytes < fixed ? bytes : fixed);
 	if (bytes < sizeof head || !feed_ring_valid(&head, bytes)) {
 		error_set(err, ERR_CORRUPT, "feed: what came is no ring");
 		munmap((void *)ring, bytes);
