@@ -58,6 +58,8 @@ int cli_call(struct cli_call *c);
 bool cli_options(struct cli_call *c, const struct args_option *options);
 /* For verbs that read their options themselves: whether they were only to be described, which is then done. */
 bool cli_describe(struct cli_call *c, const struct args_option *options);
+/* What --help prints of a verb with those options. */
+void cli_print_help(const struct cli_call *c, const struct args_option *options);
 /* Checks the number of words; prints the usage and returns false if it is another. */
 #define CLI_ANY_NUMBER SIZE_MAX
 bool cli_want_words(struct cli_call *c, size_t min, size_t max);

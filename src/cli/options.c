@@ -80,7 +80,7 @@ int cli_finish(int rc)
 
 /* ---- help ---- */
 
-static void print_help(const struct cli_call *c, const struct args_option *options)
+void cli_print_help(const struct cli_call *c, const struct args_option *options)
 {
 	printf("Usage: rad %s %s\n%c%s.\n\n", c->verb->name, c->verb->usage, toupper((unsigned char)*c->verb->help),
 	       c->verb->help + 1);
@@ -131,7 +131,7 @@ bool cli_options(struct cli_call *c, const struct args_option *options)
 	else if (a.help)
 		c->rc = CLI_DONE;
 	if (read && a.help)
-		print_help(c, options);
+		cli_print_help(c, options);
 	if (!read || a.help) {
 		args_clear(&a);
 		return false;

@@ -334,8 +334,7 @@ int verb_sbatch(struct cli_call *c)
 		return c->rc;
 	for (int i = 1; i < c->argc; i++)
 		if (!strcmp(c->argv[i], "--help") || !strcmp(c->argv[i], "-h")) {
-			printf("Usage: rad sbatch %s\n", c->verb->usage);
-			args_help(stdout, options);
+			cli_print_help(c, options);
 			puts("All other options are sbatch's.");
 			return CLI_DONE;
 		}
