@@ -14,9 +14,10 @@ teardown()
 	rm -rf "$FOLDER"
 }
 
+# sbatch is measured where Slurm is.
 @test "every bench runs and prints its figures with their units" {
 	"$RAD_SOURCE_ROOT/bench/run" "$RAD_BUILD_ROOT" --short >"$FOLDER/out"
-	run jq -r '.schema, .failed == [], (.benches | keys | join(" ")), ([.benches[].figures | length > 0] | all)' "$FOLDER/out"
+	run jq -r '.schema, .failed == [], (.benches | del(.sbatch) | keys | join(" ")), ([.benches[].figures | length > 0] | all)' "$FOLDER/out"
 	[ "$output" = "1
 true
 core daemon gpumemnet map parse replay schedule simulate store submit turns

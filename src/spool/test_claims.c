@@ -214,7 +214,7 @@ int main(int argc, char **argv)
 	int kills = argc > 1 ? atoi(argv[1]) : 150;
 	unsigned seed = argc > 2 ? (unsigned)atoi(argv[2]) : (unsigned)getpid();
 	pid_t pids[WORKERS];
-	char command[100];
+	char command[200];
 	strcpy(dir, "/tmp/rad-claims.XXXXXX");
 	board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!mkdtemp(dir) || board == MAP_FAILED)
