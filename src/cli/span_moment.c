@@ -64,9 +64,9 @@ static bool parse_now(const char *text, int64_t now_ms, int64_t *ms)
 	static const struct { const char *word; int64_t s; } units[] = {
 		{ "second", 1 }, { "minute", 60 }, { "hour", 3600 }, { "day", 86400 }, { "week", 7 * 86400 },
 	};
-	int64_t n = 0, sign = text[3] == '-' ? -1 : 1;
 	if (strncasecmp(text, "now", 3) || (text[3] && text[3] != '-' && text[3] != '+'))
 		return false;
+	int64_t n = 0, sign = text[3] == '-' ? -1 : 1;
 	const char *number = text + 3 + (text[3] != 0);
 	size_t digits = strspn(number, "0123456789"), len = strlen(number + digits);
 	*ms = now_ms;

@@ -241,6 +241,7 @@ static void traces_like_phillys_get_done(void **state)
 		kind(s, 0, 2000, .3);
 		kind(s, 1, 12000, .7);
 		kind(s, 2, 24000, 1);
+		sim_trace_clear(&s->trace);
 		const struct philly_options philly = { .n = 600, .interval_ms = 400000, .longest_s = 86400, .seed = 7 };
 		assert_int_equal(philly_trace(&philly, &s->workloads, &s->trace, &s->err), 0);
 		for (size_t k = 0; k < s->trace.n; k++)	/* nobody wants more than there is */
