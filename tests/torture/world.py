@@ -15,7 +15,7 @@ import tempfile
 import time
 import uuid
 
-CONFIG = {"interval": 0.2, "window": 1, "settle": 0.2, "warm": 0.5, "kill_wait": 1, "order": "backfill", "slack": "100M"}
+CONFIG = {"mps_idle": 0, "interval": 0.2, "window": 1, "settle": 0.2, "warm": 0.5, "kill_wait": 1, "order": "backfill", "slack": "100M"}
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE_S = 120        # a machine may be busy with other things; how long an answer takes is for those faults that are about it
 
