@@ -74,6 +74,25 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	wait_for 20 no_controls
 }
 
+@test "a radd that cannot start leaves the servers of running tasks alone" {
+	local go=$WORLD/go4 one
+	one=$(submit --gpu-mem 4G -- sh -c "$look spared.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE spared.txt
+	kill_radd
+	# The server is found before the socket is bound, and the tasks are read after it.
+	mkdir "$WORLD/taken"
+	run radd --devices nvml --state "$WORLD/state" --socket "$WORLD/taken"
+	[ "$status" -eq 1 ]
+	[[ $output == *"$WORLD/taken"* ]]
+	[[ $output != *"stopping the idle server"* ]]
+	start_radd
+	[ "$(controls)" -eq 1 ]
+	touch "$go"
+	rad wait "$one"
+	[ "$(state "$one")" = COMPLETED ]
+	wait_for 20 no_controls
+}
+
 @test "a server that nobody uses any more is stopped by the radd that finds it" {
 	local go=$WORLD/go3 one
 	one=$(submit --gpu-mem 4G -- sh -c "$look idle.txt; $(until_file "$go")")
@@ -137,6 +156,11 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	grep -q PIPE again.txt
 	other=$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")
 	[ "$first" = "$other" ]
+	# One that ends while it idles is given up before a task asks for it.
+	kill -9 "$other" "$(cat "$(sed -n s/CUDA_MPS_PIPE_DIRECTORY=//p again.txt)/server")"
+	wait_for 30 grep -q 'MPS control daemon of .*: ended' "$WORLD/radd.log"
+	submit --gpu-mem 4G -- sh -c "$look anew.txt" | xargs rad wait
+	grep -q PIPE anew.txt
 	# The next radd finds it idle, and stops it when it ends: nobody may come who would.
 	kill_radd
 	start_radd

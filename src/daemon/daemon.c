@@ -567,6 +567,7 @@ int daemon_run(struct daemon *d)
 		 d->state_dir, d->socket_path);
 	log_mps(d);
 	uv_run(&d->loop, UV_RUN_DEFAULT);
+	runner_leave(d->runner);
 	return d->store_failed ? 1 : 0;
 }
 

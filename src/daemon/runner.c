@@ -181,9 +181,9 @@ static bool runner_begin_again(struct watch *w, const struct exit_report *report
 	return true;
 }
 
-/* The shim is gone: reads what it left and tells the core. */
-/* Whatever can be wrong with a record is told apart: another shim has the attempt (it is watched), the disk does not answer
- * (tried again), nonsense (the attempt is lost), nothing began (it may begin again). Only then is it an end. */
+/* The shim is gone: reads what it left and tells the core. Whatever can be wrong with a record is told apart: another
+ * shim has the attempt (it is watched), the disk does not answer (tried again), nonsense (the attempt is lost), nothing
+ * began (it may begin again). Only then is it an end. */
 static void runner_over(struct watch *w)
 {
 	struct runner *r = w->r;
@@ -644,6 +644,11 @@ struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan)
 	return r;
 }
 
+void runner_leave(struct runner *r)
+{
+	servers_tidy(r->servers, r->plan.core, 0);
+}
+
 static void on_tick_closed(uv_handle_t *h)
 {
 	free(h->data);
@@ -666,7 +671,6 @@ void runner_destroy(struct runner *r)
 	sweeping_destroy(r->sweeping);
 	hooks_destroy(r->hooks);
 	outsiders_destroy(r->outsiders);
-	servers_tidy(r->servers, r->plan.core, 0);	/* no radd may come that would: the others are their tasks' */
 	servers_destroy(r->servers);
 	for (size_t i = 0; i < r->n; i++)
 		free(r->effects[i].folder);

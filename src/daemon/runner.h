@@ -18,7 +18,7 @@ struct runner;
 /* What it works with; all of it belongs to others, and outlives it. */
 struct runner_plan {
 	struct core *core;
-	const struct settings *config;	/* kill_wait */
+	const struct settings *config;	/* kill_wait, mps_idle */
 	struct launch_home home;
 	const char *run_dir, *socket_path;
 	const struct device *device;
@@ -26,6 +26,9 @@ struct runner_plan {
 
 /* Takes over the MPS servers that a former radd left running. */
 struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan);
+/* radd has run, and ends: MPS servers without clients are stopped, since no other may come that would. Not of a start that
+ * failed: before tasks are restored every server looks as if it had none. */
+void runner_leave(struct runner *r);
 /* Tasks and MPS servers go on. Its memory goes when the loop has closed its handles. Takes NULL. */
 void runner_destroy(struct runner *r);
 

@@ -2,8 +2,8 @@
  * The table of MPS servers: see servers.h. A server is started when the first task for it is placed, and stays for `mps_idle`
  * when the last one has ended: a process joins a server when it initialises CUDA, so an idle one costs nothing but 66 MiB a
  * GPU, while to stop it and start it again costs each of a series of short tasks a tenth of a second. It is in nobody's way:
- * its memory is counted as that of MPS, a program that is no client of it runs beside it, and a GPU with no task is idle for
- * placement whatever server is there.
+ * its memory is counted as that of MPS, a program that is no client of it runs beside it, and placement asks whose clients are
+ * on a GPU, not whose server.
  */
 #include "daemon/servers.h"
 
@@ -46,8 +46,8 @@ static bool servers_none_needed(const struct servers *s)
 	return device_kind(s->device)->mps != DEVICE_MPS_SERVER;
 }
 
-/* Once: another driver comes with a restart of the machine, or of all that uses it. Only root has several users. */
-/* Tried, not looked up by version: what a driver can do is what its control daemon does (decision 99). */
+/* Once: another driver comes with a restart of the machine, or of all that uses it. Only root has several users. Tried,
+ * not looked up by version: what a driver can do is what its control daemon does (decision 99). */
 static void servers_find_out(struct servers *s)
 {
 	s->serve_all = servers_none_needed(s);
@@ -137,22 +137,22 @@ static bool servers_has_clients(const struct mps_server *server, const struct co
 	return n;
 }
 
-/* Those that have been idle for that long. */
+/* Those that have been idle for that long, or ended while they were: no task is to wait for one of those to be given up. */
 static void servers_stop_idle(struct servers *s, const struct core *core, int64_t idle_ms, int64_t mono_ms)
 {
 	for (size_t i = s->n; i-- > 0;) {
 		struct entry *e = &s->list[i];
 		bool used = servers_has_clients(e->server, core);
 		e->idle_ms = used ? 0 : e->idle_ms ? e->idle_ms : mono_ms;
-		if (used || mono_ms - e->idle_ms < idle_ms)
+		if (used || (mono_ms - e->idle_ms < idle_ms && mps_poll(e->server) != MPS_FAILED))
 			continue;
 		log_info("MPS: stopping the idle server of %s", mps_whose(e->server));
 		servers_forget(s, e->server);
 	}
 }
 
-/* Not before the task's own GPUs are known: right after radd's start none is. What idles goes first: two servers that are there
- * for one GPU were never tried against each other, and one of them would hold memory for nobody. */
+/* Not before the task's own GPUs are known: right after radd's start none is. What idles goes first, or it would hold memory of
+ * each GPU for nobody beside the new one. */
 static enum mps_state servers_start(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
 	scoped_buf gpus = { 0 };
@@ -200,8 +200,7 @@ const char *servers_pipe_dir(const struct servers *s, const struct task *t)
 	return server ? mps_pipe_dir(server) : NULL;
 }
 
-/* A server numbers GPUs as they were when it began. Where the driver numbers them otherwise by now, a task is told
- * UUIDs. */
+/* A server numbers GPUs as they were when it began, the driver as they are now. */
 bool servers_count_alike(const struct servers *s, const struct task *t, const struct core_gpu_ref *gpus, size_t n)
 {
 	const struct mps_server *server = servers_find(s, t);
