@@ -129,8 +129,7 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		fleet_touch(c->fleet, t->id);
 		limits_changed(c->limits, c->now);
 		break;
-	/* It left its GPUs when its processes did (endings_add), which may be cohort_ms ago. What it taught comes last, since
-	 * siblings may be estimated by it in this very turn. */
+	/* It left its GPUs when its processes did (endings_add), which may be cohort_ms ago. */
 	case EV_ENDED:
 		limits_forget(c->limits, t->id);
 		timeslots_forget(c->timeslots, t->id);

@@ -199,8 +199,8 @@ void endings_add(struct endings *e, task_id id, const struct exit_report *report
 	}
 }
 
-/* The next one that is due, NULL: none; *next: when another will be. */
-/* Looked for anew after each verdict: it is an event, from which others may follow that open or close ends. */
+/* The next one that is due, NULL: none; *next: when another will be. Looked for anew after each verdict: it is an event,
+ * from which others may follow that open or close ends. */
 static struct open_end *endings_next_due(const struct endings *e, struct now now, int64_t *next)
 {
 	size_t at = 0;

@@ -156,8 +156,7 @@ void estimates_preview(const struct estimates *e, const struct spec *s, struct e
 	estimate_conclude(&context, out);
 }
 
-/* A task that was asked anew waits under another question, whose answer is to come; the same spec and claim, so the same
- * one. */
+/* Also one that was asked anew since: the same spec and claim, so the same answer. */
 static bool still_waits(const struct task *t, const struct question *q)
 {
 	return t && !t->estimated && t->spec == q->spec && t->gpu_mem_mib == q->declared_mib;
@@ -315,8 +314,8 @@ int64_t estimates_told_ms(const struct estimates *e, const struct task *t)
 
 /* What is known ------------------------------------------------------------------------------------------------------- */
 
-/* Runs on another model tell nearly as much as a guess, so their spread is widened and what was read of the task itself is
- * weighed in by it. A load measured here stands, whatever the prior says (decision 80). */
+/* Runs on another model count as a guess, so what was read of the task itself is weighed in. A load measured here stands,
+ * whatever the prior says (decision 80). */
 struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);

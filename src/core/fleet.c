@@ -254,7 +254,7 @@ void fleet_join(struct fleet *f, struct slot *s, struct run *r, bool extra, stru
 }
 
 /* What a restart finds is this same call. Its log tells what was measured, until when, and when it was placed; its processes,
- * windows and progress are seen anew. The run owns nothing of the task but the pointer. */
+ * windows and progress are seen anew. */
 void fleet_begin(struct fleet *f, struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);
@@ -303,8 +303,8 @@ void fleet_touch(struct fleet *f, task_id id)
 		fleet_touch_slot(f, f->slots[r->slots[i]]);
 }
 
-/* The order of fleet_join, backwards: sums and inference were brought up to now while it was still there (fleet_finish), so
- * what is left is to take it out. The ledger keeps its entry, marked with the time of its end. */
+/* Of one that ends, sums and inference are up to now already (fleet_finish). The ledger keeps its entry until the memory is seen
+ * free. */
 void fleet_leave(struct fleet *f, struct slot *s, const struct run *r, struct now now)
 {
 	struct load l = window_load(s->window);

@@ -47,8 +47,6 @@ static double level(const struct stretch *s)
 	return s->smact_ms / s->ms;
 }
 
-/* What is left when the last samples are taken off: cheaper than a ring, and exact enough, since the level is compared to a
- * tenth. */
 static struct stretch stretch_less(const struct stretch *a, const struct stretch *b)
 {
 	return (struct stretch){ .ms = a->ms - b->ms, .smact_ms = a->smact_ms - b->smact_ms,
@@ -132,8 +130,6 @@ static void span_tell(struct slot *s)
 
 /* Coming and going ----------------------------------------------------------------------------------------------------- */
 
-/* A spread of 0.06 is about what the law of sharing itself is off by: more guessing would not make a belief better than
- * that. */
 static bool any_to_learn_of(const struct fleet *f, const struct slot *s)
 {
 	for (size_t i = 0; i < s->n_runs; i++) {
@@ -202,8 +198,7 @@ void fleet_infer_restart(const struct fleet *f, struct slot *s, struct now now)
 	span_begin(f, s, now);
 }
 
-/* Called before anybody joins or leaves, while the runs are still those that the span is of; shorter ones than two samples
- * and a half are dropped. */
+/* Called before a run joins or ends, while the runs are still those that the span is of. */
 void fleet_infer_end_span(const struct fleet *f, struct slot *s, struct now now)
 {
 	double ms = span_best(&s->span)->ms;

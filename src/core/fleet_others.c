@@ -104,8 +104,8 @@ size_t fleet_claims(const struct fleet *f, struct core_claim *out, size_t most)
 	return n;
 }
 
-/* Asked at the moment of placing and not before: between two daemons the lock on the claims is the only thing that tells who
- * was first (daemon/claims.c). One row a GPU, as they are told. */
+/* Asked at the moment of placing and not before: to ask is to publish the claim, which counts against other daemons from then
+ * on (daemon/claims.h). */
 bool fleet_may_place(struct fleet *f, const struct placement *where, uid_t uid, bool alone)
 {
 	struct core_claim claims[SPEC_MAX_GPUS];

@@ -66,7 +66,7 @@ static struct slot *fleet_read_slot(struct fleet *f, uint32_t nth, const struct 
 	return s;
 }
 
-/* Several processes of a task on one GPU add up, as its data loaders and ranks do. */
+/* Several processes of a task on one GPU (ranks) add up. */
 static void fleet_note_seen(struct slot *s, task_id owner, uint64_t mib)
 {
 	struct slot_seen *seen = fleet_seen(s, owner);

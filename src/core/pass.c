@@ -84,9 +84,9 @@ static void pass_place_recovering(struct pass *p, struct now now)
 	queue_walk_end(&w);
 }
 
-/* The main queue in order, until one does not fit: that one is returned. */
-/* Each that is tried leads while it is: so what is kept for a head that was overtaken is given up before others are asked,
- * and the one that is returned is marked already. */
+/* The main queue in order, until one does not fit: that one is returned. Each that is tried leads while it is: so what
+ * is kept for a head that was overtaken is given up before others are asked, and the one that is returned is marked
+ * already. */
 static struct task *pass_place_in_order(struct pass *p, struct queue_walk *w, struct now now)
 {
 	for (struct task *t; (t = queue_walk_next(w));) {

@@ -130,9 +130,8 @@ static bool keeps_at_once(const struct pass *p, uid_t uid)
 	return p->config->order == ORDER_FIFO || (queue_users(tasks_queue(p->tasks)) > 1 && fair_is_owed(p->fair, uid));
 }
 
-/* Notes since when the head is passed. Returns whether that is enough. */
-/* The clock is the user's (queue/fair.h), and begins later by twice what a plan promised: a head with a promise is not passed
- * until that is broken. */
+/* Notes since when the head is passed. Returns whether that is enough. The clock is the user's (queue/fair.h), and
+ * begins later by twice what a plan promised: a head with a promise is not passed until that is broken. */
 static bool pass_count(struct pass *p, const struct map_request *r, struct now now)
 {
 	int64_t from_ms = now.mono_ms + (r->planned ? (int64_t)(r->planned_s * PROMISE_SLIP * 1000) : 0);

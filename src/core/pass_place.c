@@ -137,9 +137,9 @@ static bool pass_find_anywhere(struct pass *p, const struct map_gpu *gpus, const
 	return map_place(&p->config->map, gpus, fleet_size(p->fleet), r, &p->rr_next, out, NULL);
 }
 
-/* On slots that moved since others of its kind did not fit. */
-/* The version is noted when it did not fit, of the whole fleet: slots that moved before it were asked in this very call.
- * e->few says which fitted, too few for a task of several GPUs; they are asked again with those that moved (decision 70). */
+/* On slots that moved since others of its kind did not fit. The version is noted when it did not fit, of the whole
+ * fleet: slots that moved before it were asked in this very call. e->few says which fitted, too few for a task of
+ * several GPUs; they are asked again with those that moved (decision 70). */
 static bool pass_find_where_moved(struct pass *p, const struct map_gpu *gpus, const struct map_request *r,
 				  struct placement *out)
 {

@@ -59,9 +59,8 @@ static bool run_is_on(const struct fleet_run *r, uint32_t slot)
 	return false;
 }
 
-/* How many tasks there may still run then. */
-/* By expectations, so a choice and no promise: the filter keeps others from starting into it, and what runs longer overlaps
- * (decision 110). */
+/* How many tasks there may still run then. By expectations, so a choice and no promise: the filter keeps others from
+ * starting into it, and what runs longer overlaps (decision 110). */
 static unsigned still_running(struct core *c, uint32_t slot, int64_t then_ms, struct now now)
 {
 	struct fleet_run r;

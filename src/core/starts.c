@@ -132,9 +132,8 @@ static bool has_room(const struct starts *s, const struct room *r, const struct 
 	return r->free_mib >= (want < g->total_mib ? want : g->total_mib);
 }
 
-/* Takes the GPUs with most room. Returns whether there were enough. */
-/* By insertion into a list of the best so far: GPUs times those it wants, which is few. Steps are counted, since a long queue
- * on many GPUs would hold the loop. */
+/* Takes the GPUs with most room. Returns whether there were enough. Steps are counted, since a long queue on many GPUs would
+ * hold the loop. */
 static bool take(struct starts *s, const struct map_request *q, uint32_t *slots)
 {
 	unsigned n = 0;

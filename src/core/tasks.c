@@ -151,8 +151,7 @@ static void user_count(struct tasks *ts, const struct spec *s, int by)
 
 /* Where a task belongs ------------------------------------------------------------------------------------------------ */
 
-/* It could be placed, but for the limit of its array. */
-/* A task without an estimate is not in the queue: a pass would have to guess its claim. */
+/* It could be placed, but for the limit of its array. Without an estimate a pass would have to guess its claim. */
 static bool is_ready(const struct task *t)
 {
 	return t->state == TASK_PENDING && !t->waiting_for_deps && t->estimated;
@@ -163,8 +162,8 @@ static bool is_admissible(const struct task *t)
 	return t->state == TASK_RUNNING || is_ready(t);
 }
 
-/* The first parked elements take the places that are free. */
-/* From parked_from on, so that an array of 10,000 costs its elements once and not once for each that ends. */
+/* The first parked elements take the places that are free: from parked_from on, so that an array of 10,000 costs its elements
+ * once and not once for each that ends. */
 static void job_admit(struct tasks *ts, struct job *j)
 {
 	for (; j->n_admitted < j->limit && j->parked_from < j->n; j->parked_from++) {
@@ -239,8 +238,8 @@ static void tasks_tell_start(struct tasks *ts, task_id id, int64_t wall_ms)
 		tasks_tell(ts, whole, NULL, wall_ms);
 }
 
-/* Those who wait for exactly this one go on; for the job as a whole, when no element of it is left. */
-/* Whoever waited learns of it last, when nothing here knows the task any more: anything may follow from that. */
+/* Those who wait for exactly this one go on; for the job as a whole, when no element of it is left. Whoever waited
+ * learns of it last, when nothing here knows the task any more: anything may follow from that. */
 static void tasks_drop(struct tasks *ts, struct task *t, int64_t wall_ms)
 {
 	task_id id = t->id, whole = TASK_ID(TASK_JOB(id), -1);
@@ -464,8 +463,8 @@ static int by_id(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The tasks that run, or all that neither run nor are queued; by id. Free the list. */
-/* Two walks of the map in place of a second index that every event would have to keep. */
+/* The tasks that run, or all that neither run nor are queued; by id. Free the list. Two walks of the map in place of a
+ * second index that every event would have to keep. */
 static size_t list_tasks(const struct tasks *ts, bool running, struct task ***list)
 {
 	size_t at = 0, n = 0, cap = 0;

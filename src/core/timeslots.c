@@ -152,9 +152,8 @@ static bool is_gone(const void *ctx, task_id id)
 	return one && one->gone;
 }
 
-/* Takes it off its GPUs, or puts it back. */
-/* The slot is looked at anew from the fleet each time, not by difference, so that who comes back leaves no trace. Tenants are
- * the look's own memory, as long as the most that may stand there. */
+/* Takes it off its GPUs, or puts it back. The slot is looked at anew from the fleet each time, not by difference, so that who
+ * comes back leaves no trace. */
 static void set_gone(struct slots_look *l, struct timeslot *one, bool gone)
 {
 	const uint32_t *slots;
@@ -248,8 +247,8 @@ static bool make_place(struct slots_look *l, const struct task *t, const struct 
 	return fits;
 }
 
-/* Returns whether those behind it may have what they find. */
-/* Under `strict` nobody behind a head that finds no place may have one: to ask for him would be for nothing. */
+/* Returns whether those behind it may have what they find. Under `strict` nobody behind a head that finds no place may
+ * have one: to ask for him would be for nothing. */
 static bool look_for(struct slots_look *l, const struct task *t)
 {
 	struct map_request r = pass_request(l->s->pass, t, l->now);

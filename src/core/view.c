@@ -44,9 +44,8 @@ static bool reason_allowance(struct core *c, const struct task *t, struct now no
 	return true;
 }
 
-/* Why the main queue does not come to this task: who is before it. */
-/* It would fit, so it is its turn that has not come. The task it waits behind is that of the last pass, which may have been
- * placed since. */
+/* Why the main queue does not come to this task: who is before it. It would fit, so it is its turn that has not come.
+ * The task it waits behind is that of the last pass, which may have been placed since. */
 static void reason_behind(const struct core *c, struct reason *out)
 {
 	char id[TASK_ID_TEXT];
@@ -58,8 +57,8 @@ static void reason_behind(const struct core *c, struct reason *out)
 		snprintf(out->text, sizeof out->text, "tasks before it are placed first");
 }
 
-/* Whose turn it is, and by which figure; null where that plays no part: one user alone waits, or users are not told apart. */
-/* By the same figures that the queue goes by (fair_place_of), so that what is told is what happens. */
+/* Whose turn it is, and by which figure; null where that plays no part: one user alone waits, or users are not told
+ * apart. By the same figures that the queue goes by (fair_place_of), so that what is told is what happens. */
 static json_t *turn_json(const struct core *c, const struct task *t)
 {
 	struct queue_walk w;
@@ -78,9 +77,8 @@ static json_t *turn_json(const struct core *c, const struct task *t)
 		"own_running", (int)own.taken.tasks, "half_life_s", (json_int_t)(c->config.fair.half_life_ms / 1000));
 }
 
-/* Asks the map again, as of now, and tells what stands in the way. */
-/* In this order: whether it can ever run here, then the host, which is one look, then every GPU. The word is the one that
- * most GPUs share; each GPU's own is in core_why_json. */
+/* Asks the map again, as of now, and tells what stands in the way: the word that most GPUs share; each GPU's own is in
+ * core_why_json. */
 static void reason_from_map(struct core *c, const struct task *t, struct now now, struct reason *out)
 {
 	struct map_request r = pass_request(c->pass, t, now);

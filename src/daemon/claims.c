@@ -99,10 +99,8 @@ static void runs_of(const struct claims *c, const struct core_claim *row, struct
 			out->id[out->n++] = c->runs[i].shim;
 }
 
-/* What the core holds, and what is wished for. */
-/* All of ours in one page, written over the one before: whoever reads sees the old or the new one (a sum at its end tells).
- * What is wished for stands among them before it is certain, since that is what decides between two daemons: both publish,
- * then both look, so at least one of them sees the other. */
+/* What the core holds and what is wished for, in one page over the one before: who reads it half written is told by the sum at
+ * its end, and looks again. */
 static bool publish(struct claims *c, const struct core *core, const struct core_claim *wish, unsigned n_wish)
 {
 	struct core_claim rows[CLAIMS_ROWS];
@@ -134,7 +132,7 @@ static void tell(struct claims *c, struct core *core)
 	core_others(core, c->told.rows, c->told.n);
 }
 
-/* Once a sample, and at the start. What is unsure is not told: half of what others hold would look like room. */
+/* What is unsure is not told: half of what others hold would look like room. */
 void claims_refresh(struct claims *c, struct core *core)
 {
 	if (!c->path)
@@ -196,8 +194,7 @@ static void add_unknown(struct claims_seen *s, const struct core_claim *claims, 
 	}
 }
 
-/* Publish, look, and take back what was wished where somebody else turned up: the order is the whole protocol. Where two
- * take back at once, chance tells who comes again first (AGAIN_MS and CHANCE), so that they do not go on in step. */
+/* Where two daemons take back at once, chance tells who comes again first, so that they do not go on in step. */
 bool claims_settle(struct claims *c, struct core *core, const struct core_claim *claims, unsigned n)
 {
 	if (!c->path || !publish(c, core, claims, n))

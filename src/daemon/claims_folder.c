@@ -140,9 +140,8 @@ static bool take_own(struct claims_folder *f)
 	return true;
 }
 
-/* Its room is taken at once, so that a full disk hinders the first writing at most. */
-/* By the store's mark, so that the next radd of it finds the file; by chance where that name is taken by something that
- * cannot be trusted. */
+/* Named after the store's mark, so that its next radd finds the file; by chance where that name is taken by something that
+ * cannot be trusted. Its room is taken at once, so that a full disk hinders the first writing at most. */
 static int make_own(struct claims_folder *f, struct error *err)
 {
 	struct stat st;

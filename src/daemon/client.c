@@ -54,8 +54,7 @@ static void on_client_closed(uv_handle_t *h)
 	home->gone(home);
 }
 
-/* Whatever it waits for. */
-/* Each of these knows the client, and none may tell it anything after this. */
+/* Whatever it waits for: each of these knows the client, and none may tell it anything after this. */
 static void client_forget(struct client *c)
 {
 	awaiting_destroy(c->awaiting);
@@ -219,9 +218,8 @@ static void client_take_reply(struct client *c, const struct reply *reply, json_
 
 static void client_decode(struct client *c);
 
-/* Takes over the references. */
-/* A request that has to wait for a name (AGAIN) or goes on in pieces (MORE) is kept as it came and run again, so each
- * handler may be run more than once; what it did so far is in so_far. */
+/* Takes over the references. A request that has to wait for a name (AGAIN) or goes on in pieces (MORE) is kept as it
+ * came and run again, so each handler may be run more than once; what it did so far is in so_far. */
 static void client_handle(struct client *c, json_t *message, json_t *so_far)
 {
 	struct error err = ERROR_INIT;

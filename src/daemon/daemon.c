@@ -209,9 +209,8 @@ static void daemon_store_broken(struct daemon *d, const struct error *err)
 	uv_stop(&d->loop);
 }
 
-/* One commit, with all that follows from it. Returns whether effects made new events. */
-/* Answers before effects: a client that submits hears of it before its program runs. Each part does what it noted since the
- * last commit, and may note more, which is for the next. */
+/* One commit, with all that follows from it. Returns whether effects were run, which may have made new events. Answers go
+ * before effects: a client that submits hears of it before its program runs. */
 static bool daemon_commit_and_act(struct daemon *d)
 {
 	struct error err = ERROR_INIT;
@@ -379,7 +378,6 @@ static uid_t payer_of(void *ctx, uid_t uid, bool ask)
 	return names_payer(((struct daemon *)ctx)->names, uid, ask);
 }
 
-/* In the middle of a pass: see claims.h. */
 static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
 {
 	struct daemon *d = ctx;
@@ -466,9 +464,8 @@ static void daemon_start_signals(struct daemon *d)
 	uv_signal_start(&d->on_hup, on_hangup, SIGHUP);
 }
 
-/* Those that work without a socket, and cannot fail. */
-/* Each is made of those before it. None of them acts yet: nothing happens before the loop runs, and until then a failure to
- * open the socket or to read the store undoes it all. */
+/* Those that work without a socket, and cannot fail; each is made of those before it. None touches a task yet: until the store
+ * is read, no part knows which there are. */
 static void daemon_start_parts(struct daemon *d)
 {
 	const struct core_ops ops = { .ctx = d, .event = on_event, .signal = on_task_signal, .slot_unheard = slot_unheard,

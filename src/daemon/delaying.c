@@ -12,8 +12,7 @@
 #define MAX_MS 30000
 #define MAX_DOUBLED 6
 
-/* 0.5 s, doubled up to 30 s: most shortages (a descriptor, a server that comes up) are over in a moment, and the others are
- * not helped by asking often. `text` is kept for people until the next try. */
+/* Most shortages (a descriptor, a server that comes up) are over in a moment, and the others are not helped by asking often. */
 void delaying_again(struct delaying *d, task_id task, char *text)
 {
 	int64_t now = clock_mono_ms(), wait = (int64_t)MIN_MS << (d->times < MAX_DOUBLED ? d->times : MAX_DOUBLED);

@@ -72,9 +72,8 @@ static void estimating_tell(struct estimating_job *j, const struct buf *answer, 
 	j->e->done(j->e->ctx, j->question, spoke, &said);
 }
 
-/* Its place is free: the next one is started. */
-/* The next one begins from the loop and not from here: a worker that fails at once calls this from within its start, and
- * many of them in a row would go as deep. */
+/* Its place is free: the next one is started, from the loop and not from here: a worker that fails at once calls this from
+ * within its start, and many of them in a row would go as deep. */
 static void on_done(void *ctx, const struct buf *answer, const char *why)
 {
 	struct estimating_job *j = ctx;

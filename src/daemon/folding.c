@@ -59,8 +59,6 @@ static int folding_piece(struct folding *f, struct error *err)
 	return store_fold(f->store, &f->at, PIECE, err);
 }
 
-/* The first round is five minutes after a start, when tasks that were found are placed and clients answered; then once a
- * day. */
 static void on_time(uv_timer_t *timer)
 {
 	struct folding *f = timer->data;

@@ -93,8 +93,8 @@ void hooks_destroy(struct hooks *h)
 
 /* Who may write it ----------------------------------------------------------------------------------------------------- */
 
-/* The program itself, and every folder on the way to it. */
-/* Its real path: a link may stand anywhere, what it leads to may not. */
+/* The program itself, and every folder on the way to it. Its real path: a link may stand anywhere, what it leads to may
+ * not. */
 static int check_trust(const char *path, struct error *err)
 {
 	char real[PATH_MAX];
@@ -306,7 +306,7 @@ static void on_epilog(void *ctx, const struct buf *output, const char *why)
 	epilog_over(k);	/* the turn that follows begins the next */
 }
 
-/* Eight at a time, so that the end of an array of hundreds is no storm of processes. */
+/* Few at a time, so that the end of an array of hundreds is no storm of processes. */
 void hooks_work(struct hooks *h)
 {
 	while (h->waiting && h->running < EPILOGS_AT_ONCE) {

@@ -37,8 +37,6 @@ static void launching_free(struct launching *l)
 
 static void on_run(uv_work_t *work, int status);
 
-/* One launch at a time, in the order in which tasks were placed: each forks and waits for the disk, and several at once
- * would only wait for each other. */
 static void launching_go_on(struct launching_line *line)
 {
 	if (line->first)
@@ -86,8 +84,8 @@ struct launching_line *launching_line_create(uv_loop_t *loop)
 	return line;
 }
 
-/* Those that have not begun are dropped, and found as placed by the next radd. The one that is under way in its thread
- * cannot be called back: it is told that nobody waits for it. */
+/* Those that have not begun are found as placed by the next radd. The one that is under way in its thread cannot be called
+ * back: it finds no line any more when it returns. */
 void launching_line_destroy(struct launching_line *line)
 {
 	if (!line)
@@ -120,8 +118,7 @@ static void on_forgotten(uv_work_t *work, int status)
 	free(f);
 }
 
-/* In a thread, since the removal of a folder waits for the disk, and nobody for it. Also on shutdown no harm is done: what
- * stays is found and removed by the next start. */
+/* What a radd that is killed leaves of it the next one sweeps. */
 void launching_forget(uv_loop_t *loop, char *folder)
 {
 	struct forgetting *f = alloc_zero(sizeof *f);

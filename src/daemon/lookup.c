@@ -38,8 +38,7 @@ struct lookups *lookups_create(uv_loop_t *loop, const char *program)
 	return r;
 }
 
-/* Out of the table or the list. */
-/* Before anybody is told, since he may ask for the next one at once. */
+/* Out of the table or the list, before anybody is told, since he may ask for the next one at once. */
 static void lookups_forget(struct lookup *j)
 {
 	struct lookups *r = j->r;

@@ -47,9 +47,8 @@ static void print_mistake(void *ctx, const char *text)
 	fprintf(stderr, "radd: %s\n", text);
 }
 
-/* The settings that a radd started in this place would have, and whence. */
-/* Everything that a start would refuse for its settings, without being one: nothing is locked, opened for writing or
- * run. */
+/* The settings that a radd started in this place would have, and whence, and all that a start would refuse for them, without
+ * being one: nothing is locked, opened for writing or run. */
 static int check_config(const struct words *w)
 {
 	struct settings s;
@@ -132,9 +131,8 @@ static void report(int fd, const char *text)
 	close(fd);
 }
 
-/* Its other lives: each a process of its own, started by radd itself. -1: it is none of them. */
-/* Before anything else of radd is set up: a worker reads no settings, opens no store, and must not take over our log or
- * signals. */
+/* Its other lives: each a process of its own, started by radd itself, with words that are no options of radd's; so this is asked
+ * before the command line is read. -1: it is none of them. */
 static int other_life(int argc, char **argv)
 {
 	if (argc >= 2 && !strcmp(argv[1], "--sampler"))

@@ -63,9 +63,7 @@ static bool is_failure(enum task_state s)
 	return s == TASK_FAILED || s == TASK_OUT_OF_MEMORY || s == TASK_TIMEOUT || s == TASK_LOST;
 }
 
-/* The word of `list` that says it best; NULL: none does. */
-/* One word an event, the most telling: out of memory before failure, failure before end. So nobody gets two notices of one
- * end. */
+/* The word of `list` that says most of it, so that nobody gets two notices of one end; NULL: none does. */
 static const char *word_of(const struct event *ev, const struct task *t, const char *list)
 {
 	bool over = task_state_terminal(t->state);
@@ -308,9 +306,9 @@ static void forget_places(struct notifying *n, int64_t now_ms)
 	}
 }
 
-/* Returns when the place is to be looked at again (mono); INT64_MAX: when a worker ends, or more is to be told. */
-/* In two turns: out of the store in one, sent after its commit, in this one or the next. One worker a user, so that a place
- * that hangs holds up nobody else's. */
+/* Returns when the place is to be looked at again (mono); INT64_MAX: when a worker ends, or more is to be told. What lay in
+ * the store is sent after the commit that took it out. One worker a user, so that his places, if they hang, do not take all
+ * AT_ONCE. */
 static int64_t place_work(struct place *p, int64_t now)
 {
 	struct notifying *n = p->n;

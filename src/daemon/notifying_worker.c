@@ -156,9 +156,8 @@ __attribute__((noreturn)) static void become(char *const *argv, char *const *env
 	_exit(127);
 }
 
-/* Its status, or -1 when it had to be killed. */
-/* It has a session of its own, so its children are killed with it. Looked at every 20 ms: this process has nothing else to
- * do, and no signal handler to be woken by. */
+/* Its status, or -1 when it had to be killed. It has a session of its own, so its children are killed with it. Looked at
+ * every 20 ms: this process has nothing else to do, and no signal handler to be woken by. */
 static int wait_until(pid_t pid, int64_t until_ms)
 {
 	int status;

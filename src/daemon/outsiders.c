@@ -121,9 +121,8 @@ static void on_time(uv_timer_t *timer)
 	outsiders_watch(o);
 }
 
-/* What to do of one whose attempt is over; false: nothing more. */
-/* Of a task that ended by itself its container's processes are its user's business, and may be meant to go on; of one that
- * was stopped they are what was to be stopped. */
+/* What to do of one whose attempt is over; false: nothing more. Of a task that ended by itself its container's processes
+ * are its user's business, and may be meant to go on; of one that was stopped they are what was to be stopped. */
 static bool outlives(struct outsider *one, bool stopped, int64_t kill_wait_ms)
 {
 	char id[TASK_ID_TEXT];

@@ -85,7 +85,7 @@ static void recording_close_span(struct recording *r)
 	}
 }
 
-/* Whole minutes, once an hour: means of 10 s that are a day old become means of a minute, and those of two months go. */
+/* Whole minutes, or a minute's mean would be made of a part of it. */
 static void recording_thin(struct recording *r, struct now now)
 {
 	struct error err = ERROR_INIT;

@@ -42,8 +42,8 @@ static int change_add(void *ctx, task_id id, enum task_state state)
 	return 0;
 }
 
-/* The live tasks that the request's ids stand for: each one itself, or all elements of an array job. Free *ids. */
-/* Sorted and without repetition, so that a task that is named twice is changed once and counts once. */
+/* The live tasks that the request's ids stand for: each one itself, or all elements of an array job. Free *ids. Sorted
+ * and without repetition, so that a task that is named twice is changed once and counts once. */
 static int change_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err)
 {
 	scoped_free task_id *asked = NULL;
@@ -309,9 +309,8 @@ int request_requeue(const struct requests *q, const struct message *m, struct re
 	return 0;
 }
 
-/* The capture of a job that waits for it, or why there is none. */
-/* A reference of its own, since those who wait for it may end while they are told. The spec is stored anew: what was
- * submitted is now what came with its capture. */
+/* The capture of a job that waits for it, or why there is none. A reference of its own, since those who wait for it may
+ * end while they are told. The spec is stored anew: what was submitted is now what came with its capture. */
 int request_captured(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	scoped_free task_id *ids = NULL;

@@ -117,9 +117,9 @@ static void on_timer(uv_timer_t *t)
 	sampling_restart_later(s);
 }
 
-/* Before the loop runs: waits for the first frame. 1: have one; 0: none in time; -1: the process ended. */
-/* In the loop nobody could be answered meanwhile, so this is before it; and bounded, since a driver that is being exchanged
- * may take minutes. */
+/* Before the loop runs: waits for the first frame. 1: have one; 0: none in time; -1: the process ended. In the loop
+ * nobody could be answered meanwhile, so this is before it; and bounded, since a driver that is being exchanged may take
+ * minutes. */
 static int sampling_wait_first(struct sampling *s, int first_ms, struct error *err)
 {
 	int64_t until = clock_mono_ms() + first_ms;

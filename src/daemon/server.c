@@ -56,9 +56,8 @@ static void on_gone(struct client_home *home)
 /* Turns ---------------------------------------------------------------------------------------------------------------- */
 
 /* Long lists, and long changes, all at once and each a piece a turn; and clients whose wait is over go on. Who has to rest is
- * woken by the timer. */
-/* As long as the rest of the turn took, so that long answers get half of the time when there is much else to do, and all of
- * it when there is not. */
+ * woken by the timer. Pieces take as long as the rest of the turn did, so long answers get half of the time when there is much
+ * else to do, and all of it when there is not. */
 static void on_slices(uv_idle_t *h)
 {
 	struct server *s = h->data;

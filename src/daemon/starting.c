@@ -121,8 +121,6 @@ static void starting_launch(struct starting *s)
 
 /* What comes before it -------------------------------------------------------------------------------------------------- */
 
-/* A minute: a server that is to stop for its users' sake may be in the midst of that, and one on eight GPUs takes seconds
- * to come up. */
 static void wait_for_server(struct starting *s)
 {
 	int64_t now = clock_mono_ms();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * See sums.h. Users, groups and months are few, so they stand in a list; the last one found is the most likely next, since
- * the history is read in the order of ends. In the process that reads it (lookup_worker.c), so what this takes is nobody's.
+ * the history is read in the order of ends. It is read in a process of its own (lookup_worker.c), so nobody else waits.
  */
 #include "daemon/sums.h"
 

@@ -102,7 +102,6 @@ bool sweeping_is_stray(const struct sweeping *s, struct proc_id id)
 	return false;
 }
 
-/* Those that have ended meanwhile trouble nobody any more. */
 void sweeping_tell(const struct sweeping *s, json_t *troubles)
 {
 	size_t n = 0;

@@ -97,8 +97,8 @@ static void walk_close_fold(struct walk *w)
 	f->name = NULL;
 }
 
-/* The same line of a table as the one before it, but for its index. */
-/* Waiting elements of one array that a table would show as the same line; running ones have GPUs and times of their own. */
+/* Whether a table would show it as the same line as the one before it, but for its index. Those that run have GPUs and times of
+ * their own. */
 static bool walk_folds(const struct walk *w, const struct task *t, const char *reason)
 {
 	const struct walk_fold *f = &w->open;
@@ -240,8 +240,8 @@ static json_t *walk_pick(const struct walk *w, json_t *task)
 	return some;
 }
 
-/* One of the living that has ended meanwhile is no task of the queue any more; one that was asked for by its id has to come. */
-/* Members that are cheap to make are made by a cheaper function: a list of ten thousand shows six columns. */
+/* One of the living that has ended meanwhile is no task of the queue any more; one that was asked for by its id has to
+ * come. Members that are cheap to make are made by a cheaper function: a list of ten thousand shows six columns. */
 static int walk_tell(struct walk *w, task_id id, struct error *err)
 {
 	const struct task *t = core_task(w->core, id);
