@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define ASK_S 20
+#define KILLED_MS 2000
 #define MOST (1 << 20)
 
 static void copy_variable(const char *name, char *to, size_t size)
@@ -58,22 +59,22 @@ static void become_command(char *const argv[], int in, int out)
 	_exit(127);
 }
 
-/* Until it closes its end, or the deadline. */
-static void read_output(int fd, int64_t until_ms, struct buf *out)
+/* Until it closes its end, or the deadline, or a signal: who hears one has something else to do. False: not to its end. */
+static bool read_output(int fd, int64_t until_ms, struct buf *out)
 {
 	char chunk[4096];
 	for (;;) {
 		struct pollfd p = { fd, POLLIN, 0 };
 		int64_t left = until_ms - clock_mono_ms();
-		if (left <= 0 || (poll(&p, 1, (int)left) < 0 && errno != EINTR))
-			return;
+		if (left <= 0 || poll(&p, 1, (int)left) < 0)
+			return false;
 		if (!p.revents)
 			continue;
 		ssize_t got = read(fd, chunk, sizeof chunk);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			return;
+			return !got;
 		if (out->len < MOST)
 			buf_add(out, chunk, (size_t)got);
 	}
@@ -86,6 +87,8 @@ static int end_of(pid_t child, int64_t until_ms)
 	while (!(got = waitpid(child, &status, WNOHANG)) || (got < 0 && errno == EINTR)) {
 		if (clock_mono_ms() > until_ms)
 			kill(child, SIGKILL);
+		if (clock_mono_ms() > until_ms + KILLED_MS)
+			return -1;	/* its program is on a file system that hangs */
 		poll(NULL, 0, 5);
 	}
 	return got == child && WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
@@ -111,8 +114,8 @@ int pilot_slurm_run(char *const argv[], const char *input, int seconds, struct b
 	/* Scripts of a few lines: less than a pipe holds. */
 	bool fed = !input || write(in[1], input, strlen(input)) == (ssize_t)strlen(input);
 	close(in[1]);
-	if (child > 0)
-		read_output(ends[0], until, out);
+	if (child > 0 && !read_output(ends[0], until, out))
+		until = clock_mono_ms();	/* it is ended */
 	close(ends[0]);
 	int code = child > 0 ? end_of(child, until) : -1;
 	return fed ? code : -1;
@@ -139,10 +142,15 @@ int64_t pilot_slurm_parse_left_ms(const char *text)
 int64_t pilot_slurm_left_ms(const char *job)
 {
 	scoped_buf out = { 0 };
-	char *argv[] = { "squeue", "-h", "-j", (char *)job, "-o", "%L", NULL };
+	char *argv[] = { "squeue", "-h", "-j", (char *)job, "-o", "%A %L", NULL };
+	size_t len = strlen(job);
 	if (pilot_slurm_run(argv, NULL, ASK_S, &out))
 		return -1;
-	return pilot_slurm_parse_left_ms(buf_text(&out));
+	/* Of an array whose number is ours too, all elements are listed. */
+	for (const char *line = buf_text(&out); *line; line += strcspn(line, "\n"), line += *line == '\n')
+		if (!strncmp(line, job, len) && line[len] == ' ')
+			return pilot_slurm_parse_left_ms(line + len + 1);
+	return -1;
 }
 
 /* ---- its fate ---- */
@@ -153,6 +161,8 @@ static void value_of(const char *line, const char *key, char *value, size_t size
 	size_t len = strlen(key);
 	*value = 0;
 	for (const char *at = line; (at = strstr(at, key)); at += len)
+		if (at >= line + strcspn(line, "\n"))
+			return;
 		if ((at == line || isspace((unsigned char)at[-1])) && at[len] == '=') {
 			snprintf(value, size, "%.*s", (int)strcspn(at + len + 1, " \t\n"), at + len + 1);
 			return;
@@ -172,16 +182,23 @@ static bool is_over(const char *state)
 
 enum pilot_slurm_fate pilot_slurm_fate_of(const char *text, bool succeeded, const struct pilot_who *who, char word[40])
 {
-	char id[32], restarts[32];
+	char id[32] = "", restarts[32];
 	int64_t n = 0;
 	snprintf(word, 40, "?");
 	if (!succeeded && strstr(text, "Invalid job id")) {
 		snprintf(word, 40, "forgotten");
 		return PILOT_SLURM_GONE;
 	}
-	value_of(text, "JobId", id, sizeof id);
-	if (!succeeded || strcmp(id, who->job))
+	/* An array's number is that of one of its elements too, and names all of them. */
+	const char *line = text;
+	for (; succeeded && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		value_of(line, "JobId", id, sizeof id);
+		if (!strcmp(id, who->job))
+			break;
+	}
+	if (!succeeded || !*line)
 		return PILOT_SLURM_UNKNOWN;
+	text = line;
 	value_of(text, "JobState", word, 40);
 	value_of(text, "Restarts", restarts, sizeof restarts);
 	if (is_over(word))
@@ -196,7 +213,8 @@ enum pilot_slurm_fate pilot_slurm_fate(const struct pilot_who *who, const char *
 	scoped_buf out = { 0 };
 	char *argv[] = { "scontrol", "show", "job", "-o", (char *)who->job, NULL };
 	snprintf(word, 40, "?");
-	if (!*who->job || (*who->cluster && *cluster && strcmp(who->cluster, cluster)))
+	/* Another cluster's Slurm, or one of which that is not known, would say of a job that lives that there is none. */
+	if (!*who->job || strcmp(who->cluster, cluster))
 		return PILOT_SLURM_UNKNOWN;
 	int code = pilot_slurm_run(argv, NULL, ASK_S, &out);
 	return code < 0 ? PILOT_SLURM_UNKNOWN : pilot_slurm_fate_of(buf_text(&out), !code, who, word);

@@ -24,9 +24,8 @@ enum pilot_slurm_fate pilot_slurm_fate(const struct pilot_who *who, const char *
 /* The same from what `scontrol show job -o` printed, and whether it succeeded. */
 enum pilot_slurm_fate pilot_slurm_fate_of(const char *text, bool succeeded, const struct pilot_who *who, char word[40]);
 
-/* Runs a command, its input from `input` (NULL: none), for at most `seconds`. The exit code; -1: not there, or too slow.
- * Output and
- * errors together, bounded. */
+/* Runs a command, its input from `input` (NULL: none), for at most `seconds`. The exit code; -1: not there, too slow, or this
+ * process heard a signal meanwhile, which is not to wait for Slurm. Output and errors together, bounded. */
 int pilot_slurm_run(char *const argv[], const char *input, int seconds, struct buf *out);
 
 /* "1-02:03:04", "UNLIMITED": as squeue prints what is left. -1: neither. */

@@ -5,10 +5,12 @@
 #include "cli/pilot_work.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static void what_is_left(void **state)
@@ -40,6 +42,9 @@ static void what_became_of_a_job(void **state)
 		{ "JobId=42 JobName=x JobState=TIMEOUT Restarts=1 ", true, PILOT_SLURM_GONE },
 		{ "JobId=42 JobName=JobState=COMPLETED JobState=RUNNING Restarts=1 ", true, PILOT_SLURM_LIVES },
 		{ "JobId=421 JobName=x JobState=COMPLETED Restarts=1 ", true, PILOT_SLURM_UNKNOWN },
+		{ "JobId=44 ArrayJobId=42 JobState=FAILED\nJobId=42 ArrayJobId=42 JobState=RUNNING Restarts=1\n", true, PILOT_SLURM_LIVES },
+		{ "JobId=44 ArrayJobId=42 JobState=RUNNING\nJobId=42 JobState=FAILED\n", true, PILOT_SLURM_GONE },
+		{ "JobId=42 JobName=x\nJobId=43 JobState=COMPLETED\n", true, PILOT_SLURM_LIVES },
 		{ "", true, PILOT_SLURM_UNKNOWN },
 		{ "slurm_load_jobs error: Invalid job id specified\n", false, PILOT_SLURM_GONE },
 		{ "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", false, PILOT_SLURM_UNKNOWN },
@@ -49,6 +54,34 @@ static void what_became_of_a_job(void **state)
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (pilot_slurm_fate_of(rows[i].text, rows[i].succeeded, &who, word) != rows[i].fate)
 			fail_msg("%s: %s", rows[i].text, word);
+}
+
+/* Whoever does not know that he asks that pilot's own Slurm does not ask: it would say that there is no such job. */
+static void of_another_cluster_nothing_is_known(void **state)
+{
+	(void)state;
+	const struct pilot_who who = { .job = "42", .cluster = "north" };
+	char word[40];
+	assert_int_equal(pilot_slurm_fate(&who, "south", word), PILOT_SLURM_UNKNOWN);
+	assert_int_equal(pilot_slurm_fate(&who, "", word), PILOT_SLURM_UNKNOWN);
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+}
+
+static void a_signal_ends_the_wait(void **state)
+{
+	(void)state;
+	scoped_buf out = { 0 };
+	char *slow[] = { "sleep", "600", NULL };
+	struct sigaction action = { .sa_handler = on_alarm }, before;
+	sigaction(SIGALRM, &action, &before);
+	alarm(1);
+	assert_int_equal(pilot_slurm_run(slow, NULL, 500, &out), -1);
+	assert_int_equal(alarm(0), 0);
+	sigaction(SIGALRM, &before, NULL);
 }
 
 static void a_command_has_a_deadline(void **state)
@@ -90,7 +123,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_left), cmocka_unit_test(what_became_of_a_job), cmocka_unit_test(a_command_has_a_deadline),
-		cmocka_unit_test(who_was_cut_off),
+		cmocka_unit_test(who_was_cut_off), cmocka_unit_test(of_another_cluster_nothing_is_known),
+		cmocka_unit_test(a_signal_ends_the_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

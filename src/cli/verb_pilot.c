@@ -74,6 +74,7 @@ static void hear_signal(struct pilot *p, bool *heard)
 	if (end < p->shared->end_ms)
 		p->shared->end_ms = end;
 	p->shared->ending = true;
+	p->options.time_ms = 0;		/* a brief one's margin would be less than the grace */
 	if (p->options.margin_ms < p->options.grace_ms)
 		p->options.margin_ms = p->options.grace_ms;
 	cli_note("told to end: tasks are told, and have %lld s", (long long)((p->options.grace_ms - pilot_cut_ms(&p->options))
