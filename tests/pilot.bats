@@ -154,6 +154,11 @@ load pilot.bash
 	rad show "$a" | grep -q 'cannot be read'
 	rad requeue "$a"
 	timeout 40 rad wait "$a"
+	# Damaged after it had ended, and was on no list any more.
+	wait_for 40 sh -c "! ls '$RAD_QUEUE/live' | grep -q '^$a'"
+	printf '{' >"$RAD_QUEUE/jobs/$a/$(ls "$RAD_QUEUE/jobs/$a" | grep '^t' | sort -t. -k2n | tail -n 1)"
+	rad requeue "$a"
+	timeout 40 rad wait "$a"
 	run rad show 3
 	one_line_error "cannot be read"
 	[ "$(submit --gpu-mem 2G -- true)" = 4 ]

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define TRIES 20		/* of a change, while others change the task too */
-#define SILENT_MS 12000		/* a pilot that lives writes its status in that time, twice */
+#define SILENT_MS 20000		/* a pilot that lives writes its status in that time, though it asks Slurm about another */
 
 const char *client_queue_said;
 
@@ -99,7 +99,13 @@ int queued_each(struct queued *q, const char *word, int (*each)(struct queued *q
 
 /* ---- changes ---- */
 
-struct change { const char *op; bool force, several; json_int_t changed; struct error why; };
+struct change {
+	const char *op;
+	bool force;
+	char silent[SPOOL_NAME];	/* the pilot that gave no sign: it is looked at once for all of its tasks */
+	json_int_t changed;
+	struct error why;
+};
 
 static int refuse(struct change *c, task_id id, const char *why)
 {
@@ -111,6 +117,8 @@ static int refuse(struct change *c, task_id id, const char *why)
 static int check_silence(struct queued *q, const struct spool_record *r, struct change *c, task_id id)
 {
 	char text[SPOOL_TEXT];
+	if (!strcmp(c->silent, r->pilot))
+		return 0;
 	scoped_json *before = spool_pilot(q->s, r->pilot);
 	json_int_t beat = member_int(json_object_get(before, "status"), "beat");
 	for (int64_t until = clock_mono_ms() + SILENT_MS; before && clock_mono_ms() < until;) {
@@ -123,6 +131,7 @@ static int check_silence(struct queued *q, const struct spool_record *r, struct 
 		snprintf(text, sizeof text, "%s lives, and has it: leave out --force, and it is told", r->pilot);
 		return refuse(c, id, text);
 	}
+	snprintf(c->silent, sizeof c->silent, "%s", r->pilot);
 	return 0;
 }
 
@@ -185,9 +194,10 @@ static int change_one(struct queued *q, task_id id, void *ctx, struct error *err
 		next.wish = SPOOL_WISH_NONE;
 		next.task = r.task ? json_incref(r.task) : NULL;
 		int rc = decide(q, c, id, &r, &next), tried = 1;
-		bool ended = r.state == SPOOL_ENDED;
+		/* What was damaged may have ended before, and be on no list any more. */
+		bool listed = next.state == SPOOL_ENDED || (r.state != SPOOL_ENDED && r.state != SPOOL_BROKEN);
 		if (!rc)
-			tried = ended ? spool_revive(q->s, id, &next, err) : spool_change(q->s, id, &next, err);
+			tried = !listed ? spool_revive(q->s, id, &next, err) : spool_change(q->s, id, &next, err);
 		spool_record_clear(&next);
 		spool_record_clear(&r);
 		if (rc || !tried) {

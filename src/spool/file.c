@@ -31,6 +31,8 @@ int spool_file_text(const struct spool *s, const char *path, size_t max, struct 
 	scoped_fd int fd = openat(s->fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
 	if (fd < 0 && errno == ENOENT)
 		return error_set(err, ERR_NOT_FOUND, "%s/%s: is not there", s->dir, path);
+	if (fd < 0 && errno == ELOOP)
+		return error_set(err, ERR_CORRUPT, "%s/%s: is a link, and no file of a queue", s->dir, path);
 	if (fd < 0 || fstat(fd, &st))
 		return error_errno(err, "%s/%s", s->dir, path);
 	if (!S_ISREG(st.st_mode))
@@ -87,11 +89,13 @@ int spool_file_make(const struct spool *s, const json_t *content, char *name, st
 	return write_new(s, name, content, true, err);
 }
 
-/* How many names the file has: two, when a link was made whose answer was lost. -1: cannot be asked. */
+/* How many names the file has: two, when a link was made whose answer was lost. -1: cannot be asked. It is opened, since a client
+ * of NFS asks the server at an open, and answers stat(2) from what it remembers: one. */
 static int links_of(const struct spool *s, const char *name)
 {
 	struct stat st;
-	return fstatat(s->fd, name, &st, AT_SYMLINK_NOFOLLOW) ? -1 : (int)st.st_nlink;
+	scoped_fd int fd = openat(s->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 || fstat(fd, &st) ? -1 : (int)st.st_nlink;
 }
 
 int spool_file_link(const struct spool *s, const char *name, const char *folder, const char *path, struct error *err)

@@ -65,7 +65,7 @@ static int make_live(const struct spool *s, uint32_t job, struct error *err)
 	return fd < 0 ? error_errno(err, "%s/%s", s->dir, path) : spool_sync_folder(s, "live", err);
 }
 
-/* Whether that number is ours though the rename failed: its answer was lost, and it was done twice. */
+/* Whether that number is ours though the rename failed: its answer was lost, and it was done twice, or too late. */
 static bool number_is_ours(const struct spool *s, uint32_t job, const json_t *content)
 {
 	scoped_json *there = spool_job(s, job, false, NULL);
@@ -81,9 +81,13 @@ static int give_number(const struct spool *s, const char *folder, const json_t *
 		snprintf(path, sizeof path, "jobs/%u", *job);
 		if (make_live(s, *job, err))
 			return -1;
-		if (!renameat(s->fd, folder, s->fd, path) || (errno == ENOENT && number_is_ours(s, *job, content)))
-			return spool_sync_folder(s, "jobs", err);
-		if (errno != EEXIST && errno != ENOTEMPTY)
+		int no = renameat(s->fd, folder, s->fd, path) ? errno : 0;
+		bool taken = no == EEXIST || no == ENOTEMPTY;
+		/* The number is what counts, whatever the sync says: a pilot may have begun it. */
+		if (!no || (!taken && number_is_ours(s, *job, content)))
+			return spool_sync_folder(s, "jobs", NULL), 0;
+		errno = no;
+		if (!taken)
 			return error_errno(err, "%s/%s", s->dir, path);
 	}
 	return error_set(err, ERR_UNAVAILABLE, "%s: is full: %u jobs", s->dir, SPOOL_MAX_JOB);

@@ -182,6 +182,8 @@ static int open_dir(struct spool *s, const char *dir, bool create, struct error 
 		return -1;
 	if (!faccessat(s->fd, "spool", F_OK, 0))
 		return 0;
+	if (errno != ENOENT)
+		return error_errno(err, "%s/spool", s->dir);
 	/* What was begun and not finished has these folders, and nothing else. */
 	if (is_empty_folder(s->dir) || !faccessat(s->fd, "tmp", F_OK, 0))
 		return create ? make_here(s, err) : error_set(err, ERR_NOT_FOUND, "%s: there is no queue there yet: rad submit --queue, or "
