@@ -72,7 +72,7 @@ load pilot.bash
 	timeout 40 rad wait "$a"
 	[ "$(wc -l <a.ended)" = 1 ]
 	rad show --events "$a" | grep -q "returned .*n1 is gone: Slurm's job 11 is NODE_FAIL"
-	[ "$(ls "$RAD_QUEUE/pilots" | wc -l)" = 1 ]
+	wait_for 60 sh -c "[ \$(ls '$RAD_QUEUE/pilots' | wc -l) = 1 ]"
 }
 
 @test "without Slurm a dead node's tasks wait for a person; a living pilot's are not taken" {

@@ -119,7 +119,7 @@ static void look_at_job(void *ctx, uint32_t number)
 	int64_t now = clock_mono_ms();
 	if (!j)
 		j = open_job(k, number, NULL);
-	if (!j)
+	if (!j || !stamp)	/* its folder was taken away by hand: it is forgotten, and read anew should it come back */
 		return;
 	j->live = true;
 	if (stamp == j->stamp && now - j->looked_ms < ANYHOW_MS)
@@ -168,6 +168,13 @@ static void forget(struct pilot_known *k)
 		idmap_remove(&k->jobs, gone[i]->number);
 		job_destroy(gone[i]);
 	}
+}
+
+void pilot_known_doubt(struct pilot_known *k)
+{
+	size_t at = 0;
+	for (struct pilot_known_job *j; (j = idmap_next(&k->jobs, &at));)
+		j->stamp = 0;
 }
 
 int pilot_known_look(struct pilot_known *k, const struct spool *s, struct error *err)

@@ -35,6 +35,8 @@ void pilot_known_destroy(struct pilot_known *k);
 
 /* Looks through the queue, and takes what has ended off the list of live jobs. */
 int pilot_known_look(struct pilot_known *k, const struct spool *s, struct error *err);
+/* The next look lists every job's folder, though nothing shows that it changed. */
+void pilot_known_doubt(struct pilot_known *k);
 /* Reads that task's record now. NULL: it is not there, or cannot be read. */
 struct pilot_known_task *pilot_known_read(struct pilot_known *k, const struct spool *s, task_id id, struct error *err);
 /* What was written just now. */

@@ -23,6 +23,8 @@ struct other_pilot {
 	int64_t since_ms;	/* mono; since when its heart stands */
 	int64_t asked_ms;	/* mono; when it was asked about last */
 	bool silent, there;
+	bool due;		/* to be asked about */
+	bool emptied;		/* it is dead, and all of its tasks that were known went back */
 };
 
 struct pilot_others {
@@ -63,7 +65,7 @@ static struct other_pilot *find(struct pilot_others *o, const char *name)
 
 /* ---- giving back ---- */
 
-struct giving { struct pilot_others *o; const char *name, *why; size_t left; };
+struct giving { struct pilot_others *o; const char *name, *why; size_t left, given; };
 
 static void give_back(void *ctx, struct pilot_known_task *t)
 {
@@ -77,6 +79,7 @@ static void give_back(void *ctx, struct pilot_known_task *t)
 	struct spool_record next = pilot_work_cut_off(&t->record, t->job->spec, p->who.name, g->why);
 	int rc = spool_change(p->s, t->id, &next, &err);
 	g->left += rc != 0;
+	g->given += !rc;
 	if (!rc)
 		pilot_known_set(g->o->k, t->id, &next);
 }
@@ -113,8 +116,9 @@ static bool is_dead(const struct pilot_others *o, const struct pilot_who *who, c
 	return true;
 }
 
-static void ask_about(struct pilot_others *o, struct other_pilot *one, const json_t *said)
+static void ask_about(struct pilot_others *o, struct other_pilot *one)
 {
+	scoped_json *said = spool_pilot(o->p->s, one->name);
 	char why[SPOOL_TEXT];
 	struct pilot_who who;
 	read_who(json_object_get(said, "who"), one->name, &who);
@@ -127,10 +131,13 @@ static void ask_about(struct pilot_others *o, struct other_pilot *one, const jso
 	}
 	struct giving g = { .o = o, .name = one->name, .why = why };
 	pilot_known_each(o->k, give_back, &g);
-	if (!g.left) {
-		cli_note("pilot %s: its tasks went back into the queue: %s", one->name, why);
+	if (g.given)
+		cli_note("pilot %s: %zu of its tasks went back into the queue: %s", one->name, g.given, why);
+	/* What it claimed last may not be seen here yet, and nobody asks about one that has left: so all is read once more before. */
+	if (one->emptied && !g.left && !g.given)
 		spool_leave(o->p->s, one->name);
-	}
+	one->emptied = !g.left;
+	pilot_known_doubt(o->k);
 }
 
 static void look_at(struct pilot_others *o, const char *name, int64_t now)
@@ -139,19 +146,31 @@ static void look_at(struct pilot_others *o, const char *name, int64_t now)
 	struct other_pilot *one = find(o, name);
 	json_int_t beat = member_int(json_object_get(said, "status"), "beat");
 	one->there = said;
+	one->due = false;
 	if (!said)
 		return;
 	if (beat != one->beat || !one->since_ms) {
 		one->beat = beat;
 		one->since_ms = now;
 		one->asked_ms = 0;
-		one->silent = false;
+		one->silent = one->emptied = false;
 		return;
 	}
-	if (now - one->since_ms < o->p->options.lease_ms || (one->asked_ms && now - one->asked_ms < o->p->options.lease_ms))
+	int64_t lease = o->p->options.lease_ms;
+	one->due = now - one->since_ms >= lease && (!one->asked_ms || now - one->asked_ms >= lease);
+}
+
+/* One at a time, who waited longest: Slurm may be slow, and our own heart is to beat meanwhile. */
+static void ask_about_one(struct pilot_others *o, int64_t now)
+{
+	struct other_pilot *first = NULL;
+	for (size_t i = 0; i < o->n; i++)
+		if (o->list[i].due && (!first || o->list[i].asked_ms < first->asked_ms))
+			first = &o->list[i];
+	if (!first)
 		return;
-	one->asked_ms = now;
-	ask_about(o, one, said);
+	first->asked_ms = now;
+	ask_about(o, first);
 }
 
 void pilot_others_look(struct pilot_others *o)
@@ -172,6 +191,7 @@ void pilot_others_look(struct pilot_others *o)
 		if (o->list[i].there)
 			o->list[kept++] = o->list[i];
 	o->n = kept;
+	ask_about_one(o, now);
 }
 
 json_t *pilot_others_silent(const struct pilot_others *o)

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ASK_S 20
+#define ASK_S 10		/* less than a pilot may be silent (client_queue.c): its heart stands meanwhile */
 #define KILLED_MS 2000
 #define MOST (1 << 20)
 
