@@ -27,6 +27,7 @@
 #define TRIES 8			/* of tasks that do not fit now, in one step: each costs a question to radd */
 #define PATIENCE_MS 60000
 #define MOST_REFUSED 1000
+#define LENGTHENED_MS 60000	/* by less than that the end moves with each answer of Slurm's, which is in seconds */
 
 struct agent {
 	struct pilot *p;
@@ -34,6 +35,7 @@ struct agent {
 	struct pilot_work *w;
 	struct pilot_others *o;
 	json_t *refused;	/* id -> why it can never run here */
+	int64_t end_ms;		/* mono; of the allocation, when these were refused */
 	size_t gpus;
 	json_int_t beat;
 	int64_t beat_ms, look_ms, idle_ms;	/* mono; of the last beat and look; since when there is nothing to do, 0: there is */
@@ -115,14 +117,14 @@ static bool has_time(const struct agent *a, const struct pilot_known_task *t, ch
 {
 	char asked[FORMAT_LEN], left[FORMAT_LEN];
 	const struct spec *s = t->job->spec;
-	int64_t end = a->p->shared->end_ms;
-	double left_s = (double)(end - clock_mono_ms() - pilot_margin_ms(&a->p->options)) / 1000,
-	       wants_s = (double)s->time_limit_s - t->record.ran_s;
+	int64_t end = a->p->shared->end_ms, margin = pilot_margin_ms(&a->p->options),
+		told = s->signal && s->signal_before_s * 1000 > margin ? s->signal_before_s * 1000 : margin;
+	double left_s = (double)(end - clock_mono_ms() - told) / 1000, wants_s = (double)s->time_limit_s - t->record.ran_s;
 	*why = 0;
-	if (!s->time_limit_s && left_s < (double)pilot_margin_ms(&a->p->options) / 2000)
-		return false;	/* it would be told to save before it has done anything */
-	if (end == INT64_MAX || !s->time_limit_s || saves(s) || wants_s <= left_s)
+	if (end == INT64_MAX || (s->time_limit_s && wants_s <= left_s))
 		return true;
+	if (!s->time_limit_s || saves(s))	/* else it would be told to save before it has done anything */
+		return left_s >= (double)margin / 2000;
 	snprintf(why, SPOOL_TEXT, "asks for %s, and this allocation has %s left: ask for a longer one, or have it save when it is "
 		 "told to (--slot)", format_seconds(wants_s, asked), format_seconds(left_s > 0 ? left_s : 0, left));
 	return false;
@@ -143,11 +145,14 @@ static bool is_refused(const struct agent *a, const struct pilot_known_task *t)
 	return json_object_get(a->refused, task_id_text(t->id, id));
 }
 
-/* One that waits no more is nobody's to refuse. */
+/* One that waits no more is nobody's to refuse; in an allocation that was lengthened each is tried again. */
 static void keep_refused(struct agent *a, struct pilot_known_task **list, size_t n)
 {
 	json_t *kept = json_object();
 	char id[TASK_ID_TEXT];
+	int64_t end = a->p->shared->end_ms;
+	n = end - LENGTHENED_MS > a->end_ms ? 0 : n;
+	a->end_ms = end;
 	for (size_t i = 0; i < n && json_object_size(a->refused); i++) {
 		json_t *why = json_object_get(a->refused, task_id_text(list[i]->id, id));
 		if (why)

@@ -103,6 +103,14 @@ static int check_queue(const struct pilot *p, const char *mark, struct error *er
 
 static int write_settings(const struct pilot *p, struct error *err);
 
+/* Of folders that somebody has locked systemd-tmpfiles leaves all that is in them, old as it may be (tmpfiles.d(5)). */
+static void keep_from_cleaners(const struct pilot *p)
+{
+	int fd = open(p->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB))
+		close(fd);
+}
+
 int pilot_node_enter(struct pilot *p, const char *mark, struct error *err)
 {
 	if (!*p->who.host && gethostname(p->who.host, sizeof p->who.host - 1))
@@ -116,7 +124,10 @@ int pilot_node_enter(struct pilot *p, const char *mark, struct error *err)
 		return error_set(err, ERR_INVALID, "--state: '%.200s' is no absolute path", p->state);
 	if (wire_prepare_folder(p->state, err) || wire_prepare_folder(socket, err) || io_make_dirs(handed, 0700, err))
 		return error_wrap(err, "the pilot's folder on this node");
-	return take_lock(p, err) || check_queue(p, mark, err) || take_name(p, err) || write_settings(p, err) ? -1 : 0;
+	if (take_lock(p, err))
+		return -1;
+	keep_from_cleaners(p);
+	return check_queue(p, mark, err) || take_name(p, err) || write_settings(p, err) ? -1 : 0;
 }
 
 /* ---- its radd ---- */

@@ -13,6 +13,7 @@
 #include "base/idmap.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/member.h"
 #include "cli/pilot_node.h"
@@ -29,6 +30,7 @@
 struct work {
 	struct pilot_handed h;
 	bool started, waiting;		/* it is told that it runs; radd has not begun it */
+	bool unread;			/* was said: its record cannot be read */
 	int64_t told_ms;		/* mono; when radd was told last to end it; 0: it was not */
 };
 
@@ -73,13 +75,24 @@ void pilot_work_destroy(struct pilot_work *w)
 	free(w);
 }
 
+struct counting { const struct pilot_work *w; size_t n; };
+
+static void count_claimed(void *ctx, struct pilot_known_task *t)
+{
+	struct counting *c = ctx;
+	const struct spool_record *r = &t->record;
+	c->n += r->state == SPOOL_CLAIMED && !strcmp(r->pilot, c->w->p->who.name) && !idmap_get(&c->w->all, t->id);
+}
+
 size_t pilot_work_count(const struct pilot_work *w, size_t *waiting)
 {
+	struct counting c = { w, 0 };
 	size_t at = 0;
-	*waiting = 0;
+	pilot_known_each(w->k, count_claimed, &c);
+	*waiting = c.n;
 	for (struct work *one; (one = idmap_next(&w->all, &at));)
 		*waiting += one->waiting;
-	return w->all.n;
+	return w->all.n + c.n;
 }
 
 /* ---- the spec, as radd is given it ---- */
@@ -175,19 +188,44 @@ static int cancel_copies(struct pilot_work *w, struct error *err)
 	return 0;
 }
 
+/* Trying again does not help, and it would keep the pilot from all others: a person is told. */
+static int hold_refused(struct pilot_work *w, const struct pilot_known_task *t, const struct error *why, struct error *err)
+{
+	struct spool_record next = spool_record_next(&t->record, "held", w->p->who.name);
+	next.state = SPOOL_HELD;
+	next.started = false;
+	next.wish = SPOOL_WISH_NONE;
+	snprintf(next.text, sizeof next.text, "%s could not give it to its radd: %.250s", w->p->who.name, why->text);
+	int rc = spool_change(w->p->s, t->id, &next, err);
+	if (!rc)
+		pilot_known_set(w->k, t->id, &next);
+	return rc;
+}
+
+static bool is_final(const struct error *why)
+{
+	return why->code == ERR_INVALID || why->code == ERR_DENIED || why->code == ERR_NOT_FOUND;
+}
+
 static int hand_over(struct pilot_work *w, const struct pilot_known_task *t, struct error *err)
 {
 	const struct spec *s = t->job->spec;
-	json_t *request = local_request(w, t, t->record.claim, err);
-	scoped_json *reply = request ? client_call(request, err) : NULL;
+	struct error why = ERROR_INIT;
+	bool looked = w->looked;
+	json_t *request = local_request(w, t, t->record.claim, &why);
+	scoped_json *reply = request ? client_call(request, &why) : NULL;
+	w->looked = false;	/* for a copy, should this be as far as we get */
+	if (!reply && (request ? is_final(&why) : why.code == ERR_CORRUPT))
+		return hold_refused(w, t, &why, err);
 	if (!reply)
-		return -1;
+		return *err = why, -1;
 	struct pilot_handed h = { .id = t->id, .claim = t->record.claim, .signal = s->signal, .before_ms = s->signal_before_s * 1000,
 				  .code = s->requeue_code ? s->requeue_code : SPEC_REQUEUE_CODE };
 	snprintf(h.local, sizeof h.local, "%.20s", member_text(reply, "first"));
 	if (pilot_node_note(w->p, &h, err))
 		return -1;
 	add_handed(w, &h);
+	w->looked = looked;
 	json_decref(client_call_id("release", h.local, NULL));	/* else with the next step */
 	return 0;
 }
@@ -280,7 +318,8 @@ static struct spool_record stopped(const struct pilot_work *w, const struct work
 			snprintf(next.text, sizeof next.text, "it had not begun");
 		return next;
 	}
-	if (pilot_node_has_mark(w->p, &one->h, "cut"))
+	/* It may have begun while it was being taken back for the end; and a full disk keeps no marks. */
+	if (w->p->shared->ending || pilot_node_has_mark(w->p, &one->h, "cut"))
 		return pilot_work_cut_off(r, t->job->spec, by, "the allocation ended");
 	snprintf(next.text, sizeof next.text, "at the pilot's radd");
 	return next;
@@ -326,7 +365,9 @@ static int carry_back(struct pilot_work *w, struct work *one, const struct pilot
 {
 	struct spool_record next = outcome(w, one, t, local);
 	double ran = member_number(local, "run_s");
-	next.ran_s += isnan(ran) || ran < 0 ? 0 : ran;
+	/* What begins anew from its start has all of its --time again. */
+	if (next.state == SPOOL_ENDED || !strcmp(next.event, "saved"))
+		next.ran_s += isnan(ran) || ran < 0 ? 0 : ran;
 	next.task = json_incref(local);
 	int rc = spool_change(w->p->s, one->h.id, &next, err);
 	spool_record_clear(&next);
@@ -374,6 +415,18 @@ static int look_at_local(struct pilot_work *w, struct work *one, struct pilot_kn
 	return state == TASK_RUNNING && !t->record.started ? tell_start(w, one, t, local, err) : 0;
 }
 
+/* A folder of a job that was taken away, or damaged, by hand: no reason to take nothing else. */
+static int unread(struct work *one, const struct error *why, struct error *err)
+{
+	if (why->code != ERR_NOT_FOUND && why->code != ERR_CORRUPT && why->code != ERR_INVALID)
+		return *err = *why, -1;
+	if (!one->unread)
+		cli_note("%s: what became of it can be told to nobody; it goes on", why->text);
+	one->unread = true;
+	one->waiting = false;
+	return 0;
+}
+
 /* One that radd has no memory of was never released: its store is of before, and what it ran then is a stray. It is left to
  * people. */
 static int step_one(struct pilot_work *w, struct work *one, bool look, struct error *err)
@@ -389,7 +442,8 @@ static int step_one(struct pilot_work *w, struct work *one, bool look, struct er
 	struct pilot_known_task *t = pilot_known_read(w->k, w->p->s, one->h.id, &later);
 	/* Whether it is still ours is the queue's to say; while that does not answer, nothing is done. */
 	if (!t)
-		return *err = later, -1;
+		return unread(one, &later, err);
+	one->waiting = local && one->waiting;
 	return local ? look_at_local(w, one, t, local, err) : 0;
 }
 
