@@ -121,6 +121,8 @@ static void ask_about(struct pilot_others *o, struct other_pilot *one)
 	scoped_json *said = spool_pilot(o->p->s, one->name);
 	char why[SPOOL_TEXT];
 	struct pilot_who who;
+	if (!said)	/* it has just left */
+		return;
 	read_who(json_object_get(said, "who"), one->name, &who);
 	if (!is_dead(o, &who, why)) {
 		if (!one->silent)

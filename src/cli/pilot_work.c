@@ -192,7 +192,8 @@ static int cancel_copies(struct pilot_work *w, struct error *err)
 static int hold_refused(struct pilot_work *w, const struct pilot_known_task *t, const struct error *why, struct error *err)
 {
 	struct spool_record next = spool_record_next(&t->record, "held", w->p->who.name);
-	next.state = SPOOL_HELD;
+	next.state = t->record.wish == SPOOL_WISH_CANCEL ? SPOOL_ENDED : SPOOL_HELD;
+	next.end = TASK_CANCELLED;
 	next.started = false;
 	next.wish = SPOOL_WISH_NONE;
 	snprintf(next.text, sizeof next.text, "%s could not give it to its radd: %.250s", w->p->who.name, why->text);
