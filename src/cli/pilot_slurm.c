@@ -160,9 +160,7 @@ static void value_of(const char *line, const char *key, char *value, size_t size
 {
 	size_t len = strlen(key);
 	*value = 0;
-	for (const char *at = line; (at = strstr(at, key)); at += len)
-		if (at >= line + strcspn(line, "\n"))
-			return;
+	for (const char *at = line, *end = line + strcspn(line, "\n"); (at = strstr(at, key)) && at < end; at += len)
 		if ((at == line || isspace((unsigned char)at[-1])) && at[len] == '=') {
 			snprintf(value, size, "%.*s", (int)strcspn(at + len + 1, " \t\n"), at + len + 1);
 			return;
