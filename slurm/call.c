@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define KILLED_MS 1000	/* what hangs in the kernel outlives SIGKILL, and is init's in the end */
+
 extern char **environ;
 
 static int64_t now_ms(void)
@@ -103,8 +105,7 @@ int call_run(char *const argv[], char *const env[], int64_t limit_ms, int to_std
 		if (rc == CALL_LATE) {
 			kill(-pid, SIGKILL);
 			kill(pid, SIGKILL);
-			while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-				;
+			finish(pid, now_ms() + KILLED_MS);
 		}
 	} else {
 		rc = CALL_FAILED;
