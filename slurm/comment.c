@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The comment by which a node tells the controller's side, and people, what became of a job. One line of ASCII without the
  * characters that scontrol would take apart. The count of restarts at its end says of which run it is: Slurm keeps the comment
- * when a job starts again.
+ * when a job starts again. It stands in brackets, and the job's own words, which come before, have none.
  */
 #include "helper.h"
 
@@ -30,6 +30,8 @@ void comment_write(char out[COMMENT_MAX], const json_t *task, const char *restar
 	snprintf(tail, sizeof tail, " [task %.20s on %.30s restarts=%.10s]", id ? id : "?", node, restarts);
 	snprintf(out, COMMENT_MAX - strlen(tail), "rad: %s: peak %s of %s%s%s", verdict ? verdict : "none", peak, claim,
 		 evidence ? "; " : "", evidence ? evidence : "");
+	for (char *p = out; (p = strpbrk(p, "[]")); p++)
+		*p = *p == '[' ? '(' : ')';
 	strcat(out, tail);
 	for (char *p = out; *p; p++)
 		if (*p < ' ' || *p > '~' || strchr("'\"`\\|", *p))
@@ -38,6 +40,6 @@ void comment_write(char out[COMMENT_MAX], const json_t *task, const char *restar
 
 int comment_is_oom(const char *comment, long restarts)
 {
-	const char *count = strstr(comment, " restarts=");
+	const char *bracket = strchr(comment, '['), *count = bracket ? strstr(bracket, " restarts=") : NULL;
 	return !strncmp(comment, "rad: oom:", 9) && count && strtol(count + 10, NULL, 10) == restarts;
 }

@@ -85,8 +85,9 @@ static int recover_job(const struct slurm_conf *c, const struct failed *f, struc
 {
 	char gres[64];
 	bool held = !strcmp(f->state, "SPECIAL_EXIT") || !strcmp(f->state, "PENDING");
-	/* Slurm counts a restart when it puts a job back: of one that is held the comment is of the run before. */
-	if (!raise_gres(c, f->gres, gres) || !is_oom(f, held ? f->restarts - 1 : f->restarts))
+	/* Slurm counts a restart when it puts a job back: of one that is held the comment is of the run before. What waits for its
+	 * first has none, and slurmctld is not asked for each of those. */
+	if ((held && !f->restarts) || !raise_gres(c, f->gres, gres) || !is_oom(f, held ? f->restarts - 1 : f->restarts))
 		return 0;
 	scoped_free char *job = alloc_printf("JobId=%s", f->id);
 	if (!held && slurm((char *[]){ "scontrol", "requeuehold", (char *)f->id, NULL }, err))
