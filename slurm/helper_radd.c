@@ -29,6 +29,9 @@
 #define ASK_SLURM_MS 2000
 #define POLL_MS 50
 #define TAIL (256 << 10)	/* of the output that is looked at */
+/* As a spec has them: a word of the user's beyond that would keep radd from being told. */
+#define SIGNATURE_MAX 100
+#define MEMORY_MAX (1 << 30)	/* MiB */
 
 json_t *helper_ask(const char *socket, json_t *request, struct error *err)
 {
@@ -63,7 +66,7 @@ static int number(const char *what, const char *text, int64_t min, int64_t max, 
 static uint64_t memory_of(const struct announce *a, int64_t pieces, int64_t piece)
 {
 	uint64_t mib = 0, given = (uint64_t)(pieces * piece);
-	if (a->mem && units_parse_mib(a->mem, &mib, NULL))
+	if (a->mem && (units_parse_mib(a->mem, &mib, NULL) || mib > MEMORY_MAX))
 		mib = 0;
 	return given && (!mib || mib > given) ? given : mib;
 }
@@ -115,12 +118,13 @@ static json_t *spec_of(const struct announce *a, int64_t pid, uint64_t ticks, ui
 	json_t *s = json_pack("{so, s[s], ss, ss, sI, sI, sI, sb, sI}", "name", name_of(a, command), "argv", command, "cwd", "/",
 			      "output", "/dev/null", "process_pid", (json_int_t)pid, "process_ticks", (json_int_t)ticks, "gpus",
 			      (json_int_t)gpus, "exclusive", alone, "gpu_mem_mib", (json_int_t)mib);
-	if (s && a->signature)
+	if (s && a->signature && strlen(a->signature) <= SIGNATURE_MAX)
 		json_object_set_new(s, "signature", json_string(a->signature));
 	return s;
 }
 
-/* What it may take on each of its GPUs. Where all pieces of one are its, it is alone there. */
+/* What it may take on each of its GPUs. Where all pieces of one are its, it is alone there; where fewer are, it is not, whatever
+ * its environment says. */
 static int find_memory(struct announce *a, int64_t gpus, uint64_t *mib, struct error *err)
 {
 	int64_t pieces = 0, piece = 1024, whole = 0;
@@ -129,13 +133,11 @@ static int find_memory(struct announce *a, int64_t gpus, uint64_t *mib, struct e
 	    (a->all && number("all", a->all, 0, 1 << 20, &whole, err)) ||
 	    (a->place && (pieces = pieces_by_slurm(a, gpus, err)) < 0))
 		return -1;
-	*mib = memory_of(a, pieces, piece);
-	if (whole && pieces >= whole) {
-		a->exclusive = true;
-		*mib = 0;
-	} else if (a->place && pieces * piece >= (int64_t)*mib + piece) {
+	bool all = whole && pieces >= whole, fewer = !all && pieces && (whole || a->at);
+	a->exclusive = all || (a->exclusive && !fewer);
+	*mib = all ? 0 : memory_of(a, pieces, piece);
+	if (!all && a->place && pieces * piece >= (int64_t)*mib + piece)
 		*mib = (uint64_t)(pieces * piece);	/* it was raised */
-	}
 	return 0;
 }
 
@@ -246,7 +248,7 @@ static void scan_as(uid_t uid, gid_t gid, const char *path, int result)
 	struct scan_result r;
 	struct stat st;
 	char bytes[16384];
-	if (!geteuid() && (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
+	if (geteuid() ? geteuid() != uid : setgroups(0, NULL) || setgid(gid) || setuid(uid))
 		_exit(1);
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))

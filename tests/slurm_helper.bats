@@ -187,6 +187,10 @@ announce()
 	step
 	run -0 announce --job=16 --at=0,1 --gpu-mem=4G
 	rad show --json "$(sed -n 's/^id=//p' <<<"$output")" | jq -e '.tasks[0] | .share == "never" and .gpus_requested == 2'
+	# Alone is who has all pieces.
+	step
+	run -0 announce --job=17 --at=3 --pieces=4 --all=40 --exclusive --signature="$(printf '%0200d' 1)"
+	rad show --json "$(sed -n 's/^id=//p' <<<"$output")" | jq -e '.tasks[0] | .share != "never" and .attempts[0].claim_mib == 4096'
 }
 
 @test "radd is killed under a job, and started again: the job is where it was, and is no second one" {
