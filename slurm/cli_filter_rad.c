@@ -27,6 +27,7 @@
 #define LIMIT_MS 10000		/* of an estimate: reading a large capture from a file system that is slow */
 #define SCRIPT_MAX (1 << 20)
 #define COMMAND_MAX (256 << 10)
+#define FILES_MAX 32		/* that are looked into: `srun cat *` has no script */
 
 /* Of libslurmfull, which public headers do not declare. */
 struct slurm_options;
@@ -67,7 +68,7 @@ PUBLIC void cli_filter_p_post_submit(int offset, uint32_t job, uint32_t step)
 
 /* The command line -------------------------------------------------------------------------------------------------------- */
 
-struct command { char *script; char *mem; bool asks; };	/* asks: for GPUs, in the user's own words */
+struct command { char *script; char *mem; bool asks; unsigned files; };	/* asks: for GPUs, in the user's own words */
 
 static ssize_t read_up_to(const char *path, char *out, size_t size)
 {
@@ -82,11 +83,11 @@ static ssize_t read_up_to(const char *path, char *out, size_t size)
 	return (ssize_t)used;
 }
 
-static bool has_directives(const char *path)
+static bool has_directives(struct command *c, const char *path)
 {
 	struct stat st;
 	bool found = false;
-	if (stat(path, &st) || !S_ISREG(st.st_mode) || st.st_size > SCRIPT_MAX)
+	if (stat(path, &st) || !S_ISREG(st.st_mode) || st.st_size > SCRIPT_MAX || c->files++ >= FILES_MAX)
 		return false;
 	char *text = malloc(SCRIPT_MAX + 1);
 	if (text && read_up_to(path, text, SCRIPT_MAX + 1) > 0)
@@ -104,7 +105,7 @@ static void read_word(struct command *c, char *word, char *next)
 		c->mem = next;
 	for (size_t i = 0; i < sizeof asking / sizeof *asking; i++)
 		c->asks = c->asks || !strncmp(word, asking[i], strlen(asking[i]));
-	if (!c->script && *word != '-' && has_directives(word))
+	if (!c->script && *word != '-' && has_directives(c, word))
 		c->script = word;
 }
 
@@ -154,6 +155,7 @@ static void forget_outer(void)
 	unsetenv("SLURM_RAD_GPUS");
 	unsetenv("SLURM_RAD_EXCLUSIVE");
 	unsetenv("SLURM_RAD_SIGNATURE");
+	unsetenv("SLURM_RESTART_COUNT");	/* Slurm sets it where it is not 0 */
 }
 
 static bool is_sized(void)

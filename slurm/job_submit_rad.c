@@ -83,16 +83,17 @@ PUBLIC void fini(void)
 static bool directive(const char *script, const char *name, char *value, size_t size)
 {
 	size_t len = strlen(name);
-	bool found = false;
+	const char *last = NULL;
 	for (const char *line = script; line && *line; line = strchr(line, '\n'), line += line != NULL) {
 		const char *end = line + strcspn(line, "\n");
 		const char *at = strncmp(line, "#RAD ", 5) ? NULL : memmem(line, (size_t)(end - line), name, len);
 		if (!at || (at[len] != '=' && at[len] != ' '))
 			continue;
-		snprintf(value, size, "%.*s", (int)strcspn(at + len + 1, " \t\r\n"), at + len + 1);
-		found = true;
+		last = at + len + 1;
 	}
-	return found;
+	if (last)
+		snprintf(value, size, "%.*s", (int)strcspn(last, " \t\r\n"), last);
+	return last;
 }
 
 /* 1: it says something. A value that is none is the client's to refuse. */

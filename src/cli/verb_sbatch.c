@@ -79,7 +79,7 @@ static bool read_word(struct sbatch *s, char **word)
 
 static bool is_ours(const char *word)
 {
-	const char *value;
+	const char *value = NULL;
 	return !strcmp(word, "--dry-run") || !strcmp(word, "--size") || takes(word, "--gpu-mem", (char **)&value, &value) ||
 	       takes(word, "--rad-gpu-mem", (char **)&value, &value);
 }
@@ -239,7 +239,9 @@ static void print_size(const struct sized *z)
 
 static void forget_outer(void)
 {
-	static const char *const names[] = { "SLURM_RAD_MEM", "SLURM_RAD_GPUS", "SLURM_RAD_EXCLUSIVE", "SLURM_RAD_SIGNATURE" };
+	static const char *const names[] = {	/* Slurm sets the last one where it is not 0 */
+		"SLURM_RAD_MEM", "SLURM_RAD_GPUS", "SLURM_RAD_EXCLUSIVE", "SLURM_RAD_SIGNATURE", "SLURM_RESTART_COUNT",
+	};
 	for (size_t i = 0; i < COUNT_OF(names); i++)
 		unsetenv(names[i]);
 }
