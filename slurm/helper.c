@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
 	const char *name, *help;
@@ -58,6 +59,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
 		if (strcmp(argv[1], verbs[i].name))
 			continue;
+		if (verbs[i].by_plugin && chdir("/"))	/* slurmstepd's folder may be the user's, and may not answer */
+			return 1;
 		int rc = verbs[i].run(argc - 1, argv + 1, &err);
 		if (rc < 0)
 			fprintf(stderr, "rad-slurm: %s\n", err.text);

@@ -151,14 +151,15 @@ static bool add_env(spank_t sp, struct words *w, const char *option, const char 
 }
 
 /* The GPUs that Slurm gave it, by its own count where it says that: CUDA's count begins at 0 in a device cgroup. A user's own
- * CUDA_VISIBLE_DEVICES, which goes along with a job that has none, says nothing. */
-static bool add_gpus(spank_t sp, struct words *w)
+ * CUDA_VISIBLE_DEVICES, which goes along with a job that has none, says nothing; nor does SLURM_STEP_GPUS of a batch script,
+ * which is of the step that its sbatch ran in. */
+static bool add_gpus(spank_t sp, struct words *w, uint32_t step)
 {
 	char count[16];
 	if (!get_env(sp, "SLURM_GPUS_ON_NODE", count, sizeof count) || !atoi(count))
 		return false;
-	return add_env(sp, w, "at", "SLURM_STEP_GPUS") || add_env(sp, w, "at", "SLURM_JOB_GPUS") ||
-	       add_env(sp, w, "at", "CUDA_VISIBLE_DEVICES");
+	return (step != SLURM_BATCH_SCRIPT && add_env(sp, w, "at", "SLURM_STEP_GPUS")) ||
+	       add_env(sp, w, "at", "SLURM_JOB_GPUS") || add_env(sp, w, "at", "CUDA_VISIBLE_DEVICES");
 }
 
 static bool read_job(spank_t sp, uint32_t *step)
@@ -198,7 +199,8 @@ static void add_what_it_asked(spank_t sp, struct words *w)
 		add_env(sp, w, "gpu-mem", "SLURM_RAD_MEM");
 	add_word(w, "--piece=%llu", (unsigned long long)job.conf.piece_mib);
 	add_word(w, "--all=%u", all);
-	add_env(sp, w, "gpus", "SLURM_RAD_GPUS");
+	if (job.placed)		/* else Slurm says it */
+		add_env(sp, w, "gpus", "SLURM_RAD_GPUS");
 	add_env(sp, w, "signature", "SLURM_RAD_SIGNATURE");
 	add_env(sp, w, "name", "SLURM_JOB_NAME");
 }
@@ -226,7 +228,7 @@ static const char *outcome(int rc, const char *said)
 	       rc == NOT_NOW ? "it has no place" : *said ? said : "no reason was given";
 }
 
-static void announce(spank_t sp)
+static void announce(spank_t sp, uint32_t step)
 {
 	struct words w;
 	char partition[256];
@@ -241,7 +243,7 @@ static void announce(spank_t sp)
 	add_what_it_asked(sp, &w);
 	if (job.placed)
 		add_word(&w, "--place=%lld", (long long)job.conf.place_limit_s);
-	else if (!add_gpus(sp, &w))
+	else if (!add_gpus(sp, &w, step))
 		return;		/* it has none: nothing of ours */
 	int64_t limit_ms = 1000 * (job.placed ? job.conf.place_limit_s + job.conf.announce_limit_s : job.conf.announce_limit_s);
 	int rc = call_run(w.argv, NULL, limit_ms, 0, job.variables, sizeof job.variables, &n);
@@ -262,7 +264,7 @@ PUBLIC int slurm_spank_init_post_opt(spank_t sp, int ac, char **argv)
 	job.left = mmap(NULL, sizeof *job.left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (job.left == MAP_FAILED)
 		job.left = NULL;
-	announce(sp);
+	announce(sp, step);
 	return ESPANK_SUCCESS;
 }
 

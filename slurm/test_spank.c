@@ -206,6 +206,42 @@ static void a_job_is_told_and_its_end(void **state)
 	has("depart --socket=/run/rad/radd.sock --id=12 --job=7 --restarts=0 --uid=1000 --gid=100 --exit-code=1 --signal=0");
 }
 
+/* sbatch takes along what the step says that it runs in. */
+static void a_batch_script_does_not_have_the_gpus_of_the_step_it_came_from(void **state)
+{
+	(void)state;
+	env("SLURM_STEP_GPUS", "5");
+	env("SLURM_JOB_GPUS", "1");
+	gpu("0");
+	assert_int_equal(job(PLACED(""), NULL, NULL), 0);
+	has("--at=1");
+	slurm.step = 0;
+	assert_int_equal(job(PLACED(""), NULL, NULL), 0);
+	has("--at=5");
+}
+
+/* Without, its word that is none would keep radd from being told. */
+static void how_many_gpus_it_was_given_is_not_its_users_word(void **state)
+{
+	(void)state;
+	gpu("1");
+	env("SLURM_RAD_GPUS", "none");
+	assert_int_equal(job(PLACED(""), NULL, NULL), 0);
+	has("--at=1");
+	assert_null(strstr(told(), "--gpus="));
+}
+
+/* Below slurmstepd's folder, which may be the user's, stands what he likes. */
+static void paths_are_whole(void **state)
+{
+	(void)state;
+	gpu("1");
+	assert_int_equal(job(PLACED(""), "socket=radd.sock", NULL), 0);
+	has("--socket=/run/rad/radd.sock");
+	assert_int_equal(job(PLACED(""), "helper=rad-slurm", NULL), 0);
+	has("announce");
+}
+
 static int servers(void)
 {
 	return strcmp(find("CUDA_VISIBLE_DEVICES"), "3") || find("RAD_MPS") || strcmp(find("XLA_FLAG"), "mine");
@@ -319,7 +355,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_job_is_told_and_its_end), T(a_client_of_our_server_counts_gpus_as_that_does), T(what_is_not_ours_is_left_alone),
 		T(another_step_tells_no_end), T(whatever_the_helper_does_the_job_runs), T(a_job_without_a_place_is_put_back_so_often),
-		T(where_radd_places_its_gpus_count), T(a_whole_gpu_is_alone),
+		T(where_radd_places_its_gpus_count), T(a_whole_gpu_is_alone), T(paths_are_whole),
+		T(a_batch_script_does_not_have_the_gpus_of_the_step_it_came_from), T(how_many_gpus_it_was_given_is_not_its_users_word),
 	};
 #undef T
 	char command[64];

@@ -54,6 +54,14 @@ static int set_text(char *out, size_t size, const char *value, struct error *err
 	return 0;
 }
 
+/* Root uses it from a user's folder. */
+static int set_path(char *out, size_t size, const char *value, struct error *err)
+{
+	if (*value != '/')
+		return error_set(err, ERR_INVALID, "'%.40s': must begin with /", value);
+	return set_text(out, size, value, err);
+}
+
 static int set_switch(bool *out, const char *value, struct error *err)
 {
 	if (strcmp(value, "on") && strcmp(value, "off"))
@@ -69,8 +77,9 @@ static int set_value(struct slurm_conf *c, const char *key, const char *value, s
 		{ "end_limit", &c->end_limit_s, 1, 600 }, { "place_tries", &c->place_tries, 0, 1000000 },
 	};
 	const struct { const char *key; char *out; size_t size; } texts[] = {
-		{ "place", c->place, sizeof c->place }, { "socket", c->socket, sizeof c->socket },
-		{ "helper", c->helper, sizeof c->helper }, { "rad", c->rad, sizeof c->rad },
+		{ "place", c->place, sizeof c->place }, { "rad", c->rad, sizeof c->rad },
+	}, paths[] = {
+		{ "socket", c->socket, sizeof c->socket }, { "helper", c->helper, sizeof c->helper },
 	};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		if (!strcmp(key, numbers[i].key))
@@ -78,6 +87,9 @@ static int set_value(struct slurm_conf *c, const char *key, const char *value, s
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		if (!strcmp(key, texts[i].key))
 			return set_text(texts[i].out, texts[i].size, value, err);
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+		if (!strcmp(key, paths[i].key))
+			return set_path(paths[i].out, paths[i].size, value, err);
 	if (!strcmp(key, "gpus"))
 		return set_kinds(c, value, err);
 	if (!strcmp(key, "piece"))
