@@ -7,13 +7,12 @@
 #include "base/scope.h"
 #include "cli/format.h"
 #include "feed/look.h"
+#include "feed/ring.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { INDEX_BITS = 40 };	/* of a position, as feed/ring.h has it */
 
 static json_t *task_of(uint64_t pid)
 {
@@ -67,8 +66,8 @@ static void add_figures(json_t *o, const struct feed_look *look)
 	for (size_t i = 0; i < f->n_readers; i++)
 		json_array_append_new(readers, reader_to_json(&f->reader[i], look->now_us, is_starved(f, i)));
 	json_object_update_new(o, json_pack(
-		"{sI, sI, sI, sI, sI, sf, sf, so, sf, so}", "epoch", (json_int_t)(f->pos >> INDEX_BITS), "batch",
-		(json_int_t)(f->pos & ((UINT64_C(1) << INDEX_BITS) - 1)), "slots", (json_int_t)f->slots, "slot_bytes",
+		"{sI, sI, sI, sI, sI, sf, sf, so, sf, so}", "epoch", (json_int_t)FEED_POS_EPOCH(f->pos), "batch",
+		(json_int_t)FEED_POS_INDEX(f->pos), "slots", (json_int_t)f->slots, "slot_bytes",
 		(json_int_t)f->slot_bytes, "memory_bytes", (json_int_t)f->memory_bytes, "batches_s", rate.batches_s, "bytes_s",
 		rate.bytes_s, "waits_for", waited_for(f), "wait_fraction", rate.wait_fraction, "readers", readers));
 }

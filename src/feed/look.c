@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { TRIES = 100 };	/* for figures that are whole, while a writer notes new ones: each takes it less than 10 us */
+enum { TRIES = 100, PAUSE_MS = 1 };	/* for whole figures: a writer that notes new ones may have no core meanwhile */
 
 static const char ending[] = ".feed";
 
@@ -47,16 +48,22 @@ char **feed_look_names(struct error *err)
 	return names;
 }
 
-/* A memfd of a feed and nothing else is opened: to open any other file may do something. */
+/* A memfd of a feed and nothing else is opened: to open any other file may do something. So it is held first (O_PATH), for that
+ * process may be gone in between and its number another's. */
 static int open_ring(pid_t pid, int fd)
 {
 	static const char is[] = "/memfd:" FEED_RING_NAME " ";
 	char path[64], link[sizeof is + 32];
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
-	ssize_t n = readlink(path, link, sizeof link);
-	if (n < (ssize_t)sizeof is || memcmp(link, is, sizeof is - 1))
+	int held = open(path, O_PATH | O_CLOEXEC), ring = -1;
+	if (held < 0)
 		return -1;
-	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", held);
+	ssize_t n = readlink(path, link, sizeof link);
+	if (n >= (ssize_t)sizeof is && !memcmp(link, is, sizeof is - 1))
+		ring = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	close(held);
+	return ring;
 }
 
 static bool read_at(int fd, void *to, size_t n, size_t at)
@@ -71,6 +78,8 @@ static int read_figures(int fd, struct feed_figures *out)
 	if (!read_at(fd, &magic, sizeof magic, 0) || magic != FEED_RING_MAGIC)
 		return -1;
 	for (int i = 0; i < TRIES && (before != after || before & 1); i++) {
+		if (i)
+			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000l }, NULL);
 		if (!read_at(fd, &before, sizeof before, at))
 			return -1;
 		atomic_thread_fence(memory_order_acquire);
