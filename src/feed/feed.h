@@ -107,7 +107,8 @@ FEED_API bool feed_reader_differs(struct feed_reader *r);
  * lets the reader write there only in a ring that is pinnable. For cudaHostRegister; there until the last item of that ring is
  * released. */
 FEED_API const void *feed_item_shared(const struct feed_item *item, void **slots, uint64_t *slots_bytes);
-/* The slot may be written again; in any order, from any thread. Nothing happens in a fork, or where it was released before. */
+/* The slot may be written again; in any order, from any thread, once for each item: with the last one of a ring
+ * that was left the ring is freed. Nothing happens in a fork. */
 FEED_API void feed_reader_release(struct feed_reader *r, void *ring, uint32_t slot);
 /* Leaves. The object stays, for items that are still held, until these are released too. */
 FEED_API void feed_reader_close(struct feed_reader *r);

@@ -151,12 +151,8 @@ static int on_hello(struct feed_writer *w, struct peer *p, const unsigned char *
 static void on_message(struct feed_writer *w, struct peer *p)
 {
 	unsigned char bytes[FEED_WIRE_MAX];
-	int fds[2];
 	for (int i = 0; i < MESSAGES_A_LOOK && p->stage != PEER_NONE; i++) {
-		ssize_t n = feed_wire_receive(p->sock, bytes, sizeof bytes, fds);
-		for (int k = 0; k < 2; k++)
-			if (fds[k] >= 0)
-				close(fds[k]);	/* no reader of ours sends any */
+		ssize_t n = feed_wire_receive(p->sock, bytes, sizeof bytes, NULL);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n <= 0 || (p->stage == PEER_NEW ? on_hello(w, p, bytes, (size_t)n) != 0 : n != 1)) {
@@ -247,8 +243,10 @@ bool feed_peers_any(const struct feed_writer *w)
 void feed_peers_expect(struct feed_writer *w)
 {
 	for (size_t i = 0; i < w->expected_count; i++)
-		if (!feed_place_alive(w->lock_fd, w->expected[i]))
+		if (!feed_place_alive(w->lock_fd, w->expected[i])) {
+			feed_place_forget(w->state, w->expected[i]);	/* its row is for others */
 			w->expected[i--] = w->expected[--w->expected_count];
+		}
 }
 
 void feed_peers_drop(struct feed_writer *w, uint64_t least)

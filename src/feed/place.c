@@ -71,7 +71,9 @@ bool feed_place_current(const struct feed_place *place, int fd)
 static int map_state(int fd, struct feed_state **state, struct error *err)
 {
 	/* The disk may be full: that is an error here, and would be a SIGBUS at the first store. */
-	int rc = posix_fallocate(fd, 0, sizeof **state);
+	int rc;
+	while ((rc = posix_fallocate(fd, 0, sizeof **state)) == EINTR)
+		;
 	if (rc) {
 		errno = rc;
 		return error_errno(err, "feed: its file");

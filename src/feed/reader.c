@@ -172,7 +172,6 @@ static int sleep_on(struct feed_reader *r, int64_t deadline, struct error *err)
 {
 	struct pollfd p = { .fd = r->sock, .events = POLLIN };
 	char bytes[8];
-	int fds[2];
 	int64_t from_us = clock_mono_us();
 	int rc = feed_view_sleeps(r->view) ? poll(&p, 1, left_ms(deadline)) : 1;
 	feed_view_awake(r->view);
@@ -180,7 +179,7 @@ static int sleep_on(struct feed_reader *r, int64_t deadline, struct error *err)
 	if (rc <= 0)
 		return no_time(err);
 	for (;;) {
-		ssize_t n = feed_wire_receive(r->sock, bytes, sizeof bytes, fds);
+		ssize_t n = feed_wire_receive(r->sock, bytes, sizeof bytes, NULL);
 		if (n < 0 && errno == EAGAIN)
 			return 0;
 		if (n <= 0)

@@ -5,13 +5,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010	/* Linux 5.1 */
 #endif
 
-enum { PAGE_BYTES = 4096 };
+enum { PAGE_BYTES = 4096, TMPFS = 0x01021994 };
 static const uint64_t slot_bytes_max = 1ull << 40;
 
 uint64_t feed_ring_bytes(uint64_t slots, uint64_t slot_bytes, uint64_t *data_at)
@@ -57,11 +58,13 @@ uint64_t feed_ring_sum(const void *bytes, uint64_t n)
 	return sum;
 }
 
+/* A memfd of huge pages can be sealed as well, and to read where it has none is a SIGBUS. */
 int feed_ring_check(int fd, uint64_t *bytes, struct error *err)
 {
 	struct stat st;
+	struct statfs fs;
 	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st))
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || fstatfs(fd, &fs) || fs.f_type != TMPFS)
 		return error_set(err, ERR_CORRUPT, "feed: what came is no sealed memory");
 	*bytes = (uint64_t)st.st_size;
 	return 0;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -205,6 +207,31 @@ static void a_batch_that_is_too_large_is_refused(void **state)
 	feed_writer_close(w);
 }
 
+static void on_alarm(int number)
+{
+	(void)number;
+}
+
+/* The kernel may end the taking of memory with EINTR; that is no want of memory. */
+static void a_signal_while_memory_is_taken_does_no_harm(void **state)
+{
+	(void)state;
+	enum { LARGE = 64 << 20 };
+	struct error err = ERROR_INIT;
+	struct sigaction act = { .sa_handler = on_alarm };
+	struct itimerval once = { .it_value.tv_usec = 2000 };
+	void *data;
+	struct feed_writer *w = feed_writer_claim("signal", "data", 7, NULL);
+	assert_int_equal(feed_writer_open(w, 2, LARGE, 0, &err), 0);
+	sigaction(SIGALRM, &act, NULL);
+	setitimer(ITIMER_REAL, &once, NULL);
+	while (feed_writer_reserve(w, LARGE, &data, &err))
+		assert_true(err.code == ERR_UNAVAILABLE && err.no == 0);	/* a signal came as it looked for readers */
+	memset(data, 1, LARGE);
+	setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
+	feed_writer_close(w);
+}
+
 static void a_fork_has_no_part_in_it(void **state)
 {
 	(void)state;
@@ -289,6 +316,55 @@ static void what_is_no_hello_ends_the_connection(void **state)
 		close(sock);
 	}
 	feed_writer_close(w);
+}
+
+static int lowest_free(void)
+{
+	int fd = dup(STDIN_FILENO);
+	close(fd);
+	return fd;
+}
+
+/* As a hostile member of a group may send with each message. */
+static void descriptors_that_nobody_asked_for_are_closed(void **state)
+{
+	(void)state;
+	char bytes[FEED_WIRE_MAX];
+	int pair[2], more[2], fds[2], free_before;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	free_before = lowest_free();
+	assert_int_equal(pipe(more), 0);
+	assert_int_equal(feed_wire_send(pair[0], "x", 1, more, 2), 0);	/* two, where none is wanted */
+	assert_int_equal(feed_wire_send(pair[0], "x", 1, more, 1), 0);	/* one, where two are */
+	close(more[0]);
+	close(more[1]);
+	assert_int_equal(feed_wire_receive(pair[1], bytes, sizeof bytes, NULL), 1);
+	assert_int_equal(feed_wire_receive(pair[1], bytes, sizeof bytes, fds), 1);
+	assert_true(fds[0] < 0 && fds[1] < 0);
+	assert_int_equal(lowest_free(), free_before);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* Sealed as a ring is, and of pages that there may be none of when they are first read. */
+static void memory_of_huge_pages_is_no_ring(void **state)
+{
+	(void)state;
+	uint64_t bytes;
+	int small = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING), huge;
+	assert_int_equal(ftruncate(small, 4096), 0);
+	assert_int_equal(feed_ring_check(small, &bytes, NULL), -1);	/* it may shrink */
+	assert_int_equal(fcntl(small, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	assert_int_equal(feed_ring_check(small, &bytes, NULL), 0);
+	assert_int_equal(bytes, 4096);
+	close(small);
+	huge = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+	if (huge < 0 || ftruncate(huge, 1 << 30) || fcntl(huge, F_ADD_SEALS, F_SEAL_SHRINK)) {
+		close(huge);
+		skip();
+	}
+	assert_int_equal(feed_ring_check(huge, &bytes, NULL), -1);
+	close(huge);
 }
 
 static void another_writer_goes_on_where_the_first_was(void **state)
@@ -396,9 +472,12 @@ int main(void)
 		cmocka_unit_test(other_data_of_that_name_are_refused),
 		cmocka_unit_test(names_and_folders_are_looked_at),
 		cmocka_unit_test(a_batch_that_is_too_large_is_refused),
+		cmocka_unit_test(a_signal_while_memory_is_taken_does_no_harm),
 		cmocka_unit_test(a_fork_has_no_part_in_it),
 		cmocka_unit_test(a_hostile_reader_cannot_write_into_the_ring),
 		cmocka_unit_test(what_is_no_hello_ends_the_connection),
+		cmocka_unit_test(descriptors_that_nobody_asked_for_are_closed),
+		cmocka_unit_test(memory_of_huge_pages_is_no_ring),
 		cmocka_unit_test(another_writer_goes_on_where_the_first_was),
 		cmocka_unit_test(another_writer_that_makes_other_items_is_told_of),
 		cmocka_unit_test(a_ring_is_written_by_readers_only_where_it_was_asked_for),

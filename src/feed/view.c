@@ -122,16 +122,16 @@ int feed_view_take(struct feed_view *v, struct feed_item *item, struct error *er
 	uint32_t slot = (uint32_t)(v->next % v->slots);
 	const volatile struct feed_slot *s = &v->ring->slot[slot];	/* read once: a writer of a group's feed may be another user's */
 	uint64_t pos = s->pos, bytes = s->bytes, kind = s->kind;
-	if (bytes > v->slot_bytes || (kind != FEED_BATCH && kind != FEED_END))
+	if (bytes > v->slot_bytes || (kind != FEED_BATCH && kind != FEED_END) || v->held[slot])
 		return 2 * error_set(err, ERR_CORRUPT, "feed: an item that is none");
 	*item = (struct feed_item){ .kind = (uint32_t)kind, .slot = slot, .epoch = FEED_POS_EPOCH(pos), .index = FEED_POS_INDEX(pos),
 				    .bytes = bytes, .data = v->data + slot * v->slot_bytes, .ring = v };
 	v->pos_next = kind == FEED_END ? FEED_POS(item->epoch + 1, 0) : pos + 1;
 	v->last_bytes = kind == FEED_END ? 0 : bytes;
 	v->next++;
-	if (s->kind == FEED_BATCH) {
+	if (kind == FEED_BATCH) {
 		add(&v->control->items, 1);
-		add(&v->control->bytes, item->bytes);
+		add(&v->control->bytes, bytes);
 	}
 	v->held[slot] = true;
 	v->held_count++;
@@ -159,7 +159,7 @@ enum feed_view_released feed_view_release(struct feed_view *v, uint32_t slot)
 {
 	if (slot >= v->slots || !v->held[slot])
 		return FEED_VIEW_KEPT;
-	uint64_t bytes = v->ring->slot[slot].bytes;
+	uint64_t bytes = ((const volatile struct feed_slot *)v->ring->slot)[slot].bytes;	/* once, as above */
 	if (!v->retired)
 		forget_writes(v, v->data + slot * v->slot_bytes, bytes < v->slot_bytes ? bytes : v->slot_bytes);
 	v->held[slot] = false;

@@ -90,8 +90,8 @@ int feed_wire_send(int sock, const void *bytes, size_t n, const int *fds, size_t
 	return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
-/* Two descriptors into fds; any other number is closed. */
-static void take_fds(struct msghdr *msg, int fds[2])
+/* Two descriptors into fds; any other number is closed, and all are where none are wanted. */
+static void take_fds(struct msghdr *msg, int *fds)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
@@ -100,7 +100,7 @@ static void take_fds(struct msghdr *msg, int fds[2])
 		for (size_t i = 0; i < count; i++) {
 			int fd;
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-			if (count == 2 && fds[i] < 0)
+			if (fds && count == 2 && fds[i] < 0)
 				fds[i] = fd;
 			else
 				close(fd);
@@ -108,12 +108,13 @@ static void take_fds(struct msghdr *msg, int fds[2])
 	}
 }
 
-ssize_t feed_wire_receive(int sock, void *bytes, size_t size, int fds[2])
+ssize_t feed_wire_receive(int sock, void *bytes, size_t size, int *fds)
 {
 	struct iovec part = { bytes, size };
 	_Alignas(struct cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))];
 	struct msghdr msg = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room };
-	fds[0] = fds[1] = -1;
+	if (fds)
+		fds[0] = fds[1] = -1;
 	ssize_t n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n >= 0)
 		take_fds(&msg, fds);

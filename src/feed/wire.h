@@ -39,8 +39,8 @@ int feed_wire_get_answer(const unsigned char *bytes, size_t n, struct feed_answe
 
 /* Sends with `count` descriptors, never waits. Returns 0, or -1 (errno). */
 int feed_wire_send(int sock, const void *bytes, size_t n, const int *fds, size_t count);
-/* Receives a message without waiting, and two descriptors or none (fds are -1 then). Returns its bytes, 0 at the other's end,
- * or -1 (errno). */
-ssize_t feed_wire_receive(int sock, void *bytes, size_t size, int fds[2]);
+/* Receives a message without waiting, and two descriptors or none (fds are -1 then); fds NULL: none, what comes is
+ * closed. Returns its bytes, 0 at the other's end, or -1 (errno). */
+ssize_t feed_wire_receive(int sock, void *bytes, size_t size, int *fds);
 
 #endif

@@ -202,9 +202,12 @@ int feed_writer_reserve(struct feed_writer *w, uint64_t bytes, void **data, stru
 	awake(w);
 	uint64_t slot = w->head % w->ring->slots;
 	uint64_t at = w->ring->data_at + slot * w->ring->slot_bytes;
-	/* Memory that is not there is an error here, and would be a SIGBUS at the first store. */
+	/* Memory that is not there is an error here, and would be a SIGBUS at the first store. A signal is none. */
 	if (bytes > w->filled[slot]) {
-		if (fallocate(w->ring_fd, 0, (off_t)at, (off_t)bytes)) {
+		int rc;
+		while ((rc = fallocate(w->ring_fd, 0, (off_t)at, (off_t)bytes)) && errno == EINTR)
+			;
+		if (rc) {
 			error_errno(err, "feed: %llu MiB of memory for its ring", (unsigned long long)(w->ring_bytes >> 20));
 			if (err)
 				err->code = ERR_UNAVAILABLE;
