@@ -22,7 +22,7 @@ from ._feedbatch import Form
 from ._feedloader import Source
 
 NUDGE_S, NUDGES_MAX = 0.02, 100
-TEXT_MAX = 30000        # bytes of a report: less than a pipe takes without a reader
+TRACE_MAX, TEXT_MAX = 5000, 2000    # characters of a report: with six bytes for each it is less than a pipe takes without a reader
 
 
 class _Larger(Exception):
@@ -77,9 +77,9 @@ class Maker:
             return
         self._told = True
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        said = {"type": type(error).__name__, "text": str(error), "traceback": text[-TEXT_MAX // 4:], "at": self.at}
+        said = {"type": type(error).__name__, "text": str(error)[:TEXT_MAX], "traceback": text[-TRACE_MAX:], "at": self.at}
         try:
-            os.write(self._report, json.dumps(said).encode()[:TEXT_MAX])
+            os.write(self._report, json.dumps(said, ensure_ascii=False).encode(errors="replace"))
         except OSError:
             pass
 
@@ -187,11 +187,12 @@ def _end(code):
 
 
 def _calm():
-    """Ctrl-C is for the task. Threads of PyTorch do not survive a fork: one is enough here, and the loader has workers of its own."""
+    """Ctrl-C is for the task, and so is SIGTERM, which RAD-RM sends to all that a task left: this process ends with its task, and takes
+    the feed's files away then. Threads of PyTorch do not survive a fork: one is enough here, and the loader has workers of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGUSR1, lambda *_: None)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)     # not SIG_IGN: what a loader starts would inherit that
+    signal.signal(signal.SIGUSR2, signal.SIG_DFL)
     processes = getattr(sys.modules.get("multiprocessing.process"), "_children", None)
     if processes is not None:
         processes.clear()

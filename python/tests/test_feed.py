@@ -154,11 +154,23 @@ def makers_of(pid):
 
 
 def test_a_process_that_dies_beside_its_task_is_begun_again():
-    task = Task(epochs(loader, 3, seed=5, slots=3))
-    said = [task.hear() for _ in range(5)]
-    os.kill(makers_of(task.pid)[0], signal.SIGKILL)
-    said += task.rest()
-    assert said == Task(epochs(loader, 3, seed=5, slots=3)).rest()
+    def run(say):
+        feed = shared(loader(), "test", seed=5, slots=3)
+        for epoch in range(3):
+            for number, batch in enumerate(feed):
+                say(epoch, *sums(batch))
+                if (epoch, number) == (0, 4):
+                    os.kill(makers_of(os.getpid())[0], signal.SIGKILL)
+    assert Task(run).rest() == Task(epochs(loader, 3, seed=5, slots=3)).rest()
+
+
+def test_a_process_that_is_told_to_end_beside_its_task_ends_with_it_and_leaves_no_files():
+    """The fixture looks for files."""
+    task = Task(lambda say: [say(1) or signal.pause() for _ in shared(Raises(), "ends", slots=3)])
+    task.hear()
+    os.kill(makers_of(task.pid)[0], signal.SIGTERM)
+    os.kill(task.pid, signal.SIGKILL)
+    assert task.rest() == []
 
 
 Pair = collections.namedtuple("Pair", "left right")
@@ -221,6 +233,16 @@ def test_a_loader_that_raises_is_its_own_tasks_affair():
     assert [number for number, in said] == list(range(8)), said
 
 
+class RaisesAtLength:
+    def __iter__(self):
+        raise ValueError("\u00e9" * 100000)
+
+
+def test_a_long_reason_is_cut():
+    [[_, text]] = Task(numbers("long", RaisesAtLength)).rest()
+    assert text.startswith("feed long: its loader failed at batch 0 of epoch 0: ValueError: \u00e9\u00e9") and len(text) < 3000
+
+
 @pytest.mark.parametrize("batch, text", [
     (object(), r"batch is a builtins.object"), ([{"x": {1, 2}}], r"batch\[0\]\['x'\] is a builtins.set"),
     (torch.empty(2, device="meta"), "a tensor on meta"), (numpy.array([object()]), "array of object"),
@@ -255,9 +277,10 @@ def test_iterators_and_wrong_words_are_refused():
 
 
 def test_a_task_that_holds_up_the_others_is_dropped_by_rule():
-    slow = Task(lambda say: [say(batch[0].item()) or signal.pause() for batch in shared(Raises(), "slow", slots=3, patience=0.2)])
+    """The same patience is had with the quick one, which may not have a core for a while."""
+    slow = Task(lambda say: [say(batch[0].item()) or signal.pause() for batch in shared(Raises(), "slow", slots=3, patience=5)])
     slow.hear()
-    quick = Task(numbers("slow", Raises, slots=3, patience=0.2, join="now"))
+    quick = Task(numbers("slow", Raises, slots=3, patience=5, join="now"))
     assert len(quick.rest()) > 2
     os.kill(slow.pid, signal.SIGKILL)
     slow.rest()
