@@ -89,8 +89,8 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	: >go
 	rad wait "$b" "$c"
 	[ "$(rad feed)" = "No feeds of yours on this machine." ]
-	run -1 rad feed pictures
-	one_line_error "no feed pictures of yours on this machine: there is none in $WORLD/feeds"
+	run -1 rad feed none-of-that-name
+	one_line_error "no feed none-of-that-name of yours on this machine: there is none in $WORLD/feeds"
 }
 
 @test "who holds up the others is named, and that nobody gets anything while a loader hangs" {
@@ -110,7 +110,7 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 }
 
 @test "an array has a feed of its own, and a task that radd did not start may join a feed" {
-	local a b
+	local a b outside
 	a=$(train --array 0-1 -- python3 "$WORLD/train.py")
 	b=$(train -- python3 "$WORLD/train.py")
 	found() { reads "$(basename "$RADFEED_DIR"/$1 .feed)" "$2"; }
@@ -120,10 +120,11 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	wait_for 60 two
 	shown "${a}_0" "(.readers | sort) == [\"${a}_0\", \"${a}_1\"]"
 	python3 "$WORLD/train.py" >outside 2>&1 3>&- &
+	outside=$!	# not later: what wait_for sleeps on has a process too
 	wait_for 60 feed "$(shown "$b" .name | tr -d '"')" '[.readers[].task] | contains([null])'
 	rad feed | grep -Eq '^reader  - +[0-9]+ '
 	: >go
-	wait $!
+	wait "$outside"
 }
 
 @test "the name is what the option says, and not what the submitter has; bad ones are refused" {
