@@ -70,7 +70,7 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	wait_for 60 reads pictures "$b"
 	wait_for 60 reads pictures "$c"
 	[ "$(field "$a" '.attempts[0].gpus')" = "$(field "$b" '.attempts[0].gpus')" ]
-	wait_for 20 grep -qx pictures "rad-$a.out"
+	wait_for 60 grep -qx pictures "rad-$a.out"
 	feed pictures ".state == \"runs\" and .slots == 4 and .memory_bytes > 1000 and .producer.task == \"$a\" and .tasks == 3
 		and (.data | fromjson | .batches == 50) and .wait_fraction >= 0 and .wait_fraction <= 1"
 	shown "$a" ".name == \"pictures\" and .role == \"producer\" and .producer == \"$a\" and (.readers | sort) == [\"$a\", \"$b\", \"$c\"]
@@ -161,7 +161,7 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	wait_state "$b" RUNNING
 	rad gpus --json | jq -e '.host | .cpus_held == 6 and .mem_held_mib == 5120'
 	c=$(train --feed y --feed-mem 5G -- sh -c "$script")
-	wait_for 20 eval '[ "$(field "$c" .reason)" = HostMemory ]'
+	wait_for 60 eval '[ "$(field "$c" .reason)" = HostMemory ]'
 	# As much after a restart.
 	kill_radd
 	DEVICES=sim:2xa100-40g start_radd
