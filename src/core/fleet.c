@@ -303,8 +303,8 @@ void fleet_touch(struct fleet *f, task_id id)
 		fleet_touch_slot(f, f->slots[r->slots[i]]);
 }
 
-/* Of one that ends, sums and inference are up to now already (fleet_finish). The ledger keeps its entry until the memory is seen
- * free. */
+/* Of one that ends, sums and inference are up to now already (fleet_finish). The ledger keeps its entry until the memory is
+ * seen free. */
 void fleet_leave(struct fleet *f, struct slot *s, const struct run *r, struct now now)
 {
 	struct load l = window_load(s->window);

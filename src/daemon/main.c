@@ -131,8 +131,8 @@ static void report(int fd, const char *text)
 	close(fd);
 }
 
-/* Its other lives: each a process of its own, started by radd itself, with words that are no options of radd's; so this is asked
- * before the command line is read. -1: it is none of them. */
+/* Its other lives: each a process of its own, started by radd itself, with words that are no options of radd's; so this is
+ * asked before the command line is read. -1: it is none of them. */
 static int other_life(int argc, char **argv)
 {
 	if (argc >= 2 && !strcmp(argv[1], "--sampler"))
