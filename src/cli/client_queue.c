@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See client_queue.h. Which tasks a request names, and what changes them: the record's next version, tried anew while others make
- * it first. What is told of them is client_queue_tell.c's.
+ * See client_queue.h. What changes tasks: the record's next version, tried anew while others make it first. What is told of
+ * them is client_queue_tell.c's.
  */
 #include "cli/client_queue.h"
 
@@ -38,63 +38,6 @@ int client_queue_check_verb(const char *verb, struct error *err)
 			return error_set(err, ERR_INVALID, "'rad %s' asks a radd, and %s is a queue of files: unset RAD_QUEUE to ask this machine's "
 					 "radd%s", verb, client_queue(), strcmp(verb, "why") ? "" : "; 'rad show' tells why a task waits");
 	return 0;
-}
-
-/* ---- one job ---- */
-
-void queued_clear(struct queued *q)
-{
-	spec_unref(q->spec);
-	q->spec = NULL;
-}
-
-int queued_open(struct queued *q, uint32_t job, struct error *err)
-{
-	scoped_json *o = spool_job(q->s, job, false, err);
-	const struct passwd *pw = getpwuid(geteuid());
-	q->job = job;
-	q->spec = o ? spec_from_json(json_object_get(o, "spec"), NULL, err) : NULL;
-	if (!q->spec)
-		return o ? error_wrap(err, "task %u", job) : -1;
-	q->spec->uid = geteuid();
-	q->spec->user = alloc_string(pw ? pw->pw_name : "?");
-	q->submitted_ms = member_int(o, "time_ms");
-	snprintf(q->by, sizeof q->by, "%s", member_text(o, "by"));
-	return 0;
-}
-
-size_t queued_size(const struct queued *q)
-{
-	return q->spec->n_array ? q->spec->n_array : 1;
-}
-
-task_id queued_task(const struct queued *q, size_t i)
-{
-	return TASK_ID(q->job, q->spec->n_array ? (int32_t)q->spec->array[i] : -1);
-}
-
-/* ---- which tasks a request names ---- */
-
-int queued_each(struct queued *q, const char *word, int (*each)(struct queued *q, task_id id, void *ctx,
-		struct error *err),
-		      void *ctx, struct error *err)
-{
-	task_id id;
-	int rc = 0;
-	if (task_id_parse(word, &id, err) || queued_open(q, TASK_JOB(id), err))
-		return -1;
-	bool found = false;
-	for (size_t i = 0; i < queued_size(q) && !rc; i++) {
-		task_id one = queued_task(q, i);
-		if (TASK_INDEX(id) < 0 || one == id) {
-			found = true;
-			rc = each(q, one, ctx, err);
-		}
-	}
-	if (!found)
-		rc = error_set(err, ERR_NOT_FOUND, "task %.40s: there is no such task in %s", word, spool_dir(q->s));
-	queued_clear(q);
-	return rc;
 }
 
 /* ---- changes ---- */
@@ -219,7 +162,7 @@ static json_t *answer_change(struct queued *q, const json_t *request, struct err
 	for (i = 0; i < (n ? n : 1); i++) {
 		const char *word = n ? json_string_value(json_array_get(ids, i)) : member_text(request, "id");
 		struct error why = ERROR_INIT;
-		if (queued_each(q, word ? word : "", change_one, &c, &why) && (n <= 1 || why.code != ERR_NOT_FOUND)) {
+		if (client_queued_each(q, word ? word : "", change_one, &c, &why) && (n <= 1 || why.code != ERR_NOT_FOUND)) {
 			*err = why;
 			return NULL;
 		}
@@ -269,9 +212,10 @@ static json_t *answer_submit(struct queued *q, const json_t *request, struct err
 		return json_pack("{si, sb, sb, sn, s[]}", "schema", 1, "dry_run", 1, "fits_now", 0, "estimate", "gpus");
 	if (spool_submit(q->s, said, environ, &q->job, err))
 		return error_wrap(err, "nothing was queued"), NULL;
-	scoped_free char *log = spec_expand_path(q->spec, q->spec->output ? q->spec->output : "", queued_task(q, 0));
+	scoped_free char *log = spec_expand_path(q->spec, q->spec->output ? q->spec->output : "", client_queued_task(q, 0));
 	return json_pack("{si, ss, sI, ss, so, sn, sn}", "schema", 1, "id", task_id_text(TASK_ID(q->job, -1), id), "tasks",
-			 (json_int_t)queued_size(q), "first", task_id_text(queued_task(q, 0), first), "log_path", json_text_or_null(log),
+			 (json_int_t)client_queued_size(q), "first", task_id_text(client_queued_task(q, 0), first),
+					 "log_path", json_text_or_null(log),
 			 "estimate", "capture_wait_s");
 }
 
@@ -303,8 +247,8 @@ json_t *client_queue_answer(const json_t *request, struct error *err)
 {
 	static const struct { const char *op; json_t *(*answer)(struct queued *q, const json_t *request,
 			struct error *err); } ops[] = {
-		{ "submit", answer_submit }, { "list", queued_list }, { "show", queued_show }, { "acct", queued_acct },
-		{ "events", queued_events }, { "script", queued_script }, { "gpus", answer_gpus }, { "cancel", answer_change },
+		{ "submit", answer_submit }, { "list", client_queued_list }, { "show", client_queued_show }, { "acct", client_queued_acct },
+		{ "events", client_queued_events }, { "script", client_queued_script }, { "gpus", answer_gpus }, { "cancel", answer_change },
 		{ "hold", answer_change }, { "release", answer_change }, { "requeue", answer_change },
 	};
 	const char *op = member_text(request, "op");
@@ -314,7 +258,7 @@ json_t *client_queue_answer(const json_t *request, struct error *err)
 		struct queued q = { .s = spool_open(client_queue(), !strcmp(op, "submit"), err) };
 		q.pilots = q.s ? all_pilots(q.s) : NULL;
 		json_t *reply = q.s ? ops[i].answer(&q, request, err) : NULL;
-		queued_clear(&q);
+		client_queued_clear(&q);
 		json_decref(q.pilots);
 		spool_close(q.s);
 		return reply;
@@ -349,7 +293,7 @@ int client_queue_wait(const json_t *ids, bool until_start, json_t **reply, struc
 		json_array_extend(tasks, json_object_get(one, "tasks"));
 	}
 	if (is_over(tasks, until_start)) {
-		*reply = queued_list_answer(tasks);
+		*reply = client_queued_list_answer(tasks);
 		return 1;
 	}
 	json_decref(tasks);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See client_queue_tell.h. What radd's answers say is made here of a task's submission, of its record, and of what the pilots say
- * of themselves.
+ * See client_queue_tell.h. What radd's answers say is made here of a task's submission, of its record, and of what the pilots
+ * say of themselves.
  */
 #include "cli/client_queue_tell.h"
 
@@ -10,10 +10,45 @@
 #include "base/scope.h"
 #include "cli/member.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_ENDED 10000	/* of those that ended, as radd's answers are bounded */
+
+/* ---- one job ---- */
+
+void client_queued_clear(struct queued *q)
+{
+	spec_unref(q->spec);
+	q->spec = NULL;
+}
+
+static int queued_open(struct queued *q, uint32_t job, struct error *err)
+{
+	scoped_json *o = spool_job(q->s, job, false, err);
+	const struct passwd *pw = getpwuid(geteuid());
+	q->job = job;
+	q->spec = o ? spec_from_json(json_object_get(o, "spec"), NULL, err) : NULL;
+	if (!q->spec)
+		return o ? error_wrap(err, "task %u", job) : -1;
+	q->spec->uid = geteuid();
+	q->spec->user = alloc_string(pw ? pw->pw_name : "?");
+	q->submitted_ms = member_int(o, "time_ms");
+	snprintf(q->by, sizeof q->by, "%s", member_text(o, "by"));
+	return 0;
+}
+
+size_t client_queued_size(const struct queued *q)
+{
+	return q->spec->n_array ? q->spec->n_array : 1;
+}
+
+task_id client_queued_task(const struct queued *q, size_t i)
+{
+	return TASK_ID(q->job, q->spec->n_array ? (int32_t)q->spec->array[i] : -1);
+}
 
 /* ---- a task, as radd tells of one ---- */
 
@@ -140,10 +175,34 @@ static int add_task(const struct queued *q, task_id id, unsigned from, json_t *t
 
 static int add_job(struct queued *q, json_t *tasks, bool live, struct error *err)
 {
-	for (size_t i = 0; i < queued_size(q); i++)
-		if (add_task(q, queued_task(q, i), 0, tasks, live, err))
+	for (size_t i = 0; i < client_queued_size(q); i++)
+		if (add_task(q, client_queued_task(q, i), 0, tasks, live, err))
 			return -1;
 	return 0;
+}
+
+/* ---- which tasks a request names ---- */
+
+int client_queued_each(struct queued *q, const char *word, int (*each)(struct queued *q, task_id id, void *ctx,
+		struct error *err),
+		      void *ctx, struct error *err)
+{
+	task_id id;
+	int rc = 0;
+	if (task_id_parse(word, &id, err) || queued_open(q, TASK_JOB(id), err))
+		return -1;
+	bool found = false;
+	for (size_t i = 0; i < client_queued_size(q) && !rc; i++) {
+		task_id one = client_queued_task(q, i);
+		if (TASK_INDEX(id) < 0 || one == id) {
+			found = true;
+			rc = each(q, one, ctx, err);
+		}
+	}
+	if (!found)
+		rc = error_set(err, ERR_NOT_FOUND, "task %.40s: there is no such task in %s", word, spool_dir(q->s));
+	client_queued_clear(q);
+	return rc;
 }
 
 static int show_one(struct queued *q, task_id id, void *ctx, struct error *err)
@@ -151,16 +210,16 @@ static int show_one(struct queued *q, task_id id, void *ctx, struct error *err)
 	return add_task(q, id, 0, ctx, false, err);
 }
 
-json_t *queued_list_answer(json_t *tasks)
+json_t *client_queued_list_answer(json_t *tasks)
 {
 	return json_pack("{si, so, sb}", "schema", 1, "tasks", tasks, "truncated", 0);
 }
 
-json_t *queued_show(struct queued *q, const json_t *request, struct error *err)
+json_t *client_queued_show(struct queued *q, const json_t *request, struct error *err)
 {
 	json_t *tasks = json_array();
-	if (!queued_each(q, member_text(request, "id"), show_one, tasks, err))
-		return queued_list_answer(tasks);
+	if (!client_queued_each(q, member_text(request, "id"), show_one, tasks, err))
+		return client_queued_list_answer(tasks);
 	json_decref(tasks);
 	return NULL;
 }
@@ -198,7 +257,7 @@ static json_t *in_turn(json_t *tasks)
 	return sorted;
 }
 
-json_t *queued_list(struct queued *q, const json_t *request, struct error *err)
+json_t *client_queued_list(struct queued *q, const json_t *request, struct error *err)
 {
 	(void)request;
 	scoped_json *jobs = json_array();
@@ -213,16 +272,16 @@ json_t *queued_list(struct queued *q, const json_t *request, struct error *err)
 		if (queued_open(q, (uint32_t)json_integer_value(job), &why))
 			continue;
 		failed = add_job(q, tasks, true, err);
-		queued_clear(q);
+		client_queued_clear(q);
 	}
 	if (!failed)
-		return queued_list_answer(in_turn(tasks));
+		return client_queued_list_answer(in_turn(tasks));
 	json_decref(tasks);
 	return NULL;
 }
 
 /* Those that ended lately: the last jobs, as many as a list may have. */
-json_t *queued_acct(struct queued *q, const json_t *request, struct error *err)
+json_t *client_queued_acct(struct queued *q, const json_t *request, struct error *err)
 {
 	(void)request;
 	json_t *tasks = json_array();
@@ -231,13 +290,13 @@ json_t *queued_acct(struct queued *q, const json_t *request, struct error *err)
 		if (queued_open(q, job, &why))
 			continue;
 		int failed = add_job(q, tasks, false, err);
-		queued_clear(q);
+		client_queued_clear(q);
 		if (failed) {
 			json_decref(tasks);
 			return NULL;
 		}
 	}
-	return queued_list_answer(tasks);
+	return client_queued_list_answer(tasks);
 }
 
 /* ---- events, script ---- */
@@ -264,16 +323,16 @@ static int events_one(struct queued *q, task_id id, void *ctx, struct error *err
 	return 0;
 }
 
-json_t *queued_events(struct queued *q, const json_t *request, struct error *err)
+json_t *client_queued_events(struct queued *q, const json_t *request, struct error *err)
 {
 	json_t *events = json_array();
-	if (!queued_each(q, member_text(request, "id"), events_one, events, err))
+	if (!client_queued_each(q, member_text(request, "id"), events_one, events, err))
 		return json_pack("{si, so}", "schema", 1, "events", events);
 	json_decref(events);
 	return NULL;
 }
 
-json_t *queued_script(struct queued *q, const json_t *request, struct error *err)
+json_t *client_queued_script(struct queued *q, const json_t *request, struct error *err)
 {
 	task_id id;
 	if (task_id_parse(member_text(request, "id"), &id, err))

@@ -15,22 +15,21 @@
 /* A job, opened: its submission and who said what of it. */
 struct queued { struct spool *s; uint32_t job; struct spec *spec; int64_t submitted_ms; char by[SPOOL_NAME]; json_t *pilots; };
 
-void queued_clear(struct queued *q);
-int queued_open(struct queued *q, uint32_t job, struct error *err);
+void client_queued_clear(struct queued *q);
 /* How many tasks it has, and the id of each. */
-size_t queued_size(const struct queued *q);
-task_id queued_task(const struct queued *q, size_t i);
+size_t client_queued_size(const struct queued *q);
+task_id client_queued_task(const struct queued *q, size_t i);
 /* Calls `each` with the tasks that `word` names, until it returns something else than 0, which is returned. */
-int queued_each(struct queued *q, const char *word, int (*each)(struct queued *q, task_id id, void *ctx, struct error *err),
-		void *ctx, struct error *err);
+int client_queued_each(struct queued *q, const char *word, int (*each)(struct queued *q, task_id id, void *ctx,
+		struct error *err), void *ctx, struct error *err);
 
 /* The answer with these tasks: a new reference; takes the list's. */
-json_t *queued_list_answer(json_t *tasks);
+json_t *client_queued_list_answer(json_t *tasks);
 /* Answers to requests of these names; NULL with *err. */
-json_t *queued_show(struct queued *q, const json_t *request, struct error *err);
-json_t *queued_list(struct queued *q, const json_t *request, struct error *err);
-json_t *queued_acct(struct queued *q, const json_t *request, struct error *err);
-json_t *queued_events(struct queued *q, const json_t *request, struct error *err);
-json_t *queued_script(struct queued *q, const json_t *request, struct error *err);
+json_t *client_queued_show(struct queued *q, const json_t *request, struct error *err);
+json_t *client_queued_list(struct queued *q, const json_t *request, struct error *err);
+json_t *client_queued_acct(struct queued *q, const json_t *request, struct error *err);
+json_t *client_queued_events(struct queued *q, const json_t *request, struct error *err);
+json_t *client_queued_script(struct queued *q, const json_t *request, struct error *err);
 
 #endif

@@ -75,18 +75,18 @@ void pilot_work_destroy(struct pilot_work *w)
 	free(w);
 }
 
-struct counting { const struct pilot_work *w; size_t n; };
+struct claimed { const struct pilot_work *w; size_t n; };
 
 static void count_claimed(void *ctx, struct pilot_known_task *t)
 {
-	struct counting *c = ctx;
+	struct claimed *c = ctx;
 	const struct spool_record *r = &t->record;
 	c->n += r->state == SPOOL_CLAIMED && !strcmp(r->pilot, c->w->p->who.name) && !idmap_get(&c->w->all, t->id);
 }
 
 size_t pilot_work_count(const struct pilot_work *w, size_t *waiting)
 {
-	struct counting c = { w, 0 };
+	struct claimed c = { w, 0 };
 	size_t at = 0;
 	pilot_known_each(w->k, count_claimed, &c);
 	*waiting = c.n;

@@ -89,8 +89,8 @@ int spool_file_make(const struct spool *s, const json_t *content, char *name, st
 	return write_new(s, name, content, true, err);
 }
 
-/* How many names the file has: two, when a link was made whose answer was lost. -1: cannot be asked. It is opened, since a client
- * of NFS asks the server at an open, and answers stat(2) from what it remembers: one. */
+/* How many names the file has: two, when a link was made whose answer was lost. -1: cannot be asked. It is opened, since a
+ * client of NFS asks the server at an open, and answers stat(2) from what it remembers: one. */
 static int links_of(const struct spool *s, const char *name)
 {
 	struct stat st;
