@@ -180,6 +180,8 @@ size_t fleet_count_busy(const struct fleet *f);
 uint64_t fleet_told(const struct fleet *f);
 /* What a running attempt was seen to use so far; false: none runs. */
 bool fleet_measured(const struct fleet *f, task_id id, struct measured *out);
+/* What a running attempt is believed to do alone; unknown: none runs, or nobody can say. */
+struct load_belief fleet_load(const struct fleet *f, task_id id);
 /* How far it says it is, left_s and spread_s as of now; false: nobody knows, or several print into its file. */
 bool fleet_progress(const struct fleet *f, task_id id, int64_t mono_ms, struct progress_report *out);
 /* Walks the running attempts, beginning with *at = 0, or wherever a walk ended while they were others; 0 at the end. */

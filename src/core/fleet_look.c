@@ -202,6 +202,12 @@ bool fleet_measured(const struct fleet *f, task_id id, struct measured *out)
 	return r;
 }
 
+struct load_belief fleet_load(const struct fleet *f, task_id id)
+{
+	const struct run *r = fleet_run(f, id);
+	return r ? fleet_belief(f, r) : load_unknown();
+}
+
 /* Tenants are as of the last time the slot was filled: where they do not match the runs any more, the load is left unknown
  * rather than another one's. */
 bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out)

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * When tasks that wait are expected to start. Under ORDER_PLAN that is what the plan promises. Else the queue is played through
- * in its order: each task starts at the first end of another, not before the one ahead of it, at which as many GPUs as it wants
- * have the memory that it claims; it ends when its own time is over. Ends are what the running task says of itself, else what
- * runs like it took, else its time limit; one that nobody knows never comes, and who needs it has no expected start. Neither
- * loads nor how tasks slow each other are played: the true start may be later, and earlier where others may be passed.
+ * in its order: each task starts at the first end of another, not before the one ahead of it, at which as many GPUs as it
+ * wants have the memory that it claims and bear another task; it ends when its own time is over. Ends are what the running
+ * task says of itself, else what runs like it took, else its time limit; one that nobody knows never comes, and who needs it
+ * has no expected start. How tasks slow each other is not played: the true start may be later, and earlier where others may be
+ * passed.
+ *
+ * The load of a GPU is what it shows until somebody comes or goes there; then it is the sum of what those on it are believed
+ * to do alone, which is too much where they slow each other: such a start is told too late rather than too early. Where one of
+ * them is unknown, so is the sum, and max_tasks decides.
  *
  * How it is known is the least certain end that it hangs on, of those on its GPUs.
  */
@@ -26,7 +31,16 @@ enum known { KNOWN_PROGRESS, KNOWN_RUNS, KNOWN_LIMIT, KNOWN_NOT };
 static const char *const known_words[] = { "progress", "runs", "limit", NULL };
 
 /* Somebody is on a slot until then. */
-struct stay { double end_s; enum known known; uint32_t slot; uint64_t mib; bool alone; };
+struct stay { double end_s; enum known known; uint32_t slot; uint64_t mib; struct share_task load; bool alone; };
+
+/* A GPU as of at_s. `gpu` has no tenants. */
+struct room {
+	struct map_gpu gpu;
+	struct share_task sum;		/* of what is known of those on it */
+	unsigned n_unknown;
+	bool alone, usable;
+	enum known known;
+};
 
 struct starts {
 	struct core *c;
@@ -35,7 +49,7 @@ struct starts {
 	size_t n_gpus;
 	struct stay *stays;		/* by their ends */
 	size_t n, cap;
-	struct room { uint64_t free_mib; unsigned tasks; bool alone, usable; enum known known; } *rooms;	/* as of at_s */
+	struct room *rooms;
 	double at_s;			/* nobody starts before */
 	size_t gone;			/* stays that are over by at_s */
 	size_t steps;
@@ -84,12 +98,24 @@ static void list_stays(struct starts *s)
 	for (size_t at = 0; fleet_next_run(s->c->fleet, &at, &r);) {
 		enum known how;
 		double end = time_left(s, r.task, &how);
+		struct share_task load = fleet_load(s->c->fleet, r.task->id).load;
 		for (unsigned i = 0; i < r.n_slots; i++) {
 			alloc_grow(s->stays, s->n, s->cap);
-			s->stays[s->n++] = (struct stay){ end, how, r.slots[i], r.held_mib, task_attempt(r.task)->mode == SHARE_NEVER };
+			s->stays[s->n++] = (struct stay){ end, how, r.slots[i], r.held_mib, load,
+							  task_attempt(r.task)->mode == SHARE_NEVER };
 		}
 	}
 	qsort(s->stays, s->n, sizeof *s->stays, by_end);
+}
+
+static void add_load(struct room *r, const struct share_task *load, int sign)
+{
+	if (isnan(load->smact) || isnan(load->gract)) {
+		r->n_unknown += (unsigned)sign;
+		return;
+	}
+	r->sum.smact += sign * load->smact;
+	r->sum.gract += sign * load->gract;
 }
 
 static void list_rooms(struct starts *s)
@@ -98,10 +124,23 @@ static void list_rooms(struct starts *s)
 	for (size_t i = 0; i < s->n_gpus; i++) {
 		const struct map_gpu *g = &s->gpus[i];
 		bool foreign = g->foreign_mib > MAP_FOREIGN_MIB && !s->c->config.map.foreign_share;
-		s->rooms[i] = (struct room){ .free_mib = g->available_mib, .tasks = g->n_tasks,
-					     .usable = !g->drained && !g->stale && !foreign,
+		s->rooms[i] = (struct room){ .gpu = *g, .usable = !g->drained && !g->stale && !foreign,
 					     .alone = g->n_tasks && g->mode == SHARE_NEVER };
+		s->rooms[i].gpu.tenants = NULL;
+		s->rooms[i].gpu.unseen = false;	/* seen by the time that anybody ends */
 	}
+	for (size_t i = 0; i < s->n; i++)
+		add_load(&s->rooms[s->stays[i].slot], &s->stays[i].load, 1);
+}
+
+/* Somebody comes (1) or goes (-1). */
+static void change(struct room *r, const struct share_task *load, int sign)
+{
+	add_load(r, load, sign);
+	if (sign > 0 || r->gpu.n_tasks)
+		r->gpu.n_tasks += (unsigned)sign;
+	bool known = !r->n_unknown;
+	r->gpu.load = (struct load){ .smact = r->sum.smact, .gract = r->sum.gract, .smact_known = known, .gract_known = known };
 }
 
 /* The next end, and all at the same moment. False: none is known. */
@@ -113,23 +152,26 @@ static bool advance(struct starts *s)
 	for (; s->gone < s->n && s->stays[s->gone].end_s <= s->at_s; s->gone++) {
 		const struct stay *one = &s->stays[s->gone];
 		struct room *r = &s->rooms[one->slot];
-		r->free_mib += one->mib;
-		r->tasks -= r->tasks > 0;
+		r->gpu.available_mib += one->mib;
+		change(r, &one->load, -1);
 		r->alone = r->alone && !one->alone;
 		r->known = one->known > r->known ? one->known : r->known;
 	}
 	return true;
 }
 
-static bool has_room(const struct starts *s, const struct room *r, const struct map_gpu *g, const struct map_request *q)
+static bool has_room(const struct starts *s, const struct room *r, const struct map_request *q)
 {
-	uint64_t want = q->claim_mib ? q->claim_mib : s->c->config.map.min_free_mib;
-	bool alone = q->exclusive || q->start_alone || q->share == SHARE_NEVER || g->mig;
+	const struct map_policy *policy = &s->c->config.map;
+	const struct map_gpu *g = &r->gpu;
+	uint64_t want = q->claim_mib ? q->claim_mib : policy->min_free_mib;
+	enum share_mode wish = q->share == SHARE_AUTO ? policy->share : q->share;
+	bool alone = q->exclusive || q->start_alone || wish == SHARE_NEVER || g->mig;
 	struct map_request then = *q;
 	then.now_ms += (int64_t)(s->at_s * 1000);	/* reservations come and go while the queue is played */
-	if (!r->usable || r->alone || (alone && r->tasks) || map_is_reserved(&s->c->config.map, g, &then, NULL, NULL))
+	if (!r->usable || r->alone || (alone && g->n_tasks) || map_is_reserved(policy, g, &then, NULL, NULL))
 		return false;
-	return r->free_mib >= (want < g->total_mib ? want : g->total_mib);
+	return g->available_mib >= (want < g->total_mib ? want : g->total_mib) && map_load_admits(policy, g);
 }
 
 /* Takes the GPUs with most room. Returns whether there were enough. Steps are counted, since a long queue on many GPUs would
@@ -138,10 +180,10 @@ static bool take(struct starts *s, const struct map_request *q, uint32_t *slots)
 {
 	unsigned n = 0;
 	for (uint32_t i = 0; i < s->n_gpus; i++, s->steps++) {
-		if (!has_room(s, &s->rooms[i], &s->gpus[i], q))
+		if (!has_room(s, &s->rooms[i], q))
 			continue;
 		unsigned k = n < q->gpus ? n++ : q->gpus;
-		for (; k && s->rooms[slots[k - 1]].free_mib < s->rooms[i].free_mib; k--)
+		for (; k && s->rooms[slots[k - 1]].gpu.available_mib < s->rooms[i].gpu.available_mib; k--)
 			if (k < q->gpus)
 				slots[k] = slots[k - 1];
 		if (k < q->gpus)
@@ -156,16 +198,21 @@ static void settle(struct starts *s, const struct task *t, const struct map_requ
 {
 	enum known own;
 	double all = run_time(s->c, t, &own);
-	bool alone = q->exclusive || q->share == SHARE_NEVER;
+	enum share_mode wish = q->share == SHARE_AUTO ? s->c->config.map.share : q->share;
+	bool alone = q->exclusive || wish == SHARE_NEVER;
 	*how = KNOWN_PROGRESS;
 	for (unsigned i = 0; i < q->gpus; i++) {
 		struct room *r = &s->rooms[slots[i]];
-		uint64_t mib = alone || q->claim_mib > r->free_mib ? r->free_mib : q->claim_mib;
+		struct map_gpu *g = &r->gpu;
+		struct share_task load = estimates_load(s->c->estimates, t, g->name).load;
+		uint64_t mib = alone || q->claim_mib > g->available_mib ? g->available_mib : q->claim_mib;
 		*how = r->known > *how ? r->known : *how;
-		r->free_mib -= mib;
-		r->tasks++;
+		g->available_mib -= mib;
+		if (!g->n_tasks)
+			g->mode = wish == SHARE_STREAMS || !g->mps_capable ? SHARE_STREAMS : SHARE_MPS;
+		change(r, &load, 1);
 		r->alone = alone;
-		add_stay(s, (struct stay){ s->at_s + all, own > r->known ? own : r->known, slots[i], mib, alone });
+		add_stay(s, (struct stay){ s->at_s + all, own > r->known ? own : r->known, slots[i], mib, load, alone });
 	}
 }
 

@@ -497,6 +497,39 @@ static void limits_on_slow_downs_are_kept(void **unused)
 	end_world(w);
 }
 
+/* One GPU, with a task of load 0.3 for 100 s and one of 0.85 for 500 s. What waits is let in when both together no longer keep
+ * the GPU too busy: memory is there all the time, and after 100 s it would be 0.85 alone. */
+static void starts_are_told_by_loads_too(void **unused)
+{
+	(void)unused;
+	static const struct { double max_gract, least_s, most_s; } row[] = { { 0.90, 60, 100 }, { 0.80, 460, 500 } };
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		struct core_config config = ordered(ORDER_FIFO, 100000);
+		config.map.share = SHARE_STREAMS;
+		struct world *w = new_world(1, &config);
+		w->smact = 0.3;
+		teach_time(w, 5000, 1, 100);
+		w->smact = 0.85;
+		teach_time(w, 6000, 1, 500);
+		task_id less = submit(w, spec_of(5000, 1)), more = submit(w, spec_of(6000, 1));
+		hold_memory(w, less, 5000);
+		hold_memory(w, more, 6000);
+		assert_int_equal(state(w, less), TASK_RUNNING);
+		assert_int_equal(state(w, more), TASK_RUNNING);
+		w->smact = 1;
+		pass(w, 10);
+		config.map.max_gract = row[i].max_gract;
+		core_reconfigure(w->c, &config);
+		task_id next = submit(w, spec_of(3000, 1));
+		pass(w, 1);
+		assert_int_equal(state(w, next), TASK_PENDING);
+		scoped_json *starts = core_starts_json(w->c, w->now);
+		double in_s = json_number_value(json_object_get(start_of(starts, next), "in_s"));
+		assert_true(in_s > row[i].least_s && in_s < row[i].most_s);
+		end_world(w);
+	}
+}
+
 static void gain_goes_by_the_load_until_it_has_seen(void **unused)
 {
 	(void)unused;
@@ -587,6 +620,7 @@ int main(void)
 		cmocka_unit_test(a_task_of_higher_priority_is_the_head_instead),
 		cmocka_unit_test(a_drained_gpu_is_not_kept),
 		cmocka_unit_test(limits_on_slow_downs_are_kept),
+		cmocka_unit_test(starts_are_told_by_loads_too),
 		cmocka_unit_test(gain_goes_by_the_load_until_it_has_seen),
 		cmocka_unit_test(feasibility_is_asked_without_a_trace),
 		cmocka_unit_test(what_was_kept_is_decided_anew_under_other_settings),

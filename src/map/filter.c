@@ -152,24 +152,36 @@ static enum load_side load_side(bool known, double load, double limit)
 	return isnan(limit) || load <= limit + LOAD_EPSILON ? SIDE_WITHIN : SIDE_ABOVE;
 }
 
-static enum map_reason map_ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+/* Whether the limits keep one more task of that mode from a GPU, and which figure is beyond which. */
+static enum map_reason load_refuses(const struct map_policy *p, const struct map_gpu *g, enum share_mode mode, double *have,
+				    double *want)
 {
-	if (!map_foreign_runs(g) && (!g->n_tasks || predicts_load(ask->row, g) || ask->r->planned))
-		return MAP_OK;
-	bool mps = a->mode == SHARE_MPS;
-	double limit = mps ? ask->p->max_smact : ask->p->max_gract;
-	double load = mps ? g->load.smact : g->load.gract;
+	bool mps = mode == SHARE_MPS;
+	double limit = mps ? p->max_smact : p->max_gract, load = mps ? g->load.smact : g->load.gract;
 	enum load_side side = load_side(mps ? g->load.smact_known : g->load.gract_known, load, limit);
 	if (side == SIDE_WITHIN)
 		return MAP_OK;
 	if (side == SIDE_ABOVE) {
-		a->have = load, a->want = limit;
+		*have = load, *want = limit;
 		return MAP_LOAD;
 	}
-	if (!ask->p->max_tasks || g->n_tasks < ask->p->max_tasks)
+	if (!p->max_tasks || g->n_tasks < p->max_tasks)
 		return MAP_OK;
-	a->have = g->n_tasks, a->want = ask->p->max_tasks;
+	*have = g->n_tasks, *want = p->max_tasks;
 	return MAP_TASKS;
+}
+
+static enum map_reason map_ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
+{
+	if (!map_foreign_runs(g) && (!g->n_tasks || predicts_load(ask->row, g) || ask->r->planned))
+		return MAP_OK;
+	return load_refuses(ask->p, g, a->mode, &a->have, &a->want);
+}
+
+bool map_load_admits(const struct map_policy *p, const struct map_gpu *g)
+{
+	double have, want;
+	return !g->n_tasks || predicts_load(map_row_of(p), g) || !load_refuses(p, g, g->mode, &have, &want);
 }
 
 static bool is_planned(const struct map_request *r, const struct map_gpu *g)

@@ -240,6 +240,10 @@ bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 bool map_waits_for_server(const struct map_policy *p, const struct map_gpu *gpus, size_t n, const struct map_request *r,
 			  const struct map_gpu *g);
 
+/* Whether the limits on load (max_smact, max_gract, max_tasks), as far as this policy asks them, let one more task join those
+ * on that GPU in their mode. */
+bool map_load_admits(const struct map_policy *p, const struct map_gpu *g);
+
 /* Whether a reservation keeps it away from that GPU now. *in_s: seconds until that begins, 0 or less: it has; *left_s: until it
  * ends. Both may be NULL. */
 bool map_is_reserved(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, double *in_s,
