@@ -3,13 +3,14 @@
 """One loader for all tasks, beside a loader for each and beside TensorSocket: samples a second, the CPU of all processes, waiting.
 
     bench_feed.py BUILD [--out RAW.jsonl] [--tasks 1,2,4,8] [--loads decode,light] [--ways own,feed] [--cores 4,8,16] [--gpu]
-                  [--within S] [--short]
+                  [--within S] [--patience S] [--short]
 
 Prints JSON. Each cell (load, cores, tasks, how) is a process tree of its own, measured for --seconds once every task has had its first
 batches; the ways take turns, --rounds times. With --out each cell is written as it is done, and what is there is not measured again; with
 --within no cell begins that would not end in that time: call it again until it says "left": 0. TensorSocket (`pip install tensorsocket`)
 is a peer: without it its cells are named as missing. `decode` inflates coefficients, transforms blocks back, crops and flips, as reading
-JPEG files does; `light` only copies. A step is a wait of --step-ms, or with --gpu training a small CNN on the first GPU.
+JPEG files does; `light` only copies. A step is a wait of --step-ms, or with --gpu training a small CNN on the first GPU. Processes come
+from one that has PyTorch imported, so a cell begins within seconds also where cores are few.
 """
 import argparse
 import importlib.util
@@ -65,12 +66,18 @@ def data_set(load, length):
     return Images()
 
 
-def make_loader(options, workers):
+def make_loader(options, workers, pinned=False):
     import torch
     torch.set_num_threads(1)
     return torch.utils.data.DataLoader(data_set(options["load"], options["epoch"] * options["batch"]), batch_size=options["batch"],
                                        shuffle=True, num_workers=workers, persistent_workers=workers > 0, drop_last=True,
-                                       multiprocessing_context="fork")
+                                       pin_memory=pinned, multiprocessing_context="fork")
+
+
+def settle_in(options):
+    """What a process of a cell does first: its parent is none of this cell's."""
+    os.sched_setaffinity(0, options["cpus"])
+    os.environ["RADFEED_DIR"] = options["folder"]
 
 
 def forever(loader):
@@ -79,6 +86,7 @@ def forever(loader):
 
 
 def producer(options):
+    settle_in(options)
     import tensorsocket
     loader = make_loader(options, options["workers"])
     source = tensorsocket.TensorProducer(loader, port=options["port"], ack_port=options["port"] + 1,
@@ -90,7 +98,7 @@ def producer(options):
 
 def batches_of(way, options):
     if way == "own":
-        return forever(make_loader(options, max(1, options["workers"] // options["tasks"])))
+        return forever(make_loader(options, max(1, options["workers"] // options["tasks"]), pinned=options["gpu"]))
     if way == "feed":
         import radrm.feed
         device = {"device": "cuda"} if options["gpu"] else {}
@@ -120,6 +128,7 @@ def step_of(options):
 
 
 def task(way, options, samples, waited, begun):
+    settle_in(options)
     step = step_of(options)
     for number, (images, labels) in enumerate(timed(batches_of(way, options), waited)):
         step(images, labels)
@@ -198,7 +207,8 @@ class Witness:
 
 def measure(way, options, build):
     """One cell, in processes that are all gone afterwards."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch"])
     count = options["tasks"]
     samples, waited, begun = ([context.Value(kind, 0, lock=False) for _ in range(count)] for kind in ("q", "d", "b"))
     running = [context.Process(target=producer, args=(options,))] if way == "tensorsocket" else []
@@ -250,6 +260,7 @@ def parse():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--within", type=float, default=float("inf"))
+    parser.add_argument("--patience", type=float, default=60, help="seconds for the first batches of all tasks of a cell (60)")
     parser.add_argument("--short", action="store_true", help="seconds: one round of two tasks")
     return parser.parse_args()
 
@@ -301,31 +312,31 @@ def main():
         os.environ[name] = "1"
     rows = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out and args.out.exists() else []
     done = {tuple(row[key] for key in ("way", "load", "cores", "tasks", "round")) for row in rows}
-    missing, left, longest = importlib.util.find_spec("tensorsocket") is None, 0, args.seconds + 15
+    missing, left, longest = importlib.util.find_spec("tensorsocket") is None, 0, {}
+    for row in rows:
+        longest[row["way"]] = max(longest.get(row["way"], 0), row.get("took_s", 0))
     everywhere = sorted(os.sched_getaffinity(0))
     for number, cell in enumerate(cells(args)):
         if tuple(cell[key] for key in ("way", "load", "cores", "tasks", "round")) in done:
             continue
-        if time.monotonic() + longest > end:
+        if time.monotonic() + (longest.get(cell["way"]) or args.seconds + 15) > end:
             left += 1
             continue
-        os.sched_setaffinity(0, everywhere[:cell["cores"]])
         began = time.monotonic()
         options = {**cell, "epoch": 200, "batch": args.batch, "workers": cell["cores"], "gpu": args.gpu, "port": 21000 + number % 500 * 10,
-                   "step_ms": args.step_ms, "seconds": args.seconds, "patience": 60}
+                   "step_ms": args.step_ms, "seconds": args.seconds, "patience": args.patience, "cpus": everywhere[:cell["cores"]]}
         with tempfile.TemporaryDirectory(prefix="feed-") as folder:
-            os.environ["RADFEED_DIR"] = folder
+            options["folder"] = folder
             os.chmod(folder, 0o700)
             row = {**cell, **({"failed": "tensorsocket is not installed"} if missing and cell["way"] == "tensorsocket" else
                               measure(cell["way"], options, args.build))}
-        row["load_average"] = round(os.getloadavg()[0], 2)
-        longest = max(longest, time.monotonic() - began)
+        row["load_average"], row["took_s"] = round(os.getloadavg()[0], 2), round(time.monotonic() - began, 2)
+        longest[cell["way"]] = max(longest.get(cell["way"], 0), row["took_s"])
         rows.append(row)
         if args.out:
             with args.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
     import machine
-    os.sched_setaffinity(0, everywhere)
     good = [row for row in rows if row["way"] == "feed" and "failed" not in row and row["gb_per_s"] > 0]
     said = {"machine": machine.facts(), "step": "CNN on a GPU" if args.gpu else f"a wait of {args.step_ms:g} ms", "left": left,
             "cells": summary(rows)}
