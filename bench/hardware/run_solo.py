@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Measures training tasks alone on a GPU, many in little time: what a prediction from a capture is fitted to and scored on.
 
-    python3 run_solo.py --out FOLDER [--gpus 2] [--deadline-s 540] [--count N] [WORD...]
+    python3 run_solo.py --out FOLDER [--gpus 2] [--deadline-s 540] [--profiled 0.3] [--count N] [WORD...]
 
 The tasks are those of solo.py, in an order of which every beginning is a fair sample; with several GPUs each gets every so-manieth.
 FOLDER/solo.jsonl gets a line a task, written as soon as it is known: seconds a step, what GPM and the energy counter say of the
@@ -38,7 +38,6 @@ RAMP_S, WINDOW_S, RAMP_STEPS, WINDOW_STEPS = 0.3, 0.9, 2, 4
 AHEAD = 2        # steps that the host may be ahead of the GPU, so that the end of a span is near
 SLOW_S = 1.2     # a step that takes longer is measured with fewer of them
 PATIENCE_S = 45  # for one task
-PROFILED = 0.3   # of the time, at the end, for kernels
 OVERHEAD_CALLS = 2000
 
 
@@ -376,6 +375,7 @@ def main():
     p.add_argument("--out", type=pathlib.Path, required=True)
     p.add_argument("--gpus", type=int, default=1)
     p.add_argument("--deadline-s", type=float, default=540, help="when the whole must be over")
+    p.add_argument("--profiled", type=float, default=0.3, metavar="PART", help="of the time, at the end, for kernels; 0: none (0.3)")
     p.add_argument("--count", type=int, default=10000, help="of the tasks, the first so many")
     p.add_argument("--captures", type=int, default=0, metavar="N", help="capture the tasks, too, N at a time, while kernels are seen")
     p.add_argument("--sim", action="store_true", help="on the CPU, to try this script out")
@@ -389,7 +389,9 @@ def main():
     todo = [job for job in solo.plan() if not args.words or any(w in job.name for w in args.words)][:args.count]
     say(f"{len(todo)} tasks, {time.monotonic() - began:.0f} s for imports")
     end = began + args.deadline_s - 5  # what runs then may finish
-    stage(args, measure, "solo.jsonl", todo, end - PROFILED * args.deadline_s)
+    stage(args, measure, "solo.jsonl", todo, end - args.profiled * args.deadline_s)
+    if not args.profiled:
+        return
     with captures(args.out, args.captures, max(10, end - time.monotonic() - 20)):
         stage(args, kernels, "kernels.jsonl", todo, end - 3)
 
