@@ -416,6 +416,14 @@ refused()	# TEXT COMMAND...
 	[ "$(rad queue -t all --json | jq '.tasks | length')" -eq "$before" ]
 }
 
+@test "bad: another program's option is not ours cut short" {
+	refused "--input is sbatch's, and not done here" rad submit --input=x -- true
+	refused "--input is sbatch's, and not done here" rad submit --input x -- true
+	refused "--batch is sbatch's, and means nothing here" rad submit --batch=8 -- true
+	refused "unknown option '--seq=8': did you mean '--seq-len'?" rad submit --seq=8 -- true
+	refused "--input-size: 'x': expected channels" rad submit --input-s=x -- true
+}
+
 @test "bad: options of Slurm's that nobody reads are not passed over in silence" {
 	printf '#!/bin/sh\n#SBATCH --gres=gpu:2\ntrue\n' >slurm.sh
 	chmod +x slurm.sh

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Options from a table: see args.h. getopt_long does the reading, for its abbreviations and its order of words are what people
- * know; what is here are its tables, made from ours, and errors that say what to write instead.
+ * know; what is here are its tables, made from ours, errors that say what to write instead, and which abbreviations are none.
  */
 #include "base/args.h"
 
@@ -64,6 +64,11 @@ static const struct args_option *option_of(const struct args_option *options, in
 	return NULL;
 }
 
+static int unknown_but_near(const char *word, const char *near, struct error *err)
+{
+	return error_set(err, ERR_INVALID, "unknown option '%.60s': did you mean '--%s'?", word, near);
+}
+
 static int unknown(const struct args_option *options, const char *word, struct error *err)
 {
 	size_t n = count(options);
@@ -75,7 +80,7 @@ static int unknown(const struct args_option *options, const char *word, struct e
 	names[n] = "help";
 	const char *near = words_nearest(bare, names);
 	if (near)
-		return error_set(err, ERR_INVALID, "unknown option '%.60s': did you mean '--%s'?", word, near);
+		return unknown_but_near(word, near, err);
 	return error_set(err, ERR_INVALID, "unknown option '%.60s'", word);
 }
 
@@ -90,6 +95,14 @@ static int refuse(const struct args_option *options, int code, const char *word,
 	if (o || optopt == HELP)
 		return error_set(err, ERR_INVALID, "--%s takes no value, but '%.60s' was given", o ? o->name : "help", word);
 	return error_set(err, ERR_INVALID, "unknown option '-%c'", optopt);
+}
+
+/* The name of another option, rather than one that was cut short: all that it lacks are whole words, as --input lacks of
+ * --input-size. What getopt_long took last was `word`, or stood after it as its value. */
+static bool is_another(const struct args_option *o, const char *word)
+{
+	size_t n = strcspn(word, "=");
+	return n > 2 && !strncmp(word, "--", 2) && !strncmp(word + 2, o->name, n - 2) && o->name[n - 2] == '-';
 }
 
 static void take(struct args *a, const struct args_option *o, const char *value)
@@ -114,11 +127,15 @@ int args_read(struct args *a, int argc, char **argv, const struct args_option *o
 	while (!a->help && (code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
 		if (code == '?' || code == ':')
 			return refuse(options, code, argv[optind > 0 && optind <= argc ? optind - 1 : 0], err);
+		const struct args_option *o = option_of(options, code);
+		const char *word = argv[optind - 1 - (optarg && optarg == argv[optind - 1])];
+		if (code >= FIRST_ROW && is_another(o, word))
+			return unknown_but_near(word, o->name, err);
 		after = optind;
-		if (code == HELP || (code == 'h' && !option_of(options, 'h')))
+		if (code == HELP || (code == 'h' && !o))
 			a->help = true;
 		else
-			take(a, option_of(options, code), optarg);
+			take(a, o, optarg);
 	}
 	a->dashes = optind > after;
 	a->words = argv + optind;

@@ -33,6 +33,9 @@ struct args {
 	bool help;		/* was asked for; then nothing else counts */
 };
 
+/* A name may be cut short, within a word and as long as only one option begins so: --inpu is --input-size. --input is not:
+ * it may be another program's option, and its value would be misread. */
+
 /* Whether options may stand among the words, or end at the first. */
 enum args_place { ARGS_ANYWHERE, ARGS_FIRST };
 

@@ -17,7 +17,8 @@ static struct { bool json; const char *size; } got;
 
 static const struct args_option options[] = {
 	{ "json", 'j', NULL, "print JSON", .flag = &got.json }, { "size", 's', "SIZE", "how large", .value = &got.size },
-	{ "set", 0, "KEY=VALUE", "a setting" }, { "nice", 0, "[N]", "lower" }, { "sizes", 0, NULL, "all of them" }, { 0 },
+	{ "set", 0, "KEY=VALUE", "a setting" }, { "nice", 0, "[N]", "lower" }, { "sizes", 0, NULL, "all of them" },
+	{ "model-name", 0, "NAME", "which" }, { 0 },
 };
 
 /* Splits at blanks. */
@@ -77,6 +78,34 @@ static void options_may_end_at_the_first_word(void **state)
 	args_clear(&a);
 }
 
+static void names_cut_short(void **state)
+{
+	(void)state;
+	static const char *const taken[] = { "--mode 5", "--mode=5", "--model-na=5", "--model-name 5", "--model-name=5" };
+	static const char *const others[] = { "--model 5", "--model=5", "x --model 5", "--model" };
+	struct args a;
+	for (size_t i = 0; i < COUNT_OF(taken); i++) {
+		if (read_line(&a, taken[i], ARGS_ANYWHERE, NULL) || a.n_given != 1 || strcmp(a.given[0].option->name, "model-name") ||
+		    strcmp(a.given[0].value, "5"))
+			fail_msg("not taken: %s", taken[i]);
+		args_clear(&a);
+	}
+	for (size_t i = 0; i < COUNT_OF(others); i++) {
+		struct error err = ERROR_INIT;
+		if (!read_line(&a, others[i], ARGS_ANYWHERE, &err))
+			fail_msg("taken: %s", others[i]);
+		if (i < 3 && !strstr(err.text, "unknown option '--model"))
+			fail_msg("'%s' gave: %s", others[i], err.text);
+		args_clear(&a);
+	}
+	/* a value that looks like it is none */
+	assert_int_equal(read_line(&a, "--size --model --json", ARGS_ANYWHERE, NULL), 0);
+	assert_string_equal(got.size, "--model");
+	args_clear(&a);
+	assert_int_equal(read_line(&a, "-s --model", ARGS_ANYWHERE, NULL), 0);
+	args_clear(&a);
+}
+
 static void mistakes(void **state)
 {
 	(void)state;
@@ -125,8 +154,8 @@ static void tables_of_any_length(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_and_words), cmocka_unit_test(options_may_end_at_the_first_word), cmocka_unit_test(mistakes),
-		cmocka_unit_test(tables_of_any_length),
+		cmocka_unit_test(values_and_words), cmocka_unit_test(options_may_end_at_the_first_word), cmocka_unit_test(names_cut_short),
+		cmocka_unit_test(mistakes), cmocka_unit_test(tables_of_any_length),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
