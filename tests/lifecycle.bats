@@ -112,6 +112,22 @@ teardown()
 	[ "$(cat same.log)" = "$(printf 'stale\nfresh')" ]
 }
 
+@test "run: an older file of the name that its number gives, though it looks as if it were written now" {
+	local next=$(($(rad submit --parsable -- true) + 1)) folder="$WORLD/work/[odd] *"
+	mkdir "$folder"
+	cd "$folder"
+	printf 'older\nlines\n' >"rad-$next.out"
+	touch -d '+1 hour' "rad-$next.out"	# its time says nothing: a task may have written before rad looks
+	run --separate-stderr rad run -- echo new
+	[ "$output" = new ]
+	[ "$(cat "rad-$next.out")" = $'older\nlines\nnew' ]
+	printf 'older\n' >"x-007%-$((next + 1)).log"
+	touch -d '+1 hour' "x-007%-$((next + 1)).log"
+	run --separate-stderr rad run --output 'x-007%%-%j.log' -- echo newer
+	[ "$output" = newer ]
+	[ "$(wc -l <"x-007%-$((next + 1)).log")" -eq 2 ]
+}
+
 @test "logs: progress bars collapse, --raw keeps them, -n the last lines, -f to the end" {
 	local id
 	id=$(submit -- sh -c 'printf "\r1%%\r50%%\r100%%\nsecond\n"; '"$(until_file go)"'; printf last')

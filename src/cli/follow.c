@@ -91,11 +91,9 @@ int follow_seek_lines(struct follow *f, int64_t n, struct error *err)
 	return 0;
 }
 
-void follow_skip_older(struct follow *f, int64_t wall_ms)
+void follow_skip(struct follow *f, off_t bytes)
 {
-	struct stat st;
-	if (!stat(f->path, &st) && st.st_mtim.tv_sec * 1000LL + st.st_mtim.tv_nsec / 1000000 < wall_ms)
-		f->at = st.st_size;
+	f->at = bytes;
 }
 
 /* A bar redraws its line after a carriage return: only what stands at the line's end is kept. */

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 struct follow;
 
@@ -20,9 +21,8 @@ void follow_destroy(struct follow *f);
 
 /* Goes to the beginning of the last n lines of what is there. */
 int follow_seek_lines(struct follow *f, int64_t n, struct error *err);
-/* Shows only what is written from now on, if the file was last written before that moment (wall clock): a log of an earlier
- * task by the same name. */
-void follow_skip_older(struct follow *f, int64_t wall_ms);
+/* Leaves out so many bytes at the beginning: an earlier task's, by the same name. A file that is shorter is shown whole. */
+void follow_skip(struct follow *f, off_t bytes);
 
 /* Shows what is new. 1: something was; 0: nothing; -1: the file is there, but cannot be read. A file that is not there is 0. */
 int follow_read(struct follow *f, struct error *err);

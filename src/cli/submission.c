@@ -95,7 +95,8 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	struct spec *spec = NULL;
 	if (cli_describe(c, options))
 		return false;
-	*flags = (struct submit_flags){ .positional_policy = ask_positional_policy, .terminal = flags->terminal };
+	*flags = (struct submit_flags){ .positional_policy = ask_positional_policy, .terminal = flags->terminal,
+					.sending = flags->sending };
 	if (submit_parse_command(c->argc, c->argv, &spec, flags, &err)) {
 		c->rc = fail(c, flags, &err);
 		return false;
@@ -107,6 +108,8 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	}
 	for (size_t i = 0; i < flags->n_notes; i++)
 		cli_note("%s", flags->notes[i]);
+	if (flags->sending)
+		flags->sending(spec);
 	*reply = submission_queue(spec, flags->dry_run, flags->capture, &err);
 	if (*reply && flags->dry_run)
 		*reply = preview_with_files(spec, *reply, &err);

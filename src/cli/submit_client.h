@@ -16,6 +16,8 @@
 struct submit_flags {
 	/* in: whether the configuration's `positional_policy` is "honour"; asked only for a task file. NULL: no */
 	bool (*positional_policy)(void);
+	/* in: called with what is about to be sent; may be NULL */
+	void (*sending)(const struct spec *s);
 	/* in: the socket at which the caller's terminal can be had, with --pty; NULL: the verb has no use for one */
 	const char *(*terminal)(struct error *err);
 	bool parsable, dry_run, wait, json, help, pty;

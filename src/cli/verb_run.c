@@ -13,6 +13,7 @@
 #include "cli/client.h"
 #include "cli/follow.h"
 #include "cli/format.h"
+#include "cli/log_sizes.h"
 #include "cli/pty.h"
 #include "cli/submission.h"
 
@@ -28,6 +29,7 @@
 #define LEFT 130	/* what a shell shows for a program that Ctrl-C ended */
 
 static volatile sig_atomic_t interrupts;
+static struct log_sizes *logs_before;
 static volatile sig_atomic_t hung_up, resized, paused;	/* with --pty */
 
 static void on_interrupt(int signum)
@@ -236,7 +238,7 @@ static void explain_ends(const json_t *tasks)
 }
 
 /* Shown from now on: what the log is to be, or the terminal. */
-static void follow_begin(struct running *r, const char *log_path, int64_t submitted_ms)
+static void follow_begin(struct running *r, const char *log_path)
 {
 	struct term term = term_ask();
 	r->kept = -1;
@@ -248,7 +250,7 @@ static void follow_begin(struct running *r, const char *log_path, int64_t submit
 		return;
 	}
 	r->log = follow_create(log_path, term.live, stdout);
-	follow_skip_older(r->log, submitted_ms);
+	follow_skip(r->log, log_sizes_of(logs_before, log_path));
 }
 
 static void follow_over(struct running *r)
@@ -264,7 +266,7 @@ static void follow_over(struct running *r)
 	follow_destroy(r->log);
 }
 
-static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitted_ms, const struct submit_flags *flags)
+static int run_task(struct cli_call *c, const json_t *accepted, const struct submit_flags *flags)
 {
 	struct error err = ERROR_INIT;
 	struct running r = { .id = member_text(accepted, "id"), .terminal = isatty(STDERR_FILENO), .pty = flags->pty };
@@ -274,7 +276,7 @@ static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitte
 		cli_note("task %s is an array of %lld: the output of %s is shown, and the end of all is waited for; 'rad logs ID' "
 			 "shows others'", r.id, (long long)member_int(accepted, "tasks"), member_text(accepted, "first"));
 	catch_interrupts();
-	follow_begin(&r, member_text(accepted, "log_path"), submitted_ms);
+	follow_begin(&r, member_text(accepted, "log_path"));
 	r.wait = client_wait_create(ids, false, &err);
 	int rc = r.wait ? follow_to_end(&r, &ended, &err) : -1, code = LEFT;
 	follow_over(&r);
@@ -291,19 +293,24 @@ static int run_task(struct cli_call *c, const json_t *accepted, int64_t submitte
 	return code;
 }
 
+static void look_at_logs(const struct spec *s)
+{
+	logs_before = log_sizes_take(s->cwd, s->output);
+}
+
 int verb_run(struct cli_call *c)
 {
-	struct submit_flags flags = { .terminal = pty_listen };
+	struct submit_flags flags = { .terminal = pty_listen, .sending = look_at_logs };
 	json_t *reply = NULL;
-	int64_t submitted_ms = clock_wall_ms();
 	int rc = c->rc;
 	if (!submission_send(c, &flags, &reply))
 		rc = c->rc;
 	else if (flags.dry_run)
 		rc = submission_print_dry_run(reply, flags.json);
 	else
-		rc = run_task(c, reply, submitted_ms, &flags);
+		rc = run_task(c, reply, &flags);
 	pty_close();
+	log_sizes_free(logs_before);
 	submit_flags_clear(&flags);
 	json_decref(reply);
 	return rc;
