@@ -119,6 +119,25 @@ refused()
 	[ "$(cat notes.txt)" = notes ]
 }
 
+@test "the queue gives a whole GPU, however long that takes; with --modes mig an instance" {
+	local id code=0
+	id=$(submit --exclusive --constraint '!mig' ./task)
+	wait_state "$id" RUNNING
+	rad bench collocate --seconds 0.6 --repeat 1 --degrees 1 --modes streams --json -o whole.jsonl -- ./task >whole.out 2>whole.err 3>&- &
+	local bench=$!
+	waits() { [ "$(rad queue --json | jq -r '[.tasks[] | select(.name == "bench")][-1].state')" = PENDING ]; }
+	wait_for 15 waits
+	# Instances are idle; a task that takes any GPU gets one at once.
+	run -0 rad bench collocate --seconds 0.6 --repeat 1 --degrees 1 --modes mig --json -o instance.jsonl -- ./task
+	grep '^{' <<<"$output" | jq -e '.gpu | test("MIG")'
+	waits
+	rad cancel "$id"
+	wait $bench || code=$?
+	[ $code -eq 0 ]
+	jq -e '(.gpu | test("MIG") | not) and ([.runs[].mode] == ["serial", "streams"])' whole.out
+	wait_for 10 nobody
+}
+
 @test "a GPU that others use is not measured" {
 	local id
 	id=$(submit --gpu-mem 4G ./task)

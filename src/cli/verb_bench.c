@@ -255,11 +255,21 @@ static int run_on(struct cli_call *c, const struct bench_words *w, struct bench_
 	return rc;
 }
 
-/* In the child: becomes `rad run --exclusive -- rad bench ... --rows-only`, and all that is printed goes to standard error. */
-static void become_queued(struct cli_call *c, char *rad)
+/* An instance of a GPU is what is wanted of the queue where nothing else is to be measured. */
+static bool wants_instance(const struct bench_plan *p)
 {
-	scoped_free char **argv = alloc_zero(((size_t)c->argc + 10) * sizeof *argv);
-	const char *const begin[] = { "rad", "run", "--exclusive", "--name", "bench", "--", rad, "bench", "--rows-only" };
+	bool others = !p->modes_given;
+	for (enum bench_mode m = BENCH_SERIAL + 1; m < BENCH_MODE_COUNT; m++)
+		others |= p->modes[m] && m != BENCH_MIG;
+	return p->modes[BENCH_MIG] && !others;
+}
+
+/* In the child: becomes `rad run --exclusive -- rad bench ... --rows-only`, and all that is printed goes to standard error. */
+static void become_queued(struct cli_call *c, char *rad, const struct bench_plan *p)
+{
+	scoped_free char **argv = alloc_zero(((size_t)c->argc + 11) * sizeof *argv);
+	const char *const begin[] = { "rad", "run", "--exclusive", wants_instance(p) ? "--constraint=mig" : "--constraint=!mig",
+				      "--name", "bench", "--", rad, "bench", "--rows-only" };
 	size_t n = 0;
 	for (size_t i = 0; i < COUNT_OF(begin); i++)
 		argv[n++] = (char *)begin[i];
@@ -297,7 +307,7 @@ static int queue_itself(struct cli_call *c, const struct bench_words *w, const s
 	catch_signals();
 	pid_t child = rad ? fork() : -1;
 	if (!child)
-		become_queued(c, rad);
+		become_queued(c, rad, p);
 	if (child < 0) {
 		error_errno(&err, "rad cannot be run again");
 		return fail(c, &err);

@@ -58,7 +58,7 @@ static enum answer compare_memory(const char *rest, const struct gpu *g, struct 
 	}
 }
 
-static enum answer term_met(const char *term, const struct gpu *g, struct error *err)
+static enum answer plain_term_met(const char *term, const struct gpu *g, struct error *err)
 {
 	bool word = false;
 	if (!strncasecmp(term, "mem", 3) && strchr("<>=", term[3]) && term[3])
@@ -74,6 +74,12 @@ static enum answer term_met(const char *term, const struct gpu *g, struct error 
 		return has_word(g->name, term);
 	error_set(err, ERR_INVALID, "a word is missing; write a100, a100|h100 or mem>=40G");
 	return UNREADABLE;
+}
+
+static enum answer term_met(const char *term, const struct gpu *g, struct error *err)
+{
+	enum answer a = plain_term_met(term + (*term == '!'), g, err);
+	return *term != '!' || a == UNREADABLE ? a : a == YES ? NO : YES;
 }
 
 /* All is read, also what can change nothing: whether it can be read does not hang on the GPU. */

@@ -27,7 +27,10 @@ static void names_and_sizes(void **state)
 		{ "mem=40G", "NVIDIA H100 80GB HBM3", 81559, false }, { "MEM>=40960", "x", 40960, true },
 		{ "a100&mem>=70G", "NVIDIA A100-SXM4-40GB", 40960, false }, { "a100,mem>=70G", "NVIDIA A100-SXM4-80GB", 81920, true },
 		{ "a100&mem>=70G|h200", "NVIDIA H200", 143771, true }, { "h200|a100&mem>=70G", "NVIDIA A100-SXM4-40GB", 40960, false },
-		{ NULL, "anything", 1, true }, { "a100", NULL, 1, false },
+		{ "!mig", "NVIDIA A100-SXM4-40GB MIG 3g.20gb", 19968, false }, { "!mig", "NVIDIA A100-SXM4-40GB", 40960, true },
+		{ "a100&!mig", "NVIDIA H200", 143771, false }, { "!mem<40G", "NVIDIA H200", 143771, true },
+		{ "!a100|a100", "NVIDIA A100", 1, true },
+		{ "!mig", NULL, 1, true }, { NULL, "anything", 1, true }, { "a100", NULL, 1, false },
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (constraint_met(rows[i].text, rows[i].name, rows[i].mib) != rows[i].met)
@@ -39,7 +42,7 @@ static void what_cannot_be_read_is_said(void **state)
 	(void)state;
 	static const char *const bad[] = {
 		"", "|", "a100|", "&a100", "a100&&h100", "mem>=", "mem>=lots", "mem=>40G", "mem==40G", "mem><40G", "mem>=0", "a100;rm",
-		"[a100]", "a100*2", "---", "mem<=-1",
+		"[a100]", "a100*2", "---", "mem<=-1", "!", "!!mig", "a!100", "! ",
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
