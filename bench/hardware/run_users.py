@@ -187,7 +187,7 @@ class Experiment:
 
     def ask(self, user, command):
         try:
-            done = subprocess.run([CONTROL], input=command + "\n", text=True, capture_output=True, timeout=10,
+            done = subprocess.run([CONTROL], input=command + "\n", text=True, capture_output=True, timeout=2,
                                   env={**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(self.pipe())},
                                   **({"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}))
         except subprocess.TimeoutExpired:
@@ -232,7 +232,8 @@ def one_user(e):
 
 def control(e, victim):
     """What a client's user may say to the control daemon, and do in its folder."""
-    pipe, said = e.pipe(), {}
+    pipe = e.pipe()
+    said = e.now["raw"]["said"] = {}  # kept as it comes: what asks may also end the server, and with it the step
     listing = subprocess.run(["ls", "-la", str(pipe), str(pipe.parent)], capture_output=True, text=True, timeout=10).stdout
     servers = e.ask(None, "get_server_list")
     server = (re.findall(r"\d+", servers.split(":", 1)[-1]) or ["0"])[0]
@@ -247,7 +248,7 @@ def control(e, victim):
              "ln -s /etc/passwd y && echo LINKED; "
              "ls ../log && echo READ; kill $(cut -d' ' -f1 ../pid) && echo KILLED; true")
     done = e.rad.as_user(e.bob, ["bash", "-c", f"cd {pipe} && {{ {shell}; }}"])
-    e.now["raw"].update(pipe=listing, servers=servers, clients=clients, said=said, shell=done.stdout + done.stderr)
+    e.now["raw"].update(pipe=listing, servers=servers, clients=clients, shell=done.stdout + done.stderr)
     e.note("; ".join(f"{command}: {answer}" for command, answer in said.items()))
     e.check(not re.search(r"^[A-Z]+$", done.stdout, re.M), "the other user changes nothing in its folder")
     e.check(e.ask(None, "get_server_list") == servers, "the server is there as before")
