@@ -17,14 +17,6 @@ function make(name, attributes, parent, text) {
 	return e;
 }
 
-function draw(name, attributes, parent, text) {
-	const e = document.createElementNS('http://www.w3.org/2000/svg', name);
-	for (const key in attributes) e.setAttribute(key, attributes[key]);
-	if (text !== undefined) e.textContent = text;
-	if (parent) parent.append(e);
-	return e;
-}
-
 function canvas(parent, width, height, label) {
 	return draw('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label }, parent);
 }

@@ -15,14 +15,6 @@ function make(name, attributes, ...children) {
 	return e;
 }
 
-function draw(name, attributes, parent, text) {
-	const e = document.createElementNS('http://www.w3.org/2000/svg', name);
-	for (const key in attributes) e.setAttribute(key, attributes[key]);
-	if (text !== undefined) e.textContent = text;
-	if (parent) parent.append(e);
-	return e;
-}
-
 /* Patterns, so that what differs in colour differs in grey too. */
 function addPatterns() {
 	const svg = draw('svg', { id: 'patterns', 'aria-hidden': 'true' }, document.body), defs = draw('defs', {}, svg);

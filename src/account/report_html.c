@@ -25,6 +25,7 @@ static const char style[] =
 #include "account/report.css.inc"
 ;
 static const char script[] =
+#include "account/draw.js.inc"
 #include "account/report.js.inc"
 ;
 

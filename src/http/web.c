@@ -306,6 +306,7 @@ static void on_style(void *ctx, struct serve_call *call)
 static void on_script(void *ctx, struct serve_call *call)
 {
 	static const char text[] =
+#include "http/draw.js.inc"
 #include "http/web.js.inc"
 	;
 	(void)ctx;
