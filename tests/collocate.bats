@@ -169,6 +169,20 @@ refused()
 	[ "$(wc -l <int.jsonl)" -eq $((before + 1)) ]
 }
 
+@test "a terminal's Ctrl-C in the queue: the end of its task is waited for" {
+	# A terminal tells the whole process group.
+	setsid rad bench collocate --seconds 0.6 --repeat 1 --degrees 1,2,3 --modes streams -o queued.jsonl -- ./task >queued.out 2>queued.err 3>&- &
+	local bench=$! code=0
+	wait_for 20 grep -qs '"streams","degree":1' queued.jsonl
+	kill -INT -- -$bench
+	wait $bench || code=$?
+	[ $code -eq 130 ]
+	[ "$(rad queue -t all --json | jq -r '[.tasks[] | select(.name == "bench")][-1].state')" = CANCELLED ]
+	[ "$(grep -c "; task .* is radd's now" queued.err)" -eq 0 ]
+	grep -q "interrupted; what was measured is in queued.jsonl" queued.err
+	wait_for 10 nobody
+}
+
 @test "a full disk ends the bench with one line and whole rows" {
 	export FAKE_DISK=$WORLD/broken	# of files with this name
 	LD_PRELOAD=$RAD_BUILD_ROOT/tests/fake-disk/libfake-disk.so${LD_PRELOAD:+:$LD_PRELOAD} RAD_SIM_DEVICES=$WORLD/state/sim-devices \

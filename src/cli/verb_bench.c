@@ -175,7 +175,7 @@ static json_t *make_head(const struct bench_plan *p, const char *gpu)
 static void on_stop(int signum)
 {
 	(void)signum;
-	bench_run_stop = 1;
+	bench_run_stop++;
 }
 
 /* By default what is possible here. */
@@ -274,20 +274,21 @@ static void become_queued(struct cli_call *c, char *rad, const struct bench_plan
 	for (size_t i = 0; i < COUNT_OF(begin); i++)
 		argv[n++] = (char *)begin[i];
 	memcpy(argv + n, c->argv + 1, ((size_t)c->argc - 1) * sizeof *argv);
+	setpgid(0, 0);	/* a terminal's Ctrl-C comes to us alone: told of it twice, it would not wait for the task's end */
 	dup2(2, 1);
 	execv(rad, argv);
 	cli_note("%s: %s", rad, strerror(errno));
 	_exit(CLI_OWN);
 }
 
-/* Its exit code. What is to end us, it is told; Ctrl-C a terminal tells both. */
+/* Its exit code. What is to end us, it is told, each time. */
 static int wait_queued(pid_t child)
 {
 	int status;
-	bool told = false;
+	sig_atomic_t told = 0;
 	while (waitpid(child, &status, 0) < 0)
-		if (bench_run_stop && !told) {
-			told = true;
+		if (bench_run_stop != told) {
+			told = bench_run_stop;
 			kill(child, SIGTERM);
 		}
 	return WIFEXITED(status) && WEXITSTATUS(status) != CLI_OWN ? WEXITSTATUS(status) : CLI_FAILED;
