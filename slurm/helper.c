@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "rad-slurm: %s\n", err.text);
 		if (rc < 0 && verbs[i].by_plugin)	/* which logs it */
 			printf("%s%c", err.text, 0);
-		return rc < 0 ? 1 : rc;
+		return rc < 0 ? -rc : rc;
 	}
 	fprintf(stderr, "rad-slurm: '%.40s': no such command: announce, depart or recover\n", argv[1]);
 	return 2;

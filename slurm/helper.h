@@ -11,8 +11,9 @@
 #include <jansson.h>
 
 #define HELPER_NOT_NOW 75	/* no place now */
+#define HELPER_NEVER 74		/* nor later, as it was asked for */
 
-/* Each a command: the exit code, or -1 with an error. */
+/* Each a command: the exit code, or with an error -1, or minus the exit code. */
 int helper_announce(int argc, char **argv, struct error *err);
 int helper_depart(int argc, char **argv, struct error *err);
 int helper_recover(int argc, char **argv, struct error *err);

@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ASK_SLURM_MS 2000
+#define ASK_SLURM_MS 5000
 #define POLL_MS 50
 #define TAIL (256 << 10)	/* of the output that is looked at */
 /* As a spec has them: a word of the user's beyond that would keep radd from being told. */
@@ -72,19 +72,25 @@ static uint64_t memory_of(const struct announce *a, int64_t pieces, int64_t piec
 }
 
 /* How many pieces Slurm has the job down for on each of its GPUs. On a node nobody but slurmctld knows that, so it is asked:
- * what the user's environment says counts only so far, and rad-slurm recover raises it. 0: no answer. -1: it has fewer pieces
- * than GPUs. */
-static int64_t pieces_by_slurm(const struct announce *a, int64_t gpus, struct error *err)
+ * what the user's environment says counts only so far, and rad-slurm recover raises it. -1, with ERR_UNAVAILABLE: no answer in
+ * time; with ERR_INVALID: it has none, or fewer pieces than GPUs. */
+static int64_t pieces_by_slurm(const struct announce *a, int64_t gpus, int64_t until_ms, struct error *err)
 {
 	char out[256];
 	size_t n;
 	char *argv[] = { "squeue", "-h", "-j", (char *)a->job, "-O", "tres-per-node:128", NULL };
-	if (call_run(argv, NULL, ASK_SLURM_MS, 0, out, sizeof out, &n))
-		return 0;
-	int64_t all = slurm_conf_gres(out, "radmem");
-	if (all && all < gpus)
-		return error_set(err, ERR_INVALID, "%lld GPUs with radmem:%lld: ask for memory on each", (long long)gpus, (long long)all);
-	return all / gpus;
+	for (int64_t left; (left = until_ms - clock_mono_ms()) > 0; poll(NULL, 0, POLL_MS)) {
+		if (call_run(argv, NULL, left < ASK_SLURM_MS ? left : ASK_SLURM_MS, 0, out, sizeof out, &n) || !n)
+			continue;
+		int64_t all = slurm_conf_gres(out, "radmem");
+		if (!all)
+			return error_set(err, ERR_INVALID, "it asks Slurm for no GPU memory, by which radd places here: --gres=radmem:8");
+		if (all < gpus)
+			return error_set(err, ERR_INVALID, "%lld GPUs with radmem:%lld: ask for memory on each", (long long)gpus,
+					 (long long)all);
+		return all / gpus;
+	}
+	return error_set(err, ERR_UNAVAILABLE, "slurmctld did not say what the job asks for");
 }
 
 /* "0,3" to a list: indices, or UUIDs. */
@@ -125,13 +131,13 @@ static json_t *spec_of(const struct announce *a, int64_t pid, uint64_t ticks, ui
 
 /* What it may take on each of its GPUs. Where all pieces of one are its, it is alone there; where fewer are, it is not, whatever
  * its environment says. */
-static int find_memory(struct announce *a, int64_t gpus, uint64_t *mib, struct error *err)
+static int find_memory(struct announce *a, int64_t gpus, int64_t until_ms, uint64_t *mib, struct error *err)
 {
 	int64_t pieces = 0, piece = 1024, whole = 0;
 	if ((a->piece && number("piece", a->piece, 1, 1 << 30, &piece, err)) ||
 	    (a->pieces && number("pieces", a->pieces, 0, 1 << 20, &pieces, err)) ||
 	    (a->all && number("all", a->all, 0, 1 << 20, &whole, err)) ||
-	    (a->place && (pieces = pieces_by_slurm(a, gpus, err)) < 0))
+	    (a->place && (pieces = pieces_by_slurm(a, gpus, until_ms, err)) < 0))
 		return -1;
 	bool all = whole && pieces >= whole, fewer = !all && pieces && (whole || a->at);
 	a->exclusive = all || (a->exclusive && !fewer);
@@ -141,7 +147,7 @@ static int find_memory(struct announce *a, int64_t gpus, uint64_t *mib, struct e
 	return 0;
 }
 
-static json_t *announce_request(struct announce *a, struct error *err)
+static json_t *announce_request(struct announce *a, int64_t until_ms, struct error *err)
 {
 	int64_t uid, gid, pid, gpus = 1;
 	uint64_t ticks, mib;
@@ -156,7 +162,7 @@ static json_t *announce_request(struct announce *a, struct error *err)
 		error_set(err, ERR_NOT_FOUND, "process %lld: there is none", (long long)pid);
 		return NULL;
 	}
-	if (find_memory(a, gpus, &mib, err))
+	if (find_memory(a, gpus, until_ms, &mib, err))
 		return NULL;
 	scoped_free char *key = alloc_printf("slurm:%s", a->job);
 	json_t *request = wire_request("announce");
@@ -219,10 +225,12 @@ int helper_announce(int argc, char **argv, struct error *err)
 		{ "signature", 0, "TEXT", "of runs that need the same memory", .value = &a.signature }, { 0 },
 	};
 	int rc = helper_options(argc, argv, options, err);
-	json_t *request = rc ? NULL : announce_request(&a, err);
-	if (!request || (a.place && number("place", a.place, 1, 600, &limit_s, err)))
+	if (rc || (a.place && number("place", a.place, 1, 600, &limit_s, err)))
 		return rc > 0 ? 0 : -1;
 	int64_t until_ms = clock_mono_ms() + limit_s * 1000;
+	json_t *request = announce_request(&a, until_ms, err);
+	if (!request)
+		return a.place && err->code == ERR_INVALID ? -HELPER_NEVER : -1;
 	scoped_json *accepted = helper_ask(a.socket, request, err);
 	const char *id = json_string_value(json_object_get(accepted, "id"));
 	if (!id)

@@ -20,9 +20,10 @@
 #include <string.h>
 
 #define LIMIT_MS 30000		/* of one command of Slurm's */
-#define ANSWER (4 << 20)
+#define ANSWER (64 << 20)	/* 350,000 jobs */
 #define SHOWN (64 << 10)
 #define FORMAT "JobID:24,State:24,RestartCnt:12,tres-per-node:128"
+#define COMMENT "JobID:24,AdminComment:400"	/* COMMENT_MAX */
 
 struct failed { char id[25], state[25], gres[129]; long restarts; };
 
@@ -68,16 +69,22 @@ static bool raise_gres(const struct slurm_conf *c, const char *was, char out[64]
 	return true;
 }
 
-/* squeue has no column for it. */
+/* From a column of its own: in a list of KEY=VALUE, what a user may name would come before it. */
 static bool is_oom(const struct failed *f, long restarts)
 {
 	scoped_free char *text = alloc_zero(SHOWN);
-	char *argv[] = { "scontrol", "-o", "show", "job", (char *)f->id, NULL };
+	char *argv[] = { "squeue", "-h", "-r", "-t", "all", "-j", (char *)f->id, "-O", COMMENT, NULL };
 	size_t n;
 	if (call_run(argv, NULL, LIMIT_MS, 1, text, SHOWN, &n))
 		return false;
-	const char *comment = strstr(text, " AdminComment=");
-	return comment && comment_is_oom(comment + strlen(" AdminComment="), restarts);
+	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+		char id[25], comment[COMMENT_MAX + 1];
+		cut(id, line, (size_t)(end - line), 0, 24);
+		cut(comment, line, (size_t)(end - line), 24, COMMENT_MAX);
+		if (!strcmp(id, f->id))		/* an array's number is that of one of its elements, too */
+			return comment_is_oom(comment, restarts);
+	}
+	return false;
 }
 
 /* Each step may have been done by one that was killed then: all may be done twice. */

@@ -26,6 +26,9 @@ extern void slurm_error(const char *fmt, ...) __attribute__((format(printf, 1, 2
 extern void slurm_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 struct job_record;
 
+/* slurmctld's own: the partition of a job that names none. One that has it no more leaves such a job to its node. */
+extern char *default_part_name __attribute__((weak));
+
 PUBLIC const char plugin_name[] = "What RAD-RM knows of GPUs";
 PUBLIC const char plugin_type[] = "job_submit/rad";
 PUBLIC const uint32_t plugin_version = SLURM_VERSION_NUMBER;
@@ -148,27 +151,56 @@ static char *tres_of(const char *gres)
 	return xstrdup(text);
 }
 
+static const char *partitions_of(const job_desc_msg_t *job)
+{
+	return job->partition && *job->partition ? job->partition : &default_part_name ? default_part_name : NULL;
+}
+
+/* What a script says becomes what the job asks for, where it asks for nothing itself. */
+static int obey_script(const struct slurm_conf *c, job_desc_msg_t *job, struct error *err)
+{
+	struct slurm_wish w = { .gpus = 1 };
+	char gres[SLURM_GRES];
+	const char *why;
+	if (!script_wish(job->script, &w))
+		return 0;
+	w.placed = slurm_conf_places(c, partitions_of(job));
+	if (!asks_for_nothing(job))
+		return slurm_conf_fits(c, &w, err);
+	if (slurm_conf_size(c, &w, gres, &why, err))
+		return -1;
+	job->tres_per_node = tres_of(gres);
+	return 0;
+}
+
+/* Where radd places, memory that Slurm does not count would be taken by a user's own word: doc/slurm.md, decision 147. In
+ * partitions of both kinds, shards and GPUs are had where Slurm places. */
+static int check_place(const struct slurm_conf *c, const char *partitions, const job_desc_msg_t *job, struct error *err)
+{
+	enum slurm_places places = slurm_conf_places(c, partitions);
+	bool of_slurm = job->tres_per_job || job->tres_per_task || job->tres_per_socket || slurm_conf_gres(job->tres_per_node, "shard") ||
+			slurm_conf_gres(job->tres_per_node, "gpu");
+	if (places == SLURM_PLACES_IN_NONE || slurm_conf_gres(job->tres_per_node, "radmem") ||
+	    (places == SLURM_PLACES_IN_SOME && of_slurm))
+		return 0;
+	return error_set(err, ERR_INVALID, "partition %.100s: radd places there, by the GPU memory that a job asks for, and this one asks for "
+			 "none: add --rad-gpu-mem=8G, '#RAD --gpu-mem=8G' or --gres=radmem:8", partitions);
+}
+
 PUBLIC int job_submit(job_desc_msg_t *job, uint32_t submit_uid, char **err_msg)
 {
 	struct error err = ERROR_INIT;
-	struct slurm_wish w = { .gpus = 1 };
 	struct slurm_conf c;
-	char gres[SLURM_GRES];
-	const char *why;
 	(void)submit_uid;
 	settings(&c);
-	if (check_request(&c, job->tres_per_node, &err) || check_request(&c, job->tres_per_job, &err))
+	if (check_request(&c, job->tres_per_node, &err) || check_request(&c, job->tres_per_job, &err) || obey_script(&c, job, &err) ||
+	    check_place(&c, partitions_of(job), job, &err))
 		return refuse(err_msg, &err);
-	if (!script_wish(job->script, &w))
-		return SLURM_SUCCESS;
-	w.placed = slurm_conf_places(&c, job->partition);
-	if (slurm_conf_size(&c, &w, gres, &why, &err))
-		return refuse(err_msg, &err);
-	if (asks_for_nothing(job))
-		job->tres_per_node = tres_of(gres);
 	return SLURM_SUCCESS;
 }
 
+/* What the job asks for otherwise stands in a record that no public header describes: a job that is moved to where radd places
+ * says so again. */
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
 PUBLIC int job_modify(job_desc_msg_t *job, struct job_record *record, uint32_t submit_uid, char **err_msg)
 #else
@@ -179,7 +211,7 @@ PUBLIC int job_modify(job_desc_msg_t *job, struct job_record *record, uint32_t s
 	struct slurm_conf c;
 	(void)record, (void)submit_uid;
 	settings(&c);
-	if (check_request(&c, job->tres_per_node, &err)) {
+	if (check_request(&c, job->tres_per_node, &err) || (job->partition && check_place(&c, job->partition, job, &err))) {
 		slurm_info("job_submit/rad: %s", err.text);
 		return ESLURM_INVALID_GRES;
 	}

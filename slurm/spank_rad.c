@@ -33,7 +33,7 @@
 #define RAD_SLURM_HELPER "/usr/bin/rad-slurm"
 #endif
 #define NOT_NOW 75		/* of the helper, and of the job: RequeueExit in slurm.conf */
-#define GIVEN_UP 74		/* of the job: its tries are over */
+#define GIVEN_UP 74		/* of the helper: it never will have; of the job: its tries are over, too */
 #define TASKS 64		/* of a step on one node, whose output is known */
 #define MOST_OUT 65536
 #define WORDS 48
@@ -43,6 +43,9 @@ SPANK_PLUGIN(rad, 1)
 #pragma GCC visibility pop
 
 #define PUBLIC __attribute__((visibility("default")))
+
+/* Slurm's own settings, in slurmstepd. */
+extern slurm_conf_t slurm_conf __attribute__((weak));
 
 /* What tasks leave for slurmstepd, in memory that both have: where their errors went, and how often the job was started before,
  * which slurmstepd of 22.05 itself does not know yet when it forks them. */
@@ -56,7 +59,7 @@ static struct {
 	char id[64], job[64], uid[16], gid[16];
 	char variables[MOST_OUT];	/* "NAME=value" and a NUL each */
 	size_t n_variables;
-	bool refused;		/* radd places it, and gave it no place */
+	bool refused, never;	/* radd places it, and gave it no place; it is of no use to try again, as job.variables says */
 	struct left *left;	/* NULL: there is no memory */
 	int status, failed_task;	/* the first exit status that was not 0, and whose */
 } job = { .failed_task = -1 };
@@ -150,13 +153,26 @@ static bool add_env(spank_t sp, struct words *w, const char *option, const char 
 	return true;
 }
 
+/* Whether Slurm here gives such a thing. What it says of it in a job's environment is Slurm's word only then; else its user's. */
+static bool slurm_gives(const char *gres)
+{
+	const char *types = &slurm_conf ? slurm_conf.gres_plugins : NULL;
+	size_t len = strlen(gres);
+	for (const char *p = types ? types : ""; *p; p += strcspn(p, ", ")) {
+		p += strspn(p, ", ");
+		if (strcspn(p, ", ") == len && !strncmp(p, gres, len))
+			return true;
+	}
+	return false;
+}
+
 /* The GPUs that Slurm gave it, by its own count where it says that: CUDA's count begins at 0 in a device cgroup. A user's own
  * CUDA_VISIBLE_DEVICES, which goes along with a job that has none, says nothing; nor does SLURM_STEP_GPUS of a batch script,
  * which is of the step that its sbatch ran in. */
 static bool add_gpus(spank_t sp, struct words *w, uint32_t step)
 {
 	char count[16];
-	if (!get_env(sp, "SLURM_GPUS_ON_NODE", count, sizeof count) || !atoi(count))
+	if (!slurm_gives("gpu") || !get_env(sp, "SLURM_GPUS_ON_NODE", count, sizeof count) || !atoi(count))
 		return false;
 	return (step != SLURM_BATCH_SCRIPT && add_env(sp, w, "at", "SLURM_STEP_GPUS")) ||
 	       add_env(sp, w, "at", "SLURM_JOB_GPUS") || add_env(sp, w, "at", "CUDA_VISIBLE_DEVICES");
@@ -187,7 +203,7 @@ static void add_what_it_asked(spank_t sp, struct words *w)
 {
 	char pieces[16], value[16];
 	unsigned all = slurm_conf_all(&job.conf);
-	bool given = get_env(sp, "SLURM_SHARDS_ON_NODE", pieces, sizeof pieces);
+	bool given = slurm_gives("shard") && get_env(sp, "SLURM_SHARDS_ON_NODE", pieces, sizeof pieces);
 	bool whole = given && all && strtoul(pieces, NULL, 10) >= all;
 	if (whole || get_env(sp, "SLURM_RAD_EXCLUSIVE", value, sizeof value))
 		add_word(w, "--exclusive");
@@ -234,7 +250,7 @@ static void announce(spank_t sp, uint32_t step)
 	char partition[256];
 	size_t n = 0;
 	get_env(sp, "SLURM_JOB_PARTITION", partition, sizeof partition);
-	job.placed = slurm_conf_places(&job.conf, partition);
+	job.placed = slurm_conf_places(&job.conf, partition) == SLURM_PLACES_IN_ALL;
 	begin_words(&w, "announce");
 	add_word(&w, "--job=%s", job.job);
 	add_word(&w, "--uid=%s", job.uid);
@@ -253,6 +269,7 @@ static void announce(spank_t sp, uint32_t step)
 		return;
 	slurm_info("rad: job %s: radd was not told of it: %s", job.job, outcome(rc, job.variables));
 	job.refused = job.placed;
+	job.never = job.placed && rc == GIVEN_UP;
 }
 
 PUBLIC int slurm_spank_init_post_opt(spank_t sp, int ac, char **argv)
@@ -320,8 +337,10 @@ static void note_output(spank_t sp)
 /* A job without a place is put back, so often; then it ends, and says so. */
 static void refuse(const char *restarts)
 {
-	bool again = atoll(restarts) < job.conf.place_tries;
-	if (again)
+	bool again = atoll(restarts) < job.conf.place_tries && !job.never;
+	if (job.never)
+		dprintf(STDERR_FILENO, "rad: no place on a GPU of this node: %s\n", job.variables);
+	else if (again)
 		dprintf(STDERR_FILENO, "rad: no place on a GPU of this node now: exit %d, by which Slurm starts the job again later (%s of "
 			"%lld times so far)\n", NOT_NOW, restarts, (long long)job.conf.place_tries);
 	else

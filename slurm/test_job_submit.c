@@ -19,6 +19,12 @@
 
 extern int init(void);
 extern int job_submit(job_desc_msg_t *job, uint32_t submit_uid, char **err_msg);
+struct job_record;
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+extern int job_modify(job_desc_msg_t *job, struct job_record *record, uint32_t submit_uid, char **err_msg);
+#else
+extern int job_modify(job_desc_msg_t *job, struct job_record *record, uint32_t submit_uid);
+#endif
 
 char *xstrdup(const char *text);
 char *xstrdup(const char *text)
@@ -38,6 +44,9 @@ void slurm_error(const char *fmt, ...)
 	(void)fmt;
 }
 
+extern char *default_part_name;
+char *default_part_name = "standard";
+
 static char path[] = "/tmp/rad-job-submit.XXXXXX";
 
 static void settings(const char *text)
@@ -50,12 +59,14 @@ static void settings(const char *text)
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
+static const char *partition = "main";
+
 /* What it asks for then; NULL: it was refused, with those words. */
 static const char *submit(const char *tres, const char *script, const char *words)
 {
 	static char asked[64];
 	char *why = NULL;
-	job_desc_msg_t job = { .tres_per_node = tres ? strdup(tres) : NULL, .script = (char *)script, .partition = "main" };
+	job_desc_msg_t job = { .tres_per_node = tres ? strdup(tres) : NULL, .script = (char *)script, .partition = (char *)partition };
 	int rc = job_submit(&job, 1000, &why);
 	snprintf(asked, sizeof asked, "%s", job.tres_per_node ? job.tres_per_node : "");
 	free(job.tres_per_node);
@@ -91,9 +102,65 @@ static void a_script_says_what_it_needs(void **state)
 	assert_string_equal(submit("gres:shard:9", "#RAD --gpu-mem=8G\n", NULL), "gres:shard:9");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem=much\n", NULL), "");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem", NULL), "");
+	submit("gres:shard:9", "#RAD --gpu-mem=80G\n", "does not fit any GPU");
 	assert_string_equal(submit(NULL, "echo '#RAD'\n#RADIUS --gpu-mem=8G\n", NULL), "");
 	settings("gpus: 2x40G\nplace: main\n");
 	assert_string_equal(submit(NULL, "#RAD --gpu-mem=8G\n", NULL), "gres:radmem:8");
+}
+
+static void where_radd_places_memory_is_asked_for(void **state)
+{
+	static const char *const none[] = { NULL, "gres:shard:8", "gres:gpu:1", "gres:craynetwork:1" };
+	static const char *const some = "main,other";
+	(void)state;
+	settings("gpus: 2x40G\nplace: main, standard\n");
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+		submit(none[i], NULL, "partition main: radd places there");
+	submit("gres:radmem:0", NULL, "radd places there");
+	assert_string_equal(submit("gres:radmem:8", NULL, NULL), "gres:radmem:8");
+	assert_string_equal(submit("gres:radmem:8", "#RAD --gpu-mem=4G\n", NULL), "gres:radmem:8");
+	/* A job that names no partition is in Slurm's default one. */
+	partition = NULL;
+	submit(NULL, NULL, "partition standard: radd places there");
+	assert_string_equal(submit(NULL, "#RAD --gpu-mem=4G\n", NULL), "gres:radmem:4");
+	partition = "";
+	submit(NULL, NULL, "partition standard: radd places there");
+	/* Of several, Slurm takes one. */
+	partition = "standard,main";
+	submit(NULL, NULL, "partition standard,main: radd places there");
+	assert_string_equal(submit(NULL, "#RAD --gpu-mem=4G\n", NULL), "gres:radmem:4");
+	partition = some;
+	submit(NULL, NULL, "partition main,other: radd places there");
+	submit(NULL, "#RAD --gpu-mem=4G\n", "name partitions of one kind");
+	submit("gres:radmem:8", "#RAD --gpu-mem=4G\n", NULL);
+	submit("gres:shard:8", NULL, NULL);
+	submit("gres:shard:8", "#RAD --gpu-mem=4G\n", NULL);
+	submit("gres:craynetwork:1", NULL, "radd places there");
+	partition = "other,others";
+	submit(NULL, NULL, NULL);
+	partition = "main";
+}
+
+static int modify(const char *to, const char *tres)
+{
+	job_desc_msg_t job = { .tres_per_node = (char *)tres, .partition = (char *)to };
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
+	return job_modify(&job, NULL, 1000, NULL);
+#else
+	return job_modify(&job, NULL, 1000);
+#endif
+}
+
+static void a_job_is_moved_to_where_radd_places_with_its_memory(void **state)
+{
+	(void)state;
+	settings("gpus: 2x40G\nplace: main\n");
+	assert_int_not_equal(modify("main", NULL), 0);
+	assert_int_not_equal(modify("main", "gres:shard:8"), 0);
+	assert_int_equal(modify("main", "gres:radmem:8"), 0);
+	assert_int_equal(modify("other", NULL), 0);
+	assert_int_equal(modify(NULL, "gres:radmem:8"), 0);
+	assert_int_equal(modify(NULL, NULL), 0);
 }
 
 static void a_slip_in_the_settings_leaves_those_before(void **state)
@@ -113,6 +180,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_no_gpu_has_is_refused), cmocka_unit_test(a_script_says_what_it_needs),
+		cmocka_unit_test(where_radd_places_memory_is_asked_for),
+		cmocka_unit_test(a_job_is_moved_to_where_radd_places_with_its_memory),
 		cmocka_unit_test(a_slip_in_the_settings_leaves_those_before),
 	};
 	int fd = mkstemp(path);

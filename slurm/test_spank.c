@@ -30,6 +30,9 @@ static struct {
 	struct spank_option *option;
 } slurm;
 
+extern slurm_conf_t slurm_conf;
+slurm_conf_t slurm_conf;
+
 static char folder[] = "/tmp/rad-spank.XXXXXX";
 
 spank_context_t spank_context(void)
@@ -173,12 +176,15 @@ static void env(const char *name, const char *value)
 	spank_setenv(NULL, name, value, 1);
 }
 
+static char both_kinds[] = "gpu,shard";
+
 static int setup(void **state)
 {
 	(void)state;
 	memset(&slurm, 0, sizeof slurm);
 	slurm.context = S_CTX_REMOTE;
 	slurm.step = SLURM_BATCH_SCRIPT;
+	slurm_conf.gres_plugins = both_kinds;
 	return 0;
 }
 
@@ -273,6 +279,25 @@ static void what_is_not_ours_is_left_alone(void **state)
 	assert_string_equal(told(), "");
 }
 
+/* Where Slurm has no such thing, it neither sets the variables nor takes a user's own out. */
+static void a_word_that_slurm_does_not_keep_is_its_users(void **state)
+{
+	static char others[] = "radmem, gpux,mygpu", gpus[] = "radmem,gpu";
+	(void)state;
+	gpu("1");
+	env("SLURM_SHARDS_ON_NODE", "8");
+	slurm_conf.gres_plugins = others;
+	assert_int_equal(job(PLACED(""), NULL, NULL), 0);
+	assert_string_equal(told(), "");
+	slurm_conf.gres_plugins = NULL;
+	assert_int_equal(job(PLACED(""), NULL, NULL), 0);
+	assert_string_equal(told(), "");
+	slurm_conf.gres_plugins = gpus;
+	assert_int_equal(job(PLACED(""), NULL, NULL), 0);
+	has("--at=1");
+	assert_null(strstr(told(), "--pieces"));
+}
+
 static void another_step_tells_no_end(void **state)
 {
 	(void)state;
@@ -321,6 +346,9 @@ static void a_job_without_a_place_is_put_back_so_often(void **state)
 	env("SLURM_RESTART_COUNT", "20");
 	assert_int_equal(job("exit 75", "place=colo", NULL), 74);
 	assert_null(strstr(told(), "depart"));
+	/* What no time helps. */
+	env("SLURM_RESTART_COUNT", "0");
+	assert_int_equal(job("printf 'it asks for nothing\\0'; exit 74", "place=colo", NULL), 74);
 }
 
 static int radds(void)
@@ -357,6 +385,7 @@ int main(void)
 		T(another_step_tells_no_end), T(whatever_the_helper_does_the_job_runs), T(a_job_without_a_place_is_put_back_so_often),
 		T(where_radd_places_its_gpus_count), T(a_whole_gpu_is_alone), T(paths_are_whole),
 		T(a_batch_script_does_not_have_the_gpus_of_the_step_it_came_from), T(how_many_gpus_it_was_given_is_not_its_users_word),
+		T(a_word_that_slurm_does_not_keep_is_its_users),
 	};
 #undef T
 	char command[64];

@@ -85,6 +85,51 @@ announce()
 	[ "$(rad sbatch --dry-run two.sh -p colo 2>/dev/null)" = "sbatch --gres=radmem:16 -p colo two.sh" ]
 }
 
+@test "rad sbatch: lines of #SBATCH are sbatch's: partitions and GPUs count, nothing is refused or told of the rest" {
+	printf 'gpus: 4x40G\nplace: colo,night\n' >"$RAD_SLURM_CONF"
+	printf '#!/bin/sh\n#SBATCH -J x --part=colo --container=x --newer # -p y\n#RAD --gpu-mem=8G\nsrun x\n#SBATCH -p main\n' >lines.sh
+	run --separate-stderr rad sbatch --dry-run lines.sh
+	[ "$output" = "sbatch --gres=radmem:8 lines.sh" ]
+	[ "$(grep -vc 'behind the first command' <<<"$stderr")" = 1 ]
+	[ "$(SBATCH_PARTITION=main rad sbatch --dry-run lines.sh 2>/dev/null)" = "sbatch --gres=shard:8 lines.sh" ]
+	[ "$(SBATCH_PARTITION=main rad sbatch --dry-run -p night,colo lines.sh 2>/dev/null)" = "sbatch --gres=radmem:8 -p night,colo lines.sh" ]
+	printf '#!/bin/sh\n#SBATCH --gpus-per-task=1 --ntasks=2 --gpus-per-socket=9\n#RAD --gpu-mem=8G\ntrue\n' >two.sh
+	[ "$(rad sbatch --dry-run two.sh 2>/dev/null)" = "sbatch --gres=gpu:2 two.sh" ]
+	# Of partitions of both kinds, one is Slurm's and one is radd's: what is asked for of the one, the other does not have.
+	run rad sbatch -p main,colo lines.sh
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"name partitions of one kind ('place' of rad-slurm.conf: colo,night)"* ]]
+	[ "$(rad sbatch --dry-run lines.sh -p main,colo --gres=radmem:3 2>/dev/null)" = "sbatch -p main,colo --gres=radmem:3 lines.sh" ]
+	[ ! -e "$WORLD/called" ]
+}
+
+@test "rad sbatch: what only radd would do is said; a capture is made before, in a bounded time" {
+	printf '#!/bin/sh\n#RAD --gpu-mem=8G --time=10 # --array=2\n#RAD --priority 3\ntrue\n' >idle.sh
+	run --separate-stderr rad sbatch --dry-run idle.sh
+	[ "$output" = "sbatch --gres=shard:8 idle.sh" ]
+	[[ "$stderr" == *"idle.sh: --time, --priority: not told to Slurm"* ]]
+	printf 'gpu_mem: 8G\ntime: 2h\necho priority: 3\n' >idle.rad
+	run --separate-stderr rad sbatch --dry-run idle.rad
+	[[ "$stderr" == *"idle.rad: time: not told to Slurm"* ]]
+	printf '#!/bin/sh\n#RAD --capture=auto\ntouch ran\n' >none.sh
+	run --separate-stderr rad sbatch --dry-run none.sh
+	[ "$output" = "sbatch --gres=shard:40 none.sh" ]
+	[[ "$stderr" == *"none.sh: no capture: the command ended (exit code 0), and nothing that it ran with Python used a GPU"* ]]
+	[ -e ran ]
+	# What says what it takes, or asks Slurm itself, is not captured; nor is a task that hangs waited for.
+	rm ran
+	printf '#!/bin/sh\n#RAD --capture=auto --gpu-mem=8G\ntouch ran\n' >said.sh
+	rad sbatch --dry-run said.sh
+	rad sbatch --dry-run none.sh --gres=gpu:1
+	[ ! -e ran ]
+	printf '#!/bin/sh\n#RAD --capture=auto\necho $$ >hangs; exec sleep 1000\n' >hangs.sh
+	run --separate-stderr timeout 60 rad sbatch --size hangs.sh
+	[ "$status" -eq 0 ]
+	grep -qx gres=shard:40 <<<"$output"
+	[[ "$stderr" == *"hangs.sh: no capture: it took longer than 7 s"* ]]
+	wait_for 10 sh -c '! kill -0 "$(cat hangs)"'
+}
+
 @test "rad sbatch: what earlier runs took goes before what is unknown" {
 	printf '#!/bin/sh\n#RAD --batch-size=8\nrad simtask --mem 6G --seconds 3 --ramp 0.1\n' >learn.sh
 	run --separate-stderr rad sbatch --dry-run learn.sh
@@ -152,14 +197,27 @@ announce()
 @test "a job that radd places: GPUs now, or 'not now', and then nothing of it is left" {
 	need_helper
 	step
+	echo 'echo "gres:radmem:120"' >"$WORLD/squeue"
 	run -0 announce --job=8 --place=10 --gpu-mem=30G --gpus=4
 	id=$(sed -n 's/^id=//p' <<<"$output")
 	[ "$(sed -n 's/^RAD_GPU_UUIDS=//p' <<<"$output" | tr ',' '\n' | wc -l)" = 4 ]
 	first=$STEP
 	step
+	echo 'echo "gres:radmem:30"' >"$WORLD/squeue"
 	run -75 announce --job=9 --place=1 --gpu-mem=30G
 	[ "$(rad queue --json | jq -r '.tasks[].id')" = "$id" ]
+	echo 'echo "gres:radmem:100"' >"$WORLD/squeue"
 	run -1 announce --job=9 --place=1 --gpu-mem=100G
+	# Its word alone takes nothing: Slurm has to have it down for memory, and to say so.
+	echo 'echo "gres:shard:30"' >"$WORLD/squeue"
+	run -74 announce --job=9 --place=1 --gpu-mem=1G
+	[[ "$output" == *"it asks Slurm for no GPU memory"* ]]
+	echo 'exit 1' >"$WORLD/squeue"
+	run -1 announce --job=9 --place=1 --gpu-mem=1G
+	[[ "$output" == *"slurmctld did not say what the job asks for"* ]]
+	rm "$WORLD/called"
+	echo '[ "$(wc -l <"$WORLD/called")" -lt 3 ] && exit 1; echo gres:radmem:120' >"$WORLD/squeue"
+	run -75 announce --job=9 --place=1 --gpu-mem=1G --gpus=4
 	# Its end is noticed without a word.
 	kill -9 "$first"
 	wait_state "$id" COMPLETED
@@ -168,7 +226,7 @@ announce()
 	run -0 announce --job=9 --place=10 --gpu-mem=30G --all=40
 	id=$(sed -n 's/^id=//p' <<<"$output")
 	rad show --json "$id" | jq -e '.tasks[0] | .state == "RUNNING" and .attempts[0].claim_mib == 12288'
-	run -1 announce --job=12 --place=1 --gpu-mem=1G --gpus=13
+	run -74 announce --job=12 --place=1 --gpu-mem=1G --gpus=13
 	[[ "$output" == *"ask for memory on each"* ]]
 	step
 	echo 'echo "gres:radmem:40"' >"$WORLD/squeue"
@@ -223,6 +281,11 @@ announce()
 	need_helper
 	cat >"$WORLD/squeue" <<'END'
 line() { printf '%-24s%-24s%-12s%-128s\n' "$@"; }
+case "$*" in *AdminComment*)
+	[ "$6" = 16 ] || printf '%-24s%-400s\n' 1 "" "$6" "rad: oom: peak 8.0G of 8.0G [task 3 on n1 restarts=0]"
+	[ "$6" != 16 ] || printf '%-24s%-400s\n' 1 "rad: oom: another's [task 3 on n1 restarts=0]" 16 ""
+	return ;;
+esac
 line 11 FAILED 0 gres:shard:8
 line 12 FAILED 1 gres:shard:8
 line 13 SPECIAL_EXIT 1 gres:shard:8
@@ -231,11 +294,8 @@ line 15 FAILED 0 gres:gpu:1
 line 16 FAILED 0 gres:shard:8
 line 17 FAILED 0 gres:radmem:8
 END
-	cat >"$WORLD/scontrol" <<'END'
-[ "$1" != -o ] || [ "$4" = 16 ] || echo "JobId=$4 JobName=x AdminComment=rad: oom: peak 8.0G of 8.0G [task 3 on n1 restarts=0] Power="
-END
 	slurm recover --once >said
-	grep -v -e '-o show' -e squeue "$WORLD/called" >did
+	grep -v squeue "$WORLD/called" >did
 	diff - did <<'END'
 scontrol requeuehold 11
 scontrol update JobId=11 TresPerNode=gres:shard:40
@@ -247,7 +307,7 @@ scontrol update JobId=17 TresPerNode=gres:radmem:40
 scontrol release 17
 END
 	[ "$(wc -l <said)" = 3 ]
-	rm "$WORLD/squeue" "$WORLD/scontrol"
+	rm "$WORLD/squeue"
 	echo 'exit 1' >"$WORLD/squeue"
 	run slurm recover --once
 	[ "$status" -eq 1 ]

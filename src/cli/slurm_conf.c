@@ -156,15 +156,28 @@ void slurm_conf_path(char path[PATH_MAX])
 		snprintf(path, PATH_MAX, "/etc/slurm/rad-slurm.conf");
 }
 
-bool slurm_conf_places(const struct slurm_conf *c, const char *partition)
+static bool is_listed(const char *list, const char *name, size_t len)
 {
-	size_t len = partition ? strlen(partition) : 0;
-	for (const char *p = c->place; len && *p; p += strcspn(p, ", ")) {
+	for (const char *p = list; *p; p += strcspn(p, ", ")) {
 		p += strspn(p, ", ");
-		if (strcspn(p, ", ") == len && !strncmp(p, partition, len))
+		if (strcspn(p, ", ") == len && !strncmp(p, name, len))
 			return true;
 	}
 	return false;
+}
+
+enum slurm_places slurm_conf_places(const struct slurm_conf *c, const char *partitions)
+{
+	bool some = false, all = true;
+	for (const char *p = partitions ? partitions : ""; *p; p += strcspn(p, ",")) {
+		p += strspn(p, ",");
+		if (!*p)
+			break;
+		bool here = is_listed(c->place, p, strcspn(p, ","));
+		some = some || here;
+		all = all && here;
+	}
+	return !some ? SLURM_PLACES_IN_NONE : all ? SLURM_PLACES_IN_ALL : SLURM_PLACES_IN_SOME;
 }
 
 /* Sizes ---------------------------------------------------------------------------------------------------------------- */
@@ -227,6 +240,9 @@ int slurm_conf_size(const struct slurm_conf *c, const struct slurm_wish *w, char
 	uint64_t all = slurm_conf_all(c), each = whole && all ? all : pieces(c, w->claim_mib);
 	if (slurm_conf_fits(c, w, err))
 		return -1;
+	if (w->placed == SLURM_PLACES_IN_SOME)
+		return error_set(err, ERR_INVALID, "radd places in some of its partitions and Slurm in others, and a job asks for what "
+				 "one of the two gives: name partitions of one kind ('place' of rad-slurm.conf: %.100s)", c->place);
 	if (w->placed && !each)
 		return error_set(err, ERR_INVALID, "nothing says what it takes, nor 'gpus' of rad-slurm.conf what a GPU has: add "
 				 "--gpu-mem");

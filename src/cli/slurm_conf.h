@@ -38,14 +38,16 @@ int slurm_conf_read(const char *path, struct slurm_conf *c, struct error *err);
 int slurm_conf_set(struct slurm_conf *c, const char *key, const char *value, struct error *err);
 /* Where it is: RAD_SLURM_CONF, else beside slurm.conf (SLURM_CONF), else /etc/slurm. */
 void slurm_conf_path(char path[PATH_MAX]);
-/* Whether radd places in that partition (NULL, "": Slurm's default one, which is not known here). */
-bool slurm_conf_places(const struct slurm_conf *c, const char *partition);
+/* In which of those partitions radd places: a name, or several with commas between, of which Slurm takes one (NULL, "": Slurm's
+ * default one, which is not known here). */
+enum slurm_places { SLURM_PLACES_IN_NONE, SLURM_PLACES_IN_SOME, SLURM_PLACES_IN_ALL };
+enum slurm_places slurm_conf_places(const struct slurm_conf *c, const char *partitions);
 
 /* What a job needs: memory on each of its GPUs (0: not known), and whether it is to be alone there. */
-struct slurm_wish { uint64_t claim_mib; unsigned gpus; bool exclusive, placed; };
+struct slurm_wish { uint64_t claim_mib; unsigned gpus; bool exclusive; enum slurm_places placed; };
 /* Whether some node has such GPUs. -1 with the reason. */
 int slurm_conf_fits(const struct slurm_conf *c, const struct slurm_wish *w, struct error *err);
-/* The `--gres` for it, and why in a few words. -1: no node has that. */
+/* The `--gres` for it, and why in a few words. -1: no node has that, or its partitions want different ones. */
 int slurm_conf_size(const struct slurm_conf *c, const struct slurm_wish *w, char gres[SLURM_GRES], const char **why,
 		    struct error *err);
 /* Pieces of one GPU that are all of it, of the largest there are; 0: not known. */

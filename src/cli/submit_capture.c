@@ -33,6 +33,7 @@
 
 #define MEMORY_MIB "16384"
 #define POLL_MS 100
+#define ENDING_MS 2000
 #define MAX_SAID (64 << 10)
 #define IOPRIO_IDLE (3 << 13)	/* of ioprio_set(2); no header has it */
 
@@ -224,14 +225,16 @@ static int run_until(char **argv, int said, int64_t until_ms)
 		dprintf(2, "rad: capture: %s: %s\n", argv[0], strerror(errno));
 		_exit(127);
 	}
-	while (pid > 0 && !waitpid(pid, &status, WNOHANG)) {
-		if (clock_mono_ms() >= until_ms) {
+	for (bool late = false; pid > 0 && !waitpid(pid, &status, WNOHANG); poll(NULL, 0, POLL_MS)) {
+		int64_t over_ms = clock_mono_ms() - until_ms;
+		if (over_ms >= 0 && !late)
 			kill(pid, SIGTERM);	/* what it has started is tied to it */
-			waitpid(pid, &status, 0);
-			return -1;
-		}
-		poll(NULL, 0, POLL_MS);
+		late = over_ms >= 0;
+		if (over_ms >= ENDING_MS)
+			kill(pid, SIGKILL);
 	}
+	if (clock_mono_ms() >= until_ms)
+		return -1;
 	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -274,5 +277,27 @@ int submit_capture_deliver(char **argv, size_t output, const char *id, int64_t w
 	int rc = tell(id, good ? s->capture : NULL, good ? "" : code ? why : err.text, clock_mono_ms() + wait_s * 1000);
 	unlink(path);
 	spec_unref(s);
+	return rc;
+}
+
+int submit_capture_now(struct spec *s, char *const *words, int64_t wait_s, struct error *err)
+{
+	char path[] = "/tmp/rad-capture-XXXXXX", wait[24];
+	size_t n = 0;
+	while (words[n])
+		n++;
+	snprintf(wait, sizeof wait, "%lld", (long long)wait_s);
+	const char *front[] = { "/proc/self/exe", "capture", "-o", path, "--timeout", wait, "--memory", MEMORY_MIB, "--", NULL };
+	scoped_free const char **argv = alloc_zero((n + COUNT_OF(front)) * sizeof *argv);
+	add_words(argv, add_words(argv, 0, (char *const *)front), words);
+	scoped_fd int file = mkostemp(path, O_CLOEXEC), said = memfd_create("rad-said", MFD_CLOEXEC);
+	if (file < 0 || said < 0)
+		return error_errno(err, "its file in /tmp");
+	fflush(NULL);
+	int code = run_until((char **)argv, said, clock_mono_ms() + wait_s * 1000);
+	scoped_free char *why = last_words(said);
+	int rc = code < 0 ? error_set(err, ERR_UNAVAILABLE, "it took longer than %lld s", (long long)wait_s) :
+		 code ? error_set(err, ERR_INVALID, "%.900s", why) : submit_read_capture(s, path, err);
+	unlink(path);
 	return rc;
 }

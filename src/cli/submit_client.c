@@ -196,7 +196,8 @@ static int read_task_file(struct submit_job *j, const char *path, struct error *
 	struct radfile f;
 	scoped_free char *real = realpath(path, NULL);
 	bool policy_counts = j->flags->positional_policy && j->flags->positional_policy();
-	if (radfile_parse(path, real, buf_text(&text), text.len, policy_counts, &f, err))
+	if (j->flags->for_slurm ? radfile_parse_for_slurm(path, real, buf_text(&text), text.len, &f, err) :
+	    radfile_parse(path, real, buf_text(&text), text.len, policy_counts, &f, err))
 		return -1;
 	int failed = apply_settings(j, path, &f, err);
 	scoped_free char *folder = folder_of(real ? real : path);
@@ -477,6 +478,7 @@ int submit_parse_file(const char *path, struct spec **out, struct submit_flags *
 		j.spec->name = submit_caller_name(base_name(path));
 	if (!failed) {
 		j.spec->signature = signature_make(j.spec, NULL, 0);
+		flags->capture = submit_capture_wish(j.spec, j.pending.capture_how);
 		*out = steal(j.spec);
 	}
 	job_clear(&j);

@@ -20,6 +20,7 @@ struct submit_flags {
 	void (*sending)(const struct spec *s);
 	/* in: the socket at which the caller's terminal can be had, with --pty; NULL: the verb has no use for one */
 	const char *(*terminal)(struct error *err);
+	bool for_slurm;		/* in: it goes to sbatch (radfile_parse_for_slurm) */
 	bool parsable, dry_run, wait, json, help, pty;
 	const char *capture;	/* out: see submit_capture_wish */
 	bool usage;		/* on an error: the command line itself is wrong (exit code 2) */

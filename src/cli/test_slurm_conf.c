@@ -27,15 +27,15 @@ static struct slurm_conf conf_of(const char *gpus)
 static void a_job_asks_for_what_it_takes(void **state)
 {
 	static const struct { struct slurm_wish w; const char *gres, *why; } rows[] = {
-		{ { 1024, 1, false, false }, "shard:1", "estimate" },
-		{ { 1025, 1, false, false }, "shard:2", "estimate" },
-		{ { 32768, 1, false, false }, "shard:32", "estimate" },
-		{ { 32769, 1, false, false }, "shard:40", "more than a share" },
-		{ { 0, 1, false, false }, "shard:40", "nothing says" },
-		{ { 1024, 1, true, false }, "shard:40", "alone" },
-		{ { 1024, 3, false, false }, "gpu:3", "pieces are of one GPU" },
-		{ { 10240, 2, false, true }, "radmem:20", "estimate" },
-		{ { 10240, 2, true, true }, "radmem:80", "alone" },
+		{ { 1024, 1, false, SLURM_PLACES_IN_NONE }, "shard:1", "estimate" },
+		{ { 1025, 1, false, SLURM_PLACES_IN_NONE }, "shard:2", "estimate" },
+		{ { 32768, 1, false, SLURM_PLACES_IN_NONE }, "shard:32", "estimate" },
+		{ { 32769, 1, false, SLURM_PLACES_IN_NONE }, "shard:40", "more than a share" },
+		{ { 0, 1, false, SLURM_PLACES_IN_NONE }, "shard:40", "nothing says" },
+		{ { 1024, 1, true, SLURM_PLACES_IN_NONE }, "shard:40", "alone" },
+		{ { 1024, 3, false, SLURM_PLACES_IN_NONE }, "gpu:3", "pieces are of one GPU" },
+		{ { 10240, 2, false, SLURM_PLACES_IN_ALL }, "radmem:20", "estimate" },
+		{ { 10240, 2, true, SLURM_PLACES_IN_ALL }, "radmem:80", "alone" },
 	};
 	struct slurm_conf c = conf_of("4x40G");
 	(void)state;
@@ -53,7 +53,7 @@ static void a_job_asks_for_what_it_takes(void **state)
 static void without_shards_a_gpu_is_whole(void **state)
 {
 	struct slurm_conf c = conf_of("4x40G");
-	struct slurm_wish w = { 1024, 1, false, false };
+	struct slurm_wish w = { 1024, 1, false, SLURM_PLACES_IN_NONE };
 	char gres[SLURM_GRES];
 	const char *why;
 	(void)state;
@@ -65,14 +65,26 @@ static void without_shards_a_gpu_is_whole(void **state)
 	w.claim_mib = 0;
 	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), 0);
 	assert_string_equal(gres, "gpu:1");
-	w.placed = true;
+	w.placed = SLURM_PLACES_IN_ALL;
 	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, NULL), -1);
+}
+
+static void partitions_of_two_kinds_have_no_size(void **state)
+{
+	struct slurm_conf c = conf_of("4x40G");
+	struct slurm_wish w = { 1024, 1, false, SLURM_PLACES_IN_SOME };
+	struct error err = ERROR_INIT;
+	char gres[SLURM_GRES];
+	const char *why;
+	(void)state;
+	assert_int_equal(slurm_conf_size(&c, &w, gres, &why, &err), -1);
+	assert_non_null(strstr(err.text, "name partitions of one kind"));
 }
 
 static void refused(const struct slurm_conf *c, uint64_t mib, unsigned gpus, const char *words)
 {
 	struct error err = ERROR_INIT;
-	struct slurm_wish w = { mib, gpus, false, false };
+	struct slurm_wish w = { mib, gpus, false, SLURM_PLACES_IN_NONE };
 	assert_int_equal(slurm_conf_fits(c, &w, &err), -1);
 	if (!strstr(err.text, words))
 		fail_msg("%s; expected: %s", err.text, words);
@@ -81,7 +93,7 @@ static void refused(const struct slurm_conf *c, uint64_t mib, unsigned gpus, con
 static void what_no_node_has_is_refused(void **state)
 {
 	struct slurm_conf c = conf_of("8x40G, 2x141G");
-	struct slurm_wish w = { 141 * 1024, 2, false, false };
+	struct slurm_wish w = { 141 * 1024, 2, false, SLURM_PLACES_IN_NONE };
 	(void)state;
 	assert_int_equal(slurm_conf_fits(&c, &w, NULL), 0);
 	refused(&c, 200 * 1024, 1, "200.0G does not fit any GPU of this cluster: the largest has 141.0G");
@@ -123,6 +135,12 @@ static void a_file_is_read_and_its_slips_are_named(void **state)
 		{ "place_limit: 0\n", "place_limit" }, { "socket: radd.sock\n", "begin with /" }, { "helper:\n", "begin with /" },
 		{ "gpus: 1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G\n", "more than" },
 	};
+	static const struct { const char *partitions; enum slurm_places in; } places[] = {
+		{ "colo", SLURM_PLACES_IN_ALL }, { "night", SLURM_PLACES_IN_ALL }, { "night,colo", SLURM_PLACES_IN_ALL },
+		{ ",colo,", SLURM_PLACES_IN_ALL }, { "colo,main", SLURM_PLACES_IN_SOME }, { "main,night", SLURM_PLACES_IN_SOME },
+		{ "main,col", SLURM_PLACES_IN_NONE }, { "col", SLURM_PLACES_IN_NONE }, { "", SLURM_PLACES_IN_NONE },
+		{ ",", SLURM_PLACES_IN_NONE }, { NULL, SLURM_PLACES_IN_NONE },
+	};
 	struct slurm_conf c;
 	struct error err;
 	(void)state;
@@ -131,8 +149,9 @@ static void a_file_is_read_and_its_slips_are_named(void **state)
 	assert_int_equal(c.kinds[0].mib, 81920);
 	assert_int_equal(c.place_tries, 7);
 	assert_false(c.shards);
-	assert_true(slurm_conf_places(&c, "colo") && slurm_conf_places(&c, "night"));
-	assert_false(slurm_conf_places(&c, "col") || slurm_conf_places(&c, "") || slurm_conf_places(&c, NULL));
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+		if (slurm_conf_places(&c, places[i].partitions) != places[i].in)
+			fail_msg("%s: %d", places[i].partitions, (int)slurm_conf_places(&c, places[i].partitions));
 	for (size_t i = 0; i < sizeof slips / sizeof *slips; i++)
 		if (!read_text(slips[i].text, &c, &err) || !strstr(err.text, slips[i].words))
 			fail_msg("%s: '%s'", slips[i].text, err.text);
@@ -144,7 +163,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_asks_for_what_it_takes), cmocka_unit_test(without_shards_a_gpu_is_whole),
-		cmocka_unit_test(what_no_node_has_is_refused), cmocka_unit_test(lists_of_gres_are_counted),
+		cmocka_unit_test(partitions_of_two_kinds_have_no_size), cmocka_unit_test(what_no_node_has_is_refused),
+		cmocka_unit_test(lists_of_gres_are_counted),
 		cmocka_unit_test(a_file_is_read_and_its_slips_are_named),
 	};
 	return cmocka_run_group_tests_name("slurm_conf", tests, NULL, NULL);

@@ -14,7 +14,9 @@
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/slurm_conf.h"
+#include "cli/slurm_file.h"
 #include "cli/submit_caller.h"
+#include "cli/submit_capture.h"
 #include "cli/submit_client.h"
 #include "estimate/estimate.h"
 #include "parse/radfile.h"
@@ -31,6 +33,8 @@
 #include <unistd.h>
 
 #define HISTORY_S 2	/* that a radd has for its answer */
+#define CAPTURE_S 120	/* for `#RAD --capture=auto`; under the plugin, which has ten in all, fewer: */
+#define CAPTURE_SIZE_S 7
 
 struct sbatch {
 	const char *file;		/* NULL: none */
@@ -135,9 +139,9 @@ static void sign(struct spec *spec, char *const *arguments)
 	spec->signature = spec->script ? signature_make(spec, NULL, 0) : NULL;
 }
 
-static struct spec *read_spec(const struct sbatch *s, struct error *err)
+static struct spec *read_spec(const struct sbatch *s, bool *capture, struct error *err)
 {
-	struct submit_flags flags = { 0 };
+	struct submit_flags flags = { .for_slurm = true };
 	struct spec *spec = NULL;
 	if (s->file)
 		submit_parse_file(s->file, &spec, &flags, err);
@@ -145,6 +149,7 @@ static struct spec *read_spec(const struct sbatch *s, struct error *err)
 		spec = spec_create();
 	for (size_t i = 0; i < flags.n_notes && !s->size; i++)
 		cli_note("%s", flags.notes[i]);
+	*capture = spec && flags.capture && !strcmp(flags.capture, "auto");
 	submit_flags_clear(&flags);
 	if (spec)
 		sign(spec, s->file ? s->arguments : (char *[]){ NULL });
@@ -191,15 +196,36 @@ static void ask_estimators(struct spec *spec, struct sized *out)
 	snprintf(out->estimator, sizeof out->estimator, "%s", r.value.claim_mib ? r.value.estimator : "");
 }
 
+/* Slurm does not wait for it, so it is made before. Without one, the rest of what is known counts. */
+static void make_capture(const struct sbatch *s, struct spec *spec)
+{
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+	while (s->arguments[n])
+		n++;
+	scoped_free char **words = alloc_zero((n + 2) * sizeof *words);
+	words[0] = (char *)s->file;
+	memcpy(words + 1, s->arguments, n * sizeof *words);
+	if (submit_capture_now(spec, words, s->size ? CAPTURE_SIZE_S : CAPTURE_S, &err))
+		cli_note("%s: no capture: %s", s->file, err.text);
+}
+
 static int find_size(const struct sbatch *s, const struct slurm_conf *c, struct sized *out, struct error *err)
 {
-	out->spec = read_spec(s, err);
+	bool capture = false;
+	out->spec = read_spec(s, &capture, err);
 	if (!out->spec)
 		return -1;
-	out->wish = (struct slurm_wish){ .gpus = out->spec->gpus, .placed = slurm_conf_places(c, s->partition),
+	scoped_free char *partition = s->partition ? alloc_string(s->partition) : slurm_file_partition(out->spec->script);
+	out->wish = (struct slurm_wish){ .gpus = out->spec->gpus, .placed = slurm_conf_places(c, partition),
 					 .exclusive = out->spec->exclusive || out->spec->share == SHARE_NEVER };
-	if (out->spec->gpu_mem_mib || !ask_history(out->spec, out))
+	if (s->asks)
+		return 0;
+	if (out->spec->gpu_mem_mib || !ask_history(out->spec, out)) {
+		if (capture && !out->spec->gpu_mem_mib)
+			make_capture(s, out->spec);
 		ask_estimators(out->spec, out);
+	}
 	return slurm_conf_size(c, &out->wish, out->gres, &out->why, err);
 }
 
@@ -212,6 +238,14 @@ static void tell(const struct sbatch *s, const struct sized *z)
 		alloc_printf("%s on %s (%s)", format_mib((double)z->wish.claim_mib, mib), z->wish.gpus > 1 ? "each GPU" : "its GPU",
 			     z->estimator) : alloc_string("an unknown amount");
 	cli_note("%s: takes %s: asks Slurm for --gres=%s, %s", s->file ? s->file : "the job", takes_text, z->gres, z->why);
+}
+
+/* Lines that say something to radd, which Slurm is not told. */
+static void tell_idle(const struct sbatch *s)
+{
+	scoped_free char *idle = s->file && !s->size ? slurm_file_idle(s->file) : NULL;
+	if (idle)
+		cli_note("%s: %s: not told to Slurm: say it to sbatch, by an option or a line of #SBATCH", s->file, idle);
 }
 
 /* The plugin on its node cannot see the estimate otherwise. What begins with SLURM_ goes along whatever --export says. */
@@ -304,6 +338,7 @@ static int submit(struct cli_call *c, struct sbatch *s)
 	slurm_conf_path(path);
 	if (slurm_conf_read(path, &conf, &err) || find_size(s, &conf, &z, &err))
 		return cli_fail(c, &err);
+	tell_idle(s);
 	if (s->asks) {
 		cli_note("%s: asks for GPUs in its own words: left as it is", s->file ? s->file : "the job");
 	} else {

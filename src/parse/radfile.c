@@ -416,15 +416,15 @@ static void hand_over(struct radfile_reader *r)
 	r->out->script = buf_steal(&r->script);
 }
 
-int radfile_parse(const char *name, const char *path, const char *text, size_t len, bool positional_policy,
-		  struct radfile *out, struct error *err)
+static int parse(const char *name, const char *path, const char *text, size_t len, bool positional_policy, bool for_slurm,
+		 struct radfile *out, struct error *err)
 {
 	*out = (struct radfile){ 0 };
 	if (len > SPEC_MAX_TEXT)
 		return error_set(err, ERR_INVALID, "%.300s: is larger than 1 MiB: a task file is a short script; keep data elsewhere", name);
 	if (radfile_check_text(name, text, len, err))
 		return -1;
-	struct radfile_reader r = { .name = name, .path = path, .out = out, .err = err };
+	struct radfile_reader r = { .name = name, .path = path, .for_slurm = for_slurm, .out = out, .err = err };
 	struct positional p = { 0 };
 	scoped_buf plain = { 0 };
 	plain_text(text, len, &plain, out);
@@ -448,6 +448,18 @@ int radfile_parse(const char *name, const char *path, const char *text, size_t l
 	buf_free(&r.unheard);
 	buf_free(&r.script);
 	return failed ? -1 : 0;
+}
+
+int radfile_parse(const char *name, const char *path, const char *text, size_t len, bool positional_policy,
+		  struct radfile *out, struct error *err)
+{
+	return parse(name, path, text, len, positional_policy, false, out, err);
+}
+
+int radfile_parse_for_slurm(const char *name, const char *path, const char *text, size_t len, struct radfile *out,
+			    struct error *err)
+{
+	return parse(name, path, text, len, false, true, out, err);
 }
 
 void radfile_clear(struct radfile *f)

@@ -41,6 +41,10 @@ struct radfile {
  * Returns 0; or -1 with *out empty. */
 int radfile_parse(const char *name, const char *path, const char *text, size_t len, bool positional_policy,
 		  struct radfile *out, struct error *err);
+/* The same of one that is handed to sbatch: its `#SBATCH` lines are obeyed there, and not here, but for how many GPUs they ask
+ * for. */
+int radfile_parse_for_slurm(const char *name, const char *path, const char *text, size_t len, struct radfile *out,
+			    struct error *err);
 void radfile_clear(struct radfile *f);
 
 /* Refuses zero bytes and what is not UTF-8, with the line. */

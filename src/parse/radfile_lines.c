@@ -164,6 +164,8 @@ bool radfile_is_sbatch(struct radfile_line l)
 
 static void sbatch_pass_over(struct radfile_reader *r, const char *dashes, const char *name)
 {
+	if (r->for_slurm)
+		return;
 	buf_printf(&r->unheard, "%s%s%.60s (line %d)", r->unheard.len ? ", " : "", dashes, name, r->scan.line);
 }
 
@@ -187,6 +189,9 @@ static void sbatch_set(struct radfile_reader *r, const char *key, const char *va
 static int sbatch_apply(struct radfile_reader *r, const struct sbatch_option *o, const char *dashes, const char *name,
 			const char *value)
 {
+	bool of_gpus = strstr(o->name, "gpus") || !strncmp(o->name, "ntasks", 6) || !strcmp(o->name, "gres");
+	if (r->for_slurm && (!of_gpus || o->kind == SBATCH_REFUSED))
+		return 0;
 	bool failed = sbatch_check(o, value, r->err);
 	if (!failed && sbatch_is_idle(o, value)) {
 		sbatch_pass_over(r, dashes, name);
@@ -209,7 +214,7 @@ static int sbatch_unknown(struct radfile_reader *r, const char *dashes, const ch
 {
 	const char *near = dashes[1] ? sbatch_near(name) : NULL;
 	struct radfile_line ahead = radfile_trim(rest->text, rest->len);
-	if (near)
+	if (near && !r->for_slurm)
 		return error_set(r->err, ERR_INVALID, "%.300s:%d: unknown option '--%.60s' after #SBATCH: did you mean '--%s'?", r->name,
 				 r->scan.line, name, near);
 	if (ahead.len && *ahead.text != '-')
@@ -232,6 +237,8 @@ static int sbatch_word(struct radfile_reader *r, char *word, struct radfile_line
 	scoped_free char *apart = !value && o->value == '=' ? next_word(rest) : NULL;
 	if (!value)
 		value = apart;
+	if (r->for_slurm && (value ? !o->value : o->value == '='))
+		return 0;
 	if (!value && o->value == '=')
 		return error_set(r->err, ERR_INVALID, "%.300s:%d: '--%s' needs a value", r->name, r->scan.line, o->name);
 	if (value && !o->value)
@@ -346,7 +353,7 @@ void radfile_sbatch_end(struct radfile_reader *r, const char *text, size_t len)
 	for (struct radfile_line l; radfile_next_line(text, len, &at, &l);) {
 		line++;
 		any = any || radfile_is_sbatch(l);
-		if (any)
+		if (any && !r->for_slurm)
 			note_slurm_use(r, l, line, &srun, &variable);
 	}
 }

@@ -25,6 +25,7 @@ struct radfile_reader {
 	struct buf unheard;	/* "#SBATCH" options that mean nothing here: "--partition (line 3), ..." */
 	struct sbatch_counts counts;	/* numbers of "#SBATCH" that multiply others, the last of them on that line */
 	int counted;
+	bool for_slurm;		/* it goes to sbatch, which obeys or refuses its lines itself: only what GPUs they ask for counts */
 	bool slurm;		/* there were "#SBATCH" options that mean something */
 	bool commands;		/* the first line that bash runs has come: sbatch reads no lines behind it */
 	bool late;		/* and there was one */
