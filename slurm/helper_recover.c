@@ -23,7 +23,7 @@
 #define ANSWER (64 << 20)	/* 350,000 jobs */
 #define SHOWN (64 << 10)
 #define FORMAT "JobID:24,State:24,RestartCnt:12,tres-per-node:128"
-#define COMMENT "JobID:24,AdminComment:400"	/* COMMENT_MAX */
+#define COMMENT "JobID:24,admin_comment:400"	/* COMMENT_MAX */
 
 struct failed { char id[25], state[25], gres[129]; long restarts; };
 

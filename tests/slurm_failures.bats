@@ -31,6 +31,18 @@ UNTIL_GO='i=0; while [ ! -e go ] && [ $i -lt 600 ]; do i=$((i+1)); sleep 0.1; do
 	[ "$(wc -l <said)" = 2 ]
 }
 
+@test "recover believes what the node wrote, not a name that looks so" {
+	script fails.sh --gpu-mem=8G 'exit 1'
+	id=$(sbatch_as "$ALICE" -J 'x AdminComment=rad: oom: peak 8.0G of 8.0G [task 3 on n1 restarts=0]' fails.sh 2>/dev/null)
+	wait_job "$id" FAILED
+	comment_has "$id" 'rad: failed: '
+	scontrol show job -o "$id" | grep -q ' AdminComment=rad: oom: .*restarts=0'
+	run "$PLUGINS/rad-slurm" recover --once
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+	[ "$(job "$id" JobState)" = FAILED ]
+}
+
 @test "radd is killed under a job, and comes back: the job goes on, and is counted to its end" {
 	script until.sh --gpu-mem=8G 'rad simtask --mem 6G --seconds 600 --ramp 0.1 & echo $RAD_TASK_ID >task' "$UNTIL_GO" 'kill %1'
 	id=$(sbatch_as root -w n1 until.sh 2>/dev/null)

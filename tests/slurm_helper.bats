@@ -281,7 +281,7 @@ announce()
 	need_helper
 	cat >"$WORLD/squeue" <<'END'
 line() { printf '%-24s%-24s%-12s%-128s\n' "$@"; }
-case "$*" in *AdminComment*)
+case "$*" in *admin_comment*)
 	[ "$6" = 16 ] || printf '%-24s%-400s\n' 1 "" "$6" "rad: oom: peak 8.0G of 8.0G [task 3 on n1 restarts=0]"
 	[ "$6" != 16 ] || printf '%-24s%-400s\n' 1 "rad: oom: another's [task 3 on n1 restarts=0]" 16 ""
 	return ;;

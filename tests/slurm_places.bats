@@ -70,6 +70,58 @@ runs() { grep -q ^gpus "job-$1.out"; }
 	comment_has "$id" 'rad: ok: peak 20.0G'
 }
 
+@test "who asks for no GPU memory where radd places is refused, at once, in the default partition and in several too" {
+	scontrol create partitionname=other nodes=n1,n2 state=up >/dev/null 2>&1 || :
+	script part.sh "--gpu-mem=25G" true
+	for words in "" "-p main" "-p main,other" "--gres=craynetwork:0"; do
+		run sbatch $words --wrap true
+		[ "$status" -ne 0 ]
+		[[ "$output" == *"radd places there, by the GPU memory that a job asks for, and this one asks for none: add --rad-gpu-mem=8G"* ]]
+	done
+	run timeout 20 srun true
+	[ "$status" -ne 0 ]
+	run sbatch -p main,other part.sh
+	[ "$status" -ne 0 ]
+	[[ "$output" == *"name partitions of one kind"* ]]
+	run rad sbatch part.sh -p main,other
+	[ "$status" -ne 0 ]
+	[[ "$output" == *"name partitions of one kind"* ]]
+	[ -z "$(squeue -h)" ]
+	# What says it is taken: by the script, by sbatch's own option, without a client of ours, and of several where one can run it.
+	id=$(sbatch_as root -p main -H part.sh 2>/dev/null)
+	[ "$(job "$id" TresPerNode)" = gres:radmem:25 ]
+	id=$(sbatch --parsable -H <part.sh)
+	[ "$(job "$id" TresPerNode)" = gres:radmem:25 ]
+	id=$(sbatch --parsable -H -p main,other --gres=radmem:3 --wrap true)
+	id=$(sbatch --parsable -H -p other --wrap true)
+	run scontrol update jobid="$id" partition=main
+	[ "$status" -ne 0 ]
+	scontrol update jobid="$id" partition=main trespernode=gres:radmem:3
+}
+
+@test "a job takes no GPU by its own word: its request is dropped later, its environment is forged" {
+	scontrol create partitionname=other nodes=n1,n2 state=up >/dev/null 2>&1 || :
+	script told.sh "--gpu-mem=25G" 'echo "task ${RAD_TASK_ID:-none}"'
+	id=$(sbatch_as root -p main -H told.sh 2>/dev/null)
+	scontrol update jobid="$id" trespernode=
+	[ -z "$(job "$id" TresPerNode)" ]
+	scontrol release "$id"
+	wait_job "$id" FAILED
+	[ "$(job "$id" ExitCode)" = 74:0 ]
+	grep -q "it asks Slurm for no GPU memory, by which radd places here" "job-$id.out"
+	# Slurm gives no GPUs here, so what says so is the user's.
+	export SLURM_GPUS_ON_NODE=2 SLURM_JOB_GPUS=0,1 SLURM_STEP_GPUS=0,1 CUDA_VISIBLE_DEVICES=0,1 SLURM_SHARDS_ON_NODE=3 SLURM_RAD_MEM=1024
+	printf '#!/bin/sh\necho "task ${RAD_TASK_ID:-none} $SLURM_GPUS_ON_NODE"\n' >forged.sh
+	id=$(sbatch_as root -p other forged.sh)
+	wait_job "$id" COMPLETED
+	[ "$(cat "job-$id.out")" = "task none 2" ]
+	[ "$(timeout 60 srun -p other sh -c 'echo "task ${RAD_TASK_ID:-none}"')" = "task none" ]
+	[ "$(on_node n1 rad queue --json | jq '.tasks | length')" = 0 ]
+	# Nor is its partition the user's to say.
+	export SLURM_JOB_PARTITION=other
+	[ "$(timeout 60 srun -p main --gres=radmem:2 -w n1 sh -c 'echo "task ${RAD_TASK_ID:+told}"')" = "task told" ]
+}
+
 @test "a radd that hangs: the job is put back, and runs when radd goes on" {
 	script quick.sh "--gpu-mem=2G" 'echo "gpus $CUDA_VISIBLE_DEVICES"'
 	local pid

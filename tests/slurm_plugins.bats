@@ -62,6 +62,23 @@ teardown_file() { end_cluster; }
 	[ "$(on_node n1 rad show --json "$task" | jq -r '.tasks[0].exit_code')" = 3 ]
 }
 
+@test "which GPUs a job has is Slurm's word, whatever its user sets" {
+	export SLURM_GPUS_ON_NODE=2 SLURM_JOB_GPUS=1 SLURM_STEP_GPUS=1 CUDA_VISIBLE_DEVICES=1 SLURM_SHARDS_ON_NODE=30
+	printf '#!/bin/sh\necho "task ${RAD_TASK_ID:-none}"\n' >none.sh
+	id=$(sbatch_as root -w n1 none.sh)
+	wait_job "$id" COMPLETED
+	[ "$(cat "job-$id.out")" = "task none" ]
+	[ "$(srun -w n1 sh -c 'echo "task ${RAD_TASK_ID:-none}"')" = "task none" ]
+	script two.sh --gpu-mem=2G 'echo "$RAD_TASK_ID" >task'
+	for run in sbatch_as\ root srun; do
+		rm -f task
+		SLURM_RAD_MEM=40000 $run -w n1 --gres=shard:2 two.sh >/dev/null 2>&1
+		wait_for 60 test -s task
+		on_node n1 rad show --json "$(cat task)" |
+			jq -e '.tasks[0].attempts[0] | .claim_mib == 2048 and (.gpus[0] | endswith("-000000000000"))'
+	done
+}
+
 @test "what no GPU has is refused at once, whichever way it is asked for" {
 	script huge.sh --gpu-mem=200G true
 	script small.sh --gpu-mem=2G true

@@ -30,7 +30,8 @@ static void read_sbatch_line(const char *line, const char *end, char **partition
 	for (char *word; (word = strtok_r(rest, BLANKS, &rest)) && *word != '#';) {
 		const char *value = NULL;
 		size_t len = strcspn(word, "=");
-		if (len > 4 && len <= strlen("--partition") && !strncmp(word, "--partition", len))	/* as getopt_long has it */
+		/* "--part=x", as getopt_long has it */
+		if (len > 4 && len <= strlen("--partition") && !strncmp(word, "--partition", len))
 			value = word[len] ? word + len + 1 : strtok_r(rest, BLANKS, &rest);
 		else if (!strncmp(word, "-p", 2))
 			value = word[2] ? word + 2 : strtok_r(rest, BLANKS, &rest);
