@@ -3,7 +3,7 @@
 BUILD ?= build
 SAN ?= build-san
 
-.PHONY: all build deps demo check torture bench bundle packages packages-try install uninstall clean
+.PHONY: all build deps demo check torture bench bundle packages packages-try slurm-package install uninstall clean
 
 all: build
 
@@ -38,6 +38,10 @@ packages: deps
 	@rm -f dist/*.deb dist/*.rpm dist/*.whl
 	@bundle=$$(tools/bundle $(BUILD) | tee /dev/stderr | tail -n 1) && tools/package "$$bundle"
 
+# Slurm's plugins, as packages for the release of Slurm that is installed here (doc/slurm.md), in dist.
+slurm-package: deps
+	@tools/slurm-package $(BUILD)-slurm
+
 # The .deb on a real release with its systemd: SUITE=jammy MIRROR=http://archive.ubuntu.com/ubuntu. Root, debootstrap, network, minutes.
 packages-try: deps
 	@bundle=$$(tools/bundle $(BUILD) | tee /dev/stderr | tail -n 1) && tests/packages/try "$$bundle" $(SUITE) $(MIRROR)
@@ -49,4 +53,4 @@ uninstall:
 	@ninja -C $(BUILD) uninstall
 
 clean:
-	rm -rf $(BUILD) $(SAN) $(BUILD)-bundle dist
+	rm -rf $(BUILD) $(SAN) $(BUILD)-bundle $(BUILD)-slurm dist
