@@ -183,8 +183,8 @@ static int check_place(const struct slurm_conf *c, const char *partitions, const
 	if (places == SLURM_PLACES_IN_NONE || slurm_conf_gres(job->tres_per_node, "radmem") ||
 	    (places == SLURM_PLACES_IN_SOME && of_slurm))
 		return 0;
-	return error_set(err, ERR_INVALID, "partition %.100s: radd places there, by the GPU memory that a job asks for, and this one asks for "
-			 "none: add --rad-gpu-mem=8G, '#RAD --gpu-mem=8G' or --gres=radmem:8", partitions);
+	return error_set(err, ERR_INVALID, "partition %.100s: radd places there, by the GPU memory that a job asks for, and this one "
+			 "asks for none: add --rad-gpu-mem=8G, '#RAD --gpu-mem=8G' or --gres=radmem:8", partitions);
 }
 
 PUBLIC int job_submit(job_desc_msg_t *job, uint32_t submit_uid, char **err_msg)

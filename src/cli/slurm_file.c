@@ -60,8 +60,8 @@ char *slurm_file_partition(const char *script)
 
 /* What these say is radd's business alone, and there is something like it in Slurm. */
 static const char *const idle[] = {
-	"array", "begin", "chdir", "constraint", "cpus-per-task", "dependency", "error", "feed", "gpu-model", "hold", "max-slowdown", "mem",
-	"nice", "notify", "notify-to", "output", "priority", "requeue", "requeue-code", "signal", "slot", "time", NULL,
+	"array", "begin", "chdir", "constraint", "cpus-per-task", "dependency", "error", "feed", "gpu-model", "hold", "max-slowdown",
+	"mem", "nice", "notify", "notify-to", "output", "priority", "requeue", "requeue-code", "signal", "slot", "time", NULL,
 };
 
 static bool is_word(const char *text, size_t len, const char *name)
