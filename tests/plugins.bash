@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
-# For system tests of Slurm's plugins: load it after cluster.bash. plugin_cluster KIND in setup_file, in place of new_cluster.
+# For system tests of Slurm's plugins: load it after cluster.bash. plugin_cluster KIND [options of tests/cluster start] in setup_file, in
+# place of new_cluster.
 
 plugin_cluster()
 {
-	local stack=$BATS_FILE_TMPDIR/plugstack
+	local stack=$BATS_FILE_TMPDIR/plugstack kind=$1
+	shift
 	PLUGINS=$RAD_BUILD_ROOT/slurm
 	export PLUGINS
 	[ -e "$PLUGINS/rad.so" ] || return 0
 	echo "required $PLUGINS/rad.so conf=@dir@/etc/rad-slurm.conf socket=@dir@/@node@/radd.sock helper=$PLUGINS/rad-slurm" >"$stack"
-	new_cluster --nodes 2 --gres "$1" --plugstack "$stack" --plugin-dir "$PLUGINS" --set JobSubmitPlugins=rad --set CliFilterPlugins=rad
+	new_cluster --nodes 2 --gres "$kind" --plugstack "$stack" --plugin-dir "$PLUGINS" --set JobSubmitPlugins=rad --set CliFilterPlugins=rad \
+		"$@"
 }
 
 # plugin_settings [LINE...]: rad-slurm.conf of this test.

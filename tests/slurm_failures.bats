@@ -7,7 +7,7 @@ load helpers.bash
 load cluster.bash
 load plugins.bash
 
-setup_file() { plugin_cluster shard; }
+setup_file() { plugin_cluster shard --clock n2=-240; }
 setup() { plugin_settings; }
 teardown() { touch "$WORLD/work/go" 2>/dev/null || :; idle_cluster; rm -f "$WORLD"/work/*; }
 teardown_file() { end_cluster; }
@@ -29,6 +29,30 @@ UNTIL_GO='i=0; while [ ! -e go ] && [ $i -lt 600 ]; do i=$((i+1)); sleep 0.1; do
 	done
 	kill "$watcher"
 	[ "$(wc -l <said)" = 2 ]
+}
+
+@test "a node whose clock is four minutes behind: jobs share, run out of memory, start again there, and outlive its radd" {
+	script small.sh --gpu-mem=8G 'rad simtask --mem 20G --seconds 1 --ramp 0.1'
+	id=$(sbatch_as "$ALICE" -w n2 small.sh 2>/dev/null)
+	wait_job "$id" FAILED
+	comment_has "$id" 'rad: oom: .* on n2 restarts=0'
+	"$PLUGINS/rad-slurm" recover --once
+	wait_job "$id" COMPLETED 120
+	comment_has "$id" 'rad: ok: peak 20.0G .* on n2 restarts=1'
+	script until.sh --gpu-mem=8G 'rad simtask --mem 6G --seconds 600 --ramp 0.1 & echo $RAD_TASK_ID >task' "$UNTIL_GO" 'kill %1'
+	id=$(sbatch_as root -w n2 until.sh 2>/dev/null)
+	wait_for 30 test -s task
+	cluster kill-radd n2
+	cluster start-radd n2
+	wait_for 30 sh -c "RAD_SOCKET=$CLUSTER/n2/radd.sock rad gpus --json | jq -e '.gpus[0].mem_held_mib == 8192'"
+	began=$(on_node n2 rad show --json "$(cat task)" | jq -r '.tasks[0].start_time')
+	touch go
+	wait_job "$id" COMPLETED
+	comment_has "$id" 'rad: ok: peak 6.0G of 8.0G'
+	# Its clock was really off.
+	off=$(($(date +%s) - $(date -d "$began" +%s)))
+	[ "$off" -ge 240 ] && [ "$off" -lt 400 ]
+	none_drained
 }
 
 @test "recover believes what the node wrote, not a name that looks so" {

@@ -2,13 +2,15 @@
  * A machine of a test's own, for LD_PRELOAD: the folder named by FAKE_MACHINE holds
  *	boot_id		read in place of /proc/sys/kernel/random/boot_id: another text is another boot
  *	clock		8 bytes, seconds (native int64_t) by which the wall clock is off; may change while programs run
- * What is not there is as it really is. Monotonic clocks are left alone, as a wall clock that is set leaves them.
+ * What is not there is as it really is. Monotonic clocks are left alone, as a wall clock that is set leaves them, and so
+ * is for how long a condition is waited for.
  */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -97,4 +99,16 @@ EXPORTED time_t time(time_t *out)
 	if (out)
 		*out = t.tv_sec;
 	return t.tv_sec;
+}
+
+/* The kernel waits by its own clock; what counts since the boot is never so large. */
+EXPORTED int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+{
+	static __typeof__(&pthread_cond_timedwait) real;
+	struct timespec t = *until;
+	if (!real)
+		real = (__typeof__(real))dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+	if (t.tv_sec > 1000000000)
+		t.tv_sec -= machine_offset_s();
+	return real(cond, mutex, &t);
 }
