@@ -277,6 +277,18 @@ announce()
 	[[ "$output" == *"announcing jobs is for the administrator"* ]]
 }
 
+@test "no Slurm: each of ours says so in one line, and nothing else happens" {
+	printf '#!/bin/sh\n#RAD --gpu-mem=8G\ntrue\n' >train.sh
+	mkdir -p "$WORLD/empty"
+	run --separate-stderr env PATH="$WORLD/empty:$RAD_BUILD_ROOT" "$RAD_BUILD_ROOT/rad" sbatch train.sh
+	[ "$status" -eq 1 ]
+	[ "$(tail -n 1 <<<"$stderr")" = "rad: sbatch: not found in PATH: is Slurm installed here? 'rad submit' needs none" ]
+	need_helper
+	run env PATH="$WORLD/empty" "$RAD_BUILD_ROOT/slurm/rad-slurm" recover --once
+	[ "$status" -eq 1 ]
+	[ "$output" = "rad-slurm: squeue failed: does slurmctld answer?" ]
+}
+
 @test "recover: what ran out of GPU memory starts again with a whole GPU, once; others are let alone" {
 	need_helper
 	cat >"$WORLD/squeue" <<'END'
