@@ -130,6 +130,22 @@ announce()
 	wait_for 10 sh -c '! kill -0 "$(cat hangs)"'
 }
 
+@test "rad sbatch: a capture and a model summary are sized as rad estimate has them" {
+	export RAD_SOCKET=$WORLD/nobody
+	local file=$RAD_SOURCE_ROOT/tests/fuzz/corpus-capture/max-split mib
+	printf '#!/bin/sh\n#RAD --capture=%s\ntrue\n' "$file" >capture.sh
+	mib=$(rad estimate --capture "$file" --json | jq '.estimates[0].claim_mib')
+	run --separate-stderr rad sbatch --dry-run capture.sh
+	[ "$output" = "sbatch --gres=shard:$(((mib + 1023) / 1024)) capture.sh" ]
+	[[ "$stderr" == *"(replay)"* ]]
+	file=$RAD_SOURCE_ROOT/tests/summaries/bert-classifier-printed.txt
+	printf '#!/bin/sh\n#RAD --model=%s --batch-size=32 --seq-len=128\ntrue\n' "$file" >model.sh
+	mib=$(rad estimate --summary "$file" --batch-size 32 --seq-len 128 --json | jq '.estimates[0].claim_mib')
+	run --separate-stderr rad sbatch --dry-run model.sh
+	[ "$output" = "sbatch --gres=shard:$(((mib + 1023) / 1024)) model.sh" ]
+	[[ "$stderr" == *"(gpumemnet)"* ]]
+}
+
 @test "rad sbatch: what earlier runs took goes before what is unknown" {
 	printf '#!/bin/sh\n#RAD --batch-size=8\nrad simtask --mem 6G --seconds 3 --ramp 0.1\n' >learn.sh
 	run --separate-stderr rad sbatch --dry-run learn.sh
