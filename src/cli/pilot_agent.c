@@ -13,6 +13,7 @@
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/member.h"
+#include "cli/pilot_local.h"
 #include "cli/pilot_node.h"
 #include "cli/pilot_others.h"
 #include "cli/pilot_work.h"
@@ -166,7 +167,7 @@ static void keep_refused(struct agent *a, struct pilot_known_task **list, size_t
 static int wants(struct agent *a, struct pilot_known_task *t, bool first, struct error *err)
 {
 	char why[SPOOL_TEXT];
-	enum pilot_work_fit fit;
+	enum pilot_local_fit fit;
 	struct error said = ERROR_INIT;
 	int64_t now = clock_mono_ms();
 	if (!has_time(a, t, why)) {
@@ -174,7 +175,7 @@ static int wants(struct agent *a, struct pilot_known_task *t, bool first, struct
 			refuse(a, t, why);
 		return 0;
 	}
-	if (pilot_work_try(a->w, t, &fit, &said))
+	if (pilot_local_try(t, &fit, &said))
 		return *err = said, -1;
 	if (fit == PILOT_FITS_NEVER)
 		refuse(a, t, said.text);

@@ -9,8 +9,8 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/member.h"
+#include "cli/pilot_outcome.h"
 #include "cli/pilot_slurm.h"
-#include "cli/pilot_work.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void give_back(void *ctx, struct pilot_known_task *t)
 		return;
 	if (!pilot_known_read(g->o->k, p->s, t->id, &err) || t->record.state != SPOOL_CLAIMED || strcmp(t->record.pilot, g->name))
 		return;
-	struct spool_record next = pilot_work_cut_off(&t->record, t->job->spec, p->who.name, g->why);
+	struct spool_record next = pilot_outcome_cut_off(&t->record, t->job->spec, p->who.name, g->why);
 	int rc = spool_change(p->s, t->id, &next, &err);
 	g->left += rc != 0;
 	g->given += !rc;

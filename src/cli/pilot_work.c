@@ -16,7 +16,9 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/member.h"
+#include "cli/pilot_local.h"
 #include "cli/pilot_node.h"
+#include "cli/pilot_outcome.h"
 #include "submit/wire.h"
 
 #include <math.h>
@@ -25,7 +27,6 @@
 #include <string.h>
 
 #define TELL_AGAIN_MS 5000
-#define CUTS 3		/* as often a task is begun anew that was cut off and had saved nothing; then a person decides */
 
 struct work {
 	struct pilot_handed h;
@@ -95,76 +96,6 @@ size_t pilot_work_count(const struct pilot_work *w, size_t *waiting)
 	return w->all.n + c.n;
 }
 
-/* ---- the spec, as radd is given it ---- */
-
-static char *without_patterns(const struct spec *s, const char *pattern, task_id id)
-{
-	scoped_free char *path = spec_expand_path(s, pattern, id);
-	scoped_buf text = { 0 };
-	for (const char *c = path; *c; c++)
-		buf_add(&text, *c == '%' ? "%%" : c, *c == '%' ? 2 : 1);
-	return buf_steal(&text);
-}
-
-static void set_path(json_t *spec, const struct spec *s, const char *key, const char *pattern, task_id id)
-{
-	if (!pattern)
-		return;
-	scoped_free char *path = without_patterns(s, pattern, id);
-	json_object_set_new(spec, key, json_string(path));
-}
-
-/* One task, by itself: what depends on its number in the queue is settled here, since radd counts by itself. */
-static json_t *local_spec(const struct pilot_known_task *t, const json_t *said, unsigned claim)
-{
-	const struct spec *s = t->job->spec;
-	char key[PILOT_KEY];
-	json_t *spec = json_copy((json_t *)said);
-	scoped_free char *name = alloc_printf("%s %.900s", pilot_node_key(t->id, claim, key), s->name ? s->name : "");
-	json_t *text = json_string(name);
-	json_object_set_new(spec, "name", text ? text : json_string(key));
-	set_path(spec, s, "output", s->output, t->id);
-	set_path(spec, s, "error", s->error, t->id);
-	json_object_set_new(spec, "hold", json_true());
-	json_object_del(spec, "begin_s");
-	json_object_del(spec, "array_limit");
-	if (s->n_array)
-		json_object_set_new(spec, "array", json_pack("[i]", (int)TASK_INDEX(t->id)));
-	if (s->time_limit_s) {
-		double left = (double)s->time_limit_s - t->record.ran_s;
-		json_object_set_new(spec, "time_limit_s", json_integer(left < 1 ? 1 : (json_int_t)left));
-	}
-	return spec;
-}
-
-static json_t *local_environ(const struct pilot *p, task_id id, const json_t *said)
-{
-	char text[TASK_ID_TEXT];
-	json_t *environ = json_array(), *one;
-	size_t i;
-	json_array_foreach(said, i, one) {
-		const char *item = json_string_value(one);
-		if (item && strncmp(item, "RAD_QUEUE=", 10) && strncmp(item, "RAD_QUEUE_TASK=", 15))
-			json_array_append(environ, one);
-	}
-	scoped_free char *dir = alloc_printf("RAD_QUEUE=%s", p->dir), *task = alloc_printf("RAD_QUEUE_TASK=%s", task_id_text(id,
-			text));
-	json_array_append_new(environ, json_string(dir));
-	json_array_append_new(environ, json_string(task));
-	return environ;
-}
-
-static json_t *local_request(const struct pilot_work *w, const struct pilot_known_task *t, unsigned claim, struct error *err)
-{
-	scoped_json *job = spool_job(w->p->s, TASK_JOB(t->id), true, err);
-	if (!job)
-		return NULL;
-	json_t *request = wire_request("submit");
-	json_object_set_new(request, "spec", local_spec(t, json_object_get(job, "spec"), claim));
-	json_object_set_new(request, "environ", local_environ(w->p, t->id, json_object_get(job, "environ")));
-	return request;
-}
-
 /* ---- handing over ---- */
 
 /* Held copies of claims whose number was not written down. */
@@ -213,7 +144,7 @@ static int hand_over(struct pilot_work *w, const struct pilot_known_task *t, str
 	const struct spec *s = t->job->spec;
 	struct error why = ERROR_INIT;
 	bool looked = w->looked;
-	json_t *request = local_request(w, t, t->record.claim, &why);
+	json_t *request = pilot_local_request(w->p, t, t->record.claim, &why);
 	scoped_json *reply = request ? client_call(request, &why) : NULL;
 	w->looked = false;	/* for a copy, should this be as far as we get */
 	if (!reply && (request ? is_final(&why) : why.code == ERR_CORRUPT))
@@ -229,22 +160,6 @@ static int hand_over(struct pilot_work *w, const struct pilot_known_task *t, str
 	w->looked = looked;
 	json_decref(client_call_id("release", h.local, NULL));	/* else with the next step */
 	return 0;
-}
-
-int pilot_work_try(struct pilot_work *w, const struct pilot_known_task *t, enum pilot_work_fit *fit, struct error *err)
-{
-	struct error why = ERROR_INIT;
-	json_t *request = wire_request("submit");
-	scoped_json *spec = spec_to_json(t->job->spec);
-	(void)w;
-	json_object_set_new(request, "spec", local_spec(t, spec, 1));
-	json_object_set_new(request, "environ", json_array());
-	json_object_set_new(request, "dry_run", json_true());
-	scoped_json *reply = client_call(request, &why);
-	*fit = !reply ? PILOT_FITS_NEVER : json_is_true(json_object_get(reply, "fits_now")) ? PILOT_FITS : PILOT_FITS_LATER;
-	if (!reply)
-		*err = why;
-	return !reply && (why.code == ERR_UNAVAILABLE || why.code == ERR_SYSTEM || why.code == ERR_INTERNAL) ? -1 : 0;
 }
 
 int pilot_work_claim(struct pilot_work *w, struct pilot_known_task *t, struct error *err)
@@ -264,84 +179,6 @@ int pilot_work_claim(struct pilot_work *w, struct pilot_known_task *t, struct er
 }
 
 /* ---- what became of it ---- */
-
-struct spool_record pilot_work_cut_off(const struct spool_record *r, const struct spec *spec, const char *by, const char *why)
-{
-	struct spool_record next = spool_record_next(r, "returned", by);
-	next.cuts++;
-	next.state = SPOOL_PENDING;
-	next.started = false;
-	next.wish = SPOOL_WISH_NONE;
-	snprintf(next.text, sizeof next.text, "%.300s", why);
-	if (r->wish == SPOOL_WISH_CANCEL || !spec->requeue) {
-		next.state = SPOOL_ENDED;
-		next.end = r->wish == SPOOL_WISH_CANCEL ? TASK_CANCELLED : TASK_LOST;
-		snprintf(next.event, sizeof next.event, "ended");
-	} else if (next.cuts >= CUTS) {
-		next.state = SPOOL_HELD;
-		snprintf(next.event, sizeof next.event, "held");
-		snprintf(next.text, sizeof next.text, "%u times in a row it was begun and cut off without having saved (%.200s): let it save "
-			 "when it is told to (rad-pilot(1), SAVING), or ask for longer allocations; then rad release", next.cuts, why);
-	}
-	return next;
-}
-
-static struct spool_record saved(const struct spool_record *r, const char *by)
-{
-	struct spool_record next = spool_record_next(r, "saved", by);
-	next.state = r->wish == SPOOL_WISH_HOLD ? SPOOL_HELD : SPOOL_PENDING;
-	next.started = false;
-	next.wish = SPOOL_WISH_NONE;
-	next.cuts = 0;
-	snprintf(next.text, sizeof next.text, "the allocation ended, and it had saved");
-	return next;
-}
-
-/* It was ended by us: why. */
-static struct spool_record stopped(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t,
-		const json_t *local)
-{
-	const struct spool_record *r = &t->record;
-	const char *by = w->p->who.name;
-	struct spool_record next = spool_record_next(r, "ended", by);
-	bool began = json_array_size(json_object_get(local, "attempts"));
-	next.state = SPOOL_ENDED;
-	next.end = TASK_CANCELLED;
-	if (r->wish == SPOOL_WISH_CANCEL)
-		return next;
-	if (r->wish != SPOOL_WISH_NONE || !began) {
-		next = spool_record_next(r, r->wish == SPOOL_WISH_HOLD ? "held" : r->wish == SPOOL_WISH_REQUEUE ? "requeued" : "returned",
-				by);
-		next.state = r->wish == SPOOL_WISH_HOLD ? SPOOL_HELD : SPOOL_PENDING;
-		next.started = false;
-		next.wish = SPOOL_WISH_NONE;
-		if (!began)
-			snprintf(next.text, sizeof next.text, "it had not begun");
-		return next;
-	}
-	/* It may have begun while it was being taken back for the end; and a full disk keeps no marks. */
-	if (w->p->shared->ending || pilot_node_has_mark(w->p, &one->h, "cut"))
-		return pilot_work_cut_off(r, t->job->spec, by, "the allocation ended");
-	snprintf(next.text, sizeof next.text, "at the pilot's radd");
-	return next;
-}
-
-static struct spool_record outcome(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t,
-		const json_t *local)
-{
-	enum task_state state = member_state(local);
-	bool asked = pilot_node_has_mark(w->p, &one->h, "asked"), coded = json_is_integer(json_object_get(local, "exit_code"));
-	if (asked && coded && member_int(local, "exit_code") == one->h.code && t->record.wish != SPOOL_WISH_CANCEL)
-		return saved(&t->record, w->p->who.name);
-	if (state == TASK_CANCELLED)
-		return stopped(w, one, t, local);
-	if (state == TASK_LOST)
-		return pilot_work_cut_off(&t->record, t->job->spec, w->p->who.name, "its processes were ended from outside");
-	struct spool_record next = spool_record_next(&t->record, "ended", w->p->who.name);
-	next.state = SPOOL_ENDED;
-	next.end = state;
-	return next;
-}
 
 static bool is_ours(const struct pilot_work *w, const struct work *one, const struct pilot_known_task *t)
 {
@@ -364,7 +201,7 @@ static void tell_radd(struct work *one, const char *op)
 static int carry_back(struct pilot_work *w, struct work *one, const struct pilot_known_task *t, json_t *local,
 		struct error *err)
 {
-	struct spool_record next = outcome(w, one, t, local);
+	struct spool_record next = pilot_outcome(w->p, &one->h, t, local);
 	double ran = member_number(local, "run_s");
 	/* What begins anew from its start has all of its --time again. */
 	if (next.state == SPOOL_ENDED || !strcmp(next.event, "saved"))

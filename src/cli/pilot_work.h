@@ -21,15 +21,7 @@ size_t pilot_work_count(const struct pilot_work *w, size_t *waiting);
  * answer. */
 int pilot_work_step(struct pilot_work *w, bool look, struct error *err);
 
-enum pilot_work_fit { PILOT_FITS, PILOT_FITS_LATER, PILOT_FITS_NEVER };
-/* Whether radd would start it now. Of one that can never run here, *err says why. -1: radd did not answer. */
-int pilot_work_try(struct pilot_work *w, const struct pilot_known_task *t, enum pilot_work_fit *fit, struct error *err);
 /* Claims it and hands it over. 0; 1: somebody else has changed it; -1. */
 int pilot_work_claim(struct pilot_work *w, struct pilot_known_task *t, struct error *err);
-
-/* The record of a task whose attempt is over without a result: back into the queue, or its end where it does not want that,
- * or where
- * that happened too often. */
-struct spool_record pilot_work_cut_off(const struct spool_record *r, const struct spec *spec, const char *by, const char *why);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * What a pilot makes of Slurm's answers, and of attempts that were cut off.
  */
+#include "cli/pilot_outcome.h"
 #include "cli/pilot_slurm.h"
-#include "cli/pilot_work.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -100,20 +100,20 @@ static void who_was_cut_off(void **state)
 	(void)state;
 	struct spec *s = spec_create();
 	struct spool_record r = { .state = SPOOL_CLAIMED, .claim = 1, .version = 2, .started = true }, next;
-	next = pilot_work_cut_off(&r, s, "me", "why");
+	next = pilot_outcome_cut_off(&r, s, "me", "why");
 	assert_int_equal(next.state, SPOOL_PENDING);
 	assert_int_equal(next.cuts, 1);
 	assert_false(next.started);
 	r.cuts = 2;
-	next = pilot_work_cut_off(&r, s, "me", "why");
+	next = pilot_outcome_cut_off(&r, s, "me", "why");
 	assert_int_equal(next.state, SPOOL_HELD);
 	assert_non_null(strstr(next.text, "3 times in a row"));
 	r.wish = SPOOL_WISH_CANCEL;
-	next = pilot_work_cut_off(&r, s, "me", "why");
+	next = pilot_outcome_cut_off(&r, s, "me", "why");
 	assert_int_equal(next.end, TASK_CANCELLED);
 	r.wish = SPOOL_WISH_NONE;
 	s->requeue = false;
-	next = pilot_work_cut_off(&r, s, "me", "why");
+	next = pilot_outcome_cut_off(&r, s, "me", "why");
 	assert_int_equal(next.state, SPOOL_ENDED);
 	assert_int_equal(next.end, TASK_LOST);
 	spec_unref(s);

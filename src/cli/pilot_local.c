@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ * See pilot_local.h.
+ */
+#include "cli/pilot_local.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/client.h"
+#include "cli/pilot_node.h"
+#include "submit/wire.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char *without_patterns(const struct spec *s, const char *pattern, task_id id)
+{
+	scoped_free char *path = spec_expand_path(s, pattern, id);
+	scoped_buf text = { 0 };
+	for (const char *c = path; *c; c++)
+		buf_add(&text, *c == '%' ? "%%" : c, *c == '%' ? 2 : 1);
+	return buf_steal(&text);
+}
+
+static void set_path(json_t *spec, const struct spec *s, const char *key, const char *pattern, task_id id)
+{
+	if (!pattern)
+		return;
+	scoped_free char *path = without_patterns(s, pattern, id);
+	json_object_set_new(spec, key, json_string(path));
+}
+
+/* One task, by itself: what depends on its number in the queue is settled here, since radd counts by itself. */
+static json_t *local_spec(const struct pilot_known_task *t, const json_t *said, unsigned claim)
+{
+	const struct spec *s = t->job->spec;
+	char key[PILOT_KEY];
+	json_t *spec = json_copy((json_t *)said);
+	scoped_free char *name = alloc_printf("%s %.900s", pilot_node_key(t->id, claim, key), s->name ? s->name : "");
+	json_t *text = json_string(name);
+	json_object_set_new(spec, "name", text ? text : json_string(key));
+	set_path(spec, s, "output", s->output, t->id);
+	set_path(spec, s, "error", s->error, t->id);
+	json_object_set_new(spec, "hold", json_true());
+	json_object_del(spec, "begin_s");
+	json_object_del(spec, "array_limit");
+	if (s->n_array)
+		json_object_set_new(spec, "array", json_pack("[i]", (int)TASK_INDEX(t->id)));
+	if (s->time_limit_s) {
+		double left = (double)s->time_limit_s - t->record.ran_s;
+		json_object_set_new(spec, "time_limit_s", json_integer(left < 1 ? 1 : (json_int_t)left));
+	}
+	return spec;
+}
+
+static json_t *local_environ(const struct pilot *p, task_id id, const json_t *said)
+{
+	char text[TASK_ID_TEXT];
+	json_t *environ = json_array(), *one;
+	size_t i;
+	json_array_foreach(said, i, one) {
+		const char *item = json_string_value(one);
+		if (item && strncmp(item, "RAD_QUEUE=", 10) && strncmp(item, "RAD_QUEUE_TASK=", 15))
+			json_array_append(environ, one);
+	}
+	scoped_free char *dir = alloc_printf("RAD_QUEUE=%s", p->dir), *task = alloc_printf("RAD_QUEUE_TASK=%s", task_id_text(id,
+			text));
+	json_array_append_new(environ, json_string(dir));
+	json_array_append_new(environ, json_string(task));
+	return environ;
+}
+
+json_t *pilot_local_request(const struct pilot *p, const struct pilot_known_task *t, unsigned claim, struct error *err)
+{
+	scoped_json *job = spool_job(p->s, TASK_JOB(t->id), true, err);
+	if (!job)
+		return NULL;
+	json_t *request = wire_request("submit");
+	json_object_set_new(request, "spec", local_spec(t, json_object_get(job, "spec"), claim));
+	json_object_set_new(request, "environ", local_environ(p, t->id, json_object_get(job, "environ")));
+	return request;
+}
+
+int pilot_local_try(const struct pilot_known_task *t, enum pilot_local_fit *fit, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	json_t *request = wire_request("submit");
+	scoped_json *spec = spec_to_json(t->job->spec);
+	json_object_set_new(request, "spec", local_spec(t, spec, 1));
+	json_object_set_new(request, "environ", json_array());
+	json_object_set_new(request, "dry_run", json_true());
+	scoped_json *reply = client_call(request, &why);
+	*fit = !reply ? PILOT_FITS_NEVER : json_is_true(json_object_get(reply, "fits_now")) ? PILOT_FITS : PILOT_FITS_LATER;
+	if (!reply)
+		*err = why;
+	return !reply && (why.code == ERR_UNAVAILABLE || why.code == ERR_SYSTEM || why.code == ERR_INTERNAL) ? -1 : 0;
+}
