@@ -118,8 +118,8 @@ load pilot.bash
 	one_line_error "there is no such task"
 	run rad gpus
 	one_line_error "is a queue of files"
-	run rad submit --dependency=afterok:1 -- true
-	one_line_error "--dependency: is not for a queue of files"
+	run rad submit --dependency=afterok:99 -- true
+	one_line_error "dependency afterok:99: there is no such task"
 }
 
 @test "the queue goes away and comes back: what runs goes on, and is told then" {

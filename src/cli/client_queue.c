@@ -10,6 +10,7 @@
 #include "base/scope.h"
 #include "cli/client_queue_tell.h"
 #include "cli/member.h"
+#include "cli/pilot_after.h"
 #include "submit/validate.h"
 
 #include <poll.h>
@@ -183,11 +184,9 @@ static json_t *answer_change(struct queued *q, const json_t *request, struct err
 static int check_spec(const struct spec *s, struct error *err)
 {
 	const struct { bool said; const char *option, *why; } none[] = {
-		{ s->n_deps || s->singleton, "--dependency", "submit the second task when the first has ended (rad wait)" },
-		{ s->array_limit, "--array=...%N", "leave out the limit" },
-		{ s->terminal, "--pty", "a pilot may be anywhere: use srun --pty" },
-		{ s->notify, "--notify", "Slurm's --mail-type tells of the allocation" },
-		{ s->process_pid, "a process that is there already", "it is on this machine" },
+		{ s->terminal, "--pty", "a pilot may be anywhere: 'srun --pty' gives a terminal in an allocation, and without RAD_QUEUE "
+				"'rad run --pty' one at a radd" },
+		{ s->process_pid, "a process that is there already", "it is on this machine: unset RAD_QUEUE to tell this machine's radd" },
 	};
 	for (size_t i = 0; i < COUNT_OF(none); i++)
 		if (none[i].said)
@@ -206,11 +205,12 @@ static json_t *answer_submit(struct queued *q, const json_t *request, struct err
 		return NULL;
 	q->spec->uid = geteuid();
 	q->spec->user = alloc_string(pw ? pw->pw_name : "?");
-	if (submit_validate(q->spec, err) || check_spec(q->spec, err))
+	if (submit_validate(q->spec, err) || check_spec(q->spec, err) || pilot_after_check(q->s, q->spec, err))
 		return NULL;
 	if (json_is_true(json_object_get(request, "dry_run")))
 		return json_pack("{si, sb, sb, sn, s[]}", "schema", 1, "dry_run", 1, "fits_now", 0, "estimate", "gpus");
-	if (spool_submit(q->s, said, environ, &q->job, err))
+	int format = pilot_after_is_needed(q->spec) ? SPOOL_FORMAT_WAITS : SPOOL_FORMAT;
+	if (spool_submit(q->s, format, said, environ, &q->job, err))
 		return error_wrap(err, "nothing was queued"), NULL;
 	scoped_free char *log = spec_expand_path(q->spec, q->spec->output ? q->spec->output : "", client_queued_task(q, 0));
 	return json_pack("{si, ss, sI, ss, so, sn, sn}", "schema", 1, "id", task_id_text(TASK_ID(q->job, -1), id), "tasks",
@@ -260,6 +260,7 @@ json_t *client_queue_answer(const json_t *request, struct error *err)
 		json_t *reply = q.s ? ops[i].answer(&q, request, err) : NULL;
 		client_queued_clear(&q);
 		json_decref(q.pilots);
+		pilot_known_destroy(q.known);
 		spool_close(q.s);
 		return reply;
 	}

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/member.h"
+#include "cli/pilot_after.h"
 
 #include <pwd.h>
 #include <stdio.h>
@@ -87,16 +88,27 @@ static bool is_silent(const struct queued *q, const char *pilot)
 	return false;
 }
 
-static void record_reason(const struct queued *q, const struct spool_record *r, const char *id, json_t *o)
+/* What stands in its way besides room. The whole queue is looked through for it, once. */
+static const char *other_reason(struct queued *q, task_id id, char text[SPOOL_TEXT])
 {
-	char text[SPOOL_TEXT];
-	const char *word = NULL;
-	snprintf(text, sizeof text, "%s", r->text);
-	if (r->state == SPOOL_PENDING && q->spec->begin_s * 1000 > clock_wall_ms()) {
-		word = "BeginTime";
-		snprintf(text, sizeof text, "it does not start before its --begin");
-	} else if (r->state == SPOOL_PENDING) {
-		waiting_reason(q, id, &word, text);
+	static const char *const words[] = { [PILOT_READY] = NULL, [PILOT_BEGIN_TIME] = "BeginTime", [PILOT_DEPENDENCY] = "Dependency",
+		[PILOT_DEPENDENCY_NEVER] = "DependencyNeverSatisfied", [PILOT_ARRAY_LIMIT] = "ArrayLimit" };
+	if (!pilot_after_is_needed(q->spec) && !q->spec->begin_s)
+		return NULL;
+	if (!q->known)
+		q->known = pilot_after_open(q->s, NULL);
+	const struct pilot_known_task *t = q->known ? pilot_known_find(q->known, id) : NULL;
+	return t ? words[pilot_after(q->known, t, text)] : NULL;
+}
+
+static void record_reason(struct queued *q, const struct spool_record *r, task_id task, json_t *o)
+{
+	char text[SPOOL_TEXT], id[TASK_ID_TEXT];
+	const char *word = r->state == SPOOL_PENDING ? other_reason(q, task, text) : NULL;
+	if (!word)
+		snprintf(text, sizeof text, "%s", r->text);
+	if (!word && r->state == SPOOL_PENDING) {
+		waiting_reason(q, task_id_text(task, id), &word, text);
 	} else if (r->state == SPOOL_HELD) {
 		word = "Held";
 	} else if (r->state == SPOOL_BROKEN) {
@@ -126,6 +138,16 @@ static enum task_state task_state_of(const struct spool_record *r)
 	}
 }
 
+/* Until a radd has it. */
+static void add_declared(json_t *o, const struct spec *s)
+{
+	if (!s->gpu_mem_mib)
+		return;
+	json_int_t mib = (json_int_t)s->gpu_mem_mib;
+	json_object_set_new(o, "estimate", json_pack("{ss, sI, sI, sI, ss}", "estimator", "declared", "need_mib", mib,
+						     "comfort_mib", mib, "claim_mib", mib, "note", "declared"));
+}
+
 /* What its pilot's radd said of it, but for what that cannot know. */
 static void add_mirrored(json_t *o, const struct spool_record *r)
 {
@@ -143,14 +165,14 @@ static void add_mirrored(json_t *o, const struct spool_record *r)
 		json_object_set_new(o, "run_s", json_round3((double)(clock_wall_ms() - start_ms) / 1000));
 }
 
-static json_t *task_object(const struct queued *q, task_id id, const struct spool_record *r)
+static json_t *task_object(struct queued *q, task_id id, const struct spool_record *r)
 {
-	char text[TASK_ID_TEXT];
 	struct task *t = task_create(id, spec_ref(q->spec));
 	t->submit_ms = q->submitted_ms;
 	t->state = task_state_of(r);
 	json_t *o = task_to_json(t, clock_wall_ms());
 	task_destroy(t);
+	add_declared(o, q->spec);
 	add_mirrored(o, r);
 	json_object_set_new(o, "state", json_string(task_state_name(task_state_of(r))));
 	json_object_set_new(o, "wait_s", json_null());
@@ -158,11 +180,11 @@ static json_t *task_object(const struct queued *q, task_id id, const struct spoo
 	json_object_set_new(o, "shared_with", json_array());
 	json_object_set_new(o, "pilot", json_text_or_null(r->pilot));
 	json_object_set_new(o, "claims", json_integer(r->claims));
-	record_reason(q, r, task_id_text(id, text), o);
+	record_reason(q, r, id, o);
 	return o;
 }
 
-static int add_task(const struct queued *q, task_id id, unsigned from, json_t *tasks, bool live, struct error *err)
+static int add_task(struct queued *q, task_id id, unsigned from, json_t *tasks, bool live, struct error *err)
 {
 	struct spool_record r;
 	if (spool_read(q->s, id, from, &r, err))

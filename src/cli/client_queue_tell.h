@@ -13,7 +13,15 @@
 #include <jansson.h>
 
 /* A job, opened: its submission and who said what of it. */
-struct queued { struct spool *s; uint32_t job; struct spec *spec; int64_t submitted_ms; char by[SPOOL_NAME]; json_t *pilots; };
+struct queued {
+	struct spool *s;
+	uint32_t job;
+	struct spec *spec;
+	int64_t submitted_ms;
+	char by[SPOOL_NAME];
+	json_t *pilots;
+	struct pilot_known *known;	/* the whole queue, once somebody asks what a task waits for; NULL before */
+};
 
 void client_queued_clear(struct queued *q);
 /* How many tasks it has, and the id of each. */

@@ -52,6 +52,7 @@ struct pilot {
 	char *state;		/* owned */
 	char *dir;		/* of the queue; owned */
 	struct spool *s;	/* the agent's; NULL while it cannot be reached */
+	struct pilot_notices *notices;	/* the agent's */
 };
 
 /* Spans, in ms: from when before the end tasks are told, and ended. */

@@ -13,8 +13,11 @@
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/member.h"
+#include "cli/pilot_after.h"
+#include "cli/pilot_gate.h"
 #include "cli/pilot_local.h"
 #include "cli/pilot_node.h"
+#include "cli/pilot_notice.h"
 #include "cli/pilot_others.h"
 #include "cli/pilot_work.h"
 
@@ -27,6 +30,8 @@
 #define BEAT_MS 4000
 #define TRIES 8			/* of tasks that do not fit now, in one step: each costs a question to radd */
 #define PATIENCE_MS 60000
+#define CLEAN_MS 3600000
+#define LEFT_OVER_S 86400	/* who writes takes milliseconds; a file server may hang for long */
 #define MOST_REFUSED 1000
 #define LENGTHENED_MS 60000	/* by less than that the end moves with each answer of Slurm's, which is in seconds */
 
@@ -39,6 +44,7 @@ struct agent {
 	int64_t end_ms;		/* mono; of the allocation, when these were refused */
 	size_t gpus;
 	json_int_t beat;
+	int64_t clean_ms;	/* mono; when tmp/ was cleaned */
 	int64_t beat_ms, look_ms, idle_ms;	/* mono; of the last beat and look; since when there is nothing to do, 0: there is */
 	bool lost, lost_radd;		/* was told: the queue, the radd does not answer */
 };
@@ -189,12 +195,17 @@ static int wants(struct agent *a, struct pilot_known_task *t, bool first, struct
 /* Elements of an array are alike: of each job one is asked about. NULL: none is to be claimed now. */
 static struct pilot_known_task *choose(struct agent *a, struct pilot_known_task **list, size_t n, struct error *err)
 {
-	const struct pilot_known_job *asked = NULL;
+	const struct pilot_known_job *asked = NULL, *waits = NULL;
 	int tries = 0;
 	for (size_t i = 0; i < n && tries < TRIES; i++) {
 		struct pilot_known_task *t = list[i];
-		if (is_refused(a, t) || t->job == asked || t->job->spec->begin_s * 1000 > clock_wall_ms())
+		if (t->job == asked || t->job == waits || is_refused(a, t))
 			continue;
+		enum pilot_after after = pilot_after(a->k, t, NULL);
+		if (after != PILOT_READY || pilot_gate_is_shut(t->job)) {
+			waits = after == PILOT_READY || after == PILOT_ARRAY_LIMIT || pilot_after_is_common(t->job->spec) ? t->job : waits;
+			continue;
+		}
 		int want = wants(a, t, !tries, err);
 		if (want)
 			return want > 0 ? t : NULL;
@@ -250,6 +261,18 @@ static int check_radd(struct agent *a)
 	return -1;
 }
 
+/* What was killed while it wrote. */
+static void clean(struct agent *a)
+{
+	int64_t now = clock_mono_ms();
+	if (a->clean_ms && now - a->clean_ms < CLEAN_MS)
+		return;
+	a->clean_ms = now;
+	int n = spool_clean(a->p->s, LEFT_OVER_S, NULL);
+	if (n > 0)
+		cli_note("%d files that were begun in the queue and not finished were removed", n);
+}
+
 /* -1: something did not answer. */
 static int step(struct agent *a, bool *busy)
 {
@@ -263,12 +286,14 @@ static int step(struct agent *a, bool *busy)
 		return -1;
 	}
 	a->look_ms = look ? now : a->look_ms;
+	clean(a);
 	int failed = pilot_work_step(a->w, look, &err);
 	pilot_others_look(a->o);
 	if (!failed)
 		*busy = claim(a, &err);
 	if (a->p->s)
 		beat(a);
+	pilot_notices_work(a->p->notices);
 	if (err.code == ERR_SYSTEM && a->p->s)
 		lose_queue(a, &err);
 	return failed;
@@ -279,6 +304,7 @@ int pilot_agent_run(struct pilot *p, size_t gpus)
 	struct agent a = { .p = p, .k = pilot_known_create(), .refused = json_object(), .gpus = gpus };
 	a.w = pilot_work_create(p, a.k);
 	a.o = pilot_others_create(p, a.k);
+	p->notices = pilot_notices_create();
 	if (!find_queue(&a))
 		find_pulse(&a);
 	for (bool done = false; !done;) {
@@ -289,6 +315,7 @@ int pilot_agent_run(struct pilot *p, size_t gpus)
 			poll(NULL, 0, busy ? 50 : STEP_MS);
 	}
 	spool_leave(p->s, p->who.name);
+	pilot_notices_destroy(p->notices);
 	pilot_others_destroy(a.o);
 	pilot_work_destroy(a.w);
 	pilot_known_destroy(a.k);

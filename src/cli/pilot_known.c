@@ -17,6 +17,7 @@
 struct pilot_known {
 	struct idmap jobs;	/* number -> struct pilot_known_job */
 	const struct spool *s;	/* of the look that goes on */
+	unsigned looks;
 	struct error err;
 };
 
@@ -43,10 +44,28 @@ void pilot_known_destroy(struct pilot_known *k)
 	free(k);
 }
 
-/* Comes in ascending order of elements for most arrays, but `--array=3,1` is one too. */
-static struct pilot_known_task *find_task(const struct pilot_known *k, task_id id)
+struct pilot_known_job *pilot_known_job(const struct pilot_known *k, uint32_t number)
+{
+	return idmap_get(&k->jobs, number);
+}
+
+struct pilot_known_job *pilot_known_next(const struct pilot_known *k, size_t *at)
+{
+	return idmap_next(&k->jobs, at);
+}
+
+unsigned pilot_known_looks(const struct pilot_known *k)
+{
+	return k->looks;
+}
+
+/* Comes in ascending order of elements, without gaps, for most arrays, but `--array=3,1` is one too. */
+struct pilot_known_task *pilot_known_find(const struct pilot_known *k, task_id id)
 {
 	struct pilot_known_job *j = idmap_get(&k->jobs, TASK_JOB(id));
+	int64_t guess = j ? (int64_t)TASK_INDEX(id) - TASK_INDEX(j->tasks[0].id) : -1;
+	if (guess >= 0 && (size_t)guess < j->n && j->tasks[guess].id == id)
+		return &j->tasks[guess];
 	for (size_t i = 0; j && i < j->n; i++)
 		if (j->tasks[i].id == id)
 			return &j->tasks[i];
@@ -55,7 +74,7 @@ static struct pilot_known_task *find_task(const struct pilot_known *k, task_id i
 
 void pilot_known_set(struct pilot_known *k, task_id id, const struct spool_record *r)
 {
-	struct pilot_known_task *t = find_task(k, id);
+	struct pilot_known_task *t = pilot_known_find(k, id);
 	if (!t || r->version < t->record.version)
 		return;
 	t->record = *r;
@@ -73,6 +92,7 @@ static struct pilot_known_job *open_job(struct pilot_known *k, uint32_t number, 
 		return NULL;
 	struct pilot_known_job *j = alloc_zero(sizeof *j);
 	j->number = number;
+	j->first_look = k->looks;
 	j->spec = spec;
 	j->n = spec->n_array ? spec->n_array : 1;
 	j->tasks = alloc_zero(j->n * sizeof *j->tasks);
@@ -88,11 +108,11 @@ static struct pilot_known_job *open_job(struct pilot_known *k, uint32_t number, 
 
 struct pilot_known_task *pilot_known_read(struct pilot_known *k, const struct spool *s, task_id id, struct error *err)
 {
-	struct pilot_known_task *t = find_task(k, id);
+	struct pilot_known_task *t = pilot_known_find(k, id);
 	struct spool_record r;
 	k->s = s;
 	if (!t && open_job(k, TASK_JOB(id), err))	/* it ended, or is listed no more */
-		t = find_task(k, id);
+		t = pilot_known_find(k, id);
 	if (!t || spool_read(s, id, t->record.version, &r, err))
 		return NULL;
 	pilot_known_set(k, id, &r);
@@ -103,7 +123,7 @@ struct pilot_known_task *pilot_known_read(struct pilot_known *k, const struct sp
 static void note_version(void *ctx, task_id id, unsigned version)
 {
 	struct pilot_known *k = ctx;
-	struct pilot_known_task *t = find_task(k, id);
+	struct pilot_known_task *t = pilot_known_find(k, id);
 	struct spool_record r;
 	if (!t || version <= t->record.version || spool_read(k->s, id, version, &r, &k->err))
 		return;
@@ -111,23 +131,48 @@ static void note_version(void *ctx, task_id id, unsigned version)
 	spool_record_clear(&r);
 }
 
-static void look_at_job(void *ctx, uint32_t number)
+static struct pilot_known_job *read_job(struct pilot_known *k, uint32_t number)
 {
-	struct pilot_known *k = ctx;
 	struct pilot_known_job *j = idmap_get(&k->jobs, number);
 	uint64_t stamp = spool_stamp(k->s, number);
 	int64_t now = clock_mono_ms();
 	if (!j)
 		j = open_job(k, number, NULL);
 	if (!j || !stamp)	/* its folder was taken away by hand: it is forgotten, and read anew should it come back */
-		return;
-	j->live = true;
+		return NULL;
 	if (stamp == j->stamp && now - j->looked_ms < ANYHOW_MS)
-		return;
+		return j;
 	if (spool_versions(k->s, number, note_version, k, &k->err))
-		return;
+		return j;
 	j->stamp = stamp;
 	j->looked_ms = now;
+	return j;
+}
+
+static void look_at_job(void *ctx, uint32_t number)
+{
+	struct pilot_known_job *j = read_job(ctx, number);
+	if (j)
+		j->live = true;
+}
+
+/* What others wait for is looked at though it has ended, and is on no list any more. */
+static void look_at_needed(struct pilot_known *k)
+{
+	scoped_free struct pilot_known_job **list = alloc_zero((k->jobs.n + 1) * sizeof *list);
+	size_t at = 0, n = 0;
+	for (struct pilot_known_job *j; (j = idmap_next(&k->jobs, &at));)
+		if (j->live)
+			list[n++] = j;
+	for (size_t i = 0; i < n; i++)
+		for (size_t d = 0; d < list[i]->spec->n_deps; d++) {
+			uint32_t number = TASK_JOB(list[i]->spec->deps[d].task);
+			struct pilot_known_job *j = idmap_get(&k->jobs, number);
+			if (!j || !j->live)
+				j = read_job(k, number);
+			if (j)
+				j->needed = true;
+		}
 }
 
 static unsigned ended_with(void *ctx, task_id id)
@@ -165,6 +210,8 @@ static void forget(struct pilot_known *k)
 	for (size_t i = 0; i < n; i++) {
 		if (gone[i]->live)
 			spool_tidy(k->s, gone[i]->number, ended_with, k);
+		if (gone[i]->needed)
+			continue;
 		idmap_remove(&k->jobs, gone[i]->number);
 		job_destroy(gone[i]);
 	}
@@ -183,9 +230,11 @@ int pilot_known_look(struct pilot_known *k, const struct spool *s, struct error 
 	k->s = s;
 	k->err = ERROR_INIT;
 	for (struct pilot_known_job *j; (j = idmap_next(&k->jobs, &at));)
-		j->live = false;
+		j->live = j->needed = false;
+	k->looks++;
 	if (spool_live(s, look_at_job, k, err))
 		return -1;
+	look_at_needed(k);
 	forget(k);
 	if (k->err.code)
 		*err = k->err;

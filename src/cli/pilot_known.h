@@ -26,6 +26,10 @@ struct pilot_known_job {
 	uint64_t stamp;			/* of the folder, when it was read */
 	int64_t looked_ms;		/* mono; when that was */
 	bool live;			/* was listed by the last look */
+	bool needed;			/* another one waits for it: it is kept after its end */
+	unsigned first_look;		/* the number of the look that found it */
+	unsigned gate;			/* the version of its places that was seen last, since ... */
+	int64_t gate_ms, shut_ms;	/* mono; when that one was seen first; when there was none left; 0: never */
 	int64_t unfit_ms;		/* mono; since when its first task has found no room here; 0: it was not tried */
 };
 
@@ -41,6 +45,14 @@ void pilot_known_doubt(struct pilot_known *k);
 struct pilot_known_task *pilot_known_read(struct pilot_known *k, const struct spool *s, task_id id, struct error *err);
 /* What was written just now. */
 void pilot_known_set(struct pilot_known *k, task_id id, const struct spool_record *r);
+
+/* That job, and that task; NULL: it is not known. */
+struct pilot_known_job *pilot_known_job(const struct pilot_known *k, uint32_t number);
+struct pilot_known_task *pilot_known_find(const struct pilot_known *k, task_id id);
+/* The jobs one by one; *at is 0 before the first. NULL: no more. */
+struct pilot_known_job *pilot_known_next(const struct pilot_known *k, size_t *at);
+/* How many looks there were. What a look found first, the next one has all earlier submissions of. */
+unsigned pilot_known_looks(const struct pilot_known *k);
 
 /* Calls `each` with every task that has not ended; those that wait in the order in which they are to start. */
 void pilot_known_each(struct pilot_known *k, void (*each)(void *ctx, struct pilot_known_task *t), void *ctx);

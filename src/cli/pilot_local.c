@@ -9,6 +9,7 @@
 #include "base/scope.h"
 #include "cli/client.h"
 #include "cli/pilot_node.h"
+#include "cli/pilot_notice.h"
 #include "submit/wire.h"
 
 #include <stdio.h>
@@ -31,6 +32,16 @@ static void set_path(json_t *spec, const struct spec *s, const char *key, const 
 	json_object_set_new(spec, key, json_string(path));
 }
 
+/* Of its beginning and end the pilot tells, by its number in the queue. */
+static void set_notices(json_t *spec, const struct spec *s)
+{
+	scoped_free char *words = pilot_notices_of_radd(s->notify);
+	if (words)
+		json_object_set_new(spec, "notify", json_string(words));
+	else
+		json_object_del(spec, "notify");
+}
+
 /* One task, by itself: what depends on its number in the queue is settled here, since radd counts by itself. */
 static json_t *local_spec(const struct pilot_known_task *t, const json_t *said, unsigned claim)
 {
@@ -45,6 +56,9 @@ static json_t *local_spec(const struct pilot_known_task *t, const json_t *said, 
 	json_object_set_new(spec, "hold", json_true());
 	json_object_del(spec, "begin_s");
 	json_object_del(spec, "array_limit");
+	json_object_del(spec, "deps");
+	json_object_del(spec, "singleton");
+	set_notices(spec, s);
 	if (s->n_array)
 		json_object_set_new(spec, "array", json_pack("[i]", (int)TASK_INDEX(t->id)));
 	if (s->time_limit_s) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task of the queue as the pilot's own radd is given it: one task by itself, with what its place in the queue decides settled.
+ * A task of the queue as the pilot's own radd is given it: one task by itself, with what its place in the queue
+ * decides settled.
  */
 #ifndef RAD_CLI_PILOT_LOCAL_H
 #define RAD_CLI_PILOT_LOCAL_H
@@ -8,7 +9,8 @@
 #include "cli/pilot.h"
 #include "cli/pilot_known.h"
 
-/* The request that submits it, held, under a name that tells the claim: a new reference. NULL: its submission cannot be read. */
+/* The request that submits it, held, under a name that tells the claim: a new reference. NULL: its submission cannot be
+ * read. */
 json_t *pilot_local_request(const struct pilot *p, const struct pilot_known_task *t, unsigned claim, struct error *err);
 
 enum pilot_local_fit { PILOT_FITS, PILOT_FITS_LATER, PILOT_FITS_NEVER };

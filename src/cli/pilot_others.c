@@ -9,6 +9,7 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/member.h"
+#include "cli/pilot_notice.h"
 #include "cli/pilot_outcome.h"
 #include "cli/pilot_slurm.h"
 
@@ -80,8 +81,10 @@ static void give_back(void *ctx, struct pilot_known_task *t)
 	int rc = spool_change(p->s, t->id, &next, &err);
 	g->left += rc != 0;
 	g->given += !rc;
-	if (!rc)
-		pilot_known_set(g->o->k, t->id, &next);
+	if (rc)
+		return;
+	pilot_notices_note(p->notices, t->job->spec, t->id, &next);
+	pilot_known_set(g->o->k, t->id, &next);
 }
 
 static void read_who(const json_t *said, const char *name, struct pilot_who *who)

@@ -12,7 +12,8 @@
 
 #define CUTS 3		/* as often a task is begun anew that was cut off and had saved nothing; then a person decides */
 
-struct spool_record pilot_outcome_cut_off(const struct spool_record *r, const struct spec *spec, const char *by, const char *why)
+struct spool_record pilot_outcome_cut_off(const struct spool_record *r, const struct spec *spec, const char *by,
+					  const char *why)
 {
 	struct spool_record next = spool_record_next(r, "returned", by);
 	next.cuts++;

@@ -16,8 +16,11 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/member.h"
+#include "cli/pilot_after.h"
+#include "cli/pilot_gate.h"
 #include "cli/pilot_local.h"
 #include "cli/pilot_node.h"
+#include "cli/pilot_notice.h"
 #include "cli/pilot_outcome.h"
 #include "submit/wire.h"
 
@@ -164,6 +167,9 @@ static int hand_over(struct pilot_work *w, const struct pilot_known_task *t, str
 
 int pilot_work_claim(struct pilot_work *w, struct pilot_known_task *t, struct error *err)
 {
+	int place = pilot_after_limit(t->job->spec) ? pilot_gate_take(w->k, w->p->s, t, err) : 0;
+	if (place)
+		return place;
 	struct spool_record next = spool_record_next(&t->record, "claimed", w->p->who.name);
 	next.state = SPOOL_CLAIMED;
 	next.wish = SPOOL_WISH_NONE;
@@ -208,6 +214,8 @@ static int carry_back(struct pilot_work *w, struct work *one, const struct pilot
 		next.ran_s += isnan(ran) || ran < 0 ? 0 : ran;
 	next.task = json_incref(local);
 	int rc = spool_change(w->p->s, one->h.id, &next, err);
+	if (!rc)
+		pilot_notices_note(w->p->notices, t->job->spec, one->h.id, &next);
 	spool_record_clear(&next);
 	if (!rc)
 		pilot_known_set(w->k, one->h.id, &next);
@@ -221,6 +229,8 @@ static int tell_start(struct pilot_work *w, struct work *one, const struct pilot
 	next.started = true;
 	next.task = json_incref(local);
 	int rc = spool_change(w->p->s, one->h.id, &next, err);
+	if (!rc)
+		pilot_notices_note(w->p->notices, t->job->spec, one->h.id, &next);
 	spool_record_clear(&next);
 	if (!rc)
 		pilot_known_set(w->k, one->h.id, &next);

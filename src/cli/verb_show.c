@@ -98,7 +98,7 @@ static void show_request(const struct term *term, const json_t *t)
 	else if (json_is_object(e))
 		line(term, "memory", "no estimate: placed where enough is free");
 	else
-		line(term, "memory", "is being estimated");
+		line(term, "memory", json_object_get(t, "claims") ? "is estimated by the pilot that takes it" : "is being estimated");
 	if (*member_text(e, "note"))
 		line(term, "estimate", "%s", member_text(e, "note"));
 }

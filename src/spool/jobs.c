@@ -93,11 +93,11 @@ static int give_number(const struct spool *s, const char *folder, const json_t *
 	return error_set(err, ERR_UNAVAILABLE, "%s: is full: %u jobs", s->dir, SPOOL_MAX_JOB);
 }
 
-int spool_submit(const struct spool *s, const json_t *spec, const json_t *environ, uint32_t *job, struct error *err)
+int spool_submit(const struct spool *s, int format, const json_t *spec, const json_t *environ, uint32_t *job, struct error *err)
 {
 	char folder[SPOOL_NAME], mark[SPOOL_NAME], inside[SPOOL_NAME + 8];
 	spool_unique(mark);
-	scoped_json *content = json_pack("{si, ss, ss, sI, sO, sO}", "format", SPOOL_FORMAT, "mark", mark, "by", s->by, "time_ms",
+	scoped_json *content = json_pack("{si, ss, ss, sI, sO, sO}", "format", format, "mark", mark, "by", s->by, "time_ms",
 					 (json_int_t)clock_wall_ms(), "spec", spec, "environ", environ);
 	if (make_folder(s, content, folder, err))
 		return -1;
@@ -119,7 +119,7 @@ json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct erro
 		error_set(err, ERR_NOT_FOUND, "task %u: there is no such task in %s", job, s->dir);
 	else if (!o)
 		error_set(err, why.code, "%s", why.text);
-	if (o && json_integer_value(json_object_get(o, "format")) > SPOOL_FORMAT) {
+	if (o && json_integer_value(json_object_get(o, "format")) > SPOOL_FORMAT_WAITS) {
 		error_set(err, ERR_CORRUPT, "task %u: was submitted by a newer rad, which this one cannot read", job);
 		json_decref(o);
 		return NULL;

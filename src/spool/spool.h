@@ -7,6 +7,7 @@
  *	DIR/spool		{"format","mark","release"}: what this is
  *	DIR/jobs/12/job		what was submitted: spec and environment; never changes
  *	DIR/jobs/12/t.1 t.2 ...	versions of the task's record; of an array's element 3: 3.1 3.2 ...
+ *	DIR/jobs/12/g.1 g.2 ...	of an array with a limit: which claims have its places
  *	DIR/live/12  12_3.7	jobs, and elements that were put back, that may have something to do
  *	DIR/pilots/ID/pilot	who it is; `status` beside it: what it does, and its heartbeat
  *	DIR/tmp/		what is being written
@@ -34,11 +35,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SPOOL_FORMAT 1
+#define SPOOL_FORMAT 1			/* of a queue, and of its records */
+/* Of a submission that no release before may begin, since it would not see to what it waits for, or to its limit. */
+#define SPOOL_FORMAT_WAITS 2
 #define SPOOL_NAME 96			/* names of pilots */
 #define SPOOL_TEXT 400			/* texts for people */
 #define SPOOL_MAX_VERSION 99999
 #define SPOOL_MAX_JOB 99999999u
+#define SPOOL_MAX_PLACES 100000		/* of an array's limit */
 
 struct spool;
 
@@ -57,8 +61,10 @@ int spool_probe(const struct spool *s, struct error *err);
 
 /* ---- jobs ---- */
 
-/* A new job, on disk with all that belongs to it when this returns; its number in *job. */
-int spool_submit(const struct spool *s, const json_t *spec, const json_t *environ, uint32_t *job, struct error *err);
+/* A new job, on disk with all that belongs to it when this returns; its number in *job. `format`: SPOOL_FORMAT, or
+ * ..._WAITS. */
+int spool_submit(const struct spool *s, int format, const json_t *spec, const json_t *environ, uint32_t *job,
+		 struct error *err);
 /* {"spec", "environ", "time"}: a new reference. ERR_NOT_FOUND: there is no such job. Where `environ` is false, without it. */
 json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct error *err);
 /* The highest number given out; 0: none. */
@@ -125,6 +131,28 @@ int spool_revive(const struct spool *s, task_id id, struct spool_record *r, stru
 
 /* From the text of a version; false with r->text saying what is wrong. For tests: what hostile files come to. */
 bool spool_parse_record(const char *text, size_t len, struct spool_record *r);
+
+/* ---- arrays with a limit ---- */
+
+/* A claim that has one of the array's places, from before it is made. It is over when the element's version `claim` is there,
+ * and that does not hold the element any more, or never did. */
+struct spool_place { uint32_t element; unsigned claim; };
+struct spool_gate { unsigned version; struct spool_place *places; size_t n; bool broken; };
+
+/* The places as they are now; `from` as in spool_read. One that cannot be read is `broken`, and no error.
+ * spool_gate_clear it. */
+int spool_gate_read(const struct spool *s, uint32_t job, unsigned from, struct spool_gate *g, struct error *err);
+/* Makes *g the version that follows g->version: as spool_change. */
+int spool_gate_change(const struct spool *s, uint32_t job, struct spool_gate *g, struct error *err);
+void spool_gate_clear(struct spool_gate *g);
+/* From its text; false: it is broken. For tests. */
+bool spool_parse_gate(const char *text, size_t len, struct spool_gate *g);
+
+/* ---- what is left over ---- */
+
+/* Removes what was begun in tmp/ more than `age_s` ago, by the file system's own time, and not finished. Returns how many; -1:
+ * it could not be tried. */
+int spool_clean(const struct spool *s, int64_t age_s, struct error *err);
 
 /* ---- pilots ---- */
 

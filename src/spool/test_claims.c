@@ -118,7 +118,7 @@ static void submitter(const struct spool *s)
 	json_t *spec = json_pack("{ss}", "name", "x"), *environ = json_array();
 	for (unsigned i = 0; !board->calm; i++) {
 		uint32_t job = 0;
-		if (spool_submit(s, spec, environ, &job, NULL) || job >= MOST)
+		if (spool_submit(s, SPOOL_FORMAT, spec, environ, &job, NULL) || job >= MOST)
 			bad("submission refused", job);
 		else if (atomic_fetch_add(&board->acknowledged[job], 1))
 			bad("a number was given twice", job);

@@ -52,7 +52,7 @@ static uint32_t submit(const struct place *p, bool hold)
 {
 	uint32_t job = 0;
 	scoped_json *spec = json_pack("{ss, sb}", "name", "x", "hold", hold), *environ = json_array();
-	assert_int_equal(spool_submit(p->s, spec, environ, &job, NULL), 0);
+	assert_int_equal(spool_submit(p->s, SPOOL_FORMAT, spec, environ, &job, NULL), 0);
 	return job;
 }
 

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ * See pilot_notice.h.
+ */
+#include "cli/pilot_notice.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "cli/client.h"
+#include "submit/notices.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GAP_MS 30000
+#define MOST 500	/* for one place in one gap */
+#define MOST_PLACES 20
+
+struct notice_place { char *to; json_t *list; int64_t more, sent_ms; };
+struct pilot_notices { struct notice_place places[MOST_PLACES]; size_t n; };
+
+struct pilot_notices *pilot_notices_create(void)
+{
+	return alloc_zero(sizeof(struct pilot_notices));
+}
+
+static struct notice_place *notice_place_of(struct pilot_notices *n, const char *to)
+{
+	for (size_t i = 0; i < n->n; i++)
+		if (!strcmp(n->places[i].to, to))
+			return &n->places[i];
+	if (n->n == MOST_PLACES)
+		return NULL;
+	struct notice_place *p = &n->places[n->n++];
+	*p = (struct notice_place){ .to = alloc_string(to), .list = json_array() };
+	return p;
+}
+
+/* As radd's own: a failure before an end. */
+static const char *word_of(const struct spool_record *r, const char *list)
+{
+	bool ended = r->state == SPOOL_ENDED, failed = ended && r->end != TASK_COMPLETED && r->end != TASK_CANCELLED;
+	if (failed && notices_has(list, "fail"))
+		return "fail";
+	if (ended && notices_has(list, "end"))
+		return "end";
+	return r->state == SPOOL_CLAIMED && r->started && r->claims == 1 && notices_has(list, "begin") ? "begin" : NULL;
+}
+
+/* What its radd said of it, by its name in the queue. */
+static json_t *told_of(const struct spec *s, task_id id, const struct spool_record *r)
+{
+	char text[TASK_ID_TEXT];
+	json_t *o = r->task ? json_copy(r->task) : json_object();
+	json_object_set_new(o, "id", json_string(task_id_text(id, text)));
+	json_object_set_new(o, "name", json_text_or_null(s->name));
+	json_object_set_new(o, "state", json_string(task_state_name(r->state == SPOOL_ENDED ? r->end : TASK_RUNNING)));
+	json_object_set_new(o, "reason_text", json_text_or_null(r->text));
+	return o;
+}
+
+void pilot_notices_note(struct pilot_notices *n, const struct spec *s, task_id id, const struct spool_record *r)
+{
+	const char *word = n && s->notify && s->notify_to ? word_of(r, s->notify) : NULL;
+	struct notice_place *p = word ? notice_place_of(n, s->notify_to) : NULL;
+	if (p && json_array_size(p->list) < MOST)
+		json_array_append_new(p->list, json_pack("{ss, so}", "event", word, "task", told_of(s, id, r)));
+	else if (p)
+		p->more++;
+}
+
+/* It lives on by itself, bounded by its own deadline; whose child it is has no pilot left to ask, so it is nobody's. */
+static void send(const char *program, const struct notice_place *p)
+{
+	scoped_json *request = json_pack("{ss, sO, sI}", "to", p->to, "notices", p->list, "more", (json_int_t)p->more);
+	scoped_free char *text = json_to_text(request);
+	scoped_fd int fd = memfd_create("notices", MFD_CLOEXEC);
+	if (fd < 0 || io_write_full(fd, text, strlen(text)) || lseek(fd, 0, SEEK_SET))
+		return;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (!pid) {
+		if (fork())
+			_exit(0);
+		setsid();
+		dup2(fd, 0);
+		execl(program, program, "--notify", (char *)NULL);
+		_exit(127);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+static void notice_work(struct pilot_notices *n, bool all)
+{
+	int64_t now = clock_mono_ms();
+	for (size_t i = 0; i < n->n; i++) {
+		struct notice_place *p = &n->places[i];
+		if (!json_array_size(p->list) || (!all && p->sent_ms && now - p->sent_ms < GAP_MS))
+			continue;
+		scoped_free char *program = client_find_program("radd");
+		if (program)
+			send(program, p);
+		json_array_clear(p->list);
+		p->more = 0;
+		p->sent_ms = now;
+	}
+}
+
+void pilot_notices_work(struct pilot_notices *n)
+{
+	notice_work(n, false);
+}
+
+void pilot_notices_destroy(struct pilot_notices *n)
+{
+	if (!n)
+		return;
+	notice_work(n, true);
+	for (size_t i = 0; i < n->n; i++) {
+		json_decref(n->places[i].list);
+		free(n->places[i].to);
+	}
+	free(n);
+}
+
+char *pilot_notices_of_radd(const char *list)
+{
+	static const char *const words[] = { "oom", "slot", "mem" };
+	scoped_buf kept = { 0 };
+	for (size_t i = 0; i < COUNT_OF(words); i++)
+		if (notices_has(list, words[i]))
+			buf_printf(&kept, "%s%s", kept.len ? "," : "", words[i]);
+	return kept.len ? buf_steal(&kept) : NULL;
+}
