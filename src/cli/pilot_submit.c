@@ -7,49 +7,57 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/pilot_after.h"
 #include "cli/pilot_slurm.h"
 #include "spool/spool.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #define ASK_S 60
+#define STEP_MS 200
+#define MOST_VAIN 5	/* the wait is at most 32 times as long */
 
-struct count { const struct spool *s; size_t waiting; };
-
-static void count_version(void *ctx, task_id id, unsigned version)
+/* Those that would be begun now if there were room: neither such as wait for others or for their time, nor more of an array
+ * than its limit lets run. */
+static size_t count_waiting(const struct pilot_known *k)
 {
-	struct count *c = ctx;
-	struct spool_record r;
-	if (spool_read(c->s, id, version, &r, NULL))
-		return;
-	c->waiting -= r.state != SPOOL_PENDING;
-	spool_record_clear(&r);
+	size_t at = 0, waiting = 0;
+	for (const struct pilot_known_job *j; (j = pilot_known_next(k, &at));) {
+		size_t limit = pilot_after_limit(j->spec), claimed = pilot_after_claimed(j), ready = 0;
+		for (size_t i = 0; i < j->n; i++)
+			ready += j->tasks[i].record.state == SPOOL_PENDING && pilot_after(k, &j->tasks[i], NULL) == PILOT_READY;
+		if (limit && ready > limit - (claimed < limit ? claimed : limit))
+			ready = limit - (claimed < limit ? claimed : limit);
+		waiting += ready;
+	}
+	return waiting;
 }
 
-/* Of a job, those that wait: all, but those whose record says otherwise. */
-static void count_job(void *ctx, uint32_t job)
+/* -1: the queue cannot be read. */
+static int count_queue(const struct spool *s, size_t *waiting, struct error *err)
 {
-	struct count *c = ctx;
-	scoped_json *o = spool_job(c->s, job, false, NULL);
-	const json_t *spec = json_object_get(o, "spec");
-	size_t n = json_array_size(json_object_get(spec, "array"));
-	if (!o || json_is_true(json_object_get(spec, "hold")))
-		return;
-	c->waiting += n ? n : 1;
-	spool_versions(c->s, job, count_version, c, NULL);
+	struct pilot_known *k = pilot_after_open(s, err);
+	if (!k)
+		return -1;
+	*waiting = count_waiting(k);
+	pilot_known_destroy(k);
+	return 0;
 }
 
-struct allocations { long there, waiting; };	/* of our jobs at Slurm; of these, those that have not begun */
+/* Of our jobs at Slurm; of these, those that have not begun, and which: a list of numbers. */
+struct allocations { long there, waiting; json_t *which; };
 
 static int ask_squeue(const char *name, struct allocations *a, struct error *err)
 {
 	scoped_buf out = { 0 };
-	char *argv[] = { "squeue", "-h", "--me", "-n", (char *)name, "-t", "PD,R,CF,S", "-o", "%t", NULL };
+	char *argv[] = { "squeue", "-h", "--me", "-n", (char *)name, "-t", "PD,R,CF,S", "-o", "%t %A", NULL };
 	int code = pilot_slurm_run(argv, NULL, ASK_S, &out);
 	if (code < 0)
 		return error_set(err, ERR_UNAVAILABLE, "squeue is not to be found, or does not answer: there is no Slurm here; without one, "
@@ -59,7 +67,11 @@ static int ask_squeue(const char *name, struct allocations *a, struct error *err
 		return error_set(err, ERR_UNAVAILABLE, "squeue: %.*s", (int)strcspn(buf_text(&out), "\n"), buf_text(&out));
 	for (const char *line = buf_text(&out); *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		a->there++;
-		a->waiting += !strncmp(line, "PD", 2) || !strncmp(line, "CF", 2);
+		bool waits = !strncmp(line, "PD", 2);
+		a->waiting += waits || !strncmp(line, "CF", 2);
+		size_t len = waits && line[2] == ' ' ? strspn(line + 3, "0123456789") : 0;
+		if (len)
+			json_array_append_new(a->which, json_stringn(line + 3, len));
 	}
 	return 0;
 }
@@ -112,43 +124,115 @@ static char *ask_for_one(const struct pilot_submit *s, const char *dir, const ch
 	return NULL;
 }
 
-static int ask_for_all(const struct pilot_submit *s, const struct spool *q, long want, size_t waiting, long there,
-		struct error *err)
+/* What a round comes to. */
+struct round { size_t waiting; long there, asked, dropped; json_t *jobs, *gone; };
+
+static int ask_for_all(const struct pilot_submit *s, const struct spool *q, const char *name, long want, struct round *r,
+		       struct error *err)
 {
-	char name[64];
-	scoped_json *jobs = json_array();
-	snprintf(name, sizeof name, "rad-pilot-%.8s", spool_mark(q));
-	for (long i = 0; i < want; i++) {
+	for (; r->asked < want; r->asked++) {
 		scoped_free char *job = ask_for_one(s, spool_dir(q), name, err);
 		if (!job)
 			return -1;
-		json_array_append_new(jobs, json_string(job));
+		json_array_append_new(r->jobs, json_string(job));
 		if (!s->json)
 			printf("Asked Slurm for a pilot: job %s\n", job);
 	}
-	if (s->json)
-		return cli_print_json(json_pack("{si, sI, sI, sO}", "schema", 1, "waiting", (json_int_t)waiting, "allocations",
-						(json_int_t)there, "jobs", jobs));
-	printf("%zu tasks wait; %ld allocations are there or asked for\n", waiting, there + want);
 	return 0;
+}
+
+/* Only what has not begun: Slurm looks at that too, so one that begins in this moment stays. */
+static void drop_surplus(const struct pilot_submit *s, const struct allocations *a, long surplus, struct round *r)
+{
+	for (size_t i = json_array_size(a->which); i-- && r->dropped < surplus;) {
+		const char *job = json_string_value(json_array_get(a->which, i));
+		scoped_buf out = { 0 };
+		char *argv[] = { "scancel", "--state=PENDING", (char *)job, NULL };
+		if (pilot_slurm_run(argv, NULL, ASK_S, &out))
+			continue;
+		r->dropped++;
+		json_array_append_new(r->gone, json_string(job));
+		if (!s->json)
+			printf("Not needed any more, and given up: job %s\n", job);
+	}
+}
+
+static int tell(const struct pilot_submit *s, const struct round *r)
+{
+	long there = r->there + r->asked - r->dropped;
+	if (s->json)
+		return cli_print_json(json_pack("{si, sI, sI, sO, sO}", "schema", 1, "waiting", (json_int_t)r->waiting, "allocations",
+						(json_int_t)r->there, "jobs", r->jobs, "given_up", r->gone));
+	if (!s->every_ms || r->asked || r->dropped)
+		printf("%zu tasks wait; %ld allocations are there or asked for\n", r->waiting, there);
+	return fflush(stdout) ? -1 : 0;
+}
+
+static int one_round(const struct pilot_submit *s, const struct spool *q, struct round *r, struct error *err)
+{
+	char name[64];
+	scoped_json *which = json_array();
+	struct allocations a = { .which = which };
+	snprintf(name, sizeof name, "rad-pilot-%.8s", spool_mark(q));
+	if (count_queue(q, &r->waiting, err) || ask_squeue(name, &a, err))
+		return -1;
+	/* Those that have not begun are for these tasks; those that run are busy, or would have taken them. */
+	long need = ((long)r->waiting + (long)s->each - 1) / (long)s->each, room = (long)s->most - a.there, want = need - a.waiting;
+	r->there = a.there;
+	if (s->every_ms && want < 0)
+		drop_surplus(s, &a, -want, r);
+	return ask_for_all(s, q, name, want < room ? want : room, r, err);
+}
+
+static int round_of(const struct pilot_submit *s, struct round *r, struct error *err)
+{
+	scoped_json *jobs = json_array(), *gone = json_array();
+	*r = (struct round){ .jobs = jobs, .gone = gone };
+	struct spool *q = spool_open(s->queue, false, err);
+	int failed = !q || one_round(s, q, r, err);
+	spool_close(q);
+	if (!failed || r->asked)	/* what was asked for is said, whatever came then */
+		failed = tell(s, r) || failed;
+	return failed ? -1 : 0;
 }
 
 int pilot_submit_once(const struct pilot_submit *s, struct error *err)
 {
-	char name[64];
-	struct spool *q = spool_open(s->queue, false, err);
-	struct count c = { q, 0 };
-	int rc = -1;
-	if (!q)
+	struct round r;
+	return round_of(s, &r, err);
+}
+
+/* Allocations that were asked for, are gone, and took nothing: asking as often again would fill Slurm's books. */
+static bool was_in_vain(const struct round *r, const struct round *before)
+{
+	return before->asked && r->there < before->there + before->asked && r->waiting >= before->waiting;
+}
+
+int pilot_submit_stay(const struct pilot_submit *s, const volatile sig_atomic_t *told_to_end, struct error *err)
+{
+	struct round r, before = { 0 };
+	int vain = 0;
+	bool lost = false;
+	if (round_of(s, &before, err))
 		return -1;
-	snprintf(name, sizeof name, "rad-pilot-%.8s", spool_mark(q));
-	struct allocations a = { 0 };
-	if (!spool_live(q, count_job, &c, err) && !ask_squeue(name, &a, err)) {
-		/* Those that have not begun are for these tasks; those that run are busy, or would have taken them. */
-		long want = ((long)c.waiting + (long)s->each - 1) / (long)s->each - a.waiting, room = (long)s->most - a.there;
-		want = want < room ? want : room;
-		rc = ask_for_all(s, q, want > 0 ? want : 0, c.waiting, a.there, err);
+	for (int64_t next = clock_mono_ms() + s->every_ms; !*told_to_end; ) {
+		struct error why = ERROR_INIT;
+		int64_t left = next - clock_mono_ms();
+		if (left > 0) {
+			poll(NULL, 0, left < STEP_MS ? (int)left : STEP_MS);
+			continue;
+		}
+		if (!round_of(s, &r, &why)) {
+			vain = was_in_vain(&r, &before) ? vain + (vain < MOST_VAIN) : r.asked ? vain : 0;
+			before = r;
+		} else if (!lost) {
+			cli_note("%s: it is tried again", why.text);
+		}
+		lost = why.code;
+		if (vain && r.asked)
+			cli_note("allocations end and no task is taken: the next are asked for in %lld s; their words are in %s/pilots/.slurm-*.log",
+				 (long long)(s->every_ms << vain) / 1000, s->queue);
+		next = clock_mono_ms() + (s->every_ms << vain);
 	}
-	spool_close(q);
-	return rc;
+	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,9 +18,13 @@ struct pilot_submit {
 	const char *time, *idle;	/* as sbatch has it; of each pilot. NULL: not said */
 	char **sbatch;			/* further options of sbatch's; ends with NULL */
 	bool json;
+	int64_t every_ms;		/* between two rounds of who stays */
 };
 
-/* Asks once. Returns the exit code. */
+/* Asks once: 0; -1. */
 int pilot_submit_once(const struct pilot_submit *s, struct error *err);
+/* Asks until it is told to end; gives up allocations that have not begun and that nothing waits for any more. The first round
+ * may fail as pilot_submit_once does; later ones are tried again. */
+int pilot_submit_stay(const struct pilot_submit *s, const volatile sig_atomic_t *told_to_end, struct error *err);
 
 #endif

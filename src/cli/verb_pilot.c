@@ -213,7 +213,7 @@ static int fly(struct cli_call *c, const struct pilot_options *options)
 
 /* ---- the verb ---- */
 
-struct pilot_words { const char *time, *idle, *margin, *grace, *lease, *most, *each; };
+struct pilot_words { const char *time, *idle, *margin, *grace, *lease, *most, *each, *every; };
 
 /* 0 or the exit code. */
 static int read_span(struct cli_call *c, const char *option, const char *text, int64_t least_s, int64_t *ms)
@@ -243,8 +243,13 @@ static int ask_slurm(struct cli_call *c, const struct pilot_words *w, bool json)
 				  .sbatch = c->words, .json = json };
 	int rc = read_count(c, "most", w->most, &s.most);
 	rc = rc ? rc : read_count(c, "each", w->each, &s.each);
+	rc = rc ? rc : read_span(c, "every", w->every, 1, &s.every_ms);
 	if (rc)
 		return rc;
+	if (s.every_ms) {
+		catch_signals();
+		return pilot_submit_stay(&s, &told_to_end, &err) ? cli_fail(c, &err) : CLI_DONE;
+	}
 	return pilot_submit_once(&s, &err) ? cli_fail(c, &err) : CLI_DONE;
 }
 
@@ -282,6 +287,7 @@ int verb_pilot(struct cli_call *c)
 		{ "submit", 0, NULL, "ask Slurm for allocations with pilots, as the queue needs them; words go to sbatch", .flag = &submit },
 		{ "most", 0, "N", "with --submit: at most so many allocations at one time; default 1", .value = &w.most },
 		{ "each", 0, "N", "with --submit: one allocation for so many waiting tasks; default 8", .value = &w.each },
+		{ "every", 0, "TIME", "with --submit: stay, and look so often; default asks once", .value = &w.every },
 		{ "json", 0, NULL, "with --submit: print JSON", .flag = &json },
 		{ 0 },
 	};
