@@ -3,9 +3,10 @@
 """Pilots on one queue of files, killed at random moments: pilot, its agent, its radd, a whole node, an allocation that ends, a controller
 of Slurm that does not answer, a `rad submit` or `rad cancel` in its midst. What tasks wrote themselves is compared with what the queue
 says at the end: nothing that was accepted is lost, and nothing runs beside itself or again after it has ended (but for what ended just
-before its node lost its power, and of which nobody had been told: "ended_untold").
+before its node lost its power, and of which nobody had been told: "ended_untold"); of an array with a limit no more elements run at once
+than it says, and what waits for another task begins after that has ended ("broken_rules" counts both).
 
-    tests/torture/pilots.py [--kills 200] [--seed N] [--nodes 3] [--seconds 0] [--keep]
+    tests/torture/pilots.py [--kills 200] [--seed N] [--nodes 3] [--seconds 0] [--keep] [--out F.jsonl]
 
 Prints a line of JSON: accepted, run, lost, doubled. RAD_BUILD_ROOT: where rad and radd are. Slurm is tests/fake-slurm."""
 import argparse
@@ -35,6 +36,15 @@ if ! ( set -C; echo $$ >"run/$id" ) 2>/dev/null; then
 	fi
 	echo $$ >"run/$id"
 fi
+n=0
+if [ -n "$LIMIT" ]; then
+	for f in run/"${id%_*}"_*; do
+		other=; read -r other <"$f" 2>/dev/null
+		if [ -n "$other" ] && [ -e "/proc/$other" ] && grep -qz "RAD_QUEUE_TASK=${f#run/}\$" "/proc/$other/environ" 2>/dev/null; then n=$((n + 1)); fi
+	done
+	[ $n -le "$LIMIT" ] || echo "L $id $$ $n" >>ledger
+fi
+[ -z "$AFTER" ] || grep -q "^E $AFTER " ledger || echo "B $id $$ $AFTER" >>ledger
 echo "S $id $$ $EPOCHREALTIME" >>ledger
 trap 'echo "A $id $$" >>ledger; rm -f "run/$id"; exit 85' USR1
 i=0
@@ -187,9 +197,12 @@ class Storm:
         return p.returncode, out, err
 
     def submit(self, kill=False):
-        array = self.rng.random() < 0.15
-        code, out, err = self.rad("submit", "--parsable", "--gpu-mem", "2G", *(["--array=0-3"] if array else []), "--", "bash", "-c", TASK,
-                                  kill=kill, STEPS=str(self.rng.choice([1, 5, 10, 30, 60])))
+        array, limit = self.rng.random() < 0.15, self.rng.choice(["", "1", "2"])
+        before = [t for t in list(self.accepted)[-6:] if "_" not in t]
+        after = self.rng.choice(before) if before and not array and self.rng.random() < 0.25 else ""
+        words = ["--array=0-3" + (limit and "%" + limit)] if array else ["--dependency=afterok:" + after] if after else []
+        code, out, err = self.rad("submit", "--parsable", "--gpu-mem", "2G", *words, "--", "bash", "-c", TASK, kill=kill, AFTER=after,
+                                  LIMIT=limit if array else "", STEPS=str(self.rng.choice([1, 5, 10, 30, 60])))
         if code == 0:
             job = out.strip()
             for task in ([f"{job}_{i}" for i in range(4)] if array else [job]):
@@ -263,6 +276,10 @@ class Storm:
             live = [t for t in self.states().values() if t["state"] not in ENDED]
             if not live:
                 return
+            for t in live:      # what it waited for was cancelled
+                if t["reason"] == "DependencyNeverSatisfied":
+                    self.cancelled.add(t["id"])
+                    self.rad("cancel", t["id"])
             held = [t["id"] for t in live if t["state"] == "HELD"]
             if held:
                 self.rad("release", *held)
@@ -284,10 +301,11 @@ class Storm:
         untold = [t for t in again if all(any(-3 < cut - at < NEWS_S for cut in self.cuts) for at in ends[t][:-1])]
         doubled = [t for t in ran if "D" in ran[t] or (t in again and t not in untold)]
         strange = [t for t in ran if t not in states]
+        broken = [t for t in ran if "L" in ran[t] or "B" in ran[t]]
         return {"accepted": len(self.accepted), "run": sum("E" in w for w in ran.values()), "begun_again": sum(w.count("S") > 1 for w in ran.values()), "ended_untold": len(untold),
                 "ended": {s: sum(t["state"] == s for t in states.values()) for s in sorted(ENDED)},
                 "lost": len(lost), "doubled": len(doubled), "unknown": len(strange),
-                "which": {"lost": lost[:5], "doubled": doubled[:5], "unknown": strange[:5]}}
+                "broken_rules": len(broken), "which": {"broken": broken[:5], "lost": lost[:5], "doubled": doubled[:5], "unknown": strange[:5]}}
 
     def run(self):
         self.submit()
@@ -310,8 +328,11 @@ class Storm:
             for node in nodes:
                 node.end_all()
         result.update(kills=sum(self.kills.values()), by=self.kills, seed=self.a.seed, seconds=round(time.monotonic() - began))
-        good = not (result["lost"] or result["doubled"] or result["unknown"])
+        good = not (result["lost"] or result["doubled"] or result["unknown"] or result["broken_rules"])
         print(json.dumps(result))
+        if self.a.out:
+            with open(self.a.out, "a") as f:
+                f.write(json.dumps(result) + "\n")
         if good and not self.a.keep:
             shutil.rmtree(self.root, ignore_errors=True)
         else:
@@ -326,6 +347,7 @@ def main():
     p.add_argument("--nodes", type=int, default=3)
     p.add_argument("--seconds", type=float, default=0)
     p.add_argument("--keep", action="store_true")
+    p.add_argument("--out", help="a file to which the line is added")
     a = p.parse_args()
     print(f"seed {a.seed}", file=sys.stderr)
     return Storm(a).run()
