@@ -49,7 +49,7 @@ static int take_lock(const struct pilot *p, struct error *err)
 	for (int64_t until = clock_mono_ms() + LOCK_MS; flock(fd, LOCK_EX | LOCK_NB); poll(NULL, 0, 50)) {
 		char pid[16] = "";
 		if (errno != EWOULDBLOCK)
-			return error_errno(err, "%s", path);
+			return error_set(err, ERR_SYSTEM, "%s: %s: give a folder on a local disk with --state", path, strerror(errno));
 		if (clock_mono_ms() < until)
 			continue;
 		if (pread(fd, pid, sizeof pid - 1, 0) < 0)

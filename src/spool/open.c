@@ -145,7 +145,8 @@ static int make_here(const struct spool *s, struct error *err)
 	return spool_file_make(s, what, name, err) || spool_file_link(s, name, ".", "spool", err) < 0 ? -1 : 0;
 }
 
-static int read_what(struct spool *s, struct error *err)
+/* `write`: something is to be put there; who only looks may do so where nothing can be written. */
+static int read_what(struct spool *s, bool write, struct error *err)
 {
 	scoped_json *what = spool_file_read(s, "spool", SPOOL_MAX_FILE, err);
 	if (!what)
@@ -162,7 +163,7 @@ static int read_what(struct spool *s, struct error *err)
 				s->dir);
 	memcpy(s->mark, mark, 17);
 	for (size_t i = 0; i < COUNT_OF(folders); i++)
-		if (faccessat(s->fd, folders[i], R_OK | W_OK | X_OK, AT_EACCESS))
+		if (faccessat(s->fd, folders[i], R_OK | X_OK | (write ? W_OK : 0), AT_EACCESS))
 			return error_errno(err, "%s/%s", s->dir, folders[i]);
 	return 0;
 }
@@ -197,7 +198,7 @@ struct spool *spool_open(const char *dir, bool create, struct error *err)
 	struct spool *s = alloc_zero(sizeof *s);
 	s->fd = -1;
 	name_caller(s->by);
-	if (!open_dir(s, dir, create, err) && !read_what(s, err))
+	if (!open_dir(s, dir, create, err) && !read_what(s, create, err))
 		return s;
 	spool_close(s);
 	return NULL;
