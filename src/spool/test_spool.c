@@ -320,6 +320,73 @@ static void random_records(void **state)
 	}
 }
 
+/* ---- places of an array ---- */
+
+static void a_place_is_made_by_one(void **state)
+{
+	struct place *p = *state;
+	uint32_t job = submit(p, false);
+	struct spool_gate mine, theirs, now;
+	assert_int_equal(spool_gate_read(p->s, job, 0, &mine, NULL), 0);
+	assert_int_equal(spool_gate_read(p->s, job, 0, &theirs, NULL), 0);
+	assert_int_equal(mine.version + mine.n, 0);
+	assert_false(mine.broken);
+	struct spool_place one = { 3, 1 }, two = { 4, 2 };
+	mine.places = &one;
+	theirs.places = &two;
+	mine.n = theirs.n = 1;
+	assert_int_equal(spool_gate_change(p->s, job, &mine, NULL), 0);
+	assert_int_equal(spool_gate_change(p->s, job, &theirs, NULL), 1);
+	assert_int_equal(theirs.version, 0);
+	assert_int_equal(spool_gate_read(p->s, job, 0, &now, NULL), 0);
+	assert_int_equal(now.version, 1);
+	assert_int_equal(now.n, 1);
+	assert_int_equal(now.places[0].element, 3);
+	assert_int_equal(now.places[0].claim, 1);
+	spool_gate_clear(&now);
+	put(p, "jobs/1/g.2", "{\"format\":1,\"pla", 16);
+	assert_int_equal(spool_gate_read(p->s, job, 1, &now, NULL), 0);
+	assert_true(now.broken);
+	assert_int_equal(now.version, 2);
+	in_shell("rm %s/jobs/1/g.2; mkfifo %1$s/jobs/1/g.2", p->dir);
+	assert_int_equal(spool_gate_read(p->s, job, 0, &now, NULL), 0);
+	assert_true(now.broken);
+}
+
+static void places_that_are_none(void **state)
+{
+	(void)state;
+	static const char *const bad[] = { "", "[]", "{}", "{\"format\":1}", "{\"format\":2,\"places\":[]}",
+		"{\"format\":1,\"places\":[3]}", "{\"format\":1,\"places\":[[3,0]]}", "{\"format\":1,\"places\":[[-1,1]]}",
+		"{\"format\":1,\"places\":[[1,1,1]]}", "{\"format\":1,\"places\":[[1,100000]]}" };
+	struct spool_gate g;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		if (spool_parse_gate(bad[i], strlen(bad[i]), &g) || !g.broken || g.n)
+			fail_msg("%s", bad[i]);
+	static const char good[] = "{\"format\":1,\"places\":[[0,1],[9999,99999]]}";
+	assert_true(spool_parse_gate(good, sizeof good - 1, &g));
+	assert_int_equal(g.n, 2);
+	spool_gate_clear(&g);
+}
+
+/* ---- what is left over ---- */
+
+/* Whoever is slow finds his file gone, and is told: nothing is accepted that is not there. */
+static void who_is_slower_than_the_cleaner_is_told(void **state)
+{
+	struct place *p = *state;
+	struct error err = ERROR_INIT;
+	in_shell("cd %s/tmp && mkdir a && : >a/job && : >b && : >new && mkfifo c && ln -s /etc/passwd d && "
+		 "touch -h -d '3 days ago' a b c d", p->dir);
+	assert_int_equal(spool_clean(p->s, 86400, &err), 4);
+	in_shell("test \"$(ls %s/tmp)\" = new && test -s /etc/passwd", p->dir);
+	assert_int_equal(spool_clean(p->s, 0, &err), 1);
+	in_shell("rmdir %s/tmp", p->dir);
+	assert_int_equal(spool_clean(p->s, 0, &err), -1);
+	assert_true(err.code);
+	in_shell("mkdir %s/tmp", p->dir);
+}
+
 /* ---- pilots ---- */
 
 static void pilots_say_who_they_are(void **state)
@@ -345,7 +412,8 @@ int main(void)
 		IN_PLACE(what_is_refused), IN_PLACE(making_it_twice_is_the_same), IN_PLACE(a_change_is_the_next_version),
 		IN_PLACE(jobs_are_numbered_without_gaps), IN_PLACE(who_is_put_back_stays_on_the_list),
 		IN_PLACE(elements_have_records_of_their_own), IN_PLACE(torn_and_hostile_records), cmocka_unit_test(random_records),
-		IN_PLACE(pilots_say_who_they_are),
+		IN_PLACE(pilots_say_who_they_are), IN_PLACE(a_place_is_made_by_one), cmocka_unit_test(places_that_are_none),
+		IN_PLACE(who_is_slower_than_the_cleaner_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
