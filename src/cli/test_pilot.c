@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * What a pilot makes of Slurm's answers, and of attempts that were cut off.
  */
+#include "cli/pilot_after.h"
+#include "cli/pilot_gate.h"
 #include "cli/pilot_outcome.h"
 #include "cli/pilot_slurm.h"
 
@@ -9,6 +11,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -119,12 +122,65 @@ static void who_was_cut_off(void **state)
 	spec_unref(s);
 }
 
+/* A queue with one array of four, of which one may run. */
+static struct spool *limited_queue(char dir[64])
+{
+	uint32_t job = 0;
+	strcpy(dir, "/tmp/rad-pilot.XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	struct spool *q = spool_open(dir, true, NULL);
+	json_t *spec = json_pack("{s[iiii], si}", "array", 0, 1, 2, 3, "array_limit", 1), *environ = json_array();
+	assert_non_null(q);
+	assert_int_equal(spool_submit(q, SPOOL_FORMAT_WAITS, spec, environ, &job, NULL), 0);
+	json_decref(spec);
+	json_decref(environ);
+	return q;
+}
+
+/* Who took a place and was killed before the claim: others may make that claim, and if none wants to, the place is free. */
+static void a_place_that_nobody_uses(void **state)
+{
+	(void)state;
+	char dir[64], command[100];
+	struct spool *q = limited_queue(dir);
+	struct spool_place place = { 2, 1 };
+	struct spool_gate g = { .places = &place, .n = 1 };
+	assert_int_equal(spool_gate_change(q, 1, &g, NULL), 0);
+	struct pilot_known *k = pilot_after_open(q, NULL);
+	struct pilot_known_task *one = pilot_known_find(k, TASK_ID(1, 0)), *its = pilot_known_find(k, TASK_ID(1, 2));
+	assert_int_equal(pilot_after(k, one, NULL), PILOT_READY);
+	assert_int_equal(pilot_gate_take(k, q, one, NULL), 1);
+	assert_true(pilot_gate_is_shut(one->job));
+	assert_int_equal(pilot_gate_take(k, q, its, NULL), 0);		/* it is of this claim, whoever makes it */
+	one->job->gate_ms -= 20000;
+	assert_int_equal(pilot_gate_take(k, q, one, NULL), 1);		/* passed over */
+	assert_int_equal(its->record.version, 1);
+	assert_int_equal(its->record.state, SPOOL_PENDING);
+	assert_int_equal(pilot_gate_take(k, q, one, NULL), 0);
+	assert_int_equal(pilot_gate_take(k, q, its, NULL), 1);
+	/* What is claimed holds its place, until it is put back. */
+	struct spool_record next = spool_record_next(&one->record, "claimed", "me");
+	next.state = SPOOL_CLAIMED;
+	next.claim = 1;
+	strcpy(next.pilot, "me");
+	assert_int_equal(spool_change(q, one->id, &next, NULL), 0);
+	assert_int_equal(pilot_gate_take(k, q, its, NULL), 1);
+	assert_int_equal(pilot_after(k, its, NULL), PILOT_ARRAY_LIMIT);
+	next.state = SPOOL_PENDING;
+	assert_int_equal(spool_change(q, one->id, &next, NULL), 0);
+	assert_int_equal(pilot_gate_take(k, q, its, NULL), 0);
+	pilot_known_destroy(k);
+	spool_close(q);
+	snprintf(command, sizeof command, "rm -rf %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_left), cmocka_unit_test(what_became_of_a_job), cmocka_unit_test(a_command_has_a_deadline),
 		cmocka_unit_test(who_was_cut_off), cmocka_unit_test(of_another_cluster_nothing_is_known),
-		cmocka_unit_test(a_signal_ends_the_wait),
+		cmocka_unit_test(a_signal_ends_the_wait), cmocka_unit_test(a_place_that_nobody_uses),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
