@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Asked of every reading of every sample, so by comparisons: fmin and fmax are calls. What is not known stays NaN. */
 static double unit(double v)
 {
-	return isnan(v) ? v : fmin(fmax(v, 0), 1);
+	return v < 0 ? 0 : v > 1 ? 1 : v;
 }
 
 static void add_load(struct meter_load *l, double load, int64_t for_ms)

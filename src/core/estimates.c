@@ -274,8 +274,8 @@ static uint64_t sibling_claim(const struct estimates *e, const struct task *t, c
 void estimates_learn(struct estimates *e, const struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);
-	int64_t slot = fleet_slot_of(e->fleet, a->gpus[0]);
-	struct outcome o = history_outcome(t, fleet_look(e->fleet, (uint32_t)slot, now.mono_ms).reading->name, now.wall_ms);
+	uint32_t slot = (uint32_t)fleet_slot_of(e->fleet, a->gpus[0]);
+	struct outcome o = history_outcome(t, fleet_model_of(e->fleet, slot), now.wall_ms);
 	if (a->verdict == VERDICT_OOM)
 		o.retry_mib = sibling_claim(e, t, a);
 	if (!history_tells(&o))

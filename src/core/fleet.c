@@ -363,24 +363,32 @@ bool fleet_finish(struct fleet *f, task_id id, struct now now, struct fleet_end 
 	return true;
 }
 
-/* One at a time, because the caller makes each an event. note_due_ms may be too early, never too late, so a snapshot between
- * two minutes walks nothing. */
+static void note_again(struct fleet *f, const struct run *r)
+{
+	int64_t due_ms = r->noted_ms + NOTE_EVERY_MS;
+	f->note_next_ms = due_ms < f->note_next_ms ? due_ms : f->note_next_ms;
+}
+
+/* One at a time, because the caller makes each an event; where the walk stood is kept, so that all together are one walk. That
+ * event changes no run. note_due_ms may be too early, never too late, so a snapshot between two minutes walks nothing. */
 task_id fleet_note_due(struct fleet *f, struct now now, struct measured *out)
 {
-	size_t at = 0;
-	int64_t due_ms = INT64_MAX;
 	if (now.mono_ms < f->note_due_ms)
 		return 0;
-	for (struct run *r; (r = idmap_next(&f->runs, &at));) {
-		if (now.mono_ms - r->noted_ms < NOTE_EVERY_MS || !r->meter.last_ms) {
-			due_ms = r->noted_ms + NOTE_EVERY_MS < due_ms ? r->noted_ms + NOTE_EVERY_MS : due_ms;
-			continue;
+	if (!f->note_at)
+		f->note_next_ms = INT64_MAX;
+	for (struct run *r; (r = idmap_next(&f->runs, &f->note_at));) {
+		bool due = now.mono_ms - r->noted_ms >= NOTE_EVERY_MS && r->meter.last_ms;
+		if (due) {
+			r->noted_ms = now.mono_ms;
+			*out = fleet_measure(f, r);
 		}
-		r->noted_ms = now.mono_ms;
-		*out = fleet_measure(f, r);
-		return r->t->id;
+		note_again(f, r);
+		if (due)
+			return r->t->id;
 	}
-	f->note_due_ms = due_ms;
+	f->note_at = 0;
+	f->note_due_ms = f->note_next_ms;
 	return 0;
 }
 

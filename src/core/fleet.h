@@ -128,6 +128,8 @@ size_t fleet_devices(const struct fleet *f, struct map_gpu *out);
 const char *fleet_model(const struct fleet *f);
 /* The first model that was read, "" before. */
 const char *fleet_first_model(const struct fleet *f);
+/* Of that slot, as its last reading has it. */
+const char *fleet_model_of(const struct fleet *f, uint32_t slot);
 /* Largest capacity that was ever read. */
 uint64_t fleet_largest_mib(const struct fleet *f);
 /* How many GPUs the last snapshot had. */

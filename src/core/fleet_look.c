@@ -25,6 +25,12 @@ const char *fleet_first_model(const struct fleet *f)
 	return f->model;
 }
 
+const char *fleet_model_of(const struct fleet *f, uint32_t slot)
+{
+	assert(slot < f->n_slots);
+	return f->slots[slot]->r.name;
+}
+
 uint64_t fleet_largest_mib(const struct fleet *f)
 {
 	return f->largest_mib;

@@ -38,26 +38,48 @@ void fleet_note_low_water(struct slot *s, int64_t mono_ms, bool stood)
 static double energy_part(const struct fleet *f, struct slot *s, const struct run *r, struct now now)
 {
 	double energy_j = NAN, since_s = (double)(now.mono_ms - r->meter.last_ms) / 1000;
+	if (!(s->r.valid & (f->config->readings_stand ? GPU_POWER | GPU_ENERGY : GPU_ENERGY)))
+		return NAN;
 	if (f->config->readings_stand && s->r.valid & GPU_POWER)
 		energy_j = s->r.power_w * since_s;
 	else if (s->r.valid & GPU_ENERGY)
 		energy_j = s->r.energy_j - s->energy_j;
 	double idle_j = fmin(s->idle_w * since_s, energy_j);
-	return idle_j / (double)s->n_runs + (energy_j - idle_j) * fleet_power_part(f, s, r, now);
+	double part = s->n_runs > 1 ? fleet_power_part(f, s, r, now) : 1;
+	return idle_j / (double)s->n_runs + (energy_j - idle_j) * part;
 }
 
-/* Over the GPUs of an attempt that say it. */
-struct slots_mean { double sum; unsigned n; };
+/* What the meter takes of a reading; NaN: not said. */
+enum { SMACT, GRACT, DRAM, WATTS, SMOCC, PCIE_RX, PCIE_TX, SAID };
 
-static void mean_add(struct slots_mean *m, bool valid, double v)
+static void said_by(const struct gpu_reading *g, double out[SAID])
 {
-	m->sum += valid ? v : 0;
-	m->n += valid;
+	out[SMACT] = g->valid & GPU_SMACT ? g->smact : NAN;
+	out[GRACT] = g->valid & GPU_GRACT ? g->gract : NAN;
+	out[DRAM] = g->valid & GPU_DRAM ? g->dram : NAN;
+	out[WATTS] = g->valid & GPU_POWER ? g->power_w : NAN;
+	out[SMOCC] = g->valid & GPU_SMOCC ? g->smocc : NAN;
+	out[PCIE_RX] = g->valid & GPU_PCIE ? g->pcie_rx_mib_s : NAN;
+	out[PCIE_TX] = g->valid & GPU_PCIE ? g->pcie_tx_mib_s : NAN;
 }
 
-static double mean_of(const struct slots_mean *m)
+/* The means over the GPUs of an attempt that say it. With one, as most have, nothing is added up. */
+static void said_of(const struct fleet *f, const struct run *r, double out[SAID])
 {
-	return m->n ? m->sum / m->n : NAN;
+	double sum[SAID] = { 0 }, one[SAID];
+	unsigned n[SAID] = { 0 };
+	said_by(&f->slots[r->slots[0]]->r, out);
+	if (r->n_slots == 1)
+		return;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		said_by(&f->slots[r->slots[i]]->r, one);
+		for (unsigned k = 0; k < SAID; k++) {
+			sum[k] += isnan(one[k]) ? 0 : one[k];
+			n[k] += !isnan(one[k]);
+		}
+	}
+	for (unsigned k = 0; k < SAID; k++)
+		out[k] = n[k] ? sum[k] / n[k] : NAN;
 }
 
 /* What a task does alone is what it does from when it computes: it may have loaded for half a minute before. */
@@ -76,17 +98,11 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 {
 	struct meter_sample m = { .mono_ms = now.mono_ms, .mem_known = true, .energy_j = 0, .alone = true, .speed = 1,
 				  .suspended = r->t->suspended };
-	struct slots_mean smact = { 0 }, gract = { 0 }, dram = { 0 }, watts = { 0 }, smocc = { 0 }, rx = { 0 }, tx = { 0 };
+	double said[SAID];
+	said_of(f, r, said);
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = f->slots[r->slots[i]];
 		const struct slot_seen *seen = fleet_seen(s, r->t->id);
-		mean_add(&smact, s->r.valid & GPU_SMACT, s->r.smact);
-		mean_add(&gract, s->r.valid & GPU_GRACT, s->r.gract);
-		mean_add(&dram, s->r.valid & GPU_DRAM, s->r.dram);
-		mean_add(&watts, s->r.valid & GPU_POWER, s->r.power_w);
-		mean_add(&smocc, s->r.valid & GPU_SMOCC, s->r.smocc);
-		mean_add(&rx, s->r.valid & GPU_PCIE, s->r.pcie_rx_mib_s);
-		mean_add(&tx, s->r.valid & GPU_PCIE, s->r.pcie_tx_mib_s);
 		if (!(s->r.valid & GPU_PROC_MEM))
 			m.mem_known = false;
 		else if (seen && seen->mib > m.mem_mib)
@@ -94,15 +110,15 @@ void fleet_meter_run(struct fleet *f, struct run *r, struct now now)
 		m.alone = m.alone && s->n_runs == 1 && s->foreign_mib <= MAP_FOREIGN_MIB;
 		m.active = m.active || seen || !(s->r.valid & GPU_PROCS);
 		m.energy_j += energy_part(f, s, r, now);
-		m.speed = fmin(m.speed, fleet_speed(f, s, r, now));
+		m.speed = s->n_runs > 1 ? fmin(m.speed, fleet_speed(f, s, r, now)) : m.speed;
 	}
-	m.smact = mean_of(&smact);
-	m.gract = mean_of(&gract);
-	m.dram = mean_of(&dram);
-	m.watts = mean_of(&watts);
-	m.smocc = mean_of(&smocc);
-	m.pcie_rx_mib_s = mean_of(&rx);
-	m.pcie_tx_mib_s = mean_of(&tx);
+	m.smact = said[SMACT];
+	m.gract = said[GRACT];
+	m.dram = said[DRAM];
+	m.watts = said[WATTS];
+	m.smocc = said[SMOCC];
+	m.pcie_rx_mib_s = said[PCIE_RX];
+	m.pcie_tx_mib_s = said[PCIE_TX];
 	bool active = m.active;
 	m.active = note_computes(f, r, &m, now);
 	meter_add(&r->meter, &m);

@@ -42,6 +42,12 @@ void fleet_note_astray(struct run *r, const struct slot *s)
 	r->astray[i].here = true;
 }
 
+/* Else it stands where it was given, and nobody looks further. */
+static bool has_places_to_find(const struct run *r)
+{
+	return r->n_astray || r->n_slots > r->t->spec->gpus;
+}
+
 /* Where processes cannot be listed, one may be there. */
 static bool may_be_there(const struct slot *s)
 {
@@ -50,7 +56,7 @@ static bool may_be_there(const struct slot *s)
 
 /* A sample in which it was not seen there begins the count anew, since `here` is set by each snapshot before this is
  * called. */
-void fleet_note_places(const struct fleet *f, struct run *r, struct now now)
+void fleet_note_places(struct fleet *f, struct run *r, struct now now)
 {
 	unsigned kept = 0;
 	for (unsigned i = 0; i < r->n_astray; i++) {
@@ -60,6 +66,7 @@ void fleet_note_places(const struct fleet *f, struct run *r, struct now now)
 			r->astray[kept++] = (struct astray){ a.slot, a.samples, false };
 	}
 	r->n_astray = kept;
+	f->may_move = f->may_move || has_places_to_find(r);
 	for (unsigned i = 0; i < r->n_slots; i++) {
 		struct slot *s = f->slots[r->slots[i]];
 		bool seen = fleet_seen(s, r->t->id);
@@ -149,7 +156,7 @@ static void places_tell(const struct places *p, const struct fleet *f, const str
 static bool places_find(const struct fleet *f, const struct run *r, struct now now, struct fleet_move *out)
 {
 	struct places p;
-	if (r->t->stopping || task_attempt(r->t)->n_moves >= MOVES_MOST || (!r->n_astray && r->n_slots <= r->t->spec->gpus))
+	if (r->t->stopping || task_attempt(r->t)->n_moves >= MOVES_MOST || !has_places_to_find(r))
 		return false;
 	places_list(&p, f, r, now);
 	places_release(&p, f, r, now);
@@ -161,7 +168,7 @@ static bool places_find(const struct fleet *f, const struct run *r, struct now n
 task_id fleet_next_move(const struct fleet *f, struct now now, struct fleet_move *out)
 {
 	size_t at = 0;
-	for (const struct run *r; !f->config->readings_stand && (r = idmap_next(&f->runs, &at));)
+	for (const struct run *r; f->may_move && (r = idmap_next(&f->runs, &at));)
 		if (places_find(f, r, now, out))
 			return r->t->id;
 	return 0;

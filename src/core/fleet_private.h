@@ -98,7 +98,8 @@ struct slot_seen { task_id task; uint64_t mib; };
 
 struct slot {
 	uint32_t number;		/* its place in fleet.slots */
-	bool touched;			/* it is in fleet.touched: what placement sees may have changed */
+	bool touched;			/* it is in fleet.touched: what placement sees may have changed, */
+	bool touched_runs;		/* and not by a reading alone: what runs there may look different too */
 	struct gpu_reading r;		/* the last one */
 	int64_t read_ms;		/* mono of the last good reading */
 	bool in_snapshot;		/* it was in the last one */
@@ -150,14 +151,18 @@ struct fleet {
 	enum core_mps mps;		/* which MPS servers can be had on this machine */
 	bool was_read;
 	size_t n_attended;		/* of the runs: somebody is at them */
+	bool may_move;			/* one may be booked on other GPUs, as of the last snapshot */
 	bool slow_limits;		/* a task had a limit on its slow-down */
 	int64_t note_due_ms;		/* mono; no attempt is to be noted in its log before */
+	size_t note_at;			/* of a walk over those that are due: where it stands, 0: none is under way; */
+	int64_t note_next_ms;		/* and when the first of those it went by is due */
 	uint64_t told;			/* moves when an attempt first tells when it will end */
 	size_t n_present;
 	uint64_t largest_mib;
 	char model[64];			/* of the first GPU that was read */
 	bool models_differ;
 	/* What placement sees: fleet_map.c. */
+	bool predicts;			/* fleet_predicts, as of the last fleet_gpus */
 	struct map_gpu *gpus;
 	size_t n_gpus, cap_gpus;
 	uint32_t *touched;
@@ -176,7 +181,21 @@ struct fleet {
 /* fleet_slot.c */
 /* What placement sees of it may have changed. */
 void fleet_touch_slot(struct fleet *f, struct slot *s);
-struct slot_seen *fleet_seen(struct slot *s, task_id task);
+/* There is a new reading, and that is all: those who run there are the same, as warm as before. */
+void fleet_list_touched(struct fleet *f, struct slot *s);
+static inline void fleet_touch_read(struct fleet *f, struct slot *s)
+{
+	if (!s->touched)
+		fleet_list_touched(f, s);
+}
+/* Here, since it is asked several times for each run at each sample. */
+static inline struct slot_seen *fleet_seen(struct slot *s, task_id task)
+{
+	for (size_t i = 0; i < s->n_seen; i++)
+		if (s->seen[i].task == task)
+			return &s->seen[i];
+	return NULL;
+}
 
 /* fleet_part.c */
 /* What is held for an attempt on each of its GPUs, as its part goes by; above 0. */
@@ -264,7 +283,7 @@ void fleet_leave(struct fleet *f, struct slot *s, const struct run *r, struct no
 /* fleet_move.c */
 /* In the snapshot at hand a process of it is on a slot that it does not hold; after all processes, what that comes to. */
 void fleet_note_astray(struct run *r, const struct slot *s);
-void fleet_note_places(const struct fleet *f, struct run *r, struct now now);
+void fleet_note_places(struct fleet *f, struct run *r, struct now now);
 /* Whether it is there though it was not given that GPU. */
 bool fleet_is_guest(const struct slot *s, const struct run *r);
 

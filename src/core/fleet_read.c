@@ -50,7 +50,7 @@ static struct slot *fleet_read_slot(struct fleet *f, uint32_t nth, const struct 
 {
 	struct slot *s = find_again(f, nth, g->uuid);
 	fleet_advance(f, s, now);
-	fleet_touch_slot(f, s);
+	fleet_touch_read(f, s);
 	f->n_present += !s->in_snapshot;
 	s->r = *g;
 	s->in_snapshot = true;
@@ -116,7 +116,8 @@ static void fleet_update_ledger(struct fleet *f, struct slot *s, int64_t begun_m
 	/* Where processes cannot be listed, an entry may only go when the memory of the GPU as a whole came back; that needs no
 	 * rule of its own: with no process known to be there, used memory counts as foreign. */
 	ledger_settle(&s->ledger, begun_ms, procs_known ? is_present : NULL, s);
-	fleet_count_others(s);
+	if (s->n_others || s->ledger.claimed_mib)
+		fleet_count_others(s);
 }
 
 /* Where readings stand, the meters came up to now before the reading changed: what is new is who is there. */
@@ -129,6 +130,7 @@ static void note_arrivals(struct fleet *f, struct slot *s, struct now now)
 static void fleet_meter_all(struct fleet *f, struct now now)
 {
 	size_t at = 0;
+	f->may_move = false;
 	for (struct run *r; (r = idmap_next(&f->runs, &at));) {
 		fleet_meter_run(f, r, now);
 		fleet_note_places(f, r, now);
@@ -146,7 +148,7 @@ static void forget_snapshot(struct fleet *f, enum core_mps mps)
 	f->n_present = 0;
 	for (size_t i = 0; i < f->n_slots; i++) {
 		f->slots[i]->in_snapshot = false;
-		fleet_touch_slot(f, f->slots[i]);
+		fleet_touch_read(f, f->slots[i]);
 	}
 }
 

@@ -5,19 +5,16 @@
 
 #include "base/alloc.h"
 
-void fleet_touch_slot(struct fleet *f, struct slot *s)
+/* Both marks: what one is looked at for anew (fleet_map.c). A reading sets the first alone. */
+void fleet_list_touched(struct fleet *f, struct slot *s)
 {
-	if (s->touched)
-		return;
 	s->touched = true;
 	alloc_grow(f->touched, f->n_touched, f->cap_touched);
 	f->touched[f->n_touched++] = s->number;
 }
 
-struct slot_seen *fleet_seen(struct slot *s, task_id task)
+void fleet_touch_slot(struct fleet *f, struct slot *s)
 {
-	for (size_t i = 0; i < s->n_seen; i++)
-		if (s->seen[i].task == task)
-			return &s->seen[i];
-	return NULL;
+	s->touched_runs = true;
+	fleet_touch_read(f, s);
 }

@@ -26,7 +26,7 @@ static void note_growth(const struct fleet *f, struct run *r, struct now now)
 		const struct slot_seen *seen = fleet_seen(f->slots[r->slots[i]], r->t->id);
 		mib = seen && seen->mib > mib ? seen->mib : mib;
 	}
-	if (mib <= (uint64_t)((double)r->grown_mib * GREW) + (r->grown_mib ? GREW_MIB : 0))
+	if (mib <= r->grown_mib || mib <= (uint64_t)((double)r->grown_mib * GREW) + (r->grown_mib ? GREW_MIB : 0))
 		return;
 	r->grown_mib = mib;
 	r->grown_ms = r->steady_since_ms = now.mono_ms;
@@ -67,6 +67,8 @@ void fleet_note_warm(struct fleet *f, struct run *r, bool active, bool mem_known
 	if (active && !r->active_since_ms)
 		r->active_since_ms = now.mono_ms;
 	note_growth(f, r, now);
+	if (r->warm)	/* it stays so, whatever its memory does now */
+		return;
 	bool steady = mem_known && r->grown_ms && (computes_alone(f, r) || has_what_was_expected(r));
 	if (steady && !r->steady)
 		r->steady_since_ms = now.mono_ms;

@@ -149,7 +149,7 @@ static enum load_side load_side(bool known, double load, double limit)
 {
 	if (!known || !isfinite(load))
 		return SIDE_UNKNOWN;
-	return isnan(limit) || load <= limit + LOAD_EPSILON ? SIDE_WITHIN : SIDE_ABOVE;
+	return load > limit + LOAD_EPSILON ? SIDE_ABOVE : SIDE_WITHIN;	/* no limit is NaN, above which nothing is */
 }
 
 /* Whether the limits keep one more task of that mode from a GPU, and which figure is beyond which. */

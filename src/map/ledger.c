@@ -91,20 +91,15 @@ size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(t
 	size_t kept = 0;
 	for (size_t i = 0; i < l->n; i++) {
 		const struct ledger_entry *e = &l->entries[i];
-		if (!e->exit_ms || sample_mono_ms <= e->exit_ms || (present && present(e->task, ctx)))
-			l->entries[kept++] = *e;
+		if (e->exit_ms && sample_mono_ms > e->exit_ms && !(present && present(e->task, ctx)))
+			continue;
+		if (kept != i)	/* mostly nothing is dropped, and then nothing is moved */
+			l->entries[kept] = *e;
+		kept++;
 	}
 	size_t dropped = l->n - kept;
 	l->n = kept;
 	return dropped;
-}
-
-bool ledger_settling(const struct ledger *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (l->entries[i].exit_ms)
-			return true;
-	return false;
 }
 
 uint64_t ledger_held_of(const struct ledger_entry *e)
@@ -124,21 +119,28 @@ uint64_t ledger_held(const struct ledger *l)
 	return sum;
 }
 
-static uint64_t observed(const struct ledger *l)
+/* All at once, since every GPU is asked for all of it after every sample. What is foreign is used and nobody of ours has it;
+ * where the memory of processes is not told, all that is held counts as ours, so that a task which has not taken its claim yet
+ * does not make foreigners of its neighbours. */
+struct ledger_room ledger_room(const struct ledger *l)
 {
-	uint64_t sum = 0;
-	for (size_t i = 0; i < l->n; i++)
-		sum += l->entries[i].observed_mib;
-	return sum;
+	struct ledger_room room = { .capacity_mib = less_or_zero(l->total_mib, l->reserved_mib) };
+	uint64_t held = 0, observed = 0;
+	for (size_t i = 0; i < l->n; i++) {
+		held += ledger_held_of(&l->entries[i]);
+		observed += l->entries[i].observed_mib;
+		room.settling = room.settling || l->entries[i].exit_ms;
+	}
+	uint64_t ours = l->proc_mem_known ? observed : held;
+	uint64_t used = l->used_known ? less_or_zero(l->used_mib, l->reserved_mib + l->mps_mib + ours) : 0;
+	room.foreign_mib = largest_of(used, l->foreign_seen_mib) + l->claimed_mib;
+	room.available_mib = less_or_zero(room.capacity_mib, l->mps_mib + room.foreign_mib + held);
+	return room;
 }
 
-/* What is used and nobody of ours has. Where the memory of processes is not told, all that is held counts as ours, so that a
- * task which has not taken its claim yet does not make foreigners of its neighbours. */
 uint64_t ledger_foreign(const struct ledger *l)
 {
-	uint64_t ours = l->proc_mem_known ? observed(l) : ledger_held(l);
-	uint64_t used = l->used_known ? less_or_zero(l->used_mib, l->reserved_mib + l->mps_mib + ours) : 0;
-	return largest_of(used, l->foreign_seen_mib) + l->claimed_mib;
+	return ledger_room(l).foreign_mib;
 }
 
 uint64_t ledger_capacity(const struct ledger *l)
@@ -148,5 +150,5 @@ uint64_t ledger_capacity(const struct ledger *l)
 
 uint64_t ledger_available(const struct ledger *l)
 {
-	return less_or_zero(ledger_capacity(l), l->mps_mib + ledger_foreign(l) + ledger_held(l));
+	return ledger_room(l).available_mib;
 }

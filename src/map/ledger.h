@@ -63,8 +63,9 @@ void ledger_observe(struct ledger *l, task_id task, uint64_t mem_mib, bool warm)
  * still has one. NULL where processes cannot be listed: then the exit is all there is to go by, and memory that is still used
  * beyond what is held counts as foreign. Returns how many were dropped. */
 size_t ledger_settle(struct ledger *l, int64_t sample_mono_ms, bool (*present)(task_id task, void *ctx), void *ctx);
-/* Whether an exited task still has its entry. */
-bool ledger_settling(const struct ledger *l);
+/* What placement asks of it, by the rules above, all at once; settling: an exited task still has its entry. */
+struct ledger_room { uint64_t capacity_mib, foreign_mib, available_mib; bool settling; };
+struct ledger_room ledger_room(const struct ledger *l);
 struct ledger_entry *ledger_find(const struct ledger *l, task_id task);
 
 /* MiB held for one task now, by the rule above. */

@@ -167,11 +167,11 @@ static void exits(void **state)
 	assert_true(ledger_find(&l, two)->unknown);
 	/* Tasks that run stay, whatever the sample shows. */
 	assert_int_equal(ledger_settle(&l, 5000, is_present, &none), 0);
-	assert_false(ledger_settling(&l));
+	assert_false(ledger_room(&l).settling);
 
 	ledger_exited(&l, one, 1000);
 	ledger_exited(&l, TASK_ID(9, -1), 1000);
-	assert_true(ledger_settling(&l));
+	assert_true(ledger_room(&l).settling);
 	/* A sample begun before the exit, or in the same moment, proves nothing. */
 	assert_int_equal(ledger_settle(&l, 999, is_present, &none), 0);
 	assert_int_equal(ledger_settle(&l, 1000, is_present, &none), 0);
@@ -219,7 +219,7 @@ static void placed_again(void **state)
 	set_up(&l, &(struct situation){ .used = 8512, .task = { { 6000, 9000, 8000, false, true, true } } });
 	ledger_enter(&l, one, 7000, false, false);
 	assert_int_equal(l.n, 1);
-	assert_false(ledger_settling(&l));
+	assert_false(ledger_room(&l).settling);
 	assert_int_equal(ledger_held(&l), 8000);
 	assert_int_equal(ledger_settle(&l, 99999, is_present, &none), 0);
 	ledger_clear(&l);

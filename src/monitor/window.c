@@ -95,9 +95,15 @@ static void forget_before(struct window *w, int64_t edge_ms)
 	account(w, s, 1);
 }
 
+/* By comparisons, and rounded by a cast: lround, fmin and fmax are calls, and each sample of each GPU comes by here. */
+static double clamped(double v)
+{
+	return v > 0 ? v < 1 ? v : 1 : 0;
+}
+
 static int32_t to_millionths(double v)
 {
-	return isfinite(v) ? (int32_t)lround(fmin(fmax(v, 0), 1) * MILLION) : -1;
+	return isfinite(v) ? (int32_t)(clamped(v) * MILLION + 0.5) : -1;
 }
 
 static struct sample sample_of(const struct gpu_reading *r, int64_t mono_ms, int64_t for_ms)
@@ -184,8 +190,8 @@ struct load window_load(const struct window *w)
 	struct load load = { 0 };
 	load.gract_known = field_load(&w->sum[GRACT], &load.gract);
 	load.smact_known = field_load(&w->sum[SMACT], &load.smact);
-	load.gract = load.gract_known ? fmin(fmax(load.gract, 0), 1) : 0;
-	load.smact = load.smact_known ? fmin(fmax(load.smact, 0), 1) : 0;
+	load.gract = load.gract_known ? clamped(load.gract) : 0;
+	load.smact = load.smact_known ? clamped(load.smact) : 0;
 	return load;
 }
 
