@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * A plan is played from event to event: whoever may start starts, then time goes on to the next end. Places are numbers of
  * tasks in the caller's array, so that a plan that is tried is only an order and a few words per task.
+ *
+ * A search plays a thousand plans that differ little, so playing is what it costs. Three things keep that down, none of which
+ * changes what is found: who did not fit is asked again only where somebody left, speeds of tasks that were together before are
+ * not found twice, and a plan is played no further than to where it must be worse than is taken.
  */
 #include "map/plan.h"
 
@@ -12,7 +16,12 @@
 #define MOST_CHANGES 3		/* of a plan that is tried */
 #define LEAST_S 1e-3
 #define SPEEDS_COST 8		/* of finding the speed of a task, against looking at it */
-#define MOST_WORK 10000000	/* of a search: 50 milliseconds */
+#define MOST_WORK 10000000	/* of a search: 50 milliseconds, before anything was remembered */
+#define SOLVED 1024		/* sets of tasks whose speeds are remembered; power of two */
+#define SOLVED_TASKS 8		/* of a set, a byte each: of more they are found anew */
+#define HARDLY (1 + 1e-9)	/* by which sums of the same in another order may differ, and more */
+
+_Static_assert(PLAN_TASKS < 256, "a task's number and one fit into a byte");
 
 struct draft {
 	uint16_t order[PLAN_TASKS];	/* of those that wait */
@@ -32,9 +41,21 @@ struct lane {
 	double speed[PLAN_TASKS];
 };
 
+/* Tasks that shared a GPU in this mode, in that order, and how fast they were. */
+struct solved {
+	uint64_t tasks;			/* a byte each, of its number and one; 0: none */
+	enum share_mode mode;
+	double speed[SOLVED_TASKS];
+};
+
 struct plan_player {
 	const struct plan *plan;
 	struct lane lanes[PLAN_GPUS];
+	uint64_t freed;			/* lanes that somebody left since those who wait were asked last */
+	bool barred[PLAN_TASKS];	/* one who waits was not even asked then: another kept its GPUs */
+	double waiting_s;		/* the work of those who wait, in sum; what was left of those who ran at the last end, */
+	double running_s, longest_s;	/* in sum, and of the one with most */
+	struct solved solved[SOLVED];
 	double now_s, left_s[PLAN_TASKS], rate[PLAN_TASKS];
 	uint16_t running[PLAN_TASKS], waiting[PLAN_TASKS];
 	unsigned n_running, n_waiting;
@@ -53,6 +74,12 @@ struct search {
 
 #define EACH_GPU(g, set) \
 	for (uint64_t bits_ = (set), g; bits_ && (g = (uint64_t)__builtin_ctzll(bits_), true); bits_ &= bits_ - 1)
+
+/* fmin heeds NaN, so it stays a call; no speed is one. */
+static double least(double a, double b)
+{
+	return a < b ? a : b;
+}
 
 static bool lane_fits(const struct plan_player *p, uint64_t g, const struct plan_task *t)
 {
@@ -102,6 +129,7 @@ static void leave(struct plan_player *p, uint16_t task, uint64_t on)
 		l->taken = false;
 		l->stale = true;
 	}
+	p->freed |= on;
 }
 
 static void begin(struct plan_player *p)
@@ -109,6 +137,7 @@ static void begin(struct plan_player *p)
 	p->now_s = 0;
 	p->work = 0;
 	p->n_running = p->n_waiting = 0;
+	p->freed = UINT64_MAX;
 	for (size_t g = 0; g < p->plan->n_gpus; g++) {
 		p->lanes[g].n = 0;
 		p->lanes[g].taken = false;
@@ -128,72 +157,138 @@ static void start_those_that_fit(struct plan_player *p, struct draft *d)
 	p->work += p->n_waiting;
 	for (unsigned i = 0; i < p->n_waiting; i++) {
 		uint16_t task = p->waiting[i];
-		if (!(d->on[task] & kept) && fits(p, d->on[task], &p->plan->tasks[task])) {
+		bool asked = !(d->on[task] & kept) && (p->barred[task] || d->on[task] & p->freed);
+		if (asked && fits(p, d->on[task], &p->plan->tasks[task])) {
 			d->start_s[task] = p->now_s;
 			come(p, task, d->on[task]);
+			p->waiting_s -= p->plan->tasks[task].left_s;
 			continue;
 		}
+		p->barred[task] = d->on[task] & kept;
 		kept |= d->keeps[task] ? d->on[task] : 0;
 		p->waiting[stay++] = task;
 	}
 	p->n_waiting = stay;
+	p->freed = 0;
+}
+
+/* 0: too many to remember. */
+static uint64_t tasks_of(const struct lane *l)
+{
+	uint64_t tasks = 0;
+	for (unsigned i = 0; l->n <= SOLVED_TASKS && i < l->n; i++)
+		tasks = tasks << 8 | (l->tasks[i] + 1u);
+	return tasks;
+}
+
+/* The same tasks in another order are another set: sums of fractions hang on it, and equal problems are to have equal plans. */
+static void solve(struct plan_player *p, struct lane *l)
+{
+	struct share_task loads[PLAN_TASKS];
+	uint64_t tasks = tasks_of(l);
+	struct solved *known = &p->solved[((tasks * 0x9e3779b97f4a7c15u) >> 40) % SOLVED];
+	if (tasks && known->tasks == tasks && known->mode == l->mode) {
+		memcpy(l->speed, known->speed, l->n * sizeof *l->speed);
+		return;
+	}
+	unsigned n = 0;
+	do	/* there is one at least */
+		loads[n] = p->plan->tasks[l->tasks[n]].load;
+	while (++n < l->n);
+	share_speeds(loads, l->n, l->mode, l->speed);
+	if (!tasks)
+		return;
+	known->tasks = tasks;
+	known->mode = l->mode;
+	memcpy(known->speed, l->speed, l->n * sizeof *l->speed);
 }
 
 static void set_rates(struct plan_player *p)
 {
-	struct share_task loads[PLAN_TASKS];
 	for (unsigned i = 0; i < p->n_running; i++)
 		p->rate[p->running[i]] = 1;
 	for (size_t g = 0; g < p->plan->n_gpus; g++) {
 		struct lane *l = &p->lanes[g];
 		p->work += l->stale ? l->n * SPEEDS_COST : l->n;
-		for (unsigned i = 0; l->stale && i < l->n; i++)
-			loads[i] = p->plan->tasks[l->tasks[i]].load;
 		if (l->stale && l->n)
-			share_speeds(loads, l->n, l->mode, l->speed);
+			solve(p, l);
 		l->stale = false;
 		for (unsigned i = 0; i < l->n; i++)
-			p->rate[l->tasks[i]] = fmin(p->rate[l->tasks[i]], l->speed[i]);
+			p->rate[l->tasks[i]] = least(p->rate[l->tasks[i]], l->speed[i]);
 	}
 }
 
 /* Goes on to the next end. Returns the sum of the ends met. */
 static double go_on(struct plan_player *p, const struct draft *d)
 {
-	double next = INFINITY, ends = 0;
+	double next = INFINITY, ends = 0, longest_s = 0, sum_s = 0;
 	unsigned stay = 0;
 	set_rates(p);
 	for (unsigned i = 0; i < p->n_running; i++)
-		next = fmin(next, p->left_s[p->running[i]] / p->rate[p->running[i]]);
+		next = least(next, p->left_s[p->running[i]] / p->rate[p->running[i]]);
 	p->now_s += next;
 	for (unsigned i = 0; i < p->n_running; i++) {
 		uint16_t task = p->running[i];
-		p->left_s[task] -= next * p->rate[task];
-		if (p->left_s[task] > LEAST_S / 2) {
+		double left_s = p->left_s[task] - next * p->rate[task];
+		p->left_s[task] = left_s;
+		if (left_s > LEAST_S / 2) {
 			p->running[stay++] = task;
+			longest_s = longest_s < left_s ? left_s : longest_s;
+			sum_s += left_s;
 			continue;
 		}
 		leave(p, task, task < p->plan->n_running ? p->plan->tasks[task].on : d->on[task]);
 		ends += p->now_s;
 	}
 	p->n_running = stay;
+	p->longest_s = longest_s;
+	p->running_s = sum_s;
 	return ends;
 }
 
-/* Fills start_s, end_s and cost. What never fits (its tasks leave more free than there is) costs as nothing else. */
-static void play(struct search *s, struct draft *d)
+static void queue_up(struct search *s, const struct draft *d)
+{
+	struct plan_player *p = &s->player;
+	p->n_waiting = s->n_waiting;
+	memcpy(p->waiting, d->order, s->n_waiting * sizeof *d->order);
+	p->waiting_s = 0;
+	for (unsigned i = 0; i < s->n_waiting; i++) {
+		p->barred[d->order[i]] = false;
+		p->waiting_s += p->plan->tasks[d->order[i]].left_s;
+	}
+}
+
+static double costs(const struct plan_player *p, double end_s, double ends)
+{
+	return end_s + PLAN_MEAN * ends / (double)p->plan->n;
+}
+
+/* What it costs at least, as far as it was played: nobody is faster than alone, and who waits starts now at the soonest. */
+static double at_least(const struct plan_player *p, double ends)
+{
+	double n = p->n_running + p->n_waiting;
+	return costs(p, p->now_s + p->longest_s, ends + n * p->now_s + p->running_s + p->waiting_s);
+}
+
+/* Fills start_s, end_s and cost. What never fits (its tasks leave more free than there is) costs as nothing else. One that is
+ * sure to cost more than `most` is not played to its end: then that is all that its cost says. */
+static void play(struct search *s, struct draft *d, double most)
 {
 	struct plan_player *p = &s->player;
 	double ends = 0;
 	begin(p);
-	p->n_waiting = s->n_waiting;
-	memcpy(p->waiting, d->order, s->n_waiting * sizeof *d->order);
-	for (start_those_that_fit(p, d); p->n_running; start_those_that_fit(p, d))
+	queue_up(s, d);
+	for (start_those_that_fit(p, d); p->n_running; start_those_that_fit(p, d)) {
 		ends += go_on(p, d);
+		if (at_least(p, ends) > most * HARDLY) {
+			d->cost = INFINITY;
+			return;
+		}
+	}
 	for (unsigned i = 0; i < p->n_waiting; i++)
 		d->start_s[p->waiting[i]] = p->now_s;
 	d->end_s = p->n_waiting ? INFINITY : p->now_s;
-	d->cost = d->end_s + PLAN_MEAN * ends / (double)p->plan->n;
+	d->cost = costs(p, d->end_s, ends);
 }
 
 /* Searching ---------------------------------------------------------------------------------------------------------------- */
@@ -256,7 +351,7 @@ static void change(struct search *s, struct draft *d)
 /* Improves s->now; the best of all goes to s->best. */
 static void improve(struct search *s, unsigned steps)
 {
-	play(s, &s->now);
+	play(s, &s->now, INFINITY);
 	unsigned long most = MOST_WORK / 2 / (s->player.work + 1);
 	steps = steps < most ? steps : (unsigned)most;
 	if (!s->any || s->now.cost < s->best.cost)
@@ -267,7 +362,7 @@ static void improve(struct search *s, unsigned steps)
 		s->next = s->now;
 		for (unsigned k = draw(s, MOST_CHANGES) + 1; k; k--)
 			change(s, &s->next);
-		play(s, &s->next);
+		play(s, &s->next, s->now.cost * (1 + allowed));
 		if (s->next.cost > s->now.cost * (1 + allowed))
 			continue;
 		s->now = s->next;
@@ -327,6 +422,7 @@ double plan_improve(struct plan *p, unsigned steps)
 	for (s.fixed = 0; s.fixed < s.n_waiting && p->tasks[p->n_running + s.fixed].first;)
 		s.fixed++;
 	s.dice = p->n * 2 + 1;
+	memset(s.player.solved, 0, sizeof s.player.solved);
 	s.any = false;
 	for (int afresh = 0; afresh < 2; afresh++) {
 		first_draft(&s, afresh);
