@@ -182,12 +182,18 @@ static int place_of(const struct run *r, uint32_t slot)
 	return -1;
 }
 
-/* By the record, which EV_MOVED has changed, so that a log that is played back comes to the same. It joins before it leaves,
- * and its user takes before he gives back: on the way the attempt is nowhere without a GPU, and he never without a task. */
+/* By the record, which EV_MOVED has changed, so that a log that is played back comes to the same. What its GPUs showed so far is
+ * of the tasks that were there, so it is taken in first, on those that it stays on too: a run of one GPU and one of several are
+ * not the same to inference. It joins before it leaves, and its user takes before he gives back: on the way the attempt is
+ * nowhere without a GPU, and he never without a task. */
 void fleet_moved(struct fleet *f, const struct task *t, struct now now)
 {
 	const struct attempt *a = task_attempt(t);
 	struct run *r = fleet_run(f, t->id), before = *r;
+	for (unsigned i = 0; i < r->n_slots; i++) {
+		fleet_advance(f, f->slots[r->slots[i]], now);
+		fleet_infer_end_span(f, f->slots[r->slots[i]], now);
+	}
 	r->n_slots = 0;
 	r->took_ms = now.mono_ms;
 	for (uint32_t i = 0; i < a->n_gpus; i++) {

@@ -2,6 +2,7 @@
  * Tasks whose processes are on other GPUs than they were given: booked where they are once that is sure, and what they leave
  * alone is free for others; all of it the same after a restart.
  */
+#include "core/fleet_private.h"
 #include "core/test_world.h"
 
 #include "base/json.h"
@@ -230,6 +231,28 @@ static void a_restart_knows_where_it_went(void **unused)
 	end_world(w);
 }
 
+/* What a GPU showed with one that has gone since says nothing of those who stayed alone: their span begins with the move. */
+static void a_span_of_inference_ends_where_one_leaves(void **unused)
+{
+	(void)unused;
+	struct core_config config = core_config_default();
+	config.fence = false;
+	config.warm_ms = 1000;	/* so it leaves the one GPU in the sample that books it on the other */
+	struct world *w = new_world(2, &config);
+	core_drain(w->c, uuid_of(1), true);
+	task_id a = submit(w, spec_of(5000, 1)), b = submit(w, spec_of(6000, 1));
+	see_for(w, (const struct where[]){ { a, 0, 4900 }, { b, 0, 5900 } }, 2, 40);
+	task_id c = submit(w, spec_of(7000, 1));
+	see_for(w, (const struct where[]){ { a, 0, 4900 }, { b, 0, 5900 }, { c, 0, 6900 } }, 3, 60);
+	const struct slot *s = w->c->fleet->slots[fleet_slot_of(w->c->fleet, uuid_of(0))];
+	assert_int_equal(look(w, 0).n_tasks, 3);
+	assert_true(s->span.lasts.ms > 50000);
+	see_for(w, (const struct where[]){ { a, 1, 4900 }, { b, 0, 5900 }, { c, 0, 6900 } }, 3, 8);
+	assert_int_equal(look(w, 0).n_tasks, 2);
+	assert_true(s->span.lasts.ms <= 8000);
+	end_world(w);
+}
+
 static void its_owner_is_told(void **unused)
 {
 	(void)unused;
@@ -258,6 +281,7 @@ int main(void)
 		cmocka_unit_test(a_guest_does_not_say_how_a_gpu_is_shared),
 		cmocka_unit_test(a_restart_knows_where_it_went),
 		cmocka_unit_test(its_owner_is_told),
+		cmocka_unit_test(a_span_of_inference_ends_where_one_leaves),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
