@@ -141,6 +141,31 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	wait_for 20 no_controls
 }
 
+@test "a server whose client met a fault of the GPU is stopped once it has no other, whatever mps_idle is" {
+	local first neighbour faulty go=$WORLD/go-sick
+	sed -i 's/^mps_idle:.*/mps_idle: 1h/' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: mps_idle: 0 -> ' "$WORLD/radd.log"
+	neighbour=$(submit --gpu-mem 4G -- sh -c "$look beside.txt; $(until_file "$go")")
+	wait_for 20 grep -q PIPE beside.txt
+	first=$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")
+	# Its own failure says nothing of the server.
+	submit --gpu-mem 4G -- sh -c 'echo "ValueError: no such file" >&2; exit 1' | xargs rad wait || true
+	faulty=$(submit --gpu-mem 4G -- sh -c 'echo "RuntimeError: CUDA error: an illegal memory access was encountered" >&2; exit 1')
+	rad wait "$faulty" || true
+	[ "$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")" = "$first" ]
+	touch "$go"
+	rad wait "$neighbour"
+	wait_for 20 no_controls
+	grep -q 'MPS: stopping the sick server' "$WORLD/radd.log"
+	submit --gpu-mem 4G -- sh -c "$look well.txt" | xargs rad wait
+	grep -q PIPE well.txt
+	sed -i 's/^mps_idle:.*/mps_idle: 0/' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 20 no_controls
+	: >"$WORLD/radd.log"
+}
+
 @test "a server without clients stays for mps_idle, serves the next task, and is in the way of none that wants a GPU alone" {
 	local first other alone
 	sed -i 's/^mps_idle:.*/mps_idle: 1h/' "$RAD_CONFIG"

@@ -182,9 +182,9 @@ static int place_of(const struct run *r, uint32_t slot)
 	return -1;
 }
 
-/* By the record, which EV_MOVED has changed, so that a log that is played back comes to the same. What its GPUs showed so far is
- * of the tasks that were there, so it is taken in first, on those that it stays on too: a run of one GPU and one of several are
- * not the same to inference. It joins before it leaves, and its user takes before he gives back: on the way the attempt is
+/* By the record, which EV_MOVED has changed, so that a log that is played back comes to the same. What its GPUs showed so far
+ * is of the tasks that were there, so it is taken in first, on those that it stays on too: a run of one GPU and one of several
+ * are not the same to inference. It joins before it leaves, and its user takes before he gives back: on the way the attempt is
  * nowhere without a GPU, and he never without a task. */
 void fleet_moved(struct fleet *f, const struct task *t, struct now now)
 {

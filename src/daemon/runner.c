@@ -153,6 +153,14 @@ const char *runner_delay(const struct runner *r, task_id id)
 
 /* Ends ----------------------------------------------------------------------------------------------------------------- */
 
+/* What its output says last; a task that failed by itself leaves its server as it was. */
+static void runner_note_fault(struct runner *r, const struct task *t, const struct exit_report *report)
+{
+	enum scan_kind kind = report->output.kind;
+	if (report->have_record && task_attempt(t)->mode == SHARE_MPS && (kind == SCAN_MPS || kind == SCAN_DEVICE_FAULT))
+		servers_note_fault(r->servers, t);
+}
+
 /* Containers' processes first, by what the task's record says of its end; the watch goes before the core is told, since
  * EV_ENDED may make a new attempt of the same task, which gets a watch of its own. */
 static void runner_end(struct watch *w, const struct exit_report *report)
@@ -160,6 +168,7 @@ static void runner_end(struct watch *w, const struct exit_report *report)
 	struct runner *r = w->r;
 	task_id task = w->task;
 	outsiders_end(r->outsiders, runner_task_of(w), r->plan.config->kill_wait_ms);
+	runner_note_fault(r, runner_task_of(w), report);
 	runner_drop_watch(w);
 	core_exited(r->plan.core, task, report, now_read());
 }

@@ -22,6 +22,7 @@
 struct entry {
 	struct mps_server *server;
 	int64_t idle_ms;	/* mono, when it was first seen without clients; 0: it has some */
+	bool sick;		/* a client of it ended by a fault, which may have left it in a state that takes no others */
 };
 
 struct servers {
@@ -109,12 +110,18 @@ static bool servers_serves(const struct servers *s, const struct mps_server *ser
 	return mps_uid(server) == servers_user(s, t) && servers_has_gpus(mps_gpus(server), t);
 }
 
-static struct mps_server *servers_find(const struct servers *s, const struct task *t)
+static struct entry *servers_entry(const struct servers *s, const struct task *t)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (servers_serves(s, s->list[i].server, t))
-			return s->list[i].server;
+			return &s->list[i];
 	return NULL;
+}
+
+static struct mps_server *servers_find(const struct servers *s, const struct task *t)
+{
+	const struct entry *e = servers_entry(s, t);
+	return e ? e->server : NULL;
 }
 
 static void servers_forget(struct servers *s, struct mps_server *server)
@@ -126,7 +133,8 @@ static void servers_forget(struct servers *s, struct mps_server *server)
 	mps_release(server);
 }
 
-static bool servers_has_clients(const struct mps_server *server, const struct core *core)
+/* Attempts that are placed count from then on, a GPU each. */
+static size_t servers_clients(const struct mps_server *server, const struct core *core)
 {
 	scoped_free char *gpus = alloc_string(mps_gpus(server));
 	char *rest = gpus;
@@ -137,16 +145,17 @@ static bool servers_has_clients(const struct mps_server *server, const struct co
 	return n;
 }
 
-/* Those that have been idle for that long, or ended while they were: no task is to wait for one of those to be given up. */
+/* Those that have been idle for that long, or ended while they were, or are sick: no task is to wait for one of those to be
+ * given up, nor to be the one that finds out. */
 static void servers_stop_idle(struct servers *s, const struct core *core, int64_t idle_ms, int64_t mono_ms)
 {
 	for (size_t i = s->n; i-- > 0;) {
 		struct entry *e = &s->list[i];
-		bool used = servers_has_clients(e->server, core);
+		bool used = servers_clients(e->server, core) > 0;
 		e->idle_ms = used ? 0 : e->idle_ms ? e->idle_ms : mono_ms;
-		if (used || (mono_ms - e->idle_ms < idle_ms && mps_poll(e->server) != MPS_FAILED))
+		if (used || (!e->sick && mono_ms - e->idle_ms < idle_ms && mps_poll(e->server) != MPS_FAILED))
 			continue;
-		log_info("MPS: stopping the idle server of %s", mps_whose(e->server));
+		log_info("MPS: stopping the %s server of %s", e->sick ? "sick" : "idle", mps_whose(e->server));
 		servers_forget(s, e->server);
 	}
 }
@@ -172,10 +181,29 @@ static enum mps_state servers_start(struct servers *s, const struct core *core, 
 	return mps_poll(server);
 }
 
+void servers_note_fault(struct servers *s, const struct task *t)
+{
+	struct entry *e = servers_entry(s, t);
+	if (e)
+		e->sick = true;
+}
+
+/* One that is placed in the turn in which the last client ended would get the sick server, since it counts as a client of it
+ * already. */
+static void servers_replace_sick(struct servers *s, const struct core *core, const struct task *t)
+{
+	const struct entry *e = servers_entry(s, t);
+	if (!e || !e->sick || servers_clients(e->server, core) > task_attempt(t)->n_gpus)
+		return;
+	log_info("MPS: stopping the sick server of %s", mps_whose(e->server));
+	servers_forget(s, e->server);
+}
+
 /* Asked by each task that starts, and again while it waits. A server that failed is forgotten here, so that the next try
  * starts another. */
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
+	servers_replace_sick(s, core, t);
 	struct mps_server *server = servers_find(s, t);
 	if (servers_none_needed(s))
 		return MPS_READY;

@@ -24,6 +24,9 @@ enum core_mps servers_can(const struct servers *s, const char **why);
 /* Makes sure that there is a server for all GPUs of the attempt, and tells how far it is; call it again while MPS_STARTING. On
  * MPS_FAILED *why says what happened: a trouble of ours or of the machine's, which may be over the next time. */
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why);
+/* A client of that server, the attempt that runs, ended by a fault of the GPU or of MPS: whoever comes after its other clients
+ * gets another server. */
+void servers_note_fault(struct servers *s, const struct task *t);
 /* The one for the task's attempt; NULL if there is none. */
 const char *servers_pipe_dir(const struct servers *s, const struct task *t);
 /* Whether that server counts GPUs as PCI order does, so that the task's GPUs can be named by index. */
@@ -31,7 +34,8 @@ bool servers_count_alike(const struct servers *s, const struct task *t, const st
 /* Whether a server is to be asked before one of its clients is killed, and asking it. */
 bool servers_end_clients(const struct servers *s);
 void servers_terminate_client(struct servers *s, const struct task *t, pid_t client);
-/* Stops those that have had no client for so long on the GPUs that they serve. To be called every second or so. */
+/* Stops those that have had no client for so long on the GPUs that they serve, and sick ones once they have none. To be called
+ * every second or so. */
 void servers_tidy(struct servers *s, const struct core *core, int64_t idle_ms);
 
 #endif
