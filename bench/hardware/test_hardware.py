@@ -357,6 +357,36 @@ class Plan(unittest.TestCase):
         self.assertEqual([cores for _, cores in run_mixes.in_order(mixes, ())], [None] * 6)
 
 
+class AnotherGpu(unittest.TestCase):
+    """Tasks of which the host was twice as slow as predicted, on a GPU that was predicted exactly."""
+    machine = {"machine": {"gpu": "NVIDIA H100", "driver": "1", "torch": "2"}, "gpu_index": 0, "cores": 8, "cpu": "some", "launch_us": 5}
+
+    @staticmethod
+    def rows(families="abcdefg", busy_s=0.001):
+        load = {"step_s": 0.010, "host_s": 0.010, "busy_s": busy_s, "gract": 0.1, "smact": 0.1, "dram": 0.1, "watts": 100,
+                "step_spread": 0.2, "gract_sd": 0.1, "smact_sd": 0.1, "dram_sd": 0.1}
+        line = {"step_s": 0.020, "gract": 0.05, "smact": 0.25, "dram": 0.1, "watts": 100}
+        return [{"name": f, "family": f, "load": load, "errors": score_solo.errors(line, load), "gract": 0.05, "step_s": 0.020,
+                 "host_s": 0.020, "process": 0} for f in families]
+
+    def test_the_page_says_what_was_asked_for(self):
+        text = score_solo.page(self.rows(), ["x"], [self.machine])
+        self.assertIn("7 tasks of 7 families; 1 more have no capture", text)
+        self.assertIn("| all | step | 7 | 0.500 (missed: 0.2) | 0.500 (met: 0.6) | -0.500 | 0.0 |", text)
+        self.assertIn("| all | smact | 7 | 0.150 (missed: 0.12) | 0.150 | -0.150 | 0.0 |", text)
+        self.assertIn("| a | 1 | 0.500 | -0.500 | 0.150 |", text)
+
+    def test_other_families_tell_the_pace_of_a_host(self):
+        self.assertEqual([round(r["errors"]["step"], 6) for r in score_solo.paced(self.rows())], [0] * 7)
+        self.assertEqual(score_solo.paced(self.rows("aaaaaaa")), [])
+        self.assertEqual(score_solo.paced(self.rows("abcde")), [])  # four others are too few
+        self.assertEqual(score_solo.paced(self.rows(busy_s=0.02)), [])  # where the GPU decides nothing is told of the host
+
+    def test_a_task_without_a_capture_is_named_and_one_without_a_step_is_not(self):
+        lines = [self.machine, {"name": "a", "family": "a", "step_s": 1.0, "gpu_index": 0}, {"name": "b", "family": "b", "error": "no"}]
+        self.assertEqual(score_solo.scored(lines, "rad", pathlib.Path("/nowhere"), "H100", lambda f: True), ([], ["a"]))
+
+
 class Metered(unittest.TestCase):
     class Gpu:
         """Half busy, then wholly; a hundred watts, counted every 20 ms."""
