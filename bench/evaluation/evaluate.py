@@ -90,6 +90,7 @@ PLAN = ["--placement", "gain", "--order", "plan"]
 KNOWN = ["--loads", "known"]
 NARROW = ["--mps-multi-gpu", "off"]
 OURS = {
+    "fifo, oracle": ["--order", "fifo"],
     "backfill, oracle": ["--order", "backfill"],
     "gain, oracle": ["--placement", "gain"],
     "gain, backfill, oracle": GAIN,
@@ -129,12 +130,16 @@ DEVICES = HERE / "dgx-station-a100.yaml"
 
 
 class Simulator:
-    def __init__(self, rad, search):
+    def __init__(self, rad, search, earlier):
         self.rad = rad
         self.search = search
+        self.earlier = earlier
 
     def shortest_s(self, trace, workloads, columns, steps):
-        """The shortest schedule that a long search with full knowledge finds; None without the program for it."""
+        """The shortest schedule that a long search with full knowledge finds; None without the program for it, where no earlier
+        evaluation has it."""
+        if self.earlier:
+            return self.earlier[str(trace.stem)]
         if not self.search:
             return None
         command = [self.search, str(trace), str(workloads), str(DEVICES), str(steps)] + ([columns] if columns else [])
@@ -220,7 +225,7 @@ def generated(simulator, folder):
     rows = []
     for label, options, seeds in GENERATED:
         for seed in seeds:
-            trace = folder / "trace.csv"
+            trace = folder / f"{label} {seed}.csv".replace("/", "-")
             subprocess.run([simulator.rad, "trace", "make", "--seed", str(seed), "--output", str(trace)] + options, check=True)
             alone = simulator.run(trace, "catalogue", ["--placement", "exclusive"])
             found = simulator.shortest_s(trace, "catalogue", None, 100000)
@@ -305,6 +310,14 @@ def cost_chart(results):
     return "\n".join(out + ["</svg>", ""])
 
 
+def found_earlier(path):
+    """What the search found, by the name of the trace. Its steps are counted, not timed: where neither traces nor the law of sharing
+    changed it finds the same again."""
+    old = json.loads(path.read_text(encoding="utf-8"))
+    found = {f"philly-{trace}": found_s for trace, found_s in old["found_s"].items()}
+    return {**found, **{f"{r['mix']} {r['seed']}".replace("/", "-"): r["found_s"] for r in old["generated"]}}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--rad", default="rad", help="the command to evaluate")
@@ -312,13 +325,14 @@ def main():
     parser.add_argument("--workloads", type=pathlib.Path, help="CSV of their workloads")
     parser.add_argument("--out", required=True, type=pathlib.Path, help="folder for evaluation.json, evaluation.md and cost.svg")
     parser.add_argument("--search", help="bench-schedule, to look for what is attainable; takes some ten minutes")
+    parser.add_argument("--found", type=pathlib.Path, metavar="FILE", help="an earlier evaluation.json, in place of searching again")
     parser.add_argument("--chart", action="store_true", help="only draw cost.svg from cost.json in the folder of --out")
     arguments = parser.parse_args()
     costs = json.loads((arguments.out / "cost.json").read_text(encoding="utf-8"))["results"]
     (arguments.out / "cost.svg").write_text(cost_chart(costs), encoding="utf-8")
     if arguments.chart:
         return
-    simulator = Simulator(arguments.rad, arguments.search)
+    simulator = Simulator(arguments.rad, arguments.search, found_earlier(arguments.found) if arguments.found else None)
     sections, found = evaluate(simulator, arguments.traces, arguments.workloads)
     made = generated(simulator, arguments.out)
     lines = ["# The evaluation of chapter 6, simulated", "",
