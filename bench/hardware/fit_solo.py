@@ -41,7 +41,7 @@ def first_guess():
 
 
 KERNELS = ("fixed_us", "memory", "compute", "planar", "grouped", "uneven", "deep", "cache", "channel", "strips", "depthwise")
-STAGES = (("gap_us",), ("host_us", "pace"), ("wait",), ("active", "lead_us"), ("dram",), ("watts",))
+STAGES = (("gap_us",), ("host_us",), ("wait",), ("active", "lead_us"), ("dram",), ("watts",))
 
 
 def pack(values, keys):
@@ -109,18 +109,6 @@ def seen(lines, kernels):
     return table
 
 
-def processes(folder, names):
-    """Number of the process that measured each task: what a host takes for the same differs between them by a third."""
-    found, running, n = {}, {}, -1
-    for line in lines_of(folder / "solo.jsonl"):
-        if "machine" in line:
-            n += 1
-            running[line["gpu_index"]] = n
-        elif line.get("step_s"):
-            found[line["name"]] = running[line["gpu_index"]]
-    return np.array([found[name] for name in names])
-
-
 class Fit:
     """Measured tasks of one GPU, and what is fitted to them."""
 
@@ -130,7 +118,6 @@ class Fit:
         kernels = {l["name"]: l["kernels"] for l in lines_of(folder / "kernels.jsonl") if l.get("kernels")}
         self.seen = seen(lines, kernels)
         self.family = np.array([l["family"] for l in lines])
-        self.process = processes(folder, [l["name"] for l in lines])
         for key in ("step_s", "host_s", "gract", "smact", "dram", "watts"):
             setattr(self, key, column(lines, key))
         self.group = np.array([GROUP_OF[name] for name in CLASSES])
@@ -155,7 +142,7 @@ class Fit:
 
     def of_stage(self, key, mask):
         def residuals(values):
-            made = {k: v[mask] for k, v in self.predict(values).items()}
+            made = {k: v[mask] for k, v in Model(values).predict(self.tasks, self.gpu).items()}
             step = self.step_s[mask]
             if key == "gap_us":
                 return np.log(made["busy"] / (self.gract * self.step_s)[mask])
@@ -171,39 +158,26 @@ class Fit:
             return (made[name] - getattr(self, name)[mask]) * made["step"] / step
         return residuals
 
-    def predict(self, values, known=True):
-        """`known`: how quick the host of each process was is part of what was fitted; else all are taken for the same."""
-        return Model(values).predict(self.tasks, self.gpu, values["pace"][self.process] if known and "pace" in values else 1.0)
-
     def solve(self, mask):
-        return self.solve_stages(solve(first_guess(), KERNELS, self.of_kernels(mask), 0.25), mask)
-
-    def solve_stages(self, values, mask):
-        """All but the kernels. Paces are what is left of the host's time in each process; their mean over tasks is 1."""
-        values = {**values, "pace": np.ones(self.process.max() + 1)}
+        values = solve(first_guess(), KERNELS, self.of_kernels(mask), 0.25)
         for keys in STAGES:
-            values = solve(values, keys, self.of_stage(keys[0], mask), 0.2 if keys[0] == "host_us" else 0.05)
-            if "pace" in keys:
-                mean = np.exp(np.mean(np.log(values["pace"][self.process[mask]])))
-                values = {**values, "pace": values["pace"] / mean, "host_us": values["host_us"] * mean}
+            values = solve(values, keys, self.of_stage(keys[0], mask), 0.2 if keys == ("host_us",) else 0.05)
         return values
 
-    def errors(self, values, mask, known=False):
-        made = self.predict(values, known)
+    def errors(self, values, mask):
+        made = Model(values).predict(self.tasks, self.gpu)
         out = {"step": np.log(made["step"] / self.step_s), "busy": np.log(made["busy"] / (self.gract * self.step_s)),
                "watts": made["watts"] / self.watts - 1}
         out.update({key: made[key] - getattr(self, key) for key in ("gract", "smact", "dram")})
         return {key: e[mask] for key, e in out.items()}
 
     def left_out(self):
-        """Errors of each family by what was fitted to the others: how quick the hosts are not being known, and known by these."""
-        found = {}, {}
+        """Errors of each family by what was fitted to the others."""
+        found = {}
         for family in sorted(set(self.family)):
             mask = self.family == family
-            values = self.solve(~mask)
-            for known, out in enumerate(found):
-                for key, e in self.errors(values, mask, known).items():
-                    out.setdefault(key, np.full(len(self.lines), np.nan))[mask] = e
+            for key, e in self.errors(self.solve(~mask), mask).items():
+                found.setdefault(key, np.full(len(self.lines), np.nan))[mask] = e
         return found
 
 
@@ -302,10 +276,9 @@ def main():
     everything = np.ones(len(fit.lines), dtype=bool)
     values = fit.solve(everything)
     print(len(fit.lines), "tasks;", "fitted:", json.dumps(told(fit.errors(values, everything))))
-    out, known = fit.left_out() if args.show or args.write else (None, None)
+    out = fit.left_out() if args.show or args.write else None
     if args.show:
         print("families left out:", json.dumps(told(out)))
-        print("the same, paces of hosts known from other families:", json.dumps(told(known)))
         for n in np.argsort(-abs(out["step"]))[:25]:
             print(f"{fit.lines[n]['name'][:64]:64s}", " ".join(f"{key} {out[key][n]:+.2f}" for key in out))
     if args.write:

@@ -89,10 +89,10 @@ class Model:
         steps = t.sum(t.count * (t.kind == CLASSES.index("RECURRENT")))
         return np.column_stack([t.host[:, :COSTS], steps, np.ones(len(steps))]) @ (self.p["host_us"] * 1e-6)
 
-    def predict(self, t, gpu, pace=1.0):
-        """Columns by name, a number a task; `pace`: how many times longer the host takes, a number or one a task."""
+    def predict(self, t, gpu):
+        """Columns by name, a number a task."""
         p, each = self.p, self.kernels(t, gpu)
-        busy, host = t.sum((each + p["gap_us"][0] * 1e-6) * t.count), self.host(t) * pace
+        busy, host = t.sum((each + p["gap_us"][0] * 1e-6) * t.count), self.host(t)
         copied = t.host[:, HOST.index("transferred")] / (p["copy_gb_s"][0] * 1e9)
         waits = t.host[:, HOST.index("waits")] > 0
         step = larger(busy, host) + copied + np.where(waits, p["wait"][0] * np.minimum(busy, host), 0)
