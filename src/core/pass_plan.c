@@ -12,7 +12,7 @@
 #define AGAIN_MS 1000
 #define WORK 80000		/* steps x tasks of one plan: 20 to 50 milliseconds */
 #define MOST_STEPS 4000
-#define KNOWN 0.25		/* with the time of fewer tasks than that known, a plan is worth nothing */
+#define KNOWN 0.5		/* with the time of fewer tasks than that known, a plan is worth nothing */
 
 /* The problem --------------------------------------------------------------------------------------------------------- */
 
