@@ -4,7 +4,7 @@
  *
  * Operators: means over captures of tasks of the 21 families that fits may see (bench/hardware/score_solo.py), pulled towards what
  * PyTorch 2.13's own modules call; `autocast`: the same where weights and values are cast. Frozen before the other ten families
- * were scored (doc/results/load). Spreads: those frozen with them, from families left out, were too narrow for the ten; these hold
+ * were scored (doc/results/load); bench/hardware/fit_summary.py fits them to raw data again, and comes to within what is left of each. Spreads: those frozen with them, from families left out, were too narrow for the ten; these hold
  * two of three of the ten.
  */
 #ifndef RAD_MODELS_ACTIVITY_SUMMARY_H

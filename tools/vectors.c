@@ -3,11 +3,12 @@
  * What GPUMemNet sees of model summaries, for training (python/radrm/gpumemnet): reads one JSON object a line,
  *	{"summary": TEXT, "batch_size": N, "seq_len": N, "input": [C, H, W], "optimizer": NAME, "precision": NAME}
  * of which all but the first may be missing, and writes one for each: family, reference_mib, inputs, tokens, what the published
- * nets are given (layers by type, parameters, activations, the layers themselves), or an error. Of the
+ * nets are given (layers by type, parameters, activations, the layers themselves), the roles of layers to the host, or an error. Of the
  * project's build, never installed. With --about: names of the inputs, and sizes.
  */
 #include "base/json.h"
 #include "base/scope.h"
+#include "estimate/activity.h"
 #include "estimate/gpumemnet_vector.h"
 
 #include <stdio.h>
@@ -40,6 +41,17 @@ static json_t *layers(const struct features *f)
 	return list;
 }
 
+/* Of models/activity_summary.h, in its order; empty where the summary tells no load. */
+static json_t *roles(const struct summary *s, const struct features *f)
+{
+	double times[ACTIVITY_ROLES_MOST];
+	json_t *list = json_array();
+	size_t n = activity_summary_roles(s, f, times);
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_real(times[i]));
+	return list;
+}
+
 static json_t *counts(const struct summary *s, const struct features *f)
 {
 	json_t *all = json_object();
@@ -56,11 +68,11 @@ static json_t *describe(const struct summary *s, const struct features *f)
 {
 	struct gpumemnet_vector v;
 	gpumemnet_vector(f, &v);
-	return json_pack("{ss, sf, so, so, sI, sI, sI, sI, ss, so, so}", "family", features_family_name(f->family), "reference_mib",
+	return json_pack("{ss, sf, so, so, sI, sI, sI, sI, ss, so, so, so}", "family", features_family_name(f->family), "reference_mib",
 			 v.reference_mib, "inputs", reals(v.inputs, GPUMEMNET_INPUTS), "tokens", tokens(&v),
 			 "batch_size", (json_int_t)f->batch_size, "depth", (json_int_t)f->depth, "params", (json_int_t)f->params,
 			 "activations", (json_int_t)f->activations, "activation", f->activation, "types", counts(s, f),
-			 "layers", layers(f));
+			 "layers", layers(f), "roles", roles(s, f));
 }
 
 static json_t *answer(json_t *asked)

@@ -44,6 +44,12 @@ import simulate_policies
 import table
 import train
 
+try:
+    import fit_summary
+    import numpy
+except ImportError:  # fits alone need numpy and scipy
+    fit_summary = None
+
 
 def task(name, submit, end, wait, run, verdicts=("ok",)):
     return {"name": name, "state": "COMPLETED", "submit_time": f"2026-11-20T10:00:{submit:06.3f}Z",
@@ -355,6 +361,26 @@ class Plan(unittest.TestCase):
         self.assertEqual(order, [(2, None), (4, None), (4, 2), (4, 4), (6, None), (6, 2), (6, 4), (3, None), (8, None), (8, 2),
                                  (8, 4), (8, None)])
         self.assertEqual([cores for _, cores in run_mixes.in_order(mixes, ())], [None] * 6)
+
+
+@unittest.skipUnless(fit_summary, "numpy or scipy is missing")
+class Summaries(unittest.TestCase):
+    def test_the_header_goes_there_and_back(self):
+        text = fit_summary.HEADER.read_text()
+        roles, values = fit_summary.read_header(text)
+        self.assertEqual((roles[0], roles[-1], values.shape[1:]), ("ROLE_CONV", "ROLE_STEP", (2, 3)))
+        self.assertEqual(fit_summary.write_header(text, roles, values), text)
+        self.assertIn("[ROLE_STEP] = { { 9.3, ", fit_summary.write_header(text, ["ROLE_STEP"], [[[9.26, 1, 2], [3, 4, 5]]]))
+
+    def test_what_a_role_costs_is_found_again(self):
+        true = numpy.array([3.0, 0.5, 7.0, 2.0])
+        times = numpy.random.default_rng(1).integers(0, 30, (40, 4)).astype(float)
+        times[:, 3] = 0
+        found = fit_summary.fit(times, times @ true, numpy.array([1.0, 1.0, 1.0, 4.0]), 1e-6)
+        numpy.testing.assert_allclose(found, [3, 0.5, 7, 4], rtol=1e-3)  # of the last no task has any: it stays
+        self.assertTrue((fit_summary.fit(times, times @ numpy.array([3, 0, 7, 0]), numpy.ones(4), 0.1) >= 0).all())
+        drawn = fit_summary.fit(times, times @ true, numpy.ones(4), 1e6)
+        numpy.testing.assert_allclose(drawn, 1, rtol=1e-3)
 
 
 class AnotherGpu(unittest.TestCase):

@@ -42,4 +42,10 @@ int activity_from_capture(const struct capture *c, const char *gpu_name, struct 
 int activity_from_summary(const struct summary *s, const struct features *f, const char *gpu_name, struct activity *out,
 			  struct error *err);
 
+/* How often each role of models/activity_summary.h comes in a step, of which that file's operators are fitted
+ * (bench/hardware/fit_summary.py): times[] has place for ACTIVITY_ROLES_MOST. Returns how many there are; 0: the summary tells
+ * no load. */
+#define ACTIVITY_ROLES_MOST 32
+size_t activity_summary_roles(const struct summary *s, const struct features *f, double *times);
+
 #endif

@@ -15,6 +15,8 @@
 #include <math.h>
 #include <string.h>
 
+_Static_assert(ROLES <= ACTIVITY_ROLES_MOST, "a place for each role");
+
 #define TILE_M 128.0	/* of a product's result, as a capture counts blocks */
 #define TILE_N 64.0
 #define LIST_CHUNK 65536.0	/* elements, blocks and tensors of kernels over lists: as a capture counts them, on average */
@@ -30,6 +32,7 @@ struct summary_step {
 	const struct gpus_row *g;
 	struct activity_sums sums;
 	double host[3];		/* operators forward, backward, views */
+	double roles[ROLES];	/* how often each came, for fitting what it costs */
 	double modules, tensors, batch;
 	double bytes, weight_bytes;	/* of a value, of a parameter */
 	double states;		/* that the optimizer keeps of each parameter */
@@ -89,6 +92,7 @@ static void multiply(struct summary_step *t, double count, double m, double n, d
 
 static void host_of(struct summary_step *t, enum activity_role role, double times)
 {
+	t->roles[role] += times;
 	for (unsigned i = 0; i < 3; i++)
 		t->host[i] += times * (t->autocast ? activity_roles[role].autocast : activity_roles[role].operators)[i];
 }
@@ -557,6 +561,18 @@ static const char *summary_why_not(const struct summary *s, const struct feature
 	if (hides_layers(s, f))
 		return "the model summary hides inner layers (torchinfo: a larger depth shows all)";
 	return f->batch_size > 0 ? NULL : "no batch size (batch_size: N, --batch-size N)";
+}
+
+size_t activity_summary_roles(const struct summary *s, const struct features *f, double *times)
+{
+	struct summary_step t = { .s = s, .f = f, .batch = (double)f->batch_size, .first_conv = true, .g = &gpus_table[0] };
+
+	if (summary_why_not(s, f))
+		return 0;
+	set_precision(&t);
+	add_layers(&t);
+	memcpy(times, t.roles, sizeof t.roles);
+	return ROLES;
 }
 
 int activity_from_summary(const struct summary *s, const struct features *f, const char *gpu_name, struct activity *out,

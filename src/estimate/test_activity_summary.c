@@ -91,6 +91,25 @@ static void test_by_hand(void **state)
 	assert_int_equal(a.load.source, LOAD_GUESSED);
 }
 
+/* Of a fit; with the text's layers, and none where it tells no load. */
+static void test_roles_are_counted(void **state)
+{
+	double times[ACTIVITY_ROLES_MOST] = { 0 };
+	struct summary s;
+	struct features f;
+
+	(void)state;
+	assert_int_equal(summary_parse("net", small_net, strlen(small_net), &s, NULL), 0);
+	features_from_summary(&s, &plain, &f);
+	assert_int_equal(activity_summary_roles(&s, &f, times), ROLES);
+	for (size_t i = 0; i < ROLES; i++)
+		assert_true(times[i] == (i == ROLE_LINEAR ? 2 : i == ROLE_ACTIVATION || i == ROLE_STEP ? 1 : 0));
+	f.batch_size = 0;
+	assert_int_equal(activity_summary_roles(&s, &f, times), 0);
+	features_clear(&f);
+	summary_clear(&s);
+}
+
 static void test_wider_than_a_capture(void **state)
 {
 	const struct capture_kernel k = product(4096, 4096, 4096);
@@ -234,7 +253,8 @@ static void test_absurd_figures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand), cmocka_unit_test(test_wider_than_a_capture),
+		cmocka_unit_test(test_by_hand), cmocka_unit_test(test_roles_are_counted),
+		cmocka_unit_test(test_wider_than_a_capture),
 		cmocka_unit_test(test_what_is_not_said_is_told_and_widens), cmocka_unit_test(test_convolutions),
 		cmocka_unit_test(test_precision_decides_the_unit), cmocka_unit_test(test_refusals), cmocka_unit_test(test_absurd_figures),
 	};
