@@ -337,6 +337,34 @@ static void a_plan_takes_the_word_of_siblings(void **unused)
 	}
 }
 
+/* Of five tasks: with the times of two it is backfill, where the small one starts at once; with those of three a plan keeps
+ * the GPU that is free for who wants two. */
+static void a_plan_wants_half_of_the_times(void **unused)
+{
+	static const int64_t limits_s[] = { 90, 900, 3000, 900 };
+	(void)unused;
+	for (unsigned known = 1; known <= 4; known++) {
+		struct core_config config = ordered(ORDER_PLAN, 100000);
+		config.map.share = SHARE_NEVER;
+		struct world *w = new_world(4, &config);
+		task_id small = 0;
+		for (unsigned i = 0; i < 4; i++) {
+			struct spec *spec = spec_of(30000 + 1000 * i, 1), *wide = spec_of(40000, 2);
+			spec->time_limit_s = i + 1 < known ? limits_s[i] : 0;
+			wide->time_limit_s = 4000;
+			if (i == 3)
+				submit(w, wide);
+			else
+				spec_unref(wide);
+			small = submit(w, spec);
+			hold_memory(w, small, 30000 + 1000 * i);
+		}
+		pass(w, 3);
+		assert_int_equal(state(w, small), known >= 3 ? TASK_PENDING : TASK_RUNNING);
+		end_world(w);
+	}
+}
+
 static void without_times_a_plan_is_backfill(void **unused)
 {
 	(void)unused;
@@ -611,6 +639,7 @@ int main(void)
 		cmocka_unit_test(a_plan_has_the_long_task_start_first),
 		cmocka_unit_test(a_plan_promises_nothing_to_who_is_short_of_host_memory),
 		cmocka_unit_test(a_plan_takes_the_word_of_siblings),
+		cmocka_unit_test(a_plan_wants_half_of_the_times),
 		cmocka_unit_test(without_times_a_plan_is_backfill),
 		cmocka_unit_test(a_task_of_two_gpus_of_which_one_is_drained),
 		cmocka_unit_test(who_was_passed_for_long_enough_has_a_place_in_a_full_plan),
