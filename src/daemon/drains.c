@@ -58,6 +58,7 @@ static void drain_clear(struct drain *one)
 	free(one->reason);
 }
 
+/* The last one takes its place: `one` is another's afterwards. */
 static int drains_forget(struct drains *d, struct drain *one, struct error *err)
 {
 	scoped_free char *key = alloc_printf(PREFIX "%s", one->uuid);
@@ -68,6 +69,7 @@ static int drains_forget(struct drains *d, struct drain *one, struct error *err)
 	return store_set_meta(d->store, key, NULL, err);
 }
 
+/* From the end, since what is forgotten gives its place to the last, which was looked at already. */
 static void drains_end_due(struct drains *d)
 {
 	for (size_t i = d->n; i-- > 0;) {

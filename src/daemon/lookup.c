@@ -55,6 +55,7 @@ static void lookups_forget(struct lookup *j)
 	free(j);
 }
 
+/* Processes are ended and not waited for: who asked is gone already, and they only read. */
 void lookups_destroy(struct lookups *r)
 {
 	if (!r)
@@ -70,6 +71,7 @@ void lookups_destroy(struct lookups *r)
 	free(r);
 }
 
+/* Noted and no more: with the others it begins after the commit. */
 struct lookup *lookups_ask(struct lookups *r, uid_t uid, char *request, lookup_done done, void *ctx)
 {
 	struct lookup *j = alloc_zero(sizeof *j);
@@ -90,7 +92,7 @@ void lookup_cancel(struct lookup *j)
 static void on_answer(void *ctx, const struct buf *answer, const char *why)
 {
 	struct lookup *j = ctx;
-	lookup_done done = j->done;
+	lookup_done done = j->done;	/* to forget it frees it */
 	void *whose = j->ctx;
 	lookups_forget(j);
 	done(whose, answer, why);
@@ -117,6 +119,7 @@ static struct lookup *lookups_take_next(struct lookups *r)
 	return NULL;
 }
 
+/* The text is the worker's from here on, also where none could be started: then it has been freed. */
 static void lookup_start(struct lookup *j)
 {
 	char why[120] = "";

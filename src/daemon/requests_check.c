@@ -25,6 +25,7 @@ static int ids_by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Each once: one that is named twice would meet the second time what was done to it the first. */
 size_t request_sort_ids(task_id *ids, size_t n)
 {
 	size_t kept = 0;
@@ -36,6 +37,7 @@ size_t request_sort_ids(task_id *ids, size_t n)
 	return kept;
 }
 
+/* A list that is empty is refused and never taken for all there are: it is what a script passes whose search found nothing. */
 size_t request_ids(const struct message *m, task_id **ids, struct error *err)
 {
 	const json_t *list = json_object_get(m->json, "ids");
@@ -153,6 +155,7 @@ int request_need_changes(const struct task *t, struct error *err)
 			 "and submit it anew", task_id_text(t->id, id), t->n_changes);
 }
 
+/* It goes into logs and tables, where a line end would make a line of its own that looks like ours. */
 void request_make_line(char *text)
 {
 	for (char *p = text; p && *p; p++)

@@ -59,6 +59,7 @@ static struct core_reservation *reserving_plain(const struct reserving *v)
 	return list;
 }
 
+/* All of them each time: the core takes a list in the place of the one before, so nothing can be left over there. */
 static void reserving_tell(struct reserving *v)
 {
 	scoped_free struct core_reservation *list = reserving_plain(v);
@@ -85,6 +86,7 @@ static void reserving_watch(struct reserving *v)
 		uv_timer_start(&v->timer, on_time, next <= now_ms ? 1 : next - now_ms < LOOK_MS ? (uint64_t)(next - now_ms) : LOOK_MS, 0);
 }
 
+/* The others move up, since the list is by begin. */
 static int reserving_drop(struct reserving *v, size_t at, struct error *err)
 {
 	scoped_free char *key = alloc_printf(PREFIX "%u", v->list[at].r.id);
@@ -123,6 +125,7 @@ static void on_time(uv_timer_t *timer)
 
 /* Making and keeping --------------------------------------------------------------------------------------------------- */
 
+/* The newest id is kept beside it, in the same transaction: when this one is forgotten, no other may have its number. */
 static int reserving_keep(const struct reserving *v, const struct one *o, struct error *err)
 {
 	scoped_free char *key = alloc_printf(PREFIX "%u", o->r.id);

@@ -122,6 +122,7 @@ static int by_names(const void *a, const void *b)
 	return c ? c : strcmp(x->month, y->month);
 }
 
+/* Addresses are sorted and rows stay where they are: they are known to others by number. */
 json_t *sums_json(const struct sums_table *s)
 {
 	json_t *list = json_array();

@@ -35,6 +35,7 @@ struct worker {
 	int open_handles;
 };
 
+/* libuv holds each handle until it has called this: what is freed earlier is freed under it. */
 static void on_closed(uv_handle_t *h)
 {
 	struct worker *w = h->data;
@@ -45,6 +46,7 @@ static void on_closed(uv_handle_t *h)
 	free(w);
 }
 
+/* Come to from several sides; `in` was closed already where all of the request was written. */
 static void worker_close(struct worker *w)
 {
 	uv_handle_t *const handles[HANDLES] = { (uv_handle_t *)&w->process, (uv_handle_t *)&w->in, (uv_handle_t *)&w->out,
@@ -101,6 +103,8 @@ static void on_deadline(uv_timer_t *t)
 	worker_finish(w);
 }
 
+/* Killed as soon as it is too long, and nothing more of it is kept: a process that writes without end must not fill our memory
+ * before its deadline. */
 static void on_answer(uv_stream_t *s, ssize_t n, const uv_buf_t *got)
 {
 	struct worker *w = s->data;
@@ -146,6 +150,8 @@ static int worker_spawn(struct worker *w, uv_loop_t *loop)
 	return uv_spawn(loop, &w->process, &o);
 }
 
+/* All four handles are there before anything can fail, or worker_close would have others to close on each way out. Read before
+ * it is written: one that answers while it is still being asked does not stand still. */
 struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, char *request, worker_done done, void *ctx,
 			    char *why, size_t why_size)
 {
@@ -175,6 +181,7 @@ struct worker *worker_start(uv_loop_t *loop, const struct worker_plan *plan, cha
 	return w;
 }
 
+/* Nobody is told, but it is waited for all the same: its pid must not stay a zombie of ours. */
 void worker_cancel(struct worker *w)
 {
 	if (!w)
