@@ -87,7 +87,7 @@ static enum pilot_after dependencies(const struct pilot_known *k, const struct s
 static uint32_t earlier(const struct pilot_known *k, const struct pilot_known_job *of)
 {
 	size_t at = 0;
-	if (pilot_known_looks(k) <= of->first_look)
+	if (!pilot_known_since(k, of))
 		return of->number;
 	for (const struct pilot_known_job *j; (j = pilot_known_next(k, &at));) {
 		struct after_sum sum = { 0 };

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #define ANYHOW_MS 15000
@@ -18,6 +19,7 @@ struct pilot_known {
 	struct idmap jobs;	/* number -> struct pilot_known_job */
 	const struct spool *s;	/* of the look that goes on */
 	unsigned looks;
+	bool partial;		/* the last look could not read some job */
 	struct error err;
 };
 
@@ -54,9 +56,9 @@ struct pilot_known_job *pilot_known_next(const struct pilot_known *k, size_t *at
 	return idmap_next(&k->jobs, at);
 }
 
-unsigned pilot_known_looks(const struct pilot_known *k)
+bool pilot_known_since(const struct pilot_known *k, const struct pilot_known_job *j)
 {
-	return k->looks;
+	return k->looks > j->first_look && !k->partial;
 }
 
 /* Comes in ascending order of elements, without gaps, for most arrays, but `--array=3,1` is one too. */
@@ -134,10 +136,16 @@ static void note_version(void *ctx, task_id id, unsigned version)
 static struct pilot_known_job *read_job(struct pilot_known *k, uint32_t number)
 {
 	struct pilot_known_job *j = idmap_get(&k->jobs, number);
-	uint64_t stamp = spool_stamp(k->s, number);
 	int64_t now = clock_mono_ms();
+	uint64_t stamp = spool_stamp(k->s, number);
+	struct error why = ERROR_INIT;
+	/* What cannot be read for once may be what another one waits for. */
+	bool unseen = !stamp && errno != ENOENT;
 	if (!j)
-		j = open_job(k, number, NULL);
+		j = open_job(k, number, &why);
+	k->partial = k->partial || unseen || why.code == ERR_SYSTEM || why.code == ERR_UNAVAILABLE;
+	if (j && unseen)
+		return j;
 	if (!j || !stamp)	/* its folder was taken away by hand: it is forgotten, and read anew should it come back */
 		return NULL;
 	if (stamp == j->stamp && now - j->looked_ms < ANYHOW_MS)
@@ -232,6 +240,7 @@ int pilot_known_look(struct pilot_known *k, const struct spool *s, struct error 
 	for (struct pilot_known_job *j; (j = idmap_next(&k->jobs, &at));)
 		j->live = j->needed = false;
 	k->looks++;
+	k->partial = false;
 	if (spool_live(s, look_at_job, k, err))
 		return -1;
 	look_at_needed(k);

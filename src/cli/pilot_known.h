@@ -51,8 +51,9 @@ struct pilot_known_job *pilot_known_job(const struct pilot_known *k, uint32_t nu
 struct pilot_known_task *pilot_known_find(const struct pilot_known *k, task_id id);
 /* The jobs one by one; *at is 0 before the first. NULL: no more. */
 struct pilot_known_job *pilot_known_next(const struct pilot_known *k, size_t *at);
-/* How many looks there were. What a look found first, the next one has all earlier submissions of. */
-unsigned pilot_known_looks(const struct pilot_known *k);
+/* Whether all jobs that were submitted before that one are known: what a look found first, the next one has all earlier ones
+ * of, if it could read all. */
+bool pilot_known_since(const struct pilot_known *k, const struct pilot_known_job *j);
 
 /* Calls `each` with every task that has not ended; those that wait in the order in which they are to start. */
 void pilot_known_each(struct pilot_known *k, void (*each)(void *ctx, struct pilot_known_task *t), void *ctx);
