@@ -11,6 +11,7 @@ from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_uint32, c_
 from . import _rad
 
 BATCH, END = 1, 2
+COPY_THERE, COPY_MAKE, COPY_SOON, COPY_NEVER = range(4)        # enum feed_copy
 INVALID, NOT_FOUND, CONFLICT, UNAVAILABLE = 2, 3, 4, 6      # enum error_code
 
 
@@ -61,6 +62,13 @@ def _declare(lib):
             ("feed_reader_next", c_int, c_void_p, c_int, POINTER(Item), error),
             ("feed_reader_differs", c_bool, c_void_p),
             ("feed_item_shared", c_void_p, POINTER(Item), POINTER(c_void_p), POINTER(c_uint64)),
+            ("feed_item_slots", c_uint64, POINTER(Item)),
+            ("feed_reader_copies", c_int, c_void_p, POINTER(Item), c_char_p, c_int, c_int, c_uint64, c_uint64, POINTER(c_void_p),
+             POINTER(c_int), error),
+            ("feed_copies_size", None, c_void_p, POINTER(c_uint64), POINTER(c_uint64)),
+            ("feed_copies_ask", c_int, c_void_p, POINTER(Item)),
+            ("feed_copies_made", None, c_void_p, POINTER(Item), c_bool),
+            ("feed_copies_close", None, c_void_p),
             ("feed_reader_release", None, c_void_p, c_void_p, c_uint32),
             ("feed_reader_close", None, c_void_p)):
         function = getattr(lib, name)

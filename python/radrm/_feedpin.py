@@ -8,71 +8,14 @@ The mapping that the task writes to is a private one, and registering that would
 import collections
 import ctypes
 import os
-import threading
 import warnings
 
 from . import _feedlib
 from ._feedbatch import read
+from ._feedcuda import Driver, Refused
+from ._feedstage import Gone, Stage
 
-CALL_S = 10             # longer than any registering takes; a driver that hangs is not waited for
-PORTABLE = 1            # CU_MEMHOSTREGISTER_PORTABLE
 PROT_READ, PROT_WRITE = 1, 2
-
-
-class Refused(Exception):
-    """Why memory was not registered."""
-
-
-class Driver:
-    """libcuda, as far as registering memory needs it; each call in a thread of its own, with a deadline."""
-
-    def __init__(self, index):
-        self._index, self._context = index, None
-
-    def _call(self, what):
-        said = []
-
-        def run():
-            try:
-                said.append(what())
-            except BaseException as error:  # noqa: B036
-                said.append(error)
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(CALL_S)
-        if not said:
-            raise Refused(f"the driver did not answer within {CALL_S} s")
-        if isinstance(said[0], BaseException):
-            raise Refused(str(said[0]))
-        return said[0]
-
-    def _must(self, name, *arguments):
-        code = getattr(self._lib, name)(*arguments)
-        if code:
-            raise OSError(f"{name}: CUDA error {code}")
-
-    def _enter(self):
-        """The context that PyTorch has on this GPU, in this thread."""
-        if self._context is None:
-            self._lib = ctypes.CDLL(os.environ.get("RADFEED_CUDA") or "libcuda.so.1")
-            device, context = ctypes.c_int(), ctypes.c_void_p()
-            self._must("cuInit", 0)
-            self._must("cuDeviceGet", ctypes.byref(device), self._index)
-            self._must("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-            self._context = context
-        self._must("cuCtxSetCurrent", self._context)
-
-    def register(self, begin, size):
-        def run():
-            self._enter()
-            self._must("cuMemHostRegister_v2", ctypes.c_void_p(begin), ctypes.c_size_t(size), PORTABLE)
-        self._call(run)
-
-    def unregister(self, begin):
-        def run():
-            self._enter()
-            self._must("cuMemHostUnregister", ctypes.c_void_p(begin))
-        self._call(run)
 
 
 def _protect(begin, size, how):
@@ -95,7 +38,21 @@ class Gpu:
 
     def begin(self, tensor):
         with self._torch.cuda.stream(self._stream):
-            return tensor.to(self._stream.device, non_blocking=True)
+            return tensor.to(self._stream.device, non_blocking=True, copy=True)
+
+    def at(self, place, size):
+        """That memory of the GPU, as bytes."""
+        class Memory:
+            __cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (place, False), "version": 3, "strides": None}
+        return self._torch.as_tensor(Memory(), device=self._stream.device)
+
+    def fill(self, there, here):
+        """Returns when it is done: other processes may read it then, and no work of this one's is to be found there later."""
+        with self._torch.cuda.stream(self._stream):
+            there.copy_(here, non_blocking=True)
+        event = self._torch.cuda.Event(blocking=True)
+        event.record(self._stream)
+        event.synchronize()
 
     def mark(self):
         """Something to wait for (.synchronize()): all copies that were begun so far."""
@@ -112,10 +69,12 @@ class Gpu:
 
 
 class Copier:
-    def __init__(self, lib, reader, name, gpu, driver):
-        """`driver`: None where the memory is not to be registered."""
+    def __init__(self, lib, reader, name, gpu, driver, pin, share):
+        """`pin`: whether the host's memory is to be registered; `share`: whether one copy on the GPU is to serve all tasks there."""
         self._lib, self._reader, self._name, self._gpu, self._driver = lib, reader, name, gpu, driver
-        self._ring = self._pinned = None
+        self._pins, self._shares = pin, share
+        self._ring = self._pinned = self._stage = None
+        self.counts = collections.Counter()     # of batches, by how they came (_feedstage.py)
         self._held = collections.deque()    # (event, item): slots from which a copy may still be read
 
     def batches(self, items):
@@ -138,7 +97,9 @@ class Copier:
 
     def _begin(self, item):
         place, tensors = self._place(item), []
-        batch = self._copy(read((ctypes.c_char * item.bytes).from_address(place)), tensors)
+        room = (ctypes.c_char * item.bytes).from_address(place)
+        there = self._stage.place(item, room) if self._stage else None
+        batch = self._copy(read(room), tensors, place, there)
         event = self._gpu.mark()
         self._hold(event, item)
         return batch, event, tensors
@@ -154,6 +115,7 @@ class Copier:
             self._leave_ring()
             self._ring = item.ring
             self._pin(slots.value, size.value)
+            self._share(item)
         return place
 
     def _hold(self, event, item):
@@ -161,16 +123,21 @@ class Copier:
         self._release()
         self._held.append((event, item))
 
-    def _copy(self, value, tensors):
+    def _copy(self, value, tensors, place, there):
+        """`there`: the whole item on the GPU, if it is there; `place`: where it is here."""
         if hasattr(value, "is_pinned"):
-            tensors.append(self._gpu.begin(value))
+            source = value
+            if there is not None and value.nbytes:
+                at = value.data_ptr() - place
+                source = there[at:at + value.nbytes].view(value.dtype).reshape(value.shape)
+            tensors.append(self._gpu.begin(source))
             return tensors[-1]
         if type(value).__module__ == "numpy":
             return value.copy()
         if isinstance(value, dict):
-            return {key: self._copy(each, tensors) for key, each in value.items()}
+            return {key: self._copy(each, tensors, place, there) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
-            values = [self._copy(each, tensors) for each in value]
+            values = [self._copy(each, tensors, place, there) for each in value]
             return type(value)(*values) if hasattr(value, "_fields") else type(value)(values)
         return value
 
@@ -181,7 +148,7 @@ class Copier:
             self._lib.feed_reader_release(self._reader, item.ring, item.slot)
 
     def _pin(self, begin, size):
-        if self._driver is None:
+        if not self._pins:
             return
         try:
             _protect(begin, size, PROT_READ | PROT_WRITE)
@@ -191,28 +158,43 @@ class Copier:
                 _protect(begin, size, PROT_READ)
             self._pinned = begin
         except Refused as why:
-            self._driver = None
+            self._pins = False
             warnings.warn(f"feed {self._name}: its memory is not pinned, so each copy to the GPU takes the CPU's time: {why}", RuntimeWarning,
                           stacklevel=2)
+
+    def _share(self, item):
+        if not self._shares:
+            return
+        try:
+            self._stage = Stage(self._lib, self._reader, item, self._gpu, self._driver, self.counts)
+        except Refused as why:
+            self._shares = False
+            warnings.warn(f"feed {self._name}: batches on the GPU are not shared, each task copies them for itself: {why}", RuntimeWarning,
+                          stacklevel=2)
+        except Gone:    # the rest of its ring is copied by each, and the next ring is asked for again
+            pass
 
     def _leave_ring(self):
         """Before its last item is released: then the memory is no more."""
         for event, _ in self._held:
             event.synchronize()
+        if self._stage:
+            self._stage.close()
+            self._stage = None
         if self._pinned is not None:
             try:
                 self._driver.unregister(self._pinned)
             except Refused as why:
-                self._driver = None
+                self._pins = False
                 warnings.warn(f"feed {self._name}: pinned memory was not given back: {why}", RuntimeWarning, stacklevel=2)
             self._pinned = None
         self._release()
         self._ring = None
 
 
-def copier(lib, reader, name, device, pin):
+def copier(lib, reader, name, device, pin, share=False):
     try:
         gpu = Gpu(device)
     except (RuntimeError, AssertionError, ImportError) as error:    # no PyTorch, or one without CUDA, or no such GPU
         raise _feedlib.FeedError(f"feed {name}: device={device!r}: {error}") from None
-    return Copier(lib, reader, name, gpu, Driver(gpu.index) if pin else None)
+    return Copier(lib, reader, name, gpu, Driver(gpu.index), pin, share)

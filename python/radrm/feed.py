@@ -11,6 +11,7 @@ The first task that asks runs its loader, in a process beside it; the others get
 ends, another goes on at the right batch. doc/feed.md says what a loader must promise.
 """
 import atexit
+import collections
 import ctypes
 import hashlib
 import json
@@ -34,7 +35,7 @@ DEATHS_MAX = 3          # of that process one after the other, without a batch b
 class Feed:
     """What `shared` returns: goes through the feed's epochs, one for each `for`. `len` is the loader's, or that of batch=."""
 
-    def __init__(self, loader, name, join, options, timeout, batch=None, device=None):
+    def __init__(self, loader, name, join, options, timeout, batch=None, device=None, on_device=None):
         self.name, self._loader, self._options, self._timeout = name, loader, options, timeout
         self._sizes = None if batch is None else Sizes(loader, batch)
         self._pid, self._sign, self._lib = os.getpid(), _sign(loader, options["seed"]), _feedlib.load()
@@ -45,9 +46,15 @@ class Feed:
             raise FeedError(str(error))
         self._copier = None
         if device is not None:
-            self._copier = _feedpin.copier(self._lib, self._reader, name, device, options["pin"])
+            self._copier = _feedpin.copier(self._lib, self._reader, name, device, options["pin"], on_device == "shared")
         self._maker = self._until = self._report = None
         self._start()
+
+    @property
+    def copies(self):
+        """With on_device="shared": batches that this task copied to the GPU for all tasks there ("made"), that it found there
+        ("found"), and that it copied from the host's memory for itself ("alone")."""
+        return self._copier.counts if self._copier else collections.Counter()
 
     def __len__(self):
         return len(self._loader if self._sizes is None else self._sizes)
@@ -214,7 +221,7 @@ def _name():
 
 
 def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None, slot_bytes=None, timeout=None, wait_for=1, batch=None,
-           device=None, pin=None, group=None):
+           device=None, pin=None, on_device=None, group=None):
     """`loader`, gone through once for all tasks that ask for the feed `name`. The same loader gives the same Feed."""
     global _calls
     if hasattr(loader, "__next__") or not (hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")):
@@ -228,6 +235,8 @@ def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None,
         raise ValueError("wait_for: 1 to 64 tasks")
     if pin and device is None:
         raise ValueError("pin=True is for device=: who copies a batch to the GPU from pinned memory has to know when it may be written again")
+    if on_device not in (None, "shared") or (on_device and device is None):
+        raise ValueError("on_device=\"shared\" is for device=: tasks on one GPU have each batch copied there once")
     known = _feeds.get(id(loader))
     if known is not None and known._pid == os.getpid():
         return known
@@ -235,7 +244,8 @@ def shared(loader, name=None, *, join="next", slots=8, patience=None, seed=None,
     options = {"slots": slots, "seed": seed, "slot_bytes": slot_bytes, "patience_ms": round(1000 * patience) if patience else 0,
                "wait_for": wait_for, "pin": device is not None and pin is not False}
     name = name or _name()
-    feed = _feeds[id(loader)] = Feed(loader, name if group is None else f"{group}:{name}", join, options, timeout, batch, device)
+    feed = _feeds[id(loader)] = Feed(loader, name if group is None else f"{group}:{name}", join, options, timeout, batch, device,
+                                          on_device)
     return feed
 
 

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Batches that are copied to a GPU, on none: the driver is tests/fake-cuda, and a copy is made when somebody waits for it, not before."""
+import ctypes
 import os
+import random
 import signal
-import tempfile
+import time
 import warnings
 
 import pytest
 import torch
 
 import radrm.feed
-from radrm import _feedpin
+from radrm import _feedcuda, _feedpin, _feedstage
 from radrm.feed import FeedError, shared
 from test_feed import Numbers, Task, folder, makers_of, until  # noqa: F401  (folder: a fixture)
 
@@ -35,6 +37,14 @@ class LateGpu:
                     copy, tensor = begun.pop()
                     copy.copy_(tensor)
         return Event
+
+    @staticmethod
+    def at(place, size):
+        return torch.frombuffer((ctypes.c_char * size).from_address(place), dtype=torch.uint8)
+
+    @staticmethod
+    def fill(there, here):
+        there.copy_(here)
 
     @staticmethod
     def use(event, tensors):
@@ -112,7 +122,7 @@ def test_a_task_that_asks_for_it_too_late_is_told_once_and_goes_on(fake, recwarn
     ("FAKE_CUDA_FAIL", "2", "CUDA error 2"), ("FAKE_CUDA_HANG", "1", "did not answer within"), ("RADFEED_CUDA", "/no/such", "cannot open"),
 ])
 def test_without_pinned_memory_it_goes_on_with_one_warning(fake, monkeypatch, variable, value, text):
-    monkeypatch.setattr(_feedpin, "CALL_S", 1 if "HANG" in variable else 30)
+    monkeypatch.setattr(_feedcuda, "CALL_S", 1 if "HANG" in variable else 30)
     monkeypatch.setenv(variable, value)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -152,3 +162,151 @@ def test_wrong_words_are_refused(monkeypatch):
     if not torch.cuda.is_available():
         with pytest.raises(FeedError, match="device='cuda'"):
             _feedpin.copier(radrm.feed._feedlib.load(), None, "gpu", "cuda", True)
+
+
+class SlowGpu(LateGpu):
+    """Copies from the host in pieces, so that a task may be killed between two."""
+
+    @staticmethod
+    def fill(there, here):
+        for one, other in zip(there.chunk(6), here.chunk(6)):
+            one.copy_(other)
+            time.sleep(0.0005)
+
+
+def on_gpu(epochs, count=40, before=None, **options):
+    """A task: says each batch's number and whether its bytes were right, and last what it copied and found."""
+    def run(say):
+        feed = shared(Counts(count), "gpu", device="cuda", on_device="shared", seed=1, **options)
+        for epoch in range(epochs):
+            for batch in feed:
+                say(epoch, batch["n"], bool((batch["x"] == batch["n"]).all()))
+                batch["x"].zero_()      # nobody else sees it
+                if before:
+                    before(feed, batch)
+        say("copies", *(feed.copies[what] for what in ("made", "found", "alone")))
+    return run
+
+
+def each_once(said, epochs, count=40):
+    assert said[-1][0] == "copies", said[-1]
+    assert [one[:2] for one in said[:-1]] == [[epoch, n] for epoch in range(epochs) for n in range(count)]
+    assert all(one[2] for one in said[:-1]), "bytes of another batch"
+    return said[-1][1:]
+
+
+def test_one_copy_on_the_gpu_serves_all_tasks(fake, monkeypatch):
+    monkeypatch.setattr(_feedstage, "SOON_S", 60)
+    tasks = [Task(on_gpu(2, wait_for=3, slots=4)) for _ in range(3)]
+    stages = [each_once(task.rest(), 2) for task in tasks]
+    assert sum(made for made, _, _ in stages) == 80 and sum(found for _, found, _ in stages) == 160
+    assert not any(alone for _, _, alone in stages)
+    lines = [line[0] for line in fake()]
+    assert lines.count("map") == lines.count("unmap") == 3
+    assert 1 <= lines.count("create") <= 3      # who asked at the same time has made some in vain
+
+
+def filling(fill, run):
+    """A task whose copies from the host are made by `fill`."""
+    def patched(say):
+        LateGpu.fill = staticmethod(fill)   # in a fork
+        run(say)
+    return Task(patched)
+
+
+def test_a_copy_that_a_dead_task_had_begun_is_not_read(fake, monkeypatch, tmp_path):
+    """What a dead task's GPU does may come in late: nothing is put there again."""
+    monkeypatch.setattr(_feedstage, "SOON_S", 0.01)
+
+    def waits(there, here):
+        (tmp_path / "begun").touch()
+        while not (tmp_path / "go").exists():
+            time.sleep(0.01)
+        there.copy_(here)
+
+    def dies(there, here):
+        there.fill_(255)
+        os.kill(os.getpid(), signal.SIGKILL)
+    first = filling(waits, on_gpu(2, slots=4))  # runs the loader, and copies the first batch
+    until((tmp_path / "begun").exists, "no copy was begun")
+    second = filling(dies, on_gpu(1, slots=4))
+    assert second.rest() == []                  # it copied the first for itself, and the second for all
+    (tmp_path / "go").touch()
+    made, found, alone = each_once(first.rest(), 2)
+    assert found == 0 and 19 <= alone <= 21 and made + alone == 80      # that slot comes each fourth time
+
+
+def test_a_task_that_is_stopped_in_a_copy_does_not_hold_up_the_others(fake, monkeypatch):
+    monkeypatch.setattr(_feedstage, "SOON_S", 0.05)
+
+    def stops(there, here):
+        there.fill_(255)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        there.copy_(here)
+
+    stopped = filling(stops, on_gpu(1, slots=4))
+    os.waitpid(stopped.pid, os.WUNTRACED)
+    other = Task(on_gpu(1, slots=4))
+    said = [other.hear() for _ in range(3)]     # so many as there are slots, but the one that is copied ahead
+    assert [one[1:] for one in said] == [[n, True] for n in range(3)]
+    os.kill(stopped.pid, signal.SIGKILL)
+    stopped.rest()
+    assert each_once(said + other.rest(), 1)[2] >= 1
+
+
+def test_tasks_on_one_gpu_that_are_killed_at_random_moments_leave_the_others_right(fake, monkeypatch):
+    """Whoever made the memory, copies, or runs the loader: the others have every batch once and with its bytes."""
+    monkeypatch.setattr(_feedpin, "Gpu", SlowGpu)
+    rng, shared_ones = random.Random(int(os.environ.get("FEED_GPU_SEED", "1"))), 0
+    for _ in range(int(os.environ.get("FEED_GPU_ROUNDS", "6"))):
+        victims = [Task(on_gpu(50, slots=4)) for _ in range(2)]
+        victims[0].hear()
+        others = [Task(on_gpu(3, slots=4)) for _ in range(2)]
+        heard = [[task.hear() for _ in range(rng.randrange(1, 30))] for task in others]
+        for victim in victims:
+            end = time.monotonic() + rng.random() * 0.02
+            while time.monotonic() < end:
+                pass
+            os.kill(rng.choice(makers_of(victim.pid) or [victim.pid]), signal.SIGKILL)
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.rest()
+        for task, said in zip(others, heard):
+            shared_ones += sum(each_once(said + task.rest(), 3)[:2])
+    assert shared_ones > 0
+
+
+@pytest.mark.parametrize("variable, text", [("FAKE_CUDA_NO_FD", "CUDA error 801"), ("RADFEED_CUDA", "cannot open")])
+def test_where_the_driver_cannot_each_copies_for_itself_with_one_warning(fake, monkeypatch, variable, text):
+    monkeypatch.setenv(variable, "/no/such")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with shared(Counts(), "gpu", device="cuda", on_device="shared", pin=False, slots=3) as feed:
+            for _ in range(2):
+                assert right([(batch["x"].clone(), batch["n"]) for batch in feed])
+    assert len(told) == 1 and text in str(told[0].message) and "each task copies them for itself" in str(told[0].message)
+
+
+def test_a_groups_feed_is_not_shared_on_the_gpu(fake, folder):  # noqa: F811
+    os.chmod(folder, 0o2770)
+    with pytest.warns(RuntimeWarning, match="a group's feed has no copies"):
+        with shared(Counts(), "gpu", device="cuda", on_device="shared", pin=False, group=str(os.getgid())) as feed:
+            assert right([(batch["x"].clone(), batch["n"]) for batch in feed])
+
+
+def test_each_new_ring_has_copies_of_its_own(fake):
+    with shared(Counts(400), "gpu", device="cuda", on_device="shared", slots=3, pin=False) as feed:
+        said = []
+        for batch in feed:
+            said.append((batch["x"].clone(), batch["n"]))
+            if batch["n"] in (50, 200):
+                os.kill(makers_of(os.getpid())[-1], signal.SIGKILL)
+        assert right(said) and len(said) == 400
+    lines = [line[0] for line in fake()]
+    assert lines == ["create", "map", "unmap"] * 3
+
+
+def test_on_device_is_for_device(fake):
+    with pytest.raises(ValueError, match="on_device="):
+        shared(Counts(), "gpu", on_device="shared")
+    with pytest.raises(ValueError, match="on_device="):
+        shared(Counts(), "gpu", device="cuda", on_device="all")

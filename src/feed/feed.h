@@ -36,6 +36,7 @@ enum {
 	FEED_SIGN_MAX = 1023,	/* bytes of the text by which a feed's data are known */
 	FEED_READERS_MAX = 64,	/* at one feed at a time */
 	FEED_SLOTS_MAX = 4096,
+	FEED_KEY_MAX = 63,	/* bytes of what copies are known by (feed_reader_copies) */
 };
 
 enum feed_kind {
@@ -107,6 +108,29 @@ FEED_API bool feed_reader_differs(struct feed_reader *r);
  * lets the reader write there only in a ring that is pinnable. For cudaHostRegister; there until the last item of that ring is
  * released. */
 FEED_API const void *feed_item_shared(const struct feed_item *item, void **slots, uint64_t *slots_bytes);
+/* How many slots its ring has. */
+FEED_API uint64_t feed_item_slots(const struct feed_item *item);
+/* Copies of a ring's items in memory that is not the host's, made once for all readers that can reach it (a GPU's): copies.h.
+ * That memory is a descriptor that the writer keeps, so it is there as long as the ring is, whoever made it. `bytes` of it,
+ * of which each slot of the ring has `stride`. `key` says which GPU. Returns 1 with what is there already, and its descriptor
+ * in *memory, the caller's; 0 if there is none: then `offer`, where it is not -1, is kept, and *copies are those of it. -1: the
+ * feed is a group's (ERR_DENIED), its writer is gone (ERR_NOT_FOUND) or did not answer in that time (ERR_UNAVAILABLE), or what
+ * came is no such thing. */
+struct feed_copies;
+FEED_API int feed_reader_copies(struct feed_reader *r, const struct feed_item *item, const char *key, int timeout_ms, int offer,
+				uint64_t stride, uint64_t bytes, struct feed_copies **copies, int *memory, struct error *err);
+FEED_API void feed_copies_size(const struct feed_copies *c, uint64_t *stride, uint64_t *bytes);
+enum feed_copy {
+	FEED_COPY_THERE,	/* it may be read until the item is released */
+	FEED_COPY_MAKE,		/* it is for the caller to make: feed_copies_made follows */
+	FEED_COPY_SOON,		/* another makes it now: ask again */
+	FEED_COPY_NEVER,	/* who made one there died, or failed; that slot is left alone from then on */
+};
+/* Of an item that the caller holds. For one thread at a time. */
+FEED_API int feed_copies_ask(struct feed_copies *c, const struct feed_item *item);
+/* The copy that was for the caller to make is whole, and nothing writes to it any more; or it failed. */
+FEED_API void feed_copies_made(struct feed_copies *c, const struct feed_item *item, bool whole);
+FEED_API void feed_copies_close(struct feed_copies *c);
 /* The slot may be written again; in any order, from any thread, once for each item: with the last one of a ring
  * that was left the ring is freed. Nothing happens in a fork. */
 FEED_API void feed_reader_release(struct feed_reader *r, void *ring, uint32_t slot);

@@ -152,9 +152,14 @@ static void on_message(struct feed_writer *w, struct peer *p)
 {
 	unsigned char bytes[FEED_WIRE_MAX];
 	for (int i = 0; i < MESSAGES_A_LOOK && p->stage != PEER_NONE; i++) {
-		ssize_t n = feed_wire_receive(p->sock, bytes, sizeof bytes, NULL);
+		int fds[2];
+		ssize_t n = feed_wire_receive(p->sock, bytes, sizeof bytes, p->stage == PEER_NEW ? fds : NULL);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
+		if (p->stage == PEER_NEW && feed_kept_answer(w, p->sock, bytes, n < 0 ? 0 : (size_t)n, fds)) {
+			peer_gone(w, p);
+			return;
+		}
 		if (n <= 0 || (p->stage == PEER_NEW ? on_hello(w, p, bytes, (size_t)n) != 0 : n != 1)) {
 			peer_gone(w, p);
 			return;

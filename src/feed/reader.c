@@ -2,6 +2,7 @@
 #include "feed/view.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "feed/copies.h"
 #include "feed/fds.h"
 #include "feed/place.h"
 #include "feed/wire.h"
@@ -225,6 +226,46 @@ bool feed_reader_differs(struct feed_reader *r)
 const void *feed_item_shared(const struct feed_item *item, void **slots, uint64_t *slots_bytes)
 {
 	return feed_view_shared(item->ring, item->slot, slots, slots_bytes);
+}
+
+/* What was kept by others: its copies are opened, its memory is handed on. */
+static int take_copies(int fds[2], uint64_t slots, struct feed_copies **copies, int *memory, struct error *err)
+{
+	*copies = feed_copies_open(fds[1], slots, err);
+	close(fds[1]);
+	if (!*copies) {
+		close(fds[0]);
+		return -1;
+	}
+	*memory = fds[0];
+	return 1;
+}
+
+int feed_reader_copies(struct feed_reader *r, const struct feed_item *item, const char *key, int timeout_ms, int offer,
+		       uint64_t stride, uint64_t bytes, struct feed_copies **copies, int *memory, struct error *err)
+{
+	struct feed_keep ask = { .ring = feed_view_ring(item->ring), .offers = offer >= 0 };
+	uint64_t slots = feed_view_slots(item->ring);
+	struct feed_copies *own = NULL;
+	int pair[2] = { offer, -1 }, fds[2];
+	*copies = NULL;
+	if (snprintf(ask.key, sizeof ask.key, "%s", key) >= (int)sizeof ask.key)
+		return error_set(err, ERR_INVALID, "feed: a key of more than %d bytes", FEED_KEY_MAX);
+	if (offer >= 0 && !(own = feed_copies_make(slots, stride, bytes, &pair[1], err)))
+		return -1;
+	int rc = feed_kept_ask(&r->place, &ask, pair, timeout_ms, fds, err);
+	if (pair[1] >= 0)
+		close(pair[1]);
+	if (rc == 0)
+		*copies = own;
+	else
+		feed_copies_close(own);
+	return rc == 1 ? take_copies(fds, slots, copies, memory, err) : rc;
+}
+
+uint64_t feed_item_slots(const struct feed_item *item)
+{
+	return feed_view_slots(item->ring);
 }
 
 static void free_if_over(struct feed_reader *r)

@@ -70,6 +70,12 @@ int feed_ring_check(int fd, uint64_t *bytes, struct error *err)
 	return 0;
 }
 
+uint64_t feed_ring_number(int fd)
+{
+	struct stat st;
+	return fstat(fd, &st) ? 0 : (uint64_t)st.st_ino;
+}
+
 bool feed_ring_valid(const struct feed_ring *ring, uint64_t bytes)
 {
 	uint64_t data_at;

@@ -76,6 +76,8 @@ int feed_ring_memory(const char *name, uint64_t bytes, bool read_only, void **ma
 uint64_t feed_ring_sum(const void *bytes, uint64_t n);
 /* A ring made by somebody else: whether fd is one, and of a size that stays, so that reading it cannot fault. */
 int feed_ring_check(int fd, uint64_t *bytes, struct error *err);
+/* What no other memfd has while this one is there: its inode. */
+uint64_t feed_ring_number(int fd);
 /* Whether a mapped header of a memfd of `bytes` is one. */
 bool feed_ring_valid(const struct feed_ring *ring, uint64_t bytes);
 

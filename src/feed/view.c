@@ -15,6 +15,7 @@ struct feed_view {
 	unsigned char *data;			/* its slots, private */
 	struct feed_control *control;
 	uint64_t ring_bytes, slots, slot_bytes;	/* as checked: the writer cannot change them under the reader */
+	uint64_t ring_number;
 	uint32_t reader;
 	uint64_t next, done;			/* items; next is FEED_NEVER until the writer says where it begins */
 	uint64_t pos_next, last_bytes;		/* after the last item taken, and of it; 0 bytes: an end */
@@ -75,6 +76,7 @@ struct feed_view *feed_view_make(int ring_fd, int control_fd, uint32_t reader, s
 	struct feed_view *v = alloc_zero(sizeof *v + head.slots);
 	*v = (struct feed_view){ .ring = ring, .data = data, .control = control, .ring_bytes = bytes, .slots = head.slots,
 				 .slot_bytes = head.slot_bytes, .reader = reader, .next = FEED_NEVER, .pos_next = FEED_NEVER };
+	v->ring_number = feed_ring_number(ring_fd);
 	v->pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	return v;
 }
@@ -188,6 +190,16 @@ void feed_view_awake(struct feed_view *v)
 uint64_t feed_view_next(const struct feed_view *v)
 {
 	return v->pos_next;
+}
+
+uint64_t feed_view_ring(const struct feed_view *v)
+{
+	return v->ring_number;
+}
+
+uint64_t feed_view_slots(const struct feed_view *v)
+{
+	return v->slots;
 }
 
 const void *feed_view_shared(const struct feed_view *v, uint32_t slot, void **slots, uint64_t *slots_bytes)

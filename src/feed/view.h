@@ -34,6 +34,9 @@ uint64_t feed_view_next(const struct feed_view *v);
 uint64_t feed_view_last_sum(const struct feed_view *v);
 /* Whether this ring's writer made that item again, and it sums up to something else. */
 bool feed_view_differs(const struct feed_view *v, uint64_t pos, uint64_t sum);
+/* The number of the ring's memfd, and how many slots it has. */
+uint64_t feed_view_ring(const struct feed_view *v);
+uint64_t feed_view_slots(const struct feed_view *v);
 /* A slot, and all of them, in the mapping that is the same memory for all. */
 const void *feed_view_shared(const struct feed_view *v, uint32_t slot, void **slots, uint64_t *slots_bytes);
 /* No more is taken from it. Returns true if it is freed; else it is with the last release. */

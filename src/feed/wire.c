@@ -5,11 +5,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HELLO_MAGIC = 0x31484446, ANSWER_MAGIC = 0x31414446 };	/* "FDH1", "FDA1" */
+enum { HELLO_MAGIC = 0x31484446, ANSWER_MAGIC = 0x31414446, KEEP_MAGIC = 0x314b4446 };	/* "FDH1", "FDA1", "FDK1" */
 
 struct hello_head {
 	uint32_t magic, join;
 	uint64_t token, want;
+	uint32_t length, zero;
+};
+
+struct keep_head {
+	uint32_t magic, offers;
+	uint64_t ring;
 	uint32_t length, zero;
 };
 
@@ -23,6 +29,15 @@ size_t feed_wire_put_hello(const struct feed_hello *hello, unsigned char out[FEE
 	head.length = (uint32_t)strnlen(hello->sign, FEED_SIGN_MAX);
 	memcpy(out, &head, sizeof head);
 	memcpy(out + sizeof head, hello->sign, head.length);
+	return sizeof head + head.length;
+}
+
+size_t feed_wire_put_keep(const struct feed_keep *keep, unsigned char out[FEED_WIRE_MAX])
+{
+	struct keep_head head = { .magic = KEEP_MAGIC, .offers = keep->offers, .ring = keep->ring };
+	head.length = (uint32_t)strnlen(keep->key, FEED_KEY_MAX);
+	memcpy(out, &head, sizeof head);
+	memcpy(out + sizeof head, keep->key, head.length);
 	return sizeof head + head.length;
 }
 
@@ -57,6 +72,19 @@ int feed_wire_get_hello(const unsigned char *bytes, size_t n, struct feed_hello 
 	hello->want = head.want;
 	hello->join = head.join;
 	return get_text(bytes + sizeof head, n - sizeof head, head.length, hello->sign, sizeof hello->sign);
+}
+
+int feed_wire_get_keep(const unsigned char *bytes, size_t n, struct feed_keep *keep)
+{
+	struct keep_head head;
+	if (n < sizeof head)
+		return -1;
+	memcpy(&head, bytes, sizeof head);
+	if (head.magic != KEEP_MAGIC || head.offers > 1 || head.zero)
+		return -1;
+	keep->ring = head.ring;
+	keep->offers = head.offers;
+	return get_text(bytes + sizeof head, n - sizeof head, head.length, keep->key, sizeof keep->key);
 }
 
 int feed_wire_get_answer(const unsigned char *bytes, size_t n, struct feed_answer *answer)

@@ -254,6 +254,7 @@ void feed_writer_close(struct feed_writer *w)
 		return;
 	feed_writer_clean(w);
 	feed_peers_close(w);
+	feed_kept_close(w);
 	feed_fds_close(&w->listen_fd);
 	if (w->ring)
 		munmap(w->ring, w->ring_bytes);

@@ -13,6 +13,11 @@
 
 #include <sys/types.h>
 
+enum { FEED_KEPT_MAX = 16 };	/* GPUs for which copies are kept */
+
+/* What readers have in common under a key: descriptors that mean nothing to the writer (copies.h). */
+struct feed_kept { char key[FEED_KEY_MAX + 1]; int fds[2]; };
+
 enum peer_stage { PEER_NONE, PEER_NEW, PEER_WAITS, PEER_READS };
 
 struct peer {
@@ -44,6 +49,8 @@ struct feed_writer {
 	struct feed_count count;	/* of this writer, and */
 	struct feed_span span;
 	uint64_t sleeps_us;		/* since when it waits for room; 0: it does not */
+	size_t kept_count;
+	struct feed_kept kept[FEED_KEPT_MAX];	/* of this ring */
 	size_t expected_count;
 	uint64_t expected[FEED_READERS_MAX];
 	struct peer peer[FEED_READERS_MAX];	/* by the reader's number */
@@ -54,6 +61,10 @@ static inline bool feed_writer_awaits(const struct feed_writer *w, uint64_t read
 {
 	return w->pos == 0 && readers < w->wants;
 }
+
+/* Answers who asks what is kept (struct feed_keep); closes fds, or keeps them. Returns false if it was no such message. */
+bool feed_kept_answer(struct feed_writer *w, int sock, const unsigned char *bytes, size_t n, int fds[2]);
+void feed_kept_close(struct feed_writer *w);
 
 /* Looks at all connections, for timeout_ms at most (-1: until something happens). Returns -1 after a signal. */
 int feed_peers_serve(struct feed_writer *w, int timeout_ms);

@@ -15,9 +15,14 @@ static void messages(const uint8_t *data, size_t size)
 	unsigned char again[FEED_WIRE_MAX];
 	struct feed_hello hello;
 	struct feed_answer answer;
+	struct feed_keep keep;
 	if (feed_wire_get_hello(data, size, &hello) == 0) {
 		FUZZ_HOLDS(memchr(hello.sign, 0, sizeof hello.sign));
 		FUZZ_HOLDS(feed_wire_put_hello(&hello, again) == size && !memcmp(again, data, size));
+	}
+	if (feed_wire_get_keep(data, size, &keep) == 0) {
+		FUZZ_HOLDS(memchr(keep.key, 0, sizeof keep.key));
+		FUZZ_HOLDS(feed_wire_put_keep(&keep, again) == size && !memcmp(again, data, size));
 	}
 	if (feed_wire_get_answer(data, size, &answer) == 0) {
 		FUZZ_HOLDS(memchr(answer.text, 0, sizeof answer.text) && answer.reader < FEED_READERS_MAX);
