@@ -78,6 +78,9 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	shown "$b" ".role == \"reader\" and .producer == \"$a\" and .batches_s > 0"
 	rad show "$b" | grep -q "feed  pictures: its loader is run by task $a; gets"
 	rad show "$a" | grep -q 'feed  pictures: it runs the loader; gets'
+	rad why "$b" | grep -Eq "^  feed pictures: the loader is run by task $a; it got [0-9.]+ batches/s and waited [0-9]+% of the time"
+	rad why --json "$a" | jq -e '.feed | .role == "producer" and .batches_s > 0'
+	rad report --json | jq -e ".runs[0].note | contains(\"pictures of $(id -un): tasks\") and contains(\"; task $a feeds them, \")"
 	run rad feed
 	[[ "${lines[0]}" == "Feed pictures: 3 tasks, epoch "*" 4 slots of "* ]]
 	[[ "${lines[1]}" == *ROLE*TASK*PID*BATCHES/S* ]]
@@ -102,6 +105,7 @@ reads() { feed "$1" "[.readers[] | select(.batches_s > 0).task] | contains([\"$2
 	says() { rad feed held | grep -q "; the loader waits for task $slow\$"; }
 	wait_for 60 says
 	wait_for 60 shown "$quick" '.waits_for == "producer"'
+	rad why "$quick" | grep -q '; now it waits for the loader$'
 	wait_for 60 shown "$slow" ".role != \"producer\" or .waits_for == \"$slow\""
 	# The loader stands still: its figures are those of before, and can be read.
 	kill -STOP "$(feed held .producer.pid)"

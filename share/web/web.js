@@ -370,6 +370,18 @@ function eventsSection(events) {
 	return make('section', {}, make('h2', {}, 'Events'), table(['When', 'What', ''], events.slice().reverse().map(eventRow)));
 }
 
+/* Who feeds whom. Figures are there where the page is run by the task's own user. */
+function feedText(f) {
+	if (!f) return '';
+	if (!f.role) return f.name + (f.tasks ? ': ' + f.tasks.join(', ') : '');
+	const runs = f.role === 'producer' ? 'this task runs the loader' :
+		f.producer ? `task ${f.producer} runs the loader` : 'its loader is run outside of RAD-RM';
+	const waits = f.waits_for === 'producer' ? '; waits for the loader' : f.waits_for ? `; the loader waits for ${f.waits_for}` : '';
+	const of = (f.readers || []).filter(Boolean);
+	return `${f.name}: ${runs}${of.length ? ' for ' + of.join(', ') : ''}; ${f.batches_s.toFixed(1)} batches/s, waited ` +
+		`${Math.round(100 * f.wait_fraction)} % of the time${waits}` + (f.others || []).map(o => '. ' + feedText(o)).join('');
+}
+
 function showTask(answer) {
 	const t = answer.task, p = t.progress || {}, e = t.estimate || {};
 	const done = known(p.percent) ? `${p.percent} %` + (known(p.left_s) ? `, ${duration(p.left_s)} left` : '') : '';
@@ -383,7 +395,7 @@ function showTask(answer) {
 				'none: watched instead'],
 			['Slowdown', known(t.slowdown) ? `${t.slowdown} × (${t.slowdown_source})` : ''], ['Priority', t.priority || ''],
 			['Shares with', (t.shared_with || []).join(', ')],
-			['Feed', t.feed ? t.feed.name + (t.feed.tasks ? ': ' + t.feed.tasks.join(', ') : '') : ''], ['Command', make('code', {}, t.command || '')],
+			['Feed', feedText(t.feed)], ['Command', make('code', {}, t.command || '')],
 			['Folder', make('code', {}, t.cwd || '')], ['Log', make('code', {}, t.log_path || '')]]),
 		answer.why ? whySection(answer.why) : null, attemptsSection(t), eventsSection(answer.events || [])].filter(Boolean));
 }

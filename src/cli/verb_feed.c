@@ -37,7 +37,7 @@ static void tell_feed(const json_t *f)
 	else if (!strcmp(state, "begins"))
 		puts(", and the loader has not made its first batch");
 	else if (!strcmp(state, "hidden"))
-		puts("; its figures cannot be seen from here: it is in another container, or of another release");
+		puts("; its figures cannot be seen from here: it is another user's, in another container, or of another release");
 	else {
 		printf(", epoch %lld, batch %lld; %lld slots of %s, %s of memory", (long long)member_int(f, "epoch"),
 		       (long long)member_int(f, "batch"), (long long)member_int(f, "slots"),

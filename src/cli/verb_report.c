@@ -9,6 +9,7 @@
 #include "cli/accounts.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/feeds.h"
 #include "cli/format.h"
 #include "cli/member.h"
 #include "cli/report_monitor.h"
@@ -21,6 +22,8 @@
 #include <unistd.h>
 
 #define MAX_FILE ((size_t)256 << 20)
+
+enum { FEEDS_SHOWN = 20, FEED_TASKS_SHOWN = 24 };
 
 struct asked { const char *since, *until, *user, *output, *csv, *series_csv, *title, *monitor; bool json; };
 
@@ -100,18 +103,68 @@ static struct reach reach_of(const json_t *tasks)
 	return r;
 }
 
+/* {"USER NAME": {tasks[] text}} of tasks that said a feed. */
+static json_t *feeds_of(const json_t *tasks)
+{
+	json_t *all = json_object(), *t;
+	size_t i;
+	json_array_foreach(tasks, i, t) {
+		const json_t *feed = json_object_get(t, "feed");
+		const char *name = member_text(feed, "name"), *producer = member_text(feed, "producer");
+		if (!*name)
+			continue;
+		scoped_free char *key = alloc_printf("%s of %s", name, member_text(t, "user"));
+		json_t *one = json_object_get(all, key);
+		if (!one)
+			json_object_set_new(all, key, one = json_pack("{s[]}", "tasks"));
+		json_array_append(json_object_get(one, "tasks"), json_object_get(t, "id"));
+		if (!strcmp(member_text(feed, "role"), "producer") || (*producer && !json_object_get(one, "text"))) {
+			scoped_free char *text = alloc_printf("; task %s feeds them, %.1f batches/s", *producer ? producer : "?",
+							      member_number(feed, "batches_s"));
+			json_object_set_new(one, "text", json_string(text));
+		}
+	}
+	return all;
+}
+
+/* Which tasks had one loader, and, of the caller's that run now, who feeds them: a line for the page. */
+static char *feeds_note(const json_t *tasks)
+{
+	scoped_buf text = { 0 };
+	feeds_tell(tasks);
+	scoped_json *feeds = feeds_of(tasks);
+	const char *name;
+	json_t *feed, *id;
+	size_t i, shown = 0;
+	json_object_foreach(feeds, name, feed) {
+		const json_t *ids = json_object_get(feed, "tasks");
+		if (shown++ == FEEDS_SHOWN)
+			break;
+		buf_printf(&text, "%s%s: tasks", shown > 1 ? ". " : "Feeds (one data loader for several tasks): ", name);
+		json_array_foreach(ids, i, id)
+			if (i < FEED_TASKS_SHOWN)
+				buf_printf(&text, "%s %s", i ? "," : "", json_string_value(id));
+		if (json_array_size(ids) > FEED_TASKS_SHOWN)
+			buf_printf(&text, " and %zu more", json_array_size(ids) - FEED_TASKS_SHOWN);
+		buf_printf(&text, "%s", member_text(feed, "text"));
+	}
+	return alloc_string(buf_text(&text));
+}
+
 /* The answers to acct, series and gpus, put together as a file of one run. */
 static json_t *run_of(const json_t *accounts, const json_t *series, const json_t *gpus, struct reach reach, const char *title)
 {
 	char name[256] = "this server";
 	gethostname(name, sizeof name - 1);
-	const char *note = json_is_true(json_object_get(accounts, "truncated"))
-		? "there are more tasks than are listed here (the totals are of all): ask for a shorter time" : NULL;
+	scoped_free char *feeds = feeds_note(json_object_get(accounts, "tasks"));
+	bool cut = json_is_true(json_object_get(accounts, "truncated"));
+	const char *more = "there are more tasks than are listed here (the totals are of all): ask for a shorter time";
+	scoped_free char *note = alloc_printf("%s%s%s", cut ? more : "", cut && *feeds ? ". " : "", feeds);
 	/* Places in series are those of its own list, so that comes first; the other knows of idle GPUs too. */
 	json_t *list = json_array();
 	json_array_extend(list, json_object_get(series, "gpus"));
 	json_array_extend(list, json_object_get(gpus, "gpus"));
-	json_t *run = json_pack("{ss, so, so, so, sO, sO, sO}", "name", title ? title : name, "note", json_text_or_null(note),
+	json_t *run = json_pack("{ss, so, so, so, sO, sO, sO}", "name", title ? title : name, "note", *note ? json_string(note) : json_null(),
 		"origin", json_time_or_null(reach.last_ms ? reach.first_ms : clock_wall_ms()), "gpus", list,
 		"totals", json_object_get(accounts, "totals"), "tasks", json_object_get(accounts, "tasks"),
 		"series", json_object_get(series, "series"));

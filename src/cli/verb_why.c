@@ -6,6 +6,7 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/feeds.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/which.h"
@@ -77,6 +78,30 @@ static void print_waiting(const json_t *why, const struct term *term)
 	}
 }
 
+/* What a running task waits for that its GPU has no part in: whoever shares its data loader. */
+static void print_feed(const json_t *feed)
+{
+	char share[FORMAT_LEN];
+	const char *producer = member_text(feed, "producer"), *waits_for = member_text(feed, "waits_for");
+	bool produces = !strcmp(member_text(feed, "role"), "producer");
+	size_t i;
+	json_t *other;
+	if (!*member_text(feed, "role"))
+		return;
+	printf("  feed %s: %s%s; it got %.1f batches/s and waited %s of the time", member_text(feed, "name"),
+	       produces ? "it runs the loader" : *producer ? "the loader is run by task " : "the loader is run outside of RAD-RM",
+	       produces ? "" : producer, member_number(feed, "batches_s"),
+	       format_percent(member_number(feed, "wait_fraction"), share));
+	if (!strcmp(waits_for, "producer"))
+		printf("; now it waits for the loader");
+	else if (*waits_for)
+		printf("; now the loader waits for the slowest: %s%s", strspn(waits_for, "0123456789_") == strlen(waits_for) ?
+		       "task " : "", waits_for);
+	putchar('\n');
+	json_array_foreach(json_object_get(feed, "others"), i, other)
+		print_feed(other);
+}
+
 static void print_attempts(const json_t *task, const json_t *gpus, const struct term *term)
 {
 	size_t i;
@@ -91,6 +116,8 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 		printf("  attempt %zu on GPU %s, %s: %s%s%s\n", i + 1, where, format_share(member_text(a, "share")),
 		       ended ? member_text(a, "verdict") : "running", *said ? ": " : "", evidence);
 	}
+	if (member_state(task) == TASK_RUNNING)
+		print_feed(json_object_get(task, "feed"));
 }
 
 /* The answer of `why` for what still lives, with the attempts; the same members for what has ended. */
@@ -103,8 +130,11 @@ static json_t *why_json(const json_t *task, struct error *err)
 		why = json_pack("{si, sO, sO, so, so, sO, so}", "schema", 1, "task", json_object_get(task, "id"), "state",
 				json_object_get(task, "state"), "reason", json_null(), "reason_text", json_null(), "gpus_requested",
 				json_object_get(task, "gpus_requested"), "gpus", json_array());
-	if (why)
-		json_object_set(why, "attempts", json_object_get(task, "attempts"));
+	if (!why)
+		return NULL;
+	json_object_set(why, "attempts", json_object_get(task, "attempts"));
+	if (json_is_object(json_object_get(task, "feed")))
+		json_object_set(why, "feed", json_object_get(task, "feed"));
 	return why;
 }
 
@@ -113,6 +143,7 @@ static int why_word(struct cli_call *c, char *const *word, const json_t *gpus, b
 {
 	struct error err = ERROR_INIT;
 	scoped_json *shown = which_show(word, 1, &err);
+	feeds_tell(json_object_get(shown, "tasks"));
 	json_t *task = pick(json_object_get(shown, "tasks"));
 	scoped_json *why = task ? why_json(task, &err) : NULL;
 	if (!why)

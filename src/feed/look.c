@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { GROUPS_MAX = 65536 };
 enum { TRIES = 100, PAUSE_MS = 1 };	/* for whole figures: a writer that notes new ones may have no core meanwhile */
 
 static const char ending[] = ".feed";
@@ -24,27 +25,62 @@ static int is_feed(const struct dirent *e)
 	return n > m && n - m <= FEED_NAME_MAX && !strcmp(e->d_name + n - m, ending);
 }
 
-char **feed_look_names(struct error *err)
+struct look_names {
+	char (*text)[FEED_LOOK_NAME_MAX + 1];
+	size_t n;
+};
+
+/* Of one folder, "GROUP:NAME" in a group's. That a group's may not be read is no error: anybody can make one of that name
+ * in /tmp. */
+static int add_names(struct look_names *names, const struct feed_party *party, struct error *err)
 {
-	char dir[FEED_FOLDER_MAX];
+	char dir[FEED_FOLDER_MAX], prefix[16] = "";
 	struct dirent **found = NULL;
-	int n = 0, rc = feed_place_folder(dir, err);
+	struct error why = ERROR_INIT;
+	int n = 0, rc = feed_folder_look(party, dir, sizeof dir, &why);
+	if (rc > 0 && (n = scandir(dir, &found, is_feed, alphasort)) < 0)
+		rc = error_errno(&why, "feed: folder %s", dir);
+	if (rc < 0 && !party->of_group && err)
+		*err = why;
 	if (rc < 0)
-		return NULL;
-	if (rc > 0)
-		n = scandir(dir, &found, is_feed, alphasort);
-	if (n < 0) {
-		error_errno(err, "feed: folder %s", dir);
-		return NULL;
-	}
-	char **names = alloc_zero(((size_t)n + 1) * sizeof *names + (size_t)n * (FEED_NAME_MAX + 1));
-	char *text = (char *)(names + n + 1);
-	for (int i = 0; i < n; i++, text += FEED_NAME_MAX + 1) {
-		names[i] = text;
-		snprintf(text, FEED_NAME_MAX + 1, "%.*s", (int)(strlen(found[i]->d_name) - (sizeof ending - 1)), found[i]->d_name);
+		return party->of_group ? 0 : -1;
+	if (party->of_group)
+		snprintf(prefix, sizeof prefix, "%u:", (unsigned)party->gid);
+	names->text = alloc_resize(names->text, names->n + (size_t)n + 1, sizeof *names->text);
+	for (int i = 0; i < n; i++) {
+		int length = (int)(strlen(found[i]->d_name) - (sizeof ending - 1));
+		snprintf(names->text[names->n++], sizeof *names->text, "%s%.*s", prefix, length, found[i]->d_name);
 		free(found[i]);
 	}
 	free(found);
+	return 0;
+}
+
+char **feed_look_names(struct error *err)
+{
+	gid_t *groups = alloc_zero(GROUPS_MAX * sizeof *groups);
+	int count = getgroups(GROUPS_MAX - 1, groups);
+	struct look_names all = { 0 };
+	count = count < 0 ? 0 : count;
+	groups[count++] = getegid();	/* which may be among them, or not */
+	/* One folder that is said is the user's or a group's. */
+	const struct feed_party own = { .of_group = false };
+	bool said = getenv("RADFEED_DIR") != NULL;
+	int rc = add_names(&all, &own, err);
+	for (int i = 0; i < count && (rc == 0 || said); i++) {
+		size_t before = all.n;
+		bool again = false;
+		for (int j = 0; j < i; j++)
+			again = again || groups[j] == groups[i];
+		if (!again)
+			add_names(&all, &(struct feed_party){ .of_group = true, .gid = groups[i] }, NULL);
+		rc = all.n > before ? 0 : rc;
+	}
+	free(groups);
+	char **names = rc ? NULL : alloc_zero((all.n + 1) * sizeof *names + all.n * sizeof *all.text);
+	for (size_t i = 0; names && i < all.n; i++)
+		names[i] = memcpy((char *)(names + all.n + 1) + i * sizeof *all.text, all.text[i], sizeof *all.text);
+	free(all.text);
 	return names;
 }
 
@@ -130,8 +166,8 @@ int feed_look(const char *name, struct feed_look *out, struct error *err)
 	char dir[FEED_FOLDER_MAX];
 	struct feed_place place;
 	memset(out, 0, sizeof *out);
-	int rc = feed_place_folder(dir, err);
-	if (rc < 0 || feed_place_name(dir, name, &place, err))
+	int rc = feed_place_look(name, dir, &place, err);
+	if (rc < 0)
 		return -1;
 	int fd = rc ? open(place.state, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
 	if (rc && fd < 0 && errno != ENOENT)

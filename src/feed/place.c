@@ -16,12 +16,6 @@
 /* Byte 0 is the writer's; tokens are these. */
 static const uint64_t token_first = 1ull << 32, token_last = 1ull << 60;
 
-int feed_place_folder(char dir[FEED_FOLDER_MAX], struct error *err)
-{
-	const struct feed_party own = { .of_group = false };
-	return feed_folder_look(&own, dir, FEED_FOLDER_MAX, err);
-}
-
 /* The name alone; what stands before ':' is the group whose it is. */
 static const char *split_name(const char *name, struct feed_party *party, struct error *err)
 {
@@ -37,18 +31,8 @@ static const char *split_name(const char *name, struct feed_party *party, struct
 	return feed_name_check(colon + 1, FEED_NAME_MAX, err) || feed_folder_group(group, party, err) ? NULL : colon + 1;
 }
 
-int feed_place_find(const char *name, struct feed_place *place, struct error *err)
-{
-	char dir[FEED_FOLDER_MAX];
-	struct feed_party party;
-	name = split_name(name, &party, err);
-	if (!name || feed_folder_find(&party, dir, sizeof dir, err) || feed_place_name(dir, name, place, err))
-		return -1;
-	place->party = party;
-	return 0;
-}
-
-int feed_place_name(const char *dir, const char *name, struct feed_place *place, struct error *err)
+/* Where a feed of that name lies in that folder. */
+static int place_name(const char *dir, const char *name, struct feed_place *place, struct error *err)
 {
 	if (feed_name_check(name, FEED_NAME_MAX, err))
 		return -1;
@@ -59,6 +43,28 @@ int feed_place_name(const char *dir, const char *name, struct feed_place *place,
 	if (n >= (int)sizeof place->sock.sun_path || m >= (int)sizeof place->state)
 		return error_set(err, ERR_INVALID, "feed: %s/%s.sock is too long for a socket: a shorter name, or another RADFEED_DIR", dir,
 				 name);
+	return 0;
+}
+
+int feed_place_look(const char *name, char dir[FEED_FOLDER_MAX], struct feed_place *place, struct error *err)
+{
+	struct feed_party party;
+	name = split_name(name, &party, err);
+	int rc = name ? feed_folder_look(&party, dir, FEED_FOLDER_MAX, err) : -1;
+	if (rc < 0 || place_name(dir, name, place, err))
+		return -1;
+	place->party = party;
+	return rc;
+}
+
+int feed_place_find(const char *name, struct feed_place *place, struct error *err)
+{
+	char dir[FEED_FOLDER_MAX];
+	struct feed_party party;
+	name = split_name(name, &party, err);
+	if (!name || feed_folder_find(&party, dir, sizeof dir, err) || place_name(dir, name, place, err))
+		return -1;
+	place->party = party;
 	return 0;
 }
 

@@ -54,10 +54,9 @@ struct feed_state {
 	struct feed_member member[FEED_READERS_MAX];
 };
 
-/* The user's folder of feeds. Returns 1, 0 if it is not there, or -1; ERR_DENIED where it is not the user's alone. */
-int feed_place_folder(char dir[FEED_FOLDER_MAX], struct error *err);
-/* Where a feed of that name lies in it. */
-int feed_place_name(const char *dir, const char *name, struct feed_place *place, struct error *err);
+/* Where a feed lies, of a group's too, and in which folder. Returns 1, 0 if the folder is not there, or -1; ERR_DENIED where
+ * it is not the user's alone, or the group's. */
+int feed_place_look(const char *name, char dir[FEED_FOLDER_MAX], struct feed_place *place, struct error *err);
 /* Both, of a group's too; the folder is made if it is not there. ERR_DENIED where it is not the user's alone, or the
  * group's. */
 int feed_place_find(const char *name, struct feed_place *place, struct error *err);

@@ -184,6 +184,35 @@ static void names_are_those_of_the_folder(void **state)
 	feed_writer_close(b);
 }
 
+/* Beside one's own; figures of it as far as the kernel lets one see the writer's, who may be another user. */
+static void those_of_a_group_are_seen(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct feed_look seen;
+	char theirs[64], name[32], other[32];
+	snprintf(theirs, sizeof theirs, "%s/group", dir);
+	snprintf(name, sizeof name, "%u:g", (unsigned)getegid());
+	snprintf(other, sizeof other, "%u:none", (unsigned)getegid());
+	assert_int_equal(mkdir(theirs, 0700) | chown(theirs, (uid_t)-1, getegid()) | chmod(theirs, 02770), 0);
+	setenv("RADFEED_DIR", theirs, 1);
+	struct feed_writer *w = feed_writer_claim(name, "g", 7, &err);
+	assert_non_null(w);
+	char **names = feed_look_names(&err);
+	assert_non_null(names);
+	assert_string_equal(names[0], name);
+	assert_null(names[1]);
+	free(names);
+	assert_int_equal(feed_look(name, &seen, &err), 0);
+	assert_true(seen.state == FEED_LOOK_BEGINS && seen.writer == getpid());
+	assert_string_equal(seen.name, name);
+	assert_int_equal(feed_look(other, &seen, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	feed_writer_close(w);
+	assert_int_equal(rmdir(theirs), 0);
+	setenv("RADFEED_DIR", dir, 1);
+}
+
 static void looking_makes_nothing(void **state)
 {
 	(void)state;
@@ -275,7 +304,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_feed_that_runs_is_seen), cmocka_unit_test(the_first_epoch_waits_for_readers),
 		cmocka_unit_test(one_that_has_made_nothing_yet_is_seen),
-		cmocka_unit_test(names_are_those_of_the_folder), cmocka_unit_test(looking_makes_nothing),
+		cmocka_unit_test(names_are_those_of_the_folder), cmocka_unit_test(those_of_a_group_are_seen),
+		cmocka_unit_test(looking_makes_nothing),
 		cmocka_unit_test(what_is_no_ring_is_not_opened), cmocka_unit_test(rates_are_of_the_last_spans),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

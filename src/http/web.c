@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/event_text.h"
+#include "cli/feeds.h"
 #include "cli/member.h"
 #include "http/gather.h"
 #include "http/live.h"
@@ -105,6 +106,7 @@ static void on_task_told(void *ctx, json_t *const replies[], const char *why, do
 	}
 	json_array_foreach(json_object_get(reason, "gpus"), i, g)
 		live_strip(json_object_get(g, "foreign"));
+	feeds_tell(json_object_get(replies[0], "tasks"));	/* of whoever runs this: with his rights, and his tasks alone */
 	answer_json(call, json_pack("{sO, so, so}", "task", task, "why", reason ? json_incref(reason) : json_null(), "events",
 				    last_events(replies[2], replies[3])));
 }
