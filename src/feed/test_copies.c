@@ -81,6 +81,8 @@ static void one_offers_and_the_others_find_it(void **state)
 	assert_int_equal(feed_copies_ask(theirs, &b), FEED_COPY_SOON);
 	feed_copies_made(mine, &a, true);
 	assert_int_equal(feed_copies_ask(theirs, &b), FEED_COPY_THERE);
+	feed_reader_release(r, a.ring, a.slot);
+	feed_reader_release(s, b.ring, b.slot);
 	assert_int_equal(feed_reader_next(r, WAIT_MS, &a, &err) | feed_reader_next(s, WAIT_MS, &b, &err), 0);
 	assert_int_equal(feed_copies_ask(theirs, &b), FEED_COPY_MAKE);
 	feed_copies_made(theirs, &b, false);
@@ -94,6 +96,8 @@ static void one_offers_and_the_others_find_it(void **state)
 	assert_true(rc < 0 && err.code == ERR_NOT_FOUND && strstr(err.text, "another writer's"));
 	feed_copies_close(mine);
 	feed_copies_close(theirs);
+	feed_reader_release(r, a.ring, a.slot);
+	feed_reader_release(s, b.ring, b.slot);
 	feed_reader_close(r);
 	feed_reader_close(s);
 	stop_writer(writer);
