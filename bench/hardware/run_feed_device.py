@@ -136,7 +136,7 @@ def correctness(args, tasks):
     forks = [Fork(check, "shared", tasks, 2, 60, 0) for _ in range(tasks)]
     said = [fork.rest() for fork in forks]
     return {"tasks": said, "ok": all(one.get("seen") == 120 and one["wrong"] == 0 for one in said) and
-            sum(one.get("made", 0) + one.get("alone", 0) for one in said) < 1.25 * 120}
+            all(one.get("feed") == 120 for one in said) and sum(one.get("made", 0) + one.get("alone", 0) for one in said) < 1.25 * 120}
 
 
 def owner_killed(args, turn):

@@ -72,7 +72,7 @@ class Copier:
     def __init__(self, lib, reader, name, gpu, driver, pin, share):
         """`pin`: whether the host's memory is to be registered; `share`: whether one copy on the GPU is to serve all tasks there."""
         self._lib, self._reader, self._name, self._gpu, self._driver = lib, reader, name, gpu, driver
-        self._pins, self._shares = pin, share
+        self._pins, self._shares, self._wants_shared = pin, share, share    # until the first is refused; what was asked for
         self._ring = self._pinned = self._stage = None
         self.counts = collections.Counter()     # of batches, by how they came (_feedstage.py)
         self._held = collections.deque()    # (event, item): slots from which a copy may still be read
@@ -97,11 +97,15 @@ class Copier:
 
     def _begin(self, item):
         place, tensors = self._place(item), []
-        room = (ctypes.c_char * item.bytes).from_address(place)
-        there = self._stage.place(item, room) if self._stage else None
-        batch = self._copy(read(room), tensors, place, there)
-        event = self._gpu.mark()
-        self._hold(event, item)
+        try:
+            room = (ctypes.c_char * item.bytes).from_address(place)
+            there = self._stage.place(item, room) if self._stage else None
+            if there is None and self._wants_shared:
+                self.counts["alone"] += 1
+            batch = self._copy(read(room), tensors, place, there)
+        finally:    # where a copy fails, for want of memory say, those before it may still come, and the slot is held no longer than they
+            event = self._gpu.mark()
+            self._hold(event, item)
         return batch, event, tensors
 
     def pass_over(self, item):

@@ -15,6 +15,7 @@ from ._feedcuda import Refused
 ASK_MS = 5000           # for the process that runs the loader to answer, which may be in the middle of a batch
 SOON_S = 0.5            # for another task's copy, which takes milliseconds; then it is stopped, or the GPU is very full
 PAUSE_S = 0.0002
+OTHERS_S = 1            # for what another task is making to be there, where this one was refused it
 ALIGN = 512             # of places, as the driver's own
 
 
@@ -24,7 +25,7 @@ class Gone(Exception):
 
 class Stage:
     def __init__(self, lib, reader, item, gpu, driver, counts):
-        """For the ring of that item. Into `counts`: batches that this task "made" for all there, "found" there, copied "alone"."""
+        """For the ring of that item. Into `counts`: batches that this task "made" for all there, and that it "found" there."""
         self._lib, self._gpu, self._driver, self._counts = lib, gpu, driver, counts
         self._copies, fd = self._meet(reader, item, driver.uuid())
         try:
@@ -37,7 +38,11 @@ class Stage:
             raise
         finally:
             os.close(fd)
-        self._there = gpu.at(self._place, self._size)
+        try:
+            self._there = gpu.at(self._place, self._size)
+        except Exception as error:  # PyTorch does not take it for the GPU's
+            self.close()
+            raise Refused(f"PyTorch: {error}") from None
 
     def _ask(self, reader, item, key, offer=-1, stride=0, size=0):
         copies, memory, error = ctypes.c_void_p(), ctypes.c_int(-1), _feedlib.Error()
@@ -58,7 +63,10 @@ class Stage:
         count = self._lib.feed_item_slots(ctypes.byref(item))
         # A slot has twice the first batch as a rule, and this item may be the small one at an epoch's end.
         stride = -(-max(item.bytes, size.value // count // 2) // ALIGN) * ALIGN
-        fd, whole = self._driver.create(count * stride)
+        try:
+            fd, whole = self._driver.create(count * stride)
+        except Refused as why:
+            return self._made_by_another(reader, item, key, why)
         try:
             rc, copies, memory = self._ask(reader, item, key, fd, stride, whole)
         except BaseException:
@@ -69,6 +77,17 @@ class Stage:
             return copies, fd
         os.close(fd)    # another was quicker
         return copies, memory
+
+    def _made_by_another(self, reader, item, key, why):
+        """Tasks that begin at once all make some, and where the GPU has no room for so much the first has it soon."""
+        until = time.monotonic() + OTHERS_S
+        while True:
+            rc, copies, memory = self._ask(reader, item, key)
+            if rc:
+                return copies, memory
+            if time.monotonic() > until:
+                raise why
+            time.sleep(OTHERS_S / 20)
 
     def place(self, item, room):
         """The item's bytes on the GPU, until it is released; None: they are not there. `room`: the same here."""
@@ -83,7 +102,6 @@ class Stage:
         elif answer == _feedlib.COPY_MAKE:
             self._make(item, there, room)
         else:
-            self._counts["alone"] += 1
             return None
         return there
 

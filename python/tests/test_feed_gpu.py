@@ -206,6 +206,48 @@ def test_one_copy_on_the_gpu_serves_all_tasks(fake, monkeypatch):
     assert 1 <= lines.count("create") <= 3      # who asked at the same time has made some in vain
 
 
+def test_a_task_that_has_no_room_for_the_memory_that_another_makes_finds_that(fake, monkeypatch, tmp_path):
+    """All begin at once, and each asks for some: the GPU has room for one."""
+    monkeypatch.setattr(_feedstage, "SOON_S", 60)
+    monkeypatch.setenv("FAKE_CUDA_FULL", str(tmp_path / "full"))
+    tasks = [Task(on_gpu(2, wait_for=3, slots=4, pin=False)) for _ in range(3)]
+    stages = [each_once(task.rest(), 2) for task in tasks]
+    assert (tmp_path / "full.refused").exists() and all(made + found == 80 and not alone for made, found, alone in stages)
+    assert [line[0] for line in fake()].count("create") == 1
+
+
+def test_memory_that_pytorch_does_not_take_is_one_warning(fake, monkeypatch):
+    class Refuses(LateGpu):
+        @staticmethod
+        def at(place, size):
+            raise RuntimeError("no memory of a GPU")
+    monkeypatch.setattr(_feedpin, "Gpu", Refuses)
+    with pytest.warns(RuntimeWarning, match="copies them for itself: PyTorch: no memory of a GPU"):
+        with shared(Counts(), "gpu", device="cuda", on_device="shared", pin=False) as feed:
+            assert right([(batch["x"].clone(), batch["n"]) for batch in feed])
+    assert [line[0] for line in fake()] == ["create", "map", "unmap"]
+
+
+@pytest.mark.parametrize("on_device", [None, "shared"])
+def test_a_copy_that_fails_holds_no_slot(fake, monkeypatch, on_device):
+    """As where the GPU is full: the task may free some and go on."""
+    class Full(LateGpu):
+        fails = False
+
+        def begin(self, tensor):
+            if Full.fails:
+                raise MemoryError("the GPU is full")
+            return super().begin(tensor)
+    monkeypatch.setattr(_feedpin, "Gpu", Full)
+    with shared(Counts(), "gpu", device="cuda", on_device=on_device, pin=False, slots=3) as feed:
+        for _ in range(5):
+            with pytest.raises(MemoryError):
+                for batch in feed:
+                    Full.fails = batch["n"] == 3
+            Full.fails = False
+        assert right([(batch["x"].clone(), batch["n"]) for batch in feed])
+
+
 def filling(fill, run):
     """A task whose copies from the host are made by `fill`."""
     def patched(say):
@@ -283,6 +325,7 @@ def test_where_the_driver_cannot_each_copies_for_itself_with_one_warning(fake, m
         with shared(Counts(), "gpu", device="cuda", on_device="shared", pin=False, slots=3) as feed:
             for _ in range(2):
                 assert right([(batch["x"].clone(), batch["n"]) for batch in feed])
+            assert feed.copies == {"alone": 80}
     assert len(told) == 1 and text in str(told[0].message) and "each task copies them for itself" in str(told[0].message)
 
 

@@ -2,7 +2,8 @@
  *
  * As much of libcuda as a feed takes, on no GPU: registering memory, and a GPU's memory that is handed on as a descriptor, which
  * here is memory of the host that real processes map. FAKE_CUDA_LOG names a file that gets a line for each registering and making,
- * mapping, and its end. FAKE_CUDA_NO_FD: there is no such descriptor. FAKE_CUDA_FAIL: the error that registering ends with;
+ * mapping, and its end. FAKE_CUDA_NO_FD: there is no such descriptor. FAKE_CUDA_FULL: a file
+ * which whoever makes memory first makes too; there is none for others then, and what the first made comes when one was refused it. FAKE_CUDA_FAIL: the error that registering ends with;
  * FAKE_CUDA_HANG: it does not end. Like the driver it refuses memory that is not mapped for writing, what is registered already, and who has not said in which context.
  */
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, NOT_SUPPORTED = 801,
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, NOT_SUPPORTED = 801,
        RANGES_MAX = 8, GRANULARITY = 1 << 16, POSIX_FD = 1 };
 
 #define CUDA __attribute__((visibility("default")))
@@ -134,15 +135,35 @@ int cuMemGetAllocationGranularity(size_t *each, const void *what, int how)
 	return what && how == 0 ? SUCCESS : INVALID_VALUE;
 }
 
+/* Whether the GPU has no room (FAKE_CUDA_FULL). */
+static bool is_full(void)
+{
+	const char *path = getenv("FAKE_CUDA_FULL");
+	char refused[4096];
+	if (!path)
+		return false;
+	snprintf(refused, sizeof refused, "%s.refused", path);
+	int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+	bool first = fd >= 0;
+	if (!first)
+		fd = open(refused, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	close(fd);
+	for (int i = 0; first && i < 5000 && access(refused, F_OK); i++)
+		usleep(1000);
+	return !first;
+}
+
 /* A handle is a descriptor, which no test has 0 of. */
 int cuMemCreate(unsigned long long *handle, size_t bytes, const void *what, unsigned long long flags)
 {
 	static const int pinned_fd_on_device_0[4] = { 1, POSIX_FD, 1, 0 };
 	if (!current || flags || bytes % GRANULARITY || memcmp(what, pinned_fd_on_device_0, sizeof pinned_fd_on_device_0))
 		return INVALID_VALUE;
+	if (is_full())
+		return OUT_OF_MEMORY;
 	int fd = memfd_create("fake-gpu", MFD_CLOEXEC);
 	if (fd < 0 || ftruncate(fd, (off_t)bytes))
-		return 2;
+		return OUT_OF_MEMORY;
 	*handle = (unsigned)fd;
 	note("create", NULL, bytes);
 	return SUCCESS;
