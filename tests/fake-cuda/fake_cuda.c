@@ -2,9 +2,10 @@
  *
  * As much of libcuda as a feed takes, on no GPU: registering memory, and a GPU's memory that is handed on as a descriptor, which
  * here is memory of the host that real processes map. FAKE_CUDA_LOG names a file that gets a line for each registering and making,
- * mapping, and its end. FAKE_CUDA_NO_FD: there is no such descriptor. FAKE_CUDA_FULL: a file
- * which whoever makes memory first makes too; there is none for others then, and what the first made comes when one was refused it. FAKE_CUDA_FAIL: the error that registering ends with;
- * FAKE_CUDA_HANG: it does not end. Like the driver it refuses memory that is not mapped for writing, what is registered already, and who has not said in which context.
+ * mapping, and its end. FAKE_CUDA_NO_FD: there is no such descriptor. FAKE_CUDA_FULL: a file which whoever makes memory first makes
+ * too; there is none for others then, and what the first made comes when one was refused it. FAKE_CUDA_FAIL: the error that
+ * registering ends with; FAKE_CUDA_HANG: it does not end. Like the driver it refuses memory that is not mapped for writing, what is
+ * registered already, and who has not said in which context.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -15,7 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, NOT_SUPPORTED = 801,
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, ALREADY_REGISTERED = 712,
+       NOT_REGISTERED = 713, NOT_SUPPORTED = 801,
        RANGES_MAX = 8, GRANULARITY = 1 << 16, POSIX_FD = 1 };
 
 #define CUDA __attribute__((visibility("default")))
