@@ -11,26 +11,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CHAIN 100	/* of tasks that wait for each other, as far as it is looked through */
+#define CHAIN 1000	/* of tasks that wait for each other, as far as it is looked through */
 
 /* What the tasks that a dependency names have come to. */
-struct after_sum { size_t n, begun, ended, completed; };
-
-static struct after_sum sum_of(const struct pilot_known *k, task_id id)
+static struct pilot_known_sum sum_of(const struct pilot_known *k, task_id id)
 {
 	const struct pilot_known_job *j = pilot_known_job(k, TASK_JOB(id));
-	struct after_sum sum = { 0 };
-	for (size_t i = 0; j && i < j->n; i++) {
-		const struct spool_record *r = &j->tasks[i].record;
-		if (TASK_INDEX(id) >= 0 && j->tasks[i].id != id)
-			continue;
-		bool ended = r->state == SPOOL_ENDED;
-		sum.n++;
-		sum.ended += ended;
-		sum.begun += ended || r->started;
-		sum.completed += ended && r->end == TASK_COMPLETED;
-	}
-	return sum;
+	const struct pilot_known_task *t = j && TASK_INDEX(id) >= 0 ? pilot_known_find(k, id) : NULL;
+	struct pilot_known_sum sum = { 0 };
+	if (t)
+		pilot_known_add(&sum, &t->record, 1);
+	return j && TASK_INDEX(id) < 0 ? j->sum : sum;
 }
 
 /* What the task's dependency is on: for the element of an array, the other array's of the same index. */
@@ -40,7 +31,7 @@ static task_id target_of(task_id id, const struct dependency *d)
 	return element ? TASK_ID(TASK_JOB(d->task), TASK_INDEX(id)) : d->task;
 }
 
-static enum pilot_after one_is(const struct after_sum *sum, enum dependency_kind kind)
+static enum pilot_after one_is(const struct pilot_known_sum *sum, enum dependency_kind kind)
 {
 	bool ended = sum->ended == sum->n;
 	if (!sum->n)	/* its folder was taken away by hand */
@@ -59,44 +50,73 @@ static enum pilot_after one_is(const struct after_sum *sum, enum dependency_kind
 	return PILOT_DEPENDENCY_NEVER;
 }
 
+static enum pilot_after dependencies(const struct pilot_known *k, struct pilot_known_job *of, task_id id, int depth,
+				     const struct dependency **on);
+
+/* The success of what itself waits in vain does not come either. */
+static bool waits_in_vain(const struct pilot_known *k, task_id target, enum dependency_kind kind, int depth)
+{
+	const struct dependency *on;
+	struct pilot_known_job *j = pilot_known_job(k, TASK_JOB(target));
+	return (kind == DEP_AFTEROK || kind == DEP_AFTERCORR) && j && depth < CHAIN &&
+	       dependencies(k, j, target, depth + 1, &on) == PILOT_DEPENDENCY_NEVER;
+}
+
 /* The first that can never be met, else the first that is not met yet. */
-static enum pilot_after dependencies(const struct pilot_known *k, const struct spec *s, task_id id, int depth,
-				     const struct dependency **on)
+static void find_dependencies(const struct pilot_known *k, const struct spec *s, task_id id, int depth,
+			      struct pilot_known_found *found)
 {
 	enum pilot_after is = PILOT_READY;
-	for (size_t i = 0; i < s->n_deps; i++) {
-		const struct dependency *d = &s->deps[i], *further;
-		task_id target = target_of(id, d);
-		struct after_sum sum = sum_of(k, target);
-		enum pilot_after one = one_is(&sum, d->kind);
-		const struct pilot_known_job *j = pilot_known_job(k, TASK_JOB(target));
-		/* The success of what itself waits in vain does not come either. */
-		if (one == PILOT_DEPENDENCY && (d->kind == DEP_AFTEROK || d->kind == DEP_AFTERCORR) && j && depth < CHAIN &&
-		    !sum.begun && dependencies(k, j->spec, target, depth + 1, &further) == PILOT_DEPENDENCY_NEVER)
+	for (size_t i = 0; i < s->n_deps && is != PILOT_DEPENDENCY_NEVER; i++) {
+		task_id target = target_of(id, &s->deps[i]);
+		struct pilot_known_sum sum = sum_of(k, target);
+		enum pilot_after one = one_is(&sum, s->deps[i].kind);
+		if (one == PILOT_DEPENDENCY && !sum.begun && waits_in_vain(k, target, s->deps[i].kind, depth))
 			one = PILOT_DEPENDENCY_NEVER;
 		if (one > is) {
 			is = one;
-			*on = d;
+			found->on = i;
 		}
 	}
-	return is;
+	found->is = (int)is;
+}
+
+static enum pilot_after dependencies(const struct pilot_known *k, struct pilot_known_job *of, task_id id, int depth,
+				     const struct dependency **on)
+{
+	struct pilot_known_task *t = pilot_after_is_common(of->spec) ? NULL : pilot_known_find(k, id);
+	struct pilot_known_found *found = t ? &t->found : &of->found;
+	if (!of->spec->n_deps)
+		return PILOT_READY;
+	if (found->at != pilot_known_changes(k)) {
+		/* Where files were changed by hand it may wait for itself. */
+		*found = (struct pilot_known_found){ .at = pilot_known_changes(k), .is = PILOT_DEPENDENCY };
+		find_dependencies(k, of->spec, id, depth, found);
+	}
+	*on = &of->spec->deps[found->on];
+	return (enum pilot_after)found->is;
 }
 
 /* An earlier job of its name that has not ended; 0: none. Before the look after the one that found it this is not known: a
  * listing may hold a name and not the one that was made before it. */
-static uint32_t earlier(const struct pilot_known *k, const struct pilot_known_job *of)
+static uint32_t find_earlier(const struct pilot_known *k, const struct pilot_known_job *of)
 {
 	size_t at = 0;
 	if (!pilot_known_since(k, of))
 		return of->number;
-	for (const struct pilot_known_job *j; (j = pilot_known_next(k, &at));) {
-		struct after_sum sum = { 0 };
-		if (j->number < of->number && j->spec->name && of->spec->name && !strcmp(j->spec->name, of->spec->name))
-			sum = sum_of(k, TASK_ID(j->number, -1));
-		if (sum.ended < sum.n)
+	for (const struct pilot_known_job *j; (j = pilot_known_next(k, &at));)
+		if (j->number < of->number && j->sum.ended < j->sum.n && j->spec->name && of->spec->name &&
+		    !strcmp(j->spec->name, of->spec->name))
 			return j->number;
-	}
 	return 0;
+}
+
+static uint32_t earlier(const struct pilot_known *k, struct pilot_known_job *of)
+{
+	if (of->earlier_at != pilot_known_changes(k))
+		of->earlier = find_earlier(k, of);
+	of->earlier_at = pilot_known_changes(k);
+	return of->earlier;
 }
 
 bool pilot_after_is_common(const struct spec *s)
@@ -115,10 +135,7 @@ size_t pilot_after_limit(const struct spec *s)
 
 size_t pilot_after_claimed(const struct pilot_known_job *j)
 {
-	size_t n = 0;
-	for (size_t i = 0; i < j->n; i++)
-		n += j->tasks[i].record.state == SPOOL_CLAIMED;
-	return n;
+	return j->sum.claimed;
 }
 
 bool pilot_after_is_needed(const struct spec *s)
@@ -139,7 +156,7 @@ enum pilot_after pilot_after(const struct pilot_known *k, const struct pilot_kno
 	const struct dependency *on = NULL;
 	char text[SPOOL_TEXT], id[TASK_ID_TEXT], begin[CLOCK_ISO_LEN];
 	uint32_t other = s->singleton ? earlier(k, t->job) : 0;
-	enum pilot_after is = dependencies(k, s, t->id, 0, &on);
+	enum pilot_after is = dependencies(k, t->job, t->id, 0, &on);
 	size_t limit = pilot_after_limit(s);
 	if (is != PILOT_READY) {
 		snprintf(text, sizeof text, is == PILOT_DEPENDENCY_NEVER ? "%s:%s can no longer be met: cancel it, or requeue that one" :

@@ -18,14 +18,16 @@
 struct pilot_known {
 	struct idmap jobs;	/* number -> struct pilot_known_job */
 	const struct spool *s;	/* of the look that goes on */
-	unsigned looks;
+	unsigned looks, changes;
 	bool partial;		/* the last look could not read some job */
 	struct error err;
 };
 
 struct pilot_known *pilot_known_create(void)
 {
-	return alloc_zero(sizeof(struct pilot_known));
+	struct pilot_known *k = alloc_zero(sizeof *k);
+	k->changes = 1;
+	return k;
 }
 
 static void job_destroy(struct pilot_known_job *j)
@@ -56,6 +58,27 @@ struct pilot_known_job *pilot_known_next(const struct pilot_known *k, size_t *at
 	return idmap_next(&k->jobs, at);
 }
 
+unsigned pilot_known_changes(const struct pilot_known *k)
+{
+	return k->changes;
+}
+
+void pilot_known_add(struct pilot_known_sum *sum, const struct spool_record *r, int by)
+{
+	bool ended = r->state == SPOOL_ENDED;
+	size_t one = (size_t)by;	/* of a size_t that is taken away too */
+	sum->n += one;
+	sum->begun += ended || r->started ? one : 0;
+	sum->claimed += r->state == SPOOL_CLAIMED ? one : 0;
+	sum->ended += ended ? one : 0;
+	sum->completed += ended && r->end == TASK_COMPLETED ? one : 0;
+}
+
+static void count_change(struct pilot_known *k)
+{
+	k->changes += k->changes + 1 ? 1 : 2;
+}
+
 bool pilot_known_since(const struct pilot_known *k, const struct pilot_known_job *j)
 {
 	return k->looks > j->first_look && !k->partial;
@@ -79,8 +102,12 @@ void pilot_known_set(struct pilot_known *k, task_id id, const struct spool_recor
 	struct pilot_known_task *t = pilot_known_find(k, id);
 	if (!t || r->version < t->record.version)
 		return;
+	if (r->version != t->record.version || r->state != t->record.state)
+		count_change(k);
+	pilot_known_add(&t->job->sum, &t->record, -1);
 	t->record = *r;
 	t->record.task = NULL;
+	pilot_known_add(&t->job->sum, &t->record, 1);
 }
 
 /* ---- a look ---- */
@@ -103,7 +130,9 @@ static struct pilot_known_job *open_job(struct pilot_known *k, uint32_t number, 
 		t->job = j;
 		t->id = TASK_ID(number, spec->n_array ? (int32_t)spec->array[i] : -1);
 		t->record.state = spec->hold ? SPOOL_HELD : SPOOL_PENDING;
+		pilot_known_add(&j->sum, &t->record, 1);
 	}
+	count_change(k);
 	idmap_put(&k->jobs, number, j);
 	return j;
 }
@@ -176,7 +205,7 @@ static void look_at_needed(struct pilot_known *k)
 		for (size_t d = 0; d < list[i]->spec->n_deps; d++) {
 			uint32_t number = TASK_JOB(list[i]->spec->deps[d].task);
 			struct pilot_known_job *j = idmap_get(&k->jobs, number);
-			if (!j || !j->live)
+			if (!j || (!j->live && !j->needed))	/* once, however many wait for it */
 				j = read_job(k, number);
 			if (j)
 				j->needed = true;
@@ -201,10 +230,7 @@ static unsigned ended_with(void *ctx, task_id id)
 
 static bool has_ended(const struct pilot_known_job *j)
 {
-	for (size_t i = 0; i < j->n; i++)
-		if (j->tasks[i].record.state != SPOOL_ENDED)
-			return false;
-	return true;
+	return j->sum.ended == j->sum.n;
 }
 
 /* Forgets what has ended or is listed no more. */
@@ -221,6 +247,7 @@ static void forget(struct pilot_known *k)
 		if (gone[i]->needed)
 			continue;
 		idmap_remove(&k->jobs, gone[i]->number);
+		count_change(k);
 		job_destroy(gone[i]);
 	}
 }
@@ -241,6 +268,7 @@ int pilot_known_look(struct pilot_known *k, const struct spool *s, struct error 
 		j->live = j->needed = false;
 	k->looks++;
 	k->partial = false;
+	count_change(k);
 	if (spool_live(s, look_at_job, k, err))
 		return -1;
 	look_at_needed(k);

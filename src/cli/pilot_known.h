@@ -12,17 +12,33 @@
 
 struct pilot_known_job;
 
+/* What pilot_after.c found of it, kept while nothing changes: in a queue of thousands all is asked about several times a
+ * second, and of tasks that wait for each other in layers there are more ways than one could walk. */
+struct pilot_known_found {
+	unsigned at;			/* pilot_known_changes() then; 0: nothing was found yet */
+	int is;
+	size_t on;			/* which of its dependencies */
+};
+
 struct pilot_known_task {
 	struct pilot_known_job *job;
 	task_id id;
 	struct spool_record record;	/* without `task` */
+	struct pilot_known_found found;	/* of an element that waits for one of another array */
 };
+
+/* How many tasks of a job have come to what. */
+struct pilot_known_sum { size_t n, begun, claimed, ended, completed; };
 
 struct pilot_known_job {
 	uint32_t number;
 	struct spec *spec;		/* without its environment */
 	struct pilot_known_task *tasks;
 	size_t n;
+	struct pilot_known_sum sum;	/* of all of its tasks */
+	struct pilot_known_found found;	/* of all of its tasks */
+	uint32_t earlier;		/* of a singleton: which one it waits for, found at ... */
+	unsigned earlier_at;		/* as in pilot_known_found */
 	uint64_t stamp;			/* of the folder, when it was read */
 	int64_t looked_ms;		/* mono; when that was */
 	bool live;			/* was listed by the last look */
@@ -54,6 +70,11 @@ struct pilot_known_job *pilot_known_next(const struct pilot_known *k, size_t *at
 /* Whether all jobs that were submitted before that one are known: what a look found first, the next one has all earlier ones
  * of, if it could read all. */
 bool pilot_known_since(const struct pilot_known *k, const struct pilot_known_job *j);
+
+/* Another number after each change of what is known. Never 0. */
+unsigned pilot_known_changes(const struct pilot_known *k);
+/* Adds that record, of one task, to *sum; `by` 1, or -1 to take it away again. */
+void pilot_known_add(struct pilot_known_sum *sum, const struct spool_record *r, int by);
 
 /* Calls `each` with every task that has not ended; those that wait in the order in which they are to start. */
 void pilot_known_each(struct pilot_known *k, void (*each)(void *ctx, struct pilot_known_task *t), void *ctx);

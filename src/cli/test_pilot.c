@@ -175,12 +175,61 @@ static void a_place_that_nobody_uses(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+static void submit_after(struct spool *q, uint32_t one, uint32_t other)
+{
+	uint32_t job = 0;
+	char a[16], b[16];
+	snprintf(a, sizeof a, "%u", one);
+	snprintf(b, sizeof b, "%u", other);
+	json_t *spec = one ? json_pack("{s[[ss],[ss]]}", "deps", "afterok", a, "afterok", b) : json_object(), *environ = json_array();
+	assert_int_equal(spool_submit(q, one ? SPOOL_FORMAT_WAITS : SPOOL_FORMAT, spec, environ, &job, NULL), 0);
+	json_decref(spec);
+	json_decref(environ);
+}
+
+/* Two tasks a stage, each of which waits for both of the stage before: there are 2^60 ways from the last one to the first. */
+static void stages_that_wait_for_each_other(void **state)
+{
+	(void)state;
+	enum { STAGES = 60 };
+	char dir[64] = "/tmp/rad-pilot.XXXXXX", command[100], why[SPOOL_TEXT];
+	assert_non_null(mkdtemp(dir));
+	struct spool *q = spool_open(dir, true, NULL);
+	assert_non_null(q);
+	for (uint32_t i = 0; i < STAGES; i++)
+		for (int n = 0; n < 2; n++)
+			submit_after(q, i ? 2 * i - 1 : 0, 2 * i);
+	struct pilot_known *k = pilot_after_open(q, NULL);
+	struct pilot_known_task *first = pilot_known_find(k, TASK_ID(1, -1)), *last = pilot_known_find(k, TASK_ID(2 * STAGES, -1));
+	alarm(60);
+	assert_int_equal(pilot_after(k, first, NULL), PILOT_READY);
+	assert_int_equal(pilot_after(k, last, why), PILOT_DEPENDENCY);
+	struct spool_record next = spool_record_next(&first->record, "cancel", NULL);
+	next.state = SPOOL_ENDED;
+	next.end = TASK_CANCELLED;
+	assert_int_equal(spool_change(q, first->id, &next, NULL), 0);
+	assert_int_equal(pilot_known_look(k, q, NULL), 0);
+	assert_int_equal(pilot_after(k, last, why), PILOT_DEPENDENCY_NEVER);
+	/* It runs again after all. */
+	next.state = SPOOL_PENDING;
+	assert_int_equal(spool_revive(q, TASK_ID(1, -1), &next, NULL), 0);
+	pilot_known_doubt(k);
+	assert_int_equal(pilot_known_look(k, q, NULL), 0);
+	assert_int_equal(pilot_after(k, last, why), PILOT_DEPENDENCY);
+	alarm(0);
+	pilot_known_destroy(k);
+	spool_close(q);
+	snprintf(command, sizeof command, "rm -rf %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_left), cmocka_unit_test(what_became_of_a_job), cmocka_unit_test(a_command_has_a_deadline),
 		cmocka_unit_test(who_was_cut_off), cmocka_unit_test(of_another_cluster_nothing_is_known),
 		cmocka_unit_test(a_signal_ends_the_wait), cmocka_unit_test(a_place_that_nobody_uses),
+		cmocka_unit_test(stages_that_wait_for_each_other),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
