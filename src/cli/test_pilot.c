@@ -175,6 +175,45 @@ static void a_place_that_nobody_uses(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+/* Places of claims that nobody can make keep an array waiting for some minutes, and not for ever; a queue that cannot be
+ * written to keeps no other array waiting. */
+static void places_changed_by_hand(void **state)
+{
+	(void)state;
+	char dir[64], command[200];
+	struct spool *q = limited_queue(dir);
+	struct spool_place places[] = { { 2, 50 }, { 77, 1 } };
+	struct spool_gate g = { .places = places, .n = 2 };
+	assert_int_equal(spool_gate_change(q, 1, &g, NULL), 0);
+	struct pilot_known *k = pilot_after_open(q, NULL);
+	struct pilot_known_task *one = pilot_known_find(k, TASK_ID(1, 0)), *other = pilot_known_find(k, TASK_ID(1, 1));
+	assert_int_equal(pilot_gate_take(k, q, one, NULL), 1);
+	one->job->gate_ms -= 20000;
+	assert_int_equal(pilot_gate_take(k, q, one, NULL), 1);
+	one->job->gate_ms -= 200000;
+	assert_int_equal(pilot_gate_take(k, q, one, NULL), 0);
+	/* A claim that was not seen yet has its place though the file of places was lost. */
+	struct spool_record next = spool_record_next(&one->record, "claimed", "me");
+	next.state = SPOOL_CLAIMED;
+	next.claim = 1;
+	strcpy(next.pilot, "me");
+	assert_int_equal(spool_change(q, one->id, &next, NULL), 0);
+	snprintf(command, sizeof command, "echo x >%s/jobs/1/g.2", dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(one->record.version, 0);
+	assert_int_equal(pilot_gate_take(k, q, other, NULL), 1);
+	one->job->shut_ms = 0;
+	snprintf(command, sizeof command, "mv %s/jobs/1 %s/gone", dir, dir);
+	assert_int_equal(system(command), 0);
+	one->job->gate = 0;
+	assert_int_equal(pilot_gate_take(k, q, other, NULL), -1);
+	assert_true(pilot_gate_is_shut(one->job));
+	pilot_known_destroy(k);
+	spool_close(q);
+	snprintf(command, sizeof command, "rm -rf %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
 static void submit_after(struct spool *q, uint32_t one, uint32_t other)
 {
 	uint32_t job = 0;
@@ -229,7 +268,7 @@ int main(void)
 		cmocka_unit_test(what_is_left), cmocka_unit_test(what_became_of_a_job), cmocka_unit_test(a_command_has_a_deadline),
 		cmocka_unit_test(who_was_cut_off), cmocka_unit_test(of_another_cluster_nothing_is_known),
 		cmocka_unit_test(a_signal_ends_the_wait), cmocka_unit_test(a_place_that_nobody_uses),
-		cmocka_unit_test(stages_that_wait_for_each_other),
+		cmocka_unit_test(places_changed_by_hand), cmocka_unit_test(stages_that_wait_for_each_other),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,9 +33,11 @@ int spool_file_text(const struct spool *s, const char *path, size_t max, struct 
 		return error_set(err, ERR_NOT_FOUND, "%s/%s: is not there", s->dir, path);
 	if (fd < 0 && errno == ELOOP)
 		return error_set(err, ERR_CORRUPT, "%s/%s: is a link, and no file of a queue", s->dir, path);
-	if (fd < 0 || fstat(fd, &st))
+	if (fd < 0 && errno != ENXIO)
 		return error_errno(err, "%s/%s", s->dir, path);
-	if (!S_ISREG(st.st_mode))
+	if (fd >= 0 && fstat(fd, &st))
+		return error_errno(err, "%s/%s", s->dir, path);
+	if (fd < 0 || !S_ISREG(st.st_mode))	/* ENXIO: a socket */
 		return error_set(err, ERR_CORRUPT, "%s/%s: is no plain file", s->dir, path);
 	return io_read_fd(fd, path, max, text, err);
 }

@@ -63,7 +63,7 @@ int spool_gate_read(const struct spool *s, uint32_t job, unsigned from, struct s
 	char path[SPOOL_NAME];
 	scoped_buf text = { 0 };
 	struct error why = ERROR_INIT;
-	while (from < SPOOL_MAX_VERSION && gate_is_there(s, job, from + 1))
+	while (from < SPOOL_MAX_GATE && gate_is_there(s, job, from + 1))
 		from++;
 	*g = (struct spool_gate){ .n = 0 };
 	gate_path(job, from, path);
@@ -87,9 +87,9 @@ void spool_gate_clear(struct spool_gate *g)
 int spool_gate_change(const struct spool *s, uint32_t job, struct spool_gate *g, struct error *err)
 {
 	char name[SPOOL_NAME], path[SPOOL_NAME], folder[SPOOL_NAME];
-	if (g->version >= SPOOL_MAX_VERSION)
+	if (g->version >= SPOOL_MAX_GATE)
 		return error_set(err, ERR_CONFLICT, "task %u: its limit was counted %d times, which is the most there is", job,
-				 SPOOL_MAX_VERSION);
+				 SPOOL_MAX_GATE);
 	json_t *places = json_array();
 	for (size_t i = 0; i < g->n; i++)
 		json_array_append_new(places, json_pack("[iI]", (int)g->places[i].element, (json_int_t)g->places[i].claim));

@@ -41,6 +41,7 @@
 #define SPOOL_NAME 96			/* names of pilots */
 #define SPOOL_TEXT 400			/* texts for people */
 #define SPOOL_MAX_VERSION 99999
+#define SPOOL_MAX_GATE 99999999	/* of an array's places: one for each claim of each of its elements */
 #define SPOOL_MAX_JOB 99999999u
 #define SPOOL_MAX_PLACES 100000		/* of an array's limit */
 
