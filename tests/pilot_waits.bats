@@ -211,3 +211,21 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 	one_line_error "unset RAD_QUEUE"
 	[ ! -e "$RAD_QUEUE/jobs/1" ]
 }
+
+@test "a pilot of an older release beside: what a dead one has claimed of which that cannot read is not forgotten" {
+	local a n1
+	a=$(submit --gpu-mem 2G --array=0-0%1 -- sh -c "$(counts a)")
+	in_job n1 11 --lease 10s
+	wait_for 60 begun a
+	n1=$(basename "$RAD_QUEUE"/pilots/n1*)
+	kill_node n1
+	echo FAILED 0 >"$FAKE_SLURM/job.11"
+	# What an older one does for whom it knows to be dead and to have no tasks.
+	rm "$RAD_QUEUE/pilots/$n1/status" "$RAD_QUEUE/pilots/$n1/pilot"
+	rmdir "$RAD_QUEUE/pilots/$n1" || :
+	in_job n2 12 --lease 10s
+	wait_for 60 begun a 2
+	: >go-a
+	timeout 60 rad wait "${a}_0"
+	wait_for 60 test ! -e "$RAD_QUEUE/pilots/$n1"
+}

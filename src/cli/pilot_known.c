@@ -20,6 +20,7 @@ struct pilot_known {
 	const struct spool *s;	/* of the look that goes on */
 	unsigned looks, changes;
 	bool partial;		/* the last look could not read some job */
+	size_t unread;
 	struct error err;
 };
 
@@ -56,6 +57,11 @@ struct pilot_known_job *pilot_known_job(const struct pilot_known *k, uint32_t nu
 struct pilot_known_job *pilot_known_next(const struct pilot_known *k, size_t *at)
 {
 	return idmap_next(&k->jobs, at);
+}
+
+size_t pilot_known_unread(const struct pilot_known *k)
+{
+	return k->unread;
 }
 
 unsigned pilot_known_changes(const struct pilot_known *k)
@@ -173,6 +179,7 @@ static struct pilot_known_job *read_job(struct pilot_known *k, uint32_t number)
 	if (!j)
 		j = open_job(k, number, &why);
 	k->partial = k->partial || unseen || why.code == ERR_SYSTEM || why.code == ERR_UNAVAILABLE;
+	k->unread += unseen || (!j && why.code != ERR_NOT_FOUND && why.code != ERR_CORRUPT && why.code != ERR_INVALID);
 	if (j && unseen)
 		return j;
 	if (!j || !stamp)	/* its folder was taken away by hand: it is forgotten, and read anew should it come back */
@@ -188,7 +195,8 @@ static struct pilot_known_job *read_job(struct pilot_known *k, uint32_t number)
 
 static void look_at_job(void *ctx, uint32_t number)
 {
-	struct pilot_known_job *j = read_job(ctx, number);
+	struct pilot_known *k = ctx;
+	struct pilot_known_job *j = read_job(k, number);
 	if (j)
 		j->live = true;
 }
@@ -268,6 +276,7 @@ int pilot_known_look(struct pilot_known *k, const struct spool *s, struct error 
 		j->live = j->needed = false;
 	k->looks++;
 	k->partial = false;
+	k->unread = 0;
 	count_change(k);
 	if (spool_live(s, look_at_job, k, err))
 		return -1;

@@ -55,6 +55,8 @@ void pilot_known_destroy(struct pilot_known *k);
 
 /* Looks through the queue, and takes what has ended off the list of live jobs. */
 int pilot_known_look(struct pilot_known *k, const struct spool *s, struct error *err);
+/* How many jobs the last look found that are there and that it could not read, for now or for being of a newer release. */
+size_t pilot_known_unread(const struct pilot_known *k);
 /* The next look lists every job's folder, though nothing shows that it changed. */
 void pilot_known_doubt(struct pilot_known *k);
 /* Reads that task's record now. NULL: it is not there, or cannot be read. */

@@ -138,8 +138,9 @@ static void ask_about(struct pilot_others *o, struct other_pilot *one)
 	pilot_known_each(o->k, give_back, &g);
 	if (g.given)
 		cli_note("pilot %s: %zu of its tasks went back into the queue: %s", one->name, g.given, why);
-	/* What it claimed last may not be seen here yet, and nobody asks about one that has left: so all is read once more before. */
-	if (one->emptied && !g.left && !g.given)
+	/* What it claimed last may not be seen here yet, and nobody asks about one that has left: so all is read once more before;
+	 * nor of what it has that this release cannot read. */
+	if (one->emptied && !g.left && !g.given && !pilot_known_unread(o->k))
 		spool_leave(o->p->s, one->name);
 	one->emptied = !g.left;
 	pilot_known_doubt(o->k);

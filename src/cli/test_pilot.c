@@ -262,13 +262,43 @@ static void stages_that_wait_for_each_other(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+/* Nobody leaves the list of pilots for one who could not read all: it may have tasks of these. What is damaged, or was never
+ * finished, is none of them. */
+static void what_cannot_be_read(void **state)
+{
+	(void)state;
+	char dir[64] = "/tmp/rad-pilot.XXXXXX", command[300];
+	assert_non_null(mkdtemp(dir));
+	struct spool *q = spool_open(dir, true, NULL);
+	assert_non_null(q);
+	for (int i = 0; i < 3; i++)
+		submit_after(q, 0, 0);
+	snprintf(command, sizeof command, "cd %s; echo '{' >jobs/2/job; : >live/9; "
+		 "sed 's/\"format\":1/\"format\":9/' jobs/3/job >new", dir);
+	assert_int_equal(system(command), 0);
+	struct pilot_known *k = pilot_after_open(q, NULL);
+	assert_int_equal(pilot_known_unread(k), 0);
+	pilot_known_destroy(k);
+	snprintf(command, sizeof command, "cd %s; mv new jobs/3/job", dir);
+	assert_int_equal(system(command), 0);
+	k = pilot_after_open(q, NULL);
+	assert_int_equal(pilot_known_unread(k), 1);
+	assert_non_null(pilot_known_find(k, TASK_ID(1, -1)));
+	assert_null(pilot_known_find(k, TASK_ID(3, -1)));
+	pilot_known_destroy(k);
+	spool_close(q);
+	snprintf(command, sizeof command, "rm -rf %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_left), cmocka_unit_test(what_became_of_a_job), cmocka_unit_test(a_command_has_a_deadline),
 		cmocka_unit_test(who_was_cut_off), cmocka_unit_test(of_another_cluster_nothing_is_known),
 		cmocka_unit_test(a_signal_ends_the_wait), cmocka_unit_test(a_place_that_nobody_uses),
-		cmocka_unit_test(places_changed_by_hand), cmocka_unit_test(stages_that_wait_for_each_other),
+		cmocka_unit_test(places_changed_by_hand), cmocka_unit_test(what_cannot_be_read),
+		cmocka_unit_test(stages_that_wait_for_each_other),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

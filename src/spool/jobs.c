@@ -120,7 +120,7 @@ json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct erro
 	else if (!o)
 		error_set(err, why.code, "%s", why.text);
 	if (o && json_integer_value(json_object_get(o, "format")) > SPOOL_FORMAT_WAITS) {
-		error_set(err, ERR_CORRUPT, "task %u: was submitted by a newer rad, which this one cannot read", job);
+		error_set(err, ERR_CONFLICT, "task %u: was submitted by a newer rad, which this one cannot read", job);
 		json_decref(o);
 		return NULL;
 	}

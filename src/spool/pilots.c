@@ -23,6 +23,9 @@ int spool_enter(const struct spool *s, const char *pilot, const json_t *who, str
 	snprintf(path, sizeof path, "pilots/%s", pilot);
 	if (mkdirat(s->fd, path, 0700) && errno != EEXIST)
 		return error_errno(err, "%s/%s", s->dir, path);
+	snprintf(path, sizeof path, "pilots/%s/kept", pilot);
+	if (spool_file_replace(s, path, who, err))
+		return -1;
 	snprintf(path, sizeof path, "pilots/%s/pilot", pilot);
 	return spool_file_replace(s, path, who, err) || spool_sync_folder(s, "pilots", err) ? -1 : 0;
 }
@@ -39,6 +42,9 @@ json_t *spool_pilot(const struct spool *s, const char *pilot)
 	char path[PATH_LEN];
 	snprintf(path, sizeof path, "pilots/%s/pilot", pilot);
 	json_t *who = spool_file_read(s, path, SPOOL_MAX_FILE, NULL);
+	snprintf(path, sizeof path, "pilots/%s/kept", pilot);
+	if (!who)
+		who = spool_file_read(s, path, SPOOL_MAX_FILE, NULL);
 	if (!who)
 		return NULL;
 	snprintf(path, sizeof path, "pilots/%s/status", pilot);
@@ -61,7 +67,7 @@ json_t *spool_pilots(const struct spool *s)
 
 void spool_leave(const struct spool *s, const char *pilot)
 {
-	static const char *const files[] = { "/status", "/pilot", "" };
+	static const char *const files[] = { "/status", "/pilot", "/kept", "" };
 	char path[PATH_LEN];
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		snprintf(path, sizeof path, "pilots/%s%s", pilot, files[i]);

@@ -10,6 +10,7 @@
  *	DIR/jobs/12/g.1 g.2 ...	of an array with a limit: which claims have its places
  *	DIR/live/12  12_3.7	jobs, and elements that were put back, that may have something to do
  *	DIR/pilots/ID/pilot	who it is; `status` beside it: what it does, and its heartbeat
+ *	DIR/pilots/ID/kept	the same as `pilot`: a pilot of an older release that cannot read some of its tasks takes that one away
  *	DIR/tmp/		what is being written
  *
  * **One rule keeps it right: a change is the next version.** Whoever wants to change a task has read version n of its record
@@ -66,7 +67,8 @@ int spool_probe(const struct spool *s, struct error *err);
  * ..._WAITS. */
 int spool_submit(const struct spool *s, int format, const json_t *spec, const json_t *environ, uint32_t *job,
 		 struct error *err);
-/* {"spec", "environ", "time"}: a new reference. ERR_NOT_FOUND: there is no such job. Where `environ` is false, without it. */
+/* {"spec", "environ", "time"}: a new reference. ERR_NOT_FOUND: there is no such job; ERR_CONFLICT: it is of a
+ * newer release. Where `environ` is false, without it. */
 json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct error *err);
 /* The highest number given out; 0: none. */
 uint32_t spool_last_job(const struct spool *s);
