@@ -166,16 +166,19 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 @test "what was killed in the midst of writing is removed, by the file system's own time, and nothing else" {
 	local a
 	a=$(submit --gpu-mem 2G -- true)
-	mkdir "$RAD_QUEUE/tmp/folder" "$RAD_QUEUE/tmp/young"
-	echo '{' >"$RAD_QUEUE/tmp/folder/job"
-	: >"$RAD_QUEUE/tmp/file"
-	: >"$RAD_QUEUE/tmp/new"
-	: >"$RAD_QUEUE/tmp/ahead"
-	touch -d '2 days ago' "$RAD_QUEUE/tmp/folder" "$RAD_QUEUE/tmp/file"
-	touch -d '2 days' "$RAD_QUEUE/tmp/ahead"
+	local tmp=$RAD_QUEUE/tmp/0000000000000000000000000000000	# names of 32 digits are made there
+	mkdir "${tmp}1" "${tmp}2"
+	echo '{' >"${tmp}1/job"
+	: >"${tmp}3"
+	: >"${tmp}4"
+	: >"${tmp}5"
+	: >"$RAD_QUEUE/tmp/mine"
+	touch -d '2 days ago' "${tmp}1" "${tmp}3" "$RAD_QUEUE/tmp/mine"
+	touch -d '2 days' "${tmp}5"
 	pilot n1
 	timeout 90 rad wait "$a"
-	[ "$(ls "$RAD_QUEUE/tmp" | tr '\n' ' ')" = "ahead new young " ]
+	[ "$(cd "$RAD_QUEUE/tmp" && echo *2 *4 *5 mine; ls "$RAD_QUEUE/tmp" | wc -l)" = "${tmp##*/}2 ${tmp##*/}4 ${tmp##*/}5 mine
+4" ]
 	grep -q '2 files that were begun in the queue and not finished were removed' "$WORLD/n1.log"
 }
 

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,19 +47,26 @@ static bool remove_folder(const struct spool *s, const char *path)
 	return !unlinkat(s->fd, gone, AT_REMOVEDIR);
 }
 
+/* What is made here has 32 hex digits, and may have ".b", ".d" or ".e". A person's own file in that folder is not ours. */
+static bool is_ours(const char *name)
+{
+	size_t digits = strspn(name, "0123456789abcdef");
+	return digits == 32 && (!name[32] || (name[32] == '.' && name[33] && strchr("bde", name[33]) && !name[34]));
+}
+
 int spool_clean(const struct spool *s, int64_t age_s, struct error *err)
 {
 	char path[SPOOL_NAME + 8];
 	struct stat st;
 	int64_t now = now_there(s, err);
-	int fd = now < 0 ? -1 : openat(s->fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
+	int fd = now < 0 ? -1 : openat(s->fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), n = 0;
 	scoped_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	if (fd >= 0 && !d)
 		close(fd);
 	if (now < 0 || !d)
 		return -1;
 	for (struct dirent *e; (e = readdir(d));) {
-		if (*e->d_name == '.' || snprintf(path, sizeof path, "tmp/%.90s", e->d_name) < 5 ||
+		if (!is_ours(e->d_name) || snprintf(path, sizeof path, "tmp/%.90s", e->d_name) < 5 ||
 		    fstatat(s->fd, path, &st, AT_SYMLINK_NOFOLLOW) || now - (int64_t)st.st_mtim.tv_sec < age_s)
 			continue;
 		n += S_ISDIR(st.st_mode) ? remove_folder(s, path) : !unlinkat(s->fd, path, 0);

@@ -376,11 +376,17 @@ static void who_is_slower_than_the_cleaner_is_told(void **state)
 {
 	struct place *p = *state;
 	struct error err = ERROR_INIT;
-	in_shell("cd %s/tmp && mkdir a && : >a/job && : >b && : >new && mkfifo c && ln -s /etc/passwd d && "
-		 "touch -h -d '3 days ago' a b c d", p->dir);
-	assert_int_equal(spool_clean(p->s, 86400, &err), 4);
-	in_shell("test \"$(ls %s/tmp)\" = new && test -s /etc/passwd", p->dir);
+	in_shell("cd %s/tmp && z=0000000000000000000000000000000 && mkdir ${z}a && : >${z}a/job && : >${z}b && : >${z}e && "
+		 "mkfifo ${z}c && ln -s /etc/passwd ${z}d && : >${z}b.e && : >mine && : >${z}f0 && "
+		 "touch -h -d '3 days ago' ${z}[abcd]* mine ${z}f0", p->dir);
+	assert_int_equal(spool_clean(p->s, 86400, &err), 5);
+	in_shell("test \"$(ls %s/tmp | cut -c 31- | tr '\\n' ' ')\" = '0e 0f0  ' && test -s /etc/passwd", p->dir);
 	assert_int_equal(spool_clean(p->s, 0, &err), 1);
+	/* What a person put there is his, and so is what lies where a link of his leads. */
+	in_shell("cd %s/tmp && rm mine *f0", p->dir);
+	in_shell("cd %s && mv tmp other && ln -s other tmp && : >other/0000000000000000000000000000000a", p->dir);
+	assert_int_equal(spool_clean(p->s, 0, &err), -1);
+	in_shell("cd %s && rm tmp other/*a && mv other tmp", p->dir);
 	in_shell("rmdir %s/tmp", p->dir);
 	assert_int_equal(spool_clean(p->s, 0, &err), -1);
 	assert_true(err.code);
