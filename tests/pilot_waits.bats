@@ -183,7 +183,7 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 }
 
 @test "notices are sent by the pilot, by the number in the queue, once each; none for what goes back into the queue" {
-	local a b
+	local a b c i
 	cat >"$WORLD/told" <<-X
 		#!/bin/sh
 		echo "\$1 \$2 \$3" >>$WORLD/notices
@@ -192,17 +192,34 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 	submit --hold -- true
 	a=$(submit --gpu-mem 2G --notify begin,end,fail --notify-to "exec:$WORLD/told" -- sh -c "$(counts a)")
 	b=$(submit --gpu-mem 2G --notify fail --notify-to "exec:$WORLD/told" -- false)
+	# Claimed once, and given back before it began: it begins for the first time after that.
+	c=$(submit --gpu-mem 2G --hold --notify begin --notify-to "exec:$WORLD/told" -- true)
+	echo '{"format":1,"state":"claimed","pilot":"n0-1","claim":1,"claims":1,"cuts":0,"time_ms":1,"ran_s":0,"started":false}' \
+		>"$RAD_QUEUE/jobs/$c/t.1"
+	echo '{"format":1,"state":"held","pilot":"n0-1","claim":1,"claims":1,"cuts":0,"time_ms":1,"ran_s":0,"started":false}' \
+		>"$RAD_QUEUE/jobs/$c/t.2"
 	pilot n1 --grace 6s
 	wait_for 60 begun a
+	timeout 60 rad wait "$b" || :
 	kill "$(cat "$WORLD/n1.pid")"
 	gone "$(cat "$WORLD/n1.pid")"
 	wait_for 30 grep -q "fail $b FAILED" "$WORLD/notices"
 	: >go-a
+	rad release "$c"
+	# More places than are kept in mind at once.
+	for i in $(seq 22); do
+		ln "$WORLD/told" "$WORLD/told$i"
+		submit --gpu-mem 1G --notify end --notify-to "exec:$WORLD/told$i" -- true >>"$WORLD/many"
+	done
 	pilot n2
-	timeout 60 rad wait "$a" "$b" || :
+	timeout 60 rad wait "$a" "$c"
+	timeout 200 rad wait $(cat "$WORLD/many")
 	kill "$(cat "$WORLD/n2.pid")"	# what was gathered goes with it
+	gone "$(cat "$WORLD/n2.pid")"
 	wait_for 30 grep -q "end $a COMPLETED" "$WORLD/notices"
-	[ "$(sort "$WORLD/notices" | tr '\n' ,)" = "begin $a RUNNING,end $a COMPLETED,fail $b FAILED," ]
+	grep -v "^end [0-9]* COMPLETED" "$WORLD/notices" | sort >"$WORLD/sorted"
+	[ "$(tr '\n' , <"$WORLD/sorted")" = "begin $a RUNNING,begin $c RUNNING,fail $b FAILED," ]
+	[ "$(grep -c "^end [0-9]* COMPLETED" "$WORLD/notices")" = 23 ]
 }
 
 @test "what is not for a queue is refused, and says what to do" {

@@ -13,6 +13,7 @@
 #include "submit/notices.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #define GAP_MS 30000
+#define LAST_MS 5000	/* a pilot that leaves waits for its last ones */
 #define MOST 500	/* for one place in one gap */
 #define MOST_PLACES 20
 
@@ -31,14 +33,26 @@ struct pilot_notices *pilot_notices_create(void)
 	return alloc_zero(sizeof(struct pilot_notices));
 }
 
+/* One that has told all, longest ago. */
+static struct notice_place *unused_place(struct pilot_notices *n)
+{
+	struct notice_place *p = NULL;
+	for (size_t i = 0; i < n->n; i++)
+		if (!json_array_size(n->places[i].list) && (!p || n->places[i].sent_ms < p->sent_ms))
+			p = &n->places[i];
+	return p;
+}
+
 static struct notice_place *notice_place_of(struct pilot_notices *n, const char *to)
 {
 	for (size_t i = 0; i < n->n; i++)
 		if (!strcmp(n->places[i].to, to))
 			return &n->places[i];
-	if (n->n == MOST_PLACES)
+	struct notice_place *p = n->n < MOST_PLACES ? &n->places[n->n++] : unused_place(n);
+	if (!p)
 		return NULL;
-	struct notice_place *p = &n->places[n->n++];
+	free(p->to);
+	json_decref(p->list);
 	*p = (struct notice_place){ .to = alloc_string(to), .list = json_array() };
 	return p;
 }
@@ -51,7 +65,7 @@ static const char *word_of(const struct spool_record *r, const char *list)
 		return "fail";
 	if (ended && notices_has(list, "end"))
 		return "end";
-	return r->state == SPOOL_CLAIMED && r->started && r->claims == 1 && notices_has(list, "begin") ? "begin" : NULL;
+	return r->state == SPOOL_CLAIMED && r->started && notices_has(list, "begin") ? "begin" : NULL;
 }
 
 /* What its radd said of it, by its name in the queue. */
@@ -76,54 +90,76 @@ void pilot_notices_note(struct pilot_notices *n, const struct spec *s, task_id i
 		p->more++;
 }
 
-/* It lives on by itself, bounded by its own deadline; whose child it is has no pilot left to ask, so it is nobody's. */
-static void send(const char *program, const struct notice_place *p)
+static void exec_radd(const char *program, int fd)
+{
+	setsid();
+	dup2(fd, 0);
+	execl(program, program, "--notify", (char *)NULL);
+	_exit(127);
+}
+
+/* It lives on by itself, bounded by its own deadline; whose child it is may have no pilot left to ask, so it is nobody's; or
+ * with `ours` it is a child that is waited for. Returns its number then; 0: there is nothing to wait for. */
+static pid_t send(const char *program, const struct notice_place *p, bool ours)
 {
 	scoped_json *request = json_pack("{ss, sO, sI}", "to", p->to, "notices", p->list, "more", (json_int_t)p->more);
 	scoped_free char *text = json_to_text(request);
 	scoped_fd int fd = memfd_create("notices", MFD_CLOEXEC);
 	if (fd < 0 || io_write_full(fd, text, strlen(text)) || lseek(fd, 0, SEEK_SET))
-		return;
+		return 0;
 	fflush(NULL);
 	pid_t pid = fork();
 	if (!pid) {
-		if (fork())
+		if (!ours && fork())
 			_exit(0);
-		setsid();
-		dup2(fd, 0);
-		execl(program, program, "--notify", (char *)NULL);
-		_exit(127);
+		exec_radd(program, fd);
 	}
-	if (pid > 0)
+	if (pid > 0 && !ours)
 		waitpid(pid, NULL, 0);
+	return ours && pid > 0 ? pid : 0;
 }
 
-static void notice_work(struct pilot_notices *n, bool all)
+static pid_t send_all_of(struct notice_place *p, bool ours)
 {
-	int64_t now = clock_mono_ms();
-	for (size_t i = 0; i < n->n; i++) {
-		struct notice_place *p = &n->places[i];
-		if (!json_array_size(p->list) || (!all && p->sent_ms && now - p->sent_ms < GAP_MS))
-			continue;
-		scoped_free char *program = client_find_program("radd");
-		if (program)
-			send(program, p);
-		json_array_clear(p->list);
-		p->more = 0;
-		p->sent_ms = now;
-	}
+	scoped_free char *program = client_find_program("radd");
+	pid_t pid = program ? send(program, p, ours) : 0;
+	json_array_clear(p->list);
+	p->more = 0;
+	p->sent_ms = clock_mono_ms();
+	return pid;
 }
 
 void pilot_notices_work(struct pilot_notices *n)
 {
-	notice_work(n, false);
+	int64_t now = clock_mono_ms();
+	for (size_t i = 0; i < n->n; i++) {
+		struct notice_place *p = &n->places[i];
+		if (json_array_size(p->list) && (!p->sent_ms || now - p->sent_ms >= GAP_MS))
+			send_all_of(p, false);
+	}
+}
+
+/* What is left of a step when its first process is gone is killed by Slurm: so they are waited for. */
+static void send_last(struct pilot_notices *n)
+{
+	pid_t pids[MOST_PLACES] = { 0 };
+	size_t left = 0;
+	for (size_t i = 0; i < n->n; i++)
+		if (json_array_size(n->places[i].list) && (pids[i] = send_all_of(&n->places[i], true)))
+			left++;
+	for (int64_t until = clock_mono_ms() + LAST_MS; left && clock_mono_ms() < until; poll(NULL, 0, 20))
+		for (size_t i = 0; i < n->n; i++)
+			if (pids[i] && waitpid(pids[i], NULL, WNOHANG)) {
+				pids[i] = 0;
+				left--;
+			}
 }
 
 void pilot_notices_destroy(struct pilot_notices *n)
 {
 	if (!n)
 		return;
-	notice_work(n, true);
+	send_last(n);
 	for (size_t i = 0; i < n->n; i++) {
 		json_decref(n->places[i].list);
 		free(n->places[i].to);

@@ -132,9 +132,11 @@ static int hold_refused(struct pilot_work *w, const struct pilot_known_task *t, 
 	next.wish = SPOOL_WISH_NONE;
 	snprintf(next.text, sizeof next.text, "%s could not give it to its radd: %.250s", w->p->who.name, why->text);
 	int rc = spool_change(w->p->s, t->id, &next, err);
-	if (!rc)
-		pilot_known_set(w->k, t->id, &next);
-	return rc;
+	if (rc)
+		return rc;
+	pilot_notices_note(w->p->notices, t->job->spec, t->id, &next);
+	pilot_known_set(w->k, t->id, &next);
+	return 0;
 }
 
 static bool is_final(const struct error *why)
@@ -203,6 +205,31 @@ static void tell_radd(struct work *one, const char *op)
 	json_decref(client_call_id(op, one->h.local, NULL));
 }
 
+/* A claim that was given back before it began was none. */
+static bool begins_first(const struct pilot_work *w, const struct pilot_known_task *t)
+{
+	bool before = false;
+	for (unsigned v = t->record.version; v && !before && t->record.claims > 1; v--) {
+		struct spool_record r;
+		if (spool_read_version(w->p->s, t->id, v, &r, NULL))
+			continue;
+		before = r.started;
+		spool_record_clear(&r);
+	}
+	return !before;
+}
+
+/* What ended before it was seen running has begun too. */
+static void note_unseen_start(struct pilot_work *w, const struct work *one, const struct pilot_known_task *t, json_t *local)
+{
+	struct spool_record begun = spool_record_next(&t->record, "started", w->p->who.name);
+	if (t->record.started || !json_array_size(json_object_get(local, "attempts")) || !begins_first(w, t))
+		return;
+	begun.started = true;
+	begun.task = local;	/* borrowed */
+	pilot_notices_note(w->p->notices, t->job->spec, one->h.id, &begun);
+}
+
 /* 0: the queue has it. The local task is not needed any more then. */
 static int carry_back(struct pilot_work *w, struct work *one, const struct pilot_known_task *t, json_t *local,
 		struct error *err)
@@ -214,6 +241,8 @@ static int carry_back(struct pilot_work *w, struct work *one, const struct pilot
 		next.ran_s += isnan(ran) || ran < 0 ? 0 : ran;
 	next.task = json_incref(local);
 	int rc = spool_change(w->p->s, one->h.id, &next, err);
+	if (!rc && next.state == SPOOL_ENDED)
+		note_unseen_start(w, one, t, local);
 	if (!rc)
 		pilot_notices_note(w->p->notices, t->job->spec, one->h.id, &next);
 	spool_record_clear(&next);
@@ -229,7 +258,7 @@ static int tell_start(struct pilot_work *w, struct work *one, const struct pilot
 	next.started = true;
 	next.task = json_incref(local);
 	int rc = spool_change(w->p->s, one->h.id, &next, err);
-	if (!rc)
+	if (!rc && begins_first(w, t))
 		pilot_notices_note(w->p->notices, t->job->spec, one->h.id, &next);
 	spool_record_clear(&next);
 	if (!rc)
