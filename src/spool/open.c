@@ -197,6 +197,7 @@ struct spool *spool_open(const char *dir, bool create, struct error *err)
 {
 	struct spool *s = alloc_zero(sizeof *s);
 	s->fd = -1;
+	s->seen = alloc_zero(sizeof *s->seen);
 	name_caller(s->by);
 	if (!open_dir(s, dir, create, err) && !read_what(s, create, err))
 		return s;
@@ -211,5 +212,6 @@ void spool_close(struct spool *s)
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s->dir);
+	free(s->seen);
 	free(s);
 }

@@ -8,14 +8,26 @@
 #include "base/buf.h"
 #include "spool/spool.h"
 
+#include <sys/stat.h>
+
 #define SPOOL_MAX_JOB_FILE (24u << 20)	/* as a submission to radd */
 #define SPOOL_MAX_FILE (4u << 20)	/* records, statuses */
+
+/* What was read last of a submission, and of which file: of an array each element asks for it, and its file may be long. */
+struct spool_seen {
+	uint32_t job;		/* 0: of none */
+	struct stat of;
+	char by[SPOOL_NAME];
+	int64_t time_ms;
+	bool hold;
+};
 
 struct spool {
 	char *dir;
 	int fd;			/* of the folder: all paths are from there */
 	char mark[17];
 	char by[SPOOL_NAME];	/* user@host */
+	struct spool_seen *seen;	/* owned */
 };
 
 /* The whole of a regular file of ours, as JSON; never follows a link, never waits for a pipe. NULL with *err. */

@@ -139,22 +139,48 @@ int spool_read_version(const struct spool *s, task_id id, unsigned version, stru
 	return 0;
 }
 
+static bool is_seen(const struct spool *s, uint32_t job, const struct stat *of)
+{
+	const struct stat *was = &s->seen->of;
+	return s->seen->job == job && was->st_ino == of->st_ino && was->st_size == of->st_size &&
+	       was->st_mtim.tv_sec == of->st_mtim.tv_sec && was->st_mtim.tv_nsec == of->st_mtim.tv_nsec;
+}
+
+static int see(const struct spool *s, uint32_t job, struct error *err)
+{
+	char path[SPOOL_NAME];
+	struct stat of = { 0 };
+	snprintf(path, sizeof path, "jobs/%u/job", job);
+	bool there = !fstatat(s->fd, path, &of, AT_SYMLINK_NOFOLLOW);
+	if (there && is_seen(s, job, &of))
+		return 0;
+	scoped_json *o = spool_job(s, job, false, err);
+	if (!o)
+		return -1;
+	s->seen->job = there ? job : 0;
+	s->seen->of = of;
+	read_text(o, "by", s->seen->by, sizeof s->seen->by);
+	s->seen->time_ms = json_integer_value(json_object_get(o, "time_ms"));
+	s->seen->hold = json_is_true(json_object_get(json_object_get(o, "spec"), "hold"));
+	return 0;
+}
+
 /* As it was submitted. */
 static int read_submission(const struct spool *s, task_id id, struct spool_record *r, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	*r = (struct spool_record){ .state = SPOOL_PENDING, .event = "submitted" };
-	scoped_json *job = spool_job(s, TASK_JOB(id), false, &why);
-	if (!job && why.code != ERR_CORRUPT && why.code != ERR_INVALID)
+	int failed = see(s, TASK_JOB(id), &why);
+	if (failed && why.code != ERR_CORRUPT && why.code != ERR_INVALID)
 		return error_set(err, why.code, "%s", why.text);
-	if (!job) {
+	if (failed) {
 		r->state = SPOOL_BROKEN;
 		snprintf(r->text, sizeof r->text, "%.300s", why.text);
 		return 0;
 	}
-	read_text(job, "by", r->by, sizeof r->by);
-	r->time_ms = json_integer_value(json_object_get(job, "time_ms"));
-	if (json_is_true(json_object_get(json_object_get(job, "spec"), "hold")))
+	memcpy(r->by, s->seen->by, sizeof r->by);
+	r->time_ms = s->seen->time_ms;
+	if (s->seen->hold)
 		r->state = SPOOL_HELD;
 	return 0;
 }

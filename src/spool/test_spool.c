@@ -353,6 +353,31 @@ static void a_place_is_made_by_one(void **state)
 	assert_true(now.broken);
 }
 
+/* A submission is read once for all elements; what is changed by hand, taken away or another one is seen all the same. */
+static void a_submission_is_read_as_it_is(void **state)
+{
+	struct place *p = *state;
+	struct error err = ERROR_INIT;
+	struct spool_record r;
+	uint32_t one = submit(p, false), held = submit(p, true);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(spool_read(p->s, TASK_ID(one, i), 0, &r, &err), 0);
+		assert_int_equal(r.state, SPOOL_PENDING);
+		assert_true(*r.by && r.time_ms > 0);
+		assert_int_equal(spool_read(p->s, TASK_ID(held, i), 0, &r, &err), 0);
+		assert_int_equal(r.state, SPOOL_HELD);
+	}
+	in_shell("cd %s/jobs && echo '{' >2/job", p->dir);
+	assert_int_equal(spool_read(p->s, TASK_ID(held, 2), 0, &r, &err), 0);
+	assert_int_equal(r.state, SPOOL_BROKEN);
+	in_shell("cd %s/jobs && cp 1/job 2/job", p->dir);
+	assert_int_equal(spool_read(p->s, TASK_ID(held, 2), 0, &r, &err), 0);
+	assert_int_equal(r.state, SPOOL_PENDING);
+	in_shell("rm %s/jobs/2/job", p->dir);
+	assert_int_equal(spool_read(p->s, TASK_ID(held, 2), 0, &r, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+}
+
 static void places_that_are_none(void **state)
 {
 	(void)state;
@@ -419,6 +444,7 @@ int main(void)
 		IN_PLACE(jobs_are_numbered_without_gaps), IN_PLACE(who_is_put_back_stays_on_the_list),
 		IN_PLACE(elements_have_records_of_their_own), IN_PLACE(torn_and_hostile_records), cmocka_unit_test(random_records),
 		IN_PLACE(pilots_say_who_they_are), IN_PLACE(a_place_is_made_by_one), cmocka_unit_test(places_that_are_none),
+		IN_PLACE(a_submission_is_read_as_it_is),
 		IN_PLACE(who_is_slower_than_the_cleaner_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
