@@ -137,19 +137,21 @@ static bool has_time(const struct agent *a, const struct pilot_known_task *t, ch
 	return false;
 }
 
-static void refuse(struct agent *a, const struct pilot_known_task *t, const char *why)
+/* People are told of the first thousand; the others are not asked about again and again all the same, or what comes after them
+ * would never have its turn. */
+static void refuse(struct agent *a, struct pilot_known_task *t, const char *why)
 {
 	char id[TASK_ID_TEXT];
 	json_t *text = json_string(why);
+	t->refused = t->record.version + 1;
 	if (json_object_size(a->refused) < MOST_REFUSED)
 		json_object_set_new(a->refused, task_id_text(t->id, id), text ? text : json_string("?"));
 	a->beat_ms = 0;		/* people are told at once */
 }
 
-static bool is_refused(const struct agent *a, const struct pilot_known_task *t)
+static bool is_refused(const struct pilot_known_task *t)
 {
-	char id[TASK_ID_TEXT];
-	return json_object_get(a->refused, task_id_text(t->id, id));
+	return t->refused == t->record.version + 1;
 }
 
 /* One that waits no more is nobody's to refuse; in an allocation that was lengthened each is tried again. */
@@ -158,7 +160,10 @@ static void keep_refused(struct agent *a, struct pilot_known_task **list, size_t
 	json_t *kept = json_object();
 	char id[TASK_ID_TEXT];
 	int64_t end = a->p->shared->end_ms;
-	n = end - LENGTHENED_MS > a->end_ms ? 0 : n;
+	bool lengthened = end - LENGTHENED_MS > a->end_ms;
+	for (size_t i = 0; lengthened && i < n; i++)
+		list[i]->refused = 0;
+	n = lengthened ? 0 : n;
 	a->end_ms = end;
 	for (size_t i = 0; i < n && json_object_size(a->refused); i++) {
 		json_t *why = json_object_get(a->refused, task_id_text(list[i]->id, id));
@@ -199,7 +204,7 @@ static struct pilot_known_task *choose(struct agent *a, struct pilot_known_task 
 	int tries = 0;
 	for (size_t i = 0; i < n && tries < TRIES; i++) {
 		struct pilot_known_task *t = list[i];
-		if (t->job == asked || t->job == waits || is_refused(a, t))
+		if (t->job == asked || t->job == waits || is_refused(t))
 			continue;
 		enum pilot_after after = pilot_after(a->k, t, NULL);
 		if (after != PILOT_READY || pilot_gate_is_shut(t->job)) {
@@ -209,7 +214,7 @@ static struct pilot_known_task *choose(struct agent *a, struct pilot_known_task 
 		int want = wants(a, t, !tries, err);
 		if (want)
 			return want > 0 ? t : NULL;
-		asked = is_refused(a, t) ? asked : t->job;
+		asked = is_refused(t) ? asked : t->job;
 		tries++;
 	}
 	return NULL;

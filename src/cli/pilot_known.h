@@ -24,6 +24,7 @@ struct pilot_known_task {
 	struct pilot_known_job *job;
 	task_id id;
 	struct spool_record record;	/* without `task` */
+	unsigned refused;		/* the pilot's radd can never run it: said of this version, counted from 1; 0: it was not */
 	struct pilot_known_found found;	/* of an element that waits for one of another array */
 };
 
