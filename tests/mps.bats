@@ -166,6 +166,35 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	: >"$WORLD/radd.log"
 }
 
+@test "a task that is placed in the turn in which the last client of a faulty server ended gets another server" {
+	local first faulty next go=$WORLD/go-fault held=$WORLD/go-held second
+	sed -i 's/^mps_idle:.*/mps_idle: 1h/' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 10 grep -q 'SIGHUP: mps_idle: 0 -> ' "$WORLD/radd.log"
+	faulty=$(submit --gpu-mem 4G -- sh -c "$look faulty.txt; $(until_file "$go")
+		echo 'RuntimeError: CUDA error: an illegal memory access was encountered' >&2; exit 1")
+	wait_for 20 grep -q PIPE faulty.txt
+	first=$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")
+	# There is room for it beside the other: it waits for nothing but that end.
+	next=$(submit --gpu-mem 4G --dependency "afterany:$faulty" -- sh -c "$look next.txt; $(until_file "$held")")
+	[ "$(field "$next" .state)" = PENDING ]
+	touch "$go"
+	rad wait "$faulty" || true
+	wait_for 20 grep -q PIPE next.txt
+	second=$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")
+	[ "$second" != "$first" ]
+	[ "$(field "$next" '.attempts | length')" -eq 1 ]
+	[ "$(grep -c 'MPS: stopping the sick server' "$WORLD/radd.log")" -eq 1 ]
+	# What is new is not sick: it stays when its client ends well.
+	touch "$held"
+	rad wait "$next"
+	[ "$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")" = "$second" ]
+	sed -i 's/^mps_idle:.*/mps_idle: 0/' "$RAD_CONFIG"
+	kill -HUP "$(cat "$WORLD/pid")"
+	wait_for 20 no_controls
+	: >"$WORLD/radd.log"
+}
+
 @test "a server without clients stays for mps_idle, serves the next task, and is in the way of none that wants a GPU alone" {
 	local first other alone
 	sed -i 's/^mps_idle:.*/mps_idle: 1h/' "$RAD_CONFIG"
