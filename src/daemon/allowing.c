@@ -60,6 +60,7 @@ void allowing_destroy(struct allowing *a)
 	free(a);
 }
 
+/* What was said stays; only what came of it is found out anew, when somebody asks. */
 void allowing_forget(struct allowing *a)
 {
 	size_t at = 0;
@@ -110,6 +111,8 @@ static void user_find_out(struct allowing *a, struct allowing_user *u)
 	u->until_ms = u->known ? clock_mono_ms() + KEPT_MS : 0;
 }
 
+/* Rows of users stay where they are for as long as this lives, so a source that was handed out is good until the next call
+ * that finds out anew. */
 static struct allowing_user *user_now(struct allowing *a, uid_t uid)
 {
 	struct allowing_user *u = user_of(a, uid);
@@ -195,6 +198,7 @@ static int restore_one(void *ctx, const char *key, const char *value)
 	return 0;
 }
 
+/* Before the first pass: without the limits that were said before a restart, tasks would start that may not. */
 int allowing_restore(struct allowing *a, struct error *err)
 {
 	return store_each_meta(a->store, KEY, restore_one, a) ? error_set(err, ERR_INTERNAL, "limits of users cannot be read") : 0;

@@ -124,6 +124,8 @@ void capturing_wait(struct capturing *c, int64_t question, const struct estimato
 	capturing_set_timer(c);
 }
 
+/* By the spec itself and not by its text: elements of an array share one, and two submissions of the same script wait for
+ * captures of their own. */
 bool capturing_awaits(const struct capturing *c, const struct spec *spec)
 {
 	for (const struct capturing_question *q = c->first; q; q = q->next)

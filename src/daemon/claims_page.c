@@ -34,6 +34,7 @@ void claims_page_write(const struct claims_page *page, struct buf *out)
 	buf_printf(out, "end %08x\n", (unsigned)crc_of(out->data + from, out->len - from));
 }
 
+/* A format of another number is no page: its rows may mean something else. */
 static bool read_head(const char *line, struct claims_page *p)
 {
 	long pid;
@@ -45,6 +46,8 @@ static bool read_head(const char *line, struct claims_page *p)
 	return true;
 }
 
+/* The first that is no process ends the list: what stands behind it cannot be trusted either. Never pid 1 or below: a claim
+ * that names one that cannot end would hold memory until the machine stops. */
 static void read_runs(const char *text, struct claims_runs *r)
 {
 	long pid;

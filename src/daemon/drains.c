@@ -88,6 +88,7 @@ static void on_time(uv_timer_t *timer)
 	drains_watch(d);
 }
 
+/* What it returns is good until the next is taken, since the list may move. */
 static struct drain *drains_take(struct drains *d, const char *uuid)
 {
 	struct drain *one = drains_find(d, uuid);
@@ -99,6 +100,8 @@ static struct drain *drains_take(struct drains *d, const char *uuid)
 	return one;
 }
 
+/* In the transaction of the turn: where that fails radd ends without having told anybody, so what the core believes meanwhile
+ * counts for nothing. */
 static int drains_keep(const struct drains *d, const struct drain *one, struct error *err)
 {
 	scoped_free char *key = alloc_printf(PREFIX "%s", one->uuid);
@@ -177,6 +180,7 @@ struct drains *drains_create(uv_loop_t *loop, struct core *core, struct store *s
 	return d;
 }
 
+/* The loop may still hold the timer, which is a part of this. Rows of the store stay: a drain outlives radd. */
 static void on_closed(uv_handle_t *h)
 {
 	struct drains *d = h->data;

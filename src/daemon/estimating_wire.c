@@ -114,6 +114,7 @@ static json_t *read_question(void)
 	return io_read_fd(STDIN_FILENO, "question", MAX_QUESTION, &text, NULL) ? NULL : json_loads(buf_text(&text), 0, &why);
 }
 
+/* Limits come before the first byte is read, since the question holds what its user wrote. */
 int estimating_worker(const struct estimator *table)
 {
 	struct error err = ERROR_INIT;

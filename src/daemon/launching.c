@@ -45,6 +45,8 @@ static void launching_go_on(struct launching_line *line)
 		line->last = &line->first;
 }
 
+/* The next one is begun before this one is told, so that a callback that takes its time, or adds to the line, keeps no launch
+ * waiting. */
 static void on_run(uv_work_t *work, int status)
 {
 	struct launching *l = work->data;
@@ -70,6 +72,7 @@ struct launching *launching_start(struct launching_line *line, struct launch *la
 	return l;
 }
 
+/* It stays in the line, as a thread may be at it: only who would be told is forgotten. */
 void launching_leave(struct launching *l)
 {
 	if (l)

@@ -81,6 +81,7 @@ struct lookup *lookups_ask(struct lookups *r, uid_t uid, char *request, lookup_d
 	return j;
 }
 
+/* `done` is not called, neither now nor later: who cancels may be gone when an answer would come. */
 void lookup_cancel(struct lookup *j)
 {
 	if (!j)
@@ -132,6 +133,8 @@ static void lookup_start(struct lookup *j)
 		on_answer(j, NULL, why);
 }
 
+/* A place that is found free stays free until the next commit when its process could not be started: on_answer has taken it
+ * out of the table again. */
 void lookups_start(struct lookups *r)
 {
 	for (size_t i = 0; i < LOOKUP_AT_ONCE; i++) {

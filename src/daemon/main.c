@@ -150,6 +150,8 @@ static int other_life(int argc, char **argv)
 	return -1;
 }
 
+/* The reaper first: as process 1 it forks, and all that is opened or locked from here on must be the child's alone. Whoever
+ * waits on the descriptor is told in both cases, or a start that failed would look like one that takes long. */
 static int serve(const struct daemon_options *o, const char *program)
 {
 	struct error err = ERROR_INIT;

@@ -175,6 +175,8 @@ static int wait_until(pid_t pid, int64_t until_ms)
 	return -1;
 }
 
+/* The environment is made before the fork: nothing that allocates stands between it and exec. All programs of one request share
+ * one deadline, which began with the worker, so that many notices cannot outlast what radd waits. */
 static int run(const struct sending *s, const char *const *argv, const char *input, const json_t *notice, struct error *err)
 {
 	scoped_fd int in_fd = memory(input);
@@ -264,6 +266,7 @@ static int open_log(const struct sending *s)
 	return fd >= 0 ? fd : open("/dev/null", O_WRONLY | O_CLOEXEC);
 }
 
+/* By the uid that the kernel has and no variable: what is in the environment is radd's. */
 static int know_user(struct sending *s, struct error *err)
 {
 	const struct passwd *pw = getpwuid(geteuid());
@@ -275,6 +278,7 @@ static int know_user(struct sending *s, struct error *err)
 	return 0;
 }
 
+/* The address is checked again, though it was when it was given: it comes from a store, and decides what is run. */
 static int send_all(struct sending *s, struct error *err)
 {
 	if (notices_check_to(s->to, err) || know_user(s, err))

@@ -81,6 +81,7 @@ static bool outsider_signal(const struct outsider *one, int signal)
 	return fd >= 0 && proc_alive(one->id) && !proc_pidfd_signal(fd, signal);
 }
 
+/* Those whose attempt is over are left out: the signal is for the attempt that runs now, of the same task. */
 int outsiders_signal(struct outsiders *o, const struct task *t, int signal)
 {
 	int got = 0;
@@ -91,6 +92,7 @@ int outsiders_signal(struct outsiders *o, const struct task *t, int signal)
 
 static void on_time(uv_timer_t *timer);
 
+/* Not stopped where nothing is due: it is no repeating timer, and one that comes too early finds nothing to do. */
 static void outsiders_watch(struct outsiders *o)
 {
 	int64_t now = clock_mono_ms(), next = INT64_MAX;

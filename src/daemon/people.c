@@ -71,6 +71,7 @@ static void show_one(struct names *n, uid_t asker, json_t *process)
 		json_object_set_new(process, "text", say_process(process));
 }
 
+/* In place: `command` is gone from what goes out, and not merely left unprinted by whoever shows it. */
 void people_show(struct names *n, uid_t asker, json_t *list)
 {
 	size_t i;

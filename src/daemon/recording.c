@@ -156,6 +156,8 @@ static void recording_note_one(struct recording *r, const struct gpu_reading *re
 		}
 }
 
+/* The span is closed before the reading is added, which belongs to the one that begins. GPUs that fell off the bus say
+ * nothing, and the time until they are back is a gap. */
 void recording_note(struct recording *r, const struct snapshot *snap, struct now now)
 {
 	int64_t span = now.wall_ms / STEP_MS;

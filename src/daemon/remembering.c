@@ -59,6 +59,7 @@ int remembering_restore(struct remembering *r, struct now now, struct error *err
 	return store_each_meta(r->store, KEY, restore_one, r) ? error_set(err, ERR_INTERNAL, "GPU time of users cannot be read") : 0;
 }
 
+/* With the moment at which it was so, since it goes on decaying while no radd runs. */
 static void note_one(struct remembering *r, const struct core_user *u, struct now now)
 {
 	scoped_free char *key = alloc_printf(KEY "%u", (unsigned)u->standing.uid),

@@ -65,6 +65,7 @@ int request_need_owner(const struct message *m, const struct task *t, struct err
 			 task_id_text(t->id, id), t->spec->user);
 }
 
+/* By uid as the socket has it, never by a name or a group, which a slow or absent user database could leave open. */
 int request_need_admin(const struct message *m, const char *what, struct error *err)
 {
 	if (request_is_admin(m->uid))
@@ -179,6 +180,8 @@ task_id request_any_element(const struct requests *q, task_id id)
 	return first;
 }
 
+/* *old is the caller's to destroy, where it is not NULL: a task of the core is the core's, one of the store was loaded for this
+ * question alone. */
 const struct task *request_any_task(const struct requests *q, task_id id, struct task **old, struct error *err)
 {
 	const struct task *t = core_task(q->core, id);

@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of a user whom the database has not named yet the number stands there as text: who looks at GPUs is not kept waiting for it,
+ * and the next look has the name. */
 static void gpus_name_claims(const struct requests *q, json_t *claims)
 {
 	size_t i;
@@ -65,6 +67,8 @@ static int gpus_answer_drained(const char *uuid, bool drained, struct reply *rep
 	return request_answer(reply, json_pack("{si, ss, sb}", "schema", 1, "uuid", uuid, "drained", drained));
 }
 
+/* All words are read before the first effect: a drain that is refused for its last word must leave the GPU as it was. The
+ * reason goes into the log and into `rad why` of others, so it is made one line here, once. */
 int request_drain(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	scoped_free char *reason = NULL;
@@ -145,6 +149,7 @@ static bool is_reason(const json_t *finding, enum map_reason r)
 	return !strcmp(json_string_value(json_object_get(finding, "reason")), map_reason_word(r));
 }
 
+/* The foreigners' names come first: what the others add goes behind the text that they leave. */
 void request_explain(const struct requests *q, const struct message *m, json_t *findings)
 {
 	size_t i;
@@ -166,6 +171,7 @@ static const char *mps_users_word(bool together)
 	return together ? "together" : "apart";
 }
 
+/* Of those that are not over: ended tasks leave the core, so a count of them here would begin anew with each radd. */
 static json_t *counts_json(const struct core *core)
 {
 	json_t *counts = json_object();

@@ -68,6 +68,7 @@ int request_place_process(const struct requests *q, struct spec *s, struct proce
 	return 0;
 }
 
+/* The kernel's word about the process first, so that nobody learns by asking which task another's process belongs to. */
 int request_check_process(const struct requests *q, const struct message *m, const struct spec *s, struct error *err)
 {
 	struct proc_id process = spec_process(s);
@@ -76,6 +77,7 @@ int request_check_process(const struct requests *q, const struct message *m, con
 	return process_is_free(q, m, process, err);
 }
 
+/* Whose it is can be asked only of a task that is there; that there is none, or that it is no lease, is the core's to say. */
 int request_give_back(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	task_id id;

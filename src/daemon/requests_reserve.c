@@ -35,6 +35,8 @@ static int reserve_read_gpus(const struct requests *q, const struct message *m, 
 	return 0;
 }
 
+/* `overlaps` is told after it was made and does not prevent it: tasks that run there are not ended for it, and the
+ * administrator is the one who can ask for that. */
 int request_reserve(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	char gpus[SPEC_MAX_GPUS][GPU_UUID_LEN];

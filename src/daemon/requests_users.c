@@ -34,6 +34,7 @@ static json_t *sources_json(const struct requests *q, uid_t uid)
 	return o;
 }
 
+/* `next` without a turn would be a task that nobody is about to start, so it is told only with one. */
 static json_t *user_json(const struct requests *q, const struct core_user *u)
 {
 	const struct fair_standing *s = &u->standing;

@@ -42,6 +42,7 @@ static void one_clear(struct one *o)
 	free(o->reason);
 }
 
+/* Two of one begin keep the order in which they were made, so that lists read the same after a restart. */
 static int by_begin(const void *a, const void *b)
 {
 	const struct one *x = a, *y = b;
@@ -106,6 +107,8 @@ static void reserving_end_due(struct reserving *v)
 		}
 }
 
+/* What is over goes first, so that one that begins as another ends is told together with that end, in one list. The core is
+ * told only where something changed: it looks at all tasks anew then. */
 static void on_time(uv_timer_t *timer)
 {
 	struct reserving *v = timer->data;
@@ -196,6 +199,7 @@ bool reserving_user(const struct reserving *v, uint32_t id, uid_t *uid)
 	return at < v->n;
 }
 
+/* Whether he may was asked by the caller, who knows the asker's rights; here `by` is for the log alone. */
 int reserving_remove(struct reserving *v, uint32_t id, uid_t by, struct error *err)
 {
 	size_t at = reserving_find(v, id);

@@ -43,6 +43,7 @@ void sharing_clear(struct sharing *s)
 	*s = (struct sharing){ 0 };
 }
 
+/* A clock that was set back may have an attempt end before it began: it counts as nothing, and never as less. */
 void sharing_tell(const struct sharing *s, size_t *at, json_t *task)
 {
 	const json_t *attempts = json_object_get(task, "attempts");

@@ -30,6 +30,8 @@ struct sums_table {
 	size_t n, cap, last;
 };
 
+/* Word by word and whole: "users" or "user,,month" is a mistake to be told, since sums by less than was asked for would look
+ * like an answer. */
 int sums_parse(const char *text, unsigned *by, struct error *err)
 {
 	static const struct { const char *word; unsigned bit; } words[] = {
@@ -74,6 +76,7 @@ static void month_of(int64_t wall_ms, char month[MONTH_LEN])
 		snprintf(month, MONTH_LEN, "?");
 }
 
+/* By number: names are for people, and one account may have been renamed between two tasks. */
 static bool is_sum_of(const struct sums_row *x, const struct sums_row *key)
 {
 	return x->uid == key->uid && x->gid == key->gid && !strcmp(x->month, key->month);

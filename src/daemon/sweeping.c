@@ -70,6 +70,7 @@ static void sweeping_log(const struct sweeping *s, bool removes)
 			 removes ? "removed" : "kept, since not all tasks could be read");
 }
 
+/* A thread that could not be had leaves the folders for the next radd: they take room and are in nobody's way. */
 struct sweeping *sweeping_start(uv_loop_t *loop, const struct launch_home *home, char *const *keep, size_t n_keep, bool remove)
 {
 	struct sweeping *s = alloc_zero(sizeof *s);
@@ -102,6 +103,8 @@ bool sweeping_is_stray(const struct sweeping *s, struct proc_id id)
 	return false;
 }
 
+/* Asked anew each time whether it lives, since a stray may end at any moment and is nobody's child here; unlike
+ * sweeping_is_stray, where an ended one harms nothing, as no process has its pid and start time again. */
 void sweeping_tell(const struct sweeping *s, json_t *troubles)
 {
 	size_t n = 0;
