@@ -136,6 +136,7 @@ const char *allowing_source(struct allowing *a, uid_t uid, enum allowance_kind k
 	return user_now(a, uid)->source[kind];
 }
 
+/* He said that he wants no limit, or one above what he may have: neither lowers anything. */
 bool allowing_own_is_void(struct allowing *a, uid_t uid, enum allowance_kind kind)
 {
 	const struct allowing_user *u = user_now(a, uid);

@@ -95,6 +95,7 @@ static int64_t capturing_left_ms(const struct spec *spec)
 	return left < MOST_WAIT_MS ? left : MOST_WAIT_MS;
 }
 
+/* Whoever has one waits for none, whatever time was set. */
 bool capturing_may_come(const struct spec *spec)
 {
 	return !spec->capture && capturing_left_ms(spec) > 0;

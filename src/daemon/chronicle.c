@@ -57,6 +57,7 @@ void chronicle_event(struct names *names, const struct event *ev, const struct t
 		log_info("task %s of %s: %s by %s", id, t->spec->user ? t->spec->user : "?", what(ev), who(names, uid, t->spec->uid, by));
 }
 
+/* What is acted on is nobody's, a GPU say: so whoever may do it as an administrator is always named as one. */
 void chronicle_act(struct names *names, uid_t uid, const char *fmt, ...)
 {
 	char text[600], by[128];

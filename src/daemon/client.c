@@ -39,6 +39,7 @@ uid_t client_payer(const struct client *c)
 
 /* Its life ------------------------------------------------------------------------------------------------------------- */
 
+/* Out of the list here and no sooner: a list that is walked may have its clients closed meanwhile, and none freed. */
 static void on_client_closed(uv_handle_t *h)
 {
 	struct client *c = h->data;
@@ -81,6 +82,7 @@ void client_close(struct client *c)
 	uv_close((uv_handle_t *)&c->pipe, on_client_closed);
 }
 
+/* By what is allocated and not by what is filled: that is what it costs. */
 static size_t client_bytes(const struct client *c)
 {
 	return c->in.cap + c->out.cap + c->sending.cap + awaiting_bytes(c->awaiting) + parsing_bytes(c->parsing) +

@@ -127,6 +127,7 @@ int drains_add(struct drains *d, const char *uuid, uid_t by, const char *reason,
 	return drains_keep(d, one, err);
 }
 
+/* One that is not drained is in use already, which is what was asked for. */
 int drains_remove(struct drains *d, const char *uuid, struct error *err)
 {
 	struct drain *one = drains_find(d, uuid);

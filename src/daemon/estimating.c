@@ -54,6 +54,8 @@ static void on_pump(uv_timer_t *t);
 
 /* The end of a job ----------------------------------------------------------------------------------------------------- */
 
+/* The name is set here and last, so that no worker speaks in another's. Of one that did not speak the note alone goes on:
+ * figures beside it would be taken for its word. */
 static void estimating_tell(struct estimating_job *j, const struct buf *answer, const char *why)
 {
 	struct estimate_result said = { 0 };
@@ -123,6 +125,7 @@ static struct estimating_job *estimating_take_next(struct estimating *e)
 	return j;
 }
 
+/* In its place before it is started: a start that fails clears that place within the call. */
 static void on_pump(uv_timer_t *t)
 {
 	struct estimating *e = t->data;
@@ -150,6 +153,8 @@ struct estimating *estimating_create(uv_loop_t *loop, const char *program, int64
 	return e;
 }
 
+/* The context is the asker's and good for the time of the call, so all of it is copied; of the margins, which follow what the
+ * store learns, only this row's. */
 void estimating_ask(struct estimating *e, int64_t question, const struct estimator *row, struct spec *spec,
 		    uint64_t declared_mib, const struct estimate_context *c)
 {

@@ -158,7 +158,8 @@ static struct hook *hook_create(struct hooks *h, const struct task *t, const str
 
 /* Running --------------------------------------------------------------------------------------------------------------- */
 
-/* "prolog /etc/rad/prolog: it ended with exit code 3: no scratch disk" */
+/* "prolog /etc/rad/prolog: it ended with exit code 3: no scratch disk": with the last line of its output, where programs say
+ * why they gave up. */
 static void hook_explain(struct hook *k, const char *kind, const char *path, const struct buf *output, const char *why)
 {
 	size_t n = output ? output->len : 0;
@@ -174,7 +175,9 @@ static void hook_explain(struct hook *k, const char *kind, const char *path, con
 			*p = '?';
 }
 
-/* 0, or -1 with k->why. By a shell, so that what it says on either output is one stream. */
+/* 0, or -1 with k->why. By a shell, so that what it says on either output is one stream; the path is an argument of that shell
+ * and no part of its text, so nothing in it is read as a command. Who may write the file is asked before each run, as it may
+ * have changed since the last. */
 static int hook_start(struct hook *k, const char *kind, const char *path, worker_done done)
 {
 	struct error err = ERROR_INIT;
@@ -199,6 +202,7 @@ bool hooks_has_prolog(const struct hooks *h)
 	return strcmp(h->config->prolog, "off");
 }
 
+/* Freed before it is told: who is told may begin the next one, or end the task, and is to find nothing of this one. */
 static void prolog_tell(struct hook *k)
 {
 	hook_done done = k->done;
@@ -258,6 +262,7 @@ void hooks_leave(struct hook *k)
 
 /* Epilog --------------------------------------------------------------------------------------------------------------- */
 
+/* In its line only: what ended is not on disk yet, and an epilog that ran for an end that was never kept would run twice. */
 void hooks_note_end(struct hooks *h, const struct event *ended, const struct task *t)
 {
 	if (!strcmp(h->config->epilog, "off"))

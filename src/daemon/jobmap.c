@@ -53,6 +53,7 @@ void jobmap_note(struct jobmap *j, const struct event *ev)
 	j->dirty = j->dirty || ev->kind == EV_PLACED || ev->kind == EV_ENDED || ev->kind == EV_MOVED;
 }
 
+/* A GPU that comes has no file yet, though nothing was placed. */
 void jobmap_note_gpus(struct jobmap *j, size_t n)
 {
 	j->dirty = j->dirty || n != j->gpus;
@@ -136,6 +137,7 @@ static void collect(struct core *core, struct buf texts[GPUS])
 	}
 }
 
+/* What a GPU's file holds is noted once that file stands, so that the next try begins with the one that failed. */
 static int write_all(struct jobmap *j, const struct buf texts[GPUS], struct error *err)
 {
 	scoped_fd int folder = open_folder(j->folder, err);

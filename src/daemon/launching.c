@@ -37,6 +37,7 @@ static void launching_free(struct launching *l)
 
 static void on_run(uv_work_t *work, int status);
 
+/* One at a time in the thread pool: two there would begin in any order. */
 static void launching_go_on(struct launching_line *line)
 {
 	if (line->first)

@@ -236,7 +236,8 @@ static int send_web(const struct sending *s, struct error *err)
 	return run(s, argv, buf_text(&options), NULL, err);
 }
 
-/* Once for each task: a script that gets a list would have to be longer. */
+/* Once for each task: a script that gets a list would have to be longer. The others are told, too, where one call fails, and
+ * what is said in the end is the last failure. */
 static int run_program(const struct sending *s, struct error *err)
 {
 	size_t i, failed = 0;

@@ -48,6 +48,7 @@ void outsiders_destroy(struct outsiders *o)
 		uv_close((uv_handle_t *)&o->timer, on_closed);
 }
 
+/* Of the attempt that runs: those that wait to be killed are of an earlier one. */
 static bool is_known(const struct outsiders *o, const struct task *t, struct proc_id id)
 {
 	for (size_t i = 0; i < o->n; i++) {

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#define NAMED_MOST 3
+#define NAMED_MOST 3		/* of foreign processes in a line; the rest is a number */
 
 static const char *text_of(const json_t *o, const char *key)
 {

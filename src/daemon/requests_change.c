@@ -94,6 +94,8 @@ static size_t change_some(const struct requests *q, const struct message *m, con
 	return i;
 }
 
+/* As long as one was changed the others are no failure. What refuses all is told by one reason, and a denial goes before any
+ * other: "not yours" explains more than the state of some other task. */
 static int change_tell(const struct change_sum *sum, struct reply *reply, struct error *err)
 {
 	if (!sum->done) {
@@ -174,6 +176,8 @@ int request_cancel(const struct requests *q, const struct message *m, struct rep
 	return change_all(q, m, change_cancel, NULL, reply, err);
 }
 
+/* Room and the day's allowance are asked once for the whole list, before any task is changed, so that a request is refused
+ * whole and for one reason. */
 int request_hold(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	if (request_need_room(q, err) || request_need_store(q, m, err))
@@ -252,7 +256,8 @@ static int requeue_ids(const struct requests *q, const struct message *m, task_i
 	return failed;
 }
 
-/* A finished task comes back from the store first. `how` is the message. */
+/* A finished task comes back from the store first, and only when nothing speaks against it any more: once it is the core's it
+ * counts among its user's. `how` is the message. */
 static int requeue_one(const struct requests *q, task_id id, uid_t uid, const void *how, struct error *err)
 {
 	const struct message *m = how;
@@ -280,6 +285,7 @@ static json_t *requeue_so_far(task_id last, const struct change_sum *sum)
 			 (json_int_t)sum->denied, "code", sum->why.code, "why", json_string_nocheck(sum->why.text));
 }
 
+/* Nothing so far is read as 0 of everything, and 0 is no task's id: the first piece begins here, too. */
 static task_id requeue_go_on(const json_t *so_far, struct change_sum *sum)
 {
 	const char *why = json_string_value(json_object_get(so_far, "why"));

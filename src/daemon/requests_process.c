@@ -17,6 +17,7 @@
 /* The live task of a process that waits for its place, or has it: a process is one task. */
 struct same { struct proc_id process; task_id found; };
 
+/* The start time too: a pid alone may be another process's by now. */
 static void find_same(void *ctx, const struct task *t)
 {
 	struct same *s = ctx;

@@ -183,6 +183,7 @@ int reserving_add(struct reserving *v, struct core_reservation *want, bool given
 	return reserving_keep(v, &o, err);
 }
 
+/* v->n where there is none. Places are good for the time of one call: an end or a new one moves the others. */
 static size_t reserving_find(const struct reserving *v, uint32_t id)
 {
 	size_t i = 0;

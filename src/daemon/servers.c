@@ -105,6 +105,7 @@ static uid_t servers_user(const struct servers *s, const struct task *t)
 	return task_attempt(t)->together && s->serve_all ? MPS_ALL_USERS : t->spec->uid;
 }
 
+/* Both are asked, since one user may have two: a second one for GPUs that came after the first had begun. */
 static bool servers_serves(const struct servers *s, const struct mps_server *server, const struct task *t)
 {
 	return mps_uid(server) == servers_user(s, t) && servers_has_gpus(mps_gpus(server), t);
@@ -124,6 +125,7 @@ static struct mps_server *servers_find(const struct servers *s, const struct tas
 	return e ? e->server : NULL;
 }
 
+/* Stopped first: to release it gives back the object alone, and leaves the server as it is. */
 static void servers_forget(struct servers *s, struct mps_server *server)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -203,6 +205,7 @@ static void servers_replace_sick(struct servers *s, const struct core *core, con
  * starts another. */
 enum mps_state servers_want(struct servers *s, const struct core *core, const struct task *t, const char **why)
 {
+	/* Before it is looked for: what this gives up must not be found. */
 	servers_replace_sick(s, core, t);
 	struct mps_server *server = servers_find(s, t);
 	if (servers_none_needed(s))

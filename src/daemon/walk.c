@@ -183,7 +183,8 @@ static int walk_enter(struct walk *w, task_id id, struct error *err)
 	return w->inside->n ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
 }
 
-/* The next task; 0: there is none, *err when that is for a failure. */
+/* The next task; 0: there is none, *err when that is for a failure. A job's elements are looked up when it is their turn and
+ * not before, so that of thousands of jobs those of one lie in memory. */
 static task_id walk_next(struct walk *w, struct error *err)
 {
 	for (;;) {
@@ -201,6 +202,8 @@ static task_id walk_next(struct walk *w, struct error *err)
 	}
 }
 
+/* Takes over `members`. Brief as long as each is one that the cheaper function makes: one that it does not make has all of them
+ * made by the other. */
 void walk_only(struct walk *w, json_t *members)
 {
 	size_t i;
