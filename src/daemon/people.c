@@ -85,7 +85,8 @@ static json_int_t mib_of(const json_t *process)
 	return json_integer_value(json_object_get(process, "mem_mib"));
 }
 
-/* The one with most memory that was not named yet, which is taken out of the list. */
+/* The one with most memory that was not named yet, which is taken out of the list. `left` is a
+ * copy: the list itself goes out whole, in its own order. */
 static json_t *take_largest(json_t *left)
 {
 	size_t i, best = 0;

@@ -144,6 +144,7 @@ static void explain_user(const struct requests *q, json_t *finding)
 		json_object_set_new(finding, "text", json_sprintf("%.*suser %s%s", (int)(at - text), text, name, at + end));
 }
 
+/* Of what the core told as JSON, where a reason is a word. */
 static bool is_reason(const json_t *finding, enum map_reason r)
 {
 	return !strcmp(json_string_value(json_object_get(finding, "reason")), map_reason_word(r));

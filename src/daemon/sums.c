@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MONTH_LEN 16
+#define MONTH_LEN 16		/* "2026-11", and years to come */
 
 struct sums_row {
 	uid_t uid;

@@ -415,7 +415,7 @@ uint64_t simdev_ramp_mib(uint64_t mem_mib, double part)
 
 void simdev_uuid(const struct device_model *m, uint32_t place, char uuid[GPU_UUID_LEN])
 {
-	uint32_t hash = 2166136261u;	/* FNV-1a */
+	uint32_t hash = 2166136261u;	/* FNV-1a of 32 bits, not base/hash.h's of 64: stores hold UUIDs made of it */
 	for (const char *p = m->name; *p; p++)
 		hash = (hash ^ (unsigned char)*p) * 16777619u;
 	snprintf(uuid, GPU_UUID_LEN, "%s-00000000-%04x-4000-8000-%012x", *m->profile ? "MIG" : "GPU",
