@@ -80,13 +80,13 @@ static const struct field fields[] = {
 	FIELD(array_limit, F_U32, 0, UINT32_MAX),
 };
 
+/* As every release had it: stores and clients leave out what is so. */
+#define SPEC_FRESH { .refs = 1, .gpus = 1, .requeue = true, .umask = 022 }
+
 struct spec *spec_create(void)
 {
 	struct spec *s = alloc_zero(sizeof *s);
-	s->refs = 1;
-	s->gpus = 1;
-	s->requeue = true;
-	s->umask = 022;
+	*s = (struct spec)SPEC_FRESH;
 	s->argv = alloc_zero(sizeof *s->argv);
 	s->environ = alloc_zero(sizeof *s->environ);
 	return s;
@@ -126,8 +126,20 @@ void spec_unref(struct spec *s)
 	free(s);
 }
 
+/* What a new spec has need not be said, since a member that is absent is that. Most tasks say few of them, and every one that is
+ * said is written, kept and read again for as long as the task is known. */
+static bool says_nothing(const struct field *f, const struct spec *s)
+{
+	static const struct spec fresh = SPEC_FRESH;
+	static const size_t size[] = { [F_I64] = sizeof(int64_t), [F_U64] = sizeof(uint64_t), [F_U32] = sizeof(uint32_t),
+				       [F_INT] = sizeof(int), [F_BOOL] = sizeof(bool), [F_DOUBLE] = sizeof(double) };
+	return f->type != F_TEXT && !memcmp((const char *)s + f->offset, (const char *)&fresh + f->offset, size[f->type]);
+}
+
 static json_t *field_to_json(const struct field *f, const struct spec *s)
 {
+	if (says_nothing(f, s))
+		return NULL;
 	const void *at = (const char *)s + f->offset;
 	switch (f->type) {
 	case F_TEXT: return *(char *const *)at ? json_string(*(char *const *)at) : NULL;

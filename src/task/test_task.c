@@ -340,6 +340,31 @@ static void specs_survive_json(void **state)
 	spec_unref(s);
 }
 
+/* What a new spec has is left out, zero or not; what differs is said, zero or not. */
+static void a_spec_says_what_differs(void **state)
+{
+	(void)state;
+	struct error err = ERROR_INIT;
+	struct spec *s = spec_create();
+	json_t *o = spec_to_json(s);
+	static const char *const left_out[] = { "gpus", "requeue", "priority", "gpu_mem_mib", "max_slowdown", "hold", "signal" };
+	for (size_t i = 0; i < COUNT_OF(left_out); i++)
+		assert_null(json_object_get(o, left_out[i]));
+	json_decref(o);
+	s->gpus = 3;
+	s->requeue = false;
+	s->priority = -1;
+	s->max_slowdown = 0.5;
+	o = spec_to_json(s);
+	struct spec *back = spec_from_json(o, NULL, &err);
+	assert_non_null(back);
+	assert_true(json_is_false(json_object_get(o, "requeue")));
+	assert_true(back->gpus == 3 && !back->requeue && back->priority == -1 && back->max_slowdown == 0.5);
+	json_decref(o);
+	spec_unref(back);
+	spec_unref(s);
+}
+
 static void hostile_specs_are_refused(void **state)
 {
 	(void)state;
@@ -415,6 +440,7 @@ int main(void)
 		cmocka_unit_test(broken_event_bodies_are_refused),
 		cmocka_unit_test(ids_read_and_print),
 		cmocka_unit_test(specs_survive_json),
+		cmocka_unit_test(a_spec_says_what_differs),
 		cmocka_unit_test(hostile_specs_are_refused),
 		cmocka_unit_test(paths_expand),
 		cmocka_unit_test(task_objects_have_the_members_of_the_contract),
