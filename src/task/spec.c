@@ -126,8 +126,8 @@ void spec_unref(struct spec *s)
 	free(s);
 }
 
-/* What a new spec has need not be said, since a member that is absent is that. Most tasks say few of them, and every one that is
- * said is written, kept and read again for as long as the task is known. */
+/* What a new spec has need not be said, since a member that is absent is that. Most tasks say few of them, and every one that
+ * is said is written, kept and read again for as long as the task is known. */
 static bool says_nothing(const struct field *f, const struct spec *s)
 {
 	static const struct spec fresh = SPEC_FRESH;
