@@ -15,7 +15,7 @@
 static void check_times(const struct task *t, int64_t now_ms)
 {
 	struct task_times times = task_times(t, now_ms);
-	FUZZ_HOLDS(fabs(times.jct_s - (times.wait_s + times.held_s + times.run_s)) < 0.002);
+	FUZZ_HOLDS(fabs(times.jct_s - (times.wait_s + times.held_s + times.run_s + times.suspended_s)) < 0.002);
 }
 
 static void check_same(enum event_kind kind, const struct event *ev)
