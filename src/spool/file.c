@@ -62,6 +62,12 @@ int spool_sync_folder(const struct spool *s, const char *folder, struct error *e
 	return fd < 0 || fsync(fd) ? error_errno(err, "%s/%s", s->dir, folder) : 0;
 }
 
+void spool_ask_server(const struct spool *s, const char *folder)
+{
+	scoped_fd int fd = openat(s->fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	(void)fd;
+}
+
 /* All errors of a write are known when this returns: NFS keeps some of them (a full disk, a quota) until the sync or the
  * close. */
 static int write_new(const struct spool *s, const char *path, const json_t *content, bool sync, struct error *err)

@@ -29,6 +29,7 @@ static bool is_job(const struct spool *s, uint32_t job)
 uint32_t spool_last_job(const struct spool *s)
 {
 	uint32_t low = 0, step = 1;
+	spool_ask_server(s, "jobs");
 	while (low + step <= SPOOL_MAX_JOB && is_job(s, low + step)) {
 		low += step;
 		step *= 2;
@@ -115,6 +116,11 @@ json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct erro
 	struct error why = ERROR_INIT;
 	snprintf(path, sizeof path, "jobs/%u/job", job);
 	json_t *o = spool_file_read(s, path, SPOOL_MAX_JOB_FILE, &why);
+	if (!o && why.code == ERR_NOT_FOUND) {
+		why = ERROR_INIT;
+		spool_ask_server(s, "jobs");
+		o = spool_file_read(s, path, SPOOL_MAX_JOB_FILE, &why);
+	}
 	if (!o && why.code == ERR_NOT_FOUND)
 		error_set(err, ERR_NOT_FOUND, "task %u: there is no such task in %s", job, s->dir);
 	else if (!o)

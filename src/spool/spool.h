@@ -116,8 +116,9 @@ struct spool_record {
 
 const char *spool_state_name(enum spool_state state);
 
-/* The record as it is now. Looks from version `from` on (0: from the submission), which is known to be there. A record that
- * cannot be read is SPOOL_BROKEN, and no error. Overwrites *r; spool_record_clear it. */
+/* The record as it is now. Looks from version `from` on (0: from the submission, and the server is asked), which is known to be
+ * there; from others on, a client of NFS may answer from its memory, and what is newest be a minute old. A record that cannot
+ * be read is SPOOL_BROKEN, and no error. Overwrites *r; spool_record_clear it. */
 int spool_read(const struct spool *s, task_id id, unsigned from, struct spool_record *r, struct error *err);
 /* Exactly that version. ERR_NOT_FOUND: there is none. */
 int spool_read_version(const struct spool *s, task_id id, unsigned version, struct spool_record *r, struct error *err);
