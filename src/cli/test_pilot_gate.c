@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * An array with a limit among real processes that are killed at random moments: never do more of them hold elements than the
  * limit says, and all elements come to their end.
- *	test-cli-pilot_gate [KILLS [SEED]]
+ *	test-cli-pilot_gate [KILLS [SEED [PAUSE_MS [FOLDER...]]]]
+ * PAUSE_MS: the longest time between two kills. FOLDERs are one folder: as its server sees it, for the check, and as
+ * several clients of that server see it, used by turns.
  */
 #include "base/clock.h"
 #include "base/scope.h"
@@ -27,7 +29,9 @@ struct board {
 };
 
 static struct board *board;
-static char dir[64];
+static char dir[160];
+static char **folders = (char *[]){ "/tmp" };
+static int n_folders = 1;
 
 static void check_limit(void)
 {
@@ -80,9 +84,13 @@ static void own(void *ctx, struct pilot_known_task *t)
 		work_on(o->k, o->s, o->name, t);
 }
 
-static void pilot(const char *name)
+static void pilot(int number)
 {
-	struct spool *s = spool_open(dir, false, NULL);
+	char name[16], path[320];
+	snprintf(name, sizeof name, "pilot%d", number);
+	/* as its client sees it */
+	snprintf(path, sizeof path, "%s%s", folders[number % n_folders], strrchr(dir, '/'));
+	struct spool *s = spool_open(path, false, NULL);
 	struct pilot_known *k = pilot_known_create();
 	struct owner o = { k, s, name };
 	for (;;) {
@@ -102,14 +110,12 @@ static void pilot(const char *name)
 
 static pid_t start(int number, unsigned seed)
 {
-	char name[16];
 	pid_t pid = fork();
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	srand(seed);
-	snprintf(name, sizeof name, "pilot%d", number);
-	pilot(name);
+	pilot(number);
 	return 0;
 }
 
@@ -142,11 +148,15 @@ static int submit_array(void)
 
 int main(int argc, char **argv)
 {
-	int kills = argc > 1 ? atoi(argv[1]) : 120, left = PILOTS;
+	int kills = argc > 1 ? atoi(argv[1]) : 120, left = PILOTS, pause_us = argc > 3 ? atoi(argv[3]) * 1000 + 1 : 6000;
 	unsigned seed = argc > 2 ? (unsigned)atoi(argv[2]) : (unsigned)getpid();
 	pid_t pids[PILOTS];
-	char command[100];
-	strcpy(dir, "/tmp/rad-gate.XXXXXX");
+	char command[200];
+	if (argc > 5) {
+		folders = argv + 5;
+		n_folders = argc - 5;
+	}
+	snprintf(dir, sizeof dir, "%s/rad-gate.XXXXXX", argc > 5 ? argv[4] : "/tmp");
 	board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (board == MAP_FAILED || !mkdtemp(dir) || submit_array())
 		return 1;
@@ -156,7 +166,7 @@ int main(int argc, char **argv)
 		pids[i] = start(i, seed + (unsigned)i);
 	for (int i = 0; i < kills; i++) {
 		int one = rand() % PILOTS;
-		usleep((useconds_t)(rand() % 6000));
+		usleep((useconds_t)(rand() % pause_us));
 		kill(pids[one], SIGKILL);
 		waitpid(pids[one], NULL, 0);
 		pids[one] = start(one, (unsigned)rand());

@@ -2,7 +2,9 @@
  * The protocol of claims among real processes that are killed at random moments: pilots that claim and end tasks, people who
  * submit and cancel. A pilot that was killed comes back under its name and goes on with what it had claimed. At the end every
  * submission that was acknowledged is there and has ended; each was begun once, or was cancelled and never begun.
- *	test-spool-claims [KILLS [SEED]]
+ *	test-spool-claims [KILLS [SEED [PAUSE_MS [FOLDER...]]]]
+ * PAUSE_MS: the longest time between two kills. FOLDERs are one folder: as its server sees it, for the check, and as
+ * several clients of that server see it, used by turns.
  */
 #include "base/clock.h"
 #include "spool/spool.h"
@@ -30,7 +32,9 @@ struct board {
 };
 
 static struct board *board;
-static char dir[64], ran[80];
+static char dir[160], ran[80];
+static char **folders = (char *[]){ "/tmp" };
+static int n_folders = 1;
 
 static void bad(const char *what, uint32_t job)
 {
@@ -149,6 +153,14 @@ static void canceller(const struct spool *s)
 	_exit(0);
 }
 
+/* The queue, as the client of that worker sees it. */
+static struct spool *open_as(int worker)
+{
+	char path[320];
+	snprintf(path, sizeof path, "%s%s", folders[worker % n_folders], strrchr(dir, '/'));
+	return spool_open(path, true, NULL);
+}
+
 static pid_t start(int worker, unsigned seed)
 {
 	char name[16];
@@ -158,7 +170,7 @@ static pid_t start(int worker, unsigned seed)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	srand(seed);
 	snprintf(name, sizeof name, "pilot%d", worker);
-	struct spool *s = spool_open(dir, true, NULL);
+	struct spool *s = open_as(worker);
 	if (!s)
 		_exit(1);
 	if (worker < PILOTS)
@@ -211,23 +223,26 @@ static void wait_for(pid_t *pids, int from, int to)
 
 int main(int argc, char **argv)
 {
-	int kills = argc > 1 ? atoi(argv[1]) : 150;
+	int kills = argc > 1 ? atoi(argv[1]) : 150, pause_us = argc > 3 ? atoi(argv[3]) * 1000 + 1 : 12000;
 	unsigned seed = argc > 2 ? (unsigned)atoi(argv[2]) : (unsigned)getpid();
 	pid_t pids[WORKERS];
-	char command[200];
-	strcpy(dir, "/tmp/rad-claims.XXXXXX");
+	char command[300];
+	if (argc > 5) {
+		folders = argv + 5;
+		n_folders = argc - 5;
+	}
+	snprintf(dir, sizeof dir, "%s/rad-claims.XXXXXX", argc > 5 ? argv[4] : "/tmp");
+	strcpy(ran, "/tmp/rad-claims-ran.XXXXXX");
 	board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (!mkdtemp(dir) || board == MAP_FAILED)
+	if (!mkdtemp(dir) || !mkdtemp(ran) || board == MAP_FAILED)
 		return 1;
-	snprintf(ran, sizeof ran, "%s.ran", dir);
-	mkdir(ran, 0700);
 	printf("%d kills, seed %u\n", kills, seed);
 	srand(seed);
 	for (int i = 0; i < WORKERS; i++)
 		pids[i] = start(i, seed + (unsigned)i);
 	for (int i = 0; i < kills; i++) {
 		int one = rand() % WORKERS;
-		usleep((useconds_t)(rand() % 12000));
+		usleep((useconds_t)(rand() % pause_us));
 		kill(pids[one], SIGKILL);
 		waitpid(pids[one], NULL, 0);
 		pids[one] = start(one, (unsigned)rand());

@@ -6,7 +6,7 @@ says at the end: nothing that was accepted is lost, and nothing runs beside itse
 before its node lost its power, and of which nobody had been told: "ended_untold"); of an array with a limit no more elements run at once
 than it says, and what waits for another task begins after that has ended ("broken_rules" counts both).
 
-    tests/torture/pilots.py [--kills 200] [--seed N] [--nodes 3] [--seconds 0] [--keep] [--out F.jsonl]
+    tests/torture/pilots.py [--kills 200] [--seed N] [--nodes 3] [--seconds 0] [--keep] [--out F.jsonl] [--on FOLDER...]
 
 Prints a line of JSON: accepted, run, lost, doubled. RAD_BUILD_ROOT: where rad and radd are. Slurm is tests/fake-slurm."""
 import argparse
@@ -103,7 +103,7 @@ class Node:
     def start(self):
         env = dict(self.storm.env, SLURM_JOB_ID=self.job, SLURM_CLUSTER_NAME="storm", SLURMD_NODENAME=f"n{self.number}")
         with open(f"{self.storm.root}/pilots.log", "a") as log:
-            self.pilot = subprocess.Popen([f"{self.storm.build}/rad", "pilot", "--queue", self.storm.queue, "--devices", "sim:1xa100-40g",
+            self.pilot = subprocess.Popen([f"{self.storm.build}/rad", "pilot", "--queue", self.storm.queue_of(self.number), "--devices", "sim:1xa100-40g",
                                            "--state", f"{self.folder}/state", "--lease", "10s", "--grace", "6s"],
                                           env=env, stdout=log, stderr=log, cwd=self.storm.root, start_new_session=True)
 
@@ -175,7 +175,8 @@ class Storm:
         self.build = os.environ.get("RAD_BUILD_ROOT", os.path.join(HERE, "../../build"))
         self.build = os.path.abspath(self.build)
         self.root = tempfile.mkdtemp(prefix="rad-pilots.", dir="/tmp")
-        self.queue, self.slurm = f"{self.root}/queue", f"{self.root}/slurm"
+        self.slurm = f"{self.root}/slurm"
+        self.queues = [f"{on}/{os.path.basename(self.root)}" for on in a.on or [self.root]]
         for d in ("slurm", "run", "out"):
             os.mkdir(f"{self.root}/{d}")
         open(f"{self.root}/ledger", "w").close()
@@ -187,8 +188,12 @@ class Storm:
         self.accepted, self.cancelled, self.later, self.cuts = {}, set(), [], []
         self.kills = {}
 
+    def queue_of(self, number):
+        """The queue as the client of that node sees it; of 0: that of a login node."""
+        return self.queues[number % len(self.queues)]
+
     def rad(self, *words, kill=False, **more):
-        p = subprocess.Popen([f"{self.build}/rad", *words], env=dict(self.env, RAD_QUEUE=self.queue, **more), cwd=f"{self.root}/out",
+        p = subprocess.Popen([f"{self.build}/rad", *words], env=dict(self.env, RAD_QUEUE=self.queue_of(0), **more), cwd=f"{self.root}/out",
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if kill:
             time.sleep(self.rng.uniform(0, 0.03))
@@ -348,6 +353,7 @@ def main():
     p.add_argument("--seconds", type=float, default=0)
     p.add_argument("--keep", action="store_true")
     p.add_argument("--out", help="a file to which the line is added")
+    p.add_argument("--on", nargs="+", help="one folder, for the queue, as several clients of a file server see it: used by turns")
     a = p.parse_args()
     print(f"seed {a.seed}", file=sys.stderr)
     return Storm(a).run()
