@@ -46,8 +46,8 @@ static int check_owner(const struct spool *s, struct error *err)
 	if (st.st_uid != geteuid()) {
 		const struct passwd *pw = getpwuid(st.st_uid);
 		return error_set(err, ERR_DENIED, "%s: belongs to %s: a queue is of one user, whose commands its pilots run; make one of "
-				"your "
-				 "own", s->dir, pw ? pw->pw_name : "another user");
+				 "your own%s", s->dir, pw ? pw->pw_name : "another user", geteuid() ? "" :
+				 " (root has no files on an NFS export with root_squash: run this as a user)");
 	}
 	if (st.st_mode & 022)
 		return error_set(err, ERR_DENIED, "%s: others may write there (mode %o), so they could have commands run as you: chmod go-w "
