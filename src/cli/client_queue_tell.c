@@ -37,6 +37,7 @@ static int queued_open(struct queued *q, uint32_t job, struct error *err)
 	q->spec->uid = geteuid();
 	q->spec->user = alloc_string(pw ? pw->pw_name : "?");
 	q->submitted_ms = member_int(o, "time_ms");
+	spool_ask_server(q->s, job);
 	snprintf(q->by, sizeof q->by, "%s", member_text(o, "by"));
 	return 0;
 }

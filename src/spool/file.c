@@ -62,7 +62,7 @@ int spool_sync_folder(const struct spool *s, const char *folder, struct error *e
 	return fd < 0 || fsync(fd) ? error_errno(err, "%s/%s", s->dir, folder) : 0;
 }
 
-void spool_ask_server(const struct spool *s, const char *folder)
+void spool_open_folder(const struct spool *s, const char *folder)
 {
 	scoped_fd int fd = openat(s->fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	(void)fd;

@@ -26,10 +26,17 @@ static bool is_job(const struct spool *s, uint32_t job)
 	return !faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
+void spool_ask_server(const struct spool *s, uint32_t job)
+{
+	char path[SPOOL_NAME];
+	snprintf(path, sizeof path, "jobs/%u", job);
+	spool_open_folder(s, path);
+}
+
 uint32_t spool_last_job(const struct spool *s)
 {
 	uint32_t low = 0, step = 1;
-	spool_ask_server(s, "jobs");
+	spool_open_folder(s, "jobs");
 	while (low + step <= SPOOL_MAX_JOB && is_job(s, low + step)) {
 		low += step;
 		step *= 2;
@@ -118,7 +125,7 @@ json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct erro
 	json_t *o = spool_file_read(s, path, SPOOL_MAX_JOB_FILE, &why);
 	if (!o && why.code == ERR_NOT_FOUND) {
 		why = ERROR_INIT;
-		spool_ask_server(s, "jobs");
+		spool_open_folder(s, "jobs");
 		o = spool_file_read(s, path, SPOOL_MAX_JOB_FILE, &why);
 	}
 	if (!o && why.code == ERR_NOT_FOUND)

@@ -42,9 +42,8 @@ int spool_file_link(const struct spool *s, const char *name, const char *folder,
 /* Content under that name, whatever was there. Not synced: for what is written again and again. */
 int spool_file_replace(const struct spool *s, const char *path, const json_t *content, struct error *err);
 int spool_sync_folder(const struct spool *s, const char *folder, struct error *err);
-/* What is in the folder is asked of the server anew. A client of NFS remembers for up to a minute that a name was not there,
- * unless its folder is opened: then it asks whether that has changed. */
-void spool_ask_server(const struct spool *s, const char *folder);
+/* As spool_ask_server. */
+void spool_open_folder(const struct spool *s, const char *folder);
 /* A name that nobody else makes. */
 void spool_unique(char name[SPOOL_NAME]);
 

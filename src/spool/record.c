@@ -194,10 +194,6 @@ static bool version_is_there(const struct spool *s, task_id id, unsigned version
 
 int spool_read(const struct spool *s, task_id id, unsigned from, struct spool_record *r, struct error *err)
 {
-	char folder[SPOOL_NAME];
-	snprintf(folder, sizeof folder, "jobs/%u", TASK_JOB(id));
-	if (!from)
-		spool_ask_server(s, folder);
 	while (from < SPOOL_MAX_VERSION && version_is_there(s, id, from + 1))
 		from++;
 	return from ? spool_read_version(s, id, from, r, err) : read_submission(s, id, r, err);

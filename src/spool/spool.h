@@ -70,6 +70,9 @@ int spool_submit(const struct spool *s, int format, const json_t *spec, const js
 /* {"spec", "environ", "time"}: a new reference. ERR_NOT_FOUND: there is no such job; ERR_CONFLICT: it is of a
  * newer release. Where `environ` is false, without it. */
 json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct error *err);
+/* What is in the job's folder is asked of the server anew. A client of NFS remembers for up to a minute that a name was not
+ * there, unless its folder is opened: then it asks whether that has changed. */
+void spool_ask_server(const struct spool *s, uint32_t job);
 /* The highest number given out; 0: none. */
 uint32_t spool_last_job(const struct spool *s);
 
@@ -116,9 +119,9 @@ struct spool_record {
 
 const char *spool_state_name(enum spool_state state);
 
-/* The record as it is now. Looks from version `from` on (0: from the submission, and the server is asked), which is known to be
- * there; from others on, a client of NFS may answer from its memory, and what is newest be a minute old. A record that cannot
- * be read is SPOOL_BROKEN, and no error. Overwrites *r; spool_record_clear it. */
+/* The record as it is now. Looks from version `from` on (0: from the submission), which is known to be there. A client of NFS
+ * may answer from its memory, and what is newest be a minute old: spool_ask_server first, where that matters. A record that
+ * cannot be read is SPOOL_BROKEN, and no error. Overwrites *r; spool_record_clear it. */
 int spool_read(const struct spool *s, task_id id, unsigned from, struct spool_record *r, struct error *err);
 /* Exactly that version. ERR_NOT_FOUND: there is none. */
 int spool_read_version(const struct spool *s, task_id id, unsigned version, struct spool_record *r, struct error *err);
