@@ -204,6 +204,10 @@ becomes() { wait_for 15 is_in "$@"; }
 is_in() { [ "$(as "$1" rad show --json "$2" | jq -r '.tasks[0].state')" = "$3" ]; }
 why() { as "$1" rad show --json "$2" | jq -r '.tasks[0].reason'; }
 reads() { [ "$(why "$1" "$2")" = "$3" ]; }
+shows_claim() {
+	as "$1" rad gpus --json | jq -e --argjson mib "$2" '.gpus[0] | .claims == [{"uid": .claims[0].uid, "user": "nobody", "tasks": 1,
+		"held_mib": $mib, "used_mib": 0}] and .mem_foreign_mib == $mib'
+}
 is_claimed() { as "$ALICE" rad gpus --json | jq -e '.gpus[0].claims | length == 1'; }
 radd_of() { cat "$WORLD/$1/.local/state/rad/lock"; }
 
@@ -215,8 +219,7 @@ radd_of() { cat "$WORLD/$1/.local/state/rad/lock"; }
 	becomes "$ALICE" "$id" RUNNING
 	as "$BOB" rad submit --parsable --gpu-mem 1G -- sleep 300
 	wait_for 10 reads "$BOB" 1 Foreign
-	as "$BOB" rad gpus --json | jq -e '.gpus[0] | .claims == [{"uid": .claims[0].uid, "user": "nobody", "tasks": 1, "held_mib": 10240,
-		"used_mib": 0}] and .mem_foreign_mib == 10240'
+	wait_for 10 shows_claim "$BOB" 10240	# in the table with the next sample
 	[[ "$(as "$BOB" rad why 1)" == *"another daemon of this machine has tasks there"* ]]
 	[[ "$(as "$BOB" rad gpus -v)" == *"nobody"*"claimed"* ]]
 	as "$ALICE" rad cancel "$id"
