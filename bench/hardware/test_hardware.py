@@ -33,6 +33,7 @@ import run_collocation
 import run_faults
 import run_metrics
 import run_mixes
+import run_outside
 import run_policies
 import run_trace
 import run_watching
@@ -197,6 +198,20 @@ class Simulated(unittest.TestCase):
                                          "tasks": [one], "summary": {"a": {"seconds": 22, "first_step_s": 1}}})["a"]
         self.assertEqual((known["solo_s"], known["start_s"], known["mem_mib"]), (28, 7, 900))
         self.assertEqual((round(known["gract"], 3), round(known["watts"])), (0.55, 210))
+
+
+class Outside(unittest.TestCase):
+    def test_a_step_that_differs_or_breaks_is_kept_and_told(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            e = run_outside.Experiment.__new__(run_outside.Experiment)
+            e.args = argparse.Namespace(out=pathlib.Path(folder))
+            self.assertTrue(e.step(lambda: e.check(True, "so")))
+            self.assertFalse(e.step(lambda: (e.check(False, "not so"), e.check(True, "so"))))
+            self.assertFalse(e.step(lambda: {}["no such key"]))
+            lines = [json.loads(line) for line in (e.args.out / "outside.jsonl").read_text().splitlines()]
+        self.assertEqual([line["as_expected"] for line in lines], [True, False, False])
+        self.assertEqual(lines[1]["findings"], ["NOT SO: not so", "so"])
+        self.assertIn("KeyError", lines[2]["error"])
 
 
 class Output(unittest.TestCase):

@@ -183,12 +183,13 @@ static void reason_slot(const struct core *c, const struct task *t, struct now n
 static void reason_idle(const struct core *c, const struct task *t, struct now now, struct reason *out)
 {
 	int64_t idle_ms = fleet_idle_ms(c->fleet, t->id, now);
-	char id[TASK_ID_TEXT];
+	char id[TASK_ID_TEXT], since[32];
 	if (!c->config.lease_idle_ms || idle_ms < c->config.lease_idle_ms)
 		return;
+	units_format_duration(idle_ms / 1000, since, sizeof since);
 	out->word = "Idle";
-	snprintf(out->text, sizeof out->text, "nothing was computed for %lld min; if it is needed no more: rad %s %s",
-		 (long long)idle_ms / 60000, t->spec->process_pid ? "lease --give-back" : "cancel", task_id_text(t->id, id));
+	snprintf(out->text, sizeof out->text, "nothing was computed for %s; if it is needed no more: rad %s %s", since,
+		 t->spec->process_pid ? "lease --give-back" : "cancel", task_id_text(t->id, id));
 }
 
 /* In the order in which things stand in a task's way: a person, other tasks, an estimate, its own array, the GPUs. */
