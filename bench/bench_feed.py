@@ -3,14 +3,20 @@
 """One loader for all tasks, beside a loader for each and beside TensorSocket: samples a second, the CPU of all processes, waiting.
 
     bench_feed.py BUILD [--out RAW.jsonl] [--tasks 1,2,4,8] [--loads decode,light] [--ways own,feed] [--cores 4,8,16] [--gpu]
-                  [--within S] [--patience S] [--short]
+                  [--device cpu] [--epoch BATCHES] [--within S] [--patience S] [--short]
 
 Prints JSON. Each cell (load, cores, tasks, how) is a process tree of its own, measured for --seconds once every task has had its first
 batches; the ways take turns, --rounds times. With --out each cell is written as it is done, and what is there is not measured again; with
 --within no cell begins that would not end in that time: call it again until it says "left": 0. TensorSocket (`pip install tensorsocket`)
 is a peer: without it its cells are named as missing. `decode` inflates coefficients, transforms blocks back, crops and flips, as reading
-JPEG files does; `light` only copies. A step is a wait of --step-ms, or with --gpu training a small CNN on the first GPU. Processes come
-from one that has PyTorch imported, so a cell begins within seconds also where cores are few.
+JPEG files does; `light` only copies. A step is a wait of --step-ms, or with --gpu training a small CNN on the first GPU: own loaders'
+batches come there from pinned memory, the feed's by device=, and TensorSocket's by its producer, whose copy there its consumers share.
+`--gpu --device cpu` trains on the CPU: it shows on any machine that all of this runs, and measures nothing. Processes come from one that
+has PyTorch imported, so a cell begins within seconds also where cores are few.
+
+Who joins late waits for the next epoch: with TensorSocket always, so its producer begins when all tasks are about to ask; with a feed unless
+wait_for= says how many there will be. At each end of an epoch TensorSocket waits for a heartbeat: --epoch says how many batches one has (200;
+with --gpu 4000).
 """
 import argparse
 import importlib.util
@@ -31,6 +37,7 @@ sys.path[:0] = [str(HERE.parent / "python"), str(HERE), str(HERE / "hardware")]
 WAYS = ("own", "tensorsocket", "feed")
 SIDE, CROP, FILES = 128, 112, 64
 TICK = os.sysconf("SC_CLK_TCK")
+ASKS, HAS_BATCHES = 1, 2        # how far a task has come
 
 
 def data_set(load, length):
@@ -98,11 +105,11 @@ def producer(options):
 
 def batches_of(way, options):
     if way == "own":
-        return forever(make_loader(options, max(1, options["workers"] // options["tasks"]), pinned=options["gpu"]))
+        return forever(make_loader(options, max(1, options["workers"] // options["tasks"]), pinned=options["device"] == "cuda"))
     if way == "feed":
         import radrm.feed
-        device = {"device": "cuda"} if options["gpu"] else {}
-        return forever(radrm.feed.shared(make_loader(options, options["workers"]), "bench", **device))
+        device = {"device": "cuda"} if options["device"] == "cuda" else {}
+        return forever(radrm.feed.shared(make_loader(options, options["workers"]), "bench", wait_for=options["tasks"], **device))
     import tensorsocket
     return forever(tensorsocket.TensorConsumer(port=options["port"], ack_port=options["port"] + 1,
                                                heart_ports=(options["port"] + 2, options["port"] + 3), batch_size=options["batch"]))
@@ -110,31 +117,35 @@ def batches_of(way, options):
 
 def step_of(options):
     """What a task does with a batch."""
-    if not options["gpu"]:
+    device = options["device"]
+    if not device:
         return lambda images, labels: time.sleep(options["step_ms"] / 1000)
     import torch
+    torch.set_num_threads(1)
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3, 2), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 3, 2), torch.nn.ReLU(),
                               torch.nn.Conv2d(64, 128, 3, 2), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
-                              torch.nn.Linear(128, 10)).cuda()
+                              torch.nn.Linear(128, 10)).to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 
     def step(images, labels):
-        images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
+        images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(net(images.float().div_(255)), labels).backward()
         optimizer.step()
-        torch.cuda.current_stream().synchronize()
+        if device == "cuda":
+            torch.cuda.current_stream().synchronize()
     return step
 
 
 def task(way, options, samples, waited, begun):
     settle_in(options)
     step = step_of(options)
+    begun.value = ASKS
     for number, (images, labels) in enumerate(timed(batches_of(way, options), waited)):
         step(images, labels)
         samples.value += len(labels)
         if number == 2:
-            begun.value = 1
+            begun.value = HAS_BATCHES
 
 
 def timed(batches, waited):
@@ -173,7 +184,7 @@ class Witness:
 
     def __init__(self, options, build):
         self.file, self.monitor, self.gpu = None, None, None
-        if not options["gpu"]:
+        if options["device"] != "cuda":
             return
         import nvml
         self.gpu = nvml.Gpu(0)
@@ -205,23 +216,34 @@ class Witness:
         return said
 
 
+def until(begun, stage, running, deadline):
+    """None once all tasks have come so far; else why not."""
+    while not all(one.value >= stage for one in begun):
+        dead = [process.exitcode for process in running if not process.is_alive()]
+        if dead or time.monotonic() > deadline:
+            return f"exit {dead}" if dead else "not all tasks had batches" if stage == HAS_BATCHES else "not all tasks were ready"
+        time.sleep(0.05)
+    return None
+
+
 def measure(way, options, build):
     """One cell, in processes that are all gone afterwards."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch"])
     count = options["tasks"]
     samples, waited, begun = ([context.Value(kind, 0, lock=False) for _ in range(count)] for kind in ("q", "d", "b"))
-    running = [context.Process(target=producer, args=(options,))] if way == "tensorsocket" else []
-    running += [context.Process(target=task, args=(way, options, samples[i], waited[i], begun[i])) for i in range(count)]
-    for process in running:
-        process.start()
+    running = [context.Process(target=task, args=(way, options, samples[i], waited[i], begun[i])) for i in range(count)]
     try:
+        for process in running:
+            process.start()
         deadline = time.monotonic() + options["patience"]
-        while not all(one.value for one in begun):
-            if time.monotonic() > deadline or not all(process.is_alive() for process in running):
-                dead = [process.exitcode for process in running if not process.is_alive()]
-                return {"failed": f"exit {dead}" if dead else f"not all tasks had batches within {options['patience']} s"}
-            time.sleep(0.05)
+        failed = until(begun, ASKS, running, deadline)
+        if not failed and way == "tensorsocket":
+            running.append(context.Process(target=producer, args=(options,)))
+            running[-1].start()
+        failed = failed or until(begun, HAS_BATCHES, running, deadline)
+        if failed:
+            return {"failed": failed if failed.startswith("exit") else f"{failed} within {options['patience']:g} s"}
         roots = [process.pid for process in running]
         witness = Witness(options, build)
         before, since, cpu = [one.value for one in samples], time.monotonic(), tree(roots)
@@ -233,7 +255,7 @@ def measure(way, options, build):
         rate = sum(after) - sum(before)
         return {"samples_per_s": rate / took, "least_task_per_s": min(b - a for a, b in zip(before, after)) / took,
                 "cpu_cores": sum(spent.values()) / took, "cpu_ms_per_sample": 1000 * sum(spent.values()) / max(rate, 1),
-                "task_cores": sum(spent.get(pid, 0) for pid in roots[-count:]) / took,
+                "task_cores": sum(spent.get(pid, 0) for pid in roots[:count]) / took,
                 "waiting_fraction": sum(one.value - was for one, was in zip(waited, idle)) / took / count,
                 "gb_per_s": rate * 3 * CROP * CROP / took / 1e9, **more}
     finally:
@@ -259,10 +281,15 @@ def parse():
     parser.add_argument("--step-ms", type=float, default=20)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="what --gpu trains on (cuda)")
+    parser.add_argument("--epoch", type=int, help="batches")
     parser.add_argument("--within", type=float, default=float("inf"))
     parser.add_argument("--patience", type=float, default=60, help="seconds for the first batches of all tasks of a cell (60)")
     parser.add_argument("--short", action="store_true", help="seconds: one round of two tasks")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.device = args.device if args.gpu else None
+    args.epoch = args.epoch or (4000 if args.gpu else 200)
+    return args
 
 
 def cells(args):
@@ -323,7 +350,7 @@ def main():
             left += 1
             continue
         began = time.monotonic()
-        options = {**cell, "epoch": 200, "batch": args.batch, "workers": cell["cores"], "gpu": args.gpu, "port": 21000 + number % 500 * 10,
+        options = {**cell, "epoch": args.epoch, "batch": args.batch, "workers": cell["cores"], "device": args.device, "port": 21000 + number % 500 * 10,
                    "step_ms": args.step_ms, "seconds": args.seconds, "patience": args.patience, "cpus": everywhere[:cell["cores"]]}
         with tempfile.TemporaryDirectory(prefix="feed-") as folder:
             options["folder"] = folder
@@ -338,7 +365,7 @@ def main():
                 file.write(json.dumps(row) + "\n")
     import machine
     good = [row for row in rows if row["way"] == "feed" and "failed" not in row and row["gb_per_s"] > 0]
-    said = {"machine": machine.facts(), "step": "CNN on a GPU" if args.gpu else f"a wait of {args.step_ms:g} ms", "left": left,
+    said = {"machine": machine.facts(), "step": f"a small CNN on {args.device}" if args.device else f"a wait of {args.step_ms:g} ms", "left": left,
             "cells": summary(rows)}
     if good:
         said["feed_task_core_fraction_per_gb_s"] = round(statistics.median(row["task_cores"] / row["gb_per_s"] for row in good), 4)
