@@ -11,27 +11,31 @@ def delta(alone, together):
     return sum(1 / r for r in alone) / max(1 / r for r in together) if min(*alone, *together) > 0 else None
 
 
-class Study:
-    """All files of one GPU. points: dicts of run_collocation.py with `alone` (steps a second of each task alone: the best of what
-    was measured in any mode, since a task that was slower another time had waited for the host), `relative`, `stp` and `delta`
-    beside. Of what was measured twice the later counts. alone: of each mode and task the line of the best."""
-    def __init__(self, paths):
-        self.rates = {}  # of a task alone, whenever it was measured
-        self.head, self.alone, self.built, self.not_fitting, self.modes, self.done = {}, {}, [], [], {}, set()
+def key(line):
+    """What a measurement is of."""
+    return line["mode"], line["group"], tuple(line["tasks"]), line["cores"]
+
+
+class Run:
+    """One file: what was measured on one host at one time. points: lines of run_collocation.py with `alone` (steps a second of each task
+    alone: the best of what this run measured in any mode, since a task that was slower another time had waited for the host; another
+    host's best says nothing of this one), `relative`, `stp`, `delta` and `run` beside. Of what was measured twice the later counts.
+    alone: of each mode and task the line of the best. rates: of a task alone, whenever it was measured."""
+    def __init__(self, path):
+        self.rates, self.head, self.alone, self.built, self.done = {}, {}, {}, [], set()
         found = {}
-        for path in paths:
-            for text in read_text(path).splitlines():
-                try:
-                    self._line(json.loads(text), found)
-                except ValueError:  # cut off
-                    pass
+        for text in read_text(path).splitlines():
+            try:
+                self._line(json.loads(text), found)
+            except ValueError:  # cut off
+                pass
         self.points = [p for p in found.values() if self._compare(p)]
 
     def _line(self, line, found):
         if "gpu" in line:
             self.head = line
         elif "tasks" in line:
-            found[self.key(line)] = line
+            found[key(line)] = line
             if len(line["tasks"]) == 1 and not line["cores"]:
                 self.rates.setdefault(line["tasks"][0], []).append(line["steps_s"][0])
                 kept = self.alone.get((line["mode"], line["tasks"][0]))
@@ -39,19 +43,11 @@ class Study:
                     self.alone[line["mode"], line["tasks"][0]] = line
         elif "built" in line:
             self.built.append(line)
-        elif "does_not_fit" in line:
-            self.not_fitting.append(line)
         elif line.get("done"):
             self.done.add((line["mode"], line["group"]))
-        elif "ready" in line:
-            self.modes[line["mode"]] = line
-
-    @staticmethod
-    def key(line):
-        return line["mode"], line["group"], tuple(line["tasks"]), line["cores"]
 
     def _compare(self, p):
-        p["alone"] = [self.best(name) for name in p["tasks"]]
+        p["run"], p["alone"] = self, [self.best(name) for name in p["tasks"]]
         if not all(p["alone"]):
             return False
         p["relative"] = [r / a if a else 0 for r, a in zip(p["steps_s"], p["alone"])]
@@ -65,14 +61,27 @@ class Study:
         """What the GPU showed with the task alone, when it was at its best."""
         return max((line for (_, n), line in self.alone.items() if n == name), key=lambda line: line["steps_s"][0])["loads"]
 
+    def together(self, mode, members):
+        """The point with exactly these members, in any order; None."""
+        return next((p for p in self.points if p["mode"] == mode and not p["cores"] and sorted(p["tasks"]) == sorted(members)), None)
+
+
+class Study:
+    """All runs on one model of GPU. Of what two of them measured the later counts."""
+    def __init__(self, paths):
+        self.runs = [Run(path) for path in paths]
+        self.points = list({key(p): p for run in self.runs for p in run.points}.values())
+        self.built = [line for run in self.runs for line in run.built]
+        self.done = set().union(*(run.done for run in self.runs))
+
     def copies(self, mode, name):
         """{degree: point}; degree 1 with everything at hand."""
         return {len(p["tasks"]): p for p in self.points
                 if p["mode"] == mode and set(p["tasks"]) == {name} and not p["cores"] and p["group"] == f"copies {name}"}
 
     def together(self, mode, members):
-        """The point with exactly these members, in any order; None."""
-        return next((p for p in self.points if p["mode"] == mode and not p["cores"] and sorted(p["tasks"]) == sorted(members)), None)
+        """The point with exactly these members, of the last run that has it; None."""
+        return next((p for run in reversed(self.runs) if (p := run.together(mode, members))), None)
 
 
 def energy_per_work(p):
@@ -81,13 +90,13 @@ def energy_per_work(p):
     return watts / p["stp"] if watts and p["stp"] else None
 
 
-def times_to_finish(study, mode, works):
+def times_to_finish(run, mode, works):
     """works: [(task, steps)]. When each ends if all start together and whoever is done leaves, from the rates measured of what is left;
     (seconds of each, joules or None). None where one of those mixes was not measured."""
     left, now, ends, joules = dict(enumerate(works)), 0.0, {}, 0.0
     while left:
         members = [name for name, _ in left.values()]
-        p = study.together(mode, members) if len(members) > 1 else study.alone.get((mode, members[0]))
+        p = run.together(mode, members) if len(members) > 1 else run.alone.get((mode, members[0]))
         if not p:
             return None
         rates = {name: [r for n, r in zip(p["tasks"], p["steps_s"]) if n == name] for name in members}

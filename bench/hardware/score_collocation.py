@@ -83,14 +83,14 @@ def memory_table(study):
     return pages.table(["task", "mode", "copies", "the first (MiB)", "each of the others", "apart"], rows)
 
 
-def alone_minutes(study, works):
-    return sum(steps / study.best(name) for name, steps in works) / 60
+def alone_minutes(run, works):
+    return sum(steps / run.best(name) for name, steps in works) / 60
 
 
-def alone_joules(study, works):
+def alone_joules(run, works):
     """One after the other, each as fast as it was alone at its best; None where a GPU did not tell watts."""
-    watts = [study.load(name).get("watts") for name, _ in works]
-    return sum(w * steps / study.best(name) for w, (name, steps) in zip(watts, works)) if all(watts) else None
+    watts = [run.load(name).get("watts") for name, _ in works]
+    return sum(w * steps / run.best(name) for w, (name, steps) in zip(watts, works)) if all(watts) else None
 
 
 SHORT = {plan.S: "S", plan.M: "M", plan.L: "L"}
@@ -101,12 +101,12 @@ def mixed_table(study):
     for mix in plan.MIXES:
         works = [(name, 2 * plan.EPOCH[name]) for name in mix]
         for mode in ("mps", "streams"):
-            done = times_to_finish(study, mode, works)
             p = study.together(mode, mix)
-            if not done or not p:
+            done = p and times_to_finish(p["run"], mode, works)
+            if not done:
                 continue
             ends, joules = done
-            serial, own = alone_minutes(study, works), alone_joules(study, works)
+            serial, own = alone_minutes(p["run"], works), alone_joules(p["run"], works)
             rows.append(["+".join(SHORT[m] for m in mix), WORDS[mode], number(p["stp"]), " ".join(f"{r:.2f}" for r in p["relative"]),
                          number(serial, 1), number(max(ends) / 60, 1), f"{max(ends) / 60 / serial - 1:+.0%}",
                          f"{joules / own - 1:+.0%}" if joules and own else None, number(p["loads"]["smact"])])
@@ -116,20 +116,22 @@ def mixed_table(study):
 def recommender_table(study):
     """Table 4.2 with the same lengths: ResNet152 for one epoch, the recommender for 5.36 / 1.05 of its time."""
     name, other = plan.L, "recommender"
-    if not study.best(name) or not study.best(other):
+    points = {mode: p for mode in ("streams", "mps") if (p := study.together(mode, [name, other]))}
+    if not points:
         return "Not measured yet."
+    run = next(iter(points.values()))["run"]  # a group is measured on one host
     epoch = plan.EPOCH[name]
-    other_s = epoch / study.best(name) * PUBLISHED["alone"][0] / PUBLISHED["alone"][1]
-    works = [(name, epoch), (other, study.best(other) * other_s)]
+    other_s = epoch / run.best(name) * PUBLISHED["alone"][0] / PUBLISHED["alone"][1]
+    works = [(name, epoch), (other, run.best(other) * other_s)]
+    serial = alone_minutes(run, works) / 60
     rows = [["one after the other", *(f"{h:.2f}" for h in PUBLISHED["alone"]), f"{sum(PUBLISHED['alone']):.2f}", number(other_s / 3600),
-             number(epoch / study.best(name) / 3600), number(alone_minutes(study, works) / 60), None, None, None, None]]
-    for mode in ("streams", "mps"):
-        done, p = times_to_finish(study, mode, works), study.together(mode, [name, other])
+             number(epoch / run.best(name) / 3600), number(serial), None, None, None, None]]
+    for mode, p in points.items():
+        done = times_to_finish(run, mode, works)
         if not done:
             continue
         (resnet, recommender), _ = done
-        total, serial = max(done[0]) / 3600, alone_minutes(study, works) / 60
-        loads = study.alone[mode, other]["loads"]
+        total, loads = max(done[0]) / 3600, run.alone[mode, other]["loads"]
         rows.append([WORDS[mode], *(f"{h:.2f}" for h in PUBLISHED[mode]), f"{max(PUBLISHED[mode]):.2f} "
                      f"({max(PUBLISHED[mode]) / sum(PUBLISHED['alone']) - 1:+.0%})", number(recommender / 3600), number(resnet / 3600),
                      f"{total:.2f} ({total / serial - 1:+.0%})", " and ".join(number(r) for r in p["relative"]),
@@ -142,7 +144,7 @@ def cores_table(study):
     rows = []
     for p in study.points:
         if p["group"] == "jpegs":
-            rows.append([p["cores"] or study.head.get("cores"), len(p["tasks"]), number(sum(p["steps_s"]), 1), number(p["stp"]),
+            rows.append([p["cores"] or p["run"].head.get("cores"), len(p["tasks"]), number(sum(p["steps_s"]), 1), number(p["stp"]),
                          number(p["loads"]["smact"]), number(p["loads"]["host_cpu"], 1)])
     return pages.table(["cores", "copies", "steps/s together", "STP", "SMACT", "cores busy"], sorted(rows)) if rows else "Not measured yet."
 
@@ -154,7 +156,7 @@ def law_table(study):
         errors, mixes = [], 0
         for p in study.points:
             if p["mode"] == mode and len(p["tasks"]) > 1 and not p["cores"]:
-                loads = [study.load(n) for n in p["tasks"]]
+                loads = [p["run"].load(n) for n in p["tasks"]]
                 told = score_mixes.speeds(mode, score_mixes.frozen()[mode],
                                           [(*score_mixes.clamp((a["gract"], a["smact"])), None) for a in loads])
                 errors += [t / min(1, r) - 1 for t, r in zip(told, p["relative"])]

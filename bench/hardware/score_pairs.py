@@ -84,13 +84,13 @@ def of_mixes(paths):
 
 
 def of_collocation(paths):
-    study = collocation_read.Study(paths)
-    activity = {name: {k: study.load(name).get(k) for k in ("gract", "smact", "smocc", "dram")} for name in study.rates}
-    moved = {name: max(rates) / min(rates) - 1 for name, rates in study.rates.items() if min(rates) > 0}
-    for p in study.points:
-        if p["mode"] in ("mps", "streams") and len(p["tasks"]) > 1 and not p["cores"]:
-            mix = mix_of(p["mode"], p["tasks"], p["alone"], p["steps_s"], activity)
-            yield mix and mix._replace(steady=all(moved.get(n, 1) <= STEADY for n in p["tasks"]))
+    for run in map(collocation_read.Run, paths):
+        activity = {name: {k: run.load(name).get(k) for k in ("gract", "smact", "smocc", "dram")} for name in run.rates}
+        moved = {name: max(rates) / min(rates) - 1 for name, rates in run.rates.items() if min(rates) > 0}
+        for p in run.points:
+            if p["mode"] in ("mps", "streams") and len(p["tasks"]) > 1 and not p["cores"]:
+                mix = mix_of(p["mode"], p["tasks"], p["alone"], p["steps_s"], activity)
+                yield mix and mix._replace(steady=all(moved.get(n, 1) <= STEADY for n in p["tasks"]))
 
 
 def is_collocation(path):

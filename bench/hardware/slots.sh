@@ -45,11 +45,16 @@ train()
 # told NAME ID
 told()
 {
+	local name=$1
 	timeout $((until_s - SECONDS > 1 ? until_s - SECONDS : 1)) rad wait "$2" >/dev/null || :
-	rad show --json "$2" | jq -c --arg name "$1" --arg loss "$(sed -n 's/^final loss //p' "rad-$2.out")" '.tasks[0] |
-		{name: $name, state, loss: $loss, run_s, wait_s, slots, slot_s, slot_lost_s,
-		 saving_s: [.attempts[] | select(.verdict == "slot") | ((.end | sub("\\.[0-9]+"; "") | fromdate) - (.slot_asked_time | sub("\\.[0-9]+"; "") | fromdate))],
-		 begin_s: [.attempts[].begin_s]}'
+	rad show --json "$2" | "$python" -c '
+import datetime, json, sys
+task, at = json.load(sys.stdin)["tasks"][0], lambda iso: datetime.datetime.fromisoformat(iso.replace("Z", "+00:00")).timestamp()
+said = {key: task[key] for key in ("state", "run_s", "wait_s", "slots", "slot_s", "slot_lost_s")}
+print(json.dumps({"name": sys.argv[1], "loss": sys.argv[2], **said,
+                  "saving_s": [round(at(a["end"]) - at(a["slot_asked_time"]), 3) for a in task["attempts"] if a["verdict"] == "slot"],
+                  "begin_s": [a["begin_s"] for a in task["attempts"]]}))
+' "$name" "$(sed -n 's/^final loss //p' "rad-$2.out")"
 }
 
 alone=$(train alone)

@@ -621,9 +621,14 @@ class Studies(unittest.TestCase):
         self.assertEqual((pair["relative"], pair["stp"]), ([0.5, 0.75], 1.25))
         self.assertIsNone(study.together("mps", ["a", "c"]))  # c was never alone
 
+    def test_each_run_has_its_own_host(self):
+        faster = self.written([{"gpu": "x", "tasks": {}}, self.point(["a"], [20]), self.point(["a", "a"], [10, 10])])
+        study = collocation_read.Study([self.study(), faster])
+        self.assertEqual([study.together("mps", members)["relative"] for members in (["a", "b"], ["a", "a"])], [[0.5, 0.75], [0.5, 0.5]])
+
     def test_who_is_done_leaves(self):
-        study = collocation_read.Study([self.study()])
-        (a, b), joules = collocation_read.times_to_finish(study, "mps", [("a", 10), ("b", 10)])
+        run = collocation_read.Run(self.study())
+        (a, b), joules = collocation_read.times_to_finish(run, "mps", [("a", 10), ("b", 10)])
         self.assertEqual((a, b), (2, 3))  # b: 6 steps beside a, the last 4 alone in a second
         self.assertEqual(joules, 2 * 200 + 1 * 100)
 
