@@ -186,17 +186,14 @@ def rad_reader(rad):
     """The reading of simulated GPUs, which NVML does not know."""
     def read():
         return together([{"t": round(time.time(), 3), "used_mib": gpu["mem_used_mib"], "power_w": gpu["power_w"],
-                          "energy_j": gpu["energy_j"], "smact": gpu["smact_now"], "gract": gpu["gract"]}
+                          "energy_j": gpu["energy_j"], "smact": gpu["smact_now"], "gract": gpu["gpu_util"]}
                          for gpu in rad.json("gpus")["gpus"]])
     return read
 
 
-def run_tasks(args, policy, rad, result, deadline_s):
-    declare = POLICIES[policy][2]
-    ids = {}
-    for task in args.tasks:
-        options = ["--gpus", task.gpus, *(["--gpu-mem", f"{task.mem_mib}M"] if declare else [])]
-        ids[rad.submit(task.name, command(args, task), *options)] = task
+def run_tasks(args, policy, rad, result, deadline_s, options_of):
+    """Submits all tasks at once, waits for their ends, and has what they did in the result. `options_of`: a task's options."""
+    ids = {rad.submit(task.name, command(args, task), "--gpus", task.gpus, *options_of(task)): task for task in args.tasks}
     say(f"{policy}: {len(ids)} tasks submitted")
     try:
         rad.wait_all(ids, deadline_s)
@@ -220,6 +217,26 @@ def only_files(folder, names):
     return [n for n in names if not (pathlib.Path(folder, n).is_file() or pathlib.Path(folder, n).is_dir())]
 
 
+@contextlib.contextmanager
+def watched(args, rad, result):
+    """The daemon runs meanwhile, and another witness looks at the GPUs once a second; what he saw is in the result."""
+    rad.start()
+    result["gpus_before"] = rad.json("gpus")
+    logger = nvml.Logger(rad_reader(rad) if args.sim else nvml_reader(args.gpus))
+    logger.start()
+    try:
+        yield
+    finally:
+        result["samples"] = logger.stop()
+        if not rad.died():
+            result["gpus_after"] = rad.json("gpus")
+        rad.stop()
+
+
+def declared(task):
+    return ["--gpu-mem", f"{task.mem_mib}M"]
+
+
 def run_policy(args, policy, deadline_s, learnt):
     """Never raises: what went wrong is part of the result. `learnt`: the state of a daemon before, from where it is there; with
     --check, else, the place for this one's."""
@@ -234,17 +251,10 @@ def run_policy(args, policy, deadline_s, learnt):
                 if learnt.is_dir():
                     shutil.copytree(learnt, rad.state)
                 result["learnt"] = learnt.is_dir()
-                rad.start()
-                result["gpus_before"] = rad.json("gpus")
-                logger = nvml.Logger(rad_reader(rad) if args.sim else nvml_reader(args.gpus))
-                logger.start()
                 try:
-                    run_tasks(args, policy, rad, result, deadline_s)
+                    with watched(args, rad, result):
+                        run_tasks(args, policy, rad, result, deadline_s, declared if POLICIES[policy][2] else lambda task: [])
                 finally:
-                    result["samples"] = logger.stop()
-                    if not rad.died():
-                        result["gpus_after"] = rad.json("gpus")
-                    rad.stop()
                     if args.check and not learnt.is_dir():
                         shutil.copytree(rad.state, learnt, ignore=only_files)
         except Exception:

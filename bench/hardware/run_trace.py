@@ -21,9 +21,8 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import nvml
 from common import Rad, WORKLOADS, Workspace, save, say, tail, train, wait_for
-from run_policies import metrics, nvml_reader, rad_reader, seconds_of
+from run_policies import metrics, seconds_of, watched
 
 # Model: what train.py is given. Fixed by the dissertation's table 4.1: image sizes, sequences, full precision of transformers.
 IMAGES = "--optimizer momentum"
@@ -181,18 +180,14 @@ def run_one(args, estimator, trace):
             rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", result["config"])
             captures = capture_all(args, ws, rad, trace) if estimator == "replay" and not args.sim else {}
             with holders(args, ws):
-                rad.start()
-                logger = nvml.Logger(rad_reader(rad) if args.sim else nvml_reader(args.gpus))
-                logger.start()
-                try:
-                    end = time.monotonic() + args.deadline
-                    ids = submit_all(args, estimator, rad, trace, captures, end)
-                    rad.wait_all(ids, max(1.0, end - time.monotonic()))
-                finally:
-                    result["samples"] = logger.stop()
-                    if not rad.died():
-                        result["tasks"] = [rad.show(t) for t in rad.tasks()]
-                    rad.stop()
+                with watched(args, rad, result):
+                    try:
+                        end = time.monotonic() + args.deadline
+                        ids = submit_all(args, estimator, rad, trace, captures, end)
+                        rad.wait_all(ids, max(1.0, end - time.monotonic()))
+                    finally:
+                        if not rad.died():
+                            result["tasks"] = [rad.show(t) for t in rad.tasks()]
         except Exception:
             result["error"] = traceback.format_exc()
             say(f"{estimator}: {result['error']}")

@@ -18,17 +18,13 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from run_policies import POLICIES, seconds_of
+import gantt
+from run_policies import POLICIES, mean, seconds_of
 from table import ORDER, read, row
 
 MODELS = {"NVIDIA H200": "h200-141g", "NVIDIA H100 80GB HBM3": "h100-80g", "NVIDIA A100-SXM4-40GB": "a100-40g",
           "NVIDIA A100-SXM4-80GB": "a100-80g"}
 END_S = 1.0  # at its end a task no longer computes; of the samples of a second, the last is left out
-
-
-def mean(values):
-    values = [v for v in values if v is not None]
-    return sum(values) / len(values) if values else None
 
 
 class Gpus:
@@ -49,14 +45,19 @@ class Gpus:
         return min(r["power_w"] for n in range(len(self.list)) for r in self.readings(n, 0, 1e18))
 
 
+def start_of(attempt, summary):
+    """Seconds that an attempt took before it trained: what train.py does not count as training, with its first step."""
+    run_s = seconds_of(attempt["end"]) - seconds_of(attempt["start"])
+    return max(0.0, run_s - summary["seconds"] + summary["first_step_s"]) if summary and "first_step_s" in summary else 0.0
+
+
 def alone(result):
-    """{name: what one run alone tells}. The start is what train.py does not count as training, with its first step."""
+    """{name: what one run alone tells}."""
     gpus, out = Gpus(result), {}
     for t in result["tasks"]:
         attempt = t["attempts"][-1]
         begin, end = seconds_of(attempt["start"]), seconds_of(attempt["end"])
-        summary = (result.get("summary") or {}).get(t["name"]) or {}
-        start_s = max(0.0, end - begin - summary["seconds"] + summary["first_step_s"]) if "first_step_s" in summary else 0.0
+        start_s = start_of(attempt, (result.get("summary") or {}).get(t["name"]))
         seen = [r for n in gpus.of(attempt) for r in gpus.readings(n, begin + start_s + END_S, end - END_S)]
         known = {k: mean(r[k] for r in seen) for k in ("gract", "smact", "power_w")}
         if None in (known["gract"], known["smact"]):
@@ -194,55 +195,11 @@ def table(rows):
     return "\n".join(lines)
 
 
-# The picture: for each policy what was measured above what was simulated, a bar for each attempt.
-WIDE, LINE, LEFT = 900, 9, 96
-COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#72b7b2", "#eeca3b", "#9d755d", "#ff9da6", "#79706e", "#86bcb6", "#d67195",
-           "#439894", "#e45756")
-
-
-def lanes(spans, gpu):
-    """The spans on that GPU, each in the first lane that is free: [(lane, span)]."""
-    ends, out = [], []
-    for span in sorted((s for s in spans if gpu in s[1]), key=lambda s: s[2]):
-        lane = next((n for n, end in enumerate(ends) if end <= span[2] + 0.05), len(ends))
-        ends[lane:lane + 1] = [span[3]]
-        out.append((lane, span))
-    return out
-
-
-def bars(spans, top, scale, colour):
-    """(SVG of one run, its height)."""
-    out, y = [], top
-    for gpu in sorted({g for s in spans for g in s[1]}):
-        placed = lanes(spans, gpu)
-        out.append(f'<text x="{LEFT - 6}" y="{y + LINE}" text-anchor="end">GPU {gpu}</text>')
-        for lane, (name, _, start, end, verdict) in placed:
-            x, wide = LEFT + start * scale, max(1, (end - start) * scale)
-            edge = ' stroke="#c00" stroke-width="1.5"' if verdict != "ok" else ""
-            out.append(f'<rect x="{x:.1f}" y="{y + lane * LINE}" width="{wide:.1f}" height="{LINE - 1}" fill="{colour[name]}"{edge}>'
-                       f"<title>{name}: {start:.1f} to {end:.1f} s, {verdict}</title></rect>")
-        y += LINE * (1 + max(lane for lane, _ in placed)) + 4
-    return out, y - top
-
-
 def picture(rows):
-    longest = max(s[3] for r in rows for spans in r["spans"] for s in spans)
-    names = sorted({s[0] for r in rows for s in r["spans"][0]})
-    colour, scale = dict(zip(names, itertools.cycle(COLOURS))), (WIDE - LEFT - 10) / longest
-    out, y = [], 4
-    for r in rows:
-        for what, spans, total in zip(("measured", "simulated"), r["spans"], (r["measured_s"], r["simulated_s"])):
-            out.append(f'<text x="4" y="{y + 11}" font-weight="bold">{r["policy"]}, {what}: {total:.0f} s</text>')
-            more, high = bars(spans, y + 16, scale, colour)
-            out += more
-            y += high + 22
-    for n, name in enumerate(names):
-        x, at = LEFT + n % 5 * 150, y + 12 + n // 5 * 14
-        out.append(f'<rect x="{x}" y="{at - 8}" width="9" height="9" fill="{colour[name]}"/><text x="{x + 13}" y="{at}">{name}</text>')
-    high = y + 24 + len(names) // 5 * 14
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} {high}" font-family="sans-serif" font-size="10" '
-                      'role="img">', "<title>Tasks on GPUs over time, measured and simulated; with a red edge: out of memory</title>",
-                      f'<rect width="{WIDE}" height="{high}" fill="#fff"/>', *out, "</svg>"]) + "\n"
+    """For each policy what was measured above what was simulated."""
+    return gantt.picture([(f"{r['policy']}, {what}: {total:.0f} s", spans, {}) for r in rows for what, spans, total in
+                          zip(("measured", "simulated"), r["spans"], (r["measured_s"], r["simulated_s"]))],
+                         "Tasks on GPUs over time, measured and simulated; with a red edge: out of memory")
 
 
 def page(rad, folder, reports):

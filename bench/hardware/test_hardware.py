@@ -23,7 +23,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "workloads")]
 import collocation_plan
 import collocation_read
+import captures
 import common
+import gantt
 import meter
 import mix
 import mix_plan
@@ -31,6 +33,7 @@ import mix_worker
 import pages
 import run_collocation
 import run_faults
+import run_first
 import run_metrics
 import run_mixes
 import run_outside
@@ -44,6 +47,8 @@ import score_summary
 import simulate_policies
 import table
 import train
+
+BUILD = os.environ.get("RAD_BUILD_ROOT")
 
 try:
     import fit_summary
@@ -186,7 +191,7 @@ class Simulated(unittest.TestCase):
         self.assertEqual((found["same_gpu"], found["pairs"]), (2, 0.0))
 
     def test_who_runs_beside_another_gets_a_lane_of_its_own(self):
-        self.assertEqual([(lane, s[0]) for lane, s in simulate_policies.lanes(self.REAL, 0)], [(0, "a"), (1, "b"), (1, "b")])
+        self.assertEqual([(lane, s[0]) for lane, s in gantt.lanes(self.REAL, 0)], [(0, "a"), (1, "b"), (1, "b")])
 
     def test_what_a_run_alone_tells(self):
         one = {**task("a", 0, 30, 2, 30), "gpus_requested": 1}
@@ -212,6 +217,106 @@ class Outside(unittest.TestCase):
         self.assertEqual([line["as_expected"] for line in lines], [True, False, False])
         self.assertEqual(lines[1]["findings"], ["NOT SO: not so", "so"])
         self.assertIn("KeyError", lines[2]["error"])
+
+
+class First(unittest.TestCase):
+    """run_first.py: what is done when, and what is made of it."""
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name)
+
+    def args(self, *words):
+        return run_first.parse_args(["--bin", "/nowhere", "--out", str(self.out), "--sim", "--tasks", "vit-b32,resnet26-c64", *words])
+
+    def result(self, name, ends, gpu="GPU-0", **more):
+        """Of a run in which each task is submitted at 0 and starts where the one before ended, if `gpu` is the same for all."""
+        tasks, start = [], 0
+        for n, (task_name, end) in enumerate(zip(("vit-b32", "resnet26-c64"), ends)):
+            one = {**task(task_name, 0, end, start, end - start), "gpus_requested": 1}
+            one["attempts"] = [{"start": f"2026-11-20T10:00:{start:06.3f}Z", "end": one["end_time"], "gpus": [gpu], "peak_mib": 900,
+                                "verdict": "ok"}]
+            tasks.append(one)
+            start = end if name == "exclusive" else 0
+        samples = [{**sample(t, 100 * t, 0.5), "gract": 0.6} for t in range(0, int(max(ends)) + 1)]
+        result = {"policy": name, "tasks": tasks, "samples": samples, "summary": {"vit-b32": {"seconds": 6, "first_step_s": 1}},
+                  "gpus_before": {"gpus": [{"uuid": "GPU-0", "name": "NVIDIA H200"}]}, **run_first.settings_of(self.args()), **more}
+        return {**result, "metrics": run_policies.metrics(tasks, samples)}
+
+    def test_the_tasks_are_none_of_mix(self):
+        models = [words[words.index("--model") + 1] for words in (t.args.split() for t in run_first.TASKS)]
+        self.assertFalse(set(models) & {t.args.split()[1] for t in mix.TASKS})
+        self.assertEqual((len(set(models)), len({t.name for t in run_first.TASKS})), (len(models), len(models)))
+        for t in run_first.TASKS:
+            Workloads.accepts(self, [*t.args.split(), "--steps", str(t.steps)])
+
+    def test_shipped_settings_are_judged(self):
+        self.assertEqual([run_first.RUNS[n].settings for n in ("nothing", "first", "second")], [""] * 3)
+        self.assertEqual([n for n, run in run_first.RUNS.items() if run.captured], ["first", "second", "plan", "magm"])
+
+    def test_what_is_there_is_not_done_again(self):
+        self.assertEqual(run_first.missing(self.args(), {}), ["exclusive", "nothing", "first", "second"])
+        found = {"exclusive": self.result("exclusive", (10, 20)), "first": self.result("first", (10, 12))}
+        found["first"]["metrics"]["completed"] = 1
+        self.assertEqual(run_first.missing(self.args(), found), ["nothing", "first", "second"])
+        found["first"]["metrics"]["completed"] = 2
+        self.assertEqual(run_first.missing(self.args("--runs", "first,second"), found), ["first", "second"])  # its state is lost
+        run_first.state_file(self.args(), "first").touch()
+        self.assertEqual(run_first.missing(self.args("--runs", "first,plan"), found), ["plan"])
+
+    def test_nothing_is_begun_that_cannot_end(self):
+        found = {"exclusive": self.result("exclusive", (10, 20))}
+        self.assertIsNone(run_first.why_not(self.args(), "first", found, 20.1 + run_first.MARGIN_S))
+        self.assertIn("19 s are left", run_first.why_not(self.args(), "first", found, 19))
+        self.assertIn("first did not end well", run_first.why_not(self.args(), "second", found, 500))
+
+    def test_results_of_other_settings_are_refused(self):
+        common.save(self.out / "run-exclusive.json", self.result("exclusive", (10, 20)))
+        self.assertEqual(list(run_first.results_of(self.args())), ["exclusive"])
+        with self.assertRaisesRegex(SystemExit, "with another scale"):
+            run_first.results_of(self.args("--scale", "2"))
+
+    def test_the_time_in_which_nobody_trains(self):
+        self.assertEqual(run_first.untrained_s(self.result("exclusive", (10, 20))), 5)  # the first of ten trains for five
+        self.assertEqual(run_first.untrained_s(self.result("first", (10, 12))), 0)     # the other one does from 0 on
+        self.assertEqual(run_first.covered([(11, 13), (2, 12), (5, 10)]), 11)
+
+    def test_the_share_of_the_bound(self):
+        self.assertAlmostEqual(run_first.of_possible(20, 14, 10), 0.6)
+        self.assertIsNone(run_first.of_possible(10, 10, 10))
+        found = {"exclusive": self.result("exclusive", (10, 20)), "first": self.result("first", (10, 14))}
+        text = run_first.runs_table(found, 10)
+        self.assertIn("| as shipped, captures | 14.0 | 30 % | 60 % | 0.0 |", text)
+        self.assertEqual(len({line.count("|") for line in text.splitlines()}), 1)
+        self.assertIn("| vit-b32 | 2.5 | 5.0 | 5.0 | 900 | 0.60 | 0.50 | 10.0 | 10.0 |",
+                      run_first.tasks_table(found, {"each": {"vit-b32": {"seconds": 2.5}}}))
+
+    def test_captures_are_made_once_and_errors_told(self):
+        rad = self.out / "rad"  # capture --no-cache --timeout S -o FILE -- COMMAND
+        rad.write_text("#!/bin/sh\n[ \"$8\" = good ] && echo made >>\"$6\" || { echo no good; exit 4; }\n")
+        rad.chmod(0o755)
+        for n in range(2):
+            with contextlib.redirect_stdout(io.StringIO()):
+                made = captures.make(rad, self.out / "c", {"a": ["good"], "b": ["bad"]}, dict(os.environ), 2, 60)
+            self.assertEqual({name: m.get("error") for name, m in made.items()}, {"b": "no good"} if n else {"a": None, "b": "no good"})
+        self.assertEqual((self.out / "c" / "a.radcap").read_text(), "made\n")
+        late = captures.make(rad, self.out / "d", {"a": ["good"]}, dict(os.environ), 2, 0)
+        self.assertEqual(late, {"a": {"seconds": 0, "error": "not begun in time"}})
+
+    @unittest.skipUnless(BUILD, "RAD_BUILD_ROOT is not set")
+    def test_it_runs_and_goes_on(self):
+        command = [sys.executable, HERE / "run_first.py", "--sim", "--bin", BUILD, "--out", self.out, "--scale", "0.5", "--gpus", "2",
+                   "--tasks", "vit-b32,resnet26-c64"]
+        for runs in ("exclusive,first", "first,second"):
+            done = subprocess.run([*command, "--runs", runs], capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("to measure: second\n", done.stdout)
+        for name in ("exclusive", "first", "second"):
+            result = json.loads((self.out / f"run-{name}.json").read_text())
+            self.assertEqual((result["metrics"]["completed"], result["names"]), (2, ["vit-b32", "resnet26-c64"]))
+            self.assertIn(f"| {run_first.RUNS[name].title} |", done.stdout)
+        self.assertEqual([t["id"] for t in result["tasks"]], ["3", "4"])  # in the state that the first run left
+        xml.dom.minidom.parse(str(self.out / "first.svg"))
 
 
 class Output(unittest.TestCase):

@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How much of what sharing could gain is gained when tasks run for the first time, and for the second, with what is shipped.
+
+    bench/hardware/run_first.py --bin dist/rad/bin --out results             # on a GPU; again for what is missing
+    bench/hardware/run_first.py --bin build --out results --sim              # on a simulated one
+    bench/hardware/run_first.py --bin build --out results --table --page doc/results/README.md
+
+The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`, each with
+its capture; `second`, the same again with what the first run left; named by --runs, too: `plan`, as `second` under another policy, and `magm`,
+with all that `exclusive` taught. But for what RUNS says, settings are those of an empty configuration, which are what is shipped. Captures are
+made beforehand, without the GPU. Writes OUT/run-NAME.json after each, and the table and the picture of all that are there.
+
+The share of what the bound allows is (exclusive - total) / (exclusive - bound), as in bench/evaluation. The bound is `lower_bound_s` of
+`rad simulate` (src/sim/bound.h) under MPS, for tasks that do what each did in `exclusive`.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+from collections import namedtuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import captures
+import gantt
+import pages
+import simulate_policies
+from common import Rad, Workspace, save, say, tail
+from mix import MOMENTUM, Task
+from run_policies import command, declared, metrics, run_tasks, seconds_of, warm_up, watched
+from table import cell, change, read
+
+# No architecture of mix.py. Each trains for 8 to 10 s alone on an H200 by what `rad estimate` says of its capture, and so are the loads here,
+# for simulated devices; light and heavy ones mixed.
+TASKS = [
+    Task("vit-b32",         6 << 10, 250, f"--model vit_b_16 --batch-size 32 {MOMENTUM}", 9, .99, .87),
+    Task("mobilenet3-c256",    1536, 560, f"--model mobilenet_v3_small --image-size 32 --batch-size 256 {MOMENTUM}", 8, .36, .18),
+    Task("llama-b8",        6 << 10, 230, "--model llama-small --batch-size 8 --seq-len 256", 9, .56, .44),
+    Task("resnet152-b32",   8 << 10, 200, f"--model resnet152 --batch-size 32 {MOMENTUM}", 9, .85, .66),
+    Task("lstm-b128",       5 << 10, 420, "--model lstm --batch-size 128 --seq-len 128", 8, .91, .52),
+    Task("resnet26-c64",       1536, 940, f"--model resnet26 --image-size 32 --batch-size 64 {MOMENTUM}", 8, .28, .11),
+    Task("bert-large-b32", 15 << 10, 125, "--model bert-large --batch-size 32 --seq-len 128", 9, .99, .86),
+    Task("vit-xxs-b32",     4 << 10, 190, f"--model vit_xxs24 --batch-size 32 {MOMENTUM}", 9, .37, .27),
+    Task("mlp-b2048",       2 << 10, 4300, "--model mlp --batch-size 2048", 9, .95, .84),
+    Task("effnet2-b24",     6 << 10, 175, f"--model efficientnet_v2_s --batch-size 24 {MOMENTUM}", 9, .57, .36),
+]
+
+# title; the settings that are not the shipped ones; whether tasks come with captures; the run whose state there is before.
+Run = namedtuple("Run", "title settings captured after", defaults=[None])
+RUNS = {
+    "exclusive": Run("one a GPU", "placement: exclusive\nshare: never\n", False),
+    "nothing": Run("as shipped, nothing known", "", False),
+    "first": Run("as shipped, captures", "", True),
+    "second": Run("as shipped, captures, second time", "", True, "first"),
+    "plan": Run("gain and plan, captures, second time", "placement: gain\norder: plan\n", True, "first"),
+    "magm": Run("magm and fifo, captures, each alone before", "placement: magm\norder: fifo\n", True, "exclusive"),
+}
+DEFAULT = ("exclusive", "nothing", "first", "second")
+MARGIN_S = 15    # of a run, besides what its tasks take
+CAPTURES_AT_A_TIME = 8
+
+
+def parse_args(words=None):
+    p = argparse.ArgumentParser(description="Measure what the first and the second run of unknown tasks gain by sharing.")
+    p.add_argument("--bin", required=True, help="folder that holds rad and radd")
+    p.add_argument("--out", required=True, type=pathlib.Path, help="folder for the results; what it has is not measured again")
+    p.add_argument("--runs", default=",".join(DEFAULT), help=f"some of {', '.join(RUNS)}, in this order (default %(default)s)")
+    p.add_argument("--tasks", help="names of some of them, with commas between")
+    p.add_argument("--scale", type=float, default=1.0, help="steps of every task times this (default 1)")
+    p.add_argument("--gpus", type=int, default=1, metavar="N", help="how many the machine has (default 1)")
+    p.add_argument("--deadline", type=float, default=300, metavar="S", help="of one run (default 300)")
+    p.add_argument("--budget", type=float, default=570, metavar="S", help="for all together (default 570)")
+    p.add_argument("--sim", action="store_true", help="simulated GPUs, `rad simtask` as the tasks, declared memory for captures")
+    p.add_argument("--table", action="store_true", help="measure nothing: tables and picture of what is there")
+    p.add_argument("--page", help="with --table: the page that gets the tables, between its comments")
+    args = p.parse_args(words)
+    args.runs = args.runs.split(",")
+    if unknown := set(args.runs) - set(RUNS):
+        p.error(f"no such run: {', '.join(sorted(unknown))}; there are {', '.join(RUNS)}")
+    names = args.tasks.split(",") if args.tasks else [t.name for t in TASKS]
+    if unknown := set(names) - {t.name for t in TASKS}:
+        p.error(f"no such task: {', '.join(sorted(unknown))}; there are {', '.join(t.name for t in TASKS)}")
+    args.tasks = [t for t in TASKS if t.name in names]
+    return args
+
+
+# --- measuring ---
+
+def state_file(args, name):
+    return args.out / f"state-{name}.tar.gz"
+
+
+def keep_state(rad, path):
+    """What a daemon leaves, without sockets and pipes."""
+    with tarfile.open(path, "w:gz") as tar:
+        tar.add(rad.state, arcname=".", filter=lambda member: member if member.isreg() or member.isdir() else None)
+
+
+def captures_of(args):
+    """What the captures took, made if they are not there; kept beside them."""
+    path = args.out / "captures.json"
+    known = json.loads(path.read_text()) if path.exists() else {"wall_s": 0, "each": {}}
+    begin = time.monotonic()
+    with Workspace() as ws:
+        made = captures.make(pathlib.Path(args.bin).resolve() / "rad", args.out / "captures", {t.name: command(args, t) for t in args.tasks},
+                             ws.env, CAPTURES_AT_A_TIME, min(args.deadline, 180))
+    if made:
+        known = {"at_a_time": CAPTURES_AT_A_TIME, "wall_s": round(known["wall_s"] + time.monotonic() - begin, 1),
+                 "each": {**known["each"], **made}}
+        save(path, known)
+        say(f"captures: {len(made)} in {known['wall_s']} s, {CAPTURES_AT_A_TIME} at a time")
+    return known
+
+
+def options_of(args, run):
+    """The options of a task of that run, as a function."""
+    if not run.captured:
+        return lambda task: []
+    if args.sim:
+        return declared
+
+    def captured(task):
+        path = args.out.resolve() / "captures" / f"{task.name}.radcap"
+        if not path.exists():
+            say(f"note: {task.name} goes without a capture: there is none")
+            return []
+        return ["--capture", path]
+    return captured
+
+
+def measure(args, name, deadline_s):
+    """Never raises: what went wrong is part of the result."""
+    run = RUNS[name]
+    result = {"policy": name, **settings_of(args), "config": run.settings, "after": run.after, "tasks": [],
+              "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    with Workspace() as ws:
+        try:
+            rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", run.settings)
+            if run.after:
+                with tarfile.open(state_file(args, run.after)) as tar:
+                    tar.extractall(rad.state)
+            with watched(args, rad, result):
+                run_tasks(args, name, rad, result, deadline_s, options_of(args, run))
+            if all(t["state"] == "COMPLETED" for t in result["tasks"]) and any(r.after == name for r in RUNS.values()):
+                keep_state(rad, state_file(args, name))
+        except Exception:
+            result["error"] = traceback.format_exc()
+            say(f"{name}: {result['error']}")
+        result["radd_log"] = tail(ws.dir / "radd.log", 64 << 10)
+    if result["tasks"] and all(t["end_time"] for t in result["tasks"]):
+        result["metrics"] = metrics(result["tasks"], result["samples"])
+    return result
+
+
+def settings_of(args):
+    """What must be the same in all results of a folder."""
+    return {"sim": args.sim, "scale": args.scale, "gpus": args.gpus, "names": [t.name for t in args.tasks]}
+
+
+def complete(result):
+    return bool(result) and "metrics" in result and result["metrics"]["completed"] == len(result["names"])
+
+
+def results_of(args):
+    """{name: result} of the runs that are there, in the order of RUNS. Ends the program where they are not of these settings."""
+    found = {}
+    for name in RUNS:
+        for path in (args.out / f"run-{name}.json", args.out / f"run-{name}.json.gz"):
+            if path.exists():
+                found[name] = json.loads(read(path))
+    if not args.table:
+        for name, result in found.items():
+            if other := [k for k, v in settings_of(args).items() if result[k] != v]:
+                sys.exit(f"run_first.py: {args.out}/run-{name}.json was measured with another {' and '.join(other)}: take another --out")
+    return found
+
+
+def missing(args, found):
+    """Names of the runs to do: those asked for that are not there as a whole, and those whose state they need."""
+    todo = {n for n in args.runs if not complete(found.get(n))}
+    todo |= {RUNS[n].after for n in todo if RUNS[n].after and not state_file(args, RUNS[n].after).exists()}
+    return [n for n in RUNS if n in todo]
+
+
+def why_not(args, name, found, left_s):
+    """Why there is no use in beginning that run; None: begin."""
+    after = RUNS[name].after
+    if after and not state_file(args, after).exists():
+        return f"{after} did not end well"
+    before = [found[n]["metrics"]["trace_total_s"] for n in list(RUNS)[:list(RUNS).index(name)] if "metrics" in found.get(n, {})]
+    need_s = MARGIN_S + (before[-1] if before else 0)  # it will hardly take longer than the one before
+    return f"{left_s:.0f} s are left of {args.budget:.0f}: run this again" if left_s < need_s else None
+
+
+def measure_all(args, found):
+    """Measures what is missing within the budget. Returns how many runs failed or were left out."""
+    begin, failed, todo = time.monotonic(), 0, missing(args, found)
+    say("to measure:", ", ".join(todo) or "nothing")
+    if todo and not args.sim:
+        if not shutil.which("nvidia-cuda-mps-control"):
+            say("note: no nvidia-cuda-mps-control here: tasks will share in time slices")
+        warm_up(args.out)
+        if any(RUNS[n].captured for n in todo):
+            captures_of(args)
+    for name in todo:
+        left_s = args.budget - (time.monotonic() - begin)
+        if why := why_not(args, name, found, left_s):
+            say(f"{name}: left out: {why}")
+            failed += 1
+            continue
+        found[name] = measure(args, name, min(args.deadline, left_s - MARGIN_S / 2))
+        save(args.out / f"run-{name}.json", found[name])
+        failed += not complete(found[name])
+        say(f"{name}:", {k: round(v, 3) if isinstance(v, float) else v for k, v in found[name].get("metrics", {}).items()})
+    return failed
+
+
+# --- what came out ---
+
+def bound_s(rad, base):
+    """The lower bound of the tasks as `exclusive` saw them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        simulate_policies.write_inputs(folder, simulate_policies.alone(base), base)
+        done = subprocess.run([rad, "simulate", "--trace", folder / "trace.csv", "--workloads", folder / "workloads.csv", "--devices",
+                               folder / "devices.yaml", "--share", "mps", "--json"], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"run_first.py: rad simulate: {done.stderr.strip()}")
+    return json.loads(done.stdout)["lower_bound_s"]
+
+
+def starts(result):
+    """{name: seconds that its last attempt took before it trained}."""
+    return {t["name"]: simulate_policies.start_of(t["attempts"][-1], result["summary"].get(t["name"])) for t in result["tasks"]}
+
+
+def covered(spans):
+    """The length of what the spans cover together."""
+    at = total = 0.0
+    for since, until in sorted(spans):
+        total += max(0.0, until - max(since, at))
+        at = max(at, until)
+    return total
+
+
+def untrained_s(result):
+    """For how long of the total no task of a GPU trained: mean of the GPUs. Nobody computed then, or only an attempt that was lost."""
+    gpus, begin = simulate_policies.Gpus(result), starts(result)
+    trained = [covered((seconds_of(a["start"]) + begin[t["name"]], seconds_of(a["end"])) for t in result["tasks"]
+                       for a in t["attempts"][-1:] if gpu in gpus.of(a)) for gpu in range(result["gpus"])]
+    return result["metrics"]["trace_total_s"] - sum(trained) / len(trained)
+
+
+def of_possible(alone_s, total_s, least_s):
+    return (alone_s - total_s) / (alone_s - least_s) if alone_s > least_s else None
+
+
+def percent(part):
+    return None if part is None else f"{part:.0%}".replace("%", " %")
+
+
+def runs_table(found, least_s):
+    """One row a run, and the bound."""
+    base, rows = found["exclusive"]["metrics"], []
+    for name, result in found.items():
+        m = result.get("metrics")
+        if not m:
+            rows.append([RUNS[name].title, "did not finish", *[None] * 9])
+            continue
+        total = m["trace_total_s"]
+        first = name == "exclusive"
+        joules = None if m["energy_j"] is None else cell(m["energy_j"] / 1e3, 1) + ("" if first else change(m["energy_j"], base["energy_j"]))
+        rows.append([RUNS[name].title, cell(total, 1), None if first else percent(1 - total / base["trace_total_s"]),
+                     None if first else percent(of_possible(base["trace_total_s"], total, least_s)), cell(untrained_s(result), 1),
+                     cell(m["avg_wait_s"], 1), cell(m["avg_exec_s"], 1), cell(m["mean_smact"], 2), joules, m["oom"],
+                     f"{m['completed']}/{m['tasks']}"])
+    rows.append(["*lower bound*", cell(least_s, 1), percent(1 - least_s / base["trace_total_s"]), "100 %", *[None] * 7])
+    return pages.table(["", "total (s)", "shorter", "of what the bound allows", "of the total, nobody trained (s)", "mean wait (s)",
+                        "mean execution (s)", "SMACT", "energy (kJ)", "OOMs", "completed"], rows)
+
+
+def tasks_table(found, took):
+    """What each task is alone, and how long it ran in each run. `took`: of its capture."""
+    known, rows = simulate_policies.alone(found["exclusive"]), []
+    ran = {name: {t["name"]: t for t in r["tasks"]} for name, r in found.items() if "metrics" in r}
+    for name, alone in known.items():
+        capture = took["each"].get(name, {})
+        rows.append([name, cell(None if "error" in capture else capture.get("seconds"), 1), cell(alone["start_s"], 1),
+                     cell(alone["solo_s"] - alone["start_s"], 1), alone["mem_mib"], cell(alone["gract"], 2), cell(alone["smact"], 2),
+                     *(cell(tasks[name]["run_s"], 1) + (f", {n} attempts" if (n := len(tasks[name]["attempts"])) > 1 else "")
+                       for tasks in ran.values())])
+    return pages.table(["task", "capture (s)", "start (s)", "training (s)", "MiB", "GRACT", "SMACT", *(f"{name} (s)" for name in ran)], rows)
+
+
+def show(args, found):
+    """Prints the tables and draws the picture, as far as there is something of each."""
+    if "metrics" not in found.get("exclusive", {}):
+        say("no table: exclusive is missing, and nothing is known of the tasks alone")
+        return
+    took = json.loads((args.out / "captures.json").read_text()) if (args.out / "captures.json").exists() else {"each": {}}
+    drawn = [(f"{RUNS[n].title}: {r['metrics']['trace_total_s']:.0f} s", simulate_policies.measured_spans(r), starts(r))
+             for n, r in found.items() if "metrics" in r]
+    picture = args.out / "first.svg"
+    picture.write_text(gantt.picture(drawn, "Tasks on GPUs over time; pale: before a task trains; with a red edge: lost"))
+    runs = runs_table(found, bound_s(pathlib.Path(args.bin).resolve() / "rad", found["exclusive"]))
+    tasks = tasks_table(found, took)
+    if "wall_s" in took:
+        tasks += f"\n\nAll captures together took {took['wall_s']} s, {took['at_a_time']} at a time."
+    print(runs, tasks, sep="\n\n")
+    if args.page:
+        link = os.path.relpath(picture, pathlib.Path(args.page).parent)
+        pages.fill(args.page, {"first runs": f"{runs}\n\n![Which task ran where and when in each run; pale: before it trains]({link})",
+                               "first tasks": tasks})
+
+
+def main():
+    args = parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    found = results_of(args)
+    failed = 0 if args.table else measure_all(args, found)
+    show(args, {name: found[name] for name in RUNS if name in found})
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
