@@ -62,6 +62,22 @@ def wait_for(what, deadline_s, test, period_s=0.2):
         time.sleep(period_s)
 
 
+def in_turn(names, budget_s, measure, took_s=0.0):
+    """Calls measure(name, seconds that are left) for each, which says whether all went well. None is taken to need less than the one
+    before it, the first `took_s`; what would not end in time is left out. Returns how many did not go well or were left out."""
+    begin, failed = time.monotonic(), 0
+    for name in names:
+        at = time.monotonic()
+        left_s = budget_s - (at - begin)
+        if left_s <= took_s:
+            say(f"{name}: left out, {left_s:.0f} s are left of {budget_s:.0f} s: run it again")
+            failed += 1
+            continue
+        failed += not measure(name, left_s)
+        took_s = time.monotonic() - at
+    return failed
+
+
 class Workspace:
     """A private folder, and the sure end of every process that was started in it."""
     PATIENCE_S = 5

@@ -32,9 +32,9 @@ import captures
 import gantt
 import pages
 import simulate_policies
-from common import Rad, Workspace, save, say, tail
+from common import Rad, Workspace, in_turn, save, say, tail
 from mix import MOMENTUM, Task
-from run_policies import command, declared, metrics, run_tasks, seconds_of, warm_up, watched
+from run_policies import command, declared, metrics, run_tasks, seconds_of, tell, warm_up, watched
 from table import cell, change, read
 
 # No architecture of mix.py. Each trains for 8 to 10 s alone on an H200 by what `rad estimate` says of its capture, and so are the loads here,
@@ -63,7 +63,6 @@ RUNS = {
     "magm": Run("magm and fifo, captures, each alone before", "placement: magm\norder: fifo\n", True, "exclusive"),
 }
 DEFAULT = ("exclusive", "nothing", "first", "second")
-MARGIN_S = 15    # of a run, besides what its tasks take
 CAPTURES_AT_A_TIME = 8
 
 
@@ -144,6 +143,8 @@ def measure(args, name, deadline_s):
         try:
             rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", run.settings)
             if run.after:
+                if not state_file(args, run.after).exists():
+                    raise RuntimeError(f"{run.after} did not end well: there is no state to begin with")
                 with tarfile.open(state_file(args, run.after)) as tar:
                     tar.extractall(rad.state)
             with watched(args, rad, result):
@@ -189,19 +190,9 @@ def missing(args, found):
     return [n for n in RUNS if n in todo]
 
 
-def why_not(args, name, found, left_s):
-    """Why there is no use in beginning that run; None: begin."""
-    after = RUNS[name].after
-    if after and not state_file(args, after).exists():
-        return f"{after} did not end well"
-    before = [found[n]["metrics"]["trace_total_s"] for n in list(RUNS)[:list(RUNS).index(name)] if "metrics" in found.get(n, {})]
-    need_s = MARGIN_S + (before[-1] if before else 0)  # it will hardly take longer than the one before
-    return f"{left_s:.0f} s are left of {args.budget:.0f}: run this again" if left_s < need_s else None
-
-
 def measure_all(args, found):
     """Measures what is missing within the budget. Returns how many runs failed or were left out."""
-    begin, failed, todo = time.monotonic(), 0, missing(args, found)
+    begin, todo = time.monotonic(), missing(args, found)
     say("to measure:", ", ".join(todo) or "nothing")
     if todo and not args.sim:
         if not shutil.which("nvidia-cuda-mps-control"):
@@ -209,17 +200,14 @@ def measure_all(args, found):
         warm_up(args.out)
         if any(RUNS[n].captured for n in todo):
             captures_of(args)
-    for name in todo:
-        left_s = args.budget - (time.monotonic() - begin)
-        if why := why_not(args, name, found, left_s):
-            say(f"{name}: left out: {why}")
-            failed += 1
-            continue
-        found[name] = measure(args, name, min(args.deadline, left_s - MARGIN_S / 2))
+
+    def measure_one(name, left_s):
+        found[name] = measure(args, name, min(args.deadline, left_s))
         save(args.out / f"run-{name}.json", found[name])
-        failed += not complete(found[name])
-        say(f"{name}:", {k: round(v, 3) if isinstance(v, float) else v for k, v in found[name].get("metrics", {}).items()})
-    return failed
+        tell(name, found[name])
+        return complete(found[name])
+    alone_s = found["exclusive"]["metrics"]["trace_total_s"] if complete(found.get("exclusive")) else 0.0
+    return in_turn(todo, args.budget - (time.monotonic() - begin), measure_one, alone_s)
 
 
 # --- what came out ---

@@ -25,7 +25,7 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import nvml
-from common import Rad, WORKLOADS, Workspace, last_json, save, say, tail, train, wait_for
+from common import Rad, WORKLOADS, Workspace, in_turn, last_json, save, say, tail, train, wait_for
 from mix import CHECK, LIAR, QUICK, TASKS, WIDE
 
 # name: placement, share, whether the tasks' memory is declared, further settings
@@ -279,6 +279,10 @@ def warm_up(out):
             sys.exit(f"{model} does not run here: {stderr.strip()[-500:]}")
 
 
+def tell(name, result):
+    say(f"{name}:", {k: round(v, 3) if isinstance(v, float) else v for k, v in result.get("metrics", {}).items()})
+
+
 def main():
     args = parse_args()
     out = pathlib.Path(args.out)
@@ -289,24 +293,13 @@ def main():
             say("note: no nvidia-cuda-mps-control here; mps policies will fail")
         warm_up(out)
     with tempfile.TemporaryDirectory() as kept:
-        return run_in_turn(args, out, pathlib.Path(kept, "learnt"), begin)
 
-
-def run_in_turn(args, out, learnt, begin):
-    before, failed = 0.0, 0  # how long the policy before took: the next one will hardly take longer
-    for policy in args.policies:
-        used = time.monotonic() - begin
-        left = args.budget - used
-        if left < before:
-            say(f"{policy}: left out, {left:.0f} s are left of {args.budget:.0f} s; run it with --policies {policy}")
-            failed += 1
-            continue
-        result = run_policy(args, policy, min(args.deadline, left), learnt)
-        save(out / f"policy-{policy}.json", result)
-        before = time.monotonic() - begin - used
-        failed += "metrics" not in result or result["metrics"]["completed"] < len(args.tasks)
-        say(f"{policy}:", {k: round(v, 3) if isinstance(v, float) else v for k, v in result.get("metrics", {}).items()})
-    return 1 if failed else 0
+        def measure(policy, left_s):
+            result = run_policy(args, policy, min(args.deadline, left_s), pathlib.Path(kept, "learnt"))
+            save(out / f"policy-{policy}.json", result)
+            tell(policy, result)
+            return "metrics" in result and result["metrics"]["completed"] == len(args.tasks)
+        return 1 if in_turn(args.policies, args.budget - (time.monotonic() - begin), measure) else 0
 
 
 if __name__ == "__main__":

@@ -264,11 +264,11 @@ class First(unittest.TestCase):
         run_first.state_file(self.args(), "first").touch()
         self.assertEqual(run_first.missing(self.args("--runs", "first,plan"), found), ["plan"])
 
-    def test_nothing_is_begun_that_cannot_end(self):
-        found = {"exclusive": self.result("exclusive", (10, 20))}
-        self.assertIsNone(run_first.why_not(self.args(), "first", found, 20.1 + run_first.MARGIN_S))
-        self.assertIn("19 s are left", run_first.why_not(self.args(), "first", found, 19))
-        self.assertIn("first did not end well", run_first.why_not(self.args(), "second", found, 500))
+    def test_a_run_after_one_that_failed(self):
+        with contextlib.redirect_stdout(io.StringIO()):
+            result = run_first.measure(self.args(), "second", 5)
+        self.assertIn("first did not end well", result["error"])
+        self.assertFalse(run_first.complete(result))
 
     def test_results_of_other_settings_are_refused(self):
         common.save(self.out / "run-exclusive.json", self.result("exclusive", (10, 20)))
@@ -399,6 +399,20 @@ class Promises(unittest.TestCase):
     def test_a_false_check_is_told(self):
         result = self.run_step(lambda step: step.check(False, "all is well"), 10)
         self.assertEqual((result["outcome"], result["findings"]), ("differs", ["NOT SO: all is well"]))
+
+    def test_nothing_is_begun_that_cannot_end(self):
+        done, said = [], io.StringIO()
+
+        def measure(name, left_s):
+            done.append((name, round(left_s)))
+            time.sleep(0.3 if name == "b" else 0)
+            return name != "a"
+        with contextlib.redirect_stdout(said):
+            self.assertEqual(common.in_turn("abc", 0.5, measure), 2)
+            self.assertEqual(common.in_turn("d", 10, measure, 11), 1)
+        self.assertEqual(done, [("a", 0), ("b", 0)])
+        self.assertIn("c: left out, 0 s are left", said.getvalue())
+        self.assertIn("d: left out, 10 s are left", said.getvalue())
 
     def test_a_workspace_ends_what_it_started_even_if_it_does_not_listen(self):
         with mock.patch.object(common.Workspace, "PATIENCE_S", 1), contextlib.redirect_stdout(io.StringIO()):
