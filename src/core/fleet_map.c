@@ -87,7 +87,7 @@ static void look_at_run(const struct fleet *f, const struct slot *s, const struc
 {
 	share_there(s, r, !g->n_tasks, native, g);
 	g->n_tasks++;
-	g->cold_unknown = g->cold_unknown || (r->unknown && !r->warm && f->config->map.ledger);
+	g->n_cold += r->unknown && !r->warm && f->config->map.ledger;
 	g->has_multi_gpu = g->has_multi_gpu || r->n_slots > 1;
 	g->unseen = g->unseen || fleet_unseen(f, r, now);
 	g->has_limit = g->has_limit || r->t->max_slowdown > 0;

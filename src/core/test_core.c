@@ -75,15 +75,31 @@ static void unestimated_tasks_wait_for_each_other_to_get_warm(void **unused)
 {
 	(void)unused;
 	struct world *w = new_world(1, NULL);
-	task_id a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(0, 1));
+	task_id a = submit(w, spec_of(0, 1));
 	assert_int_equal(state(w, a), TASK_RUNNING);
-	hold_memory(w, a, 3000);
+	hold_memory(w, a, 14000);	/* leaves less than a third of 40 GiB for each of two */
 	pass(w, 8);
-	hold_memory(w, a, 6000);	/* it was loading */
+	hold_memory(w, a, 2000);	/* it was loading */
+	task_id b = submit(w, spec_of(0, 1));
 	pass(w, 9);
 	assert_int_equal(state(w, b), TASK_PENDING);
 	pass(w, 5);
 	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
+/* Where there is a third of the GPU for each, two start at once, and the third one waits. */
+static void two_unestimated_tasks_start_on_an_empty_gpu(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(0, 1)), c = submit(w, spec_of(0, 1));
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_int_equal(state(w, c), TASK_PENDING);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, c), TASK_RUNNING);
 	end_world(w);
 }
 
@@ -93,11 +109,14 @@ static void memory_that_may_still_grow_is_believed_late(void **unused)
 	(void)unused;
 	for (int idle = 0; idle < 2; idle++) {
 		struct world *w = new_world(1, NULL);
-		task_id a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(0, 1));
+		task_id a = submit(w, spec_of(0, 1));
+		hold_memory(w, a, 14000);	/* no room for two of which nothing is known */
+		pass(w, 1);
+		task_id b = submit(w, spec_of(0, 1));
 		w->smact = idle ? 0 : 0.2;
 		for (int i = 0; i < 8; i++) {
-			if (!i || !idle)
-				hold_memory(w, a, 3000);
+			if (!idle)
+				hold_memory(w, a, 1000);
 			pass(w, 10);
 			assert_int_equal(state(w, b), TASK_PENDING);
 		}
@@ -650,6 +669,7 @@ int main(void)
 		cmocka_unit_test(an_out_of_memory_is_rerun_alone_and_neighbours_go_on),
 		cmocka_unit_test(the_first_tasks_on_an_idle_gpu_meet_a_known_load),
 		cmocka_unit_test(unestimated_tasks_wait_for_each_other_to_get_warm),
+		cmocka_unit_test(two_unestimated_tasks_start_on_an_empty_gpu),
 		cmocka_unit_test(memory_that_may_still_grow_is_believed_late),
 		cmocka_unit_test(in_company_what_was_expected_is_believed_early),
 		cmocka_unit_test(a_lone_out_of_memory_on_an_open_gpu_is_final),

@@ -24,11 +24,11 @@ static void the_second_task_of_a_sweep_is_placed_on_knowledge(void **unused)
 	task_id a = submit(w, spec_of(0, 1)), b = submit(w, spec_of(0, 1)), c = submit(w, spec_of(0, 1));
 	hold_memory(w, a, 8000);
 	pass(w, 8);
-	assert_int_equal(state(w, b), TASK_PENDING);	/* nothing is known: one at a time */
-	pass(w, 92);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_int_equal(state(w, c), TASK_PENDING);	/* nothing is known: two at a time */
+	pass(w, 12);
 	exits(w, a, 0, SCAN_NOTHING);
 	pass(w, 1);
-	assert_int_equal(state(w, b), TASK_RUNNING);	/* it joined the first when that was warm */
 	assert_int_equal(state(w, c), TASK_RUNNING);
 	const struct estimate *e = &core_task(w->c, c)->estimate;
 	assert_string_equal(e->estimator, "history");

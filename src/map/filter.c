@@ -15,6 +15,8 @@
 
 /* Means of samples that are all at the limit may come out a hair above it. */
 #define LOAD_EPSILON 1e-9
+/* Tasks of which nothing is known share a GPU where each may take such a part of it. Decision 162. */
+#define COLD_PART 3
 /* GPUs of one model differ a little in capacity (retired pages, driver reserve): within 5 % they count as equally large. */
 #define NEARLY(capacity) ((capacity) - (capacity) / 20)
 
@@ -231,6 +233,13 @@ static enum map_reason map_ask_reserves(const struct map_ask *ask, const struct 
 	return MAP_RESERVED;
 }
 
+/* What a task without an estimate will take is not known before it is warm. So it joins others that are not, where its part of
+ * the GPU is left for each of them and for it. */
+static bool is_cold(const struct map_gpu *g)
+{
+	return g->n_cold && COLD_PART * g->available_mib < (g->n_cold + 1) * g->total_mib;
+}
+
 /* Everything before memory and load. */
 static enum map_reason map_ask_admission(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
@@ -269,7 +278,7 @@ static enum map_reason map_ask_admission(const struct map_ask *ask, const struct
 	}
 	if (idle_wanted && g->settling)
 		return MAP_SETTLING;
-	return ask->unknown && g->cold_unknown ? MAP_COLD : MAP_OK;
+	return ask->unknown && is_cold(g) ? MAP_COLD : MAP_OK;
 }
 
 void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
@@ -327,7 +336,8 @@ bool map_suits(const struct map_policy *p, const struct map_gpu *gpus, size_t n,
 	struct map_gpu idle = *g;
 	idle.n_tasks = 0;
 	idle.available_mib = g->total_mib > g->foreign_mib ? g->total_mib - g->foreign_mib : 0;
-	idle.cold_unknown = idle.settling = false;
+	idle.n_cold = 0;
+	idle.settling = false;
 	idle.kept_for = idle.turn_task = 0;
 	map_ask_init(&ask, p, gpus, n, r);
 	map_filter(&ask, &idle, &a);

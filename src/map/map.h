@@ -12,7 +12,7 @@
  * Memory
  *	shared		available >= claim + slack
  *	idle		available >= claim; slack is for neighbours, and there are none
- *	no estimate	available >= min_free, and one such task a GPU until it is warm
+ *	no estimate	available >= min_free; where others without one are not yet warm, a third of the GPU for each and for it
  *	cut		An estimate is a guess: where no GPU has that much, it is cut to what an idle GPU has that is as large
  * as
  *			any that answers (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU alone for
@@ -129,7 +129,7 @@ struct map_gpu {
 	uid_t turn_uid;			/* that user */
 	bool mps_capable, mig;
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen */
-	bool cold_unknown;		/* a task without an estimate is on it and not yet warm */
+	unsigned n_cold;		/* tasks without an estimate on it that are not yet warm */
 	bool unseen;			/* a task of unknown load has just started there */
 	bool has_limit;			/* one of its tasks has a limit on its slow-down */
 	bool settling;			/* memory of an ended task is not yet seen to be free */
@@ -192,7 +192,7 @@ struct map_request {
 	X(MAP_FOREIGN, "Foreign", "a process that is not ours uses it") \
 	X(MAP_BUSY, "Busy", "an idle GPU is wanted and this one has tasks") \
 	X(MAP_SETTLING, "Settling", "memory of a task that ended is not yet seen to be free") \
-	X(MAP_COLD, "Cold", "a task without an estimate has just started there") \
+	X(MAP_COLD, "Cold", "a task without an estimate has just started there; too little is left for two") \
 	X(MAP_MEMORY, "Memory", "not enough memory available") \
 	X(MAP_LOAD, "Load", "its SMs are too busy") \
 	X(MAP_TASKS, "MaxTasks", "no load can be read there, and it has as many tasks as are allowed without") \

@@ -124,7 +124,7 @@ static void read_tenant(const char *v, struct map_gpu *g)
 static bool read_gpu_flag(const char *word, struct map_gpu *g)
 {
 	const struct { const char *key; bool *flag; bool to; } flags[] = {
-		{ "drained", &g->drained, true }, { "stale", &g->stale, true }, { "cold", &g->cold_unknown, true },
+		{ "drained", &g->drained, true }, { "stale", &g->stale, true },
 		{ "settling", &g->settling, true }, { "unseen", &g->unseen, true },
 		{ "multi", &g->has_multi_gpu, true }, { "mig", &g->mig, true },
 		{ "nomps", &g->mps_capable, false }, { "empty", &(bool){ false }, false },
@@ -158,6 +158,8 @@ static void read_gpu(const char *word, struct map_gpu *g)
 		g->load.gract = limit(v), g->load.gract_known = strcmp(v, "off") != 0;
 	else if ((v = value_of(word, "other")))
 		g->foreign_mib = number(v);
+	else if ((v = value_of(word, "cold")))
+		g->n_cold = (unsigned)number(v);
 	else if ((v = value_of(word, "kept")))
 		g->kept_for = TASK_ID(number(v), -1);
 	else if (!read_gpu_flag(word, g))
@@ -265,8 +267,10 @@ static void memory(void **state)
 		{ "1 MiB less", "", "", { "mps=1 free=5119" }, "Memory" },
 		{ "no estimate on a small idle GPU", "", "", { "total=4864" }, "0 never 4864" },
 		{ "min_free off", "min=0", "", { "mps=1 free=10" }, "0 mps 0" },
-		{ "one without an estimate at a time", "", "", { "mps=1 free=30000 cold" }, "Cold" },
-		{ "one with an estimate may join it", "", "claim=8000", { "mps=1 free=30000 cold" }, "0 mps 8000" },
+		{ "without an estimate beside another, not yet warm: two thirds", "", "", { "mps=1 free=26966 cold=1" }, "0 mps 5120" },
+		{ "... of the whole GPU", "", "", { "mps=1 free=26965 cold=1" }, "Cold" },
+		{ "... for three there is no room that could be left", "", "", { "mps=2 free=40447 cold=2" }, "Cold" },
+		{ "one with an estimate may join them", "", "claim=8000", { "mps=1 free=12000 cold=1" }, "0 mps 8000" },
 		{ "a claim that would wrap", "", "claim=18446744073709551615 declared", { "mps=1 free=5000" }, "Memory" },
 		{ "its memory is not free yet", "", "claim=39000", { "free=20000 settling" }, "Settling" },
 		{ "... which is no obstacle where there is room", "", "claim=10000", { "free=20000 settling" }, "0 mps 10000" },
@@ -528,7 +532,7 @@ static void suits(void **state)
 {
 	(void)state;
 	static const struct { const char *request, *gpu; bool yes; } rows[] = {
-		{ "claim=40000 declared", "mps=3 free=100 smact=0.99 kept=7 cold", true }, { "claim=41000 declared", "empty", false },
+		{ "claim=40000 declared", "mps=3 free=100 smact=0.99 kept=7 cold=1", true }, { "claim=41000 declared", "empty", false },
 		{ "claim=41000", "mps=1", true }, { "exclusive", "never=1 settling", true }, { "claim=9", "drained", false },
 		{ "claim=9", "stale", false }, { "gpus=2", "mig", false }, { "share=mig", "empty", false },
 		{ "share=mig", "mig mps=1", true }, { "claim=9", "other=4000", false },
@@ -749,8 +753,9 @@ static void explain(void **state)
 		  "GPU 0 GPU-00000000: 1 task runs there, and a MIG instance takes one task at a time" },
 		{ "settling", "", "exclusive", { "settling" },
 		  "GPU 0: a task has ended there and its memory is not yet seen to be free; a few seconds" },
-		{ "cold", "", "", { "mps=1 cold" },
-		  "GPU 0: another task without an estimate has just started there; fits once it is warm, or with --gpu-mem" },
+		{ "cold", "", "", { "mps=1 free=20000 cold=1" },
+		  "GPU 0: another task without an estimate has just started there, and a third of the GPU for each is not left; "
+		  "fits once it is warm, or with --gpu-mem" },
 		{ "memory", "", "claim=14131", { "mps=1 free=12595" },
 		  "GPU 0: 12.3G available, 15.8G wanted (claim 13.8G + slack 2.0G): 3.5G short; a claim of up to 10.3G would fit now" },
 		{ "memory for nobody", "", "claim=14131", { "mps=1 free=2000" },

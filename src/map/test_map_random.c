@@ -47,7 +47,7 @@ static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
 	g.load = (struct load){ (double)draw(s, 101) / 100, (double)draw(s, 101) / 100, chance(s, 80), chance(s, 80) };
 	g.drained = chance(s, 5);
 	g.stale = chance(s, 5);
-	g.cold_unknown = g.n_tasks && chance(s, 20);
+	g.n_cold = g.n_tasks && chance(s, 20);
 	g.kept_for = chance(s, 10) ? TASK_ID(1 + draw(s, 2), -1) : 0;
 	g.unseen = g.n_tasks && chance(s, 10);
 	for (unsigned k = 0; k < g.n_tasks; k++)
