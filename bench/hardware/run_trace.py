@@ -6,13 +6,16 @@
         --out results --gpus 2 --scale 200
 
 Tasks come `--scale` times as fast as in the trace, and each trains for so many times fewer steps than it took on the authors'
-machine; their models are train.py's, with the nearest one for those that it does not have. All memory but --leave is held, so that
-a GPU is as small as theirs. `exclusive` knows nothing of memory and needs nothing; `none`, `gpumemnet` (from the summaries) and
-`replay` (captures, made before the trace begins) place by magm under MPS. Writes OUT/trace-ESTIMATOR.json after each.
+machine; their models are train.py's, with the nearest one for those that it does not have. `exclusive` knows nothing of memory and needs
+nothing; `none`, `gpumemnet` (from the summaries, or what `auto` makes of them) and `replay` (captures, made before the trace begins) place by
+magm under MPS, while all memory but --leave is held, so that a GPU is as small as theirs. Who holds it is a foreign process, and beside one no
+task is ever alone: so `exclusive` runs without it, and tasks that ran out of memory ask for more instead of a GPU for themselves. What comes
+twice is known from its first run, whatever the estimator. Writes OUT/trace-ESTIMATOR.json after each; what is there is not measured again.
 """
 import argparse
 import contextlib
 import csv
+import json
 import pathlib
 import shutil
 import subprocess
@@ -21,30 +24,37 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from common import Rad, WORKLOADS, Workspace, save, say, tail, train, wait_for
-from run_policies import metrics, seconds_of, watched
+import captures
+from common import Rad, WORKLOADS, Workspace, in_turn, save, say, tail, train, wait_for
+from run_policies import metrics, seconds_of, warm_up, watched
+from table import policies_table
 
-# Model: what train.py is given. Fixed by the dissertation's table 4.1: image sizes, sequences, full precision of transformers.
+# Model: what train.py is given. Fixed by the dissertation's table 4.1: sequences, full precision of transformers; sizes of images by the
+# dataset.
 IMAGES = "--optimizer momentum"
-SMALL = "--image-size 32 --optimizer momentum"
 MODELS = {
     "BERT_base": "--model bert-base --seq-len 512 --precision fp32", "BERT_large": "--model bert-large --seq-len 512 --precision fp32",
-    "inception": f"--model inception_v3 --image-size 299 {IMAGES}", "Xception": f"--model inception_v3 --image-size 299 {IMAGES}",
+    "inception": f"--model inception_v3 {IMAGES}", "Xception": f"--model inception_v3 {IMAGES}",
     "efficientnet_b0": f"--model efficientnet_b0 {IMAGES}", "mobilenet_v2": f"--model mobilenet_v2 {IMAGES}",
-    "resnet50": f"--model resnet50 {IMAGES}", "vgg16": f"--model vgg16 {IMAGES}", "resnet18": f"--model resnet18 {SMALL}",
-    "resnet34": f"--model resnet34 {SMALL}", "mobilenetv3_small": f"--model mobilenet_v3_small {SMALL}",
+    "resnet50": f"--model resnet50 {IMAGES}", "vgg16": f"--model vgg16 {IMAGES}", "resnet18": f"--model resnet18 {IMAGES}",
+    "resnet34": f"--model resnet34 {IMAGES}", "mobilenetv3_small": f"--model mobilenet_v3_small {IMAGES}",
     "mnist_train": "--model mlp --optimizer sgd", "gpt2_large": "--model gpt2-large --seq-len 512 --precision fp32",
     "xlnet_base": "--model xlnet-base --seq-len 512 --precision fp32", "xlnet_large": "--model xlnet-large --seq-len 512 --precision fp32",
 }
+SMALL = ("cifar100",)  # datasets with images of 32 pixels
+LARGE = {"inception": 299, "Xception": 299}
 # Summary files are named model_batch; those of several names are listed.
 SUMMARIES = {"BERT_base": "BERT_base", "BERT_large": "BERT_large", "inception": "Inception", "Xception": "Xception",
              "efficientnet_b0": "efficientnet", "mobilenet_v2": "mobilenet", "resnet50": "resnet50", "vgg16": "vgg",
              "gpt2_large": "gpt2_large", "xlnet_base": "xlnet_base_cased", "mnist_train": "mnist_cnn", "resnet18": "resnet18_cifar100",
              "resnet34": "resnet34_cifar100"}
+SMALL_SUMMARIES = {"efficientnet_b0": "efficientNet_cifar100", "resnet18": "resnet18_cifar100", "resnet34": "resnet34_cifar100"}
 ESTIMATORS = ("exclusive", "none", "gpumemnet", "replay")
+# Tasks take seconds instead of hours: so the windows of the load are short, too.
+SETTINGS = "foreign: share\nrecovery: grow\nwindow: 10\nsettle: 3\nwarm: 4\n"
 LEAST_STEPS = 8
-CAPTURES_AT_A_TIME = 4
-CAPTURE_S = 300
+CAPTURES_AT_A_TIME = 8
+CAPTURE_S = 180
 
 
 def parse_args():
@@ -56,42 +66,60 @@ def parse_args():
     p.add_argument("--out", required=True, type=pathlib.Path)
     p.add_argument("--estimators", default="exclusive,none,gpumemnet,replay", help="some of these")
     p.add_argument("--scale", type=float, default=200, help="times faster than the trace (default 200)")
-    p.add_argument("--tasks", type=int, default=10 ** 6, metavar="N", help="only the first N")
-    p.add_argument("--gpus", type=int, default=2)
+    p.add_argument("--tasks", type=int, default=10 ** 6, metavar="N", help="only the first N of those that can run here")
+    p.add_argument("--gpus", type=int, default=1, metavar="N", help="how many the machine has; who needs more is left out (default 1)")
     p.add_argument("--leave", type=int, default=40960, metavar="MIB", help="memory of each GPU that is not held (default 40960)")
-    p.add_argument("--deadline", type=float, default=570, metavar="S", help="per estimator (default 570)")
-    p.add_argument("--sim", action="store_true", help="simulated A100s, `rad simtask` as the tasks")
+    p.add_argument("--deadline", type=float, default=300, metavar="S", help="per estimator (default 300)")
+    p.add_argument("--budget", type=float, default=570, metavar="S", help="for all estimators together (default 570)")
+    p.add_argument("--sim", action="store_true", help="simulated A100s, `rad simtask` as the tasks, declared memory for captures")
     args = p.parse_args()
     args.estimators = args.estimators.split(",")
     if unknown := set(args.estimators) - set(ESTIMATORS):
         p.error(f"no such estimator: {', '.join(sorted(unknown))}; there are {', '.join(ESTIMATORS)}")
+    if args.summaries and not (args.summaries.is_dir() and any(args.summaries.glob("*.model"))):
+        p.error(f"{args.summaries} has no summaries (*.model)")
+    if "gpumemnet" in args.estimators and not args.summaries:
+        p.error("gpumemnet needs --summaries")
     return args
 
 
 def read_trace(args):
-    """[(seconds from the start, name, row of the workload)]; leaves out workloads that have no figures."""
+    """[(seconds from the start, name, row of the workload)]; leaves out what cannot run here, and says so."""
     with open(args.workloads) as f:
         known = {r["workload"]: r for r in csv.DictReader(f)}
     with open(args.trace) as f:
-        rows = [(float(r["submit_s"]), r["workload"]) for r in csv.DictReader(f)][:args.tasks]
-    missing = {name for _, name in rows if key_of(known[name]) not in MODELS or not known[name]["solo_s_a100"]}
-    if missing:
-        say(f"left out, since train.py has nothing like them: {', '.join(sorted(missing))}")
-    first = rows[0][0]
-    return [((at - first) / args.scale, f"{n:02}-{name}", known[name]) for n, (at, name) in enumerate(rows) if name not in missing]
+        rows = [(float(r["submit_s"]), r["workload"]) for r in csv.DictReader(f)]
+    unlike = {name for _, name in rows if key_of(known[name]) not in MODELS or not known[name]["solo_s_a100"]}
+    wide = {name for _, name in rows if int(known[name]["gpus"]) > args.gpus}
+    for names, why in ((unlike, "train.py has nothing like them"), (wide - unlike, f"they need more GPUs than {args.gpus}")):
+        if names:
+            say(f"left out, since {why}: {', '.join(sorted(names))}")
+    rows = [(at, name) for at, name in rows if name not in unlike | wide][:args.tasks]
+    if not rows:
+        sys.exit(f"run_trace.py: {args.trace} has no task that can run here")
+    return [((at - rows[0][0]) / args.scale, f"{n:02}-{name}", known[name]) for n, (at, name) in enumerate(rows)]
 
 
 def key_of(workload):
     return workload["workload"] if workload["workload"] in MODELS else workload["model"]
 
 
+def is_small(workload):
+    return any(workload["dataset"].lower().startswith(name) for name in SMALL)
+
+
 def words_of(workload, scale):
     """train.py's arguments: as many steps as fill the scaled time at the speed that was measured alone."""
-    gpus = int(workload["gpus"])
+    model = key_of(workload)
     rate = float(workload["h200_steps_per_s"] or 10)
     steps = max(LEAST_STEPS, round(rate * float(workload["solo_s_a100"]) / scale))
-    return [*MODELS[key_of(workload)].split(), "--batch-size", max(1, int(workload["batch_size"]) // gpus), "--gpus", gpus, "--steps",
-            steps]
+    size = ["--image-size", 32 if is_small(workload) else LARGE.get(model, 224)] if IMAGES in MODELS[model] else []
+    return [*MODELS[model].split(), *size, "--batch-size", batch_of(workload), "--gpus", int(workload["gpus"]), "--steps", steps]
+
+
+def batch_of(workload):
+    """Of one GPU."""
+    return max(1, int(workload["batch_size"]) // int(workload["gpus"]))
 
 
 def command_of(args, workload):
@@ -104,54 +132,38 @@ def command_of(args, workload):
 
 def summary_of(args, workload):
     """The nearest summary file of that model; None: there is none."""
-    name = SUMMARIES.get(key_of(workload))
-    files = sorted(args.summaries.glob(f"{name}*.model")) if name and args.summaries else []
+    name = (SMALL_SUMMARIES if is_small(workload) else SUMMARIES).get(key_of(workload))
+    files = sorted(args.summaries.resolve().glob(f"{name}*.model")) if name else []  # resolved: rad is run in another folder
     exact = [f for f in files if f.stem == f"{name}_{workload['batch_size']}"]
     return (exact or files or [None])[0]
 
 
-def capture_all(args, ws, rad, trace):
-    """{workload: its capture}, made side by side; what cannot be captured is left out, and said."""
-    todo, running, out = {w["workload"]: w for _, _, w in trace}, {}, {}
-    end = time.monotonic() + CAPTURE_S
-    while (todo or running) and time.monotonic() < end:
-        while todo and len(running) < CAPTURES_AT_A_TIME:
-            name, workload = todo.popitem()
-            path = ws.dir / f"{name}.radcap"
-            running[name] = path, subprocess.Popen([rad.bin / "rad", "capture", "-o", path, "--", *map(str, command_of(args, workload))],
-                                                   env=ws.env, cwd=WORKLOADS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for name, (path, process) in list(running.items()):
-            if process.poll() is not None:
-                del running[name]
-                if process.returncode == 0:
-                    out[name] = path
-                else:
-                    say(f"capture of {name}: exit {process.returncode}")
-        time.sleep(0.2)
-    return out
-
-
-def options_of(args, estimator, workload, captures):
+def options_of(args, estimator, workload):
     options = ["--gpus", workload["gpus"]]
     if estimator == "gpumemnet" and (path := summary_of(args, workload)):
-        options += ["--model", path, "--batch-size", workload["batch_size"]]
-    if estimator == "replay" and workload["workload"] in captures:
-        options += ["--capture", captures[workload["workload"]]]
+        options += ["--model", path, "--batch-size", batch_of(workload)]
+    path = args.out.resolve() / "captures" / f"{workload['workload']}.radcap"
+    if estimator == "replay" and args.sim:
+        options += ["--gpu-mem", f"{workload['mem_mib_2025']}M"]
+    elif estimator == "replay" and path.exists():
+        options += ["--capture", path]
     return options
 
 
 @contextlib.contextmanager
-def holders(args, ws):
-    """Takes all but --leave of every GPU, while it lasts."""
+def holders(args, ws, estimator):
+    """Takes all but --leave of every GPU, while it lasts; not for `exclusive`."""
     runs = []
     try:
-        for n in range(0 if args.sim or not args.leave else args.gpus):
+        for n in range(0 if args.sim or not args.leave or estimator == "exclusive" else args.gpus):
             log = ws.dir / f"hold-{n}.log"
             with open(log, "w") as f:
-                runs.append((log, subprocess.Popen([sys.executable, str(WORKLOADS / "hold.py"), "--leave", str(args.leave)], stdout=f,
-                                                   stderr=f, env={**ws.env, "CUDA_VISIBLE_DEVICES": str(n)})))
-        for log, _ in runs:
-            wait_for("hold.py to take memory", 60, lambda: "ready:" in (tail(log) or ""))
+                runs.append((log, subprocess.Popen([sys.executable, str(WORKLOADS / "hold.py"), "--leave", str(args.leave), "--gpu", str(n)],
+                                                   stdout=f, stderr=f, env=ws.env)))
+        for log, run in runs:
+            wait_for("hold.py to take memory", 60, lambda: run.poll() is not None or "ready:" in (tail(log) or ""))
+            if run.poll() is not None:
+                raise RuntimeError(f"hold.py: {tail(log)}")
         yield
     finally:
         for _, run in runs:
@@ -160,61 +172,98 @@ def holders(args, ws):
             run.wait(20)
 
 
-def submit_all(args, estimator, rad, trace, captures, end):
+def submit_all(args, estimator, rad, trace, end):
     begin, ids = time.monotonic(), {}
     for at, name, workload in trace:
         time.sleep(max(0.0, min(begin + at, end) - time.monotonic()))
         if time.monotonic() >= end:
             raise TimeoutError(f"{len(ids)} of {len(trace)} tasks were submitted in time")
-        ids[rad.submit(name, command_of(args, workload), *options_of(args, estimator, workload, captures))] = name
+        ids[rad.submit(name, command_of(args, workload), *options_of(args, estimator, workload))] = name
     return ids
 
 
-def run_one(args, estimator, trace):
+def run_one(args, estimator, trace, deadline_s):
     """Never raises: what went wrong is part of the result."""
     policy = "placement: exclusive\nshare: never\n" if estimator == "exclusive" else "placement: magm\nshare: mps\n"
-    result = {"estimator": estimator, "sim": args.sim, "scale": args.scale, "gpus": args.gpus, "leave_mib": args.leave,
-              "config": policy + "foreign: share\n", "tasks": []}
+    result = {"estimator": estimator, **settings_of(args, trace), "config": policy + SETTINGS, "tasks": []}
     with Workspace() as ws:
         try:
             rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", result["config"])
-            captures = capture_all(args, ws, rad, trace) if estimator == "replay" and not args.sim else {}
-            with holders(args, ws):
-                with watched(args, rad, result):
-                    try:
-                        end = time.monotonic() + args.deadline
-                        ids = submit_all(args, estimator, rad, trace, captures, end)
-                        rad.wait_all(ids, max(1.0, end - time.monotonic()))
-                    finally:
-                        if not rad.died():
-                            result["tasks"] = [rad.show(t) for t in rad.tasks()]
+            with holders(args, ws, estimator), watched(args, rad, result):
+                try:
+                    end = time.monotonic() + deadline_s
+                    ids = submit_all(args, estimator, rad, trace, end)
+                    rad.wait_all(ids, max(1.0, end - time.monotonic()))
+                finally:
+                    if not rad.died():
+                        result["tasks"] = [rad.show(t) for t in rad.tasks()]
+                        result["output"] = {t["name"]: tail(rad.output(t["name"]), 3000) for t in result["tasks"]}
         except Exception:
             result["error"] = traceback.format_exc()
             say(f"{estimator}: {result['error']}")
         result["radd_log"] = tail(ws.dir / "radd.log", 64 << 10)
-    if result["tasks"] and all(t["end_time"] for t in result["tasks"]):
+    if len(result["tasks"]) == len(trace) and all(t["end_time"] for t in result["tasks"]):
         result["metrics"] = metrics(result["tasks"], result["samples"])
     return result
 
 
-def main():
-    args = parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    if not args.sim and not shutil.which("nvidia-cuda-mps-control"):
+def settings_of(args, trace):
+    """What must be the same in all results of a folder."""
+    return {"sim": args.sim, "scale": args.scale, "gpus": args.gpus, "leave_mib": args.leave, "trace": [name for _, name, _ in trace]}
+
+
+def results_of(args, trace):
+    """{estimator: result} of those that are there."""
+    found = {}
+    for name in ESTIMATORS:
+        path = args.out / f"trace-{name}.json"
+        if path.exists():
+            found[name] = json.loads(path.read_text())
+            if other := [k for k, v in settings_of(args, trace).items() if found[name].get(k) != v]:
+                sys.exit(f"run_trace.py: {path} was measured with another {' and '.join(other)}: take another --out")
+    return found
+
+
+def prepare(args, trace, todo):
+    """The first start of PyTorch on a machine, and captures, are in nobody's time."""
+    if not shutil.which("nvidia-cuda-mps-control"):
         sys.exit("run_trace.py: there is no nvidia-cuda-mps-control here")
-    trace, base, failed = read_trace(args), None, 0
-    say(f"{len(trace)} tasks, the last one {trace[-1][0]:.0f} s after the first")
-    for estimator in args.estimators:
-        result = run_one(args, estimator, trace)
-        save(args.out / f"trace-{estimator}.json", result)
-        found = result.get("metrics")
-        failed += not found or found["completed"] < len(trace)
-        base = base or found
-        if found:
-            wait = max(seconds_of(t["start_time"]) - seconds_of(t["submit_time"]) for t in result["tasks"] if t["start_time"])
-            say(f"{estimator}: {found['trace_total_s']:.0f} s ({found['trace_total_s'] / base['trace_total_s'] - 1:+.0%}), "
-                f"{found['oom']} OOM, {found['completed']}/{len(trace)} completed, longest wait {wait:.0f} s, "
-                + (f"{found['energy_j'] / 1e3:.0f} kJ" if found["energy_j"] else "energy not known"))
+    warm_up(args.out)
+    if "replay" in todo:
+        with Workspace() as ws:
+            made = captures.make(args.bin.resolve() / "rad", args.out / "captures", {w["workload"]: command_of(args, w) for _, _, w in trace},
+                                 ws.env, CAPTURES_AT_A_TIME, CAPTURE_S)
+        say(f"captures: {({name: m['seconds'] for name, m in made.items()})}")
+
+
+def tell(estimator, result, base):
+    found = result.get("metrics")
+    if not found:
+        return
+    waits = [seconds_of(t["start_time"]) - seconds_of(t["submit_time"]) for t in result["tasks"] if t["start_time"]]
+    say(f"{estimator}: {found['trace_total_s']:.0f} s"
+        + (f" ({found['trace_total_s'] / base['trace_total_s'] - 1:+.0%})" if base and base is not found else "")
+        + f", {found['oom']} OOM, {found['completed']}/{found['tasks']} completed, longest wait {max(waits, default=0):.0f} s, "
+        + (f"{found['energy_j'] / 1e3:.0f} kJ" if found["energy_j"] else "energy not known"))
+
+
+def main():
+    args, begin = parse_args(), time.monotonic()
+    args.out.mkdir(parents=True, exist_ok=True)
+    trace = read_trace(args)
+    found = results_of(args, trace)
+    todo = [name for name in args.estimators if "metrics" not in found.get(name, {})]
+    say(f"{len(trace)} tasks, the last one {trace[-1][0]:.0f} s after the first; to measure: {', '.join(todo) or 'nothing'}")
+    if todo and not args.sim:
+        prepare(args, trace, todo)
+
+    def measure(estimator, left_s):
+        found[estimator] = run_one(args, estimator, trace, min(args.deadline, left_s))
+        save(args.out / f"trace-{estimator}.json", found[estimator])
+        tell(estimator, found[estimator], found.get("exclusive", {}).get("metrics"))
+        return found[estimator].get("metrics", {}).get("completed") == len(trace)
+    failed = in_turn(todo, args.budget - (time.monotonic() - begin), measure)
+    print(policies_table([{**found[name], "policy": name} for name in ESTIMATORS if name in found]))
     return 1 if failed else 0
 
 

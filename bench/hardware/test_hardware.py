@@ -319,6 +319,71 @@ class First(unittest.TestCase):
         xml.dom.minidom.parse(str(self.out / "first.svg"))
 
 
+class Trace(unittest.TestCase):
+    """run_trace.py on a trace and workloads of its own."""
+    COLUMNS = "workload,model,dataset,batch_size,gpus,solo_s_a100,mem_mib_2025,h200_steps_per_s,a100_gract,a100_smact"
+    WORKLOADS = ("heavy,vgg16,imagenet,64,1,800,9000,20,0.8,0.7", "tiny,efficientnet_b0,cifar100,32,1,600,700,30,0.3,0.1",
+                 "wide,gpt2_large,wiki,8,2,900,20000,3,0.9,0.8", "odd,maskrcnn,coco,8,1,900,20000,,0.9,0.8")
+    TRACE = ("0,wide", "100,odd", "200,heavy", "400,tiny", "600,heavy")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name)
+        (self.out / "w.csv").write_text("\n".join([self.COLUMNS, *self.WORKLOADS]) + "\n")
+        (self.out / "t.csv").write_text("\n".join(["submit_s,workload", *self.TRACE]) + "\n")
+        for name in ("vgg_32", "vgg_128", "vgg_64", "efficientnet_32", "efficientNet_cifar100"):
+            (self.out / f"{name}.model").touch()
+
+    def words(self, *more):
+        return [str(w) for w in ("--bin", BUILD or "/nowhere", "--trace", self.out / "t.csv", "--workloads", self.out / "w.csv", "--out",
+                                 self.out / "o", "--sim", "--scale", "200", *more)]
+
+    def trace(self, *more):
+        with mock.patch.object(sys, "argv", ["run_trace.py", *self.words("--estimators", "none", *more)]):
+            args = run_trace.parse_args()
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            return args, run_trace.read_trace(args), said.getvalue()
+
+    def test_what_cannot_run_here_is_left_out(self):
+        _, trace, said = self.trace("--tasks", "2")
+        self.assertEqual([(at, name) for at, name, _ in trace], [(0, "00-heavy"), (1, "01-tiny")])
+        self.assertIn("nothing like them: odd\n", said)
+        self.assertIn("more GPUs than 1: wide\n", said)
+        self.assertEqual([name for _, name, _ in self.trace("--gpus", "2")[1]], ["00-wide", "01-heavy", "02-tiny", "03-heavy"])
+
+    def test_sizes_and_summaries_are_those_of_the_dataset(self):
+        args, trace, _ = self.trace("--summaries", os.path.relpath(self.out))
+        sizes = [words[words.index("--image-size") + 1] for words in (run_trace.words_of(w, 200) for _, _, w in trace[:2])]
+        self.assertEqual(sizes, [224, 32])
+        found = [run_trace.options_of(args, "gpumemnet", w)[3] for _, _, w in trace[:2]]
+        self.assertEqual([f.name for f in found], ["vgg_64.model", "efficientNet_cifar100.model"])
+        self.assertTrue(all(f.is_absolute() for f in found))
+        self.assertEqual(run_trace.options_of(args, "none", trace[0][2]), ["--gpus", "1"])
+
+    def test_a_gpu_is_small_for_all_who_may_share_it(self):
+        args, _, _ = self.trace()
+        args.sim = False
+        with common.Workspace() as ws, mock.patch.object(run_trace.subprocess, "Popen", side_effect=RuntimeError("held")):
+            with run_trace.holders(args, ws, "exclusive"):
+                pass
+            with self.assertRaisesRegex(RuntimeError, "held"), run_trace.holders(args, ws, "none"):
+                pass
+
+    @unittest.skipUnless(BUILD, "RAD_BUILD_ROOT is not set")
+    def test_it_runs_and_goes_on(self):
+        for estimators in ("exclusive", "exclusive,replay"):
+            done = subprocess.run([sys.executable, HERE / "run_trace.py", *self.words("--estimators", estimators, "--tasks", "2")],
+                                  capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("to measure: replay\n", done.stdout)
+        self.assertRegex(done.stdout, r"replay: \d+ s \(.*%\), 0 OOM, 2/2 completed")
+        for name in ("exclusive", "replay"):
+            self.assertRegex(done.stdout, rf"\| {name} \| .* \| 2/2 \|")
+        claims = [t["attempts"][0]["claim_mib"] for t in json.loads((self.out / "o" / "trace-replay.json").read_text())["tasks"]]
+        self.assertEqual(claims, [9000, 700])
+
+
 class Output(unittest.TestCase):
     TEXT = ("resnet50: 25.6 M parameters, batch 32\nstep 1/150  2.5 s  loss 7.100  0.40 steps/s  900 MiB reserved\n"
             "step 10  3.0 s  loss 6.900  18.00 steps/s\n{broken\n{\"steps\": 10}\nterminated\n")
@@ -353,7 +418,8 @@ class Workloads(unittest.TestCase):
 
     def test_workloads_of_the_trace(self):
         for name, model in {**{n: n for n in run_trace.MODELS}, "vgg3": "vgg16"}.items():
-            workload = {"workload": name, "model": model, "gpus": "2", "batch_size": "8", "h200_steps_per_s": "20", "solo_s_a100": "900"}
+            workload = {"workload": name, "model": model, "dataset": "imagenet", "gpus": "2", "batch_size": "8", "h200_steps_per_s": "20",
+                        "solo_s_a100": "900"}
             words = [str(w) for w in run_trace.words_of(workload, 300)]
             self.accepts(words)
             self.assertEqual((words[words.index("--steps") + 1], words[words.index("--batch-size") + 1]), ("60", "4"))
