@@ -318,7 +318,7 @@ static int check_event(const struct task *t, const struct event *ev, struct erro
 		return error_set(err, ERR_CORRUPT, "task %s: moved to %u GPUs, %u of them extra", task_id_text(t->id, id),
 				 ev->u.moved.n_gpus, ev->u.moved.n_extra);
 	if (ev->kind == EV_ENDED && ev->u.ended.next == NEXT_DONE && !task_state_terminal(ev->u.ended.state))
-		return error_set(err, ERR_CORRUPT, "task %s: ended into %s, which is no end", id,
+		return error_set(err, ERR_CORRUPT, "task %s: ended into %s, which is no end", task_id_text(t->id, id),
 				 task_state_name(ev->u.ended.state));
 	return 0;
 }
