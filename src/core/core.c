@@ -430,7 +430,7 @@ static bool core_differs(const struct task *t, const struct event *ev)
 	       (ev->u.updated.set_time_limit && ev->u.updated.time_limit_s != t->time_limit_s) ||
 	       (ev->u.updated.set_gpu_mem && ev->u.updated.gpu_mem_mib != t->gpu_mem_mib) ||
 	       (ev->u.updated.set_max_slowdown && !(ev->u.updated.max_slowdown == t->max_slowdown)) ||
-	       (ev->u.updated.name && strcmp(ev->u.updated.name, t->name));
+	       (ev->u.updated.name && strcmp(ev->u.updated.name, task_name(t)));
 }
 
 int core_update(struct core *c, task_id id, struct event *ev, struct now now, struct error *err)

@@ -350,7 +350,7 @@ static void on_idle(void *ctx, const struct task *t)
 	const struct daemon *d = ctx;
 	char id[TASK_ID_TEXT];
 	log_info("task %s of %s (%s): computed nothing for %lld s, and holds its GPUs", task_id_text(t->id, id),
-		 t->spec->user ? t->spec->user : "?", t->name, (long long)d->config.core.lease_idle_ms / 1000);
+		 t->spec->user ? t->spec->user : "?", task_name(t), (long long)d->config.core.lease_idle_ms / 1000);
 }
 
 static void on_memory_near(void *ctx, const struct task *t, uint64_t host_mib)
@@ -358,7 +358,7 @@ static void on_memory_near(void *ctx, const struct task *t, uint64_t host_mib)
 	const struct daemon *d = ctx;
 	char id[TASK_ID_TEXT], took[32], asked[32];
 	log_info("task %s of %s (%s): took %s of the %s of host memory that it asked for", task_id_text(t->id, id),
-		 t->spec->user ? t->spec->user : "?", t->name, units_format_mib((double)host_mib, took, sizeof took),
+		 t->spec->user ? t->spec->user : "?", task_name(t), units_format_mib((double)host_mib, took, sizeof took),
 		 units_format_mib((double)task_host_limit_mib(t), asked, sizeof asked));
 	notifying_note_memory(d->notifying, t);
 }

@@ -144,7 +144,7 @@ static struct hook *hook_create(struct hooks *h, const struct task *t, const str
 	k->env[n++] = alloc_string(PATH_GIVEN);
 	k->env[n++] = alloc_printf("RAD_TASK_ID=%s", k->id);
 	k->env[n++] = alloc_printf("RAD_ATTEMPT=%u", (unsigned)t->n_attempts);
-	k->env[n++] = alloc_printf("RAD_TASK_NAME=%s", t->name ? t->name : "");
+	k->env[n++] = alloc_printf("RAD_TASK_NAME=%s", task_name(t));
 	k->env[n++] = alloc_printf("RAD_USER=%s", t->spec->user ? t->spec->user : "");
 	k->env[n++] = alloc_printf("RAD_UID=%u", (unsigned)t->spec->uid);
 	k->env[n++] = alloc_printf("RAD_GPU_UUIDS=%s", buf_text(&gpus));

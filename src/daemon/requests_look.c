@@ -94,7 +94,7 @@ int request_script(const struct requests *q, const struct message *m, struct rep
 	if (!failed) {
 		scoped_json *spec = spec_to_json(t->spec);
 		request_answer(reply, json_pack("{si, sO, so, ss, so}", "schema", 1, "argv", json_object_get(spec, "argv"), "script",
-						json_text_or_null(t->spec->script), "name", t->name, "cwd", json_text_or_null(t->spec->cwd)));
+						json_text_or_null(t->spec->script), "name", task_name(t), "cwd", json_text_or_null(t->spec->cwd)));
 	}
 	task_destroy(old);
 	return failed ? -1 : 0;

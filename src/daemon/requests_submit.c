@@ -91,7 +91,7 @@ static int submit_check_dependencies(const struct requests *q, const struct spec
 static void submit_add_earlier(void *ctx, const struct task *t)
 {
 	struct spec *s = ctx;
-	if (t->spec->uid != s->uid || strcmp(t->name, s->name) || s->n_deps > MAX_DEPENDENCIES)
+	if (t->spec->uid != s->uid || strcmp(task_name(t), s->name) || s->n_deps > MAX_DEPENDENCIES)
 		return;
 	for (size_t i = 0; i < s->n_deps; i++)
 		if (s->deps[i].kind == DEP_AFTERANY && s->deps[i].task == TASK_ID(TASK_JOB(t->id), -1))

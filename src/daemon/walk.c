@@ -103,7 +103,7 @@ static bool walk_folds(const struct walk *w, const struct task *t, const char *r
 {
 	const struct walk_fold *f = &w->open;
 	return f->told && TASK_JOB(t->id) == TASK_JOB(f->first) && t->state == f->state && t->priority == f->priority &&
-	       f->reason && reason && !strcmp(f->reason, reason) && !strcmp(t->name, f->name);
+	       f->reason && reason && !strcmp(f->reason, reason) && !strcmp(task_name(t), f->name);
 }
 
 static void walk_add_index(struct walk_fold *f, task_id id)
@@ -126,7 +126,7 @@ static void walk_open_fold(struct walk *w, const struct task *t, const char *rea
 	f->state = t->state;
 	f->priority = t->priority;
 	f->reason = reason;
-	f->name = alloc_string(t->name);
+	f->name = alloc_string(task_name(t));
 	f->n = 0;
 	walk_add_index(f, t->id);
 }

@@ -58,7 +58,6 @@ struct task *task_create(task_id id, struct spec *spec)
 	struct task *t = alloc_zero(sizeof *t);
 	t->id = id;
 	t->spec = spec;
-	t->name = alloc_string(spec->name ? spec->name : "");
 	t->priority = spec->priority;
 	t->time_limit_s = spec->time_limit_s;
 	t->gpu_mem_mib = spec->gpu_mem_mib;
@@ -78,9 +77,14 @@ void task_destroy(struct task *t)
 	}
 	free(t->attempts);
 	free(t->estimate.note);
-	free(t->name);
+	free(t->renamed);
 	spec_unref(t->spec);
 	free(t);
+}
+
+const char *task_name(const struct task *t)
+{
+	return t->renamed ? t->renamed : t->spec->name ? t->spec->name : "";
 }
 
 struct attempt *task_attempt(const struct task *t)
@@ -139,8 +143,8 @@ static void apply_updated(struct task *t, const struct event *ev)
 		t->estimated = false;
 	}
 	if (ev->u.updated.name) {
-		free(t->name);
-		t->name = alloc_string(ev->u.updated.name);
+		free(t->renamed);
+		t->renamed = alloc_string(ev->u.updated.name);
 	}
 }
 
@@ -503,7 +507,7 @@ json_t *task_to_json_brief(const struct task *t, int64_t now_ms)
 	for (uint32_t i = 0; i < t->n_attempts; i++)
 		json_array_append_new(attempts, attempt_to_json(&t->attempts[i]));
 	return json_pack("{ss, ss, ss, ss, sI, si, so, so, so, so}",
-		"id", task_id_text(t->id, id), "name", t->name, "user", t->spec->user ? t->spec->user : "",
+		"id", task_id_text(t->id, id), "name", task_name(t), "user", t->spec->user ? t->spec->user : "",
 		"state", task_state_name(t->state), "priority", (json_int_t)t->priority, "gpus_requested", (int)t->spec->gpus,
 		"run_s", json_round3(task_times(t, now_ms).run_s), "progress", json_null(),
 		"estimate", t->estimated ? task_estimate_json(&t->estimate) : json_null(), "attempts", attempts);

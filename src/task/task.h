@@ -231,7 +231,7 @@ struct task {
 	uint32_t suspended_uid;		/* by whom, the last time */
 
 	/* Changeable copies of what the spec asked for. */
-	char *name;			/* owned */
+	char *renamed;			/* owned; NULL: the spec's name holds, see task_name */
 	int64_t priority, time_limit_s;
 	uint64_t gpu_mem_mib;
 	uint64_t host_mem_mib;			/* of the machine, for all its processes; 0: did not say */
@@ -284,6 +284,9 @@ struct measured task_measured_nothing(void);
 json_t *task_show_load(const struct measured *m);
 /* Sets the members mean_* of that attempt. */
 void task_show_means(json_t *attempt, const struct measured *m);
+
+/* What it is called; "": it has no name. Lives as long as the task, or until an event changes it. */
+const char *task_name(const struct task *t);
 
 /* The running or last attempt; NULL before the first. */
 struct attempt *task_attempt(const struct task *t);

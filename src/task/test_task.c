@@ -83,6 +83,44 @@ static void every_pair_follows_the_table(void **state)
 		}
 }
 
+/* What the table of states cannot tell: each names its task, and leaves it as it was. */
+static void events_that_make_no_sense_are_refused(void **state)
+{
+	(void)state;
+	struct event bad[] = { placed(5000), placed(5000), { .kind = EV_MOVED },
+			       ended(5000, VERDICT_OK, NEXT_DONE, TASK_PENDING) };
+	bad[0].u.placed.n_gpus = 0;
+	bad[1].u.placed.n_gpus = SPEC_MAX_GPUS + 1;
+	for (size_t i = 0; i < COUNT_OF(bad); i++) {
+		struct task *t = task_in(bad[i].kind == EV_PLACED ? TASK_PENDING : TASK_RUNNING);
+		struct error err = ERROR_INIT;
+		uint32_t before = t->n_events;
+		assert_int_equal(task_apply(t, &bad[i], &err), -1);
+		assert_memory_equal(err.text, "task 7: ", strlen("task 7: "));
+		assert_int_equal(t->n_events, before);
+		task_destroy(t);
+	}
+}
+
+/* The spec is asked for, and shared by all elements of an array: a new name is the task's alone. */
+static void a_new_name_is_the_tasks_alone(void **state)
+{
+	(void)state;
+	struct task *t = new_task(), *other = task_create(TASK_ID(7, 1), spec_ref(t->spec));
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 1000 });
+	assert_string_equal(task_name(t), "train");
+	apply(t, (struct event){ .kind = EV_UPDATED, .t_ms = 2000, .u.updated.name = (char *)"once" });
+	apply(t, (struct event){ .kind = EV_UPDATED, .t_ms = 3000, .u.updated.name = (char *)"twice" });
+	apply(t, (struct event){ .kind = EV_UPDATED, .t_ms = 4000, .u.updated.set_priority = true });
+	assert_string_equal(task_name(t), "twice");
+	assert_string_equal(task_name(other), "train");
+	task_destroy(t);
+	task_destroy(other);
+	t = task_create(TASK_ID(8, -1), spec_create());
+	assert_string_equal(task_name(t), "");
+	task_destroy(t);
+}
+
 static void a_life_with_recovery_books_every_millisecond(void **state)
 {
 	(void)state;
@@ -429,6 +467,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_pair_follows_the_table),
+		cmocka_unit_test(events_that_make_no_sense_are_refused),
+		cmocka_unit_test(a_new_name_is_the_tasks_alone),
 		cmocka_unit_test(a_life_with_recovery_books_every_millisecond),
 		cmocka_unit_test(suspended_time_is_apart),
 		cmocka_unit_test(a_clock_set_back_books_nothing),
