@@ -31,13 +31,16 @@ static void check(int rc, const struct error *err)
 static struct spec *make_spec(void)
 {
 	struct spec *s = spec_create();
+	char *environ[ENVIRON + 1] = { NULL };
 	s->uid = 1000;
 	s->user = alloc_string("ada");
 	s->script = alloc_printf("#!/bin/bash\n%0512d\n", 0);
-	s->environ = alloc_resize(s->environ, ENVIRON + 1, sizeof *s->environ);
 	for (int i = 0; i < ENVIRON; i++)
-		s->environ[i] = alloc_printf("VARIABLE_%02d=%064d", i, i);
-	s->environ[ENVIRON] = NULL;
+		environ[i] = alloc_printf("VARIABLE_%02d=%064d", i, i);
+	free(s->environ);
+	s->environ = alloc_words(environ);
+	for (int i = 0; i < ENVIRON; i++)
+		free(environ[i]);
 	return s;
 }
 

@@ -48,6 +48,19 @@ char *alloc_string_or_null(const char *s)
 	return s ? alloc_string(s) : NULL;
 }
 
+char **alloc_words(char *const *words)
+{
+	size_t n = 0, bytes = 0;
+	for (; words[n]; n++)
+		bytes += strlen(words[n]) + 1;
+	char **copy = alloc_zero((n + 1) * sizeof *copy + bytes), *at = (char *)(copy + n + 1);
+	for (size_t i = 0; i < n; i++) {
+		copy[i] = at;
+		at = stpcpy(at, words[i]) + 1;
+	}
+	return copy;
+}
+
 char *alloc_printf(const char *fmt, ...)
 {
 	char *p;

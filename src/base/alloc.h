@@ -15,6 +15,8 @@ void *alloc_resize(void *old, size_t count, size_t size) __attribute__((returns_
 char *alloc_string(const char *s) __attribute__((returns_nonnull));
 /* As alloc_string, but NULL stays NULL. */
 char *alloc_string_or_null(const char *s);
+/* A list of texts that ends with NULL, as exec takes it: list and texts in one piece, which free() frees. */
+char **alloc_words(char *const *words) __attribute__((returns_nonnull));
 char *alloc_printf(const char *fmt, ...) __attribute__((returns_nonnull, format(printf, 1, 2)));
 
 /* Grows `array` (of `*cap` elements) so that one more fits after `n`; doubles. */

@@ -154,6 +154,22 @@ static void growing_bytes(void **state)
 	free(empty);
 }
 
+static void lists_of_words_are_one_piece(void **state)
+{
+	(void)state;
+	char last[] = "last";
+	char *words[] = { (char *)"first", (char *)"", last, NULL };
+	char **copy = alloc_words(words), **none = alloc_words(&words[3]);
+	memset(last, 'x', 4);
+	assert_string_equal(copy[0], "first");
+	assert_string_equal(copy[1], "");
+	assert_string_equal(copy[2], "last");
+	assert_null(copy[3]);
+	assert_null(none[0]);
+	free(copy);
+	free(none);
+}
+
 static void the_id_map_finds_what_was_put(void **state)
 {
 	(void)state;
@@ -341,6 +357,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
+		cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
 		cmocka_unit_test(hashes), cmocka_unit_test(a_log_waits_for_nobody),

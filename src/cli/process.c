@@ -19,19 +19,17 @@
 /* Its command line as words; what names itself nothing is called by its number. */
 static char **command_of(pid_t pid)
 {
-	scoped_free char *path = alloc_printf("/proc/%d/cmdline", (int)pid);
+	scoped_free char *path = alloc_printf("/proc/%d/cmdline", (int)pid), *unnamed = alloc_printf("process-%d", (int)pid);
 	scoped_buf text = { 0 };
+	char *words[MAX_WORDS + 1] = { NULL };
 	size_t n = 0;
-	char **words = alloc_zero((MAX_WORDS + 2) * sizeof *words);
 	if (io_read_file(path, MAX_COMMAND, &text, NULL))
 		text.len = 0;
 	for (size_t at = 0; at < text.len && n < MAX_WORDS; at += strlen(text.data + at) + 1)
-		words[n++] = alloc_string(text.data + at);
-	if (!n || !*words[0]) {
-		free(words[0]);
-		words[0] = alloc_printf("process-%d", (int)pid);
-	}
-	return words;
+		words[n++] = text.data + at;
+	if (!n || !*words[0])
+		words[0] = unnamed;
+	return alloc_words(words);
 }
 
 static const char *base_name(const char *path)
@@ -51,7 +49,7 @@ struct spec *process_spec(pid_t pid, struct error *err)
 	submit_caller_identity(s);
 	s->process_pid = pid;
 	s->process_ticks = ticks;
-	free(s->argv);	/* still the empty list of spec_create */
+	free(s->argv);
 	s->argv = command_of(pid);
 	s->name = submit_caller_name(base_name(s->argv[0]));
 	s->cwd = alloc_string("/");

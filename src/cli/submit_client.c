@@ -91,21 +91,10 @@ static char *folder_of(const char *path)
 	return alloc_string(dirname(copy));
 }
 
-static char **copy_words(char *const *words)
-{
-	size_t n = 0;
-	while (words[n])
-		n++;
-	char **copy = alloc_zero((n + 1) * sizeof *copy);
-	for (size_t i = 0; i < n; i++)
-		copy[i] = alloc_string(words[i]);
-	return copy;
-}
-
 static void set_argv(struct spec *s, char *const *words)
 {
-	free(s->argv);	/* still the empty list of spec_create */
-	s->argv = copy_words(words);
+	free(s->argv);
+	s->argv = alloc_words(words);
 }
 
 /* ---- the command line ---- */

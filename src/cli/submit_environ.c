@@ -32,18 +32,18 @@ size_t submit_caller_environ(struct spec *s)
 	size_t n = 0, dropped = 0, kept = 0;
 	while (environ[n])
 		n++;
-	free(s->environ);	/* still the empty list of spec_create */
-	s->environ = alloc_zero((n + 2) * sizeof *s->environ);
+	scoped_free char **list = alloc_zero((n + 2) * sizeof *list), *pwd = s->cwd ? alloc_printf("PWD=%s", s->cwd) : NULL;
 	for (char **e = environ; *e; e++) {
 		if (is_left_behind(*e) || !strchr(*e, '=') || **e == '=')
 			continue;
 		if (strlen(*e) > MAX_VARIABLE || !submit_caller_is_utf8(*e))
 			dropped++;
 		else
-			s->environ[kept++] = alloc_string(*e);
+			list[kept++] = *e;
 	}
-	if (s->cwd)
-		s->environ[kept] = alloc_printf("PWD=%s", s->cwd);
+	list[kept] = pwd;
+	free(s->environ);
+	s->environ = alloc_words(list);
 	return dropped;
 }
 
@@ -83,7 +83,7 @@ static char **find_variable(char **list, const char *name, size_t len)
 	return NULL;
 }
 
-/* Takes over the text. The list has room for it. */
+/* The list has room for it, and borrows the text. */
 static void put_variable(char **list, char *item, size_t len)
 {
 	char **at = find_variable(list, item, len);
@@ -92,7 +92,6 @@ static void put_variable(char **list, char *item, size_t len)
 			list[n + 1] = NULL;
 			at = &list[n];
 		}
-	free(*at);
 	*at = item;
 }
 
@@ -110,7 +109,7 @@ static int export_one(char *const *all, char **to, char *item, struct error *err
 	if (item[len] && is_left_behind(item))
 		return error_set(err, ERR_INVALID, "%.*s is set by RAD-RM alone", (int)len, item);
 	if (item[len] || there)
-		put_variable(to, alloc_string(item[len] ? item : *there), len);
+		put_variable(to, item[len] ? item : *there, len);
 	return 0;
 }
 
@@ -121,18 +120,18 @@ static void free_list(char **list)
 	free(list);
 }
 
-/* What a task has in any case. */
-static void keep_login(char *const *all, char **to, const char *cwd)
+/* What a task has in any case. `pwd` may be NULL. */
+static void keep_login(char *const *all, char **to, char *pwd)
 {
 	static const char *const names[] = { "HOME", "USER", "LOGNAME", "SHELL" };
 	for (size_t i = 0; i < COUNT_OF(names); i++) {
 		char **there = find_variable((char **)all, names[i], strlen(names[i]));
 		if (there)
-			put_variable(to, alloc_string(*there), strlen(names[i]));
+			put_variable(to, *there, strlen(names[i]));
 	}
-	put_variable(to, alloc_string("PATH=/usr/local/bin:/usr/bin:/bin"), 4);
-	if (cwd)
-		put_variable(to, alloc_printf("PWD=%s", cwd), 3);
+	put_variable(to, (char *)"PATH=/usr/local/bin:/usr/bin:/bin", 4);
+	if (pwd)
+		put_variable(to, pwd, 3);
 }
 
 /* Free it with free_list. */
@@ -160,15 +159,18 @@ int submit_caller_export(struct spec *s, const char *list, struct error *err)
 		all = all || !strcasecmp(items[n_items], "ALL");
 	while (s->environ[n])
 		n++;
-	char **to = alloc_zero((n + n_items + 8) * sizeof *to);
+	scoped_free char **to = alloc_zero((n + n_items + 8) * sizeof *to), *pwd = s->cwd ? alloc_printf("PWD=%s", s->cwd) : NULL;
 	for (size_t i = 0; all && i < n; i++)
-		to[i] = alloc_string(s->environ[i]);
+		to[i] = s->environ[i];
 	if (!all)
-		keep_login(s->environ, to, s->cwd);
+		keep_login(s->environ, to, pwd);
 	for (size_t i = 0; i < n_items && !failed; i++)
 		failed = export_one(s->environ, to, items[i], err);
+	if (!failed) {
+		char **chosen = alloc_words(to);	/* before what `to` borrows from is freed */
+		free(s->environ);
+		s->environ = chosen;
+	}
 	free_list(items);
-	free_list(failed ? to : s->environ);
-	s->environ = failed ? s->environ : to;
 	return failed;
 }

@@ -126,14 +126,8 @@ struct sized {
 /* As rad submit makes it, so that what earlier runs of either took is found. */
 static void sign(struct spec *spec, char *const *arguments)
 {
-	size_t n = 0;
-	while (arguments[n])
-		n++;
-	for (char **a = spec->argv; *a; a++)
-		free(*a);
-	spec->argv = alloc_resize(spec->argv, n + 1, sizeof *spec->argv);
-	for (size_t i = 0; i <= n; i++)
-		spec->argv[i] = alloc_string_or_null(arguments[i]);
+	free(spec->argv);
+	spec->argv = alloc_words(arguments);
 	submit_caller_environ(spec);	/* it configures PyTorch, too */
 	free(spec->signature);
 	spec->signature = spec->script ? signature_make(spec, NULL, 0) : NULL;

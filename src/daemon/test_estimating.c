@@ -207,8 +207,7 @@ static struct spec *spec_with_model(size_t bytes)
 	s->gid = getegid();
 	s->batch_size = 24;
 	free(s->environ);
-	s->environ = alloc_zero(2 * sizeof *s->environ);
-	s->environ[0] = alloc_string("A=b");
+	s->environ = alloc_words((char *[]){ (char *)"A=b", NULL });
 	s->model = alloc_zero(bytes + 1);
 	memset(s->model, 'x', bytes);
 	return s;

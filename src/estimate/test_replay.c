@@ -411,10 +411,8 @@ static void test_doubtful_estimates(void **state)
 
 static void set_environ(struct spec *s, const char *first, const char *second)
 {
-	free(s->environ);	/* the empty list of a new spec */
-	s->environ = alloc_zero(3 * sizeof *s->environ);
-	s->environ[0] = alloc_string_or_null(first);
-	s->environ[1] = alloc_string_or_null(second);
+	free(s->environ);
+	s->environ = alloc_words((char *[]){ (char *)first, (char *)second, NULL });
 }
 
 static void test_environment_decides(void **state)

@@ -46,31 +46,13 @@ struct spawn {
 	int error;		/* why there is no program; 0: there is, or it died before */
 };
 
-static char **copy_list(char *const *list)
-{
-	size_t n = 0;
-	while (list[n])
-		n++;
-	char **copy = alloc_zero((n + 1) * sizeof *copy);
-	for (size_t i = 0; i < n; i++)
-		copy[i] = alloc_string(list[i]);
-	return copy;
-}
-
-static void free_list(char **list)
-{
-	for (size_t i = 0; list[i]; i++)
-		free(list[i]);
-	free(list);
-}
-
 static struct spawn *spawn_create(char *const argv[], char *const env[])
 {
 	struct spawn *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (s == MAP_FAILED)
 		return NULL;
-	s->argv = copy_list(argv);
-	s->env = copy_list(env);
+	s->argv = alloc_words(argv);
+	s->env = alloc_words(env);
 	s->stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	return s;
 }
@@ -79,8 +61,8 @@ static void spawn_destroy(struct spawn *s)
 {
 	if (!s)
 		return;
-	free_list(s->argv);
-	free_list(s->env);
+	free(s->argv);
+	free(s->env);
 	if (s->stacks != MAP_FAILED)
 		munmap(s->stacks, 2 * STACK_BYTES);
 	munmap(s, sizeof *s);

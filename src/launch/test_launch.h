@@ -46,20 +46,18 @@ struct bench {
 
 static inline char **words(const char *first, ...)
 {
-	char **list = alloc_zero(16 * sizeof *list);
+	char *list[16] = { NULL };
 	va_list ap;
 	va_start(ap, first);
 	size_t n = 0;
 	for (const char *word = first; word; word = va_arg(ap, const char *))
-		list[n++] = alloc_string(word);
+		list[n++] = (char *)word;
 	va_end(ap);
-	return list;
+	return alloc_words(list);
 }
 
 static inline void set_words(char ***member, char **list)
 {
-	for (char **p = *member; p && *p; p++)
-		free(*p);
 	free(*member);
 	*member = list;
 }

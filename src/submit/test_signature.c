@@ -17,12 +17,13 @@ static char *of_command(const char *line, const char *program, uid_t uid)
 {
 	struct spec *s = spec_create();
 	scoped_free char *copy = alloc_string(line);
+	char *words[64] = { NULL };
 	size_t n = 0;
-	free(s->argv);
-	s->argv = alloc_zero(64 * sizeof *s->argv);
 	s->uid = uid;
 	for (char *w = strtok(copy, " "); w; w = strtok(NULL, " "))
-		s->argv[n++] = alloc_string(w);
+		words[n++] = w;
+	free(s->argv);
+	s->argv = alloc_words(words);
 	char *signature = signature_make(s, program, program ? strlen(program) : 0);
 	spec_unref(s);
 	return signature;
@@ -112,9 +113,7 @@ static char *of_environ(const char *a, const char *b)
 {
 	struct spec *s = spec_create();
 	free(s->environ);
-	s->environ = alloc_zero(3 * sizeof *s->environ);
-	s->environ[0] = alloc_string(a);
-	s->environ[1] = alloc_string(b);
+	s->environ = alloc_words((char *[]){ (char *)a, (char *)b, NULL });
 	char *signature = signature_make(s, NULL, 0);
 	spec_unref(s);
 	return signature;

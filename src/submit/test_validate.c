@@ -51,16 +51,15 @@ static void mig_of_two(struct spec *s) { s->share = SHARE_MIG, s->gpus = 2; }
 static void bad_variable(struct spec *s)
 {
 	free(s->environ);
-	s->environ = alloc_zero(2 * sizeof *s->environ);
-	s->environ[0] = alloc_string("novalue");
+	s->environ = alloc_words((char *[]){ (char *)"novalue", NULL });
 }
 
 static void long_word(struct spec *s)
 {
+	scoped_free char *word = alloc_zero(200001);
+	memset(word, 'x', 200000);
 	free(s->argv);
-	s->argv = alloc_zero(2 * sizeof *s->argv);
-	s->argv[0] = alloc_zero(200001);
-	memset(s->argv[0], 'x', 200000);
+	s->argv = alloc_words((char *[]){ word, NULL });
 }
 
 static void bad_limit(struct spec *s)
@@ -93,8 +92,7 @@ static void adopted(struct spec *s)
 {
 	replace(&s->script, NULL);
 	free(s->argv);
-	s->argv = alloc_zero(2 * sizeof *s->argv);
-	s->argv[0] = alloc_string("python");
+	s->argv = alloc_words((char *[]){ (char *)"python", NULL });
 	s->process_pid = 4711;
 	s->process_ticks = 1;
 }

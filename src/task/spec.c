@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The spec and its JSON form. Scalar members stand in one table, so that writing and reading cannot drift apart; the few
+ * The spec and its JSON form. Texts and numbers stand in a table each, so that writing and reading cannot drift apart; the few
  * lists have a function each way. Reading is done on what clients send and on what the store holds: every bound is checked.
  *
  * A spec is counted, not copied: an array of 10,000 elements has one script, one capture and one environment in memory. It
@@ -21,64 +21,79 @@
 
 #define MAX_WORDS 100000	/* arguments, environment entries */
 
-/* A member of the spec that is one value. */
-struct field {
+/* A member of the spec that is a text. */
+struct text {
 	const char *key;
-	enum { F_TEXT, F_I64, F_U64, F_U32, F_INT, F_BOOL, F_DOUBLE } type;
-	size_t offset;
-	int64_t min, max;	/* of a number; of the length of a text */
+	size_t offset, max;	/* bytes at most */
 };
 
-#define FIELD(member, type, min, max) { #member, type, offsetof(struct spec, member), min, max }
-static const struct field fields[] = {
-	FIELD(name, F_TEXT, 0, 1000),
-	FIELD(script, F_TEXT, 0, SPEC_MAX_TEXT),
-	FIELD(conda_env, F_TEXT, 0, SPEC_MAX_PATH),
-	FIELD(cwd, F_TEXT, 0, SPEC_MAX_PATH),
-	FIELD(output, F_TEXT, 0, SPEC_MAX_PATH),
-	FIELD(error, F_TEXT, 0, SPEC_MAX_PATH),
-	FIELD(process_pid, F_I64, 0, INT32_MAX),
-	FIELD(process_ticks, F_U64, 0, INT64_MAX),
-	FIELD(lease, F_BOOL, 0, 1),
-	FIELD(announced, F_TEXT, 0, 200),
-	FIELD(terminal, F_TEXT, 0, SPEC_MAX_SOCKET - 1),
-	FIELD(gpus, F_U32, 1, SPEC_MAX_GPUS),
-	FIELD(gpu_mem_mib, F_U64, 0, 1 << 30),
-	FIELD(gpu_model, F_TEXT, 0, CONSTRAINT_MAX),
-	FIELD(constraint, F_TEXT, 0, CONSTRAINT_MAX),
-	FIELD(cpus, F_U32, 0, 65536),
-	FIELD(host_mem_mib, F_U64, 0, 1 << 30),
-	FIELD(feed, F_TEXT, 0, 100),
-	FIELD(feed_cpus, F_U32, 0, 65536),
-	FIELD(feed_mem_mib, F_U64, 0, 1 << 30),
-	FIELD(exclusive, F_BOOL, 0, 1),
-	FIELD(max_slowdown, F_DOUBLE, 0, 1000),
-	FIELD(model, F_TEXT, 0, SPEC_MAX_TEXT),
-	FIELD(model_name, F_TEXT, 0, SPEC_MAX_PATH),
-	FIELD(capture, F_TEXT, 0, SPEC_MAX_CAPTURE),
-	FIELD(capture_until_s, F_I64, 0, INT64_MAX / 1000),
-	FIELD(batch_size, F_I64, 0, INT32_MAX),
-	FIELD(seq_len, F_I64, 0, INT32_MAX),
-	FIELD(input_channels, F_I64, 0, SPEC_MAX_INPUT),
-	FIELD(input_height, F_I64, 0, SPEC_MAX_INPUT),
-	FIELD(input_width, F_I64, 0, SPEC_MAX_INPUT),
-	FIELD(optimizer, F_TEXT, 0, 100),
-	FIELD(precision, F_TEXT, 0, 100),
-	FIELD(signature, F_TEXT, 0, 100),
-	FIELD(priority, F_I64, INT32_MIN, INT32_MAX),
-	FIELD(hold, F_BOOL, 0, 1),
-	FIELD(time_limit_s, F_I64, 0, (int64_t)100 * 366 * 86400),
-	FIELD(slot_s, F_I64, -1, (int64_t)100 * 366 * 86400),
-	FIELD(requeue_code, F_INT, 0, 255),
-	FIELD(begin_s, F_I64, 0, INT64_MAX / 1000),
-	FIELD(singleton, F_BOOL, 0, 1),
-	FIELD(signal, F_INT, 0, 64),
-	FIELD(signal_before_s, F_I64, 0, 65535),
-	FIELD(requeue, F_BOOL, 0, 1),
-	FIELD(notify, F_TEXT, 0, 100),
-	FIELD(notify_to, F_TEXT, 0, 1000),
-	FIELD(array_limit, F_U32, 0, UINT32_MAX),
+#define TEXT(member, max) { #member, offsetof(struct spec, member), max }
+static const struct text texts[] = {
+	TEXT(name, 1000),
+	TEXT(script, SPEC_MAX_TEXT),
+	TEXT(conda_env, SPEC_MAX_PATH),
+	TEXT(cwd, SPEC_MAX_PATH),
+	TEXT(output, SPEC_MAX_PATH),
+	TEXT(error, SPEC_MAX_PATH),
+	TEXT(announced, 200),
+	TEXT(terminal, SPEC_MAX_SOCKET - 1),
+	TEXT(gpu_model, CONSTRAINT_MAX),
+	TEXT(constraint, CONSTRAINT_MAX),
+	TEXT(feed, 100),
+	TEXT(model, SPEC_MAX_TEXT),
+	TEXT(model_name, SPEC_MAX_PATH),
+	TEXT(capture, SPEC_MAX_CAPTURE),
+	TEXT(optimizer, 100),
+	TEXT(precision, 100),
+	TEXT(signature, 100),
+	TEXT(notify, 100),
+	TEXT(notify_to, 1000),
 };
+
+/* One that is a number, or true or false. */
+struct number {
+	const char *key;
+	enum { N_I64, N_U64, N_U32, N_INT, N_BOOL, N_DOUBLE } type;
+	size_t offset;
+	int64_t min, max;
+};
+
+#define NUMBER(member, type, min, max) { #member, type, offsetof(struct spec, member), min, max }
+static const struct number numbers[] = {
+	NUMBER(process_pid, N_I64, 0, INT32_MAX),
+	NUMBER(process_ticks, N_U64, 0, INT64_MAX),
+	NUMBER(lease, N_BOOL, 0, 1),
+	NUMBER(gpus, N_U32, 1, SPEC_MAX_GPUS),
+	NUMBER(gpu_mem_mib, N_U64, 0, 1 << 30),
+	NUMBER(cpus, N_U32, 0, 65536),
+	NUMBER(host_mem_mib, N_U64, 0, 1 << 30),
+	NUMBER(feed_cpus, N_U32, 0, 65536),
+	NUMBER(feed_mem_mib, N_U64, 0, 1 << 30),
+	NUMBER(exclusive, N_BOOL, 0, 1),
+	NUMBER(max_slowdown, N_DOUBLE, 0, 1000),
+	NUMBER(capture_until_s, N_I64, 0, INT64_MAX / 1000),
+	NUMBER(batch_size, N_I64, 0, INT32_MAX),
+	NUMBER(seq_len, N_I64, 0, INT32_MAX),
+	NUMBER(input_channels, N_I64, 0, SPEC_MAX_INPUT),
+	NUMBER(input_height, N_I64, 0, SPEC_MAX_INPUT),
+	NUMBER(input_width, N_I64, 0, SPEC_MAX_INPUT),
+	NUMBER(priority, N_I64, INT32_MIN, INT32_MAX),
+	NUMBER(hold, N_BOOL, 0, 1),
+	NUMBER(time_limit_s, N_I64, 0, (int64_t)100 * 366 * 86400),
+	NUMBER(slot_s, N_I64, -1, (int64_t)100 * 366 * 86400),
+	NUMBER(requeue_code, N_INT, 0, 255),
+	NUMBER(begin_s, N_I64, 0, INT64_MAX / 1000),
+	NUMBER(singleton, N_BOOL, 0, 1),
+	NUMBER(signal, N_INT, 0, 64),
+	NUMBER(signal_before_s, N_I64, 0, 65535),
+	NUMBER(requeue, N_BOOL, 0, 1),
+	NUMBER(array_limit, N_U32, 0, UINT32_MAX),
+};
+
+static char **text_at(struct spec *s, const struct text *text)
+{
+	return (char **)((char *)s + text->offset);
+}
 
 /* As every release had it: stores and clients leave out what is so. */
 #define SPEC_FRESH { .refs = 1, .gpus = 1, .requeue = true, .umask = 022 }
@@ -103,23 +118,15 @@ bool spec_waits(const struct spec *s, int64_t submit_ms)
 	return s->n_deps > 0 || s->begin_s * 1000 > submit_ms;
 }
 
-static void free_words(char **words)
-{
-	for (char **w = words; w && *w; w++)
-		free(*w);
-	free(words);
-}
-
 void spec_unref(struct spec *s)
 {
 	if (!s || --s->refs)
 		return;
-	for (size_t i = 0; i < COUNT_OF(fields); i++)
-		if (fields[i].type == F_TEXT)
-			free(*(char **)((char *)s + fields[i].offset));
+	for (size_t i = 0; i < COUNT_OF(texts); i++)
+		free(*text_at(s, &texts[i]));
 	free(s->user);
-	free_words(s->argv);
-	free_words(s->environ);
+	free(s->argv);
+	free(s->environ);
 	free(s->rlimits);
 	free(s->deps);
 	free(s->array);
@@ -128,27 +135,26 @@ void spec_unref(struct spec *s)
 
 /* What a new spec has need not be said, since a member that is absent is that. Most tasks say few of them, and every one that
  * is said is written, kept and read again for as long as the task is known. */
-static bool says_nothing(const struct field *f, const struct spec *s)
+static bool says_nothing(const struct number *f, const struct spec *s)
 {
 	static const struct spec fresh = SPEC_FRESH;
-	static const size_t size[] = { [F_I64] = sizeof(int64_t), [F_U64] = sizeof(uint64_t), [F_U32] = sizeof(uint32_t),
-				       [F_INT] = sizeof(int), [F_BOOL] = sizeof(bool), [F_DOUBLE] = sizeof(double) };
-	return f->type != F_TEXT && !memcmp((const char *)s + f->offset, (const char *)&fresh + f->offset, size[f->type]);
+	static const size_t size[] = { [N_I64] = sizeof(int64_t), [N_U64] = sizeof(uint64_t), [N_U32] = sizeof(uint32_t),
+				       [N_INT] = sizeof(int), [N_BOOL] = sizeof(bool), [N_DOUBLE] = sizeof(double) };
+	return !memcmp((const char *)s + f->offset, (const char *)&fresh + f->offset, size[f->type]);
 }
 
-static json_t *field_to_json(const struct field *f, const struct spec *s)
+static json_t *number_to_json(const struct number *f, const struct spec *s)
 {
 	if (says_nothing(f, s))
 		return NULL;
 	const void *at = (const char *)s + f->offset;
 	switch (f->type) {
-	case F_TEXT: return *(char *const *)at ? json_string(*(char *const *)at) : NULL;
-	case F_I64: return json_integer(*(const int64_t *)at);
-	case F_U64: return json_integer((json_int_t)*(const uint64_t *)at);
-	case F_U32: return json_integer(*(const uint32_t *)at);
-	case F_INT: return json_integer(*(const int *)at);
-	case F_BOOL: return json_boolean(*(const bool *)at);
-	case F_DOUBLE: return json_real(*(const double *)at);
+	case N_I64: return json_integer(*(const int64_t *)at);
+	case N_U64: return json_integer((json_int_t)*(const uint64_t *)at);
+	case N_U32: return json_integer(*(const uint32_t *)at);
+	case N_INT: return json_integer(*(const int *)at);
+	case N_BOOL: return json_boolean(*(const bool *)at);
+	case N_DOUBLE: return json_real(*(const double *)at);
 	}
 	return NULL;
 }
@@ -195,10 +201,15 @@ static void lists_to_json(const struct spec *s, json_t *o)
 json_t *spec_to_json(const struct spec *s)
 {
 	json_t *o = json_object();
-	for (size_t i = 0; i < COUNT_OF(fields); i++) {
-		json_t *v = field_to_json(&fields[i], s);
+	for (size_t i = 0; i < COUNT_OF(texts); i++) {
+		const char *text = *(char *const *)((const char *)s + texts[i].offset);
+		if (text)
+			json_object_set_new(o, texts[i].key, json_string(text));
+	}
+	for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+		json_t *v = number_to_json(&numbers[i], s);
 		if (v)
-			json_object_set_new(o, fields[i].key, v);
+			json_object_set_new(o, numbers[i].key, v);
 	}
 	json_object_set_new(o, "argv", words_to_json(s->argv));
 	json_object_set_new(o, "share", json_string(share_mode_name(s->share)));
@@ -215,15 +226,13 @@ json_t *spec_environ_to_json(const struct spec *s)
 }
 
 /* Null counts as absent, so that a client may send all members always. A NaN does not pass the comparison of doubles. */
-static int field_from_json(const struct field *f, const json_t *o, struct spec *s, struct error *err)
+static int number_from_json(const struct number *f, const json_t *o, struct spec *s, struct error *err)
 {
 	void *at = (char *)s + f->offset;
 	int64_t v = 0;
-	if (f->type == F_TEXT)
-		return json_read_text(o, f->key, (size_t)f->max, at, err);
-	if (f->type == F_BOOL)
+	if (f->type == N_BOOL)
 		return json_read_bool(o, f->key, at, err);
-	if (f->type == F_DOUBLE) {
+	if (f->type == N_DOUBLE) {
 		double *d = at;
 		if (json_read_double(o, f->key, d, err))
 			return -1;
@@ -238,46 +247,60 @@ static int field_from_json(const struct field *f, const json_t *o, struct spec *
 	if (json_read_int(o, f->key, f->min, f->max, &v, err))
 		return -1;
 	switch (f->type) {
-	case F_I64: *(int64_t *)at = v; break;
-	case F_U64: *(uint64_t *)at = (uint64_t)v; break;
-	case F_U32: *(uint32_t *)at = (uint32_t)v; break;
+	case N_I64: *(int64_t *)at = v; break;
+	case N_U64: *(uint64_t *)at = (uint64_t)v; break;
+	case N_U32: *(uint32_t *)at = (uint32_t)v; break;
 	default: *(int *)at = (int)v; break;
 	}
 	return 0;
 }
 
-/* One word: text, or the array of bytes that words_to_json writes for what is not UTF-8. NULL if it is neither. */
-static char *word_from_json(const json_t *v)
+/* Bytes of one word without its end: text, or the array of bytes that words_to_json writes for what is not UTF-8. -1 if it is
+ * neither. */
+static ssize_t word_length(const json_t *v)
 {
+	size_t len = json_is_string(v) ? json_string_length(v) : json_array_size(v);
 	if (json_is_string(v))
-		return strlen(json_string_value(v)) == json_string_length(v) ? alloc_string(json_string_value(v)) : NULL;
-	if (!json_is_array(v) || !json_array_size(v))
-		return NULL;
-	char *word = alloc_zero(json_array_size(v) + 1);
-	for (size_t i = 0; i < json_array_size(v); i++) {
+		return strlen(json_string_value(v)) == len ? (ssize_t)len : -1;
+	for (size_t i = 0; i < len; i++) {
 		json_int_t byte = json_integer_value(json_array_get(v, i));
-		if (byte < 1 || byte > 255) {
-			free(word);
-			return NULL;
-		}
-		word[i] = (char)byte;
+		if (byte < 1 || byte > 255)
+			return -1;
 	}
-	return word;
+	return len ? (ssize_t)len : -1;
 }
 
-/* The list ends with a NULL, as exec wants it; embedded zeros are refused, since they would cut a word short unseen. */
+/* Returns where the next one goes. */
+static char *put_word(const json_t *v, char *to)
+{
+	if (json_is_string(v))
+		return stpcpy(to, json_string_value(v)) + 1;
+	for (size_t i = 0; i < json_array_size(v); i++)
+		*to++ = (char)json_integer_value(json_array_get(v, i));
+	return to + 1;
+}
+
+/* As alloc_words makes it. Embedded zeros are refused, since they would cut a word short unseen. */
 static int words_from_json(const json_t *a, const char *key, char ***words, struct error *err)
 {
-	size_t n = json_array_size(a);
+	size_t n = json_array_size(a), bytes = 0;
 	if (!a)
 		return 0;
 	if (!json_is_array(a) || n > MAX_WORDS)
 		return error_set(err, ERR_INVALID, "'%s' must be a list of at most %d texts", key, MAX_WORDS);
-	free_words(*words);
-	*words = alloc_zero((n + 1) * sizeof **words);
-	for (size_t i = 0; i < n; i++)
-		if (!((*words)[i] = word_from_json(json_array_get(a, i))))
+	for (size_t i = 0; i < n; i++) {
+		ssize_t len = word_length(json_array_get(a, i));
+		if (len < 0)
 			return error_set(err, ERR_INVALID, "'%s': element %zu is not text", key, i);
+		bytes += (size_t)len + 1;
+	}
+	free(*words);
+	*words = alloc_zero((n + 1) * sizeof **words + bytes);
+	char *at = (char *)(*words + n + 1);
+	for (size_t i = 0; i < n; i++) {
+		(*words)[i] = at;
+		at = put_word(json_array_get(a, i), at);
+	}
 	return 0;
 }
 
@@ -320,7 +343,7 @@ static int lists_from_json(const json_t *o, struct spec *s, struct error *err)
 	return 0;
 }
 
-/* Identity (uid, gid, user) is not among the fields: it comes from the socket or from the store's own columns, never from
+/* Identity (uid, gid, user) is in neither table: it comes from the socket or from the store's own columns, never from
  * JSON. */
 static int read_all(struct spec *s, const json_t *o, const json_t *environ, struct error *err)
 {
@@ -329,8 +352,11 @@ static int read_all(struct spec *s, const json_t *o, const json_t *environ, stru
 	const json_t *estimates = json_object_get(o, "estimates_mib");
 	if (!json_is_object(o))
 		return error_set(err, ERR_INVALID, "a task's description must be an object");
-	for (size_t i = 0; i < COUNT_OF(fields); i++)
-		if (field_from_json(&fields[i], o, s, err))
+	for (size_t i = 0; i < COUNT_OF(texts); i++)
+		if (json_read_text(o, texts[i].key, texts[i].max, text_at(s, &texts[i]), err))
+			return -1;
+	for (size_t i = 0; i < COUNT_OF(numbers); i++)
+		if (number_from_json(&numbers[i], o, s, err))
 			return -1;
 	if (words_from_json(json_object_get(o, "argv"), "argv", &s->argv, err) ||
 	    words_from_json(environ, "environ", &s->environ, err) || json_read_int(o, "umask", 0, 0777, &mask, err) ||

@@ -73,7 +73,7 @@ struct spec {
 	/* What runs. Either a script (its content, stored at submission) or a command (argv). */
 	char *name;
 	char *script;		/* NULL for a command */
-	char **argv;		/* script: its arguments; command: the whole of it. NULL-terminated, never NULL itself */
+	char **argv;		/* script: its arguments; command: the whole of it. As alloc_words makes it, never NULL */
 	char *conda_env;	/* `env:`; NULL for none */
 	/* Instead of running anything: a process of the user's that is there already (argv only names it). A lease waits for a
 	 * place as any task does; otherwise its place is where it is. 0: none. */
@@ -84,7 +84,7 @@ struct spec {
 	 * the process's user: the name by which that program knows it. Never from a submission. NULL: not so. */
 	char *announced;
 	char *cwd;
-	char **environ;		/* NULL-terminated "NAME=value"; private: stored apart, never printed */
+	char **environ;		/* "NAME=value", likewise; private: stored apart, never printed */
 	mode_t umask;
 	struct spec_rlimit *rlimits;
 	size_t n_rlimits;

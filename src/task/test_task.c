@@ -335,9 +335,7 @@ static struct spec *full_spec(void)
 	s->user = alloc_string("ada");
 	s->script = alloc_string("echo \"hi\"\n");
 	free(s->argv);
-	s->argv = alloc_zero(3 * sizeof *s->argv);
-	s->argv[0] = alloc_string("plain");
-	s->argv[1] = alloc_string("not utf-8: \xff\xfe");
+	s->argv = alloc_words((char *[]){ (char *)"plain", (char *)"not utf-8: \xff\xfe", (char *)"", NULL });
 	s->cwd = alloc_string("/tmp");
 	s->gpus = 2;
 	s->gpu_mem_mib = 1234;
@@ -368,7 +366,10 @@ static void specs_survive_json(void **state)
 		fail_msg("%s", err.text);
 	json_t *again = spec_to_json(back);
 	assert_true(json_equal(o, again));
+	assert_string_equal(back->argv[0], "plain");
 	assert_string_equal(back->argv[1], "not utf-8: \xff\xfe");
+	assert_string_equal(back->argv[2], "");
+	assert_null(back->argv[3]);
 	assert_string_equal(back->environ[1], "B=");
 	assert_null(json_object_get(o, "environ"));
 	json_decref(o);
