@@ -131,8 +131,6 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		break;
 	/* It left its GPUs when its processes did (endings_add), which may be cohort_ms ago. */
 	case EV_ENDED:
-		limits_forget(c->limits, t->id);
-		timeslots_forget(c->timeslots, t->id);
 		host_end(c->host, t->id);
 		estimates_learn(c->estimates, t, c->now);
 		break;
@@ -198,7 +196,7 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace, ops->claim ? may_claim : NULL },
 				c->fair);
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
-	c->limits = limits_create(ops, c->tasks);
+	c->limits = limits_create(ops, c->tasks, c->fleet);
 	c->endings = endings_create(&c->config, c->tasks, c->fleet);
 	c->host = host_create(&c->config);
 	c->pass = pass_create(&c->config, &c->ops, c->fair, c->tasks, c->fleet, c->estimates, c->host);

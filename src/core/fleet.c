@@ -260,7 +260,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	const struct attempt *a = task_attempt(t);
 	struct run *r = alloc_zero(sizeof *r);
 	assert(t->state == TASK_RUNNING && a->n_gpus && a->n_gpus <= SPEC_MAX_GPUS && !fleet_run(f, t->id));
-	r->t = t;
+	r->t = r->clock.task = t;
 	r->placed_ms = now.mono_ms;
 	r->unknown = !t->estimate.claim_mib && !t->claim_floor_mib;
 	r->weight_mib = fleet_weight_mib(f, a);

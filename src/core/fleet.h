@@ -169,6 +169,18 @@ struct fleet_run {
 };
 /* Walks the running attempts in no particular order: start with *at = 0; false at the end. */
 bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out);
+/* The clocks of a running attempt (mono), kept with it for those who know what they mean: limits.c and timeslots.c set them. */
+struct fleet_clock {
+	struct task *task;
+	int64_t began_ms;	/* when its program began; before that, when it was placed */
+	int64_t slot_ms;	/* when its time slot began: with it, or when it was asked last */
+	bool warned;		/* the signal before its time limit was sent */
+	bool gone;		/* in the look of timeslots.c under way: its place is free */
+};
+/* NULL: none runs. Valid until it ends. */
+struct fleet_clock *fleet_clock_of(const struct fleet *f, task_id id);
+/* Walks them in no particular order: start with *at = 0; NULL at the end. */
+struct fleet_clock *fleet_next_clock(const struct fleet *f, size_t *at);
 /* Slots on which tasks of that feed of that user run, as many as there is room for, each once. */
 struct map_company fleet_company(const struct fleet *f, uid_t uid, const char *feed);
 /* Walks those tasks in no particular order: start with *at = 0; 0 at the end. */

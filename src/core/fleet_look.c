@@ -195,6 +195,18 @@ task_id fleet_next_of_feed(const struct fleet *f, uid_t uid, const char *feed, s
 	return r ? r->t->id : 0;
 }
 
+struct fleet_clock *fleet_clock_of(const struct fleet *f, task_id id)
+{
+	struct run *r = fleet_run(f, id);
+	return r ? &r->clock : NULL;
+}
+
+struct fleet_clock *fleet_next_clock(const struct fleet *f, size_t *at)
+{
+	struct run *r = idmap_next(&f->runs, at);
+	return r ? &r->clock : NULL;
+}
+
 size_t fleet_count_runs(const struct fleet *f)
 {
 	return f->runs.n;

@@ -59,6 +59,7 @@ struct run {
 	struct astray astray[ASTRAY_MOST];
 	unsigned n_astray;
 	struct meter meter;
+	struct fleet_clock clock;
 	int64_t placed_ms;		/* mono */
 	int64_t took_ms;		/* mono; the same, also where a restart found it; where it moved, since then */
 	uint64_t weight_mib;		/* held for it on each slot when it was placed; above 0 */

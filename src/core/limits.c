@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * See limits.h. Every running attempt is known here, since a limit may be given to one that had none.
+ * See limits.h. The clock of every running attempt is set, since a limit may be given to one that had none.
  *
  * Limits run on the monotonic clock: a wall clock that is set a day ahead would end every task that has one. All are looked at
  * when the first may be due, which is rarer than anything else that happens to tasks; `due_ms` may be too early (that one
@@ -9,64 +9,50 @@
 #include "core/limits.h"
 
 #include "base/alloc.h"
-#include "base/idmap.h"
 
 #include <stdlib.h>
-
-struct limit {
-	task_id task;
-	int64_t start_ms;	/* mono; of the attempt */
-	bool signalled;		/* the warning was sent */
-};
 
 struct limits {
 	struct core_ops ops;
 	struct tasks *tasks;
-	struct idmap running;	/* task_id -> struct limit */
+	struct fleet *fleet;
 	int64_t due_ms;		/* mono; nothing is due before */
 };
 
-struct limits *limits_create(const struct core_ops *ops, struct tasks *ts)
+struct limits *limits_create(const struct core_ops *ops, struct tasks *ts, struct fleet *f)
 {
 	struct limits *l = alloc_zero(sizeof *l);
 	l->ops = *ops;
 	l->tasks = ts;
+	l->fleet = f;
 	l->due_ms = INT64_MAX;
 	return l;
 }
 
 void limits_destroy(struct limits *l)
 {
-	size_t at = 0;
-	if (!l)
-		return;
-	for (struct limit *one; (one = idmap_next(&l->running, &at));)
-		free(one);
-	idmap_free(&l->running);
 	free(l);
 }
 
 /* Of a task that has one. What ran in earlier slots is of the same limit; while it was suspended, that stood still. */
-static int64_t limit_ends_ms(const struct limit *one, const struct task *t)
+static int64_t limit_ends_ms(const struct fleet_clock *c)
 {
-	return one->start_ms + t->time_limit_s * 1000 - t->slot_ran_ms + t->suspended_ms;
+	const struct task *t = c->task;
+	return c->began_ms + t->time_limit_s * 1000 - t->slot_ran_ms + t->suspended_ms;
 }
 
-static int64_t limit_warns_ms(const struct limit *one, const struct task *t)
+static int64_t limit_warns_ms(const struct fleet_clock *c)
 {
-	return limit_ends_ms(one, t) - t->spec->signal_before_s * 1000;
+	return limit_ends_ms(c) - c->task->spec->signal_before_s * 1000;
 }
 
 /* It is looked at when it may be due itself: of the others nothing has changed. */
 void limits_begin(struct limits *l, const struct task *t, struct now now)
 {
-	struct limit *one = idmap_get(&l->running, t->id);
-	if (!one)
-		idmap_put(&l->running, t->id, one = alloc_zero(sizeof *one));
-	one->task = t->id;
-	one->start_ms = now.mono_ms - (now.wall_ms - task_attempt(t)->start_ms);
-	if (t->time_limit_s && limit_warns_ms(one, t) < l->due_ms)
-		l->due_ms = limit_warns_ms(one, t);
+	struct fleet_clock *c = fleet_clock_of(l->fleet, t->id);
+	c->began_ms = now.mono_ms - (now.wall_ms - task_attempt(t)->start_ms);
+	if (t->time_limit_s && limit_warns_ms(c) < l->due_ms)
+		l->due_ms = limit_warns_ms(c);
 }
 
 void limits_changed(struct limits *l, struct now now)
@@ -74,22 +60,17 @@ void limits_changed(struct limits *l, struct now now)
 	l->due_ms = now.mono_ms;
 }
 
-void limits_forget(struct limits *l, task_id id)
-{
-	free(idmap_remove(&l->running, id));
-}
-
 /* When the limit is next of interest (mono); acts when it is now. */
-static int64_t limits_look_at(struct limits *l, struct limit *one, struct now now)
+static int64_t limits_look_at(struct limits *l, struct fleet_clock *c, struct now now)
 {
-	struct task *t = tasks_find(l->tasks, one->task);
+	struct task *t = c->task;
 	/* What delays its start is not its time; EV_STARTED begins anew. */
 	bool delayed = !task_attempt(t)->shim.pid && l->ops.start_waits && l->ops.start_waits(l->ops.ctx, t);
 	if (!t->time_limit_s || t->stopping || t->suspended || delayed)
 		return INT64_MAX;
-	int64_t end = limit_ends_ms(one, t), warn = limit_warns_ms(one, t);
-	if (t->spec->signal && !one->signalled && now.mono_ms >= warn && now.mono_ms < end) {
-		one->signalled = true;
+	int64_t end = limit_ends_ms(c), warn = limit_warns_ms(c);
+	if (t->spec->signal && !c->warned && now.mono_ms >= warn && now.mono_ms < end) {
+		c->warned = true;
 		l->ops.signal(l->ops.ctx, t, t->spec->signal);
 	}
 	if (now.mono_ms >= end) {
@@ -97,7 +78,7 @@ static int64_t limits_look_at(struct limits *l, struct limit *one, struct now no
 		tasks_emit(l->tasks, t, &ev, now.wall_ms);
 		return INT64_MAX;
 	}
-	return t->spec->signal && !one->signalled ? warn : end;
+	return t->spec->signal && !c->warned ? warn : end;
 }
 
 int64_t limits_turn(struct limits *l, struct now now)
@@ -106,8 +87,8 @@ int64_t limits_turn(struct limits *l, struct now now)
 	size_t at = 0;
 	if (now.mono_ms < l->due_ms)
 		return l->due_ms;
-	for (struct limit *one; (one = idmap_next(&l->running, &at));) {
-		int64_t next = limits_look_at(l, one, now);
+	for (struct fleet_clock *c; (c = fleet_next_clock(l->fleet, &at));) {
+		int64_t next = limits_look_at(l, c, now);
 		due = next < due ? next : due;
 	}
 	return l->due_ms = due;

@@ -7,13 +7,13 @@
 #ifndef RAD_CORE_LIMITS_H
 #define RAD_CORE_LIMITS_H
 
-#include "core/core.h"
+#include "core/fleet.h"
 #include "core/tasks.h"
 
 struct limits;
 
-/* `ops->signal` sends the warning. */
-struct limits *limits_create(const struct core_ops *ops, struct tasks *ts);
+/* `ops->signal` sends the warning. Tasks and fleet outlive it. */
+struct limits *limits_create(const struct core_ops *ops, struct tasks *ts, struct fleet *f);
 /* Takes NULL. */
 void limits_destroy(struct limits *l);
 
@@ -21,8 +21,6 @@ void limits_destroy(struct limits *l);
 void limits_begin(struct limits *l, const struct task *t, struct now now);
 /* The limit of a running task was changed. */
 void limits_changed(struct limits *l, struct now now);
-/* Its attempt has ended. */
-void limits_forget(struct limits *l, task_id id);
 /* Does what is due. Returns when the next limit is (mono), INT64_MAX: none. Costs nothing while none is. */
 int64_t limits_turn(struct limits *l, struct now now);
 

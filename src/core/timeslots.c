@@ -11,22 +11,14 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "base/idmap.h"
 #include "map/map.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LOOK_MS 1000
 #define WAITING 32	/* tasks of the queue that are looked at */
 #define OVER 64		/* slots that are over, likewise: the ones over for longest */
-
-struct timeslot {
-	task_id task;
-	int64_t from_ms;	/* mono; when its slot began: with its attempt, or when it was asked last */
-	bool gone;		/* in the look under way: its place is free */
-};
 
 struct timeslots {
 	const struct core_config *config;
@@ -35,7 +27,6 @@ struct timeslots {
 	struct fleet *fleet;
 	const struct host *host;
 	struct pass *pass;
-	struct idmap running;	/* task_id -> struct timeslot */
 	int64_t due_ms;		/* mono; no slot is over before */
 	int64_t looked_ms;
 	struct { uint64_t tasks, fleet, slots; } seen;	/* as of which it looked */
@@ -48,7 +39,7 @@ struct slots_look {
 	struct map_gpu *gpus;		/* by slot */
 	struct map_tenant **tenants;	/* of those that were looked at anew, owned */
 	struct host_room room;		/* of the host, that those who are gone leave */
-	struct timeslot *over[OVER];	/* over for longest first */
+	struct fleet_clock *over[OVER];	/* over for longest first */
 	size_t n_over;
 	uint64_t slots;			/* which are over and who is leaving, as a number */
 };
@@ -65,12 +56,6 @@ struct timeslots *timeslots_create(const struct core_config *config, const struc
 
 void timeslots_destroy(struct timeslots *s)
 {
-	size_t at = 0;
-	if (!s)
-		return;
-	for (struct timeslot *one; (one = idmap_next(&s->running, &at));)
-		free(one);
-	idmap_free(&s->running);
 	free(s);
 }
 
@@ -98,21 +83,21 @@ bool timeslots_leaving(const struct core_config *config, const struct task *t, i
 }
 
 /* When it is over (mono); INT64_MAX: it has no slot, or is asked no more. */
-static int64_t ends_ms(const struct timeslots *s, const struct timeslot *one)
+static int64_t ends_ms(const struct timeslots *s, const struct fleet_clock *one)
 {
-	const struct task *t = tasks_find(s->tasks, one->task);
+	const struct task *t = one->task;
 	int64_t length = timeslots_length_ms(s->config, t);
 	bool can = length && task_attempt(t)->shim.pid && !t->stopping && task_attempt(t)->slot_asks < TIMESLOTS_ASKS &&
 		   t->n_slots < TIMESLOTS_MAX;
-	return can ? one->from_ms + length : INT64_MAX;
+	return can ? one->slot_ms + length : INT64_MAX;
 }
 
 /* When it will be over, or is no longer expected to leave (mono); INT64_MIN: it is over. */
-static int64_t changes_ms(const struct timeslots *s, const struct timeslot *one, struct now now)
+static int64_t changes_ms(const struct timeslots *s, const struct fleet_clock *one, struct now now)
 {
-	const struct task *t = tasks_find(s->tasks, one->task);
+	const struct task *t = one->task;
 	bool leaving = timeslots_leaving(s->config, t, now.wall_ms);
-	int64_t end = ends_ms(s, one), stays = leaving ? one->from_ms + grace_of(s->config, t) : INT64_MAX;
+	int64_t end = ends_ms(s, one), stays = leaving ? one->slot_ms + grace_of(s->config, t) : INT64_MAX;
 	if (end <= now.mono_ms)
 		return INT64_MIN;
 	return stays > now.mono_ms && stays < end ? stays : end;
@@ -124,18 +109,10 @@ void timeslots_begin(struct timeslots *s, const struct task *t, struct now now)
 {
 	int64_t next;
 	const struct attempt *a = task_attempt(t);
-	struct timeslot *one = idmap_get(&s->running, t->id);
-	if (!one)
-		idmap_put(&s->running, t->id, one = alloc_zero(sizeof *one));
-	one->task = t->id;
-	one->from_ms = now.mono_ms - (now.wall_ms - (a->slot_asks ? a->slot_asked_ms : a->start_ms));
+	struct fleet_clock *one = fleet_clock_of(s->fleet, t->id);
+	one->slot_ms = now.mono_ms - (now.wall_ms - (a->slot_asks ? a->slot_asked_ms : a->start_ms));
 	next = changes_ms(s, one, now);
 	s->due_ms = next < s->due_ms ? next : s->due_ms;
-}
-
-void timeslots_forget(struct timeslots *s, task_id id)
-{
-	free(idmap_remove(&s->running, id));
 }
 
 void timeslots_reconsider(struct timeslots *s)
@@ -148,20 +125,20 @@ void timeslots_reconsider(struct timeslots *s)
 
 static bool is_gone(const void *ctx, task_id id)
 {
-	const struct timeslot *one = idmap_get(&((const struct timeslots *)ctx)->running, id);
+	const struct fleet_clock *one = fleet_clock_of(ctx, id);
 	return one && one->gone;
 }
 
 /* Takes it off its GPUs, or puts it back. The slot is looked at anew from the fleet each time, not by difference, so that who
  * comes back leaves no trace. */
-static void set_gone(struct slots_look *l, struct timeslot *one, bool gone)
+static void set_gone(struct slots_look *l, struct fleet_clock *one, bool gone)
 {
 	const uint32_t *slots;
-	unsigned n = fleet_slots_of(l->s->fleet, one->task, &slots);
+	unsigned n = fleet_slots_of(l->s->fleet, one->task->id, &slots);
 	if (one->gone == gone)
 		return;
 	one->gone = gone;
-	struct host_room held = host_held_by(l->s->host, one->task);
+	struct host_room held = host_held_by(l->s->host, one->task->id);
 	l->room.mem_mib += gone ? held.mem_mib : -held.mem_mib;
 	l->room.cpus += gone ? held.cpus : -held.cpus;
 	for (unsigned i = 0; i < n; i++) {
@@ -169,7 +146,7 @@ static void set_gone(struct slots_look *l, struct timeslot *one, bool gone)
 		unsigned there = fleet_look(l->s->fleet, slots[i], l->now.mono_ms).n_tasks;
 		if (!l->tenants[slots[i]])
 			l->tenants[slots[i]] = alloc_zero((there + 1) * sizeof **l->tenants);
-		fleet_gpu_without(l->s->fleet, slots[i], is_gone, l->s, l->now, l->tenants[slots[i]], g);
+		fleet_gpu_without(l->s->fleet, slots[i], is_gone, l->s->fleet, l->now, l->tenants[slots[i]], g);
 	}
 }
 
@@ -217,11 +194,11 @@ static bool goes_before(const struct timeslots *s, const struct task *waits, con
 }
 
 /* The slots that are over and may be ended for that one: all but those left over from others. */
-static size_t list_chances(const struct slots_look *l, const struct task *t, struct timeslot *chances[OVER])
+static size_t list_chances(const struct slots_look *l, const struct task *t, struct fleet_clock *chances[OVER])
 {
 	size_t n = 0;
 	for (size_t i = 0; i < l->n_over; i++)
-		if (!l->over[i]->gone && goes_before(l->s, t, tasks_find(l->s->tasks, l->over[i]->task)))
+		if (!l->over[i]->gone && goes_before(l->s, t, l->over[i]->task))
 			chances[n++] = l->over[i];
 	return n;
 }
@@ -229,7 +206,7 @@ static size_t list_chances(const struct slots_look *l, const struct task *t, str
 /* All of them go; then those stay without whom it would do as well, the ones that had least beyond their slot first. */
 static bool make_place(struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
-	struct timeslot *chances[OVER];
+	struct fleet_clock *chances[OVER];
 	size_t n = list_chances(l, t, chances);
 	for (size_t i = 0; i < n; i++)
 		set_gone(l, chances[i], true);
@@ -277,17 +254,17 @@ static void look_for_those_who_wait(struct slots_look *l)
 
 static int by_end(const void *a, const void *b)
 {
-	const struct timeslot *x = *(struct timeslot *const *)a, *y = *(struct timeslot *const *)b;
-	if (x->from_ms != y->from_ms)
-		return x->from_ms < y->from_ms ? -1 : 1;
-	return (x->task > y->task) - (x->task < y->task);
+	const struct fleet_clock *x = *(struct fleet_clock *const *)a, *y = *(struct fleet_clock *const *)b;
+	if (x->slot_ms != y->slot_ms)
+		return x->slot_ms < y->slot_ms ? -1 : 1;
+	return (x->task->id > y->task->id) - (x->task->id < y->task->id);
 }
 
-static void ask(struct timeslots *s, struct timeslot *one, struct now now)
+static void ask(struct timeslots *s, struct fleet_clock *one, struct now now)
 {
 	struct event ev = { .kind = EV_SLOT_ASKED, .t_ms = now.wall_ms };
-	one->from_ms = now.mono_ms;
-	tasks_emit(s->tasks, tasks_find(s->tasks, one->task), &ev, now.wall_ms);
+	one->slot_ms = now.mono_ms;
+	tasks_emit(s->tasks, one->task, &ev, now.wall_ms);
 }
 
 /* Asking comes last: it changes what was looked at. */
@@ -297,8 +274,8 @@ static void look(struct timeslots *s, struct slots_look *l)
 	l->gpus = alloc_zero((size + 1) * sizeof *l->gpus);
 	l->tenants = alloc_zero((size + 1) * sizeof *l->tenants);
 	memcpy(l->gpus, fleet_gpus(s->fleet, l->now), size * sizeof *l->gpus);
-	for (struct timeslot *one; (one = idmap_next(&s->running, &at));)
-		if (timeslots_leaving(s->config, tasks_find(s->tasks, one->task), l->now.wall_ms))
+	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));)
+		if (timeslots_leaving(s->config, one->task, l->now.wall_ms))
 			set_gone(l, one, true);
 	look_for_those_who_wait(l);
 	for (size_t i = 0; i < size; i++)
@@ -309,24 +286,25 @@ static void look(struct timeslots *s, struct slots_look *l)
 		if (l->over[i]->gone)
 			ask(s, l->over[i], l->now);
 	at = 0;
-	for (struct timeslot *one; (one = idmap_next(&s->running, &at));)
+	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));)
 		one->gone = false;
 }
 
 /* What it adds to the number of what is over and who is leaving. */
-static uint64_t hash_of(const struct timeslots *s, const struct timeslot *one, bool over, struct now now)
+static uint64_t hash_of(const struct timeslots *s, const struct fleet_clock *one, bool over, struct now now)
 {
-	bool leaving = timeslots_leaving(s->config, tasks_find(s->tasks, one->task), now.wall_ms);
-	return leaving || over ? hash_bytes(HASH_SEED + leaving, one, offsetof(struct timeslot, gone)) : 0;
+	bool leaving = timeslots_leaving(s->config, one->task, now.wall_ms);
+	const int64_t slot[] = { one->task->id, one->slot_ms };
+	return leaving || over ? hash_bytes(HASH_SEED + leaving, slot, sizeof slot) : 0;
 }
 
 /* The ones over for longest. Returns when the next will be. */
 static int64_t list_over(struct timeslots *s, struct slots_look *l)
 {
-	struct timeslot **over = NULL;
+	struct fleet_clock **over = NULL;
 	size_t n = 0, cap = 0, at = 0;
 	int64_t next = INT64_MAX;
-	for (struct timeslot *one; (one = idmap_next(&s->running, &at));) {
+	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));) {
 		int64_t then = changes_ms(s, one, l->now);
 		l->slots += hash_of(s, one, then == INT64_MIN, l->now);
 		if (then > INT64_MIN) {

@@ -38,8 +38,6 @@ bool timeslots_leaving(const struct core_config *config, const struct task *t, i
 
 /* The task's attempt was placed, started, or found again after a restart: its slot runs from then. */
 void timeslots_begin(struct timeslots *s, const struct task *t, struct now now);
-/* Its attempt has ended. */
-void timeslots_forget(struct timeslots *s, task_id id);
 /* Settings changed. */
 void timeslots_reconsider(struct timeslots *s);
 /* Asks those whose slots are over and whose place somebody could use; after a pass, so that who waits has to. Returns when the
