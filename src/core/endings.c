@@ -136,8 +136,8 @@ static const struct death *first_of_cohort(const struct endings *e, const struct
 static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 {
 	struct task *t = tasks_find(e->tasks, o->task);
-	struct verdict_result v = { 0 };
-	struct recover_next next = { 0 };
+	struct verdict_result v;
+	struct recover_next next;
 	const struct death *other = o->report.mps && failed_by_itself(o) ? first_of_cohort(e, o) : NULL;
 	o->report.neighbour_faulted = other;
 	o->report.neighbour = other ? other->task : 0;
@@ -176,10 +176,13 @@ static void add_device_evidence(struct exit_report *r, const struct fleet_end *s
 
 void endings_add(struct endings *e, task_id id, const struct exit_report *report, struct now now)
 {
-	struct open_end o = { .task = id, .exit_ms = now.mono_ms, .report = *report };
+	struct open_end o;
 	struct task *t = tasks_find(e->tasks, id);
 	if (!fleet_finish(e->fleet, id, now, &o.seen))
 		return;
+	o.task = id;
+	o.exit_ms = now.mono_ms;
+	o.report = *report;
 	assert(t && t->state == TASK_RUNNING);
 	add_device_evidence(&o.report, &o.seen, t);
 	if (o.report.host_peak_mib > o.seen.measured.host_peak_mib)
