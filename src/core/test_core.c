@@ -205,6 +205,29 @@ static void mps_clients_that_die_together_are_one_cohort(void **unused)
 	end_world(w);
 }
 
+/* Its end is known, only not whose fault it was: there is nobody to warn or to stop any more. */
+static void who_waits_for_a_verdict_is_not_stopped(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *limited = spec_of(5000, 1);
+	limited->time_limit_s = 60;
+	limited->signal = SIGUSR1;
+	limited->signal_before_s = 2;
+	task_id a = submit(w, limited), b = submit(w, spec_of(5000, 1));
+	hold_memory(w, a, 4000);
+	hold_memory(w, b, 4000);
+	pass(w, 57);
+	exits(w, a, 1, SCAN_DEVICE_FAULT);
+	pass(w, 4);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(w->signalled, 0);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_NONE);
+	pass(w, 6);
+	assert_int_equal(state(w, a), TASK_FAILED);
+	end_world(w);
+}
+
 static void one_client_that_dies_alone_is_guilty(void **unused)
 {
 	(void)unused;
@@ -676,6 +699,7 @@ int main(void)
 		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),
 		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),
 		cmocka_unit_test(one_client_that_dies_alone_is_guilty),
+		cmocka_unit_test(who_waits_for_a_verdict_is_not_stopped),
 		cmocka_unit_test(clients_that_were_not_there_together_are_no_cohort),
 		cmocka_unit_test(an_attempt_ends_when_its_processes_do),
 		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
