@@ -23,6 +23,14 @@
 #define FULL_MIN_MIB 1024	/* a GPU with less free, or less than 1/40 of it, is nearly full: handles and workspaces of */
 #define FULL_PART 40		/* CUDA's libraries take hundreds of MiB at once */
 
+/* Words as they are: most attempts end with these alone. */
+static void verdict_add(struct verdict_result *out, const char *words)
+{
+	size_t len = strlen(out->evidence);
+
+	strncat(out->evidence, words, sizeof out->evidence - len - 1);
+}
+
 static void verdict_say(struct verdict_result *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static void verdict_say(struct verdict_result *out, const char *fmt, ...)
@@ -53,7 +61,7 @@ static void say_how(const struct exit_report *r, struct verdict_result *out)
 	const char *name = r->signal ? sigabbrev_np(r->signal) : NULL;
 
 	if (r->unseen)
-		verdict_say(out, "it ended; how is not known, for RAD-RM did not start it");
+		verdict_add(out, "it ended; how is not known, for RAD-RM did not start it");
 	else if (!r->signal)
 		verdict_say(out, "exit %d", r->exit_code);
 	else if (name)
@@ -68,14 +76,14 @@ static void say_error(const struct exit_report *r, struct verdict_result *out)
 	int len = quote_length(o->line, QUOTE_MAX);
 
 	if (o->kind == SCAN_NOTHING) {
-		verdict_say(out, "; no error in its output");
+		verdict_add(out, "; no error in its output");
 		return;
 	}
 	verdict_say(out, "; last error '%.*s%s'", len, o->line, o->line[len] ? "..." : "");
 	if (o->source[0])
 		verdict_say(out, " (%s)", o->source);
 	if (o->survived)
-		verdict_say(out, ", after which it went on");
+		verdict_add(out, ", after which it went on");
 }
 
 static void say_device(const struct exit_report *r, struct verdict_result *out)
@@ -91,7 +99,7 @@ static void say_device(const struct exit_report *r, struct verdict_result *out)
 	if (r->fenced)
 		verdict_say(out, ", limit %s", units_format_mib((double)r->claim_mib, claim_text, sizeof claim_text));
 	if (!r->had_neighbours)
-		verdict_say(out, ", alone");
+		verdict_add(out, ", alone");
 }
 
 /* By the lowest free memory around the end. Not known is not full: then only the output can say so. */
@@ -181,9 +189,9 @@ static void say_neighbour(const struct exit_report *r, struct verdict_result *ou
 	char id[TASK_ID_TEXT];
 
 	if (!r->neighbour_faulted)
-		verdict_say(out, "; its MPS server ended it or could not be reached");
+		verdict_add(out, "; its MPS server ended it or could not be reached");
 	else if (!r->neighbour)
-		verdict_say(out, "; another client of its MPS server died at the same time");
+		verdict_add(out, "; another client of its MPS server died at the same time");
 	else
 		verdict_say(out, "; task %s%s, another client of its MPS server, died at the same time",
 			    task_id_text(r->neighbour, id), r->neighbour_is_others ? " of another user" : "");
@@ -193,21 +201,21 @@ static void explain_failure(const struct exit_report *r, struct verdict_result *
 {
 	say_how(r, out);
 	if (r->cgroup_oom)
-		verdict_say(out, "; the kernel's out-of-memory killer struck in its cgroup");
+		verdict_add(out, "; the kernel's out-of-memory killer struck in its cgroup");
 	else if (out->verdict == VERDICT_HOST_OOM && r->machine_oom)
-		verdict_say(out, "; the kernel's out-of-memory killer struck on this machine in those seconds");
+		verdict_add(out, "; the kernel's out-of-memory killer struck on this machine in those seconds");
 	say_host(r, out);
 	say_error(r, out);
 	if (out->verdict == VERDICT_OOM || r->output.oom_seen)
 		say_device(r, out);
 	if (r->output.oom_seen && out->verdict == VERDICT_FAILED && r->output.kind != SCAN_GPU_OOM)
-		verdict_say(out, "; a GPU out-of-memory before that is not what ended it");
+		verdict_add(out, "; a GPU out-of-memory before that is not what ended it");
 	if (out->verdict == VERDICT_NEIGHBOUR)
 		say_neighbour(r, out);
 	if (out->verdict == VERDICT_LAUNCH)
-		verdict_say(out, "; its MPS server failed with no other client on it");
+		verdict_add(out, "; its MPS server failed with no other client on it");
 	if (r->requeue_code && !r->signal && r->exit_code == r->requeue_code)
-		verdict_say(out, "; that code means 'start me again' only at the end of a time slot, when it was asked to make place");
+		verdict_add(out, "; that code means 'start me again' only at the end of a time slot, when it was asked to make place");
 }
 
 /* A code alone is not believed: a program that always ends so would be started for ever. */
@@ -225,16 +233,16 @@ static bool verdict_when_stopping(const struct exit_report *r, struct verdict_re
 		return false;
 	if (r->stopping == STOP_GIVEN_BACK) {
 		out->verdict = VERDICT_OK;
-		verdict_say(out, "given back");
+		verdict_add(out, "given back");
 		return true;
 	}
 	out->verdict = r->stopping == STOP_TIME_LIMIT ? VERDICT_TIMEOUT : VERDICT_CANCELLED;
 	verdict_say(out, "%s; ", r->stopping == STOP_TIME_LIMIT ? "ended at its time limit" :
 			 r->stopping == STOP_REQUEUE ? "ended to be queued again" : "cancelled");
 	if (r->never_began)
-		verdict_say(out, "it had not begun");
+		verdict_add(out, "it had not begun");
 	else if (!r->have_record)
-		verdict_say(out, "it left no exit record");
+		verdict_add(out, "it left no exit record");
 	else
 		say_how(r, out);
 	return true;
@@ -250,14 +258,14 @@ void recover_verdict(const struct exit_report *r, struct verdict_result *out)
 		verdict_say(out, "not started: %s", r->output.line[0] ? r->output.line : "the reason was not recorded");
 	} else if (!r->have_record) {
 		out->verdict = VERDICT_LOST;
-		verdict_say(out, "no exit record: nobody saw it end (was its shim killed, or the machine restarted?); "
+		verdict_add(out, "no exit record: nobody saw it end (was its shim killed, or the machine restarted?); "
 				 "not run again by itself");
 	} else if (r->unseen) {
 		out->verdict = VERDICT_OK;
 		say_how(r, out);
 	} else if (!r->signal && r->exit_code == 0) {
 		out->verdict = VERDICT_OK;
-		verdict_say(out, "exit 0");
+		verdict_add(out, "exit 0");
 		if (r->output.oom_seen)
 			verdict_say(out, "; survived %u GPU out-of-memory error%s", r->output.oom_seen, r->output.oom_seen > 1 ? "s" : "");
 	} else if (recover_made_place(r)) {
