@@ -37,8 +37,7 @@ static struct spec *make_spec(void)
 	s->script = alloc_printf("#!/bin/bash\n%0512d\n", 0);
 	for (int i = 0; i < ENVIRON; i++)
 		environ[i] = alloc_printf("VARIABLE_%02d=%064d", i, i);
-	free(s->environ);
-	s->environ = alloc_words(environ);
+	spec_set_environ(s, environ);
 	for (int i = 0; i < ENVIRON; i++)
 		free(environ[i]);
 	return s;

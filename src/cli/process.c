@@ -17,7 +17,7 @@
 #define MAX_COMMAND ((size_t)64 << 10)
 
 /* Its command line as words; what names itself nothing is called by its number. */
-static char **command_of(pid_t pid)
+static void take_command(struct spec *s, pid_t pid)
 {
 	scoped_free char *path = alloc_printf("/proc/%d/cmdline", (int)pid), *unnamed = alloc_printf("process-%d", (int)pid);
 	scoped_buf text = { 0 };
@@ -29,7 +29,7 @@ static char **command_of(pid_t pid)
 		words[n++] = text.data + at;
 	if (!n || !*words[0])
 		words[0] = unnamed;
-	return alloc_words(words);
+	spec_set_argv(s, words);
 }
 
 static const char *base_name(const char *path)
@@ -49,8 +49,7 @@ struct spec *process_spec(pid_t pid, struct error *err)
 	submit_caller_identity(s);
 	s->process_pid = pid;
 	s->process_ticks = ticks;
-	free(s->argv);
-	s->argv = command_of(pid);
+	take_command(s, pid);
 	s->name = submit_caller_name(base_name(s->argv[0]));
 	s->cwd = alloc_string("/");
 	s->output = alloc_string("/dev/null");

@@ -91,12 +91,6 @@ static char *folder_of(const char *path)
 	return alloc_string(dirname(copy));
 }
 
-static void set_argv(struct spec *s, char *const *words)
-{
-	free(s->argv);
-	s->argv = alloc_words(words);
-}
-
 /* ---- the command line ---- */
 
 static void set_flag_targets(struct args_option *options, struct submit_flags *f)
@@ -255,7 +249,7 @@ static int read_words(struct submit_job *j, char *const *words, bool dashes, str
 		note_unread_lines(j, words + !dashes);
 	if (file && (check_script_words(j, words[0], words + 1, err) || read_task_file(j, words[0], err)))
 		return -1;
-	set_argv(s, file ? words + 1 : words);
+	spec_set_argv(s, file ? words + 1 : words);
 	if (!s->name)
 		s->name = submit_caller_name(base_name(file ? words[0] : telling_word(words)));
 	return 0;
@@ -482,7 +476,7 @@ int submit_parse_script(char *const *words, struct spec **out, struct submit_fla
 		j.base_dir = alloc_string("/");
 	int failed = read_task_file(&j, words[0], err) || settle_folder(&j, err);
 	if (!failed) {
-		set_argv(j.spec, words + 1);
+		spec_set_argv(j.spec, words + 1);
 		*out = steal(j.spec);
 	}
 	job_clear(&j);

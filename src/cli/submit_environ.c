@@ -42,8 +42,7 @@ size_t submit_caller_environ(struct spec *s)
 			list[kept++] = *e;
 	}
 	list[kept] = pwd;
-	free(s->environ);
-	s->environ = alloc_words(list);
+	spec_set_environ(s, list);
 	return dropped;
 }
 
@@ -166,11 +165,8 @@ int submit_caller_export(struct spec *s, const char *list, struct error *err)
 		keep_login(s->environ, to, pwd);
 	for (size_t i = 0; i < n_items && !failed; i++)
 		failed = export_one(s->environ, to, items[i], err);
-	if (!failed) {
-		char **chosen = alloc_words(to);	/* before what `to` borrows from is freed */
-		free(s->environ);
-		s->environ = chosen;
-	}
+	if (!failed)
+		spec_set_environ(s, to);
 	free_list(items);
 	return failed;
 }

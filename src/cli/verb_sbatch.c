@@ -126,8 +126,7 @@ struct sized {
 /* As rad submit makes it, so that what earlier runs of either took is found. */
 static void sign(struct spec *spec, char *const *arguments)
 {
-	free(spec->argv);
-	spec->argv = alloc_words(arguments);
+	spec_set_argv(spec, arguments);
 	submit_caller_environ(spec);	/* it configures PyTorch, too */
 	free(spec->signature);
 	spec->signature = spec->script ? signature_make(spec, NULL, 0) : NULL;

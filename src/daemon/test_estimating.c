@@ -206,8 +206,7 @@ static struct spec *spec_with_model(size_t bytes)
 	s->uid = geteuid();
 	s->gid = getegid();
 	s->batch_size = 24;
-	free(s->environ);
-	s->environ = alloc_words((char *[]){ (char *)"A=b", NULL });
+	spec_set_environ(s, (char *[]){ (char *)"A=b", NULL });
 	s->model = alloc_zero(bytes + 1);
 	memset(s->model, 'x', bytes);
 	return s;

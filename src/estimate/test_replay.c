@@ -411,8 +411,7 @@ static void test_doubtful_estimates(void **state)
 
 static void set_environ(struct spec *s, const char *first, const char *second)
 {
-	free(s->environ);
-	s->environ = alloc_words((char *[]){ (char *)first, (char *)second, NULL });
+	spec_set_environ(s, (char *[]){ (char *)first, (char *)second, NULL });
 }
 
 static void test_environment_decides(void **state)

@@ -6,7 +6,7 @@
 static void test_exit_code(void **state)
 {
 	struct bench *b = *state;
-	set_words(&b->task->spec->argv, words("sh", "-c", "echo out; echo err >&2; exit 7", NULL));
+	set_words(spec_set_argv, b->task->spec, "sh", "-c", "echo out; echo err >&2; exit 7", NULL);
 	struct exit_report r = run(b);
 	assert_true(r.have_record);
 	assert_false(r.never_began);
@@ -18,7 +18,7 @@ static void test_exit_code(void **state)
 static void test_signal(void **state)
 {
 	struct bench *b = *state;
-	set_words(&b->task->spec->argv, words("sh", "-c", "kill -SEGV $$", NULL));
+	set_words(spec_set_argv, b->task->spec, "sh", "-c", "kill -SEGV $$", NULL);
 	struct exit_report r = run(b);
 	assert_true(r.have_record);
 	assert_int_equal(r.signal, SIGSEGV);
@@ -29,7 +29,7 @@ static void test_script_stops_at_first_failure(void **state)
 {
 	struct bench *b = *state;
 	set_script(b, "echo one $1\n\nno-such-program\necho two\n");
-	set_words(&b->task->spec->argv, words("a b", NULL));
+	set_words(spec_set_argv, b->task->spec, "a b", NULL);
 	struct exit_report r = run(b);
 	assert_int_equal(r.exit_code, 127);
 	assert_log_has(b, "one a b\n");
@@ -66,7 +66,7 @@ static void test_appends_and_ignores_old_output(void **state)
 static void test_program_not_found(void **state)
 {
 	struct bench *b = *state;
-	set_words(&b->task->spec->argv, words("python3x", "train.py", NULL));
+	set_words(spec_set_argv, b->task->spec, "python3x", "train.py", NULL);
 	assert_never_began(b, "exec python3x: not found in PATH");
 }
 
@@ -101,11 +101,10 @@ static void test_clean_start(void **state)
 {
 	struct bench *b = *state;
 	b->task->spec->umask = 027;
-	set_words(&b->task->spec->argv,
-		  words("bash", "-c",
-			"umask; cat; ls /proc/$$/fd > fds; tr '\\n' ' ' < fds; grep SigBlk /proc/self/status;"
-			/* 32 and 33 are the C library's own: posix_spawn ignores them in its child, and signal() cannot undo it. */
-			"i=$(sed -n 's/^SigIgn:.//p' /proc/self/status); echo $((0x$i & ~0x180000000))", NULL));
+	set_words(spec_set_argv, b->task->spec, "bash", "-c",
+		  "umask; cat; ls /proc/$$/fd > fds; tr '\\n' ' ' < fds; grep SigBlk /proc/self/status;"
+		  /* 32 and 33 are the C library's own: posix_spawn ignores them in its child, and signal() cannot undo it. */
+		  "i=$(sed -n 's/^SigIgn:.//p' /proc/self/status); echo $((0x$i & ~0x180000000))", NULL);
 	int held = open("/dev/null", O_RDONLY);	/* without O_CLOEXEC */
 	signal(SIGHUP, SIG_IGN);
 	run(b);

@@ -44,22 +44,16 @@ struct bench {
 	struct proc_id shim;
 };
 
-static inline char **words(const char *first, ...)
+/* spec_set_argv or spec_set_environ, with words that end with NULL. */
+static inline void set_words(void (*set)(struct spec *, char *const *), struct spec *s, ...)
 {
-	char *list[16] = { NULL };
+	char *words[16] = { NULL };
 	va_list ap;
-	va_start(ap, first);
-	size_t n = 0;
-	for (const char *word = first; word; word = va_arg(ap, const char *))
-		list[n++] = (char *)word;
+	va_start(ap, s);
+	for (size_t n = 0; (words[n] = va_arg(ap, char *)); n++)
+		;
 	va_end(ap);
-	return alloc_words(list);
-}
-
-static inline void set_words(char ***member, char **list)
-{
-	free(*member);
-	*member = list;
+	set(s, words);
 }
 
 static inline void set_text(char **member, const char *text)
@@ -81,7 +75,7 @@ static inline int setup(void **state)
 	set_text(&s->cwd, b->dir);
 	set_text(&s->output, "log");
 	set_text(&s->user, "tester");
-	set_words(&s->environ, words("PATH=/usr/bin:/bin", "HOME=/nonexistent", NULL));
+	set_words(spec_set_environ, s, "PATH=/usr/bin:/bin", "HOME=/nonexistent", NULL);
 	b->task = task_create(TASK_ID(12, -1), s);
 	b->task->attempts = alloc_zero(sizeof *b->task->attempts);
 	b->task->n_attempts = 1;
@@ -112,7 +106,7 @@ static inline int teardown(void **state)
 static inline void set_script(struct bench *b, const char *script)
 {
 	set_text(&b->task->spec->script, script);
-	set_words(&b->task->spec->argv, words(NULL));
+	set_words(spec_set_argv, b->task->spec, NULL);
 }
 
 static inline int launch_start(const struct launch_request *r, struct proc_id *shim, struct error *err)

@@ -15,7 +15,7 @@ static void add_conda(struct bench *b)
 	assert_int_equal(io_make_dirs(folder, 0755, NULL), 0);
 	assert_int_equal(io_replace_file(path, fake_conda, sizeof fake_conda - 1, 0755, NULL), 0);
 	scoped_free char *home = alloc_printf("HOME=%s", b->dir);
-	set_words(&b->task->spec->environ, words("PATH=/usr/bin:/bin", home, NULL));
+	set_words(spec_set_environ, b->task->spec, "PATH=/usr/bin:/bin", home, NULL);
 }
 
 static void test_conda_in_script(void **state)
@@ -33,7 +33,7 @@ static void test_conda_env_for_command(void **state)
 	struct bench *b = *state;
 	add_conda(b);
 	set_text(&b->task->spec->conda_env, "it's");
-	set_words(&b->task->spec->argv, words("bash", "-c", "echo \"$ACTIVE:$0\"; exit 3", "a  b", NULL));
+	set_words(spec_set_argv, b->task->spec, "bash", "-c", "echo \"$ACTIVE:$0\"; exit 3", "a  b", NULL);
 	assert_int_equal(run(b).exit_code, 3);
 	assert_log(b, "activate it's:a  b\n");
 }
@@ -67,7 +67,7 @@ static void test_users_bash_env(void **state)
 	scoped_free char *var = alloc_printf("BASH_ENV=%s", rc);
 	scoped_free char *home = alloc_printf("HOME=%s", b->dir);
 	assert_int_equal(io_replace_file(rc, "from_rc=1\n", 10, 0644, NULL), 0);
-	set_words(&b->task->spec->environ, words("PATH=/usr/bin:/bin", home, var, NULL));
+	set_words(spec_set_environ, b->task->spec, "PATH=/usr/bin:/bin", home, var, NULL);
 	set_script(b, "conda activate x\necho \"$from_rc\"\nbash -c 'echo $from_rc'\n");
 	assert_int_equal(run(b).exit_code, 0);
 	assert_log(b, "1\n1\n");

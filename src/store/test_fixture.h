@@ -93,10 +93,7 @@ static inline struct spec *fixture_spec(uid_t uid)
 	s->user = alloc_string("ada");
 	free(s->name);
 	s->name = alloc_string("train \xc3\xa9");
-	free(s->environ);
-	s->environ = alloc_zero(3 * sizeof *s->environ);
-	s->environ[0] = alloc_string("HOME=/home/ada");
-	s->environ[1] = alloc_string("SECRET=" FIXTURE_SECRET);
+	spec_set_environ(s, (char *[]){ (char *)"HOME=/home/ada", (char *)"SECRET=" FIXTURE_SECRET, NULL });
 	return s;
 }
 

@@ -22,8 +22,7 @@ static char *of_command(const char *line, const char *program, uid_t uid)
 	s->uid = uid;
 	for (char *w = strtok(copy, " "); w; w = strtok(NULL, " "))
 		words[n++] = w;
-	free(s->argv);
-	s->argv = alloc_words(words);
+	spec_set_argv(s, words);
 	char *signature = signature_make(s, program, program ? strlen(program) : 0);
 	spec_unref(s);
 	return signature;
@@ -112,8 +111,7 @@ static void test_settings_count(void **state)
 static char *of_environ(const char *a, const char *b)
 {
 	struct spec *s = spec_create();
-	free(s->environ);
-	s->environ = alloc_words((char *[]){ (char *)a, (char *)b, NULL });
+	spec_set_environ(s, (char *[]){ (char *)a, (char *)b, NULL });
 	char *signature = signature_make(s, NULL, 0);
 	spec_unref(s);
 	return signature;

@@ -50,16 +50,14 @@ static void mig_of_two(struct spec *s) { s->share = SHARE_MIG, s->gpus = 2; }
 
 static void bad_variable(struct spec *s)
 {
-	free(s->environ);
-	s->environ = alloc_words((char *[]){ (char *)"novalue", NULL });
+	spec_set_environ(s, (char *[]){ (char *)"novalue", NULL });
 }
 
 static void long_word(struct spec *s)
 {
 	scoped_free char *word = alloc_zero(200001);
 	memset(word, 'x', 200000);
-	free(s->argv);
-	s->argv = alloc_words((char *[]){ word, NULL });
+	spec_set_argv(s, (char *[]){ word, NULL });
 }
 
 static void bad_limit(struct spec *s)
@@ -91,8 +89,7 @@ static void nobody_dependency(struct spec *s)
 static void adopted(struct spec *s)
 {
 	replace(&s->script, NULL);
-	free(s->argv);
-	s->argv = alloc_words((char *[]){ (char *)"python", NULL });
+	spec_set_argv(s, (char *[]){ (char *)"python", NULL });
 	s->process_pid = 4711;
 	s->process_ticks = 1;
 }

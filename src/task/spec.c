@@ -102,8 +102,7 @@ struct spec *spec_create(void)
 {
 	struct spec *s = alloc_zero(sizeof *s);
 	*s = (struct spec)SPEC_FRESH;
-	s->argv = alloc_zero(sizeof *s->argv);
-	s->environ = alloc_zero(sizeof *s->environ);
+	s->argv = s->environ = s->no_words;
 	return s;
 }
 
@@ -118,6 +117,24 @@ bool spec_waits(const struct spec *s, int64_t submit_ms)
 	return s->n_deps > 0 || s->begin_s * 1000 > submit_ms;
 }
 
+/* Each list is one piece of memory with its words. Takes over `words`. */
+static void replace_words(struct spec *s, char ***list, char **words)
+{
+	if (*list != s->no_words)
+		free(*list);
+	*list = words;
+}
+
+void spec_set_argv(struct spec *s, char *const *words)
+{
+	replace_words(s, &s->argv, alloc_words(words));
+}
+
+void spec_set_environ(struct spec *s, char *const *words)
+{
+	replace_words(s, &s->environ, alloc_words(words));
+}
+
 void spec_unref(struct spec *s)
 {
 	if (!s || --s->refs)
@@ -125,8 +142,8 @@ void spec_unref(struct spec *s)
 	for (size_t i = 0; i < COUNT_OF(texts); i++)
 		free(*text_at(s, &texts[i]));
 	free(s->user);
-	free(s->argv);
-	free(s->environ);
+	replace_words(s, &s->argv, NULL);
+	replace_words(s, &s->environ, NULL);
 	free(s->rlimits);
 	free(s->deps);
 	free(s->array);
@@ -280,8 +297,8 @@ static char *put_word(const json_t *v, char *to)
 	return to + 1;
 }
 
-/* As alloc_words makes it. Embedded zeros are refused, since they would cut a word short unseen. */
-static int words_from_json(const json_t *a, const char *key, char ***words, struct error *err)
+/* As alloc_words makes it, since nobody keeps a word alone. Embedded zeros are refused: they would cut one short unseen. */
+static int words_from_json(struct spec *s, const json_t *a, const char *key, char ***list, struct error *err)
 {
 	size_t n = json_array_size(a), bytes = 0;
 	if (!a)
@@ -294,13 +311,12 @@ static int words_from_json(const json_t *a, const char *key, char ***words, stru
 			return error_set(err, ERR_INVALID, "'%s': element %zu is not text", key, i);
 		bytes += (size_t)len + 1;
 	}
-	free(*words);
-	*words = alloc_zero((n + 1) * sizeof **words + bytes);
-	char *at = (char *)(*words + n + 1);
+	char **words = alloc_zero((n + 1) * sizeof *words + bytes), *at = (char *)(words + n + 1);
 	for (size_t i = 0; i < n; i++) {
-		(*words)[i] = at;
+		words[i] = at;
 		at = put_word(json_array_get(a, i), at);
 	}
+	replace_words(s, list, words);
 	return 0;
 }
 
@@ -358,8 +374,8 @@ static int read_all(struct spec *s, const json_t *o, const json_t *environ, stru
 	for (size_t i = 0; i < COUNT_OF(numbers); i++)
 		if (number_from_json(&numbers[i], o, s, err))
 			return -1;
-	if (words_from_json(json_object_get(o, "argv"), "argv", &s->argv, err) ||
-	    words_from_json(environ, "environ", &s->environ, err) || json_read_int(o, "umask", 0, 0777, &mask, err) ||
+	if (words_from_json(s, json_object_get(o, "argv"), "argv", &s->argv, err) ||
+	    words_from_json(s, environ, "environ", &s->environ, err) || json_read_int(o, "umask", 0, 0777, &mask, err) ||
 	    (share && share_mode_parse(share, &s->share, err)) || lists_from_json(o, s, err))
 		return -1;
 	s->umask = (mode_t)mask;

@@ -73,7 +73,7 @@ struct spec {
 	/* What runs. Either a script (its content, stored at submission) or a command (argv). */
 	char *name;
 	char *script;		/* NULL for a command */
-	char **argv;		/* script: its arguments; command: the whole of it. As alloc_words makes it, never NULL */
+	char **argv;		/* script: its arguments; command: the whole of it. NULL-terminated, never NULL itself; spec_set_argv */
 	char *conda_env;	/* `env:`; NULL for none */
 	/* Instead of running anything: a process of the user's that is there already (argv only names it). A lease waits for a
 	 * place as any task does; otherwise its place is where it is. 0: none. */
@@ -84,7 +84,7 @@ struct spec {
 	 * the process's user: the name by which that program knows it. Never from a submission. NULL: not so. */
 	char *announced;
 	char *cwd;
-	char **environ;		/* "NAME=value", likewise; private: stored apart, never printed */
+	char **environ;		/* "NAME=value", likewise; private: stored apart, never printed; spec_set_environ */
 	mode_t umask;
 	struct spec_rlimit *rlimits;
 	size_t n_rlimits;
@@ -136,6 +136,7 @@ struct spec {
 	uint32_t array_limit;	/* `%4`: at most so many at once; 0: no limit */
 
 	size_t bytes;		/* of what is large in it: texts, arguments, environment */
+	char *no_words[1];	/* argv and environ where there are none */
 };
 
 /* A spec with the defaults of an empty submission, one reference. */
@@ -143,6 +144,10 @@ struct spec *spec_create(void);
 struct spec *spec_ref(struct spec *s);
 /* Drops a reference; takes NULL. */
 void spec_unref(struct spec *s);
+
+/* Copies of these instead of what is there, from which they may be taken. */
+void spec_set_argv(struct spec *s, char *const *words);
+void spec_set_environ(struct spec *s, char *const *words);
 
 /* Whether the task has to wait when it is submitted: for others, or for its time. */
 bool spec_waits(const struct spec *s, int64_t submit_ms);

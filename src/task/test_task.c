@@ -334,8 +334,7 @@ static struct spec *full_spec(void)
 	s->name = alloc_string("a/b");
 	s->user = alloc_string("ada");
 	s->script = alloc_string("echo \"hi\"\n");
-	free(s->argv);
-	s->argv = alloc_words((char *[]){ (char *)"plain", (char *)"not utf-8: \xff\xfe", (char *)"", NULL });
+	spec_set_argv(s, (char *[]){ (char *)"plain", (char *)"not utf-8: \xff\xfe", (char *)"", NULL });
 	s->cwd = alloc_string("/tmp");
 	s->gpus = 2;
 	s->gpu_mem_mib = 1234;
