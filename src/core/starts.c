@@ -165,8 +165,7 @@ static bool has_room(const struct starts *s, const struct room *r, const struct 
 	const struct map_policy *policy = &s->c->config.map;
 	const struct map_gpu *g = &r->gpu;
 	uint64_t want = q->claim_mib ? q->claim_mib : policy->min_free_mib;
-	enum share_mode wish = q->share == SHARE_AUTO ? policy->share : q->share;
-	bool alone = q->exclusive || q->start_alone || wish == SHARE_NEVER || g->mig;
+	bool alone = q->start_alone || map_wants_alone(policy, q) || g->mig;
 	struct map_request then = *q;
 	then.now_ms += (int64_t)(s->at_s * 1000);	/* reservations come and go while the queue is played */
 	if (!r->usable || r->alone || (alone && g->n_tasks) || map_is_reserved(policy, g, &then, NULL, NULL))
@@ -198,8 +197,8 @@ static void settle(struct starts *s, const struct task *t, const struct map_requ
 {
 	enum known own;
 	double all = run_time(s->c, t, &own);
-	enum share_mode wish = q->share == SHARE_AUTO ? s->c->config.map.share : q->share;
-	bool alone = q->exclusive || wish == SHARE_NEVER;
+	const struct map_policy *policy = &s->c->config.map;
+	bool alone = map_wants_alone(policy, q);
 	*how = KNOWN_PROGRESS;
 	for (unsigned i = 0; i < q->gpus; i++) {
 		struct room *r = &s->rooms[slots[i]];
@@ -209,7 +208,7 @@ static void settle(struct starts *s, const struct task *t, const struct map_requ
 		*how = r->known > *how ? r->known : *how;
 		g->available_mib -= mib;
 		if (!g->n_tasks)
-			g->mode = wish == SHARE_STREAMS || !g->mps_capable ? SHARE_STREAMS : SHARE_MPS;
+			g->mode = map_first_mode(policy, q, g);
 		change(r, &load, 1);
 		r->alone = alone;
 		add_stay(s, (struct stay){ s->at_s + all, own > r->known ? own : r->known, slots[i], mib, load, alone });

@@ -558,6 +558,29 @@ static void starts_are_told_by_loads_too(void **unused)
 	}
 }
 
+/* Whoever has its GPU alone, by the policy or by the setting: one after the other, though there is memory for all. */
+static void starts_of_those_who_run_alone_follow_each_other(void **unused)
+{
+	(void)unused;
+	for (int by_policy = 0; by_policy < 2; by_policy++) {
+		struct core_config config = ordered(ORDER_FIFO, 100000);
+		task_id id[3];
+		config.map.rank = by_policy ? RANK_EXCLUSIVE : RANK_MAGM;
+		config.map.share = by_policy ? SHARE_MPS : SHARE_NEVER;
+		struct world *w = new_world(1, &config);
+		teach_time(w, 5000, 1, 100);
+		for (int i = 0; i < 3; i++)
+			id[i] = submit(w, spec_of(5000, 1));
+		assert_int_equal(state(w, id[0]), TASK_RUNNING);
+		scoped_json *starts = core_starts_json(w->c, w->now);
+		for (int i = 1; i < 3; i++) {
+			double in_s = json_number_value(json_object_get(start_of(starts, id[i]), "in_s"));
+			assert_true(in_s > 100 * i - 40 && in_s < 100 * i + 1);
+		}
+		end_world(w);
+	}
+}
+
 static void gain_goes_by_the_load_until_it_has_seen(void **unused)
 {
 	(void)unused;
@@ -649,6 +672,7 @@ int main(void)
 		cmocka_unit_test(a_task_of_higher_priority_is_the_head_instead),
 		cmocka_unit_test(a_drained_gpu_is_not_kept),
 		cmocka_unit_test(limits_on_slow_downs_are_kept),
+		cmocka_unit_test(starts_of_those_who_run_alone_follow_each_other),
 		cmocka_unit_test(starts_are_told_by_loads_too),
 		cmocka_unit_test(gain_goes_by_the_load_until_it_has_seen),
 		cmocka_unit_test(feasibility_is_asked_without_a_trace),

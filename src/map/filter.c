@@ -34,9 +34,9 @@ void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct 
 	};
 }
 
-static bool may_be_client(const struct map_ask *ask)
+static bool may_be_client(const struct map_policy *p, const struct map_request *r)
 {
-	return ask->r->gpus == 1 || ask->p->mps_multi_gpu;
+	return r->gpus == 1 || p->mps_multi_gpu;
 }
 
 bool map_meets(const struct map_request *r, const struct map_gpu *g)
@@ -51,7 +51,7 @@ bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g)
 		return ask->r->gpus == 1 && (ask->alone || wish == SHARE_AUTO || wish == SHARE_MIG);
 	if (wish == SHARE_MIG)
 		return false;
-	return wish != SHARE_MPS || ask->alone || (g->mps_capable && may_be_client(ask));
+	return wish != SHARE_MPS || ask->alone || (g->mps_capable && may_be_client(ask->p, ask->r));
 }
 
 uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struct map_gpu **which)
@@ -75,15 +75,14 @@ uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struc
 	return top[n - 1]->total_mib;
 }
 
-/* The mode in which it would begin on a GPU without tasks. */
-static enum share_mode first_mode(const struct map_ask *ask, const struct map_gpu *g)
+enum share_mode map_first_mode(const struct map_policy *p, const struct map_request *r, const struct map_gpu *g)
 {
+	enum share_mode wish = r->share == SHARE_AUTO ? p->share : r->share;
 	if (g->mig)
 		return SHARE_MIG;
-	if (ask->alone)
+	if (map_wants_alone(p, r))
 		return SHARE_NEVER;
-	enum share_mode wish = ask->r->share == SHARE_AUTO ? ask->p->share : ask->r->share;
-	return wish == SHARE_MPS && g->mps_capable && may_be_client(ask) ? SHARE_MPS : SHARE_STREAMS;
+	return wish == SHARE_MPS && g->mps_capable && may_be_client(p, r) ? SHARE_MPS : SHARE_STREAMS;
 }
 
 /* Modes are one a GPU at a time: whoever joins takes the mode of those who run there, or does not join. */
@@ -93,7 +92,7 @@ static enum map_reason map_join(const struct map_ask *ask, const struct map_gpu 
 	*mode = g->mode;
 	if (g->mode == SHARE_STREAMS)
 		return wish == SHARE_MPS ? MAP_MODE : MAP_OK;
-	if (g->mode != SHARE_MPS || !may_be_client(ask) || (g->has_multi_gpu && !ask->p->mps_multi_gpu))
+	if (g->mode != SHARE_MPS || !may_be_client(ask->p, ask->r) || (g->has_multi_gpu && !ask->p->mps_multi_gpu))
 		return MAP_MODE;
 	if (wish != SHARE_MPS && (wish != SHARE_AUTO || ask->p->share != SHARE_MPS))
 		return MAP_MODE;
@@ -285,7 +284,7 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 {
 	a->clamped = false;
 	a->gain = 1;
-	a->mode = first_mode(ask, g);
+	a->mode = map_first_mode(ask->p, ask->r, g);
 	a->have = a->want = NAN;
 	a->reason = map_ask_admission(ask, g, a);
 	if (!a->reason)
