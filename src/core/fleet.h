@@ -173,7 +173,7 @@ bool fleet_next_run(const struct fleet *f, size_t *at, struct fleet_run *out);
 struct fleet_clock {
 	struct task *task;
 	int64_t began_ms;	/* when its program began; before that, when it was placed */
-	int64_t slot_ms;	/* when its time slot began: with it, or when it was asked last */
+	int64_t timeslot_ms;	/* when its time slot began: with it, or when it was asked last */
 	bool warned;		/* the signal before its time limit was sent */
 	bool gone;		/* in the look of timeslots.c under way: its place is free */
 };

@@ -56,7 +56,7 @@ struct starts {
 	json_t *list;
 };
 
-static int by_end(const void *a, const void *b)
+static int stays_by_end(const void *a, const void *b)
 {
 	const struct stay *x = a, *y = b;
 	return x->end_s < y->end_s ? -1 : x->end_s > y->end_s;
@@ -105,10 +105,10 @@ static void list_stays(struct starts *s)
 							  task_attempt(r.task)->mode == SHARE_NEVER };
 		}
 	}
-	qsort(s->stays, s->n, sizeof *s->stays, by_end);
+	qsort(s->stays, s->n, sizeof *s->stays, stays_by_end);
 }
 
-static void add_load(struct room *r, const struct share_task *load, int sign)
+static void room_add_load(struct room *r, const struct share_task *load, int sign)
 {
 	if (isnan(load->smact) || isnan(load->gract)) {
 		r->n_unknown += (unsigned)sign;
@@ -130,13 +130,13 @@ static void list_rooms(struct starts *s)
 		s->rooms[i].gpu.unseen = false;	/* seen by the time that anybody ends */
 	}
 	for (size_t i = 0; i < s->n; i++)
-		add_load(&s->rooms[s->stays[i].slot], &s->stays[i].load, 1);
+		room_add_load(&s->rooms[s->stays[i].slot], &s->stays[i].load, 1);
 }
 
 /* Somebody comes (1) or goes (-1). */
-static void change(struct room *r, const struct share_task *load, int sign)
+static void room_change(struct room *r, const struct share_task *load, int sign)
 {
-	add_load(r, load, sign);
+	room_add_load(r, load, sign);
 	if (sign > 0 || r->gpu.n_tasks)
 		r->gpu.n_tasks += (unsigned)sign;
 	bool known = !r->n_unknown;
@@ -144,7 +144,7 @@ static void change(struct room *r, const struct share_task *load, int sign)
 }
 
 /* The next end, and all at the same moment. False: none is known. */
-static bool advance(struct starts *s)
+static bool starts_go_on(struct starts *s)
 {
 	if (s->gone == s->n || !isfinite(s->stays[s->gone].end_s))
 		return false;
@@ -153,14 +153,14 @@ static bool advance(struct starts *s)
 		const struct stay *one = &s->stays[s->gone];
 		struct room *r = &s->rooms[one->slot];
 		r->gpu.available_mib += one->mib;
-		change(r, &one->load, -1);
+		room_change(r, &one->load, -1);
 		r->alone = r->alone && !one->alone;
 		r->known = one->known > r->known ? one->known : r->known;
 	}
 	return true;
 }
 
-static bool has_room(const struct starts *s, const struct room *r, const struct map_request *q)
+static bool room_takes(const struct starts *s, const struct room *r, const struct map_request *q)
 {
 	const struct map_policy *policy = &s->c->config.map;
 	const struct map_gpu *g = &r->gpu;
@@ -175,11 +175,11 @@ static bool has_room(const struct starts *s, const struct room *r, const struct 
 
 /* Takes the GPUs with most room. Returns whether there were enough. Steps are counted, since a long queue on many GPUs would
  * hold the loop. */
-static bool take(struct starts *s, const struct map_request *q, uint32_t *slots)
+static bool starts_find(struct starts *s, const struct map_request *q, uint32_t *slots)
 {
 	unsigned n = 0;
 	for (uint32_t i = 0; i < s->n_gpus; i++, s->steps++) {
-		if (!has_room(s, &s->rooms[i], q))
+		if (!room_takes(s, &s->rooms[i], q))
 			continue;
 		unsigned k = n < q->gpus ? n++ : q->gpus;
 		for (; k && s->rooms[slots[k - 1]].gpu.available_mib < s->rooms[i].gpu.available_mib; k--)
@@ -193,7 +193,8 @@ static bool take(struct starts *s, const struct map_request *q, uint32_t *slots)
 
 /* A stay for each of its GPUs, so that who comes behind it waits for it as for those that run now. A task of unknown length
  * stays for ever. */
-static void settle(struct starts *s, const struct task *t, const struct map_request *q, const uint32_t *slots, enum known *how)
+static void starts_place(struct starts *s, const struct task *t, const struct map_request *q, const uint32_t *slots,
+			 enum known *how)
 {
 	enum known own;
 	double all = run_time(s->c, t, &own);
@@ -209,13 +210,13 @@ static void settle(struct starts *s, const struct task *t, const struct map_requ
 		g->available_mib -= mib;
 		if (!g->n_tasks)
 			g->mode = map_first_mode(policy, q, g);
-		change(r, &load, 1);
+		room_change(r, &load, 1);
 		r->alone = alone;
 		add_stay(s, (struct stay){ s->at_s + all, own > r->known ? own : r->known, slots[i], mib, load, alone });
 	}
 }
 
-static void tell(struct starts *s, const struct task *t, double at_s, const char *source)
+static void starts_tell(struct starts *s, const struct task *t, double at_s, const char *source)
 {
 	char id[TASK_ID_TEXT];
 	bool known = source && isfinite(at_s);
@@ -234,27 +235,27 @@ static void start_one(void *ctx, const struct task *t)
 	if (begins_later(t, s->now.wall_ms)) {
 		const struct dependency *open;
 		bool free_then = !tasks_waits_in_vain(s->c->tasks, t, &open) && !open;
-		tell(s, t, free_then ? (double)(t->spec->begin_s * 1000 - s->now.wall_ms) / 1000 : INFINITY, "begin");
+		starts_tell(s, t, free_then ? (double)(t->spec->begin_s * 1000 - s->now.wall_ms) / 1000 : INFINITY, "begin");
 		return;
 	}
 	if (t->waiting_for_deps || !t->estimated || !tasks_in_queue(s->c->tasks, t) ||
 	    host_asks(s->c->host, t, (struct host_room){ 0 }, NULL)) {
-		tell(s, t, INFINITY, NULL);	/* it hangs on more than GPUs */
+		starts_tell(s, t, INFINITY, NULL);	/* it hangs on more than GPUs */
 		return;
 	}
 	struct map_request q = pass_request(s->c->pass, t, s->now);
 	if (q.planned) {
-		tell(s, t, q.planned_s, "plan");
+		starts_tell(s, t, q.planned_s, "plan");
 		return;
 	}
-	bool there = s->at_s > 0 && s->steps < MOST_STEPS && take(s, &q, slots);
-	while (!there && s->steps < MOST_STEPS && advance(s))
-		there = take(s, &q, slots);
+	bool there = s->at_s > 0 && s->steps < MOST_STEPS && starts_find(s, &q, slots);
+	while (!there && s->steps < MOST_STEPS && starts_go_on(s))
+		there = starts_find(s, &q, slots);
 	if (there)
-		settle(s, t, &q, slots, &how);
+		starts_place(s, t, &q, slots, &how);
 	else
 		s->gone = s->n;	/* who comes behind it starts later still, and nobody knows when */
-	tell(s, t, there ? s->at_s : INFINITY, known_words[how]);
+	starts_tell(s, t, there ? s->at_s : INFINITY, known_words[how]);
 }
 
 /* Who waits comes in the order of the queue (core_each_task), so each finds what those before it left. */

@@ -83,21 +83,21 @@ bool timeslots_leaving(const struct core_config *config, const struct task *t, i
 }
 
 /* When it is over (mono); INT64_MAX: it has no slot, or is asked no more. */
-static int64_t ends_ms(const struct timeslots *s, const struct fleet_clock *one)
+static int64_t timeslot_ends_ms(const struct timeslots *s, const struct fleet_clock *one)
 {
 	const struct task *t = one->task;
 	int64_t length = timeslots_length_ms(s->config, t);
 	bool can = length && task_attempt(t)->shim.pid && !t->stopping && task_attempt(t)->slot_asks < TIMESLOTS_ASKS &&
 		   t->n_slots < TIMESLOTS_MAX;
-	return can ? one->slot_ms + length : INT64_MAX;
+	return can ? one->timeslot_ms + length : INT64_MAX;
 }
 
 /* When it will be over, or is no longer expected to leave (mono); INT64_MIN: it is over. */
-static int64_t changes_ms(const struct timeslots *s, const struct fleet_clock *one, struct now now)
+static int64_t timeslot_changes_ms(const struct timeslots *s, const struct fleet_clock *one, struct now now)
 {
 	const struct task *t = one->task;
 	bool leaving = timeslots_leaving(s->config, t, now.wall_ms);
-	int64_t end = ends_ms(s, one), stays = leaving ? one->slot_ms + grace_of(s->config, t) : INT64_MAX;
+	int64_t end = timeslot_ends_ms(s, one), stays = leaving ? one->timeslot_ms + grace_of(s->config, t) : INT64_MAX;
 	if (end <= now.mono_ms)
 		return INT64_MIN;
 	return stays > now.mono_ms && stays < end ? stays : end;
@@ -110,8 +110,8 @@ void timeslots_begin(struct timeslots *s, const struct task *t, struct now now)
 	int64_t next;
 	const struct attempt *a = task_attempt(t);
 	struct fleet_clock *one = fleet_clock_of(s->fleet, t->id);
-	one->slot_ms = now.mono_ms - (now.wall_ms - (a->slot_asks ? a->slot_asked_ms : a->start_ms));
-	next = changes_ms(s, one, now);
+	one->timeslot_ms = now.mono_ms - (now.wall_ms - (a->slot_asks ? a->slot_asked_ms : a->start_ms));
+	next = timeslot_changes_ms(s, one, now);
 	s->due_ms = next < s->due_ms ? next : s->due_ms;
 }
 
@@ -131,7 +131,7 @@ static bool is_gone(const void *ctx, task_id id)
 
 /* Takes it off its GPUs, or puts it back. The slot is looked at anew from the fleet each time, not by difference, so that who
  * comes back leaves no trace. */
-static void set_gone(struct slots_look *l, struct fleet_clock *one, bool gone)
+static void look_set_gone(struct slots_look *l, struct fleet_clock *one, bool gone)
 {
 	const uint32_t *slots;
 	unsigned n = fleet_slots_of(l->s->fleet, one->task->id, &slots);
@@ -151,7 +151,7 @@ static void set_gone(struct slots_look *l, struct fleet_clock *one, bool gone)
 }
 
 /* On the look's GPUs, not the fleet's, and with a turn of its own under `rr`. */
-static bool would_fit(const struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
+static bool look_fits(const struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
 	uint32_t turn = 0;
 	if (host_asks(l->s->host, t, l->room, NULL))
@@ -160,7 +160,7 @@ static bool would_fit(const struct slots_look *l, const struct task *t, const st
 }
 
 /* Promised: whoever comes later looks elsewhere. */
-static void take(struct slots_look *l, const struct placement *where)
+static void look_promise(struct slots_look *l, const struct placement *where)
 {
 	for (unsigned i = 0; i < where->n; i++)
 		l->gpus[where->slots[i]].drained = true;
@@ -194,7 +194,7 @@ static bool goes_before(const struct timeslots *s, const struct task *waits, con
 }
 
 /* The slots that are over and may be ended for that one: all but those left over from others. */
-static size_t list_chances(const struct slots_look *l, const struct task *t, struct fleet_clock *chances[OVER])
+static size_t look_list_chances(const struct slots_look *l, const struct task *t, struct fleet_clock *chances[OVER])
 {
 	size_t n = 0;
 	for (size_t i = 0; i < l->n_over; i++)
@@ -204,22 +204,22 @@ static size_t list_chances(const struct slots_look *l, const struct task *t, str
 }
 
 /* All of them go; then those stay without whom it would do as well, the ones that had least beyond their slot first. */
-static bool make_place(struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
+static bool look_makes_place(struct slots_look *l, const struct task *t, const struct map_request *r, struct placement *where)
 {
 	struct fleet_clock *chances[OVER];
-	size_t n = list_chances(l, t, chances);
+	size_t n = look_list_chances(l, t, chances);
 	for (size_t i = 0; i < n; i++)
-		set_gone(l, chances[i], true);
-	bool fits = n && would_fit(l, t, r, where);
+		look_set_gone(l, chances[i], true);
+	bool fits = n && look_fits(l, t, r, where);
 	for (size_t i = n; i > 0; i--) {
 		struct placement other;
-		set_gone(l, chances[i - 1], false);
+		look_set_gone(l, chances[i - 1], false);
 		if (!fits)
 			continue;
-		if (would_fit(l, t, r, &other))
+		if (look_fits(l, t, r, &other))
 			*where = other;
 		else
-			set_gone(l, chances[i - 1], true);
+			look_set_gone(l, chances[i - 1], true);
 	}
 	return fits;
 }
@@ -234,8 +234,8 @@ static bool look_for(struct slots_look *l, const struct task *t)
 		return true;	/* its user has what he may have: a place would not help it */
 	r.planned = NULL;	/* a plan counts with places that are there */
 	r.later = false;
-	if (would_fit(l, t, &r, &where) || make_place(l, t, &r, &where)) {
-		take(l, &where);
+	if (look_fits(l, t, &r, &where) || look_makes_place(l, t, &r, &where)) {
+		look_promise(l, &where);
 		return true;
 	}
 	return l->s->config->order != ORDER_STRICT || t->queue == QUEUE_RECOVERY;
@@ -252,23 +252,23 @@ static void look_for_those_who_wait(struct slots_look *l)
 	queue_walk_end(&w);
 }
 
-static int by_end(const void *a, const void *b)
+static int timeslots_by_end(const void *a, const void *b)
 {
 	const struct fleet_clock *x = *(struct fleet_clock *const *)a, *y = *(struct fleet_clock *const *)b;
-	if (x->slot_ms != y->slot_ms)
-		return x->slot_ms < y->slot_ms ? -1 : 1;
+	if (x->timeslot_ms != y->timeslot_ms)
+		return x->timeslot_ms < y->timeslot_ms ? -1 : 1;
 	return (x->task->id > y->task->id) - (x->task->id < y->task->id);
 }
 
-static void ask(struct timeslots *s, struct fleet_clock *one, struct now now)
+static void timeslots_ask(struct timeslots *s, struct fleet_clock *one, struct now now)
 {
 	struct event ev = { .kind = EV_SLOT_ASKED, .t_ms = now.wall_ms };
-	one->slot_ms = now.mono_ms;
+	one->timeslot_ms = now.mono_ms;
 	tasks_emit(s->tasks, one->task, &ev, now.wall_ms);
 }
 
 /* Asking comes last: it changes what was looked at. */
-static void look(struct timeslots *s, struct slots_look *l)
+static void timeslots_look(struct timeslots *s, struct slots_look *l)
 {
 	size_t size = fleet_size(s->fleet), at = 0;
 	l->gpus = alloc_zero((size + 1) * sizeof *l->gpus);
@@ -276,7 +276,7 @@ static void look(struct timeslots *s, struct slots_look *l)
 	memcpy(l->gpus, fleet_gpus(s->fleet, l->now), size * sizeof *l->gpus);
 	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));)
 		if (timeslots_leaving(s->config, one->task, l->now.wall_ms))
-			set_gone(l, one, true);
+			look_set_gone(l, one, true);
 	look_for_those_who_wait(l);
 	for (size_t i = 0; i < size; i++)
 		free(l->tenants[i]);
@@ -284,7 +284,7 @@ static void look(struct timeslots *s, struct slots_look *l)
 	free(l->gpus);
 	for (size_t i = 0; i < l->n_over; i++)
 		if (l->over[i]->gone)
-			ask(s, l->over[i], l->now);
+			timeslots_ask(s, l->over[i], l->now);
 	at = 0;
 	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));)
 		one->gone = false;
@@ -294,18 +294,18 @@ static void look(struct timeslots *s, struct slots_look *l)
 static uint64_t hash_of(const struct timeslots *s, const struct fleet_clock *one, bool over, struct now now)
 {
 	bool leaving = timeslots_leaving(s->config, one->task, now.wall_ms);
-	const int64_t slot[] = { one->task->id, one->slot_ms };
+	const int64_t slot[] = { one->task->id, one->timeslot_ms };
 	return leaving || over ? hash_bytes(HASH_SEED + leaving, slot, sizeof slot) : 0;
 }
 
 /* The ones over for longest. Returns when the next will be. */
-static int64_t list_over(struct timeslots *s, struct slots_look *l)
+static int64_t look_list_over(struct timeslots *s, struct slots_look *l)
 {
 	struct fleet_clock **over = NULL;
 	size_t n = 0, cap = 0, at = 0;
 	int64_t next = INT64_MAX;
 	for (struct fleet_clock *one; (one = fleet_next_clock(s->fleet, &at));) {
-		int64_t then = changes_ms(s, one, l->now);
+		int64_t then = timeslot_changes_ms(s, one, l->now);
 		l->slots += hash_of(s, one, then == INT64_MIN, l->now);
 		if (then > INT64_MIN) {
 			next = then < next ? then : next;
@@ -315,7 +315,7 @@ static int64_t list_over(struct timeslots *s, struct slots_look *l)
 		over[n++] = one;
 	}
 	if (n)
-		qsort(over, n, sizeof *over, by_end);
+		qsort(over, n, sizeof *over, timeslots_by_end);
 	l->n_over = n < OVER ? n : OVER;
 	if (n)
 		memcpy(l->over, over, l->n_over * sizeof *over);
@@ -323,7 +323,7 @@ static int64_t list_over(struct timeslots *s, struct slots_look *l)
 	return next;
 }
 
-static bool has_moved(const struct timeslots *s, const struct slots_look *l)
+static bool look_has_moved(const struct timeslots *s, const struct slots_look *l)
 {
 	return s->seen.tasks != tasks_version(s->tasks) || s->seen.fleet != fleet_version(s->fleet) || s->seen.slots != l->slots;
 }
@@ -335,12 +335,12 @@ int64_t timeslots_turn(struct timeslots *s, struct now now)
 	struct slots_look l = { .s = s, .now = now };
 	if (now.mono_ms < s->due_ms)
 		return s->due_ms;
-	int64_t next = list_over(s, &l), again = s->looked_ms + LOOK_MS;
+	int64_t next = look_list_over(s, &l), again = s->looked_ms + LOOK_MS;
 	s->due_ms = l.n_over ? INT64_MIN : next;
 	if (!l.n_over || !tasks_queued(s->tasks) || !fleet_was_read(s->fleet))
 		return next;
 	fleet_gpus(s->fleet, now);
-	if (!has_moved(s, &l))
+	if (!look_has_moved(s, &l))
 		return next;
 	if (now.mono_ms < again)
 		return next < again ? next : again;
@@ -348,7 +348,7 @@ int64_t timeslots_turn(struct timeslots *s, struct now now)
 	s->seen.tasks = tasks_version(s->tasks);
 	s->seen.fleet = fleet_version(s->fleet);
 	s->seen.slots = l.slots;
-	look(s, &l);
+	timeslots_look(s, &l);
 	s->due_ms = INT64_MIN;
 	return next;
 }
