@@ -209,7 +209,7 @@ static void starts_place(struct starts *s, const struct task *t, const struct ma
 		*how = r->known > *how ? r->known : *how;
 		g->available_mib -= mib;
 		if (!g->n_tasks)
-			g->mode = map_first_mode(policy, q, g);
+			g->mode = map_first_mode(policy, q, alone, g);
 		room_change(r, &load, 1);
 		r->alone = alone;
 		add_stay(s, (struct stay){ s->at_s + all, own > r->known ? own : r->known, slots[i], mib, load, alone });

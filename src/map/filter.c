@@ -75,13 +75,13 @@ uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struc
 	return top[n - 1]->total_mib;
 }
 
-enum share_mode map_first_mode(const struct map_policy *p, const struct map_request *r, const struct map_gpu *g)
+enum share_mode map_first_mode(const struct map_policy *p, const struct map_request *r, bool alone, const struct map_gpu *g)
 {
-	enum share_mode wish = r->share == SHARE_AUTO ? p->share : r->share;
 	if (g->mig)
 		return SHARE_MIG;
-	if (map_wants_alone(p, r))
+	if (alone)
 		return SHARE_NEVER;
+	enum share_mode wish = r->share == SHARE_AUTO ? p->share : r->share;
 	return wish == SHARE_MPS && g->mps_capable && may_be_client(p, r) ? SHARE_MPS : SHARE_STREAMS;
 }
 
@@ -284,7 +284,7 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 {
 	a->clamped = false;
 	a->gain = 1;
-	a->mode = map_first_mode(ask->p, ask->r, g);
+	a->mode = map_first_mode(ask->p, ask->r, ask->alone, g);
 	a->have = a->want = NAN;
 	a->reason = map_ask_admission(ask, g, a);
 	if (!a->reason)

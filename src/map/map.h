@@ -273,8 +273,8 @@ bool map_place_among(const struct map_policy *p, const struct map_gpu *gpus, siz
 /* Whether every task has its GPUs alone under that policy; whether this one wants or gets them so. */
 bool map_gives_alone(const struct map_policy *p);
 bool map_wants_alone(const struct map_policy *p, const struct map_request *r);
-/* The mode in which it would begin on a GPU without tasks. */
-enum share_mode map_first_mode(const struct map_policy *p, const struct map_request *r, const struct map_gpu *g);
+/* The mode in which it would begin on a GPU without tasks; `alone`: map_wants_alone, which is asked once for all GPUs. */
+enum share_mode map_first_mode(const struct map_policy *p, const struct map_request *r, bool alone, const struct map_gpu *g);
 /* Whether the policy asks what tasks do to each other: then loads of tenants are to be known. */
 bool map_predicts(const struct map_policy *p);
 /* Whether a decision hangs on how large loads are, not only on which side of the limits they are. */
