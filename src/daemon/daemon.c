@@ -68,6 +68,7 @@ struct daemon {
 	struct store *store;
 	uv_loop_t loop;
 	uv_signal_t on_term, on_int, on_hup;
+	struct claims *claims;		/* shared with other daemons of this machine */
 	struct core *core;
 	struct runner *runner;		/* attempts: launching, watching, ending, MPS servers */
 	struct pacing *pacing;		/* how far running tasks are */
@@ -80,7 +81,6 @@ struct daemon {
 	struct notifying *notifying;	/* of what people want to be told */
 	struct counting counting;	/* what happened, in sums */
 	struct jobmap *jobmap;		/* which tasks run where, for dcgm-exporter */
-	struct claims *claims;		/* shared with other daemons of this machine */
 	struct drains *drains;		/* GPUs that are out of use */
 	struct reserving *reserving;	/* GPUs that are for one user for a while */
 	struct lookups *lookups;	/* workers that look into the history */
@@ -594,34 +594,35 @@ static void daemon_keep_readings(struct daemon *d)
 	store_commit(d->store, NULL);
 }
 
-/* Each part ends with the handles that it has in the loop; they are gone when it has run once more. */
+/* Each part ends with the handles that it has in the loop; they are gone when it has run once more. Those without any stay
+ * until the last readings are written. */
 static void daemon_stop_parts(struct daemon *d)
 {
 	daemon_stop_turns(d);
 	sampling_destroy(d->sampling);
 	server_destroy(d->server);
-	lookups_destroy(d->lookups);
 	usages_destroy(d->stored);
 	folding_destroy(d->folding);
+	lookups_destroy(d->lookups);
 	reserving_destroy(d->reserving);
 	drains_destroy(d->drains);
+	jobmap_destroy(d->jobmap);
+	notifying_destroy(d->notifying);
 	names_destroy(d->groups);
 	names_destroy(d->names);
-	claims_destroy(d->claims);
-	notifying_destroy(d->notifying);
-	jobmap_destroy(d->jobmap);
 	capturing_destroy(d->capturing);
 	estimating_destroy(d->estimating);
 	pacing_destroy(d->pacing);
 	runner_destroy(d->runner);
+	claims_destroy(d->claims);
 	daemon_stop_signals(d);
 	uv_run(&d->loop, UV_RUN_DEFAULT);
 	if (uv_loop_close(&d->loop))
 		log_error("a handle was left in the loop");
 	daemon_keep_readings(d);
-	recording_destroy(d->recording);
 	remembering_destroy(d->remembering);
 	allowing_destroy(d->allowing);
+	recording_destroy(d->recording);
 	core_destroy(d->core);
 }
 
