@@ -39,9 +39,11 @@ static bool may_be_client(const struct map_policy *p, const struct map_request *
 	return r->gpus == 1 || p->mps_multi_gpu;
 }
 
+/* Most tasks take any GPU, and this is asked of each. */
 bool map_meets(const struct map_request *r, const struct map_gpu *g)
 {
-	return constraint_met(r->model, g->name, g->total_mib) && constraint_met(r->constraint, g->name, g->total_mib);
+	return (!r->model || constraint_met(r->model, g->name, g->total_mib)) &&
+	       (!r->constraint || constraint_met(r->constraint, g->name, g->total_mib));
 }
 
 bool map_kind_fits(const struct map_ask *ask, const struct map_gpu *g)
