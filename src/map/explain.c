@@ -266,6 +266,9 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 			"fits once it is warm, or with --gpu-mem");
 		break;
 	case MAP_MEMORY: say_memory(&l, p, g, r, f); break;
+	case MAP_UNSEEN:
+		say(&l, "shared by time slicing, and a task of unknown load has just started there: asked again once that was seen");
+		break;
 	case MAP_LOAD: say_load(&l, f); break;
 	case MAP_TASKS:
 		say(&l, "%.0f tasks run there and no load can be read; at most %.0f then (max_tasks)", f->have, f->want);

@@ -145,6 +145,14 @@ static bool predicts_load(const struct map_row *row, const struct map_gpu *g)
 	return row->for_load && !g->unseen;
 }
 
+/* Under MPS a wrong guess costs little, since tasks that join always bring something. In slices two tasks that fill a GPU gain
+ * nothing for as long as both run; so where slices are the exception, and other GPUs may do better, it is waited for. */
+static bool waits_to_see(const struct map_ask *ask, const struct map_gpu *g, enum share_mode mode)
+{
+	bool exception = mode == SHARE_STREAMS && ask->p->share == SHARE_MPS && g->mps_capable;
+	return exception && g->n_tasks && g->unseen && ask->row->for_load && !ask->r->planned;
+}
+
 /* All that the limits ask of a load. */
 enum load_side { SIDE_UNKNOWN, SIDE_WITHIN, SIDE_ABOVE };
 
@@ -291,6 +299,8 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 	a->reason = map_ask_admission(ask, g, a);
 	if (!a->reason)
 		a->reason = map_ask_memory(ask, g, a);
+	if (!a->reason && waits_to_see(ask, g, a->mode))
+		a->reason = MAP_UNSEEN;
 	if (!a->reason)
 		a->reason = map_ask_load(ask, g, a);
 	if (!a->reason && g->n_tasks && (ask->predicts || g->has_limit))

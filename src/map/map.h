@@ -51,8 +51,8 @@
  * that have none of their own. Gain: the part of the newcomer's work that is gained, what the others lose taken off; 1 on an
  * idle GPU. It is counted in what the tasks compete for, SM activity under MPS and GPU time under streams:
  *	(sum of speed x load afterwards - sum of speed x load before) / load of the newcomer
- * Under `gain` it stands in for the limits on the load, and a GPU where a task of unknown load has just started waits until
- * that is seen.
+ * Under `gain` it stands in for the limits on the load, once the tasks there were seen. Beside one of unknown load that has
+ * just started those limits decide; but on a GPU that is time-sliced though the policy shares by MPS, it is waited for.
  */
 
 /* The policies: name, word, meaning. What each does stands in its row of map/ranks.c. */
@@ -194,6 +194,7 @@ struct map_request {
 	X(MAP_SETTLING, "Settling", "memory of a task that ended is not yet seen to be free") \
 	X(MAP_COLD, "Cold", "a task without an estimate has just started there; too little is left for two") \
 	X(MAP_MEMORY, "Memory", "not enough memory available") \
+	X(MAP_UNSEEN, "Unseen", "it is time-sliced, and a task of unknown load has just started there") \
 	X(MAP_LOAD, "Load", "its SMs are too busy") \
 	X(MAP_TASKS, "MaxTasks", "no load can be read there, and it has as many tasks as are allowed without") \
 	X(MAP_SLOWDOWN, "Slowdown", "a task would become slower than its limit allows") \

@@ -99,6 +99,8 @@ static const char *broken_forecast(const struct map_policy *p, const struct map_
 		return NULL;
 	bool known = mode == SHARE_MPS ? g->load.smact_known : g->load.gract_known;
 	double load = mode == SHARE_MPS ? g->load.smact : g->load.gract, limit = mode == SHARE_MPS ? p->max_smact : p->max_gract;
+	if (g->unseen && mode == SHARE_STREAMS && p->share == SHARE_MPS && g->mps_capable)
+		return "in slices, with one that was not seen";
 	if (g->unseen)
 		return known && load > limit + 1e-6 ? "too busy for one that was not seen" : NULL;
 	return gained < least - 1e-6 ? "too little gained" : NULL;
