@@ -237,6 +237,16 @@ static void check_mps(struct doctor *d)
 		report(d, GRADE_WARN, "mps", MPS_CONTROL " is not in PATH: GPUs are shared by time slicing (streams) instead");
 }
 
+/* Nothing to mend: it is what the times and loads are told with that radd and rad estimate expect of tasks. */
+static void check_host(struct doctor *d)
+{
+	const json_t *host = json_object_get(d->status, "host_pace");
+	if (json_is_object(host))
+		report(d, GRADE_OK, "host", "what it launches takes %.2f times as long as where loads were modelled, by %lld task%s seen "
+		       "alone: so it is expected of others", member_number(host, "pace"), (long long)member_int(host, "tasks"),
+		       member_int(host, "tasks") == 1 ? "" : "s");
+}
+
 /* Whether radd can make groups there: the machine's does, whatever its users may. */
 static bool may_write(const char *path, pid_t radd)
 {
@@ -309,8 +319,8 @@ int verb_doctor(struct cli_call *c)
 	struct doctor d = { .term = term_ask(), .checks = json_array() };
 	const struct args_option options[] = { { "json", 0, NULL, "print JSON", .flag = &d.json }, { 0 } };
 	static void (*const checks[])(struct doctor *) = {
-		check_daemon, check_troubles, check_programs, check_driver, check_gpus, check_mps, check_cgroup, check_state, check_home,
-		check_clock,
+		check_daemon, check_troubles, check_programs, check_driver, check_gpus, check_host, check_mps, check_cgroup, check_state,
+		check_home, check_clock,
 	};
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0)) {
 		json_decref(d.checks);

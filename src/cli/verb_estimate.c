@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: MIT
  * rad estimate: what a task's GPU memory is estimated at, by one estimator, by `auto`, or by all; and what it will do to the
- * GPU, where a capture or a summary tells. Asks no daemon, so it knows of no history.
+ * GPU, where a capture or a summary tells. Of a radd that runs it asks the host's pace and no more, so it knows of no history.
  */
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/units.h"
 #include "cli/cli.h"
+#include "cli/client_queue.h"
 #include "cli/estimation.h"
 #include "cli/format.h"
+#include "cli/member.h"
 #include "cli/submit_caller.h"
 #include "cli/table.h"
 #include "estimate/activity.h"
 #include "estimate/estimate.h"
+#include "estimate/hostpace.h"
+#include "submit/wire.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
-/* What is known of its load; `known` false: `why` says what is missing. */
-struct load_answer { struct activity a; bool known; struct error why; };
+#define ASK_S 1		/* how long a radd is waited for that is there and does not answer */
+
+/* What is known of its load; `known` false: `why` says what is missing. `host`: the pace it is for; tasks 0: it was given. */
+struct load_answer { struct activity a; struct hostpace host; bool known; struct error why; };
 
 /* One answer. */
 struct answer { struct estimate_result r; bool spoke; double took_us; };
@@ -53,16 +62,18 @@ static json_t *answer_json(const struct answer *a)
 			 "took_us", json_round3(a->took_us), "notes", a->r.note);
 }
 
-static json_t *load_json(const struct activity *a, const char *gpu)
+static json_t *load_json(const struct load_answer *load, const char *gpu)
 {
+	const struct activity *a = &load->a;
 	const struct load_belief *b = &a->load;
-	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so}", "gpu_model", gpu,
+	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so, so, si}", "gpu_model", gpu,
 			 "step_s", json_real(a->step_s), "step_spread", json_round3(a->step_spread),
 			 "host_s", json_real(a->host_s), "busy_s", json_real(a->busy_s),
 			 "gract", json_round3(b->load.gract), "gract_sd", json_round3(b->gract_sd),
 			 "smact", json_round3(b->load.smact), "smact_sd", json_round3(b->smact_sd),
 			 "dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
-			 "kernels", json_real(a->kernels), "source", a->source, "assumed", json_text_or_null(a->assumed));
+			 "kernels", json_real(a->kernels), "source", a->source, "assumed", json_text_or_null(a->assumed),
+			 "host_pace", json_round3(load->host.pace), "host_pace_tasks", (int)load->host.tasks);
 }
 
 static int print_json(const struct answer *answers, size_t n, const struct load_answer *load,
@@ -72,7 +83,7 @@ static int print_json(const struct answer *answers, size_t n, const struct load_
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, answer_json(&answers[i]));
 	return cli_print_json(json_pack("{si, so, so, so}", "schema", 1, "estimates", list,
-					"load", load->known ? load_json(&load->a, gpu) : json_null(),
+					"load", load->known ? load_json(load, gpu) : json_null(),
 					"load_note", json_text_or_null(load->known ? NULL : load->why.text)));
 }
 
@@ -97,6 +108,28 @@ static void print_load(const struct load_answer *load, const char *gpu)
 	       percent(b->load.gract), percent(b->gract_sd), percent(b->load.smact), percent(b->smact_sd), percent(b->dram),
 	       percent(b->dram_sd), b->watts,
 	       a->source, *a->assumed ? ": " : "", a->assumed);
+	if (load->host.tasks)
+		printf("Both at this host's pace: what it launches takes %.2f times as long as on the hosts of the model, by %u task%s "
+		       "seen here\n", load->host.pace, load->host.tasks, load->host.tasks == 1 ? "" : "s");
+	else if (load->host.pace != 1)
+		printf("Both for a host on which launches take %.2f times as long as on those of the model (--host-pace)\n",
+		       load->host.pace);
+}
+
+/* Of a radd that answers at once; nobody starts one, or waits for one, to know this. */
+static struct hostpace ask_host_pace(void)
+{
+	struct hostpace none = { .pace = 1 };
+	const struct timeval most = { .tv_sec = ASK_S };
+	scoped_free char *path = wire_socket_path();
+	scoped_fd int fd = client_queue() ? -1 : wire_connect_now(path, NULL);
+	if (fd < 0 || fcntl(fd, F_SETFL, 0) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most))
+		return none;
+	scoped_json *request = wire_request("status"), *status = wire_call(fd, request, NULL);
+	const json_t *said = json_object_get(status, "host_pace");
+	struct hostpace host = { member_number(said, "pace"), (unsigned)member_int(said, "tasks") };
+	return host.pace > 0 && host.tasks ? host : none;
 }
 
 /* `load` NULL: there is nothing to tell it from, and nothing to say. */
@@ -147,13 +180,15 @@ static size_t collect(const char *name, const struct estimator *one, const struc
 int verb_estimate(struct cli_call *c)
 {
 	struct estimation given = { 0 };
-	const char *name = "auto", *gpu_model = NULL;
+	const char *name = "auto", *gpu_model = NULL, *host_pace = NULL;
 	bool json = false;
 	const struct args_option options[] = {
 		{ "estimator", 0, "NAME", "who is asked: auto (default), all, or one by its name", .value = &name },
 		{ "gpu-model", 0, "NAME", "GPU it is to run on, as nvidia-smi names it", .value = &gpu_model },
 		{ "summary", 0, "FILE", "model summary", .value = &given.summary },
 		{ "capture", 0, "FILE", "capture of the task's allocations", .value = &given.capture },
+		{ "host-pace", 0, "N", "how many times as long launches take here as on the model's hosts; default: as radd found",
+		  .value = &host_pace },
 		ESTIMATION_OPTIONS(given),
 		{ "json", 0, NULL, "print JSON", .flag = &json }, { 0 },
 	};
@@ -161,6 +196,9 @@ int verb_estimate(struct cli_call *c)
 	struct answer answers[32];
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 1))
 		return c->rc;
+	struct load_answer load = { .host = { .pace = 1 }, .why = ERROR_INIT };
+	if (host_pace && units_parse_double(host_pace, 1 / HOSTPACE_MOST, HOSTPACE_MOST, &load.host.pace, &err))
+		return cli_usage(c, "--host-pace: %s", err.text);
 	bool named = strcmp(name, "auto") && strcmp(name, "all");
 	const struct estimator *one = named ? estimate_find(name, &err) : NULL;
 	if (named && !one)
@@ -171,10 +209,11 @@ int verb_estimate(struct cli_call *c)
 	if (!s)
 		return given.usage ? cli_usage(c, "%s", err.text) : cli_fail(c, &err);
 	submit_caller_environ(s);	/* it configures PyTorch, as it would if the task were submitted from here */
-	const struct estimate_context context = { .gpu_name = gpu_model };
+	if (!host_pace && gpu_model && estimate_tells_load(s))
+		load.host = ask_host_pace();
+	const struct estimate_context context = { .gpu_name = gpu_model, .host_pace = load.host.pace };
 	size_t n = collect(name, one, s, &context, answers, COUNT_OF(answers));
 	size_t first = json && strcmp(name, "all") ? n - 1 : 0;	/* a program gets the one that stands: `none` is the last */
-	struct load_answer load = { .why = ERROR_INIT };
 	load.known = !estimate_activity(s, &context, &load.a, &load.why);
 	int rc = json ? print_json(answers + first, n - first, &load, gpu_model) :
 		print_table(answers, n, estimate_tells_load(s) ? &load : NULL, gpu_model);

@@ -75,6 +75,26 @@ static void show_times(const struct term *term, const json_t *t)
 		     format_seconds(member_number(t, "slot_lost_s"), b));
 }
 
+/* What the task does to a GPU that it has alone, how sure that is, and where it is from. */
+static void show_load(const struct term *term, const char *label, const json_t *load)
+{
+	static const struct { const char *source, *words; } from[] = {
+		{ "measured", "measured alone" }, { "inferred", "inferred in company" }, { "guessed", "guessed before it ran" },
+	};
+	const json_t *host = json_object_get(load, "host_pace");
+	const char *words = "";
+	char pace[64] = "";
+	if (!json_is_object(load))
+		return;
+	for (size_t i = 0; i < COUNT_OF(from); i++)
+		if (!strcmp(member_text(load, "source"), from[i].source))
+			words = from[i].words;
+	if (json_is_object(host))
+		snprintf(pace, sizeof pace, ", at a host's pace of %.2f by %lld task%s here", member_number(host, "pace"),
+			 (long long)member_int(host, "tasks"), member_int(host, "tasks") == 1 ? "" : "s");
+	line(term, label, "SMACT %.2f ± %.2f (%s%s)", member_number(load, "smact"), member_number(load, "smact_sd"), words, pace);
+}
+
 static void show_request(const struct term *term, const json_t *t)
 {
 	const json_t *e = json_object_get(t, "estimate");
@@ -101,6 +121,7 @@ static void show_request(const struct term *term, const json_t *t)
 		line(term, "memory", json_object_get(t, "claims") ? "is estimated by the pilot that takes it" : "is being estimated");
 	if (*member_text(e, "note"))
 		line(term, "estimate", "%s", member_text(e, "note"));
+	show_load(term, "expected", json_object_get(e, "load"));
 }
 
 static void show_progress(const struct term *term, const json_t *t)
@@ -125,21 +146,6 @@ static void show_progress(const struct term *term, const json_t *t)
 		line(term, "progress", "%sby its own output (%s)", buf_text(&s), member_text(p, "source"));
 	if (json_is_number(json_object_get(t, "slowdown")))
 		line(term, "slowdown", "%.2f (%s)", member_number(t, "slowdown"), member_text(t, "slowdown_source"));
-}
-
-/* What the task does to a GPU that it has alone, how sure that is, and where it is from. */
-static void show_load(const struct term *term, const json_t *load)
-{
-	static const struct { const char *source, *words; } from[] = {
-		{ "measured", "measured alone" }, { "inferred", "inferred in company" }, { "guessed", "guessed before it ran" },
-	};
-	const char *words = "";
-	if (!json_is_object(load))
-		return;
-	for (size_t i = 0; i < COUNT_OF(from); i++)
-		if (!strcmp(member_text(load, "source"), from[i].source))
-			words = from[i].words;
-	line(term, "load", "SMACT %.2f ± %.2f (%s)", member_number(load, "smact"), member_number(load, "smact_sd"), words);
 }
 
 /* What its GPUs did beside, while it was there: only newer ones, or DCGM, tell it. */
@@ -178,7 +184,7 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	if (!isnan(member_number(a, "host_peak_mib")))
 		line(term, "", "peak of the machine's memory %s", format_mib(member_number(a, "host_peak_mib"), peak));
 	show_activity(term, a);
-	show_load(term, json_object_get(a, "load"));
+	show_load(term, "load", json_object_get(a, "load"));
 }
 
 static void show_feed(const struct term *term, const json_t *f)

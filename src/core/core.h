@@ -296,6 +296,8 @@ json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *
  * themselves), runs (what runs like them took), limit (time limits: at the latest), begin (--begin: no
  * sooner). */
 json_t *core_starts_json(struct core *c, struct now now);
+/* How this machine's host was found to be (estimate/hostpace.h): {"pace","tasks"}; null: by no task yet. */
+json_t *core_host_pace_json(const struct core *c);
 /* A task that is not submitted: {"schema":1,"dry_run":true,"fits_now","estimate":{...},"gpus":[as above]}. */
 json_t *core_preview_json(struct core *c, struct spec *spec, struct now now);
 

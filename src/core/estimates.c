@@ -314,8 +314,8 @@ int64_t estimates_told_ms(const struct estimates *e, const struct task *t)
 
 /* What is known ------------------------------------------------------------------------------------------------------- */
 
-/* Runs on another model count as a guess, so what was read of the task itself is weighed in. A load measured here stands,
- * whatever the prior says (decision 80). */
+/* Runs on another model count as a guess, so what was read of the task itself is weighed in, at the pace that this host is
+ * known to have by now. A load measured here stands, whatever the prior says (decision 80). */
 struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, gpu_name);
@@ -326,11 +326,18 @@ struct load_belief estimates_load(const struct estimates *e, const struct task *
 	}
 	if (!t->estimated || t->estimate.prior.source == LOAD_UNKNOWN)
 		return seen;
+	struct load_belief prior = t->estimate.prior;
+	hostpace_apply(&prior, estimates_host_pace(e).pace, gpu_name);
 	if (seen.source == LOAD_MEASURED) {
-		seen.load.kernels = t->estimate.prior.load.kernels;	/* readings do not show them */
+		seen.load.kernels = prior.load.kernels;	/* readings do not show them */
 		return seen;
 	}
-	return infer_combine(&seen, &t->estimate.prior);
+	return infer_combine(&seen, &prior);
+}
+
+struct hostpace estimates_host_pace(const struct estimates *e)
+{
+	return history_host_pace(e->history);
 }
 
 /* Never across models: how many steps a second one makes is what differs most between them. */

@@ -45,6 +45,8 @@ int64_t estimates_told_ms(const struct estimates *e, const struct task *t);
 /* What the task will do alone on that model of GPU, by runs of its signature; where they taught nothing, by its estimate. NaN
  * for what is not known. */
 struct load_belief estimates_load(const struct estimates *e, const struct task *t, const char *gpu_name);
+/* The pace of this machine's host, by tasks that were guessed and then seen alone. */
+struct hostpace estimates_host_pace(const struct estimates *e);
 /* Units of their own progress that they did a second alone on that very model; 0: not known. */
 double estimates_pace(const struct estimates *e, const struct task *t, const char *gpu_name);
 /* Seconds that the task takes alone: what runs of its signature took, else its limit (*known: one of these), else what tasks

@@ -3,6 +3,9 @@
  */
 #include "core/test_world.h"
 
+#include "base/json.h"
+#include "base/scope.h"
+
 #include <math.h>
 
 /* Runs one task of that memory until it is warm, and ends it well. */
@@ -486,6 +489,80 @@ static void a_declaration_outlives_a_capture_that_cannot_be_read(void **unused)
 	end_world(w);
 }
 
+/* What radd asks another process of it: a step that the host decides, of which the GPU takes four tenths. */
+static task_id submit_guessed(struct world *w, uint64_t mib)
+{
+	struct spec *s = declared_with_capture();
+	s->gpu_mem_mib = mib;
+	snprintf(s->signature, strlen(s->signature) + 1, "1:%u", (unsigned)(mib % 1000));
+	task_id id = submit(w, s);
+	const struct load_belief guess = { .load = { 0.4, 0.2 }, .watts = 200, .source = LOAD_GUESSED, .host = 0.99 };
+	struct estimate_result r = { .value = { "declared", mib, mib, mib, .prior = guess } };
+	core_estimated(w->c, w->question, true, &r, w->now);
+	core_turn(w->c, w->now);
+	return id;
+}
+
+/* The GPU is less busy than five tasks were said to make it: here hosts are slower, and of the sixth that is known before it
+ * runs. A restart forgets nothing of it. */
+static void a_slower_host_is_learnt(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world(), *again = new_world(1, NULL);
+	w->learns = again->c;
+	w->smact = 0.3;
+	for (uint64_t i = 0; i < 6; i++) {
+		scoped_json *known = core_host_pace_json(w->c);
+		assert_int_equal(json_integer_value(json_object_get(known, "tasks")), i);
+		task_id a = submit_guessed(w, 3000 + i);
+		scoped_json *shown = core_task_json(w->c, core_task(w->c, a), w->now);
+		const json_t *load = json_object_get(json_object_get(shown, "estimate"), "load");
+		double gract = json_number_value(json_object_get(load, "gract")), pace = pow(4.0 / 3, (double)i / (double)(i + 5));
+		assert_true(fabs(gract - 0.4 / pace) < 0.004);
+		assert_true(json_is_null(json_object_get(load, "host_pace")) == (i == 0));
+		struct load_belief used = estimates_load(w->c->estimates, core_task(w->c, a), "NVIDIA A100");
+		assert_true(fabs(used.load.gract - gract) < 0.001 && fabs(used.load.smact - gract / 2) < 0.001);
+		if (i == 5)
+			break;
+		hold_memory(w, a, 2900);
+		pass(w, 100);
+		exits(w, a, 0, SCAN_NOTHING);
+		w->n_procs = 0;
+		pass(w, 1);
+		assert_int_equal(state(w, a), TASK_COMPLETED);
+	}
+	scoped_json *here = core_host_pace_json(w->c), *there = core_host_pace_json(again->c);
+	assert_true(json_equal(here, there));
+	end_world(w);
+	end_world(again);
+}
+
+/* Beside others, or for a moment only: what is seen then is no host's. */
+static void what_tells_no_pace(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	w->smact = 0.3;
+	task_id a = submit_guessed(w, 3000), b = submit_guessed(w, 3001);
+	hold_memory(w, a, 2900);
+	hold_memory(w, b, 2900);
+	pass(w, 100);
+	exits(w, a, 0, SCAN_NOTHING);
+	exits(w, b, 0, SCAN_NOTHING);
+	w->n_procs = 0;
+	pass(w, 1);
+	task_id c = submit_guessed(w, 3002);
+	hold_memory(w, c, 2900);
+	pass(w, 2);
+	exits(w, c, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, a), TASK_COMPLETED);
+	assert_int_equal(state(w, c), TASK_COMPLETED);
+	scoped_json *known = core_host_pace_json(w->c);
+	assert_true(json_is_null(known));
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -508,6 +585,8 @@ int main(void)
 		cmocka_unit_test(slow_answers_are_not_asked_for_again),
 		cmocka_unit_test(a_declaration_with_a_capture_waits_for_its_load),
 		cmocka_unit_test(a_declaration_outlives_a_capture_that_cannot_be_read),
+		cmocka_unit_test(a_slower_host_is_learnt),
+		cmocka_unit_test(what_tells_no_pace),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

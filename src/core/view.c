@@ -293,10 +293,29 @@ static void add_running(struct core *c, const struct task *t, struct now now, js
 	task_show_slowdown(o, &m);
 }
 
+json_t *core_host_pace_json(const struct core *c)
+{
+	struct hostpace host = estimates_host_pace(c->estimates);
+	return host.tasks ? json_pack("{so, si}", "pace", json_round3(host.pace), "tasks", (int)host.tasks) : json_null();
+}
+
+/* What it is expected to do to a GPU by what it came with, at the pace that hosts are known to have here by now. */
+static void add_guess(struct core *c, const struct task *t, json_t *o)
+{
+	struct load_belief guess = t->estimate.prior;
+	if (!t->estimated || guess.source == LOAD_UNKNOWN || task_state_terminal(t->state))
+		return;
+	hostpace_apply(&guess, estimates_host_pace(c->estimates).pace, fleet_first_model(c->fleet));
+	json_t *load = load_to_json(&guess);
+	json_object_set_new(load, "host_pace", core_host_pace_json(c));
+	json_object_set_new(json_object_get(o, "estimate"), "load", load);
+}
+
 json_t *core_task_json(struct core *c, const struct task *t, struct now now)
 {
 	struct reason why;
 	json_t *o = task_to_json(t, now.wall_ms);
+	add_guess(c, t, o);
 	reason_of(c, t, now, &why);
 	json_object_set_new(o, "reason", json_text_or_null(why.word));
 	json_object_set_new(o, "reason_text", json_text_or_null(why.text));

@@ -195,7 +195,7 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 	(void)m;
 	(void)err;
 	return request_answer(reply, json_pack(
-		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, so, ss, ss, sb, sb, sI, si, so, so, sI, si, so, so, so}", "schema", 1,
+		"{si, ss, si, sI, ss, ss, ss, sI, ss, ss, sb, so, ss, ss, sb, sb, sI, si, so, so, sI, si, so, so, so, so}", "schema", 1,
 		"version", RAD_VERSION,
 		"protocol", WIRE_VERSION, "pid", (json_int_t)getpid(), "devices", q->config->devices, "state_dir", q->state_dir,
 		"socket", q->socket_path, "gpus", (json_int_t)core_gpu_count(q->core), "placement", map_rank_name(c->map.rank),
@@ -207,5 +207,6 @@ int request_status(const struct requests *q, const struct message *m, struct rep
 		"snapshot_age_s", age < 0 ? json_null() : json_round3((double)age / 1000),
 		"start_time", json_time_or_null(q->started_ms),
 		"running", (json_int_t)core_count(q->core, TASK_RUNNING), "other_gpus", (int)sampling_others(q->sampling),
-		"troubles", troubles, "tasks", counts_json(q->core), "since_start", counting_json(q->counting)));
+		"troubles", troubles, "tasks", counts_json(q->core), "since_start", counting_json(q->counting),
+		"host_pace", core_host_pace_json(q->core)));
 }

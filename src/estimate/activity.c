@@ -178,15 +178,26 @@ static double activity_host_s(const struct capture_host *h, const struct activit
 		       (double)h->parameters * us->parameters + (double)h->waits * us->waits + s->recurrent * us->recurrent + us->step);
 }
 
-/* Near the larger of two times, a little above it where they are alike: one runs ahead of the other, but not always. The eighth
- * root of the sum of their eighth powers. */
-static double activity_larger(double a, double b)
+static double eighth_power(double v)
 {
-	double most = fmax(a, b), part = most > 0 ? fmin(a, b) / most : 0;
+	return v * v * (v * v) * (v * v) * (v * v);
+}
 
-	for (int i = 0; i < 3; i++)
-		part *= part;
-	return most * sqrt(sqrt(sqrt(1 + part)));
+static double eighth_root(double v)
+{
+	return sqrt(sqrt(sqrt(v)));
+}
+
+double activity_larger(double a, double b)
+{
+	double most = fmax(a, b);
+
+	return most > 0 ? most * eighth_root(1 + eighth_power(fmin(a, b) / most)) : 0;
+}
+
+double activity_other(double larger, double a)
+{
+	return larger > a ? larger * eighth_root(1 - eighth_power(a / larger)) : 0;
 }
 
 static double fraction(double v)
@@ -207,6 +218,7 @@ static void activity_loads(const struct activity_sums *s, const struct gpus_row 
 	       s->work / a->step_s * ACTIVITY_WATTS_WORK;
 	b->watts = g->idle_w + (g->board_w - g->idle_w) * fraction(draw);
 	b->source = LOAD_GUESSED;
+	b->host = fraction(a->host_s / a->step_s);
 }
 
 bool activity_fitted(const struct gpus_row *g)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between activity.c, which holds the model of a step, and those who make its kernels up (activity_summary.c). Only for these.
+ * Between activity.c, which holds the model of a step, those who make its kernels up (activity_summary.c), and what is learnt
+ * of the host (hostpace.c). Only for these.
  */
 #ifndef RAD_ESTIMATE_ACTIVITY_PRIVATE_H
 #define RAD_ESTIMATE_ACTIVITY_PRIVATE_H
@@ -20,6 +21,11 @@ void activity_add(struct activity_sums *s, const struct capture_kernel *entry, c
 /* From sums and the host's part to times and load, without spreads. 0, or -1 with *out zeroed: no step has such figures. */
 int activity_conclude(const struct activity_sums *s, const struct capture_host *h, const struct gpus_row *g,
 		      struct activity *out, struct error *err);
+
+/* Near the larger of two times, a little above it where they are alike: one runs ahead of the other, but not always. The eighth
+ * root of the sum of their eighth powers. And from that and the one the other; 0: there is none. */
+double activity_larger(double a, double b);
+double activity_other(double larger, double a);
 
 /* Whether the model was fitted to that GPU. */
 bool activity_fitted(const struct gpus_row *g);

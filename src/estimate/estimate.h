@@ -34,6 +34,9 @@ struct estimate_context {
 	const struct estimate_history *history;
 	const struct margins *margins;	/* learnt ones of all estimators; NULL: none, or `margin` is set */
 	double margin;			/* learnt one of the estimator that is asked; 0: none, it takes its own */
+	/* Of the host that loads are told for (hostpace.h); 0: of those the model was fitted on. The daemon leaves it: it keeps
+	 * loads for those, and puts in what it knows of its host by the time it looks at them. */
+	double host_pace;
 };
 
 /* What is known of runs of one signature (estimate/history.h). All MiB, the largest on one GPU; 0: not known. */

@@ -58,6 +58,7 @@ struct history {
 	struct history_entry *newest, *oldest;
 	size_t max;
 	struct margins *margins;
+	struct hostpaces *paces;
 };
 
 struct history *history_create(size_t max_signatures)
@@ -65,6 +66,7 @@ struct history *history_create(size_t max_signatures)
 	struct history *h = alloc_zero(sizeof *h);
 	h->max = max_signatures;
 	h->margins = margins_create();
+	h->paces = hostpace_create();
 	return h;
 }
 
@@ -92,6 +94,7 @@ void history_destroy(struct history *h)
 	}
 	idmap_free(&h->entries);
 	margins_destroy(h->margins);
+	hostpace_destroy(h->paces);
 	free(h);
 }
 
@@ -185,24 +188,31 @@ static double work_of(const struct attempt *a)
 	return known ? a->seen.work_s : (double)(a->end_ms - a->start_ms) / 1000;
 }
 
+/* Loads count only from time without neighbours: what a GPU shows beside others is nobody's in particular. */
+static bool alone_long_enough(const struct measured *seen)
+{
+	return isfinite(seen->alone_s) && seen->alone_s >= HISTORY_ALONE_S;
+}
+
+/* A guess is of one process on one GPU; and of the first seconds of a run, most is not training yet. */
+static double host_pace_of(const struct task *t, const struct attempt *a)
+{
+	bool telling = a->n_gpus == 1 && a->seen.warm && alone_long_enough(&a->seen);
+	return telling ? hostpace_told(&t->estimate.prior, a->seen.alone_gract) : 0;
+}
+
 struct outcome history_outcome(const struct task *t, const char *gpu_name, int64_t told_ms)
 {
 	const struct attempt *a = task_attempt(t);
 	struct outcome o = {
 		.told_ms = told_ms, .signature = t->spec->signature ? t->spec->signature : "", .gpu_name = gpu_name,
 		.estimator = t->estimate.estimator, .comfort_mib = t->estimate.comfort_mib, .verdict = a->verdict,
-		.fenced = a->fenced, .claim_mib = a->claim_mib, .seen = a->seen };
+		.fenced = a->fenced, .claim_mib = a->claim_mib, .host_pace = host_pace_of(t, a), .seen = a->seen };
 	/* One that went on after slots did the last part of the task: all of them together are it. A slot alone is no time of it. */
 	o.seen.work_s = work_of(a) + (t->n_slots && a->verdict != VERDICT_SLOT ? t->slot_work_s : 0);
 	if (a->verdict == VERDICT_SLOT)
 		o.seen.work_s = NAN;
 	return o;
-}
-
-/* Loads count only from time without neighbours: what a GPU shows beside others is nobody's in particular. */
-static bool alone_long_enough(const struct measured *seen)
-{
-	return isfinite(seen->alone_s) && seen->alone_s >= HISTORY_ALONE_S;
 }
 
 static bool tells_time(const struct outcome *o)
@@ -212,7 +222,7 @@ static bool tells_time(const struct outcome *o)
 
 bool history_tells(const struct outcome *o)
 {
-	return o->seen.peak_mib || o->retry_mib || o->seen.inferred.source == LOAD_INFERRED || tells_time(o);
+	return o->seen.peak_mib || o->retry_mib || o->seen.inferred.source == LOAD_INFERRED || tells_time(o) || o->host_pace > 0;
 }
 
 /* A cold run's peak is what it had reached when it ended, no more than a lower bound, though one that completed has not much
@@ -292,6 +302,7 @@ static void learn_residual(struct margins *margins, const struct outcome *o)
 void history_note(struct history *h, const struct outcome *o)
 {
 	learn_residual(h->margins, o);
+	hostpace_note(h->paces, o->signature, o->host_pace);
 	if (!*o->signature || !history_tells(o))
 		return;
 	struct history_entry *e = entry_of(h, o->signature);
@@ -394,4 +405,9 @@ size_t history_count(const struct history *h)
 const struct margins *history_margins(const struct history *h)
 {
 	return h->margins;
+}
+
+struct hostpace history_host_pace(const struct history *h)
+{
+	return hostpace_of(h->paces);
 }

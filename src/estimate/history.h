@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What finished attempts taught: peaks and loads by signature and model of GPU, and residuals of the estimators. Pure; told of
- * each attempt as it ends, and of stored ones after a start in the same order, it knows the same.
+ * What finished attempts taught: peaks and loads by signature and model of GPU, residuals of the estimators, and the host's
+ * pace. Pure; told of each attempt as it ends, and of stored ones after a start in the same order, it knows the same.
  *
  * What an attempt tells depends on how it ended:
  *	completed, warm, without a limit	its peak is what such a run takes; so of one that made place at the end of its time
@@ -16,6 +16,7 @@
 #define RAD_ESTIMATE_HISTORY_H
 
 #include "estimate/estimate.h"
+#include "estimate/hostpace.h"
 #include "task/task.h"
 
 #include <stdint.h>
@@ -36,6 +37,7 @@ struct outcome {
 	bool fenced;
 	uint64_t claim_mib;		/* held for it, its limit when it was fenced */
 	uint64_t retry_mib;		/* out of memory: what the next run should have, while nothing better is known */
+	double host_pace;		/* that its load alone told of, beside the guess of it (hostpace.h); not above 0: none */
 	struct measured seen;
 };
 
@@ -61,5 +63,6 @@ int64_t history_told_ms(const struct history *h, const char *signature);
 
 size_t history_count(const struct history *h);
 const struct margins *history_margins(const struct history *h);
+struct hostpace history_host_pace(const struct history *h);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "estimate/activity.h"
 #include "estimate/given.h"
+#include "estimate/hostpace.h"
 
 #include <string.h>
 
@@ -31,16 +32,25 @@ static int activity_of_model(const struct spec *s, const char *gpu_name, struct 
 	return rc;
 }
 
-int estimate_activity(const struct spec *s, const struct estimate_context *c, struct activity *out, struct error *err)
+static int activity_of_capture(const struct spec *s, const char *gpu_name, struct activity *out, struct error *err)
 {
 	scoped_capture capture = { 0 };
 
+	return capture_read_text(s->capture, &capture, err) ? -1 : activity_from_capture(&capture, gpu_name, out, err);
+}
+
+int estimate_activity(const struct spec *s, const struct estimate_context *c, struct activity *out, struct error *err)
+{
 	*out = (struct activity){ 0 };
 	if (!s->capture && !s->model)
 		return error_set(err, ERR_INVALID, "no capture (capture: FILE, --capture FILE) and no model summary (model: FILE)");
-	if (!s->capture)
-		return activity_of_model(s, c->gpu_name, out, err);
-	return capture_read_text(s->capture, &capture, err) ? -1 : activity_from_capture(&capture, c->gpu_name, out, err);
+	if (s->capture ? activity_of_capture(s, c->gpu_name, out, err) : activity_of_model(s, c->gpu_name, out, err))
+		return -1;
+	if (c->host_pace > 0) {
+		out->step_s *= hostpace_apply(&out->load, c->host_pace, c->gpu_name);
+		out->host_s *= c->host_pace;
+	}
+	return 0;
 }
 
 void estimate_add_load(const struct spec *s, const struct estimate_context *c, struct estimate_result *out)

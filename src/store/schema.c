@@ -74,6 +74,8 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	"ALTER TABLE series ADD COLUMN dram INTEGER;"
 	"ALTER TABLE series ADD COLUMN pcie_rx INTEGER;"
 	"ALTER TABLE series ADD COLUMN pcie_tx INTEGER;",
+
+	"ALTER TABLE outcomes ADD COLUMN host_pace REAL;",	/* NULL, or not above 0: it told none */
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

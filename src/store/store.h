@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORE_SCHEMA 9
+#define STORE_SCHEMA 10
 
 struct store;
 

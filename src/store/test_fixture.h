@@ -193,9 +193,10 @@ static inline struct fixture_list fixture_live(struct store *s)
 	return l;
 }
 
-/* What a store of schema 8 or before lacked in `series`. */
-#define FIXTURE_FEWER_MEANS "ALTER TABLE series DROP COLUMN smocc; ALTER TABLE series DROP COLUMN dram;" \
-	"ALTER TABLE series DROP COLUMN pcie_rx; ALTER TABLE series DROP COLUMN pcie_tx;"
+/* What a store of schema 8 or before lacked. */
+#define FIXTURE_BEFORE_9 "ALTER TABLE series DROP COLUMN smocc; ALTER TABLE series DROP COLUMN dram;" \
+	"ALTER TABLE series DROP COLUMN pcie_rx; ALTER TABLE series DROP COLUMN pcie_tx;" \
+	"ALTER TABLE outcomes DROP COLUMN host_pace;"
 
 static inline void fixture_sql(const char *dir, const char *sql)
 {

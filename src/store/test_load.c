@@ -329,7 +329,7 @@ static void what_one_user_had_is_found_without_a_scan(void **state)
 {
 	struct store *s = fixture_open(*state);
 	store_close(s);
-	fixture_sql(*state, FIXTURE_FEWER_MEANS "DROP INDEX tasks_ended_of; PRAGMA user_version = 7");
+	fixture_sql(*state, FIXTURE_BEFORE_9 "DROP INDEX tasks_ended_of; PRAGMA user_version = 7");
 	s = fixture_open(*state);
 	expect_index(s, 1000, "tasks_ended_of (uid=?");
 	expect_index(s, -1, "tasks_ended (end_ms");

@@ -39,7 +39,7 @@ static void add(struct store *s, const struct outcome *o)
 static void what_was_told_comes_back(void **state)
 {
 	const struct outcome o = { .told_ms = 5000, .signature = "u1-a", .gpu_name = "NVIDIA H200", .estimator = "replay",
-		.comfort_mib = 7000, .verdict = VERDICT_OOM, .fenced = true, .claim_mib = 7500, .retry_mib = 11000,
+		.comfort_mib = 7000, .verdict = VERDICT_OOM, .fenced = true, .claim_mib = 7500, .retry_mib = 11000, .host_pace = 1.25,
 		.seen = { .peak_mib = 7400, .warm = true, .alone_s = 12.125,
 			  .pace = { .ran_s = 20, .whole = 1000, .alone_units = 40, .alone_s = 8 }, .alone_gract = 1 / 3.0,
 			  .alone_smact = NAN, .alone_dram = 0.25, .alone_watts = NAN,
@@ -72,6 +72,7 @@ static void what_was_told_comes_back(void **state)
 	assert_int_equal(t.list[1].seen.inferred.source, LOAD_UNKNOWN);
 	assert_memory_equal(&t.list[0].seen.pace, &o.seen.pace, sizeof o.seen.pace);
 	assert_true(t.list[1].seen.pace.ran_s == 0);
+	assert_true(t.list[0].host_pace == o.host_pace && !(t.list[1].host_pace > 0));
 	assert_int_equal(t.list[3].told_ms, 3000);	/* as they were told, whatever the clock said */
 	load(s, 2000, 100, &t);
 	assert_int_equal(t.n, 3);
@@ -124,7 +125,7 @@ static void older_tasks_are_learnt_from(void **state)
 	/* Damage stays where it is. */
 	fixture_sql(*state, "INSERT INTO events(task, t_ms, kind, body) VALUES (1048576, 9, 'ended', '{broken'),"
 		    " (1048576, 9, 'ended', '{\"peak_mib\": \"much\", \"warm\": [1], \"verdict\": 7}')");
-	fixture_sql(*state, FIXTURE_FEWER_MEANS "DROP TABLE outcomes; ALTER TABLE jobs DROP COLUMN folded;"
+	fixture_sql(*state, FIXTURE_BEFORE_9 "DROP TABLE outcomes; ALTER TABLE jobs DROP COLUMN folded;"
 		    " DROP INDEX tasks_ended_of; PRAGMA user_version = 2");
 	s = fixture_open(*state);
 	load(s, 0, 100, &t);
@@ -155,7 +156,7 @@ static void outcomes_of_an_older_schema_are_read(void **state)
 				  .seen = { .peak_mib = 7 } });
 	fixture_commit(s);
 	store_close(s);
-	fixture_sql(*state, FIXTURE_FEWER_MEANS
+	fixture_sql(*state, FIXTURE_BEFORE_9
 		    "ALTER TABLE outcomes DROP COLUMN inferred; ALTER TABLE outcomes DROP COLUMN alone_watts;"
 		    "ALTER TABLE outcomes DROP COLUMN alone_dram; ALTER TABLE outcomes DROP COLUMN pace;"
 		    "ALTER TABLE jobs DROP COLUMN folded; DROP INDEX tasks_ended_of; PRAGMA user_version = 4");
@@ -164,7 +165,7 @@ static void outcomes_of_an_older_schema_are_read(void **state)
 	assert_int_equal(t.n, 1);
 	assert_int_equal(t.list[0].seen.peak_mib, 7);
 	assert_int_equal(t.list[0].seen.inferred.source, LOAD_UNKNOWN);
-	assert_true(isnan(t.list[0].seen.alone_dram));
+	assert_true(isnan(t.list[0].seen.alone_dram) && !(t.list[0].host_pace > 0));
 	store_close(s);
 	fixture_sql(*state, "UPDATE outcomes SET inferred = '{broken'");
 	s = fixture_open(*state);

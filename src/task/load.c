@@ -36,7 +36,7 @@ struct load_belief load_clean(const struct load_belief *b)
 	bool counted = b->load.kernels > 0 && b->load.kernels <= MOST_KERNELS;
 	c = (struct load_belief){ { within(b->load.gract, 1), within(b->load.smact, 1), counted ? b->load.kernels : 0 },
 				  within(b->gract_sd, 1), within(b->smact_sd, 1), within(b->dram, 1), within(b->dram_sd, 1),
-				  within(b->watts, 1e5), b->source };
+				  within(b->watts, 1e5), b->source, b->host > 0 && b->host <= 1 ? b->host : 0 };
 	return isnan(c.load.gract) && isnan(c.load.smact) ? load_unknown() : c;
 }
 
@@ -44,11 +44,11 @@ json_t *load_to_json(const struct load_belief *b)
 {
 	if (b->source == LOAD_UNKNOWN)
 		return json_null();
-	return json_pack("{so, so, so, so, so, so, so, so, ss}", "gract", json_round3(b->load.gract),
+	return json_pack("{so, so, so, so, so, so, so, so, ss, so*}", "gract", json_round3(b->load.gract),
 		"gract_sd", json_round3(b->gract_sd), "smact", json_round3(b->load.smact), "smact_sd", json_round3(b->smact_sd),
 		"dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
 		"kernels_s", json_round3(b->load.kernels > 0 ? b->load.kernels : NAN),
-		"source", sources[b->source]);
+		"source", sources[b->source], "host", b->host > 0 ? json_round3(b->host) : NULL);
 }
 
 static int read_source(const json_t *v, enum load_source *s, struct error *err)
@@ -73,7 +73,7 @@ int load_from_json(const json_t *v, struct load_belief *b, struct error *err)
 	    json_read_double(v, "gract_sd", &b->gract_sd, err) || json_read_double(v, "smact", &b->load.smact, err) ||
 	    json_read_double(v, "smact_sd", &b->smact_sd, err) || json_read_double(v, "dram", &b->dram, err) ||
 	    json_read_double(v, "dram_sd", &b->dram_sd, err) || json_read_double(v, "watts", &b->watts, err) ||
-	    json_read_double(v, "kernels_s", &b->load.kernels, err))
+	    json_read_double(v, "kernels_s", &b->load.kernels, err) || json_read_double(v, "host", &b->host, err))
 		return -1;
 	*b = load_clean(b);
 	return 0;

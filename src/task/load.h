@@ -35,6 +35,7 @@ struct load_belief {
 	double dram, dram_sd;		/* DRAM activity, 0..1 */
 	double watts;			/* that the GPU draws with it alone */
 	enum load_source source;
+	double host;			/* of a guess: part of its step that the host takes by itself (estimate/hostpace.h), 0..1; 0: not known */
 };
 #define LOAD_LEAST_SD 0.03	/* no load is known better: jobs differ by as much from one run to the next */
 #define LOAD_VAGUE_SD 0.3	/* as wide as a load drawn from 0..1 without looking */

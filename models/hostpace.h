@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Parameters of src/estimate/hostpace: how far a few tasks are believed about the host's pace. Frozen: a change is a new score.
+ *
+ * Source: the 205 tasks on H200 of doc/results/load, each family left out of the fit in turn, in the three processes that measured
+ * them. Of 115 where guess and GPU say that the host decides, the logarithms of what they tell of the pace are within 0.267 of their process's
+ * median (1.48 x median distance), and those medians, -0.12, 0.18 and 0.10, have a standard deviation of 0.148 once their own error is taken off:
+ * (pi / 2) x 0.267^2 / 0.148^2 = 5.1. Steps are as far off with anything from 2 to 8 (bench/hardware/score_pace.py).
+ */
+#ifndef RAD_MODELS_HOSTPACE_H
+#define RAD_MODELS_HOSTPACE_H
+
+#define HOSTPACE_SHRINK 5.0	/* tasks that the fit's hosts count for */
+#define HOSTPACE_BUSY 0.8	/* GRACT below which the host decides: as in the fit of what it takes (bench/hardware/fit_solo.py) */
+#define HOSTPACE_KEPT 64	/* tasks that count, the newest: judged, not measured */
+
+#endif
