@@ -31,8 +31,10 @@ def lines_of(path):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-def estimate(rad, capture, gpu):
-    out = subprocess.run([rad, "estimate", "--json", "--gpu-model", gpu, "--capture", capture], capture_output=True, text=True, check=True)
+def estimate(rad, capture, gpu, pace=1):
+    """What is said of it for a host of that pace; whatever a radd here may have learnt is not asked."""
+    out = subprocess.run([rad, "estimate", "--json", "--gpu-model", gpu, "--host-pace", str(pace), "--capture", capture],
+                         capture_output=True, text=True, check=True)
     answer = json.loads(out.stdout)
     if answer["load"] is None:
         raise SystemExit(f"{capture}: {answer['load_note']}")
@@ -94,7 +96,7 @@ def scored(lines, rad, captures, gpu, wanted):
             continue
         load = estimate(rad, capture, gpu)
         rows.append({"name": line["name"], "family": line["family"], "load": load, "errors": errors(line, load), "gract": line.get("gract"),
-                     "step_s": line["step_s"], "host_s": line.get("host_s"), "process": process.get(line.get("gpu_index"))})
+                     "smact": line.get("smact"), "step_s": line["step_s"], "host_s": line.get("host_s"), "process": process.get(line.get("gpu_index"))})
     return rows, missing
 
 
