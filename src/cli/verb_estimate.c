@@ -62,18 +62,25 @@ static json_t *answer_json(const struct answer *a)
 			 "took_us", json_round3(a->took_us), "notes", a->r.note);
 }
 
+/* As radd's status has it. */
+static json_t *host_json(const struct hostpace *host)
+{
+	return host->tasks || host->pace != 1 ? json_pack("{so, si}", "pace", json_round3(host->pace), "tasks", (int)host->tasks) :
+		json_null();
+}
+
 static json_t *load_json(const struct load_answer *load, const char *gpu)
 {
 	const struct activity *a = &load->a;
 	const struct load_belief *b = &a->load;
-	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so, so, si}", "gpu_model", gpu,
+	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so, so}", "gpu_model", gpu,
 			 "step_s", json_real(a->step_s), "step_spread", json_round3(a->step_spread),
 			 "host_s", json_real(a->host_s), "busy_s", json_real(a->busy_s),
 			 "gract", json_round3(b->load.gract), "gract_sd", json_round3(b->gract_sd),
 			 "smact", json_round3(b->load.smact), "smact_sd", json_round3(b->smact_sd),
 			 "dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
 			 "kernels", json_real(a->kernels), "source", a->source, "assumed", json_text_or_null(a->assumed),
-			 "host_pace", json_round3(load->host.pace), "host_pace_tasks", (int)load->host.tasks);
+			 "host_pace", host_json(&load->host));
 }
 
 static int print_json(const struct answer *answers, size_t n, const struct load_answer *load,
