@@ -4,8 +4,8 @@
  *
  * Source: the 205 tasks on H200 of doc/results/load, each family left out of the fit in turn, in the three processes that measured
  * them. Of 115 where guess and GPU say that the host decides, the logarithms of what they tell of the pace are within 0.267 of their process's
- * median (1.48 x median distance), and those medians, -0.12, 0.18 and 0.10, have a standard deviation of 0.148 once their own error is taken off:
- * (pi / 2) x 0.267^2 / 0.148^2 = 5.1. Steps are as far off with anything from 2 to 8 (bench/hardware/score_pace.py).
+ * median (1.48 x median distance), and those medians, -0.12, 0.18 and 0.10, have a standard deviation of 0.147 once their own error is taken off:
+ * (pi / 2) x 0.267^2 / 0.147^2, about 5. Steps are as far off with anything from 2 to 8 (bench/hardware/score_pace.py --left-out).
  */
 #ifndef RAD_MODELS_HOSTPACE_H
 #define RAD_MODELS_HOSTPACE_H

@@ -41,6 +41,7 @@ import run_policies
 import run_trace
 import run_watching
 import score_mixes
+import score_pace
 import score_pairs
 import score_solo
 import score_summary
@@ -607,6 +608,20 @@ class AnotherGpu(unittest.TestCase):
         self.assertEqual(score_solo.paced(self.rows("aaaaaaa")), [])
         self.assertEqual(score_solo.paced(self.rows("abcde")), [])  # four others are too few
         self.assertEqual(score_solo.paced(self.rows(busy_s=0.02)), [])  # where the GPU decides nothing is told of the host
+
+    def test_a_machine_learns_from_those_before(self):
+        rows = self.rows("abcdefghij")
+        self.assertAlmostEqual(score_pace.told(rows[0]), 0.693147, 4)  # twice as slow
+        self.assertIsNone(score_pace.told(self.rows("a", busy_s=0.02)[0] | {"gract": 0.9}))
+        said = score_pace.sequence(rows)
+        self.assertAlmostEqual(said[0]["errors"]["step"], -0.5)  # nothing is known yet
+        for n, of in enumerate(said):
+            self.assertAlmostEqual(of["pace"], 2 ** (n / (n + 5)), 5)
+        self.assertLess(abs(said[9]["errors"]["step"]), 0.22)
+        self.assertEqual({s["pace"] for s in score_pace.sequence(rows, learns=False)}, {1})
+        found, drawn = score_pace.table(rows)
+        self.assertEqual([row[2] for row in found if row[0] == "step"], [10, 10, 200])
+        self.assertEqual([row[:2] for row in score_pace.by_seen(drawn)], [("0", 20), ("1 to 4", 80), ("5 to 9", 100)])
 
     def test_a_task_without_a_capture_is_named_and_one_without_a_step_is_not(self):
         lines = [self.machine, {"name": "a", "family": "a", "step_s": 1.0, "gpu_index": 0}, {"name": "b", "family": "b", "error": "no"}]
