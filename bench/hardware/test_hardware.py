@@ -593,8 +593,8 @@ class AnotherGpu(unittest.TestCase):
         load = {"step_s": 0.010, "host_s": 0.010, "busy_s": busy_s, "gract": 0.1, "smact": 0.1, "dram": 0.1, "watts": 100,
                 "step_spread": 0.2, "gract_sd": 0.1, "smact_sd": 0.1, "dram_sd": 0.1}
         line = {"step_s": 0.020, "gract": 0.05, "smact": 0.25, "dram": 0.1, "watts": 100}
-        return [{"name": f, "family": f, "load": load, "errors": score_solo.errors(line, load), "gract": 0.05, "step_s": 0.020,
-                 "host_s": 0.020, "process": 0} for f in families]
+        return [{"name": f, "family": f, "load": load, "errors": score_solo.errors(line, load), "gract": 0.05, "smact": 0.25,
+                 "step_s": 0.020, "host_s": 0.020, "process": 0} for f in families]
 
     def test_the_page_says_what_was_asked_for(self):
         text = score_solo.page(self.rows(), ["x"], [self.machine])

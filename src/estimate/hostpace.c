@@ -88,15 +88,14 @@ double hostpace_told(const struct load_belief *guess, double gract)
 double hostpace_apply(struct load_belief *guess, double pace, const char *gpu_name)
 {
 	struct load_belief *g = guess;
-	const struct gpus_row *gpu = activity_gpu(gpu_name, NULL);
-	double longer;
-	if (g->source != LOAD_GUESSED || !(g->host > 0) || !(g->load.gract >= 0) || !(pace > 0))
+	if (g->source != LOAD_GUESSED || !(g->host > 0) || !(g->load.gract >= 0) || !(pace > 0) || pace == 1)
 		return 1;
-	longer = 1 + activity_larger(pace * g->host, g->load.gract) - activity_larger(g->host, g->load.gract);
+	const struct gpus_row *gpu = activity_gpu(gpu_name, NULL);
+	double longer = 1 + activity_larger(pace * g->host, g->load.gract) - activity_larger(g->host, g->load.gract);
 	g->load.gract /= longer;
 	g->load.smact /= longer;
 	g->load.kernels /= longer;
-	g->dram = fmin(g->dram / longer, 1);
+	g->dram = g->dram > longer ? 1 : g->dram / longer;
 	g->watts = gpu ? gpu->idle_w + (g->watts - gpu->idle_w) / longer : NAN;
 	g->host *= pace / longer;
 	return longer;

@@ -97,8 +97,9 @@ static void what_is_not_known_tells_nothing(void **state)
 	measured.source = LOAD_MEASURED;
 	assert_true(hostpace_told(&measured, 0.3) == 0 && hostpace_apply(&measured, 2, H200) == 1);
 	guess = light();
+	guess.dram = NAN;
 	hostpace_apply(&guess, 2, NULL);
-	assert_true(guess.load.gract < 0.3 && isnan(guess.watts));
+	assert_true(guess.load.gract < 0.3 && isnan(guess.watts) && isnan(guess.dram));
 }
 
 static void two_tasks_move_it_little_and_many_do(void **state)
