@@ -264,7 +264,7 @@ static bool never_called(const struct spec *s, uint64_t declared_mib, const stru
 	return false;
 }
 
-static struct world *slow_world(void)
+static struct world *slow_world_of(uint32_t n_gpus)
 {
 	static struct estimator table[5];
 	struct core_config config = core_config_default();
@@ -273,7 +273,12 @@ static struct world *slow_world(void)
 	table[2] = (struct estimator){ "slower", "", has_summary, never_called };
 	table[3] = *estimate_find("none", NULL);
 	config.estimators = table;
-	return new_world(1, &config);
+	return new_world(n_gpus, &config);
+}
+
+static struct world *slow_world(void)
+{
+	return slow_world_of(1);
 }
 
 static task_id submit_slow(struct world *w, uint32_t elements)
@@ -490,10 +495,11 @@ static void a_declaration_outlives_a_capture_that_cannot_be_read(void **unused)
 }
 
 /* What radd asks another process of it: a step that the host decides, of which the GPU takes four tenths. */
-static task_id submit_guessed(struct world *w, uint64_t mib)
+static task_id submit_guessed_on(struct world *w, uint64_t mib, uint32_t n_gpus)
 {
 	struct spec *s = declared_with_capture();
 	s->gpu_mem_mib = mib;
+	s->gpus = n_gpus;
 	snprintf(s->signature, strlen(s->signature) + 1, "1:%u", (unsigned)(mib % 1000));
 	task_id id = submit(w, s);
 	const struct load_belief guess = { .load = { 0.4, 0.2 }, .watts = 200, .source = LOAD_GUESSED, .host = 0.99 };
@@ -501,6 +507,11 @@ static task_id submit_guessed(struct world *w, uint64_t mib)
 	core_estimated(w->c, w->question, true, &r, w->now);
 	core_turn(w->c, w->now);
 	return id;
+}
+
+static task_id submit_guessed(struct world *w, uint64_t mib)
+{
+	return submit_guessed_on(w, mib, 1);
 }
 
 /* The GPU is less busy than five tasks were said to make it: here hosts are slower, and of the sixth that is known before it
@@ -537,7 +548,7 @@ static void a_slower_host_is_learnt(void **unused)
 	end_world(again);
 }
 
-/* Beside others, or for a moment only: what is seen then is no host's. */
+/* Beside others, or while its memory grows, so that it does not train yet: what is seen then is no host's. */
 static void what_tells_no_pace(void **unused)
 {
 	(void)unused;
@@ -552,12 +563,33 @@ static void what_tells_no_pace(void **unused)
 	w->n_procs = 0;
 	pass(w, 1);
 	task_id c = submit_guessed(w, 3002);
-	hold_memory(w, c, 2900);
-	pass(w, 2);
+	struct measured m;
+	hold_memory(w, c, 900);
+	for (int i = 0; i < 10; i++, w->procs[0].mib += 200)
+		pass(w, 1);
+	assert_true(fleet_measured(w->c->fleet, c, &m) && m.alone_gract > 0.29 && m.alone_s > 8);
 	exits(w, c, 0, SCAN_NOTHING);
 	pass(w, 1);
 	assert_int_equal(state(w, a), TASK_COMPLETED);
 	assert_int_equal(state(w, c), TASK_COMPLETED);
+	scoped_json *known = core_host_pace_json(w->c);
+	assert_true(json_is_null(known));
+	end_world(w);
+}
+
+/* A capture is of one process: of two that wait for each other it says too little. */
+static void two_gpus_tell_no_pace(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world_of(2);
+	w->smact = 0.3;
+	task_id a = submit_guessed_on(w, 3000, 2);
+	struct measured m;
+	hold_memory(w, a, 2900);
+	pass(w, 100);
+	assert_true(fleet_measured(w->c->fleet, a, &m) && m.warm && m.alone_s > 90 && m.alone_gract > 0.1);
+	exits(w, a, 0, SCAN_NOTHING);
+	assert_int_equal(state(w, a), TASK_COMPLETED);
 	scoped_json *known = core_host_pace_json(w->c);
 	assert_true(json_is_null(known));
 	end_world(w);
@@ -587,6 +619,7 @@ int main(void)
 		cmocka_unit_test(a_declaration_outlives_a_capture_that_cannot_be_read),
 		cmocka_unit_test(a_slower_host_is_learnt),
 		cmocka_unit_test(what_tells_no_pace),
+		cmocka_unit_test(two_gpus_tell_no_pace),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
