@@ -7,7 +7,9 @@ The mapping that the task writes to is a private one, and registering that would
 """
 import collections
 import ctypes
+import math
 import os
+import time
 import warnings
 
 from . import _feedlib
@@ -16,6 +18,8 @@ from ._feedcuda import Driver, Refused
 from ._feedstage import Gone, Stage
 
 PROT_READ, PROT_WRITE = 1, 2
+# Who was refused a shared copy on the GPU asks again: after AGAIN_S or so often what asking took, twice that the next time, and so on.
+AGAIN_S, AGAIN_TIMES, AGAIN_MAX_S, REFUSALS_MAX = 10, 20, 600, 8
 
 
 def _protect(begin, size, how):
@@ -72,8 +76,9 @@ class Copier:
     def __init__(self, lib, reader, name, gpu, driver, pin, share):
         """`pin`: whether the host's memory is to be registered; `share`: whether one copy on the GPU is to serve all tasks there."""
         self._lib, self._reader, self._name, self._gpu, self._driver = lib, reader, name, gpu, driver
-        self._pins, self._shares, self._wants_shared = pin, share, share    # until the first is refused; what was asked for
+        self._pins, self._shares, self._wants_shared = pin, share, share    # until refused (_share); what was asked for
         self._ring = self._pinned = self._stage = None
+        self._refusals, self._ask_at = 0, 0.0   # of shared copies, one after the other; by time.monotonic()
         self.counts = collections.Counter()     # of batches, by how they came (_feedstage.py)
         self._held = collections.deque()    # (event, item): slots from which a copy may still be read
 
@@ -97,6 +102,7 @@ class Copier:
 
     def _begin(self, item):
         place, tensors = self._place(item), []
+        self._share(item)
         try:
             room = (ctypes.c_char * item.bytes).from_address(place)
             there = self._stage.place(item, room) if self._stage else None
@@ -119,7 +125,7 @@ class Copier:
             self._leave_ring()
             self._ring = item.ring
             self._pin(slots.value, size.value)
-            self._share(item)
+            self._ask_at = 0.0      # of whoever writes this one
         return place
 
     def _hold(self, event, item):
@@ -167,16 +173,22 @@ class Copier:
                           stacklevel=2)
 
     def _share(self, item):
-        if not self._shares:
+        if self._stage or not self._shares or time.monotonic() < self._ask_at:
             return
+        began = time.monotonic()
         try:
             self._stage = Stage(self._lib, self._reader, item, self._gpu, self._driver, self.counts)
+            self._refusals = 0
         except Refused as why:
-            self._shares = False
-            warnings.warn(f"feed {self._name}: batches on the GPU are not shared, each task copies them for itself: {why}", RuntimeWarning,
-                          stacklevel=2)
+            now = time.monotonic()
+            self._ask_at = now + min(AGAIN_MAX_S, max(AGAIN_S, AGAIN_TIMES * (now - began)) * 2 ** self._refusals)
+            self._refusals += 1
+            self._shares = self._refusals < REFUSALS_MAX
+            if self._refusals == 1:
+                warnings.warn(f"feed {self._name}: batches on the GPU are not shared, each task copies them for itself, and asks again from "
+                              f"time to time: {why}", RuntimeWarning, stacklevel=2)
         except Gone:    # the rest of its ring is copied by each, and the next ring is asked for again
-            pass
+            self._ask_at = math.inf
 
     def _leave_ring(self):
         """Before its last item is released: then the memory is no more."""

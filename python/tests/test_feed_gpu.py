@@ -4,6 +4,7 @@ import ctypes
 import os
 import random
 import signal
+import threading
 import time
 import warnings
 
@@ -13,7 +14,7 @@ import torch
 import radrm.feed
 from radrm import _feedcuda, _feedpin, _feedstage
 from radrm.feed import FeedError, shared
-from test_feed import Numbers, Task, folder, makers_of, until  # noqa: F401  (folder: a fixture)
+from test_feed import WAIT, Numbers, Task, folder, makers_of, until  # noqa: F401  (folder: a fixture)
 
 
 class LateGpu:
@@ -156,12 +157,13 @@ def test_a_loop_that_is_left_gives_its_slots_back(fake):
 def test_wrong_words_are_refused(monkeypatch):
     with pytest.raises(ValueError, match="pin=True is for device="):
         shared(Counts(), "gpu", pin=True)
+    lib = radrm.feed._feedlib.load()
     monkeypatch.undo()
     with pytest.raises(ValueError, match="a GPU is wanted"):
         _feedpin.Gpu("cpu")
     if not torch.cuda.is_available():
         with pytest.raises(FeedError, match="device='cuda'"):
-            _feedpin.copier(radrm.feed._feedlib.load(), None, "gpu", "cuda", True)
+            _feedpin.copier(lib, None, "gpu", "cuda", True)
 
 
 class SlowGpu(LateGpu):
@@ -222,7 +224,7 @@ def test_memory_that_pytorch_does_not_take_is_one_warning(fake, monkeypatch):
         def at(place, size):
             raise RuntimeError("no memory of a GPU")
     monkeypatch.setattr(_feedpin, "Gpu", Refuses)
-    with pytest.warns(RuntimeWarning, match="copies them for itself: PyTorch: no memory of a GPU"):
+    with pytest.warns(RuntimeWarning, match="copies them for itself, .*: PyTorch: no memory of a GPU"):
         with shared(Counts(), "gpu", device="cuda", on_device="shared", pin=False) as feed:
             assert right([(batch["x"].clone(), batch["n"]) for batch in feed])
     assert [line[0] for line in fake()] == ["create", "map", "unmap"]
@@ -327,6 +329,75 @@ def test_where_the_driver_cannot_each_copies_for_itself_with_one_warning(fake, m
                 assert right([(batch["x"].clone(), batch["n"]) for batch in feed])
             assert feed.copies == {"alone": 80}
     assert len(told) == 1 and text in str(told[0].message) and "each task copies them for itself" in str(told[0].message)
+
+
+class Slow(Counts):
+    """Hangs once, in batch 1, until it may go on."""
+
+    def __init__(self, go):
+        super().__init__()
+        self._go = go
+
+    def __iter__(self):
+        for batch in super().__iter__():
+            if batch["n"] == 1 and self._go:
+                self._go = self._go()
+            yield batch
+
+
+def test_who_was_refused_because_the_loader_was_slow_once_shares_later(fake, monkeypatch):
+    """It is asked about batch 0 while batch 1 is made, and answers between two."""
+    monkeypatch.setattr(_feedstage, "ASK_MS", 50)
+    monkeypatch.setattr(_feedpin, "AGAIN_S", 0)
+    monkeypatch.setattr(_feedpin, "AGAIN_TIMES", 0)
+    hears, says = os.pipe()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with shared(Slow(lambda: os.read(hears, 1) and None), "gpu", device="cuda", on_device="shared", pin=False, slots=3) as feed:
+            def go():
+                until(lambda: feed.copies["alone"], "it was not refused")
+                monkeypatch.setattr(_feedstage, "ASK_MS", 1000 * WAIT)
+                os.write(says, b"x")
+            thread = threading.Thread(target=go)
+            thread.start()
+            for _ in range(2):
+                assert right([(batch["x"].clone(), batch["n"]) for batch in feed])
+            thread.join()
+            assert feed.copies == {"alone": 1, "made": 79}
+    assert len(told) == 1 and "did not answer" in str(told[0].message)
+    assert [line[0] for line in fake()] == ["create", "map", "unmap"]
+
+
+@pytest.mark.parametrize("refused, copies", [(3, {"alone": 8, "made": 72}), (99, {"alone": 80})])
+def test_who_was_refused_asks_again_so_often_and_at_growing_intervals(fake, monkeypatch, refused, copies):
+    """Each batch takes 10 s."""
+    clock, asked = [0.0], []
+
+    class Later:
+        @staticmethod
+        def monotonic():
+            return clock[0]
+
+    def create(self, size):
+        asked.append(clock[0])
+        if len(asked) > refused:
+            return real(self, size)
+        raise _feedcuda.Refused("not now")
+    real = _feedcuda.Driver.create
+    monkeypatch.setattr(_feedcuda.Driver, "create", create)
+    monkeypatch.setattr(_feedstage, "OTHERS_S", 0)
+    monkeypatch.setattr(_feedpin, "time", Later)
+    monkeypatch.setattr(_feedpin, "REFUSALS_MAX", 5)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with shared(Counts(), "gpu", device="cuda", on_device="shared", pin=False, slots=3) as feed:
+            for _ in range(2):
+                for batch in feed:
+                    assert (batch["x"] == batch["n"]).all()
+                    clock[0] += 10
+            assert feed.copies == copies
+    assert len(told) == 1 and "not now" in str(told[0].message)
+    assert asked == [0, 10, 30, 70, 150][:refused + 1]
 
 
 def test_a_groups_feed_is_not_shared_on_the_gpu(fake, folder):  # noqa: F811
