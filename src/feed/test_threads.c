@@ -2,12 +2,16 @@
  * A writer and readers that are threads of one process, for ThreadSanitizer. It knows memory by its address, and each of them
  * maps the ring for itself; so mmap is replaced here (the linker's --wrap): the same memfd is always at the same address, and
  * what one stores another loads there.
+ *
+ * Beside reading in place there is copying to a GPU, as device= and on_device= do it: a reader's stream is a thread that copies
+ * when it likes, in order, and the GPU's memory is a memfd. So what has to be waited for is what ThreadSanitizer would miss.
  */
 #include "base/clock.h"
 #include "feed/feed.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +25,7 @@
 #include <cmocka.h>
 
 enum { READERS = 3, WRITERS = 4, ITEMS = 400, EPOCH = 37, SLOTS = 3, WORDS = 64, KNOWN_MAX = 64 };
-enum { WAIT_MS = 100, DEADLINE_MS = 110000 };
+enum { WAIT_MS = 100, DEADLINE_MS = 110000, ASK_MS = 5000, SOON_MS = 2000 };
 
 struct known {		/* a memfd, mapped once */
 	ino_t inode;
@@ -119,10 +123,10 @@ static int until[2];
 
 static void *writes(void *arg)
 {
-	(void)arg;
+	const char *name = arg;
 	struct error err = ERROR_INIT;
 	for (int turn = 0; turn < WRITERS; turn++) {
-		struct feed_writer *w = feed_writer_claim("threads", "data", 7, &err);
+		struct feed_writer *w = feed_writer_claim(name, "data", 7, &err);
 		MUST(w);
 		feed_writer_until(w, until[0]);
 		write_turn(w, turn + 1 < WRITERS ? ITEMS / 2 : UINT64_MAX);
@@ -136,10 +140,10 @@ struct reads {
 	uint64_t taken;
 };
 
-static void check_item(const struct feed_item *item)
+static void check_words(const struct feed_item *item, const uint64_t *words)
 {
 	for (uint64_t i = 0; i < WORDS && item->kind == FEED_BATCH; i++)
-		MUST(((uint64_t *)item->data)[i] == word_of(item->epoch << 16 | item->index, i));
+		MUST(words[i] == word_of(item->epoch << 16 | item->index, i));
 }
 
 /* Each has a thread that gives back what it took, as Python's collector may. */
@@ -155,25 +159,31 @@ static void *gives_back(void *arg)
 	return NULL;
 }
 
+/* The next item, which is the one after `pos`. */
+static void next_item(struct feed_reader *r, struct reads *own, uint64_t *pos, struct feed_item *item)
+{
+	struct error err = ERROR_INIT;
+	int64_t deadline = clock_mono_ms() + DEADLINE_MS;
+	while (feed_reader_next(r, WAIT_MS, item, &err)) {
+		MUST(err.code == ERR_UNAVAILABLE);
+		MUST(clock_mono_ms() < deadline);
+	}
+	uint64_t at = item->epoch * (EPOCH + 1) + item->index;
+	MUST(own->taken == 0 ? item->index == 0 : at == *pos + 1);
+	*pos = at;
+	own->taken++;
+}
+
 static void *reads(void *arg)
 {
 	struct reads *own = arg;
 	struct error err = ERROR_INIT;
 	struct giving g = { .reader = feed_reader_open("threads", "data", FEED_JOIN_NEXT, &err) };
-	int64_t deadline = clock_mono_ms() + DEADLINE_MS;
 	uint64_t pos = 0;
 	MUST(g.reader);
 	while (own->taken < ITEMS) {
-		if (feed_reader_next(g.reader, WAIT_MS, &g.item, &err)) {
-			MUST(err.code == ERR_UNAVAILABLE);
-			MUST(clock_mono_ms() < deadline);
-			continue;
-		}
-		uint64_t at = g.item.epoch * (EPOCH + 1) + g.item.index;
-		MUST(own->taken == 0 ? g.item.index == 0 : at == pos + 1);
-		pos = at;
-		check_item(&g.item);
-		own->taken++;
+		next_item(g.reader, own, &pos, &g.item);
+		check_words(&g.item, g.item.data);
 		if (rand_r(&own->seed) % 8) {
 			feed_reader_release(g.reader, g.item.ring, g.item.slot);
 			continue;
@@ -186,30 +196,231 @@ static void *reads(void *arg)
 	return NULL;
 }
 
-static void threads_read_what_a_thread_writes(void **state)
+/* Of a GPU: copies in the order they were asked for, some later than others. `asked` and `done` count them. */
+struct stream {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct { uint64_t *to; const uint64_t *from; } copy[SLOTS];
+	uint64_t asked, done;
+	bool ends;
+	unsigned seed;
+};
+
+static void *streams(void *arg)
 {
-	(void)state;
+	struct stream *s = arg;
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		while (s->asked == s->done && !s->ends)
+			pthread_cond_wait(&s->changed, &s->lock);
+		if (s->asked == s->done)
+			break;
+		uint64_t *to = s->copy[s->done % SLOTS].to;
+		const uint64_t *from = s->copy[s->done % SLOTS].from;
+		pthread_mutex_unlock(&s->lock);
+		for (unsigned i = rand_r(&s->seed) % 4; i; i--)
+			sched_yield();
+		for (int i = 0; i < WORDS; i++)
+			to[i] = from[i];
+		pthread_mutex_lock(&s->lock);
+		s->done++;
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* Returns the event to wait for. */
+static uint64_t stream_copy(struct stream *s, uint64_t *to, const uint64_t *from)
+{
+	pthread_mutex_lock(&s->lock);
+	MUST(s->asked - s->done < SLOTS);
+	s->copy[s->asked % SLOTS].to = to;
+	s->copy[s->asked % SLOTS].from = from;
+	uint64_t event = ++s->asked;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	return event;
+}
+
+static void stream_wait(struct stream *s, uint64_t event)
+{
+	pthread_mutex_lock(&s->lock);
+	while (s->done < event)
+		pthread_cond_wait(&s->changed, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* A task with on_device="shared": what it has of the ring that it reads, and the item whose copy may still be under way. */
+struct copier {
+	struct feed_reader *reader;
+	struct reads *own;
+	struct stream stream;
+	void *ring;
+	struct feed_copies *copies;
+	uint64_t *gpu, gpu_bytes;	/* one place for each slot; NULL: not shared */
+	struct feed_item held;
+	uint64_t event, words[2][WORDS];	/* of the held one, and what copies become, by turns */
+	int turn;			/* the held one's */
+	uint64_t made, found, alone;
+};
+
+static void share(struct copier *c, const struct feed_item *item)
+{
+	struct error err = ERROR_INIT;
+	int memory = -1;
+	uint64_t stride, slots = feed_item_slots(item);
+	int rc = feed_reader_copies(c->reader, item, "gpu", ASK_MS, -1, 0, 0, &c->copies, &memory, &err);
+	if (rc == 0) {
+		int offer = memfd_create("gpu", MFD_CLOEXEC);
+		MUST(ftruncate(offer, (off_t)(slots * WORDS * 8)) == 0);
+		rc = feed_reader_copies(c->reader, item, "gpu", ASK_MS, offer, WORDS * 8, slots * WORDS * 8, &c->copies, &memory, &err);
+		if (rc == 0)
+			memory = offer;
+		else
+			close(offer);
+	}
+	if (rc < 0) {
+		MUST(err.code == ERR_NOT_FOUND || err.code == ERR_UNAVAILABLE);	/* that writer's turn is over */
+		return;
+	}
+	feed_copies_size(c->copies, &stride, &c->gpu_bytes);
+	MUST(stride == WORDS * 8 && c->gpu_bytes == slots * stride);
+	c->gpu = mmap(NULL, c->gpu_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	MUST(c->gpu != MAP_FAILED);
+	close(memory);
+}
+
+/* Gives back the item from which a copy may have been under way until here. */
+static void let_go(struct copier *c)
+{
+	if (!c->held.ring)
+		return;
+	stream_wait(&c->stream, c->event);
+	check_words(&c->held, c->words[c->turn]);
+	feed_reader_release(c->reader, c->held.ring, c->held.slot);
+	c->held.ring = NULL;
+}
+
+static void leave_ring(struct copier *c)
+{
+	let_go(c);
+	if (c->gpu) {
+		feed_copies_close(c->copies);
+		munmap(c->gpu, c->gpu_bytes);
+	}
+	c->gpu = NULL;
+	c->ring = NULL;
+}
+
+/* Where the item is on the GPU, made or found; NULL: it is not there. */
+static const uint64_t *on_gpu(struct copier *c, const struct feed_item *item, const uint64_t *host)
+{
+	uint64_t *place = c->gpu + (uint64_t)item->slot * WORDS;
+	int64_t deadline = clock_mono_ms() + SOON_MS;
+	int answer;
+	while ((answer = feed_copies_ask(c->copies, item)) == FEED_COPY_SOON && clock_mono_ms() < deadline)
+		sched_yield();
+	if (answer == FEED_COPY_MAKE) {
+		bool whole = rand_r(&c->own->seed) % 64 != 0;	/* a copy that failed is nobody's */
+		stream_wait(&c->stream, stream_copy(&c->stream, place, host));
+		feed_copies_made(c->copies, item, whole);
+		c->made += whole;
+		return whole ? place : NULL;
+	}
+	c->found += answer == FEED_COPY_THERE;
+	return answer == FEED_COPY_THERE ? place : NULL;
+}
+
+static void *copies(void *arg)
+{
+	struct copier *c = arg;
+	struct error err = ERROR_INIT;
+	pthread_t stream;
+	uint64_t pos = 0, size;
+	void *slots;
+	c->reader = feed_reader_open("copies", "data", FEED_JOIN_NEXT, &err);
+	MUST(c->reader && pthread_create(&stream, NULL, streams, &c->stream) == 0);
+	while (c->own->taken < ITEMS) {
+		struct feed_item item;
+		next_item(c->reader, c->own, &pos, &item);
+		if (item.ring != c->ring) {
+			leave_ring(c);
+			c->ring = item.ring;
+			share(c, &item);
+		}
+		if (item.kind == FEED_END) {
+			feed_reader_release(c->reader, item.ring, item.slot);
+			continue;
+		}
+		const uint64_t *host = feed_item_shared(&item, &slots, &size), *place = c->gpu ? on_gpu(c, &item, host) : NULL;
+		c->alone += !place;
+		/* What the task takes for itself comes while it works on the one before. */
+		uint64_t event = stream_copy(&c->stream, c->words[!c->turn], place ? place : host);
+		let_go(c);
+		c->held = item;
+		c->event = event;
+		c->turn = !c->turn;
+	}
+	leave_ring(c);
+	feed_reader_close(c->reader);
+	pthread_mutex_lock(&c->stream.lock);
+	c->stream.ends = true;
+	pthread_cond_broadcast(&c->stream.changed);
+	pthread_mutex_unlock(&c->stream.lock);
+	pthread_join(stream, NULL);
+	return NULL;
+}
+
+/* Of READERS threads, which end when they have ITEMS. */
+static void beside_a_writer(const char *name, void *(*run)(void *), void *const arg[READERS])
+{
 	pthread_t writer, reader[READERS];
-	struct reads own[READERS];
 	assert_int_equal(pipe(until), 0);
-	assert_int_equal(pthread_create(&writer, NULL, writes, NULL), 0);
-	for (unsigned i = 0; i < READERS; i++) {
-		own[i] = (struct reads){ .seed = i + 1 };
-		assert_int_equal(pthread_create(&reader[i], NULL, reads, &own[i]), 0);
-	}
-	for (int i = 0; i < READERS; i++) {
+	assert_int_equal(pthread_create(&writer, NULL, writes, (void *)name), 0);
+	for (int i = 0; i < READERS; i++)
+		assert_int_equal(pthread_create(&reader[i], NULL, run, arg[i]), 0);
+	for (int i = 0; i < READERS; i++)
 		pthread_join(reader[i], NULL);
-		assert_int_equal(own[i].taken, ITEMS);
-	}
 	assert_int_equal(write(until[1], "x", 1), 1);
 	pthread_join(writer, NULL);
 	close(until[0]);
 	close(until[1]);
 }
 
+static void threads_read_what_a_thread_writes(void **state)
+{
+	(void)state;
+	struct reads own[READERS] = { { .seed = 1 }, { .seed = 2 }, { .seed = 3 } };
+	beside_a_writer("threads", reads, (void *[]){ &own[0], &own[1], &own[2] });
+	for (int i = 0; i < READERS; i++)
+		assert_int_equal(own[i].taken, ITEMS);
+}
+
+static void threads_copy_to_a_gpu_what_one_of_them_or_each_copies(void **state)
+{
+	(void)state;
+	struct reads own[READERS] = { { .seed = 1 }, { .seed = 2 }, { .seed = 3 } };
+	static struct copier c[READERS];
+	uint64_t made = 0, found = 0;
+	for (unsigned i = 0; i < READERS; i++)
+		c[i] = (struct copier){ .own = &own[i], .stream = { .lock = PTHREAD_MUTEX_INITIALIZER, .seed = i,
+								    .changed = PTHREAD_COND_INITIALIZER } };
+	beside_a_writer("copies", copies, (void *[]){ &c[0], &c[1], &c[2] });
+	for (int i = 0; i < READERS; i++) {
+		assert_int_equal(own[i].taken, ITEMS);
+		made += c[i].made;
+		found += c[i].found;
+	}
+	assert_true(made > 0 && found > 0);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(threads_read_what_a_thread_writes) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_read_what_a_thread_writes),
+		cmocka_unit_test(threads_copy_to_a_gpu_what_one_of_them_or_each_copies),
+	};
 	if (!mkdtemp(dir) || setenv("RADFEED_DIR", dir, 1))
 		return 1;
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
