@@ -57,6 +57,7 @@ def _declare(lib):
             ("feed_writer_reserve", c_int, c_void_p, c_uint64, POINTER(c_void_p), error),
             ("feed_writer_publish", None, c_void_p, c_int, c_uint64),
             ("feed_writer_clean", None, c_void_p),
+            ("feed_writer_resign", None, c_char_p),
             ("feed_writer_close", None, c_void_p),
             ("feed_reader_open", c_void_p, c_char_p, c_char_p, c_int, error),
             ("feed_reader_next", c_int, c_void_p, c_int, POINTER(Item), error),

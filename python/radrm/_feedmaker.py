@@ -109,6 +109,7 @@ class Maker:
         while not writer:
             writer = self._lib.feed_writer_claim(self._name, self._sign, seed, ctypes.byref(error))
             if not writer and self._ending:
+                self._lib.feed_writer_resign(self._name)
                 _end(0)
             if not writer and error.code != _feedlib.UNAVAILABLE:
                 raise RuntimeError(str(error))

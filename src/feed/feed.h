@@ -90,6 +90,9 @@ FEED_API int feed_writer_reserve(struct feed_writer *w, uint64_t bytes, void **d
 FEED_API void feed_writer_publish(struct feed_writer *w, enum feed_kind kind, uint64_t bytes);
 /* How many readers there are, and how many items were published. */
 FEED_API uint32_t feed_writer_readers(const struct feed_writer *w);
+/* Who was to claim it next, and ends: takes the feed's files away if it has no reader left. For a writer that is about to end
+ * it waits, a second at most. */
+FEED_API void feed_writer_resign(const char *name);
 /* Takes the feed's files away, if it has no reader left. Any thread may call it, as the last thing before the process ends. */
 FEED_API void feed_writer_clean(const struct feed_writer *w);
 /* Stops writing: another claim goes on. Takes the feed's files away when it has no reader left. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "feed/place.h"
+#include "base/clock.h"
 #include "feed/fds.h"
 
 #include <errno.h>
@@ -11,7 +12,10 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { SWEEP_MS = 10 };	/* between two looks whether a writer is gone */
 
 /* Byte 0 is the writer's; tokens are these. */
 static const uint64_t token_first = 1ull << 32, token_last = 1ull << 60;
@@ -236,6 +240,24 @@ void feed_place_remove(const struct feed_place *place, int fd)
 		return;
 	unlink(place->sock.sun_path);
 	unlink(place->state);
+}
+
+void feed_place_sweep(const struct feed_place *place, int wait_ms)
+{
+	struct flock writer = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+	int fd = feed_fds_own(open(place->state, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+	uint64_t token;
+	int64_t until = clock_mono_ms() + wait_ms;
+	while (fd >= 0 && feed_place_current(place, fd) && !feed_place_tokens(fd, &token, 1)) {
+		if (fcntl(fd, F_OFD_SETLK, &writer) == 0) {
+			feed_place_remove(place, fd);
+			break;
+		}
+		if (clock_mono_ms() >= until)
+			break;
+		nanosleep(&(struct timespec){ .tv_nsec = SWEEP_MS * 1000000l }, NULL);
+	}
+	feed_fds_close(&fd);
 }
 
 void feed_place_leave(const struct feed_place *place, int *fd, uint64_t token)

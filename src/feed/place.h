@@ -80,6 +80,9 @@ void feed_place_remove(const struct feed_place *place, int fd);
 
 /* A token of the reader's own, in the file that is there now. Sets *fd, which holds it. */
 int feed_place_join(const struct feed_place *place, int *fd, uint64_t *token, struct error *err);
+/* The same for who holds nothing: if nobody writes either. Waits for a writer that has seen the last token and is about to end,
+ * wait_ms at most. */
+void feed_place_sweep(const struct feed_place *place, int wait_ms);
 /* Lets the token go. Who leaves last, when nobody writes, takes the files away. Closes *fd. */
 void feed_place_leave(const struct feed_place *place, int *fd, uint64_t token);
 /* Whether that file still is the one in its place. */

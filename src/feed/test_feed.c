@@ -463,6 +463,65 @@ static void a_ring_is_written_by_readers_only_where_it_was_asked_for(void **stat
 	}
 }
 
+static bool has_files(const char *name)
+{
+	char path[sizeof dir + 32];
+	snprintf(path, sizeof path, "%s/%s.feed", dir, name);
+	return access(path, F_OK) == 0;
+}
+
+/* A writer that takes no files away, as one that is killed. */
+static struct feed_reader *reader_of_a_dead_writer(const char *name)
+{
+	int ready[2];
+	char one;
+	assert_int_equal(pipe(ready), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct error err = ERROR_INIT;
+		void *data;
+		struct feed_writer *w = feed_writer_claim(name, "data", 7, &err);
+		feed_writer_open(w, SLOTS, SLOT_BYTES, 0, &err);
+		for (bool told = false; ; told = told || write(ready[1], "x", 1) == 1)
+			if (feed_writer_reserve(w, 0, &data, &err) == 0)
+				feed_writer_publish(w, FEED_BATCH, 0);
+	}
+	assert_int_equal(read(ready[0], &one, 1), 1);
+	struct error err = ERROR_INIT;
+	struct feed_item item;
+	struct feed_reader *r = reader_of(name, FEED_JOIN_NEXT);
+	assert_int_equal(feed_reader_next(r, 60000, &item, &err), 0);
+	feed_reader_release(r, item.ring, item.slot);
+	feed_writer_resign(name);	/* one writes, and one reads */
+	assert_true(has_files(name));
+	assert_int_equal(kill(pid, SIGKILL) | (waitpid(pid, NULL, 0) != pid), 0);
+	close(ready[0]);
+	close(ready[1]);
+	return r;
+}
+
+/* Who leaves while the lock is taken cannot look after the files, and who had the lock has looked before: so whoever waited for
+ * it looks once more. */
+static void who_waited_for_its_turn_and_leaves_takes_what_nobody_needs(void **state)
+{
+	(void)state;
+	struct feed_reader *r = reader_of_a_dead_writer("resign");
+	feed_writer_resign("resign");	/* that reader lives */
+	assert_true(has_files("resign"));
+	char path[sizeof dir + 32];
+	snprintf(path, sizeof path, "%s/resign.feed", dir);
+	int fd = open(path, O_RDWR | O_CLOEXEC);	/* another that is about to end */
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	feed_reader_close(r);
+	assert_true(has_files("resign"));
+	close(fd);
+	feed_writer_resign("resign");
+	assert_false(has_files("resign"));
+	feed_writer_resign("resign");	/* and makes none */
+	assert_false(has_files("resign"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -481,6 +540,7 @@ int main(void)
 		cmocka_unit_test(another_writer_goes_on_where_the_first_was),
 		cmocka_unit_test(another_writer_that_makes_other_items_is_told_of),
 		cmocka_unit_test(a_ring_is_written_by_readers_only_where_it_was_asked_for),
+		cmocka_unit_test(who_waited_for_its_turn_and_leaves_takes_what_nobody_needs),
 	};
 	if (!mkdtemp(dir) || setenv("RADFEED_DIR", dir, 1))
 		return 1;

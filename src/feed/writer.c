@@ -18,6 +18,7 @@ enum {
 	PAGE_BYTES = 4096,
 	BACKLOG = 64,
 	EXPECTED_LOOK_MS = 50,	/* the kernel tells nobody that a lock was let go: while that is all the writer waits for, it looks */
+	RESIGN_MS = 1000,
 	FIGURES_MS = 1000,	/* so old figures are at most while it sleeps */
 };
 
@@ -248,11 +249,17 @@ void feed_writer_clean(const struct feed_writer *w)
 	feed_place_remove(&w->place, w->lock_fd);
 }
 
+void feed_writer_resign(const char *name)
+{
+	struct feed_place place;
+	if (feed_place_find(name, &place, NULL) == 0)
+		feed_place_sweep(&place, RESIGN_MS);
+}
+
 void feed_writer_close(struct feed_writer *w)
 {
 	if (!w)
 		return;
-	feed_writer_clean(w);
 	feed_peers_close(w);
 	feed_kept_close(w);
 	feed_fds_close(&w->listen_fd);
@@ -263,5 +270,6 @@ void feed_writer_close(struct feed_writer *w)
 	munmap(w->state, sizeof *w->state);
 	free(w->filled);
 	feed_fds_close(&w->lock_fd);
+	feed_place_sweep(&w->place, 0);	/* not before: a reader that leaves while the lock is taken leaves the files to this */
 	free(w);
 }
