@@ -91,6 +91,8 @@ static int map_state(int fd, struct feed_state **state, struct error *err)
 	void *map = mmap(NULL, sizeof **state, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return error_errno(err, "feed: its file");
+	/* A mapping keeps the open file, and that the lock, as its descriptor does: a worker of a loader is to have neither. */
+	madvise(map, sizeof **state, MADV_DONTFORK);
 	*state = map;
 	return 0;
 }

@@ -522,6 +522,37 @@ static void who_waited_for_its_turn_and_leaves_takes_what_nobody_needs(void **st
 	assert_false(has_files("resign"));
 }
 
+/* As a worker of a loader does for some seconds. */
+static void a_fork_of_a_writer_that_outlives_it_holds_nobody_up(void **state)
+{
+	(void)state;
+	int said[2];
+	pid_t child;
+	assert_int_equal(pipe(said), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct error err = ERROR_INIT;
+		feed_writer_claim("outlived", "data", 7, &err);
+		child = fork();
+		if (child && write(said[1], &child, sizeof child) == sizeof child)
+			_exit(0);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(said[0], &child, sizeof child), sizeof child);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on_alarm }, NULL);
+	alarm(20);
+	struct error err = ERROR_INIT;
+	struct feed_writer *w = feed_writer_claim("outlived", "data", 7, &err);
+	alarm(0);
+	kill(child, SIGKILL);
+	assert_non_null(w);
+	feed_writer_close(w);
+	close(said[0]);
+	close(said[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -540,6 +571,7 @@ int main(void)
 		cmocka_unit_test(another_writer_goes_on_where_the_first_was),
 		cmocka_unit_test(another_writer_that_makes_other_items_is_told_of),
 		cmocka_unit_test(a_ring_is_written_by_readers_only_where_it_was_asked_for),
+		cmocka_unit_test(a_fork_of_a_writer_that_outlives_it_holds_nobody_up),
 		cmocka_unit_test(who_waited_for_its_turn_and_leaves_takes_what_nobody_needs),
 	};
 	if (!mkdtemp(dir) || setenv("RADFEED_DIR", dir, 1))
