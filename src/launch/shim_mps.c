@@ -21,9 +21,9 @@
 #include "base/units.h"
 #include "launch/identity.h"
 #include "launch/mps.h"
+#include "launch/mps_text.h"
 #include "launch/processes.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +38,7 @@
 #define QUIT_MS 10000
 #define TERM_MS 3000
 #define ANSWER_MAX 65536
+#define SERVERS_MAX 16	/* of one control daemon, which has one or two; each is asked in up to ANSWER_MS */
 #define TRY_MS 15000
 #define TRY_PAUSE_MS 30
 
@@ -191,16 +192,9 @@ static char *last_words(const struct mps *m)
 {
 	scoped_buf text = { 0 };
 	scoped_free char *path = alloc_printf("%s/control.log", m->log);
-	if (io_read_file(path, ANSWER_MAX, &text, NULL) || !text.len)
+	if (io_read_file(path, ANSWER_MAX, &text, NULL))
 		return alloc_string("");
-	while (text.len && isspace((unsigned char)text.data[text.len - 1]))
-		text.len--;
-	const char *line = text.len ? memrchr(text.data, '\n', text.len) : NULL;
-	line = line ? line + 1 : text.data;
-	char *words = alloc_printf("%.*s", (int)(text.data + text.len - line), line);
-	for (char *p = words; *p; p++)
-		*p = iscntrl((unsigned char)*p) ? ' ' : *p;
-	return words;
+	return mps_text_last_line(buf_text(&text), text.len);
 }
 
 /* With the GPUs that it would serve: without one in sight (CUDA_VISIBLE_DEVICES empty) driver 580's ends at once. It makes no
@@ -227,15 +221,14 @@ static int try_out(const struct mps *m)
 
 static int terminate_client(const struct mps *m, pid_t client)
 {
-	scoped_buf servers = { 0 };
-	if (ask(m, "get_server_list\n", ANSWER_MS, &servers))
+	int servers[SERVERS_MAX];
+	scoped_buf list = { 0 };
+	if (ask(m, "get_server_list\n", ANSWER_MS, &list))
 		return SHIM_FAILED;
-	for (char *p = servers.data, *end; p && *p; p = end) {
-		long server = strtol(p, &end, 10);
-		if (end == p)
-			break;
+	size_t n = mps_text_servers(buf_text(&list), servers, SERVERS_MAX);
+	for (size_t i = 0; i < n; i++) {
 		scoped_buf answer = { 0 };
-		scoped_free char *command = alloc_printf("terminate_client %ld %d\n", server, (int)client);
+		scoped_free char *command = alloc_printf("terminate_client %d %d\n", servers[i], (int)client);
 		ask(m, command, ANSWER_MS, &answer);
 	}
 	return SHIM_DONE;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * What a shim wrote with its user's rights: the exit record and the word on progress, in one file of any bytes. What is accepted is in
- * range, and, written again, reads the same.
+ * What a shim wrote into its attempt's folder: the exit record, the word on progress and the claim, in one file of any bytes. What is
+ * accepted is in range, and a record, written again, reads the same.
  */
 #include "fuzz.h"
 
 #include "base/scope.h"
+#include "launch/attempt.h"
 #include "launch/record.h"
 
 #include <fcntl.h>
@@ -54,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct exit_record r;
 	struct progress_record p;
+	struct proc_id claimed;
 	struct error err;
 	if (folder < 0)
 		begin();
@@ -62,6 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool progress = record_read_progress(folder, NAME, &p, &err) == 1;
 	if (progress)
 		FUZZ_HOLDS(isfinite(p.seen.fraction) && p.seen.fraction <= 1);
+	if (claim_read(folder, NAME, &claimed, &err) == 1)
+		FUZZ_HOLDS(claimed.pid > 1);
 	if (record_read(folder, NAME, &r, &err) == 1)
 		check_exit(&r);
 	return 0;
