@@ -95,6 +95,21 @@ told() { wait_for 10 grep -q "$2" "$WORLD/$1/told"; }
 	grep '^{' "$WORLD/$ALICE/told" | head -n 1 | jq -e '.event == "begin" and .task.name == "true"'
 }
 
+@test "the program of a notice is in its user's groups, as a task is" {
+	need_root
+	stop_radd
+	{ cat /etc/group; printf 'rad-lab:x:4242:%s\n' "$ALICE"; } >"$WORLD/group"
+	radd() { exec unshare -m --propagation private sh -c 'mount --bind "$WORLD/group" /etc/group && exec radd "$@"' radd "$@"; }
+	start_radd
+	unset -f radd
+	make_hook "$ALICE"
+	printf '#!/bin/sh\nid -G >"$(dirname "$0")/told"\n' >"$HOOK"
+	as "$ALICE" rad run --notify=end --notify-to="exec:$HOOK" -- true
+	told "$ALICE" '\<4242\>'
+	stop_radd
+	start_radd
+}
+
 @test "only what was asked for is told: fail and oom are not told of what completes" {
 	need_root
 	local good bad cancelled

@@ -145,8 +145,8 @@ static int other_life(int argc, char **argv)
 		return names_worker();
 	if (argc == 2 && !strcmp(argv[1], "--groups"))
 		return names_groups_worker();
-	if (argc == 2 && !strcmp(argv[1], "--notify"))
-		return notifying_worker();
+	if (argc >= 2 && !strcmp(argv[1], "--notify"))
+		return notifying_worker(argc, argv);
 	return -1;
 }
 

@@ -277,9 +277,13 @@ static void place_leave(struct place *p)
 static void place_send(struct place *p, int64_t now_ms)
 {
 	struct notifying *n = p->n;
-	char why[120] = "", cgroup[40];
-	const struct worker_plan plan = { .program = n->program, .flag = "--notify", .as_user = true, .uid = p->uid, .gid = p->gid,
-					  .cgroup = cgroup_of(p, cgroup), .deadline_ms = DEADLINE_MS, .max_answer = 4096 };
+	char why[120] = "", cgroup[40], uid[16], gid[16];
+	snprintf(uid, sizeof uid, "%u", (unsigned)p->uid);
+	snprintf(gid, sizeof gid, "%u", (unsigned)p->gid);
+	/* It becomes the user by itself: his groups are in the user database, which may hang. */
+	char *const args[] = { (char *)n->program, (char *)"--notify", uid, gid, NULL };
+	const struct worker_plan plan = { .args = args, .cgroup = cgroup_of(p, cgroup), .deadline_ms = DEADLINE_MS,
+					  .max_answer = 4096 };
 	json_t *o = json_pack("{ss, so, sI}", "to", p->to, "notices", p->leaving, "more", (json_int_t)p->more);
 	char *text = json_to_text(o);
 	json_decref(o);

@@ -33,8 +33,8 @@ void notifying_note_memory(struct notifying *n, const struct task *t);
 /* After the commit: sends what the store has no more. What is next is taken out there, for the commit that follows. */
 void notifying_work(struct notifying *n);
 
-/* The worker's main: reads {"to", "notices"} and sends them as the user that it runs as. Writes nothing when that went well,
- * else why not. Returns its exit code. */
-int notifying_worker(void);
+/* The worker's main: reads {"to", "notices"} and sends them as the user that it runs as, or first becomes by the words UID GID.
+ * Writes nothing when that went well, else why not. Returns its exit code. */
+int notifying_worker(int argc, char **argv);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/units.h"
 #include "launch/identity.h"
 #include "submit/notices.h"
 
@@ -291,14 +292,27 @@ static int send_all(struct sending *s, struct error *err)
 
 /* As the user alone: without capabilities that radd could hand on, and without its protection from the out-of-memory
  * killer. */
-int notifying_worker(void)
+static int become_user(int argc, char **argv, struct error *err)
+{
+	int64_t uid, gid;
+	if (argc != 2 && argc != 4)
+		return error_set(err, ERR_INVALID, "--notify takes a uid and a gid, or nothing");
+	if (argc == 4 && (units_parse_int(argv[2], 0, UINT32_MAX - 1, &uid, err) ||
+			  units_parse_int(argv[3], 0, UINT32_MAX - 1, &gid, err) || identity_become((uid_t)uid, (gid_t)gid, err)))
+		return -1;
+	return geteuid() && identity_drop_capabilities() ? error_errno(err, "giving up capabilities") : 0;
+}
+
+int notifying_worker(int argc, char **argv)
 {
 	struct error err = ERROR_INIT;
 	scoped_buf text = { 0 };
 	umask(077);
 	identity_unprotect();
-	if (geteuid() && identity_drop_capabilities())
-		return 2;
+	if (become_user(argc, argv, &err)) {
+		puts(err.text);
+		return fflush(stdout) ? 1 : 0;
+	}
 	if (io_read_fd(0, "the request", MAX_REQUEST, &text, &err))
 		return 2;
 	scoped_json *request = json_loadb(text.data, text.len, 0, NULL);
