@@ -144,10 +144,11 @@ static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 	o->report.neighbour_is_others = other && other->uid != t->spec->uid;
 	recover_verdict(&o->report, &v);
 	recover_decide(&e->config->recover, t, &o->report, v.verdict, fleet_largest_mib(e->fleet), &next);
+	bool known = o->report.have_record && !o->report.never_began && !o->report.unseen;
 	/* The verdict may come later; the attempt ended when its processes did. */
 	int64_t ended_ms = now.wall_ms - (now.mono_ms - o->exit_ms);
 	struct event ev = { .kind = EV_ENDED, .t_ms = ended_ms, .u.ended = {
-		.verdict = v.verdict, .exit_code = o->report.unseen ? -1 : o->report.exit_code, .signal = o->report.signal,
+		.verdict = v.verdict, .exit_code = known ? o->report.exit_code : -1, .signal = o->report.signal,
 		.evidence = v.evidence, .seen = o->seen.measured, .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
 		.next_exclusive = next.exclusive, .next_host_mem_mib = next.host_mem_mib } };
 	tasks_emit(e->tasks, t, &ev, now.wall_ms);

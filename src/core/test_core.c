@@ -284,6 +284,31 @@ static void an_attempt_ends_when_its_processes_do(void **unused)
 	end_world(w);
 }
 
+/* No exit record, or no program that could have exited: unknown is not 0. */
+static void an_end_that_nobody_saw_has_no_exit_code(void **unused)
+{
+	(void)unused;
+	static const struct { struct exit_report end; bool cancelled; int code; } rows[] = {
+		{ { .have_record = false }, false, -1 },
+		{ { .never_began = true }, true, -1 },
+		{ { .never_began = true, .have_record = true }, false, -1 },
+		{ { .have_record = true, .unseen = true }, false, -1 },
+		{ { .have_record = true }, false, 0 },
+	};
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct world *w = new_world(1, NULL);
+		task_id a = submit(w, spec_of(5000, 1));
+		if (rows[i].cancelled)
+			assert_int_equal(core_cancel(w->c, a, 1000, w->now, NULL), 0);
+		end_process(w, a);
+		core_exited(w->c, a, &rows[i].end, w->now);
+		pass(w, 3);
+		assert_int_equal(w->log[w->n_log - 1].kind, EV_ENDED);
+		assert_int_equal(w->log[w->n_log - 1].exit_code, rows[i].code);
+		end_world(w);
+	}
+}
+
 static void a_drained_gpu_is_known_before_it_is_read(void **unused)
 {
 	(void)unused;
@@ -702,6 +727,7 @@ int main(void)
 		cmocka_unit_test(who_waits_for_a_verdict_is_not_stopped),
 		cmocka_unit_test(clients_that_were_not_there_together_are_no_cohort),
 		cmocka_unit_test(an_attempt_ends_when_its_processes_do),
+		cmocka_unit_test(an_end_that_nobody_saw_has_no_exit_code),
 		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
 		cmocka_unit_test(arrays_keep_to_their_limit),
 		cmocka_unit_test(an_expected_load_says_so), cmocka_unit_test(dependencies_open_and_never_open),

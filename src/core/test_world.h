@@ -30,7 +30,7 @@ struct world {
 	struct { task_id task; uint64_t mib; pid_t pid; } procs[64];
 	unsigned n_procs;
 	double smact;
-	struct { enum event_kind kind; task_id task; enum task_state state; enum verdict verdict; int64_t t_ms; } log[MAX_EVENTS];
+	struct { enum event_kind kind; task_id task; enum task_state state; enum verdict verdict; int exit_code; int64_t t_ms; } log[MAX_EVENTS];
 	unsigned n_log;
 	int signalled;
 	struct { task_id id; enum task_state state; } ended[2000];
@@ -52,6 +52,7 @@ static inline void on_event(void *ctx, const struct event *ev, const struct task
 	w->log[w->n_log].task = t->id;
 	w->log[w->n_log].t_ms = ev->t_ms;
 	w->log[w->n_log].verdict = ev->kind == EV_ENDED ? ev->u.ended.verdict : VERDICT_NONE;
+	w->log[w->n_log].exit_code = ev->kind == EV_ENDED ? ev->u.ended.exit_code : 0;
 	w->log[w->n_log++].state = t->state;
 	if (task_state_terminal(t->state)) {
 		w->ended[w->n_ended].id = t->id;
