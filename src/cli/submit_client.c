@@ -23,6 +23,7 @@
 #include "submit/wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <string.h>
@@ -133,16 +134,18 @@ static int apply_given(struct submit_job *j, const struct args *a, const struct 
 
 /* ---- task files ---- */
 
-/* Whether the first word is a task file: by its ending, or because it is a file with #RAD or #SBATCH lines. */
+/* Whether the first word is a task file: by its ending, or because it is a file with #RAD or #SBATCH lines. One that is too large for
+ * a task file has such lines all the same, in the text it begins with; it is refused for its size later, not run without them. */
 bool submit_is_task_file(const char *word)
 {
 	struct stat st;
 	if (radfile_is_name(word))
 		return true;
-	if (stat(word, &st) || !S_ISREG(st.st_mode) || st.st_size > SPEC_MAX_TEXT)
+	if (stat(word, &st) || !S_ISREG(st.st_mode))
 		return false;
-	scoped_buf text = { 0 };
-	return !io_read_file(word, SPEC_MAX_TEXT, &text, NULL) && radfile_has_directives(buf_text(&text), text.len);
+	scoped_fd int fd = open(word, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	scoped_free char *text = alloc_zero(SPEC_MAX_TEXT + 1);
+	return fd >= 0 && io_read_full(fd, text, SPEC_MAX_TEXT) > 0 && radfile_has_directives(text, strlen(text));
 }
 
 static int apply_settings(struct submit_job *j, const char *name, const struct radfile *f, struct error *err)

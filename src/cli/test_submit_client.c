@@ -52,7 +52,8 @@ static int set_up(void **state)
 	put("jobs/old.rad", "# old\ntf\npython t.py\nresnet.txt\nimagenet\n128\nexclusive\n1\n12000\n11000\n", 0644);
 	put("job.sh", "#!/bin/sh\n#RAD --name=fromfile\necho \"$@\"\n", 0644);
 	put("plain.sh", "#!/bin/sh\necho\n", 0755);
-	return 0;
+	put("large.sh", "#!/bin/sh\n#RAD --hold\nexit\n", 0755);	/* what follows is no text, as in one that unpacks itself */
+	return truncate("large.sh", 2 << 20);
 }
 
 static int tear_down(void **state)
@@ -345,6 +346,7 @@ static void test_refused(void **state)
 		{ "./train.py", "./train.py: is not executable", false },
 		{ "./absent.sh", "./absent.sh: there is no such program", false },
 		{ "run.py", "write ./run.py", false },
+		{ "./large.sh", "./large.sh: is larger than 1 MiB", false },
 		{ "step.sh", "'step.sh' is not in PATH, but is a file here: write bash step.sh", false },
 		{ "--signal USR1 true", "add --time", false },
 		{ "--share=mig -G 2 true", "ask for 1 GPU", false },
