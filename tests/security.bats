@@ -200,6 +200,31 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	kill -9 "$pid"
 }
 
+@test "where one's own radd would listen, another user's gets nothing" {
+	need_root
+	local run=$WORLD/$ALICE/run pid
+	install -d -m 755 -o "$ALICE" "$run"
+	install -d -m 755 -o "$BOB" "$run/rad"
+	as "$BOB" python3 - "$run/rad/radd.sock" "$WORLD/$BOB/heard" 3>&- 4>&- <<-'PY' &
+		import os, socket, sys
+		listener = socket.socket(socket.AF_UNIX)
+		listener.bind(sys.argv[1])
+		os.chmod(sys.argv[1], 0o777)
+		listener.listen()
+		listener.settimeout(20)
+		with listener.accept()[0] as s, open(sys.argv[2], "wb") as f:
+		    s.settimeout(20)
+		    f.write(s.recv(65536))
+	PY
+	pid=$!
+	wait_for 10 test -S "$run/rad/radd.sock"
+	run as "$ALICE" env SECRET=x RAD_SOCKET=own XDG_RUNTIME_DIR="$run" rad submit -- true
+	wait "$pid"
+	[ "$status" -eq 1 ]
+	one_line_error "is served by uid $(id -u "$BOB"), neither you nor root"
+	[ ! -s "$WORLD/$BOB/heard" ]
+}
+
 # ---- the daemon under load ----
 
 @test "subordinate uids are their owner's: they are not so many users more" {

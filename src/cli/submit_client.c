@@ -134,8 +134,8 @@ static int apply_given(struct submit_job *j, const struct args *a, const struct 
 
 /* ---- task files ---- */
 
-/* Whether the first word is a task file: by its ending, or because it is a file with #RAD or #SBATCH lines. One that is too large for
- * a task file has such lines all the same, in the text it begins with; it is refused for its size later, not run without them. */
+/* Whether the first word is a task file: by its ending, or because it is a file with #RAD or #SBATCH lines. One that is too
+ * large has such lines all the same, in the text it begins with: it is refused for its size later, not run without them. */
 bool submit_is_task_file(const char *word)
 {
 	struct stat st;

@@ -30,7 +30,14 @@ struct world {
 	struct { task_id task; uint64_t mib; pid_t pid; } procs[64];
 	unsigned n_procs;
 	double smact;
-	struct { enum event_kind kind; task_id task; enum task_state state; enum verdict verdict; int exit_code; int64_t t_ms; } log[MAX_EVENTS];
+	struct {
+		enum event_kind kind;
+		task_id task;
+		enum task_state state;
+		enum verdict verdict;
+		int exit_code;
+		int64_t t_ms;
+	} log[MAX_EVENTS];
 	unsigned n_log;
 	int signalled;
 	struct { task_id id; enum task_state state; } ended[2000];

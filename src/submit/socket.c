@@ -113,20 +113,21 @@ int wire_prepare_folder(const char *socket_path, struct error *err)
 	return 0;
 }
 
-/* The daemon is root's or the caller's own; any other only where the caller named the socket himself. */
+/* The daemon is root's or the caller's own; any other only where the caller named the socket himself, by its path: where the
+ * words own and server lead to, another could have put his. */
 static int check_peer(int fd, const char *path, struct error *err)
 {
 	struct ucred peer;
 	socklen_t size = sizeof peer;
-	scoped_free char *said = wire_said_socket();
+	const char *said = getenv("RAD_SOCKET");
 	if (said && !strcmp(said, path))
 		return 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
 		return error_errno(err, "%s", path);
 	if (peer.uid == 0 || peer.uid == geteuid())
 		return 0;
-	return error_set(err, ERR_DENIED, "%s: is served by uid %lu, neither you nor root: set RAD_SOCKET if you trust it", path,
-			 (unsigned long)peer.uid);
+	return error_set(err, ERR_DENIED, "%s: is served by uid %lu, neither you nor root: set RAD_SOCKET to that path if you "
+			 "trust it", path, (unsigned long)peer.uid);
 }
 
 /* `flags`: SOCK_NONBLOCK, or 0. */
