@@ -149,11 +149,14 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	[ "$(state "$id")" = COMPLETED ]
 }
 
-@test "a uid without an account submits nothing" {
+@test "a uid without an account submits nothing, and has no limits to be remembered" {
 	need_root
 	chmod 777 "$WORLD/work"
 	run setpriv --reuid 123456 --regid 123456 --clear-groups rad submit -- true
 	one_line_error "no account"
+	run setpriv --reuid 123456 --regid 123456 --clear-groups rad limit max_gpus=1
+	one_line_error "no account"
+	setpriv --reuid 123456 --regid 123456 --clear-groups rad limit >/dev/null
 }
 
 @test "naming another user's task in the environment does not make a process part of it" {

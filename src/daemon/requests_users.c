@@ -106,6 +106,12 @@ int request_limit(const struct requests *q, const struct message *m, struct repl
 		return error_set(err, ERR_INVALID, "'limits' must be a text such as \"max_gpus=2 max_running=4\"");
 	if (!admin && (uid_t)uid != m->uid)
 		return request_need_admin(m, "setting another user's limits", err);
+	/* Of a user's namespace there are 65536 uids, and each would be kept. */
+	int unknown = admin ? 0 : request_user_name(q, m->uid, &name, err);
+	if (unknown > 0)
+		*reply = (struct reply){ .kind = REPLY_AGAIN };
+	if (unknown)
+		return unknown > 0 ? 0 : -1;
 	if (allowing_say(q->allowing, (uid_t)uid, !admin, text, err))
 		return -1;
 	request_spend_store(q, m, LIMIT_BYTES);
