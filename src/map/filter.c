@@ -146,11 +146,12 @@ static bool predicts_load(const struct map_row *row, const struct map_gpu *g)
 }
 
 /* Under MPS a wrong guess costs little, since tasks that join always bring something. In slices two tasks that fill a GPU gain
- * nothing for as long as both run; so where slices are the exception, and other GPUs may do better, it is waited for. */
+ * nothing for as long as both run; so where slices are the exception, and other GPUs may do better, it is waited for, but by
+ * one who asked for slices. */
 static bool waits_to_see(const struct map_ask *ask, const struct map_gpu *g, enum share_mode mode)
 {
-	bool exception = mode == SHARE_STREAMS && ask->p->share == SHARE_MPS && g->mps_capable;
-	return exception && g->n_tasks && g->unseen && ask->row->for_load && !ask->r->planned;
+	bool asked_for = ask->r->share == SHARE_STREAMS || ask->r->planned;
+	return g->n_tasks && g->unseen && !asked_for && g->mps_capable && map_slices_are_odd(ask->p, mode);
 }
 
 /* All that the limits ask of a load. */

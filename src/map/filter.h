@@ -32,6 +32,9 @@ struct map_row {
 };
 
 const struct map_row *map_row_of(const struct map_policy *p);
+/* Whether a GPU shared in that mode is time-sliced though the policy shares by MPS: by a task that asked for it, or one of
+ * several GPUs that cannot be a client. */
+bool map_slices_are_odd(const struct map_policy *p, enum share_mode mode);
 
 struct map_ask {
 	const struct map_row *row;

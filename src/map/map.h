@@ -51,8 +51,10 @@
  * that have none of their own. Gain: the part of the newcomer's work that is gained, what the others lose taken off; 1 on an
  * idle GPU. It is counted in what the tasks compete for, SM activity under MPS and GPU time under streams:
  *	(sum of speed x load afterwards - sum of speed x load before) / load of the newcomer
- * Under `gain` it stands in for the limits on the load, once the tasks there were seen. Beside one of unknown load that has
- * just started those limits decide; but on a GPU that is time-sliced though the policy shares by MPS, it is waited for.
+ * Under `gain` it stands in for the limits on the load, once the tasks there were seen; beside one of unknown load that has
+ * just started those limits decide.
+ *
+ * Under every policy such a task is waited for on a GPU that is time-sliced though the policy shares by MPS.
  */
 
 /* The policies: name, word, meaning. What each does stands in its row of map/ranks.c. */
@@ -282,8 +284,8 @@ bool map_predicts(const struct map_policy *p);
 bool map_minds_load(const struct map_policy *p);
 /* Whether two loads of a GPU are on the same sides of the limits. */
 bool map_loads_alike(const struct map_policy *p, const struct load *a, const struct load *b);
-/* Whether it decides otherwise once a task of unknown load was seen. */
-bool map_minds_unseen(const struct map_policy *p);
+/* Whether it decides otherwise, of a GPU shared in that mode, once a task of unknown load was seen there. */
+bool map_minds_unseen(const struct map_policy *p, enum share_mode mode);
 
 /* The reason that stands for all: the one that the most GPUs share, the nearest to fitting on a tie. */
 enum map_reason map_summary(const struct map_finding *findings, size_t n);

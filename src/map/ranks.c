@@ -143,7 +143,12 @@ bool map_minds_load(const struct map_policy *p)
 	return row->by_load || (row->filter && !row->ignores_load);
 }
 
-bool map_minds_unseen(const struct map_policy *p)
+bool map_slices_are_odd(const struct map_policy *p, enum share_mode mode)
 {
-	return map_row_of(p)->for_load;
+	return mode == SHARE_STREAMS && p->share == SHARE_MPS;
+}
+
+bool map_minds_unseen(const struct map_policy *p, enum share_mode mode)
+{
+	return map_row_of(p)->for_load || map_slices_are_odd(p, mode);
 }

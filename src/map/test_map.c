@@ -469,10 +469,12 @@ static void gains(void **state)
 		  "Slowdown" },
 		{ "... and in slices that are the exception it is waited for", "rank=gain", "claim=9 self=0.1:0.1",
 		  { "streams=1 unseen gract=0.5" }, "Unseen" },
+		{ "... not by one that asks for slices", "rank=gain", "claim=9 self=0.1:0.1 share=streams", { "streams=1 unseen gract=0.5" },
+		  "0 streams 9" },
 		{ "... nor where slices are the rule", "rank=gain share=streams", "claim=9 self=0.1:0.1",
 		  { "streams=1 unseen gract=0.5" }, "0 streams 9" },
 		{ "... or all there can be", "rank=gain", "claim=9 self=0.1:0.1", { "streams=1 unseen gract=0.5 nomps" }, "0 streams 9" },
-		{ "... nor under others", "", "claim=9 self=0.1:0.1", { "streams=1 unseen gract=0.5" }, "0 streams 9" },
+		{ "others wait there too", "", "claim=9", { "streams=1 unseen gract=0.5", "streams=1 gract=0.5 free=20000" }, "1 streams 9" },
 		{ "several GPUs", "rank=gain", "claim=9 gpus=2 self=0.4:0.4",
 		  { "streams=0 has=0.9:0.9", "streams=0 has=0.5:0.2", "streams=0 has=0.4:0.9 free=40447" }, "1,2 streams 9" },
 	};
@@ -776,7 +778,7 @@ static void explain(void **state)
 		  "GPU 0: GRACT 0.97, at most 0.90 to join (max_gract): fits when the load falls or a task ends" },
 		{ "no load", "", "claim=1000", { "mps=2 smact=off" },
 		  "GPU 0: 2 tasks run there and no load can be read; at most 2 then (max_tasks)" },
-		{ "unseen", "rank=gain", "claim=1000", { "streams=1 unseen" },
+		{ "unseen", "", "claim=1000", { "streams=1 unseen" },
 		  "GPU 0: shared by time slicing, and a task of unknown load has just started there: asked again once that was seen" },
 		{ "slow-down", "slower=1.05", "claim=1000 self=0.1:0.1", { "streams=0 has=0.9:0.9" },
 		  "GPU 0: a task would run 1.10 times slower than alone, and at most 1.05 is allowed (max_slowdown): fits when a task there "

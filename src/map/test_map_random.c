@@ -99,8 +99,6 @@ static const char *broken_forecast(const struct map_policy *p, const struct map_
 		return NULL;
 	bool known = mode == SHARE_MPS ? g->load.smact_known : g->load.gract_known;
 	double load = mode == SHARE_MPS ? g->load.smact : g->load.gract, limit = mode == SHARE_MPS ? p->max_smact : p->max_gract;
-	if (g->unseen && mode == SHARE_STREAMS && p->share == SHARE_MPS && g->mps_capable)
-		return "in slices, with one that was not seen";
 	if (g->unseen)
 		return known && load > limit + 1e-6 ? "too busy for one that was not seen" : NULL;
 	return gained < least - 1e-6 ? "too little gained" : NULL;
@@ -125,6 +123,8 @@ static const char *broken_rule(const struct map_policy *p, const struct map_gpu 
 		return "not alone";
 	if (g->n_tasks && out->mode != g->mode)
 		return "two modes on one GPU";
+	if (g->unseen && g->mode == SHARE_STREAMS && r->share != SHARE_STREAMS && p->share == SHARE_MPS && g->mps_capable)
+		return "in slices, with one that was not seen";
 	if (out->mode == SHARE_MPS && ((r->gpus > 1 && !p->mps_multi_gpu) || !g->mps_capable || (g->n_tasks && g->mps_uid != r->uid)))
 		return "MPS";
 	if (!alone && !cut && r->share != SHARE_AUTO && r->share != out->mode)

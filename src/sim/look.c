@@ -43,7 +43,7 @@ int64_t look_next(const struct sim_options *o, const struct core *core, const st
 		earliest(&next, second_after(g->left_ms), now);
 	if (ripens_ms != INT64_MAX)
 		earliest(&next, second_from(ripens_ms - LOOK_MONO_MS), now);
-	for (size_t i = 0; i < g->n && map_minds_unseen(&c->map); i++)
+	for (size_t i = 0; i < g->n && map_minds_unseen(&c->map, g->tasks[i]->mode); i++)
 		earliest(&next, second_from(g->tasks[i]->start_ms + c->window.settle_ms), now);
 	for (size_t i = 0; i < g->n && o->progress_lines; i++)
 		earliest(&next, second_from(g->tasks[i]->start_ms + LOOK_PROGRESS_MS), now);
