@@ -199,6 +199,9 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	EOF
 	start_radd
 	wait_state "$id" LOST
+	[ "$(field "$id" .exit_code)" = null ]
+	run rad wait "$id"
+	[ "$status" -eq 125 ]
 	kill -0 "$pid"
 	kill -9 "$pid"
 }
