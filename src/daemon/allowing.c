@@ -202,5 +202,5 @@ static int restore_one(void *ctx, const char *key, const char *value)
 /* Before the first pass: without the limits that were said before a restart, tasks would start that may not. */
 int allowing_restore(struct allowing *a, struct error *err)
 {
-	return store_each_meta(a->store, KEY, restore_one, a) ? error_set(err, ERR_INTERNAL, "limits of users cannot be read") : 0;
+	return store_each_meta(a->store, KEY, restore_one, a, err) ? error_wrap(err, "limits of users") : 0;
 }

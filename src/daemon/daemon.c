@@ -401,10 +401,10 @@ static const char *start_waits(void *ctx, const struct task *t)
 /* What users may have, and had, decides which task is next, so it comes before the tasks. */
 static int daemon_restore(struct daemon *d, struct error *err)
 {
-	if (allowing_restore(d->allowing, err) || remembering_restore(d->remembering, now_read(), err) ||
-	    restoring_run(d->store, d->core, d->runner, err))
-		return -1;
-	return drains_restore(d->drains) || reserving_restore(d->reserving) ? -1 : 0;
+	bool failed = allowing_restore(d->allowing, err) || remembering_restore(d->remembering, now_read(), err) ||
+		      restoring_run(d->store, d->core, d->runner, err) || drains_restore(d->drains, err) ||
+		      reserving_restore(d->reserving, err);
+	return failed ? -1 : 0;
 }
 
 /* Folders, lock, store. */

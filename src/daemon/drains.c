@@ -151,9 +151,9 @@ static int restore_one(void *ctx, const char *key, const char *value)
 }
 
 /* Those whose time was over while no radd ran end here, before the first pass. */
-int drains_restore(struct drains *d)
+int drains_restore(struct drains *d, struct error *err)
 {
-	int rc = store_each_meta(d->store, PREFIX, restore_one, d);
+	int rc = store_each_meta(d->store, PREFIX, restore_one, d, err);
 	drains_end_due(d);
 	drains_watch(d);
 	return rc;

@@ -21,7 +21,7 @@ struct drains *drains_create(uv_loop_t *loop, struct core *core, struct store *s
 /* Frees itself once the loop has closed its handles. Takes NULL. */
 void drains_destroy(struct drains *d);
 /* What the store has; those of which the time is over are put back. 0, or -1 when it cannot be read. */
-int drains_restore(struct drains *d);
+int drains_restore(struct drains *d, struct error *err);
 
 /* Takes the GPU out of use, or changes why and until when (wall; 0: until somebody puts it back). `reason` may be NULL. Part of
  * the turn's transaction; -1: it could not be kept, and the turn is doomed. */

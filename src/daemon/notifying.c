@@ -197,8 +197,10 @@ static int on_stored(void *ctx, const char *key, const char *value)
 static void restore_all(struct notifying *n)
 {
 	struct unsent r = { .n = n };
+	struct error err = ERROR_INIT;
 	char key[40];
-	store_each_meta(n->store, KEY, on_stored, &r);
+	if (store_each_meta(n->store, KEY, on_stored, &r, &err))
+		log_error("notices that were not sent before the last end of radd: %s", err.text);
 	for (size_t i = 0; i < r.n_gone; i++)
 		store_set_meta(n->store, key_of(r.gone[i], key), NULL, NULL);
 	if (r.n_gone)

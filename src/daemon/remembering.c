@@ -56,7 +56,7 @@ int remembering_restore(struct remembering *r, struct now now, struct error *err
 {
 	r->now = now;
 	r->noted_ms = now.mono_ms;
-	return store_each_meta(r->store, KEY, restore_one, r) ? error_set(err, ERR_INTERNAL, "GPU time of users cannot be read") : 0;
+	return store_each_meta(r->store, KEY, restore_one, r, err) ? error_wrap(err, "GPU time of users") : 0;
 }
 
 /* With the moment at which it was so, since it goes on decaying while no radd runs. */

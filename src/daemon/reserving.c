@@ -264,13 +264,13 @@ static int restore_one(void *ctx, const char *key, const char *value)
 }
 
 /* The core may not know these GPUs yet, nor need to: a slot is made for each (core/fleet.c). */
-int reserving_restore(struct reserving *v)
+int reserving_restore(struct reserving *v, struct error *err)
 {
 	scoped_free char *last = store_get_meta(v->store, LAST_KEY);
 	int64_t id = 0;
 	if (last && !units_parse_int(last, 0, UINT32_MAX, &id, NULL))
 		v->last_id = (uint32_t)id;
-	int rc = store_each_meta(v->store, PREFIX, restore_one, v);
+	int rc = store_each_meta(v->store, PREFIX, restore_one, v, err);
 	reserving_end_due(v);
 	if (v->n)
 		reserving_tell(v);

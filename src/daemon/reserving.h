@@ -24,7 +24,7 @@ struct reserving *reserving_create(uv_loop_t *loop, struct core *core, struct st
 /* Frees itself once the loop has closed its handles. Takes NULL. */
 void reserving_destroy(struct reserving *v);
 /* What the store has; those that are over are dropped. 0, or -1 when it cannot be read. */
-int reserving_restore(struct reserving *v);
+int reserving_restore(struct reserving *v, struct error *err);
 
 /* Makes one of `want`, whose GPUs are chosen unless they are given; its id is filled in. Part of the turn's transaction. -1:
  * such a span cannot be had (ERR_INVALID, ERR_CONFLICT), or it cannot be kept, which dooms the turn. */

@@ -576,7 +576,7 @@ static void gpus_are_reserved_by_the_administrator(void **state)
 	assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(gpus, "gpus"), 0), "reservations")), 1);
 	/* Another life of the daemon has it too. */
 	struct reserving *again = reserving_create(&s->w.loop, s->w.core, s->w.store);
-	assert_int_equal(reserving_restore(again), 0);
+	assert_int_equal(reserving_restore(again, NULL), 0);
 	uid_t user = 0;
 	assert_true(reserving_user(again, 1, &user) && user == STRANGER);
 	reserving_destroy(again);

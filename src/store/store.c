@@ -286,16 +286,17 @@ char *store_get_meta(struct store *s, const char *key)
 	return value;
 }
 
-int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx)
+int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx,
+		    struct error *err)
 {
 	scoped_statement *st = NULL;
-	if (sqlite3_prepare_v2(s->db, "SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key", -1,
-			       &st, NULL))
-		return -1;
+	int rc = sqlite3_prepare_v2(s->db, "SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key", -1,
+				    &st, NULL);
+	if (rc)
+		return store_fail(s, rc, err);
 	sqlite3_bind_text(st, 1, prefix, -1, SQLITE_STATIC);
-	int rc;
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
 		if (each(ctx, (const char *)sqlite3_column_text(st, 0), (const char *)sqlite3_column_text(st, 1)))
 			return 0;
-	return rc == SQLITE_DONE ? 0 : -1;
+	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
 }

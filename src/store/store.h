@@ -136,7 +136,9 @@ int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*
  * what parts of radd keep, each under a word of its own: "drained:GPU-...", "reserve:ID", "limit:UID", "used:UID". */
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err);	/* value NULL: removes it */
 char *store_get_meta(struct store *s, const char *key);	/* free it; NULL if unset */
-int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx);
+/* Those whose keys begin so, in the order of their keys, until `each` returns non-zero. Returns 0 or -1. */
+int store_each_meta(struct store *s, const char *prefix, int (*each)(void *ctx, const char *key, const char *value), void *ctx,
+		    struct error *err);
 
 /* What GPUs showed over time. 0 MiB: not known. */
 struct store_gpu { char uuid[GPU_UUID_LEN], name[64]; uint32_t index; uint64_t mem_total_mib; };

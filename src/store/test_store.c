@@ -221,8 +221,11 @@ static void small_values(void **state)
 	store_close(s);
 	s = fixture_open(*state);
 	scoped_buf all = { 0 };
-	assert_int_equal(store_each_meta(s, "drained:", join, &all), 0);
+	assert_int_equal(store_each_meta(s, "drained:", join, &all, NULL), 0);
 	assert_string_equal(buf_text(&all), "drained:GPU-1=;drained:GPU-2=by ada;");
+	assert_int_equal(sqlite3_exec(s->db, "ALTER TABLE meta RENAME TO lost", NULL, NULL, NULL), 0);
+	assert_int_equal(store_each_meta(s, "drained:", join, &all, &err), -1);
+	assert_non_null(strstr(err.text, "no such table: meta"));
 	store_close(s);
 }
 
