@@ -152,20 +152,20 @@ void spec_unref(struct spec *s)
 
 /* What a new spec has need not be said, since a member that is absent is that. Most tasks say few of them, and every one that
  * is said is written, kept and read again for as long as the task is known. */
-static bool says_nothing(const struct number *f, const struct spec *s)
+static bool says_nothing(const struct number *n, const struct spec *s)
 {
 	static const struct spec fresh = SPEC_FRESH;
 	static const size_t size[] = { [N_I64] = sizeof(int64_t), [N_U64] = sizeof(uint64_t), [N_U32] = sizeof(uint32_t),
 				       [N_INT] = sizeof(int), [N_BOOL] = sizeof(bool), [N_DOUBLE] = sizeof(double) };
-	return !memcmp((const char *)s + f->offset, (const char *)&fresh + f->offset, size[f->type]);
+	return !memcmp((const char *)s + n->offset, (const char *)&fresh + n->offset, size[n->type]);
 }
 
-static json_t *number_to_json(const struct number *f, const struct spec *s)
+static json_t *number_to_json(const struct number *n, const struct spec *s)
 {
-	if (says_nothing(f, s))
+	if (says_nothing(n, s))
 		return NULL;
-	const void *at = (const char *)s + f->offset;
-	switch (f->type) {
+	const void *at = (const char *)s + n->offset;
+	switch (n->type) {
 	case N_I64: return json_integer(*(const int64_t *)at);
 	case N_U64: return json_integer((json_int_t)*(const uint64_t *)at);
 	case N_U32: return json_integer(*(const uint32_t *)at);
@@ -243,27 +243,27 @@ json_t *spec_environ_to_json(const struct spec *s)
 }
 
 /* Null counts as absent, so that a client may send all members always. A NaN does not pass the comparison of doubles. */
-static int number_from_json(const struct number *f, const json_t *o, struct spec *s, struct error *err)
+static int number_from_json(const struct number *n, const json_t *o, struct spec *s, struct error *err)
 {
-	void *at = (char *)s + f->offset;
+	void *at = (char *)s + n->offset;
 	int64_t v = 0;
-	if (f->type == N_BOOL)
-		return json_read_bool(o, f->key, at, err);
-	if (f->type == N_DOUBLE) {
+	if (n->type == N_BOOL)
+		return json_read_bool(o, n->key, at, err);
+	if (n->type == N_DOUBLE) {
 		double *d = at;
-		if (json_read_double(o, f->key, d, err))
+		if (json_read_double(o, n->key, d, err))
 			return -1;
-		if (!(*d >= (double)f->min && *d <= (double)f->max))
-			return error_set(err, ERR_INVALID, "'%s' is %g; it must be from %lld to %lld", f->key, *d,
-					 (long long)f->min, (long long)f->max);
+		if (!(*d >= (double)n->min && *d <= (double)n->max))
+			return error_set(err, ERR_INVALID, "'%s' is %g; it must be from %lld to %lld", n->key, *d,
+					 (long long)n->min, (long long)n->max);
 		return 0;
 	}
-	const json_t *member = json_object_get(o, f->key);
+	const json_t *member = json_object_get(o, n->key);
 	if (!member || json_is_null(member))
 		return 0;
-	if (json_read_int(o, f->key, f->min, f->max, &v, err))
+	if (json_read_int(o, n->key, n->min, n->max, &v, err))
 		return -1;
-	switch (f->type) {
+	switch (n->type) {
 	case N_I64: *(int64_t *)at = v; break;
 	case N_U64: *(uint64_t *)at = (uint64_t)v; break;
 	case N_U32: *(uint32_t *)at = (uint32_t)v; break;

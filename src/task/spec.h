@@ -173,7 +173,7 @@ struct proc_id spec_process(const struct spec *s);
  * has zeros in front of a number. Free it. */
 char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
 
-/* Whether two GPUs-and-memory requests are interchangeable is decided elsewhere; this only bounds them. */
+/* Bounds of what may be asked for. */
 #define SPEC_MAX_GPUS 64
 #define SPEC_MAX_INPUT 100000	/* channels, height or width of an image */
 #define SPEC_REQUEUE_CODE 85		/* as HTCondor's for programs that checkpoint themselves */
