@@ -9,7 +9,7 @@ load helpers.bash
 setup_file()
 {
 	new_world
-	chmod 755 "$WORLD"	# started as root, it asks as nobody
+	make_users	# started as root, it asks as nobody
 	start_radd
 	BROWSER=$(command -v chromium || command -v chromium-browser || command -v google-chrome || :)
 	export BROWSER
@@ -19,12 +19,12 @@ teardown_file() { end_world; }
 setup() { cd "$WORLD/work"; }
 teardown() { stop_web; }
 
-# start_web [options]: returns when it listens; $url is what it printed, $address and $token are in it.
+# start_web [options]: returns when it listens; $url is what it printed, $address and $token are in it. Of the user ${whose[@]} begins commands as.
 start_web()
 {
 	local line
 	mkfifo "$WORLD/said"
-	rad web --listen 127.0.0.1:0 "$@" >"$WORLD/said" 2>"$WORLD/web.err" 3>&- 4>&- &
+	"${whose[@]}" rad web --listen 127.0.0.1:0 "$@" >"$WORLD/said" 2>"$WORLD/web.err" 3>&- 4>&- &
 	web=$!
 	IFS= read -r -t 20 line <"$WORLD/said" || line=
 	rm -f "$WORLD/said"
@@ -200,6 +200,58 @@ look()
 	look 1280 "${steps[@]}" "!location.href.includes('$token')"
 	grep -qE '"(Gpus|Busy)"' seen
 	rad cancel "$a" "$b"
+}
+
+@test "who feeds whom: whose loader runs, who reads, at which rate, and what waits" {
+	local a b slow whose=()
+	if [ "$(id -u)" = 0 ]; then	# figures of a feed are its user's, and root's page asks as nobody
+		whose=(setpriv --reuid "$BOB" --regid "$(id -g "$BOB")" --init-groups env "HOME=$WORLD/$BOB")
+		cd "$WORLD/$BOB"
+	fi
+	export PYTHONPATH=$RAD_SOURCE_ROOT/python PYTHONDONTWRITEBYTECODE=1 RADFEED_LIBRARY=$RAD_BUILD_ROOT/libradfeed.so
+	unset RADFEED_DIR RAD_FEED
+	"${whose[@]}" test -r "$PYTHONPATH/radrm/feed.py" -a -r "$RADFEED_LIBRARY" || skip "the source is not readable by others"
+	cat >"$WORLD/train.py" <<-'PY'
+		import os, sys, time
+		import radrm.feed
+		class Loader:
+		    def __len__(self):
+		        return 1000
+		    def __iter__(self):
+		        for i in range(len(self)):
+		            time.sleep(0.01)
+		            yield [i, "x" * 1000]
+		for number, batch in enumerate(radrm.feed.shared(Loader(), slots=4, join="now")):
+		    while sys.argv[1] == "stops" and number == 5:
+		        time.sleep(0.05)
+	PY
+	chmod 644 "$WORLD/train.py"
+	train() { "${whose[@]}" rad submit --parsable --gpu-mem 500M --feed pictures -- python3 "$WORLD/train.py" "$1"; }
+	role() { "${whose[@]}" rad show --json "$1" | jq -e ".tasks[0].feed | $2"; }
+	a=$(train reads)
+	wait_for 60 role "$a" '.batches_s > 0'
+	b=$(train reads)
+	wait_for 60 role "$b" '.role == "reader" and .batches_s > 0'
+	start_web
+	local text='document.querySelector("#task").innerText' fits='document.documentElement.scrollWidth <= innerWidth'
+	local there='document.querySelectorAll(".card").length > 0'
+	look 1280 "$there" "location.hash = '#task=$a'" "$text.includes('pictures: this task runs the loader for $a, $b')" "$fits" \
+		"location.hash = '#task=$b'" "$text.includes('pictures: task $a runs the loader')" \
+		"/[1-9][0-9.]* batches\\/s, waited [0-9]+ % of the time/.test($text)" "width:400" "$fits"
+	slow=$(train stops)
+	wait_for 60 role "$b" '.waits_for == "producer"'
+	look 400 "$there" "location.hash = '#task=$b'" "$text.includes('; waits for the loader')" "$fits" \
+		"location.hash = '#task=$a'" "$text.includes('; the loader waits for $slow')" "$fits" \
+		"$text.includes('for $a, $b, $slow')"
+	stop_web
+	if [ "$(id -u)" = 0 ]; then	# everybody else has what radd says: the name, and who said it
+		local mine=("${whose[@]}")
+		whose=()
+		start_web
+		look 1280 "$there" "location.hash = '#task=$b'" "$text.includes('pictures: $a, $b, $slow')" "!$text.includes('batches/s')"
+		whose=("${mine[@]}")
+	fi
+	"${whose[@]}" rad cancel "$a" "$b" "$slow"
 }
 
 @test "names are text, whatever they hold" {
