@@ -8,6 +8,8 @@ the sampler's indices are passed over then, and nothing is decoded; of any other
 import random
 import sys
 
+from ._feedworkers import Collate
+
 
 def _mixed(*numbers):
     mixed = 0
@@ -31,6 +33,15 @@ class _Indices(list):
         _seed_all(self.seed)
         return super().__iter__()
 
+    def __reduce__(self):       # who sends them to a worker does not go through them
+        return _indices, (self[:], self.seed)
+
+
+def _indices(samples, seed):
+    made = _Indices(samples)
+    made.seed = seed
+    return made
+
 
 class _Positions:
     """In place of a DataLoader's batch sampler."""
@@ -45,8 +56,7 @@ class _Positions:
         for number, batch in enumerate(self._sampler):
             if number >= self.first:
                 if isinstance(batch, (list, tuple)):
-                    batch = _Indices(batch)
-                    batch.seed = _mixed(self.seed, number)
+                    batch = _indices(batch, _mixed(self.seed, number))
                 yield batch
 
 
@@ -62,6 +72,9 @@ class Source:
         if not isinstance(loader.dataset, torch.utils.data.IterableDataset) and loader.batch_sampler is not None:
             self._positions = _Positions(loader.batch_sampler)
             vars(loader)["batch_sampler"] = self._positions     # a DataLoader refuses it otherwise; this one is the process's own
+            if loader.num_workers and getattr(loader, "in_order", True):
+                loader.collate_fn = Collate(loader.collate_fn, loader.prefetch_factor)
+        loader.pin_memory = False   # that memory would be this process's, which has no need of a GPU
         # Workers that stay are those of the process that this one was forked from. Kept: its end would be told to them.
         self._of_parent, vars(loader)["_iterator"] = vars(loader).get("_iterator"), None
 

@@ -20,9 +20,14 @@ import traceback
 from . import _feedlib
 from ._feedbatch import Form
 from ._feedloader import Source
+from ._feedworkers import Made
 
 NUDGE_S, NUDGES_MAX = 0.02, 100
 TRACE_MAX, TEXT_MAX = 5000, 2000    # characters of a report: with six bytes for each it is less than a pipe takes without a reader
+
+
+def _form(batch):
+    return batch if isinstance(batch, Made) else Form(batch)
 
 
 class _Larger(Exception):
@@ -127,8 +132,8 @@ class Maker:
         for number, batch in self._source.batches(seed, epoch, max(index - 1, 0)):
             self.at, count = (epoch, number), number + 1
             if number < index:
-                self._make_again(Form(batch))
-            elif not self._write(Form(batch)):
+                self._make_again(_form(batch))
+            elif not self._write(_form(batch)):
                 return False
             self.at = (epoch, count)
             del batch

@@ -118,7 +118,7 @@ class Feed:
                             f"feed {self.name}: this process is a fork of the one that joined it: call radrm.feed.shared in the fork")
         item, error = _feedlib.Item(), _feedlib.Error()
         since = time.monotonic()
-        wait = 0
+        wait = SLICE_MS if self._timeout is None else min(SLICE_MS, max(0, int(1000 * self._timeout)))
         while self._lib.feed_reader_next(self._reader, wait, ctypes.byref(item), ctypes.byref(error)):
             if error.code == _feedlib.CONFLICT:
                 raise FeedError(f"feed {self.name}: {error} (.clone(), .copy()), or ask for more with slots=; after a loop that was left, `del` "
@@ -128,7 +128,6 @@ class Feed:
             self._look_at_maker()
             if self._timeout is not None and time.monotonic() - since > self._timeout:
                 self._raise(f"no batch for {self._timeout:g} s")
-            wait = SLICE_MS
         self._deaths = 0
         said = self._said()
         if said:
