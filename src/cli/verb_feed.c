@@ -14,7 +14,10 @@
 
 static char *bytes_text(double bytes, char buf[FORMAT_LEN])
 {
-	return format_mib(bytes / (1 << 20), buf);
+	if (bytes >= 1 << 20 || isnan(bytes))
+		return format_mib(bytes / (1 << 20), buf);
+	snprintf(buf, FORMAT_LEN, "%.0fK", bytes / 1024);
+	return buf;
 }
 
 static void tell_wait(const char *for_whom)
