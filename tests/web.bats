@@ -203,7 +203,7 @@ look()
 }
 
 @test "who feeds whom: whose loader runs, who reads, at which rate, and what waits" {
-	local a b slow whose=()
+	local a b slow name=web-$$ whose=()
 	if [ "$(id -u)" = 0 ]; then	# figures of a feed are its user's, and root's page asks as nobody
 		whose=(setpriv --reuid "$BOB" --regid "$(id -g "$BOB")" --init-groups env "HOME=$WORLD/$BOB")
 		cd "$WORLD/$BOB"
@@ -226,7 +226,7 @@ look()
 		        time.sleep(0.05)
 	PY
 	chmod 644 "$WORLD/train.py"
-	train() { "${whose[@]}" rad submit --parsable --gpu-mem 500M --feed pictures -- python3 "$WORLD/train.py" "$1"; }
+	train() { "${whose[@]}" rad submit --parsable --gpu-mem 500M --feed "$name" -- python3 "$WORLD/train.py" "$1"; }
 	role() { "${whose[@]}" rad show --json "$1" | jq -e ".tasks[0].feed | $2"; }
 	a=$(train reads)
 	wait_for 60 role "$a" '.batches_s > 0'
@@ -235,8 +235,8 @@ look()
 	start_web
 	local text='document.querySelector("#task").innerText' fits='document.documentElement.scrollWidth <= innerWidth'
 	local there='document.querySelectorAll(".card").length > 0'
-	look 1280 "$there" "location.hash = '#task=$a'" "$text.includes('pictures: this task runs the loader for $a, $b')" "$fits" \
-		"location.hash = '#task=$b'" "$text.includes('pictures: task $a runs the loader')" \
+	look 1280 "$there" "location.hash = '#task=$a'" "$text.includes('$name: this task runs the loader for $a, $b')" "$fits" \
+		"location.hash = '#task=$b'" "$text.includes('$name: task $a runs the loader')" \
 		"/[1-9][0-9.]* batches\\/s, waited [0-9]+ % of the time/.test($text)" "width:400" "$fits"
 	slow=$(train stops)
 	wait_for 60 role "$b" '.waits_for == "producer"'
@@ -248,7 +248,7 @@ look()
 		local mine=("${whose[@]}")
 		whose=()
 		start_web
-		look 1280 "$there" "location.hash = '#task=$b'" "$text.includes('pictures: $a, $b, $slow')" "!$text.includes('batches/s')"
+		look 1280 "$there" "location.hash = '#task=$b'" "/$name: ([0-9]+, ){2}[0-9]+\\n/.test($text)" "!$text.includes('batches/s')"
 		whose=("${mine[@]}")
 	fi
 	"${whose[@]}" rad cancel "$a" "$b" "$slow"
