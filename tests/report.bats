@@ -86,7 +86,7 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 	printf 'workload,gpus,solo_s,mem_mib,gract,smact\na,1,60,9000,.4,.3\nb,1,90,4000,.3,.2\n' >W.csv
 	printf 'submit_s,workload\n5,a\n6,b\n7,a\n' >T.csv
 	simulate() { rad simulate --trace T.csv --workloads W.csv --devices 2xa100-40g "$@"; }
-	simulate --report magm.json >/dev/null
+	simulate --placement magm --order fifo --report magm.json >/dev/null
 	simulate --placement exclusive --report alone.json >/dev/null
 	jq -e '.runs[0] | .name == "magm, oracle, mps" and [.gpus[].index] == [0, 1] and .gpus[0].mem_total_mib > 40000 and (.tasks | length) == 3
 		and all(.series[]; .from_s == 0) and ([.series[].mem_mib[] | numbers] | max) > 9000

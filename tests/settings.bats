@@ -28,7 +28,7 @@ value() { jq -r --arg name "$1" '.settings[] | select(.name == $name) | "\(.valu
 	[ "$(value window <all.json)" = "120 90 mine.conf:5" ]
 	[ "$(value fence <all.json)" = "off on mine.conf:6" ]
 	[ "$(value devices <all.json)" = "sim:1xa100-40g nvml command line" ]
-	[ "$(value order <all.json)" = "fifo fifo default" ]
+	[ "$(value order <all.json)" = "plan plan default" ]
 	[ "$(RAD_DEVICES=sim:2xa100-40g radd --check-config --config mine.conf --json | value devices)" = "sim:2xa100-40g nvml environment" ]
 	radd --check-config --config mine.conf >table
 	[ "$(wc -l <table)" -eq $(($(jq '.settings | length' all.json) + 1)) ]
@@ -192,7 +192,7 @@ hangup()
 	hangup
 	logged 'SIGHUP: placement: magm -> ff'
 	logged 'SIGHUP: max_smact: 0.1 -> 0.3'
-	logged 'SIGHUP: order: fifo -> backfill'
+	logged 'SIGHUP: order: plan -> backfill'
 	wait_for 10 eval '[ "$(limit)" = "Load 0.3" ]'
 
 	# A file with a mistake: nothing of it counts.

@@ -24,7 +24,7 @@
 struct core_config core_config_default(void)
 {
 	return (struct core_config){
-		.map = map_policy_default(), .recover = recover_policy_default(),
+		.order = ORDER_PLAN, .map = map_policy_default(), .recover = recover_policy_default(),
 		.window = { .span_ms = 90000, .settle_ms = 30000 },
 		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) },
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,

@@ -28,7 +28,7 @@ static void tasks_go_where_memory_is_and_the_claim_is_held_at_once(void **unused
 static void an_out_of_memory_is_rerun_alone_and_neighbours_go_on(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.fence = false;
 	struct world *w = new_world(2, &config);
 	task_id n1 = submit(w, spec_of(10000, 1)), n2 = submit(w, spec_of(10000, 1)), liar = submit(w, spec_of(5000, 1));
@@ -63,7 +63,7 @@ static void an_out_of_memory_is_rerun_alone_and_neighbours_go_on(void **unused)
 static void the_first_tasks_on_an_idle_gpu_meet_a_known_load(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.map.max_smact = 1;
 	struct world *w = new_world(1, &config);	/* one sample: no load could be measured over any time yet */
 	for (int i = 0; i < 3; i++)
@@ -158,7 +158,7 @@ static void a_lone_out_of_memory_on_an_open_gpu_is_final(void **unused)
 static void kept_gpus_are_given_up_after_a_while(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.recover.keep_max_ms = 20000;
 	config.map.max_smact = 1;
 	config.fence = false;
@@ -328,7 +328,7 @@ static void a_drained_gpu_is_known_before_it_is_read(void **unused)
 static void arrays_keep_to_their_limit(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.map.max_smact = 1;
 	struct world *w = new_world(4, &config);
 	struct spec *s = spec_of(1000, 1);

@@ -87,7 +87,7 @@ static void the_same_estimate_is_said_once(void **unused)
 static void a_chosen_estimator_alone_is_asked(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	struct estimator chosen = *estimate_find("declared", NULL);
 	config.estimator = &chosen;
 	for (int baseline = 0; baseline < 2; baseline++) {
@@ -117,7 +117,7 @@ static void other_models_of_gpu_have_a_wider_margin(void **unused)
 static void one_out_of_memory_raises_its_signature(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.fence = false;
 	struct world *w = new_world(1, &config);
 	struct spec *full = spec_of(33000, 1);
@@ -172,7 +172,7 @@ static void what_a_task_does_alone_is_expected_of_the_next(void **unused)
 static void what_tasks_do_in_company_is_inferred_and_learnt(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.fence = false;
 	struct world *w = new_world(1, &config);
 	task_id a = submit(w, spec_of(4000, 1)), b = submit(w, spec_of(5000, 1));
@@ -228,7 +228,7 @@ static void what_loads_teaches_no_load(void **unused)
 static void what_was_learnt_survives_a_restart(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.fence = false;
 	struct world *w = new_world(1, &config), *again = new_world(1, NULL);
 	w->learns = again->c;
@@ -267,7 +267,7 @@ static bool never_called(const struct spec *s, uint64_t declared_mib, const stru
 static struct world *slow_world_of(uint32_t n_gpus)
 {
 	static struct estimator table[5];
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	table[0] = *estimate_find("declared", NULL);
 	table[1] = (struct estimator){ "slow", "", has_summary, never_called };
 	table[2] = (struct estimator){ "slower", "", has_summary, never_called };

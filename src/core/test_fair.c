@@ -14,7 +14,7 @@
 
 static struct core_config plain(enum core_order order)
 {
-	struct core_config c = core_config_default();
+	struct core_config c = plain_config();
 	c.order = order;
 	c.map.max_smact = c.map.max_gract = NAN;
 	c.map.slack_mib = 0;

@@ -8,7 +8,7 @@
 
 static struct core_config with_host(uint64_t mem_mib, unsigned cpus)
 {
-	struct core_config c = core_config_default();
+	struct core_config c = plain_config();
 	c.order = ORDER_BACKFILL;
 	c.host_mem_mib = mem_mib;
 	c.host_cpus = cpus;

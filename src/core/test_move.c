@@ -56,7 +56,7 @@ static unsigned moves(const struct world *w)
 /* Each task here has its GPUs alone, so that where one stands is seen by where others may not go. */
 static struct world *lonely_world(unsigned gpus)
 {
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.map.rank = RANK_EXCLUSIVE;
 	return new_world(gpus, &config);
 }
@@ -235,7 +235,7 @@ static void a_restart_knows_where_it_went(void **unused)
 static void a_span_of_inference_ends_where_one_leaves(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.fence = false;
 	config.warm_ms = 1000;	/* so it leaves the one GPU in the sample that books it on the other */
 	struct world *w = new_world(2, &config);

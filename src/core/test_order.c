@@ -8,7 +8,7 @@
 
 static struct core_config ordered(enum core_order order, int64_t pass_s)
 {
-	struct core_config c = core_config_default();
+	struct core_config c = plain_config();
 	c.order = order;
 	c.pass_max_ms = pass_s * 1000;
 	c.map.max_smact = c.map.max_gract = NAN;
@@ -584,7 +584,7 @@ static void starts_of_those_who_run_alone_follow_each_other(void **unused)
 static void gain_goes_by_the_load_until_it_has_seen(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.map.rank = RANK_GAIN;
 	config.map.share = SHARE_STREAMS;
 	struct world *w = new_world(1, &config);

@@ -193,7 +193,7 @@ static void the_next_run_knows_its_end_at_its_first_line(void **unused)
 /* Never alone, so its rate is what the model of sharing says of its work; what was done since it spoke last is taken off. */
 static void what_is_left_in_company_is_work_alone(void **unused)
 {
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.map.share = SHARE_STREAMS;
 	config.map.rank = RANK_GAIN;
 	struct world *w = new_world(1, &config);

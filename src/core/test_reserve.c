@@ -23,7 +23,7 @@ static struct core_reservation reserved(const struct world *w, unsigned n, int64
 /* Of GPUs that users share. */
 static struct world *shared_world(unsigned n)
 {
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.map.share = SHARE_STREAMS;
 	config.map.max_gract = (double)NAN;	/* loads are not what this is about */
 	config.fence = false;
@@ -95,7 +95,7 @@ static void its_user_goes_first_whatever_the_order(void **unused)
 {
 	(void)unused;
 	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++) {
-		struct core_config config = core_config_default();
+		struct core_config config = plain_config();
 		config.order = (enum core_order)order;
 		config.map.rank = RANK_EXCLUSIVE;
 		struct world *w = new_world(2, &config);
@@ -117,7 +117,7 @@ static void its_user_goes_first_whatever_the_order(void **unused)
 static void one_that_a_reservation_bars_holds_up_nobody_there(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.map.rank = RANK_EXCLUSIVE;
 	struct world *w = new_world(2, &config);
 	struct core_reservation r = reserved(w, 1, HOUR_MS, HOUR_MS);

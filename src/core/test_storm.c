@@ -127,7 +127,7 @@ static void any_order_of_things(void **unused)
 	(void)unused;
 	for (unsigned order = 0; order < CORE_ORDER_COUNT; order++)
 		for (unsigned rank = 0; rank < MAP_RANK_COUNT; rank++) {
-			struct core_config config = core_config_default();
+			struct core_config config = plain_config();
 			config.order = (enum core_order)order;
 			config.map.rank = (enum map_rank)rank;
 			config.pass_max_ms = 5000;

@@ -91,7 +91,7 @@ static void what_stands_still_does_no_work(void **unused)
 static void the_head_is_promised_nothing_by_who_is_suspended(void **unused)
 {
 	(void)unused;
-	struct core_config config = core_config_default();
+	struct core_config config = plain_config();
 	config.order = ORDER_FIFO;
 	config.map.max_smact = (double)NAN;
 	struct world *w = new_world(2, &config);

@@ -9,7 +9,7 @@
 
 static struct core_config with_slots(int64_t slot_s)
 {
-	struct core_config c = core_config_default();
+	struct core_config c = plain_config();
 	c.order = ORDER_BACKFILL;
 	c.slot_ms = slot_s * 1000;
 	c.map.max_smact = c.map.max_gract = NAN;

@@ -9,7 +9,7 @@
 
 static struct core_config with_users(enum core_order order, bool together)
 {
-	struct core_config c = core_config_default();
+	struct core_config c = plain_config();
 	c.order = order;
 	c.pass_max_ms = 100000 * 1000;
 	c.map.max_smact = c.map.max_gract = NAN;

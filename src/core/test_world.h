@@ -176,10 +176,19 @@ static inline void pass(struct world *w, int seconds)
 	}
 }
 
+/* Worst fit, first come first served, and no more than the limits on the load: what most of these tests reckon with. */
+static inline struct core_config plain_config(void)
+{
+	struct core_config config = core_config_default();
+	config.map.rank = RANK_MAGM;
+	config.order = ORDER_FIFO;
+	return config;
+}
+
 static inline struct world *new_world(unsigned gpus, const struct core_config *config)
 {
 	struct world *w = alloc_zero(sizeof *w);
-	struct core_config standard = core_config_default();
+	struct core_config standard = plain_config();
 	struct core_ops ops = { .ctx = w, .event = on_event, .signal = on_signal, .state_of = state_of, .estimate = on_question,
 				.outcome = on_outcome, .trouble = on_trouble };
 	w->n_gpus = gpus;

@@ -13,7 +13,7 @@
 struct map_policy map_policy_default(void)
 {
 	return (struct map_policy){
-		.rank = RANK_MAGM,
+		.rank = RANK_GAIN,
 		.share = SHARE_MPS,
 		.max_smact = 0.80,
 		.max_gract = 0.90,

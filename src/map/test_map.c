@@ -204,6 +204,7 @@ static void result_text(bool placed, const struct placement *out, const struct m
 static size_t read_row(const struct row *row, struct map_policy *p, struct map_request *r, struct map_gpu *g)
 {
 	*p = map_policy_default();
+	p->rank = RANK_MAGM;
 	*r = (struct map_request){ .task = TASK_ID(1, -1), .gpus = 1, .uid = 1000, .self.load = { NAN, NAN } };
 	READ(row->policy, read_policy, p);
 	READ(row->request, read_request, r);

@@ -59,7 +59,7 @@ static const struct setting_word recoveries[] = {
 const struct setting settings_table[] = {
 	{ TEXT("devices", devices, "nvml"), .restart = true, .environment = "RAD_DEVICES",
 	  .help = "where GPUs come from: nvml, or simulated ones such as sim:4xa100-40g" },
-	{ WORD("placement", core.map.rank, "magm", placements, "placement policy"),
+	{ WORD("placement", core.map.rank, "gain", placements, "placement policy"),
 	  .help = "which of the GPUs that fit is taken" },
 	{ WORD("share", core.map.share, "mps", shares, "default way of sharing"),
 	  .help = "how tasks share a GPU when they do not say" },
@@ -77,7 +77,7 @@ const struct setting settings_table[] = {
 	  .help = "how many times slower than alone a task may be made, where it says nothing itself" },
 	{ NUMBER("min_gain", core.map.min_gain, "0.05", 0, 1),
 	  .help = "under gain: part of its work that a task must add to what a GPU does, to join others" },
-	{ WORD("order", core.order, "fifo", orders, "order of the queue"),
+	{ WORD("order", core.order, "plan", orders, "order of the queue"),
 	  .help = "who goes first in the queue" },
 	{ SECONDS("pass_max", core.pass_max_ms, "3600", 0, SECONDS_A_WEEK),
 	  .help = "how long the first in line may be passed before GPUs are kept for it" },

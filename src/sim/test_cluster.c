@@ -34,6 +34,8 @@ static struct scene *new_scene(enum cluster_way way, size_t nodes, size_t gpus)
 		s->devices[i] = simdev_models[0];	/* a100-40g: 40360 MiB for tasks, 39 shards */
 	s->sim = (struct sim_options){ .core = core_config_default(), .estimator = "oracle", .devices = s->devices,
 				       .n_devices = nodes * gpus, .workloads = &s->workloads, .trace = &s->trace };
+	s->sim.core.map.rank = RANK_MAGM;
+	s->sim.core.order = ORDER_FIFO;
 	s->o = cluster_options_default();
 	s->o.sim = &s->sim;
 	s->o.n_nodes = nodes;

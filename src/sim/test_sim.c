@@ -39,6 +39,8 @@ static struct scene *new_scene(size_t n_devices)
 		s->devices[i] = simdev_models[0];	/* a100-40g: 40960 MiB, 600 of them reserved */
 	s->o = (struct sim_options){ .core = core_config_default(), .estimator = "oracle", .devices = s->devices,
 				     .n_devices = n_devices, .workloads = &s->workloads, .trace = &s->trace };
+	s->o.core.map.rank = RANK_MAGM;
+	s->o.core.order = ORDER_FIFO;
 	s->workloads.path = alloc_string("W.csv");
 	s->trace.path = alloc_string("T.csv");
 	return s;
