@@ -239,7 +239,7 @@ same_placements()
 
 @test "a radd places as the simulator does, in the same order" {
 	# Under fifo two of these start within a third of a second, on GPUs that become free one after the other.
-	same_placements 2xa100-40g "order: strict\n" oracle
+	same_placements 2xa100-40g "placement: magm\norder: strict\n" oracle
 	[ "$(jq length real)" -eq 9 ]
 }
 
