@@ -159,9 +159,10 @@ by_option() { ! simulate "--${1//_/-}=$2" >/dev/null 2>&1; echo $((1 - $?)); }
 	rad simulate --workloads W.csv --trace T.csv --devices 1xa100-40g --placement exclusive --json | cmp - one.json
 	simulate --set mps=off --json | jq -e 'any(.tasks[].attempts[]; .mode == "streams") and all(.tasks[].attempts[]; .mode != "mps")'
 	# What could not be simulated before: a task without an estimate is believed sooner.
-	total() { simulate --estimator none --set min_free=2 "$@" --json | jq .trace_total_s; }
-	awk -v quick="$(total --placement magm --set warm=0 --set window=1 --set settle=0)" -v slow="$(total --placement magm --set warm=60 --set window=90)" \
-		'BEGIN { exit !(quick < slow) }'
+	printf 'workload,gpus,solo_s,mem_mib,gract,smact\nlong,1,200,9000,.4,.3\n' >W.csv
+	printf 'submit_s,workload\n0,long\n1,long\n2,long\n' >T.csv
+	total() { simulate --devices 1xa100-40g --estimator none --set window=1 "$@" --json | jq .trace_total_s; }
+	awk -v quick="$(total --set warm=0)" -v slow="$(total --set warm=150)" 'BEGIN { exit !(quick < slow) }'
 }
 
 # Waits until radd's log, from the line after $seen on, has that text.

@@ -26,6 +26,7 @@ LOADS = (0.8, 1.2)
 SCALE = 2048		# nodes of the runs that show what simulating costs
 CPUS = ["--cpus-per-node", "256", "--cpus-per-gpu", "8"]
 MPS = ["--shard-share", "mps", "--shard-gpu", "least"]
+PLACES = ["--placement", "magm", "--order", "fifo"]  # where radds place
 
 # Name and options.
 WAYS = [
@@ -61,7 +62,7 @@ def make_trace(rad, folder, load, nodes, jobs, seed):
 
 def simulate(rad, trace, nodes, options):
     """The result, with the CPU seconds and the memory that it took."""
-    command = [rad, "simulate", "--devices", f"{nodes}x{GPUS}xa100-40g", "--trace", str(trace), "--json", *CPUS, *options]
+    command = [rad, "simulate", "--devices", f"{nodes}x{GPUS}xa100-40g", "--trace", str(trace), "--json", *CPUS, *PLACES, *options]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     out = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)

@@ -90,9 +90,9 @@ PLAN = ["--placement", "gain", "--order", "plan"]
 KNOWN = ["--loads", "known"]
 NARROW = ["--mps-multi-gpu", "off"]
 OURS = {
-    "fifo, oracle": ["--order", "fifo"],
-    "backfill, oracle": ["--order", "backfill"],
-    "gain, oracle": ["--placement", "gain"],
+    "magm, fifo, oracle": ["--order", "fifo"],
+    "magm, backfill, oracle": ["--order", "backfill"],
+    "gain, strict, oracle": ["--placement", "gain"],
     "gain, backfill, oracle": GAIN,
     "gain, backfill, gpumemnet": GAIN + ["--estimator", "gpumemnet"],
     "gain, backfill, none": GAIN + ["--estimator", "none"],
@@ -110,10 +110,10 @@ def our_rows(trace):
     for narrow in ([], NARROW):
         said = ", MPS for one GPU" if narrow else ""
         for estimator in ("oracle", "gpumemnet", "none"):
-            yield row(f"defaults, {estimator}{said}", ["--estimator", estimator] + narrow, trace=trace)
+            yield row(f"magm, strict, {estimator}{said}", ["--estimator", estimator] + narrow, trace=trace)
         for name, options in OURS.items():
             yield row(f"{name}{said}", options + narrow, trace=trace)
-    yield row("defaults, oracle, streams", ["--estimator", "oracle", "--share", "streams"], trace=trace)
+    yield row("magm, strict, oracle, streams", ["--estimator", "oracle", "--share", "streams"], trace=trace)
 
 
 SECTIONS = [
@@ -147,7 +147,7 @@ class Simulator:
 
     def run(self, trace, workloads, options, columns=None, seed=0):
         command = [self.rad, "simulate", "--json", "--trace", str(trace), "--workloads", str(workloads), "--devices",
-                   str(DEVICES), "--seed", str(seed), "--order", "strict"] + (["--map", columns] if columns else []) + options
+                   str(DEVICES), "--seed", str(seed), "--placement", "magm", "--order", "strict"] + (["--map", columns] if columns else []) + options
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")

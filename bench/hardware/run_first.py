@@ -7,8 +7,8 @@
     bench/hardware/run_first.py --bin build --out results --table --page doc/results/README.md
 
 The same tasks, submitted at once, each time with a private radd: `exclusive`, one a GPU; `nothing`, with nothing declared; `first`,
-each with its capture; `second`, the same again with what the first run left; named by --runs, too: these three under another policy
-(`plan-nothing`, `plan-first`, `plan`), and `magm`, with all that `exclusive` taught. But for what RUNS says, settings are those of an
+each with its capture; `second`, the same again with what the first run left; named by --runs, too: these three under
+`magm` and `fifo`, and `magm-known`, with all that `exclusive` taught. But for what RUNS says, settings are those of an
 empty configuration, which are what is shipped. Captures are made beforehand, without the GPU. Writes OUT/run-NAME.json after each, and
 the table and the picture of all that are there.
 
@@ -55,16 +55,16 @@ TASKS = [
 
 # title; the settings that are not the shipped ones; whether tasks come with captures; the run whose state there is before.
 Run = namedtuple("Run", "title settings captured after", defaults=[None])
-PLAN = "placement: gain\norder: plan\n"
+MAGM = "placement: magm\norder: fifo\n"
 RUNS = {
     "exclusive": Run("one a GPU", "placement: exclusive\nshare: never\n", False),
-    "nothing": Run("as shipped, nothing known", "", False),
+    "nothing": Run("as shipped (gain, plan), nothing known", "", False),
     "first": Run("as shipped, captures", "", True),
     "second": Run("as shipped, captures, second time", "", True, "first"),
-    "plan-nothing": Run("gain and plan, nothing known", PLAN, False),
-    "plan-first": Run("gain and plan, captures", PLAN, True),
-    "plan": Run("gain and plan, captures, second time", PLAN, True, "first"),
-    "magm": Run("magm and fifo, captures, each alone before", "placement: magm\norder: fifo\n", True, "exclusive"),
+    "magm-nothing": Run("magm, fifo, nothing known", MAGM, False),
+    "magm-first": Run("magm, fifo, captures", MAGM, True),
+    "magm-second": Run("magm, fifo, captures, second time", MAGM, True, "magm-first"),
+    "magm-known": Run("magm, fifo, captures, each alone before", MAGM, True, "exclusive"),
 }
 DEFAULT = ("exclusive", "nothing", "first", "second")
 CAPTURES_AT_A_TIME = 8

@@ -253,7 +253,7 @@ class First(unittest.TestCase):
 
     def test_shipped_settings_are_judged(self):
         self.assertEqual([run_first.RUNS[n].settings for n in ("nothing", "first", "second")], [""] * 3)
-        self.assertEqual([n for n, run in run_first.RUNS.items() if run.captured], ["first", "second", "plan-first", "plan", "magm"])
+        self.assertEqual([n for n, run in run_first.RUNS.items() if run.captured], ["first", "second", "magm-first", "magm-second", "magm-known"])
 
     def test_what_is_there_is_not_done_again(self):
         self.assertEqual(run_first.missing(self.args(), {}), ["exclusive", "nothing", "first", "second"])
@@ -263,7 +263,7 @@ class First(unittest.TestCase):
         found["first"]["metrics"]["completed"] = 2
         self.assertEqual(run_first.missing(self.args("--runs", "first,second"), found), ["first", "second"])  # its state is lost
         run_first.state_file(self.args(), "first").touch()
-        self.assertEqual(run_first.missing(self.args("--runs", "first,plan"), found), ["plan"])
+        self.assertEqual(run_first.missing(self.args("--runs", "first,second"), found), ["second"])
 
     def test_a_run_after_one_that_failed(self):
         with contextlib.redirect_stdout(io.StringIO()):

@@ -329,7 +329,8 @@ static void what_may_change_changes(void **state)
 	assert_int_equal(read_text("slack: 3\ndevices: sim:1xa100-40g\nwindow: 5\nmax_smact: off\nkill_wait: 1\norder: fifo\n", &next,
 				   NULL), 0);
 	settings_adopt(&s, &next, note_change, &told);
-	assert_string_equal(buf_text(&told), "devices nvml>sim:1xa100-40g kept\nmax_smact 0.8>off taken\norder plan>fifo taken\nslack 2>3 taken\n"
+	assert_string_equal(buf_text(&told), "devices nvml>sim:1xa100-40g kept\nmax_smact 0.8>off taken\n"
+			    "order plan>fifo taken\nslack 2>3 taken\n"
 			    "window 90>5 kept\nkill_wait 30>1 taken\n");
 	assert_int_equal(s.core.map.slack_mib, 3072);
 	assert_int_equal(s.core.window.span_ms, 90000);
