@@ -9,7 +9,7 @@ load helpers.bash
 setup_file()
 {
 	new_world
-	printf 'host_mem: 8\nhost_cpus: 8\n' >>"$RAD_CONFIG"
+	printf 'host_mem: 8\nhost_cpus: 8\nplacement: magm\n' >>"$RAD_CONFIG"
 	export PYTHONPATH=$BATS_TEST_DIRNAME/../python PYTHONDONTWRITEBYTECODE=1 RADFEED_LIBRARY=$RAD_BUILD_ROOT/libradfeed.so
 	unset RADFEED_DIR RAD_FEED
 	make_users
