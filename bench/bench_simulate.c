@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The cost of a simulation against the number of tasks and of GPUs, under the defaults of the daemon. Tasks come as fast as the
+ * The cost of a simulation against the number of tasks and of GPUs, under `magm` and `fifo`. Tasks come as fast as the
  * GPUs can take them, and at the end twice as fast, so that a queue builds up. Prints one JSON object.
  *	bench-simulate [TASKS GPUS]
  */
@@ -66,6 +66,8 @@ static void measure(size_t n, size_t gpus, const char *before)
 		devices[i] = simdev_models[0];
 	struct sim_options o = { .core = core_config_default(), .estimator = "oracle", .devices = devices, .n_devices = gpus,
 				 .workloads = &w, .trace = &t };
+	o.core.map.rank = RANK_MAGM;
+	o.core.order = ORDER_FIFO;
 	int64_t began = clock_mono_ms();
 	if (sim_run(&o, &r, &err)) {
 		fprintf(stderr, "%s\n", err.text);

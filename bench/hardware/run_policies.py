@@ -84,7 +84,7 @@ def config_text(policy, extra):
     placement, share, _, settings = POLICIES[policy]
     # The holder is a foreign process: the GPU is to be used all the same. The tasks take seconds, not hours, so the
     # window of the load must be short too.
-    return "\n".join([f"placement: {placement}", f"share: {share}", "foreign: share", "window: 10", "settle: 3", "warm: 4",
+    return "\n".join([f"placement: {placement}", f"share: {share}", "order: fifo", "foreign: share", "window: 10", "settle: 3", "warm: 4",
                       *settings, *extra.split("\\n"), ""])
 
 

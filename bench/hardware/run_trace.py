@@ -184,7 +184,7 @@ def submit_all(args, estimator, rad, trace, end):
 
 def run_one(args, estimator, trace, deadline_s):
     """Never raises: what went wrong is part of the result."""
-    policy = "placement: exclusive\nshare: never\n" if estimator == "exclusive" else "placement: magm\nshare: mps\n"
+    policy = "placement: exclusive\nshare: never\n" if estimator == "exclusive" else "placement: magm\norder: fifo\nshare: mps\n"
     result = {"estimator": estimator, **settings_of(args, trace), "config": policy + SETTINGS, "tasks": []}
     with Workspace() as ws:
         try:

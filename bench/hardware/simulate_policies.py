@@ -91,7 +91,7 @@ def write_inputs(folder, known, result):
     order = sorted(result["tasks"], key=lambda t: seconds_of(t["submit_time"]))
     (folder / "trace.csv").write_text("submit_s,workload\n" + "".join(
         f"{seconds_of(t['submit_time']) - first:.3f},{t['name']}\n" for t in order))
-    (folder / "rad.yaml").write_text(result["config"])
+    (folder / "rad.yaml").write_text("order: fifo\n" + result["config"])  # the default when it was measured; a later line counts
     gpus = Gpus(result)
     (folder / "devices.yaml").write_text("devices:\n" + "".join(
         f"  - model: {MODELS[g['name']]}\n    idle_w: {gpus.idle_w():.1f}\n" for g in gpus.list))
