@@ -32,8 +32,8 @@
  *			another's runs may be the turn of one who waits for it: then nobody but him starts there
  *	MIG instances	for tasks of one GPU, one each, that say auto or mig or are alone for life: SHARE_MIG
  *
- * Load counts where something runs (under `gain` only beside a task not seen yet): SMACT under MPS, GRACT under streams; where it
- * is not known, the number of tasks does.
+ * Load counts where something runs (under `gain` only beside a task not seen yet): SMACT under MPS, GRACT under streams; where
+ * it is not known, the number of tasks does.
  */
 #ifndef RAD_MAP_MAP_H
 #define RAD_MAP_MAP_H
