@@ -4,6 +4,7 @@
 Standard library only. Every reading that the driver or the GPU does not give is None, never 0.
 """
 import ctypes
+import os
 import threading
 import time
 
@@ -31,14 +32,24 @@ class GpmQuery(ctypes.Structure):
                 ("after", ctypes.c_void_p), ("metrics", GpmMetric * METRICS_MAX)]
 
 
+def visible(index):
+    """The index in PCI order of a GPU counted as CUDA counts: among those that CUDA_VISIBLE_DEVICES leaves, where it has indices."""
+    left = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if not all(word.strip().isdigit() for word in left):
+        return index
+    if index >= len(left):
+        raise OSError(f"CUDA_VISIBLE_DEVICES leaves {len(left)} GPUs: none has index {index}")
+    return int(left[index])
+
+
 class Gpu:
-    """One GPU, by its index in PCI order. Raises OSError where there is no driver or no such GPU. `metrics`: which of GPM's
+    """One GPU, by its index as CUDA counts them. Raises OSError where there is no driver or no such GPU. `metrics`: which of GPM's
     activity() gives, by their ids."""
     def __init__(self, index=0, metrics=GPM):
         self.lib = ctypes.CDLL("libnvidia-ml.so.1")
         self.handle, self.metrics = ctypes.c_void_p(), metrics
         self._must("nvmlInit_v2")
-        self._must("nvmlDeviceGetHandleByIndex_v2", index, ctypes.byref(self.handle))
+        self._must("nvmlDeviceGetHandleByIndex_v2", visible(index), ctypes.byref(self.handle))
         self.name = self._text("nvmlDeviceGetName")
         self.uuid = self._text("nvmlDeviceGetUUID")
         self.before = self._gpm_sample()

@@ -16,6 +16,7 @@ import tarfile
 import tempfile
 import time
 import unittest
+import unittest.mock
 import xml.dom.minidom
 from unittest import mock
 
@@ -30,6 +31,7 @@ import meter
 import mix
 import mix_plan
 import mix_worker
+import nvml
 import pages
 import run_collocation
 import run_faults
@@ -626,6 +628,19 @@ class AnotherGpu(unittest.TestCase):
     def test_a_task_without_a_capture_is_named_and_one_without_a_step_is_not(self):
         lines = [self.machine, {"name": "a", "family": "a", "step_s": 1.0, "gpu_index": 0}, {"name": "b", "family": "b", "error": "no"}]
         self.assertEqual(score_solo.scored(lines, "rad", pathlib.Path("/nowhere"), "H100", lambda f: True), ([], ["a"]))
+
+
+class Visible(unittest.TestCase):
+    """A second witness looks at the GPU that the experiment runs on."""
+    def counted(self, left, index):
+        with unittest.mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": left}):
+            return nvml.visible(index)
+
+    def test_gpus_are_counted_among_those_that_are_left(self):
+        self.assertEqual([self.counted("3,1", n) for n in (0, 1)], [3, 1])
+        self.assertEqual([self.counted(left, 2) for left in ("", "GPU-3aa63f4e,GPU-11")], [2, 2])
+        with self.assertRaisesRegex(OSError, "leaves 1 GPUs: none has index 1"):
+            self.counted("3", 1)
 
 
 class Metered(unittest.TestCase):
