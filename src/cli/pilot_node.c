@@ -159,8 +159,7 @@ static double slurm_number(const char *name)
 }
 
 /* The user's settings, and what the allocation gives where they say nothing: not every Slurm fences its jobs by cgroups,
- * which radd
- * would see by itself. */
+ * which radd would see by itself. */
 static int write_settings(const struct pilot *p, struct error *err)
 {
 	scoped_buf text = { 0 };

@@ -10,8 +10,7 @@
 #include "task/task.h"
 
 /* Makes the state folder, or finds it, locks it, and takes up the name of the pilot that was there before. The lock is held
- * until the
- * last process that has it ends. -1: another pilot lives there, or the folder is not to be trusted. */
+ * until the last process that has it ends. -1: another pilot lives there, or the folder is not to be trusted. */
 int pilot_node_enter(struct pilot *p, const char *mark, struct error *err);
 /* From now on every call of this process goes to the pilot's own radd, which is started if it does not run. */
 int pilot_node_start_radd(struct pilot *p, struct error *err);

@@ -16,9 +16,8 @@ void pilot_work_destroy(struct pilot_work *w);
  * not started. */
 size_t pilot_work_count(const struct pilot_work *w, size_t *waiting);
 /* What the pilot has claimed and radd does not know yet is handed over; what became of the others is mirrored, people's
- * wishes are
- * seen to. `look`: at the queue too; without, only tasks that ended at radd concern it. -1: radd, or the queue, did not
- * answer. */
+ * wishes are seen to. `look`: at the queue too; without, only tasks that ended at radd concern it. -1: radd, or the queue,
+ * did not answer. */
 int pilot_work_step(struct pilot_work *w, bool look, struct error *err);
 
 /* Claims it and hands it over. 0; 1: somebody else has changed it; -1. */

@@ -13,19 +13,15 @@
  *	shared		available >= claim + slack
  *	idle		available >= claim; slack is for neighbours, and there are none
  *	no estimate	available >= min_free; where others without one are not yet warm, a third of the GPU for each and for it
- *	cut		An estimate is a guess: where no GPU has that much, it is cut to what an idle GPU has that is as large
- * as
- *			any that answers (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU alone for
- * life. So is
- *			min_free on any idle GPU. GPUs where the claim fits come first. A declaration is not cut: the task
- * waits,
- *			or is refused at submission.
+ *	cut		An estimate is a guess: where no GPU has that much, it is cut to what an idle GPU has that is as
+ *			large as any that answers (for n GPUs: as the n-th largest; within 5 %), and the task then has the GPU
+ *			alone for life. So is min_free on any idle GPU. GPUs where the claim fits come first. A declaration is
+ *			not cut: the task waits, or is refused at submission.
  *
  * Modes, one a GPU at a time, and one for all GPUs of a placement
  *	alone for life	(the task or its administrator says so, or `exclusive`): idle GPUs, and nobody joins: SHARE_NEVER
  *	auto		on an idle GPU SHARE_MPS where the policy says so and the GPU can, else SHARE_STREAMS; on a shared one
- * the
- *			mode it has, but never MPS against the policy
+ *			the mode it has, but never MPS against the policy
  *	mps, streams, mig	that or wait
  *	MPS		for clients of one server: that of all users, or one of a single user's (`mps_together`), and for tasks of
  *			any number of GPUs (without `mps_multi_gpu`: of one). Where servers are users' own, a GPU on which

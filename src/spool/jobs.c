@@ -196,8 +196,7 @@ int spool_live(const struct spool *s, void (*each)(void *ctx, uint32_t job), voi
 }
 
 /* All of a job's names have to go at once or not at all, or the elements that were not put back would be forgotten with one
- * that
- * was: so each name is judged by itself. */
+ * that was: so each name is judged by itself. */
 void spool_tidy(const struct spool *s, uint32_t job, unsigned (*ended)(void *ctx, task_id id), void *ctx)
 {
 	scoped_dir DIR *d = open_folder(s, "live", NULL);
