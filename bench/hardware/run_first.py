@@ -83,6 +83,7 @@ def parse_args(words=None):
     p.add_argument("--sim", action="store_true", help="simulated GPUs, `rad simtask` as the tasks, declared memory for captures")
     p.add_argument("--table", action="store_true", help="measure nothing: tables and picture of what is there")
     p.add_argument("--page", help="with --table: the page that gets the tables, between its comments")
+    p.add_argument("--section", default="first", help="how those comments begin (default %(default)s)")
     args = p.parse_args(words)
     args.runs = args.runs.split(",")
     if unknown := set(args.runs) - set(RUNS):
@@ -308,8 +309,9 @@ def show(args, found):
     print(runs, tasks, sep="\n\n")
     if args.page:
         link = os.path.relpath(picture, pathlib.Path(args.page).parent)
-        pages.fill(args.page, {"first runs": f"{runs}\n\n![Which task ran where and when in each run; pale: before it trains]({link})",
-                               "first tasks": tasks})
+        pages.fill(args.page, {
+            f"{args.section} runs": f"{runs}\n\n![Which task ran where and when in each run; pale: before it trains]({link})",
+            f"{args.section} tasks": tasks})
 
 
 def main():
