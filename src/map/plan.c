@@ -2,9 +2,10 @@
  * A plan is played from event to event: whoever may start starts, then time goes on to the next end. Places are numbers of
  * tasks in the caller's array, so that a plan that is tried is only an order and a few words per task.
  *
- * A search plays a thousand plans that differ little, so playing is what it costs. Three things keep that down, none of which
- * changes what is found: who did not fit is asked again only where somebody left, speeds of tasks that were together before are
- * not found twice, and a plan is played no further than to where it must be worse than is taken.
+ * A search plays a thousand plans that differ little, so playing is what it costs. Four things keep that down, none of which
+ * changes what is found: who did not fit is asked again only where somebody left, speeds are found anew only where somebody
+ * came or left, those of tasks that were together before not even then, and a plan is played no further than to where it must
+ * be worse than is taken.
  */
 #include "map/plan.h"
 
@@ -16,7 +17,7 @@
 #define MOST_CHANGES 3		/* of a plan that is tried */
 #define LEAST_S 1e-3
 #define SPEEDS_COST 8		/* of finding the speed of a task, against looking at it */
-#define MOST_WORK 10000000	/* of a search: 50 milliseconds, before anything was remembered */
+#define MOST_WORK 10000000	/* of a search: 25 milliseconds */
 #define SOLVED 1024		/* sets of tasks whose speeds are remembered; power of two */
 #define SOLVED_TASKS 8		/* of a set, a byte each: of more they are found anew */
 #define HARDLY (1 + 1e-9)	/* by which sums of the same in another order may differ, and more */
@@ -35,7 +36,7 @@ struct draft {
 struct lane {
 	uint64_t free_mib;
 	enum share_mode mode;
-	bool taken, stale;		/* by a task that has it alone; speeds are to be found anew */
+	bool taken;			/* by a task that has it alone */
 	unsigned n;
 	uint16_t tasks[PLAN_TASKS];
 	double speed[PLAN_TASKS];
@@ -51,13 +52,17 @@ struct solved {
 struct plan_player {
 	const struct plan *plan;
 	struct lane lanes[PLAN_GPUS];
+	unsigned n_places;		/* tasks on lanes, one of several GPUs as often */
+	uint64_t stale;			/* lanes whose speeds are to be found anew */
 	uint64_t freed;			/* lanes that somebody left since those who wait were asked last */
 	bool barred[PLAN_TASKS];	/* one who waits was not even asked then: another kept its GPUs */
 	double waiting_s;		/* the work of those who wait, in sum; what was left of those who ran at the last end, */
 	double running_s, longest_s;	/* in sum, and of the one with most */
 	struct solved solved[SOLVED];
-	double now_s, left_s[PLAN_TASKS], rate[PLAN_TASKS];
-	uint16_t running[PLAN_TASKS], waiting[PLAN_TASKS];
+	double now_s;
+	uint16_t running[PLAN_TASKS], waiting[PLAN_TASKS];	/* those who run in no order, */
+	double left_s[PLAN_TASKS], rate[PLAN_TASKS];		/* with what is left of each of them, and how fast it is; */
+	uint16_t place[PLAN_TASKS];				/* of a task: where it stands among them */
 	unsigned n_running, n_waiting;
 	unsigned long work;		/* tasks that were looked at, the costly way to find speeds counted as more */
 };
@@ -99,6 +104,27 @@ static bool fits(const struct plan_player *p, uint64_t on, const struct plan_tas
 	return true;
 }
 
+static void stand(struct plan_player *p, unsigned place, uint16_t task, double left_s, double rate)
+{
+	p->running[place] = task;
+	p->left_s[place] = left_s;
+	p->rate[place] = rate;
+	p->place[task] = (uint16_t)place;
+}
+
+static uint64_t gpus_of(const struct plan_player *p, const struct draft *d, uint16_t task)
+{
+	return task < p->plan->n_running ? p->plan->tasks[task].on : d->on[task];
+}
+
+static unsigned found(const struct lane *l, uint16_t task)
+{
+	unsigned at = 0;
+	while (l->tasks[at] != task)
+		at++;
+	return at;
+}
+
 static void come(struct plan_player *p, uint16_t task, uint64_t on)
 {
 	const struct plan_task *t = &p->plan->tasks[task];
@@ -110,33 +136,38 @@ static void come(struct plan_player *p, uint16_t task, uint64_t on)
 		l->taken = t->alone || first == SHARE_MIG;
 		l->tasks[l->n++] = task;
 		l->free_mib -= t->mib < l->free_mib ? t->mib : l->free_mib;
-		l->stale = true;
+		p->n_places++;
 	}
-	p->left_s[task] = t->left_s > LEAST_S ? t->left_s : LEAST_S;
-	p->running[p->n_running++] = task;
+	p->stale |= on;
+	stand(p, p->n_running++, task, t->left_s > LEAST_S ? t->left_s : LEAST_S, 1);
 }
 
-static void leave(struct plan_player *p, uint16_t task, uint64_t on)
+/* The last of those who run takes its place. */
+static void leave(struct plan_player *p, const struct draft *d, unsigned place)
 {
+	uint16_t task = p->running[place];
+	const uint64_t on = gpus_of(p, d, task);
 	EACH_GPU(g, on) {
 		struct lane *l = &p->lanes[g];
-		unsigned at = 0;
-		while (l->tasks[at] != task)
-			at++;
+		unsigned at = found(l, task);
 		memmove(&l->tasks[at], &l->tasks[at + 1], (--l->n - at) * sizeof *l->tasks);
 		l->free_mib += p->plan->tasks[task].mib;
 		l->free_mib = l->n && l->free_mib < p->plan->gpus[g].total_mib ? l->free_mib : p->plan->gpus[g].total_mib;
 		l->taken = false;
-		l->stale = true;
+		p->n_places--;
 	}
+	p->stale |= on;
 	p->freed |= on;
+	unsigned last = --p->n_running;
+	stand(p, place, p->running[last], p->left_s[last], p->rate[last]);
 }
 
 static void begin(struct plan_player *p)
 {
 	p->now_s = 0;
 	p->work = 0;
-	p->n_running = p->n_waiting = 0;
+	p->n_running = p->n_waiting = p->n_places = 0;
+	p->stale = 0;
 	p->freed = UINT64_MAX;
 	for (size_t g = 0; g < p->plan->n_gpus; g++) {
 		p->lanes[g].n = 0;
@@ -203,44 +234,61 @@ static void solve(struct plan_player *p, struct lane *l)
 	memcpy(known->speed, l->speed, l->n * sizeof *l->speed);
 }
 
-static void set_rates(struct plan_player *p)
+/* As fast as on the slowest of its GPUs. */
+static double rate_of(const struct plan_player *p, uint16_t task, uint64_t on)
 {
-	for (unsigned i = 0; i < p->n_running; i++)
-		p->rate[p->running[i]] = 1;
-	for (size_t g = 0; g < p->plan->n_gpus; g++) {
-		struct lane *l = &p->lanes[g];
-		p->work += l->stale ? l->n * SPEEDS_COST : l->n;
-		if (l->stale && l->n)
-			solve(p, l);
-		l->stale = false;
-		for (unsigned i = 0; i < l->n; i++)
-			p->rate[l->tasks[i]] = least(p->rate[l->tasks[i]], l->speed[i]);
-	}
+	double rate = 1;
+	EACH_GPU(g, on)
+		rate = least(rate, p->lanes[g].speed[found(&p->lanes[g], task)]);
+	return rate;
 }
 
-/* Goes on to the next end. Returns the sum of the ends met. */
+/* Of those on lanes that changed; all others go on as they did. */
+static void set_rates(struct plan_player *p, const struct draft *d)
+{
+	p->work += p->n_places;
+	EACH_GPU(g, p->stale) {
+		p->work += p->lanes[g].n * (SPEEDS_COST - 1);
+		if (p->lanes[g].n)
+			solve(p, &p->lanes[g]);
+	}
+	EACH_GPU(g, p->stale)
+		for (unsigned i = 0; i < p->lanes[g].n; i++) {
+			uint16_t task = p->lanes[g].tasks[i];
+			p->rate[p->place[task]] = rate_of(p, task, gpus_of(p, d, task));
+		}
+	p->stale = 0;
+}
+
+/* Ends those who have nothing left. From the last to the first, since whoever leaves has his place filled by one that was
+ * looked at. Returns the sum of the ends. */
+static double end_those_done(struct plan_player *p, const struct draft *d)
+{
+	double ends = 0;
+	for (unsigned i = p->n_running; i-- > 0;)
+		if (!(p->left_s[i] > LEAST_S / 2)) {
+			leave(p, d, i);
+			ends += p->now_s;
+		}
+	return ends;
+}
+
+/* Goes on to the next end. Returns the sum of the ends met. In walks that do one thing each, over figures that lie side by
+ * side: this is what a search does most. */
 static double go_on(struct plan_player *p, const struct draft *d)
 {
-	double next = INFINITY, ends = 0, longest_s = 0, sum_s = 0;
-	unsigned stay = 0;
-	set_rates(p);
+	double next = INFINITY, longest_s = 0, sum_s = 0;
+	set_rates(p, d);
 	for (unsigned i = 0; i < p->n_running; i++)
-		next = least(next, p->left_s[p->running[i]] / p->rate[p->running[i]]);
+		next = least(next, p->left_s[i] / p->rate[i]);
 	p->now_s += next;
+	for (unsigned i = 0; i < p->n_running; i++)
+		p->left_s[i] -= next * p->rate[i];
+	double ends = end_those_done(p, d);
 	for (unsigned i = 0; i < p->n_running; i++) {
-		uint16_t task = p->running[i];
-		double left_s = p->left_s[task] - next * p->rate[task];
-		p->left_s[task] = left_s;
-		if (left_s > LEAST_S / 2) {
-			p->running[stay++] = task;
-			longest_s = longest_s < left_s ? left_s : longest_s;
-			sum_s += left_s;
-			continue;
-		}
-		leave(p, task, task < p->plan->n_running ? p->plan->tasks[task].on : d->on[task]);
-		ends += p->now_s;
+		longest_s = longest_s < p->left_s[i] ? p->left_s[i] : longest_s;
+		sum_s += p->left_s[i];
 	}
-	p->n_running = stay;
 	p->longest_s = longest_s;
 	p->running_s = sum_s;
 	return ends;
