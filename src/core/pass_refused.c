@@ -106,7 +106,8 @@ static struct tried *tried_place(struct pass *p, const struct task *t)
 /* Where another request of the same task would be the same only by chance. */
 static bool pass_remembers(const struct pass *p, const struct task *t)
 {
-	return t->queue == QUEUE_MAIN && p->config->order != ORDER_PLAN && !fleet_mps_apart(p->fleet);
+	bool planned = p->config->order == ORDER_PLAN && p->plan.n_waiting;
+	return t->queue == QUEUE_MAIN && !planned && !fleet_mps_apart(p->fleet);
 }
 
 void pass_note_refused(struct pass *p, const struct task *t, const struct map_request *r, struct now now)

@@ -424,6 +424,33 @@ static void compare_with_looking(struct scene *s, uint64_t seed, struct compared
 			 jumped + (same < 200 ? 0 : same - 200), looked + (same < 200 ? 0 : same - 200));
 }
 
+/* To the last bit of every meter: nothing is done for a plan that cannot be made, not even a look at all GPUs. */
+static void with_more_gpus_than_a_plan_holds_it_is_backfill(void **state)
+{
+	(void)state;
+	char *text[2];
+	for (int plan = 0; plan < 2; plan++) {
+		struct device_model devices[65];
+		struct scene *s = new_scene(0);
+		for (size_t i = 0; i < 65; i++)
+			devices[i] = simdev_models[0];
+		s->o.devices = devices;
+		s->o.n_devices = 65;
+		s->o.core.map.rank = RANK_GAIN;
+		s->o.core.order = plan ? ORDER_PLAN : ORDER_BACKFILL;
+		for (uint32_t i = 0; i < 7; i++)
+			workload(s, 300 + 77 * i, 4000 + 3000 * i, 1 + i / 6, .4 + .08 * i, .15 + .11 * i);
+		for (uint32_t i = 0; i < 300; i++)
+			arrive(s, 1.7 * i, i * i % 7);
+		simulate(s);
+		text[plan] = whole_result(s);
+		end_scene(s);
+	}
+	assert_string_equal(text[0], text[1]);
+	free(text[0]);
+	free(text[1]);
+}
+
 /* The mean of a GPU moves for a window's length after a task there begins to compute: that is looked at where it passes a
  * limit, which is when the next one may join, and not once a second. */
 static void a_mean_is_looked_at_where_it_passes_a_limit(void **state)
@@ -557,6 +584,7 @@ int main(void)
 		cmocka_unit_test(what_is_known_keeps_them_apart),
 		cmocka_unit_test(what_fits_nowhere_is_refused),
 		cmocka_unit_test(estimators_are_named),
+		cmocka_unit_test(with_more_gpus_than_a_plan_holds_it_is_backfill),
 		cmocka_unit_test(a_mean_is_looked_at_where_it_passes_a_limit),
 		cmocka_unit_test(jumping_places_as_looking_every_second), cmocka_unit_test(windows_of_any_length),
 		cmocka_unit_test(nothing_beats_the_lower_bound),
