@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The cost of a simulation against the number of tasks and of GPUs, under `magm` and `fifo`. Tasks come as fast as the
- * GPUs can take them, and at the end twice as fast, so that a queue builds up. Prints one JSON object.
- *	bench-simulate [TASKS GPUS]
+ * The cost of a simulation against the number of tasks and of GPUs, under `magm` and `fifo`, and under what ships, beyond
+ * what a plan can hold. Tasks come as fast as the GPUs can take them, and at the end twice as fast, so that a queue builds up.
+ * Prints one JSON object.
+ *	bench-simulate [TASKS GPUS [ships]]
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -53,7 +54,7 @@ static void fill(struct sim_workloads *w, struct sim_trace *t, size_t n, size_t 
 	}
 }
 
-static void measure(size_t n, size_t gpus, const char *before)
+static void measure(size_t n, size_t gpus, bool ships, const char *before)
 {
 	struct sim_workloads w = { .path = alloc_string("W") };
 	struct sim_trace t = { .path = alloc_string("T") };
@@ -66,8 +67,10 @@ static void measure(size_t n, size_t gpus, const char *before)
 		devices[i] = simdev_models[0];
 	struct sim_options o = { .core = core_config_default(), .estimator = "oracle", .devices = devices, .n_devices = gpus,
 				 .workloads = &w, .trace = &t };
-	o.core.map.rank = RANK_MAGM;
-	o.core.order = ORDER_FIFO;
+	if (!ships) {
+		o.core.map.rank = RANK_MAGM;
+		o.core.order = ORDER_FIFO;
+	}
 	int64_t began = clock_mono_ms();
 	if (sim_run(&o, &r, &err)) {
 		fprintf(stderr, "%s\n", err.text);
@@ -75,9 +78,10 @@ static void measure(size_t n, size_t gpus, const char *before)
 	}
 	double took_s = (double)(clock_mono_ms() - began) / 1000;
 	getrusage(RUSAGE_SELF, &usage);
-	printf("%s{\"tasks\":%zu,\"gpus\":%zu,\"took_s\":%.3f,\"peak_rss_mib\":%ld,\"moments\":%zu,\"simulated_s\":%.0f,"
-	       "\"avg_wait_s\":%.0f}", before, n, gpus, took_s, usage.ru_maxrss / 1024, r.events,
-	       (double)(r.account.last_end_ms - r.account.first_submit_ms) / 1000, r.account.wait_s / (double)n);
+	printf("%s{\"policy\":\"%s\",\"tasks\":%zu,\"gpus\":%zu,\"took_s\":%.3f,\"peak_rss_mib\":%ld,\"moments\":%zu,"
+	       "\"simulated_s\":%.0f,\"avg_wait_s\":%.0f}", before, map_rank_name(o.core.map.rank), n, gpus, took_s,
+	       usage.ru_maxrss / 1024, r.events, (double)(r.account.last_end_ms - r.account.first_submit_ms) / 1000,
+	       r.account.wait_s / (double)n);
 	fflush(stdout);
 	sim_result_clear(&r);
 	sim_trace_clear(&t);
@@ -88,14 +92,16 @@ static void measure(size_t n, size_t gpus, const char *before)
 int main(int argc, char **argv)
 {
 	printf("{\"bench\":\"simulate\",\"results\":[");
-	if (argc == 3) {
-		measure(strtoul(argv[1], NULL, 10), strtoul(argv[2], NULL, 10), "");
+	if (argc >= 3) {
+		measure(strtoul(argv[1], NULL, 10), strtoul(argv[2], NULL, 10), argc > 3, "");
 	} else {
-		measure(1000, 10, "");
-		measure(10000, 10, ",");
-		measure(10000, 100, ",");
-		measure(100000, 100, ",");
-		measure(100000, 1000, ",");
+		measure(1000, 10, false, "");
+		measure(10000, 10, false, ",");
+		measure(10000, 100, false, ",");
+		measure(100000, 100, false, ",");
+		measure(100000, 1000, false, ",");
+		measure(10000, 100, true, ",");
+		measure(100000, 1000, true, ",");
 	}
 	printf("]}\n");
 	return 0;

@@ -38,7 +38,8 @@ TRACE = ["{build}/rad", "trace", "make", "--tasks", "24", "--mix", "medium=83,he
 SCHEDULE = ["{work}/load.csv", "{source}/models/workloads.csv", "4xa100-40g"]
 
 BENCHES = [
-    bench("core", ["sample_us_median", "place_us_median", "submit_us_median", "many_users.place_us_median"], counted=["strict", "1"]),
+    bench("core", ["sample_us_median", "place_us_median", "submit_us_median", "many_users.place_us_median",
+                   "planned.place_us_median"], counted=["strict", "1"]),
     bench("map", ["results[0].median_ns", "results[3].p99_ns"], counted=[]),
     bench("replay", ["results[0].read_us", "results[0].replay_us", "results[0].need_and_comfort_us"], counted=[]),
     bench("parse", ["median_us", "max_us"], counted=[]),
