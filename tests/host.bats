@@ -42,7 +42,7 @@ waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; do
 	rad queue --start --json | jq -e --arg b "$b" '.starts[] | select(.id == $b) | .source == null'
 	rad why "$b" | grep -q 'asks for 2.0G of host memory: 1.0G of 4.0G are free'
 	rad gpus | grep -q '^Host: 2 of 8 CPUs and 3.0G of 4.0G of memory'
-	rad gpus --json | jq -e '.host == {mem_mib: 4096, mem_held_mib: 3072, cpus: 8, cpus_held: 2}'
+	rad gpus --json | jq -e '.host | del(.cores, .cores_needed) == {mem_mib: 4096, mem_held_mib: 3072, cpus: 8, cpus_held: 2}'
 	rad show --json "$a" | jq -e '.tasks[0] | .cpus == 2 and .host_mem_mib == 3072'
 	# What runs is counted after a restart as well.
 	kill_radd

@@ -297,6 +297,8 @@ static void print_host(const json_t *host, bool verbose)
 	if (json_is_integer(json_object_get(host, "mem_mib")))
 		printf(" of %s", format_mib(member_number(host, "mem_mib"), b));
 	printf(" of memory asked for by running tasks\n");
+	if (!isnan(member_number(host, "cores")))
+		printf("      they are seen to need %.1f of %g cores\n", member_number(host, "cores_needed"), member_number(host, "cores"));
 }
 
 /* What is amiss with what radd tells others of these GPUs. */

@@ -160,6 +160,19 @@ static void show_activity(const struct term *term, const json_t *a)
 	     format_percent(member_number(a, "mean_dram"), dram), pcie);
 }
 
+/* Of late while it runs, else means. */
+static void show_cores(const struct term *term, const json_t *a)
+{
+	double busy = member_number(a, "cores"), waited = member_number(a, "cores_waited");
+	char part[FORMAT_LEN];
+	if (isnan(busy))
+		return;
+	scoped_free char *waits = isnan(waited) ? alloc_string("") :
+		alloc_printf(", waited for one %s of the time that it wanted one",
+			     format_percent(busy + waited > 0 ? waited / (busy + waited) : 0, part));
+	line(term, "", "took %.2f of the machine's cores%s", busy, waits);
+}
+
 static void show_attempt(const struct term *term, const json_t *a, size_t number, const json_t *gpus)
 {
 	char text[FORMAT_LEN], end[FORMAT_LEN], label[32];
@@ -183,6 +196,7 @@ static void show_attempt(const struct term *term, const json_t *a, size_t number
 	     format_energy(member_number(a, "energy_j"), energy));
 	if (!isnan(member_number(a, "host_peak_mib")))
 		line(term, "", "peak of the machine's memory %s", format_mib(member_number(a, "host_peak_mib"), peak));
+	show_cores(term, a);
 	show_activity(term, a);
 	show_load(term, "load", json_object_get(a, "load"));
 }

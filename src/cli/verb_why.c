@@ -12,6 +12,7 @@
 #include "cli/which.h"
 #include "submit/wire.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,24 @@ static void print_turn(const json_t *turn, const struct term *term)
 	puts(line);
 }
 
+/* What the running tasks take of the machine's cores, where that keeps it from sharing. */
+static void print_cores(const json_t *cores)
+{
+	size_t i;
+	json_t *t;
+	if (!json_is_true(json_object_get(cores, "used_up")))
+		return;
+	printf("Of %g cores, running tasks need %.1f:\n", member_number(cores, "have"), member_number(cores, "need"));
+	json_array_foreach(json_object_get(cores, "tasks"), i, t) {
+		double busy = member_number(t, "cores"), waited = member_number(t, "cores_waited");
+		printf("  task %s needs %.1f: ", member_text(t, "task"), member_number(t, "need"));
+		if (isnan(busy) || isnan(waited))
+			puts("as is expected, it was not seen yet");
+		else
+			printf("it takes %.1f and waits for %.1f more\n", busy, waited);
+	}
+}
+
 static void print_waiting(const json_t *why, const struct term *term)
 {
 	size_t i;
@@ -76,6 +95,7 @@ static void print_waiting(const json_t *why, const struct term *term)
 		printf("  %s%s%s\n", term_style(term, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN), clean,
 		       term_style(term, STYLE_PLAIN));
 	}
+	print_cores(json_object_get(why, "cores"));
 }
 
 /* What a running task waits for that its GPU has no part in: whoever shares its data loader. */

@@ -29,7 +29,7 @@ struct core_config core_config_default(void)
 		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) },
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
 		.mps_together = true, .lease_idle_ms = 1800000,
-		.slot_grace_ms = 300000, .host_mem_mib = CORE_HOST_AUTO, .host_cpus = CORE_HOST_AUTO,
+		.slot_grace_ms = 300000, .host_mem_mib = CORE_HOST_AUTO, .host_cpus = CORE_HOST_AUTO, .max_cpu = 1,
 	};
 }
 
@@ -174,6 +174,11 @@ static double known_pace(void *ctx, const struct task *t, const char *gpu_name)
 	return estimates_pace(((struct core *)ctx)->estimates, t, gpu_name);
 }
 
+static double known_cores(void *ctx, const struct task *t)
+{
+	return estimates_cores(((struct core *)ctx)->estimates, t);
+}
+
 static bool may_claim(void *ctx, const struct core_claim *claims, unsigned n)
 {
 	struct core *c = ctx;
@@ -193,8 +198,8 @@ struct core *core_create(const struct core_config *config, const struct core_ops
 	c->ops = *ops;
 	c->fair = fair_create(&c->config.fair, &c->config.pass_max_ms);
 	c->tasks = tasks_create(&(struct tasks_ops){ c, core_on_event, on_trouble, state_of }, c->fair);
-	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace, ops->claim ? may_claim : NULL },
-				c->fair);
+	c->fleet = fleet_create(&c->config, &(struct fleet_ops){ c, owner_of, known_load, known_pace, known_cores,
+								 ops->claim ? may_claim : NULL }, c->fair);
 	c->estimates = estimates_create(&c->config, ops, c->tasks, c->fleet);
 	c->limits = limits_create(ops, c->tasks, c->fleet);
 	c->endings = endings_create(&c->config, c->tasks, c->fleet);
@@ -505,6 +510,11 @@ void core_progress(struct core *c, task_id id, const struct progress_report *r, 
 void core_host_peak(struct core *c, task_id id, uint64_t mib)
 {
 	fleet_note_host_peak(c->fleet, id, mib);
+}
+
+void core_cpu(struct core *c, task_id id, const struct cpu_sums *sums)
+{
+	fleet_note_cpu(c->fleet, id, sums);
 }
 
 bool core_is_leaving(const struct core *c, const struct task *t, struct now now)

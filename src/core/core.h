@@ -57,6 +57,7 @@ struct core_config {
 	int64_t stale_ms;	/* 10 s: an older reading of a GPU is none */
 	int64_t cohort_ms;	/* 5 s: MPS clients that die this close together are one cohort */
 	uint64_t host_mem_mib, host_cpus;	/* that tasks get in all (core/host.h); 0 or CORE_HOST_AUTO: not placed by */
+	double max_cpu;		/* 1: part of host_cpus that tasks may need together (core/fleet.h); 0: not placed by */
 	int64_t slot_ms;	/* 0: none; the time slot of tasks that do not say (core/timeslots.h) */
 	int64_t slot_grace_ms;	/* 5 min: in which one that was asked to make place is expected to have saved and gone */
 	int64_t lease_idle_ms;	/* 30 min: after which a place that is held and not used is told; 0: never */
@@ -217,6 +218,8 @@ void core_exited(struct core *c, task_id id, const struct exit_report *r, struct
 void core_progress(struct core *c, task_id id, const struct progress_report *r, uint64_t file, struct now now);
 /* What a running task was seen to take of the machine's memory at most; less than before changes nothing. */
 void core_host_peak(struct core *c, task_id id, uint64_t mib);
+/* What its processes took of the CPUs so far, told every few seconds, new or not. */
+void core_cpu(struct core *c, task_id id, const struct cpu_sums *sums);
 /* Whether the running task was asked to make place (EV_SLOT_ASKED) and still has time to go. */
 bool core_is_leaving(const struct core *c, const struct task *t, struct now now);
 /* Walks the running attempts, beginning with *at = 0; 0 at the end. They may change during a walk: none is then told twice in

@@ -347,6 +347,12 @@ double estimates_pace(const struct estimates *e, const struct task *t, const cha
 	return h.other_gpu ? 0 : h.alone_per_s;
 }
 
+double estimates_cores(const struct estimates *e, const struct task *t)
+{
+	struct estimate_history h = history_lookup(e->history, t->spec->signature, fleet_first_model(e->fleet));
+	return h.cores > 0 ? h.cores : 1;
+}
+
 /* What is left of a task that goes on after a slot: by its own progress, the done part f having taken W, W (1 - f) / f; else
  * what runs of its kind take, less W. NaN: it is at its beginning, or nobody knows. */
 static double left_after_slots(const struct task *t, double whole_s)

@@ -49,6 +49,8 @@ struct load_belief estimates_load(const struct estimates *e, const struct task *
 struct hostpace estimates_host_pace(const struct estimates *e);
 /* Units of their own progress that they did a second alone on that very model; 0: not known. */
 double estimates_pace(const struct estimates *e, const struct task *t, const char *gpu_name);
+/* Cores that it would want: what runs of its signature did, else one. */
+double estimates_cores(const struct estimates *e, const struct task *t);
 /* Seconds that the task takes alone: what runs of its signature took, else its limit (*known: one of these), else what tasks
  * took here on average. */
 double estimates_work_s(const struct estimates *e, const struct task *t, bool *known);

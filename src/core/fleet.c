@@ -275,6 +275,9 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->was_found = a->shim.pid;
 	r->begin_s = a->seen.begin_s;
 	r->host_peak_mib = a->seen.host_peak_mib;
+	r->cpu = a->seen.cpu;
+	r->cores = (struct fleet_cores){ NAN, NAN };
+	r->cores_expected = f->ops.known_cores(f->ops.ctx, t);
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {
 		meter_resume(&r->meter, &a->seen, t->booked_until_ms - a->start_ms - task_suspended_ms(t, t->booked_until_ms));

@@ -23,6 +23,8 @@ struct fleet_ops {
 	struct load_belief (*known_load)(void *ctx, const struct task *t, const char *gpu_name);
 	/* How many units of its own progress a second they did alone there; 0: not known. */
 	double (*known_pace)(void *ctx, const struct task *t, const char *gpu_name);
+	/* How many cores it would want; above 0. */
+	double (*known_cores)(void *ctx, const struct task *t);
 	/* As core_ops. NULL: there are no other daemons. */
 	bool (*claim)(void *ctx, const struct core_claim *claims, unsigned n);
 };
@@ -59,6 +61,8 @@ struct fleet_move { const char *gpus[SPEC_MAX_GPUS]; unsigned n_gpus, n_extra; }
 task_id fleet_next_move(const struct fleet *f, struct now now, struct fleet_move *out);
 /* What it was seen to take of the machine's memory at most. */
 void fleet_note_host_peak(struct fleet *f, task_id id, uint64_t mib);
+/* What it took of the machine's CPUs so far; told every few seconds, whether it is new or not. */
+void fleet_note_cpu(struct fleet *f, task_id id, const struct cpu_sums *sums);
 /* The attempt's GPUs are others by its record. */
 void fleet_moved(struct fleet *f, const struct task *t, struct now now);
 /* How far a running attempt is by its own output, which goes into that file; told every few seconds, whether it is new or
@@ -112,9 +116,31 @@ task_id fleet_turn_of(const struct fleet *f, uint32_t slot);
 /* Whether MPS can be had, from servers that serve one user each. */
 bool fleet_mps_apart(const struct fleet *f);
 
+/* Whether a running task is to be taken for gone. */
+typedef bool fleet_gone(const void *ctx, task_id id);
+
+/* Cores. All GPUs of a machine share them. A running task wants as many as it has threads that run or wait for a core, at most
+ * all there are (what more it starts is its own affair). It needs somewhat less: the thread that launches kernels keeps its
+ * core busy while it waits for the GPU, too, so a third of the first one is left out. What cores are short of slows all alike:
+ *	need = sum of (wanted - 1/3)	speed = min(1, cores / need)
+ *	gain of one more, in tasks that run undisturbed = (n + 1) * speed with it - n * speed without it
+ * At half a task or less it is better to wait for an idle GPU, or for an end. So nothing changes where cores are enough (gain
+ * 1). Six tasks that launch are let onto four cores (measured: 0 to 8 % slower), three onto two (measured: a fourth slows them
+ * by up to half), a small one to another that wants all there is, and no second one of those. A task that was not seen yet
+ * counts by what runs of its signature wanted, else as one core.
+ *
+ * What that comes to for one more that would want so many cores, those left out who are gone (NULL: nobody). Zeroed where the
+ * machine's cores are not known, or not placed by. */
+struct map_cores fleet_cores_room(const struct fleet *f, double wanted, fleet_gone *gone, const void *ctx);
+bool fleet_places_by_cores(const struct fleet *f);
+/* Moves when what running tasks need of cores did. */
+uint64_t fleet_cores_version(const struct fleet *f);
+/* A running task's cores of late, busy and waited for by its threads, NaN: not known; *need, NaN: not placed by. */
+struct fleet_cores { double busy, waiting; };
+struct fleet_cores fleet_cores_of(const struct fleet *f, task_id id, double *need);
+
 /* What placement would see of that slot were some of those gone who run there. `tenants` has room for all that do, and lives as
  * long as *out. As of the last fleet_gpus. */
-typedef bool fleet_gone(const void *ctx, task_id id);
 void fleet_gpu_without(const struct fleet *f, uint32_t slot, fleet_gone *gone, const void *ctx, struct now now,
 		       struct map_tenant *tenants, struct map_gpu *out);
 

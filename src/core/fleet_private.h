@@ -13,6 +13,7 @@
  *	fleet_others.c	what other daemons of this machine hold, and what they are told
  *	fleet_read.c	snapshots
  *	fleet_pace.c	how far attempts say they are, and how fast they went
+ *	fleet_cores.c	what attempts take of the machine's cores
  *	fleet_map.c	what placement sees, and its versions
  */
 #ifndef RAD_CORE_FLEET_PRIVATE_H
@@ -66,6 +67,9 @@ struct run {
 	bool was_found;			/* after a restart: it was placed before */
 	double begin_s;			/* from there to its first word of progress; NaN: not known */
 	uint64_t host_peak_mib;		/* of the machine's memory; 0: not known */
+	struct cpu_sums cpu;		/* as told last */
+	struct fleet_cores cores;	/* of late */
+	double cores_expected, cores_told;	/* that it would want, before it was seen; what it needs, as of the version */
 	int64_t active_since_ms;	/* mono, first sample with a process of its own; 0: none yet */
 	bool warm;			/* its peak is believed */
 	bool computes;			/* it was seen to, or is there for so long that it must be taken to */
@@ -157,6 +161,7 @@ struct fleet {
 	int64_t note_due_ms;		/* mono; no attempt is to be noted in its log before */
 	size_t note_at;			/* of a walk over those that are due: where it stands, 0: none is under way; */
 	int64_t note_next_ms;		/* and when the first of those it went by is due */
+	uint64_t cores_version;
 	uint64_t told;			/* moves when an attempt first tells when it will end */
 	size_t n_present;
 	uint64_t largest_mib;

@@ -25,6 +25,7 @@ struct measured fleet_metered(const struct fleet *f, const struct run *r)
 	m.pace = r->pace;
 	m.begin_s = r->begin_s;
 	m.host_peak_mib = r->host_peak_mib;
+	m.cpu = r->cpu;
 	m.pace.ran_s = r->meter.ran_ms / 1000;
 	return m;
 }

@@ -183,6 +183,7 @@ static void pass_place_all(struct pass *p, struct now now)
 static bool has_moved(const struct pass *p)
 {
 	return p->seen.tasks != tasks_version(p->tasks) || p->seen.fleet != fleet_version(p->fleet) ||
+	       p->seen.cores != fleet_cores_version(p->fleet) ||
 	       p->seen.estimates != estimates_version(p->estimates);
 }
 
@@ -192,6 +193,7 @@ static void pass_note_seen(struct pass *p, struct now now)
 	fleet_gpus(p->fleet, now);
 	p->seen.tasks = tasks_version(p->tasks);
 	p->seen.fleet = fleet_version(p->fleet);
+	p->seen.cores = fleet_cores_version(p->fleet);
 	p->seen.estimates = estimates_version(p->estimates);
 }
 

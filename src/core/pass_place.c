@@ -62,7 +62,10 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 	/* Whom another client's fault ended runs where no fault of others reaches it: then the next one is its own. */
 	if (r.start_alone && r.share == SHARE_AUTO && task_attempt(t)->verdict == VERDICT_NEIGHBOUR)
 		r.share = SHARE_STREAMS;
-	if (t->queue == QUEUE_MAIN)
+	if (fleet_places_by_cores(p->fleet))
+		r.cores = fleet_cores_room(p->fleet, estimates_cores(p->estimates, t), NULL, NULL);
+	/* Plans know nothing of cores: where these are used up it takes what is idle. */
+	if (t->queue == QUEUE_MAIN && !r.cores.used_up)
 		say_planned(p, &r, now);
 	r.lent_by = pass_ends_in_time(p, t, now) ? p->head : 0;
 	r.now_ms = now.wall_ms;

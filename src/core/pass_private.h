@@ -28,7 +28,7 @@ struct kind {
 	unsigned gpus;
 	enum share_mode share;
 	uid_t uid;
-	bool claim_is_declared, exclusive;
+	bool claim_is_declared, exclusive, cores_used_up;
 };
 
 /* A kind of request that did not fit when the fleet had that version. */
@@ -48,6 +48,7 @@ struct tried {
 	uint64_t learnt;		/* version of the estimates at which that was still so */
 	const struct refused *kind;	/* of its request, */
 	uint64_t serial;		/* if that is its serial still */
+	uint64_t cores;			/* fleet_cores_version then */
 	struct fair_taken asks;
 };
 
@@ -87,7 +88,7 @@ struct pass {
 	struct host *host;
 
 	/* Versions as of the end of the last pass. */
-	struct { uint64_t tasks, fleet, estimates; } seen;
+	struct { uint64_t tasks, fleet, cores, estimates; } seen;
 	bool asked;			/* whatever the versions say: something came due */
 
 	uint32_t rr_next;		/* under `rr`: the slot that is next */

@@ -58,6 +58,7 @@ static void kind_of(const struct map_request *r, struct kind *k)
 	k->uid = r->uid;
 	k->claim_is_declared = r->claim_is_declared;
 	k->exclusive = r->exclusive;
+	k->cores_used_up = r->cores.used_up;
 	k->models = text_hash(text_hash(HASH_SEED, r->model), r->constraint);
 }
 
@@ -118,6 +119,7 @@ void pass_note_refused(struct pass *p, const struct task *t, const struct map_re
 	struct refused *e = pass_refused_kind(p, r);
 	*tried_place(p, t) = (struct tried){ .task = t->id, .n_events = t->n_events, .told_ms = told_ms, .kind = e,
 					     .learnt = estimates_version(p->estimates), .serial = e->serial,
+					     .cores = fleet_cores_version(p->fleet),
 					     .asks = pass_would_take(p, r) };
 }
 
@@ -147,6 +149,7 @@ bool pass_is_refused_still(struct pass *p, const struct task *t, struct now now)
 	if (k->task != t->id || k->n_events != t->n_events || k->kind->serial != k->serial || !pass_remembers(p, t))
 		return false;
 	fleet_gpus(p->fleet, now);	/* what was touched has moved from here on */
-	return k->kind->version == fleet_version(p->fleet) && k->kind->shape == fleet_shape(p->fleet) && learnt_nothing(p, k, t) &&
+	return k->cores == fleet_cores_version(p->fleet) && k->kind->version == fleet_version(p->fleet) &&
+	       k->kind->shape == fleet_shape(p->fleet) && learnt_nothing(p, k, t) &&
 	       !pass_keeps_anything_for(p, t->id) && !pass_ends_in_time(p, t, now) && user_may(p, t, &k->asks);
 }

@@ -244,8 +244,8 @@ static void start_one(void *ctx, const struct task *t)
 		return;
 	}
 	struct map_request q = pass_request(s->c->pass, t, s->now);
-	if (q.planned) {
-		starts_tell(s, t, q.planned_s, "plan");
+	if (q.planned || q.cores.used_up) {
+		starts_tell(s, t, q.planned ? q.planned_s : INFINITY, q.planned ? "plan" : NULL);
 		return;
 	}
 	bool there = s->at_s > 0 && s->steps < MOST_STEPS && starts_find(s, &q, slots);

@@ -156,7 +156,9 @@ static bool look_fits(const struct slots_look *l, const struct task *t, const st
 	uint32_t turn = 0;
 	if (host_asks(l->s->host, t, l->room, NULL))
 		return false;
-	return map_place(&l->s->config->map, l->gpus, fleet_size(l->s->fleet), r, &turn, where, NULL);
+	struct map_request then = *r;
+	then.cores = fleet_cores_room(l->s->fleet, r->cores.wanted, is_gone, l->s->fleet);
+	return map_place(&l->s->config->map, l->gpus, fleet_size(l->s->fleet), &then, &turn, where, NULL);
 }
 
 /* Promised: whoever comes later looks elsewhere. */

@@ -290,6 +290,10 @@ static void add_running(struct core *c, const struct task *t, struct now now, js
 	json_object_set_new(last, "load", task_show_load(&m));
 	json_object_set_new(last, "pace", pace_show(&m.pace));
 	json_object_set_new(last, "begin_s", json_round3(m.begin_s));
+	double need;
+	struct fleet_cores cores = fleet_cores_of(c->fleet, t->id, &need);
+	json_object_set_new(last, "cores", json_round3(cores.busy));
+	json_object_set_new(last, "cores_waited", json_round3(cores.waiting));
 	task_show_slowdown(o, &m);
 }
 
@@ -445,8 +449,12 @@ static json_t *host_json(const struct core *c)
 {
 	struct host_room held = host_held(c->host);
 	uint64_t mem = c->config.host_mem_mib, cpus = c->config.host_cpus;
-	return json_pack("{so, sI, so, sI}", "mem_mib", json_int_or_null((int64_t)mem, core_host_known(mem)),
-		"mem_held_mib", (json_int_t)held.mem_mib, "cpus", json_int_or_null((int64_t)cpus, core_host_known(cpus)),
+	struct map_cores cores = fleet_cores_room(c->fleet, 1, NULL, NULL);
+	return json_pack("{so, sI, so, so, so, sI}", "mem_mib", json_int_or_null((int64_t)mem, core_host_known(mem)),
+		"mem_held_mib", (json_int_t)held.mem_mib,
+		"cores", cores.have > 0 ? json_round3(cores.have) : json_null(),
+		"cores_needed", cores.have > 0 ? json_round3(cores.need) : json_null(),
+		"cpus", json_int_or_null((int64_t)cpus, core_host_known(cpus)),
 		"cpus_held", (json_int_t)held.cpus);
 }
 
@@ -526,6 +534,24 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 	return o;
 }
 
+/* Whose the cores are, where that is asked; null where nobody is placed by them. */
+static json_t *cores_json(const struct core *c, const struct map_cores *room)
+{
+	json_t *list = json_array();
+	char id[TASK_ID_TEXT];
+	size_t at = 0;
+	if (!(room->have > 0))
+		return json_decref(list), json_null();
+	for (struct fleet_run r; fleet_next_run(c->fleet, &at, &r);) {
+		double need;
+		struct fleet_cores of = fleet_cores_of(c->fleet, r.task->id, &need);
+		json_array_append_new(list, json_pack("{ss, so, so, so}", "task", task_id_text(r.task->id, id), "cores",
+			json_round3(of.busy), "cores_waited", json_round3(of.waiting), "need", json_round3(need)));
+	}
+	return json_pack("{so, so, so, so, sb, so}", "have", json_round3(room->have), "need", json_round3(room->need), "more",
+		json_round3(room->more), "gain", json_round3(room->gain), "used_up", room->used_up, "tasks", list);
+}
+
 /* Findings are made only for one that could be placed: of a task that is held or runs the GPUs have nothing to say. */
 json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *err)
 {
@@ -539,8 +565,9 @@ json_t *core_why_json(struct core *c, task_id id, struct now now, struct error *
 	struct map_request r = pass_request(c->pass, t, now);
 	bool asks = t->state == TASK_PENDING && t->estimated && fleet_was_read(c->fleet);
 	json_t *gpus = asks ? findings_json(c, t, &r, now, &fits) : json_array();
-	return json_pack("{si, ss, ss, so, so, si, sI, ss, so, so}", "schema", 1, "task", task_id_text(id, text),
+	return json_pack("{si, ss, ss, so, so, si, sI, ss, so, so, so}", "schema", 1, "task", task_id_text(id, text),
 		"state", task_state_name(t->state), "reason", json_text_or_null(why.word),
 		"reason_text", json_text_or_null(why.text), "gpus_requested", (int)r.gpus, "claim_mib", (json_int_t)r.claim_mib,
-		"estimator", t->estimate.estimator, "turn", turn_json(c, t), "gpus", gpus);
+		"estimator", t->estimate.estimator, "turn", turn_json(c, t),
+		"cores", asks ? cores_json(c, &r.cores) : json_null(), "gpus", gpus);
 }

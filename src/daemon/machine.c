@@ -4,10 +4,15 @@
  */
 #include "daemon/machine.h"
 
+#include "base/buf.h"
+#include "base/io.h"
 #include "base/log.h"
+#include "base/scope.h"
+#include "device/device.h"
 #include "launch/cgroup.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -26,9 +31,18 @@ static unsigned cpus(void)
 	return n > 0 ? (unsigned)n : 0;
 }
 
-struct core_config machine_fill(const struct core_config *config)
+/* We ran, so where delays are counted the first number is above 0. */
+static bool kernel_tells_delays(void)
+{
+	scoped_buf text = { 0 };
+	return !io_read_file("/proc/self/schedstat", 256, &text, NULL) && strtoull(buf_text(&text), NULL, 10) > 0;
+}
+
+struct core_config machine_fill(const struct core_config *config, const struct device *device)
 {
 	struct core_config c = *config;
+	if (!kernel_tells_delays() || (c.host_cpus == CORE_HOST_AUTO && !device_kind(device)->needs_driver))
+		c.max_cpu = 0;
 	if (c.host_mem_mib == CORE_HOST_AUTO)
 		c.host_mem_mib = memory_mib();
 	if (c.host_cpus == CORE_HOST_AUTO)

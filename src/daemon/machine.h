@@ -7,8 +7,12 @@
 
 #include "core/core.h"
 
-/* The config with `auto` capacities of the host replaced by what is there; 0 where that cannot be read. */
-struct core_config machine_fill(const struct core_config *config);
+struct device;
+
+/* The config with `auto` capacities of the host replaced by what is there; 0 where that cannot be read. Nobody is placed by the
+ * cores that tasks are seen to take where the kernel does not tell how long threads wait for one, nor, unless host_cpus is set,
+ * beside devices that are made up: what stands in for trainings there takes next to nothing. */
+struct core_config machine_fill(const struct core_config *config, const struct device *device);
 
 /* Has the kernel limit what each task takes of the machine's memory to what it asked for, where that can be had; the log says
  * whether. */

@@ -27,14 +27,15 @@ struct pacing {
 /* Returns what it was seen to take of the machine's memory, 0: not known. */
 static uint64_t look(struct core *core, const struct launch_home *home, const struct task *t)
 {
-	struct progress_report r;
-	uint64_t file, host_mib;
-	if (!launch_progress(home, t, &r, &file, &host_mib))
+	struct launch_told told;
+	task_id id = t->id;	/* core_progress may end in an event and that in the end of the task */
+	if (!launch_progress(home, t, &told))
 		return 0;
-	if (r.source != PROGRESS_NONE)
-		core_progress(core, t->id, &r, file, now_read());
-	core_host_peak(core, t->id, host_mib);
-	return host_mib;
+	if (told.progress.source != PROGRESS_NONE)
+		core_progress(core, id, &told.progress, told.file, now_read());
+	core_host_peak(core, id, told.host_mib);
+	core_cpu(core, id, &told.cpu);
+	return told.host_mib;
 }
 
 void pacing_look(struct core *core, const struct launch_home *home, const struct task *t)

@@ -51,6 +51,7 @@ struct estimate_history {
 	struct load_belief load;	/* measured alone, else inferred in company, else unknown */
 	double work_s;			/* mean time alone of those that completed; NaN: not known */
 	double alone_per_s;		/* units of their own progress a second, alone; 0: not known */
+	double cores;			/* that its threads ran on or waited for; 0: not known */
 	bool other_gpu;			/* all this was seen on another model of GPU, or it is not known on which it will run */
 	const char *gpu_name;		/* that model; NULL: nothing is known at all */
 };

@@ -41,6 +41,8 @@ struct on_model {
 	double work_s;			/* mean of the last `worked` completed runs, or so */
 	unsigned worked;
 	double pace_units, pace_s;	/* of their own progress, alone */
+	double cores;			/* mean of the last `counted`, or so */
+	unsigned counted;
 };
 
 struct history_entry {
@@ -201,13 +203,20 @@ static double host_pace_of(const struct task *t, const struct attempt *a)
 	return telling ? hostpace_told(&t->estimate.prior, a->seen.alone_gract) : 0;
 }
 
+/* With what it waited for: it says what it wants, whoever was beside it. */
+static double cores_of(const struct cpu_sums *cpu)
+{
+	return cpu->ran_ms > 0 && cpu->wait_ms >= 0 ? (double)(cpu->cpu_ms + cpu->wait_ms) / (double)cpu->ran_ms : 0;
+}
+
 struct outcome history_outcome(const struct task *t, const char *gpu_name, int64_t told_ms)
 {
 	const struct attempt *a = task_attempt(t);
 	struct outcome o = {
 		.told_ms = told_ms, .signature = t->spec->signature ? t->spec->signature : "", .gpu_name = gpu_name,
 		.estimator = t->estimate.estimator, .comfort_mib = t->estimate.comfort_mib, .verdict = a->verdict,
-		.fenced = a->fenced, .claim_mib = a->claim_mib, .host_pace = host_pace_of(t, a), .seen = a->seen };
+		.fenced = a->fenced, .claim_mib = a->claim_mib, .host_pace = host_pace_of(t, a),
+		.cores = cores_of(&a->seen.cpu), .seen = a->seen };
 	/* One that went on after slots did the last part of the task: all of them together are it. A slot alone is no time of it. */
 	o.seen.work_s = work_of(a) + (t->n_slots && a->verdict != VERDICT_SLOT ? t->slot_work_s : 0);
 	if (a->verdict == VERDICT_SLOT)
@@ -222,7 +231,8 @@ static bool tells_time(const struct outcome *o)
 
 bool history_tells(const struct outcome *o)
 {
-	return o->seen.peak_mib || o->retry_mib || o->seen.inferred.source == LOAD_INFERRED || tells_time(o) || o->host_pace > 0;
+	return o->seen.peak_mib || o->retry_mib || o->seen.inferred.source == LOAD_INFERRED || tells_time(o) || o->host_pace > 0 ||
+	       o->cores > 0;
 }
 
 /* A cold run's peak is what it had reached when it ended, no more than a lower bound, though one that completed has not much
@@ -320,6 +330,10 @@ void history_note(struct history *h, const struct outcome *o)
 		m->worked += m->worked < HISTORY_WORKED;
 		m->work_s += (o->seen.work_s - m->work_s) / m->worked;
 	}
+	if (o->cores > 0) {
+		m->counted += m->counted < HISTORY_WORKED;
+		m->cores += (o->cores - m->cores) / m->counted;
+	}
 	learn_loads(m, &o->seen);
 }
 
@@ -388,7 +402,8 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 		.peak_mib = m->peak_mib, .runs = m->runs, .bound_mib = m->bound_mib, .cut_mib = m->cut_mib, .cut = m->cut,
 		.limit_mib = m->limit_mib, .gpu_name = m->gpu_name, .other_gpu = !gpu_name || strcmp(m->gpu_name, gpu_name),
 		.oom_floor_mib = floor_of(e, m->peak_mib), .load = history_load(m),
-		.work_s = m->worked ? m->work_s : NAN, .alone_per_s = m->pace_s > 0 ? m->pace_units / m->pace_s : 0 };
+		.work_s = m->worked ? m->work_s : NAN, .alone_per_s = m->pace_s > 0 ? m->pace_units / m->pace_s : 0,
+		.cores = m->cores };
 }
 
 int64_t history_told_ms(const struct history *h, const char *signature)

@@ -38,6 +38,7 @@ struct outcome {
 	uint64_t claim_mib;		/* held for it, its limit when it was fenced */
 	uint64_t retry_mib;		/* out of memory: what the next run should have, while nothing better is known */
 	double host_pace;		/* that its load alone told of, beside the guess of it (hostpace.h); not above 0: none */
+	double cores;			/* that its threads ran on or waited for; not above 0: not known */
 	struct measured seen;
 };
 

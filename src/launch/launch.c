@@ -312,8 +312,7 @@ int launch_result(const struct launch_home *home, const struct task *t, bool *cl
 	return have < 0 ? -1 : 0;
 }
 
-bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file,
-		     uint64_t *host_mib)
+bool launch_progress(const struct launch_home *home, const struct task *t, struct launch_told *out)
 {
 	scoped_free char *path = launch_folder(home, t);
 	scoped_fd int folder = -1;
@@ -321,9 +320,7 @@ bool launch_progress(const struct launch_home *home, const struct task *t, struc
 	if (open_folder(path, &folder, NULL) || record_read_progress(folder, ATTEMPT_EXIT, &record, NULL) <= 0)
 		return false;
 	uint64_t parts[] = { record.dev, record.ino };
-	*out = record.seen;
-	*host_mib = (uint64_t)record.host_mib;
-	*file = hash_bytes(HASH_SEED, parts, sizeof parts);
+	*out = (struct launch_told){ record.seen, hash_bytes(HASH_SEED, parts, sizeof parts), (uint64_t)record.host_mib, record.cpu };
 	return true;
 }
 

@@ -85,10 +85,14 @@ void launch_report(const struct exit_record *record, struct exit_report *r);
 int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,
 		  struct error *err);
 
-/* How far the last attempt is by its own output, in range, whatever its shim wrote. *file is a number for the file that it
- * prints into; *host_mib what it was seen to take of the machine's memory, 0: not known. False: nobody knows anything. */
-bool launch_progress(const struct launch_home *home, const struct task *t, struct progress_report *out, uint64_t *file,
-		     uint64_t *host_mib);
+/* What the shim of the last attempt told last, in range, whatever it wrote. False: nobody knows anything. */
+struct launch_told {
+	struct progress_report progress;	/* by its own output */
+	uint64_t file;				/* a number for the file that it prints into */
+	uint64_t host_mib;			/* what it was seen to take of the machine's memory; 0: not known */
+	struct cpu_sums cpu;
+};
+bool launch_progress(const struct launch_home *home, const struct task *t, struct launch_told *out);
 /* The token of the last attempt, by which a process that is not the shim's child can prove that the task's user started it. 0,
  * or -1: it has none. */
 #define LAUNCH_TOKEN_LEN 33

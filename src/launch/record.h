@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "parse/progress.h"
 #include "recover/scan.h"
+#include "task/task.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,7 +42,13 @@ struct exit_record {
 
 /* Which file the program printed into: what several tasks print into one file is nobody's progress. host_mib: as host_peak_mib,
  * so far. */
-struct progress_record { int64_t number; struct progress_report seen; uint64_t dev, ino; int64_t host_mib; };
+struct progress_record {
+	int64_t number;
+	struct progress_report seen;
+	uint64_t dev, ino;
+	int64_t host_mib;
+	struct cpu_sums cpu;
+};
 
 /* Makes the file with its blocks; one that is there stays as it is. Fails when the disk is full. */
 int record_reserve(int folder, const char *name, struct error *err);

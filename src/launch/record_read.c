@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <string.h>
 
+#define CPU_MOST_MS INT64_C(1000000000000000)
+
 static int read_numbers(const json_t *obj, struct exit_record *r)
 {
 	int64_t exit_code = 0, signal = 0, kind = 0, oom_seen = 0, offset = 0;
@@ -98,6 +100,9 @@ static int read_progress_counts(const json_t *obj, struct progress_record *r)
 	    json_read_int(obj, "stands_ms", 0, INT64_MAX, &p->stands_ms, NULL) ||
 	    json_read_int(obj, "series", 0, INT64_MAX, &p->series, NULL) ||
 	    json_read_int(obj, "host_mib", 0, 1 << 30, &r->host_mib, NULL) ||
+	    json_read_int(obj, "ran_ms", 0, CPU_MOST_MS, &r->cpu.ran_ms, NULL) ||
+	    json_read_int(obj, "cpu_ms", 0, CPU_MOST_MS, &r->cpu.cpu_ms, NULL) ||
+	    json_read_int(obj, "wait_ms", -1, CPU_MOST_MS, &r->cpu.wait_ms, NULL) ||
 	    json_read_int(obj, "dev", INT64_MIN, INT64_MAX, &dev, NULL) || json_read_int(obj, "ino", INT64_MIN, INT64_MAX, &ino, NULL))
 		return -1;
 	r->dev = (uint64_t)dev;

@@ -79,6 +79,9 @@ int record_write_progress(int fd, const struct progress_record *r)
 	buf_printf(&out, ",\"dev\":%lld,\"ino\":%lld", (long long)r->dev, (long long)r->ino);
 	if (r->host_mib)
 		buf_printf(&out, ",\"host_mib\":%lld", (long long)r->host_mib);
+	if (r->cpu.ran_ms)
+		buf_printf(&out, ",\"ran_ms\":%lld,\"cpu_ms\":%lld,\"wait_ms\":%lld", (long long)r->cpu.ran_ms,
+			   (long long)r->cpu.cpu_ms, (long long)r->cpu.wait_ms);
 	add_text(&out, "source", progress_source_name(p->source), PROGRESS_WORD);
 	add_text(&out, "unit", p->unit, sizeof p->unit);
 	buf_printf(&out, ",\"end\":%lld}\n", (long long)r->number);

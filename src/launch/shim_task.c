@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "launch/attempt.h"
+#include "launch/cpu_watch.h"
 #include "launch/host_watch.h"
 #include "launch/identity.h"
 #include "launch/processes.h"
@@ -42,6 +43,7 @@ struct attempt_run {
 	struct shim_request *request;
 	struct cgroup cgroup;
 	struct host_watch host;
+	struct cpu_watch cpu;
 	int out_fd, err_fd;
 	struct output_watch *out, *err;	/* err NULL: the output has both */
 	pid_t program;
@@ -216,8 +218,9 @@ static void tell_progress(struct attempt_run *run)
 	struct progress_record r = { 0 }, *told = &run->progress;
 	look_at_progress(run, &r);
 	r.host_mib = (int64_t)run->host.peak_mib;
+	r.cpu = run->cpu.sums;
 	if (r.seen.source == told->seen.source && r.seen.t_ms == told->seen.t_ms && r.seen.fraction == told->seen.fraction &&
-	    r.host_mib == told->host_mib)
+	    r.host_mib == told->host_mib && r.cpu.ran_ms == told->cpu.ran_ms)
 		return;
 	r.number = told->number + 1;
 	record_write_progress(run->exit_fd, &r);
@@ -274,6 +277,7 @@ static void wait_end(struct attempt_run *run)
 		int64_t now = clock_mono_ms();
 		if (now >= next_ms) {
 			host_watch_look(&run->host, &run->cgroup, run->self.pid);
+			cpu_watch_look(&run->cpu, &run->cgroup, run->self.pid, now);
 			tell_progress(run);
 			next_ms = now + PROGRESS_MS;
 		}

@@ -162,6 +162,12 @@ static void say_gain(struct explain_line *l, const struct map_finding *f)
 	    f->have * 100, f->want * 100);
 }
 
+static void say_cores(struct explain_line *l, const struct map_cores *c, const struct map_finding *f)
+{
+	say(l, "running tasks need %.1f of %g cores and this one about %.1f: it would gain %.2f of a task here, more than "
+	       "%.2f is wanted (max_cpu): fits when cores get free, or on an idle GPU", c->need, c->have, c->more, f->have, f->want);
+}
+
 /* As text that lives as long as the full expression it stands in. */
 #define IN_ABOUT(s) in_about((s), (char[48]){ "" }, 48)
 
@@ -275,6 +281,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 		break;
 	case MAP_SLOWDOWN: say_slowdown(&l, f); break;
 	case MAP_GAIN: say_gain(&l, f); break;
+	case MAP_CORES: say_cores(&l, &r->cores, f); break;
 	case MAP_TOO_FEW: say(&l, "fits, but %.0f of %.0f GPUs fit at once", f->have, f->want); break;
 	case MAP_REASON_COUNT: break;
 	}

@@ -309,6 +309,10 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 	bool asked = ask->row->filter && !ask->r->planned && (!ask->row->for_load || predicts_load(ask->row, g));
 	if (!a->reason && g->n_tasks && asked)
 		a->reason = ask->row->filter(ask, g, a);
+	if (!a->reason && g->n_tasks && ask->r->cores.used_up) {
+		a->have = ask->r->cores.gain, a->want = MAP_CORES_GAIN;
+		a->reason = MAP_CORES;
+	}
 	if (!a->reason && ask->r->planned && ask->r->later)
 		a->reason = MAP_LATER;
 }

@@ -152,6 +152,11 @@ struct map_gpu {
 #define MAP_FEW 8
 struct map_company { uint32_t slots[MAP_FEW]; unsigned n; };
 
+/* The machine's cores, which all its GPUs share (core/fleet.h says what they come to): what there is, what running tasks need,
+ * what this one would want and so need more, and what it would gain; 0: not placed by. Used up: it joins nobody. */
+#define MAP_CORES_GAIN 0.5
+struct map_cores { double have, need, wanted, more, gain; bool used_up; };
+
 struct map_request {
 	task_id task;
 	unsigned gpus;
@@ -174,6 +179,7 @@ struct map_request {
 	double run_s;
 	bool reserved;			/* only GPUs that are reserved for its user now, which it may use before its turn */
 	struct map_company company;
+	struct map_cores cores;
 };
 
 /* Why a GPU was not taken; word and help for `rad why`. In the order in which the filter asks. */
@@ -198,6 +204,7 @@ struct map_request {
 	X(MAP_TASKS, "MaxTasks", "no load can be read there, and it has as many tasks as are allowed without") \
 	X(MAP_SLOWDOWN, "Slowdown", "a task would become slower than its limit allows") \
 	X(MAP_GAIN, "Gain", "too little would be gained beside the tasks there") \
+	X(MAP_CORES, "Cores", "the machine's cores are used up, and it would share a GPU") \
 	X(MAP_LATER, "PlannedLater", "it fits, and the plan has others start before it") \
 	X(MAP_TOO_FEW, "Gpus", "fits, but not enough GPUs fit at once")
 

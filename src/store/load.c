@@ -337,6 +337,7 @@ static struct outcome outcome_of_row(sqlite3_stmt *st)
 		.estimator = load_column(st, 3), .comfort_mib = (uint64_t)sqlite3_column_int64(st, 5),
 		.claim_mib = (uint64_t)sqlite3_column_int64(st, 6), .retry_mib = (uint64_t)sqlite3_column_int64(st, 8),
 		.fenced = sqlite3_column_int(st, 9), .host_pace = real_or_nan(st, 19),
+		.cores = real_or_nan(st, 20),
 		.seen = { .peak_mib = (uint64_t)sqlite3_column_int64(st, 7), .warm = sqlite3_column_int(st, 10),
 			  .alone_s = real_or_nan(st, 11), .alone_gract = real_or_nan(st, 12), .alone_smact = real_or_nan(st, 13),
 			  .work_s = real_or_nan(st, 14), .alone_dram = real_or_nan(st, 15), .alone_watts = real_or_nan(st, 16),
@@ -353,7 +354,7 @@ int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*
 	scoped_statement *st = NULL;
 	int rc = sqlite3_prepare_v2(s->db, "SELECT told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib,"
 				    " retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s, alone_dram, alone_watts,"
-				    " inferred, pace, host_pace FROM outcomes"
+				    " inferred, pace, host_pace, cores FROM outcomes"
 				    " WHERE seq > (SELECT max(seq) FROM outcomes) - ?1 AND told_ms >= ?2 ORDER BY seq", -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);

@@ -76,6 +76,8 @@ const char *const store_schema_steps[STORE_SCHEMA] = {
 	"ALTER TABLE series ADD COLUMN pcie_tx INTEGER;",
 
 	"ALTER TABLE outcomes ADD COLUMN host_pace REAL;",	/* NULL, or not above 0: it told none */
+
+	"ALTER TABLE outcomes ADD COLUMN cores REAL;",	/* NULL, or not above 0: not known */
 };
 
 static int sync_path(const char *path, int flags, struct error *err)

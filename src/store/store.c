@@ -232,11 +232,11 @@ int store_add_outcome(struct store *s, const struct outcome *o, struct error *er
 	scoped_free char *inferred = json_is_object(load) ? json_to_text(load) : NULL;
 	scoped_json *rates = pace_to_json(&o->seen.pace);
 	scoped_free char *pace = json_is_object(rates) ? json_to_text(rates) : NULL;
-	return store_change(s, err, STORE_ADD_OUTCOME, "ittttiiiiiiddddddttd", o->told_ms, o->signature, o->gpu_name, o->estimator,
+	return store_change(s, err, STORE_ADD_OUTCOME, "ittttiiiiiiddddddttdd", o->told_ms, o->signature, o->gpu_name, o->estimator,
 		      verdict_name(o->verdict), (int64_t)o->comfort_mib, (int64_t)o->claim_mib, (int64_t)o->seen.peak_mib,
 		      (int64_t)o->retry_mib, (int64_t)o->fenced, (int64_t)o->seen.warm, o->seen.alone_s, o->seen.alone_gract,
 		      o->seen.alone_smact, o->seen.work_s, o->seen.alone_dram, o->seen.alone_watts, inferred, pace,
-		      o->host_pace);
+		      o->host_pace, o->cores);
 }
 
 /* After some failures (a full disk, an I/O error) SQLite has rolled back by itself. */

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORE_SCHEMA 10
+#define STORE_SCHEMA 11
 
 struct store;
 

@@ -34,8 +34,9 @@
 		" ON CONFLICT(task) DO UPDATE SET live = excluded.live, state = excluded.state, end_ms = excluded.end_ms" \
 		" WHERE live <> excluded.live OR state <> excluded.state OR end_ms <> excluded.end_ms") \
 	X(STORE_ADD_OUTCOME, "INSERT INTO outcomes(told_ms, signature, gpu, estimator, verdict, comfort_mib, claim_mib, peak_mib," \
-		" retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s, alone_dram, alone_watts, inferred, pace, host_pace)" \
-		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)") \
+		" retry_mib, fenced, warm, alone_s, alone_gract, alone_smact, work_s, alone_dram, alone_watts, inferred, pace," \
+		" host_pace, cores)" \
+		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)") \
 	X(STORE_DROP_OUTCOME, "DELETE FROM outcomes WHERE seq = ?1") \
 	X(STORE_GET_JOB, "SELECT uid, gid, user, spec, environ FROM jobs WHERE job = ?1") \
 	X(STORE_GET_EVENTS, "SELECT t_ms, kind, body FROM events WHERE task = ?1 ORDER BY seq") \

@@ -196,7 +196,7 @@ static inline struct fixture_list fixture_live(struct store *s)
 /* What a store of schema 8 or before lacked. */
 #define FIXTURE_BEFORE_9 "ALTER TABLE series DROP COLUMN smocc; ALTER TABLE series DROP COLUMN dram;" \
 	"ALTER TABLE series DROP COLUMN pcie_rx; ALTER TABLE series DROP COLUMN pcie_tx;" \
-	"ALTER TABLE outcomes DROP COLUMN host_pace;"
+	"ALTER TABLE outcomes DROP COLUMN host_pace; ALTER TABLE outcomes DROP COLUMN cores;"
 
 static inline void fixture_sql(const char *dir, const char *sql)
 {

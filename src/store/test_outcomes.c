@@ -39,7 +39,8 @@ static void add(struct store *s, const struct outcome *o)
 static void what_was_told_comes_back(void **state)
 {
 	const struct outcome o = { .told_ms = 5000, .signature = "u1-a", .gpu_name = "NVIDIA H200", .estimator = "replay",
-		.comfort_mib = 7000, .verdict = VERDICT_OOM, .fenced = true, .claim_mib = 7500, .retry_mib = 11000, .host_pace = 1.25,
+		.comfort_mib = 7000, .verdict = VERDICT_OOM, .fenced = true, .claim_mib = 7500, .retry_mib = 11000,
+		.host_pace = 1.25, .cores = 2.5,
 		.seen = { .peak_mib = 7400, .warm = true, .alone_s = 12.125,
 			  .pace = { .ran_s = 20, .whole = 1000, .alone_units = 40, .alone_s = 8 }, .alone_gract = 1 / 3.0,
 			  .alone_smact = NAN, .alone_dram = 0.25, .alone_watts = NAN,
@@ -73,6 +74,7 @@ static void what_was_told_comes_back(void **state)
 	assert_memory_equal(&t.list[0].seen.pace, &o.seen.pace, sizeof o.seen.pace);
 	assert_true(t.list[1].seen.pace.ran_s == 0);
 	assert_true(t.list[0].host_pace == o.host_pace && !(t.list[1].host_pace > 0));
+	assert_true(t.list[0].cores == o.cores && !(t.list[1].cores > 0));
 	assert_int_equal(t.list[3].told_ms, 3000);	/* as they were told, whatever the clock said */
 	load(s, 2000, 100, &t);
 	assert_int_equal(t.n, 3);

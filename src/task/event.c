@@ -45,6 +45,9 @@ static json_t *measured_to_json(const struct measured *m)
 		"work_s", json_round3(m->work_s), "inferred", load_to_json(&m->inferred), "begin_s", json_round3(m->begin_s));
 	if (m->host_peak_mib)
 		json_object_set_new(o, "host_peak_mib", json_integer((json_int_t)m->host_peak_mib));
+	if (m->cpu.ran_ms)
+		json_object_set_new(o, "cpu", json_pack("{sI, sI, sI}", "ran_ms", (json_int_t)m->cpu.ran_ms, "cpu_ms",
+			(json_int_t)m->cpu.cpu_ms, "wait_ms", (json_int_t)m->cpu.wait_ms));
 	for (size_t i = 0; i < COUNT_OF(measured_means); i++) {
 		double mean = *(const double *)((const char *)m + measured_means[i].member);
 		if (isfinite(mean))
@@ -173,6 +176,13 @@ static int read_u64(const json_t *body, const char *key, uint64_t *value, struct
 	return 0;
 }
 
+static int read_cpu(const json_t *v, struct cpu_sums *cpu, struct error *err)
+{
+	return v && (json_read_int(v, "ran_ms", 0, INT64_MAX, &cpu->ran_ms, err) ||
+		     json_read_int(v, "cpu_ms", 0, INT64_MAX, &cpu->cpu_ms, err) ||
+		     json_read_int(v, "wait_ms", -1, INT64_MAX, &cpu->wait_ms, err)) ? -1 : 0;
+}
+
 /* Members that an older version did not know stay "not known", which is NaN and not 0. */
 static int read_measured(const json_t *body, struct measured *m, struct error *err)
 {
@@ -190,6 +200,7 @@ static int read_measured(const json_t *body, struct measured *m, struct error *e
 		if (json_read_double(body, measured_means[i].name, (double *)((char *)m + measured_means[i].member), err))
 			return -1;
 	return load_from_json(json_object_get(body, "inferred"), &m->inferred, err) ||
+	       read_cpu(json_object_get(body, "cpu"), &m->cpu, err) ||
 	       pace_from_json(json_object_get(body, "pace"), &m->pace, err) ? -1 : 0;
 }
 

@@ -428,6 +428,14 @@ json_t *task_uuids_json(char (*uuids)[GPU_UUID_LEN], uint32_t n)
 	return list;
 }
 
+/* Means over its life. */
+static void task_show_cores(json_t *o, const struct cpu_sums *cpu)
+{
+	double ran_ms = cpu->ran_ms ? (double)cpu->ran_ms : NAN, waited_ms = cpu->wait_ms >= 0 ? (double)cpu->wait_ms : NAN;
+	json_object_set_new(o, "cores", json_round3((double)cpu->cpu_ms / ran_ms));
+	json_object_set_new(o, "cores_waited", json_round3(waited_ms / ran_ms));
+}
+
 /* An exit code says something only of a program that ended by itself; 0 of a killed one would look like success. */
 static json_t *attempt_to_json(const struct attempt *a)
 {
@@ -446,6 +454,7 @@ static json_t *attempt_to_json(const struct attempt *a)
 		"slot_asks", (int)a->slot_asks, "slot_asked_time", json_time_or_null(a->slot_asked_ms),
 		"begin_s", json_round3(a->seen.begin_s));
 	json_object_set_new(o, "host_peak_mib", json_int_or_null((int64_t)a->seen.host_peak_mib, a->seen.host_peak_mib != 0));
+	task_show_cores(o, &a->seen.cpu);
 	task_show_means(o, &a->seen);
 	return o;
 }

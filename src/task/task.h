@@ -103,6 +103,11 @@ struct estimate {
 	struct load_belief prior;	/* what it will do to a GPU, before any run told; zeroed: not said */
 };
 
+/* What all processes of an attempt took of the machine's CPUs since it began, sums over their threads: running, and ready to
+ * run while others had the cores. ran_ms: how long it was there then, 0: nothing is known; wait_ms -1: the kernel does not
+ * tell. */
+struct cpu_sums { int64_t ran_ms, cpu_ms, wait_ms; };
+
 /* What was measured of one attempt so far. NaN: not known. */
 struct measured {
 	uint64_t peak_mib;	/* largest on one GPU; 0: not known */
@@ -118,6 +123,7 @@ struct measured {
 	struct pace pace;	/* what it printed of its own progress */
 	double begin_s;		/* from its placement to the first progress it printed */
 	uint64_t host_peak_mib;	/* of the machine's memory, all its processes together; 0: not known */
+	struct cpu_sums cpu;
 };
 
 struct attempt {
