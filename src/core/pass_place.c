@@ -64,8 +64,7 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 		r.share = SHARE_STREAMS;
 	if (fleet_places_by_cores(p->fleet))
 		r.cores = fleet_cores_room(p->fleet, estimates_cores(p->estimates, t), NULL, NULL);
-	/* Plans know nothing of cores: where these are used up it takes what is idle. */
-	if (t->queue == QUEUE_MAIN && !r.cores.used_up)
+	if (t->queue == QUEUE_MAIN)
 		say_planned(p, &r, now);
 	r.lent_by = pass_ends_in_time(p, t, now) ? p->head : 0;
 	r.now_ms = now.wall_ms;

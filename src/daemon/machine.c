@@ -12,7 +12,7 @@
 #include "launch/cgroup.h"
 
 #include <sched.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -31,11 +31,13 @@ static unsigned cpus(void)
 	return n > 0 ? (unsigned)n : 0;
 }
 
-/* We ran, so where delays are counted the first number is above 0. */
+/* How long we ran, how long we waited for it, how often: where that is not counted, zeros. */
 static bool kernel_tells_delays(void)
 {
 	scoped_buf text = { 0 };
-	return !io_read_file("/proc/self/schedstat", 256, &text, NULL) && strtoull(buf_text(&text), NULL, 10) > 0;
+	unsigned long long times;
+	return !io_read_file("/proc/self/schedstat", 256, &text, NULL) &&
+	       sscanf(buf_text(&text), "%*u %*u %llu", &times) == 1 && times;
 }
 
 struct core_config machine_fill(const struct core_config *config, const struct device *device)

@@ -21,7 +21,7 @@ struct cpu_look {
 	struct cpu_thread *threads;
 	size_t n, cap;
 	uint64_t ticks;
-	bool told;		/* the kernel counts: a thread was seen to have run */
+	bool told;		/* the kernel counts: a thread was seen to have got a core */
 };
 
 static const char *read_text(const char *path, char *text, size_t size)
@@ -51,13 +51,13 @@ static void add_threads(struct cpu_look *l, pid_t pid)
 	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
 	scoped_dir DIR *dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
-		unsigned long long ran, waited;
+		unsigned long long waited, times;
 		struct cpu_thread t = { .tid = (pid_t)strtol(entry->d_name, NULL, 10) };
 		snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)pid, (int)t.tid);
-		if (t.tid <= 0 || sscanf(read_text(path, text, sizeof text), "%llu %llu", &ran, &waited) != 2)
+		if (t.tid <= 0 || sscanf(read_text(path, text, sizeof text), "%*u %llu %llu", &waited, &times) != 2)
 			continue;
 		t.wait_ns = waited;
-		l->told = l->told || ran;
+		l->told = l->told || times;
 		alloc_grow(l->threads, l->n, l->cap);
 		l->threads[l->n++] = t;
 	}
