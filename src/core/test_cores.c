@@ -19,7 +19,8 @@ static struct core_config with_cores(unsigned cpus)
 /* Each test counts its own seconds: sums of one that takes so many cores, and waits for so many, all the time. */
 static void takes(struct world *w, task_id id, double busy, double waiting, int seconds)
 {
-	struct cpu_sums now = { seconds * 1000, (int64_t)(busy * seconds * 1000), waiting < 0 ? -1 : (int64_t)(waiting * seconds * 1000) };
+	double ms = seconds * 1000.0;
+	struct cpu_sums now = { (int64_t)ms, (int64_t)(busy * ms), waiting < 0 ? -1 : (int64_t)(waiting * ms) };
 	core_cpu(w->c, id, &now);
 }
 
