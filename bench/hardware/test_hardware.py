@@ -34,6 +34,7 @@ import mix_worker
 import nvml
 import pages
 import run_collocation
+import run_cores
 import run_faults
 import run_first
 import run_metrics
@@ -320,6 +321,36 @@ class First(unittest.TestCase):
             self.assertIn(f"| {run_first.RUNS[name].title} |", done.stdout)
         self.assertEqual([t["id"] for t in result["tasks"]], ["3", "4"])  # in the state that the first run left
         xml.dom.minidom.parse(str(self.out / "first.svg"))
+
+
+class Cores(unittest.TestCase):
+    """run_cores.py: eight tasks on few cores."""
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory(prefix="rad-test-")
+        self.out = pathlib.Path(self.dir.name) / "cores.jsonl"
+
+    def tearDown(self):
+        self.dir.cleanup()
+
+    def test_eight_tasks_of_the_mix(self):
+        args = run_cores.parse_args(["--bin", "/nowhere", "--out", str(self.out)])
+        self.assertEqual([t.name for t in args.tasks], list(run_cores.NAMES))
+        self.assertEqual((len(args.tasks), args.cores, args.max_cpu), (8, [2, 4, 8], ["off", "1"]))
+
+    def test_cores_are_given_back(self):
+        ours = os.sched_getaffinity(0)
+        with run_cores.on_cores(1):
+            self.assertEqual(len(os.sched_getaffinity(0)), 1)
+        self.assertEqual(os.sched_getaffinity(0), ours)
+
+    @unittest.skipUnless(BUILD, "RAD_BUILD_ROOT is not set")
+    def test_it_runs_and_goes_on(self):
+        command = [sys.executable, HERE / "run_cores.py", "--sim", "--bin", BUILD, "--out", self.out, "--scale", "0.02", "--cores", "1"]
+        for max_cpu in ("off", "off,1"):
+            done = subprocess.run([*command, "--max-cpu", max_cpu], capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = [json.loads(line) for line in self.out.read_text().splitlines()]
+        self.assertEqual([(r["cores"], r["max_cpu"], r["completed"], r["host"]["cores"]) for r in rows], [(1, "off", 8, None), (1, "1", 8, 1)])
 
 
 class Trace(unittest.TestCase):
