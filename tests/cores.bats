@@ -8,8 +8,8 @@ load helpers.bash
 
 setup()
 {
-	[ "$(cut -d ' ' -f 3 /proc/self/schedstat 2>/dev/null || echo 0)" -gt 0 ] || skip "the kernel does not tell how long threads wait"
 	new_world
+	[ "$(cut -d ' ' -f 3 /proc/self/schedstat 2>/dev/null || echo 0)" -gt 0 ] || skip "the kernel does not tell how long threads wait"
 	cd "$WORLD/work"
 }
 
