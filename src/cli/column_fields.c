@@ -124,6 +124,7 @@ NUMBER(energy, over_attempts(t, "energy_j", true))
 NUMBER(wait, member_number(t, "wait_s"))
 NUMBER(suspended, member_number(t, "suspended_s"))
 NUMBER(gpu_s, member_number(t, "gpu_s"))
+NUMBER(cores, member_number(member_last_attempt(t), "cores"))
 NUMBER(smact, member_number(member_last_attempt(t), "mean_smact"))
 NUMBER(attempts, (double)json_array_size(json_object_get(t, "attempts")))
 
@@ -173,6 +174,8 @@ static char *value_mib(double mib)
 }
 VALUE(claim, value_mib(number_claim(t)))
 VALUE(peak, value_mib(number_peak(t)))
+
+VALUE(cores, isnan(number_cores(t)) ? alloc_string("") : alloc_printf("%.2f", number_cores(t)))
 
 static char *value_smact(const json_t *t, const json_t *gpus, enum column_form form)
 {
@@ -241,6 +244,7 @@ static const struct column_field fields[] = {
 	{ 'm', "Claim", NULL, "GPU_MEM", 10, value_claim, number_claim, { "estimate" } },
 	{ 0, "MaxGPUMem", "PeakMem", "PEAK", 10, value_peak, number_peak, { "attempts" } },
 	{ 0, "MaxRSS", NULL, "MAX_RSS", 10, value_max_rss, number_host_peak, { "attempts" } },
+	{ 0, "Cores", NULL, "CORES", 6, value_cores, number_cores, { "attempts" } },
 	{ 0, "SMACT", "GPUUtil", "SMACT", 7, value_smact, number_smact, { "attempts" } },
 	{ 0, "ConsumedEnergy", "ConsumedEnergyRaw Energy", "ENERGY_J", 14, value_energy, number_energy, { "attempts" } },
 	{ 0, "GPUSeconds", NULL, "GPU_SECONDS", 10, value_gpu_s, number_gpu_s, { "gpu_s" } },

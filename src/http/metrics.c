@@ -162,6 +162,7 @@ static void write_gpus(const struct page *p, const json_t *answer)
 		{ "rad_host_memory_held_bytes", GAUGE, "mem_held_mib", MIB, "Memory of the machine that running tasks asked for." },
 		{ "rad_host_cpus", GAUGE, "cpus", 1, "CPUs that tasks may get in all." },
 		{ "rad_host_cpus_held", GAUGE, "cpus_held", 1, "CPUs that running tasks asked for." },
+		{ "rad_host_cpus_needed", GAUGE, "cores_needed", 1, "CPUs that running tasks are seen to need." },
 	};
 	const json_t *gpus = json_object_get(answer, "gpus"), *host = json_object_get(answer, "host");
 	if (json_array_size(gpus))
