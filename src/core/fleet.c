@@ -276,8 +276,7 @@ void fleet_begin(struct fleet *f, struct task *t, struct now now)
 	r->begin_s = a->seen.begin_s;
 	r->host_peak_mib = a->seen.host_peak_mib;
 	r->cpu = a->seen.cpu;
-	r->cores = (struct fleet_cores){ NAN, NAN };
-	r->cores_told = INFINITY;	/* the first word of it is news */
+	r->cores = (struct fleet_cores){ NAN, NAN, INFINITY };	/* the first word of it is news */
 	r->cores_expected = f->ops.known_cores(f->ops.ctx, t);
 	/* After a restart what was measured counts on; the log's last event tells until when. */
 	if (a->seen.peak_mib) {

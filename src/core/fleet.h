@@ -135,9 +135,9 @@ struct map_cores fleet_cores_room(const struct fleet *f, double wanted, fleet_go
 bool fleet_places_by_cores(const struct fleet *f);
 /* Moves when what running tasks need of cores did. */
 uint64_t fleet_cores_version(const struct fleet *f);
-/* A running task's cores of late, busy and waited for by its threads, NaN: not known; *need, NaN: not placed by. */
-struct fleet_cores { double busy, waiting; };
-struct fleet_cores fleet_cores_of(const struct fleet *f, task_id id, double *need);
+/* A running task's cores of late, busy and waited for by its threads, and what it needs. NaN: not known, or not placed by. */
+struct fleet_cores { double busy, waiting, need; };
+struct fleet_cores fleet_cores_of(const struct fleet *f, task_id id);
 
 /* What placement would see of that slot were some of those gone who run there. `tenants` has room for all that do, and lives as
  * long as *out. As of the last fleet_gpus. */

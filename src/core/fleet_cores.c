@@ -29,8 +29,8 @@ static struct fleet_cores rates(const struct cpu_sums *was, const struct cpu_sum
 {
 	double ms = (double)(is->ran_ms - was->ran_ms);
 	bool tells = is->wait_ms >= 0 && was->wait_ms >= 0;
-	return (struct fleet_cores){ fmax((double)(is->cpu_ms - was->cpu_ms), 0) / ms,
-				     tells ? fmax((double)(is->wait_ms - was->wait_ms), 0) / ms : NAN };
+	return (struct fleet_cores){ .busy = fmax((double)(is->cpu_ms - was->cpu_ms), 0) / ms,
+				     .waiting = tells ? fmax((double)(is->wait_ms - was->wait_ms), 0) / ms : NAN };
 }
 
 /* The mean of the last span and of what was before it: seconds in which a task loads its next part move it by half. */
@@ -44,12 +44,13 @@ void fleet_note_cpu(struct fleet *f, task_id id, const struct cpu_sums *sums)
 		last.busy = (last.busy + r->cores.busy) / 2;
 	if (!isnan(r->cores.waiting))
 		last.waiting = (last.waiting + r->cores.waiting) / 2;
+	last.need = r->cores.need;
 	r->cpu = *sums;
 	r->cores = last;
 	double need = need_of(f, wanted_by(r));
-	if (fabs(need - r->cores_told) < NEED_MOVED)
+	if (fabs(need - last.need) < NEED_MOVED)
 		return;
-	r->cores_told = need;
+	r->cores.need = need;
 	f->cores_version += capacity(f) > 0;
 }
 
@@ -63,11 +64,12 @@ uint64_t fleet_cores_version(const struct fleet *f)
 	return f->cores_version;
 }
 
-struct fleet_cores fleet_cores_of(const struct fleet *f, task_id id, double *need)
+struct fleet_cores fleet_cores_of(const struct fleet *f, task_id id)
 {
 	const struct run *r = fleet_run(f, id);
-	*need = r && capacity(f) > 0 ? need_of(f, wanted_by(r)) : NAN;
-	return r ? r->cores : (struct fleet_cores){ NAN, NAN };
+	struct fleet_cores of = r ? r->cores : (struct fleet_cores){ NAN, NAN, NAN };
+	of.need = r && capacity(f) > 0 ? need_of(f, wanted_by(r)) : NAN;
+	return of;
 }
 
 /* Of n tasks that together need so much, in tasks that run as if they had all cores they need. */

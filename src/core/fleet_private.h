@@ -68,8 +68,8 @@ struct run {
 	double begin_s;			/* from there to its first word of progress; NaN: not known */
 	uint64_t host_peak_mib;		/* of the machine's memory; 0: not known */
 	struct cpu_sums cpu;		/* as told last */
-	struct fleet_cores cores;	/* of late */
-	double cores_expected, cores_told;	/* that it would want, before it was seen; what it needs, as of the version */
+	struct fleet_cores cores;	/* of late; its need as of the version */
+	double cores_expected;		/* that it would want, before it was seen */
 	int64_t active_since_ms;	/* mono, first sample with a process of its own; 0: none yet */
 	bool warm;			/* its peak is believed */
 	bool computes;			/* it was seen to, or is there for so long that it must be taken to */

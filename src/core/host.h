@@ -4,6 +4,7 @@
  * `--cpus-per-task`), so that no more is given than there is:
  *	free = capacity - sum of what running tasks asked for
  * A task that asks for nothing takes nothing, as ever: what it really uses is not counted, and what is free here may be in use.
+ * (Cores that are used decide in core/fleet.h who shares a GPU, whatever was asked for.)
  * What tasks of one user ask for the loader of one feed (`--feed-cpus`, `--feed-mem`) is one ask, the largest of them: it is
  * held from when the first of them begins until the last has ended, whichever of them runs the loader.
  */

@@ -290,8 +290,7 @@ static void add_running(struct core *c, const struct task *t, struct now now, js
 	json_object_set_new(last, "load", task_show_load(&m));
 	json_object_set_new(last, "pace", pace_show(&m.pace));
 	json_object_set_new(last, "begin_s", json_round3(m.begin_s));
-	double need;
-	struct fleet_cores cores = fleet_cores_of(c->fleet, t->id, &need);
+	struct fleet_cores cores = fleet_cores_of(c->fleet, t->id);
 	json_object_set_new(last, "cores", json_round3(cores.busy));
 	json_object_set_new(last, "cores_waited", json_round3(cores.waiting));
 	task_show_slowdown(o, &m);
@@ -537,16 +536,15 @@ json_t *core_preview_json(struct core *c, struct spec *spec, struct now now)
 /* Whose the cores are, where that is asked; null where nobody is placed by them. */
 static json_t *cores_json(const struct core *c, const struct map_cores *room)
 {
-	json_t *list = json_array();
 	char id[TASK_ID_TEXT];
 	size_t at = 0;
 	if (!(room->have > 0))
-		return json_decref(list), json_null();
+		return json_null();
+	json_t *list = json_array();
 	for (struct fleet_run r; fleet_next_run(c->fleet, &at, &r);) {
-		double need;
-		struct fleet_cores of = fleet_cores_of(c->fleet, r.task->id, &need);
+		struct fleet_cores of = fleet_cores_of(c->fleet, r.task->id);
 		json_array_append_new(list, json_pack("{ss, so, so, so}", "task", task_id_text(r.task->id, id), "cores",
-			json_round3(of.busy), "cores_waited", json_round3(of.waiting), "need", json_round3(need)));
+			json_round3(of.busy), "cores_waited", json_round3(of.waiting), "need", json_round3(of.need)));
 	}
 	return json_pack("{so, so, so, so, sb, so}", "have", json_round3(room->have), "need", json_round3(room->need), "more",
 		json_round3(room->more), "gain", json_round3(room->gain), "used_up", room->used_up, "tasks", list);

@@ -477,6 +477,7 @@ static void daemon_start_parts(struct daemon *d)
 	d->claims = claims_create(&d->loop, claims_place(d), store_mark(d->store));
 	machine_take_memory();
 	struct core_config filled = machine_fill(&d->config.core, d->device);
+	machine_tell_cores(&filled);
 	d->core = core_create(&filled, &ops);
 	const struct runner_plan running = { .core = d->core, .config = &d->config,
 					     .home = { d->state_dir, store_mark(d->store), store_marked_ms(d->store) },

@@ -14,6 +14,9 @@ struct device;
  * beside devices that are made up: what stands in for trainings there takes next to nothing. */
 struct core_config machine_fill(const struct core_config *config, const struct device *device);
 
+/* The log says whether, and by how many. */
+void machine_tell_cores(const struct core_config *filled);
+
 /* Has the kernel limit what each task takes of the machine's memory to what it asked for, where that can be had; the log says
  * whether. */
 void machine_take_memory(void);

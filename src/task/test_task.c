@@ -214,7 +214,7 @@ static void events_survive_json(void **state)
 			.claim_mib = 3, .fenced = true, .note = (char *)"said so" } },
 		placed(0), { .kind = EV_STARTED, .u.started.shim = { 5, 1ULL << 40 } },
 		{ .kind = EV_STOP_ASKED, .u.stop = { STOP_TIME_LIMIT, 1000 } },
-		{ .kind = EV_MEASURED, .u.measured = { 9, 0.5, NAN, 1.5, true, 0.25, NAN } },
+		{ .kind = EV_MEASURED, .u.measured = { 9, 0.5, NAN, 1.5, true, 0.25, NAN, .cpu = { 9000, 500, -1 } } },
 		ended(0, VERDICT_NEIGHBOUR, NEXT_QUEUE, TASK_PENDING),
 		{ .kind = EV_CANCELLED, .u.by.uid = 3 }, { .kind = EV_REQUEUED, .u.by.uid = 4 },
 		{ .kind = EV_SLOT_ASKED },
@@ -263,6 +263,7 @@ static void older_bodies_are_read(void **state)
 	assert_int_equal(event_from_json(EV_MEASURED, body, &ev, NULL), 0);
 	assert_true(ev.u.measured.peak_mib == 9 && ev.u.measured.warm);
 	assert_true(isnan(ev.u.measured.alone_gract) && isnan(ev.u.measured.alone_smact));
+	assert_int_equal(ev.u.measured.cpu.ran_ms, 0);
 	json_decref(body);
 	body = json_pack("{ss, si}", "estimator", "declared", "claim_mib", 7);
 	assert_int_equal(event_from_json(EV_ESTIMATED, body, &ev, NULL), 0);
