@@ -46,6 +46,8 @@ BEGIN {
 	read_rows(for_tests, for_test)
 	read_names(stems)
 	read_names(words)
+	n = split(plugins, list, " ")
+	for (i = 1; i <= n; i++) used[list[i]] = " slurm"
 }
 
 function stage_of(object) { return substr(object, 1, index(object, "/") - 1) }

@@ -156,6 +156,20 @@ src/map/ledger.c:3: <time.h> in the pure stage map'
 	sees 'src/map/ledger: the extern name helper begins with no name of its stage'
 }
 
+@test "what plugins of Slurm call is used, whether they were compiled or not" {
+	ledger '{ return (unsigned)*s; }' <<-'C'
+	int ledger_forgotten(void);
+	int ledger_forgotten(void) { return 1; }
+	C
+	mkdir -p "$tree/slurm" "$tree/build/slurm/libplugin.so.p"
+	echo 'int plugin(void) { return ledger_forgotten(); }' >"$tree/slurm/plugin.c"
+	check
+	[ "$status" = 0 ] || { echo "$output"; return 1; }
+	echo 'int ledger_forgotten(); int plugin(void) { return 0; }' >"$tree/slurm/plugin.c"
+	cc -std=gnu11 -c -o "$tree/build/slurm/libplugin.so.p/plugin.c.o" "$tree/slurm/plugin.c"
+	sees 'src/map/ledger: ledger_forgotten is extern and used by no other file'
+}
+
 @test "two structs of one name, and a static function that is named as an extern one" {
 	source_file map/map <<-'C'
 	struct lane {
