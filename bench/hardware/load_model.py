@@ -9,7 +9,6 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python" / "tests"), str(ROOT / "python")]
-from radrm.capture import fileformat as ff  # noqa: E402
 from reader import HOST, File  # noqa: E402
 
 CLASSES = ("POINTWISE COPY REDUCE NORM SOFTMAX GATHER SCATTER POOL SORT MANY PRODUCT CONV_OUT CONV_INPUT CONV_WEIGHTS DEPTHWISE "

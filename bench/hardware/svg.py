@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Small pictures as SVG, without a library: lines over an axis, bars, and plots of points. The same data give the same file."""
 import math
-import pathlib
 from xml.sax.saxutils import escape
 
 COLOURS = ("#0b5fa5", "#c8500a", "#2c8a3c", "#8a3ca0", "#a08000", "#507078")

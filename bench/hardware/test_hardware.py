@@ -598,7 +598,7 @@ class Plan(unittest.TestCase):
 
 
 @unittest.skipUnless(fit_summary, "numpy or scipy is missing")
-class Summaries(unittest.TestCase):
+class WhatRolesCost(unittest.TestCase):
     def test_the_header_goes_there_and_back(self):
         text = fit_summary.HEADER.read_text()
         roles, values = fit_summary.read_header(text)

@@ -9,7 +9,6 @@ import contextlib
 import pathlib
 import sys
 
-import torch
 
 import jobs
 import models

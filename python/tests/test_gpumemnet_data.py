@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import os
-import pathlib
 import re
 import subprocess
 import time

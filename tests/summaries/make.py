@@ -306,7 +306,6 @@ def write_torch():
 
 
 def write_language():
-    import torchinfo
     for name, model, x, tolerance in language_models():
         about = dict(truth_of(model, x, two=name == "t5"), tolerance=tolerance, seq_len=x.shape[1])
         save(name + "-printed", str(model), format="modules", **about)

@@ -12,7 +12,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import threading
 import time
 import types

@@ -136,7 +136,6 @@ def up(a, b):
 def reduction_scratch(source, dims, processors, size=4):
     """Bytes of (partial results, counters) when a reduction is split over thread blocks, (0, 0) when it is not: the launch
     configuration of Reduce.cuh, setReduceConfig."""
-    item = source.element_size()
     inner = sorted((st, n) for d, (n, st) in enumerate(zip(source.shape, source.stride())) if d in dims and n > 1)
     outer = sorted((st, n) for d, (n, st) in enumerate(zip(source.shape, source.stride())) if d not in dims and n > 1)
     inputs, outputs = math.prod(n for _, n in inner), math.prod(n for _, n in outer)

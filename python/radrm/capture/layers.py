@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .recorder import aten, is_gpu
+from .recorder import is_gpu
 
 
 def install(recorder, patch):

@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import fileformat as ff
-from .recorder import GPU, aten, is_gpu
+from .recorder import aten, is_gpu
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
