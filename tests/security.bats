@@ -199,6 +199,7 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	EOF
 	start_radd
 	wait_state "$id" LOST
+	[ "$(rad acct -nP -o state,exitcode "$id")" = "LOST|" ]		# 0:0 would be success
 	[ "$(field "$id" .exit_code)" = null ]
 	run rad wait "$id"
 	[ "$status" -eq 125 ]

@@ -343,7 +343,7 @@ done" ]
 	[ "$(rad acct --me -nP -o state -S now-1hour -E now+1hour --name good,bad | sort | tr '\n' ' ')" = "COMPLETED FAILED " ]
 	[ -z "$(rad acct -nP -o state -S now-3days -E now-2days --name good)" ]
 	# by its id, a task is told whatever its state
-	[ "$(rad acct -nP -o state "$c")" = HELD ]
+	[ "$(rad acct -nP -o state,exitcode "$c")" = "HELD|" ]
 	[ "$(rad acct -b -n "$a")" = "$(printf '%12s     COMPLETED      0:0 ' "$a")" ]
 	rad acct --json -j "$a" | jq -e '.tasks | length == 1'
 	rad acct -e | grep -q '^JobID '

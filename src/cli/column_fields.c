@@ -157,7 +157,6 @@ VALUE(cpus, number_of(number_cpus(t)))
 VALUE(one, alloc_string("1"))
 VALUE(none, alloc_string(form == COLUMN_SACCT ? "" : "N/A"))
 VALUE(null, alloc_string(form == COLUMN_SACCT ? "" : "(null)"))
-VALUE(exit_code, alloc_printf("%lld:%lld", (long long)member_int(t, "exit_code"), (long long)member_int(t, "signal")))
 VALUE(max_rss, isnan(number_host_peak(t)) ? alloc_string("") : alloc_printf("%.0fK", number_host_peak(t) * 1024))
 VALUE(req_mem, isnan(number_mem(t)) ? alloc_string(form == COLUMN_SACCT ? "" : "0") : alloc_printf("%.0fM", number_mem(t)))
 VALUE(energy, number_of(number_energy(t)))
@@ -166,6 +165,14 @@ VALUE(suspended, length_of(number_suspended(t), form))
 VALUE(gpu_s, number_of(number_gpu_s(t)))
 VALUE(attempts, number_of(number_attempts(t)))
 VALUE(restarts, number_of(fmax(0, number_attempts(t) - 1)))
+
+/* An end that is yet to come, or that nobody saw, has neither: 0:0 would be success. */
+static char *value_exit_code(const json_t *t, const json_t *gpus, enum column_form form)
+{
+	if (!json_is_integer(json_object_get(t, "exit_code")) && !json_is_integer(json_object_get(t, "signal")))
+		return value_none(t, gpus, form);
+	return alloc_printf("%lld:%lld", (long long)member_int(t, "exit_code"), (long long)member_int(t, "signal"));
+}
 
 static char *value_mib(double mib)
 {

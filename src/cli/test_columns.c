@@ -25,7 +25,7 @@ static const char tasks_text[] =
 	"\"gpus_requested\":1,\"cpus\":null,\"host_mem_mib\":null,\"reason\":\"Resources\",\"attempts\":[],\"exit_code\":null,"
 	"\"signal\":null}]";
 
-static char *printed(const char *format, enum column_form form, const char *delimiter, bool titles)
+static char *printed_of(const char *list, const char *format, enum column_form form, const char *delimiter, bool titles)
 {
 	struct error err = ERROR_INIT;
 	struct column_set *c = columns_parse(format, form, &err);
@@ -33,7 +33,7 @@ static char *printed(const char *format, enum column_form form, const char *deli
 		fail_msg("%s: %s", format, err.text);
 	if (delimiter)
 		columns_delimit(c, delimiter, false);
-	json_t *tasks = json_loads(tasks_text, 0, NULL), *gpus = json_loads("[{\"index\":3,\"uuid\":\"GPU-a\"}]", 0, NULL);
+	json_t *tasks = json_loads(list, 0, NULL), *gpus = json_loads("[{\"index\":3,\"uuid\":\"GPU-a\"}]", 0, NULL);
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
@@ -43,6 +43,11 @@ static char *printed(const char *format, enum column_form form, const char *deli
 	json_decref(gpus);
 	columns_destroy(c);
 	return text;
+}
+
+static char *printed(const char *format, enum column_form form, const char *delimiter, bool titles)
+{
+	return printed_of(tasks_text, format, form, delimiter, titles);
 }
 
 static void expect(const char *format, enum column_form form, const char *delimiter, bool titles, const char *wanted)
@@ -74,10 +79,23 @@ static void names(void **state)
 	expect("JobID,ElapsedRaw,Timelimit,TimelimitRaw,MaxRSS,ReqMem,ExitCode,ConsumedEnergy,ReqTRES,Partition,End",
 	       COLUMN_SACCT, "|", true,
 	       "JobID|ElapsedRaw|Timelimit|TimelimitRaw|MaxRSS|ReqMem|ExitCode|ConsumedEnergy|ReqTRES|Partition|End\n"
-	       "8_4|3725|02:00:00|120|102400K|512M|0:0|11|cpu=4,mem=512M,gres/gpu=2||Unknown\n"
-	       "7|0|UNLIMITED|UNLIMITED|||0:0||cpu=1,gres/gpu=1||Unknown\n");
+	       "8_4|3725|02:00:00|120|102400K|512M||11|cpu=4,mem=512M,gres/gpu=2||Unknown\n"
+	       "7|0|UNLIMITED|UNLIMITED|||||cpu=1,gres/gpu=1||Unknown\n");
 	expect("jobid:5,state:.9", COLUMN_SQUEUE, NULL, true, "JOBID    STATE\n8_4    RUNNING\n7      PENDING\n");
 	expect("GPUs,MaxGPUMem,SMACT,Attempts", COLUMN_SACCT, ",", false, "3,2.0G,25%,2\n,-,-,0\n");
+}
+
+/* An end that nobody saw, and none yet, must not read as success. */
+static void exit_codes(void **state)
+{
+	(void)state;
+	static const char list[] = "[{\"id\":\"1\",\"state\":\"COMPLETED\",\"exit_code\":0,\"signal\":null},"
+		"{\"id\":\"2\",\"state\":\"CANCELLED\",\"exit_code\":null,\"signal\":15},"
+		"{\"id\":\"3\",\"state\":\"LOST\",\"exit_code\":null,\"signal\":null}]";
+	scoped_free char *acct = printed_of(list, "JobID,State,ExitCode", COLUMN_SACCT, "|", false);
+	scoped_free char *queue = printed_of(list, "jobid,exit_code", COLUMN_SQUEUE, "|", false);
+	assert_string_equal(acct, "1|COMPLETED|0:0\n2|CANCELLED|0:15\n3|LOST|\n");
+	assert_string_equal(queue, "1|0:0\n2|0:15\n3|N/A\n");
 }
 
 static void refused(void **state)
@@ -143,8 +161,8 @@ static void what_is_asked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(letters), cmocka_unit_test(names), cmocka_unit_test(refused), cmocka_unit_test(order),
-		cmocka_unit_test(what_is_asked_for),
+		cmocka_unit_test(letters), cmocka_unit_test(names), cmocka_unit_test(exit_codes), cmocka_unit_test(refused),
+		cmocka_unit_test(order), cmocka_unit_test(what_is_asked_for),
 	};
 	setenv("TZ", "UTC", 1);
 	setlocale(LC_CTYPE, "C.UTF-8");
