@@ -31,15 +31,15 @@ static void check(int rc, const struct error *err)
 static struct spec *make_spec(void)
 {
 	struct spec *s = spec_create();
-	char *environ[ENVIRON + 1] = { NULL };
+	char *env[ENVIRON + 1] = { NULL };
 	s->uid = 1000;
 	s->user = alloc_string("ada");
 	s->script = alloc_printf("#!/bin/bash\n%0512d\n", 0);
 	for (int i = 0; i < ENVIRON; i++)
-		environ[i] = alloc_printf("VARIABLE_%02d=%064d", i, i);
-	spec_set_environ(s, environ);
+		env[i] = alloc_printf("VARIABLE_%02d=%064d", i, i);
+	spec_set_environ(s, env);
 	for (int i = 0; i < ENVIRON; i++)
-		free(environ[i]);
+		free(env[i]);
 	return s;
 }
 

@@ -106,7 +106,7 @@ json_t *series_to_json(const struct series *s)
 	for (size_t v = 0; v < SERIES_VALUES; v++) {
 		json_t *list = v <= SERIES_POWER_W || s->parts[v] ? json_array() : NULL;
 		for (size_t i = 0; list && i < s->n; i++) {
-			double mean = series_mean(s, i, v);
+			double mean = series_mean(s, i, (enum series_value)v);
 			json_array_append_new(list, json_round3(v == SERIES_MEM_MIB ? round(mean) : mean));
 		}
 		if (list)

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 static inline void scope_json(json_t **j) { json_decref(*j); }
-#define scoped_json __attribute__((cleanup(scope_json))) json_t
+#define scoped_json __attribute__((cleanup(scope_json), unused)) json_t
 
 /* Optional members: absent or null leaves *value as it is and returns 0; the wrong type or range is an error naming the key. */
 int json_read_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *value, struct error *err);

@@ -199,7 +199,7 @@ static void look_whether_it_ended(struct bench_task *t)
 void bench_task_read(struct bench_task *t, int64_t mono_ms)
 {
 	char bytes[16384];
-	ssize_t n;
+	ssize_t n = -1;
 	while (t->fd >= 0 && (n = read(t->fd, bytes, sizeof bytes)) != 0) {
 		if (n < 0 && errno == EINTR)
 			continue;

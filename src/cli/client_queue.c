@@ -198,9 +198,9 @@ static int check_spec(const struct spec *s, struct error *err)
 static json_t *answer_submit(struct queued *q, const json_t *request, struct error *err)
 {
 	char id[TASK_ID_TEXT], first[TASK_ID_TEXT];
-	const json_t *said = json_object_get(request, "spec"), *environ = json_object_get(request, "environ");
+	const json_t *said = json_object_get(request, "spec"), *env = json_object_get(request, "environ");
 	const struct passwd *pw = getpwuid(geteuid());
-	q->spec = spec_from_json(said, environ, err);
+	q->spec = spec_from_json(said, env, err);
 	if (!q->spec)
 		return NULL;
 	q->spec->uid = geteuid();
@@ -210,7 +210,7 @@ static json_t *answer_submit(struct queued *q, const json_t *request, struct err
 	if (json_is_true(json_object_get(request, "dry_run")))
 		return json_pack("{si, sb, sb, sn, s[]}", "schema", 1, "dry_run", 1, "fits_now", 0, "estimate", "gpus");
 	int format = pilot_after_is_needed(q->spec) ? SPOOL_FORMAT_WAITS : SPOOL_FORMAT;
-	if (spool_submit(q->s, format, said, environ, &q->job, err))
+	if (spool_submit(q->s, format, said, env, &q->job, err))
 		return error_wrap(err, "nothing was queued"), NULL;
 	scoped_free char *log = spec_expand_path(q->spec, q->spec->output ? q->spec->output : "", client_queued_task(q, 0));
 	return json_pack("{si, ss, sI, ss, so, sn, sn}", "schema", 1, "id", task_id_text(TASK_ID(q->job, -1), id), "tasks",

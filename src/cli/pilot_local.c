@@ -71,18 +71,18 @@ static json_t *local_spec(const struct pilot_known_task *t, const json_t *said, 
 static json_t *local_environ(const struct pilot *p, task_id id, const json_t *said)
 {
 	char text[TASK_ID_TEXT];
-	json_t *environ = json_array(), *one;
+	json_t *env = json_array(), *one;
 	size_t i;
 	json_array_foreach(said, i, one) {
 		const char *item = json_string_value(one);
 		if (item && strncmp(item, "RAD_QUEUE=", 10) && strncmp(item, "RAD_QUEUE_TASK=", 15))
-			json_array_append(environ, one);
+			json_array_append(env, one);
 	}
 	scoped_free char *dir = alloc_printf("RAD_QUEUE=%s", p->dir), *task = alloc_printf("RAD_QUEUE_TASK=%s", task_id_text(id,
 			text));
-	json_array_append_new(environ, json_string(dir));
-	json_array_append_new(environ, json_string(task));
-	return environ;
+	json_array_append_new(env, json_string(dir));
+	json_array_append_new(env, json_string(task));
+	return env;
 }
 
 json_t *pilot_local_request(const struct pilot *p, const struct pilot_known_task *t, unsigned claim, struct error *err)

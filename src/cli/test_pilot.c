@@ -129,11 +129,11 @@ static struct spool *limited_queue(char dir[64])
 	strcpy(dir, "/tmp/rad-pilot.XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	struct spool *q = spool_open(dir, true, NULL);
-	json_t *spec = json_pack("{s[iiii], si}", "array", 0, 1, 2, 3, "array_limit", 1), *environ = json_array();
+	json_t *spec = json_pack("{s[iiii], si}", "array", 0, 1, 2, 3, "array_limit", 1), *env = json_array();
 	assert_non_null(q);
-	assert_int_equal(spool_submit(q, SPOOL_FORMAT_WAITS, spec, environ, &job, NULL), 0);
+	assert_int_equal(spool_submit(q, SPOOL_FORMAT_WAITS, spec, env, &job, NULL), 0);
 	json_decref(spec);
-	json_decref(environ);
+	json_decref(env);
 	return q;
 }
 
@@ -220,10 +220,10 @@ static void submit_after(struct spool *q, uint32_t one, uint32_t other)
 	char a[16], b[16];
 	snprintf(a, sizeof a, "%u", one);
 	snprintf(b, sizeof b, "%u", other);
-	json_t *spec = one ? json_pack("{s[[ss],[ss]]}", "deps", "afterok", a, "afterok", b) : json_object(), *environ = json_array();
-	assert_int_equal(spool_submit(q, one ? SPOOL_FORMAT_WAITS : SPOOL_FORMAT, spec, environ, &job, NULL), 0);
+	json_t *spec = one ? json_pack("{s[[ss],[ss]]}", "deps", "afterok", a, "afterok", b) : json_object(), *env = json_array();
+	assert_int_equal(spool_submit(q, one ? SPOOL_FORMAT_WAITS : SPOOL_FORMAT, spec, env, &job, NULL), 0);
 	json_decref(spec);
-	json_decref(environ);
+	json_decref(env);
 }
 
 /* Two tasks a stage, each of which waits for both of the stage before: there are 2^60 ways from the last one to the first. */

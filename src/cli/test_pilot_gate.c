@@ -137,10 +137,10 @@ static int submit_array(void)
 	for (uint32_t i = 0; spec->array && i < ELEMENTS; i++)
 		spec->array[spec->n_array++] = i;
 	spec->array_limit = LIMIT;
-	json_t *said = spec_to_json(spec), *environ = json_array();
-	int rc = s ? spool_submit(s, SPOOL_FORMAT_WAITS, said, environ, &job, NULL) : -1;
+	json_t *said = spec_to_json(spec), *env = json_array();
+	int rc = s ? spool_submit(s, SPOOL_FORMAT_WAITS, said, env, &job, NULL) : -1;
 	json_decref(said);
-	json_decref(environ);
+	json_decref(env);
 	spec_unref(spec);
 	spool_close(s);
 	return rc;

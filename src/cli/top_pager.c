@@ -40,7 +40,7 @@ static int spawn(struct top_pager *p, const char *const words[], int out, unsign
 	posix_spawnattr_t how;
 	char columns[24];
 	const char *argv[TOP_PAGER_WORDS + 2] = { "rad" };
-	for (size_t i = 0; words[i] && i < TOP_PAGER_WORDS; i++)
+	for (size_t i = 0; i < TOP_PAGER_WORDS && words[i]; i++)
 		argv[i + 1] = words[i];
 	snprintf(columns, sizeof columns, "%u", width);
 	setenv("COLUMNS", columns, 1);

@@ -108,7 +108,7 @@ void fleet_note_progress(struct fleet *f, task_id id, const struct progress_repo
 	bool counts = now->t_ms >= p->company_since_ms && now->advanced > p->first_units;
 	p->from_ms = counts ? now->t_ms : 0;
 	p->from_units = now->advanced;
-	if (!p->stepped.units && now->advanced > p->first_units) {
+	if (p->stepped.units == 0 && now->advanced > p->first_units) {
 		p->stepped.units = now->advanced;
 		p->stepped.work_s = work_s;
 	}
@@ -145,7 +145,7 @@ double fleet_left_alone_s(const struct fleet *f, const struct run *r)
 		return NAN;
 	double rate = rate_alone(r), units = p->now.advanced - p->stepped.units, work_s = p->work_s - p->stepped.work_s;
 	double since_s = fleet_metered(f, r).work_s - p->work_s;
-	if (isnan(rate) && now.left_s >= 0 && p->stepped.units && units > 0 && work_s > 0)
+	if (isnan(rate) && now.left_s >= 0 && p->stepped.units > 0 && units > 0 && work_s > 0)
 		rate = units / work_s;
 	double left_s = units_left(&now) / rate - (since_s > 0 ? since_s : 0);
 	return left_s < 0 ? 0 : left_s;

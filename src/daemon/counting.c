@@ -35,7 +35,7 @@ void counting_note(struct counting *c, const struct event *ev, const struct task
 		break;
 	case EV_ENDED:
 		c->verdicts[ev->u.ended.verdict]++;
-		/* fall through */
+		__attribute__((fallthrough));
 	case EV_CANCELLED:
 		if (task_state_terminal(t->state))
 			c->states[t->state]++;

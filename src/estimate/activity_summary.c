@@ -364,7 +364,7 @@ static void add_passing(struct summary_step *t, const struct features_layer *l)
 			host_of(t, ROLE_WRITTEN_ACTIVATION, n);
 			break;
 		}
-		/* fall through */
+		__attribute__((fallthrough));
 	case SUMMARY_DROPOUT:
 		pass_over(t, KERNEL_POINTWISE, 2 * n, values, 2.5, t->bytes);
 		host_of(t, l->kind == SUMMARY_DROPOUT ? ROLE_DROPOUT : ROLE_ACTIVATION, n);

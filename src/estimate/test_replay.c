@@ -53,7 +53,7 @@ static void write_words(struct capture_writer *w, const char *words)
 /* Replays what was written and ends the writer. */
 static struct replay_figures replay(struct capture_writer *w, const char *conf_text, const char *gpu, uint64_t total)
 {
-	struct replay_figures f;
+	struct replay_figures f = { 0 };
 	scoped_capture c = { 0 };
 	struct alloc_conf conf;
 	struct error err;
@@ -351,7 +351,7 @@ static void test_estimate(void **state)
 
 	(void)state;
 	for (int padding = 0; padding < 3; padding++) {
-		struct spec *s = spec_of("a1000 f0 a1200 i i i g00", 0, 0, "abc" + padding);
+		struct spec *s = spec_of("a1000 f0 a1200 i i i g00", 0, 0, &"abc"[padding]);
 
 		assert_true(ask(s, "NVIDIA H200", &r));
 		assert_int_equal(r.value.comfort_mib, 2200 + 760);

@@ -285,7 +285,7 @@ static double fraction_by_epochs(const struct progress *p)
 {
 	const struct loop *inner = find_loop((struct progress *)p, p->inner);
 	double k = (double)p->epochs_done, n = (double)epochs_of(p);
-	if (!n || !p->place_known || k > n)
+	if (n == 0 || !p->place_known || k > n)
 		return -1;
 	if (inner && inner->epoch_number == p->epoch_number && k < n)
 		k += part_of(inner);

@@ -210,7 +210,7 @@ static void read_rate(struct cursor c, struct progress_mark *m)
 	c.p++;
 	for (word = c.p; isalpha((unsigned char)at(&c, 0)); c.p++)
 		;
-	if (!scale || c.p == word)
+	if (scale == 0 || c.p == word)
 		return;
 	set_unit(m, word, (size_t)(c.p - word));
 	m->per_s = scale / v;

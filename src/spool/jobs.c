@@ -101,12 +101,12 @@ static int give_number(const struct spool *s, const char *folder, const json_t *
 	return error_set(err, ERR_UNAVAILABLE, "%s: is full: %u jobs", s->dir, SPOOL_MAX_JOB);
 }
 
-int spool_submit(const struct spool *s, int format, const json_t *spec, const json_t *environ, uint32_t *job, struct error *err)
+int spool_submit(const struct spool *s, int format, const json_t *spec, const json_t *env, uint32_t *job, struct error *err)
 {
 	char folder[SPOOL_NAME], mark[SPOOL_NAME], inside[SPOOL_NAME + 8];
 	spool_unique(mark);
 	scoped_json *content = json_pack("{si, ss, ss, sI, sO, sO}", "format", format, "mark", mark, "by", s->by, "time_ms",
-					 (json_int_t)clock_wall_ms(), "spec", spec, "environ", environ);
+					 (json_int_t)clock_wall_ms(), "spec", spec, "environ", env);
 	if (make_folder(s, content, folder, err))
 		return -1;
 	if (!give_number(s, folder, content, job, err))
@@ -117,7 +117,7 @@ int spool_submit(const struct spool *s, int format, const json_t *spec, const js
 	return -1;
 }
 
-json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct error *err)
+json_t *spool_job(const struct spool *s, uint32_t job, bool env, struct error *err)
 {
 	char path[SPOOL_NAME];
 	struct error why = ERROR_INIT;
@@ -137,7 +137,7 @@ json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct erro
 		json_decref(o);
 		return NULL;
 	}
-	if (o && !environ)
+	if (o && !env)
 		json_object_del(o, "environ");
 	return o;
 }

@@ -65,11 +65,11 @@ int spool_probe(const struct spool *s, struct error *err);
 
 /* A new job, on disk with all that belongs to it when this returns; its number in *job. `format`: SPOOL_FORMAT, or
  * ..._WAITS. */
-int spool_submit(const struct spool *s, int format, const json_t *spec, const json_t *environ, uint32_t *job,
+int spool_submit(const struct spool *s, int format, const json_t *spec, const json_t *env, uint32_t *job,
 		 struct error *err);
 /* {"spec", "environ", "time"}: a new reference. ERR_NOT_FOUND: there is no such job; ERR_CONFLICT: it is of a
- * newer release. Where `environ` is false, without it. */
-json_t *spool_job(const struct spool *s, uint32_t job, bool environ, struct error *err);
+ * newer release. Where `env` is false, without "environ". */
+json_t *spool_job(const struct spool *s, uint32_t job, bool env, struct error *err);
 /* What is in the job's folder is asked of the server anew. A client of NFS remembers for up to a minute that a name was not
  * there, unless its folder is opened: then it asks whether that has changed. */
 void spool_ask_server(const struct spool *s, uint32_t job);

@@ -119,10 +119,10 @@ static void pilot(const struct spool *s, const char *name)
 
 static void submitter(const struct spool *s)
 {
-	json_t *spec = json_pack("{ss}", "name", "x"), *environ = json_array();
+	json_t *spec = json_pack("{ss}", "name", "x"), *env = json_array();
 	for (unsigned i = 0; !board->calm; i++) {
 		uint32_t job = 0;
-		if (spool_submit(s, SPOOL_FORMAT, spec, environ, &job, NULL) || job >= MOST)
+		if (spool_submit(s, SPOOL_FORMAT, spec, env, &job, NULL) || job >= MOST)
 			bad("submission refused", job);
 		else if (atomic_fetch_add(&board->acknowledged[job], 1))
 			bad("a number was given twice", job);

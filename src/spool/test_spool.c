@@ -51,8 +51,8 @@ static int drop_place(void **state)
 static uint32_t submit(const struct place *p, bool hold)
 {
 	uint32_t job = 0;
-	scoped_json *spec = json_pack("{ss, sb}", "name", "x", "hold", hold), *environ = json_array();
-	assert_int_equal(spool_submit(p->s, SPOOL_FORMAT, spec, environ, &job, NULL), 0);
+	scoped_json *spec = json_pack("{ss, sb}", "name", "x", "hold", hold), *env = json_array();
+	assert_int_equal(spool_submit(p->s, SPOOL_FORMAT, spec, env, &job, NULL), 0);
 	return job;
 }
 

@@ -115,10 +115,10 @@ static uint64_t add_text(uint64_t hash, const char *text)
 }
 
 /* In the order of the list: that of the environment is chance. */
-static uint64_t add_environ(uint64_t hash, char *const *environ)
+static uint64_t add_environ(uint64_t hash, char *const *env)
 {
 	for (size_t i = 0; i < COUNT_OF(counted); i++)
-		for (char *const *v = environ; v && *v; v++) {
+		for (char *const *v = env; v && *v; v++) {
 			size_t len = strlen(counted[i]);
 			if (!strncmp(*v, counted[i], len) && (*v)[len] == '=')
 				hash = add_text(hash, *v);

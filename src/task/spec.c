@@ -361,7 +361,7 @@ static int lists_from_json(const json_t *o, struct spec *s, struct error *err)
 
 /* Identity (uid, gid, user) is in neither table: it comes from the socket or from the store's own columns, never from
  * JSON. */
-static int read_all(struct spec *s, const json_t *o, const json_t *environ, struct error *err)
+static int read_all(struct spec *s, const json_t *o, const json_t *env, struct error *err)
 {
 	int64_t mask = s->umask;
 	const char *share = json_string_value(json_object_get(o, "share"));
@@ -375,7 +375,7 @@ static int read_all(struct spec *s, const json_t *o, const json_t *environ, stru
 		if (number_from_json(&numbers[i], o, s, err))
 			return -1;
 	if (words_from_json(s, json_object_get(o, "argv"), "argv", &s->argv, err) ||
-	    words_from_json(s, environ, "environ", &s->environ, err) || json_read_int(o, "umask", 0, 0777, &mask, err) ||
+	    words_from_json(s, env, "environ", &s->environ, err) || json_read_int(o, "umask", 0, 0777, &mask, err) ||
 	    (share && share_mode_parse(share, &s->share, err)) || lists_from_json(o, s, err))
 		return -1;
 	s->umask = (mode_t)mask;
@@ -399,10 +399,10 @@ static size_t list_bytes(char *const *list)
 	return n;
 }
 
-struct spec *spec_from_json(const json_t *o, const json_t *environ, struct error *err)
+struct spec *spec_from_json(const json_t *o, const json_t *env, struct error *err)
 {
 	struct spec *s = spec_create();
-	if (!read_all(s, o, environ, err)) {
+	if (!read_all(s, o, env, err)) {
 		s->bytes = text_bytes(s->script) + text_bytes(s->model) + text_bytes(s->capture) + list_bytes(s->argv) +
 			   list_bytes(s->environ);
 		return s;

@@ -156,9 +156,9 @@ bool spec_waits(const struct spec *s, int64_t submit_ms);
 json_t *spec_to_json(const struct spec *s);
 /* The environment alone, as a list of "NAME=value": it is private, so it travels and is stored apart. */
 json_t *spec_environ_to_json(const struct spec *s);
-/* The reverse, with every bound checked: used on what clients send and on what the store holds. `environ` may be NULL.
+/* The reverse, with every bound checked: used on what clients send and on what the store holds. `env` may be NULL.
  * Returns NULL with *err naming the member. */
-struct spec *spec_from_json(const json_t *obj, const json_t *environ, struct error *err);
+struct spec *spec_from_json(const json_t *obj, const json_t *env, struct error *err);
 
 /* The command in one line for tables: "python train.py --lr 0.1", or the script's name. Free it. */
 char *spec_command_text(const struct spec *s);
