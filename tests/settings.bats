@@ -205,6 +205,23 @@ hangup()
 	run ! eval "tail -n +$((seen + 1)) '$WORLD/radd.log' | grep -- '->'"
 	[ "$(state "$second")" = PENDING ]
 
+	# Neither does what is no file: it would read as an empty one, which is all defaults.
+	mv "$RAD_CONFIG" kept.conf
+	mkfifo "$RAD_CONFIG"
+	hangup
+	logged "SIGHUP: $RAD_CONFIG: is a pipe, not a file"
+	rm "$RAD_CONFIG"
+	mkdir "$RAD_CONFIG"
+	hangup
+	logged "SIGHUP: $RAD_CONFIG: is a folder, not a file"
+	rmdir "$RAD_CONFIG"
+	ln -s /dev/zero "$RAD_CONFIG"
+	hangup
+	logged "SIGHUP: $RAD_CONFIG: is a device, not a file"
+	logged 'SIGHUP: settings stay as they were'
+	run ! eval "tail -n +$((seen + 1)) '$WORLD/radd.log' | grep -- '->'"
+	mv -f kept.conf "$RAD_CONFIG"
+
 	# And now it goes; with what needs a restart.
 	sed -i '$d' "$RAD_CONFIG"
 	sed -i 's/kill_wait: 600/kill_wait: 0.2/' "$RAD_CONFIG"

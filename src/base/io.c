@@ -11,6 +11,7 @@
 #include <libgen.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 ssize_t io_read_full(int fd, void *bytes, size_t n)
 {
@@ -60,14 +61,23 @@ int io_read_fd(int fd, const char *name, size_t max, struct buf *out, struct err
 	}
 }
 
+/* What else than a file it is; NULL: one, or /dev/null, which people write for an empty one. */
+static const char *no_file(const struct stat *st)
+{
+	if (S_ISREG(st->st_mode) || (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3)))
+		return NULL;
+	return S_ISDIR(st->st_mode) ? "folder" : S_ISFIFO(st->st_mode) ? "pipe" : "device";
+}
+
 int io_read_file(const char *path, size_t max, struct buf *out, struct error *err)
 {
-	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return error_errno(err, "%s", path);
 	struct stat st;
-	if (!fstat(fd, &st) && S_ISDIR(st.st_mode))
-		return error_set(err, ERR_INVALID, "%s: is a folder, not a file", path);
+	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st))
+		return error_errno(err, "%s", path);
+	const char *other = no_file(&st);
+	if (other)
+		return error_set(err, ERR_INVALID, "%s: is a %s, not a file", path, other);
 	return io_read_fd(fd, path, max, out, err);
 }
 

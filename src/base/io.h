@@ -16,7 +16,7 @@
 ssize_t io_read_full(int fd, void *bytes, size_t n);
 /* Writes all of it. Returns 0, or -1 (errno set). */
 int io_write_full(int fd, const void *bytes, size_t n);
-/* Appends the whole of a file, or fails if it is larger than `max`; the error names the path. */
+/* Appends the whole of a file, or fails if it is larger than `max`, or no file; the error names the path. */
 int io_read_file(const char *path, size_t max, struct buf *out, struct error *err);
 /* The same from an open descriptor; `name` is for the error. */
 int io_read_fd(int fd, const char *name, size_t max, struct buf *out, struct error *err);

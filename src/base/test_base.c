@@ -211,6 +211,16 @@ static void files(void **state)
 	assert_string_equal(buf_text(&b), "second");
 	assert_int_equal(io_read_file(deep, 6, &b, &err), -1);
 	assert_non_null(strstr(err.text, "is a folder"));
+	scoped_free char *pipe = alloc_printf("%s/p", deep);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	assert_int_equal(io_read_file(pipe, 6, &b, &err), -1);	/* neither waited for nor taken for an empty file */
+	assert_non_null(strstr(err.text, "/p: is a pipe, not a file"));
+	unlink(pipe);
+	assert_int_equal(io_read_file("/dev/zero", 6, &b, &err), -1);
+	assert_non_null(strstr(err.text, "is a device"));
+	buf_drop(&b, b.len);
+	assert_int_equal(io_read_file("/dev/null", 6, &b, &err), 0);
+	assert_int_equal(b.len, 0);
 	assert_int_equal(io_make_dirs(file, 0700, &err), -1);
 	assert_int_equal(io_read_file("/no/such/file", 6, &b, &err), -1);
 	unlink(file);

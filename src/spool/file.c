@@ -102,7 +102,7 @@ int spool_file_make(const struct spool *s, const json_t *content, char *name, st
 static int links_of(const struct spool *s, const char *name)
 {
 	struct stat st;
-	scoped_fd int fd = openat(s->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	scoped_fd int fd = openat(s->fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
 	return fd < 0 || fstat(fd, &st) ? -1 : (int)st.st_nlink;
 }
 

@@ -69,7 +69,7 @@ static int make_live(const struct spool *s, uint32_t job, struct error *err)
 {
 	char path[SPOOL_NAME];
 	snprintf(path, sizeof path, "live/%u", job);
-	scoped_fd int fd = openat(s->fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	scoped_fd int fd = openat(s->fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0600);
 	return fd < 0 ? error_errno(err, "%s/%s", s->dir, path) : spool_sync_folder(s, "live", err);
 }
 

@@ -279,7 +279,7 @@ int spool_revive(const struct spool *s, task_id id, struct spool_record *r, stru
 {
 	char path[SPOOL_NAME], text[TASK_ID_TEXT];
 	snprintf(path, sizeof path, "live/%s.%u", task_id_text(id, text), r->version + 1);
-	scoped_fd int fd = openat(s->fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	scoped_fd int fd = openat(s->fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0600);
 	if (fd < 0 || spool_sync_folder(s, "live", NULL))
 		return error_errno(err, "%s/%s", s->dir, path);
 	return spool_change(s, id, r, err);

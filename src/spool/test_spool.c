@@ -297,6 +297,20 @@ static void torn_and_hostile_records(void **state)
 	assert_int_equal(read_now(p, TASK_ID(1, -1)).state, SPOOL_BROKEN);
 }
 
+/* Nobody reads from it: who opened it for writing as a file would wait forever. */
+static void pipes_are_not_waited_for(void **state)
+{
+	struct place *p = *state;
+	uint32_t job;
+	scoped_json *spec = json_object(), *env = json_array();
+	in_shell("mkfifo %s/live/1 %1$s/live/2.2", p->dir);
+	alarm(10);
+	spool_submit(p->s, SPOOL_FORMAT, spec, env, &job, NULL);
+	struct spool_record r = { .version = 1 };
+	assert_int_equal(spool_revive(p->s, TASK_ID(2, -1), &r, NULL), -1);
+	alarm(0);
+}
+
 /* Any byte of a record may be any other. */
 static void random_records(void **state)
 {
@@ -442,7 +456,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_PLACE(what_is_refused), IN_PLACE(making_it_twice_is_the_same), IN_PLACE(a_change_is_the_next_version),
 		IN_PLACE(jobs_are_numbered_without_gaps), IN_PLACE(who_is_put_back_stays_on_the_list),
-		IN_PLACE(elements_have_records_of_their_own), IN_PLACE(torn_and_hostile_records), cmocka_unit_test(random_records),
+		IN_PLACE(elements_have_records_of_their_own), IN_PLACE(torn_and_hostile_records), IN_PLACE(pipes_are_not_waited_for),
+		cmocka_unit_test(random_records),
 		IN_PLACE(pilots_say_who_they_are), IN_PLACE(a_place_is_made_by_one), cmocka_unit_test(places_that_are_none),
 		IN_PLACE(a_submission_is_read_as_it_is),
 		IN_PLACE(who_is_slower_than_the_cleaner_is_told),
