@@ -49,10 +49,10 @@ def told(row):
     """The logarithm of the pace that a task tells of; None: it tells none."""
     load, gract = row["load"], row["gract"]
     h, b = load["host_s"] / load["step_s"], load["gract"]
-    if gract is None or not h > b > 0 or not 0 < gract < BUSY:
+    if gract is None or not h > b > 0 or not b < BUSY or not 0 < gract <= 1:
         return None
-    whole = b / gract - 1 + larger(h, b)
-    return math.log(min(max((whole ** 8 - b ** 8) ** (1 / 8) / h, 1 / MOST), MOST)) if whole > b else None
+    whole = b / min(gract, BUSY) - 1 + larger(h, b)
+    return math.log(min(max(max(whole ** 8 - b ** 8, 0) ** (1 / 8) / h, 1 / MOST), MOST)) if whole > b else -math.log(MOST)
 
 
 def pace_by(words):

@@ -548,7 +548,8 @@ static void a_slower_host_is_learnt(void **unused)
 	end_world(again);
 }
 
-/* Beside others, or while its memory grows, so that it does not train yet: what is seen then is no host's. */
+/* Beside others, or while its memory grows, so that it does not train yet, or where it may have hung until it failed: what is
+ * seen then is no host's. */
 static void what_tells_no_pace(void **unused)
 {
 	(void)unused;
@@ -572,6 +573,14 @@ static void what_tells_no_pace(void **unused)
 	pass(w, 1);
 	assert_int_equal(state(w, a), TASK_COMPLETED);
 	assert_int_equal(state(w, c), TASK_COMPLETED);
+	w->n_procs = 0;
+	pass(w, 1);
+	task_id d = submit_guessed(w, 3003);
+	hold_memory(w, d, 2900);
+	pass(w, 100);
+	assert_true(fleet_measured(w->c->fleet, d, &m) && m.warm && m.alone_s > 90 && m.alone_gract > 0.1);
+	exits(w, d, 1, SCAN_NOTHING);
+	assert_int_equal(state(w, d), TASK_FAILED);
 	scoped_json *known = core_host_pace_json(w->c);
 	assert_true(json_is_null(known));
 	end_world(w);

@@ -196,10 +196,12 @@ static bool alone_long_enough(const struct measured *seen)
 	return isfinite(seen->alone_s) && seen->alone_s >= HISTORY_ALONE_S;
 }
 
-/* A guess is of one process on one GPU; and of the first seconds of a run, most is not training yet. */
+/* A guess is of one process on one GPU; and of the first seconds of a run, most is not training yet. One that failed or was
+ * ended may have hung all the while: its steps ran if it told them. */
 static double host_pace_of(const struct task *t, const struct attempt *a)
 {
-	bool telling = a->n_gpus == 1 && a->seen.warm && alone_long_enough(&a->seen);
+	bool stepped = a->verdict == VERDICT_OK || a->verdict == VERDICT_SLOT || isfinite(pace_alone(&a->seen.pace));
+	bool telling = stepped && a->n_gpus == 1 && a->seen.warm && alone_long_enough(&a->seen);
 	return telling ? hostpace_told(&t->estimate.prior, a->seen.alone_gract) : 0;
 }
 

@@ -7,8 +7,12 @@
  *	f(p) = 1 + larger(p h, b) - larger(h, b)	times as long (larger: as in activity.h),
  * and as the GPU does the same work in it, GRACT is b / f(p). So one that was measured, g, tells p where the host decides:
  *	larger(p h, b) = b / g - 1 + larger(h, b)
+ * Which tasks tell is decided by the guess, not by what came: else only the slow side would be heard. Where the GPU turned out
+ * to decide, p is no more than what the GRACT at which it begins to tells.
+ *
  * Each task is off by what its guess is. Where logarithms are that of p and errors of variance s^2, and hosts differ by t^2
- * about 0, the median of n tasks counts n / (n + k), k = (pi / 2) s^2 / t^2 (models/hostpace.h), and 1 the rest.
+ * about 0, the median of n tasks counts n / (n + k), k = (pi / 2) s^2 / t^2 (models/hostpace.h), and 1 the rest. A capture is
+ * its user's word: a user counts once, by the median of his, and of two users' medians the one nearer to 1 does.
  *
  * A loader that does not keep up looks like a slow host: what is learnt is how tasks of this machine go. Pure.
  */
@@ -29,10 +33,10 @@ struct hostpaces *hostpace_create(void);
 void hostpace_destroy(struct hostpaces *h);
 
 /* What one run told (hostpace_told); what is not above 0 tells nothing. Runs of one signature count once, the newest of
- * them; of no signature (""), not at all. */
+ * them; of no signature (""), not at all. Whose it is: what stands before its "-" (submit/signature.h). */
 void hostpace_note(struct hostpaces *h, const char *signature, double pace);
 /* What is believed by now, and from how many tasks. */
-struct hostpace hostpace_of(const struct hostpaces *h);
+struct hostpace hostpace_of(struct hostpaces *h);
 
 /* The pace that a GRACT measured alone tells of, beside the guess of it; 0: it tells none. */
 double hostpace_told(const struct load_belief *guess, double gract);

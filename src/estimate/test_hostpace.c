@@ -27,11 +27,16 @@ static struct load_belief light(void)
 				     .watts = 275, .source = LOAD_GUESSED, .host = 0.99 };
 }
 
-static void note(struct hostpaces *h, unsigned number, double pace)
+static void note_of(struct hostpaces *h, unsigned uid, unsigned number, double pace)
 {
 	char signature[32];
-	snprintf(signature, sizeof signature, "u1000-%08x", number);
+	snprintf(signature, sizeof signature, "u%u-%08x", uid, number);
 	hostpace_note(h, signature, pace);
+}
+
+static void note(struct hostpaces *h, unsigned number, double pace)
+{
+	note_of(h, 1000, number, pace);
 }
 
 static void what_a_load_tells_is_what_a_pace_makes(void **state)
@@ -77,8 +82,64 @@ static void where_the_gpu_decides_the_host_does_not_matter(void **state)
 	assert_true(hostpace_apply(&guess, 2, H200) < 1.001);
 	assert_true(fabs(guess.load.gract - before.load.gract) < 0.001 && fabs(guess.watts - before.watts) < 1);
 	assert_true(hostpace_told(&before, 0.5) == 0);
-	before = light();
-	assert_true(hostpace_told(&before, HOSTPACE_BUSY) == 0);
+	before.host = 1;	/* a guess by which host and GPU take the same: only slow hosts could be told from it */
+	assert_true(hostpace_told(&before, 0.5) == 0);
+}
+
+/* On fast hosts the GPU decides of more and more tasks. Left out, they would leave the word to the slow ones. */
+static void fast_hosts_are_heard(void **state)
+{
+	struct load_belief guess = light();
+	double most = hostpace_told(&guess, HOSTPACE_BUSY);
+	struct hostpaces *h = hostpace_create();
+
+	(void)state;
+	assert_true(most > 0.3 && most < 0.5);
+	assert_true(hostpace_told(&guess, 0.9) == most && hostpace_told(&guess, 1) == most);
+	guess.load.gract = 0.02;
+	assert_true(hostpace_told(&guess, 0.9) == 1 / HOSTPACE_MOST);
+	guess = (struct load_belief){ .load = { 0.7 }, .source = LOAD_GUESSED, .host = 0.9 };
+	for (unsigned i = 0; i < 20; i++)
+		note(h, i, i < 11 ? hostpace_told(&guess, 0.95) : 1.1);
+	assert_true(hostpace_of(h).pace < 1);
+	hostpace_destroy(h);
+}
+
+/* One who submits many kinds of tasks with captures that are wrong has one voice. */
+static void a_user_counts_once(void **state)
+{
+	struct hostpaces *h = hostpace_create();
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++)
+		note_of(h, 666, i, 4);
+	for (unsigned i = 0; i < 3; i++)
+		note_of(h, 1000, i, 1.2);
+	assert_true(hostpace_of(h).tasks == HOSTPACE_KEPT && hostpace_of(h).pace < 1.2);
+	for (unsigned i = 0; i < 1000; i++)
+		note_of(h, 666, i, i % 2 ? 4 : 0.25);
+	assert_true(hostpace_of(h).pace >= 1 && hostpace_of(h).pace < 1.2);	/* the three are still there */
+	for (unsigned i = 0; i < 1000; i++)
+		note_of(h, 666, i, 0.25);
+	assert_true(hostpace_of(h).pace == 1);		/* who is right cannot be told */
+	note_of(h, 1001, 0, 1.3);
+	assert_true(hostpace_of(h).pace > 1.05 && hostpace_of(h).pace < 1.2);
+	hostpace_destroy(h);
+}
+
+/* Two users with as many tasks each know as much as one with all of them. */
+static void users_add_up(void **state)
+{
+	struct hostpaces *one = hostpace_create(), *two = hostpace_create();
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		note(one, i, 1.5);
+		note_of(two, 1000 + i % 2, i, 1.5);
+	}
+	assert_true(fabs(hostpace_of(one).pace - hostpace_of(two).pace) < 1e-12);
+	hostpace_destroy(one);
+	hostpace_destroy(two);
 }
 
 static void what_is_not_known_tells_nothing(void **state)
@@ -170,6 +231,9 @@ int main(void)
 		cmocka_unit_test(two_tasks_move_it_little_and_many_do),
 		cmocka_unit_test(runs_of_one_kind_count_once),
 		cmocka_unit_test(the_newest_count),
+		cmocka_unit_test(fast_hosts_are_heard),
+		cmocka_unit_test(a_user_counts_once),
+		cmocka_unit_test(users_add_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
