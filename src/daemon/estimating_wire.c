@@ -101,7 +101,7 @@ static void limit_itself(void)
 {
 	setrlimit(RLIMIT_CPU, &(struct rlimit){ ESTIMATING_DEADLINE_MS / 1000 + 1, ESTIMATING_DEADLINE_MS / 1000 + 1 });
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__	/* whose shadows are larger */
+#if !defined RAD_SANITIZE_ADDRESS && !defined RAD_SANITIZE_THREAD	/* whose shadows are larger */
 	setrlimit(RLIMIT_AS, &(struct rlimit){ WORKER_MEMORY, WORKER_MEMORY });
 #endif
 }

@@ -179,7 +179,7 @@ int lookup_worker(void)
 {
 	struct error err = ERROR_INIT;
 	scoped_buf reply = { 0 };
-#ifndef __SANITIZE_ADDRESS__	/* whose shadow is larger */
+#ifndef RAD_SANITIZE_ADDRESS	/* whose shadow is larger */
 	setrlimit(RLIMIT_AS, &(struct rlimit){ MEMORY, MEMORY });
 #endif
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });

@@ -357,7 +357,8 @@ static int open_file(struct capture_reader *r, size_t len)
 int capture_read(const void *bytes, size_t len, struct capture *c, struct error *err)
 {
 	scoped_free uint64_t *live = NULL;
-	struct capture_reader r = { .start = bytes, .at = bytes, .end = (const unsigned char *)bytes + len, .err = err, .c = c };
+	const unsigned char *start = len ? bytes : "";
+	struct capture_reader r = { .start = start, .at = start, .end = start + len, .err = err, .c = c };
 	int result;
 
 	memset(c, 0, sizeof *c);

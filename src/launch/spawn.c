@@ -28,7 +28,7 @@
 #define STACK_BYTES ((size_t)64 << 10)	/* of each of the two, which call little */
 
 /* ThreadSanitizer does not survive a clone that shares memory: for it these are forks, with their price. */
-#ifdef __SANITIZE_THREAD__
+#ifdef RAD_SANITIZE_THREAD
 #define SPAWN_SHARES 0
 #else
 #define SPAWN_SHARES CLONE_VM

@@ -133,7 +133,8 @@ static void equal_problems_have_equal_plans(void **state)
 			memcpy(first, tasks, sizeof first);
 	}
 	near(end_s[0], end_s[1]);
-	assert_memory_equal(first, tasks, 30 * sizeof *tasks);
+	for (unsigned i = 0; i < 30; i++)
+		assert_true(first[i].id == tasks[i].id && first[i].start_s == tasks[i].start_s && first[i].on == tasks[i].on);
 }
 
 static void a_better_plan_is_never_given_up(void **state)

@@ -44,7 +44,7 @@ static void assert_prints(const struct settings *s, const char *name, const char
 static void every_default_is_a_value_of_its_row(void **state)
 {
 	(void)state;
-	struct settings before = settings_default(), s = settings_default();
+	struct settings s = settings_default();
 	struct core_config core = core_config_default();
 	struct error err = ERROR_INIT;
 	for (const struct setting *row = settings_table; row->name; row++) {
@@ -57,9 +57,9 @@ static void every_default_is_a_value_of_its_row(void **state)
 		assert_prints(&s, row->name, row->standard);
 	}
 	/* And they are what those have who use the core alone. */
-	assert_memory_equal(&before.core, &core, sizeof core);
-	assert_memory_equal(&s.core, &core, sizeof core);
-	settings_clear(&before);
+	s.core = core;
+	for (const struct setting *row = settings_table; row->name; row++)
+		assert_prints(&s, row->name, row->standard);
 	settings_clear(&s);
 }
 
