@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The model of src/estimate/activity.c once more, over many tasks at a time, for fitting its parameters. What it computes is
-derived there; score_solo.py checks that both say the same."""
+derived there; test_hardware.py checks that both say the same."""
 import collections
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -64,20 +65,23 @@ class Model:
         peak = np.array([gpu.single, gpu.single, gpu.tf32, gpu.half, gpu.twice])[t.unit] * 1e12
         conv = is_["CONV_OUT"] | is_["CONV_INPUT"] | is_["CONV_WEIGHTS"]
         part = p["compute"][kind, t.unit]
-        part = part * np.where(conv & planar, p["planar"][t.unit], 1.0) * np.where(conv & second, p["grouped"][0], 1.0)
+        part = part * np.where(conv & second, p["grouped"][0], 1.0)
         part = part * np.where(is_["PRODUCT"] & second, p["uneven"][t.unit], 1.0)
         matrix = np.isin(kind, list(MATRIX))
         work = np.maximum(t.flops, t.blocks * TILE_FLOPS * np.maximum(t.depth, 16))
         pieces = t.blocks * np.maximum(1.0, t.depth / p["deep"][0])
         filled = np.minimum(1.0, pieces / gpu.sms)
         compute = np.where(matrix, work / (peak * part * filled), 0.0)
-        strips = is_["DEPTHWISE_WEIGHTS"]
-        compute = np.where(strips, 2 * t.blocks * t.depth / (gpu.single * 1e12 * p["strips"][1 - planar]), compute)
-        rate = p["memory"][kind] * np.where(is_["DEPTHWISE"] & planar, p["depthwise"][t.unit], 1.0)
-        rate = rate * np.where(is_["CHANNEL_NORM"] & (t.unit == UNITS.index("HALF")), p["channel"][0], 1.0)
+        half = t.unit == UNITS.index("HALF")
+        strips = p["strips"][np.where(planar, 0, np.where(half, 2, 1))]
+        compute = np.where(is_["DEPTHWISE_WEIGHTS"], 2 * t.blocks * t.depth / (gpu.single * 1e12 * strips), compute)
+        compute = np.where(is_["DEPTHWISE"], t.flops / (gpu.single * 1e12 * p["taps"][1 - planar]), compute)
+        rate = p["memory"][kind] * np.where(is_["CHANNEL_NORM"] & half, p["channel"][0], 1.0)
         rate = rate * np.where(t.bytes < gpu.l2_mib * 2 ** 20 / 2, p["cache"][0], 1.0)
         rate = rate * np.where(is_["CHANNEL_NORM"], np.minimum(1.0, t.blocks / (gpu.sms * p["channel"][1])), 1.0)
-        return p["fixed_us"][kind] * 1e-6 + np.maximum(compute, t.bytes / (gpu.gb_s * 1e9 * rate))
+        turned = np.where(conv & planar & np.isin(t.unit, (UNITS.index("TF32"), UNITS.index("HALF"))),
+                          p["turned_us"][0] * 1e-6 + t.bytes / (gpu.gb_s * 1e9 * p["turned"][0]), 0.0)
+        return p["fixed_us"][kind] * 1e-6 + np.maximum(compute, t.bytes / (gpu.gb_s * 1e9 * rate)) + turned
 
     def occupied(self, t, gpu):
         """The part of the SMs that each kernel keeps active."""
@@ -105,3 +109,21 @@ class Model:
         draw = np.column_stack([parts[k] for k in ("gract", "smact", "dram", "work")]) @ p["watts"]
         watts = gpu.idle_w + (gpu.board_w - gpu.idle_w) * np.minimum(1.0, draw)
         return {"host": host, "busy": busy, "step": step, "watts": watts, **parts}
+
+
+def shipped():
+    """The parameters that are compiled in: models/activity.h as fit_solo.py writes it."""
+    text = (ROOT / "models" / "activity.h").read_text()
+    one = {name: float(v) for name, v in re.findall(r"#define ACTIVITY_(\w+) ([0-9.e+-]+)$", text, re.MULTILINE)}
+    p = {name.lower(): np.array([one[name]]) for name in ("DEEP", "GROUPED", "CACHE", "GAP_US", "LEAD_US", "WAIT", "COPY_GB_S",
+                                                         "TURNED_US", "TURNED")}
+    for key, names in (("channel", ("HALF", "BLOCKS")), ("dram", ("SMALL", "LARGE")), ("watts", ("GRACT", "SMACT", "DRAM", "WORK"))):
+        p[key] = np.array([one[f"{key.upper()}_{name}"] for name in names])
+
+    def numbers(found):
+        return np.array([[float(v) for v in re.findall(r"[0-9.e+-]+", row)] for row in found])
+    classes = numbers(re.findall(r"^\t({ .*}),\t/\*", text, re.MULTILINE))
+    p.update(fixed_us=classes[:, 0], memory=classes[:, 1], active=classes[:, 2], compute=classes[:, 3:])
+    p.update({name: numbers([row])[0] for name, row in re.findall(r"activity_(\w+)\[\] = { (.*) };", text)})
+    p["host_us"] = numbers([" ".join(re.findall(r"\.\w+ = ([0-9.e+-]+)", text))])[0]
+    return Model(p)

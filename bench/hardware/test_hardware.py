@@ -56,6 +56,7 @@ BUILD = os.environ.get("RAD_BUILD_ROOT")
 
 try:
     import fit_summary
+    import load_model
     import numpy
 except ImportError:  # fits alone need numpy and scipy
     fit_summary = None
@@ -915,6 +916,24 @@ class Summaries(unittest.TestCase):
         self.assertEqual(len(tasks), 205)
         self.assertEqual({t["arch"] for t in tasks if f"{t['arch']}-{t['size']}.table" not in kept}, {"bart_base"})
         self.assertEqual([t for t in tasks if f"{t['arch']}-{t['size']}.printed" not in kept], [])
+
+
+class LoadModel(unittest.TestCase):
+    @unittest.skipUnless(BUILD and fit_summary, "needs a build, numpy and scipy")
+    def test_rad_says_what_was_fitted(self):
+        """Of every tenth kept capture, on the GPU of the fit and on another."""
+        data = HERE.parents[1] / "doc" / "results" / "load"
+        names = [l["name"] for l in score_solo.lines_of(data / "solo.jsonl") if l.get("step_s")][::10]
+        with score_solo.captures_of(data / "captures.tar.xz") as captures:
+            tasks = load_model.Tasks(names, captures)
+            for gpu in load_model.GPUS:
+                made = load_model.shipped().predict(tasks, load_model.GPUS[gpu])
+                for n, name in enumerate(names):
+                    said = score_solo.estimate(f"{BUILD}/rad", captures / f"{name}.radcap", gpu)
+                    for key, own in (("step_s", "step"), ("host_s", "host"), ("busy_s", "busy")):
+                        self.assertAlmostEqual(said[key] / made[own][n], 1, 5, (name, gpu, key))
+                    for key in ("gract", "smact", "dram", "watts"):
+                        self.assertAlmostEqual(said[key], made[key][n], -1 if key == "watts" else 2, (name, gpu, key))
 
 
 class Score(unittest.TestCase):

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The load model of activity.h. Each kernel by itself, since what decides differs from one to the next: a product of matrices
- * is bound by the units that multiply, most others by memory, small ones by what any launch costs, and a batch normalisation by
- * how few channels it is cut into. The same arithmetic, over many tasks at once, is fitted by bench/hardware/load_model.py, and
- * bench/hardware/score_solo.py sees that both agree.
+ * The load model of activity.h. Each kernel by itself, since what decides differs from one to the next: a product of
+ * matrices is bound by the units that multiply, most others by memory, small ones by what any launch costs, a depthwise
+ * convolution by its taps, and a batch normalisation by how few channels it is cut into. The same arithmetic, over many
+ * tasks at once, is in bench/hardware/load_model.py, which fits it; test_hardware.py sees that both agree.
  *
  * Figures of a capture are people's: they are bounded, but nothing says that they are likely. What comes out absurd is unknown.
  */
@@ -121,14 +121,17 @@ static double activity_compute_s(const struct activity_kernel *k, const struct g
 {
 	double part = activity_classes[k->class].compute[k->unit];
 
+	if (k->class == KERNEL_DEPTHWISE)
+		return k->flops / (activity_peak(g, UNIT_SINGLE) * activity_taps[k->planar ? 0 : 1]);
 	if (k->class == KERNEL_DEPTHWISE_WEIGHTS)
-		return 2 * k->blocks * k->depth / (activity_peak(g, UNIT_SINGLE) * activity_strips[k->planar ? 0 : 1]);
+		return 2 * k->blocks * k->depth / (activity_peak(g, UNIT_SINGLE) *
+						   activity_strips[k->planar ? 0 : k->unit == UNIT_HALF ? 2 : 1]);
 	if (!is_product(k->class))
 		return 0;
-	if (is_convolution(k->class))
-		part *= (k->planar ? activity_units[k->unit].planar : 1) * (k->second ? ACTIVITY_GROUPED : 1);
+	if (is_convolution(k->class) && k->second)
+		part *= ACTIVITY_GROUPED;
 	if (k->class == KERNEL_PRODUCT && k->second)
-		part *= activity_units[k->unit].uneven;
+		part *= activity_uneven[k->unit];
 	return fmax(k->flops, k->blocks * TILE_FLOPS * fmax(k->depth, LEAST_DEPTH)) /
 	       (activity_peak(g, k->unit) * part * fmin(1, activity_pieces(k) / g->sms));
 }
@@ -142,8 +145,6 @@ static double activity_memory_s(const struct activity_kernel *k, const struct gp
 {
 	double part = activity_classes[k->class].memory;
 
-	if (k->class == KERNEL_DEPTHWISE && k->planar)
-		part *= activity_units[k->unit].depthwise;
 	if (k->class == KERNEL_CHANNEL_NORM)
 		part *= (k->unit == UNIT_HALF ? ACTIVITY_CHANNEL_HALF : 1) *
 			fmin(1, k->blocks / (g->sms * ACTIVITY_CHANNEL_BLOCKS));
@@ -152,12 +153,20 @@ static double activity_memory_s(const struct activity_kernel *k, const struct gp
 	return k->bytes / (g->gb_s * 1e9 * part);
 }
 
+/* Units that multiply matrices want channels last: cuDNN turns what is not, and its results back, in kernels of their own. */
+static double activity_turned_s(const struct activity_kernel *k, const struct gpus_row *g)
+{
+	if (!is_convolution(k->class) || !k->planar || (k->unit != UNIT_TF32 && k->unit != UNIT_HALF))
+		return 0;
+	return ACTIVITY_TURNED_US * 1e-6 + k->bytes / (g->gb_s * 1e9 * ACTIVITY_TURNED);
+}
+
 void activity_add(struct activity_sums *s, const struct capture_kernel *entry, const struct gpus_row *g)
 {
 	const struct activity_kernel k = activity_mean(entry);
 	const struct activity_class *class = &activity_classes[k.class];
 	double n = (double)entry->count;
-	double each = class->fixed_us * 1e-6 + fmax(activity_compute_s(&k, g), activity_memory_s(&k, g));
+	double each = class->fixed_us * 1e-6 + fmax(activity_compute_s(&k, g), activity_memory_s(&k, g)) + activity_turned_s(&k, g);
 	double occupied = class->active * fmin(1, activity_pieces(&k) / g->sms);
 
 	s->busy += n * (each + ACTIVITY_GAP_US * 1e-6);

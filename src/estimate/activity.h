@@ -6,6 +6,7 @@
  * and the GPU comes in last.
  *
  *	kernel	fixed + max(operations / (peak x part x filled), bytes / (bandwidth x part))		seconds
+ *		a convolution for the units that multiply matrices, not channels last, is turned first: fixed + bytes / (bandwidth x part)
  *	busy	sum over kernels;  host = sum over what the host does of what each costs
  *	step	the longer of the two, as one runs ahead of the other; where the host waits for the GPU they add up in part
  *	GRACT	busy / step;  SMACT: the same, each kernel by the part of the SMs that its blocks occupy

@@ -122,6 +122,73 @@ static void test_few_blocks_leave_sms_idle(void **state)
 	assert_true(few.load.load.smact < 0.3 * many.load.load.smact && few.busy_s > 2 * many.busy_s);
 }
 
+/* The GPU's seconds of one kernel, without what any launch costs. */
+static double alone(struct capture_kernel k)
+{
+	double busy_s;
+
+	k.count = 1;
+	busy_s = of(&k, 1, &idle_host, H200).busy_s;
+	return busy_s - 1e-6 * (activity_classes[k.class].fixed_us + ACTIVITY_GAP_US);
+}
+
+static bool alike(double a, double b)
+{
+	return fabs(a / b - 1) < 1e-9;
+}
+
+/* Units that multiply matrices take channels last: what is not costs one more pass over its bytes, in fp32 proper nothing. */
+static void test_planar_convolutions_are_turned(void **state)
+{
+	struct capture_kernel k = { .flops = (uint64_t)1 << 30, .bytes = (uint64_t)1 << 28, .blocks = 1 << 16, .depth = 64,
+		.class = KERNEL_CONV_OUT };
+	double turned = 1e-6 * ACTIVITY_TURNED_US + 268435456 / (4.8e12 * ACTIVITY_TURNED);
+
+	(void)state;
+	for (unsigned unit = UNIT_SINGLE; unit <= UNIT_HALF; unit++) {
+		struct capture_kernel last = k;
+
+		k.unit = last.unit = (uint8_t)unit;
+		last.layout = 1;
+		assert_true(alike(alone(k) + 1e-3, alone(last) + 1e-3 + (unit == UNIT_SINGLE ? 0 : turned)));
+	}
+}
+
+/* One block a channel computes each tap: at 3 x 3 memory may decide, at 7 x 7 it does not. */
+static void test_depthwise_goes_by_its_taps(void **state)
+{
+	const double peak = 66.9e12, values = 1 << 26;
+	struct capture_kernel k = { .bytes = (uint64_t)8 << 26, .blocks = 1 << 16, .class = KERNEL_DEPTHWISE, .unit = UNIT_TF32 };
+
+	(void)state;
+	for (unsigned last = 0; last <= 1; last++)
+		for (unsigned side = 1; side <= 7; side += 2) {
+			double compute = 2.0 * values * side * side / (peak * activity_taps[last]);
+			double memory = 8 * values / (4.8e12 * activity_classes[KERNEL_DEPTHWISE].memory);
+
+			k.flops = (uint64_t)(2 * values * side * side);
+			k.layout = (uint8_t)last;
+			assert_true(alike(alone(k), fmax(compute, memory)));
+			assert_true(side != 7 || compute > memory);
+		}
+}
+
+/* By layout, and channels last by type. */
+static void test_depthwise_weights(void **state)
+{
+	static const struct { uint8_t layout, unit; unsigned strips; } rows[] = {
+		{ 0, UNIT_SINGLE, 0 }, { 0, UNIT_HALF, 0 }, { 1, UNIT_TF32, 1 }, { 1, UNIT_SINGLE, 1 }, { 1, UNIT_HALF, 2 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct capture_kernel k = { .bytes = 8, .blocks = 9 * 512, .depth = 1 << 20, .class = KERNEL_DEPTHWISE_WEIGHTS,
+			.layout = rows[i].layout, .unit = rows[i].unit };
+
+		assert_true(alike(alone(k), 2.0 * 9 * 512 * 1048576 / (66.9e12 * activity_strips[rows[i].strips])));
+	}
+}
+
 /* What computes is slower on a GPU that computes less; what waits for the host is not. */
 static void test_another_gpu(void **state)
 {
@@ -244,7 +311,7 @@ static void test_tables_are_whole(void **state)
 {
 	(void)state;
 	assert_int_equal(COUNT_OF(activity_classes), KERNEL_CLASSES);
-	assert_int_equal(COUNT_OF(activity_units), UNIT_COUNT);
+	assert_int_equal(COUNT_OF(activity_uneven), UNIT_COUNT);
 	for (size_t i = 0; i < KERNEL_CLASSES; i++) {
 		const struct activity_class *c = &activity_classes[i];
 
@@ -262,7 +329,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_memory_decides), cmocka_unit_test(test_the_host_decides),
 		cmocka_unit_test(test_waits_add_up), cmocka_unit_test(test_copies_take_their_time),
-		cmocka_unit_test(test_few_blocks_leave_sms_idle),
+		cmocka_unit_test(test_few_blocks_leave_sms_idle), cmocka_unit_test(test_planar_convolutions_are_turned),
+		cmocka_unit_test(test_depthwise_goes_by_its_taps), cmocka_unit_test(test_depthwise_weights),
 		cmocka_unit_test(test_another_gpu), cmocka_unit_test(test_doubts_widen), cmocka_unit_test(test_names_of_gpus),
 		cmocka_unit_test(test_no_load_in_the_capture), cmocka_unit_test(test_absurd_steps_are_unknown),
 		cmocka_unit_test(test_any_figures), cmocka_unit_test(test_tables_are_whole),
