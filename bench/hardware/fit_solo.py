@@ -224,8 +224,9 @@ HEADER = """/* SPDX-License-Identifier: MIT
  * Parameters of the load model (src/estimate/activity), which says what they do. Frozen: written by bench/hardware/fit_solo.py, by
  * hand only by mistake. A change is a new fit.
  *
- * Source: %(n)d training tasks of %(families)d families, each alone on one %(gpu)s, PyTorch 2.11, driver 580
- * (doc/results/load). Spreads are of families left out of the fit: a step %(step)s, SMACT %(smact)s.
+ * Source: %(n)d training tasks of %(families)d families, each alone on one %(gpu)s, PyTorch 2.11, driver 580 (doc/results/load).
+ * Spreads hold two of three tasks when each family is left out of the fit in turn. Errors are then, as logarithms: of a step
+ * %(step)s, of SMACT %(smact)s.
  */
 #ifndef RAD_MODELS_ACTIVITY_H
 #define RAD_MODELS_ACTIVITY_H
