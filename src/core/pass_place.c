@@ -191,7 +191,8 @@ bool pass_try(struct pass *p, struct task *t, const struct map_request *asked, s
 {
 	struct placement where;
 	struct map_request with = *asked, *r = &with;
-	with.company = fleet_company(p->fleet, t->spec->uid, t->spec->feed);
+	if (!r->planned)	/* of one that is, pass_follow_plan said where it may go */
+		with.company = fleet_company(p->fleet, t->spec->uid, t->spec->feed);
 	if (host_asks(p->host, t, (struct host_room){ 0 }, NULL))
 		return false;
 	for (unsigned tries = 0; tries < CLAIM_TRIES && pass_find(p, r, &where, now); tries++)

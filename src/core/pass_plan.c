@@ -327,6 +327,30 @@ int64_t pass_plan_due(const struct pass *p, struct now now)
 	return p->plan.made_ms && again_ms > now.mono_ms ? again_ms : now.mono_ms;
 }
 
+/* GPUs of its feed on which nobody else is to start: what was put elsewhere to leave them to another stays there. */
+static struct map_company plan_company(const struct pass *p, const struct task *t)
+{
+	const struct map_company all = fleet_company(p->fleet, t->spec->uid, t->spec->feed);
+	struct map_company free = { .n = 0 };
+	uint64_t wanted = 0;
+	for (size_t i = 0; all.n && i < p->plan.n_waiting; i++) {
+		const struct plan_task *other = &p->plan.waiting[i].p;
+		wanted |= other->id != t->id && plan_waits(p, tasks_find(p->tasks, other->id)) ? other->on : 0;
+	}
+	for (unsigned i = 0; i < all.n; i++)
+		if (!(bits_of(&p->plan, &all.slots[i], 1) & wanted))
+			free.slots[free.n++] = all.slots[i];
+	return free;
+}
+
+/* Where it went to its feed, the others are planned anew: they count with its GPUs, and not with those that it left to them. */
+static void plan_note_place(struct pass *p, const struct planned *w)
+{
+	const uint32_t *slots;
+	unsigned n = fleet_slots_of(p->fleet, w->p.id, &slots);
+	p->wish += n && bits_of(&p->plan, slots, n) != w->p.on;
+}
+
 /* In the plan's order. Whoever keeps its GPUs while it waits lets nobody after it have them. */
 void pass_follow_plan(struct pass *p, struct now now)
 {
@@ -344,8 +368,11 @@ void pass_follow_plan(struct pass *p, struct now now)
 		r.later = false;
 		if (pass_refused(p, &r, &never) != ALLOWANCE_COUNT)
 			continue;
-		if (!(w->p.on & kept) && pass_try(p, t, &r, now))
+		r.company = plan_company(p, t);
+		if (!(w->p.on & kept) && pass_try(p, t, &r, now)) {
+			plan_note_place(p, w);
 			continue;
+		}
 		kept |= w->p.keeps ? w->p.on : 0;
 	}
 }

@@ -106,7 +106,7 @@ struct pass {
 	size_t n_turns, cap_turns;
 
 	struct planning plan;
-	uint64_t wish;			/* moves when what is kept for the head changes: plans keep to it */
+	uint64_t wish;			/* moves with what is kept for the head, and with starts elsewhere than planned: plans keep to it */
 
 	struct refused refused[REFUSED_PLACES][REFUSED_WAYS];
 	uint64_t n_kinds;		/* entries that were ever made there */

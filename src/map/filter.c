@@ -183,9 +183,24 @@ static enum map_reason load_refuses(const struct map_policy *p, const struct map
 	return MAP_TASKS;
 }
 
+static bool is_planned(const struct map_request *r, const struct map_gpu *g)
+{
+	for (unsigned i = 0; r->planned && i < r->gpus; i++)
+		if (r->planned[i] == g->slot)
+			return true;
+	return false;
+}
+
+/* Plans know nothing of feeds, and of two GPUs that are as good they take any. Under a policy that ranks by what is gained, it
+ * may go to its feed's instead, where that ranks higher. */
+static bool is_elsewhere(const struct map_ask *ask, const struct map_gpu *g)
+{
+	return ask->r->planned && !is_planned(ask->r, g) && !(ask->row->for_load && map_has_company(ask->r, g));
+}
+
 static enum map_reason map_ask_load(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a)
 {
-	if (!map_foreign_runs(g) && (!g->n_tasks || predicts_load(ask->row, g) || ask->r->planned))
+	if (!map_foreign_runs(g) && (!g->n_tasks || predicts_load(ask->row, g) || is_planned(ask->r, g)))
 		return MAP_OK;
 	return load_refuses(ask->p, g, a->mode, &a->have, &a->want);
 }
@@ -194,14 +209,6 @@ bool map_load_admits(const struct map_policy *p, const struct map_gpu *g)
 {
 	double have, want;
 	return !g->n_tasks || predicts_load(map_row_of(p), g) || !load_refuses(p, g, g->mode, &have, &want);
-}
-
-static bool is_planned(const struct map_request *r, const struct map_gpu *g)
-{
-	for (unsigned i = 0; i < r->gpus; i++)
-		if (r->planned[i] == g->slot)
-			return true;
-	return false;
 }
 
 bool map_is_reserved(const struct map_policy *p, const struct map_gpu *g, const struct map_request *r, double *in_s,
@@ -266,7 +273,7 @@ static enum map_reason map_ask_admission(const struct map_ask *ask, const struct
 		if (why)
 			return why;
 	}
-	if (ask->r->planned && !is_planned(ask->r, g))
+	if (is_elsewhere(ask, g))
 		return MAP_ELSEWHERE;
 	if (!map_kind_fits(ask, g))
 		return MAP_MODE;
@@ -306,7 +313,7 @@ void map_filter(struct map_ask *ask, const struct map_gpu *g, struct map_answer 
 		a->reason = map_ask_load(ask, g, a);
 	if (!a->reason && g->n_tasks && (ask->predicts || g->has_limit))
 		a->reason = map_forecast(ask, g, a);
-	bool asked = ask->row->filter && !ask->r->planned && (!ask->row->for_load || predicts_load(ask->row, g));
+	bool asked = ask->row->filter && !is_planned(ask->r, g) && (!ask->row->for_load || predicts_load(ask->row, g));
 	if (!a->reason && g->n_tasks && asked)
 		a->reason = ask->row->filter(ask, g, a);
 	if (!a->reason && g->n_tasks && ask->r->cores.used_up) {

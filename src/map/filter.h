@@ -73,8 +73,14 @@ uint64_t map_nth_capacity(const struct map_ask *ask, bool stale_too, const struc
 
 /* Whether processes that are not ours are more than a trifle there. */
 static inline bool map_foreign_runs(const struct map_gpu *g) { return g->foreign_mib > MAP_FOREIGN_MIB; }
-/* Whether tasks that share a loader with the one of the request run there. */
-bool map_has_company(const struct map_request *r, const struct map_gpu *g);
+/* Whether tasks that share a loader with the one of the request run there. Here, since it is asked of each GPU. */
+static inline bool map_has_company(const struct map_request *r, const struct map_gpu *g)
+{
+	for (unsigned i = 0; i < r->company.n; i++)
+		if (r->company.slots[i] == g->slot)
+			return true;
+	return false;
+}
 /* Slow-down of joining the tasks there, and what that gains: a->gain (forecast.c). */
 enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
 

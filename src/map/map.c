@@ -174,14 +174,6 @@ static void keep_fitting(const struct map_ask *ask, struct choice *c, struct pic
 	}
 }
 
-bool map_has_company(const struct map_request *r, const struct map_gpu *g)
-{
-	for (unsigned i = 0; i < r->company.n; i++)
-		if (r->company.slots[i] == g->slot)
-			return true;
-	return false;
-}
-
 /* Ranks one GPU, and asks it if it may be among the best. */
 static void map_consider(struct map_ask *ask, size_t at, size_t rr_next, struct choice *c, struct map_finding *finding)
 {

@@ -170,7 +170,8 @@ struct map_request {
 	struct map_tenant self;
 	task_id lent_by;		/* GPUs that are kept free for that task are lent to it: it is gone before they are used; 0 */
 	/* Where a plan has it start (map/plan.h): `gpus` slots, on which alone it is placed, whatever load and gain would say;
-	 * NULL: none has. `later`: not before `planned_s` from now, which is for `rad why`. */
+	 * but for its company's, if the policy ranks by gain. NULL: none has. `later`: not before `planned_s` from now, which
+	 * is for `rad why`. */
 	const uint32_t *planned;
 	bool later;
 	double planned_s;
