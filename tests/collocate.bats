@@ -60,7 +60,14 @@ nobody() { [ "$(rad gpus --json | jq '[.gpus[].processes[]] | length')" -eq 0 ];
 		--degrees 1,2,3 --modes mig --json -o mig.jsonl -- ./task
 	jq -e '[.runs[] | [.mode, .degree, .error != null]] ==
 		[["serial", 1, false], ["mig", 1, false], ["mig", 2, false], ["mig", 3, true]]' <<<"$output"
-	[[ "$stderr" == *"mig, 3 at a time: the GPU has 2 MIG instances"* ]]
+	[[ "$stderr" == *"mig, 3 at a time: there are 2 MIG instances here"* ]]
+}
+
+@test "MIG in a task, which has one instance: what to do instead" {
+	submit --wait --share mig --output=bench.out --chdir "$PWD" -- rad bench collocate --seconds 0.6 --repeat 1 \
+		--degrees 2 --modes mig --json -o one.jsonl -- "$PWD/task" || :
+	cat bench.out
+	grep -q "mig, 2 at a time: there is 1 MIG instance here, what this task was given: drain .* with --gpu, outside of a task" bench.out
 }
 
 @test "a degree that does not fit: the others are measured, and it is told" {

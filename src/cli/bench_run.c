@@ -203,7 +203,10 @@ static int check_fits(const struct bench_run *r, const struct stage *s, int64_t 
 	size_t instances = bench_gpu_instances(r->gpu);
 	if (s->mode != BENCH_MIG || (size_t)degree <= instances)
 		return 0;
-	return error_set(err, ERR_CONFLICT, "the GPU has %zu MIG instances", instances);
+	bool one = instances == 1, given = getenv("RAD_TASK_ID");	/* a task has what it was given: one of them */
+	return error_set(err, ERR_CONFLICT, "there %s %zu MIG instance%s here%s", one ? "is" : "are", instances, one ? "" : "s",
+			 given ? ", what this task was given: drain the GPU's instances (rad drain), and run rad bench with --gpu, "
+				 "outside of a task" : "");
 }
 
 /* The degrees of a mode, from the smallest on. 0, or -1 when nothing more can be measured at all. */
