@@ -212,13 +212,15 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 {
 	const char *program = s->argv[0];
 	scoped_free char *path = in_cwd(s, program);
-	struct stat st;
+	struct stat st = { 0 };
 	bool there = !stat(path, &st) && S_ISREG(st.st_mode);
 	if (!*program)
-		return error_set(err, ERR_INVALID, "the command is an empty word");
+		return error_set(err, ERR_INVALID, "the command is an empty word: is a variable in it not set?");
 	if (strchr(program, '/')) {
 		if (is_program(path))
 			return 0;
+		if (S_ISDIR(st.st_mode))
+			return error_set(err, ERR_INVALID, "%.300s: is a folder: name a program or a task file in it", program);
 		if (!there)
 			return error_set(err, ERR_NOT_FOUND, "%.300s: there is no such program (from %.300s)", program, s->cwd);
 		return error_set(err, ERR_INVALID, "%.300s: is not executable: run it with its interpreter (%s %.60s), or chmod +x it",

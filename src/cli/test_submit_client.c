@@ -345,6 +345,7 @@ static void test_refused(void **state)
 		{ "train.py", "'train.py' is not in PATH, but is a file here: write python train.py", false },
 		{ "./train.py", "./train.py: is not executable", false },
 		{ "./absent.sh", "./absent.sh: there is no such program", false },
+		{ "./logs", "./logs: is a folder: name a program or a task file in it", false },
 		{ "run.py", "write ./run.py", false },
 		{ "./large.sh", "./large.sh: is larger than 1 MiB", false },
 		{ "step.sh", "'step.sh' is not in PATH, but is a file here: write bash step.sh", false },

@@ -316,6 +316,20 @@ static void wrap_script(struct radfile_reader *r, struct radfile_line interprete
 	buf_printf(&r->script, "%s\n", end);
 }
 
+/* "  gpu_mem: 8G" is a command, too, and will fail: told, not refused, since settings begin their lines and all else is
+ * bash's. */
+static void tell_indented_key(struct radfile_reader *r, struct radfile_line l)
+{
+	struct radfile_line bare = radfile_trim(l.text, l.len);
+	size_t n = key_length(bare);
+	scoped_free char *key = radfile_copy((struct radfile_line){ bare.text, n });
+	if (!n || bare.text == l.text || r->indented || !options_find_key(key))
+		return;
+	r->indented = true;
+	radfile_note(r->out, alloc_printf("line %d: '%s:' is indented, so bash gets it as a command: a setting begins its line",
+					  r->scan.line, key));
+}
+
 static int read_line(struct radfile_reader *r, struct radfile_line l, bool keys, bool shell)
 {
 	bool inside = shell && shellscan_inside(&r->scan);
@@ -331,6 +345,8 @@ static int read_line(struct radfile_reader *r, struct radfile_line l, bool keys,
 		shellscan_skip(&r->scan);
 	if (keys && !inside && check_no_glued_key(r, l))
 		return -1;
+	if (keys && !inside)
+		tell_indented_key(r, l);
 	bool options = radfile_is_directive(l) || radfile_is_sbatch(l);
 	if (inside && (key || options))
 		r->swallowed = r->scan.line;

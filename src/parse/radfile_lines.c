@@ -360,6 +360,15 @@ void radfile_sbatch_end(struct radfile_reader *r, const char *text, size_t len)
 
 /* ---- whether there are any ---- */
 
+/* "gpus=2 ...": a directive whose dashes were forgotten, which is told where it is read. */
+static bool sets_something(struct radfile_line l)
+{
+	size_t n = 0;
+	while (n < l.len && (isalnum((unsigned char)l.text[n]) || l.text[n] == '-' || l.text[n] == '_'))
+		n++;
+	return n && n < l.len && l.text[n] == '=';
+}
+
 bool radfile_has_directives(const char *text, size_t len)
 {
 	size_t at = 0;
@@ -368,7 +377,7 @@ bool radfile_has_directives(const char *text, size_t len)
 			continue;
 		size_t mark = radfile_is_sbatch(l) ? 7 : 4;
 		struct radfile_line rest = radfile_trim(l.text + mark, l.len - mark);
-		if (rest.len > 1 && *rest.text == '-')
+		if (rest.len > 1 && (*rest.text == '-' || sets_something(rest)))
 			return true;
 	}
 	return false;

@@ -32,6 +32,7 @@ struct radfile_reader {
 	struct shellscan scan;
 	struct buf script;
 	int swallowed;	/* last line that looks like a setting but stands inside something; 0: none */
+	bool indented;	/* a setting that is indented was told of; the first is enough */
 };
 
 /* Lines and blanks. */

@@ -150,6 +150,7 @@ static void test_directives(void **state)
 	expect("t.rad", "#RAD --gpus=2\necho\ngpus: 1\n", "gpus=1@3;gpus=2@1;", NULL);
 	assert_true(radfile_has_directives("a\n#RAD --x\n", 10));
 	assert_true(radfile_has_directives("#RAD -G 2", 9));
+	assert_true(radfile_has_directives("#RAD gpus=2", 11));		/* to be told of the dashes */
 	assert_true(radfile_has_directives("a\n#SBATCH -p x\n", 15));
 	assert_false(radfile_has_directives("#SBATCH\n#SBATCH x\n#SBATCHED -x\n", 31));
 	assert_false(radfile_has_directives("# RAD --x\n #RAD --x\n#RAD x\n", 28));
@@ -237,6 +238,20 @@ static void test_line_ends(void **state)
 	assert_string_equal(f.settings[0].value, "2");
 	assert_string_equal(f.script, "\necho hi\n");
 	assert_int_equal(f.n_notes, 1);
+	radfile_clear(&f);
+}
+
+static void test_indented_keys_are_told_once(void **state)
+{
+	(void)state;
+	struct radfile f;
+	parse("t.rad", "name: x\n\tgpu_mem: 8G\n  gpus: 2\n  other: 3\n", &f);
+	assert_int_equal(f.n, 1);
+	assert_int_equal(f.n_notes, 1);
+	assert_non_null(strstr(f.notes[0], "line 2: 'gpu_mem:' is indented"));
+	radfile_clear(&f);
+	parse("t.rad", "cat <<E\n  gpus: 2\nE\necho '\n  gpus: 2'\n", &f);
+	assert_int_equal(f.n_notes, 0);
 	radfile_clear(&f);
 }
 
@@ -370,7 +385,8 @@ int main(void)
 		cmocka_unit_test(test_listing), cmocka_unit_test(test_keys), cmocka_unit_test(test_script_lines),
 		cmocka_unit_test(test_directives), cmocka_unit_test(test_other_interpreter), cmocka_unit_test(test_other_interpreter_runs),
 		cmocka_unit_test(test_positional),
-		cmocka_unit_test(test_line_ends), cmocka_unit_test(test_refused), cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_line_ends), cmocka_unit_test(test_indented_keys_are_told_once), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_hostile_files_take_no_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
