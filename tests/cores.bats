@@ -70,6 +70,7 @@ told() { field "$1" ".attempts[0] | $2"; }
 	wait_state "$a" COMPLETED 20
 	wait_state "$c" COMPLETED 20
 	[ "$(told "$a" '.cores_waited > 0.1')" = true ]
+	[[ "$(rad acct -nP -o Cores "$a")" =~ ^0\.[0-9]{2}$ ]]
 }
 
 @test "off: nobody is placed by cores; on simulated GPUs, unless host_cpus is set, neither" {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The cores that attempts take, and whether one more would gain anything: see fleet.h. The sum of all needs is kept as attempts
- * come, go and are seen, since every request asks for it.
+ * The cores that attempts take, and whether one more would gain anything: see fleet.h.
  */
 #include "core/fleet_private.h"
 
 #include <math.h>
 
-#define LAUNCHING 2 / 3.0	/* of a task's first core */
+#define LAUNCHING (2 / 3.0)	/* of a task's first core */
 #define NEED_MOVED 0.1		/* by less, nothing is asked anew */
 
 static double capacity(const struct fleet *f)
