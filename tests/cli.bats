@@ -32,6 +32,19 @@ setup() { cd "$WORLD/work"; }
 	run rad frobnicate
 	[ "$status" -eq 2 ]
 	one_line_error "see rad help"
+	# Words of other tools, in the place of what is only spelt alike (limit, stop).
+	run rad ls
+	[ "$status" -eq 2 ]
+	one_line_error "here it is rad queue"
+	run rad kill 3
+	one_line_error "here it is rad cancel"
+}
+
+@test "the manual of rad names every verb, once" {
+	local verb
+	for verb in $(rad help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+		[ "$(grep -c "^[[|].*\*$verb\*" "$BATS_TEST_DIRNAME/../man/rad.1.scd")" -eq 1 ] || { echo "$verb"; return 1; }
+	done
 }
 
 @test "unknown option: the nearest one, exit 2" {

@@ -172,6 +172,50 @@ machine()
 	[ "$(rad start --json | jq -r .started)" = false ]
 }
 
+@test "rad stop: the radd ends, its tasks run on, and its queue waits for the next start" {
+	export RAD_SOCKET=$WORLD/own.sock RAD_STATE=$WORLD/state1
+	local pid
+	rad start >/dev/null
+	pid=$(cat "$WORLD/state1/lock")
+	rad submit --exclusive -- sh -c 'until [ -e go ]; do sleep 0.1; done'
+	rad submit --exclusive -- true
+	wait_state 1 RUNNING
+	run rad stop
+	[ "$status" -eq 0 ]
+	[ "$output" = "radd was stopped (pid $pid); 1 task runs on; 1 waits for the next 'rad start' or 'rad submit'" ]
+	! kill -0 "$pid" 2>/dev/null
+	run rad stop
+	[ "$status" -eq 3 ]
+	touch go
+	rad start >/dev/null
+	[ "$(rad wait 1 2 --json | jq -r '[.tasks[].state] | join(" ")')" = "COMPLETED COMPLETED" ]
+	[ "$(RAD_DEVICES=sim:1xa100-40g rad stop --json | jq .pid)" -gt 1 ]
+}
+
+@test "rad stop: not what another user runs" {
+	need_root
+	run machine 'server; as_bob rad stop || echo "exit $?"; as_bob rad version --json | jq .radd; stop'
+	[[ "$output" == *"not yours"*"systemctl stop radd"* ]]
+	[ "${lines[1]}" = "exit 1" ]
+	[[ "${lines[2]}" == \"*\" ]]
+}
+
+@test "who submits from a terminal to a radd of his own with simulated GPUs is told so, unless he asked for them" {
+	export RAD_SOCKET=$WORLD/own.sock RAD_STATE=$WORLD/state1 PYTHONPATH=$BATS_TEST_DIRNAME PYTHONDONTWRITEBYTECODE=1
+	rad start >/dev/null
+	env -u RAD_DEVICES python3 -c 'from terminal import *
+t = Terminal("rad", "submit", "true")
+t.expect("simulated .sim:1xa100-40g.: .rad stop. ends it")
+t.expect("Submitted task 1")
+assert t.end() == 0'
+	python3 -c 'from terminal import *
+t = Terminal("rad", "submit", "true")
+assert b"simulated" not in t.expect("^(.*)Submitted task 2").group(1)
+assert t.end() == 0'
+	env -u RAD_DEVICES rad submit true 2>said	# no terminal
+	[ ! -s said ]
+}
+
 @test "rad start --on-boot: a unit of the user's, or a line for cron" {
 	export RAD_SOCKET=$WORLD/own.sock RAD_STATE="$WORLD/state1"
 	mkdir "$WORLD/bin"

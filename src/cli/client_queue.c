@@ -33,7 +33,7 @@ const char *client_queue(void)
 int client_queue_check_verb(const char *verb, struct error *err)
 {
 	static const char *const of_radd[] = { "update", "suspend", "resume", "purge", "gpus", "top", "why", "acct", "report", "track",
-		"exporter", "web", "drain", "undrain", "reserve", "limit", "adopt", "lease" };
+		"exporter", "web", "drain", "undrain", "reserve", "limit", "adopt", "lease", "stop" };
 	for (size_t i = 0; i < COUNT_OF(of_radd); i++)
 		if (client_queue() && !strcmp(verb, of_radd[i]))
 			return error_set(err, ERR_INVALID, "'rad %s' asks a radd, and %s is a queue of files: unset RAD_QUEUE to ask this machine's "

@@ -53,10 +53,33 @@ static const char *of_slurm(const char *word)
 	return NULL;
 }
 
+/* What people type who know ts, gpustat, docker or kubectl, and what comes to mind; NULL: it is none of them. */
+static const char *of_others(const char *word)
+{
+	static const struct { const char *theirs, *ours; } words[] = {
+		{ "list", "queue" }, { "ls", "queue" }, { "ps", "queue" }, { "jobs", "queue" }, { "tasks", "queue" },
+		{ "status", "queue, or rad gpus" }, { "stat", "queue, or rad gpus" }, { "nodes", "gpus" },
+		{ "nvidia-smi", "gpus" }, { "gpustat", "gpus" }, { "nvtop", "top" }, { "htop", "top" },
+		{ "kill", "cancel" }, { "rm", "cancel" }, { "delete", "cancel" }, { "abort", "cancel" },
+		{ "log", "logs" }, { "tail", "logs -f" }, { "cat", "logs" }, { "output", "logs" },
+		{ "info", "show" }, { "describe", "show" }, { "history", "acct" }, { "exec", "run" }, { "add", "submit" },
+		{ "retry", "requeue" }, { "rerun", "requeue" }, { "restart", "requeue" }, { "pause", "suspend, or rad hold" },
+		{ "shell", "run --pty bash" }, { "bash", "run --pty bash" },
+	};
+	for (size_t i = 0; i < COUNT_OF(words); i++)
+		if (!strcmp(word, words[i].theirs))
+			return words[i].ours;
+	return NULL;
+}
+
 static int unknown_verb(const char *word)
 {
 	if (of_slurm(word)) {
 		cli_note("'%.60s' is Slurm's: here it is %s", word, of_slurm(word));
+		return CLI_USAGE;
+	}
+	if (of_others(word)) {
+		cli_note("unknown command '%.60s': here it is rad %s", word, of_others(word));
 		return CLI_USAGE;
 	}
 	const char *names[sizeof cli_verbs / sizeof *cli_verbs] = { NULL };

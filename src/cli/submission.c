@@ -17,6 +17,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print_help(const struct cli_verb *v)
 {
@@ -88,6 +89,20 @@ static json_t *preview_with_files(struct spec *s, json_t *reply, struct error *e
 	return better;
 }
 
+/* Somebody who tried simulated GPUs yesterday, and types here today: his training would run, and train on none of them. */
+static void tell_simulated(void)
+{
+	const char *wanted = getenv("RAD_DEVICES");
+	struct error ignored = ERROR_INIT;
+	if (!isatty(STDERR_FILENO) || client_queue() || (wanted && !strncmp(wanted, "sim:", 4)))
+		return;
+	scoped_json *status = client_call(wire_request("status"), &ignored);
+	const char *devices = member_text(status, "devices");
+	if (!strncmp(devices, "sim:", 4) && member_int(status, "uid") == (json_int_t)geteuid())
+		cli_note("the GPUs of this radd are simulated (%.80s): 'rad stop' ends it, and the next submission starts one with real GPUs",
+			 devices);
+}
+
 bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply)
 {
 	scoped_free struct args_option *options = options_args();
@@ -116,6 +131,8 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	spec_unref(spec);
 	if (!*reply)
 		c->rc = cli_fail(c, &err);
+	else
+		tell_simulated();
 	return *reply;
 }
 

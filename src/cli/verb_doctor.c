@@ -137,7 +137,8 @@ static void check_driver(struct doctor *d)
 	struct snapshot s = { 0 };
 	bool needed = device_kind(d->device)->needs_driver;
 	if (!needed)
-		report(d, GRADE_OK, "driver", "none is needed: radd's GPUs are simulated; stop it to have the real ones checked");
+		report(d, GRADE_OK, "driver", "none is needed: radd's GPUs are simulated; with it stopped (rad stop), and "
+		       "without RAD_DEVICES, the real ones are checked");
 	if (!radd || !needed)
 		return;
 	/* Activity is measured between two samples: the second one tells whether it can be read. */

@@ -56,6 +56,7 @@
 	X(capture, verb_capture, "what a training script asks of the GPU's memory, found without a GPU", \
 	  "[options] -o FILE -- python train.py...", OWN_CODE) \
 	X(start, verb_start, "start a radd of your own, now or at every boot, so that its queue goes on", "[options]", OWN_CODE) \
+	X(stop, verb_stop, "end a radd of your own; its tasks run on, and its queue waits for the next start", "[options]", OWN_CODE) \
 	X(doctor, verb_doctor, "check that RAD-RM can work here", "[options]", OWN_CODE) \
 	X(version, verb_version, "releases of rad and radd", "[options]", OWN_CODE) \
 	X(help, verb_help, "help on rad, or on one command", "[COMMAND]", OWN_CODE) \
