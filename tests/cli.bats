@@ -40,6 +40,34 @@ setup() { cd "$WORLD/work"; }
 	one_line_error "here it is rad cancel"
 }
 
+@test "submit of an array: one log stands for all" {
+	run rad submit --array=0-1 -- true
+	[[ "${lines[-1]}" == "Logs: $PWD/rad-"*"_0.out, and so on" ]]
+	run rad submit -- true
+	[[ "${lines[-1]}" == "Log: $PWD/rad-"*".out" ]]
+}
+
+@test "why of a task that failed: what to do next" {
+	local id
+	id=$(rad submit --parsable -- sh -c 'exit 3')
+	run rad wait "$id"
+	[ "$status" -eq 3 ]
+	run rad why "$id"
+	[ "${lines[-1]}" = "Its output: rad logs $id. Once more: rad requeue $id" ]
+	id=$(rad submit --parsable -- true)
+	rad wait "$id"
+	run rad why "$id"
+	[[ "$output" != *"rad logs"* ]]
+}
+
+@test "--help fits the window" {
+	local longest
+	longest=$(COLUMNS=80 rad submit --help | tail -n +4 | awk '{ if (length > n) n = length } END { print n }')
+	[ "$longest" -le 80 ] && [ "$longest" -gt 70 ]
+	# What it says is the same.
+	[ "$(COLUMNS=80 rad submit --help | tr -s ' \n' ' ')" = "$(rad submit --help | tr -s ' \n' ' ')" ]
+}
+
 @test "the manual of rad names every verb, once" {
 	local verb
 	for verb in $(rad help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do

@@ -81,6 +81,15 @@ look()
 	[ "$(status_of '/api/history?hours=1')" = 200 ]
 }
 
+@test "who came by ssh is told how a browser gets here, others nothing" {
+	SSH_CONNECTION="10.0.0.2 40000 10.0.0.1 22" start_web
+	wait_for 10 grep -q "ssh -L ${address##*:}:$address " "$WORLD/web.err"
+	stop_web
+	start_web
+	[ "$(status_of /)" = 200 ]
+	[ ! -s "$WORLD/web.err" ]
+}
+
 @test "browsers are forbidden what the page need not do; names and ways that are not ours are refused" {
 	start_web
 	for path in / /web.js /api/task?id=1 /nothing; do

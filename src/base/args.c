@@ -10,10 +10,13 @@
 #include "base/words.h"
 
 #include <getopt.h>
+#include <stdint.h>
 #include <string.h>
 
 #define HELP 1000		/* what getopt_long returns for --help */
 #define FIRST_ROW (HELP + 1)	/* and for row 0 */
+#define HELP_COLUMN 29		/* where --help says what an option does, */
+#define HELP_LEAST 30		/* in so many columns at least */
 
 static size_t count(const struct args_option *options)
 {
@@ -159,22 +162,36 @@ static char *long_form(const struct args_option *o)
 	return alloc_printf("--%s%s%s", o->name, o->arg ? "=" : "", o->arg ? o->arg : "");
 }
 
-static void help_line(FILE *out, const struct args_option *o)
+/* Broken at blanks; a terminal too narrow for it breaks lines itself. */
+static void help_text(FILE *out, const char *text, unsigned width)
 {
-	scoped_free char *form = long_form(o);
-	if (o->letter)
-		fprintf(out, "  -%c, %-22s %s\n", o->letter, form, o->help);
-	else
-		fprintf(out, "      %-22s %s\n", form, o->help);
+	size_t room = width >= HELP_COLUMN + HELP_LEAST ? width - HELP_COLUMN : SIZE_MAX, len;
+	for (; (len = strlen(text)) > room; text += len + 1) {
+		for (len = room; len && text[len] != ' '; len--)
+			;
+		if (!len)	/* a word as long as the line */
+			break;
+		fprintf(out, "%.*s\n%*s", (int)len, text, HELP_COLUMN, "");
+	}
+	fprintf(out, "%s\n", text);
 }
 
-void args_help(FILE *out, const struct args_option *options)
+static void help_line(FILE *out, const struct args_option *o, unsigned width)
+{
+	scoped_free char *form = long_form(o);
+	fprintf(out, "  %c%c%c %-22s ", o->letter ? '-' : ' ', o->letter ? o->letter : ' ', o->letter ? ',' : ' ', form);
+	if (width && strlen(form) > HELP_COLUMN - 7)
+		fprintf(out, "\n%*s", HELP_COLUMN, "");
+	help_text(out, o->help, width);
+}
+
+void args_help(FILE *out, const struct args_option *options, unsigned width)
 {
 	const struct args_option help = { "help", option_of(options, 'h') ? 0 : 'h', NULL, "show this help" };
 	for (const struct args_option *o = options; o->name; o++)
 		if (o->help)
-			help_line(out, o);
-	help_line(out, &help);
+			help_line(out, o, width);
+	help_line(out, &help, width);
 }
 
 bool args_takes_path(const struct args_option *o)

@@ -44,8 +44,8 @@ int args_read(struct args *a, int argc, char **argv, const struct args_option *o
 	      struct error *err);
 void args_clear(struct args *a);
 
-/* One line an option, --help last. */
-void args_help(FILE *out, const struct args_option *options);
+/* The options, --help last, each with what it does beside it: on as many lines as `width` columns ask for (0: on one). */
+void args_help(FILE *out, const struct args_option *options, unsigned width);
 /* Whether its value is the name of a file or folder, by its placeholder: "FILE", "DIR", "T.csv". */
 bool args_takes_path(const struct args_option *o);
 

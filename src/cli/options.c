@@ -84,7 +84,7 @@ void cli_print_help(const struct cli_call *c, const struct args_option *options)
 {
 	printf("Usage: rad %s %s\n%c%s.\n\n", c->verb->name, c->verb->usage, toupper((unsigned char)*c->verb->help),
 	       c->verb->help + 1);
-	args_help(stdout, options);
+	args_help(stdout, options, term_ask().width);
 }
 
 /* ---- reading ---- */

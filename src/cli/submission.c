@@ -9,6 +9,7 @@
 #include "cli/client_queue.h"
 #include "cli/format.h"
 #include "cli/submit_capture.h"
+#include "cli/term.h"
 #include "estimate/estimate.h"
 #include "submit/options.h"
 #include "submit/wire.h"
@@ -25,7 +26,7 @@ static void print_help(const struct cli_verb *v)
 	printf("Usage: rad %s [options] FILE.rad\n"
 	       "       rad %s [options] [--] COMMAND [ARGUMENT...]\n"
 	       "%c%s. Options end at the first word.\n\n", v->name, v->name, toupper((unsigned char)*v->help), v->help + 1);
-	args_help(stdout, options);
+	args_help(stdout, options, term_ask().width);
 }
 
 /* Whether line 7 of positional task files counts is the daemon's to say. A daemon that is not there yet says nothing. */

@@ -54,7 +54,7 @@ static char *help(void)
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 	scoped_free struct args_option *options = options_args();
-	args_help(out, options);
+	args_help(out, options, 0);
 	fclose(out);
 	return text;
 }

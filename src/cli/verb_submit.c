@@ -18,7 +18,7 @@ static void print_accepted(const json_t *reply)
 		printf("Submitted task %s\n", member_text(reply, "id"));
 	submission_print_estimate(json_object_get(reply, "estimate"));
 	if (*member_text(reply, "log_path"))
-		printf("Log: %s\n", member_text(reply, "log_path"));
+		printf(n > 1 ? "Logs: %s, and so on\n" : "Log: %s\n", member_text(reply, "log_path"));
 }
 
 static int wait_for_end(struct cli_call *c, const char *id, bool json)

@@ -122,6 +122,19 @@ static void print_feed(const json_t *feed)
 		print_feed(other);
 }
 
+/* What its user does next. One that completed, or that he cancelled, leaves nothing to do. */
+static void print_next(const json_t *task)
+{
+	enum task_state s = member_state(task);
+	const char *id = member_text(task, "id");
+	if (s == TASK_OUT_OF_MEMORY)
+		puts("What helps: a smaller batch, or a GPU with more memory (--constraint='mem>=80G')");
+	if (s == TASK_TIMEOUT)
+		puts("What helps: a longer --time, or --slot, which asks it to save and has it go on later");
+	if (s == TASK_FAILED || s == TASK_OUT_OF_MEMORY || s == TASK_TIMEOUT || s == TASK_LOST)
+		printf("Its output: rad logs %s. Once more: rad requeue %s\n", id, id);
+}
+
 static void print_attempts(const json_t *task, const json_t *gpus, const struct term *term)
 {
 	size_t i;
@@ -138,6 +151,7 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 	}
 	if (member_state(task) == TASK_RUNNING)
 		print_feed(json_object_get(task, "feed"));
+	print_next(task);
 }
 
 /* The answer of `why` for what still lives, with the attempts; the same members for what has ended. */

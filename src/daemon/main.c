@@ -37,7 +37,7 @@ static void print_help(const struct args_option *options)
 {
 	printf("Usage: radd [options]\n"
 	       "The RAD-RM daemon: accepts tasks, watches the GPUs, places and runs tasks.\n\n");
-	args_help(stdout, options);
+	args_help(stdout, options, 0);
 	printf("\nSettings: rad.conf(5). More: radd(8).\n");
 }
 

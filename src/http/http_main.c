@@ -110,6 +110,14 @@ static int make_token(char token[33], struct error *err)
 	return 0;
 }
 
+/* Who came by ssh has his browser elsewhere, where this machine's own address is another's. */
+static void tell_tunnel(const struct site *p, const char *port, const char *host)
+{
+	if (getenv("SSH_CONNECTION") && port && !strncmp(p->place.address, "127.", 4))
+		fprintf(stderr, "rad web: from where you came by ssh: 'ssh -L %s:%s %s' there, and then the same address\n", port + 1,
+			p->place.address, host);
+}
+
 /* Where to look. An address that stands for all of the machine's is not one that a browser can open. */
 static void tell_address(const struct site *p, const char *token)
 {
@@ -123,6 +131,7 @@ static void tell_address(const struct site *p, const char *token)
 		printf("rad web: http://%s%s/%s%s\n", any ? host : p->place.address, any ? port : "", token ? "#token=" : "",
 		       token ? token : "");
 	fflush(stdout);
+	tell_tunnel(p, port, host);
 }
 
 static int run_web(struct site *p, struct error *err)
