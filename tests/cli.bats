@@ -54,6 +54,9 @@ setup() { cd "$WORLD/work"; }
 	[ "$status" -eq 3 ]
 	run rad why "$id"
 	[ "${lines[-1]}" = "Its output: rad logs $id. Once more: rad requeue $id" ]
+	id=$(rad submit --parsable -- sh -c 'echo "RuntimeError: $(printf "far too long %.0s" 1 2 3 4 5 6 7)"; exit 1')
+	run rad wait "$id"
+	[ "$(COLUMNS=80 rad why "$id" | awk '{ if (length > n) n = length } END { print (n <= 80 && n > 70) }')" = 1 ]
 	id=$(rad submit --parsable -- true)
 	rad wait "$id"
 	run rad why "$id"
@@ -645,6 +648,22 @@ refused()	# TEXT COMMAND...
 	one_line_error "color=red"
 	run rad update --gpu-mem lots 1
 	[ "$status" -eq 2 ]
+}
+
+@test "drain all names what still runs, and when in local time; undrain all" {
+	local id waits
+	id=$(rad submit --parsable --gpu-mem 1G -- sleep 300)
+	wait_state "$id" RUNNING
+	run rad drain all --reason cleaning
+	[ "$status" -eq 0 ]
+	[ "$output" = "GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: $id" ]
+	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | all')" = true ]
+	waits=$(rad submit --parsable -- true)
+	[ "$(TZ=XYZ-3 rad why "$waits" | tr -s ' \n' ' ' | grep -o 'since [^)]*' | head -n 1)" \
+		= "since $(TZ=XYZ-3 date -d "$(rad gpus --json | jq -r '.gpus[0].drain.since_time')" '+%Y-%m-%d %H:%M:%S')" ]
+	rad cancel "$id" "$waits"
+	rad undrain all
+	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | any')" = false ]
 }
 
 @test "bad: drain of a GPU that is not there" {

@@ -223,7 +223,7 @@ static void print_totals(const json_t *totals, struct format_energy_unit unit)
 	       format_seconds(member_number(totals, "p95_jct_s"), b));
 	printf("%s GPU hours", format_hours(member_number(totals, "gpu_hours") * 3600, a));
 	if (!isnan(member_number(totals, "gpu_share_hours")))
-		printf("; as shares, which add up to the clock's: %s",
+		printf("; as shares (a GPU's time divided among its tasks): %s",
 		       format_hours(member_number(totals, "gpu_share_hours") * 3600, a));
 	double energy_j = member_number(totals, "energy_j");
 	printf("\n%s%s%s\n", isnan(energy_j) ? "energy not known" : format_energy_in(&unit, energy_j, a),

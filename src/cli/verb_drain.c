@@ -7,9 +7,11 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/member.h"
 #include "cli/moment.h"
 #include "submit/wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct drain_wish { const char *reason, *until, *length; };
@@ -35,12 +37,31 @@ static int fill_drain(const struct drain_wish *d, json_t *request, struct error 
 	return 0;
 }
 
-static int drain_each(struct cli_call *c, json_t *request, json_t *gpus)
+/* What the words name: a list of indices and UUIDs; "all" is every GPU, by its UUID, since instances share their index. */
+static json_t *named(const struct cli_call *c, const json_t *all)
+{
+	json_t *names = json_array(), *g;
+	size_t k;
+	for (size_t i = 0; i < c->n_words; i++) {
+		if (!strcmp(c->words[i], "all")) {
+			json_array_foreach(json_object_get(all, "gpus"), k, g)
+				json_array_append(names, json_object_get(g, "uuid"));
+			continue;
+		}
+		json_t *word = json_string(c->words[i]);	/* NULL: no UTF-8; the daemon says what it expected */
+		json_array_append_new(names, word ? word : json_null());
+	}
+	return names;
+}
+
+static int drain_each(struct cli_call *c, json_t *request, const json_t *names, json_t *gpus)
 {
 	int rc = CLI_DONE;
-	for (size_t i = 0; i < c->n_words; i++) {
+	size_t i;
+	json_t *name;
+	json_array_foreach(names, i, name) {
 		struct error err = ERROR_INIT;
-		json_object_set_new(request, "gpu", json_string(c->words[i]));
+		json_object_set(request, "gpu", name);
 		scoped_json *reply = client_call(json_incref(request), &err);
 		if (!reply && (rc = cli_fail(c, &err)) == CLI_NO_DAEMON)
 			return rc;
@@ -49,6 +70,32 @@ static int drain_each(struct cli_call *c, json_t *request, json_t *gpus)
 							      "drained", json_object_get(reply, "drained")));
 	}
 	return rc;
+}
+
+static bool is_among(const json_t *gpus, const char *uuid)
+{
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g)
+		if (!strcmp(member_text(g, "uuid"), uuid))
+			return true;
+	return false;
+}
+
+/* Whoever drains to work on a GPU wants to know what is still there. */
+static void tell_running(const json_t *all, const json_t *drained)
+{
+	size_t i, k;
+	json_t *g, *id;
+	json_array_foreach(json_object_get(all, "gpus"), i, g) {
+		const json_t *tasks = json_object_get(g, "tasks");
+		if (!json_array_size(tasks) || !is_among(drained, member_text(g, "uuid")))
+			continue;
+		printf("GPU %lld: still running there:", (long long)member_int(g, "index"));
+		json_array_foreach(tasks, k, id)
+			printf(" %s", json_string_value(id));
+		putchar('\n');
+	}
 }
 
 int verb_drain(struct cli_call *c)
@@ -69,8 +116,14 @@ int verb_drain(struct cli_call *c)
 		return c->rc;
 	if (fill_drain(&wish, request, &err))
 		return cli_usage(c, "%s", err.text);
-	int rc = drain_each(c, request, gpus);
+	scoped_json *devices = client_call(wire_request("gpus"), &err);
+	if (!devices)
+		return cli_fail(c, &err);
+	scoped_json *names = named(c, devices);
+	int rc = drain_each(c, request, names, gpus);
 	if (json && rc != CLI_NO_DAEMON)
 		cli_print_json(json_pack("{si, sO}", "schema", 1, "gpus", gpus));
+	else if (drains && rc != CLI_NO_DAEMON)
+		tell_running(devices, gpus);
 	return rc;
 }

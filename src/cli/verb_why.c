@@ -71,6 +71,16 @@ static void print_cores(const json_t *cores)
 	}
 }
 
+/* A line below a headline: two columns to the right, and what does not fit two more. */
+static void print_below(const char *line, enum style style, const struct term *term)
+{
+	struct term narrower = *term;
+	if (term->width > 2)
+		narrower.width -= 2;
+	scoped_free char *text = term_wrap(line, 4, &narrower);
+	printf("  %s%s%s\n", term_style(term, style), text, term_style(term, STYLE_PLAIN));
+}
+
 static void print_waiting(const json_t *why, const struct term *term)
 {
 	size_t i;
@@ -91,9 +101,8 @@ static void print_waiting(const json_t *why, const struct term *term)
 	else
 		printf("It wants %lld GPU%s; nothing is known of its memory\n", n, n == 1 ? "" : "s");
 	json_array_foreach(gpus, i, g) {
-		scoped_free char *clean = term_wrap(member_text(g, "text"), 4, term);
-		printf("  %s%s%s\n", term_style(term, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN), clean,
-		       term_style(term, STYLE_PLAIN));
+		scoped_free char *said = format_times(member_text(g, "text"));
+		print_below(said, json_is_true(json_object_get(g, "fits")) ? STYLE_GOOD : STYLE_PLAIN, term);
 	}
 	print_cores(json_object_get(why, "cores"));
 }
@@ -144,10 +153,11 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 	json_array_foreach(attempts, i, a) {
 		scoped_free char *where = format_gpus(json_object_get(a, "gpus"), gpus);
 		const char *said = member_text(a, "evidence");
-		scoped_free char *evidence = term_wrap(said, 4, term);
 		bool ended = *member_text(a, "end");
-		printf("  attempt %zu on GPU %s, %s: %s%s%s\n", i + 1, where, format_share(member_text(a, "share")),
-		       ended ? member_text(a, "verdict") : "running", *said ? ": " : "", evidence);
+		scoped_free char *line = alloc_printf("attempt %zu on GPU %s, %s: %s%s%s", i + 1, where,
+						      format_share(member_text(a, "share")), ended ? member_text(a, "verdict") : "running",
+						      *said ? ": " : "", said);
+		print_below(line, STYLE_PLAIN, term);
 	}
 	if (member_state(task) == TASK_RUNNING)
 		print_feed(json_object_get(task, "feed"));

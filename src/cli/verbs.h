@@ -46,8 +46,8 @@
 	X(exporter, verb_http, "what radd knows as metrics for Prometheus", "[options]", OWN_CODE) \
 	X(web, verb_http, "the live page: GPUs, queue, why, history", "[options]", OWN_CODE) \
 	X(feed, verb_feed, "who shares which data loader, and who waits for whom", "[options] [NAME...]", OWN_CODE) \
-	X(drain, verb_drain, "take GPUs out of use; what runs there goes on", "[options] GPU...", OWN_CODE) \
-	X(undrain, verb_drain, "put drained GPUs back", "[options] GPU...", OWN_CODE) \
+	X(drain, verb_drain, "take GPUs out of use; what runs there goes on", "[options] GPU... | all", OWN_CODE) \
+	X(undrain, verb_drain, "put drained GPUs back", "[options] GPU... | all", OWN_CODE) \
 	X(reserve, verb_reserve, "GPUs for one user's tasks in a span of time", \
 	  "[options] [N | --gpus LIST] [--user NAME] [--begin TIME] --for TIME", OWN_CODE) \
 	X(limit, verb_limit, "what users had and have, whose turn it is, what each may have", "[options] [LIMIT=VALUE...]", OWN_CODE) \
