@@ -26,12 +26,29 @@ static const struct cli_verb *find_verb(const char *name)
 	return NULL;
 }
 
+/* What stands above the verb of that name; NULL: it goes with the one before it. */
+static const char *heading(const char *verb)
+{
+	static const struct { const char *first, *text; } headings[] = {
+		{ "submit", "Tasks" }, { "gpus", "GPUs, and what ran on them" }, { "drain", "Who may have which GPUs" },
+		{ "estimate", "Memory, before a task runs" }, { "start", "The daemon, and rad itself" },
+		{ "pilot", "Clusters, simulations, benches" },
+	};
+	for (size_t i = 0; i < COUNT_OF(headings); i++)
+		if (!strcmp(verb, headings[i].first))
+			return headings[i].text;
+	return NULL;
+}
+
 static void list_verbs(FILE *out)
 {
 	fputs("Usage: rad COMMAND [options]\n"
-	      "Runs training tasks on shared GPUs.\n\n", out);
-	for (const struct cli_verb *v = cli_verbs; v->name; v++)
+	      "Runs training tasks on shared GPUs.\n", out);
+	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+		if (heading(v->name))
+			fprintf(out, "\n%s:\n", heading(v->name));
 		fprintf(out, "  %-12s %s\n", v->name, v->help);
+	}
 	fputs("\nrad COMMAND --help tells more. --json gives every answer as one JSON object.\n", out);
 }
 
