@@ -205,7 +205,7 @@ machine()
 	rad start >/dev/null
 	env -u RAD_DEVICES python3 -c 'from terminal import *
 t = Terminal("rad", "submit", "true")
-t.expect("simulated .sim:1xa100-40g.: .rad stop. ends it")
+t.expect("simulated .sim:1xa100-40g.: for real ones .rad stop.")
 t.expect("Submitted task 1")
 assert t.end() == 0'
 	python3 -c 'from terminal import *

@@ -179,9 +179,12 @@ static void help_text(FILE *out, const char *text, unsigned width)
 static void help_line(FILE *out, const struct args_option *o, unsigned width)
 {
 	scoped_free char *form = long_form(o);
-	fprintf(out, "  %c%c%c %-22s ", o->letter ? '-' : ' ', o->letter ? o->letter : ' ', o->letter ? ',' : ' ', form);
-	if (width && strlen(form) > HELP_COLUMN - 7)
-		fprintf(out, "\n%*s", HELP_COLUMN, "");
+	bool below = width && strlen(form) > HELP_COLUMN - 7;
+	fprintf(out, "  %c%c%c ", o->letter ? '-' : ' ', o->letter ? o->letter : ' ', o->letter ? ',' : ' ');
+	if (below)
+		fprintf(out, "%s\n%*s", form, HELP_COLUMN, "");
+	else
+		fprintf(out, "%-22s ", form);
 	help_text(out, o->help, width);
 }
 

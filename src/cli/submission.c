@@ -100,8 +100,7 @@ static void tell_simulated(void)
 	scoped_json *status = client_call(wire_request("status"), &ignored);
 	const char *devices = member_text(status, "devices");
 	if (!strncmp(devices, "sim:", 4) && member_int(status, "uid") == (json_int_t)geteuid())
-		cli_note("the GPUs of this radd are simulated (%.80s): 'rad stop' ends it, and the next submission starts one with real GPUs",
-			 devices);
+		cli_note("the GPUs of this radd are simulated (%.80s): for real ones 'rad stop', and submit again", devices);
 }
 
 bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply)

@@ -12,29 +12,36 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define STOP_MS 30000	/* it writes what it has to write, and goes */
 
-/* Ends that process and waits until it has. By its descriptor: the number alone may be another's by then. */
-static int end_and_wait(pid_t pid, struct error *err)
+/* A descriptor of who listens there, by the kernel's word: the number that radd has for itself may be another process's here,
+ * where one of the two is in a container. -1 with what to say. */
+static int open_own(int connection, struct error *err)
 {
-	scoped_fd int fd = proc_pidfd(pid);
-	struct pollfd p = { fd, POLLIN, 0 };
-	if (fd < 0 || proc_pidfd_signal(fd, SIGTERM))
-		return error_errno(err, "stopping radd (pid %d)", (int)pid);
-	if (poll(&p, 1, STOP_MS) <= 0)
-		return error_set(err, ERR_UNAVAILABLE, "radd (pid %d) was told to end and has not after %d s: see its log", (int)pid,
-				 STOP_MS / 1000);
-	return 0;
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof peer;
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+		return error_errno(err, "stopping radd");
+	if (peer.uid != geteuid())
+		return error_set(err, ERR_DENIED, "this radd is not yours (uid %u runs it): an administrator ends it (systemctl stop radd)",
+				 (unsigned)peer.uid);
+	if (peer.pid <= 0)
+		return error_set(err, ERR_DENIED, "this radd runs outside of this container: end it there");
+	int fd = proc_pidfd(peer.pid);
+	return fd >= 0 ? fd : error_errno(err, "stopping radd (pid %d)", (int)peer.pid);
 }
 
-static int check_own(const json_t *status, struct error *err)
+static int end_and_wait(int process, struct error *err)
 {
-	if (member_int(status, "uid") == (json_int_t)geteuid() && member_int(status, "pid") > 1)
-		return 0;
-	return error_set(err, ERR_DENIED, "this radd is not yours (uid %lld runs it): an administrator ends it (systemctl stop radd)",
-			 (long long)member_int(status, "uid"));
+	struct pollfd p = { process, POLLIN, 0 };
+	if (proc_pidfd_signal(process, SIGTERM))
+		return error_errno(err, "stopping radd");
+	if (poll(&p, 1, STOP_MS) <= 0)
+		return error_set(err, ERR_UNAVAILABLE, "radd was told to end and has not after %d s: see its log", STOP_MS / 1000);
+	return 0;
 }
 
 static void print_stopped(const json_t *status)
@@ -56,8 +63,13 @@ int verb_stop(struct cli_call *c)
 	struct error err = ERROR_INIT;
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
-	scoped_json *status = client_call(wire_request("status"), &err);
-	if (!status || check_own(status, &err) || end_and_wait((pid_t)member_int(status, "pid"), &err))
+	scoped_fd int connection = client_connect(&err);
+	scoped_fd int process = connection < 0 ? -1 : open_own(connection, &err);
+	if (process < 0)
+		return cli_fail(c, &err);
+	/* Who answers after the descriptor was opened had that number then: it is nobody's who came after him. */
+	scoped_json *status = client_call_on(connection, wire_request("status"), &err);
+	if (!status || end_and_wait(process, &err))
 		return cli_fail(c, &err);
 	if (json)
 		return cli_print_json(json_pack("{si, sO}", "schema", 1, "pid", json_object_get(status, "pid")));
