@@ -498,6 +498,8 @@ refused()	# TEXT COMMAND...
 	touch here.py
 	rad submit --hold python3 here.py --out new.py 2>noted
 	rad submit --hold ls new.py 2>>noted
+	rad submit --hold bash -c "cd elsewhere; python3 train.py" 2>>noted
+	rad submit --hold python3 -m package.main.py 2>>noted
 	[ ! -s noted ]
 	rad cancel --pending
 }

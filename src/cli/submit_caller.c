@@ -248,6 +248,9 @@ char *submit_caller_missing_script(const struct spec *s)
 	for (char *const *w = s->argv + 1; known && *w; w++) {
 		const char *dot = strrchr(*w, '.');
 		scoped_free char *path = in_cwd(s, *w);
+		/* What follows -c or -m is code or a module, however it ends. */
+		if (**w == '-' && (*w)[1] != '-' && strpbrk(*w, "cm"))
+			return NULL;
 		if (**w == '-' || !dot || (strcmp(dot, ".py") && strcmp(dot, ".sh")))
 			continue;
 		if (!access(path, F_OK))

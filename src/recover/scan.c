@@ -155,6 +155,7 @@ static const struct wording wordings[] = {
 
 	{ SCAN_OTHER_ERROR, "", "can't open file", "No such file or directory" },
 	{ SCAN_OTHER_ERROR, "", ": command not found" },
+	{ SCAN_OTHER_ERROR, "", ".py: error: " },	/* argparse */
 };
 
 /* Every phrase of the table contains one of these, so most lines of a log are passed over quickly. */

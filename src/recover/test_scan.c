@@ -111,6 +111,7 @@ static const struct fixture fixtures[] = {
 	{ "other-interrupt", SCAN_OTHER_ERROR, "", 0, 0, "KeyboardInterrupt" },
 	{ "other-no-file", SCAN_OTHER_ERROR, "", 0, 0, "can't open file" },
 	{ "other-no-command", SCAN_OTHER_ERROR, "", 0, 0, "command not found" },
+	{ "other-arguments", SCAN_OTHER_ERROR, "", 0, 0, "train.py: error: unrecognized arguments: --bacth-size 64" },
 	{ "other-child", SCAN_OTHER_ERROR, "", 0, 0, "ValueError: bad shape" },
 	{ "prose", SCAN_NOTHING, "", 0, 0, "" },
 	{ "caught-then-training", SCAN_GPU_OOM, "PyTorch", 1, SURVIVED, "retrying with 256" },
