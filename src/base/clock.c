@@ -22,6 +22,11 @@ int64_t clock_mono_ms(void)
 	return read_us(CLOCK_MONOTONIC) / 1000;
 }
 
+int64_t clock_boot_ms(void)
+{
+	return read_us(CLOCK_BOOTTIME) / 1000;
+}
+
 int64_t clock_wall_ms(void)
 {
 	return read_us(CLOCK_REALTIME) / 1000;

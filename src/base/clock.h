@@ -11,6 +11,7 @@
 
 int64_t clock_mono_ms(void);
 int64_t clock_mono_us(void);
+int64_t clock_boot_ms(void);	/* as monotonic, and goes on while the machine is suspended */
 int64_t clock_wall_ms(void);
 
 #define CLOCK_ISO_LEN 25

@@ -99,9 +99,18 @@ static void say_updated(struct buf *out, const json_t *d, const json_t *gpus)
 	}
 }
 
+static void say_clock_set(struct buf *out, const json_t *data, const json_t *gpus)
+{
+	char text[FORMAT_LEN];
+	double by_s = member_number(data, "by_ms") / 1000;
+	(void)gpus;
+	buf_printf(out, "%s by %s", by_s < 0 ? "back" : "forward", format_seconds(round(fabs(by_s)), text));
+}
+
 static const struct { const char *event; void (*say)(struct buf *out, const json_t *data, const json_t *gpus); } texts[] = {
 	{ "estimated", say_estimated }, { "placed", say_placed }, { "moved", say_placed }, { "started", say_started },
 	{ "measured", say_measured }, { "ended", say_ended }, { "stop_asked", say_stop }, { "updated", say_updated },
+	{ "clock_set", say_clock_set },
 };
 
 char *event_text(const json_t *event, const json_t *gpus)

@@ -118,6 +118,12 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		limits_begin(c->limits, t, c->now);
 		timeslots_begin(c->timeslots, t, c->now);
 		break;
+	case EV_CLOCK_SET:
+		if (!fleet_clock_of(c->fleet, t->id))	/* waits, or its processes ended and it is to be judged */
+			break;
+		limits_begin(c->limits, t, c->now);
+		timeslots_begin(c->timeslots, t, c->now);
+		break;
 	case EV_MOVED:
 		fleet_moved(c->fleet, t, c->now);
 		break;
@@ -582,6 +588,12 @@ void core_drain(struct core *c, const char *uuid, bool drained)
 	fleet_drain(c->fleet, uuid, drained);
 	if (drained)
 		pass_give_up(c->pass, fleet_kept_for(c->fleet, (uint32_t)fleet_slot_of(c->fleet, uuid)));
+}
+
+void core_clock_set(struct core *c, int64_t by_ms, struct now now)
+{
+	c->now = now;
+	tasks_clock_set(c->tasks, by_ms, now.wall_ms);
 }
 
 void core_reserve(struct core *c, const struct core_reservation *list, size_t n)

@@ -239,6 +239,9 @@ void core_others(struct core *c, const struct core_claim *claims, size_t n);
 size_t core_claims(const struct core *c, struct core_claim *out, size_t most);
 /* A GPU that has not been read yet, after a start, will be known by its UUID. */
 void core_drain(struct core *c, const char *uuid, bool drained);
+/* The wall clock was set, forward by so much; below 0: back. What tasks have of moments moves along, so that times between them
+ * stay what they were; what is to begin or end at a moment that a person named stays there. */
+void core_clock_set(struct core *c, int64_t by_ms, struct now now);
 /* GPUs that are for one user's tasks in a span of time (wall): no task of others starts there that may run into it, and his go
  * before others'. Nobody is ended for it. */
 struct core_reservation {

@@ -288,6 +288,17 @@ void tasks_emit(struct tasks *ts, struct task *t, struct event *ev, int64_t wall
 		tasks_tell_start(ts, t->id, wall_ms);
 }
 
+void tasks_clock_set(struct tasks *ts, int64_t by_ms, int64_t wall_ms)
+{
+	size_t at = 0;
+	for (struct task *t; (t = idmap_next(&ts->by_id, &at));) {
+		if (task_state_terminal(t->state))	/* about to be dropped */
+			continue;
+		struct event ev = { .kind = EV_CLOCK_SET, .t_ms = wall_ms, .u.clock.by_ms = by_ms };
+		tasks_emit(ts, t, &ev, wall_ms);
+	}
+}
+
 void tasks_add(struct tasks *ts, struct task *t)
 {
 	assert(!tasks_find(ts, t->id));

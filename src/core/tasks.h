@@ -65,6 +65,9 @@ bool tasks_job_state(const struct tasks *ts, uint32_t job, enum task_state *stat
 /* The live elements of a job in order of index; free *ids. */
 size_t tasks_of_job(const struct tasks *ts, uint32_t job, task_id **ids);
 
+/* The wall clock was set, forward by so much (below 0: back): of every task, as an event. */
+void tasks_clock_set(struct tasks *ts, int64_t by_ms, int64_t wall_ms);
+
 /* The queue, to be walked: during a walk the task just returned may be placed. */
 const struct queue *tasks_queue(const struct tasks *ts);
 size_t tasks_queued(const struct tasks *ts);

@@ -10,6 +10,7 @@
 #include "daemon/daemon.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
@@ -399,11 +400,17 @@ static const char *start_waits(void *ctx, const struct task *t)
 }
 
 /* What users may have, and had, decides which task is next, so it comes before the tasks. */
+static void on_clock_set(void *ctx, int64_t by_ms)
+{
+	core_clock_set(((struct daemon *)ctx)->core, by_ms, now_read());
+}
+
 static int daemon_restore(struct daemon *d, struct error *err)
 {
 	bool failed = allowing_restore(d->allowing, err) || remembering_restore(d->remembering, now_read(), err) ||
 		      restoring_run(d->store, d->core, d->runner, err) || drains_restore(d->drains, err) ||
 		      reserving_restore(d->reserving, err);
+	now_watch(d->store, on_clock_set, d);
 	return failed ? -1 : 0;
 }
 
@@ -631,6 +638,7 @@ void daemon_destroy(struct daemon *d)
 {
 	if (!d)
 		return;
+	now_watch(NULL, NULL, NULL);
 	if (d->core)
 		daemon_stop_parts(d);
 	store_close(d->store);

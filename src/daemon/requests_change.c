@@ -8,6 +8,7 @@
 #include "daemon/requests_internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/now.h"

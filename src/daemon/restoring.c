@@ -19,6 +19,7 @@ struct restoring {
 	struct runner *runner;
 	bool new_boot;	/* the machine, or this container, was started anew since */
 	bool unread;	/* a task was left alone */
+	int64_t set_ms;	/* by so much the wall clock was set since tasks' logs were written */
 };
 
 static int restore_one(void *ctx, struct task *t, const char *broken)
@@ -31,7 +32,9 @@ static int restore_one(void *ctx, struct task *t, const char *broken)
 		task_destroy(t);
 		return 0;
 	}
-	core_restore(r->core, t, now_read());
+	struct now now = now_read();
+	now.wall_ms -= r->set_ms;
+	core_restore(r->core, t, now);
 	return 0;
 }
 
@@ -70,8 +73,13 @@ int restoring_run(struct store *store, struct core *core, struct runner *runner,
 	struct error why = ERROR_INIT;
 	if (store_load_outcomes(store, clock_wall_ms() - FOLDING_TAUGHT_MS, FOLDING_TAUGHT_MOST, restore_outcome, &r, &why))
 		log_warn("what earlier tasks took cannot be read, estimates go without: %s", why.text);
-	if (note_boot(store, &r.new_boot, err) || store_load_live(store, restore_one, &r, err))
+	if (note_boot(store, &r.new_boot, err))
 		return -1;
+	r.set_ms = r.new_boot ? 0 : now_set_since(store);
+	if (store_load_live(store, restore_one, &r, err))
+		return -1;
+	if (r.set_ms)
+		core_clock_set(core, r.set_ms, now_read());
 	runner_sweep(runner, !r.unread);
 	core_each_task(core, adopt_one, &r);
 	return 0;

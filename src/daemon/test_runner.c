@@ -4,6 +4,7 @@
  */
 #include "daemon/runner.h"
 
+#include "base/clock.h"
 #include "base/proc.h"
 #include "daemon/test_world.h"
 #include "device/device.h"

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/scope.h"
 #include "daemon/listing.h"
 #include "daemon/now.h"

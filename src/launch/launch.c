@@ -46,8 +46,9 @@ char *launch_name(const struct launch_home *home, const struct task *t, char nam
 	const struct attempt *a = task_attempt(t);
 	char id[TASK_ID_TEXT];
 	int n = snprintf(name, LAUNCH_NAME_LEN, "%s.%u", task_id_text(t->id, id), t->n_attempts);
-	if (home->store && a && a->placed_ms >= home->since_ms)
-		snprintf(name + n, LAUNCH_NAME_LEN - (size_t)n, "-%s-%llx", home->store, (unsigned long long)a->placed_ms);
+	int64_t placed_ms = a ? a->placed_ms - a->moved_ms : 0;		/* as when it was named */
+	if (home->store && a && placed_ms >= home->since_ms)
+		snprintf(name + n, LAUNCH_NAME_LEN - (size_t)n, "-%s-%llx", home->store, (unsigned long long)placed_ms);
 	return name;
 }
 

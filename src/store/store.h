@@ -132,8 +132,9 @@ int store_shrink(struct store *s, unsigned most, struct error *err);
 int store_load_outcomes(struct store *s, int64_t from_ms, unsigned most, void (*each)(void *ctx, const struct outcome *o),
 			void *ctx, struct error *err);
 
-/* Small values that outlive a restart: "boot" (of the machine), "written_by" (version), "store" (its mark, and since when), and
- * what parts of radd keep, each under a word of its own: "drained:GPU-...", "reserve:ID", "limit:UID", "used:UID". */
+/* Small values that outlive a restart: "boot" (of the machine), "clock" (how the wall clock stands), "written_by" (version),
+ * "store" (its mark, and since when), and what parts of radd keep, each under a word of its own: "drained:GPU-...",
+ * "reserve:ID", "limit:UID", "used:UID". */
 int store_set_meta(struct store *s, const char *key, const char *value, struct error *err);	/* value NULL: removes it */
 char *store_get_meta(struct store *s, const char *key);	/* free it; NULL if unset */
 /* Those whose keys begin so, in the order of their keys, until `each` returns non-zero. Returns 0 or -1. */

@@ -25,6 +25,7 @@ static const char *const stops[] = {
 };
 
 #define NOTE_MAX 1000
+#define CLOCK_MOST_MS (INT64_C(1) << 45)	/* a thousand years */
 
 static const struct { const char *name; size_t member; } measured_means[] = {
 	{ "mean_smocc", offsetof(struct measured, mean_smocc) }, { "mean_dram", offsetof(struct measured, mean_dram) },
@@ -125,6 +126,7 @@ json_t *event_to_json(const struct event *ev)
 	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: case EV_SUSPENDED: case EV_RESUMED:
 		return json_pack("{sI}", "uid", (json_int_t)ev->u.by.uid);
 	case EV_UPDATED: return updated_to_json(ev);
+	case EV_CLOCK_SET: return json_pack("{sI}", "by_ms", (json_int_t)ev->u.clock.by_ms);
 	case EV_ESTIMATED:
 		return json_pack("{ss, sI, sI, sI, sb, sb, so, so}", "estimator", e->estimator, "need_mib", (json_int_t)e->need_mib,
 			"comfort_mib", (json_int_t)e->comfort_mib, "claim_mib", (json_int_t)e->claim_mib,
@@ -330,6 +332,7 @@ static int read_body(const json_t *body, struct event *ev, struct error *err)
 	case EV_HELD: case EV_RELEASED: case EV_CANCELLED: case EV_REQUEUED: case EV_SUSPENDED: case EV_RESUMED:
 		return read_uid(body, &ev->u.by.uid, err);
 	case EV_UPDATED: return read_updated(body, ev, err);
+	case EV_CLOCK_SET: return json_read_int(body, "by_ms", -CLOCK_MOST_MS, CLOCK_MOST_MS, &ev->u.clock.by_ms, err);
 	case EV_ESTIMATED: return read_estimate(body, &ev->u.estimate, err);
 	case EV_PLACED: return read_placed(body, ev, err);
 	case EV_STARTED: return read_started(body, ev, err);

@@ -44,6 +44,7 @@ static const unsigned allowed[EVENT_KIND_COUNT] = {
 	[EV_MOVED] = BIT(TASK_RUNNING),
 	[EV_SUSPENDED] = BIT(TASK_RUNNING),
 	[EV_RESUMED] = BIT(TASK_RUNNING),
+	[EV_CLOCK_SET] = WAITING_STATES | BIT(TASK_RUNNING),
 };
 
 bool task_event_allowed(enum task_state s, enum event_kind k)
@@ -327,11 +328,35 @@ static int check_event(const struct task *t, const struct event *ev, struct erro
 	return 0;
 }
 
+static void move_moment(int64_t *ms, int64_t by_ms)
+{
+	if (*ms)
+		*ms += by_ms;
+}
+
+/* All of them, so that each is told by the clock as it is now, and times between them stay what they were. */
+static void apply_clock_set(struct task *t, int64_t by_ms)
+{
+	int64_t *const moments[] = { &t->submit_ms, &t->start_ms, &t->queued_ms, &t->booked_until_ms, &t->suspended_at_ms,
+				     &t->estimated_ms };
+	for (size_t i = 0; i < COUNT_OF(moments); i++)
+		move_moment(moments[i], by_ms);
+	for (size_t i = 0; i < t->n_attempts; i++) {
+		struct attempt *a = &t->attempts[i];
+		int64_t *const its[] = { &a->placed_ms, &a->start_ms, &a->end_ms, &a->slot_asked_ms };
+		for (size_t k = 0; k < COUNT_OF(its); k++)
+			move_moment(its[k], by_ms);
+		a->moved_ms += by_ms;
+	}
+}
+
 /* Checks first and changes then, so that an event that does not belong leaves the task as it was. */
 int task_apply(struct task *t, const struct event *ev, struct error *err)
 {
 	if (check_event(t, ev, err))
 		return -1;
+	if (ev->kind == EV_CLOCK_SET)
+		apply_clock_set(t, ev->u.clock.by_ms);
 	task_book(t, ev->t_ms);
 	switch (ev->kind) {
 	case EV_SUBMITTED: apply_submitted(t, ev); break;
@@ -362,7 +387,7 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 		break;
 	case EV_MOVED: apply_moved(t, ev); break;
 	case EV_SUSPENDED: case EV_RESUMED: apply_suspended(t, ev->kind == EV_SUSPENDED, ev->u.by.uid, ev->t_ms); break;
-	case EVENT_KIND_COUNT: break;
+	case EV_CLOCK_SET: case EVENT_KIND_COUNT: break;
 	}
 	t->n_events++;
 	t->n_changes += ev->kind == EV_HELD || ev->kind == EV_RELEASED || ev->kind == EV_UPDATED || ev->kind == EV_REQUEUED ||

@@ -128,6 +128,7 @@ struct measured {
 
 struct attempt {
 	int64_t placed_ms, start_ms, end_ms;	/* wall; 0: not yet */
+	int64_t moved_ms;			/* by so much they were moved since, as that clock was set (EV_CLOCK_SET) */
 	char (*gpus)[GPU_UUID_LEN];		/* n_gpus UUIDs, owned */
 	uint32_t n_gpus;
 	uint32_t n_extra;			/* of these, the last so many are more than it asked for: only what it has there is held */
@@ -165,7 +166,8 @@ struct attempt {
 	X(EV_SLOT_ASKED, "slot_asked")	/* its time slot is over and others wait: it gets its signal */ \
 	X(EV_MOVED, "moved")		/* its processes use other GPUs than it held until now */ \
 	X(EV_SUSPENDED, "suspended")	/* a person has its processes stopped; it stays where it is */ \
-	X(EV_RESUMED, "resumed")
+	X(EV_RESUMED, "resumed") \
+	X(EV_CLOCK_SET, "clock_set")	/* the wall clock was: what the task has of moments moves along */
 
 enum event_kind {
 #define X(name, word) name,
@@ -184,6 +186,7 @@ struct event {
 	task_id task;
 	int64_t t_ms;		/* wall time */
 	union {
+		struct { int64_t by_ms; } clock;	/* EV_CLOCK_SET: forward; below 0: back */
 		struct { uint32_t uid; } by;	/* EV_HELD, EV_RELEASED, EV_CANCELLED, EV_REQUEUED, EV_SUSPENDED, EV_RESUMED */
 		struct {
 			bool set_priority, set_time_limit, set_gpu_mem, set_max_slowdown;

@@ -220,6 +220,7 @@ static void events_survive_json(void **state)
 		{ .kind = EV_SLOT_ASKED },
 		{ .kind = EV_MOVED, .u.moved = { .gpus = two_gpus, .n_gpus = 2, .n_extra = 1 } },
 		{ .kind = EV_SUSPENDED, .u.by.uid = 5 }, { .kind = EV_RESUMED, .u.by.uid = 6 },
+		{ .kind = EV_CLOCK_SET, .u.clock.by_ms = -7 },
 	};
 	assert_int_equal(COUNT_OF(all), EVENT_KIND_COUNT);
 	for (size_t i = 0; i < COUNT_OF(all); i++) {
@@ -286,6 +287,31 @@ static void the_last_estimate_counts_and_says_why(void **state)
 	assert_string_equal(json_string_value(json_object_get(e, "note")), "second");
 	assert_string_equal(json_string_value(json_object_get(e, "estimator")), "history");
 	json_decref(o);
+	task_destroy(t);
+}
+
+/* A day forward while it waits, and two back while it runs and is suspended: nobody waited or ran for a day. */
+static void a_clock_that_is_set_changes_no_time(void **state)
+{
+	(void)state;
+	const int64_t day = 86400000;
+	struct task *t = new_task();
+	struct event go = placed(11 * day + 4000);
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 10 * day });
+	apply(t, (struct event){ .kind = EV_CLOCK_SET, .t_ms = 11 * day + 3000, .u.clock.by_ms = day });
+	assert_int_equal(t->submit_ms, 11 * day);
+	assert_int_equal(t->queued_ms, 11 * day);
+	apply(t, go);
+	apply(t, (struct event){ .kind = EV_STARTED, .t_ms = 11 * day + 5000, .u.started.shim = { 5, 6 } });
+	apply(t, (struct event){ .kind = EV_SUSPENDED, .t_ms = 11 * day + 7000 });
+	apply(t, (struct event){ .kind = EV_CLOCK_SET, .t_ms = 9 * day + 8000, .u.clock.by_ms = -2 * day });
+	apply(t, (struct event){ .kind = EV_RESUMED, .t_ms = 9 * day + 9000 });
+	assert_int_equal(task_attempt(t)->start_ms, 9 * day + 5000);
+	assert_int_equal(t->suspended_ms, 2000);
+	apply(t, ended(9 * day + 15000, VERDICT_OK, NEXT_DONE, TASK_COMPLETED));
+	struct task_times times = task_times(t, 99 * day);
+	assert_true(times.wait_s == 4 && times.run_s == 9 && times.suspended_s == 2 && times.jct_s == 15);
+	assert_true(t->end_ms - t->submit_ms == 15000);
 	task_destroy(t);
 }
 
@@ -478,6 +504,7 @@ int main(void)
 		cmocka_unit_test(what_it_was_given_is_kept_when_it_moves),
 		cmocka_unit_test(older_bodies_are_read),
 		cmocka_unit_test(the_last_estimate_counts_and_says_why),
+		cmocka_unit_test(a_clock_that_is_set_changes_no_time),
 		cmocka_unit_test(broken_event_bodies_are_refused),
 		cmocka_unit_test(ids_read_and_print),
 		cmocka_unit_test(specs_survive_json),
