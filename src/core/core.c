@@ -29,7 +29,7 @@ struct core_config core_config_default(void)
 		.fair = { .on = true, .half_life_ms = 7 * INT64_C(86400000) },
 		.pass_max_ms = 3600000, .warm_ms = 30000, .stale_ms = 10000, .cohort_ms = 5000, .fence = true,
 		.mps_together = true, .lease_idle_ms = 1800000,
-		.slot_grace_ms = 300000, .host_mem_mib = CORE_HOST_AUTO, .host_cpus = CORE_HOST_AUTO, .max_cpu = 1,
+		.slot_grace_ms = 300000, .host_mem_mib = CORE_HOST_AUTO, .host_cpus = CORE_HOST_AUTO, .max_cpu = 1.5,
 	};
 }
 

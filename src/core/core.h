@@ -57,7 +57,7 @@ struct core_config {
 	int64_t stale_ms;	/* 10 s: an older reading of a GPU is none */
 	int64_t cohort_ms;	/* 5 s: MPS clients that die this close together are one cohort */
 	uint64_t host_mem_mib, host_cpus;	/* that tasks get in all (core/host.h); 0 or CORE_HOST_AUTO: not placed by */
-	double max_cpu;		/* 1: part of host_cpus that tasks may need together (core/fleet.h); 0: not placed by */
+	double max_cpu;		/* 1.5: part of host_cpus that tasks may need together (core/fleet.h); 0: not placed by */
 	int64_t slot_ms;	/* 0: none; the time slot of tasks that do not say (core/timeslots.h) */
 	int64_t slot_grace_ms;	/* 5 min: in which one that was asked to make place is expected to have saved and gone */
 	int64_t lease_idle_ms;	/* 30 min: after which a place that is held and not used is told; 0: never */

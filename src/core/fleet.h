@@ -122,12 +122,13 @@ typedef bool fleet_gone(const void *ctx, task_id id);
 /* Cores. All GPUs of a machine share them. A running task wants as many as it has threads that run or wait for a core, at most
  * all there are (what more it starts is its own affair). It needs somewhat less: the thread that launches kernels keeps its
  * core busy while it waits for the GPU, too, so a third of the first one is left out. What cores are short of slows all alike:
- *	need = sum of (wanted - 1/3)	speed = min(1, cores / need)
+ *	need = sum of (wanted - 1/3)	speed = min(1, cores / need)	cores = max_cpu x host_cpus
  *	gain of one more, in tasks that run undisturbed = (n + 1) * speed with it - n * speed without it
  * At half a task or less it is better to wait for an idle GPU, or for an end. So nothing changes where cores are enough (gain
- * 1). Six tasks that launch are let onto four cores (measured: 0 to 8 % slower), three onto two (measured: a fourth slows them
- * by up to half), a small one to another that wants all there is, and no second one of those. A task that was not seen yet
- * counts by what runs of its signature wanted, else as one core.
+ * 1). A small task joins another that wants all there is, and no second one of those does. With max_cpu 1, six tasks that
+ * launch are let onto four cores and three onto two; as shipped nine and four, since eight on four were found to lose nothing
+ * that waiting gives back, and eight on two a third (decision 164). A task that was not seen yet counts by what runs of its
+ * signature wanted, else as one core.
  *
  * What that comes to for one more that would want so many cores, those left out who are gone (NULL: nobody). Zeroed where the
  * machine's cores are not known, or not placed by. */

@@ -11,6 +11,7 @@ static struct core_config with_cores(unsigned cpus)
 {
 	struct core_config c = plain_config();
 	c.host_cpus = cpus;
+	c.max_cpu = 1;		/* as many as there are */
 	c.map.max_smact = c.map.max_gract = NAN;
 	c.map.max_tasks = 0;
 	return c;
@@ -53,7 +54,7 @@ static void as_many_as_gain(void **unused)
 	(void)unused;
 	static const struct { unsigned cpus; double max_cpu; unsigned gpus, run; } rows[] = {
 		{ 1, 1, 1, 1 }, { 2, 1, 1, 3 }, { 4, 1, 1, 6 }, { 8, 1, 1, 12 }, { 16, 1, 1, 20 }, { 2, 1, 4, 4 }, { 1, 1, 4, 4 },
-		{ 4, 0.5, 1, 3 }, { 2, 2, 1, 6 }, { 2, 0, 1, 20 }, { 0, 1, 1, 20 },
+		{ 4, 0.5, 1, 3 }, { 2, 1.5, 1, 4 }, { 4, 1.5, 1, 9 }, { 2, 2, 1, 6 }, { 2, 0, 1, 20 }, { 0, 1, 1, 20 },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct core_config config = with_cores(rows[i].cpus);

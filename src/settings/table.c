@@ -89,7 +89,7 @@ const struct setting settings_table[] = {
 	  .automatic = true, .server_only = true, .help = "host memory that tasks get in all, of what they ask for with --mem" },
 	{ COUNT("host_cpus", core.host_cpus, "auto", 0, 65536), .off = SETTING_OFF_IS_ZERO, .automatic = true, .server_only = true,
 	  .help = "CPUs that tasks get in all, of what they ask for with --cpus-per-task" },
-	{ NUMBER("max_cpu", core.max_cpu, "1", 0, 64), .off = SETTING_OFF_IS_ZERO, .server_only = true,
+	{ NUMBER("max_cpu", core.max_cpu, "1.5", 0, 64), .off = SETTING_OFF_IS_ZERO, .server_only = true,
 	  .help = "part of those CPUs that tasks may need together before no more of them share a GPU" },
 	{ COUNT("max_tasks", core.map.max_tasks, "2", 1, 48), .off = SETTING_OFF_IS_ZERO,
 	  .help = "tasks per GPU where no load can be read" },

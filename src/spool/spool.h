@@ -130,7 +130,8 @@ void spool_record_clear(struct spool_record *r);
 struct spool_record spool_record_next(const struct spool_record *r, const char *event, const char *by);
 
 /* Makes *r the version that follows r->version, and counts that up. 0: it is on disk; 1: somebody else made that version
- * first, or this one cannot be seen to be ours: read again; -1: nothing was made, or it is not known (ERR_UNAVAILABLE): read again. */
+ * first, or this one cannot be seen to be ours: read again; -1: nothing was made, or it is not known (ERR_UNAVAILABLE): read
+ * again. */
 int spool_change(const struct spool *s, task_id id, struct spool_record *r, struct error *err);
 /* The same for a task that ended: keeps it among the live ones. */
 int spool_revive(const struct spool *s, task_id id, struct spool_record *r, struct error *err);
