@@ -42,7 +42,7 @@ int helper_options(int argc, char **argv, const struct args_option *options, str
 	int rc = args_read(&a, argc, argv, options, ARGS_ANYWHERE, err);
 	if (!rc && a.help) {
 		printf("Usage: rad-slurm %s [options]\n", argv[0]);
-		args_help(stdout, options);
+		args_help(stdout, options, 0);
 		rc = 1;
 	} else if (!rc && a.n_words) {
 		rc = error_set(err, ERR_INVALID, "%s: '%.100s' is no option", argv[0], a.words[0]);
