@@ -66,10 +66,10 @@ static struct {
 
 /* Options and settings ---------------------------------------------------------------------------------------------------- */
 
-static int on_mem(int val, const char *optarg, int remote)
+static int on_mem(int val, const char *word, int remote)
 {
 	(void)val, (void)remote;
-	snprintf(job.mem, sizeof job.mem, "%s", optarg ? optarg : "");
+	snprintf(job.mem, sizeof job.mem, "%s", word ? word : "");
 	return ESPANK_SUCCESS;
 }
 

@@ -55,7 +55,8 @@ static void settings(const char *text)
 	FILE *f = fopen(path, "w");
 	fputs(text, f);
 	fclose(f);
-	struct timespec times[2] = { { .tv_sec = ++t }, { .tv_sec = t } };
+	t++;
+	struct timespec times[2] = { { .tv_sec = t }, { .tv_sec = t } };
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
