@@ -37,7 +37,7 @@ told() { field "$1" ".attempts[0] | $2"; }
 
 @test "one that was not seen counts as a core, and joins nobody; once it is seen to take none, others do" {
 	local a b
-	one_core 'host_cpus: 1'
+	one_core 'host_cpus: 1' 'max_cpu: 1'
 	a=$(sleeps)
 	wait_state "$a" RUNNING
 	b=$(sleeps)
