@@ -118,12 +118,6 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 		limits_begin(c->limits, t, c->now);
 		timeslots_begin(c->timeslots, t, c->now);
 		break;
-	case EV_CLOCK_SET:
-		if (!fleet_clock_of(c->fleet, t->id))	/* waits, or its processes ended and it is to be judged */
-			break;
-		limits_begin(c->limits, t, c->now);
-		timeslots_begin(c->timeslots, t, c->now);
-		break;
 	case EV_MOVED:
 		fleet_moved(c->fleet, t, c->now);
 		break;

@@ -564,6 +564,25 @@ static void limits_do_not_follow_the_wall_clock(void **unused)
 	}
 }
 
+/* The machine slept, which the wall clock tells and ours does not count; what woke it set the clock. */
+static void a_limit_stands_still_while_the_machine_sleeps(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *s = spec_of(1000, 1);
+	s->time_limit_s = 60;
+	task_id a = submit(w, s);
+	core_started(w->c, a, (struct proc_id){ 100, 1 }, w->now);
+	pass(w, 10);
+	w->now.wall_ms += 8 * 3600000 + 2000;
+	core_clock_set(w->c, 2000, w->now);
+	pass(w, 45);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_NONE);
+	pass(w, 6);
+	assert_int_equal(core_task(w->c, a)->stopping, STOP_TIME_LIMIT);
+	end_world(w);
+}
+
 /* Another limit counts from the same beginning. */
 static void a_limit_can_be_changed_while_the_task_runs(void **unused)
 {
@@ -737,6 +756,7 @@ int main(void)
 		cmocka_unit_test(a_requeued_task_is_waited_for),
 		cmocka_unit_test(limits_warn_then_stop),
 		cmocka_unit_test(limits_do_not_follow_the_wall_clock),
+		cmocka_unit_test(a_limit_stands_still_while_the_machine_sleeps),
 		cmocka_unit_test(a_limit_can_be_changed_while_the_task_runs),
 		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
 		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),
