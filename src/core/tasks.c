@@ -307,6 +307,18 @@ void tasks_add(struct tasks *ts, struct task *t)
 	job_join(ts, t);
 }
 
+static void wait_for(struct tasks *ts, struct task *t, int64_t wall_ms, bool later)
+{
+	struct event ev = { .kind = EV_ELIGIBLE, .t_ms = wall_ms };
+	if (!t->waiting_for_deps || task_state_terminal(t->state))
+		return;
+	int met = waiting_add(ts->waiting, t);
+	if (later)
+		begins_add(ts->begins, t);
+	else if (met == WAITING_MET)
+		tasks_emit(ts, t, &ev, wall_ms);
+}
+
 /* Without an event: its log has all of them. Who waits is asked again, since what he waits for may have ended while no daemon
  * was there. */
 void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms)
@@ -321,19 +333,13 @@ void tasks_restore(struct tasks *ts, struct task *t, int64_t wall_ms)
 	tasks_tell(ts, t->id, &open, wall_ms);
 	if (t->id != whole)
 		tasks_tell(ts, whole, &open, wall_ms);
-	tasks_wait(ts, t, wall_ms);
+	/* The clock may have been set since its log was written, and wall_ms be by the old one: the first turn knows. */
+	wait_for(ts, t, wall_ms, t->spec->begin_s != 0);
 }
 
 void tasks_wait(struct tasks *ts, struct task *t, int64_t wall_ms)
 {
-	struct event ev = { .kind = EV_ELIGIBLE, .t_ms = wall_ms };
-	if (!t->waiting_for_deps || task_state_terminal(t->state))
-		return;
-	int met = waiting_add(ts->waiting, t);
-	if (begins_later(t, wall_ms))
-		begins_add(ts->begins, t);
-	else if (met == WAITING_MET)
-		tasks_emit(ts, t, &ev, wall_ms);
+	wait_for(ts, t, wall_ms, begins_later(t, wall_ms));
 }
 
 /* One whose dependencies are not met has nothing but them to wait for any more. */

@@ -432,6 +432,29 @@ static void a_task_begins_at_its_time(void **unused)
 	end_world(w);
 }
 
+/* What a person named stays where he named it: a clock that ran ahead, and is put right while radd is away, begins nothing. */
+static void a_restart_begins_by_the_clock_as_it_is_set(void **unused)
+{
+	(void)unused;
+	for (int i = 0; i < 2; i++) {
+		struct world *w = new_world(1, NULL);
+		struct spec *s = spec_of(1000, 1);
+		int64_t back_ms = i ? 86400000 : 0;
+		s->begin_s = w->now.wall_ms / 1000 + 100;
+		struct task *t = task_create(TASK_ID(7, -1), s);
+		struct event ev = { .kind = EV_SUBMITTED, .task = t->id, .t_ms = w->now.wall_ms };
+		assert_int_equal(task_apply(t, &ev, NULL), 0);
+		w->now.wall_ms += 200000;
+		core_restore(w->c, t, w->now);
+		w->now.wall_ms -= back_ms;
+		if (back_ms)
+			core_clock_set(w->c, -back_ms, w->now);
+		pass(w, 5);
+		assert_int_equal(state(w, t->id), i ? TASK_PENDING : TASK_RUNNING);
+		end_world(w);
+	}
+}
+
 static struct spec *array_of(uint32_t n, task_id after, enum dependency_kind kind)
 {
 	struct spec *s = spec_of(1000, 1);
@@ -751,6 +774,7 @@ int main(void)
 		cmocka_unit_test(arrays_keep_to_their_limit),
 		cmocka_unit_test(an_expected_load_says_so), cmocka_unit_test(dependencies_open_and_never_open),
 		cmocka_unit_test(a_task_begins_at_its_time),
+		cmocka_unit_test(a_restart_begins_by_the_clock_as_it_is_set),
 		cmocka_unit_test(an_array_after_an_array_is_no_square),
 		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
 		cmocka_unit_test(a_requeued_task_is_waited_for),
