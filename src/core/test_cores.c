@@ -293,6 +293,40 @@ static void slots_make_place_for_cores(void **unused)
 	end_world(w);
 }
 
+/* While others want all cores it would be for nothing; once they want less, it is asked to go. */
+static void slots_are_asked_when_cores_get_free(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_cores(2);
+	config.order = ORDER_BACKFILL;
+	config.slot_ms = 100000;
+	struct world *w = new_world(1, &config);
+	task_id ids[3];
+	for (int i = 0; i < 3; i++) {
+		struct spec *s = kind(1);
+		s->slot_s = i ? -1 : 0;
+		ids[i] = submit(w, s);
+		core_started(w->c, ids[i], (struct proc_id){ 400 + i, 1 }, w->now);
+		takes(w, ids[i], 0.1, 0, 10);
+		pass(w, 5);
+	}
+	for (int i = 0; i < 3; i++)
+		for (int k = 2; k < 12; k++)
+			takes(w, ids[i], 2, 0, 10 * k);
+	task_id waits = submit(w, kind(2));
+	pass(w, 200);
+	assert_int_equal(state(w, waits), TASK_PENDING);
+	assert_int_equal(core_task(w->c, ids[0])->attempts[0].slot_asks, 0);
+	for (int k = 0; k < 10; k++)
+		for (int i = 1; i < 3; i++) {
+			struct cpu_sums now = { 200000 + k * 10000, 220000, 0 };
+			core_cpu(w->c, ids[i], &now);
+		}
+	pass(w, 10);
+	assert_int_equal(core_task(w->c, ids[0])->attempts[0].slot_asks, 1);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +339,7 @@ int main(void)
 		cmocka_unit_test(the_first_in_line_is_not_starved),
 		cmocka_unit_test(plans_are_asked_too),
 		cmocka_unit_test(slots_make_place_for_cores),
+		cmocka_unit_test(slots_are_asked_when_cores_get_free),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

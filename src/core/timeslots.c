@@ -29,7 +29,7 @@ struct timeslots {
 	struct pass *pass;
 	int64_t due_ms;		/* mono; no slot is over before */
 	int64_t looked_ms;
-	struct { uint64_t tasks, fleet, slots; } seen;	/* as of which it looked */
+	struct { uint64_t tasks, fleet, cores, slots; } seen;	/* as of which it looked */
 };
 
 /* One look's scratch. */
@@ -327,7 +327,8 @@ static int64_t look_list_over(struct timeslots *s, struct slots_look *l)
 
 static bool look_has_moved(const struct timeslots *s, const struct slots_look *l)
 {
-	return s->seen.tasks != tasks_version(s->tasks) || s->seen.fleet != fleet_version(s->fleet) || s->seen.slots != l->slots;
+	return s->seen.tasks != tasks_version(s->tasks) || s->seen.fleet != fleet_version(s->fleet) ||
+	       s->seen.cores != fleet_cores_version(s->fleet) || s->seen.slots != l->slots;
 }
 
 /* Three gates, the cheapest first: no slot is over; nothing moved since the last look; one was less than a second ago. due_ms
@@ -349,6 +350,7 @@ int64_t timeslots_turn(struct timeslots *s, struct now now)
 	s->looked_ms = now.mono_ms;
 	s->seen.tasks = tasks_version(s->tasks);
 	s->seen.fleet = fleet_version(s->fleet);
+	s->seen.cores = fleet_cores_version(s->fleet);
 	s->seen.slots = l.slots;
 	timeslots_look(s, &l);
 	s->due_ms = INT64_MIN;
