@@ -8,7 +8,9 @@
 #include "base/scope.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,8 @@ struct cpu_look {
 	size_t n, cap;
 	uint64_t ticks;
 	bool told;		/* the kernel counts: a thread was seen to have got a core */
+	cpu_set_t cores;	/* on which any of them may run; */
+	bool anywhere;		/* or they are too many to be told */
 };
 
 static const char *read_text(const char *path, char *text, size_t size)
@@ -44,6 +48,15 @@ static void add_process(struct cpu_look *l, pid_t pid)
 		l->ticks += ticks[0] + ticks[1] + ticks[2] + ticks[3];
 }
 
+static void add_cores(struct cpu_look *l, pid_t tid)
+{
+	cpu_set_t its;
+	if (!sched_getaffinity(tid, sizeof its, &its))
+		CPU_OR(&l->cores, &l->cores, &its);
+	else if (errno == EINVAL)
+		l->anywhere = true;
+}
+
 static void add_threads(struct cpu_look *l, pid_t pid)
 {
 	char path[80], text[80];
@@ -58,6 +71,7 @@ static void add_threads(struct cpu_look *l, pid_t pid)
 			continue;
 		t.wait_ns = waited;
 		l->told = l->told || times;
+		add_cores(l, t.tid);
 		alloc_grow(l->threads, l->n, l->cap);
 		l->threads[l->n++] = t;
 	}
@@ -96,6 +110,18 @@ static int64_t cpu_ms(const struct cpu_look *l)
 	return getrusage(RUSAGE_CHILDREN, &ended) ? ms : ms + ms_of(&ended.ru_utime) + ms_of(&ended.ru_stime);
 }
 
+/* What they could have run more than they did, where they may use fewer cores than we: a program that pins itself to one, with
+ * all that it starts, waits for no other. */
+static uint64_t could_run_ns(const struct cpu_look *l, int64_t span_ms, int64_t ran_ms)
+{
+	cpu_set_t ours;
+	int n = CPU_COUNT(&l->cores);
+	int64_t ms = n * span_ms - ran_ms;
+	if (l->anywhere || sched_getaffinity(0, sizeof ours, &ours) || n >= CPU_COUNT(&ours))
+		return UINT64_MAX;
+	return ms > 0 ? (uint64_t)ms * 1000000 : 0;
+}
+
 void cpu_watch_look(struct cpu_watch *w, const struct cgroup *c, pid_t shim, int64_t mono_ms)
 {
 	struct cpu_look l = { 0 };
@@ -111,12 +137,13 @@ void cpu_watch_look(struct cpu_watch *w, const struct cgroup *c, pid_t shim, int
 	}
 	if (l.n)
 		qsort(l.threads, l.n, sizeof *l.threads, by_tid);
-	w->wait_ns += waited_since(w, &l);
+	int64_t took = cpu_ms(&l), before = w->sums.cpu_ms;
+	took = took > before ? took : before;
+	uint64_t waited = waited_since(w, &l), could = could_run_ns(&l, mono_ms - w->looked_ms, took - before);
+	w->wait_ns += waited < could ? waited : could;
 	free(w->threads);
 	w->threads = l.threads;
 	w->n_threads = l.n;
 	w->looked_ms = mono_ms;
-	int64_t took = cpu_ms(&l), before = w->sums.cpu_ms;
-	w->sums = (struct cpu_sums){ mono_ms - w->began_ms, took > before ? took : before,
-				     l.told ? (int64_t)(w->wait_ns / 1000000) : -1 };
+	w->sums = (struct cpu_sums){ mono_ms - w->began_ms, took, l.told ? (int64_t)(w->wait_ns / 1000000) : -1 };
 }

@@ -3,7 +3,8 @@
  * What a task takes of the machine's CPUs, and how long its threads were ready to run and got no core: summed over its
  * processes by their shim, which everything descends from. The first is what /proc/PID/stat counts, of children waited for
  * too, so nothing is lost; the second the second number of each thread's schedstat: what one waited between the last look and
- * its end is lost. A look costs some microseconds for each thread, so there are few.
+ * its end is lost. Where its threads are pinned to fewer cores than there are, it counts no further than those go: many on one
+ * starve each other, and no other core would help them. A look costs some microseconds for each thread, so there are few.
  */
 #ifndef RAD_LAUNCH_CPU_WATCH_H
 #define RAD_LAUNCH_CPU_WATCH_H
