@@ -111,11 +111,12 @@ static enum bucket bucket_of(const struct task *t)
 	return t->state == TASK_HELD || t->waiting_for_deps ? BUCKET_HELD : BUCKET_WAIT;
 }
 
-/* Books the time since the last event to the state that is about to end. A wall clock that was set back books nothing. */
+/* Books the time since the last event to the state that is about to end. A wall clock that was set back books nothing; of one
+ * that had ended, which is not told of clocks (EV_CLOCK_SET), time begins anew. */
 static void task_book(struct task *t, int64_t now_ms)
 {
 	enum bucket b = bucket_of(t);
-	if (now_ms < t->booked_until_ms)
+	if (now_ms < t->booked_until_ms && b != BUCKET_NONE)
 		return;
 	if (b != BUCKET_NONE)
 		t->booked_ms[b] += now_ms - t->booked_until_ms;

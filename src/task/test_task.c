@@ -315,6 +315,22 @@ static void a_clock_that_is_set_changes_no_time(void **state)
 	task_destroy(t);
 }
 
+/* It ended by a clock that was set back since, of which ended tasks are not told: what it waits and runs then counts. */
+static void one_that_is_requeued_after_the_clock_was_set_counts(void **state)
+{
+	(void)state;
+	const int64_t day = 86400000;
+	struct task *t = new_task();
+	struct event go = placed(11 * day + 1000);
+	apply(t, (struct event){ .kind = EV_SUBMITTED, .t_ms = 11 * day });
+	apply(t, go);
+	apply(t, ended(11 * day + 3000, VERDICT_FAILED, NEXT_DONE, TASK_FAILED));
+	apply(t, (struct event){ .kind = EV_REQUEUED, .t_ms = 10 * day });
+	struct task_times times = task_times(t, 10 * day + 5000);
+	assert_true(times.wait_s == 6 && times.run_s == 2);
+	task_destroy(t);
+}
+
 static void broken_event_bodies_are_refused(void **state)
 {
 	(void)state;
@@ -505,6 +521,7 @@ int main(void)
 		cmocka_unit_test(older_bodies_are_read),
 		cmocka_unit_test(the_last_estimate_counts_and_says_why),
 		cmocka_unit_test(a_clock_that_is_set_changes_no_time),
+		cmocka_unit_test(one_that_is_requeued_after_the_clock_was_set_counts),
 		cmocka_unit_test(broken_event_bodies_are_refused),
 		cmocka_unit_test(ids_read_and_print),
 		cmocka_unit_test(specs_survive_json),
