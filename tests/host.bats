@@ -128,6 +128,28 @@ raise SystemExit(3)')
 	rad show --json "$id" | jq -e '.tasks[0].attempts[0] | .exit_code == 3 and (.evidence | test("it took 1[0-9][0-9]M of host memory and asked for 20M"))'
 }
 
+@test "in a container what that has of memory and CPU time counts, not what the machine has" {
+	[ "$(id -u)" = 0 ] || skip "only root can put other limits in the place of the kernel's"
+	unshare -m true 2>/dev/null || skip "no mount namespace can be made here"
+	stop_radd
+	mkdir -p "$WORLD/cgroup" "$WORLD/contained"
+	: >"$WORLD/cgroup/cgroup.procs"
+	echo 1073741824 >"$WORLD/cgroup/memory.max"
+	echo '50000 100000' >"$WORLD/cgroup/cpu.max"
+	cat >"$WORLD/contained/radd" <<-'END'
+		#!/bin/sh
+		exec unshare -m sh -c 'mount --bind "$WORLD/cgroup" /sys/fs/cgroup && exec "$RADD" "$@"' radd "$@"
+	END
+	chmod +x "$WORLD/contained/radd"
+	RADD=$(command -v radd)
+	export WORLD RADD
+	: >"$WORLD/contained.conf"
+	RAD_CONFIG=$WORLD/contained.conf PATH=$WORLD/contained:$PATH DEVICES=sim:2xa100-40g,1xh100-80g start_radd
+	rad gpus --json | jq -e '.host | .mem_mib == 1024 and .cpus == 1'
+	stop_radd
+	DEVICES=sim:2xa100-40g,1xh100-80g start_radd
+}
+
 # A part of the cgroup tree with the memory controller, and a radd in a leaf of it: as systemd gives one with DelegateSubgroup=.
 delegated()
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * See machine.h. A container or a systemd slice gives less than the machine has: of memory, the least limit of the cgroups
- * above us counts; of CPUs, those that we may run on.
+ * See machine.h. A container or a systemd slice gives less than the machine has: the least limit of the cgroups above us
+ * counts, and of CPUs no more than those that we may run on.
  */
 #include "daemon/machine.h"
 
@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "launch/cgroup.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/sysinfo.h>
@@ -28,6 +29,9 @@ static unsigned cpus(void)
 {
 	cpu_set_t set;
 	long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+	double limit = ceil(cgroup_cpu_limit());
+	if (limit > 0 && limit < (double)n)
+		n = (long)limit;
 	return n > 0 ? (unsigned)n : 0;
 }
 

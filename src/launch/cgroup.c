@@ -214,28 +214,51 @@ int64_t cgroup_oom_kills(const struct cgroup *c)
 	return line && sscanf(line, "oom_kill %lld", &count) == 1 && count > 0 ? count : 0;
 }
 
-static uint64_t limit_at(const char *folder)
+/* Of "BYTES", and of "QUOTA PERIOD" in microseconds; "max" is 0: none. */
+static double bytes_of(const char *text)
+{
+	return (double)strtoull(text, NULL, 10);
+}
+
+static double cores_of(const char *text)
+{
+	long long quota, period;
+	return sscanf(text, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0 ? (double)quota / (double)period : 0;
+}
+
+static double limit_at(const char *folder, const char *name, double (*read)(const char *text))
 {
 	scoped_buf text = { 0 };
-	scoped_free char *file = alloc_printf("%s/memory.max", folder);
-	if (io_read_file(file, 64, &text, NULL))
+	scoped_free char *file = alloc_printf("%s/%s", folder, name);
+	return io_read_file(file, 64, &text, NULL) ? 0 : read(buf_text(&text));
+}
+
+/* The least that this file says from our cgroup up to the top; 0: none. In a container the top is its own, with its limits; the
+ * machine's has none. */
+static double least_limit(const char *name, double (*read)(const char *text))
+{
+	char path[PATH_MAX];
+	const char *mount = mounted_at();
+	double least = 0;
+	if (!mount || path_of(getpid(), path))
 		return 0;
-	return strtoull(buf_text(&text), NULL, 10);	/* "max" is 0: none */
+	for (size_t top = strlen(mount);; *strrchr(path, '/') = 0) {
+		double limit = limit_at(path, name, read);
+		if (limit > 0 && (!(least > 0) || limit < least))
+			least = limit;
+		if (strlen(path) <= top)
+			return least;
+	}
 }
 
 uint64_t cgroup_memory_limit(void)
 {
-	char path[PATH_MAX];
-	const char *mount = mounted_at();
-	uint64_t least = 0;
-	if (!mount || path_of(getpid(), path))
-		return 0;
-	for (size_t top = strlen(mount); strlen(path) > top; *strrchr(path, '/') = 0) {
-		uint64_t limit = limit_at(path);
-		if (limit && (!least || limit < least))
-			least = limit;
-	}
-	return least;
+	return (uint64_t)least_limit("memory.max", bytes_of);
+}
+
+double cgroup_cpu_limit(void)
+{
+	return least_limit("cpu.max", cores_of);
 }
 
 size_t cgroup_members(const char *path, pid_t **pids)

@@ -46,6 +46,8 @@ int cgroup_kill(const struct cgroup *c);
 int64_t cgroup_oom_kills(const struct cgroup *c);
 /* The least limit of memory of our cgroup and those above it, in bytes; 0: none, or not known. */
 uint64_t cgroup_memory_limit(void);
+/* The same of CPU time, in cores. */
+double cgroup_cpu_limit(void);
 /* The processes in the cgroup of that path. Returns how many; *pids to be freed. */
 size_t cgroup_members(const char *path, pid_t **pids);
 /* Moves a process into the cgroup `name` below our own, which is made where it is not there. -1 where that cannot be. */
