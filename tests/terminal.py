@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A terminal with somebody at it, for tests: starts a program on a pseudo-terminal, types, and waits for what is shown."""
-import fcntl, os, pty, re, select, struct, termios, time
+import fcntl, os, pty, re, select, signal, struct, sys, termios, time  # some for who imports all of it
 
 DEADLINE = 20
 
