@@ -50,12 +50,13 @@ struct map_request pass_request(struct pass *p, const struct task *t, struct now
 	struct map_request r = {
 		.task = t->id, .gpus = t->spec->gpus, .exclusive = t->spec->exclusive, .share = t->spec->share,
 		.model = t->spec->gpu_model, .constraint = t->spec->constraint,
-		.uid = t->spec->uid, .claim_mib = t->estimate.claim_mib, .claim_is_declared = t->gpu_mem_mib != 0,
+		.uid = t->spec->uid, .claim_mib = t->estimate.claim_mib, .need_mib = t->estimate.need_mib,
+		.claim_is_declared = t->gpu_mem_mib != 0,
 	};
 	if (fleet_predicts(p->fleet))
 		r.self = (struct map_tenant){ estimates_load(p->estimates, t, fleet_first_model(p->fleet)).load, t->max_slowdown };
 	if (t->claim_floor_mib > r.claim_mib)
-		r.claim_mib = t->claim_floor_mib, r.claim_is_declared = false;
+		r.claim_mib = t->claim_floor_mib, r.need_mib = 0, r.claim_is_declared = false;
 	/* The claim has grown already when the attempt ended; when the time for keeping GPUs is over, only solitude is given
 	 * up. */
 	r.start_alone = t->queue == QUEUE_RECOVERY && t->exclusive_next && !pass_kept_long_enough(p, t->id, now);

@@ -273,6 +273,7 @@ static struct world *slow_world_of(uint32_t n_gpus)
 	table[2] = (struct estimator){ "slower", "", has_summary, never_called };
 	table[3] = *estimate_find("none", NULL);
 	config.estimators = table;
+	config.map.foreign_share = true;
 	return new_world(n_gpus, &config);
 }
 
@@ -316,6 +317,29 @@ static void tasks_wait_for_slow_estimators_and_others_do_not(void **unused)
 	assert_string_equal(core_task(w->c, a)->estimate.note, "counted");
 	assert_int_equal(task_attempt(core_task(w->c, a))->claim_mib, 2100);
 	core_estimated(w->c, w->question, true, &r, w->now);	/* late: nobody asks any more */
+	end_world(w);
+}
+
+/* Two guesses alike but for the need: the first was refused beside another's process, and the second is not the same. */
+static void a_guess_is_cut_beside_foreign_memory_where_its_need_is_there(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	struct estimate_result r = { .value = { "slow", 24000, 24000, 70000 } };
+	w->foreign_mib = 20000;
+	pass(w, 1);
+	task_id a = submit_slow(w, 0);
+	core_estimated(w->c, w->question, true, &r, w->now);
+	pass(w, 1);
+	assert_string_equal(reason(w, a), "Memory");
+	task_id b = submit_slow(w, 0);
+	r.value.need_mib = r.value.comfort_mib = 17500;
+	core_estimated(w->c, w->question, true, &r, w->now);
+	pass(w, 1);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_int_equal(task_attempt(core_task(w->c, b))->claim_mib, 20960);
+	assert_int_equal(task_attempt(core_task(w->c, b))->mode, SHARE_NEVER);
 	end_world(w);
 }
 
@@ -618,6 +642,7 @@ int main(void)
 		cmocka_unit_test(what_loads_teaches_no_load),
 		cmocka_unit_test(what_was_learnt_survives_a_restart),
 		cmocka_unit_test(tasks_wait_for_slow_estimators_and_others_do_not),
+		cmocka_unit_test(a_guess_is_cut_beside_foreign_memory_where_its_need_is_there),
 		cmocka_unit_test(an_array_asks_once),
 		cmocka_unit_test(who_does_not_answer_is_passed_over),
 		cmocka_unit_test(what_changed_while_it_was_asked_is_asked_anew),

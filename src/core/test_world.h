@@ -30,6 +30,7 @@ struct world {
 	struct { task_id task; uint64_t mib; pid_t pid; } procs[64];
 	unsigned n_procs;
 	double smact;
+	uint64_t foreign_mib;	/* on each GPU */
 	struct {
 		enum event_kind kind;
 		task_id task;
@@ -160,7 +161,7 @@ static inline void sample(struct world *w)
 		}
 	}
 	for (unsigned g = 0; g < w->n_gpus; g++)
-		s.gpus[g].mem_used_mib = used[g];
+		s.gpus[g].mem_used_mib = w->foreign_mib + used[g];
 	core_snapshot(w->c, &s, w->mps_together ? CORE_MPS_TOGETHER : CORE_MPS_APART, w->now);
 	snapshot_clear(&s);
 	core_turn(w->c, w->now);

@@ -31,6 +31,7 @@ void map_ask_init(struct map_ask *ask, const struct map_policy *p, const struct 
 		.unknown = !r->claim_mib,
 		.predicts = map_predicts(p) || r->self.max_slowdown > 0,
 		.claim_mib = r->claim_mib ? r->claim_mib : p->min_free_mib,
+		.least_mib = r->need_mib ? r->need_mib : UINT64_MAX,
 	};
 }
 
@@ -108,9 +109,12 @@ static bool is_others_turn(const struct map_ask *ask, const struct map_gpu *g)
 }
 
 /* An estimate may say more than any GPU has, or nothing at all: then an idle GPU that is as large as any it could have gives
- * what there is. A declaration is a promise and is not bent. */
+ * what there is; beside processes that are not ours, which may stay for ever, where that is what the task needs. A declaration
+ * is a promise and is not bent. */
 static bool may_clamp(struct map_ask *ask, const struct map_gpu *g)
 {
+	if (map_foreign_runs(g) && (g->available_mib < ask->p->slack_mib || g->available_mib - ask->p->slack_mib < ask->least_mib))
+		return false;
 	if (ask->unknown || ask->r->claim_is_declared)
 		return ask->unknown;
 	if (!ask->nth_mib)
@@ -128,7 +132,7 @@ static enum map_reason map_ask_memory(struct map_ask *ask, const struct map_gpu 
 	a->want = (double)want;
 	if (g->available_mib >= want)
 		return MAP_OK;
-	if (idle && g->available_mib && may_clamp(ask, g)) {
+	if (map_is_vacant(g) && g->available_mib && may_clamp(ask, g)) {
 		a->clamped = true;
 		a->mode = g->mig ? SHARE_MIG : SHARE_NEVER;
 		a->want = a->have;

@@ -47,6 +47,7 @@ struct map_ask {
 	bool unknown;		/* no estimate */
 	bool predicts;		/* slow-down or gain count on every GPU that is shared */
 	uint64_t claim_mib;	/* the estimate, or min_free */
+	uint64_t least_mib;	/* to which the claim may be cut where processes that are not ours run */
 	uint64_t nth_mib;	/* see map_nth_capacity; 0: not asked yet */
 };
 
@@ -84,6 +85,8 @@ static inline bool map_has_company(const struct map_request *r, const struct map
 /* Slow-down of joining the tasks there, and what that gains: a->gain (forecast.c). */
 enum map_reason map_forecast(const struct map_ask *ask, const struct map_gpu *g, struct map_answer *a);
 
-static inline bool map_is_idle(const struct map_gpu *g) { return !g->n_tasks && !g->settling && !map_foreign_runs(g); }
+/* Nothing of ours is there. Where others are, they may stay for ever, so it is as empty as it gets. */
+static inline bool map_is_vacant(const struct map_gpu *g) { return !g->n_tasks && !g->settling; }
+static inline bool map_is_idle(const struct map_gpu *g) { return map_is_vacant(g) && !map_foreign_runs(g); }
 
 #endif

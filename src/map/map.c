@@ -120,10 +120,11 @@ struct picks {
 	struct pick best[SPEC_MAX_GPUS];
 };
 
-/* Candidates: GPUs where the claim fits, and idle GPUs, where it may also be cut to fit. Several GPUs are taken in one mode:
- * `streams` are those on which the task would be time-sliced, idle ones included, should `fit`, the others, be too few. */
+/* Candidates: GPUs where the claim fits, and those without tasks, where it may also be cut to fit. Several GPUs are taken in
+ * one mode: `streams` are those on which the task would be time-sliced, idle ones included, should `fit`, the others, be too
+ * few. */
 struct choice {
-	struct picks fit, streams, idle;
+	struct picks fit, streams, vacant;
 	bool any_clamped;
 };
 
@@ -199,8 +200,8 @@ static void map_consider(struct map_ask *ask, size_t at, size_t rr_next, struct 
 		if (company)
 			ask->row->company(g, &k.key);
 	}
-	if (idle)
-		picks_keep(&c->idle, &k);
+	if (map_is_vacant(g))
+		picks_keep(&c->vacant, &k);
 	if (!a.clamped)
 		keep_fitting(ask, c, &k, idle);
 	c->any_clamped |= a.clamped;
@@ -244,7 +245,7 @@ static bool is_among(const struct picks *s, uint32_t at)
 /* Of a refusal: nothing was full, so the picks are all that passed. */
 static void map_list_few(const struct choice *c, struct map_few *few)
 {
-	const struct picks *const all[] = { &c->fit, &c->streams, &c->idle };
+	const struct picks *const all[] = { &c->fit, &c->streams, &c->vacant };
 	few->n = 0;
 	for (size_t k = 0; k < sizeof all / sizeof *all; k++)
 		for (unsigned i = 0; i < all[k]->n; i++) {
@@ -264,9 +265,9 @@ static bool map_choose(struct map_ask *ask, const uint32_t *only, size_t n_only,
 	struct choice c;
 	unsigned want = ask->r->gpus <= SPEC_MAX_GPUS ? ask->r->gpus : 0;
 	size_t next = ask->n ? *rr_next % ask->n : 0;
-	c.fit.want = c.streams.want = c.idle.want = want;
-	c.fit.n = c.streams.n = c.idle.n = 0;
-	c.fit.passed = c.streams.passed = c.idle.passed = 0;
+	c.fit.want = c.streams.want = c.vacant.want = want;
+	c.fit.n = c.streams.n = c.vacant.n = 0;
+	c.fit.passed = c.streams.passed = c.vacant.passed = 0;
 	c.any_clamped = false;
 	for (size_t i = 0; i < (only ? n_only : ask->n); i++)
 		map_consider(ask, only ? only[i] : i, next, &c, findings ? &findings[i] : NULL);
@@ -275,7 +276,7 @@ static bool map_choose(struct map_ask *ask, const uint32_t *only, size_t n_only,
 	bool clamped = c.any_clamped && s->n < want;
 	size_t passed = s->passed;
 	if (clamped)
-		s = &c.idle;
+		s = &c.vacant;
 	if (!want || s->n < want) {
 		mark_too_few(findings, ask->n, passed > s->passed ? passed : s->passed, ask->r->gpus);
 		if (few)

@@ -162,6 +162,7 @@ struct map_request {
 	unsigned gpus;
 	uint64_t claim_mib;		/* 0: no estimate */
 	bool claim_is_declared;		/* declared claims are refused above an empty GPU, others are cut to it */
+	uint64_t need_mib;		/* what it cannot run without, by its estimate: below it nothing is cut beside others; 0: not known */
 	const char *model, *constraint;	/* which GPUs will do (task/constraint.h): both; NULL: all */
 	bool exclusive;			/* wants its GPUs alone for its whole life */
 	bool start_alone;		/* recovery: idle GPUs now, others may join later */

@@ -89,6 +89,8 @@ static void read_request(const char *word, struct map_request *r)
 		r->gpus = (unsigned)number(v);
 	else if ((v = value_of(word, "claim")))
 		r->claim_mib = number(v);
+	else if ((v = value_of(word, "need")))
+		r->need_mib = number(v);
 	else if ((v = value_of(word, "share")))
 		r->share = mode(v);
 	else if ((v = value_of(word, "uid")))
@@ -405,6 +407,19 @@ static void who_may_not(void **state)
 		{ "foreign beside ours", "", "claim=5000", { "mps=1 free=20000 other=7000" }, "Foreign" },
 		{ "foreign: share", "foreign", "claim=5000", { "free=20000 other=7000" }, "0 mps 5000" },
 		{ "... asks for slack", "foreign", "claim=19000", { "free=20000 other=7000" }, "Memory" },
+		{ "... cuts a guess whose need is there", "foreign", "claim=50000 need=17952", { "free=20000 other=20000" },
+		  "0 never 20000" },
+		{ "... and leaves slack beyond the need", "foreign", "claim=50000 need=17953", { "free=20000 other=20000" }, "Memory" },
+		{ "... cuts none of which the need is not known", "foreign", "claim=50000", { "free=20000 other=20000" }, "Memory" },
+		{ "... nor a declaration", "foreign", "claim=30000 need=9000 declared", { "free=20000 other=20000" }, "Memory" },
+		{ "... nor where ours run", "foreign", "claim=50000 need=9000", { "mps=1 free=20000 other=9000" }, "Memory" },
+		{ "... nor what nothing is known of", "foreign min=5000", "", { "free=4000 other=20000" }, "Memory" },
+		{ "... and only on one as large as any", "foreign", "claim=50000 need=9000",
+		  { "free=20000 other=20000", "total=81408 mps=1 free=30000" }, "Memory Memory" },
+		{ "... rather whole, on another", "foreign rank=ff", "claim=50000 need=9000",
+		  { "total=81408 free=40000 other=41408", "total=81408 free=60000 other=21408" }, "1 mps 50000" },
+		{ "... and several at once", "foreign", "gpus=2 claim=30000 need=9000",
+		  { "free=33000 other=7000", "free=20000 other=20000" }, "0,1 never 20000" },
 		{ "... asks for load", "foreign", "claim=5000", { "free=20000 other=7000 smact=0.95" }, "Load" },
 		{ "... does not become idle", "foreign", "claim=30000", { "free=20000 other=7000 settling" }, "Memory" },
 		{ "... is never idle", "foreign", "claim=5000 exclusive", { "free=20000 other=7000" }, "Foreign" },

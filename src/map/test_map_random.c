@@ -40,7 +40,7 @@ static struct map_gpu any_gpu(uint64_t *s, uint32_t i)
 	g.mps_capable = (g.n_tasks && g.mode == SHARE_MPS) || chance(s, 80);
 	g.mig = chance(s, 10);
 	g.has_multi_gpu = g.n_tasks && chance(s, 20);
-	g.foreign_mib = chance(s, 20) ? draw(s, 3000) : 0;
+	g.foreign_mib = chance(s, 20) ? draw(s, chance(s, 50) ? 3000 : 30000) : 0;
 	g.settling = chance(s, 10);
 	if (!g.n_tasks && g.available_mib > g.foreign_mib)
 		g.available_mib -= g.foreign_mib;
@@ -73,6 +73,7 @@ static void any_request(uint64_t *s, struct map_policy *p, struct map_request *r
 		.exclusive = chance(s, 10), .start_alone = chance(s, 10), .share = wishes[draw(s, COUNT_OF(wishes))],
 		.self = any_tenant(s),
 	};
+	r->need_mib = chance(s, 70) ? draw(s, r->claim_mib + 1) : 0;
 }
 
 /* The limits that they would not keep to together, said of the speeds themselves; and what the newcomer brings. */
@@ -115,7 +116,8 @@ static const char *broken_rule(const struct map_policy *p, const struct map_gpu 
 		return "more than available";
 	if (g->drained || g->stale || (g->kept_for && g->kept_for != r->task))
 		return "not to be used";
-	if ((alone || r->start_alone || cut || g->mig || out->mode == SHARE_NEVER) && !empty)
+	bool beside_others = p->foreign_share && !g->n_tasks && !g->settling && !alone && !r->start_alone && !g->mig;
+	if ((alone || r->start_alone || cut || g->mig || out->mode == SHARE_NEVER) && !empty && !beside_others)
 		return "not idle";
 	if (g->mig != (out->mode == SHARE_MIG) || (g->mig && r->gpus > 1))
 		return "MIG";
@@ -135,8 +137,9 @@ static const char *broken_rule(const struct map_policy *p, const struct map_gpu 
 		return "a declaration was cut";
 	if (g->foreign_mib > 1024 && !p->foreign_share)
 		return "foreign";
-	if (!empty && r->claim_mib && g->available_mib < r->claim_mib + p->slack_mib)
-		return "no slack";
+	uint64_t least = out->mode == SHARE_NEVER && r->need_mib && !r->claim_is_declared ? r->need_mib : r->claim_mib;
+	if (!empty && r->claim_mib && g->available_mib < least + p->slack_mib)
+		return "no slack, or cut beside others below what it needs";
 	return NULL;
 }
 
