@@ -153,17 +153,38 @@ static const struct wording wordings[] = {
 	{ SCAN_OTHER_ERROR, "CUDA", "CUDA error:" },
 	{ SCAN_OTHER_ERROR, "CUDA", "CUDA_ERROR_" },
 
+	/* A command that was typed wrong, in the words of who reads commands: shells, Python, argparse, click, absl, hydra, getopt,
+	 * clap. No fault of a device prints these. */
 	{ SCAN_OTHER_ERROR, "", "can't open file", "No such file or directory" },
 	{ SCAN_OTHER_ERROR, "", ": command not found" },
-	{ SCAN_OTHER_ERROR, "", ".py: error: " },	/* argparse */
+	{ SCAN_OTHER_ERROR, "", ": Command not found." },
+	{ SCAN_OTHER_ERROR, "", ": line ", ": syntax error" },
+	{ SCAN_OTHER_ERROR, "", ": Syntax error: " },
+	{ SCAN_OTHER_ERROR, "", ": line ", ": unbound variable" },
+	{ SCAN_OTHER_ERROR, "", "python", ": No module named " },
+	{ SCAN_OTHER_ERROR, "", ".py: error: " },
+	{ SCAN_OTHER_ERROR, "", ": error: unrecognized arguments: " },
+	{ SCAN_OTHER_ERROR, "", ": error: the following arguments are required: " },
+	{ SCAN_OTHER_ERROR, "", ": error: argument " },
+	{ SCAN_OTHER_ERROR, "", "o such option" },
+	{ SCAN_OTHER_ERROR, "", "Error: Missing argument '" },
+	{ SCAN_OTHER_ERROR, "", "Error: Missing option '" },
+	{ SCAN_OTHER_ERROR, "", "Error: Invalid value for " },
+	{ SCAN_OTHER_ERROR, "", "Error: Got unexpected extra argument" },
+	{ SCAN_OTHER_ERROR, "", "Flags parsing error: " },
+	{ SCAN_OTHER_ERROR, "", "Could not override '" },
+	{ SCAN_OTHER_ERROR, "", "Cannot find primary config '" },
+	{ SCAN_OTHER_ERROR, "", ": unrecognized option '" },
+	{ SCAN_OTHER_ERROR, "", ": invalid option -- '" },
+	{ SCAN_OTHER_ERROR, "", "error: unexpected argument '" },
 };
 
 /* Every phrase of the table contains one of these, so most lines of a log are passed over quickly. */
 static const char *const hints[] = { "rror", "emory", "EMORY", "STATUS_", "ALLOC", "failure", "xception", "fault", "hausted",
 				     "EXHAUSTED", "OOM", "oom-", "No s", "MPS", "Mps", "encountered", "triggered",
 				     "terminated", "misaligned", "Xid", "fallen off", "bad_alloc", "killed", "exited",
-				     "NCCL", "peer", "engine", "cuDNN", "terminate called", "Aborted", "command not found",
-				     "collective", "CUDA" };
+				     "NCCL", "peer", "engine", "cuDNN", "terminate called", "Aborted", "ommand not found",
+				     "collective", "CUDA", "unbound", "No module", " option", " override", "primary config" };
 
 /* Matches that are no row of the table: the last line of a traceback, MemoryError under any name, CUDA's numbers. */
 static const struct wording traceback_end = { SCAN_OTHER_ERROR, "", "" };

@@ -191,6 +191,38 @@ static void test_fixtures_however_they_are_cut(void **state)
 	}
 }
 
+/* As bash, dash, tcsh, Python, argparse, click, absl, hydra, getopt and clap print them last. */
+static void test_commands_typed_wrong_are_errors_of_their_own(void **state)
+{
+	static const char *const texts[] = {
+		"/tmp/rad/script: line 3: trian: command not found\n", "zsh:1: command not found: trian\n",
+		"trian: Command not found.\n", "/tmp/rad/script: line 9: syntax error: unexpected end of file\n",
+		"run.sh: line 2: syntax error near unexpected token `fi'\n`fi'\n",
+		"run.sh: 1: Syntax error: end of file unexpected (expecting \"then\")\n", "run.sh: line 4: LR: unbound variable\n",
+		"/usr/bin/python3: No module named trian\n", "  File \"train.py\", line 1\n    if x\n        ^\nSyntaxError: expected ':'\n",
+		"usage: train [-h] --lr LR\ntrain: error: the following arguments are required: --lr\n",
+		"usage: train [-h] --lr LR\ntrain: error: argument --lr: invalid float value: 'x'\n",
+		"usage: torchrun [-h]\ntorchrun: error: unrecognized arguments: --nproc 2\n",
+		"Usage: train.py [OPTIONS] MODEL\nTry 'train.py --help' for help.\n\nError: No such option '--lrr'. Did you mean '--lr'?\n",
+		"Usage: train.py [OPTIONS] MODEL\nTry 'train.py --help' for help.\n\nError: Missing argument 'MODEL'.\n",
+		"Usage: train.py [OPTIONS] MODEL\nTry 'train.py --help' for help.\n\nError: Missing option '--lr'.\n",
+		"Error: Invalid value for '--lr': 'x' is not a valid float.\n", "Error: Got unexpected extra argument (n)\n",
+		"FATAL Flags parsing error: Unknown command line flag 'lrr'. Did you mean: lr ?\n"
+		"Pass --helpshort or --helpfull to see help on flags.\n",
+		"Could not override 'lrr'.\nTo append to your config use +lrr=2\nKey 'lrr' is not in struct\n    full_key: lrr\n\n"
+		"Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n",
+		"Cannot find primary config 'd'. Check that it's in your config search path.\n",
+		"train: unrecognized option '--lrr'\nTry 'train --help' for more information.\n", "train: invalid option -- 'Y'\n",
+		"error: unexpected argument '--lrr' found\n\nUsage: train [OPTIONS]\n",
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(texts); i++) {
+		struct scan_result r = scan_text(texts[i]);
+		if (r.kind != SCAN_OTHER_ERROR || r.source[0] || r.survived)
+			fail_msg("%s: kind %d, source '%s'", texts[i], (int)r.kind, r.source);
+	}
+}
+
 static void test_every_file_has_its_row(void **state)
 {
 	scoped_free char *path = outputs_dir();
@@ -311,6 +343,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fixtures_however_they_are_cut),
 		cmocka_unit_test(test_every_file_has_its_row),
+		cmocka_unit_test(test_commands_typed_wrong_are_errors_of_their_own),
 		cmocka_unit_test(test_offset_is_of_the_line),
 		cmocka_unit_test(test_finish_does_not_disturb),
 		cmocka_unit_test(test_phrase_anywhere_in_a_long_line),
