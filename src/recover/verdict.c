@@ -127,13 +127,22 @@ static bool handle_error(const struct scan_result *o)
 	return false;
 }
 
-/* Whether what it printed can be the work of another client's fault. An error of Python's own cannot. */
+/* By these codes a shell, env, timeout or docker says that there was no such command, or none that can be run; what it prints
+ * hangs on the language. */
+static bool no_such_command(const struct exit_report *r)
+{
+	return !r->signal && (r->exit_code == 126 || r->exit_code == 127);
+}
+
+/* Whether its end can be the work of another client's fault. An error of Python's own cannot, nor a command that is not there.
+ * That it was never seen to have GPU memory does not say so: between two samples there is time to get it and to be ended. */
 static bool verdict_blameless(const struct exit_report *r)
 {
 	const struct scan_result *o = &r->output;
 
-	return o->kind == SCAN_NOTHING || o->survived || o->kind == SCAN_MPS || o->kind == SCAN_DEVICE_FAULT ||
-	       (o->kind == SCAN_OTHER_ERROR && o->source[0]);
+	if (o->kind == SCAN_NOTHING || o->survived)
+		return !no_such_command(r);
+	return o->kind == SCAN_MPS || o->kind == SCAN_DEVICE_FAULT || (o->kind == SCAN_OTHER_ERROR && o->source[0]);
 }
 
 /* An MPS error with nobody else on the server is the server's failure, not a neighbour's: it is started again as any launch. */
