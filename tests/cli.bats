@@ -668,6 +668,36 @@ refused()	# TEXT COMMAND...
 	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | any')" = false ]
 }
 
+# A task that begins between the question which GPUs there are and the drain.
+@test "drain names what runs there once it holds" {
+	cat >between.py <<-'PY'
+		import os, socket, struct, subprocess, sys
+		def frame(f): head = f.read(4); return head and head + f.read(struct.unpack(">I", head)[0])
+		here = socket.socket(socket.AF_UNIX); here.bind("between.sock"); here.listen()
+		open("between.ready", "w").close()
+		while True:
+		    c = here.accept()[0]; f = c.makefile("rb")
+		    d = socket.socket(socket.AF_UNIX); d.connect(sys.argv[1]); g = d.makefile("rb")
+		    while asked := frame(f):
+		        if b'"drain"' in asked and not os.path.exists("between.done"):
+		            subprocess.run(["bash", "-c", sys.argv[2]], check=True); open("between.done", "w").close()
+		        d.sendall(asked); c.sendall(frame(g))
+	PY
+	local before
+	before=$(rad gpus --json | jq '[.gpus[].tasks[]] | length')
+	[ "$before" = 0 ]
+	python3 between.py "$RAD_SOCKET" 'rad submit --parsable --gpu-mem 1G -- sleep 300 >between.id
+		until rad show --json "$(cat between.id)" | jq -e ".tasks[0].state == \"RUNNING\"" >between.state; do :; done' 3>&- &
+	local proxy=$!
+	wait_for 20 test -e between.ready
+	RAD_SOCKET=$PWD/between.sock run rad drain all
+	kill "$proxy"
+	rad undrain all
+	[ "$status" -eq 0 ]
+	[ "$output" = "GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: $(cat between.id)" ]
+	rad cancel "$(cat between.id)"
+}
+
 @test "bad: drain of a GPU that is not there" {
 	run rad drain 17
 	[ "$status" -eq 1 ]

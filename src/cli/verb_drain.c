@@ -37,13 +37,18 @@ static int fill_drain(const struct drain_wish *d, json_t *request, struct error 
 	return 0;
 }
 
-/* What the words name: a list of indices and UUIDs; "all" is every GPU, by its UUID, since instances share their index. */
-static json_t *named(const struct cli_call *c, const json_t *all)
+/* What the words name: a list of indices and UUIDs; "all" is every GPU, by its UUID, since instances share their index. NULL:
+ * which there are is not to be had. */
+static json_t *named(const struct cli_call *c, struct error *err)
 {
-	json_t *names = json_array(), *g;
+	scoped_json *names = json_array();
+	json_t *g;
 	size_t k;
 	for (size_t i = 0; i < c->n_words; i++) {
 		if (!strcmp(c->words[i], "all")) {
+			scoped_json *all = client_call(wire_request("gpus"), err);
+			if (!all)
+				return NULL;
 			json_array_foreach(json_object_get(all, "gpus"), k, g)
 				json_array_append(names, json_object_get(g, "uuid"));
 			continue;
@@ -51,7 +56,7 @@ static json_t *named(const struct cli_call *c, const json_t *all)
 		json_t *word = json_string(c->words[i]);	/* NULL: no UTF-8; the daemon says what it expected */
 		json_array_append_new(names, word ? word : json_null());
 	}
-	return names;
+	return json_incref(names);
 }
 
 static int drain_each(struct cli_call *c, json_t *request, const json_t *names, json_t *gpus)
@@ -82,11 +87,15 @@ static bool is_among(const json_t *gpus, const char *uuid)
 	return false;
 }
 
-/* Whoever drains to work on a GPU wants to know what is still there. */
-static void tell_running(const json_t *all, const json_t *drained)
+/* Whoever drains to work on a GPU wants to know what is still there: asked when nothing more can begin. */
+static int tell_running(struct cli_call *c, const json_t *drained)
 {
+	struct error err = ERROR_INIT;
+	scoped_json *all = client_call(wire_request("gpus"), &err);
 	size_t i, k;
 	json_t *g, *id;
+	if (!all)
+		return cli_fail(c, &err);
 	json_array_foreach(json_object_get(all, "gpus"), i, g) {
 		const json_t *tasks = json_object_get(g, "tasks");
 		if (!json_array_size(tasks) || !is_among(drained, member_text(g, "uuid")))
@@ -96,6 +105,7 @@ static void tell_running(const json_t *all, const json_t *drained)
 			printf(" %s", json_string_value(id));
 		putchar('\n');
 	}
+	return CLI_DONE;
 }
 
 int verb_drain(struct cli_call *c)
@@ -116,14 +126,13 @@ int verb_drain(struct cli_call *c)
 		return c->rc;
 	if (fill_drain(&wish, request, &err))
 		return cli_usage(c, "%s", err.text);
-	scoped_json *devices = client_call(wire_request("gpus"), &err);
-	if (!devices)
+	scoped_json *names = named(c, &err);
+	if (!names)
 		return cli_fail(c, &err);
-	scoped_json *names = named(c, devices);
-	int rc = drain_each(c, request, names, gpus);
+	int rc = drain_each(c, request, names, gpus), told = CLI_DONE;
 	if (json && rc != CLI_NO_DAEMON)
 		cli_print_json(json_pack("{si, sO}", "schema", 1, "gpus", gpus));
-	else if (drains && rc != CLI_NO_DAEMON)
-		tell_running(devices, gpus);
-	return rc;
+	else if (drains && json_array_size(gpus))
+		told = tell_running(c, gpus);
+	return rc ? rc : told;
 }
