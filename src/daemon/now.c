@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define SET_MS 1000	/* less is a clock that is brought into step */
+#define SET_MS 1000	/* less, all steps together, is a clock that is brought into step */
 #define HELD_UP_MS 50	/* between two readings of clocks: then they do not belong together */
 
 static struct {
@@ -43,10 +43,8 @@ static void now_note(int64_t ahead_ms)
 static void now_look(void)
 {
 	int64_t ahead_ms = now_ahead_ms(), by_ms = ahead_ms - watch.ahead_ms;
-	if (llabs(by_ms) < SET_MS) {
-		watch.ahead_ms = ahead_ms;
+	if (llabs(by_ms) < SET_MS)	/* and is not forgotten: small steps add up, here as they do to a restart */
 		return;
-	}
 	log_warn("the wall clock was set %s by %.1f s: times of tasks move along", by_ms > 0 ? "forward" : "back",
 		 (double)llabs(by_ms) / 1000);
 	now_note(ahead_ms);	/* first: `set` asks for the time, too */
