@@ -18,6 +18,9 @@
  * depends on. Damage in old history then shows when that history is read, and costs that history alone. */
 #define STORE_FULL_CHECK_BYTES ((int64_t)64 << 20)
 
+/* Events on end that the clock was set, of one task; those after them are added to the last. */
+#define STORE_CLOCKS_KEPT 16
+
 /* The statements of the hot path, prepared once. */
 /* In the order of enum series_value. */
 #define SERIES_COLUMNS "mem_mib, smact, gract, power, smocc, dram, pcie_rx, pcie_tx"
@@ -30,6 +33,9 @@
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)") \
 	X(STORE_SET_SPEC, "UPDATE jobs SET spec = ?2 WHERE job = ?1") \
 	X(STORE_ADD_EVENT, "INSERT INTO events(task, t_ms, kind, body) VALUES (?1, ?2, ?3, ?4)") \
+	X(STORE_JOIN_CLOCK_SET, "UPDATE events SET t_ms = ?2, body = json_set(body, '$.by_ms', json_extract(body, '$.by_ms') + ?3)" \
+		" WHERE seq = (SELECT max(seq) FROM events WHERE task = ?1) AND json_valid(body) AND ?4 =" \
+		" (SELECT sum(kind = 'clock_set') FROM (SELECT kind FROM events WHERE task = ?1 ORDER BY seq DESC LIMIT ?4))") \
 	X(STORE_PUT_TASK, "INSERT INTO tasks(task, uid, live, state, submit_ms, end_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)" \
 		" ON CONFLICT(task) DO UPDATE SET live = excluded.live, state = excluded.state, end_ms = excluded.end_ms" \
 		" WHERE live <> excluded.live OR state <> excluded.state OR end_ms <> excluded.end_ms") \

@@ -323,6 +323,45 @@ static void fold_all(struct store *s, int64_t before_ms, bool forget)
 	fixture_commit(s);
 }
 
+/* How many events of that kind are in its log. */
+static int64_t kept(struct store *s, task_id id, const char *kind)
+{
+	struct error err = ERROR_INIT;
+	scoped_free char *sql = alloc_printf("SELECT count(*) FROM events WHERE task = %lld AND kind = '%s'", (long long)id, kind);
+	int64_t n = -1;
+	if (store_query_int(s, sql, &n, &err))
+		fail_msg("%s", err.text);
+	return n;
+}
+
+/* As radd has it, and as its successor reads it. */
+static void a_clock_that_is_set_for_ever_fills_no_log(void **state)
+{
+	struct store *s = fixture_open(*state);
+	struct task *other = fixture_submit(s, 1000, 900), *t = fixture_submit(s, 1000, 1000);
+	int64_t t_ms = 5000;
+	for (int i = 0; i < 100; i++) {
+		int64_t by_ms = i % 3 ? 7000 : -2000;
+		t_ms += 1000 + by_ms;
+		fixture_event(s, other, (struct event){ .kind = EV_CLOCK_SET, .t_ms = t_ms, .u.clock.by_ms = by_ms });
+		fixture_event(s, t, (struct event){ .kind = EV_CLOCK_SET, .t_ms = t_ms, .u.clock.by_ms = by_ms });
+		if (i == 9 || i == 60)
+			fixture_event(s, t, (struct event){ .kind = i == 9 ? EV_HELD : EV_RELEASED, .t_ms = t_ms + 10 });
+	}
+	fixture_commit(s);
+	assert_int_equal(kept(s, other->id, "clock_set"), STORE_CLOCKS_KEPT);
+	assert_int_equal(kept(s, t->id, "clock_set"), 10 + 2 * STORE_CLOCKS_KEPT);
+	struct task *all[] = { other, t };
+	for (size_t i = 0; i < COUNT_OF(all); i++) {
+		struct task *read = store_load_task(s, all[i]->id, NULL);
+		scoped_free char *was = fixture_task_text(all[i]), *is = fixture_task_text(read);
+		assert_string_equal(was, is);
+		task_destroy(read);
+		task_destroy(all[i]);
+	}
+	store_close(s);
+}
+
 /* One that was measured on its way, and has a script. */
 static task_id finished_with_much(struct store *s, int64_t t_ms)
 {
@@ -549,7 +588,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(every_event_comes_back),
 		T(what_is_not_committed_is_gone),
-		T(what_ended_long_ago_is_folded),
+		T(a_clock_that_is_set_for_ever_fills_no_log), T(what_ended_long_ago_is_folded),
 		T(an_array_is_folded_as_a_whole),
 		T(what_is_forgotten_is_gone_but_for_its_number),
 		T(what_is_purged_is_old_ended_and_waited_for_by_none),
