@@ -85,6 +85,18 @@ told() { field "$1" ".attempts[0] | $2"; }
 	[ "$(told "$a" '.cores + .cores_waited < 1.2')" = true ]
 }
 
+@test "that the shell which pinned them is not pinned changes nothing" {
+	local a mask
+	mask=$(taskset -p $$ | sed 's/.*: //')
+	(( 0x$mask & (0x$mask - 1) )) || skip "there is one core"
+	echo 'host_cpus: 4' >>"$RAD_CONFIG"
+	DEVICES=sim:1xa100-40g start_radd
+	a=$(submit --gpu-mem 1G -- sh -c "taskset $(printf %x $((0x$mask & -0x$mask))) \
+		sh -c 'for i in 1 2 3 4; do while [ ! -e go ]; do :; done & done; wait'; true")
+	wait_for 40 eval '[ "$(told $a ".cores > 0.1")" = true ]'
+	[ "$(told "$a" '.cores + .cores_waited < 1.2')" = true ]
+}
+
 @test "off: nobody is placed by cores; on simulated GPUs, unless host_cpus is set, neither" {
 	local a b
 	one_core 'host_cpus: 1' 'max_cpu: off'

@@ -8,7 +8,6 @@
 #include "base/scope.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -19,13 +18,16 @@
 
 #define LOOK_MS 6000
 
+/* All threads that may run on the same cores: what they did since the last look. */
+struct cpu_place { cpu_set_t cores; uint64_t ran_ns, waited_ns; };
+
 struct cpu_look {
 	struct cpu_thread *threads;
 	size_t n, cap;
+	struct cpu_place *places;	/* a thread's `place` is one of them */
+	unsigned n_places, cap_places;
 	uint64_t ticks;
 	bool told;		/* the kernel counts: a thread was seen to have got a core */
-	cpu_set_t cores;	/* on which any of them may run; */
-	bool anywhere;		/* or they are too many to be told */
 };
 
 static const char *read_text(const char *path, char *text, size_t size)
@@ -48,13 +50,18 @@ static void add_process(struct cpu_look *l, pid_t pid)
 		l->ticks += ticks[0] + ticks[1] + ticks[2] + ticks[3];
 }
 
-static void add_cores(struct cpu_look *l, pid_t tid)
+/* One that is gone, or may run on more cores than can be told, counts as pinned to none. */
+static unsigned place_of(struct cpu_look *l, pid_t tid)
 {
 	cpu_set_t its;
-	if (!sched_getaffinity(tid, sizeof its, &its))
-		CPU_OR(&l->cores, &l->cores, &its);
-	else if (errno == EINVAL)
-		l->anywhere = true;
+	if (sched_getaffinity(tid, sizeof its, &its))
+		memset(&its, 0xff, sizeof its);
+	for (unsigned i = 0; i < l->n_places; i++)
+		if (CPU_EQUAL(&l->places[i].cores, &its))
+			return i;
+	alloc_grow(l->places, l->n_places, l->cap_places);
+	l->places[l->n_places] = (struct cpu_place){ .cores = its };
+	return l->n_places++;
 }
 
 static void add_threads(struct cpu_look *l, pid_t pid)
@@ -64,14 +71,15 @@ static void add_threads(struct cpu_look *l, pid_t pid)
 	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
 	scoped_dir DIR *dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
-		unsigned long long waited, times;
+		unsigned long long ran, waited, times;
 		struct cpu_thread t = { .tid = (pid_t)strtol(entry->d_name, NULL, 10) };
 		snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)pid, (int)t.tid);
-		if (t.tid <= 0 || sscanf(read_text(path, text, sizeof text), "%*u %llu %llu", &waited, &times) != 2)
+		if (t.tid <= 0 || sscanf(read_text(path, text, sizeof text), "%llu %llu %llu", &ran, &waited, &times) != 3)
 			continue;
+		t.ran_ns = ran;
 		t.wait_ns = waited;
+		t.place = place_of(l, t.tid);
 		l->told = l->told || times;
-		add_cores(l, t.tid);
 		alloc_grow(l->threads, l->n, l->cap);
 		l->threads[l->n++] = t;
 	}
@@ -83,18 +91,20 @@ static int by_tid(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* What each waited since the last look; of one that is new, or bears the number of another that ended, since it began. */
-static uint64_t waited_since(const struct cpu_watch *w, const struct cpu_look *l)
+/* What each did since the last look; one that is new, or bears the number of another that ended, since it began. */
+static void sum_places(const struct cpu_watch *w, struct cpu_look *l)
 {
-	uint64_t ns = 0;
 	for (size_t i = 0, k = 0; i < l->n; i++) {
-		const struct cpu_thread *t = &l->threads[i];
+		const struct cpu_thread *t = &l->threads[i], *before = NULL;
+		struct cpu_place *p = &l->places[t->place];
 		while (k < w->n_threads && w->threads[k].tid < t->tid)
 			k++;
-		bool known = k < w->n_threads && w->threads[k].tid == t->tid && w->threads[k].wait_ns <= t->wait_ns;
-		ns += t->wait_ns - (known ? w->threads[k].wait_ns : 0);
+		if (k < w->n_threads && w->threads[k].tid == t->tid && w->threads[k].wait_ns <= t->wait_ns &&
+		    w->threads[k].ran_ns <= t->ran_ns)
+			before = &w->threads[k];
+		p->ran_ns += t->ran_ns - (before ? before->ran_ns : 0);
+		p->waited_ns += t->wait_ns - (before ? before->wait_ns : 0);
 	}
-	return ns;
 }
 
 static int64_t ms_of(const struct timeval *t)
@@ -110,16 +120,27 @@ static int64_t cpu_ms(const struct cpu_look *l)
 	return getrusage(RUSAGE_CHILDREN, &ended) ? ms : ms + ms_of(&ended.ru_utime) + ms_of(&ended.ru_stime);
 }
 
-/* What they could have run more than they did, where they may use fewer cores than we: a program that pins itself to one, with
- * all that it starts, waits for no other. */
-static uint64_t could_run_ns(const struct cpu_look *l, int64_t span_ms, int64_t ran_ms)
+/* Those of each place as far as they could have run more than they did, where they may use fewer cores than we: a program that
+ * pins itself to one, with all that it starts, waits for no other. Those that have ended may have run there, too. */
+static uint64_t waited_ns(const struct cpu_look *l, int64_t span_ms, int64_t took_ms)
 {
 	cpu_set_t ours;
-	int n = CPU_COUNT(&l->cores);
-	int64_t ms = n * span_ms - ran_ms;
-	if (l->anywhere || sched_getaffinity(0, sizeof ours, &ours) || n >= CPU_COUNT(&ours))
-		return UINT64_MAX;
-	return ms > 0 ? (uint64_t)ms * 1000000 : 0;
+	uint64_t ns = 0;
+	int64_t ended_ns = took_ms * 1000000;
+	int all = sched_getaffinity(0, sizeof ours, &ours) ? 0 : CPU_COUNT(&ours);
+	for (unsigned i = 0; i < l->n_places; i++)
+		ended_ns -= (int64_t)l->places[i].ran_ns;
+	ended_ns = ended_ns > 0 ? ended_ns : 0;
+	for (unsigned i = 0; i < l->n_places; i++) {
+		const struct cpu_place *p = &l->places[i];
+		int n = CPU_COUNT(&p->cores);
+		int64_t could_ns = n * span_ms * 1000000 - (int64_t)p->ran_ns - ended_ns;
+		if (n >= all || (int64_t)p->waited_ns < could_ns)
+			ns += p->waited_ns;
+		else
+			ns += could_ns > 0 ? (uint64_t)could_ns : 0;
+	}
+	return ns;
 }
 
 void cpu_watch_look(struct cpu_watch *w, const struct cgroup *c, pid_t shim, int64_t mono_ms)
@@ -139,8 +160,9 @@ void cpu_watch_look(struct cpu_watch *w, const struct cgroup *c, pid_t shim, int
 		qsort(l.threads, l.n, sizeof *l.threads, by_tid);
 	int64_t took = cpu_ms(&l), before = w->sums.cpu_ms;
 	took = took > before ? took : before;
-	uint64_t waited = waited_since(w, &l), could = could_run_ns(&l, mono_ms - w->looked_ms, took - before);
-	w->wait_ns += waited < could ? waited : could;
+	sum_places(w, &l);
+	w->wait_ns += waited_ns(&l, mono_ms - w->looked_ms, took - before);
+	free(l.places);
 	free(w->threads);
 	w->threads = l.threads;
 	w->n_threads = l.n;

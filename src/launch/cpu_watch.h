@@ -3,8 +3,9 @@
  * What a task takes of the machine's CPUs, and how long its threads were ready to run and got no core: summed over its
  * processes by their shim, which everything descends from. The first is what /proc/PID/stat counts, of children waited for
  * too, so nothing is lost; the second the second number of each thread's schedstat: what one waited between the last look and
- * its end is lost. Where its threads are pinned to fewer cores than there are, it counts no further than those go: many on one
- * starve each other, and no other core would help them. A look costs some microseconds for each thread, so there are few.
+ * its end is lost. Of threads that are pinned to fewer cores than there are, it counts no further than those go: many on one
+ * starve each other, and no other core would help them, whatever else the task has that is pinned elsewhere or not at all. A
+ * look costs some microseconds for each thread, so there are few.
  */
 #ifndef RAD_LAUNCH_CPU_WATCH_H
 #define RAD_LAUNCH_CPU_WATCH_H
@@ -12,7 +13,7 @@
 #include "launch/cgroup.h"
 #include "task/task.h"
 
-struct cpu_thread { pid_t tid; uint64_t wait_ns; };
+struct cpu_thread { pid_t tid; unsigned place; uint64_t ran_ns, wait_ns; };	/* place: of one look alone */
 
 /* Zeroed: as the program begins. */
 struct cpu_watch {
