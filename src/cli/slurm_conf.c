@@ -10,10 +10,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #define LINE_MAX_BYTES 4096
 
@@ -131,13 +135,32 @@ static int read_line(struct slurm_conf *c, char *line, struct error *err)
 	return slurm_conf_set(c, key, value ? value : "", err);
 }
 
+/* /dev/null is an empty one. */
+static int check_file(int fd, const char *path, struct error *err)
+{
+	struct stat st;
+	if (fstat(fd, &st))
+		return error_errno(err, "%s", path);
+	if (S_ISREG(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)))
+		return 0;
+	return error_set(err, ERR_INVALID, "%s: is a %s, not a file", path,
+			 S_ISDIR(st.st_mode) ? "folder" : S_ISFIFO(st.st_mode) ? "pipe" : "device");
+}
+
+/* Opened as base/io does it: a pipe in its place is not waited for. */
 int slurm_conf_read(const char *path, struct slurm_conf *c, struct error *err)
 {
 	char line[LINE_MAX_BYTES];
-	int rc = 0;
-	FILE *f = fopen(path, "re");
-	if (!f)
+	int rc, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	if (fd < 0)
 		return errno == ENOENT ? 0 : error_errno(err, "%s", path);
+	if (!f) {
+		error_errno(err, "%s", path);
+		close(fd);
+		return -1;
+	}
+	rc = check_file(fd, path, err);
 	for (int n = 1; !rc && fgets(line, sizeof line, f); n++)
 		if (read_line(c, line, err))
 			rc = error_wrap(err, "%s:%d", path, n);

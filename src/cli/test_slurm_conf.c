@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -159,13 +160,37 @@ static void a_file_is_read_and_its_slips_are_named(void **state)
 	assert_int_equal(slurm_conf_read("/nonexistent/rad-slurm.conf", &c, &err), 0);
 }
 
+/* Neither waited for nor read for ever. */
+static void a_pipe_or_a_device_is_no_file(void **state)
+{
+	char dir[] = "/tmp/rad-slurm-conf.XXXXXX", pipe[64];
+	struct slurm_conf c;
+	struct error err = ERROR_INIT;
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(pipe, sizeof pipe, "%s/pipe", dir);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	const struct { const char *path, *words; } others[] = {
+		{ pipe, "is a pipe, not a file" }, { dir, "is a folder" }, { "/dev/zero", "/dev/zero: is a device, not a file" },
+	};
+	slurm_conf_default(&c);
+	alarm(10);
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (slurm_conf_read(others[i].path, &c, &err) != -1 || !strstr(err.text, others[i].words))
+			fail_msg("%s: '%s'", others[i].path, err.text);
+	assert_int_equal(slurm_conf_read("/dev/null", &c, &err), 0);
+	alarm(0);
+	unlink(pipe);
+	rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_asks_for_what_it_takes), cmocka_unit_test(without_shards_a_gpu_is_whole),
 		cmocka_unit_test(partitions_of_two_kinds_have_no_size), cmocka_unit_test(what_no_node_has_is_refused),
 		cmocka_unit_test(lists_of_gres_are_counted),
-		cmocka_unit_test(a_file_is_read_and_its_slips_are_named),
+		cmocka_unit_test(a_file_is_read_and_its_slips_are_named), cmocka_unit_test(a_pipe_or_a_device_is_no_file),
 	};
 	return cmocka_run_group_tests_name("slurm_conf", tests, NULL, NULL);
 }
