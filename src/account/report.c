@@ -4,6 +4,7 @@
 #include "account/report_internal.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/scope.h"
 
 #include <math.h>
@@ -51,6 +52,7 @@ static void free_run(struct report_run *run)
 		free_task(&run->tasks[i]);
 	free(run->processes);
 	free(run->gpus);
+	idmap_free(&run->by_uuid);
 	free(run->tasks);
 	free(run->name);
 	buf_free(&run->note);
@@ -89,11 +91,13 @@ void report_note(struct report_run *run, const char *text)
 
 /* GPUs -------------------------------------------------------------------------------------------------------------------- */
 
-static struct report_gpu *find_gpu(struct report_run *run, const char *uuid, uint32_t likely)
+/* By its hash: a file may have tens of thousands, and name each in every attempt. */
+static struct report_gpu *find_gpu(struct report_run *run, const char *uuid)
 {
-	if (likely < run->n_gpus && !strcmp(run->gpus[likely].uuid, uuid))
-		return &run->gpus[likely];
-	for (size_t i = 0; i < run->n_gpus; i++)
+	size_t at = (size_t)(uintptr_t)idmap_get(&run->by_uuid, hash_key(uuid));
+	if (!at || !strcmp(run->gpus[at - 1].uuid, uuid))
+		return at ? &run->gpus[at - 1] : NULL;
+	for (size_t i = 0; i < run->n_gpus; i++)	/* two of one hash */
 		if (!strcmp(run->gpus[i].uuid, uuid))
 			return &run->gpus[i];
 	return NULL;
@@ -101,11 +105,13 @@ static struct report_gpu *find_gpu(struct report_run *run, const char *uuid, uin
 
 unsigned report_add_gpu(struct report_run *run, const char *uuid, uint32_t index, const char *name, uint64_t mem_total_mib)
 {
-	struct report_gpu *g = find_gpu(run, uuid, index);
+	struct report_gpu *g = find_gpu(run, uuid);
 	if (!g) {
 		alloc_grow(run->gpus, run->n_gpus, run->cap_gpus);
 		g = &run->gpus[run->n_gpus++];
 		*g = (struct report_gpu){ .uuid = alloc_string(uuid), .index = index };
+		if (!idmap_get(&run->by_uuid, hash_key(uuid)))
+			idmap_put(&run->by_uuid, hash_key(uuid), (void *)(uintptr_t)run->n_gpus);
 	}
 	if (name && *name && !g->name)
 		g->name = alloc_string(name);

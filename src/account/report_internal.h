@@ -6,6 +6,7 @@
 #define RAD_ACCOUNT_REPORT_INTERNAL_H
 
 #include "account/report.h"
+#include "base/idmap.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,6 +56,7 @@ struct report_run {
 	int64_t origin_ms, made_ms;	/* made: when it was so, which is where running attempts have come to */
 	struct report_gpu *gpus;
 	size_t n_gpus, cap_gpus;
+	struct idmap by_uuid;		/* hash: place in the list, from 1 */
 	struct report_process { char *name; struct series series; } *processes;	/* that were watched */
 	size_t n_processes, cap_processes;
 	struct report_task *tasks;

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -40,6 +41,27 @@ static void means_are_exact_and_the_unknown_stays_so(void **state)
 	assert_float_equal(series_mean(&s, 2, SERIES_GRACT), 0.5, 1e-9);
 	assert_true(isnan(series_mean(&s, 3, SERIES_MEM_MIB)));
 	series_clear(&s);
+}
+
+/* 58 bytes that kept the reader busy for seconds: each GPU up to the one that is named was looked for among all before it. */
+static void many_gpus_are_read_at_once(void **state)
+{
+	struct error err = ERROR_INIT;
+	clock_t begin = clock();
+	(void)state;
+	struct report *r = report_create("t", 1000);
+	json_t *o = json_loads("{\"tasks\": [{\"id\": \"1\", \"attempts\": [{\"gpus\": [65535, \"#7\", \"other\"]}]}]}", 0, NULL);
+	assert_int_equal(report_add_json(r, "run", o, &err), 0);
+	json_decref(o);
+	o = report_json(r);
+	const json_t *run = json_array_get(json_object_get(o, "runs"), 0), *task = json_array_get(json_object_get(run, "tasks"), 0);
+	const json_t *gpus = json_object_get(json_array_get(json_object_get(task, "attempts"), 0), "gpus");
+	assert_int_equal(json_array_size(json_object_get(run, "gpus")), 65537);
+	assert_int_equal(json_integer_value(json_array_get(gpus, 1)), 7);
+	assert_int_equal(json_integer_value(json_array_get(gpus, 2)), 65536);
+	assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 3);
+	json_decref(o);
+	report_destroy(r);
 }
 
 static void a_month_takes_the_room_of_a_minute(void **state)
@@ -310,6 +332,7 @@ int main(void)
 		cmocka_unit_test(too_many_runs_are_refused),
 		cmocka_unit_test(text_stays_text),
 		cmocka_unit_test(csv_is_quoted),
+		cmocka_unit_test(many_gpus_are_read_at_once),
 		cmocka_unit_test(the_page_has_the_figures_without_a_program),
 	};
 	return cmocka_run_group_tests_name("report", tests, NULL, NULL);
