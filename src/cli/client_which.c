@@ -32,7 +32,7 @@ int client_check_which(const char *id, struct error *err)
 		return 0;
 	struct store *own = store_open_reader(state, NULL);
 	if (own)
-		store_job_states(own, (uint32_t)job, note_open, &open, NULL);
+		store_states(own, TASK_ID(job, -1), note_open, &open, NULL);
 	store_close(own);
 	if (!open)
 		return 0;

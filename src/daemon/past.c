@@ -19,26 +19,22 @@ static int note_state(void *ctx, task_id id, enum task_state state)
 	return 0;
 }
 
-static bool task_state_of(const struct core *core, struct store *store, task_id id, enum task_state *state)
+static bool living_state(const struct core *core, task_id id, enum task_state *state)
 {
-	const struct task *t = core_task(core, id);
-	struct task *old = t ? NULL : store_load_task(store, id, NULL);
-	if (t || old)
-		*state = t ? t->state : old->state;
-	task_destroy(old);
-	return t || old;
+	const struct task *t = TASK_INDEX(id) >= 0 ? core_task(core, id) : NULL;
+	if (t)
+		*state = t->state;
+	return t || (TASK_INDEX(id) < 0 && core_job_state(core, TASK_JOB(id), state));
 }
 
-/* From the core as long as anything of the job lives there. The history is read in the loop: of one job, whose elements are
- * rows of an index. */
+/* From the core as long as anything of the job lives there. The history is read in the loop, where one submission may ask for
+ * thousands: so rows of an index, and never a task with all that was submitted for it. */
 bool past_state(const struct core *core, struct store *store, task_id id, enum task_state *state)
 {
 	struct worst w = { .any = false };
-	if (TASK_INDEX(id) >= 0)
-		return task_state_of(core, store, id, state);
-	if (core_job_state(core, TASK_JOB(id), state))
+	if (living_state(core, id, state))
 		return true;
-	if (store_job_states(store, TASK_JOB(id), note_state, &w, NULL) || !w.any)
+	if (store_states(store, id, note_state, &w, NULL) || !w.any)
 		return false;
 	*state = w.state;
 	return true;

@@ -221,39 +221,24 @@ static int change_may_run_again(const struct task *t, struct error *err)
 	return 0;
 }
 
-/* All elements of a job, ended ones too. Each is read from the store in this turn, so of another's job it is one that will be
- * refused. */
-static int requeue_add_job(const struct requests *q, const struct message *m, task_id job, struct change_list *all,
-			   struct error *err)
+/* The tasks that one of the request's ids stands for, ended ones too, behind those in the list. */
+static int requeue_add(const struct requests *q, task_id id, struct change_list *all, struct error *err)
 {
-	struct task *old = NULL;
-	const task_id one = request_any_element(q, job);
-	const struct task *t = request_any_task(q, one, &old, NULL);
-	bool others = t && request_need_owner(m, t, NULL);
-	task_destroy(old);
-	return others ? change_add(all, one, TASK_PENDING) : store_job_states(q->store, TASK_JOB(job), change_add, all, err);
+	return TASK_INDEX(id) >= 0 ? change_add(all, id, TASK_PENDING) : store_states(q->store, id, change_add, all, err);
 }
 
-/* All tasks that the request's ids stand for, ended ones too. Free *ids. */
-static int requeue_ids(const struct requests *q, const struct message *m, task_id **ids, size_t *n, struct error *err)
+/* Asked of the whole list, before any is changed. */
+static int requeue_check(const struct requests *q, const task_id *asked, size_t n, struct error *err)
 {
-	scoped_free task_id *asked = NULL;
 	struct change_list all = { 0 };
-	size_t n_asked = request_ids(m, &asked, err);
-	int failed = n_asked ? 0 : -1;
-	for (size_t i = 0; i < n_asked && !failed; i++) {
-		if (TASK_INDEX(asked[i]) >= 0)
-			change_add(&all, asked[i], TASK_PENDING);
-		else
-			failed = requeue_add_job(q, m, asked[i], &all, err);
-		if (!failed && all.n > MAX_AGAIN)
-			failed = error_set(err, ERR_INVALID, "these ids stand for more than %d tasks: requeue fewer at a time",
-					   MAX_AGAIN);
-	}
-	*n = request_sort_ids(all.ids, all.n);
-	*ids = all.ids;
-	if (!failed && !*n)
-		return error_set(err, ERR_NOT_FOUND, "task %u: there is none of that id", TASK_JOB(asked[0]));
+	int failed = 0;
+	for (size_t i = 0; i < n && !failed && all.n <= MAX_AGAIN; i++)
+		failed = requeue_add(q, asked[i], &all, err);
+	free(all.ids);
+	if (!failed && all.n > MAX_AGAIN)
+		failed = error_set(err, ERR_INVALID, "these ids stand for more than %d tasks: requeue fewer at a time", MAX_AGAIN);
+	if (!failed && !all.n)
+		failed = error_set(err, ERR_NOT_FOUND, "task %u: there is none of that id", TASK_JOB(asked[0]));
 	return failed;
 }
 
@@ -297,23 +282,44 @@ static task_id requeue_go_on(const json_t *so_far, struct change_sum *sum)
 	return json_integer_value(json_object_get(so_far, "last"));
 }
 
-/* In the order of their ids, a piece a turn: each may have a script and a capture of megabytes to be read and taken apart. */
+/* Of the tasks of one id those behind *last, until that time. 0: all of them; 1: there are more. */
+static int requeue_some(const struct requests *q, const struct message *m, task_id id, task_id *last, int64_t until_us,
+			struct change_sum *sum, struct error *err)
+{
+	struct change_list all = { 0 };
+	size_t at = 0;
+	int failed = requeue_add(q, id, &all, err);
+	while (at < all.n && all.ids[at] <= *last)
+		at++;
+	if (!failed && at < all.n) {
+		at += change_some(q, m, all.ids + at, all.n - at, requeue_one, m, until_us, sum);
+		*last = all.ids[at - 1];
+	}
+	free(all.ids);
+	return failed ? -1 : at < all.n;
+}
+
+/* In the order of their ids, a piece a turn: each may have a script and a capture of megabytes to be read and taken apart. What
+ * an id stands for is looked up when it is its turn. */
 int request_requeue(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
-	scoped_free task_id *ids = NULL;
-	size_t n = 0, at = 0;
+	scoped_free task_id *asked = NULL;
 	struct change_sum sum = { 0 };
 	task_id last = requeue_go_on(m->so_far, &sum);
-	if (request_need_room(q, err) || request_need_store(q, m, err) || requeue_ids(q, m, &ids, &n, err))
+	int64_t until_us = clock_mono_us() + REQUEUE_US;
+	size_t n = request_ids(m, &asked, err), at = 0;
+	if (!n || request_need_room(q, err) || (!m->so_far && (request_need_store(q, m, err) || requeue_check(q, asked, n, err))))
 		return -1;
-	while (at < n && ids[at] <= last)
+	while (at < n && TASK_JOB(asked[at]) < TASK_JOB(last))
 		at++;
-	if (at < n)
-		at += change_some(q, m, ids + at, n - at, requeue_one, m, clock_mono_us() + REQUEUE_US, &sum);
-	if (at == n)
-		return change_tell(&sum, reply, err);
-	*reply = (struct reply){ .kind = REPLY_MORE, .json = requeue_so_far(ids[at - 1], &sum) };
-	return 0;
+	for (; at < n; at++) {
+		int more = requeue_some(q, m, asked[at], &last, until_us, &sum, err);
+		if (more < 0)
+			return -1;
+		if (more || (at + 1 < n && clock_mono_us() >= until_us))
+			return *reply = (struct reply){ .kind = REPLY_MORE, .json = requeue_so_far(last, &sum) }, 0;
+	}
+	return change_tell(&sum, reply, err);
 }
 
 /* The capture of a job that waits for it, or why there is none. A reference of its own, since those who wait for it may

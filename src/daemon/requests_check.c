@@ -176,7 +176,7 @@ task_id request_any_element(const struct requests *q, task_id id)
 {
 	task_id first = id;
 	if (TASK_INDEX(id) < 0)
-		store_job_states(q->store, TASK_JOB(id), check_first, &first, NULL);
+		store_states(q->store, id, check_first, &first, NULL);
 	return first;
 }
 

@@ -44,13 +44,8 @@ static int submit_seen(void *ctx, task_id id, enum task_state state)
 
 static int submit_is_there(const struct requests *q, task_id id, bool *there, struct error *err)
 {
-	struct task *old;
 	*there = false;
-	if (TASK_INDEX(id) < 0)
-		return store_job_states(q->store, TASK_JOB(id), submit_seen, there, err);
-	*there = request_any_task(q, id, &old, NULL);
-	task_destroy(old);
-	return 0;
+	return store_states(q->store, id, submit_seen, there, err);
 }
 
 /* aftercorr: of the array that is waited for, the first and the last element must be there that one of this array waits for. */

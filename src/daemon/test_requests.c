@@ -10,7 +10,9 @@
 #include "base/clock.h"
 #include "submit/wire.h"
 
+#include <sqlite3.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define STRANGER 4242	/* has an account; may not act for others */
 #define NOBODY 4243	/* has none */
@@ -287,6 +289,23 @@ static void submissions_that_cannot_be(void **state)
 	assert_int_equal(s->w.n_events, 0);
 }
 
+/* The store's rows of them are enough: the request of each may be megabytes, and one submission may wait for thousands. */
+static void what_is_waited_for_is_not_read(void **state)
+{
+	struct asking *s = *state;
+	sqlite3 *db;
+	scoped_free char *path = alloc_printf("%s/rad.db", s->w.state_dir);
+	json_decref(submit(s, getuid(), "{\"array\":[0,1]}"));
+	json_decref(good(s, getuid(), "cancel", "\"id\":\"1\""));
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "UPDATE jobs SET spec = 'not to be read'", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	json_decref(submit(s, getuid(), "{\"deps\":[[\"afterany\",\"1_0\"],[\"afterany\",\"1_1\"]]}"));
+	json_decref(submit(s, getuid(), "{\"deps\":[[\"aftercorr\",\"1\"]],\"array\":[0,1]}"));
+	assert_false(core_task(s->w.core, TASK_ID(2, -1))->waiting_for_deps);
+	assert_true(core_waits_in_vain(s->w.core, core_task(s->w.core, TASK_ID(3, 1))));
+}
+
 static void a_dry_run_changes_nothing(void **state)
 {
 	struct asking *s = *state;
@@ -339,7 +358,7 @@ static void hold_release_update_cancel_requeue(void **state)
 	assert_int_equal(core_task(s->w.core, TASK_ID(1, -1))->state, TASK_PENDING);
 }
 
-/* Each element is read from the store: as many as one submission makes, a piece a turn, and of others' none but one. */
+/* Each element is read from the store: as many as one submission makes, a piece a turn. */
 static void a_requeue_is_bounded(void **state)
 {
 	struct asking *s = *state;
@@ -352,11 +371,44 @@ static void a_requeue_is_bounded(void **state)
 		json_decref(submit(s, getuid(), buf_text(&fields)));
 	json_decref(good(s, getuid(), "cancel", "\"ids\":[\"1\",\"2\"]"));
 	refused(s, getuid(), "requeue", "\"ids\":[\"1\",\"2\"]", ERR_INVALID, "more than 10000 tasks");
-	refused(s, STRANGER, "requeue", "\"ids\":[\"1\",\"2\"]", ERR_DENIED, "task 1_0: belongs to");
+	refused(s, STRANGER, "requeue", "\"id\":\"1\"", ERR_DENIED, "task 1_0: belongs to");
 	scoped_json *again = good(s, getuid(), "requeue", "\"id\":\"2\"");
 	assert_int_equal(number_of(again, "changed"), SPEC_MAX_ARRAY / 2 + 1);
 	assert_true(s->pieces > 2);	/* and others had their turns in between */
 	refused(s, getuid(), "requeue", "\"id\":\"2\"", ERR_CONFLICT, "");
+}
+
+#define MANY 2000
+
+static char *ids_from(int first, int n)
+{
+	scoped_buf ids = { 0 };
+	for (int i = first; i < first + n; i++)
+		buf_printf(&ids, "%s\"%d\"", i > first ? "," : "\"ids\":[", i);
+	buf_add_text(&ids, "]");
+	return alloc_string(buf_text(&ids));
+}
+
+/* Of all at once and of some at a time: it was quadratic, since every piece read of each job anew. */
+static void a_requeue_of_many_jobs_looks_at_each_once(void **state)
+{
+	struct asking *s = *state;
+	scoped_free char *all = ids_from(1, MANY);
+	for (int i = 0; i < MANY; i++)
+		json_decref(submit(s, getuid(), "{\"hold\":true}"));
+	json_decref(good(s, getuid(), "cancel", all));
+	clock_t began = clock();
+	scoped_json *again = good(s, getuid(), "requeue", all);
+	clock_t whole = clock() - began;
+	assert_int_equal(number_of(again, "changed"), MANY);
+	assert_true(s->pieces > 2);
+	json_decref(good(s, getuid(), "cancel", all));
+	began = clock();
+	for (int i = 1; i < MANY; i += 50) {
+		scoped_free char *some = ids_from(i, 50);
+		json_decref(good(s, getuid(), "requeue", some));
+	}
+	assert_true(whole < 3 * (clock() - began));
 }
 
 static void an_array_is_changed_where_it_can_be(void **state)
@@ -923,8 +975,9 @@ int main(int argc, char **argv)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(a_submission_is_kept_and_told), T(who_submits_is_asked_of_the_database), T(submissions_that_cannot_be),
+		T(what_is_waited_for_is_not_read),
 		T(a_dry_run_changes_nothing), T(changes_are_for_the_owner_and_the_administrator), T(hold_release_update_cancel_requeue),
-		T(a_requeue_is_bounded),
+		T(a_requeue_is_bounded), T(a_requeue_of_many_jobs_looks_at_each_once),
 		T(an_array_is_changed_where_it_can_be), T(an_element_that_does_not_live_is_not_changed),
 		T(ended_tasks_are_removed_by_their_owner),
 		T(lists_have_the_living_and_shows_the_ended_too),

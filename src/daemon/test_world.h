@@ -13,6 +13,7 @@
 #include "core/core.h"
 #include "settings/settings.h"
 #include "daemon/now.h"
+#include "daemon/past.h"
 #include "store/store.h"
 
 #include <ftw.h>
@@ -79,12 +80,7 @@ static inline void world_trouble(void *ctx, const char *text)
 static inline bool world_state_of(task_id id, enum task_state *state, void *ctx)
 {
 	const struct world *w = ctx;
-	struct task *old = core_task(w->core, id) ? NULL : store_load_task(w->store, id, NULL);
-	const struct task *t = old ? old : core_task(w->core, id);
-	if (t)
-		*state = t->state;
-	task_destroy(old);
-	return t;
+	return past_state(w->core, w->store, id, state);
 }
 
 static inline void world_open(struct world *w)

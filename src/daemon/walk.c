@@ -164,7 +164,7 @@ int walk_count(struct store *store, task_id id, size_t *n, struct error *err)
 {
 	char text[TASK_ID_TEXT];
 	*n = TASK_INDEX(id) >= 0;
-	if (!*n && store_job_states(store, TASK_JOB(id), walk_count_one, n, err))
+	if (!*n && store_states(store, id, walk_count_one, n, err))
 		return -1;
 	return *n ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
 }
@@ -179,7 +179,7 @@ static int walk_enter(struct walk *w, task_id id, struct error *err)
 {
 	char text[TASK_ID_TEXT];
 	w->inside = walk_create(w->core, w->store);
-	if (store_job_states(w->store, TASK_JOB(id), walk_add_one, w->inside, err))
+	if (store_states(w->store, id, walk_add_one, w->inside, err))
 		return -1;
 	return w->inside->n ? 0 : error_set(err, ERR_NOT_FOUND, "task %s: there is none", task_id_text(id, text));
 }

@@ -260,17 +260,19 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err)
 	return NULL;
 }
 
-int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
-		     struct error *err)
+int store_states(struct store *s, task_id id, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
+		 struct error *err)
 {
+	char name[TASK_ID_TEXT];
 	sqlite3_stmt *st = s->statements[STORE_GET_STATES];
 	int rc, result = 0;
-	sqlite3_bind_int64(st, 1, (int64_t)job << TASK_INDEX_BITS);
-	sqlite3_bind_int64(st, 2, ((int64_t)job + 1) << TASK_INDEX_BITS);
+	sqlite3_bind_int64(st, 1, id);
+	sqlite3_bind_int64(st, 2, TASK_INDEX(id) < 0 ? TASK_ID((int64_t)TASK_JOB(id) + 1, -1) : id + 1);
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		enum task_state state;
 		if (task_state_parse(load_column(st, 1), &state))
-			result = error_set(err, ERR_CORRUPT, "%s: job %u: unknown state '%.40s'", s->path, job, load_column(st, 1));
+			result = error_set(err, ERR_CORRUPT, "%s: task %s: unknown state '%.40s'", s->path, task_id_text(id, name),
+					   load_column(st, 1));
 		if (result || each(ctx, sqlite3_column_int64(st, 0), state))
 			break;
 	}

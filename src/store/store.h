@@ -81,9 +81,10 @@ int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t
 struct store_span { int64_t from_ms, to_ms, uid; };	/* of store_load_finished */
 int store_load_beside(struct store *s, const struct store_span *finished, int64_t on_from_ms, int64_t on_to_ms, store_each each,
 		      void *ctx, struct error *err);
-/* The states of all elements of a job, finished ones too. None: no such job. */
-int store_job_states(struct store *s, uint32_t job, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
-		     struct error *err);
+/* The state of that task, finished or not; of a job's id, those of all its elements. None: there is no such task. Rows of an
+ * index: no request and no log is read, so this may be asked of thousands. */
+int store_states(struct store *s, task_id id, int (*each)(void *ctx, task_id id, enum task_state state), void *ctx,
+		 struct error *err);
 /* Whether the log of that task has more events than `most`. */
 bool store_has_more_events(struct store *s, task_id id, unsigned most);
 /* The event log of one task, in order. */

@@ -286,13 +286,13 @@ static void states_of_a_job(void **state)
 	task_destroy(fixture_submit(s, 1000, 3));
 	fixture_commit(s);
 	scoped_buf text = { 0 };
-	assert_int_equal(store_job_states(s, job, states_text, &text, &err), 0);
+	assert_int_equal(store_states(s, TASK_ID(job, -1), states_text, &text, &err), 0);
 	assert_string_equal(buf_text(&text), "2_0:PD 2_5:CA 2_10:PD ");
 	buf_drop(&text, text.len);
-	assert_int_equal(store_job_states(s, TASK_JOB(one), states_text, &text, &err), 0);
+	assert_int_equal(store_states(s, one, states_text, &text, &err), 0);
 	assert_string_equal(buf_text(&text), "1:CD ");
 	buf_drop(&text, text.len);
-	assert_int_equal(store_job_states(s, 99, states_text, &text, &err), 0);
+	assert_int_equal(store_states(s, TASK_ID(99, -1), states_text, &text, &err), 0);
 	assert_int_equal(text.len, 0);
 	store_close(s);
 }
