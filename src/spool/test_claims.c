@@ -163,7 +163,7 @@ static struct spool *open_as(int worker)
 
 static pid_t start(int worker, unsigned seed)
 {
-	char name[16];
+	char name[24];
 	pid_t pid = fork();
 	if (pid)
 		return pid;
