@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -226,6 +227,63 @@ static void a_thousand_with_nine_thousand_behind_them(void **unused)
 	free(table);
 }
 
+static clock_t time_told(size_t n_deps)
+{
+	enum { N = 5000 };
+	struct table table = { .states = { TASK_RUNNING } };
+	struct waiting *w = waiting_create(state_from_table, &table);
+	struct task t = waiter(5, n_deps);
+	for (size_t i = 0; i < n_deps; i++)
+		t.spec->deps[i] = (struct dependency){ DEP_AFTERANY, ID(0) };
+	for (int i = 0; i < N; i++) {
+		t.id = TASK_ID(5, i);
+		waiting_add(w, &t);
+	}
+	clock_t began = clock();
+	assert_int_equal(tell(w, &table, 0, TASK_COMPLETED, NULL), N);
+	clock_t took = clock() - began;
+	waiting_destroy(w);
+	spec_unref(t.spec);
+	return took;
+}
+
+/* An array that names one task five hundred times was listed, and sorted, as often. */
+static void who_names_one_task_often_is_told_once(void **unused)
+{
+	(void)unused;
+	assert_true(time_told(500) < 50 * time_told(1) + CLOCKS_PER_SEC / 100);
+}
+
+/* After every turn it is asked for each client that waits, along chains: at most one look, however much is met already. */
+static void what_keeps_a_task_is_not_searched_for_each_time(void **unused)
+{
+	enum { DEPS = 1000, ASKED = 20000 };
+	struct table table = { .states = { TASK_COMPLETED, TASK_RUNNING } };
+	struct waiting *w = waiting_create(state_from_table, &table);
+	struct task t[] = { waiter_for(5, DEP_AFTEROK, 1), waiter(6, DEPS) };
+	clock_t took[2];
+	bool never;
+	(void)unused;
+	for (size_t i = 0; i < DEPS; i++)
+		t[1].spec->deps[i] = (struct dependency){ DEP_AFTEROK, ID(i == DEPS - 1) };
+	for (size_t k = 0; k < 2; k++) {
+		waiting_add(w, &t[k]);
+		clock_t began = clock();
+		for (int i = 0; i < ASKED; i++)
+			assert_ptr_equal(waiting_for(w, &t[k], &never), &t[k].spec->deps[t[k].spec->n_deps - 1]);
+		took[k] = clock() - began;
+	}
+	assert_true(took[1] < 20 * took[0] + CLOCKS_PER_SEC / 100);
+	tell(w, &table, 0, TASK_RUNNING, NULL);	/* it runs again: now it is the first that keeps it */
+	assert_ptr_equal(waiting_for(w, &t[1], &never), &t[1].spec->deps[0]);
+	tell(w, &table, 1, TASK_FAILED, NULL);
+	assert_ptr_equal(waiting_for(w, &t[1], &never), &t[1].spec->deps[DEPS - 1]);
+	assert_true(never);
+	waiting_destroy(w);
+	spec_unref(t[0].spec);
+	spec_unref(t[1].spec);
+}
+
 /* The rule, written once more: nothing is counted, all is asked. */
 static int by_rule(const struct task *t, const struct table *table)
 {
@@ -250,6 +308,10 @@ static void check_rule(struct waiting *w, const struct task *t, const struct tab
 	int is = by_rule(t, table);
 	assert_int_equal(never, is == WAITING_NEVER);
 	assert_int_equal(d == NULL, is == WAITING_MET);
+	for (size_t i = 0; d && &t->spec->deps[i] < d; i++) {
+		struct task before = { .spec = &(struct spec){ .deps = &t->spec->deps[i], .n_deps = 1 } };
+		assert_int_not_equal(by_rule(&before, table), is);
+	}
 }
 
 static void random_changes_follow_the_rule(void **unused)
@@ -320,7 +382,8 @@ int main(void)
 		cmocka_unit_test(what_is_waited_for_is_looked_up_once),
 		cmocka_unit_test(a_thousand_with_nine_thousand_behind_them),
 		cmocka_unit_test(who_is_named_by_one_that_waits),
-		cmocka_unit_test(random_changes_follow_the_rule),
+		cmocka_unit_test(who_names_one_task_often_is_told_once),
+		cmocka_unit_test(what_keeps_a_task_is_not_searched_for_each_time), cmocka_unit_test(random_changes_follow_the_rule),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

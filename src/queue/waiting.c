@@ -33,6 +33,7 @@ struct group {
 	int64_t key;
 	struct spec *spec;	/* one reference */
 	size_t open, never;	/* how many edges are */
+	size_t from;		/* no edge before this place is open */
 	task_id *tasks;		/* who joined, in order; those who left stay in the list */
 	size_t n, cap;
 	size_t n_waiting;	/* how many have not left */
@@ -79,6 +80,8 @@ static int group_is(const struct group *g)
 static void group_count(struct group *g, const struct edge *e, int by)
 {
 	int is = edge_is(e);
+	if (is == WAITING_OPEN && (size_t)(e - g->edges) < g->from)
+		g->from = (size_t)(e - g->edges);
 	g->open += (size_t)(is == WAITING_OPEN ? by : 0);
 	g->never += (size_t)(is == WAITING_NEVER ? by : 0);
 }
@@ -254,8 +257,9 @@ size_t waiting_told(struct waiting *w, task_id id, const enum task_state *state,
 		t->exists = w->state_of(id, &t->state, w->ctx);
 	for (struct edge *e = t->edges; e; e = e->after)
 		group_count(e->group, e, 1);
+	/* A group's edges of one target follow each other: those of who names it a thousand times, too. */
 	for (struct edge *e = t->edges; e; e = e->after)
-		if (group_is(e->group) == WAITING_MET)
+		if (group_is(e->group) == WAITING_MET && (!e->before || e->before->group != e->group))
 			n = list_members(w, e->group, ready, n, &cap);
 	return sort_once(*ready, n);
 }
@@ -274,12 +278,17 @@ int waiting_is(const struct waiting *w, const struct task *t)
 
 const struct dependency *waiting_for(const struct waiting *w, const struct task *t, bool *never)
 {
-	const struct group *g = idmap_get(&w->members, t->id);
+	struct group *g = idmap_get(&w->members, t->id);
 	*never = g && g->never;
-	for (size_t i = 0; g && i < g->spec->n_deps; i++)
-		if (edge_is(&g->edges[i]) == group_is(g) && group_is(g) != WAITING_MET)
-			return &g->spec->deps[i];
-	return NULL;
+	if (!g || group_is(g) == WAITING_MET)
+		return NULL;
+	/* It is asked along chains, for each who waits for their end, after every turn. */
+	size_t i = *never ? 0 : g->from;
+	while (edge_is(&g->edges[i]) != group_is(g))
+		i++;
+	if (!*never)
+		g->from = i;
+	return &g->spec->deps[i];
 }
 
 bool waiting_names(const struct waiting *w, task_id id)
