@@ -85,6 +85,18 @@ static void nobody_dependency(struct spec *s)
 	s->n_deps = 1;
 }
 
+static void too_many_pairs(struct spec *s)
+{
+	s->n_array = 5000;
+	s->array = alloc_zero(s->n_array * sizeof *s->array);
+	for (uint32_t i = 0; i < s->n_array; i++)
+		s->array[i] = i;
+	s->n_deps = 11;
+	s->deps = alloc_zero(s->n_deps * sizeof *s->deps);
+	for (size_t i = 0; i < s->n_deps; i++)
+		s->deps[i] = (struct dependency){ i < 10 ? DEP_AFTEROK : DEP_AFTERCORR, TASK_ID(1 + i, -1) };
+}
+
 /* An adopted one runs already. */
 static void adopted(struct spec *s)
 {
@@ -107,7 +119,7 @@ static void test_refused(void **state)
 		{ bad_name, "control character" }, { foreign_signature, "not one of user 1001" }, { nan_slowdown, "'max_slowdown'" },
 		{ small_slowdown, "'max_slowdown'" }, { signal_without_time, "needs a time limit" }, { mig_of_two, "ask for 1 GPU" },
 		{ bad_variable, "'novalue' is not NAME=value" }, { long_word, "'argv' is too long" }, { bad_limit, "'rlimits'" },
-		{ bad_resource, "'rlimits'" }, { twice_in_array, "'array'" }, { nobody_dependency, "'deps'" },
+		{ bad_resource, "'rlimits'" }, { twice_in_array, "'array'" }, { nobody_dependency, "'deps'" }, { too_many_pairs, "their product may be 50000" },
 		{ adopted_later, "'begin'" }, { adopted_after_others, "'dependency'" }, { adopted_held, "'hold'" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {

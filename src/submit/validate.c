@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 
 #define MAX_WORDS_BYTES (2u << 20)	/* what execve takes on Linux with the usual 8 MiB stack limit */
+#define MAX_PAIRS 50000	/* of an element and what it alone waits for, all made in one turn */
 #define MAX_WORD_BYTES ((128u << 10) - 1)	/* one string of it (MAX_ARG_STRLEN) */
 
 static int check_path(const char *what, const char *path, struct error *err)
@@ -152,6 +153,9 @@ static int check_array(const struct spec *s, struct error *err)
 	for (size_t i = 0; i < s->n_deps; i++)
 		if (s->deps[i].task <= 0)
 			return error_set(err, ERR_INVALID, "'deps': no task has that id");
+		else if (s->deps[i].kind == DEP_AFTERCORR && s->n_array * s->n_deps > MAX_PAIRS)
+			return error_set(err, ERR_INVALID, "'deps': %zu elements with %zu dependencies each are too many with aftercorr: "
+					 "their product may be %d: use afterok, or smaller arrays", s->n_array, s->n_deps, MAX_PAIRS);
 	return 0;
 }
 

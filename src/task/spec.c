@@ -403,8 +403,9 @@ struct spec *spec_from_json(const json_t *o, const json_t *env, struct error *er
 {
 	struct spec *s = spec_create();
 	if (!read_all(s, o, env, err)) {
+		/* A dependency is an edge of the graph, too. */
 		s->bytes = text_bytes(s->script) + text_bytes(s->model) + text_bytes(s->capture) + list_bytes(s->argv) +
-			   list_bytes(s->environ);
+			   list_bytes(s->environ) + s->n_deps * (sizeof *s->deps + 4 * sizeof(void *));
 		return s;
 	}
 	spec_unref(s);
