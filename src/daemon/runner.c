@@ -33,9 +33,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define TICK_MS 100		/* while something waits: an MPS server to come up, a task to end */
+#define WORK_US 5000		/* of effects, and of steps, at a time: to find a task's processes all of the machine are looked at */
 #define AGAIN_MAX_MS 600000	/* what its own user may be short of is not waited for on a GPU for longer */
 
 /* One attempt from its placement to its end; there is one for each running task. */
@@ -58,9 +60,9 @@ struct watch {
 	bool unheard;		/* it was asked to make place, by a signal that none of its processes handles */
 };
 
-enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_SUSPEND, EFFECT_FORGET, EFFECT_ASK };
+enum effect_kind { EFFECT_LAUNCH, EFFECT_STOP, EFFECT_SUSPEND, EFFECT_FORGET, EFFECT_ASK, EFFECT_SIGNAL };
 
-struct effect { enum effect_kind kind; task_id task; char *folder; };	/* folder: to be forgotten; owned */
+struct effect { enum effect_kind kind; task_id task; char *folder; int signal; };	/* folder: to be forgotten; owned */
 
 struct runner {
 	uv_loop_t *loop;
@@ -412,30 +414,39 @@ static void runner_tick(struct watch *w)
 		runner_stop_step(w);
 }
 
+static int by_due(const void *a, const void *b)
+{
+	int64_t x = (*(struct watch *const *)a)->stopping.next_step_ms, y = (*(struct watch *const *)b)->stopping.next_step_ms;
+	return (x > y) - (x < y);
+}
+
+/* What there was no time for; others have theirs before. */
+static void runner_go_on(struct runner *r)
+{
+	uv_timer_start(&r->tick, on_tick, 0, TICK_MS);
+}
+
 /* A list first: what is done for one may add and remove watches, its own among them, and no walk of a map survives that. */
 static void on_tick(uv_timer_t *timer)
 {
 	struct runner *r = timer->data;
-	size_t at = 0, n = 0, cap = 0;
+	int64_t until_us = clock_mono_us() + WORK_US;
+	size_t at = 0, n = 0, cap = 0, done = 0;
 	struct watch **busy = NULL;
 	for (struct watch *w; (w = idmap_next(&r->watches, &at));)
 		if (runner_has_to_do(w)) {
 			alloc_grow(busy, n, cap);
 			busy[n++] = w;
 		}
-	for (size_t i = 0; i < n; i++)
-		runner_tick(busy[i]);
+	if (n)
+		qsort(busy, n, sizeof *busy, by_due);
+	while (done < n && (!done || clock_mono_us() < until_us))
+		runner_tick(busy[done++]);
 	free(busy);
 	if (!n)
 		uv_timer_stop(timer);
-}
-
-/* One that does not run yet has nothing to be warned of. */
-void runner_signal(struct runner *r, const struct task *t, int signal)
-{
-	struct watch *w = idmap_get(&r->watches, t->id);
-	if (w && w->stage == WATCH_RUNNING)
-		stopping_signal(&r->stopping, t, signal);
+	else if (done < n)
+		runner_go_on(r);
 }
 
 /* As its record says. Twice, for what was forked while the first ones were being stopped. */
@@ -459,7 +470,13 @@ void runner_note(struct runner *r, const struct event *ev, const struct task *t)
 	default: return;
 	}
 	alloc_grow(r->effects, r->n, r->cap);
-	r->effects[r->n++] = (struct effect){ kind, t->id, kind == EFFECT_FORGET ? launch_folder(&r->plan.home, t) : NULL };
+	r->effects[r->n++] = (struct effect){ kind, t->id, kind == EFFECT_FORGET ? launch_folder(&r->plan.home, t) : NULL, 0 };
+}
+
+void runner_signal(struct runner *r, const struct task *t, int signal)
+{
+	alloc_grow(r->effects, r->n, r->cap);
+	r->effects[r->n++] = (struct effect){ EFFECT_SIGNAL, t->id, NULL, signal };
 }
 
 /* The task may have gone on since the event: each effect asks what is so now, and does nothing where nothing is to be done
@@ -485,6 +502,10 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 		if (w && t)
 			runner_suspend(w, t);
 		break;
+	case EFFECT_SIGNAL:	/* one that does not run yet has nothing to be warned of */
+		if (w && t && w->stage == WATCH_RUNNING)
+			stopping_signal(&r->stopping, t, e->signal);
+		break;
 	case EFFECT_FORGET:
 		launching_forget(r->loop, e->folder);
 		break;
@@ -503,17 +524,21 @@ bool runner_is_urgent(const struct runner *r)
 /* What the effects lead to (a launch that fails, say) is noted anew, and done after the next commit. */
 bool runner_work(struct runner *r)
 {
-	struct effect *todo = r->effects;
-	size_t n = r->n;
-	r->effects = NULL;
-	r->n = r->cap = 0;
-	for (size_t i = 0; i < n; i++)
-		runner_run_effect(r, &todo[i]);
-	free(todo);
+	int64_t until_us = clock_mono_us() + WORK_US;
+	size_t n = r->n, done = 0;
+	while (done < n && (!done || clock_mono_us() < until_us)) {
+		struct effect e = r->effects[done++];	/* the list may move */
+		runner_run_effect(r, &e);
+	}
+	r->n -= done;
+	if (done)
+		memmove(r->effects, r->effects + done, r->n * sizeof *r->effects);
+	if (done < n)
+		runner_go_on(r);
 	hooks_work(r->hooks);
 	/* Every turn: a sample brings one, if nothing else does. */
 	servers_tidy(r->servers, r->plan.core, r->plan.config->mps_idle_ms);
-	return n;
+	return n && done == n;
 }
 
 /* Its shim, running: the one that claimed the attempt, or the one that was started and has not come to that yet. */

@@ -36,7 +36,8 @@ void runner_destroy(struct runner *r);
 void runner_note(struct runner *r, const struct event *ev, const struct task *t);
 /* Whether something waits to be started or stopped as soon as it is committed. */
 bool runner_is_urgent(const struct runner *r);
-/* After the commit. Returns whether anything was done that may have made new events. */
+/* After the commit, for some milliseconds; what is left wakes the loop for the next turn. Returns whether all was done, and may
+ * have made new events. */
 bool runner_work(struct runner *r);
 /* The running tasks are in the core: what is left of all others is looked for, and what is ours of it removed, if `remove`. */
 void runner_sweep(struct runner *r, bool remove);
@@ -58,7 +59,7 @@ task_id runner_owner(struct runner *r, const struct proc_reading *p);
 bool runner_departed(struct runner *r, task_id id, const struct exit_report *report);
 /* The variables by which the running task is told of its GPUs, for a process that is there already; environment_free. */
 char **runner_environment(const struct runner *r, const struct task *t);
-/* Sends a running task a signal (core_ops.signal). */
+/* A running task is to get that signal (core_ops.signal): from runner_work. */
 void runner_signal(struct runner *r, const struct task *t, int signal);
 
 #endif

@@ -10,6 +10,7 @@
 #include "device/device.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -516,6 +517,38 @@ static void whose_process_it_is(void **state)
 	expect_end(s, id, TASK_COMPLETED, 0);
 }
 
+/* To find a task's processes all of the machine are looked at: others have their turns between the ends of many. */
+static void many_that_are_signalled_and_ended_are_a_piece_a_turn(void **state)
+{
+	enum { N = 24 };
+	struct running *s = *state;
+	task_id ids[N];
+	s->w.config.core.map.rank = RANK_FF;
+	s->w.config.core.map.max_smact = s->w.config.core.map.max_gract = NAN;
+	s->w.config.core.map.max_tasks = 0;
+	core_reconfigure(s->w.core, &s->w.config.core);
+	for (int i = 0; i < N; i++) {
+		struct spec *spec = world_spec(&s->w, "sleep 1000\n");
+		spec->share = SHARE_STREAMS;
+		ids[i] = world_submit(&s->w, spec);
+	}
+	world_snapshot(&s->w);
+	for (int i = 0; i < N; i++)
+		until(s, EV_STARTED, ids[i]);
+	for (int i = 0; i < N; i++)
+		runner_signal(s->runner, core_task(s->w.core, ids[i]), SIGCONT);
+	assert_false(runner_work(s->runner));
+	assert_true(runner_is_urgent(s->runner));	/* there are more */
+	while (runner_is_urgent(s->runner))
+		runner_work(s->runner);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(core_cancel(s->w.core, ids[i], getuid(), now_read(), NULL), 0);
+	turn(s);
+	assert_true(runner_is_urgent(s->runner));
+	for (int i = 0; i < N; i++)
+		task_destroy(ended(s, ids[i]));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -529,7 +562,7 @@ int main(void)
 		T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
 		T(one_whose_shim_never_claimed_it_is_begun_again), T(one_that_could_not_be_begun_again_is_not_lost),
-		T(whose_process_it_is),
+		T(whose_process_it_is), T(many_that_are_signalled_and_ended_are_a_piece_a_turn),
 #undef T
 	};
 	return cmocka_run_group_tests_name("runner", tests, NULL, NULL);
