@@ -216,6 +216,36 @@ assert t.end() == 0'
 	[ ! -s said ]
 }
 
+@test "who submits what nothing is known of is told from a terminal what helps, with the first of his tasks" {
+	export RAD_SOCKET=$WORLD/own.sock RAD_STATE=$WORLD/state1 PYTHONPATH=$BATS_TEST_DIRNAME PYTHONDONTWRITEBYTECODE=1
+	rad start >/dev/null
+	cat >told.py <<-'PY'
+		import subprocess
+		from terminal import *
+		def told(*words):
+		    t = Terminal("rad", "submit", "--hold", *words)
+		    assert t.end() == 0
+		    return t.shown.decode().count("its GPU memory is not known"), t.shown.decode()
+		def alone(*words):
+		    said = told(*words)
+		    subprocess.check_call(["rad", "cancel", "--all"], stdout=subprocess.DEVNULL)
+		    return said
+		n, said = alone("true")
+		assert n == 1 and "with --gpu-mem=SIZE it is placed" in said, said
+		n, said = alone("--array=0-9", "python3", "-c", "1")
+		assert n == 1 and "with --gpu-mem=SIZE or --capture=auto it is placed" in said, said
+		for words in (["--gpu-mem=2G"], ["--parsable"], ["--json"], ["--exclusive"]):
+		    n, said = alone(*words, "true")
+		    assert n == 0, said
+		assert told("true")[0] == 1
+		assert told("true")[0] == 0
+	PY
+	python3 told.py
+	rad cancel --all >/dev/null
+	rad submit true 2>said	# no terminal
+	[ ! -s said ]
+}
+
 @test "rad start --on-boot: a unit of the user's, or a line for cron" {
 	export RAD_SOCKET=$WORLD/own.sock RAD_STATE="$WORLD/state1"
 	mkdir "$WORLD/bin"

@@ -103,6 +103,20 @@ static void tell_simulated(void)
 		cli_note("the GPUs of this radd are simulated (%.80s): for real ones 'rad stop', and submit again", devices);
 }
 
+/* With the first task that he has here: who has others there was told, or knows what to declare. One that is alone on its GPU
+ * needs none of it. */
+static void tell_unknown_memory(const struct spec *s, const struct submit_flags *flags, const json_t *reply)
+{
+	const json_t *estimate = json_object_get(reply, "estimate");
+	bool unknown = !strcmp(member_text(estimate, "estimator"), "none") && isnan(member_number(estimate, "claim_mib"));
+	bool captured = flags->capture && !strcmp(flags->capture, "auto");
+	if (!isatty(STDERR_FILENO) || flags->parsable || flags->json || !unknown || s->exclusive || captured ||
+	    member_int(reply, "capture_wait_s") || member_int(reply, "others"))
+		return;
+	cli_note("its GPU memory is not known: it gets a GPU with some room, and is watched; %s it is placed better and sooner",
+		 flags->capture ? "with --gpu-mem=SIZE or --capture=auto" : "with --gpu-mem=SIZE");
+}
+
 bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **reply)
 {
 	scoped_free struct args_option *options = options_args();
@@ -128,11 +142,13 @@ bool submission_send(struct cli_call *c, struct submit_flags *flags, json_t **re
 	*reply = submission_queue(spec, flags->dry_run, flags->capture, &err);
 	if (*reply && flags->dry_run)
 		*reply = preview_with_files(spec, *reply, &err);
-	spec_unref(spec);
 	if (!*reply)
 		c->rc = cli_fail(c, &err);
-	else
+	if (*reply) {
+		tell_unknown_memory(spec, flags, *reply);
 		tell_simulated();
+	}
+	spec_unref(spec);
 	return *reply;
 }
 

@@ -167,6 +167,7 @@ json_t *request_submit_job(const struct requests *q, struct spec *s, struct proc
 {
 	char text[TASK_ID_TEXT];
 	uint32_t job = store_next_job(q->store);
+	size_t bytes, others = core_user_tasks(q->core, s->uid, &bytes);
 	task_id first = TASK_ID(job, s->n_array ? (int32_t)s->array[0] : -1);
 	scoped_free char *log = spec_expand_path(s, s->output ? s->output : "", first);
 	struct now now = now_read();
@@ -183,9 +184,9 @@ json_t *request_submit_job(const struct requests *q, struct spec *s, struct proc
 	const struct task *t = core_task(q->core, first);
 	bool waits = t && capturing_awaits(q->capturing, t->spec);
 	char element[TASK_ID_TEXT];
-	return json_pack("{si, ss, sI, ss, so, so, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text), "tasks",
-			 (json_int_t)n, "first", task_id_text(first, element), "log_path", json_text_or_null(log), "estimate",
-			 submit_estimate(q->core, first), "capture_wait_s",
+	return json_pack("{si, ss, sI, sI, ss, so, so, so, so}", "schema", 1, "id", task_id_text(TASK_ID(job, -1), text),
+			 "tasks", (json_int_t)n, "others", (json_int_t)others, "first", task_id_text(first, element),
+			 "log_path", json_text_or_null(log), "estimate", submit_estimate(q->core, first), "capture_wait_s",
 			 json_int_or_null(q->config->capture_wait_ms / 1000, waits), "over_limit",
 			 json_text_or_null(over == ALLOWANCE_COUNT ? NULL : allowance_word(over)));
 }
