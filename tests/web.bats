@@ -131,6 +131,28 @@ look()
 	wait_for 10 eval 'sed -n "/^event: queue/{n;s/^data: //p}" stream | tail -n 1 | jq -e ".rows == []"'
 }
 
+@test "why a task waits is told in the queue with the sentence that rad why has, of limits too" {
+	local a b held
+	rad limit max_running=1 >/dev/null
+	a=$(submit --gpu-mem 4G --name runs -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	wait_state "$a" RUNNING
+	b=$(submit --gpu-mem 4G --name limited -- true)
+	held=$(submit --hold --gpu-mem 4G --name kept -- true)
+	start_web
+	events stream
+	for id in "$b" "$held"; do
+		wait_for 10 eval 'sed -n "/^event: queue/{n;s/^data: //p}" stream | tail -n 1 | jq -e --arg id "$id" \
+			--arg text "$(rad why --json "$id" | jq -r .reason_text)" ".rows[] | select(.id == \$id) | .reason_text == \$text"'
+	done
+	rad why "$b" | grep -q 'UserLimit: user .* may have'
+	look 1280 "document.querySelector('#queue').innerText.includes('UserLimit user $(id -un) may have')" \
+		"document.querySelector('#queue').innerText.includes('Held held by a person')" "width:390" \
+		"!document.querySelector('#queue').innerText.includes('held by a person')" \
+		"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('UserLimit: user $(id -un) may have')"
+	rad cancel "$a" "$b" "$held"
+	rad limit max_running=default >/dev/null
+}
+
 # ---- slow, away ----
 
 @test "streams are counted, and one that is not read holds up nobody" {
@@ -207,7 +229,7 @@ look()
 			"document.documentElement.scrollWidth <= $width" "document.querySelector('#history').innerText.includes('ended')")
 	done
 	look 1280 "${steps[@]}" "!location.href.includes('$token')"
-	grep -qE '"(Gpus|Busy)"' seen
+	grep -qE '"(Gpus|Busy) ' seen
 	rad cancel "$a" "$b"
 }
 

@@ -279,6 +279,7 @@ function queueRow(row) {
 	const running = row.state === 'RUNNING', many = row.n > 1 ? ` +${row.n - 1}` : '';
 	const place = 'GPU ' + (row.gpus || []).map(gpuName).join(', ') + (row.reason ? ` (${row.reason})` : '');
 	const where = running ? place : row.reason || '';
+	const said = row.reason_text ? make('small', { class: 'less' }, row.reason_text) : '';
 	return make('tr', {},
 		make('td', { class: 'n' }, taskLink(row.id), many), make('td', { title: row.name }, row.name), make('td', {}, row.user),
 		make('td', { class: 'less state-' + row.state }, STATES[row.state] || row.state),
@@ -286,7 +287,7 @@ function queueRow(row) {
 		make('td', { class: 'n less' }, known(row.left_s) ? duration(row.left_s) : ''),
 		make('td', { class: 'n less' }, row.gpus_requested),
 		make('td', { class: 'n less' }, memory(running && known(row.peak_mib) ? row.peak_mib : row.claim_mib || NaN)),
-		make('td', { class: running ? '' : 'why' }, where));
+		make('td', { class: running ? 'where' : 'where why' }, where, ' ', said));
 }
 
 function showQueue() {
@@ -341,7 +342,7 @@ function table(head, rows) {
 
 function whySection(why) {
 	const section = make('section', {}, make('h2', {}, 'Why it is where it is'));
-	if (why.reason_text) section.append(make('p', {}, why.reason_text));
+	if (why.reason_text) section.append(make('p', {}, make('b', {}, why.reason), ': ' + why.reason_text));
 	const t = why.turn;
 	if (t) section.append(make('p', {}, `The turn is ${t.user}'s (task ${t.task}): ${t.because}.`));
 	if ((why.gpus || []).length)

@@ -339,6 +339,7 @@ json_t *core_task_brief_json(struct core *c, const struct task *t, struct now no
 	json_t *o = task_to_json_brief(t, now.wall_ms);
 	reason_of(c, t, now, &why);
 	json_object_set_new(o, "reason", json_text_or_null(why.word));
+	json_object_set_new(o, "reason_text", json_text_or_null(why.text));
 	if (t->state == TASK_RUNNING)
 		add_running(c, t, now, o);
 	return o;

@@ -213,7 +213,8 @@ void walk_only(struct walk *w, json_t *members)
 	w->members = members;
 	w->brief = members != NULL;
 	json_array_foreach(members, i, name)
-		w->brief = w->brief && (task_is_brief(json_string_value(name)) || !strcmp(json_string_value(name), "reason"));
+		w->brief = w->brief && (task_is_brief(json_string_value(name)) || !strcmp(json_string_value(name), "reason") ||
+					!strcmp(json_string_value(name), "reason_text"));
 }
 
 /* "estimate.claim_mib": a member of a member; of a list, of its last. NULL where there is none, or it is null: of ten thousand

@@ -38,8 +38,8 @@ struct live {
 
 json_t *live_row(const json_t *t)
 {
-	static const char *const keys[] = { "id", "name", "user", "state", "reason", "priority", "gpus_requested", "submit_time",
-					    "start_time", "end_time" };
+	static const char *const keys[] = { "id", "name", "user", "state", "reason", "reason_text", "priority",
+					    "gpus_requested", "submit_time", "start_time", "end_time" };
 	const json_t *a = member_last_attempt(t), *p = json_object_get(t, "progress");
 	json_t *row = json_object();
 	for (size_t i = 0; i < COUNT_OF(keys); i++)
@@ -247,8 +247,9 @@ static void ask(struct live *l)
 		return;
 	json_t *requests[] = { [STATUS] = wire_request("status"), [FLEET] = wire_request("gpus"), [USERS] = wire_request("users"),
 			       [TASKS] = wire_request("list") };
-	json_object_set_new(requests[TASKS], "members", json_pack("[s, s, s, s, s, s, s, s, s, s, s, s]", "id", "name", "user",
-		"state", "reason", "priority", "gpus_requested", "submit_time", "start_time", "estimate", "attempts", "progress"));
+	json_object_set_new(requests[TASKS], "members", json_pack("[s, s, s, s, s, s, s, s, s, s, s, s, s]", "id", "name",
+		"user", "state", "reason", "reason_text", "priority", "gpus_requested", "submit_time", "start_time", "estimate",
+		"attempts", "progress"));
 	l->gather = gather_ask(l->loop, l->socket, requests, COUNT_OF(requests), LIVE_DEADLINE_MS, on_gathered, l);
 }
 
