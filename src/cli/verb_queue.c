@@ -142,7 +142,8 @@ static void print_starts(const json_t *starts)
 	size_t i;
 	json_t *s;
 	json_array_foreach(starts, i, s) {
-		const char *words = "nobody knows when";
+		scoped_free char *unknown = alloc_printf("nobody knows when (%s)", member_text(s, "reason"));
+		const char *words = unknown;
 		bool known = *member_text(s, "start_time");
 		for (size_t k = 0; k < COUNT_OF(how); k++)
 			if (!strcmp(member_text(s, "source"), how[k].source))

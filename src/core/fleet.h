@@ -133,6 +133,8 @@ typedef bool fleet_gone(const void *ctx, task_id id);
  * What that comes to for one more that would want so many cores, those left out who are gone (NULL: nobody). Zeroed where the
  * machine's cores are not known, or not placed by. */
 struct map_cores fleet_cores_room(const struct fleet *f, double wanted, fleet_gone *gone, const void *ctx);
+/* The gain beside n others that need c->need, and whether cores are used up by that. */
+void fleet_cores_judge(struct map_cores *c, double n);
 bool fleet_places_by_cores(const struct fleet *f);
 /* Moves when what running tasks need of cores did. */
 uint64_t fleet_cores_version(const struct fleet *f);

@@ -77,6 +77,12 @@ static double worth(double n, double need, double have)
 	return need > have ? n * have / need : n;
 }
 
+void fleet_cores_judge(struct map_cores *c, double n)
+{
+	c->gain = worth(n + 1, c->need + c->more, c->have) - worth(n, c->need, c->have);
+	c->used_up = !(c->gain > MAP_CORES_GAIN + 1e-9);	/* of equal tasks on an odd number of cores it is just that */
+}
+
 struct map_cores fleet_cores_room(const struct fleet *f, double wanted, fleet_gone *gone, const void *ctx)
 {
 	struct map_cores c = { .have = capacity(f), .wanted = wanted };
@@ -91,7 +97,6 @@ struct map_cores fleet_cores_room(const struct fleet *f, double wanted, fleet_go
 		n++;
 	}
 	c.more = need_of(f, wanted);
-	c.gain = worth(n + 1, c.need + c.more, c.have) - worth(n, c.need, c.have);
-	c.used_up = !(c.gain > MAP_CORES_GAIN + 1e-9);	/* of equal tasks on an odd number of cores it is just that */
+	fleet_cores_judge(&c, n);
 	return c;
 }

@@ -8,7 +8,8 @@
  *
  * The load of a GPU is what it shows until somebody comes or goes there; then it is the sum of what those on it are believed
  * to do alone, which is too much where they slow each other: such a start is told too late rather than too early. Where one of
- * them is unknown, so is the sum, and max_tasks decides.
+ * them is unknown, so is the sum, and max_tasks decides. Of cores, tasks need what they are seen to or expected to; that those
+ * who run may come to need less is not foreseen.
  *
  * How it is known is the least certain end that it hangs on, of those on its GPUs.
  */
@@ -30,8 +31,16 @@
 enum known { KNOWN_PROGRESS, KNOWN_RUNS, KNOWN_LIMIT, KNOWN_NOT };
 static const char *const known_words[] = { "progress", "runs", "limit", NULL };
 
-/* Somebody is on a slot until then. */
-struct stay { double end_s; enum known known; uint32_t slot; uint64_t mib; struct share_task load; bool alone; };
+/* Somebody is on a slot until then: the whole of a task or, where it runs on several, a part, which needs so many cores. */
+struct stay {
+	double end_s;
+	enum known known;
+	uint32_t slot;
+	uint64_t mib;
+	struct share_task load;
+	bool alone;
+	double part, cores;
+};
 
 /* A GPU as of at_s. `gpu` has no tenants. */
 struct room {
@@ -51,6 +60,8 @@ struct starts {
 	size_t n, cap;
 	struct room *rooms;
 	double at_s;			/* nobody starts before */
+	double tasks, cores;		/* that run then, and what they need together */
+	enum known known;		/* of the ends until then the least sure */
 	size_t gone;			/* stays that are over by at_s */
 	size_t steps;
 	json_t *list;
@@ -99,10 +110,14 @@ static void list_stays(struct starts *s)
 		enum known how;
 		double end = time_left(s, r.task, &how);
 		struct share_task load = fleet_load(s->c->fleet, r.task->id).load;
+		double cores = fleet_cores_of(s->c->fleet, r.task->id).need, part = 1.0 / r.n_slots;
+		s->cores += isnan(cores) ? 0 : cores;
+		s->tasks++;
 		for (unsigned i = 0; i < r.n_slots; i++) {
 			alloc_grow(s->stays, s->n, s->cap);
 			s->stays[s->n++] = (struct stay){ end, how, r.slots[i], r.held_mib, load,
-							  task_attempt(r.task)->mode == SHARE_NEVER };
+							  task_attempt(r.task)->mode == SHARE_NEVER, part,
+							  isnan(cores) ? 0 : cores * part };
 		}
 	}
 	qsort(s->stays, s->n, sizeof *s->stays, stays_by_end);
@@ -156,16 +171,29 @@ static bool starts_go_on(struct starts *s)
 		room_change(r, &one->load, -1);
 		r->alone = r->alone && !one->alone;
 		r->known = one->known > r->known ? one->known : r->known;
+		s->known = one->known > s->known ? one->known : s->known;
+		s->tasks -= one->part;
+		s->cores -= one->cores;
 	}
 	return true;
 }
 
-static bool room_takes(const struct starts *s, const struct room *r, const struct map_request *q)
+static bool cores_used_up(const struct starts *s, const struct map_request *q)
+{
+	struct map_cores then = q->cores;
+	then.need = s->cores;
+	if (then.have > 0)
+		fleet_cores_judge(&then, s->tasks);
+	return then.have > 0 && then.used_up;
+}
+
+/* `idle`: on an idle GPU alone. */
+static bool room_takes(const struct starts *s, const struct room *r, const struct map_request *q, bool idle)
 {
 	const struct map_policy *policy = &s->c->config.map;
 	const struct map_gpu *g = &r->gpu;
 	uint64_t want = q->claim_mib ? q->claim_mib : policy->min_free_mib;
-	bool alone = q->start_alone || map_wants_alone(policy, q) || g->mig;
+	bool alone = idle || q->start_alone || map_wants_alone(policy, q) || g->mig;
 	struct map_request then = *q;
 	then.now_ms += (int64_t)(s->at_s * 1000);	/* reservations come and go while the queue is played */
 	if (!r->usable || r->alone || (alone && g->n_tasks) || map_is_reserved(policy, g, &then, NULL, NULL))
@@ -178,8 +206,9 @@ static bool room_takes(const struct starts *s, const struct room *r, const struc
 static bool starts_find(struct starts *s, const struct map_request *q, uint32_t *slots)
 {
 	unsigned n = 0;
+	bool idle = cores_used_up(s, q);
 	for (uint32_t i = 0; i < s->n_gpus; i++, s->steps++) {
-		if (!room_takes(s, &s->rooms[i], q))
+		if (!room_takes(s, &s->rooms[i], q, idle))
 			continue;
 		unsigned k = n < q->gpus ? n++ : q->gpus;
 		for (; k && s->rooms[slots[k - 1]].gpu.available_mib < s->rooms[i].gpu.available_mib; k--)
@@ -200,7 +229,10 @@ static void starts_place(struct starts *s, const struct task *t, const struct ma
 	double all = run_time(s->c, t, &own);
 	const struct map_policy *policy = &s->c->config.map;
 	bool alone = map_wants_alone(policy, q);
-	*how = KNOWN_PROGRESS;
+	double part = 1.0 / q->gpus, cores = q->cores.have > 0 ? q->cores.more : 0;
+	*how = q->cores.used_up ? s->known : KNOWN_PROGRESS;
+	s->tasks++;
+	s->cores += cores;
 	for (unsigned i = 0; i < q->gpus; i++) {
 		struct room *r = &s->rooms[slots[i]];
 		struct map_gpu *g = &r->gpu;
@@ -212,7 +244,8 @@ static void starts_place(struct starts *s, const struct task *t, const struct ma
 			g->mode = map_first_mode(policy, q, alone, g);
 		room_change(r, &load, 1);
 		r->alone = alone;
-		add_stay(s, (struct stay){ s->at_s + all, own > r->known ? own : r->known, slots[i], mib, load, alone });
+		add_stay(s, (struct stay){ s->at_s + all, own > r->known ? own : r->known, slots[i], mib, load, alone, part,
+					    cores * part });
 	}
 }
 
@@ -244,8 +277,8 @@ static void start_one(void *ctx, const struct task *t)
 		return;
 	}
 	struct map_request q = pass_request(s->c->pass, t, s->now);
-	if (q.planned || q.cores.used_up) {
-		starts_tell(s, t, q.planned ? q.planned_s : INFINITY, q.planned ? "plan" : NULL);
+	if (q.planned) {
+		starts_tell(s, t, q.planned_s, "plan");
 		return;
 	}
 	bool there = s->at_s > 0 && s->steps < MOST_STEPS && starts_find(s, &q, slots);

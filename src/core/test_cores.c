@@ -327,6 +327,51 @@ static void slots_are_asked_when_cores_get_free(void **unused)
 	end_world(w);
 }
 
+static double start_of(struct world *w, task_id id, const char *source)
+{
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	char text[TASK_ID_TEXT];
+	size_t i;
+	json_t *one;
+	task_id_text(id, text);
+	json_array_foreach(json_object_get(starts, "starts"), i, one)
+		if (!strcmp(json_string_value(json_object_get(one, "id")), text)) {
+			assert_string_equal(json_string_value(json_object_get(one, "source")), source);
+			return json_number_value(json_object_get(one, "in_s"));
+		}
+	fail_msg("task %s has no expected start", text);
+	return NAN;
+}
+
+/* Memory for all of them is there: each that waits starts as one of those that run leaves its core. */
+static void starts_are_told_by_ends_that_leave_cores(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_cores(2);
+	struct world *w = new_world(1, &config);
+	task_id ids[3];
+	for (int i = 0; i < 3; i++) {
+		struct spec *s = kind(1);
+		s->time_limit_s = 300 * (i + 1);
+		ids[i] = submit(w, s);
+		pass(w, 5);
+		takes(w, ids[i], 0.5, 0.5, 10);
+		assert_int_equal(state(w, ids[i]), TASK_RUNNING);
+	}
+	pass(w, 60);
+	struct spec *s = kind(2);
+	s->time_limit_s = 1000;
+	task_id first = submit(w, s), second = submit(w, kind(2)), third = submit(w, kind(2));
+	pass(w, 3);
+	assert_int_equal(state(w, first), TASK_PENDING);
+	assert_string_equal(core_task_reason(w->c, core_task(w->c, first), w->now), "Cores");
+	task_id waiting[] = { first, second, third };
+	double gone_s = 60 + 3 * 5 + 3;
+	for (int i = 0; i < 3; i++)
+		assert_true(fabs(start_of(w, waiting[i], "limit") - (300 * (i + 1) - gone_s)) < 20);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,6 +385,7 @@ int main(void)
 		cmocka_unit_test(plans_are_asked_too),
 		cmocka_unit_test(slots_make_place_for_cores),
 		cmocka_unit_test(slots_are_asked_when_cores_get_free),
+		cmocka_unit_test(starts_are_told_by_ends_that_leave_cores),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
