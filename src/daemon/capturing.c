@@ -118,8 +118,8 @@ void capturing_wait(struct capturing *c, int64_t question, const struct estimato
 	*q = (struct capturing_question){ .next = c->first, .number = question, .row = row, .spec = spec_ref(spec),
 					  .declared_mib = declared_mib, .until_ms = clock_mono_ms() + capturing_left_ms(spec) };
 	snprintf(q->gpu_name, sizeof q->gpu_name, "%s", context->gpu_name ? context->gpu_name : "");
-	q->context = (struct estimate_context){ .gpu_total_mib = context->gpu_total_mib, .margin =
-						context->margins ? margins_of(context->margins, row->name) : context->margin,
+	q->context = (struct estimate_context){ .gpu_total_mib = context->gpu_total_mib, .margin = context->margins ?
+						margins_of(context->margins, row->name, spec->signature) : context->margin,
 						.gpu_name = context->gpu_name ? q->gpu_name : NULL };
 	c->first = q;
 	capturing_set_timer(c);

@@ -164,7 +164,8 @@ void estimating_ask(struct estimating *e, int64_t question, const struct estimat
 	j->spec = spec_ref(spec);
 	j->declared_mib = declared_mib;
 	j->context = (struct estimate_context){ .gpu_name = c->gpu_name ? j->gpu_name : NULL, .gpu_total_mib = c->gpu_total_mib,
-						.margin = c->margins ? margins_of(c->margins, row->name) : c->margin };
+						.margin = c->margins ? margins_of(c->margins, row->name, spec->signature)
+								     : c->margin };
 	snprintf(j->row, sizeof j->row, "%s", row->name);
 	snprintf(j->gpu_name, sizeof j->gpu_name, "%s", c->gpu_name ? c->gpu_name : "");
 	*(e->first ? &e->last->next : &e->first) = j;

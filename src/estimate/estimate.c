@@ -63,7 +63,7 @@ bool estimate_ask(const struct estimator *e, const struct spec *s, uint64_t decl
 	bool spoke;
 
 	if (c->margins)
-		own.margin = margins_of(c->margins, e->name);
+		own.margin = margins_of(c->margins, e->name, s->signature);
 	memset(out, 0, sizeof *out);
 	spoke = e->estimate(s, declared_mib, &own, out);
 	memcpy(out->value.estimator, e->name, strnlen(e->name, sizeof out->value.estimator - 1));

@@ -32,7 +32,7 @@ struct estimate_context {
 	uint64_t gpu_total_mib;		/* 0: not known */
 	/* What finished runs of the same signature took; NULL when no history is kept. */
 	const struct estimate_history *history;
-	const struct margins *margins;	/* learnt ones of all estimators; NULL: none, or `margin` is set */
+	struct margins *margins;	/* learnt ones of all estimators; NULL: none, or `margin` is set */
 	double margin;			/* learnt one of the estimator that is asked; 0: none, it takes its own */
 	/* Of the host that loads are told for (hostpace.h); 0: of those the model was fitted on. The daemon leaves it: it keeps
 	 * loads for those, and puts in what it knows of its host by the time it looks at them. */

@@ -305,9 +305,9 @@ static void learn_residual(struct margins *margins, const struct outcome *o)
 	if (!o->comfort_mib || !strcmp(o->estimator, "declared"))
 		return;
 	if (o->verdict == VERDICT_OOM && (o->fenced || o->seen.peak_mib > o->claim_mib))
-		margins_note(margins, o->estimator, INFINITY);
+		margins_note(margins, o->estimator, o->signature, INFINITY);
 	else if ((o->verdict == VERDICT_OK || o->verdict == VERDICT_SLOT) && o->seen.warm && o->seen.peak_mib)
-		margins_note(margins, o->estimator, (double)o->seen.peak_mib / (double)o->comfort_mib - 1);
+		margins_note(margins, o->estimator, o->signature, (double)o->seen.peak_mib / (double)o->comfort_mib - 1);
 }
 
 /* What teaches nothing makes no entry: a user whose tasks all fail at once must not push out what is known. */
@@ -419,7 +419,7 @@ size_t history_count(const struct history *h)
 	return h->entries.n;
 }
 
-const struct margins *history_margins(const struct history *h)
+struct margins *history_margins(const struct history *h)
 {
 	return h->margins;
 }

@@ -63,7 +63,7 @@ struct estimate_history history_lookup(const struct history *h, const char *sign
 int64_t history_told_ms(const struct history *h, const char *signature);
 
 size_t history_count(const struct history *h);
-const struct margins *history_margins(const struct history *h);
+struct margins *history_margins(const struct history *h);
 struct hostpace history_host_pace(const struct history *h);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "estimate/activity_private.h"
+#include "estimate/whose.h"
 #include "models/hostpace.h"
 
 #include <math.h>
@@ -116,9 +117,7 @@ void hostpace_note(struct hostpaces *h, const char *signature, double pace)
 {
 	if (!*signature || !(pace > 0))
 		return;
-	const char *user_end = strchr(signature, '-');
-	size_t len = user_end ? (size_t)(user_end - signature) : 0;
-	int64_t key = hash_key(signature), user = (int64_t)hash_bytes(HASH_SEED, signature, len);
+	int64_t key = hash_key(signature), user = whose(signature);
 	make_room(h, key);
 	h->votes[h->n++] = (struct vote){ key, user, log2(fmin(fmax(pace, 1 / HOSTPACE_MOST), HOSTPACE_MOST)) };
 	h->told = false;

@@ -33,7 +33,7 @@ struct hostpaces *hostpace_create(void);
 void hostpace_destroy(struct hostpaces *h);
 
 /* What one run told (hostpace_told); what is not above 0 tells nothing. Runs of one signature count once, the newest of
- * them; of no signature (""), not at all. Whose it is: what stands before its "-" (submit/signature.h). */
+ * them; of no signature (""), not at all. Whose it is: estimate/whose.h. */
 void hostpace_note(struct hostpaces *h, const char *signature, double pace);
 /* What is believed by now, and from how many tasks. */
 struct hostpace hostpace_of(struct hostpaces *h);

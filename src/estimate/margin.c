@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * A ring of residuals for each estimator, and the same sorted.
- *
- * The ring says which residual goes when a new one comes, the sorted copy gives the quantile: both of MARGIN_KEPT doubles,
- * so an insertion is a move of at most 1.6 kB, and there is nothing to rebuild. INFINITY (beyond all bounds) sorts last, as
+ * The newest residuals of each estimator, how many of them each user has, and what they come to, which is worked out when it
+ * is asked for: after a start thousands of outcomes are told before anybody asks. INFINITY (beyond all bounds) sorts last, as
  * it should. Estimators are known by name and there are few; one too many keeps its built-in margin, which is no error.
  */
 #include "estimate/margin.h"
 
 #include "base/alloc.h"
+#include "estimate/whose.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+struct residual { double value; int64_t user; };
+
+/* One who has some of them. */
+struct voice { int64_t user; size_t n; double margin; };
+
 struct ring {
 	char estimator[16];
-	double ring[MARGIN_KEPT], sorted[MARGIN_KEPT];
-	size_t n, next;
+	struct residual kept[MARGIN_KEPT];	/* the oldest first */
+	struct voice voices[MARGIN_KEPT];
+	size_t n, n_voices;
+	bool told;		/* what `shared` and the voices' margins say is of these */
+	double shared;
 };
 
 struct margins {
@@ -57,58 +66,92 @@ static struct ring *margin_make(struct margins *m, const char *estimator)
 	return r;
 }
 
-/* The first of the sorted that is not below v. */
-static size_t place_of(const struct ring *r, double v)
+/* n_voices: he has none there. */
+static size_t voice_of(const struct ring *r, int64_t user)
 {
-	size_t low = 0, high = r->n;
+	size_t i = 0;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (r->sorted[middle] < v)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	while (i < r->n_voices && r->voices[i].user != user)
+		i++;
+	return i;
 }
 
-/* Of equal residuals any may go: they are the same number. */
-static void margin_drop(struct ring *r, double v)
+/* The oldest of who has most, so that nobody's many push out others' few. */
+static void margin_drop(struct ring *r)
 {
-	size_t i = place_of(r, v);
+	size_t most = 0, at = 0;
 
-	memmove(&r->sorted[i], &r->sorted[i + 1], (--r->n - i) * sizeof *r->sorted);
+	for (size_t i = 1; i < r->n_voices; i++)
+		if (r->voices[i].n > r->voices[most].n)
+			most = i;
+	while (r->kept[at].user != r->voices[most].user)
+		at++;
+	memmove(&r->kept[at], &r->kept[at + 1], (--r->n - at) * sizeof *r->kept);
+	if (!--r->voices[most].n)
+		r->voices[most] = r->voices[--r->n_voices];
 }
 
-static void margin_insert(struct ring *r, double v)
-{
-	size_t i = place_of(r, v);
-
-	memmove(&r->sorted[i + 1], &r->sorted[i], (r->n++ - i) * sizeof *r->sorted);
-	r->sorted[i] = v;
-}
-
-void margins_note(struct margins *m, const char *estimator, double residual)
+void margins_note(struct margins *m, const char *estimator, const char *signature, double residual)
 {
 	struct ring *r = margin_find(m, estimator);
+	int64_t user = whose(signature);
 
 	if (isnan(residual) || (!r && !(r = margin_make(m, estimator))))
 		return;
 	if (r->n == MARGIN_KEPT)
-		margin_drop(r, r->ring[r->next]);
-	r->ring[r->next] = residual;
-	r->next = (r->next + 1) % MARGIN_KEPT;
-	margin_insert(r, residual);
+		margin_drop(r);
+	size_t v = voice_of(r, user);
+	if (v == r->n_voices)
+		r->voices[r->n_voices++] = (struct voice){ .user = user };
+	r->voices[v].n++;
+	r->kept[r->n++] = (struct residual){ residual, user };
+	r->told = false;
 }
 
-/* Where coverage x n is whole, its product in binary may be a hair above: ceil() is not to make one more of it. */
-double margins_of(const struct margins *m, const char *estimator)
+static int by_value(const void *a, const void *b)
 {
-	const struct ring *r = margin_find(m, estimator);
-	size_t k = r ? (size_t)ceil((double)(r->n + 1) * MARGIN_COVERAGE - 1e-9) : 1;
+	const struct residual *x = a, *y = b;
 
-	if (!r || k > r->n)
+	return (x->value > y->value) - (x->value < y->value);
+}
+
+/* Of n of the sorted: those of that user, or all others'. Where coverage x n is whole, its product in binary may be a hair
+ * above: ceil() is not to make one more of it. */
+static double quantile(const struct residual *sorted, int64_t user, bool his, size_t n)
+{
+	size_t k = (size_t)ceil((double)(n + 1) * MARGIN_COVERAGE - 1e-9);
+
+	if (k > n)
 		return 0;
-	return fmin(fmax(r->sorted[k - 1], MARGIN_LEAST), MARGIN_MOST);
+	for (;; sorted++)
+		if ((sorted->user == user) == his && !--k)
+			return fmin(fmax(sorted->value, MARGIN_LEAST), MARGIN_MOST);
+}
+
+static void margin_tell(struct ring *r)
+{
+	struct residual sorted[MARGIN_KEPT];
+
+	memcpy(sorted, r->kept, r->n * sizeof *sorted);
+	qsort(sorted, r->n, sizeof *sorted, by_value);
+	r->shared = MARGIN_MOST;
+	for (size_t i = 0; i < r->n_voices; i++) {
+		struct voice *v = &r->voices[i];
+
+		v->margin = quantile(sorted, v->user, true, v->n);
+		r->shared = fmin(r->shared, quantile(sorted, v->user, false, r->n - v->n));
+	}
+	r->told = true;
+}
+
+double margins_of(struct margins *m, const char *estimator, const char *signature)
+{
+	struct ring *r = margin_find(m, estimator);
+
+	if (!r)
+		return 0;
+	if (!r->told)
+		margin_tell(r);
+	size_t v = voice_of(r, whose(signature));
+	return v < r->n_voices && r->voices[v].margin > 0 ? r->voices[v].margin : r->shared;
 }

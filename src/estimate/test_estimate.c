@@ -166,8 +166,8 @@ static void test_notes_are_printable_and_margins_reach_their_estimator(void **st
 
 	(void)state;
 	for (unsigned i = 0; i < 50; i++) {
-		margins_note(m, "fast", 0.25);
-		margins_note(m, "slow", 0.5);
+		margins_note(m, "fast", "", 0.25);
+		margins_note(m, "slow", "", 0.5);
 	}
 	estimate_auto(&table[3], SLOW_ASK, s, 0, &c, &r);
 	assert_int_equal(r.value.claim_mib, 125);

@@ -215,7 +215,7 @@ static void every_completed_run_teaches_its_time(void **state)
 static void residuals_correct_the_margin(void **state)
 {
 	struct history *h = history_create(10);
-	const struct margins *m = history_margins(h);
+	struct margins *m = history_margins(h);
 	struct outcome o = outcome(&(struct lived)OK(false, 0, 1100), 1);
 
 	(void)state;
@@ -234,15 +234,16 @@ static void residuals_correct_the_margin(void **state)
 		o.verdict = VERDICT_OK;
 		o.seen.peak_mib = 1100;
 	}
-	NEAR(margins_of(m, "declared"), 0);
-	NEAR(margins_of(m, "replay"), 0.1);
+	NEAR(margins_of(m, "declared", SIGNATURE), 0);
+	NEAR(margins_of(m, "replay", SIGNATURE), 0.1);
 	/* Tasks without a signature speak of their estimator too; an estimate that was refuted counts as far off. */
 	o.signature = "";
 	o.verdict = VERDICT_OOM;
 	o.fenced = true;
-	for (unsigned i = 0; i < 10; i++)
+	for (unsigned i = 0; i < 40; i++)
 		history_note(h, &o);
-	NEAR(margins_of(m, "replay"), MARGIN_MOST);
+	NEAR(margins_of(m, "replay", ""), MARGIN_MOST);
+	NEAR(margins_of(m, "replay", SIGNATURE), 0.1);
 	assert_int_equal(history_count(h), 1);
 	history_destroy(h);
 }
