@@ -173,6 +173,37 @@ setup() { cd "$WORLD/work"; }
 	rad cancel "$id"
 }
 
+@test "a terminal of 60 columns: what is said stands in it, names and qualifiers last longest" {
+	local id runs
+	runs=$(submit --gpu-mem 4G --name "$(printf 'first-%.0s' 1 2 3 4 5)" -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	wait_state "$runs" RUNNING
+	id=$(submit --hold --array=3-6 --name "$(printf 'sweep-of-rates-%.0s' 1 2 3)" -- true)
+	later=$(submit --begin now+1hour --name tonight -- true)
+	for words in queue gpus help "show $runs" "show $later" "queue --start"; do
+		COLUMNS=60 run rad $words
+		[ "$(grep -v '  folder  \|  log  ' <<<"$output" | wc -L)" -le 60 ] || { echo "$words"; echo "$output"; false; }
+	done
+	[[ "$output" == *"no sooner"* ]]
+	COLUMNS=60 run rad queue
+	[[ "$output" == *" sweep-of-ra"* && "$output" == *USER* ]]
+	COLUMNS=60 run rad gpus
+	[[ "$output" == *HELD*SHARE*TASKS* ]]
+	COLUMNS=40 run rad queue
+	[ "$(wc -L <<<"$output")" -le 40 ]
+	run ! grep -q nan <(rad show "$runs")
+	rad cancel "$runs" "$id" "$later"
+}
+
+@test "queue --start: elements of which nobody knows when are one line, with the reason" {
+	local id
+	id=$(submit --gpus 4 --exclusive --array=0-5%1 --name each -- rad simtask --mem 1G --seconds 60 --ramp 0.1)
+	wait_state "${id}_0" RUNNING
+	run rad queue --start
+	echo "$output"
+	grep -Eq "${id}_\[1-5\] +each .* nobody knows \(ArrayLimit\)" <<<"$output"
+	rad cancel "$id"
+}
+
 @test "long sentences are broken between words" {
 	COLUMNS=60 run rad doctor
 	echo "$output"

@@ -5,6 +5,7 @@
 #include "base/words.h"
 #include "cli/cli.h"
 #include "cli/completion.h"
+#include "cli/term.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -42,14 +43,17 @@ static const char *heading(const char *verb)
 
 static void list_verbs(FILE *out)
 {
+	struct term term = term_ask();
 	fputs("Usage: rad COMMAND [options]\n"
 	      "Runs training tasks on shared GPUs.\n", out);
 	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
 		if (heading(v->name))
 			fprintf(out, "\n%s:\n", heading(v->name));
-		fprintf(out, "  %-12s %s\n", v->name, v->help);
+		scoped_free char *help = term_wrap(v->help, 15, &term);
+		fprintf(out, "  %-12s %s\n", v->name, help);
 	}
-	fputs("\nrad COMMAND --help tells more. --json gives every answer as one JSON object.\n", out);
+	scoped_free char *more = term_wrap("rad COMMAND --help tells more. --json gives every answer as one JSON object.", 0, &term);
+	fprintf(out, "\n%s\n", more);
 }
 
 /* What Slurm's commands, and scontrol's words, are here; NULL: it is none of them. */

@@ -150,14 +150,14 @@ static bool any_progress(const struct queue_rows *rows)
 static struct table *begin_table(bool progress)
 {
 	static const struct table_column plain[] = {
-		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6, .drop = 1 }, { "ST" },
-		{ "TIME", .right = true }, { "GPUS", .right = true, .drop = 3 }, { "MEM", .right = true, .drop = 2 },
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 12 }, { "USER", .min = 6, .drop = 2 }, { "ST" },
+		{ "TIME", .right = true, .drop = 1 }, { "GPUS", .right = true, .drop = 4 }, { "MEM", .right = true, .drop = 3 },
 		{ "GPU(REASON)", .min = 11 },
 	};
 	static const struct table_column with_progress[] = {
-		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 6 }, { "USER", .min = 4, .drop = 1 }, { "ST" },
-		{ "TIME", .right = true }, { "DONE", .right = true, .drop = 3 }, { "LEFT", .right = true, .drop = 2 },
-		{ "GPUS", .right = true, .drop = 5 }, { "MEM", .right = true, .drop = 4 }, { "GPU(REASON)", .min = 11 },
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 12 }, { "USER", .min = 4, .drop = 2 }, { "ST" },
+		{ "TIME", .right = true, .drop = 1 }, { "DONE", .right = true, .drop = 4 }, { "LEFT", .right = true, .drop = 3 },
+		{ "GPUS", .right = true, .drop = 6 }, { "MEM", .right = true, .drop = 5 }, { "GPU(REASON)", .min = 11 },
 	};
 	return progress ? table_create(with_progress, COUNT_OF(with_progress)) : table_create(plain, COUNT_OF(plain));
 }

@@ -192,10 +192,10 @@ static void print_foreign(const json_t *gpus, const struct term *term, FILE *out
 void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 {
 	static const struct table_column all[] = {
-		{ "GPU", .right = true }, { "NAME", .min = 6, .drop = 1 }, { "SMACT", .right = true },
-		{ "MEAN", .right = true, .drop = 5 }, { "USED", .right = true }, { "HELD", .right = true, .drop = 3 },
-		{ "OTHER", .right = true, .drop = 2 }, { "FREE", .right = true }, { "W", .right = true, .drop = 4 },
-		{ "SHARE", .min = 4 }, { "TASKS", .min = 5 },
+		{ "GPU", .right = true }, { "NAME", .min = 6, .drop = 4 }, { "SMACT", .right = true },
+		{ "MEAN", .right = true, .drop = 6 }, { "USED", .right = true }, { "HELD", .right = true, .drop = 2 },
+		{ "OTHER", .right = true, .drop = 3 }, { "FREE", .right = true }, { "W", .right = true, .drop = 5 },
+		{ "SHARE", .drop = 1 }, { "TASKS", .min = 5 },
 	};
 	struct table_column columns[COUNT_OF(all)];
 	bool others = any_foreign(gpus);

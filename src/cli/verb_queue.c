@@ -126,35 +126,64 @@ static json_t *join_starts(const json_t *starts, const json_t *tasks)
 	return joined;
 }
 
+/* Elements of one array, one after the other, of which nobody knows when: one line. */
+static bool start_goes_on(const json_t *a, const json_t *b)
+{
+	task_id x, y;
+	return !*member_text(a, "start_time") && !*member_text(b, "start_time") &&
+	       !task_id_parse(member_text(a, "id"), &x, NULL) && !task_id_parse(member_text(b, "id"), &y, NULL) &&
+	       TASK_JOB(x) == TASK_JOB(y) && TASK_INDEX(y) == TASK_INDEX(x) + 1 &&
+	       !strcmp(member_text(a, "reason"), member_text(b, "reason"));
+}
+
+static void add_start_ids(struct table *table, const json_t *first, const json_t *last)
+{
+	task_id a = 0, b = 0;
+	task_id_parse(member_text(first, "id"), &a, NULL);
+	task_id_parse(member_text(last, "id"), &b, NULL);
+	if (first == last)
+		table_cell(table, STYLE_PLAIN, member_text(first, "id"));
+	else
+		table_printf(table, STYLE_PLAIN, "%u_[%d-%d]", TASK_JOB(a), TASK_INDEX(a), TASK_INDEX(b));
+}
+
+/* What matters most comes first: where the terminal is narrow, the end is cut. */
+static void add_how(struct table *table, const json_t *s)
+{
+	static const struct { const char *source, *words; } how[] = {
+		{ "plan", "the plan" }, { "progress", "how far the tasks before it are" }, { "runs", "what earlier runs took" },
+		{ "limit", "at the latest: time limits" }, { "begin", "no sooner: --begin" },
+	};
+	for (size_t k = 0; k < COUNT_OF(how); k++)
+		if (!strcmp(member_text(s, "source"), how[k].source)) {
+			table_cell(table, STYLE_PLAIN, how[k].words);
+			return;
+		}
+	table_printf(table, STYLE_DIM, "nobody knows (%s)", member_text(s, "reason"));
+}
+
 static void print_starts(const json_t *starts)
 {
 	static const struct table_column columns[] = {
-		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6 }, { "GPUS", .right = true }, { "START" },
-		{ "IN", .right = true }, { "HOW IT IS KNOWN", .min = 20 },
-	};
-	static const struct { const char *source, *words; } how[] = {
-		{ "plan", "the plan" }, { "progress", "how far the tasks before it are" }, { "runs", "what earlier runs took" },
-		{ "limit", "time limits: at the latest" }, { "begin", "--begin: no sooner" },
+		{ "ID", .right = true, .min = 8 }, { "NAME", .min = 8 }, { "USER", .min = 6, .drop = 2 },
+		{ "GPUS", .right = true, .drop = 3 }, { "START" }, { "IN", .right = true, .drop = 1 }, { "HOW IT IS KNOWN", .min = 12 },
 	};
 	struct term term = term_ask();
 	struct table *table = table_create(columns, COUNT_OF(columns));
 	char text[FORMAT_LEN];
-	size_t i;
-	json_t *s;
-	json_array_foreach(starts, i, s) {
-		scoped_free char *unknown = alloc_printf("nobody knows when (%s)", member_text(s, "reason"));
-		const char *words = unknown;
+	size_t n = json_array_size(starts);
+	for (size_t i = 0, k; i < n; i = k + 1) {
+		const json_t *s = json_array_get(starts, i);
 		bool known = *member_text(s, "start_time");
-		for (size_t k = 0; k < COUNT_OF(how); k++)
-			if (!strcmp(member_text(s, "source"), how[k].source))
-				words = how[k].words;
-		table_cell(table, STYLE_PLAIN, member_text(s, "id"));
+		for (k = i; k + 1 < n && start_goes_on(json_array_get(starts, k), json_array_get(starts, k + 1)); k++)
+			;
+		add_start_ids(table, s, json_array_get(starts, k));
 		table_cell(table, STYLE_PLAIN, member_text(s, "name"));
 		table_cell(table, STYLE_PLAIN, member_text(s, "user"));
 		table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(s, "gpus_requested"));
 		table_cell(table, STYLE_PLAIN, known ? format_time(member_text(s, "start_time"), text) : "-");
 		table_cell(table, STYLE_PLAIN, known ? format_seconds(member_number(s, "in_s"), text) : "-");
-		table_cell(table, known ? STYLE_PLAIN : STYLE_DIM, words);
+		add_how(table, s);
 	}
 	table_print(table, &term, stdout);
 	table_destroy(table);

@@ -27,6 +27,13 @@
 
 static void line(const struct term *term, const char *label, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* What people copy stays on one line, however wide that is. */
+static void whole_line(const struct term *term, const char *label, const char *text)
+{
+	scoped_free char *clean = term_text(text, 0, term);
+	printf("%s%*s%s  %s\n", term_style(term, STYLE_DIM), LABEL, label, term_style(term, STYLE_PLAIN), clean);
+}
+
 static void line(const struct term *term, const char *label, const char *fmt, ...)
 {
 	char text[4200];
@@ -34,8 +41,8 @@ static void line(const struct term *term, const char *label, const char *fmt, ..
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	scoped_free char *clean = term_text(text, 0, term);
-	printf("%s%*s%s  %s\n", term_style(term, STYLE_DIM), LABEL, label, term_style(term, STYLE_PLAIN), clean);
+	scoped_free char *wrapped = term_wrap(text, LABEL + 2, term);
+	printf("%s%*s%s  %s\n", term_style(term, STYLE_DIM), LABEL, label, term_style(term, STYLE_PLAIN), wrapped);
 }
 
 static void show_state(const struct term *term, const json_t *t)
@@ -84,7 +91,7 @@ static void show_load(const struct term *term, const char *label, const json_t *
 	const json_t *host = json_object_get(load, "host_pace");
 	const char *words = "";
 	char pace[64] = "";
-	if (!json_is_object(load))
+	if (isnan(member_number(load, "smact")))	/* of memory's bandwidth alone something may be known */
 		return;
 	for (size_t i = 0; i < COUNT_OF(from); i++)
 		if (!strcmp(member_text(load, "source"), from[i].source))
@@ -101,9 +108,9 @@ static void show_request(const struct term *term, const json_t *t)
 	char need[FORMAT_LEN], comfort[FORMAT_LEN], claim[FORMAT_LEN];
 	line(term, "name", "%s", member_text(t, "name"));
 	line(term, "user", "%s", member_text(t, "user"));
-	line(term, "command", "%s", member_text(t, "command"));
-	line(term, "folder", "%s", member_text(t, "cwd"));
-	line(term, "log", "%s", member_text(t, "log_path"));
+	whole_line(term, "command", member_text(t, "command"));
+	whole_line(term, "folder", member_text(t, "cwd"));
+	whole_line(term, "log", member_text(t, "log_path"));
 	line(term, "asks for", "%lld GPU%s, share %s, priority %lld", (long long)member_int(t, "gpus_requested"),
 	     member_int(t, "gpus_requested") == 1 ? "" : "s", member_text(t, "share"), (long long)member_int(t, "priority"));
 	char host[FORMAT_LEN];

@@ -130,6 +130,16 @@ static const char *const help_lines[] = {
 	"suspend and requeue change tasks.",
 };
 
+/* As many as there is room for: the help has all of them. */
+static void print_keys(char *foot, size_t size, const char *place, unsigned width)
+{
+	static const char *const keys[] = { "q quit", "  ? help", "  l log", "  w why", "  u user", "  / find", "  <> sort",
+					    "  v GPUs" };
+	size_t len = (size_t)snprintf(foot, size, "%s", place);
+	for (size_t i = 0; i < COUNT_OF(keys) && (!width || len + strlen(keys[i]) <= width); i++)
+		len += (size_t)snprintf(foot + len, size - len, "%s", keys[i]);
+}
+
 /* The last line. */
 static void print_foot(FILE *out, struct top *t, unsigned lines)
 {
@@ -145,7 +155,7 @@ static void print_foot(FILE *out, struct top *t, unsigned lines)
 	} else {
 		if (lines && t->list.rows.n > lines - 1)
 			snprintf(place, sizeof place, "%zu-%zu of %zu  ", first, last, t->list.rows.n);
-		snprintf(foot, sizeof foot, "%sq quit  ? help  l log  w why  u user  / find  <> sort  v GPUs", place);
+		print_keys(foot, sizeof foot, place, t->term.width);
 	}
 	scoped_free char *clean = term_text(foot, t->term.width, &t->term);
 	fprintf(out, "%s%s%s\n", term_style(&t->term, STYLE_DIM), clean, term_style(&t->term, STYLE_PLAIN));
