@@ -147,3 +147,16 @@ refused()
 	rad wait "$one"
 	grep -qx 'CUDA_VISIBLE_DEVICES=2' moved.txt
 }
+
+@test "rad gpus shows nothing that was read of a GPU that is gone, and names it" {
+	DEVICES=nvml start_radd
+	wait_state "$(submit --gpus 4 --exclusive -- sleep 100)" RUNNING	# one with no task is just not there
+	machine b c d
+	wait_for 20 eval '[ "$(gpus .stale)" = true,false,false,false ]'
+	run rad gpus
+	echo "$output"
+	grep -Eq '^ +0 +H200 +- +- +-/140.4G +[0-9.]+G +- +- +stale' <<<"$output"
+	grep -q '^GPU 0 (GPU-aaaa-0): does not answer: see rad doctor$' <<<"$output"
+	grep -Eq '^ +0 +H200 +0% .* exclusive' <<<"$output"
+	machine a b c d
+}

@@ -71,10 +71,15 @@ static void mib_cell(struct table *table, const json_t *g, const char *key)
 	table_cell(table, v > 0 ? STYLE_PLAIN : STYLE_DIM, v == 0 ? "0" : format_mib(v, text));
 }
 
+static bool is_stale(const json_t *g)
+{
+	return json_is_true(json_object_get(g, "stale"));
+}
+
 /* What a GPU does, or why it takes nothing. */
 static void share_cell(struct table *table, const json_t *g)
 {
-	if (json_is_true(json_object_get(g, "stale")))
+	if (is_stale(g))
 		table_cell(table, STYLE_BAD, "stale");
 	else if (json_is_true(json_object_get(g, "drained")))
 		table_cell(table, STYLE_WARN, "drained");
@@ -93,8 +98,20 @@ static void tasks_cell(struct table *table, const json_t *g)
 	table_cell(table, STYLE_PLAIN, buf_text(&text));
 }
 
-static void add_row(struct table *table, const json_t *g, bool others, const struct term *term)
+/* A new reference. Of one that does not answer, the last readings are none: memory would look free that nobody can have. */
+static json_t *as_known(const json_t *g)
 {
+	static const char *const readings[] = { "smact_now", "smact", "mem_used_mib", "mem_foreign_mib", "mem_available_mib",
+						"power_w" };
+	json_t *known = json_copy((json_t *)g);
+	for (size_t i = 0; is_stale(g) && i < COUNT_OF(readings); i++)
+		json_object_del(known, readings[i]);
+	return known;
+}
+
+static void add_row(struct table *table, const json_t *asked, bool others, const struct term *term)
+{
+	scoped_json *g = as_known(asked);
 	double watts = member_number(g, "power_w");
 	table_printf(table, STYLE_BOLD, "%lld", (long long)member_int(g, "index"));
 	table_cell(table, STYLE_PLAIN, short_name(member_text(g, "name")));
@@ -130,6 +147,19 @@ static void print_note(const char *line, const struct term *term, FILE *out)
 {
 	scoped_free char *clean = term_text(line, term->width, term);
 	fprintf(out, "%s%s%s\n", term_style(term, STYLE_WARN), clean, term_style(term, STYLE_PLAIN));
+}
+
+/* One that is gone has left its number to another: the UUID says which it is. */
+static void print_stale(const json_t *gpus, const struct term *term, FILE *out)
+{
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g) {
+		scoped_free char *line = alloc_printf("GPU %lld (%.12s): does not answer: see rad doctor", (long long)member_int(g, "index"),
+						      member_text(g, "uuid"));
+		if (is_stale(g))
+			print_note(line, term, out);
+	}
 }
 
 /* By whom, since when, until when, and why, as far as each was said. */
@@ -209,6 +239,7 @@ void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 		add_row(table, g, others, term);
 	table_print(table, term, out);
 	table_destroy(table);
+	print_stale(gpus, term, out);
 	print_drained(gpus, term, out);
 	print_reserved(gpus, term, out);
 	print_foreign(gpus, term, out);
