@@ -249,6 +249,7 @@ static void a_plan_has_the_long_task_start_first(void **unused)
 	scoped_free char *why = why_of(w, small);
 	assert_non_null(strstr(why, "\"Planned\""));
 	assert_non_null(strstr(why, "in about 49 min"));	/* when the longer one has ended */
+	assert_non_null(strstr(why, "\"the plan has it start on GPU 0\""));
 	exits(w, runs, 0, SCAN_NOTHING);
 	pass(w, 3);
 	assert_int_equal(state(w, wide), TASK_RUNNING);

@@ -77,6 +77,28 @@ static json_t *turn_json(const struct core *c, const struct task *t)
 		"own_running", (int)own.taken.tasks, "half_life_s", (json_int_t)(c->config.fair.half_life_ms / 1000));
 }
 
+static void say_gpus(const struct core *c, char (*uuids)[GPU_UUID_LEN], uint32_t n, char *text, size_t size)
+{
+	size_t len = 0;
+	for (uint32_t i = 0; i < n && len < size; i++) {
+		int64_t slot = fleet_slot_of(c->fleet, uuids[i]);
+		const struct gpu_reading *g = slot < 0 ? NULL : fleet_look(c->fleet, (uint32_t)slot, 0).reading;
+		const char *comma = i ? ", " : "";
+		int more = g && !g->mig ? snprintf(text + len, size - len, "%s%u", comma, g->index) :
+					  snprintf(text + len, size - len, "%s%.20s", comma, uuids[i]);
+		len += more > 0 ? (size_t)more : 0;
+	}
+}
+
+static void reason_planned(const struct core *c, const struct map_request *r, struct reason *out)
+{
+	char uuids[SPEC_MAX_GPUS][GPU_UUID_LEN], where[200];
+	for (unsigned i = 0; i < r->gpus; i++)
+		snprintf(uuids[i], GPU_UUID_LEN, "%s", fleet_look(c->fleet, r->planned[i], 0).reading->uuid);
+	say_gpus(c, uuids, r->gpus, where, sizeof where);
+	snprintf(out->text, sizeof out->text, "the plan has it start on GPU %s", where);
+}
+
 /* Asks the map again, as of now, and tells what stands in the way: the word that most GPUs share; each GPU's own is in
  * core_why_json. */
 static void reason_from_map(struct core *c, const struct task *t, struct now now, struct reason *out)
@@ -103,6 +125,8 @@ static void reason_from_map(struct core *c, const struct task *t, struct now now
 		enum map_reason why = map_summary(findings, n);
 		out->word = map_reason_word(why);
 		snprintf(out->text, sizeof out->text, "%s", map_reason_help(why));
+		if (why == MAP_ELSEWHERE && r.planned)
+			reason_planned(c, &r, out);
 	}
 }
 
@@ -115,19 +139,6 @@ static void reason_again(const struct task *t, struct reason *out)
 	memcpy(why, out->text, sizeof why);
 	snprintf(out->text, sizeof out->text, "it runs again, alone at first, since another task under its MPS server ended at the "
 		 "same time as it; %.200s", why);
-}
-
-static void say_gpus(const struct core *c, char (*uuids)[GPU_UUID_LEN], uint32_t n, char *text, size_t size)
-{
-	size_t len = 0;
-	for (uint32_t i = 0; i < n && len < size; i++) {
-		int64_t slot = fleet_slot_of(c->fleet, uuids[i]);
-		const struct gpu_reading *g = slot < 0 ? NULL : fleet_look(c->fleet, (uint32_t)slot, 0).reading;
-		const char *comma = i ? ", " : "";
-		int more = g && !g->mig ? snprintf(text + len, size - len, "%s%u", comma, g->index) :
-					  snprintf(text + len, size - len, "%s%.20s", comma, uuids[i]);
-		len += more > 0 ? (size_t)more : 0;
-	}
 }
 
 /* Its processes are not where it was sent, which its owner may not know. */
