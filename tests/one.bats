@@ -80,6 +80,45 @@ machine()
 	[ "${#lines[@]}" -eq 5 ]
 }
 
+@test "a radd of the machine's that could not start is not waited for: everybody is told why it is not there" {
+	need_root
+	[ -d /etc/systemd ] || skip "no /etc/systemd"
+	echo "max_smactt: 1" >"$WORLD/bad.conf"
+	run machine '
+		mkdir -p /run/rad /etc/systemd/system/multi-user.target.wants
+		ln -s /usr/lib/systemd/system/radd.service /etc/systemd/system/multi-user.target.wants
+		! RAD_CONFIG="$WORLD/bad.conf" timeout 20 radd 2>"$WORLD/radd.log"
+		as_bob timeout 5 rad queue || echo "exit $?"
+		timeout 5 rad queue || echo "exit $?"
+		RAD_CONFIG="$WORLD/bad.conf" timeout 5 rad doctor || echo "exit $?"
+		server
+		timeout 5 rad queue
+		! timeout 20 radd --state "$WORLD/second" 2>"$WORLD/radd.log"	# one listens already
+		ls /run/rad/radd.failed || echo none'
+	[[ "${lines[0]}" == "rad: this machine's radd does not run: $WORLD/bad.conf:1: unknown key 'max_smactt': did you mean 'max_smact'?"*RAD_SOCKET=own* ]]
+	[ "${lines[1]}" = "exit 3" ]
+	[[ "${lines[2]}" == "rad: this machine's radd does not run: $WORLD/bad.conf:1:"*"then: systemctl restart radd" ]]
+	[ "${lines[3]}" = "exit 3" ]
+	[[ "$output" == *"fail  daemon "*"fail  settings "*"exit 1"*"ID  NAME"*none ]]
+}
+
+@test "radd tells systemd that it is ready, and only then" {
+	need_root
+	run machine '
+		python3 - <<-PY
+			import os, socket, subprocess, sys
+			s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+			s.bind("/run/notify")
+			s.settimeout(20)
+			env = dict(os.environ, NOTIFY_SOCKET="/run/notify")
+			p = subprocess.Popen(["radd"], env=env, stderr=subprocess.DEVNULL)
+			print(s.recv(100).decode(), os.path.exists("/run/rad/radd.sock"))
+			p.terminate()
+			p.wait()
+		PY'
+	[ "$output" = "READY=1 True" ]
+}
+
 @test "a restart of the machine's radd is waited for" {
 	need_root
 	run --separate-stderr machine '

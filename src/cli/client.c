@@ -41,13 +41,20 @@ const char *client_server(void)
 /* Whoever asks for its own, or for its own to be forgotten, says so. */
 static int server_is_away(const char *sign, struct error *err)
 {
+	scoped_free char *words = wire_last_words();
+	if (words && !geteuid())
+		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not run: %s: then: systemctl restart radd", words);
+	if (words)
+		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not run: %s: that is for its administrator; "
+				 "RAD_SOCKET=own has one of your own beside it", words);
 	if (!geteuid())
 		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer: start it: systemctl start radd");
 	return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer (that it has one, %s shows): ask for it to be "
 			 "started (systemctl start radd); RAD_SOCKET=own has one of your own beside it", sign);
 }
 
-/* A restart takes a second or two. Who was answered once, or has waited once, has a rule of his own for what comes after. */
+/* A restart takes a second or two; one that could not start has left word of it, and is not waited for. Who was answered once,
+ * or has waited once, has a rule of his own for what comes after. */
 static int wait_for_server(const char *path, const char *sign, struct error *err)
 {
 	int64_t from = clock_mono_ms(), now = from;
@@ -59,6 +66,9 @@ static int wait_for_server(const char *path, const char *sign, struct error *err
 			return fd;
 		if (why.code != ERR_UNAVAILABLE)
 			return error_set(err, why.code, "%s", why.text);
+		scoped_free char *words = wire_last_words();
+		if (words)
+			break;
 		if (!told && now - from >= TELL_MS)
 			cli_note("this machine's radd does not answer: waiting for it (%d s at most)", SERVER_MS / 1000);
 		told = told || now - from >= TELL_MS;

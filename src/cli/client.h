@@ -10,9 +10,12 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+/* What shows that the daemon to speak to is the server's, none that the caller may start; NULL: it is his own, or the one that
+ * RAD_SOCKET names. */
+const char *client_server(void);
 /* Connects to the daemon there is. Returns a descriptor or -1. Where that is the server's and it does not answer (it crashed,
- * is being restarted, or was stopped), it is waited for a while, the first time: a radd of the caller's own beside it would
- * put tasks on GPUs that it holds for others, and give them the same ids. */
+ * is being restarted, or was stopped), it is waited for a while, the first time, unless it left word why it is not there: a
+ * radd of the caller's own beside it would put tasks on GPUs that it holds for others, and give them the same ids. */
 int client_connect(struct error *err);
 /* The same; with no daemon to reach, the caller's own is started in the background and a line on stderr says so, unless
  * RAD_NO_START=1. Never on a machine that has the server's, but where RAD_SOCKET asks for one's own. */

@@ -9,8 +9,5 @@
 
 /* Whether a radd may be started for the caller without a word of his: not with RAD_NO_START=1. */
 bool client_may_start(void);
-/* What shows that the daemon to speak to is the server's, none that the caller may start; NULL: it is his own, or the one that
- * RAD_SOCKET names. */
-const char *client_server(void);
 
 #endif

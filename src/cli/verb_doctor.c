@@ -15,6 +15,7 @@
 #include "launch/cgroup.h"
 #include "launch/mps.h"
 #include "monitor/sampler.h"
+#include "settings/settings.h"
 #include "store/store.h"
 #include "submit/wire.h"
 
@@ -27,6 +28,7 @@
 #include <sys/statvfs.h>
 
 #define DRIVER_MS 10000		/* the first call of a driver may take seconds */
+#define SERVER_SETTINGS "/etc/rad/rad.conf"
 #define LOW_DISK ((uint64_t)1 << 30)
 
 enum grade { GRADE_OK, GRADE_WARN, GRADE_FAIL };
@@ -62,10 +64,27 @@ static void report(struct doctor *d, enum grade grade, const char *check, const 
 
 /* ---- daemon ---- */
 
+static void report_setting(void *d, const char *text)
+{
+	report(d, GRADE_FAIL, "settings", "%s", text);
+}
+
+/* Of a radd that does not answer: each mistake it would find in its file, and the devices it would have. NULL: not known. */
+static struct device *check_settings(struct doctor *d)
+{
+	struct settings s;
+	struct device *found = NULL;
+	bool machines = client_server() && !access(SERVER_SETTINGS, F_OK);	/* not those of a radd of the caller's */
+	if (!settings_load(&s, machines ? SERVER_SETTINGS : NULL, NULL, report_setting, d, NULL))
+		found = device_create(s.devices, NULL, NULL);
+	settings_clear(&s);
+	return found;
+}
+
 static void check_daemon(struct doctor *d)
 {
 	struct error err = ERROR_INIT;
-	scoped_free char *socket = wire_socket_path();
+	scoped_free char *socket = wire_socket_path(), *words = client_server() ? wire_last_words() : NULL;
 	const char *devices = "";
 	d->status = client_call(wire_request("status"), &err);
 	if (d->status) {
@@ -74,11 +93,8 @@ static void check_daemon(struct doctor *d)
 		/* Which GPUs are used, its environment decided, not the caller's. */
 		unsetenv("CUDA_VISIBLE_DEVICES");
 	}
-	d->device = device_create(devices, NULL, NULL);
-	if (!d->device)
-		d->device = device_create("nvml", NULL, NULL);
 	if (!d->status && err.code == ERR_UNAVAILABLE)
-		report(d, GRADE_WARN, "daemon", "%s", err.text);
+		report(d, words ? GRADE_FAIL : GRADE_WARN, "daemon", "%s", err.text);
 	else if (!d->gpus)
 		report(d, GRADE_FAIL, "daemon", "%s", err.text);
 	else if (strcmp(member_text(d->status, "version"), RAD_VERSION))
@@ -87,6 +103,9 @@ static void check_daemon(struct doctor *d)
 	else
 		report(d, GRADE_OK, "daemon", "radd %s, pid %lld, on %s, devices %s", member_text(d->status, "version"),
 		       (long long)member_int(d->status, "pid"), socket, devices);
+	d->device = d->status ? device_create(devices, NULL, NULL) : check_settings(d);
+	if (!d->device)
+		d->device = device_create("nvml", NULL, NULL);
 }
 
 static void check_programs(struct doctor *d)
@@ -137,8 +156,8 @@ static void check_driver(struct doctor *d)
 	struct snapshot s = { 0 };
 	bool needed = device_kind(d->device)->needs_driver;
 	if (!needed)
-		report(d, GRADE_OK, "driver", "none is needed: radd's GPUs are simulated; with it stopped (rad stop), and "
-		       "without RAD_DEVICES, the real ones are checked");
+		report(d, GRADE_OK, "driver", "none is needed: radd's GPUs are simulated; with it stopped, "
+		       "RAD_DEVICES=nvml rad doctor checks the real ones");
 	if (!radd || !needed)
 		return;
 	/* Activity is measured between two samples: the second one tells whether it can be read. */

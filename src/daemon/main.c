@@ -18,10 +18,14 @@
 #include "daemon/reaper.h"
 #include "monitor/sampler.h"
 #include "settings/settings.h"
+#include "submit/wire.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define EXIT_NO_DRIVER 69	/* EX_UNAVAILABLE of sysexits.h; the unit does not start again after it (share/systemd) */
@@ -150,21 +154,52 @@ static int other_life(int argc, char **argv)
 	return -1;
 }
 
+/* The radd that everybody on this machine asks for: it stands where they look. */
+static bool for_everybody(const struct daemon_options *o)
+{
+	scoped_free char *said = wire_said_socket();
+	return !geteuid() && !o->socket_path && !said;
+}
+
+/* sd_notify(3), which is no more than this: who starts the service learns whether it came up. */
+static void tell_systemd(void)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	size_t n = path ? strlen(path) : 0;
+	if (!n || n >= sizeof to.sun_path)
+		return;
+	memcpy(to.sun_path, path, n);
+	if (*path == '@')	/* an abstract one */
+		to.sun_path[0] = 0;
+	scoped_fd int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	sendto(fd, "READY=1", strlen("READY=1"), MSG_NOSIGNAL, (struct sockaddr *)&to,
+	       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+	unsetenv("NOTIFY_SOCKET");
+}
+
 /* The reaper first: as process 1 it forks, and all that is opened or locked from here on must be the child's alone. Whoever
  * waits on the descriptor is told in both cases, or a start that failed would look like one that takes long. */
 static int serve(const struct daemon_options *o, const char *program)
 {
 	struct error err = ERROR_INIT;
+	bool heard = for_everybody(o);
 	reaper_start();
 	struct daemon *d = daemon_create(o, program, &err);
+	if (heard)
+		wire_leave_words(d ? NULL : err.text);
 	if (!d) {
 		fprintf(stderr, "radd: %s\n", err.text);
 		report(o->ready_fd, err.text);
 		return err.code == ERR_NOT_FOUND ? EXIT_NO_DRIVER : 1;
 	}
 	report(o->ready_fd, "ok");
+	tell_systemd();
 	int rc = daemon_run(d);
 	daemon_destroy(d);
+	if (heard && rc)
+		wire_leave_words("its store could not be written, so it ended: make room where /var/lib/rad is "
+				 "(journalctl -u radd says more)");
 	return rc;
 }
 

@@ -8,14 +8,18 @@
 #include "submit/wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #define ROOT_SOCKET "/run/rad/radd.sock"
+#define ROOT_WORDS "/run/rad/radd.failed"
+#define WORDS_MAX 4096
 
 /* What only root can have put there, and only where a radd serves the whole machine: a unit that starts it at boot, its socket
  * and its folder since then, its store. */
@@ -89,6 +93,28 @@ char *wire_socket_path(void)
 	if (said)
 		return said;
 	return wire_server_sign() ? alloc_string(ROOT_SOCKET) : wire_own_socket_path();
+}
+
+/* Nothing depends on it: where it cannot be written, what is known of an absent radd is that it is absent. */
+void wire_leave_words(const char *text)
+{
+	scoped_fd int other = wire_connect_now(ROOT_SOCKET, NULL);
+	if (text && other >= 0)	/* who starts a second one is told by it */
+		return;
+	scoped_fd int fd = text ? open(ROOT_WORDS, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644) : -1;
+	if (!text)
+		unlink(ROOT_WORDS);
+	else if (fd >= 0 && (fchmod(fd, 0644) || io_write_full(fd, text, strlen(text))))
+		unlink(ROOT_WORDS);
+}
+
+char *wire_last_words(void)
+{
+	scoped_buf text = { 0 };
+	struct stat st;
+	if (lstat(ROOT_WORDS, &st) || !S_ISREG(st.st_mode) || st.st_uid || io_read_file(ROOT_WORDS, WORDS_MAX, &text, NULL))
+		return NULL;
+	return text.len ? alloc_string(buf_text(&text)) : NULL;
 }
 
 int wire_prepare_folder(const char *socket_path, struct error *err)

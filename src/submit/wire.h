@@ -49,6 +49,11 @@ char *wire_said_socket(void);
  * nothing does. WIRE_SERVER_UNIT: it is a service that systemd starts at boot. */
 const char *wire_server_sign(void);
 #define WIRE_SERVER_UNIT "/etc/systemd/system/multi-user.target.wants/radd.service"
+/* Why the machine's radd is not there: its last words, left beside its socket and read by whoever asks for it. Only where that
+ * folder is there already, and nobody listens; NULL: it runs, and what an earlier one left goes. */
+void wire_leave_words(const char *text);
+/* Free it; NULL: it left none. */
+char *wire_last_words(void);
 /* The path for a daemon of the caller's own: $XDG_RUNTIME_DIR/rad/radd.sock, else /tmp/rad-UID/radd.sock; root's
  * /run/rad/radd.sock. Free it. */
 char *wire_own_socket_path(void);
