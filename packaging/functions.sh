@@ -32,6 +32,13 @@ settings_hold()
 	return 1
 }
 
+# Why a unit that was started is not there: radd leaves its last words.
+tell_of_failure()
+{
+	[ $1 != $service ] || [ ! -s /run/rad/radd.failed ] || say "$service did not start: $(cat /run/rad/radd.failed)"
+	say "see: journalctl -u $1"
+}
+
 # What was installed by hand and goes before the package: the shell's and systemd's folders for that are looked at first.
 tell_of_others()
 {
