@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * See endings.h. One fault ends all clients of an MPS server within moments and with the same error text, so who is guilty
- * cannot be told from the exit alone: whoever died as an MPS client beside others is judged cohort_ms later, when it is known
- * who died with it (recover/recover.h says what becomes of a cohort).
+ * cannot be told from the exit alone: whoever died as an MPS client beside others, and of no error of its own, is judged
+ * cohort_ms later, when it is known who died with it (recover/recover.h says what becomes of a cohort).
  */
 #include "core/endings.h"
 
@@ -175,6 +175,15 @@ static void add_device_evidence(struct exit_report *r, const struct fleet_end *s
 		r->requeue_code = t->spec->requeue_code ? t->spec->requeue_code : SPEC_REQUEUE_CODE;
 }
 
+/* For the word of those beside it. A client alone on its GPUs has nobody to blame, one whose own error says why it failed
+ * blames nobody, and one at a terminal is run once anyhow, with somebody waiting for its end. The wait is between exit and
+ * verdict only: its GPUs are free already. */
+static bool must_wait(const struct open_end *o, const struct task *t)
+{
+	return o->report.mps && failed_by_itself(o) && o->seen.had_neighbours && !spec_is_attended(t->spec) &&
+	       recover_heeds_neighbours(&o->report);
+}
+
 void endings_add(struct endings *e, task_id id, const struct exit_report *report, struct now now)
 {
 	struct open_end o;
@@ -192,9 +201,7 @@ void endings_add(struct endings *e, task_id id, const struct exit_report *report
 	o.report.host_mem_mib = core_host_known(e->config->host_mem_mib) ? e->config->host_mem_mib : 0;
 	if (o.report.mps && may_have_ended_others(&o))
 		endings_note_death(e, &o);
-	/* A client alone on its GPUs has nobody to blame and need not wait. The wait is between exit and verdict only: its
-	 * GPUs are free already. */
-	if (o.report.mps && failed_by_itself(&o) && o.seen.had_neighbours) {
+	if (must_wait(&o, t)) {
 		struct open_end *kept = alloc_zero(sizeof *kept);
 		*kept = o;
 		idmap_put(&e->open, id, kept);

@@ -236,10 +236,31 @@ static void one_client_that_dies_alone_is_guilty(void **unused)
 	hold_memory(w, a, 4000);
 	hold_memory(w, b, 4000);
 	pass(w, 3);
-	exits(w, a, 1, SCAN_OTHER_ERROR);
+	exits(w, a, 1, SCAN_DEVICE_FAULT);
 	pass(w, 10);
 	assert_int_equal(state(w, a), TASK_FAILED);
 	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
+/* An error of its own is what it failed of, and whoever sits at a terminal waits for the end. */
+static void who_has_an_error_of_its_own_waits_for_nobody(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *at_terminal = spec_of(5000, 1);
+	at_terminal->terminal = alloc_string("/tmp/terminal");
+	task_id a = submit(w, spec_of(5000, 1)), b = submit(w, at_terminal), c = submit(w, spec_of(5000, 1));
+	hold_memory(w, a, 4000);
+	hold_memory(w, b, 4000);
+	hold_memory(w, c, 4000);
+	pass(w, 3);
+	exits(w, a, 1, SCAN_OTHER_ERROR);
+	assert_int_equal(state(w, a), TASK_FAILED);
+	exits(w, b, 3, SCAN_NOTHING);
+	assert_true(task_state_terminal(state(w, b)));
+	exits(w, c, 1, SCAN_NOTHING);	/* of a neighbour's fault, perhaps */
+	assert_int_equal(state(w, c), TASK_RUNNING);
 	end_world(w);
 }
 
@@ -766,6 +787,7 @@ int main(void)
 		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),
 		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),
 		cmocka_unit_test(one_client_that_dies_alone_is_guilty),
+		cmocka_unit_test(who_has_an_error_of_its_own_waits_for_nobody),
 		cmocka_unit_test(who_waits_for_a_verdict_is_not_stopped),
 		cmocka_unit_test(clients_that_were_not_there_together_are_no_cohort),
 		cmocka_unit_test(an_attempt_ends_when_its_processes_do),

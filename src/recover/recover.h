@@ -70,6 +70,9 @@ struct verdict_result {
  *  9. failed. */
 void recover_verdict(const struct exit_report *r, struct verdict_result *out);
 
+/* Whether a neighbour's death at the same time would change what is said of it: not where an error of its own explains it. */
+bool recover_heeds_neighbours(const struct exit_report *r);
+
 /* Whether it went because it was asked to make place: no failure, whatever else died at that moment. */
 bool recover_made_place(const struct exit_report *r);
 

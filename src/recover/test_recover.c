@@ -177,6 +177,19 @@ static void test_every_combination_has_a_verdict(void **state)
 	}
 }
 
+static void test_whose_verdict_needs_the_word_of_neighbours(void **state)
+{
+	(void)state;
+	const struct exit_report own = { ENDED, .exit_code = 1, .output = VALUE_ERROR, .mps = true, .had_neighbours = true };
+	const struct exit_report fault = { ENDED, .exit_code = 1, .output = DEVICE_FAULT, .mps = true, .had_neighbours = true };
+	const struct exit_report server = { ENDED, .exit_code = 1, .output = MPS_ERROR, .mps = true, .had_neighbours = true };
+	const struct exit_report silent = { ENDED, .signal = SIGSEGV, .mps = true, .had_neighbours = true };
+	assert_false(recover_heeds_neighbours(&own));
+	assert_true(recover_heeds_neighbours(&fault));
+	assert_true(recover_heeds_neighbours(&server));	/* the same verdict, but it is told whose task died */
+	assert_true(recover_heeds_neighbours(&silent));
+}
+
 struct decide_case {
 	const char *what;
 	enum recover_mode mode;
@@ -412,6 +425,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_every_combination_has_a_verdict),
+		cmocka_unit_test(test_whose_verdict_needs_the_word_of_neighbours),
 		cmocka_unit_test(test_decisions),
 		cmocka_unit_test(test_once_is_once),
 		cmocka_unit_test(test_every_life_ends),

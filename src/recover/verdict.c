@@ -287,3 +287,15 @@ void recover_verdict(const struct exit_report *r, struct verdict_result *out)
 		explain_failure(r, out);
 	}
 }
+
+bool recover_heeds_neighbours(const struct exit_report *r)
+{
+	struct exit_report together = *r, alone = *r;
+	struct verdict_result a, b;
+	together.neighbour_faulted = true;
+	together.neighbour = 1;
+	alone.neighbour_faulted = false;
+	recover_verdict(&together, &a);
+	recover_verdict(&alone, &b);
+	return a.verdict != b.verdict || strcmp(a.evidence, b.evidence) != 0;
+}
