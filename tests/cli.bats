@@ -729,10 +729,21 @@ refused()	# TEXT COMMAND...
 	rad cancel "$(cat between.id)"
 }
 
+@test "drain takes a list as others do" {
+	rad drain 0,2 3
+	[ "$(rad gpus --json | jq -c '[.gpus[] | select(.drained).index]')" = "[0,2,3]" ]
+	rad undrain 2,3,0
+	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | any')" = false ]
+}
+
 @test "bad: drain of a GPU that is not there" {
 	run rad drain 17
 	[ "$status" -eq 1 ]
 	one_line_error "17"
+	run rad drain 1,17
+	[ "$status" -eq 1 ]
+	one_line_error "'17'"
+	rad undrain all
 }
 
 # ---- hostile clients ----

@@ -37,24 +37,36 @@ static int fill_drain(const struct drain_wish *d, json_t *request, struct error 
 	return 0;
 }
 
-/* What the words name: a list of indices and UUIDs; "all" is every GPU, by its UUID, since instances share their index. NULL:
- * which there are is not to be had. */
+/* "0,2" as everywhere where GPUs are named, and as `rad queue` prints those of a task. */
+static void add_list(const char *list, json_t *names)
+{
+	for (const char *p = list;; p++) {
+		size_t n = strcspn(p, ",");
+		json_t *word = json_stringn(p, n);	/* NULL: no UTF-8; the daemon says what it expected */
+		json_array_append_new(names, word ? word : json_null());
+		p += n;
+		if (!*p)
+			return;
+	}
+}
+
+/* What the words name: indices and UUIDs; "all" is every GPU, by its UUID, since instances share their index. NULL: which there
+ * are is not to be had. */
 static json_t *named(const struct cli_call *c, struct error *err)
 {
 	scoped_json *names = json_array();
 	json_t *g;
 	size_t k;
 	for (size_t i = 0; i < c->n_words; i++) {
-		if (!strcmp(c->words[i], "all")) {
-			scoped_json *all = client_call(wire_request("gpus"), err);
-			if (!all)
-				return NULL;
-			json_array_foreach(json_object_get(all, "gpus"), k, g)
-				json_array_append(names, json_object_get(g, "uuid"));
+		if (strcmp(c->words[i], "all")) {
+			add_list(c->words[i], names);
 			continue;
 		}
-		json_t *word = json_string(c->words[i]);	/* NULL: no UTF-8; the daemon says what it expected */
-		json_array_append_new(names, word ? word : json_null());
+		scoped_json *all = client_call(wire_request("gpus"), err);
+		if (!all)
+			return NULL;
+		json_array_foreach(json_object_get(all, "gpus"), k, g)
+			json_array_append(names, json_object_get(g, "uuid"));
 	}
 	return json_incref(names);
 }
