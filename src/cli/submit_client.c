@@ -410,10 +410,13 @@ static int read_job(struct submit_job *j, const struct args *a, const struct arg
 	return settle(j, err);
 }
 
-/* An option that is unknown here and sbatch's: what there is instead of it, or why there is nothing. */
+/* An option that is unknown here and sbatch's: what there is instead of it, or why there is nothing. Values of others may stand
+ * before it. */
 static void explain_sbatch(char *const *words, struct error *err)
 {
-	for (; *words && **words == '-'; words++) {
+	for (; *words && strcmp(*words, "--"); words++) {
+		if (**words != '-')
+			continue;
 		bool is_long = (*words)[1] == '-';
 		scoped_free char *name = alloc_string(*words + 1 + is_long), *quoted = alloc_printf("'%.*s", is_long ? 60 : 2, *words);
 		name[strcspn(name, "=")] = 0;

@@ -50,7 +50,8 @@
 	X(undrain, verb_drain, "put drained GPUs back", "[options] GPU... | all", OWN_CODE) \
 	X(reserve, verb_reserve, "GPUs for one user's tasks in a span of time", \
 	  "[options] [N | --gpus LIST] [--user NAME] [--begin TIME] --for TIME", OWN_CODE) \
-	X(limit, verb_limit, "what users had and have, whose turn it is, what each may have", "[options] [LIMIT=VALUE...]", OWN_CODE) \
+	X(limit, verb_limit, "what users had and have, whose turn it is, what each may have", \
+	  "[options] [max_running|max_gpus|max_queued|max_mem=VALUE|off|default...]", OWN_CODE) \
 	X(estimate, verb_estimate, "estimate a task's GPU memory", "[options] [FILE.rad]", OWN_CODE) \
 	X(parse, verb_parse, "what a model summary says to the estimators", "[options] SUMMARY | FILE.rad", OWN_CODE) \
 	X(capture, verb_capture, "what a training script asks of the GPU's memory, found without a GPU", \
