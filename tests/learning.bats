@@ -40,4 +40,5 @@ brief() { submit "$@" -- rad simtask --mem 3000M --seconds 5 --ramp 0.2 --gract 
 	rad show --json 1 | jq -e '.tasks[0].attempts[0].load |
 		.source == "measured" and .smact > 0.15 and .smact < 0.25 and .smact_sd > 0'
 	rad show 1 | grep -q 'SMACT 0.2[0-9]* ± 0.[0-9]* (measured alone)'
+	LC_ALL=C rad show 1 | grep -q 'SMACT 0.2[0-9]* +- 0.[0-9]* (measured alone)'
 }

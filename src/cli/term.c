@@ -42,6 +42,11 @@ const char *term_style(const struct term *term, enum style style)
 	return term->colour ? codes[style] : "";
 }
 
+const char *term_plus_minus(const struct term *term)
+{
+	return term->utf8 ? "±" : "+-";
+}
+
 /* Characters that turn the direction of what follows, or are no line's: with them a name can look like another text. */
 static bool misleads(wchar_t c)
 {

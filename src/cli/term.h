@@ -31,6 +31,8 @@ char *term_wrap(const char *text, unsigned indent, const struct term *term);
  * of text '?'. */
 void term_disarm(char *text);
 unsigned term_columns(const char *text);
+/* "±", where it can be shown. */
+const char *term_plus_minus(const struct term *term);
 /* Around text that is to be styled; "" without colour. */
 const char *term_style(const struct term *term, enum style style);
 

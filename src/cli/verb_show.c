@@ -99,7 +99,8 @@ static void show_load(const struct term *term, const char *label, const json_t *
 	if (json_is_object(host))
 		snprintf(pace, sizeof pace, ", at a host's pace of %.2f by %lld task%s here", member_number(host, "pace"),
 			 (long long)member_int(host, "tasks"), member_int(host, "tasks") == 1 ? "" : "s");
-	line(term, label, "SMACT %.2f ± %.2f (%s%s)", member_number(load, "smact"), member_number(load, "smact_sd"), words, pace);
+	line(term, label, "SMACT %.2f %s %.2f (%s%s)", member_number(load, "smact"), term_plus_minus(term),
+	     member_number(load, "smact_sd"), words, pace);
 }
 
 static void show_request(const struct term *term, const json_t *t)
@@ -147,8 +148,8 @@ static void show_progress(const struct term *term, const json_t *t)
 	if (json_is_number(json_object_get(p, "rate")))
 		buf_printf(&s, "%.3g%s%s/s, ", member_number(p, "rate"), *unit ? " " : "", unit);
 	if (json_is_integer(json_object_get(p, "ends_ms")))
-		buf_printf(&s, "ends %s (in %s, ± %s), ", format_time(clock_iso(member_int(p, "ends_ms"), iso), end),
-			   format_left(member_number(p, "left_s"), left), format_left(member_number(p, "spread_s"), spread));
+		buf_printf(&s, "ends %s (in %s, %s %s), ", format_time(clock_iso(member_int(p, "ends_ms"), iso), end),
+			   format_left(member_number(p, "left_s"), left), term_plus_minus(term), format_left(member_number(p, "spread_s"), spread));
 	if (s.len)
 		line(term, "progress", "%sby its own output (%s)", buf_text(&s), member_text(p, "source"));
 	if (json_is_number(json_object_get(t, "slowdown")))
