@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/now.h"
+#include "submit/validate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -358,7 +359,7 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 	    json_read_int(m->json, "time_limit_s", 0, (int64_t)100 * 366 * 86400, &ev->u.updated.time_limit_s, err) ||
 	    json_read_int(m->json, "gpu_mem_mib", 0, 1 << 30, &mem, err) ||
 	    json_read_double(m->json, "max_slowdown", &ev->u.updated.max_slowdown, err) ||
-	    json_read_text(m->json, "name", 1000, name, err))
+	    json_read_text(m->json, "name", 1000, name, err) || (*name && submit_check_name(*name, err)))
 		return -1;
 	if (!(ev->u.updated.max_slowdown >= 0 && ev->u.updated.max_slowdown <= 1000))
 		return error_set(err, ERR_INVALID, "'max_slowdown' must be from 1 to 1000, or 0 for none");

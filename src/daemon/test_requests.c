@@ -348,6 +348,8 @@ static void hold_release_update_cancel_requeue(void **state)
 	json_decref(good(s, STRANGER, "update", "\"id\":\"1\",\"priority\":-3,\"time_limit_s\":60,\"name\":\"new\""));
 	assert_int_equal(t->priority, -3);
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"priority\":3", ERR_DENIED, "administrator");
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"name\":\"x\\n\\u001b[2J\"", ERR_INVALID, "control character");
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"name\":\"\"", ERR_INVALID, "'name' is missing");
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"max_slowdown\":-1", ERR_INVALID, "max_slowdown");
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"time_limit_s\":\"x\"", ERR_INVALID, "time_limit_s");
 	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1\""));

@@ -51,18 +51,23 @@ static int check_words(const char *what, char *const *words, struct error *err)
 	return 0;
 }
 
+int submit_check_name(const char *name, struct error *err)
+{
+	if (!name || !*name)
+		return error_set(err, ERR_INVALID, "'name' is missing");
+	for (const char *p = name; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			return error_set(err, ERR_INVALID, "'name' holds a control character");
+	return 0;
+}
+
 static int check_what_runs(const struct spec *s, struct error *err)
 {
 	if (!s->argv || (!s->script && (!s->argv[0] || !*s->argv[0])))
 		return error_set(err, ERR_INVALID, "a task needs a 'script' or a command in 'argv'");
 	if (s->script && !*s->script)
 		return error_set(err, ERR_INVALID, "'script' is empty");
-	if (!s->name || !*s->name)
-		return error_set(err, ERR_INVALID, "'name' is missing");
-	for (const char *p = s->name; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			return error_set(err, ERR_INVALID, "'name' holds a control character");
-	if (check_path("cwd", s->cwd, err) || check_pattern("output", s, s->output, err) ||
+	if (submit_check_name(s->name, err) || check_path("cwd", s->cwd, err) || check_pattern("output", s, s->output, err) ||
 	    (s->error && check_pattern("error", s, s->error, err)))
 		return -1;
 	for (char *const *e = s->environ; e && *e; e++)
