@@ -86,7 +86,7 @@ static void own(void *ctx, struct pilot_known_task *t)
 
 static void pilot(int number)
 {
-	char name[16], path[320];
+	char name[24], path[320];
 	snprintf(name, sizeof name, "pilot%d", number);
 	/* as its client sees it */
 	snprintf(path, sizeof path, "%s%s", folders[number % n_folders], strrchr(dir, '/'));
