@@ -6,8 +6,7 @@
  *	{"v":1,"began":true,"exit_code":1,"signal":0,"start_ms":...,"end_ms":...,"maxrss_kib":...,"oom_kills":0,
  *	 "again":false,"kind":1,"survived":false,"oom_seen":1,"offset":120,"source":"PyTorch","line":"..."}
  * With "again":true the program did not begin for want of something that may come back.
- * `line` is the last error in the output (kind 0: there is none, and this its last line), or why the program did not begin. It
- * is ASCII here.
+ * `line` is the last error in the output, or why the program did not begin. It is ASCII here.
  *
  * In the second half of the same file, made over again every few seconds while the program runs, stands how far it is by its
  * own output (parse/progress.h), in one line too:

@@ -79,7 +79,7 @@ static void gather(const struct output_watch *f, struct scan_result *out)
 {
 	scan_finish(f->scan, out);
 	unsigned oom_seen = out->oom_seen + f->before.oom_seen;
-	if (out->kind == SCAN_NOTHING && (f->before.kind != SCAN_NOTHING || !*out->line))
+	if (out->kind == SCAN_NOTHING)
 		*out = f->before;
 	else
 		out->offset += f->scan_began;

@@ -209,8 +209,6 @@ struct scan {
 	unsigned lines_after;	/* since the last error; stops counting at a bound */
 	unsigned lines_after_oom;
 	struct scan_result last;
-	char end[sizeof ((struct scan_result *)0)->line];	/* how the last line with anything on it begins, raw */
-	size_t end_len;
 };
 
 struct scan *scan_create(void)
@@ -482,19 +480,6 @@ static void look_further(struct scan *s)
 		scan_record(s, w, s->line, s->len, at);
 }
 
-/* Where no error is seen, a program's last words are what is known of its end. */
-static void keep_end(struct scan *s)
-{
-	size_t from = 0;
-
-	while (from < s->len && (unsigned char)s->line[from] <= ' ')
-		from++;
-	if (from == s->len)
-		return;
-	s->end_len = s->len - from < sizeof s->end ? s->len - from : sizeof s->end;
-	memcpy(s->end, s->line + from, s->end_len);
-}
-
 static void scan_look(struct scan *s)
 {
 	if (s->continued) {
@@ -502,7 +487,6 @@ static void scan_look(struct scan *s)
 	} else {
 		size_t label = label_length(s->line, s->len);
 
-		keep_end(s);
 		look_at_line(s, s->line + label, s->len - label);
 	}
 }
@@ -573,7 +557,5 @@ void scan_finish(const struct scan *s, struct scan_result *out)
 
 	end_line(&whole);
 	*out = whole.last;
-	if (out->kind == SCAN_NOTHING)
-		copy_printable(whole.end, whole.end_len, out->line, sizeof out->line);
 	out->survived = out->kind != SCAN_NOTHING && whole.lines_after > AFTERMATH_LINES;
 }

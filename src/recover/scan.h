@@ -21,8 +21,7 @@ enum scan_kind {
 
 struct scan_result {
 	enum scan_kind kind;		/* of the last error; SCAN_NOTHING: no error seen */
-	char line[240];			/* that line, or without an error the last one with anything on it; cut, control characters
-					 * replaced; always valid UTF-8 */
+	char line[240];			/* that line, cut, control characters replaced; always valid UTF-8 */
 	char source[16];		/* whose wording: "PyTorch", "TensorFlow", "JAX", "CUDA", "cuDNN", "cuBLAS", "NCCL", ..., "" */
 	uint64_t offset;		/* where it began */
 	bool survived;			/* output went on for more than a traceback's worth after it */

@@ -77,8 +77,6 @@ static void say_error(const struct exit_report *r, struct verdict_result *out)
 
 	if (o->kind == SCAN_NOTHING) {
 		verdict_add(out, "; no error in its output");
-		if (len)
-			verdict_say(out, ", which ends '%.*s%s'", len, o->line, o->line[len] ? "..." : "");
 		return;
 	}
 	verdict_say(out, "; last error '%.*s%s'", len, o->line, o->line[len] ? "..." : "");
