@@ -54,6 +54,13 @@ setup() { cd "$WORLD/work"; }
 	[ "$status" -eq 3 ]
 	run rad why "$id"
 	[ "${lines[-1]}" = "Its output: rad logs $id. Once more: rad requeue $id" ]
+	[[ "$output" != *"output ends"* ]]	# it printed nothing
+	id=$(rad submit --parsable -- sh -c 'printf "first\nstep 1\rstep 2\n\n  no \33[31mdata in \342\202\254 \n\n"; exit 1')
+	run rad wait "$id"
+	run rad why "$id"
+	[ "${lines[-5]}" = "Its output ends:" ]
+	[ "${lines[-4]}" = "  step 1" ] && [ "${lines[-3]}" = "  step 2" ]
+	[[ "${lines[-2]}" == *"no "*"[31mdata in €"* && "${lines[-2]}" != *$'\33'* ]]
 	id=$(rad submit --parsable -- sh -c 'echo "RuntimeError: $(printf "far too long %.0s" 1 2 3 4 5 6 7)"; exit 1')
 	run rad wait "$id"
 	[ "$(COLUMNS=80 rad why "$id" | awk '{ if (length > n) n = length } END { print (n <= 80 && n > 70) }')" = 1 ]

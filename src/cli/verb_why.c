@@ -12,9 +12,15 @@
 #include "cli/which.h"
 #include "submit/wire.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOG_END_BYTES 4096
+#define LOG_END_LINES 3
 
 /* Of an array, the element that says most: one that waits for a GPU, else one that waits, else what comes first. */
 static json_t *pick(const json_t *tasks)
@@ -131,8 +137,32 @@ static void print_feed(const json_t *feed)
 		print_feed(other);
 }
 
+/* What the log of one that failed ends with: read with the rights of who asks, since what a task prints is its owner's. */
+static void print_log_end(const json_t *task, const struct term *term)
+{
+	char bytes[LOG_END_BYTES + 1];
+	char *lines[LOG_END_LINES];
+	struct stat st;
+	size_t n = 0;
+	scoped_fd int fd = open(member_text(task, "log_path"), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return;
+	ssize_t got = pread(fd, bytes, LOG_END_BYTES, st.st_size > LOG_END_BYTES ? st.st_size - LOG_END_BYTES : 0);
+	for (char *end = bytes + (got > 0 ? got : 0); n < LOG_END_LINES && end > bytes; end--) {
+		*end = '\0';
+		while (end > bytes && !strchr("\n\r", end[-1]))
+			end--;
+		if (end[strspn(end, " \t")])
+			lines[n++] = end;
+	}
+	if (n)
+		puts("Its output ends:");
+	while (n-- > 0)
+		print_below(lines[n], STYLE_PLAIN, term);
+}
+
 /* What its user does next. One that completed, or that he cancelled, leaves nothing to do. */
-static void print_next(const json_t *task)
+static void print_next(const json_t *task, const struct term *term)
 {
 	enum task_state s = member_state(task);
 	const char *id = member_text(task, "id");
@@ -140,6 +170,8 @@ static void print_next(const json_t *task)
 		puts("What helps: a smaller batch, or a GPU with more memory (--constraint='mem>=80G')");
 	if (s == TASK_TIMEOUT)
 		puts("What helps: a longer --time, or --slot, which asks it to save and has it go on later");
+	if (s == TASK_FAILED)
+		print_log_end(task, term);
 	if (s == TASK_FAILED || s == TASK_OUT_OF_MEMORY || s == TASK_TIMEOUT || s == TASK_LOST)
 		printf("Its output: rad logs %s. Once more: rad requeue %s\n", id, id);
 }
@@ -161,7 +193,7 @@ static void print_attempts(const json_t *task, const json_t *gpus, const struct 
 	}
 	if (member_state(task) == TASK_RUNNING)
 		print_feed(json_object_get(task, "feed"));
-	print_next(task);
+	print_next(task, term);
 }
 
 /* The answer of `why` for what still lives, with the attempts; the same members for what has ended. */

@@ -119,7 +119,8 @@ static void test_refused(void **state)
 		{ bad_name, "control character" }, { foreign_signature, "not one of user 1001" }, { nan_slowdown, "'max_slowdown'" },
 		{ small_slowdown, "'max_slowdown'" }, { signal_without_time, "needs a time limit" }, { mig_of_two, "ask for 1 GPU" },
 		{ bad_variable, "'novalue' is not NAME=value" }, { long_word, "'argv' is too long" }, { bad_limit, "'rlimits'" },
-		{ bad_resource, "'rlimits'" }, { twice_in_array, "'array'" }, { nobody_dependency, "'deps'" }, { too_many_pairs, "their product may be 50000" },
+		{ bad_resource, "'rlimits'" }, { twice_in_array, "'array'" }, { nobody_dependency, "'deps'" },
+		{ too_many_pairs, "their product may be 50000" },
 		{ adopted_later, "'begin'" }, { adopted_after_others, "'dependency'" }, { adopted_held, "'hold'" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
