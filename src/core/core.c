@@ -102,6 +102,7 @@ static void assert_invariants(struct core *c)
 static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 {
 	struct core *c = ctx;
+	c->events_open++;
 	c->ops.event(c->ops.ctx, ev, t);
 	if (t->max_slowdown > 0)
 		fleet_watch_slowdown(c->fleet);
@@ -143,7 +144,8 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	default:
 		break;
 	}
-	assert_invariants(c);
+	if (!--c->events_open)	/* a clock may be seen to be set in the middle of one, which is an event of its own */
+		assert_invariants(c);
 }
 
 static void on_trouble(void *ctx, const char *text)

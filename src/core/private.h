@@ -38,6 +38,7 @@ struct core {
 	struct pass *pass;
 	struct timeslots *timeslots;
 	size_t unchecked;	/* events since the invariants were last looked at */
+	unsigned events_open;	/* that are being told */
 	struct now now;		/* of the call under way, for what follows from events */
 };
 
