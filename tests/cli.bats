@@ -63,6 +63,7 @@ setup() { cd "$WORLD/work"; }
 	[[ "${lines[-2]}" == *"no "*"[31mdata in €"* && "${lines[-2]}" != *$'\33'* ]]
 	id=$(rad submit --parsable -- sh -c 'echo "RuntimeError: $(printf "far too long %.0s" 1 2 3 4 5 6 7)"; exit 1')
 	run rad wait "$id"
+	[[ "$(rad why "$id")" != *"output ends"* ]]	# the error is quoted
 	[ "$(COLUMNS=80 rad why "$id" | awk '{ if (length > n) n = length } END { print (n <= 80 && n > 70) }')" = 1 ]
 	id=$(rad submit --parsable -- true)
 	rad wait "$id"

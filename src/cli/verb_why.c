@@ -21,6 +21,7 @@
 
 #define LOG_END_BYTES 4096
 #define LOG_END_LINES 3
+#define LOG_END_QUOTED 60	/* evidence has no more of a line for sure */
 
 /* Of an array, the element that says most: one that waits for a GPU, else one that waits, else what comes first. */
 static json_t *pick(const json_t *tasks)
@@ -137,7 +138,8 @@ static void print_feed(const json_t *feed)
 		print_feed(other);
 }
 
-/* What the log of one that failed ends with: read with the rights of who asks, since what a task prints is its owner's. */
+/* What the log of one that failed ends with, but an error that was quoted already: read with the rights of who asks, since what
+ * a task prints is its owner's. */
 static void print_log_end(const json_t *task, const struct term *term)
 {
 	char bytes[LOG_END_BYTES + 1];
@@ -155,8 +157,12 @@ static void print_log_end(const json_t *task, const struct term *term)
 		if (end[strspn(end, " \t")])
 			lines[n++] = end;
 	}
+	char last[LOG_END_QUOTED] = "";
 	if (n)
-		puts("Its output ends:");
+		snprintf(last, sizeof last, "%s", lines[0]);
+	if (!n || strstr(member_text(member_last_attempt(task), "evidence"), last))
+		return;
+	puts("Its output ends:");
 	while (n-- > 0)
 		print_below(lines[n], STYLE_PLAIN, term);
 }
