@@ -77,6 +77,7 @@ teardown_file() { end_cluster; }
 	[ ! -x "$RAD_BUILD_ROOT/python-venv/bin/python" ] || python=$RAD_BUILD_ROOT/python-venv/bin/python
 	detect="$python -B $RAD_SOURCE_ROOT/tests/cluster-detect"
 	export SUBMITIT_EXECUTOR=slurm		# as submitit's scripts do
+	mkdir step && cd step	# each node counts its tasks: the log of another user's task 1 may lie beside
 	run -0 --separate-stderr srun --mpi=pmi2 --gres=gpu:1 $detect
 	[ "$(awk '{ print $1, $2 }' <<<"$output")" = $'submitit yes\nlightning yes\npmi yes' ]
 	run -0 --separate-stderr srun --mpi=pmi2 --gres=gpu:1 rad run -- $detect
