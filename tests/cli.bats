@@ -65,6 +65,9 @@ setup() { cd "$WORLD/work"; }
 	run rad wait "$id"
 	[[ "$(rad why "$id")" != *"output ends"* ]]	# the error is quoted
 	[ "$(COLUMNS=80 rad why "$id" | awk '{ if (length > n) n = length } END { print (n <= 80 && n > 70) }')" = 1 ]
+	id=$(rad submit --parsable -- sh -c 'echo 1; exit 1')
+	run rad wait "$id"
+	[[ "$(rad why "$id")" == *"output ends"* ]]	# a line of which "exit 1" is no quote
 	id=$(rad submit --parsable -- true)
 	rad wait "$id"
 	run rad why "$id"

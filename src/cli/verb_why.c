@@ -159,7 +159,7 @@ static void print_log_end(const json_t *task, const struct term *term)
 	}
 	char last[LOG_END_QUOTED] = "";
 	if (n)
-		snprintf(last, sizeof last, "%s", lines[0]);
+		snprintf(last, sizeof last, "'%s", lines[0] + strspn(lines[0], " \t"));	/* as evidence quotes it */
 	if (!n || strstr(member_text(member_last_attempt(task), "evidence"), last))
 		return;
 	puts("Its output ends:");
