@@ -198,8 +198,8 @@ static int serve(const struct daemon_options *o, const char *program)
 	int rc = daemon_run(d);
 	daemon_destroy(d);
 	if (heard && rc)
-		wire_leave_words("its store could not be written, so it ended: make room where /var/lib/rad is "
-				 "(journalctl -u radd says more)");
+		wire_leave_words("its store could not be written (no room, or a failing disk), so it ended: journalctl -u radd "
+				 "names the file");
 	return rc;
 }
 
