@@ -116,8 +116,7 @@ static inline void write_end(struct capture_writer *w)
 	write_checksum(&w->out);
 }
 
-/* Ends one of version 2 with its load part: ten figures of the host, kernels of eight each. */
-static inline void write_end_load(struct capture_writer *w, const uint64_t host[10], const uint64_t (*kernels)[8], size_t n)
+static inline void write_load(struct capture_writer *w, const uint64_t host[10], const uint64_t (*kernels)[8], size_t n)
 {
 	write_varint(&w->out, w->records << 3 | WRITE_END);
 	for (int i = 0; i < 10; i++)
@@ -126,7 +125,23 @@ static inline void write_end_load(struct capture_writer *w, const uint64_t host[
 	for (size_t i = 0; i < n; i++)
 		for (int k = 0; k < 8; k++)
 			write_varint(&w->out, kernels[i][k]);
+}
+
+/* Ends one of version 2 with its load part: ten figures of the host, kernels of eight each. */
+static inline void write_end_load(struct capture_writer *w, const uint64_t host[10], const uint64_t (*kernels)[8], size_t n)
+{
+	write_load(w, host, kernels, n);
 	w->out.data[8] = 2;
+	write_checksum(&w->out);
+}
+
+/* Ends one of version 3, which also says how many steps the run has. */
+static inline void write_end_steps(struct capture_writer *w, const uint64_t host[10], const uint64_t (*kernels)[8], size_t n,
+				   uint64_t steps)
+{
+	write_load(w, host, kernels, n);
+	write_varint(&w->out, steps);
+	w->out.data[8] = 3;
 	write_checksum(&w->out);
 }
 

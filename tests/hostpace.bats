@@ -41,7 +41,7 @@ pace() { rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200" | jq
 	alone 3
 	pace | jq -e '.tasks == 3 and .pace > 1.1 and .pace < 1.25'	# of 1.5, three eighths count
 	run -0 rad estimate --capture "$capture" --gpu-model "NVIDIA H200"
-	[[ "$output" == *"Both at this host's pace: what it launches takes 1."*" times as long"*", by 3 tasks seen here" ]]
+	[[ "$output" == *"All at this host's pace: what it launches takes 1."*" times as long"*", by 3 tasks seen here" ]]
 	run rad doctor
 	[[ "$output" == *"host"*"what it launches takes 1."*" by 3 tasks seen alone"* ]]
 	jq -en "$(step_ms) > 1.1 * $(step_ms --host-pace 1)"
@@ -80,7 +80,7 @@ pace() { rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200" | jq
 @test "--host-pace is asked of nobody, and bounded" {
 	jq -en "$(step_ms --host-pace 2) > 1.9 * $(step_ms --host-pace 1)"
 	run -0 rad estimate --capture "$capture" --gpu-model "NVIDIA H200" --host-pace 2
-	[[ "$output" == *"Both for a host on which launches take 2.00 times as long"*"(--host-pace)" ]]
+	[[ "$output" == *"All for a host on which launches take 2.00 times as long"*"(--host-pace)" ]]
 	for bad in 0 -1 100 nan x; do
 		run -2 rad estimate --capture "$capture" --gpu-model "NVIDIA H200" --host-pace "$bad"
 		[[ "$output" == *"--host-pace: "* ]]

@@ -73,14 +73,15 @@ static json_t *load_json(const struct load_answer *load, const char *gpu)
 {
 	const struct activity *a = &load->a;
 	const struct load_belief *b = &a->load;
-	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so, so}", "gpu_model", gpu,
+	return json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, ss, so, so, so, so}", "gpu_model", gpu,
 			 "step_s", json_real(a->step_s), "step_spread", json_round3(a->step_spread),
 			 "host_s", json_real(a->host_s), "busy_s", json_real(a->busy_s),
 			 "gract", json_round3(b->load.gract), "gract_sd", json_round3(b->gract_sd),
 			 "smact", json_round3(b->load.smact), "smact_sd", json_round3(b->smact_sd),
 			 "dram", json_round3(b->dram), "dram_sd", json_round3(b->dram_sd), "watts", json_round3(b->watts),
 			 "kernels", json_real(a->kernels), "source", a->source, "assumed", json_text_or_null(a->assumed),
-			 "host_pace", host_json(&load->host));
+			 "host_pace", host_json(&load->host),
+			 "steps", json_round3(a->steps > 0 ? a->steps : NAN), "run_s", json_round3(a->steps > 0 ? b->run_s : NAN));
 }
 
 static int print_json(const struct answer *answers, size_t n, const struct load_answer *load,
@@ -99,7 +100,15 @@ static int percent(double fraction)
 	return (int)lround(100 * fraction);
 }
 
-/* Two lines below the table: a step, and the load. Each with the spread of its error. */
+/* What lies between the steps of a script is in no capture. */
+static void print_run(const struct activity *a)
+{
+	char text[FORMAT_LEN];
+	if (a->steps > 0)
+		printf("The run: %.0f steps, %s, and what the script does between them\n", a->steps, format_seconds(a->load.run_s, text));
+}
+
+/* Below the table: a step, and the load, each with the spread of its error; and how long it all takes, where that is known. */
 static void print_load(const struct load_answer *load, const char *gpu)
 {
 	const struct activity *a = &load->a;
@@ -115,11 +124,12 @@ static void print_load(const struct load_answer *load, const char *gpu)
 	       percent(b->load.gract), percent(b->gract_sd), percent(b->load.smact), percent(b->smact_sd), percent(b->dram),
 	       percent(b->dram_sd), b->watts,
 	       a->source, *a->assumed ? ": " : "", a->assumed);
+	print_run(a);
 	if (load->host.tasks)
-		printf("Both at this host's pace: what it launches takes %.2f times as long as on the hosts of the model, by %u task%s "
+		printf("All at this host's pace: what it launches takes %.2f times as long as on the hosts of the model, by %u task%s "
 		       "seen here\n", load->host.pace, load->host.tasks, load->host.tasks == 1 ? "" : "s");
 	else if (load->host.pace != 1)
-		printf("Both for a host on which launches take %.2f times as long as on those of the model (--host-pace)\n",
+		printf("All for a host on which launches take %.2f times as long as on those of the model (--host-pace)\n",
 		       load->host.pace);
 }
 

@@ -152,7 +152,8 @@ static void add_how(struct table *table, const json_t *s)
 {
 	static const struct { const char *source, *words; } how[] = {
 		{ "plan", "the plan" }, { "progress", "how far the tasks before it are" }, { "runs", "what earlier runs took" },
-		{ "limit", "at the latest: time limits" }, { "begin", "no sooner: --begin" },
+		{ "limit", "at the latest: time limits" },
+		{ "capture", "the loops in their scripts" }, { "begin", "no sooner: --begin" },
 	};
 	for (size_t k = 0; k < COUNT_OF(how); k++)
 		if (!strcmp(member_text(s, "source"), how[k].source)) {

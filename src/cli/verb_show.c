@@ -103,6 +103,16 @@ static void show_load(const struct term *term, const char *label, const json_t *
 	     member_number(load, "smact_sd"), words, pace);
 }
 
+/* How long it takes alone, by the loops that its capture was made in. */
+static void show_run(const struct term *term, const json_t *load)
+{
+	char text[FORMAT_LEN];
+	double run_s = member_number(load, "run_s");
+	if (run_s > 0)
+		line(term, "takes", "%s alone, by its capture; what it does between training steps is not counted",
+		     format_seconds(run_s, text));
+}
+
 static void show_request(const struct term *term, const json_t *t)
 {
 	const json_t *e = json_object_get(t, "estimate");
@@ -130,6 +140,7 @@ static void show_request(const struct term *term, const json_t *t)
 	if (*member_text(e, "note"))
 		line(term, "estimate", "%s", member_text(e, "note"));
 	show_load(term, "expected", json_object_get(e, "load"));
+	show_run(term, json_object_get(e, "load"));
 }
 
 static void show_progress(const struct term *term, const json_t *t)

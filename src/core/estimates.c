@@ -365,14 +365,26 @@ static double left_after_slots(const struct task *t, double whole_s)
 	return isfinite(whole_s) && isfinite(done_s) ? fmax(whole_s - done_s, 0) : NAN;
 }
 
-/* What was learnt goes before a limit, unless that is shorter, since it will be enforced. With neither, a task takes what
- * tasks took here: no more than some number for those who need one, which *known tells. */
-double estimates_work_s(const struct estimates *e, const struct task *t, bool *known)
+/* As its capture counts it, at the pace that this host is known to have by now; NaN: it does not tell. */
+static double counted_s(const struct estimates *e, const struct task *t)
+{
+	struct load_belief prior = t->estimate.prior;
+	if (!t->estimated || !(prior.run_s > 0))
+		return NAN;
+	hostpace_apply(&prior, estimates_host_pace(e).pace, fleet_first_model(e->fleet));
+	return prior.run_s;
+}
+
+/* A limit will be enforced, so nothing is longer; and people set it with room to spare, so what was learnt or counted goes
+ * before it. With none of these a task takes what tasks took here: no more than some number for those who need one. */
+double estimates_work_s(const struct estimates *e, const struct task *t, enum work_known *how)
 {
 	struct estimate_history h = history_lookup(e->history, t->spec->signature, fleet_first_model(e->fleet));
-	double left = left_after_slots(t, h.work_s), learnt = isfinite(left) ? left : h.work_s;
+	bool runs = isfinite(h.work_s);
+	double whole = runs ? h.work_s : counted_s(e, t), left = left_after_slots(t, whole), s = isfinite(left) ? left : whole;
 	double limit = t->time_limit_s ? fmax((double)t->time_limit_s - (double)t->slot_ran_ms / 1000, 0) : INFINITY;
-	*known = isfinite(learnt) || t->time_limit_s;
-	double s = isfinite(learnt) ? learnt : e->typical_n ? e->typical_s : UNKNOWN_S;
-	return limit < s || (isfinite(limit) && isnan(learnt)) ? limit : s;
+	*how = isnan(s) ? WORK_UNKNOWN : !runs && isfinite(whole) ? WORK_COUNTED : WORK_RUNS;
+	if (isfinite(limit) && !(s <= limit))
+		return *how = WORK_LIMIT, limit;
+	return isfinite(s) ? s : e->typical_n ? e->typical_s : UNKNOWN_S;
 }

@@ -11,7 +11,9 @@
 
 double pass_left_s(const struct pass *p, const struct fleet_run *r, bool *known)
 {
-	double all = estimates_work_s(p->estimates, r->task, known);
+	enum work_known how;
+	double all = estimates_work_s(p->estimates, r->task, &how);
+	*known = how != WORK_UNKNOWN;
 	if (isfinite(r->left_s)) {	/* what it says itself beats what others took */
 		*known = true;
 		return r->left_s;

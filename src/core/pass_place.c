@@ -35,12 +35,15 @@ static void say_planned(const struct pass *p, struct map_request *r, struct now 
 
 #define OVERRUN 1.5	/* what runs like it took is no promise */
 
-/* How long it may run, at most or nearly so; 0: nobody knows. */
+/* How long it may run, at most or nearly so; 0: nobody knows. What a capture counts is too little for that: what a script does
+ * between its steps is not in it. */
 static double expected_run_s(const struct pass *p, const struct task *t)
 {
-	bool known;
-	double s = OVERRUN * estimates_work_s(p->estimates, t, &known);
-	return !known ? 0 : t->time_limit_s && (double)t->time_limit_s < s ? (double)t->time_limit_s : s;
+	enum work_known how;
+	double s = OVERRUN * estimates_work_s(p->estimates, t, &how), limit = (double)t->time_limit_s;
+	if (how == WORK_UNKNOWN || how == WORK_COUNTED)
+		return limit;
+	return t->time_limit_s && limit < s ? limit : s;
 }
 
 /* Made from the record, estimates and settings alone, and what the pass keeps and plans: pass_refused.c lists what it hangs

@@ -166,10 +166,10 @@ static bool listing_allows(struct pass *p, struct plan_listing *l, const struct 
 /* Seconds alone; counts those of which that is known. */
 static double plan_work_s(struct pass *p, const struct siblings *all, const struct task *t)
 {
-	bool known;
-	double work_s = estimates_work_s(p->estimates, t, &known), theirs_s = siblings_say_s(all, t->spec->signature);
-	p->plan.n_known += known || isfinite(theirs_s);
-	return known || isnan(theirs_s) ? work_s : theirs_s;
+	enum work_known how;
+	double work_s = estimates_work_s(p->estimates, t, &how), theirs_s = siblings_say_s(all, t->spec->signature);
+	p->plan.n_known += how != WORK_UNKNOWN || isfinite(theirs_s);
+	return how < WORK_COUNTED || isnan(theirs_s) ? work_s : theirs_s;
 }
 
 /* Who is short of the host's memory or CPUs could not start on GPUs that a plan keeps for it: it waits as under backfill, until

@@ -40,13 +40,13 @@ static int64_t run_ends_ms(const struct core *c, const struct fleet_run *r, stru
 {
 	const struct task *t = r->task;
 	int64_t limit = task_limit_ends_ms(t), left = INT64_MAX;
-	bool known;
-	double work_s = estimates_work_s(c->estimates, t, &known);
+	enum work_known how;
+	double work_s = estimates_work_s(c->estimates, t, &how);
 	if (t->suspended)
 		return INT64_MAX;
 	if (isfinite(r->left_s))
 		left = now.wall_ms + (int64_t)(r->left_s * 1000);
-	else if (known && isfinite(r->work_s) && work_s > r->work_s)
+	else if (how != WORK_UNKNOWN && isfinite(r->work_s) && work_s > r->work_s)
 		left = now.wall_ms + (int64_t)((work_s - r->work_s) * 1000);
 	return left < limit ? left : limit;
 }

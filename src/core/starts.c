@@ -28,8 +28,8 @@
 #define MOST_STEPS 5000000	/* looks at a GPU, some 10 ms in all */
 
 /* How an end is known, the surest first. */
-enum known { KNOWN_PROGRESS, KNOWN_RUNS, KNOWN_LIMIT, KNOWN_NOT };
-static const char *const known_words[] = { "progress", "runs", "limit", NULL };
+enum known { KNOWN_PROGRESS, KNOWN_RUNS, KNOWN_LIMIT, KNOWN_COUNTED, KNOWN_NOT };
+static const char *const known_words[] = { "progress", "runs", "limit", "capture", NULL };
 
 /* Somebody is on a slot until then: the whole of a task or, where it runs on several, a part, which needs so many cores. */
 struct stay {
@@ -75,11 +75,12 @@ static int stays_by_end(const void *a, const void *b)
 
 static double run_time(const struct core *c, const struct task *t, enum known *how)
 {
-	bool known = false;
-	double s = estimates_work_s(c->estimates, t, &known);
-	bool limit = known && t->time_limit_s && s == (double)t->time_limit_s;
-	*how = !known ? KNOWN_NOT : limit ? KNOWN_LIMIT : KNOWN_RUNS;
-	return known ? s : INFINITY;
+	static const enum known as[] = { [WORK_RUNS] = KNOWN_RUNS, [WORK_LIMIT] = KNOWN_LIMIT, [WORK_COUNTED] = KNOWN_COUNTED,
+					 [WORK_UNKNOWN] = KNOWN_NOT };
+	enum work_known work;
+	double s = estimates_work_s(c->estimates, t, &work);
+	*how = as[work];
+	return work != WORK_UNKNOWN ? s : INFINITY;
 }
 
 static double time_left(const struct starts *s, const struct task *t, enum known *how)

@@ -501,6 +501,33 @@ static void a_declaration_with_a_capture_waits_for_its_load(void **unused)
 	end_world(w);
 }
 
+/* Of a limit that is sooner, and of runs that were seen, it is not asked; and of nothing that needs to be sure. */
+static void a_capture_tells_the_time_of_a_run(void **unused)
+{
+	static const struct { int64_t limit_s; bool ran; double s; enum work_known how; } cases[] = {
+		{ 0, false, 7200, WORK_COUNTED }, { 90000, false, 7200, WORK_COUNTED }, { 3600, false, 3600, WORK_LIMIT },
+		{ 0, true, 900, WORK_RUNS }, { 600, true, 600, WORK_LIMIT },
+	};
+	(void)unused;
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct world *w = slow_world();
+		struct spec *s = declared_with_capture();
+		s->time_limit_s = cases[i].limit_s;
+		const struct outcome ran = { .signature = s->signature, .gpu_name = "NVIDIA A100", .estimator = "", .verdict = VERDICT_OK,
+					     .seen = { .warm = true, .work_s = 900 } };
+		if (cases[i].ran)
+			core_remember(w->c, &ran);
+		task_id a = submit(w, s);
+		struct load_belief guess = { .load = { 0.9, 0.4 }, .source = LOAD_GUESSED, .run_s = 7200 };
+		struct estimate_result r = { .value = { "declared", 3000, 3000, 3000, .prior = guess } };
+		core_estimated(w->c, w->question, true, &r, w->now);
+		enum work_known how = WORK_UNKNOWN;
+		assert_true(estimates_work_s(w->c->estimates, core_task(w->c, a), &how) == cases[i].s);
+		assert_int_equal(how, cases[i].how);
+		end_world(w);
+	}
+}
+
 /* Nobody could read the capture: the declaration is not lost with it. */
 static void a_declaration_outlives_a_capture_that_cannot_be_read(void **unused)
 {
@@ -650,6 +677,7 @@ int main(void)
 		cmocka_unit_test(a_finished_task_is_estimated_when_it_is_requeued),
 		cmocka_unit_test(slow_answers_are_not_asked_for_again),
 		cmocka_unit_test(a_declaration_with_a_capture_waits_for_its_load),
+		cmocka_unit_test(a_capture_tells_the_time_of_a_run),
 		cmocka_unit_test(a_declaration_outlives_a_capture_that_cannot_be_read),
 		cmocka_unit_test(a_slower_host_is_learnt),
 		cmocka_unit_test(what_tells_no_pace),

@@ -285,6 +285,8 @@ int activity_from_capture(const struct capture *c, const char *gpu_name, struct 
 	if (activity_conclude(&s, &c->host, g, out, err))
 		return -1;
 	activity_spreads(c, g, out);
+	out->steps = (double)c->steps;
+	out->load.run_s = out->steps * out->step_s;
 	out->source = "capture";
 	return 0;
 }

@@ -29,7 +29,8 @@ struct activity {
 	double host_s, busy_s;		/* what the host, and the GPU, take by themselves */
 	double flops;			/* of products of matrices, in the widest sense */
 	double kernels;
-	struct load_belief load;	/* source LOAD_GUESSED */
+	double steps;			/* of the whole run; 0: not known */
+	struct load_belief load;	/* source LOAD_GUESSED; its run_s: all steps, and nothing of what comes between them */
 	const char *source;		/* "capture", "summary": from what; lives for ever */
 	const char *assumed;		/* what that did not say and how it was taken, "taken as Adam"; "": nothing; lives for ever */
 };

@@ -21,6 +21,7 @@ static const unsigned char magic[] = "RADCAP\r\n";
 #define MAGIC_LEN (sizeof magic - 1)
 #define CRC_LEN 4
 #define CAPTURE_VERSION_LOAD 2	/* the first with a load part */
+#define CAPTURE_VERSION_STEPS 3	/* and with the steps of the whole run behind it */
 
 enum { TAG_END, TAG_ALLOC, TAG_FREE, TAG_STREAM, TAG_MARK, TAG_OP, TAG_EMPTY };
 enum { OP_GEMM = 1, OP_CONV, OP_ATTENTION, OP_SCRATCH };
@@ -328,7 +329,8 @@ static int read_load(struct capture_reader *r)
 
 static int read_parts(struct capture_reader *r)
 {
-	if (read_header(r) || read_records(r) || (r->version >= CAPTURE_VERSION_LOAD && read_load(r)))
+	if (read_header(r) || read_records(r) || (r->version >= CAPTURE_VERSION_LOAD && read_load(r)) ||
+	    (r->version >= CAPTURE_VERSION_STEPS && read_number(r, "steps", 0, CAPTURE_MAX_COUNT, &r->c->steps)))
 		return -1;
 	return r->at == r->end ? 0 : capture_wrong(r, "something follows its end");
 }

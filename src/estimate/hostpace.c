@@ -154,5 +154,6 @@ double hostpace_apply(struct load_belief *guess, double pace, const char *gpu_na
 	g->dram = g->dram > longer ? 1 : g->dram / longer;
 	g->watts = gpu ? gpu->idle_w + (g->watts - gpu->idle_w) / longer : NAN;
 	g->host *= pace / longer;
+	g->run_s *= longer;
 	return longer;
 }

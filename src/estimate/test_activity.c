@@ -59,6 +59,20 @@ static void test_products_decide(void **state)
 	assert_true(a.load.watts > 300 && a.load.watts <= 700);
 }
 
+/* Where the capture counted them; the time between them is nobody's. */
+static void test_steps_of_a_run(void **state)
+{
+	struct capture_kernel k = products(10);
+	const struct capture c = { .kernels = &k, .n_kernels = 1, .host = idle_host, .steps = 5000 };
+	struct activity a;
+
+	(void)state;
+	assert_int_equal(activity_from_capture(&c, H200, &a, NULL), 0);
+	assert_true(a.steps == 5000 && fabs(a.load.run_s / (5000 * a.step_s) - 1) < 1e-9);
+	a = of(&k, 1, &idle_host, H200);
+	assert_true(a.steps == 0 && a.load.run_s == 0);
+}
+
 static void test_memory_decides(void **state)
 {
 	const struct capture_kernel k = { .count = 4, .flops = 4u << 28, .bytes = (uint64_t)4 << 31, .blocks = 4u << 18,
@@ -327,7 +341,7 @@ static void test_tables_are_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_memory_decides), cmocka_unit_test(test_the_host_decides),
+		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_steps_of_a_run), cmocka_unit_test(test_memory_decides), cmocka_unit_test(test_the_host_decides),
 		cmocka_unit_test(test_waits_add_up), cmocka_unit_test(test_copies_take_their_time),
 		cmocka_unit_test(test_few_blocks_leave_sms_idle), cmocka_unit_test(test_planar_convolutions_are_turned),
 		cmocka_unit_test(test_depthwise_goes_by_its_taps), cmocka_unit_test(test_depthwise_weights),

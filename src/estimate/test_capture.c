@@ -268,10 +268,10 @@ static void test_other_files_refused(void **state)
 	buf_add_text(&b, "Layer (type)   Output Shape");
 	expect_refused(&b, "not a capture file");
 	b.len = 0;
-	buf_add(&b, "RADCAP\r\n\3", 9);
-	expect_refused(&b, "version 3: this rad reads versions 1 to 2");
+	buf_add(&b, "RADCAP\r\n\4", 9);
+	expect_refused(&b, "version 4: this rad reads versions 1 to 3");
 	b.data[8] = 0;
-	expect_refused(&b, "version 0: this rad reads versions 1 to 2");
+	expect_refused(&b, "version 0: this rad reads versions 1 to 3");
 	b.len = 8;
 	expect_refused(&b, "ends inside a number");
 	buf_add(&b, "\1abc", 4);
@@ -318,6 +318,35 @@ static void test_damage_refused(void **state)
 	write_begin(&w, &texts, 0, 0, 0);
 	write_end_load(&w, host, kernels, 1);
 	refuse_damage(&w);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_steps(&w, host, kernels, 1, 702000);
+	refuse_damage(&w);
+}
+
+/* Those of the whole run: what files of version 2 do not have, and what is no number of steps. */
+static void test_steps(void **state)
+{
+	const uint64_t kernels[1][8] = { { KERNEL_POINTWISE, 0, 0, 7, 7000, 28000, 7, 0 } };
+	struct capture_writer w;
+	struct capture c;
+
+	(void)state;
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_steps(&w, host, kernels, 1, 702000);
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	assert_true(c.steps == 702000 && c.n_kernels == 1);
+	capture_clear(&c);
+	buf_free(&w.out);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_load(&w, host, kernels, 1);
+	assert_int_equal(capture_read(w.out.data, w.out.len, &c, NULL), 0);
+	assert_true(c.steps == 0 && c.n_kernels == 1);
+	capture_clear(&c);
+	buf_free(&w.out);
+	write_begin(&w, &texts, 0, 0, 0);
+	write_end_steps(&w, host, kernels, 1, ((uint64_t)CAPTURE_MAX_COUNT) + 1);
+	expect_refused(&w.out, "steps");
+	buf_free(&w.out);
 }
 
 static void test_too_many(void **state)
@@ -385,7 +414,7 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_header_refused),
 		cmocka_unit_test(test_other_files_refused),
-		cmocka_unit_test(test_damage_refused),
+		cmocka_unit_test(test_damage_refused), cmocka_unit_test(test_steps),
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_limits_are_the_writers),
 	};

@@ -56,7 +56,7 @@ static void what_a_load_tells_is_what_a_pace_makes(void **state)
 static void a_slower_host_is_one_that_has_more_to_do(void **state)
 {
 	struct capture_kernel k = { .count = 1000, .flops = 1000000, .bytes = 8000000, .blocks = 1000, .class = KERNEL_POINTWISE };
-	struct capture c = { .host = { .forward = 20000 }, .kernels = &k, .n_kernels = 1 };
+	struct capture c = { .host = { .forward = 20000 }, .kernels = &k, .n_kernels = 1, .steps = 700 };
 	struct activity once, twice;
 	struct load_belief guess;
 
@@ -69,6 +69,7 @@ static void a_slower_host_is_one_that_has_more_to_do(void **state)
 	assert_true(fabs(guess.load.gract / twice.load.load.gract - 1) < 0.01);
 	assert_true(fabs(guess.load.smact / twice.load.load.smact - 1) < 0.01);
 	assert_true(fabs(guess.watts - twice.load.watts) < 1);
+	assert_true(fabs(guess.run_s / twice.load.run_s - 1) < 0.01);
 }
 
 static void where_the_gpu_decides_the_host_does_not_matter(void **state)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define GUESS_SD 0.09		/* of loads as a capture tells them: models/activity.h's spreads, rounded */
+#define STEP_SD 0.2		/* relative, of the time of a step: of families left out of the fit (doc/results/load) */
 #define GOLDEN 0x9e3779b97f4a7c15u
 
 /* Each task of each seed has a die of its own. */
@@ -45,6 +46,7 @@ struct load_belief known_guess(const struct sim_options *o, uint32_t workload)
 	b.load = (struct share_task){ .gract = fmin(fmax(w->gract + GUESS_SD * throw(&d), 0.02), 1), .kernels = w->kernels };
 	b.load.smact = fmin(fmax(w->smact + GUESS_SD * throw(&d), 0.01), b.load.gract);
 	b.gract_sd = b.smact_sd = GUESS_SD;
+	b.run_s = (double)w->solo_ms / 1000 * exp(STEP_SD * throw(&d));
 	return b;
 }
 

@@ -36,6 +36,7 @@ struct load_belief {
 	double watts;			/* that the GPU draws with it alone */
 	enum load_source source;
 	double host;			/* of a guess: part of its step that the host takes by itself (estimate/hostpace.h), 0..1; 0: not known */
+	double run_s;			/* of a guess: that all its steps take together; 0: how many there are is not known */
 };
 #define LOAD_LEAST_SD 0.03	/* no load is known better: jobs differ by as much from one run to the next */
 #define LOAD_VAGUE_SD 0.3	/* as wide as a load drawn from 0..1 without looking */

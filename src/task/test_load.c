@@ -49,6 +49,13 @@ static void what_cannot_be_a_load_is_not_known(void **unused)
 	assert_int_equal(load_from_json(v, &back, NULL), 0);
 	assert_true(back.load.kernels == 40000);
 	assert_true(c.load.smact == 0.5);
+	const double runs[] = { 86400, -1, NAN, INFINITY, 1e30 };
+	for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+		b.run_s = runs[i];
+		scoped_json *said = load_to_json(&b);
+		assert_int_equal(load_from_json(said, &back, NULL), 0);
+		assert_true(back.run_s == (i ? 0 : 86400) && load_clean(&b).run_s == back.run_s);
+	}
 	b.load.smact = -0.1;
 	assert_int_equal(load_clean(&b).source, LOAD_UNKNOWN);
 	b.source = (enum load_source)77;

@@ -133,6 +133,7 @@ def install(session):
     import torch.utils.data
 
     from . import fileformat as ff
+    from . import length
     patch, recorder = session.gpu.patch, session.recorder
     loader = torch.utils.data.DataLoader
     real_init, real_load = loader.__init__, torch.load
@@ -153,6 +154,7 @@ def install(session):
 
     def load(f, map_location=None, *args, **kwargs):
         return real_load(f, "cpu", *args, **kwargs)
+    length.install(session.length, patch)
     patch(loader, "__init__", init)
     patch(torch, "compile", compiled)
     patch(torch.nn.Module, "compile", lambda *_, **__: compiled() and None)

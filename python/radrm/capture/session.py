@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One capture: everything is put in place, a script or a function runs, iterations are told apart, a file comes out."""
 import os
+import sys
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -8,6 +9,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from . import fileformat as ff
 from . import attention, distributed, indexing, kernels, layers, losses, recurrent, values
 from .gpu import Gpu
+from .length import Length
 from .recorder import Recorder, is_gpu
 
 
@@ -37,6 +39,7 @@ class Session:
         self.gpu = Gpu(self.recorder, **(gpu or {}))
         self.iterations = iterations
         self.steps = 0
+        self.length = Length()
         self.learns = False  # an optimizer was made, or a backward pass begun
         self.guessed = False  # the model was described by such a pass
         self.passes = 0  # outermost forward passes before that
@@ -196,6 +199,7 @@ class Session:
         self.steps += 1
         if self.iterations is None:
             return
+        self.length.step(sys._getframe(1))
         if self.steps >= self.iterations and not self.used():
             raise Finished
         if self.steps >= self.iterations:
@@ -243,4 +247,4 @@ class Session:
             flags |= ff.CUDNN_OFF
         header.flags = flags
         parameters = sum(len(group["params"]) for optimizer in self.optimizers for group in optimizer.param_groups)
-        return self.recorder.records.file(header, *self.recorder.work.result(parameters))
+        return self.recorder.records.file(header, *self.recorder.work.result(parameters), steps=self.length.steps)

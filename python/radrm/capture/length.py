@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: MIT
+"""How many training steps a script is going to make, by the loops that it is in when an optimizer has stepped.
+
+A capture ends after a few steps. What would have come after them stands in the script: `for epoch in range(args.epochs)`, `for batch
+in loader`, `if step >= max_steps: break`. So the frames between the optimizer and the script's beginning are looked at: in which
+loops does the line stand that each is at, and how long is what these go over? Lengths of loops inside each other multiply. A loop
+that is left when a number reaches another (or that goes on while it has not) ends there: a number that the loop itself counts
+bounds that loop, any other, by how much it moves from one step to the next, the whole run.
+
+Only names, attributes, constants, sums of them and a few functions without effects are worked out. Where one loop's end is not
+found, nothing is known: 0 steps. It is a count of what the script says now; that it stops early when it has learnt enough, nobody
+can know.
+"""
+import ast
+import functools
+import linecache
+import math
+import numbers
+import operator
+
+from . import limits
+
+OVER = {"enumerate", "iter", "list", "tuple", "reversed", "sorted", "tqdm", "track", "progress_bar"}  # as long as their first argument
+FUNCTIONS = {"len": len, "int": int, "float": float, "min": min, "max": max, "abs": abs, "round": round, "ceil": math.ceil,
+             "floor": math.floor}
+OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+             ast.FloorDiv: operator.floordiv}
+BELOW = {ast.Lt: 0, ast.LtE: 1}  # `counter < bound` goes on for so many more than the difference
+REACHED = {ast.GtE: 0, ast.Eq: 0, ast.Gt: 1}  # `counter >= bound` ends it after so many more
+TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class Unknown(Exception):
+    """Not to be worked out."""
+
+
+# --- what stands in the script ---
+
+@functools.lru_cache(64)
+def loops_of(filename):
+    """[(first line, last line, the function's node or None, loop)] of a file, outer ones first; of what cannot be read, none."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    found, waiting = [], [(tree, None)]
+    while waiting:
+        node, function = waiting.pop(0)
+        if isinstance(node, (ast.For, ast.While)):
+            found.append((node.body[0].lineno, node.body[-1].end_lineno, function, node))
+        inside = node if isinstance(node, FUNCTION) else function
+        waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
+    return found
+
+
+def loops_around(frame):
+    """The loops of its function that the line it is at stands in, outer ones first."""
+    code, line = frame.f_code, frame.f_lineno
+    there = [(function, loop) for first, last, function, loop in loops_of(code.co_filename) if first <= line <= last]
+    if code.co_name == "<module>":
+        return [loop for function, loop in there if function is None]
+    return [loop for function, loop in there if function is not None and begins(function) == code.co_firstlineno]
+
+
+def begins(function):
+    """The line that its code object says it begins at."""
+    return min(n.lineno for n in (function, *getattr(function, "decorator_list", ())))
+
+
+@functools.lru_cache(256)
+def guards(loop):
+    """(comparison, whether it is what keeps the loop going) of all that ends it by a number."""
+    found = [(loop.test, True)] if isinstance(loop, ast.While) and isinstance(loop.test, ast.Compare) else []
+    waiting = list(loop.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.body[-1], (ast.Break, ast.Return)):
+            tests = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
+            found += [(test, False) for test in tests if isinstance(test, ast.Compare)]
+        # A `break` in a loop inside ends that one.
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(node, (ast.For, ast.While, *FUNCTION))]
+    return found
+
+
+# --- what it comes to ---
+
+def value(node, frame):
+    """Of an expression without effects, in that frame."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        for names in (frame.f_locals, frame.f_globals):
+            if node.id in names:
+                return names[node.id]
+        raise Unknown
+    if isinstance(node, ast.Attribute):
+        return getattr(value(node.value, frame), node.attr)
+    if isinstance(node, ast.Subscript):
+        return value(node.value, frame)[value(node.slice, frame)]
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        return OPERATORS[type(node.op)](number(node.left, frame), number(node.right, frame))
+    if isinstance(node, ast.Call) and called(node) in FUNCTIONS and not node.keywords:
+        return FUNCTIONS[called(node)](*(value(a, frame) for a in node.args))
+    raise Unknown
+
+
+def number(node, frame):
+    found = value(node, frame)
+    if isinstance(found, bool) or not isinstance(found, numbers.Real) or not math.isfinite(found):
+        raise Unknown
+    return found
+
+
+def called(node):
+    """The last word of what is called."""
+    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+
+
+def length(node, frame):
+    """How often a `for` over that goes round."""
+    if isinstance(node, ast.Call):
+        name, args = called(node), node.args
+        if name in ("range", "trange", "prange") and args:
+            return len(range(*(int(number(a, frame)) for a in args)))
+        if name == "zip" and args:
+            return min(length(a, frame) for a in args)
+        if name == "islice" and len(args) == 2:
+            return min(int(number(args[1], frame)), lengthwise(args[0], frame))
+        if name in OVER and args:
+            return length(args[0], frame)
+        raise Unknown
+    return len(value(node, frame))
+
+
+def lengthwise(node, frame):
+    try:
+        return length(node, frame)
+    except (Unknown, TypeError):
+        return math.inf
+
+
+def names_in(node):
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def counted(test, going_on, frame):
+    """(where the counter stands in the source, the counter, at which value the loop ends)"""
+    if len(test.ops) != 1 or type(test.ops[0]) not in TURNED:
+        raise Unknown
+    ends, words = type(test.ops[0]), BELOW if going_on else REACHED
+    left, right = test.left, test.comparators[0]
+    if ends not in words:
+        left, right, ends = right, left, TURNED[ends]
+    return left, number(left, frame), number(right, frame) + words[ends] if ends in words else math.inf
+
+
+# --- libraries that have loops of their own, and know ---
+
+def of_transformers(frame):
+    state = getattr(frame.f_locals.get("self"), "state", None)
+    return getattr(state, "max_steps", 0)
+
+
+def of_lightning(frame):
+    own = frame.f_locals.get("self")
+    return getattr(getattr(own, "trainer", own), "estimated_stepping_batches", 0)
+
+
+LIBRARIES = {"transformers": of_transformers, "lightning": of_lightning, "pytorch_lightning": of_lightning}
+PASSED = ("torch", "radrm", "accelerate", "runpy")  # have no loop of a training
+
+
+class Length:
+    """Told of every step. `steps`: how many there will be in all, as of the last one; 0: not known."""
+
+    def __init__(self):
+        self.steps = 0
+        self.made = 0
+        self.before = {}  # counter of a guard -> what it was when the step before was made
+        self.fetched = {}  # loader -> batches that it gave since the last step
+
+    def fetch(self, loader):
+        self.fetched[loader] = self.fetched.get(loader, 0) + 1
+
+    def step(self, frame):
+        """Called by who noticed it; `frame` is his."""
+        self.made += 1
+        try:
+            steps = self.look(frame)
+        except Exception:  # whatever a script's own attributes do when they are asked
+            steps = 0
+        self.steps = min(int(steps), limits.MAX_COUNT) if math.isfinite(steps) and steps >= self.made else 0
+        self.fetched = {}
+
+    def look(self, frame):
+        product, whole, first, now = 1, math.inf, True, {}
+        while frame is not None:
+            library = frame.f_globals.get("__name__", "").partition(".")[0]
+            known = LIBRARIES[library](frame) if library in LIBRARIES else 0
+            if isinstance(known, (int, float)) and not isinstance(known, bool) and 0 < known < math.inf:
+                return known
+            for loop in reversed(loops_around(frame)) if library not in PASSED else ():
+                rounds, bound = self.rounds(loop, frame, now)
+                product, whole, first = product * (rounds / self.batches() if first else rounds), min(whole, bound), False
+            frame = frame.f_back
+        self.before = now
+        return 0 if first else min(product, whole)
+
+    def batches(self):
+        """Rounds of the innermost loop for a step: those whose gradients are summed up."""
+        return max(self.fetched.values(), default=1)
+
+    def rounds(self, loop, frame, now):
+        """(of the loop, and of steps in the whole run, at most), infinite where nobody can tell."""
+        rounds = lengthwise(loop.iter, frame) if isinstance(loop, ast.For) else math.inf
+        own = names_in(loop.target) if isinstance(loop, ast.For) else set()
+        whole = math.inf
+        for test, going_on in guards(loop):
+            try:
+                node, at, end = counted(test, going_on, frame)
+            except (Unknown, AttributeError, KeyError, IndexError, TypeError):
+                continue
+            key = frame.f_code, test.lineno, test.col_offset
+            now[key] = at
+            moved = at - self.before.get(key, at)
+            if names_in(node) & own:
+                rounds = min(rounds, end) if end > 0 else rounds
+            elif moved > 0 and end > at:
+                whole = min(whole, self.made + math.ceil((end - at) / moved))
+            elif going_on:  # moves when a loop inside has ended
+                rounds = end - at
+        return rounds, whole
+
+
+def install(length_, patch):
+    """Has loaders tell what they give."""
+    from torch.utils.data import dataloader
+    real = dataloader._BaseDataLoaderIter.__next__
+
+    def give(self):
+        batch = real(self)
+        length_.fetch(id(self))
+        return batch
+    patch(dataloader._BaseDataLoaderIter, "__next__", give)
+
