@@ -47,6 +47,23 @@ pace() { rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200" | jq
 	jq -en "$(step_ms) > 1.1 * $(step_ms --host-pace 1)"
 }
 
+@test "a capture that counted the steps of a run tells how long it takes here, and when the next one starts" {
+	local steps=$BATS_TEST_DIRNAME/fuzz/corpus-capture/steps id next json
+	json=$(rad estimate --json --capture "$steps" --gpu-model "NVIDIA H200")
+	jq -e '.load | .steps == 702000 and (.run_s / (702000 * .step_s) | . > 0.999 and . < 1.001)' <<<"$json"
+	rad estimate --json --capture "$capture" --gpu-model "NVIDIA H200" | jq -e '.load | .steps == null and .run_s == null'
+	run -0 rad estimate --capture "$steps" --gpu-model "NVIDIA H200"
+	[[ "$output" == *"The run: 702000 steps, "*", and what the script does between them"* ]]
+	id=$(submit --capture "$steps" --name counted -- rad simtask --seconds 60 --mem 900M)
+	wait_for 20 eval '[ "$(field "$id" .state)" = RUNNING ]'
+	rad show --json "$id" | jq -e --argjson said "$json" '.tasks[0].estimate.load.run_s / $said.load.run_s | . > 0.99 and . < 1.01'
+	rad show "$id" | grep -q 'takes .* alone, by its capture'
+	next=$(submit --exclusive --gpu-mem 1G -- rad simtask --seconds 1 --mem 900M)
+	rad queue --start --json | jq -e --arg id "$next" --argjson said "$json" \
+		'.starts[] | select(.id == $id) | (.source == "capture" or .source == "plan") and .in_s > 0.9 * $said.load.run_s and .in_s <= $said.load.run_s'
+	rad cancel "$id" "$next"
+}
+
 @test "what waits is shown as it is expected of this host, and what was measured as it was" {
 	local id
 	id=$(submit --hold --capture "$capture" -- rad simtask --seconds 1 --mem 900M)

@@ -250,7 +250,7 @@ def train(args, torch, rank):
     extra = None  # kept, so that the memory of --lie-mib stays taken
     step = printed = 0
     start = printed_at = after_first = time.monotonic()
-    while not finished(args, torch, step, start):
+    while not (args.steps and step >= args.steps) and not out_of_time(args, torch, start):
         if args.lie_mib and step == args.lie_at:
             say(f"step {step}: taking {args.lie_mib} MiB more", flush=True)
             extra = torch.ones(args.lie_mib << 20, dtype=torch.uint8, device=args.device)
@@ -279,9 +279,7 @@ def train(args, torch, rank):
                     "peak_allocated_mib": allocated, "peak_reserved_mib": reserved, "device": name}), flush=True)
 
 
-def finished(args, torch, step, start):
-    if args.steps and step >= args.steps:
-        return True
+def out_of_time(args, torch, start):
     if not args.seconds:
         return False
     over = time.monotonic() - start >= args.seconds

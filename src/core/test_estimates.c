@@ -501,7 +501,16 @@ static void a_declaration_with_a_capture_waits_for_its_load(void **unused)
 	end_world(w);
 }
 
-/* Of a limit that is sooner, and of runs that were seen, it is not asked; and of nothing that needs to be sure. */
+/* The answer of the process that reads the capture: its steps take so long together. */
+static void tell_run(struct world *w, double run_s)
+{
+	struct load_belief guess = { .load = { 0.9, 0.4 }, .source = LOAD_GUESSED, .run_s = run_s };
+	struct estimate_result r = { .value = { "declared", 3000, 3000, 3000, .prior = guess } };
+	core_estimated(w->c, w->question, true, &r, w->now);
+	core_turn(w->c, w->now);
+}
+
+/* Where a limit is sooner that is it, and runs that were seen know better. */
 static void a_capture_tells_the_time_of_a_run(void **unused)
 {
 	static const struct { int64_t limit_s; bool ran; double s; enum work_known how; } cases[] = {
@@ -518,14 +527,39 @@ static void a_capture_tells_the_time_of_a_run(void **unused)
 		if (cases[i].ran)
 			core_remember(w->c, &ran);
 		task_id a = submit(w, s);
-		struct load_belief guess = { .load = { 0.9, 0.4 }, .source = LOAD_GUESSED, .run_s = 7200 };
-		struct estimate_result r = { .value = { "declared", 3000, 3000, 3000, .prior = guess } };
-		core_estimated(w->c, w->question, true, &r, w->now);
+		tell_run(w, 7200);
 		enum work_known how = WORK_UNKNOWN;
 		assert_true(estimates_work_s(w->c->estimates, core_task(w->c, a), &how) == cases[i].s);
 		assert_int_equal(how, cases[i].how);
 		end_world(w);
 	}
+}
+
+/* When others may start is told by it, as a guess; whether it is out of the way of a reservation is not: it runs for longer. */
+static void what_a_capture_counted_is_no_promise(void **unused)
+{
+	(void)unused;
+	struct world *w = slow_world();
+	task_id runs = submit(w, declared_with_capture());
+	tell_run(w, 7200);
+	assert_int_equal(state(w, runs), TASK_RUNNING);
+	struct spec *alone = spec_of(1000, 1);
+	alone->exclusive = true;
+	submit(w, alone);
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	const json_t *next = json_array_get(json_object_get(starts, "starts"), 0);
+	assert_string_equal(json_string_value(json_object_get(next, "source")), "capture");
+	assert_true(fabs(json_number_value(json_object_get(next, "in_s")) - 7200) < 1);
+	end_world(w);
+	w = slow_world();
+	char uuid[1][GPU_UUID_LEN];
+	strcpy(uuid[0], uuid_of(0));
+	const struct core_reservation r = { 7, 1234, w->now.wall_ms + 7 * 1800000, w->now.wall_ms + 5 * 3600000, 1, uuid };
+	core_reserve(w->c, &r, 1);
+	runs = submit(w, declared_with_capture());
+	tell_run(w, 7200);
+	assert_int_equal(state(w, runs), TASK_PENDING);	/* as one of which nobody knows how long it takes, some hours before */
+	end_world(w);
 }
 
 /* Nobody could read the capture: the declaration is not lost with it. */
@@ -677,7 +711,7 @@ int main(void)
 		cmocka_unit_test(a_finished_task_is_estimated_when_it_is_requeued),
 		cmocka_unit_test(slow_answers_are_not_asked_for_again),
 		cmocka_unit_test(a_declaration_with_a_capture_waits_for_its_load),
-		cmocka_unit_test(a_capture_tells_the_time_of_a_run),
+		cmocka_unit_test(a_capture_tells_the_time_of_a_run), cmocka_unit_test(what_a_capture_counted_is_no_promise),
 		cmocka_unit_test(a_declaration_outlives_a_capture_that_cannot_be_read),
 		cmocka_unit_test(a_slower_host_is_learnt),
 		cmocka_unit_test(what_tells_no_pace),

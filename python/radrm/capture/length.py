@@ -68,16 +68,26 @@ def begins(function):
     return min(n.lineno for n in (function, *getattr(function, "decorator_list", ())))
 
 
+def comparisons(test, going_on):
+    """(comparison, whether the loop goes on while it holds) of a condition for going on, or for leaving it."""
+    if isinstance(test, ast.Compare):
+        yield test, going_on
+    elif isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from comparisons(part, going_on)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from comparisons(test.operand, not going_on)
+
+
 @functools.lru_cache(256)
 def guards(loop):
-    """(comparison, whether it is what keeps the loop going) of all that ends it by a number."""
-    found = [(loop.test, True)] if isinstance(loop, ast.While) and isinstance(loop.test, ast.Compare) else []
+    """What comparisons() gives of all that ends the loop: its own condition, and where it is left from inside."""
+    found = list(comparisons(loop.test, True)) if isinstance(loop, ast.While) else []
     waiting = list(loop.body)
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and isinstance(node.body[-1], (ast.Break, ast.Return)):
-            tests = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
-            found += [(test, False) for test in tests if isinstance(test, ast.Compare)]
+            found += comparisons(node.test, False)
         # A `break` in a loop inside ends that one.
         waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(node, (ast.For, ast.While, *FUNCTION))]
     return found
@@ -168,7 +178,8 @@ def of_lightning(frame):
 
 
 LIBRARIES = {"transformers": of_transformers, "lightning": of_lightning, "pytorch_lightning": of_lightning}
-PASSED = ("torch", "radrm", "accelerate", "runpy")  # have no loop of a training
+PASSED = ("torch", "radrm", "accelerate")  # have no loop of a training
+BEGINNING = "runpy"  # what began the script
 
 
 class Length:
@@ -195,7 +206,7 @@ class Length:
 
     def look(self, frame):
         product, whole, first, now = 1, math.inf, True, {}
-        while frame is not None:
+        while frame is not None and frame.f_globals.get("__name__") != BEGINNING:
             library = frame.f_globals.get("__name__", "").partition(".")[0]
             known = LIBRARIES[library](frame) if library in LIBRARIES else 0
             if isinstance(known, (int, float)) and not isinstance(known, bool) and 0 < known < math.inf:

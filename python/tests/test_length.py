@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""How many steps a script will make: by its loops, as people write them."""
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from test_script import capture  # noqa: E402, F401  a fixture
+
+BEGIN = """
+    import argparse, itertools, math, torch
+    from torch import nn
+    from torch.utils.data import DataLoader, IterableDataset
+    args = argparse.Namespace(epochs=7, max_steps=60, accumulate=4, grad=None)
+    loader = DataLoader(torch.randn(100, 4), batch_size=5)
+    model = nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    def learn(x):
+        model(x.cuda()).sum().backward()
+    def update(x=torch.randn(5, 4)):
+        learn(x)
+        optimizer.step()
+        optimizer.zero_grad()
+    def over(items):
+        for x in items:
+            yield x
+"""
+LOOPS = {
+    "epochs over a loader": ("""
+        for epoch in range(1, args.epochs + 1):
+            for i, x in enumerate(loader):
+                update(x)
+        """, 140),
+    "in functions and a class": ("""
+        class Trainer:
+            def __init__(self): self.config = {"epochs": 3}
+            def one(self, loader):
+                for x in loader:
+                    update(x)
+            @torch.enable_grad()
+            def fit(self):
+                for epoch in range(self.config["epochs"]):
+                    self.one(loader)
+        Trainer().fit()
+        """, 60),
+    "gradients summed up": ("""
+        for epoch in range(args.epochs):
+            for i, x in enumerate(loader):
+                learn(x)
+                if (i + 1) % args.accumulate == 0:
+                    optimizer.step()
+        """, 35),
+    "until enough steps are made, out of all loops": ("""
+        step = 0
+        for epoch in range(1000):
+            for x in loader:
+                update(x)
+                step += 1
+                if step >= args.max_steps:
+                    break
+            if step >= args.max_steps:
+                break
+        """, 60),
+    "a limit of zero is none": ("""
+        step, args.max_steps = 0, 0
+        for epoch in range(2):
+            for x in loader:
+                update(x)
+                step += 1
+                if args.max_steps and step >= args.max_steps: break
+        """, 40),
+    "a part of each epoch": ("""
+        for epoch in range(args.epochs):
+            for i, x in enumerate(loader):
+                if i >= 10: break
+                update(x)
+        """, 70),
+    "for ever, but for a number": ("""
+        number = 0
+        while True:
+            for part in range(2):
+                learn(torch.randn(5, 4))
+            optimizer.step()
+            number += 1
+            if number > 600:
+                break
+        """, 601),
+    "while a number is below": ("""
+        class state: done = 0
+        while state.done < 5000:
+            update()
+            state.done += 10
+        """, 500),
+    "while epochs are left": ("""
+        epoch = 0
+        while epoch < args.epochs:
+            for x in loader: update(x)
+            epoch += 1
+        """, 140),
+    "while not one of several": ("""
+        step, args.seconds = 0, None
+        while not (args.max_steps and step >= args.max_steps) and not args.seconds:
+            update()
+            step += 1
+        """, 60),
+    "patience is no end": ("""
+        patience = 0
+        for epoch in range(args.epochs):
+            for x in loader: update(x)
+            if patience >= 3: break
+        """, 140),
+    "the shorter of two": ("""
+        for x, k in zip(loader, range(8)): update(x)
+        """, 8),
+    "of another length than its loader": ("""
+        for x in itertools.islice(itertools.cycle(loader), math.ceil(25 / 2)): update(x)
+        """, 13),
+    "nobody knows how long a generator is": ("""
+        for epoch in range(3):
+            for x in over(loader): update(x)
+        """, 0),
+    "nor a stream": ("""
+        class Stream(IterableDataset):
+            def __iter__(self): return over(torch.randn(1000, 4))
+        for x in DataLoader(Stream(), batch_size=5): update(x)
+        """, 0),
+    "nor where it goes on until it is good": ("""
+        loss = 1.0
+        while loss > 0.01:
+            update()
+            loss *= 0.999
+        """, 0),
+    "no loop": ("""
+        update(); update(); update()
+        """, 0),
+    "what its attributes do is its own affair": ("""
+        class Odd:
+            @property
+            def epochs(self): raise RuntimeError("do not ask")
+            def __len__(self): raise RuntimeError("nor this")
+            def __iter__(self): return iter([torch.randn(5, 4)] * 5)
+        odd = Odd()
+        for x in odd: update(x)
+        """, 0),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops(capture, name):  # noqa: F811
+    body, steps = LOOPS[name]
+    code, said, f = capture(textwrap.dedent(BEGIN) + textwrap.dedent(body))
+    assert code == 0, said
+    assert abs(f.steps - steps) <= (1 if steps else 0)  # a number may be counted before or after the step
+    assert (f"{f.steps} steps in all" in said) == (f.steps > 0)
+
+
+def test_one_step_of_a_function_has_no_length():
+    from radrm import capture as package
+    from reader import File
+
+    def setup():
+        model = torch.nn.Linear(4, 4).to("cuda")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step():
+            model(torch.randn(5, 4, device="cuda")).sum().backward()
+            optimizer.step()
+        return step
+    assert File(package.trace(setup).data).steps == 0
