@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-int proc_stat(pid_t pid, uint64_t *start_ticks, pid_t *parent)
+int proc_see(pid_t pid, struct proc_seen *seen)
 {
 	char path[40], text[1024];
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -27,16 +27,26 @@ int proc_stat(pid_t pid, uint64_t *start_ticks, pid_t *parent)
 	/* The command name may hold anything, parentheses too: what counts begins after the last ')'. */
 	const char *p = strrchr(text, ')');
 	char state;
-	int ppid;
+	int parent, session;
+	long threads;
 	unsigned long long start;
-	if (!p || sscanf(p + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-			 &state, &ppid, &start) != 3)
+	if (!p || sscanf(p + 1, " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
+			 &state, &parent, &session, &threads, &start) != 5)
 		return -1;
-	if (state == 'Z' || state == 'X')
+	if (state == 'X' || (state == 'Z' && threads <= 1))
 		return -1;
-	*start_ticks = start;
+	*seen = (struct proc_seen){ { pid, start }, parent, session };
+	return 0;
+}
+
+int proc_stat(pid_t pid, uint64_t *start_ticks, pid_t *parent)
+{
+	struct proc_seen seen;
+	if (proc_see(pid, &seen))
+		return -1;
+	*start_ticks = seen.id.start_ticks;
 	if (parent)
-		*parent = ppid;
+		*parent = seen.parent;
 	return 0;
 }
 
@@ -76,6 +86,12 @@ int proc_pidfd_signal(int fd, int signal)
 	return (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
 }
 
+int proc_signal(struct proc_id id, int signal)
+{
+	scoped_fd int fd = id.pid > 1 ? proc_pidfd(id.pid) : -1;
+	return fd >= 0 && proc_alive(id) ? proc_pidfd_signal(fd, signal) : -1;
+}
+
 int proc_environ(pid_t pid, const char *name, char *value, size_t size)
 {
 	char path[40];
@@ -100,43 +116,4 @@ bool proc_descends(pid_t pid, pid_t ancestor)
 			return false;
 	}
 	return false;
-}
-
-struct parentage { pid_t pid, parent; };
-
-static size_t read_all(struct parentage **all)
-{
-	scoped_dir DIR *dir = opendir("/proc");
-	struct dirent *entry;
-	size_t n = 0, cap = 0;
-	*all = NULL;
-	while (dir && (entry = readdir(dir))) {
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		struct parentage one = { .pid = atoi(entry->d_name) };
-		uint64_t start;
-		if (proc_stat(one.pid, &start, &one.parent))
-			continue;
-		alloc_grow(*all, n, cap);
-		(*all)[n++] = one;
-	}
-	return n;
-}
-
-size_t proc_descendants(pid_t ancestor, pid_t **pids)
-{
-	scoped_free struct parentage *all = NULL;
-	size_t n = read_all(&all), found = 0, cap = 0;
-	*pids = NULL;
-	/* Breadth first: `next` walks the ones found; each round adds the children of one. */
-	for (size_t next = 0; next <= found; next++) {
-		pid_t of = next ? (*pids)[next - 1] : ancestor;
-		for (size_t i = 0; i < n; i++) {
-			if (all[i].parent != of)
-				continue;
-			alloc_grow(*pids, found, cap);
-			(*pids)[found++] = all[i].pid;
-		}
-	}
-	return found;
 }

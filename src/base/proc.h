@@ -15,12 +15,22 @@ struct proc_id {
 	uint64_t start_ticks;	/* field 22 of /proc/PID/stat: clock ticks since boot */
 };
 
-/* Fills *start_ticks, and *parent if not NULL. Returns 0, or -1 if there is no such process (a zombie counts as gone). */
+/* What one look at a process tells. */
+struct proc_seen {
+	struct proc_id id;
+	pid_t parent, session;
+};
+
+/* Returns 0, or -1 if there is no such process. A zombie counts as gone, unless it is a main thread that ended before others. */
+int proc_see(pid_t pid, struct proc_seen *seen);
+/* Fills *start_ticks, and *parent if not NULL; else as proc_see. */
 int proc_stat(pid_t pid, uint64_t *start_ticks, pid_t *parent);
 /* Whether exactly that process still runs (a zombie does not). */
 bool proc_alive(struct proc_id id);
 /* The effective uid of a process; -1 as uid_t if it is gone. */
 uid_t proc_uid(pid_t pid);
+/* Sends it to exactly that process, by a pidfd. Returns 0, or -1: gone, or refused. */
+int proc_signal(struct proc_id id, int signal);
 /* Whether the process has a handler for that signal: neither its default nor ignored. False too if it is gone. */
 bool proc_catches(pid_t pid, int signal);
 /* pidfd_open(2). Returns a descriptor with O_CLOEXEC, or -1 (errno). */
@@ -32,7 +42,5 @@ int proc_pidfd_signal(int fd, int signal);
 int proc_environ(pid_t pid, const char *name, char *value, size_t size);
 /* Whether `pid` is `ancestor` or descends from it, by walking parents (at most 64). */
 bool proc_descends(pid_t pid, pid_t ancestor);
-/* All living processes that descend from `ancestor`, itself not included. *pids is to be freed. Returns how many. */
-size_t proc_descendants(pid_t ancestor, pid_t **pids);
 
 #endif

@@ -10,11 +10,14 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "base/proc_tree.h"
 #include "base/scope.h"
 #include "base/units.h"
 
 #include <unistd.h>
+#include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -266,6 +269,83 @@ static void processes_are_known_by_pid_and_start(void **state)
 	close(gate[1]);
 }
 
+static void *outlive(void *gate)
+{
+	char byte;
+	_exit((int)read(*(int *)gate, &byte, 1));
+}
+
+/* What ends is the process, not its first thread. */
+static void a_process_outlives_its_main_thread(void **state)
+{
+	(void)state;
+	int gate[2];
+	assert_int_equal(pipe(gate), 0);
+	pid_t child = fork();
+	if (!child) {
+		pthread_t other;
+		close(gate[1]);
+		pthread_create(&other, NULL, outlive, &gate[0]);
+		pthread_exit(NULL);
+	}
+	siginfo_t info;
+	char path[40], state_letter = 0;
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)child);
+	while (state_letter != 'Z') {
+		scoped_file FILE *f = fopen(path, "re");
+		assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state_letter), 1);
+	}
+	struct proc_id id = { .pid = child };
+	assert_int_equal(proc_stat(child, &id.start_ticks, NULL), 0);
+	assert_int_equal(proc_signal(id, SIGKILL), 0);
+	waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+	assert_false(proc_alive(id));
+	assert_int_equal(proc_signal(id, SIGKILL), -1);
+	waitpid(child, NULL, 0);
+	close(gate[0]);
+	close(gate[1]);
+}
+
+static pid_t fork_waiting(int gate_fd)
+{
+	char byte;
+	pid_t pid = fork();
+	if (!pid)
+		_exit((int)read(gate_fd, &byte, 1));
+	return pid;
+}
+
+/* Only of whom was seen and is the same; and of a parent that is. */
+static void descent_is_confirmed(void **state)
+{
+	(void)state;
+	int gate[2];
+	scoped_proc_tree struct proc_tree t;
+	scoped_free struct proc_node **list = NULL;
+	struct proc_id self = { .pid = getpid() };
+	assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
+	pid_t kept = fork_waiting(gate[0]), gone = fork_waiting(gate[0]);
+	assert_int_equal(proc_stat(self.pid, &self.start_ticks, NULL), 0);
+	proc_tree_read(&t);
+	assert_true(proc_tree_below(&t, getpid(), &list) >= 2);
+	struct proc_node *a = proc_tree_find(&t, kept), *b = proc_tree_find(&t, gone), *us = proc_tree_find(&t, getpid());
+	assert_true(proc_tree_confirm(&t, a, self));
+	assert_false(proc_tree_confirm(&t, us, a->seen.id));
+	kill(gone, SIGKILL);
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
+	assert_false(proc_tree_confirm(&t, b, self));
+	/* One that has another's number by now: it began later, or what is said to be its child began before it. */
+	a->seen.id.start_ticks--;
+	assert_false(proc_tree_confirm(&t, a, self));
+	a->seen.id.start_ticks++;
+	self.start_ticks = a->seen.id.start_ticks + 1;
+	assert_false(proc_tree_confirm(&t, a, self));
+	kill(kept, SIGKILL);
+	waitpid(kept, NULL, 0);
+	close(gate[0]);
+	close(gate[1]);
+}
+
 static void hashes(void **state)
 {
 	(void)state;
@@ -370,6 +450,8 @@ int main(void)
 		cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
+		cmocka_unit_test(a_process_outlives_its_main_thread),
+		cmocka_unit_test(descent_is_confirmed),
 		cmocka_unit_test(hashes), cmocka_unit_test(a_log_waits_for_nobody),
 		cmocka_unit_test(the_journal_is_told_levels_and_no_times),
 		cmocka_unit_test(a_handler_is_seen),

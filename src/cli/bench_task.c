@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/proc.h"
+#include "base/proc_tree.h"
 #include "base/scope.h"
 #include "cli/bench.h"
 #include "parse/progress.h"

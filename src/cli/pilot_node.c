@@ -321,18 +321,6 @@ void pilot_node_handed(const struct pilot *p, void (*each)(void *ctx, const stru
 
 /* ---- its processes ---- */
 
-static int signal_family(struct proc_id shim, const char *label, int signal, bool handlers)
-{
-	struct family f;
-	scoped_free pid_t *pids = NULL;
-	int got = 0;
-	family_of(shim, label, &f);
-	size_t n = family_list(&f, &pids);
-	for (size_t i = 0; i < n; i++)
-		got += (!handlers || proc_catches(pids[i], signal)) && !family_signal(&f, pids[i], signal);
-	return got;
-}
-
 /* Its attempts have folders "LOCAL.N-..."; the one that runs has a shim that lives. */
 int pilot_node_signal(const struct pilot *p, const char *local, int signal, bool handlers)
 {
@@ -342,11 +330,14 @@ int pilot_node_signal(const struct pilot *p, const char *local, int signal, bool
 	int got = -1;
 	for (struct dirent *e; d && (e = readdir(d));) {
 		struct proc_id shim;
+		struct family f;
 		if (strncmp(e->d_name, local, len) || e->d_name[len] != '.')
 			continue;
 		scoped_fd int folder = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (folder >= 0 && claim_read(folder, ATTEMPT_CLAIM, &shim, NULL) == 1 && proc_alive(shim))
-			got = signal_family(shim, e->d_name, signal, handlers);
+		if (folder < 0 || claim_read(folder, ATTEMPT_CLAIM, &shim, NULL) != 1 || !proc_alive(shim))
+			continue;
+		family_of(shim, e->d_name, &f);
+		got = family_signal(&f, signal, handlers);
 	}
 	return got;
 }

@@ -75,19 +75,12 @@ bool outsiders_prove(struct outsiders *o, const struct task *t, const struct pro
 	return true;
 }
 
-/* The pid may have become another's since: that is asked once it is held. */
-static bool outsider_signal(const struct outsider *one, int signal)
-{
-	scoped_fd int fd = proc_pidfd(one->id.pid);
-	return fd >= 0 && proc_alive(one->id) && !proc_pidfd_signal(fd, signal);
-}
-
 /* Those whose attempt is over are left out: the signal is for the attempt that runs now, of the same task. */
 int outsiders_signal(struct outsiders *o, const struct task *t, int signal)
 {
 	int got = 0;
 	for (size_t i = 0; i < o->n; i++)
-		got += o->list[i].task == t->id && !o->list[i].kill_ms && outsider_signal(&o->list[i], signal);
+		got += o->list[i].task == t->id && !o->list[i].kill_ms && !proc_signal(o->list[i].id, signal);
 	return got;
 }
 
@@ -113,7 +106,7 @@ static void on_time(uv_timer_t *timer)
 		const struct outsider one = o->list[i];
 		if (!one.kill_ms || one.kill_ms > clock_mono_ms())
 			o->list[kept++] = one;
-		else if (outsider_signal(&one, SIGKILL))
+		else if (!proc_signal(one.id, SIGKILL))
 			log_info("task %s: killed process %d of its container, which did not end by itself", task_id_text(one.task, id),
 				 (int)one.id.pid);
 		else if (proc_alive(one.id))	/* another user's, and this daemon is not root's */

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/proc.h"
+#include "base/proc_tree.h"
 #include "base/scope.h"
 #include "daemon/estimating_wire.h"
 

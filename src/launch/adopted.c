@@ -5,6 +5,7 @@
 #include "launch/adopted.h"
 
 #include "base/alloc.h"
+#include "base/proc_tree.h"
 #include "base/scope.h"
 
 #include <stdio.h>
@@ -68,26 +69,31 @@ size_t adopted_processes(const struct task *t, pid_t **pids)
 	return n + 1;
 }
 
-/* It is still what was adopted, or descends from that, when the pidfd is there. What was announced stands above its user's
- * processes, as Slurm's slurmstepd does, and is none of them, root's jobs included. */
-static bool is_member(const struct task *t, pid_t pid)
+/* What was announced stands above its user's processes, as Slurm's slurmstepd does, and is none of them, root's jobs included. */
+static bool is_member(const struct task *t, const struct proc_tree *tree, struct proc_node *p)
 {
 	struct proc_id process = spec_process(t->spec);
-	if (t->spec->announced && pid == process.pid)
-		return false;
-	return proc_alive(process) && proc_descends(pid, process.pid) && is_all(pid, t->spec->uid);
+	pid_t pid = p->seen.id.pid;
+	bool is = pid == process.pid ? !t->spec->announced && proc_alive(process) : proc_tree_confirm(tree, p, process);
+	return is && is_all(pid, t->spec->uid);
 }
 
-/* handlers: only those that have one for it. */
+/* handlers: only those that have one for it. Children first; the process itself may be what holds them together. */
 static int signal_members(const struct task *t, int signal, bool handlers)
 {
-	scoped_free pid_t *pids = NULL;
-	size_t n = adopted_processes(t, &pids);
+	struct proc_id process = spec_process(t->spec);
+	scoped_proc_tree struct proc_tree tree;
+	scoped_free struct proc_node **list = NULL;
 	int got = 0;
-	/* Children first: they are known by their parent. */
-	for (size_t i = 0; i < n; i++) {
-		scoped_fd int fd = pids[i] > 1 && pids[i] != getpid() ? proc_pidfd(pids[i]) : -1;
-		if (fd >= 0 && is_member(t, pids[i]) && (!handlers || proc_catches(pids[i], signal)))
+	proc_tree_read(&tree);
+	if (!proc_alive(process))
+		return 0;
+	size_t n = proc_tree_below(&tree, process.pid, &list);
+	list[n] = proc_tree_find(&tree, process.pid);	/* one place more is there */
+	for (size_t i = 0; i <= n; i++) {
+		pid_t pid = list[i] ? list[i]->seen.id.pid : 0;
+		scoped_fd int fd = pid > 1 && pid != getpid() ? proc_pidfd(pid) : -1;
+		if (fd >= 0 && is_member(t, &tree, list[i]) && (!handlers || proc_catches(pid, signal)))
 			got += !proc_pidfd_signal(fd, signal);
 	}
 	return got;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/proc_tree.h"
 #include "base/scope.h"
 
 #include <dirent.h>

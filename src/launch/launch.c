@@ -377,24 +377,13 @@ static void task_family(const struct launch_home *home, const struct task *t, st
 	family_of(attempt ? attempt->shim : (struct proc_id){ 0 }, launch_name(home, t, name), f);
 }
 
-/* How many of its processes got it; `handled`: only those that have a handler for it are sent it. */
-static int signal_family(const struct family *f, int signal, bool handled)
-{
-	scoped_free pid_t *pids = NULL;
-	int got = 0;
-	size_t n = family_list(f, &pids);
-	for (size_t i = 0; i < n; i++)
-		got += (!handled || proc_catches(pids[i], signal)) && !family_signal(f, pids[i], signal);
-	return got;
-}
-
 int launch_ask(const struct launch_home *home, const struct task *t, int signal)
 {
 	struct family f;
 	if (adopted_is(t))
 		return adopted_ask(t, signal);
 	task_family(home, t, &f);
-	return signal_family(&f, signal, true);
+	return family_signal(&f, signal, true);
 }
 
 int launch_signal(const struct launch_home *home, const struct task *t, int signal)
@@ -403,7 +392,7 @@ int launch_signal(const struct launch_home *home, const struct task *t, int sign
 	if (adopted_is(t))
 		return adopted_signal(t, signal);
 	task_family(home, t, &f);
-	int got = signal_family(&f, signal, false);
+	int got = family_signal(&f, signal, false);
 	/* Faster than anything that forks. */
 	if (signal == SIGKILL && f.cgroup[0])
 		cgroup_kill_path(f.cgroup);

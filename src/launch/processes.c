@@ -5,14 +5,12 @@
 #include "launch/processes.h"
 
 #include "base/alloc.h"
+#include "base/proc_tree.h"
 #include "base/scope.h"
 #include "launch/cgroup.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void family_cgroup_name(const char *label, struct proc_id shim, char *name, size_t size)
 {
@@ -37,73 +35,84 @@ static bool session_is_ours(const struct family *f)
 	return f->shim.pid > 1 && (proc_stat(f->shim.pid, &start, NULL) || start == f->shim.start_ticks);
 }
 
-static bool in_session(const struct family *f, pid_t pid)
+static bool in_session(const struct family *f, const struct proc_seen *p)
 {
-	uint64_t start;
-	return getsid(pid) == f->shim.pid && !proc_stat(pid, &start, NULL) && start >= f->shim.start_ticks;
+	return p->session == f->shim.pid && p->id.start_ticks >= f->shim.start_ticks;
 }
 
-struct pid_list { pid_t *pids; size_t n, cap; };
+/* Its members at one look. */
+struct family_look {
+	struct proc_tree tree;
+	bool shim, session;	/* the shim was alive after the look; its session its own */
+	struct proc_node **list;
+	size_t n, cap;
+};
 
-static void list_add(struct pid_list *l, pid_t pid)
+static void look_add(const struct family *f, struct family_look *l, struct proc_node *p)
 {
-	alloc_grow(l->pids, l->n, l->cap);
-	l->pids[l->n++] = pid;
-}
-
-static void add_session(const struct family *f, struct pid_list *l)
-{
-	scoped_dir DIR *dir = opendir("/proc");
-	const struct dirent *entry;
-	if (!session_is_ours(f))
+	if (!p || p->taken || p->seen.id.pid <= 1 || p->seen.id.pid == f->shim.pid || p->seen.id.pid == getpid())
 		return;
-	while (dir && (entry = readdir(dir))) {
-		pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
-		if (pid > 1 && in_session(f, pid))
-			list_add(l, pid);
-	}
+	p->taken = true;
+	alloc_grow(l->list, l->n, l->cap);
+	l->list[l->n++] = p;
 }
 
-/* For dropping what two ways found. */
-static int by_pid(const void *a, const void *b)
+/* Who descends from the shim comes first, and after its parent. */
+static void look_begin(const struct family *f, struct family_look *l)
 {
-	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
-	return (x > y) - (x < y);
+	scoped_free struct proc_node **below = NULL;
+	scoped_free pid_t *pids = NULL;
+	*l = (struct family_look){ 0 };
+	proc_tree_read(&l->tree);
+	l->shim = proc_alive(f->shim);
+	l->session = session_is_ours(f);
+	size_t n = l->shim ? proc_tree_below(&l->tree, f->shim.pid, &below) : 0;
+	for (size_t i = 0; i < n; i++)
+		look_add(f, l, below[i]);
+	n = f->cgroup[0] ? cgroup_members(f->cgroup, &pids) : 0;
+	for (size_t i = 0; i < n; i++)
+		look_add(f, l, proc_tree_find(&l->tree, pids[i]));
+	for (size_t i = 0; l->session && i < l->tree.n; i++)
+		if (in_session(f, &l->tree.all[i].seen))
+			look_add(f, l, &l->tree.all[i]);
+}
+
+static void look_end(struct family_look *l)
+{
+	proc_tree_free(&l->tree);
+	free(l->list);
 }
 
 size_t family_list(const struct family *f, pid_t **pids)
 {
-	struct pid_list l = { 0 };
-	scoped_free pid_t *some = NULL, *others = NULL;
-	size_t n = proc_alive(f->shim) ? proc_descendants(f->shim.pid, &some) : 0;
-	for (size_t i = 0; i < n; i++)
-		list_add(&l, some[i]);
-	n = f->cgroup[0] ? cgroup_members(f->cgroup, &others) : 0;
-	for (size_t i = 0; i < n; i++)
-		list_add(&l, others[i]);
-	add_session(f, &l);
-	if (l.n)
-		qsort(l.pids, l.n, sizeof *l.pids, by_pid);
-	size_t kept = 0;
+	struct family_look l;
+	look_begin(f, &l);
+	*pids = alloc_zero((l.n + 1) * sizeof **pids);
 	for (size_t i = 0; i < l.n; i++)
-		if ((!kept || l.pids[i] != l.pids[kept - 1]) && l.pids[i] != f->shim.pid && l.pids[i] != getpid())
-			l.pids[kept++] = l.pids[i];
-	*pids = l.pids;
-	return kept;
+		(*pids)[i] = l.list[i]->seen.id.pid;
+	look_end(&l);
+	return l.n;
 }
 
-static bool is_member(const struct family *f, pid_t pid)
+static bool is_member(const struct family *f, const struct family_look *l, struct proc_node *p)
 {
-	return (proc_alive(f->shim) && proc_descends(pid, f->shim.pid)) || (session_is_ours(f) && in_session(f, pid)) ||
+	struct proc_seen now;
+	pid_t pid = p->seen.id.pid;
+	return (l->shim && proc_tree_confirm(&l->tree, p, f->shim)) || (l->session && !proc_see(pid, &now) && in_session(f, &now)) ||
 	       (f->cgroup[0] && cgroup_holds(f->cgroup, pid));
 }
 
-int family_signal(const struct family *f, pid_t pid, int signal)
+int family_signal(const struct family *f, int signal, bool handled)
 {
-	if (pid <= 1 || pid == getpid() || pid == f->shim.pid)
-		return -1;
-	scoped_fd int fd = proc_pidfd(pid);
-	if (fd < 0 || !is_member(f, pid))
-		return -1;
-	return proc_pidfd_signal(fd, signal);
+	struct family_look l;
+	int got = 0;
+	look_begin(f, &l);
+	for (size_t i = 0; i < l.n; i++) {
+		pid_t pid = l.list[i]->seen.id.pid;
+		scoped_fd int fd = proc_pidfd(pid);
+		if (fd >= 0 && is_member(f, &l, l.list[i]) && (!handled || proc_catches(pid, signal)))
+			got += !proc_pidfd_signal(fd, signal);
+	}
+	look_end(&l);
+	return got;
 }

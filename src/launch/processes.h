@@ -23,8 +23,8 @@ void family_of(struct proc_id shim, const char *label, struct family *f);
 
 /* All living members, the shim and ourselves not included, each once. Returns how many; *pids to be freed. */
 size_t family_list(const struct family *f, pid_t **pids);
-/* Signals `pid` if it is a member. That is asked after a pidfd of it was opened, so the signal cannot reach a stranger who
- * got the pid meanwhile. 0: sent; -1: gone, no member, or refused. */
-int family_signal(const struct family *f, pid_t pid, int signal);
+/* Signals all members; `handled`: only those that have a handler for it. Each is asked whether it is one after a pidfd of it
+ * was opened, so the signal cannot reach a stranger who got the pid meanwhile. Returns how many got it. */
+int family_signal(const struct family *f, int signal, bool handled);
 
 #endif

@@ -245,10 +245,7 @@ static bool ended(int pidfd, int timeout_ms)
 static void kill_servers(struct proc_id control)
 {
 	struct family f = { .shim = control };
-	scoped_free pid_t *pids = NULL;
-	size_t n = family_list(&f, &pids);
-	for (size_t i = 0; i < n; i++)
-		family_signal(&f, pids[i], SIGKILL);
+	family_signal(&f, SIGKILL, false);
 }
 
 static void end_control(const struct mps *m, struct proc_id control)

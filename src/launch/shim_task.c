@@ -231,10 +231,9 @@ static void tell_progress(struct attempt_run *run)
 static size_t signal_leftovers(const struct family *f, int signal)
 {
 	scoped_free pid_t *pids = NULL;
-	size_t n = family_list(f, &pids);
-	for (size_t i = 0; signal && i < n; i++)
-		family_signal(f, pids[i], signal);
-	return n;
+	if (signal)
+		family_signal(f, signal, false);
+	return family_list(f, &pids);
 }
 
 /* All that came from the program has us for an ancestor, since we are its subreaper: without a child nothing is left of it. To

@@ -165,6 +165,45 @@ static void test_adopted_asked(void **state)
 	assert_int_equal(waitpid(process.pid, NULL, 0), process.pid);
 }
 
+/* Each the child of the one before; a byte is written for each. */
+static pid_t start_chain(int depth, int ready_fd)
+{
+	pid_t first = fork();
+	for (int i = 1; !first && i < depth && !fork();)
+		i++;
+	if (first)
+		return first;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (write(ready_fd, "", 1) == 1)
+		for (;;)
+			pause();
+	_exit(1);
+}
+
+/* However deep they stand, and although each loses its parent when the signal comes. */
+static void test_adopted_deep(void **state)
+{
+	enum { DEPTH = 80 };
+	struct bench *b = *state;
+	int ready[2];
+	char byte;
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	struct proc_id process = { .pid = start_chain(DEPTH, ready[1]) };
+	close(ready[1]);
+	for (int i = 0; i < DEPTH; i++)
+		assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(proc_stat(process.pid, &process.start_ticks, NULL), 0);
+	b->task->spec->process_pid = process.pid;
+	b->task->spec->process_ticks = process.start_ticks;
+	b->task->attempts[0].shim = process;
+	b->task->spec->uid = getuid();
+	assert_int_equal(launch_signal(&b->request.home, b->task, 0), DEPTH);
+	kill(process.pid, SIGKILL);
+	assert_int_equal(waitpid(process.pid, NULL, 0), process.pid);
+	assert_int_equal(read(ready[0], &byte, 1), 0);
+	close(ready[0]);
+}
+
 static void test_adopted_by_others(void **state)
 {
 	(void)state;
@@ -290,7 +329,7 @@ int main(void)
 	find_shim();
 	const struct CMUnitTest tests[] = {
 		T(test_conda_in_script), T(test_conda_env_for_command), T(test_conda_env_missing),
-		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked),
+		T(test_conda_not_found), T(test_users_bash_env), T(test_adopted), T(test_adopted_asked), T(test_adopted_deep),
 		T(test_adopted_by_others), T(test_drops_root), T(test_output_needs_the_users_rights),
 		T(test_other_users_need_root), T(test_cgroup), T(test_cgroup_not_noted),
 	};
