@@ -217,6 +217,7 @@ told_task()
 		            except OSError:
 		                continue
 		            seen += line if line.startswith(b"curl") else b""
+		        open(sys.argv[1] + "/path", "w").write(self.path)
 		        open(sys.argv[1] + "/posted", "wb").write(body)
 		        open(sys.argv[1] + "/cmdline", "wb").write(seen)
 		        self.send_response(200)
@@ -226,11 +227,12 @@ told_task()
 		server.handle_request()
 	PY
 	wait_for 10 test -s "$WORLD/port"
-	as "$ALICE" rad run --name 'quo"te\' --notify-to="http://127.0.0.1:$(cat "$WORLD/port")/secret" -- sh -c 'exit 3' || :
+	as "$ALICE" rad run --name 'quo"te\' --notify-to="http://127.0.0.1:$(cat "$WORLD/port")/secret{a,b}[1-9999]" -- sh -c 'exit 3' || :
 	wait_for 10 test -s "$WORLD/posted"
 	jq -e '.schema == 1 and (.text | contains("FAILED")) and .notices[0].task.name == "quo\"te\\" and .notices[0].event == "end"' \
 		"$WORLD/posted"
 	wait
+	[ "$(cat "$WORLD/path")" = '/secret{a,b}[1-9999]' ]	# one request, whatever stands in it
 	[ -s "$WORLD/cmdline" ]
 	! grep -q secret "$WORLD/cmdline"
 }
