@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "monitor/peek.h"
 #include "monitor/program.h"
 
 #include <fcntl.h>
@@ -17,7 +18,6 @@
 #include <unistd.h>
 
 #define COMM_LEN 15		/* what the kernel keeps of a program's name */
-#define CMDLINE_READ 4096	/* bytes of a command line that are looked at */
 
 struct procs_entry {
 	struct proc_id id;
@@ -32,6 +32,7 @@ struct procs_entry {
 
 struct procs {
 	const char *mps_process;	/* NULL: none is one */
+	struct peek *peek;
 	struct procs_entry *entries;
 	size_t n, cap;
 };
@@ -40,30 +41,26 @@ struct procs *procs_create(const char *mps_process)
 {
 	struct procs *p = alloc_zero(sizeof *p);
 	p->mps_process = mps_process;
+	p->peek = peek_create();
 	return p;
 }
 
 void procs_destroy(struct procs *p)
 {
-	if (p)
-		free(p->entries);
+	if (!p)
+		return;
+	peek_destroy(p->peek);
+	free(p->entries);
 	free(p);
-}
-
-/* Bytes of /proc/PID/NAME, 0 where there is nothing to be seen; a 0 follows them. */
-static size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
-{
-	char path[40];
-	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, size - 1);
-	text[n > 0 ? n : 0] = 0;
-	return n > 0 ? (size_t)n : 0;
 }
 
 static void read_comm(pid_t pid, char *comm, size_t size)
 {
-	read_proc(pid, "comm", comm, size);
+	char path[40];
+	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+	scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : io_read_full(fd, comm, size - 1);
+	comm[n > 0 ? n : 0] = 0;
 	comm[strcspn(comm, "\n")] = 0;
 }
 
@@ -77,22 +74,12 @@ static bool is_mps_server(const struct procs *p, pid_t pid)
 	return strlen(p->mps_process) > COMM_LEN ? !strncmp(comm, p->mps_process, COMM_LEN) : !strcmp(comm, p->mps_process);
 }
 
-static task_id claimed_task(pid_t pid)
+/* A command line that is longer than what is read ends where that ends. */
+static void entry_learn_program(struct procs_entry *e, const struct peek_found *f, pid_t pid)
 {
-	char text[TASK_ID_TEXT];
-	task_id id;
-	if (proc_environ(pid, "RAD_TASK_ID", text, sizeof text) || task_id_parse(text, &id, NULL))
-		return 0;
-	return id;
-}
-
-/* One that is longer than what is read ends where that ends. */
-static void entry_learn_program(struct procs_entry *e, pid_t pid)
-{
-	char line[CMDLINE_READ + 1], comm[32];
-	size_t n = read_proc(pid, "cmdline", line, sizeof line);
+	char comm[32];
 	read_comm(pid, comm, sizeof comm);
-	program_describe(line, n && line[n - 1] ? n + 1 : n, comm, e->program, e->command);
+	program_describe(f->cmdline, f->n && f->cmdline[f->n - 1] ? f->n + 1 : f->n, comm, e->program, e->command);
 }
 
 /* Ticks are counted from the machine's start, the time it slept included. */
@@ -106,11 +93,6 @@ static int64_t started_ms(uint64_t start_ticks)
 	return clock_wall_ms() - up_ms + (int64_t)(start_ticks * 1000 / (uint64_t)hz);
 }
 
-static bool is_token(const char *text)
-{
-	return strlen(text) == PROC_TOKEN_LEN - 1 && strspn(text, "0123456789abcdef") == PROC_TOKEN_LEN - 1;
-}
-
 static void entry_learn(const struct procs *p, struct procs_entry *e, pid_t pid, uint64_t start_ticks)
 {
 	/* What the pid was before says nothing of who has it now. */
@@ -122,11 +104,12 @@ static void entry_learn(const struct procs *p, struct procs_entry *e, pid_t pid,
 	*e->program = *e->command = *e->token = 0;
 	if (!start_ticks)
 		return;
+	struct peek_found found;
 	e->started_ms = started_ms(start_ticks);
-	entry_learn_program(e, pid);
-	e->claimed = claimed_task(pid);
-	if (e->claimed && (proc_environ(pid, "RAD_TASK_TOKEN", e->token, sizeof e->token) || !is_token(e->token)))
-		*e->token = 0;
+	peek_at(p->peek, pid, e->uid, &found);
+	entry_learn_program(e, &found, pid);
+	e->claimed = found.claimed;
+	memcpy(e->token, found.token, sizeof e->token);
 	e->mps_server = is_mps_server(p, pid);
 }
 
