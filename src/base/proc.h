@@ -21,7 +21,7 @@ struct proc_seen {
 	pid_t parent, session;
 };
 
-/* Returns 0, or -1 if there is no such process. A zombie counts as gone, unless it is a main thread that ended before others. */
+/* Returns 0, or -1 if there is no such process. A zombie counts as gone, unless it is a main thread that others outlive. */
 int proc_see(pid_t pid, struct proc_seen *seen);
 /* Fills *start_ticks, and *parent if not NULL; else as proc_see. */
 int proc_stat(pid_t pid, uint64_t *start_ticks, pid_t *parent);

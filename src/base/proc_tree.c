@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Who descends from whom: see proc_tree.h.
  *
- * Why one more reading is enough. A parent that is confirmed after the look was there, under its number, when its child was seen
- * to be its child: else that number was somebody else's then, and the child is older than the parent that has it now. And a
- * child whose parent ended since belongs to an ancestor of that one, which is confirmed before it.
+ * Why one more reading is enough. A parent that is confirmed after the look was there, under its number, when its child was
+ * seen to be its child: else that number was somebody else's then, and the child is older than the parent that has it now. And
+ * a child whose parent ended since belongs to an ancestor of that one, which is confirmed before it.
  */
 #include "base/proc_tree.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * All processes of the machine at one look, and who descends from whom. A look takes its time, in which processes end and others
- * get their numbers: who is to be signalled for what a look told is asked once more (proc_tree_confirm), by one reading of /proc
- * however deep below its ancestor it stands.
+ * All processes of the machine at one look, and who descends from whom. A look takes its time, in which processes end and
+ * others get their numbers: who is to be signalled for what a look told is asked once more (proc_tree_confirm), by one reading
+ * of /proc however deep below its ancestor it stands.
  */
 #ifndef RAD_BASE_PROC_TREE_H
 #define RAD_BASE_PROC_TREE_H

@@ -223,8 +223,8 @@ static void add_option(struct buf *out, const char *name, const char *value)
 	buf_add_text(out, "\"\n");
 }
 
-/* Only HTTP, no redirections, no ~/.curlrc (-q), and one request: brackets in an address are no list of them (-g). The address is
- * a user's word, and what it may reach is what his own curl could. */
+/* Only HTTP, no redirections, no ~/.curlrc (-q), and one request: brackets in an address are no list of them (-g). The address
+ * is a user's word, and what it may reach is what his own curl could. */
 static int send_web(const struct sending *s, struct error *err)
 {
 	static const char *const argv[] = { "curl", "-q", "-g", "-sS", "-f", "-o", "/dev/null", "--proto", "=http,https",

@@ -69,7 +69,8 @@ size_t adopted_processes(const struct task *t, pid_t **pids)
 	return n + 1;
 }
 
-/* What was announced stands above its user's processes, as Slurm's slurmstepd does, and is none of them, root's jobs included. */
+/* What was announced stands above its user's processes, as Slurm's slurmstepd does, and is none of them, root's jobs
+ * included. */
 static bool is_member(const struct task *t, const struct proc_tree *tree, struct proc_node *p)
 {
 	struct proc_id process = spec_process(t->spec);

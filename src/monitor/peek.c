@@ -21,7 +21,7 @@
 #define WAIT_MS 500
 #define MOST_HANGING 16
 
-struct look {
+struct peek_look {
 	pid_t pid;
 	uid_t uid;
 	int over_fd;
@@ -29,7 +29,7 @@ struct look {
 };
 
 struct peek {
-	struct look *hanging[MOST_HANGING];
+	struct peek_look *hanging[MOST_HANGING];
 	unsigned n;
 };
 
@@ -38,13 +38,13 @@ struct peek *peek_create(void)
 	return alloc_zero(sizeof(struct peek));
 }
 
-static bool look_is_over(const struct look *l, int wait_ms)
+static bool look_is_over(const struct peek_look *l, int wait_ms)
 {
 	struct pollfd p = { .fd = l->over_fd, .events = POLLIN };
 	return poll(&p, 1, wait_ms) == 1;
 }
 
-static void look_free(struct look *l)
+static void look_free(struct peek_look *l)
 {
 	close(l->over_fd);
 	free(l);
@@ -85,7 +85,7 @@ static bool is_token(const char *text)
 
 static void *look_there(void *arg)
 {
-	struct look *l = arg;
+	struct peek_look *l = arg;
 	struct peek_found *f = &l->found;
 	char id[TASK_ID_TEXT];
 	const uint64_t over = 1;
@@ -98,7 +98,7 @@ static void *look_there(void *arg)
 }
 
 /* No signal of ours is for that thread. */
-static int look_start(struct look *l)
+static int look_start(struct peek_look *l)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
@@ -127,8 +127,8 @@ void peek_at(struct peek *p, pid_t pid, uid_t uid, struct peek_found *out)
 	*out = (struct peek_found){ 0 };
 	if (!may_look(p, uid))
 		return;
-	struct look *l = alloc_zero(sizeof *l);
-	*l = (struct look){ .pid = pid, .uid = uid, .over_fd = eventfd(0, EFD_CLOEXEC) };
+	struct peek_look *l = alloc_zero(sizeof *l);
+	*l = (struct peek_look){ .pid = pid, .uid = uid, .over_fd = eventfd(0, EFD_CLOEXEC) };
 	if (look_start(l)) {
 		look_free(l);
 	} else if (look_is_over(l, WAIT_MS)) {

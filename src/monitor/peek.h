@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a process's own memory says of it: its command line and its environment. To read that is to wait for that memory, and its
- * user can have it hang for as long as he likes: where one of its threads waits for a page of a file system that does not
+ * What a process's own memory says of it: its command line and its environment. To read that is to wait for that memory, and
+ * its user can have it hang for as long as he likes: where one of its threads waits for a page of a file system that does not
  * answer, and another for what that one holds. So each is read in a thread, for which is waited so long and no longer.
  */
 #ifndef RAD_MONITOR_PEEK_H

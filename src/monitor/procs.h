@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who the processes of a snapshot are: start time, owner, RAD_TASK_ID, MPS server. Not for the daemon's loop: what reads another
- * process's memory waits for it, so long and no longer (peek.h).
+ * Who the processes of a snapshot are: start time, owner, RAD_TASK_ID, MPS server. Not for the daemon's loop: what reads
+ * another process's memory waits for it, so long and no longer (peek.h).
  */
 #ifndef RAD_MONITOR_PROCS_H
 #define RAD_MONITOR_PROCS_H

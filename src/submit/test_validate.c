@@ -97,6 +97,8 @@ static void too_many_pairs(struct spec *s)
 		s->deps[i] = (struct dependency){ i < 10 ? DEP_AFTEROK : DEP_AFTERCORR, TASK_ID(1 + i, -1) };
 }
 
+static void begins_never(struct spec *s) { s->begin_s = 253402300800; }
+
 /* An adopted one runs already. */
 static void adopted(struct spec *s)
 {
@@ -121,6 +123,7 @@ static void test_refused(void **state)
 		{ bad_variable, "'novalue' is not NAME=value" }, { long_word, "'argv' is too long" }, { bad_limit, "'rlimits'" },
 		{ bad_resource, "'rlimits'" }, { twice_in_array, "'array'" }, { nobody_dependency, "'deps'" },
 		{ too_many_pairs, "their product may be 50000" },
+		{ begins_never, "after the year 9999" },
 		{ adopted_later, "'begin'" }, { adopted_after_others, "'dependency'" }, { adopted_held, "'hold'" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {

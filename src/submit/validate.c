@@ -16,6 +16,7 @@
 
 #define MAX_WORDS_BYTES (2u << 20)	/* what execve takes on Linux with the usual 8 MiB stack limit */
 #define MAX_PAIRS 50000	/* of an element and what it alone waits for, all made in one turn */
+#define LATEST_BEGIN_S INT64_C(253402300799)	/* the end of the year 9999, behind which no time can be shown */
 #define MAX_WORD_BYTES ((128u << 10) - 1)	/* one string of it (MAX_ARG_STRLEN) */
 
 static int check_path(const char *what, const char *path, struct error *err)
@@ -136,6 +137,8 @@ static int check_needs(const struct spec *s, struct error *err)
 				 s->gpus);
 	if (s->signal < 0 || s->signal > 64 || (s->signal && !s->time_limit_s && s->slot_s <= 0))
 		return error_set(err, ERR_INVALID, "'signal' needs a time limit or a slot at whose end it comes: add --time or --slot");
+	if (s->begin_s > LATEST_BEGIN_S)
+		return error_set(err, ERR_INVALID, "'begin_s' is %lld, which is after the year 9999", (long long)s->begin_s);
 	if (s->slot_s > 0 && s->slot_s < SPEC_MIN_SLOT_S)
 		return error_set(err, ERR_INVALID, "'slot_s' is %lld; it must be from %d, or -1 for none", (long long)s->slot_s,
 				 SPEC_MIN_SLOT_S);
