@@ -107,6 +107,30 @@ ends() { [ "$(state "$1")" = "$2" ]; }
 	[[ "$(field "$id" '.attempts[0].evidence')" == *"Permission denied"* ]]
 }
 
+@test "a log that leads elsewhere is shown to nobody who looks at another's task, and opened by nobody" {
+	need_root
+	local id
+	echo 'root only' >"$WORLD/secret"
+	chmod 600 "$WORLD/secret"
+	id=$(as "$ALICE" rad submit --parsable -- sh -c 'echo said; exit 3')
+	rad wait "$id" || :
+	[ "$(rad logs "$id")" = said ]
+	[[ "$(rad why "$id")" == *said* ]]
+	as "$ALICE" ln -sf "$WORLD/secret" "$WORLD/$ALICE/rad-$id.out"
+	run rad logs "$id"
+	[ "$status" -ne 0 ]
+	one_line_error "is a file of root's, and the task is $ALICE's"
+	run rad why "$id"
+	[[ "$output" != *"root only"* ]]
+	as "$ALICE" ln -sf /dev/full "$WORLD/$ALICE/rad-$id.out"
+	run rad logs "$id"
+	one_line_error "is not a regular file"
+	# What is one's own may lie anywhere.
+	id=$(rad submit --parsable --output "$WORLD/secret" -- echo mine)
+	rad wait "$id"
+	[ "$(rad logs "$id" | tail -n 1)" = mine ]
+}
+
 # ---- other people's tasks ----
 
 @test "nobody changes another user's task, or sees its environment" {

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/scope.h"
+#include "cli/log_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 #define MAX_LINE ((size_t)1 << 20)	/* a longer one is shown in pieces */
 
 struct follow {
-	char *path;
+	char *path, *user;	/* user: whose task's log it is; NULL: the caller's */
 	bool raw;
 	FILE *out;
 	int fd;			/* -1: not opened yet */
@@ -25,10 +26,11 @@ struct follow {
 	bool returned;		/* the last byte was a carriage return: what follows overwrites */
 };
 
-struct follow *follow_create(const char *path, bool raw, FILE *out)
+struct follow *follow_create(const char *path, const char *user, bool raw, FILE *out)
 {
 	struct follow *f = alloc_zero(sizeof *f);
 	f->path = alloc_string(path);
+	f->user = alloc_string_or_null(user);
 	f->raw = raw;
 	f->out = out;
 	f->fd = -1;
@@ -43,6 +45,7 @@ void follow_destroy(struct follow *f)
 		close(f->fd);
 	buf_free(&f->line);
 	free(f->path);
+	free(f->user);
 	free(f);
 }
 
@@ -54,18 +57,16 @@ bool follow_is_open(const struct follow *f)
 /* 1: open; 0: not there; -1. */
 static int ensure_open(struct follow *f, struct error *err)
 {
-	struct stat st;
+	struct error why = ERROR_INIT;
 	if (f->fd >= 0)
 		return 1;
-	scoped_fd int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);	/* a FIFO must not hold us */
-	if (fd < 0)
-		return errno == ENOENT ? 0 : error_errno(err, "log %.900s", f->path);
-	if (fstat(fd, &st))
-		return error_errno(err, "log %.900s", f->path);
-	if (!S_ISREG(st.st_mode))
-		return error_set(err, ERR_INVALID, "log %.900s: is not a regular file", f->path);
-	f->fd = steal_fd(fd);
-	return 1;
+	f->fd = log_file_open(f->path, f->user, &why);
+	if (f->fd >= 0)
+		return 1;
+	if (why.code == ERR_NOT_FOUND)
+		return 0;
+	*err = why;
+	return -1;
 }
 
 int follow_seek_lines(struct follow *f, int64_t n, struct error *err)

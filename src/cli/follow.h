@@ -14,9 +14,9 @@
 
 struct follow;
 
-/* Nothing is opened yet: the file may appear later. With `raw`, bytes are shown as they are; else a line that carriage
+/* Nothing is opened yet: the file may appear later. `user`: as log_file_open has it. With `raw`, bytes are shown as they are; else a line that carriage
  * returns have overwritten is shown once, as it last stood. */
-struct follow *follow_create(const char *path, bool raw, FILE *out);
+struct follow *follow_create(const char *path, const char *user, bool raw, FILE *out);
 void follow_destroy(struct follow *f);
 
 /* Goes to the beginning of the last n lines of what is there. */

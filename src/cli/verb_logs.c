@@ -62,7 +62,8 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 	if (elsewhere && !strcmp(member_text(task, "log_path"), "/dev/null"))
 		return no_log(task, err);
 	/* A terminal collapses by itself, and shows how far the bar is. */
-	struct follow *f = follow_create(member_text(task, "log_path"), want->raw || (want->follow && term.live), stdout);
+	struct follow *f = follow_create(member_text(task, "log_path"), member_text(task, "user"),
+					 want->raw || (want->follow && term.live), stdout);
 	int rc = want->lines >= 0 ? follow_seek_lines(f, want->lines, err) : 0;
 	rc = rc < 0 || follow_read(f, err) < 0 ? -1 : 0;
 	if (!rc && want->follow && !task_state_terminal(member_state(task)))

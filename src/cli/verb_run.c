@@ -249,7 +249,7 @@ static void follow_begin(struct running *r, const char *log_path)
 		catch_terminal();
 		return;
 	}
-	r->log = follow_create(log_path, term.live, stdout);
+	r->log = follow_create(log_path, NULL, term.live, stdout);
 	follow_skip(r->log, log_sizes_of(logs_before, log_path));
 }
 

@@ -8,11 +8,11 @@
 #include "cli/client.h"
 #include "cli/feeds.h"
 #include "cli/format.h"
+#include "cli/log_file.h"
 #include "cli/table.h"
 #include "cli/which.h"
 #include "submit/wire.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,8 +146,8 @@ static void print_log_end(const json_t *task, const struct term *term)
 	char *lines[LOG_END_LINES];
 	struct stat st;
 	size_t n = 0;
-	scoped_fd int fd = open(member_text(task, "log_path"), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+	scoped_fd int fd = log_file_open(member_text(task, "log_path"), member_text(task, "user"), NULL);
+	if (fd < 0 || fstat(fd, &st))
 		return;
 	ssize_t got = pread(fd, bytes, LOG_END_BYTES, st.st_size > LOG_END_BYTES ? st.st_size - LOG_END_BYTES : 0);
 	for (char *end = bytes + (got > 0 ? got : 0); n < LOG_END_LINES && end > bytes; end--) {

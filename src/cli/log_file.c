@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ * See log_file.h. To open a device or a pipe may do something, so the file is held first (O_PATH), and what is held is opened.
+ */
+#include "cli/log_file.h"
+
+#include "base/scope.h"
+#include "cli/format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_of(uid_t uid, const char *user)
+{
+	char name[FORMAT_LEN];
+	return !user || !*user || !strcmp(format_user(uid, name), user);
+}
+
+int log_file_open(const char *path, const char *user, struct error *err)
+{
+	char held_path[40], name[FORMAT_LEN];
+	struct stat st;
+	scoped_fd int held = open(path, O_PATH | O_CLOEXEC);
+	if (held < 0 && errno == ENOENT)
+		return error_set(err, ERR_NOT_FOUND, "log %.900s: is not there", path);
+	if (held < 0 || fstat(held, &st))
+		return error_errno(err, "log %.900s", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERR_INVALID, "log %.900s: is not a regular file", path);
+	if (!is_of(geteuid(), user) && !is_of(st.st_uid, user))
+		return error_set(err, ERR_DENIED, "log %.900s: is a file of %.60s's, and the task is %.60s's: it is not shown for a log", path,
+				 format_user(st.st_uid, name), user);
+	snprintf(held_path, sizeof held_path, "/proc/self/fd/%d", held);
+	int fd = open(held_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return fd >= 0 ? fd : error_errno(err, "log %.900s", path);
+}

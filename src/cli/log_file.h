@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A task's log, opened with the caller's rights to be read. Its path is its user's word, and may lead anywhere: who looks at
+ * somebody else's task, the administrator above all, is shown a file of that user's or nothing, and opens no device by it.
+ */
+#ifndef RAD_CLI_LOG_FILE_H
+#define RAD_CLI_LOG_FILE_H
+
+#include "base/error.h"
+
+/* `user`: whose task it is; NULL: the caller's. Returns a descriptor; -1, with ERR_NOT_FOUND where there is no such file. */
+int log_file_open(const char *path, const char *user, struct error *err);
+
+#endif
