@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Captures against figures worked out by hand, a few bytes' worth of every trap."""
+import os
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+
+from radrm.capture import Capture  # noqa: E402
 
 from reader import peak  # noqa: E402
 
@@ -84,3 +88,11 @@ def test_frees_follow_reference_counts(traced):
             del view, b, c
         return step
     assert traced(setup).iteration(0) == [400, 800, 1200, -400, -800, -1200]
+
+
+def test_saved_through_nobodys_link(tmp_path):
+    (tmp_path / "other").write_bytes(b"theirs")
+    (tmp_path / f"x.radcap.{os.getpid()}.tmp").symlink_to(tmp_path / "other")
+    Capture(b"ours", [], 0, 0).save(tmp_path / "x.radcap")
+    assert (tmp_path / "x.radcap").read_bytes() == b"ours"
+    assert (tmp_path / "other").read_bytes() == b"theirs"

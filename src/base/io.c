@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -91,10 +92,20 @@ static int sync_parent(const char *path, struct error *err)
 	return 0;
 }
 
+/* By a name that nobody can have taken before, and only if nobody has: the folder may be /tmp, where others lay links. */
+static int open_beside(const char *path, unsigned mode, char **temporary)
+{
+	unsigned chance[2] = { (unsigned)getpid() };
+	if (getrandom(chance, sizeof chance, GRND_NONBLOCK) < 0)
+		chance[1]++;
+	*temporary = alloc_printf("%s.tmp-%08x%08x", path, chance[0], chance[1]);
+	return open(*temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+}
+
 int io_replace_file(const char *path, const void *bytes, size_t n, unsigned mode, struct error *err)
 {
-	scoped_free char *temporary = alloc_printf("%s.tmp-%d", path, (int)getpid());
-	scoped_fd int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+	scoped_free char *temporary = NULL;
+	scoped_fd int fd = open_beside(path, mode, &temporary);
 	if (fd < 0)
 		return error_errno(err, "%s", path);
 	if (io_write_full(fd, bytes, n) || fsync(fd) || rename(temporary, path)) {

@@ -233,6 +233,26 @@ static void files(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* Where others may write, one who knows our pid lays a link. */
+static void a_file_is_replaced_through_nobodys_link(void **state)
+{
+	(void)state;
+	char dir[] = "/tmp/rad-base-XXXXXX";
+	scoped_buf text = { 0 };
+	assert_non_null(mkdtemp(dir));
+	scoped_free char *file = alloc_printf("%s/file", dir), *other = alloc_printf("%s/other", dir);
+	scoped_free char *link = alloc_printf("%s.tmp-%d", file, (int)getpid());
+	assert_int_equal(io_replace_file(other, "theirs", 6, 0600, NULL), 0);
+	assert_int_equal(symlink(other, link), 0);
+	assert_int_equal(io_replace_file(file, "ours", 4, 0600, NULL), 0);
+	assert_int_equal(io_read_file(other, 100, &text, NULL), 0);
+	assert_string_equal(buf_text(&text), "theirs");
+	unlink(file);
+	unlink(link);
+	unlink(other);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void processes_are_known_by_pid_and_start(void **state)
 {
 	(void)state;
@@ -449,6 +469,7 @@ int main(void)
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
 		cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
+		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),
 		cmocka_unit_test(processes_are_known_by_pid_and_start),
 		cmocka_unit_test(a_process_outlives_its_main_thread),
 		cmocka_unit_test(descent_is_confirmed),

@@ -9,6 +9,7 @@ tensors in a process of its own: nothing is computed, no device is visible, time
 is what `rad estimate --capture` and the key `capture:` of a task file read (doc/capture-format.md).
 """
 import os
+import secrets
 
 from .sandbox import CaptureError, Limits, run
 
@@ -30,9 +31,10 @@ class Capture:
     def save(self, path):
         """Writes the file, whole or not at all. OSError as open() and replace() raise it."""
         path = os.fspath(path)
-        temporary = f"{path}.{os.getpid()}.tmp"
+        # `rad submit` has it in /tmp, where others could lay a link under a name that they can guess.
+        temporary = f"{path}.{secrets.token_hex(8)}.tmp"
         try:
-            with open(temporary, "wb") as f:
+            with open(temporary, "xb") as f:
                 f.write(self.data)
                 f.flush()
                 os.fsync(f.fileno())
