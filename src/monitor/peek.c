@@ -41,7 +41,8 @@ struct peek *peek_create(void)
 static bool look_is_over(const struct peek_look *l, int wait_ms)
 {
 	struct pollfd p = { .fd = l->over_fd, .events = POLLIN };
-	return poll(&p, 1, wait_ms) == 1;
+	uint64_t over;
+	return poll(&p, 1, wait_ms) == 1 && read(l->over_fd, &over, sizeof over) == sizeof over;
 }
 
 static void look_free(struct peek_look *l)
