@@ -14,8 +14,8 @@
 
 struct follow;
 
-/* Nothing is opened yet: the file may appear later. `user`: as log_file_open has it. With `raw`, bytes are shown as they are; else a line that carriage
- * returns have overwritten is shown once, as it last stood. */
+/* Nothing is opened yet: the file may appear later. `user`: as log_file_open has it. With `raw`, bytes are shown as they are;
+ * else a line that carriage returns have overwritten is shown once, as it last stood. */
 struct follow *follow_create(const char *path, const char *user, bool raw, FILE *out);
 void follow_destroy(struct follow *f);
 

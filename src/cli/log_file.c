@@ -31,8 +31,8 @@ int log_file_open(const char *path, const char *user, struct error *err)
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERR_INVALID, "log %.900s: is not a regular file", path);
 	if (!is_of(geteuid(), user) && !is_of(st.st_uid, user))
-		return error_set(err, ERR_DENIED, "log %.900s: is a file of %.60s's, and the task is %.60s's: it is not shown for a log", path,
-				 format_user(st.st_uid, name), user);
+		return error_set(err, ERR_DENIED, "log %.900s: is a file of %.60s's, and the task is %.60s's: it is not "
+				 "shown for a log", path, format_user(st.st_uid, name), user);
 	snprintf(held_path, sizeof held_path, "/proc/self/fd/%d", held);
 	int fd = open(held_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	return fd >= 0 ? fd : error_errno(err, "log %.900s", path);
