@@ -75,8 +75,8 @@ int units_parse_mib(const char *text, uint64_t *mib, struct error *err)
 
 static int bad_duration(const char *text, struct error *err)
 {
-	return error_set(err, ERR_INVALID, "'%.60s' is not a duration: write MM, MM:SS, HH:MM:SS, D-HH:MM:SS, or 90s, 15m, 2h, 1d",
-			 text ? text : "");
+	return error_set(err, ERR_INVALID, "'%.60s' is not a duration: write MM, MM:SS, HH:MM:SS, D-HH:MM:SS (59 is the most behind a "
+			 "':'), or 90s, 15m, 2h, 1d", text ? text : "");
 }
 
 /* The number at *p, which moves past it; -1 if there is none or it is absurd. */
@@ -110,7 +110,7 @@ int units_parse_duration(const char *text, int64_t *seconds, struct error *err)
 	bool has_days = false;
 	for (;;) {
 		int64_t v = n < 3 ? take_number(&p) : -1;
-		if (v < 0)
+		if (v < 0 || (n && v > 59))
 			return bad_duration(text, err);
 		if (!n && !has_days && *p == '-') {
 			days = v, has_days = true, p++;

@@ -195,6 +195,7 @@ static int read_task_file(struct submit_job *j, const char *path, struct error *
 	}
 	make_absolute(&j->pending.chdir, j->base_dir);
 	j->spec->script = steal(f.script);
+	j->spec->script_name = submit_caller_name(base_name(path));
 	for (size_t i = 0; i < f.n_notes; i++)
 		add_note(j->flags, alloc_printf("%.300s: %s", path, f.notes[i]));
 	radfile_clear(&f);
@@ -387,6 +388,7 @@ static int read_wrap(struct submit_job *j, const char *line, char *const *words,
 		return -1;
 	j->spec->script = alloc_printf("set +e\n%s\n", line);
 	j->spec->name = alloc_string("wrap");
+	j->spec->script_name = alloc_string("wrap");
 	return 0;
 }
 

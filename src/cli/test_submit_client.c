@@ -121,6 +121,9 @@ static void test_script_with_directives(void **state)
 	(void)state;
 	struct spec *s = take("job.sh a b");
 	assert_string_equal(s->name, "fromfile");
+	assert_string_equal(s->script_name, "job.sh");		/* whatever it is called in lists */
+	scoped_free char *command = spec_command_text(s);
+	assert_string_equal(command, "job.sh a b");
 	assert_string_equal(s->argv[0], "a");
 	assert_in_folder(s->cwd, "");
 	spec_unref(s);

@@ -109,7 +109,7 @@ static void encode(const struct launch_request *r, const char *token, struct buf
 	struct shim_request request = {
 		.label = launch_name(&r->home, r->task, name), .uid = s->uid, .gid = s->gid, .umask = s->umask & 0777,
 		.mem_max_mib = (uint32_t)task_host_limit_mib(r->task),
-		.cwd = s->cwd, .output = output, .error = error, .terminal = s->terminal, .script = s->script,
+		.cwd = s->cwd, .output = output, .error = error, .terminal = s->terminal, .script = s->script, .script_name = s->script_name,
 		.conda_env = s->conda_env, .argv = s->argv, .environ = env, .rlimits = s->rlimits, .n_rlimits = s->n_rlimits,
 	};
 	shim_request_encode(&request, out);

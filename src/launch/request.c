@@ -49,6 +49,7 @@ void shim_request_encode(const struct shim_request *r, struct buf *out)
 	put(out, "error", r->error);
 	put(out, "terminal", r->terminal);
 	put(out, "script", r->script);
+	put(out, "script_name", r->script_name);
 	put(out, "conda_env", r->conda_env);
 	put_list(out, "arg", r->argv);
 	put_list(out, "env", r->environ);
@@ -97,7 +98,7 @@ static const struct { const char *key; size_t offset; } texts[] = {
 	{ "label", offsetof(struct shim_request, label) }, { "cwd", offsetof(struct shim_request, cwd) },
 	{ "output", offsetof(struct shim_request, output) }, { "error", offsetof(struct shim_request, error) },
 	{ "terminal", offsetof(struct shim_request, terminal) }, { "script", offsetof(struct shim_request, script) },
-	{ "conda_env", offsetof(struct shim_request, conda_env) },
+	{ "script_name", offsetof(struct shim_request, script_name) }, { "conda_env", offsetof(struct shim_request, conda_env) },
 };
 
 static int take(struct shim_request *r, struct lists *lists, const char *key, const char *value)
@@ -184,6 +185,7 @@ void shim_request_destroy(struct shim_request *r)
 	free(r->error);
 	free(r->terminal);
 	free(r->script);
+	free(r->script_name);
 	free(r->conda_env);
 	free(r->rlimits);
 	free(r);

@@ -27,6 +27,7 @@ struct shim_request {
 	uint32_t mem_max_mib;	/* memory of the machine that it asked for; 0: nothing */
 	char *terminal;		/* the socket of the `rad` whose terminal it gets; NULL: it has none */
 	char *script;		/* NULL: run argv */
+	char *script_name;	/* what bash is to call it; NULL: it does not matter */
 	char *conda_env;	/* NULL: none */
 	char **argv;		/* NULL-terminated; of a script: its arguments */
 	char **environ;		/* NULL-terminated, complete: nothing is added later */

@@ -11,6 +11,7 @@
 #include "parse/progress.h"
 #include "recover/scan.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -28,10 +29,15 @@ int shim_task(const char *folder);
 /* What a program reads and writes. `terminal`, when not -1, is all three, and the controlling terminal of its own session. */
 struct program_streams { int out_fd, err_fd, terminal; };
 
+/* The name by which bash knows a script: a link in a folder of the user's own. "": it has none. */
+struct script_link { char path[PATH_MAX]; };
+
 /* shim_program.c: runs the request's program in a process group of its own with these streams. Called as the task's user,
- * in its working directory. Returns its pid once it is executed, or -1 with a text for its user. */
+ * in its working directory. Returns its pid once it is executed, or -1 with a text for its user. The link is to be removed
+ * when the program has ended, and after an error too. */
 pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, const struct program_streams *io,
-		    struct error *err);
+		    struct script_link *link, struct error *err);
+void program_remove_link(const struct script_link *link);
 
 /* shim_terminal.c: makes a pseudo-terminal as the task's user, gives its other side to the `rad` that listens on that socket,
  * and waits until that one has set it up. Returns the program's side, or -1. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Executing a task's program: a command as it is, a script by `bash -e` from memory. Line numbers in bash's messages are
- * those of the script, since nothing is put before it: what `conda` needs comes in by BASH_ENV, which is put back at once.
+ * those of the script, since nothing is put before it: what `conda` needs comes in by BASH_ENV, which is put back at once. So
+ * that they name the script, too, bash opens it by a link of that name.
  */
 #include "launch/shim.h"
 
@@ -11,7 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -81,6 +85,30 @@ static char *prelude(const struct shim_request *r, const char *bash_env)
 	return buf_steal(&text);
 }
 
+/* Where no link can be made, the script goes by its descriptor: it runs all the same. */
+static void link_script(struct script_link *link, const char *name, int fd)
+{
+	char folder[] = "/tmp/rad-XXXXXX", target[32];
+	if (!name || strchr(name, '/') || strlen(name) > NAME_MAX || !mkdtemp(folder))
+		return;
+	snprintf(target, sizeof target, "/dev/fd/%d", fd);
+	snprintf(link->path, sizeof link->path, "%s/%s", folder, name);
+	if (symlink(target, link->path)) {
+		link->path[0] = 0;
+		rmdir(folder);
+	}
+}
+
+void program_remove_link(const struct script_link *link)
+{
+	struct script_link folder = *link;
+	if (!link->path[0])
+		return;
+	unlink(link->path);
+	*strrchr(folder.path, '/') = 0;
+	rmdir(folder.path);
+}
+
 /* What is executed: words and environment, made before the fork. Nothing is freed: exec or exit follow. */
 struct program { char **argv, **env; };
 
@@ -112,7 +140,7 @@ static int add_prelude(const struct shim_request *r, struct program *p)
 	return 0;
 }
 
-static int prepare_script(const struct shim_request *r, struct program *p)
+static int prepare_script(const struct shim_request *r, struct program *p, struct script_link *link)
 {
 	/* A command in a conda environment needs a shell to enter it. */
 	const char *script = r->script ? r->script : "exec \"$@\"\n";
@@ -123,7 +151,8 @@ static int prepare_script(const struct shim_request *r, struct program *p)
 	p->argv = alloc_zero((n + 4) * sizeof *p->argv);
 	p->argv[0] = alloc_string("bash");
 	p->argv[1] = alloc_string("-e");
-	p->argv[2] = alloc_printf("/dev/fd/%d", fd);
+	link_script(link, r->script_name, fd);
+	p->argv[2] = link->path[0] ? alloc_string(link->path) : alloc_printf("/dev/fd/%d", fd);
 	memcpy(p->argv + 3, r->argv, n * sizeof *r->argv);
 	return r->conda_env || strstr(script, "conda activate") ? add_prelude(r, p) : 0;
 }
@@ -194,11 +223,11 @@ static int explain_exec(const char *word, int why, struct error *err)
 }
 
 pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, const struct program_streams *io,
-		    struct error *err)
+		    struct script_link *link, struct error *err)
 {
 	struct program p = { .argv = r->argv, .env = r->environ };
 	int report[2], why;
-	if ((r->script || r->conda_env) && prepare_script(r, &p))
+	if ((r->script || r->conda_env) && prepare_script(r, &p, link))
 		return error_errno(err, "keeping the script in memory");
 	if (pipe2(report, O_CLOEXEC))
 		return error_errno(err, "pipe");

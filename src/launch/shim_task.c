@@ -47,6 +47,7 @@ struct attempt_run {
 	int out_fd, err_fd;
 	struct output_watch *out, *err;	/* err NULL: the output has both */
 	pid_t program;
+	struct script_link link;
 	bool ended;
 	struct exit_record record;
 	struct progress_record progress;	/* as it was written last */
@@ -159,7 +160,7 @@ static int begin(struct attempt_run *run, struct error *err)
 		return -1;
 	struct program_streams io = { run->out_fd, run->err_fd, terminal };
 	run->record.start_ms = clock_wall_ms();
-	run->program = program_start(run->request, &run->cgroup, &io, err);
+	run->program = program_start(run->request, &run->cgroup, &io, &run->link, err);
 	if (run->program < 0)
 		return -1;
 	run->record.began = true;
@@ -333,5 +334,6 @@ int shim_task(const char *folder)
 	} else {
 		record_failure(&run, &err);
 	}
+	program_remove_link(&run.link);
 	return record_write(run.exit_fd, &run.record) ? SHIM_FAILED : SHIM_DONE;
 }

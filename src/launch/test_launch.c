@@ -38,6 +38,32 @@ static void test_script_stops_at_first_failure(void **state)
 	assert_null(strstr(text, "two"));
 }
 
+/* Its messages name the file that it was, and nothing of that is left when it has ended. */
+static void test_script_has_its_name(void **state)
+{
+	struct bench *b = *state;
+	set_script(b, "echo \"$0\" >name\n[[ \"$0\" == \"${BASH_SOURCE[0]}\" && -r $0 ]]\n\nno-such-program\n");
+	set_text(&b->task->spec->script_name, "train me.rad");
+	struct exit_report r = run(b);
+	assert_int_equal(r.exit_code, 127);
+	assert_log_has(b, "/train me.rad: line 4: no-such-program");
+	scoped_free char *name = content(b, "name");
+	name[strcspn(name, "\n")] = 0;
+	assert_int_equal(access(name, F_OK), -1);
+	*strrchr(name, '/') = 0;
+	assert_int_equal(access(name, F_OK), -1);
+}
+
+/* A name that is no file's name is no reason not to run. */
+static void test_script_without_a_link(void **state)
+{
+	struct bench *b = *state;
+	set_script(b, "echo fine\nexit 4\n");
+	set_text(&b->task->spec->script_name, "../x");
+	assert_int_equal(run(b).exit_code, 4);
+	assert_log(b, "fine\n");
+}
+
 static void test_error_file(void **state)
 {
 	struct bench *b = *state;
@@ -537,7 +563,8 @@ int main(void)
 {
 	find_shim();
 	const struct CMUnitTest tests[] = {
-		T(test_exit_code), T(test_signal), T(test_script_stops_at_first_failure), T(test_error_file),
+		T(test_exit_code), T(test_signal), T(test_script_stops_at_first_failure),
+		T(test_script_has_its_name), T(test_script_without_a_link), T(test_error_file),
 		T(test_appends_and_ignores_old_output), T(test_program_not_found), T(test_folder_missing),
 		T(test_output_folder_missing), T(test_output_is_a_pipe_without_reader), T(test_clean_start),
 		T(test_limits), T(test_much_output), T(test_output_that_is_no_file), T(test_huge_sparse_output),

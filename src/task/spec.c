@@ -31,6 +31,7 @@ struct text {
 static const struct text texts[] = {
 	TEXT(name, 1000),
 	TEXT(script, SPEC_MAX_TEXT),
+	TEXT(script_name, 1000),
 	TEXT(conda_env, SPEC_MAX_PATH),
 	TEXT(cwd, SPEC_MAX_PATH),
 	TEXT(output, SPEC_MAX_PATH),
@@ -427,7 +428,7 @@ char *spec_command_text(const struct spec *s)
 {
 	scoped_buf text = { 0 };
 	if (s->script)
-		buf_add_text(&text, s->name ? s->name : "script");
+		buf_add_text(&text, s->script_name ? s->script_name : s->name ? s->name : "script");
 	for (char *const *w = s->argv; *w; w++) {
 		if (text.len)
 			buf_add(&text, " ", 1);

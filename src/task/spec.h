@@ -73,6 +73,7 @@ struct spec {
 	/* What runs. Either a script (its content, stored at submission) or a command (argv). */
 	char *name;
 	char *script;		/* NULL for a command */
+	char *script_name;	/* the file that it was read from, without its folder; NULL: not known */
 	char **argv;		/* script: its arguments; command: the whole of it. NULL-terminated, never NULL itself; spec_set_argv */
 	char *conda_env;	/* `env:`; NULL for none */
 	/* Instead of running anything: a process of the user's that is there already (argv only names it). A lease waits for a
