@@ -23,12 +23,23 @@ setup() { cd "$WORLD/work"; }
 	b=$(submit --dependency=afterok:"$a" -- true)
 	run timeout 10 rad wait "$b"
 	[ "$status" -eq 125 ]
-	one_line_error "task $b: is PENDING still and will not run: afterok:$a can no longer be met"
+	one_line_error "task $b: is PENDING and will not run: afterok:$a can no longer be met"
 	# one that waits for that one, and an array
 	c=$(submit --dependency=afterok:"$b" --array=0-2 -- true)
 	run timeout 10 rad wait "$c"
 	[ "$status" -eq 125 ]
 	one_line_error "task $c: is PENDING"
+	# what is known at submission is said there, and nowhere but on standard error
+	run --separate-stderr rad submit --parsable --dependency=afterok:"$a" -- true
+	[ "$status" -eq 0 ]
+	[[ "$output" =~ ^[0-9]+$ ]]
+	[ "$stderr" = "rad: task $output: is PENDING and will not run: afterok:$a can no longer be met: cancel it, or requeue that one" ]
+	run --separate-stderr rad submit --json --dependency=afterok:"$b" --array=0-2 -- true
+	[ "$(jq -r .tasks <<<"$output")" = 3 ]
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	[[ "$stderr" == "rad: task $(jq -r .id <<<"$output"): is PENDING and will not run: "* ]]
+	run rad submit --dependency=afternotok:"$a" -- true
+	[[ "$output" != *"will not run"* ]]
 	run timeout 10 rad run --dependency=afterok:"$a" true
 	[ "$status" -eq 125 ]
 	run timeout 10 rad submit --wait --dependency=afterok:"$a" true

@@ -3,6 +3,7 @@
  */
 #include "cli/submission.h"
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/client.h"
@@ -10,6 +11,7 @@
 #include "cli/format.h"
 #include "cli/submit_capture.h"
 #include "cli/term.h"
+#include "cli/which.h"
 #include "estimate/estimate.h"
 #include "submit/options.h"
 #include "submit/wire.h"
@@ -198,8 +200,18 @@ void submission_tell_vain(const json_t *tasks)
 		if (task_state_terminal(member_state(t)) || task_id_parse(member_text(t, "id"), &id, NULL) || TASK_JOB(id) == told)
 			continue;
 		told = TASK_JOB(id);
-		cli_note("task %u: is %s still and will not run: %s", told, member_text(t, "state"), member_text(t, "reason_text"));
+		cli_note("task %u: is %s and will not run: %s", told, member_text(t, "state"), member_text(t, "reason_text"));
 	}
+}
+
+void submission_tell_vain_at_once(const char *id)
+{
+	struct error ignored = ERROR_INIT;
+	scoped_free char *word = alloc_string(id);
+	scoped_json *shown = which_show(&word, 1, &ignored);
+	const json_t *tasks = json_object_get(shown, "tasks");
+	if (!strcmp(member_text(json_array_get(tasks, 0), "reason"), "DependencyNeverSatisfied"))
+		submission_tell_vain(tasks);
 }
 
 int submission_wait(struct cli_call *c, json_t *ids, bool json)

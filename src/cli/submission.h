@@ -29,6 +29,8 @@ int submission_print_dry_run(json_t *reply, bool json);
 int submission_code(const json_t *tasks);
 /* Says of those that have not ended why: a wait is over, too, for tasks whose dependencies can no longer be met. */
 void submission_tell_vain(const json_t *tasks);
+/* The same of a task that was just submitted (of an array: one element), where that is so already. */
+void submission_tell_vain_at_once(const char *id);
 /* Waits for those tasks to end; prints them as JSON if asked to. Returns the same code; that of the failure, which is told, if
  * it cannot. */
 int submission_wait(struct cli_call *c, json_t *ids, bool json);

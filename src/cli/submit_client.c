@@ -451,6 +451,7 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 		struct submit_job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
 		j.base_dir = alloc_string_or_null(j.caller_dir);
 		failed = read_job(&j, &a, options, err);
+		flags->dependent = j.spec->n_deps;
 		if (!failed)
 			*out = steal(j.spec);
 		job_clear(&j);

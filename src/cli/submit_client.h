@@ -22,6 +22,7 @@ struct submit_flags {
 	const char *(*terminal)(struct error *err);
 	bool for_slurm;		/* in: it goes to sbatch (radfile_parse_for_slurm) */
 	bool parsable, dry_run, wait, json, help, pty;
+	bool dependent;		/* out: it waits for other tasks */
 	const char *capture;	/* out: see submit_capture_wish */
 	bool usage;		/* on an error: the command line itself is wrong (exit code 2) */
 	char **notes;		/* things to tell the user on stderr; n_notes */

@@ -49,8 +49,10 @@ int verb_submit(struct cli_call *c)
 		print_accepted(reply);
 	else if (!wait)
 		cli_print_json(json_incref(reply));
+	fflush(stdout);
+	if (flags.dependent && !wait && !flags.dry_run)	/* a wait tells it at its end */
+		submission_tell_vain_at_once(member_text(reply, "first"));
 	json_decref(reply);
 	submit_flags_clear(&flags);
-	fflush(stdout);
 	return wait ? wait_for_end(c, id, json) : CLI_DONE;
 }
