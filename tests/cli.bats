@@ -391,6 +391,33 @@ setup() { cd "$WORLD/work"; }
 	rad cancel "$first" "$second"
 }
 
+@test "completion: GPUs, in three shells" {
+	local given want
+	rad completion bash >completion
+	while IFS='|' read -r given want; do
+		run bash -c '. ./completion; read -ra COMP_WORDS <<<"$1"; [ "${1% }" = "$1" ] || COMP_WORDS+=("")
+			COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _rad; echo "${COMPREPLY[*]}"' - "$given"
+		[ "$output" = "$want" ] || { echo "'$given' gives '$output', not '$want'"; return 1; }
+	done <<-END
+		rad drain |0 1 2 3 all
+		rad undrain 0,2|0,2
+		rad drain 0,|0,0 0,1 0,2 0,3 0,all
+		rad reserve --gpus |0 1 2 3
+		rad reserve |
+	END
+	if command -v fish >/dev/null; then
+		rad completion fish >rad.fish
+		[ "$(fish -c "source ./rad.fish; complete -C 'rad drain '" | cut -f1 | sort | tr '\n' ' ')" = "0 1 2 3 all " ]
+		[ "$(fish -c "source ./rad.fish; complete -C 'rad reserve --gpus '" | cut -f1 | sort | tr '\n' ' ')" = "0 1 2 3 " ]
+	fi
+	if command -v zsh >/dev/null; then
+		mkdir -p comp
+		rad completion zsh >comp/_rad
+		timeout 120 python3 "$BATS_TEST_DIRNAME/complete_zsh.py" comp 'rad undrain al' 'rad undrain all '
+		timeout 120 python3 "$BATS_TEST_DIRNAME/complete_zsh.py" comp 'rad reserve --gpus=2,3' 'rad reserve --gpus=2,3 '
+	fi
+}
+
 @test "completion: bash can read it and it knows the commands" {
 	rad completion bash >completion
 	bash -n completion
@@ -704,7 +731,8 @@ refused()	# TEXT COMMAND...
 	wait_state "$id" RUNNING
 	run rad drain all --reason cleaning
 	[ "$status" -eq 0 ]
-	[ "$output" = "GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: $id" ]
+	[ "$output" = "Drained GPU 0,1,2,3
+GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: $id" ]
 	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | all')" = true ]
 	waits=$(rad submit --parsable -- true)
 	[ "$(TZ=XYZ-3 rad why "$waits" | tr -s ' \n' ' ' | grep -o 'since [^)]*' | head -n 1)" \
@@ -740,14 +768,14 @@ refused()	# TEXT COMMAND...
 	kill "$proxy"
 	rad undrain all
 	[ "$status" -eq 0 ]
-	[ "$output" = "GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: $(cat between.id)" ]
+	[ "${lines[1]}" = "GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: $(cat between.id)" ]
 	rad cancel "$(cat between.id)"
 }
 
 @test "drain takes a list as others do" {
-	rad drain 0,2 3
+	[ "$(rad drain 0,2 3)" = "Drained GPU 0,2,3" ]
 	[ "$(rad gpus --json | jq -c '[.gpus[] | select(.drained).index]')" = "[0,2,3]" ]
-	rad undrain 2,3,0
+	[ "$(rad undrain 2,3,0)" = "Undrained GPU 2,3,0" ]
 	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | any')" = false ]
 }
 
@@ -755,9 +783,10 @@ refused()	# TEXT COMMAND...
 	run rad drain 17
 	[ "$status" -eq 1 ]
 	one_line_error "17"
-	run rad drain 1,17
+	run --separate-stderr rad drain 1,17
 	[ "$status" -eq 1 ]
-	one_line_error "'17'"
+	[ "$output" = "Drained GPU 1" ]
+	[[ "$stderr" == "rad: "*"'17'"* ]]
 	rad undrain all
 }
 

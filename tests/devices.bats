@@ -155,8 +155,20 @@ refused()
 	wait_for 20 eval '[ "$(gpus .stale)" = true,false,false,false ]'
 	run rad gpus
 	echo "$output"
-	grep -Eq '^ +0 +H200 +- +- +-/140.4G +[0-9.]+G +- +- +stale' <<<"$output"
-	grep -q '^GPU 0 (GPU-aaaa-0): does not answer: see rad doctor$' <<<"$output"
+	grep -Eq '^GPU-aaaa-0 +H200 +- +- +-/140.4G +[0-9.]+G +- +- +stale' <<<"$output"
+	grep -q '^GPU GPU-aaaa-0 (which was 0): does not answer: see rad doctor$' <<<"$output"
 	grep -Eq '^ +0 +H200 +0% .* exclusive' <<<"$output"
+	[ "$(grep -Ec '^ +0 ' <<<"$output")" -eq 1 ]		# its number is another's
+	run rad queue -h
+	[[ "$output" == *" GPU-aaaa-0,0,1,2"* ]]
+	rad why "$(submit --gpus 2 -- true)" | grep -q '^  GPU 0 GPU-aaaa-0: it does not answer'
+	# The last one gone: nobody else has its number.
+	machine a b c d
+	wait_for 20 eval '[ "$(gpus .stale)" = false,false,false,false ]'
+	machine a b c
+	wait_for 20 eval '[ "$(gpus .stale)" = false,false,false,true ]'
+	run rad gpus
+	grep -Eq '^ +3 +H200 +- .* stale' <<<"$output"
+	grep -q '^GPU 3 (GPU-dddd-0): does not answer: see rad doctor$' <<<"$output"
 	machine a b c d
 }

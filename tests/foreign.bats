@@ -205,7 +205,7 @@ reservation_is()
 	runs=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- sleep 60)
 	wait_state "$runs" RUNNING
 	rad reserve 4 --user "$ALICE" --for 3s >"$WORLD/made"
-	grep -q '^Reservation [0-9]*: GPU 0,1,2,3$' "$WORLD/made"	# in order, though the busy one was the last to be chosen
+	grep -q '^Reservation [0-9]*: 4 GPUs, chosen now: GPU 0,1,2,3$' "$WORLD/made"	# in order, though the busy one was the last to be chosen
 	grep -q "task $runs of $BOB runs on GPU 0, nobody knows for how long; it is not ended for it" "$WORLD/made"
 	waits=$(as "$BOB" rad submit --parsable --share streams --gpu-mem 1G -- true)
 	hers=$(as "$ALICE" rad submit --parsable --share streams --gpu-mem 1G -- true)
@@ -226,7 +226,8 @@ reservation_is()
 		2|give either --for or --end
 		--for 2h|give either how many GPUs
 		2 --gpus 0 --for 2h|give either how many GPUs
-		0 --for 2h|GPUs
+		0 --for 2h|'0' is not how many GPUs, 1 to 64: which ones is said by --gpus 0
+		0,1 --for 2h|'0,1' is not how many GPUs, 1 to 64: which ones is said by --gpus 0,1
 		99 --for 2h|GPUs
 		5 --for 2h|4 of 4
 		--gpus 7 --for 2h|GPU '7'

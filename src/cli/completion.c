@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Completion scripts: see completion.h. A script knows the verbs, and of each verb its options, what their values can be, and
- * whether its words are files. Only for ids of tasks it asks `rad queue`: for a second at most, starting no daemon, and for as
- * many as somebody may want to look through.
+ * whether its words are files. Only for ids of tasks it asks `rad queue`, and for GPUs `rad gpus`: for a second at most, starting
+ * no daemon, and for as many as somebody may want to look through.
  */
 #include "cli/completion.h"
 
@@ -12,6 +12,10 @@
 
 /* In each of the three shells; its argument is what a task is shown by. */
 #define IDS "RAD_NO_START=1 timeout 1 rad queue --noheader -o '%s' 2>/dev/null | head -n 1000"
+
+/* Those by which `rad drain` knows GPUs: numbers, but UUIDs of MIG instances and of what has lost its number. */
+#define GPUS "RAD_NO_START=1 timeout 1 rad gpus -v 2>/dev/null | " \
+	"awk '$2 ~ /^GPU-/ && $1 ~ /^[0-9]+$/ { print $1 } $2 ~ /^MIG-/ || ($1 ~ /^GPU-/ && index($2, $1) == 1) { print $2 }'"
 
 struct target { FILE *out; const char *verbs; };	/* what `help` takes */
 
@@ -31,6 +35,17 @@ static bool words_are_files(const struct cli_verb *v)
 static bool words_are_ids(const struct cli_verb *v)
 {
 	return strstr(v->usage, "ID") != NULL;
+}
+
+/* Whether they are GPUs, in lists with commas between. */
+static bool words_are_gpus(const struct cli_verb *v)
+{
+	return strstr(v->usage, "GPU...") != NULL;
+}
+
+static bool takes_gpus(const struct args_option *o)
+{
+	return !strcmp(o->name, "gpus") && o->arg && !strcmp(o->arg, "LIST");
 }
 
 /* What the words of a verb can be, or the first of them where files follow; NULL: they are free. */
@@ -66,10 +81,12 @@ static void begin_bash(FILE *out, const struct cli_verb *verbs)
 	/* One file a line: names hold blanks. */
 	fputs("# bash completion for rad\n_rad_ids()\n{\n\t", out);
 	fprintf(out, IDS, "%i");
-	fputs("\n}\n_rad_files()\n{\n"
+	fputs("\n}\n_rad_gpus()\n{\n"
+	      "\tlocal before=${cur%\"${cur##*,}\"}\n"
+	      "\tCOMPREPLY=($(compgen -P \"$before\" -W \"$(" GPUS ") $1\" -- \"${cur##*,}\"))\n}\n_rad_files()\n{\n"
 	      "\tmapfile -t COMPREPLY < <(compgen \"$1\" -- \"$cur\")\n\tcompopt -o filenames 2>/dev/null\n}\n"
 	      "_rad()\n{\n"
-	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options= files= words= ids=\n"
+	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options= files= words= ids= gpus=\n"
 	      "\tif [[ $cur == = ]]; then cur=; fi\n"
 	      "\tif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
 	      "\tif (( COMP_CWORD == 1 )); then\n\t\tCOMPREPLY=($(compgen -W '", out);
@@ -95,13 +112,15 @@ static void verb_bash(void *target, const struct cli_verb *v, const struct args_
 			fprintf(out, "|-%c", o->letter);
 		if (o->words)
 			fprintf(out, ") COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", o->words);
+		else if (takes_gpus(o))
+			fputs(") _rad_gpus; return ;;\n", out);
 		else if (args_takes_path(o))
 			fprintf(out, ") _rad_files -%c; return ;;\n", strcmp(o->arg, "DIR") ? 'f' : 'd');
 		else
 			fputs(") return ;;\n", out);
 	}
-	fprintf(out, "\t\tesac\n\t\tfiles=%s ids=%s words='%s' options='", words_are_files(v) ? "yes" : "",
-		words_are_ids(v) ? "yes" : "", words ? words : "");
+	fprintf(out, "\t\tesac\n\t\tfiles=%s ids=%s gpus=%s words='%s' options='", words_are_files(v) ? "yes" : "",
+		words_are_ids(v) ? "yes" : "", words_are_gpus(v) ? "yes" : "", words ? words : "");
 	for (const struct args_option *o = options; o->name; o++)
 		if (o->help)
 			fprintf(out, "--%s ", o->name);
@@ -111,6 +130,7 @@ static void verb_bash(void *target, const struct cli_verb *v, const struct args_
 static void end_bash(FILE *out)
 {
 	fputs("\tesac\n\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+	      "\telif [[ $gpus ]]; then\n\t\t_rad_gpus all\n"
 	      "\telif [[ $ids && $cur != *=* ]]; then\n\t\tCOMPREPLY=($(compgen -W \"$(_rad_ids) $words\" -- \"$cur\")) || :\n"
 	      "\t\tif [[ ${COMPREPLY-} == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
 	      "\telif [[ $words ]] && { (( COMP_CWORD == 2 )) || [[ ! $files ]]; }; then\n"
@@ -136,7 +156,8 @@ static void begin_zsh(FILE *out, const struct cli_verb *verbs)
 {
 	fputs("#compdef rad\n_rad_ids() {\n\tlocal -a ids\n\tids=(${(f)\"$(", out);
 	fprintf(out, IDS, "%i:%j (%t)");
-	fputs(")\"})\n\t_describe -V task ids \"$@\"\n}\n_rad() {\n\tlocal -a verbs\n\tverbs=(\n", out);
+	fputs(")\"})\n\t_describe -V task ids \"$@\"\n}\n_rad_gpus() {\n\tcompset -P '*,'\n"
+	      "\tcompadd \"$@\" -- ${(f)\"$(" GPUS ")\"}\n}\n_rad() {\n\tlocal -a verbs\n\tverbs=(\n", out);
 	for (const struct cli_verb *v = verbs; v->name; v++) {
 		fprintf(out, "\t\t'%s:", v->name);
 		zsh_text(out, v->help);
@@ -159,6 +180,8 @@ static void zsh_option(FILE *out, const struct args_option *o)
 		fprintf(out, "%s:%s:", optional ? ":" : "", "value");
 	if (o->arg && o->words)
 		fprintf(out, "(%s)", o->words);
+	else if (takes_gpus(o))
+		fputs("_rad_gpus", out);
 	else if (args_takes_path(o))
 		fputs(strcmp(o->arg, "DIR") ? "_files" : "_files -/", out);
 	fputc('\'', out);
@@ -181,7 +204,9 @@ static void verb_zsh(void *target, const struct cli_verb *v, const struct args_o
 		fprintf(out, " \\\n\t\t'%c:word:(%s)'", words_are_files(v) ? '1' : '*', words);
 	else if (words_are_ids(v))
 		fputs(" \\\n\t\t'*:task:_rad_ids'", out);
-	if (!words_are_ids(v) && (!words || words_are_files(v)))
+	else if (words_are_gpus(v))
+		fputs(" \\\n\t\t'*:GPU:{_rad_gpus; compadd all}'", out);
+	if (!words_are_ids(v) && !words_are_gpus(v) && (!words || words_are_files(v)))
 		fprintf(out, " \\\n\t\t'*:%s'", words_are_files(v) ? "file:_files" : "word:");
 	fputs(" ;;\n", out);
 }
@@ -197,7 +222,7 @@ static void begin_fish(FILE *out, const struct cli_verb *verbs)
 {
 	fputs("# fish completion for rad\nfunction __rad_ids\n\t", out);
 	fprintf(out, "env " IDS, "%i\t%j (%t)");
-	fputs("\nend\ncomplete -c rad -n __fish_use_subcommand -f\n", out);
+	fputs("\nend\nfunction __rad_gpus\n\tenv " GPUS "\nend\ncomplete -c rad -n __fish_use_subcommand -f\n", out);
 	for (const struct cli_verb *v = verbs; v->name; v++) {
 		fprintf(out, "complete -c rad -n __fish_use_subcommand -f -a %s -d '", v->name);
 		quoted(out, v->help);
@@ -217,8 +242,8 @@ static void options_fish(FILE *out, const char *word, const struct args_option *
 			fprintf(out, " -s %c", o->letter);
 		if (wants_value(o))
 			fputs(args_takes_path(o) ? " -r" : " -x", out);
-		if (o->words)
-			fprintf(out, " -a '%s'", o->words);
+		if (o->words || takes_gpus(o))
+			fprintf(out, " -a '%s'", o->words ? o->words : "(__rad_gpus)");
 		fputs(" -d '", out);
 		quoted(out, o->help);
 		fputs("'\n", out);
@@ -238,6 +263,8 @@ static void verb_fish(void *target, const struct cli_verb *v, const struct args_
 		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -f\n", v->name);
 	if (words_are_ids(v))
 		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -a '(__rad_ids)'\n", v->name);
+	if (words_are_gpus(v))
+		fprintf(out, "complete -c rad -n '__fish_seen_subcommand_from %s' -a 'all (__rad_gpus)'\n", v->name);
 	options_fish(out, v->name, options);
 	if (!strcmp(v->name, "submit"))
 		options_fish(out, "solo", options);	/* rad bench solo takes them, too */

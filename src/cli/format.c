@@ -160,16 +160,39 @@ static const json_t *find_gpu(const json_t *gpus, const char *uuid)
 	return NULL;
 }
 
+/* MIG instances have their GPU's, all of them. */
+static bool lost_its_number(const json_t *gpu, const json_t *gpus)
+{
+	size_t i;
+	json_t *g;
+	if (!json_is_true(json_object_get(gpu, "stale")))
+		return false;
+	json_array_foreach(gpus, i, g)
+		if (!json_is_true(json_object_get(g, "stale")) && member_int(g, "index") == member_int(gpu, "index"))
+			return true;
+	return false;
+}
+
+const char *format_gpu(const json_t *gpu, const json_t *gpus, char buf[FORMAT_LEN])
+{
+	if (lost_its_number(gpu, gpus))
+		snprintf(buf, FORMAT_LEN, "%.12s", member_text(gpu, "uuid"));
+	else
+		snprintf(buf, FORMAT_LEN, "%lld", (long long)member_int(gpu, "index"));
+	return buf;
+}
+
 char *format_gpus(const json_t *uuids, const json_t *gpus)
 {
 	struct buf out = { 0 };
+	char number[FORMAT_LEN];
 	size_t i;
 	json_t *u;
 	json_array_foreach(uuids, i, u) {
 		const char *uuid = json_string_value(u) ? json_string_value(u) : "";
 		const json_t *g = find_gpu(gpus, uuid);
 		if (g)
-			buf_printf(&out, "%s%lld", i ? "," : "", (long long)member_int(g, "index"));
+			buf_printf(&out, "%s%s", i ? "," : "", format_gpu(g, gpus, number));
 		else
 			buf_printf(&out, "%s%.12s", i ? "," : "", uuid);
 	}

@@ -36,7 +36,9 @@ const char *format_share(const char *mode);
 
 enum style format_state_style(enum task_state s);
 
-/* Indices of these UUIDs in the answer to `gpus`: "0,1"; a UUID's beginning where it is not listed. Free it. */
+/* The number of one of the answer to `gpus`; its UUID's beginning, where it is gone and another has its number now. */
+const char *format_gpu(const json_t *gpu, const json_t *gpus, char buf[FORMAT_LEN]);
+/* The same of these UUIDs: "0,1"; a UUID's beginning, too, where it is not listed. Free it. */
 char *format_gpus(const json_t *uuids, const json_t *gpus);
 
 /* The user's name; the number where there is no name. */

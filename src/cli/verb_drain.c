@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/format.h"
 #include "cli/member.h"
 #include "cli/moment.h"
 #include "submit/wire.h"
@@ -99,8 +100,20 @@ static bool is_among(const json_t *gpus, const char *uuid)
 	return false;
 }
 
+/* Which they were: "2" is the GPU of that number, and no number of GPUs. */
+static void tell_which(const struct cli_call *c, const json_t *gpus, const json_t *all)
+{
+	scoped_json *uuids = json_array();
+	size_t i;
+	json_t *g;
+	json_array_foreach(gpus, i, g)
+		json_array_append(uuids, json_object_get(g, "uuid"));
+	scoped_free char *which = format_gpus(uuids, all);
+	printf("%s GPU %s\n", !strcmp(c->verb->name, "drain") ? "Drained" : "Undrained", which);
+}
+
 /* Whoever drains to work on a GPU wants to know what is still there: asked when nothing more can begin. */
-static int tell_running(struct cli_call *c, const json_t *drained)
+static int tell(struct cli_call *c, const json_t *drained)
 {
 	struct error err = ERROR_INIT;
 	scoped_json *all = client_call(wire_request("gpus"), &err);
@@ -108,6 +121,9 @@ static int tell_running(struct cli_call *c, const json_t *drained)
 	json_t *g, *id;
 	if (!all)
 		return cli_fail(c, &err);
+	tell_which(c, drained, json_object_get(all, "gpus"));
+	if (strcmp(c->verb->name, "drain"))
+		return CLI_DONE;
 	json_array_foreach(json_object_get(all, "gpus"), i, g) {
 		const json_t *tasks = json_object_get(g, "tasks");
 		if (!json_array_size(tasks) || !is_among(drained, member_text(g, "uuid")))
@@ -144,7 +160,7 @@ int verb_drain(struct cli_call *c)
 	int rc = drain_each(c, request, names, gpus), told = CLI_DONE;
 	if (json && rc != CLI_NO_DAEMON)
 		cli_print_json(json_pack("{si, sO}", "schema", 1, "gpus", gpus));
-	else if (drains && json_array_size(gpus))
-		told = tell_running(c, gpus);
+	else if (json_array_size(gpus))
+		told = tell(c, gpus);
 	return rc ? rc : told;
 }

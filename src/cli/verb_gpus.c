@@ -109,11 +109,17 @@ static json_t *as_known(const json_t *g)
 	return known;
 }
 
-static void add_row(struct table *table, const json_t *asked, bool others, const struct term *term)
+static void number_cell(struct table *table, enum style style, const json_t *g, const json_t *gpus)
+{
+	char text[FORMAT_LEN];
+	table_cell(table, style, format_gpu(g, gpus, text));
+}
+
+static void add_row(struct table *table, const json_t *asked, const json_t *gpus, bool others, const struct term *term)
 {
 	scoped_json *g = as_known(asked);
 	double watts = member_number(g, "power_w");
-	table_printf(table, STYLE_BOLD, "%lld", (long long)member_int(g, "index"));
+	number_cell(table, STYLE_BOLD, g, gpus);
 	table_cell(table, STYLE_PLAIN, short_name(member_text(g, "name")));
 	load_cell(table, g, term);
 	used_cell(table, g);
@@ -154,9 +160,13 @@ static void print_stale(const json_t *gpus, const struct term *term, FILE *out)
 {
 	size_t i;
 	json_t *g;
+	char number[FORMAT_LEN];
 	json_array_foreach(gpus, i, g) {
-		scoped_free char *line = alloc_printf("GPU %lld (%.12s): does not answer: see rad doctor", (long long)member_int(g, "index"),
-						      member_text(g, "uuid"));
+		const char *uuid = member_text(g, "uuid");
+		bool lost = !strncmp(format_gpu(g, gpus, number), uuid, strlen(number));
+		scoped_free char *line = lost ? alloc_printf("GPU %s (which was %lld): does not answer: see rad doctor", number,
+							     (long long)member_int(g, "index")) :
+						alloc_printf("GPU %s (%.12s): does not answer: see rad doctor", number, uuid);
 		if (is_stale(g))
 			print_note(line, term, out);
 	}
@@ -167,14 +177,14 @@ static void print_drained(const json_t *gpus, const struct term *term, FILE *out
 {
 	size_t i;
 	json_t *g;
-	char since[FORMAT_LEN], until[FORMAT_LEN];
+	char since[FORMAT_LEN], until[FORMAT_LEN], number[FORMAT_LEN];
 	json_array_foreach(gpus, i, g) {
 		const json_t *d = json_object_get(g, "drain");
 		const char *user = member_text(d, "user"), *reason = member_text(d, "reason");
 		bool begins = *member_text(d, "since_time"), ends = *member_text(d, "until_time");
 		if (!*user && !begins)
 			continue;
-		scoped_free char *line = alloc_printf("GPU %lld: drained%s%s%s%s%s%s%s%s", (long long)member_int(g, "index"),
+		scoped_free char *line = alloc_printf("GPU %s: drained%s%s%s%s%s%s%s%s", format_gpu(g, gpus, number),
 			*user ? " by " : "", user, begins ? " since " : "", begins ? format_time(member_text(d, "since_time"), since) : "",
 			ends ? " until " : "", ends ? format_time(member_text(d, "until_time"), until) : "", *reason ? ": " : "", reason);
 		print_note(line, term, out);
@@ -185,12 +195,12 @@ static void print_reserved(const json_t *gpus, const struct term *term, FILE *ou
 {
 	size_t i, k;
 	json_t *g, *r;
-	char begin[FORMAT_LEN], end[FORMAT_LEN];
+	char begin[FORMAT_LEN], end[FORMAT_LEN], number[FORMAT_LEN];
 	json_array_foreach(gpus, i, g) {
 		const json_t *list = json_object_get(g, "reservations");
 		json_array_foreach(list, k, r) {
-			scoped_free char *line = alloc_printf("GPU %lld: reserved for %s from %s to %s (reservation %lld)",
-				(long long)member_int(g, "index"), member_text(r, "user"), format_time(member_text(r, "begin_time"), begin),
+			scoped_free char *line = alloc_printf("GPU %s: reserved for %s from %s to %s (reservation %lld)",
+				format_gpu(g, gpus, number), member_text(r, "user"), format_time(member_text(r, "begin_time"), begin),
 				format_time(member_text(r, "end_time"), end), (long long)member_int(r, "id"));
 			print_note(line, term, out);
 		}
@@ -204,13 +214,13 @@ static void print_foreign(const json_t *gpus, const struct term *term, FILE *out
 {
 	size_t i, k, n = 0;
 	json_t *g, *p;
-	char size[FORMAT_LEN];
+	char size[FORMAT_LEN], number[FORMAT_LEN];
 	json_array_foreach(gpus, i, g) {
 		const json_t *processes = json_object_get(g, "processes");
 		json_array_foreach(processes, k, p) {
 			if (*member_text(p, "task") || !*member_text(p, "text") || n++ >= FOREIGN_LINES)
 				continue;
-			scoped_free char *line = alloc_printf("GPU %lld: %s held by %s, not a task of rad", (long long)member_int(g, "index"),
+			scoped_free char *line = alloc_printf("GPU %s: %s held by %s, not a task of rad", format_gpu(g, gpus, number),
 				format_mib(member_number(p, "mem_mib"), size), member_text(p, "text"));
 			print_note(line, term, out);
 		}
@@ -236,7 +246,7 @@ void verb_gpus_print(const json_t *gpus, const struct term *term, FILE *out)
 			columns[n++] = all[k];
 	struct table *table = table_create(columns, n);
 	json_array_foreach(gpus, i, g)
-		add_row(table, g, others, term);
+		add_row(table, g, gpus, others, term);
 	table_print(table, term, out);
 	table_destroy(table);
 	print_stale(gpus, term, out);
@@ -253,7 +263,7 @@ static void print_uuids(const json_t *gpus, const struct term *term)
 	size_t i;
 	json_t *g;
 	json_array_foreach(gpus, i, g) {
-		table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "index"));
+		number_cell(table, STYLE_PLAIN, g, gpus);
 		table_cell(table, STYLE_PLAIN, member_text(g, "uuid"));
 		table_cell(table, STYLE_PLAIN, member_text(g, "name"));
 	}
@@ -263,14 +273,14 @@ static void print_uuids(const json_t *gpus, const struct term *term)
 }
 
 /* What other daemons of the machine hold, whether processes of theirs are there yet or not. */
-static void add_claims(struct table *table, const json_t *g)
+static void add_claims(struct table *table, const json_t *g, const json_t *gpus)
 {
 	const json_t *claims = json_object_get(g, "claims");
 	char text[FORMAT_LEN];
 	size_t i;
 	json_t *c;
 	json_array_foreach(claims, i, c) {
-		table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "index"));
+		number_cell(table, STYLE_PLAIN, g, gpus);
 		table_cell(table, STYLE_DIM, "-");
 		table_cell(table, STYLE_PLAIN, member_text(c, "user"));
 		table_cell(table, STYLE_WARN, "claimed");
@@ -294,7 +304,7 @@ static void print_processes(const json_t *gpus, const struct term *term)
 		json_array_foreach(processes, k, p) {
 			char text[FORMAT_LEN];
 			const char *task = member_text(p, "task"), *user = member_text(p, "user"), *command = member_text(p, "command");
-			table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(g, "index"));
+			number_cell(table, STYLE_PLAIN, g, gpus);
 			table_printf(table, STYLE_PLAIN, "%lld", (long long)member_int(p, "pid"));
 			table_cell(table, STYLE_PLAIN, *user ? user : "?");
 			table_cell(table, *task ? STYLE_PLAIN : STYLE_WARN, *task ? task : "foreign");
@@ -302,7 +312,7 @@ static void print_processes(const json_t *gpus, const struct term *term)
 			table_cell(table, STYLE_PLAIN, format_time(member_text(p, "start_time"), text));
 			table_cell(table, STYLE_PLAIN, *command ? command : member_text(p, "program"));
 		}
-		add_claims(table, g);
+		add_claims(table, g, gpus);
 		rows += json_array_size(processes) + json_array_size(json_object_get(g, "claims"));
 	}
 	putchar('\n');

@@ -127,8 +127,9 @@ static int fill_gpus(const struct cli_call *c, const struct reserve_wish *w, jso
 	if (!w->gpus == !c->n_words)
 		return error_set(err, ERR_INVALID, "give either how many GPUs, or --gpus with which");
 	if (!w->gpus) {
-		if (units_parse_int(c->words[0], 1, SPEC_MAX_GPUS, &count, err))
-			return error_wrap(err, "GPUs");
+		if (units_parse_int(c->words[0], 1, SPEC_MAX_GPUS, &count, NULL))
+			return error_set(err, ERR_INVALID, "'%.60s' is not how many GPUs, 1 to %d: which ones is said by --gpus %.60s", c->words[0],
+					 SPEC_MAX_GPUS, c->words[0]);
 		json_object_set_new(request, "gpus", json_integer(count));
 		return 0;
 	}
@@ -157,7 +158,10 @@ static int make_one(struct cli_call *c, const struct reserve_wish *w)
 	scoped_json *gpus = client_call(wire_request("gpus"), &err);
 	scoped_free char *where = format_gpus(json_object_get(reply, "gpus"), json_object_get(gpus, "gpus"));
 	struct term term = term_ask();
-	printf("Reservation %lld: GPU %s\n", (long long)member_int(reply, "id"), where);
+	printf("Reservation %lld: ", (long long)member_int(reply, "id"));
+	if (c->n_words)	/* "2" is two of them, and not the GPU of that number */
+		printf("%s GPU%s, chosen now: ", c->words[0], !strcmp(c->words[0], "1") ? "" : "s");
+	printf("GPU %s\n", where);
 	print_overlaps(json_object_get(reply, "overlaps"), 0, json_object_get(gpus, "gpus"), &term);
 	return CLI_DONE;
 }

@@ -49,7 +49,7 @@
 	X(drain, verb_drain, "take GPUs out of use; what runs there goes on", "[options] GPU... | all", OWN_CODE) \
 	X(undrain, verb_drain, "put drained GPUs back", "[options] GPU... | all", OWN_CODE) \
 	X(reserve, verb_reserve, "GPUs for one user's tasks in a span of time", \
-	  "[options] [N | --gpus LIST] [--user NAME] [--begin TIME] --for TIME", OWN_CODE) \
+	  "[options] [HOW-MANY | --gpus LIST] [--user NAME] [--begin TIME] --for TIME", OWN_CODE) \
 	X(limit, verb_limit, "what users had and have, whose turn it is, what each may have", \
 	  "[options] [max_running|max_gpus|max_queued|max_mem=VALUE|off|default...]", OWN_CODE) \
 	X(estimate, verb_estimate, "estimate a task's GPU memory", "[options] [FILE.rad]", OWN_CODE) \

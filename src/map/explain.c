@@ -232,7 +232,7 @@ char *map_explain(const struct map_policy *p, const struct map_gpu *g, const str
 	if (size)
 		*buf = '\0';
 	say(&l, "GPU %u", g->index);
-	if (g->mig && g->uuid)	/* instances share their GPU's index */
+	if ((g->mig || g->stale) && g->uuid)	/* instances share their GPU's index; that of one that is gone another may have */
 		say(&l, " %.12s", g->uuid);
 	say(&l, ": ");
 	switch (f->reason) {

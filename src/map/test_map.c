@@ -747,7 +747,7 @@ static void explain(void **state)
 		{ "ok alone", "", "claim=50000", { "empty" },
 		  "GPU 0: fits: 39.5G available, 39.5G wanted (claim 48.8G, cut to what there is); would run as exclusive" },
 		{ "drained", "", "", { "drained" }, "GPU 0: drained by an administrator; `rad undrain 0` puts it back" },
-		{ "stale", "", "", { "stale" }, "GPU 0: it does not answer, or its last reading is too old; see `rad doctor`" },
+		{ "stale", "", "", { "stale" }, "GPU 0 GPU-00000000: it does not answer, or its last reading is too old; see `rad doctor`" },
 		{ "kept", "", "", { "kept=7" }, "GPU 0: kept free for task 7, which goes first" },
 		{ "alone", "", "", { "never=1" }, "GPU 0: used by its task alone: nothing joins until that ends" },
 		{ "streams wanted", "", "share=streams", { "mps=2" },
