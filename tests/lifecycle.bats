@@ -258,6 +258,17 @@ teardown()
 	grep -q warned "rad-$id.out"
 }
 
+@test "tasks that end together and wordlessly, and were no clients of MPS, have failed of their own: once, at once" {
+	local id
+	id=$(submit --gpu-mem 1G --array=0-4 -- sh -c 'touch here.$RAD_ARRAY_TASK_ID; until [ -e go ]; do sleep 0.1; done; exit 1')
+	wait_for 20 eval '[ -e here.0 -a -e here.1 -a -e here.2 -a -e here.3 -a -e here.4 ]'	# two of them on one GPU
+	: >go
+	run timeout 20 rad wait "$id"
+	[ "$status" -eq 1 ]
+	[ "$(rad show --json "$id" | jq -c '[.tasks[] | [.state, (.attempts | length), .attempts[0].verdict, .attempts[0].share]] | unique')" = \
+		'[["FAILED",1,"failed","mps"]]' ]
+}
+
 @test "dependencies: after ok, after failure, never" {
 	local a ok notok never
 	a=$(submit -- sh -c "$(until_file go); exit 3")

@@ -76,6 +76,8 @@ static bool failed_by_itself(const struct open_end *o)
 static bool may_have_ended_others(const struct open_end *o)
 {
 	const struct exit_report *r = &o->report;
+	if (recover_was_no_client(r))
+		return false;
 	return failed_by_itself(o) || (!r->have_record && !r->never_began) || (r->stopping && r->signal == SIGKILL);
 }
 

@@ -264,6 +264,29 @@ static void who_has_an_error_of_its_own_waits_for_nobody(void **unused)
 	end_world(w);
 }
 
+/* Elements of an array that each end with exit 1, having done nothing: it is their own doing. */
+static void who_was_no_client_is_no_part_of_a_cohort(void **unused)
+{
+	(void)unused;
+	static const struct exit_report small = { .have_record = true, .exit_code = 1, .max_rss_kib = 3000 },
+		client = { .have_record = true, .signal = SIGSEGV, .max_rss_kib = 300000 };
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(5000, 1)), b = submit(w, spec_of(5000, 1)), c = submit(w, spec_of(5000, 1));
+	end_process(w, a);
+	core_exited(w->c, a, &small, w->now);
+	pass(w, 1);
+	assert_int_equal(state(w, a), TASK_FAILED);	/* at once: nobody's word would change it */
+	end_process(w, b);
+	core_exited(w->c, b, &small, w->now);
+	pass(w, 1);
+	assert_int_equal(state(w, b), TASK_FAILED);
+	end_process(w, c);
+	core_exited(w->c, c, &client, w->now);
+	pass(w, 10);
+	assert_int_equal(state(w, c), TASK_FAILED);	/* nor did they end one that was */
+	end_world(w);
+}
+
 /* Two that fail quickly, one after the other on the same GPU, did not take each other down. */
 static void clients_that_were_not_there_together_are_no_cohort(void **unused)
 {
@@ -804,7 +827,7 @@ int main(void)
 		cmocka_unit_test(limits_do_not_follow_the_wall_clock),
 		cmocka_unit_test(a_limit_stands_still_while_the_machine_sleeps),
 		cmocka_unit_test(a_limit_can_be_changed_while_the_task_runs),
-		cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
+		cmocka_unit_test(who_was_no_client_is_no_part_of_a_cohort), cmocka_unit_test(stale_drained_and_vanished_gpus_get_nothing),
 		cmocka_unit_test(a_blocked_queue_goes_on_as_soon_as_something_helps),
 		cmocka_unit_test(what_no_gpu_has_is_refused),
 		cmocka_unit_test(people_hold_release_cancel_and_requeue),

@@ -284,6 +284,7 @@ void launch_report(const struct exit_record *record, struct exit_report *r)
 	r->cgroup_oom = record->oom_kills > 0;
 	r->machine_oom = record->machine_oom;
 	r->host_peak_mib = (uint64_t)record->host_peak_mib;
+	r->max_rss_kib = (uint64_t)record->maxrss_kib;
 	r->ran_ms = record->began && record->end_ms > record->start_ms ? record->end_ms - record->start_ms : 0;
 }
 

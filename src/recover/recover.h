@@ -28,6 +28,7 @@ struct exit_report {
 	bool cgroup_oom;		/* the kernel's out-of-memory killer struck in its cgroup */
 	bool machine_oom;		/* or somewhere on the machine in its last seconds */
 	uint64_t host_peak_mib;		/* what it was seen to take of the machine's memory; 0: not known */
+	uint64_t max_rss_kib;		/* the largest resident size of one of its processes; 0: not known */
 	uint64_t host_asked_mib;	/* what it asked for; 0: nothing */
 	uint64_t host_mem_mib;		/* what tasks get there in all; 0: not known */
 	enum stop_reason stopping;	/* we were ending it */
@@ -63,7 +64,7 @@ struct verdict_result {
  *  5. the kernel's out-of-memory killer ended it (by SIGKILL, and it struck in its cgroup or on the machine): host_oom; the
  *     last error is a GPU out-of-memory and the output did not go on: oom;
  *  6. its MPS server or a client of it died with it, and it shows no error of its own, in words or by the code that says that
- *     there is no such command: neighbour (launch, if it was the server's only client and could not reach it);
+ *     there is no such command, and may have been a client: neighbour (launch, if it was the server's only client and could not reach it);
  *  7. that killer struck another process of its cgroup, or the last error is of host memory: host_oom;
  *  8. the device (or its fence) was full, and the last error is one that a full device causes (a library that could not make
  *     its handle, an error raised while an out-of-memory was handled): oom;
@@ -72,6 +73,10 @@ void recover_verdict(const struct exit_report *r, struct verdict_result *out);
 
 /* Whether a neighbour's death at the same time would change what is said of it: not where an error of its own explains it. */
 bool recover_heeds_neighbours(const struct exit_report *r);
+
+/* Whether none of its processes can have been a client of an MPS server: each was smaller than CUDA's driver library makes a
+ * process that only asks for a GPU. It says nothing of CUDA either. Such a task took nobody along, and nobody took it. */
+bool recover_was_no_client(const struct exit_report *r);
 
 /* Whether it went because it was asked to make place: no failure, whatever else died at that moment. */
 bool recover_made_place(const struct exit_report *r);

@@ -22,6 +22,7 @@
 #define QUOTE_MAX 120		/* bytes of the error line that are quoted */
 #define FULL_MIN_MIB 1024	/* a GPU with less free, or less than 1/40 of it, is nearly full: handles and workspaces of */
 #define FULL_PART 40		/* CUDA's libraries take hundreds of MiB at once */
+#define CLIENT_MIN_KIB 5120	/* resident: decision 178 */
 
 /* Words as they are: most attempts end with these alone. */
 static void verdict_add(struct verdict_result *out, const char *words)
@@ -134,6 +135,13 @@ static bool no_such_command(const struct exit_report *r)
 	return !r->signal && (r->exit_code == 126 || r->exit_code == 127);
 }
 
+bool recover_was_no_client(const struct exit_report *r)
+{
+	enum scan_kind kind = r->output.kind;
+
+	return r->max_rss_kib && r->max_rss_kib < CLIENT_MIN_KIB && !r->peak_mib && kind != SCAN_MPS && kind != SCAN_DEVICE_FAULT;
+}
+
 /* Whether its end can be the work of another client's fault. An error of Python's own cannot, nor a command that is not there.
  * That it was never seen to have GPU memory does not say so: between two samples there is time to get it and to be ended. */
 static bool verdict_blameless(const struct exit_report *r)
@@ -141,7 +149,7 @@ static bool verdict_blameless(const struct exit_report *r)
 	const struct scan_result *o = &r->output;
 
 	if (o->kind == SCAN_NOTHING || o->survived)
-		return !no_such_command(r);
+		return !no_such_command(r) && !recover_was_no_client(r);
 	return o->kind == SCAN_MPS || o->kind == SCAN_DEVICE_FAULT || (o->kind == SCAN_OTHER_ERROR && o->source[0]);
 }
 
