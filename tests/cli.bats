@@ -391,6 +391,15 @@ setup() { cd "$WORLD/work"; }
 	rad cancel "$first" "$second"
 }
 
+@test "a locale that is asked for and not installed here says which characters there are all the same" {
+	local id
+	id=$(submit --hold --name näme -- true)
+	LC_ALL='' LANG=xx_YY.UTF-8 rad queue -h | grep -q ' näme '
+	LC_ALL='' LC_CTYPE=xx_YY.utf8 LANG=C rad queue -h | grep -q ' näme '
+	LC_ALL=C LANG=xx_YY.UTF-8 rad queue -h | grep -q ' n??me '
+	rad cancel "$id"
+}
+
 @test "completion: GPUs, in three shells" {
 	local given want
 	rad completion bash >completion

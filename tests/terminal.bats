@@ -309,3 +309,15 @@ drive()
 		assert t.end() == 0, t.code
 	PY
 }
+
+@test "rad run without --pty: why the task waits stands on a line that is gone when its output comes" {
+	local first
+	first=$(submit --hold --name first -- true)
+	FIRST=$first drive <<-'PY'
+		t = Terminal("rad", "run", "--dependency=afterany:" + os.environ["FIRST"], "--", "echo", "out-put")
+		t.expect("waits for afterany:")
+		subprocess.check_call(["rad", "release", os.environ["FIRST"]])
+		t.expect(r"\r\x1b\[Kout-put\r\n")
+		assert t.end() == 0, t.code
+	PY
+}

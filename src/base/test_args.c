@@ -115,6 +115,7 @@ static void mistakes(void **state)
 		{ "-jZ", "unknown option '-Z'" }, { "--size", "--size needs a value: --size=SIZE" }, { "-s", "--size needs a value" },
 		{ "--json=1", "--json takes no value, but '--json=1' was given" }, { "--help=1", "--help takes no value" },
 		{ "--hepl", "did you mean '--help'?" },
+		{ "--jobs", "unknown option '--jobs'" },
 	};
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct args a;

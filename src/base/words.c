@@ -42,7 +42,7 @@ const char *words_nearest(const char *word, const char *const *words)
 {
 	size_t len = strlen(word);
 	const char *found = NULL;
-	unsigned best = len < 4 ? 2 : len < 8 ? 3 : 4;	/* one less is the most that counts as near */
+	unsigned best = len < 5 ? 2 : len < 8 ? 3 : 4;	/* one less is the most that counts as near */
 	for (; len && len <= NEAREST_MAX && *words; words++) {
 		size_t n = strlen(*words);
 		unsigned d = n <= NEAREST_MAX ? distance(word, len, *words, n) : best;

@@ -49,11 +49,6 @@ void follow_destroy(struct follow *f)
 	free(f);
 }
 
-bool follow_is_open(const struct follow *f)
-{
-	return f->fd >= 0;
-}
-
 /* 1: open; 0: not there; -1. */
 static int ensure_open(struct follow *f, struct error *err)
 {
@@ -67,6 +62,11 @@ static int ensure_open(struct follow *f, struct error *err)
 		return 0;
 	*err = why;
 	return -1;
+}
+
+bool follow_is_open(struct follow *f)
+{
+	return ensure_open(f, NULL) > 0;
 }
 
 int follow_seek_lines(struct follow *f, int64_t n, struct error *err)

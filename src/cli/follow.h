@@ -27,7 +27,7 @@ void follow_skip(struct follow *f, off_t bytes);
 /* Shows what is new. 1: something was; 0: nothing; -1: the file is there, but cannot be read. A file that is not there is 0. */
 int follow_read(struct follow *f, struct error *err);
 /* Whether the file has been opened. */
-bool follow_is_open(const struct follow *f);
+bool follow_is_open(struct follow *f);
 /* Shows a last line that has no end. */
 void follow_finish(struct follow *f);
 

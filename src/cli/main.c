@@ -10,6 +10,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct cli_verb cli_verbs[] = {
@@ -140,9 +141,22 @@ int verb_completion(struct cli_call *c)
 	return completion_write(stdout, c->words[0], cli_verbs, &err) ? cli_usage(c, "%s", err.text) : CLI_DONE;
 }
 
+/* A locale that the environment asks for and that is not installed here, as on small images and behind ssh, still says which
+ * characters the terminal has. */
+static void take_locale(void)
+{
+	const char *asked = NULL;
+	if (setlocale(LC_CTYPE, ""))
+		return;
+	for (const char *const *name = (const char *const[]){ "LANG", "LC_CTYPE", "LC_ALL", NULL }; *name; name++)
+		asked = getenv(*name) && *getenv(*name) ? getenv(*name) : asked;
+	if (asked && (strcasestr(asked, ".UTF-8") || strcasestr(asked, ".utf8")))
+		setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 int main(int argc, char **argv)
 {
-	setlocale(LC_CTYPE, "");
+	take_locale();
 	signal(SIGPIPE, SIG_IGN);	/* a reader that went away is an error of write, and no reason to die half-way */
 	if (argc < 2) {
 		list_verbs(stderr);

@@ -201,11 +201,52 @@ int submit_caller_check_conda(const struct spec *s, char **note, struct error *e
 	return 0;
 }
 
+/* Python as it is called here: many machines have no `python`. */
+static const char *python_here(void)
+{
+	scoped_free char *plain = find_in_path("python"), *three = find_in_path("python3");
+	return !plain && three ? "python3" : "python";
+}
+
 /* What runs a script of that name, for advice. */
 static const char *interpreter_of(const char *script)
 {
 	const char *dot = strrchr(script, '.');
-	return dot && (!strcmp(dot, ".sh") || !strcmp(dot, ".bash")) ? "bash" : "python";
+	return dot && (!strcmp(dot, ".sh") || !strcmp(dot, ".bash")) ? "bash" : python_here();
+}
+
+static bool is_assignment(const char *word)
+{
+	size_t n = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+	return n && word[n] == '=' && !isdigit((unsigned char)*word);
+}
+
+/* What a shell does itself, and people write before their program. */
+static bool is_the_shells(const char *word)
+{
+	static const char *const words[] = { "cd", "source", ".", "export", "module", "conda", "mamba", "alias", "ulimit", "set", "exec" };
+	for (size_t i = 0; i < COUNT_OF(words); i++)
+		if (!strcmp(word, words[i]))
+			return true;
+	return false;
+}
+
+/* A word that no folder of PATH has. */
+static int explain_no_program(const char *program, struct error *err)
+{
+	if (strchr(program, ' '))
+		return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s': leave out the quotes round the command, or write "
+				 "bash -c '...'", program);
+	if (!strncmp(program, "CUDA_VISIBLE_DEVICES=", 21))
+		return error_set(err, ERR_NOT_FOUND, "'%.60s' is no program: leave it out, a task is given its GPU and this variable", program);
+	if (is_assignment(program))
+		return error_set(err, ERR_NOT_FOUND, "'%.60s' is no program: write env %.60s before the command", program, program);
+	if (is_the_shells(program))
+		return error_set(err, ERR_NOT_FOUND, "'%.60s' is no program but the shell's: write bash -c '...', or a task file "
+				 "(man 5 rad)", program);
+	if (!strcmp(program, "python") && strcmp(python_here(), program))
+		return error_set(err, ERR_NOT_FOUND, "there is no program 'python' in PATH: here it is %s", python_here());
+	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
 }
 
 int submit_caller_check_program(const struct spec *s, struct error *err)
@@ -223,7 +264,9 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 			return error_set(err, ERR_INVALID, "%.300s: is a folder: name a program or a task file in it", program);
 		if (!there)
 			return error_set(err, ERR_NOT_FOUND, "%.300s: there is no such program (from %.300s)", program, s->cwd);
-		return error_set(err, ERR_INVALID, "%.300s: is not executable: run it with its interpreter (%s %.60s), or chmod +x it",
+		return error_set(err, ERR_INVALID, strchr(program, ' ') ?
+				 "%.300s: is not executable: run it with its interpreter (%s '%.60s'), or chmod +x it" :
+				 "%.300s: is not executable: run it with its interpreter (%s %.60s), or chmod +x it",
 				 program, interpreter_of(program), program);
 	}
 	scoped_free char *found = find_in_path(program);
@@ -232,10 +275,7 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 	if (there)
 		return error_set(err, ERR_NOT_FOUND, "'%.60s' is not in PATH, but is a file here: write %s%s%.60s", program,
 				 access(path, X_OK) ? interpreter_of(program) : "./", access(path, X_OK) ? " " : "", program);
-	if (strchr(program, ' '))
-		return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s': leave out the quotes round the command, or write "
-				 "bash -c '...'", program);
-	return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s' in PATH: check its spelling, or give its path", program);
+	return explain_no_program(program, err);
 }
 
 char *submit_caller_missing_script(const struct spec *s)

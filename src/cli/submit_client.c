@@ -29,6 +29,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define CONTEXT_LEAST_MIB 100	/* CUDA's context alone is larger on any GPU */
+
 /* A submission being read. */
 struct submit_job {
 	struct spec *spec;
@@ -217,6 +219,19 @@ static int check_script_words(struct submit_job *j, const char *file, char *cons
 	return 0;
 }
 
+/* Of a command they may be its own. These are no training script's, and without them the task is not what was meant. */
+static void note_options_behind(struct submit_job *j, char *const *words)
+{
+	static const char *const ours[] = { "--gpu-mem", "--array", "--dependency" };
+	for (; *words; words++)
+		for (size_t i = 0; i < COUNT_OF(ours); i++) {
+			size_t n = strlen(ours[i]);
+			if (!strncmp(*words, ours[i], n) && (!(*words)[n] || (*words)[n] == '='))
+				add_note(j->flags, alloc_printf("'%s' stands behind the command and so goes to it: options of rad stand before it",
+								ours[i]));
+		}
+}
+
 /* What a command is best called in a list: its script ("python -u train.py", "torchrun ... train.py"), or the module that
  * Python is told to run, else the program. */
 static const char *telling_word(char *const *words)
@@ -251,6 +266,8 @@ static int read_words(struct submit_job *j, char *const *words, bool dashes, str
 	bool file = !dashes && submit_is_task_file(words[0]);
 	if (!file)
 		note_unread_lines(j, words + !dashes);
+	if (!file && !dashes)
+		note_options_behind(j, words + 1);
 	if (file && (check_script_words(j, words[0], words + 1, err) || read_task_file(j, words[0], err)))
 		return -1;
 	spec_set_argv(s, file ? words + 1 : words);
@@ -348,6 +365,9 @@ static int settle(struct submit_job *j, struct error *err)
 		add_note(j->flags, note);
 	if (!s->script && (note = submit_caller_missing_script(s)))
 		add_note(j->flags, note);
+	if (s->gpu_mem_mib && s->gpu_mem_mib < CONTEXT_LEAST_MIB)
+		add_note(j->flags, alloc_printf("--gpu-mem: %llu MiB is less than any program on a GPU takes: for GiB write %lluG",
+						(unsigned long long)s->gpu_mem_mib, (unsigned long long)s->gpu_mem_mib));
 	if (read_estimator_files(j, err) || submit_notify_settle(s, &note, err))
 		return -1;
 	if (note)

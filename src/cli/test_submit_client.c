@@ -345,7 +345,10 @@ static void test_refused(void **state)
 		{ "-o logs true", "is a folder: add a file name", false },
 		{ "-e absent/x.log true", "--error: folder ", false },
 		{ "pyhton train.py", "no program 'pyhton' in PATH", false },
-		{ "train.py", "'train.py' is not in PATH, but is a file here: write python train.py", false },
+		{ "train.py", "'train.py' is not in PATH, but is a file here: write python", false },
+		{ "CUDA_VISIBLE_DEVICES=2 true", "leave it out, a task is given its GPU and this variable", false },
+		{ "A_1=x true", "'A_1=x' is no program: write env A_1=x before the command", false },
+		{ "source venv/bin/activate", "'source' is no program but the shell's: write bash -c '...'", false },
 		{ "./train.py", "./train.py: is not executable", false },
 		{ "./absent.sh", "./absent.sh: there is no such program", false },
 		{ "./logs", "./logs: is a folder: name a program or a task file in it", false },
@@ -370,6 +373,29 @@ static void test_refused(void **state)
 	}
 }
 
+/* Many machines have a python3 and no python. */
+static void test_python_is_called_as_here(void **state)
+{
+	(void)state;
+	static const struct { const char *line, *message; } rows[] = {
+		{ "python train.py", "there is no program 'python' in PATH: here it is python3" },
+		{ "train.py", "is a file here: write python3 train.py" }, { "./train.py", "with its interpreter (python3 ./train.py)" },
+	};
+	struct spec *s;
+	struct submit_flags flags = { 0 };
+	struct error err;
+	scoped_free char *path = alloc_string(getenv("PATH")), *bin = alloc_printf("%s/bin", folder),
+		*three = alloc_printf("%s/python3", bin);
+	assert_int_equal(mkdir(bin, 0755), 0);
+	assert_int_equal(io_replace_file(three, "", 0, 0755, NULL), 0);
+	setenv("PATH", bin, 1);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		assert_int_equal(submit(rows[i].line, &s, &flags, &err), -1);
+		assert_non_null(strstr(err.text, rows[i].message));
+	}
+	setenv("PATH", path, 1);
+}
+
 static void test_notes_and_exceptions(void **state)
 {
 	(void)state;
@@ -381,6 +407,22 @@ static void test_notes_and_exceptions(void **state)
 	assert_int_equal(s->gpus, 1);
 	assert_int_equal(flags.n_notes, 1);
 	assert_non_null(strstr(flags.notes[0], "'--gpus' stands after jobs/other.rad"));
+	submit_flags_clear(&flags);
+	spec_unref(s);
+	/* So do those behind a command, whose own they may be: what no training script has is told. */
+	assert_int_equal(submit("true --gpus 2 --gpu-mem=4G", &s, &flags, &err), 0);
+	assert_int_equal(flags.n_notes, 1);
+	assert_non_null(strstr(flags.notes[0], "'--gpu-mem' stands behind the command"));
+	submit_flags_clear(&flags);
+	spec_unref(s);
+	assert_int_equal(submit("-- true --gpu-mem=4G", &s, &flags, &err), 0);
+	assert_int_equal(flags.n_notes, 0);
+	spec_unref(s);
+	/* A number alone is MiB, as Slurm has it: whoever means GiB is told. */
+	assert_int_equal(submit("--gpu-mem 12 true", &s, &flags, &err), 0);
+	assert_int_equal(s->gpu_mem_mib, 12);
+	assert_int_equal(flags.n_notes, 1);
+	assert_non_null(strstr(flags.notes[0], "for GiB write 12G"));
 	submit_flags_clear(&flags);
 	spec_unref(s);
 	/* A program of a conda environment cannot be looked for from outside. */
@@ -461,7 +503,8 @@ int main(void)
 		cmocka_unit_test(test_names), cmocka_unit_test(test_inherited), cmocka_unit_test(test_capture),
 		cmocka_unit_test(test_capture_wishes),
 		cmocka_unit_test(test_flags),
-		cmocka_unit_test(test_array), cmocka_unit_test(test_refused), cmocka_unit_test(test_notes_and_exceptions),
+		cmocka_unit_test(test_array), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_python_is_called_as_here), cmocka_unit_test(test_notes_and_exceptions),
 		cmocka_unit_test(test_closed_folder), cmocka_unit_test(test_request), cmocka_unit_test(test_file_alone),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
