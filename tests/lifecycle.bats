@@ -306,11 +306,12 @@ teardown()
 }
 
 @test "why: the arithmetic for every GPU, what is short" {
-	local a b id
+	local a id
 	rad drain 3
-	a=$(submit --gpus 3 --exclusive -- sh -c "$(until_file go)")
+	# Programs that no other test runs: where it is known how long these take, a plan is made, and says where it starts instead.
+	a=$(submit --gpus 3 --exclusive -- sh -c "$(until_file go); : holds three")
 	wait_state "$a" RUNNING
-	id=$(submit --gpu-mem 4G -- true)
+	id=$(submit --gpu-mem 4G -- sh -c ': wants one')
 	wait_for 10 sh -c "rad why --json $id | jq -e '.gpus | length == 4'"
 	rad why --json "$id" | jq -e '[.gpus[].reason] | . == ["Mode","Mode","Mode","Drained"]'
 	run rad why "$id"
