@@ -149,6 +149,8 @@ refused()
 }
 
 @test "rad gpus shows nothing that was read of a GPU that is gone, and names it" {
+	local browser web line
+	make_users	# rad web asks as nobody
 	DEVICES=nvml start_radd
 	wait_state "$(submit --gpus 4 --exclusive -- sleep 100)" RUNNING	# one with no task is just not there
 	machine b c d
@@ -162,6 +164,20 @@ refused()
 	run rad queue -h
 	[[ "$output" == *" GPU-aaaa-0,0,1,2"* ]]
 	rad why "$(submit --gpus 2 -- true)" | grep -q '^  GPU 0 GPU-aaaa-0: it does not answer'
+	# The live page says the same.
+	if browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome); then
+		mkfifo said
+		rad web --listen 127.0.0.1:0 >said 3>&- 4>&- &
+		web=$!
+		IFS= read -r -t 20 line <said
+		timeout 200 python3 "$RAD_SOURCE_ROOT/tests/browser.py" "$browser" "$WORLD/profile" "${line#rad web: }" 1280 \
+			"[...document.querySelectorAll('.card')].map(c => c.querySelector('h3').innerText).sort().join('|')" \
+			"[...document.querySelectorAll('.card')].filter(c => c.innerText.includes('not read'))[0].innerText" >seen
+		kill "$web"
+		cat seen
+		head -n 1 seen | grep -q '^"GPU 0[^0-9].*|GPU 1[^0-9].*|GPU 2[^0-9].*|GPU GPU-aaaa-0[^0-9].*not read"$'
+		tail -n 1 seen | grep -q 'u2013 of 140.4 GiB, .u2013 free.*not known'
+	fi
 	# The last one gone: nobody else has its number.
 	machine a b c d
 	wait_for 20 eval '[ "$(gpus .stale)" = false,false,false,false ]'

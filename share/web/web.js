@@ -54,10 +54,18 @@ const moment = iso => iso ? local.format(new Date(iso)) : '–';
 const since = iso => iso ? (Date.now() - Date.parse(iso)) / 1000 : NaN;
 const energy = j => known(j) ? (j / 3600).toFixed(1) + ' Wh' : '–';
 
+const gpusNow = () => (state.gpus && state.gpus.gpus) || [];
+
+/* Of one that is gone, another may have the number. */
+function gpuNumber(g) {
+	const lost = g.stale && gpusNow().some(x => !x.stale && x.index === g.index);
+	return lost ? g.uuid.slice(0, 12) : String(g.index);
+}
+
 function gpuName(uuid) {
-	const list = (state.gpus && state.gpus.gpus) || [], g = list.find(x => x.uuid === uuid);
+	const g = gpusNow().find(x => x.uuid === uuid);
 	if (!g) return String(uuid).slice(0, 12);
-	return g.mig ? `${g.index} (${g.name})` : String(g.index);
+	return g.mig ? `${g.index} (${g.name})` : gpuNumber(g);
 }
 
 function taskLink(id, text) { return make('a', { href: '#task=' + encodeURIComponent(id) }, text === undefined ? id : text); }
@@ -232,6 +240,11 @@ function loadMeter(g) {
 	return meter('SM activity', 'not known', []);
 }
 
+/* Of one that does not answer, the last readings are none: memory would look free that nobody can have. */
+function asKnown(g) {
+	return g.stale ? { ...g, mem_used_mib: null, mem_available_mib: null, smact_now: null, gpu_util: null, power_w: null } : g;
+}
+
 function card(g, rows) {
 	const list = make('ul', {}), name = id => (rows.get(id) || {}).name || '';
 	for (const id of g.tasks || [])
@@ -241,7 +254,7 @@ function card(g, rows) {
 	for (const r of g.reservations || [])
 		list.append(make('li', {}, `reserved for ${r.user}, ${moment(r.begin_time)} to ${moment(r.end_time)}`));
 	return make('article', { class: 'card' },
-		make('h3', {}, `GPU ${g.index}`, make('small', {}, g.name), tagsOf(g)), memoryMeter(g), loadMeter(g),
+		make('h3', {}, `GPU ${gpuNumber(g)}`, make('small', {}, (g.name || '').replace(/^NVIDIA /, '')), tagsOf(g)), memoryMeter(g), loadMeter(g),
 		spark(state.spark.get(g.uuid) || []),
 		make('div', { class: 'note' }, known(g.power_w) ? `${Math.round(g.power_w)} W` : ''), list);
 }
@@ -256,7 +269,7 @@ function showGpus() {
 		data.troubles && data.troubles.length && `${data.troubles.length} to look after (rad doctor)`];
 	byId('sums').textContent = parts.filter(Boolean).join(' · ');
 	document.title = known(t.RUNNING) ? `${data.host}: ${t.RUNNING} run, ${t.PENDING} wait` : data.host;
-	byId('gpus').replaceChildren(...(list || []).map(g => card(g, rows)));
+	byId('gpus').replaceChildren(...(list || []).map(g => card(asKnown(g), rows)));
 }
 
 /* The queue --------------------------------------------------------------------------------------------------------- */

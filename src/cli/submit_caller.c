@@ -85,7 +85,8 @@ static int check_log_folder(const char *what, const char *folder, struct error *
 		return error_errno(err, "--%s: folder %.300s: make it first (mkdir -p)", what, folder);
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ERR_INVALID, "--%s: %.300s: is not a folder", what, folder);
-	return access(folder, W_OK | X_OK) ? error_errno(err, "--%s: folder %.300s: cannot be written to", what, folder) : 0;
+	return access(folder, W_OK | X_OK) ? error_errno(err, "--%s: folder %.300s: cannot be written to (--%s=FILE says where else)", what,
+							     folder, what) : 0;
 }
 
 void submit_caller_name_machine(char **pattern)
