@@ -203,10 +203,11 @@ look()
 # ---- the page in a browser ----
 
 @test "GPUs, queue, one task and the history, on a desk and on a phone" {
-	local a b
+	local a b longer_named=()
+	[ "$(id -u)" != 0 ] || longer_named=(as "$ALICE")
 	a=$(submit --gpu-mem 4G --name ended -- rad simtask --mem 3G --seconds 1 --ramp 0.1)
 	rad wait "$a"
-	a=$(submit --gpu-mem 4G --name seen-after-a-long-night-of-training -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
+	a=$("${longer_named[@]}" rad submit --parsable --gpu-mem 4G --name seen-after-a-long-night-of-training -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
 	b=$(submit --gpu-mem 20G --gpus 4 --exclusive --name waits -- true)
 	wait_state "$a" RUNNING
 	start_web
@@ -221,6 +222,7 @@ look()
 	for width in 1280 390; do
 		steps+=("width:$width" 'document.querySelectorAll(".card").length === 4' 'location.hash = "#x"'
 			"document.querySelector('#queue').innerText.includes('seen')" "document.documentElement.scrollWidth <= $width"
+			"[...document.querySelectorAll('#queue td:nth-child(3)')].every(e => { const r = document.createRange(); r.selectNodeContents(e); return r.getClientRects().length === 1; })"
 			"(right => right > 200 && right <= $width)(document.querySelector('#queue th:last-child').getBoundingClientRect().right)"
 			"document.querySelector('#queue tbody tr:last-child td:last-child').textContent"
 			"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('wants its GPUs alone')"
