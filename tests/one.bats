@@ -178,6 +178,18 @@ machine()
 	[ "${lines[12]}" = HELD ]
 }
 
+@test "what root starts by a submission is everybody's, and that is said" {
+	need_root
+	run machine '
+		unset RAD_SOCKET RAD_NO_START RAD_CONFIG
+		export RAD_DEVICES=sim:1xa100-40g
+		rad submit --parsable --hold -- true
+		as_bob rad queue -h | wc -l
+		rad stop'
+	[[ "${lines[0]}" == "rad: started radd for everybody on this machine, since you are root (pid "*", log /var/lib/rad/radd.log)" ]]
+	[ "${lines[1]} ${lines[2]}" = "1 1" ]
+}
+
 @test "RAD_SOCKET=own has one's own beside the server's" {
 	need_root
 	run machine '

@@ -149,7 +149,9 @@ static int start_own(const char *program, struct error *err)
 	if (strcmp(buf_text(&report), "ok"))
 		return error_set(err, ERR_UNAVAILABLE, "radd could not be started for you: %.700s (log: %s)",
 				 report.len ? buf_text(&report) : "it ended at once", log);
-	cli_note("started radd for you (pid %d, log %s)", pid_of_daemon(), log);
+	bool everybodys = !geteuid() && !getenv("RAD_SOCKET");
+	cli_note("started radd for %s (pid %d, log %s)", everybodys ? "everybody on this machine, since you are root" : "you",
+		 pid_of_daemon(), log);
 	return 0;
 }
 
