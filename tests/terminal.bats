@@ -84,6 +84,7 @@ drive()
 		t.expect("raw2")
 		t.type("\x00\x03\x1a\x1c\x7f")
 		t.expect("00 03 1a 1c 7f")
+		t.expect("ready> ")		# ^D while stty is at work is lost
 		t.type("\x04")
 		assert t.end() == 0, t.code
 	PY

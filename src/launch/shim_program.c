@@ -88,7 +88,7 @@ static char *prelude(const struct shim_request *r, const char *bash_env)
 /* Where no link can be made, the script goes by its descriptor: it runs all the same. */
 static void link_script(struct script_link *link, const char *name, int fd)
 {
-	char folder[] = "/tmp/rad-XXXXXX", target[32];
+	char folder[] = "/tmp/rad-script-XXXXXX", target[32];
 	if (!name || strchr(name, '/') || strlen(name) > NAME_MAX || !mkdtemp(folder))
 		return;
 	snprintf(target, sizeof target, "/dev/fd/%d", fd);

@@ -172,7 +172,7 @@ static void encode(struct buf *out)
 {
 	struct spec_rlimit limit = { .resource = 7, .soft = 1024, .hard = -1 };
 	struct shim_request r = { .label = (char *)"12.1", .uid = 4294967294u, .gid = 0, .umask = 077, .cwd = (char *)"/a b",
-			     .output = (char *)"log", .script = (char *)"echo 'x=y'\nend=1\n", .argv = list_a,
+			     .output = (char *)"log", .script = (char *)"echo 'x=y'\nend=1\n", .script_name = (char *)"a b.rad", .argv = list_a,
 			     .environ = list_env, .rlimits = &limit, .n_rlimits = 1 };
 	shim_request_encode(&r, out);
 }
@@ -191,6 +191,7 @@ static void test_request_round_trip(void **state)
 	assert_null(r->error);
 	assert_null(r->conda_env);
 	assert_string_equal(r->script, "echo 'x=y'\nend=1\n");
+	assert_string_equal(r->script_name, "a b.rad");
 	for (size_t i = 0; i < 3; i++)
 		assert_string_equal(r->argv[i], list_a[i]);
 	assert_null(r->argv[3]);
