@@ -135,11 +135,13 @@ static const struct death *first_of_cohort(const struct endings *e, const struct
 
 /* Judging ------------------------------------------------------------------------------------------------------------- */
 
+/* Somebody may have cancelled it, or had it queued again, while the verdict waited. */
 static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 {
 	struct task *t = tasks_find(e->tasks, o->task);
 	struct verdict_result v;
 	struct recover_next next;
+	o->report.stopping = t->stopping;
 	const struct death *other = o->report.mps && failed_by_itself(o) ? first_of_cohort(e, o) : NULL;
 	o->report.neighbour_faulted = other;
 	o->report.neighbour = other ? other->task : 0;

@@ -228,6 +228,31 @@ static void who_waits_for_a_verdict_is_not_stopped(void **unused)
 	end_world(w);
 }
 
+/* A person's word that comes between the end and the verdict is heard all the same, as it is by a radd that was started anew. */
+static void who_waits_for_a_verdict_can_be_cancelled_or_requeued(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(5000, 1)), b = submit(w, spec_of(5000, 1)), c = submit(w, spec_of(5000, 1));
+	hold_memory(w, a, 4000);
+	hold_memory(w, b, 4000);
+	hold_memory(w, c, 4000);
+	pass(w, 3);
+	exits(w, a, 1, SCAN_DEVICE_FAULT);
+	exits(w, b, 1, SCAN_DEVICE_FAULT);	/* with a: both would be run again, alone */
+	assert_int_equal(core_cancel(w->c, a, 1000, w->now, NULL), 0);
+	pass(w, 10);
+	assert_int_equal(state(w, a), TASK_CANCELLED);
+	assert_false(task_state_terminal(state(w, b)));
+	exits(w, c, 1, SCAN_DEVICE_FAULT);	/* by itself, so that it would have failed */
+	assert_int_equal(state(w, c), TASK_RUNNING);
+	assert_int_equal(core_requeue(w->c, c, 1000, w->now, NULL), 0);
+	pass(w, 6);
+	assert_int_equal(core_task(w->c, c)->attempts[0].verdict, VERDICT_CANCELLED);
+	assert_false(task_state_terminal(state(w, c)));
+	end_world(w);
+}
+
 static void one_client_that_dies_alone_is_guilty(void **unused)
 {
 	(void)unused;
@@ -809,6 +834,7 @@ int main(void)
 		cmocka_unit_test(a_lone_out_of_memory_on_an_open_gpu_is_final),
 		cmocka_unit_test(kept_gpus_are_given_up_after_a_while),
 		cmocka_unit_test(mps_clients_that_die_together_are_one_cohort),
+		cmocka_unit_test(who_waits_for_a_verdict_can_be_cancelled_or_requeued),
 		cmocka_unit_test(one_client_that_dies_alone_is_guilty),
 		cmocka_unit_test(who_has_an_error_of_its_own_waits_for_nobody),
 		cmocka_unit_test(who_waits_for_a_verdict_is_not_stopped),
