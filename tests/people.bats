@@ -294,7 +294,7 @@ with_hooks()
 		#!/bin/sh
 		echo "\$1 \$RAD_TASK_ID \$RAD_ATTEMPT \$RAD_USER \$RAD_VERDICT \$RAD_EXIT_CODE uid=\$(id -u)" >>$WORLD/admin/log
 		[ ! -e $WORLD/admin/hang-\$1 ] || sleep 100
-		[ ! -e $WORLD/admin/fail-\$1 ] || { echo "some words"; echo "no scratch disk" >&2; exit 3; }
+		[ ! -e $WORLD/admin/fail-\$1 ] || { echo "some words"; printf 'no scratch disk \351\n' >&2; exit 3; }
 	SH
 	chmod 755 "$WORLD/admin/hook"
 	: >"$WORLD/admin/log"
@@ -324,8 +324,9 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	id=$(as "$ALICE" rad submit --parsable -- true)
 	wait_for 10 eval '[ "$(grep -c "^prolog '"$id"' 1 " "$WORLD/admin/log")" -ge 2 ]'
 	[ "$(field "$id" .reason)" = Delayed ]
-	[[ "$(field "$id" .reason_text)" == *"prolog $WORLD/admin/hook: it ended with exit code 3: no scratch disk" ]]
-	rad doctor | grep -q "no scratch disk" || :
+	[[ "$(field "$id" .reason_text)" == *"prolog $WORLD/admin/hook: it ended with exit code 3: no scratch disk ?" ]]
+	rad doctor >"$WORLD/doctor" || :
+	grep -q "no scratch disk" "$WORLD/doctor"
 	rm "$WORLD/admin/fail-prolog"
 	[ "$(rad wait --json "$id" | jq -r '.tasks[0] | "\(.state) \(.attempts | length)"')" = "COMPLETED 1" ]
 	# One that hangs is killed, with what it started; a task that waits for it can be cancelled.

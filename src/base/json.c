@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/scope.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -90,9 +91,27 @@ json_t *json_round3(double v)
 	return r == floor(r) && fabs(r) < 9e15 ? json_integer((json_int_t)r) : json_real(r);
 }
 
+void json_make_showable(char *text)
+{
+	scoped_json *valid = json_string(text);
+	for (char *p = text; !valid && *p; p++)
+		if ((unsigned char)*p >= 0x80)
+			*p = '?';
+}
+
+json_t *json_text(const char *text)
+{
+	json_t *v = json_string(text);
+	if (v)
+		return v;
+	scoped_free char *plain = alloc_string(text);
+	json_make_showable(plain);
+	return json_string(plain);
+}
+
 json_t *json_text_or_null(const char *text)
 {
-	return text && *text ? json_string(text) : json_null();
+	return text && *text ? json_text(text) : json_null();
 }
 
 json_t *json_time_or_null(int64_t wall_ms)

@@ -26,7 +26,11 @@ char *json_to_text(const json_t *v);
 
 /* A number with at most 3 decimals; null when not finite. */
 json_t *json_round3(double v);
-/* A string; null for NULL and "". */
+/* Bytes of users and programs (names, what a hook printed, a text cut at its room) may be no UTF-8, and then have no form in
+ * JSON: jansson gives NULL, and the whole answer around it is lost. Here each byte of such a text that is not ASCII is '?'. */
+void json_make_showable(char *text);
+json_t *json_text(const char *text);
+/* The same; null for NULL and "". */
 json_t *json_text_or_null(const char *text);
 /* ISO time; null for 0. */
 json_t *json_time_or_null(int64_t wall_ms);

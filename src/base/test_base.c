@@ -139,6 +139,10 @@ static void json_reads_check_types_and_ranges(void **state)
 	scoped_json *unknown = json_round3(NAN), *third = json_round3(1.0 / 3);
 	assert_true(json_is_null(unknown));
 	assert_true(json_real_value(third) == 0.333);
+	scoped_json *latin = json_text("caf\xe9"), *cut = json_text_or_null("caf\xc3"), *whole = json_text("caf\xc3\xa9");
+	assert_string_equal(json_string_value(latin), "caf?");
+	assert_string_equal(json_string_value(cut), "caf?");
+	assert_string_equal(json_string_value(whole), "caf\xc3\xa9");
 }
 
 static void growing_bytes(void **state)

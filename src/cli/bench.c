@@ -3,6 +3,7 @@
  */
 #include "cli/bench.h"
 
+#include "base/json.h"
 #include "cli/term.h"
 
 const char *bench_mode_name(enum bench_mode m)
@@ -23,9 +24,5 @@ size_t bench_command_of(const struct bench_plan *p, size_t n)
 void bench_make_showable(char *text)
 {
 	term_disarm(text);
-	json_t *v = json_string(text);
-	for (char *c = text; *c && !v; c++)
-		if (*c & 0x80)
-			*c = '?';
-	json_decref(v);
+	json_make_showable(text);
 }

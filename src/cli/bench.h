@@ -59,7 +59,7 @@ const char *bench_mode_name(enum bench_mode m);
 /* The command of the nth of several tasks at a time: they are taken in turn. */
 size_t bench_command_of(const struct bench_plan *p, size_t n);
 
-/* Arguments and output are bytes; what is not UTF-8 has no form in JSON, and becomes '?', as does what would move a cursor. */
+/* Arguments and output are bytes; what has no form in JSON becomes '?', as does what would move a cursor. */
 void bench_make_showable(char *text);
 
 #endif

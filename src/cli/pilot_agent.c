@@ -142,10 +142,9 @@ static bool has_time(const struct agent *a, const struct pilot_known_task *t, ch
 static void refuse(struct agent *a, struct pilot_known_task *t, const char *why)
 {
 	char id[TASK_ID_TEXT];
-	json_t *text = json_string(why);
 	t->refused = t->record.version + 1;
 	if (json_object_size(a->refused) < MOST_REFUSED)
-		json_object_set_new(a->refused, task_id_text(t->id, id), text ? text : json_string("?"));
+		json_object_set_new(a->refused, task_id_text(t->id, id), json_text(why));
 	a->beat_ms = 0;		/* people are told at once */
 }
 

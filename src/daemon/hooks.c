@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
 #include "daemon/trust.h"
@@ -173,6 +174,7 @@ static void hook_explain(struct hook *k, const char *kind, const char *path, con
 	for (char *p = k->why; *p; p++)
 		if ((unsigned char)*p < ' ')
 			*p = '?';
+	json_make_showable(k->why);
 }
 
 /* 0, or -1 with k->why. By a shell, so that what it says on either output is one stream; the path is an argument of that shell

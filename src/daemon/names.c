@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/idmap.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "daemon/worker.h"
 
@@ -67,6 +68,7 @@ static void names_take_answer(struct user *u, const char *text, const char *why)
 	if (!why && len) {
 		free(u->name);
 		u->name = alloc_printf("%.*s", (int)len, text);
+		json_make_showable(u->name);
 		u->state = NAME_KNOWN;
 	}
 	if (u->state != NAME_KNOWN) {

@@ -3,6 +3,7 @@
  */
 #include "submit/wire.h"
 
+#include "base/json.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -150,15 +151,9 @@ json_t *wire_reply(void)
 
 json_t *wire_error(const struct error *e)
 {
-	json_t *reply = wire_reply(), *text = json_string(e->text);
-	if (!text) {
-		/* It quotes bytes that are not UTF-8, or was cut inside a character; it has to arrive all the same. */
-		char plain[sizeof e->text];
-		for (size_t i = 0; i < sizeof plain; i++)
-			plain[i] = (unsigned char)e->text[i] < 0x80 ? e->text[i] : '?';
-		text = json_string(plain);
-	}
-	json_object_set_new(reply, "error", json_pack("{s:s, s:o}", "code", error_code_name(e->code), "text", text));
+	json_t *reply = wire_reply();
+	json_object_set_new(reply, "error",
+			    json_pack("{s:s, s:o}", "code", error_code_name(e->code), "text", json_text(e->text)));
 	return reply;
 }
 

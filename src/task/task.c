@@ -494,20 +494,17 @@ json_t *task_estimate_json(const struct estimate *e)
 		"claim_mib", json_int_or_null((int64_t)e->claim_mib, e->claim_mib != 0), "note", json_text_or_null(e->note));
 }
 
-/* A command is shown to be recognised: with two MiB of arguments each, a few tasks would fill a message. Arguments are bytes;
- * what is not UTF-8 has no form in JSON. */
-static void make_showable(char *text)
+/* A command is shown to be recognised: with two MiB of arguments each, a few tasks would fill a message. */
+static json_t *command_json(const struct spec *s)
 {
 	size_t n = COMMAND_MAX - strlen("...");
+	scoped_free char *text = spec_command_text(s);
 	if (strlen(text) > COMMAND_MAX) {
 		while (n && ((unsigned char)text[n] & 0xc0) == 0x80)	/* not inside a character */
 			n--;
 		strcpy(text + n, "...");
 	}
-	scoped_json *valid = json_string(text);
-	for (char *p = text; !valid && *p; p++)
-		if ((unsigned char)*p >= 0x80)
-			*p = '?';
+	return json_text(text);
 }
 
 void task_show_slowdown(json_t *o, const struct measured *m)
@@ -555,13 +552,11 @@ json_t *task_to_json(const struct task *t, int64_t now_ms)
 	const struct attempt *last = task_attempt(t);
 	const struct task_times times = task_times(t, now_ms);
 	bool ended = last && task_state_terminal(t->state) && last->end_ms;
-	scoped_free char *command = spec_command_text(t->spec);
-	make_showable(command);
 	scoped_free char *log = spec_expand_path(t->spec, t->spec->output ? t->spec->output : "", t->id);
 	json_t *o = task_to_json_brief(t, now_ms);
-	json_t *rest = json_pack("{ss, ss, so, so, so, so, so, so, so, so, so, so, so, so}",
+	json_t *rest = json_pack("{ss, so, so, so, so, so, so, so, so, so, so, so, so, so}",
 		"share", last && t->state != TASK_PENDING ? share_mode_name(last->mode) : share_mode_name(t->spec->share),
-		"command", command, "cwd", json_text_or_null(t->spec->cwd), "log_path", json_text_or_null(log),
+		"command", command_json(t->spec), "cwd", json_text_or_null(t->spec->cwd), "log_path", json_text_or_null(log),
 		"submit_time", json_time_or_null(t->submit_ms), "start_time", json_time_or_null(t->start_ms),
 		"end_time", json_time_or_null(t->end_ms), "wait_s", json_round3(times.wait_s),
 		"held_s", json_round3(times.held_s), "lost_s", json_round3(times.lost_s),
