@@ -111,6 +111,11 @@ static void times(void **state)
 	assert_true(ms == 1700000000123);
 	assert_int_equal(clock_parse_iso("2023-11-14", &ms), 0);
 	assert_true(ms == 1699920000000);
+	assert_int_equal(clock_parse_iso("2023-11-14T22:13:20.5Z", &ms), 0);
+	assert_true(ms == 1700000000500);
+	assert_int_equal(clock_parse_iso("2023-11-14T22:13:20.+5Z", &ms), -1);
+	assert_int_equal(clock_parse_iso("2023-11-14T22:13:20.Z", &ms), -1);
+	assert_string_equal(clock_iso(-1, buf), "");
 	assert_int_equal(clock_parse_iso("yesterday", &ms), -1);
 	assert_int_equal(clock_parse_iso("2023-11-14T22:13:20+01:00", &ms), -1);
 }
