@@ -26,8 +26,8 @@
 #define PROBE_EVERY_MS 100
 /* The longest name that MPS makes below the pipe folder, with some to spare. */
 #define LONGEST_SOCKET 32
-/* The helper that tries the control program out gives it 2.5 s (shim_mps.c). */
-#define TRIAL_MS 15500
+/* For the helper that tries the control program out to end it and to say so. */
+#define TRIAL_SLACK_MS 500
 /* Daemons of one user at a time: a second one serves GPUs that came later, others are on their way out. */
 #define DAEMONS_MAX 16
 #define GPUS_TEXT_MAX 4096
@@ -283,7 +283,7 @@ static char *read_trial(int fd, bool *serves)
 {
 	char said[256];
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	ssize_t n = poll(&p, 1, TRIAL_MS) == 1 ? read(fd, said, sizeof said - 1) : 0;
+	ssize_t n = poll(&p, 1, MPS_TRIAL_MS + TRIAL_SLACK_MS) == 1 ? read(fd, said, sizeof said - 1) : 0;
 	said[n > 0 ? n : 0] = '\0';
 	*serves = *said == '1';
 	if (*serves)

@@ -21,6 +21,8 @@ struct mps_server;
 
 /* NVIDIA's control program. */
 #define MPS_CONTROL "nvidia-cuda-mps-control"
+/* What the control program gets to come up in when it is tried out (mps_serves_all). */
+#define MPS_TRIAL_MS 15000
 /* In place of a uid: the server for all users. */
 #define MPS_ALL_USERS ((uid_t)-1)
 
@@ -28,7 +30,7 @@ struct mps_server;
 bool mps_available(const struct device_kind *kind);
 
 /* Whether its servers can serve several users: the control program is run for a moment. Driver branches 470, 535 and 550 do not
- * know the option, and end at once; one that says nothing within 15 s does not count (where the driver is loaded for it, that
+ * know the option, and end at once; one that says nothing within MPS_TRIAL_MS does not count (where the driver is loaded for it, that
  * takes seconds a GPU). *why: what was found, with its last words where it ended; the caller's. */
 bool mps_serves_all(const char *run_dir, char **why);
 

@@ -39,7 +39,6 @@
 #define TERM_MS 3000
 #define ANSWER_MAX 65536
 #define SERVERS_MAX 16	/* of one control daemon, which has one or two; each is asked in up to ANSWER_MS */
-#define TRY_MS 15000
 #define TRY_PAUSE_MS 30
 
 struct mps { const char *folder, *control; char *pipe, *log; uid_t uid; gid_t gid; bool all; };
@@ -177,7 +176,7 @@ static const char *try_control(const struct mps *m, pid_t child)
 {
 	scoped_fd int fd = proc_pidfd(child);
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	for (int64_t end = clock_mono_ms() + TRY_MS; fd >= 0 && clock_mono_ms() < end;) {
+	for (int64_t end = clock_mono_ms() + MPS_TRIAL_MS; fd >= 0 && clock_mono_ms() < end;) {
 		scoped_buf answer = { 0 };
 		if (poll(&p, 1, TRY_PAUSE_MS) == 1)
 			return "0";

@@ -194,6 +194,7 @@ __attribute__((noreturn)) static void become(const struct shim_request *r, const
 					     const struct program_streams *io, pid_t shim, int report_fd)
 {
 	bool ready = take_streams(io, shim);
+	int why = errno;
 	set_limits(r);
 	sigset_t none;		/* the shim blocks signals, but never ignores or handles one */
 	sigemptyset(&none);
@@ -205,8 +206,8 @@ __attribute__((noreturn)) static void become(const struct shim_request *r, const
 			execv("/bin/bash", p->argv);
 		if (!shell || errno == ENOENT)
 			execvp(p->argv[0], p->argv);
+		why = errno;
 	}
-	int why = errno;
 	ssize_t ignored = write(report_fd, &why, sizeof why);
 	(void)ignored;
 	_exit(127);
