@@ -85,18 +85,12 @@ static char *prelude(const struct shim_request *r, const char *bash_env)
 	return buf_steal(&text);
 }
 
-/* Where no link can be made, the script goes by its descriptor: it runs all the same. */
-static void link_script(struct script_link *link, const char *name, int fd)
+/* In the shim, which removes it. Where no link can be made, the script goes by its descriptor: it runs all the same. */
+static void make_link_folder(const char *name, struct script_link *link)
 {
-	char folder[] = "/tmp/rad-script-XXXXXX", target[32];
-	if (!name || strchr(name, '/') || strlen(name) > NAME_MAX || !mkdtemp(folder))
-		return;
-	snprintf(target, sizeof target, "/dev/fd/%d", fd);
-	snprintf(link->path, sizeof link->path, "%s/%s", folder, name);
-	if (symlink(target, link->path)) {
-		link->path[0] = 0;
-		rmdir(folder);
-	}
+	char folder[] = "/tmp/rad-script-XXXXXX";
+	if (name && !strchr(name, '/') && strlen(name) <= NAME_MAX && mkdtemp(folder))
+		snprintf(link->path, sizeof link->path, "%s/%s", folder, name);
 }
 
 void program_remove_link(const struct script_link *link)
@@ -109,8 +103,12 @@ void program_remove_link(const struct script_link *link)
 	rmdir(folder.path);
 }
 
-/* What is executed: words and environment, made before the fork. Nothing is freed: exec or exit follow. */
+/* What is executed: words and environment. Nothing is freed: exec or exit follow. */
 struct program { char **argv, **env; };
+
+/* What the child that becomes the program did not get done, and its errno. */
+enum step { TAKE_STREAMS, KEEP_SCRIPT, EXECUTE };
+struct failure { enum step step; int why; };
 
 static size_t count(char *const *list)
 {
@@ -140,7 +138,7 @@ static int add_prelude(const struct shim_request *r, struct program *p)
 	return 0;
 }
 
-static int prepare_script(const struct shim_request *r, struct program *p, struct script_link *link)
+static int prepare_script(const struct shim_request *r, struct program *p, const struct script_link *link)
 {
 	/* A command in a conda environment needs a shell to enter it. */
 	const char *script = r->script ? r->script : "exec \"$@\"\n";
@@ -151,8 +149,9 @@ static int prepare_script(const struct shim_request *r, struct program *p, struc
 	p->argv = alloc_zero((n + 4) * sizeof *p->argv);
 	p->argv[0] = alloc_string("bash");
 	p->argv[1] = alloc_string("-e");
-	link_script(link, r->script_name, fd);
-	p->argv[2] = link->path[0] ? alloc_string(link->path) : alloc_printf("/dev/fd/%d", fd);
+	p->argv[2] = alloc_printf("/dev/fd/%d", fd);
+	if (link->path[0] && !symlink(p->argv[2], link->path))
+		p->argv[2] = alloc_string(link->path);
 	memcpy(p->argv + 3, r->argv, n * sizeof *r->argv);
 	return r->conda_env || strstr(script, "conda activate") ? add_prelude(r, p) : 0;
 }
@@ -190,58 +189,64 @@ static bool take_streams(const struct program_streams *io, pid_t shim)
 	return dup2(io->out_fd, 1) == 1 && dup2(io->err_fd, 2) == 2;
 }
 
-__attribute__((noreturn)) static void become(const struct shim_request *r, const struct program *p,
-					     const struct program_streams *io, pid_t shim, int report_fd)
+/* In the child, where all that it makes is gone with the exec; in the shim it would stay as long as the task. Returns what did
+ * not work, with errno. */
+static enum step become(const struct shim_request *r, const struct program_streams *io, const struct script_link *link,
+			pid_t shim)
 {
-	bool ready = take_streams(io, shim);
-	int why = errno;
+	struct program p = { .argv = r->argv, .env = r->environ };
+	bool shell = r->script || r->conda_env;
+	if (!take_streams(io, shim))
+		return TAKE_STREAMS;
+	if (shell && prepare_script(r, &p, link))
+		return KEEP_SCRIPT;
 	set_limits(r);
 	sigset_t none;		/* the shim blocks signals, but never ignores or handles one */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (ready) {
-		environ = p->env;
-		bool shell = p->argv != r->argv;
-		if (shell)
-			execv("/bin/bash", p->argv);
-		if (!shell || errno == ENOENT)
-			execvp(p->argv[0], p->argv);
-		why = errno;
-	}
-	ssize_t ignored = write(report_fd, &why, sizeof why);
-	(void)ignored;
-	_exit(127);
+	environ = p.env;
+	if (shell)
+		execv("/bin/bash", p.argv);
+	if (!shell || errno == ENOENT)
+		execvp(p.argv[0], p.argv);
+	return EXECUTE;
 }
 
-static int explain_exec(const char *word, int why, struct error *err)
+static int explain(const struct failure *f, const char *word, struct error *err)
 {
-	if (why == ENOENT && !strchr(word, '/'))
+	if (f->step == EXECUTE && f->why == ENOENT && !strchr(word, '/'))
 		return error_set(err, ERR_INVALID, "exec %s: not found in PATH", word);
-	if (why == ENOENT && !access(word, F_OK))
+	if (f->step == EXECUTE && f->why == ENOENT && !access(word, F_OK))
 		return error_set(err, ERR_INVALID, "exec %s: the interpreter that its first line names does not exist", word);
-	errno = why;
-	return error_errno(err, "exec %s", word);
+	errno = f->why;
+	if (f->step == EXECUTE)
+		return error_errno(err, "exec %s", word);
+	return error_errno(err, f->step == KEEP_SCRIPT ? "keeping the script in memory" : "taking its streams");
 }
 
 pid_t program_start(const struct shim_request *r, const struct cgroup *cgroup, const struct program_streams *io,
 		    struct script_link *link, struct error *err)
 {
-	struct program p = { .argv = r->argv, .env = r->environ };
-	int report[2], why;
-	if ((r->script || r->conda_env) && prepare_script(r, &p, link))
-		return error_errno(err, "keeping the script in memory");
+	struct failure failure;
+	int report[2];
 	if (pipe2(report, O_CLOEXEC))
 		return error_errno(err, "pipe");
+	make_link_folder(r->script ? r->script_name : NULL, link);
 	pid_t shim = getpid(), pid = cgroup_fork(cgroup);
-	if (!pid)
-		become(r, &p, io, shim, report[1]);
+	if (!pid) {
+		failure.step = become(r, io, link, shim);
+		failure.why = errno;
+		ssize_t ignored = write(report[1], &failure, sizeof failure);
+		(void)ignored;
+		_exit(127);
+	}
 	int fork_error = errno;
 	close(report[1]);
-	ssize_t n = pid < 0 ? 0 : io_read_full(report[0], &why, sizeof why);
+	ssize_t n = pid < 0 ? 0 : io_read_full(report[0], &failure, sizeof failure);
 	close(report[0]);
 	if (pid < 0) {
 		errno = fork_error;
 		return error_errno(err, "fork");
 	}
-	return n == sizeof why ? explain_exec(p.argv[0], why, err) : pid;
+	return n == sizeof failure ? explain(&failure, r->script || r->conda_env ? "bash" : r->argv[0], err) : pid;
 }

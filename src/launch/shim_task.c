@@ -40,7 +40,6 @@
 struct attempt_run {
 	struct proc_id self;
 	int folder, exit_fd, signal_fd;
-	struct shim_request *request;
 	struct cgroup cgroup;
 	struct host_watch host;
 	struct cpu_watch cpu;
@@ -70,24 +69,25 @@ static int prepare_self(struct attempt_run *run, struct error *err)
 	return 0;
 }
 
-static int take_request(struct attempt_run *run, struct error *err)
+static struct shim_request *take_request(const struct attempt_run *run, struct error *err)
 {
 	scoped_buf bytes = { 0 };
 	scoped_fd int fd = openat(run->folder, ATTEMPT_REQUEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return error_errno(err, ATTEMPT_REQUEST);
+	if (fd < 0) {
+		error_errno(err, ATTEMPT_REQUEST);
+		return NULL;
+	}
 	if (io_read_fd(fd, ATTEMPT_REQUEST, REQUEST_MAX, &bytes, err))
-		return -1;
-	run->request = shim_request_decode(buf_text(&bytes), bytes.len, err);
-	return run->request ? 0 : -1;
+		return NULL;
+	return shim_request_decode(buf_text(&bytes), bytes.len, err);
 }
 
 /* Its path is noted before it is made, only so that the empty cgroup can be removed later, whenever the shim is killed. What
  * cannot be noted is not made: nobody would remove it. */
-static int make_cgroup(struct attempt_run *run, struct error *err)
+static int make_cgroup(struct attempt_run *run, const char *label, struct error *err)
 {
 	char name[128], path[PATH_MAX];
-	family_cgroup_name(run->request->label, run->self, name, sizeof name);
+	family_cgroup_name(label, run->self, name, sizeof name);
 	if (cgroup_path(getpid(), name, path))
 		return 0;	/* no version 2 */
 	scoped_fd int fd = openat(run->folder, ATTEMPT_CGROUP, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -119,9 +119,8 @@ static int64_t epochs_named(const struct shim_request *r)
 }
 
 /* From here on as the task's user. */
-static int open_outputs(struct attempt_run *run, struct error *err)
+static int open_outputs(struct attempt_run *run, const struct shim_request *r, struct error *err)
 {
-	const struct shim_request *r = run->request;
 	umask(r->umask);
 	if (chdir(r->cwd))
 		return error_errno(err, "working directory %s", r->cwd);
@@ -141,26 +140,25 @@ static int open_outputs(struct attempt_run *run, struct error *err)
 }
 
 /* Asked for last: whoever sits there sees the program at once, or nothing. */
-static int open_terminal(const struct attempt_run *run, int *terminal, struct error *err)
+static int open_terminal(const struct shim_request *r, int *terminal, struct error *err)
 {
-	if (run->request->terminal)
-		*terminal = terminal_open(run->request->terminal, err);
-	return run->request->terminal && *terminal < 0 ? -1 : 0;
+	if (r->terminal)
+		*terminal = terminal_open(r->terminal, err);
+	return r->terminal && *terminal < 0 ? -1 : 0;
 }
 
-static int begin(struct attempt_run *run, struct error *err)
+static int begin(struct attempt_run *run, const struct shim_request *r, struct error *err)
 {
 	scoped_fd int terminal = -1;
-	if (take_request(run, err) || make_cgroup(run, err))
+	if (make_cgroup(run, r->label, err))
 		return -1;
-	host_watch_start(&run->host, &run->cgroup, run->request->mem_max_mib);
+	host_watch_start(&run->host, &run->cgroup, r->mem_max_mib);
 	close(run->folder);
-	if (identity_become(run->request->uid, run->request->gid, err) || open_outputs(run, err) ||
-	    open_terminal(run, &terminal, err))
+	if (identity_become(r->uid, r->gid, err) || open_outputs(run, r, err) || open_terminal(r, &terminal, err))
 		return -1;
 	struct program_streams io = { run->out_fd, run->err_fd, terminal };
 	run->record.start_ms = clock_wall_ms();
-	run->program = program_start(run->request, &run->cgroup, &io, &run->link, err);
+	run->program = program_start(r, &run->cgroup, &io, &run->link, err);
 	if (run->program < 0)
 		return -1;
 	run->record.began = true;
@@ -307,6 +305,8 @@ static void finish_record(struct attempt_run *run)
 /* Why it never began stands where the last error of an output would. */
 static void record_failure(struct attempt_run *run, const struct error *err)
 {
+	output_watch_end(run->out, &run->record.output);
+	output_watch_end(run->err, &run->record.output);
 	run->record.end_ms = clock_wall_ms();
 	run->record.again = error_is_shortage(err);
 	run->record.output = (struct scan_result){ .kind = SCAN_OTHER_ERROR };
@@ -328,7 +328,10 @@ int shim_task(const char *folder)
 		return SHIM_FAILED;
 	if (claim_create(run.folder, ATTEMPT_CLAIM, run.self, &err))
 		return err.code == ERR_CONFLICT ? SHIM_SECOND : SHIM_FAILED;
-	if (!begin(&run, &err) || run.record.began) {
+	struct shim_request *r = take_request(&run, &err);
+	bool begun = r && !begin(&run, r, &err);
+	shim_request_destroy(r);	/* a script and an environment may be large, and a task long */
+	if (begun || run.record.began) {
 		wait_end(&run);
 		finish_record(&run);
 	} else {

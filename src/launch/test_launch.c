@@ -243,6 +243,19 @@ static void test_race_for_the_claim(void **state)
 	assert_true(result(b).have_record);
 }
 
+/* It stays as long as the task does, and there are as many as there are tasks. */
+static void test_shim_keeps_no_script(void **state)
+{
+	struct bench *b = *state;
+	scoped_free char *gate = alloc_printf("%s/gate", b->dir);
+	assert_int_equal(mkfifo(gate, 0600), 0);
+	set_script(b, "echo began > count\nread line < gate\n");
+	start(b);
+	wait_line(b, "count");
+	scoped_free char *command = alloc_printf("ls -l /proc/%d/fd | grep memfd", (int)b->shim.pid);
+	assert_int_not_equal(system(command), 0);
+}
+
 /* The daemon dies at once after the start; another finds the shim, and reads the end that nobody watched. */
 static void test_adopted_after_kill(void **state)
 {
@@ -569,7 +582,7 @@ int main(void)
 		T(test_output_folder_missing), T(test_output_is_a_pipe_without_reader), T(test_clean_start),
 		T(test_limits), T(test_much_output), T(test_output_that_is_no_file), T(test_huge_sparse_output),
 		T(test_background_processes_end), T(test_starts_once), T(test_race_for_the_claim),
-		T(test_adopted_after_kill), T(test_never_started), T(test_failed_again), T(test_shim_killed),
+		T(test_shim_keeps_no_script), T(test_adopted_after_kill), T(test_never_started), T(test_failed_again), T(test_shim_killed),
 		T(test_signals_reach_everybody), T(test_kill_0_spares_the_shim), T(test_torn_record),
 		T(test_record_of_a_liar), T(test_progress), T(test_no_progress_of_what_is_no_file),
 		T(test_progress_of_a_liar), T(test_full_disk), T(test_folder_of_others_is_refused), T(test_no_shim),
