@@ -288,7 +288,7 @@ static void start_one(void *ctx, const struct task *t)
 	if (there)
 		starts_place(s, t, &q, slots, &how);
 	else
-		s->gone = s->n;	/* who comes behind it starts later still, and nobody knows when */
+		s->gone = s->n, s->at_s = 0;	/* who comes behind it starts later still, and nobody knows when */
 	starts_tell(s, t, there ? s->at_s : INFINITY, known_words[how]);
 }
 

@@ -582,6 +582,24 @@ static void starts_of_those_who_run_alone_follow_each_other(void **unused)
 	}
 }
 
+/* The wide one waits for an end that nobody knows; so does the small one behind it, though a GPU is free before. */
+static void who_stands_behind_an_unknown_start_has_none(void **unused)
+{
+	(void)unused;
+	struct core_config config = ordered(ORDER_FIFO, 100000);
+	config.map.share = SHARE_NEVER;
+	struct world *w = new_world(2, &config);
+	teach_time(w, 5000, 1, 100);
+	task_id known = submit(w, spec_of(5000, 1)), unknown = submit(w, spec_of(6000, 1));
+	assert_int_equal(state(w, known), TASK_RUNNING);
+	assert_int_equal(state(w, unknown), TASK_RUNNING);
+	task_id wide = submit(w, spec_of(7000, 2)), small = submit(w, spec_of(5000, 1));
+	scoped_json *starts = core_starts_json(w->c, w->now);
+	assert_true(json_is_null(json_object_get(start_of(starts, wide), "start_time")));
+	assert_true(json_is_null(json_object_get(start_of(starts, small), "start_time")));
+	end_world(w);
+}
+
 static void gain_goes_by_the_load_until_it_has_seen(void **unused)
 {
 	(void)unused;
@@ -674,6 +692,7 @@ int main(void)
 		cmocka_unit_test(a_drained_gpu_is_not_kept),
 		cmocka_unit_test(limits_on_slow_downs_are_kept),
 		cmocka_unit_test(starts_of_those_who_run_alone_follow_each_other),
+		cmocka_unit_test(who_stands_behind_an_unknown_start_has_none),
 		cmocka_unit_test(starts_are_told_by_loads_too),
 		cmocka_unit_test(gain_goes_by_the_load_until_it_has_seen),
 		cmocka_unit_test(feasibility_is_asked_without_a_trace),
