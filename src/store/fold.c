@@ -33,13 +33,14 @@ bool store_is_folded(struct store *s, uint32_t job)
 	return folded;
 }
 
+/* Of the newest job the number stays, and nothing else. */
 static int forget_task(struct store *s, task_id id, struct error *err)
 {
-	uint32_t job = TASK_JOB(id);
+	int64_t job = TASK_JOB(id), from = job << TASK_INDEX_BITS, to = (job + 1) << TASK_INDEX_BITS;
 	return store_change(s, err, STORE_FORGET_EVENTS, "i", (int64_t)id) ||
 	       store_change(s, err, STORE_FORGET_TASK, "i", (int64_t)id) ||
-	       store_change(s, err, STORE_FORGET_JOB, "iii", (int64_t)job, (int64_t)job << TASK_INDEX_BITS,
-			    ((int64_t)job + 1) << TASK_INDEX_BITS) ? -1 : 0;
+	       store_change(s, err, STORE_FORGET_JOB, "iii", job, from, to) ||
+	       store_change(s, err, STORE_FORGET_LAST_JOB, "iii", job, from, to) ? -1 : 0;
 }
 
 /* An array goes as a whole: what is left of it would look like all of it to who depends on it. */

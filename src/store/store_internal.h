@@ -21,10 +21,13 @@
 /* Events on end that the clock was set, of one task; those after them are added to the last. */
 #define STORE_CLOCKS_KEPT 16
 
-/* The statements of the hot path, prepared once. */
 /* In the order of enum series_value. */
 #define SERIES_COLUMNS "mem_mib, smact, gract, power, smocc, dram, pcie_rx, pcie_tx"
 
+/* Nothing of that job is left in `tasks`. */
+#define STORE_NO_TASK_OF_JOB "NOT EXISTS(SELECT 1 FROM tasks WHERE task >= ?2 AND task < ?3)"
+
+/* The statements of the hot path, prepared once. */
 #define STORE_STATEMENTS(X) \
 	X(STORE_BEGIN, "BEGIN IMMEDIATE") \
 	X(STORE_COMMIT, "COMMIT") \
@@ -52,8 +55,8 @@
 		" json_remove(json_replace(spec, '$.script', ''), '$.capture', '$.model') ELSE spec END WHERE job = ?1") \
 	X(STORE_FORGET_EVENTS, "DELETE FROM events WHERE task = ?1") \
 	X(STORE_FORGET_TASK, "DELETE FROM tasks WHERE task = ?1") \
-	X(STORE_FORGET_JOB, "DELETE FROM jobs WHERE job = ?1 AND job < (SELECT max(job) FROM jobs)" \
-		" AND NOT EXISTS(SELECT 1 FROM tasks WHERE task >= ?2 AND task < ?3)") \
+	X(STORE_FORGET_JOB, "DELETE FROM jobs WHERE job = ?1 AND job < (SELECT max(job) FROM jobs) AND " STORE_NO_TASK_OF_JOB) \
+	X(STORE_FORGET_LAST_JOB, "UPDATE jobs SET user = '', spec = '{}', environ = '[]' WHERE job = ?1 AND " STORE_NO_TASK_OF_JOB) \
 	X(STORE_GET_STATES, "SELECT task, state FROM tasks WHERE task >= ?1 AND task < ?2 ORDER BY task") \
 	X(STORE_GET_META, "SELECT value FROM meta WHERE key = ?1") \
 	X(STORE_SET_META, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)") \

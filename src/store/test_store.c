@@ -526,6 +526,11 @@ static void so_many_ended_tasks_are_kept(void **state)
 	assert_int_equal(store_kept_from(s, 5), 100);
 	assert_int_equal(store_kept_from(s, 6), 0);
 	assert_int_equal(purge_all(s, (struct store_folding){ .before_ms = store_kept_from(s, 2) }).tasks, 3);
+	int64_t told = -1;
+	assert_int_equal(purge_all(s, (struct store_folding){ .before_ms = 9000 }).tasks, 2);
+	assert_int_equal(store_query_int(s, "SELECT count(*) FROM jobs WHERE environ LIKE '%" FIXTURE_SECRET "%' OR length(spec) > 2",
+					 &told, NULL), 0);
+	assert_int_equal(told, 0);	/* the row of the newest stays, for its number */
 	store_close(s);
 }
 
