@@ -165,7 +165,7 @@ static void measure(struct scene of, const char *after)
 		sample(&w);
 		sampled[i] = now_ns() - t0;
 
-		struct exit_report done = { .have_record = true, .ran_ms = 1000 };
+		struct exit_report done = { .have_record = true };
 		core_exited(w.c, w.placed[i], &done, w.now);
 		tick(&w, 1000);
 		t0 = now_ns();

@@ -244,7 +244,7 @@ static inline void end_process(struct world *w, task_id id)
 
 static inline void exits(struct world *w, task_id id, int code, enum scan_kind kind)
 {
-	struct exit_report r = { .have_record = true, .exit_code = code, .ran_ms = 5000 };
+	struct exit_report r = { .have_record = true, .exit_code = code };
 	r.output.kind = kind;
 	end_process(w, id);
 	core_exited(w->c, id, &r, w->now);

@@ -399,12 +399,12 @@ static const char *start_waits(void *ctx, const struct task *t)
 	return runner_delay(((struct daemon *)ctx)->runner, t->id);
 }
 
-/* What users may have, and had, decides which task is next, so it comes before the tasks. */
 static void on_clock_set(void *ctx, int64_t by_ms)
 {
 	core_clock_set(((struct daemon *)ctx)->core, by_ms, now_read());
 }
 
+/* What users may have, and had, decides which task is next, so it comes before the tasks. */
 static int daemon_restore(struct daemon *d, struct error *err)
 {
 	bool failed = allowing_restore(d->allowing, err) || remembering_restore(d->remembering, now_read(), err) ||

@@ -7,7 +7,6 @@
 #define RAD_DAEMON_NAMES_H
 
 #include <stdbool.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>

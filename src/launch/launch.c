@@ -285,7 +285,6 @@ void launch_report(const struct exit_record *record, struct exit_report *r)
 	r->machine_oom = record->machine_oom;
 	r->host_peak_mib = (uint64_t)record->host_peak_mib;
 	r->max_rss_kib = (uint64_t)record->maxrss_kib;
-	r->ran_ms = record->began && record->end_ms > record->start_ms ? record->end_ms - record->start_ms : 0;
 }
 
 int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,

@@ -27,7 +27,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-
 struct node {
 	struct queue_key key;
 	uint64_t weight;	/* no child is heavier */
@@ -169,7 +168,6 @@ static struct node **queue_find(struct node **at, const struct queue_key *key)
 static struct queue_lane *make_lane(struct queue *q, const struct task *t)
 {
 	struct queue_lane *l = alloc_zero(sizeof *l);
-
 	l->user = fair_user_of(q->fair, t->spec->uid);
 	idmap_put(&q->by_user, (int64_t)t->spec->uid + 1, l);
 	return l;

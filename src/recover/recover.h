@@ -34,7 +34,6 @@ struct exit_report {
 	enum stop_reason stopping;	/* we were ending it */
 	bool slot_asked;		/* its time slot was over, and it was asked to make place */
 	int requeue_code;		/* the exit code by which it says that it did; 0: it has no slot */
-	int64_t ran_ms;
 
 	/* Device evidence, over its GPUs the one that had least. */
 	bool device_known;

@@ -167,9 +167,9 @@ const struct attempt *cluster_nodes_placed(const struct cluster_nodes *ns, uint3
 	return a;
 }
 
-void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t serial, int64_t ran_ms, bool out_of_memory)
+void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t serial, bool out_of_memory)
 {
-	struct exit_report r = { .have_record = true, .ran_ms = ran_ms };
+	struct exit_report r = { .have_record = true };
 	if (out_of_memory) {
 		r.exit_code = 1;
 		r.output.kind = SCAN_GPU_OOM;

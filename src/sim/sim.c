@@ -274,7 +274,7 @@ static void submit_due(struct simulation *s)
 /* The attempt is over: what its shim would report. */
 static void leave(struct simulation *s, struct world_task *t, enum world_event met)
 {
-	struct exit_report r = { .have_record = true, .ran_ms = s->now_ms - t->start_ms };
+	struct exit_report r = { .have_record = true };
 	task_id id = t->id;
 	if (met == WORLD_OUT_OF_MEMORY) {
 		r.exit_code = 1;
@@ -312,7 +312,6 @@ static void make_place(struct simulation *s, uint32_t place)
 	if (!t)		/* it ended in this very moment */
 		return;
 	int64_t left_ms = world_left_ms(&s->world, t);
-	r.ran_ms = s->now_ms - t->start_ms;
 	left_ms += t->of->start_ms < s->solo_ms[place] ? t->of->start_ms : 0;
 	s->left_ms[place] = left_ms > 0 ? left_ms : 1;
 	core_exited(s->core, id, &r, now_of(s));

@@ -164,8 +164,7 @@ static int load_collect(struct store *s, sqlite3_stmt *st, struct load_ids *out,
 	return rc == SQLITE_DONE ? 0 : store_fail(s, rc, err);
 }
 
-/* Replays the tasks whose ids the statement gives. */
-/* The elements of an array follow each other, so its spec is read once. */
+/* Replays the tasks whose ids the statement gives. The elements of an array follow each other, so its spec is read once. */
 static int replay_all(struct loader *l, sqlite3_stmt *st, store_each each, void *ctx, struct error *err)
 {
 	struct load_ids ids = { 0 };

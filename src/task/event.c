@@ -156,8 +156,7 @@ json_t *event_told(const struct event *ev)
 			 event_to_json(ev), "by_uid", json_int_or_null(uid, person));
 }
 
-/* The position of a word in a list; -1 with an error if it is not there. */
-/* A word that this version does not know makes the event unreadable, not something near it. */
+/* The position of a word in a list. One that this version does not know makes the event unreadable, not something near it. */
 static int read_word(const json_t *body, const char *key, const char *const *words, size_t n, int *value, struct error *err)
 {
 	const char *word = json_string_value(json_object_get(body, key));

@@ -328,14 +328,14 @@ json_t *task_estimate_json(const struct estimate *e);
 /* The task object of the contract (`rad show --json`), all members but `shared_with`, `reason`, `reason_text`, which only
  * the daemon knows. `log_path` is expanded. */
 json_t *task_to_json(const struct task *t, int64_t now_ms);
-/* Memory of the machine that its processes are held to: what it asks for, and the loader of its feed, which any of the feed's
- * tasks may come to run; 0: to nothing. */
-#define TASK_HOST_LIMIT_MIB (1u << 30)
-uint64_t task_host_limit_mib(const struct task *t);
 /* Of these only the members that lists are made of, which are cheap: of ten thousand tasks, the others take most of the
  * time. */
 json_t *task_to_json_brief(const struct task *t, int64_t now_ms);
 bool task_is_brief(const char *member);
+/* Memory of the machine that its processes are held to: what it asks for, and the loader of its feed, which any of the feed's
+ * tasks may come to run; 0: to nothing. */
+#define TASK_HOST_LIMIT_MIB (1u << 30)
+uint64_t task_host_limit_mib(const struct task *t);
 /* Its `slowdown` and `slowdown_source`, by what was measured of the attempt that counts (NULL: nothing). */
 void task_show_slowdown(json_t *o, const struct measured *m);
 
