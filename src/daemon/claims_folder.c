@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/scope.h"
 
@@ -197,7 +198,7 @@ int claims_folder_publish(struct claims_folder *f, const struct core_claim *rows
 	for (int tries = 0; tries < PUBLISH_TRIES; tries++) {
 		if (!own_is_there(f) && make_own(f, err))
 			continue;
-		if (pwrite(f->own_fd, text.data, text.len, 0) != (ssize_t)text.len)
+		if (lseek(f->own_fd, 0, SEEK_SET) || io_write_full(f->own_fd, text.data, text.len))
 			return error_errno(err, "%s/%s", f->path, f->own_name);
 		if (own_is_there(f))
 			return 0;

@@ -4,6 +4,7 @@
 #include "launch/record.h"
 
 #include "base/buf.h"
+#include "base/io.h"
 #include "base/scope.h"
 
 #include <assert.h>
@@ -20,7 +21,7 @@ int record_reserve(int folder, const char *name, struct error *err)
 	if (st.st_size >= RECORD_BYTES)
 		return 0;
 	/* Written, so that the space is taken on any file system. */
-	if (pwrite(fd, zeros, sizeof zeros, 0) != sizeof zeros)
+	if (io_write_full(fd, zeros, sizeof zeros))
 		return error_errno(err, "%s", name);
 	return 0;
 }
