@@ -87,8 +87,8 @@ static bool directive(const char *script, const char *name, char *value, size_t 
 {
 	size_t len = strlen(name);
 	const char *last = NULL;
-	for (const char *line = script; line && *line; line = strchr(line, '\n'), line += line != NULL) {
-		const char *end = line + strcspn(line, "\n");
+	for (const char *line = script, *end; line && *line; line = *end ? end + 1 : end) {
+		end = line + strcspn(line, "\n");
 		const char *at = strncmp(line, "#RAD ", 5) ? NULL : memmem(line, (size_t)(end - line), name, len);
 		if (!at || (at[len] != '=' && at[len] != ' '))
 			continue;

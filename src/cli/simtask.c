@@ -128,9 +128,11 @@ static int read_options(const struct cli_call *c, struct options *o, struct erro
 			return error_wrap(err, "--%s", c->given[i].option->name);
 	if (c->n_words)
 		return error_set(err, ERR_INVALID, "'%.60s': what is that? All it takes are options", c->words[0]);
+	if (check_options(o, err))
+		return -1;
 	if (isnan(o->ramp_s))
 		o->ramp_s = (double)simdev_ramp_ms((int64_t)(o->seconds * 1000)) / 1000;
-	return check_options(o, err);
+	return 0;
 }
 
 static const struct gpu_reading *find_gpu(const struct snapshot *snap, const char *word)
