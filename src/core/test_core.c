@@ -228,7 +228,7 @@ static void who_waits_for_a_verdict_is_not_stopped(void **unused)
 	end_world(w);
 }
 
-/* A person's word that comes between the end and the verdict is heard all the same, as it is by a radd that was started anew. */
+/* A person's word that comes between the end and the verdict is heard all the same, as by a radd that was started anew. */
 static void who_waits_for_a_verdict_can_be_cancelled_or_requeued(void **unused)
 {
 	(void)unused;

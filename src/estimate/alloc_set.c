@@ -26,8 +26,8 @@ static unsigned class_of(const struct block *b)
 	return b->mapped ? class_of_size(b->size) : UNMAPPED;
 }
 
-/* Whether `x` stands in front of `y`, of the same class. Equal sizes by address: PyTorch's comparator, which decides which of two
- * equal blocks is taken. */
+/* Whether `x` stands in front of `y`, of the same class. Equal sizes by address: PyTorch's comparator, which decides which of
+ * two equal blocks is taken. */
 static bool is_before(const struct block *x, const struct block *y)
 {
 	return x->size != y->size && x->mapped ? x->size < y->size : x->address < y->address;

@@ -79,9 +79,9 @@ int launch_adopt(const struct launch_home *home, const struct task *t, struct pr
 /* What a record says: that part of the report which no device knows. */
 struct exit_record;
 void launch_report(const struct exit_record *record, struct exit_report *r);
-/* What the last attempt left: fills what launch_report does; with never_began, output.line says why. *claimed: somebody did (else
- * see launch_may_begin_again). 0: done; 1: the process that claimed it still runs (two daemons raced, ours lost): launch_adopt it;
- * -1: error. */
+/* What the last attempt left: fills what launch_report does; with never_began, output.line says why. *claimed: somebody did
+ * (else see launch_may_begin_again). 0: done; 1: the process that claimed it still runs (two daemons raced, ours lost):
+ * launch_adopt it; -1: error. */
 int launch_result(const struct launch_home *home, const struct task *t, bool *claimed, struct exit_report *r,
 		  struct error *err);
 

@@ -30,8 +30,8 @@ struct mps_server;
 bool mps_available(const struct device_kind *kind);
 
 /* Whether its servers can serve several users: the control program is run for a moment. Driver branches 470, 535 and 550 do not
- * know the option, and end at once; one that says nothing within MPS_TRIAL_MS does not count (where the driver is loaded for it, that
- * takes seconds a GPU). *why: what was found, with its last words where it ended; the caller's. */
+ * know the option, and end at once; one that says nothing within MPS_TRIAL_MS does not count (where the driver is loaded for
+ * it, that takes seconds a GPU). *why: what was found, with its last words where it ended; the caller's. */
 bool mps_serves_all(const char *run_dir, char **why);
 
 /* Starts a control daemon as `uid`/`gid` for the GPUs of a list, "UUID,UUID...", which it counts in that order; for
