@@ -25,7 +25,6 @@ import sys
 import tarfile
 import tempfile
 import time
-import traceback
 from collections import namedtuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -33,9 +32,9 @@ import captures
 import gantt
 import pages
 import simulate_policies
-from common import Rad, Workspace, in_turn, save, say, tail
+from common import Rad, Workspace, in_turn, save, say
 from mix import MOMENTUM, Task
-from run_policies import command, declared, metrics, run_tasks, seconds_of, tell, warm_up, watched
+from run_policies import command, declared, measured, run_tasks, seconds_of, tell, warm_up, watched
 from table import cell, change, read
 
 # No architecture of mix.py. Each trains for 8 to 10 s alone on an H200 by what `rad estimate` says of its capture, and so are the loads here,
@@ -140,28 +139,20 @@ def options_of(args, run):
 
 
 def measure(args, name, deadline_s):
-    """Never raises: what went wrong is part of the result."""
     run = RUNS[name]
     result = {"policy": name, **settings_of(args), "config": run.settings, "after": run.after, "tasks": [],
               "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-    with Workspace() as ws:
-        try:
-            rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", run.settings)
-            if run.after:
-                if not state_file(args, run.after).exists():
-                    raise RuntimeError(f"{run.after} did not end well: there is no state to begin with")
-                with tarfile.open(state_file(args, run.after)) as tar:
-                    tar.extractall(rad.state)
-            with watched(args, rad, result):
-                run_tasks(args, name, rad, result, deadline_s, options_of(args, run))
-            if all(t["state"] == "COMPLETED" for t in result["tasks"]) and any(r.after == name for r in RUNS.values()):
-                keep_state(rad, state_file(args, name))
-        except Exception:
-            result["error"] = traceback.format_exc()
-            say(f"{name}: {result['error']}")
-        result["radd_log"] = tail(ws.dir / "radd.log", 64 << 10)
-    if result["tasks"] and all(t["end_time"] for t in result["tasks"]):
-        result["metrics"] = metrics(result["tasks"], result["samples"])
+    with measured(name, result) as ws:
+        rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", run.settings)
+        if run.after:
+            if not state_file(args, run.after).exists():
+                raise RuntimeError(f"{run.after} did not end well: there is no state to begin with")
+            with tarfile.open(state_file(args, run.after)) as tar:
+                tar.extractall(rad.state)
+        with watched(args, rad, result):
+            run_tasks(args, name, rad, result, deadline_s, options_of(args, run))
+        if all(t["state"] == "COMPLETED" for t in result["tasks"]) and any(r.after == name for r in RUNS.values()):
+            keep_state(rad, state_file(args, name))
     return result
 
 

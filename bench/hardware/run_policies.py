@@ -233,36 +233,42 @@ def watched(args, rad, result):
         rad.stop()
 
 
+@contextlib.contextmanager
+def measured(name, result):
+    """A workspace for one run. Never raises: what went wrong is part of the result, as is what comes of the run in the end."""
+    with Workspace() as ws:
+        try:
+            yield ws
+        except Exception:
+            result["error"] = traceback.format_exc()
+            say(f"{name}: {result['error']}")
+        result["radd_log"] = tail(ws.dir / "radd.log", 64 << 10)
+    if result["tasks"] and all(t["end_time"] for t in result["tasks"]):
+        result["metrics"] = metrics(result["tasks"], result["samples"])
+
+
 def declared(task):
     return ["--gpu-mem", f"{task.mem_mib}M"]
 
 
 def run_policy(args, policy, deadline_s, learnt):
-    """Never raises: what went wrong is part of the result. `learnt`: the state of a daemon before, from where it is there; with
-    --check, else, the place for this one's."""
+    """`learnt`: the state of a daemon before, from where it is there; with --check, else, the place for this one's."""
     result = {"policy": policy, "sim": args.sim, "scale": args.scale, "leave_mib": None if args.sim else args.leave,
               "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "tasks": []}
-    with Workspace() as ws:
-        try:
-            result["config"] = config_text(policy, args.config)
-            with holder(args, ws, policy) as held:
-                result["holder"] = held
-                rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", result["config"])
-                if learnt.is_dir():
-                    shutil.copytree(learnt, rad.state)
-                result["learnt"] = learnt.is_dir()
-                try:
-                    with watched(args, rad, result):
-                        run_tasks(args, policy, rad, result, deadline_s, declared if POLICIES[policy][2] else lambda task: [])
-                finally:
-                    if args.check and not learnt.is_dir():
-                        shutil.copytree(rad.state, learnt, ignore=only_files)
-        except Exception:
-            result["error"] = traceback.format_exc()
-            say(f"{policy}: {result['error']}")
-        result["radd_log"] = tail(ws.dir / "radd.log", 64 << 10)
-    if result["tasks"] and all(t["end_time"] for t in result["tasks"]):
-        result["metrics"] = metrics(result["tasks"], result["samples"])
+    with measured(policy, result) as ws:
+        result["config"] = config_text(policy, args.config)
+        with holder(args, ws, policy) as held:
+            result["holder"] = held
+            rad = Rad(args.bin, ws, f"sim:{args.gpus}xa100-40g" if args.sim else "nvml", result["config"])
+            if learnt.is_dir():
+                shutil.copytree(learnt, rad.state)
+            result["learnt"] = learnt.is_dir()
+            try:
+                with watched(args, rad, result):
+                    run_tasks(args, policy, rad, result, deadline_s, declared if POLICIES[policy][2] else lambda task: [])
+            finally:
+                if args.check and not learnt.is_dir():
+                    shutil.copytree(rad.state, learnt, ignore=only_files)
     return result
 
 
