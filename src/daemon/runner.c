@@ -380,8 +380,8 @@ static void runner_stop(struct watch *w)
 		return;
 	}
 	if (!w->stopping.next_step_ms) {
-		runner_stop_step(w);
 		runner_want_tick(w->r);
+		runner_stop_step(w);
 	}
 }
 

@@ -15,7 +15,6 @@
 
 typedef float vec __attribute__((vector_size(4 * NET_LANES), aligned(4), may_alias));
 
-#define PADDED(n) (((n) + NET_LANES - 1) / NET_LANES * NET_LANES)
 #define NORM_LEAST 1e-5f	/* PyTorch's LayerNorm */
 
 static vec net_load(const float *from)

@@ -299,7 +299,6 @@ static void apply_requeued(struct task *t, const struct event *ev)
 	t->claim_floor_mib = 0;
 	t->estimated = false;
 	t->queued_ms = ev->t_ms;
-	t->end_by_uid = 0;
 	task_enqueue(t, QUEUE_MAIN, ev->t_ms);
 }
 
@@ -371,16 +370,10 @@ int task_apply(struct task *t, const struct event *ev, struct error *err)
 		task_attempt(t)->shim = ev->u.started.shim;
 		task_attempt(t)->start_ms = ev->t_ms;
 		break;
-	case EV_STOP_ASKED:
-		t->stopping = ev->u.stop.reason;
-		t->end_by_uid = ev->u.stop.uid;
-		break;
+	case EV_STOP_ASKED: t->stopping = ev->u.stop.reason; break;
 	case EV_MEASURED: task_attempt(t)->seen = ev->u.measured; break;
 	case EV_ENDED: apply_ended(t, ev); break;
-	case EV_CANCELLED:
-		t->end_by_uid = ev->u.by.uid;
-		task_finish(t, TASK_CANCELLED, ev->t_ms);
-		break;
+	case EV_CANCELLED: task_finish(t, TASK_CANCELLED, ev->t_ms); break;
 	case EV_REQUEUED: apply_requeued(t, ev); break;
 	case EV_SLOT_ASKED:
 		task_attempt(t)->slot_asks++;

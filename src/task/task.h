@@ -270,7 +270,6 @@ struct task {
 	int64_t booked_until_ms;
 	int64_t lost_ms;			/* running time of attempts that did not count, without what they were suspended */
 
-	uint32_t end_by_uid;			/* who cancelled it */
 	uint32_t n_events;
 	uint32_t n_changes;			/* events that a person asked for, cancelling apart */
 };
