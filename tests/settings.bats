@@ -49,6 +49,28 @@ value() { jq -r --arg name "$1" '.settings[] | select(.name == $name) | "\(.valu
 	[[ "$output" == "radd: none.conf: No such file"* ]]
 }
 
+@test "check-config refuses devices that radd would refuse" {
+	for devices in 0,2 sim:4xb300 sim:; do
+		printf 'devices: "%s"\n' "$devices" >devices.conf
+		run --separate-stderr radd --check-config --config devices.conf
+		[ "$status" -eq 1 ]
+		[[ "$stderr" == "radd: "* ]]
+	done
+}
+
+# What is wrong elsewhere in the file says nothing of the devices, which are those that doctor looks at.
+@test "doctor without a radd looks at the devices of the file, whatever else is wrong there" {
+	printf 'devices: sim:2xa100-40g\nmax_gpu: 2\n' >one.conf
+	RAD_SOCKET=$WORLD/nobody.sock RAD_CONFIG=$PWD/one.conf RAD_NVML_LIBRARY=$WORLD/none.so run rad doctor
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"fail  settings   $PWD/one.conf:2: unknown key 'max_gpu': did you mean 'max_gpus'?"* ]]
+	[[ "$output" == *"ok    driver     none is needed"* ]]
+	echo 'devices: sim:4xb300' >one.conf
+	RAD_SOCKET=$WORLD/nobody.sock RAD_CONFIG=$PWD/one.conf run rad doctor
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"fail  settings "*"no simulated device is called 'b300'"* ]]
+}
+
 @test "check-config names all mistakes, and radd does not start with one" {
 	printf 'slack: lots\norder: plan\nmax_smcat: 0.5\nwarm: 2h\n' >bad.conf
 	run --separate-stderr radd --check-config --config bad.conf --json

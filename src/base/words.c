@@ -38,6 +38,14 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb)
 	return d[na][nb];
 }
 
+static size_t common_start(const char *a, const char *b)
+{
+	size_t n = 0;
+	while (a[n] && fold(a[n]) == fold(b[n]))
+		n++;
+	return n;
+}
+
 const char *words_nearest(const char *word, const char *const *words)
 {
 	size_t len = strlen(word);
@@ -46,7 +54,10 @@ const char *words_nearest(const char *word, const char *const *words)
 	for (; len && len <= NEAREST_MAX && *words; words++) {
 		size_t n = strlen(*words);
 		unsigned d = n <= NEAREST_MAX ? distance(word, len, *words, n) : best;
-		if (d < best && d < n) {
+		if (d > best || d >= n || (d == best && !found))
+			continue;
+		/* Of two as near, the one that begins alike: max_gpu lacks a letter of max_gpus, and is no max_cpu. */
+		if (d < best || common_start(word, *words) > common_start(word, found)) {
 			best = d;
 			found = *words;
 		}

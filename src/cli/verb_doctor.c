@@ -69,14 +69,17 @@ static void report_setting(void *d, const char *text)
 	report(d, GRADE_FAIL, "settings", "%s", text);
 }
 
-/* Of a radd that does not answer: each mistake it would find in its file, and the devices it would have. NULL: not known. */
+/* Of a radd that does not answer: each mistake it would find in its file, and the devices it would have: those that the file
+ * says, whatever is wrong with the rest of it. NULL: not known. */
 static struct device *check_settings(struct doctor *d)
 {
 	struct settings s;
-	struct device *found = NULL;
+	struct error err = ERROR_INIT;
 	bool machines = client_server() && !access(SERVER_SETTINGS, F_OK);	/* not those of a radd of the caller's */
-	if (!settings_load(&s, machines ? SERVER_SETTINGS : NULL, NULL, report_setting, d, NULL))
-		found = device_create(s.devices, NULL, NULL);
+	settings_load(&s, machines ? SERVER_SETTINGS : NULL, NULL, report_setting, d, NULL);
+	if (device_check(s.devices, &err))
+		report_setting(d, err.text);
+	struct device *found = device_create(s.devices, NULL, NULL);
 	settings_clear(&s);
 	return found;
 }

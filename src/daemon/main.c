@@ -16,6 +16,7 @@
 #include "daemon/lookup.h"
 #include "daemon/notifying.h"
 #include "daemon/reaper.h"
+#include "device/device.h"
 #include "monitor/sampler.h"
 #include "settings/settings.h"
 #include "submit/wire.h"
@@ -67,6 +68,10 @@ static int check_config(const struct words *w)
 	fflush(stdout);
 	if (!rc && hooks_check(&s, print_mistake, NULL))
 		rc = 1;
+	if (!rc && device_check(s.devices, &err)) {
+		print_mistake(NULL, err.text);
+		rc = 1;
+	}
 	if (!rc && jobmap_check(s.dcgm_job_mapping, &err)) {
 		fprintf(stderr, "radd: dcgm_job_mapping: %s\n", err.text);
 		rc = 1;

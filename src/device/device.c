@@ -39,6 +39,18 @@ static const struct device_kind *find_kind(const char *setting, struct error *er
 	return NULL;
 }
 
+static const char *spec_of(const char *setting)
+{
+	const char *colon = strchr(setting, ':');
+	return colon ? colon + 1 : NULL;
+}
+
+int device_check(const char *setting, struct error *err)
+{
+	const struct device_kind *kind = find_kind(setting, err);
+	return !kind || (kind->check && kind->check(spec_of(setting), err)) ? -1 : 0;
+}
+
 struct device *device_create(const char *setting, const char *folder, struct error *err)
 {
 	const struct device_kind *kind = find_kind(setting, err);
@@ -49,8 +61,7 @@ struct device *device_create(const char *setting, const char *folder, struct err
 	d->setting = alloc_string(setting);
 	d->folder = folder ? alloc_string(folder) : NULL;
 	d->file = folder && kind->file ? alloc_printf("%s/%s", folder, kind->file) : NULL;
-	const char *colon = strchr(d->setting, ':');
-	d->spec = colon ? colon + 1 : NULL;
+	d->spec = spec_of(d->setting);
 	return d;
 }
 

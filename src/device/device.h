@@ -49,6 +49,8 @@ struct device_kind {
 	enum device_mps mps;
 	const char *mps_process;	/* the program of an MPS server, as process lists show it; NULL without servers */
 	struct device_variable variables[4];	/* ends with a name of NULL */
+	/* Whether a spec can be understood, as far as that can be known without the devices; NULL: nothing of it can. */
+	int (*check)(const char *spec, struct error *err);
 	/* The reader, in a process that may hang. `open` returns its state, or NULL with an error that says what to do. `sample`
 	 * fills an empty snapshot, each GPU's smact_source with the kind's own word for it; a single GPU that fails gets
 	 * `fallen`, and -1 is returned only when nothing could be read. */
@@ -62,6 +64,8 @@ extern const struct device_kind *const device_kinds[];
 
 struct device;
 
+/* Whether a daemon would take that value of `devices`, as far as can be said without touching a driver or keeping a file. */
+int device_check(const char *setting, struct error *err);
 /* `setting` is a value of `devices`: "nvml", "nvml:0,2", "sim:4xa100-40g". `folder` is the state folder, where the kind may
  * keep a file; NULL: there is none. NULL when the setting names no kind. */
 struct device *device_create(const char *setting, const char *folder, struct error *err);

@@ -4,17 +4,28 @@
  * daemon as real ones do; tasks find it by RAD_SIM_DEVICES, and take part in MPS by pointing at it. What would name real GPUs
  * (CUDA_VISIBLE_DEVICES in radd's own environment) says nothing of them.
  */
+#include "base/scope.h"
 #include "device/kinds.h"
 #include "device/simdev.h"
 
 #include <unistd.h>
 
+static int want_spec(const char *spec, struct error *err)
+{
+	return spec && *spec ? 0 : error_set(err, ERR_INVALID, "sim: which devices? Say sim:4xa100-40g, or sim:FILE.yaml");
+}
+
+static int kind_check(const char *spec, struct error *err)
+{
+	scoped_free struct device_model *models = NULL;
+	size_t n = 0;
+	return want_spec(spec, err) ? -1 : simdev_parse(spec, &models, &n, err);
+}
+
 static void *kind_open(const struct device_opening *how, struct error *err)
 {
-	if (!how->spec || !*how->spec) {
-		error_set(err, ERR_INVALID, "sim: which devices? Say sim:4xa100-40g, or sim:FILE.yaml");
+	if (want_spec(how->spec, err))
 		return NULL;
-	}
 	if (!how->file) {
 		error_set(err, ERR_INVALID, "sim: there is no state folder for the file of the devices");
 		return NULL;
@@ -43,6 +54,7 @@ const struct device_kind simdev_kind = {
 		{ "CUDA_DEVICE_ORDER", DEVICE_SAYS_TEXT, "PCI_BUS_ID" },
 		{ "RAD_SIM_DEVICES", DEVICE_SAYS_FILE, NULL },
 	},
+	.check = kind_check,
 	.open = kind_open,
 	.sample = kind_sample,
 	.close = kind_close,

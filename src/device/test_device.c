@@ -52,6 +52,15 @@ static void test_settings_find_their_kind(void **state)
 			assert_null(device_file(d));
 		device_destroy(d);
 	}
+	assert_int_equal(device_check("nvml", NULL) | device_check("nvml:0,2", NULL) | device_check("sim:4xa100-40g", NULL), 0);
+	static const struct { const char *setting, *says; } refused[] = {
+		{ "0,2", "names no kind of device" }, { "sim", "which devices?" }, { "sim:4xb300", "no simulated device is called 'b300'" },
+	};
+	for (size_t i = 0; i < COUNT_OF(refused); i++) {
+		struct error err = ERROR_INIT;
+		assert_int_equal(device_check(refused[i].setting, &err), -1);
+		assert_non_null(strstr(err.text, refused[i].says));
+	}
 	static const char *const wrong[] = { "", "nv", "nvmll", "NVML", " nvml", ":0", "4xa100-40g" };
 	for (size_t i = 0; i < COUNT_OF(wrong); i++) {
 		struct error err = ERROR_INIT;

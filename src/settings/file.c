@@ -45,24 +45,56 @@ static void take(struct reader *r, const char *key, const char *value, size_t li
 	}
 }
 
+/* What stands in the way of reading a line as 'key: value'; NULL: nothing that can be seen. Comments and the marks of a document's
+ * ends are none. */
+static const char *fault_of_line(const char *line)
+{
+	const char *colon = strstr(line, ": "), *end = line + strlen(line);
+	if (!line[strspn(line, " \t")] || line[strspn(line, " \t")] == '#' || !strcmp(line, "---") || !strcmp(line, "..."))
+		return NULL;
+	if (*line == ' ' || *line == '\t')
+		return "does not begin at the left edge";
+	if ((!colon && end[-1] != ':') || (colon && !strchr("\"'", colon[2]) && strstr(colon + 2, ": ")))
+		return "is not a 'key: value' line, with a blank after the colon";
+	return NULL;
+}
+
+/* What is not YAML, where it is: the parser notices it a line or more later, and in words of its own. */
+static int not_yaml(struct reader *r, const char *text, const yaml_parser_t *parser)
+{
+	struct error err = ERROR_INIT;
+	size_t line = 1;
+	for (const char *p = text; *p && line <= parser->problem_mark.line + 1; line++) {
+		size_t length = strcspn(p, "\r\n");
+		scoped_free char *one = alloc_printf("%.*s", (int)length, p);
+		const char *fault = fault_of_line(one);
+		if (fault) {
+			error_set(&err, ERR_INVALID, "%s:%zu: '%.60s' %s", r->path, line, one + strspn(one, " \t"), fault);
+			return mistake(r, &err);
+		}
+		p += length + (p[length] == '\r' && p[length + 1] == '\n') + !!p[length];
+	}
+	error_set(&err, ERR_INVALID, "%s:%zu: not YAML: %s", r->path, parser->problem_mark.line + 1,
+		  parser->problem ? parser->problem : "unreadable");
+	return mistake(r, &err);
+}
+
 /* The flat mapping: scalars only, key then value. */
-static int read_mapping(struct reader *r, yaml_parser_t *parser)
+static int read_mapping(struct reader *r, const char *bytes, yaml_parser_t *parser)
 {
 	scoped_free char *key = NULL;
+	size_t key_line = 0;
 	struct error err = ERROR_INIT;
 	for (;;) {
 		yaml_event_t e;
-		if (!yaml_parser_parse(parser, &e)) {
-			error_set(&err, ERR_INVALID, "%s:%zu: not YAML: %s", r->path, parser->problem_mark.line + 1,
-				  parser->problem ? parser->problem : "unreadable");
-			return mistake(r, &err);
-		}
+		if (!yaml_parser_parse(parser, &e))
+			return not_yaml(r, bytes, parser);
 		size_t line = e.start_mark.line + 1;
 		yaml_event_type_t type = e.type;
 		scoped_free char *text = type == YAML_SCALAR_EVENT ? alloc_string((const char *)e.data.scalar.value) : NULL;
 		yaml_event_delete(&e);
 		if (type == YAML_STREAM_END_EVENT && key) {
-			error_set(&err, ERR_INVALID, "%s:%zu: '%.60s' is not a 'key: value' line", r->path, line, key);
+			error_set(&err, ERR_INVALID, "%s:%zu: '%.60s' is not a 'key: value' line", r->path, key_line, key);
 			return mistake(r, &err);
 		}
 		if (type == YAML_STREAM_END_EVENT)
@@ -75,6 +107,7 @@ static int read_mapping(struct reader *r, yaml_parser_t *parser)
 			continue;
 		if (!key) {
 			key = steal(text);
+			key_line = line;
 			continue;
 		}
 		take(r, key, text, line);
@@ -99,7 +132,7 @@ int settings_read(struct settings *s, const char *path, bool must_exist, setting
 		mistake(&r, &unreadable);
 	} else {
 		yaml_parser_set_input_string(&parser, (const unsigned char *)buf_text(&text), text.len);
-		read_mapping(&r, &parser);
+		read_mapping(&r, buf_text(&text), &parser);
 		yaml_parser_delete(&parser);
 	}
 	if (r.mistakes > 1 && !tell)
@@ -135,12 +168,11 @@ int settings_load(struct settings *s, const char *named, const char *devices, se
 	if (!named)
 		named = getenv("RAD_CONFIG");
 	*s = settings_default();
-	if (settings_read(s, named ? named : standard, named != NULL, tell, ctx, err))
-		return -1;
+	int mistaken = settings_read(s, named ? named : standard, named != NULL, tell, ctx, err);
 	int failed = read_environment(s, &why);
 	if (!failed && devices)
 		failed = settings_set_named(s, "devices", devices, (struct settings_source){ SETTINGS_COMMAND_LINE, 0 }, &why);
 	if (failed && tell)
 		tell(ctx, why.text);
-	return failed ? error_set(err, why.code, "%s", why.text) : 0;
+	return mistaken ? -1 : failed ? error_set(err, why.code, "%s", why.text) : 0;
 }

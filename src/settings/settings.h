@@ -119,7 +119,7 @@ typedef void settings_tell(void *ctx, const char *text);
 int settings_read(struct settings *s, const char *path, bool must_exist, settings_tell *tell, void *ctx, struct error *err);
 /* What a radd started here has: the defaults; then the file `named`, or that of RAD_CONFIG, or the standard one if it is there
  * (/etc/rad/rad.conf for root, ~/.config/rad/rad.conf for others); then variables; then `devices` of the command line, if not
- * NULL. Overwrites *s, which is to be cleared whatever is returned. */
+ * NULL. A mistake leaves the rest as it is said. Overwrites *s, which is to be cleared whatever is returned. */
 int settings_load(struct settings *s, const char *named, const char *devices, settings_tell *tell, void *ctx,
 		  struct error *err);
 

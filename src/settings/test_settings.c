@@ -202,8 +202,17 @@ static void mistakes_are_named(void **state)
 		{ "share: mig\n", ":1: share: 'mig' is not a default" },
 		{ "policies:\n  - a\n", ":2: one 'key: value' a line" },
 		{ "a: {b: c}\n", ":1: one 'key: value' a line" },
-		{ "placement\n", "'placement' is not a 'key: value' line" },
-		{ "\tplacement: rr\n", ":1: not YAML" },
+		{ "placement: rr\nmax_gpu: 2\n", ":2: unknown key 'max_gpu': did you mean 'max_gpus'?" },
+		/* The line that is wrong is named, not the next one, where YAML notices it. */
+		{ "placement\n", ":1: 'placement' is not a 'key: value' line" },
+		{ "slack: 3\nmin_free 6\nwindow: 60\n", ":2: 'min_free 6' is not a 'key: value' line" },
+		{ "# a\r\nslack: 3\r\n\r\nmin_free = 6\r\nwindow: 60\r\n", ":4: 'min_free = 6' is not a 'key: value' line" },
+		{ "slack: 3\nwindow:60\n", ":2: 'window:60' is not a 'key: value' line, with a blank after the colon" },
+		{ "slack:3\nwindow: 60\n", ":1: 'slack:3' is not a 'key: value' line" },
+		{ "devices: nvml: 0\n", ":1: 'devices: nvml: 0' is not a 'key: value' line" },
+		{ "slack: 3\n\twindow: 60\n", ":2: 'window: 60' does not begin at the left edge" },
+		{ "\tplacement: rr\n", ":1: 'placement: rr' does not begin at the left edge" },
+		{ "slack: \"3\n", ":2: not YAML" },
 		{ "placement: [\n", ":1: one 'key: value' a line" },
 	};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
