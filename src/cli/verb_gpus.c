@@ -163,10 +163,11 @@ static void print_stale(const json_t *gpus, const struct term *term, FILE *out)
 	char number[FORMAT_LEN];
 	json_array_foreach(gpus, i, g) {
 		const char *uuid = member_text(g, "uuid");
+		int length = !strncmp(uuid, "GPU-", 4) ? 12 : 40;	/* one that never answered has a made-up name */
 		bool lost = !strncmp(format_gpu(g, gpus, number), uuid, strlen(number));
 		scoped_free char *line = lost ? alloc_printf("GPU %s (which was %lld): does not answer: see rad doctor", number,
 							     (long long)member_int(g, "index")) :
-						alloc_printf("GPU %s (%.12s): does not answer: see rad doctor", number, uuid);
+						alloc_printf("GPU %s (%.*s): does not answer: see rad doctor", number, length, uuid);
 		if (is_stale(g))
 			print_note(line, term, out);
 	}
@@ -220,8 +221,13 @@ static void print_foreign(const json_t *gpus, const struct term *term, FILE *out
 		json_array_foreach(processes, k, p) {
 			if (*member_text(p, "task") || !*member_text(p, "text") || n++ >= FOREIGN_LINES)
 				continue;
-			scoped_free char *line = alloc_printf("GPU %s: %s held by %s, not a task of rad", format_gpu(g, gpus, number),
-				format_mib(member_number(p, "mem_mib"), size), member_text(p, "text"));
+			double mib = member_number(p, "mem_mib");
+			format_gpu(g, gpus, number);
+			scoped_free char *line = isnan(mib) ?
+				alloc_printf("GPU %s: used by %s, not a task of rad; nothing tells how much it holds", number,
+					     member_text(p, "text")) :
+				alloc_printf("GPU %s: %s held by %s, not a task of rad", number, format_mib(mib, size),
+					     member_text(p, "text"));
 			print_note(line, term, out);
 		}
 	}

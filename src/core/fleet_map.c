@@ -39,6 +39,7 @@ static void look_at_device(const struct fleet *f, const struct slot *s, struct m
 	g->uuid = s->r.uuid;
 	g->name = s->r.name;
 	g->mps_capable = s->r.mps_capable && f->mps;
+	g->one_process = s->r.one_process;
 	g->mps_together = fleet_mps_together(f, s);
 	g->mig = s->r.mig;
 }

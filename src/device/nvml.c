@@ -234,12 +234,36 @@ static void list_instances(struct nvml_state *n, struct nvml_gpu *g, bool enable
 	g->n_mig = got;
 }
 
-static void report_empty(struct nvml_gpu *g)
+/* One on which nothing can run is not listed; told once for each reason. NULL: it is listed. */
+static void report_unusable(struct nvml_gpu *g, const char *why)
 {
-	if (!g->reported_empty)
-		log_warn("nvml: GPU %" PRIu32 " (%s) is in MIG mode without instances: nothing can run on it until "
-			 "an administrator makes some (nvidia-smi mig) or turns MIG off", g->whole.fixed.index, g->whole.fixed.uuid);
-	g->reported_empty = true;
+	if (why && g->reported != why)
+		log_warn("nvml: GPU %" PRIu32 " (%s) is %s", g->whole.fixed.index, g->whole.fixed.uuid, why);
+	g->reported = why;
+}
+
+static const char *const in_mig_mode = "in MIG mode without instances: nothing can run on it until an administrator makes some "
+				       "(nvidia-smi mig) or turns MIG off";
+static const char *const prohibited = "in prohibited mode: nothing can run on it until an administrator allows it "
+				      "(nvidia-smi --compute-mode=DEFAULT)";
+
+/* Under MPS its one process is the server, so tasks share it all the same; but whatever wants it beside a server cannot have it. */
+static void note_one_process(struct nvml_unit *u, bool now)
+{
+	if (now && !u->reported_mode)
+		log_warn("nvml: GPU %" PRIu32 " (%s) is in exclusive-process mode: tasks share it under MPS only, and one that wants it without "
+			 "MPS fails while a server is there (nvidia-smi --compute-mode=DEFAULT)", u->fixed.index, u->fixed.uuid);
+	u->fixed.one_process = u->reported_mode = now;
+}
+
+/* False: nobody may compute there. An administrator may change it at any time. */
+static bool may_compute(const struct nvml_state *n, struct nvml_gpu *g)
+{
+	int mode;
+	if (!n->api.compute_mode || n->api.compute_mode(g->whole.handle, &mode))
+		return true;
+	note_one_process(&g->whole, mode == NVML_COMPUTE_ONE_PROCESS);
+	return mode != NVML_COMPUTE_PROHIBITED;
 }
 
 /* An instance is chosen by its own name here; that of its GPU, which stands for all of them, is looked at by the callers. */
@@ -255,7 +279,7 @@ static void read_instances(struct nvml_state *n, struct nvml_gpu *g, bool fallen
 		if (!all && !is_chosen(n, &g->mig[k]))
 			continue;
 		if (fallen)
-			nvml_read_fallen(&g->mig[k], out);
+			nvml_read_fallen(&g->mig[k], NULL, out);
 		else
 			nvml_read_unit(n, g, &g->mig[k], out);
 	}
@@ -273,7 +297,13 @@ static void read_lost(struct nvml_state *n, struct nvml_gpu *g, struct snapshot 
 	if (g->n_mig)
 		read_instances(n, g, true, out);
 	else if (is_chosen(n, &g->whole))
-		nvml_read_fallen(&g->whole, out);
+		nvml_read_fallen(&g->whole, NULL, out);
+}
+
+static void read_whole(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *out)
+{
+	report_unusable(g, NULL);
+	nvml_read_unit(n, g, &g->whole, out);
 }
 
 static void read_gpu(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *out)
@@ -299,10 +329,10 @@ static void read_gpu(struct nvml_state *n, struct nvml_gpu *g, struct snapshot *
 		read_instances(n, g, false, out);
 	else if (!is_chosen(n, &g->whole))
 		return;
-	else if (mode == NVML_MIG_ENABLED)
-		report_empty(g);
+	else if (mode == NVML_MIG_ENABLED || !may_compute(n, g))
+		report_unusable(g, mode == NVML_MIG_ENABLED ? in_mig_mode : prohibited);
 	else
-		nvml_read_unit(n, g, &g->whole, out);
+		read_whole(n, g, out);
 }
 
 static int count_gpus(struct nvml_state *n, uint32_t *count, struct error *err)

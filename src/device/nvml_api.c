@@ -43,6 +43,7 @@ static const struct symbol { const char *name; size_t slot; bool required; } sym
 	{ "nvmlDeviceGetClockInfo", SLOT(clock), false },
 	{ "nvmlDeviceGetCurrentClocksEventReasons", SLOT(throttle), false },
 	{ "nvmlDeviceGetCurrentClocksThrottleReasons", SLOT(throttle), false },	/* as drivers before 535 call it */
+	{ "nvmlDeviceGetComputeMode", SLOT(compute_mode), false },
 	{ "nvmlDeviceGetMigMode", SLOT(mig_mode), false },
 	{ "nvmlDeviceGetMaxMigDeviceCount", SLOT(mig_max), false },
 	{ "nvmlDeviceGetMigDeviceHandleByIndex", SLOT(mig_by_index), false },

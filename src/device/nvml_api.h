@@ -29,6 +29,9 @@ enum nvml_result {
 	NVML_GPU_NOT_FOUND = 28,
 };
 
+/* Who may use a GPU at a time; 1 is of old. */
+enum nvml_compute_mode { NVML_COMPUTE_DEFAULT = 0, NVML_COMPUTE_PROHIBITED = 2, NVML_COMPUTE_ONE_PROCESS = 3 };
+
 #define NVML_NOT_AVAILABLE UINT64_MAX		/* in place of a memory size */
 #define NVML_MIG_ENABLED 1u
 #define NVML_VERSIONED(type, version) ((uint32_t)sizeof(type) | (uint32_t)(version) << 24)
@@ -96,6 +99,7 @@ struct nvml_api {
 	int (*utilization)(nvml_device, struct nvml_utilization *);
 	int (*clock)(nvml_device, int which, uint32_t *);	/* MHz; enum nvml_clock */
 	int (*throttle)(nvml_device, uint64_t *);	/* bits as enum gpu_throttle */
+	int (*compute_mode)(nvml_device, int *);
 	int (*mig_mode)(nvml_device, uint32_t *now, uint32_t *pending);
 	int (*mig_max)(nvml_device, uint32_t *);
 	int (*mig_by_index)(nvml_device, uint32_t, nvml_device *);

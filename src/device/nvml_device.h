@@ -18,7 +18,7 @@ struct nvml_unit {
 	bool gpm;			/* has GPM */
 	nvml_sample before, after;	/* NULL until first used */
 	int64_t before_ms;		/* when `before` was taken; 0: it holds nothing */
-	bool reported_fallen;
+	bool reported_fallen, reported_mode;
 	/* Energy: the counter when it was last read and when, and what is told. */
 	double counter_j, energy_j;
 	int64_t counter_ms, energy_ms;	/* 0: never */
@@ -28,7 +28,8 @@ struct nvml_gpu {
 	struct nvml_unit whole;
 	uint64_t pci;			/* sorts as CUDA_DEVICE_ORDER=PCI_BUS_ID does */
 	bool unreachable;		/* the driver counts it but gives no handle */
-	bool mig_able, reported_empty;
+	bool mig_able;
+	const char *reported;		/* why it is not listed, as it was last told; NULL: it is */
 	struct nvml_unit *mig;		/* owned */
 	uint32_t n_mig;
 };
@@ -49,7 +50,7 @@ struct nvml_state {
 
 /* Adds the reading of one unit, and its processes, to the snapshot. `gpu` is the GPU the unit is, or belongs to. */
 void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvml_unit *unit, struct snapshot *out);
-/* Adds a reading that says only that the unit has fallen. */
-void nvml_read_fallen(struct nvml_unit *unit, struct snapshot *out);
+/* Adds a reading that says only that the unit has fallen; `why`: in words, NULL where nobody knows. */
+void nvml_read_fallen(struct nvml_unit *unit, const char *why, struct snapshot *out);
 
 #endif

@@ -19,14 +19,14 @@
 #define UNKNOWN_MIB UINT64_MAX
 
 /* How a unit answered during one reading. */
-struct answers { bool some, lost; };
+struct answers { bool some; int lost; };	/* lost: as what, 0: it is not */
 
 static bool answered(struct answers *a, int rc)
 {
 	if (rc == NVML_OK)
 		a->some = true;
 	if (rc == NVML_GPU_LOST || rc == NVML_RESET_REQUIRED || rc == NVML_GPU_NOT_FOUND)
-		a->lost = true;
+		a->lost = rc;
 	return rc == NVML_OK;
 }
 
@@ -260,21 +260,22 @@ static void read_other_load(struct nvml_state *n, const struct nvml_unit *u, int
 	r->valid |= GPU_UTIL;
 }
 
-static void report_fallen(struct nvml_unit *u, bool fallen)
+static void report_fallen(struct nvml_unit *u, bool fallen, const char *why)
 {
 	if (fallen && !u->reported_fallen)
-		log_warn("nvml: GPU %u (%s) no longer answers; the others go on", u->fixed.index, u->fixed.uuid);
+		log_warn("nvml: GPU %u (%s) no longer answers%s%s; the others go on", u->fixed.index, u->fixed.uuid, why ? ": " : "",
+			 why ? why : "");
 	else if (!fallen && u->reported_fallen)
 		log_info("nvml: GPU %u (%s) answers again", u->fixed.index, u->fixed.uuid);
 	u->reported_fallen = fallen;
 }
 
-void nvml_read_fallen(struct nvml_unit *unit, struct snapshot *out)
+void nvml_read_fallen(struct nvml_unit *unit, const char *why, struct snapshot *out)
 {
 	struct gpu_reading *r = snapshot_add_gpu(out);
 	*r = unit->fixed;
 	r->fallen = true;
-	report_fallen(unit, true);
+	report_fallen(unit, true, why);
 }
 
 void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvml_unit *u, struct snapshot *out)
@@ -303,5 +304,5 @@ void nvml_read_unit(struct nvml_state *n, const struct nvml_gpu *gpu, struct nvm
 		r->fallen = true;
 		out->n_procs = first_proc;
 	}
-	report_fallen(u, r->fallen);
+	report_fallen(u, r->fallen, a.lost ? n->api.error_string(a.lost) : NULL);
 }

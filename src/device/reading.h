@@ -39,6 +39,7 @@ struct gpu_reading {
 	uint32_t sm_count;		/* 0: not known */
 	bool mig;
 	bool mps_capable;		/* whether an MPS server could run on it */
+	bool one_process;		/* a second process cannot compute on it (exclusive-process mode): an MPS server is one */
 	bool fallen;			/* the driver lists it, and every call for it fails; its UUID may be "unreachable-N" */
 	uint32_t valid;			/* enum gpu_field bits */
 	uint64_t mem_total_mib, mem_used_mib, mem_reserved_mib;	/* used contains reserved as NVML v1 counts it */

@@ -98,6 +98,8 @@ static void say_mode(struct explain_line *l, const struct map_policy *p, const s
 		say(l, "%s: the policy shares by time slicing; free when its tasks end", mode_text(g));
 	else if ((g->mode == SHARE_MPS || g->mode == SHARE_STREAMS) && r->share != SHARE_AUTO)
 		say(l, "%s, and share %s is wanted; share auto could join", mode_text(g), share_mode_name(r->share));
+	else if (g->one_process)
+		say(l, "in exclusive-process mode (nvidia-smi), where tasks share it under MPS only: nothing joins until that ends");
 	else
 		say(l, "%s: nothing joins until %s", mode_text(g), g->n_tasks == 1 ? "that ends" : "they end");
 }

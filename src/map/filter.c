@@ -85,7 +85,9 @@ enum share_mode map_first_mode(const struct map_policy *p, const struct map_requ
 	if (alone)
 		return SHARE_NEVER;
 	enum share_mode wish = r->share == SHARE_AUTO ? p->share : r->share;
-	return wish == SHARE_MPS && g->mps_capable && may_be_client(p, r) ? SHARE_MPS : SHARE_STREAMS;
+	if (wish == SHARE_MPS && g->mps_capable && may_be_client(p, r))
+		return SHARE_MPS;
+	return g->one_process ? SHARE_NEVER : SHARE_STREAMS;
 }
 
 /* Modes are one a GPU at a time: whoever joins takes the mode of those who run there, or does not join. */

@@ -127,6 +127,7 @@ struct map_gpu {
 	task_id turn_task;		/* for which of another user nobody joins the server there; 0: none */
 	uid_t turn_uid;			/* that user */
 	bool mps_capable, mig;
+	bool one_process;		/* its tasks share it under MPS or not at all */
 	bool drained, stale;		/* stale: no reading within the deadline, or fallen */
 	unsigned n_cold;		/* tasks without an estimate on it that are not yet warm */
 	bool unseen;			/* a task of unknown load has just started there */

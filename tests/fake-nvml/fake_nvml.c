@@ -274,6 +274,15 @@ EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device h, uint64_t *re
 	return NVML_OK;
 }
 
+EXPORT int nvmlDeviceGetComputeMode(nvml_device h, int *mode);
+EXPORT int nvmlDeviceGetComputeMode(nvml_device h, int *mode)
+{
+	ENTER(h);
+	LIE(mode, sizeof *mode);
+	*mode = (int)number(dev, "compute_mode");
+	return NVML_OK;
+}
+
 EXPORT int nvmlDeviceGetUtilizationRates(nvml_device h, struct nvml_utilization *u);
 EXPORT int nvmlDeviceGetUtilizationRates(nvml_device h, struct nvml_utilization *u)
 {
