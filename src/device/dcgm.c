@@ -211,7 +211,7 @@ static bool dcgm_ready(struct dcgm *d, int64_t mono_ms)
 	}
 	dcgm_disconnect(d);
 	if (!d->reported)
-		log_info("dcgm: %s: GPUs without GPM have no SMACT; memory and max_tasks decide there", err.text);
+		log_info("dcgm: %s: the activity of GPUs without GPM is not known", err.text);
 	d->reported = true;
 	return false;
 }
