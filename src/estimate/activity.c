@@ -45,6 +45,14 @@ static bool activity_fits(const struct gpus_row *g, const char *name)
 	return true;
 }
 
+/* "GRID A10-8Q", "NVIDIA A40-48C": a virtual machine's, which has a part of the card's time or memory. */
+static bool is_virtual(const char *name)
+{
+	const char *dash = strrchr(name, '-');
+	size_t digits = dash ? strspn(dash + 1, "0123456789") : 0;
+	return digits && dash[1 + digits] && strchr("ABCQ", dash[1 + digits]) && !dash[2 + digits];
+}
+
 static const struct gpus_row *activity_row(const char *name)
 {
 	static const char *const others[] = { "MIG", "Laptop", "Max-Q", "SUPER" };	/* less, or more, than the name says */
@@ -52,6 +60,8 @@ static const struct gpus_row *activity_row(const char *name)
 	for (size_t i = 0; i < COUNT_OF(others); i++)
 		if (strcasestr(name, others[i]))
 			return NULL;
+	if (is_virtual(name))
+		return NULL;
 	for (const struct gpus_row *g = gpus_table; *g->words; g++)
 		if (activity_fits(g, name))
 			return g;

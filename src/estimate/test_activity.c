@@ -238,10 +238,18 @@ static void test_names_of_gpus(void **state)
 		{ "NVIDIA H100 NVL", 3938 }, { "NVIDIA H200", 4800 }, { "Tesla V100-SXM2-16GB", 900 }, { "Tesla T4", 320 },
 		{ "NVIDIA L4", 300 }, { "NVIDIA L40S", 864 }, { "NVIDIA A10", 600 }, { "NVIDIA A10G", 600 }, { "NVIDIA A40", 696 },
 		{ "NVIDIA RTX A6000", 768 }, { "NVIDIA GeForce RTX 3090", 936 }, { "NVIDIA GeForce RTX 3090 Ti", 1008 },
-		{ "NVIDIA GeForce RTX 4090", 1008 }, { "NVIDIA B200", 8000 }, { "h200", 4800 }, { "h200-141g", 4800 }, { "a100-40g", 1555 },
+		{ "NVIDIA GeForce RTX 4090", 1008 }, { "NVIDIA B200", 8000 }, { "h200", 4800 },
+		{ "NVIDIA A800-SXM4-80GB", 2039 }, { "NVIDIA A800 80GB PCIe", 1935 }, { "NVIDIA H800", 3352 }, { "NVIDIA H800 PCIe", 2039 },
+		{ "NVIDIA H20", 4000 }, { "NVIDIA L20", 864 }, { "NVIDIA L40", 864 }, { "NVIDIA A30", 933 }, { "Tesla P100-PCIE-16GB", 732 },
+		{ "Tesla P100-SXM2-16GB", 732 }, { "NVIDIA RTX 6000 Ada Generation", 960 }, { "NVIDIA GeForce RTX 5080", 960 },
+		{ "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 1792 }, { "NVIDIA GeForce RTX 5090", 1792 },
+		{ "NVIDIA GeForce RTX 4080", 717 }, { "NVIDIA GeForce RTX 4070", 504 }, { "NVIDIA GeForce RTX 4070 Ti", 504 },
+		{ "NVIDIA GeForce RTX 3070", 448 }, { "NVIDIA GeForce RTX 3070 Ti", 608 },
+		{ "h200-141g", 4800 }, { "a100-40g", 1555 },
 	};
 	static const char *const unknown[] = { "", "NVIDIA RTX A4000", "NVIDIA T400", "NVIDIA GH200 480GB", "NVIDIA A100X-unknown",
-		"NVIDIA H200 MIG 1g.18gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "AMD Instinct MI300X", "A workstation's GPU" };
+		"NVIDIA H200 MIG 1g.18gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "GRID A10-8Q", "NVIDIA A40-48C",
+		"NVIDIA GeForce RTX 4080 SUPER", "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "AMD Instinct MI300X", "A workstation's GPU" };
 	const struct capture_kernel k = { .count = 1, .bytes = (uint64_t)1 << 34, .blocks = 1 << 20, .class = KERNEL_POINTWISE };
 	const struct capture c = { .kernels = (struct capture_kernel *)&k, .n_kernels = 1 };
 	struct error err = ERROR_INIT;
