@@ -49,6 +49,22 @@ value() { jq -r --arg name "$1" '.settings[] | select(.name == $name) | "\(.valu
 	[[ "$output" == "radd: none.conf: No such file"* ]]
 }
 
+# The one that people copy from: what it says of defaults is so, and each line can be taken over.
+@test "the example of settings holds what is in force, each below a line of what it does" {
+	local example=$RAD_SOURCE_ROOT/packaging/rad.conf.example key
+	sed -n 's/^#\([a-z_]*\): \(.*\)/\1 \2/p' "$example" | sort >said
+	[ "$(wc -l <said)" -ge 20 ]
+	radd --check-config --config /dev/null --json | jq -r '.settings[] | "\(.name) \(.default)"' | sort >defaults
+	[ -z "$(comm -23 said defaults)" ] || { comm -23 said defaults; return 1; }
+	sed 's/^#\([a-z]\)/\1/' "$example" >all.conf
+	radd --check-config --config all.conf >/dev/null
+	[ -z "$(awk '/^#[a-z_]*: / && before !~ /^# [A-Za-z]/ { print } { before = $0 }' "$example")" ]
+	# Those that the administrator's page tells of are all there.
+	for key in $(sed -n '/^| setting | when |/,/^$/s/^| \(.*\) | .*/\1/p' "$RAD_SOURCE_ROOT/doc/administering.md" | grep -o '`[a-z_]*: ' | tr -d '`: '); do
+		grep -q "^#$key: " "$example" || { echo "$key is not there" >&2; return 1; }
+	done
+}
+
 @test "check-config refuses devices that radd would refuse" {
 	for devices in 0,2 sim:4xb300 sim:; do
 		printf 'devices: "%s"\n' "$devices" >devices.conf
