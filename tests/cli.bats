@@ -476,6 +476,38 @@ named/my task.rad' ]
 	[[ "$output" == *"fail  driver"*"sim:4xa100-40g"* ]]
 }
 
+# plays_radd VERSION: answers everything as a radd of that release would its status, one question a connection.
+plays_radd()
+{
+	python3 - "$WORLD/other.sock" "$1" <<'PYTHON' 3>&- &
+import json, socket, struct, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+listener.settimeout(30)
+said = json.dumps({"v": 1, "schema": 1, "version": sys.argv[2], "protocol": 1, "pid": 1, "devices": "sim:1xa100-40g", "state_dir": "/",
+                   "gpus": [], "troubles": []}).encode()
+while True:
+    one, _ = listener.accept()
+    while one.recv(65536):
+        one.sendall(struct.pack(">I", len(said)) + said)
+PYTHON
+	PLAYED=$!
+	wait_for 10 test -S "$WORLD/other.sock"
+}
+
+@test "doctor: of rad and radd the older one is to be replaced" {
+	plays_radd 99.0.0
+	RAD_SOCKET=$WORLD/other.sock run rad doctor
+	kill "$PLAYED"
+	[[ "$output" == *"warn  daemon     radd is 99.0.0, and this rad ($(readlink -f "$(command -v rad)")) is the older "*"type -a rad"* ]]
+	rm "$WORLD/other.sock"
+	plays_radd 0.0.1
+	RAD_SOCKET=$WORLD/other.sock run rad doctor
+	kill "$PLAYED"
+	[[ "$output" == *"warn  daemon     radd is 0.0.1, rad is "*": restart radd"* ]]
+}
+
 # ---- submitting ----
 
 @test "submit: bare id, estimate, dry run queues nothing" {

@@ -50,6 +50,17 @@ static struct device *check_settings(struct doctor *d)
 	return found;
 }
 
+/* The older of the two is the one to replace. */
+static void report_releases(struct doctor *d, const char *radd)
+{
+	char self[PATH_MAX] = "";
+	if (strverscmp(radd, RAD_VERSION) < 0)
+		doctor_report(d, GRADE_WARN, "daemon", "radd is %s, rad is %s: restart radd (tasks go on)", radd, RAD_VERSION);
+	else if (readlink("/proc/self/exe", self, sizeof self - 1) > 0)
+		doctor_report(d, GRADE_WARN, "daemon", "radd is %s, and this rad (%s) is the older %s: use the one that came with radd; type -a "
+			      "rad shows all in PATH", radd, self, RAD_VERSION);
+}
+
 static void check_daemon(struct doctor *d)
 {
 	struct error err = ERROR_INIT;
@@ -67,8 +78,7 @@ static void check_daemon(struct doctor *d)
 	else if (!d->gpus)
 		doctor_report(d, GRADE_FAIL, "daemon", "%s", err.text);
 	else if (strcmp(member_text(d->status, "version"), RAD_VERSION))
-		doctor_report(d, GRADE_WARN, "daemon", "radd is %s, rad is %s: restart radd (tasks go on)", member_text(d->status, "version"),
-		       RAD_VERSION);
+		report_releases(d, member_text(d->status, "version"));
 	else
 		doctor_report(d, GRADE_OK, "daemon", "radd %s, pid %lld, on %s, devices %s", member_text(d->status, "version"),
 		       (long long)member_int(d->status, "pid"), socket, devices);
