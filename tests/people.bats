@@ -346,6 +346,7 @@ logged() { grep -q "$1" "$WORLD/admin/log"; }
 	run radd --check-config --config "$WORLD/hooks.conf"
 	[ "$status" -eq 1 ]
 	[[ "$output" == *"radd: prolog $WORLD_ADMIN/hook: belongs to uid 0 with mode 777"*"every launch waits"* ]]
+	rad doctor --json | jq -e 'any(.checks[]; .check == "settings" and .grade == "warn" and (.text | test("prolog .*every launch waits")))'
 	id=$(as "$ALICE" rad submit --parsable -- true)
 	wait_for 10 eval '[[ "$(field '"$id"' .reason_text)" == *"nobody else may be able to change it"* ]]'
 	chmod 755 "$WORLD/admin/hook"

@@ -30,6 +30,16 @@ ended() { local id; id=$(submit "$@"); rad wait "$id" >/dev/null 2>&1 || :; echo
 	run -2 rad purge --older yesterday
 }
 
+@test "root purges his own, and is told how everybody's" {
+	need_root
+	stop_radd
+	make_users
+	start_radd
+	rad wait "$(as "$ALICE" rad submit --parsable true)"
+	[ "$(rad purge --older 0s --yes)" = "Removed 0 ended tasks of root's own; --user all: everybody's" ]
+	[ "$(rad purge --older 0s --yes --user all)" = "Removed 1 ended task" ]
+}
+
 @test "what a waiting task depends on, and arrays that have not ended, stay" {
 	local failed array waits
 	failed=$(ended false)

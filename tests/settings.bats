@@ -51,7 +51,7 @@ value() { jq -r --arg name "$1" '.settings[] | select(.name == $name) | "\(.valu
 
 # The one that people copy from: what it says of defaults is so, and each line can be taken over.
 @test "the example of settings holds what is in force, each below a line of what it does" {
-	local example=$RAD_SOURCE_ROOT/packaging/rad.conf.example key
+	local example=$RAD_SOURCE_ROOT/examples/rad.conf key
 	sed -n 's/^#\([a-z_]*\): \(.*\)/\1 \2/p' "$example" | sort >said
 	[ "$(wc -l <said)" -ge 20 ]
 	radd --check-config --config /dev/null --json | jq -r '.settings[] | "\(.name) \(.default)"' | sort >defaults

@@ -15,12 +15,15 @@
 #include <string.h>
 #include <unistd.h>
 
-struct purge { json_int_t tasks, kept; };
+struct purge {
+	json_int_t tasks, kept;
+	bool own;	/* nobody's was said: the caller's */
+};
 
 /* One walk through all of them, a piece a request. */
 static int purge_walk(json_t *request, bool dry_run, struct purge *sum, struct error *err)
 {
-	*sum = (struct purge){ 0 };
+	*sum = (struct purge){ .own = sum->own };
 	json_object_del(request, "at_ms");
 	json_object_del(request, "at");
 	json_object_set_new(request, "dry_run", json_boolean(dry_run));
@@ -43,6 +46,8 @@ static void purge_tell(const struct purge *p, const char *what)
 	if (p->kept)
 		printf("; %lld as old stay%s: others of their array, or tasks that depend on them, have not ended",
 		       (long long)p->kept, p->kept == 1 ? "s" : "");
+	if (p->own && !p->tasks && !p->kept && !geteuid())
+		printf(" of root's own; --user all: everybody's");
 	puts("");
 }
 
@@ -96,11 +101,12 @@ int verb_purge(struct cli_call *c)
 		{ 0 },
 	};
 	struct error err = ERROR_INIT;
-	struct purge sum;
+	struct purge sum = { 0 };
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
 	if (!older)
 		return cli_usage(c, "--older is missing: how long ago they ended, for example --older 90d");
+	sum.own = !user;
 	scoped_json *request = wire_request("purge");
 	if (purge_request(request, older, user, &err))
 		return cli_usage(c, "%s", err.text);

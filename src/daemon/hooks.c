@@ -328,8 +328,14 @@ void hooks_work(struct hooks *h)
 	}
 }
 
+static void add_trouble(void *troubles, const char *text)
+{
+	json_array_append_new(troubles, json_pack("{ss, ss}", "check", "settings", "text", text));
+}
+
 void hooks_tell(const struct hooks *h, json_t *troubles)
 {
+	hooks_check(h->config, add_trouble, troubles);
 	if (*h->trouble && clock_mono_ms() - h->trouble_ms < TOLD_MS)
 		json_array_append_new(troubles, json_pack("{ss, ss}", "check", "epilog", "text", h->trouble));
 }

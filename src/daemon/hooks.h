@@ -44,7 +44,7 @@ void hooks_note_end(struct hooks *h, const struct event *ended, const struct tas
 const char *hooks_hold_back(const struct hooks *h, uid_t uid);
 /* After the commit: epilogs begin. */
 void hooks_work(struct hooks *h);
-/* Appends {"check","text"} where an epilog failed within the last hour. */
+/* Appends {"check","text"} where one may not be run now, or an epilog failed within the last hour. */
 void hooks_tell(const struct hooks *h, json_t *troubles);
 
 #endif
