@@ -76,7 +76,7 @@ install_new() { package -i "$NEWER"/*.deb; }
 	on radd --check-config --config /tmp/all.conf
 	rm "$ROOT/tmp/all.conf"
 	# And each stands below what it means.
-	[ -z "$(awk '/^#[a-z]/ && before !~ /^# [A-Z]?/ { print } { before = $0 }' "$ROOT/usr/share/doc/rad-rm/rad.conf.example")" ]
+	[ -z "$(awk '/^#[a-z_]*: / && before !~ /^# [A-Z]?/ { print } { before = $0 }' "$ROOT/usr/share/doc/rad-rm/rad.conf.example")" ]
 }
 
 @test "upgraded over running tasks: they go on, radd is the new one, settings are kept" {
