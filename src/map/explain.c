@@ -87,6 +87,8 @@ static void say_mode(struct explain_line *l, const struct map_policy *p, const s
 		say(l, "a MIG instance: a task of %u GPUs cannot use it", r->gpus);
 	else if (g->mig)
 		say(l, "a MIG instance: it is not shared, and share %s is wanted; share auto takes it", share_mode_name(r->share));
+	else if (g->mode == SHARE_STREAMS && g->one_process && g->n_tasks)
+		say(l, "in exclusive-process mode (nvidia-smi), where tasks share it under MPS only: nothing joins until that ends");
 	else if (r->share == SHARE_MIG)
 		say(l, "no MIG instance, and share mig is wanted");
 	else if (r->share == SHARE_MPS && (!g->mps_capable || multi))
@@ -98,8 +100,6 @@ static void say_mode(struct explain_line *l, const struct map_policy *p, const s
 		say(l, "%s: the policy shares by time slicing; free when its tasks end", mode_text(g));
 	else if ((g->mode == SHARE_MPS || g->mode == SHARE_STREAMS) && r->share != SHARE_AUTO)
 		say(l, "%s, and share %s is wanted; share auto could join", mode_text(g), share_mode_name(r->share));
-	else if (g->one_process)
-		say(l, "in exclusive-process mode (nvidia-smi), where tasks share it under MPS only: nothing joins until that ends");
 	else
 		say(l, "%s: nothing joins until %s", mode_text(g), g->n_tasks == 1 ? "that ends" : "they end");
 }
@@ -133,6 +133,10 @@ static void say_memory(struct explain_line *l, const struct map_policy *p, const
 {
 	uint64_t claim = r->claim_mib ? r->claim_mib : p->min_free_mib;
 	double slack = f->want - (double)claim;
+	if (!g->total_mib) {
+		say(l, "its memory cannot be read; see `rad doctor`");
+		return;
+	}
 	say_want(l, r, f);
 	say(l, ": %s short", SIZE(f->want - f->have));
 	if (claim > g->total_mib)

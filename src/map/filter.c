@@ -85,9 +85,7 @@ enum share_mode map_first_mode(const struct map_policy *p, const struct map_requ
 	if (alone)
 		return SHARE_NEVER;
 	enum share_mode wish = r->share == SHARE_AUTO ? p->share : r->share;
-	if (wish == SHARE_MPS && g->mps_capable && may_be_client(p, r))
-		return SHARE_MPS;
-	return g->one_process ? SHARE_NEVER : SHARE_STREAMS;
+	return wish == SHARE_MPS && g->mps_capable && may_be_client(p, r) ? SHARE_MPS : SHARE_STREAMS;
 }
 
 /* Modes are one a GPU at a time: whoever joins takes the mode of those who run there, or does not join. */
@@ -96,7 +94,7 @@ static enum map_reason map_join(const struct map_ask *ask, const struct map_gpu 
 	enum share_mode wish = ask->r->share;
 	*mode = g->mode;
 	if (g->mode == SHARE_STREAMS)
-		return wish == SHARE_MPS ? MAP_MODE : MAP_OK;
+		return wish == SHARE_MPS || g->one_process ? MAP_MODE : MAP_OK;
 	if (g->mode != SHARE_MPS || !may_be_client(ask->p, ask->r) || (g->has_multi_gpu && !ask->p->mps_multi_gpu))
 		return MAP_MODE;
 	if (wish != SHARE_MPS && (wish != SHARE_AUTO || ask->p->share != SHARE_MPS))

@@ -129,7 +129,7 @@ static bool read_gpu_flag(const char *word, struct map_gpu *g)
 		{ "drained", &g->drained, true }, { "stale", &g->stale, true },
 		{ "settling", &g->settling, true }, { "unseen", &g->unseen, true },
 		{ "multi", &g->has_multi_gpu, true }, { "mig", &g->mig, true },
-		{ "nomps", &g->mps_capable, false }, { "empty", &(bool){ false }, false },
+		{ "nomps", &g->mps_capable, false }, { "oneprocess", &g->one_process, true }, { "empty", &(bool){ false }, false },
 	};
 	for (size_t i = 0; i < COUNT_OF(flags); i++) {
 		if (strcmp(word, flags[i].key))
@@ -319,6 +319,9 @@ static void modes(void **state)
 		{ "streams insists", "", "claim=5000 share=streams", { "mps=1", "streams=1 free=9000" }, "1 streams 5000" },
 		{ "streams on an idle GPU", "", "claim=5000 share=streams", { "empty" }, "0 streams 5000" },
 		{ "nobody joins an exclusive task", "", "claim=5000", { "never=1" }, "Mode" },
+		{ "of one process: under MPS as ever", "", "claim=5000", { "oneprocess" }, "0 mps 5000" },
+		{ "... in slices first", "", "claim=5000 share=streams", { "oneprocess" }, "0 streams 5000" },
+		{ "... and no more", "", "claim=5000 share=streams", { "streams=1 oneprocess", "streams=1 free=9000" }, "1 streams 5000" },
 		{ "exclusive needs idle GPUs", "", "claim=5000 exclusive", { "mps=1", "streams=1", "never=1" },
 		  "Busy Busy Busy" },
 		{ "exclusive", "", "claim=5000 exclusive", { "mps=1", "empty" }, "1 never 5000" },
@@ -352,6 +355,7 @@ static void several_gpus(void **state)
 		{ "no mode has enough of them", "", "claim=9718 gpus=2", { "streams=1", "mps=1" }, "Gpus Gpus" },
 		{ "a wish for MPS is not time-sliced", "", "claim=9718 gpus=2 share=mps", { "streams=1", "empty" }, "Mode Gpus" },
 		{ "an idle GPU that cannot do MPS", "", "claim=9718 gpus=2", { "nomps", "empty" }, "0,1 streams 9718" },
+		{ "one is of one process", "", "claim=9718 gpus=2 share=streams", { "oneprocess", "empty" }, "0,1 streams 9718" },
 		{ "one is too few", "", "claim=9718 gpus=2", { "empty", "streams=1 free=9000" }, "Gpus Memory" },
 		{ "a server for each GPU: not under MPS", "narrow", "claim=9718 gpus=2", { "empty", "empty" }, "0,1 streams 9718" },
 		{ "... not onto MPS", "narrow", "claim=9718 gpus=2", { "empty", "mps=1" }, "Gpus Mode" },
@@ -683,6 +687,8 @@ static void feasible(void **state)
 		{ "memory no GPU has", "", "claim=81920 declared", { "empty", "total=40960" },
 		  "80.0G of GPU memory wanted on each GPU: GPU 1 has 40.0G when empty, and none has more: declare less, or use a "
 		  "smaller batch" },
+		{ "memory that cannot be read", "", "claim=2048 declared", { "total=0" },
+		  "GPU 0: its memory cannot be read, so no task of known memory can be placed: see `rad doctor`" },
 		{ "memory that too few GPUs have", "", "claim=60000 gpus=2 declared", { "empty", "total=81408" },
 		  "58.6G of GPU memory wanted on each GPU: of the 2 largest GPUs GPU 0 has 39.5G when empty: declare less, or use a "
 		  "smaller batch" },
@@ -786,6 +792,9 @@ static void explain(void **state)
 		  "GPU 0: 2.0G available, 15.8G wanted (claim 13.8G + slack 2.0G): 13.8G short; fits when tasks there end" },
 		{ "memory for no estimate", "", "", { "mps=1 free=5119" },
 		  "GPU 0: 5.0G available, 5.0G wanted (no estimate: min_free): 1M short; a declared --gpu-mem of less could fit" },
+		{ "unreadable", "", "", { "total=0 free=0" }, "GPU 0: its memory cannot be read; see `rad doctor`" },
+		{ "one process", "", "share=streams", { "streams=1 oneprocess" },
+		  "GPU 0: in exclusive-process mode (nvidia-smi), where tasks share it under MPS only: nothing joins until that ends" },
 		{ "too small when empty", "", "claim=60000 declared", { "empty" },
 		  "GPU 0: 39.5G available, 58.6G wanted (claim 58.6G): 19.1G short; it has 39.5G when empty" },
 		{ "SMACT", "", "claim=1000", { "mps=1 smact=0.87" },

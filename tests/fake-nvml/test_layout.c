@@ -11,6 +11,8 @@
 #define SAME_SIZE(ours, theirs) _Static_assert(sizeof(ours) == sizeof(theirs), #theirs)
 #define SAME_PLACE(ours, a, theirs, b) _Static_assert(offsetof(ours, a) == offsetof(theirs, b), #theirs "." #b)
 
+_Static_assert((int)NVML_COMPUTE_PROHIBITED == NVML_COMPUTEMODE_PROHIBITED, "nvmlComputeMode_t");
+_Static_assert((int)NVML_COMPUTE_ONE_PROCESS == NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, "nvmlComputeMode_t");
 SAME_SIZE(nvml_device, nvmlDevice_t);
 SAME_SIZE(nvml_sample, nvmlGpmSample_t);
 SAME_SIZE(struct nvml_memory, nvmlMemory_t);
