@@ -177,6 +177,26 @@ fills()
 	mv usual.conf "$RAD_CONFIG"
 }
 
+# In a container the driver tells the machine's pids, so that radd's own tasks would look like somebody else's.
+@test "in a container with pids of its own, tasks do not keep each other away as foreign ones" {
+	need_root
+	local first
+	server "{$A100}"
+	mkfifo "$WORLD/ready"
+	unshare --pid --fork --kill-child --mount-proc "$(command -v radd)" --devices nvml --state "$WORLD/state-c" --ready-fd 7 \
+		7>"$WORLD/ready" 3>&- >"$WORLD/container.log" 2>&1 </dev/null &
+	echo $! >"$WORLD/pid"
+	read -r -t 20 _ <"$WORLD/ready"
+	rm "$WORLD/ready"
+	first=$(submit --gpu-mem 4G sleep 100)
+	wait_state "$first" RUNNING
+	server "{$A100, \"used_mib\": 3000, \"processes\": [[3999999, 3000]]}"
+	wait_for 10 grep -q 'which are others in this container' "$WORLD/container.log"
+	wait_for 10 eval 'rad gpus --json | jq -e ".gpus[0] | .mem_foreign_mib == 0 and .processes == []"'
+	wait_state "$(submit --gpu-mem 4G sleep 100)" RUNNING
+	rad cancel --all
+}
+
 @test "a driver that is updated under a running radd: doctor fails and says what to do" {
 	server "{$A100}"
 	DEVICES=nvml start_radd

@@ -8,15 +8,18 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/scope.h"
 #include "monitor/peek.h"
 #include "monitor/program.h"
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#define MACHINE_PID_NS 0xeffffffcu	/* the kernel's first one has this inode: PROC_PID_INIT_INO */
 #define COMM_LEN 15		/* what the kernel keeps of a program's name */
 
 struct procs_entry {
@@ -35,6 +38,8 @@ struct procs {
 	struct peek *peek;
 	struct procs_entry *entries;
 	size_t n, cap;
+	bool contained;			/* this process has its pids in a namespace below the machine's */
+	bool foreign_pids;		/* the driver tells the machine's */
 };
 
 struct procs *procs_create(const char *mps_process)
@@ -42,6 +47,8 @@ struct procs *procs_create(const char *mps_process)
 	struct procs *p = alloc_zero(sizeof *p);
 	p->mps_process = mps_process;
 	p->peek = peek_create();
+	struct stat ns;
+	p->contained = !stat("/proc/self/ns/pid", &ns) && ns.st_ino != MACHINE_PID_NS;
 	return p;
 }
 
@@ -151,6 +158,26 @@ static void forget_unlisted(struct procs *p)
 	p->n = kept;
 }
 
+/* A real driver (one that has MPS servers) knows no namespaces of pids: in a container it tells the machine's numbers, of which one
+ * that is nobody's here is the sign. Then none of them says whose memory it is. */
+static void notice_foreign_pids(struct procs *p, const struct snapshot *s)
+{
+	for (uint32_t i = 0; i < s->n_procs && p->contained && p->mps_process && !p->foreign_pids; i++)
+		if (!s->procs[i].id.start_ticks && s->procs[i].uid == (uid_t)-1)
+			p->foreign_pids = true;
+	if (p->contained && p->foreign_pids)
+		log_warn("the driver tells processes by the machine's numbers, which are others in this container: whose memory is whose is not "
+			 "known (a container with --pid=host knows it)");
+	p->contained = p->contained && !p->foreign_pids;	/* told once */
+}
+
+static void forget_processes(struct snapshot *s)
+{
+	s->n_procs = 0;
+	for (uint32_t i = 0; i < s->n_gpus; i++)
+		s->gpus[i].valid &= ~(uint32_t)(GPU_PROCS | GPU_PROC_MEM);
+}
+
 void procs_fill(struct procs *p, struct snapshot *s)
 {
 	for (uint32_t i = 0; i < s->n_procs; i++) {
@@ -166,4 +193,7 @@ void procs_fill(struct procs *p, struct snapshot *s)
 		memcpy(r->token, e->token, sizeof r->token);
 	}
 	forget_unlisted(p);
+	notice_foreign_pids(p, s);
+	if (p->foreign_pids)
+		forget_processes(s);
 }
