@@ -80,6 +80,20 @@ machine()
 	[ "${#lines[@]}" -eq 5 ]
 }
 
+@test "a radd that root tries elsewhere leaves nothing that looks like the machine's" {
+	need_root
+	run machine '
+		RAD_STATE="$WORLD/tried" RAD_SOCKET="$WORLD/tried.sock"
+		export RAD_STATE RAD_SOCKET
+		server
+		rad run -- true
+		stop
+		[ ! -e /run/rad ] || ls -R /run/rad'
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ "$output" != *"/run/rad"* ]]
+}
+
 @test "a radd of the machine's that could not start is not waited for: everybody is told why it is not there" {
 	need_root
 	[ -d /etc/systemd ] || skip "no /etc/systemd"

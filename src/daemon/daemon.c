@@ -447,13 +447,13 @@ static void prepare_descriptors(void)
 }
 
 /* Where everything is. The server's own keeps MPS servers where systemd cleans up; any other, root's second one too, beside its
- * state. */
+ * state: the folder of the server's would keep everybody from having a radd of his own. */
 static void daemon_set_paths(struct daemon *d, const struct daemon_options *o, const char *program)
 {
 	scoped_free char *said = wire_said_socket(), *server_state = wire_own_state_dir();
 	d->program = alloc_string(program);
 	d->state_dir = o->state_dir ? absolute(o->state_dir) : wire_own_state_dir();
-	bool for_server = !geteuid() && !strcmp(d->state_dir, server_state);
+	bool for_server = !geteuid() && !getenv("RAD_STATE") && !strcmp(d->state_dir, server_state);
 	d->run_dir = for_server ? alloc_string("/run/rad") : alloc_printf("%s/run", d->state_dir);
 	d->socket_path = o->socket_path ? absolute(o->socket_path) : said ? absolute(said) : wire_own_socket_path();
 }
