@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void doctor_report(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...)
+void doctor_say(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...)
 {
 	static const char *const words[] = { "ok", "warn", "fail" };
 	static const enum style styles[] = { STYLE_GOOD, STYLE_WARN, STYLE_BAD };

@@ -22,7 +22,7 @@ struct doctor {
 };
 
 /* A line for people, and for the list; one that fails is the doctor's verdict. */
-void doctor_report(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...)
+void doctor_say(struct doctor *d, enum grade grade, const char *check, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 #endif

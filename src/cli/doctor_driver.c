@@ -62,7 +62,7 @@ static void report_log(struct doctor *d, const char *log, const char *check, con
 		next = line + strcspn(line, "\n");
 		next += *next == '\n';
 		if (sscanf(line, "%*s %7s %1023[^\n]", level, text) == 2 && strstr(levels, level) && !strncmp(text, begins, strlen(begins)))
-			doctor_report(d, GRADE_WARN, check, "%s", text);
+			doctor_say(d, GRADE_WARN, check, "%s", text);
 	}
 }
 
@@ -70,16 +70,16 @@ static void report_activity(struct doctor *d, const struct readable *n, const ch
 {
 	size_t mute = n->answer - n->activity - n->deaf;
 	if (n->deaf)
-		doctor_report(d, GRADE_OK, "activity", "nothing tells SMACT of %zu of %zu GPUs (GeForce before the 50 series, and all before "
+		doctor_say(d, GRADE_OK, "activity", "nothing tells SMACT of %zu of %zu GPUs (GeForce before the 50 series, and all before "
 			      "Volta): " WITHOUT_IT, n->deaf, n->answer);
 	if (mute)
-		doctor_report(d, GRADE_WARN, "activity", "SMACT can be read of %zu of %zu GPUs: those before Hopper need DCGM (install "
+		doctor_say(d, GRADE_WARN, "activity", "SMACT can be read of %zu of %zu GPUs: those before Hopper need DCGM (install "
 			      "datacenter-gpu-manager and start nvidia-dcgm), others a driver from 520 on; without it " WITHOUT_IT,
 			      n->activity, n->answer);
 	if (mute)
 		report_log(d, log, "activity", "info", "dcgm: ");
 	if (n->per_process < n->answer)
-		doctor_report(d, GRADE_WARN, "activity", "memory per process can be read of %zu of %zu GPUs: where it cannot, claims are "
+		doctor_say(d, GRADE_WARN, "activity", "memory per process can be read of %zu of %zu GPUs: where it cannot, claims are "
 			      "held for life", n->per_process, n->answer);
 }
 
@@ -88,16 +88,16 @@ static void report_readings(struct doctor *d, const struct snapshot *s, const ch
 	struct readable n = count_readable(s);
 	scoped_free char *which = snapshot_describe(s);
 	if (!s->n_gpus)
-		doctor_report(d, GRADE_FAIL, "driver", "answers, and shows no GPU that could be used: in MIG mode without instances, in "
+		doctor_say(d, GRADE_FAIL, "driver", "answers, and shows no GPU that could be used: in MIG mode without instances, in "
 			      "prohibited mode, or not this user's to open (ls -l /dev/nvidia*)");
 	else
-		doctor_report(d, n.answer ? GRADE_OK : GRADE_FAIL, "driver", "answers, and shows %s", which);
+		doctor_say(d, n.answer ? GRADE_OK : GRADE_FAIL, "driver", "answers, and shows %s", which);
 	if (n.answer < s->n_gpus && !d->status)
-		doctor_report(d, GRADE_FAIL, "driver", "%zu of them do not answer: see nvidia-smi, and dmesg for Xid errors; one that \"requires "
-			      "reset\" takes nvidia-smi --gpu-reset, or a reboot", s->n_gpus - n.answer);
+		doctor_say(d, GRADE_FAIL, "driver", "%zu of them do not answer: see nvidia-smi, and dmesg for Xid errors; one that "
+			      "\"requires reset\" takes nvidia-smi --gpu-reset, or a reboot", s->n_gpus - n.answer);
 	report_log(d, log, "driver", "warn error", "");
 	if (n.unmeasured.len)
-		doctor_report(d, GRADE_FAIL, "driver", "the memory of %s cannot be read: no task is placed there", buf_text(&n.unmeasured));
+		doctor_say(d, GRADE_FAIL, "driver", "the memory of %s cannot be read: no task is placed there", buf_text(&n.unmeasured));
 	report_activity(d, &n, log);
 	buf_free(&n.unmeasured);
 }
@@ -145,9 +145,9 @@ static void ask_driver(struct doctor *d, const char *radd)
 	if (log >= 0 && lseek(log, 0, SEEK_SET) == 0)
 		io_read_fd(log, "log", MAX_LOG, &said, NULL);
 	if (rc < 0)
-		doctor_report(d, asks_as_radd(d) ? GRADE_FAIL : GRADE_WARN, "driver", "%s", err.text);
+		doctor_say(d, asks_as_radd(d) ? GRADE_FAIL : GRADE_WARN, "driver", "%s", err.text);
 	else if (!rc)
-		doctor_report(d, GRADE_FAIL, "driver", "does not answer in %d s: see dmesg for Xid errors; a reboot may be needed",
+		doctor_say(d, GRADE_FAIL, "driver", "does not answer in %d s: see dmesg for Xid errors; a reboot may be needed",
 			      DRIVER_MS / 1000);
 	else
 		report_readings(d, &s, buf_text(&said));
@@ -160,7 +160,7 @@ void doctor_driver(struct doctor *d)
 	scoped_free char *radd = client_find_program("radd");
 	bool needed = device_kind(d->device)->needs_driver;
 	if (!needed)
-		doctor_report(d, GRADE_OK, "driver", "none is needed: radd's GPUs are simulated; with it stopped, "
+		doctor_say(d, GRADE_OK, "driver", "none is needed: radd's GPUs are simulated; with it stopped, "
 			      "RAD_DEVICES=nvml rad doctor checks the real ones");
 	else if (radd)
 		ask_driver(d, radd);

@@ -32,7 +32,7 @@
 
 static void report_setting(void *d, const char *text)
 {
-	doctor_report(d, GRADE_FAIL, "settings", "%s", text);
+	doctor_say(d, GRADE_FAIL, "settings", "%s", text);
 }
 
 /* Of a radd that does not answer: each mistake it would find in its file, and the devices it would have: those that the file
@@ -55,10 +55,10 @@ static void report_releases(struct doctor *d, const char *radd)
 {
 	char self[PATH_MAX] = "";
 	if (strverscmp(radd, RAD_VERSION) < 0)
-		doctor_report(d, GRADE_WARN, "daemon", "radd is %s, rad is %s: restart radd (tasks go on)", radd, RAD_VERSION);
+		doctor_say(d, GRADE_WARN, "daemon", "radd is %s, rad is %s: restart radd (tasks go on)", radd, RAD_VERSION);
 	else if (readlink("/proc/self/exe", self, sizeof self - 1) > 0)
-		doctor_report(d, GRADE_WARN, "daemon", "radd is %s, and this rad (%s) is the older %s: use the one that came with radd; type -a "
-			      "rad shows all in PATH", radd, self, RAD_VERSION);
+		doctor_say(d, GRADE_WARN, "daemon", "radd is %s, and this rad (%s) is the older %s: use the one that came with radd; type "
+			      "-a rad shows all in PATH", radd, self, RAD_VERSION);
 }
 
 static void check_daemon(struct doctor *d)
@@ -74,13 +74,13 @@ static void check_daemon(struct doctor *d)
 		unsetenv("CUDA_VISIBLE_DEVICES");
 	}
 	if (!d->status && err.code == ERR_UNAVAILABLE)
-		doctor_report(d, words ? GRADE_FAIL : GRADE_WARN, "daemon", "%s", err.text);
+		doctor_say(d, words ? GRADE_FAIL : GRADE_WARN, "daemon", "%s", err.text);
 	else if (!d->gpus)
-		doctor_report(d, GRADE_FAIL, "daemon", "%s", err.text);
+		doctor_say(d, GRADE_FAIL, "daemon", "%s", err.text);
 	else if (strcmp(member_text(d->status, "version"), RAD_VERSION))
 		report_releases(d, member_text(d->status, "version"));
 	else
-		doctor_report(d, GRADE_OK, "daemon", "radd %s, pid %lld, on %s, devices %s", member_text(d->status, "version"),
+		doctor_say(d, GRADE_OK, "daemon", "radd %s, pid %lld, on %s, devices %s", member_text(d->status, "version"),
 		       (long long)member_int(d->status, "pid"), socket, devices);
 	d->device = d->status ? device_create(devices, NULL, NULL) : check_settings(d);
 	if (!d->device)
@@ -93,9 +93,9 @@ static void check_programs(struct doctor *d)
 	for (size_t i = 0; i < COUNT_OF(names); i++) {
 		scoped_free char *path = client_find_program(names[i]);
 		if (!path)
-			doctor_report(d, GRADE_FAIL, "programs", "%s is neither beside rad nor in PATH: install it whole", names[i]);
+			doctor_say(d, GRADE_FAIL, "programs", "%s is neither beside rad nor in PATH: install it whole", names[i]);
 		else if (i == 0)
-			doctor_report(d, GRADE_OK, "programs", "%s", path);
+			doctor_say(d, GRADE_OK, "programs", "%s", path);
 	}
 }
 
@@ -105,7 +105,7 @@ static void check_troubles(struct doctor *d)
 	size_t i;
 	json_t *one;
 	json_array_foreach(json_object_get(d->status, "troubles"), i, one)
-		doctor_report(d, GRADE_WARN, member_text(one, "check"), "%s", member_text(one, "text"));
+		doctor_say(d, GRADE_WARN, member_text(one, "check"), "%s", member_text(one, "text"));
 }
 
 /* ---- devices ---- */
@@ -124,16 +124,16 @@ static void report_used(struct doctor *d, const json_t *gpus, size_t n)
 		buf_printf(&list, "%s%lld", whole++ ? ", " : "", (long long)last);
 	}
 	if (n && others > 0)
-		doctor_report(d, GRADE_OK, "gpus", "radd uses %s of the machine's %lld (radd(8), WHICH GPUS)", buf_text(&list),
+		doctor_say(d, GRADE_OK, "gpus", "radd uses %s of the machine's %lld (radd(8), WHICH GPUS)", buf_text(&list),
 		       (long long)whole + others);
 	else
-		doctor_report(d, n ? GRADE_OK : GRADE_FAIL, "gpus", n ? "radd sees %zu" : "radd sees %zu: nothing can run", n);
+		doctor_say(d, n ? GRADE_OK : GRADE_FAIL, "gpus", n ? "radd sees %zu" : "radd sees %zu: nothing can run", n);
 }
 
 static void report_foreign(struct doctor *d, const json_t *g, double gib)
 {
 	bool seen = json_array_size(json_object_get(g, "processes"));
-	doctor_report(d, GRADE_WARN, "gpus", "GPU %lld: %s hold%s %.1f GiB; above 1 GiB it gets no task (foreign: share in rad.conf: it does)",
+	doctor_say(d, GRADE_WARN, "gpus", "GPU %lld: %s hold%s %.1f GiB; above 1 GiB it gets no task (foreign: share in rad.conf: it does)",
 		      (long long)member_int(g, "index"), seen ? "processes that RAD-RM did not start (rad gpus -v)" :
 		      "what the driver names no process for (a display, another container)", seen ? "" : "s", gib);
 }
@@ -146,10 +146,11 @@ static void check_gpus(struct doctor *d)
 	json_array_foreach(gpus, i, g) {
 		double foreign = member_number(g, "mem_foreign_mib");
 		if (json_is_true(json_object_get(g, "stale")))
-			doctor_report(d, GRADE_FAIL, "gpus", "GPU %lld does not answer: see nvidia-smi, and dmesg for Xid errors",
+			doctor_say(d, GRADE_FAIL, "gpus", "GPU %lld does not answer: see nvidia-smi, and dmesg for Xid errors",
 			       (long long)member_int(g, "index"));
 		else if (json_array_size(json_object_get(g, "claims")))
-			doctor_report(d, GRADE_OK, "gpus", "GPU %lld: another daemon of this machine has tasks there, so it is left alone (rad gpus -v)",
+			doctor_say(d, GRADE_OK, "gpus", "GPU %lld: another daemon of this machine has tasks there, so it is left alone "
+				   "(rad gpus -v)",
 			       (long long)member_int(g, "index"));
 		else if (foreign > 1024)
 			report_foreign(d, g, foreign / 1024);
@@ -168,28 +169,28 @@ static void report_mps_users(struct doctor *d)
 	bool together = !strcmp(users, "together");
 	bool wanted = d->status && !strcmp(member_text(d->status, "mps_users_wanted"), "together");
 	if (!*users || member_int(d->status, "uid"))
-		doctor_report(d, GRADE_OK, "mps", MPS_CONTROL " is there");
+		doctor_say(d, GRADE_OK, "mps", MPS_CONTROL " is there");
 	else if (together)
-		doctor_report(d, GRADE_OK, "mps", "one server for all users: a task's fatal fault ends the tasks of all users under MPS on its "
+		doctor_say(d, GRADE_OK, "mps", "one server for all users: a task's fatal fault ends the tasks of all users under MPS on its "
 		       "GPUs, which run again by themselves (mps_users: apart keeps users apart)");
 	else if (wanted)
-		doctor_report(d, GRADE_WARN, "mps", "a server for each user, who take turns on a GPU, though mps_users is together: %s; a newer "
+		doctor_say(d, GRADE_WARN, "mps", "a server for each user, who take turns on a GPU, though mps_users is together: %s; a newer "
 		       "driver and a restart of radd allow it", member_text(d->status, "mps_users_why"));
 	else
-		doctor_report(d, GRADE_OK, "mps", "a server for each user, who take turns on a GPU (mps_users: apart)");
+		doctor_say(d, GRADE_OK, "mps", "a server for each user, who take turns on a GPU (mps_users: apart)");
 }
 
 static void check_mps(struct doctor *d)
 {
 	const struct device_kind *kind = device_kind(d->device);
 	if (kind->mps == DEVICE_MPS_NONE)
-		doctor_report(d, GRADE_OK, "mps", "these GPUs have none: they are shared by time slicing (streams)");
+		doctor_say(d, GRADE_OK, "mps", "these GPUs have none: they are shared by time slicing (streams)");
 	else if (kind->mps == DEVICE_MPS_FILE)
-		doctor_report(d, GRADE_OK, "mps", "simulated as well");
+		doctor_say(d, GRADE_OK, "mps", "simulated as well");
 	else if (mps_available(kind))
 		report_mps_users(d);
 	else
-		doctor_report(d, GRADE_WARN, "mps", MPS_CONTROL " is not in PATH: GPUs are shared by time slicing (streams) instead");
+		doctor_say(d, GRADE_WARN, "mps", MPS_CONTROL " is not in PATH: GPUs are shared by time slicing (streams) instead");
 }
 
 /* Nothing to mend: it is what the times and loads are told with that radd and rad estimate expect of tasks. */
@@ -197,7 +198,7 @@ static void check_host(struct doctor *d)
 {
 	const json_t *host = json_object_get(d->status, "host_pace");
 	if (json_is_object(host))
-		doctor_report(d, GRADE_OK, "host", "what it launches takes %.2f times as long as where loads were modelled, by %lld task%s seen "
+		doctor_say(d, GRADE_OK, "host", "what it launches takes %.2f times as long as where loads were modelled, by %lld task%s seen "
 		       "alone: so it is expected of others", member_number(host, "pace"), (long long)member_int(host, "tasks"),
 		       member_int(host, "tasks") == 1 ? "" : "s");
 }
@@ -215,15 +216,15 @@ static void check_cgroup(struct doctor *d)
 	char path[PATH_MAX];
 	pid_t of = d->status ? (pid_t)member_int(d->status, "pid") : getpid();
 	if (cgroup_path(of, "rad-doctor", path)) {
-		doctor_report(d, GRADE_WARN, "cgroup", "no cgroup version 2: tasks are told apart by their processes' parents alone");
+		doctor_say(d, GRADE_WARN, "cgroup", "no cgroup version 2: tasks are told apart by their processes' parents alone");
 		return;
 	}
 	*strrchr(path, '/') = 0;
 	if (!may_write(path, of))
-		doctor_report(d, GRADE_WARN, "cgroup", "%s cannot be written to: tasks are told apart by their processes' parents alone "
+		doctor_say(d, GRADE_WARN, "cgroup", "%s cannot be written to: tasks are told apart by their processes' parents alone "
 		       "(a service file with Delegate=yes allows it)", path);
 	else
-		doctor_report(d, GRADE_OK, "cgroup", "%s", path);
+		doctor_say(d, GRADE_OK, "cgroup", "%s", path);
 }
 
 static void check_state(struct doctor *d)
@@ -233,18 +234,18 @@ static void check_state(struct doctor *d)
 	struct statvfs fs;
 	char room[32];
 	if (access(dir, F_OK)) {
-		doctor_report(d, GRADE_OK, "state", "%s will be made", dir);
+		doctor_say(d, GRADE_OK, "state", "%s will be made", dir);
 		return;
 	}
 	if (store_network_folder(dir)) {
-		doctor_report(d, GRADE_FAIL, "state", "%s is on a network file system (%s), where locks are not safe: radd --state "
+		doctor_say(d, GRADE_FAIL, "state", "%s is on a network file system (%s), where locks are not safe: radd --state "
 		       "/var/tmp/rad-%u", dir, store_network_folder(dir), (unsigned)geteuid());
 		return;
 	}
 	if (statvfs(dir, &fs))
 		return;
 	uint64_t bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	doctor_report(d, bytes < LOW_DISK ? GRADE_WARN : GRADE_OK, "state", "%s, %s of room%s", dir,
+	doctor_say(d, bytes < LOW_DISK ? GRADE_WARN : GRADE_OK, "state", "%s, %s of room%s", dir,
 	       units_format_mib((double)bytes / MIB, room, sizeof room), bytes < LOW_DISK ? ": soon no task can be accepted" : "");
 }
 
@@ -255,17 +256,17 @@ static void check_clock(struct doctor *d)
 	if (!d->status || clock_parse_iso(member_text(d->status, "start_time"), &started))
 		return;
 	if (started > clock_wall_ms())
-		doctor_report(d, GRADE_WARN, "clock", "radd was started in the future: the clock was set back, and times of tasks are wrong "
+		doctor_say(d, GRADE_WARN, "clock", "radd was started in the future: the clock was set back, and times of tasks are wrong "
 		       "by that");
 	else
-		doctor_report(d, GRADE_OK, "clock", "agrees with radd's");
+		doctor_say(d, GRADE_OK, "clock", "agrees with radd's");
 }
 
 static void check_home(struct doctor *d)
 {
 	const char *home = getenv("HOME");
 	if (geteuid() && home && *home == '/' && store_network_folder(home))
-		doctor_report(d, GRADE_WARN, "home", "your home folder is on a network (%s): a radd of your own needs --state on a local "
+		doctor_say(d, GRADE_WARN, "home", "your home folder is on a network (%s): a radd of your own needs --state on a local "
 		       "disk, such as /var/tmp/rad-%u", store_network_folder(home), (unsigned)geteuid());
 }
 

@@ -251,8 +251,8 @@ static const char *const prohibited = "in prohibited mode: nothing can run on it
 static void note_one_process(struct nvml_unit *u, bool now)
 {
 	if (now && !u->reported_mode)
-		log_warn("nvml: GPU %" PRIu32 " (%s) is in exclusive-process mode: tasks share it under MPS only, and one that wants it without "
-			 "MPS fails while a server is there (nvidia-smi --compute-mode=DEFAULT)", u->fixed.index, u->fixed.uuid);
+		log_warn("nvml: GPU %" PRIu32 " (%s) is in exclusive-process mode: tasks share it under MPS only, and one that wants it "
+			 "without MPS fails while a server is there (nvidia-smi --compute-mode=DEFAULT)", u->fixed.index, u->fixed.uuid);
 	u->fixed.one_process = u->reported_mode = now;
 }
 

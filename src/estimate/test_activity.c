@@ -249,7 +249,8 @@ static void test_names_of_gpus(void **state)
 	};
 	static const char *const unknown[] = { "", "NVIDIA RTX A4000", "NVIDIA T400", "NVIDIA GH200 480GB", "NVIDIA A100X-unknown",
 		"NVIDIA H200 MIG 1g.18gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "GRID A10-8Q", "NVIDIA A40-48C",
-		"NVIDIA GeForce RTX 4080 SUPER", "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "AMD Instinct MI300X", "A workstation's GPU" };
+		"NVIDIA GeForce RTX 4080 SUPER", "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+		"AMD Instinct MI300X", "A workstation's GPU" };
 	const struct capture_kernel k = { .count = 1, .bytes = (uint64_t)1 << 34, .blocks = 1 << 20, .class = KERNEL_POINTWISE };
 	const struct capture c = { .kernels = (struct capture_kernel *)&k, .n_kernels = 1 };
 	struct error err = ERROR_INIT;

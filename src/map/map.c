@@ -73,8 +73,8 @@ static int refuse_memory(const struct map_request *r, const struct map_gpu *last
 {
 	char want[32], have[32], which[40] = "";
 	if (!last->total_mib)
-		return error_set(err, ERR_INVALID, "GPU %u: its memory cannot be read, so no task of known memory can be placed: see `rad doctor`",
-				 last->index);
+		return error_set(err, ERR_INVALID, "GPU %u: its memory cannot be read, so no task of known memory can be placed: see "
+				 "`rad doctor`", last->index);
 	if (r->gpus > 1)
 		snprintf(which, sizeof which, "of the %u largest GPUs ", r->gpus);
 	return error_set(err, ERR_INVALID, "%s of GPU memory wanted on each GPU: %sGPU %u has %s when empty%s: declare less, or use "

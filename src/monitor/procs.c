@@ -166,8 +166,8 @@ static void notice_foreign_pids(struct procs *p, const struct snapshot *s)
 		if (!s->procs[i].id.start_ticks && s->procs[i].uid == (uid_t)-1)
 			p->foreign_pids = true;
 	if (p->contained && p->foreign_pids)
-		log_warn("the driver tells processes by the machine's numbers, which are others in this container: whose memory is whose is not "
-			 "known (a container with --pid=host knows it)");
+		log_warn("the driver tells processes by the machine's numbers, which are others in this container: whose memory is whose is "
+			 "not known (a container with --pid=host knows it)");
 	p->contained = p->contained && !p->foreign_pids;	/* told once */
 }
 
