@@ -133,7 +133,8 @@ static void report_used(struct doctor *d, const json_t *gpus, size_t n)
 static void report_foreign(struct doctor *d, const json_t *g, double gib)
 {
 	bool seen = json_array_size(json_object_get(g, "processes"));
-	doctor_say(d, GRADE_WARN, "gpus", "GPU %lld: %s hold%s %.1f GiB; above 1 GiB it gets no task (foreign: share in rad.conf: it does)",
+	doctor_say(d, GRADE_WARN, "gpus", "GPU %lld: %s hold%s %.1f GiB; above 1 GiB it gets no task (foreign: share in "
+		   "rad.conf: it does)",
 		      (long long)member_int(g, "index"), seen ? "processes that RAD-RM did not start (rad gpus -v)" :
 		      "what the driver names no process for (a display, another container)", seen ? "" : "s", gib);
 }

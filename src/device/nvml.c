@@ -247,7 +247,7 @@ static const char *const in_mig_mode = "in MIG mode without instances: nothing c
 static const char *const prohibited = "in prohibited mode: nothing can run on it until an administrator allows it "
 				      "(nvidia-smi --compute-mode=DEFAULT)";
 
-/* Under MPS its one process is the server, so tasks share it all the same; but whatever wants it beside a server cannot have it. */
+/* Under MPS its one process is the server, so tasks share it all the same; but whatever wants it beside a server cannot. */
 static void note_one_process(struct nvml_unit *u, bool now)
 {
 	if (now && !u->reported_mode)

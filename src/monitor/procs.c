@@ -158,8 +158,8 @@ static void forget_unlisted(struct procs *p)
 	p->n = kept;
 }
 
-/* A real driver (one that has MPS servers) knows no namespaces of pids: in a container it tells the machine's numbers, of which one
- * that is nobody's here is the sign. Then none of them says whose memory it is. */
+/* A real driver (one that has MPS servers) knows no namespaces of pids: in a container it tells the machine's numbers, of which
+ * one that is nobody's here is the sign. Then none of them says whose memory it is. */
 static void notice_foreign_pids(struct procs *p, const struct snapshot *s)
 {
 	for (uint32_t i = 0; i < s->n_procs && p->contained && p->mps_process && !p->foreign_pids; i++)

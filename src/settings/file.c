@@ -45,8 +45,8 @@ static void take(struct reader *r, const char *key, const char *value, size_t li
 	}
 }
 
-/* What stands in the way of reading a line as 'key: value'; NULL: nothing that can be seen. Comments and the marks of a document's
- * ends are none. */
+/* What stands in the way of reading a line as 'key: value'; NULL: nothing that can be seen. Comments and the marks of a
+ * document's ends are none. */
 static const char *fault_of_line(const char *line)
 {
 	const char *colon = strstr(line, ": "), *end = line + strlen(line);
