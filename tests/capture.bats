@@ -99,6 +99,12 @@ teardown_file() { end_world; }
 	[[ "$(cat "$WORLD/captured")" == *" bash -e /dev/fd/"*" word" ]]
 }
 
+@test "a time that is none: a wrong command line" {
+	run rad capture --for 1 --timeout soon -- python3 train.py
+	[ "$status" -eq 2 ]
+	[[ "$output" == "rad: capture: --timeout: 'soon' is not"* ]]
+}
+
 @test "rad capture takes a task file, in its folder" {
 	export STAND_IN=$captures/max-split
 	mkdir -p far

@@ -508,6 +508,19 @@ PYTHON
 	[[ "$output" == *"warn  daemon     radd is 0.0.1, rad is "*": restart radd"* ]]
 }
 
+@test "a radd that hangs: version and doctor say so and end, others wait for it" {
+	kill -STOP "$(cat "$WORLD/pid")"
+	run timeout 20 rad version
+	local said=$output code=$status
+	run timeout 20 rad doctor
+	rad queue >"$WORLD/listed" 2>&1 &
+	kill -CONT "$(cat "$WORLD/pid")"
+	[ "$code" = 0 ] && [[ "$said" == *"radd: radd is there, but has not answered for 5 s" ]]
+	[ "$status" = 1 ] && [[ "$output" == *"fail  daemon     radd is there, but has not answered for 5 s"* ]]
+	wait $!
+	grep -q '^ID ' "$WORLD/listed"
+}
+
 # ---- submitting ----
 
 @test "submit: bare id, estimate, dry run queues nothing" {

@@ -99,6 +99,14 @@ refused()
 	refused "no more progress in 1 s" --patience 1 --degrees 1 -- sh -c 'echo step 1/9; sleep 0.1; echo step 2/9; sleep 60'
 }
 
+@test "whoever starts it ignores the ends of children: it hears of them all the same" {
+	RAD_SOCKET=$WORLD/nobody.sock run timeout 20 python3 -c '
+import os, signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execvp("rad", ["rad", "bench", "collocate", "-o", "none.jsonl", "--", "true"])'
+	[ "$status" = 1 ]
+}
+
 @test "a wrong command line, a GPU or a mode that is not there" {
 	run -2 rad bench
 	one_line_error "collocate or solo"

@@ -76,6 +76,8 @@ announce()
 	printf '#!/bin/sh\n#RAD --gpu-mem=8G --gpus=2\ntrue\n' >two.sh
 	[ "$(rad sbatch --dry-run -p a two.sh x --gres=y 2>/dev/null)" = "sbatch --gres=gpu:2 -p a two.sh x --gres=y" ]
 	[ "$(rad sbatch --dry-run two.sh -p a -- x --gpu-mem 2>/dev/null)" = "sbatch --gres=gpu:2 -p a two.sh x --gpu-mem" ]
+	run -2 --separate-stderr rad sbatch --dry-run two.sh --gpu-mem
+	[[ "$stderr" == "rad: sbatch: --gpu-mem: how much?"* ]]
 	printf '#!/bin/sh\n#RAD --gpu-mem=8G --exclusive\ntrue\n' >alone.sh
 	[ "$(rad sbatch --dry-run alone.sh 2>/dev/null)" = "sbatch --gres=shard:40 alone.sh" ]
 	run --separate-stderr rad sbatch --dry-run alone.sh --gres=gpu:1

@@ -185,7 +185,7 @@ int bench_solo(struct cli_call *c)
 	if (!submission_send(&other, &flags, &accepted)) {
 		rc = other.rc;
 	} else if (flags.dry_run) {
-		rc = submission_print_dry_run(json_incref(accepted), flags.json);
+		rc = submission_print_dry_run(accepted, flags.json);
 	} else {
 		cli_note("task %s runs alone on a GPU; what it prints is in %s", member_text(accepted, "id"),
 			 member_text(accepted, "log_path"));

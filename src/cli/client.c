@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client_private.h"
@@ -20,6 +21,7 @@
 
 #define AWAY_MS 60000		/* how long a wait tries to find radd again */
 #define RETRY_MS 250
+#define SILENT_S 20		/* from when on it is told that there is no answer */
 #define LOOK_MS 500		/* between two looks at a queue of files */
 #define SERVER_MS 10000		/* how long the server's radd is waited for, */
 #define TELL_MS 1000		/* from when on that is told */
@@ -107,10 +109,43 @@ static json_t *strip(json_t *reply)
 	return reply;
 }
 
+/* Whether something comes within that time; an interrupted wait counts as that. */
+static bool comes(int fd, int seconds)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	return poll(&p, 1, seconds * 1000) != 0;
+}
+
 json_t *client_call_on(int fd, json_t *request, struct error *err)
 {
-	json_t *reply = fd < 0 ? NULL : wire_call(fd, request, err);
-	json_decref(request);
+	scoped_json *asked = request;
+	if (fd < 0 || wire_send(fd, asked, err))
+		return NULL;
+	if (!comes(fd, SILENT_S))
+		cli_note("radd has not answered for %d s: it is waited for (rad doctor tells what is amiss)", SILENT_S);
+	json_t *reply = wire_receive(fd, err);
+	return reply ? strip(reply) : NULL;
+}
+
+static int hangs(int seconds, struct error *err)
+{
+	return error_set(err, ERR_UNAVAILABLE, "radd is there, but has not answered for %d s", seconds);
+}
+
+json_t *client_call_within(int fd, int seconds, json_t *request, struct error *err)
+{
+	const struct timeval limit = { .tv_sec = seconds };
+	scoped_json *asked = request;
+	if (fd < 0)
+		return NULL;
+	if (io_set_nonblocking(fd, false) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit))
+		return error_errno(err, "the connection to radd"), NULL;
+	if (wire_send(fd, asked, err))
+		return NULL;
+	if (!comes(fd, seconds))
+		return hangs(seconds, err), NULL;
+	json_t *reply = wire_receive(fd, err);
 	return reply ? strip(reply) : NULL;
 }
 

@@ -28,9 +28,13 @@ int client_start(bool *started, struct error *err);
 int client_check_which(const char *id, struct error *err);
 
 /* One operation; takes the reference of `request`. Returns the answer without what belongs to the protocol, a new reference,
- * or NULL. On that connection (-1: its error is in *err already), or on one of its own. */
+ * or NULL. On that connection (-1: its error is in *err already), or on one of its own. A radd that hangs is waited for, since
+ * what it was asked to do it may still do; that is told. */
 json_t *client_call_on(int fd, json_t *request, struct error *err);
 json_t *client_call(json_t *request, struct error *err);
+/* For who only looks, and has something to say without an answer: waits for so many seconds at most. The connection may be one
+ * that does not block. */
+json_t *client_call_within(int fd, int seconds, json_t *request, struct error *err);
 /* An operation that only needs an id. */
 json_t *client_call_id(const char *op, const char *id, struct error *err);
 

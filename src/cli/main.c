@@ -158,6 +158,7 @@ int main(int argc, char **argv)
 {
 	take_locale();
 	signal(SIGPIPE, SIG_IGN);	/* a reader that went away is an error of write, and no reason to die half-way */
+	signal(SIGCHLD, SIG_DFL);	/* whoever ignores it for us would have our children's ends lost */
 	if (argc < 2) {
 		list_verbs(stderr);
 		return CLI_USAGE;

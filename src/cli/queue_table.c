@@ -80,15 +80,13 @@ static void add_ids(struct table *table, json_t **first, size_t n)
 	scoped_buf text = { 0 };
 	task_id id = 0;
 	const char *elements = member_text(*first, "elements");	/* radd did this already */
-	task_id_parse(member_text(*first, "id"), &id, NULL);
-	if (n == 1 && *elements)
-		table_printf(table, STYLE_PLAIN, "%u_[%.900s]", TASK_JOB(id), elements);
-	else if (n == 1)
+	if (n == 1 && !*elements) {
 		table_cell(table, STYLE_PLAIN, member_text(*first, "id"));
-	if (n == 1)
 		return;
-	buf_printf(&text, "%u_[", TASK_JOB(id));
-	for (size_t i = 0; i < n;) {
+	}
+	task_id_parse(member_text(*first, "id"), &id, NULL);
+	buf_printf(&text, "%u_[%s", TASK_JOB(id), elements);
+	for (size_t i = 0; !*elements && i < n;) {
 		task_id from = 0, to = 0, next = 0;
 		size_t k = i;
 		task_id_parse(member_text(first[i], "id"), &from, NULL);

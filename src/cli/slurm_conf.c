@@ -74,6 +74,18 @@ static int set_switch(bool *out, const char *value, struct error *err)
 	return 0;
 }
 
+/* What a GPU is divided by. */
+static int set_piece(uint64_t *out, const char *value, struct error *err)
+{
+	uint64_t mib;
+	if (units_parse_mib(value, &mib, err))
+		return -1;
+	if (!mib)
+		return error_set(err, ERR_INVALID, "must be more than nothing");
+	*out = mib;
+	return 0;
+}
+
 static int set_value(struct slurm_conf *c, const char *key, const char *value, struct error *err)
 {
 	const struct { const char *key; int64_t *value, min, max; } numbers[] = {
@@ -97,8 +109,7 @@ static int set_value(struct slurm_conf *c, const char *key, const char *value, s
 	if (!strcmp(key, "gpus"))
 		return set_kinds(c, value, err);
 	if (!strcmp(key, "piece"))
-		return units_parse_mib(value, &c->piece_mib, err) || c->piece_mib ? (c->piece_mib ? 0 : -1) :
-		       error_set(err, ERR_INVALID, "must be more than nothing");
+		return set_piece(&c->piece_mib, value, err);
 	if (!strcmp(key, "whole"))
 		return units_parse_double(value, 0, 1, &c->whole, err);
 	if (!strcmp(key, "shards"))

@@ -200,6 +200,8 @@ static int run(struct cli_call *c, const char *path, const struct args *a, struc
 		return cli_fail(c, &err);
 	for (char **note = p->file.notes; note && *note; note++)
 		cli_note("%s: %s", path, *note);
+	if (p->flags.dry_run && p->flags.json)
+		return cli_print_json(json_pack("{si, sb, sI}", "schema", 1, "dry_run", 1, "tasks", (json_int_t)p->file.n));
 	if (p->flags.dry_run) {
 		printf("%zu tasks would be accepted\n", p->file.n);
 		return CLI_DONE;

@@ -132,7 +132,8 @@ static void a_file_is_read_and_its_slips_are_named(void **state)
 {
 	static const struct { const char *text, *words; } slips[] = {
 		{ "gpus: 4\n", ":1: gpus: '4'" }, { "\n# x\ngpu: 4x40G\n", ":3: gpu: no such setting" }, { "gpus\n", "'setting: value'" },
-		{ "gpus: 0x40G\n", "gpus" }, { "piece: 0\n", "piece" }, { "whole: 2\n", "whole" }, { "shards: maybe\n", "on or off" },
+		{ "gpus: 0x40G\n", "gpus" }, { "piece: 0\n", "piece" }, { "piece: some\n", "piece: 'some' is not a size" },
+		{ "whole: 2\n", "whole" }, { "shards: maybe\n", "on or off" },
 		{ "place_limit: 0\n", "place_limit" }, { "socket: radd.sock\n", "begin with /" }, { "helper:\n", "begin with /" },
 		{ "gpus: 1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G,1x1G\n", "more than" },
 	};

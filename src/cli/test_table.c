@@ -4,6 +4,7 @@
 #include "cli/queue_table.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
 
@@ -138,6 +139,24 @@ static void test_tasks_at_all_widths(void **state)
 		}
 }
 
+/* What stands there is copied to other commands: a list that is cut off names tasks that were never meant. */
+static void test_elements_are_all_named(void **state)
+{
+	(void)state;
+	scoped_buf elements = { 0 };
+	for (int i = 1; i < 1000; i += 2)
+		buf_printf(&elements, "%s%d", i > 1 ? "," : "", i);
+	json_t *one = task("13_1", "PENDING", "ArrayLimit", false);
+	json_object_set_new(one, "elements", json_string(buf_text(&elements)));
+	scoped_json *tasks = json_pack("[o]", one);
+	scoped_free char *text = NULL, *wanted = alloc_printf("13_[%s]  ", buf_text(&elements));
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	queue_table_print(tasks, NULL, false, false, &(struct term){ .utf8 = true }, out);
+	fclose(out);
+	assert_non_null(strstr(text, wanted));
+}
+
 static void test_wide_enough_shows_all(void **state)
 {
 	(void)state;
@@ -156,6 +175,7 @@ int main(void)
 		cmocka_unit_test(test_what_matters_least_goes_first),
 		cmocka_unit_test(test_one_line_of_it_is_as_in_the_whole),
 		cmocka_unit_test(test_tasks_at_all_widths),
+		cmocka_unit_test(test_elements_are_all_named),
 		cmocka_unit_test(test_wide_enough_shows_all),
 	};
 	setlocale(LC_ALL, "C.UTF-8");

@@ -103,7 +103,7 @@ static void add_to_gpus(struct acct_groups *gpus, const json_t *task)
 	json_array_foreach(attempts, i, a) {
 		const json_t *on = json_object_get(a, "gpus");
 		json_array_foreach(on, k, uuid) {
-			struct acct_group *g = group_of(gpus, json_string_value(uuid));
+			struct acct_group *g = group_of(gpus, json_string_value(uuid) ? json_string_value(uuid) : "?");
 			g->tasks++;
 			g->ooms += !strcmp(member_text(a, "verdict"), "oom");
 			g->gpu_s = plus(g->gpu_s, attempt_s(a));

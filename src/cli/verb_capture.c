@@ -132,8 +132,9 @@ int verb_capture(struct cli_call *c)
 	char script[32];
 	struct spec *spec = NULL;
 	int64_t seconds = DEFAULT_SECONDS;
-	if (enter_task_file(c, &w, &spec, script, &err) ||
-	    (w.timeout && w.task && units_parse_int(w.timeout, 1, INT32_MAX, &seconds, &err)))
+	if (w.timeout && w.task && units_parse_int(w.timeout, 1, INT32_MAX, &seconds, &err))
+		return cli_usage(c, "--timeout: %s", err.text);
+	if (enter_task_file(c, &w, &spec, script, &err))
 		return cli_fail(c, &err);
 	if (w.task)
 		w.output = "-";

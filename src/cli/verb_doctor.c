@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#define ANSWER_S 5		/* radd is given that long */
 #define SERVER_SETTINGS "/etc/rad/rad.conf"
 #define LOW_DISK ((uint64_t)1 << 30)
 
@@ -66,15 +67,16 @@ static void check_daemon(struct doctor *d)
 	struct error err = ERROR_INIT;
 	scoped_free char *socket = wire_socket_path(), *words = client_server() ? wire_last_words() : NULL;
 	const char *devices = "";
-	d->status = client_call(wire_request("status"), &err);
+	scoped_fd int fd = client_connect(&err);
+	d->status = client_call_within(fd, ANSWER_S, wire_request("status"), &err);
 	if (d->status) {
-		d->gpus = client_call(wire_request("gpus"), &err);
+		d->gpus = client_call_within(fd, ANSWER_S, wire_request("gpus"), &err);
 		devices = member_text(d->status, "devices");
 		/* Which GPUs are used, its environment decided, not the caller's. */
 		unsetenv("CUDA_VISIBLE_DEVICES");
 	}
 	if (!d->status && err.code == ERR_UNAVAILABLE)
-		doctor_say(d, words ? GRADE_FAIL : GRADE_WARN, "daemon", "%s", err.text);
+		doctor_say(d, words || fd >= 0 ? GRADE_FAIL : GRADE_WARN, "daemon", "%s", err.text);
 	else if (!d->gpus)
 		doctor_say(d, GRADE_FAIL, "daemon", "%s", err.text);
 	else if (strcmp(member_text(d->status, "version"), RAD_VERSION))

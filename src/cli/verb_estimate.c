@@ -6,6 +6,7 @@
 #include "base/scope.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/client.h"
 #include "cli/client_queue.h"
 #include "cli/estimation.h"
 #include "cli/format.h"
@@ -17,11 +18,9 @@
 #include "estimate/hostpace.h"
 #include "submit/wire.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #define ASK_S 1		/* how long a radd is waited for that is there and does not answer */
@@ -137,13 +136,9 @@ static void print_load(const struct load_answer *load, const char *gpu)
 static struct hostpace ask_host_pace(void)
 {
 	struct hostpace none = { .pace = 1 };
-	const struct timeval most = { .tv_sec = ASK_S };
 	scoped_free char *path = wire_socket_path();
 	scoped_fd int fd = client_queue() ? -1 : wire_connect_now(path, NULL);
-	if (fd < 0 || fcntl(fd, F_SETFL, 0) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most))
-		return none;
-	scoped_json *request = wire_request("status"), *status = wire_call(fd, request, NULL);
+	scoped_json *status = client_call_within(fd, ASK_S, wire_request("status"), NULL);
 	const json_t *said = json_object_get(status, "host_pace");
 	struct hostpace host = { member_number(said, "pace"), (unsigned)member_int(said, "tasks") };
 	return host.pace > 0 && host.tasks ? host : none;

@@ -51,15 +51,20 @@ static void purge_tell(const struct purge *p, const char *what)
 	puts("");
 }
 
+static void purge_json(const struct purge *p, bool dry_run)
+{
+	cli_print_json(json_pack("{si, sI, sI, sb}", "schema", 1, "tasks", p->tasks, "kept", p->kept, "dry_run", (int)dry_run));
+}
+
 /* Whoever cannot be asked has to have said it. */
 static bool purge_agreed(const struct purge *p)
 {
 	char answer[16] = "";
 	if (!isatty(STDIN_FILENO))
 		return false;
-	printf("Remove %lld task%s for good, from accounts too? Logs and files stay. [y/N] ", (long long)p->tasks,
-	       p->tasks == 1 ? "" : "s");
 	fflush(stdout);
+	fprintf(stderr, "Remove %lld task%s for good, from accounts too? Logs and files stay. [y/N] ", (long long)p->tasks,
+		p->tasks == 1 ? "" : "s");
 	return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
@@ -82,7 +87,7 @@ static int purge_remove(struct cli_call *c, json_t *request, struct purge *sum, 
 	if (purge_walk(request, false, sum, &err))
 		return cli_fail(c, &err);
 	if (json)
-		cli_print_json(json_pack("{si, sI, sI, sb}", "schema", 1, "tasks", sum->tasks, "kept", sum->kept, "dry_run", false));
+		purge_json(sum, false);
 	else
 		purge_tell(sum, "Removed");
 	return CLI_DONE;
@@ -114,11 +119,12 @@ int verb_purge(struct cli_call *c)
 		return purge_remove(c, request, &sum, json);
 	if (purge_walk(request, true, &sum, &err))
 		return cli_fail(c, &err);
-	if (json && dry_run)
-		cli_print_json(json_pack("{si, sI, sI, sb}", "schema", 1, "tasks", sum.tasks, "kept", sum.kept, "dry_run", true));
-	else
+	bool over = dry_run || !sum.tasks;
+	if (json && over)
+		purge_json(&sum, true);
+	else if (!json)
 		purge_tell(&sum, "Would remove");
-	if (dry_run || !sum.tasks)
+	if (over)
 		return CLI_DONE;
 	if (purge_agreed(&sum))
 		return purge_remove(c, request, &sum, json);

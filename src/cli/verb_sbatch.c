@@ -29,7 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define HISTORY_S 2	/* that a radd has for its answer */
@@ -40,6 +39,7 @@ struct sbatch {
 	const char *file;		/* NULL: none */
 	const char *mem, *partition;	/* as given; NULL: not */
 	bool dry_run, size, asks;	/* asks: for GPUs, in the user's own words */
+	bool no_size;			/* --gpu-mem says none */
 	char **argv;			/* sbatch's, "sbatch" first; room for what is added */
 	size_t n;
 	char **arguments;		/* of the script */
@@ -69,6 +69,7 @@ static bool read_word(struct sbatch *s, char **word)
 	}
 	if (takes(*word, "--gpu-mem", word + 1, &value) || takes(*word, "--rad-gpu-mem", word + 1, &value)) {
 		s->mem = value;
+		s->no_size = !value;
 		return value && value == word[1];
 	}
 	s->argv[s->n++] = *word;
@@ -165,12 +166,9 @@ static bool ask_history(struct spec *spec, struct sized *out)
 		spec->output = alloc_string("/dev/null");
 	scoped_free char *path = wire_socket_path();
 	scoped_fd int fd = wire_connect_now(path, NULL);
-	const struct timeval limit = { .tv_sec = HISTORY_S };
-	if (fd < 0 || io_set_nonblocking(fd, false) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit))
-		return false;
 	json_t *request = submit_request(spec);
 	json_object_set_new(request, "dry_run", json_true());
-	scoped_json *reply = client_call_on(fd, request, NULL);
+	scoped_json *reply = client_call_within(fd, HISTORY_S, request, NULL);
 	const json_t *e = json_object_get(reply, "estimate");
 	const char *name = json_string_value(json_object_get(e, "estimator"));
 	if (!name || strcmp(name, "history"))
@@ -369,7 +367,8 @@ int verb_sbatch(struct cli_call *c)
 			return CLI_DONE;
 		}
 	read_command(&s, c->argc, c->argv);
-	int rc = !s.file && !(s.size && s.mem) ? cli_usage(c, "which script?") : submit(c, &s);
+	int rc = s.no_size ? cli_usage(c, "--gpu-mem: how much? 12G, 800M, or MiB") :
+		 !s.file && !(s.size && s.mem) ? cli_usage(c, "which script?") : submit(c, &s);
 	free(s.argv);
 	return rc;
 }

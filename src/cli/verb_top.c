@@ -24,8 +24,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <time.h>
 
 #define ANSWER_S 3	/* radd is given that long for its first answer */
@@ -427,14 +425,8 @@ static int watch(struct top *t)
 /* No daemon is said on the common screen, where it stays. */
 static int ask_once(struct error *err)
 {
-	const struct timeval patience = { .tv_sec = ANSWER_S };
 	scoped_fd int fd = client_connect(err);
-	if (fd >= 0)
-		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	int64_t from = clock_mono_ms();
-	scoped_json *reply = client_call_on(fd, wire_request("gpus"), err);
-	if (!reply && fd >= 0 && clock_mono_ms() - from >= ANSWER_S * 1000)
-		error_set(err, ERR_UNAVAILABLE, "radd has not answered for %d s", ANSWER_S);
+	scoped_json *reply = client_call_within(fd, ANSWER_S, wire_request("gpus"), err);
 	return reply ? 0 : -1;
 }
 

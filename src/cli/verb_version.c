@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+#define ANSWER_S 5
+
 int verb_version(struct cli_call *c)
 {
 	bool json = false;
@@ -19,8 +21,8 @@ int verb_version(struct cli_call *c)
 		return c->rc;
 	/* At once: a server's radd that is away is waited for by those who want something of it. */
 	scoped_free char *path = wire_socket_path();
-	scoped_fd int fd = wire_connect(path, &err);
-	scoped_json *status = client_call_on(fd, wire_request("status"), &err);
+	scoped_fd int fd = wire_connect_now(path, &err);
+	scoped_json *status = client_call_within(fd, ANSWER_S, wire_request("status"), &err);
 	const json_t *radd = json_object_get(status, "version"), *protocol = json_object_get(status, "protocol");
 	if (json)
 		return cli_print_json(json_pack("{si, ss, si, so, so}", "schema", 1, "rad", RAD_VERSION, "protocol", WIRE_VERSION,

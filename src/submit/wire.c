@@ -226,17 +226,19 @@ static int receive(int fd, struct buf *in, size_t n, struct error *err)
 	return 0;
 }
 
-json_t *wire_call(int fd, const json_t *request, struct error *err)
+int wire_send(int fd, const json_t *request, struct error *err)
 {
-	scoped_buf out = { 0 }, in = { 0 };
+	scoped_buf out = { 0 };
 	if (wire_encode(request, &out, err))
-		return NULL;
+		return -1;
 	/* A daemon that refuses before it has read everything closes its side; what it said is still to be read. */
 	int sent = send_all(fd, out.data, out.len);
-	if (sent && errno != EPIPE && errno != ECONNRESET) {
-		error_errno(err, "writing to radd");
-		return NULL;
-	}
+	return sent && errno != EPIPE && errno != ECONNRESET ? error_errno(err, "writing to radd") : 0;
+}
+
+json_t *wire_receive(int fd, struct error *err)
+{
+	scoped_buf in = { 0 };
 	json_t *reply = NULL;
 	if (receive(fd, &in, HEADER, err) || check_length(get_length((unsigned char *)in.data), WIRE_MAX_MESSAGE, err) ||
 	    receive(fd, &in, get_length((unsigned char *)in.data), err) || wire_decode(&in, &reply, err) != 1)
@@ -245,4 +247,9 @@ json_t *wire_call(int fd, const json_t *request, struct error *err)
 		return reply;
 	json_decref(reply);
 	return NULL;
+}
+
+json_t *wire_call(int fd, const json_t *request, struct error *err)
+{
+	return wire_send(fd, request, err) ? NULL : wire_receive(fd, err);
 }

@@ -71,7 +71,10 @@ int wire_prepare_folder(const char *socket_path, struct error *err);
 int wire_connect(const char *path, struct error *err);
 /* The same, and never waits, not even for a radd that hangs; the descriptor does not block. */
 int wire_connect_now(const char *path, struct error *err);
-/* One request, one reply (blocking). Returns a new reference or NULL; a reply with an error counts as an error. */
+/* One request, one reply (blocking). A new reference or NULL; a reply with an error counts as an error. */
 json_t *wire_call(int fd, const json_t *request, struct error *err);
+/* Its two halves. */
+int wire_send(int fd, const json_t *request, struct error *err);
+json_t *wire_receive(int fd, struct error *err);
 
 #endif
