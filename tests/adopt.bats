@@ -151,7 +151,7 @@ sleeper()
 	for said in "queue" "show $id" "gpus -v"; do
 		run rad $said
 		[ "$status" -eq 0 ]
-		! grep -q $'\033' <<<"$output"
+		! grep -q $'\033' <<<"$output" || false
 	done
 	rad adopt --give-back "$id"
 }

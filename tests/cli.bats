@@ -59,7 +59,8 @@ setup() { cd "$WORLD/work"; }
 	run rad wait "$id"
 	run rad why "$id"
 	[ "${lines[-5]}" = "Its output ends:" ]
-	[ "${lines[-4]}" = "  step 1" ] && [ "${lines[-3]}" = "  step 2" ]
+	[ "${lines[-4]}" = "  step 1" ]
+	[ "${lines[-3]}" = "  step 2" ]
 	[[ "${lines[-2]}" == *"no "*"[31mdata in €"* && "${lines[-2]}" != *$'\33'* ]]
 	id=$(rad submit --parsable -- sh -c 'echo "RuntimeError: $(printf "far too long %.0s" 1 2 3 4 5 6 7)"; exit 1')
 	run rad wait "$id"
@@ -77,7 +78,8 @@ setup() { cd "$WORLD/work"; }
 @test "--help fits the window" {
 	local longest
 	longest=$(COLUMNS=80 rad submit --help | tail -n +4 | awk '{ if (length > n) n = length } END { print n }')
-	[ "$longest" -le 80 ] && [ "$longest" -gt 70 ]
+	[ "$longest" -le 80 ]
+	[ "$longest" -gt 70 ]
 	# What it says is the same.
 	[ "$(COLUMNS=80 rad submit --help | tr -s ' \n' ' ')" = "$(rad submit --help | tr -s ' \n' ' ')" ]
 }
@@ -238,8 +240,8 @@ setup() { cd "$WORLD/work"; }
 	local id
 	id=$(submit --hold -- printf '\033[31mred\a')
 	rad queue >queue; rad show "$id" >show; rad gpus >gpus
-	! grep -q "$(printf '\033')" queue show gpus
-	! grep -q "$(printf '\a')" show
+	! grep -q "$(printf '\033')" queue show gpus || false
+	! grep -q "$(printf '\a')" show || false
 	grep -q 'command.*?\[31mred' show || grep -q 'command.*\\' show
 	rad cancel "$id"
 }
@@ -515,8 +517,10 @@ PYTHON
 	run timeout 20 rad doctor
 	rad queue >"$WORLD/listed" 2>&1 &
 	kill -CONT "$(cat "$WORLD/pid")"
-	[ "$code" = 0 ] && [[ "$said" == *"radd: radd is there, but has not answered for 5 s" ]]
-	[ "$status" = 1 ] && [[ "$output" == *"fail  daemon     radd is there, but has not answered for 5 s"* ]]
+	[ "$code" = 0 ]
+	[[ "$said" == *"radd: radd is there, but has not answered for 5 s" ]]
+	[ "$status" = 1 ]
+	[[ "$output" == *"fail  daemon     radd is there, but has not answered for 5 s"* ]]
 	wait $!
 	grep -q '^ID ' "$WORLD/listed"
 }
@@ -971,7 +975,7 @@ GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still runnin
 	rad cancel "$turned" >said 2>&1 || :
 	{ rad show "$id"; rad queue; rad show --events "$id"; rad top --once || :; rad why "$id"; } >>said 2>&1
 	grep -q 'safe?gpj.exe?' said
-	! grep -q -e $'\u202e' -e $'\u2066' said
+	! grep -q -e $'\u202e' -e $'\u2066' said || false
 	[ "$(rad show --json "$id" | jq -r '.tasks[0].name')" = "$turned$turned" ]	# data is as it is
 	rad cancel "$id"
 }

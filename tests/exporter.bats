@@ -73,7 +73,8 @@ value() { awk -v s="$1" 'substr($0, 1, length(s) + 1) == s " " { print $NF }' me
 	[ -z "$(grep '^# TYPE' metrics | cut -d' ' -f3 | sort | uniq -d)" ]
 	if command -v promtool >/dev/null; then
 		run promtool check metrics <metrics
-		[ "$status" -eq 0 ] && [ -z "$output" ]
+		[ "$status" -eq 0 ]
+		[ -z "$output" ]
 	fi
 	touch go-one
 	rad wait "$id"
@@ -296,7 +297,9 @@ fake_radd()
 	a=$(submit --gpu-mem 4G --exclusive -- sh -c "$(until_file go-map)")
 	b=$(submit --gpu-mem 4G --gpus 3 -- sh -c "$(until_file go-map)")
 	wait_for 10 eval '[ "$(cat $map/[0-3] | sort | uniq -c | tr -s " \n" ,)" = ",1,'"$a"',3,'"$b"'," ]'
-	[ ! -e "$WORLD/victim" ] && [ ! -L "$map/0" ] && [ "$(stat -c '%U %a' "$map/0")" = 'root 644' ]
+	[ ! -e "$WORLD/victim" ]
+	[ ! -L "$map/0" ]
+	[ "$(stat -c '%U %a' "$map/0")" = 'root 644' ]
 	touch go-map
 	rad wait "$a" "$b"
 	# Not empty, and not gone: releases of dcgm-exporter differ in what they make of that.

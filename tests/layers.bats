@@ -207,6 +207,14 @@ src/map/plan.h:2: struct lane is something else in src/map/map.c:2'
 	sees 'src/base/clock.c:1: no SPDX-License-Identifier: MIT in the first three lines'
 }
 
+@test "a line of a test that cannot fail" {
+	mkdir -p "$tree/tests"
+	printf '# SPDX-License-Identifier: MIT\n@test "x" {\n\t! %s\n\t[ 1 = 2 ] && [ 1 = 1 ]\n\t! grep x y || false\n}\n' 'grep x y' \
+		>"$tree/tests/one.bats"
+	sees "tests/one.bats:3: cannot fail its test: write '... || false', or a line for each
+tests/one.bats:4: cannot fail its test: write '... || false', or a line for each"
+}
+
 @test "a page that the index does not name, and a link to nothing" {
 	mkdir -p "$tree"/doc/decisions "$tree"/models "$tree"/examples "$tree"/tests "$tree"/workloads
 	echo '[errors](errors.md), [1](decisions/0001-one.md), [gone](gone.md#there), `src/map/ledger.c`, `src/map/lost.h`' >"$tree/doc/README.md"

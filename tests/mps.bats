@@ -205,7 +205,7 @@ no_controls() { [ "$(controls)" -eq 0 ]; }
 	alone=$(submit --gpus 2 --exclusive -- sh -c "$look alone.txt")
 	rad wait "$alone"
 	[ "$(field "$alone" .state)" = COMPLETED ]
-	! grep PIPE alone.txt
+	grep -q "PIPE_DIRECTORY=.*/no-mps$" alone.txt	# a folder in which no server is
 	submit --gpu-mem 4G -- sh -c "$look again.txt" | xargs rad wait
 	grep -q PIPE again.txt
 	other=$(pgrep -f "^[^ ]*bash $RAD_MPS_CONTROL -f")

@@ -104,7 +104,7 @@ restart() { stop_radd; start_radd; }
 	has_line "$BOB/rad-$b.out" "served by uid 0"
 	has_line "$BOB/rad-$b.out" done
 	[ "$(out "$BOB" "$b" | grep -c "Not enough privilege")" -eq 2 ]
-	! out "$BOB" "$b" | grep -E '^[A-Z]+$'
+	! out "$BOB" "$b" | grep -E '^[A-Z]+$' || false
 	[ "$(stat -c '%U %a' "$pipe" "$pipe/log" "$pipe/../log" "$pipe/.." | tr '\n' ,)" = "root 755,root 600,root 700,root 755," ]
 	# It serves as before.
 	b=$(as "$BOB" rad submit --parsable --gpu-mem 4G -- sh -c "$COME")

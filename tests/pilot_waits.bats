@@ -36,7 +36,8 @@ reads() { [ "$(reason "$1")" = "$2" ]; }
 	g=$(submit --gpu-mem 2G --dependency=afterok:$a -- true)	# of one that has ended and is on no list any more
 	timeout 90 rad wait "$g"
 	reads "$c" "PENDING DependencyNeverSatisfied"
-	[ ! -e c.ran ] && [ ! -e e.ran ]
+	[ ! -e c.ran ]
+	[ ! -e e.ran ]
 	rad requeue "$c" && false || rad cancel "$c"
 	timeout 20 rad wait "$c" || :
 	reads "$e" "PENDING DependencyNeverSatisfied"

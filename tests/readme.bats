@@ -67,7 +67,7 @@ steps() { section "$1" | code | sed -n 's/^\$ //p; /^export /p'; }
 	grep -q '^rad simtask' train.rad
 	steps "First steps" >steps
 	[ "$(wc -l <steps)" -ge 10 ]
-	! grep -q python steps
+	! grep -q python steps || false
 	while IFS= read -r step; do
 		printf 'set -e\n%s\n' "$step" >one
 		case $step in

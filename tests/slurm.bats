@@ -285,7 +285,7 @@ done" ]
 	rad wait "$id"
 	rad report -o turned.html >/dev/null
 	grep -q 'safe?gpj.exe?' turned.html
-	! grep -q -e $'\u202e' -e $'\u2066' turned.html
+	! grep -q -e $'\u202e' -e $'\u2066' turned.html || false
 }
 
 @test "queue --format: squeue's language; what stands for nothing is refused" {

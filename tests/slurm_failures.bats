@@ -51,7 +51,8 @@ UNTIL_GO='i=0; while [ ! -e go ] && [ $i -lt 600 ]; do i=$((i+1)); sleep 0.1; do
 	comment_has "$id" 'rad: ok: peak 6.0G of 8.0G'
 	# Its clock was really off.
 	off=$(($(date +%s) - $(date -d "$began" +%s)))
-	[ "$off" -ge 240 ] && [ "$off" -lt 400 ]
+	[ "$off" -ge 240 ]
+	[ "$off" -lt 400 ]
 	none_drained
 }
 

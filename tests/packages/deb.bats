@@ -36,7 +36,7 @@ install_new() { package -i "$NEWER"/*.deb; }
 	on rad --help >/dev/null
 	on radd --check-config >/dev/null
 	grep -qx 'ExecStart=/usr/bin/radd --foreground' "$ROOT/usr/lib/systemd/system/radd.service"
-	! grep "[^r]/bin/rad" "$ROOT"/usr/lib/systemd/system/rad*.service	# nor in other lines, or what is there to be copied
+	! grep "[^r]/bin/rad" "$ROOT"/usr/lib/systemd/system/rad*.service || false	# nor in other lines, or what is there to be copied
 	[ -s "$ROOT/usr/share/man/man1/rad-submit.1.gz" ]
 	[ -s "$ROOT/usr/share/bash-completion/completions/rad" ]
 	[ -s "$ROOT/usr/share/zsh/vendor-completions/_rad" ]

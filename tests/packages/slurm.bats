@@ -78,7 +78,8 @@ install_it() { dpkg --root="$ROOT" --log=/dev/null --force-unsafe-io --force-not
 	run -0 "$ROOT/usr/bin/rad-slurm" --help
 	[[ "$output" == *recover* ]]
 	dpkg --root="$ROOT" --log=/dev/null --force-not-root -P rad-slurm
-	[ ! -e "$ROOT/usr/bin/rad-slurm" ] && [ ! -e "$ROOT/usr/share/doc/rad-slurm" ]
+	[ ! -e "$ROOT/usr/bin/rad-slurm" ]
+	[ ! -e "$ROOT/usr/share/doc/rad-slurm" ]
 }
 
 @test ".rpm: asks for its release of Slurm and no later one" {
