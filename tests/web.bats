@@ -214,7 +214,10 @@ look()
 	local steps=() width
 	# On a phone nothing has to be moved sideways, not even a table.
 	local fits="document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('.wide')].every(e => e.scrollWidth <= e.clientWidth)"
-	look 360 "document.querySelector('#queue').innerText.includes('seen')" "document.querySelector('#turns').hidden = false, true" "$fits" \
+	# A row that is made anew leaves who came by keyboard where he is.
+	local reached="(a => { a.focus(); window.reached = a; return true; })(document.querySelector('#queue tbody a'))"
+	local stays="!document.contains(reached) && document.activeElement.getAttribute('href') === reached.getAttribute('href')"
+	look 360 "document.querySelector('#queue').innerText.includes('seen')" "$reached" "$stays" "document.querySelector('#turns').hidden = false, true" "$fits" \
 		"location.hash = '#task=$b'" "document.querySelectorAll('#task .not').length >= 1" "$fits" \
 		"location.hash = '#task=$a'" "document.querySelector('#task').innerText.includes('Attempts')" "$fits" \
 		"document.querySelector('#task td:nth-child(2)').dataset.label.length > 0" \

@@ -15,6 +15,14 @@ function make(name, attributes, ...children) {
 	return e;
 }
 
+/* In the place of what stands there. Whoever has reached a link of it by keyboard stays on it. */
+function replace(place, ...nodes) {
+	const at = document.activeElement, href = place.contains(at) ? at.getAttribute('href') : null;
+	place.replaceChildren(...nodes);
+	const again = href && [...place.querySelectorAll('a')].find(a => a.getAttribute('href') === href);
+	if (again) again.focus({ preventScroll: true });
+}
+
 /* Patterns, so that what differs in colour differs in grey too. */
 function addPatterns() {
 	const svg = draw('svg', { id: 'patterns', 'aria-hidden': 'true' }, document.body), defs = draw('defs', {}, svg);
@@ -269,7 +277,7 @@ function showGpus() {
 		data.troubles && data.troubles.length && `${data.troubles.length} to look after (rad doctor)`];
 	byId('sums').textContent = parts.filter(Boolean).join(' · ');
 	document.title = known(t.RUNNING) ? `${data.host}: ${t.RUNNING} run, ${t.PENDING} wait` : data.host;
-	byId('gpus').replaceChildren(...(list || []).map(g => card(asKnown(g), rows)));
+	replace(byId('gpus'), ...(list || []).map(g => card(asKnown(g), rows)));
 }
 
 /* The queue --------------------------------------------------------------------------------------------------------- */
@@ -305,14 +313,14 @@ function queueRow(row) {
 
 function showQueue() {
 	const data = state.word && state.found ? state.found : state.queue;
-	byId('queue').tBodies[0].replaceChildren(...data.rows.map(queueRow));
+	replace(byId('queue').tBodies[0], ...data.rows.map(queueRow));
 	const more = data.more > 0 ? `and ${data.more} more: ${state.word ? 'say more' : 'find them above, or with rad queue'}` :
 		data.rows.length ? '' : state.word ? 'Nothing holds that.' : 'Nothing runs, and nothing waits.';
 	byId('more').textContent = more;
 	const users = (state.queue.users || []).filter(u => u.unfinished > 0 || u.used_s > 0);
 	byId('turns').hidden = users.length < 2;
 	const titles = [...byId('users').tHead.rows[0].cells].map(c => c.textContent);
-	byId('users').tBodies[0].replaceChildren(...label(users.slice(0, 100).map(u => make('tr', {},
+	replace(byId('users').tBodies[0], ...label(users.slice(0, 100).map(u => make('tr', {},
 		make('td', { class: 'n' }, u.turn || ''), make('td', {}, u.user), make('td', { class: 'n' }, u.running),
 		make('td', { class: 'n' }, u.unfinished), make('td', { class: 'n' }, known(u.gpus_now) ? +u.gpus_now.toFixed(2) : ''),
 		make('td', { class: 'n' }, memory(u.mem_mib)), make('td', { class: 'n' }, duration(u.used_s)),
@@ -540,9 +548,10 @@ function historyUsers(data) {
 
 function historyTasks(data) {
 	const section = make('section', {}, make('h2', {}, 'Ended'));
+	const none = data.shorter ? 'Nothing of late; before that too many to draw them (rad acct, rad report).' : 'Nothing ended in this time.';
 	const note = data.shorter ? 'The last ones: there are too many to draw them all (rad acct, rad report).' :
 		data.left_out ? `The last ones; ${data.left_out} others are left out (rad acct, rad report).` : '';
-	section.append(make('p', { class: 'note' }, data.tasks.length ? note : 'Nothing ended in this time.'));
+	section.append(make('p', { class: 'note' }, data.tasks.length ? note : none));
 	const row = t => [taskLink(t.id), t.name, t.user, STATES[t.state] || t.state, moment(t.end_time), memory(t.peak_mib),
 		memory(t.claim_mib || NaN)];
 	const head = ['ID', 'Name', 'User', 'State', 'Ended', 'Peak', 'Expected'];
@@ -559,7 +568,7 @@ function showHistory() {
 		return;
 	}
 	const width = Math.max(240, Math.floor(place.getBoundingClientRect().width));
-	place.replaceChildren(choose, make('h2', {}, 'What ran, and how busy it kept the GPUs'),
+	replace(place, choose, make('h2', {}, 'What ran, and how busy it kept the GPUs'),
 		legendOf(KINDS), ...(data.gpus || []).map((g, i) => timeline(data, g, i, width)),
 		...[historyUsers(data), historyTasks(data)].filter(Boolean));
 }
