@@ -87,13 +87,11 @@ static void print_csv(const json_t *groups)
 	fputs("user,group,month,tasks,oom,attempts,gpu_s,wait_s,run_s,peak_mib,energy_j,gpu_share_s\r\n", stdout);
 	json_array_foreach(groups, i, g) {
 		for (size_t k = 0; k < COUNT_OF(keys); k++) {
-			const char *text = member_text(g, keys[k]);
-			printf(text[strcspn(text, ",\"\r\n")] ? "%s\"%s\"" : "%s%s", k ? "," : "", text);
+			fputs(k ? "," : "", stdout);
+			format_csv_text(stdout, member_text(g, keys[k]));
 		}
-		for (size_t k = 0; k < COUNT_OF(numbers); k++) {
-			double v = member_number(g, numbers[k]);
-			printf(isnan(v) ? "," : ",%.12g", v);
-		}
+		for (size_t k = 0; k < COUNT_OF(numbers); k++)
+			format_csv_number(stdout, member_number(g, numbers[k]));
 		fputs("\r\n", stdout);
 	}
 }

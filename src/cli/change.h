@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What cancel, hold, release and requeue take beside ids. */
+/* What cancel, hold, release, suspend, resume and requeue take beside ids. */
 struct change_selection {
 	const char *user, *name, *states;	/* as given; NULL: not */
 	const char *default_states;		/* of tasks that the verb is for */

@@ -79,10 +79,9 @@ static int check_silence(struct queued *q, const struct spool_record *r, struct 
 	return 0;
 }
 
-/* What the next version is. 1: it is so already; -1: it cannot be, *c says why. */
-static int decide_claimed(struct queued *q, const struct change *c, const struct spool_record *r, struct spool_record *next)
+/* Its pilot is told; by force it is taken from it. */
+static void decide_claimed(const struct change *c, const struct spool_record *r, struct spool_record *next)
 {
-	(void)q;
 	if (!strcmp(c->op, "cancel"))
 		next->wish = SPOOL_WISH_CANCEL;
 	else if (!strcmp(c->op, "hold"))
@@ -96,9 +95,9 @@ static int decide_claimed(struct queued *q, const struct change *c, const struct
 		snprintf(next->text, sizeof next->text, "its node was said to be dead");
 	}
 	next->started = r->started && !c->force;
-	return 0;
 }
 
+/* What the next version is. 1: it is so already; -1: it cannot be, *c says why. */
 static int decide(struct queued *q, struct change *c, task_id id, const struct spool_record *r, struct spool_record *next)
 {
 	bool cancel = !strcmp(c->op, "cancel"), hold = !strcmp(c->op, "hold"), release = !strcmp(c->op, "release");
@@ -108,8 +107,12 @@ static int decide(struct queued *q, struct change *c, task_id id, const struct s
 		return refuse(c, id, "is not held");
 	if (r->state == SPOOL_CLAIMED && hold && r->started)
 		return refuse(c, id, "runs, and only what waits can be held");
-	if (r->state == SPOOL_CLAIMED)
-		return c->force && check_silence(q, r, c, id) ? -1 : decide_claimed(q, c, r, next);
+	if (r->state == SPOOL_CLAIMED && c->force && check_silence(q, r, c, id))
+		return -1;
+	if (r->state == SPOOL_CLAIMED) {
+		decide_claimed(c, r, next);
+		return 0;
+	}
 	if (cancel) {
 		next->state = SPOOL_ENDED;
 		next->end = TASK_CANCELLED;
@@ -264,9 +267,8 @@ json_t *client_queue_answer(const json_t *request, struct error *err)
 		spool_close(q.s);
 		return reply;
 	}
-	error_set(err, ERR_INVALID, "%.40s: a queue of files (%.300s) has no answer to that: unset RAD_QUEUE to ask this machine's "
-			"radd", op,
-		  client_queue());
+	error_set(err, ERR_INVALID, "%.40s: a queue of files (%.300s) has no answer to that: unset RAD_QUEUE to ask this machine's radd",
+		  op, client_queue());
 	return NULL;
 }
 

@@ -201,18 +201,12 @@ static void print_field(const struct column_set *c, const struct piece *p, const
 {
 	const struct term plain = { .utf8 = true };
 	scoped_free char *clean = term_text(text, 0, &plain);
-	size_t keep = strlen(clean);
-	bool sacct = c->form == COLUMN_SACCT && c->names && !title, cut = false;
-	while (p->size && term_columns(clean) + (sacct && cut) > p->size) {
-		cut = true;
-		do
-			keep--;
-		while (keep && ((unsigned char)clean[keep] & 0xc0) == 0x80);
-		clean[keep] = 0;
-	}
-	unsigned columns = term_columns(clean) + (sacct && cut);
+	bool cut = p->size && term_columns(clean) > p->size, marked = cut && c->form == COLUMN_SACCT && c->names && !title;
+	if (cut)
+		clean[term_bytes(clean, p->size - marked)] = 0;
+	unsigned columns = term_columns(clean) + marked;
 	int fill = p->size > columns ? (int)(p->size - columns) : 0;
-	fprintf(out, "%*s%s%s%*s", p->right ? fill : 0, "", clean, sacct && cut ? "+" : "", p->right ? 0 : fill, "");
+	fprintf(out, "%*s%s%s%*s", p->right ? fill : 0, "", clean, marked ? "+" : "", p->right ? 0 : fill, "");
 }
 
 static void print_delimited(const struct column_set *c, const char *text, bool last, FILE *out)

@@ -139,6 +139,20 @@ const char *format_share(const char *mode)
 	return strcmp(mode, "never") ? mode : "alone";
 }
 
+void format_csv_text(FILE *out, const char *text)
+{
+	bool plain = !text[strcspn(text, ",\"\r\n")];
+	fputs(plain ? "" : "\"", out);
+	for (; *text; text++)
+		fputs(*text == '"' ? "\"\"" : (char[]){ *text, 0 }, out);
+	fputs(plain ? "" : "\"", out);
+}
+
+void format_csv_number(FILE *out, double v)
+{
+	fprintf(out, isnan(v) ? "," : ",%.12g", v);
+}
+
 enum style format_state_style(enum task_state s)
 {
 	switch (s) {

@@ -9,6 +9,7 @@
 #include "cli/term.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #define FORMAT_LEN 64
@@ -33,6 +34,10 @@ char *format_time(const char *iso, char buf[FORMAT_LEN]);
 char *format_times(const char *text);
 /* How a task has its GPUs, as lists and sentences say it: "alone" for the mode never. */
 const char *format_share(const char *mode);
+
+/* A field of CSV by RFC 4180: a text, quoted where it must be; a number behind its comma, nothing for what is unknown. */
+void format_csv_text(FILE *out, const char *text);
+void format_csv_number(FILE *out, double v);
 
 enum style format_state_style(enum task_state s);
 

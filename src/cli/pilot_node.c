@@ -219,9 +219,8 @@ static int take_gpu(const char *uuid, struct error *err)
 	return 0;
 }
 
-int pilot_node_take_gpus(const struct pilot *p, size_t *gpus, struct error *err)
+int pilot_node_take_gpus(size_t *gpus, struct error *err)
 {
-	(void)p;
 	const char *claims = getenv("RAD_CLAIMS_DIR");
 	scoped_json *said = client_call(wire_request("gpus"), err);
 	size_t i;

@@ -15,7 +15,7 @@ int pilot_node_enter(struct pilot *p, const char *mark, struct error *err);
 /* From now on every call of this process goes to the pilot's own radd, which is started if it does not run. */
 int pilot_node_start_radd(struct pilot *p, struct error *err);
 /* No second pilot of this user on these GPUs. `*gpus`: how many there are. */
-int pilot_node_take_gpus(const struct pilot *p, size_t *gpus, struct error *err);
+int pilot_node_take_gpus(size_t *gpus, struct error *err);
 void pilot_node_stop_radd(void);
 
 /* ---- what radd was given ---- */

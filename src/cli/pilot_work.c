@@ -330,10 +330,7 @@ static void hand_over_if_ours(void *ctx, struct pilot_known_task *t)
 	const struct spool_record *r = &t->record;
 	if (r->state != SPOOL_CLAIMED || strcmp(r->pilot, w->p->who.name) || w->failed)
 		return;
-	struct work *one = idmap_get(&w->all, t->id);
-	if (one && one->h.claim >= r->claim)
-		return;
-	if (one)	/* an older claim, which is being ended at radd */
+	if (idmap_get(&w->all, t->id))	/* this claim, or an older one that is being ended at radd */
 		return;
 	if (!w->looked && cancel_copies(w, &w->err)) {
 		w->failed = -1;

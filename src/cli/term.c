@@ -10,6 +10,7 @@
 #include "base/words.h"
 
 #include <langinfo.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -59,7 +60,7 @@ static size_t next_char(const char *text, unsigned *columns, bool *bad)
 {
 	wchar_t wide;
 	mbstate_t state = { 0 };
-	size_t n = mbrtowc(&wide, text, strlen(text), &state);
+	size_t n = mbrtowc(&wide, text, strnlen(text, MB_LEN_MAX), &state);
 	int w = n == 0 || n > 16 || misleads(wide) ? -1 : wcwidth(wide);
 	*bad = w < 0;
 	*columns = w < 0 ? 1 : (unsigned)w;
@@ -96,6 +97,17 @@ unsigned term_columns(const char *text)
 	for (text += plain; *text; text += next_char(text, &w, &bad), total += w)
 		;
 	return total;
+}
+
+size_t term_bytes(const char *text, unsigned columns)
+{
+	size_t at = 0, n;
+	unsigned w;
+	bool bad;
+	for (; text[at]; at += n, columns -= w)
+		if ((n = next_char(text + at, &w, &bad), w) > columns)
+			break;
+	return at;
 }
 
 char *term_text(const char *text, unsigned width, const struct term *term)

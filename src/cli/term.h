@@ -6,6 +6,7 @@
 #define RAD_CLI_TERM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* What the terminal can do. */
 struct term {
@@ -31,6 +32,8 @@ char *term_wrap(const char *text, unsigned indent, const struct term *term);
  * of text '?'. */
 void term_disarm(char *text);
 unsigned term_columns(const char *text);
+/* How many of its bytes stand in so many columns, whole characters. */
+size_t term_bytes(const char *text, unsigned columns);
 /* "±", where it can be shown. */
 const char *term_plus_minus(const struct term *term);
 /* Around text that is to be styled; "" without colour. */

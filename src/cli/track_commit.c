@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static pid_t start_git(const char *folder, int out)
 
 char *track_commit(const char *folder)
 {
-	int ends[2], status;
+	int ends[2], status = -1;
 	char name[NAME_MAX_LEN + 2];
 	if (*folder != '/' || pipe2(ends, O_CLOEXEC))
 		return NULL;
@@ -43,7 +44,8 @@ char *track_commit(const char *folder)
 	if (pid < 0)
 		return NULL;
 	ssize_t n = io_read_full(in, name, sizeof name - 1);
-	waitpid(pid, &status, 0);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
 	name[n > 0 ? n : 0] = 0;
 	size_t len = strspn(name, "0123456789abcdef");
 	return !status && len >= 40 && name[len] == '\n' ? (name[len] = 0, alloc_string(name)) : NULL;

@@ -232,26 +232,6 @@ static void print_totals(const json_t *totals, struct format_energy_unit unit)
 
 /* ---- CSV ---- */
 
-static void csv_text(const char *text)
-{
-	if (!text[strcspn(text, ",\"\r\n")]) {
-		fputs(text, stdout);
-		return;
-	}
-	putchar('"');
-	for (; *text; text++)
-		fputs(*text == '"' ? "\"\"" : (char[]){ *text, 0 }, stdout);
-	putchar('"');
-}
-
-static void csv_number(double v)
-{
-	if (isnan(v))
-		putchar(',');
-	else
-		printf(",%.12g", v);
-}
-
 /* RFC 4180: lines end with CR LF. */
 static void print_csv(const json_t *tasks)
 {
@@ -268,16 +248,16 @@ static void print_csv(const json_t *tasks)
 		for (size_t k = 0; k < COUNT_OF(texts); k++) {
 			if (k)
 				putchar(',');
-			csv_text(member_text(t, texts[k]));
+			format_csv_text(stdout, member_text(t, texts[k]));
 		}
 		for (size_t k = 0; k < COUNT_OF(numbers); k++)
-			csv_number(member_number(t, numbers[k]));
-		csv_number(took.attempts);
-		csv_number(member_number(json_object_get(t, "estimate"), "claim_mib"));
-		csv_number(took.peak_mib);
-		csv_number(took.gpu_s);
-		csv_number(took.energy_j);
-		csv_number(took.share_s);
+			format_csv_number(stdout, member_number(t, numbers[k]));
+		format_csv_number(stdout, took.attempts);
+		format_csv_number(stdout, member_number(json_object_get(t, "estimate"), "claim_mib"));
+		format_csv_number(stdout, took.peak_mib);
+		format_csv_number(stdout, took.gpu_s);
+		format_csv_number(stdout, took.energy_j);
+		format_csv_number(stdout, took.share_s);
 		fputs("\r\n", stdout);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * rad cancel, hold, release, requeue, update: operations that change something and answer briefly.
+ * rad cancel, hold, release, suspend, resume, requeue, update: operations that change something and answer briefly.
  */
 #include "base/alloc.h"
 #include "base/json.h"

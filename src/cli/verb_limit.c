@@ -6,16 +6,15 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"
+#include "cli/span.h"
 #include "cli/table.h"
 #include "queue/allowance.h"
 #include "submit/wire.h"
 
 #include <math.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,19 +102,13 @@ static int limit_set(struct cli_call *c, const char *user, bool json)
 {
 	struct error err = ERROR_INIT;
 	scoped_buf words = { 0 };
-	json_t *request = wire_request("limit");
-	const struct passwd *pw = user ? getpwnam(user) : NULL;
-	int64_t uid = -1;
+	scoped_json *request = wire_request("limit");
 	for (size_t i = 0; i < c->n_words; i++)
 		buf_printf(&words, "%s%s", i ? " " : "", c->words[i]);
 	json_object_set_new(request, "limits", json_string(buf_text(&words)));
-	if (user && !pw && units_parse_int(user, 0, UINT32_MAX - 1, &uid, NULL)) {
-		json_decref(request);
-		return cli_usage(c, "--user: there is no user '%.60s' here", user);
-	}
-	if (user)
-		json_object_set_new(request, "uid", json_integer(pw ? (json_int_t)pw->pw_uid : uid));
-	scoped_json *reply = client_call(request, &err);
+	if (user && span_fill_user(request, user, &err))
+		return cli_usage(c, "%s", err.text);
+	scoped_json *reply = client_call(json_incref(request), &err);
 	if (!reply)
 		return cli_fail(c, &err);
 	if (json)

@@ -184,7 +184,7 @@ static int enter(struct pilot *p, size_t *gpus, struct error *err)
 	first_end(p);
 	if (pilot_node_start_radd(p, err))
 		return -1;
-	failed = pilot_node_take_gpus(p, gpus, err);
+	failed = pilot_node_take_gpus(gpus, err);
 	if (failed)
 		pilot_node_stop_radd();
 	return failed;
@@ -196,8 +196,10 @@ static int fly(struct cli_call *c, const struct pilot_options *options)
 	struct pilot p = { .options = *options };
 	size_t gpus = 0;
 	p.shared = mmap(NULL, sizeof *p.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (p.shared == MAP_FAILED)
-		return cli_fail(c, error_errno(&err, "mmap") ? &err : &err);
+	if (p.shared == MAP_FAILED) {
+		error_errno(&err, "mmap");
+		return cli_fail(c, &err);
+	}
 	p.shared->end_ms = INT64_MAX;
 	catch_signals();
 	int rc = enter(&p, &gpus, &err) ? cli_fail(c, &err) : -1;

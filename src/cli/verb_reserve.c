@@ -10,10 +10,10 @@
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/moment.h"
+#include "cli/span.h"
 #include "cli/table.h"
 #include "submit/wire.h"
 
-#include <pwd.h>
 #include <string.h>
 
 struct reserve_wish { const char *gpus, *user, *begin, *end, *length, *reason, *cancel; bool json; };
@@ -111,16 +111,6 @@ static int fill_span(const struct reserve_wish *w, json_t *request, struct error
 	return 0;
 }
 
-static int fill_user(const char *user, json_t *request, struct error *err)
-{
-	int64_t uid = (int64_t)getuid();
-	const struct passwd *pw = user ? getpwnam(user) : NULL;
-	if (user && !pw && units_parse_int(user, 0, UINT32_MAX, &uid, NULL))
-		return error_set(err, ERR_NOT_FOUND, "--user: there is no user '%.60s' here", user);
-	json_object_set_new(request, "uid", json_integer(pw ? (int64_t)pw->pw_uid : uid));
-	return 0;
-}
-
 static int fill_gpus(const struct cli_call *c, const struct reserve_wish *w, json_t *request, struct error *err)
 {
 	int64_t count;
@@ -146,7 +136,8 @@ static int make_one(struct cli_call *c, const struct reserve_wish *w)
 {
 	struct error err = ERROR_INIT;
 	scoped_json *request = wire_request("reserve");
-	if (fill_gpus(c, w, request, &err) || fill_user(w->user, request, &err) || fill_span(w, request, &err))
+	json_object_set_new(request, "uid", json_integer((json_int_t)getuid()));
+	if (fill_gpus(c, w, request, &err) || (w->user && span_fill_user(request, w->user, &err)) || fill_span(w, request, &err))
 		return cli_usage(c, "%s", err.text);
 	if (w->reason && json_object_set_new(request, "reason", json_string(w->reason)))
 		return cli_usage(c, "--reason: is not UTF-8");

@@ -13,13 +13,13 @@
 /* Over what it drew the last time, of which *lines is how many there were, 0 at first. */
 void watch_table_draw(const struct snapshot *s, const struct rows_process *processes, size_t n, unsigned *lines);
 
-/* Means over the whole time. Zeroed memory is an empty one. */
+/* Means over the whole time. */
 struct watch_table_means;
 struct watch_table_means *watch_table_means_create(void);
 void watch_table_means_destroy(struct watch_table_means *m);	/* takes NULL */
 /* The readings, as they come; each speaks for the time since the one before. */
 void watch_table_means_add(struct watch_table_means *m, const struct snapshot *s);
-/* Of GPUs that were busy at all or took energy: on stderr, since stdout is the command's. */
+/* On stderr, since stdout is the command's. */
 void watch_table_means_print(const struct watch_table_means *m);
 
 #endif
