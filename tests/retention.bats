@@ -93,3 +93,15 @@ ended() { local id; id=$(submit "$@"); rad wait "$id" >/dev/null 2>&1 || :; echo
 	rad show "$mine" >/dev/null
 	[ "$(rad purge --older 0s --yes --user all --json | jq .tasks)" = 1 ]
 }
+
+@test "accounts of more tasks than one answer holds: all of them, each once" {
+	submit --hold --array 0-9999 true >/dev/null
+	submit --hold --array 0-99 true >/dev/null
+	rad cancel --all
+	submit --hold --array 0-99 true >/dev/null
+	rad cancel --all
+	rad acct --json >many.json
+	jq -e '.truncated == false and .totals.tasks >= 10200' many.json
+	jq -e '[.tasks[].id] | length == (unique | length)' many.json
+	[ "$(jq '.tasks | length' many.json)" = "$(jq .totals.tasks many.json)" ]
+}
