@@ -37,10 +37,10 @@ def call(words):
 
 
 def tasks(ids):
-    """Task objects by id, as `rad show` has them: of arrays each element."""
+    """Task objects by id, as `rad show` has them: of arrays each element. In a list those that radd does not know are passed over."""
     found = {}
     for at in range(0, len(ids), 200):
-        for task in json.loads(call(["show", "--json", *ids[at:at + 200]]))["tasks"]:
+        for task in json.loads(call(["show", "--json", ",".join(ids[at:at + 200])]))["tasks"]:
             found[task["id"]] = task
     return found
 

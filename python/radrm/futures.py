@@ -32,6 +32,7 @@ __all__ = ["RadError", "RadExecutor", "RadFuture", "TaskFailed"]
 _LARGEST_ARRAY = 10000
 _LOOK_S = 0.2       # between looks for results
 _ASK_S = 1.0        # between questions to radd, or longer where an answer takes long
+_FORGOTTEN = {"state": "LOST", "attempts": [{"evidence": "radd knows it no more (rad purge)"}]}
 
 
 class TaskFailed(RuntimeError):
@@ -185,8 +186,8 @@ class _Watcher(threading.Thread):
             self._said = True
             return
         for future in futures:
-            task = found.get(future.task)
-            if task is None or future.done():
+            task = found.get(future.task, _FORGOTTEN)
+            if future.done():
                 continue
             if task["state"] == "RUNNING":
                 future._start()

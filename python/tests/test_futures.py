@@ -11,7 +11,7 @@ import time
 import pytest
 
 from radd import radd  # noqa: F401
-from radrm.futures import RadError, RadExecutor, TaskFailed
+from radrm.futures import RadError, RadExecutor, RadFuture, TaskFailed
 
 WAIT = 60
 
@@ -223,6 +223,19 @@ def test_radd_may_be_restarted(radd, executor, tmp_path, capfd):  # noqa: F811
     radd.start()
     open(go, "w").close()
     assert future.result(WAIT) == go
+
+
+def test_a_task_that_was_purged_keeps_no_other_from_its_end(executor, tmp_path):
+    go = str(tmp_path / "go")
+    lives, fails = executor.submit(until, go), executor.submit(fail, "key")
+    purged = RadFuture("90000", str(tmp_path / "nowhere"), 0)   # as one is of which radd knows nothing any more
+    executor._watcher.add([purged])
+    with pytest.raises(TaskFailed, match="LOST: radd knows it no more"):
+        purged.result(WAIT)
+    with pytest.raises(KeyError):
+        fails.result(WAIT)
+    open(go, "w").close()
+    assert lives.result(WAIT) == go
 
 
 def test_what_rad_refuses_is_told(radd, tmp_path, monkeypatch):  # noqa: F811
