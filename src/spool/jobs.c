@@ -240,6 +240,9 @@ static bool parse_version(uint32_t job, const char *name, task_id *id, unsigned 
 	return true;
 }
 
+/* The last version of a task that is there. */
+struct top_version { task_id id; unsigned version; };
+
 int spool_versions(const struct spool *s, uint32_t job, void (*each)(void *ctx, task_id id, unsigned version), void *ctx,
 		   struct error *err)
 {
@@ -255,7 +258,7 @@ int spool_versions(const struct spool *s, uint32_t job, void (*each)(void *ctx, 
 		unsigned version;
 		if (!parse_version(job, e->d_name, &id, &version))
 			continue;
-		struct top { task_id id; unsigned version; } *one = idmap_get(&top, id);
+		struct top_version *one = idmap_get(&top, id);
 		if (!one) {
 			one = alloc_zero(sizeof *one);
 			idmap_put(&top, id, one);
@@ -263,7 +266,7 @@ int spool_versions(const struct spool *s, uint32_t job, void (*each)(void *ctx, 
 		one->id = id;
 		one->version = version > one->version ? version : one->version;
 	}
-	for (struct { task_id id; unsigned version; } *one; (one = idmap_next(&top, &at));) {
+	for (struct top_version *one; (one = idmap_next(&top, &at));) {
 		each(ctx, one->id, one->version);
 		free(one);
 	}
