@@ -287,6 +287,17 @@ setup() { cd "$WORLD/work"; }
 	[ "$status" -eq 2 ]
 }
 
+@test "logs: a reader that has enough is no error, a full disk is one" {
+	local id
+	id=$(rad submit --parsable --output "$WORLD/long.log" -- seq 200000)
+	rad wait "$id"
+	rad logs "$id" 2>"$WORLD/said" | head -1 >"$WORLD/first" || true
+	[ "$(cat "$WORLD/first")" = 1 ]
+	[ ! -s "$WORLD/said" ]
+	rad logs "$id" 2>"$WORLD/said" >/dev/full && return 1
+	[ "$(cat "$WORLD/said")" = "rad: output: No space left on device" ]
+}
+
 @test "acct: spans, CSV by RFC 4180, totals, users and GPUs" {
 	local id
 	id=$(submit --name 'comma, "quote"' -- true)
@@ -523,7 +534,9 @@ PYTHON
 	[[ "$output" == *"fail  daemon     radd is there, but has not answered for 5 s"* ]]
 	wait $!
 	grep -q '^ID ' "$WORLD/listed"
+	wait_for 15 gpus_read
 }
+gpus_read() { rad gpus --json | jq -e 'any(.gpus[]; .stale) | not' >/dev/null; }
 
 # ---- submitting ----
 

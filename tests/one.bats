@@ -325,6 +325,8 @@ assert t.end() == 0'
 	[ "$(cat "$WORLD/calls")" = "systemctl --user daemon-reload
 systemctl --user enable radd.service
 loginctl enable-linger" ]
+	PATH=$WORLD/bin:$PATH rad start --json --on-boot 2>said | jq -se 'length == 1 and .[0].schema == 1'
+	grep -q "^At boot: $unit\$" said
 	printf '#!/bin/sh\nexit 1\n' >"$WORLD/bin/loginctl"
 	PATH=$WORLD/bin:$PATH run rad start --on-boot
 	[ "$status" -eq 1 ]

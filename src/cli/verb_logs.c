@@ -72,7 +72,7 @@ static int show_log(const struct want *want, const json_t *task, struct error *e
 		rc = no_log(task, err);
 	follow_finish(f);
 	follow_destroy(f);
-	return rc;
+	return ferror(stdout) ? 0 : rc;	/* cli_finish tells what is amiss with it, but not who has read enough (head) */
 }
 
 /* The tasks that the words name; NULL with an error for a whole array, whose logs may be thousands. */

@@ -95,18 +95,19 @@ static char *install_unit(const char *program, struct error *err)
 }
 
 /* One that systemd does not look after: cron does it too. */
-static int say_cron(const char *why)
+static int say_cron(FILE *out, const char *why)
 {
 	scoped_free char *rad = client_find_program("rad");
-	printf("%s: have cron start it instead, with this line in 'crontab -e':\n@reboot ", why);
+	fprintf(out, "%s: have cron start it instead, with this line in 'crontab -e':\n@reboot ", why);
 	for (size_t i = 0; i < COUNT_OF(kept); i++)
 		if (getenv(kept[i]) && *getenv(kept[i]))
-			printf("%s='%s' ", kept[i], getenv(kept[i]));
-	printf("%s start\n", rad ? rad : "rad");
+			fprintf(out, "%s='%s' ", kept[i], getenv(kept[i]));
+	fprintf(out, "%s start\n", rad ? rad : "rad");
 	return CLI_FAILED;
 }
 
-static int start_on_boot(struct cli_call *c)
+/* What it says goes to out. */
+static int start_on_boot(struct cli_call *c, FILE *out)
 {
 	char *reload[] = { "systemctl", "--user", "daemon-reload", NULL };
 	char *enable[] = { "systemctl", "--user", "enable", "radd.service", NULL };
@@ -116,19 +117,19 @@ static int start_on_boot(struct cli_call *c)
 	if (!program)
 		return error_set(&err, ERR_NOT_FOUND, "radd is neither beside rad nor in PATH: install it"), cli_fail(c, &err);
 	if (!systemctl)
-		return say_cron("There is no systemd here");
+		return say_cron(out, "There is no systemd here");
 	scoped_free char *unit = install_unit(program, &err);
 	if (!unit)
 		return cli_fail(c, &err);
 	if (run_quietly(reload) || run_quietly(enable)) {
 		unlink(unit);
-		return say_cron("systemd has no manager for you here (systemctl --user)");
+		return say_cron(out, "systemd has no manager for you here (systemctl --user)");
 	}
-	printf("At boot: %s\n", unit);
+	fprintf(out, "At boot: %s\n", unit);
 	if (!run_quietly(linger))
 		return CLI_DONE;
-	printf("It will start when you log in, and not before: ask an administrator for 'loginctl enable-linger %u'\n",
-	       (unsigned)geteuid());
+	fprintf(out, "It will start when you log in, and not before: ask an administrator for 'loginctl enable-linger %u'\n",
+		(unsigned)geteuid());
 	return CLI_FAILED;
 }
 
@@ -167,5 +168,5 @@ int verb_start(struct cli_call *c)
 					 json_object_get(status, "socket")));
 	else
 		print_running(status, list, started);
-	return on_boot ? start_on_boot(c) : CLI_DONE;
+	return on_boot ? start_on_boot(c, json ? stderr : stdout) : CLI_DONE;
 }
