@@ -267,8 +267,8 @@ json_t *client_queue_answer(const json_t *request, struct error *err)
 		spool_close(q.s);
 		return reply;
 	}
-	error_set(err, ERR_INVALID, "%.40s: a queue of files (%.300s) has no answer to that: unset RAD_QUEUE to ask this machine's radd",
-		  op, client_queue());
+	error_set(err, ERR_INVALID, "%.40s: a queue of files (%.300s) has no answer to that: unset RAD_QUEUE to ask this machine's "
+		  "radd", op, client_queue());
 	return NULL;
 }
 
