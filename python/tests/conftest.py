@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 import os
 import sys
+import textwrap
 
 import pytest
 
@@ -38,3 +39,23 @@ def traced():
         file.notes, file.peak_bytes = found.notes, found.peak_bytes
         return file
     return trace
+
+
+@pytest.fixture
+def capture(tmp_path, monkeypatch, capfd):
+    """capture(body, *arguments, options=[...]): what the command line does with a script. Gives (exit code, what it said, the
+    file or None). In this process, which has imported PyTorch already: the capture itself is always in one of its own."""
+    from radrm.capture.__main__ import main
+    from reader import File
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(body, *arguments, options=(), name="train.py", words=None):
+        script, out = tmp_path / name, tmp_path / "out.radcap"
+        script.write_text(textwrap.dedent(body))
+        out.unlink(missing_ok=True)
+        capfd.readouterr()
+        code = main(["-o", str(out), *options, "--", *(words or [str(script)]), *arguments])
+        said = capfd.readouterr()
+        return code, said.out + said.err, File(out.read_bytes()) if out.exists() else None
+    return run

@@ -10,8 +10,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from reader import File  # noqa: E402
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DATA_DEPENDENT, COMPILED, CUDNN_BENCHMARK, CUT_SHORT, PAIR = 1, 8, 16, 128, 256
@@ -40,25 +38,6 @@ TRAIN = """
             EXTRA
         torch.save(model.state_dict(), "model.pt")
 """
-
-
-@pytest.fixture
-def capture(tmp_path, monkeypatch, capfd):
-    """capture(body, *arguments, options=[...]): what the command line does with a script. Gives (exit code, what it said, the
-    file or None). In this process, which has imported PyTorch already: the capture itself is always in one of its own."""
-    from radrm.capture.__main__ import main
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-    def run(body, *arguments, options=(), name="train.py", words=None):
-        script, out = tmp_path / name, tmp_path / "out.radcap"
-        script.write_text(textwrap.dedent(body))
-        out.unlink(missing_ok=True)
-        capfd.readouterr()
-        code = main(["-o", str(out), *options, "--", *(words or [str(script)]), *arguments])
-        said = capfd.readouterr()
-        return code, said.out + said.err, File(out.read_bytes()) if out.exists() else None
-    return run
 
 
 def train(extra="pass"):

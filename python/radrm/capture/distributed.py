@@ -91,7 +91,7 @@ def install(session):
     both("new_group", new_group)
     both("get_backend", lambda *_: backend_asked)
     both("is_nccl_available", lambda: True)
-    collectives(recorder, both)
+    collectives(recorder, patch, both)
     data_parallel(recorder, patch)
 
 
@@ -101,7 +101,9 @@ def spawn(fn, args=(), nprocs=1, *_, **__):
     fn(0, *args)
 
 
-def collectives(recorder, both):
+def collectives(recorder, patch, both):
+    import torch.distributed
+
     from . import fileformat as ff
     from .recorder import is_gpu
 
@@ -140,6 +142,7 @@ def collectives(recorder, both):
         both(name, lambda *_, **__: Done())
     for name in ("send", "recv"):
         both(name, lambda *_, **__: 0)
+    patch(torch.distributed.ProcessGroup, "monitored_barrier", lambda *_, **__: None)
     both("batch_isend_irecv", lambda operations: [Done() for _ in operations])
     both("broadcast_object_list", lambda *_, **__: None)
     for function in (all_gather_object, gather_object, scatter_object_list):

@@ -15,7 +15,7 @@ import torch.utils._device
 from torch._subclasses import fake_tensor
 
 from .nvidia import H200
-from .recorder import GPU, SPARE
+from .recorder import GPU, SPARE, is_gpu
 from .values import plain
 
 CUDA_INDEX, META_INDEX, OTHER_INDEX = 1, 14, 20  # c10::DeviceType, unchanged from 2.0 to 2.13; OTHER is PrivateUse1
@@ -219,7 +219,7 @@ class Gpu:
                             ("_check_capability", None)):
             if hasattr(cuda, name):
                 self.patch(cuda, name, answer(value))
-        self.patch(cuda, "get_rng_state", lambda *_: torch.zeros(16, dtype=torch.uint8))
+        self.patch(cuda, "get_rng_state", lambda *_, **__: torch.zeros(16, dtype=torch.uint8))
         self.patch(cuda, "get_rng_state_all", lambda: [torch.zeros(16, dtype=torch.uint8)])
         self.patch(cuda, "_lazy_call", lambda call, **__: None)
         self.patch(cuda, "default_generators", (torch.default_generator,))
@@ -234,7 +234,7 @@ class Gpu:
                                 ("set_device_index", None)):
                 if hasattr(accelerator, name):
                     self.patch(accelerator, name, answer(value))
-            self.patch(accelerator, "current_stream", lambda *_: Stream(number=0))
+            self.patch(accelerator, "current_stream", lambda *_, **__: Stream(number=0))
 
     def _memory(self):
         cuda, recorder = torch.cuda, self.recorder
@@ -242,12 +242,12 @@ class Gpu:
         peak = lambda *_, **__: recorder.peak_bytes
         for module in (cuda, cuda.memory):
             for name, function in (("memory_allocated", now), ("memory_reserved", now), ("max_memory_allocated", peak),
-                                   ("max_memory_reserved", peak), ("reset_peak_memory_stats", lambda *_: None),
-                                   ("reset_max_memory_allocated", lambda *_: None),
-                                   ("reset_accumulated_memory_stats", lambda *_: None),
+                                   ("max_memory_reserved", peak), ("reset_peak_memory_stats", lambda *_, **__: None),
+                                   ("reset_max_memory_allocated", lambda *_, **__: None),
+                                   ("reset_accumulated_memory_stats", lambda *_, **__: None),
                                    ("empty_cache", lambda *_: recorder.records.empty_cache()),
-                                   ("mem_get_info", lambda *_: (self.total_bytes - recorder.live_bytes, self.total_bytes)),
-                                   ("memory_summary", lambda *_, **__: ""), ("memory_stats", lambda *_: Zeros()),
+                                   ("mem_get_info", lambda *_, **__: (self.total_bytes - recorder.live_bytes, self.total_bytes)),
+                                   ("memory_summary", lambda *_, **__: ""), ("memory_stats", lambda *_, **__: Zeros()),
                                    ("set_per_process_memory_fraction", lambda *_, **__: None)):
                 if hasattr(module, name):
                     self.patch(module, name, function)
@@ -256,8 +256,8 @@ class Gpu:
         recorder, real_to = self.recorder, torch.Tensor.to
 
         @contextlib.contextmanager
-        def stream(which):
-            before, recorder.stream = recorder.stream, which.number if which is not None else recorder.stream
+        def stream(stream):
+            before, recorder.stream = recorder.stream, stream.number if stream is not None else recorder.stream
             try:
                 yield
             finally:
@@ -266,9 +266,9 @@ class Gpu:
             self.patch(owner, "Stream", Stream)
             self.patch(owner, "Event", Event)
         self.patch(torch.cuda, "stream", stream)
-        self.patch(torch.cuda, "current_stream", lambda *_: Stream(number=recorder.stream))
-        self.patch(torch.cuda, "default_stream", lambda *_: Stream(number=0))
-        self.patch(torch.Tensor, "record_stream", lambda *_: None)
+        self.patch(torch.cuda, "current_stream", lambda *_, **__: Stream(number=recorder.stream))
+        self.patch(torch.cuda, "default_stream", lambda *_, **__: Stream(number=0))
+        self.patch(torch.Tensor, "record_stream", lambda *_, **__: None)
         self.patch(torch._C, "_scatter", lambda tensor, *_: (real_to(tensor, GPU),))  # of DataParallel, for its one GPU
 
     def _settings(self):
@@ -278,6 +278,8 @@ class Gpu:
         self.patch(cudnn, "is_acceptable", lambda _: cudnn.enabled)
         self.patch(torch.Tensor, "pin_memory", lambda tensor, *_, **__: tensor)
         self.patch(torch.Tensor, "is_pinned", lambda *_, **__: False)
+        real_share = torch.Tensor.share_memory_
+        self.patch(torch.Tensor, "share_memory_", lambda tensor: tensor if is_gpu(tensor) else real_share(tensor))
         nvtx = types.SimpleNamespace(range_push=lambda *_: 0, range_pop=lambda: 0, mark=lambda *_: None,
                                      range=lambda *_, **__: contextlib.nullcontext())
         self.patch(torch.cuda, "nvtx", nvtx)

@@ -177,7 +177,7 @@ class Recorder(TorchDispatchMode):
         if device is not None and device.type == "cuda":
             return True
         for arg in args:
-            if isinstance(arg, FakeTensor):
+            if isinstance(arg, FakeTensor) or isinstance(arg, torch.device) and arg.type == "cuda":
                 return True
             if isinstance(arg, (list, tuple)) and any(isinstance(a, FakeTensor) for a in arg):
                 return True

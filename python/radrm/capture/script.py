@@ -8,6 +8,7 @@ import os
 import runpy
 import signal
 import sys
+import time
 import traceback
 
 from . import cache, imports, nvidia, reads
@@ -27,7 +28,7 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, processes=0,
     they are not known). For the sandbox: nothing is put back. `processes`: how many of them a launcher would start (0: without
     one), `given`: the variables that it would set, `variables`: the environment before any of this, `asked`: the cache's
     question (None: nothing is kept), `programs`: an empty folder for programs that stand for those of the machine."""
-    witness = None
+    began, witness = time.monotonic(), None
     if asked is not None:
         witness = reads.Reads(os.environ if variables is None else variables)
         witness.begin()
@@ -40,7 +41,7 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, processes=0,
     with session:
         install(session)
         surround(session, target, programs)
-        limit(seconds)
+        limit(seconds - (time.monotonic() - began))
         try:
             ended, code, whole = outcome(kind, target, seconds)
         finally:
@@ -82,24 +83,39 @@ def conclude(session, ended, code, whole):
         if code in (None, 0):
             raise Unused(what + ": there is no GPU memory to claim. Is a device named, as in model.to(\"cuda\")?", code)
         raise Unused(f"{ended}, before its first optimizer step was over", code)
-    if session.steps == 0 and not whole and (session.learns or not session.passes):
+    seen = passes(session)
+    if session.steps == 0 and not whole and not seen:
         raise CaptureError(f"{ended}, before its first optimizer step was over")
     if session.steps == 0:
         session.recorder.note(0, "no training: the script made no optimizer step, and the memory of what it did was captured"
-                              if not session.passes or session.learns else
-                              f"no training: {session.passes} forward passes without an optimizer were captured")
+                              if not seen else f"no optimizer: {seen} were captured" if session.taught else
+                              f"no training: {seen} without an optimizer were captured")
     if ended and not whole:
-        after = f"{session.steps} steps" if session.steps else f"{session.passes} forward passes"
+        after = f"{session.steps} steps" if session.steps else seen
         session.recorder.note(ff.CUT_SHORT, f"cut short after {after}: {ended}")
+
+
+def passes(session):
+    """What was captured of a script without an optimizer; "": it has one."""
+    if session.optimizes:
+        return ""
+    return f"{session.taught} backward passes" if session.taught else f"{session.passes} forward passes" if session.passes else ""
 
 
 def surround(session, target, programs):
     """What the script asks beside PyTorch about the GPU, and other frameworks."""
     from . import values
     imports.Imports(target, {"pynvml": nvidia.answer_pynvml(session.gpu, session.recorder),
-                             "yaml": values.teach_yaml}).install()
+                             "yaml": values.teach_yaml,
+                             "torchmetrics.functional.classification": values.trust_metrics,
+                             "torch.utils.tensorboard.writer": draw_no_graph, "tensorboardX.writer": draw_no_graph}).install()
     if programs:
         nvidia.put_program(session.gpu, programs)
+
+
+def draw_no_graph(writer):
+    """A picture of the model is made by TorchScript's tracing."""
+    writer.SummaryWriter.add_graph = lambda *_, **__: None
 
 
 def run(kind, target):
@@ -124,7 +140,7 @@ def limit(seconds):
     def up(*_):
         raise TimeUp
     signal.signal(signal.SIGALRM, up)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds - RESERVE, seconds / 2))
+    signal.setitimer(signal.ITIMER_REAL, max(seconds - RESERVE, seconds / 2, 0.1))
 
 
 def install(session):

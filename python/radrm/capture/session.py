@@ -11,6 +11,7 @@ from . import attention, distributed, indexing, kernels, layers, losses, recurre
 from .gpu import Gpu
 from .length import Length
 from .recorder import Recorder, is_gpu
+from .repeated import Repeated
 
 
 class Finished(BaseException):
@@ -27,22 +28,27 @@ def alloc_conf(environment):
 
 
 STEADY = 100  # forward passes without an optimizer after which a peak that did not grow is believed
+TAUGHT = 10  # likewise, backward passes
 
 
 class Session:
     """Use as a context. `iterations`: how many optimizer steps to see before Finished is raised by the last one's end (None:
-    never; begin_iteration() is called from outside). Where no optimizer was made, as in an evaluation, each outermost forward
-    pass is an iteration, and Finished is raised when many of them did not take more than those before."""
+    never; begin_iteration() is called from outside). Where no optimizer was made each backward pass ends an iteration, as where a
+    script changes its parameters by hand, or without one, as in an evaluation, each outermost forward pass is one. Finished is then
+    raised when many of them did not take more than those before."""
 
     def __init__(self, iterations=None, gpu=None):
         self.recorder = Recorder()
         self.gpu = Gpu(self.recorder, **(gpu or {}))
+        self.repeated = Repeated(self.recorder)
         self.iterations = iterations
         self.steps = 0
         self.length = Length()
         self.learns = False  # an optimizer was made, or a backward pass begun
+        self.optimizes = False  # an optimizer was made
         self.guessed = False  # the model was described by such a pass
         self.passes = 0  # outermost forward passes before that
+        self.taught = 0  # outermost backward passes without an optimizer
         self.steady = (0, 0)  # the peak, and the pass that reached it
         self.depth = 0
         self.optimizers = []
@@ -98,6 +104,7 @@ class Session:
 
     def begin_iteration(self):
         self.lives.append(self.recorder.live_bytes)
+        self.repeated.clear()
         self.mark(ff.ITERATION)
 
     def _phases(self):
@@ -110,13 +117,16 @@ class Session:
         def learn(real):
             def run(*args, **kwargs):
                 session.learns = True
-                if not recorder.in_backward:
-                    session.mark(ff.BACKWARD)
-                return real(*args, **kwargs)
+                if recorder.in_backward:
+                    return real(*args, **kwargs)
+                session.mark(ff.BACKWARD)
+                result = real(*args, **kwargs)
+                session._after_backward()
+                return result
             return run
 
         def make(optimizer, *args, **kwargs):
-            session.learns = True
+            session.learns = session.optimizes = True
             return real_make(optimizer, *args, **kwargs)
 
         def engine(*args, **kwargs):
@@ -130,10 +140,10 @@ class Session:
             recorder.work.host["modules"] += 1
             if session.depth or recorder.in_backward:
                 return real_call(module, *args, **kwargs)
-            session._forward(module, args, kwargs)
+            repeats = session._forward(module, args, kwargs)
             session.depth += 1
             try:
-                return real_call(module, *args, **kwargs)
+                return session.repeated.run(real_call, module, args, kwargs) if repeats else real_call(module, *args, **kwargs)
             finally:
                 session.depth -= 1
 
@@ -150,10 +160,12 @@ class Session:
         patch(Optimizer, "__init__", make)
 
     def _forward(self, module, args, kwargs):
+        """An outermost forward pass begins. Returns whether it may be one of many that are alike."""
         if not any(is_gpu(p) for p in module.parameters()):
-            return  # a loss without parameters, or a model on the CPU
+            return False  # a loss without parameters, or a model on the CPU
         if self.iterations is not None and not self.learns:
-            self._pass()
+            self.passes += 1
+            self._pass(self.passes, STEADY)
         elif not self.lives and self.iterations is not None:
             self.begin_iteration()
         self.mark(ff.FORWARD if torch.is_grad_enabled() else ff.EVAL)
@@ -162,15 +174,23 @@ class Session:
         if torch.is_grad_enabled() or not self.learns:
             self.guessed = not self.learns
             self._describe(module, args, kwargs)
+        return self.learns and self.iterations is not None and not torch.is_grad_enabled()
 
-    def _pass(self):
-        """A forward pass of a script that has not shown that it learns."""
+    def _after_backward(self):
+        if self.iterations is None or self.optimizes or not self.used():
+            return
+        if not self.taught:
+            self.steady = (0, 0)
+        self.taught += 1
+        self._pass(self.taught, TAUGHT)
+
+    def _pass(self, number, enough):
+        """The `number`th iteration without an optimizer begins."""
         if self.recorder.peak_bytes > self.steady[0]:
-            self.steady = self.recorder.peak_bytes, self.passes
-        if self.passes - self.steady[1] >= STEADY:
+            self.steady = self.recorder.peak_bytes, number
+        if number - self.steady[1] >= enough:
             self.lives.append(self.recorder.live_bytes)
             raise Finished
-        self.passes += 1
         self.begin_iteration()
 
     def _describe(self, module, args, kwargs):

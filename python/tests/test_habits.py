@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""What scripts that people have do before, beside and instead of steps of an optimizer."""
+import re
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from radrm.capture import script  # noqa: E402
+
+DATA_DEPENDENT, CUT_SHORT = 1, 128
+
+BY_HAND = """
+    import torch
+    model = torch.nn.Linear(256, 256).to("cuda")
+    for step in range(100000):
+        x = torch.randn(8, 256, device="cuda")
+        model.zero_grad()
+        FORWARD.sum().backward()
+        with torch.no_grad():
+            for p in model.parameters():
+                p.data.add_(p.grad, alpha=-0.1)
+"""
+
+
+@pytest.mark.parametrize("forward", ["model(x)", "(x @ model.weight + model.bias)"])
+def test_parameters_changed_by_hand(capture, forward):
+    code, said, f = capture(BY_HAND.replace("FORWARD", forward))
+    assert code == 0 and re.search("no optimizer: 1[12] backward passes were captured", said), said
+    assert f.header["flags"] & CUT_SHORT == 0 and [p for _, p in f.marks].count(1) >= 10
+    assert 256 * 256 * 4 in f.iteration(1)  # the gradient of the weights
+
+
+EVALUATED = """
+    import torch
+    ran = 0
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.kept = torch.nn.Linear(64, 64), []
+        def forward(self, x):
+            global ran
+            ran += not torch.is_grad_enabled()
+            KEEP
+            return {"y": self.layer(x), "n": 3, "none": None}
+    model = Net().to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = []
+    for epoch in range(3):
+        found.clear()
+        with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+            for i in range(400):
+                found.append(model(torch.randn(4 if i % 2 else 1024, 64, device="cuda"))["y"].cpu())
+        assert len(found) == 400 and found[0].shape == (1024, 64) and found[1].shape == (4, 64)
+        print("passes that ran:", ran, flush=True)
+        model(torch.randn(4, 64, device="cuda"))["y"].sum().backward()
+        optimizer.step()
+"""
+
+
+def passes_that_ran(said):
+    return [int(line.rpartition(" ")[2]) for line in said.splitlines() if "passes that ran" in line]
+
+
+def test_passes_of_an_evaluation_that_repeat_are_not_run_again(capture):
+    code, said, f = capture(EVALUATED.replace("KEEP", "pass"), options=["-v"])
+    assert code == 0, said
+    ran = passes_that_ran(said)
+    assert len(ran) == 3 and ran[0] <= 20 and ran[2] <= 60, said
+    assert f.iteration(1).count(1024 * 64 * 2) >= 3  # what the larger of the two asks for was asked
+
+
+@pytest.mark.parametrize("keep", [
+    "self.kept.append(x * 2)",  # it grows by each
+    "self.kept = torch.zeros(1)\n            if not ran % 100: self.register_forward_hook(lambda *_: None)",  # somebody is told of each
+])
+def test_passes_that_leave_something_are_all_run(capture, keep):
+    code, said, _ = capture(EVALUATED.replace("KEEP", keep), options=["-v"])
+    assert code == 0, said
+    assert passes_that_ran(said)[0] == 400 or "hook" in keep
+
+
+def test_imports_take_of_the_time(capture, monkeypatch):
+    """What is imported before the script begins is slow on a loaded machine: it is no reason to find nothing."""
+    real = script.surround
+
+    def slowly(*args):
+        time.sleep(5)
+        real(*args)
+    monkeypatch.setattr(script, "surround", slowly)
+    code, said, f = capture(BY_HAND.replace("FORWARD", "model(x)").replace("100000", "2") + "    while True: pass\n",
+                            options=["--timeout", "8"])
+    assert code == 0 and "cut short after 2 backward passes: time" in said, said
+
+
+STEP = """
+    import torch
+    from torch.distributions import Categorical, Dirichlet, Independent, MultivariateNormal, Normal
+    model = torch.nn.Linear(8, 8).to("cuda")
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(9):
+        y = model(torch.randn(4, 8, device="cuda"))
+        BODY
+        optimizer.zero_grad()
+        y.sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("body", [
+    "Normal(y, y.exp()).log_prob(y.detach())",
+    "a = Categorical(logits=y).sample(); Categorical(logits=y).log_prob(a); Categorical(probs=y.softmax(1)).entropy()",
+    "Independent(Normal(y, torch.nn.functional.softplus(y)), 1).rsample()",
+    "Dirichlet(y.exp()).log_prob(y.softmax(1))",
+    "assert y.min() >= -99 and y.isfinite().all()",
+    "assert (y.argmax(1) < 8).all(), \\\n            'classes'",
+    "assert bool((y > 0).any()) and (y > 0).any().item() and y.sum().item() < 0",
+    "if not torch.all(y < 99): raise ValueError",
+    "s = torch.cuda.Stream()\n        with torch.cuda.stream(stream=s): torch.cuda.current_stream(device='cuda:0').wait_stream(s)",
+    "torch.cuda.memory_stats(device=0), torch.cuda.mem_get_info(device=0), torch.cuda.get_rng_state(device='cuda')",
+    "model.share_memory()",
+    "with torch.inference_mode():\n            z = torch.ones(3, 3).to(device='cuda', dtype=torch.float16)\n            assert z.is_cuda",
+    "with torch.inference_mode():\n            assert torch.ones(3, 3).to('cuda', torch.float16).is_cuda",
+], ids=range(13))
+def test_what_scripts_take_for_granted(capture, body):
+    code, said, f = capture(STEP.replace("BODY", body))
+    assert code == 0 and f.header["flags"] & (CUT_SHORT | DATA_DEPENDENT) == 0, said
