@@ -8,6 +8,8 @@ training is refused: what a process holds at one time is decided by the traffic 
 import contextlib
 import os
 
+KEPT = {"device_ids", "output_device", "dim", "broadcast_buffers", "find_unused_parameters", "gradient_as_bucket_view", "static_graph",
+        "mixed_precision"}  # what DDP was asked for and is read of it
 FIRST_BUCKET, BROADCAST = 1 << 20, 250 << 20  # bytes; DDP's, fixed
 SWITCHES = ("--standalone", "-m", "--module", "--no-python", "--no_python", "--run-path", "--run_path")
 WORKERS = ("--nproc-per-node", "--nproc_per_node", "--nnodes")
@@ -207,10 +209,13 @@ class Buckets:
         if self.views:
             parameter.grad = self.place[parameter]
 
-    def forward(self):
+    def _rebuild_buckets(self):  # this and the next as DDP's own is called, by Lightning also
         if self.ready and not self.rebuilt and not self.fixed:
             self.rebuilt = True
             self.take(assigned(dict.fromkeys(self.ready), [FIRST_BUCKET, self.cap]))
+
+    def prepare_for_backward(self, _):
+        pass
 
 
 def data_parallel(recorder, patch):
@@ -223,13 +228,16 @@ def data_parallel(recorder, patch):
     signature = inspect.signature(DDP.__init__)
 
     def init(self, *args, **kwargs):
-        torch.distributed.distributed_c10d._get_default_group()  # there is one, or this says so
         given = signature.bind(self, *args, **kwargs)
         given.apply_defaults()
         options = given.arguments
         torch.nn.Module.__init__(self)
-        self.module, self.device_ids = options["module"], options["device_ids"]
-        self.require_backward_grad_sync, self._use_replicated_tensor_module = True, False
+        self.module, self.device = options["module"], next((p.device for p in options["module"].parameters()), None)
+        for name in KEPT & options.keys():
+            setattr(self, name, options[name])
+        self.process_group = options["process_group"] or torch.distributed.distributed_c10d._get_default_group()
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self._use_replicated_tensor_module = False
         learned = [p for p in self.module.parameters() if p.requires_grad]
         if not learned:
             raise RuntimeError("DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
@@ -241,14 +249,14 @@ def data_parallel(recorder, patch):
 
     def forward(self, *args, **kwargs):
         if self.reducer is not None:
-            self.reducer.forward()
+            self.reducer._rebuild_buckets()
         return self.module(*args, **kwargs)
 
     @contextlib.contextmanager
     def join(*_, **__):
         yield
     for name, value in (("__init__", init), ("forward", forward), ("join", join), ("register_comm_hook", lambda *_: None),
-                        ("_set_static_graph", lambda _: None)):
+                        ("_set_static_graph", lambda _: None), ("_get_ddp_logging_data", lambda _: {})):
         patch(DDP, name, value)
 
 

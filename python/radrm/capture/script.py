@@ -41,9 +41,9 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, processes=0,
     with session:
         install(session)
         surround(session, target, programs)
-        limit(seconds - (time.monotonic() - began))
+        limit(session, seconds - (time.monotonic() - began))
         try:
-            ended, code, whole = outcome(kind, target, seconds)
+            ended, code, whole = outcome(session, kind, target, seconds)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         sys.argv = before
@@ -52,27 +52,32 @@ def capture(kind, target, arguments, iterations, seconds, gpu=None, processes=0,
         return (*session.result(cache.key(asked, facts)), facts)
 
 
-def outcome(kind, target, seconds):
+def outcome(session, kind, target, seconds):
     """Runs it. (how it ended or None when enough was seen, its exit code, whether nothing cut it short)"""
-    from .session import Finished
+    error = None
     try:
         run(kind, target)
-        return "the script ended by itself", 0, True
-    except Finished:
-        return None, None, True
-    except TimeUp:
-        return f"time: no end after {seconds - RESERVE:g} s", None, False
-    except MemoryError:
-        return "memory: the limit was reached", None, False
-    except imports.Stop as e:
-        raise CaptureError(str(e)) from None
-    except CaptureError:
-        raise
-    except SystemExit as e:
-        code = e.code if isinstance(e.code, int) else 0 if e.code is None else 1
-        return f"the script ended (exit code {code if not isinstance(e.code, str) else e.code})", code, code == 0
     except BaseException as e:
-        return failure(e), 1, False
+        error = e
+    if session.finished:  # whatever the script, or a library on its way out, made of Finished
+        return None, None, True
+    if session.late:
+        return f"time: no end after {seconds - RESERVE:g} s", None, False
+    return end(error) if error else ("the script ended by itself", 0, True)
+
+
+def end(error):
+    """As outcome(), of a script that an error ended, or sys.exit()."""
+    if isinstance(error, MemoryError):
+        return "memory: the limit was reached", None, False
+    if isinstance(error, imports.Stop):
+        raise CaptureError(str(error)) from None
+    if isinstance(error, CaptureError):
+        raise error
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        return f"the script ended (exit code {code if not isinstance(error.code, str) else error.code})", code, code == 0
+    return failure(error), 1, False
 
 
 def conclude(session, ended, code, whole):
@@ -136,11 +141,12 @@ def failure(error):
     return f"{type(error).__name__}: {error}" + (f" (at {where[-1]})" if where else "")
 
 
-def limit(seconds):
+def limit(session, seconds):
     def up(*_):
+        session.late = True
         raise TimeUp
     signal.signal(signal.SIGALRM, up)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds - RESERVE, seconds / 2, 0.1))
+    signal.setitimer(signal.ITIMER_REAL, max(seconds - RESERVE, seconds / 2, 0.1), 1)  # again, where an `except:` held it
 
 
 def install(session):

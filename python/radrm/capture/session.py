@@ -42,6 +42,7 @@ class Session:
         self.gpu = Gpu(self.recorder, **(gpu or {}))
         self.repeated = Repeated(self.recorder)
         self.iterations = iterations
+        self.finished = self.late = False  # Finished was raised; the limit of time was reached
         self.steps = 0
         self.length = Length()
         self.learns = False  # an optimizer was made, or a backward pass begun
@@ -189,8 +190,7 @@ class Session:
         if self.recorder.peak_bytes > self.steady[0]:
             self.steady = self.recorder.peak_bytes, number
         if number - self.steady[1] >= enough:
-            self.lives.append(self.recorder.live_bytes)
-            raise Finished
+            self._finish()
         self.begin_iteration()
 
     def _describe(self, module, args, kwargs):
@@ -220,12 +220,15 @@ class Session:
         if self.iterations is None:
             return
         self.length.step(sys._getframe(1))
-        if self.steps >= self.iterations and not self.used():
-            raise Finished
         if self.steps >= self.iterations:
-            self.lives.append(self.recorder.live_bytes)
-            raise Finished
+            self._finish()
         self.begin_iteration()
+
+    def _finish(self):
+        if not self.finished:
+            self.lives.append(self.recorder.live_bytes)
+        self.finished, self.recorder.recording = True, False
+        raise Finished
 
     def used(self):
         """Whether anything was on the GPU."""
