@@ -123,7 +123,8 @@ static void note_epoch(struct progress *p, const struct progress_mark *m)
 	bool over = m->epoch_over && !p->never_over;
 	p->base = first_label(p, m);
 	p->label = m->epoch;
-	set_epochs(p, m->epochs + (m->epochs && !p->base && m->epoch == m->epochs));
+	bool last_is_named = m->epoch == m->epochs || m->epochs + 1 == p->hint;	/* "0/9" to "9/9", the second by the command */
+	set_epochs(p, m->epochs + (m->epochs && !p->base && last_is_named));
 	p->said_over = before == m->epoch ? p->said_over + over : over;
 	if (p->said_over > 2) {		/* these lines come from within an epoch */
 		p->never_over = true;

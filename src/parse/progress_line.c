@@ -318,7 +318,7 @@ static bool read_keras(const char *text, size_t len, struct progress_mark *m)
 }
 
 /* "Epoch 3/9  ━━━━━━━━╸━━━ 400/1000 0:00:38 • 0:00:57 10.40it/s" of Lightning, whose epochs begin with 0 and end with the
- * second number. */
+ * second number; "  3/9  2.5G  640: 40% ━━━━────── 40/100 3.2it/s 12s<18s", which is tqdm as Ultralytics draws it. */
 static bool read_rich(const char *text, size_t len, struct progress_mark *m)
 {
 	const char *end = text + len, *bar = memmem(text, len, HEAVY_LINE, strlen(HEAVY_LINE)), *p = bar;
@@ -329,7 +329,10 @@ static bool read_rich(const char *text, size_t len, struct progress_mark *m)
 			set_ratio(m, done, total);
 			m->source = PROGRESS_RICH;
 			read_title(text, bar, m);
-			m->epochs += m->epochs > 0;
+			if (m->epochs && !find_word(text, bar, "epoch"))
+				m->source = PROGRESS_TQDM;
+			else
+				m->epochs += m->epochs > 0;
 			return bar > text;
 		}
 		p++;
@@ -406,6 +409,16 @@ static bool read_epoch_line(const char *text, size_t len, bool ended, struct pro
 	return inside || (ended && m->epochs);
 }
 
+/* "Train: [3/300][120/1251]", "Train: 3 [120/1250 ( 10%)]": an epoch, though it is not called one. */
+static bool read_train_line(const char *text, size_t len, bool ended, struct progress_mark *m)
+{
+	static const char train[] = "train:";
+	const char *word = find_word(text, text + len, train);
+	struct cursor c = { word ? word + strlen(train) : text, text + len };
+	m->source = PROGRESS_LINES;
+	return word && take_epoch(&c, ended, m) && take_bracketed(&c, m);
+}
+
 static bool holds(const struct cursor *c, const char *word)
 {
 	return memmem(c->p, (size_t)(c->end - c->p), word, strlen(word));
@@ -418,6 +431,11 @@ static bool read_plain_line(const char *text, size_t len, bool ended, struct pro
 	if (find_step(&c, ended, m))
 		return true;
 	if (take_bracketed(&c, m)) {	/* also of builds, of extensions say */
+		struct progress_mark epochs = *m;
+		if (take_bracketed(&c, m)) {	/* "[3/25][120/782] Loss_D: 0.31" */
+			m->epoch = epochs.done;
+			m->epochs = epochs.total;
+		}
 		m->aside = is_aside(c.p, c.end);
 		return true;
 	}
@@ -447,6 +465,9 @@ bool progress_line(const char *text, size_t n, bool ended, struct progress_mark 
 		return true;
 	*out = none;
 	if (text[0] != '{' && read_epoch_line(text, n, ended, out))
+		return true;
+	*out = none;
+	if (read_train_line(text, n, ended, out))
 		return true;
 	*out = none;
 	return read_plain_line(text, n, ended, out);

@@ -68,6 +68,8 @@ static const struct line_case lines[] = {
 	{ "Epoch 3/10", L, 0, 0, 3, 10, 0, "" },
 	/* rich, as Lightning uses it: the second number is that of the last epoch, counted from 0 */
 	{ "Epoch 3/9  " HEAVY " 400/1000 0:00:38 \xe2\x80\xa2 0:00:57 10.40it/s", PROGRESS_RICH, 400, 1000, 3, 10, 0, "" },
+	{ "      3/10      2.5G      1.204     0.9       12        640: 40% " HEAVY "\xe2\x94\x80\xe2\x94\x80 40/100 3.2it/s 12.5s<18.1s",
+	  T, 40, 100, 3, 10, 0, "" },
 	/* lines */
 	{ "step 120/1000", L, 120, 1000, -1, 0, 0, "step" },
 	{ "Step: 120 / 1000", L, 120, 1000, -1, 0, 0, "step" },
@@ -90,6 +92,11 @@ static const struct line_case lines[] = {
 	{ "Epoch [3/10] loss=0.31", L, 0, 0, 3, 10, 0, "", .over = true },
 	{ "epoch 3 of 10 took 12.5s", L, 0, 0, 3, 10, 0, "", .over = true },
 	{ "Epoch 3/10:", L, 0, 0, 3, 10, 0, "" },
+	{ "[3/25][120/782] Loss_D: 0.3100 Loss_G: 2.1000 D(x): 0.5", L, 120, 782, 3, 25, 0, "step" },
+	{ "INFO Train: [3/300][120/1251]\teta 0:10:00 lr 0.000001\tloss 6.9 (6.9)", L, 120, 1251, 3, 300, 0, "step" },
+	{ "Train: 3 [ 120/1250 ( 10%)]  Loss: 6.93 (6.93)  Time: 0.2s", L, 120, 1250, 3, 0, 0, "step" },
+	{ "Train: [3][120/196]\tBT 0.2 (0.2)\tloss 5.1 (5.1)", L, 120, 196, 3, 0, 0, "step" },
+	{ "Train: [120/196] loss 5.1" },
 	{ "val step 12/40", L, 12, 40, -1, 0, 0, "step", .aside = true },
 	{ "[12/345] Building CXX object a.o", L, 12, 345, -1, 0, 0, "step", .aside = true },
 	{ "[1/3] /usr/local/cuda/bin/nvcc -DTORCH -c a.cu", L, 1, 3, -1, 0, 0, "step", .aside = true },
@@ -284,6 +291,36 @@ static void test_goes_on_from_a_checkpoint(void **state)
 		bar(2, "", i, 1000);
 	expect_fraction(0.45);
 	expect_left(1100, 2);
+}
+
+/* "0/9" to "9/9" are ten epochs, as their number in the command shows. */
+static void test_last_epoch_is_named(void **state)
+{
+	(void)state;
+	hint(10);
+	for (int epoch = 0; epoch < 5; epoch++)
+		for (int i = 0; i <= 100; i += 10)
+			say(1, "\r      %d/9      0.9G     0.11        320: %3d%%|####  | %d/100 [00:10<00:10,  3.2it/s]", epoch, i, i);
+	expect_fraction(0.5);
+}
+
+/* The first epoch is 1, and there are as many as are said, unlike those of Lightning's bars of the same line. */
+static void test_bars_of_ultralytics(void **state)
+{
+	(void)state;
+	for (int epoch = 1; epoch <= 3; epoch++)
+		for (int i = 0; i <= 100; i += 10)
+			say(1, "\r\x1b[K      %d/10      2.1G      1.2        320: %d%% " HEAVY " %d/100 12.1it/s 3.2s<4.1s", epoch, i, i);
+	expect_fraction(0.3);
+}
+
+static void test_epochs_in_brackets(void **state)
+{
+	(void)state;
+	for (int epoch = 0; epoch < 3; epoch++)
+		for (int i = 0; i < 100; i += 10)
+			say(1, "[%d/25][%d/100]\tLoss_D: 0.31 Loss_G: 2.1\n", epoch, i);
+	expect_fraction(2.9 / 25);
 }
 
 static void test_rate_that_changes(void **state)
@@ -599,7 +636,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines), cmocka_unit_test(test_lines_that_are_cut), cmocka_unit_test(test_words_of_a_command),
 		over_time(test_one_bar), over_time(test_nothing_is_known_at_first), over_time(test_slow_start),
-		over_time(test_goes_on_from_a_checkpoint), over_time(test_rate_that_changes), over_time(test_long_run_keeps_few_points),
+		over_time(test_goes_on_from_a_checkpoint), over_time(test_last_epoch_is_named), over_time(test_bars_of_ultralytics),
+		over_time(test_epochs_in_brackets), over_time(test_rate_that_changes), over_time(test_long_run_keeps_few_points),
 		over_time(test_second_bar), over_time(test_bar_after_another), over_time(test_validation_between),
 		over_time(test_sanity_check_and_validation_of_lightning), over_time(test_lightning_without_a_number_of_epochs),
 		over_time(test_nested_bars), over_time(test_nested_bars_without_names), over_time(test_keras),
