@@ -12,7 +12,7 @@ import sys
 
 from . import limits, reads
 
-FORMAT = 4  # raise it when captures of the same script would differ, or when what is kept with them changes
+FORMAT = 5  # raise it when captures of the same script would differ, or when what is kept with them changes
 MOST_ANSWERS = 8  # to one question
 MOST_FILES = 1000  # in the folder; older ones go
 

@@ -14,6 +14,7 @@ import torch
 import torch.utils._device
 from torch._subclasses import fake_tensor
 
+from . import tensortypes
 from .nvidia import H200
 from .recorder import GPU, SPARE, is_gpu
 from .values import plain
@@ -58,6 +59,17 @@ def indexed(device):
     if isinstance(device, torch.device) and device.type == "cuda":
         return GPU
     return device
+
+
+def generators(real):
+    """The class of random generators. One for the GPU is one of the CPU: nobody asks it for numbers."""
+    class Kind(type):
+        def __instancecheck__(cls, value):
+            return isinstance(value, real)
+
+        def __call__(cls, device="cpu"):
+            return real("cpu" if indexed(device) == GPU else device)
+    return Kind("Generator", (), {"__module__": "torch"})
 
 
 class Stream:
@@ -169,7 +181,7 @@ class Gpu:
 
     def _devices(self):
         """Where a script names a device: the index is put in."""
-        real_to, real_type = torch.Tensor.to, torch.Tensor.type
+        real_to = torch.Tensor.to
 
         def with_index(real):
             return lambda data, *args, **kwargs: real(plain(data), *args,
@@ -184,18 +196,15 @@ class Gpu:
 
         def cuda(tensor, device=None, non_blocking=False, memory_format=torch.preserve_format):
             return real_to(tensor, GPU, non_blocking=non_blocking, memory_format=memory_format)
-
-        def as_type(tensor, dtype=None, *args, **kwargs):
-            if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
-                return real_type(real_to(tensor, GPU), "torch." + dtype[len("torch.cuda."):])
-            return real_type(tensor, dtype, *args, **kwargs)
         parse_to = torch._C._nn._parse_to
 
         def parse(*args, **kwargs):
             return parse_to(*map(indexed, args), **{k: indexed(v) for k, v in kwargs.items()})
         self.patch(torch._C._nn, "_parse_to", parse)
-        for owner, name, value in ((torch.Tensor, "to", to), (torch.Tensor, "cuda", cuda), (torch.Tensor, "type", as_type)):
-            self.patch(owner, name, value)
+        for name, value in (("to", to), ("cuda", cuda)):
+            self.patch(torch.Tensor, name, value)
+        tensortypes.install(self.patch)
+        self.patch(torch, "Generator", generators(torch.Generator))
         torch.utils._device._device_constructors()  # remembers the real ones: what torch.set_default_device() is about
         for name in ("tensor", "as_tensor", "asarray"):
             self.patch(torch, name, with_index(getattr(torch, name)))
