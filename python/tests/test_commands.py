@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_script import COMPILED, capture, train  # noqa: E402, F401
+from test_script import COMPILED, train  # noqa: E402
 
 EVALUATE = """
     import torch

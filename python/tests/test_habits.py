@@ -99,6 +99,25 @@ def test_what_was_seen_counts_whatever_is_made_of_the_end(capture, handle):
     assert code == 0 and f.header["flags"] & CUT_SHORT == 0 and [p for _, p in f.marks].count(1) == 3, said
 
 
+def test_threads(capture):
+    """As libraries load weights."""
+    code, said, f = capture("""
+        import torch
+        from concurrent.futures import ThreadPoolExecutor
+        model = torch.nn.Sequential(*(torch.nn.Linear(64, 64, bias=False) for _ in range(32)))
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(lambda p: p.detach().to("cuda"), model.parameters()))
+        for layer, weight in zip(model, made):
+            layer.weight = torch.nn.Parameter(weight)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(9):
+            model(torch.randn(4, 64, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """)
+    assert code == 0 and f.events[:f.marks[0][0]].count(64 * 64 * 4) == 32, said
+
+
 def test_pictures_and_metrics(capture, tmp_path, monkeypatch):
     """Libraries of the same names stand for TensorBoard's writer and torchmetrics."""
     monkeypatch.syspath_prepend(tmp_path)

@@ -8,6 +8,7 @@ at which PyTorch would give the block back: that becomes a FREE.
 """
 import functools
 import sys
+import threading
 import weakref
 
 import torch
@@ -67,7 +68,17 @@ class Recorder(TorchDispatchMode):
         self.counts = (0, 0)
         self.generators = None
         self.adds_bias = False  # a linear layer is running
+        self.turn = threading.RLock()  # a dispatch mode is a thread's own: see threads(); one at a time is recorded
         self.adds_mask = False  # attention of plain operators is running, with a mask
+
+    def threads(self, patch):
+        """Records what threads do that begin from now on: libraries load weights in some."""
+        real = threading.Thread._bootstrap_inner
+
+        def begin(thread):
+            with self:
+                real(thread)
+        patch(threading.Thread, "_bootstrap_inner", begin)
 
     # --- storages ---
 
@@ -163,7 +174,8 @@ class Recorder(TorchDispatchMode):
             kwargs = dict(kwargs, device=device)
         if not self._on_gpu(func, args, kwargs, device):
             return self._on_cpu(func, args, kwargs)
-        return self.run(func, args, kwargs)
+        with self.turn:
+            return self.run(func, args, kwargs)
 
     @staticmethod
     def _device(tensor):

@@ -84,6 +84,7 @@ class Session:
         self._threads.__enter__()
         recorder.__enter__()
         recorder.calibrate()
+        recorder.threads(self.gpu.patch)
         self._phases()
         return self
 
