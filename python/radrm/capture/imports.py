@@ -47,6 +47,8 @@ class Imports:
 
     def install(self):
         sys.meta_path.insert(0, self)
+        for name in self.after.keys() & sys.modules.keys():  # PyTorch imports pynvml where there is one
+            self.after[name](sys.modules[name])
 
     def find_spec(self, name, path=None, target=None):
         if name in OTHERS:
