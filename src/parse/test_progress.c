@@ -68,7 +68,7 @@ static const struct line_case lines[] = {
 	{ "Epoch 3/10", L, 0, 0, 3, 10, 0, "" },
 	/* rich, as Lightning uses it: the second number is that of the last epoch, counted from 0 */
 	{ "Epoch 3/9  " HEAVY " 400/1000 0:00:38 \xe2\x80\xa2 0:00:57 10.40it/s", PROGRESS_RICH, 400, 1000, 3, 10, 0, "" },
-	{ "      3/10      2.5G      1.204     0.9       12        640: 40% " HEAVY "\xe2\x94\x80\xe2\x94\x80 40/100 3.2it/s 12.5s<18.1s",
+	{ "      3/10      2.5G      1.204     0.9       12        640: 40% " HEAVY "\xe2\x94\x80 40/100 3.2it/s 12.5s<18.1s",
 	  T, 40, 100, 3, 10, 0, "" },
 	/* lines */
 	{ "step 120/1000", L, 120, 1000, -1, 0, 0, "step" },
