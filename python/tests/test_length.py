@@ -6,8 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_script import capture  # noqa: E402, F401  a fixture
-
 BEGIN = """
     import argparse, itertools, math, torch
     from torch import nn
@@ -147,7 +145,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops(capture, name):  # noqa: F811
+def test_loops(capture, name):
     body, steps = LOOPS[name]
     code, said, f = capture(textwrap.dedent(BEGIN) + textwrap.dedent(body))
     assert code == 0, said
