@@ -357,6 +357,7 @@ void core_restore(struct core *c, struct task *t, struct now now)
 	if (t->max_slowdown > 0)
 		fleet_watch_slowdown(c->fleet);
 	if (t->state == TASK_RUNNING) {
+		endings_restored(c->endings, now);
 		fleet_begin(c->fleet, t, now);
 		host_begin(c->host, t);
 		limits_begin(c->limits, t, now);

@@ -13,6 +13,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#define FOUND_MS 60000		/* after a restart, within which what ended before it is found */
+
 /* An attempt that ended and is not judged yet. */
 struct open_end {
 	task_id task;
@@ -37,6 +39,7 @@ struct endings {
 	struct idmap open;	/* task_id -> struct open_end */
 	struct death *deaths;	/* recent ones */
 	size_t n_deaths, cap_deaths;
+	struct now restored;	/* until then nobody was there who could have noticed an end. wall_ms 0: all that runs began here */
 };
 
 struct endings *endings_create(const struct core_config *config, struct tasks *ts, struct fleet *f)
@@ -133,6 +136,20 @@ static const struct death *first_of_cohort(const struct endings *e, const struct
 	return first;
 }
 
+void endings_restored(struct endings *e, struct now now)
+{
+	e->restored = now;
+}
+
+/* The verdict may come later; the attempt ended when its processes did. That is when it was noticed, or, of one that was found
+ * ended after a restart, when its shim says: a record is its user's, so it is asked of no end that could be noticed. */
+static int64_t ended_at(const struct endings *e, const struct open_end *o, struct now now)
+{
+	int64_t noticed_ms = now.wall_ms - (now.mono_ms - o->exit_ms), said_ms = o->report.ended_ms;
+	bool found = e->restored.wall_ms && o->exit_ms - e->restored.mono_ms <= FOUND_MS;
+	return found && said_ms > 0 && said_ms < e->restored.wall_ms && said_ms < noticed_ms ? said_ms : noticed_ms;
+}
+
 /* Judging ------------------------------------------------------------------------------------------------------------- */
 
 /* Somebody may have cancelled it, or had it queued again, while the verdict waited. */
@@ -149,9 +166,7 @@ static void endings_judge(struct endings *e, struct open_end *o, struct now now)
 	recover_verdict(&o->report, &v);
 	recover_decide(&e->config->recover, t, &o->report, v.verdict, fleet_largest_mib(e->fleet), &next);
 	bool known = o->report.have_record && !o->report.never_began && !o->report.unseen;
-	/* The verdict may come later; the attempt ended when its processes did. */
-	int64_t ended_ms = now.wall_ms - (now.mono_ms - o->exit_ms);
-	struct event ev = { .kind = EV_ENDED, .t_ms = ended_ms, .u.ended = {
+	struct event ev = { .kind = EV_ENDED, .t_ms = ended_at(e, o, now), .u.ended = {
 		.verdict = v.verdict, .exit_code = known ? o->report.exit_code : -1, .signal = o->report.signal,
 		.evidence = v.evidence, .seen = o->seen.measured, .next = next.next, .state = next.state, .next_claim_mib = next.claim_mib,
 		.next_exclusive = next.exclusive, .next_host_mem_mib = next.host_mem_mib } };

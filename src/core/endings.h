@@ -16,6 +16,8 @@ struct endings *endings_create(const struct core_config *config, struct tasks *t
 /* Takes NULL. */
 void endings_destroy(struct endings *e);
 
+/* An attempt that began in an earlier life is there; nobody watched until now. */
+void endings_restored(struct endings *e, struct now now);
 /* The processes of that task's attempt are gone; see core_exited. Does nothing if none runs. */
 void endings_add(struct endings *e, task_id id, const struct exit_report *report, struct now now);
 /* Judges those whose waiting time is over. Returns when the next one is due (mono), INT64_MAX: none. */

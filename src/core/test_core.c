@@ -795,10 +795,9 @@ static void people_hold_release_cancel_and_requeue(void **unused)
 	end_world(w);
 }
 
-static void a_restored_core_holds_what_runs(void **unused)
+/* Of 30,000 MiB, running, as a store would have it. */
+static struct task *stored_running(struct world *w)
 {
-	(void)unused;
-	struct world *w = new_world(1, NULL), *again;
 	task_id a = submit(w, spec_of(30000, 1));
 	struct spec *same = spec_ref(core_task(w->c, a)->spec);
 	struct task *t = task_create(a, same);
@@ -810,8 +809,16 @@ static void a_restored_core_holds_what_runs(void **unused)
 	task_apply(t, &submitted, NULL);
 	task_apply(t, &estimated, NULL);
 	task_apply(t, &placed, NULL);
+	return t;
+}
+
+static void a_restored_core_holds_what_runs(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL), *again = new_world(1, NULL);
+	struct task *t = stored_running(w);
+	task_id a = t->id;
 	end_world(w);
-	again = new_world(1, NULL);
 	core_restore(again->c, t, again->now);
 	again->next_job = 1;
 	sample(again);
@@ -819,6 +826,32 @@ static void a_restored_core_holds_what_runs(void **unused)
 	assert_int_equal(state(again, a), TASK_RUNNING);
 	assert_int_equal(state(again, b), TASK_PENDING);
 	end_world(again);
+}
+
+/* It ended an hour after its start, while radd was stopped for a day: it is not to pay for the day. What is said of an end that
+ * was there to be noticed counts for nothing. */
+static void who_ended_while_radd_was_stopped_ended_then(void **unused)
+{
+	(void)unused;
+	static const struct { int64_t said_s, noticed_s, ended_s; } rows[] = {
+		{ 3600, 0, 3600 }, { 0, 0, 86400 }, { 3600, 120, 86520 }, { 90000, 0, 86400 },
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct world *w = new_world(1, NULL), *again = new_world(1, NULL);
+		struct task *t = stored_running(w);
+		int64_t start_ms = w->now.wall_ms;
+		again->now.wall_ms = start_ms + 86400000;
+		core_restore(again->c, t, again->now);
+		again->now.wall_ms += rows[i].noticed_s * 1000;
+		again->now.mono_ms += rows[i].noticed_s * 1000;
+		const struct exit_report r = { .have_record = true, .ended_ms = rows[i].said_s ? start_ms + rows[i].said_s * 1000 : 0 };
+		core_exited(again->c, t->id, &r, again->now);	/* it is gone from the core then */
+		assert_int_equal(again->n_log, 1);
+		assert_int_equal(again->log[0].state, TASK_COMPLETED);
+		assert_int_equal((again->log[0].t_ms - start_ms) / 1000, rows[i].ended_s);
+		end_world(again);
+		end_world(w);
+	}
 }
 
 int main(void)
@@ -841,6 +874,7 @@ int main(void)
 		cmocka_unit_test(clients_that_were_not_there_together_are_no_cohort),
 		cmocka_unit_test(an_attempt_ends_when_its_processes_do),
 		cmocka_unit_test(an_end_that_nobody_saw_has_no_exit_code),
+		cmocka_unit_test(who_ended_while_radd_was_stopped_ended_then),
 		cmocka_unit_test(a_drained_gpu_is_known_before_it_is_read),
 		cmocka_unit_test(arrays_keep_to_their_limit),
 		cmocka_unit_test(an_expected_load_says_so), cmocka_unit_test(dependencies_open_and_never_open),

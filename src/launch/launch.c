@@ -276,6 +276,7 @@ int launch_adopt(const struct launch_home *home, const struct task *t, struct pr
 void launch_report(const struct exit_record *record, struct exit_report *r)
 {
 	r->have_record = true;
+	r->ended_ms = record->end_ms;
 	r->never_began = !record->began;
 	r->again = !record->began && record->again;
 	r->exit_code = record->exit_code;

@@ -19,6 +19,7 @@
 /* What is known when an attempt has ended. */
 struct exit_report {
 	bool have_record;		/* false: no exit record: nobody saw it end */
+	int64_t ended_ms;		/* wall, by who saw it; 0: not known */
 	bool again;			/* with never_began: for want of something that may come back; for the launcher */
 	bool never_began;		/* the program was not started; output.line says why not. With a record: the shim could not do
 					 * what the task asks for (program, folder, log path); without: no shim could be started */
