@@ -13,7 +13,7 @@ class File:
 
     def __init__(self, data):
         self.data, self.at = data, 9
-        assert data[:9] == b"RADCAP\r\n\x03"
+        assert data[:8] == b"RADCAP\r\n" and data[8] in (2, 3)
         assert int.from_bytes(data[-4:], "little") == zlib.crc32(data[:-4])
         texts = ("torch", "alloc_conf", "model", "optimizer", "precision", "key")
         numbers = ("params", "batch", "seq_len", "flags", "growth", "communicators")
@@ -23,7 +23,7 @@ class File:
             pass
         self.host = {name: self._varint() for name in HOST}
         self.kernels = [tuple(self._varint() for _ in range(8)) for _ in range(self._varint())]
-        self.steps = self._varint()
+        self.steps = self._varint() if data[8] == 3 else 0  # captures that are kept with measurements are older
         assert self.at == len(data) - 4
 
     def _varint(self):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Completion scripts: see completion.h. A script knows the verbs, and of each verb its options, what their values can be, and
- * whether its words are files. Only for ids of tasks it asks `rad queue`, and for GPUs `rad gpus`: for a second at most, starting
- * no daemon, and for as many as somebody may want to look through.
+ * whether its words are files. Only for ids of tasks it asks `rad queue`, and for GPUs `rad gpus`: for a second at most,
+ * starting no daemon, and for as many as somebody may want to look through.
  */
 #include "cli/completion.h"
 

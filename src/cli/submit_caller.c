@@ -85,8 +85,9 @@ static int check_log_folder(const char *what, const char *folder, struct error *
 		return error_errno(err, "--%s: folder %.300s: make it first (mkdir -p)", what, folder);
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ERR_INVALID, "--%s: %.300s: is not a folder", what, folder);
-	return access(folder, W_OK | X_OK) ? error_errno(err, "--%s: folder %.300s: cannot be written to (--%s=FILE says where else)", what,
-							     folder, what) : 0;
+	if (access(folder, W_OK | X_OK))
+		return error_errno(err, "--%s: folder %.300s: cannot be written to (--%s=FILE says where else)", what, folder, what);
+	return 0;
 }
 
 void submit_caller_name_machine(char **pattern)
@@ -225,7 +226,8 @@ static bool is_assignment(const char *word)
 /* What a shell does itself, and people write before their program. */
 static bool is_the_shells(const char *word)
 {
-	static const char *const words[] = { "cd", "source", ".", "export", "module", "conda", "mamba", "alias", "ulimit", "set", "exec" };
+	static const char *const words[] = { "cd", "source", ".", "export", "module", "conda", "mamba", "alias", "ulimit", "set",
+					     "exec" };
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (!strcmp(word, words[i]))
 			return true;
@@ -239,7 +241,8 @@ static int explain_no_program(const char *program, struct error *err)
 		return error_set(err, ERR_NOT_FOUND, "there is no program '%.60s': leave out the quotes round the command, or write "
 				 "bash -c '...'", program);
 	if (!strncmp(program, "CUDA_VISIBLE_DEVICES=", 21))
-		return error_set(err, ERR_NOT_FOUND, "'%.60s' is no program: leave it out, a task is given its GPU and this variable", program);
+		return error_set(err, ERR_NOT_FOUND, "'%.60s' is no program: leave it out, a task is given its GPU and this variable",
+				 program);
 	if (is_assignment(program))
 		return error_set(err, ERR_NOT_FOUND, "'%.60s' is no program: write env %.60s before the command", program, program);
 	if (is_the_shells(program))

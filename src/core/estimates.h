@@ -51,8 +51,8 @@ struct hostpace estimates_host_pace(const struct estimates *e);
 double estimates_pace(const struct estimates *e, const struct task *t, const char *gpu_name);
 /* Cores that it would want: what runs of its signature did, else one. */
 double estimates_cores(const struct estimates *e, const struct task *t);
-/* How the time that a task takes alone is known, the surest first: runs of its signature took it, it is its limit, or its capture
- * counted it, which knows nothing of what comes between training steps. */
+/* How the time that a task takes alone is known, the surest first: runs of its signature took it, it is its limit, or its
+ * capture counted it, which knows nothing of what comes between training steps. */
 enum work_known { WORK_RUNS, WORK_LIMIT, WORK_COUNTED, WORK_UNKNOWN };
 /* Seconds, by the first of these that tells, and no more than the limit; where none does, what tasks took here on average. */
 double estimates_work_s(const struct estimates *e, const struct task *t, enum work_known *how);

@@ -350,7 +350,8 @@ static void test_tables_are_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_steps_of_a_run), cmocka_unit_test(test_memory_decides), cmocka_unit_test(test_the_host_decides),
+		cmocka_unit_test(test_products_decide), cmocka_unit_test(test_steps_of_a_run),
+		cmocka_unit_test(test_memory_decides), cmocka_unit_test(test_the_host_decides),
 		cmocka_unit_test(test_waits_add_up), cmocka_unit_test(test_copies_take_their_time),
 		cmocka_unit_test(test_few_blocks_leave_sms_idle), cmocka_unit_test(test_planar_convolutions_are_turned),
 		cmocka_unit_test(test_depthwise_goes_by_its_taps), cmocka_unit_test(test_depthwise_weights),

@@ -64,7 +64,8 @@ struct verdict_result {
  *  5. the kernel's out-of-memory killer ended it (by SIGKILL, and it struck in its cgroup or on the machine): host_oom; the
  *     last error is a GPU out-of-memory and the output did not go on: oom;
  *  6. its MPS server or a client of it died with it, and it shows no error of its own, in words or by the code that says that
- *     there is no such command, and may have been a client: neighbour (launch, if it was the server's only client and could not reach it);
+ *     there is no such command, and may have been a client: neighbour (launch, if it was the server's only client and could
+ *     not reach it);
  *  7. that killer struck another process of its cgroup, or the last error is of host memory: host_oom;
  *  8. the device (or its fence) was full, and the last error is one that a full device causes (a library that could not make
  *     its handle, an error raised while an out-of-memory was handled): oom;
