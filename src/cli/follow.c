@@ -60,7 +60,8 @@ static int ensure_open(struct follow *f, struct error *err)
 		return 1;
 	if (why.code == ERR_NOT_FOUND)
 		return 0;
-	*err = why;
+	if (err)
+		*err = why;
 	return -1;
 }
 
