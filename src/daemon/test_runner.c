@@ -120,6 +120,15 @@ static void until_file(struct running *s, const char *name)
 			fail_msg("%s was never made", name);
 }
 
+static pid_t pid_in(struct running *s, const char *name)
+{
+	scoped_free char *path = path_of(s, name);
+	scoped_buf text = { 0 };
+	until_file(s, name);
+	assert_int_equal(io_read_file(path, 20, &text, NULL), 0);
+	return atoi(buf_text(&text));
+}
+
 static void make_file(struct running *s, const char *name)
 {
 	scoped_free char *path = path_of(s, name);
@@ -430,6 +439,24 @@ static void after_a_new_boot_it_is_lost(void **state)
 	until_file(s, "over");	/* it saw that: without its folder it would wait for ever */
 }
 
+/* Killed together, before radd had written down which shim it is: the claim says. Nothing of a lost task goes on. */
+static void the_program_of_a_shim_that_radd_never_knew_does_not_go_on(void **state)
+{
+	struct running *s = *state;
+	task_id id = begin(s, "echo $$ >pid.new; mv pid.new pid\nsleep 1000\n");
+	struct proc_id shim = shim_of(s, id), program = { .pid = pid_in(s, "pid") };
+	assert_int_equal(proc_stat(program.pid, &program.start_ticks, NULL), 0);
+	forget_all(s);
+	kill(shim.pid, SIGKILL);
+	until_gone(shim);
+	task_attempt(core_task(s->w.core, id))->shim = (struct proc_id){ 0 };
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	struct task *t = ended(s, id);
+	assert_int_equal(t->state, TASK_LOST);
+	task_destroy(t);
+	until_gone(program);
+}
+
 /* Its shim had not come to the claim: nothing ran, and it is begun again. */
 static void one_whose_shim_never_claimed_it_is_begun_again(void **state)
 {
@@ -490,11 +517,7 @@ static void whose_process_it_is(void **state)
 	struct running *s = *state;
 	task_id id = begin(s, "echo $$ >pid.new; mv pid.new pid\n" WAITS);
 	struct proc_reading own = { .id = { .pid = getpid() }, .uid = getuid() };
-	until_file(s, "pid");
-	scoped_free char *path = path_of(s, "pid");
-	scoped_buf text = { 0 };
-	assert_int_equal(io_read_file(path, 20, &text, NULL), 0);
-	struct proc_reading program = { .id = { .pid = atoi(buf_text(&text)) }, .uid = getuid() };
+	struct proc_reading program = { .id = { .pid = pid_in(s, "pid") }, .uid = getuid() };
 	assert_int_equal(runner_owner(s->runner, &program), id);
 	assert_int_equal(runner_owner(s->runner, &own), 0);
 	uint64_t since = shim_of(s, id).start_ticks;
@@ -561,6 +584,7 @@ int main(void)
 		T(a_shim_that_hangs_in_the_kernel_does_not_keep_its_gpu), T(a_running_one_is_adopted),
 		T(one_that_was_being_stopped_is_stopped_on), T(one_that_ended_meanwhile_is_told),
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
+		T(the_program_of_a_shim_that_radd_never_knew_does_not_go_on),
 		T(one_whose_shim_never_claimed_it_is_begun_again), T(one_that_could_not_be_begun_again_is_not_lost),
 		T(whose_process_it_is), T(many_that_are_signalled_and_ended_are_a_piece_a_turn),
 #undef T

@@ -371,11 +371,18 @@ int launch_unclaim(const struct launch_home *home, const struct task *t, struct 
 	return unlinkat(folder, ATTEMPT_CLAIM, 0) ? error_errno(err, "%s/" ATTEMPT_CLAIM, path) : 0;
 }
 
+/* The claim says who started the program. The task's record does not, where radd was killed before it had written that down, or
+ * where the shim that it started came second. */
 static void task_family(const struct launch_home *home, const struct task *t, struct family *f)
 {
 	const struct attempt *attempt = task_attempt(t);
 	char name[LAUNCH_NAME_LEN];
-	family_of(attempt ? attempt->shim : (struct proc_id){ 0 }, launch_name(home, t, name), f);
+	scoped_free char *path = launch_folder(home, t);
+	scoped_fd int folder = -1;
+	struct proc_id shim;
+	if (open_folder(path, &folder, NULL) || claim_read(folder, ATTEMPT_CLAIM, &shim, NULL) <= 0)
+		shim = attempt ? attempt->shim : (struct proc_id){ 0 };
+	family_of(shim, launch_name(home, t, name), f);
 }
 
 int launch_ask(const struct launch_home *home, const struct task *t, int signal)
