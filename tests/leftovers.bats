@@ -105,7 +105,7 @@ begins_anew()
 }
 
 @test "attempts that ended while radd was being killed leave no folder and no cgroup" {
-	local i id stale cgroup
+	local i id stale cgroup sleeper
 	id=$(submit true)
 	wait_state "$id" COMPLETED
 	wait_for 10 sh -c "! ls $WORLD/state/attempts | grep ."
@@ -129,6 +129,9 @@ begins_anew()
 	cgroup=$(for i in /sys/fs/cgroup /sys/fs/cgroup/unified; do [ ! -e "$i/cgroup.procs" ] || echo "$i$cgroup"; done | head -n 1)
 	if [ -n "$cgroup" ] && mkdir "$cgroup/rad-$stale-999999-1" 2>/dev/null; then
 		mkdir "$cgroup/rad-9.1-0123456789abcdef-12-999999-1"
+		sleep 1000 3>&- &		# what is in a cgroup keeps it, for as long as it is there
+		sleeper=$!
+		echo "$sleeper" >"$cgroup/rad-$stale-999999-1/cgroup.procs"
 	else
 		cgroup=
 	fi
@@ -138,6 +141,8 @@ begins_anew()
 	grep -q '2 attempts that ended under an earlier radd left a folder: removed' "$WORLD/radd.log"
 	if [ -n "$cgroup" ]; then
 		rmdir "$cgroup/rad-9.1-0123456789abcdef-12-999999-1"
+		[ -e "$cgroup/rad-$stale-999999-1" ]
+		kill -9 "$sleeper"
 		wait_for 10 test ! -e "$cgroup/rad-$stale-999999-1"
 	fi
 }

@@ -102,30 +102,3 @@ void launching_line_destroy(struct launching_line *line)
 		line->first->line = NULL;
 	free(line);
 }
-
-struct forgetting {
-	uv_work_t work;
-	char *folder;
-};
-
-static void forget_there(uv_work_t *work)
-{
-	const struct forgetting *f = work->data;
-	launch_forget(f->folder);
-}
-
-static void on_forgotten(uv_work_t *work, int status)
-{
-	struct forgetting *f = work->data;
-	(void)status;
-	free(f->folder);
-	free(f);
-}
-
-/* What a radd that is killed leaves of it the next one sweeps. */
-void launching_forget(uv_loop_t *loop, char *folder)
-{
-	struct forgetting *f = alloc_zero(sizeof *f);
-	*f = (struct forgetting){ .work.data = f, .folder = folder };
-	uv_queue_work(loop, &f->work, forget_there, on_forgotten);
-}

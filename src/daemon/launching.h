@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Launches, and the removal of what ended attempts left, in threads: both wait for the disk, behind all that shims make durable
- * there, and a launch for the shim's exec. The loop answers clients meanwhile. Launches go one after the other, so that tasks
- * start in the order in which they were placed.
+ * Launches in threads: they wait for the disk, behind all that shims make durable there, and for the shim's exec. The loop
+ * answers clients meanwhile. Launches go one after the other, so that tasks start in the order in which they were placed.
  */
 #ifndef RAD_DAEMON_LAUNCHING_H
 #define RAD_DAEMON_LAUNCHING_H
@@ -25,8 +24,5 @@ typedef void (*launching_done)(void *ctx, int rc, struct proc_id shim, const str
 struct launching *launching_start(struct launching_line *line, struct launch *l, launching_done done, void *ctx);
 /* Nobody is told of it any more. Takes NULL. */
 void launching_leave(struct launching *l);
-
-/* launch_forget; takes `folder`. The loop stays alive until it is done. */
-void launching_forget(uv_loop_t *loop, char *folder);
 
 #endif

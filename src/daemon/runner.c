@@ -18,6 +18,7 @@
 #include "base/scope.h"
 #include "daemon/asking.h"
 #include "daemon/delaying.h"
+#include "daemon/forgetting.h"
 #include "daemon/hooks.h"
 #include "daemon/launching.h"
 #include "daemon/now.h"
@@ -69,6 +70,7 @@ struct runner {
 	struct runner_plan plan;
 	struct servers *servers;	/* MPS */
 	struct launching_line *launches;
+	struct forgetting *forgetting;
 	struct hooks *hooks;		/* the administrator's programs */
 	struct sweeping *sweeping;	/* NULL before runner_sweep */
 	struct outsiders *outsiders;	/* processes of containers */
@@ -507,7 +509,7 @@ static void runner_run_effect(struct runner *r, const struct effect *e)
 			stopping_signal(&r->stopping, t, e->signal);
 		break;
 	case EFFECT_FORGET:
-		launching_forget(r->loop, e->folder);
+		forgetting_add(r->forgetting, launch_forget, e->folder);
 		break;
 	}
 }
@@ -594,7 +596,7 @@ void runner_sweep(struct runner *r, bool remove)
 	struct kept k = { .home = &r->plan.home };
 	core_each_task(r->plan.core, keep_name, &k);
 	sweeping_destroy(r->sweeping);
-	r->sweeping = sweeping_start(r->loop, &r->plan.home, k.names, k.n, remove);
+	r->sweeping = sweeping_start(r->forgetting, &r->plan.home, k.names, k.n, remove);
 	for (size_t i = 0; i < k.n; i++)
 		free(k.names[i]);
 	free(k.names);
@@ -666,7 +668,7 @@ struct runner *runner_create(uv_loop_t *loop, const struct runner_plan *plan)
 	struct runner *r = alloc_zero(sizeof *r);
 	*r = (struct runner){ .loop = loop, .plan = *plan, .servers = servers_create(plan->run_dir, plan->device),
 			      .launches = launching_line_create(loop), .hooks = hooks_create(loop, plan->config),
-			      .outsiders = outsiders_create(loop, &plan->home) };
+			      .forgetting = forgetting_create(loop), .outsiders = outsiders_create(loop, &plan->home) };
 	r->owners = owners_create(plan->core, r->outsiders);
 	r->starting = (struct starting_plan){ .core = plan->core, .home = plan->home, .socket_path = plan->socket_path,
 					      .device = plan->device, .servers = r->servers, .hooks = r->hooks,
@@ -702,6 +704,7 @@ void runner_destroy(struct runner *r)
 	idmap_free(&r->watches);
 	owners_destroy(r->owners);
 	launching_line_destroy(r->launches);
+	forgetting_destroy(r->forgetting);
 	sweeping_destroy(r->sweeping);
 	hooks_destroy(r->hooks);
 	outsiders_destroy(r->outsiders);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Sweeping at the start: see sweeping.h. Looking is quick and comes before anything is launched; removing waits for the disk,
- * so that is done in a thread, which has the list to itself meanwhile but for the strays, which nobody changes.
+ * Sweeping at the start: see sweeping.h. Looking is quick and comes before anything is launched.
  */
 #include "daemon/sweeping.h"
 
@@ -12,33 +11,9 @@
 #include <stdlib.h>
 
 struct sweeping {
-	uv_work_t work;
 	struct leftovers *found;
 	char *folder;		/* of attempts, for people */
-	bool removing, orphan;	/* orphan: freed when the thread is done */
 };
-
-static void sweeping_free(struct sweeping *s)
-{
-	leftovers_destroy(s->found);
-	free(s->folder);
-	free(s);
-}
-
-static void remove_there(uv_work_t *work)
-{
-	struct sweeping *s = work->data;
-	leftovers_remove(s->found);
-}
-
-static void on_removed(uv_work_t *work, int status)
-{
-	struct sweeping *s = work->data;
-	(void)status;
-	s->removing = false;
-	if (s->orphan)
-		sweeping_free(s);
-}
 
 static char *stray_text(const struct sweeping *s, const struct stray *one)
 {
@@ -70,25 +45,30 @@ static void sweeping_log(const struct sweeping *s, bool removes)
 			 removes ? "removed" : "kept, since not all tasks could be read");
 }
 
-/* A thread that could not be had leaves the folders for the next radd: they take room and are in nobody's way. */
-struct sweeping *sweeping_start(uv_loop_t *loop, const struct launch_home *home, char *const *keep, size_t n_keep, bool remove)
+static void forget_one(void *ctx, bool (*way)(const char *path), const char *path)
+{
+	forgetting_add(ctx, way, alloc_string(path));
+}
+
+struct sweeping *sweeping_start(struct forgetting *forgetting, const struct launch_home *home, char *const *keep, size_t n_keep,
+				bool remove)
 {
 	struct sweeping *s = alloc_zero(sizeof *s);
-	s->work.data = s;
 	s->folder = alloc_printf("%s/attempts", home->state_dir);
 	s->found = leftovers_find(home, keep, n_keep);
 	sweeping_log(s, remove);
-	s->removing = remove && !uv_queue_work(loop, &s->work, remove_there, on_removed);
+	if (remove)
+		leftovers_each(s->found, forget_one, forgetting);
 	return s;
 }
 
-/* The thread has the list until it is done, and cannot be called back: then the last one out frees it. */
 void sweeping_destroy(struct sweeping *s)
 {
-	if (s && s->removing)
-		s->orphan = true;
-	else if (s)
-		sweeping_free(s);
+	if (!s)
+		return;
+	leftovers_destroy(s->found);
+	free(s->folder);
+	free(s);
 }
 
 /* By pid and start time: owners.c asks for each process on its way up, and a stray's children are foreign, whatever their

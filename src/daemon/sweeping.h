@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * What former radds left behind, looked for once, at the start: what is ours and ended is removed in a thread, what is not ours
- * is told, in the log and to `rad doctor`, and left alone.
+ * What former radds left behind, looked for once, at the start: what is ours and ended is given to be forgotten, what is not
+ * ours is told, in the log and to `rad doctor`, and left alone.
  */
 #ifndef RAD_DAEMON_SWEEPING_H
 #define RAD_DAEMON_SWEEPING_H
 
+#include "daemon/forgetting.h"
 #include "launch/launch.h"
 
 #include <jansson.h>
-#include <uv.h>
 
 struct sweeping;
 
 /* `keep`: the launch_name of every running task. `remove` false: only looks, as when a task's log could not be read, whose
  * attempt may be among them. */
-struct sweeping *sweeping_start(uv_loop_t *loop, const struct launch_home *home, char *const *keep, size_t n_keep, bool remove);
-/* What is being removed goes on. Takes NULL. */
+struct sweeping *sweeping_start(struct forgetting *forgetting, const struct launch_home *home, char *const *keep, size_t n_keep,
+				bool remove);
+/* Takes NULL. */
 void sweeping_destroy(struct sweeping *s);
 
 /* Whether that process is the shim of an attempt that no task of ours has. NULL: there is none. */

@@ -117,11 +117,16 @@ int cgroup_put(const char *name, pid_t pid)
 	return write_in(path, "cgroup.procs", text);
 }
 
+bool cgroup_remove_path(const char *path)
+{
+	return !rmdir(path) || errno != EBUSY;
+}
+
 void cgroup_remove(const char *name)
 {
 	char path[PATH_MAX];
 	if (!cgroup_path(getpid(), name, path))
-		rmdir(path);
+		cgroup_remove_path(path);
 }
 
 int cgroup_limit_memory(const struct cgroup *c, uint64_t bytes)

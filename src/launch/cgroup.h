@@ -54,6 +54,8 @@ size_t cgroup_members(const char *path, pid_t **pids);
 int cgroup_put(const char *name, pid_t pid);
 /* Removes that cgroup, unless something is in it. */
 void cgroup_remove(const char *name);
+/* The one of that path. False: something is in it. */
+bool cgroup_remove_path(const char *path);
 /* Whether the process is in the cgroup of that path. */
 bool cgroup_holds(const char *path, pid_t pid);
 /* cgroup_kill for one made by another process. */

@@ -30,9 +30,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FORGET_WAIT_MS 2000	/* in a thread */
-#define FORGET_LOOK_MS 20
-
 struct launch {
 	char label[LAUNCH_NAME_LEN];	/* for people: plain */
 	char *folder;
@@ -346,15 +343,14 @@ bool launch_may_begin_again(const struct launch_home *home, const struct task *t
 	return !open_folder(path, &folder, NULL) && !claim_read(folder, ATTEMPT_CLAIM, &shim, NULL);
 }
 
-/* What was just killed is in its cgroup until it is gone: who can wait, waits that long. */
-static void remove_cgroup(int folder, int patience_ms)
+/* False: something is in it. */
+static bool remove_cgroup(int folder)
 {
 	char path[PATH_MAX];
 	scoped_fd int fd = openat(folder, ATTEMPT_CGROUP, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : io_read_full(fd, path, sizeof path - 1);
 	path[n > 0 ? n : 0] = 0;
-	while (n > 0 && rmdir(path) && errno == EBUSY && (patience_ms -= FORGET_LOOK_MS) > 0)
-		usleep(FORGET_LOOK_MS * 1000);
+	return n <= 0 || cgroup_remove_path(path);
 }
 
 /* What the shim left is made anew by the next. The record goes first: one that says "again" beside a claim of the next shim
@@ -365,7 +361,7 @@ int launch_unclaim(const struct launch_home *home, const struct task *t, struct 
 	scoped_fd int folder = -1;
 	if (open_folder(path, &folder, err))
 		return -1;
-	remove_cgroup(folder, 0);
+	remove_cgroup(folder);
 	unlinkat(folder, ATTEMPT_CGROUP, 0);
 	unlinkat(folder, ATTEMPT_EXIT, 0);
 	return unlinkat(folder, ATTEMPT_CLAIM, 0) ? error_errno(err, "%s/" ATTEMPT_CLAIM, path) : 0;
@@ -416,23 +412,16 @@ size_t launch_processes(const struct launch_home *home, const struct task *t, pi
 	return family_list(&f, pids);
 }
 
-/* Where there is no descriptor just now, there will be one. */
-static int open_patiently(const char *path, int *folder)
-{
-	struct error err = ERROR_INIT;
-	int rc = open_folder(path, folder, &err);
-	for (int left_ms = FORGET_WAIT_MS; rc < 0 && err.code != ERR_DENIED && left_ms > 0; left_ms -= FORGET_LOOK_MS) {
-		usleep(FORGET_LOOK_MS * 1000);
-		rc = open_folder(path, folder, &err);
-	}
-	return rc;
-}
-
-void launch_forget(const char *path)
+/* The cgroup goes first: the folder is what names it. Where there is no descriptor just now, there will be one. */
+bool launch_forget(const char *path)
 {
 	scoped_fd int folder = -1;
-	if (open_patiently(path, &folder))
-		return;
-	remove_cgroup(folder, FORGET_WAIT_MS);
+	struct error err = ERROR_INIT;
+	int absent = open_folder(path, &folder, &err);
+	if (absent)
+		return absent > 0 || err.code == ERR_DENIED;
+	if (!remove_cgroup(folder))
+		return false;
 	remove_folder(folder, path);
+	return true;
 }

@@ -112,7 +112,8 @@ int launch_ask(const struct launch_home *home, const struct task *t, int signal)
 /* All processes of the attempt, the shim not included. *pids to be freed. */
 size_t launch_processes(const struct launch_home *home, const struct task *t, pid_t **pids);
 
-/* Removes the folder of an attempt whose end is in the store; in a thread, if need be. */
-void launch_forget(const char *folder);
+/* Removes the folder of an attempt whose end is in the store, and its cgroup; in a thread, if need be. False: not yet, as
+ * processes that were killed are still in that. */
+bool launch_forget(const char *folder);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What attempts left: see leftovers.h. The names are read once, before anything is started: a folder that is made later is not
- * among them, so that removing can take its time in a thread. A cgroup that has processes in it cannot be removed, which is as
- * it should be.
+ * among them, so that removing can take its time. A cgroup that has processes in it cannot be removed, which is as it should be.
  */
 #include "launch/leftovers.h"
 
@@ -117,12 +116,12 @@ struct leftovers *leftovers_find(const struct launch_home *home, char *const *ke
 	return l;
 }
 
-void leftovers_remove(struct leftovers *l)
+void leftovers_each(const struct leftovers *l, void (*each)(void *ctx, bool (*way)(const char *path), const char *path), void *ctx)
 {
 	for (size_t i = 0; i < l->folders.n; i++)
-		launch_forget(l->folders.list[i]);
+		each(ctx, launch_forget, l->folders.list[i]);
 	for (size_t i = 0; i < l->cgroups.n; i++)
-		rmdir(l->cgroups.list[i]);
+		each(ctx, cgroup_remove_path, l->cgroups.list[i]);
 }
 
 void leftovers_destroy(struct leftovers *l)

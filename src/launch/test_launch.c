@@ -552,7 +552,31 @@ static void test_drafts_are_forgotten(void **state)
 	scoped_free char *folder = launch_folder(&b->request.home, b->task);
 	write_empty(folder, "claim.4711");
 	write_empty(folder, "request.new");
-	launch_forget(folder);
+	forget(folder);
+	assert_int_equal(access(folder, F_OK), -1);
+}
+
+/* The folder names the cgroup: it stays for as long as that cannot go. */
+static void test_cgroup_is_not_forgotten(void **state)
+{
+	struct bench *b = *state;
+	set_script(b, "echo $$ >pid\nsleep 1000\n");
+	start(b);
+	wait_line(b, "pid");
+	scoped_free char *text = content(b, "pid"), *folder = launch_folder(&b->request.home, b->task);
+	scoped_free char *file = alloc_printf("%s/" ATTEMPT_CGROUP, folder);
+	scoped_buf path = { 0 };
+	struct proc_id program = identity(atoi(text));
+	assert_int_equal(kill(b->shim.pid, SIGKILL), 0);
+	wait_gone(b->shim);
+	if (io_read_file(file, PATH_MAX, &path, NULL))
+		skip();		/* nobody lets us make one */
+	assert_false(launch_forget(folder));
+	assert_int_equal(access(file, F_OK), 0);
+	assert_true(launch_signal(&b->request.home, b->task, SIGKILL) >= 1);
+	wait_gone(program);
+	forget(folder);
+	assert_int_equal(access(buf_text(&path), F_OK), -1);
 	assert_int_equal(access(folder, F_OK), -1);
 }
 
@@ -587,7 +611,7 @@ int main(void)
 		T(test_signals_reach_everybody), T(test_kill_0_spares_the_shim), T(test_torn_record),
 		T(test_record_of_a_liar), T(test_progress), T(test_no_progress_of_what_is_no_file),
 		T(test_progress_of_a_liar), T(test_full_disk), T(test_folder_of_others_is_refused), T(test_no_shim),
-		T(test_drafts_are_forgotten), T(test_no_mps_by_accident),
+		T(test_drafts_are_forgotten), T(test_cgroup_is_not_forgotten), T(test_no_mps_by_accident),
 		cmocka_unit_test(test_shim_links_the_c_library_only),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -301,7 +301,7 @@ static void test_cgroup(void **state)
 	launch_signal(&b->request.home, b->task, SIGKILL);
 	assert_int_equal(result(b).signal, SIGKILL);
 	scoped_free char *folder = launch_folder(&b->request.home, b->task);
-	launch_forget(folder);
+	forget(folder);
 	assert_int_equal(access(f.cgroup, F_OK), -1);
 }
 
