@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define ROUNDS 10	/* of a signal, to who forks on and on */
+
 void family_cgroup_name(const char *label, struct proc_id shim, char *name, size_t size)
 {
 	snprintf(name, size, "rad-%.80s-%d-%llu", label, (int)shim.pid, (unsigned long long)shim.start_ticks);
@@ -41,40 +43,61 @@ static bool in_session(const struct family *f, const struct proc_seen *p)
 }
 
 /* Its members at one look. */
+struct member { pid_t pid; struct proc_node *node; };	/* node NULL: made since, in the cgroup */
+
 struct family_look {
 	struct proc_tree tree;
 	bool shim, session;	/* the shim was alive after the look; its session its own */
-	struct proc_node **list;
+	struct member *list;
 	size_t n, cap;
 };
 
-static void look_add(const struct family *f, struct family_look *l, struct proc_node *p)
+static void look_add(const struct family *f, struct family_look *l, pid_t pid, struct proc_node *node)
 {
-	if (!p || p->taken || p->seen.id.pid <= 1 || p->seen.id.pid == f->shim.pid || p->seen.id.pid == getpid())
+	if ((node && node->taken) || pid <= 1 || pid == f->shim.pid || pid == getpid())
 		return;
-	p->taken = true;
+	if (node)
+		node->taken = true;
 	alloc_grow(l->list, l->n, l->cap);
-	l->list[l->n++] = p;
+	l->list[l->n++] = (struct member){ pid, node };
+}
+
+static bool look_has(const struct family_look *l, pid_t pid)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->list[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Some were made since all processes were read. Returns whether there is anyone new. */
+static bool look_at_cgroup(const struct family *f, struct family_look *l)
+{
+	scoped_free pid_t *pids = NULL;
+	size_t before = l->n, n = f->cgroup[0] ? cgroup_members(f->cgroup, &pids) : 0;
+	for (size_t i = 0; i < n; i++) {
+		struct proc_node *node = proc_tree_find(&l->tree, pids[i]);
+		if (node || !look_has(l, pids[i]))
+			look_add(f, l, pids[i], node);
+	}
+	return l->n > before;
 }
 
 /* Who descends from the shim comes first, and after its parent. */
 static void look_begin(const struct family *f, struct family_look *l)
 {
 	scoped_free struct proc_node **below = NULL;
-	scoped_free pid_t *pids = NULL;
 	*l = (struct family_look){ 0 };
 	proc_tree_read(&l->tree);
 	l->shim = proc_alive(f->shim);
 	l->session = session_is_ours(f);
 	size_t n = l->shim ? proc_tree_below(&l->tree, f->shim.pid, &below) : 0;
 	for (size_t i = 0; i < n; i++)
-		look_add(f, l, below[i]);
-	n = f->cgroup[0] ? cgroup_members(f->cgroup, &pids) : 0;
-	for (size_t i = 0; i < n; i++)
-		look_add(f, l, proc_tree_find(&l->tree, pids[i]));
+		look_add(f, l, below[i]->seen.id.pid, below[i]);
 	for (size_t i = 0; l->session && i < l->tree.n; i++)
 		if (in_session(f, &l->tree.all[i].seen))
-			look_add(f, l, &l->tree.all[i]);
+			look_add(f, l, l->tree.all[i].seen.id.pid, &l->tree.all[i]);
+	look_at_cgroup(f, l);
 }
 
 static void look_end(struct family_look *l)
@@ -89,30 +112,35 @@ size_t family_list(const struct family *f, pid_t **pids)
 	look_begin(f, &l);
 	*pids = alloc_zero((l.n + 1) * sizeof **pids);
 	for (size_t i = 0; i < l.n; i++)
-		(*pids)[i] = l.list[i]->seen.id.pid;
+		(*pids)[i] = l.list[i].pid;
 	look_end(&l);
 	return l.n;
 }
 
-static bool is_member(const struct family *f, const struct family_look *l, struct proc_node *p)
+static bool is_member(const struct family *f, const struct family_look *l, const struct member *m)
 {
 	struct proc_seen now;
-	pid_t pid = p->seen.id.pid;
-	return (l->shim && proc_tree_confirm(&l->tree, p, f->shim)) || (l->session && !proc_see(pid, &now) && in_session(f, &now)) ||
-	       (f->cgroup[0] && cgroup_holds(f->cgroup, pid));
+	return (l->shim && m->node && proc_tree_confirm(&l->tree, m->node, f->shim)) ||
+	       (l->session && !proc_see(m->pid, &now) && in_session(f, &now)) || (f->cgroup[0] && cgroup_holds(f->cgroup, m->pid));
 }
 
+static bool signal_member(const struct family *f, const struct family_look *l, const struct member *m, int signal, bool handled)
+{
+	scoped_fd int fd = proc_pidfd(m->pid);
+	return fd >= 0 && is_member(f, l, m) && (!handled || proc_catches(m->pid, signal)) && !proc_pidfd_signal(fd, signal);
+}
+
+/* Who was made before his parent got the signal gets it in a further round. */
 int family_signal(const struct family *f, int signal, bool handled)
 {
 	struct family_look l;
-	int got = 0;
+	int got = 0, rounds = 0;
+	size_t next = 0;
 	look_begin(f, &l);
-	for (size_t i = 0; i < l.n; i++) {
-		pid_t pid = l.list[i]->seen.id.pid;
-		scoped_fd int fd = proc_pidfd(pid);
-		if (fd >= 0 && is_member(f, &l, l.list[i]) && (!handled || proc_catches(pid, signal)))
-			got += !proc_pidfd_signal(fd, signal);
-	}
+	do {
+		for (; next < l.n; next++)
+			got += signal_member(f, &l, &l.list[next], signal, handled);
+	} while (++rounds < ROUNDS && look_at_cgroup(f, &l));
 	look_end(&l);
 	return got;
 }

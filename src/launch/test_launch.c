@@ -357,6 +357,29 @@ static void test_signals_reach_everybody(void **state)
 	assert_log_has(b, "child\n");
 }
 
+/* Who was made while the others were looked for gets the signal too. */
+static void test_signals_reach_who_is_made_meanwhile(void **state)
+{
+	struct bench *b = *state;
+	scoped_free char *folder = launch_folder(&b->request.home, b->task), *file = alloc_printf("%s/" ATTEMPT_CGROUP, folder);
+	set_script(b, "for ((i = 0; i < 3000; i++)); do sleep 1000 & [ $i != 50 ] || echo >ready; done\nwait\n");
+	start(b);
+	wait_line(b, "ready");
+	assert_int_equal(kill(b->shim.pid, SIGKILL), 0);	/* it would signal them itself */
+	wait_gone(b->shim);
+	if (access(file, F_OK))
+		skip();
+	assert_true(launch_signal(&b->request.home, b->task, SIGTERM) >= 50);
+	for (int64_t end = clock_mono_ms() + DEADLINE_MS;; poll(NULL, 0, 5)) {
+		scoped_free pid_t *pids = NULL;
+		size_t n = launch_processes(&b->request.home, b->task, &pids);
+		if (!n)
+			return;
+		if (clock_mono_ms() > end)
+			fail_msg("%zu of them have not got it", n);
+	}
+}
+
 /* The program cannot end its shim by what people do in scripts. */
 static void test_kill_0_spares_the_shim(void **state)
 {
@@ -608,7 +631,8 @@ int main(void)
 		T(test_limits), T(test_much_output), T(test_output_that_is_no_file), T(test_huge_sparse_output),
 		T(test_background_processes_end), T(test_starts_once), T(test_race_for_the_claim),
 		T(test_shim_keeps_no_script), T(test_adopted_after_kill), T(test_never_started), T(test_failed_again), T(test_shim_killed),
-		T(test_signals_reach_everybody), T(test_kill_0_spares_the_shim), T(test_torn_record),
+		T(test_signals_reach_everybody), T(test_signals_reach_who_is_made_meanwhile),
+		T(test_kill_0_spares_the_shim), T(test_torn_record),
 		T(test_record_of_a_liar), T(test_progress), T(test_no_progress_of_what_is_no_file),
 		T(test_progress_of_a_liar), T(test_full_disk), T(test_folder_of_others_is_refused), T(test_no_shim),
 		T(test_drafts_are_forgotten), T(test_cgroup_is_not_forgotten), T(test_no_mps_by_accident),
