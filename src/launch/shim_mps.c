@@ -172,11 +172,10 @@ static void remove_files(const char *path)
 }
 
 /* "1": it came up and answers, "0": it ended, "": neither. */
-static const char *try_control(const struct mps *m, pid_t child)
+static const char *try_control(const struct mps *m, int fd)
 {
-	scoped_fd int fd = proc_pidfd(child);
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	for (int64_t end = clock_mono_ms() + MPS_TRIAL_MS; fd >= 0 && clock_mono_ms() < end;) {
+	for (int64_t end = clock_mono_ms() + MPS_TRIAL_MS; clock_mono_ms() < end;) {
 		scoped_buf answer = { 0 };
 		if (poll(&p, 1, TRY_PAUSE_MS) == 1)
 			return "0";
@@ -196,21 +195,47 @@ static char *last_words(const struct mps *m)
 	return mps_text_last_line(buf_text(&text), text.len);
 }
 
+/* Waits for the end of the control daemon after one step. The pidfd was checked to be it. */
+static bool ended(int pidfd, int timeout_ms)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	return poll(&p, 1, timeout_ms) == 1;
+}
+
+/* A killed control daemon would leave its server behind, which holds GPU memory. */
+static void kill_servers(struct proc_id control)
+{
+	struct family f = { .shim = control };
+	family_signal(&f, SIGKILL, false);
+}
+
+/* It takes its server along at TERM; clients that run go on, and fail at their next call. */
+static void force_end(int pidfd, struct proc_id control)
+{
+	proc_pidfd_signal(pidfd, SIGTERM);
+	if (ended(pidfd, TERM_MS))
+		return;
+	kill_servers(control);
+	proc_pidfd_signal(pidfd, SIGKILL);
+	ended(pidfd, TERM_MS);
+}
+
 /* With the GPUs that it would serve: without one in sight (CUDA_VISIBLE_DEVICES empty) driver 580's ends at once. It makes no
  * context on them before a client comes. */
 static int try_out(const struct mps *m)
 {
-	pid_t child = fork();
-	if (!child)
+	struct proc_id child = { .pid = fork() };
+	if (!child.pid)
 		_exit(become_control(m, NULL));
-	const char *word = child > 0 ? try_control(m, child) : "";
+	scoped_fd int fd = child.pid > 0 ? proc_pidfd(child.pid) : -1;
+	const char *word = fd >= 0 && !proc_stat(child.pid, &child.start_ticks, NULL) ? try_control(m, fd) : "";
 	scoped_free char *said = *word == '0' ? last_words(m) : alloc_string("");
 	scoped_free char *all = alloc_printf("%s%.200s", word, said);
 	scoped_buf answer = { 0 };
 	if (*word == '1')
 		ask(m, "quit\n", ANSWER_MS, &answer);
-	if (child > 0)
-		end_of(child, clock_mono_ms() + TERM_MS);
+	if (fd >= 0 && !ended(fd, *word ? TERM_MS : 0))
+		force_end(fd, child);
 	remove_files(m->pipe);
 	remove_files(m->log);
 	remove_files(m->folder);
@@ -233,20 +258,6 @@ static int terminate_client(const struct mps *m, pid_t client)
 	return SHIM_DONE;
 }
 
-/* Waits for the end of the control daemon after one step. The pidfd was checked to be it. */
-static bool ended(int pidfd, int timeout_ms)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-	return poll(&p, 1, timeout_ms) == 1;
-}
-
-/* A killed control daemon would leave its server behind, which holds GPU memory. */
-static void kill_servers(struct proc_id control)
-{
-	struct family f = { .shim = control };
-	family_signal(&f, SIGKILL, false);
-}
-
 static void end_control(const struct mps *m, struct proc_id control)
 {
 	scoped_buf answer = { 0 };
@@ -257,15 +268,8 @@ static void end_control(const struct mps *m, struct proc_id control)
 	int64_t deadline = clock_mono_ms() + QUIT_MS;
 	int failed = ask(m, quit, QUIT_MS, &answer);
 	int64_t left = deadline - clock_mono_ms();
-	if (ended(fd, failed || left < 0 ? 0 : (int)left))
-		return;
-	/* It takes its server along; clients that run go on, and fail at their next call. */
-	proc_pidfd_signal(fd, SIGTERM);
-	if (ended(fd, TERM_MS))
-		return;
-	kill_servers(control);
-	proc_pidfd_signal(fd, SIGKILL);
-	ended(fd, TERM_MS);
+	if (!ended(fd, failed || left < 0 ? 0 : (int)left))
+		force_end(fd, control);
 }
 
 static int stop(const struct mps *m, struct proc_id control)

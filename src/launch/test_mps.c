@@ -50,6 +50,32 @@ static void wait_gone(struct proc_id id)
 		assert_int_equal(poll(&p, 1, DEADLINE_MS), 1);
 }
 
+/* Of the control daemons and clients that were started here, and of what they started: their folders are in its environment. */
+static bool is_ours(const struct bench *b, const char *pid)
+{
+	scoped_buf text = { 0 };
+	scoped_free char *path = alloc_printf("/proc/%s/environ", pid);
+	return !io_read_file(path, 1 << 20, &text, NULL) && text.data && memmem(text.data, text.len, b->dir, strlen(b->dir));
+}
+
+static size_t count_ours(const struct bench *b)
+{
+	scoped_dir DIR *proc = opendir("/proc");
+	size_t n = 0;
+	for (const struct dirent *e; proc && (e = readdir(proc));)
+		n += *e->d_name >= '1' && *e->d_name <= '9' && atoi(e->d_name) != getpid() && is_ours(b, e->d_name);
+	return n;
+}
+
+static void assert_nothing_left(const struct bench *b)
+{
+	size_t n;
+	for (int64_t end = clock_mono_ms() + DEADLINE_MS; (n = count_ours(b)) && clock_mono_ms() < end; poll(NULL, 0, 20))
+		;
+	if (n)
+		fail_msg("%zu processes are left", n);
+}
+
 static int teardown(void **state)
 {
 	struct bench *b = *state;
@@ -59,6 +85,7 @@ static int teardown(void **state)
 		wait_gone(id);
 	}
 	mps_release(b->server);
+	assert_nothing_left(b);
 	scoped_free char *command = alloc_printf("rm -rf %s", b->dir);
 	assert_int_equal(system(command), 0);
 	free(b);
@@ -231,6 +258,7 @@ static void test_what_a_driver_can(void **state)
 		for (int64_t end = clock_mono_ms() + DEADLINE_MS; count_in(b, "mps") && clock_mono_ms() < end; poll(NULL, 0, 5))
 			;
 		assert_int_equal(count_in(b, "mps"), 0);
+		assert_nothing_left(b);
 	}
 }
 

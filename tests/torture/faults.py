@@ -133,9 +133,8 @@ class KillMps(Fault):
 
     def inflict(self, world, load):
         def act():
-            pids = nvml.mps_servers(world)
-            self.notes["servers"] = self.notes.get("servers", 0) + len(pids)
-            world.kill(pids)
+            killed = world.kill_whole(lambda: nvml.mps_servers(world))
+            self.notes["servers"] = self.notes.get("servers", 0) + killed
             if self.rng.random() < 0.3:
                 world.kill_radd()
         under_fire(world, load, self.rng, act)

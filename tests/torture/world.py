@@ -60,12 +60,17 @@ def words_of(pid):
         return []
 
 
-def is_dead(pid):
+def state_of(pid):
+    """As /proc has it; "X": there is none."""
     try:
         with open(f"/proc/{pid}/stat") as f:
-            return f.read().rpartition(")")[2].split()[0] == "Z"
+            return f.read().rpartition(")")[2].split()[0]
     except OSError:
-        return True
+        return "X"
+
+
+def is_dead(pid):
+    return state_of(pid) in "ZX"
 
 
 def signal_ours(pids, *signals, root=None):
@@ -185,8 +190,9 @@ class World:
         self.new_boot()
         self.set_clock(0)
         self.write_config(config or {})
+        # Fake GPUs of worlds beside this one have the same names: what is claimed there is not to be waited for here.
         self.environ = {"PATH": "/usr/bin:/bin", "RAD_CONFIG": self.config, "FAKE_MACHINE": self.machine, "HOME": self.folder,
-                        "LC_ALL": "C.UTF-8"}
+                        "LC_ALL": "C.UTF-8", "RAD_CLAIMS_DIR": ""}
         self.preload = [*sanitizer(f"{build}/radd"), f"{build}/tests/fake-machine/libfake-machine.so"]
         self.environ.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
         self.limits, self.as_uid = {}, None     # of radd
@@ -281,6 +287,16 @@ class World:
     def kill(self, pids):
         signal_ours(pids, signal.SIGKILL)
         self.reap()
+
+    def kill_whole(self, look):
+        """All that look() finds, and how many they were. What is stopped first makes no further ones, which would be missed."""
+        found = set()
+        while new := set(look()) - found:
+            signal_ours(new, signal.SIGSTOP)
+            until(5, lambda new=new: all(state_of(p) in "TtZX" for p in new))
+            found |= new
+        self.kill(found)
+        return len(found)
 
     def switch_off(self):
         """All processes at once, as near as can be: what is stopped first does nothing while the others are killed."""
