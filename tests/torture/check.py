@@ -2,12 +2,14 @@
 """What must hold, whatever was killed: every acknowledged submission is there and ended, none ran twice (again only where the
 verdict of the attempt before says so, or a person), what is said agrees with what the tasks wrote themselves, and nothing is
 left over. Returns texts, one for each thing that does not hold."""
+import datetime
 import os
 import time
 
 from world import Gone, Refused, until
 
 AGAIN = {"oom", "neighbour", "launch"}      # after these an attempt follows by itself
+GOES_ON_S = 2       # a program may end by itself, or be dying, when its end is told
 ENDED = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT", "LOST"}
 
 
@@ -90,6 +92,18 @@ def check_state(task, job, ran, lossy, tolerated):
         yield f"exit code {task['exit_code']}, and it wrote {code}"
 
 
+def check_lost(connection, task, ran):
+    """Nothing of a lost attempt goes on: it would hold a GPU that others are given."""
+    ends = ran.get(len(task["attempts"]), {"ends": []})["ends"]
+    if task["state"] != "LOST" or not ends:
+        return
+    told = [e["time"] for e in connection.call("events", id=task["id"])["events"] if e["event"] == "ended"][-1]
+    wrote = time.time() - time.monotonic() + ends[-1][1] / 1000
+    more = wrote - datetime.datetime.fromisoformat(told).timestamp()
+    if more > GOES_ON_S:
+        yield f"is LOST, and its program went on for {more:.1f} s"
+
+
 def check_order(job, ran, by_id):
     """afterok: nothing of it began before what it waits for had ended well. A requeue of either undoes the order."""
     for kind, other in job.spec.get("deps", []):
@@ -121,7 +135,8 @@ def check_tasks(world, load, fault):
                 wrong.append(f"LOST SUBMISSION: {element} of {job.name} is not known")
                 continue
             wrote = ran.get(element, {})
-            texts = [*check_attempts(task, job, wrote), *check_state(task, job, wrote, fault.lossy, fault.tolerated)]
+            texts = [*check_attempts(task, job, wrote), *check_state(task, job, wrote, fault.lossy, fault.tolerated),
+                     *check_lost(connection, task, wrote)]
             found["twice"] += any("RAN TWICE" in t for t in texts)
             found[task["state"]] = found.get(task["state"], 0) + 1
             wrong += [f"task {element}: {t}" for t in texts]
