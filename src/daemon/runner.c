@@ -276,9 +276,27 @@ static void runner_want_tick(struct runner *r)
 		uv_timer_start(&r->tick, on_tick, TICK_MS, TICK_MS);
 }
 
+static void on_started(void *ctx, struct proc_id shim);
+
+/* One that an earlier radd started came late, and to the claim before us. */
+static bool runner_began_all_the_same(struct watch *w)
+{
+	const struct launch_home *home = &w->r->plan.home;
+	struct proc_id shim;
+	if (w->stranger || !launch_withdraw(home, runner_task_of(w)))
+		return false;
+	if (launch_adopt(home, runner_task_of(w), &shim, NULL) == 1)
+		on_started(w, shim);
+	else
+		runner_over(w);
+	return true;
+}
+
 /* It is not started, and will not be. */
 static void runner_failed(struct watch *w, const char *why)
 {
+	if (runner_began_all_the_same(w))
+		return;
 	struct exit_report report = { .never_began = true, .have_record = false };
 	char id[TASK_ID_TEXT];
 	log_warn("task %s: not started: %s", task_id_text(w->task, id), why);

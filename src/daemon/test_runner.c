@@ -8,6 +8,7 @@
 #include "base/proc.h"
 #include "daemon/test_world.h"
 #include "device/device.h"
+#include "launch/spawn.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -155,6 +156,15 @@ static void forget_all(struct running *s)
 	s->runner = NULL;
 	uv_run(&s->w.loop, UV_RUN_NOWAIT);
 	s->runner = runner_create(&s->w.loop, &s->plan);
+}
+
+/* NULL: as the build has them. */
+static void shims_are(const char *path)
+{
+	if (path)
+		setenv("RAD_SHIM", path, 1);
+	else
+		unsetenv("RAD_SHIM");
 }
 
 #define WAITS "echo >began; while [ ! -e go ]; do sleep 0.02; done\n"
@@ -502,14 +512,35 @@ static void one_that_could_not_be_begun_again_is_not_lost(void **state)
 		uv_run(&s->w.loop, UV_RUN_ONCE);
 		turn(s);
 	}
-	if (before)
-		setenv("RAD_SHIM", before, 1);
-	else
-		unsetenv("RAD_SHIM");
+	shims_are(before);
 	forget_all(s);
 	make_file(s, "go");
 	runner_adopt(s->runner, core_task(s->w.core, id), false);
 	expect_end(s, id, TASK_FAILED, 8);
+}
+
+/* A shim that comes to its claim when another radd has given the attempt up begins nothing. */
+static void one_that_was_stopped_before_a_late_shim_came_never_begins(void **state)
+{
+	struct running *s = *state;
+	scoped_free char *before = alloc_string_or_null(getenv("RAD_SHIM")), *late = path_of(s, "late"), *go = path_of(s, "go");
+	scoped_free char *shim_path = spawn_shim_path(NULL);
+	scoped_free char *text = alloc_printf("#!/bin/sh\nwhile [ ! -e '%s' ]; do sleep 0.02; done\nexec '%s' \"$@\"\n", go,
+					      shim_path);
+	assert_int_equal(io_replace_file(late, text, strlen(text), 0755, NULL), 0);
+	setenv("RAD_SHIM", late, 1);
+	task_id id = begin(s, "echo >began\n");
+	shims_are(before);
+	struct proc_id shim = shim_of(s, id);
+	forget_all(s);
+	task_attempt(core_task(s->w.core, id))->shim = (struct proc_id){ 0 };	/* radd was killed before it was written down */
+	assert_int_equal(core_cancel(s->w.core, id, getuid(), now_read(), NULL), 0);
+	runner_adopt(s->runner, core_task(s->w.core, id), false);
+	make_file(s, "go");
+	until_gone(shim);
+	expect_end(s, id, TASK_CANCELLED, -1);
+	scoped_free char *began = path_of(s, "began");
+	assert_int_equal(access(began, F_OK), -1);
 }
 
 static void whose_process_it_is(void **state)
@@ -586,6 +617,7 @@ int main(void)
 		T(one_that_nobody_started_is_started_once), T(after_a_new_boot_it_is_lost),
 		T(the_program_of_a_shim_that_radd_never_knew_does_not_go_on),
 		T(one_whose_shim_never_claimed_it_is_begun_again), T(one_that_could_not_be_begun_again_is_not_lost),
+		T(one_that_was_stopped_before_a_late_shim_came_never_begins),
 		T(whose_process_it_is), T(many_that_are_signalled_and_ended_are_a_piece_a_turn),
 #undef T
 	};

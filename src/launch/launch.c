@@ -343,6 +343,18 @@ bool launch_may_begin_again(const struct launch_home *home, const struct task *t
 	return !open_folder(path, &folder, NULL) && !claim_read(folder, ATTEMPT_CLAIM, &shim, NULL);
 }
 
+/* For nobody: no kernel gives so high a number. */
+#define NOBODYS_PID INT_MAX
+
+bool launch_withdraw(const struct launch_home *home, const struct task *t)
+{
+	scoped_free char *path = launch_folder(home, t);
+	scoped_fd int folder = -1;
+	struct error err = ERROR_INIT;
+	return !adopted_is(t) && !open_folder(path, &folder, NULL) &&
+	       claim_create(folder, ATTEMPT_CLAIM, (struct proc_id){ .pid = NOBODYS_PID }, &err) && err.code == ERR_CONFLICT;
+}
+
 /* False: something is in it. */
 static bool remove_cgroup(int folder)
 {

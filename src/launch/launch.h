@@ -100,6 +100,9 @@ int launch_token(const struct launch_home *home, const struct task *t, char toke
 /* Whether the attempt may be started: its folder is there and nobody has claimed it, so nothing ran. Where there is no folder,
  * one whose shim is known may have run. */
 bool launch_may_begin_again(const struct launch_home *home, const struct task *t);
+/* The attempt is given up before it began: claims it for nobody, so that a shim that comes late, as one that an earlier radd
+ * started, begins nothing. True: one had it already, see launch_adopt. */
+bool launch_withdraw(const struct launch_home *home, const struct task *t);
 /* Its shim ended, and its record says `again`: takes the claim back. Returns 0 or -1. */
 int launch_unclaim(const struct launch_home *home, const struct task *t, struct error *err);
 
