@@ -243,7 +243,10 @@ done" ]
 	rad cancel "$a"
 	run rad submit --begin=soon true
 	[ "$status" -eq 1 ]
-	one_line_error "no time to begin at"
+	one_line_error "--begin: 'soon': expected now+2h"
+	run rad submit --begin=2099-01-01 true
+	one_line_error "more than ten years ahead"
+	[ "$(field "$(submit --begin=2020-02-29 -- true)" .begin_time)" = null ]
 }
 
 @test "run --array: whose output is shown is said; the code is that of the first that failed" {

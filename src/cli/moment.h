@@ -1,18 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * A moment to come, as people type it.
+ * A moment, as people type it: here (in their time zone), in the forms of sbatch and sacct and ours.
+ *
+ *	day	2026-11-20, 11/20, 11/20/26, 11.20, 11.20.26, 1120, 112026, today, tomorrow, yesterday: its midnight
+ *	time	18:00, 18:00:30, 6:00pm, noon, midnight, teatime, fika
+ *	both	2026-11-20T18:00, "tomorrow 18:00", 11/20-18:00; with its zone: 2026-11-20T18:00+01:00, 2026-11-20T17:00:00Z
+ *	month	2026-11: its first day; month: the first of this one
+ *	length	now, now+2h, now-2hours, +90m, now+30 (seconds), now+1:30:00, 12h
+ *
+ * What the clocks leave out when they are set forward is the moment at which that is done; of what comes twice when they are
+ * set back, the first counts.
  */
 #ifndef RAD_CLI_MOMENT_H
 #define RAD_CLI_MOMENT_H
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* As of `now_ms` (wall), here: "18:00" and "18:00:30" (today, or tomorrow where that is past), "2026-11-20T18:00[:30]" and with
- * a blank for the T, "2026-11-20" (its midnight), "now", "+2h" and "now+2h"; "2026-11-20T18:00:00Z" is UTC. A time that the
- * clocks leave out when they are set forward is refused; of one that comes twice when they are set back, the first counts.
- * Returns 0, or -1; one that is past is for the caller to refuse. */
-int moment_parse(const char *text, int64_t now_ms, int64_t *ms, struct error *err);
+/* Which is meant of several. */
+enum moment_sense {
+	MOMENT_PAST,	/* 16:00 is of today, 11/20 of this year, 12h is ago */
+	MOMENT_NEXT,	/* 16:00 and 11/20 are the next ones, 12h is from now; what goes back from now (now-2h, yesterday) is refused */
+};
+
+/* As of `now_ms` (wall). Returns 0, or -1. A date that is past is for the caller to refuse; one before 1970 counts as 1970. */
+int moment_parse(const char *text, enum moment_sense sense, int64_t now_ms, int64_t *ms, struct error *err);
+/* Where the month "2026-11" begins and ends. Returns false if it is none. */
+bool moment_month(const char *text, int64_t *from_ms, int64_t *to_ms);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/units.h"
-#include "cli/span_moment.h"
+#include "cli/moment.h"
 
 #include <pwd.h>
 #include <string.h>
@@ -31,22 +31,22 @@ static int fill_user(json_t *request, const char *user, struct error *err)
 int span_fill(json_t *request, const char *since, const char *until, const char *user, struct error *err)
 {
 	int64_t now = clock_wall_ms(), from = 0, to = 0;
-	if (span_moment_parse(since ? since : "today", now, &from, err))
+	if (moment_parse(since ? since : "today", MOMENT_PAST, now, &from, err))
 		return error_wrap(err, "--since");
-	if (until && span_moment_parse(until, now, &to, err))
+	if (until && moment_parse(until, MOMENT_PAST, now, &to, err))
 		return error_wrap(err, "--until");
-	json_object_set_new(request, "from_ms", json_integer(from < 0 ? 0 : from));
+	json_object_set_new(request, "from_ms", json_integer(from));
 	if (until)
-		json_object_set_new(request, "to_ms", json_integer(to < 0 ? 0 : to));
+		json_object_set_new(request, "to_ms", json_integer(to));
 	return fill_user(request, user, err);
 }
 
 int span_fill_month(json_t *request, const char *month, const char *user, struct error *err)
 {
 	int64_t from, to;
-	if (!span_moment_month(month, 0, &from) || !span_moment_month(month, 1, &to))
+	if (!moment_month(month, &from, &to))
 		return error_set(err, ERR_INVALID, "--month: '%.40s': expected a month such as 2026-11", month);
-	json_object_set_new(request, "from_ms", json_integer(from < 0 ? 0 : from));
-	json_object_set_new(request, "to_ms", json_integer(to < 0 ? 0 : to));
+	json_object_set_new(request, "from_ms", json_integer(from));
+	json_object_set_new(request, "to_ms", json_integer(to));
 	return fill_user(request, user, err);
 }

@@ -21,10 +21,6 @@ size_t submit_caller_environ(struct spec *s);
  * quotes). Without ALL, HOME, USER, LOGNAME, SHELL and PWD stay, and PATH is the system's. NULL: all. */
 int submit_caller_export(struct spec *s, const char *list, struct error *err);
 
-/* When a task may begin, as sbatch's --begin, in the caller's time zone: "now+1hour", "16:00" (the next one), "tomorrow",
- * "2026-11-22T16:00". `now_s` is the wall clock. Seconds since 1970; 0 for "now". */
-int submit_caller_begin(const char *text, int64_t now_s, int64_t *begin_s, struct error *err);
-
 /* A file's name as a task's name: bounded, without control characters, UTF-8. Free it. */
 char *submit_caller_name(const char *file);
 bool submit_caller_is_utf8(const char *text);

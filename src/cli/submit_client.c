@@ -10,6 +10,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "cli/client_queue.h"
+#include "cli/moment.h"
 #include "cli/submit_caller.h"
 #include "cli/submit_capture.h"
 #include "cli/submit_files.h"
@@ -30,6 +31,7 @@
 #include <sys/stat.h>
 
 #define CONTEXT_LEAST_MIB 100	/* CUDA's context alone is larger on any GPU */
+#define MOST_AHEAD_MS (10LL * 366 * 86400 * 1000)
 
 /* A submission being read. */
 struct submit_job {
@@ -344,6 +346,18 @@ static int settle_terminal(struct submit_job *j, struct error *err)
 	return 0;
 }
 
+/* What is past already keeps it from nothing. */
+static int read_begin(struct spec *s, const char *text, struct error *err)
+{
+	int64_t now_ms = clock_wall_ms(), begin_ms;
+	if (moment_parse(text, MOMENT_NEXT, now_ms, &begin_ms, err))
+		return -1;
+	if (begin_ms > now_ms + MOST_AHEAD_MS)
+		return error_set(err, ERR_INVALID, "'%.60s' is more than ten years ahead", text);
+	s->begin_s = begin_ms > now_ms ? begin_ms / 1000 : 0;
+	return 0;
+}
+
 static int settle(struct submit_job *j, struct error *err)
 {
 	struct spec *s = j->spec;
@@ -378,7 +392,7 @@ static int settle(struct submit_job *j, struct error *err)
 	if (dropped)
 		add_note(j->flags, alloc_printf("%zu environment variable%s left out: not UTF-8, or too long", dropped,
 						dropped == 1 ? " is" : "s are"));
-	if (j->pending.begin && submit_caller_begin(j->pending.begin, clock_wall_ms() / 1000, &s->begin_s, err))
+	if (j->pending.begin && read_begin(s, j->pending.begin, err))
 		return error_wrap(err, "--begin");
 	if (submit_caller_export(s, j->pending.export, err))
 		return error_wrap(err, "--export");

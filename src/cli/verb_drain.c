@@ -23,7 +23,7 @@ static int fill_drain(const struct drain_wish *d, json_t *request, struct error 
 	int64_t now_ms = clock_wall_ms(), until_ms = 0, seconds = 0;
 	if (d->until && d->length)
 		return error_set(err, ERR_INVALID, "--until and --for say the same: give one of them");
-	if (d->until && moment_parse(d->until, now_ms, &until_ms, err))
+	if (d->until && moment_parse(d->until, MOMENT_NEXT, now_ms, &until_ms, err))
 		return error_wrap(err, "--until");
 	if (d->until && until_ms <= now_ms)
 		return error_set(err, ERR_INVALID, "--until: '%.40s' is past", d->until);

@@ -94,12 +94,12 @@ static int fill_span(const struct reserve_wish *w, json_t *request, struct error
 	int64_t now_ms = clock_wall_ms(), begin_ms = now_ms, end_ms = 0, seconds = 0;
 	if (!w->end == !w->length)
 		return error_set(err, ERR_INVALID, "give either --for or --end: how long it is to last");
-	if (w->begin && moment_parse(w->begin, now_ms, &begin_ms, err))
+	if (w->begin && moment_parse(w->begin, MOMENT_NEXT, now_ms, &begin_ms, err))
 		return error_wrap(err, "--begin");
 	if (begin_ms < now_ms)
 		return error_set(err, ERR_INVALID, "--begin: '%.40s' is past", w->begin);
 	/* "--begin 22:00 --end 06:00": the next 6:00 after it begins. */
-	if (w->end && moment_parse(w->end, begin_ms, &end_ms, err))
+	if (w->end && moment_parse(w->end, MOMENT_NEXT, begin_ms, &end_ms, err))
 		return error_wrap(err, "--end");
 	if (w->length && units_parse_duration(w->length, &seconds, err))
 		return error_wrap(err, "--for");
