@@ -237,12 +237,12 @@ int moment_parse(const char *text, enum moment_sense sense, int64_t now_ms, int6
 		[MOMENT_NEXT] = "now+2h, 16:00, tomorrow, 2026-11-20, 2026-11-20T16:00 or 2026-11-20T16:00:00Z",
 	};
 	struct reading r;
-	if (read_zoned(text, ms) || read_month(text, sense, now_ms, ms) || read_from_now(text, sense, now_ms, ms))
-		;
-	else if (!read_calendar(text, sense, now_ms, &r))
-		return error_set(err, ERR_INVALID, "'%.40s': expected %s", text, expected[sense]);
-	else if (settle(text, r, sense, now_ms, ms, err))
-		return -1;
+	if (!read_zoned(text, ms) && !read_month(text, sense, now_ms, ms) && !read_from_now(text, sense, now_ms, ms)) {
+		if (!read_calendar(text, sense, now_ms, &r))
+			return error_set(err, ERR_INVALID, "'%.40s': expected %s", text, expected[sense]);
+		if (settle(text, r, sense, now_ms, ms, err))
+			return -1;
+	}
 	*ms = *ms < 0 ? 0 : *ms;
 	return 0;
 }
