@@ -286,20 +286,7 @@ static task_id submit_slow(struct world *w, uint32_t elements)
 {
 	struct spec *s = spec_of(0, 1);
 	s->model = alloc_string("Linear");
-	s->n_array = elements;
-	s->array = elements ? alloc_zero(elements * sizeof *s->array) : NULL;
-	for (uint32_t i = 0; i < elements; i++)
-		s->array[i] = i;
-	return submit(w, s);
-}
-
-static const char *reason(struct world *w, task_id id)
-{
-	static char text[40];
-	json_t *o = core_task_json(w->c, core_task(w->c, id), w->now);
-	snprintf(text, sizeof text, "%s", json_string_value(json_object_get(o, "reason")));
-	json_decref(o);
-	return text;
+	return submit(w, elements ? array_of(s, elements) : s);
 }
 
 static void tasks_wait_for_slow_estimators_and_others_do_not(void **unused)
@@ -308,7 +295,7 @@ static void tasks_wait_for_slow_estimators_and_others_do_not(void **unused)
 	struct world *w = slow_world();
 	task_id a = submit_slow(w, 0), b = submit(w, spec_of(1000, 1));
 	assert_int_equal(state(w, a), TASK_PENDING);
-	assert_string_equal(reason(w, a), "Estimating");
+	assert_string_equal(reason_of(w, a), "Estimating");
 	assert_int_equal(state(w, b), TASK_RUNNING);
 	struct estimate_result r = { .value = { "slow", 2000, 2000, 2100 }, .note = "counted" };
 	core_estimated(w->c, w->question, true, &r, w->now);
@@ -331,7 +318,7 @@ static void a_guess_is_cut_beside_foreign_memory_where_its_need_is_there(void **
 	task_id a = submit_slow(w, 0);
 	core_estimated(w->c, w->question, true, &r, w->now);
 	pass(w, 1);
-	assert_string_equal(reason(w, a), "Memory");
+	assert_string_equal(reason_of(w, a), "Memory");
 	task_id b = submit_slow(w, 0);
 	r.value.need_mib = r.value.comfort_mib = 17500;
 	core_estimated(w->c, w->question, true, &r, w->now);
@@ -369,7 +356,7 @@ static void who_does_not_answer_is_passed_over(void **unused)
 	assert_string_equal(w->asked->name, "slow");
 	core_estimated(w->c, w->question, false, &r, w->now);
 	assert_string_equal(w->asked->name, "slower");
-	assert_string_equal(reason(w, a), "Estimating");
+	assert_string_equal(reason_of(w, a), "Estimating");
 	snprintf(r.note, sizeof r.note, "slower: it crashed");
 	core_estimated(w->c, w->question, false, &r, w->now);
 	core_turn(w->c, w->now);
@@ -416,7 +403,7 @@ static void a_second_answer_to_the_same_is_not_heard(void **unused)
 	submit_slow(w, 0);
 	core_update(w->c, a, &takes_back, w->now, NULL);
 	int64_t second = w->question;
-	assert_string_equal(reason(w, a), "Estimating");
+	assert_string_equal(reason_of(w, a), "Estimating");
 	struct estimate_result r = { .value = { "slow", 100, 100, 110 } }, late = { .value = { "slow", 200, 200, 220 } };
 	core_estimated(w->c, first, true, &r, w->now);
 	core_estimated(w->c, second, true, &late, w->now);
@@ -434,15 +421,12 @@ static void a_finished_task_is_estimated_when_it_is_requeued(void **unused)
 	struct world *w = slow_world();
 	struct spec *s = spec_of(0, 1);
 	s->model = alloc_string("Linear");
-	struct task *t = task_create(TASK_ID(7, -1), s);
-	struct event submitted = { .kind = EV_SUBMITTED, .task = t->id, .t_ms = 1 };
-	struct event cancelled = { .kind = EV_CANCELLED, .task = t->id, .t_ms = 2 };
-	assert_int_equal(task_apply(t, &submitted, NULL) || task_apply(t, &cancelled, NULL), 0);
-	core_restore(w->c, t, w->now);
+	const struct event log[] = { { .kind = EV_SUBMITTED, .t_ms = 1 }, { .kind = EV_CANCELLED, .t_ms = 2 } };
+	restore(w, TASK_ID(7, -1), s, log, COUNT_OF(log));
 	assert_int_equal(w->n_questions, 0);
 	core_requeue(w->c, TASK_ID(7, -1), 1000, w->now, NULL);
 	assert_int_equal(w->n_questions, 1);
-	assert_string_equal(reason(w, TASK_ID(7, -1)), "Estimating");
+	assert_string_equal(reason_of(w, TASK_ID(7, -1)), "Estimating");
 	struct estimate_result r = { .value = { "slow", 100, 100, 110 } };
 	core_estimated(w->c, w->question, true, &r, w->now);
 	core_turn(w->c, w->now);
@@ -489,7 +473,7 @@ static void a_declaration_with_a_capture_waits_for_its_load(void **unused)
 	struct load_belief guess = { .load = { 0.9, 0.4 }, .source = LOAD_GUESSED };
 	struct estimate_result r = { .value = { "declared", 3000, 3000, 3000, .prior = guess } };
 	assert_int_equal(w->n_questions, 1);
-	assert_string_equal(reason(w, a), "Estimating");
+	assert_string_equal(reason_of(w, a), "Estimating");
 	core_estimated(w->c, w->question, true, &r, w->now);
 	core_turn(w->c, w->now);
 	assert_int_equal(state(w, a), TASK_RUNNING);

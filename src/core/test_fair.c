@@ -28,21 +28,6 @@ static struct spec *of_user(uid_t uid, uint64_t mib, unsigned gpus)
 	return s;
 }
 
-static void submit_array(struct world *w, struct spec *s, uint32_t n)
-{
-	s->n_array = n;
-	s->array = alloc_zero(n * sizeof *s->array);
-	for (uint32_t i = 0; i < n; i++)
-		s->array[i] = i;
-	submit(w, s);
-}
-
-static char *why_of(const struct world *w, task_id id)
-{
-	scoped_json *why = core_why_json(w->c, id, w->now, NULL);
-	return json_dumps(why, 0);
-}
-
 /* What runs, and since when the test has seen it. */
 struct live { struct world *w; struct { task_id id; uid_t uid; int since; bool there; } list[64]; unsigned n; int t; };
 
@@ -95,13 +80,13 @@ static unsigned running_of(const struct live *l, uid_t uid)
 static int wait_of_the_first(struct core_config config, uint64_t hers_mib, uint64_t his_mib, double he_used_s, unsigned gpus)
 {
 	struct live l = { .w = new_world(4, &config) };
-	submit_array(l.w, of_user(ALICE, hers_mib, 1), config.order == ORDER_BACKFILL ? 500 : 60);
+	submit(l.w, array_of(of_user(ALICE, hers_mib, 1), config.order == ORDER_BACKFILL ? 500 : 60));
 	for (int i = 0; i < 100; i++)
 		live_on(&l, a_minute_or_so);
 	fair_remember(l.w->c->fair, BOB, he_used_s, l.w->now.mono_ms);
 	task_id first = submit(l.w, of_user(BOB, his_mib, gpus));
-	submit_array(l.w, of_user(BOB, his_mib, 1), 20);
-	submit_array(l.w, of_user(ALICE, hers_mib, 1), 20);
+	submit(l.w, array_of(of_user(BOB, his_mib, 1), 20));
+	submit(l.w, array_of(of_user(ALICE, hers_mib, 1), 20));
 	int waited = 0;
 	for (; state(l.w, first) != TASK_RUNNING; waited++) {
 		assert_true(waited < 400);
@@ -139,8 +124,8 @@ static void who_had_less_lately_has_more_until_that_is_even(void **unused)
 	(void)unused;
 	struct core_config config = plain(ORDER_BACKFILL);
 	struct live l = { .w = new_world(4, &config) };
-	submit_array(l.w, of_user(ALICE, 30000, 1), 150);
-	submit_array(l.w, of_user(BOB, 30000, 1), 150);
+	submit(l.w, array_of(of_user(ALICE, 30000, 1), 150));
+	submit(l.w, array_of(of_user(BOB, 30000, 1), 150));
 	fair_remember(l.w->c->fair, ALICE, 7200, l.w->now.mono_ms);
 	unsigned his = 0, hers = 0;
 	for (int i = 0; i < 1500; i++) {
@@ -197,8 +182,8 @@ static void time_of_waiting_is_counted_for_each_user(void **unused)
 	struct core_config config = plain(ORDER_BACKFILL);
 	config.pass_max_ms = 600 * 1000;
 	struct live l = { .w = new_world(2, &config) };
-	submit_array(l.w, of_user(BOB, 30000, 1), 60);
-	submit_array(l.w, of_user(CAROL, 30000, 1), 60);
+	submit(l.w, array_of(of_user(BOB, 30000, 1), 60));
+	submit(l.w, array_of(of_user(CAROL, 30000, 1), 60));
 	for (int i = 0; i < 700; i++)
 		live_on(&l, a_minute_or_so);
 	submit(l.w, of_user(ALICE, 1000, 1));	/* beside a GPU's task: she runs something, so nothing is owed to her */

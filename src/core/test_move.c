@@ -207,7 +207,6 @@ static void a_restart_knows_where_it_went(void **unused)
 	see_for(w, there, 1, 5);
 	const struct task *was = core_task(w->c, a);
 	/* The same events once more, as the store would tell them. */
-	struct task *t = task_create(a, spec_ref(was->spec));
 	struct attempt *at = task_attempt(was);
 	struct event log[] = {
 		{ .kind = EV_SUBMITTED, .t_ms = 1 }, { .kind = EV_ESTIMATED, .t_ms = 1, .u.estimate = was->estimate },
@@ -216,12 +215,9 @@ static void a_restart_knows_where_it_went(void **unused)
 	};
 	json_t *body = event_to_json(&(struct event){ .kind = EV_MOVED, .u.moved = { at->gpus, at->n_gpus, at->n_extra } });
 	assert_int_equal(event_from_json(EV_MOVED, body, &log[3], NULL), 0);
-	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(task_apply(t, &log[i], NULL), 0);
+	restore(after, a, spec_ref(was->spec), log, COUNT_OF(log));
 	event_clear(&log[3]);
 	json_decref(body);
-	core_restore(after->c, t, after->now);
-	check(after);
 	assert_int_equal(look(after, 0).held_mib, 20000);
 	assert_int_equal(look(after, 3).held_mib, 20000);
 	see_for(after, there, 1, 35);

@@ -221,12 +221,6 @@ static void teach_time(struct world *w, uint64_t mib, unsigned gpus, int seconds
 	pass(w, 2);
 }
 
-static char *why_of(const struct world *w, task_id id)
-{
-	scoped_json *why = core_why_json(w->c, id, w->now, NULL);
-	return json_dumps(why, 0);
-}
-
 /* Of three GPUs one is busy for 3000 s, one for 50 s, and one is free; a task of two GPUs waits that takes 4000 s, and behind
  * it one that takes 900 s. Whoever lets that one have the free GPU, as backfill does, is done 850 s later. */
 static void a_plan_has_the_long_task_start_first(void **unused)
@@ -429,19 +423,15 @@ static void who_was_passed_for_long_enough_has_a_place_in_a_full_plan(void **unu
 /* A task that a former radd left: submitted, and with `oom` it ran once, and out of memory. */
 static struct task *left_behind(struct world *w, struct spec *s, bool oom, bool alone_next)
 {
-	struct task *t = task_create(TASK_ID(++w->next_job, -1), s);
 	char gpus[1][GPU_UUID_LEN] = { "GPU-0" };
-	const struct event events[] = {
-		{ .kind = EV_SUBMITTED, .task = t->id, .t_ms = w->now.wall_ms },
-		{ .kind = EV_ESTIMATED, .task = t->id, .u.estimate = { .claim_mib = s->gpu_mem_mib } },
-		{ .kind = EV_PLACED, .task = t->id, .u.placed = { .gpus = gpus, .n_gpus = 1, .mode = SHARE_MPS,
-								  .claim_mib = s->gpu_mem_mib } },
-		{ .kind = EV_ENDED, .task = t->id, .u.ended = { .verdict = VERDICT_OOM, .exit_code = 1, .next = NEXT_RECOVER,
-								.state = TASK_PENDING, .next_exclusive = alone_next } },
+	const struct event log[] = {
+		{ .kind = EV_SUBMITTED, .t_ms = w->now.wall_ms },
+		{ .kind = EV_ESTIMATED, .u.estimate = { .claim_mib = s->gpu_mem_mib } },
+		{ .kind = EV_PLACED, .u.placed = { .gpus = gpus, .n_gpus = 1, .mode = SHARE_MPS, .claim_mib = s->gpu_mem_mib } },
+		{ .kind = EV_ENDED, .u.ended = { .verdict = VERDICT_OOM, .exit_code = 1, .next = NEXT_RECOVER,
+						 .state = TASK_PENDING, .next_exclusive = alone_next } },
 	};
-	for (size_t i = 0; i < (oom ? COUNT_OF(events) : 2); i++)
-		task_apply(t, &events[i], NULL);
-	return t;
+	return restore(w, TASK_ID(++w->next_job, -1), s, log, oom ? COUNT_OF(log) : 2);
 }
 
 /* Nothing has happened yet that a plan is made for. */
@@ -453,8 +443,7 @@ static void a_plan_after_a_restart(void **unused)
 		struct world *w = new_world(1, &config);
 		struct task *t = left_behind(w, spec_of(30000, 1), oom, true);
 		assert_int_equal(t->queue, oom ? QUEUE_RECOVERY : QUEUE_MAIN);
-		core_restore(w->c, t, w->now);
-		pass(w, 2);
+			pass(w, 2);
 		assert_int_equal(state(w, TASK_ID(1, -1)), TASK_RUNNING);
 		end_world(w);
 	}
@@ -485,7 +474,6 @@ static void what_the_head_did_not_need_is_for_those_before_it_at_once(void **unu
 	struct spec *s = spec_of(15000, 1);
 	s->share = SHARE_MPS;
 	struct task *t = left_behind(w, s, true, false);
-	core_restore(w->c, t, w->now);
 	pass(w, 1);
 	assert_int_equal(t->state, TASK_PENDING);
 	exits(w, leaves, 0, SCAN_NOTHING);

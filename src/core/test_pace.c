@@ -222,19 +222,17 @@ static void sums_go_on_after_a_restart(void **unused)
 	struct printer p = start(w, 10, 10000);
 	(void)unused;
 	go_on(w, 130, &p, 1);	/* noted in the log twice */
-	struct task *t = core_task(w->c, p.id), *restored = task_create(p.id, spec_ref(t->spec));
+	struct task *t = core_task(w->c, p.id);
 	struct event events[] = {
 		{ .kind = EV_SUBMITTED, .t_ms = 1 }, { .kind = EV_ESTIMATED, .t_ms = 1, .u.estimate = t->estimate },
 		{ .kind = EV_PLACED, .t_ms = 2, .u.placed = { task_attempt(t)->gpus, 1, SHARE_STREAMS, 4096, false } },
 		{ .kind = EV_STARTED, .t_ms = 2, .u.started.shim = { 11, 1 } },
 		{ .kind = EV_MEASURED, .t_ms = 3, .u.measured = task_attempt(t)->seen },
 	};
-	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-		assert_int_equal(task_apply(restored, &events[i], NULL), 0);
 	double before = task_attempt(t)->seen.pace.alone_s;
 	assert_true(before > 50);
 	again->now = w->now;
-	core_restore(again->c, restored, again->now);
+	restore(again, p.id, spec_ref(t->spec), events, COUNT_OF(events));
 	hold_memory(again, p.id, 4000);
 	go_on(again, 20, &p, 1);
 	scoped_json *attempts = member(again, p.id, "attempts");

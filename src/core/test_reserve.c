@@ -44,13 +44,6 @@ static struct spec *of_ada(uint64_t mib)
 	return s;
 }
 
-static void later(struct world *w, int64_t ms)
-{
-	w->now.mono_ms += ms;
-	w->now.wall_ms += ms;
-	sample(w);
-}
-
 static void whoever_ends_before_it_may_start(void **unused)
 {
 	(void)unused;

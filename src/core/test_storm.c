@@ -27,16 +27,12 @@ static struct spec *any_spec(struct storm *s)
 	spec->max_slowdown = draw(s, 15) ? 0 : 1.5;
 	spec->time_limit_s = draw(s, 6) ? 0 : 20 + draw(s, 60);
 	if (!draw(s, 3)) {
-		spec->n_array = 1 + draw(s, 8);
-		spec->array = alloc_zero(spec->n_array * sizeof *spec->array);
-		for (uint32_t i = 0; i < spec->n_array; i++)
-			spec->array[i] = i;
+		array_of(spec, 1 + draw(s, 8));
 		spec->array_limit = draw(s, 2) ? 0 : 1 + draw(s, 3);
 	}
 	if (s->w->next_job && !draw(s, 4)) {
-		spec->n_deps = 1;
-		spec->deps = alloc_zero(sizeof *spec->deps);
-		spec->deps[0] = (struct dependency){ (enum dependency_kind)draw(s, 3), TASK_ID(1 + draw(s, s->w->next_job), -1) };
+		enum dependency_kind kind = (enum dependency_kind)draw(s, 3);
+		starts_after(spec, kind, TASK_ID(1 + draw(s, s->w->next_job), -1));
 	}
 	return spec;
 }

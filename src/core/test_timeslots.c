@@ -49,9 +49,8 @@ static task_id runs(struct world *w, struct spec *s)
 /* Hours go by in few samples. */
 static void wait_s(struct world *w, int64_t seconds)
 {
-	w->now.mono_ms += seconds * 1000;
-	w->now.wall_ms += seconds * 1000;
-	pass(w, 3);
+	later(w, seconds * 1000 + 1000);
+	pass(w, 2);
 }
 
 static void nobody_is_asked_while_nobody_waits(void **unused)
@@ -355,7 +354,6 @@ static void a_restart_goes_on_with_it(void **unused)
 	struct core_config config = with_slots(HOUR);
 	struct world *w = new_world(1, &config);
 	struct spec *s = spec_of(30000, 1);
-	struct task *t = task_create(TASK_ID(77, -1), s);
 	int64_t then = w->now.wall_ms - 90 * 60 * 1000;
 	char gpu[1][GPU_UUID_LEN] = { "GPU-0" };
 	const struct event log[] = {
@@ -365,9 +363,7 @@ static void a_restart_goes_on_with_it(void **unused)
 		{ .kind = EV_STARTED, .t_ms = then, .u.started.shim = { 4242, 1 } },
 		{ .kind = EV_SLOT_ASKED, .t_ms = w->now.wall_ms - 30 * 60 * 1000 },
 	};
-	for (size_t i = 0; i < COUNT_OF(log); i++)
-		assert_int_equal(task_apply(t, &log[i], NULL), 0);
-	core_restore(w->c, t, w->now);
+	struct task *t = restore(w, TASK_ID(77, -1), s, log, COUNT_OF(log));
 	hold_memory(w, t->id, 30000);
 	submit(w, spec_of(30000, 1));
 	pass(w, 5);

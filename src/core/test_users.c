@@ -39,16 +39,6 @@ static bool runs(const struct world *w, task_id id)
 	return state(w, id) == TASK_RUNNING;
 }
 
-static const char *reason_of_task(struct world *w, task_id id)
-{
-	static char word[32];
-	json_t *o = core_task_json(w->c, core_task(w->c, id), w->now);
-	const char *reason = json_string_value(json_object_get(o, "reason"));
-	snprintf(word, sizeof word, "%s", reason ? reason : "");
-	json_decref(o);
-	return word;
-}
-
 static unsigned turns(const struct world *w)
 {
 	unsigned n = 0;
@@ -129,7 +119,7 @@ static void a_turn_is_not_the_heads_alone(void **unused)
 	struct spec *wide = spec_of(39000, 2);
 	wide->exclusive = true;
 	task_id head = submit(w, wide), turn = submit_of(w, 1001, 0, 1), late = submit_of(w, 1000, 0, 1);
-	assert_string_equal(reason_of_task(w, turn), "MpsUser");
+	assert_string_equal(reason_of(w, turn), "MpsUser");
 	assert_int_equal(turns(w), 1);
 	/* The other GPU is the first user's still. */
 	assert_true(runs(w, late));
@@ -150,7 +140,7 @@ static void who_goes_first_in_the_queue_goes_first_at_a_server(void **unused)
 	hold_memory(w, a, 9000);
 	pass(w, 1);
 	task_id turn = submit_of(w, 1001, 0, 1), late = submit_of(w, 1000, -5, 1), early = submit_of(w, 1000, 5, 1);
-	assert_string_equal(reason_of_task(w, turn), "MpsUser");
+	assert_string_equal(reason_of(w, turn), "MpsUser");
 	assert_true(!runs(w, late) && runs(w, early));
 	assert_int_equal(turns(w), 1);
 	hold_memory(w, early, 9000);
@@ -218,7 +208,7 @@ static void one_server_serves_all_users_or_one(void **unused)
 	config.mps_together = false;
 	core_reconfigure(w->c, &config);
 	task_id c = submit_of(w, 1000, 0, 1);
-	assert_string_equal(reason_of_task(w, c), "MpsUser");
+	assert_string_equal(reason_of(w, c), "MpsUser");
 	exits(w, a, 0, SCAN_NOTHING);
 	exits(w, b, 0, SCAN_NOTHING);
 	pass(w, 2);
@@ -227,7 +217,7 @@ static void one_server_serves_all_users_or_one(void **unused)
 	config.mps_together = true;
 	core_reconfigure(w->c, &config);
 	task_id d = submit_of(w, 1000, 0, 1);
-	assert_string_equal(reason_of_task(w, d), "MpsUser");
+	assert_string_equal(reason_of(w, d), "MpsUser");
 	exits(w, c, 0, SCAN_NOTHING);
 	pass(w, 2);
 	assert_true(runs(w, d) && task_attempt(core_task(w->c, d))->together);
@@ -324,7 +314,7 @@ static void a_machine_without_such_a_server_keeps_users_apart(void **unused)
 	pass(w, 1);
 	task_id a = submit_of(w, 1000, 0, 1), b = submit_of(w, 1001, 0, 1);
 	assert_true(runs(w, a) && !task_attempt(core_task(w->c, a))->together);
-	assert_string_equal(reason_of_task(w, b), "MpsUser");
+	assert_string_equal(reason_of(w, b), "MpsUser");
 	end_world(w);
 }
 

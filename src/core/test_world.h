@@ -8,6 +8,7 @@
 #include "core/private.h"
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/scope.h"
 
 #include <setjmp.h>
@@ -168,13 +169,18 @@ static inline void sample(struct world *w)
 	check(w);
 }
 
+/* That much later, and nothing was looked at in between. */
+static inline void later(struct world *w, int64_t ms)
+{
+	w->now.mono_ms += ms;
+	w->now.wall_ms += ms;
+	sample(w);
+}
+
 static inline void pass(struct world *w, int seconds)
 {
-	for (int i = 0; i < seconds; i++) {
-		w->now.mono_ms += 1000;
-		w->now.wall_ms += 1000;
-		sample(w);
-	}
+	for (int i = 0; i < seconds; i++)
+		later(w, 1000);
 }
 
 /* Worst fit, first come first served, and no more than the limits on the load: what most of these tests reckon with. */
@@ -217,6 +223,24 @@ static inline struct spec *spec_of(uint64_t mem_mib, unsigned gpus)
 	return s;
 }
 
+/* The same, after another one. */
+static inline struct spec *starts_after(struct spec *s, enum dependency_kind kind, task_id other)
+{
+	s->deps = alloc_resize(s->deps, s->n_deps + 1, sizeof *s->deps);
+	s->deps[s->n_deps++] = (struct dependency){ kind, other };
+	return s;
+}
+
+/* The same, as an array of elements 0 to n - 1. */
+static inline struct spec *array_of(struct spec *s, uint32_t n)
+{
+	s->n_array = n;
+	s->array = alloc_zero(n * sizeof *s->array);
+	for (uint32_t i = 0; i < n; i++)
+		s->array[i] = i;
+	return s;
+}
+
 static inline task_id submit(struct world *w, struct spec *s)
 {
 	uint32_t job = ++w->next_job;
@@ -233,6 +257,27 @@ static inline void hold_memory(struct world *w, task_id id, uint64_t mib)
 	w->procs[w->n_procs].mib = mib;
 	w->procs[w->n_procs].pid = (pid_t)(100 + w->n_procs);
 	w->n_procs++;
+}
+
+/* So many clients of GPU 0's MPS server that have been there for a while. */
+static inline void submit_clients(struct world *w, unsigned n, task_id *ids)
+{
+	for (unsigned i = 0; i < n; i++)
+		ids[i] = submit(w, spec_of(5000, 1));
+	for (unsigned i = 0; i < n; i++)
+		hold_memory(w, ids[i], 4000);
+	pass(w, 3);
+}
+
+/* A task that a radd before this one left in its store. */
+static inline struct task *restore(struct world *w, task_id id, struct spec *s, const struct event *log, size_t n)
+{
+	struct task *t = task_create(id, s);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(task_apply(t, &log[i], NULL), 0);
+	core_restore(w->c, t, w->now);
+	check(w);
+	return t;
 }
 
 static inline void end_process(struct world *w, task_id id)
@@ -258,6 +303,23 @@ static inline enum task_state state(const struct world *w, task_id id)
 	enum task_state s = TASK_STATE_COUNT;
 	state_of(id, &s, (void *)w);
 	return s;
+}
+
+/* The word for why it waits; "" where it does not. Until the next one is asked for. */
+static inline const char *reason_of(const struct world *w, task_id id)
+{
+	static char word[40];
+	scoped_json *o = core_task_json(w->c, core_task(w->c, id), w->now);
+	const char *reason = json_string_value(json_object_get(o, "reason"));
+	snprintf(word, sizeof word, "%s", reason ? reason : "");
+	return word;
+}
+
+/* All that is said of why it waits. Free it. */
+static inline char *why_of(const struct world *w, task_id id)
+{
+	scoped_json *why = core_why_json(w->c, id, w->now, NULL);
+	return json_dumps(why, 0);
 }
 
 static inline const char *gpu_of(const struct world *w, task_id id)

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ * Tasks that wait for others or for a time: arrays and their limits, dependencies, --begin.
+ */
+#include "core/test_world.h"
+
+static void arrays_keep_to_their_limit(void **unused)
+{
+	(void)unused;
+	struct core_config config = plain_config();
+	config.map.max_smact = 1;
+	struct world *w = new_world(4, &config);
+	struct spec *s = array_of(spec_of(1000, 1), 6);
+	for (uint32_t i = 0; i < 6; i++)
+		s->array[i] = 5 - i;
+	s->array_limit = 2;
+	submit(w, s);
+	task_id *ids;
+	assert_int_equal(core_job_tasks(w->c, 1, &ids), 6);
+	free(ids);
+	assert_int_equal(core_count(w->c, TASK_RUNNING), 2);
+	core_cancel(w->c, TASK_ID(1, 0), 1000, w->now, NULL);	/* parked or queued: out at once */
+	for (int i = 0; i < 20 && w->n_ended < 6; i++) {
+		assert_true(core_count(w->c, TASK_RUNNING) <= 2);
+		for (uint32_t k = 0; k < 6; k++)
+			if (core_task(w->c, TASK_ID(1, k)) && state(w, TASK_ID(1, k)) == TASK_RUNNING) {
+				exits(w, TASK_ID(1, k), 0, SCAN_NOTHING);
+				break;
+			}
+		pass(w, 1);
+	}
+	assert_int_equal(w->n_ended, 6);
+	end_world(w);
+}
+
+static void dependencies_open_and_never_open(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, spec_of(1000, 1));
+	task_id b = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, a));
+	task_id c = submit(w, starts_after(spec_of(1000, 1), DEP_AFTERNOTOK, a));
+	assert_int_equal(state(w, b), TASK_PENDING);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	assert_int_equal(state(w, c), TASK_PENDING);
+	assert_string_equal(reason_of(w, c), "DependencyNeverSatisfied");
+	scoped_json *o = core_task_json(w->c, core_task(w->c, c), w->now);
+	assert_non_null(strstr(json_string_value(json_object_get(o, "reason_text")), "afternotok:1 "));
+	task_id d = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, c));
+	assert_true(core_waits_in_vain(w->c, core_task(w->c, c)));
+	assert_true(core_waits_in_vain(w->c, core_task(w->c, d)));	/* for one that never runs */
+	end_world(w);
+}
+
+/* By the wall clock, after its dependencies, and again after a restart; a cancel takes it out. */
+static void a_task_begins_at_its_time(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *waits = spec_of(1000, 1), *gone = spec_of(1000, 1), *behind = spec_of(1000, 1);
+	waits->begin_s = gone->begin_s = behind->begin_s = w->now.wall_ms / 1000 + 100;
+	task_id a = submit(w, waits), b = submit(w, gone), d = submit(w, starts_after(behind, DEP_AFTERANY, a));
+	pass(w, 50);
+	assert_int_equal(state(w, a), TASK_PENDING);
+	assert_string_equal(reason_of(w, a), "BeginTime");
+	scoped_json *o = core_task_json(w->c, core_task(w->c, a), w->now);
+	assert_true(json_is_string(json_object_get(o, "begin_time")));
+	assert_int_equal(core_cancel(w->c, b, 0, w->now, NULL), 0);
+	pass(w, 51);
+	assert_int_equal(state(w, a), TASK_RUNNING);
+	assert_int_equal(state(w, d), TASK_PENDING);
+	exits(w, a, 0, SCAN_NOTHING);
+	pass(w, 1);
+	assert_int_equal(state(w, d), TASK_RUNNING);
+	end_world(w);
+}
+
+/* Of so many elements; held where it waits for nothing else. */
+static struct spec *array_after(uint32_t n, task_id other, enum dependency_kind kind)
+{
+	struct spec *s = array_of(spec_of(1000, 1), n);
+	s->hold = !other;
+	return other ? starts_after(s, kind, other) : s;
+}
+
+/* That the elements of an array wait is looked up for all of them at once, and when the last of the other array ends. */
+static void an_array_after_an_array_is_no_square(void **unused)
+{
+	enum { N = 100 };
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	task_id a = submit(w, array_after(N, 0, DEP_AFTERANY)), b = submit(w, array_after(N, a, DEP_AFTERANY));
+	task_id c = submit(w, array_after(1, TASK_ID(TASK_JOB(a), 7), DEP_AFTERNOTOK));
+	assert_true(w->n_looked_up <= 2);
+	w->n_looked_up = 0;
+	for (int i = 0; i < N; i++) {
+		assert_true(core_job_state(w->c, TASK_JOB(a), &(enum task_state){ 0 }));
+		assert_true(core_task(w->c, TASK_ID(TASK_JOB(b), i))->waiting_for_deps);
+		assert_int_equal(core_task(w->c, TASK_ID(TASK_JOB(c), 0))->waiting_for_deps, i <= 7);
+		assert_int_equal(core_cancel(w->c, TASK_ID(TASK_JOB(a), i), 0, w->now, NULL), 0);
+	}
+	assert_false(core_job_state(w->c, TASK_JOB(a), &(enum task_state){ 0 }));
+	assert_int_equal(w->n_looked_up, 1);	/* for all of b; what c waits for ended here */
+	for (int i = 0; i < N; i++)
+		assert_false(core_task(w->c, TASK_ID(TASK_JOB(b), i))->waiting_for_deps);
+	end_world(w);
+}
+
+/* Nor are tasks of their own that all wait for one array: not when it ends, not after a restart. */
+static void many_tasks_after_an_array_are_no_square(void **unused)
+{
+	enum { N = 100, BEHIND = 300 };
+	(void)unused;
+	struct world *w = new_world(1, NULL), *again = new_world(1, NULL);
+	const struct event submitted = { .kind = EV_SUBMITTED, .t_ms = w->now.wall_ms };
+	task_id a = submit(w, array_after(N, 0, DEP_AFTERANY));
+	for (int i = 0; i < BEHIND; i++) {
+		struct spec *s = starts_after(spec_of(1000, 1), DEP_AFTEROK, a);
+		restore(again, submit(w, spec_ref(s)), s, &submitted, 1);
+	}
+	assert_int_equal(w->n_looked_up, 1);
+	assert_int_equal(again->n_looked_up, 1);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(core_cancel(w->c, TASK_ID(TASK_JOB(a), i), 0, w->now, NULL), 0);
+	assert_int_equal(w->n_looked_up, 2);
+	end_world(again);
+	end_world(w);
+}
+
+/* A task that came back after its end is waited for again. */
+static void a_requeued_task_is_waited_for(void **unused)
+{
+	(void)unused;
+	struct world *w = new_world(1, NULL);
+	struct spec *held = spec_of(1000, 1);
+	held->hold = true;
+	task_id a = submit(w, spec_ref(held)), b = submit(w, starts_after(spec_of(1000, 1), DEP_AFTEROK, a));
+	const struct event log[] = { { .kind = EV_SUBMITTED }, { .kind = EV_CANCELLED } };
+	assert_int_equal(core_cancel(w->c, a, 0, w->now, NULL), 0);
+	assert_string_equal(reason_of(w, b), "DependencyNeverSatisfied");
+	restore(w, a, held, log, COUNT_OF(log));
+	assert_int_equal(core_requeue(w->c, a, 0, w->now, NULL), 0);
+	core_turn(w->c, w->now);
+	assert_string_equal(reason_of(w, b), "Dependency");
+	exits(w, a, 0, SCAN_NOTHING);
+	assert_int_equal(state(w, b), TASK_RUNNING);
+	end_world(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(arrays_keep_to_their_limit),
+		cmocka_unit_test(dependencies_open_and_never_open),
+		cmocka_unit_test(a_task_begins_at_its_time),
+		cmocka_unit_test(an_array_after_an_array_is_no_square),
+		cmocka_unit_test(many_tasks_after_an_array_are_no_square),
+		cmocka_unit_test(a_requeued_task_is_waited_for),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
