@@ -224,10 +224,7 @@ os.execvp("rad", ["rad", "bench", "collocate", "-o", "none.jsonl", "--", "true"]
 
 @test "real MPS is started for it and stopped, a part of the SMs for each where asked; a server that dies is told" {
 	local fake=$WORLD/fake
-	mkdir "$fake"
-	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$fake/"
-	export RAD_MPS_CONTROL=$fake/nvidia-cuda-mps-control RAD_FAKE_NVML=$fake/nvml.json RAD_DCGM_LIBRARY=$WORLD/none.so
-	export RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1
+	fake_driver
 	cat >"$RAD_FAKE_NVML" <<-'END'
 		{"devices": [{"uuid": "GPU-a", "pci": [0, 26, 0], "name": "NVIDIA H200", "cc": [9, 0], "cores": 16896, "total_mib": 143771,
 		"reserved_mib": 600, "used_mib": 5000, "power_mw": 300000, "processes": [], "mps": [], "mig": null,

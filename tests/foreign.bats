@@ -22,8 +22,7 @@ teardown()
 {
 	for id in $(rad reserve --json | jq '.reservations[].id'); do rad reserve --delete "$id"; done
 	[ "$(id -u)" != 0 ] || { as "$ALICE" rad cancel --all; as "$BOB" rad cancel --all; } >/dev/null 2>&1 || :
-	rad cancel --all >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	end_tasks
 }
 
 # gpu INDEX FILTER

@@ -29,6 +29,16 @@ start_radd()
 	[ "$line" = ok ] || { echo "radd: $line" >&2; cat "$WORLD/radd.log" >&2; return 1; }
 }
 
+# Devices of kind nvml are those of $RAD_FAKE_NVML, with a control daemon of MPS. Copies: the fakes look for their scripts
+# beside themselves, and write there.
+fake_driver()
+{
+	mkdir "$WORLD/fake"
+	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$WORLD/fake/"
+	export RAD_MPS_CONTROL=$WORLD/fake/nvidia-cuda-mps-control RAD_FAKE_NVML=$WORLD/fake/nvml.json
+	export RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1 RAD_DCGM_LIBRARY=$WORLD/none.so
+}
+
 # gone PID: waits until no such process is left; a zombie is none.
 gone()
 {
@@ -62,11 +72,17 @@ stop_radd()
 	gone "$pid" || kill -9 "$pid"
 }
 
-# Ends what is still there, and shows radd's log to whoever looks why a file failed.
-end_world()
+# Ends what is still there, and waits for it.
+end_tasks()
 {
 	rad cancel --all >/dev/null 2>&1 || :
 	timeout 20 rad wait $(rad queue --json 2>/dev/null | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+}
+
+# The same, and shows radd's log to whoever looks why a file failed.
+end_world()
+{
+	end_tasks
 	stop_radd
 	[ -z "${BATS_ERROR_STATUS:-}" ] || tail -n 40 "$WORLD/radd.log"
 	cd /

@@ -19,8 +19,7 @@ setup() { cd "$WORLD/work"; }
 
 teardown()
 {
-	rad cancel --all >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	end_tasks
 }
 
 # A task without a word on its memory: small enough to be quick, long enough to be warm.

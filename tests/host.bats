@@ -23,8 +23,7 @@ setup()
 teardown()
 {
 	: >go
-	rad cancel --all >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	end_tasks
 }
 
 waits() { submit --gpu-mem 1G "$@" -- sh -c 'while [ ! -e go ]; do sleep 0.1; done'; }

@@ -22,8 +22,7 @@ setup()
 teardown()
 {
 	: >go
-	rad cancel --all >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	end_tasks
 }
 
 # ---- the way of a task ----

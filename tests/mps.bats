@@ -8,11 +8,8 @@ setup_file()
 {
 	new_world
 	echo 'mps_idle: 0' >>"$RAD_CONFIG"
-	# Copies: the fakes look for their scripts beside themselves, and write there.
-	mkdir "$WORLD/fake"
-	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$WORLD/fake/"
-	export RAD_MPS_CONTROL=$WORLD/fake/nvidia-cuda-mps-control RAD_FAKE_NVML=$WORLD/fake/nvml.json DEVICES=nvml
-	export RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1 RAD_DCGM_LIBRARY=$WORLD/none.so
+	fake_driver
+	export DEVICES=nvml
 	local idle='"name": "NVIDIA H200", "cc": [9, 0], "cores": 16896, "total_mib": 143771, "reserved_mib": 600,
 		"used_mib": 0, "power_mw": 75000, "processes": [], "mps": [],
 		"gpm": {"1": 0, "2": 0, "3": 0, "10": 0, "20": 0, "21": 0}, "fail": {}'

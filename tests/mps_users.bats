@@ -12,10 +12,8 @@ setup_file()
 	need_root
 	new_world
 	printf 'order: backfill\nmps_idle: 0\nmps_users: together\nmax_tasks: 8\nslack: 0\n' >>"$RAD_CONFIG"
-	mkdir "$WORLD/fake"
-	cp "$BATS_TEST_DIRNAME/fake-mps/nvidia-cuda-mps-control" "$WORLD/fake/"
-	export RAD_MPS_CONTROL=$WORLD/fake/nvidia-cuda-mps-control RAD_FAKE_NVML=$WORLD/fake/nvml.json DEVICES=nvml
-	export RAD_NVML_LIBRARY=$RAD_BUILD_ROOT/tests/fake-nvml/libnvidia-ml.so.1 RAD_DCGM_LIBRARY=$WORLD/none.so
+	fake_driver
+	export DEVICES=nvml
 	jq . >"$RAD_FAKE_NVML" <<-END
 		{"devices": [{"uuid": "GPU-a", "pci": [0, 26, 0], "name": "NVIDIA H200", "cc": [9, 0], "cores": 16896, "total_mib": 143771,
 		"reserved_mib": 600, "used_mib": 0, "power_mw": 75000, "processes": [], "mps": [],

@@ -21,8 +21,7 @@ setup() { cd "$WORLD/work"; }
 teardown()
 {
 	: >go
-	rad cancel --all >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	end_tasks
 	rm -f go
 }
 

@@ -18,8 +18,7 @@ setup() { cd "$WORLD/work"; }
 
 teardown()
 {
-	rad cancel --all >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	end_tasks
 }
 
 # shows ID FILTER: waits until it holds of the task's progress.

@@ -24,8 +24,7 @@ setup()
 teardown()
 {
 	: >go
-	rad cancel --all >/dev/null 2>&1 || :
-	timeout 20 rad wait $(rad queue --json | jq -r '.tasks[].id') >/dev/null 2>&1 || :
+	end_tasks
 }
 
 # trains SECONDS NAME [options]: a task with a slot that saves into NAME.ckpt.
