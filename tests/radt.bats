@@ -72,6 +72,8 @@ HEAD=Experiment,Workload,Name,Status,Run,Devices,Collocation,File,Listeners,Para
 	[[ "$output" == *"2 tasks would be accepted" ]]
 	run -0 --separate-stderr rad submit --radt exp.csv --dry-run --json
 	jq -e '.schema == 1 and .dry_run and .tasks == 2' <<<"$output"
+	run -0 rad submit --radt exp.csv --test-only	# in sbatch's word
+	[[ "$output" == *"2 tasks would be accepted" ]]
 }
 
 # refused TEXT: exp.csv is, with that in its one line, and nothing was queued.

@@ -10,6 +10,7 @@
 #include "cli/client.h"
 #include "cli/client_queue.h"
 #include "cli/member.h"
+#include "cli/submit_client.h"
 #include "cli/submit_radt.h"
 #include "submit/options.h"
 #include "submit/wire.h"
@@ -53,7 +54,7 @@ const char *submission_radt_path(const struct cli_call *c)
 /* What the command line says to all rows; of two that say the same, it counts, since it comes last. */
 static size_t add_given(char **argv, size_t n, const struct args *a)
 {
-	static const char *const not_theirs[] = { "radt", "parsable", "json", "wait", "dry-run" };
+	static const char *const not_theirs[] = { "radt", "parsable", "json", "wait", "dry-run", "test-only" };
 	for (size_t i = 0; i < a->n_given; i++) {
 		const char *name = a->given[i].option->name, *value = a->given[i].value;
 		bool theirs = true;
@@ -217,17 +218,7 @@ int submission_radt(struct cli_call *c, const char *path)
 	struct radt_plan plan = { .jobs = NULL };
 	struct error err = ERROR_INIT;
 	struct args a;
-	const struct { const char *name; bool *flag; } flags[] = {
-		{ "parsable", &plan.flags.parsable }, { "json", &plan.flags.json }, { "wait", &plan.flags.wait },
-		{ "dry-run", &plan.flags.dry_run },
-	};
-	for (struct args_option *o = options; o->name; o++) {
-		for (size_t i = 0; i < COUNT_OF(flags); i++)
-			if (!strcmp(o->name, flags[i].name))
-				o->flag = flags[i].flag;
-		if (!strcmp(o->name, "queue"))
-			o->value = &client_queue_said;
-	}
+	submit_flag_targets(options, &plan.flags);
 	int rc = args_read(&a, c->argc, c->argv, options, ARGS_FIRST, &err) ? cli_usage(c, "%s", err.text)
 		 : a.n_words ? cli_usage(c, "--radt says what runs: leave out '%.60s'", a.words[0]) : run(c, path, &a, &plan);
 	args_clear(&a);

@@ -98,7 +98,7 @@ static char *folder_of(const char *path)
 
 /* ---- the command line ---- */
 
-static void set_flag_targets(struct args_option *options, struct submit_flags *f)
+void submit_flag_targets(struct args_option *options, struct submit_flags *f)
 {
 	const struct { const char *name; bool *flag; } flags[] = {
 		{ "parsable", &f->parsable }, { "dry-run", &f->dry_run },
@@ -475,7 +475,7 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 	scoped_free struct args_option *options = options_args();
 	struct args a;
 	*out = NULL;
-	set_flag_targets(options, flags);
+	submit_flag_targets(options, flags);
 	int failed = args_read(&a, argc, argv, options, ARGS_FIRST, err);
 	if (failed)
 		explain_sbatch(argv + 1, err);

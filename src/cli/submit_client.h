@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct args_option;
+
 struct submit_flags {
 	/* in: whether the configuration's `positional_policy` is "honour"; asked only for a task file. NULL: no */
 	bool (*positional_policy)(void);
@@ -30,6 +32,8 @@ struct submit_flags {
 };
 
 void submit_flags_clear(struct submit_flags *f);
+/* Has the options that say how to submit, and not what, fill these. */
+void submit_flag_targets(struct args_option *options, struct submit_flags *f);
 
 /* argv[0] is the verb. Reads options, task file or command, and everything about the caller that the task inherits; checks
  * what can be checked without the daemon. *out is a new reference (NULL with --help). Returns 0; or -1 with *out NULL. */
