@@ -13,6 +13,7 @@
 #include "base/proc_tree.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 
 #include <unistd.h>
 #include <fcntl.h>
@@ -165,6 +166,16 @@ static void growing_bytes(void **state)
 	char *empty = buf_steal(&b);
 	assert_string_equal(empty, "");
 	free(empty);
+}
+
+static void a_path_is_called_by_its_last_part(void **state)
+{
+	(void)state;
+	assert_string_equal(words_base("/usr/bin/python3"), "python3");
+	assert_string_equal(words_base("train.py"), "train.py");
+	assert_string_equal(words_base("runs/"), "runs/");
+	assert_string_equal(words_base("/"), "/");
+	assert_string_equal(words_base(""), "");
 }
 
 static void lists_of_words_are_one_piece(void **state)
@@ -477,6 +488,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(numbers), cmocka_unit_test(printed_forms),
 		cmocka_unit_test(times), cmocka_unit_test(json_reads_check_types_and_ranges), cmocka_unit_test(growing_bytes),
+		cmocka_unit_test(a_path_is_called_by_its_last_part),
 		cmocka_unit_test(lists_of_words_are_one_piece),
 		cmocka_unit_test(the_id_map_finds_what_was_put), cmocka_unit_test(files),
 		cmocka_unit_test(a_file_is_replaced_through_nobodys_link),

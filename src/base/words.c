@@ -65,6 +65,12 @@ const char *words_nearest(const char *word, const char *const *words)
 	return found;
 }
 
+const char *words_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
 /* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069. */
 size_t words_turns(const char *text)
 {

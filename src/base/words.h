@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words that people mistype, and text of others' making that is to be shown.
+ * Words that people mistype, names in paths, and text of others' making that is to be shown.
  */
 #ifndef RAD_BASE_WORDS_H
 #define RAD_BASE_WORDS_H
@@ -12,6 +12,9 @@ struct buf;
 /* The known word nearest to `word` by edit distance ('-' and '_', and case, alike), NULL if none is near. `words` ends with
  * NULL. */
 const char *words_nearest(const char *word, const char *const *words);
+
+/* The last part of a path; all of it where that is empty. */
+const char *words_base(const char *path);
 
 /* The bytes of the character at p (UTF-8) if it turns the direction of the text behind it, or ends a line unseen; 0: it does
  * not. Such text can look like another one. */

@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "cli/submit_caller.h"
 #include "submit/options.h"
 
@@ -32,12 +33,6 @@ static void take_command(struct spec *s, pid_t pid)
 	spec_set_argv(s, words);
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 struct spec *process_spec(pid_t pid, struct error *err)
 {
 	uint64_t ticks;
@@ -50,7 +45,7 @@ struct spec *process_spec(pid_t pid, struct error *err)
 	s->process_pid = pid;
 	s->process_ticks = ticks;
 	take_command(s, pid);
-	s->name = submit_caller_name(base_name(s->argv[0]));
+	s->name = submit_caller_name(words_base(s->argv[0]));
 	s->cwd = alloc_string("/");
 	s->output = alloc_string("/dev/null");
 	return s;

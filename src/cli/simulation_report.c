@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/report_save.h"
 
 #include <string.h>
@@ -32,11 +33,10 @@ static bool all_alike(const struct sim_options *o)
 
 struct report *simulation_report_create(const struct sim_options *o, struct report_run **run)
 {
-	const char *slash = strrchr(o->trace->path, '/');
 	char name[100], note[300];
 	name_run(o, name, sizeof name);
 	snprintf(note, sizeof note, "simulated on %zu %s", o->n_devices, all_alike(o) ? o->devices->name : "GPUs");
-	struct report *r = report_create(slash ? slash + 1 : o->trace->path, clock_wall_ms());
+	struct report *r = report_create(words_base(o->trace->path), clock_wall_ms());
 	*run = report_add_run(r, name, 0, NULL);
 	report_note(*run, note);
 	return r;

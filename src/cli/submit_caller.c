@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "parse/radfile.h"
 
 #include <ctype.h>
@@ -285,7 +286,7 @@ int submit_caller_check_program(const struct spec *s, struct error *err)
 char *submit_caller_missing_script(const struct spec *s)
 {
 	static const char *const interpreters[] = { "python", "bash", "sh", "torchrun" };
-	const char *slash = strrchr(s->argv[0], '/'), *program = slash ? slash + 1 : s->argv[0];
+	const char *program = words_base(s->argv[0]);
 	bool known = false;
 	for (size_t i = 0; i < COUNT_OF(interpreters); i++)
 		known = known || !strncmp(program, interpreters[i], strlen(interpreters[i]));

@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/submit_files.h"
@@ -39,12 +40,6 @@
 
 /* ---- whether ---- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
 static bool ends_in(const char *word, const char *end)
 {
 	size_t n = strlen(word), m = strlen(end);
@@ -53,13 +48,13 @@ static bool ends_in(const char *word, const char *end)
 
 bool submit_capture_is_interpreter(const char *word)
 {
-	const char *name = base_name(word);
+	const char *name = words_base(word);
 	return !strncmp(name, "python", 6) && !name[6 + strspn(name + 6, "0123456789.")];
 }
 
 static bool is_python(const char *word)
 {
-	const char *name = base_name(word);
+	const char *name = words_base(word);
 	return submit_capture_is_interpreter(word) || !strcmp(name, "torchrun") || !strcmp(name, "accelerate") || ends_in(name, ".py");
 }
 
@@ -72,7 +67,7 @@ static bool runs_python(const struct spec *s)
 	if (is_python(s->argv[0]))
 		return true;
 	for (size_t i = 0; i < COUNT_OF(entering); i++)
-		for (char *const *w = s->argv + 1; !strcmp(base_name(s->argv[0]), entering[i]) && *w; w++)
+		for (char *const *w = s->argv + 1; !strcmp(words_base(s->argv[0]), entering[i]) && *w; w++)
 			if (is_python(*w))
 				return true;
 	return false;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/client_queue.h"
 #include "cli/moment.h"
 #include "cli/submit_caller.h"
@@ -82,12 +83,6 @@ static void make_absolute(char **path, const char *base)
 	char *whole = absolute(*path, base);
 	free(*path);
 	*path = whole;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
 }
 
 static char *folder_of(const char *path)
@@ -199,7 +194,7 @@ static int read_task_file(struct submit_job *j, const char *path, struct error *
 	}
 	make_absolute(&j->pending.chdir, j->base_dir);
 	j->spec->script = steal(f.script);
-	j->spec->script_name = submit_caller_name(base_name(path));
+	j->spec->script_name = submit_caller_name(words_base(path));
 	for (size_t i = 0; i < f.n_notes; i++)
 		add_note(j->flags, alloc_printf("%.300s: %s", path, f.notes[i]));
 	radfile_clear(&f);
@@ -239,9 +234,9 @@ static void note_options_behind(struct submit_job *j, char *const *words)
 static const char *telling_word(char *const *words)
 {
 	static const char *const endings[] = { ".py", ".sh", ".bash", ".jl", ".R" };
-	bool python = !strncmp(base_name(words[0]), "python", 6);
+	bool python = !strncmp(words_base(words[0]), "python", 6);
 	for (char *const *w = words; *w && strcmp(*w, "-c"); w++) {
-		const char *dot = strrchr(base_name(*w), '.');
+		const char *dot = strrchr(words_base(*w), '.');
 		if (python && !strcmp(*w, "-m") && w[1])
 			return w[1];
 		for (size_t i = 0; dot && i < COUNT_OF(endings); i++)
@@ -274,7 +269,7 @@ static int read_words(struct submit_job *j, char *const *words, bool dashes, str
 		return -1;
 	spec_set_argv(s, file ? words + 1 : words);
 	if (!s->name)
-		s->name = submit_caller_name(base_name(file ? words[0] : telling_word(words)));
+		s->name = submit_caller_name(words_base(file ? words[0] : telling_word(words)));
 	return 0;
 }
 
@@ -501,7 +496,7 @@ int submit_parse_file(const char *path, struct spec **out, struct submit_flags *
 	submit_caller_identity(j.spec);
 	int failed = read_task_file(&j, path, err) || submit_check_words(j.spec, err) || read_estimator_files(&j, err);
 	if (!failed && !j.spec->name)
-		j.spec->name = submit_caller_name(base_name(path));
+		j.spec->name = submit_caller_name(words_base(path));
 	if (!failed) {
 		j.spec->signature = signature_make(j.spec, NULL, 0);
 		flags->capture = submit_capture_wish(j.spec, j.pending.capture_how);

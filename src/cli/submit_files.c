@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/submit_caller.h"
 #include "estimate/capture.h"
 #include "parse/radfile.h"
@@ -48,8 +49,7 @@ int submit_read_model(struct spec *s, const char *path, struct error *err)
 	free(s->model);
 	free(s->model_name);
 	s->model = buf_steal(&text);
-	const char *slash = strrchr(path, '/');
-	s->model_name = submit_caller_name(slash ? slash + 1 : path);
+	s->model_name = submit_caller_name(words_base(path));
 	return 0;
 }
 

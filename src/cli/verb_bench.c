@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "cli/bench_file.h"
 #include "cli/bench_mps.h"
 #include "cli/bench_print.h"
@@ -115,10 +116,8 @@ static int read_options(const struct bench_words *w, struct bench_plan *p, struc
 static char *name_of(char *const *argv)
 {
 	scoped_buf b = { 0 };
-	for (size_t i = 0; argv[i] && b.len < 60; i++) {
-		const char *slash = strrchr(argv[i], '/');
-		buf_printf(&b, "%s%s", i ? " " : "", slash && slash[1] && argv[i][0] != '-' ? slash + 1 : argv[i]);
-	}
+	for (size_t i = 0; argv[i] && b.len < 60; i++)
+		buf_printf(&b, "%s%s", i ? " " : "", argv[i][0] != '-' ? words_base(argv[i]) : argv[i]);
 	if (b.len > 60) {
 		b.len = 57;
 		b.data[57] = 0;

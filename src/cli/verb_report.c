@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/accounts.h"
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -32,7 +33,7 @@ struct asked { const char *since, *until, *user, *output, *csv, *series_csv, *ti
 /* "out/magm.json": magm. */
 static char *name_of(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+	const char *base = words_base(path), *dot = strrchr(base, '.');
 	return alloc_printf("%.*s", (int)(dot && dot > base ? (size_t)(dot - base) : strlen(base)), base);
 }
 

@@ -4,6 +4,8 @@
  */
 #include "monitor/program.h"
 
+#include "base/words.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -34,12 +36,6 @@ static const char *next_word(const char *word, const char *end)
 {
 	const char *next = word + strlen(word) + 1;
 	return next < end ? next : NULL;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
 }
 
 /* Appends as far as there is room, in printable ASCII, up to the first blank if `one_word`. */
@@ -88,7 +84,7 @@ static void add_script(const struct interpreter *of, const char *word, const cha
 		return;
 	}
 	bool module = f == FOLLOWS_MODULE;
-	const char *name = !module ? base_name(word) : rest ? rest : next_word(word, end);
+	const char *name = !module ? words_base(word) : rest ? rest : next_word(word, end);
 	add_clean(program, PROC_PROGRAM_LEN, module ? " -m " : " ", false);
 	add_clean(program, PROC_PROGRAM_LEN, name ? name : "", module);
 }
@@ -121,7 +117,7 @@ void program_describe(const char *cmdline, size_t n, const char *comm, char prog
 	const char *end = cmdline + n;
 	add_command(cmdline, end, command);
 	add_clean(name, sizeof name, cmdline, true);
-	const char *base = base_name(name);
+	const char *base = words_base(name);
 	if (*base == '-')	/* a login shell */
 		base++;
 	add_clean(program, PROC_PROGRAM_LEN, base, false);
