@@ -12,23 +12,16 @@
 
 #include <string.h>
 
-static int64_t end_of(const json_t *task)
-{
-	int64_t ms = 0;
-	clock_parse_iso(member_text(task, "end_time"), &ms);
-	return ms;
-}
-
 static int64_t last_end(const json_t *tasks)
 {
-	return end_of(json_array_get(tasks, json_array_size(tasks) - 1));
+	return member_ms(json_array_get(tasks, json_array_size(tasks) - 1), "end_time", 0);
 }
 
 /* The ids of those at the end of the list that ended at that time. */
 static json_t *ended_at(const json_t *tasks, int64_t ms)
 {
 	json_t *ids = json_object();
-	for (size_t i = json_array_size(tasks); i-- && end_of(json_array_get(tasks, i)) == ms;)
+	for (size_t i = json_array_size(tasks); i-- && member_ms(json_array_get(tasks, i), "end_time", 0) == ms;)
 		json_object_set_new(ids, member_text(json_array_get(tasks, i), "id"), json_true());
 	return ids;
 }
@@ -49,7 +42,7 @@ static size_t take(json_t *tasks, const json_t *reply, const json_t *there)
 static int fetch_rest(json_t *tasks, json_t *request, struct error *err)
 {
 	int64_t from_ms = last_end(tasks), to_ms = member_int(request, "to_ms");
-	int64_t piece_ms = from_ms - end_of(json_array_get(tasks, 0)) + 1;
+	int64_t piece_ms = from_ms - member_ms(json_array_get(tasks, 0), "end_time", 0) + 1;
 	while (from_ms < to_ms) {
 		int64_t end_ms = to_ms - from_ms > piece_ms ? from_ms + piece_ms : to_ms;
 		scoped_json *there = ended_at(tasks, from_ms);

@@ -155,15 +155,14 @@ static void add_mirrored(json_t *o, const struct spool_record *r)
 	static const char *const ours[] = { "id", "name", "user", "state", "reason", "reason_text", "priority", "cwd", "log_path",
 		"submit_time", "time_limit_s", "command", "wait_s", "held_s", "jct_s", "shared_with" };
 	json_t *copy = r->task ? json_copy(r->task) : NULL;
-	int64_t start_ms = 0;
 	for (size_t i = 0; copy && i < COUNT_OF(ours); i++)
 		json_object_del(copy, ours[i]);
 	if (copy)
 		json_object_update(o, copy);
 	json_decref(copy);
-	if (r->state == SPOOL_CLAIMED && r->started && !clock_parse_iso(member_text(o, "start_time"), &start_ms) &&
-	    clock_wall_ms() > start_ms)
-		json_object_set_new(o, "run_s", json_round3((double)(clock_wall_ms() - start_ms) / 1000));
+	int64_t ran_ms = clock_wall_ms() - member_ms(o, "start_time", INT64_MAX);
+	if (r->state == SPOOL_CLAIMED && r->started && ran_ms > 0)
+		json_object_set_new(o, "run_s", json_round3((double)ran_ms / 1000));
 }
 
 static json_t *task_object(struct queued *q, task_id id, const struct spool_record *r)
@@ -260,9 +259,7 @@ static int by_turn(const void *x, const void *y)
 	const json_t *a = *(json_t *const *)x, *b = *(json_t *const *)y;
 	bool ra = member_state(a) == TASK_RUNNING, rb = member_state(b) == TASK_RUNNING;
 	json_int_t pa = member_int(a, "priority"), pb = member_int(b, "priority");
-	task_id ia = 0, ib = 0;
-	task_id_parse(member_text(a, "id"), &ia, NULL);
-	task_id_parse(member_text(b, "id"), &ib, NULL);
+	task_id ia = member_id(a), ib = member_id(b);
 	return ra != rb ? rb - ra : pa != pb ? (pb > pa) - (pb < pa) : (ia > ib) - (ia < ib);
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/scope.h"
 #include "base/words.h"
 #include "cli/format.h"
@@ -48,26 +47,19 @@ static char *length_of(double s, enum column_form form)
 
 static char *moment_of(const json_t *t, const char *key, enum column_form form)
 {
-	int64_t ms;
+	int64_t ms = member_ms(t, key, -1);
 	char text[FORMAT_LEN];
 	struct tm local;
-	if (!*member_text(t, key) || clock_parse_iso(member_text(t, key), &ms))
+	if (ms < 0)
 		return alloc_string(form == COLUMN_SACCT ? "Unknown" : "N/A");
 	time_t s = (time_t)(ms / 1000);
 	strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", localtime_r(&s, &local));
 	return alloc_string(text);
 }
 
-static task_id id_of(const json_t *t)
-{
-	task_id id = 0;
-	task_id_parse(member_text(t, "id"), &id, NULL);
-	return id;
-}
-
 static double id_number(const json_t *t)
 {
-	return (double)id_of(t);
+	return (double)member_id(t);
 }
 
 static char *where_of(const json_t *t, const json_t *gpus)
@@ -129,8 +121,8 @@ NUMBER(smact, member_number(member_last_attempt(t), "mean_smact"))
 NUMBER(attempts, (double)json_array_size(json_object_get(t, "attempts")))
 
 VALUE(id, text_of(t, "id"))
-VALUE(job, alloc_printf("%u", TASK_JOB(id_of(t))))
-VALUE(index, TASK_INDEX(id_of(t)) < 0 ? alloc_string("N/A") : alloc_printf("%d", TASK_INDEX(id_of(t))))
+VALUE(job, alloc_printf("%u", TASK_JOB(member_id(t))))
+VALUE(index, TASK_INDEX(member_id(t)) < 0 ? alloc_string("N/A") : alloc_printf("%d", TASK_INDEX(member_id(t))))
 VALUE(name, text_of(t, "name"))
 VALUE(user, text_of(t, "user"))
 VALUE(code, alloc_string(member_state(t) == TASK_STATE_COUNT ? "?" : task_state_code(member_state(t))))

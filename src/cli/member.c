@@ -3,6 +3,9 @@
  */
 #include "cli/member.h"
 
+#include "base/clock.h"
+#include "base/scope.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -16,6 +19,18 @@ double member_number(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+int64_t member_ms(const json_t *o, const char *key, int64_t unknown)
+{
+	int64_t ms;
+	return clock_parse_iso(member_text(o, key), &ms) ? unknown : ms;
+}
+
+task_id member_id(const json_t *task)
+{
+	task_id id;
+	return task_id_parse(member_text(task, "id"), &id, NULL) ? 0 : id;
 }
 
 const json_t *member_deep(const json_t *o, const char *path)
@@ -54,4 +69,15 @@ json_t *member_last_attempt(const json_t *task)
 	const json_t *attempts = json_object_get(task, "attempts");
 	size_t n = json_array_size(attempts);
 	return n ? json_array_get(attempts, n - 1) : NULL;
+}
+
+bool member_wait_alike(const json_t *a, const json_t *b)
+{
+	static const char *const same[] = { "state", "reason", "name", "user" };
+	enum task_state s = member_state(a);
+	bool alike = (s == TASK_PENDING || s == TASK_HELD) && TASK_JOB(member_id(a)) == TASK_JOB(member_id(b)) &&
+		     member_int(a, "priority") == member_int(b, "priority");
+	for (size_t i = 0; alike && i < COUNT_OF(same); i++)
+		alike = !strcmp(member_text(a, same[i]), member_text(b, same[i]));
+	return alike;
 }

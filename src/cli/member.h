@@ -14,6 +14,10 @@ const char *member_text(const json_t *o, const char *key);
 /* A number member; NaN when absent or null. */
 double member_number(const json_t *o, const char *key);
 json_int_t member_int(const json_t *o, const char *key);
+/* A time as ms since 1970; `unknown` when absent or null. */
+int64_t member_ms(const json_t *o, const char *key, int64_t unknown);
+/* Its member "id"; 0 when that is none. */
+task_id member_id(const json_t *task);
 /* The member of a member, "estimate.claim_mib", whether radd told it so (wire `list`) or within its object; of a list, of its
  * last. NULL: there is none. Borrowed. */
 const json_t *member_deep(const json_t *o, const char *path);
@@ -22,5 +26,7 @@ double member_deep_number(const json_t *o, const char *path);
 enum task_state member_state(const json_t *task);
 /* The last attempt; NULL when there is none. */
 json_t *member_last_attempt(const json_t *task);
+/* Whether both are elements of one array that wait for the same: people see them as one. */
+bool member_wait_alike(const json_t *a, const json_t *b);
 
 #endif

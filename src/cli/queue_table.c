@@ -21,21 +21,13 @@ const char *const queue_table_members[QUEUE_TABLE_MEMBERS] = {
 /* The same line of the table, but for the index: pending or held elements of one array. */
 static bool same_line(const json_t *a, const json_t *b)
 {
-	task_id i, k;
-	enum task_state s = member_state(a);
-	return (s == TASK_PENDING || s == TASK_HELD) && s == member_state(b) && !*member_text(a, "elements") &&
-	       !*member_text(b, "elements") &&
-	       !task_id_parse(member_text(a, "id"), &i, NULL) && !task_id_parse(member_text(b, "id"), &k, NULL) &&
-	       TASK_JOB(i) == TASK_JOB(k) && !strcmp(member_text(a, "reason"), member_text(b, "reason")) &&
-	       !strcmp(member_text(a, "name"), member_text(b, "name")) && member_int(a, "priority") == member_int(b, "priority");
+	return !*member_text(a, "elements") && !*member_text(b, "elements") && member_wait_alike(a, b);
 }
 
 /* An element that made place comes behind those that were never asked to: its turn, not its place in this list. */
 static int compare_elements(const void *a, const void *b)
 {
-	task_id x = 0, y = 0;
-	task_id_parse(member_text(*(json_t *const *)a, "id"), &x, NULL);
-	task_id_parse(member_text(*(json_t *const *)b, "id"), &y, NULL);
+	task_id x = member_id(*(json_t *const *)a), y = member_id(*(json_t *const *)b);
 	return (x > y) - (x < y);
 }
 
@@ -78,20 +70,17 @@ void queue_table_count(const json_t *tasks, size_t counts[TASK_STATE_COUNT + 1])
 static void add_ids(struct table *table, json_t **first, size_t n)
 {
 	scoped_buf text = { 0 };
-	task_id id = 0;
 	const char *elements = member_text(*first, "elements");	/* radd did this already */
 	if (n == 1 && !*elements) {
 		table_cell(table, STYLE_PLAIN, member_text(*first, "id"));
 		return;
 	}
-	task_id_parse(member_text(*first, "id"), &id, NULL);
-	buf_printf(&text, "%u_[%s", TASK_JOB(id), elements);
+	buf_printf(&text, "%u_[%s", TASK_JOB(member_id(*first)), elements);
 	for (size_t i = 0; !*elements && i < n;) {
-		task_id from = 0, to = 0, next = 0;
-		size_t k = i;
-		task_id_parse(member_text(first[i], "id"), &from, NULL);
-		for (to = from; ++k < n && !task_id_parse(member_text(first[k], "id"), &next, NULL) && next == to + 1; to = next)
-			;
+		task_id from = member_id(first[i]), to = from;
+		size_t k = i + 1;
+		for (; k < n && member_id(first[k]) == to + 1; k++)
+			to++;
 		buf_printf(&text, "%s%d", i ? "," : "", TASK_INDEX(from));
 		if (to != from)
 			buf_printf(&text, "-%d", TASK_INDEX(to));

@@ -196,10 +196,10 @@ void submission_tell_vain(const json_t *tasks)
 	json_t *t;
 	uint32_t told = 0;
 	json_array_foreach(tasks, i, t) {
-		task_id id;
-		if (task_state_terminal(member_state(t)) || task_id_parse(member_text(t, "id"), &id, NULL) || TASK_JOB(id) == told)
+		uint32_t job = TASK_JOB(member_id(t));
+		if (task_state_terminal(member_state(t)) || !job || job == told)
 			continue;
-		told = TASK_JOB(id);
+		told = job;
 		cli_note("task %u: is %s and will not run: %s", told, member_text(t, "state"), member_text(t, "reason_text"));
 	}
 }

@@ -19,9 +19,7 @@
 
 static double of_id(const json_t *t)
 {
-	task_id id = 0;
-	task_id_parse(member_text(t, "id"), &id, NULL);
-	return (double)id;
+	return (double)member_id(t);
 }
 
 static double of_time(const json_t *t) { return member_number(t, "run_s"); }

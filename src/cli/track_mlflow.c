@@ -137,8 +137,8 @@ int track_mlflow_tell(struct track *t, struct track_entry *e, struct error *err)
 	if (over && send_sums(t, e, err))
 		return -1;
 	json_t *body = json_pack("{ss, ss}", "run_id", e->run, "status", status);
-	int64_t end_ms;
-	if (over && !clock_parse_iso(member_text(e->task, "end_time"), &end_ms))
+	int64_t end_ms = member_ms(e->task, "end_time", -1);
+	if (over && end_ms >= 0)
 		json_object_set_new(body, "end_time", json_integer(end_ms));
 	if (call(t, "runs/update", body, err))
 		return -1;

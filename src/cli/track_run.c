@@ -4,7 +4,6 @@
 #include "cli/track_run.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/member.h"
@@ -67,11 +66,8 @@ static void add_pair(json_t *list, const char *key, const char *value)
 
 static int64_t start_ms(const json_t *task)
 {
-	int64_t ms = 0;
 	const json_t *first = json_array_get(json_object_get(task, "attempts"), 0);
-	if (clock_parse_iso(member_text(first, "start"), &ms))
-		clock_parse_iso(member_text(task, "start_time"), &ms);
-	return ms;
+	return member_ms(first, "start", member_ms(task, "start_time", 0));
 }
 
 json_t *track_run_create(const json_t *task, const char *host, const char *experiment, const char *commit)
@@ -176,10 +172,9 @@ json_t *track_run_sums(const json_t *task)
 	const json_t *last = member_last_attempt(task), *attempts = json_object_get(task, "attempts");
 	json_t *list = json_array(), *a;
 	double energy = NAN, peak = NAN;
-	int64_t end_ms = 0;
+	int64_t end_ms = member_ms(task, "end_time", 0);
 	size_t i;
 	char key[40];
-	clock_parse_iso(member_text(task, "end_time"), &end_ms);
 	for (i = 0; i < COUNT_OF(times); i++) {
 		snprintf(key, sizeof key, "rad/%s", times[i]);
 		add_metric(list, key, member_number(task, times[i]), end_ms, 0);
@@ -215,12 +210,8 @@ json_t *track_run_tags(const json_t *task)
 
 static struct track_span attempt_span(const json_t *attempt, int64_t now_ms)
 {
-	struct track_span s = { 0, 0 };
-	if (clock_parse_iso(member_text(attempt, "start"), &s.from_ms))
-		return s;
-	if (clock_parse_iso(member_text(attempt, "end"), &s.to_ms))
-		s.to_ms = now_ms;
-	return s;
+	int64_t from_ms = member_ms(attempt, "start", 0);
+	return (struct track_span){ from_ms, from_ms ? member_ms(attempt, "end", now_ms) : 0 };
 }
 
 struct track_span track_run_span(const json_t *task, int64_t now_ms)
@@ -266,8 +257,8 @@ static double mean_in(const json_t *series, const char *member, struct track_spa
 {
 	const json_t *values = json_object_get(series, member);
 	double step_ms = member_number(series, "step_s") * 1000, sum = 0, n = 0;
-	int64_t origin;
-	if (clock_parse_iso(member_text(series, "from"), &origin) || !(step_ms >= 1) || span.to_ms <= origin)
+	int64_t origin = member_ms(series, "from", -1);
+	if (origin < 0 || !(step_ms >= 1) || span.to_ms <= origin)
 		return NAN;
 	double first = ceil((double)(span.from_ms - origin) / step_ms), end = ceil((double)(span.to_ms - origin) / step_ms);
 	for (size_t i = first > 0 ? (size_t)first : 0; i < (size_t)end && i < json_array_size(values) && i < MAX_PARTS; i++) {

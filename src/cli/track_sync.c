@@ -79,13 +79,6 @@ static int take_living(struct track *t, struct error *err)
 	return reply ? 0 : -1;
 }
 
-static int64_t end_of(const json_t *task)
-{
-	int64_t ms = 0;
-	clock_parse_iso(member_text(task, "end_time"), &ms);
-	return ms;
-}
-
 /* Those that ended in the span, whose end is brought down until one answer holds them all. */
 static int take_ended(struct track *t, struct track_span *span, struct error *err)
 {
@@ -105,7 +98,7 @@ static int take_ended(struct track *t, struct track_span *span, struct error *er
 		}
 		const json_t *tasks = json_object_get(reply, "tasks");
 		json_array_foreach(tasks, i, task)
-			if (is_wanted(t, task) && !track_cursor_is_done(&t->cursor, member_text(task, "id"), end_of(task)))
+			if (is_wanted(t, task) && !track_cursor_is_done(&t->cursor, member_text(task, "id"), member_ms(task, "end_time", 0)))
 				take_task(t, task);
 		return 0;
 	}
@@ -176,17 +169,16 @@ static int send_runs(struct track *t, struct error *err)
 /* From when on there are points to send of it, those that can be known by now; INT64_MAX: there are none. */
 static int64_t next_of(const struct track_entry *e, int64_t now_ms, int64_t *limit_ms)
 {
-	int64_t settled = now_ms - SETTLED_MS, next = INT64_MAX, from, to;
+	int64_t settled = now_ms - SETTLED_MS, next = INT64_MAX;
 	bool over = track_run_is_over(e->task) && track_run_span(e->task, now_ms).to_ms <= settled;
 	size_t i;
 	json_t *a;
 	const json_t *attempts = json_object_get(e->task, "attempts");
 	*limit_ms = over ? INT64_MAX : settled / TRACK_STEP_MS * TRACK_STEP_MS;
 	json_array_foreach(attempts, i, a) {
-		if (clock_parse_iso(member_text(a, "start"), &from))
+		int64_t from = member_ms(a, "start", -1), to = member_ms(a, "end", now_ms);
+		if (from < 0)
 			continue;
-		if (clock_parse_iso(member_text(a, "end"), &to))
-			to = now_ms;
 		from = from / TRACK_STEP_MS * TRACK_STEP_MS;
 		from = from > e->sent_ms ? from : e->sent_ms;
 		if (from < to && from < *limit_ms && from < next)
@@ -252,7 +244,7 @@ static int64_t settle(struct track *t, int64_t now_ms)
 	int64_t left = 0, limit;
 	for (size_t i = t->cursor.n; i-- > 0;) {
 		struct track_entry *e = &t->cursor.entries[i];
-		int64_t end_ms = end_of(e->task), to_ms = track_run_span(e->task, now_ms).to_ms + SETTLED_MS;
+		int64_t end_ms = member_ms(e->task, "end_time", 0), to_ms = track_run_span(e->task, now_ms).to_ms + SETTLED_MS;
 		if (!track_run_is_over(e->task))
 			continue;
 		if (e->refused || (next_of(e, now_ms, &limit) == INT64_MAX && to_ms <= now_ms))

@@ -255,8 +255,8 @@ static void check_state(struct doctor *d)
 /* A store from the future means that the clock was set back: times of tasks would be wrong. */
 static void check_clock(struct doctor *d)
 {
-	int64_t started;
-	if (!d->status || clock_parse_iso(member_text(d->status, "start_time"), &started))
+	int64_t started = member_ms(d->status, "start_time", -1);
+	if (started < 0)
 		return;
 	if (started > clock_wall_ms())
 		doctor_say(d, GRADE_WARN, "clock", "radd was started in the future: the clock was set back, and times of tasks are wrong "

@@ -129,18 +129,14 @@ static json_t *join_starts(const json_t *starts, const json_t *tasks)
 /* Elements of one array, one after the other, of which nobody knows when: one line. */
 static bool start_goes_on(const json_t *a, const json_t *b)
 {
-	task_id x, y;
-	return !*member_text(a, "start_time") && !*member_text(b, "start_time") &&
-	       !task_id_parse(member_text(a, "id"), &x, NULL) && !task_id_parse(member_text(b, "id"), &y, NULL) &&
-	       TASK_JOB(x) == TASK_JOB(y) && TASK_INDEX(y) == TASK_INDEX(x) + 1 &&
+	task_id x = member_id(a), y = member_id(b);
+	return !*member_text(a, "start_time") && !*member_text(b, "start_time") && TASK_JOB(x) == TASK_JOB(y) && TASK_INDEX(y) == TASK_INDEX(x) + 1 &&
 	       !strcmp(member_text(a, "reason"), member_text(b, "reason"));
 }
 
 static void add_start_ids(struct table *table, const json_t *first, const json_t *last)
 {
-	task_id a = 0, b = 0;
-	task_id_parse(member_text(first, "id"), &a, NULL);
-	task_id_parse(member_text(last, "id"), &b, NULL);
+	task_id a = member_id(first), b = member_id(last);
 	if (first == last)
 		table_cell(table, STYLE_PLAIN, member_text(first, "id"));
 	else

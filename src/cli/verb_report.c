@@ -71,12 +71,12 @@ static void add_living(const json_t *request, json_t *tasks, const json_t *livin
 	char user[FORMAT_LEN] = "";
 	if (json_is_integer(json_object_get(request, "uid")))
 		format_user((uid_t)member_int(request, "uid"), user);
-	int64_t to_ms = json_object_get(request, "to_ms") ? member_int(request, "to_ms") : INT64_MAX, start_ms;
+	int64_t to_ms = json_object_get(request, "to_ms") ? member_int(request, "to_ms") : INT64_MAX;
 	size_t i;
 	json_t *t;
 	json_array_foreach(living, i, t) {
 		bool mine = !*user || !strcmp(user, member_text(t, "user"));
-		if (mine && !clock_parse_iso(member_text(t, "start_time"), &start_ms) && start_ms < to_ms)
+		if (mine && member_ms(t, "start_time", INT64_MAX) < to_ms)
 			json_array_append(tasks, t);
 	}
 }
@@ -87,18 +87,15 @@ struct reach { int64_t first_ms, last_ms; };
 static struct reach reach_of(const json_t *tasks)
 {
 	struct reach r = { INT64_MAX, 0 };
-	int64_t now = clock_wall_ms(), ms;
+	int64_t now = clock_wall_ms();
 	size_t i, k;
 	json_t *t, *a;
 	json_array_foreach(tasks, i, t) {
 		const json_t *attempts = json_object_get(t, "attempts");
 		json_array_foreach(attempts, k, a) {
-			if (!clock_parse_iso(member_text(a, "start"), &ms) && ms < r.first_ms)
-				r.first_ms = ms;
-			if (clock_parse_iso(member_text(a, "end"), &ms))
-				ms = now;
-			if (ms > r.last_ms)
-				r.last_ms = ms;
+			int64_t start = member_ms(a, "start", INT64_MAX), end = member_ms(a, "end", now);
+			r.first_ms = start < r.first_ms ? start : r.first_ms;
+			r.last_ms = end > r.last_ms ? end : r.last_ms;
 		}
 	}
 	return r;

@@ -113,9 +113,9 @@ static bool has_name(const struct which *w, const char *name)
 
 bool which_has(const struct which *w, const json_t *t)
 {
-	task_id id;
+	task_id id = member_id(t);
 	enum task_state s = member_state(t);
-	return !task_id_parse(member_text(t, "id"), &id, NULL) && s != TASK_STATE_COUNT && w->states[s] &&
+	return id && s != TASK_STATE_COUNT && w->states[s] &&
 	       (!w->ids.n || ids_have(&w->ids, id)) && (!w->users || json_object_get(w->users, member_text(t, "user"))) &&
 	       has_name(w, member_text(t, "name"));
 }

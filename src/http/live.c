@@ -54,31 +54,12 @@ json_t *live_row(const json_t *t)
 	return row;
 }
 
-static task_id id_of(const json_t *t)
-{
-	task_id id = 0;
-	task_id_parse(member_text(t, "id"), &id, NULL);
-	return id;
-}
-
-/* Waiting elements of one array, next to each other for the same reason, are one row. */
-static bool joins(const json_t *row, const json_t *t)
-{
-	static const char *const same[] = { "state", "reason", "name", "user" };
-	enum task_state s = member_state(t);
-	bool one = (s == TASK_PENDING || s == TASK_HELD) && TASK_JOB(id_of(row)) == TASK_JOB(id_of(t)) &&
-		   member_int(row, "priority") == member_int(t, "priority");
-	for (size_t i = 0; one && i < COUNT_OF(same); i++)
-		one = !strcmp(member_text(row, same[i]), member_text(t, same[i]));
-	return one;
-}
-
 static json_t *rows_of(const json_t *tasks)
 {
 	json_t *rows = json_array(), *last = NULL, *t;
 	size_t i;
 	json_array_foreach(tasks, i, t) {
-		if (last && joins(last, t)) {
+		if (last && member_wait_alike(last, t)) {
 			json_object_set_new(last, "n", json_integer(member_int(last, "n") + 1));
 			continue;
 		}
