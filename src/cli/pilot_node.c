@@ -40,28 +40,38 @@ static char *default_state(const struct pilot *p, const char *mark)
 	return alloc_printf("/tmp/rad-pilot-%u/%.8s", (unsigned)geteuid(), mark);
 }
 
-static int take_lock(const struct pilot *p, struct error *err)
+/* Locks that file for as long as we live, and says there who we are. Returns 0; 1: after `wait_ms` somebody else still has it,
+ * a process of this number; -1. */
+static int lock_file(const char *path, int64_t wait_ms, char holder[16], struct error *err)
 {
-	scoped_free char *path = alloc_printf("%s/lock", p->state);
 	scoped_fd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return error_errno(err, "%s", path);
-	for (int64_t until = clock_mono_ms() + LOCK_MS; flock(fd, LOCK_EX | LOCK_NB); poll(NULL, 0, 50)) {
-		char pid[16] = "";
+	for (int64_t until = clock_mono_ms() + wait_ms; flock(fd, LOCK_EX | LOCK_NB); poll(NULL, 0, 50)) {
 		if (errno != EWOULDBLOCK)
 			return error_set(err, ERR_SYSTEM, "%s: %s: give a folder on a local disk with --state", path, strerror(errno));
 		if (clock_mono_ms() < until)
 			continue;
-		if (pread(fd, pid, sizeof pid - 1, 0) < 0)
-			*pid = 0;
-		pid[strcspn(pid, "\n")] = 0;
-		return error_set(err, ERR_CONFLICT, "a pilot is at work here already (pid %s, %s): one a node is enough (srun "
-				 "--ntasks-per-node=1); a second one on other GPUs needs --state", *pid ? pid : "?", p->state);
+		ssize_t n = pread(fd, holder, 15, 0);
+		holder[n > 0 ? n : 0] = 0;
+		holder[strcspn(holder, "\n")] = 0;
+		if (!*holder)
+			strcpy(holder, "?");
+		return 1;
 	}
 	if (ftruncate(fd, 0) || dprintf(fd, "%d\n", (int)getpid()) < 0)
 		return error_errno(err, "%s", path);
-	(void)steal_fd(fd);	/* for as long as we live */
+	(void)steal_fd(fd);
 	return 0;
+}
+
+static int take_lock(const struct pilot *p, struct error *err)
+{
+	char pid[16];
+	scoped_free char *path = alloc_printf("%s/lock", p->state);
+	int rc = lock_file(path, LOCK_MS, pid, err);
+	return rc <= 0 ? rc : error_set(err, ERR_CONFLICT, "a pilot is at work here already (pid %s, %s): one a node is enough (srun "
+					"--ntasks-per-node=1); a second one on other GPUs needs --state", pid, p->state);
 }
 
 static void read_boot(char boot[40])
@@ -199,24 +209,11 @@ int pilot_node_start_radd(struct pilot *p, struct error *err)
 /* Where no claims are shared (RAD_CLAIMS_DIR empty, for tests) nobody asks whose GPUs these are. */
 static int take_gpu(const char *uuid, struct error *err)
 {
-	char path[200], pid[16] = "";
+	char path[200], pid[16];
 	snprintf(path, sizeof path, "/tmp/rad-pilot-%u/gpu-%.100s", (unsigned)geteuid(), uuid);
-	if (wire_prepare_folder(path, err))
-		return -1;
-	scoped_fd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return error_errno(err, "%s", path);
-	if (flock(fd, LOCK_EX | LOCK_NB)) {
-		if (pread(fd, pid, sizeof pid - 1, 0) < 0)
-			*pid = 0;
-		pid[strcspn(pid, "\n")] = 0;
-		return error_set(err, ERR_CONFLICT, "GPU %s: another pilot of yours (pid %s) has it: give each its own GPUs (--devices "
-				 "nvml:0,1), or end that one", uuid, *pid ? pid : "?");
-	}
-	if (ftruncate(fd, 0) || dprintf(fd, "%d\n", (int)getpid()) < 0)
-		return error_errno(err, "%s", path);
-	(void)steal_fd(fd);
-	return 0;
+	int rc = wire_prepare_folder(path, err) ? -1 : lock_file(path, 0, pid, err);
+	return rc <= 0 ? rc : error_set(err, ERR_CONFLICT, "GPU %s: another pilot of yours (pid %s) has it: give each its own GPUs "
+					"(--devices nvml:0,1), or end that one", uuid, pid);
 }
 
 int pilot_node_take_gpus(size_t *gpus, struct error *err)

@@ -202,18 +202,23 @@ static void print_result(const struct setup *s, const struct sim_result *r)
 	printf("%-24s %12s\n", "mean SMACT", format_percent(r->mean_smact, smact));
 }
 
+static int read_trace(struct setup *s, const struct simulate_words *w, struct simulate_progress *progress, struct error *err)
+{
+	s->o.workloads = &s->workloads;
+	s->o.trace = &s->trace;
+	s->o.devices = s->devices;
+	s->o.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
+	s->o.ctx = progress;
+	return sim_trace_read(&s->trace, w->trace, &s->workloads, err);
+}
+
 static int run_trace(struct cli_call *c, const struct simulate_words *w, struct setup *s)
 {
 	struct simulate_progress progress = { .start_ms = clock_mono_ms() };
 	struct sim_result result;
 	struct error err = ERROR_INIT;
-	if (sim_trace_read(&s->trace, w->trace, &s->workloads, &err))
+	if (read_trace(s, w, &progress, &err))
 		return cli_fail(c, &err);
-	s->o.workloads = &s->workloads;
-	s->o.trace = &s->trace;
-	s->o.devices = s->devices;
-	s->o.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
-	s->o.ctx = &progress;
 	struct report *report = w->report ? simulation_report_create(&s->o, &progress.report) : NULL;
 	s->o.reading = report ? note_reading : NULL;
 	int rc = sim_run(&s->o, &result, &err);
@@ -324,13 +329,8 @@ static int run_cluster(struct cli_call *c, const struct simulate_words *w, struc
 		return cli_usage(c, "--progress-lines is of one server, not of a cluster");
 	if (!w->estimator)
 		s->o.estimator = "replay";
-	if (sim_trace_read(&s->trace, w->trace, &s->workloads, &err))
+	if (read_trace(s, w, &progress, &err))
 		return cli_fail(c, &err);
-	s->o.workloads = &s->workloads;
-	s->o.trace = &s->trace;
-	s->o.devices = s->devices;
-	s->o.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
-	s->o.ctx = &progress;
 	s->cluster.sim = &s->o;
 	int rc = cluster_run(&s->cluster, &result, &err);
 	clear_progress(&progress);

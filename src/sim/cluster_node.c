@@ -169,14 +169,7 @@ const struct attempt *cluster_nodes_placed(const struct cluster_nodes *ns, uint3
 
 void cluster_nodes_exited(struct cluster_nodes *ns, uint32_t node, uint32_t serial, bool out_of_memory)
 {
-	struct exit_report r = { .have_record = true };
-	if (out_of_memory) {
-		r.exit_code = 1;
-		r.output.kind = SCAN_GPU_OOM;
-		r.output.oom_seen = 1;
-		snprintf(r.output.source, sizeof r.output.source, "PyTorch");
-		snprintf(r.output.line, sizeof r.output.line, "CUDA out of memory");
-	}
+	const struct exit_report r = look_exit(out_of_memory);
 	core_exited(ns->list[node].core, TASK_ID(serial, -1), &r, look_now(ns->now_ms));
 	mark(ns, node);
 }

@@ -3,6 +3,7 @@
  */
 #include "sim/look.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,19 @@ static void earliest(int64_t *next, int64_t t_ms, int64_t after_ms)
 }
 
 /* UUIDs end in the device's place in the list. */
+struct exit_report look_exit(bool out_of_memory)
+{
+	struct exit_report r = { .have_record = true };
+	if (out_of_memory) {
+		r.exit_code = 1;
+		r.output.kind = SCAN_GPU_OOM;
+		r.output.oom_seen = 1;
+		snprintf(r.output.source, sizeof r.output.source, "PyTorch");
+		snprintf(r.output.line, sizeof r.output.line, "CUDA out of memory");
+	}
+	return r;
+}
+
 uint32_t look_place(const char *uuid)
 {
 	return (uint32_t)strtoul(strrchr(uuid, '-') + 1, NULL, 16);

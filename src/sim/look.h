@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The clock of a simulation as the core sees it, and when a GPU is to be shown to it again.
+ * What simulations tell the core: the time, how attempts end, and when a GPU is to be shown to it again.
  */
 #ifndef RAD_SIM_LOOK_H
 #define RAD_SIM_LOOK_H
@@ -17,6 +17,8 @@ static inline struct now look_now(int64_t now_ms)
 	return (struct now){ LOOK_MONO_MS + now_ms, LOOK_WALL_MS + now_ms };
 }
 
+/* What the shim of an attempt would report that ended by itself, or ran out of memory. */
+struct exit_report look_exit(bool out_of_memory);
 /* The place of the device with that UUID in the list of devices. */
 uint32_t look_place(const char *uuid);
 /* When looking at that GPU may next show the core something new, if nothing happens there until then; INT64_MAX: never. */

@@ -271,19 +271,10 @@ static void submit_due(struct simulation *s)
 		core_submit(s->core, (uint32_t)s->next + 1, spec_ref(spec_of(s, t->list[s->next].workload)), now_of(s));
 }
 
-/* The attempt is over: what its shim would report. */
 static void leave(struct simulation *s, struct world_task *t, enum world_event met)
 {
-	struct exit_report r = { .have_record = true };
-	task_id id = t->id;
-	if (met == WORLD_OUT_OF_MEMORY) {
-		r.exit_code = 1;
-		r.output.kind = SCAN_GPU_OOM;
-		r.output.oom_seen = 1;
-		snprintf(r.output.source, sizeof r.output.source, "PyTorch");
-		snprintf(r.output.line, sizeof r.output.line, "CUDA out of memory");
-	}
-	core_exited(s->core, id, &r, now_of(s));
+	const struct exit_report r = look_exit(met == WORLD_OUT_OF_MEMORY);
+	core_exited(s->core, t->id, &r, now_of(s));
 	world_end(&s->world, t);
 }
 
