@@ -5,6 +5,8 @@
  *
  *	bench-core [ORDER USERS]	of so many users under that order alone: what is compared with a build before orders
  */
+#include "bench.h"
+
 #include "base/alloc.h"
 #include "base/scope.h"
 #include "core/core.h"
@@ -65,22 +67,9 @@ static bool state_of(task_id id, enum task_state *state, void *ctx)
 	return false;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int by_time(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-	return (a > b) - (a < b);
-}
-
 static double at(int64_t *took, size_t rounds, double q)
 {
-	qsort(took, rounds, sizeof *took, by_time);
+	bench_sort(took, rounds);
 	return (double)took[(size_t)((double)(rounds - 1) * q)] / 1000;
 }
 
@@ -161,21 +150,21 @@ static void measure(struct scene of, const char *after)
 	}
 	for (size_t i = 0; i < of.rounds; i++) {
 		tick(&w, 1000);
-		int64_t t0 = now_ns();
+		int64_t t0 = bench_now_ns();
 		sample(&w);
-		sampled[i] = now_ns() - t0;
+		sampled[i] = bench_now_ns() - t0;
 
 		struct exit_report done = { .have_record = true };
 		core_exited(w.c, w.placed[i], &done, w.now);
 		tick(&w, 1000);
-		t0 = now_ns();
+		t0 = bench_now_ns();
 		sample(&w);	/* sees the memory free, and places the next */
-		ended[i] = now_ns() - t0;
+		ended[i] = bench_now_ns() - t0;
 
-		t0 = now_ns();
+		t0 = bench_now_ns();
 		submit(&w);
 		core_turn(w.c, w.now);
-		submitted[i] = now_ns() - t0;
+		submitted[i] = bench_now_ns() - t0;
 	}
 	printf("\"gpus\":%d,\"queued\":%zu,\"sample_us_median\":%.1f,\"sample_us_p99\":%.1f,"
 	       "\"place_us_median\":%.1f,\"place_us_p99\":%.1f,\"submit_us_median\":%.1f,\"submit_us_p99\":%.1f%s",

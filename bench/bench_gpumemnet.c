@@ -3,6 +3,8 @@
  * the ensemble, the encoder, and the whole estimate from the summary's text. Prints one JSON object: the median and the largest
  * of the summaries' medians.
  */
+#include "bench.h"
+
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/scope.h"
@@ -17,19 +19,6 @@
 #define MAX_FILES 1000
 
 enum part { VECTOR, ENSEMBLE, ENCODER, WHOLE, PARTS };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int by_value(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-	return (a > b) - (a < b);
-}
 
 static void run(enum part part, const struct features *f, const struct net *net, struct gpumemnet_vector *v,
 		const struct spec *s)
@@ -66,11 +55,11 @@ static bool measure(const struct buf *text, int64_t *medians)
 		for (enum part part = VECTOR; can && part < PARTS; part++) {
 			int64_t took[RUNS];
 			for (size_t i = 0; i < RUNS; i++) {
-				int64_t began = now_ns();
+				int64_t began = bench_now_ns();
 				run(part, &f, &net, &v, s);
-				took[i] = now_ns() - began;
+				took[i] = bench_now_ns() - began;
 			}
-			qsort(took, RUNS, sizeof *took, by_value);
+			bench_sort(took, RUNS);
 			medians[part] = took[RUNS / 2];
 		}
 		features_clear(&f);
@@ -100,7 +89,7 @@ int main(int argc, char **argv)
 	}
 	printf("{\"bench\":\"gpumemnet\",\"unit\":\"us\",\"summaries\":%zu", n);
 	for (enum part part = VECTOR; n && part < PARTS; part++) {
-		qsort(all[part], n, sizeof **all, by_value);
+		bench_sort(all[part], n);
 		printf(",\"%s_us\":%.1f,\"%s_max_us\":%.1f", names[part], (double)all[part][n / 2] / 1e3, names[part],
 		       (double)all[part][n - 1] / 1e3);
 	}

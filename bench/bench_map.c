@@ -2,6 +2,8 @@
  * How long one placement decision takes, on GPUs that are idle, shared, full or busy; each decision finds another state.
  * Prints one JSON object.
  */
+#include "bench.h"
+
 #include "base/scope.h"
 #include "map/map.h"
 
@@ -19,25 +21,12 @@ static uint64_t draw(uint64_t below)
 	return (seed >> 33) % below;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void any_state(struct map_gpu *g)
 {
 	g->n_tasks = (unsigned)draw(4);
 	g->available_mib = g->n_tasks ? draw(g->total_mib) : g->total_mib;
 	g->mode = draw(4) ? SHARE_MPS : SHARE_STREAMS;
 	g->load.smact = g->load.gract = (double)draw(101) / 100;
-}
-
-static int by_time(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-	return (a > b) - (a < b);
 }
 
 /* `fit`: claims that somebody has room for; else claims above every GPU, so that all are asked in vain. */
@@ -60,12 +49,12 @@ static void measure(size_t n, bool fit, const char *before)
 			.claim_mib = (fit ? 0 : 50000) + draw(30000), .claim_is_declared = true };
 		struct placement out;
 		any_state(&gpus[draw(n)]);
-		int64_t began = now_ns();
+		int64_t began = bench_now_ns();
 		placed += map_place(&p, gpus, n, &r, &turn, &out, NULL);
-		took[i] = now_ns() - began;
+		took[i] = bench_now_ns() - began;
 		total += took[i];
 	}
-	qsort(took, DECISIONS, sizeof *took, by_time);
+	bench_sort(took, DECISIONS);
 	printf("%s{\"gpus\":%zu,\"room\":%s,\"decisions\":%d,\"placed\":%u,\"median_ns\":%jd,\"p99_ns\":%jd,\"total_s\":%.3f}",
 	       before, n, fit ? "true" : "false", DECISIONS, placed, (intmax_t)took[DECISIONS / 2],
 	       (intmax_t)took[DECISIONS / 100 * 99], (double)total / 1e9);

@@ -2,6 +2,8 @@
  * How long it takes to turn a model summary into features, for each summary of a folder (the first argument, else those of
  * the tests). Prints one JSON object; times are medians, of processor time.
  */
+#include "bench.h"
+
 #include "base/io.h"
 #include "base/scope.h"
 #include "parse/features.h"
@@ -13,19 +15,6 @@
 
 #define RUNS 201
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int by_value(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-	return (a > b) - (a < b);
-}
-
 /* Median of one file; -1 when it is no summary. */
 static int64_t measure(const char *name, const struct buf *text)
 {
@@ -34,15 +23,15 @@ static int64_t measure(const char *name, const struct buf *text)
 	for (size_t i = 0; i < RUNS; i++) {
 		struct summary s;
 		struct features f;
-		int64_t began = now_ns();
+		int64_t began = bench_now_ns();
 		if (summary_parse(name, buf_text(text), text->len, &s, NULL))
 			return -1;
 		features_from_summary(&s, &given, &f);
-		took[i] = now_ns() - began;
+		took[i] = bench_now_ns() - began;
 		features_clear(&f);
 		summary_clear(&s);
 	}
-	qsort(took, RUNS, sizeof *took, by_value);
+	bench_sort(took, RUNS);
 	return took[RUNS / 2];
 }
 
@@ -63,7 +52,7 @@ int main(int argc, char **argv)
 		printf("%s\"%s\":%.1f", n ? "," : "", e->d_name, (double)median / 1e3);
 		medians[n++] = median;
 	}
-	qsort(medians, n, sizeof *medians, by_value);
+	bench_sort(medians, n);
 	printf("},\"median_us\":%.1f,\"max_us\":%.1f,\"reference_us\":[1000,1800]}\n", n ? (double)medians[n / 2] / 1e3 : 0,
 	       n ? (double)medians[n - 1] / 1e3 : 0);
 	return n ? 0 : 1;

@@ -2,6 +2,8 @@
  * How fast a capture is read and replayed: a training job like a transformer's, three iterations, of a few sizes. Prints one
  * JSON object; times are processor time. With files as arguments, captures of those instead.
  */
+#include "bench.h"
+
 #include "base/io.h"
 #include "base/scope.h"
 #include "estimate/replay.h"
@@ -13,21 +15,6 @@
 
 #define ROUNDS 21
 #define TENSORS 6	/* parameters of a layer, and activations it keeps */
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int by_time(const void *x, const void *y)
-{
-	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-
-	return (a > b) - (a < b);
-}
 
 static uint64_t bytes_of(unsigned tensor, unsigned width)
 {
@@ -134,24 +121,24 @@ static void measure(const struct buf *file, const char *name, const char *before
 	for (int i = 0; i < ROUNDS; i++) {
 		scoped_capture c = { 0 };
 
-		t = now_ns();
+		t = bench_now_ns();
 		if (capture_read(file->data, file->len, &c, &err)) {
 			fprintf(stderr, "%s: %s\n", name, err.text);
 			exit(1);
 		}
-		read[i] = now_ns() - t;
-		t = now_ns();
+		read[i] = bench_now_ns() - t;
+		t = bench_now_ns();
 		events = run_once(a, &c);
-		replay[i] = now_ns() - t;
-		t = now_ns();
+		replay[i] = bench_now_ns() - t;
+		t = bench_now_ns();
 		if (replay_capture(&c, &conf, &(struct replay_environment){ 0 }, replay_overheads("NVIDIA H200"), 0, &f, &err))
 			exit(1);
-		whole[i] = now_ns() - t;
+		whole[i] = bench_now_ns() - t;
 	}
 	alloc_sim_destroy(a);
-	qsort(read, ROUNDS, sizeof *read, by_time);
-	qsort(replay, ROUNDS, sizeof *replay, by_time);
-	qsort(whole, ROUNDS, sizeof *whole, by_time);
+	bench_sort(read, ROUNDS);
+	bench_sort(replay, ROUNDS);
+	bench_sort(whole, ROUNDS);
 	printf("%s{\"capture\":\"%s\",\"bytes\":%zu,\"events\":%zu,\"read_us\":%.1f,\"replay_us\":%.1f,\"events_per_s\":%.0f,"
 	       "\"need_and_comfort_us\":%.1f,\"comfort_mib\":%llu,\"need_mib\":%llu}", before, name, file->len, events,
 	       (double)read[ROUNDS / 2] / 1e3, (double)replay[ROUNDS / 2] / 1e3,
