@@ -97,6 +97,19 @@ static void assert_invariants(struct core *c)
 
 /* What follows from events -------------------------------------------------------------------------------------------- */
 
+static void core_begin_time(struct core *c, struct task *t)
+{
+	limits_begin(c->limits, t, c->now);
+	timeslots_begin(c->timeslots, t, c->now);
+}
+
+static void core_take_place(struct core *c, struct task *t)
+{
+	fleet_begin(c->fleet, t, c->now);
+	host_begin(c->host, t);
+	core_begin_time(c, t);
+}
+
 /* First the wiring, which stores the event; then what follows from it here, so that a placement that a pass made, one that a
  * restart found and one of the simulator all take the same way. */
 static void core_on_event(void *ctx, const struct event *ev, struct task *t)
@@ -109,15 +122,11 @@ static void core_on_event(void *ctx, const struct event *ev, struct task *t)
 	switch (ev->kind) {
 	case EV_PLACED:
 		estimates_forget(c->estimates, t->id);
-		fleet_begin(c->fleet, t, c->now);
-		host_begin(c->host, t);
-		limits_begin(c->limits, t, c->now);
-		timeslots_begin(c->timeslots, t, c->now);
+		core_take_place(c, t);
 		break;
 	/* Its time begins with its program: what a prolog or an MPS server took is not the user's. */
 	case EV_STARTED:
-		limits_begin(c->limits, t, c->now);
-		timeslots_begin(c->timeslots, t, c->now);
+		core_begin_time(c, t);
 		break;
 	case EV_MOVED:
 		fleet_moved(c->fleet, t, c->now);
@@ -358,32 +367,32 @@ void core_restore(struct core *c, struct task *t, struct now now)
 		fleet_watch_slowdown(c->fleet);
 	if (t->state == TASK_RUNNING) {
 		endings_restored(c->endings, now);
-		fleet_begin(c->fleet, t, now);
-		host_begin(c->host, t);
-		limits_begin(c->limits, t, now);
-		timeslots_begin(c->timeslots, t, now);
+		core_take_place(c, t);
 	} else if (!task_state_terminal(t->state) && !t->estimated) {
 		estimates_ask(c->estimates, t, now);
 	}
 	assert_invariants(c);
 }
 
-int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+/* `done`: what cannot be done to it in another state. */
+static int core_do(struct core *c, task_id id, enum event_kind kind, const char *done, uint32_t uid, struct now now,
+		   struct error *err)
 {
-	struct task *t = tasks_find_for(c->tasks, id, EV_HELD, "held", err);
+	struct task *t = tasks_find_for(c->tasks, id, kind, done, err);
 	c->now = now;
 	if (t)
-		core_emit(c, t, EV_HELD, uid);
+		core_emit(c, t, kind, uid);
 	return t ? 0 : -1;
+}
+
+int core_hold(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
+{
+	return core_do(c, id, EV_HELD, "held", uid, now, err);
 }
 
 int core_release(struct core *c, task_id id, uint32_t uid, struct now now, struct error *err)
 {
-	struct task *t = tasks_find_for(c->tasks, id, EV_RELEASED, "released", err);
-	c->now = now;
-	if (t)
-		core_emit(c, t, EV_RELEASED, uid);
-	return t ? 0 : -1;
+	return core_do(c, id, EV_RELEASED, "released", uid, now, err);
 }
 
 /* A stopped process would not see that it is asked to end. */
