@@ -82,7 +82,7 @@ static int fill_update(const struct update *u, json_t *request, struct error *er
 		json_object_set_new(request, "time_limit_s", json_integer(seconds));
 	if (u->gpu_mem)
 		json_object_set_new(request, "gpu_mem_mib", json_integer((json_int_t)mib));
-	if (u->max_slowdown && units_parse_double(u->max_slowdown, 1, 1000, &slowdown, err))
+	if (u->max_slowdown && units_parse_double(u->max_slowdown, 1, SPEC_MAX_SLOWDOWN, &slowdown, err))
 		return error_wrap(err, "max-slowdown");
 	if (u->max_slowdown)
 		json_object_set_new(request, "max_slowdown", json_real(slowdown));

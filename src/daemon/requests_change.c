@@ -356,13 +356,12 @@ static int change_read_update(const struct message *m, struct event *ev, char **
 	ev->u.updated.set_gpu_mem = json_object_get(m->json, "gpu_mem_mib");
 	ev->u.updated.set_max_slowdown = json_object_get(m->json, "max_slowdown");
 	if (json_read_int(m->json, "priority", INT32_MIN, INT32_MAX, &priority, err) ||
-	    json_read_int(m->json, "time_limit_s", 0, (int64_t)100 * 366 * 86400, &ev->u.updated.time_limit_s, err) ||
-	    json_read_int(m->json, "gpu_mem_mib", 0, 1 << 30, &mem, err) ||
+	    json_read_int(m->json, "time_limit_s", 0, SPEC_MAX_TIME_S, &ev->u.updated.time_limit_s, err) ||
+	    json_read_int(m->json, "gpu_mem_mib", 0, SPEC_MAX_MIB, &mem, err) ||
 	    json_read_double(m->json, "max_slowdown", &ev->u.updated.max_slowdown, err) ||
+	    submit_check_slowdown(ev->u.updated.max_slowdown, err) ||
 	    json_read_text(m->json, "name", 1000, name, err) || (*name && submit_check_name(*name, err)))
 		return -1;
-	if (!(ev->u.updated.max_slowdown >= 0 && ev->u.updated.max_slowdown <= 1000))
-		return error_set(err, ERR_INVALID, "'max_slowdown' must be from 1 to 1000, or 0 for none");
 	ev->u.updated.priority = priority;
 	ev->u.updated.gpu_mem_mib = (uint64_t)mem;
 	ev->u.updated.name = *name;

@@ -117,6 +117,7 @@ static void hold_release_update_cancel_requeue(void **state)
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"name\":\"x\\n\\u001b[2J\"", ERR_INVALID, "control character");
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"name\":\"\"", ERR_INVALID, "'name' is missing");
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"max_slowdown\":-1", ERR_INVALID, "max_slowdown");
+	refused(s, STRANGER, "update", "\"id\":\"1\",\"max_slowdown\":0.5", ERR_INVALID, "max_slowdown");	/* as at submission */
 	refused(s, STRANGER, "update", "\"id\":\"1\",\"time_limit_s\":\"x\"", ERR_INVALID, "time_limit_s");
 	json_decref(good(s, STRANGER, "cancel", "\"id\":\"1\""));
 	assert_null(core_task(s->w.core, TASK_ID(1, -1)));

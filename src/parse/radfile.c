@@ -200,7 +200,7 @@ static int positional_memory(struct radfile_reader *r, const struct positional *
 	for (size_t i = 8; i < p->n; i++) {
 		scoped_free char *text = radfile_copy(p->field[i]);
 		double mib;
-		if (units_parse_double(text, 0, 1 << 30, &mib, r->err))
+		if (units_parse_double(text, 0, SPEC_MAX_MIB, &mib, r->err))
 			return error_wrap(r->err, "%.300s:%d: memory in MiB", r->name, p->line[i]);
 		if (i > 8)
 			r->out->estimates_mib[i - 9] = (uint64_t)(mib + 0.5);

@@ -73,7 +73,7 @@ const struct setting settings_table[] = {
 	  .help = "no task joins a GPU whose SMs are busier than this under mps" },
 	{ NUMBER("max_gract", core.map.max_gract, "0.9", 0, 1), .off = SETTING_OFF_IS_NAN,
 	  .help = "no task joins a GPU that is busier than this under streams, by GRACT" },
-	{ NUMBER("max_slowdown", core.map.max_slowdown, "off", 1, 1000), .off = SETTING_OFF_IS_ZERO,
+	{ NUMBER("max_slowdown", core.map.max_slowdown, "off", 1, SPEC_MAX_SLOWDOWN), .off = SETTING_OFF_IS_ZERO,
 	  .help = "how many times slower than alone a task may be made, where it says nothing itself" },
 	{ NUMBER("min_gain", core.map.min_gain, "0.05", 0, 1),
 	  .help = "under gain: part of its work that a task must add to what a GPU does, to join others" },

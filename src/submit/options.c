@@ -182,7 +182,7 @@ static int set_share(struct spec *s, struct submit_pending *p, const char *value
 static int set_max_slowdown(struct spec *s, struct submit_pending *p, const char *value, struct error *err)
 {
 	(void)p;
-	return units_parse_double(value, 1, 1000, &s->max_slowdown, err);
+	return units_parse_double(value, 1, SPEC_MAX_SLOWDOWN, &s->max_slowdown, err);
 }
 
 static int set_batch_size(struct spec *s, struct submit_pending *p, const char *value, struct error *err)

@@ -52,6 +52,13 @@ static int check_words(const char *what, char *const *words, struct error *err)
 	return 0;
 }
 
+int submit_check_slowdown(double most, struct error *err)
+{
+	if (most != 0 && !(most >= 1 && most <= SPEC_MAX_SLOWDOWN))
+		return error_set(err, ERR_INVALID, "'max_slowdown' must be from 1 to %d, or 0 for no limit", SPEC_MAX_SLOWDOWN);
+	return 0;
+}
+
 int submit_check_name(const char *name, struct error *err)
 {
 	if (!name || !*name)
@@ -130,8 +137,8 @@ static int check_needs(const struct spec *s, struct error *err)
 		return error_wrap(err, "'feed'");
 	if (!s->feed && (s->feed_cpus || s->feed_mem_mib))
 		return error_set(err, ERR_INVALID, "'feed_cpus' and 'feed_mem' are of a feed's loader: add --feed with its name");
-	if (s->max_slowdown != 0 && !(s->max_slowdown >= 1 && s->max_slowdown <= 1000))
-		return error_set(err, ERR_INVALID, "'max_slowdown' must be from 1 to 1000, or 0 for no limit");
+	if (submit_check_slowdown(s->max_slowdown, err))
+		return -1;
 	if (s->share == SHARE_MIG && s->gpus > 1)
 		return error_set(err, ERR_INVALID, "'share' is mig with %u GPUs: a task can use one MIG instance only: ask for 1 GPU",
 				 s->gpus);

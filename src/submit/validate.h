@@ -12,7 +12,8 @@
 /* Call it with s->uid set from the socket: a signature that names another uid is refused, so that nobody writes into the
  * history of somebody else's runs. Returns 0, or -1 with an error that names the member. */
 int submit_validate(const struct spec *s, struct error *err);
-/* The same of a name alone, which may change later. */
+/* The same of what may change later, alone. */
 int submit_check_name(const char *name, struct error *err);
+int submit_check_slowdown(double most, struct error *err);
 
 #endif

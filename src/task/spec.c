@@ -65,13 +65,13 @@ static const struct number numbers[] = {
 	NUMBER(process_ticks, N_U64, 0, INT64_MAX),
 	NUMBER(lease, N_BOOL, 0, 1),
 	NUMBER(gpus, N_U32, 1, SPEC_MAX_GPUS),
-	NUMBER(gpu_mem_mib, N_U64, 0, 1 << 30),
+	NUMBER(gpu_mem_mib, N_U64, 0, SPEC_MAX_MIB),
 	NUMBER(cpus, N_U32, 0, 65536),
-	NUMBER(host_mem_mib, N_U64, 0, 1 << 30),
+	NUMBER(host_mem_mib, N_U64, 0, SPEC_MAX_MIB),
 	NUMBER(feed_cpus, N_U32, 0, 65536),
-	NUMBER(feed_mem_mib, N_U64, 0, 1 << 30),
+	NUMBER(feed_mem_mib, N_U64, 0, SPEC_MAX_MIB),
 	NUMBER(exclusive, N_BOOL, 0, 1),
-	NUMBER(max_slowdown, N_DOUBLE, 0, 1000),
+	NUMBER(max_slowdown, N_DOUBLE, 0, SPEC_MAX_SLOWDOWN),
 	NUMBER(capture_until_s, N_I64, 0, INT64_MAX / 1000),
 	NUMBER(batch_size, N_I64, 0, INT32_MAX),
 	NUMBER(seq_len, N_I64, 0, INT32_MAX),
@@ -80,8 +80,8 @@ static const struct number numbers[] = {
 	NUMBER(input_width, N_I64, 0, SPEC_MAX_INPUT),
 	NUMBER(priority, N_I64, INT32_MIN, INT32_MAX),
 	NUMBER(hold, N_BOOL, 0, 1),
-	NUMBER(time_limit_s, N_I64, 0, (int64_t)100 * 366 * 86400),
-	NUMBER(slot_s, N_I64, -1, (int64_t)100 * 366 * 86400),
+	NUMBER(time_limit_s, N_I64, 0, SPEC_MAX_TIME_S),
+	NUMBER(slot_s, N_I64, -1, SPEC_MAX_TIME_S),
 	NUMBER(requeue_code, N_INT, 0, 255),
 	NUMBER(begin_s, N_I64, 0, INT64_MAX / 1000),
 	NUMBER(singleton, N_BOOL, 0, 1),
@@ -382,7 +382,7 @@ static int read_all(struct spec *s, const json_t *o, const json_t *env, struct e
 	s->umask = (mode_t)mask;
 	for (size_t i = 0; i < COUNT_OF(s->estimates_mib); i++) {
 		json_int_t v = json_integer_value(json_array_get(estimates, i));
-		s->estimates_mib[i] = v > 0 && v < 1 << 30 ? (uint64_t)v : 0;
+		s->estimates_mib[i] = v > 0 && v < SPEC_MAX_MIB ? (uint64_t)v : 0;
 	}
 	return 0;
 }

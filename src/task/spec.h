@@ -176,6 +176,9 @@ char *spec_expand_path(const struct spec *s, const char *pattern, int64_t task);
 
 /* Bounds of what may be asked for. */
 #define SPEC_MAX_GPUS 64
+#define SPEC_MAX_MIB (1 << 30)		/* of one GPU, and of the host */
+#define SPEC_MAX_SLOWDOWN 1000
+#define SPEC_MAX_TIME_S ((int64_t)100 * 366 * 86400)
 #define SPEC_MAX_INPUT 100000	/* channels, height or width of an image */
 #define SPEC_REQUEUE_CODE 85		/* as HTCondor's for programs that checkpoint themselves */
 #define SPEC_MIN_SLOT_S 5
