@@ -130,8 +130,8 @@ static json_t *join_starts(const json_t *starts, const json_t *tasks)
 static bool start_goes_on(const json_t *a, const json_t *b)
 {
 	task_id x = member_id(a), y = member_id(b);
-	return !*member_text(a, "start_time") && !*member_text(b, "start_time") && TASK_JOB(x) == TASK_JOB(y) && TASK_INDEX(y) == TASK_INDEX(x) + 1 &&
-	       !strcmp(member_text(a, "reason"), member_text(b, "reason"));
+	return !*member_text(a, "start_time") && !*member_text(b, "start_time") && TASK_JOB(x) == TASK_JOB(y) &&
+	       TASK_INDEX(y) == TASK_INDEX(x) + 1 && !strcmp(member_text(a, "reason"), member_text(b, "reason"));
 }
 
 static void add_start_ids(struct table *table, const json_t *first, const json_t *last)
