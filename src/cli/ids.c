@@ -85,17 +85,11 @@ static char *part_end(char *part)
 	return part;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	task_id x = *(const task_id *)a, y = *(const task_id *)b;
-	return (x > y) - (x < y);
-}
-
 static void keep_once(struct ids *ids)
 {
 	size_t kept = 0;
 	if (ids->n)
-		qsort(ids->list, ids->n, sizeof *ids->list, by_number);
+		qsort(ids->list, ids->n, sizeof *ids->list, task_id_compare);
 	for (size_t i = 0; i < ids->n; i++)
 		if (!kept || ids->list[i] != ids->list[kept - 1])
 			ids->list[kept++] = ids->list[i];
@@ -128,8 +122,8 @@ void ids_clear(struct ids *ids)
 bool ids_have(const struct ids *ids, task_id id)
 {
 	const task_id whole = TASK_ID(TASK_JOB(id), -1);
-	return ids->n && (bsearch(&id, ids->list, ids->n, sizeof id, by_number) ||
-			  bsearch(&whole, ids->list, ids->n, sizeof whole, by_number));
+	return ids->n && (bsearch(&id, ids->list, ids->n, sizeof id, task_id_compare) ||
+			  bsearch(&whole, ids->list, ids->n, sizeof whole, task_id_compare));
 }
 
 size_t ids_bare_words(char **words, size_t n)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "submit/validate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,13 +23,6 @@ static struct pilot_known_sum sum_of(const struct pilot_known *k, task_id id)
 	if (t)
 		pilot_known_add(&sum, &t->record, 1);
 	return j && TASK_INDEX(id) < 0 ? j->sum : sum;
-}
-
-/* What the task's dependency is on: for the element of an array, the other array's of the same index. */
-static task_id target_of(task_id id, const struct dependency *d)
-{
-	bool element = d->kind == DEP_AFTERCORR && TASK_INDEX(id) >= 0 && TASK_INDEX(d->task) < 0;
-	return element ? TASK_ID(TASK_JOB(d->task), TASK_INDEX(id)) : d->task;
 }
 
 static enum pilot_after one_is(const struct pilot_known_sum *sum, enum dependency_kind kind)
@@ -68,7 +62,7 @@ static void find_dependencies(const struct pilot_known *k, const struct spec *s,
 {
 	enum pilot_after is = PILOT_READY;
 	for (size_t i = 0; i < s->n_deps && is != PILOT_DEPENDENCY_NEVER; i++) {
-		task_id target = target_of(id, &s->deps[i]);
+		task_id target = task_dependency_target(id, &s->deps[i]);
 		struct pilot_known_sum sum = sum_of(k, target);
 		enum pilot_after one = one_is(&sum, s->deps[i].kind);
 		if (one == PILOT_DEPENDENCY && !sum.begun && waits_in_vain(k, target, s->deps[i].kind, depth))
@@ -84,7 +78,7 @@ static void find_dependencies(const struct pilot_known *k, const struct spec *s,
 static enum pilot_after dependencies(const struct pilot_known *k, struct pilot_known_job *of, task_id id, int depth,
 				     const struct dependency **on)
 {
-	struct pilot_known_task *t = pilot_after_is_common(of->spec) ? NULL : pilot_known_find(k, id);
+	struct pilot_known_task *t = spec_waits_by_element(of->spec) ? pilot_known_find(k, id) : NULL;
 	struct pilot_known_found *found = t ? &t->found : &of->found;
 	if (!of->spec->n_deps)
 		return PILOT_READY;
@@ -117,14 +111,6 @@ static uint32_t earlier(const struct pilot_known *k, struct pilot_known_job *of)
 		of->earlier = find_earlier(k, of);
 	of->earlier_at = pilot_known_changes(k);
 	return of->earlier;
-}
-
-bool pilot_after_is_common(const struct spec *s)
-{
-	for (size_t i = 0; i < s->n_deps; i++)
-		if (s->deps[i].kind == DEP_AFTERCORR)
-			return false;
-	return true;
 }
 
 /* Of an array that is a singleton one element runs at a time, as at radd. */
@@ -180,30 +166,14 @@ enum pilot_after pilot_after(const struct pilot_known *k, const struct pilot_kno
 
 /* ---- a submission ---- */
 
-static bool has_element(const struct spec *s, int32_t index)
+static int has(void *ctx, task_id id, bool *there, struct error *err)
 {
-	for (size_t i = 0; i < s->n_array; i++)
-		if (s->array[i] == (uint32_t)index)
-			return true;
-	return false;
-}
-
-static int check_elements(const struct spec *spec, const struct spec *other, const struct dependency *d, struct error *err)
-{
-	char text[TASK_ID_TEXT];
-	bool there = true;
-	if (TASK_INDEX(d->task) >= 0 && !has_element(other, TASK_INDEX(d->task)))
-		return error_set(err, ERR_NOT_FOUND, "dependency %s:%s: there is no such task", dependency_kind_name(d->kind),
-				 task_id_text(d->task, text));
-	if (d->kind != DEP_AFTERCORR || TASK_INDEX(d->task) >= 0)
-		return 0;
-	if (!spec->n_array)
-		return error_set(err, ERR_INVALID, "dependency aftercorr:%s: is between the elements of two arrays, and this is none: "
-				 "use afterok", task_id_text(d->task, text));
-	for (size_t i = 0; i < spec->n_array && there; i += spec->n_array > 1 ? spec->n_array - 1 : 1)
-		there = has_element(other, (int32_t)spec->array[i]);
-	return there ? 0 : error_set(err, ERR_NOT_FOUND, "dependency aftercorr:%s: that is no array with the indices of this one",
-				     task_id_text(d->task, text));
+	const struct spec *other = ctx;
+	(void)err;
+	*there = TASK_INDEX(id) < 0;
+	for (size_t i = 0; i < other->n_array && !*there; i++)
+		*there = other->array[i] == (uint32_t)TASK_INDEX(id);
+	return 0;
 }
 
 int pilot_after_check(const struct spool *s, const struct spec *spec, struct error *err)
@@ -217,7 +187,7 @@ int pilot_after_check(const struct spool *s, const struct spec *spec, struct err
 		if (!other && why.code == ERR_NOT_FOUND)
 			return error_set(err, ERR_NOT_FOUND, "dependency %s:%s: there is no such task in %s", dependency_kind_name(d->kind),
 					 task_id_text(d->task, text), spool_dir(s));
-		int failed = other ? check_elements(spec, other, d, err) : error_set(err, why.code, "%s", why.text);
+		int failed = other ? submit_check_dependency(spec, d, has, other, err) : error_set(err, why.code, "%s", why.text);
 		spec_unref(other);
 		if (failed)
 			return -1;

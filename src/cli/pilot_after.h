@@ -19,8 +19,6 @@ enum pilot_after {
 
 /* As far as is known; why (NULL: nobody asks) has a text for people. */
 enum pilot_after pilot_after(const struct pilot_known *k, const struct pilot_known_task *t, char why[SPOOL_TEXT]);
-/* Of all its elements: what keeps one keeps each. */
-bool pilot_after_is_common(const struct spec *s);
 /* How many elements of that array may be claimed at once; 0: all. */
 size_t pilot_after_limit(const struct spec *s);
 /* How many tasks of that job are claimed. */

@@ -207,7 +207,7 @@ static struct pilot_known_task *choose(struct agent *a, struct pilot_known_task 
 			continue;
 		enum pilot_after after = pilot_after(a->k, t, NULL);
 		if (after != PILOT_READY || pilot_gate_is_shut(t->job)) {
-			waits = after == PILOT_READY || after == PILOT_ARRAY_LIMIT || pilot_after_is_common(t->job->spec) ? t->job : waits;
+			waits = after == PILOT_READY || after == PILOT_ARRAY_LIMIT || !spec_waits_by_element(t->job->spec) ? t->job : waits;
 			continue;
 		}
 		int want = wants(a, t, !tries, err);

@@ -58,12 +58,6 @@ void begins_remove(struct begins *b, task_id id)
 
 /* They go on in this order: that of the map hangs on its size, and a simulation or a replay would queue them otherwise than
  * the daemon did. */
-static int by_id(const void *a, const void *b)
-{
-	task_id x = *(const task_id *)a, y = *(const task_id *)b;
-	return (x > y) - (x < y);
-}
-
 size_t begins_due(struct begins *b, int64_t wall_ms, task_id **ids)
 {
 	size_t n = 0, cap = 0, at = 0;
@@ -82,7 +76,7 @@ size_t begins_due(struct begins *b, int64_t wall_ms, task_id **ids)
 	for (size_t i = 0; i < n; i++)
 		begins_remove(b, (*ids)[i]);
 	if (n)
-		qsort(*ids, n, sizeof **ids, by_id);
+		qsort(*ids, n, sizeof **ids, task_id_compare);
 	return n;
 }
 

@@ -19,18 +19,12 @@ int request_id(const struct message *m, task_id *id, struct error *err)
 	return text ? task_id_parse(text, id, err) : error_set(err, ERR_INVALID, "'id' must be a task id as text");
 }
 
-static int ids_by_number(const void *a, const void *b)
-{
-	task_id x = *(const task_id *)a, y = *(const task_id *)b;
-	return (x > y) - (x < y);
-}
-
 /* Each once: one that is named twice would meet the second time what was done to it the first. */
 size_t request_sort_ids(task_id *ids, size_t n)
 {
 	size_t kept = 0;
 	if (n)
-		qsort(ids, n, sizeof *ids, ids_by_number);
+		qsort(ids, n, sizeof *ids, task_id_compare);
 	for (size_t i = 0; i < n; i++)
 		if (!kept || ids[i] != ids[kept - 1])
 			ids[kept++] = ids[i];

@@ -42,43 +42,18 @@ static int submit_seen(void *ctx, task_id id, enum task_state state)
 	return 1;	/* one is enough */
 }
 
-static int submit_is_there(const struct requests *q, task_id id, bool *there, struct error *err)
+static int submit_is_there(void *ctx, task_id id, bool *there, struct error *err)
 {
+	const struct requests *q = ctx;
 	*there = false;
 	return store_states(q->store, id, submit_seen, there, err);
 }
 
-/* aftercorr: of the array that is waited for, the first and the last element must be there that one of this array waits for. */
-static int submit_check_elements(const struct requests *q, const struct spec *s, const struct dependency *d, struct error *err)
-{
-	char text[TASK_ID_TEXT];
-	bool there = true;
-	if (d->kind != DEP_AFTERCORR || TASK_INDEX(d->task) >= 0)
-		return 0;
-	if (!s->n_array)
-		return error_set(err, ERR_INVALID, "dependency aftercorr:%s: is between the elements of two arrays, and this is none: "
-				 "use afterok", task_id_text(d->task, text));
-	for (size_t i = 0; i < s->n_array && there; i += s->n_array > 1 ? s->n_array - 1 : 1)
-		if (submit_is_there(q, TASK_ID(TASK_JOB(d->task), s->array[i]), &there, err))
-			return -1;
-	if (there)
-		return 0;
-	return error_set(err, ERR_NOT_FOUND, "dependency aftercorr:%s: that is no array with the indices of this one",
-			 task_id_text(d->task, text));
-}
-
-/* A mistyped id would make the task wait for what never comes. */
 static int submit_check_dependencies(const struct requests *q, const struct spec *s, struct error *err)
 {
-	char text[TASK_ID_TEXT];
-	bool there;
-	for (size_t i = 0; i < s->n_deps; i++) {
-		if (submit_is_there(q, s->deps[i].task, &there, err) || submit_check_elements(q, s, &s->deps[i], err))
+	for (size_t i = 0; i < s->n_deps; i++)
+		if (submit_check_dependency(s, &s->deps[i], submit_is_there, (void *)q, err))
 			return -1;
-		if (!there)
-			return error_set(err, ERR_NOT_FOUND, "dependency %s:%s: there is no such task",
-					 dependency_kind_name(s->deps[i].kind), task_id_text(s->deps[i].task, text));
-	}
 	return 0;
 }
 

@@ -124,24 +124,9 @@ static void edge_unlink(struct waiting *w, struct edge *e)
 }
 
 /* Elements of an array wait as one, unless each waits for another element. */
-static bool waits_alone(const struct task *t)
-{
-	for (size_t i = 0; i < t->spec->n_deps; i++)
-		if (t->spec->deps[i].kind == DEP_AFTERCORR)
-			return true;
-	return false;
-}
-
 static int64_t key_of(const struct task *t)
 {
-	return waits_alone(t) ? -t->id : (int64_t)(uintptr_t)t->spec;
-}
-
-/* What the task's dependency is on: for the element of an array, the other array's of the same index. */
-static task_id target_id(const struct task *t, const struct dependency *d)
-{
-	bool element = d->kind == DEP_AFTERCORR && TASK_INDEX(t->id) >= 0 && TASK_INDEX(d->task) < 0;
-	return element ? TASK_ID(TASK_JOB(d->task), TASK_INDEX(t->id)) : d->task;
+	return spec_waits_by_element(t->spec) ? -t->id : (int64_t)(uintptr_t)t->spec;
 }
 
 static void group_destroy(struct waiting *w, struct group *g)
@@ -164,7 +149,7 @@ static struct group *group_of(struct waiting *w, const struct task *t)
 	g->key = key_of(t);
 	g->spec = spec_ref(s);
 	for (size_t i = 0; i < s->n_deps; i++)
-		edge_link(w, g, &g->edges[i], target_id(t, &s->deps[i]));
+		edge_link(w, g, &g->edges[i], task_dependency_target(t->id, &s->deps[i]));
 	idmap_put(&w->groups, g->key, g);
 	return g;
 }
@@ -214,12 +199,6 @@ void waiting_remove(struct waiting *w, const struct task *t)
 		group_destroy(w, g);
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	task_id x = *(const task_id *)a, y = *(const task_id *)b;
-	return (x > y) - (x < y);
-}
-
 /* Those who left are no members any more; who left and came again stands in the list twice. */
 static size_t list_members(const struct waiting *w, const struct group *g, task_id **ready, size_t n, size_t *cap)
 {
@@ -235,7 +214,7 @@ static size_t sort_once(task_id *ids, size_t n)
 {
 	size_t kept = 0;
 	if (n)
-		qsort(ids, n, sizeof *ids, compare_ids);
+		qsort(ids, n, sizeof *ids, task_id_compare);
 	for (size_t i = 0; i < n; i++)
 		if (!kept || ids[kept - 1] != ids[i])
 			ids[kept++] = ids[i];

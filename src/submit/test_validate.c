@@ -138,8 +138,41 @@ static void test_refused(void **state)
 	}
 }
 
+/* There are job 7, an array of 0 to 2, and job 9, which is none. */
+static int has(void *ctx, task_id id, bool *there, struct error *err)
+{
+	(void)err;
+	++*(int *)ctx;
+	*there = TASK_JOB(id) == 7 ? TASK_INDEX(id) < 3 : TASK_JOB(id) == 9 && TASK_INDEX(id) < 0;
+	return 0;
+}
+
+static void test_dependencies(void **state)
+{
+	static const struct { uint32_t elements; struct dependency on; const char *says; int asked; } rows[] = {
+		{ 0, { DEP_AFTEROK, TASK_ID(7, -1) }, "", 1 }, { 0, { DEP_AFTEROK, TASK_ID(7, 2) }, "", 1 },
+		{ 0, { DEP_AFTEROK, TASK_ID(7, 3) }, "afterok:7_3: there is no such task", 1 },
+		{ 3, { DEP_AFTERANY, TASK_ID(8, -1) }, "afterany:8: there is no such task", 1 },
+		{ 3, { DEP_AFTERCORR, TASK_ID(8, -1) }, "aftercorr:8: there is no such task", 1 },
+		{ 3, { DEP_AFTERCORR, TASK_ID(7, -1) }, "", 3 }, { 1, { DEP_AFTERCORR, TASK_ID(7, -1) }, "", 2 },
+		{ 3, { DEP_AFTERCORR, TASK_ID(7, 1) }, "", 1 }, { 0, { DEP_AFTERCORR, TASK_ID(7, -1) }, "this is none: use afterok", 1 },
+		{ 4, { DEP_AFTERCORR, TASK_ID(7, -1) }, "no array with the indices of this one", 3 },
+		{ 2, { DEP_AFTERCORR, TASK_ID(9, -1) }, "no array with the indices of this one", 2 },
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct error err = ERROR_INIT;
+		int asked = 0;
+		struct spec s = { .n_array = rows[i].elements, .array = (uint32_t[]){ 0, 1, 2, 3 } };
+		assert_int_equal(submit_check_dependency(&s, &rows[i].on, has, &asked, &err), *rows[i].says ? -1 : 0);
+		if (!strstr(err.text, rows[i].says))
+			fail_msg("row %zu: '%s' does not hold '%s'", i, err.text, rows[i].says);
+		assert_int_equal(asked, rows[i].asked);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused), cmocka_unit_test(test_dependencies) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,3 +185,26 @@ int submit_validate(const struct spec *s, struct error *err)
 		return error_set(err, ERR_INVALID, "'signature' is not one of user %lu", (unsigned long)s->uid);
 	return 0;
 }
+
+int submit_check_dependency(const struct spec *s, const struct dependency *d,
+			    int (*has)(void *ctx, task_id id, bool *there, struct error *err), void *ctx, struct error *err)
+{
+	char text[TASK_ID_TEXT];
+	bool there;
+	if (has(ctx, d->task, &there, err))
+		return -1;
+	if (!there)
+		return error_set(err, ERR_NOT_FOUND, "dependency %s:%s: there is no such task", dependency_kind_name(d->kind),
+				 task_id_text(d->task, text));
+	if (d->kind != DEP_AFTERCORR || TASK_INDEX(d->task) >= 0)
+		return 0;
+	if (!s->n_array)
+		return error_set(err, ERR_INVALID, "dependency aftercorr:%s: is between the elements of two arrays, and this is none: "
+				 "use afterok", task_id_text(d->task, text));
+	/* The first and the last one tell of all. */
+	for (size_t i = 0; i < s->n_array && there; i += s->n_array > 1 ? s->n_array - 1 : 1)
+		if (has(ctx, TASK_ID(TASK_JOB(d->task), s->array[i]), &there, err))
+			return -1;
+	return there ? 0 : error_set(err, ERR_NOT_FOUND, "dependency aftercorr:%s: that is no array with the indices of this one",
+				     task_id_text(d->task, text));
+}

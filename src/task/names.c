@@ -69,6 +69,18 @@ int task_id_parse(const char *text, task_id *id, struct error *err)
 	return 0;
 }
 
+int task_id_compare(const void *a, const void *b)
+{
+	task_id x = *(const task_id *)a, y = *(const task_id *)b;
+	return (x > y) - (x < y);
+}
+
+task_id task_dependency_target(task_id id, const struct dependency *d)
+{
+	bool element = d->kind == DEP_AFTERCORR && TASK_INDEX(id) >= 0 && TASK_INDEX(d->task) < 0;
+	return element ? TASK_ID(TASK_JOB(d->task), TASK_INDEX(id)) : d->task;
+}
+
 const char *task_state_name(enum task_state s) { return states[s].word; }
 const char *task_state_code(enum task_state s) { return states[s].code; }
 bool task_state_terminal(enum task_state s) { return states[s].terminal; }

@@ -321,6 +321,14 @@ static int words_from_json(struct spec *s, const json_t *a, const char *key, cha
 	return 0;
 }
 
+bool spec_waits_by_element(const struct spec *s)
+{
+	for (size_t i = 0; i < s->n_deps; i++)
+		if (s->deps[i].kind == DEP_AFTERCORR)
+			return true;
+	return false;
+}
+
 static int dependency_from_json(const json_t *d, struct dependency *dep, struct error *err)
 {
 	const char *kind = json_string_value(json_array_get(d, 0)), *id = json_string_value(json_array_get(d, 1));

@@ -167,6 +167,9 @@ char *spec_command_text(const struct spec *s);
 /* Whether somebody is at it: at its terminal, or with a process that was there already. It is run once, whatever becomes of it:
  * what was typed is not typed again, nor a process begun again that we did not begin. */
 bool spec_is_attended(const struct spec *s);
+/* Whether each element of its array waits for another task; else they wait as one. */
+bool spec_waits_by_element(const struct spec *s);
+
 /* The process that it is about; pid 0: none, it runs a program. */
 struct proc_id spec_process(const struct spec *s);
 

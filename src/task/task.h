@@ -28,6 +28,10 @@ typedef int64_t task_id;
 char *task_id_text(task_id id, char buf[TASK_ID_TEXT]);
 /* Returns 0, or -1 with an error that shows the two forms. */
 int task_id_parse(const char *text, task_id *id, struct error *err);
+/* Of two ids, for qsort and bsearch. */
+int task_id_compare(const void *a, const void *b);
+/* What a dependency of that task is on: for the element of an array, it may be the other array's of the same index. */
+task_id task_dependency_target(task_id id, const struct dependency *d);
 
 /* name, long word, short code, terminal */
 #define TASK_STATES(X) \
