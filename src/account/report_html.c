@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "base/words.h"
 
 #include <math.h>

@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "account/report.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 

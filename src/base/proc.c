@@ -3,7 +3,6 @@
  */
 #include "base/proc.h"
 
-#include "base/alloc.h"
 #include "base/io.h"
 #include "base/scope.h"
 

@@ -7,7 +7,6 @@
 #include "base/io.h"
 #include "base/scope.h"
 #include "base/words.h"
-#include "cli/bench_sum.h"
 #include "cli/format.h"
 #include "cli/member.h"
 #include "cli/table.h"

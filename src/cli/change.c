@@ -4,7 +4,6 @@
  */
 #include "cli/change.h"
 
-#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"

@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/scope.h"
-#include "cli/client_private.h"
 #include "cli/client_queue.h"
 #include "store/store.h"
 #include "submit/wire.h"

@@ -6,8 +6,6 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/scope.h"
-#include "cli/format.h"
-#include "cli/member.h"
 #include "cli/term.h"
 
 #include <ctype.h>

@@ -4,7 +4,6 @@
 #include "cli/event_text.h"
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/scope.h"
 #include "cli/format.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/feeds.h"
 
-#include "base/alloc.h"
 #include "base/json.h"
 #include "base/proc.h"
 #include "base/scope.h"

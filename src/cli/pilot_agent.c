@@ -5,12 +5,10 @@
  */
 #include "cli/pilot_agent.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/cli.h"
-#include "cli/client.h"
 #include "cli/format.h"
 #include "cli/member.h"
 #include "cli/pilot_after.h"

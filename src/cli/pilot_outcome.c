@@ -3,7 +3,6 @@
  */
 #include "cli/pilot_outcome.h"
 
-#include "base/json.h"
 #include "cli/member.h"
 #include "cli/pilot_node.h"
 

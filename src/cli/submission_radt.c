@@ -8,12 +8,10 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "cli/client.h"
-#include "cli/client_queue.h"
 #include "cli/member.h"
 #include "cli/submit_client.h"
 #include "cli/submit_radt.h"
 #include "submit/options.h"
-#include "submit/wire.h"
 
 #include <stdio.h>
 #include <string.h>

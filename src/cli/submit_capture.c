@@ -7,7 +7,6 @@
 #include "cli/submit_capture.h"
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"

@@ -5,7 +5,6 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/scope.h"
 #include "device/simdev.h"
 #include "recover/scan.h"

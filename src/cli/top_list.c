@@ -4,9 +4,8 @@
  */
 #include "cli/top_list.h"
 
-#include "base/alloc.h"
 #include "base/scope.h"
-#include "cli/format.h"
+#include "cli/member.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  */
 #include "cli/track_sync.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"

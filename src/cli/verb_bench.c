@@ -17,7 +17,6 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/member.h"
-#include "cli/submit_caller.h"
 
 #include <errno.h>
 #include <signal.h>

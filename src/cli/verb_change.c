@@ -6,7 +6,6 @@
 #include "base/scope.h"
 #include "base/units.h"
 #include "cli/change.h"
-#include "cli/client.h"
 #include "cli/client_queue.h"
 #include "cli/ids.h"
 #include "submit/options.h"

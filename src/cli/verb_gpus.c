@@ -5,7 +5,6 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/format.h"

@@ -2,7 +2,6 @@
  * rad lease: a place on a GPU for a process that is there already: the shell, or the Python, that calls it. Waits as a task
  * does, then prints the variables by which CUDA is told of that place; the lease ends with the process, and with it the wait.
  */
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"

@@ -2,7 +2,6 @@
  * rad limit: users beside each other, and what each may have at one time; with words, sets one's own limits, or as an
  * administrator anybody's.
  */
-#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"

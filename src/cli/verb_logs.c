@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * rad logs.
  */
-#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"

@@ -3,7 +3,6 @@
  */
 #include "base/json.h"
 #include "base/scope.h"
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/estimation.h"
 #include "cli/table.h"

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/format.h"
+#include "cli/member.h"
 #include "cli/span.h"
 #include "submit/wire.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * rad queue.
  */
-#include "base/alloc.h"
-#include "base/buf.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"

@@ -13,7 +13,6 @@
 #include "cli/event_text.h"
 #include "cli/feeds.h"
 #include "cli/format.h"
-#include "cli/table.h"
 #include "cli/which.h"
 #include "submit/wire.h"
 

@@ -4,7 +4,6 @@
 #include "account/report.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "cli/cli.h"

@@ -3,7 +3,6 @@
  */
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/client.h"
 #include "cli/member.h"
 #include "cli/submission.h"
 

@@ -3,7 +3,6 @@
  * for it, which ask and say what they did. Nothing here waits: keys, signals, radd's answers and the output of other verbs are
  * taken as they come.
  */
-#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -11,7 +10,6 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/member.h"
 #include "cli/term.h"
 #include "cli/top_feed.h"
 #include "cli/top_list.h"

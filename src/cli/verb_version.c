@@ -5,7 +5,7 @@
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/format.h"
+#include "cli/member.h"
 #include "submit/wire.h"
 
 #include <stdio.h>

@@ -9,7 +9,6 @@
 #include "cli/feeds.h"
 #include "cli/format.h"
 #include "cli/log_file.h"
-#include "cli/table.h"
 #include "cli/which.h"
 #include "submit/wire.h"
 

@@ -6,7 +6,6 @@
  */
 #include "daemon/estimating_wire.h"
 
-#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/json.h"

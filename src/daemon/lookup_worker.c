@@ -8,7 +8,6 @@
 #include "daemon/lookup.h"
 
 #include "account/account.h"
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"

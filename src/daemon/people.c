@@ -3,7 +3,6 @@
  */
 #include "daemon/people.h"
 
-#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"

@@ -6,7 +6,6 @@
  */
 #include "daemon/requests_internal.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"

@@ -4,7 +4,6 @@
  */
 #include "daemon/requests_internal.h"
 
-#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "daemon/now.h"

@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/scope.h"
-#include "daemon/now.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "daemon/daemon.h"
 
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/scope.h"
 #include "store/store.h"
 

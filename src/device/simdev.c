@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/scope.h"
 #include "share/power.h"
 #include "share/share.h"

@@ -9,7 +9,6 @@
  */
 #include "estimate/table.h"
 
-#include "base/alloc.h"
 #include "base/scope.h"
 #include "base/units.h"
 #include "estimate/replay.h"

@@ -2,7 +2,6 @@
  * `faketensor`: bytes of the passes, counted by hand; what it needs to speak; and that `auto` leaves it alone.
  */
 #include "base/scope.h"
-#include "base/units.h"
 #include "estimate/estimate.h"
 #include "tests/capture_write.h"
 

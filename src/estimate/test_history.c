@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * History: what each kind of ending teaches, what the estimator `history` makes of it, bounds, and forged signatures.
  */
-#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/scope.h"
 #include "estimate/history.h"

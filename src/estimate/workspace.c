@@ -10,7 +10,6 @@
 #include "estimate/workspace.h"
 
 #include "base/least.h"
-#include "base/units.h"
 #include "models/conv_scratch.h"
 #include "models/overheads.h"
 

@@ -4,7 +4,6 @@
  * before it was bounded.
  */
 #include "feed/figures.h"
-#include "feed/ring.h"
 
 #include <string.h>
 

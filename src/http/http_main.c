@@ -2,7 +2,6 @@
  * rad-http: what `rad exporter` and `rad web` become. Asks radd as any user may, changes nothing, and has no rights that
  * it does not need: started as root, it is somebody else as soon as it listens.
  */
-#include "base/alloc.h"
 #include "base/scope.h"
 #include "cli/cli.h"
 #include "cli/http_options.h"

@@ -9,10 +9,10 @@
 #include "base/scope.h"
 #include "cli/event_text.h"
 #include "cli/feeds.h"
-#include "cli/member.h"
 #include "http/gather.h"
 #include "http/live.h"
 #include "submit/wire.h"
+#include "task/task.h"
 
 #include <microhttpd.h>
 #include <stdlib.h>

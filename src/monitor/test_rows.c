@@ -3,7 +3,6 @@
  */
 #include "monitor/rows.h"
 
-#include "base/scope.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Verdicts where exit code, text and device disagree, and what is decided after each.
  */
-#include "base/alloc.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "recover/recover.h"

@@ -4,7 +4,6 @@
  */
 #include "sim/outer.h"
 
-#include "base/alloc.h"
 #include "base/scope.h"
 #include "sim/dice.h"
 

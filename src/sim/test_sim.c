@@ -4,7 +4,6 @@
  */
 #include "share/power.h"
 #include "share/share.h"
-#include "sim/bound.h"
 #include "settings/settings.h"
 #include "sim/sim.h"
 

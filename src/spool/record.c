@@ -4,7 +4,6 @@
  */
 #include "spool/private.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"

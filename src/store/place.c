@@ -4,7 +4,6 @@
  */
 #include "store/store_internal.h"
 
-#include "base/alloc.h"
 #include "base/io.h"
 #include "base/scope.h"
 

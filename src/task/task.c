@@ -9,7 +9,6 @@
 #include "task/task.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "task/load.h"
 
-#include "base/scope.h"
 #include "base/json.h"
 
 #include <math.h>
