@@ -73,7 +73,4 @@ struct features {
 void features_from_summary(const struct summary *s, const struct features_given *given, struct features *out);
 void features_clear(struct features *f);
 
-/* How many layers of a class, by its exact name ("BatchNorm2d"). */
-uint64_t features_count(const struct features *f, const struct summary *s, const char *type);
-
 #endif

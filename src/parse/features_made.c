@@ -36,11 +36,3 @@ void features_clear(struct features *f)
 	f->types = NULL;
 	f->list = NULL;
 }
-
-uint64_t features_count(const struct features *f, const struct summary *s, const char *type)
-{
-	for (size_t i = 0; i < s->n_types; i++)
-		if (summary_is(s->types[i].name, type))
-			return f->types[i].layers;
-	return 0;
-}
