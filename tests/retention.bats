@@ -105,3 +105,20 @@ ended() { local id; id=$(submit "$@"); rad wait "$id" >/dev/null 2>&1 || :; echo
 	jq -e '[.tasks[].id] | length == (unique | length)' many.json
 	[ "$(jq '.tasks | length' many.json)" = "$(jq .totals.tasks many.json)" ]
 }
+
+@test "so are those of more tasks than one answer holds that ended in one moment" {
+	submit --hold --array 0-9999 true >/dev/null
+	submit --hold --array 0-4999 true >/dev/null
+	rad cancel --all
+	stop_radd
+	python3 -c 'import sqlite3, sys, time
+db, now = sqlite3.connect(sys.argv[1]), int(time.time() * 1000)
+db.execute("UPDATE events SET t_ms = ? WHERE task IN (SELECT task FROM tasks WHERE live = 0)", (now,))
+db.execute("UPDATE tasks SET end_ms = ? WHERE live = 0", (now,))
+db.commit()' "$WORLD/state/rad.db"
+	start_radd
+	rad acct --since 1h --json >many.json
+	jq -e '.truncated == false and .totals.tasks >= 15000' many.json
+	[ "$(jq '[.tasks[].id] | unique | length' many.json)" = "$(jq .totals.tasks many.json)" ]
+	[ "$(jq '.tasks | length' many.json)" = "$(jq .totals.tasks many.json)" ]
+}

@@ -35,6 +35,8 @@
 struct events_told { json_t *list; size_t n; };
 
 struct accounting {
+	struct store_span span;
+	bool rest;		/* its beginning was told before, with the sums: as many tasks as an answer holds, and no more */
 	struct account sums;
 	struct sums_table *by;	/* instead of tasks; NULL: those */
 	struct sharing sharing;	/* first of the tasks that count, then of those beside them */
@@ -44,11 +46,15 @@ struct accounting {
 };
 
 /* A record that cannot be read is left out: accounts of a year must not fail for one task. The log says which it is when it
- * is looked at by itself. */
+ * is looked at by itself. Where there are no sums, the span ends before the first task that the answer does not hold. */
 static int lookup_account_one(void *ctx, struct task *t, const char *broken)
 {
 	struct accounting *a = ctx;
-	if (!broken) {
+	if (!broken && a->rest && json_array_size(a->told) == MAX_ACCT_TASKS) {
+		a->truncated = true;
+		a->span.to_ms = t->end_ms;
+		a->span.to = t->id;
+	} else if (!broken) {
 		account_add(&a->sums, t, a->now_ms);
 		unsigned row = a->by ? sums_add(a->by, t, a->now_ms) : 0;
 		sharing_add(&a->sharing, t, row, a->now_ms);
@@ -58,7 +64,7 @@ static int lookup_account_one(void *ctx, struct task *t, const char *broken)
 			a->truncated = !a->by;
 	}
 	task_destroy(t);
-	return 0;
+	return a->rest && a->truncated;
 }
 
 static int lookup_beside_one(void *ctx, struct task *t, const char *broken)
@@ -71,10 +77,10 @@ static int lookup_beside_one(void *ctx, struct task *t, const char *broken)
 }
 
 /* What each had of the GPUs hangs on all that were there with it, counted or not. */
-static int lookup_share_out(struct store *s, struct accounting *a, const struct store_span *span, struct error *err)
+static int lookup_share_out(struct store *s, struct accounting *a, struct error *err)
 {
 	size_t counted = a->sharing.n;
-	if (counted && store_load_beside(s, span, a->sharing.first_ms, a->sharing.last_ms, lookup_beside_one, a, err))
+	if (counted && store_load_beside(s, &a->span, a->sharing.first_ms, a->sharing.last_ms, lookup_beside_one, a, err))
 		return -1;
 	shares_split(a->sharing.list, a->sharing.n);
 	for (size_t i = 0; i < counted; i++) {
@@ -96,13 +102,26 @@ static void lookup_tell_accounts(struct accounting *a, struct buf *reply)
 		listing_add(&list, json_incref(t));
 	}
 	list.truncated = list.truncated || a->truncated;
-	*reply = listing_finish(&list, json_pack("{so, so*}", "totals", account_to_json(&a->sums), "groups",
-						 a->by ? sums_json(a->by) : NULL));
+	*reply = listing_finish(&list, json_pack("{so, so*}", "totals", a->rest ? json_null() : account_to_json(&a->sums),
+						 "groups", a->by ? sums_json(a->by) : NULL));
+}
+
+static int lookup_read_span(struct accounting *a, const json_t *request, struct error *err)
+{
+	const char *after = json_string_value(json_object_get(request, "after"));
+	task_id last = 0;
+	a->span = (struct store_span){ 0, INT64_MAX, -1, 0, 0 };
+	if (json_read_int(request, "from_ms", 0, INT64_MAX, &a->span.from_ms, err) ||
+	    json_read_int(request, "to_ms", 0, INT64_MAX, &a->span.to_ms, err) ||
+	    json_read_int(request, "uid", -1, UINT32_MAX, &a->span.uid, err) || (after && task_id_parse(after, &last, err)))
+		return -1;
+	a->rest = after;
+	a->span.from = after ? last + 1 : 0;
+	return 0;
 }
 
 static int lookup_read_accounts(struct store *s, const json_t *request, struct buf *reply, struct error *err)
 {
-	struct store_span span = { 0, INT64_MAX, -1 };
 	struct accounting a = { .now_ms = clock_wall_ms() };
 	const char *text = json_string_value(json_object_get(request, "by"));
 	unsigned by;
@@ -110,11 +129,8 @@ static int lookup_read_accounts(struct store *s, const json_t *request, struct b
 		return -1;
 	a.by = text ? sums_create(by) : NULL;
 	a.told = json_array();
-	int rc = json_read_int(request, "from_ms", 0, INT64_MAX, &span.from_ms, err) ||
-		 json_read_int(request, "to_ms", 0, INT64_MAX, &span.to_ms, err) ||
-		 json_read_int(request, "uid", -1, UINT32_MAX, &span.uid, err) ||
-		 store_load_finished(s, span.from_ms, span.to_ms, span.uid, 0, lookup_account_one, &a, err) ||
-		 lookup_share_out(s, &a, &span, err) ? -1 : 0;
+	int rc = lookup_read_span(&a, request, err) || store_load_finished(s, &a.span, lookup_account_one, &a, err) ||
+		 lookup_share_out(s, &a, err) ? -1 : 0;
 	if (!rc)
 		lookup_tell_accounts(&a, reply);
 	sums_destroy(a.by);

@@ -164,14 +164,20 @@ static json_t *look_up(const struct requests *q, const struct message *m, const 
 int request_acct(const struct requests *q, const struct message *m, struct reply *reply, struct error *err)
 {
 	const char *by = json_string_value(json_object_get(m->json, "by"));
+	const char *after = json_string_value(json_object_get(m->json, "after"));
 	unsigned parsed;
+	task_id id;
 	if (by && sums_parse(by, &parsed, err))
 		return error_wrap(err, "--by");
+	if (after && task_id_parse(after, &id, err))
+		return error_wrap(err, "'after'");
 	scoped_json *o = look_up(q, m, "acct", err);
 	if (!o)
 		return -1;
 	if (by)
 		json_object_set_new(o, "by", json_string(by));
+	if (after)
+		json_object_set_new(o, "after", json_string(after));
 	*reply = (struct reply){ .kind = REPLY_LOOKUP, .lookup = json_to_text(o) };
 	return 0;
 }

@@ -344,6 +344,7 @@ static void the_history_is_looked_up_elsewhere(void **state)
 		free(reply.lookup);
 		refused(s, getuid(), ops[i], "\"from_ms\":\"yesterday\"", ERR_INVALID, "from_ms");
 	}
+	refused(s, getuid(), "acct", "\"after\":\"the last\"", ERR_INVALID, "after");
 }
 
 /* GPUs and the daemon -------------------------------------------------------------------------------------------------- */

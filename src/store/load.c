@@ -192,17 +192,18 @@ int store_load_live(struct store *s, store_each each, void *ctx, struct error *e
 	return replay_all(&l, st, each, ctx, err);
 }
 
-int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t uid, unsigned limit, store_each each,
-			void *ctx, struct error *err)
+int store_load_finished(struct store *s, const struct store_span *span, store_each each, void *ctx, struct error *err)
 {
 	scoped_statement *st = NULL;
-	int rc = sqlite3_prepare_v2(s->db, STORE_ENDED_OF(uid, "end_ms >= ?3 AND end_ms < ?4"), -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(s->db, STORE_ENDED_OF(span->uid, STORE_IN_SPAN("?3", "?4", "?5", "?6")), -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
-	sqlite3_bind_int64(st, 1, uid);
-	sqlite3_bind_int64(st, 2, limit ? (int64_t)limit : -1);
-	sqlite3_bind_int64(st, 3, from_ms);
-	sqlite3_bind_int64(st, 4, to_ms);
+	sqlite3_bind_int64(st, 1, span->uid);
+	sqlite3_bind_int64(st, 2, -1);	/* as many as there are */
+	sqlite3_bind_int64(st, 3, span->from_ms);
+	sqlite3_bind_int64(st, 4, span->from);
+	sqlite3_bind_int64(st, 5, span->to_ms);
+	sqlite3_bind_int64(st, 6, span->to);
 	struct loader l = { .s = s };
 	return replay_all(&l, st, each, ctx, err);
 }
@@ -213,7 +214,7 @@ int store_load_beside(struct store *s, const struct store_span *finished, int64_
 {
 	scoped_statement *st = NULL;
 	int rc = sqlite3_prepare_v2(s->db, "SELECT task FROM tasks WHERE live = 0 AND end_ms >= ?4 AND submit_ms < ?5"
-				    " AND NOT (end_ms >= ?1 AND end_ms < ?2 AND (?3 = -1 OR uid = ?3))"
+				    " AND NOT (" STORE_IN_SPAN("?1", "?6", "?2", "?7") " AND (?3 = -1 OR uid = ?3))"
 				    " UNION ALL SELECT task FROM tasks WHERE live = 1 AND submit_ms < ?5"
 				    " AND EXISTS (SELECT 1 FROM events WHERE events.task = tasks.task AND kind = 'placed')", -1, &st, NULL);
 	if (rc)
@@ -223,6 +224,8 @@ int store_load_beside(struct store *s, const struct store_span *finished, int64_
 	sqlite3_bind_int64(st, 3, finished->uid);
 	sqlite3_bind_int64(st, 4, on_from_ms);
 	sqlite3_bind_int64(st, 5, on_to_ms);
+	sqlite3_bind_int64(st, 6, finished->from);
+	sqlite3_bind_int64(st, 7, finished->to);
 	struct loader l = { .s = s };
 	return replay_all(&l, st, each, ctx, err);
 }

@@ -73,12 +73,12 @@ int store_load_live(struct store *s, store_each each, void *ctx, struct error *e
 /* One task, finished or not. ERR_NOT_FOUND; ERR_CORRUPT when its log does not apply. */
 struct task *store_load_task(struct store *s, task_id id, struct error *err);
 
-/* Finished tasks that ended in [from_ms, to_ms), oldest first; uid -1: all users; `limit` 0: all. Their specs come without
+/* Finished tasks that ended in [from_ms, to_ms), oldest first; of several that ended in one millisecond by id, those at from_ms
+ * from the id `from` on, those at to_ms up to the one before `to` (0: none). uid -1: all users. Their specs come without
  * `environ`. */
-int store_load_finished(struct store *s, int64_t from_ms, int64_t to_ms, int64_t uid, unsigned limit, store_each each,
-			void *ctx, struct error *err);
+struct store_span { int64_t from_ms, to_ms, uid; task_id from, to; };
+int store_load_finished(struct store *s, const struct store_span *span, store_each each, void *ctx, struct error *err);
 /* Those beside them: all other tasks that had an attempt and lived at some time in [on_from_ms, on_to_ms). */
-struct store_span { int64_t from_ms, to_ms, uid; };	/* of store_load_finished */
 int store_load_beside(struct store *s, const struct store_span *finished, int64_t on_from_ms, int64_t on_to_ms, store_each each,
 		      void *ctx, struct error *err);
 /* The state of that task, finished or not; of a job's id, those of all its elements. None: there is no such task. Rows of an

@@ -86,6 +86,10 @@ enum store_statement {
 	((uid) == -1 ? "SELECT task, end_ms FROM tasks WHERE live = 0 AND ?1 = -1 AND " rest " ORDER BY end_ms, task LIMIT ?2" \
 		     : "SELECT task, end_ms FROM tasks WHERE live = 0 AND uid = ?1 AND " rest " ORDER BY end_ms, task LIMIT ?2")
 
+/* Of struct store_span: from_ms, from, to_ms and to, as places of the statement. */
+#define STORE_IN_SPAN(from_ms, from, to_ms, to) \
+	"(end_ms, task) >= (" from_ms ", " from ") AND (end_ms, task) < (" to_ms ", " to ")"
+
 struct store {
 	sqlite3 *db;
 	char *path;		/* DIR/rad.db */
