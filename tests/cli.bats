@@ -298,6 +298,20 @@ setup() { cd "$WORLD/work"; }
 	[ "$(cat "$WORLD/said")" = "rad: output: No space left on device" ]
 }
 
+@test "who waits for a radd that hangs up on everybody is told so, and does not try for ever" {
+	python3 -c 'import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen(64)
+while True:
+    s.accept()[0].close()' "$WORLD/closing.sock" 3>&- &
+	local server=$!
+	wait_for 10 test -S "$WORLD/closing.sock"
+	RAD_SOCKET=$WORLD/closing.sock run -125 timeout 60 rad wait 1
+	kill $server
+	one_line_error "radd closed 40 connections in a row without an answer"
+}
+
 @test "acct: spans, CSV by RFC 4180, totals, users and GPUs" {
 	local id
 	id=$(submit --name 'comma, "quote"' -- true)

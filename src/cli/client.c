@@ -21,6 +21,8 @@
 
 #define AWAY_MS 60000		/* how long a wait tries to find radd again */
 #define RETRY_MS 250
+#define AT_ONCE_MS 1000		/* a connection that ends sooner was no answer, */
+#define AT_ONCE_MOST 40		/* and that many of them in a row are no restart */
 #define SILENT_S 20		/* from when on it is told that there is no answer */
 #define LOOK_MS 500		/* between two looks at a queue of files */
 #define SERVER_MS 10000		/* how long the server's radd is waited for, */
@@ -176,6 +178,8 @@ struct client_wait {
 	int fd;			/* -1 while radd is away */
 	struct buf in;
 	int64_t away_since_ms, retry_ms;	/* mono; 0 while connected */
+	int64_t since_ms;	/* mono; this connection */
+	unsigned closed;	/* connections in a row that ended at once */
 };
 
 static int ask(struct client_wait *w, struct error *err)
@@ -193,6 +197,7 @@ static int ask(struct client_wait *w, struct error *err)
 	io_set_nonblocking(fd, true);
 	w->fd = steal_fd(fd);
 	w->away_since_ms = 0;
+	w->since_ms = clock_mono_ms();
 	buf_drop(&w->in, w->in.len);
 	return 0;
 }
@@ -237,22 +242,40 @@ static int look_again(struct client_wait *w, json_t **reply, struct error *err)
 	return client_queue_wait(json_object_get(w->request, "ids"), json_object_get(w->request, "until"), reply, err);
 }
 
+/* Something accepts, and hangs up: a radd that cannot work, or no radd. */
+static int note_closed(struct client_wait *w, struct error *err)
+{
+	if (++w->closed < AT_ONCE_MOST)
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "radd closed %d connections in a row without an answer: look into its log, or see what "
+			 "rad doctor tells; running tasks go on", AT_ONCE_MOST);
+}
+
+static int hung_up(struct client_wait *w, int64_t now_ms, struct error *err)
+{
+	bool at_once = now_ms - w->since_ms < AT_ONCE_MS;
+	close(w->fd);
+	w->fd = -1;
+	if (at_once)
+		return note_closed(w, err);
+	w->closed = 0;
+	return 0;
+}
+
 /* radd is gone: perhaps only restarted. */
 static int find_again(struct client_wait *w, struct error *err)
 {
 	int64_t now = clock_mono_ms();
 	struct error why = ERROR_INIT;
-	if (w->fd >= 0) {
-		close(w->fd);
-		w->fd = -1;
-	}
+	if (w->fd >= 0 && hung_up(w, now, err))
+		return -1;
 	if (!w->away_since_ms)
 		w->away_since_ms = now;
 	if (now < w->retry_ms)
 		return 0;
 	w->retry_ms = now + RETRY_MS;
 	if (!ask(w, &why))
-		return 0;
+		return w->fd < 0 ? note_closed(w, err) : 0;
 	if (now - w->away_since_ms < AWAY_MS)
 		return 0;
 	return error_set(err, ERR_UNAVAILABLE, "radd went away and did not come back in %d s (%.600s); running tasks go on",
