@@ -52,7 +52,7 @@ int error_errno(struct error *err, const char *fmt, ...)
 bool error_is_shortage(const struct error *err)
 {
 	switch (err->code == ERR_SYSTEM ? err->no : 0) {
-	case EMFILE: case ENFILE: case ENOMEM: case EAGAIN: case ENOBUFS: case ENOSPC: return true;
+	case EMFILE: case ENFILE: case ENOMEM: case EAGAIN: case ENOBUFS: case ENOSPC: case EDQUOT: return true;
 	default: return false;
 	}
 }

@@ -48,6 +48,23 @@ static void system_errors_name_the_cause(void **state)
 	assert_string_equal(err.text, "/no/such: No such file or directory");
 }
 
+/* A full quota is waited for as a full disk is; what is not there, or not allowed, is nothing that comes back. */
+static void shortages_are_told_apart(void **state)
+{
+	(void)state;
+	static const struct { int no; bool is; } rows[] = { { ENOSPC, true }, { EDQUOT, true }, { EMFILE, true }, { EACCES, false },
+							    { ENOENT, false } };
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct error err = ERROR_INIT;
+		errno = rows[i].no;
+		error_errno(&err, "x");
+		assert_int_equal(error_is_shortage(&err), rows[i].is);
+	}
+	struct error said = ERROR_INIT;
+	error_set(&said, ERR_INVALID, "x");
+	assert_false(error_is_shortage(&said));
+}
+
 static void long_texts_are_cut_not_spilled(void **state)
 {
 	(void)state;
@@ -76,7 +93,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_leaf_sets_and_callers_prepend), cmocka_unit_test(no_object_is_no_problem),
 		cmocka_unit_test(system_errors_name_the_cause), cmocka_unit_test(long_texts_are_cut_not_spilled),
-		cmocka_unit_test(codes_have_words_and_come_back),
+		cmocka_unit_test(codes_have_words_and_come_back), cmocka_unit_test(shortages_are_told_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

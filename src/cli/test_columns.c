@@ -135,6 +135,10 @@ static void order(void **state)
 			fail_msg("%s: %s comes first", rows[i].keys, first);
 		json_decref(tasks);
 	}
+	json_t *last = json_loads("[{\"id\":\"4294967295_1048574\"},{\"id\":\"4294967295_1048573\"}]", 0, NULL);
+	columns_sort(last, "i", NULL);	/* the highest ids there are: none is rounded to its neighbour */
+	assert_string_equal(json_string_value(json_object_get(json_array_get(last, 0), "id")), "4294967295_1048573");
+	json_decref(last);
 	assert_int_equal(columns_sort_check("i,nonsense", NULL), -1);
 	assert_int_equal(columns_sort_check("i,,j", NULL), -1);
 	assert_int_equal(columns_sort_check("", NULL), -1);

@@ -443,6 +443,52 @@ static void nobody_goes_out_of_turn(void **unused)
 	end_world(w);
 }
 
+/* How long that task stands before it is asked, while another waits; then it goes, the other runs and ends, and it is back. */
+static int64_t stands_s(struct world *w, task_id first)
+{
+	unsigned before = asks(w, first);
+	int64_t from_ms = task_attempt(core_task(w->c, first))->start_ms;
+	task_id other = submit(w, spec_of(30000, 1));
+	for (int i = 0; i < 2 * HOUR && asks(w, first) == before; i++)
+		pass(w, 1);
+	int64_t stood_ms = w->now.wall_ms - from_ms;
+	exits(w, first, SPEC_REQUEUE_CODE, SCAN_NOTHING);
+	pass(w, 2);
+	core_started(w->c, other, (struct proc_id){ (pid_t)TASK_JOB(other) + 500, 1 }, w->now);
+	exits(w, other, 0, SCAN_NOTHING);
+	pass(w, 2);
+	core_started(w->c, first, (struct proc_id){ (pid_t)TASK_JOB(other) + 5000, 1 }, w->now);
+	hold_memory(w, first, 30000);
+	return stood_ms / 1000;
+}
+
+/* A program that takes longer to start than its slot lasts would never do anything: 12 starts a minute, for ever. */
+static void a_slot_too_short_to_start_in_grows(void **unused)
+{
+	(void)unused;
+	struct core_config config = with_slots(5);
+	struct world *w = new_world(1, &config);
+	task_id first = runs(w, spec_of(30000, 1));
+	for (int64_t s = 5; s < 600; s *= 2)
+		assert_in_range(stands_s(w, first), s, s + 3);
+	assert_in_range(stands_s(w, first), 600, 603);
+	assert_in_range(stands_s(w, first), 600, 603);
+	/* It got somewhere: its slot is as long as it says. */
+	struct progress_report p = { .t_ms = w->now.mono_ms, .source = PROGRESS_TQDM, .advanced = 7, .whole_units = 100,
+				     .fraction = 0.07, .left_s = -1, .spread_s = -1 };
+	core_progress(w->c, first, &p, 77, w->now);
+	stands_s(w, first);
+	assert_in_range(stands_s(w, first), 5, 8);
+	end_world(w);
+	/* Of slots in which everything can start, nothing is said. */
+	config = with_slots(HOUR);
+	w = new_world(1, &config);
+	first = runs(w, spec_of(30000, 1));
+	for (int i = 0; i < 3; i++)
+		assert_in_range(stands_s(w, first), HOUR, HOUR + 3);
+	end_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -461,6 +507,7 @@ int main(void)
 		cmocka_unit_test(a_restart_goes_on_with_it),
 		cmocka_unit_test(it_teaches_memory_and_no_duration),
 		cmocka_unit_test(nobody_goes_out_of_turn),
+		cmocka_unit_test(a_slot_too_short_to_start_in_grows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,12 +59,23 @@ void timeslots_destroy(struct timeslots *s)
 	free(s);
 }
 
-/* What may never run again has no slot to come back from. */
+static bool brought_something(const struct attempt *a)
+{
+	return a->seen.begin_s > 0 || a->seen.pace.fraction > 0;
+}
+
+/* What may never run again has no slot to come back from. Where a slot may be shorter than the program takes to start, the
+ * turns that brought nothing since the last one that did have made it longer. */
 int64_t timeslots_length_ms(const struct core_config *config, const struct task *t)
 {
 	if (!t->spec->requeue || t->spec->slot_s < 0)
 		return 0;
-	return t->spec->slot_s ? t->spec->slot_s * 1000 : config->slot_ms;
+	int64_t ms = t->spec->slot_s ? t->spec->slot_s * 1000 : config->slot_ms;
+	uint32_t i = t->n_attempts - (t->state == TASK_RUNNING);
+	for (; ms && ms < TIMESLOTS_START_MS && i && t->attempts[i - 1].verdict == VERDICT_SLOT &&
+	     !brought_something(&t->attempts[i - 1]); i--)
+		ms = ms * 2 < TIMESLOTS_START_MS ? ms * 2 : TIMESLOTS_START_MS;
+	return ms;
 }
 
 /* Whoever asked for more time to save before a time limit needs it here as well, but no more than a slot: nobody else is asked

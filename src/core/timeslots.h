@@ -23,6 +23,8 @@
 #define TIMESLOTS_ASKS 3
 #define TIMESLOTS_MAX 1000	/* slots of one task, after which it is asked no more: each is an attempt that is kept */
 
+#define TIMESLOTS_START_MS (10 * 60 * 1000)	/* a slot of that length is no shorter than any start */
+
 struct timeslots;
 
 /* The other owners, and the core's config, outlive it. */
@@ -31,7 +33,8 @@ struct timeslots *timeslots_create(const struct core_config *config, const struc
 /* Takes NULL. */
 void timeslots_destroy(struct timeslots *s);
 
-/* The task's own slot, or the setting's; 0: it has none. */
+/* The task's own slot, or the setting's; 0: it has none. One shorter than TIMESLOTS_START_MS is twice as long after each turn, up
+ * to that, in which the task printed no progress: it may be still starting when it is asked to go, each time. */
 int64_t timeslots_length_ms(const struct core_config *config, const struct task *t);
 /* Whether it was asked and still has time to go. */
 bool timeslots_leaving(const struct core_config *config, const struct task *t, int64_t wall_ms);

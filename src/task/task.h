@@ -17,7 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "12" is job 12; "12_3" is element 3 of array job 12. One number, so that ids sort and compare. */
+/* "12" is job 12; "12_3" is element 3 of array job 12. One number, so that ids sort and compare; of 52 bits,
+ * so that a double, which columns and JavaScript sort by, holds each one exactly. */
 typedef int64_t task_id;
 #define TASK_INDEX_BITS 20
 #define TASK_ID(job, index) (((task_id)(job) << TASK_INDEX_BITS) | ((task_id)(index) + 1))
