@@ -112,6 +112,23 @@ sleeper()
 	gone "$FOREIGN"
 }
 
+@test "adopt: of several processes --json is one document, and so it is of tasks that are given back" {
+	foreign 1G
+	local first=$FOREIGN second ids
+	RAD_SIM_DEVICES="$WORLD/state/sim-devices" CUDA_VISIBLE_DEVICES="$UUID" RAD_GPU_UUIDS="$UUID" \
+		rad simtask --mem 1G --seconds 300 --ramp 0.1 >/dev/null 2>&1 3>&- 4>&- &
+	second=$!
+	OUTSIDE="$OUTSIDE $second"
+	wait_for 15 sh -c "rad gpus --json | jq -e '.gpus[2].processes | length == 2'"
+	rad adopt --json "$first" "$second" >adopted.json
+	jq -se --argjson a "$first" --argjson b "$second" 'length == 1 and (.[0] | .schema == 1 and [.adopted[].pid] == [$a, $b])' adopted.json
+	ids=$(jq -r '.adopted[].id' adopted.json)
+	rad adopt --give-back --json $ids | jq -se 'length == 1 and .[0] == {"schema": 1, "changed": 2}'
+	rad adopt --json "$first" | jq -se --argjson a "$first" 'length == 1 and .[0].pid == $a and (.[0].id | type) == "string"'
+	run -1 rad adopt --json "$first" "$second"	# the first one is a task already
+	[[ "$output" == *"adopted"* ]]
+}
+
 @test "adopt: radd that dies finds it again, and one that ended meanwhile" {
 	local id
 	foreign 2G

@@ -334,8 +334,18 @@ loginctl enable-linger" ]
 	printf '#!/bin/sh\nexit 1\n' >"$WORLD/bin/systemctl"
 	PATH=$WORLD/bin:$PATH run rad start --on-boot
 	[ "$status" -eq 1 ]
-	[[ "$output" == *"@reboot RAD_STATE='$WORLD/state1'"*"rad start"* ]]
+	[[ "$output" == *"@reboot RAD_STATE='$WORLD/state1'"*"/rad' start" ]]
 	[ ! -e "$unit" ]
+	# What cron makes of the line, and then its shell: cron takes \% for %, and what is behind another % for input.
+	RAD_STATE="$WORLD/it's 5% of \\%x" PATH=$WORLD/bin:$PATH run rad start --on-boot
+	python3 - "${lines[-1]}" "$WORLD/it's 5% of \\%x" <<-'PY'
+		import re, subprocess, sys
+		command = re.match("@reboot (.*)", sys.argv[1])[1]
+		assert not re.search(r"(?<!\\)%", command), command
+		shell = re.sub(r"(\S+) start$", 'sh -c \'printf %s "$RAD_STATE"\'', command.replace(r"\%", "%"))
+		said = subprocess.run(["sh", "-c", shell], stdout=subprocess.PIPE, check=True, text=True).stdout
+		assert said == sys.argv[2], said
+	PY
 }
 
 # ---- radds of two users, no administrator ----

@@ -27,36 +27,43 @@ static void print_adopted(const json_t *reply, pid_t pid, const struct adopt_wis
 			"(rad limit)\n", member_text(reply, "over_limit"));
 }
 
-static int adopt(const char *word, const struct adopt_wish *wish, struct error *err)
+/* The answer, for JSON; NULL with an error. */
+static json_t *adopt(const char *word, const struct adopt_wish *wish, struct error *err)
 {
 	const struct process_option options[] = { { "gpu-mem", wish->mem }, { "name", wish->name }, { "for", wish->limit } };
 	pid_t pid;
 	if (process_parse_pid(word, &pid, err))
-		return -1;
+		return NULL;
 	struct spec *s = process_spec(pid, err);
 	json_t *reply = NULL;
 	if (s && !process_set(s, options, COUNT_OF(options), err))
 		reply = client_call(submit_request(s), err);
 	spec_unref(s);
-	if (!reply)
-		return -1;
-	if (wish->json)
-		cli_print_json(json_incref(reply));
-	else
+	if (reply)
+		json_object_set_new(reply, "pid", json_integer(pid));
+	if (reply && !wish->json)
 		print_adopted(reply, pid, wish);
-	json_decref(reply);
-	return 0;
+	return reply;
 }
 
-static int give_back(const char *id, const struct adopt_wish *wish, struct error *err)
+/* One document, whatever the number of words: of one process its task, of several a list of them; of tasks that are given back how
+ * many they are, as of all that is changed. */
+static void print_answers(const json_t *answers, size_t n_words, bool gives_back)
 {
-	json_t *reply = client_call_id("give_back", id, err);
-	if (!reply)
-		return -1;
-	if (wish->json)
-		return cli_print_json(reply);
-	json_decref(reply);
-	return 0;
+	size_t i;
+	json_t *o;
+	json_int_t changed = 0;
+	json_array_foreach(answers, i, o) {
+		changed += member_int(o, "changed");
+		if (n_words > 1)
+			json_object_del(o, "schema");
+	}
+	if (gives_back)
+		cli_print_json(json_pack("{si, sI}", "schema", 1, "changed", changed));
+	else if (n_words > 1)
+		cli_print_json(json_pack("{si, sO}", "schema", 1, "adopted", answers));
+	else if (json_array_size(answers))
+		cli_print_json(json_incref(json_array_get(answers, 0)));
 }
 
 int verb_adopt(struct cli_call *c)
@@ -74,10 +81,14 @@ int verb_adopt(struct cli_call *c)
 	if (!cli_options(c, options) || !cli_want_words(c, 1, CLI_ANY_NUMBER))
 		return c->rc;
 	int rc = CLI_DONE;
+	scoped_json *answers = json_array();
 	for (size_t i = 0; i < c->n_words; i++) {
 		struct error err = ERROR_INIT;
-		if (wish.give_back ? give_back(c->words[i], &wish, &err) : adopt(c->words[i], &wish, &err))
+		json_t *answer = wish.give_back ? client_call_id("give_back", c->words[i], &err) : adopt(c->words[i], &wish, &err);
+		if (!answer || json_array_append_new(answers, answer))
 			rc = cli_fail(c, &err);
 	}
+	if (wish.json && rc != CLI_NO_DAEMON)
+		print_answers(answers, c->n_words, wish.give_back);
 	return rc;
 }

@@ -94,15 +94,33 @@ static char *install_unit(const char *program, struct error *err)
 	return steal(path);
 }
 
+/* A word for the shell of cron, for which a percent sign ends the line also in quotes. */
+static void print_cron_word(FILE *out, const char *text)
+{
+	putc('\'', out);
+	for (; *text; text++)
+		if (*text == '\'')
+			fputs("'\\''", out);
+		else
+			fprintf(out, *text == '%' ? "\\%c" : "%c", *text);
+	putc('\'', out);
+}
+
 /* One that systemd does not look after: cron does it too. */
 static int say_cron(FILE *out, const char *why)
 {
 	scoped_free char *rad = client_find_program("rad");
 	fprintf(out, "%s: have cron start it instead, with this line in 'crontab -e':\n@reboot ", why);
-	for (size_t i = 0; i < COUNT_OF(kept); i++)
-		if (getenv(kept[i]) && *getenv(kept[i]))
-			fprintf(out, "%s='%s' ", kept[i], getenv(kept[i]));
-	fprintf(out, "%s start\n", rad ? rad : "rad");
+	for (size_t i = 0; i < COUNT_OF(kept); i++) {
+		const char *value = getenv(kept[i]);
+		if (!value || !*value || strchr(value, '\n'))
+			continue;
+		fprintf(out, "%s=", kept[i]);
+		print_cron_word(out, value);
+		putc(' ', out);
+	}
+	print_cron_word(out, rad ? rad : "rad");
+	fputs(" start\n", out);
 	return CLI_FAILED;
 }
 
