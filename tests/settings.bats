@@ -281,6 +281,26 @@ hangup()
 	cp before.conf "$RAD_CONFIG"
 }
 
+@test "a limit of somebody whom there is not is told, with its line, by the log and by rad doctor" {
+	cp "$RAD_CONFIG" before.conf
+	local line
+	line=$(($(wc -l <"$RAD_CONFIG") + 2))
+	printf 'user:root: max_gpus=4\nuser:rooot: max_gpus=4\n' >>"$RAD_CONFIG"
+	DEVICES=sim:1xa100-40g start_radd
+	logged "user:rooot in $RAD_CONFIG:$line: the user database has no such user"
+	rad doctor --json | jq -e --arg at "user:rooot in $RAD_CONFIG:$line: " '[.checks[] | select(.check == "settings")] |
+		length == 1 and .[0].grade == "warn" and (.[0].text | startswith($at))'
+	printf 'group:nosuch: max_gpus=4\n' >>"$RAD_CONFIG"
+	hangup
+	logged "group:nosuch in $RAD_CONFIG:$((line + 1)): the user database has no such group"
+	[ "$(grep -c 'user:rooot in' "$WORLD/radd.log")" = 1 ]	# nothing new
+	sed -i '/rooot/d; $d' "$RAD_CONFIG"
+	hangup
+	wait_for 10 eval "! rad doctor --json | jq -e 'any(.checks[]; .check == \"settings\")'"
+	stop_radd
+	cp before.conf "$RAD_CONFIG"
+}
+
 @test "SIGHUP: other devices are told to need a restart" {
 	cp "$RAD_CONFIG" before.conf
 	rm -rf "$WORLD/state"

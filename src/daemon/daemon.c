@@ -30,6 +30,7 @@
 #include "daemon/lookup.h"
 #include "daemon/machine.h"
 #include "daemon/names.h"
+#include "daemon/nobody.h"
 #include "daemon/notifying.h"
 #include "daemon/now.h"
 #include "daemon/pacing.h"
@@ -78,6 +79,7 @@ struct daemon {
 	struct capturing *capturing;	/* tasks that wait for their captures */
 	struct names *names, *groups;	/* of users, and of those they are in */
 	struct allowing *allowing;	/* what users may have */
+	struct nobody *nobody;		/* rows of users that there are none of */
 	struct remembering *remembering;	/* what they had */
 	struct notifying *notifying;	/* of what people want to be told */
 	struct counting counting;	/* what happened, in sums */
@@ -125,6 +127,7 @@ static void tell_troubles(void *ctx, json_t *list)
 	runner_tell_troubles(d->runner, list);
 	claims_tell(d->claims, list);
 	jobmap_tell(d->jobmap, list);
+	nobody_tell(d->nobody, list);
 }
 
 /* The turn ------------------------------------------------------------------------------------------------------------- */
@@ -303,6 +306,7 @@ static void on_hangup(uv_signal_t *h, int signum)
 	} else {
 		settings_adopt(&d->config, &next, tell_change, &changes);
 		allowing_forget(d->allowing);
+		nobody_look(d->nobody);
 		struct core_config filled = machine_fill(&d->config.core, d->device);
 		core_reconfigure(d->core, &filled);
 		hooks_check(&d->config, tell_mistake, NULL);
@@ -498,6 +502,7 @@ static void daemon_start_parts(struct daemon *d)
 	names_of(d->names, geteuid(), &(const char *){ NULL });	/* who acts as administrator is to be named soon */
 	d->groups = names_create(&d->loop, d->program, "--groups", NAMES_DEADLINE_MS, on_names, d);
 	d->allowing = allowing_create(d->store, d->names, d->groups, &d->config);
+	d->nobody = nobody_create(&d->loop, d->program, &d->config);
 	d->remembering = remembering_create(d->store, d->core);
 	d->notifying = notifying_create(&d->loop, d->program, d->names, d->store);
 	d->jobmap = jobmap_create(d->config.dcgm_job_mapping);
@@ -562,6 +567,7 @@ struct daemon *daemon_create(const struct daemon_options *o, const char *program
 		return NULL;
 	}
 	claims_refresh(d->claims, d->core);
+	nobody_look(d->nobody);
 	daemon_start_turns(d);
 	return d;
 }
@@ -616,6 +622,7 @@ static void daemon_stop_parts(struct daemon *d)
 	drains_destroy(d->drains);
 	jobmap_destroy(d->jobmap);
 	notifying_destroy(d->notifying);
+	nobody_destroy(d->nobody);
 	names_destroy(d->groups);
 	names_destroy(d->names);
 	capturing_destroy(d->capturing);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`, `--groups`, `--notify`), and the
- * line to whoever waits for it.
+ * radd: its command line, its other lives (`radd --sampler`, `--estimate`, `--read`, `--name`, `--groups`, `--nobody`,
+ * `--notify`), and the line to whoever waits for it.
  */
 #include "base/alloc.h"
 #include "base/args.h"
@@ -13,6 +13,7 @@
 #include "daemon/hooks.h"
 #include "daemon/jobmap.h"
 #include "daemon/names.h"
+#include "daemon/nobody.h"
 #include "daemon/lookup.h"
 #include "daemon/notifying.h"
 #include "daemon/reaper.h"
@@ -154,6 +155,8 @@ static int other_life(int argc, char **argv)
 		return names_worker();
 	if (argc == 2 && !strcmp(argv[1], "--groups"))
 		return names_groups_worker();
+	if (argc == 2 && !strcmp(argv[1], "--nobody"))
+		return nobody_worker();
 	if (argc >= 2 && !strcmp(argv[1], "--notify"))
 		return notifying_worker(argc, argv);
 	return -1;

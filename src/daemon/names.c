@@ -229,9 +229,8 @@ static void names_tell_owner(unsigned uid, const char *path)
 	fflush(stdout);
 }
 
-/* getpwuid tells "no such user" by NULL and an errno that differs from system to system; what is none of those is the
- * database's failure. */
-static bool database_failed(void)
+/* getpwuid tells "no such user" by NULL and an errno that differs from system to system. */
+bool names_database_failed(void)
 {
 	return errno && errno != ENOENT && errno != ESRCH && errno != EBADF && errno != EPERM;
 }
@@ -247,7 +246,7 @@ int names_worker(void)
 	const struct passwd *pw = getpwuid((uid_t)uid);
 	if (pw)
 		return puts(pw->pw_name) < 0 || fflush(stdout) ? 1 : 0;
-	if (database_failed())
+	if (names_database_failed())
 		return 1;
 	names_tell_owner(uid, path);
 	return 0;
@@ -266,7 +265,7 @@ int names_groups_worker(void)
 	errno = 0;
 	const struct passwd *pw = getpwuid((uid_t)uid);
 	if (!pw)
-		return database_failed();
+		return names_database_failed();
 	n = getgrouplist(pw->pw_name, pw->pw_gid, gids, &n) < 0 ? MOST : n;
 	for (int i = 0; i < n; i++) {
 		const struct group *g = getgrgid(gids[i]);

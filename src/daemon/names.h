@@ -48,5 +48,7 @@ uid_t names_payer(struct names *n, uid_t uid, bool ask);
 int names_worker(void);
 /* The same for --groups: reads as that does, writes the groups of the account in one line, empty where there is none. */
 int names_groups_worker(void);
+/* For workers: whether errno, after a look-up that found nothing, is the database's failure, and not that there is none. */
+bool names_database_failed(void);
 
 #endif
