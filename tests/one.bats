@@ -162,8 +162,9 @@ machine()
 		mkdir /var/lib/rad
 		: >/var/lib/rad/rad.db
 		as_bob rad start || echo "exit $?"'
-	[[ "$output" == *"/var/lib/rad/rad.db shows"* ]]
-	[[ "$output" == *"exit 3"* ]]
+	# No service, and not since the machine was started: it is not waited for.
+	[[ "${lines[0]}" == "rad: this machine's radd does not answer (that it has one, /var/lib/rad/rad.db shows; it has not run since"* ]]
+	[ "${lines[1]} ${#lines[@]}" = "exit 3 2" ]
 }
 
 @test "an id of one's own radd is not taken for the server's, nor the other way round" {
@@ -199,9 +200,16 @@ machine()
 		export RAD_DEVICES=sim:1xa100-40g
 		rad submit --parsable --hold -- true
 		as_bob rad queue -h | wc -l
+		rad stop
+		as_bob timeout 5 rad queue || echo "exit $?"
+		rad start
+		as_bob rad queue -h | wc -l
 		rad stop'
 	[[ "${lines[0]}" == "rad: started radd for everybody on this machine, since you are root (pid "*", log /var/lib/rad/radd.log)" ]]
 	[ "${lines[1]} ${lines[2]}" = "1 1" ]
+	# Once it was ended so, nobody waits for it, until it is started again.
+	[[ "${lines[4]}" == "rad: this machine's radd does not run: it was ended by 'rad stop': "*"RAD_SOCKET=own"* ]]
+	[ "${lines[5]} ${lines[-2]}" = "exit 3 1" ]
 }
 
 @test "RAD_SOCKET=own has one's own beside the server's" {

@@ -42,6 +42,12 @@ const char *client_server(void)
 	return sign && (geteuid() || !strcmp(sign, WIRE_SERVER_UNIT)) ? sign : NULL;
 }
 
+/* Root tried it once, and made no service of it: then it is not on its way. */
+static bool nobody_starts(const char *sign)
+{
+	return !strcmp(sign, WIRE_SERVER_STORE);
+}
+
 /* Whoever asks for its own, or for its own to be forgotten, says so. */
 static int server_is_away(const char *sign, struct error *err)
 {
@@ -53,8 +59,9 @@ static int server_is_away(const char *sign, struct error *err)
 				 "RAD_SOCKET=own has one of your own beside it", words);
 	if (!geteuid())
 		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer: start it: systemctl start radd");
-	return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer (that it has one, %s shows): ask for it to be "
-			 "started (systemctl start radd); RAD_SOCKET=own has one of your own beside it", sign);
+	return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer (that it has one, %s shows%s): ask for it to be "
+			 "started (systemctl start radd); RAD_SOCKET=own has one of your own beside it", sign,
+			 nobody_starts(sign) ? "; it has not run since the machine was started" : "");
 }
 
 /* A restart takes a second or two; one that could not start has left word of it, and is not waited for. Who was answered once,
@@ -91,7 +98,7 @@ int client_connect(struct error *err)
 	if (!path)
 		path = wire_socket_path();
 	int fd = wire_connect(path, &why);
-	bool away = fd < 0 && why.code == ERR_UNAVAILABLE, patient = away && sign && !was_there;
+	bool away = fd < 0 && why.code == ERR_UNAVAILABLE, patient = away && sign && !nobody_starts(sign) && !was_there;
 	was_there = was_there || fd >= 0 || patient;
 	if (patient)
 		return wait_for_server(path, sign, err);

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,6 +57,14 @@ static void print_stopped(const json_t *status)
 	putchar('\n');
 }
 
+/* The machine's is missed by everybody: who asks for it is told, and does not wait for it. */
+static void leave_words(void)
+{
+	scoped_free char *socket = wire_socket_path(), *own = wire_own_socket_path();
+	if (!geteuid() && !strcmp(socket, own))
+		wire_leave_words("it was ended by 'rad stop'");
+}
+
 int verb_stop(struct cli_call *c)
 {
 	bool json = false;
@@ -71,6 +80,7 @@ int verb_stop(struct cli_call *c)
 	scoped_json *status = client_call_on(connection, wire_request("status"), &err);
 	if (!status || end_and_wait(process, &err))
 		return cli_fail(c, &err);
+	leave_words();
 	if (json)
 		return cli_print_json(json_pack("{si, sO}", "schema", 1, "pid", json_object_get(status, "pid")));
 	print_stopped(status);

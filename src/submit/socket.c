@@ -24,7 +24,7 @@
 /* What only root can have put there, and only where a radd serves the whole machine: a unit that starts it at boot, its socket
  * and its folder since then, its store. */
 static const char *const server_signs[] = {
-	WIRE_SERVER_UNIT, ROOT_SOCKET, "/run/rad", "/var/lib/rad/rad.db",
+	WIRE_SERVER_UNIT, ROOT_SOCKET, "/run/rad", WIRE_SERVER_STORE,
 };
 
 static bool fits(const char *path)

@@ -46,9 +46,11 @@ char *wire_socket_path(void);
 /* What $RAD_SOCKET says: a path, "own" or "server"; NULL: nothing. Free it. */
 char *wire_said_socket(void);
 /* What shows that a radd serves this whole machine, or did: a path that only root can have made, the first of several; NULL:
- * nothing does. WIRE_SERVER_UNIT: it is a service that systemd starts at boot. */
+ * nothing does. WIRE_SERVER_UNIT: it is a service that systemd starts at boot. WIRE_SERVER_STORE: it is not, and none has run
+ * since the machine was started. */
 const char *wire_server_sign(void);
 #define WIRE_SERVER_UNIT "/etc/systemd/system/multi-user.target.wants/radd.service"
+#define WIRE_SERVER_STORE "/var/lib/rad/rad.db"
 /* Why the machine's radd is not there: its last words, left beside its socket and read by whoever asks for it. Only where that
  * folder is there already, and nobody listens; NULL: it runs, and what an earlier one left goes. */
 void wire_leave_words(const char *text);
