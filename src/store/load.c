@@ -208,15 +208,16 @@ int store_load_finished(struct store *s, const struct store_span *span, store_ea
 	return replay_all(&l, st, each, ctx, err);
 }
 
-/* What waits and never ran is no neighbour: of a long queue only the log's index is looked at. */
+/* What had not been placed by then is no neighbour: of what waits, or waited long, only the log's index is looked at. */
 int store_load_beside(struct store *s, const struct store_span *finished, int64_t on_from_ms, int64_t on_to_ms, store_each each,
 		      void *ctx, struct error *err)
 {
 	scoped_statement *st = NULL;
 	int rc = sqlite3_prepare_v2(s->db, "SELECT task FROM tasks WHERE live = 0 AND end_ms >= ?4 AND submit_ms < ?5"
 				    " AND NOT (" STORE_IN_SPAN("?1", "?6", "?2", "?7") " AND (?3 = -1 OR uid = ?3))"
+				    " AND " STORE_PLACED_BEFORE("?5")
 				    " UNION ALL SELECT task FROM tasks WHERE live = 1 AND submit_ms < ?5"
-				    " AND EXISTS (SELECT 1 FROM events WHERE events.task = tasks.task AND kind = 'placed')", -1, &st, NULL);
+				    " AND " STORE_PLACED_BEFORE("?5"), -1, &st, NULL);
 	if (rc)
 		return store_fail(s, rc, err);
 	sqlite3_bind_int64(st, 1, finished->from_ms);

@@ -78,7 +78,7 @@ struct task *store_load_task(struct store *s, task_id id, struct error *err);
  * `environ`. */
 struct store_span { int64_t from_ms, to_ms, uid; task_id from, to; };
 int store_load_finished(struct store *s, const struct store_span *span, store_each each, void *ctx, struct error *err);
-/* Those beside them: all other tasks that had an attempt and lived at some time in [on_from_ms, on_to_ms). */
+/* Those beside them: all other tasks that were placed before on_to_ms and had not ended at on_from_ms. */
 int store_load_beside(struct store *s, const struct store_span *finished, int64_t on_from_ms, int64_t on_to_ms, store_each each,
 		      void *ctx, struct error *err);
 /* The state of that task, finished or not; of a job's id, those of all its elements. None: there is no such task. Rows of an

@@ -90,6 +90,10 @@ enum store_statement {
 #define STORE_IN_SPAN(from_ms, from, to_ms, to) \
 	"(end_ms, task) >= (" from_ms ", " from ") AND (end_ms, task) < (" to_ms ", " to ")"
 
+/* Of a row of `tasks`. */
+#define STORE_PLACED_BEFORE(ms) \
+	"EXISTS (SELECT 1 FROM events WHERE events.task = tasks.task AND kind = 'placed' AND t_ms < " ms ")"
+
 struct store {
 	sqlite3 *db;
 	char *path;		/* DIR/rad.db */

@@ -131,6 +131,12 @@ static void a_span_divides_a_moment(void **state)
 	for (size_t i = 0; i < COUNT_OF(ids); i++)
 		ids[i] = fixture_finished(s, 1000, 1000);	/* all end at 1100 */
 	fixture_commit(s);
+	task_destroy(fixture_submit(s, 1000, 1000));	/* waits */
+	struct task *late = fixture_submit(s, 1000, 1000);	/* waited, and ran when those were gone */
+	fixture_event(s, late, fixture_placed(5000));
+	fixture_event(s, late, fixture_ended(5100, VERDICT_OK, NEXT_DONE, TASK_COMPLETED));
+	task_destroy(late);
+	fixture_commit(s);
 	const struct store_span middle = { 1100, 1100, -1, ids[0] + 1, ids[3] };
 	struct fixture_list l = finished(s, middle), beside = { .n = 0 };
 	assert_int_equal(l.n, 2);
