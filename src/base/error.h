@@ -40,7 +40,8 @@ int error_set(struct error *err, enum error_code code, const char *fmt, ...)
 /* The same with ": " and the text of errno appended; the code is ERR_SYSTEM. */
 int error_errno(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether the machine was short of something that may come back: descriptors, memory, processes, room on a disk, or of a user's quota there. */
+/* Whether the machine was short of something that may come back: descriptors, memory, processes, room on a disk, a user's quota
+ * there included. */
 bool error_is_shortage(const struct error *err);
 
 /* Prepends "<fmt>: " to an error that is already set. Returns -1. */
