@@ -24,12 +24,15 @@ setup() { cd "$WORLD/work"; }
 
 attempts() { jq -s '[.[].runs[].tasks[].attempts[].gpus | length] | add' "$@"; }
 
-# look FILE WIDTH: the page as a browser of that width leaves it is in ./dom, what it complained about in ./console. It stands in
-# a frame, since no browser's window is as narrow as a phone, and tells of itself.
+# look FILE WIDTH [PICTURES]: the page as a browser of that width leaves it is in ./dom, what it complained about in ./console. It
+# stands in a frame, since no browser's window is as narrow as a phone, and tells of itself: with PICTURES after they got that
+# width, and were drawn again.
 look()
 {
 	[ -n "$BROWSER" ] || skip "no chromium here"
-	local tell='<script>document.documentElement.dataset.over = Math.max(0, ...[...document.querySelectorAll(".wide")].map(e => e.scrollWidth - e.clientWidth)); parent.postMessage([innerWidth, document.documentElement.scrollWidth, document.documentElement.outerHTML], "*")</script>'
+	local tell='document.documentElement.dataset.over = Math.max(0, ...[...document.querySelectorAll(".wide")].map(e => e.scrollWidth - e.clientWidth)); parent.postMessage([innerWidth, document.documentElement.scrollWidth, document.documentElement.outerHTML], "*")'
+	[ -z "${3:-}" ] || tell="pictures.style.width = '$3px'; setTimeout(() => { $tell }, 1000)"	# of the browser's virtual time
+	tell=$(sed 's/[&|\\]/\\&/g' <<<"<script>$tell</script>")
 	sed "s|</body></html>\$|$tell&|" "$1" >inner.html
 	cat >outer.html <<-END
 		<!DOCTYPE html><iframe src=inner.html style="border: 0; width: $2px; height: 900px"></iframe><pre></pre><script>
@@ -175,6 +178,17 @@ fits() { [ "${probe% *}" -eq "$1" ] && [ "${probe#* }" -le "$1" ] || { echo "ask
 	[ "$(bars)" -eq "$(attempts exclusive.json magm.json)" ]
 	[ ! -s console ]
 	fits 360
+}
+
+@test "what users waited and ran stands beside their names, also when it is drawn again" {
+	jq '.runs[0].tasks |= [.[] | .user = "user-" + (.name | tostring)]' three.json >users.json
+	rad report -o users.html users.json
+	for again in "" 600; do
+		look users.html 1280 $again
+		grep -o 'Mean waiting and execution: [^"]*' dom | tee drawn.$again
+		[ "$(grep -o 'user-[a-z0-9_-]* [0-9]' drawn.$again | wc -l)" -ge 2 ]
+	done
+	cmp drawn. drawn.600
 }
 
 @test "at 1280 and 1300 px the tables of a server are whole: one clock, GPU hours by user, no estimate where there was none" {

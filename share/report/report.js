@@ -456,20 +456,21 @@ function drawComparison(parent, width) {
 	}), w));
 }
 
-/* From the table, which has all tasks. */
+/* From the table, which has all tasks, as it came: columns that say nothing leave it. */
+const users = [...document.querySelectorAll('#users tbody tr')].map(row => {
+	const [run, user] = [row.cells[0].textContent, row.cells[1].textContent];
+	const [wait, exec] = [4, 5].map(i => Number(row.cells[i].dataset.v));
+	return { label: runs.length > 1 ? `${user}, ${run}` : user, text: duration(wait + exec),
+		parts: [{ value: wait, kind: 'wait' }, { value: exec, kind: 'solid' }] };
+});
+
 function drawUsers(width) {
-	const section = document.getElementById('users');
-	if (!section) return;
-	const chart = section.querySelector('.chart'), rows = [...section.querySelectorAll('tbody tr')].map(row => {
-		const [run, user] = [row.cells[0].textContent, row.cells[1].textContent];
-		const [wait, exec] = [4, 5].map(i => Number(row.cells[i].dataset.v));
-		return { label: runs.length > 1 ? `${user}, ${run}` : user, text: duration(wait + exec),
-			parts: [{ value: wait, kind: 'wait' }, { value: exec, kind: 'solid' }] };
-	});
+	const chart = document.querySelector('#users .chart');
+	if (!chart) return;
 	chart.replaceChildren();
-	if (rows.length < 2 || rows.length > 60) return;
+	if (users.length < 2 || users.length > 60) return;
 	legend(chart, [['waiting', box('wait')], ['execution', box('solid')]]);
-	bars(make('div', {}, chart), 'Mean waiting and execution', rows, Math.min(width, 760));
+	bars(make('div', {}, chart), 'Mean waiting and execution', users, Math.min(width, 760));
 }
 
 /* Estimates --------------------------------------------------------------------------------------------------------- */
