@@ -104,9 +104,9 @@ setup() { cd "$WORLD/work"; }
 	run rad submit -J x -t 1:00 -p gpu true
 	one_line_error "--partition is sbatch's, and means nothing here"
 	run rad submit -Z 4 true
-	[ "$output" = "rad: submit: unknown option '-Z': see rad submit --help" ]
+	[ "$output" = "rad: submit: unknown option '-Z' (see rad submit --help)" ]
 	run rad submit -Z 4 -- true -p
-	[ "$output" = "rad: submit: unknown option '-Z': see rad submit --help" ]
+	[ "$output" = "rad: submit: unknown option '-Z' (see rad submit --help)" ]
 }
 
 @test "a word too many is refused where none is taken" {

@@ -111,7 +111,7 @@ os.execvp("rad", ["rad", "bench", "collocate", "-o", "none.jsonl", "--", "true"]
 	run -2 rad bench
 	one_line_error "collocate or solo"
 	run -2 rad bench solo --seconds 3 true
-	one_line_error "bench solo: unknown option '--seconds': see rad bench solo --help"
+	one_line_error "bench solo: unknown option '--seconds' (see rad bench solo --help)"
 	[[ "$(rad bench solo --help)" == "Usage: rad bench solo [options] FILE.rad"* ]]
 	run -2 here -- ./task +
 	one_line_error "a command is missing"

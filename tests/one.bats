@@ -44,7 +44,7 @@ teardown()
 	rm -rf "$WORLD"
 }
 
-# machine SCRIPT: run by bash where /run, /var/lib and /etc/systemd are empty folders of root's.
+# machine SCRIPT: run by bash where /run, /var/lib, /etc/systemd and /etc/rad are empty folders of root's.
 machine()
 {
 	cat >"$WORLD/script" <<-EOF
@@ -52,6 +52,7 @@ machine()
 		mount -t tmpfs none /run
 		mount -t tmpfs none /var/lib
 		[ ! -d /etc/systemd ] || mount -t tmpfs none /etc/systemd
+		[ ! -d /etc/rad ] || mount -t tmpfs none /etc/rad
 		server() { radd --ready-fd 3 3>"$WORLD/ready" >>"$WORLD/radd.log" 2>&1 & echo \$! >"$WORLD/server.pid"; wait_for 10 grep -q ok "$WORLD/ready"; }
 		stop() { kill "\$(cat "$WORLD/server.pid")"; gone "\$(cat "$WORLD/server.pid")"; }
 		as_alice() { as "$ALICE" "\$@"; }
@@ -69,15 +70,21 @@ machine()
 		server
 		as_alice rad submit --parsable -- sleep 300
 		stop
-		as_bob timeout 5 rad version | grep -c "^rad  "
+		as_bob timeout 5 rad version >version; grep -c "^rad  " version; grep "^radd" version
+		as_bob timeout 5 rad doctor | grep "daemon  "
 		as_bob env RAD_NO_START=0 rad submit -- true || echo "exit $?"
 		ls "$WORLD/daemon"'
+	echo "$output"
 	[ "${lines[0]}" = 1 ]
 	[ "${lines[1]}" = 1 ]
-	[[ "${lines[2]}" == "rad: this machine's radd does not answer: waiting for it"* ]]
-	[[ "${lines[3]}" == "rad: this machine's radd does not answer (that it has one, /run/rad shows)"*"RAD_SOCKET=own"* ]]
-	[ "${lines[4]}" = "exit 3" ]
-	[ "${#lines[@]}" -eq 5 ]
+	away="this machine's radd does not answer (that it has one, /run/rad shows)"
+	[[ "${lines[2]}" == "radd: $away"*"RAD_SOCKET=own"* ]]
+	# Who asks what is wrong is told at once.
+	[[ "${lines[3]}" == "warn  daemon     $away"* ]]
+	[[ "${lines[4]}" == "rad: this machine's radd does not answer: waiting for it"* ]]
+	[[ "${lines[5]}" == "rad: $away"*"RAD_SOCKET=own"* ]]
+	[ "${lines[6]}" = "exit 3" ]
+	[ "${#lines[@]}" -eq 7 ]
 }
 
 @test "a radd that root tries elsewhere leaves nothing that looks like the machine's" {
@@ -109,10 +116,11 @@ machine()
 		timeout 5 rad queue
 		! timeout 20 radd --state "$WORLD/second" 2>"$WORLD/radd.log" || false	# one listens already
 		ls /run/rad/radd.failed || echo none'
-	[[ "${lines[0]}" == "rad: this machine's radd does not run: $WORLD/bad.conf:1: unknown key 'max_smactt': did you mean 'max_smact'?"*RAD_SOCKET=own* ]]
+	[[ "${lines[0]}" == "rad: this machine's radd does not run (RAD_SOCKET=own "*"administrator: $WORLD/bad.conf:1: unknown key 'max_smactt': did you mean 'max_smact'?"* ]]
 	[ "${lines[1]}" = "exit 3" ]
-	[[ "${lines[2]}" == "rad: this machine's radd does not run: $WORLD/bad.conf:1:"*"then: systemctl restart radd" ]]
+	[[ "${lines[2]}" == "rad: this machine's radd does not run: $WORLD/bad.conf:1:"*"Then: systemctl restart radd" ]]
 	[ "${lines[3]}" = "exit 3" ]
+	echo "$output"
 	[[ "$output" == *"fail  daemon "*"fail  settings "*"exit 1"*"ID  NAME"*none ]]
 }
 

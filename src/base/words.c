@@ -38,12 +38,15 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb)
 	return d[na][nb];
 }
 
-static size_t common_start(const char *a, const char *b)
+/* Letters with which both begin, and with which both end. */
+static size_t common_ends(const char *a, const char *b)
 {
-	size_t n = 0;
-	while (a[n] && fold(a[n]) == fold(b[n]))
-		n++;
-	return n;
+	size_t na = strlen(a), nb = strlen(b), least = na < nb ? na : nb, start = 0, end = 0;
+	while (start < least && fold(a[start]) == fold(b[start]))
+		start++;
+	while (end < least - start && fold(a[na - 1 - end]) == fold(b[nb - 1 - end]))
+		end++;
+	return start + end;
 }
 
 const char *words_nearest(const char *word, const char *const *words)
@@ -56,8 +59,9 @@ const char *words_nearest(const char *word, const char *const *words)
 		unsigned d = n <= NEAREST_MAX ? distance(word, len, *words, n) : best;
 		if (d > best || d >= n || (d == best && !found))
 			continue;
-		/* Of two as near, the one that begins alike: max_gpu lacks a letter of max_gpus, and is no max_cpu. */
-		if (d < best || common_start(word, *words) > common_start(word, found)) {
+		/* Of two as near, the one that begins and ends alike: max_gpu lacks a letter of max_gpus, and is no max_cpu; tme
+		 * lacks one of time, and is no tmp. */
+		if (d < best || common_ends(word, *words) > common_ends(word, found)) {
 			best = d;
 			found = *words;
 		}

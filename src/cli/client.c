@@ -53,12 +53,12 @@ static int server_is_away(const char *sign, struct error *err)
 {
 	scoped_free char *words = wire_last_words();
 	if (words && !geteuid())
-		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not run: %s: then: systemctl restart radd", words);
+		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not run: %s. Then: systemctl restart radd", words);
 	if (words)
-		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not run: %s: that is for its administrator; "
-				 "RAD_SOCKET=own has one of your own beside it", words);
+		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not run (RAD_SOCKET=own has one of your own beside it). "
+				 "Tell its administrator: %s", words);
 	if (!geteuid())
-		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer: start it: systemctl start radd");
+		return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not run: systemctl start radd");
 	return error_set(err, ERR_UNAVAILABLE, "this machine's radd does not answer (that it has one, %s shows%s): ask for it to be "
 			 "started (systemctl start radd); RAD_SOCKET=own has one of your own beside it", sign,
 			 nobody_starts(sign) ? "; it has not run since the machine was started" : "");
@@ -88,6 +88,27 @@ static int wait_for_server(const char *path, const char *sign, struct error *err
 	return server_is_away(sign, err);
 }
 
+/* Nobody listens there. */
+static int is_away(const char *path, const char *sign, struct error *err)
+{
+	if (sign)
+		return server_is_away(sign, err);
+	if (client_may_start())
+		return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: 'rad start' or 'rad submit' starts one, or name another "
+				 "socket in RAD_SOCKET", path);
+	return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: start one (radd), or name its socket in RAD_SOCKET", path);
+}
+
+int client_connect_now(struct error *err)
+{
+	struct error why = ERROR_INIT;
+	scoped_free char *path = wire_socket_path();
+	int fd = wire_connect_now(path, &why);
+	if (fd < 0 && why.code == ERR_UNAVAILABLE)
+		return is_away(path, client_server(), err);
+	return fd < 0 ? error_set(err, why.code, "%s", why.text) : fd;
+}
+
 /* One call of rad speaks to one daemon: ids that it was given by one mean nothing to another that came up meanwhile. */
 int client_connect(struct error *err)
 {
@@ -102,11 +123,8 @@ int client_connect(struct error *err)
 	was_there = was_there || fd >= 0 || patient;
 	if (patient)
 		return wait_for_server(path, sign, err);
-	if (away && sign)
-		return server_is_away(sign, err);
-	if (away && client_may_start())
-		return error_set(err, ERR_UNAVAILABLE, "no radd listens on %s: 'rad start' or 'rad submit' starts one, or name another "
-				 "socket in RAD_SOCKET", path);
+	if (away)
+		return is_away(path, sign, err);
 	return fd < 0 ? error_set(err, why.code, "%s", why.text) : fd;
 }
 

@@ -17,7 +17,9 @@ const char *client_server(void);
  * is being restarted, or was stopped), it is waited for a while, the first time, unless it left word why it is not there: a
  * radd of the caller's own beside it would put tasks on GPUs that it holds for others, and give them the same ids. */
 int client_connect(struct error *err);
-/* The same; with no daemon to reach, the caller's own is started in the background and a line on stderr says so, unless
+/* The same without a wait, for who has something to say of a radd that is away; the descriptor does not block. */
+int client_connect_now(struct error *err);
+/* As client_connect; with no daemon to reach, the caller's own is started in the background and a line on stderr says so, unless
  * RAD_NO_START=1. Never on a machine that has the server's, but where RAD_SOCKET asks for one's own. */
 int client_connect_or_start(struct error *err);
 /* Starts the caller's own, whatever RAD_NO_START says. 0, *started false: there is one already. */

@@ -44,7 +44,7 @@ int cli_usage(const struct cli_call *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof message, fmt, ap);
 	va_end(ap);
-	buf_printf(&text, "%s%s%s: see rad %s --help", c->verb ? c->verb->name : "", c->verb ? ": " : "", message,
+	buf_printf(&text, "%s%s%s (see rad %s --help)", c->verb ? c->verb->name : "", c->verb ? ": " : "", message,
 		   c->verb ? c->verb->name : "");
 	print_line(buf_text(&text));
 	return failure(c, CLI_USAGE);

@@ -67,7 +67,7 @@ static void check_daemon(struct doctor *d)
 	struct error err = ERROR_INIT;
 	scoped_free char *socket = wire_socket_path(), *words = client_server() ? wire_last_words() : NULL;
 	const char *devices = "";
-	scoped_fd int fd = client_connect(&err);
+	scoped_fd int fd = client_connect_now(&err);
 	d->status = client_call_within(fd, ANSWER_S, wire_request("status"), &err);
 	if (d->status) {
 		d->gpus = client_call_within(fd, ANSWER_S, wire_request("gpus"), &err);

@@ -20,8 +20,7 @@ int verb_version(struct cli_call *c)
 	if (!cli_options(c, options) || !cli_want_words(c, 0, 0))
 		return c->rc;
 	/* At once: a server's radd that is away is waited for by those who want something of it. */
-	scoped_free char *path = wire_socket_path();
-	scoped_fd int fd = wire_connect_now(path, &err);
+	scoped_fd int fd = client_connect_now(&err);
 	scoped_json *status = client_call_within(fd, ANSWER_S, wire_request("status"), &err);
 	const json_t *radd = json_object_get(status, "version"), *protocol = json_object_get(status, "protocol");
 	if (json)

@@ -79,7 +79,7 @@ static int unknown_name(const char *name, struct error *err)
 	for (size_t i = 0; settings_table[i].name; i++)
 		names[i] = settings_table[i].name;
 	const char *near = words_nearest(name, names);
-	return error_set(err, ERR_INVALID, "unknown key '%.60s'%s%s%s; rad.conf(5) lists them", name, near ? ": did you mean '" : "",
+	return error_set(err, ERR_INVALID, "unknown key '%.60s'%s%s%s (rad.conf(5) lists them)", name, near ? ": did you mean '" : "",
 			 near ? near : "", near ? "'?" : "");
 }
 

@@ -241,7 +241,7 @@ static void all_mistakes_are_told(void **state)
 	scoped_buf told = { 0 };
 	assert_int_equal(read_told(text, &s, add_line, &told, &err), -1);
 	assert_string_equal(buf_text(&told), ":1: slack: 'lots' is not a size from 0 to 4096 GiB, or off: write 5, 20G or 512M\n"
-			    ":3: unknown key 'ordre': did you mean 'order'?; rad.conf(5) lists them\n"
+			    ":3: unknown key 'ordre': did you mean 'order'? (rad.conf(5) lists them)\n"
 			    ":5: max_gract: '2' is not a number from 0 to 1, or off\n");
 	assert_non_null(strstr(err.text, ":1: slack"));
 	assert_int_equal(read_text(text, &s, &err), -1);

@@ -172,7 +172,7 @@ static int connect_to(const char *path, int flags, struct error *err)
 		if (errno == EACCES)
 			return error_set(err, ERR_DENIED, "%s: you may not speak to that radd", path);
 		if (errno == EAGAIN)
-			return error_set(err, ERR_UNAVAILABLE, "%s: radd is there, but takes no more connections: does it hang?", path);
+			return error_set(err, ERR_CONFLICT, "%s: radd is there, but takes no more connections: does it hang?", path);
 		return error_errno(err, "%s", path);
 	}
 	if (check_peer(fd, path, err))

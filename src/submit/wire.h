@@ -71,7 +71,7 @@ int wire_prepare_folder(const char *socket_path, struct error *err);
 /* Connects. Returns a descriptor or -1; ERR_UNAVAILABLE when nobody listens; ERR_DENIED when the listener is neither root
  * nor the caller (unless RAD_SOCKET named it). */
 int wire_connect(const char *path, struct error *err);
-/* The same, and never waits, not even for a radd that hangs; the descriptor does not block. */
+/* The same, and never waits, not even for a radd that hangs (ERR_CONFLICT then); the descriptor does not block. */
 int wire_connect_now(const char *path, struct error *err);
 /* One request, one reply (blocking). A new reference or NULL; a reply with an error counts as an error. */
 json_t *wire_call(int fd, const json_t *request, struct error *err);
