@@ -817,7 +817,7 @@ refused()	# TEXT COMMAND...
 	run rad drain all --reason cleaning
 	[ "$status" -eq 0 ]
 	[ "$output" = "Drained GPU 0,1,2,3
-GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: $id" ]
+GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: task $id" ]
 	[ "$(rad gpus --json | jq '[.gpus[] | .drained] | all')" = true ]
 	waits=$(rad submit --parsable -- true)
 	[ "$(TZ=XYZ-3 rad why "$waits" | tr -s ' \n' ' ' | grep -o 'since [^)]*' | head -n 1)" \
@@ -853,7 +853,7 @@ GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still runnin
 	kill "$proxy"
 	rad undrain all
 	[ "$status" -eq 0 ]
-	[ "${lines[1]}" = "GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: $(cat between.id)" ]
+	[ "${lines[1]}" = "GPU $(rad gpus --json | jq ".gpus[] | select(.tasks != []).index"): still running there: task $(cat between.id)" ]
 	rad cancel "$(cat between.id)"
 }
 

@@ -121,6 +121,21 @@ small_disk()
 	[ "$(cat runs)" = x ]
 }
 
+@test "where the disk of its log is full, a task that failed says so: its own words went there" {
+	small_disk size=1m
+	start_radd
+	rm "$WORLD/state/attempts"
+	mkdir -m 700 "$WORLD/state/attempts"
+	local id
+	id=$(submit --output "$WORLD/small/log" bash -c "head -c 2000000 /dev/zero >$WORLD/small/fill; echo my last words; exit 1")
+	rad wait "$id" || :
+	run rad why "$id"
+	[[ "$output" == *"FAILED"*"The disk that its log is on is full"* ]]
+	rm "$WORLD/small/fill"
+	run rad why "$id"
+	[[ "$output" != *"is full"* ]]
+}
+
 @test "few descriptors: starts wait for one, and no end is thrown away" {
 	(ulimit -n 64; start_radd)
 	local id

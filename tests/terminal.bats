@@ -223,6 +223,15 @@ drive()
 	PY
 	run rad logs "$(rad acct --json --since 1h | jq -r '.tasks[-1].id')"
 	one_line_error "no log was asked for"
+	drive <<-'PY'
+		t = Terminal("rad", "run", "--pty", "false")
+		assert t.end() == 1
+	PY
+	local id
+	id=$(rad acct --json --since 1h | jq -r '.tasks[-1].id')
+	rad show "$id" | grep -q "^ *log  none: it runs on its user's terminal$"
+	run rad why "$id"
+	[[ "$output" == *FAILED* && "$output" != *"rad logs"* ]]
 }
 
 @test "what does not go with a terminal is refused in one line" {

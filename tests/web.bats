@@ -132,12 +132,13 @@ look()
 }
 
 @test "why a task waits is told in the queue with the sentence that rad why has, of limits too" {
-	local a b held
+	local a b held later
 	rad limit max_running=1 >/dev/null
 	a=$(submit --gpu-mem 4G --name runs -- rad simtask --mem 3G --seconds 60 --ramp 0.1)
 	wait_state "$a" RUNNING
 	b=$(submit --gpu-mem 4G --name limited -- true)
 	held=$(submit --hold --gpu-mem 4G --name kept -- true)
+	later=$(submit --begin now+1hour --gpu-mem 4G --name later -- true)
 	start_web
 	events stream
 	for id in "$b" "$held"; do
@@ -146,10 +147,11 @@ look()
 	done
 	rad why "$b" | grep -q 'UserLimit: user .* may have'
 	look 1280 "document.querySelector('#queue').innerText.includes('UserLimit user $(id -un) may have')" \
-		"document.querySelector('#queue').innerText.includes('Held held by a person')" "width:390" \
+		"document.querySelector('#queue').innerText.includes('Held held by a person')" \
+		"/BeginTime begins at (?!.*T[0-9:.]+Z).*--begin/.test(document.querySelector('#queue').innerText)" "width:390" \
 		"!document.querySelector('#queue').innerText.includes('held by a person')" \
 		"location.hash = '#task=$b'" "document.querySelector('#task').innerText.includes('UserLimit: user $(id -un) may have')"
-	rad cancel "$a" "$b" "$held"
+	rad cancel "$a" "$b" "$held" "$later"
 	rad limit max_running=default >/dev/null
 }
 

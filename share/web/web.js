@@ -59,6 +59,8 @@ function duration(s) {
 const local = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
 	second: '2-digit', hourCycle: 'h23' });
 const moment = iso => iso ? local.format(new Date(iso)) : '–';
+/* A sentence of radd's, moments in it as they are on this clock. */
+const sentence = text => text.replace(/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, moment);
 const since = iso => iso ? (Date.now() - Date.parse(iso)) / 1000 : NaN;
 const energy = j => known(j) ? (j / 3600).toFixed(1) + ' Wh' : '–';
 
@@ -300,7 +302,7 @@ function queueRow(row) {
 	const running = row.state === 'RUNNING', many = row.n > 1 ? ` +${row.n - 1}` : '';
 	const place = 'GPU ' + (row.gpus || []).map(gpuName).join(', ') + (row.reason ? ` (${row.reason})` : '');
 	const where = running ? place : row.reason || '';
-	const said = row.reason_text ? make('small', { class: 'less' }, row.reason_text) : '';
+	const said = row.reason_text ? make('small', { class: 'less' }, sentence(row.reason_text)) : '';
 	return make('tr', {},
 		make('td', { class: 'n' }, taskLink(row.id), many), make('td', { title: row.name }, row.name), make('td', {}, row.user),
 		make('td', { class: 'less state-' + row.state }, STATES[row.state] || row.state),
@@ -363,12 +365,12 @@ function table(head, rows) {
 
 function whySection(why) {
 	const section = make('section', {}, make('h2', {}, 'Why it is where it is'));
-	if (why.reason_text) section.append(make('p', {}, make('b', {}, why.reason), ': ' + why.reason_text));
+	if (why.reason_text) section.append(make('p', {}, make('b', {}, why.reason), ': ' + sentence(why.reason_text)));
 	const t = why.turn;
 	if (t) section.append(make('p', {}, `The turn is ${t.user}'s (task ${t.task}): ${t.because}.`));
 	if ((why.gpus || []).length)
 		section.append(table(['GPU', 'Fits', 'What placement finds'], why.gpus.map(g => [g.index,
-			make('td', { class: g.fits ? 'fits' : 'not' }, g.fits ? 'yes' : g.reason), make('td', { class: 'long' }, g.text)])));
+			make('td', { class: g.fits ? 'fits' : 'not' }, g.fits ? 'yes' : g.reason), make('td', { class: 'long' }, sentence(g.text))])));
 	return why.reason_text || t || (why.gpus || []).length ? section : null;
 }
 

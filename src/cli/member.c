@@ -81,3 +81,9 @@ bool member_wait_alike(const json_t *a, const json_t *b)
 		alike = !strcmp(member_text(a, same[i]), member_text(b, same[i]));
 	return alike;
 }
+
+bool member_logs_nowhere(const json_t *task)
+{
+	bool elsewhere = json_is_true(json_object_get(task, "terminal")) || member_int(task, "process");
+	return elsewhere && !strcmp(member_text(task, "log_path"), "/dev/null");
+}

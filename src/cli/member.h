@@ -28,5 +28,7 @@ enum task_state member_state(const json_t *task);
 json_t *member_last_attempt(const json_t *task);
 /* Whether both are elements of one array that wait for the same: people see them as one. */
 bool member_wait_alike(const json_t *a, const json_t *b);
+/* Its output goes to its user's terminal, or where it went before rad, and no log was asked for. */
+bool member_logs_nowhere(const json_t *task);
 
 #endif

@@ -82,8 +82,10 @@ static int check_log_file(const char *what, const char *path, struct error *err)
 static int check_log_folder(const char *what, const char *folder, struct error *err)
 {
 	struct stat st;
+	if (stat(folder, &st) && errno == ENOENT)
+		return error_set(err, ERR_NOT_FOUND, "--%s: there is no folder %.300s: make it first (mkdir -p)", what, folder);
 	if (stat(folder, &st))
-		return error_errno(err, "--%s: folder %.300s: make it first (mkdir -p)", what, folder);
+		return error_errno(err, "--%s: folder %.300s", what, folder);
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ERR_INVALID, "--%s: %.300s: is not a folder", what, folder);
 	if (access(folder, W_OK | X_OK))

@@ -94,6 +94,9 @@ static void exit_codes(void **state)
 		"{\"id\":\"3\",\"state\":\"LOST\",\"exit_code\":null,\"signal\":null}]";
 	scoped_free char *acct = printed_of(list, "JobID,State,ExitCode", COLUMN_SACCT, "|", false);
 	scoped_free char *queue = printed_of(list, "jobid,exit_code", COLUMN_SQUEUE, "|", false);
+	scoped_free char *heads = printed_of(list, "ID,ST,TIME", COLUMN_SQUEUE, "|", false);
+	scoped_free char *names = printed_of(list, "JobID,StateCompact,Elapsed", COLUMN_SQUEUE, "|", false);
+	assert_string_equal(heads, names);	/* the titles of our own lists */
 	assert_string_equal(acct, "1|COMPLETED|0:0\n2|CANCELLED|0:15\n3|LOST|\n");
 	assert_string_equal(queue, "1|0:0\n2|0:15\n3|N/A\n");
 }

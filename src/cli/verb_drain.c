@@ -128,7 +128,7 @@ static int tell(struct cli_call *c, const json_t *drained)
 		const json_t *tasks = json_object_get(g, "tasks");
 		if (!json_array_size(tasks) || !is_among(drained, member_text(g, "uuid")))
 			continue;
-		printf("GPU %lld: still running there:", (long long)member_int(g, "index"));
+		printf("GPU %lld: still running there: task%s", (long long)member_int(g, "index"), json_array_size(tasks) == 1 ? "" : "s");
 		json_array_foreach(tasks, k, id)
 			printf(" %s", json_string_value(id));
 		putchar('\n');

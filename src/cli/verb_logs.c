@@ -57,8 +57,7 @@ static int follow_until_end(struct follow *f, const json_t *task, struct error *
 static int show_log(const struct want *want, const json_t *task, struct error *err)
 {
 	struct term term = term_ask();
-	bool elsewhere = json_is_true(json_object_get(task, "terminal")) || member_int(task, "process");
-	if (elsewhere && !strcmp(member_text(task, "log_path"), "/dev/null"))
+	if (member_logs_nowhere(task))
 		return no_log(task, err);
 	/* A terminal collapses by itself, and shows how far the bar is. */
 	struct follow *f = follow_create(member_text(task, "log_path"), member_text(task, "user"),

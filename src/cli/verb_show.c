@@ -120,7 +120,11 @@ static void show_request(const struct term *term, const json_t *t)
 	line(term, "user", "%s", member_text(t, "user"));
 	whole_line(term, "command", member_text(t, "command"));
 	whole_line(term, "folder", member_text(t, "cwd"));
-	whole_line(term, "log", member_text(t, "log_path"));
+	if (member_logs_nowhere(t))
+		line(term, "log", "none: %s", json_is_true(json_object_get(t, "terminal")) ? "it runs on its user's terminal" :
+		     "it is a process that rad did not begin");
+	else
+		whole_line(term, "log", member_text(t, "log_path"));
 	line(term, "asks for", "%lld GPU%s, share %s, priority %lld", (long long)member_int(t, "gpus_requested"),
 	     member_int(t, "gpus_requested") == 1 ? "" : "s", member_text(t, "share"), (long long)member_int(t, "priority"));
 	char host[FORMAT_LEN];

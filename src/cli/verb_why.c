@@ -16,8 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#define FULL_BYTES 65536		/* less room than this counts as none */
 #define LOG_END_BYTES 4096
 #define LOG_END_LINES 3
 #define LOG_END_QUOTED 60	/* evidence has no more of a line for sure */
@@ -146,8 +148,11 @@ static void print_log_end(const json_t *task, const struct term *term)
 	struct stat st;
 	size_t n = 0;
 	scoped_fd int fd = log_file_open(member_text(task, "log_path"), member_text(task, "user"), NULL);
+	struct statvfs fs;
 	if (fd < 0 || fstat(fd, &st))
 		return;
+	if (!fstatvfs(fd, &fs) && (uint64_t)fs.f_bavail * fs.f_frsize < FULL_BYTES)
+		puts("The disk that its log is on is full: what it printed last may not be there");
 	ssize_t got = pread(fd, bytes, LOG_END_BYTES, st.st_size > LOG_END_BYTES ? st.st_size - LOG_END_BYTES : 0);
 	for (char *end = bytes + (got > 0 ? got : 0); n < LOG_END_LINES && end > bytes; end--) {
 		*end = '\0';
@@ -177,8 +182,11 @@ static void print_next(const json_t *task, const struct term *term)
 		puts("What helps: a longer --time, or --slot, which asks it to save and has it go on later");
 	if (s == TASK_FAILED)
 		print_log_end(task, term);
-	if (s == TASK_FAILED || s == TASK_OUT_OF_MEMORY || s == TASK_TIMEOUT || s == TASK_LOST)
-		printf("Its output: rad logs %s. Once more: rad requeue %s\n", id, id);
+	if (s != TASK_FAILED && s != TASK_OUT_OF_MEMORY && s != TASK_TIMEOUT && s != TASK_LOST)
+		return;
+	if (member_logs_nowhere(task))
+		return;		/* nothing to read, and rad run or rad adopt begins it */
+	printf("Its output: rad logs %s. Once more: rad requeue %s\n", id, id);
 }
 
 static void print_attempts(const json_t *task, const json_t *gpus, const struct term *term)
