@@ -671,6 +671,29 @@ refused()	# TEXT COMMAND...
 	rad cancel "$id"
 }
 
+@test "a script on standard input, as sbatch takes it, and by the name -" {
+	run --separate-stderr rad submit --gpu-mem 2G <<-'EOF'
+		#!/bin/bash
+		#SBATCH --job-name=handed -p gpu
+		echo "$# $1 in $PWD"
+	EOF
+	[[ "${lines[0]}" == "Submitted task "* && "$stderr" == *"standard input: "*" -p (line 2)"* ]]
+	local id=${lines[0]##* }
+	rad wait "$id"
+	[ "$(rad logs "$id")" = "0  in $PWD" ]
+	[ "$(rad show --json "$id" | jq -r '.tasks[0].name')" = handed ]
+	echo 'echo "$2"; cd /nowhere' | rad run - a 'b c' >out 2>err || [ $? -eq 1 ]
+	[ "$(head -n 1 out)" = "b c" ]
+	grep -q '/stdin: line 1: cd: /nowhere' out err
+	[ "$(rad acct --json --since 1h | jq -r '.tasks[-1].name')" = stdin ]
+	: | refused "standard input: " rad submit
+	: | refused "standard input: " rad submit -
+	printf '#RAD --gpusx=1\n' | refused "standard input:1: unknown option" rad submit
+	refused "nothing to run" rad submit --gpus 1 </dev/null
+	refused "nothing to run" rad submit -- </dev/null
+	head -c 1100000 /dev/zero | tr '\0' x | refused "standard input: larger than" rad submit
+}
+
 @test "bad: missing, empty, binary, huge task files" {
 	refused missing.rad rad submit missing.rad
 	: >empty.rad

@@ -27,7 +27,8 @@ static void print_help(const struct cli_verb *v)
 	scoped_free struct args_option *options = options_args();
 	printf("Usage: rad %s [options] FILE.rad\n"
 	       "       rad %s [options] [--] COMMAND [ARGUMENT...]\n"
-	       "%c%s. Options end at the first word.\n\n", v->name, v->name, toupper((unsigned char)*v->help), v->help + 1);
+	       "       rad %s [options] [- [ARGUMENT...]] <SCRIPT\n"
+	       "%c%s. Options end at the first word.\n\n", v->name, v->name, v->name, toupper((unsigned char)*v->help), v->help + 1);
 	args_help(stdout, options, term_ask().width);
 }
 

@@ -31,6 +31,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define STDIN_NAME "standard input"
 #define CONTEXT_LEAST_MIB 100	/* CUDA's context alone is larger on any GPU */
 #define MOST_AHEAD_MS (10LL * 366 * 86400 * 1000)
 
@@ -164,11 +165,24 @@ static int apply_settings(struct submit_job *j, const char *name, const struct r
 	return 0;
 }
 
-/* Reads a task file and applies what it says; paths in it are taken from its own folder. */
-static int read_task_file(struct submit_job *j, const char *path, struct error *err)
+/* "-": a script comes on standard input. */
+static bool is_stdin(const char *word)
 {
-	scoped_buf text = { 0 };
+	return !strcmp(word, "-");
+}
+
+/* As sbatch reads one where no file is named: out of a pipe or a file, never off a terminal or /dev/null. */
+static bool stdin_is_script(void)
+{
 	struct stat st;
+	return !fstat(STDIN_FILENO, &st) && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
+}
+
+static int read_task_text(const char *path, struct buf *text, struct error *err)
+{
+	struct stat st;
+	if (is_stdin(path))
+		return io_read_fd(STDIN_FILENO, STDIN_NAME, SPEC_MAX_TEXT, text, err);
 	if (stat(path, &st))
 		return error_errno(err, "%.300s", path);
 	if (!S_ISREG(st.st_mode))
@@ -176,16 +190,25 @@ static int read_task_file(struct submit_job *j, const char *path, struct error *
 				 S_ISDIR(st.st_mode) ? "folder" : "device or pipe");
 	if (st.st_size > SPEC_MAX_TEXT)
 		return error_set(err, ERR_INVALID, "%.300s: is larger than 1 MiB: a task file is a short script; keep data elsewhere", path);
-	if (io_read_file(path, SPEC_MAX_TEXT, &text, err))
-		return -1;
+	return io_read_file(path, SPEC_MAX_TEXT, text, err);
+}
+
+/* Reads a task file and applies what it says; paths in it are taken from its own folder. */
+static int read_task_file(struct submit_job *j, const char *path, struct error *err)
+{
+	scoped_buf text = { 0 };
 	struct radfile f;
-	scoped_free char *real = realpath(path, NULL);
+	if (read_task_text(path, &text, err))
+		return -1;
+	bool from_stdin = is_stdin(path);
+	scoped_free char *real = from_stdin ? NULL : realpath(path, NULL);
+	scoped_free char *folder = from_stdin ? alloc_string(j->base_dir) : folder_of(real ? real : path);
+	path = from_stdin ? STDIN_NAME : path;
 	bool policy_counts = j->flags->positional_policy && j->flags->positional_policy();
 	if (j->flags->for_slurm ? radfile_parse_for_slurm(path, real, buf_text(&text), text.len, &f, err) :
 	    radfile_parse(path, real, buf_text(&text), text.len, policy_counts, &f, err))
 		return -1;
 	int failed = apply_settings(j, path, &f, err);
-	scoped_free char *folder = folder_of(real ? real : path);
 	make_absolute(&j->pending.model, folder);
 	make_absolute(&j->pending.capture, folder);
 	if (radfile_is_name(path)) {
@@ -194,7 +217,7 @@ static int read_task_file(struct submit_job *j, const char *path, struct error *
 	}
 	make_absolute(&j->pending.chdir, j->base_dir);
 	j->spec->script = steal(f.script);
-	j->spec->script_name = submit_caller_name(words_base(path));
+	j->spec->script_name = submit_caller_name(from_stdin ? "stdin" : words_base(path));
 	for (size_t i = 0; i < f.n_notes; i++)
 		add_note(j->flags, alloc_printf("%.300s: %s", path, f.notes[i]));
 	radfile_clear(&f);
@@ -259,8 +282,9 @@ static int read_words(struct submit_job *j, char *const *words, bool dashes, str
 {
 	struct spec *s = j->spec;
 	if (!words[0])
-		return error_set(err, ERR_INVALID, "nothing to run: write a task file (train.rad) or a command (python train.py)");
-	bool file = !dashes && submit_is_task_file(words[0]);
+		return error_set(err, ERR_INVALID, "nothing to run: write a task file (train.rad), a command (python train.py), or - for a "
+				 "script on standard input");
+	bool script = !dashes && is_stdin(words[0]), file = script || (!dashes && submit_is_task_file(words[0]));
 	if (!file)
 		note_unread_lines(j, words + !dashes);
 	if (!file && !dashes)
@@ -269,7 +293,7 @@ static int read_words(struct submit_job *j, char *const *words, bool dashes, str
 		return -1;
 	spec_set_argv(s, file ? words + 1 : words);
 	if (!s->name)
-		s->name = submit_caller_name(words_base(file ? words[0] : telling_word(words)));
+		s->name = submit_caller_name(script ? "stdin" : words_base(file ? words[0] : telling_word(words)));
 	return 0;
 }
 
@@ -421,6 +445,13 @@ static int read_wrap(struct submit_job *j, const char *line, char *const *words,
 	return 0;
 }
 
+/* Where nothing is said to run, but something is handed in, that. */
+static char *const *words_of(const struct args *a)
+{
+	static char *const script[] = { "-", NULL };
+	return !a->n_words && !a->dashes && stdin_is_script() ? script : a->words;
+}
+
 static int read_job(struct submit_job *j, const struct args *a, const struct args_option *options, struct error *err)
 {
 	if (!j->caller_dir)
@@ -430,7 +461,7 @@ static int read_job(struct submit_job *j, const struct args *a, const struct arg
 		j->flags->usage = true;
 		return error_set(err, ERR_INVALID, "--radt is of 'rad submit'");
 	}
-	if (wrap ? read_wrap(j, wrap, a->words, err) : read_words(j, a->words, a->dashes, err)) {
+	if (wrap ? read_wrap(j, wrap, a->words, err) : read_words(j, words_of(a), a->dashes, err)) {
 		j->flags->usage = j->flags->usage || wrap;
 		return -1;
 	}
@@ -475,7 +506,7 @@ int submit_parse_command(int argc, char **argv, struct spec **out, struct submit
 	if (failed)
 		explain_sbatch(argv + 1, err);
 	flags->help = a.help;
-	flags->usage = failed || (!a.help && !a.n_words && !given_value(&a, options, "wrap"));
+	flags->usage = failed || (!a.help && !*words_of(&a) && !given_value(&a, options, "wrap"));
 	if (!failed && !a.help) {
 		struct submit_job j = { .spec = spec_create(), .flags = flags, .caller_dir = getcwd(NULL, 0) };
 		j.base_dir = alloc_string_or_null(j.caller_dir);

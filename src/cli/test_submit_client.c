@@ -321,6 +321,7 @@ static void test_array(void **state)
 static void test_refused(void **state)
 {
 	(void)state;
+	assert_non_null(freopen("/dev/null", "r", stdin));	/* a pipe there would be read as a script */
 	static const struct { const char *line, *message; bool usage; } rows[] = {
 		{ "", "nothing to run", true },
 		{ "--gpus 2", "nothing to run", true },
@@ -340,10 +341,10 @@ static void test_refused(void **state)
 		{ "--name caf\xe9 true", "--name: is not UTF-8", false },
 		{ "--chdir absent true", "working directory ", false },
 		{ "--chdir train.py true", "is not a folder", false },
-		{ "-o absent/x.log true", "--output: folder ", false },
+		{ "-o absent/x.log true", "--output: there is no folder ", false },
 		{ "-o logs/%j/x.log true", "put %j into the file's name", false },
 		{ "-o logs true", "is a folder: add a file name", false },
-		{ "-e absent/x.log true", "--error: folder ", false },
+		{ "-e absent/x.log true", "--error: there is no folder ", false },
 		{ "pyhton train.py", "no program 'pyhton' in PATH", false },
 		{ "train.py", "'train.py' is not in PATH, but is a file here: write python", false },
 		{ "CUDA_VISIBLE_DEVICES=2 true", "leave it out, a task is given its GPU and this variable", false },
