@@ -190,6 +190,17 @@ setup() { cd "$WORLD/work"; }
 	rad cancel "$id"
 }
 
+@test "until when a GPU is drained, and why, is told whole in a narrow window" {
+	rad drain 0 --reason "the fan is loud, and the machine room's people come when they have found the ladder" --until now+2h
+	rad gpus --json | jq -e '.gpus[0].drain.until_time'
+	for width in 80 60; do
+		COLUMNS=$width run rad gpus
+		[ "$(wc -L <<<"$output")" -le "$width" ]
+		tr -s ' \n' ' ' <<<"$output" | grep -q 'GPU 0: drained by .* until 20.*: the fan is loud, .* found the ladder'
+	done
+	rad undrain 0
+}
+
 @test "a terminal of 60 columns: what is said stands in it, names and qualifiers last longest" {
 	local id runs
 	runs=$(submit --gpu-mem 4G --name "$(printf 'first-%.0s' 1 2 3 4 5)" -- rad simtask --mem 3G --seconds 60 --ramp 0.1)

@@ -128,6 +128,22 @@ drive()
 	PY
 }
 
+@test "rad run without --pty: a terminal that goes leaves the task where it is" {
+	drive <<-'PY'
+		t = Terminal("rad", "run", "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.1; done; echo went >got")
+		t.expect("up")
+		t.hang_up()
+		w = Terminal("rad", "run", "--hold", "true")
+		w.expect("waits")
+		w.hang_up()
+		os.waitpid(w.pid, 0)
+		assert sorted(x["state"] for x in tasks()) == ["HELD", "RUNNING"], tasks()
+		open("go", "w")
+		wait_for(lambda: os.path.exists("got"), "the task's word")
+		subprocess.check_call(["rad", "cancel", "--all"])
+	PY
+}
+
 @test "rad that is killed hangs up; one that gets TERM cancels, and gives the terminal back" {
 	drive <<-'PY'
 		t = Terminal("rad", "run", "--pty", "sh", "-c", "trap 'echo hup >>got; exit 4' HUP; echo up; while :; do sleep 0.1; done")

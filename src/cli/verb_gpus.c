@@ -147,11 +147,13 @@ static bool any_foreign(const json_t *gpus)
 	return false;
 }
 
-/* What the table has no column for: a line below it. */
+/* What the table has no column for: below it, on as many lines as it takes, each with its style, since rad top shows some. */
 static void print_note(const char *line, const struct term *term, FILE *out)
 {
-	scoped_free char *clean = term_text(line, term->width, term);
-	fprintf(out, "%s%s%s\n", term_style(term, STYLE_WARN), clean, term_style(term, STYLE_PLAIN));
+	scoped_free char *text = term_wrap(line, 2, term);
+	char *rest = text;
+	for (char *part; (part = strsep(&rest, "\n"));)
+		fprintf(out, "%s%s%s\n", term_style(term, STYLE_WARN), part, term_style(term, STYLE_PLAIN));
 }
 
 /* One that is gone has left its number to another: the UUID says which it is. */
